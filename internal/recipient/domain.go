@@ -1,0 +1,84 @@
+package recipient
+
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"golang.org/x/net/idna"
+)
+
+type domain struct {
+	ascii   string // lower-case A-labels
+	display string // Unicode where that is safe to show, else ascii
+}
+
+// parseDomain maps a typed domain as browsers do (UTS 46, non-transitional): case, width and the ideographic dot
+// become plain, so "例子。中国" and "ＥＸＡＭＰＬＥ.com" are what they look like.
+func parseDomain(typed string) (domain, error) {
+	profile := idna.New(idna.MapForLookup(), idna.BidiRule(), idna.Transitional(false),
+		idna.StrictDomainName(true), idna.CheckHyphens(false), idna.VerifyDNSLength(true))
+	if hasMisplacedDot(typed) {
+		return domain{}, invalid(reasonMisplacedDot)
+	}
+	ascii, err := profile.ToASCII(typed)
+	if len(ascii) > maxAddress {
+		return domain{}, invalid(reasonTooLong)
+	}
+	if err != nil {
+		return domain{}, invalid(reasonInvalidDomain)
+	}
+	readable, err := profile.ToUnicode(ascii)
+	if err != nil {
+		return domain{}, invalid(reasonInvalidDomain)
+	}
+	if again, err := profile.ToASCII(readable); err != nil || again != ascii {
+		return domain{}, invalid(reasonInvalidDomain) // an A-label that stands for no U-label
+	}
+	if err := checkLabels(strings.Split(ascii, "."), readable); err != nil {
+		return domain{}, err
+	}
+	return domain{ascii: ascii, display: displayDomain(ascii, readable)}, nil
+}
+
+// hasMisplacedDot knows the four dots of UTS 46 section 2.3. A trailing dot is the DNS root in a zone file, but no
+// part of a mail domain (RFC 5321 section 2.3.5).
+func hasMisplacedDot(typed string) bool {
+	plain := strings.NewReplacer("。", ".", "．", ".", "｡", ".").Replace(typed)
+	return strings.HasPrefix(plain, ".") || strings.HasSuffix(plain, ".") || strings.Contains(plain, "..")
+}
+
+func checkLabels(labels []string, readable string) error {
+	top := labels[len(labels)-1]
+	switch {
+	case strings.Trim(top, "0123456789") == "" && len(labels) == 4:
+		return invalid(reasonIPLiteral)
+	case len(labels) < 2:
+		return invalid(reasonDomainIncomplete)
+	case strings.Trim(top, "0123456789") == "": // no top-level domain is numeric (RFC 3696 section 2)
+		return invalid(reasonInvalidDomain)
+	}
+	for _, l := range labels {
+		if strings.HasPrefix(l, "-") || strings.HasSuffix(l, "-") {
+			return invalid(reasonInvalidDomain)
+		}
+	}
+	if strings.ContainsFunc(readable, isBarred) {
+		return invalid(reasonInvalidDomain)
+	}
+	return nil
+}
+
+// isBarred refuses symbols and emoji, which UTS 46 lets through but IDNA 2008 does not (RFC 5892 section 2). The
+// punctuation is its CONTEXTO list.
+func isBarred(r rune) bool {
+	switch {
+	case 'a' <= r && r <= 'z', '0' <= r && r <= '9', r == '-', r == '.':
+		return false
+	case r == '\u200c', r == '\u200d': // joiners, whose context idna has checked
+		return false
+	case strings.ContainsRune("·͵׳״・", r):
+		return false
+	}
+	return r < utf8.RuneSelf || !unicode.In(r, unicode.L, unicode.M, unicode.Nd)
+}

@@ -1,0 +1,95 @@
+// Package recipient says who gets a code: an e-mail address or a phone number, parsed once at the edge.
+//
+// It stands first in the way of a send. The api parses what the caller typed; from there on the program
+// passes a Recipient, which is valid, cannot smuggle anything into a mail header or an SMTP command, and shows
+// itself only masked. quota and the log know it by its Hash; the address itself is read in two places, where
+// it is encrypted for the retry and where the message is handed to a carrier.
+//
+// The package imports no other package of this module.
+package recipient
+
+import "unique"
+
+// Channel is the way a code travels.
+type Channel string
+
+// The channels. Their values are part of the HTTP surface and of every hash.
+const (
+	Email Channel = "email"
+	SMS   Channel = "sms"
+)
+
+// ParseChannel accepts exactly "email" and "sms". The error is an *InvalidError that does not repeat the input.
+func ParseChannel(s string) (Channel, error) {
+	switch ch := Channel(s); ch {
+	case Email, SMS:
+		return ch, nil
+	}
+	return "", invalid(reasonUnknownChannel)
+}
+
+// Recipient is a valid address on a channel. It is immutable, comparable with ==, and prints itself masked.
+// The zero value is no recipient: every method answers with an empty string.
+type Recipient struct {
+	// A handle, not the fields: fmt skips the methods of a value in an unexported field and walks
+	// its insides by reflection; of a handle it finds a pointer, which it does not follow.
+	h unique.Handle[parts]
+}
+
+type parts struct {
+	channel Channel
+	address string
+	folded  string // what Hash covers
+	masked  string
+	country string
+	voip    bool
+}
+
+// Parse checks and normalises what a person or a back end typed. Plain spaces around it are dropped.
+//
+// E-mail: one bare addr-spec with a dot-atom local part, which is kept as typed, at a public domain name
+// (RFC 5321 section 4.1.2, RFC 6531; no quoted string, comment, display name, group or address literal).
+// SMS: an international number that begins with "+" and that the numbering plan knows.
+//
+// The error is always an *InvalidError. Parsing Address again gives an equal Recipient.
+func Parse(ch Channel, raw string) (Recipient, error) {
+	var p parts
+	var err error
+	switch ch {
+	case Email:
+		p, err = parseEmail(raw)
+	case SMS:
+		p, err = parsePhone(raw)
+	default:
+		err = invalid(reasonUnknownChannel)
+	}
+	if err != nil {
+		return Recipient{}, err
+	}
+	return Recipient{h: unique.Make(p)}, nil
+}
+
+func (r Recipient) parts() parts {
+	if r == (Recipient{}) {
+		return parts{}
+	}
+	return r.h.Value()
+}
+
+// Channel is the way to this recipient.
+func (r Recipient) Channel() Channel { return r.parts().channel }
+
+// Address is where to send, in the clear: for e-mail the local part as typed and the domain as lower-case
+// A-labels (RFC 5890), so that only the local part can need SMTPUTF8 (RFC 6531); for SMS the number in E.164 form.
+func (r Recipient) Address() string { return r.parts().address }
+
+// Masked is the form for people and logs: "a•••@example.com", "+86 138•••021". It does not show how long
+// the hidden part is.
+func (r Recipient) Masked() string { return r.parts().masked }
+
+// Country is the region of a phone number as ISO 3166-1 alpha-2, "DE"; "001" for a number that belongs to no
+// country (satellite and international networks), "" for e-mail.
+func (r Recipient) Country() string { return r.parts().country }
+
+// VoIP says that the numbering plan gives this phone number to internet telephony.
+func (r Recipient) VoIP() bool { return r.parts().voip }

@@ -1,0 +1,92 @@
+package recipient
+
+import (
+	"slices"
+	"strings"
+
+	"golang.org/x/net/publicsuffix"
+)
+
+// wellKnown lists mail domains that many people have. Earlier ones win a tie.
+var wellKnown = []string{
+	"gmail.com", "outlook.com", "hotmail.com", "yahoo.com", "icloud.com", "qq.com", "163.com", "126.com",
+	"foxmail.com", "sina.com", "sina.cn", "sohu.com", "139.com", "189.cn", "aliyun.com", "yeah.net", "tom.com", "21cn.com",
+	"vip.qq.com", "vip.163.com", "live.com", "msn.com", "me.com", "mac.com", "aol.com", "proton.me", "protonmail.com",
+	"gmx.de", "gmx.net", "gmx.com", "web.de", "t-online.de", "mail.ru", "yandex.ru", "naver.com", "daum.net", "hanmail.net",
+	"yahoo.co.uk", "yahoo.co.jp", "hotmail.co.uk", "orange.fr", "wanadoo.fr", "laposte.net", "libero.it", "comcast.net",
+	"fastmail.com", "zoho.com", "example.com", "example.org", "googlemail.com",
+}
+
+// lookAlikes are real mail domains one slip away from a more common one: neither a typo nor a suggestion.
+var lookAlikes = []string{"mail.com", "email.com", "ymail.com", "gmx.at", "gmx.ch", "tutamail.com", "vip.126.com"}
+
+// Domains from this length on may differ by two edits: "outlook.com" has room for two slips, "gmail.com" is
+// two slips away from too many others.
+const longDomain = 10
+
+// Names this short lie one slip from somebody else's name ("live", "line"), so only their ending is looked at.
+const shortName = 4
+
+// Suggest finds a likely typo of a well-known mail domain: "gmial.com" gives "gmail.com". It takes a domain or
+// an address and returns the same kind, with the part before the @ untouched. It never doubts a domain that is
+// itself well known, and it only suggests: the caller asks, and does not correct.
+func Suggest(address string) (string, bool) {
+	at := strings.LastIndexByte(address, '@') + 1
+	typed := strings.ToLower(address[at:])
+	if len(typed) > 64 || slices.Contains(wellKnown, typed) || slices.Contains(lookAlikes, typed) {
+		return "", false
+	}
+	best, bestDistance := "", 3
+	for _, known := range wellKnown {
+		if d := distance(typed, known); d < bestDistance && plausible(typed, known, d) {
+			best, bestDistance = known, d
+		}
+	}
+	if best == "" {
+		return "", false
+	}
+	return address[:at] + best, true
+}
+
+func plausible(typed, known string, d int) bool {
+	name, ending, dotted := strings.Cut(typed, ".")
+	knownName, _, _ := strings.Cut(known, ".")
+	_, registered := publicsuffix.PublicSuffix(typed)
+	switch {
+	case !dotted:
+		return d == 1 && len(knownName) > shortName // "gmailcom"
+	case len(knownName) <= shortName:
+		return name == knownName && !registered && d <= 2 && ending != ""
+	case name == knownName && registered:
+		return d == 1 // "gmail.co" is a slip, "hotmail.ca" is a domain of its own
+	case len(known) >= longDomain:
+		return d <= 2
+	}
+	return d == 1
+}
+
+// distance is the number of inserted, removed, replaced and swapped neighbouring characters between two words
+// (optimal string alignment, the restricted form of Damerau and Levenshtein).
+func distance(a, b string) int {
+	s, t := []rune(a), []rune(b)
+	before, last := make([]int, len(t)+1), make([]int, len(t)+1)
+	for j := range last {
+		last[j] = j
+	}
+	for i := range s {
+		row := make([]int, len(t)+1)
+		row[0] = i + 1
+		for j := range t {
+			replace := last[j]
+			if s[i] != t[j] {
+				replace++
+			}
+			row[j+1] = min(replace, last[j+1]+1, row[j]+1)
+			if i > 0 && j > 0 && s[i] == t[j-1] && s[i-1] == t[j] {
+				row[j+1] = min(row[j+1], before[j-1]+1)
+			}
+		}
+		before, last = last, row
+	}
+	return last[len(t)]
+}
