@@ -31,9 +31,9 @@ func ParseChannel(s string) (Channel, error) {
 // Recipient is a valid address on a channel. It is immutable, comparable with ==, and prints itself masked.
 // The zero value is no recipient: every method answers with an empty string.
 type Recipient struct {
-	// A handle, not the fields: fmt skips the methods of a value in an unexported field and walks
-	// its insides by reflection; of a handle it finds a pointer, which it does not follow.
-	h unique.Handle[parts]
+	// A handle to an interface, because fmt skips the methods of a Recipient in an unexported field and prints
+	// its insides: it would even follow a pointer to a struct there, for a verb that does not fit ("%s").
+	h unique.Handle[any]
 }
 
 type parts struct {
@@ -66,14 +66,14 @@ func Parse(ch Channel, raw string) (Recipient, error) {
 	if err != nil {
 		return Recipient{}, err
 	}
-	return Recipient{h: unique.Make(p)}, nil
+	return Recipient{h: unique.Make[any](p)}, nil
 }
 
 func (r Recipient) parts() parts {
 	if r == (Recipient{}) {
 		return parts{}
 	}
-	return r.h.Value()
+	return r.h.Value().(parts)
 }
 
 // Channel is the way to this recipient.

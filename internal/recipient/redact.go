@@ -15,10 +15,7 @@ func (r Recipient) GoString() string { return "recipient.Recipient(" + r.Masked(
 // LogValue gives the masked form to slog.
 func (r Recipient) LogValue() slog.Value { return slog.StringValue(r.Masked()) }
 
-// MarshalJSON gives the masked form as a JSON string. There is no way back from it.
-func (r Recipient) MarshalJSON() ([]byte, error) { return fmt.Appendf(nil, "%q", r.Masked()), nil }
-
-// MarshalText gives the masked form to YAML, XML and the keys of a JSON object.
+// MarshalText gives the masked form to JSON, YAML, XML and whatever else writes text. There is no way back from it.
 func (r Recipient) MarshalText() ([]byte, error) { return []byte(r.Masked()), nil }
 
 // Format gives the masked form for every verb: without it %d and %x would walk the fields.

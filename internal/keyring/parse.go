@@ -1,0 +1,123 @@
+package keyring
+
+import (
+	"crypto/hkdf"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// MinKey is the least length of a key in bytes: as long as the output of the hash it feeds (RFC 2104 section 3).
+const MinKey = 32
+
+const maxID = 16
+
+// Parse reads "id:base64,id:base64". An id is 1 to 16 of a-z A-Z 0-9 _ and -; a key is at least 32 random bytes in
+// base64, standard or URL alphabet, padded or not. The error lists everything that is wrong, by position: it
+// repeats nothing of the value, not even an id, which may be a key in the wrong place.
+func Parse(value string) (*Ring, error) {
+	if strings.TrimSpace(value) == "" {
+		return nil, errors.New("no key: give id:base64, for example k1: and the output of `openssl rand -base64 32`")
+	}
+	var keys []key
+	var errs []error
+	seen := positions{}
+	for i, text := range strings.Split(value, ",") {
+		e, err := parseEntry(strings.TrimSpace(text))
+		if err == nil {
+			err = seen.add(e, i+1)
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("entry %d: %w", i+1, err))
+			continue
+		}
+		prk, err := hkdf.Extract(sha256.New, e.secret, nil)
+		if err != nil {
+			return nil, fmt.Errorf("entry %d: %w", i+1, err)
+		}
+		keys = append(keys, key{id: e.id, prk: prk})
+	}
+	if len(errs) > 0 {
+		return nil, errors.Join(errs...)
+	}
+	return &Ring{keys: func() []key { return keys }}, nil
+}
+
+type entry struct {
+	id     string
+	secret []byte
+}
+
+func parseEntry(text string) (entry, error) {
+	id, encoded, found := strings.Cut(text, ":")
+	switch {
+	case text == "":
+		return entry{}, errors.New("empty")
+	case !found:
+		return entry{}, errors.New("no colon: write id:base64")
+	case !validID(id):
+		return entry{}, errors.New("the id must be 1 to 16 letters, digits, _ or -")
+	case encoded == "":
+		return entry{}, errors.New("no key after the colon")
+	}
+	secret, err := decode(encoded)
+	if err != nil {
+		return entry{}, err
+	}
+	if err := checkStrength(encoded, secret); err != nil {
+		return entry{}, err
+	}
+	return entry{id: id, secret: secret}, nil
+}
+
+func validID(id string) bool {
+	const allowed = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-"
+	return id != "" && len(id) <= maxID && strings.Trim(id, allowed) == ""
+}
+
+func decode(encoded string) ([]byte, error) {
+	text := strings.NewReplacer("-", "+", "_", "/").Replace(strings.TrimRight(encoded, "="))
+	// The decoder skips line breaks, which here are a sign of a value that was cut or joined.
+	secret, err := base64.RawStdEncoding.Strict().DecodeString(text)
+	if err != nil || strings.ContainsAny(encoded, "\r\n") {
+		return nil, errors.New("the key is not base64") // the decoder's own error quotes a byte
+	}
+	return secret, nil
+}
+
+// positions finds a key that is there twice: the same id could not be told apart, the same secret under a new id is
+// a rotation that rotates nothing.
+type positions struct {
+	ids, secrets map[string]int
+}
+
+func (p *positions) add(e entry, at int) error {
+	if p.ids == nil {
+		p.ids, p.secrets = map[string]int{}, map[string]int{}
+	}
+	secret := string(e.secret)
+	if first := p.ids[e.id]; first != 0 {
+		return fmt.Errorf("the same id as entry %d", first)
+	}
+	if first := p.secrets[secret]; first != 0 {
+		return fmt.Errorf("the same key as entry %d", first)
+	}
+	p.ids[e.id], p.secrets[secret] = at, at
+	return nil
+}
+
+// Generate makes one new entry, "id:base64", with 32 bytes from the system's random source.
+func Generate() (string, error) {
+	for {
+		fresh := make([]byte, 4+MinKey)
+		rand.Read(fresh) // never fails: the program stops when the system has no randomness
+		text := "k" + hex.EncodeToString(fresh[:4]) + ":" + base64.StdEncoding.EncodeToString(fresh[4:])
+		if _, err := Parse(text); err == nil { // about one key in ten million spells a word that Parse refuses
+			return text, nil
+		}
+	}
+}

@@ -1,0 +1,156 @@
+package keyring
+
+import (
+	"crypto/rand"
+	"encoding/base64"
+	"encoding/hex"
+	"strings"
+	"testing"
+)
+
+func b64(b []byte) string { return base64.StdEncoding.EncodeToString(b) }
+
+func TestParseAccepts(t *testing.T) {
+	raw, _ := decode(secret1)
+	for name, value := range map[string]string{
+		"one":           "k1:" + secret1,
+		"two":           "k1:" + secret1 + ",k2:" + secret2,
+		"spaces, lines": "  k1:" + secret1 + " ,\n k2:" + secret2 + "\n",
+		"unpadded":      "k1:" + strings.TrimRight(secret1, "="),
+		"URL alphabet":  "k1:" + base64.RawURLEncoding.EncodeToString(raw),
+		"longest id":    "k1:" + secret1 + ",ABCxyz0123456_-9:" + secret2,
+		"64 bytes":      "k1:" + b64(append(raw, []byte("\x01another32bytesthatarenotthesame\x02")...)),
+	} {
+		r, err := Parse(value)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if r.Current() != "k1" {
+			t.Errorf("%s: current %q", name, r.Current())
+		}
+	}
+}
+
+func TestParseTakesEverySpellingOfBase64AsOneKey(t *testing.T) {
+	raw, _ := decode(secret1)
+	a := ring(t, "k:"+secret1)
+	b := ring(t, "k:"+base64.RawURLEncoding.EncodeToString(raw))
+	x, _ := a.Subkey("k", "code")
+	y, _ := b.Subkey("k", "code")
+	if string(x) != string(y) {
+		t.Error("standard and URL alphabet give different keys")
+	}
+}
+
+func TestParseRefuses(t *testing.T) {
+	raw, _ := decode(secret1)
+	count := make([]byte, 32)
+	down := make([]byte, 40)
+	twoByTwo := make([]byte, 33)
+	few := make([]byte, 64)
+	for i := range few {
+		few[i] = 128 + raw[i%32]>>(i/32)%11
+	}
+	for i := range count {
+		count[i] = byte(i + 128)
+	}
+	for i := range down {
+		down[i] = byte(250 - 3*i)
+	}
+	for i := range twoByTwo {
+		twoByTwo[i] = raw[i%16]
+	}
+	nist, _ := hex.DecodeString("603deb1015ca71be2b73aef0857d77811f352c073b6108d72d9810a30914dff4")
+	for name, c := range map[string]struct{ value, want string }{
+		"empty":                 {"", "no key"},
+		"blank":                 {" \n", "no key"},
+		"trailing comma":        {"k1:" + secret1 + ",", "entry 2: empty"},
+		"no colon":              {secret1, "entry 1: no colon"},
+		"no id":                 {":" + secret1, "entry 1: the id"},
+		"swapped":               {secret1 + ":k1", "entry 1: the id"},
+		"long id":               {"abcdefghijklmnopq:" + secret1, "entry 1: the id"},
+		"id with a dot":         {"k.1:" + secret1, "entry 1: the id"},
+		"id with an accent":     {"é:" + secret1, "entry 1: the id"},
+		"space after the colon": {"k1: " + secret1, "entry 1: the key is not base64"},
+		"no key":                {"k1:", "entry 1: no key"},
+		"only padding":          {"k1:====", "entry 1: the key has 0 bytes"},
+		"not base64":            {"k1:" + secret1[:20] + "!" + secret1[21:], "entry 1: the key is not base64"},
+		"line break inside":     {"k1:" + secret1[:20] + "\n" + secret1[20:], "entry 1: the key is not base64"},
+		"loose bits":            {"k1:" + secret1[:42] + "J=", "entry 1: the key is not base64"},
+		"31 bytes":              {"k1:" + b64(raw[:31]), "entry 1: the key has 31 bytes, at least 32"},
+		"one byte":              {"k1:" + b64(raw[:1]), "entry 1: the key has 1 bytes"},
+		"duplicate id":          {"k1:" + secret1 + ",k1:" + secret2, "entry 2: the same id as entry 1"},
+		"duplicate key":         {"k1:" + secret1 + ",k2:" + strings.TrimRight(secret1, "="), "entry 2: the same key as entry 1"},
+		"zeros":                 {"k1:" + b64(make([]byte, 32)), "repeating pattern"},
+		"counting":              {"k1:" + b64(count), "repeating pattern"},
+		"counting down":         {"k1:" + b64(down), "repeating pattern"},
+		"twice 16 and one":      {"k1:" + b64(twoByTwo), "repeating pattern"},
+		"change-me":             {"k1:" + b64([]byte("change-me-change-it-to-a-random-key")), "text, not random"},
+		"passphrase":            {"k1:" + b64([]byte("correct horse battery staple 12345")), "text, not random"},
+		"chinese passphrase":    {"k1:" + b64([]byte("请把这里换成一个随机的密钥好吗")), "text, not random"},
+		"hex encoded again":     {"k1:" + b64([]byte(hex.EncodeToString(raw)+"\n")), "text, not random"},
+		"words for base64":      {"k1:ReplaceThisWith32RandomBytesInBase64PleaseOK", "text, not random"},
+		"lower-case words":      {"k1:thiskeyisonlyforthedocumentationdonotuseitok", "text, not random"},
+		"upper-case words":      {"k1:THISKEYISONLYFORTHEDOCUMENTATIONDONOTUSEITOK", "text, not random"},
+		"nist sample":           {"k1:" + b64(nist), "published example"},
+		"jwt sample":            {"k1:AyM1SysPpbyDfgZld3umj1qzKObwVMkoqQ-EstJQLr_T-1qS0gZH75aKtMN3Yj0iPS4hcgUuTwjAzZr1Z9CAow", "published example"},
+		"few bytes":             {"k1:" + b64(few), "too few different"},
+		"two faults":            {"k1:" + b64(raw[:5]) + ",é:" + secret2, "entry 1: the key has 5 bytes, at least 32 are needed\nentry 2: the id"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r, err := Parse(c.value)
+			if err == nil || r != nil {
+				t.Fatalf("accepted: %v", r)
+			}
+			if !strings.Contains(err.Error(), c.want) {
+				t.Errorf("error %q, want %q", err, c.want)
+			}
+			if leaks(err.Error(), c.value) {
+				t.Errorf("the error repeats the value: %q", err)
+			}
+		})
+	}
+}
+
+// leaks: five characters of the value stand in the error, apart from the words that every error has.
+func leaks(text, value string) bool {
+	for i := range len(value) - 5 {
+		part := value[i : i+5]
+		if strings.Contains(text, part) && !strings.Contains("make one with `openssl rand -base64 32` id:base64 random key", part) {
+			return true
+		}
+	}
+	return false
+}
+
+func TestGenerate(t *testing.T) {
+	seen := map[string]bool{}
+	for range 500 {
+		text, err := Generate()
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := ring(t, text)
+		id, encoded, _ := strings.Cut(text, ":")
+		secret, err := base64.StdEncoding.DecodeString(encoded)
+		if err != nil || len(secret) != MinKey || r.Current() != id {
+			t.Errorf("entry of %d bytes, id %q: %v", len(secret), id, err)
+		}
+		if seen[id] || seen[encoded] {
+			t.Error("an id or a key came twice")
+		}
+		seen[id], seen[encoded] = true, true
+	}
+}
+
+// The weakness checks must not refuse what a random source gives.
+func TestStrengthLetsRandomKeysPass(t *testing.T) {
+	for range 20_000 {
+		secret := make([]byte, MinKey)
+		rand.Read(secret)
+		if err := checkStrength(b64(secret), secret); err != nil {
+			t.Fatalf("a random key is refused: %v", err)
+		}
+	}
+}

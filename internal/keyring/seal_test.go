@@ -1,0 +1,147 @@
+package keyring
+
+import (
+	"bytes"
+	"encoding/hex"
+	"errors"
+	"testing"
+
+	"golang.org/x/crypto/chacha20poly1305"
+)
+
+// fixedVector was sealed once, under key a, label "recipient", additional data "row 7".
+const fixedVector = "010161aee36d14d3d94c0b6d38b5cc9c197da94128d2cd32ad252b0d63a7" +
+	"7a11d86ed3a4da11cedcbb1a615b346977e36cdb462f4e501acefdf2"
+
+func TestSealAndOpen(t *testing.T) {
+	r := ring(t, "a:"+secret1)
+	for _, plaintext := range [][]byte{nil, {}, []byte("ana@example.com"), bytes.Repeat([]byte{0}, 1000)} {
+		sealed, err := r.Seal("recipient", plaintext, []byte("row 7"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := r.Open("recipient", sealed, []byte("row 7"))
+		if err != nil || !bytes.Equal(got, plaintext) {
+			t.Errorf("opened %q, %v", got, err)
+		}
+		if len(plaintext) > 0 && bytes.Contains(sealed, plaintext) {
+			t.Error("the plaintext is in the sealed bytes")
+		}
+	}
+}
+
+// The layout as written in the documentation of Seal, taken apart with the derived key by hand.
+func TestSealLayout(t *testing.T) {
+	r := ring(t, "key-1:"+secret1)
+	sealed, _ := r.Seal("recipient", []byte("ana"), []byte("row 7"))
+	if want := append([]byte{1, 5}, "key-1"...); !bytes.HasPrefix(sealed, want) {
+		t.Fatalf("header %x", sealed[:7])
+	}
+	if len(sealed) != 7+24+3+16 {
+		t.Errorf("%d bytes", len(sealed))
+	}
+	k, _ := hex.DecodeString("c080f40266f5307c606bcd357312a1ac39872e3932c4bb6fc2c9bb5c6ede8481")
+	aead, err := chacha20poly1305.NewX(k)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := aead.Open(nil, sealed[7:31], sealed[31:], []byte("\x01\x05key-1row 7"))
+	if err != nil || string(got) != "ana" {
+		t.Errorf("opened by hand: %q, %v", got, err)
+	}
+}
+
+func TestOpenFixedVector(t *testing.T) {
+	sealed, err := hex.DecodeString(fixedVector)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := ring(t, "a:"+secret1).Open("recipient", sealed, []byte("row 7"))
+	if err != nil || string(got) != "ana@example.com" {
+		t.Errorf("%q, %v", got, err)
+	}
+}
+
+func TestSealNeverRepeatsItself(t *testing.T) {
+	r := ring(t, "a:"+secret1)
+	a, _ := r.Seal("recipient", []byte("ana"), nil)
+	b, _ := r.Seal("recipient", []byte("ana"), nil)
+	if bytes.Equal(a, b) || bytes.Equal(a[3:27], b[3:27]) {
+		t.Error("two seals share a nonce")
+	}
+}
+
+func TestOpenRefusesWhatWasTouched(t *testing.T) {
+	r := ring(t, "a:"+secret1+",b:"+secret2)
+	sealed, _ := r.Seal("recipient", []byte("ana@example.com"), []byte("row 7"))
+	for i := range sealed {
+		for _, flip := range []byte{1, 0x80} {
+			bad := bytes.Clone(sealed)
+			bad[i] ^= flip
+			got, err := r.Open("recipient", bad, []byte("row 7"))
+			if !errors.Is(err, ErrSealed) && !errors.Is(err, ErrUnknownKey) {
+				t.Errorf("byte %d flipped: %v", i, err)
+			}
+			if got != nil {
+				t.Errorf("byte %d flipped: %d bytes came back", i, len(got))
+			}
+		}
+	}
+	otherKey := bytes.Clone(sealed)
+	otherKey[2] = 'b'
+	for name, c := range map[string]struct {
+		label      string
+		sealed     []byte
+		additional string
+	}{
+		"other label":      {"session", sealed, "row 7"},
+		"other additional": {"recipient", sealed, "row 8"},
+		"no additional":    {"recipient", sealed, ""},
+		"other key":        {"recipient", otherKey, "row 7"},
+		"longer":           {"recipient", append(bytes.Clone(sealed), 0), "row 7"},
+		"nothing":          {"recipient", nil, "row 7"},
+	} {
+		if _, err := r.Open(c.label, c.sealed, []byte(c.additional)); !errors.Is(err, ErrSealed) {
+			t.Errorf("%s: %v, want ErrSealed", name, err)
+		}
+	}
+	for n := range sealed {
+		if _, err := r.Open("recipient", sealed[:n], []byte("row 7")); !errors.Is(err, ErrSealed) {
+			t.Errorf("cut to %d bytes: %v, want ErrSealed", n, err)
+		}
+	}
+}
+
+func TestSealedBytesCannotMoveBetweenHeaderAndAdditional(t *testing.T) {
+	short, long := ring(t, "a:"+secret1), ring(t, "ab:"+secret1)
+	sealed, _ := short.Seal("recipient", []byte("ana"), []byte("b7"))
+	moved := append([]byte{1, 2, 'a', 'b'}, sealed[3:]...)
+	if _, err := long.Open("recipient", moved, []byte("7")); !errors.Is(err, ErrSealed) {
+		t.Errorf("%v, want ErrSealed", err)
+	}
+}
+
+func FuzzOpen(f *testing.F) {
+	r, err := Parse("a:" + secret1 + ",b:" + secret2)
+	if err != nil {
+		f.Fatal(err)
+	}
+	good, _ := hex.DecodeString(fixedVector)
+	for _, seed := range [][]byte{good, good[:27], good[:3], {1, 255}, {1, 0}, {0}, {1, 1, 'b'}, nil} {
+		f.Add(seed, []byte("row 7"))
+	}
+	f.Fuzz(func(t *testing.T, sealed, additional []byte) {
+		before := bytes.Clone(sealed)
+		_, err := r.Open("recipient", sealed, additional)
+		genuine := bytes.Equal(sealed, good) && string(additional) == "row 7"
+		if genuine != (err == nil) {
+			t.Errorf("genuine %v, error %v", genuine, err)
+		}
+		if err != nil && !errors.Is(err, ErrSealed) && !errors.Is(err, ErrUnknownKey) {
+			t.Errorf("error %v", err)
+		}
+		if !bytes.Equal(before, sealed) {
+			t.Error("Open wrote into its input")
+		}
+	})
+}

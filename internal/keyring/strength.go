@@ -1,0 +1,91 @@
+package keyring
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// minDistinct of 32 random bytes differ but for one key in more than 10^15.
+const minDistinct = 16
+
+// checkStrength refuses what people type, copy from an example or fill in to get past the length check. It cannot
+// tell random bytes; a random key fails it about once in ten million.
+func checkStrength(encoded string, secret []byte) error {
+	const advice = ": make one with `openssl rand -base64 32`"
+	switch {
+	case len(secret) < MinKey:
+		return fmt.Errorf("the key has %d bytes, at least %d are needed", len(secret), MinKey)
+	case isProgression(secret), isRepeated(secret):
+		return errors.New("the key is a repeating pattern" + advice)
+	case isPublished(encoded):
+		return errors.New("the key is a published example" + advice)
+	case isText(secret), isTyped(encoded):
+		return errors.New("the key is text, not random bytes" + advice)
+	case distinct(secret) < minDistinct:
+		return errors.New("the key has too few different bytes" + advice)
+	}
+	return nil
+}
+
+// isProgression: every step is the same, 00 00 00 or 00 01 02.
+func isProgression(secret []byte) bool {
+	step := secret[1] - secret[0]
+	for i := range secret[1:] {
+		if secret[i+1]-secret[i] != step {
+			return false
+		}
+	}
+	return true
+}
+
+// isRepeated: the key begins again after at most half of its length.
+func isRepeated(secret []byte) bool {
+	for period := 1; period <= len(secret)/2; period++ {
+		if bytes.Equal(secret[period:], secret[:len(secret)-period]) {
+			return true
+		}
+	}
+	return false
+}
+
+// isPublished knows the sample keys of NIST SP 800-38A (F.1.5) and RFC 7515 (A.1.1), which tutorials repeat.
+func isPublished(encoded string) bool {
+	plain := strings.NewReplacer("-", "+", "_", "/", "=", "").Replace(encoded)
+	return slices.Contains([]string{
+		"YD3rEBXKcb4rc67whX13gR81LAc7YQjXLZgQowkU3/Q",
+		"AyM1SysPpbyDfgZld3umj1qzKObwVMkoqQ+EstJQLr/T+1qS0gZH75aKtMN3Yj0iPS4hcgUuTwjAzZr1Z9CAow",
+	}, plain)
+}
+
+// isText: a passphrase, or a hexadecimal key that was encoded once more.
+func isText(secret []byte) bool {
+	if !utf8.Valid(secret) {
+		return false
+	}
+	return !bytes.ContainsFunc(secret, func(r rune) bool { return !unicode.IsPrint(r) && !unicode.IsSpace(r) })
+}
+
+// isTyped: words where base64 should stand. They decode to bytes that look random.
+func isTyped(encoded string) bool {
+	lower := strings.ToLower(strings.NewReplacer("-", "", "_", "", "+", "", "/", "").Replace(encoded))
+	for _, word := range []string{"changeme", "example", "password", "replace", "secret", "sample", "insert"} {
+		if strings.Contains(lower, word) {
+			return true
+		}
+	}
+	oneCase := func(in func(rune) bool) bool { return !strings.ContainsFunc(encoded, in) }
+	return oneCase(unicode.IsUpper) || oneCase(unicode.IsLower)
+}
+
+func distinct(secret []byte) int {
+	seen := map[byte]bool{}
+	for _, b := range secret {
+		seen[b] = true
+	}
+	return len(seen)
+}
