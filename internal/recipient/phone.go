@@ -10,6 +10,9 @@ import (
 // maxDigits of an international number, country code included (ITU-T E.164 section 6).
 const maxDigits = 15
 
+// separators stand between the digits of a number as people write and copy it, also with an East Asian keyboard.
+const separators = " -.()/\u00a0\u2010\u2011\u3000－（）"
+
 func parsePhone(raw string) (parts, error) {
 	s := strings.Trim(raw, " ")
 	if err := checkText(s); err != nil {
@@ -45,29 +48,21 @@ func parsePhone(raw string) (parts, error) {
 // dialled leaves the plus and the digits. The library behind it would also take letters ("+1 800 FLOWERS"), an
 // extension or a tel: URL; none of these is a number to send to.
 func dialled(s string) (string, error) {
-	first := true
-	reason := ""
-	plain := strings.Map(func(r rune) rune {
-		defer func() { first = false }()
+	rest, plus := strings.CutPrefix(strings.Replace(s, "＋", "+", 1), "+")
+	var out strings.Builder
+	for _, r := range rest {
+		d, ok := digit(r)
 		switch {
-		case first && (r == '+' || r == '＋'):
-			return '+'
-		case strings.ContainsRune(" -.()/\u00a0\u2010\u2011\u3000－（）", r):
-			return -1
+		case ok:
+			out.WriteRune(d)
+		case !strings.ContainsRune(separators, r):
+			return "", invalid(reasonInvalidCharacter)
 		}
-		if d, ok := digit(r); ok {
-			return d
-		}
-		reason = reasonInvalidCharacter
-		return -1
-	}, s)
-	switch {
-	case reason != "":
-		return "", invalid(reason)
-	case !strings.HasPrefix(plain, "+"):
+	}
+	if !plus {
 		return "", invalid(reasonNoCountryCode)
 	}
-	return plain, nil
+	return "+" + out.String(), nil
 }
 
 // digit reads the digits that phones offer on their number pads: ASCII, full-width, Arabic and Persian.

@@ -1,0 +1,114 @@
+package recipient
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"unicode"
+	"unicode/utf8"
+)
+
+func FuzzParse(f *testing.F) {
+	f.Fuzz(func(t *testing.T, ch, raw string) {
+		r, err := Parse(Channel(ch), raw)
+		if err != nil {
+			checkError(t, err, raw)
+			return
+		}
+		checkAddress(t, r)
+		checkMask(t, r)
+		again, err := Parse(r.Channel(), r.Address())
+		if err != nil || again != r || again.Hash(testKey) != r.Hash(testKey) {
+			t.Errorf("not idempotent: %q then %q, %v", r.Address(), again.Address(), err)
+		}
+		if r.Channel() == Email {
+			checkFolding(t, r)
+		}
+		Suggest(raw)
+	})
+}
+
+func checkError(t *testing.T, err error, raw string) {
+	t.Helper()
+	var bad *InvalidError
+	if !errors.As(err, &bad) || !slices.Contains(Reasons(), bad.Reason) || bad.Detail != details[bad.Reason] {
+		t.Errorf("error %#v for %q", err, raw)
+	}
+}
+
+// checkAddress: whatever was typed, what goes to a carrier is short, one line and one recipient.
+func checkAddress(t *testing.T, r Recipient) {
+	t.Helper()
+	address := r.Address()
+	if !utf8.ValidString(address) || len(address) > 254 || strings.ContainsFunc(address, forbidden) {
+		t.Errorf("unsafe address %q", address)
+	}
+	if r.Channel() == SMS {
+		if len(address) > 16 || address[0] != '+' || strings.Trim(address[1:], "0123456789") != "" {
+			t.Errorf("number %q is not E.164", address)
+		}
+		return
+	}
+	local, domain, _ := strings.Cut(address, "@")
+	if local == "" || len(local) > 64 || strings.Trim(domain, "abcdefghijklmnopqrstuvwxyz0123456789-.") != "" || !strings.Contains(domain, ".") {
+		t.Errorf("address %q", address)
+	}
+}
+
+// forbidden is written apart from the package's own tests of characters.
+func forbidden(r rune) bool {
+	return r <= ' ' || 0x7f <= r && r <= 0xa0 || unicode.IsSpace(r) || unicode.Is(unicode.Cf, r) || strings.ContainsRune("<>()[],;:\\\"\u2028\u2029", r)
+}
+
+func checkMask(t *testing.T, r Recipient) {
+	t.Helper()
+	masked := r.Masked()
+	if strings.Count(masked, "•••") != 1 || strings.ContainsFunc(strings.Replace(masked, " ", "", 1), forbidden) {
+		t.Errorf("mask %q", masked)
+	}
+	if r.Channel() == SMS {
+		if countDigits(r.Address())-countDigits(masked) < 4 {
+			t.Errorf("mask %q hides too little", masked)
+		}
+		return
+	}
+	shown, domain, _ := strings.Cut(masked, "@")
+	shown = strings.TrimSuffix(shown, "•••")
+	letters := 0
+	for _, c := range shown {
+		if !unicode.IsMark(c) {
+			letters++
+		}
+	}
+	if letters != 1 {
+		t.Errorf("mask %q shows %d letters", masked, letters)
+	}
+	if back, err := parseDomain(domain); err != nil || !strings.HasSuffix(r.Address(), "@"+back.ascii) {
+		t.Errorf("the domain in mask %q is not the domain of the address", masked)
+	}
+}
+
+func countDigits(s string) int {
+	n := 0
+	for _, c := range s {
+		if '0' <= c && c <= '9' {
+			n++
+		}
+	}
+	return n
+}
+
+func checkFolding(t *testing.T, r Recipient) {
+	t.Helper()
+	upper := strings.Map(func(c rune) rune {
+		if 'a' <= c && c <= 'z' {
+			return c - 'a' + 'A'
+		}
+		return c
+	}, r.Address())
+	loud, err := Parse(Email, upper)
+	if err != nil || loud.Hash(testKey) != r.Hash(testKey) {
+		t.Errorf("case frees quota: %q and %q, %v", upper, r.Address(), err)
+	}
+}

@@ -1,0 +1,107 @@
+package recipient
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestParsePhone(t *testing.T) {
+	for name, c := range map[string]struct{ raw, address, masked, country string }{
+		"germany":                {"+4915123456789", "+4915123456789", "+49 151•••789", "DE"},
+		"spaces around":          {"  +4915123456789 ", "+4915123456789", "+49 151•••789", "DE"},
+		"written for people":     {"+49 (151) 234-56.789", "+4915123456789", "+49 151•••789", "DE"},
+		"with the trunk zero":    {"+49 (0)151/23456789", "+4915123456789", "+49 151•••789", "DE"},
+		"no-break space, hyphen": {"+49\u00a0151\u201123456789", "+4915123456789", "+49 151•••789", "DE"},
+		"full-width":             {"＋８６　１３８－００１３－８０２１", "+8613800138021", "+86 138•••021", "CN"},
+		"arabic digits":          {"+٩٧١٥٠١٢٣٤٥٦٧", "+971501234567", "+971 50•••567", "AE"},
+		"persian digits":         {"+۹۸۹۱۲۳۴۵۶۷۸۹", "+989123456789", "+98 912•••789", "IR"},
+		"china":                  {"+86 138 0013 8021", "+8613800138021", "+86 138•••021", "CN"},
+		"united states":          {"+1 202 555 0143", "+12025550143", "+1 202•••143", "US"},
+		"jamaica, same code":     {"+1 (876) 532-1234", "+18765321234", "+1 876•••234", "JM"},
+		"canada, same code":      {"+1 416 555 0123", "+14165550123", "+1 416•••123", "CA"},
+		"kazakhstan, code of ru": {"+7 701 234 5678", "+77012345678", "+7 701•••678", "KZ"},
+		"isle of man":            {"+44 7624 123456", "+447624123456", "+44 762•••456", "IM"},
+		"italy keeps its zero":   {"+39 06 698 12345", "+390669812345", "+39 066•••345", "VA"},
+		"nine digits":            {"+33 6 12 34 56 78", "+33612345678", "+33 61•••678", "FR"},
+		"eight digits":           {"+852 6123 4567", "+85261234567", "+852 61•••67", "HK"},
+		"six digits":             {"+376 312345", "+376312345", "+376 3•••5", "AD"},
+		"five digits":            {"+290 51234", "+29051234", "+290 •••4", "SH"},
+		"four digits":            {"+683 4000", "+6834000", "+683 •••", "NU"},
+		"satellite":              {"+881612345678", "+881612345678", "+881 61•••678", "001"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := mustParse(t, SMS, c.raw)
+			if r.Address() != c.address || r.Masked() != c.masked || r.Country() != c.country {
+				t.Errorf("got %q, %q, %q\nwant %q, %q, %q", r.Address(), r.Masked(), r.Country(), c.address, c.masked, c.country)
+			}
+			if r.Channel() != SMS {
+				t.Errorf("channel %q", r.Channel())
+			}
+		})
+	}
+}
+
+func TestVoIPIsFlagged(t *testing.T) {
+	for raw, want := range map[string]bool{"+44 56 1234 5678": true, "+33 9 12 34 56 78": true, "+44 7400 123456": false} {
+		if got := mustParse(t, SMS, raw).VoIP(); got != want {
+			t.Errorf("%s: VoIP %v, want %v", raw, got, want)
+		}
+	}
+}
+
+func TestParsePhoneRefuses(t *testing.T) {
+	for name, c := range map[string]struct{ raw, reason string }{
+		"nothing":                {"", "empty"},
+		"no plus":                {"4915123456789", "no_country_code"},
+		"00 for plus":            {"004915123456789", "no_country_code"},
+		"national":               {"0151 23456789", "no_country_code"},
+		"only plus":              {"+", "invalid_number"},
+		"two pluses":             {"++4915123456789", "invalid_character"},
+		"plus in the middle":     {"+49151+23456789", "invalid_character"},
+		"letters":                {"+1 800 FLOWERS", "invalid_character"},
+		"extension":              {"+4915123456789 ext. 5", "invalid_character"},
+		"extension as parameter": {"+4915123456789;ext=5", "invalid_character"},
+		"tel url":                {"tel:+4915123456789", "invalid_character"},
+		"an e-mail address":      {"ana@example.com", "invalid_character"},
+		"emoji":                  {"+49📞", "invalid_character"},
+		"two numbers":            {"+4915123456789,+4915123456780", "invalid_character"},
+		"devanagari digits":      {"+४९१५१२३४५६७८९", "invalid_character"},
+		"too short":              {"+1 202 555", "invalid_number"},
+		"too many digits":        {"+491512345678901234", "invalid_number"},
+		"unknown country code":   {"+999 12345678", "invalid_number"},
+		"country code zero":      {"+0151 23456789", "invalid_number"},
+		"unassigned range":       {"+44 7700 900123", "invalid_number"},
+		"very long":              {"+" + strings.Repeat("1", 2000), "too_long"},
+		"premium, germany":       {"+49 900 1234567", "number_not_allowed"},
+		"premium, britain":       {"+44 9012345678", "number_not_allowed"},
+		"premium, america":       {"+1 900 555 1234", "number_not_allowed"},
+		"premium, international": {"+979 123456789", "number_not_allowed"},
+		"shared cost, germany":   {"+49 180 5 123456", "number_not_allowed"},
+		"shared cost, britain":   {"+44 843 1234567", "number_not_allowed"},
+		"shared cost, no land":   {"+808 1234 5678", "number_not_allowed"},
+		"line feed":              {"+4915123456789\n", "control_character"},
+		"nul":                    {"+49151\x0023456789", "control_character"},
+		"tab":                    {"+49\t15123456789", "control_character"},
+		"bidi mark, as pasted":   {"\u202a+4915123456789\u202c", "invisible_character"},
+		"zero-width space":       {"+49151\u200b23456789", "invisible_character"},
+		"not utf-8":              {"+49\xff", "encoding"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := Parse(SMS, c.raw)
+			wantReason(t, err, c.reason)
+		})
+	}
+}
+
+func TestMaskNumberHidesAtLeastFourDigits(t *testing.T) {
+	for n := 1; n <= 14; n++ {
+		masked := maskNumber("49", strings.Repeat("7", n))
+		lead, tail, _ := strings.Cut(strings.TrimPrefix(masked, "+49 "), bullets)
+		if len(lead) > 3 || len(tail) > 3 || (len(lead)+len(tail) > max(0, n-4)) {
+			t.Errorf("%d digits: %s", n, masked)
+		}
+		if n >= 10 && (len(lead) != 3 || len(tail) != 3) {
+			t.Errorf("%d digits: %s shows less than it may", n, masked)
+		}
+	}
+}
