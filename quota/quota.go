@@ -9,6 +9,7 @@
 package quota
 
 import (
+	"context"
 	"errors"
 	"time"
 )
@@ -100,8 +101,41 @@ func (d Decision) Violated() []string {
 	return names
 }
 
+// Limiter is what [Memory] and [Redis] both do; one contract suite runs over both.
+type Limiter interface {
+	// Take counts the event in every bucket of the request, if all rules let it in, or spends nothing at all.
+	// Admitted means that each of the buckets counts the ID now: a bucket that counted it already neither decides nor
+	// counts again, so a repeated Take of an admitted ID is admitted and counts once. An ID that the longest rule of a
+	// bucket no longer counts is new to it. Errors: ErrBadRequest, ErrRefunded, ErrUnavailable.
+	Take(ctx context.Context, req Request) (Decision, error)
+
+	// Peek answers as Take would after its own event, without one: it writes nothing and needs no ID.
+	Peek(ctx context.Context, req Request) (Decision, error)
+
+	// Refund removes exactly this ID from the buckets. For 60 s, Take answers ErrRefunded for it and Record skips it,
+	// also in a bucket that never had it, so that a call that is still under way gives nothing back twice. Repeating is harmless.
+	Refund(ctx context.Context, id string, buckets ...string) error
+
+	// Record writes history found elsewhere into a bucket whose longest window is keep. It decides nothing: a bucket
+	// may come to hold more than a limit. Events that keep does not count are dropped, IDs that the bucket counts
+	// already keep their instant, refunded IDs are skipped; repeating is harmless.
+	Record(ctx context.Context, bucket string, keep time.Duration, events []Event) error
+
+	// Reset forgets the events of the buckets. A refunded ID stays refunded.
+	Reset(ctx context.Context, buckets ...string) error
+}
+
+var (
+	_ Limiter = (*Memory)(nil)
+	_ Limiter = (*Redis)(nil)
+)
+
+// ErrUnavailable wraps every failure to reach a decision. Nothing was admitted as far as the caller may assume, but the
+// event may or may not have been counted: who gives up on it refunds its ID, who repeats the Take counts it once.
+var ErrUnavailable = errors.New("quota: limiter is unavailable")
+
 // ErrRefunded is what Take answers for an event that was refunded a moment ago: a late copy of a finished call.
 var ErrRefunded = errors.New("quota: event was refunded")
 
-// ErrBadRequest wraps what a caller got wrong: no ID, a rule without a bucket, a limit below 1.
+// ErrBadRequest wraps what a caller got wrong: no ID, no rules, a rule without a bucket, a limit or a window out of bounds.
 var ErrBadRequest = errors.New("quota: bad request")

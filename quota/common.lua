@@ -1,0 +1,38 @@
+-- A bucket is one sorted set. The score of an event is its instant; that of a refunded ID is minus the instant until
+-- which it stays refunded, so that it never counts. All instants and windows are in µs.
+
+-- Lua's own tostring keeps 14 digits, an instant has 16 (QUOTA-3).
+local function int(n)
+  return string.format('%.0f', n)
+end
+
+-- Score of the i-th member, from the newest if i is negative; nil where there is none.
+local function score(key, i)
+  return tonumber(redis.call('ZRANGE', key, i, i, 'WITHSCORES')[2])
+end
+
+-- How many events a window that ends now counts.
+local function count(key, window, now)
+  return redis.call('ZCOUNT', key, '(' .. int(now - window), '+inf')
+end
+
+-- Adds to the answer how many events a rule counts, the oldest of them, and the one whose leaving frees a place; 0 for
+-- none. The two are found by rank from the newest, in O(log n) however low the limit has become.
+local function tell(answer, key, limit, n)
+  answer[#answer + 1] = n
+  answer[#answer + 1] = n > 0 and score(key, -n) or 0
+  answer[#answer + 1] = n >= limit and score(key, -limit) or 0
+end
+
+-- Lets the key live as long as anything in it: never shorter than before while it holds events, else exactly as long as
+-- its last refunded ID. keep is the longest window, 0 to leave the events' time as it is.
+local function settle(key, keep)
+  local first, last = score(key, 0), score(key, -1)
+  if not first then
+    return
+  end
+  local till = math.ceil(math.max(last + keep, -first) / 1000)
+  if last < 0 or redis.call('PEXPIRETIME', key) < till then
+    redis.call('PEXPIREAT', key, int(till))
+  end
+end

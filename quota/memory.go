@@ -1,0 +1,197 @@
+package quota
+
+import (
+	"context"
+	"hash/maphash"
+	"slices"
+	"sync"
+	"time"
+)
+
+// shards is how many locks the buckets of a Memory are spread over.
+const shards = 64
+
+// Memory is the limiter within one process, and the model that the script is held to. It keeps each event for as long
+// as a rule can need it and forgets everything when the process ends. It never returns ErrUnavailable. Safe for
+// concurrent use.
+type Memory struct {
+	now    func() time.Time
+	clock  string
+	seed   maphash.Seed
+	shards [shards]shard
+}
+
+type shard struct {
+	mu      sync.Mutex
+	buckets map[string]*bucket
+	opened  int // buckets made since the last sweep
+}
+
+// NewMemory makes an empty limiter on the clock now, which its decisions call by the name clock.
+func NewMemory(now func() time.Time, clock string) *Memory {
+	m := &Memory{now: now, clock: clock, seed: maphash.MakeSeed()}
+	for i := range m.shards {
+		m.shards[i].buckets = map[string]*bucket{}
+	}
+	return m
+}
+
+// Take counts the event or spends nothing; see [Limiter].
+func (m *Memory) Take(_ context.Context, req Request) (Decision, error) {
+	p, err := planTake(req)
+	if err != nil {
+		return Decision{}, err
+	}
+	defer m.lock(p.buckets)()
+	now := m.now().UnixMicro()
+	held := make([]bool, len(p.buckets))
+	for i, name := range p.buckets {
+		b := m.find(name, now)
+		if b.refunded(req.ID, now) {
+			return Decision{}, ErrRefunded
+		}
+		held[i] = b.counts(req.ID, now, p.keeps[i])
+	}
+	d := m.explain(p, now)
+	for i, s := range d.Rules {
+		if s.RetryAfter > 0 && !held[p.of[i]] {
+			return d, nil
+		}
+	}
+	for i, name := range p.buckets {
+		if !held[i] {
+			b := m.open(name, now)
+			b.prune(now, p.keeps[i])
+			b.add(req.ID, now)
+			b.settle(p.keeps[i])
+		}
+	}
+	d = m.explain(p, now)
+	d.Admitted = true
+	return d, nil
+}
+
+// Peek answers without counting; see [Limiter].
+func (m *Memory) Peek(_ context.Context, req Request) (Decision, error) {
+	p, err := planPeek(req)
+	if err != nil {
+		return Decision{}, err
+	}
+	defer m.lock(p.buckets)()
+	return m.explain(p, m.now().UnixMicro()), nil
+}
+
+// Refund removes the event and remembers that it is refunded; see [Limiter].
+func (m *Memory) Refund(_ context.Context, id string, buckets ...string) error {
+	if err := checkID(id); err != nil {
+		return err
+	}
+	return m.each(buckets, func(name string, now int64) {
+		m.open(name, now).refund(id, now)
+	})
+}
+
+// Record writes history found elsewhere; see [Limiter].
+func (m *Memory) Record(_ context.Context, bucket string, keep time.Duration, events []Event) error {
+	if err := checkRecord(bucket, keep, events); err != nil {
+		return err
+	}
+	return m.each([]string{bucket}, func(name string, now int64) {
+		b := m.open(name, now)
+		for _, e := range events {
+			at := e.At.UnixMicro()
+			if at > now-keep.Microseconds() && !b.refunded(e.ID, now) && !b.counts(e.ID, now, keep) {
+				b.add(e.ID, at)
+			}
+		}
+		b.settle(keep)
+	})
+}
+
+// Reset forgets the events of the buckets; see [Limiter].
+func (m *Memory) Reset(_ context.Context, buckets ...string) error {
+	return m.each(buckets, func(name string, now int64) {
+		if b := m.find(name, now); b != nil {
+			b.reset()
+		}
+	})
+}
+
+// each runs do on every bucket under one lock and at one instant.
+func (m *Memory) each(buckets []string, do func(name string, now int64)) error {
+	if err := checkBuckets(buckets); err != nil {
+		return err
+	}
+	defer m.lock(buckets)()
+	now := m.now().UnixMicro()
+	for _, name := range buckets {
+		do(name, now)
+	}
+	return nil
+}
+
+func (m *Memory) explain(p plan, now int64) Decision {
+	d := Decision{At: instant(now), Clock: m.clock, Rules: make([]State, len(p.rules))}
+	for i, r := range p.rules {
+		d.Rules[i] = r.tally(m.find(p.buckets[p.of[i]], now).history(), now).state(r, now)
+	}
+	return d
+}
+
+// lock locks the shards of the buckets, always in ascending order so that two callers never wait for each other, and
+// returns what unlocks them.
+func (m *Memory) lock(buckets []string) (unlock func()) {
+	order := make([]uint64, len(buckets))
+	for i, name := range buckets {
+		order[i] = m.home(name)
+	}
+	slices.Sort(order)
+	order = slices.Compact(order)
+	for _, i := range order {
+		m.shards[i].mu.Lock()
+	}
+	return func() {
+		for _, i := range order {
+			m.shards[i].mu.Unlock()
+		}
+	}
+}
+
+func (m *Memory) home(name string) uint64 { return maphash.String(m.seed, name) % shards }
+
+// find returns nil, an empty bucket, where there is none or nothing in it can count any more.
+func (m *Memory) find(name string, now int64) *bucket {
+	b := m.shards[m.home(name)].buckets[name]
+	if b == nil || b.until <= now {
+		return nil
+	}
+	return b
+}
+
+func (m *Memory) open(name string, now int64) *bucket {
+	if b := m.find(name, now); b != nil {
+		return b
+	}
+	s := &m.shards[m.home(name)]
+	s.sweep(now)
+	b := &bucket{}
+	s.buckets[name] = b
+	return b
+}
+
+// sweep drops what no rule can still need, once as many buckets have been opened as there were after the last time. So
+// a shard holds at most about twice what it needs, and an opened bucket pays for looking at one or two.
+func (s *shard) sweep(now int64) {
+	const least = 64
+	if s.opened++; s.opened < max(least, len(s.buckets)/2) {
+		return
+	}
+	s.opened = 0
+	live := map[string]*bucket{} // a new map: an old one never gives memory back
+	for name, b := range s.buckets {
+		if b.until > now {
+			live[name] = b
+		}
+	}
+	s.buckets = live
+}

@@ -1,0 +1,120 @@
+package quota
+
+import (
+	"slices"
+	"time"
+)
+
+// bucket is the events of one bucket, oldest first, as a sorted set holds them. Instants are µs since 1970. Reading a
+// nil bucket finds nothing.
+type bucket struct {
+	times []int64
+	ids   []string         // of the same events
+	index map[string]int64 // instant of each ID, once there are too many to look through
+	gone  map[string]int64 // refunded IDs, and until when they stay so
+	until int64            // from then on nothing in here counts
+}
+
+// indexed is the number of events above which an index is faster and worth its memory.
+const indexed = 32
+
+func (b *bucket) history() []int64 {
+	if b == nil {
+		return nil
+	}
+	return b.times
+}
+
+func (b *bucket) refunded(id string, now int64) bool {
+	return b != nil && b.gone[id] > now
+}
+
+// counts reports whether the longest window counts the ID.
+func (b *bucket) counts(id string, now int64, keep time.Duration) bool {
+	if b == nil {
+		return false
+	}
+	at, ok := b.at(id)
+	return ok && at > now-keep.Microseconds()
+}
+
+func (b *bucket) at(id string) (int64, bool) {
+	if b.index != nil {
+		at, ok := b.index[id]
+		return at, ok
+	}
+	if i := slices.Index(b.ids, id); i >= 0 {
+		return b.times[i], true
+	}
+	return 0, false
+}
+
+// add counts the event from at.
+func (b *bucket) add(id string, at int64) {
+	b.remove(id)
+	i, _ := slices.BinarySearch(b.times, at+1)
+	b.times = slices.Insert(b.times, i, at)
+	b.ids = slices.Insert(b.ids, i, id)
+	if b.index != nil {
+		b.index[id] = at
+	} else if len(b.ids) > indexed {
+		b.index = make(map[string]int64, 2*indexed)
+		for i, id := range b.ids {
+			b.index[id] = b.times[i]
+		}
+	}
+}
+
+// prune forgets what can count no more.
+func (b *bucket) prune(now int64, keep time.Duration) {
+	old, _ := slices.BinarySearch(b.times, now-keep.Microseconds()+1)
+	for _, id := range b.ids[:old] {
+		delete(b.index, id)
+	}
+	clear(b.ids[:old]) // the array lives on until append needs a larger one
+	b.times, b.ids = b.times[old:], b.ids[old:]
+	for id, until := range b.gone {
+		if until <= now {
+			delete(b.gone, id)
+		}
+	}
+}
+
+func (b *bucket) remove(id string) {
+	at, ok := b.at(id)
+	if !ok {
+		return
+	}
+	i, _ := slices.BinarySearch(b.times, at)
+	i += slices.Index(b.ids[i:], id) // among those of the same µs
+	b.times = slices.Delete(b.times, i, i+1)
+	b.ids = slices.Delete(b.ids, i, i+1)
+	delete(b.index, id)
+}
+
+func (b *bucket) refund(id string, now int64) {
+	b.remove(id)
+	if b.gone == nil {
+		b.gone = map[string]int64{}
+	}
+	b.gone[id] = now + tombstone.Microseconds()
+	b.settle(0)
+}
+
+func (b *bucket) reset() {
+	b.times, b.ids, b.index = nil, nil, nil
+	b.settle(0)
+}
+
+// settle lets the bucket live as long as anything in it: never shorter than before while it holds events, else exactly
+// as long as its last refunded ID. keep is the longest window, 0 to leave the events' time as it is.
+func (b *bucket) settle(keep time.Duration) {
+	if last := len(b.times) - 1; last >= 0 {
+		b.until = max(b.until, b.times[last]+keep.Microseconds())
+	} else {
+		b.until = 0
+	}
+	for _, until := range b.gone {
+		b.until = max(b.until, until)
+	}
+}

@@ -1,0 +1,205 @@
+package quota
+
+import (
+	"context"
+	"crypto/sha256"
+	_ "embed"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// budget is the time that one call may take with all its repetitions, whatever the client's own timeouts (QUOTA-14).
+const budget = 2 * time.Second
+
+var (
+	//go:embed clock.lua
+	clockScript string
+	//go:embed common.lua
+	commonScript string
+	//go:embed take.lua
+	takeScript string
+	//go:embed peek.lua
+	peekScript string
+	//go:embed refund.lua
+	refundScript string
+	//go:embed record.lua
+	recordScript string
+	//go:embed reset.lua
+	resetScript string
+)
+
+// Redis is the limiter that all replicas share: each call is one script, run by Redis 7.0 or later as one atomic step on
+// its own clock. Every failure is ErrUnavailable and admits nothing. Safe for concurrent use.
+type Redis struct {
+	client redis.UniversalClient
+	prefix string
+	budget time.Duration
+
+	take, peek, refund, record, reset, probe *redis.Script
+}
+
+// NewRedis makes a limiter whose keys start with prefix: each byte of it is one more for every recipient. Get the client
+// from [OpenRedis], or set ContextTimeoutEnabled and route nothing to replicas; the caller closes it.
+func NewRedis(client redis.UniversalClient, prefix string) *Redis {
+	return newRedis(client, prefix, clockScript)
+}
+
+// newRedis takes the clock as source, so that tests can set it and the scripts of production have no way to be told a time.
+func newRedis(client redis.UniversalClient, prefix, clock string) *Redis {
+	// A script with this first line is refused as a whole where it could not write: on a replica, out of memory, or with
+	// a failing disk. Without it, Redis would only refuse the first write.
+	// https://redis.io/docs/latest/develop/programmability/lua-api/#script_flags
+	const mayWrite, mayNotWrite = "#!lua\n", "#!lua flags=no-writes\n"
+	script := func(head, body string) *redis.Script { return redis.NewScript(head + clock + commonScript + body) }
+	return &Redis{
+		client: client, prefix: prefix, budget: budget,
+		take:   script(mayWrite, takeScript),
+		peek:   script(mayNotWrite, peekScript),
+		refund: script(mayWrite, refundScript),
+		record: script(mayWrite, recordScript),
+		reset:  script(mayWrite, resetScript),
+		probe:  script(mayWrite, "return clock()"),
+	}
+}
+
+// Key is where the bucket is kept. It is of fixed length and shows nothing of the bucket; the braces give each bucket a
+// hash slot of its own. https://redis.io/docs/latest/operate/oss_and_stack/reference/cluster-spec/#hash-tags
+func (r *Redis) Key(bucket string) string {
+	const size = 15 // bytes: 20 characters, with no two buckets alike by accident
+	sum := sha256.Sum256([]byte(bucket))
+	return r.prefix + "{" + base64.RawURLEncoding.EncodeToString(sum[:size]) + "}"
+}
+
+func (r *Redis) keys(buckets []string) []string {
+	keys := make([]string, len(buckets))
+	for i, b := range buckets {
+		keys[i] = r.Key(b)
+	}
+	return keys
+}
+
+// Take counts the event or spends nothing; see [Limiter].
+func (r *Redis) Take(ctx context.Context, req Request) (Decision, error) {
+	p, err := planTake(req)
+	if err != nil {
+		return Decision{}, err
+	}
+	args := []any{req.ID}
+	for _, keep := range p.keeps {
+		args = append(args, keep.Microseconds())
+	}
+	return r.decide(ctx, r.take, p, append(args, p.args()...))
+}
+
+// Peek answers without counting; see [Limiter]. Redis itself refuses a script that peeks and writes.
+func (r *Redis) Peek(ctx context.Context, req Request) (Decision, error) {
+	p, err := planPeek(req)
+	if err != nil {
+		return Decision{}, err
+	}
+	return r.decide(ctx, r.peek, p, p.args())
+}
+
+// Refund removes the event and leaves a mark that it is refunded; see [Limiter].
+func (r *Redis) Refund(ctx context.Context, id string, buckets ...string) error {
+	if err := errors.Join(checkID(id), checkBuckets(buckets)); err != nil {
+		return err
+	}
+	return r.write(ctx, r.refund, buckets, id, tombstone.Microseconds())
+}
+
+// Record writes history found elsewhere; see [Limiter]. A failure may leave a part of it written.
+func (r *Redis) Record(ctx context.Context, bucket string, keep time.Duration, events []Event) error {
+	if err := checkRecord(bucket, keep, events); err != nil {
+		return err
+	}
+	const most = 1000 // events in one step, so that other callers do not wait for a long history
+	for some := range slices.Chunk(events, most) {
+		args := []any{keep.Microseconds()}
+		for _, e := range some {
+			args = append(args, e.ID, e.At.UnixMicro())
+		}
+		if err := r.write(ctx, r.record, []string{bucket}, args...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Reset forgets the events of the buckets; see [Limiter].
+func (r *Redis) Reset(ctx context.Context, buckets ...string) error {
+	if err := checkBuckets(buckets); err != nil {
+		return err
+	}
+	return r.write(ctx, r.reset, buckets)
+}
+
+func (r *Redis) write(ctx context.Context, script *redis.Script, buckets []string, args ...any) error {
+	if len(buckets) == 0 {
+		return nil
+	}
+	_, err := r.run(ctx, script, buckets, args)
+	return err
+}
+
+func (r *Redis) decide(ctx context.Context, script *redis.Script, p plan, args []any) (Decision, error) {
+	answer, err := r.run(ctx, script, p.buckets, args)
+	if err != nil {
+		return Decision{}, err
+	}
+	return p.decision(answer)
+}
+
+// run repeats nothing by itself: the client does, and every script may be repeated.
+func (r *Redis) run(ctx context.Context, script *redis.Script, buckets []string, args []any) (*redis.Cmd, error) {
+	ctx, cancel := context.WithTimeout(ctx, r.budget)
+	defer cancel()
+	cmd := script.Run(ctx, r.client, r.keys(buckets), args...)
+	if err := cmd.Err(); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrUnavailable, err)
+	}
+	return cmd, nil
+}
+
+// args are the bucket (from 1), the limit and the window in µs of each rule.
+func (p plan) args() []any {
+	args := make([]any, 0, 3*len(p.rules))
+	for i, rule := range p.rules {
+		args = append(args, p.of[i]+1, rule.Limit, rule.Window.Microseconds())
+	}
+	return args
+}
+
+// What a script says first.
+const (
+	refused = iota
+	admitted
+	refunded
+)
+
+// decision reads the answer of take.lua and peek.lua.
+func (p plan) decision(cmd *redis.Cmd) (Decision, error) {
+	numbers, err := cmd.Int64Slice()
+	if err != nil {
+		return Decision{}, fmt.Errorf("%w: %w", ErrUnavailable, err)
+	}
+	const head, each = 2, 3
+	if len(numbers) == head && numbers[0] == refunded {
+		return Decision{}, ErrRefunded
+	}
+	if len(numbers) != head+each*len(p.rules) || numbers[0] != refused && numbers[0] != admitted {
+		return Decision{}, fmt.Errorf("%w: an answer of %d numbers to %d rules", ErrUnavailable, len(numbers), len(p.rules))
+	}
+	now := numbers[1]
+	d := Decision{Admitted: numbers[0] == admitted, At: instant(now), Clock: "redis", Rules: make([]State, len(p.rules))}
+	for i, rule := range p.rules {
+		n := numbers[head+each*i:]
+		d.Rules[i] = tally{used: int(n[0]), oldest: n[1], pivot: n[2]}.state(rule, now)
+	}
+	return d, nil
+}

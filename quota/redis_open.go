@@ -1,0 +1,151 @@
+package quota
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
+)
+
+// How long one step of a call to Redis may take, and how often a call is repeated, so that an answer or a failure is
+// there within the budget. A server that refuses connections is given up within 0.2 s.
+const (
+	step       = time.Second
+	retries    = 2
+	minBackoff = 10 * time.Millisecond
+	maxBackoff = 100 * time.Millisecond
+)
+
+const sentinelPort = "26379"
+
+// OpenRedis makes a client for
+//
+//	redis://user:password@host:6379/0, and rediss:// with TLS
+//	redis+sentinel://user:password@host1,host2:26379/master/0, and rediss+sentinel:// with TLS to Sentinel and Redis
+//
+// It connects only when first used, to the primary alone. The parameters are go-redis's (see redis.ParseURL), for Sentinel
+// sentinel_username and sentinel_password; of these, none can lift the 2 s that a call may take. No error shows the URL.
+func OpenRedis(rawURL string) (redis.UniversalClient, error) {
+	switch scheme, _, _ := strings.Cut(rawURL, "://"); scheme {
+	case "redis", "rediss":
+		o, err := aloneOptions(rawURL)
+		if err != nil {
+			return nil, err
+		}
+		return redis.NewClient(o), nil
+	case "redis+sentinel", "rediss+sentinel":
+		o, err := sentinelOptions(rawURL)
+		if err != nil {
+			return nil, err
+		}
+		return redis.NewFailoverClient(o), nil
+	case "redis+cluster", "rediss+cluster":
+		return nil, errors.New("redis URL: Cluster is not supported yet; use redis:// or redis+sentinel://")
+	default:
+		return nil, errors.New("redis URL: it starts with redis://, rediss://, redis+sentinel:// or rediss+sentinel://")
+	}
+}
+
+func aloneOptions(rawURL string) (*redis.Options, error) {
+	if u, err := parseURL(rawURL); err != nil {
+		return nil, err
+	} else if u.Hostname() == "" {
+		return nil, errors.New("redis URL: no host")
+	}
+	o, err := redis.ParseURL(rawURL)
+	if err != nil {
+		return nil, fmt.Errorf("redis URL: %w", err)
+	}
+	o.ContextTimeoutEnabled = true
+	setDefault(&o.DialTimeout, step)
+	setDefault(&o.ReadTimeout, step)
+	setDefault(&o.WriteTimeout, step)
+	setDefault(&o.PoolTimeout, step)
+	setDefault(&o.MinRetryBackoff, minBackoff)
+	setDefault(&o.MaxRetryBackoff, maxBackoff)
+	setDefault(&o.MaxRetries, retries)
+	setDefault(&o.DialerRetries, 1) // the repeated call dials again
+	o.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
+	return o, nil
+}
+
+func setDefault[T comparable](v *T, to T) {
+	var unset T
+	if *v == unset {
+		*v = to
+	}
+}
+
+func sentinelOptions(rawURL string) (*redis.FailoverOptions, error) {
+	hosts, u, err := splitHosts(rawURL)
+	if err != nil {
+		return nil, err
+	}
+	o := &redis.FailoverOptions{
+		SentinelAddrs: hosts, Username: u.User.Username(),
+		ContextTimeoutEnabled: true, DialTimeout: step, ReadTimeout: step, WriteTimeout: step, PoolTimeout: step,
+		MaxRetries: retries, MinRetryBackoff: minBackoff, MaxRetryBackoff: maxBackoff, DialerRetries: 1,
+	}
+	o.Password, _ = u.User.Password()
+	if u.Scheme == "rediss+sentinel" {
+		o.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12} // each server's name is that which it was dialled by
+	}
+	master, db, hasDB := strings.Cut(strings.Trim(u.Path, "/"), "/")
+	if o.MasterName = master; master == "" {
+		return nil, errors.New("redis URL: no name of the master, as in redis+sentinel://host/master/0")
+	}
+	if hasDB {
+		if o.DB, err = strconv.Atoi(db); err != nil || o.DB < 0 {
+			return nil, fmt.Errorf("redis URL: %q is not a number of a database", db)
+		}
+	}
+	for name, values := range u.Query() {
+		switch value := values[len(values)-1]; name {
+		case "sentinel_username":
+			o.SentinelUsername = value
+		case "sentinel_password":
+			o.SentinelPassword = value
+		default:
+			return nil, fmt.Errorf("redis URL: unknown parameter %q", name)
+		}
+	}
+	return o, nil
+}
+
+// splitHosts takes the list of hosts out of a URL, since net/url knows no such lists, and gives the rest with the first.
+func splitHosts(rawURL string) ([]string, *url.URL, error) {
+	scheme, rest, _ := strings.Cut(rawURL, "://")
+	end := len(rest)
+	if i := strings.IndexAny(rest, "/?#"); i >= 0 {
+		end = i
+	}
+	start := strings.LastIndex(rest[:end], "@") + 1
+	hosts := strings.Split(rest[start:end], ",")
+	for i, host := range hosts {
+		u, err := parseURL("redis://" + host)
+		if err != nil || u.Hostname() == "" || u.Host != host {
+			return nil, nil, fmt.Errorf("redis URL: host %d is not of the form host or host:port", i+1)
+		}
+		port := u.Port()
+		setDefault(&port, sentinelPort)
+		hosts[i] = net.JoinHostPort(u.Hostname(), port)
+	}
+	u, err := parseURL(scheme + "://" + rest[:start] + "host" + rest[end:])
+	return hosts, u, err
+}
+
+// parseURL hides the reason, which could show a password.
+func parseURL(rawURL string) (*url.URL, error) {
+	u, err := url.Parse(rawURL)
+	if err != nil {
+		return nil, errors.New("redis URL: it is not a URL; in a user name or password, write special characters as %XX")
+	}
+	return u, nil
+}

@@ -1,0 +1,75 @@
+package quota
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"time"
+)
+
+// The bounds of a rule.
+const (
+	MaxLimit  = 100_000
+	MinWindow = time.Second
+	MaxWindow = 31 * 24 * time.Hour
+)
+
+// namePattern fits a structured-field string (RFC 9651) and a metric label without any escaping.
+const namePattern = `[a-z][a-z0-9_-]{0,31}`
+
+var validName = regexp.MustCompile(`^` + namePattern + `$`).MatchString
+
+// RuleError says which field of which rule is wrong, and why.
+type RuleError struct {
+	Index   int    // position of the rule, from 0
+	Rule    string // its name as written
+	Field   string // "name", "scope", "limit" or "window"
+	Problem string
+}
+
+func (e *RuleError) Error() string {
+	return fmt.Sprintf("rule %d (%q): %s %s", e.Index+1, e.Rule, e.Field, e.Problem)
+}
+
+// Validate reports everything that is wrong with the policy, joined; each part that concerns a rule is a *RuleError.
+func (p Policy) Validate() error {
+	var bad error
+	if !validName(p.Name) {
+		bad = fmt.Errorf("policy name %q is not of the form %s", p.Name, namePattern)
+	}
+	return errors.Join(bad, Validate(p.Rules))
+}
+
+// Validate reports everything that is wrong with the rules, joined. No rule at all is wrong too: it would admit everything.
+func Validate(rules []Rule) error {
+	if len(rules) == 0 {
+		return errors.New("there is no rule")
+	}
+	var all []error
+	named := map[string]int{}
+	for i, r := range rules {
+		wrong := func(field, problem string) {
+			all = append(all, &RuleError{Index: i, Rule: r.Name, Field: field, Problem: problem})
+		}
+		if !validName(r.Name) {
+			wrong("name", "is not of the form "+namePattern)
+		} else if named[r.Name]++; named[r.Name] == 2 {
+			wrong("name", "is used twice")
+		}
+		if r.Scope != Recipient && r.Scope != IP {
+			wrong("scope", fmt.Sprintf("%q is neither %q nor %q", r.Scope, Recipient, IP))
+		}
+		r.bounds(wrong)
+	}
+	return errors.Join(all...)
+}
+
+// bounds checks what no limiter can do without.
+func (r Rule) bounds(wrong func(field, problem string)) {
+	if r.Limit < 1 || r.Limit > MaxLimit {
+		wrong("limit", fmt.Sprintf("%d is not within 1 and %d", r.Limit, MaxLimit))
+	}
+	if r.Window < MinWindow || r.Window > MaxWindow || r.Window%time.Second != 0 {
+		wrong("window", fmt.Sprintf("%v is not whole seconds within 1 s and 31 days", r.Window))
+	}
+}
