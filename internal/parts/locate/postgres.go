@@ -27,8 +27,8 @@ func besidePath() []string {
 		return nil
 	}
 	dirs := []string{filepath.Dir(path)}
-	if real, err := filepath.EvalSymlinks(path); err == nil {
-		dirs = append(dirs, filepath.Dir(real))
+	if target, err := filepath.EvalSymlinks(path); err == nil {
+		dirs = append(dirs, filepath.Dir(target))
 	}
 	return dirs
 }

@@ -1,0 +1,154 @@
+package parts
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"runtime"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// parentVariable makes the test binary play the parent that is to be killed.
+const parentVariable = "SENDCODE_PARTS_TEST_PARENT"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(parentVariable) != "" {
+		if err := playParent(); err != nil {
+			fmt.Println("error", err)
+			os.Exit(1)
+		}
+	}
+	os.Exit(m.Run())
+}
+
+// playParent starts every kind of server, says which processes and directories
+// there are, and waits to be killed.
+func playParent() error {
+	redis, err := StartRedis(context.Background())
+	if err != nil {
+		return err
+	}
+	fmt.Println("pid", redis.PID())
+	fmt.Println("dir", redis.place.dir)
+	for _, paused := range []bool{false, true} {
+		if err := playPostgres(paused); err != nil {
+			return err
+		}
+	}
+	fmt.Println("ready")
+	_, err = io.Copy(io.Discard, os.Stdin) // for ever
+	return err
+}
+
+func playPostgres(paused bool) error {
+	s, err := StartPostgres(context.Background())
+	if err != nil {
+		return err
+	}
+	family, err := children(s.PID())
+	if err != nil {
+		return err
+	}
+	for _, pid := range append(family, s.PID()) {
+		fmt.Println("pid", pid)
+	}
+	fmt.Println("dir", s.place.dir)
+	if !paused {
+		return nil
+	}
+	if err := s.Pause(); err != nil {
+		return err
+	}
+	fmt.Println("pid", s.frozen.shell.Process.Pid)
+	return nil
+}
+
+func TestKilledParentLeavesNoChild(t *testing.T) {
+	Redis(t) // these skip where there is none
+	Postgres(t)
+	parent := exec.Command(os.Args[0])
+	parent.Env = append(os.Environ(), parentVariable+"=1")
+	parent.Stderr = os.Stderr
+	if _, err := parent.StdinPipe(); err != nil {
+		t.Fatal(err)
+	}
+	out, err := parent.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	process, err := Run(parent)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(process.Kill)
+	pids, dirs := readFamily(t, out)
+	process.Kill()
+	for _, pid := range pids {
+		awaitGone(t, pid)
+	}
+	Redis(t) // a new place sweeps the old ones
+	for _, dir := range dirs {
+		if _, err := os.Stat(dir); !os.IsNotExist(err) {
+			t.Errorf("the directory of a killed parent is still there: %v", err)
+		}
+	}
+}
+
+func readFamily(t *testing.T, out io.Reader) (pids []int, dirs []string) {
+	t.Helper()
+	const redis, postgres, shell = 1, 2 * 5, 1 // at least: a Postgres has four children of its own
+	for lines := bufio.NewScanner(out); lines.Scan(); {
+		kind, value, _ := strings.Cut(lines.Text(), " ")
+		switch kind {
+		case "pid":
+			pid, err := strconv.Atoi(value)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !gone(pid) { // Postgres has short-lived children as well
+				pids = append(pids, pid)
+			}
+		case "dir":
+			dirs = append(dirs, value)
+		case "ready":
+			if len(pids) < redis+postgres+shell || len(dirs) != 3 {
+				t.Fatalf("%d processes, %d directories", len(pids), len(dirs))
+			}
+			return pids, dirs
+		default:
+			t.Fatal(lines.Text())
+		}
+	}
+	t.Fatal("the parent ended by itself")
+	return nil, nil
+}
+
+// A server must not die with the thread on which somebody asked for it.
+func TestServerOutlivesTheThreadThatAskedForIt(t *testing.T) {
+	Redis(t)
+	made := make(chan *RedisServer)
+	go func() {
+		runtime.LockOSThread() // and never unlocked: the thread ends with this goroutine
+		s, err := StartRedis(context.Background())
+		if err != nil {
+			t.Error(err)
+		}
+		made <- s
+	}()
+	s := <-made
+	if s == nil {
+		return
+	}
+	t.Cleanup(func() { closed(t, s.Close()) })
+	for range 20 {
+		runtime.Gosched()
+		if err := s.ping(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,54 @@
+package parts
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/user"
+	"strconv"
+	"syscall"
+)
+
+// owner is the user that Postgres runs as. Postgres refuses root: then it is
+// the user postgres or, where there is none, nobody.
+type owner struct {
+	credential *syscall.Credential // nil: this process's own user
+}
+
+func postgresOwner() (owner, error) {
+	if os.Getuid() != 0 {
+		return owner{}, nil
+	}
+	var account *user.User
+	var err error
+	for _, name := range []string{"postgres", "nobody"} {
+		if account, err = user.Lookup(name); err == nil {
+			break
+		}
+	}
+	if err != nil {
+		return owner{}, fmt.Errorf("postgres cannot run as root, and there is no other user to run it as: %w", err)
+	}
+	uid, uidErr := strconv.ParseUint(account.Uid, 10, 32)
+	gid, gidErr := strconv.ParseUint(account.Gid, 10, 32)
+	return owner{&syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}}, errors.Join(uidErr, gidErr)
+}
+
+// give makes path the owner's.
+func (o owner) give(path string) error {
+	if o.credential == nil {
+		return nil
+	}
+	return os.Chown(path, int(o.credential.Uid), int(o.credential.Gid))
+}
+
+// command runs in dir, as the owner, with an environment in which no PG variable
+// of the caller's can change what it does, and messages are in English.
+func (o owner) command(dir, program string, args ...string) *exec.Cmd {
+	cmd := exec.Command(program, args...)
+	cmd.Dir = dir
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "LC_ALL=C", "TZ=UTC"}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: o.credential}
+	return cmd
+}

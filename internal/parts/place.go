@@ -1,0 +1,135 @@
+package parts
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"syscall"
+
+	"github.com/gofrs/flock"
+)
+
+// Ports lie below the range that kernels give to outgoing connections (Linux:
+// 32768, macOS: 49152). Otherwise a client that redials a stopped server's port
+// could be given that very port, connect to itself, and keep the server from
+// coming back.
+const (
+	firstPort = 20000
+	ports     = 10000
+)
+
+// place is a port and a directory that are ours until released, also while no
+// server listens. A file lock guards it against other processes that start
+// parts at the same moment, and ends with this process, however that ends.
+type place struct {
+	port int
+	dir  string
+	lock *flock.Flock
+}
+
+// claim takes a free place with an empty directory.
+func claim() (*place, error) {
+	base, err := baseDir()
+	if err != nil {
+		return nil, err
+	}
+	sweep(base)
+	for range 500 {
+		p := newPlace(base, firstPort+rand.IntN(ports))
+		if ok, err := p.take(); err != nil {
+			return nil, err
+		} else if ok {
+			return p, nil
+		}
+	}
+	return nil, fmt.Errorf("no free port from %d to %d", firstPort, firstPort+ports-1)
+}
+
+func newPlace(base string, port int) *place {
+	name := filepath.Join(base, strconv.Itoa(port))
+	return &place{port: port, dir: name, lock: flock.New(name + lockSuffix)}
+}
+
+const lockSuffix = ".lock"
+
+func (p *place) take() (bool, error) {
+	if ok, err := p.lock.TryLock(); !ok {
+		return false, err
+	}
+	if l, err := net.Listen("tcp4", p.addr()); err != nil {
+		return false, p.lock.Close()
+	} else if err := l.Close(); err != nil {
+		return false, errors.Join(err, p.lock.Close())
+	}
+	if err := errors.Join(os.RemoveAll(p.dir), os.Mkdir(p.dir, 0o700)); err != nil {
+		return false, errors.Join(err, p.lock.Close())
+	}
+	return true, nil
+}
+
+func (p *place) addr() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(p.port)) }
+
+// release removes the directory and gives the port back; twice is once.
+func (p *place) release() error {
+	if !p.lock.Locked() {
+		return nil
+	}
+	return errors.Join(os.RemoveAll(p.dir), p.lock.Close())
+}
+
+// openLog opens the server's log for appending; a server started again goes on in it.
+func (p *place) openLog() (*os.File, error) {
+	return os.OpenFile(p.logPath(), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+}
+
+func (p *place) logPath() string { return filepath.Join(p.dir, "log") }
+
+// sweep removes what owners that were killed left behind: directories whose
+// lock is free. What cannot be removed now is left for the next sweep.
+func sweep(base string) {
+	entries, _ := os.ReadDir(base)
+	for _, entry := range entries {
+		port, err := strconv.Atoi(entry.Name())
+		if err != nil || !entry.IsDir() {
+			continue
+		}
+		p := newPlace(base, port)
+		if ok, _ := p.lock.TryLock(); ok {
+			_ = p.release()
+		}
+	}
+}
+
+// baseDir is one directory for each user, so that a place taken by one is not
+// swept by another. Every directory above it lets other users pass, as Postgres
+// does not run as root.
+func baseDir() (string, error) {
+	uid := os.Getuid()
+	base := filepath.Join(fastTempDir(), "sendcode-parts-"+strconv.Itoa(uid))
+	if err := os.Mkdir(base, 0o755); err == nil {
+		err = os.Chmod(base, 0o755) // whatever the umask is
+		if err != nil {
+			return "", err
+		}
+	} else if !errors.Is(err, fs.ErrExist) {
+		return "", err
+	}
+	info, err := os.Lstat(base)
+	if err != nil {
+		return "", err
+	}
+	if stat, ok := info.Sys().(*syscall.Stat_t); !info.IsDir() || !ok || int(stat.Uid) != uid {
+		return "", fmt.Errorf("%s is not a directory of this user", base)
+	}
+	return base, nil
+}
+
+func (p *place) log() string {
+	text, _ := os.ReadFile(p.logPath()) // no log yet is an empty log
+	return string(text)
+}

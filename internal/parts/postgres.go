@@ -1,0 +1,221 @@
+package parts
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"sendcode/internal/parts/locate"
+)
+
+// PostgresServer is a private Postgres with a cluster of its own. Its methods
+// may be called from any goroutine; each does nothing where the server is
+// already as asked.
+type PostgresServer struct {
+	place     *place
+	bin       string // directory of the programs
+	owner     owner
+	databases atomic.Int64
+	reporter  func(error) // told of a failed Start; for tests
+
+	mu      sync.Mutex
+	process *Process // nil while stopped
+	frozen  *freeze  // nil unless paused
+}
+
+// StartPostgres starts a server with one empty database and returns when it
+// answers. ctx bounds the wait (a minute to make the cluster and a minute to
+// start where it has no deadline). The error is a *locate.Missing where Postgres is not
+// installed. The caller must Close it.
+func StartPostgres(ctx context.Context) (*PostgresServer, error) {
+	bin, err := locate.Postgres().Find()
+	if err != nil {
+		return nil, err
+	}
+	o, err := postgresOwner()
+	if err != nil {
+		return nil, err
+	}
+	place, err := claim()
+	if err != nil {
+		return nil, err
+	}
+	s := &PostgresServer{place: place, bin: bin, owner: o}
+	if err = s.makeCluster(ctx); err == nil {
+		err = s.start(ctx)
+	}
+	if err != nil {
+		return nil, errors.Join(err, place.release())
+	}
+	return s, nil
+}
+
+func (s *PostgresServer) makeCluster(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	if err := errors.Join(os.Mkdir(s.data(), 0o700), s.owner.give(s.place.dir), s.owner.give(s.data())); err != nil {
+		return err
+	}
+	cache, err := newClusterCache(s.bin, s.owner)
+	if err != nil {
+		return err
+	}
+	return cache.copyTo(ctx, s.data())
+}
+
+func (s *PostgresServer) data() string { return filepath.Join(s.place.dir, "data") }
+
+// URL is of a database that was empty at first, as a role that owns it and is
+// no superuser; the same through every stop and start.
+func (s *PostgresServer) URL() string { return s.url(role, database) }
+
+// AdminURL is of the same database, as a superuser.
+func (s *PostgresServer) AdminURL() string { return s.url("postgres", database) }
+
+// Addr is 127.0.0.1:port.
+func (s *PostgresServer) Addr() string { return s.place.addr() }
+
+// Log is what the server has written about itself since it was made.
+func (s *PostgresServer) Log() string { return s.place.log() }
+
+func (s *PostgresServer) url(user, name string) string {
+	return fmt.Sprintf("postgres://%s@%s/%s?sslmode=disable", user, s.Addr(), name)
+}
+
+// PID is the process id of the server's first process, 0 while it is stopped.
+func (s *PostgresServer) PID() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.process == nil {
+		return 0
+	}
+	return s.process.PID()
+}
+
+// CreateDatabase makes a further empty database and returns its URL.
+func (s *PostgresServer) CreateDatabase(ctx context.Context) (url string, err error) {
+	conn, err := pgx.Connect(ctx, s.URL())
+	if err != nil {
+		return "", err
+	}
+	defer func() { err = errors.Join(err, conn.Close(context.WithoutCancel(ctx))) }()
+	name := database + strconv.FormatInt(s.databases.Add(1), 10)
+	// template0, for nobody is ever connected to it, which copying requires.
+	if _, err := conn.Exec(ctx, "CREATE DATABASE "+name+" TEMPLATE template0"); err != nil {
+		return "", err
+	}
+	return s.url(role, name), nil
+}
+
+// Stop ends the server at once, as a crash does: what is committed is kept, all
+// else is lost, clients are cut off. SIGQUIT rather than SIGKILL, since killed
+// without a word it would leave its own children behind for a while, and then
+// not start again; they get the signal from it and it waits for them.
+func (s *PostgresServer) Stop() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.process == nil {
+		return
+	}
+	_ = s.thaw()
+	_ = s.process.Signal(syscall.SIGQUIT) // fails where it has ended, as wanted
+	ctx, cancel := context.WithTimeout(context.Background(), stopTimeout)
+	defer cancel()
+	_ = s.process.Wait(ctx)
+	s.process.Kill()
+	s.process = nil
+}
+
+const stopTimeout = 15 * time.Second // it kills its own children after 5 s
+
+// Start starts a stopped (or ended) server again, on the same port and cluster,
+// and returns when it answers.
+func (s *PostgresServer) Start() error {
+	err := s.start(context.Background())
+	if err != nil && s.reporter != nil {
+		s.reporter(err)
+	}
+	return err
+}
+
+// Restart is Stop and Start.
+func (s *PostgresServer) Restart() error {
+	s.Stop()
+	return s.Start()
+}
+
+// Close stops the server and removes its cluster.
+func (s *PostgresServer) Close() error {
+	s.Stop()
+	return s.place.release()
+}
+
+func (s *PostgresServer) start(ctx context.Context) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.process != nil && s.process.running() {
+		return nil
+	}
+	_ = s.thaw() // frozen, then killed by somebody else
+	s.process = nil
+	log, err := s.place.openLog()
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	cmd := s.owner.command(s.place.dir, filepath.Join(s.bin, "postgres"), s.args()...)
+	cmd.Stdout, cmd.Stderr = log, log
+	process, err := run(cmd, syscall.SIGQUIT)
+	if err != nil {
+		return err
+	}
+	if err := await(ctx, process, s.ping); err != nil {
+		process.Kill()
+		return failed("postgres", err, s.place.logPath())
+	}
+	s.process = process
+	return nil
+}
+
+// args: nothing is synced, for the machine will not lose power in a test and
+// the kernel keeps what a killed process wrote. Shared memory is in the cluster,
+// not in /dev/shm, so that a kill leaves nothing there.
+func (s *PostgresServer) args() []string {
+	args := []string{"-D", s.data(), "-p", strconv.Itoa(s.place.port)}
+	for _, setting := range []string{
+		"listen_addresses=127.0.0.1", "unix_socket_directories=", "max_connections=200",
+		"fsync=off", "synchronous_commit=on", "full_page_writes=off",
+		"max_wal_size=64MB", "dynamic_shared_memory_type=mmap", "log_timezone=UTC",
+	} {
+		args = append(args, "-c", setting)
+	}
+	return args
+}
+
+func (s *PostgresServer) ping(ctx context.Context) error {
+	conn, err := pgx.Connect(ctx, s.URL())
+	if err != nil {
+		return err
+	}
+	return errors.Join(conn.Ping(ctx), conn.Close(ctx))
+}
+
+// DumpDatabase returns the schema and all rows of the database at url, as
+// pg_dump writes them.
+func (s *PostgresServer) DumpDatabase(ctx context.Context, url string) (string, error) {
+	var sql strings.Builder
+	cmd := s.owner.command(s.place.dir, filepath.Join(s.bin, "pg_dump"), "--dbname="+url)
+	cmd.Stdout = &sql
+	err := finish(ctx, cmd)
+	return sql.String(), err
+}

@@ -1,0 +1,96 @@
+package parts
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"syscall"
+)
+
+// Process is a child that does not outlive this process (on Linux; elsewhere
+// only a Ctrl-C in the terminal reaches both).
+type Process struct {
+	cmd  *exec.Cmd
+	done chan struct{}
+	err  error // of Wait; set before done is closed
+}
+
+// Run starts cmd as such a child, in a process group of its own so that a
+// Ctrl-C in the terminal ends the parent first. It takes cmd over: the caller
+// reads its fields no more.
+func Run(cmd *exec.Cmd) (*Process, error) {
+	return run(cmd, syscall.SIGKILL)
+}
+
+// run has the kernel send the given signal to the child when this process dies.
+func run(cmd *exec.Cmd, lastSignal syscall.Signal) (*Process, error) {
+	if cmd.SysProcAttr == nil {
+		cmd.SysProcAttr = &syscall.SysProcAttr{}
+	}
+	dieWithParent(cmd.SysProcAttr, lastSignal)
+	p := &Process{cmd: cmd, done: make(chan struct{})}
+	started := make(chan error)
+	go func() {
+		// The kernel counts the thread that forked as the parent: it has to live as long as the child.
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		err := cmd.Start()
+		started <- err
+		if err == nil {
+			p.err = cmd.Wait()
+			close(p.done)
+		}
+	}()
+	if err := <-started; err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+// PID is the process id, also after the end.
+func (p *Process) PID() int { return p.cmd.Process.Pid }
+
+// Done is closed when the process has ended and was waited for.
+func (p *Process) Done() <-chan struct{} { return p.done }
+
+// Signal sends sig; os.ErrProcessDone when the process has ended.
+func (p *Process) Signal(sig os.Signal) error { return p.cmd.Process.Signal(sig) }
+
+// Wait waits for the end and returns what exec.Cmd.Wait returned, or the
+// context's error.
+func (p *Process) Wait(ctx context.Context) error {
+	select {
+	case <-p.done:
+		return p.err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// Kill ends the process with SIGKILL and waits for it. Killing an ended process
+// does nothing.
+func (p *Process) Kill() {
+	_ = p.Signal(syscall.SIGKILL) // the one error, "already finished", is what is wanted
+	<-p.done
+}
+
+func (p *Process) running() bool {
+	select {
+	case <-p.done:
+		return false
+	default:
+		return true
+	}
+}
+
+// failed explains why a server did not start, with the end of its log.
+func failed(program string, cause error, log string) error {
+	const lines = 20
+	text, _ := os.ReadFile(log)
+	tail := strings.Split(strings.TrimSpace(string(text)), "\n")
+	tail = tail[max(0, len(tail)-lines):]
+	return fmt.Errorf("%s did not start: %w; the end of its log:\n%s", program, cause, strings.Join(tail, "\n"))
+}

@@ -1,0 +1,101 @@
+package parts
+
+import (
+	"errors"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+
+	"sendcode/internal/parts/locate"
+)
+
+// Redis starts a private Redis for one test, as [StartRedis] does, and closes
+// it afterwards. A later Start that fails also fails the test.
+func Redis(t testing.TB, args ...string) *RedisServer {
+	t.Helper()
+	s, err := StartRedis(t.Context(), args...)
+	need(t, err)
+	s.reporter = func(err error) { t.Error(err) }
+	t.Cleanup(func() { closed(t, s.Close()) })
+	return s
+}
+
+// Postgres starts a private Postgres for one test, as [StartPostgres] does, and
+// closes it afterwards. A later Start that fails also fails the test.
+func Postgres(t testing.TB) *PostgresServer {
+	t.Helper()
+	s, err := StartPostgres(t.Context())
+	need(t, err)
+	s.reporter = func(err error) { t.Error(err) }
+	t.Cleanup(func() { closed(t, s.Close()) })
+	return s
+}
+
+// NewDatabase makes a further empty database on the same server and returns its URL.
+func (s *PostgresServer) NewDatabase(t testing.TB) string {
+	t.Helper()
+	url, err := s.CreateDatabase(t.Context())
+	need(t, err)
+	return url
+}
+
+// Dump is everything in the given databases (none named: that of URL), as SQL.
+// Note that pg_dump writes bytea as hex.
+func (s *PostgresServer) Dump(t testing.TB, urls ...string) string {
+	t.Helper()
+	if len(urls) == 0 {
+		urls = []string{s.URL()}
+	}
+	var all strings.Builder
+	for _, url := range urls {
+		text, err := s.DumpDatabase(t.Context(), url)
+		need(t, err)
+		all.WriteString(text)
+	}
+	return all.String()
+}
+
+// Chromium returns the path of a browser's program.
+func Chromium(t testing.TB) string {
+	t.Helper()
+	path, err := locate.Chromium().Find()
+	need(t, err)
+	return path
+}
+
+// FreePort returns a loopback port that nobody listens on and that nobody else
+// is given until the test ends.
+func FreePort(t testing.TB) int {
+	t.Helper()
+	p, err := claim()
+	need(t, err)
+	t.Cleanup(func() { closed(t, p.release()) })
+	return p.port
+}
+
+// need ends the test unless err is nil: skipped where a part is not installed,
+// but in CI a skip would hide that nothing was tested, so there it fails.
+func need(t testing.TB, err error) {
+	t.Helper()
+	var missing *locate.Missing
+	switch {
+	case err == nil:
+	case errors.As(err, &missing) && !inCI():
+		t.Skip(err)
+	default:
+		t.Fatal(err)
+	}
+}
+
+func closed(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+func inCI() bool {
+	ci, err := strconv.ParseBool(os.Getenv("CI"))
+	return ci && err == nil
+}
