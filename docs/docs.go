@@ -1,0 +1,9 @@
+// Package docs carries the documents that the service itself hands out.
+package docs
+
+import _ "embed"
+
+// OpenAPI is the description of the HTTP surface, served at /openapi.yaml and held against real answers by the tests.
+//
+//go:embed openapi.yaml
+var OpenAPI []byte
