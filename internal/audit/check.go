@@ -1,0 +1,156 @@
+package audit
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/google/uuid"
+
+	"sendcode/internal/recipient"
+	"sendcode/quota"
+)
+
+// Bounds of what one call may ask for.
+const (
+	maxPage    = 200
+	maxRelated = 500
+	maxTaken   = 1000
+)
+
+func bad(format string, args ...any) error {
+	return fmt.Errorf("%w: "+format, append([]any{ErrBadRequest}, args...)...)
+}
+
+// micro is t as the log keeps it: whole microseconds, UTC, no monotonic part.
+func micro(t time.Time) time.Time {
+	if t.IsZero() {
+		return time.Time{}
+	}
+	return time.UnixMicro(t.UnixMicro()).UTC()
+}
+
+// storable says that every database takes these texts: Postgres refuses NUL and what is not UTF-8, and one bad text
+// must not fail a round trip that others share.
+func storable(texts ...string) bool {
+	return !slices.ContainsFunc(texts, func(s string) bool {
+		return !utf8.ValidString(s) || strings.ContainsRune(s, 0)
+	})
+}
+
+// checked is the intent as every implementation works on it, or what is wrong with it.
+func checked(in Intent) (Intent, error) {
+	s, v := &in.Send, &in.Verification
+	v.App, v.Channel, v.Purpose, v.Recipient = s.App, s.Channel, s.Purpose, s.Recipient
+	v.To, v.Locale, v.Reference = s.To, s.Locale, s.Reference
+	s.TakenAt = micro(s.TakenAt)
+	if s.Clock == "" || s.Clock == LogClock {
+		s.Clock, s.TakenAt = LogClock, time.Time{}
+	}
+	switch {
+	case s.ID == uuid.Nil || v.ID == "" || s.App == "" || s.Channel == "" || s.Purpose == "":
+		return in, bad("an intent names its send, verification, app, channel and purpose")
+	case s.Clock != LogClock && s.TakenAt.IsZero():
+		return in, bad("no instant on clock %q", s.Clock)
+	case in.Life < time.Microsecond || in.Lease < time.Microsecond || in.MinLife < 0 || v.MaxAttempts < 1:
+		return in, bad("life, lease and tries are positive")
+	case !slices.Contains(in.Purposes, s.Purpose):
+		return in, bad("purpose %q does not share its own policy", s.Purpose)
+	case !storable(s.App, string(s.Channel), s.Purpose, s.To, s.Locale, s.Reference, s.IP, s.Clock, v.ID, v.Holder, v.KeyID, in.Join):
+		return in, bad("a text is not plain UTF-8")
+	case slices.ContainsFunc(in.Purposes, func(p string) bool { return !storable(p) || strings.Contains(p, separator) }):
+		return in, bad("a purpose has control characters")
+	case slices.ContainsFunc(in.Rules, func(r quota.Rule) bool { return r.Limit < 1 || r.Window < time.Microsecond }):
+		return in, bad("limits and windows are positive")
+	}
+	return in, nil
+}
+
+// separator joins purposes where a list has to travel as one text.
+const separator = "\x1f"
+
+// checked is the outcome as it is written, or what is wrong with it. Texts from a mail server are mended, not refused:
+// an outcome that can't be recorded would leave the send in flight.
+func (o Outcome) checked() (Outcome, error) {
+	o.Reason, o.Provider, o.ProviderCode = mended(o.Reason), mended(o.Provider), mended(o.ProviderCode)
+	o.Took = max(0, o.Took).Truncate(time.Microsecond)
+	switch {
+	case o.Status != Sent && o.Status != Failed && o.Status != Unknown:
+		return o, bad("status %q ends no send", o.Status)
+	case o.Refund && o.Status != Failed:
+		return o, bad("only what certainly failed is refunded")
+	}
+	return o, nil
+}
+
+func (p Postponement) checked() (Postponement, error) {
+	p.Reason, p.Provider, p.ProviderCode = mended(p.Reason), mended(p.Provider), mended(p.ProviderCode)
+	if p.After < 0 {
+		return p, bad("a postponement ends in the past")
+	}
+	return p, nil
+}
+
+// mended is the text as every database takes it.
+func mended(s string) string {
+	return strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "\uFFFD")
+}
+
+func checkLease(lease time.Duration, limit int) error {
+	if lease < time.Microsecond || limit < 1 || limit > maxTaken {
+		return bad("a lease is positive and a limit is 1 to %d", maxTaken)
+	}
+	return nil
+}
+
+func checkFilter(f Filter) error {
+	if f.Limit < 1 || f.Limit > maxPage {
+		return bad("a page has 1 to %d rows", maxPage)
+	}
+	return nil
+}
+
+// matchable says whether any row can match the filter's texts; those that no row can hold are not worth asking for.
+func (f Filter) matchable() bool {
+	return storable(string(f.Status), string(f.Channel), f.Purpose, f.App, f.BlockedBy, f.Reference)
+}
+
+// merged checks refusals, completes them, and adds up those with one ID, in the order of their IDs: then one statement
+// writes each row once, and two replicas lock them in the same order.
+func merged(refusals []Send) ([]Send, error) {
+	byID := map[uuid.UUID]Send{}
+	for _, r := range refusals {
+		if r.ID == uuid.Nil || r.App == "" || r.Channel == "" || r.Count < 0 || r.RetryAfter < 0 {
+			return nil, bad("a refusal names its row, app and channel")
+		}
+		r.Count = max(1, r.Count)
+		if earlier, ok := byID[r.ID]; ok {
+			earlier.Count, earlier.RetryAfter = earlier.Count+r.Count, r.RetryAfter
+			r = earlier
+		}
+		byID[r.ID] = r
+	}
+	rows := make([]Send, 0, len(byID))
+	for _, r := range byID {
+		rows = append(rows, refusal(r))
+	}
+	slices.SortFunc(rows, func(a, b Send) int { return slices.Compare(a.ID[:], b.ID[:]) })
+	return rows, nil
+}
+
+// refusal is the row of a refusal, but for LoggedAt: nothing of a send is on it. Texts are mended, not refused: every
+// request is accounted for (AUDIT-1).
+func refusal(r Send) Send {
+	row := Send{
+		ID: r.ID, VerificationID: mended(r.VerificationID), App: mended(r.App), Channel: recipient.Channel(mended(string(r.Channel))),
+		Purpose: mended(r.Purpose), Recipient: r.Recipient, To: mended(r.To), Locale: mended(r.Locale),
+		Reference: mended(r.Reference), IP: mended(r.IP), Status: Refused, TakenAt: micro(r.TakenAt), Clock: mended(r.Clock),
+		BlockedBy: mended(r.BlockedBy), RetryAfter: r.RetryAfter.Truncate(time.Microsecond), Count: r.Count,
+	}
+	if row.Clock == "" || row.TakenAt.IsZero() {
+		row.Clock = LogClock
+	}
+	return row
+}

@@ -1,0 +1,253 @@
+package audit
+
+import (
+	"encoding/binary"
+	"errors"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"sendcode/internal/recipient"
+	"sendcode/quota"
+)
+
+// contract is what every Log must do. Each case gets an empty log.
+var contract = []struct {
+	name string
+	run  func(t *testing.T, f *fixture)
+}{
+	{"begin/writes what it was asked to write", beginWrites},
+	{"begin/refusal leaves nothing behind", refusalLeavesNothing},
+	{"begin/default policy to the microsecond", defaultPolicy},
+	{"begin/ages on one clock only", agesOnOneClock},
+	{"begin/log clock alone", logClockAlone},
+	{"begin/clocks that go back", clocksThatGoBack},
+	{"begin/limiter once far ahead", limiterOnceFarAhead},
+	{"begin/whose sends count", whoseSendsCount},
+	{"begin/history explains the refusal", historyExplains},
+	{"begin/no rules admit all", noRules},
+	{"begin/repeated with the same ID", repeatedBegin},
+	{"begin/bad intents", badIntents},
+	{"begin/60 callers, limit 7", sixtyCallers},
+	{"begin/20 recipients mixed, limit 7", mixedRecipients},
+	{"join/by ID", joinByID},
+	{"join/by holder", joinByHolder},
+	{"join/newest of several", joinNewest},
+	{"join/opens when none", joinOpens},
+	{"check/attempts", attempts},
+	{"check/100 guesses at once", guessesAtOnce},
+	{"check/approve", approve},
+	{"check/50 approvals at once", approvalsAtOnce},
+	{"flight/finish", finish},
+	{"flight/postpone and take over", postponeAndTakeOver},
+	{"flight/lease", lease},
+	{"flight/longest overdue first", overdueFirst},
+	{"flight/each row once to two replicas", takenOnce},
+	{"flight/stale attempt changes nothing", staleAttempt},
+	{"flight/refund", refund},
+	{"flight/no refund in doubt", noRefundInDoubt},
+	{"flight/bad outcomes", badOutcomes},
+	{"refused/added up", refusalsAddUp},
+	{"refused/never touches a send", refusalTouchesNoSend},
+	{"refused/many at once", manyRefusals},
+	{"read/verification", readVerification},
+	{"read/filters", filters},
+	{"read/pages with inserts in between", pages},
+	{"read/story", story},
+	{"read/counting", countingSends},
+	{"read/hostile texts", hostileTexts},
+	{"end/closed and canceled", closedAndCanceled},
+}
+
+func runContract(t *testing.T, open func(t *testing.T) *fixture) {
+	for _, c := range contract {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			c.run(t, open(t))
+		})
+	}
+}
+
+func TestMemory(t *testing.T) { runContract(t, newMemoryFixture) }
+
+func newMemoryFixture(*testing.T) *fixture {
+	clock := &testClock{at: epoch}
+	m := NewMemory(clock.now)
+	return &fixture{Log: m, replica: m, step: clock.step, now: epoch}
+}
+
+// epoch is where the log's clock starts in every test: not on a whole second.
+var epoch = time.Date(2030, 3, 1, 12, 0, 0, 123457000, time.UTC)
+
+type testClock struct {
+	mu sync.Mutex
+	at time.Time
+}
+
+func (c *testClock) now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.at
+}
+
+func (c *testClock) step(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.at = c.at.Add(d)
+}
+
+// fixture is a log under test with its clock, and a second one on the same rows.
+type fixture struct {
+	Log
+	replica Log
+	step    func(time.Duration)
+	now     time.Time // of the log's clock, as tests follow it with pass
+	serial  uint64
+}
+
+// pass lets time go by on the log's clock; d may be negative.
+func (f *fixture) pass(d time.Duration) {
+	f.step(d)
+	f.now = f.now.Add(d)
+}
+
+var defaultRules = []quota.Rule{
+	{Name: "minute", Scope: quota.Recipient, Limit: 1, Window: time.Minute},
+	{Name: "hour", Scope: quota.Recipient, Limit: 5, Window: time.Hour},
+	{Name: "day", Scope: quota.Recipient, Limit: 10, Window: 24 * time.Hour},
+}
+
+func rule(limit int, window time.Duration) []quota.Rule {
+	return []quota.Rule{{Name: "rule", Scope: quota.Recipient, Limit: limit, Window: window}}
+}
+
+// intent is one of recipient n, taken by no limiter, with no rule but room for changes.
+func (f *fixture) intent(n int, changes ...func(*Intent)) Intent {
+	f.serial++
+	id := uuid.UUID{6: 0x70, 8: 0x80}
+	binary.BigEndian.PutUint32(id[2:], uint32(f.serial))
+	in := Intent{
+		Send: Send{
+			ID: id, App: "shop", Channel: recipient.Email, Purpose: "login", Recipient: recipient.Hash{15: byte(n), 14: byte(n >> 8)},
+			To: "a•••@example.com", Locale: "en", Reference: "order 7", IP: "192.0.2.0/24",
+		},
+		Purposes: []string{"login", "signup"}, Life: 10 * time.Minute, MinLife: 2 * time.Minute, Lease: 8 * time.Second,
+		Verification: Verification{
+			ID: "v-" + id.String(), Sealed: []byte{0, 1, 255}, Nonce: []byte("0123456789abcdef"), KeyID: "k1", CodeLength: 6, MaxAttempts: 5,
+		},
+	}
+	for _, change := range changes {
+		change(&in)
+	}
+	return in
+}
+
+func withRules(rules []quota.Rule) func(*Intent) { return func(in *Intent) { in.Rules = rules } }
+
+func takenAt(clock string, at time.Time) func(*Intent) {
+	return func(in *Intent) { in.Send.Clock, in.Send.TakenAt = clock, at }
+}
+
+func (f *fixture) begin(t *testing.T, in Intent) Begun {
+	t.Helper()
+	begun, err := f.Begin(t.Context(), in)
+	if err != nil {
+		t.Fatalf("Begin: %v", err)
+	}
+	return begun
+}
+
+// admit begins what must be let in.
+func (f *fixture) admit(t *testing.T, in Intent) Begun {
+	t.Helper()
+	begun := f.begin(t, in)
+	if !begun.Admitted {
+		t.Fatalf("refused, wanted admitted; history %v at %v on %s", begun.History, begun.Now, begun.Clock)
+	}
+	return begun
+}
+
+// refuse begins what must not be let in.
+func (f *fixture) refuse(t *testing.T, in Intent) Begun {
+	t.Helper()
+	begun := f.begin(t, in)
+	if begun.Admitted {
+		t.Fatal("admitted, wanted refused")
+	}
+	return begun
+}
+
+func (f *fixture) all(t *testing.T) []Send {
+	t.Helper()
+	var all []Send
+	filter := Filter{Limit: maxPage}
+	for {
+		page, err := f.Sends(t.Context(), filter)
+		ok(t, err)
+		all = append(all, page...)
+		if len(page) < maxPage {
+			return all
+		}
+		last := page[len(page)-1]
+		filter.Before = &Mark{At: last.LoggedAt, ID: last.ID}
+	}
+}
+
+func (f *fixture) row(t *testing.T, id uuid.UUID) Send {
+	t.Helper()
+	story, err := f.Story(t.Context(), id)
+	ok(t, err)
+	return story.Send
+}
+
+func ok(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func is(t *testing.T, err, want error) {
+	t.Helper()
+	if !errors.Is(err, want) {
+		t.Fatalf("error %v, wanted %v", err, want)
+	}
+}
+
+func equal[T any](t *testing.T, what string, got, want T) {
+	t.Helper()
+	if g, w := show(got), show(want); g != w {
+		t.Fatalf("%s:\n got %s\nwant %s", what, g, w)
+	}
+}
+
+func ids(rows []Send) []uuid.UUID {
+	var list []uuid.UUID
+	for _, r := range rows {
+		list = append(list, r.ID)
+	}
+	return list
+}
+
+func reversed[T any](list []T) []T {
+	list = slices.Clone(list)
+	slices.Reverse(list)
+	return list
+}
+
+// together calls f n times at once and waits.
+func together(n int, f func(i int)) {
+	var start, done sync.WaitGroup
+	start.Add(1)
+	for i := range n {
+		done.Go(func() { start.Wait(); f(i) })
+	}
+	start.Done()
+	done.Wait()
+}
+
+func tempFile(t *testing.T) string { return filepath.Join(t.TempDir(), "log.db") }

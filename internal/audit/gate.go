@@ -1,0 +1,146 @@
+package audit
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+
+	"sendcode/quota"
+)
+
+// The second gate in Go, for Memory and SQLite; Postgres says the same in SQL (postgres_begin.sql).
+
+// stale is how much longer than its window a row counts at most, by the log's clock, whatever its other clock says: a
+// limiter that was once set far ahead must not lock its recipients out until that time comes.
+const stale = 24 * time.Hour
+
+// past is a counting send of the bucket that an intent falls into.
+type past struct {
+	id       uuid.UUID
+	clock    string
+	takenAt  time.Time
+	loggedAt time.Time
+}
+
+// age is how long ago the row was, on one clock: that of the intent where the row has it, else the log's. It is
+// negative where the clock went back, and then the row counts.
+func (p past) age(in Intent, now time.Time) time.Duration {
+	if p.clock == in.Send.Clock && in.Send.Clock != LogClock {
+		return in.Send.TakenAt.Sub(p.takenAt)
+	}
+	return now.Sub(p.loggedAt)
+}
+
+// history is the bucket as the gate sees it at now: what the longest window holds, oldest first, each event its age
+// before the instant of the intent.
+func history(in Intent, now time.Time, rows []past) []quota.Event {
+	at, longest := instant(in, now), quota.Longest(in.Rules)
+	var events []quota.Event
+	for _, row := range rows {
+		age := row.age(in, now)
+		if age < longest && now.Sub(row.loggedAt) < longest+stale {
+			events = append(events, quota.Event{ID: string(row.id[:]), At: at.Add(-age)})
+		}
+	}
+	slices.SortFunc(events, func(a, b quota.Event) int {
+		return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.ID, b.ID))
+	})
+	return events
+}
+
+// instant is the intent's, on its own clock.
+func instant(in Intent, now time.Time) time.Time {
+	if in.Send.Clock == LogClock {
+		return now
+	}
+	return in.Send.TakenAt
+}
+
+// admits says whether every rule has a place left.
+func admits(in Intent, now time.Time, events []quota.Event) bool {
+	at := instant(in, now)
+	for _, rule := range in.Rules {
+		used := 0
+		for _, e := range events {
+			if at.Sub(e.At) < rule.Window {
+				used++
+			}
+		}
+		if used >= rule.Limit {
+			return false
+		}
+	}
+	return true
+}
+
+// joinable says whether the intent may resend v.
+func joinable(v Verification, in Intent, now time.Time) bool {
+	s := in.Send
+	if v.App != s.App || v.Channel != s.Channel || v.Recipient != s.Recipient || v.Purpose != s.Purpose {
+		return false
+	}
+	if in.Join != "" && v.ID != in.Join || in.Join == "" && (v.Holder == "" || v.Holder != in.Verification.Holder) {
+		return false
+	}
+	return pending(v, now) && v.ExpiresAt.Sub(now) >= in.MinLife
+}
+
+// pending says whether v can still be checked.
+func pending(v Verification, now time.Time) bool {
+	return open(v, now) && v.Attempts < v.MaxAttempts
+}
+
+// open says whether v can still be approved.
+func open(v Verification, now time.Time) bool {
+	return v.ApprovedAt.IsZero() && v.CanceledAt.IsZero() && now.Before(v.ExpiresAt)
+}
+
+// newer orders verifications of one holder: the newest is joined.
+func newer(a, b Verification) bool {
+	return cmp.Or(a.CreatedAt.Compare(b.CreatedAt), cmp.Compare(a.ID, b.ID)) > 0
+}
+
+// opened is the verification that an intent opens.
+func opened(in Intent, now time.Time) Verification {
+	v := in.Verification
+	v.Sealed, v.Nonce = slices.Clone(v.Sealed), slices.Clone(v.Nonce)
+	v.CreatedAt, v.ExpiresAt = now, now.Add(in.Life.Truncate(time.Microsecond))
+	v.Attempts, v.Sends, v.ApprovedAt, v.CanceledAt = 0, 0, time.Time{}, time.Time{}
+	return v
+}
+
+// written is the row of an admitted intent.
+func written(in Intent, v Verification, number int, now time.Time) Send {
+	s := in.Send
+	return Send{
+		ID: s.ID, VerificationID: v.ID, Number: number, App: s.App, Channel: s.Channel, Purpose: s.Purpose,
+		Recipient: s.Recipient, To: s.To, Locale: s.Locale, Reference: s.Reference, IP: s.IP,
+		Status: Sending, Attempt: 1, Counts: true, TakenAt: instant(in, now), Clock: s.Clock, LoggedAt: now,
+		DueAt: now.Add(in.Lease.Truncate(time.Microsecond)), Count: 1,
+	}
+}
+
+// asWritten undoes what happened to a row after its Begin, for the answer to a repeated one: whoever gets it speaks for
+// the first attempt, and if that one no longer holds, its writes change nothing.
+func asWritten(s Send, lease time.Duration) Send {
+	s.Status, s.Attempt, s.InDoubt, s.Counts, s.RefundDue = Sending, 1, false, true, false
+	s.Reason, s.Provider, s.ProviderCode, s.Took = "", "", "", 0
+	s.DueAt, s.FinishedAt = s.LoggedAt.Add(lease.Truncate(time.Microsecond)), time.Time{}
+	return s
+}
+
+// repeated answers a Begin whose row is there already.
+func repeated(in Intent, s Send, v Verification) (Begun, error) {
+	if s.Status == Refused || s.App != in.Send.App || s.Channel != in.Send.Channel || s.Recipient != in.Send.Recipient {
+		return Begun{}, bad("the ID belongs to another row")
+	}
+	s = asWritten(s, in.Lease)
+	return Begun{Admitted: true, Verification: v, Send: s, Now: s.LoggedAt, Clock: LogClock}, nil
+}
+
+// refused is the answer to an intent that the gate does not let in.
+func refused(in Intent, now time.Time, events []quota.Event) Begun {
+	return Begun{History: events, Now: instant(in, now), Clock: in.Send.Clock}
+}

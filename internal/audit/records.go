@@ -1,0 +1,84 @@
+package audit
+
+import (
+	"time"
+
+	"github.com/google/uuid"
+
+	"sendcode/internal/recipient"
+)
+
+// Status is the state of a send.
+type Status string
+
+// The states of a send. Queued and Sending are in flight; the others are final, but for receipts of a later issue.
+const (
+	Queued  Status = "queued"  // waits for its next attempt
+	Sending Status = "sending" // an attempt holds its lease
+	Sent    Status = "sent"    // the server took it
+	Failed  Status = "failed"  // definitely not delivered; Reason says why
+	Unknown Status = "unknown" // may have been delivered; never sent again, never refunded
+	Refused Status = "refused" // never was a send: a rule refused the request
+)
+
+// InFlight says that the send still waits for its outcome.
+func (s Status) InFlight() bool { return s == Queued || s == Sending }
+
+// LogClock names the log's own clock, as the Clock of a row that no limiter took.
+const LogClock = "log"
+
+// Verification is one code in the making: its holder may resend it, its recipient enters it.
+type Verification struct {
+	ID          string // opaque, at least 128 random bits: whoever knows it may read and check it
+	App         string
+	Channel     recipient.Channel
+	Purpose     string
+	Recipient   recipient.Hash
+	To          string // masked
+	Sealed      []byte // the full recipient, encrypted; empty once erased
+	Holder      string // who may resend without naming the ID; empty: nobody
+	Nonce       []byte // 16 random bytes that only the log has; the code is derived from them
+	KeyID       string // key of the ring that the code is derived from
+	CodeLength  int
+	Locale      string
+	Reference   string
+	CreatedAt   time.Time
+	ExpiresAt   time.Time
+	Attempts    int // checks counted so far
+	MaxAttempts int
+	Sends       int       // sends so far
+	ApprovedAt  time.Time // zero: not approved
+	CanceledAt  time.Time // zero: not canceled
+}
+
+// Send is one row of the log: a send, or one or more refusals by one rule.
+type Send struct {
+	ID             uuid.UUID // version 7, so that IDs sort by time
+	VerificationID string    // empty for a refusal that belongs to none
+	Number         int       // 1 for the first send of a verification; 0 for a refusal
+	App            string
+	Channel        recipient.Channel
+	Purpose        string
+	Recipient      recipient.Hash
+	To             string // masked
+	Locale         string
+	Reference      string
+	IP             string // client's network, /24 for IPv4 and /48 for IPv6, for the reader only
+	Status         Status
+	Reason         string // machine word, with Failed and Unknown; with Queued why it was postponed
+	Attempt        int    // the attempt that holds, or held last; fences late writers
+	InDoubt        bool   // an earlier attempt ended without a word, so its mail may have gone out
+	Counts         bool   // takes a place in the recipient's rules
+	RefundDue      bool   // the limiter has not yet confirmed the refund
+	TakenAt        time.Time
+	Clock          string
+	LoggedAt       time.Time
+	DueAt          time.Time // while in flight: the next attempt's time, or the end of the lease
+	FinishedAt     time.Time // zero while in flight
+	Provider       string    // host of the mail server, or the carrier
+	ProviderCode   string    // "250 2.0.0"
+	Took           time.Duration
+	BlockedBy      string        // with Refused: the rule that blocks longest
+	RetryAfter     time.Duration // with Refused: the wait told last
+	Count          int           // with Refused: how many requests this row stands for; 1 for a send
+}

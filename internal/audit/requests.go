@@ -1,0 +1,120 @@
+package audit
+
+import (
+	"time"
+
+	"github.com/google/uuid"
+
+	"sendcode/internal/recipient"
+	"sendcode/quota"
+)
+
+// Intent is what Begin is asked to write.
+type Intent struct {
+	Send         Send          // ID, App, Channel, Purpose, Recipient, To, Locale, Reference, IP, TakenAt, Clock are read
+	Rules        []quota.Rule  // the recipient's rules; the log decides exactly these
+	Purposes     []string      // the purposes that share the policy, Send's own too: their sends are the bucket's history
+	Verification Verification  // opened when none can be joined; what it shares with Send is taken from there
+	Life         time.Duration // of a verification opened now
+	Join         string        // ID of the verification to resend; empty: one of the same holder, app, channel, recipient and purpose
+	MinLife      time.Duration // a verification with less life left is not joined
+	Lease        time.Duration // how long the first attempt holds the row
+}
+
+// Begun is what Begin decided.
+//
+// History and Now are what the gate saw, so that quota.Evaluate explains the refusal from them: each event lies its age
+// before Now. On a row of Intent's own clock that is its TakenAt; a row of another clock (a Redis before a failover, or
+// none at all) is placed by its age on the log's clock.
+type Begun struct {
+	Admitted     bool
+	Verification Verification  // joined or opened; zero when refused
+	Send         Send          // as written, Status Sending and Attempt 1; zero when refused
+	History      []quota.Event // when refused: the counting sends of the longest window, oldest first; ID is the 16 bytes of Send.ID
+	Now          time.Time     // admitted: Send.LoggedAt, on the log's clock; refused: Intent.Send.TakenAt, on Clock
+	Clock        string        // admitted: LogClock; refused: Intent.Send.Clock, which is LogClock where no limiter took it
+}
+
+// Work is a row in flight with all that an attempt needs.
+type Work struct {
+	Send         Send
+	Verification Verification
+}
+
+// Held names a row and the attempt that its holder made. Writes with an older attempt change nothing.
+type Held struct {
+	ID      uuid.UUID
+	Attempt int
+}
+
+// Outcome ends a send for good.
+type Outcome struct {
+	Held
+	Status       Status // Sent, Failed or Unknown
+	Reason       string
+	Provider     string
+	ProviderCode string
+	Took         time.Duration
+	// Refund, with Failed only, gives the place back: the row stops counting at once and RefundDue is set in the same
+	// statement. Not so for a row in doubt: its mail may have gone out, so its place stays spent.
+	Refund bool
+}
+
+// Postponement ends an attempt, not the send.
+type Postponement struct {
+	Held
+	After        time.Duration // until the next attempt may start
+	Reason       string
+	Provider     string
+	ProviderCode string
+}
+
+// Refund is a refund that the limiter has not confirmed yet.
+type Refund struct {
+	Held
+	App       string
+	Channel   recipient.Channel
+	Purpose   string
+	Recipient recipient.Hash
+}
+
+// Counting is one counting send, for rebuilding a limiter from the log.
+type Counting struct {
+	App       string
+	Channel   recipient.Channel
+	Purpose   string
+	Recipient recipient.Hash
+	Event     quota.Event // ID is the 16 bytes of Send.ID; At on Clock
+	Clock     string      // the clock asked for where the row has it, else LogClock
+}
+
+// Filter selects rows of the log. Zero fields select all.
+type Filter struct {
+	Recipient *recipient.Hash
+	Status    Status
+	Channel   recipient.Channel
+	Purpose   string
+	App       string
+	BlockedBy string
+	Reference string
+	From, To  time.Time // LoggedAt in [From, To)
+	Before    *Mark     // rows older than this one (keyset paging, AUDIT-5)
+	Limit     int       // 1 to 200
+}
+
+// Mark is a place in the log, newest first.
+type Mark struct {
+	At time.Time
+	ID uuid.UUID
+}
+
+// Story is one row with what belongs to it.
+type Story struct {
+	Send         Send
+	Verification *Verification // nil for a refusal that belongs to none
+	// Related is empty for a row without a verification. Otherwise it is the sends of that verification, this one too,
+	// and the refusals of its recipient (same app and channel) from its creation until it expires, oldest first. Of
+	// more than 500 the oldest are told.
+	Related []Send
+	Now     time.Time // on the log's clock
+}
