@@ -1,0 +1,132 @@
+package house
+
+import (
+	"go/ast"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestEveryPackageHasADoc(t *testing.T) {
+	documented := make(map[string]bool)
+	for _, s := range sources(t) {
+		if s.test {
+			continue
+		}
+		documented[s.pkg] = documented[s.pkg] || goodDoc(s.file)
+	}
+	for _, pkg := range slices.Sorted(maps.Keys(documented)) {
+		if !documented[pkg] {
+			t.Errorf("package %s has no doc comment that says what it is for, why, and where in the flow it stands", pkg)
+		}
+	}
+}
+
+// goodDoc wants the form that go doc expects: "Package name …", for a command
+// the command's name.
+func goodDoc(file *ast.File) bool {
+	text := file.Doc.Text()
+	if file.Name.Name == "main" {
+		return len(strings.Fields(text)) > 3
+	}
+	return strings.HasPrefix(text, "Package "+file.Name.Name+" ")
+}
+
+func TestNobodySleeps(t *testing.T) {
+	check(t, sleepers, "calls time.Sleep; wait for the condition, or take the waiting as an argument",
+		func(s source) bool { return calls(s.file, "time", "Sleep") })
+}
+
+func TestNobodyHasInit(t *testing.T) {
+	check(t, initialisers, "declares func init; do it where main can see it", func(s source) bool {
+		return slices.ContainsFunc(s.file.Decls, func(d ast.Decl) bool {
+			f, ok := d.(*ast.FuncDecl)
+			return ok && f.Recv == nil && f.Name.Name == "init"
+		})
+	})
+}
+
+func TestFilesAreShort(t *testing.T) {
+	check(t, longFiles, "is longer than 400 lines; divide it by what it is about",
+		func(s source) bool { return s.lines > maxLines })
+}
+
+// check complains about every file that breaks a rule without being listed, and
+// about every listed one that no longer does.
+func check(t *testing.T, listed map[string]string, complaint string, breaks func(source) bool) {
+	t.Helper()
+	unused := maps.Clone(listed)
+	for _, s := range sources(t) {
+		if !breaks(s) {
+			continue
+		}
+		if listed[s.name] == "" {
+			t.Errorf("%s %s (or list it with the reason in internal/house/tables_test.go)", s.name, complaint)
+		}
+		delete(unused, s.name)
+	}
+	for name := range unused {
+		t.Errorf("%s is listed as an exception in internal/house/tables_test.go and is none", name)
+	}
+}
+
+// calls finds the selector under whatever name the file imports the package.
+func calls(file *ast.File, pkg, function string) bool {
+	name := ""
+	for _, spec := range file.Imports {
+		if spec.Path.Value != `"`+pkg+`"` {
+			continue
+		}
+		if name = pkg; spec.Name != nil {
+			name = spec.Name.Name
+		}
+	}
+	if name == "" {
+		return false
+	}
+	found := false
+	ast.Inspect(file, func(n ast.Node) bool {
+		if s, ok := n.(*ast.SelectorExpr); ok && s.Sel.Name == function {
+			x, ok := s.X.(*ast.Ident)
+			found = found || ok && x.Name == name
+		}
+		if id, ok := n.(*ast.Ident); ok && name == "." {
+			found = found || id.Name == function
+		}
+		return !found
+	})
+	return found
+}
+
+func TestCalls(t *testing.T) {
+	for text, want := range map[string]bool{
+		`package p; import "time"; func f() { time.Sleep(1) }`:               true,
+		`package p; import "time"; var wait = time.Sleep`:                    true,
+		`package p; import clock "time"; func f() { clock.Sleep(1) }`:        true,
+		`package p; import . "time"; func f() { Sleep(1) }`:                  true,
+		`package p; import "time"; func f() { time.Now() }`:                  false,
+		`package p; import time "sendcode/fake"; func f() { time.Sleep(1) }`: false,
+		"package p; import \"time\"\n// time.Sleep(1)\nvar _ = time.Now":     false,
+	} {
+		if got := calls(parse(t, text), "time", "Sleep"); got != want {
+			t.Errorf("%s: %v, want %v", text, got, want)
+		}
+	}
+}
+
+func TestGoodDoc(t *testing.T) {
+	for text, want := range map[string]bool{
+		"// Package p does this.\npackage p":          true,
+		"package p":                                   false,
+		"// Does this.\npackage p":                    false,
+		"// Package p does this.\n\npackage p":        false,
+		"// Package pq does this.\npackage p":         false,
+		"// Tool makes one thing well.\npackage main": true,
+		"package main":                                false,
+	} {
+		if got := goodDoc(parse(t, text)); got != want {
+			t.Errorf("%q: %v, want %v", text, got, want)
+		}
+	}
+}

@@ -1,0 +1,107 @@
+package house
+
+// edges says which of our packages a package imports. Paths are relative to the
+// module, separated by spaces. Test files may also import what extraInTests and
+// support say.
+var edges = map[string]string{
+	"cmd/sendcode": "internal/app internal/config",
+
+	// Leaves. quota is public: others may use it without the rest.
+	"quota":              "",
+	"internal/recipient": "",
+	"internal/keyring":   "",
+	"internal/delivery":  "",
+	"docs":               "",
+	"migrations":         "",
+	"templates":          "",
+	"web":                "quota", // draws a rule's state the same way on every page
+
+	// What a send passes through. Only verification knows more than one of them.
+	"internal/message": "templates",
+	"internal/audit":   "quota internal/recipient migrations",
+	"internal/verification": "quota internal/recipient internal/keyring internal/message internal/delivery " +
+		"internal/audit",
+
+	// HTTP, by audience.
+	"internal/server": "quota internal/recipient internal/verification",
+	"internal/api":    "quota internal/recipient internal/verification internal/audit internal/server",
+	"internal/ui":     "quota internal/recipient internal/verification internal/audit internal/server web",
+	"internal/admin": "quota internal/recipient internal/verification internal/audit internal/server web " +
+		"internal/keyring", // sessions are sealed with the ring, so that every replica accepts them
+
+	// Settings, and the only place where parts are put together.
+	"internal/config": "quota internal/recipient internal/keyring internal/delivery",
+	"internal/app": "quota docs migrations templates web internal/recipient internal/keyring internal/message " +
+		"internal/delivery internal/audit internal/verification internal/server internal/api internal/ui " +
+		"internal/admin internal/config",
+
+	// For tests and tools.
+	"internal/house":             "",
+	"internal/parts":             "internal/parts/locate",
+	"internal/parts/locate":      "",
+	"internal/delivery/smtptest": "",
+	"tools/count":                "",
+	"tools/ensure":               "internal/parts/locate",
+	"tools/screenshots":          "internal/parts internal/parts/locate internal/app internal/config",
+	"tools/up":                   "internal/parts internal/parts/locate internal/delivery",
+}
+
+// support is what no production package imports; every test may.
+var support = map[string]bool{
+	"internal/parts":             true,
+	"internal/parts/locate":      true,
+	"internal/delivery/smtptest": true,
+}
+
+// extraInTests are edges that tests have beyond those of their package.
+var extraInTests = map[string]string{
+	"internal/house": "internal/config",
+}
+
+// modules says which packages may use a module of somebody else's, so that
+// changing one's mind about it has an end. Test files may use any module here.
+var modules = map[string]string{
+	"github.com/alecthomas/kong":          "cmd/sendcode",
+	"github.com/chromedp/cdproto":         testsOnly,
+	"github.com/chromedp/chromedp":        testsOnly,
+	"github.com/dunglas/httpsfv":          "internal/api",
+	"github.com/emersion/go-message":      "internal/delivery",
+	"github.com/emersion/go-sasl":         "internal/delivery/smtptest",
+	"github.com/emersion/go-smtp":         "internal/delivery internal/delivery/smtptest",
+	"github.com/getkin/kin-openapi":       testsOnly,
+	"github.com/gofrs/flock":              "internal/app internal/config internal/parts",
+	"github.com/google/uuid":              anywhere,
+	"github.com/jackc/pgx":                "internal/audit internal/app internal/parts",
+	"github.com/knadh/koanf":              "internal/config",
+	"github.com/labstack/echo":            "internal/api internal/ui internal/admin internal/server internal/app",
+	"github.com/nyaruka/phonenumbers":     "internal/recipient",
+	"github.com/pressly/goose":            "internal/audit migrations",
+	"github.com/prometheus/client_golang": "internal/app",
+	"github.com/redis/go-redis":           "quota internal/app internal/parts",
+	"github.com/wneessen/go-mail":         "internal/delivery",
+	"go.yaml.in/yaml":                     "internal/config",
+	"golang.org/x/crypto":                 "internal/keyring internal/admin",
+	"golang.org/x/net":                    "internal/recipient internal/delivery",
+	"golang.org/x/sync":                   anywhere,
+	"golang.org/x/text":                   "internal/recipient internal/message internal/ui internal/admin",
+	"modernc.org/sqlite":                  "internal/audit",
+	"pgregory.net/rapid":                  testsOnly,
+}
+
+const (
+	anywhere  = "*"
+	testsOnly = ""
+)
+
+// sleepers and initialisers are the files that may call time.Sleep or declare
+// func init, each with the reason.
+var (
+	sleepers     = map[string]string{}
+	initialisers = map[string]string{}
+)
+
+// maxLines is where a file becomes hard to hold in the head. longFiles are the
+// exceptions, each with the reason.
+const maxLines = 400
+
+var longFiles = map[string]string{}

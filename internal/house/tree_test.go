@@ -1,0 +1,124 @@
+package house
+
+import (
+	"bytes"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+const module = "sendcode/"
+
+// source is one Go file of the repository. Files are parsed rather than listed
+// by `go list`, so that those for other systems are seen as well.
+type source struct {
+	name    string // relative to the root, with slashes
+	pkg     string // the directory of name
+	test    bool
+	lines   int
+	imports []string
+	file    *ast.File
+}
+
+func repository(t *testing.T) string {
+	t.Helper()
+	dir, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			return dir
+		}
+		parent := filepath.Dir(dir)
+		if parent == dir {
+			t.Fatal("no go.mod above this test")
+		}
+		dir = parent
+	}
+}
+
+func sources(t *testing.T) []source {
+	t.Helper()
+	root := repository(t)
+	var all []source
+	err := filepath.WalkDir(root, func(file string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if entry.IsDir() {
+			if file != root && skipped(entry.Name()) {
+				return filepath.SkipDir
+			}
+			return nil
+		}
+		if !strings.HasSuffix(file, ".go") {
+			return nil
+		}
+		s, err := read(root, file)
+		all = append(all, s)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// skipped names what the go command does not look into either, and what is not
+// under version control.
+func skipped(dir string) bool {
+	return strings.HasPrefix(dir, ".") || strings.HasPrefix(dir, "_") ||
+		dir == "testdata" || dir == "data" || dir == "bin" || dir == "node_modules"
+}
+
+func read(root, file string) (source, error) {
+	name, err := filepath.Rel(root, file)
+	if err != nil {
+		return source{}, err
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return source{}, err
+	}
+	parsed, err := parser.ParseFile(token.NewFileSet(), file, text, parser.ParseComments)
+	if err != nil {
+		return source{}, err
+	}
+	name = filepath.ToSlash(name)
+	s := source{
+		name: name, pkg: path.Dir(name), test: strings.HasSuffix(name, "_test.go"),
+		lines: bytes.Count(text, []byte{'\n'}), file: parsed,
+	}
+	for _, spec := range parsed.Imports {
+		imported, err := strconv.Unquote(spec.Path.Value)
+		if err != nil {
+			return source{}, err
+		}
+		s.imports = append(s.imports, imported)
+	}
+	return s, nil
+}
+
+// standard tells the standard library by the first element of a path, which has
+// a dot in every path that names a host.
+func standard(imported string) bool {
+	first, _, _ := strings.Cut(imported, "/")
+	return !strings.Contains(first, ".") && !strings.HasPrefix(imported, module)
+}
+
+func parse(t *testing.T, text string) *ast.File {
+	t.Helper()
+	file, err := parser.ParseFile(token.NewFileSet(), "text.go", text, parser.ParseComments)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return file
+}

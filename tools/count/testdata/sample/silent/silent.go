@@ -1,0 +1,2 @@
+// Package silent has no tests.
+package silent

@@ -1,0 +1,5 @@
+package unbuilt
+
+import "testing"
+
+func TestDoesNotCompile(t *testing.T) { undeclared() }
