@@ -1,0 +1,141 @@
+// Package config turns the environment, one YAML file and the defaults into a checked Config, or into the whole list
+// of what is wrong with them.
+//
+// It stands first: cmd/sendcode calls Load before a port, a database or a file of the data directory is opened, and
+// hands the Config to package app, which alone puts the parts together. Load touches nothing but the files that the
+// settings name. What the settings leave out and only the data directory can hold, generated keys, is added by
+// FillSecrets once that directory is locked.
+//
+// Two rules keep secrets in: a Secret prints as "[secret]" under every verb, and no mistake repeats the value of a
+// setting that may hold one.
+package config
+
+import (
+	"log/slog"
+	"net/netip"
+	"slices"
+	"time"
+
+	"sendcode/quota"
+)
+
+// Config is the effective configuration. Empty URLs mean the embedded part.
+type Config struct {
+	Addr        string // host:port of the API, the page and, without AdminAddr, the console
+	AdminAddr   string // host:port of /admin and /metrics; empty: they are on Addr
+	DataDir     string // SQLite file and generated secrets
+	DatabaseURL string // postgres://…; empty: SQLite in DataDir
+	RedisURL    string // redis://…, rediss://…; empty: rules are counted in process
+	SMTPURL     string // one or more mail servers; empty: the dev mailbox
+	MailFrom    string // Name <addr>, checked
+	Templates   string // directory whose files replace mail templates; empty: the built-in ones
+	LogLevel    slog.Level
+
+	SecretKeys        Secret // id:base64,…; the first is used for new codes
+	IndexKey          Secret // base64
+	APIKey            Secret // sk_…, of the app DefaultApp; empty if that app has keys of its own in the file
+	AdminPassword     Secret // empty with AdminPasswordHash, or while the console is off
+	AdminPasswordHash Secret // argon2id, PHC string
+	AdminToken        Secret // bearer token of the admin API; empty: none is accepted
+
+	Policies       map[string]quota.Policy
+	Purposes       map[string]Purpose
+	Apps           []App // DefaultApp first, the others in the order of the file
+	TrustedProxies []netip.Prefix
+	Page           Page
+
+	Warnings []string // what works but deserves a sentence in the log
+}
+
+// Purpose is what a code is for.
+type Purpose struct {
+	Name   string
+	Policy string        // name in Config.Policies
+	TTL    time.Duration // life of a code, 30 s to 10 min (SEC-3)
+	Code   Code
+	Notify Notify
+}
+
+// Code is what a code looks like.
+type Code struct {
+	Length   int    // 6 to 10 characters
+	Alphabet string // "digits"
+}
+
+// Notify says how much of a message shows before it is opened.
+type Notify string
+
+// The values of Notify (MAIL-4).
+const (
+	Private Notify = "private" // no code in the subject, nor where a preview shows it
+	Glance  Notify = "glance"  // code in subject and preview
+)
+
+// App is a tenant: it has its own keys, and its own buckets.
+type App struct {
+	Name    string
+	Title   string   // what messages call it; empty: its name
+	Origins []string // exact origins of its browsers, as in the Origin header
+	Keys    []Key
+}
+
+// Key is one API key of an app; only its hash is kept.
+type Key struct {
+	ID     string // unique within its app
+	Kind   KeyKind
+	SHA256 [32]byte // of the whole key, prefix and all
+}
+
+// KeyKind says what an API key may do.
+type KeyKind string
+
+// The kinds of API keys.
+const (
+	SecretKey KeyKind = "secret" // sk_…, for back ends
+	PublicKey KeyKind = "public" // pk_…, for browsers
+)
+
+// Page is the public page at /.
+type Page struct {
+	App string // whose codes it asks for; empty: there is no page
+}
+
+// DefaultApp is the app that always exists. SENDCODE_API_KEY is its secret key.
+const DefaultApp = "default"
+
+// apiKeyID names SENDCODE_API_KEY among the keys of DefaultApp.
+const apiKeyID = "api_key"
+
+// Loopback reports whether every listener is reachable from this machine alone.
+func (c Config) Loopback() bool {
+	return isLoopback(c.Addr) && (c.AdminAddr == "" || isLoopback(c.AdminAddr))
+}
+
+// AdminEnabled reports whether anybody can log in to the console.
+func (c Config) AdminEnabled() bool { return c.AdminPassword.IsSet() || c.AdminPasswordHash.IsSet() }
+
+// PurposesOf names every purpose of a policy, sorted: they share its buckets.
+func (c Config) PurposesOf(policy string) []string {
+	var names []string
+	for name, p := range c.Purposes {
+		if p.Policy == policy {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// App finds an app by name.
+func (c Config) App(name string) (App, bool) {
+	i := slices.IndexFunc(c.Apps, func(a App) bool { return a.Name == name })
+	if i < 0 {
+		return App{}, false
+	}
+	return c.Apps[i], true
+}
+
+// hasSecretKey reports whether an app can be called by a back end.
+func (a App) hasSecretKey() bool {
+	return slices.ContainsFunc(a.Keys, func(k Key) bool { return k.Kind == SecretKey })
+}

@@ -1,0 +1,127 @@
+package config
+
+import (
+	"errors"
+	"io/fs"
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+// maxValue bounds one setting, in bytes; a key ring of some hundred keys fits.
+const maxValue = 64 << 10
+
+// setting is a value with the place that it came from.
+type setting struct {
+	value, where string
+}
+
+// fromEnviron reads the variables and the files that …_FILE variables name. Empty ones count as not given, because
+// container tools pass on variables that nobody has set.
+func fromEnviron(environ []string, readFile func(string) ([]byte, error), errs *Errors) map[string]setting {
+	given := ours(environ)
+	unknown(given, errs)
+	settings := map[string]setting{}
+	for _, v := range variables {
+		s, found := give(v, given, readFile, errs)
+		if found && checkValue(s, errs) {
+			settings[v.key] = s
+		}
+	}
+	return settings
+}
+
+func give(v variable, given map[string]string, readFile func(string) ([]byte, error), errs *Errors) (setting, bool) {
+	name := envName(v.key)
+	value, path := given[name], given[name+"_FILE"]
+	switch {
+	case value != "" && path != "" && v.fromFile:
+		errs.add(name, "is given twice, also as %s_FILE; keep one", name)
+		return setting{}, false
+	case path != "" && v.fromFile:
+		name += "_FILE"
+		value, found := fromFile(path, name, readFile, errs)
+		return setting{value, name}, found
+	}
+	return setting{value, name}, value != ""
+}
+
+// ours picks the variables that begin with SENDCODE_. Where one is there twice the last wins, as in os/exec.
+func ours(environ []string) map[string]string {
+	given := map[string]string{}
+	for _, entry := range environ {
+		name, value, _ := strings.Cut(entry, "=")
+		if strings.HasPrefix(name, prefix) && !strings.HasPrefix(name, testPrefix) {
+			given[name] = strings.TrimSpace(value)
+		}
+	}
+	return given
+}
+
+func unknown(given map[string]string, errs *Errors) {
+	known := envNames()
+	var names []string
+	for name, value := range given {
+		if !slices.Contains(known, name) && !fromOrchestrator(name, value) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		errs.add(plain(name), "there is no such variable%s", suggestVariable(name, known))
+	}
+}
+
+// suggestVariable compares what follows the prefix, which every name shares.
+func suggestVariable(name string, known []string) string {
+	if name == prefix+"PORT" || name == prefix+"HOST" || name == prefix+"LISTEN" {
+		return ", did you mean SENDCODE_ADDR=host:port?"
+	}
+	var short []string
+	for _, k := range known {
+		short = append(short, strings.TrimPrefix(k, prefix))
+	}
+	return strings.Replace(didYouMean(strings.TrimPrefix(name, prefix), short), "mean ", "mean "+prefix, 1)
+}
+
+// fromFile reads what a …_FILE variable names. White space around the value is dropped: editors and echo end a line.
+func fromFile(path, name string, readFile func(string) ([]byte, error), errs *Errors) (string, bool) {
+	content, err := readFile(path)
+	if err != nil {
+		errs.add(name, "%s cannot be read: %s", plain(path), cause(err))
+		return "", false
+	}
+	value := strings.TrimSpace(string(content))
+	if value == "" {
+		errs.add(name, "%s is empty", plain(path))
+		return "", false
+	}
+	return value, true
+}
+
+// checkValue refuses what no setting contains. Its message does not repeat the value.
+func checkValue(s setting, errs *Errors) bool {
+	switch {
+	case len(s.value) > maxValue:
+		errs.add(s.where, "is longer than %d bytes", maxValue)
+	case !utf8.ValidString(s.value):
+		errs.add(s.where, "is not UTF-8 text")
+	case strings.ContainsFunc(s.value, isControl):
+		errs.add(s.where, "contains a line break or another control character")
+	default:
+		return true
+	}
+	return false
+}
+
+func isControl(r rune) bool {
+	return r < ' ' || r == 0x7f || 0x80 <= r && r < 0xa0 || r == '\u2028' || r == '\u2029'
+}
+
+// cause is the reason of a failed file operation without the path, which the caller has named.
+func cause(err error) string {
+	if pathError := (*fs.PathError)(nil); errors.As(err, &pathError) {
+		return pathError.Err.Error()
+	}
+	return err.Error()
+}

@@ -1,0 +1,81 @@
+package config
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Mistake is one thing that is wrong, in plain words.
+type Mistake struct {
+	Where string // "SENDCODE_ADDR", or "sendcode.yaml:12: policies.default[0].window"
+	Text  string
+}
+
+// Errors is everything that is wrong with a configuration.
+type Errors struct {
+	Mistakes []Mistake
+}
+
+// Error is the whole list, a line each.
+func (e *Errors) Error() string {
+	var b strings.Builder
+	if len(e.Mistakes) == 1 {
+		b.WriteString("the configuration has a mistake:")
+	} else {
+		fmt.Fprintf(&b, "the configuration has %d mistakes:", len(e.Mistakes))
+	}
+	for _, m := range e.Mistakes {
+		fmt.Fprintf(&b, "\n  - %s: %s", m.Where, m.Text)
+	}
+	return b.String()
+}
+
+func (e *Errors) add(where, format string, args ...any) {
+	e.Mistakes = append(e.Mistakes, Mistake{where, fmt.Sprintf(format, args...)})
+}
+
+// orNil avoids the non-nil error that holds nothing.
+func (e *Errors) orNil() error {
+	if len(e.Mistakes) == 0 {
+		return nil
+	}
+	return e
+}
+
+// didYouMean is ", did you mean …?" when a known word is near, else empty.
+func didYouMean(typed string, known []string) string {
+	if len(typed) > 64 {
+		return ""
+	}
+	best, bestDistance := "", min(len(typed)/3+1, 3)
+	for _, k := range known {
+		if d := distance(typed, k); d < bestDistance || d == bestDistance && best == "" {
+			best, bestDistance = k, d
+		}
+	}
+	if best == "" {
+		return ""
+	}
+	return fmt.Sprintf(", did you mean %s?", best)
+}
+
+// distance counts the insertions, deletions and substitutions between two words, in bytes.
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := diagonal
+			if a[i] != b[j] {
+				cost++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(cost, row[j]+1, diagonal+1)
+		}
+	}
+	return row[len(b)]
+}

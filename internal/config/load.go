@@ -1,0 +1,73 @@
+package config
+
+import (
+	"github.com/knadh/koanf/v2"
+)
+
+// Load builds the configuration from the environment ("NAME=value" entries), over the file that SENDCODE_CONFIG names,
+// over the defaults. The error is an *Errors with everything that is wrong. Load opens no port and no
+// connection; it reads the file, and those of the …_FILE variables, through readFile.
+func Load(environ []string, readFile func(string) ([]byte, error)) (Config, error) {
+	errs := &Errors{}
+	given := fromEnviron(environ, readFile, errs)
+	c := Config{}
+	sections := sections{config: &c}
+	settings := map[string]setting{}
+	if file, ok := given[keyConfig]; ok {
+		sections.document = document{plain(file.value), errs}
+		if content, err := readFile(file.value); err != nil {
+			errs.add(file.where, "%s cannot be read: %s", plain(file.value), cause(err))
+		} else if root := sections.parse(content); root != nil {
+			sections.read(root, settings)
+		}
+	}
+	layers := layered(settings, given, errs)
+	c.readSettings(layers, errs)
+	sections.complete()
+	c.checkTogether(layers, sections.pageGiven, errs)
+	if err := errs.orNil(); err != nil {
+		return Config{}, err
+	}
+	c.addAPIKey()
+	c.warn()
+	return c, nil
+}
+
+// layered lays the environment over the file and the file over the defaults.
+func layered(file, environ map[string]setting, errs *Errors) map[string]setting {
+	defaults := map[string]setting{}
+	for _, v := range variables {
+		defaults[v.key] = setting{v.initial, envName(v.key)}
+	}
+	k := koanf.New(".")
+	for _, layer := range []map[string]setting{defaults, file, environ} {
+		if err := k.Load(provider(layer), nil); err != nil {
+			errs.add("SENDCODE_CONFIG", "%v", err)
+		}
+	}
+	effective := map[string]setting{}
+	for _, v := range variables {
+		where := defaults[v.key].where
+		for _, layer := range []map[string]setting{file, environ} {
+			if s, given := layer[v.key]; given {
+				where = s.where
+			}
+		}
+		effective[v.key] = setting{k.String(v.key), where}
+	}
+	return effective
+}
+
+// provider hands one layer to koanf.
+type provider map[string]setting
+
+func (p provider) Read() (map[string]any, error) {
+	values := map[string]any{}
+	for key, s := range p {
+		values[key] = s.value
+	}
+	return values, nil
+}
+
+// ReadBytes is the half of koanf's interface for sources that need a parser.
+func (p provider) ReadBytes() ([]byte, error) { return nil, nil }

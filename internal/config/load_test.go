@@ -1,0 +1,278 @@
+package config
+
+import (
+	"encoding/hex"
+	"errors"
+	"io/fs"
+	"log/slog"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"sendcode/quota"
+)
+
+// Values that pass every check. They are no sample: keys that look like samples are refused.
+const (
+	goodRing  = "k1:3X0oYb1mYB0TzJmCPjKsuo3yF5pO9zq7GxHqW7rA0vE="
+	otherRing = "k2:q9Zc1n0VtTg5m2uQ0oLx8bYJmJ3kz7pWcH4sEwD6iRk="
+	goodIndex = "Zk8sQ1vUuXo0G7mD2yPpRr5cJt3nWlEaHbVfKqT9xMg="
+	goodKey   = "sk_Jw7sT0bQ3nVxK9rLmPzD5cYh"
+	goodHash  = "$argon2id$v=19$m=65536,t=3,p=4$c2FsdHNhbHRzYWx0$Nq0Zl3JrV2x5b0V2bXh0dWJtbG9wcXJzdHV2d3h5ejA"
+	goodSMTP  = "smtp://shop:pw-of-the-relay@mail.example.net:587"
+)
+
+// reachable is what an address that others can reach asks for.
+var reachable = []string{
+	"SENDCODE_ADDR=0.0.0.0:8080", "SENDCODE_SECRET_KEYS=" + goodRing, "SENDCODE_INDEX_KEY=" + goodIndex,
+	"SENDCODE_API_KEY=" + goodKey, "SENDCODE_SMTP_URL=" + goodSMTP, "SENDCODE_ADMIN_PASSWORD_HASH=" + goodHash,
+	"SENDCODE_MAIL_FROM=Shop <no-reply@shop.example>", "SENDCODE_DATABASE_URL=postgres://u:p@db/sendcode",
+	"SENDCODE_REDIS_URL=redis://redis:6379/0",
+}
+
+// with replaces or adds variables.
+func with(environ []string, more ...string) []string { return append(slices.Clone(environ), more...) }
+
+// without drops a variable.
+func without(environ []string, name string) []string {
+	return slices.DeleteFunc(slices.Clone(environ), func(e string) bool { return strings.HasPrefix(e, name+"=") })
+}
+
+// files stands for the disk.
+type files map[string]string
+
+func (f files) read(path string) ([]byte, error) {
+	content, ok := f[path]
+	if !ok {
+		return nil, &fs.PathError{Op: "open", Path: path, Err: fs.ErrNotExist}
+	}
+	return []byte(content), nil
+}
+
+// loadYAML loads one file, c.yaml, below an environment.
+func loadYAML(yaml string, environ ...string) (Config, error) {
+	return Load(with(environ, "SENDCODE_CONFIG=c.yaml"), files{"c.yaml": yaml}.read)
+}
+
+// mistakes gives the list as lines, nil if there are none.
+func mistakes(err error) []string {
+	var all *Errors
+	if !errors.As(err, &all) {
+		return nil
+	}
+	var lines []string
+	for _, m := range all.Mistakes {
+		lines = append(lines, m.Where+": "+m.Text)
+	}
+	return lines
+}
+
+func TestNothingGiven(t *testing.T) {
+	c, err := Load(nil, files{}.read)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := Config{
+		Addr: "127.0.0.1:8080", DataDir: "./data", MailFrom: "sendcode <no-reply@localhost>", LogLevel: slog.LevelInfo,
+		Policies: map[string]quota.Policy{"default": {Name: "default", Rules: []quota.Rule{
+			{Name: "minute", Scope: quota.Recipient, Limit: 1, Window: 60 * time.Second},
+			{Name: "hour", Scope: quota.Recipient, Limit: 5, Window: time.Hour},
+			{Name: "day", Scope: quota.Recipient, Limit: 10, Window: 24 * time.Hour},
+		}}},
+		Purposes: map[string]Purpose{"default": {
+			Name: "default", Policy: "default", TTL: 10 * time.Minute, Code: Code{6, "digits"}, Notify: Private,
+		}},
+		Apps: []App{{Name: "default"}},
+		Page: Page{App: "default"},
+	}
+	if !reflect.DeepEqual(c, want) {
+		t.Errorf("got\n%v\nwant\n%v", c, want)
+	}
+	if !c.Loopback() || c.AdminEnabled() {
+		t.Error("the default must be on loopback, with a console that has no password yet")
+	}
+}
+
+func TestFileInFull(t *testing.T) {
+	c, err := loadYAML(`
+addr: localhost:9000
+templates: ./mails
+policies:
+  gift:
+    - {name: week, scope: recipient, limit: 3, window: 168h}
+    - {name: office, scope: ip, limit: 100, window: 60s}
+purposes:
+  login:
+  gift: {policy: gift, ttl: 90s, code: {length: 8}, notify: glance}
+apps:
+  - name: shop
+    title: The Shop
+    origins: ["https://shop.example", "http://localhost:3000"]
+    keys:
+      - {id: k1, kind: secret, sha256: 5994471abb01112afcc18159f6cc74b4f511b99806da59b3caf5a9c173cacfc5}
+      - {id: k2, kind: public, sha256: 481f6cc0511143ccdd7e2d1b1b94faf0a700a8b49cd13922a70b5ae28acaa8c5}
+trusted_proxies: [10.1.2.3/8, 192.0.2.7, "fd00::/8"]
+page: {app: shop}
+`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.Addr != "localhost:9000" || c.Templates != "./mails" || c.Page.App != "shop" {
+		t.Errorf("single values: %v", c)
+	}
+	if got := sortedKeys(c.Policies); !slices.Equal(got, []string{"default", "gift"}) {
+		t.Errorf("policies %v, the default must stay", got)
+	}
+	if got := c.Purposes["login"]; got != newPurpose("login") {
+		t.Errorf("a purpose without fields: %+v", got)
+	}
+	want := Purpose{Name: "gift", Policy: "gift", TTL: 90 * time.Second, Code: Code{8, "digits"}, Notify: Glance}
+	if got := c.Purposes["gift"]; got != want {
+		t.Errorf("gift: %+v", got)
+	}
+	if got := c.PurposesOf("default"); !slices.Equal(got, []string{"default", "login"}) {
+		t.Errorf("purposes of default: %v", got)
+	}
+	shop, ok := c.App("shop")
+	if !ok || len(c.Apps) != 2 || c.Apps[0].Name != DefaultApp || len(shop.Keys) != 2 || shop.Keys[1].Kind != PublicKey ||
+		shop.Keys[0].SHA256[0] != 0x59 || len(shop.Origins) != 2 || shop.Title != "The Shop" {
+		t.Errorf("apps: %+v", c.Apps)
+	}
+	var proxies []string
+	for _, p := range c.TrustedProxies {
+		proxies = append(proxies, p.String())
+	}
+	if !slices.Equal(proxies, []string{"10.0.0.0/8", "192.0.2.7/32", "fd00::/8"}) {
+		t.Errorf("proxies: %v", proxies)
+	}
+}
+
+func TestDefaultPolicyIsReplacedByName(t *testing.T) {
+	c, err := loadYAML("policies:\n  default:\n    - {name: day, scope: recipient, limit: 2, window: 24h}\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := c.Policies["default"].Rules; len(got) != 1 || got[0].Limit != 2 {
+		t.Errorf("rules %v", got)
+	}
+}
+
+func TestEnvironmentBeatsFileBeatsDefault(t *testing.T) {
+	const file = "addr: 127.0.0.1:1111\ndata_dir: /file\nmail_from: F <f@file.example>\nlog_level: debug\n" +
+		"admin_addr: 127.0.0.1:2222\ndatabase_url: postgres://file/x\nredis_url: redis://file:1\nsmtp_url: smtp://127.0.0.1:25\n"
+	c, err := loadYAML(file, "SENDCODE_ADDR=127.0.0.1:3333", "SENDCODE_REDIS_URL=redis://env:1", "SENDCODE_DATA_DIR=")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.Addr != "127.0.0.1:3333" || c.RedisURL != "redis://env:1" {
+		t.Errorf("the environment must win: %v", c)
+	}
+	if c.DataDir != "/file" || c.AdminAddr != "127.0.0.1:2222" || c.DatabaseURL != "postgres://file/x" ||
+		c.SMTPURL != "smtp://127.0.0.1:25" || c.MailFrom != "F <f@file.example>" || c.LogLevel != slog.LevelDebug {
+		t.Errorf("the file must win over defaults, an empty variable over nothing: %v", c)
+	}
+	if c.MailDomain() != "file.example" {
+		t.Errorf("domain %q", c.MailDomain())
+	}
+}
+
+func TestMistakeNamesWhereTheValueCameFrom(t *testing.T) {
+	_, err := loadYAML("mail_from: x\naddr: nowhere\n", "SENDCODE_ADDR=alsonowhere")
+	want := []string{
+		"SENDCODE_ADDR: must be host:port, as in 127.0.0.1:8080",
+		"c.yaml:1: mail_from: must be one sender such as Shop <no-reply@shop.example>",
+	}
+	if got := mistakes(err); !slices.Equal(got, want) {
+		t.Errorf("got %q", got)
+	}
+}
+
+func TestSecretsFromFiles(t *testing.T) {
+	disk := files{
+		"/s/ring": goodRing + "," + otherRing + "\n", "/s/index": goodIndex, "/s/key": "\n " + goodKey + "\r\n", "/s/db": "postgres://u:p@h/d\n",
+		"/s/token": "0123456789abcdefghij", "/s/password": "a long enough password\n", "/s/redis": "rediss://:p@h", "/s/smtp": goodSMTP,
+	}
+	c, err := Load([]string{
+		"SENDCODE_SECRET_KEYS_FILE=/s/ring", "SENDCODE_INDEX_KEY_FILE=/s/index", "SENDCODE_API_KEY_FILE=/s/key",
+		"SENDCODE_DATABASE_URL_FILE=/s/db", "SENDCODE_ADMIN_TOKEN_FILE=/s/token", "SENDCODE_ADMIN_PASSWORD_FILE=/s/password",
+		"SENDCODE_REDIS_URL_FILE=/s/redis", "SENDCODE_SMTP_URL_FILE=/s/smtp",
+	}, disk.read)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.SecretKeys.Reveal() != goodRing+","+otherRing || c.IndexKey.Reveal() != goodIndex || c.APIKey.Reveal() != goodKey ||
+		c.DatabaseURL != "postgres://u:p@h/d" || c.AdminToken.Reveal() != "0123456789abcdefghij" ||
+		c.AdminPassword.Reveal() != "a long enough password" || c.RedisURL != "rediss://:p@h" || c.SMTPURL != goodSMTP {
+		t.Error("a value differs from its file")
+	}
+	if len(c.IndexKeyBytes()) != 32 {
+		t.Errorf("index key of %d bytes", len(c.IndexKeyBytes()))
+	}
+	c, err = Load([]string{"SENDCODE_ADMIN_PASSWORD_HASH_FILE=/s/hash"}, files{"/s/hash": goodHash}.read)
+	if err != nil || c.AdminPasswordHash.Reveal() != goodHash || !c.AdminEnabled() {
+		t.Errorf("hash: %v", err)
+	}
+}
+
+func TestAPIKeyBelongsToTheDefaultApp(t *testing.T) {
+	c, err := Load([]string{"SENDCODE_API_KEY=" + goodKey}, files{}.read)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// printf %s sk_Jw7sT0bQ3nVxK9rLmPzD5cYh | sha256sum
+	keys := c.Apps[0].Keys
+	if len(keys) != 1 || keys[0].ID != "api_key" || keys[0].Kind != SecretKey || hex.EncodeToString(keys[0].SHA256[:]) != "edf8ee29d5e2fba786f14ece76b13aae5e56088b9e2a2525530df49bf6c88cbf" {
+		t.Errorf("keys %+v", keys)
+	}
+}
+
+func TestOrchestratorsAndTestsMaySetTheirOwn(t *testing.T) {
+	_, err := Load([]string{
+		"SENDCODE_SERVICE_HOST=10.0.0.1", "SENDCODE_SERVICE_PORT=80", "SENDCODE_SERVICE_PORT_HTTP=80", "SENDCODE_PORT=tcp://10.0.0.1:80",
+		"SENDCODE_PORT_80_TCP=tcp://10.0.0.1:80", "SENDCODE_PORT_80_TCP_ADDR=10.0.0.1", "SENDCODE_REDIS_SERVICE_HOST=10.0.0.2",
+		"SENDCODE_REDIS_PORT=tcp://10.0.0.2:6379", "SENDCODE_REDIS_PORT_6379_TCP_PROTO=tcp", "SENDCODE_TEST_REDIS=x", "PATH=/bin", "sendcode_addr=x", "ODD",
+	}, files{}.read)
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+func TestReachableAddress(t *testing.T) {
+	c, err := Load(reachable, files{}.read)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.Loopback() || c.Page.App != "" || len(c.Warnings) != 0 {
+		t.Errorf("loopback %v, page %q, warnings %q", c.Loopback(), c.Page.App, c.Warnings)
+	}
+	c, err = loadYAML("page: {app: default}\n", reachable...)
+	if err != nil || c.Page.App != DefaultApp {
+		t.Errorf("a page that is named: %v, %q", err, c.Page.App)
+	}
+}
+
+func TestPageCanBeTurnedOff(t *testing.T) {
+	c, err := loadYAML(`page: {app: ""}`)
+	if err != nil || c.Page.App != "" {
+		t.Errorf("%v, %q", err, c.Page.App)
+	}
+}
+
+func TestLoopback(t *testing.T) {
+	for addr, want := range map[string]bool{
+		"127.0.0.1:80": true, "127.9.9.9:0": true, "[::1]:80": true, "localhost:80": true, "LOCALHOST:80": true, "[::ffff:127.0.0.1]:80": true,
+		":80": false, "0.0.0.0:80": false, "[::]:80": false, "192.168.1.1:80": false, "localhost.example:80": false, "127.0.0.1.example:80": false,
+	} {
+		if got := (Config{Addr: addr}).Loopback(); got != want {
+			t.Errorf("%s: %v", addr, got)
+		}
+		if (Config{Addr: addr, AdminAddr: "0.0.0.0:1"}).Loopback() {
+			t.Errorf("%s with an open console passes for loopback", addr)
+		}
+		if got := (Config{Addr: "127.0.0.1:1", AdminAddr: addr}).Loopback(); got != want {
+			t.Errorf("console at %s: %v", addr, got)
+		}
+	}
+}

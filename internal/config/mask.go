@@ -1,0 +1,67 @@
+package config
+
+import (
+	"net/url"
+	"slices"
+	"strings"
+)
+
+// openParameters of URLs hold no secret and may be shown; the value of every other one is masked.
+var openParameters = []string{
+	"tls", "hello", "ca", "sslmode", "sslrootcert", "host", "port", "dbname", "user", "application_name", "connect_timeout",
+	"pool_max_conns", "pool_min_conns", "target_session_attrs", "search_path", "db", "protocol", "dial_timeout",
+	"read_timeout", "write_timeout", "pool_size", "max_retries", "min_idle_conns",
+}
+
+// maskURLs shows URLs that are separated by commas.
+func maskURLs(list string) string {
+	var shown []string
+	for text := range strings.SplitSeq(list, ",") {
+		shown = append(shown, maskURL(strings.TrimSpace(text)))
+	}
+	return strings.Join(shown, ",")
+}
+
+// maskURL shows a URL without its secrets. Of one that cannot be taken apart nothing is shown.
+func maskURL(text string) string {
+	p, ok := cutURL(text)
+	switch {
+	case text == "":
+		return ""
+	case !ok:
+		return mask
+	}
+	shown := p.scheme + "://"
+	if p.userinfo != "" {
+		shown += maskUserinfo(p.userinfo) + "@"
+	}
+	shown += p.hosts + p.path
+	if p.query != "" {
+		shown += "?" + maskQuery(p.query)
+	}
+	return shown
+}
+
+// maskUserinfo keeps a user name only where it cannot be a token: there is a password beside it, and neither holds
+// the other. Some mail services take the same token in both places.
+func maskUserinfo(userinfo string) string {
+	user, password, _ := strings.Cut(userinfo, ":")
+	plainUser, _ := url.PathUnescape(user)
+	plainPassword, _ := url.PathUnescape(password)
+	if plainPassword == "" || strings.Contains(plainUser, plainPassword) || plainUser != "" && strings.Contains(plainPassword, plainUser) {
+		user = mask
+	}
+	return user + ":" + mask
+}
+
+func maskQuery(query string) string {
+	var shown []string
+	for pair := range strings.SplitSeq(query, "&") {
+		name, value, _ := strings.Cut(pair, "=")
+		if !slices.Contains(openParameters, name) && value != "" {
+			value = mask
+		}
+		shown = append(shown, name+"="+value)
+	}
+	return strings.Join(shown, "&")
+}

@@ -1,0 +1,151 @@
+package config
+
+import (
+	"errors"
+	"slices"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+
+	"sendcode/quota"
+)
+
+// defaultName is the policy and the purpose that always exist.
+const defaultName = "default"
+
+// defaultRules are the first promise: 1 per 60 s, 5 per hour, 10 per 24 h for each recipient (QUOTA-1).
+func defaultRules() []quota.Rule {
+	return []quota.Rule{
+		{Name: "minute", Scope: quota.Recipient, Limit: 1, Window: time.Minute},
+		{Name: "hour", Scope: quota.Recipient, Limit: 5, Window: time.Hour},
+		{Name: "day", Scope: quota.Recipient, Limit: 10, Window: 24 * time.Hour},
+	}
+}
+
+// policies reads lists of rules by name.
+func (s *sections) policies(n *yaml.Node, path string) {
+	s.config.Policies = map[string]quota.Policy{}
+	s.entries(n, path, func(name string, v *yaml.Node, path string) {
+		before := len(s.errs.Mistakes)
+		p := quota.Policy{Name: name}
+		var places []rulePlace
+		s.items(v, path, func(v *yaml.Node, path string) {
+			rule, place := s.rule(v, path)
+			p.Rules, places = append(p.Rules, rule), append(places, place)
+		})
+		if v.Kind == yaml.SequenceNode {
+			s.validate(p, v, path, places)
+		}
+		if len(s.errs.Mistakes) > before {
+			s.badPolicies = append(s.badPolicies, name)
+			return
+		}
+		s.config.Policies[name] = p
+	})
+}
+
+// rulePlace remembers where a rule and its fields stand.
+type rulePlace struct {
+	node   *yaml.Node
+	path   string
+	fields map[string]*yaml.Node
+	faulty map[string]bool // fields that were complained about already
+}
+
+// rule reads one rule. What DESIGN.md promises for later is told apart from what does not exist.
+func (s *sections) rule(n *yaml.Node, path string) (quota.Rule, rulePlace) {
+	var r quota.Rule
+	at := rulePlace{n, path, map[string]*yaml.Node{}, map[string]bool{}}
+	if n.Kind != yaml.MappingNode {
+		at.faulty = map[string]bool{"name": true, "scope": true, "limit": true, "window": true}
+	}
+	read := func(field string, into func(v *yaml.Node, path string) bool) func(*yaml.Node, string) {
+		return func(v *yaml.Node, path string) {
+			at.fields[field] = v
+			at.faulty[field] = !into(v, path)
+		}
+	}
+	later := func(v *yaml.Node, path string) bool {
+		s.mistake(v, path, "is not supported yet")
+		at.faulty["window"] = true // per takes its place
+		return false
+	}
+	s.fields(n, path, map[string]func(*yaml.Node, string){
+		"name":  read("name", func(v *yaml.Node, path string) (ok bool) { r.Name, ok = s.text(v, path); return }),
+		"scope": read("scope", func(v *yaml.Node, path string) (ok bool) { r.Scope, ok = s.scope(v, path); return }),
+		"limit": read("limit", func(v *yaml.Node, path string) (ok bool) { r.Limit, ok = s.integer(v, path); return }),
+		"window": read("window", func(v *yaml.Node, path string) (ok bool) {
+			r.Window, ok = s.duration(v, path)
+			return
+		}),
+		"per":       read("per", later),
+		"time_zone": read("time_zone", later),
+		"mode":      read("mode", later),
+	})
+	return r, at
+}
+
+func (s *sections) scope(n *yaml.Node, path string) (quota.Scope, bool) {
+	text, ok := s.text(n, path)
+	switch {
+	case !ok:
+		return "", false
+	case slices.Contains([]string{"app", "country", "global"}, text):
+		s.mistake(n, path, "the scope %s is not supported yet", text)
+		return "", false
+	case text != string(quota.Recipient) && text != string(quota.IP):
+		s.mistake(n, path, "must be recipient or ip")
+		return "", false
+	}
+	return quota.Scope(text), true
+}
+
+// validate lets quota judge its own rules, and finds the line for each complaint.
+func (s *sections) validate(p quota.Policy, n *yaml.Node, path string, places []rulePlace) {
+	for _, err := range flatten(p.Validate()) {
+		var bad *quota.RuleError
+		if !errors.As(err, &bad) {
+			s.mistake(n, path, "%s", plain(err.Error()))
+			continue
+		}
+		at := places[bad.Index]
+		field, given := at.fields[bad.Field]
+		switch {
+		case at.faulty[bad.Field]:
+		case !given:
+			s.mistake(at.node, at.path, "%s is missing", bad.Field)
+		default:
+			s.mistake(field, join(at.path, bad.Field), "%s", plain(bad.Problem))
+		}
+	}
+}
+
+// flatten takes apart what errors.Join put together.
+func flatten(err error) []error {
+	if err == nil {
+		return nil
+	}
+	joined, ok := err.(interface{ Unwrap() []error })
+	if !ok {
+		return []error{err}
+	}
+	var all []error
+	for _, e := range joined.Unwrap() {
+		all = append(all, flatten(e)...)
+	}
+	return all
+}
+
+func (s *sections) completePolicies() {
+	if s.config.Policies == nil {
+		s.config.Policies = map[string]quota.Policy{}
+	}
+	if _, given := s.config.Policies[defaultName]; !given && !slices.Contains(s.badPolicies, defaultName) {
+		s.config.Policies[defaultName] = quota.Policy{Name: defaultName, Rules: defaultRules()}
+	}
+}
+
+// limitsRecipients reports whether a policy holds the rule that the first promise rests on.
+func limitsRecipients(p quota.Policy) bool {
+	return slices.ContainsFunc(p.Rules, func(r quota.Rule) bool { return r.Scope == quota.Recipient })
+}

@@ -1,0 +1,178 @@
+package config
+
+import (
+	"encoding/hex"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+
+	"sendcode/quota"
+)
+
+const printHead = `# The effective configuration, as a file for SENDCODE_CONFIG would give it.
+# Passwords in URLs are shown as ***; put them back before you use it as such a file.
+`
+
+// YAML is the effective configuration for people. Secrets are counted, not shown, and URLs have no passwords. Without
+// passwords in URLs it is a valid configuration file that means the same.
+func (c Config) YAML() string {
+	var body strings.Builder
+	encoder := yaml.NewEncoder(&body)
+	encoder.SetIndent(2)
+	if err := encoder.Encode(c.node()); err != nil { // strings in memory: nothing can fail
+		return "# " + err.Error() + "\n"
+	}
+	return printHead + body.String() + c.secretsComment()
+}
+
+// String is YAML, so that a Config that is printed shows no secret.
+func (c Config) String() string { return c.YAML() }
+
+// Format covers the verbs that would walk the fields.
+func (c Config) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte(c.YAML())) }
+
+// LogValue keeps passwords of URLs out of slog.
+func (c Config) LogValue() slog.Value { return slog.StringValue(c.YAML()) }
+
+// MarshalText keeps passwords of URLs out of JSON.
+func (c Config) MarshalText() ([]byte, error) { return []byte(c.YAML()), nil }
+
+func (c Config) node() *yaml.Node {
+	root := mapping()
+	for _, v := range variables {
+		if v.inFile {
+			value := c.shown(v.key)
+			n := text(value)
+			if value == "" {
+				n.LineComment = v.meaning
+			}
+			put(root, v.key, n)
+		}
+	}
+	templates := text(c.Templates)
+	if c.Templates == "" {
+		templates.LineComment = "the built-in ones"
+	}
+	put(root, "templates", templates)
+	put(root, "policies", c.policiesNode())
+	put(root, "purposes", c.purposesNode())
+	put(root, "apps", c.appsNode())
+	proxies := flow(sequence())
+	for _, p := range c.TrustedProxies {
+		proxies.Content = append(proxies.Content, text(p.String()))
+	}
+	put(root, "trusted_proxies", proxies)
+	put(root, "page", flow(mapping("app", text(c.Page.App))))
+	return root
+}
+
+func (c Config) shown(key string) string {
+	switch key {
+	case keyAddr:
+		return c.Addr
+	case keyAdminAddr:
+		return c.AdminAddr
+	case keyDataDir:
+		return c.DataDir
+	case keyDatabaseURL:
+		return maskURL(c.DatabaseURL)
+	case keyRedisURL:
+		return maskURL(c.RedisURL)
+	case keySMTPURL:
+		return maskURLs(c.SMTPURL)
+	case keyMailFrom:
+		return c.MailFrom
+	case keyLogLevel:
+		return strings.ToLower(c.LogLevel.String())
+	}
+	return ""
+}
+
+func (c Config) policiesNode() *yaml.Node {
+	all := mapping()
+	for _, name := range sortedKeys(c.Policies) {
+		rules := sequence()
+		for _, r := range c.Policies[name].Rules {
+			rules.Content = append(rules.Content, ruleNode(r))
+		}
+		put(all, name, rules)
+	}
+	return all
+}
+
+func ruleNode(r quota.Rule) *yaml.Node {
+	return flow(mapping("name", text(r.Name), "scope", text(string(r.Scope)), "limit", number(r.Limit), "window", text(short(r.Window))))
+}
+
+func (c Config) purposesNode() *yaml.Node {
+	all := mapping()
+	for _, name := range sortedKeys(c.Purposes) {
+		p := c.Purposes[name]
+		code := mapping("length", number(p.Code.Length), "alphabet", text(p.Code.Alphabet))
+		put(all, name, flow(mapping("policy", text(p.Policy), "ttl", text(short(p.TTL)), "code", code, "notify", text(string(p.Notify)))))
+	}
+	return all
+}
+
+// appsNode leaves out the key of SENDCODE_API_KEY: it is not of the file.
+func (c Config) appsNode() *yaml.Node {
+	all := sequence()
+	for _, a := range c.Apps {
+		keys := sequence()
+		for _, k := range a.Keys {
+			if k.ID != apiKeyID {
+				hash := text(hex.EncodeToString(k.SHA256[:]))
+				keys.Content = append(keys.Content, mapping("id", text(k.ID), "kind", text(string(k.Kind)), "sha256", hash))
+			}
+		}
+		origins := sequence()
+		for _, o := range a.Origins {
+			origins.Content = append(origins.Content, text(o))
+		}
+		all.Content = append(all.Content, flow(mapping("name", text(a.Name), "title", text(a.Title), "origins", origins, "keys", keys)))
+	}
+	return all
+}
+
+// secretsComment says of each secret whether it is there.
+func (c Config) secretsComment() string {
+	var b strings.Builder
+	b.WriteString("# Secrets do not belong in a file of settings; they come from variables, or files that variables name:\n")
+	missing := c.missingSecrets()
+	for _, key := range []string{keySecretKeys, keyIndexKey, keyAPIKey, keyAdminPassword, keyAdminPasswordHash, keyAdminToken} {
+		state := "not set"
+		switch {
+		case slices.Contains(missing, key):
+			state = "generated once in data_dir"
+		case key == keySecretKeys:
+			state = "set, " + count(strings.Count(c.SecretKeys.Reveal(), ",")+1, "key")
+		case c.secret(key).IsSet():
+			state = "set"
+		}
+		fmt.Fprintf(&b, "#   %s: %s\n", envName(key), state)
+	}
+	return b.String()
+}
+
+func count(n int, noun string) string {
+	if n != 1 {
+		noun += "s"
+	}
+	return strconv.Itoa(n) + " " + noun
+}
+
+// short writes a duration in its largest whole unit: 1h, 10m, 60s.
+func short(d time.Duration) string {
+	switch {
+	case d >= time.Hour && d%time.Hour == 0:
+		return strconv.Itoa(int(d/time.Hour)) + "h"
+	case d > time.Minute && d%time.Minute == 0:
+		return strconv.Itoa(int(d/time.Minute)) + "m"
+	}
+	return strconv.Itoa(int(d/time.Second)) + "s"
+}

@@ -1,0 +1,126 @@
+package config
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"regexp"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"sendcode/internal/keyring"
+)
+
+func checkSecretKeys(value string) string {
+	if _, err := keyring.Parse(value); err != nil {
+		return strings.ReplaceAll(err.Error(), "\n", "; ")
+	}
+	return ""
+}
+
+// checkIndexKey asks of the key what a key of the ring is asked (SEC-1).
+func checkIndexKey(value string) string {
+	if strings.ContainsAny(value, ":,") {
+		return "must be base64 alone, without an id"
+	}
+	if _, err := keyring.Parse("index:" + value); err != nil {
+		return strings.TrimPrefix(err.Error(), "entry 1: ")
+	}
+	return ""
+}
+
+// IndexKeyBytes decodes IndexKey: at least 32 bytes, nil when it is not set.
+func (c Config) IndexKeyBytes() []byte {
+	if !c.IndexKey.IsSet() {
+		return nil
+	}
+	return decodeKey(c.IndexKey.Reveal())
+}
+
+// decodeKey takes what keyring takes: both alphabets of base64, padded or not.
+func decodeKey(encoded string) []byte {
+	text := strings.NewReplacer("-", "+", "_", "/").Replace(strings.TrimRight(encoded, "="))
+	key, err := base64.RawStdEncoding.DecodeString(text)
+	if err != nil {
+		return nil
+	}
+	return key
+}
+
+// Shape of a secret key: what a header can carry, and the prefix that tells it from a public one.
+var apiKeyShape = regexp.MustCompile(`^sk_[A-Za-z0-9_-]{8,200}$`)
+
+// minAPIKey is the least length of a key that is safe where others can try: 20 characters after the prefix, 119 bits
+// when they are random letters and digits.
+const minAPIKey = 23
+
+func checkAPIKey(value string) string {
+	switch {
+	case strings.HasPrefix(value, "pk_"):
+		return "is a public key; the API key of the app default is a secret one (sk_…)"
+	case !apiKeyShape.MatchString(value):
+		return "must be sk_ and at least 8 letters, digits, _ or -; make one with `sendcode key`"
+	}
+	return ""
+}
+
+// minPassword is in characters.
+const minPassword = 12
+
+func checkAdminPassword(value string) string {
+	switch {
+	case strings.HasPrefix(value, "$argon2"):
+		return "is a hash; give it as SENDCODE_ADMIN_PASSWORD_HASH"
+	case utf8.RuneCountInString(value) < minPassword:
+		return "must have at least " + strconv.Itoa(minPassword) + " characters"
+	case strings.Count(value, string([]rune(value)[0])) == utf8.RuneCountInString(value):
+		return "is one character again and again"
+	}
+	return ""
+}
+
+// A token that opens the whole log is long, and fits a header.
+var tokenShape = regexp.MustCompile(`^[A-Za-z0-9._~+/=-]{20,1000}$`)
+
+func checkAdminToken(value string) string {
+	if !tokenShape.MatchString(value) {
+		return "must have at least 20 letters, digits or any of . _ ~ + / = - (RFC 6750)"
+	}
+	return ""
+}
+
+// argon2id in PHC form, with the parameters in their canonical order.
+var phc = regexp.MustCompile(`^\$argon2id\$v=19\$m=([1-9]\d{0,9}),t=([1-9]\d{0,9}),p=([1-9]\d{0,2})\$([A-Za-z0-9+/]+)\$([A-Za-z0-9+/]+)$`)
+
+// checkAdminPasswordHash wants a hash that is neither weaker than the least of OWASP's password storage cheat sheet (7 MiB
+// five times) nor so costly that a few logins would stop the server.
+func checkAdminPasswordHash(value string) string {
+	found := phc.FindStringSubmatch(value)
+	if found == nil {
+		return "must be an argon2id hash such as $argon2id$v=19$m=65536,t=3,p=4$salt$hash"
+	}
+	memory, _ := strconv.ParseUint(found[1], 10, 64) // KiB
+	passes, _ := strconv.ParseUint(found[2], 10, 64)
+	lanes, _ := strconv.ParseUint(found[3], 10, 64)
+	salt, saltErr := base64.RawStdEncoding.DecodeString(found[4])
+	sum, sumErr := base64.RawStdEncoding.DecodeString(found[5])
+	switch {
+	case saltErr != nil || sumErr != nil || len(salt) < 8 || len(salt) > 64 || len(sum) < 16 || len(sum) > 64:
+		return "the salt must have 8 to 64 bytes and the hash 16 to 64, in base64 without padding"
+	case memory < 7168 || memory > 1<<20:
+		return "m must be from 7168 to 1048576 (KiB)"
+	case passes > 20 || memory*passes < 5*7168:
+		return "t must be at most 20, and m times t at least 35840"
+	case lanes > 255:
+		return "p must be at most 255"
+	}
+	return ""
+}
+
+// addAPIKey gives DefaultApp the key of SENDCODE_API_KEY.
+func (c *Config) addAPIKey() {
+	if c.APIKey.IsSet() {
+		k := Key{ID: apiKeyID, Kind: SecretKey, SHA256: sha256.Sum256([]byte(c.APIKey.Reveal()))}
+		c.Apps[0].Keys = append(c.Apps[0].Keys, k)
+	}
+}

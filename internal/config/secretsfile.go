@@ -1,0 +1,168 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+
+	"github.com/gofrs/flock"
+	"go.yaml.in/yaml/v3"
+)
+
+const secretsName = "secrets.yaml"
+
+const secretsHead = `# Made by sendcode at its first start and read at every later one. Keep it with the database beside it: without
+# these keys, codes under way cannot be checked and limits start again. Nobody else may read it.
+`
+
+// secretChecks are the entries of the file, in their order; each must be there and pass.
+var secretChecks = []struct {
+	key   string
+	check func(string) string
+}{
+	{keySecretKeys, checkSecretKeys},
+	{keyIndexKey, checkIndexKey},
+	{keyAPIKey, checkAPIKey},
+	{keyAdminPassword, checkAdminPassword},
+}
+
+// openSecrets reads the file, or makes it if there is none. A lock of its own lets two processes agree on one file. Where
+// the keys matter and a database is there that was written with others, a file that is not there has been lost.
+func openSecrets(dir string, keysMatter bool) (secrets map[string]string, fresh bool, err error) {
+	if err := makeDataDir(dir); err != nil {
+		return nil, false, err
+	}
+	path := filepath.Join(dir, secretsName)
+	lock := flock.New(path+".lock", flock.SetPermissions(0o600))
+	if err := lock.Lock(); err != nil {
+		return nil, false, fmt.Errorf("%s cannot be locked: %s", plain(path), cause(err))
+	}
+	defer func() { err = errors.Join(err, lock.Unlock()) }()
+	secrets, err = readSecrets(path)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return secrets, false, err
+	}
+	if database := databaseIn(dir); keysMatter && database != "" {
+		return nil, false, fmt.Errorf("%s is missing, but %s beside it was written with its keys: put back a copy, or give "+
+			"SENDCODE_SECRET_KEYS and SENDCODE_INDEX_KEY, or move the database away to start anew", plain(path), plain(database))
+	}
+	if secrets, err = generateSecrets(); err != nil {
+		return nil, false, err
+	}
+	if err := writeSecrets(path, secrets); err != nil {
+		return nil, false, fmt.Errorf("generated secrets cannot be kept in %s: %s", plain(path), cause(err))
+	}
+	return secrets, true, nil
+}
+
+// databaseIn names a SQLite file in dir, empty if there is none.
+func databaseIn(dir string) string {
+	for _, pattern := range []string{"*.db", "*.sqlite", "*.sqlite3"} {
+		if found, _ := filepath.Glob(filepath.Join(dir, pattern)); len(found) > 0 {
+			return filepath.Base(found[0])
+		}
+	}
+	return ""
+}
+
+// readSecrets fails with fs.ErrNotExist only if there is no file. No error repeats what the file holds.
+func readSecrets(path string) (map[string]string, error) {
+	f, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fs.ErrNotExist
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s cannot be read: %s", plain(path), cause(err))
+	}
+	defer func() { _ = f.Close() }()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, fmt.Errorf("%s cannot be read: %s", plain(path), cause(err))
+	}
+	if info.Mode().Perm()&0o077 != 0 && runtime.GOOS != "windows" { // there the bits say nothing
+		return nil, fmt.Errorf("%s can be read or changed by other users: run chmod 600 on it", plain(path))
+	}
+	content, err := io.ReadAll(io.LimitReader(f, maxDocument+1))
+	if err != nil {
+		return nil, fmt.Errorf("%s cannot be read: %s", plain(path), cause(err))
+	}
+	return parseSecrets(path, content)
+}
+
+func parseSecrets(path string, content []byte) (map[string]string, error) {
+	errs := &Errors{}
+	d := document{plain(path), errs}
+	secrets := map[string]string{}
+	known := map[string]func(*yaml.Node, string){}
+	for _, s := range secretChecks {
+		known[s.key] = func(n *yaml.Node, path string) { secrets[s.key], _ = d.text(n, path) }
+	}
+	if root := d.parse(content); root != nil {
+		d.fields(root, "", known)
+	}
+	var wrong []string
+	for _, s := range secretChecks {
+		if value := secrets[s.key]; value == "" || s.check(value) != "" {
+			wrong = append(wrong, s.key)
+		}
+	}
+	if len(wrong) > 0 || len(errs.Mistakes) > 0 {
+		return nil, fmt.Errorf("%s is damaged (%s): put back a copy of it, or give these secrets as variables; "+
+			"it is not made anew, since other keys would end codes under way and free every quota",
+			plain(path), strings.Join(append(wrong, places(errs)...), ", "))
+	}
+	return secrets, nil
+}
+
+// places names where a damaged file is damaged, without the words beside it: they may be a piece of a key.
+func places(errs *Errors) []string {
+	if len(errs.Mistakes) == 0 {
+		return nil
+	}
+	return []string{"not as it was written"}
+}
+
+// writeSecrets makes the file appear whole or not at all, also when the power fails: first the content is on disk, then
+// the name.
+func writeSecrets(path string, secrets map[string]string) (err error) {
+	root := mapping()
+	for _, s := range secretChecks {
+		value := text(secrets[s.key])
+		value.Style = yaml.DoubleQuotedStyle
+		put(root, s.key, value)
+	}
+	body, err := yaml.Marshal(root)
+	if err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), secretsName+".*") // 0600
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.Remove(f.Name()) }() // after the rename there is nothing to remove
+	_, err = f.Write(append([]byte(secretsHead), body...))
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	if err := os.Rename(f.Name(), path); err != nil {
+		return err
+	}
+	return syncDir(filepath.Dir(path))
+}
+
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	err = d.Sync()
+	if runtime.GOOS == "windows" { // it has no such thing
+		err = nil
+	}
+	return errors.Join(err, d.Close())
+}

@@ -1,0 +1,126 @@
+package config
+
+import (
+	"net/netip"
+	"regexp"
+	"slices"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// sections reads the parts of the file that are more than one value each, straight into a Config. What refers to
+// something else is remembered with its place, and looked at by complete, when everything has been read.
+type sections struct {
+	document
+	config *Config
+
+	badPolicies []string // there, but with mistakes: no reason to complain about those who name them
+	references  []reference
+	pageGiven   bool
+}
+
+// reference is a name that must be declared somewhere.
+type reference struct {
+	kind, name, where string // kind is "policy" or "app"
+}
+
+// read goes through the whole file. Settings of one value each are put into settings.
+func (s *sections) read(root *yaml.Node, settings map[string]setting) {
+	known := map[string]func(*yaml.Node, string){
+		"templates":       s.templates,
+		"policies":        s.policies,
+		"purposes":        s.purposes,
+		"apps":            s.apps,
+		"trusted_proxies": s.trustedProxies,
+		"page":            s.page,
+	}
+	for _, v := range variables {
+		if v.key != keyConfig {
+			known[v.key] = s.single(v, settings)
+		}
+	}
+	s.fields(root, "", known)
+}
+
+// single reads a setting that the environment may give as well.
+func (s *sections) single(v variable, settings map[string]setting) func(*yaml.Node, string) {
+	return func(n *yaml.Node, path string) {
+		if !v.inFile {
+			s.mistake(n, path, "is a secret and does not belong in this file; give %s or %[1]s_FILE", envName(v.key))
+			return
+		}
+		if text, ok := s.text(n, path); ok && text != "" {
+			settings[v.key] = setting{text, s.where(n, path)}
+		}
+	}
+}
+
+func (s *sections) templates(n *yaml.Node, path string) {
+	if text, ok := s.text(n, path); ok {
+		s.config.Templates = text
+	}
+}
+
+// trustedProxies takes networks, and single addresses as networks of one.
+func (s *sections) trustedProxies(n *yaml.Node, path string) {
+	s.items(n, path, func(v *yaml.Node, path string) {
+		text, ok := s.text(v, path)
+		if !ok {
+			return
+		}
+		network, err := netip.ParsePrefix(text)
+		if address, notAlone := netip.ParseAddr(text); err != nil && notAlone == nil && address.Zone() == "" {
+			network, err = netip.PrefixFrom(address, address.BitLen()), nil
+		}
+		switch {
+		case err != nil:
+			s.mistake(v, path, "is not a network such as 10.0.0.0/8 or fd00::/8")
+		case network.Addr().Is4In6():
+			s.mistake(v, path, "is an IPv4 network in IPv6 form; write it as IPv4")
+		case network.Bits() == 0:
+			s.mistake(v, path, "would trust everybody, and let every client choose the address that the rules look at")
+		default:
+			s.config.TrustedProxies = append(s.config.TrustedProxies, network.Masked())
+		}
+	})
+}
+
+// page is {app: name}; an empty name turns the page off.
+func (s *sections) page(n *yaml.Node, path string) {
+	s.fields(n, path, map[string]func(*yaml.Node, string){
+		"app": func(v *yaml.Node, path string) {
+			text, ok := s.text(v, path)
+			s.pageGiven = true
+			if s.config.Page.App = text; ok && text != "" {
+				s.references = append(s.references, reference{"app", text, s.where(v, path)})
+			}
+		},
+	})
+}
+
+// complete adds what always exists and then looks up every name.
+func (s *sections) complete() {
+	s.completePolicies()
+	s.completePurposes()
+	s.completeApps()
+	declared := map[string][]string{"policy": append(sortedKeys(s.config.Policies), s.badPolicies...)}
+	for _, a := range s.config.Apps {
+		declared["app"] = append(declared["app"], a.Name)
+	}
+	for _, r := range s.references {
+		if names := declared[r.kind]; !slices.Contains(names, r.name) {
+			s.errs.add(r.where, "there is no %s %s%s", r.kind, plain(r.name), didYouMean(r.name, names))
+		}
+	}
+}
+
+// Names of purposes, apps and keys. They stand in answers, headers, metrics and keys of Redis.
+var namePattern = regexp.MustCompile(`^[a-z0-9_-]{1,32}$`)
+
+func (s *sections) checkName(n *yaml.Node, path, name string) bool {
+	if !namePattern.MatchString(name) {
+		s.mistake(n, path, "a name has 1 to 32 of a-z 0-9 _ -")
+		return false
+	}
+	return true
+}

@@ -1,0 +1,127 @@
+package config
+
+import (
+	"log/slog"
+	"net"
+	"net/mail"
+	"net/netip"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// readSettings checks every setting of one value by itself.
+func (c *Config) readSettings(from map[string]setting, errs *Errors) {
+	check := func(key string, into *string, test func(string) string) {
+		s := from[key]
+		if *into = s.value; s.value == "" {
+			return
+		}
+		if problem := test(s.value); problem != "" {
+			errs.add(s.where, "%s", problem)
+		}
+	}
+	check(keyAddr, &c.Addr, checkAddr)
+	check(keyAdminAddr, &c.AdminAddr, checkAddr)
+	check(keyDataDir, &c.DataDir, anything)
+	check(keyDatabaseURL, &c.DatabaseURL, checkDatabaseURL)
+	check(keyRedisURL, &c.RedisURL, checkRedisURL)
+	check(keySMTPURL, &c.SMTPURL, checkSMTPURL)
+	check(keyMailFrom, &c.MailFrom, checkMailFrom)
+	var level string
+	check(keyLogLevel, &level, checkLevel)
+	_ = c.LogLevel.UnmarshalText([]byte(level)) // checked above; what is wrong leaves info
+
+	secret := func(key string, into *Secret, test func(string) string) {
+		var value string
+		check(key, &value, test)
+		*into = NewSecret(value)
+	}
+	secret(keySecretKeys, &c.SecretKeys, checkSecretKeys)
+	secret(keyIndexKey, &c.IndexKey, checkIndexKey)
+	secret(keyAPIKey, &c.APIKey, checkAPIKey)
+	secret(keyAdminPassword, &c.AdminPassword, checkAdminPassword)
+	secret(keyAdminPasswordHash, &c.AdminPasswordHash, checkAdminPasswordHash)
+	secret(keyAdminToken, &c.AdminToken, checkAdminToken)
+}
+
+func anything(string) string { return "" }
+
+func checkLevel(value string) string {
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(value)); err != nil {
+		return "must be debug, info, warn or error"
+	}
+	return ""
+}
+
+var hostName = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9_.-]{0,252})$`)
+
+// checkAddr wants host:port. An empty host means every interface, port 0 one that is free.
+func checkAddr(value string) string {
+	host, port, err := net.SplitHostPort(value)
+	if err != nil {
+		return "must be host:port, as in 127.0.0.1:8080"
+	}
+	if number, err := strconv.ParseUint(port, 10, 16); err != nil || port != strconv.FormatUint(number, 10) {
+		return "the port must be a number from 0 to 65535"
+	}
+	if _, err := netip.ParseAddr(host); err != nil && host != "" && !hostName.MatchString(host) {
+		return "the host must be an IP address or a host name"
+	}
+	return ""
+}
+
+func isLoopback(addr string) bool {
+	host, _, err := net.SplitHostPort(addr)
+	return err == nil && isLoopbackHost(host)
+}
+
+// isLoopbackHost knows by name only localhost (RFC 6761 section 6.3): nothing is looked up here.
+func isLoopbackHost(host string) bool {
+	if strings.EqualFold(host, "localhost") {
+		return true
+	}
+	address, err := netip.ParseAddr(host)
+	return err == nil && address.Unmap().IsLoopback()
+}
+
+// checkMailFrom wants what a From header and MAIL FROM can carry: a printable name, one plain address.
+func checkMailFrom(value string) string {
+	const want = "must be one sender such as Shop <no-reply@shop.example>"
+	address, err := mail.ParseAddress(value)
+	if err != nil {
+		return want
+	}
+	local, domain, _ := cutLast(address.Address, "@")
+	switch {
+	case len(address.Address) > 254 || len(local) > 64: // RFC 5321 section 4.5.3.1
+		return "the address is too long"
+	case !plainLocal.MatchString(local) || !hostName.MatchString(domain) || strings.Contains(domain, ".."):
+		return want
+	case strings.ContainsFunc(address.Name, isControl):
+		return "the name contains a control character"
+	}
+	return ""
+}
+
+// plainLocal is dot-atom of RFC 5322 section 3.2.3: the sender is ours to choose, so it need not be exotic.
+var plainLocal = regexp.MustCompile("^[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+(\\.[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+)*$")
+
+// MailDomain is the domain of MailFrom, the right-hand side of Message-IDs.
+func (c Config) MailDomain() string {
+	address, err := mail.ParseAddress(c.MailFrom)
+	if err != nil {
+		return "localhost"
+	}
+	_, domain, _ := cutLast(address.Address, "@")
+	return strings.ToLower(domain)
+}
+
+func cutLast(s, sep string) (before, after string, found bool) {
+	i := strings.LastIndex(s, sep)
+	if i < 0 {
+		return s, "", false
+	}
+	return s[:i], s[i+len(sep):], true
+}

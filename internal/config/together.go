@@ -1,0 +1,74 @@
+package config
+
+import (
+	"crypto/sha256"
+	"net"
+	"slices"
+	"strings"
+)
+
+// checkTogether looks at what only is wrong beside something else.
+func (c *Config) checkTogether(from map[string]setting, pageGiven bool, errs *Errors) {
+	if c.AdminPassword.IsSet() && c.AdminPasswordHash.IsSet() {
+		errs.add(from[keyAdminPasswordHash].where, "is given beside the password itself; keep one")
+	}
+	if _, port, _ := net.SplitHostPort(c.Addr); c.Addr == c.AdminAddr && port != "0" {
+		errs.add(from[keyAdminAddr].where, "is the same as %s; leave it out to have both there", from[keyAddr].where)
+	}
+	if c.indexKeyOnRing() {
+		errs.add(from[keyIndexKey].where, "is one of the keys of %s; it needs a key of its own", from[keySecretKeys].where)
+	}
+	if c.APIKey.IsSet() && hasHash(c.Apps, sha256.Sum256([]byte(c.APIKey.Reveal()))) {
+		errs.add(from[keyAPIKey].where, "is also among the keys of the file")
+	}
+	if checkAddr(c.Addr) != "" || c.AdminAddr != "" && checkAddr(c.AdminAddr) != "" {
+		return // who can reach it is not known
+	}
+	if c.Loopback() {
+		if !pageGiven {
+			c.Page.App = DefaultApp
+		}
+		return
+	}
+	c.checkReachable(from, errs)
+}
+
+// checkReachable refuses what is fit for trying things out only, once another machine can connect. Keys that were
+// generated on this one would differ on the next replica, and the dev mailbox shows codes to everybody.
+func (c *Config) checkReachable(from map[string]setting, errs *Errors) {
+	addr := c.Addr
+	if isLoopback(addr) {
+		addr = c.AdminAddr
+	}
+	need := func(key string, given bool, hint string) {
+		name := envName(key)
+		mentioned := slices.ContainsFunc(errs.Mistakes, func(m Mistake) bool {
+			return m.Where == name || m.Where == name+"_FILE"
+		})
+		if !given && !mentioned {
+			errs.add(name, "must be given, because %s can be reached from other machines: %s", addr, hint)
+		}
+	}
+	ownKeys := slices.ContainsFunc(c.Apps, App.hasSecretKey)
+	need(keySecretKeys, c.SecretKeys.IsSet(), "make one with `sendcode key --kind ring`, the same for every replica")
+	need(keyIndexKey, c.IndexKey.IsSet(), "make one with `sendcode key --kind index`, the same for every replica")
+	need(keyAPIKey, c.APIKey.IsSet() || ownKeys, "make one with `sendcode key`, or list keys of apps in the file")
+	need(keySMTPURL, c.SMTPURL != "", "the dev mailbox shows every code and is for loopback addresses only")
+	if key := c.APIKey.Reveal(); key != "" && checkAPIKey(key) == "" && len(key) < minAPIKey {
+		errs.add(from[keyAPIKey].where, "is too short for %s, which can be reached from other machines: make one with `sendcode key`", addr)
+	}
+}
+
+func (c *Config) indexKeyOnRing() bool {
+	index := string(c.IndexKeyBytes())
+	if index == "" {
+		return false
+	}
+	for entry := range strings.SplitSeq(c.SecretKeys.Reveal(), ",") {
+		_, encoded, _ := strings.Cut(strings.TrimSpace(entry), ":")
+		if string(decodeKey(encoded)) == index {
+			return true
+		}
+	}
+	return false
+}

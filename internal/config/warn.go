@@ -1,0 +1,56 @@
+package config
+
+import (
+	"fmt"
+	"net/url"
+	"slices"
+
+	"sendcode/internal/delivery"
+)
+
+// warn says what works, and may yet surprise.
+func (c *Config) warn() {
+	add := func(when bool, format string, args ...any) {
+		if when {
+			c.Warnings = append(c.Warnings, fmt.Sprintf(format, args...))
+		}
+	}
+	shared := c.DatabaseURL != ""
+	add(shared && c.RedisURL == "", "SENDCODE_REDIS_URL is not set: each replica counts by itself. The rules of recipients stay exact, "+
+		"since the log in Postgres decides them again; the rules of IP addresses let in as much for every replica.")
+	add(!shared && (c.RedisURL != "" || !c.Loopback()), "SENDCODE_DATABASE_URL is not set: the log is a SQLite file in %s. Run one "+
+		"process only, and keep that directory: without it a restart forgets who was sent what.", plain(c.DataDir))
+	add(shared && !(c.SecretKeys.IsSet() && c.IndexKey.IsSet()), "SENDCODE_SECRET_KEYS and SENDCODE_INDEX_KEY are not both set: the "+
+		"generated ones belong to this data directory. A second replica with another directory could not check the "+
+		"codes of this one, and would count its recipients apart.")
+	add(!c.Loopback() && !c.AdminEnabled(), "Neither SENDCODE_ADMIN_PASSWORD nor SENDCODE_ADMIN_PASSWORD_HASH is set: /admin is off.")
+	add(c.SMTPURL != "" && c.MailDomain() == "localhost", "SENDCODE_MAIL_FROM is an address at localhost: other mail servers will not accept it.")
+	add(c.plainMail(), "SENDCODE_SMTP_URL allows mail without TLS to another machine: codes can be read on the way.")
+	add(len(c.APIKey.Reveal()) > 0 && len(c.APIKey.Reveal()) < minAPIKey, "SENDCODE_API_KEY is short: it will be refused once the address is not loopback.")
+	for _, name := range sortedKeys(c.Policies) {
+		add(name != defaultName && len(c.PurposesOf(name)) == 0, "No purpose uses the policy %s.", name)
+	}
+	c.warnOfApps(add)
+}
+
+func (c *Config) warnOfApps(add func(when bool, format string, args ...any)) {
+	for _, a := range c.Apps {
+		public := slices.ContainsFunc(a.Keys, func(k Key) bool { return k.Kind == PublicKey })
+		add(public && len(a.Origins) == 0, "The app %s has a public key but no origins: no browser can use it.", a.Name)
+		for _, o := range a.Origins {
+			u, err := url.Parse(o)
+			add(err == nil && u.Scheme == "http" && !isLoopbackHost(u.Hostname()), "The origin %s of the app %s is not https: codes can be read on the way.", o, a.Name)
+		}
+	}
+}
+
+// plainMail reports whether a mail server on another machine may be sent to without TLS.
+func (c *Config) plainMail() bool {
+	if c.SMTPURL == "" {
+		return false
+	}
+	servers, err := delivery.ParseURLs(c.SMTPURL)
+	return err == nil && slices.ContainsFunc(servers, func(s delivery.SMTPConfig) bool {
+		return (s.TLS == delivery.TLSNone || s.TLS == delivery.TLSOpportunistic) && !isLoopbackHost(s.Host)
+	})
+}
