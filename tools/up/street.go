@@ -1,0 +1,107 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"slices"
+	"time"
+
+	"sendcode/internal/delivery"
+	"sendcode/internal/parts"
+)
+
+// street is what production has around sendcode.
+type street struct {
+	redis    *parts.RedisServer
+	postgres *parts.PostgresServer
+	mails    *delivery.Mailbox
+	reader   *http.Server
+	readerAt string
+	closers  []func() error // in the order of opening; called in reverse
+}
+
+// open starts every part, or none. mailAddr is where received mails can be read.
+func open(ctx context.Context, mailAddr string) (_ *street, err error) {
+	s := &street{}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, s.close())
+		}
+	}()
+	if s.redis, err = parts.StartRedis(ctx, "--appendonly", "yes"); err != nil {
+		return nil, err
+	}
+	s.closers = append(s.closers, s.redis.Close)
+	if s.postgres, err = parts.StartPostgres(ctx); err != nil {
+		return nil, err
+	}
+	s.closers = append(s.closers, s.postgres.Close)
+	if s.mails, err = delivery.NewMailbox(delivery.MailboxConfig{}); err != nil {
+		return nil, err
+	}
+	s.closers = append(s.closers, s.mails.Close)
+	return s, s.openReader(mailAddr)
+}
+
+// openReader takes any port where the given one is in use.
+func (s *street) openReader(addr string) error {
+	listener, err := net.Listen("tcp", addr)
+	if err != nil {
+		listener, err = net.Listen("tcp", "127.0.0.1:0")
+	}
+	if err != nil {
+		return err
+	}
+	s.readerAt = "http://" + listener.Addr().String() + "/"
+	s.reader = &http.Server{Handler: reader{s.mails}, ReadHeaderTimeout: 5 * time.Second}
+	s.closers = append(s.closers, s.reader.Close)
+	go s.reader.Serve(listener) // until Close
+	return nil
+}
+
+func (s *street) close() error {
+	var errs []error
+	for _, end := range slices.Backward(s.closers) {
+		errs = append(errs, end())
+	}
+	return errors.Join(errs...)
+}
+
+func (s *street) env() []string {
+	return []string{
+		"SENDCODE_REDIS_URL=" + s.redis.URL(),
+		"SENDCODE_DATABASE_URL=" + s.postgres.URL(),
+		"SENDCODE_SMTP_URL=" + s.mails.URL(),
+	}
+}
+
+func (s *street) tell(out io.Writer, secret secrets) {
+	fmt.Fprintf(out, `redis     %s
+postgres  %s
+smtp      %s
+mails     %s   (what the SMTP server received)
+admin     password %s
+api key   %s
+
+`, s.redis.URL(), s.postgres.URL(), s.mails.URL(), s.readerAt, secret.password, secret.apiKey)
+}
+
+// reader shows received mails as plain text, the newest first.
+type reader struct{ mails *delivery.Mailbox }
+
+func (r reader) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	w.Header().Set("Cache-Control", "no-store")
+	messages := r.mails.Messages()
+	if len(messages) == 0 {
+		fmt.Fprintln(w, "no mail yet")
+	}
+	for _, m := range messages {
+		fmt.Fprintf(w, "%s\nTo: %s\nSubject: %s\n\n%s\n\n", m.At.Local().Format(time.DateTime), m.To, m.Subject, m.Text)
+	}
+}
