@@ -1,0 +1,43 @@
+// Package api is the surface for programs: it reads JSON, calls the use cases and writes their answers with the
+// headers that tell the truth about waiting. It decides nothing itself.
+//
+// It stands between package server, which it registers on, and package verification. docs/openapi.yaml describes it.
+package api
+
+import (
+	"context"
+	"log/slog"
+
+	"github.com/labstack/echo/v4"
+
+	"sendcode/internal/verification"
+)
+
+// Codes are the use cases that the API offers. Implementation: verification.Service.
+type Codes interface {
+	Send(ctx context.Context, ask verification.Ask) (verification.Answer, error)
+	Get(ctx context.Context, c verification.Caller, id string) (verification.Answer, error)
+	Quota(ctx context.Context, c verification.Caller, channel, to, purpose string) (verification.Answer, error)
+	Check(ctx context.Context, c verification.Caller, id, code string) (verification.Checked, error)
+}
+
+// API answers under /v1.
+type API struct {
+	codes  Codes
+	keys   Keys
+	logger *slog.Logger
+}
+
+// New makes the API for the apps that hold the keys.
+func New(codes Codes, keys Keys, logger *slog.Logger) *API {
+	return &API{codes: codes, keys: keys, logger: logger}
+}
+
+// Register adds the routes. Their names and answers are a contract: see DESIGN.md, section 3.
+func (a *API) Register(e *echo.Echo) {
+	g := e.Group("/v1", a.authenticate)
+	g.POST("/verifications", a.send)
+	g.GET("/verifications/:id", a.get)
+	g.POST("/verifications/:id/check", a.check)
+	g.POST("/quota", a.quota)
+}

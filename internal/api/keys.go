@@ -1,0 +1,60 @@
+package api
+
+import (
+	"crypto/sha256"
+	"crypto/subtle"
+	"strings"
+
+	"github.com/labstack/echo/v4"
+
+	"sendcode/internal/server"
+	"sendcode/internal/verification"
+)
+
+// Key is one API key of an app, known by its hash alone (SEC-21).
+type Key struct {
+	App    string
+	Kind   verification.Kind
+	SHA256 [sha256.Size]byte
+}
+
+// Keys are all keys of all apps.
+type Keys []Key
+
+// find compares with every key, in constant time each, so that the time taken tells nothing about a near miss.
+func (k Keys) find(presented string) (Key, bool) {
+	sum := sha256.Sum256([]byte(presented))
+	found := -1
+	for i := range k {
+		if subtle.ConstantTimeCompare(sum[:], k[i].SHA256[:]) == 1 {
+			found = i
+		}
+	}
+	if found < 0 {
+		return Key{}, false
+	}
+	return k[found], true
+}
+
+const callerKey = "sendcode.caller"
+
+// authenticate lets a request through with the caller that its key names.
+func (a *API) authenticate(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		scheme, presented, _ := strings.Cut(c.Request().Header.Get(echo.HeaderAuthorization), " ")
+		if !strings.EqualFold(scheme, "Bearer") {
+			return &server.Problem{Kind: server.Unauthorized, Detail: "The request carries no API key."}
+		}
+		key, ok := a.keys.find(strings.TrimSpace(presented))
+		if !ok {
+			return &server.Problem{Kind: server.Unauthorized, Detail: "The API key is not known."}
+		}
+		c.Set(callerKey, verification.Caller{App: key.App, Kind: key.Kind, IP: server.ClientIP(c)})
+		return next(c)
+	}
+}
+
+func caller(c echo.Context) verification.Caller {
+	who, _ := c.Get(callerKey).(verification.Caller)
+	return who
+}

@@ -1,0 +1,137 @@
+package api
+
+import (
+	"net/http"
+	"net/netip"
+
+	"github.com/labstack/echo/v4"
+
+	"sendcode/internal/server"
+	"sendcode/internal/verification"
+)
+
+type sendBody struct {
+	Channel        string `json:"channel"`
+	To             string `json:"to"`
+	Purpose        string `json:"purpose"`
+	Locale         string `json:"locale"`
+	Reference      string `json:"reference"`
+	ClientIP       string `json:"client_ip"`
+	VerificationID string `json:"verification_id"`
+	Session        string `json:"session"`
+}
+
+// send is POST /v1/verifications.
+func (a *API) send(c echo.Context) error {
+	var body sendBody
+	if err := read(c, &body); err != nil {
+		return err
+	}
+	who := caller(c)
+	if err := onBehalf(&who, body.ClientIP); err != nil {
+		return err
+	}
+	locale := body.Locale
+	if locale == "" {
+		locale = acceptLanguage(c)
+	}
+	answer, err := a.codes.Send(c.Request().Context(), verification.Ask{
+		Caller: who, Channel: body.Channel, To: body.To, Purpose: body.Purpose, Locale: locale,
+		Reference: body.Reference, Session: body.Session, Resend: body.VerificationID,
+	})
+	if err != nil {
+		return err
+	}
+	h := c.Response().Header()
+	if err := setRateLimit(h, answer.Quota); err != nil {
+		return err
+	}
+	if !answer.Admitted {
+		return quotaProblem(answer)
+	}
+	h.Set(echo.HeaderLocation, "/v1/verifications/"+answer.View.ID)
+	return c.JSON(http.StatusAccepted, verificationOf(answer, who.Kind))
+}
+
+// maxLanguages bounds what is read of an Accept-Language header, in bytes.
+const maxLanguages = 128
+
+func acceptLanguage(c echo.Context) string {
+	header := c.Request().Header.Get("Accept-Language")
+	if len(header) > maxLanguages {
+		return ""
+	}
+	return header
+}
+
+// onBehalf lets a back end say whose address the IP rules should look at; a browser's own word would free it of them.
+func onBehalf(who *verification.Caller, clientIP string) error {
+	if clientIP == "" {
+		return nil
+	}
+	if who.Kind != verification.Secret {
+		return &verification.InvalidError{Field: "client_ip", Reason: "not_allowed", Detail: "Only secret keys may name the client's address."}
+	}
+	ip, err := netip.ParseAddr(clientIP)
+	if err != nil || ip.Zone() != "" {
+		return &verification.InvalidError{Field: "client_ip", Reason: "invalid", Detail: "This is not an IPv4 or IPv6 address."}
+	}
+	who.IP = ip.Unmap()
+	return nil
+}
+
+// get is GET /v1/verifications/{id}.
+func (a *API) get(c echo.Context) error {
+	answer, err := a.codes.Get(c.Request().Context(), caller(c), c.Param("id"))
+	if err != nil {
+		return err
+	}
+	if err := setRateLimit(c.Response().Header(), answer.Quota); err != nil {
+		return err
+	}
+	return c.JSON(http.StatusOK, verificationOf(answer, caller(c).Kind))
+}
+
+type checkBody struct {
+	Code string `json:"code"`
+}
+
+// check is POST /v1/verifications/{id}/check.
+func (a *API) check(c echo.Context) error {
+	var body checkBody
+	if err := read(c, &body); err != nil {
+		return err
+	}
+	checked, err := a.codes.Check(c.Request().Context(), caller(c), c.Param("id"), body.Code)
+	if err != nil {
+		return err
+	}
+	return c.JSON(http.StatusOK, checkOf(checked))
+}
+
+type quotaBody struct {
+	Channel string `json:"channel"`
+	To      string `json:"to"`
+	Purpose string `json:"purpose"`
+}
+
+// quota is POST /v1/quota: what would be answered now, spending nothing. Secret keys only, since it tells how often
+// somebody's address was used (SEC-19).
+func (a *API) quota(c echo.Context) error {
+	who := caller(c)
+	if who.Kind != verification.Secret {
+		return &server.Problem{Kind: server.Forbidden, Detail: "Only secret keys may ask for a recipient's quota."}
+	}
+	var body quotaBody
+	if err := read(c, &body); err != nil {
+		return err
+	}
+	answer, err := a.codes.Quota(c.Request().Context(), who, body.Channel, body.To, body.Purpose)
+	if err != nil {
+		return err
+	}
+	if err := setRateLimit(c.Response().Header(), answer.Quota); err != nil {
+		return err
+	}
+	return c.JSON(http.StatusOK, map[string]any{"quota": quotaOf(answer.Quota)})
+}

@@ -1,0 +1,99 @@
+package server
+
+import (
+	"errors"
+	"net/http"
+
+	"github.com/labstack/echo/v4"
+
+	"sendcode/internal/verification"
+)
+
+// Kind is one kind of problem. Its slug is part of the surface: callers compare it.
+type Kind struct {
+	Slug        string
+	Status      int
+	Title       string
+	Explanation string // shown at /problems/<slug>
+}
+
+// The kinds of problems. Each has a page at /problems/<slug>.
+var (
+	MalformedJSON    = Kind{"malformed-json", http.StatusBadRequest, "Not valid JSON", "The body could not be read as one JSON object. `position` is the byte at which reading stopped."}
+	UnknownField     = Kind{"unknown-field", http.StatusBadRequest, "Unknown field", "The body holds a field that this endpoint does not know; `field` names it. Nothing was done."}
+	BadRequest       = Kind{"bad-request", http.StatusBadRequest, "Bad request", "The request could not be understood."}
+	Unauthorized     = Kind{"unauthorized", http.StatusUnauthorized, "Not authorised", "Send an API key: `Authorization: Bearer sk_…`. `sendcode key` makes one."}
+	Forbidden        = Kind{"forbidden", http.StatusForbidden, "Not allowed", "This key, or a page of this origin, may not do that."}
+	NotFound         = Kind{"not-found", http.StatusNotFound, "Not found", "There is nothing here, or nothing that this caller may see: the two look the same."}
+	MethodNotAllowed = Kind{"method-not-allowed", http.StatusMethodNotAllowed, "Method not allowed", "The header Allow names the methods that this address knows."}
+	Conflict         = Kind{"conflict", http.StatusConflict, "Conflict", "Another request with the same Idempotency-Key is being worked on."}
+	TooLarge         = Kind{"too-large", http.StatusRequestEntityTooLarge, "Body too large", "A body may hold at most 16 KiB."}
+	UnsupportedMedia = Kind{"unsupported-media-type", http.StatusUnsupportedMediaType, "Unsupported media type", "Send `Content-Type: application/json`."}
+	InvalidField     = Kind{"invalid-field", http.StatusUnprocessableEntity, "Invalid field", "`field` names the field, `reason` is a stable word for what is wrong with it, `detail` says it in a sentence."}
+	QuotaExceeded    = Kind{"quota-exceeded", http.StatusTooManyRequests, "Too many codes", "At least one rule has no place left. `blocked_by` is the rule that blocks longest, `retry_after` its wait in whole seconds: a request after that is let in, an earlier one is not. A refused request costs nothing and moves no deadline."}
+	TooManyAttempts  = Kind{"too-many-attempts", http.StatusTooManyRequests, "Too many attempts", "Wait as long as Retry-After says."}
+	Internal         = Kind{"internal", http.StatusInternalServerError, "Internal error", "Something went wrong on our side; the request's X-Request-Id finds it in the log."}
+	Unavailable      = Kind{"unavailable", http.StatusServiceUnavailable, "Temporarily unavailable", "A part that decides is away, so nothing is sent. This is not a quota: try again after Retry-After."}
+)
+
+// Kinds lists every kind, for the pages and the specification.
+var Kinds = []Kind{
+	MalformedJSON, UnknownField, BadRequest, Unauthorized, Forbidden, NotFound, MethodNotAllowed, Conflict, TooLarge,
+	UnsupportedMedia, InvalidField, QuotaExceeded, TooManyAttempts, Internal, Unavailable,
+}
+
+// table maps errors to problems: the only place where that is said. The first row that knows the error wins; an
+// error that no row knows is a plain 500 and a line in the log.
+var table = []func(error) *Problem{
+	func(err error) *Problem {
+		var e *verification.InvalidError
+		if !errors.As(err, &e) {
+			return nil
+		}
+		return &Problem{Kind: InvalidField, Detail: e.Detail, Extra: map[string]any{"field": e.Field, "reason": e.Reason}}
+	},
+	is(verification.ErrNotFound, NotFound),
+	is(verification.ErrUnavailable, Unavailable),
+	func(err error) *Problem {
+		var e *echo.HTTPError
+		if !errors.As(err, &e) {
+			return nil
+		}
+		if e.Code >= http.StatusInternalServerError && e.Code != http.StatusServiceUnavailable {
+			return nil
+		}
+		return &Problem{Kind: kindOf(e.Code)}
+	},
+}
+
+func is(target error, k Kind) func(error) *Problem {
+	return func(err error) *Problem {
+		if !errors.Is(err, target) {
+			return nil
+		}
+		return &Problem{Kind: k}
+	}
+}
+
+// kindOf is the most general kind of a status that echo or a middleware chose.
+func kindOf(status int) Kind {
+	switch status {
+	case http.StatusUnauthorized:
+		return Unauthorized
+	case http.StatusForbidden:
+		return Forbidden
+	case http.StatusNotFound:
+		return NotFound
+	case http.StatusMethodNotAllowed:
+		return MethodNotAllowed
+	case http.StatusRequestEntityTooLarge:
+		return TooLarge
+	case http.StatusUnsupportedMediaType:
+		return UnsupportedMedia
+	case http.StatusTooManyRequests:
+		return TooManyAttempts
+	case http.StatusServiceUnavailable:
+		return Unavailable
+	}
+	return BadRequest
+}

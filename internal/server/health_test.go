@@ -1,0 +1,69 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func TestReadiness(t *testing.T) {
+	broken := errors.New("away")
+	for _, c := range []struct {
+		name       string
+		log, redis error
+		status     int
+		body       string
+	}{
+		{"all there", nil, nil, 200, "ok"},
+		{"redis away", nil, broken, 200, "degraded"},
+		{"log away", broken, nil, 503, "unavailable"},
+		{"both away", broken, broken, 503, "unavailable"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			e := New(Config{Logger: slog.New(slog.DiscardHandler)})
+			h := NewHealth(
+				Probe{Name: "redis", Check: func(context.Context) error { return c.redis }},
+				Probe{Name: "log", Required: true, Check: func(context.Context) error { return c.log }})
+			h.Register(e)
+			if w := get(e, "/readyz"); w.Code != c.status || w.Body.String() != c.body {
+				t.Errorf("%d %s", w.Code, w.Body)
+			}
+			if w := get(e, "/livez"); w.Code != 200 || w.Body.String() != "ok" {
+				t.Errorf("livez: %d", w.Code)
+			}
+			h.Stopping()
+			if w := get(e, "/readyz"); w.Code != http.StatusServiceUnavailable {
+				t.Errorf("stopping: %d", w.Code)
+			}
+		})
+	}
+}
+
+func TestReadinessIsKeptASecondAndBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		looks := 0
+		h := NewHealth(Probe{Name: "log", Required: true, Check: func(ctx context.Context) error {
+			looks++
+			<-ctx.Done() // a part that hangs
+			return ctx.Err()
+		}})
+		began := time.Now()
+		for range 10 {
+			if status, _ := h.ready(t.Context()); status != 503 {
+				t.Errorf("%d", status)
+			}
+		}
+		if looks != 1 || time.Since(began) > 2*probeTimeout {
+			t.Errorf("%d looks in %v", looks, time.Since(began))
+		}
+		time.Sleep(fresh)
+		h.ready(t.Context())
+		if looks != 2 {
+			t.Errorf("%d looks after a second", looks)
+		}
+	})
+}

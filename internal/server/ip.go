@@ -1,0 +1,23 @@
+package server
+
+import (
+	"net"
+	"net/netip"
+
+	"github.com/labstack/echo/v4"
+)
+
+// ClientIP is the address that the IP rules look at: the peer's, or what a trusted proxy says. The zero Addr when
+// there is none, as on a Unix socket.
+func ClientIP(c echo.Context) netip.Addr {
+	ip, err := netip.ParseAddr(c.RealIP())
+	if err != nil {
+		return netip.Addr{}
+	}
+	return ip.Unmap().WithZone("")
+}
+
+func ipNet(p netip.Prefix) *net.IPNet {
+	p = p.Masked()
+	return &net.IPNet{IP: p.Addr().AsSlice(), Mask: net.CIDRMask(p.Bits(), p.Addr().BitLen())}
+}

@@ -1,0 +1,35 @@
+package server
+
+import (
+	"bytes"
+	"html/template"
+	"net/http"
+
+	"github.com/labstack/echo/v4"
+)
+
+// explained is the one page that this package has: what a problem is, for a person.
+var explained = template.Must(template.New("problem").Parse(`<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{{.Title}} · sendcode</title><link rel="stylesheet" href="/static/tokens.css"><link rel="stylesheet" href="/static/page.css"></head>
+<body><main class="card"><h1>{{.Title}}</h1>{{with .Detail}}<p>{{.}}</p>{{end}}{{with .Explanation}}<p>{{.}}</p>{{end}}
+<p><a href="/">Start page</a></p></main></body></html>
+`))
+
+func page(c echo.Context, status int, title, detail, explanation string) error {
+	var b bytes.Buffer
+	if err := explained.Execute(&b, struct{ Title, Detail, Explanation string }{title, detail, explanation}); err != nil {
+		return err
+	}
+	return c.HTMLBlob(status, b.Bytes())
+}
+
+// problemPage explains a kind of problem: the address that `type` holds leads here.
+func problemPage(c echo.Context) error {
+	for _, k := range Kinds {
+		if k.Slug == c.Param("slug") {
+			return page(c, http.StatusOK, k.Title, "", k.Explanation)
+		}
+	}
+	return echo.ErrNotFound
+}

@@ -1,0 +1,99 @@
+package server
+
+import (
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"maps"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/labstack/echo/v4"
+)
+
+// Problem is an answer that says what went wrong: application/problem+json (RFC 9457). As an error it can be
+// returned by a handler as it is.
+type Problem struct {
+	Kind   Kind
+	Detail string         // a sentence for the developer; never repeats a value that was sent
+	Extra  map[string]any // further members, such as field, position, quota
+	Header http.Header    // further headers, such as Retry-After
+}
+
+func (p *Problem) Error() string { return "problem: " + p.Kind.Slug }
+
+// MarshalJSON puts the members side by side, as RFC 9457 section 3.2 wants extensions.
+func (p *Problem) MarshalJSON() ([]byte, error) {
+	members := map[string]any{}
+	maps.Copy(members, p.Extra)
+	members["type"] = "/problems/" + p.Kind.Slug
+	members["title"] = p.Kind.Title
+	members["status"] = p.Kind.Status
+	if p.Detail != "" {
+		members["detail"] = p.Detail
+	}
+	return json.Marshal(members)
+}
+
+// errorHandler is echo's last stop: whatever a handler returned becomes a problem, or a page for a browser.
+func errorHandler(logger *slog.Logger) echo.HTTPErrorHandler {
+	return func(err error, c echo.Context) {
+		if c.Response().Committed {
+			return
+		}
+		p := problemOf(err)
+		if p.Kind.Status >= http.StatusInternalServerError && p.Kind != Unavailable {
+			logger.Error("request failed", "route", c.Path(), "error", err, "request_id", c.Response().Header().Get(echo.HeaderXRequestID))
+		}
+		if werr := write(c, p); werr != nil {
+			logger.Debug("answer was not written", "error", werr)
+		}
+	}
+}
+
+func write(c echo.Context, p *Problem) error {
+	h := c.Response().Header()
+	for name, values := range p.Header {
+		h[name] = values
+	}
+	if p.Kind.Status == http.StatusServiceUnavailable && h.Get("Retry-After") == "" {
+		h.Set("Retry-After", strconv.Itoa(retryUnavailable))
+	}
+	if p.Kind.Status == http.StatusUnauthorized && h.Get("WWW-Authenticate") == "" {
+		h.Set("WWW-Authenticate", `Bearer realm="sendcode"`)
+	}
+	if c.Request().Method == http.MethodHead {
+		return c.NoContent(p.Kind.Status)
+	}
+	if wantsPage(c) {
+		return page(c, p.Kind.Status, p.Kind.Title, p.Detail, p.Kind.Explanation)
+	}
+	body, err := json.Marshal(p)
+	if err != nil {
+		return err
+	}
+	return c.Blob(p.Kind.Status, "application/problem+json", body)
+}
+
+// retryUnavailable is the wait told with a 503, in seconds: the parts are looked at again about once a second.
+const retryUnavailable = 2
+
+// wantsPage tells a person's browser from a program. The API answers problems whatever it is asked for.
+func wantsPage(c echo.Context) bool {
+	return !strings.HasPrefix(c.Request().URL.Path, "/v1/") && strings.Contains(c.Request().Header.Get("Accept"), "text/html")
+}
+
+// problemOf finds the problem that an error stands for: itself, one of the table, one of echo's own, or a plain 500.
+func problemOf(err error) *Problem {
+	var p *Problem
+	if errors.As(err, &p) {
+		return p
+	}
+	for _, row := range table {
+		if p := row(err); p != nil {
+			return p
+		}
+	}
+	return &Problem{Kind: Internal}
+}

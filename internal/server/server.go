@@ -1,0 +1,125 @@
+// Package server is the house that the handlers live in: an echo instance with the middleware that every answer
+// passes, the client's address, and the one table from error to status. Handlers return errors; here they become
+// problems (RFC 9457) or, for a person's browser, a page.
+//
+// It stands at the edge: package app makes one, packages api, ui and admin register on it.
+package server
+
+import (
+	"crypto/rand"
+	"log/slog"
+	"net/http"
+	"net/netip"
+	"time"
+
+	"github.com/labstack/echo/v4"
+	"github.com/labstack/echo/v4/middleware"
+)
+
+// Limits of one request (API-9).
+const (
+	MaxBody           = 16 << 10 // bytes
+	readHeaderTimeout = 5 * time.Second
+	readTimeout       = 15 * time.Second
+	writeTimeout      = 30 * time.Second
+	idleTimeout       = 2 * time.Minute
+	maxHeader         = 16 << 10 // bytes
+)
+
+// Config is what every server of the process shares.
+type Config struct {
+	Logger         *slog.Logger
+	TrustedProxies []netip.Prefix // whose X-Forwarded-For is believed; empty: nobody's
+}
+
+// New makes an echo without routes but those that explain its own problems.
+func New(c Config) *echo.Echo {
+	e := echo.New()
+	e.HideBanner, e.HidePort = true, true
+	e.IPExtractor = echo.ExtractIPDirect()
+	e.SchemeExtractor = echo.ExtractSchemeDirect()
+	if len(c.TrustedProxies) > 0 {
+		trust := trustOf(c.TrustedProxies)
+		e.IPExtractor = echo.ExtractIPFromXFFHeader(trust...)
+		e.SchemeExtractor = echo.ExtractSchemeFromHeaders(trust...)
+	}
+	e.HTTPErrorHandler = errorHandler(c.Logger)
+	e.Pre(requestID)
+	e.Use(accessLog(c.Logger), securityHeaders, recovered(c.Logger), middleware.BodyLimit("16K"))
+	e.GET("/problems/:slug", problemPage)
+	return e
+}
+
+// HTTP wraps the handler in a server with timeouts; the caller listens.
+func HTTP(h http.Handler, logger *slog.Logger) *http.Server {
+	return &http.Server{
+		Handler: h, ReadHeaderTimeout: readHeaderTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout,
+		IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader, ErrorLog: slog.NewLogLogger(logger.Handler(), slog.LevelDebug),
+	}
+}
+
+// requestID gives each request an ID of our own: one from outside could carry anything into the log.
+func requestID(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		c.Response().Header().Set(echo.HeaderXRequestID, rand.Text())
+		return next(c)
+	}
+}
+
+// accessLog writes one line a request: the route's template, never the path, which holds capabilities (OPS-8).
+func accessLog(logger *slog.Logger) echo.MiddlewareFunc {
+	return func(next echo.HandlerFunc) echo.HandlerFunc {
+		return func(c echo.Context) error {
+			start := time.Now()
+			if err := next(c); err != nil {
+				c.Error(err) // so that the status below is the one that was sent
+			}
+			level := slog.LevelInfo
+			if c.Path() == "/livez" || c.Path() == "/readyz" || c.Path() == "/metrics" {
+				level = slog.LevelDebug
+			}
+			logger.Log(c.Request().Context(), level, "request",
+				"method", c.Request().Method, "route", c.Path(), "status", c.Response().Status,
+				"took_ms", time.Since(start).Milliseconds(), "request_id", c.Response().Header().Get(echo.HeaderXRequestID))
+			return nil
+		}
+	}
+}
+
+// policy is the CSP of every page: nothing inline, nothing from elsewhere (SEC-15).
+const policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'; object-src 'none'; frame-ancestors 'none'"
+
+func securityHeaders(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		h := c.Response().Header()
+		h.Set("Content-Security-Policy", policy)
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("Referrer-Policy", "no-referrer")
+		h.Set("Cross-Origin-Opener-Policy", "same-origin")
+		h.Set("Cache-Control", "no-store")
+		// Browsers ignore it over http (RFC 6797, section 8.1), so nobody needs to know which this is.
+		h.Set("Strict-Transport-Security", "max-age=31536000")
+		return next(c)
+	}
+}
+
+// recovered turns a panic into a 500 without its words: a panic's value may hold anything (SEC-9).
+func recovered(logger *slog.Logger) echo.MiddlewareFunc {
+	return middleware.RecoverWithConfig(middleware.RecoverConfig{
+		DisablePrintStack: true,
+		LogErrorFunc: func(c echo.Context, _ error, stack []byte) error {
+			logger.Error("panic", "route", c.Path(), "stack", string(stack))
+			return echo.ErrInternalServerError
+		},
+	})
+}
+
+// trustOf says whose word about the client's address and scheme counts: exactly the proxies named. echo's own default
+// believes anybody about the address, and every private network beside the ones named (SEC-13).
+func trustOf(proxies []netip.Prefix) []echo.TrustOption {
+	options := []echo.TrustOption{echo.TrustLoopback(false), echo.TrustLinkLocal(false), echo.TrustPrivateNet(false)}
+	for _, p := range proxies {
+		options = append(options, echo.TrustIPRange(ipNet(p)))
+	}
+	return options
+}

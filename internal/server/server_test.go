@@ -1,0 +1,217 @@
+package server
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"strings"
+	"testing"
+
+	"github.com/labstack/echo/v4"
+
+	"sendcode/internal/verification"
+)
+
+func testServer(t *testing.T, trusted ...string) (*echo.Echo, *bytes.Buffer) {
+	t.Helper()
+	var proxies []netip.Prefix
+	for _, p := range trusted {
+		proxies = append(proxies, netip.MustParsePrefix(p))
+	}
+	var out bytes.Buffer
+	return New(Config{Logger: slog.New(slog.NewJSONHandler(&out, nil)), TrustedProxies: proxies}), &out
+}
+
+func get(e *echo.Echo, path string, change ...func(*http.Request)) *httptest.ResponseRecorder {
+	r := httptest.NewRequest(http.MethodGet, path, nil)
+	for _, c := range change {
+		c(r)
+	}
+	w := httptest.NewRecorder()
+	e.ServeHTTP(w, r)
+	return w
+}
+
+func TestErrorsBecomeProblems(t *testing.T) {
+	for _, c := range []struct {
+		err    error
+		status int
+		slug   string
+		field  string
+	}{
+		{&verification.InvalidError{Field: "to", Reason: "no_domain", Detail: "No domain."}, 422, "invalid-field", "to"},
+		{fmt.Errorf("outer: %w", &verification.InvalidError{Field: "to"}), 422, "invalid-field", "to"},
+		{verification.ErrNotFound, 404, "not-found", ""},
+		{verification.ErrUnavailable, 503, "unavailable", ""},
+		{&Problem{Kind: Forbidden}, 403, "forbidden", ""},
+		{echo.ErrMethodNotAllowed, 405, "method-not-allowed", ""},
+		{echo.ErrUnsupportedMediaType, 415, "unsupported-media-type", ""},
+		{echo.ErrStatusRequestEntityTooLarge, 413, "too-large", ""},
+		{errors.New("a secret detail"), 500, "internal", ""},
+		{echo.NewHTTPError(500, "a secret detail"), 500, "internal", ""},
+	} {
+		e, _ := testServer(t)
+		e.GET("/v1/x", func(echo.Context) error { return c.err })
+		w := get(e, "/v1/x")
+		var p struct {
+			Type, Title, Field string
+			Status             int
+		}
+		if err := json.Unmarshal(w.Body.Bytes(), &p); err != nil {
+			t.Fatal(err)
+		}
+		if w.Code != c.status || p.Status != c.status || p.Type != "/problems/"+c.slug || p.Title == "" || p.Field != c.field {
+			t.Errorf("%v: %d %+v", c.err, w.Code, p)
+		}
+		if w.Header().Get("Content-Type") != "application/problem+json" || w.Header().Get("Cache-Control") != "no-store" {
+			t.Errorf("%v: headers %v", c.err, w.Header())
+		}
+		if strings.Contains(w.Body.String(), "secret") {
+			t.Errorf("%v: the answer repeats an internal error", c.err)
+		}
+		if c.status == 503 && w.Header().Get("Retry-After") == "" {
+			t.Errorf("%v: no Retry-After", c.err)
+		}
+		explained := get(e, p.Type)
+		if explained.Code != 200 || !strings.Contains(explained.Body.String(), p.Title) {
+			t.Errorf("%s does not explain itself: %d", p.Type, explained.Code)
+		}
+	}
+}
+
+func TestEveryKindHasItsOwnSlug(t *testing.T) {
+	seen := map[string]bool{}
+	for _, k := range Kinds {
+		if seen[k.Slug] || k.Title == "" || k.Explanation == "" || k.Status < 400 {
+			t.Errorf("%+v", k)
+		}
+		seen[k.Slug] = true
+	}
+}
+
+func TestPersonGetsAPage(t *testing.T) {
+	e, _ := testServer(t)
+	w := get(e, "/nowhere", func(r *http.Request) { r.Header.Set("Accept", "text/html,*/*") })
+	if w.Code != 404 || !strings.HasPrefix(w.Header().Get("Content-Type"), "text/html") {
+		t.Errorf("%d %s", w.Code, w.Header().Get("Content-Type"))
+	}
+	w = get(e, "/v1/nowhere", func(r *http.Request) { r.Header.Set("Accept", "text/html") })
+	if w.Header().Get("Content-Type") != "application/problem+json" {
+		t.Errorf("the API answers %s", w.Header().Get("Content-Type"))
+	}
+}
+
+func TestPanicTellsNothing(t *testing.T) {
+	e, out := testServer(t)
+	e.GET("/v1/x", func(echo.Context) error { panic("the code is 123456") })
+	w := get(e, "/v1/x")
+	if w.Code != 500 || strings.Contains(w.Body.String()+out.String(), "123456") {
+		t.Errorf("%d %s %s", w.Code, w.Body, out)
+	}
+	if !strings.Contains(out.String(), "panic") {
+		t.Error("nobody hears of it")
+	}
+}
+
+func TestAccessLogHoldsTheRouteOnly(t *testing.T) {
+	e, out := testServer(t)
+	e.GET("/v1/verifications/:id", func(c echo.Context) error { return c.NoContent(204) })
+	w := get(e, "/v1/verifications/capability?to=ana@example.com")
+	if line := out.String(); strings.Contains(line, "capability") || strings.Contains(line, "ana@") || !strings.Contains(line, "/v1/verifications/:id") {
+		t.Errorf("line: %s", line)
+	}
+	if id := w.Header().Get("X-Request-Id"); len(id) < 20 || !strings.Contains(out.String(), id) {
+		t.Errorf("request id %q", id)
+	}
+}
+
+func TestRequestIDFromOutsideIsNotBelieved(t *testing.T) {
+	e, out := testServer(t)
+	e.GET("/x", func(c echo.Context) error { return c.NoContent(204) })
+	get(e, "/x", func(r *http.Request) { r.Header.Set("X-Request-Id", "forged") })
+	if strings.Contains(out.String(), "forged") {
+		t.Error(out.String())
+	}
+}
+
+func TestClientIP(t *testing.T) {
+	for _, c := range []struct {
+		name, peer, forwarded, want string
+		trusted                     []string
+	}{
+		{"nobody trusted", "203.0.113.9:1234", "198.51.100.1", "203.0.113.9", nil},
+		{"loopback is nobody", "127.0.0.1:1234", "198.51.100.1", "127.0.0.1", nil},
+		{"not that proxy", "203.0.113.9:1234", "198.51.100.1", "203.0.113.9", []string{"192.0.2.0/24"}},
+		{"the proxy", "192.0.2.4:1234", "198.51.100.1", "198.51.100.1", []string{"192.0.2.0/24"}},
+		{"a forged first hop", "192.0.2.4:1234", "10.0.0.1, 198.51.100.1", "198.51.100.1", []string{"192.0.2.0/24"}},
+		{"private hops are not trusted", "192.0.2.4:1234", "198.51.100.1, 10.0.0.1", "10.0.0.1", []string{"192.0.2.0/24"}},
+		{"two proxies", "192.0.2.4:1234", "198.51.100.1, 192.0.2.5", "198.51.100.1", []string{"192.0.2.0/24"}},
+		{"v6 proxy", "[2001:db8::1]:1234", "2001:db8:9::1", "2001:db8:9::1", []string{"2001:db8::/64"}},
+		{"mapped", "[::ffff:203.0.113.9]:1234", "", "203.0.113.9", nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			e, _ := testServer(t, c.trusted...)
+			var got netip.Addr
+			e.GET("/x", func(ctx echo.Context) error { got = ClientIP(ctx); return nil })
+			get(e, "/x", func(r *http.Request) {
+				r.RemoteAddr = c.peer
+				if c.forwarded != "" {
+					r.Header.Set("X-Forwarded-For", c.forwarded)
+				}
+				r.Header.Set("X-Real-Ip", "9.9.9.9")
+			})
+			if got.String() != c.want {
+				t.Errorf("got %s, want %s", got, c.want)
+			}
+		})
+	}
+}
+
+func TestScheme(t *testing.T) {
+	for _, c := range []struct {
+		name, peer, want string
+		trusted          []string
+	}{
+		{"nobody trusted", "127.0.0.1:1", "http", nil},
+		{"a stranger", "203.0.113.9:1", "http", []string{"192.0.2.0/24"}},
+		{"a private neighbour", "10.0.0.1:1", "http", []string{"192.0.2.0/24"}},
+		{"the proxy", "192.0.2.4:1", "https", []string{"192.0.2.0/24"}},
+	} {
+		e, _ := testServer(t, c.trusted...)
+		var got string
+		e.GET("/x", func(ctx echo.Context) error { got = ctx.Scheme(); return nil })
+		get(e, "/x", func(r *http.Request) { r.RemoteAddr = c.peer; r.Header.Set("X-Forwarded-Proto", "https") })
+		if got != c.want {
+			t.Errorf("%s: %s, want %s", c.name, got, c.want)
+		}
+	}
+}
+
+func TestSecurityHeaders(t *testing.T) {
+	e, _ := testServer(t)
+	w := get(e, "/problems/not-found")
+	for name, want := range map[string]string{
+		"Content-Security-Policy": policy, "X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer",
+		"Cross-Origin-Opener-Policy": "same-origin", "Cache-Control": "no-store", "Strict-Transport-Security": "max-age=31536000",
+	} {
+		if got := w.Header().Get(name); got != want {
+			t.Errorf("%s: %q, want %q", name, got, want)
+		}
+	}
+}
+
+func TestBodyLimit(t *testing.T) {
+	e, _ := testServer(t)
+	e.POST("/v1/x", func(c echo.Context) error { return c.NoContent(204) })
+	r := httptest.NewRequest(http.MethodPost, "/v1/x", strings.NewReader(strings.Repeat("x", MaxBody+1)))
+	w := httptest.NewRecorder()
+	e.ServeHTTP(w, r)
+	if w.Code != http.StatusRequestEntityTooLarge {
+		t.Errorf("%d", w.Code)
+	}
+}

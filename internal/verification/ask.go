@@ -1,0 +1,198 @@
+package verification
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"errors"
+	"net/netip"
+
+	"sendcode/internal/audit"
+	"sendcode/internal/recipient"
+	"sendcode/quota"
+)
+
+// Ask is one request for a code, as it came in.
+type Ask struct {
+	Caller
+	Channel   string
+	To        string
+	Purpose   string // empty: default
+	Locale    string // BCP 47, or an Accept-Language list
+	Reference string // the app's own word for it, at most 64 characters
+	Session   string // secret keys: names the end user's session, at most 128 characters
+	Resend    string // ID of a verification; Channel, To and Purpose may then be left out
+}
+
+// asked is an Ask that has been understood.
+type asked struct {
+	Ask
+	purpose Purpose
+	to      recipient.Recipient
+	hash    recipient.Hash
+	holder  string
+	join    string
+}
+
+// Bounds of what callers may attach.
+const (
+	maxReference = 64
+	maxSession   = 128
+	maxLocale    = 256
+)
+
+func (s *Service) understand(ctx context.Context, ask Ask) (asked, error) {
+	a := asked{Ask: ask}
+	if err := checkAttached(ask); err != nil {
+		return a, err
+	}
+	if ask.Resend != "" {
+		if err := s.recall(ctx, &a); err != nil {
+			return a, err
+		}
+	}
+	var err error
+	if a.purpose, err = s.purpose(a.Purpose); err != nil {
+		return a, err
+	}
+	if a.to, err = parseRecipient(a.Channel, a.To); err != nil {
+		return a, err
+	}
+	a.hash = a.to.Hash(s.IndexKey)
+	if ask.Kind == Secret {
+		a.holder = holder(ask.Session)
+	}
+	return a, nil
+}
+
+// recall fills in what a resend leaves out from the verification that it names. What it does name must agree: a
+// different recipient under a known ID is a mistake of the caller's, not a new request.
+func (s *Service) recall(ctx context.Context, a *asked) error {
+	v, _, _, err := s.lookup(ctx, a.Caller, a.Resend)
+	if err != nil {
+		return err
+	}
+	address, err := s.Ring.Open(sealLabel, v.Sealed, []byte(v.ID))
+	if err != nil {
+		return ErrUnavailable
+	}
+	if a.To != "" {
+		given, err := parseRecipient(or(a.Channel, string(v.Channel)), a.To)
+		if err != nil {
+			return err
+		}
+		if given.Hash(s.IndexKey) != v.Recipient {
+			return invalid("to", "mismatch", "The verification named belongs to another recipient.")
+		}
+	}
+	if a.Channel != "" && a.Channel != string(v.Channel) {
+		return invalid("channel", "mismatch", "The verification named uses another channel.")
+	}
+	if a.Purpose != "" && a.Purpose != v.Purpose {
+		return invalid("purpose", "mismatch", "The verification named has another purpose.")
+	}
+	a.Channel, a.To, a.Purpose, a.join = string(v.Channel), string(address), v.Purpose, v.ID
+	a.Locale = or(a.Locale, v.Locale)
+	a.Reference = or(a.Reference, v.Reference)
+	return nil
+}
+
+func or(a, b string) string {
+	if a != "" {
+		return a
+	}
+	return b
+}
+
+func checkAttached(ask Ask) error {
+	switch {
+	case !plain(ask.Reference, maxReference):
+		return invalid("reference", "invalid", "A reference has at most 64 characters and no control characters.")
+	case !plain(ask.Session, maxSession):
+		return invalid("session", "invalid", "A session has at most 128 characters and no control characters.")
+	case ask.Session != "" && ask.Kind != Secret:
+		return invalid("session", "not_allowed", "Only secret keys may name a session.")
+	case !plain(ask.Locale, maxLocale):
+		return invalid("locale", "invalid", "A locale is a language tag such as en or zh-CN.")
+	}
+	return nil
+}
+
+func (s *Service) purpose(name string) (Purpose, error) {
+	p, ok := s.Purposes[or(name, "default")]
+	if !ok {
+		return Purpose{}, invalid("purpose", "unknown", "No purpose of that name is configured.")
+	}
+	return p, nil
+}
+
+func parseRecipient(channel, to string) (recipient.Recipient, error) {
+	var none recipient.Recipient
+	if channel == "" {
+		return none, invalid("channel", "required", "The channel is missing; it is email.")
+	}
+	ch, err := recipient.ParseChannel(channel)
+	if err != nil {
+		return none, invalid("channel", "unsupported", "This channel is not supported; email is.")
+	}
+	if ch != recipient.Email {
+		return none, invalid("channel", "not_configured", "No carrier is configured for this channel.")
+	}
+	if to == "" {
+		return none, invalid("to", "required", "The recipient is missing.")
+	}
+	r, err := recipient.Parse(ch, to)
+	var bad *recipient.InvalidError
+	if errors.As(err, &bad) {
+		return none, invalid("to", bad.Reason, bad.Detail)
+	}
+	return r, err
+}
+
+// holder names who may resend without knowing the ID: a secret key's app and the session that it names. Only a hash
+// is kept of the session.
+func holder(session string) string {
+	sum := sha256.Sum256([]byte("sendcode holder v1\x00" + session))
+	return "s:" + base64.RawURLEncoding.EncodeToString(sum[:16])
+}
+
+// bucket is where a scope's events are counted: purposes that share a policy share it, per app and channel.
+func bucket(app string, ch recipient.Channel, policy string, scope quota.Scope, subject string) string {
+	return quota.Bucket(app, string(ch), policy, string(scope), subject)
+}
+
+func (a asked) buckets() map[quota.Scope]string {
+	b := map[quota.Scope]string{
+		quota.Recipient: bucket(a.App, a.to.Channel(), a.purpose.Policy.Name, quota.Recipient, a.hash.String()),
+	}
+	if a.IP.IsValid() {
+		b[quota.IP] = bucket(a.App, a.to.Channel(), a.purpose.Policy.Name, quota.IP, network(a.IP, 32, 64))
+	}
+	return b
+}
+
+// network is the address's prefix: one person's IPv6 addresses are a whole /64 (QUOTA-19).
+func network(ip netip.Addr, v4, v6 int) string {
+	ip = ip.Unmap().WithZone("")
+	bits := v6
+	if ip.Is4() {
+		bits = v4
+	}
+	p, err := ip.Prefix(bits)
+	if err != nil {
+		return ""
+	}
+	return p.String()
+}
+
+// row is what the log writes of the request, whether it is let in or refused.
+func (a asked) row() audit.Send {
+	row := audit.Send{
+		App: a.App, Channel: a.to.Channel(), Purpose: a.purpose.Name, Recipient: a.hash, To: a.to.Masked(),
+		Locale: a.Locale, Reference: a.Reference, VerificationID: a.join,
+	}
+	if a.IP.IsValid() {
+		row.IP = network(a.IP, 24, 48)
+	}
+	return row
+}

@@ -1,0 +1,29 @@
+package verification
+
+import (
+	"errors"
+	"fmt"
+)
+
+// What a caller can tell apart; package server maps each to a status.
+var (
+	// ErrNotFound: unknown verification, or another app's: the same answer for both (API-7).
+	ErrNotFound = errors.New("verification: not found")
+	// ErrUnavailable: a part that decides is away; nothing was sent by this request as far as is known.
+	ErrUnavailable = errors.New("verification: unavailable")
+)
+
+// InvalidError says which field of a request is wrong, and why, without repeating its value.
+type InvalidError struct {
+	Field  string
+	Reason string // machine word
+	Detail string // sentence
+}
+
+func (e *InvalidError) Error() string {
+	return fmt.Sprintf("verification: %s: %s", e.Field, e.Reason)
+}
+
+func invalid(field, reason, detail string) error {
+	return &InvalidError{Field: field, Reason: reason, Detail: detail}
+}

@@ -1,0 +1,115 @@
+package verification
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"sendcode/internal/audit"
+	"sendcode/quota"
+)
+
+// away is a log whose connection can be cut.
+type away struct {
+	*audit.Memory
+	uncertain atomic.Bool
+	cut       atomic.Bool
+}
+
+func (a *away) set(cut bool) { a.cut.Store(cut) }
+
+func (a *away) err() error {
+	switch {
+	case !a.cut.Load():
+		return nil
+	case a.uncertain.Load():
+		return fmt.Errorf("%w: %w", audit.ErrUnavailable, audit.ErrUncertain)
+	}
+	return audit.ErrUnavailable
+}
+
+func (a *away) Begin(ctx context.Context, i audit.Intent) (audit.Begun, error) {
+	if err := a.err(); err != nil {
+		return audit.Begun{}, err
+	}
+	return a.Memory.Begin(ctx, i)
+}
+
+func (a *away) Refused(ctx context.Context, rows []audit.Send) error {
+	if err := a.err(); err != nil {
+		return err
+	}
+	return a.Memory.Refused(ctx, rows)
+}
+
+func (a *away) Renew(ctx context.Context, lease time.Duration, held []audit.Held) error {
+	if err := a.err(); err != nil {
+		return err
+	}
+	return a.Memory.Renew(ctx, lease, held)
+}
+
+func (a *away) Finish(ctx context.Context, o audit.Outcome) (bool, error) {
+	if err := a.err(); err != nil {
+		return false, err
+	}
+	return a.Memory.Finish(ctx, o)
+}
+
+func (a *away) Postpone(ctx context.Context, p audit.Postponement) (bool, error) {
+	if err := a.err(); err != nil {
+		return false, err
+	}
+	return a.Memory.Postpone(ctx, p)
+}
+
+func (a *away) TakeOver(ctx context.Context, lease time.Duration, n int) ([]audit.Work, error) {
+	if err := a.err(); err != nil {
+		return nil, err
+	}
+	return a.Memory.TakeOver(ctx, lease, n)
+}
+
+func (a *away) RefundsDue(ctx context.Context, lease time.Duration, n int) ([]audit.Refund, error) {
+	if err := a.err(); err != nil {
+		return nil, err
+	}
+	return a.Memory.RefundsDue(ctx, lease, n)
+}
+
+// noLimiter is a Redis that does not answer.
+type noLimiter struct{ *quota.Memory }
+
+func (noLimiter) Take(context.Context, quota.Request) (quota.Decision, error) {
+	return quota.Decision{}, quota.ErrUnavailable
+}
+
+func (noLimiter) Refund(context.Context, string, ...string) error { return quota.ErrUnavailable }
+
+// swap is a limiter that can be exchanged under way: flushed, lost, broken.
+type swap struct{ now atomic.Pointer[Limiter] }
+
+func newSwap(l Limiter) *swap {
+	s := &swap{}
+	s.set(l)
+	return s
+}
+
+func (s *swap) set(l Limiter) { s.now.Store(&l) }
+
+func (s *swap) Take(ctx context.Context, r quota.Request) (quota.Decision, error) {
+	return (*s.now.Load()).Take(ctx, r)
+}
+
+func (s *swap) Peek(ctx context.Context, r quota.Request) (quota.Decision, error) {
+	return (*s.now.Load()).Peek(ctx, r)
+}
+
+func (s *swap) Refund(ctx context.Context, id string, buckets ...string) error {
+	return (*s.now.Load()).Refund(ctx, id, buckets...)
+}
+
+func (s *swap) Record(ctx context.Context, bucket string, keep time.Duration, events []quota.Event) error {
+	return (*s.now.Load()).Record(ctx, bucket, keep, events)
+}

@@ -1,0 +1,275 @@
+package verification
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"sendcode/internal/audit"
+	"sendcode/quota"
+)
+
+// outbox works through the rows in flight. The process that wrote a row delivers it at once, without reading it
+// back; the log's lease makes sure that somebody does. Every write names the attempt it speaks for, so a process
+// that slept through its lease changes nothing.
+type outbox struct {
+	*Service
+	slots chan struct{} // one for each attempt under way
+
+	mu      sync.Mutex
+	flights map[uuid.UUID]*flight
+	debts   []debt // places that this process took and must give back
+	wake    chan struct{}
+	done    sync.WaitGroup
+
+	base context.Context // ends when a stop has run out of patience
+	halt context.CancelFunc
+
+	quiet time.Time // no takeover before: see tick
+	away  bool      // the log did not answer the last tick
+}
+
+// flight is a row that this process is working on.
+type flight struct {
+	held    audit.Held
+	inDoubt bool
+}
+
+// debt is a place to give back in the limiter that no row speaks of.
+type debt struct {
+	id      string
+	buckets []string
+	since   time.Time
+}
+
+// Bounds of what waits in memory; beyond them the log keeps the work and a window's end frees the place.
+const (
+	maxFlights = 10_000
+	maxDebts   = 10_000
+	debtLife   = time.Minute // a tombstone lives as long (package quota)
+	batch      = 64          // rows taken over in one tick
+	stopWait   = 10 * time.Second
+)
+
+func newOutbox(s *Service) *outbox {
+	o := &outbox{Service: s, slots: make(chan struct{}, s.Workers), flights: map[uuid.UUID]*flight{}, wake: make(chan struct{}, 1)}
+	o.base, o.halt = context.WithCancel(context.Background())
+	return o
+}
+
+// start works on a row whose lease this process holds.
+func (o *outbox) start(w audit.Work) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	held := audit.Held{ID: w.Send.ID, Attempt: w.Send.Attempt}
+	if f, ok := o.flights[w.Send.ID]; ok {
+		// The lease ran out while the log was away, and this process took its own row over: the attempt under way
+		// goes on under the new number.
+		f.held, f.inDoubt = held, w.Send.InDoubt
+		return
+	}
+	f := &flight{held: held, inDoubt: w.Send.InDoubt}
+	o.flights[w.Send.ID] = f
+	full := len(o.flights) > maxFlights
+	o.done.Go(func() {
+		defer o.land(w.Send.ID)
+		if full {
+			o.postpone(w, f, o.Lease, failure{reason: "backlog"})
+			return
+		}
+		o.slots <- struct{}{}
+		defer func() { <-o.slots }()
+		o.attempt(o.base, w, f)
+	})
+}
+
+func (o *outbox) land(id uuid.UUID) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	delete(o.flights, id)
+}
+
+func (o *outbox) holds(f *flight) (audit.Held, bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return f.held, f.inDoubt
+}
+
+func (o *outbox) inFlight() []audit.Held {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	held := make([]audit.Held, 0, len(o.flights))
+	for _, f := range o.flights {
+		held = append(held, f.held)
+	}
+	return held
+}
+
+// giveBack returns places that no row speaks of: the request ended before its row was written. It is repeated in the
+// background until the limiter answers.
+func (o *outbox) giveBack(id string, buckets map[quota.Scope]string) {
+	o.mu.Lock()
+	if len(o.debts) < maxDebts {
+		o.debts = append(o.debts, debt{id: id, buckets: values(buckets), since: o.Now()})
+	}
+	o.mu.Unlock()
+	select {
+	case o.wake <- struct{}{}:
+	default:
+	}
+}
+
+// settle pays the debts; what the limiter does not take waits for the next tick.
+func (o *outbox) settle(ctx context.Context) {
+	o.mu.Lock()
+	debts := o.debts
+	o.debts = nil
+	o.mu.Unlock()
+	for i, d := range debts {
+		if o.Now().Sub(d.since) > debtLife {
+			o.Logger.Warn("a place was not given back; it ends with its window")
+			continue
+		}
+		if err := o.refund(ctx, d.id, d.buckets...); err != nil {
+			o.mu.Lock()
+			o.debts = append(debts[i:], o.debts...)
+			o.mu.Unlock()
+			return
+		}
+	}
+}
+
+func (o *outbox) refund(ctx context.Context, id string, buckets ...string) error {
+	ctx, cancel := context.WithTimeout(ctx, takeTimeout)
+	defer cancel()
+	return o.Limiter.Refund(ctx, id, buckets...)
+}
+
+// Run works in the background until ctx ends, then finishes what is in flight, within ten seconds, and returns.
+// Nothing that it leaves behind is lost: another replica, or the next start, takes it over.
+func (s *Service) Run(ctx context.Context) {
+	o := s.outbox
+	ticks := time.NewTicker(s.Tick)
+	defer ticks.Stop()
+	renewals := time.NewTicker(s.Lease / 4)
+	defer renewals.Stop()
+	o.tick(ctx)
+	for {
+		select {
+		case <-ctx.Done():
+			o.stop()
+			return
+		case <-o.wake:
+			o.settle(o.base)
+		case <-renewals.C:
+			o.renew(ctx)
+		case <-ticks.C:
+			o.tick(ctx)
+		}
+	}
+}
+
+func (o *outbox) stop() {
+	landed := make(chan struct{})
+	go func() { o.done.Wait(); close(landed) }()
+	patience := time.NewTimer(stopWait)
+	defer patience.Stop()
+	renewals := time.NewTicker(o.Lease / 4)
+	defer renewals.Stop()
+	for waiting := true; waiting; {
+		select {
+		case <-landed:
+			waiting = false
+		case <-renewals.C:
+			o.renew(o.base)
+		case <-patience.C:
+			o.halt()
+			<-landed
+			waiting = false
+		}
+	}
+	o.settle(context.Background())
+	o.flushRefusals(context.Background())
+	o.halt()
+}
+
+// tick looks after everything that waits in the log. After an outage of the log nobody takes over for one lease:
+// whoever was about to record an outcome when it went away comes first, and no mail is doubled.
+func (o *outbox) tick(ctx context.Context) {
+	o.settle(ctx)
+	o.flushRefusals(ctx)
+	if err := o.repeatRefunds(ctx); err != nil {
+		if !o.away && ctx.Err() == nil {
+			o.Logger.Warn("log is away", "error", err)
+		}
+		o.away = true
+		return
+	}
+	if o.away {
+		o.away, o.quiet = false, o.Now().Add(o.Lease)
+		o.Logger.Info("log is back")
+		o.renew(ctx)
+	}
+	if !o.Now().Before(o.quiet) {
+		o.takeOver(ctx)
+	}
+}
+
+func (o *outbox) renew(ctx context.Context) {
+	held := o.inFlight()
+	if len(held) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, logTimeout)
+	defer cancel()
+	if err := o.Log.Renew(ctx, o.Lease, held); err != nil && ctx.Err() == nil {
+		o.Logger.Warn("leases were not renewed", "count", len(held), "error", err)
+	}
+}
+
+func (o *outbox) takeOver(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, logTimeout)
+	defer cancel()
+	work, err := o.Log.TakeOver(ctx, o.Lease, batch)
+	if err != nil {
+		o.away = true
+		return
+	}
+	for _, w := range work {
+		if w.Send.InDoubt {
+			o.Logger.Warn("a send was left in flight; taken over", "send", w.Send.ID, "attempt", w.Send.Attempt)
+		}
+		o.start(w)
+	}
+}
+
+// repeatRefunds gives back, in the limiter, what the log has given back already.
+func (o *outbox) repeatRefunds(ctx context.Context) error {
+	bounded, cancel := context.WithTimeout(ctx, logTimeout)
+	defer cancel()
+	due, err := o.Log.RefundsDue(bounded, o.Lease, batch)
+	if err != nil {
+		return err
+	}
+	for _, r := range due {
+		if err := o.confirm(ctx, r); err != nil {
+			o.Logger.Warn("a refund waits for the limiter", "send", r.ID, "error", err)
+			return nil
+		}
+	}
+	return nil
+}
+
+// confirm refunds in the limiter and tells the log. Only the recipient's bucket is refunded (QUOTA-15); a purpose
+// that is no longer configured has no bucket left.
+func (o *outbox) confirm(ctx context.Context, r audit.Refund) error {
+	if p, ok := o.Purposes[r.Purpose]; ok {
+		b := bucket(r.App, r.Channel, p.Policy.Name, quota.Recipient, r.Recipient.String())
+		if err := o.refund(ctx, string(r.ID[:]), b); err != nil {
+			return err
+		}
+	}
+	return o.Log.Refunded(ctx, r.Held)
+}

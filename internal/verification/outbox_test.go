@@ -1,0 +1,342 @@
+package verification
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"sendcode/internal/audit"
+	"sendcode/internal/delivery"
+	"sendcode/quota"
+)
+
+func TestWhatAFailureMeans(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		answer   func(context.Context) error
+		status   audit.Status
+		reason   string
+		code     string
+		refunded bool
+	}{
+		{"mailbox unknown", failing(delivery.Rejected, "rcpt", 550, "5.1.1"), audit.Failed, "rejected", "550 5.1.1", true},
+		{"policy", failing(delivery.Rejected, "dot", 554, "5.7.1"), audit.Failed, "rejected", "554 5.7.1", true},
+		{"no answer after the dot", failing(delivery.Unknown, "dot", 0, ""), audit.Unknown, "no_answer", "", false},
+		{"a failure of no class", func(context.Context) error { return context.DeadlineExceeded }, audit.Unknown, "no_answer", "", false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			inBubble(t, func(r *rig) {
+				r.post.tell(c.answer)
+				a := r.send(askFor(ana))
+				send := r.get(a.View.ID).Send
+				if send.Status != c.status || send.Reason != c.reason || send.ProviderCode != c.code {
+					t.Errorf("%+v", send)
+				}
+				waited(30 * time.Second)
+				if n := len(r.post.all()); n != 1 {
+					t.Errorf("%d attempts", n)
+				}
+				if c.refunded {
+					r.send(askFor(ana)) // in both gates, or it would be refused
+					return
+				}
+				r.refuse(askFor(ana))
+			})
+		})
+	}
+}
+
+func TestRefundIsRepeated(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		r.post.tell(failing(delivery.Rejected, "rcpt", 550, "5.1.1"))
+		r.limiter.set(flaky{quota.NewMemory(time.Now, "process"), new(int)})
+		r.send(askFor(ana))
+		r.refuse(askFor(ana)) // the limiter did not hear of it
+		waited(DefaultLease + 2*DefaultTick)
+		r.send(askFor(ana))
+	})
+}
+
+// flaky loses the first refund.
+type flaky struct {
+	Limiter
+	calls *int
+}
+
+func (f flaky) Refund(ctx context.Context, id string, buckets ...string) error {
+	if *f.calls++; *f.calls == 1 {
+		return context.DeadlineExceeded
+	}
+	return f.Limiter.Refund(ctx, id, buckets...)
+}
+
+func TestTemporaryFailureIsRetried(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		r.post.tell(failing(delivery.Temporary, "rcpt", 451, "4.7.1"))
+		a := r.send(askFor(ana))
+		if s := r.get(a.View.ID).Send; s.Status != audit.Queued || s.ProviderCode != "451 4.7.1" {
+			t.Fatalf("after a temporary failure: %+v", s)
+		}
+		waited(10 * time.Second)
+		mails := r.post.all()
+		if len(mails) != 2 || mails[0].ID != mails[1].ID || codeIn(mails[0]) != codeIn(mails[1]) {
+			t.Fatalf("a retry carries the same code and Message-ID: %d mails", len(mails))
+		}
+		if s := r.get(a.View.ID).Send; s.Status != audit.Sent || s.Number != 1 || s.Attempt != 2 {
+			t.Errorf("after the retry: %+v", s)
+		}
+		r.refuse(askFor(ana))
+	})
+}
+
+func TestRetriesEndBeforeTheCodeDoes(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		for range 1000 {
+			r.post.tell(failing(delivery.Temporary, "dial", 0, ""))
+		}
+		a := r.send(askFor(ana))
+		waited(11 * minute)
+		send := r.get(a.View.ID).Send
+		if send.Status != audit.Failed || send.Reason != "expired" {
+			t.Errorf("%+v", send)
+		}
+		if n := len(r.post.all()); n < 10 || n > 60 {
+			t.Errorf("%d attempts in ten minutes", n)
+		}
+	})
+}
+
+func TestServerThatComesBackGetsTheLiveOnes(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		for range 9 {
+			r.post.tell(failing(delivery.Temporary, "dial", 0, ""))
+		}
+		a := r.send(askFor(ana))
+		waited(5 * minute)
+		if s := r.get(a.View.ID).Send; s.Status != audit.Sent {
+			t.Errorf("%+v", s)
+		}
+	})
+}
+
+// A process that was killed between the 202 and the mail never comes back; another takes its send over.
+func TestCrashIsTakenOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, nil)
+		release := make(chan struct{})
+		dead := &postbox{}
+		dead.tell(hanging(release))
+		crashed := r.replica(dead) // never runs: it renews nothing
+		a, err := crashed.Send(r.Context(), askFor(ana))
+		if err != nil || !a.Admitted {
+			t.Fatal(err)
+		}
+		r.run()
+		waited(10 * time.Second)
+		mails := r.post.all()
+		if len(mails) != 1 || mails[0].ID != dead.all()[0].ID || codeIn(mails[0]) != codeIn(dead.all()[0]) {
+			t.Fatalf("after ten seconds: %d mails", len(mails))
+		}
+		if s := r.get(a.View.ID).Send; s.Status != audit.Sent || s.Attempt != 2 {
+			t.Errorf("%+v", s)
+		}
+		close(release) // the sleeper wakes and has nothing to say any more
+		waited(time.Second)
+		if s := r.get(a.View.ID).Send; s.Status != audit.Sent || s.Attempt != 2 || s.Provider != "mx.example" {
+			t.Errorf("the sleeper changed something: %+v", s)
+		}
+		r.quit()
+	})
+}
+
+// The sleeper's mail was refused while another replica delivered: no refund, no step back.
+func TestSleeperChangesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, nil)
+		release := make(chan struct{})
+		asleep := &postbox{}
+		asleep.tell(func(ctx context.Context) error {
+			<-release
+			return failing(delivery.Rejected, "rcpt", 550, "5.1.1")(ctx)
+		})
+		sleeper := r.replica(asleep)
+		a, err := sleeper.Send(r.Context(), askFor(ana))
+		if err != nil || !a.Admitted {
+			t.Fatal(err)
+		}
+		r.run()
+		waited(20 * time.Second)
+		close(release)
+		waited(time.Second)
+		if s := r.get(a.View.ID).Send; s.Status != audit.Sent {
+			t.Errorf("%+v", s)
+		}
+		r.refuse(askFor(ana))
+		r.quit()
+	})
+}
+
+// A row whose first attempt ended in silence may have been delivered, so its place stays spent.
+func TestDoubtIsNotRefunded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, nil)
+		release := make(chan struct{})
+		dead := &postbox{}
+		dead.tell(hanging(release))
+		if a, err := r.replica(dead).Send(r.Context(), askFor(ana)); err != nil || !a.Admitted {
+			t.Fatal(err)
+		}
+		r.post.tell(failing(delivery.Rejected, "rcpt", 550, "5.1.1"))
+		r.run()
+		waited(20 * time.Second)
+		r.refuse(askFor(ana))
+		close(release)
+		r.quit()
+	})
+}
+
+// The mail is out, and the log is away: nobody sends it again, however long that lasts.
+func TestOutcomeOutlivesTheLogsAbsence(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		gone := make(chan struct{})
+		r.post.tell(func(context.Context) error { r.log.set(true); <-gone; return nil })
+		a := r.send(askFor(ana))
+		close(gone)
+		waited(30 * time.Second)
+		r.log.set(false)
+		waited(30 * time.Second)
+		if n := len(r.post.all()); n != 1 {
+			t.Errorf("%d mails", n)
+		}
+		if s := r.get(a.View.ID).Send; s.Status != audit.Sent {
+			t.Errorf("%+v", s)
+		}
+	})
+}
+
+// Another replica must not take over at once when the log comes back: nobody crashed.
+func TestNobodyTakesOverRightAfterAnOutage(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		release := make(chan struct{})
+		slow := &postbox{}
+		slow.tell(hanging(release))
+		other := r.replica(slow)
+		ctx, stop := context.WithCancel(r.Context())
+		ended := make(chan struct{})
+		go func() { defer close(ended); other.Run(ctx) }()
+		if a, err := other.Send(r.Context(), askFor(ana)); err != nil || !a.Admitted {
+			t.Fatal(err)
+		}
+		waited(20 * time.Second) // the lease is renewed
+		if n := len(r.post.all()); n != 0 {
+			t.Fatalf("a living replica's send was taken over")
+		}
+		r.log.set(true)
+		waited(20 * time.Second)
+		r.log.set(false)
+		waited(3 * time.Second)
+		close(release)
+		waited(20 * time.Second)
+		if n := len(r.post.all()) + len(slow.all()); n != 1 {
+			t.Errorf("%d mails", n)
+		}
+		stop()
+		<-ended
+	})
+}
+
+func TestExpiredInTheQueueIsNotSent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, nil)
+		dead := &postbox{}
+		release := make(chan struct{})
+		dead.tell(hanging(release))
+		a, err := r.replica(dead).Send(r.Context(), askFor(ana))
+		if err != nil || !a.Admitted {
+			t.Fatal(err)
+		}
+		waited(10 * minute)
+		r.run()
+		waited(time.Second)
+		if s := r.get(a.View.ID).Send; s.Status != audit.Failed || s.Reason != "expired" {
+			t.Errorf("%+v", s)
+		}
+		if n := len(r.post.all()); n != 0 {
+			t.Errorf("%d dead codes sent", n)
+		}
+		close(release)
+		r.quit()
+	})
+}
+
+func TestStopFinishesWhatIsInFlight(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, nil)
+		r.run()
+		release := make(chan struct{})
+		r.post.tell(hanging(release))
+		a := r.send(askFor(ana))
+		r.refuse(askFor(ana))
+		r.stop()
+		waited(5 * time.Second)
+		close(release)
+		<-r.stopped
+		if s := r.get(a.View.ID).Send; s.Status != audit.Sent {
+			t.Errorf("%+v", s)
+		}
+		rows, err := r.log.Sends(r.Context(), audit.Filter{Status: audit.Refused, Limit: 10})
+		if err != nil || len(rows) != 1 {
+			t.Errorf("refusals were lost at the stop: %d, %v", len(rows), err)
+		}
+	})
+}
+
+func TestStopHandsBackWhatHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, nil)
+		r.run()
+		r.post.tell(func(ctx context.Context) error {
+			<-ctx.Done()
+			return &delivery.Error{Class: delivery.Temporary, Stage: "rcpt", Err: ctx.Err()}
+		})
+		a := r.send(askFor(ana))
+		began := time.Now()
+		r.quit()
+		if took := time.Since(began); took > stopWait+time.Second {
+			t.Errorf("the stop took %v", took)
+		}
+		if s := r.get(a.View.ID).Send; s.Status != audit.Queued {
+			t.Errorf("%+v", s)
+		}
+	})
+}
+
+func TestRebuildAfterARestart(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		r.send(askFor(ana))
+		waited(10 * time.Second)
+		fresh := newRig(t, nil)
+		fresh.svc.Log = r.log
+		if err := fresh.svc.Rebuild(r.Context(), "process"); err != nil {
+			t.Fatal(err)
+		}
+		a, err := fresh.svc.Quota(r.Context(), backEnd, "email", ana, "")
+		if err != nil || a.Quota.RetryAfter() != 50*time.Second || a.Quota.Rules[2].Used != 1 {
+			t.Errorf("%+v, %v", a.Quota, err)
+		}
+	})
+}
+
+func TestBackoff(t *testing.T) {
+	for n := range 100 {
+		low, high := time.Hour, time.Duration(0)
+		for range 200 {
+			d := backoff(n)
+			low, high = min(low, d), max(high, d)
+		}
+		if low < 1500*time.Millisecond || high > 37500*time.Millisecond || (n <= 1 && high > 2500*time.Millisecond) {
+			t.Errorf("after attempt %d: %v to %v", n, low, high)
+		}
+	}
+}

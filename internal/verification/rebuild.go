@@ -1,0 +1,50 @@
+package verification
+
+import (
+	"context"
+	"time"
+
+	"sendcode/internal/audit"
+	"sendcode/quota"
+)
+
+// rebuildBatch is how many events of one bucket are recorded in one call.
+const rebuildBatch = 256
+
+// Rebuild writes the log's counting sends into a limiter that starts empty, on the clock that they were taken on
+// where it is the limiter's own. Sends of purposes that are no longer configured count for nothing.
+func (s *Service) Rebuild(ctx context.Context, clock string) error {
+	history := map[string][]quota.Event{}
+	keep := map[string]time.Duration{}
+	err := s.Log.Counting(ctx, clock, s.longestWindow(), func(c audit.Counting) error {
+		p, ok := s.Purposes[c.Purpose]
+		if !ok {
+			return nil
+		}
+		b := bucket(c.App, c.Channel, p.Policy.Name, quota.Recipient, c.Recipient.String())
+		keep[b] = quota.Longest(quota.OfScope(p.Policy.Rules, quota.Recipient))
+		if history[b] = append(history[b], c.Event); len(history[b]) < rebuildBatch {
+			return nil
+		}
+		events := history[b]
+		delete(history, b)
+		return s.Limiter.Record(ctx, b, keep[b], events)
+	})
+	if err != nil {
+		return err
+	}
+	for b, events := range history {
+		if err := s.Limiter.Record(ctx, b, keep[b], events); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *Service) longestWindow() time.Duration {
+	var d time.Duration
+	for _, p := range s.Purposes {
+		d = max(d, quota.Longest(quota.OfScope(p.Policy.Rules, quota.Recipient)))
+	}
+	return d
+}

@@ -1,0 +1,192 @@
+package verification
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/base32"
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"sendcode/internal/audit"
+	"sendcode/quota"
+)
+
+// sealLabel separates the key that encrypts recipients from the others of the ring.
+const sealLabel = "recipient"
+
+// With less life left than min(120 s, life/5), a resend would arrive as good as expired and opens a new verification
+// instead (DESIGN.md, section 3).
+const (
+	maxMinLife   = 120 * time.Second
+	minLifeShare = 5
+)
+
+// Answer is what a request for a code came to. A refusal is a value: Admitted is false, and View is zero unless the
+// request named a verification.
+type Answer struct {
+	Admitted bool
+	View     View
+	Quota    quota.Decision
+	Policy   quota.Policy
+}
+
+// Send decides a request for a code and, when both gates let it in, has it on its way before it returns. Errors:
+// *InvalidError, ErrNotFound, ErrUnavailable.
+func (s *Service) Send(ctx context.Context, ask Ask) (Answer, error) {
+	a, err := s.understand(ctx, ask)
+	if err != nil {
+		return Answer{}, err
+	}
+	id, err := newSendID()
+	if err != nil {
+		return Answer{}, err
+	}
+	// A client that hangs up must not leave a place taken and nothing sent.
+	ctx = context.WithoutCancel(ctx)
+	decision, err := s.take(ctx, a, id)
+	if err != nil {
+		return Answer{}, err
+	}
+	if !decision.Admitted {
+		return s.refused(a, decision, "refused"), nil
+	}
+	begun, err := s.begin(ctx, a, id, decision)
+	if err != nil {
+		return Answer{}, err
+	}
+	if !begun.Admitted {
+		return s.refused(a, s.correct(ctx, a, id, decision, begun), "refused_by_log"), nil
+	}
+	s.Observer.Decided(a.to.Channel(), a.App, "admitted", "")
+	s.outbox.start(audit.Work{Send: begun.Send, Verification: begun.Verification})
+	begun.Send.Status = audit.Queued // the attempt starts after this answer
+	return Answer{Admitted: true, View: view(begun.Verification, begun.Send, begun.Now), Quota: decision, Policy: a.purpose.Policy}, nil
+}
+
+func (s *Service) take(ctx context.Context, a asked, id uuid.UUID) (quota.Decision, error) {
+	bounded, cancel := context.WithTimeout(ctx, takeTimeout)
+	defer cancel()
+	d, err := s.Limiter.Take(bounded, quota.Request{ID: string(id[:]), Rules: a.purpose.Policy.Rules, Buckets: a.buckets()})
+	if err != nil {
+		s.Logger.Error("quota could not decide", "error", err)
+		s.Observer.Decided(a.to.Channel(), a.App, "unavailable", "")
+		// It may have counted all the same: give that place back once it answers again.
+		s.outbox.giveBack(string(id[:]), a.buckets())
+		return d, ErrUnavailable
+	}
+	return d, nil
+}
+
+func (s *Service) begin(ctx context.Context, a asked, id uuid.UUID, d quota.Decision) (audit.Begun, error) {
+	intent, err := s.intent(a, id, d)
+	if err != nil {
+		s.outbox.giveBack(string(id[:]), a.buckets())
+		return audit.Begun{}, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, logTimeout)
+	defer cancel()
+	begun, err := s.Log.Begin(ctx, intent)
+	if err != nil {
+		s.Logger.Error("log could not take a send", "error", err)
+		s.Observer.Decided(a.to.Channel(), a.App, "unavailable", "")
+		if !errors.Is(err, audit.ErrUncertain) {
+			s.outbox.giveBack(string(id[:]), a.buckets())
+		}
+		return begun, ErrUnavailable
+	}
+	return begun, nil
+}
+
+func (s *Service) intent(a asked, id uuid.UUID, d quota.Decision) (audit.Intent, error) {
+	fresh, err := s.fresh(a)
+	if err != nil {
+		return audit.Intent{}, err
+	}
+	row := a.row()
+	row.ID, row.TakenAt, row.Clock, row.VerificationID = id, d.At, d.Clock, ""
+	return audit.Intent{
+		Send: row, Verification: fresh, Join: a.join,
+		Rules: quota.OfScope(a.purpose.Policy.Rules, quota.Recipient), Purposes: a.purpose.Shares,
+		Life: a.purpose.Life, MinLife: min(maxMinLife, a.purpose.Life/minLifeShare), Lease: s.Lease,
+	}, nil
+}
+
+// fresh is the verification that Begin opens when there is none to join.
+func (s *Service) fresh(a asked) (audit.Verification, error) {
+	id, err := newVerificationID()
+	if err != nil {
+		return audit.Verification{}, err
+	}
+	nonce := make([]byte, 16)
+	if _, err := rand.Read(nonce); err != nil {
+		return audit.Verification{}, err
+	}
+	sealed, err := s.Ring.Seal(sealLabel, []byte(a.to.Address()), []byte(id))
+	if err != nil {
+		return audit.Verification{}, err
+	}
+	return audit.Verification{
+		ID: id, App: a.App, Channel: a.to.Channel(), Purpose: a.purpose.Name, Recipient: a.hash, To: a.to.Masked(),
+		Sealed: sealed, Holder: a.holder, Nonce: nonce, KeyID: s.Ring.Current(), CodeLength: a.purpose.CodeLength,
+		Locale: a.Locale, Reference: a.Reference, MaxAttempts: maxAttempts,
+	}, nil
+}
+
+// newVerificationID is 160 random bits: the ID is a capability (API-6).
+func newVerificationID() (string, error) {
+	raw := make([]byte, 20)
+	if _, err := rand.Read(raw); err != nil {
+		return "", err
+	}
+	return strings.ToLower(base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(raw)), nil
+}
+
+// correct tells the limiter what the log knew better: its own place goes, the true history comes in. The answer is
+// then the limiter's, or the log's own where the limiter can't express it (another clock, or away by now).
+func (s *Service) correct(ctx context.Context, a asked, id uuid.UUID, taken quota.Decision, begun audit.Begun) quota.Decision {
+	own := quota.OfScope(a.purpose.Policy.Rules, quota.Recipient)
+	if begun.Clock == taken.Clock {
+		if d, err := s.teach(ctx, a, string(id[:]), quota.Longest(own), begun.History); err == nil && !d.Allowed() {
+			return d
+		}
+	}
+	s.outbox.giveBack(string(id[:]), a.buckets())
+	d := quota.Evaluate(own, map[quota.Scope][]quota.Event{quota.Recipient: begun.History}, begun.Now)
+	d.Clock = begun.Clock
+	for _, state := range taken.Rules {
+		if state.Scope != quota.Recipient {
+			d.Rules = append(d.Rules, state)
+		}
+	}
+	return d
+}
+
+func (s *Service) teach(ctx context.Context, a asked, id string, keep time.Duration, history []quota.Event) (quota.Decision, error) {
+	ctx, cancel := context.WithTimeout(ctx, takeTimeout)
+	defer cancel()
+	if err := s.Limiter.Refund(ctx, id, values(a.buckets())...); err != nil {
+		return quota.Decision{}, err
+	}
+	if err := s.Limiter.Record(ctx, a.buckets()[quota.Recipient], keep, history); err != nil {
+		return quota.Decision{}, err
+	}
+	return s.Limiter.Peek(ctx, quota.Request{Rules: a.purpose.Policy.Rules, Buckets: a.buckets()})
+}
+
+func values(buckets map[quota.Scope]string) []string {
+	return slices.Collect(maps.Values(buckets))
+}
+
+func (s *Service) refused(a asked, d quota.Decision, outcome string) Answer {
+	worst, _ := d.Blocking()
+	row := a.row()
+	row.Status, row.BlockedBy, row.RetryAfter, row.Count = audit.Refused, worst.Name, worst.RetryAfter, 1
+	s.refusals.add(row, s.Now())
+	s.Observer.Decided(a.to.Channel(), a.App, outcome, worst.Name)
+	return Answer{Quota: d, Policy: a.purpose.Policy, View: View{To: a.to.Masked(), Channel: a.to.Channel(), Purpose: a.purpose.Name}}
+}

@@ -1,0 +1,333 @@
+package verification
+
+import (
+	"errors"
+	"net/netip"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"sendcode/internal/audit"
+	"sendcode/quota"
+)
+
+func TestSendArrives(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		a := r.send(askFor(ana))
+		if a.View.To != anaAs || a.View.State != Pending || a.View.Send.Status != audit.Queued || a.View.Send.Number != 1 {
+			t.Errorf("answer: %+v", a.View)
+		}
+		if got := a.View.ExpiresAt.Sub(a.View.CreatedAt); got != 10*minute {
+			t.Errorf("life is %v", got)
+		}
+		if len(a.View.ID) < 26 {
+			t.Errorf("id %q has fewer than 128 bits", a.View.ID)
+		}
+		if a.Quota.Allowed() || a.Quota.RetryAfter() != minute {
+			t.Errorf("a success must tell the wait: %v", a.Quota.RetryAfter())
+		}
+		mails := r.post.all()
+		if len(mails) != 1 || mails[0].To != ana || mails[0].ID != a.View.Send.ID+"@shop.example" {
+			t.Fatalf("mails: %+v", mails)
+		}
+		v := r.get(a.View.ID)
+		if v.Send.Status != audit.Sent || v.Send.ProviderCode != "250 2.0.0" || v.Send.Provider != "mx.example" {
+			t.Errorf("after delivery: %+v", v.Send)
+		}
+		if c := r.check(a.View.ID, codeIn(mails[0])); !c.Valid || c.State != Approved {
+			t.Errorf("check: %+v", c)
+		}
+	})
+}
+
+func TestOneOfManyIsLetIn(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		other := r.replica(r.post)
+		var admitted, refused atomic.Int32
+		var wg sync.WaitGroup
+		for i := range 200 {
+			svc := []*Service{r.svc, other}[i%2]
+			wg.Go(func() {
+				a, err := svc.Send(r.Context(), askFor(ana))
+				switch {
+				case err != nil:
+					t.Error(err)
+				case a.Admitted:
+					admitted.Add(1)
+				default:
+					refused.Add(1)
+				}
+			})
+		}
+		wg.Wait()
+		if admitted.Load() != 1 || refused.Load() != 199 {
+			t.Errorf("%d let in, %d refused", admitted.Load(), refused.Load())
+		}
+	})
+}
+
+func TestWaitIsExact(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		r.send(askFor(ana))
+		waited(20 * time.Second)
+		a := r.refuse(askFor(ana))
+		wait := a.Quota.RetryAfter()
+		if worst, _ := a.Quota.Blocking(); wait != 40*time.Second || worst.Name != "minute" {
+			t.Fatalf("wait is %v by %s", wait, worst.Name)
+		}
+		waited(wait - time.Microsecond)
+		r.refuse(askFor(ana))
+		waited(time.Microsecond)
+		r.send(askFor(ana))
+	})
+}
+
+// The limiter may lose everything at any time: the log decides again and teaches it.
+func TestLogIsTheSecondGate(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		r.send(askFor(ana))
+		waited(10 * time.Second)
+		r.limiter.set(quota.NewMemory(time.Now, "process"))
+		a := r.refuse(askFor(ana))
+		if a.Quota.RetryAfter() != 50*time.Second || len(a.Quota.Rules) != 3 {
+			t.Fatalf("the log's refusal says %v over %d rules", a.Quota.RetryAfter(), len(a.Quota.Rules))
+		}
+		peek, err := r.svc.Quota(r.Context(), backEnd, "email", ana, "")
+		if err != nil || peek.Quota.RetryAfter() != 50*time.Second || peek.Quota.Rules[1].Used != 1 {
+			t.Errorf("the limiter did not learn: %+v, %v", peek.Quota, err)
+		}
+		waited(50 * time.Second)
+		r.send(askFor(ana))
+	})
+}
+
+func TestLogRefusesAClockOfItsOwn(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		r.send(askFor(ana))
+		r.limiter.set(quota.NewMemory(time.Now, "another process"))
+		a := r.refuse(askFor(ana))
+		if got := a.Quota.RetryAfter(); got <= 0 || got > minute {
+			t.Errorf("wait is %v", got)
+		}
+	})
+}
+
+func TestRefusalIsRecorded(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		r.send(askFor(ana))
+		for range 30 {
+			r.refuse(askFor(ana))
+		}
+		waited(2 * time.Second)
+		r.refuse(askFor(ana))
+		waited(2 * time.Second)
+		rows, err := r.log.Sends(r.Context(), audit.Filter{Status: audit.Refused, Limit: 10})
+		if err != nil || len(rows) != 1 {
+			t.Fatalf("%d rows, %v", len(rows), err)
+		}
+		row := rows[0]
+		if row.Count != 31 || row.BlockedBy != "minute" || row.To != anaAs || row.RetryAfter != 58*time.Second || row.IP != "192.0.2.0/24" {
+			t.Errorf("row: %+v", row)
+		}
+	})
+}
+
+func TestRefusalsOutliveTheLogsAbsence(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		r.send(askFor(ana))
+		r.log.set(true)
+		r.refuse(askFor(ana))
+		waited(5 * time.Second)
+		r.refuse(askFor(ana))
+		r.log.set(false)
+		waited(2 * time.Second)
+		rows, err := r.log.Sends(r.Context(), audit.Filter{Status: audit.Refused, Limit: 10})
+		if err != nil || len(rows) != 1 || rows[0].Count != 2 {
+			t.Errorf("%+v, %v", rows, err)
+		}
+	})
+}
+
+func TestResend(t *testing.T) {
+	other := backEnd
+	other.App = "elsewhere"
+	for _, c := range []struct {
+		name  string
+		first func(*Ask)
+		again func(*Ask, Answer)
+		same  bool
+	}{
+		{"same back end", nil, nil, true},
+		{"same session", func(a *Ask) { a.Session = "s1" }, func(a *Ask, _ Answer) { a.Session = "s1" }, true},
+		{"another session", func(a *Ask) { a.Session = "s1" }, func(a *Ask, _ Answer) { a.Session = "s2" }, false},
+		{"no session after one", func(a *Ask) { a.Session = "s1" }, nil, false},
+		{"another purpose of the policy", nil, func(a *Ask, _ Answer) { a.Purpose = "login" }, false},
+		{"browser that knows the address only", nil, func(a *Ask, _ Answer) { a.Caller = browser }, false},
+		{"browser that names it", nil, func(a *Ask, first Answer) { a.Caller, a.Resend = browser, first.View.ID }, true},
+		{"browser that names it and nothing else", nil, func(a *Ask, first Answer) {
+			*a = Ask{Caller: browser, Resend: first.View.ID}
+		}, true},
+		{"browser after browser", func(a *Ask) { a.Caller = browser }, func(a *Ask, _ Answer) { a.Caller = browser }, false},
+		{"folded address", nil, func(a *Ask, _ Answer) { a.To = "Ana.Maria@EXAMPLE.com" }, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			inBubble(t, func(r *rig) {
+				ask := askFor(ana)
+				if c.first != nil {
+					c.first(&ask)
+				}
+				first := r.send(ask)
+				waited(minute)
+				again := askFor(ana)
+				if c.again != nil {
+					c.again(&again, first)
+				}
+				second := r.send(again)
+				if same := second.View.ID == first.View.ID; same != c.same {
+					t.Fatalf("same verification: %v", same)
+				}
+				mails := r.post.all()
+				if same := codeIn(mails[0]) == codeIn(mails[1]); same != c.same {
+					t.Errorf("same code: %v", same)
+				}
+				if c.same && (second.View.Send.Number != 2 || !second.View.ExpiresAt.Equal(first.View.ExpiresAt)) {
+					t.Errorf("a resend must keep the expiry and count on: %+v", second.View)
+				}
+			})
+		})
+	}
+}
+
+func TestResendNearTheEndOpensANewOne(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		first := r.send(askFor(ana))
+		waited(8*minute + time.Second)
+		second := r.send(askFor(ana))
+		if second.View.ID == first.View.ID || second.View.ExpiresAt.Sub(second.View.CreatedAt) != 10*minute {
+			t.Errorf("with 119 s left: %+v", second.View)
+		}
+	})
+}
+
+func TestResendOfAnotherApp(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		first := r.send(askFor(ana))
+		stranger := Caller{App: "elsewhere", Kind: Secret}
+		if _, err := r.svc.Send(r.Context(), Ask{Caller: stranger, Resend: first.View.ID}); !errors.Is(err, ErrNotFound) {
+			t.Errorf("Send: %v", err)
+		}
+		if _, err := r.svc.Get(r.Context(), stranger, first.View.ID); !errors.Is(err, ErrNotFound) {
+			t.Errorf("Get: %v", err)
+		}
+		if _, err := r.svc.Check(r.Context(), stranger, first.View.ID, "000000"); !errors.Is(err, ErrNotFound) {
+			t.Errorf("Check: %v", err)
+		}
+		if v := r.get(first.View.ID); v.AttemptsRemaining != maxAttempts {
+			t.Errorf("a stranger burned a try: %d left", v.AttemptsRemaining)
+		}
+	})
+}
+
+func TestAskIsRefusedByField(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		first := r.send(askFor(ana))
+		for _, c := range []struct {
+			field  string
+			change func(*Ask)
+		}{
+			{"channel", func(a *Ask) { a.Channel = "" }},
+			{"channel", func(a *Ask) { a.Channel = "pigeon" }},
+			{"channel", func(a *Ask) { a.Channel, a.To = "sms", "+4915123456789" }},
+			{"to", func(a *Ask) { a.To = "" }},
+			{"to", func(a *Ask) { a.To = "nobody" }},
+			{"to", func(a *Ask) { a.To = "a@example.com\r\nBcc: b@example.com" }},
+			{"to", func(a *Ask) { a.To = strings.Repeat("a", 400) + "@example.com" }},
+			{"purpose", func(a *Ask) { a.Purpose = "unknown" }},
+			{"reference", func(a *Ask) { a.Reference = strings.Repeat("ä", 65) }},
+			{"reference", func(a *Ask) { a.Reference = "a\nb" }},
+			{"session", func(a *Ask) { a.Session = strings.Repeat("s", 129) }},
+			{"session", func(a *Ask) { a.Caller, a.Session = browser, "s" }},
+			{"locale", func(a *Ask) { a.Locale = "en\x00" }},
+			{"to", func(a *Ask) { a.Resend, a.To = first.View.ID, "bea@example.com" }},
+			{"purpose", func(a *Ask) { a.Resend, a.Purpose = first.View.ID, "login" }},
+			{"channel", func(a *Ask) { a.Resend, a.Channel, a.To = first.View.ID, "sms", "" }},
+		} {
+			ask := askFor(ana)
+			c.change(&ask)
+			_, err := r.svc.Send(r.Context(), ask)
+			var bad *InvalidError
+			if !errors.As(err, &bad) || bad.Field != c.field || bad.Detail == "" {
+				t.Errorf("%+v: %v, want field %s", ask, err, c.field)
+			}
+		}
+		if n := len(r.post.all()); n != 1 {
+			t.Errorf("%d mails", n)
+		}
+	})
+}
+
+func TestIPRule(t *testing.T) {
+	change := func(s *Settings) {
+		p := s.Purposes["default"]
+		p.Policy.Rules = append(p.Policy.Rules[:len(p.Policy.Rules):len(p.Policy.Rules)], quota.Rule{Name: "net", Scope: quota.IP, Limit: 2, Window: time.Minute})
+		s.Purposes["default"] = p
+	}
+	inBubbleWith(t, change, func(r *rig) {
+		from := func(to, ip string) Ask {
+			a := askFor(to)
+			a.IP = netip.MustParseAddr(ip)
+			return a
+		}
+		r.send(from("a1@example.com", "2001:db8:0:1::1"))
+		r.send(from("a2@example.com", "2001:db8:0:1::2"))
+		if a := r.refuse(from("a3@example.com", "2001:db8:0:1:ffff::3")); a.Quota.Violated()[0] != "net" {
+			t.Errorf("refused by %v", a.Quota.Violated())
+		}
+		r.send(from("a3@example.com", "2001:db8:0:2::1")) // and the refusal above spent nothing of a3's
+		r.send(from("a4@example.com", "192.0.2.7"))
+		r.send(from("a5@example.com", "::ffff:192.0.2.7"))
+		r.refuse(from("a6@example.com", "192.0.2.7"))
+	})
+}
+
+func TestLimiterAway(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		memory := quota.NewMemory(time.Now, "process")
+		r.limiter.set(noLimiter{memory})
+		if _, err := r.svc.Send(r.Context(), askFor(ana)); !errors.Is(err, ErrUnavailable) {
+			t.Errorf("Send: %v", err)
+		}
+		if n := len(r.post.all()); n != 0 {
+			t.Errorf("%d mails without a decision", n)
+		}
+		r.limiter.set(memory)
+		r.send(askFor(ana))
+	})
+}
+
+func TestLogAway(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		r.log.set(true)
+		if _, err := r.svc.Send(r.Context(), askFor(ana)); !errors.Is(err, ErrUnavailable) {
+			t.Errorf("Send: %v", err)
+		}
+		r.log.set(false)
+		waited(2 * time.Second)
+		r.send(askFor(ana)) // the place was given back: nothing had been written
+	})
+}
+
+func TestUncertainLogKeepsThePlace(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		r.log.uncertain.Store(true)
+		r.log.set(true)
+		if _, err := r.svc.Send(r.Context(), askFor(ana)); !errors.Is(err, ErrUnavailable) {
+			t.Errorf("Send: %v", err)
+		}
+		r.log.set(false)
+		waited(2 * time.Second)
+		r.refuse(askFor(ana))
+	})
+}

@@ -1,0 +1,176 @@
+// Package verification holds the use cases: send a code, look at it, check it. It is the only package that calls
+// the limiter, the log, the renderer and the sender; they do not know each other.
+//
+// The way of one send (docs/ARCHITECTURE.md):
+//
+//	Send ─▶ quota.Take ─ refused ─▶ log.Refused (batched)
+//	     ─▶ log.Begin  ─ refused ─▶ the limiter learns the history
+//	     ─▶ answer 202
+//	     ─▶ Outbox: render, send, log.Finish ─ failed for good ─▶ quota.Refund
+//
+// From the Take on, work does not stop because the client hung up. The Outbox also takes over what a crashed
+// replica left in flight, and repeats refunds until the limiter has confirmed them.
+package verification
+
+import (
+	"context"
+	"log/slog"
+	"net/netip"
+	"time"
+
+	"github.com/google/uuid"
+
+	"sendcode/internal/audit"
+	"sendcode/internal/delivery"
+	"sendcode/internal/keyring"
+	"sendcode/internal/message"
+	"sendcode/internal/recipient"
+	"sendcode/quota"
+)
+
+// Limiter is the first gate. Implementations: quota.Memory, quota.Redis.
+type Limiter interface {
+	Take(ctx context.Context, r quota.Request) (quota.Decision, error)
+	Peek(ctx context.Context, r quota.Request) (quota.Decision, error)
+	Refund(ctx context.Context, id string, buckets ...string) error
+	Record(ctx context.Context, bucket string, keep time.Duration, events []quota.Event) error
+}
+
+// Log is the record, the second gate and the outbox. Implementations: audit.Postgres, audit.SQLite, audit.Memory.
+type Log interface {
+	Begin(ctx context.Context, intent audit.Intent) (audit.Begun, error)
+	Verification(ctx context.Context, id string) (audit.Verification, audit.Send, time.Time, error)
+	Attempt(ctx context.Context, id string) (audit.Verification, bool, time.Time, error)
+	Approve(ctx context.Context, id string) (bool, error)
+	Refused(ctx context.Context, refusals []audit.Send) error
+
+	Renew(ctx context.Context, lease time.Duration, held []audit.Held) error
+	Finish(ctx context.Context, outcome audit.Outcome) (bool, error)
+	Postpone(ctx context.Context, p audit.Postponement) (bool, error)
+	TakeOver(ctx context.Context, lease time.Duration, limit int) ([]audit.Work, error)
+	RefundsDue(ctx context.Context, lease time.Duration, limit int) ([]audit.Refund, error)
+	Refunded(ctx context.Context, held audit.Held) error
+	Counting(ctx context.Context, clock string, within time.Duration, yield func(audit.Counting) error) error
+}
+
+// Renderer turns templates into a message. Implementation: message.Renderer.
+type Renderer interface {
+	Render(message.Request) (message.Message, error)
+}
+
+// Sender hands one mail to a server. Implementation: delivery.SMTP.
+type Sender interface {
+	Send(ctx context.Context, m delivery.Message) (delivery.Receipt, error)
+}
+
+// Purpose is what a code is for: its policy, its life and its looks.
+type Purpose struct {
+	Name       string
+	Policy     quota.Policy
+	Shares     []string      // every purpose with the same policy, this one too: they share its buckets
+	Life       time.Duration // of a code, at most 10 min (SEC-3)
+	CodeLength int           // digits, 6 to 10
+	Notify     message.Notify
+}
+
+// Settings are the service's fixed choices.
+type Settings struct {
+	Purposes map[string]Purpose
+	Titles   map[string]string // what each app is called in messages; the app's name where it has none
+	MailFrom string            // Name <addr>
+	Domain   string            // right-hand side of Message-IDs
+	IndexKey []byte            // keyed hash of recipients, ≥ 32 bytes
+	Ring     *keyring.Ring     // codes, sealed recipients
+	Lease    time.Duration     // of a row in flight; 0 means DefaultLease
+	Tick     time.Duration     // between two looks for rows to take over; 0 means DefaultTick
+	Workers  int               // sends in flight at once; 0 means DefaultWorkers
+}
+
+// A crash is noticed after at most a lease and a tick: under 10 s (DESIGN.md, section 4).
+const (
+	DefaultLease   = 8 * time.Second
+	DefaultTick    = time.Second
+	DefaultWorkers = 16
+)
+
+// maxAttempts is how many checks a code survives (SEC-6).
+const maxAttempts = 5
+
+// logTimeout bounds a call to the log that goes on after the client hung up.
+const logTimeout = 5 * time.Second
+
+// takeTimeout bounds the limiter's decision (QUOTA-14).
+const takeTimeout = 2 * time.Second
+
+// Parts are what a Service works with. Now and NewID may be left nil; tests set them.
+type Parts struct {
+	Limiter  Limiter
+	Log      Log
+	Renderer Renderer
+	Sender   Sender
+	Logger   *slog.Logger
+	Now      func() time.Time
+	Observer Observer
+}
+
+// Service is the use cases. Safe for concurrent use.
+type Service struct {
+	Settings
+	Parts
+	refusals *refusals
+	outbox   *outbox
+}
+
+// New puts a service together. Nothing runs in the background until Run.
+func New(s Settings, p Parts) *Service {
+	if p.Now == nil {
+		p.Now = time.Now
+	}
+	if p.Observer == nil {
+		p.Observer = nobody{}
+	}
+	if s.Lease == 0 {
+		s.Lease = DefaultLease
+	}
+	if s.Tick == 0 {
+		s.Tick = DefaultTick
+	}
+	if s.Workers == 0 {
+		s.Workers = DefaultWorkers
+	}
+	svc := &Service{Settings: s, Parts: p, refusals: newRefusals()}
+	svc.outbox = newOutbox(svc)
+	return svc
+}
+
+// Observer hears of what happened, for metrics. Implementations must not block.
+type Observer interface {
+	Decided(channel recipient.Channel, app, outcome, rule string)                    // outcome: admitted, refused, refused_by_log, unavailable
+	Finished(channel recipient.Channel, app string, s audit.Status, d time.Duration) // d: from the log's instant to the outcome
+	Checked(channel recipient.Channel, app, outcome string)                          // outcome: approved, wrong, ended
+}
+
+type nobody struct{}
+
+func (nobody) Decided(recipient.Channel, string, string, string)               {}
+func (nobody) Finished(recipient.Channel, string, audit.Status, time.Duration) {}
+func (nobody) Checked(recipient.Channel, string, string)                       {}
+
+// Kind says what a caller can be trusted with.
+type Kind int
+
+// The kinds of callers.
+const (
+	Browser Kind = iota // a page or a pk_ key: sees what it can name, and no reasons
+	Secret              // an sk_ key: a back end
+)
+
+// Caller is who asks, already authenticated.
+type Caller struct {
+	App  string
+	Kind Kind
+	IP   netip.Addr // what the IP rules look at
+}
+
+// newSendID is a UUID version 7: IDs sort by time, and its 16 bytes are the member in the limiter's bucket.
+func newSendID() (uuid.UUID, error) { return uuid.NewV7() }

@@ -1,0 +1,159 @@
+package verification
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"time"
+
+	"sendcode/internal/audit"
+	"sendcode/internal/recipient"
+	"sendcode/quota"
+)
+
+// State is where a verification stands. It is derived from its row and the log's clock, never stored.
+type State string
+
+// The states of a verification.
+const (
+	Pending            State = "pending"
+	Approved           State = "approved"
+	Canceled           State = "canceled"
+	Expired            State = "expired"
+	MaxAttemptsReached State = "max_attempts_reached"
+)
+
+// View is what a caller may know of a verification: never the code, never the full recipient.
+type View struct {
+	ID                string
+	State             State
+	Channel           recipient.Channel
+	To                string // masked
+	Purpose           string
+	Reference         string
+	CreatedAt         time.Time
+	ExpiresAt         time.Time
+	AttemptsRemaining int
+	Send              SendView
+	Now               time.Time // on the log's clock
+}
+
+// SendView is the newest send of a verification.
+type SendView struct {
+	ID           string
+	Number       int
+	Status       audit.Status
+	Reason       string // with Failed and Unknown; for secret keys and the administrator (SEC-19)
+	At           time.Time
+	FinishedAt   time.Time // zero while in flight
+	Attempt      int
+	Provider     string
+	ProviderCode string
+}
+
+func stateOf(v audit.Verification, now time.Time) State {
+	switch {
+	case !v.ApprovedAt.IsZero():
+		return Approved
+	case !v.CanceledAt.IsZero():
+		return Canceled
+	case v.Attempts >= v.MaxAttempts:
+		return MaxAttemptsReached
+	case !now.Before(v.ExpiresAt):
+		return Expired
+	}
+	return Pending
+}
+
+func view(v audit.Verification, send audit.Send, now time.Time) View {
+	return View{
+		ID: v.ID, State: stateOf(v, now), Channel: v.Channel, To: v.To, Purpose: v.Purpose, Reference: v.Reference,
+		CreatedAt: v.CreatedAt, ExpiresAt: v.ExpiresAt, AttemptsRemaining: max(0, v.MaxAttempts-v.Attempts), Now: now,
+		Send: SendView{
+			ID: send.ID.String(), Number: send.Number, Status: send.Status, Reason: send.Reason, At: send.LoggedAt,
+			FinishedAt: send.FinishedAt, Attempt: send.Attempt, Provider: send.Provider, ProviderCode: send.ProviderCode,
+		},
+	}
+}
+
+// lookup reads a verification for a caller. Another app's is as unknown as one that never was (API-7).
+func (s *Service) lookup(ctx context.Context, c Caller, id string) (audit.Verification, audit.Send, time.Time, error) {
+	v, send, now, err := s.Log.Verification(ctx, id)
+	switch {
+	case errors.Is(err, audit.ErrNotFound):
+		return v, send, now, ErrNotFound
+	case err != nil:
+		s.Logger.Error("log could not be read", "error", err)
+		return v, send, now, ErrUnavailable
+	case v.App != c.App:
+		return audit.Verification{}, audit.Send{}, now, ErrNotFound
+	}
+	return v, send, now, nil
+}
+
+// Get returns a verification and what its recipient's rules say now. Errors: ErrNotFound, ErrUnavailable.
+func (s *Service) Get(ctx context.Context, c Caller, id string) (Answer, error) {
+	v, send, now, err := s.lookup(ctx, c, id)
+	if err != nil {
+		return Answer{}, err
+	}
+	p, err := s.purpose(v.Purpose)
+	if err != nil { // the configuration changed under it: the row is still true, its policy is gone
+		return Answer{View: view(v, send, now)}, nil
+	}
+	d, err := s.peek(ctx, c, v.Channel, p, v.Recipient)
+	if err != nil {
+		return Answer{}, err
+	}
+	return Answer{View: view(v, send, now), Quota: d, Policy: p.Policy}, nil
+}
+
+// Quota says what a recipient's rules would answer now, and spends nothing. Errors: *InvalidError, ErrUnavailable.
+func (s *Service) Quota(ctx context.Context, c Caller, channel, to, purpose string) (Answer, error) {
+	p, err := s.purpose(purpose)
+	if err != nil {
+		return Answer{}, err
+	}
+	r, err := parseRecipient(channel, to)
+	if err != nil {
+		return Answer{}, err
+	}
+	d, err := s.peek(ctx, c, r.Channel(), p, r.Hash(s.IndexKey))
+	if err != nil {
+		return Answer{}, err
+	}
+	return Answer{Quota: d, Policy: p.Policy, View: View{Channel: r.Channel(), To: r.Masked(), Purpose: p.Name}}, nil
+}
+
+// RecipientQuota is Quota for one who has only the recipient's hash: the administrator.
+func (s *Service) RecipientQuota(ctx context.Context, app string, ch recipient.Channel, purpose string, h recipient.Hash) (quota.Decision, error) {
+	p, err := s.purpose(purpose)
+	if err != nil {
+		return quota.Decision{}, err
+	}
+	return s.peek(ctx, Caller{App: app, IP: netip.Addr{}}, ch, p, h)
+}
+
+// Hash is how a recipient is found in the log. Errors: *InvalidError.
+func (s *Service) Hash(channel, to string) (recipient.Hash, error) {
+	r, err := parseRecipient(channel, to)
+	if err != nil {
+		return recipient.Hash{}, err
+	}
+	return r.Hash(s.IndexKey), nil
+}
+
+func (s *Service) peek(ctx context.Context, c Caller, ch recipient.Channel, p Purpose, h recipient.Hash) (quota.Decision, error) {
+	ctx, cancel := context.WithTimeout(ctx, takeTimeout)
+	defer cancel()
+	buckets := map[quota.Scope]string{quota.Recipient: bucket(c.App, ch, p.Policy.Name, quota.Recipient, h.String())}
+	if c.IP.IsValid() {
+		buckets[quota.IP] = bucket(c.App, ch, p.Policy.Name, quota.IP, network(c.IP, 32, 64))
+	}
+	d, err := s.Limiter.Peek(ctx, quota.Request{Rules: p.Policy.Rules, Buckets: buckets})
+	if err != nil {
+		s.Logger.Error("quota could not be read", "error", err)
+		return d, ErrUnavailable
+	}
+	return d, nil
+}
