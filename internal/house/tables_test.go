@@ -14,6 +14,7 @@ var edges = map[string]string{
 	"docs":               "",
 	"migrations":         "",
 	"templates":          "",
+	"web/admin":          "",
 	"web":                "quota", // draws a rule's state the same way on every page
 
 	// What a send passes through. Only verification knows more than one of them.
@@ -27,7 +28,7 @@ var edges = map[string]string{
 	"internal/api":    "quota internal/recipient internal/verification internal/audit internal/server",
 	"internal/ui":     "quota internal/recipient internal/verification internal/audit internal/server web",
 	"internal/admin": "quota internal/recipient internal/verification internal/audit internal/server web " +
-		"internal/keyring", // sessions are sealed with the ring, so that every replica accepts them
+		"web/admin internal/keyring", // sessions are sealed with the ring, so that every replica accepts them
 
 	// Settings, and the only place where parts are put together.
 	"internal/config": "quota internal/recipient internal/keyring internal/delivery",

@@ -1,0 +1,17 @@
+FROM golang:1.26-bookworm AS build
+WORKDIR /src
+COPY go.mod go.sum ./
+RUN go mod download
+COPY . .
+RUN CGO_ENABLED=0 go build -trimpath -ldflags="-s -w" -o /sendcode ./cmd/sendcode
+
+# Templates and migrations are in the binary; what is left to bring
+# are the certificates that mail servers, Redis and Postgres are checked against.
+FROM scratch
+COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/
+COPY --from=build /sendcode /sendcode
+USER 65532:65532
+ENV SENDCODE_ADDR=0.0.0.0:8080
+EXPOSE 8080
+ENTRYPOINT ["/sendcode"]
+CMD ["serve"]

@@ -1,0 +1,54 @@
+# Newcomers need `make run` and `make test`; `make help` lists the rest.
+# Recipes are in bash for its pipefail: what go test says goes through a pipe.
+SHELL := bash
+
+STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
+# For each package's tests: a hang ends here with every goroutine's stack.
+TIMEOUT ?= 8m
+FUZZTIME ?= 30s
+
+.PHONY: help run test test-fast lint bench fuzz up screenshots tools
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+run: ## the service on http://127.0.0.1:8080/, needing only Go
+	@go run ./cmd/sendcode serve
+
+test: tools ## every test, on servers and a browser of its own
+	@bin/ensure
+	@set -o pipefail; \
+	if command -v "$$(go env CC)" > /dev/null; then race=-race; fi; \
+	go test $$race -shuffle=on -count=1 -timeout=$(TIMEOUT) -json ./... | bin/count
+
+test-fast: tools ## the tests of what changed, without the race detector
+	@set -o pipefail; go test -shuffle=on -timeout=$(TIMEOUT) -json ./... | bin/count
+
+lint: ## gofmt, go vet, staticcheck, go.mod
+	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then echo "not formatted:" $$unformatted; exit 1; fi
+	go vet ./...
+	go run $(STATICCHECK) ./...
+	go mod tidy -diff
+	go mod verify
+
+bench: ## every benchmark
+	go test -run='^$$' -bench=. -benchmem ./...
+
+fuzz: ## every fuzz target, each for FUZZTIME=30s
+	@set -o pipefail; go test -list='^Fuzz' ./... \
+	| awk '/^Fuzz/ { names[++n] = $$1 } $$1 == "ok" { for (i = 1; i <= n; i++) print $$2, names[i]; n = 0 }' \
+	| while read -r package name; do \
+		echo "$$package $$name"; \
+		go test -run='^$$' -fuzz="^$$name\$$" -fuzztime=$(FUZZTIME) "$$package" < /dev/null || exit 1; \
+	done
+
+up: ## the service on a Redis, Postgres and SMTP server of its own
+	@go build -buildvcs=false -o bin/ ./tools/up
+	@exec bin/up
+
+screenshots: ## pictures of every page
+	@go run ./tools/screenshots
+
+# Not in version control, so there is no commit to stamp them with.
+tools:
+	@go build -buildvcs=false -o bin/ ./tools/count ./tools/ensure

@@ -1,0 +1,109 @@
+package house
+
+import (
+	"crypto/rand"
+	"encoding/base64"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"go.yaml.in/yaml/v3"
+
+	"sendcode/internal/config"
+)
+
+type compose struct {
+	Services map[string]struct {
+		Image       string
+		Build       string
+		Command     []string
+		Environment map[string]string
+		DependsOn   map[string]struct{ Condition string } `yaml:"depends_on"`
+		Volumes     []string
+		Healthcheck struct{ Test []string }
+	}
+	Volumes map[string]any
+}
+
+func readCompose(t *testing.T) compose {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(repository(t), "compose.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var c compose
+	if err := yaml.Unmarshal(text, &c); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func randomKey() string {
+	key := make([]byte, 32)
+	rand.Read(key)
+	return base64.StdEncoding.EncodeToString(key)
+}
+
+// filled is what an operator sets, as compose would read it from the environment.
+func filled() map[string]string {
+	return map[string]string{
+		"POSTGRES_PASSWORD":       "s3cretwithoutsigns",
+		"SENDCODE_SMTP_URL":       "smtp://user:password@mail.example.com:587",
+		"SENDCODE_MAIL_FROM":      "Shop <no-reply@shop.example>",
+		"SENDCODE_SECRET_KEYS":    "k1:" + randomKey(),
+		"SENDCODE_INDEX_KEY":      randomKey(),
+		"SENDCODE_API_KEY":        "sk_" + strings.Repeat("a1B2", 8),
+		"SENDCODE_ADMIN_PASSWORD": "correct horse battery",
+	}
+}
+
+// The program is asked itself: it refuses variables that it does not know and
+// values that it cannot use.
+func TestComposeConfiguresTheProgram(t *testing.T) {
+	given := filled()
+	var environ []string
+	for name, value := range readCompose(t).Services["sendcode"].Environment {
+		environ = append(environ, name+"="+os.Expand(value, func(reference string) string {
+			variable, _, required := strings.Cut(reference, ":?")
+			if given[variable] == "" || !required {
+				t.Errorf("%s uses ${%s}: not a required variable that this test sets", name, reference)
+			}
+			return given[variable]
+		}))
+	}
+	cfg, err := config.Load(environ, func(string) ([]byte, error) { return nil, fs.ErrNotExist })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(cfg.Warnings) > 0 {
+		t.Errorf("warnings: %q", cfg.Warnings)
+	}
+	var mistakes *config.Errors
+	if _, err := config.Load(append(environ, "SENDCODE_NO_SUCH=1"), nil); !errors.As(err, &mistakes) {
+		t.Errorf("a variable that does not exist: %v", err)
+	}
+}
+
+func TestComposeKeepsItsData(t *testing.T) {
+	c := readCompose(t)
+	for name, want := range map[string]string{"redis": "redis:/data", "postgres": "postgres:/var/lib/postgresql/data"} {
+		service := c.Services[name]
+		if _, declared := c.Volumes[name]; !declared || !slices.Contains(service.Volumes, want) {
+			t.Errorf("%s keeps nothing in a volume: %v", name, service.Volumes)
+		}
+		if len(service.Healthcheck.Test) == 0 || c.Services["sendcode"].DependsOn[name].Condition != "service_healthy" {
+			t.Errorf("sendcode does not wait until %s is healthy", name)
+		}
+		if service.Image == "" || strings.HasSuffix(service.Image, ":latest") || !strings.Contains(service.Image, ":") {
+			t.Errorf("%s: image %q names no version", name, service.Image)
+		}
+	}
+	redis := strings.Join(c.Services["redis"].Command, " ")
+	if !strings.Contains(redis, "--appendonly yes") || !strings.Contains(redis, "--maxmemory-policy noeviction") {
+		t.Errorf("redis may forget: %s", redis)
+	}
+}
