@@ -1,0 +1,65 @@
+package message
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+	"text/template/parse"
+)
+
+// unknownFields finds every name that a template takes from its data and that is not there, also in a branch
+// that no sample takes.
+func unknownFields(tree *parse.Tree) []error {
+	var errs []error
+	visit(tree.Root, func(n parse.Node) {
+		var names []string
+		switch n := n.(type) {
+		case *parse.FieldNode:
+			names = n.Ident
+		case *parse.VariableNode:
+			names = n.Ident[1:]
+		case *parse.ChainNode:
+			names = append([]string{""}, n.Field...) // a field of a value: no value has any
+		}
+		if len(names) == 0 || len(names) == 1 && isField(names[0]) {
+			return
+		}
+		where, _ := tree.ErrorContext(n)
+		errs = append(errs, fmt.Errorf("template: %s: unknown field .%s", where, strings.Trim(strings.Join(names, "."), ".")))
+	})
+	return errs
+}
+
+func isField(name string) bool {
+	field, found := reflect.TypeFor[view]().FieldByName(name)
+	return found && !field.Anonymous
+}
+
+// visit calls f for node and everything below it. Reflection finds the children, so that no kind of node is forgotten.
+func visit(node parse.Node, f func(parse.Node)) {
+	f(node)
+	visitFields(reflect.Indirect(reflect.ValueOf(node)), f)
+}
+
+func visitFields(v reflect.Value, f func(parse.Node)) {
+	for i := range v.NumField() {
+		if v.Type().Field(i).IsExported() {
+			visitValue(v.Field(i), f)
+		}
+	}
+}
+
+func visitValue(v reflect.Value, f func(parse.Node)) {
+	switch v.Kind() {
+	case reflect.Slice:
+		for i := range v.Len() {
+			visitValue(v.Index(i), f)
+		}
+	case reflect.Struct: // BranchNode, embedded in if, range and with
+		visitFields(v, f)
+	case reflect.Pointer, reflect.Interface:
+		if n, ok := v.Interface().(parse.Node); ok && !v.IsNil() {
+			visit(n, f)
+		}
+	}
+}

@@ -1,0 +1,67 @@
+package message
+
+import (
+	"slices"
+	"strings"
+
+	"golang.org/x/net/html"
+	"golang.org/x/net/html/atom"
+)
+
+// htmlText is the text of a HTML mail, one line per block, as a mail program or its preview reads it. Without hidden,
+// elements that are not displayed are left out.
+func htmlText(document string, hidden bool) string {
+	node, err := html.Parse(strings.NewReader(document))
+	if err != nil {
+		return "" // cannot happen: the reader does not fail and HTML has no syntax errors
+	}
+	var out strings.Builder
+	writeText(&out, node, hidden)
+	var lines []string
+	for line := range strings.SplitSeq(out.String(), "\n") {
+		if words := strings.Fields(line); len(words) > 0 {
+			lines = append(lines, strings.Join(words, " "))
+		}
+	}
+	return strings.Join(lines, "\n")
+}
+
+func writeText(out *strings.Builder, node *html.Node, hidden bool) {
+	switch {
+	case node.Type == html.TextNode:
+		out.WriteString(strings.NewReplacer("\n", " ", "\r", " ").Replace(node.Data))
+		return
+	case node.Type == html.ElementNode && (isSilent(node.DataAtom) || !hidden && isHidden(node)):
+		return
+	}
+	block := node.Type == html.ElementNode && !slices.Contains(inline, node.DataAtom)
+	if block {
+		out.WriteString("\n")
+	}
+	for child := range node.ChildNodes() {
+		writeText(out, child, hidden)
+	}
+	if block {
+		out.WriteString("\n")
+	}
+}
+
+// isSilent: elements whose text is never shown.
+func isSilent(a atom.Atom) bool {
+	return a == atom.Head || a == atom.Style || a == atom.Script || a == atom.Template
+}
+
+var inline = []atom.Atom{
+	atom.A, atom.Abbr, atom.B, atom.Bdi, atom.Bdo, atom.Code, atom.Em, atom.Font, atom.I, atom.Kbd, atom.Mark, atom.S,
+	atom.Small, atom.Span, atom.Strong, atom.Sub, atom.Sup, atom.U, atom.Wbr,
+}
+
+func isHidden(node *html.Node) bool {
+	for _, a := range node.Attr {
+		style := strings.ReplaceAll(strings.ToLower(a.Val), " ", "")
+		if a.Key == "hidden" || a.Key == "style" && strings.Contains(style, "display:none") {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,147 @@
+package message
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"golang.org/x/text/language"
+)
+
+const (
+	root           = "mail"
+	layoutFile     = root + "/layout.html"
+	defaultPurpose = "default"
+)
+
+// The parts of a message.
+const (
+	subjectPart = iota
+	textPart
+	htmlPart
+	partCount
+)
+
+// fileNames are the files of the parts, for each purpose and locale.
+var fileNames = [partCount]string{subjectPart: "subject.txt", textPart: "text.txt", htmlPart: "html.html"}
+
+var purposeName = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,63}$`)
+
+type setKey struct{ purpose, locale string }
+
+// sources are the files by path, the override's before the built-in ones.
+type sources map[string]string
+
+// loadSources reads every template of both trees. It reports files that no purpose, locale or part would ever
+// use: a misspelt name must not silently leave the built-in text in place.
+func loadSources(builtin, override fs.FS) (sources, []error) {
+	files, errs := readTree(builtin)
+	if override == nil {
+		return files, errs
+	}
+	own, ownErrs := readTree(override)
+	maps.Copy(files, own)
+	return files, append(errs, ownErrs...)
+}
+
+func readTree(tree fs.FS) (sources, []error) {
+	files := sources{}
+	var errs []error
+	err := fs.WalkDir(tree, root, func(name string, entry fs.DirEntry, err error) error {
+		base := path.Base(name)
+		switch {
+		case err != nil:
+			return err
+		case strings.HasPrefix(base, "."), strings.HasSuffix(base, ".md"): // .DS_Store, README.md
+			if entry.IsDir() {
+				return fs.SkipDir
+			}
+			return nil
+		case entry.IsDir():
+			return nil
+		}
+		if err := checkPath(name); err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", name, err))
+			return nil
+		}
+		content, err := readFile(tree, name)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", name, err))
+			return nil
+		}
+		files[name] = content
+		return nil
+	})
+	if errors.Is(err, fs.ErrNotExist) {
+		err = fmt.Errorf("there is no directory %q among the templates", root)
+	}
+	if err != nil {
+		errs = append(errs, err)
+	}
+	return files, errs
+}
+
+func checkPath(name string) error {
+	if name == layoutFile {
+		return nil
+	}
+	names := strings.Split(name, "/")
+	if len(names) != 4 || !slices.Contains(fileNames[:], names[3]) {
+		return errors.New("no such template: files are mail/layout.html and mail/<purpose>/<locale>/ with subject.txt, text.txt or html.html")
+	}
+	if !purposeName.MatchString(names[1]) {
+		return errors.New("the purpose must be lower-case letters, digits, _ and -")
+	}
+	if tag, err := language.Parse(names[2]); err != nil || tag.String() != names[2] {
+		return errors.New("the locale is no canonical BCP 47 tag, such as en, pt-BR or zh-Hans")
+	}
+	return nil
+}
+
+// readFile forgives what editors on other systems add: a byte order mark and CR LF.
+func readFile(tree fs.FS, name string) (string, error) {
+	data, err := fs.ReadFile(tree, name)
+	if err != nil {
+		return "", err
+	}
+	if !utf8.Valid(data) {
+		return "", errors.New("not valid UTF-8")
+	}
+	content := strings.TrimPrefix(string(data), "\ufeff")
+	return strings.ReplaceAll(content, "\r\n", "\n"), nil
+}
+
+// keys lists the purposes and locales that have a file of their own, sorted.
+func (s sources) keys() []setKey {
+	var keys []setKey
+	for name := range s {
+		if name == layoutFile {
+			continue
+		}
+		names := strings.Split(name, "/")
+		if k := (setKey{names[1], names[2]}); !slices.Contains(keys, k) {
+			keys = append(keys, k)
+		}
+	}
+	slices.SortFunc(keys, func(a, b setKey) int {
+		return strings.Compare(a.purpose+"/"+a.locale, b.purpose+"/"+b.locale)
+	})
+	return keys
+}
+
+// find gives the file of a purpose, or the default's: a purpose may have a subject of its own and nothing else.
+func (s sources) find(k setKey, file string) (name, content string, err error) {
+	for _, purpose := range []string{k.purpose, defaultPurpose} {
+		name = path.Join(root, purpose, k.locale, file)
+		if content, found := s[name]; found {
+			return name, content, nil
+		}
+	}
+	return "", "", fmt.Errorf("%s: missing", name)
+}

@@ -1,0 +1,145 @@
+// Package message turns a code into the mail that carries it, from template files that a user can replace one by one.
+//
+// It stands after the log and before delivery: verification renders a message when a send is about to go out, and
+// again for a retry, with the time that is then left. It renders completely before anybody dials, keeps nothing, and
+// never puts a code into an error.
+//
+// Everything that can be wrong with a template is found by New: it parses every file, knows every field, and renders
+// samples of every purpose, locale and setting, also to see that a private mail does not show its code in a preview.
+// Where the files lie is said in templates/README.md.
+package message
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strings"
+
+	"golang.org/x/text/language"
+)
+
+// Notify says how much of a code may be read without opening the mail, for example on a locked screen.
+type Notify string
+
+const (
+	// Private keeps the code out of the subject and of the first 120 characters (MAIL-4). It is the default.
+	Private Notify = "private"
+	// Glance puts the code into the subject and at the beginning, where notifications and logs of mail servers show it.
+	Glance Notify = "glance"
+)
+
+// ParseNotify accepts exactly "private" and "glance".
+func ParseNotify(s string) (Notify, error) {
+	switch n := Notify(s); n {
+	case Private, Glance:
+		return n, nil
+	}
+	return "", errors.New(`notify must be "private" or "glance"`)
+}
+
+// Data is what a template may print.
+type Data struct {
+	App     string // name of the app; not empty, see CheckName
+	Code    string // 4 to 16 ASCII letters and digits
+	Minutes int    // validity that is truly left, rounded down, at least 1
+	Purpose string // what the code is for, in words for the reader; may be empty; see CheckName
+	Support string // short reference for support; may be empty; see CheckName
+}
+
+// Request asks for one message.
+type Request struct {
+	Locale  string // a BCP 47 tag or an Accept-Language list; what cannot be read or is not there gives English
+	Purpose string // chooses the templates; a purpose without any has those of "default"
+	Notify  Notify // empty means Private
+	Data    Data
+}
+
+// Message is a mail without its addresses.
+type Message struct {
+	Subject  string // one line
+	Text     string // plain text, lines end with "\n"
+	HTML     string
+	Language string // the locale that was chosen, as in Locales
+}
+
+// Renderer makes messages from templates that New has tried. It is safe for concurrent use.
+type Renderer struct {
+	locales []string // English first, the others sorted
+	matcher language.Matcher
+	sets    map[setKey]set
+}
+
+// Locales lists the languages that mails can have as BCP 47 tags, English first.
+func (r *Renderer) Locales() []string { return append([]string(nil), r.locales...) }
+
+// Render makes the message. An error says which part of the request or which template is at fault; it holds neither
+// the code nor any text of the request.
+func (r *Renderer) Render(req Request) (Message, error) {
+	if req.Notify == "" {
+		req.Notify = Private
+	}
+	if err := checkRequest(req); err != nil {
+		return Message{}, err
+	}
+	locale := r.match(req.Locale)
+	chosen, found := r.sets[setKey{req.Purpose, locale}]
+	if !found {
+		chosen = r.sets[setKey{defaultPurpose, locale}]
+	}
+	v := newView(req.Data, req.Notify == Glance, locale)
+	var done [partCount]string
+	for i, t := range chosen {
+		out, err := execute(i, t, v)
+		if err != nil {
+			return Message{}, fmt.Errorf("message: template %s failed", t.Name()) // the reason may quote the code
+		}
+		done[i] = out
+	}
+	return Message{Subject: done[subjectPart], Text: done[textPart], HTML: done[htmlPart], Language: locale}, nil
+}
+
+// view is what the templates see.
+type view struct {
+	Data
+	Glance   bool
+	Language string
+	// Groups is the code in parts for the eye, "482" and "913". Nothing may stand between them but style, so that a
+	// copy gives the bare code (MAIL-1).
+	Groups []string
+}
+
+func newView(d Data, glance bool, locale string) view {
+	groups := []string{d.Code}
+	if half := len(d.Code) / 2; half >= 3 && len(d.Code)%2 == 0 {
+		groups = []string{d.Code[:half], d.Code[half:]}
+	}
+	return view{Data: d, Glance: glance, Language: locale, Groups: groups}
+}
+
+// execute renders one part and brings it into its final form.
+func execute(i int, t template, v view) (string, error) {
+	var out bytes.Buffer
+	if err := t.Execute(&out, v); err != nil {
+		return "", err
+	}
+	switch i {
+	case subjectPart:
+		return strings.Join(strings.Fields(out.String()), " "), nil
+	case textPart:
+		return tidy(out.String()), nil
+	}
+	return strings.TrimSpace(out.String()) + "\n", nil
+}
+
+// tidy drops what conditions leave behind: spaces at the end of a line and more than one empty line.
+func tidy(text string) string {
+	var lines []string
+	for line := range strings.Lines(text) {
+		line = strings.TrimRight(line, " \t\r\n")
+		if line == "" && (len(lines) == 0 || lines[len(lines)-1] == "") {
+			continue
+		}
+		lines = append(lines, line)
+	}
+	return strings.TrimSpace(strings.Join(lines, "\n")) + "\n"
+}

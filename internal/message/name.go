@@ -1,0 +1,97 @@
+package message
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"golang.org/x/net/idna"
+	"golang.org/x/net/publicsuffix"
+	"golang.org/x/text/unicode/norm"
+)
+
+// maxName is the length limit of a caller's text in characters (SEC-20).
+const maxName = 64
+
+const (
+	minCode = 4
+	maxCode = 16
+)
+
+// CheckName refuses a text of the caller that would make a mail of ours carry somebody's message (SEC-20): more than
+// 64 characters, control or invisible characters, a URL, or a name that mail programs turn into a link, such as
+// "booking.com". The app name and the purpose must pass; config can ask at the start. The error does not
+// repeat the text.
+func CheckName(s string) error {
+	switch {
+	case !utf8.ValidString(s):
+		return errors.New("not valid UTF-8")
+	case utf8.RuneCountInString(s) > maxName:
+		return fmt.Errorf("longer than %d characters", maxName)
+	case strings.ContainsFunc(s, isUnseen):
+		return errors.New("a control or invisible character")
+	case holdsLink(s):
+		return errors.New("a URL, or a name that mail programs make a link of")
+	}
+	return nil
+}
+
+func checkRequest(req Request) error {
+	if _, err := ParseNotify(string(req.Notify)); err != nil {
+		return fmt.Errorf("message: %w", err)
+	}
+	d := req.Data
+	for _, field := range []struct{ name, text string }{{"app", d.App}, {"purpose", d.Purpose}, {"support", d.Support}} {
+		if err := CheckName(field.text); err != nil {
+			return fmt.Errorf("message: %s: %w", field.name, err)
+		}
+	}
+	switch {
+	case strings.TrimSpace(d.App) == "":
+		return errors.New("message: app: empty")
+	case d.Minutes < 1:
+		return errors.New("message: minutes: less than 1")
+	case len(d.Code) < minCode || len(d.Code) > maxCode || strings.ContainsFunc(d.Code, notPlain):
+		return fmt.Errorf("message: code: not %d to %d ASCII letters and digits", minCode, maxCode)
+	}
+	return nil
+}
+
+func notPlain(r rune) bool {
+	return !('0' <= r && r <= '9' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z')
+}
+
+// isUnseen: control and format characters, line breaks of any kind, fillers; they would break a subject, hide a link
+// or turn the text around.
+func isUnseen(r rune) bool {
+	return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp, unicode.Other_Default_Ignorable_Code_Point)
+}
+
+var dotted = regexp.MustCompile(`[\pL\pN][\pL\pN\pM-]*(?:\.[\pL\pN\pM-]+)+`)
+
+// holdsLink looks at the text as a mail program might read it: full-width letters and the ideographic dot are plain.
+func holdsLink(s string) bool {
+	plain := strings.ToLower(strings.ReplaceAll(norm.NFKC.String(s), "。", "."))
+	if strings.Contains(plain, "://") || strings.Contains(plain, "www.") || strings.Contains(plain, "mailto:") {
+		return true
+	}
+	for _, name := range dotted.FindAllString(plain, -1) {
+		if isDomain(name) {
+			return true
+		}
+	}
+	return false
+}
+
+// isDomain: the last label is a top-level domain, "shop.com" but not "Node.js"; or the name is an IPv4 address.
+func isDomain(name string) bool {
+	ascii, err := idna.Punycode.ToASCII(strings.Trim(name, "-"))
+	if err != nil {
+		ascii = name
+	}
+	_, registered := publicsuffix.PublicSuffix(ascii)
+	return registered || strings.Trim(name, "0123456789.") == "" && strings.Count(name, ".") == 3
+}

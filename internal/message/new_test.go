@@ -1,0 +1,219 @@
+package message
+
+import (
+	"strings"
+	"sync"
+	"testing"
+	"testing/fstest"
+)
+
+func files(named map[string]string) fstest.MapFS {
+	tree := fstest.MapFS{}
+	for name, text := range named {
+		tree[name] = &fstest.MapFile{Data: []byte(text)}
+	}
+	return tree
+}
+
+func TestOverrideReplacesOneFileOnly(t *testing.T) {
+	plain := renderer(t, nil)
+	own := renderer(t, files(map[string]string{
+		"mail/default/en/subject.txt": "\ufeffHello from {{.App}}\r\n",
+		"mail/README.md":              "notes",
+		"mail/default/.DS_Store":      "\xff",
+		"mail/.git/config":            "x",
+		"sms/whatever.txt":            "{{",
+	}))
+	for _, locale := range plain.Locales() {
+		req := Request{Locale: locale, Data: shop()}
+		want := render(t, plain, req)
+		if locale == "en" {
+			want.Subject = "Hello from " + req.Data.App
+		}
+		if got := render(t, own, req); got != want {
+			t.Errorf("%s: got %+v\nwant %+v", locale, got, want)
+		}
+	}
+}
+
+func TestPurposeOfItsOwnFallsBackFileByFile(t *testing.T) {
+	r := renderer(t, files(map[string]string{"mail/gift/en/subject.txt": "Your gift from {{.App}}"}))
+	def := render(t, r, Request{Locale: "en", Data: shop()})
+	gift := render(t, r, Request{Locale: "en", Purpose: "gift", Data: shop()})
+	if gift.Subject != "Your gift from Shop & Söhne" || gift.Text != def.Text || gift.HTML != def.HTML {
+		t.Errorf("gift mail: %+v", gift)
+	}
+	chinese := Request{Locale: "zh", Data: shop()}
+	want := render(t, r, chinese)
+	chinese.Purpose = "gift"
+	if got := render(t, r, chinese); got != want || got.Language != "zh-Hans" {
+		t.Errorf("a gift in Chinese: %+v", got)
+	}
+	if got := render(t, r, Request{Locale: "en", Purpose: "login", Data: shop()}); got != def {
+		t.Errorf("a purpose without templates: %+v", got)
+	}
+}
+
+func TestOverrideOfTheLayoutReachesEveryMail(t *testing.T) {
+	r := renderer(t, files(map[string]string{
+		"mail/layout.html": `{{define "layout"}}<p>MARK</p>{{template "title" .}}{{template "content" .}}{{template "preheader" .}}{{end}}{{define "code"}}<p>{{.Code}}</p>{{end}}`,
+	}))
+	for _, locale := range r.Locales() {
+		if m := render(t, r, Request{Locale: locale, Data: shop()}); !strings.HasPrefix(m.HTML, "<p>MARK</p>") {
+			t.Errorf("%s: %s", locale, m.HTML)
+		}
+	}
+}
+
+func TestOverrideCanAddALanguage(t *testing.T) {
+	long := strings.Repeat("Bonjour, voici votre code. ", 6)
+	french := map[string]string{
+		"mail/default/fr/subject.txt": "Votre code pour {{.App}}",
+		"mail/default/fr/text.txt":    long + "\n\n{{.Code}}\n",
+		"mail/default/fr/html.html":   "<p>" + long + "</p><p>{{.Code}}</p>",
+	}
+	r := renderer(t, files(french))
+	if got := strings.Join(r.Locales(), " "); got != "en fr zh-Hans" {
+		t.Errorf("locales %q", got)
+	}
+	if m := render(t, r, Request{Locale: "fr-CA", Data: shop()}); m.Language != "fr" || m.Subject != "Votre code pour Shop & Söhne" {
+		t.Errorf("french mail: %+v", m)
+	}
+}
+
+// privateText keeps the code back far enough, so that a case below has one fault only.
+const privateText = "This sentence is here to be long enough that nothing of what follows it can be seen in a list of mails or on a locked screen.\n"
+
+func TestNewFindsEveryFault(t *testing.T) {
+	const subject, text, page, layout = "mail/default/en/subject.txt", "mail/default/en/text.txt", "mail/default/en/html.html", "mail/layout.html"
+	body := "<p>" + privateText + "</p>"
+	for name, c := range map[string]struct{ file, text, want string }{
+		"syntax":                      {text, "one\ntwo\n{{if}}\n{{.Code}}", text + ":3: missing value for if"},
+		"syntax in HTML":              {page, "\n{{end}}", page + ":2: unexpected {{end}}"},
+		"syntax in the layout":        {layout, "\n{{define}}", layout + ":2:"},
+		"unknown function":            {text, privateText + "{{.Code}}\n{{shout .App}}", text + `:3: function "shout" not defined`},
+		"unknown field":               {subject, "{{.Name}}", subject + ":1:2: unknown field .Name"},
+		"unknown field, rare branch":  {subject, "Hello\n{{if false}}{{if .Glance}}{{.Name}}{{end}}{{end}}", subject + ":2:28: unknown field .Name"},
+		"unknown field, else":         {subject, "Hello{{if .App}}{{else}}{{.Name}}{{end}}", "unknown field .Name"},
+		"unknown field as argument":   {subject, `Hello{{printf "%s" .Name}}`, "unknown field .Name"},
+		"unknown field in brackets":   {subject, `Hello{{len (print .Name)}}`, "unknown field .Name"},
+		"unknown field of root":       {subject, "Hello{{with .Purpose}}{{$.Name}}{{end}}", "unknown field .Name"},
+		"unknown field in a define":   {subject, `Hello{{define "x"}}{{.Name}}{{end}}`, "unknown field .Name"},
+		"unknown field in a template": {subject, `Hello{{template "x" .Name}}{{define "x"}}{{end}}`, "unknown field .Name"},
+		"unknown field in HTML":       {page, body + `<p>{{.Code}}</p>{{if .Glance}}{{else}}{{with .Support}}{{$.Name}}{{end}}{{end}}`, "unknown field .Name"},
+		"field of a field":            {subject, "Hello{{if false}}{{.App.Name}}{{end}}", "unknown field .App.Name"},
+		"field of a value":            {subject, "Hello{{if false}}{{(print .App).Name}}{{end}}", "unknown field .Name"},
+		"data itself":                 {subject, "Hello{{if false}}{{.Data.Code}}{{end}}", "unknown field .Data.Code"},
+		"embedded data":               {subject, "Hello{{if false}}{{.Data}}{{end}}", "unknown field .Data"},
+		"field where dot is text":     {subject, "Hello{{with .Support}}{{.App}}{{end}}", subject + ":1:"},
+		"missing template":            {page, body + `<p>{{.Code}}</p>{{template "nowhere" .}}`, "nowhere"},
+		"HTML context":                {page, body + `<p>{{.Code}}</p>{{if .Glance}}<a href="{{end}}x`, page},
+		"empty subject":               {subject, "\n", subject + ": the subject is empty"},
+		"empty subject at times":      {subject, "{{.Purpose}}", subject + ": the subject is empty"},
+		"control in the subject":      {subject, "Hello \a", subject + ": a control character"},
+		"text without code":           {text, privateText, text + ": the code is not alone on a line"},
+		"code inside a line":          {text, privateText + "Code: {{.Code}}", text + ": the code is not alone on a line"},
+		"code in two pieces":          {text, privateText + "{{slice .Code 0 3}} {{slice .Code 3}}", text + ": the code is not alone on a line"},
+		"html without code":           {page, body, page + ": the code is not alone on a line"},
+		"html, code in a line":        {page, body + "<p>Code {{.Code}}</p>", page + ": the code is not alone on a line"},
+		"html, grouped by a space":    {page, body + "<p>{{range .Groups}}<b>{{.}}</b> {{end}}</p>", page + ": the code is not alone on a line"},
+		"html, hidden code":           {page, body + `<p style="display: none">{{.Code}}</p>`, page + ": the code is not alone on a line"},
+		"private: subject":            {subject, "{{.Code}}", subject + ": notify private"},
+		"private: half in subject":    {subject, "Code {{slice .Code 3}}", subject + ": notify private"},
+		"private: grouped in subject": {subject, "Code {{slice .Code 0 3}}-{{slice .Code 3}}", subject + ": notify private"},
+		"private: text":               {text, "Hello\n{{.Code}}\n", text + ": notify private"},
+		"private: text, by spaces":    {text, "Hello" + strings.Repeat(" \n", 200) + "\n\n{{.Code}}\n", text + ": notify private"},
+		"private: text, by padding":   {text, "Hello" + strings.Repeat("\u200b\u00a0", 200) + "\n{{.Code}}\n", text + ": notify private"},
+		"private: html":               {page, "<p>Hello</p><p>{{.Code}}</p>", page + ": notify private"},
+		"private: html, preheader":    {page, `<div style="display:none">{{.Code}}</div>` + body + "<p>{{.Code}}</p>", page + ": notify private"},
+		"private: html, hidden words": {page, `<div style="display:none">` + privateText + "</div><p>{{.Code}}</p>", page + ": notify private"},
+		"private: html, by padding":   {page, "<p>Hello" + strings.Repeat("&#847;&zwnj;&nbsp;", 100) + "</p><p>{{.Code}}</p>", page + ": notify private"},
+		"private: html, by a comment": {page, "<p>Hello</p><style>" + privateText + "</style><p>{{.Code}}</p>", page + ": notify private"},
+		"private: long names only":    {text, "{{.App}}{{.App}}{{.Purpose}}\n{{.Code}}\n", text + ": notify private"},
+		"misspelt file":               {"mail/default/en/subject.text", "Hello", "mail/default/en/subject.text: no such template"},
+		"file in the wrong place":     {"mail/en/subject.txt", "Hello", "mail/en/subject.txt: no such template"},
+		"bad purpose":                 {"mail/Gift Card/en/subject.txt", "Hello", "mail/Gift Card/en/subject.txt: the purpose"},
+		"bad locale":                  {"mail/default/english_/subject.txt", "Hello", "english_/subject.txt: the locale"},
+		"locale not canonical":        {"mail/default/zh-hans/subject.txt", "Hello", "zh-hans/subject.txt: the locale"},
+		"half a language":             {"mail/default/fr/subject.txt", "Bonjour", "mail/default/fr/text.txt: missing"},
+		"purpose in a lone language":  {"mail/gift/fr/subject.txt", "Bonjour", "mail/default/fr/html.html: missing"},
+		"not utf-8":                   {subject, "Hello \xff", subject + ": not valid UTF-8"},
+		"empty directory":             {"default/en/subject.txt", "Hello", `no directory "mail"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r, err := New(builtin(), files(map[string]string{c.file: c.text}))
+			if err == nil || r != nil {
+				t.Fatal("accepted")
+			}
+			if !strings.Contains(err.Error(), c.want) {
+				t.Errorf("error:\n%v\nwant %q", err, c.want)
+			}
+			lines := strings.Split(err.Error(), "\n")
+			for i, line := range lines[1:] {
+				if strings.Contains(strings.Join(lines[:i+1], "\n"), line) {
+					t.Errorf("reported twice: %s", line)
+				}
+			}
+		})
+	}
+}
+
+func TestNewReportsAllFaultsTogether(t *testing.T) {
+	_, err := New(builtin(), files(map[string]string{
+		"mail/default/en/subject.txt":    "{{.Name}}",
+		"mail/default/zh-Hans/html.html": "{{if}}",
+		"mail/gift/en/text.txt":          "no code",
+		"mail/x.txt":                     "x",
+	}))
+	if err == nil {
+		t.Fatal("accepted")
+	}
+	for _, want := range []string{"en/subject.txt:1:2: unknown field .Name", "zh-Hans/html.html:1:", "gift/en/text.txt: the code", "mail/x.txt: no such"} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("no %q in:\n%v", want, err)
+		}
+	}
+}
+
+func TestNewWantsEnglish(t *testing.T) {
+	_, err := New(files(map[string]string{"mail/layout.html": ""}), nil)
+	if err == nil || !strings.Contains(err.Error(), "mail/default/en: missing") {
+		t.Errorf("error %v", err)
+	}
+	if _, err := New(files(nil), nil); err == nil {
+		t.Error("an empty tree is accepted")
+	}
+}
+
+// A template may still fail on data that no sample had. The reason then quotes the code, so it must not come out.
+func TestErrorOfRenderHasNoCode(t *testing.T) {
+	r := renderer(t, files(map[string]string{
+		"mail/default/en/subject.txt": `{{.App}}{{if eq .App "Boom"}}{{template "x" .}}{{end}}{{define "x"}}{{index .Code .Code}}{{end}}`,
+	}))
+	data := shop()
+	render(t, r, Request{Data: data})
+	data.App = "Boom"
+	m, err := r.Render(Request{Data: data})
+	if err == nil || m != (Message{}) {
+		t.Fatalf("rendered %+v", m)
+	}
+	if got := err.Error(); got != "message: template mail/default/en/subject.txt failed" {
+		t.Errorf("error %q", got)
+	}
+}
+
+func TestRenderIsSafeForConcurrentUse(t *testing.T) {
+	r := renderer(t, nil)
+	want := render(t, r, Request{Locale: "zh", Data: shop()})
+	var group sync.WaitGroup
+	for range 8 {
+		group.Go(func() {
+			for range 20 {
+				if got, err := r.Render(Request{Locale: "zh", Data: shop()}); err != nil || got != want {
+					t.Errorf("another message: %+v, %v", got, err)
+				}
+			}
+		})
+	}
+	group.Wait()
+}

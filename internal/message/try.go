@@ -1,0 +1,112 @@
+package message
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"unicode"
+)
+
+// previewLength is how many characters of a mail a list or a notification may show (MAIL-4).
+const previewLength = 120
+
+// sampleCode must not occur in any text by itself. It has two groups.
+const sampleCode = "739154"
+
+// samples are the shortest and the longest that Data can be: a condition takes both ways, and a private mail must
+// keep its code back with the shortest words in front of it.
+var samples = []Data{
+	{App: "A", Code: sampleCode, Minutes: 1},
+	{App: strings.Repeat("Wide App ", 7), Code: sampleCode, Minutes: 1440, Purpose: strings.Repeat("Purpose ", 8), Support: "S-Q2HK"},
+}
+
+// try renders every sample and says what a reader would not forgive.
+func try(s set, locale string) []error {
+	var errs []error
+	for _, data := range samples {
+		for _, glance := range []bool{false, true} {
+			for i, t := range s {
+				if t == nil {
+					continue
+				}
+				out, err := execute(i, t, newView(data, glance, locale))
+				if err != nil {
+					errs = append(errs, err) // names file and line
+					continue
+				}
+				for _, fault := range judge(i, out, glance) {
+					errs = append(errs, fmt.Errorf("%s: %w", t.Name(), fault))
+				}
+			}
+		}
+	}
+	return errs
+}
+
+// judge gives the faults of one part. HTML is read twice for its preview: some lists leave out what is
+// hidden, some do not.
+func judge(i int, out string, glance bool) []error {
+	var faults []error
+	switch i {
+	case subjectPart:
+		faults = append(faults, wantLine(out))
+	case textPart:
+		faults = append(faults, wantCodeLine(out))
+	case htmlPart:
+		faults = append(faults, wantCodeLine(htmlText(out, false)))
+	}
+	if !glance {
+		if i == htmlPart {
+			faults = append(faults, wantNoCode(htmlText(out, true)))
+			out = htmlText(out, false)
+		}
+		faults = append(faults, wantNoCode(out))
+	}
+	return slices.DeleteFunc(faults, func(err error) bool { return err == nil })
+}
+
+func wantLine(subject string) error {
+	switch {
+	case subject == "":
+		return errors.New("the subject is empty")
+	case strings.ContainsFunc(subject, unicode.IsControl):
+		return errors.New("a control character in the subject")
+	}
+	return nil
+}
+
+func wantCodeLine(text string) error {
+	if !slices.Contains(strings.Split(text, "\n"), sampleCode) {
+		return errors.New("the code is not alone on a line, in one piece")
+	}
+	return nil
+}
+
+// wantNoCode looks for either half, so that no grouping and no cut hides a code that a person can read.
+func wantNoCode(text string) error {
+	beginning := strings.Map(func(r rune) rune {
+		if notPlain(r) {
+			return -1
+		}
+		return r
+	}, preview(text))
+	half := len(sampleCode) / 2
+	if strings.Contains(beginning, sampleCode[:half]) || strings.Contains(beginning, sampleCode[half:]) {
+		return fmt.Errorf("notify private: the code stands in the subject or within the first %d characters; write it under {{if .Glance}}, or further down", previewLength)
+	}
+	return nil
+}
+
+// preview is what a mail list shows: the first characters, runs of white space as one, and without the
+// invisible characters that some mails use as padding.
+func preview(text string) string {
+	seen := strings.Map(func(r rune) rune {
+		if isUnseen(r) && !unicode.IsSpace(r) {
+			return -1
+		}
+		return r
+	}, text)
+	runes := []rune(strings.Join(strings.Fields(seen), " "))
+	return string(runes[:min(len(runes), previewLength)])
+}

@@ -1,0 +1,10 @@
+// Package templates carries the built-in message templates inside the binary. Only app imports it and hands FS to
+// message.New; README.md beside this file says how the files are laid out and how to replace one.
+package templates
+
+import "embed"
+
+// FS holds mail/… as it lies in this directory.
+//
+//go:embed mail
+var FS embed.FS
