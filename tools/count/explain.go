@@ -52,6 +52,7 @@ func (c *test) reason() string {
 func (t *tally) explain(p *pkg, failedBuild string, bad []*test) {
 	if said, ok := t.builds[failedBuild]; ok {
 		t.indent(said.String())
+		said.Reset() // once, also where several packages fail for it
 	}
 	for _, c := range bad {
 		said := telling(c.output.String())
