@@ -32,7 +32,7 @@ type Config struct {
 	LogLevel    slog.Level
 
 	SecretKeys        Secret // id:base64,…; the first is used for new codes
-	IndexKey          Secret // base64
+	IndexKey          Secret // base64, standard alphabet, padded; IndexKeyBytes decodes it
 	APIKey            Secret // sk_…, of the app DefaultApp; empty if that app has keys of its own in the file
 	AdminPassword     Secret // empty with AdminPasswordHash, or while the console is off
 	AdminPasswordHash Secret // argon2id, PHC string

@@ -7,18 +7,22 @@ import (
 	"sendcode/internal/keyring"
 )
 
-// Generated is a secret that came from the data directory and not from a setting.
+// Generated is a secret of the data directory that a person needs: the API key and the password of the console.
 type Generated struct {
 	Name  string // the variable that would replace it: "SENDCODE_API_KEY"
-	Value Secret
-	New   bool // made by this call; false when a former start made it
+	Label string // for people: "API key", "password"
+	Value string // in the clear, to be shown to whoever started the program
+	New   bool   // made by this call; false when a former start made it
 }
 
+// NeedsDataDir reports whether anything is kept in DataDir: the SQLite file, or secrets that no setting gives.
+func (c *Config) NeedsDataDir() bool { return c.DatabaseURL == "" || len(c.missingSecrets()) > 0 }
+
 // FillSecrets supplies the secrets that no setting gives from <dir>/secrets.yaml, which it makes the first time, and
-// returns those that it supplied. Nothing is supplied, and dir not touched, while others can reach the
+// returns those that a person needs. Nothing is supplied, and dir not touched, while others can reach the
 // server: Load has refused a configuration that would need it. The file is written whole or not at all, for the owner
-// only. One that is there and not whole is an error and is left as it is: other keys would make
-// codes under way invalid and count every recipient anew.
+// only. One that is there and not whole is an error and is left as it is, and so is a missing one where a database
+// was written with its keys: other keys would make codes under way invalid and count every recipient anew.
 //
 // Call it with the lock of LockDataDir held or not; it excludes a second call by itself.
 func (c *Config) FillSecrets(dir string) ([]Generated, error) {
@@ -30,16 +34,18 @@ func (c *Config) FillSecrets(dir string) ([]Generated, error) {
 	if err != nil {
 		return nil, err
 	}
-	var supplied []Generated
+	var generated []Generated
 	for _, key := range missing {
-		value := NewSecret(secrets[key])
-		*c.secret(key) = value
-		supplied = append(supplied, Generated{envName(key), value, fresh})
+		*c.secret(key) = NewSecret(secrets[key])
+		switch key {
+		case keyAPIKey:
+			c.addAPIKey()
+			generated = append(generated, Generated{envName(key), "API key", secrets[key], fresh})
+		case keyAdminPassword:
+			generated = append(generated, Generated{envName(key), "password", secrets[key], fresh})
+		}
 	}
-	if slices.Contains(missing, keyAPIKey) {
-		c.addAPIKey()
-	}
-	return supplied, nil
+	return generated, nil
 }
 
 // missingSecrets names what has to be supplied.
@@ -52,7 +58,8 @@ func (c *Config) missingSecrets() []string {
 	}
 	need(keySecretKeys, c.SecretKeys.IsSet())
 	need(keyIndexKey, c.IndexKey.IsSet())
-	need(keyAPIKey, c.APIKey.IsSet() || c.Apps[0].hasSecretKey())
+	app, _ := c.App(DefaultApp)
+	need(keyAPIKey, c.APIKey.IsSet() || app.hasSecretKey())
 	need(keyAdminPassword, c.AdminEnabled())
 	return missing
 }

@@ -1,6 +1,8 @@
 package config
 
 import (
+	"encoding/base64"
+
 	"github.com/knadh/koanf/v2"
 )
 
@@ -27,6 +29,9 @@ func Load(environ []string, readFile func(string) ([]byte, error)) (Config, erro
 	c.checkTogether(layers, sections.pageGiven, errs)
 	if err := errs.orNil(); err != nil {
 		return Config{}, err
+	}
+	if key := c.IndexKeyBytes(); key != nil {
+		c.IndexKey = NewSecret(base64.StdEncoding.EncodeToString(key))
 	}
 	c.addAPIKey()
 	c.warn()

@@ -2,11 +2,13 @@ package config
 
 import (
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 )
 
-// openParameters of URLs hold no secret and may be shown; the value of every other one is masked.
+// openParameters of URLs hold no secret and may be shown. Of others the name shows at most, and that only if it cannot be
+// the end of a password with an & in it.
 var openParameters = []string{
 	"tls", "hello", "ca", "sslmode", "sslrootcert", "host", "port", "dbname", "user", "application_name", "connect_timeout",
 	"pool_max_conns", "pool_min_conns", "target_session_attrs", "search_path", "db", "protocol", "dial_timeout",
@@ -54,14 +56,20 @@ func maskUserinfo(userinfo string) string {
 	return user + ":" + mask
 }
 
+var parameterName = regexp.MustCompile(`^[a-z_]{1,40}$`)
+
 func maskQuery(query string) string {
 	var shown []string
 	for pair := range strings.SplitSeq(query, "&") {
-		name, value, _ := strings.Cut(pair, "=")
-		if !slices.Contains(openParameters, name) && value != "" {
-			value = mask
+		name, _, assigned := strings.Cut(pair, "=")
+		switch {
+		case slices.Contains(openParameters, name):
+			shown = append(shown, pair)
+		case assigned && parameterName.MatchString(name):
+			shown = append(shown, name+"="+mask)
+		default:
+			shown = append(shown, mask)
 		}
-		shown = append(shown, name+"="+value)
 	}
 	return strings.Join(shown, "&")
 }

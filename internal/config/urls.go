@@ -92,7 +92,7 @@ func checkRedisURL(value string) string {
 	}
 	client, err := quota.OpenRedis(value)
 	if err != nil {
-		return plain(strings.TrimPrefix(err.Error(), "redis URL: "))
+		return withoutQuotes(strings.TrimPrefix(err.Error(), "redis URL: "))
 	}
 	_ = client.Close()
 	return ""
@@ -106,9 +106,18 @@ func checkSMTPURL(value string) string {
 		}
 	}
 	if _, err := delivery.ParseURLs(value); err != nil {
-		return plain(strings.ReplaceAll(err.Error(), "smtp URL: ", ""))
+		return withoutQuotes(strings.ReplaceAll(err.Error(), "smtp URL: ", ""))
 	}
 	return ""
+}
+
+// withoutQuotes passes a message on unless it repeats a piece of the URL: behind an & that should be %26 that may be one
+// of a password.
+func withoutQuotes(message string) string {
+	if strings.ContainsAny(message, `"'`) || strings.HasPrefix(message, "redis: ") {
+		return "has a path or a parameter that is not known or not valid; docs/configuration.md has the form"
+	}
+	return plain(message)
 }
 
 // validHosts checks host[:port], several by commas.

@@ -1,0 +1,213 @@
+package config
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+func TestEffectiveConfigurationInFull(t *testing.T) {
+	c, err := loadYAML(fullYAML, with(reachable, "SENDCODE_SECRET_KEYS="+goodRing+","+otherRing,
+		"SENDCODE_SMTP_URL="+goodSMTP+"?hello=shop.example,smtps://m2.example", "SENDCODE_ADMIN_TOKEN=0123456789abcdefghij",
+		"SENDCODE_DATABASE_URL=postgres://u:p%40ss@db:5432,db2/sendcode?sslmode=verify-full&sslpassword=x")...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "full.yaml", c.YAML())
+}
+
+func TestEffectiveDefault(t *testing.T) {
+	c, err := Load(nil, files{}.read)
+	if err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "default.yaml", c.YAML())
+}
+
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	path := filepath.Join("testdata", name)
+	if *update {
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != string(want) {
+		t.Errorf("differs from %s (run the test with -update after a change that is meant):\n%s", path, got)
+	}
+}
+
+// What is printed is a file that means the same, as long as no URL had a password.
+func TestPrintedConfigurationLoads(t *testing.T) {
+	for _, file := range []string{"", fullYAML} {
+		first, err := loadYAML(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		second, err := loadYAML(first.YAML())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !reflect.DeepEqual(first, second) {
+			t.Errorf("first\n%v\nsecond\n%v", first, second)
+		}
+	}
+	c, err := loadYAML("", "SENDCODE_REDIS_URL=redis://u:password@h")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err = loadYAML(c.YAML()); err == nil || !strings.Contains(err.Error(), masked) {
+		t.Errorf("a masked password was taken for one: %v", err)
+	}
+}
+
+const fullYAML = `
+policies:
+  gift: [{name: week, scope: recipient, limit: 3, window: 168h}, {name: office, scope: ip, limit: 100, window: 90s}]
+purposes:
+  gift: {policy: gift, ttl: 45s, code: {length: 8}, notify: glance}
+apps:
+  - {name: shop, title: The Shop, origins: ["https://shop.example"], keys: [{id: k1, kind: public, sha256: 5994471abb01112afcc18159f6cc74b4f511b99806da59b3caf5a9c173cacfc5}]}
+trusted_proxies: [10.0.0.0/8, "::1"]
+page: {app: shop}
+templates: "#mails"
+`
+
+// prints shows a value in the ways that the standard library knows. (%p, which asks no method, is for Secret alone.)
+func prints(v any, more ...string) string {
+	var b strings.Builder
+	for _, verb := range append(more, "%v", "%+v", "%#v", "%s", "%q", "%x", "%X", "%d", "%t", "%T") {
+		fmt.Fprintf(&b, verb, v)
+		fmt.Fprintf(&b, verb, []any{v, &v})
+	}
+	if text, err := json.Marshal(map[string]any{"v": v}); err == nil {
+		b.Write(text)
+	}
+	for _, h := range []slog.Handler{slog.NewJSONHandler(&b, nil), slog.NewTextHandler(&b, nil)} {
+		slog.New(h).Info("config", "v", v, "group", []any{v})
+	}
+	return b.String()
+}
+
+// in reports whether text holds the secret, as it is or as %x and %d would write it.
+func in(text, secret string) bool {
+	return strings.Contains(text, secret) || strings.Contains(strings.ToLower(text), fmt.Sprintf("%x", secret)) ||
+		strings.Contains(text, strings.Trim(fmt.Sprint([]byte(secret)), "[]"))
+}
+
+func TestSecretNeverPrints(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		value := rapid.StringMatching(`[A-Za-z0-9+/=:$,]{6,60}`).Draw(t, "value")
+		s := NewSecret(value)
+		if s.Reveal() != value || !s.IsSet() {
+			t.Fatal("the value is lost")
+		}
+		type private struct{ s Secret }
+		for _, v := range []any{s, &s, private{s}, &private{s}, []Secret{s}, map[string]Secret{"a": s}} {
+			if in(prints(v, "%p"), value) {
+				t.Fatalf("%T shows the value", v)
+			}
+		}
+	})
+	if s := NewSecret(""); s.IsSet() || s != (Secret{}) || fmt.Sprint(s) != "" {
+		t.Error("an empty secret passes for one that is set")
+	}
+}
+
+func TestConfigurationNeverPrintsSecrets(t *testing.T) {
+	secret := rapid.StringMatching(`[A-Za-z0-9_-]{24,40}`)
+	password := rapid.StringMatching(`[A-Za-z0-9!$&'()*+;=._~-]{6,20}(%2[0-9CF]){0,2}[A-Za-z0-9]{2,4}`)
+	user := rapid.StringMatching(`[a-z]{0,8}`)
+	rapid.Check(t, func(t *rapid.T) {
+		ring, index, err := generatedKeys()
+		if err != nil {
+			t.Fatal(err)
+		}
+		key, token, admin := "sk_"+secret.Draw(t, "key"), secret.Draw(t, "token"), secret.Draw(t, "admin")
+		database, redis, smtp, smtp2 := password.Draw(t, "db"), password.Draw(t, "redis"), password.Draw(t, "smtp"), password.Draw(t, "smtp2")
+		u := user.Draw(t, "user")
+		c, err := Load([]string{
+			"SENDCODE_SECRET_KEYS=" + ring, "SENDCODE_INDEX_KEY=" + index, "SENDCODE_API_KEY=" + key, "SENDCODE_ADMIN_TOKEN=" + token,
+			"SENDCODE_ADMIN_PASSWORD=" + admin, "SENDCODE_DATABASE_URL=postgres://" + u + ":" + database + "@h1,h2:5432/d?sslmode=disable&password=" + url.QueryEscape(redis),
+			"SENDCODE_REDIS_URL=redis+sentinel://" + u + ":" + redis + "@h1:26379,h2/master/0?sentinel_password=" + url.QueryEscape(database),
+			"SENDCODE_SMTP_URL=smtp://" + smtp + ":" + smtp + "@h," + "smtps://u" + u + ":" + smtp2 + "@h",
+		}, files{}.read)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, onlyRing, _ := strings.Cut(ring, ":")
+		shown := prints(c) + prints(&c) + c.YAML() + strings.Join(c.Warnings, "")
+		for name, s := range map[string]string{"ring": onlyRing, "index": index, "key": key, "token": token, "password": admin,
+			"database": database, "redis": redis, "smtp": smtp, "smtp2": smtp2} {
+			if in(shown, s) {
+				t.Fatalf("%s is shown", name)
+			}
+		}
+		if !strings.Contains(c.YAML(), "SECRET_KEYS: set, 1 key\n") || !strings.Contains(c.YAML(), "@h1,h2:5432/d?sslmode=disable") {
+			t.Fatalf("too much is hidden:\n%s", c.YAML())
+		}
+	})
+}
+
+func generatedKeys() (ring, index string, err error) {
+	all, err := generateSecrets()
+	return all[keySecretKeys], all[keyIndexKey], err
+}
+
+// Nothing of a URL that does not parse may turn up in the mistake: the password may be in any part of it.
+func TestMistakesNeverShowPasswords(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		pieces := rapid.SliceOfN(rapid.StringMatching(`hidden[0-9]{4}|[/?#@%:,\[\]&= *]`), 2, 7).Draw(t, "password")
+		password := strings.Join(pieces, "")
+		for _, v := range []string{
+			"SENDCODE_DATABASE_URL=postgres://u:" + password + "@h:5432/d", "SENDCODE_REDIS_URL=redis://u:" + password + "@h:6379/0",
+			"SENDCODE_REDIS_URL=redis+sentinel://u:" + password + "@h/m/0", "SENDCODE_SMTP_URL=smtp://u:" + password + "@h",
+			"SENDCODE_SMTP_URL=smtps://u:" + password + "@h,smtp://x:" + password + "@h:25", "SENDCODE_API_KEY=" + password,
+			"SENDCODE_SECRET_KEYS=a:" + password, "SENDCODE_INDEX_KEY=" + password, "SENDCODE_ADMIN_TOKEN=" + password,
+			"SENDCODE_ADMIN_PASSWORD_HASH=" + password,
+		} {
+			c, err := Load([]string{v}, files{}.read)
+			shown := fmt.Sprint(err) + strings.Join(c.Warnings, "") + c.YAML()
+			if strings.Contains(shown, "hidden") {
+				t.Fatalf("%s: %s", v, shown)
+			}
+		}
+	})
+}
+
+func TestMaskURL(t *testing.T) {
+	for text, want := range map[string]string{
+		"":                                     "",
+		"redis://h:6379/0":                     "redis://h:6379/0",
+		"redis://:pw@h":                        "redis://:***@h",
+		"redis://token@h":                      "redis://***:***@h",
+		"postgres://user:pw@h/d":               "postgres://user:***@h/d",
+		"postgres://user:pw-of-user@h/d":       "postgres://***:***@h/d",
+		"smtp://same:same@h":                   "smtp://***:***@h",
+		"smtp://me%40shop.example:pw@h":        "smtp://me%40shop.example:***@h",
+		"postgres://u:pw@h/d?sslmode=x&what=y": "postgres://u:***@h/d?sslmode=x&what=***",
+		"postgres://u:pw@h/d?%70assword=y":     "postgres://u:***@h/d?***",
+		"postgres://u:pw@h/d?password=a&b&C=d": "postgres://u:***@h/d?password=***&***&***",
+		"postgres://u:p/w@h/d":                 "***",
+		"no URL at all":                        "***",
+	} {
+		if got := maskURL(text); got != want {
+			t.Errorf("%s: got %s, want %s", text, got, want)
+		}
+	}
+}
