@@ -1,0 +1,347 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// loaded is a configuration whose data directory is new.
+func loaded(t *testing.T, environ ...string) Config {
+	t.Helper()
+	c, err := Load(environ, files{}.read)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.DataDir = filepath.Join(t.TempDir(), "deep", "data")
+	return c
+}
+
+// filled is the same after FillSecrets.
+func filled(t *testing.T, c Config) (Config, []Generated) {
+	t.Helper()
+	generated, err := c.FillSecrets(c.DataDir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c, generated
+}
+
+func TestSecretsAreMadeOnceAndReadAgain(t *testing.T) {
+	c := loaded(t)
+	first, generated := filled(t, c)
+	for name, s := range map[string]Secret{"ring": first.SecretKeys, "index": first.IndexKey, "key": first.APIKey, "password": first.AdminPassword} {
+		if !s.IsSet() {
+			t.Errorf("%s is not set", name)
+		}
+	}
+	want := []Generated{
+		{"SENDCODE_API_KEY", "API key", first.APIKey.Reveal(), true},
+		{"SENDCODE_ADMIN_PASSWORD", "password", first.AdminPassword.Reveal(), true},
+	}
+	if !reflect.DeepEqual(generated, want) {
+		t.Errorf("generated %+v", generated)
+	}
+	if a := first.Apps[0]; len(a.Keys) != 1 || a.Keys[0].SHA256 != sumOf(first.APIKey.Reveal()) {
+		t.Errorf("the key does not open the app: %+v", a)
+	}
+	if len(first.IndexKeyBytes()) != 32 || len(first.AdminPassword.Reveal()) != 20 || len(first.APIKey.Reveal()) != 35 {
+		t.Error("a secret has another length than said")
+	}
+
+	again := loaded(t)
+	again.DataDir = c.DataDir
+	second, generated := filled(t, again)
+	if !reflect.DeepEqual(first, second) {
+		t.Error("the second start has other secrets")
+	}
+	if len(generated) != 2 || generated[0].New || generated[1].New {
+		t.Errorf("the second start claims to have made them: %+v", generated)
+	}
+	other, _ := filled(t, loaded(t))
+	if other.SecretKeys.Reveal() == first.SecretKeys.Reveal() || other.IndexKey.Reveal() == first.IndexKey.Reveal() ||
+		other.APIKey.Reveal() == first.APIKey.Reveal() || other.AdminPassword.Reveal() == first.AdminPassword.Reveal() {
+		t.Error("two directories share a secret")
+	}
+}
+
+// The generated values must pass what values of a person must pass, or a start would refuse what the last one made.
+func TestGeneratedSecretsPassTheChecks(t *testing.T) {
+	for range 200 {
+		secrets, err := generateSecrets()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(secrets) != len(secretChecks) {
+			t.Fatalf("%d secrets for %d entries", len(secrets), len(secretChecks))
+		}
+		for _, s := range secretChecks {
+			if problem := s.check(secrets[s.key]); problem != "" {
+				t.Fatalf("%s %s", s.key, problem)
+			}
+		}
+	}
+}
+
+func TestSecretsAreForTheOwnerOnly(t *testing.T) {
+	c, _ := filled(t, loaded(t))
+	for path, want := range map[string]os.FileMode{
+		c.DataDir: 0o700, filepath.Dir(c.DataDir): 0o700, filepath.Join(c.DataDir, "secrets.yaml"): 0o600, filepath.Join(c.DataDir, "secrets.yaml.lock"): 0o600,
+	} {
+		info, err := os.Stat(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := info.Mode().Perm(); got != want {
+			t.Errorf("%s has mode %o, want %o", filepath.Base(path), got, want)
+		}
+	}
+	entries, err := os.ReadDir(c.DataDir)
+	if err != nil || len(entries) != 2 {
+		t.Errorf("left behind: %v, %v", entries, err)
+	}
+}
+
+func TestGivenSecretsWin(t *testing.T) {
+	c := loaded(t, "SENDCODE_API_KEY="+goodKey, "SENDCODE_INDEX_KEY="+goodIndex, "SENDCODE_ADMIN_PASSWORD_HASH="+goodHash)
+	c, generated := filled(t, c)
+	if c.APIKey.Reveal() != goodKey || c.IndexKey.Reveal() != goodIndex || c.AdminPassword.IsSet() || len(generated) != 0 || len(c.Apps[0].Keys) != 1 {
+		t.Errorf("generated over what was given: %+v", generated)
+	}
+	if !c.SecretKeys.IsSet() {
+		t.Error("the ring is missing")
+	}
+	// A variable that is dropped later is made up for by the file, which has held all of them from the start.
+	later := loaded(t)
+	later.DataDir = c.DataDir
+	later, generated = filled(t, later)
+	if len(generated) != 2 || later.SecretKeys.Reveal() != c.SecretKeys.Reveal() {
+		t.Errorf("later: %+v", generated)
+	}
+}
+
+func TestNothingIsGeneratedWithoutNeed(t *testing.T) {
+	for name, c := range map[string]Config{
+		"all given": loaded(t, "SENDCODE_SECRET_KEYS="+goodRing, "SENDCODE_INDEX_KEY="+goodIndex, "SENDCODE_API_KEY="+goodKey,
+			"SENDCODE_ADMIN_PASSWORD=a long password", "SENDCODE_DATABASE_URL=postgres://h/d"),
+		"reachable, console off": loaded(t, without(reachable, "SENDCODE_ADMIN_PASSWORD_HASH")...),
+	} {
+		before := c.YAML()
+		c, generated := filled(t, c)
+		if _, err := os.Stat(c.DataDir); len(generated) != 0 || !errors.Is(err, os.ErrNotExist) || c.YAML() != before {
+			t.Errorf("%s: generated %v, directory %v", name, generated, err)
+		}
+		if c.NeedsDataDir() {
+			t.Errorf("%s: needs its directory", name)
+		}
+	}
+	sqlite, generated := loaded(t, without(reachable, "SENDCODE_DATABASE_URL")...), loaded(t, "SENDCODE_DATABASE_URL=postgres://h/d")
+	if !sqlite.NeedsDataDir() || !generated.NeedsDataDir() {
+		t.Error("SQLite, and generated secrets, need the directory")
+	}
+}
+
+func TestAnAppWithKeysOfItsOwnNeedsNoGeneratedOne(t *testing.T) {
+	c, err := loadYAML(fmt.Sprintf("apps: [{name: default, keys: [{id: a, kind: secret, sha256: %x}]}]", sumOf("sk_x")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.DataDir = t.TempDir()
+	if c, generated := filled(t, c); c.APIKey.IsSet() || len(generated) != 1 || len(c.Apps[0].Keys) != 1 {
+		t.Errorf("generated %+v", generated)
+	}
+}
+
+// Every way to damage the file that comes to mind ends in an error that shows no secret, and leaves the file as it is.
+func TestDamagedSecretsAreNeverMadeAnew(t *testing.T) {
+	c, _ := filled(t, loaded(t))
+	path := filepath.Join(c.DataDir, "secrets.yaml")
+	whole, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	damaged := map[string]string{"empty": "", "zeros": strings.Repeat("\x00", len(whole)), "not YAML": "{", "other": "hello: world\n",
+		"an extra": string(whole) + "more: 1\n", "twice": string(whole) + strings.SplitAfter(string(whole), "\n")[2]}
+	start := strings.Index(string(whole), "secret_keys")
+	for cut := start; cut < len(whole)-2; cut += 7 {
+		damaged[fmt.Sprintf("cut at %d", cut)] = string(whole[:cut])
+	}
+	for _, s := range secretChecks {
+		damaged["short "+s.key] = strings.Replace(string(whole), s.key+`: "`, s.key+`: "x" # "`, 1)
+		damaged["no "+s.key] = strings.Replace(string(whole), s.key, "# ", 1)
+		damaged["null "+s.key] = strings.Replace(string(whole), s.key+": ", s.key+": ~ # ", 1)
+	}
+	for name, content := range damaged {
+		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		again := loaded(t)
+		_, err := again.FillSecrets(c.DataDir)
+		if err == nil || !strings.Contains(err.Error(), "secrets.yaml is damaged") {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		for _, s := range []Secret{c.SecretKeys, c.IndexKey, c.APIKey, c.AdminPassword} {
+			if strings.Contains(err.Error(), s.Reveal()[len(s.Reveal())-8:]) {
+				t.Errorf("%s shows a piece of a secret", name)
+			}
+		}
+		if again.SecretKeys.IsSet() || again.APIKey.IsSet() {
+			t.Errorf("%s: half filled", name)
+		}
+		if now, _ := os.ReadFile(path); string(now) != content {
+			t.Errorf("%s: the file was changed", name)
+		}
+	}
+}
+
+func TestSecretsThatOthersCanReadAreRefused(t *testing.T) {
+	c, _ := filled(t, loaded(t))
+	for _, mode := range []os.FileMode{0o640, 0o604, 0o620} {
+		if err := os.Chmod(filepath.Join(c.DataDir, "secrets.yaml"), mode); err != nil {
+			t.Fatal(err)
+		}
+		again := loaded(t)
+		if _, err := again.FillSecrets(c.DataDir); err == nil || !strings.Contains(err.Error(), "chmod 600") {
+			t.Errorf("%o: %v", mode, err)
+		}
+	}
+}
+
+// A database without the keys that it was written with is no first start.
+func TestLostSecretsAreNeverMadeAnew(t *testing.T) {
+	c := loaded(t)
+	if err := os.MkdirAll(c.DataDir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(c.DataDir, "sendcode.db"), []byte("x"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err := c.FillSecrets(c.DataDir)
+	if err == nil || !strings.Contains(err.Error(), "secrets.yaml is missing, but sendcode.db") {
+		t.Errorf("got %v", err)
+	}
+	if _, err := os.Stat(filepath.Join(c.DataDir, "secrets.yaml")); !errors.Is(err, os.ErrNotExist) {
+		t.Error("a file was made")
+	}
+	given := loaded(t, "SENDCODE_SECRET_KEYS="+goodRing, "SENDCODE_INDEX_KEY="+goodIndex)
+	if _, err := given.FillSecrets(c.DataDir); err != nil {
+		t.Errorf("with the keys that matter given: %v", err)
+	}
+}
+
+func TestDataDirThatCannotBe(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c := loaded(t)
+	if _, err := c.FillSecrets(file); err == nil || !strings.Contains(err.Error(), "cannot be made: not a directory") {
+		t.Errorf("fill: %v", err)
+	}
+	if _, err := LockDataDir(file); err == nil || !strings.Contains(err.Error(), "cannot be made: not a directory") {
+		t.Errorf("lock: %v", err)
+	}
+}
+
+func TestStartsAtOnceAgreeOnTheSecrets(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "data")
+	keys := make([]string, 16)
+	var wg sync.WaitGroup
+	for i := range keys {
+		c := loaded(t)
+		wg.Go(func() {
+			if _, err := c.FillSecrets(dir); err != nil {
+				t.Error(err)
+			}
+			keys[i] = c.SecretKeys.Reveal() + c.APIKey.Reveal()
+		})
+	}
+	out := make([]string, 3)
+	for i := range out {
+		wg.Go(func() { out[i] = child(t, "fill", dir) })
+	}
+	wg.Wait()
+	for _, k := range append(keys[1:], out...) {
+		if k != keys[0] || k == "" {
+			t.Fatal("two starts have different secrets")
+		}
+	}
+}
+
+func TestDataDirIsForOneProcess(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "new", "data")
+	release, err := LockDataDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const inUse = "is in use by another sendcode process"
+	if _, err := LockDataDir(dir); err == nil || !strings.Contains(err.Error(), inUse) || !strings.Contains(err.Error(), "SENDCODE_DATA_DIR") {
+		t.Errorf("same process: %v", err)
+	}
+	if got := child(t, "lock", dir); !strings.Contains(got, inUse) {
+		t.Errorf("another process: %s", got)
+	}
+	c := loaded(t)
+	if _, err := c.FillSecrets(dir); err != nil {
+		t.Errorf("secrets under the lock: %v", err)
+	}
+	if err := release(); err != nil {
+		t.Fatal(err)
+	}
+	if got := child(t, "lock", dir); got != "locked" {
+		t.Errorf("after the release: %s", got)
+	}
+	// The child ended without a release.
+	release, err = LockDataDir(dir)
+	if err != nil {
+		t.Fatalf("after the end of a process that held it: %v", err)
+	}
+	if info, err := os.Stat(dir); err != nil || info.Mode().Perm() != 0o700 {
+		t.Errorf("mode %v, %v", info.Mode(), err)
+	}
+	_ = release()
+}
+
+// child runs this test binary once more, as another process, and returns what it says.
+func child(t *testing.T, act, dir string) string {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), os.Args[0])
+	cmd.Env = append(os.Environ(), "CONFIG_CHILD="+act, "CONFIG_CHILD_DIR="+dir)
+	out, err := cmd.Output()
+	if err != nil {
+		t.Errorf("child: %v", err)
+	}
+	return string(out)
+}
+
+// TestMain makes this binary the other process of the tests above when they ask for it.
+func TestMain(m *testing.M) {
+	dir := os.Getenv("CONFIG_CHILD_DIR")
+	switch os.Getenv("CONFIG_CHILD") {
+	case "lock":
+		_, err := LockDataDir(dir)
+		answer("locked", err)
+	case "fill":
+		c, err := Load(nil, files{}.read)
+		if err == nil {
+			_, err = c.FillSecrets(dir)
+		}
+		answer(c.SecretKeys.Reveal()+c.APIKey.Reveal(), err)
+	default:
+		os.Exit(m.Run())
+	}
+}
+
+func answer(text string, err error) {
+	if err != nil {
+		text = err.Error()
+	}
+	fmt.Print(text)
+}

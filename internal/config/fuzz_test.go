@@ -1,0 +1,62 @@
+package config
+
+import (
+	"errors"
+	"strings"
+	"testing"
+)
+
+// No file makes the loader panic, and what it accepts keeps the promises that others rely on, and prints as a file
+// that it accepts again.
+func FuzzFile(f *testing.F) {
+	for _, seed := range []string{
+		"", fullYAML, "a: &a [*a]", "policies: {default: [{}]}", "? [a]\n: b", "--- |\n x\n...\n---\n", "page: {app: shop}\n<<: {}", "\xff", "purposes: {a: {ttl: 1h}}",
+		"apps: [{name: default, keys: [{id: a, kind: secret, sha256: " + strings.Repeat("ab", 32) + "}]}]", "trusted_proxies: [::1, 10.0.0.1/8]", "!!map {addr: x}", "addr: !!binary x",
+	} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, yaml string) {
+		c, err := loadYAML(yaml)
+		if err != nil {
+			var all *Errors
+			if !errors.As(err, &all) || len(all.Mistakes) == 0 {
+				t.Fatalf("an error without a mistake: %v", err)
+			}
+			if n := strings.Count(err.Error(), "\n"); n != len(all.Mistakes) {
+				t.Fatalf("%d mistakes in %d lines", len(all.Mistakes), n)
+			}
+			return
+		}
+		for name, p := range c.Purposes {
+			policy, found := c.Policies[p.Policy]
+			if !found || !limitsRecipients(policy) || policy.Validate() != nil || p.Name != name || p.TTL > maxTTL || p.TTL < minTTL ||
+				p.Code.Length < 6 || p.Code.Length > 10 {
+				t.Fatalf("accepted %+v", p)
+			}
+		}
+		if _, found := c.App(c.Page.App); c.Page.App != "" && !found || c.Apps[0].Name != DefaultApp {
+			t.Fatalf("accepted page %q of apps %v", c.Page.App, c.Apps)
+		}
+		if strings.Contains(c.YAML(), mask) {
+			return
+		}
+		again, err := loadYAML(c.YAML())
+		if err != nil || again.YAML() != c.YAML() {
+			t.Fatalf("printed\n%s\nloads as\n%s\n%v", c.YAML(), again.YAML(), err)
+		}
+	})
+}
+
+// Nor does any environment.
+func FuzzEnviron(f *testing.F) {
+	f.Add("SENDCODE_ADDR=:80\nSENDCODE_SMTP_URL=smtp://u:p@h\nSENDCODE_REDIS_URL=redis://h?db=1")
+	f.Add("SENDCODE_DATABASE_URL=postgres://h1,h2:1/x?a=b&c\nSENDCODE_MAIL_FROM=a <b@c>\nSENDCODE_INDEX_KEY==")
+	f.Add("SENDCODE_ADMIN_PASSWORD_HASH=" + goodHash + "\nSENDCODE_SECRET_KEYS=" + goodRing)
+	f.Fuzz(func(t *testing.T, lines string) {
+		c, err := Load(strings.Split(lines, "\n"), files{}.read)
+		if err == nil && !c.Loopback() && (!c.SecretKeys.IsSet() || !c.IndexKey.IsSet() || !c.APIKey.IsSet() || c.SMTPURL == "") {
+			t.Fatal("others can reach a server without secrets of its own")
+		}
+		_ = c.YAML()
+	})
+}
