@@ -24,7 +24,7 @@ type sendBody struct {
 // send is POST /v1/verifications.
 func (a *API) send(c echo.Context) error {
 	var body sendBody
-	if err := read(c, &body); err != nil {
+	if err := server.ReadJSON(c, &body); err != nil {
 		return err
 	}
 	who := caller(c)
@@ -99,7 +99,7 @@ type checkBody struct {
 // check is POST /v1/verifications/{id}/check.
 func (a *API) check(c echo.Context) error {
 	var body checkBody
-	if err := read(c, &body); err != nil {
+	if err := server.ReadJSON(c, &body); err != nil {
 		return err
 	}
 	checked, err := a.codes.Check(c.Request().Context(), caller(c), c.Param("id"), body.Code)
@@ -123,7 +123,7 @@ func (a *API) quota(c echo.Context) error {
 		return &server.Problem{Kind: server.Forbidden, Detail: "Only secret keys may ask for a recipient's quota."}
 	}
 	var body quotaBody
-	if err := read(c, &body); err != nil {
+	if err := server.ReadJSON(c, &body); err != nil {
 		return err
 	}
 	answer, err := a.codes.Quota(c.Request().Context(), who, body.Channel, body.To, body.Purpose)

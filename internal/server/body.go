@@ -1,4 +1,4 @@
-package api
+package server
 
 import (
 	"bytes"
@@ -11,16 +11,14 @@ import (
 	"unicode/utf8"
 
 	"github.com/labstack/echo/v4"
-
-	"sendcode/internal/server"
 )
 
-// read decodes the body as one JSON object into v: nothing unknown, nothing after it, nothing of a wrong type. Each
+// ReadJSON decodes the body as one JSON object into v: nothing unknown, nothing after it, nothing of a wrong type. Each
 // mistake is a problem that says where it is.
-func read(c echo.Context, v any) error {
+func ReadJSON(c echo.Context, v any) error {
 	media, _, err := mime.ParseMediaType(c.Request().Header.Get(echo.HeaderContentType))
 	if err != nil || media != echo.MIMEApplicationJSON {
-		return &server.Problem{Kind: server.UnsupportedMedia}
+		return &Problem{Kind: UnsupportedMedia}
 	}
 	body, err := io.ReadAll(c.Request().Body)
 	if err != nil {
@@ -48,11 +46,11 @@ func bodyError(err error) error {
 	if errors.As(err, &he) {
 		return he // the body limit's own
 	}
-	return &server.Problem{Kind: server.BadRequest, Detail: "The body could not be read to its end."}
+	return &Problem{Kind: BadRequest, Detail: "The body could not be read to its end."}
 }
 
 func malformed(detail string, position int64) error {
-	return &server.Problem{Kind: server.MalformedJSON, Detail: detail, Extra: map[string]any{"position": position}}
+	return &Problem{Kind: MalformedJSON, Detail: detail, Extra: map[string]any{"position": position}}
 }
 
 func decodeError(err error, size int64) error {
@@ -64,14 +62,14 @@ func decodeError(err error, size int64) error {
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return malformed("The body ends before its JSON object does.", size)
 	case errors.As(err, &kind):
-		return &server.Problem{
-			Kind: server.InvalidField, Detail: fmt.Sprintf("This field must be a %s, not a %s.", jsonType(kind.Type.Kind().String()), kind.Value),
+		return &Problem{
+			Kind: InvalidField, Detail: fmt.Sprintf("This field must be a %s, not a %s.", jsonType(kind.Type.Kind().String()), kind.Value),
 			Extra: map[string]any{"field": kind.Field, "reason": "wrong_type", "position": kind.Offset},
 		}
 	}
 	// encoding/json has no type for this one, only the words.
 	if name, ok := strings.CutPrefix(err.Error(), "json: unknown field "); ok {
-		return &server.Problem{Kind: server.UnknownField, Extra: map[string]any{"field": safeName(strings.Trim(name, `"`))}}
+		return &Problem{Kind: UnknownField, Extra: map[string]any{"field": safeName(strings.Trim(name, `"`))}}
 	}
 	return malformed("The body could not be decoded.", 0)
 }

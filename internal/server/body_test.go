@@ -1,0 +1,82 @@
+package server
+
+import (
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/labstack/echo/v4"
+)
+
+type sample struct {
+	To    string `json:"to"`
+	Count int    `json:"count"`
+}
+
+func readSample(body, media string) (sample, error) {
+	var v sample
+	e := echo.New()
+	r := httptest.NewRequest(http.MethodPost, "/", strings.NewReader(body))
+	r.Header.Set("Content-Type", media)
+	return v, ReadJSON(e.NewContext(r, httptest.NewRecorder()), &v)
+}
+
+func TestReadJSONSaysWhereAndWhat(t *testing.T) {
+	for _, c := range []struct {
+		body, media, slug, field string
+		position                 any
+	}{
+		{`{"to":"x"}`, "application/json", "", "", nil},
+		{`{"to":"x"}`, "application/json; charset=utf-8", "", "", nil},
+		{` {"to":"x"} ` + "\n", "application/json", "", "", nil},
+		{`{"to":"x"}`, "text/json", "unsupported-media-type", "", nil},
+		{`{"to":"x"`, "application/json", "malformed-json", "", int64(9)},
+		{`{"to":x}`, "application/json", "malformed-json", "", int64(7)},
+		{``, "application/json", "malformed-json", "", int64(0)},
+		{`{} {}`, "application/json", "malformed-json", "", int64(4)},
+		{`[1]`, "application/json", "malformed-json", "", int64(0)},
+		{`null`, "application/json", "malformed-json", "", int64(0)},
+		{`"x"`, "application/json", "malformed-json", "", int64(0)},
+		{"{\"to\":\"\xc3\"}", "application/json", "malformed-json", "", int64(7)},
+		{`{"to":1}`, "application/json", "invalid-field", "to", int64(7)},
+		{`{"count":"1"}`, "application/json", "invalid-field", "count", int64(12)},
+		{`{"count":1.5}`, "application/json", "invalid-field", "count", int64(12)},
+		{`{"other":1}`, "application/json", "unknown-field", "other", nil},
+		{`{"` + strings.Repeat("x", 100) + `":1}`, "application/json", "unknown-field", strings.Repeat("x", 64) + "…", nil},
+	} {
+		_, err := readSample(c.body, c.media)
+		var p *Problem
+		if c.slug == "" {
+			if err != nil {
+				t.Errorf("%s: %v", c.body, err)
+			}
+			continue
+		}
+		if !errors.As(err, &p) || p.Kind.Slug != c.slug {
+			t.Errorf("%s: %v, want %s", c.body, err, c.slug)
+			continue
+		}
+		if f, _ := p.Extra["field"].(string); f != c.field {
+			t.Errorf("%s: field %q, want %q", c.body, f, c.field)
+		}
+		if c.position != nil && p.Extra["position"] != c.position {
+			t.Errorf("%s: position %v, want %v", c.body, p.Extra["position"], c.position)
+		}
+	}
+}
+
+// Whatever arrives, the answer is a value or a problem of the caller's, never a panic and never a 500.
+func FuzzReadJSON(f *testing.F) {
+	for _, s := range []string{`{"to":"x"}`, `{`, `[]`, `{"to":{"to":[]}}`, "\xff", `{"count":1e400}`, `{"to":"\ud800"}`} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, body string) {
+		_, err := readSample(body, "application/json")
+		var p *Problem
+		if err != nil && (!errors.As(err, &p) || p.Kind.Status >= 500) {
+			t.Errorf("%q: %v", body, err)
+		}
+	})
+}
