@@ -1,0 +1,172 @@
+package delivery
+
+import (
+	"context"
+	"crypto/x509"
+	"log/slog"
+	"net"
+	"net/netip"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// TLSPolicy says how the connection is encrypted. The zero value is the strict one.
+type TLSPolicy int
+
+const (
+	// TLSRequired: STARTTLS must be offered, and the certificate must be valid for the host.
+	TLSRequired TLSPolicy = iota
+	// TLSOpportunistic: STARTTLS, verified, where it is offered; in the clear where it is not.
+	TLSOpportunistic
+	// TLSNone: in the clear.
+	TLSNone
+	// TLSImplicit: TLS from the first byte (smtps, RFC 8314).
+	TLSImplicit
+)
+
+// String gives the value of the tls parameter of [ParseURL]; "implicit" for smtps.
+func (p TLSPolicy) String() string {
+	switch p {
+	case TLSRequired:
+		return "required"
+	case TLSOpportunistic:
+		return "opportunistic"
+	case TLSNone:
+		return "none"
+	case TLSImplicit:
+		return "implicit"
+	}
+	return "tls(" + strconv.Itoa(int(p)) + ")"
+}
+
+// SMTPConfig names one mail server and how to talk to it. Zero fields take the defaults given.
+type SMTPConfig struct {
+	Host string
+	// Port is 587, or 465 for TLSImplicit.
+	Port int
+	TLS  TLSPolicy
+	// RootCAs are the authorities that the server's certificate may come from; nil means the system's.
+	RootCAs *x509.CertPool
+	// Username and Password log in, if Username is set: by the strongest mechanism that is offered, and in the
+	// clear only to a loopback address.
+	Username, Password string
+	// Hello is our name in EHLO: "localhost". A public relay wants the sending domain here.
+	Hello string
+
+	// DialTimeout bounds opening the socket: 10 s.
+	DialTimeout time.Duration
+	// CommandTimeout bounds each stage with all its round trips, and writing the body: 30 s.
+	CommandTimeout time.Duration
+	// DotTimeout bounds the wait for the answer to the final dot: 10 min (RFC 5321 section 4.5.3.2.6).
+	DotTimeout time.Duration
+
+	// MaxConns bounds the connections open at once: 4.
+	MaxConns int
+	// MaxMails bounds the mails over one connection: 100.
+	MaxMails int
+	// MaxIdle is how long a connection is kept without work: 30 s.
+	MaxIdle time.Duration
+
+	// Dial opens the socket; nil means a [net.Dialer].
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+}
+
+const (
+	portSubmission  = 587 // RFC 6409
+	portSubmissions = 465 // RFC 8314
+)
+
+// String gives the configuration as a URL with the password masked.
+func (c SMTPConfig) String() string {
+	u := url.URL{Scheme: "smtp", Host: c.address()}
+	query := url.Values{"tls": {c.TLS.String()}}
+	if c.TLS == TLSImplicit {
+		u.Scheme, query = "smtps", url.Values{}
+	}
+	if c.Hello != "" {
+		query.Set("hello", c.Hello)
+	}
+	u.RawQuery = query.Encode()
+	if c.Username == "" {
+		return u.String()
+	}
+	return u.Scheme + "://" + url.PathEscape(c.Username) + ":***@" + strings.TrimPrefix(u.String(), u.Scheme+"://")
+}
+
+// GoString masks the password in %#v.
+func (c SMTPConfig) GoString() string { return c.String() }
+
+// LogValue masks the password in logs.
+func (c SMTPConfig) LogValue() slog.Value { return slog.StringValue(c.String()) }
+
+func (c SMTPConfig) address() string {
+	port := c.Port
+	if port == 0 {
+		port = defaultPort(c.TLS)
+	}
+	return net.JoinHostPort(c.Host, strconv.Itoa(port))
+}
+
+func defaultPort(policy TLSPolicy) int {
+	if policy == TLSImplicit {
+		return portSubmissions
+	}
+	return portSubmission
+}
+
+// filled gives the configuration with the defaults in the zero fields.
+func (c SMTPConfig) filled() SMTPConfig {
+	orElse(&c.Port, defaultPort(c.TLS))
+	orElse(&c.Hello, "localhost")
+	orElse(&c.DialTimeout, 10*time.Second)
+	orElse(&c.CommandTimeout, 30*time.Second)
+	orElse(&c.DotTimeout, 10*time.Minute)
+	orElse(&c.MaxConns, 4)
+	orElse(&c.MaxMails, 100)
+	orElse(&c.MaxIdle, 30*time.Second)
+	if c.Dial == nil {
+		c.Dial = new(net.Dialer).DialContext
+	}
+	return c
+}
+
+func orElse[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}
+
+// check gives the first thing that is wrong, without naming the credentials.
+func (c SMTPConfig) check() error {
+	switch {
+	case c.Host == "" || strings.ContainsFunc(c.Host, unfitInCommand):
+		return problem("smtp: the host name is missing or malformed")
+	case c.Port < 1 || c.Port > 65535:
+		return problem("smtp: the port is not within 1 to 65535")
+	case c.TLS < TLSRequired || c.TLS > TLSImplicit:
+		return problem("smtp: unknown TLS policy")
+	case strings.ContainsFunc(c.Hello, unfitInCommand):
+		return problem("smtp: the name for EHLO is malformed")
+	case (c.Username == "") != (c.Password == ""):
+		return problem("smtp: user name and password go together")
+	case c.Username != "" && c.TLS == TLSNone && !loopback(c.Host):
+		return problem("smtp: a password with tls=none would cross the network in the clear")
+	case c.MaxConns < 1 || c.MaxMails < 1:
+		return problem("smtp: limits must be positive")
+	case c.DialTimeout < 0 || c.CommandTimeout < 0 || c.DotTimeout < 0 || c.MaxIdle < 0:
+		return problem("smtp: durations must be positive")
+	}
+	return nil
+}
+
+// loopback holds for hosts that cannot leave this machine.
+func loopback(host string) bool {
+	if strings.EqualFold(host, "localhost") {
+		return true
+	}
+	ip, err := netip.ParseAddr(host)
+	return err == nil && ip.Unmap().IsLoopback()
+}

@@ -1,0 +1,111 @@
+package delivery_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+
+	"sendcode/internal/delivery"
+	"sendcode/internal/delivery/smtptest"
+)
+
+// cutConn is a socket that fails to write after a number of bytes behind the DATA command.
+type cutConn struct {
+	net.Conn
+	tape   *tape
+	inData bool
+	left   int
+}
+
+// tape is what a client wrote on one connection.
+type tape struct {
+	mu      sync.Mutex
+	written bytes.Buffer
+}
+
+func (t *tape) String() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.written.String()
+}
+
+var errCut = errors.New("the wire was cut")
+
+func (c *cutConn) Write(p []byte) (int, error) {
+	allowed := len(p)
+	if c.inData {
+		allowed = min(allowed, c.left)
+		c.left -= allowed
+	}
+	n, err := c.Conn.Write(p[:allowed])
+	c.tape.mu.Lock()
+	c.tape.written.Write(p[:n])
+	c.tape.mu.Unlock()
+	if string(p) == "DATA\r\n" {
+		c.inData = true
+	}
+	if err == nil && n < len(p) {
+		err = errCut
+	}
+	return n, err
+}
+
+// TestWireIsCutWithinTheMessage cuts at every byte around the end of the message and at some within. What was
+// not wholly written was never accepted, no dot or command follows the cut, and only once the terminator has
+// begun to leave is the outcome unknown.
+func TestWireIsCutWithinTheMessage(t *testing.T) {
+	reference := smtptest.Start(t, smtptest.Script{})
+	if _, err := sender(t, reference).Send(t.Context(), message(1)); err != nil {
+		t.Fatal(err)
+	}
+	whole := len(reference.Messages()[0].Data)
+	cuts := []int{0, 1, 2, whole / 3, whole / 2, whole - 2, whole - 1, whole, whole + 1, whole + 2}
+	for _, cut := range cuts {
+		server := smtptest.Start(t, smtptest.Script{})
+		var log tape
+		s := sender(t, server, func(c *delivery.SMTPConfig) {
+			c.Dial = func(ctx context.Context, network, addr string) (net.Conn, error) {
+				conn, err := new(net.Dialer).DialContext(ctx, network, addr)
+				return &cutConn{Conn: conn, tape: &log, left: cut}, err
+			}
+		})
+		_, err := s.Send(t.Context(), message(1))
+		switch {
+		case cut < whole:
+			expect(t, err, outcome{class: delivery.Temporary, stage: delivery.StageBody})
+		case cut == whole:
+			expect(t, err, outcome{class: delivery.Temporary, stage: delivery.StageDot})
+		default:
+			expect(t, err, outcome{class: delivery.Unknown, stage: delivery.StageDot})
+		}
+		_ = s.Close()
+		server.Stop()
+		_, after, _ := strings.Cut(log.String(), "DATA\r\n")
+		if len(after) != cut || strings.Contains(after, "\r\n.\r\n") {
+			t.Errorf("cut after %d bytes: %d bytes on the wire behind DATA, ending in %q", cut, len(after), after[max(0, len(after)-8):])
+		}
+		if len(server.Messages()) != 0 || server.Partial() != 1 {
+			t.Errorf("cut after %d of %d bytes: %d messages accepted, %d partial", cut, whole, len(server.Messages()), server.Partial())
+		}
+	}
+}
+
+// TestServerStopsReadingTheMessage fills the socket's buffers until the write fails.
+func TestServerStopsReadingTheMessage(t *testing.T) {
+	big := message(1)
+	big.Text = strings.Repeat("a line that fills buffers\n", 400_000)
+	for _, rule := range []smtptest.Rule{{Stage: smtptest.Body, Abort: true}, {Stage: smtptest.Body, Close: true}} {
+		server := smtptest.Start(t, smtptest.Script{Rules: []smtptest.Rule{rule}})
+		s := sender(t, server)
+		_, err := s.Send(t.Context(), big)
+		expect(t, err, outcome{class: delivery.Temporary, stage: delivery.StageBody})
+		server.Stop()
+		if len(server.Messages()) != 0 || server.Connections() != 1 {
+			t.Errorf("%d messages over %d connections", len(server.Messages()), server.Connections())
+		}
+	}
+}

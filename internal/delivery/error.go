@@ -1,0 +1,212 @@
+package delivery
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"io"
+	"net"
+	"net/textproto"
+	"os"
+	"regexp"
+	"strconv"
+	"strings"
+	"syscall"
+)
+
+// Class says what is known about a message that was not accepted for certain. The zero Class is none of them.
+type Class int
+
+const (
+	// Rejected: refused for good. Not accepted, and another try would be refused too.
+	Rejected Class = iota + 1
+	// Temporary: certainly not accepted. Another try may succeed.
+	Temporary
+	// Unknown: the final dot was written and no readable answer came. It may have been accepted, so it
+	// must not be sent again by itself, refunded or called failed (RFC 1047 describes the window).
+	Unknown
+)
+
+// String gives "rejected", "temporary" or "unknown".
+func (c Class) String() string {
+	switch c {
+	case Rejected:
+		return "rejected"
+	case Temporary:
+		return "temporary"
+	case Unknown:
+		return "unknown"
+	}
+	return "class(" + strconv.Itoa(int(c)) + ")"
+}
+
+// The stages of one delivery, in order.
+const (
+	StageMessage = "message" // checking and rendering, before anything is dialled
+	StageDial    = "dial"    // waiting for a free connection, or opening one
+	StageTLS     = "tls"     // STARTTLS and the handshake, or the handshake of smtps
+	StageHello   = "hello"   // greeting and EHLO
+	StageAuth    = "auth"
+	StageMail    = "mail" // MAIL FROM, and RSET on a kept connection
+	StageRcpt    = "rcpt"
+	StageData    = "data" // the DATA command up to 354
+	StageBody    = "body" // the message, without the final dot
+	StageDot     = "dot"  // the final dot and the answer to it
+)
+
+// Error is a delivery that did not end in acceptance. Neither its text nor anything that it wraps holds
+// the recipient, the credentials, the content or the server's words, which may repeat them.
+type Error struct {
+	Class Class
+	Stage string
+	// Code is the server's reply code, 0 where no readable reply came.
+	Code int
+	// Enhanced is the enhanced status code such as "5.1.1", or empty. 5.7.x is policy, not a bad address.
+	Enhanced string
+	// Err is the cause beside the reply; nil where the reply says it all.
+	Err error
+}
+
+// Error gives for example "smtp rcpt: rejected: 550 5.1.1".
+func (e *Error) Error() string {
+	var b strings.Builder
+	b.WriteString("smtp " + e.Stage + ": " + e.Class.String())
+	if e.Code != 0 {
+		b.WriteString(": " + strconv.Itoa(e.Code))
+	}
+	if e.Enhanced != "" {
+		b.WriteString(" " + e.Enhanced)
+	}
+	if e.Err != nil {
+		b.WriteString(": " + e.Err.Error())
+	}
+	return b.String()
+}
+
+// Unwrap gives the cause, nil where the reply says it all.
+func (e *Error) Unwrap() error { return e.Err }
+
+// problem is a cause in our own words, so it is known to hold nothing private.
+type problem string
+
+func (p problem) Error() string { return string(p) }
+
+const (
+	errClosed     = problem("the sender is closed")
+	errBroken     = problem("the connection broke")
+	errConnect    = problem("no connection")
+	errHandshake  = problem("the TLS handshake failed")
+	errProtocol   = problem("the server broke the protocol")
+	errUnexpected = problem("the reply does not fit the command")
+	errUnasked    = problem("the server spoke before it was asked")
+	errTooMuch    = problem("the reply is too long")
+	errReset      = problem("the kept connection could not be reset")
+	errPlaintext  = problem("the server does not offer STARTTLS")
+	errInjected   = problem("bytes in the clear behind the answer to STARTTLS")
+	errCleartext  = problem("refusing to log in over an unencrypted connection")
+	errNoAuth     = problem("the server offers no way to log in that is known here")
+	errLogin      = problem("logging in failed")
+	errUTF8       = problem("the server does not take non-ASCII local parts (SMTPUTF8)")
+)
+
+// failure turns what a step returned into an Error: by the reply's code where there is a whole reply.
+func failure(ctx context.Context, stage string, err error) *Error {
+	var reply *textproto.Error
+	if errors.As(err, &reply) && reply.Code >= 200 && reply.Code < 600 {
+		e := &Error{Class: classOf(stage, reply.Code), Stage: stage, Code: reply.Code,
+			Enhanced: enhanced(reply.Code, reply.Msg)}
+		if reply.Code < 400 {
+			e.Err = errUnexpected
+		}
+		return e
+	}
+	e := &Error{Class: unanswered(stage), Stage: stage, Err: cause(stage, err)}
+	if ctx.Err() != nil {
+		e.Err = ctx.Err()
+	}
+	return e
+}
+
+// classOf reads a reply code at a stage. 4xx includes 421.
+func classOf(stage string, code int) Class {
+	switch {
+	case code >= 400 && code < 500:
+		return Temporary
+	case code < 400:
+		return unanswered(stage)
+	case stage == StageAuth || stage == StageTLS || aboutUs(code):
+		return Temporary
+	}
+	return Rejected
+}
+
+// aboutUs holds for refusals of our configuration: authentication or encryption is missing or
+// wrong (RFC 4954 section 6). The recipient has no part in them.
+func aboutUs(code int) bool {
+	return code == 530 || code == 534 || code == 535 || code == 538
+}
+
+// unanswered is the class of a step without a reply that can be read.
+func unanswered(stage string) Class {
+	if stage == StageDot {
+		return Unknown
+	}
+	return Temporary
+}
+
+var enhancedCode = regexp.MustCompile(`^[245]\.[0-9]{1,3}\.[0-9]{1,3}$`)
+
+// enhanced takes the enhanced status code from the head of a reply's text (RFC 2034 section 3);
+// its class must be the reply's.
+func enhanced(code int, text string) string {
+	word := text
+	if end := strings.IndexAny(text, " \t\r\n"); end >= 0 {
+		word = text[:end]
+	}
+	if !enhancedCode.MatchString(word) || int(word[0]-'0') != code/100 {
+		return ""
+	}
+	return word
+}
+
+// cause keeps of an error only kinds whose text is known to be harmless; everything else, above all what
+// quotes the server, becomes words of our own.
+func cause(stage string, err error) error {
+	var own problem
+	var errno syscall.Errno
+	var dns *net.DNSError
+	var certificate *tls.CertificateVerificationError
+	var alert *net.OpError
+	var timeout net.Error
+	switch {
+	case errors.As(err, &own):
+		return own
+	case errors.As(err, &timeout) && timeout.Timeout():
+		return os.ErrDeadlineExceeded
+	case errors.As(err, &errno):
+		return errno
+	case errors.As(err, &dns):
+		return dns
+	case errors.As(err, &certificate):
+		return certificate
+	case errors.As(err, &alert) && strings.HasSuffix(alert.Op, " error"):
+		return alert // "remote error" and "local error" are how crypto/tls reports alerts
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF),
+		errors.Is(err, net.ErrClosed), errors.Is(err, io.ErrClosedPipe):
+		return errBroken
+	}
+	return unnamed(stage)
+}
+
+// unnamed is the cause at a stage of an error whose text may not be shown.
+func unnamed(stage string) error {
+	switch stage {
+	case StageDial:
+		return errConnect
+	case StageTLS:
+		return errHandshake
+	case StageAuth:
+		return errLogin
+	}
+	return errProtocol
+}

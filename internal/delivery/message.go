@@ -1,0 +1,36 @@
+package delivery
+
+import "time"
+
+// Message is one mail, rendered completely before anything is dialled.
+// The same Message gives the same bytes on every try.
+type Message struct {
+	// ID is the Message-ID without angle brackets, "<send id>@<sending domain>".
+	ID string
+	// From is "Name <addr>" as configured; its address is the envelope sender too, so bounces come back.
+	From string
+	// To is a bare addr-spec. A non-ASCII local part needs a server with SMTPUTF8 (RFC 6531);
+	// a non-ASCII domain does not, it is sent as an A-label.
+	To string
+	// Subject is one line of any UTF-8.
+	Subject string
+	// Text is the plain part; required. HTML is the other alternative; without it the mail is plain text.
+	Text, HTML string
+	// Language is a BCP 47 tag and becomes Content-Language; may be empty.
+	Language string
+	// Date becomes the Date header, in UTC, whole seconds.
+	Date time.Time
+}
+
+// Receipt says which server answered and how. After an error its Code and Enhanced are the
+// refusing reply's, or zero where there was none.
+type Receipt struct {
+	// Provider is the host name of the server.
+	Provider string
+	// Code is the reply code to the last step, 250 for an accepted message.
+	Code int
+	// Enhanced is the enhanced status code (RFC 3463) such as "2.0.0", empty where the server gave none.
+	Enhanced string
+	// Took is the time from the call to the outcome, waiting for a connection included.
+	Took time.Duration
+}

@@ -1,0 +1,335 @@
+package delivery_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"sendcode/internal/delivery"
+	"sendcode/internal/delivery/smtptest"
+)
+
+// sendAll sends mails first..last one after the other; all must be accepted.
+func sendAll(t *testing.T, s *delivery.SMTP, first, last int) {
+	t.Helper()
+	for n := first; n <= last; n++ {
+		if _, err := s.Send(t.Context(), message(n)); err != nil {
+			t.Fatalf("mail %d: %v", n, err)
+		}
+	}
+}
+
+func expectCounts(t *testing.T, server *smtptest.Server, messages, connections int) {
+	t.Helper()
+	if m, c := len(server.Messages()), server.Connections(); m != messages || c != connections {
+		t.Errorf("%d messages over %d connections, want %d over %d", m, c, messages, connections)
+	}
+	for id, n := range server.ByID() {
+		if n != 1 {
+			t.Errorf("%s was accepted %d times", id, n)
+		}
+	}
+}
+
+func TestTwoMailsShareOneConnection(t *testing.T) {
+	server := smtptest.Start(t, smtptest.Script{})
+	sendAll(t, sender(t, server), 1, 2)
+	expectCounts(t, server, 2, 1)
+	if got := verbs(server); got != "EHLO MAIL RCPT DATA MAIL RCPT DATA" {
+		t.Errorf("dialogue %q", got)
+	}
+}
+
+func TestConnectionServesHundredMails(t *testing.T) {
+	server := smtptest.Start(t, smtptest.Script{})
+	s := sender(t, server)
+	sendAll(t, s, 1, 100)
+	expectCounts(t, server, 100, 1)
+	sendAll(t, s, 101, 101)
+	expectCounts(t, server, 101, 2)
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.Count(verbs(server), "QUIT"); got != 2 {
+		t.Errorf("%d connections ended with QUIT, want 2", got)
+	}
+}
+
+func TestIdleConnectionIsClosedByTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := smtptest.New(t, smtptest.Script{})
+		s := piped(t, server)
+		sendAll(t, s, 1, 1)
+		time.Sleep(30*time.Second - time.Millisecond)
+		sendAll(t, s, 2, 2) // within 30 s: the same connection, and its time starts anew
+		time.Sleep(30*time.Second - time.Millisecond)
+		synctest.Wait()
+		expectCounts(t, server, 2, 1)
+		if server.Open() != 1 {
+			t.Errorf("closed too early")
+		}
+		time.Sleep(time.Millisecond)
+		synctest.Wait()
+		if server.Open() != 0 || !strings.HasSuffix(verbs(server), "QUIT") {
+			t.Errorf("%d connections open after 30 s, dialogue %q", server.Open(), verbs(server))
+		}
+		sendAll(t, s, 3, 3)
+		expectCounts(t, server, 3, 2)
+	})
+}
+
+// TestQuitThatIsNotAnswered: nobody waits for it but the place, and not for long.
+func TestQuitThatIsNotAnswered(t *testing.T) {
+	for name, rule := range map[string]smtptest.Rule{
+		"stalls": {Stage: smtptest.Quit, Stall: true}, "refused": {Stage: smtptest.Quit, Reply: "500 no"}, "closes": {Stage: smtptest.Quit, Close: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				server := smtptest.New(t, smtptest.Script{Rules: []smtptest.Rule{rule}})
+				s := piped(t, server, func(c *delivery.SMTPConfig) { c.MaxMails = 1 })
+				began := time.Now()
+				_, err := s.Send(t.Context(), message(1))
+				expect(t, err, outcome{})
+				if time.Since(began) != 0 {
+					t.Errorf("the outcome waited %v for the QUIT", time.Since(began))
+				}
+				_ = s.Close()
+				if time.Since(began) > time.Second {
+					t.Errorf("Close waited %v", time.Since(began))
+				}
+				expectCounts(t, server, 1, 1)
+			})
+		})
+	}
+}
+
+func TestCloseEndsIdleConnections(t *testing.T) {
+	server := smtptest.Start(t, smtptest.Script{})
+	s := sender(t, server)
+	sendAll(t, s, 1, 1)
+	for range 2 {
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !strings.HasSuffix(verbs(server), "QUIT") {
+		t.Errorf("dialogue %q", verbs(server))
+	}
+	_, err := s.Send(t.Context(), message(2))
+	expect(t, err, outcome{class: delivery.Temporary, stage: delivery.StageDial})
+	expectCounts(t, server, 1, 1)
+}
+
+// TestCloseLetsASendEnd: a send under way ends as if nothing were, and its connection is not kept.
+func TestCloseLetsASendEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := smtptest.New(t, smtptest.Script{Rules: []smtptest.Rule{{Stage: smtptest.Dot, Delay: time.Minute}}})
+		s := piped(t, server)
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			_, err := s.Send(t.Context(), message(1))
+			expect(t, err, outcome{})
+		})
+		synctest.Wait()
+		_ = s.Close()
+		wg.Wait()
+		synctest.Wait()
+		expectCounts(t, server, 1, 1)
+		if server.Open() != 0 {
+			t.Error("the connection outlived its sender")
+		}
+	})
+}
+
+func TestAtMostFourConnections(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := smtptest.New(t, smtptest.Script{Rules: []smtptest.Rule{{Stage: smtptest.Dot, Delay: time.Second}}})
+		s := piped(t, server)
+		began := time.Now()
+		var wg sync.WaitGroup
+		for n := range 20 {
+			wg.Go(func() {
+				if _, err := s.Send(t.Context(), message(n)); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		wg.Wait()
+		expectCounts(t, server, 20, 4)
+		if server.Peak() != 4 || time.Since(began) != 5*time.Second {
+			t.Errorf("%d connections at once, %v in all, want 4 and 5 s", server.Peak(), time.Since(began))
+		}
+	})
+}
+
+func TestWaitingForAConnectionHonoursTheContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := smtptest.New(t, smtptest.Script{Rules: []smtptest.Rule{{Stage: smtptest.Dot, Delay: time.Minute}}})
+		s := piped(t, server, func(c *delivery.SMTPConfig) { c.MaxConns = 1 })
+		var wg sync.WaitGroup
+		wg.Go(func() { sendAll(t, s, 1, 1) })
+		synctest.Wait()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_, err := s.Send(ctx, message(2))
+		expect(t, err, outcome{class: delivery.Temporary, stage: delivery.StageDial})
+		if !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("cause of %v", err)
+		}
+		wg.Wait()
+		expectCounts(t, server, 1, 1)
+	})
+}
+
+// TestKeptConnectionThatFails: whatever happens on it before 354, the mail goes out once, over a fresh one.
+func TestKeptConnectionThatFails(t *testing.T) {
+	for name, rule := range map[string]smtptest.Rule{
+		"closed while idle":       {Stage: smtptest.Idle, Times: 1, Close: true},
+		"reset while idle":        {Stage: smtptest.Idle, Times: 1, Abort: true},
+		"421 while idle":          {Stage: smtptest.Idle, Times: 1, Reply: "421 4.4.2 idle for too long", Close: true},
+		"a line out of turn":      {Stage: smtptest.Idle, Times: 1, Reply: "250 2.0.0 by the way"},
+		"closed at MAIL":          {Stage: smtptest.Mail, Skip: 1, Times: 1, Close: true},
+		"421 at MAIL":             {Stage: smtptest.Mail, Skip: 1, Times: 1, Reply: "421 4.4.5 busy"},
+		"garbage at MAIL":         {Stage: smtptest.Mail, Skip: 1, Times: 1, Reply: "hm?"},
+		"half a refusal at MAIL":  {Stage: smtptest.Mail, Skip: 1, Times: 1, Raw: "550 5.1", Close: true},
+		"two answers to MAIL":     {Stage: smtptest.Mail, Skip: 1, Times: 1, Reply: "250 ok\r\n250 ok"},
+		"closed at RCPT":          {Stage: smtptest.Rcpt, Skip: 1, Times: 1, Close: true},
+		"closed at DATA":          {Stage: smtptest.Data, Skip: 1, Times: 1, Close: true},
+		"250 in place of the 354": {Stage: smtptest.Data, Skip: 1, Times: 1, Reply: "250 ok"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server := smtptest.Start(t, smtptest.Script{Rules: []smtptest.Rule{rule}})
+			sendAll(t, sender(t, server), 1, 2)
+			expectCounts(t, server, 2, 2)
+		})
+	}
+}
+
+// TestKeptConnectionIsRetriedOnce: the fresh connection's failure is final.
+func TestKeptConnectionIsRetriedOnce(t *testing.T) {
+	server := smtptest.Start(t, smtptest.Script{Rules: []smtptest.Rule{{Stage: smtptest.Mail, Skip: 1, Close: true}}})
+	s := sender(t, server)
+	sendAll(t, s, 1, 1)
+	_, err := s.Send(t.Context(), message(2))
+	expect(t, err, outcome{class: delivery.Temporary, stage: delivery.StageMail})
+	expectCounts(t, server, 1, 2)
+}
+
+// TestKeptConnectionIsNotRetriedLate: once the server has said 354, or has given a whole refusal, there is no second try.
+func TestKeptConnectionIsNotRetriedLate(t *testing.T) {
+	big := message(2)
+	big.Text = strings.Repeat("a line that fills buffers\n", 400_000)
+	for name, c := range map[string]struct {
+		rule     smtptest.Rule
+		want     outcome
+		messages int
+	}{
+		"refused for now": {smtptest.Rule{Stage: smtptest.Rcpt, Skip: 1, Reply: "450 4.2.1 busy"},
+			outcome{delivery.Temporary, delivery.StageRcpt, 450, "4.2.1"}, 1},
+		"refused for good": {smtptest.Rule{Stage: smtptest.Mail, Skip: 1, Reply: "550 5.7.1 no"},
+			outcome{delivery.Rejected, delivery.StageMail, 550, "5.7.1"}, 1},
+		"reset within the body": {smtptest.Rule{Stage: smtptest.Body, Skip: 1, Abort: true},
+			outcome{class: delivery.Temporary, stage: delivery.StageBody}, 1},
+		"closed after the dot": {smtptest.Rule{Stage: smtptest.Dot, Skip: 1, Close: true},
+			outcome{class: delivery.Unknown, stage: delivery.StageDot}, 2},
+		"421 after the dot": {smtptest.Rule{Stage: smtptest.Dot, Skip: 1, Reply: "421 4.3.0 no"},
+			outcome{delivery.Temporary, delivery.StageDot, 421, "4.3.0"}, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server := smtptest.Start(t, smtptest.Script{Rules: []smtptest.Rule{c.rule}})
+			s := sender(t, server)
+			sendAll(t, s, 1, 1)
+			_, err := s.Send(t.Context(), big)
+			expect(t, err, c.want)
+			expectCounts(t, server, c.messages, 1)
+		})
+	}
+}
+
+// TestRefusalKeepsTheConnection: the next mail starts with RSET, and with a fresh connection where that fails.
+func TestRefusalKeepsTheConnection(t *testing.T) {
+	for stage, at := range map[smtptest.Stage]string{
+		smtptest.Mail: "EHLO MAIL", smtptest.Rcpt: "EHLO MAIL RCPT", smtptest.Data: "EHLO MAIL RCPT DATA", smtptest.Dot: "EHLO MAIL RCPT DATA",
+	} {
+		refusal := smtptest.Rule{Stage: stage, Times: 1, Reply: "550 5.1.1 no"}
+		for name, c := range map[string]struct {
+			reset       smtptest.Rule
+			connections int
+			dialogue    string
+		}{
+			"RSET works":  {smtptest.Rule{}, 1, at + " RSET MAIL RCPT DATA"},
+			"RSET fails":  {smtptest.Rule{Stage: smtptest.Reset, Reply: "500 5.5.1 no"}, 2, at + " RSET EHLO MAIL RCPT DATA"},
+			"RSET closes": {smtptest.Rule{Stage: smtptest.Reset, Close: true}, 2, at + " RSET EHLO MAIL RCPT DATA"},
+		} {
+			t.Run(string(stage)+" "+name, func(t *testing.T) {
+				server := smtptest.Start(t, smtptest.Script{Rules: []smtptest.Rule{refusal, c.reset}})
+				s := sender(t, server)
+				_, err := s.Send(t.Context(), message(1))
+				expect(t, err, outcome{delivery.Rejected, seenAt[stage], 550, "5.1.1"})
+				sendAll(t, s, 2, 2)
+				expectCounts(t, server, 1, c.connections)
+				if got := verbs(server); got != c.dialogue {
+					t.Errorf("dialogue %q, want %q", got, c.dialogue)
+				}
+			})
+		}
+	}
+}
+
+// TestOutageOnOnePort: down is Temporary, up again needs nothing from us.
+func TestOutageOnOnePort(t *testing.T) {
+	server := smtptest.Start(t, smtptest.Script{})
+	s := sender(t, server)
+	sendAll(t, s, 1, 1)
+	server.Stop()
+	_, err := s.Send(t.Context(), message(2))
+	expect(t, err, outcome{class: delivery.Temporary, stage: delivery.StageDial})
+	server.Restart()
+	sendAll(t, s, 2, 2)
+	expectCounts(t, server, 2, 2)
+}
+
+// TestManySendersAtOnce: each outcome agrees with what the server has, whatever goes wrong in between.
+func TestManySendersAtOnce(t *testing.T) {
+	server := smtptest.Start(t, smtptest.Script{Rules: []smtptest.Rule{
+		{Stage: smtptest.Mail, Skip: 5, Times: 3, Close: true},
+		{Stage: smtptest.Rcpt, Skip: 20, Times: 4, Reply: "451 4.7.1 later"},
+		{Stage: smtptest.Rcpt, Skip: 40, Times: 4, Reply: "550 5.1.1 no"},
+		{Stage: smtptest.Dot, Skip: 30, Times: 5, Close: true},
+		{Stage: smtptest.Idle, Skip: 60, Times: 6, Abort: true},
+	}})
+	s := sender(t, server, func(c *delivery.SMTPConfig) { c.MaxMails = 7 })
+	const senders, each = 8, 20
+	results := make([]error, senders*each)
+	var wg sync.WaitGroup
+	for first := range senders {
+		wg.Go(func() {
+			for n := first * each; n < (first+1)*each; n++ {
+				_, results[n] = s.Send(t.Context(), message(n))
+			}
+		})
+	}
+	wg.Wait()
+	_ = s.Close()
+	server.Stop()
+	accepted, unknown := server.ByID(), 0
+	for n, err := range results {
+		got := accepted[message(n).ID]
+		switch class := outcomeOf(t, err).class; {
+		case class == delivery.Unknown:
+			unknown++
+		case class == 0 && got != 1, class != 0 && got != 0:
+			t.Errorf("mail %d: outcome %v, accepted %d times", n, err, got)
+		}
+		if got > 1 {
+			t.Errorf("mail %d was accepted %d times", n, got)
+		}
+	}
+	if unknown != 5 {
+		t.Errorf("%d outcomes unknown, want the 5 that were made so", unknown)
+	}
+}

@@ -1,0 +1,86 @@
+package delivery
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"net/mail"
+	"strings"
+
+	gomail "github.com/wneessen/go-mail"
+)
+
+// rendered is a message as it goes over the wire.
+type rendered struct {
+	// from and to are the paths of MAIL FROM and RCPT TO, in angle brackets.
+	from, to string
+	// utf8: an address needs SMTPUTF8 (RFC 6531).
+	utf8    bool
+	content []byte
+}
+
+// maxLine is the longest line that SMTP carries, without its CRLF (RFC 5321 section 4.5.3.1.6).
+const maxLine = 998
+
+// render checks the message and writes its bytes. Its failures are Rejected: the same message will fail again.
+func render(m Message) (*rendered, *Error) {
+	from, to, id, err := m.addresses()
+	if err == nil {
+		err = m.check()
+	}
+	if err != nil {
+		return nil, &Error{Class: Rejected, Stage: StageMessage, Err: err}
+	}
+	var content bytes.Buffer
+	if _, err := compose(m, from, to, id).WriteTo(&content); err != nil {
+		return nil, &Error{Class: Rejected, Stage: StageMessage, Err: problem("the message cannot be built")}
+	}
+	if tooLong(content.Bytes()) {
+		return nil, &Error{Class: Rejected, Stage: StageMessage, Err: problem("a header line is too long")}
+	}
+	return &rendered{
+		from: "<" + from.Address + ">", to: "<" + to.Address + ">",
+		utf8:    !ascii(from.Address) || !ascii(to.Address),
+		content: content.Bytes(),
+	}, nil
+}
+
+// compose lays out the mail: text, then HTML (RFC 2046 section 5.1.4: the best alternative is the last).
+func compose(m Message, from, to *mail.Address, id string) *gomail.Msg {
+	msg := gomail.NewMsg(gomail.WithNoDefaultUserAgent(), gomail.WithEncoding(gomail.EncodingQP),
+		gomail.WithBoundary(boundary(id)))
+	msg.FromMailAddress(from)
+	msg.ToMailAddress(to)
+	msg.Subject(m.Subject)
+	msg.SetMessageIDWithValue(id)
+	msg.SetDateWithValue(m.Date.UTC())
+	msg.SetGenHeader("Auto-Submitted", "auto-generated") // RFC 3834 section 5
+	if m.Language != "" {
+		msg.SetGenHeader(gomail.HeaderContentLang, m.Language)
+	}
+	msg.SetBodyString(gomail.TypeTextPlain, m.Text)
+	if m.HTML != "" {
+		msg.AddAlternativeString(gomail.TypeTextHTML, m.HTML)
+	}
+	return msg
+}
+
+// boundary follows from the Message-ID, so that two tries are the same bytes; the send's random id makes it one that
+// no content holds.
+func boundary(id string) string {
+	sum := sha256.Sum256([]byte("boundary of " + id))
+	return hex.EncodeToString(sum[:24])
+}
+
+func tooLong(content []byte) bool {
+	for line := range bytes.Lines(content) {
+		if len(bytes.TrimRight(line, "\r\n")) > maxLine {
+			return true
+		}
+	}
+	return false
+}
+
+func ascii(s string) bool {
+	return !strings.ContainsFunc(s, func(r rune) bool { return r > 0x7f })
+}

@@ -1,0 +1,107 @@
+package delivery
+
+import (
+	"context"
+	"time"
+)
+
+// SMTP sends messages to one server over kept connections. Safe for concurrent use.
+type SMTP struct {
+	config SMTPConfig
+	pool   *pool
+}
+
+// NewSMTP checks the configuration and dials nothing.
+func NewSMTP(config SMTPConfig) (*SMTP, error) {
+	config = config.filled()
+	if err := config.check(); err != nil {
+		return nil, err
+	}
+	return &SMTP{config: config, pool: newPool(config)}, nil
+}
+
+// Send delivers one message to the server, once. The error is always an [*Error].
+//
+// A failure on a kept connection before the message itself was begun is tried once more on a fresh one;
+// nothing else is retried. ctx bounds the whole: done before the final dot, the message was not sent
+// (Temporary); done after it, the outcome is Unknown. To learn the outcome from a slow server, give ctx as
+// long as DotTimeout.
+func (s *SMTP) Send(ctx context.Context, message Message) (Receipt, error) {
+	began := time.Now()
+	receipt := Receipt{Provider: s.config.Host}
+	answer, fail := s.send(ctx, message)
+	receipt.Took = time.Since(began)
+	if fail != nil {
+		receipt.Code, receipt.Enhanced = fail.Code, fail.Enhanced
+		return receipt, fail
+	}
+	receipt.Code, receipt.Enhanced = answer.code, answer.enhanced
+	return receipt, nil
+}
+
+func (s *SMTP) send(ctx context.Context, message Message) (reply, *Error) {
+	mail, fail := render(message)
+	if fail != nil {
+		return reply{}, fail
+	}
+	if fail := s.pool.enter(ctx); fail != nil {
+		return reply{}, fail
+	}
+	if kept := s.pool.take(); kept != nil {
+		answer, usable, fail := kept.deliver(ctx, mail)
+		if fail == nil || ctx.Err() != nil || !wornOut(fail) {
+			s.pool.release(kept, usable)
+			return answer, fail
+		}
+		kept.cut()
+		s.pool.dropIdle()
+	}
+	return s.sendFresh(ctx, mail)
+}
+
+// sendFresh delivers over a new connection; the caller's place goes with it.
+func (s *SMTP) sendFresh(ctx context.Context, mail *rendered) (reply, *Error) {
+	fresh, fail := open(ctx, s.config)
+	if fail != nil {
+		s.pool.leave()
+		return reply{}, fail
+	}
+	answer, usable, fail := fresh.deliver(ctx, mail)
+	s.pool.release(fresh, usable)
+	return answer, fail
+}
+
+// wornOut holds for failures of the connection, not of the message, before the server said 354: the server
+// cannot have accepted anything, and on a kept connection its patience is the likely reason.
+func wornOut(fail *Error) bool {
+	early := fail.Stage == StageMail || fail.Stage == StageRcpt || fail.Stage == StageData
+	return early && !inStep(fail)
+}
+
+// Probe opens a connection of its own, encrypts and logs in as configured, and says NOOP and QUIT.
+// It sends nothing. The error is an [*Error] that says at which stage it ended.
+func (s *SMTP) Probe(ctx context.Context) error {
+	if fail := s.pool.enter(ctx); fail != nil {
+		return fail
+	}
+	defer s.pool.leave()
+	s.pool.dropIdle() // makes room for one more connection
+	session, fail := open(ctx, s.config)
+	if fail != nil {
+		return fail
+	}
+	defer session.quit()
+	stop := context.AfterFunc(ctx, session.cut)
+	defer stop()
+	if fail := session.step(ctx, StageHello, s.config.CommandTimeout, session.client.Noop); fail != nil {
+		return fail
+	}
+	return nil
+}
+
+// Close says farewell to idle connections, within about a second. Sends under way end undisturbed; later
+// ones fail with Temporary.
+func (s *SMTP) Close() error {
+	s.pool.close()
+	return nil
+}

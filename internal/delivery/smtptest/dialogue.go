@@ -1,0 +1,302 @@
+package smtptest
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/tls"
+	"net"
+	"net/mail"
+	"slices"
+	"strings"
+	"time"
+)
+
+// dialogue is the server's side of one connection.
+type dialogue struct {
+	server  *Server
+	stopped chan struct{}
+	conn    net.Conn
+	in      *bufio.Reader
+
+	encrypted, loggedIn bool
+	from                string
+	to                  []string
+}
+
+func (d *dialogue) script() Script {
+	d.server.mu.Lock()
+	defer d.server.mu.Unlock()
+	return d.server.script
+}
+
+func (d *dialogue) run() {
+	d.in = bufio.NewReader(d.conn)
+	if d.script().TLS == Implicit && !d.encrypt() {
+		return
+	}
+	if !d.act(Greet, "220 smtptest ESMTP") {
+		return
+	}
+	for {
+		line, ok := d.readLine()
+		if !ok {
+			return
+		}
+		d.server.mu.Lock()
+		d.server.commands = append(d.server.commands, line)
+		d.server.mu.Unlock()
+		if !d.command(line) {
+			return
+		}
+	}
+}
+
+func (d *dialogue) readLine() (string, bool) {
+	line, err := d.in.ReadString('\n')
+	return strings.TrimRight(line, "\r\n"), err == nil
+}
+
+// command answers one line; false ends the connection.
+func (d *dialogue) command(line string) bool {
+	verb, argument, _ := strings.Cut(line, " ")
+	switch strings.ToUpper(verb) {
+	case "EHLO":
+		return d.act(Hello, d.capabilities())
+	case "HELO":
+		return d.act(Hello, "250 smtptest")
+	case "STARTTLS":
+		return d.startTLS()
+	case "AUTH":
+		return d.auth(argument)
+	case "MAIL":
+		return d.mail(argument)
+	case "RCPT":
+		return d.rcpt(argument)
+	case "DATA":
+		return d.data()
+	case "RSET":
+		d.from, d.to = "", nil
+		return d.act(Reset, "250 2.0.0 ok")
+	case "NOOP":
+		return d.act(Noop, "250 2.0.0 ok")
+	case "QUIT":
+		d.act(Quit, "221 2.0.0 bye")
+		return false
+	}
+	return d.write("500 5.5.2 what?\r\n", false)
+}
+
+func (d *dialogue) capabilities() string {
+	script := d.script()
+	lines := append([]string{"smtptest"}, script.Extensions...)
+	if script.TLS == STARTTLS && !d.encrypted {
+		lines = append(lines, "STARTTLS")
+	}
+	if script.Username != "" {
+		lines = append(lines, "AUTH "+strings.Join(script.Mechanisms, " "))
+	}
+	last := len(lines) - 1
+	return "250-" + strings.Join(lines[:last], "\r\n250-") + "\r\n250 " + lines[last]
+}
+
+func (d *dialogue) startTLS() bool {
+	if d.encrypted || d.script().TLS != STARTTLS {
+		return d.act(StartTLS, "502 5.5.1 no TLS here")
+	}
+	rule := d.server.rule(StartTLS, "")
+	if !d.follow(rule, "220 2.0.0 go ahead") {
+		return false
+	}
+	if rule.Reply != "" && !strings.HasPrefix(rule.Reply, "220") {
+		return true
+	}
+	return d.encrypt()
+}
+
+func (d *dialogue) encrypt() bool {
+	if !d.act(Handshake, "") {
+		return false
+	}
+	d.server.mu.Lock()
+	config := &tls.Config{
+		Certificates: []tls.Certificate{d.server.identity},
+		MinVersion:   tls.VersionTLS10, MaxVersion: d.server.script.MaxTLS,
+	}
+	d.server.mu.Unlock()
+	secure := tls.Server(d.conn, config)
+	if secure.Handshake() != nil {
+		return false
+	}
+	d.conn, d.in, d.encrypted = secure, bufio.NewReader(secure), true
+	return true
+}
+
+func (d *dialogue) mail(argument string) bool {
+	if d.script().Username != "" && !d.loggedIn {
+		return d.act(Mail, "530 5.7.0 authentication required")
+	}
+	rule := d.server.rule(Mail, "")
+	if refuses(rule) {
+		return d.follow(rule, "")
+	}
+	d.from, d.to = path(argument), nil
+	return d.follow(rule, "250 2.1.0 ok")
+}
+
+func (d *dialogue) rcpt(argument string) bool {
+	to := path(argument)
+	rule := d.server.rule(Rcpt, to)
+	if refuses(rule) {
+		return d.follow(rule, "")
+	}
+	d.to = append(d.to, to)
+	return d.follow(rule, "250 2.1.5 ok")
+}
+
+// path takes the address out of FROM:<address> or TO:<address>.
+func path(argument string) string {
+	_, address, _ := strings.Cut(argument, "<")
+	address, _, _ = strings.Cut(address, ">")
+	return address
+}
+
+// refuses holds for rules that answer 4xx or 5xx.
+func refuses(r Rule) bool {
+	answer := r.Reply + r.Raw
+	return strings.HasPrefix(answer, "4") || strings.HasPrefix(answer, "5")
+}
+
+func (d *dialogue) recipient() string {
+	if len(d.to) == 0 {
+		return ""
+	}
+	return d.to[0]
+}
+
+func (d *dialogue) data() bool {
+	if len(d.to) == 0 {
+		return d.act(Data, "503 5.5.1 no recipient")
+	}
+	rule := d.server.rule(Data, d.recipient())
+	if !d.follow(rule, "354 go ahead") {
+		return false
+	}
+	if rule.Reply != "" && !strings.HasPrefix(rule.Reply, "354") {
+		return true
+	}
+	content, ok := d.body()
+	if !ok {
+		d.server.mu.Lock()
+		d.server.partial++
+		d.server.mu.Unlock()
+		return false
+	}
+	return d.endOfData(content)
+}
+
+// body reads up to the final dot; false if it never came.
+func (d *dialogue) body() ([]byte, bool) {
+	var content bytes.Buffer
+	for first := true; ; first = false {
+		line, err := d.in.ReadBytes('\n')
+		switch {
+		case err != nil:
+			return nil, false
+		case bytes.Equal(line, []byte(".\r\n")):
+			return content.Bytes(), true
+		}
+		content.Write(bytes.TrimPrefix(line, []byte(".")))
+		if first && !d.follow(d.server.rule(Body, d.recipient()), "") {
+			return nil, false
+		}
+	}
+}
+
+func (d *dialogue) endOfData(content []byte) bool {
+	rule := d.server.rule(Dot, d.recipient())
+	if !refuses(rule) {
+		d.server.accept(Message{ID: messageID(content), From: d.from, To: slices.Clone(d.to), Data: bytes.Clone(content)})
+	}
+	recipient := d.recipient()
+	d.from, d.to = "", nil
+	if !d.follow(rule, "250 2.0.0 accepted") {
+		return false
+	}
+	return d.follow(d.server.rule(Idle, recipient), "")
+}
+
+func messageID(content []byte) string {
+	m, err := mail.ReadMessage(bytes.NewReader(content))
+	if err != nil {
+		return ""
+	}
+	return strings.Trim(m.Header.Get("Message-Id"), "<>")
+}
+
+// act follows the rule for a stage, or gives the usual answer.
+func (d *dialogue) act(stage Stage, usual string) bool {
+	return d.follow(d.server.rule(stage, ""), usual)
+}
+
+// follow does what a rule says; false ends the connection.
+func (d *dialogue) follow(r Rule, usual string) bool {
+	if r.Delay > 0 && !d.pause(r.Delay) {
+		return false
+	}
+	answer := r.Reply
+	if answer == "" && r.Raw == "" && !r.Stall && !r.Close && !r.Abort {
+		answer = usual
+	}
+	if answer != "" {
+		answer += "\r\n"
+	}
+	if !d.write(answer+r.Raw, r.Slow) {
+		return false
+	}
+	if r.Stall {
+		<-d.stopped
+		return false
+	}
+	if r.Abort {
+		d.abort()
+	}
+	return !r.Close && !r.Abort
+}
+
+func (d *dialogue) write(text string, slow bool) bool {
+	if text == "" {
+		return true
+	}
+	if !slow {
+		_, err := d.conn.Write([]byte(text))
+		return err == nil
+	}
+	for n := range len(text) {
+		if _, err := d.conn.Write([]byte{text[n]}); err != nil || !d.pause(SlowPause) {
+			return false
+		}
+	}
+	return true
+}
+
+func (d *dialogue) pause(length time.Duration) bool {
+	timer := time.NewTimer(length)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-d.stopped:
+		return false
+	}
+}
+
+func (d *dialogue) abort() {
+	raw := d.conn
+	if secure, ok := raw.(*tls.Conn); ok {
+		raw = secure.NetConn()
+	}
+	if tcp, ok := raw.(*net.TCPConn); ok {
+		_ = tcp.SetLinger(0)
+		_ = tcp.Close()
+	}
+}

@@ -1,0 +1,101 @@
+// Package smtptest is an SMTP server for tests that behaves, and misbehaves, by script. It shows what a
+// client did on the wire: which messages it got accepted, for whom, over how many connections.
+//
+//	server := smtptest.Start(t, smtptest.Script{Rules: []smtptest.Rule{
+//		{Stage: smtptest.Rcpt, Times: 1, Reply: "451 4.7.1 greylisted"},
+//	}})
+//	… send to server.URL() …
+//	messages := server.Await(1)
+//
+// Stop and Restart play an outage on one port; SetScript changes the behaviour under way. [New] gives a server without
+// a listener, whose Dial works over net.Pipe and so within a testing/synctest bubble, where stalls and delays
+// take no time. Only tests import this package.
+package smtptest
+
+import "time"
+
+// Stage is a point of the dialogue at which a rule applies.
+type Stage string
+
+// The stages, in the order of a dialogue.
+const (
+	Greet     Stage = "greet"     // in place of the greeting
+	Hello     Stage = "hello"     // on EHLO or HELO
+	StartTLS  Stage = "starttls"  // on STARTTLS
+	Handshake Stage = "handshake" // after the answer to STARTTLS, or at once with Implicit
+	Auth      Stage = "auth"      // on AUTH, in place of the whole exchange
+	Mail      Stage = "mail"
+	Rcpt      Stage = "rcpt"
+	Data      Stage = "data" // on the DATA command
+	Body      Stage = "body" // after the first line of the message
+	Dot       Stage = "dot"  // after the final dot
+	Idle      Stage = "idle" // after a message was accepted and answered
+	Reset     Stage = "rset"
+	Noop      Stage = "noop"
+	Quit      Stage = "quit"
+)
+
+// Rule changes what the server does at one stage. The first rule that fits and has uses left is the one taken.
+// Without Reply, Raw, Stall, Close and Abort the usual answer is given (after Delay).
+type Rule struct {
+	Stage Stage
+	// To limits the rule to this envelope recipient (from RCPT on); "" fits all.
+	To string
+	// Skip is how many fitting occasions pass first; Times on how many the rule then applies, 0 for all.
+	Skip, Times int
+
+	// Delay comes before anything else.
+	Delay time.Duration
+	// Reply takes the place of the usual answer; CRLF is added.
+	Reply string
+	// Raw is written as it is, after Reply.
+	Raw string
+	// Slow writes one byte at a time, SlowPause apart.
+	Slow bool
+	// Stall says and reads nothing more until the server stops.
+	Stall bool
+	// Close ends the connection; Abort does it with a reset where the transport has one.
+	Close, Abort bool
+}
+
+// SlowPause lies between two bytes of a Slow rule.
+const SlowPause = time.Millisecond
+
+// Encryption says how the server offers TLS.
+type Encryption int
+
+// The kinds of encryption.
+const (
+	Plain    Encryption = iota // none
+	STARTTLS                   // offered after EHLO
+	Implicit                   // from the first byte
+)
+
+// Script is the behaviour of a server. The zero Script accepts every message in the clear.
+type Script struct {
+	Rules []Rule
+	// TLS is offered with a certificate for CertName ("127.0.0.1" unless set), by an authority made for this
+	// server. MaxTLS, a version of crypto/tls, limits it from above.
+	TLS      Encryption
+	CertName string
+	MaxTLS   uint16
+	// Username and Password, if set, are needed before MAIL, which else gets 530. Mechanisms are those
+	// offered: PLAIN LOGIN CRAM-MD5 SCRAM-SHA-256 unless set.
+	Username, Password string
+	Mechanisms         []string
+	// Extensions are the other EHLO keywords: 8BITMIME, ENHANCEDSTATUSCODES and SMTPUTF8 unless set.
+	Extensions []string
+}
+
+func (s Script) filled() Script {
+	if s.CertName == "" {
+		s.CertName = "127.0.0.1"
+	}
+	if s.Mechanisms == nil {
+		s.Mechanisms = []string{"PLAIN", "LOGIN", "CRAM-MD5", "SCRAM-SHA-256"}
+	}
+	if s.Extensions == nil {
+		s.Extensions = []string{"8BITMIME", "ENHANCEDSTATUSCODES", "SMTPUTF8"}
+	}
+	return s
+}

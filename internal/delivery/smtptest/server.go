@@ -1,0 +1,297 @@
+package smtptest
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"net"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+)
+
+// Message is one message that the server accepted: it read the final dot, and did not answer 4xx or 5xx to it.
+type Message struct {
+	// ID is the Message-ID without angle brackets.
+	ID string
+	// From and To are the envelope's.
+	From string
+	To   []string
+	// Data is the message as it came, dots unstuffed, lines ending in CRLF.
+	Data []byte
+}
+
+// Server plays a [Script]. Safe for concurrent use.
+type Server struct {
+	tb        testing.TB
+	authority *authority
+	caFile    string
+
+	mu       sync.Mutex
+	script   Script
+	identity tls.Certificate
+	uses     []int // fitting occasions of each rule
+	listener net.Listener
+	addr     string
+	conns    map[net.Conn]struct{}
+	stopped  chan struct{}
+	running  sync.WaitGroup
+	record
+}
+
+// record is what the server saw.
+type record struct {
+	messages      []Message
+	commands      []string
+	partial       int
+	opened, peak  int
+	messageLanded chan struct{} // closed and replaced at each message
+}
+
+// New makes a server without a listener; use its Dial or Serve.
+func New(tb testing.TB, script Script) *Server {
+	s := &Server{tb: tb, authority: newAuthority(tb), conns: map[net.Conn]struct{}{}, stopped: make(chan struct{})}
+	s.messageLanded = make(chan struct{})
+	s.SetScript(script)
+	tb.Cleanup(s.Stop)
+	return s
+}
+
+// Start makes a server on a loopback port. It stops with the test.
+func Start(tb testing.TB, script Script) *Server {
+	tb.Helper()
+	s := New(tb, script)
+	s.caFile = filepath.Join(tb.TempDir(), "ca.pem")
+	if err := os.WriteFile(s.caFile, s.authority.pem(), 0o600); err != nil {
+		tb.Fatalf("smtptest: %v", err)
+	}
+	s.listen("127.0.0.1:0")
+	return s
+}
+
+// SetScript changes the behaviour; rules start counting anew. Connections that are open follow it too.
+func (s *Server) SetScript(script Script) {
+	script = script.filled()
+	identity := s.authority.issue(s.tb, script.CertName)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.script, s.identity = script, identity
+	s.uses = make([]int, len(script.Rules))
+}
+
+// Stop closes the port and every connection, and waits for them.
+func (s *Server) Stop() {
+	s.mu.Lock()
+	if s.listener != nil {
+		_ = s.listener.Close()
+		s.listener = nil
+	}
+	select {
+	case <-s.stopped:
+	default:
+		close(s.stopped)
+	}
+	for conn := range s.conns {
+		_ = conn.Close()
+	}
+	s.mu.Unlock()
+	s.running.Wait()
+}
+
+// Restart listens again, after Stop, on the port that Start chose. What was recorded stays.
+func (s *Server) Restart() {
+	s.tb.Helper()
+	s.mu.Lock()
+	s.stopped = make(chan struct{})
+	addr := s.addr
+	s.mu.Unlock()
+	s.listen(addr)
+}
+
+func (s *Server) listen(addr string) {
+	s.tb.Helper()
+	listener, err := net.Listen("tcp", addr)
+	if err != nil {
+		s.tb.Fatalf("smtptest: %v", err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.listener, s.addr = listener, listener.Addr().String()
+	s.running.Go(func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			s.Serve(conn)
+		}
+	})
+}
+
+// Serve plays the server on a connection, in the background.
+func (s *Server) Serve(conn net.Conn) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	select {
+	case <-s.stopped:
+		_ = conn.Close()
+		return
+	default:
+	}
+	s.opened++
+	s.conns[conn] = struct{}{}
+	s.peak = max(s.peak, len(s.conns))
+	d := &dialogue{server: s, conn: conn, stopped: s.stopped}
+	s.running.Go(func() {
+		d.run()
+		s.mu.Lock()
+		delete(s.conns, conn)
+		s.mu.Unlock()
+		_ = conn.Close()
+	})
+}
+
+// Dial gives the client's end of a net.Pipe that the server plays on; the address is not looked at.
+func (s *Server) Dial(context.Context, string, string) (net.Conn, error) {
+	client, server := net.Pipe()
+	s.Serve(server)
+	return client, nil
+}
+
+// Addr is host:port.
+func (s *Server) Addr() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.addr
+}
+
+// URL is the server's address with user, password, TLS policy and a file with its authority, as
+// SENDCODE_SMTP_URL takes it.
+func (s *Server) URL() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	u := url.URL{Scheme: "smtp", Host: s.addr}
+	if s.script.Username != "" {
+		u.User = url.UserPassword(s.script.Username, s.script.Password)
+	}
+	query := url.Values{}
+	switch s.script.TLS {
+	case Plain:
+		query.Set("tls", "none")
+	case STARTTLS:
+		query.Set("tls", "required")
+		query.Set("ca", s.caFile)
+	case Implicit:
+		u.Scheme = "smtps"
+		query.Set("ca", s.caFile)
+	}
+	u.RawQuery = query.Encode()
+	return u.String()
+}
+
+// RootCAs trusts the server's authority.
+func (s *Server) RootCAs() *x509.CertPool { return s.authority.pool() }
+
+// Messages gives what was accepted, oldest first.
+func (s *Server) Messages() []Message {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.messages)
+}
+
+// ByID counts the accepted messages by Message-ID.
+func (s *Server) ByID() map[string]int {
+	counts := map[string]int{}
+	for _, m := range s.Messages() {
+		counts[m.ID]++
+	}
+	return counts
+}
+
+// Recipients counts the accepted messages by envelope recipient.
+func (s *Server) Recipients() map[string]int {
+	counts := map[string]int{}
+	for _, m := range s.Messages() {
+		for _, to := range m.To {
+			counts[to]++
+		}
+	}
+	return counts
+}
+
+// Commands gives the command lines of all connections in the order of arrival. Answers to AUTH challenges
+// and message lines are not among them.
+func (s *Server) Commands() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.commands)
+}
+
+// Connections is how many connections were opened so far.
+func (s *Server) Connections() int { return s.number(func() int { return s.opened }) }
+
+// Open is how many connections are open; one that the client closed counts until the server has noticed.
+func (s *Server) Open() int { return s.number(func() int { return len(s.conns) }) }
+
+// Peak is the largest Open so far.
+func (s *Server) Peak() int { return s.number(func() int { return s.peak }) }
+
+// Partial is how many messages began and never came to their final dot.
+func (s *Server) Partial() int { return s.number(func() int { return s.partial }) }
+
+func (s *Server) number(read func() int) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return read()
+}
+
+// awaitLimit is how long Await waits at most.
+const awaitLimit = 20 * time.Second
+
+// Await waits until n messages were accepted, and fails the test if that takes too long.
+func (s *Server) Await(n int) []Message {
+	s.tb.Helper()
+	limit := time.NewTimer(awaitLimit)
+	defer limit.Stop()
+	for {
+		s.mu.Lock()
+		messages, landed := slices.Clone(s.messages), s.messageLanded
+		s.mu.Unlock()
+		if len(messages) >= n {
+			return messages
+		}
+		select {
+		case <-landed:
+		case <-limit.C:
+			s.tb.Fatalf("smtptest: %d messages accepted, want %d", len(messages), n)
+		}
+	}
+}
+
+func (s *Server) accept(m Message) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.messages = append(s.messages, m)
+	close(s.messageLanded)
+	s.messageLanded = make(chan struct{})
+}
+
+// rule gives the rule for this occasion, a zero one if none fits.
+func (s *Server) rule(stage Stage, to string) Rule {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for n, r := range s.script.Rules {
+		if r.Stage != stage || r.To != "" && r.To != to {
+			continue
+		}
+		s.uses[n]++
+		if s.uses[n] > r.Skip && (r.Times == 0 || s.uses[n] <= r.Skip+r.Times) {
+			return r
+		}
+	}
+	return Rule{}
+}
