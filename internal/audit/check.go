@@ -105,16 +105,16 @@ func checkLease(lease time.Duration, limit int) error {
 	return nil
 }
 
-func checkFilter(f Filter) error {
+// checked is the filter as every implementation works on it, or what is wrong with it.
+func (f Filter) checked() (Filter, error) {
 	if f.Limit < 1 || f.Limit > maxPage {
-		return bad("a page has 1 to %d rows", maxPage)
+		return f, bad("a page has 1 to %d rows", maxPage)
 	}
-	return nil
-}
-
-// matchable says whether any row can match the filter's texts; those that no row can hold are not worth asking for.
-func (f Filter) matchable() bool {
-	return storable(string(f.Status), string(f.Channel), f.Purpose, f.App, f.BlockedBy, f.Reference)
+	f.From, f.To = micro(f.From), micro(f.To)
+	if f.Before != nil {
+		f.Before = &Mark{At: micro(f.Before.At), ID: f.Before.ID}
+	}
+	return f, nil
 }
 
 // merged checks refusals, completes them, and adds up those with one ID, in the order of their IDs: then one statement

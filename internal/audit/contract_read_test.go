@@ -69,18 +69,18 @@ func refusalTouchesNoSend(t *testing.T, f *fixture) {
 }
 
 func manyRefusals(t *testing.T, f *fixture) {
-	rows := make([]Send, 700)
+	rows := make([]Send, 250)
 	for i := range rows {
 		rows[i] = f.refusal(i, nil)
 	}
 	together(6, func(i int) {
-		shuffled := append(slices.Clone(rows[i*100:]), rows[:i*100]...)
+		shuffled := append(slices.Clone(rows[i*40:]), rows[:i*40]...)
 		if err := f.both(i).Refused(t.Context(), shuffled); err != nil {
 			t.Error(err)
 		}
 	})
 	all := f.all(t)
-	equal(t, "rows", len(all), 700)
+	equal(t, "rows", len(all), 250)
 	for _, r := range all {
 		if r.Count != 6 {
 			t.Fatalf("a row counts %d", r.Count)

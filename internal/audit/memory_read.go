@@ -30,7 +30,8 @@ func (m *Memory) Verification(ctx context.Context, id string) (v Verification, n
 
 // Sends implements Log.
 func (m *Memory) Sends(ctx context.Context, filter Filter) (rows []Send, err error) {
-	if err := checkFilter(filter); err != nil {
+	filter, err = filter.checked()
+	if err != nil {
 		return nil, err
 	}
 	_, lost, err := m.enter(ctx, "Sends")

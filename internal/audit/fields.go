@@ -1,0 +1,132 @@
+package audit
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"sendcode/internal/recipient"
+)
+
+// Both databases have the same columns, so what is read from them is described once.
+
+const verificationColumns = `v.id, v.app, v.channel, v.purpose, v.recipient, v.masked, v.sealed, v.holder, v.nonce, v.key_id,
+ v.code_length, v.locale, v.reference, v.created_at, v.expires_at, v.attempts, v.max_attempts, v.sends, v.approved_at, v.canceled_at`
+
+// fields are where verificationColumns are scanned to.
+func (v *Verification) fields() []any {
+	return []any{
+		&v.ID, &v.App, &v.Channel, &v.Purpose, hashField{&v.Recipient}, &v.To, &v.Sealed, &v.Holder, &v.Nonce, &v.KeyID,
+		&v.CodeLength, &v.Locale, &v.Reference, timeField{&v.CreatedAt}, timeField{&v.ExpiresAt}, &v.Attempts, &v.MaxAttempts,
+		&v.Sends, timeField{&v.ApprovedAt}, timeField{&v.CanceledAt},
+	}
+}
+
+const sendColumns = `s.id, s.verification_id, s.number, s.app, s.channel, s.purpose, s.recipient, s.masked, s.locale, s.reference,
+ s.ip, s.status, s.reason, s.attempt, s.in_doubt, s.counts, s.refund_since IS NOT NULL, s.taken_at, s.clock, s.logged_at,
+ s.due_at, s.finished_at, s.provider, s.provider_code, s.took, s.blocked_by, s.retry_after, s.requests`
+
+// fields are where sendColumns are scanned to.
+func (s *Send) fields() []any {
+	return []any{
+		&s.ID, &s.VerificationID, &s.Number, &s.App, &s.Channel, &s.Purpose, hashField{&s.Recipient}, &s.To, &s.Locale, &s.Reference,
+		&s.IP, &s.Status, &s.Reason, &s.Attempt, &s.InDoubt, &s.Counts, &s.RefundDue, timeField{&s.TakenAt}, &s.Clock, timeField{&s.LoggedAt},
+		timeField{&s.DueAt}, timeField{&s.FinishedAt}, &s.Provider, &s.ProviderCode, spanField{&s.Took}, &s.BlockedBy, spanField{&s.RetryAfter}, &s.Count,
+	}
+}
+
+// timeField reads a timestamptz, or µs since 1970; NULL is the zero time.
+type timeField struct{ to *time.Time }
+
+// Scan implements sql.Scanner.
+func (f timeField) Scan(src any) error {
+	switch x := src.(type) {
+	case nil:
+		*f.to = time.Time{}
+	case time.Time:
+		*f.to = micro(x)
+	case int64:
+		*f.to = time.UnixMicro(x).UTC()
+	default:
+		return fmt.Errorf("audit: no instant: %T", src)
+	}
+	return nil
+}
+
+// spanField reads a number of µs.
+type spanField struct{ to *time.Duration }
+
+// Scan implements sql.Scanner.
+func (f spanField) Scan(src any) error {
+	x, ok := src.(int64)
+	if !ok {
+		return fmt.Errorf("audit: no duration: %T", src)
+	}
+	*f.to = time.Duration(x) * time.Microsecond
+	return nil
+}
+
+// hashField reads the 16 bytes of a recipient's hash.
+type hashField struct{ to *recipient.Hash }
+
+// Scan implements sql.Scanner.
+func (f hashField) Scan(src any) error {
+	x, ok := src.([]byte)
+	if !ok || len(x) != len(f.to) {
+		return fmt.Errorf("audit: no recipient hash: %T", src)
+	}
+	*f.to = recipient.Hash(x)
+	return nil
+}
+
+// conditions collects what rows must fulfil, with numbered parameters, which both databases understand.
+type conditions struct {
+	texts []string
+	args  []any
+}
+
+// add appends a condition whose parameters are written as "?".
+func (c *conditions) add(text string, args ...any) {
+	for _, arg := range args {
+		c.args = append(c.args, arg)
+		text = strings.Replace(text, "?", fmt.Sprint("$", len(c.args)), 1)
+	}
+	c.texts = append(c.texts, text)
+}
+
+func (c *conditions) where() string {
+	if len(c.texts) == 0 {
+		return ""
+	}
+	return " WHERE " + strings.Join(c.texts, " AND ")
+}
+
+// query is the filter in SQL; at turns an instant into the database's parameter.
+func (f Filter) query(at func(time.Time) any) (string, []any) {
+	var c conditions
+	if f.Recipient != nil {
+		c.add("s.recipient = ?", f.Recipient[:])
+	}
+	for _, text := range []struct{ column, value string }{
+		{"status", string(f.Status)}, {"channel", string(f.Channel)}, {"purpose", f.Purpose}, {"app", f.App},
+		{"blocked_by", f.BlockedBy}, {"reference", f.Reference},
+	} {
+		if text.value != "" {
+			c.add("s."+text.column+" = ?", text.value)
+		}
+	}
+	if f.Reference != "" {
+		c.add("s.reference <> ''") // lets the planner use the partial index
+	}
+	if !f.From.IsZero() {
+		c.add("s.logged_at >= ?", at(f.From))
+	}
+	if !f.To.IsZero() {
+		c.add("s.logged_at < ?", at(f.To))
+	}
+	if f.Before != nil {
+		c.add("(s.logged_at, s.id) < (?, ?)", at(f.Before.At), f.Before.ID)
+	}
+	return "SELECT " + sendColumns + " FROM sends s" + c.where() +
+		fmt.Sprintf(" ORDER BY s.logged_at DESC, s.id DESC LIMIT %d", f.Limit), c.args
+}

@@ -1,0 +1,143 @@
+package audit
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"time"
+
+	_ "modernc.org/sqlite" // the driver "sqlite"
+)
+
+// SQLite is the log in one file, for one process: the default where no Postgres is named. One connection writes, one
+// transaction after the other, each on the disk before it is answered (synchronous=FULL); others read beside it (WAL).
+// Its clock is the program's. Safe for concurrent use.
+type SQLite struct {
+	writer  *sql.DB
+	readers *sql.DB
+	now     func() time.Time
+}
+
+// Pragmas of each connection. https://www.sqlite.org/pragma.html
+const (
+	commonPragmas = "_pragma=busy_timeout(5000)&_pragma=foreign_keys(1)"
+	writerPragmas = commonPragmas + "&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_txlock=immediate"
+	readerPragmas = commonPragmas + "&_pragma=query_only(1)"
+	readers       = 4
+)
+
+// OpenSQLite opens the log in the file at path, whose directory must exist, and brings its schema up to date. The file
+// is readable by its owner alone. now is the log's clock.
+func OpenSQLite(ctx context.Context, path string, now func() time.Time) (*SQLite, error) {
+	if err := secure(path); err != nil {
+		return nil, fmt.Errorf("audit: log file: %w", err)
+	}
+	writer, err := sqliteDB(path, writerPragmas, 1)
+	if err != nil {
+		return nil, err
+	}
+	s := &SQLite{writer: writer, now: now}
+	if err := migrateSQLite(ctx, writer); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	s.readers, err = sqliteDB(path, readerPragmas, readers)
+	if err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
+}
+
+// secure makes the file, or takes everybody else's rights from it. SQLite gives its -wal and -shm files the same mode.
+func secure(path string) error {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Chmod(0o600), f.Close())
+}
+
+func sqliteDB(path, pragmas string, connections int) (*sql.DB, error) {
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return nil, err
+	}
+	// As a URI, with the path escaped, so that a "?" in it is no parameter.
+	dsn := (&url.URL{Scheme: "file", Path: filepath.ToSlash(abs), RawQuery: pragmas}).String()
+	db, err := sql.Open("sqlite", dsn)
+	if err != nil {
+		return nil, err
+	}
+	db.SetMaxOpenConns(connections)
+	db.SetMaxIdleConns(connections)
+	return db, nil
+}
+
+// Close implements Log.
+func (s *SQLite) Close() error {
+	err := s.writer.Close()
+	if s.readers != nil {
+		err = errors.Join(s.readers.Close(), err)
+	}
+	return err
+}
+
+// Ping implements Log.
+func (s *SQLite) Ping(ctx context.Context) error {
+	return s.write(ctx, func(context.Context, *sql.Tx, time.Time) error { return nil })
+}
+
+// write runs f in a transaction, at an instant taken after the lock. The wait for the one writer ends with ctx. What has
+// begun is brought to its end all the same, which takes milliseconds: so its outcome is known.
+func (s *SQLite) write(ctx context.Context, f func(ctx context.Context, tx *sql.Tx, now time.Time) error) error {
+	conn, err := s.writer.Conn(ctx)
+	if err != nil {
+		return unavailable(err)
+	}
+	defer conn.Close()
+	ctx = context.WithoutCancel(ctx)
+	tx, err := conn.BeginTx(ctx, nil) // IMMEDIATE, by _txlock
+	if err != nil {
+		return unavailable(err)
+	}
+	if err := f(ctx, tx, micro(s.now())); err != nil {
+		return unavailable(errors.Join(err, abandon(conn, tx.Rollback())))
+	}
+	if err := tx.Commit(); err != nil {
+		// A failed sync may have reached the disk; and the connection is still inside the transaction.
+		return uncertain(errors.Join(err, abandon(conn, err)))
+	}
+	return nil
+}
+
+// abandon closes a connection that is in a state nobody knows, if err says so.
+func abandon(conn *sql.Conn, err error) error {
+	if err == nil {
+		return nil
+	}
+	if bad := conn.Raw(func(any) error { return driver.ErrBadConn }); !errors.Is(bad, driver.ErrBadConn) {
+		return bad
+	}
+	return nil
+}
+
+// one runs a statement that changes at most one row, and says whether it did.
+func (s *SQLite) one(ctx context.Context, statement string, args func(now time.Time) []any) (changed bool, err error) {
+	err = s.write(ctx, func(ctx context.Context, tx *sql.Tx, now time.Time) error {
+		result, err := tx.ExecContext(ctx, statement, args(now)...)
+		if err != nil {
+			return err
+		}
+		n, err := result.RowsAffected()
+		changed = n > 0
+		return err
+	})
+	return changed && err == nil, err
+}
+
+// µs is an instant as a parameter of SQLite.
+func µs(t time.Time) int64 { return t.UnixMicro() }

@@ -1,0 +1,131 @@
+package audit
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// Refused implements Log.
+func (s *SQLite) Refused(ctx context.Context, refusals []Send) error {
+	rows, err := merged(refusals)
+	if err != nil {
+		return err
+	}
+	return s.write(ctx, func(ctx context.Context, tx *sql.Tx, now time.Time) error {
+		insert, err := tx.PrepareContext(ctx, `
+INSERT INTO sends (id, verification_id, number, app, channel, purpose, recipient, masked, locale, reference, ip, status,
+                   attempt, counts, taken_at, clock, logged_at, finished_at, blocked_by, retry_after, requests)
+VALUES ($1, $2, 0, $3, $4, $5, $6, $7, $8, $9, $10, 'refused', 0, 0, $11, $12, $13, $13, $14, $15, $16)
+ON CONFLICT (id) DO UPDATE SET requests = sends.requests + excluded.requests, retry_after = excluded.retry_after
+WHERE sends.status = 'refused'`)
+		if err != nil {
+			return err
+		}
+		defer insert.Close()
+		for _, r := range rows {
+			if r.Clock == LogClock {
+				r.TakenAt = now
+			}
+			_, err := insert.ExecContext(ctx,
+				r.ID, r.VerificationID, r.App, r.Channel, r.Purpose, r.Recipient[:], r.To, r.Locale, r.Reference, r.IP,
+				µs(r.TakenAt), r.Clock, µs(now), r.BlockedBy, r.RetryAfter.Microseconds(), r.Count)
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// Verification implements Log.
+func (s *SQLite) Verification(ctx context.Context, id string) (Verification, Send, time.Time, error) {
+	v, newest, err := s.verification(ctx, id)
+	if err != nil {
+		return Verification{}, Send{}, time.Time{}, unavailable(err)
+	}
+	return v, newest, micro(s.now()), nil
+}
+
+func (s *SQLite) verification(ctx context.Context, id string) (v Verification, newest Send, err error) {
+	v, err = sqliteVerification(ctx, s.readers, id)
+	if err != nil {
+		return v, newest, err
+	}
+	newest, err = first(ctx, s.readers, (*Send).fields, `
+SELECT `+sendColumns+` FROM sends s WHERE s.verification_id <> '' AND s.verification_id = $1 AND s.status <> 'refused'
+ORDER BY s.number DESC LIMIT 1`, id)
+	return v, newest, err
+}
+
+// Sends implements Log.
+func (s *SQLite) Sends(ctx context.Context, filter Filter) ([]Send, error) {
+	filter, err := filter.checked()
+	if err != nil {
+		return nil, err
+	}
+	query, args := filter.query(func(t time.Time) any { return µs(t) })
+	return s.sends(ctx, query, args...)
+}
+
+func (s *SQLite) sends(ctx context.Context, query string, args ...any) ([]Send, error) {
+	rows, err := s.readers.QueryContext(ctx, query, args...)
+	if err != nil {
+		return nil, unavailable(err)
+	}
+	list, err := collect(rows, (*Send).fields)
+	return list, unavailable(err)
+}
+
+// Story implements Log.
+func (s *SQLite) Story(ctx context.Context, id uuid.UUID) (Story, error) {
+	send, err := sqliteSend(ctx, s.readers, id)
+	if err != nil {
+		return Story{}, unavailable(err)
+	}
+	story := Story{Send: send, Now: micro(s.now())}
+	if send.VerificationID == "" {
+		return story, nil
+	}
+	v, err := sqliteVerification(ctx, s.readers, send.VerificationID)
+	if errors.Is(err, ErrNotFound) {
+		return story, nil
+	}
+	if err != nil {
+		return Story{}, unavailable(err)
+	}
+	story.Verification = &v
+	story.Related, err = s.sends(ctx, relatedSends, v.ID, v.Recipient[:], v.App, v.Channel, µs(v.CreatedAt), µs(v.ExpiresAt))
+	return story, err
+}
+
+// relatedSends are the rows of a Story; both databases understand it.
+var relatedSends = fmt.Sprintf(`
+SELECT %[1]s FROM sends s WHERE s.verification_id <> '' AND s.verification_id = $1 AND s.status <> 'refused'
+UNION ALL
+SELECT %[1]s FROM sends s WHERE s.recipient = $2 AND s.app = $3 AND s.channel = $4 AND s.logged_at >= $5 AND s.logged_at < $6 AND s.status = 'refused'
+ORDER BY 20, 1 LIMIT %[2]d`, sendColumns, maxRelated) // logged_at, id
+
+// Counting implements Log.
+func (s *SQLite) Counting(ctx context.Context, clock string, within time.Duration, yield func(Counting) error) error {
+	rows, err := s.readers.QueryContext(ctx, `
+SELECT `+sendColumns+` FROM sends s WHERE s.logged_at > $1 AND s.counts = 1 ORDER BY s.logged_at, s.id`, µs(micro(s.now()))-within.Microseconds())
+	if err != nil {
+		return unavailable(err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var row Send
+		if err := rows.Scan(row.fields()...); err != nil {
+			return unavailable(err)
+		}
+		if err := yield(counting(row, clock)); err != nil {
+			return err
+		}
+	}
+	return unavailable(rows.Err())
+}

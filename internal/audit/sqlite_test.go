@@ -1,0 +1,205 @@
+package audit
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestSQLite(t *testing.T) { runContract(t, newSQLiteFixture) }
+
+func newSQLiteFixture(t *testing.T) *fixture {
+	clock := &testClock{at: epoch}
+	log := openSQLite(t, tempFile(t), clock)
+	return &fixture{Log: log, replica: log, step: clock.step, now: epoch}
+}
+
+// The data directory is locked against a second process; but if there were one, the gate would hold all the same.
+func TestSQLiteTwice(t *testing.T) {
+	clock, path := &testClock{at: epoch}, tempFile(t)
+	f := &fixture{Log: openSQLite(t, path, clock), replica: openSQLite(t, path, clock), now: epoch}
+	var intents []Intent
+	for range 24 {
+		intents = append(intents, f.intent(1, withRules(rule(7, time.Hour))))
+	}
+	together(len(intents), func(i int) {
+		if _, err := f.both(i).Begin(t.Context(), intents[i]); err != nil {
+			t.Error(err)
+		}
+	})
+	equal(t, "rows", len(f.all(t)), 7)
+}
+
+func openSQLite(t *testing.T, path string, clock *testClock) *SQLite {
+	t.Helper()
+	log, err := OpenSQLite(t.Context(), path, clock.now)
+	ok(t, err)
+	t.Cleanup(func() { _ = log.Close() })
+	return log
+}
+
+func (s *SQLite) cancel(id string) error {
+	_, err := s.writer.Exec(`UPDATE verifications SET canceled_at = $1 WHERE id = $2`, µs(s.now()), id)
+	return err
+}
+
+func TestSQLiteFileIsPrivate(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "odd ?name=#1%41.db")
+	ok(t, os.WriteFile(path, nil, 0o644))
+	clock := &testClock{at: epoch}
+	f := &fixture{Log: openSQLite(t, path, clock), now: epoch}
+	f.admit(t, f.intent(1))
+	files, err := filepath.Glob(filepath.Join(filepath.Dir(path), "*"))
+	ok(t, err)
+	equal(t, "files: the database, its -wal and -shm", len(files), 3)
+	for _, file := range files {
+		info, err := os.Stat(file)
+		ok(t, err)
+		equal(t, file, info.Mode().Perm(), os.FileMode(0o600))
+	}
+}
+
+func TestSQLiteOpenErrors(t *testing.T) {
+	if _, err := OpenSQLite(t.Context(), filepath.Join(t.TempDir(), "none", "log.db"), time.Now); err == nil {
+		t.Error("opened in a directory that does not exist")
+	}
+	path := tempFile(t)
+	ok(t, os.WriteFile(path, []byte(strings.Repeat("not a database, but long enough. ", 99)), 0o600))
+	if _, err := OpenSQLite(t.Context(), path, time.Now); err == nil {
+		t.Error("opened a file that is no database")
+	}
+}
+
+// A process that is killed leaves its connections open; the next one finds all that was answered.
+func TestSQLiteSurvivesReopening(t *testing.T) {
+	clock, path := &testClock{at: epoch}, tempFile(t)
+	f := &fixture{Log: openSQLite(t, path, clock), now: epoch}
+	begun := f.admit(t, f.intent(1, withRules(rule(1, time.Hour))))
+	f.Log = openSQLite(t, path, clock)
+	equal(t, "row", f.row(t, begun.Send.ID), begun.Send)
+	f.refuse(t, f.intent(1, withRules(rule(1, time.Hour))))
+	ok(t, f.Close())
+	f.Log = openSQLite(t, path, clock)
+	f.refuse(t, f.intent(1, withRules(rule(1, time.Hour))))
+}
+
+func TestSQLiteSettings(t *testing.T) {
+	log := openSQLite(t, tempFile(t), &testClock{at: epoch})
+	for _, c := range []struct {
+		db           *sql.DB
+		pragma, want string
+	}{
+		{log.writer, "journal_mode", "wal"}, {log.writer, "synchronous", "2"}, {log.writer, "foreign_keys", "1"},
+		{log.writer, "busy_timeout", "5000"}, {log.readers, "query_only", "1"}, {log.readers, "busy_timeout", "5000"},
+	} {
+		var got string
+		ok(t, c.db.QueryRow("PRAGMA "+c.pragma).Scan(&got))
+		equal(t, c.pragma, got, c.want)
+	}
+}
+
+// The wait for the one writer ends with the caller's patience, and then nothing was written.
+func TestSQLiteWaitForTheWriter(t *testing.T) {
+	log := openSQLite(t, tempFile(t), &testClock{at: epoch})
+	f := &fixture{Log: log, now: epoch}
+	in := f.intent(1)
+	entered, leave := make(chan struct{}), make(chan struct{})
+	done := make(chan error)
+	go func() {
+		done <- log.write(context.Background(), func(context.Context, *sql.Tx, time.Time) error { close(entered); <-leave; return nil })
+	}()
+	<-entered
+	ctx, cancel := context.WithCancel(t.Context())
+	waiting := make(chan error)
+	go func() { _, err := log.Begin(ctx, in); waiting <- err }()
+	cancel()
+	err := <-waiting
+	is(t, err, ErrUnavailable)
+	if errors.Is(err, ErrUncertain) {
+		t.Errorf("nothing was begun, yet %v", err)
+	}
+	equal(t, "rows", len(f.all(t)), 0) // readers do not wait
+	close(leave)
+	ok(t, <-done)
+	f.admit(t, in)
+}
+
+// A commit that fails is not known to have failed, and the writer works on. A deferred foreign key fails at the commit.
+func TestSQLiteFailedCommit(t *testing.T) {
+	log := openSQLite(t, tempFile(t), &testClock{at: epoch})
+	f := &fixture{Log: log, now: epoch}
+	err := log.write(t.Context(), func(ctx context.Context, tx *sql.Tx, _ time.Time) error {
+		_, err := tx.ExecContext(ctx, `
+CREATE TABLE a (id INTEGER PRIMARY KEY);
+CREATE TABLE b (a INTEGER REFERENCES a DEFERRABLE INITIALLY DEFERRED);
+INSERT INTO b VALUES (1)`)
+		return err
+	})
+	is(t, err, ErrUnavailable)
+	is(t, err, ErrUncertain)
+	f.admit(t, f.intent(1))
+
+	err = log.write(t.Context(), func(ctx context.Context, tx *sql.Tx, _ time.Time) error {
+		_, err := tx.ExecContext(ctx, `DELETE FROM sends`)
+		return errors.Join(err, errors.New("no"))
+	})
+	is(t, err, ErrUnavailable)
+	if errors.Is(err, ErrUncertain) {
+		t.Errorf("rolled back, yet %v", err)
+	}
+	equal(t, "rows", len(f.all(t)), 1)
+}
+
+// No query of the flow reads a whole table.
+func TestSQLitePlans(t *testing.T) {
+	log := openSQLite(t, tempFile(t), &testClock{at: epoch})
+	f := &fixture{Log: log, now: epoch}
+	in := f.intent(1)
+	who := in.Send.Recipient
+	filter := func(f Filter) string {
+		f.Limit = 10
+		query, _ := f.query(func(t time.Time) any { return µs(t) })
+		return query
+	}
+	for name, c := range map[string]struct{ query, index string }{
+		"gate":      {`SELECT id FROM sends WHERE counts = 1 AND recipient = ? AND app = ? AND channel = ? AND purpose IN (?)`, "sends_counting"},
+		"holder":    {`SELECT id FROM verifications v WHERE v.holder <> '' AND v.approved_at IS NULL AND v.canceled_at IS NULL AND v.recipient = ? AND v.app = ? AND v.channel = ? AND v.purpose = ? AND v.holder = ?`, "verifications_holder"},
+		"in flight": {`SELECT id FROM sends s WHERE s.due_at IS NOT NULL AND s.due_at <= 5 ORDER BY s.due_at, s.id LIMIT 3`, "sends_in_flight"},
+		"refunds":   {`SELECT id FROM sends WHERE refund_since IS NOT NULL AND refund_since <= 5 ORDER BY refund_since, id LIMIT 3`, "sends_refunds"},
+		"newest":    {`SELECT id FROM sends s WHERE s.verification_id <> '' AND s.verification_id = $1`, "sends_verification"},
+		"all":       {filter(Filter{}), "sends_logged"},
+		"page":      {filter(Filter{Before: &Mark{}}), "sends_logged"},
+		"recipient": {filter(Filter{Recipient: &who, Before: &Mark{}}), "sends_recipient"},
+		"reference": {filter(Filter{Reference: "x", Before: &Mark{}}), "sends_reference"},
+		"counting":  {`SELECT id FROM sends s WHERE s.logged_at > $1 AND s.counts = 1 ORDER BY s.logged_at, s.id`, "sends_logged"},
+	} {
+		plan := sqlitePlan(t, log, c.query)
+		if !strings.Contains(plan, c.index) || strings.Contains(plan, "TEMP B-TREE") {
+			t.Errorf("%s: %s", name, plan)
+		}
+	}
+}
+
+func sqlitePlan(t *testing.T, log *SQLite, query string) string {
+	t.Helper()
+	args := make([]any, strings.Count(query, "?")+strings.Count(query, "$"))
+	for i := range args {
+		args[i] = 0
+	}
+	rows, err := log.writer.Query("EXPLAIN QUERY PLAN "+query, args...)
+	ok(t, err)
+	defer rows.Close()
+	var plan []string
+	for rows.Next() {
+		var id, parent, unused int
+		var detail string
+		ok(t, rows.Scan(&id, &parent, &unused, &detail))
+		plan = append(plan, detail)
+	}
+	return strings.Join(plan, "; ")
+}
