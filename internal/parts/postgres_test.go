@@ -152,6 +152,20 @@ func TestPostgresPauses(t *testing.T) {
 	}
 }
 
+// A developer's shell may say where another Postgres is, and how to talk to it.
+func TestPostgresVariablesOfTheCallerDoNotMatter(t *testing.T) {
+	for name, value := range map[string]string{
+		"PGHOST": "192.0.2.1", "PGPORT": "1", "PGUSER": "nobody", "PGDATABASE": "none", "PGSSLMODE": "verify-full",
+		"PGDATA": "/nowhere", "PGCLIENTENCODING": "none",
+	} {
+		t.Setenv(name, value)
+	}
+	s := Postgres(t)
+	if dump := s.Dump(t); !strings.Contains(dump, "PostgreSQL database dump complete") {
+		t.Errorf("the dump is cut short:\n%s", dump)
+	}
+}
+
 // The cache is read by every test that runs at the same time, so this damages a
 // cache of its own.
 func TestDamagedClusterIsMadeAnew(t *testing.T) {

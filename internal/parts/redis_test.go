@@ -3,6 +3,8 @@ package parts
 import (
 	"context"
 	"errors"
+	"io"
+	"net"
 	"os"
 	"strings"
 	"testing"
@@ -130,5 +132,35 @@ func TestStartGivesUpWithItsContext(t *testing.T) {
 	cancel()
 	if s, err := StartRedis(ctx); !errors.Is(err, context.Canceled) {
 		t.Errorf("server %v, error %v", s, err)
+	}
+}
+
+// A Redis that still reads its file listens already.
+func TestRedisThatLoadsIsNotReady(t *testing.T) {
+	for answer, ready := range map[string]bool{
+		"+PONG\r\n":                            true,
+		"-NOAUTH Authentication required.\r\n": true,
+		"-LOADING Redis is loading the dataset in memory\r\n": false,
+		"+PO": false, // and then silence
+		"":    false,
+	} {
+		port := FreePort(t)
+		s := &RedisServer{place: newPlace(t.TempDir(), port)}
+		l, err := net.Listen("tcp4", s.Addr())
+		if err != nil {
+			t.Fatal(err)
+		}
+		go func() {
+			conn, err := l.Accept()
+			if err == nil {
+				io.WriteString(conn, answer)
+				io.Copy(io.Discard, conn)
+				conn.Close()
+			}
+		}()
+		if err := shortly(t, s.ping); (err == nil) != ready {
+			t.Errorf("answer %q: %v, want ready: %v", answer, err, ready)
+		}
+		l.Close()
 	}
 }
