@@ -15,7 +15,7 @@ import (
 )
 
 // maxDocument bounds the YAML file, in bytes.
-const maxDocument = 1 << 20
+const maxDocument = 256 << 10
 
 // document reads one YAML file by hand, node by node, because that keeps the line of every mistake and finds them all.
 // Its methods note what is wrong and go on.

@@ -125,7 +125,7 @@ func TestMistakesOfTheFile(t *testing.T) {
 		"not a mapping": {"- a", "c.yaml:1: must be key: value pairs"},
 		"two documents": {"addr: localhost:1\n---\naddr: localhost:2", "c.yaml: holds more than one YAML document; keep one"},
 		"broken second": {"addr: localhost:1\n---\n[", "c.yaml: holds more than one YAML document; keep one"},
-		"too large":     {strings.Repeat("#", maxDocument+1), "c.yaml: is larger than 1048576 bytes"},
+		"too large":     {strings.Repeat("#", maxDocument+1), "c.yaml: is larger than 262144 bytes"},
 		"unknown key":   {"polices: {}", "c.yaml:1: polices: there is no such key, did you mean policies?"},
 		"unknown, null": {"polices:", "c.yaml:1: polices: there is no such key, did you mean policies?"},
 		"foreign key":   {"\n\nkubernetes: 1", "c.yaml:3: kubernetes: there is no such key"},
