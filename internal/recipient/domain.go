@@ -17,7 +17,7 @@ type domain struct {
 // become plain, so "例子。中国" and "ＥＸＡＭＰＬＥ.com" are what they look like.
 func parseDomain(typed string) (domain, error) {
 	profile := idna.New(idna.MapForLookup(), idna.BidiRule(), idna.Transitional(false),
-		idna.StrictDomainName(true), idna.CheckHyphens(false), idna.VerifyDNSLength(true))
+		idna.CheckHyphens(false), idna.VerifyDNSLength(true))
 	if hasMisplacedDot(typed) {
 		return domain{}, invalid(reasonMisplacedDot)
 	}
