@@ -11,7 +11,7 @@ type bucket struct {
 	times []int64
 	ids   []string         // of the same events
 	index map[string]int64 // instant of each ID, once there are too many to look through
-	gone  map[string]int64 // refunded IDs, and until when they stay so
+	gone  *refunds         // nil until there is one
 	until int64            // from then on nothing in here counts
 }
 
@@ -26,7 +26,7 @@ func (b *bucket) history() []int64 {
 }
 
 func (b *bucket) refunded(id string, now int64) bool {
-	return b != nil && b.gone[id] > now
+	return b != nil && b.gone != nil && b.gone.until[id] > now
 }
 
 // counts reports whether the longest window counts the ID.
@@ -73,10 +73,8 @@ func (b *bucket) prune(now int64, keep time.Duration) {
 	}
 	clear(b.ids[:old]) // the array lives on until append needs a larger one
 	b.times, b.ids = b.times[old:], b.ids[old:]
-	for id, until := range b.gone {
-		if until <= now {
-			delete(b.gone, id)
-		}
+	if b.gone != nil {
+		b.gone.prune(now)
 	}
 }
 
@@ -95,9 +93,10 @@ func (b *bucket) remove(id string) {
 func (b *bucket) refund(id string, now int64) {
 	b.remove(id)
 	if b.gone == nil {
-		b.gone = map[string]int64{}
+		b.gone = &refunds{until: map[string]int64{}}
 	}
-	b.gone[id] = now + tombstone.Microseconds()
+	b.gone.prune(now)
+	b.gone.add(id, now+tombstone.Microseconds())
 	b.settle(0)
 }
 
@@ -114,7 +113,27 @@ func (b *bucket) settle(keep time.Duration) {
 	} else {
 		b.until = 0
 	}
-	for _, until := range b.gone {
-		b.until = max(b.until, until)
+	if b.gone != nil {
+		b.until = max(b.until, b.gone.last)
+	}
+}
+
+// refunds are the IDs that were refunded a short while ago.
+type refunds struct {
+	until map[string]int64 // until when they stay so
+	order []string         // oldest first; one that was refunded again is in here again
+	last  int64            // the latest of until
+}
+
+func (r *refunds) add(id string, until int64) {
+	r.until[id] = until
+	r.order = append(r.order, id)
+	r.last = max(r.last, until)
+}
+
+func (r *refunds) prune(now int64) {
+	for len(r.order) > 0 && r.until[r.order[0]] <= now {
+		delete(r.until, r.order[0])
+		r.order = r.order[1:]
 	}
 }

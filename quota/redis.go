@@ -51,19 +51,15 @@ func NewRedis(client redis.UniversalClient, prefix string) *Redis {
 
 // newRedis takes the clock as source, so that tests can set it and the scripts of production have no way to be told a time.
 func newRedis(client redis.UniversalClient, prefix, clock string) *Redis {
-	// A script with this first line is refused as a whole where it could not write: on a replica, out of memory, or with
-	// a failing disk. Without it, Redis would only refuse the first write.
+	// With this first line, Redis refuses a script as a whole where it could not write: on a replica, out of memory, with
+	// a failing disk. Without it, a refusal by Take and a Peek would come from a replica that is behind.
 	// https://redis.io/docs/latest/develop/programmability/lua-api/#script_flags
-	const mayWrite, mayNotWrite = "#!lua\n", "#!lua flags=no-writes\n"
-	script := func(head, body string) *redis.Script { return redis.NewScript(head + clock + commonScript + body) }
+	const head = "#!lua\n"
+	script := func(body string) *redis.Script { return redis.NewScript(head + clock + commonScript + body) }
 	return &Redis{
 		client: client, prefix: prefix, budget: budget,
-		take:   script(mayWrite, takeScript),
-		peek:   script(mayNotWrite, peekScript),
-		refund: script(mayWrite, refundScript),
-		record: script(mayWrite, recordScript),
-		reset:  script(mayWrite, resetScript),
-		probe:  script(mayWrite, "return clock()"),
+		take: script(takeScript), peek: script(peekScript), refund: script(refundScript),
+		record: script(recordScript), reset: script(resetScript), probe: script("return clock()"),
 	}
 }
 
@@ -96,7 +92,7 @@ func (r *Redis) Take(ctx context.Context, req Request) (Decision, error) {
 	return r.decide(ctx, r.take, p, append(args, p.args()...))
 }
 
-// Peek answers without counting; see [Limiter]. Redis itself refuses a script that peeks and writes.
+// Peek answers without counting; see [Limiter].
 func (r *Redis) Peek(ctx context.Context, req Request) (Decision, error) {
 	p, err := planPeek(req)
 	if err != nil {

@@ -97,11 +97,11 @@ func sentinelOptions(rawURL string) (*redis.FailoverOptions, error) {
 	if u.Scheme == "rediss+sentinel" {
 		o.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12} // each server's name is that which it was dialled by
 	}
-	master, db, hasDB := strings.Cut(strings.Trim(u.Path, "/"), "/")
+	master, db, _ := strings.Cut(strings.TrimPrefix(u.Path, "/"), "/")
 	if o.MasterName = master; master == "" {
 		return nil, errors.New("redis URL: no name of the master, as in redis+sentinel://host/master/0")
 	}
-	if hasDB {
+	if db != "" {
 		if o.DB, err = strconv.Atoi(db); err != nil || o.DB < 0 {
 			return nil, fmt.Errorf("redis URL: %q is not a number of a database", db)
 		}

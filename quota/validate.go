@@ -31,21 +31,23 @@ func (e *RuleError) Error() string {
 	return fmt.Sprintf("rule %d (%q): %s %s", e.Index+1, e.Rule, e.Field, e.Problem)
 }
 
-// Validate reports everything that is wrong with the policy, joined; each part that concerns a rule is a *RuleError.
+// Validate reports everything that is wrong with the policy, joined; see the function of that name.
 func (p Policy) Validate() error {
-	var bad error
+	var all []error
 	if !validName(p.Name) {
-		bad = fmt.Errorf("policy name %q is not of the form %s", p.Name, namePattern)
+		all = append(all, fmt.Errorf("policy name %q is not of the form %s", p.Name, namePattern))
 	}
-	return errors.Join(bad, Validate(p.Rules))
+	return errors.Join(append(all, problems(p.Rules)...)...)
 }
 
-// Validate reports everything that is wrong with the rules, joined. No rule at all is wrong too: it would admit everything.
-func Validate(rules []Rule) error {
+// Validate reports everything that is wrong with the rules, joined; what concerns one rule is a *RuleError. No rule at
+// all is wrong too: it would admit everything.
+func Validate(rules []Rule) error { return errors.Join(problems(rules)...) }
+
+func problems(rules []Rule) (all []error) {
 	if len(rules) == 0 {
-		return errors.New("there is no rule")
+		return []error{errors.New("there is no rule")}
 	}
-	var all []error
 	named := map[string]int{}
 	for i, r := range rules {
 		wrong := func(field, problem string) {
@@ -53,15 +55,15 @@ func Validate(rules []Rule) error {
 		}
 		if !validName(r.Name) {
 			wrong("name", "is not of the form "+namePattern)
-		} else if named[r.Name]++; named[r.Name] == 2 {
-			wrong("name", "is used twice")
+		} else if named[r.Name]++; named[r.Name] > 1 {
+			wrong("name", "is used before")
 		}
 		if r.Scope != Recipient && r.Scope != IP {
 			wrong("scope", fmt.Sprintf("%q is neither %q nor %q", r.Scope, Recipient, IP))
 		}
 		r.bounds(wrong)
 	}
-	return errors.Join(all...)
+	return all
 }
 
 // bounds checks what no limiter can do without.

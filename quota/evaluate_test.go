@@ -1,0 +1,139 @@
+package quota
+
+import (
+	"fmt"
+	"math"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+func at(ages ...time.Duration) []Event {
+	var events []Event
+	for i, age := range ages {
+		events = append(events, Event{ID: fmt.Sprint(i), At: epoch.Add(-age)})
+	}
+	return events
+}
+
+func TestEvaluate(t *testing.T) {
+	const minute, hour = time.Minute, time.Hour
+	for name, c := range map[string]struct {
+		ages         []time.Duration
+		limit        int
+		used         int
+		reset, retry time.Duration
+	}{
+		"no event":                     {nil, 1, 0, 0, 0},
+		"just now":                     {[]time.Duration{0}, 1, 1, hour, hour},
+		"room left":                    {[]time.Duration{minute}, 2, 1, 59 * minute, 0},
+		"1 µs before it leaves":        {[]time.Duration{hour - µs}, 1, 1, µs, µs},
+		"as it leaves":                 {[]time.Duration{hour}, 1, 0, 0, 0},
+		"below 1 µs is cut off":        {[]time.Duration{hour - time.Nanosecond}, 1, 0, 0, 0},
+		"in any order":                 {[]time.Duration{3 * minute, minute, 2 * minute}, 3, 3, 57 * minute, 57 * minute},
+		"over the limit":               {[]time.Duration{minute, 2 * minute, 3 * minute}, 1, 3, 57 * minute, 59 * minute},
+		"over it by one":               {[]time.Duration{minute, 2 * minute, 3 * minute}, 2, 3, 57 * minute, 58 * minute},
+		"in the future":                {[]time.Duration{-minute}, 1, 1, hour, hour},
+		"a window ahead":               {[]time.Duration{-2 * hour}, 1, 1, hour, hour},
+		"old, now and in the future":   {[]time.Duration{-minute, 0, 59 * minute, 61 * minute}, 2, 3, minute, hour},
+		"two in one µs":                {[]time.Duration{minute, minute}, 2, 2, 59 * minute, 59 * minute},
+		"a history that outgrew limit": {[]time.Duration{hour, minute, hour + 1, 0, 0}, 3, 3, 59 * minute, 59 * minute},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := sliding(Recipient, c.limit, hour)
+			d := Evaluate([]Rule{r}, map[Scope][]Event{Recipient: at(c.ages...)}, epoch)
+			sameDecision(t, d, Decision{At: epoch, Rules: []State{{r, c.used, c.reset, c.retry}}})
+		})
+	}
+}
+
+func TestEvaluateExplainsEachRuleByItsScope(t *testing.T) {
+	rules := []Rule{sliding(IP, 1, time.Hour), sliding(Recipient, 1, time.Minute), sliding(IP, 2, time.Minute)}
+	history := map[Scope][]Event{IP: at(time.Second, 30*time.Minute)}
+	d := Evaluate(rules, history, epoch.Add(999*time.Nanosecond).Local())
+	same(t, "instant", d.At, epoch)
+	sameList(t, "remaining", remaining(d), []int{0, 1, 1})
+	same(t, "admitted", d.Admitted, false)
+	sameList(t, "history is left as it was", history[IP], at(time.Second, 30*time.Minute))
+	same(t, "rules", len(Evaluate(nil, history, epoch).Rules), 0)
+}
+
+// The second gate counts with Cutoffs what Evaluate explains.
+func TestCutoffsAndEvaluateAgree(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		rules := []Rule{sliding(Recipient, 1, time.Minute), sliding(Recipient, 3, 2*time.Minute)}
+		now := epoch.Add(time.Duration(rapid.IntRange(-5000, 5000).Draw(rt, "now")))
+		var ages []time.Duration
+		for _, n := range rapid.SliceOfN(rapid.IntRange(-2, 6), 0, 8).Draw(rt, "ages") {
+			ages = append(ages, time.Duration(n)*30*time.Second+time.Duration(rapid.IntRange(-1, 1).Draw(rt, "µs"))*µs)
+		}
+		history := at(ages...)
+		for i, cutoff := range Cutoffs(rules, now) {
+			counted := 0
+			for _, e := range history {
+				if e.At.After(cutoff) {
+					counted++
+				}
+			}
+			state := Evaluate(rules, map[Scope][]Event{Recipient: history}, now).Rules[i]
+			same(t, "counted", counted, state.Used)
+			same(t, "blocked", counted >= rules[i].Limit, state.RetryAfter > 0)
+		}
+		if t.Failed() {
+			rt.FailNow()
+		}
+	})
+}
+
+func TestCutoffs(t *testing.T) {
+	got := Cutoffs(defaults, epoch.Local().Add(999))
+	for i, r := range defaults {
+		same(t, r.Name, got[i], epoch.Add(-r.Window))
+	}
+}
+
+// A client that waits as long as it is told is let in; told in whole seconds or ms, it never comes too early.
+func TestWhoWaitsAsToldIsLetIn(t *testing.T) {
+	both(t, func(t *testing.T, w *world) {
+		for i, told := range []func(time.Duration) time.Duration{
+			func(d time.Duration) time.Duration { return d },
+			func(d time.Duration) time.Duration { return time.Duration(Seconds(d)) * time.Second },
+			func(d time.Duration) time.Duration { return time.Duration(Milliseconds(d)) * time.Millisecond },
+		} {
+			w.flush()
+			for range 30 {
+				w.pass(told(w.peek(defaults...).RetryAfter()))
+				w.admits(true, defaults...)
+				if i == 0 {
+					w.pass(w.peek(defaults...).RetryAfter() - µs)
+					w.admits(false, defaults...)
+				}
+			}
+		}
+	})
+}
+
+func TestRoundingUp(t *testing.T) {
+	for _, c := range []struct {
+		d  time.Duration
+		s  int
+		ms int64
+	}{
+		{0, 0, 0}, {-time.Second, 0, 0}, {1, 1, 1}, {time.Millisecond, 1, 1}, {time.Millisecond + 1, 1, 2},
+		{time.Second - 1, 1, 1000}, {time.Second, 1, 1000}, {time.Second + 1, 2, 1001}, {41713 * time.Millisecond, 42, 41713},
+		{math.MaxInt64, 9223372037, 9223372036855},
+	} {
+		same(t, fmt.Sprintf("%v in s", c.d), Seconds(c.d), c.s)
+		same(t, fmt.Sprintf("%v in ms", c.d), Milliseconds(c.d), c.ms)
+	}
+}
+
+func TestLongestAndOfScope(t *testing.T) {
+	rules := []Rule{sliding(IP, 1, time.Hour), sliding(Recipient, 1, time.Minute), sliding(IP, 2, time.Minute)}
+	same(t, "longest", Longest(rules), time.Hour)
+	same(t, "longest of none", Longest(nil), 0)
+	sameList(t, "of the address", OfScope(rules, IP), []Rule{rules[0], rules[2]})
+	sameList(t, "of the recipient", OfScope(rules, Recipient), rules[1:2])
+	same(t, "the argument is left as it was", rules[1].Scope, Recipient)
+}

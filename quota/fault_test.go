@@ -1,0 +1,195 @@
+package quota
+
+import (
+	"bufio"
+	"errors"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"sendcode/internal/parts"
+)
+
+// calls are all that can fail.
+func calls(t *testing.T, r *Redis) map[string]error {
+	ctx := t.Context()
+	taken, takeErr := r.Take(ctx, request("fault", sliding(Recipient, 9, time.Hour)))
+	if taken.Admitted {
+		t.Errorf("admitted: %+v", taken)
+	}
+	looked, peekErr := r.Peek(ctx, request("", sliding(Recipient, 9, time.Hour)))
+	if len(looked.Rules) > 0 {
+		t.Errorf("an answer: %+v", looked)
+	}
+	return map[string]error{
+		"take": takeErr, "peek": peekErr,
+		"refund": r.Refund(ctx, "fault", ann()),
+		"record": r.Record(ctx, ann(), time.Hour, []Event{{"fault", time.Now()}}),
+		"reset":  r.Reset(ctx, ann()),
+		"ping":   r.Ping(ctx),
+	}
+}
+
+func mustBeUnavailable(t *testing.T, errs map[string]error) {
+	t.Helper()
+	for call, err := range errs {
+		if !errors.Is(err, ErrUnavailable) {
+			t.Errorf("%s: %v", call, err)
+		}
+	}
+}
+
+func TestQuota14ARedisThatMayNotWriteAdmitsNothing(t *testing.T) {
+	server := parts.Redis(t)
+	client := newClient(t, server.URL())
+	limiter := NewRedis(client, "q:")
+	ctx := t.Context()
+	_, err := limiter.Take(ctx, request("one", defaults...))
+	must(t, err)
+	before := snapshot(t, client)
+	for name, fault := range map[string]struct{ begin, end []any }{
+		"OOM":        {[]any{"config", "set", "maxmemory", "1"}, []any{"config", "set", "maxmemory", "0"}},
+		"READONLY":   {[]any{"replicaof", "127.0.0.1", "1"}, []any{"replicaof", "no", "one"}},
+		"NOREPLICAS": {[]any{"config", "set", "min-replicas-to-write", "1"}, []any{"config", "set", "min-replicas-to-write", "0"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			must(t, client.Do(ctx, fault.begin...).Err())
+			mustBeUnavailable(t, calls(t, limiter))
+			must(t, client.Do(ctx, fault.end...).Err())
+			must(t, limiter.Ping(ctx))
+			for key, dump := range before {
+				same(t, "history", snapshot(t, client)[key], dump)
+			}
+			d, err := limiter.Take(ctx, request("one", defaults...))
+			must(t, err)
+			same(t, "used", d.Rules[0].Used, 1)
+		})
+	}
+}
+
+func TestQuota14ARedisThatIsAwayAdmitsNothingAndComesBack(t *testing.T) {
+	server := parts.Redis(t)
+	limiter := NewRedis(newClient(t, server.URL()), "q:")
+	must(t, limiter.Ping(t.Context()))
+	server.Stop()
+	mustBeUnavailable(t, calls(t, limiter))
+	must(t, server.Start())
+	d, err := limiter.Take(t.Context(), request("one", defaults...))
+	must(t, err)
+	same(t, "admitted", d.Admitted, true)
+}
+
+// The call under way when Redis falls silent ends within its budget, and whether it counted is then seen by its ID.
+func TestQuota14ARedisThatIsSilentAdmitsNothing(t *testing.T) {
+	server := parts.Redis(t)
+	limiter := NewRedis(newClient(t, server.URL()), "q:")
+	same(t, "budget", limiter.budget, 2*time.Second)
+	limiter.budget = 50 * time.Millisecond
+	must(t, limiter.Ping(t.Context()))
+	must(t, server.Pause())
+	mustBeUnavailable(t, calls(t, limiter))
+	must(t, server.Resume())
+	limiter.budget = budget
+	_, err := limiter.Take(t.Context(), request("other", defaults...)) // after all that waited
+	must(t, err)
+	if _, err := limiter.Take(t.Context(), request("fault", sliding(Recipient, 9, time.Hour))); err != nil && !errors.Is(err, ErrRefunded) {
+		t.Error(err)
+	}
+}
+
+func TestQuota14WhateverRedisSaysInsteadOfAnAnswerAdmitsNothing(t *testing.T) {
+	for _, reply := range []string{
+		"-LOADING Redis is loading the dataset in memory\r\n",
+		"-MISCONF Redis is configured to save RDB snapshots, but it's unable to persist to disk\r\n",
+		"-CLUSTERDOWN The cluster is down\r\n", "-TRYAGAIN Multiple keys request during rehashing of slot\r\n",
+		"-CROSSSLOT Keys in request don't hash to the same slot\r\n", "-BUSY Redis is busy running a script\r\n",
+		"-NOAUTH Authentication required.\r\n", "-NOPERM no permissions\r\n", "-ERR max number of clients reached\r\n",
+		":1\r\n", "$-1\r\n", "+OK\r\n", "*0\r\n", "*1\r\n:1\r\n",
+		"*2\r\n:1\r\n:5\r\n", "*2\r\n:0\r\n:5\r\n", "*4\r\n:1\r\n:5\r\n:1\r\n:1\r\n", // too short for a rule
+		"*5\r\n:3\r\n:5\r\n:0\r\n:0\r\n:0\r\n", "*5\r\n:-1\r\n:5\r\n:0\r\n:0\r\n:0\r\n", // no such outcome
+		"*5\r\n:2\r\n:5\r\n:0\r\n:0\r\n:0\r\n", // refunded, but with rules
+		"*5\r\n:1\r\n:5\r\n$1\r\nx\r\n:0\r\n:0\r\n", "*5\r\n:1\r\n:5\r\n*0\r\n:0\r\n:0\r\n",
+		"*5\r\n:1\r\n", // and then nothing more
+		"*5\r\n:1", "\x00\xff\r\n", "",
+	} {
+		if d, err := takeFromLiar(t, reply); !errors.Is(err, ErrUnavailable) || d.Admitted {
+			t.Errorf("%q: %+v, %v", reply, d, err)
+		}
+	}
+	d, err := takeFromLiar(t, "*5\r\n:1\r\n:5\r\n:1\r\n:5\r\n:5\r\n")
+	must(t, err)
+	same(t, "admitted by a good answer", d.Admitted, true)
+}
+
+func takeFromLiar(t *testing.T, reply string) (Decision, error) {
+	addr, asked := liar(t, reply)
+	client := redis.NewClient(&redis.Options{Addr: addr, MaxRetries: -1, ContextTimeoutEnabled: true})
+	defer client.Close()
+	d, err := NewRedis(client, "q:").Take(t.Context(), request("one", sliding(Recipient, 1, time.Hour)))
+	same(t, "scripts asked for", <-asked, "evalsha")
+	return d, err
+}
+
+// liar answers a script with the given bytes and hangs up; it says which command it so answered.
+func liar(t *testing.T, reply string) (addr string, asked chan string) {
+	listener, err := net.Listen("tcp4", "127.0.0.1:0")
+	must(t, err)
+	t.Cleanup(func() { listener.Close() })
+	asked = make(chan string, 1)
+	go func() {
+		conn, err := listener.Accept()
+		if err != nil {
+			return
+		}
+		defer conn.Close()
+		for lines := bufio.NewScanner(conn); lines.Scan(); {
+			switch word := lines.Text(); word {
+			case "hello": // an old server: no HELLO, and nothing more to set up
+				conn.Write([]byte("-ERR unknown command\r\n"))
+			case "setinfo":
+				conn.Write([]byte("+OK\r\n"))
+			case "evalsha":
+				asked <- word
+				conn.Write([]byte(reply))
+				return
+			}
+		}
+	}()
+	return listener.Addr().String(), asked
+}
+
+func TestPingFailsWhereATakeWould(t *testing.T) {
+	limiter, client := real(t)
+	must(t, limiter.Ping(t.Context()))
+	same(t, "keys", client.DBSize(t.Context()).Val(), 0)
+	must(t, client.Do(t.Context(), "replicaof", "127.0.0.1", "1").Err())
+	must(t, client.Ping(t.Context()).Err()) // the plain command sees nothing
+	if err := limiter.Ping(t.Context()); !errors.Is(err, ErrUnavailable) {
+		t.Error(err)
+	}
+}
+
+func TestWarnings(t *testing.T) {
+	for name, server := range map[string]struct {
+		args []string
+		want []string
+	}{
+		"safe":   {[]string{"--appendonly", "yes"}, nil},
+		"unsafe": {[]string{"--maxmemory-policy", "allkeys-lru"}, []string{"maxmemory-policy is allkeys-lru", "appendonly is no"}},
+		"hidden": {[]string{"--rename-command", "CONFIG", ""}, []string{"maxmemory-policy is unknown", "appendonly is unknown"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			limiter, _ := real(t, server.args...)
+			got := limiter.Warnings(t.Context())
+			same(t, "warnings", len(got), len(server.want))
+			for i := range got {
+				if i < len(server.want) && !strings.Contains(got[i], server.want[i]) {
+					t.Errorf("%q does not say %q", got[i], server.want[i])
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,148 @@
+package quota
+
+import (
+	"fmt"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+)
+
+func (w *world) kept() (buckets, events int) {
+	m := w.Limiter.(*Memory)
+	for i := range m.shards {
+		buckets += len(m.shards[i].buckets)
+		for _, b := range m.shards[i].buckets {
+			events += len(b.times)
+			same(w.t, "IDs of events", len(b.ids), len(b.times))
+			if b.index != nil {
+				same(w.t, "indexed events", len(b.index), len(b.times))
+			}
+		}
+	}
+	return buckets, events
+}
+
+func TestMemoryDropsBucketsThatNoRuleNeeds(t *testing.T) {
+	w := memoryWorld(t)
+	r := sliding(Recipient, 1, time.Minute)
+	take := func(recipient string) {
+		_, err := w.Take(t.Context(), Request{ID: w.id(), Rules: []Rule{r}, Buckets: buckets(recipient, "")})
+		must(t, err)
+	}
+	const spare = 64 * shards                    // what a sweep is not worth
+	for _, aMinute := range []int{10_000, 100} { // so many come in a minute: a rush, and then a few
+		for i := range 30_000 {
+			take(fmt.Sprint(aMinute, " ", i))
+			w.pass(time.Minute / time.Duration(aMinute))
+			if i%1000 != 999 {
+				continue
+			}
+			n, _ := w.kept()
+			if n < min(i+1, aMinute) || i > 20_000 && n > 2*aMinute+spare {
+				t.Fatalf("at %d a minute, %d buckets are kept after %d", aMinute, n, i+1)
+			}
+		}
+	}
+}
+
+func TestMemoryLookingMakesNoBucket(t *testing.T) {
+	w := memoryWorld(t)
+	w.peek(defaults...)
+	must(t, w.Reset(t.Context(), ann()))
+	n, _ := w.kept()
+	same(t, "buckets", n, 0)
+}
+
+func TestMemoryKeepsOnlyWhatCounts(t *testing.T) {
+	w := memoryWorld(t)
+	r := sliding(Recipient, 100, time.Second) // more than are looked through without an index
+	for range 1000 {
+		w.admits(true, r)
+		w.pass(10 * time.Millisecond)
+	}
+	b, n := w.kept()
+	sameList(t, "buckets and events", []int{b, n}, []int{1, 100})
+}
+
+// Every third ID is taken twice, every fifth refunded, in buckets on both sides of the size from which there is an index.
+func TestMemoryKnowsItsIDsInSmallAndLargeBuckets(t *testing.T) {
+	for _, size := range []int{indexed - 1, indexed, indexed + 1, 3 * indexed} {
+		t.Run(fmt.Sprint(size), func(t *testing.T) {
+			w, r := memoryWorld(t), sliding(Recipient, MaxLimit, time.Hour)
+			for i := range size {
+				w.takeID(strconv.Itoa(i), r)
+				w.pass(time.Duration(i%2) * µs) // two in each µs
+			}
+			want := size
+			for i := range size {
+				if i%3 == 0 {
+					same(t, "used after a repetition", w.takeID(strconv.Itoa(i), r).Rules[0].Used, want)
+				}
+				if i%5 == 0 {
+					must(t, w.Refund(t.Context(), strconv.Itoa(i), ann()))
+					want--
+				}
+			}
+			_, n := w.kept()
+			same(t, "events", n, want)
+			w.pass(time.Minute)
+			for i := range size {
+				w.takeID(strconv.Itoa(i), r) // the refunded ones are new again
+			}
+			_, n = w.kept()
+			same(t, "events", n, size)
+			must(t, w.Reset(t.Context(), ann()))
+			same(t, "used after a reset", w.takeID("1", r).Rules[0].Used, 1)
+		})
+	}
+}
+
+// Callers that name their buckets in opposite orders do not wait for each other for ever.
+func TestMemoryLocksInOneOrder(t *testing.T) {
+	m := NewMemory(time.Now, "process")
+	var wg sync.WaitGroup
+	for caller := range 8 {
+		wg.Go(func() {
+			names := []string{"a", "b", "c", "a"}
+			if caller%2 == 0 {
+				names = []string{"c", "b", "a", "c"}
+			}
+			for i := range 500 {
+				rules := []Rule{sliding("one", 9, time.Second), sliding("two", 9, time.Second)}
+				_, err := m.Take(t.Context(), Request{ID: fmt.Sprint(caller, i), Rules: rules, Buckets: map[Scope]string{"one": names[0], "two": names[1]}})
+				if err != nil {
+					t.Error(err)
+				}
+				if err := m.Refund(t.Context(), fmt.Sprint(caller, i), names...); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
+func TestMemoryForgetsRefunds(t *testing.T) {
+	w, r := memoryWorld(t), sliding(Recipient, 1, time.Hour)
+	w.take(r)
+	for range 600 {
+		id := w.id()
+		must(t, w.Refund(t.Context(), id, ann()))
+		must(t, w.Refund(t.Context(), id, ann()))
+		w.pass(time.Second)
+	}
+	gone := w.Limiter.(*Memory).find(ann(), w.now.UnixMicro()).gone
+	same(t, "refunds that are remembered", len(gone.until), 60)
+	same(t, "calls that are remembered", len(gone.order), 120)
+	w.pass(time.Hour)
+	w.admits(true, r)
+}
+
+func TestMemoryNamesItsClock(t *testing.T) {
+	now := time.Date(2026, 1, 2, 3, 4, 5, 6_789, time.FixedZone("", 3600))
+	d, err := NewMemory(func() time.Time { return now }, "process").Take(t.Context(), request("one", defaults...))
+	must(t, err)
+	same(t, "clock", d.Clock, "process")
+	same(t, "instant in whole µs of UTC", d.At, time.Date(2026, 1, 2, 2, 4, 5, 6_000, time.UTC))
+}

@@ -1,0 +1,96 @@
+package quota
+
+import (
+	"slices"
+	"time"
+)
+
+// naive is the limiter as one would say it: maps, loops and subtraction. It forgets nothing.
+type naive struct {
+	events map[string]map[string]time.Time // bucket, ID
+	gone   map[string]map[string]time.Time
+}
+
+func newNaive() *naive {
+	return &naive{map[string]map[string]time.Time{}, map[string]map[string]time.Time{}}
+}
+
+func (n *naive) bucket(name string) map[string]time.Time {
+	if n.events[name] == nil {
+		n.events[name], n.gone[name] = map[string]time.Time{}, map[string]time.Time{}
+	}
+	return n.events[name]
+}
+
+func (n *naive) refunded(name, id string, now time.Time) bool { return now.Before(n.gone[name][id]) }
+
+func (n *naive) holds(name, id string, now time.Time, window time.Duration) bool {
+	at, ok := n.bucket(name)[id]
+	return ok && now.Sub(at) < window
+}
+
+func (n *naive) state(r Rule, name string, now time.Time) State {
+	var ages []time.Duration // of counted events, oldest first
+	for _, at := range n.bucket(name) {
+		if age := now.Sub(at); age < r.Window {
+			ages = append(ages, max(0, age))
+		}
+	}
+	slices.Sort(ages)
+	slices.Reverse(ages)
+	s := State{Rule: r, Used: len(ages)}
+	if s.Used > 0 {
+		s.ResetAfter = r.Window - ages[0]
+	}
+	if must := s.Used - r.Limit + 1; must > 0 { // so many must leave
+		s.RetryAfter = r.Window - ages[must-1]
+	}
+	return s
+}
+
+func (n *naive) peek(req Request, now time.Time) Decision {
+	d := Decision{At: now, Rules: []State{}}
+	for _, r := range req.Rules {
+		d.Rules = append(d.Rules, n.state(r, req.Buckets[r.Scope], now))
+	}
+	return d
+}
+
+func (n *naive) take(req Request, now time.Time) (Decision, error) {
+	held := map[Scope]bool{}
+	for _, r := range req.Rules {
+		name := req.Buckets[r.Scope]
+		if n.refunded(name, req.ID, now) {
+			return Decision{}, ErrRefunded
+		}
+		held[r.Scope] = held[r.Scope] || n.holds(name, req.ID, now, r.Window)
+	}
+	for _, r := range req.Rules {
+		if !held[r.Scope] && n.state(r, req.Buckets[r.Scope], now).Used >= r.Limit {
+			return n.peek(req, now), nil
+		}
+	}
+	for scope, h := range held {
+		if !h {
+			n.bucket(req.Buckets[scope])[req.ID] = now
+		}
+	}
+	d := n.peek(req, now)
+	d.Admitted = true
+	return d, nil
+}
+
+func (n *naive) refund(name, id string, now time.Time) {
+	delete(n.bucket(name), id)
+	n.gone[name][id] = now.Add(time.Minute)
+}
+
+func (n *naive) record(name string, keep time.Duration, events []Event, now time.Time) {
+	for _, e := range events {
+		if !n.refunded(name, e.ID, now) && !n.holds(name, e.ID, now, keep) && now.Sub(e.At) < keep {
+			n.bucket(name)[e.ID] = e.At
+		}
+	}
+}
+
+func (n *naive) reset(name string) { clear(n.bucket(name)) }

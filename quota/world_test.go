@@ -1,0 +1,159 @@
+package quota
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"sendcode/internal/parts"
+)
+
+// A world is one limiter on a clock that the test moves.
+type world struct {
+	Limiter
+	t     *testing.T
+	now   time.Time
+	set   func(time.Time)
+	flush func()
+	ids   int
+}
+
+// epoch lies ahead of every real clock: keys expire by the server's own clock, so here they never do. Its µs have no
+// round digit.
+var epoch = time.Date(2040, 3, 1, 12, 0, 0, 123_457_000, time.UTC)
+
+var defaults = []Rule{
+	{Name: "minute", Scope: Recipient, Limit: 1, Window: time.Minute},
+	{Name: "hour", Scope: Recipient, Limit: 5, Window: time.Hour},
+	{Name: "day", Scope: Recipient, Limit: 10, Window: 24 * time.Hour},
+}
+
+// both runs the test over the limiter in process and over Redis.
+func both(t *testing.T, test func(t *testing.T, w *world)) {
+	t.Run("memory", func(t *testing.T) { test(t, memoryWorld(t)) })
+	t.Run("redis", func(t *testing.T) { test(t, redisWorld(t)) })
+}
+
+func memoryWorld(t *testing.T) *world {
+	w := &world{t: t}
+	w.set = func(now time.Time) { w.now = now }
+	fresh := func() { w.Limiter = NewMemory(func() time.Time { return w.now }, "memory") }
+	w.flush = fresh
+	w.set(epoch)
+	fresh()
+	return w
+}
+
+func redisWorld(t *testing.T) *world {
+	client := newClient(t, parts.Redis(t).URL())
+	return fakeRedis(t, client)
+}
+
+// tick sets the clock and lets the keys expire by it, as Redis lets them by its own: after the ms of their end.
+var tick = redis.NewScript(`
+redis.call('SET', 'now', ARGV[1])
+for _, key in ipairs(redis.call('KEYS', 'q:*')) do
+  if redis.call('PEXPIRETIME', key) < tonumber(ARGV[2]) then redis.call('DEL', key) end
+end
+return 1`)
+
+// fakeRedis runs the scripts of production over a clock that lies in a key.
+func fakeRedis(t *testing.T, client redis.UniversalClient) *world {
+	const clock = "local function clock() return tonumber(redis.call('GET', 'now')) end\n"
+	w := &world{t: t, Limiter: newRedis(client, "q:", clock)}
+	w.set = func(now time.Time) {
+		w.now = now
+		must(t, tick.Run(t.Context(), client, nil, now.UnixMicro(), now.UnixMilli()).Err())
+	}
+	w.flush = func() {
+		must(t, client.FlushAll(t.Context()).Err())
+		w.set(w.now)
+	}
+	w.set(epoch)
+	return w
+}
+
+func newClient(t testing.TB, url string) redis.UniversalClient {
+	t.Helper()
+	client, err := OpenRedis(url)
+	must(t, err)
+	t.Cleanup(func() { client.Close() })
+	return client
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// pass moves the clock.
+func (w *world) pass(d time.Duration) { w.set(w.now.Add(d)) }
+
+// id is a new one, in the form of a caller's: 16 bytes, not all of them text.
+func (w *world) id() string {
+	w.ids++
+	return fmt.Sprintf("\x00\xff\r\n%012d", w.ids)
+}
+
+func (w *world) take(rules ...Rule) Decision { w.t.Helper(); return w.takeID(w.id(), rules...) }
+
+func (w *world) takeID(id string, rules ...Rule) Decision {
+	w.t.Helper()
+	d, err := w.Take(w.t.Context(), Request{ID: id, Rules: rules, Buckets: buckets("ann", "office")})
+	must(w.t, err)
+	return d
+}
+
+func (w *world) peek(rules ...Rule) Decision {
+	w.t.Helper()
+	d, err := w.Peek(w.t.Context(), Request{Rules: rules, Buckets: buckets("ann", "office")})
+	must(w.t, err)
+	return d
+}
+
+// admits takes and fails the test if the answer is another than wanted.
+func (w *world) admits(want bool, rules ...Rule) Decision {
+	w.t.Helper()
+	d := w.take(rules...)
+	if d.Admitted != want {
+		w.t.Fatalf("at %v: admitted %v, want %v: %+v", w.now.Sub(epoch), d.Admitted, want, d)
+	}
+	return d
+}
+
+func buckets(recipient, ip string) map[Scope]string {
+	return map[Scope]string{Recipient: Bucket("recipient", recipient), IP: Bucket("ip", ip)}
+}
+
+func ann() string { return buckets("ann", "")[Recipient] }
+
+func sliding(scope Scope, limit int, window time.Duration) Rule {
+	return Rule{Name: string(scope), Scope: scope, Limit: limit, Window: window}
+}
+
+func remaining(d Decision) []int {
+	var all []int
+	for _, s := range d.Rules {
+		all = append(all, s.Remaining())
+	}
+	return all
+}
+
+func same[T comparable](t testing.TB, what string, got, want T) {
+	t.Helper()
+	if got != want {
+		t.Errorf("%s: got %v, want %v", what, got, want)
+	}
+}
+
+func sameList[T comparable](t testing.TB, what string, got, want []T) {
+	t.Helper()
+	if !slices.Equal(got, want) {
+		t.Errorf("%s: got %v, want %v", what, got, want)
+	}
+}
