@@ -5,6 +5,9 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
+	"strings"
+
+	"sendcode/internal/keyring"
 )
 
 // apiKeyBytes of randomness make an API key: 192 bits, 32 characters.
@@ -26,4 +29,14 @@ func randomText(n int) string {
 	random := make([]byte, n)
 	rand.Read(random)
 	return base64.RawURLEncoding.EncodeToString(random)
+}
+
+// NewRingKey makes an entry for SENDCODE_SECRET_KEYS, "id:base64".
+func NewRingKey() (string, error) { return keyring.Generate() }
+
+// NewIndexKey makes a value for SENDCODE_INDEX_KEY, in base64.
+func NewIndexKey() (string, error) {
+	entry, err := keyring.Generate()
+	_, encoded, _ := strings.Cut(entry, ":")
+	return encoded, err
 }

@@ -1,11 +1,6 @@
 package config
 
-import (
-	"slices"
-	"strings"
-
-	"sendcode/internal/keyring"
-)
+import "slices"
 
 // Generated is a secret of the data directory that a person needs: the API key and the password of the console.
 type Generated struct {
@@ -84,11 +79,11 @@ func (c *Config) secret(key string) *Secret {
 
 // generateSecrets makes all of them, also those that a setting gives today: so a file in which one is missing is broken.
 func generateSecrets() (map[string]string, error) {
-	ring, err := keyring.Generate()
+	ring, err := NewRingKey()
 	if err != nil {
 		return nil, err
 	}
-	index, err := generateIndexKey()
+	index, err := NewIndexKey()
 	if err != nil {
 		return nil, err
 	}
@@ -100,12 +95,3 @@ func generateSecrets() (map[string]string, error) {
 
 // passwordBytes of randomness make a password: 20 characters to type.
 const passwordBytes = 15
-
-func generateIndexKey() (string, error) {
-	entry, err := keyring.Generate()
-	_, encoded, _ := strings.Cut(entry, ":")
-	return encoded, err
-}
-
-// NewIndexKey makes a value for SENDCODE_INDEX_KEY.
-func NewIndexKey() (string, error) { return generateIndexKey() }
