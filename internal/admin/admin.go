@@ -1,0 +1,124 @@
+// Package admin is the console: it answers "where is my code?" for those who run the service. It lists sends and
+// refusals, newest first, finds those of one recipient, and tells the story of one send, opening with a sentence that
+// says what happened and what to do next. The same is there as JSON for scripts, under /v1/admin.
+//
+// It stands at the reading end of the way of a send: it reads the log and asks the use cases what a recipient's
+// rules say now. It writes nothing; logging in and out are its only acts. Who reads is known by one password (a sealed
+// session cookie) or one bearer token.
+//
+// No full recipient passes through it in either direction but one: what is typed into the search, which comes in a
+// request's body and is hashed at once. Addresses of pages carry the hash.
+package admin
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/labstack/echo/v4"
+
+	"sendcode/internal/audit"
+	"sendcode/internal/recipient"
+	"sendcode/quota"
+)
+
+// Log is what the console reads. Implementations: audit.Postgres, audit.SQLite, audit.Memory.
+type Log interface {
+	Sends(ctx context.Context, filter audit.Filter) ([]audit.Send, error)
+	Story(ctx context.Context, id uuid.UUID) (audit.Story, error)
+}
+
+// Codes turns an address into the hash that the log knows, and says what a recipient's rules answer now.
+// Implementation: verification.Service.
+type Codes interface {
+	Hash(channel, to string) (recipient.Hash, error)
+	RecipientQuota(ctx context.Context, app string, ch recipient.Channel, purpose string, h recipient.Hash) (quota.Decision, error)
+}
+
+// Limiter counts attempts to log in. With quota.Memory each replica counts for itself and logging in works while
+// Redis is away, which is when the console is needed most; with the service's limiter all replicas count together.
+type Limiter interface {
+	Take(ctx context.Context, r quota.Request) (quota.Decision, error)
+}
+
+// Sealer encrypts the session into its cookie. Implementation: keyring.Ring; replicas with the same keys accept each
+// other's sessions.
+type Sealer interface {
+	Seal(label string, plaintext, additional []byte) ([]byte, error)
+	Open(label string, sealed, additional []byte) ([]byte, error)
+}
+
+// Config is what a console works with.
+type Config struct {
+	Log     Log
+	Codes   Codes
+	Limiter Limiter
+	Cookies Sealer
+	Logger  *slog.Logger
+	Now     func() time.Time // nil: time.Now
+
+	Password     string // of the login page
+	PasswordHash string // argon2id in PHC form, instead of Password; with neither nobody can log in
+	Token        string // bearer token of the JSON API; empty: none is accepted
+}
+
+// Admin is the console. Safe for concurrent use.
+type Admin struct {
+	log      Log
+	codes    Codes
+	limiter  Limiter
+	logger   *slog.Logger
+	now      func() time.Time
+	password password
+	token    *secret // nil: none is accepted
+	sessions *sessions
+	pages    *pages
+	origin   *http.CrossOriginProtection
+	checks   chan struct{} // bounds the passwords that are checked at once: a slow hash takes much memory
+}
+
+// New makes a console. Nothing runs in the background. A PasswordHash that cannot be read lets nobody in.
+func New(c Config) *Admin {
+	a := &Admin{
+		log: c.Log, codes: c.Codes, limiter: c.Limiter, logger: c.Logger, now: c.Now,
+		pages: newPages(), origin: http.NewCrossOriginProtection(), checks: make(chan struct{}, maxChecks),
+	}
+	if a.now == nil {
+		a.now = time.Now
+	}
+	var err error
+	if a.password, err = newPassword(c.Password, c.PasswordHash); err != nil {
+		a.logger.Error("nobody can log in to the console: the password's hash cannot be read", "error", err)
+	}
+	if c.Token != "" {
+		a.token = newSecret(c.Token)
+	}
+	a.sessions = newSessions(c.Cookies, a.password)
+	return a
+}
+
+// maxChecks is how many passwords are checked at once.
+const maxChecks = 2
+
+// Register adds the pages and the JSON API. Their names and answers are a contract: DESIGN.md, section 3. What stands
+// before a handler is said per route: a group's middleware would answer 404 where 405 is due.
+func (a *Admin) Register(e *echo.Echo) {
+	open := []echo.MiddlewareFunc{a.asPages, a.sameOrigin}
+	e.GET("/admin/login", a.loginPage, open...)
+	e.POST("/admin/login", a.login, open...)
+	e.GET("/admin/static/:name", a.static)
+
+	closed := []echo.MiddlewareFunc{a.asPages, a.sameOrigin, a.pagesNeedSession}
+	e.GET("/admin", a.listPage, closed...)
+	e.GET("/admin/", func(c echo.Context) error { return c.Redirect(http.StatusSeeOther, "/admin") })
+	e.GET("/admin/sends/:id", a.sendPage, closed...)
+	e.POST("/admin/search", a.searchPage, closed...)
+	e.POST("/admin/logout", a.logout, closed...)
+
+	programs := []echo.MiddlewareFunc{a.sameOrigin, a.programsNeedKey}
+	e.GET("/v1/admin/sends", a.listJSON, programs...)
+	e.GET("/v1/admin/sends/:id", a.sendJSON, programs...)
+	e.POST("/v1/admin/search", a.searchJSON, programs...)
+}

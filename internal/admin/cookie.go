@@ -1,0 +1,64 @@
+package admin
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/labstack/echo/v4"
+)
+
+// The cookie's names. With "__Host-" a browser takes it only over https, for this host alone and with path "/" (RFC
+// 6265bis section 4.1.3.2), so no neighbour under the same domain can plant one.
+const (
+	cookieName       = "sendcode-admin"
+	secureCookieName = "__Host-" + cookieName
+)
+
+func isHTTPS(c echo.Context) bool { return c.Scheme() == "https" }
+
+func nameOf(c echo.Context) string {
+	if isHTTPS(c) {
+		return secureCookieName
+	}
+	return cookieName
+}
+
+// current finds the session of a request.
+func (a *Admin) current(c echo.Context) (session, bool) {
+	cookie, err := c.Cookie(nameOf(c))
+	if err != nil {
+		return session{}, false
+	}
+	return a.sessions.open(cookie.Value, a.now())
+}
+
+// keep writes the session's cookie.
+func (a *Admin) keep(c echo.Context, v session) error {
+	value, err := a.sessions.seal(v)
+	if err != nil {
+		return err
+	}
+	// Rounded up, and at least 1: 0 would mean no limit at all.
+	seconds := int((v.ends().Sub(a.now()) + time.Second - 1) / time.Second)
+	c.SetCookie(a.cookie(c, value, max(seconds, 1)))
+	return nil
+}
+
+func (a *Admin) forget(c echo.Context) { c.SetCookie(a.cookie(c, "", -1)) }
+
+func (a *Admin) cookie(c echo.Context, value string, maxAge int) *http.Cookie {
+	return &http.Cookie{
+		Name: nameOf(c), Value: value, Path: "/", MaxAge: maxAge,
+		Secure: isHTTPS(c), HttpOnly: true, SameSite: http.SameSiteStrictMode,
+	}
+}
+
+// renew writes the cookie again, at most once a minute, so that a session in use does not go idle.
+func (a *Admin) renew(c echo.Context, v session) error {
+	now := a.now()
+	if now.Sub(v.seen) < renewal {
+		return nil
+	}
+	v.seen = now.Truncate(time.Second)
+	return a.keep(c, v)
+}

@@ -1,0 +1,90 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strconv"
+
+	"github.com/labstack/echo/v4"
+
+	"sendcode/internal/audit"
+	"sendcode/internal/verification"
+	"sendcode/quota"
+	"sendcode/web"
+)
+
+// sendView is one send's page.
+type sendView struct {
+	page
+	Verdict verdict
+	State   stateView
+	Send    rowView
+	Code    string // state of the verification, in words; empty without one
+	Person  string // address of everything of this recipient
+	Facts   audit.Send
+	Line    []entry
+	Quota   quotaView
+}
+
+// quotaView is what a recipient's rules say now.
+type quotaView struct {
+	Rows   []web.Pips
+	As     sentence // as of when
+	Reason string   // why there are no rows
+}
+
+func (a *Admin) sendPage(c echo.Context) error {
+	ctx := c.Request().Context()
+	s, err := a.story(ctx, c.Param("id"))
+	if err != nil {
+		return err
+	}
+	w := wordsFor(c.Request())
+	now, away := a.quotaOf(ctx, s.Send) // without it the rest of the page is as true as with it
+	verdict := judge(s, now, away == nil, w)
+	v := sendView{
+		page: page{W: w, Title: verdict.What.String(), In: true}, Verdict: verdict, State: stateViewOf(s.Send, w),
+		Send: viewOf(s.Send, w), Facts: s.Send, Line: timeline(s, w), Quota: quotaViewOf(now, away, w),
+		Person: address(nil, "recipient", s.Send.Recipient.String()),
+	}
+	if s.Verification != nil {
+		v.Code = w.say("code." + string(stateOf(*s.Verification, s.Now)))
+	}
+	return a.pages.show(c, http.StatusOK, "send", v)
+}
+
+// quotaOf asks what the recipient's rules say now about one more send like this one.
+func (a *Admin) quotaOf(ctx context.Context, s audit.Send) (quota.Decision, error) {
+	return a.codes.RecipientQuota(ctx, s.App, s.Channel, s.Purpose, s.Recipient)
+}
+
+func (a *Admin) quotaView(ctx context.Context, s audit.Send, w words) quotaView {
+	now, err := a.quotaOf(ctx, s)
+	return quotaViewOf(now, err, w)
+}
+
+func quotaViewOf(d quota.Decision, err error, w words) quotaView {
+	var bad *verification.InvalidError
+	switch {
+	case errors.As(err, &bad):
+		return quotaView{Reason: w.say("quota.gone")}
+	case err != nil:
+		return quotaView{Reason: w.say("quota.away")}
+	}
+	v := quotaView{As: w.tell("quota.now", at("at", d.At))}
+	for _, s := range d.Rules {
+		v.Rows = append(v.Rows, pipsOf(s, w))
+	}
+	return v
+}
+
+func pipsOf(s quota.State, w words) web.Pips {
+	p := web.PipsOf(s)
+	p.Name, p.Note = s.Name, w.plural("quota.left", s.Remaining())
+	if p.Blocked {
+		p.Note = w.say("quota.free", "wait", w.wait(s.RetryAfter))
+	}
+	p.Spoken = w.say("quota.used", "used", strconv.Itoa(s.Used), "limit", strconv.Itoa(s.Limit))
+	return p
+}

@@ -1,0 +1,68 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/google/uuid"
+
+	"sendcode/internal/audit"
+	"sendcode/internal/verification"
+)
+
+// found is one page of the list.
+type found struct {
+	rows []audit.Send
+	next string // cursor of the page after it; empty: this is the last
+}
+
+// find reads one page. A full page is followed by a look for one row more, so that a next page is named only where
+// there is one.
+func (a *Admin) find(ctx context.Context, f audit.Filter) (found, error) {
+	rows, err := a.log.Sends(ctx, f)
+	if err != nil {
+		return found{}, a.unreadable(ctx, err)
+	}
+	if len(rows) < f.Limit {
+		return found{rows: rows}, nil
+	}
+	last := audit.Mark{At: rows[len(rows)-1].LoggedAt, ID: rows[len(rows)-1].ID}
+	f.Before, f.Limit = &last, 1
+	more, err := a.log.Sends(ctx, f)
+	if err != nil {
+		return found{}, a.unreadable(ctx, err)
+	}
+	if len(more) == 0 {
+		return found{rows: rows}, nil
+	}
+	return found{rows: rows, next: writeCursor(last)}, nil
+}
+
+// story reads one row with what belongs to it.
+func (a *Admin) story(ctx context.Context, id string) (audit.Story, error) {
+	parsed, err := uuid.Parse(id)
+	if err != nil || !strings.EqualFold(parsed.String(), id) { // no braces, no urn:
+		return audit.Story{}, verification.ErrNotFound
+	}
+	s, err := a.log.Story(ctx, parsed)
+	if err != nil {
+		return s, a.unreadable(ctx, err)
+	}
+	return s, nil
+}
+
+// unreadable says what the log's error is to those outside.
+func (a *Admin) unreadable(ctx context.Context, err error) error {
+	switch {
+	case errors.Is(err, audit.ErrNotFound):
+		return verification.ErrNotFound
+	case ctx.Err() != nil:
+		return fmt.Errorf("%w: the reader left", verification.ErrUnavailable)
+	case errors.Is(err, audit.ErrUnavailable):
+		a.logger.ErrorContext(ctx, "log could not be read", "error", err)
+		return verification.ErrUnavailable
+	}
+	return fmt.Errorf("reading the log: %w", err)
+}

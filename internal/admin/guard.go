@@ -1,0 +1,81 @@
+package admin
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/labstack/echo/v4"
+
+	"sendcode/internal/server"
+)
+
+// sameOrigin refuses what another site makes a browser send (SEC-16). A request with neither Sec-Fetch-Site nor
+// Origin passes, as no browser of today sends one across sites; SameSite=Strict stands behind it.
+func (a *Admin) sameOrigin(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		if err := a.origin.Check(c.Request()); err != nil {
+			return &server.Problem{Kind: server.Forbidden, Detail: "The request came from another site."}
+		}
+		return next(c)
+	}
+}
+
+// pagesNeedSession sends who is not logged in to the login page, and back to this page afterwards.
+func (a *Admin) pagesNeedSession(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		v, ok := a.current(c)
+		if !ok {
+			return c.Redirect(http.StatusSeeOther, loginAddress(c.Request()))
+		}
+		if err := a.renew(c, v); err != nil {
+			return err
+		}
+		return next(c)
+	}
+}
+
+// loginAddress names the page to come back to, unless that is where logging in leads anyhow.
+func loginAddress(r *http.Request) string {
+	back := r.URL.RequestURI()
+	if r.Method != http.MethodGet || back == "/admin" || !isOurs(back) {
+		return "/admin/login"
+	}
+	return "/admin/login?" + url.Values{"next": {back}}.Encode()
+}
+
+// isOurs admits addresses of console pages only, so that nobody can be sent elsewhere after logging in.
+func isOurs(address string) bool {
+	u, err := url.Parse(address)
+	if err != nil || u.Scheme != "" || u.Host != "" || u.User != nil || u.RawPath != "" || u.Fragment != "" {
+		return false
+	}
+	_, isSend := strings.CutPrefix(u.Path, "/admin/sends/")
+	return (u.Path == "/admin" || isSend && !strings.Contains(u.Path, "..")) && !strings.ContainsAny(address, "\\\r\n\t")
+}
+
+// programsNeedKey lets through a bearer token or a session. Who sends a token is judged by it alone.
+func (a *Admin) programsNeedKey(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		if header := c.Request().Header.Get(echo.HeaderAuthorization); header != "" {
+			if !a.isToken(header) {
+				return &server.Problem{Kind: server.Unauthorized, Detail: "The admin token is not known."}
+			}
+			return next(c)
+		}
+		v, ok := a.current(c)
+		if !ok {
+			return &server.Problem{Kind: server.Unauthorized, Detail: "Send the admin token as a bearer token, or log in at /admin."}
+		}
+		if err := a.renew(c, v); err != nil {
+			return err
+		}
+		return next(c)
+	}
+}
+
+// isToken reads an Authorization header; the scheme's case does not matter (RFC 9110 section 11.1).
+func (a *Admin) isToken(header string) bool {
+	scheme, presented, _ := strings.Cut(header, " ")
+	return a.token != nil && strings.EqualFold(scheme, "Bearer") && a.token.is(strings.TrimSpace(presented))
+}

@@ -1,0 +1,174 @@
+package admin
+
+import (
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/labstack/echo/v4"
+
+	"sendcode/internal/audit"
+)
+
+// listView is the list with its filters.
+type listView struct {
+	page
+	Filter  filterView
+	Search  searchView
+	Person  *personView // when the list is one recipient's
+	Rows    []rowView
+	Older   string // address; empty: this is the end
+	Newest  string // address of the first page; empty: this is it
+	Nothing string // why there are no rows
+}
+
+// searchView is the search field after a search that found no question in it.
+type searchView struct {
+	Typed   string
+	Problem string
+}
+
+// personView is the recipient whose rows these are.
+type personView struct {
+	Who   sentence
+	Known bool   // the log has rows of them
+	All   string // address of the list without this filter
+	Quota quotaView
+}
+
+type rowView struct {
+	Link                      string
+	At                        clock
+	To, Purpose, App, Channel string
+	State                     stateView
+	Why                       string
+	Through, Took             string
+}
+
+type stateView struct {
+	Sign, Word string
+	Tone       tone
+}
+
+func (a *Admin) listPage(c echo.Context) error {
+	q, err := parseQuery(c.Request().URL.RawQuery, a.now())
+	if err != nil {
+		return err
+	}
+	return a.showList(c, http.StatusOK, q, searchView{})
+}
+
+func (a *Admin) showList(c echo.Context, status int, q query, s searchView) error {
+	found, err := a.find(c.Request().Context(), q.filter)
+	if err != nil {
+		return err
+	}
+	w := wordsFor(c.Request())
+	v := listView{page: page{W: w, Title: w.say("list.title"), In: true}, Search: s, Filter: filterOf(q, w)}
+	for _, row := range found.rows {
+		v.Rows = append(v.Rows, viewOf(row, w))
+	}
+	if len(found.rows) == 0 {
+		v.Nothing = w.say(nothing(q))
+	}
+	if q.filter.Recipient != nil {
+		v.Person = a.person(c, q, found, w)
+	}
+	if found.next != "" {
+		v.Older = address(q.given, "cursor", found.next)
+	}
+	if q.filter.Before != nil {
+		v.Newest = address(q.given, "cursor", "")
+	}
+	return a.pages.show(c, status, "list", v)
+}
+
+// person shows who the rows are about, and what the rules that decided the newest of them say now.
+func (a *Admin) person(c echo.Context, q query, f found, w words) *personView {
+	p := &personView{Who: w.tell("filter.recipient.unknown"), All: address(q.given, "recipient", "")}
+	if len(f.rows) > 0 {
+		p.Known, p.Who = true, w.tell("filter.recipient", strong("to", f.rows[0].To))
+		p.Quota = a.quotaView(c.Request().Context(), f.rows[0], w)
+	}
+	return p
+}
+
+// nothing says why a list is empty.
+func nothing(q query) string {
+	others := len(q.given)
+	if q.given.Has("limit") {
+		others--
+	}
+	switch {
+	case q.filter.Before != nil:
+		return "list.end"
+	case others == 0:
+		return "list.nothing"
+	case others == 1 && q.filter.Recipient != nil:
+		return "list.none.recipient"
+	}
+	return "list.none"
+}
+
+// address is the list's with one parameter changed, or left out where the value is empty. Another filter starts again
+// at the newest row.
+func address(given url.Values, name, value string) string {
+	next := url.Values{}
+	for k, v := range given {
+		if k != "cursor" {
+			next[k] = slices.Clone(v)
+		}
+	}
+	next.Del(name)
+	if value != "" {
+		next.Set(name, value)
+	}
+	if len(next) == 0 {
+		return "/admin"
+	}
+	return "/admin?" + next.Encode()
+}
+
+func viewOf(s audit.Send, w words) rowView {
+	return rowView{
+		Link: sendAddress(s.ID), At: clock{Time: s.LoggedAt, Exact: true}, To: s.To, Purpose: s.Purpose, App: s.App,
+		Channel: w.or("channel", string(s.Channel)), State: stateViewOf(s, w), Why: why(s, w),
+		Through: or(s.Provider, "–"), Took: w.took(s.Took),
+	}
+}
+
+func stateViewOf(s audit.Send, w words) stateView {
+	return stateView{Sign: signs[s.Status], Word: w.or("status", string(s.Status)), Tone: toneOf(s.Status)}
+}
+
+// why is the reason in a few words: "550 5.1.1 · refused by the server · did not count", "minute · 42 s left · ×3".
+func why(s audit.Send, w words) string {
+	var parts []string
+	add := func(p string) {
+		if p != "" {
+			parts = append(parts, p)
+		}
+	}
+	if s.Status == audit.Refused {
+		add(s.BlockedBy)
+		add(w.say("why.wait", "wait", w.wait(s.RetryAfter)))
+		if s.Count > 1 {
+			add("×" + strconv.Itoa(s.Count))
+		}
+		return strings.Join(parts, " · ")
+	}
+	add(s.ProviderCode)
+	add(w.or("reason", s.Reason))
+	switch {
+	case s.Status == audit.Queued && s.Attempt > 0:
+		add(w.say("why.again"))
+	case s.Status == audit.Failed && !s.Counts:
+		add(w.say("why.given_back"))
+	}
+	if s.InDoubt {
+		add(w.say("why.doubt"))
+	}
+	return or(strings.Join(parts, " · "), "–")
+}

@@ -1,0 +1,210 @@
+package admin
+
+import (
+	"fmt"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestWithoutSession(t *testing.T) {
+	b := newRig(t).browser()
+	id := b.sent("ana@example.com").ID.String()
+	for path, next := range map[string]string{
+		"/admin":                     "/admin/login",
+		"/admin?status=refused":      "/admin/login?next=%2Fadmin%3Fstatus%3Drefused",
+		"/admin/sends/" + id:         "/admin/login?next=%2Fadmin%2Fsends%2F" + id,
+		"/admin/":                    "/admin",
+		"/admin/sends/..%2f..%2fx":   "/admin/login",
+		"/admin/sends/x?y=%5C%0d%0a": "/admin/login?next=" + url.QueryEscape("/admin/sends/x?y=%5C%0d%0a"),
+	} {
+		rec := b.get(path)
+		if rec.Code != http.StatusSeeOther || rec.Header().Get("Location") != next {
+			t.Errorf("GET %s: %d to %q, want 303 to %q", path, rec.Code, rec.Header().Get("Location"), next)
+		}
+		lacks(t, rec, "example.com")
+	}
+	for _, path := range []string{"/admin/search", "/admin/logout"} {
+		rec := b.post(path, url.Values{"q": {"ana@example.com"}})
+		if rec.Code != http.StatusSeeOther || rec.Header().Get("Location") != "/admin/login" {
+			t.Errorf("POST %s: %d to %q", path, rec.Code, rec.Header().Get("Location"))
+		}
+	}
+	want(t, b.get("/admin/login"), http.StatusOK)
+	want(t, b.get("/admin/static/admin.css"), http.StatusOK)
+}
+
+func TestLogin(t *testing.T) {
+	b := newRig(t).browser()
+	for _, wrong := range []string{"x", testPassword + " ", strings.ToUpper(testPassword), testPassword[1:], strings.Repeat("x", 5000), "\x00"} {
+		rec := b.login(wrong)
+		want(t, rec, http.StatusUnauthorized)
+		if len(b.cookies) != 0 {
+			t.Fatalf("%q: a cookie was set", wrong)
+		}
+	}
+	rec := b.login("")
+	want(t, rec, http.StatusUnprocessableEntity)
+	contains(t, rec, "Enter the password")
+	rec = b.login(testPassword)
+	want(t, rec, http.StatusSeeOther)
+	if got := rec.Header().Get("Location"); got != "/admin" {
+		t.Errorf("to %q", got)
+	}
+	want(t, b.get("/admin"), http.StatusOK)
+	if got := b.get("/admin/login"); got.Code != http.StatusSeeOther {
+		t.Errorf("logged in, and the login page answers %d", got.Code)
+	}
+	for _, secret := range []string{testPassword, testToken, b.cookies[cookieName].Value} {
+		if strings.Contains(b.logged.String(), secret) {
+			t.Error("a secret is in the log")
+		}
+	}
+}
+
+func TestLoginByHash(t *testing.T) {
+	// A small hash of "open sesame 42", salt "0123456789abcdef".
+	const hash = "$argon2id$v=19$m=64,t=2,p=1$MDEyMzQ1Njc4OWFiY2RlZg$"
+	full := hash + encodedSum(t, "open sesame 42", "0123456789abcdef")
+	b := newRig(t, func(c *Config) { c.Password, c.PasswordHash = "", full }).browser()
+	want(t, b.login("open sesame 43"), http.StatusUnauthorized)
+	want(t, b.login(full), http.StatusUnauthorized)
+	want(t, b.login("open sesame 42"), http.StatusSeeOther)
+	want(t, b.get("/admin"), http.StatusOK)
+}
+
+func TestNobodyLogsInWithoutPassword(t *testing.T) {
+	for name, change := range map[string]func(*Config){
+		"none":        func(c *Config) { c.Password = "" },
+		"broken hash": func(c *Config) { c.PasswordHash = "$argon2id$v=19$m=64,t=2,p=1$short$short" },
+	} {
+		r := newRig(t, change)
+		b := r.browser()
+		contains(t, b.get("/admin/login"), "No password is configured")
+		for _, typed := range []string{testPassword, "", " ", "$argon2id$v=19$m=64,t=2,p=1$short$short"} {
+			if rec := b.login(typed); rec.Code < 400 {
+				t.Errorf("%s: %q logs in", name, typed)
+			}
+		}
+		if strings.Contains(r.logged.String(), "short$short") {
+			t.Errorf("%s: the hash is in the log", name)
+		}
+	}
+}
+
+func TestLoginComesBack(t *testing.T) {
+	for next, to := range map[string]string{
+		"/admin/sends/x":              "/admin/sends/x",
+		"/admin?status=sent":          "/admin?status=sent",
+		"":                            "/admin",
+		"/":                           "/admin",
+		"/adminx":                     "/admin",
+		"/admin/logout":               "/admin",
+		"https://evil.example/admin":  "/admin",
+		"//evil.example/admin":        "/admin",
+		"/\\evil.example":             "/admin",
+		"/admin/sends/../../x":        "/admin",
+		"/admin/sends/%2e%2e/x":       "/admin",
+		"/admin/sends/x\r\nA: b":      "/admin",
+		"javascript:alert(1)":         "/admin",
+		"/admin/sends/x#y":            "/admin",
+		"/admin\t?x":                  "/admin",
+		"//user@evil.example/admin":   "/admin",
+		"/admin/sends/\\evil.example": "/admin",
+	} {
+		b := newRig(t).browser()
+		rec := b.post("/admin/login", url.Values{"password": {testPassword}, "next": {next}})
+		if got := rec.Header().Get("Location"); rec.Code != http.StatusSeeOther || got != to {
+			t.Errorf("next %q leads to %d %q, want %q", next, rec.Code, got, to)
+		}
+	}
+}
+
+func TestLoginIsLimited(t *testing.T) {
+	r := newRig(t)
+	b := r.browser()
+	for i := range 10 {
+		rec := b.login("wrong")
+		want(t, rec, http.StatusUnauthorized)
+		if left := fmt.Sprintf("%d tr", 9-i); !strings.Contains(rec.Body.String(), left) {
+			t.Errorf("try %d does not say %q", i+1, left)
+		}
+		r.clock.add(time.Second)
+	}
+	rec := b.login(testPassword)
+	want(t, rec, http.StatusTooManyRequests)
+	if got := rec.Header().Get("Retry-After"); got != "890" {
+		t.Errorf("Retry-After %s, want 890: the first try leaves its window then", got)
+	}
+	contains(t, rec, "14 min 50 s")
+	if len(b.cookies) != 0 {
+		t.Error("the right password got through the limit")
+	}
+	other := r.browser()
+	other.from = "192.0.2.2:5000"
+	want(t, other.login(testPassword), http.StatusSeeOther)
+
+	r.clock.add(890*time.Second - time.Microsecond)
+	want(t, b.login(testPassword), http.StatusTooManyRequests)
+	r.clock.add(time.Microsecond)
+	want(t, b.login(testPassword), http.StatusSeeOther)
+}
+
+func TestLoginIsLimitedOverAll(t *testing.T) {
+	r := newRig(t)
+	for i := range 100 {
+		b := r.browser()
+		b.from = fmt.Sprintf("198.51.100.%d:1", i)
+		want(t, b.login("wrong"), http.StatusUnauthorized)
+	}
+	b := r.browser()
+	want(t, b.login(testPassword), http.StatusTooManyRequests)
+	r.clock.add(15 * time.Minute)
+	want(t, b.login(testPassword), http.StatusSeeOther)
+}
+
+func TestOnePersonsAddressesAreOne(t *testing.T) {
+	r := newRig(t)
+	for i := range 10 {
+		b := r.browser()
+		b.from = fmt.Sprintf("[2001:db8:1:2:%x::1]:1", i+1)
+		want(t, b.login("wrong"), http.StatusUnauthorized)
+	}
+	b := r.browser()
+	b.from = "[2001:db8:1:2:ffff::1]:1"
+	want(t, b.login(testPassword), http.StatusTooManyRequests)
+	b.from = "[2001:db8:1:3::1]:1"
+	want(t, b.login(testPassword), http.StatusSeeOther)
+}
+
+func TestNetwork(t *testing.T) {
+	for address, is := range map[string]string{"192.0.2.7": "192.0.2.7/32", "2001:db8:1:2:3::4": "2001:db8:1:2::/64"} {
+		if got := network(netip.MustParseAddr(address)); got != is {
+			t.Errorf("%s: %s", address, got)
+		}
+	}
+	if got := network(netip.Addr{}); got != "none" {
+		t.Errorf("no address: %s", got)
+	}
+}
+
+func TestNobodyLogsInUncounted(t *testing.T) {
+	b := newRig(t, func(c *Config) { c.Limiter = deaf{} }).browser()
+	want(t, b.login(testPassword), http.StatusServiceUnavailable)
+	if len(b.cookies) != 0 {
+		t.Error("a cookie was set")
+	}
+}
+
+func TestFormsAreForms(t *testing.T) {
+	b := newRig(t).browser()
+	want(t, b.do(http.MethodPost, "/admin/login", `{"password":"x"}`, "Content-Type", "application/json"), http.StatusUnsupportedMediaType)
+	want(t, b.do(http.MethodPost, "/admin/login", "password="+url.QueryEscape(testPassword)), http.StatusUnsupportedMediaType)
+	want(t, b.do(http.MethodPost, "/admin/login", "%zz", "Content-Type", "application/x-www-form-urlencoded"), http.StatusBadRequest)
+	want(t, b.post("/admin/login", url.Values{"password": {strings.Repeat("x", 20_000)}}), http.StatusRequestEntityTooLarge)
+	// A password in an address would end up in other people's logs.
+	want(t, b.post("/admin/login?password="+url.QueryEscape(testPassword), url.Values{}), http.StatusUnprocessableEntity)
+}

@@ -1,0 +1,59 @@
+package admin
+
+import (
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/subtle"
+)
+
+// password decides who may log in. The zero password lets nobody in.
+type password struct {
+	matches  func(typed string) bool
+	identity [sha256.Size]byte // names this password: sessions end when it changes
+}
+
+// newPassword takes the password itself or its hash; the hash wins.
+func newPassword(plain, hash string) (password, error) {
+	switch {
+	case hash != "":
+		h, err := parsePHC(hash)
+		if err != nil {
+			return password{}, err
+		}
+		return password{matches: h.is, identity: sha256.Sum256([]byte("argon2id\x00" + hash))}, nil
+	case plain != "":
+		return password{matches: newSecret(plain).is, identity: sha256.Sum256([]byte("plain\x00" + plain))}, nil
+	}
+	return password{}, nil
+}
+
+func (p password) isSet() bool { return p.matches != nil }
+
+// maxPassword bounds what is hashed, in bytes. Longer input is not the password.
+const maxPassword = 1024
+
+func (p password) is(typed string) bool {
+	return p.matches != nil && len(typed) <= maxPassword && p.matches(typed)
+}
+
+// secret compares in a time that depends on neither value: keyed hashes are compared, so that even their lengths
+// are equal, and the key is this process's alone.
+type secret struct {
+	key, sum []byte
+}
+
+func newSecret(value string) *secret {
+	s := &secret{key: make([]byte, sha256.Size)}
+	rand.Read(s.key) // never fails: the program stops when the system has no randomness
+	s.sum = s.hash(value)
+	return s
+}
+
+func (s *secret) hash(value string) []byte {
+	mac := hmac.New(sha256.New, s.key)
+	mac.Write([]byte(value))
+	return mac.Sum(nil)
+}
+
+func (s *secret) is(typed string) bool { return subtle.ConstantTimeCompare(s.hash(typed), s.sum) == 1 }

@@ -1,0 +1,184 @@
+package admin
+
+import (
+	"maps"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"sendcode/internal/audit"
+	"sendcode/internal/recipient"
+	"sendcode/internal/server"
+	"sendcode/internal/verification"
+)
+
+// query is what a list is asked for in its address: filters, a place and a length.
+type query struct {
+	filter audit.Filter
+	given  url.Values // what was asked, empty parameters left out
+}
+
+// How many rows a list has.
+const (
+	defaultLimit = 50
+	maxLimit     = 200
+)
+
+// spans are the values of "last", which pages have beside "from" and "to".
+var spans = map[string]time.Duration{"1h": time.Hour, "24h": 24 * time.Hour, "7d": 7 * 24 * time.Hour, "30d": 30 * 24 * time.Hour}
+
+// statuses are all that a row can have.
+var statuses = []audit.Status{audit.Queued, audit.Sending, audit.Sent, audit.Failed, audit.Unknown, audit.Refused}
+
+// parseQuery reads an address's raw query. A parameter that is unknown, repeated or wrong is an error that names it:
+// a filter that was left out in silence would answer another question than the one asked.
+func parseQuery(raw string, now time.Time) (query, error) {
+	q := query{filter: audit.Filter{Limit: defaultLimit}, given: url.Values{}}
+	values, err := url.ParseQuery(raw)
+	if err != nil {
+		return q, &server.Problem{Kind: server.BadRequest, Detail: "The part of the address after the question mark could not be read."}
+	}
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		if len(values[name]) > 1 {
+			return q, invalid(safeName(name), "repeated", "Give this parameter once.")
+		}
+		value := values.Get(name)
+		set, known := parameters[name]
+		if !known {
+			return q, invalid(safeName(name), "unknown", "There is no such parameter.")
+		}
+		if value == "" {
+			continue
+		}
+		if detail := set(&q.filter, value, now); detail != "" {
+			return q, invalid(name, "invalid", detail)
+		}
+		q.given.Set(name, value)
+	}
+	return q, q.checkRange()
+}
+
+func (q query) checkRange() error {
+	from, to := q.filter.From, q.filter.To
+	if !from.IsZero() && !to.IsZero() && !from.Before(to) {
+		return invalid("to", "invalid", "The end must be after the beginning.")
+	}
+	return nil
+}
+
+// parameters sets one part of a filter each, or says what is wrong with the value.
+var parameters = map[string]func(f *audit.Filter, value string, now time.Time) string{
+	"recipient":  setRecipient,
+	"status":     setStatus,
+	"channel":    setChannel,
+	"purpose":    word(func(f *audit.Filter) *string { return &f.Purpose }),
+	"app":        word(func(f *audit.Filter) *string { return &f.App }),
+	"blocked_by": word(func(f *audit.Filter) *string { return &f.BlockedBy }),
+	"reference":  word(func(f *audit.Filter) *string { return &f.Reference }),
+	"from":       instant(func(f *audit.Filter) *time.Time { return &f.From }),
+	"to":         instant(func(f *audit.Filter) *time.Time { return &f.To }),
+	"last":       setLast,
+	"cursor":     setCursor,
+	"limit":      setLimit,
+}
+
+func setRecipient(f *audit.Filter, value string, _ time.Time) string {
+	h, err := recipient.ParseHash(value)
+	if err != nil {
+		return "A recipient is given by its hash, 32 lower-case hexadecimal digits; an address belongs into the search."
+	}
+	f.Recipient = &h
+	return ""
+}
+
+func setStatus(f *audit.Filter, value string, _ time.Time) string {
+	f.Status = audit.Status(value)
+	if !slices.Contains(statuses, f.Status) {
+		return "A status is queued, sending, sent, failed, unknown or refused."
+	}
+	return ""
+}
+
+func setChannel(f *audit.Filter, value string, _ time.Time) (problem string) {
+	var err error
+	if f.Channel, err = recipient.ParseChannel(value); err != nil {
+		return "A channel is email or sms."
+	}
+	return ""
+}
+
+func setCursor(f *audit.Filter, value string, _ time.Time) string {
+	m, ok := readCursor(value)
+	if !ok {
+		return "A cursor is passed back as the list before gave it."
+	}
+	f.Before = &m
+	return ""
+}
+
+func setLimit(f *audit.Filter, value string, _ time.Time) string {
+	n, err := strconv.Atoi(value)
+	if err != nil || n < 1 || n > maxLimit {
+		return "A limit is a number from 1 to 200."
+	}
+	f.Limit = n
+	return ""
+}
+
+// setLast sets From unless the address gives it: "from" comes before "last" in the order of names.
+func setLast(f *audit.Filter, value string, now time.Time) string {
+	span, ok := spans[value]
+	if !ok {
+		return "This is 1h, 24h, 7d or 30d."
+	}
+	if f.From.IsZero() {
+		f.From = now.Add(-span)
+	}
+	return ""
+}
+
+// maxWord is the longest name or reference that a row can have, in characters.
+const maxWord = 64
+
+// word reads a text that a row may hold. A database would refuse some texts with an error of its own.
+func word(field func(*audit.Filter) *string) func(*audit.Filter, string, time.Time) string {
+	return func(f *audit.Filter, value string, _ time.Time) string {
+		if !utf8.ValidString(value) || utf8.RuneCountInString(value) > maxWord || strings.ContainsFunc(value, unicode.IsControl) {
+			return "This has at most 64 characters, and no control character among them."
+		}
+		*field(f) = value
+		return ""
+	}
+}
+
+// instant reads RFC 3339, or what a browser's datetime-local field sends, which is then UTC.
+func instant(field func(*audit.Filter) *time.Time) func(*audit.Filter, string, time.Time) string {
+	return func(f *audit.Filter, value string, _ time.Time) string {
+		for _, layout := range []string{time.RFC3339Nano, "2006-01-02T15:04", "2006-01-02T15:04:05"} {
+			if t, err := time.Parse(layout, value); err == nil && inRange(t) {
+				*field(f) = t.UTC()
+				return ""
+			}
+		}
+		return "A time is written as 2026-01-31T14:00:00Z; a plus sign in an address is %2B."
+	}
+}
+
+// inRange keeps to years that every database and JSON can write.
+func inRange(t time.Time) bool { return t.Year() >= 1970 && t.Year() <= 9999 }
+
+func invalid(field, reason, detail string) error {
+	return &verification.InvalidError{Field: field, Reason: reason, Detail: detail}
+}
+
+// safeName shortens what a caller named, so that an answer can't be made to carry a page's worth of it.
+func safeName(name string) string {
+	if r := []rune(name); len(r) > maxWord {
+		return string(r[:maxWord]) + "…"
+	}
+	return name
+}

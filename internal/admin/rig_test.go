@@ -1,0 +1,304 @@
+package admin
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/labstack/echo/v4"
+
+	"sendcode/internal/audit"
+	"sendcode/internal/keyring"
+	"sendcode/internal/recipient"
+	"sendcode/internal/server"
+	"sendcode/internal/verification"
+	"sendcode/quota"
+)
+
+const (
+	testPassword = "correct horse battery"
+	testToken    = "tok_0123456789abcdefghij"
+)
+
+// start is the first instant of every test.
+var start = time.Date(2026, 3, 4, 14, 2, 20, 118_000_000, time.UTC)
+
+// steps is a clock that a test moves.
+type steps struct {
+	mu sync.Mutex
+	t  time.Time
+}
+
+func (s *steps) now() time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.t
+}
+
+func (s *steps) add(d time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.t = s.t.Add(d)
+}
+
+// rig is a console over the log's twin, a real limiter and the real use cases.
+type rig struct {
+	*testing.T
+	clock   *steps
+	log     *audit.Memory
+	limiter *quota.Memory
+	codes   *verification.Service
+	ring    *keyring.Ring
+	logged  *bytes.Buffer
+	handler *echo.Echo
+	ids     uint64
+}
+
+func newRig(t *testing.T, changes ...func(*Config)) *rig {
+	t.Helper()
+	r := &rig{T: t, clock: &steps{t: start}, logged: &bytes.Buffer{}, ring: testRing(t)}
+	r.log, r.limiter = audit.NewMemory(r.clock.now), quota.NewMemory(r.clock.now, "test")
+	logger := slog.New(slog.NewTextHandler(r.logged, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	r.codes = verification.New(verification.Settings{
+		Purposes: map[string]verification.Purpose{"login": {Name: "login", Policy: quota.Policy{Name: "default", Rules: testRules}, Shares: []string{"login"}}},
+		IndexKey: bytes.Repeat([]byte{7}, 32),
+	}, verification.Parts{Limiter: r.limiter, Log: r.log, Logger: logger, Now: r.clock.now})
+	r.handler = r.replica(logger, changes...)
+	return r
+}
+
+// replica makes another console over the same parts.
+func (r *rig) replica(logger *slog.Logger, changes ...func(*Config)) *echo.Echo {
+	c := Config{
+		Log: r.log, Codes: r.codes, Limiter: r.limiter, Cookies: r.ring, Logger: logger, Now: r.clock.now,
+		Password: testPassword, Token: testToken,
+	}
+	for _, change := range changes {
+		change(&c)
+	}
+	e := server.New(server.Config{Logger: logger})
+	New(c).Register(e)
+	return e
+}
+
+func testRing(t *testing.T) *keyring.Ring {
+	t.Helper()
+	entry, err := keyring.Generate()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ring, err := keyring.Parse(entry)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ring
+}
+
+var testRules = []quota.Rule{
+	{Name: "minute", Scope: quota.Recipient, Limit: 1, Window: time.Minute},
+	{Name: "hour", Scope: quota.Recipient, Limit: 5, Window: time.Hour},
+	{Name: "day", Scope: quota.Recipient, Limit: 10, Window: 24 * time.Hour},
+}
+
+// id is a UUID version 7 of the test's clock: rows of one millisecond differ by a counter.
+func (r *rig) id() uuid.UUID {
+	var id uuid.UUID
+	binary.BigEndian.PutUint64(id[:8], uint64(r.clock.now().UnixMilli())<<16)
+	r.ids++
+	binary.BigEndian.PutUint64(id[8:], r.ids)
+	id[6], id[8] = 0x70, 0x80|id[8]&0x3f
+	return id
+}
+
+func (r *rig) recipient(to string) (recipient.Recipient, recipient.Hash) {
+	r.Helper()
+	p, err := recipient.Parse(recipient.Email, to)
+	r.must(err)
+	return p, p.Hash(r.codes.IndexKey)
+}
+
+func (r *rig) must(err error) {
+	r.Helper()
+	if err != nil {
+		r.Fatal(err)
+	}
+}
+
+// row is what a send and a refusal have in common.
+func (r *rig) row(to string) audit.Send {
+	r.Helper()
+	p, hash := r.recipient(to)
+	return audit.Send{
+		ID: r.id(), App: "shop", Channel: recipient.Email, Purpose: "login", Recipient: hash, To: p.Masked(), Locale: "en",
+		IP: "203.0.113.0/24", TakenAt: r.clock.now(), Clock: "test",
+	}
+}
+
+// begin writes a send as the use cases do: a place in the limiter, then the row.
+func (r *rig) begin(to string, changes ...func(*audit.Send)) audit.Begun {
+	r.Helper()
+	row := r.row(to)
+	for _, change := range changes {
+		change(&row)
+	}
+	r.take(row)
+	v := audit.Verification{
+		ID: "v" + row.ID.String(), App: row.App, Channel: row.Channel, Purpose: row.Purpose, Recipient: row.Recipient, To: row.To,
+		Sealed: []byte("sealed"), Nonce: make([]byte, 16), KeyID: "k", CodeLength: 6, Holder: "h", MaxAttempts: 5, Reference: row.Reference,
+	}
+	begun, err := r.log.Begin(context.Background(), audit.Intent{
+		Send: row, Verification: v, Rules: testRules, Purposes: []string{row.Purpose}, Life: 10 * time.Minute, MinLife: 2 * time.Minute, Lease: 8 * time.Second,
+	})
+	r.must(err)
+	if !begun.Admitted {
+		r.Fatal("the log refused the rig's send")
+	}
+	return begun
+}
+
+func (r *rig) take(row audit.Send) quota.Decision {
+	r.Helper()
+	d, err := r.limiter.Take(context.Background(), quota.Request{ID: string(row.ID[:]), Rules: testRules, Buckets: map[quota.Scope]string{
+		quota.Recipient: quota.Bucket(row.App, string(row.Channel), "default", string(quota.Recipient), row.Recipient.String()),
+	}})
+	r.must(err)
+	return d
+}
+
+func (r *rig) finish(s audit.Send, o audit.Outcome) {
+	r.Helper()
+	o.Held = audit.Held{ID: s.ID, Attempt: s.Attempt}
+	ok, err := r.log.Finish(context.Background(), o)
+	r.must(err)
+	if !ok {
+		r.Fatal("the log did not take the outcome")
+	}
+}
+
+// sent writes a send that a server took 184 ms later.
+func (r *rig) sent(to string, changes ...func(*audit.Send)) audit.Send {
+	r.Helper()
+	s := r.begin(to, changes...).Send
+	r.clock.add(184 * time.Millisecond)
+	r.finish(s, audit.Outcome{Status: audit.Sent, Provider: "mx1.example.net", ProviderCode: "250 2.0.0", Took: 184 * time.Millisecond})
+	return s
+}
+
+// refused writes n refusals by the rule as one row.
+func (r *rig) refused(to, rule string, wait time.Duration, n int, changes ...func(*audit.Send)) audit.Send {
+	r.Helper()
+	row := r.row(to)
+	row.Status, row.BlockedBy, row.RetryAfter, row.Count = audit.Refused, rule, wait, n
+	for _, change := range changes {
+		change(&row)
+	}
+	r.must(r.log.Refused(context.Background(), []audit.Send{row}))
+	return row
+}
+
+// browser keeps cookies as one does.
+type browser struct {
+	*rig
+	handler http.Handler
+	cookies map[string]*http.Cookie
+	base    string // scheme and host
+	from    string // address of the peer
+}
+
+func (r *rig) browser() *browser {
+	return &browser{rig: r, handler: r.handler, cookies: map[string]*http.Cookie{}, base: "http://console.example", from: "192.0.2.1:5000"}
+}
+
+func (b *browser) do(method, path string, body string, header ...string) *httptest.ResponseRecorder {
+	b.Helper()
+	req := httptest.NewRequest(method, b.base+path, strings.NewReader(body))
+	if strings.HasPrefix(b.base, "https:") {
+		req.Header.Set("X-Forwarded-Proto", "https")
+	}
+	req.RemoteAddr = b.from
+	for _, c := range b.cookies {
+		req.AddCookie(c)
+	}
+	for i := 0; i+1 < len(header); i += 2 {
+		req.Header.Set(header[i], header[i+1])
+	}
+	rec := httptest.NewRecorder()
+	b.handler.ServeHTTP(rec, req)
+	for _, c := range rec.Result().Cookies() {
+		if c.MaxAge < 0 {
+			delete(b.cookies, c.Name)
+			continue
+		}
+		b.cookies[c.Name] = c
+	}
+	return rec
+}
+
+func (b *browser) get(path string, header ...string) *httptest.ResponseRecorder {
+	b.Helper()
+	return b.do(http.MethodGet, path, "", header...)
+}
+
+func (b *browser) post(path string, form url.Values, header ...string) *httptest.ResponseRecorder {
+	b.Helper()
+	return b.do(http.MethodPost, path, form.Encode(), append([]string{"Content-Type", "application/x-www-form-urlencoded"}, header...)...)
+}
+
+func (b *browser) login(password string) *httptest.ResponseRecorder {
+	b.Helper()
+	return b.post("/admin/login", url.Values{"password": {password}})
+}
+
+// loggedIn is a browser with a session.
+func (r *rig) loggedIn() *browser {
+	r.Helper()
+	b := r.browser()
+	want(r.T, b.login(testPassword), http.StatusSeeOther)
+	return b
+}
+
+// want checks a status and shows the body when it is another.
+func want(t *testing.T, rec *httptest.ResponseRecorder, status int) {
+	t.Helper()
+	if rec.Code != status {
+		t.Fatalf("status %d, want %d: %s", rec.Code, status, rec.Body)
+	}
+}
+
+func contains(t *testing.T, rec *httptest.ResponseRecorder, texts ...string) {
+	t.Helper()
+	for _, text := range texts {
+		if !strings.Contains(rec.Body.String(), text) {
+			t.Errorf("%q is missing in: %s", text, rec.Body)
+		}
+	}
+}
+
+func lacks(t *testing.T, rec *httptest.ResponseRecorder, texts ...string) {
+	t.Helper()
+	for _, text := range texts {
+		if strings.Contains(rec.Body.String(), text) {
+			t.Errorf("%q is in: %s", text, rec.Body)
+		}
+	}
+}
+
+// deaf is a limiter that does not answer.
+type deaf struct{}
+
+func (deaf) Take(context.Context, quota.Request) (quota.Decision, error) {
+	return quota.Decision{}, errors.New("no answer")
+}
+
+func quiet() *slog.Logger { return slog.New(slog.NewTextHandler(io.Discard, nil)) }

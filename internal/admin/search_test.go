@@ -1,0 +1,98 @@
+package admin
+
+import (
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"sendcode/internal/audit"
+	"sendcode/internal/recipient"
+)
+
+func TestSearchLeadsToTheHash(t *testing.T) {
+	r := newRig(t)
+	id := r.sent("ana@example.com").ID.String()
+	_, hash := r.recipient("ana@example.com")
+	b := r.loggedIn()
+	for typed, to := range map[string]string{
+		"ana@example.com":     "/admin?recipient=" + hash.String(),
+		"  ANA@Example.COM\t": "/admin?recipient=" + hash.String(),
+		hash.String():         "/admin?recipient=" + hash.String(),
+		id:                    "/admin/sends/" + id,
+		strings.ToUpper(id):   "/admin/sends/" + id,
+		"order-7":             "/admin?reference=order-7",
+		"a b&c=d":             "/admin?reference=a+b%26c%3Dd",
+	} {
+		rec := b.post("/admin/search", url.Values{"q": {typed}})
+		if got := rec.Header().Get("Location"); rec.Code != http.StatusSeeOther || got != to {
+			t.Errorf("%q leads to %d %q, want %q", typed, rec.Code, got, to)
+		}
+	}
+	rec := b.get("/admin?recipient=" + hash.String())
+	if got := rowsIn(rec.Body.String()); !slices.Equal(got, []string{id}) {
+		t.Errorf("found %v", got)
+	}
+}
+
+// Whatever may be a recipient, well-formed or not, never comes back as an address of a page.
+func TestSearchPutsNobodyIntoAnAddress(t *testing.T) {
+	b := newRig(t).loggedIn()
+	for _, typed := range []string{
+		"ana@", "@example.com", "ana@@example.com", "Ana <ana@example.com>", "ana＠example.com", "ana@example", "mailto:ana@example.com",
+		"13800138000", "138 0013 8000", "138-0013-8000", "(030) 1234567", "+1 (212) 555-01", "＋8613800138000", "030/1234567", "१३८००१३८०००",
+		"", "   ", strings.Repeat("x", 65), "x\x00y", "\xff",
+	} {
+		rec := b.post("/admin/search", url.Values{"q": {typed}})
+		if rec.Code != http.StatusUnprocessableEntity || rec.Header().Get("Location") != "" {
+			t.Errorf("%q: %d to %q", typed, rec.Code, rec.Header().Get("Location"))
+		}
+		contains(t, rec, `aria-invalid="true" aria-describedby="search-problem"`, `id="search-problem" role="alert"`)
+	}
+}
+
+func TestSearchSaysWhatIsWrong(t *testing.T) {
+	b := newRig(t).loggedIn()
+	rec := b.post("/admin/search", url.Values{"q": {"ana@example"}})
+	contains(t, rec, "The part after the @ is not a complete domain name.", `value="ana@example"`)
+	rec = b.post("/admin/search", url.Values{"q": {"ana@example"}}, "Accept-Language", "zh-CN")
+	contains(t, rec, "@ 后不是完整的域名。")
+	contains(t, b.post("/admin/search", url.Values{}), "Enter what to look for.")
+}
+
+// Every reason of the parser has its sentence in Chinese too.
+func TestSearchReasonsInChinese(t *testing.T) {
+	for _, reason := range append(recipient.Reasons(), "not_configured", "unsupported") {
+		if chinese.say("search.reason."+reason) == "" {
+			t.Errorf("no text for %q", reason)
+		}
+	}
+}
+
+// The whole way of a search, in the pages and in the API, leaves the address nowhere.
+func TestNoFullRecipientAnywhere(t *testing.T) {
+	const local, domain = "canary.bird", "nest.example"
+	const whole = local + "@" + domain
+	r := newRig(t)
+	sent := r.sent(whole)
+	r.refused(whole, "minute", 30*time.Second, 2, func(s *audit.Send) { s.VerificationID = sent.VerificationID })
+	b := r.loggedIn()
+	rec := b.post("/admin/search", url.Values{"q": {whole}})
+	want(t, rec, http.StatusSeeOther)
+	answers := []string{rec.Header().Get("Location"), rec.Body.String()}
+	for _, path := range []string{rec.Header().Get("Location"), "/admin", "/admin/sends/" + sent.ID.String(), "/v1/admin/sends", "/v1/admin/sends/" + sent.ID.String()} {
+		rec := b.get(path)
+		want(t, rec, http.StatusOK)
+		contains(t, rec, "c•••@nest.example")
+		answers = append(answers, rec.Body.String())
+	}
+	rec = b.do(http.MethodPost, "/v1/admin/search", `{"channel":"email","to":"`+whole+`"}`, "Content-Type", "application/json")
+	want(t, rec, http.StatusOK)
+	for _, text := range append(answers, rec.Body.String(), r.logged.String()) {
+		if strings.Contains(text, local) {
+			t.Errorf("the recipient is in: %s", text)
+		}
+	}
+}

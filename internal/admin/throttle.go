@@ -1,0 +1,43 @@
+package admin
+
+import (
+	"context"
+	"crypto/rand"
+	"net/netip"
+	"time"
+
+	"sendcode/quota"
+)
+
+// everyone is the scope of the rule that counts all attempts together. It stops guessing from many addresses; the
+// price is that such an attack also keeps the administrator out for as long as it lasts, and at most 15 minutes more.
+const everyone quota.Scope = "global"
+
+// loginRules slow guessing down to 960 attempts a day from one address and 9,600 in all (SEC-17).
+var loginRules = []quota.Rule{
+	{Name: "address", Scope: quota.IP, Limit: 10, Window: 15 * time.Minute},
+	{Name: "all", Scope: everyone, Limit: 100, Window: 15 * time.Minute},
+}
+
+// countLogin takes a place for one attempt, the right password's too: whether it is right is not known yet.
+func (a *Admin) countLogin(ctx context.Context, address netip.Addr) (quota.Decision, error) {
+	id := make([]byte, 16)
+	rand.Read(id) // never fails: the program stops when the system has no randomness
+	return a.limiter.Take(ctx, quota.Request{ID: string(id), Rules: loginRules, Buckets: map[quota.Scope]string{
+		quota.IP: quota.Bucket("console", "login", string(quota.IP), network(address)),
+		everyone: quota.Bucket("console", "login", string(everyone), ""),
+	}})
+}
+
+// left is how many attempts the strictest rule still lets in.
+func left(d quota.Decision) int {
+	n := 0
+	for i, s := range d.Rules {
+		if i == 0 || s.Remaining() < n {
+			n = s.Remaining()
+		}
+	}
+	return n
+}
+
+func seconds(d time.Duration) int { return quota.Seconds(d) }

@@ -1,0 +1,163 @@
+package admin
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"sendcode/internal/audit"
+	"sendcode/internal/verification"
+)
+
+// entry is one line of the time line.
+type entry struct {
+	At   clock // zero: the log does not know when
+	Tone tone
+	What sentence
+	Link string // page of the row that it speaks of; empty for the row whose page this is
+
+	order time.Time // where it stands
+}
+
+// timeline tells the whole story in the order in which it happened.
+func timeline(s audit.Story, w words) []entry {
+	var all []entry
+	for _, row := range withSelf(s) {
+		told := teller{words: w, row: row}.entries()
+		if row.ID != s.Send.ID {
+			told[len(told)-1].Link = sendAddress(row.ID)
+		}
+		all = append(all, told...)
+	}
+	if s.Verification != nil {
+		all = append(all, codeEntries(*s.Verification, s.Now, w)...)
+	}
+	slices.SortStableFunc(all, func(a, b entry) int { return a.order.Compare(b.order) })
+	return all
+}
+
+// withSelf is what belongs to the row, oldest first, the row itself among it.
+func withSelf(s audit.Story) []audit.Send {
+	if slices.ContainsFunc(s.Related, func(r audit.Send) bool { return r.ID == s.Send.ID }) {
+		return s.Related
+	}
+	return append(slices.Clone(s.Related), s.Send)
+}
+
+func sendAddress(id uuid.UUID) string { return "/admin/sends/" + id.String() }
+
+// teller tells of one row.
+type teller struct {
+	words
+	row audit.Send
+}
+
+func (t teller) entries() []entry {
+	if t.row.Status == audit.Refused {
+		key := t.pluralKey("line.refused", t.row.Count)
+		return []entry{t.dated(t.row.LoggedAt, warn, key)}
+	}
+	all := []entry{t.dated(t.asked(), still, t.askedAs()), t.dated(t.row.LoggedAt, still, "line.admitted")}
+	if t.row.InDoubt {
+		all = append(all, t.undated(t.row.LoggedAt, warn, "line.doubt"))
+	}
+	return append(all, t.outcome())
+}
+
+// maxLead is how much earlier than the log's instant the limiter's may be to be believed: they are two clocks.
+const maxLead = 10 * time.Second
+
+// asked is the instant of the Take where the two clocks agree, else the log's.
+func (t teller) asked() time.Time {
+	lead := t.row.LoggedAt.Sub(t.row.TakenAt)
+	if t.row.TakenAt.IsZero() || lead < 0 || lead > maxLead {
+		return t.row.LoggedAt
+	}
+	return t.row.TakenAt
+}
+
+func (t teller) askedAs() string {
+	if t.row.Number > 1 {
+		return "line.again"
+	}
+	return "line.asked"
+}
+
+func (t teller) outcome() entry {
+	switch t.row.Status {
+	case audit.Queued:
+		if t.row.Attempt > 0 && (t.row.Reason != "" || t.row.ProviderCode != "") {
+			return t.undated(t.row.LoggedAt, warn, "line.postponed")
+		}
+		return t.undated(t.row.LoggedAt, still, "line.queued")
+	case audit.Sending:
+		return t.undated(t.row.LoggedAt, still, "line.sending")
+	case audit.Sent:
+		return t.dated(t.row.FinishedAt, good, "line.sent")
+	case audit.Unknown:
+		return t.dated(t.row.FinishedAt, warn, "line.unknown")
+	}
+	if t.row.Counts {
+		return t.dated(t.row.FinishedAt, bad, "line.failed")
+	}
+	return t.dated(t.row.FinishedAt, bad, "line.failed.free")
+}
+
+func (t teller) dated(when time.Time, tone tone, key string) entry {
+	return entry{At: clock{Time: when, Exact: true}, Tone: tone, What: t.line(key), order: when}
+}
+
+// undated stands behind what happened at after; when itself is not in the log.
+func (t teller) undated(after time.Time, tone tone, key string) entry {
+	return entry{Tone: tone, What: t.line(key), order: after}
+}
+
+func (t teller) line(key string) sentence {
+	r := t.row
+	return t.tell(key,
+		strong("app", r.App), plain("purpose", r.Purpose), plain("locale", or(r.Locale, "–")), plain("network", or(r.IP, "–")),
+		plain("number", strconv.Itoa(r.Number)), plain("attempt", strconv.Itoa(r.Attempt)),
+		strong("rule", r.BlockedBy), plain("wait", t.wait(r.RetryAfter)), plain("n", strconv.Itoa(r.Count)),
+		plain("through", or(r.Provider, t.texts["through.unknown"])), plain("said", t.said()),
+		plain("took", t.took(r.Took)))
+}
+
+// said is the server's code and our reason, as far as there are any.
+func (t teller) said() string {
+	parts := []string{t.row.ProviderCode, t.or("reason", t.row.Reason)}
+	parts = slices.DeleteFunc(parts, func(p string) bool { return p == "" })
+	return or(strings.Join(parts, t.texts["list.comma"]), t.texts["line.said.nothing"])
+}
+
+// codeEntries tell what became of the code itself.
+func codeEntries(v audit.Verification, now time.Time, w words) []entry {
+	tries := []part{plain("tries", strconv.Itoa(v.Attempts)), plain("of", strconv.Itoa(v.MaxAttempts))}
+	line := func(when time.Time, tone tone, key string) entry {
+		return entry{At: clock{Time: when, Exact: true}, Tone: tone, What: w.tell(key, tries...), order: when}
+	}
+	switch stateOf(v, now) {
+	case verification.Approved:
+		return []entry{line(v.ApprovedAt, good, "line.approved")}
+	case verification.Canceled:
+		return []entry{line(v.CanceledAt, warn, "line.canceled")}
+	case verification.MaxAttemptsReached:
+		return []entry{{Tone: bad, What: w.tell("line.spent", tries...), order: before(now, v.ExpiresAt)}}
+	case verification.Expired:
+		return []entry{line(v.ExpiresAt, warn, "line.expired")}
+	}
+	var all []entry
+	if v.Attempts > 0 {
+		all = append(all, entry{Tone: still, What: w.tell("line.tried", tries...), order: now})
+	}
+	return append(all, line(v.ExpiresAt, still, "line.until"))
+}
+
+func before(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return a
+	}
+	return b
+}

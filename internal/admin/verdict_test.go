@@ -1,0 +1,235 @@
+package admin
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"sendcode/internal/audit"
+	"sendcode/internal/verification"
+	"sendcode/quota"
+)
+
+// situation is one combination of states that somebody may ask about.
+type situation struct {
+	name  string
+	story audit.Story
+	quota *quota.Decision
+}
+
+// told puts a send and its code together as the log would; now is three minutes after the request.
+func told(name string, change func(*audit.Send, *audit.Verification)) situation {
+	v := audit.Verification{CreatedAt: start, ExpiresAt: start.Add(10 * time.Minute), MaxAttempts: 5, Sends: 1}
+	s := audit.Send{
+		Number: 1, App: "shop", Purpose: "login", Locale: "zh-CN", IP: "203.0.113.0/24", Attempt: 1, Counts: true, Count: 1,
+		TakenAt: start.Add(-3 * time.Millisecond), LoggedAt: start, DueAt: start.Add(3*time.Minute + 4*time.Second),
+		FinishedAt: start.Add(184 * time.Millisecond), Provider: "mx1.example.net", Took: 184 * time.Millisecond,
+	}
+	change(&s, &v)
+	return situation{name: name, story: audit.Story{Send: s, Verification: &v, Now: start.Add(3 * time.Minute)}}
+}
+
+func sentAs(status audit.Status, code string, more ...func(*audit.Send, *audit.Verification)) func(*audit.Send, *audit.Verification) {
+	return func(s *audit.Send, v *audit.Verification) {
+		s.Status, s.ProviderCode = status, code
+		for _, change := range more {
+			change(s, v)
+		}
+	}
+}
+
+func failedAs(reason, code string, counts bool) func(*audit.Send, *audit.Verification) {
+	return func(s *audit.Send, _ *audit.Verification) {
+		s.Status, s.Reason, s.ProviderCode, s.Counts = audit.Failed, reason, code, counts
+	}
+}
+
+func refusedBy(rule string, wait time.Duration, n int) func(*audit.Send, *audit.Verification) {
+	return func(s *audit.Send, _ *audit.Verification) {
+		*s = audit.Send{App: "shop", Purpose: "login", Status: audit.Refused, LoggedAt: start, FinishedAt: start, BlockedBy: rule, RetryAfter: wait, Count: n}
+	}
+}
+
+// The ends that a code can come to.
+func approved(_ *audit.Send, v *audit.Verification) {
+	v.ApprovedAt, v.Attempts = start.Add(70*time.Second), 2
+}
+func canceled(_ *audit.Send, v *audit.Verification) { v.CanceledAt = start.Add(80 * time.Second) }
+func spent(_ *audit.Send, v *audit.Verification)    { v.Attempts = 5 }
+func expired(_ *audit.Send, v *audit.Verification)  { v.ExpiresAt = start.Add(3 * time.Minute) }
+func doubtful(s *audit.Send, _ *audit.Verification) { s.InDoubt, s.Attempt = true, 2 }
+func unanswered(s *audit.Send, _ *audit.Verification) {
+	s.Reason, s.ProviderCode = "no_answer", ""
+}
+
+func (s situation) alone() situation {
+	s.story.Verification = nil
+	return s
+}
+
+// with gives what the recipient's rules say: the minute's wait, and whether the hour blocks.
+func (s situation) with(minute, hour time.Duration) situation {
+	s.quota = &quota.Decision{At: start.Add(3 * time.Minute), Rules: []quota.State{
+		{Rule: quota.Rule{Name: "minute", Limit: 1}, RetryAfter: minute}, {Rule: quota.Rule{Name: "hour", Limit: 5}, RetryAfter: hour},
+	}}
+	return s
+}
+
+func situations() []situation {
+	return []situation{
+		told("sent", sentAs(audit.Sent, "250 2.0.0")),
+		told("sent, approved", sentAs(audit.Sent, "250 2.0.0", approved)),
+		told("sent, expired", sentAs(audit.Sent, "250", expired)),
+		told("sent, too many wrong tries", sentAs(audit.Sent, "250 2.0.0", spent)),
+		told("sent, canceled", sentAs(audit.Sent, "250 2.0.0", canceled)),
+		told("sent, in doubt", sentAs(audit.Sent, "250 2.0.0", doubtful)),
+		told("sent, by nobody known", sentAs(audit.Sent, "", func(s *audit.Send, _ *audit.Verification) { s.Provider = "" })),
+		told("sent, no code known", sentAs(audit.Sent, "250 2.0.0")).alone(),
+		told("unknown", sentAs(audit.Unknown, "", unanswered)),
+		told("unknown, approved", sentAs(audit.Unknown, "", unanswered, approved)),
+		told("unknown, expired", sentAs(audit.Unknown, "", unanswered, expired)),
+		told("unknown, too many wrong tries", sentAs(audit.Unknown, "", unanswered, spent)),
+		told("unknown, canceled", sentAs(audit.Unknown, "", unanswered, canceled)),
+		told("unknown, in doubt", sentAs(audit.Unknown, "", unanswered, doubtful)),
+		told("unknown, no code known", sentAs(audit.Unknown, "", unanswered)).alone(),
+		told("failed, no such address", failedAs("rejected", "550 5.1.1", false)),
+		told("failed, mailbox full", failedAs("rejected", "552 5.2.2", false)),
+		told("failed, mailbox disabled", failedAs("rejected", "550 5.2.1", false)),
+		told("failed, policy", failedAs("rejected", "554 5.7.1", false)),
+		told("failed, refused without a reason", failedAs("rejected", "550", false)),
+		told("failed, never sayable", failedAs("rejected", "", false)),
+		told("failed, after a doubtful attempt", func(s *audit.Send, v *audit.Verification) {
+			failedAs("rejected", "550 5.1.1", true)(s, v)
+			doubtful(s, v)
+		}),
+		told("failed, put off until expired", failedAs("expired", "451 4.7.1", false)),
+		told("failed, nobody tried before it expired", failedAs("expired", "", false)),
+		told("failed, approved meanwhile", func(s *audit.Send, v *audit.Verification) {
+			failedAs("ended", "", false)(s, v)
+			approved(s, v)
+		}),
+		told("failed, canceled meanwhile", func(s *audit.Send, v *audit.Verification) {
+			failedAs("ended", "", false)(s, v)
+			canceled(s, v)
+		}),
+		told("failed, key gone", failedAs("unreadable", "", false)),
+		told("failed, template broken", failedAs("template", "", false)),
+		told("failed, for a reason of a later version", failedAs("paused", "", false)),
+		told("refused, still blocked", refusedBy("minute", 41713*time.Millisecond, 1)).with(17*time.Second+time.Microsecond, 0).alone(),
+		told("refused, another rule blocks by now", refusedBy("minute", 42*time.Second, 1)).with(0, 20*time.Minute).alone(),
+		told("refused, free again", refusedBy("minute", 42*time.Second, 3)).with(0, 0).alone(),
+		told("refused, and a code that works", refusedBy("minute", 42*time.Second, 3)).with(0, 0),
+		told("refused, by a rule of another scope", refusedBy("office", 42*time.Second, 1)).with(0, 0).alone(),
+		told("refused, several by a rule of another scope", refusedBy("office", 42*time.Second, 7)).with(0, 0).alone(),
+		told("refused, quota not known", refusedBy("minute", 42*time.Second, 1)).alone(),
+		told("refused, several, quota not known", refusedBy("day", 3*time.Hour+20*time.Minute, 2)).alone(),
+		told("queued, first", func(s *audit.Send, _ *audit.Verification) {
+			s.Status, s.FinishedAt, s.Provider, s.Took = audit.Queued, time.Time{}, "", 0
+		}),
+		told("queued, put off", func(s *audit.Send, _ *audit.Verification) {
+			s.Status, s.FinishedAt, s.Reason, s.ProviderCode = audit.Queued, time.Time{}, "temporary_rcpt", "421 4.7.0"
+		}),
+		told("queued, server away", func(s *audit.Send, _ *audit.Verification) {
+			s.Status, s.FinishedAt, s.Reason, s.Attempt = audit.Queued, time.Time{}, "temporary_dial", 3
+		}),
+		told("queued, in doubt", func(s *audit.Send, v *audit.Verification) {
+			s.Status, s.FinishedAt, s.Reason = audit.Queued, time.Time{}, "temporary_dial"
+			doubtful(s, v)
+		}),
+		told("sending", func(s *audit.Send, _ *audit.Verification) { s.Status, s.FinishedAt = audit.Sending, time.Time{} }),
+		told("sending, in doubt", func(s *audit.Send, v *audit.Verification) {
+			s.Status, s.FinishedAt = audit.Sending, time.Time{}
+			doubtful(s, v)
+		}),
+	}
+}
+
+func TestVerdicts(t *testing.T) {
+	var b strings.Builder
+	for _, s := range situations() {
+		fmt.Fprintf(&b, "== %s\n", s.name)
+		for _, w := range languages {
+			v := s.judged(w)
+			fmt.Fprintf(&b, "%s\n%s\n", v.What, v.Next)
+			if strings.Contains(v.What.String()+v.Next.String(), "0001") || strings.ContainsAny(v.What.String()+v.Next.String(), "{}") {
+				t.Errorf("%s: an empty place in %s %s", s.name, v.What, v.Next)
+			}
+			if v.What.String() == "" || v.Next.String() == "" {
+				t.Errorf("%s: half a verdict", s.name)
+			}
+		}
+		b.WriteString("\n")
+	}
+	golden(t, "verdicts.txt", b.String())
+}
+
+func (s situation) judged(w words) verdict {
+	if s.quota == nil {
+		return judge(s.story, quota.Decision{}, false, w)
+	}
+	return judge(s.story, *s.quota, true, w)
+}
+
+// Every pair of a status and a code's state says something in both languages, also those that should not happen.
+func TestEveryCombinationHasAVerdict(t *testing.T) {
+	ends := map[verification.State]func(*audit.Send, *audit.Verification){
+		verification.Pending: func(*audit.Send, *audit.Verification) {}, verification.Approved: approved, verification.Canceled: canceled,
+		verification.Expired: expired, verification.MaxAttemptsReached: spent,
+	}
+	for _, status := range append(statuses, "delivered") {
+		for state, end := range ends {
+			for _, reason := range []string{"", "rejected", "expired", "ended", "unreadable", "template", "no_answer", "temporary_rcpt", "new"} {
+				s := told("", sentAs(status, "", end, func(s *audit.Send, _ *audit.Verification) { s.Reason = reason }))
+				if got := stateOf(*s.story.Verification, s.story.Now); got != state {
+					t.Fatalf("%s is %s", state, got)
+				}
+				for _, w := range languages {
+					for _, s := range []situation{s, s.alone(), s.with(time.Minute, 0)} {
+						v := s.judged(w)
+						if v.What.String() == "" || v.Next.String() == "" || v.Tone == "" {
+							t.Errorf("%s, %s, %q in %s: %q %q", status, state, reason, w.Lang(), v.What, v.Next)
+						}
+					}
+				}
+			}
+		}
+	}
+}
+
+func TestTimeline(t *testing.T) {
+	var b strings.Builder
+	all := situations()
+	resend := told("three requests, two sends", sentAs(audit.Sent, "250 2.0.0", approved, func(s *audit.Send, v *audit.Verification) {
+		s.Number, v.Sends = 2, 2
+		s.TakenAt, s.LoggedAt, s.FinishedAt = start.Add(time.Minute), start.Add(time.Minute+2*time.Millisecond), start.Add(time.Minute+99*time.Millisecond)
+	}))
+	first := told("", sentAs(audit.Failed, "550 5.1.1", func(s *audit.Send, _ *audit.Verification) { s.ID[0], s.Reason, s.Counts = 1, "rejected", false }))
+	blocked := told("", refusedBy("minute", 42*time.Second, 3))
+	blocked.story.Send.ID[0], blocked.story.Send.LoggedAt = 2, start.Add(18*time.Second)
+	resend.story.Related = []audit.Send{first.story.Send, blocked.story.Send, resend.story.Send}
+	skewed := told("clocks that disagree", sentAs(audit.Sent, "250", func(s *audit.Send, _ *audit.Verification) { s.TakenAt = start.Add(time.Hour) }))
+	tried := told("tried and pending", sentAs(audit.Sent, "250", func(_ *audit.Send, v *audit.Verification) { v.Attempts = 1 }))
+	for _, s := range append(all, resend, skewed, tried) {
+		fmt.Fprintf(&b, "== %s\n", s.name)
+		for _, w := range languages {
+			last := time.Time{}
+			for _, e := range timeline(s.story, w) {
+				when := strings.Repeat(" ", 12)
+				if !e.At.IsZero() {
+					when = e.At.Hour()
+					if e.At.Before(last) {
+						t.Errorf("%s: %s stands too late", s.name, e.What)
+					}
+					last = e.At.Time
+				}
+				fmt.Fprintf(&b, "%s %-5s %s %s\n", when, e.Tone, e.What, e.Link)
+				if strings.ContainsAny(e.What.String(), "{}") || e.What.String() == "" {
+					t.Errorf("%s: %q", s.name, e.What)
+				}
+			}
+		}
+		b.WriteString("\n")
+	}
+	golden(t, "timelines.txt", b.String())
+}

@@ -1,0 +1,10 @@
+// Package admin holds what the console's pages are made of: templates, style sheet and script, embedded into the
+// binary. Package internal/admin draws and serves them; tokens and pips come from package web, which every page shares.
+package admin
+
+import "embed"
+
+// FS has the templates, admin.css and console.js.
+//
+//go:embed *.html admin.css console.js
+var FS embed.FS
