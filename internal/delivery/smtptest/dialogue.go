@@ -244,7 +244,7 @@ func (d *dialogue) follow(r Rule, usual string) bool {
 		return false
 	}
 	answer := r.Reply
-	if answer == "" && r.Raw == "" && !r.Stall && !r.Close && !r.Abort {
+	if answer == "" && r.Raw == "" && !r.Stall && !r.ends() {
 		answer = usual
 	}
 	if answer != "" {
@@ -255,12 +255,28 @@ func (d *dialogue) follow(r Rule, usual string) bool {
 	}
 	if r.Stall {
 		<-d.stopped
-		return false
 	}
-	if r.Abort {
-		d.abort()
+	d.end(r)
+	return !r.Stall && !r.ends()
+}
+
+func (r Rule) ends() bool { return r.Close || r.Farewell || r.Abort }
+
+// end closes the connection in the rule's way; TLS has a way of its own to say that no more comes.
+func (d *dialogue) end(r Rule) {
+	raw := d.conn
+	if secure, ok := raw.(*tls.Conn); ok {
+		if r.Farewell {
+			_ = secure.CloseWrite()
+		}
+		raw = secure.NetConn()
 	}
-	return !r.Close && !r.Abort
+	if tcp, ok := raw.(*net.TCPConn); ok && r.Abort {
+		_ = tcp.SetLinger(0)
+	}
+	if r.ends() {
+		_ = raw.Close()
+	}
 }
 
 func (d *dialogue) write(text string, slow bool) bool {
@@ -287,16 +303,5 @@ func (d *dialogue) pause(length time.Duration) bool {
 		return true
 	case <-d.stopped:
 		return false
-	}
-}
-
-func (d *dialogue) abort() {
-	raw := d.conn
-	if secure, ok := raw.(*tls.Conn); ok {
-		raw = secure.NetConn()
-	}
-	if tcp, ok := raw.(*net.TCPConn); ok {
-		_ = tcp.SetLinger(0)
-		_ = tcp.Close()
 	}
 }
