@@ -154,3 +154,8 @@ func refusal(r Send) Send {
 	}
 	return row
 }
+
+// matchable says whether any row can match the filter's texts; those that no row can hold are not worth asking for.
+func (f Filter) matchable() bool {
+	return storable(string(f.Status), string(f.Channel), f.Purpose, f.App, f.BlockedBy, f.Reference)
+}

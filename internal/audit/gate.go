@@ -44,6 +44,10 @@ func history(in Intent, now time.Time, rows []past) []quota.Event {
 			events = append(events, quota.Event{ID: string(row.id[:]), At: at.Add(-age)})
 		}
 	}
+	return ordered(events)
+}
+
+func ordered(events []quota.Event) []quota.Event {
 	slices.SortFunc(events, func(a, b quota.Event) int {
 		return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.ID, b.ID))
 	})

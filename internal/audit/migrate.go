@@ -3,9 +3,14 @@ package audit
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"io/fs"
+	"time"
 
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/pressly/goose/v3"
 
 	"sendcode/migrations"
@@ -14,22 +19,109 @@ import (
 // schemaTable is where the applied migrations are kept, under a name of our own beside other users of goose.
 const schemaTable = "sendcode_schema"
 
-// migrateSQLite brings the schema up to date. A schema newer than this program stays: migrations only add.
+const (
+	migrationLock = 0x73656e64636f6465 // "sendcode"; of the migration, so it must never change
+	lockPoll      = 200 * time.Millisecond
+	lockRetries   = 12 // of a migration that waited lock_timeout for a table: a minute in all
+)
+
+// MigratePostgres brings the schema of the database at url up to date. Replicas may call it at once: one migrates, the
+// others wait. ctx bounds the wait. It is forward only; a schema newer than this program stays as it is, since
+// migrations only add. An error names no part of the URL.
+func MigratePostgres(ctx context.Context, url string) (err error) {
+	config, err := pgx.ParseConfig(url)
+	if err != nil {
+		return errors.New("audit: the database URL can't be read") // the cause may show a password
+	}
+	// A migration that waits for a table makes everybody behind it wait too: rather give up and come again (OPS-1).
+	config.RuntimeParams["lock_timeout"] = "5s"
+	config.RuntimeParams["application_name"] = "sendcode migrate"
+	db := stdlib.OpenDB(*config)
+	defer func() { err = errors.Join(err, db.Close()) }()
+	unlock, err := lockSchema(ctx, db)
+	if err != nil {
+		return fmt.Errorf("audit: migrations: %w", err)
+	}
+	defer func() { err = errors.Join(err, unlock()) }()
+	for retry := 0; ; retry++ {
+		err = migrate(ctx, goose.DialectPostgres, db, migrations.Postgres, "postgres")
+		if retry == lockRetries || code(err) != "55P03" {
+			return err
+		}
+	}
+}
+
+// lockSchema takes a lock on the right to migrate, on a connection of its own. It asks again and again instead of
+// waiting in the database, where the wait would hold a snapshot, which an index that is being built concurrently waits
+// for in turn (OPS-1).
+func lockSchema(ctx context.Context, db *sql.DB) (unlock func() error, err error) {
+	conn, err := db.Conn(ctx)
+	if err != nil {
+		return nil, err
+	}
+	poll := time.NewTicker(lockPoll)
+	defer poll.Stop()
+	for {
+		var got bool
+		if err := conn.QueryRowContext(ctx, `SELECT pg_try_advisory_lock($1)`, int64(migrationLock)).Scan(&got); err != nil {
+			return nil, errors.Join(err, conn.Close())
+		}
+		if got {
+			return func() error { return unlockSchema(context.WithoutCancel(ctx), conn) }, nil
+		}
+		select {
+		case <-poll.C:
+		case <-ctx.Done():
+			return nil, errors.Join(fmt.Errorf("another instance is migrating: %w", ctx.Err()), conn.Close())
+		}
+	}
+}
+
+func unlockSchema(ctx context.Context, conn *sql.Conn) error {
+	_, err := conn.ExecContext(ctx, `SELECT pg_advisory_unlock($1)`, int64(migrationLock))
+	return errors.Join(err, conn.Close())
+}
+
+// migrateSQLite brings the schema up to date, as MigratePostgres does.
 func migrateSQLite(ctx context.Context, db *sql.DB) error {
 	return migrate(ctx, goose.DialectSQLite3, db, migrations.SQLite, "sqlite")
 }
 
 func migrate(ctx context.Context, dialect goose.Dialect, db *sql.DB, files fs.FS, dir string) error {
-	own, err := fs.Sub(files, dir)
-	if err != nil {
-		return err
-	}
-	provider, err := goose.NewProvider(dialect, db, own, goose.WithTableName(schemaTable), goose.WithDisableGlobalRegistry(true), goose.WithLogger(goose.NopLogger()))
+	provider, err := newProvider(dialect, db, files, dir)
 	if err != nil {
 		return fmt.Errorf("audit: migrations: %w", err)
 	}
 	if _, err := provider.Up(ctx); err != nil {
 		return fmt.Errorf("audit: migrations: %w", err)
+	}
+	return nil
+}
+
+func newProvider(dialect goose.Dialect, db *sql.DB, files fs.FS, dir string) (*goose.Provider, error) {
+	own, err := fs.Sub(files, dir)
+	if err != nil {
+		return nil, err
+	}
+	return goose.NewProvider(dialect, db, own, goose.WithTableName(schemaTable), goose.WithDisableGlobalRegistry(true),
+		goose.WithLogger(goose.NopLogger()))
+}
+
+// checkSchema says whether the schema has all that this program needs.
+func checkSchema(ctx context.Context, pool *pgxpool.Pool) error {
+	provider, err := newProvider(goose.DialectPostgres, new(sql.DB), migrations.Postgres, "postgres")
+	if err != nil {
+		return fmt.Errorf("audit: migrations: %w", err)
+	}
+	sources := provider.ListSources()
+	want := sources[len(sources)-1].Version
+	var have int64
+	err = pool.QueryRow(ctx, `SELECT coalesce(max(version_id), 0) FROM `+schemaTable+` WHERE is_applied`).Scan(&have)
+	if err != nil && code(err) != "42P01" { // no such table: never migrated
+		return unavailable(err)
+	}
+	if have < want {
+		return fmt.Errorf("audit: the database has schema version %d and this program needs %d: run sendcode migrate", have, want)
 	}
 	return nil
 }

@@ -1,0 +1,195 @@
+package audit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// Postgres is the log in a Postgres (14 or newer) that replicas share. Safe for concurrent use.
+type Postgres struct {
+	writers *pgxpool.Pool // of Begin alone, so that no slow reader can hold it up
+	pool    *pgxpool.Pool
+	begins  *coalescer
+	now     string // the log's clock, in SQL
+}
+
+const (
+	serverClock = "clock_timestamp()" // not now(): that one stands still from the begin of the transaction, before the lock
+
+	otherConns     = 8 // of each replica, unless the URL says pool_max_conns; Begin has maxWriters more
+	connectTimeout = 3 * time.Second
+	idleTime       = 5 * time.Minute
+	lifetime       = time.Hour
+)
+
+// session is how our connections are set up, unless the URL says otherwise.
+var session = map[string]string{
+	"application_name": "sendcode",
+	"timezone":         "UTC",
+	// No statement of ours runs for long, and one recipient's lock must not hold up the others in a round trip.
+	"statement_timeout":                   "5s",
+	"lock_timeout":                        "2s",
+	"idle_in_transaction_session_timeout": "5s",
+	// A client that vanished in the middle of a transaction holds its locks until the server notices.
+	"tcp_keepalives_idle":     "10",
+	"tcp_keepalives_interval": "5",
+	"tcp_keepalives_count":    "3",
+	// Every query has its index. These tables grow faster than the statistics that could talk the planner out of it.
+	"enable_seqscan":  "off",
+	"plan_cache_mode": "force_generic_plan",
+	"jit":             "off",
+}
+
+// OpenPostgres connects to the database at url, a postgres:// URL, whose schema MigratePostgres has made. ctx bounds
+// the opening. An error names no part of the URL.
+func OpenPostgres(ctx context.Context, url string) (*Postgres, error) {
+	return openPostgres(ctx, url, serverClock)
+}
+
+// openPostgres lets tests replace the log's clock.
+func openPostgres(ctx context.Context, url, now string) (*Postgres, error) {
+	p := &Postgres{now: now}
+	var err error
+	if p.pool, err = newPool(ctx, url, nil); err != nil {
+		return nil, err
+	}
+	if err := checkSchema(ctx, p.pool); err != nil {
+		p.pool.Close()
+		return nil, err
+	}
+	if p.writers, err = newPool(ctx, url, p.prepareBegin); err != nil {
+		p.pool.Close()
+		return nil, err
+	}
+	p.begins = newCoalescer(p.decide)
+	return p, nil
+}
+
+// newPool makes a pool: that of the writers where prepare is given, else that of all others.
+func newPool(ctx context.Context, url string, prepare func(context.Context, *pgx.Conn) error) (*pgxpool.Pool, error) {
+	config, err := pgxpool.ParseConfig(url)
+	if err != nil {
+		return nil, errors.New("audit: the database URL can't be read") // the cause may show a password
+	}
+	if prepare != nil {
+		config.MaxConns, config.MinConns = maxWriters, 1
+	} else if !strings.Contains(url, "pool_max_conns") {
+		config.MaxConns = otherConns
+	}
+	config.MaxConnIdleTime, config.MaxConnLifetime, config.MaxConnLifetimeJitter = idleTime, lifetime, lifetime/10
+	config.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeCacheStatement
+	if config.ConnConfig.ConnectTimeout == 0 || config.ConnConfig.ConnectTimeout > connectTimeout {
+		config.ConnConfig.ConnectTimeout = connectTimeout
+	}
+	for name, value := range session {
+		if _, ok := config.ConnConfig.RuntimeParams[name]; !ok {
+			config.ConnConfig.RuntimeParams[name] = value
+		}
+	}
+	config.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
+		if err := durable(ctx, conn); err != nil || prepare == nil {
+			return err
+		}
+		return prepare(ctx, conn)
+	}
+	return pgxpool.NewWithConfig(ctx, config)
+}
+
+// durable: a row that was answered is on the disk, also where the server's default says that it need not be.
+func durable(ctx context.Context, conn *pgx.Conn) error {
+	_, err := conn.Exec(ctx, `SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'`)
+	return err
+}
+
+// Close implements Log. Calls under way are brought to their end.
+func (p *Postgres) Close() error {
+	p.begins.close()
+	p.writers.Close()
+	p.pool.Close()
+	return nil
+}
+
+// Ping implements Log.
+func (p *Postgres) Ping(ctx context.Context) error {
+	var readOnly bool
+	err := p.read(ctx, func(conn *pgxpool.Conn) error {
+		return conn.QueryRow(ctx, `SELECT pg_is_in_recovery() OR current_setting('transaction_read_only') = 'on'`).Scan(&readOnly)
+	})
+	if err == nil && readOnly {
+		err = fmt.Errorf("%w: the database is read-only", ErrUnavailable)
+	}
+	return err
+}
+
+// read runs what only reads, a second time where the first connection turned out to be dead.
+func (p *Postgres) read(ctx context.Context, f func(*pgxpool.Conn) error) error {
+	err := p.with(ctx, f)
+	if err != nil && ctx.Err() == nil && connectionLost(err) {
+		p.pool.Reset() // its neighbours were made at the same time
+		err = p.with(ctx, f)
+	}
+	return unavailable(err)
+}
+
+// change runs what writes, a second time where the first certainly wrote nothing because its connection was dead.
+func (p *Postgres) change(ctx context.Context, f func(*pgxpool.Conn) error) error {
+	err := p.with(ctx, f)
+	if err != nil && ctx.Err() == nil && connectionLost(err) {
+		p.pool.Reset()
+		if pgconn.SafeToRetry(err) {
+			err = p.with(ctx, f)
+		}
+	}
+	if err == nil || own(err) || pgconn.SafeToRetry(err) || aborted(err) {
+		return unavailable(err)
+	}
+	return uncertain(err)
+}
+
+// with lends a connection. An error of getting one is of the log's own kind: nothing was sent.
+func (p *Postgres) with(ctx context.Context, f func(*pgxpool.Conn) error) error {
+	conn, err := p.pool.Acquire(ctx)
+	if err != nil {
+		return unavailable(err)
+	}
+	defer conn.Release()
+	err = f(conn)
+	if readOnly(err) {
+		_ = conn.Conn().Close(ctx) // this server no longer is the primary: the next connection finds who is
+	}
+	return err
+}
+
+// aborted says that the server itself ended the statement, and with it the transaction, with an error.
+func aborted(err error) bool {
+	var e *pgconn.PgError
+	return errors.As(err, &e) && e.SeverityUnlocalized == "ERROR"
+}
+
+// connectionLost says that another connection may do better.
+func connectionLost(err error) bool {
+	return !own(err) && !aborted(err) && !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded)
+}
+
+// readOnly says that the server only follows another one. https://www.postgresql.org/docs/current/errcodes-appendix.html
+func readOnly(err error) bool { return code(err) == "25006" }
+
+func code(err error) string {
+	var e *pgconn.PgError
+	if errors.As(err, &e) {
+		return e.Code
+	}
+	return ""
+}
+
+// sql completes a statement with the log's clock.
+func (p *Postgres) sql(statement string) string {
+	return strings.ReplaceAll(statement, "{{now}}", p.now)
+}

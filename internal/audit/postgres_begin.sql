@@ -1,0 +1,94 @@
+-- The second gate: decides and writes a batch of intents, at most one of a recipient, in one statement that runs after
+-- the recipients' locks were taken by a statement of its own. Under READ COMMITTED its snapshot is therefore younger
+-- than the locks and sees all that earlier holders committed. {{now}} is the log's clock.
+WITH clock AS MATERIALIZED (
+    SELECT {{now}} AS now
+), intent AS MATERIALIZED (
+    SELECT clock.now,
+           u.i, u.id, u.app, u.channel, u.purpose, u.recipient, u.masked, u.locale, u.reference, u.ip, u.clock,
+           coalesce(u.taken_at, clock.now) AS taken, -- no limiter took it: the log's instant
+           u.lease * interval '1 microsecond' AS lease,
+           string_to_array(u.purposes, E'\x1f') AS purposes,
+           u.limits::bigint[] AS limits,
+           u.windows::bigint[] AS windows, u.longest, -- µs
+           u.join_id, u.min_life * interval '1 microsecond' AS min_life,
+           u.verification, u.sealed, u.holder, u.nonce, u.key_id, u.code_length,
+           u.life * interval '1 microsecond' AS life, u.max_attempts
+    FROM clock, unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::bytea[], $6::text[], $7::text[], $8::text[], $9::text[],
+                $10::timestamptz[], $11::text[], $12::bigint[], $13::text[], $14::text[], $15::text[], $16::bigint[],
+                $17::text[], $18::bigint[], $19::text[], $20::bytea[], $21::text[], $22::bytea[], $23::text[], $24::int[],
+                $25::bigint[], $26::int[])
+         WITH ORDINALITY AS u(id, app, channel, purpose, recipient, masked, locale, reference, ip,
+                taken_at, clock, lease, purposes, limits, windows, longest,
+                join_id, min_life, verification, sealed, holder, nonce, key_id, code_length,
+                life, max_attempts, i)
+), gate AS MATERIALIZED (
+    SELECT intent.*, past.ids, past.ages, earlier.id IS NOT NULL AS repeated,
+           NOT EXISTS (
+               SELECT FROM unnest(intent.limits, intent.windows) AS rule(places, width)
+               WHERE (SELECT count(*) FROM unnest(past.ages) AS age WHERE age < rule.width) >= rule.places
+           ) AS room
+    FROM intent
+    -- Lateral with an aggregate, a limit or an offset: the planner can only look each recipient up by its index, and
+    -- never reads a table that grew since its statistics were made.
+    CROSS JOIN LATERAL (
+        SELECT array_agg(s.id) AS ids, array_agg(s.age) AS ages
+        FROM (
+            -- Ages on one clock: the intent's where the row has it, else the log's. A negative age counts.
+            SELECT s.id, (extract(epoch FROM CASE WHEN s.clock = intent.clock THEN intent.taken - s.taken_at
+                                                  ELSE intent.now - s.logged_at END) * 1000000)::bigint AS age
+            FROM sends s
+            WHERE s.counts AND s.recipient = intent.recipient AND s.app = intent.app AND s.channel = intent.channel
+              AND s.purpose = ANY (intent.purposes)
+              -- No row counts for longer than a day over its window by the log's clock: a limiter that was once far
+              -- ahead does not lock its recipients out.
+              AND s.logged_at > intent.now - (intent.longest + 86400000000) * interval '1 microsecond'
+            OFFSET 0
+        ) s
+        WHERE s.age < intent.longest
+    ) past
+    -- A repeated call, after an answer that was lost.
+    LEFT JOIN LATERAL (SELECT s.id FROM sends s WHERE s.id = intent.id LIMIT 1) earlier ON true
+), candidate AS MATERIALIZED (
+    SELECT gate.i, v.id
+    FROM gate
+    CROSS JOIN LATERAL (
+        (SELECT v.id FROM verifications v
+         WHERE gate.join_id <> '' AND v.id = gate.join_id
+           AND v.app = gate.app AND v.channel = gate.channel AND v.purpose = gate.purpose AND v.recipient = gate.recipient
+           AND v.approved_at IS NULL AND v.canceled_at IS NULL AND v.attempts < v.max_attempts
+           AND v.expires_at > gate.now AND v.expires_at - gate.now >= gate.min_life
+         LIMIT 1)
+        UNION ALL
+        (SELECT v.id FROM verifications v
+         WHERE gate.join_id = '' AND gate.holder <> '' AND v.holder <> '' AND v.holder = gate.holder
+           AND v.app = gate.app AND v.channel = gate.channel AND v.purpose = gate.purpose AND v.recipient = gate.recipient
+           AND v.approved_at IS NULL AND v.canceled_at IS NULL AND v.attempts < v.max_attempts
+           AND v.expires_at > gate.now AND v.expires_at - gate.now >= gate.min_life
+         ORDER BY v.created_at DESC, v.id DESC LIMIT 1)
+    ) v
+    WHERE gate.room AND NOT gate.repeated
+), joined AS (
+    -- Checks go on meanwhile. What a check changed under us is looked at again here, once its row is ours.
+    UPDATE verifications v SET sends = v.sends + 1
+    FROM candidate
+    WHERE v.id = candidate.id AND v.approved_at IS NULL AND v.canceled_at IS NULL AND v.attempts < v.max_attempts
+    RETURNING candidate.i, {{verification}}
+), opened AS (
+    INSERT INTO verifications (id, app, channel, purpose, recipient, masked, sealed, holder, nonce, key_id, code_length,
+                               locale, reference, created_at, expires_at, attempts, max_attempts, sends)
+    SELECT g.verification, g.app, g.channel, g.purpose, g.recipient, g.masked, g.sealed, g.holder, g.nonce, g.key_id, g.code_length,
+           g.locale, g.reference, g.now, g.now + g.life, 0, g.max_attempts, 1
+    FROM gate g
+    WHERE g.room AND NOT g.repeated AND NOT EXISTS (SELECT FROM joined WHERE joined.i = g.i)
+), written AS (
+    INSERT INTO sends (id, verification_id, number, app, channel, purpose, recipient, masked, locale, reference, ip,
+                       status, attempt, counts, taken_at, clock, logged_at, due_at)
+    SELECT g.id, coalesce(joined.id, g.verification), coalesce(joined.sends, 1), g.app, g.channel, g.purpose, g.recipient, g.masked,
+           g.locale, g.reference, g.ip, 'sending', 1, true, g.taken, g.clock, g.now, g.now + g.lease
+    FROM gate g LEFT JOIN joined ON joined.i = g.i
+    WHERE g.room AND NOT g.repeated
+)
+SELECT g.now, g.repeated, g.room, CASE WHEN NOT g.room THEN g.ids END, CASE WHEN NOT g.room THEN g.ages END, {{joined}}
+FROM gate g LEFT JOIN joined ON joined.i = g.i
+ORDER BY g.i

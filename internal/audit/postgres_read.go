@@ -1,0 +1,110 @@
+package audit
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// found turns pgx's word for no row into ours.
+func found(err error) error {
+	if errors.Is(err, pgx.ErrNoRows) {
+		return ErrNotFound
+	}
+	return err
+}
+
+// Verification implements Log.
+func (p *Postgres) Verification(ctx context.Context, id string) (v Verification, newest Send, now time.Time, err error) {
+	if !storable(id) {
+		return v, newest, now, ErrNotFound
+	}
+	err = p.read(ctx, func(conn *pgxpool.Conn) error {
+		var b pgx.Batch
+		b.Queue(p.sql(`SELECT {{now}}, `+verificationColumns+` FROM verifications v WHERE v.id = $1`), id)
+		b.Queue(`SELECT `+sendColumns+` FROM sends s
+WHERE s.verification_id <> '' AND s.verification_id = $1 AND s.status <> 'refused' ORDER BY s.number DESC LIMIT 1`, id)
+		results := conn.SendBatch(ctx, &b)
+		defer results.Close()
+		if err := results.QueryRow().Scan(append([]any{timeField{&now}}, v.fields()...)...); err != nil {
+			return found(err)
+		}
+		return found(results.QueryRow().Scan(newest.fields()...))
+	})
+	if err != nil {
+		return Verification{}, Send{}, time.Time{}, err
+	}
+	return v, newest, now, nil
+}
+
+// Sends implements Log.
+func (p *Postgres) Sends(ctx context.Context, filter Filter) ([]Send, error) {
+	filter, err := filter.checked()
+	if err != nil || !filter.matchable() {
+		return nil, err
+	}
+	query, args := filter.query(func(t time.Time) any { return t })
+	return readRows(ctx, p, (*Send).fields, query, args...)
+}
+
+func readRows[T any](ctx context.Context, p *Postgres, fields func(*T) []any, query string, args ...any) (list []T, err error) {
+	err = p.read(ctx, func(conn *pgxpool.Conn) error {
+		rows, _ := conn.Query(ctx, query, args...)
+		list, err = pgx.CollectRows(rows, scanned(fields))
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return list, nil
+}
+
+// Story implements Log.
+func (p *Postgres) Story(ctx context.Context, id uuid.UUID) (story Story, err error) {
+	err = p.read(ctx, func(conn *pgxpool.Conn) error {
+		row := conn.QueryRow(ctx, p.sql(`SELECT {{now}}, `+sendColumns+` FROM sends s WHERE s.id = $1`), id)
+		return found(row.Scan(append([]any{timeField{&story.Now}}, story.Send.fields()...)...))
+	})
+	if err != nil || story.Send.VerificationID == "" {
+		return story, err
+	}
+	v, err := readRows(ctx, p, (*Verification).fields, `SELECT `+verificationColumns+` FROM verifications v WHERE v.id = $1`, story.Send.VerificationID)
+	if err != nil || len(v) == 0 {
+		return story, err
+	}
+	story.Verification = &v[0]
+	story.Related, err = readRows(ctx, p, (*Send).fields, relatedSends,
+		v[0].ID, v[0].Recipient[:], v[0].App, string(v[0].Channel), v[0].CreatedAt, v[0].ExpiresAt)
+	return story, err
+}
+
+// countingPage is how many rows are read at once: a rebuild may read many, and no statement of ours runs for long.
+const countingPage = 2000
+
+// Counting implements Log.
+func (p *Postgres) Counting(ctx context.Context, clock string, within time.Duration, yield func(Counting) error) error {
+	mark := Mark{}
+	err := p.read(ctx, func(conn *pgxpool.Conn) error {
+		return conn.QueryRow(ctx, p.sql(`SELECT {{now}} - $1 * interval '1 microsecond'`), within.Microseconds()).Scan(timeField{&mark.At})
+	})
+	mark.ID = uuid.Max // so that the first page begins after that instant
+	for err == nil {
+		var page []Send
+		page, err = readRows(ctx, p, (*Send).fields, `SELECT `+sendColumns+` FROM sends s
+WHERE (s.logged_at, s.id) > ($1, $2) AND s.counts ORDER BY s.logged_at, s.id LIMIT $3`, mark.At, mark.ID, countingPage)
+		for _, s := range page {
+			if err := yield(counting(s, clock)); err != nil {
+				return err
+			}
+			mark = Mark{s.LoggedAt, s.ID}
+		}
+		if len(page) < countingPage {
+			return err
+		}
+	}
+	return err
+}
