@@ -8,6 +8,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"sendcode/internal/delivery"
 	"sendcode/internal/delivery/smtptest"
@@ -94,18 +96,51 @@ func TestWireIsCutWithinTheMessage(t *testing.T) {
 	}
 }
 
-// TestServerStopsReadingTheMessage fills the socket's buffers until the write fails.
+// unbuffered makes the kernel take little at once, so that a message of a megabyte cannot be written while the
+// server does not read.
+func unbuffered(c *delivery.SMTPConfig) {
+	c.Dial = func(ctx context.Context, network, addr string) (net.Conn, error) {
+		conn, err := new(net.Dialer).DialContext(ctx, network, addr)
+		if err != nil {
+			return nil, err
+		}
+		return conn, conn.(*net.TCPConn).SetWriteBuffer(4096)
+	}
+}
+
+func bigMessage(n int) delivery.Message {
+	big := message(n)
+	big.Text = strings.Repeat("a line that fills buffers\n", 40_000)
+	return big
+}
+
+// TestServerStopsReadingTheMessage: the write fails within the body, and nothing was accepted.
 func TestServerStopsReadingTheMessage(t *testing.T) {
-	big := message(1)
-	big.Text = strings.Repeat("a line that fills buffers\n", 400_000)
-	for _, rule := range []smtptest.Rule{{Stage: smtptest.Body, Abort: true}, {Stage: smtptest.Body, Close: true}} {
+	for _, rule := range []smtptest.Rule{
+		{Stage: smtptest.Body, Abort: true},
+		{Stage: smtptest.Body, Close: true},
+		{Stage: smtptest.Body, Reply: blabbing("552 5.3.4"), Close: true},
+	} {
 		server := smtptest.Start(t, smtptest.Script{Rules: []smtptest.Rule{rule}})
-		s := sender(t, server)
-		_, err := s.Send(t.Context(), big)
+		s := sender(t, server, unbuffered)
+		_, err := s.Send(t.Context(), bigMessage(1))
 		expect(t, err, outcome{class: delivery.Temporary, stage: delivery.StageBody})
 		server.Stop()
-		if len(server.Messages()) != 0 || server.Connections() != 1 {
-			t.Errorf("%d messages over %d connections", len(server.Messages()), server.Connections())
+		if len(server.Messages()) != 0 || server.Partial() != 1 {
+			t.Errorf("%d messages, %d partial", len(server.Messages()), server.Partial())
 		}
 	}
+}
+
+// TestServerNeverReadsTheRest: writing the body has its end in time too.
+func TestServerNeverReadsTheRest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := smtptest.New(t, smtptest.Script{Rules: []smtptest.Rule{{Stage: smtptest.Body, Stall: true}}})
+		began := time.Now()
+		_, err := piped(t, server).Send(t.Context(), bigMessage(1))
+		expect(t, err, outcome{class: delivery.Temporary, stage: delivery.StageBody})
+		if took := time.Since(began); took != 30*time.Second {
+			t.Errorf("waited %v", took)
+		}
+	})
 }
