@@ -6,13 +6,24 @@ local function int(n)
   return string.format('%.0f', n)
 end
 
--- Score of the i-th member, from the newest if i is negative; nil where there is none.
+-- Score of the i-th member, from the newest if i is negative; false where there is none. Asked for once: who writes to
+-- a bucket clears what is known of it.
+local known = {}
 local function score(key, i)
-  return tonumber(redis.call('ZRANGE', key, i, i, 'WITHSCORES')[2])
+  local scores = known[key] or {}
+  if scores[i] == nil then
+    scores[i] = tonumber(redis.call('ZRANGE', key, i, i, 'WITHSCORES')[2]) or false
+    known[key] = scores
+  end
+  return scores[i]
 end
 
 -- How many events a window that ends now counts.
 local function count(key, window, now)
+  local newest = score(key, -1)
+  if not newest or newest <= now - window then
+    return 0
+  end
   return redis.call('ZCOUNT', key, '(' .. int(now - window), '+inf')
 end
 
@@ -24,15 +35,22 @@ local function tell(answer, key, limit, n)
   answer[#answer + 1] = n >= limit and score(key, -limit) or 0
 end
 
--- Lets the key live as long as anything in it: never shorter than before while it holds events, else exactly as long as
--- its last refunded ID. keep is the longest window, 0 to leave the events' time as it is.
-local function settle(key, keep)
-  local first, last = score(key, 0), score(key, -1)
-  if not first then
-    return
-  end
-  local till = math.ceil(math.max(last + keep, -first) / 1000)
-  if last < 0 or redis.call('PEXPIRETIME', key) < till then
+-- Lets a key that holds events live until then at least.
+local function outlive(key, till)
+  till = math.ceil(till / 1000)
+  if redis.call('PEXPIRETIME', key) < till then
     redis.call('PEXPIREAT', key, int(till))
+  end
+end
+
+-- After a write: a key lives as long as anything in it, never shorter than before while it holds events, else exactly as
+-- long as its last refunded ID. keep is the longest window, 0 to leave the events' time as it is.
+local function settle(key, keep)
+  known[key] = nil
+  local first, newest = score(key, 0), score(key, -1)
+  if newest and newest < 0 then
+    redis.call('PEXPIREAT', key, int(math.ceil(-first / 1000)))
+  elseif newest then
+    outlive(key, math.max(newest + keep, -first))
   end
 end

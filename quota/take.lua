@@ -4,7 +4,7 @@ local id, now = ARGV[1], clock()
 
 local held = {} -- buckets that count the ID already: they neither decide nor count again (QUOTA-8)
 for i, key in ipairs(KEYS) do
-  local at = tonumber(redis.call('ZSCORE', key, id))
+  local at = score(key, -1) and tonumber(redis.call('ZSCORE', key, id))
   if at and at < -now then
     return {2, now}
   end
@@ -24,10 +24,14 @@ end
 if admitted == 1 then -- a refusal writes nothing (QUOTA-7)
   for i, key in ipairs(KEYS) do
     if not held[i] then
-      local keep = ARGV[1 + i]
-      redis.call('ZREMRANGEBYSCORE', key, int(-now), int(now - keep)) -- what counts no more, refunded or not
+      local keep, newest = ARGV[1 + i], score(key, -1)
+      if newest then -- drop what counts no more, refunded or not
+        redis.call('ZREMRANGEBYSCORE', key, int(-now), int(now - keep))
+      end
       redis.call('ZADD', key, int(now), id)
-      settle(key, keep)
+      newest = math.max(newest or now, now)
+      known[key] = {[-1] = newest}
+      outlive(key, newest + keep)
     end
   end
 end
