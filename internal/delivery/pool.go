@@ -88,7 +88,7 @@ func (p *pool) expire(s *session) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	n := slices.Index(p.idle, s)
-	if n < 0 || p.closed {
+	if n < 0 {
 		return
 	}
 	p.idle = slices.Delete(p.idle, n, n+1)
