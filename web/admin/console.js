@@ -3,16 +3,22 @@
 const two = (n) => String(n).padStart(2, "0");
 const day = (d) => `${d.getFullYear()}-${two(d.getMonth() + 1)}-${two(d.getDate())}`;
 
-// Times in the reader's zone, UTC on hover; the day only where it is not today.
-function localise(element, now) {
+// Times in the reader's zone, UTC on hover. The day is left out where it is today's, and in a story (data-days) where it
+// is that of the time before.
+let told = { story: null, day: "" };
+
+function localise(element, today) {
   const d = new Date(element.dateTime);
   if (Number.isNaN(d.getTime())) return;
   const fraction = "exact" in element.dataset ? "." + String(d.getMilliseconds()).padStart(3, "0") : "";
   const hour = `${two(d.getHours())}:${two(d.getMinutes())}:${two(d.getSeconds())}${fraction}`;
+  const story = element.closest("[data-days]");
+  const known = story !== null && story === told.story ? told.day : today;
   const date = document.createElement("span");
   date.className = "date";
-  date.textContent = day(d) === day(now) ? "" : day(d) + " ";
+  date.textContent = day(d) === known ? "" : day(d) + " ";
   element.replaceChildren(date, hour);
+  told = { story, day: day(d) };
 }
 
 function zoneName(now) {
@@ -24,7 +30,7 @@ function zoneName(now) {
 }
 
 const now = new Date();
-for (const element of document.querySelectorAll("time")) localise(element, now);
+for (const element of document.querySelectorAll("time")) localise(element, day(now));
 for (const element of document.querySelectorAll("[data-zone]")) element.textContent = zoneName(now);
 
 // j and k move through the rows' links, which Enter then opens by itself; / goes to the search.

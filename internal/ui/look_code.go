@@ -1,0 +1,168 @@
+package ui
+
+import (
+	"html/template"
+	"strconv"
+	"time"
+
+	"sendcode/internal/audit"
+	"sendcode/internal/verification"
+)
+
+// helpAfter is how long a person waits for a mail before the page offers help, from the end of the sending on.
+const helpAfter = 15 * time.Second
+
+// joinable is how much life a code must have left for a resend to carry the same one, as package verification has it.
+func joinable(v verification.View) time.Duration {
+	return min(120*time.Second, v.ExpiresAt.Sub(v.CreatedAt)/5)
+}
+
+func (l *look) code(a verification.Answer) card {
+	t, v := l.t, a.View
+	k := &codeCard{Label: t.CodeLabel, Length: l.CodeLength, Rows: t.pips(a.Quota)}
+	k.Sending = inFlight(v.Send.Status)
+	k.Poll = k.Sending
+	k.Heading, k.Sent = t.sending(v)
+	k.Say = t.said(v, a)
+	k.Again = l.again(&k.frame, t.SendAgain, a.Quota)
+	left := v.ExpiresAt.Sub(v.Now)
+	k.Next = left.Milliseconds() + 1
+	k.Expiry = at(left, t.WorksUntil, fill(t.WorksElse, "d", t.atMost(left)))
+	k.Help = l.help(a)
+	if l.CodeLength > 0 {
+		k.Hint = fill(t.CodeHint, "n", strconv.Itoa(l.CodeLength))
+	}
+	l.codeNotes(k, v)
+	k.Auto = k.Error == "" && l.CodeLength > 0
+	k.Rev = rev(k.kind(), v.ID, v.Send.ID, v.Send.Status, v.AttemptsRemaining, l.session.Note, k.Help != nil, a.Quota.Allowed(), used(a.Quota))
+	return k
+}
+
+func inFlight(s audit.Status) bool { return s == audit.Queued || s == audit.Sending }
+
+// sending says how far the mail has come.
+func (t *texts) sending(v verification.View) (heading string, sent template.HTML) {
+	heading, pattern := t.CheckMail, t.SentTo
+	switch {
+	case inFlight(v.Send.Status):
+		heading, pattern = t.OnItsWay, t.SendingTo
+	case v.Send.Status == audit.Unknown:
+		heading, pattern = t.MayArrive, t.MaybeSentTo
+	case v.Send.Number > 1 && v.Send.Status == audit.Sent:
+		pattern = t.SentAgainTo
+	}
+	return heading, emphasise(pattern, "to", v.To)
+}
+
+// said is the one sentence for a screen reader: how far the mail is, and when there can be another.
+func (t *texts) said(v verification.View, a verification.Answer) string {
+	heading, _ := t.sending(v)
+	if inFlight(v.Send.Status) {
+		return heading
+	}
+	if wait := a.Quota.RetryAfter(); wait > 0 {
+		return heading + t.Stop + fill(t.TimerElse, "d", t.lasting(wait))
+	}
+	return t.AvailableNow
+}
+
+// codeNotes adds what the last post came to.
+func (l *look) codeNotes(k *codeCard, v verification.View) {
+	t := l.t
+	switch n := l.session.Note; n.Kind {
+	case wrongCode:
+		k.Error = t.WrongCode(v.AttemptsRemaining)
+	case badCode:
+		k.Error = t.slipped(n.Reason, l.CodeLength)
+	case stale:
+		k.Note = &box{"warn", t.Stale}
+	case away:
+		k.Note = &box{"bad", t.AwayCode}
+	}
+	if k.Note == nil && v.Send.Status == audit.Failed {
+		k.Note = &box{"bad", t.ResendFailed}
+		k.Typo = l.doubt(l.session.To, false)
+	}
+	if k.Note != nil {
+		k.Say = k.Note.Text
+	}
+	if k.Error != "" {
+		k.Say = k.Error
+	}
+}
+
+// slipped explains what keeps a text from being a code.
+func (t *texts) slipped(reason string, length int) string {
+	switch {
+	case reason == "required":
+		return t.CodeRequired
+	case reason == "not_digits" || length == 0:
+		return t.CodeNotDigits
+	}
+	return fill(t.CodeLength, "n", strconv.Itoa(length))
+}
+
+// help tells what is known of the mail, where to look, and when there can be another one. Reasons of a failure are
+// not among it: they are the back end's (SEC-19).
+func (l *look) help(a verification.Answer) *help {
+	t, v := l.t, a.View
+	since := v.Now.Sub(v.Send.At)
+	if !v.Send.FinishedAt.IsZero() {
+		since = v.Now.Sub(v.Send.FinishedAt)
+	}
+	if v.Send.Status == audit.Failed || inFlight(v.Send.Status) && since < helpAfter {
+		return nil
+	}
+	h := &help{Open: since >= helpAfter, OpenIn: max(0, (helpAfter - since).Milliseconds())}
+	if v.Send.Status == audit.Unknown {
+		h.Open, h.OpenIn = true, 0
+	}
+	h.Spam = l.spam()
+	h.Right = emphasise(t.IsAddressRight, "to", v.To)
+	h.Facts = append(h.Facts, t.known(v, since), t.another(a))
+	return h
+}
+
+func (l *look) spam() template.HTML {
+	if l.Sender == "" {
+		return ""
+	}
+	if l.Subject != nil {
+		if subject := l.Subject(l.t.Lang); subject != "" {
+			return emphasise(l.t.LookInSpamFor, "sender", l.Sender, "subject", subject)
+		}
+	}
+	return emphasise(l.t.LookInSpam, "sender", l.Sender)
+}
+
+// known is what the mail server said, or did not.
+func (t *texts) known(v verification.View, since time.Duration) until {
+	switch v.Send.Status {
+	case audit.Sent:
+		m := at(-since, t.AcceptedAt, fill(t.AcceptedElse, "d", t.lasting(max(since, time.Second))))
+		m.Round = "second"
+		return m
+	case audit.Unknown:
+		return until{Else: t.AcceptedHow}
+	}
+	return until{Else: t.NotAcceptedYet}
+}
+
+// another says when the next mail can be asked for, and what it will hold.
+func (t *texts) another(a verification.Answer) until {
+	v, wait := a.View, a.Quota.RetryAfter()
+	which := t.SameCode
+	if v.ExpiresAt.Sub(v.Now)-wait < joinable(v) {
+		which = t.FreshCode
+	}
+	which += t.Separator
+	switch {
+	case wait <= 0:
+		return until{Else: which + t.AnotherNow}
+	case wait < clockFrom:
+		return until{Else: which}
+	}
+	m := at(wait, which+t.AnotherAt, which+fill(t.AnotherElse, "d", t.lasting(wait)))
+	m.Round = "up"
+	return m
+}

@@ -1,0 +1,65 @@
+package ui
+
+import (
+	"bytes"
+	"crypto/rand"
+	"html/template"
+	"net/http"
+	"strconv"
+
+	"github.com/labstack/echo/v4"
+)
+
+// show renders the card that is true now; to the script alone, else in its page.
+func (u *UI) show(c echo.Context) error {
+	t, s := textsOf(c.Request()), u.remembered(c)
+	l := &look{UI: u, ctx: c.Request().Context(), caller: u.caller(c), session: s, view: view(c.QueryParam("view")), t: t}
+	k := l.card()
+	f := k.head()
+	f.T, f.Of, f.Intent = t, s.mark(), rand.Text()
+	body, err := u.render(k, wantsFragment(c))
+	if err != nil {
+		return err
+	}
+	h := c.Response().Header()
+	h.Add("Vary", "Accept-Language, Cookie, "+fragmentHeader)
+	h.Set("Content-Language", t.Lang)
+	h.Set("Cache-Control", "no-store") // also where no middleware says so: the card is one person's, and for now
+	status := http.StatusOK
+	if f.Away {
+		status = http.StatusServiceUnavailable
+		h.Set("Retry-After", strconv.Itoa(int(awayWait.Seconds())))
+	}
+	return c.HTMLBlob(status, body)
+}
+
+// render draws the card into its frame and, unless a fragment is wanted, the frame into the page.
+func (u *UI) render(k card, fragment bool) ([]byte, error) {
+	title := k.head().Heading
+	if u.Title != "" {
+		title += " · " + u.Title
+	}
+	body, err := u.execute(k.kind(), k)
+	if err != nil {
+		return nil, err
+	}
+	framed, err := u.execute("card", struct {
+		*frame
+		Kind, Title string
+		Body        template.HTML
+	}{k.head(), k.kind(), title, template.HTML(body)})
+	if err != nil || fragment {
+		return framed, err
+	}
+	return u.execute("page", struct {
+		*frame
+		Title string
+		Card  template.HTML
+	}{k.head(), title, template.HTML(framed)})
+}
+
+func (u *UI) execute(name string, data any) ([]byte, error) {
+	var b bytes.Buffer
+	err := u.templates.ExecuteTemplate(&b, name, data)
+	return b.Bytes(), err
+}

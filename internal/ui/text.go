@@ -1,0 +1,108 @@
+package ui
+
+import (
+	"html/template"
+	"strings"
+)
+
+// texts is every word of the page in one language. Patterns hold names in braces; {t}, {c} and {d} stand for a time
+// left (0:42), a time of the day (14:32) and a duration (28 min), and are also filled in by static/page.js. Where a
+// text has a twin with Else, the twin serves readers whose time zone the server cannot know: those without scripts.
+type texts struct {
+	Lang string // BCP 47
+	Dir  string
+
+	// Ask
+	AskHeading, AskHeadingApp string // {app}
+	AskLead, AskLeadDigits    string // {n}
+	AddressLabel              string
+	SendCode                  string
+	DidYouMean                string // {domain}
+	MeantAsIs                 string // {domain}
+	UseInstead                string // {domain}
+	BackToCode                string
+	FreeNow                   string
+	Stale                     string
+	BadAddress                map[string]string // by reason of package recipient
+	BadAddressElse            string
+
+	// Code
+	OnItsWay, CheckMail, MayArrive string
+	SendingTo, SentTo, MaybeSentTo string // {to}
+	SentAgainTo                    string // {to}
+	Change                         string
+	CodeLabel                      string
+	CheckCode                      string
+	CodeHint                       string // {n}
+	CodeRequired, CodeNotDigits    string
+	CodeLength                     string             // {n}
+	WrongCode                      func(n int) string // tries left
+	WorksUntil, WorksElse          string             // {c}; {d}
+	LookAgain                      string
+	ResendFailed                   string
+
+	// The button that counts
+	SendAgain, NextCode, NewCode string
+	In, At                       string // {t}; {c} {d}: stand after the button's label
+	InElse                       string // {d}
+	TimerIn, TimerAt, TimerElse  string // {d}; {c} {d}; {d}: for screen readers
+	AvailableNow                 string
+
+	// Help
+	NothingYet                  string
+	AcceptedAt, AcceptedElse    string // {c}; {d}
+	NotAcceptedYet, AcceptedHow string
+	LookInSpam, LookInSpamFor   string // {sender}; {sender} {subject}
+	IsAddressRight              string // {to}
+	SameCode, FreshCode         string
+	AnotherNow                  string
+	AnotherAt, AnotherElse      string // {c} {d}; {d}
+	AnotherIn                   string // {t}
+
+	// Enough
+	EnoughMinute, EnoughHour, EnoughDay, Enough string
+	SentSince, SentElse                         func(n int) string // {to} {c}; {to} {d}
+	EnoughNetwork, EnoughNetworkLead            string
+	LastCodeUntil, LastCodeElse                 string // {c}; {d}
+	EnterIt                                     string
+
+	// Ends
+	NotDelivered, NotDeliveredLead, DidNotCount, DidNotCountNow string // {to}
+	ChangeAddress, TryAgain                                     string
+	Expired, ExpiredLead                                        string // {d}
+	TooManyTries, TooManyTriesLead                              string
+	Canceled, CanceledLead                                      string
+	GoesTo                                                      string // {to}
+	Away, AwayLead, AwayKept, AwayCode                          string // {to}
+	Approved, ApprovedLead, GoOn, GoOnApp, Another              string // {to}, {app}
+
+	// Pips
+	ThisMinute, ThisHour, Today, Within string // {d}
+	PipsFree, PipsIn, PipsAt, PipsElse  string // {t}; {c}; {d}
+	PipsLeft                            func(n int) string
+	PipsSpoken                          string // {used} {limit}
+	PipsLabel                           string
+
+	// Everywhere
+	Offline, Trouble                            string
+	Days, HoursMinutes, Hours, Minutes, Seconds string // {n}; {h} {m}; {h}; {m}; {s}: durations; page.js has them too
+	Stop                                        string // ends a heading that a sentence follows
+	Separator                                   string // between sentences
+}
+
+// fill puts values into a pattern: fill("{n} left", "n", "3").
+func fill(pattern string, pairs ...string) string {
+	for i := 0; i+1 < len(pairs); i += 2 {
+		pairs[i] = "{" + pairs[i] + "}"
+	}
+	return strings.NewReplacer(pairs...).Replace(pattern)
+}
+
+// emphasise is fill for a page: the values are set in bold, everything is escaped.
+func emphasise(pattern string, pairs ...string) template.HTML {
+	for i := 0; i+1 < len(pairs); i += 2 {
+		pairs[i] = "{" + pairs[i] + "}"
+		pairs[i+1] = `<strong dir="auto">` + template.HTMLEscapeString(pairs[i+1]) + "</strong>"
+	}
+	return template.HTML(strings.NewReplacer(pairs...).Replace(template.HTMLEscapeString(pattern)))
+}

@@ -1,0 +1,90 @@
+// Package ui is the page that people see: ask for a code, watch the cooldown count down, enter the code; and, on a
+// developer's machine, the mailbox that the codes arrive in.
+//
+// It stands at the edge, beside package api: it calls the use cases of package verification and knows nothing of
+// Redis, Postgres or SMTP. The server is the only one who knows the state: every answer is one card, rendered from what
+// the use cases say now. A sealed cookie remembers which verification a browser is at. Forms are plain posts that end in
+// a redirect to the page; static/page.js only makes that smoother, and counts down.
+//
+//	GET /   cookie ─▶ Codes.Get ─▶ card ─▶ HTML
+//	POST /  form ─▶ Codes.Send or Codes.Check ─▶ cookie ─▶ 303 /
+package ui
+
+import (
+	"context"
+	"html/template"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"sendcode/internal/verification"
+	"sendcode/web"
+)
+
+// Codes are the use cases that the page needs. Implementation: *verification.Service.
+type Codes interface {
+	Send(ctx context.Context, ask verification.Ask) (verification.Answer, error)
+	Get(ctx context.Context, c verification.Caller, id string) (verification.Answer, error)
+	Check(ctx context.Context, c verification.Caller, id, code string) (verification.Checked, error)
+	Quota(ctx context.Context, c verification.Caller, channel, to, purpose string) (verification.Answer, error)
+}
+
+// Sealer encrypts what a cookie holds. Implementation: *keyring.Ring.
+type Sealer interface {
+	Seal(label string, plaintext, additional []byte) ([]byte, error)
+	Open(label string, sealed, additional []byte) ([]byte, error)
+}
+
+// Config is what a page is made of. App, Codes, Cookies and Logger are required.
+type Config struct {
+	App        string                   // the app that the page speaks for
+	Title      string                   // what people call it
+	Purpose    string                   // empty: the default purpose
+	CodeLength int                      // digits of a code; 0: not known, so the page does not count them
+	Sender     string                   // address that the mails come from, for people who look for them
+	Subject    func(lang string) string // subject to look for; nil, or "" for a language: only the sender is named
+	Codes      Codes
+	Cookies    Sealer
+	Now        func() time.Time // nil: time.Now
+	Logger     *slog.Logger
+}
+
+// UI is the page. Safe for concurrent use.
+type UI struct {
+	Config
+	assets    *web.Assets
+	templates *template.Template
+	once      *once
+}
+
+// New prepares the page. It panics when the embedded templates do not parse, which a test rules out.
+func New(c Config) *UI {
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	assets := web.NewAssets()
+	return &UI{Config: c, assets: assets, templates: parse(assets, "page/*.html"), once: newOnce()}
+}
+
+// Register adds the page to a server. RegisterStatic must be called on it too.
+func (u *UI) Register(e *echo.Echo) {
+	protected := echo.WrapMiddleware(http.NewCrossOriginProtection().Handler)
+	e.GET("/", u.show)
+	e.POST("/", u.act, protected)
+}
+
+// RegisterStatic adds what the pages and the console load: style sheets and scripts.
+func RegisterStatic(e *echo.Echo) {
+	e.GET(web.StaticPath+"*", echo.WrapHandler(web.NewAssets()))
+}
+
+func parse(assets *web.Assets, pattern string) *template.Template {
+	t := template.New("").Funcs(template.FuncMap{"static": assets.Path})
+	return template.Must(t.ParseFS(web.FS, "shared/*.html", pattern))
+}
+
+func (u *UI) caller(c echo.Context) verification.Caller {
+	return verification.Caller{App: u.App, Kind: verification.Browser, IP: clientIP(c)}
+}

@@ -1,0 +1,234 @@
+// Package uitest stands in for everything behind the page: the use cases, with a real limiter and no mail, on a clock
+// that is moved by hand. The browser tests and tools/screenshots bring the page into each of its states with it.
+package uitest
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"sendcode/internal/audit"
+	"sendcode/internal/recipient"
+	"sendcode/internal/verification"
+	"sendcode/quota"
+)
+
+// Code is the one that every verification has here.
+const Code = "482913"
+
+const (
+	life        = 10 * time.Minute
+	minLife     = 2 * time.Minute
+	maxAttempts = 5
+)
+
+// Codes keeps verifications in memory. Sends stay queued until Settle, unless Immediately says what becomes of them.
+type Codes struct {
+	Rules       []quota.Rule
+	Immediately audit.Status
+
+	now     func() time.Time
+	limiter *quota.Memory
+
+	mu     sync.Mutex
+	down   bool
+	sends  int
+	checks int
+	asks   []verification.Ask
+	byID   map[string]*kept
+	newest *kept
+}
+
+type kept struct {
+	view     verification.View
+	to       recipient.Recipient
+	attempts int
+	taken    string
+}
+
+// DefaultRules is the default policy.
+func DefaultRules() []quota.Rule {
+	return []quota.Rule{
+		{Name: "minute", Scope: quota.Recipient, Limit: 1, Window: time.Minute},
+		{Name: "hour", Scope: quota.Recipient, Limit: 5, Window: time.Hour},
+		{Name: "day", Scope: quota.Recipient, Limit: 10, Window: 24 * time.Hour},
+	}
+}
+
+// NewCodes has nothing sent yet.
+func NewCodes(now func() time.Time, rules []quota.Rule) *Codes {
+	return &Codes{Rules: rules, now: now, limiter: quota.NewMemory(now, "test"), byID: map[string]*kept{}}
+}
+
+// Down makes every call fail as if the log were away, or ends that.
+func (c *Codes) Down(down bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.down = down
+}
+
+// Sends counts the admitted ones, Checks the counted tries.
+func (c *Codes) Sends() int { c.mu.Lock(); defer c.mu.Unlock(); return c.sends }
+
+// Checks counts the tries.
+func (c *Codes) Checks() int { c.mu.Lock(); defer c.mu.Unlock(); return c.checks }
+
+// Asks are the requests for codes, admitted or not.
+func (c *Codes) Asks() []verification.Ask {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return append([]verification.Ask(nil), c.asks...)
+}
+
+// Settle ends the newest send, and gives its place back when it failed.
+func (c *Codes) Settle(status audit.Status) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.settle(c.newest, status)
+}
+
+func (c *Codes) settle(k *kept, status audit.Status) {
+	k.view.Send.Status = status
+	if status == audit.Queued || status == audit.Sending {
+		return
+	}
+	k.view.Send.FinishedAt = c.now()
+	if status == audit.Failed {
+		for _, bucket := range c.bucketsOf(k.to, verification.Caller{}) {
+			_ = c.limiter.Refund(context.Background(), k.taken, bucket)
+		}
+	}
+}
+
+func (c *Codes) bucketsOf(to recipient.Recipient, caller verification.Caller) map[quota.Scope]string {
+	return map[quota.Scope]string{quota.Recipient: "to:" + to.Address(), quota.IP: "ip:" + caller.IP.String()}
+}
+
+// Send implements ui.Codes.
+func (c *Codes) Send(ctx context.Context, ask verification.Ask) (verification.Answer, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.asks = append(c.asks, ask)
+	if c.down {
+		return verification.Answer{}, verification.ErrUnavailable
+	}
+	to, err := recipient.Parse(recipient.Email, ask.To)
+	if err != nil {
+		return verification.Answer{}, &verification.InvalidError{Field: "to", Reason: "invalid"}
+	}
+	old, ok := c.byID[ask.Resend]
+	if ask.Resend != "" && !ok {
+		return verification.Answer{}, verification.ErrNotFound
+	}
+	if ok && old.to != to {
+		return verification.Answer{}, &verification.InvalidError{Field: "to", Reason: "mismatch"}
+	}
+	id := fmt.Sprintf("send-%d", len(c.asks))
+	d, err := c.limiter.Take(ctx, quota.Request{ID: id, Rules: c.Rules, Buckets: c.bucketsOf(to, ask.Caller)})
+	if err != nil {
+		return verification.Answer{}, err
+	}
+	if !d.Admitted {
+		return verification.Answer{Quota: d, View: verification.View{To: to.Masked()}}, nil
+	}
+	c.sends++
+	k := c.opened(old, to)
+	k.taken, k.view.Send = id, verification.SendView{ID: id, Number: k.view.Send.Number + 1, Status: audit.Queued, At: c.now()}
+	if c.Immediately != "" {
+		c.settle(k, c.Immediately)
+	}
+	return verification.Answer{Admitted: true, View: c.seen(k), Quota: d}, nil
+}
+
+func (c *Codes) opened(old *kept, to recipient.Recipient) *kept {
+	if old == nil || c.seen(old).State != verification.Pending || old.view.ExpiresAt.Sub(c.now()) < minLife {
+		now := c.now()
+		id := fmt.Sprintf("verification-%d", len(c.byID)+1)
+		old = &kept{to: to, view: verification.View{
+			ID: id, State: verification.Pending, To: to.Masked(), CreatedAt: now, ExpiresAt: now.Add(life),
+		}}
+		c.byID[id] = old
+	}
+	c.newest = old
+	return old
+}
+
+func (c *Codes) seen(k *kept) verification.View {
+	v := k.view
+	v.Now, v.AttemptsRemaining = c.now(), max(0, maxAttempts-k.attempts)
+	switch {
+	case v.State != verification.Pending:
+	case k.attempts >= maxAttempts:
+		v.State = verification.MaxAttemptsReached
+	case !v.Now.Before(v.ExpiresAt):
+		v.State = verification.Expired
+	}
+	return v
+}
+
+// Get implements ui.Codes.
+func (c *Codes) Get(ctx context.Context, caller verification.Caller, id string) (verification.Answer, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.down {
+		return verification.Answer{}, verification.ErrUnavailable
+	}
+	k, ok := c.byID[id]
+	if !ok {
+		return verification.Answer{}, verification.ErrNotFound
+	}
+	d, err := c.limiter.Peek(ctx, quota.Request{Rules: c.Rules, Buckets: c.bucketsOf(k.to, caller)})
+	return verification.Answer{View: c.seen(k), Quota: d}, err
+}
+
+// Quota implements ui.Codes.
+func (c *Codes) Quota(ctx context.Context, caller verification.Caller, _, address, _ string) (verification.Answer, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.down {
+		return verification.Answer{}, verification.ErrUnavailable
+	}
+	to, err := recipient.Parse(recipient.Email, address)
+	if err != nil {
+		return verification.Answer{}, err
+	}
+	d, err := c.limiter.Peek(ctx, quota.Request{Rules: c.Rules, Buckets: c.bucketsOf(to, caller)})
+	return verification.Answer{View: verification.View{To: to.Masked()}, Quota: d}, err
+}
+
+// Check implements ui.Codes. It takes the digits alone, as the real one does.
+func (c *Codes) Check(_ context.Context, _ verification.Caller, id, typed string) (verification.Checked, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.down {
+		return verification.Checked{}, verification.ErrUnavailable
+	}
+	k, ok := c.byID[id]
+	if !ok {
+		return verification.Checked{}, verification.ErrNotFound
+	}
+	if c.seen(k).State != verification.Pending {
+		return verification.Checked{View: c.seen(k)}, nil
+	}
+	c.checks++
+	k.attempts++
+	if digitsOf(typed) == Code {
+		k.view.State = verification.Approved
+		return verification.Checked{View: c.seen(k), Valid: true}, nil
+	}
+	return verification.Checked{View: c.seen(k)}, nil
+}
+
+// digitsOf reads ASCII, full-width and Arabic digits.
+func digitsOf(typed string) string {
+	var out []rune
+	for _, r := range typed {
+		for _, zero := range []rune{'0', '０', '٠'} {
+			if r >= zero && r <= zero+9 {
+				out = append(out, '0'+r-zero)
+			}
+		}
+	}
+	return string(out)
+}

@@ -1,0 +1,130 @@
+// Command screenshots draws every state of the page, at three widths, light and dark, in both languages, into
+// ./screenshots: to be looked at by people. It needs a Chromium and no back end.
+//
+//	go run ./tools/screenshots            all of them
+//	go run ./tools/screenshots code       those whose name begins with "code"
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"github.com/chromedp/chromedp"
+
+	"sendcode/internal/parts/locate"
+	"sendcode/internal/ui/uitest"
+)
+
+const folder = "screenshots"
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	prefix := strings.Join(os.Args[1:], " ")
+	if err := run(ctx, prefix); err != nil {
+		fmt.Fprintln(os.Stderr, "screenshots:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, prefix string) error {
+	program, err := locate.Chromium().Find()
+	if err != nil {
+		return err
+	}
+	profile, err := os.MkdirTemp("", "sendcode-screenshots-")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.RemoveAll(profile) }()
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		return err
+	}
+	browser, end := uitest.Browser(ctx, program, profile)
+	defer end()
+	if err := chromedp.Do(browser); err != nil { // starts it, before tabs are opened side by side
+		return err
+	}
+	return drawAll(browser, prefix)
+}
+
+// drawAll takes two states at a time: more would only wait for each other.
+func drawAll(browser context.Context, prefix string) error {
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	var failed []error
+	room := make(chan struct{}, 2)
+	for _, lang := range []string{"en", "zh"} {
+		for _, s := range uitest.States() {
+			if !strings.HasPrefix(s.Name, prefix) {
+				continue
+			}
+			room <- struct{}{}
+			wg.Go(func() {
+				defer func() { <-room }()
+				if err := draw(browser, s, lang); err != nil {
+					mu.Lock()
+					defer mu.Unlock()
+					failed = append(failed, fmt.Errorf("%s, %s: %w", s.Name, lang, err))
+				}
+			})
+		}
+	}
+	wg.Wait()
+	return errors.Join(failed...)
+}
+
+func draw(browser context.Context, s uitest.State, lang string) error {
+	world, err := s.New(lang)
+	if err != nil {
+		return err
+	}
+	defer world.Close()
+	tab, end := uitest.Tab(browser)
+	defer end()
+	first := uitest.Look{Width: 1280, Height: 720, NoScript: s.NoScript, Lang: lang}
+	if err := chromedp.Do(tab, first.Apply(), world.Adopt(), chromedp.Navigate(world.URL+s.Query)); err != nil {
+		return err
+	}
+	if s.Offline {
+		if err := chromedp.Do(tab, uitest.Offline(true), chromedp.WaitVisible(chromedp.ID("offline"))); err != nil {
+			return err
+		}
+	}
+	for _, width := range []int64{320, 768, 1280} {
+		for _, dark := range []bool{false, true} {
+			look := first
+			look.Width, look.Height, look.Dark = width, height(width), dark
+			if err := shoot(tab, s.Name, look); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func height(width int64) int64 {
+	if width < 500 {
+		return 640
+	}
+	return 720
+}
+
+func shoot(tab context.Context, name string, look uitest.Look) error {
+	if err := chromedp.Do(tab, look.Apply()); err != nil {
+		return err
+	}
+	picture, err := chromedp.Run(tab, chromedp.FullScreenshot(100))
+	if err != nil {
+		return err
+	}
+	shade := map[bool]string{false: "light", true: "dark"}[look.Dark]
+	file := fmt.Sprintf("%s-%s-%d-%s.png", name, look.Lang, look.Width, shade)
+	return os.WriteFile(filepath.Join(folder, file), picture, 0o644)
+}

@@ -1,0 +1,34 @@
+// New mails come to the top by themselves; those that are there stay as they are, so that nobody loses their place.
+
+const list = document.querySelector('#mails');
+const every = 1500; // ms
+
+for (const time of list.querySelectorAll('time')) local(time);
+
+function local(time) {
+  time.textContent = new Date(time.dateTime).toLocaleTimeString();
+}
+
+async function look() {
+  try {
+    const answer = await fetch('/mailbox', { cache: 'no-store', signal: AbortSignal.timeout(10_000) });
+    if (answer.ok) take(new DOMParser().parseFromString(await answer.text(), 'text/html'));
+  } catch {
+    // The server is being restarted; the next look finds it.
+  }
+}
+
+function take(page) {
+  const mails = [...page.querySelectorAll('.mail')];
+  const there = new Map([...list.querySelectorAll('.mail')].map((mail) => [mail.dataset.id, mail]));
+  if (mails.length) document.querySelector('#none')?.remove();
+  for (const mail of mails.reverse()) {
+    if (there.delete(mail.dataset.id)) continue;
+    local(mail.querySelector('time'));
+    list.prepend(document.adoptNode(mail));
+  }
+  for (const gone of there.values()) gone.remove();
+}
+
+setInterval(() => { if (document.visibilityState === 'visible') look(); }, every);
+document.addEventListener('visibilitychange', () => { if (document.visibilityState === 'visible') look(); });
