@@ -14,7 +14,6 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 )
 
@@ -87,6 +86,3 @@ func (r Ring) LogValue() slog.Value { return slog.StringValue(r.String()) }
 
 // MarshalText is String for JSON, YAML and whatever else writes text.
 func (r Ring) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
-
-// Format is String for every verb.
-func (r Ring) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, r.String()) }

@@ -87,6 +87,7 @@ func TestOpenRefusesWhatWasTouched(t *testing.T) {
 			}
 		}
 	}
+	later := append([]byte{2, 1, 'z'}, sealed[3:]...)
 	otherKey := bytes.Clone(sealed)
 	otherKey[2] = 'b'
 	for name, c := range map[string]struct {
@@ -98,6 +99,7 @@ func TestOpenRefusesWhatWasTouched(t *testing.T) {
 		"other additional": {"recipient", sealed, "row 8"},
 		"no additional":    {"recipient", sealed, ""},
 		"other key":        {"recipient", otherKey, "row 7"},
+		"later version":    {"recipient", later, "row 7"},
 		"longer":           {"recipient", append(bytes.Clone(sealed), 0), "row 7"},
 		"nothing":          {"recipient", nil, "row 7"},
 	} {

@@ -120,9 +120,7 @@ func parseHTML(layout, name, content string) (template, []*parse.Tree, error) {
 	}
 	var trees []*parse.Tree
 	for _, sub := range t.Templates() {
-		if sub.Tree != nil {
-			trees = append(trees, sub.Tree)
-		}
+		trees = append(trees, sub.Tree)
 	}
 	return t, trees, nil
 }

@@ -18,10 +18,7 @@ func (r *Renderer) match(locale string) string {
 	if err != nil {
 		return fallbackLocale
 	}
-	_, i, confidence := r.matcher.Match(wanted...)
-	if confidence == language.No {
-		return fallbackLocale
-	}
+	_, i, _ := r.matcher.Match(wanted...) // without any match the first, which is English
 	return r.locales[i]
 }
 

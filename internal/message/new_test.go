@@ -1,6 +1,7 @@
 package message
 
 import (
+	"io/fs"
 	"strings"
 	"sync"
 	"testing"
@@ -15,10 +16,40 @@ func files(named map[string]string) fstest.MapFS {
 	return tree
 }
 
+func readBuiltin(t *testing.T, name, old, replacement string) string {
+	t.Helper()
+	data, err := fs.ReadFile(builtin(), name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.ReplaceAll(string(data), old, replacement)
+}
+
+func TestPreviewRuleCountsExactly(t *testing.T) {
+	for n, ok := range map[int]bool{0: false, 60: false, 119: false, 120: true, 121: true, 500: true} {
+		for _, filler := range []string{"x", "宽"} {
+			if err := wantNoCode(strings.Repeat(filler, n) + sampleCode); (err == nil) != ok {
+				t.Errorf("%d characters in front: %v", n, err)
+			}
+		}
+	}
+}
+
+func TestTidy(t *testing.T) {
+	for in, want := range map[string]string{
+		"a \n \t\n\n\nb\r\n": "a\n\nb\n", "\n\na\nb": "a\nb\n", "": "\n", "  a": "a\n", "a\n  b  \n": "a\n  b\n",
+	} {
+		if got := tidy(in); got != want {
+			t.Errorf("tidy(%q) = %q, want %q", in, got, want)
+		}
+	}
+}
+
 func TestOverrideReplacesOneFileOnly(t *testing.T) {
 	plain := renderer(t, nil)
 	own := renderer(t, files(map[string]string{
 		"mail/default/en/subject.txt": "\ufeffHello from {{.App}}\r\n",
+		"mail/layout.html":            readBuiltin(t, "mail/layout.html", "\n", "\r\n"),
 		"mail/README.md":              "notes",
 		"mail/default/.DS_Store":      "\xff",
 		"mail/.git/config":            "x",
@@ -120,6 +151,13 @@ func TestNewFindsEveryFault(t *testing.T) {
 		"html, hidden code":           {page, body + `<p style="display: none">{{.Code}}</p>`, page + ": the code is not alone on a line"},
 		"private: subject":            {subject, "{{.Code}}", subject + ": notify private"},
 		"private: half in subject":    {subject, "Code {{slice .Code 3}}", subject + ": notify private"},
+		"private: first half":         {subject, "Code {{slice .Code 0 3}}", subject + ": notify private"},
+		"private: digit by digit":     {text, "{{slice .Code 0 1}} {{slice .Code 1 2}} - {{slice .Code 2 3}}\n" + privateText + "{{.Code}}", text + ": notify private"},
+		"fault under glance only":     {subject, "{{if .Glance}}{{else}}Hello{{end}}", subject + ": the subject is empty"},
+		"html, hidden attribute":      {page, body + `<p hidden>{{.Code}}</p>`, page + ": the code is not alone on a line"},
+		"html of definitions only":    {page, `{{define "x"}}{{.Name}}{{end}}`, "unknown field .Name"},
+		"html without a body":         {page, `{{define "x"}}{{end}}`, page},
+		"layout without its frame":    {layout, "", `"layout"`},
 		"private: grouped in subject": {subject, "Code {{slice .Code 0 3}}-{{slice .Code 3}}", subject + ": notify private"},
 		"private: text":               {text, "Hello\n{{.Code}}\n", text + ": notify private"},
 		"private: text, by spaces":    {text, "Hello" + strings.Repeat(" \n", 200) + "\n\n{{.Code}}\n", text + ": notify private"},

@@ -83,24 +83,24 @@ func wantCodeLine(text string) error {
 	return nil
 }
 
-// wantNoCode looks for either half, so that no grouping and no cut hides a code that a person can read.
+// wantNoCode looks for either half of the code, so that no grouping hides what a person can read.
 func wantNoCode(text string) error {
+	const half = len(sampleCode) / 2
 	beginning := strings.Map(func(r rune) rune {
 		if notPlain(r) {
 			return -1
 		}
 		return r
-	}, preview(text))
-	half := len(sampleCode) / 2
+	}, preview(text, previewLength+half-1)) // a half that begins within the preview ends here
 	if strings.Contains(beginning, sampleCode[:half]) || strings.Contains(beginning, sampleCode[half:]) {
 		return fmt.Errorf("notify private: the code stands in the subject or within the first %d characters; write it under {{if .Glance}}, or further down", previewLength)
 	}
 	return nil
 }
 
-// preview is what a mail list shows: the first characters, runs of white space as one, and without the
+// preview is what a mail list shows: the first n characters, runs of white space as one, and without the
 // invisible characters that some mails use as padding.
-func preview(text string) string {
+func preview(text string, n int) string {
 	seen := strings.Map(func(r rune) rune {
 		if isUnseen(r) && !unicode.IsSpace(r) {
 			return -1
@@ -108,5 +108,5 @@ func preview(text string) string {
 		return r
 	}, text)
 	runes := []rune(strings.Join(strings.Fields(seen), " "))
-	return string(runes[:min(len(runes), previewLength)])
+	return string(runes[:min(len(runes), n)])
 }

@@ -32,9 +32,6 @@ func parseDomain(typed string) (domain, error) {
 	if err != nil {
 		return domain{}, invalid(reasonInvalidDomain)
 	}
-	if again, err := profile.ToASCII(readable); err != nil || again != ascii {
-		return domain{}, invalid(reasonInvalidDomain) // an A-label that stands for no U-label
-	}
 	if err := checkLabels(strings.Split(ascii, "."), readable); err != nil {
 		return domain{}, err
 	}

@@ -49,14 +49,14 @@ func Suggest(address string) (string, bool) {
 }
 
 func plausible(typed, known string, d int) bool {
-	name, ending, dotted := strings.Cut(typed, ".")
+	name, _, dotted := strings.Cut(typed, ".")
 	knownName, _, _ := strings.Cut(known, ".")
 	_, registered := publicsuffix.PublicSuffix(typed)
 	switch {
 	case !dotted:
-		return d == 1 && len(knownName) > shortName // "gmailcom"
+		return d == 1 // "gmailcom"
 	case len(knownName) <= shortName:
-		return name == knownName && !registered && d <= 2 && ending != ""
+		return name == knownName && !registered
 	case name == knownName && registered:
 		return d == 1 // "gmail.co" is a slip, "hotmail.ca" is a domain of its own
 	case len(known) >= longDomain:

@@ -9,7 +9,7 @@ func TestSuggest(t *testing.T) {
 	for typed, want := range map[string]string{
 		"gmial.com": "gmail.com", "gamil.com": "gmail.com", "gmai.com": "gmail.com", "gmaill.com": "gmail.com",
 		"gnail.com": "gmail.com", "gmail.con": "gmail.com", "gmail.co": "gmail.com", "gmail.cm": "gmail.com",
-		"gmailcom": "gmail.com", "gmail.comm": "gmail.com", "gmail.cmo": "gmail.com", "GMIAL.com": "gmail.com",
+		"gmailcom": "gmail.com", "qqcom": "qq.com", "gmail.comm": "gmail.com", "gmail.cmo": "gmail.com", "GMIAL.com": "gmail.com",
 		"hotmial.com": "hotmail.com", "hotmal.com": "hotmail.com", "htomial.com": "hotmail.com", "hotmail.cmo": "hotmail.com",
 		"outlok.com": "outlook.com", "outloook.co": "outlook.com", "oulook.com": "outlook.com",
 		"yaho.com": "yahoo.com", "yahooo.com": "yahoo.com", "yahoo.co.ku": "yahoo.co.uk", "iclould.com": "icloud.com",
@@ -35,7 +35,7 @@ func TestSuggestLeavesRealDomainsAlone(t *testing.T) {
 		"yahoo.co.id", "live.de", "live.cn", "line.com", "love.com", "qq.cn", "qt.com", "ge.com", "we.com", "139.net",
 		"163.net", "136.com", "263.net", "gmx.at", "gmx.ch", "web.com", "gmail.ru", "mail.de", "mail.ua", "yandex.com",
 		"yandex.kz", "ya.ru", "protonmail.ch", "pm.me", "tutanota.com", "hushmail.com", "rocketmail.com", "orange.com",
-		"free.fr", "sfr.fr", "company.example", "qr.con", "gm.de", "example.net", "x.de", "t.co", "", "com", "localhost", "a",
+		"free.fr", "sfr.fr", "company.example", "qr.con", "small.com", "qq.", "qqc", "gmaicom", "gm.de", "example.net", "x.de", "t.co", "", "com", "localhost", "a",
 	}
 	for _, domain := range slices.Concat(real, wellKnown, lookAlikes) {
 		for _, input := range []string{domain, "ana@" + domain} {
