@@ -37,8 +37,7 @@ type Codes interface {
 	RecipientQuota(ctx context.Context, app string, ch recipient.Channel, purpose string, h recipient.Hash) (quota.Decision, error)
 }
 
-// Limiter counts attempts to log in. With quota.Memory each replica counts for itself and logging in works while
-// Redis is away, which is when the console is needed most; with the service's limiter all replicas count together.
+// Limiter counts attempts to log in, over all replicas where it is theirs. Implementations: quota.Memory, quota.Redis.
 type Limiter interface {
 	Take(ctx context.Context, r quota.Request) (quota.Decision, error)
 }
@@ -69,6 +68,7 @@ type Admin struct {
 	log      Log
 	codes    Codes
 	limiter  Limiter
+	spare    Limiter // counts while the limiter is away
 	logger   *slog.Logger
 	now      func() time.Time
 	password password
@@ -88,6 +88,7 @@ func New(c Config) *Admin {
 	if a.now == nil {
 		a.now = time.Now
 	}
+	a.spare = quota.NewMemory(a.now, "console")
 	var err error
 	if a.password, err = newPassword(c.Password, c.PasswordHash); err != nil {
 		a.logger.Error("nobody can log in to the console: the password's hash cannot be read", "error", err)

@@ -44,7 +44,11 @@ func (a *Admin) keep(c echo.Context, v session) error {
 	return nil
 }
 
-func (a *Admin) forget(c echo.Context) { c.SetCookie(a.cookie(c, "", -1)) }
+// forget takes the cookie back, also one that this very answer was to renew.
+func (a *Admin) forget(c echo.Context) {
+	c.Response().Header().Del(echo.HeaderSetCookie)
+	c.SetCookie(a.cookie(c, "", -1))
+}
 
 func (a *Admin) cookie(c echo.Context, value string, maxAge int) *http.Cookie {
 	return &http.Cookie{

@@ -45,7 +45,7 @@ func (a *Admin) sendPage(c echo.Context) error {
 	verdict := judge(s, now, away == nil, w)
 	v := sendView{
 		page: page{W: w, Title: verdict.What.String(), In: true}, Verdict: verdict, State: stateViewOf(s.Send, w),
-		Send: viewOf(s.Send, w), Facts: s.Send, Line: timeline(s, w), Quota: quotaViewOf(now, away, w),
+		Send: viewOf(s.Send, w), Facts: s.Send, Line: timeline(s, w), Quota: quotaViewOf(s.Send, now, away, w),
 		Person: address(nil, "recipient", s.Send.Recipient.String()),
 	}
 	if s.Verification != nil {
@@ -61,10 +61,10 @@ func (a *Admin) quotaOf(ctx context.Context, s audit.Send) (quota.Decision, erro
 
 func (a *Admin) quotaView(ctx context.Context, s audit.Send, w words) quotaView {
 	now, err := a.quotaOf(ctx, s)
-	return quotaViewOf(now, err, w)
+	return quotaViewOf(s, now, err, w)
 }
 
-func quotaViewOf(d quota.Decision, err error, w words) quotaView {
+func quotaViewOf(s audit.Send, d quota.Decision, err error, w words) quotaView {
 	var bad *verification.InvalidError
 	switch {
 	case errors.As(err, &bad):
@@ -72,9 +72,9 @@ func quotaViewOf(d quota.Decision, err error, w words) quotaView {
 	case err != nil:
 		return quotaView{Reason: w.say("quota.away")}
 	}
-	v := quotaView{As: w.tell("quota.now", at("at", d.At))}
-	for _, s := range d.Rules {
-		v.Rows = append(v.Rows, pipsOf(s, w))
+	v := quotaView{As: w.tell("quota.now", plain("app", s.App), plain("purpose", s.Purpose), at("at", d.At))}
+	for _, rule := range d.Rules {
+		v.Rows = append(v.Rows, pipsOf(rule, w))
 	}
 	return v
 }

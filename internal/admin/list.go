@@ -66,7 +66,7 @@ func (a *Admin) showList(c echo.Context, status int, q query, s searchView) erro
 		return err
 	}
 	w := wordsFor(c.Request())
-	v := listView{page: page{W: w, Title: w.say("list.title"), In: true}, Search: s, Filter: filterOf(q, w)}
+	v := listView{page: page{W: w, Title: w.say("list.title"), In: true, List: true}, Search: s, Filter: filterOf(q, w)}
 	for _, row := range found.rows {
 		v.Rows = append(v.Rows, viewOf(row, w))
 	}

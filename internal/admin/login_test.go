@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"net/netip"
@@ -191,11 +192,34 @@ func TestNetwork(t *testing.T) {
 	}
 }
 
-func TestNobodyLogsInUncounted(t *testing.T) {
-	b := newRig(t, func(c *Config) { c.Limiter = deaf{} }).browser()
-	want(t, b.login(testPassword), http.StatusServiceUnavailable)
-	if len(b.cookies) != 0 {
-		t.Error("a cookie was set")
+// Without the limiter logging in goes on, and is counted all the same.
+func TestLoginWithoutTheLimiter(t *testing.T) {
+	r := newRig(t, func(c *Config) { c.Limiter = deaf{} })
+	want(t, r.browser().login(testPassword), http.StatusSeeOther)
+	b := r.browser()
+	for range 9 {
+		want(t, b.login("wrong"), http.StatusUnauthorized)
+	}
+	want(t, b.login(testPassword), http.StatusTooManyRequests)
+}
+
+func TestPasswordsWaitTheirTurn(t *testing.T) {
+	r := newRig(t)
+	a := New(Config{Limiter: r.limiter, Cookies: r.ring, Logger: quiet(), Password: testPassword})
+	for range maxChecks {
+		a.checks <- struct{}{}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if right, err := a.isPassword(ctx, testPassword); err == nil || right {
+		t.Errorf("checked beyond the bound: %v, %v", right, err)
+	}
+	<-a.checks
+	if right, err := a.isPassword(t.Context(), testPassword); err != nil || !right {
+		t.Errorf("%v, %v", right, err)
+	}
+	if len(a.checks) != maxChecks-1 {
+		t.Error("a turn was not given back")
 	}
 }
 

@@ -34,6 +34,7 @@ type page struct {
 	W     words
 	Title string
 	In    bool // somebody is logged in
+	List  bool // this is the list
 }
 
 // newPages parses what is embedded; what is wrong with it is a broken build, which every test of this package meets.

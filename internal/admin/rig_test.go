@@ -24,6 +24,7 @@ import (
 	"sendcode/internal/server"
 	"sendcode/internal/verification"
 	"sendcode/quota"
+	"sendcode/web"
 )
 
 const (
@@ -89,6 +90,7 @@ func (r *rig) replica(logger *slog.Logger, changes ...func(*Config)) *echo.Echo 
 	}
 	e := server.New(server.Config{Logger: logger})
 	New(c).Register(e)
+	e.GET(web.StaticPath+"*", echo.WrapHandler(web.NewAssets()))
 	return e
 }
 

@@ -35,7 +35,7 @@ func TestSessionsDiffer(t *testing.T) {
 	if first.cookies[cookieName].Value == second.cookies[cookieName].Value {
 		t.Error("two sessions have one cookie")
 	}
-	if begin(start).id == begin(start).id {
+	if one, other := begin(start), begin(start); one.id == other.id {
 		t.Error("two sessions have one id")
 	}
 }
@@ -152,7 +152,12 @@ func TestLogoutEndsEveryCookieOfTheSession(t *testing.T) {
 	first := *b.cookies[cookieName]
 	r.clock.add(2 * time.Minute)
 	want(t, b.get("/admin"), http.StatusOK) // renewed
-	want(t, b.post("/admin/logout", url.Values{}), http.StatusSeeOther)
+	r.clock.add(2 * time.Minute)
+	rec := b.post("/admin/logout", url.Values{})
+	want(t, rec, http.StatusSeeOther)
+	if got := rec.Result().Cookies(); len(got) != 1 || got[0].MaxAge >= 0 || got[0].Value != "" {
+		t.Errorf("logging out sets %v", got)
+	}
 	b.cookies[cookieName] = &first
 	want(t, b.get("/admin"), http.StatusSeeOther)
 }

@@ -19,14 +19,26 @@ var loginRules = []quota.Rule{
 	{Name: "all", Scope: everyone, Limit: 100, Window: 15 * time.Minute},
 }
 
-// countLogin takes a place for one attempt, the right password's too: whether it is right is not known yet.
+// countTimeout bounds the wait for a limiter that does not answer.
+const countTimeout = 2 * time.Second
+
+// countLogin takes a place for one attempt, the right password's too: whether it is right is not known yet. While the
+// limiter is away this process counts alone: the console is needed most when something is down.
 func (a *Admin) countLogin(ctx context.Context, address netip.Addr) (quota.Decision, error) {
 	id := make([]byte, 16)
 	rand.Read(id) // never fails: the program stops when the system has no randomness
-	return a.limiter.Take(ctx, quota.Request{ID: string(id), Rules: loginRules, Buckets: map[quota.Scope]string{
+	request := quota.Request{ID: string(id), Rules: loginRules, Buckets: map[quota.Scope]string{
 		quota.IP: quota.Bucket("console", "login", string(quota.IP), network(address)),
 		everyone: quota.Bucket("console", "login", string(everyone), ""),
-	}})
+	}}
+	bounded, cancel := context.WithTimeout(ctx, countTimeout)
+	defer cancel()
+	d, err := a.limiter.Take(bounded, request)
+	if err != nil {
+		a.logger.WarnContext(ctx, "login attempts are counted in this process alone", "error", err)
+		return a.spare.Take(ctx, request)
+	}
+	return d, nil
 }
 
 // left is how many attempts the strictest rule still lets in.

@@ -201,7 +201,7 @@ var englishTexts = map[string]string{
 
 	// One send: the side.
 	"quota.title":      "This recipient's quota",
-	"quota.now":        "as of {at}",
+	"quota.now":        "{app}, {purpose}: as of {at}",
 	"quota.gone":       "Its purpose or policy is no longer configured.",
 	"quota.away":       "The quota cannot be read at the moment.",
 	"quota.left.one":   "{n} left",

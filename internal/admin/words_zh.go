@@ -201,7 +201,7 @@ var chineseTexts = map[string]string{
 
 	// One send: the side.
 	"quota.title":      "该收件人的次数",
-	"quota.now":        "截至 {at}",
+	"quota.now":        "{app}，{purpose}：截至 {at}",
 	"quota.gone":       "其用途或策略已不在配置中。",
 	"quota.away":       "目前无法读取次数。",
 	"quota.left.one":   "剩余 {n}",
