@@ -1,0 +1,173 @@
+// Package app is the only place where the parts are put together: it turns a checked configuration into a running
+// service, and takes it down again in the right order. cmd/sendcode calls Run; the end-to-end tests call New.
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"time"
+
+	"sendcode/internal/audit"
+	"sendcode/internal/config"
+	"sendcode/internal/delivery"
+	"sendcode/internal/keyring"
+	"sendcode/internal/message"
+	"sendcode/internal/verification"
+	"sendcode/templates"
+)
+
+// App is a service put together and listening. Serve makes it work.
+type App struct {
+	cfg       config.Config
+	logger    *slog.Logger
+	generated []config.Generated
+
+	log     audit.Log
+	limiter verification.Limiter
+	clock   string            // of the limiter, when it is in process
+	mailbox *delivery.Mailbox // nil when a real server is configured
+	codes   *verification.Service
+
+	listeners []listener
+	health    interface{ Stopping() }
+	closers   []func() error // in the order of making; closed in reverse
+}
+
+// Run puts a service together and runs it until ctx ends. The banner, with what was generated, goes to out.
+func Run(ctx context.Context, cfg config.Config, logger *slog.Logger, out io.Writer) error {
+	a, err := New(ctx, cfg, logger)
+	if err != nil {
+		return err
+	}
+	a.banner(out)
+	return a.Serve(ctx)
+}
+
+// New builds every part and opens the ports. With an error, whatever was opened is closed again.
+func New(ctx context.Context, cfg config.Config, logger *slog.Logger) (_ *App, err error) {
+	a := &App{cfg: cfg, logger: logger}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, a.close())
+		}
+	}()
+	for _, w := range cfg.Warnings {
+		logger.Warn(w)
+	}
+	if err := a.secrets(); err != nil {
+		return nil, err
+	}
+	if err := a.openLog(ctx); err != nil {
+		return nil, err
+	}
+	if err := a.openLimiter(ctx); err != nil {
+		return nil, err
+	}
+	sender, err := a.openSender()
+	if err != nil {
+		return nil, err
+	}
+	metrics := newMetrics()
+	if err := a.useCases(sender, metrics); err != nil {
+		return nil, err
+	}
+	if err := a.rebuild(ctx); err != nil {
+		return nil, err
+	}
+	return a, a.listen(metrics)
+}
+
+// secrets locks the data directory and fills in what it holds, where the configuration leaves something to it.
+func (a *App) secrets() error {
+	if !a.cfg.NeedsDataDir() {
+		return nil
+	}
+	unlock, err := config.LockDataDir(a.cfg.DataDir)
+	if err != nil {
+		return err
+	}
+	a.closers = append(a.closers, unlock)
+	a.generated, err = a.cfg.FillSecrets(a.cfg.DataDir)
+	return err
+}
+
+// useCases makes the service that everything else is an edge of.
+func (a *App) useCases(sender verification.Sender, observer verification.Observer) error {
+	ring, err := a.ring()
+	if err != nil {
+		return err
+	}
+	renderer, err := a.renderer()
+	if err != nil {
+		return err
+	}
+	if err := checkTitles(a.cfg); err != nil {
+		return err
+	}
+	settings := verification.Settings{
+		Purposes: purposes(a.cfg), Titles: titles(a.cfg), MailFrom: a.cfg.MailFrom, Domain: domain(a.cfg.MailFrom),
+		IndexKey: a.cfg.IndexKeyBytes(), Ring: ring,
+	}
+	a.codes = verification.New(settings, verification.Parts{
+		Limiter: a.limiter, Log: a.log, Renderer: renderer, Sender: sender, Logger: a.logger, Observer: observer,
+	})
+	return nil
+}
+
+func (a *App) ring() (*keyring.Ring, error) { return keyring.Parse(a.cfg.SecretKeys.Reveal()) }
+
+func (a *App) renderer() (*message.Renderer, error) {
+	if a.cfg.Templates == "" {
+		return message.New(templates.FS, nil)
+	}
+	return message.New(templates.FS, os.DirFS(a.cfg.Templates))
+}
+
+// Serve answers requests and works in the background until ctx ends, then stops: no new requests, finish those
+// under way, finish or hand back what is in flight, close the parts.
+func (a *App) Serve(ctx context.Context) error {
+	background, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	worked := make(chan struct{})
+	go func() { defer close(worked); a.codes.Run(background) }()
+	err := a.serveHTTP(ctx)
+	stop()
+	<-worked
+	return errors.Join(err, a.close())
+}
+
+// Addr is where the API and the page listen.
+func (a *App) Addr() string { return a.listeners[0].Addr().String() }
+
+// AdminAddr is where the console listens: Addr, unless it has a listener of its own.
+func (a *App) AdminAddr() string { return a.listeners[len(a.listeners)-1].Addr().String() }
+
+// Mailbox is the dev mailbox; nil when a real mail server is configured.
+func (a *App) Mailbox() *delivery.Mailbox { return a.mailbox }
+
+func (a *App) close() error {
+	var errs []error
+	for i := len(a.closers) - 1; i >= 0; i-- {
+		errs = append(errs, a.closers[i]())
+	}
+	a.closers = nil
+	return errors.Join(errs...)
+}
+
+func (a *App) onClose(f func() error) { a.closers = append(a.closers, f) }
+
+func listenOn(address string) (net.Listener, error) {
+	l, err := net.Listen("tcp", address)
+	if err != nil {
+		return nil, fmt.Errorf("can't listen on %s: %w", address, err)
+	}
+	return l, nil
+}
+
+// openTimeout bounds reaching a part at start.
+const openTimeout = 30 * time.Second

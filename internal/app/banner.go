@@ -1,0 +1,34 @@
+package app
+
+import (
+	"fmt"
+	"io"
+)
+
+// banner tells a person at a terminal where everything is, and the secrets of the data directory: there are some only
+// while nobody but this machine can reach the service.
+func (a *App) banner(out io.Writer) {
+	base := "http://" + a.Addr()
+	fmt.Fprintf(out, "\nsendcode is running.\n\n")
+	if a.cfg.Page.App != "" {
+		fmt.Fprintf(out, "  page      %s/\n", base)
+	}
+	if a.mailbox != nil {
+		fmt.Fprintf(out, "  mailbox   %s/mailbox\n", base)
+	}
+	if a.cfg.AdminEnabled() {
+		fmt.Fprintf(out, "  console   http://%s/admin\n", a.AdminAddr())
+	}
+	for _, g := range a.generated {
+		fmt.Fprintf(out, "  %-9s %s\n", g.Label, g.Value)
+	}
+	for _, g := range a.generated {
+		if g.Name != "SENDCODE_API_KEY" {
+			continue
+		}
+		fmt.Fprintf(out, "\nAsk for a code as a back end does:\n\n"+
+			"  curl -i %s/v1/verifications \\\n    -H 'Authorization: Bearer %s' \\\n    -H 'Content-Type: application/json' \\\n"+
+			"    -d '{\"channel\":\"email\",\"to\":\"ana@example.com\"}'\n", base, g.Value)
+	}
+	fmt.Fprintln(out)
+}

@@ -1,0 +1,179 @@
+package app
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"sendcode/internal/delivery/smtptest"
+)
+
+// process is the real binary, so that it can be killed.
+type process struct {
+	cmd  *exec.Cmd
+	base string
+}
+
+func build(t *testing.T) string {
+	t.Helper()
+	binary := filepath.Join(t.TempDir(), "sendcode")
+	if out, err := exec.Command("go", "build", "-o", binary, "sendcode/cmd/sendcode").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	return binary
+}
+
+// spawn starts the binary by environment alone and waits until it says where it listens.
+func (s *stack) spawn(binary string) *process {
+	s.Helper()
+	cmd := exec.Command(binary, "serve")
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + s.TempDir()}
+	for name, value := range s.env {
+		cmd.Env = append(cmd.Env, name+"="+value)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		s.Fatal(err)
+	}
+	cmd.Stderr = s.printed
+	if err := cmd.Start(); err != nil {
+		s.Fatal(err)
+	}
+	p := &process{cmd: cmd}
+	s.Cleanup(p.kill)
+	lines := bufio.NewScanner(out)
+	for lines.Scan() {
+		if _, base, ok := strings.Cut(lines.Text(), "page "); ok {
+			p.base = strings.TrimSuffix(strings.TrimSpace(base), "/")
+			break
+		}
+	}
+	if p.base == "" {
+		s.Fatalf("the process did not start: %s", s.printed)
+	}
+	go func() { _, _ = io.Copy(io.Discard, out) }()
+	return p
+}
+
+func (p *process) kill() {
+	_ = p.cmd.Process.Kill()
+	_ = p.cmd.Wait()
+}
+
+func (s *stack) askProcess(p *process) verificationBody {
+	s.Helper()
+	req, err := http.NewRequest(http.MethodPost, p.base+"/v1/verifications", strings.NewReader(`{"channel":"email","to":"`+ana+`"}`))
+	if err != nil {
+		s.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+s.key)
+	req.Header.Set("Content-Type", "application/json")
+	resp, err := client.Do(req)
+	if err != nil {
+		s.Fatal(err)
+	}
+	defer resp.Body.Close()
+	var v verificationBody
+	if err := json.NewDecoder(resp.Body).Decode(&v); err != nil || resp.StatusCode != http.StatusAccepted {
+		s.Fatalf("%d %v", resp.StatusCode, err)
+	}
+	return v
+}
+
+// stalled is a mail server that holds the first mail before its end: whoever sends it can be killed in between.
+func stalled(stage smtptest.Stage) smtptest.Script {
+	return smtptest.Script{Rules: []smtptest.Rule{{Stage: stage, Times: 1, Stall: true}}}
+}
+
+// kill -9 between the 202 and the mail: the other replica sends it within seconds, or the same one after its restart.
+func TestKilledBetweenAnswerAndMail(t *testing.T) {
+	binary := build(t)
+	t.Run("the other replica takes over", func(t *testing.T) {
+		t.Parallel()
+		s := onRealParts(t)
+		s.smtp = smtptest.Start(t, stalled(smtptest.Rcpt))
+		s.env["SENDCODE_SMTP_URL"] = s.smtp.URL()
+		killed := s.spawn(binary)
+		v := s.askProcess(killed)
+		s.awaitCommand("RCPT")
+		killed.kill()
+		s.start(1)
+		s.sentOnce(0, v)
+	})
+	t.Run("the same one, after its restart, with nothing but Go", func(t *testing.T) {
+		t.Parallel()
+		s := embedded(t)
+		s.smtp = smtptest.Start(t, stalled(smtptest.Rcpt))
+		s.env["SENDCODE_SMTP_URL"] = s.smtp.URL()
+		killed := s.spawn(binary)
+		v := s.askProcess(killed)
+		s.awaitCommand("RCPT")
+		killed.kill()
+		s.start(1)
+		s.sentOnce(0, v)
+	})
+	t.Run("killed after the mail, before the log knows: at most a double, with the same Message-ID", func(t *testing.T) {
+		t.Parallel()
+		s := embedded(t)
+		s.smtp = smtptest.Start(t, stalled(smtptest.Dot))
+		s.env["SENDCODE_SMTP_URL"] = s.smtp.URL()
+		killed := s.spawn(binary)
+		v := s.askProcess(killed)
+		s.awaitMail(ana, 1)
+		killed.kill()
+		s.start(1)
+		s.await(20*time.Second, "an outcome", func() bool {
+			return s.do(0, http.MethodGet, "/v1/verifications/"+v.ID, "").Send.Status == "sent"
+		})
+		ids := map[string]bool{}
+		for _, m := range s.awaitMail(ana, 1) {
+			ids[m.id] = true
+		}
+		if len(ids) != 1 {
+			t.Errorf("Message-IDs: %v", ids)
+		}
+		if again := s.ask(0, ana); again.status != http.StatusTooManyRequests {
+			t.Errorf("the place of a send in doubt was given back: %d", again.status)
+		}
+	})
+}
+
+func (s *stack) awaitCommand(verb string) {
+	s.Helper()
+	s.await(10*time.Second, verb, func() bool {
+		for _, c := range s.smtp.Commands() {
+			if strings.HasPrefix(c, verb) {
+				return true
+			}
+		}
+		return false
+	})
+}
+
+// sentOnce waits for the mail of v, and then long enough to see that no second one comes.
+func (s *stack) sentOnce(i int, v verificationBody) {
+	s.Helper()
+	s.awaitMail(ana, 1)
+	s.await(5*time.Second, "the state sent", func() bool {
+		return s.do(i, http.MethodGet, "/v1/verifications/"+v.ID, "").Send.Status == "sent"
+	})
+	ctx, done := context.WithTimeout(s.Context(), 3*time.Second)
+	defer done()
+	<-ctx.Done()
+	mails := s.awaitMail(ana, 1)
+	if len(mails) != 1 || mails[0].id != v.Send.ID+"@localhost" {
+		s.Errorf("%d mails, the first %s", len(mails), mails[0].id)
+	}
+	code := s.codeIn(mails[0])
+	if c := s.check(i, v.ID, code); !c.Valid {
+		s.Errorf("%s", c.raw)
+	}
+}

@@ -1,0 +1,147 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"time"
+
+	"sendcode/internal/audit"
+	"sendcode/internal/config"
+	"sendcode/internal/delivery"
+	"sendcode/quota"
+)
+
+// checkTimeout bounds each of the doctor's questions.
+const checkTimeout = 5 * time.Second
+
+// maxSkew is how far this machine's clock may be from Redis's before the doctor speaks of it: waits are told on
+// Redis's, expiries on the log's.
+const maxSkew = 2 * time.Second
+
+// Doctor tries every connection and looks at what often goes wrong, one line each. It changes nothing and sends no
+// mail. The error counts what does not work; remarks are not counted.
+func Doctor(ctx context.Context, cfg config.Config, out io.Writer) error {
+	d := &doctor{cfg: cfg, out: out, resolver: net.DefaultResolver}
+	for _, w := range cfg.Warnings {
+		d.remark("settings", w)
+	}
+	d.look(ctx, "database", d.database)
+	d.look(ctx, "redis", d.redis)
+	d.look(ctx, "mail server", d.mailServers)
+	d.look(ctx, "sender domain", d.senderDomain)
+	if d.broken > 0 {
+		return fmt.Errorf("%d of the things looked at do not work", d.broken)
+	}
+	return nil
+}
+
+type doctor struct {
+	cfg      config.Config
+	out      io.Writer
+	resolver interface {
+		LookupTXT(ctx context.Context, name string) ([]string, error)
+	}
+	broken int
+}
+
+func (d *doctor) look(ctx context.Context, what string, check func(context.Context) (string, error)) {
+	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
+	defer cancel()
+	said, err := check(ctx)
+	if err != nil {
+		d.broken++
+		fmt.Fprintf(d.out, "✗ %s: %v\n", what, err)
+		return
+	}
+	fmt.Fprintf(d.out, "✓ %s: %s\n", what, said)
+}
+
+func (d *doctor) remark(what, said string) { fmt.Fprintf(d.out, "! %s: %s\n", what, said) }
+
+func (d *doctor) database(ctx context.Context) (string, error) {
+	if d.cfg.DatabaseURL == "" {
+		return "SQLite in " + d.cfg.DataDir, nil
+	}
+	log, err := audit.OpenPostgres(ctx, d.cfg.DatabaseURL)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = log.Close() }()
+	return "Postgres answers, and its schema fits", log.Ping(ctx)
+}
+
+func (d *doctor) redis(ctx context.Context) (string, error) {
+	if d.cfg.RedisURL == "" {
+		return "none: rules are counted in process, which is right for one replica", nil
+	}
+	client, err := quota.OpenRedis(d.cfg.RedisURL)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = client.Close() }()
+	r := quota.NewRedis(client, redisPrefix)
+	seen, err := r.Peek(ctx, quota.Request{})
+	if err != nil {
+		return "", err
+	}
+	for _, w := range r.Warnings(ctx) {
+		d.remark("redis", w)
+	}
+	if skew := time.Since(seen.At).Abs(); skew > maxSkew {
+		d.remark("clock", fmt.Sprintf("this machine's and Redis's differ by %v", skew.Round(time.Millisecond)))
+	}
+	return "answers", nil
+}
+
+func (d *doctor) mailServers(ctx context.Context) (string, error) {
+	if d.cfg.SMTPURL == "" {
+		return "none: mails stay in the dev mailbox, nobody receives them", nil
+	}
+	configs, err := delivery.ParseURLs(d.cfg.SMTPURL)
+	if err != nil {
+		return "", err
+	}
+	for _, c := range configs {
+		server, err := delivery.NewSMTP(c)
+		if err != nil {
+			return "", err
+		}
+		err = server.Probe(ctx)
+		if err = errors.Join(err, server.Close()); err != nil {
+			return "", fmt.Errorf("%s: %w", c.Host, err)
+		}
+	}
+	return fmt.Sprintf("%d answer, as encrypted and logged in as configured", len(configs)), nil
+}
+
+// senderDomain looks for what big mailbox providers want of a sender (MAIL-5).
+func (d *doctor) senderDomain(ctx context.Context) (string, error) {
+	name := domain(d.cfg.MailFrom)
+	if name == "localhost" || d.cfg.SMTPURL == "" {
+		return "not looked at: mails go nowhere yet", nil
+	}
+	if !d.hasRecord(ctx, name, "v=spf1") {
+		d.remark("sender domain", name+" has no SPF record; providers may refuse its mails unless they are signed with DKIM")
+	}
+	if !d.hasRecord(ctx, "_dmarc."+name, "v=DMARC1") {
+		d.remark("sender domain", name+" has no DMARC record; from 5,000 mails a day big providers want one")
+	}
+	return name, nil
+}
+
+func (d *doctor) hasRecord(ctx context.Context, name, prefix string) bool {
+	records, err := d.resolver.LookupTXT(ctx, name)
+	if err != nil {
+		return false
+	}
+	for _, r := range records {
+		if strings.HasPrefix(strings.ToLower(r), strings.ToLower(prefix)) {
+			return true
+		}
+	}
+	return false
+}

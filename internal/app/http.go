@@ -1,0 +1,197 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"sendcode/docs"
+	"sendcode/internal/admin"
+	"sendcode/internal/api"
+	"sendcode/internal/config"
+	"sendcode/internal/message"
+	"sendcode/internal/server"
+	"sendcode/internal/ui"
+	"sendcode/quota"
+)
+
+// listener is an open port and what answers on it.
+type listener struct {
+	net.Listener
+	handler *echo.Echo
+}
+
+// Patience of a stop (OPS-3).
+const (
+	drainWait    = 5 * time.Second  // not ready, but still answering, so that a load balancer notices
+	shutdownWait = 10 * time.Second // for requests under way
+)
+
+// listen makes the edges and opens their ports: everything on one or, with an admin address, the console and the
+// metrics on another.
+func (a *App) listen(m *metrics) error {
+	front := server.New(server.Config{Logger: a.logger, TrustedProxies: a.cfg.TrustedProxies})
+	back := front
+	if a.cfg.AdminAddr != "" {
+		back = server.New(server.Config{Logger: a.logger, TrustedProxies: a.cfg.TrustedProxies})
+	}
+	health := server.NewHealth(a.probes()...)
+	a.health = health
+	for _, e := range distinct(front, back) {
+		health.Register(e)
+		ui.RegisterStatic(e)
+	}
+	api.New(a.codes, apiKeys(a.cfg), a.logger).Register(front)
+	front.GET("/openapi.yaml", func(c echo.Context) error {
+		return c.Blob(http.StatusOK, "application/yaml", docs.OpenAPI)
+	})
+	if err := a.registerPages(front); err != nil {
+		return err
+	}
+	if err := a.registerConsole(back); err != nil {
+		return err
+	}
+	m.register(back)
+	return a.open(front, back)
+}
+
+func distinct(front, back *echo.Echo) []*echo.Echo {
+	if front == back {
+		return []*echo.Echo{front}
+	}
+	return []*echo.Echo{front, back}
+}
+
+func (a *App) open(front, back *echo.Echo) error {
+	addresses := []string{a.cfg.Addr}
+	if back != front {
+		addresses = append(addresses, a.cfg.AdminAddr)
+	}
+	for i, address := range addresses {
+		l, err := listenOn(address)
+		if err != nil {
+			return err
+		}
+		a.onClose(func() error { return ignoreClosed(l.Close()) })
+		a.listeners = append(a.listeners, listener{l, []*echo.Echo{front, back}[i]})
+	}
+	return nil
+}
+
+func ignoreClosed(err error) error {
+	if errors.Is(err, net.ErrClosed) {
+		return nil
+	}
+	return err
+}
+
+// probes are what /readyz looks at: without the log nothing can be sent, without Redis less is known.
+func (a *App) probes() []server.Probe {
+	probes := []server.Probe{{Name: "log", Required: true, Check: a.log.Ping}}
+	if r, ok := a.limiter.(interface{ Ping(context.Context) error }); ok {
+		probes = append(probes, server.Probe{Name: "redis", Check: r.Ping})
+	}
+	return probes
+}
+
+func (a *App) registerPages(e *echo.Echo) error {
+	if a.mailbox != nil {
+		ui.RegisterMailbox(e, a.mailbox)
+	}
+	if a.cfg.Page.App == "" {
+		return nil
+	}
+	ring, err := a.ring()
+	if err != nil {
+		return err
+	}
+	title := titles(a.cfg)[a.cfg.Page.App]
+	if title == "" {
+		title = a.cfg.Page.App
+	}
+	renderer, err := a.renderer()
+	if err != nil {
+		return err
+	}
+	ui.New(ui.Config{
+		App: a.cfg.Page.App, Title: title, CodeLength: a.cfg.Purposes["default"].Code.Length,
+		Sender: senderAddress(a.cfg.MailFrom), Subject: subject(renderer, a.cfg.Purposes["default"], title),
+		Codes: a.codes, Cookies: ring, Logger: a.logger,
+	}).Register(e)
+	return nil
+}
+
+// subject is what a person looks for in the mailbox: the template's, where it holds no code.
+func subject(r *message.Renderer, p config.Purpose, title string) func(string) string {
+	if p.Notify == config.Glance {
+		return nil
+	}
+	return func(lang string) string {
+		m, err := r.Render(message.Request{Locale: lang, Purpose: p.Name, Data: message.Data{App: title, Code: "000000", Minutes: 1}})
+		if err != nil {
+			return ""
+		}
+		return m.Subject
+	}
+}
+
+func (a *App) registerConsole(e *echo.Echo) error {
+	if !a.cfg.AdminEnabled() && !a.cfg.AdminToken.IsSet() {
+		return nil
+	}
+	ring, err := a.ring()
+	if err != nil {
+		return err
+	}
+	// Logins are counted in process: while Redis is away the console is needed most.
+	logins := quota.NewMemory(time.Now, processClock)
+	admin.New(admin.Config{
+		Log: a.log, Codes: a.codes, Limiter: logins, Cookies: ring, Logger: a.logger,
+		Password: a.cfg.AdminPassword.Reveal(), PasswordHash: a.cfg.AdminPasswordHash.Reveal(), Token: a.cfg.AdminToken.Reveal(),
+	}).Register(e)
+	return nil
+}
+
+// serveHTTP answers on every port until ctx ends, then stops within its patience.
+func (a *App) serveHTTP(ctx context.Context) error {
+	servers := make([]*http.Server, len(a.listeners))
+	failed := make(chan error, len(a.listeners))
+	for i, l := range a.listeners {
+		servers[i] = server.HTTP(l.handler, a.logger)
+		go func() { failed <- servers[i].Serve(l.Listener) }()
+	}
+	var err error
+	select {
+	case <-ctx.Done():
+		a.drain()
+	case err = <-failed:
+	}
+	return errors.Join(err, shutdown(servers))
+}
+
+// drain says "not ready" for a while before the ports close; on loopback there is no load balancer to wait for.
+func (a *App) drain() {
+	a.health.Stopping()
+	if a.cfg.Loopback() {
+		return
+	}
+	a.logger.Info("stopping: not ready any more")
+	<-time.After(drainWait)
+}
+
+func shutdown(servers []*http.Server) error {
+	ctx, cancel := context.WithTimeout(context.Background(), shutdownWait)
+	defer cancel()
+	errs := make([]error, len(servers))
+	var wg sync.WaitGroup
+	for i, s := range servers {
+		wg.Go(func() { errs[i] = s.Shutdown(ctx) })
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}

@@ -1,0 +1,59 @@
+package app
+
+import (
+	"time"
+
+	"github.com/labstack/echo/v4"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"sendcode/internal/audit"
+	"sendcode/internal/recipient"
+)
+
+// metrics hears of what happened. Labels are a handful of words each, never a recipient, an address or an ID (OPS-6).
+type metrics struct {
+	registry *prometheus.Registry
+	decided  *prometheus.CounterVec
+	finished *prometheus.HistogramVec
+	checked  *prometheus.CounterVec
+}
+
+func newMetrics() *metrics {
+	m := &metrics{
+		registry: prometheus.NewRegistry(),
+		decided: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "sendcode_requests_total", Help: "Requests for a code, by what the two gates decided.",
+		}, []string{"channel", "app", "outcome", "rule"}),
+		finished: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "sendcode_send_seconds", Help: "Time from the log's entry of a send to its outcome.",
+			Buckets: []float64{.01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 600},
+		}, []string{"channel", "app", "outcome"}),
+		checked: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "sendcode_checks_total", Help: "Checks of a code, by outcome.",
+		}, []string{"channel", "app", "outcome"}),
+	}
+	m.registry.MustRegister(m.decided, m.finished, m.checked, collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return m
+}
+
+// Decided implements verification.Observer.
+func (m *metrics) Decided(ch recipient.Channel, app, outcome, rule string) {
+	m.decided.WithLabelValues(string(ch), app, outcome, rule).Inc()
+}
+
+// Finished implements verification.Observer.
+func (m *metrics) Finished(ch recipient.Channel, app string, s audit.Status, d time.Duration) {
+	m.finished.WithLabelValues(string(ch), app, string(s)).Observe(d.Seconds())
+}
+
+// Checked implements verification.Observer.
+func (m *metrics) Checked(ch recipient.Channel, app, outcome string) {
+	m.checked.WithLabelValues(string(ch), app, outcome).Inc()
+}
+
+func (m *metrics) register(e *echo.Echo) {
+	e.GET("/metrics", echo.WrapHandler(promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{})))
+}

@@ -1,0 +1,97 @@
+package app
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"net/http"
+	"testing"
+
+	"github.com/getkin/kin-openapi/openapi3"
+	"github.com/getkin/kin-openapi/openapi3filter"
+	"github.com/getkin/kin-openapi/routers"
+	"github.com/getkin/kin-openapi/routers/gorillamux"
+)
+
+// What is answered is what the specification says, and everything that it names is answered.
+func TestAnswersMatchTheSpecification(t *testing.T) {
+	s := embedded(t).start(1)
+	router := s.specification()
+	sent := s.ask(0, ana)
+	s.awaitMail(ana, 1)
+	id := sent.ID
+	asAdmin := func(r *http.Request) { r.Header.Set("Authorization", "Bearer "+token) }
+	for _, c := range []struct {
+		method, path, body string
+		status             int
+		change             func(*http.Request)
+	}{
+		{"POST", "/v1/verifications", `{"channel":"email","to":"bea@example.com","reference":"r-1"}`, 202, nil},
+		{"POST", "/v1/verifications", `{"channel":"email","to":"` + ana + `"}`, 429, nil},
+		{"POST", "/v1/verifications", `{"channel":"email","to":"nobody"}`, 422, nil},
+		{"POST", "/v1/verifications", `{`, 400, nil},
+		{"POST", "/v1/verifications", `{"verification_id":"nothing"}`, 404, nil},
+		{"GET", "/v1/verifications/" + id, "", 200, nil},
+		{"GET", "/v1/verifications/nothing", "", 404, nil},
+		{"POST", "/v1/verifications/" + id + "/check", `{"code":"000000"}`, 200, nil},
+		{"POST", "/v1/verifications/" + id + "/check", `{"code":"x"}`, 422, nil},
+		{"POST", "/v1/quota", `{"channel":"email","to":"` + ana + `"}`, 200, nil},
+		{"POST", "/v1/quota", `{"channel":"email","to":"never@example.com","purpose":"default"}`, 200, nil},
+		{"GET", "/v1/admin/sends", "", 200, asAdmin},
+		{"GET", "/v1/admin/sends?limit=1&status=sent", "", 200, asAdmin},
+		{"GET", "/v1/admin/sends?limit=0", "", 422, asAdmin},
+		{"GET", "/v1/admin/sends/" + sent.Send.ID, "", 200, asAdmin},
+		{"GET", "/v1/admin/sends/00000000-0000-7000-8000-000000000000", "", 404, asAdmin},
+		{"POST", "/v1/admin/search", `{"channel":"email","to":"` + ana + `"}`, 200, asAdmin},
+		{"GET", "/v1/admin/sends", "", 401, nil},
+	} {
+		var change []func(*http.Request)
+		if c.change != nil {
+			change = append(change, c.change)
+		}
+		got := s.do(0, c.method, c.path, c.body, change...)
+		if got.status != c.status {
+			t.Errorf("%s %s: %d, want %d: %s", c.method, c.path, got.status, c.status, got.raw)
+			continue
+		}
+		if err := conforms(router, c.method, c.path, got); err != nil {
+			t.Errorf("%s %s: %d: %v", c.method, c.path, got.status, err)
+		}
+	}
+}
+
+func (s *stack) specification() routers.Router {
+	s.Helper()
+	served := s.do(0, http.MethodGet, "/openapi.yaml", "")
+	doc, err := openapi3.NewLoader().LoadFromData(served.raw)
+	if err != nil {
+		s.Fatal(err)
+	}
+	if err := doc.Validate(s.Context()); err != nil {
+		s.Fatal(err)
+	}
+	router, err := gorillamux.NewRouter(doc)
+	if err != nil {
+		s.Fatal(err)
+	}
+	return router
+}
+
+func conforms(router routers.Router, method, path string, got answer) error {
+	req, err := http.NewRequest(method, path, nil)
+	if err != nil {
+		return err
+	}
+	route, params, err := router.FindRoute(req)
+	if err != nil {
+		return err
+	}
+	if route.Operation.Responses.Status(got.status) == nil {
+		return fmt.Errorf("status %d is not in the specification", got.status)
+	}
+	return openapi3filter.ValidateResponse(req.Context(), &openapi3filter.ResponseValidationInput{
+		RequestValidationInput: &openapi3filter.RequestValidationInput{Request: req, PathParams: params, Route: route},
+		Status:                 got.status, Header: got.header, Body: io.NopCloser(bytes.NewReader(got.raw)),
+		Options: &openapi3filter.Options{IncludeResponseStatus: true, MultiError: true},
+	})
+}

@@ -1,0 +1,115 @@
+package app
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"sendcode/internal/delivery/smtptest"
+)
+
+func (s *stack) ready(i int) (int, string) {
+	s.Helper()
+	a := s.do(i, http.MethodGet, "/readyz", "")
+	return a.status, string(a.raw)
+}
+
+// unavailable is a refusal in plain words: what it is, when to come back, and not the quota's words.
+func (s *stack) unavailable(a answer) {
+	s.Helper()
+	if a.status != http.StatusServiceUnavailable || a.Type != "/problems/unavailable" || a.header.Get("Retry-After") == "" {
+		s.Errorf("%d %s %v", a.status, a.raw, a.header)
+	}
+	if strings.Contains(string(a.raw), "quota") && strings.Contains(string(a.raw), "rules") {
+		s.Errorf("an outage speaks of the quota: %s", a.raw)
+	}
+}
+
+func TestRedisAway(t *testing.T) {
+	t.Parallel()
+	s := onRealParts(t).start(1)
+	if a := s.ask(0, "before@example.com"); a.status != http.StatusAccepted {
+		t.Fatal(a.status)
+	}
+	s.redis.Stop()
+	s.unavailable(s.ask(0, ana))
+	s.await(5*time.Second, "degraded", func() bool { status, body := s.ready(0); return status == 200 && body == "degraded" })
+	if err := s.redis.Start(); err != nil {
+		t.Fatal(err)
+	}
+	s.await(10*time.Second, "recovery", func() bool { return s.ask(0, ana).status == http.StatusAccepted })
+	s.awaitMail(ana, 1)
+	if a := s.ask(0, "before@example.com"); a.status != http.StatusTooManyRequests {
+		t.Errorf("Redis came back empty, and the minute was forgotten: %d", a.status)
+	}
+	s.await(5*time.Second, "readiness", func() bool { status, body := s.ready(0); return status == 200 && body == "ok" })
+}
+
+func TestPostgresAway(t *testing.T) {
+	t.Parallel()
+	s := onRealParts(t).start(1)
+	first := s.ask(0, "before@example.com")
+	s.awaitMail("before@example.com", 1)
+	s.postgres.Stop()
+	s.unavailable(s.ask(0, ana))
+	s.unavailable(s.do(0, http.MethodGet, "/v1/verifications/"+first.ID, ""))
+	s.unavailable(s.check(0, first.ID, "123456"))
+	s.await(5*time.Second, "not ready", func() bool { status, _ := s.ready(0); return status == http.StatusServiceUnavailable })
+	if live := s.do(0, http.MethodGet, "/livez", ""); live.status != 200 {
+		t.Errorf("livez: %d", live.status)
+	}
+	if n := len(s.mails()); n != 1 {
+		t.Errorf("%d mails while nothing could be written", n)
+	}
+	if err := s.postgres.Start(); err != nil {
+		t.Fatal(err)
+	}
+	s.await(20*time.Second, "recovery", func() bool { return s.ask(0, ana).status == http.StatusAccepted })
+	s.awaitMail(ana, 1)
+	s.await(5*time.Second, "readiness", func() bool { status, _ := s.ready(0); return status == 200 })
+}
+
+func TestMailServerAway(t *testing.T) {
+	t.Parallel()
+	s := onRealParts(t)
+	s.smtp.Stop()
+	s.start(1)
+	a := s.ask(0, ana)
+	if a.status != http.StatusAccepted {
+		t.Fatalf("%d %s", a.status, a.raw)
+	}
+	s.await(5*time.Second, "the first attempt to fail", func() bool {
+		return strings.Contains(s.printed.String(), "an attempt failed")
+	})
+	if got := s.do(0, http.MethodGet, "/v1/verifications/"+a.ID, ""); got.Send.Status != "queued" {
+		t.Errorf("%s", got.raw)
+	}
+	if status, _ := s.ready(0); status != 200 {
+		t.Errorf("readyz: %d", status)
+	}
+	s.smtp.Restart()
+	s.awaitMail(ana, 1)
+	s.await(5*time.Second, "the state sent", func() bool {
+		return s.do(0, http.MethodGet, "/v1/verifications/"+a.ID, "").Send.Status == "sent"
+	})
+}
+
+// A mailbox that does not exist costs nothing: the next code for it may be asked for at once, in both gates.
+func TestRefusedMailboxCostsNothing(t *testing.T) {
+	t.Parallel()
+	s := onRealParts(t)
+	s.smtp.SetScript(smtptest.Script{TLS: smtptest.STARTTLS, Username: "sendcode", Password: "a password & more", Rules: []smtptest.Rule{
+		{Stage: smtptest.Rcpt, To: ana, Times: 1, Reply: "550 5.1.1 no such user " + ana},
+	}})
+	s.start(2)
+	a := s.ask(0, ana)
+	s.await(5*time.Second, "the state failed", func() bool {
+		got := s.do(1, http.MethodGet, "/v1/verifications/"+a.ID, "")
+		return got.Send.Status == "failed" && got.Send.Reason == "rejected" && got.Quota.Allowed
+	})
+	if again := s.ask(1, ana); again.status != http.StatusAccepted || again.ID != a.ID || again.Send.Number != 2 {
+		t.Errorf("%d %s", again.status, again.raw)
+	}
+	s.awaitMail(ana, 1)
+}

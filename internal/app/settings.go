@@ -1,0 +1,96 @@
+package app
+
+import (
+	"crypto/rand"
+	"fmt"
+	"net/mail"
+	"strings"
+
+	"sendcode/internal/api"
+	"sendcode/internal/config"
+	"sendcode/internal/message"
+	"sendcode/internal/verification"
+)
+
+// purposes joins each purpose with its policy.
+func purposes(cfg config.Config) map[string]verification.Purpose {
+	out := map[string]verification.Purpose{}
+	for name, p := range cfg.Purposes {
+		notify := message.Private
+		if p.Notify == config.Glance {
+			notify = message.Glance
+		}
+		out[name] = verification.Purpose{
+			Name: name, Policy: cfg.Policies[p.Policy], Shares: cfg.PurposesOf(p.Policy),
+			Life: p.TTL, CodeLength: p.Code.Length, Notify: notify,
+		}
+	}
+	return out
+}
+
+// titles is what messages call each app. The app default is called what the sender is called: nobody knows an app of
+// the name "default".
+func titles(cfg config.Config) map[string]string {
+	out := map[string]string{}
+	for _, a := range cfg.Apps {
+		out[a.Name] = a.Title
+		if a.Title == "" && a.Name == config.DefaultApp {
+			out[a.Name] = senderName(cfg.MailFrom)
+		}
+	}
+	return out
+}
+
+// checkTitles finds at start what would fail every send: a name that a mail program would make a link of.
+func checkTitles(cfg config.Config) error {
+	for name, title := range titles(cfg) {
+		if title == "" {
+			title = name
+		}
+		if err := message.CheckName(title); err != nil {
+			return fmt.Errorf("the app %q can't be called that in messages; give it a title: %w", name, err)
+		}
+	}
+	return nil
+}
+
+func senderName(from string) string {
+	if a, err := mail.ParseAddress(from); err == nil {
+		return a.Name
+	}
+	return ""
+}
+
+// senderAddress is the bare address that mails come from, for people who look for it.
+func senderAddress(from string) string {
+	if a, err := mail.ParseAddress(from); err == nil {
+		return a.Address
+	}
+	return from
+}
+
+// domain is the right-hand side of Message-IDs: the sending domain (MAIL-2).
+func domain(from string) string {
+	_, d, _ := strings.Cut(senderAddress(from), "@")
+	if d == "" {
+		return "localhost"
+	}
+	return d
+}
+
+func apiKeys(cfg config.Config) api.Keys {
+	var keys api.Keys
+	for _, a := range cfg.Apps {
+		for _, k := range a.Keys {
+			kind := verification.Browser
+			if k.Kind == config.SecretKey {
+				kind = verification.Secret
+			}
+			keys = append(keys, api.Key{App: a.Name, Kind: kind, SHA256: k.SHA256})
+		}
+	}
+	return keys
+}
+
+// newInstance names this process among others that share a database.
+func newInstance() string { return rand.Text()[:12] }

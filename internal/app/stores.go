@@ -1,0 +1,127 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"sendcode/internal/audit"
+	"sendcode/internal/delivery"
+	"sendcode/internal/verification"
+	"sendcode/quota"
+)
+
+// processClock names the clock of a limiter that shares it with the log: one process, one SQLite file, one machine.
+const processClock = "process"
+
+// redisPrefix begins every key, so that a Redis can be shared.
+const redisPrefix = "sendcode"
+
+func (a *App) openLog(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, openTimeout)
+	defer cancel()
+	if a.cfg.DatabaseURL == "" {
+		log, err := audit.OpenSQLite(ctx, filepath.Join(a.cfg.DataDir, "sendcode.db"), time.Now)
+		if err != nil {
+			return fmt.Errorf("the log can't be opened: %w", err)
+		}
+		a.log = log
+		a.onClose(log.Close)
+		return nil
+	}
+	if err := audit.MigratePostgres(ctx, a.cfg.DatabaseURL); err != nil {
+		return fmt.Errorf("the database can't be migrated: %w", err)
+	}
+	log, err := audit.OpenPostgres(ctx, a.cfg.DatabaseURL)
+	if err != nil {
+		return fmt.Errorf("the database can't be opened: %w", err)
+	}
+	a.log = log
+	a.onClose(log.Close)
+	return nil
+}
+
+func (a *App) openLimiter(ctx context.Context) error {
+	if a.cfg.RedisURL == "" {
+		a.clock = a.localClock()
+		a.limiter = quota.NewMemory(time.Now, a.clock)
+		return nil
+	}
+	redis.SetLogger(redisLogger{a.logger})
+	client, err := quota.OpenRedis(a.cfg.RedisURL)
+	if err != nil {
+		return err
+	}
+	a.onClose(client.Close)
+	r := quota.NewRedis(client, redisPrefix)
+	a.limiter = r
+	a.warnRedis(ctx, r)
+	return nil
+}
+
+// redisLogger takes what the client would print by itself: the same failures come back as errors.
+type redisLogger struct{ *slog.Logger }
+
+// Printf implements go-redis's logging interface.
+func (l redisLogger) Printf(_ context.Context, format string, args ...any) {
+	l.Debug("redis client", "says", fmt.Sprintf(format, args...))
+}
+
+// localClock names this process's clock. Beside a Postgres it is nobody else's, so rows of other processes are
+// compared on the database's clock; beside SQLite it is the log's own.
+func (a *App) localClock() string {
+	if a.cfg.DatabaseURL == "" {
+		return processClock
+	}
+	return processClock + "-" + newInstance()
+}
+
+// warnRedis says at start what will hurt later (OPS-5). A Redis that is away now is no reason not to start: it may
+// come.
+func (a *App) warnRedis(ctx context.Context, r *quota.Redis) {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	if err := r.Ping(ctx); err != nil {
+		a.logger.Warn("redis does not answer yet", "error", err)
+		return
+	}
+	for _, w := range r.Warnings(ctx) {
+		a.logger.Warn(w)
+	}
+}
+
+// rebuild fills the in-process limiter from the log, so that a restart frees nobody's quota and shows true waits.
+func (a *App) rebuild(ctx context.Context) error {
+	if a.cfg.RedisURL != "" {
+		return nil
+	}
+	return a.codes.Rebuild(ctx, a.clock)
+}
+
+// openSender is the mail servers configured or, with none, the dev mailbox behind real SMTP.
+func (a *App) openSender() (verification.Sender, error) {
+	url := a.cfg.SMTPURL
+	if url == "" {
+		box, err := delivery.NewMailbox(delivery.MailboxConfig{})
+		if err != nil {
+			return nil, fmt.Errorf("the dev mailbox can't start: %w", err)
+		}
+		a.mailbox = box
+		a.onClose(box.Close)
+		url = box.URL()
+	}
+	configs, err := delivery.ParseURLs(url)
+	if err != nil {
+		return nil, err
+	}
+	servers, err := delivery.NewServers(configs...)
+	if err != nil {
+		return nil, err
+	}
+	a.onClose(servers.Close)
+	return servers, nil
+}
