@@ -26,7 +26,8 @@ var edges = map[string]string{
 	// HTTP, by audience.
 	"internal/server": "quota internal/recipient internal/verification",
 	"internal/api":    "quota internal/recipient internal/verification internal/audit internal/server",
-	"internal/ui":     "quota internal/recipient internal/verification internal/audit internal/server web",
+	"internal/ui": "quota internal/recipient internal/verification internal/audit internal/server web " +
+		"internal/delivery", // the dev mailbox shows what its receiver has
 	"internal/admin": "quota internal/recipient internal/verification internal/audit internal/server web " +
 		"web/admin internal/keyring", // sessions are sealed with the ring, so that every replica accepts them
 
