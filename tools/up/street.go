@@ -89,19 +89,3 @@ api key   %s
 
 `, s.redis.URL(), s.postgres.URL(), s.mails.URL(), s.readerAt, secret.password, secret.apiKey)
 }
-
-// reader shows received mails as plain text, the newest first.
-type reader struct{ mails *delivery.Mailbox }
-
-func (r reader) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
-	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-	w.Header().Set("X-Content-Type-Options", "nosniff")
-	w.Header().Set("Cache-Control", "no-store")
-	messages := r.mails.Messages()
-	if len(messages) == 0 {
-		fmt.Fprintln(w, "no mail yet")
-	}
-	for _, m := range messages {
-		fmt.Fprintf(w, "%s\nTo: %s\nSubject: %s\n\n%s\n\n", m.At.Local().Format(time.DateTime), m.To, m.Subject, m.Text)
-	}
-}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"net/smtp"
 	"os"
 	"os/exec"
@@ -21,6 +22,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"sendcode/internal/config"
+	"sendcode/internal/delivery"
 	"sendcode/internal/parts"
 )
 
@@ -114,6 +116,20 @@ func TestStreetIsReachableAsTheProgramIsTold(t *testing.T) {
 	for _, want := range []string{"To: ana@example.com", "Subject: Your code", "The text"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page of mails lacks %q:\n%s", want, page)
+		}
+	}
+}
+
+func TestMailsAreForThisMachineAlone(t *testing.T) {
+	for host, want := range map[string]bool{
+		"127.0.0.1:8025": true, "localhost:8025": true, "[::1]:8025": true, "localhost": true,
+		"evil.example:8025": false, "127.0.0.1.evil.example": false, "192.0.2.1:8025": false, "": false,
+	} {
+		answer, request := httptest.NewRecorder(), httptest.NewRequest("GET", "/", nil)
+		request.Host = host
+		reader{new(delivery.Mailbox)}.ServeHTTP(answer, request)
+		if got := answer.Code == http.StatusOK; got != want {
+			t.Errorf("Host %q: status %d, want it answered: %v", host, answer.Code, want)
 		}
 	}
 }
