@@ -108,8 +108,12 @@ func (o *outbox) compose(w audit.Work) (delivery.Message, string, error) {
 	}, "", nil
 }
 
-// minutes is the true remaining validity, rounded down, at least 1.
-func minutes(left time.Duration) int { return max(1, int(left/time.Minute)) }
+// minutes is the true remaining validity, rounded down, at least 1. A send that starts at once has spent some of its
+// life on the way here; that is not worth a minute.
+func minutes(left time.Duration) int { return max(1, int((left+onTheWay)/time.Minute)) }
+
+// onTheWay is far less than a mail takes, so nobody is told a minute too much by it.
+const onTheWay = 2 * time.Second
 
 // backoff is the wait before the attempt after the nth: 2 s, doubling up to 30 s, a quarter more or less, so that
 // replicas do not come back in step. The first retry starts within 10 s of the failure, a tick included.

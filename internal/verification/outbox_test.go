@@ -340,3 +340,13 @@ func TestBackoff(t *testing.T) {
 		}
 	}
 }
+
+func TestMinutes(t *testing.T) {
+	for left, want := range map[time.Duration]int{
+		10 * minute: 10, 10*minute - 300*time.Millisecond: 10, 10*minute - 3*time.Second: 9, minute: 1, 10 * time.Second: 1, -time.Second: 1,
+	} {
+		if got := minutes(left); got != want {
+			t.Errorf("minutes(%v) = %d, want %d", left, got, want)
+		}
+	}
+}
