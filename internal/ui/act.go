@@ -44,7 +44,7 @@ func (u *UI) act(c echo.Context) error {
 		"send": u.send, "again": u.again, "check": u.check, "use": u.use,
 	}[f.Get("act")]
 	if !ok {
-		return echo.NewHTTPError(http.StatusUnprocessableEntity, "unknown act")
+		return echo.NewHTTPError(http.StatusBadRequest, "unknown act")
 	}
 	if f.Get("act") != "send" && f.Get("of") != s.mark() {
 		s.Note = note{Kind: stale}

@@ -139,7 +139,7 @@ func (l *look) spam() template.HTML {
 func (t *texts) known(v verification.View, since time.Duration) until {
 	switch v.Send.Status {
 	case audit.Sent:
-		m := at(-since, t.AcceptedAt, fill(t.AcceptedElse, "d", t.lasting(max(since, time.Second))))
+		m := at(-since, t.AcceptedAt, fill(t.AcceptedElse, "d", t.atMost(since)))
 		m.Round = "second"
 		return m
 	case audit.Unknown:

@@ -2,7 +2,6 @@ package ui
 
 import (
 	"net/http"
-	"net/netip"
 	"net/url"
 
 	"github.com/labstack/echo/v4"
@@ -13,15 +12,6 @@ import (
 const fragmentHeader = "X-Fragment"
 
 func wantsFragment(c echo.Context) bool { return c.Request().Header.Get(fragmentHeader) == "card" }
-
-// clientIP is what the IP rules look at; the server decides whose word about it counts.
-func clientIP(c echo.Context) netip.Addr {
-	ip, err := netip.ParseAddr(c.RealIP())
-	if err != nil {
-		return netip.Addr{}
-	}
-	return ip.Unmap().WithZone("")
-}
 
 // maxForm bounds a post in bytes. The largest honest one, an address in percent-encoding, is a tenth of it.
 const maxForm = 16 << 10

@@ -19,6 +19,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"sendcode/internal/server"
 	"sendcode/internal/verification"
 	"sendcode/web"
 )
@@ -86,5 +87,5 @@ func parse(assets *web.Assets, pattern string) *template.Template {
 }
 
 func (u *UI) caller(c echo.Context) verification.Caller {
-	return verification.Caller{App: u.App, Kind: verification.Browser, IP: clientIP(c)}
+	return verification.Caller{App: u.App, Kind: verification.Browser, IP: server.ClientIP(c)}
 }

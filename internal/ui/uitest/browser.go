@@ -105,9 +105,14 @@ func (w *World) Adopt() chromedp.Action[chromedp.Void] {
 // Offline cuts the tab off, or ends that.
 func Offline(off bool) chromedp.Action[chromedp.Void] {
 	return chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
-		_, err := cdp.Call(ctx, t, network.OverrideNetworkState, network.OverrideNetworkStateParams{
-			Offline: off, DownloadThroughput: -1, UploadThroughput: -1,
+		_, err := cdp.Call(ctx, t, network.EmulateNetworkConditionsByRule, network.EmulateNetworkConditionsByRuleParams{
+			MatchedNetworkConditions: []*network.Conditions{{Offline: off, DownloadThroughput: -1, UploadThroughput: -1}},
 		})
+		if err == nil {
+			_, err = cdp.Call(ctx, t, network.OverrideNetworkState, network.OverrideNetworkStateParams{
+				Offline: off, DownloadThroughput: -1, UploadThroughput: -1,
+			})
+		}
 		return err
 	})
 }

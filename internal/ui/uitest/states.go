@@ -163,4 +163,4 @@ func States() []State {
 }
 
 // forget loses the cookie: the visitor comes with another browser.
-func forget(w *World) error { return w.forget() }
+func forget(w *World) error { return w.Forget() }

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/cookiejar"
 	"net/http/httptest"
+	"net/netip"
 	"net/url"
 	"strings"
 	"sync"
@@ -28,6 +29,7 @@ type World struct {
 	Log   *lockedBuffer
 
 	server *httptest.Server
+	logger *slog.Logger
 	client *http.Client
 	clock  *clock
 }
@@ -41,16 +43,20 @@ func newRing() (*keyring.Ring, error) {
 	return keyring.Parse("k1:" + base64.StdEncoding.EncodeToString(secret))
 }
 
-// clock is the real one, moved forward by hand: countdowns run in a browser, and afternoons pass at once.
+// clock stands still until it is let run, and is moved by hand: afternoons pass at once.
 type clock struct {
-	mu     sync.Mutex
-	offset time.Duration
+	mu      sync.Mutex
+	at      time.Time
+	running time.Time // since when; zero: it stands
 }
 
 func (c *clock) now() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return time.Now().Add(c.offset)
+	if c.running.IsZero() {
+		return c.at
+	}
+	return c.at.Add(time.Since(c.running))
 }
 
 type lockedBuffer struct {
@@ -80,10 +86,11 @@ func NewWorld(rules []quota.Rule) (*World, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &World{clock: &clock{}, Lang: "en", Log: &lockedBuffer{}, client: &http.Client{Jar: jar}}
+	w := &World{clock: &clock{at: time.Now().UTC()}, Lang: "en", Log: &lockedBuffer{}, client: &http.Client{Jar: jar}}
 	w.Codes = NewCodes(w.clock.now, rules)
 	logger := slog.New(slog.NewJSONHandler(w.Log, nil))
-	e := server.New(server.Config{Logger: logger})
+	w.logger = logger
+	e := server.New(server.Config{Logger: logger, TrustedProxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}})
 	ui.RegisterStatic(e)
 	ui.New(ui.Config{
 		App: "shop", Title: "Shop", CodeLength: len(Code), Sender: "no-reply@shop.example",
@@ -107,7 +114,14 @@ func (w *World) Close() { w.server.Close() }
 func (w *World) Advance(d time.Duration) {
 	w.clock.mu.Lock()
 	defer w.clock.mu.Unlock()
-	w.clock.offset += d
+	w.clock.at = w.clock.at.Add(d)
+}
+
+// Run lets the server's clock go, for countdowns that a browser shows.
+func (w *World) Run() {
+	w.clock.mu.Lock()
+	defer w.clock.mu.Unlock()
+	w.clock.running = time.Now()
 }
 
 // Cookies are what the visitor's browser keeps.
@@ -116,11 +130,15 @@ func (w *World) Cookies() []*http.Cookie {
 	return w.client.Jar.Cookies(u)
 }
 
-func (w *World) forget() error {
+// Forget loses the visitor's cookies: they come with another browser.
+func (w *World) Forget() error {
 	jar, err := cookiejar.New(nil)
 	w.client.Jar = jar
 	return err
 }
+
+// Logger writes to Log.
+func (w *World) Logger() *slog.Logger { return w.logger }
 
 // Client is the visitor's, with its cookies; it follows redirects.
 func (w *World) Client() *http.Client { return w.client }

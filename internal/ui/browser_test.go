@@ -1,0 +1,243 @@
+package ui_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/input"
+	"github.com/chromedp/cdproto/page"
+	"github.com/chromedp/chromedp"
+
+	"sendcode/internal/parts"
+	"sendcode/internal/ui/uitest"
+)
+
+// The browser's tests share one Chromium; each has a tab with cookies of its own.
+func TestInABrowser(t *testing.T) {
+	browser, end := uitest.Browser(context.Background(), parts.Chromium(t), t.TempDir())
+	t.Cleanup(end)
+	if err := chromedp.Do(browser); err != nil {
+		t.Fatal(err)
+	}
+	for name, test := range map[string]func(*testing.T, context.Context){
+		"the whole way":                         theWholeWay,
+		"the countdown runs out":                theCountdownRunsOut,
+		"a long wait names the time of the day": aLongWaitNamesTheTime,
+		"a reload keeps the time":               aReloadKeepsTheTime,
+		"back and forward show the truth":       backAndForwardShowTheTruth,
+		"sleep counts":                          sleepCounts,
+		"a clock set back does not":             aClockSetBackDoesNot,
+		"an early press does nothing":           anEarlyPressDoesNothing,
+		"codes in many forms":                   codesInManyForms,
+		"a wrong code":                          aWrongCode,
+		"a refusal":                             aRefusal,
+		"a double click":                        aDoubleClick,
+		"help comes by itself":                  helpComesByItself,
+		"offline":                               offline,
+		"an outage":                             anOutage,
+		"without scripts":                       withoutScripts,
+		"the mailbox":                           theMailbox,
+		"every state holds, is readable and can be reached": everyState,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, browser)
+		})
+	}
+}
+
+// tab is a tab on a world's page.
+type tab struct {
+	*testing.T
+	ctx   context.Context
+	world *uitest.World
+
+	mu       sync.Mutex
+	console  []string
+	tolerate string // part of a console message that the test brings about
+}
+
+const (
+	patience = 20 * time.Second
+	glance   = 25 * time.Millisecond
+)
+
+// watching runs in each page before anything else: it keeps what the status line said, every text that the countdown
+// showed, and lets a test move the two clocks.
+const watching = `(() => {
+  window.said = []; window.shown = [];
+  let wall = 0, steady = 0, stopped;
+  const date = Date.now.bind(Date), mono = performance.now.bind(performance);
+  Date.now = () => date() + wall;
+  performance.now = () => (stopped ?? mono()) + steady;
+  window.jump = (w, s) => { wall += w; steady += s; };
+  window.stopSteady = () => { stopped = mono(); };
+  const note = (list, text) => { if (text && list.at(-1) !== text) list.push(text); };
+  addEventListener('DOMContentLoaded', () => {
+    new MutationObserver(() => {
+      note(said, document.querySelector('#say')?.textContent);
+      const again = document.querySelector('#again');
+      if (again) note(shown, again.innerText.replace(/\s+/g, ' ').trim());
+    }).observe(document.body, { subtree: true, childList: true, characterData: true });
+  });
+})()`
+
+func open(t *testing.T, browser context.Context, w *uitest.World, look uitest.Look) *tab {
+	t.Helper()
+	ctx, end := uitest.Tab(browser)
+	t.Cleanup(end)
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	t.Cleanup(cancel)
+	if look.Width == 0 {
+		look.Width, look.Height = 800, 700
+	}
+	if look.Lang == "" {
+		look.Lang = "en"
+	}
+	b := &tab{T: t, ctx: ctx, world: w}
+	b.listen()
+	b.do(look.Apply(), w.Adopt(), chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
+		_, err := cdp.Call(ctx, t, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: watching})
+		return err
+	}))
+	return b
+}
+
+// listen fails the test on every error that the browser reports, violations of the policy among them.
+func (b *tab) listen() {
+	messages := chromedp.Console(b.ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for m, err := range messages {
+			if err != nil {
+				return
+			}
+			b.mu.Lock()
+			if m.Type == "error" || m.Type == "warning" || m.IsException() {
+				b.console = append(b.console, fmt.Sprintf("%s %s: %s", m.Source, m.Type, m.Text))
+			}
+			b.mu.Unlock()
+		}
+	}()
+	b.Cleanup(func() {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		for _, m := range b.console {
+			if b.tolerate == "" || !strings.Contains(m, b.tolerate) {
+				b.Errorf("the browser says: %s", m)
+			}
+		}
+	})
+}
+
+func (b *tab) do(steps ...chromedp.Action[chromedp.Void]) {
+	b.Helper()
+	if err := chromedp.Do(b.ctx, steps...); err != nil {
+		b.Fatal(err)
+	}
+}
+
+func (b *tab) visit(query string) {
+	b.Helper()
+	b.do(chromedp.Navigate(b.world.URL + query))
+}
+
+func eval[T any](b *tab, expression string) T {
+	b.Helper()
+	v, err := chromedp.Run(b.ctx, chromedp.Evaluate[T](expression))
+	if err != nil {
+		b.Fatalf("%s: %v", expression, err)
+	}
+	return v
+}
+
+// until waits for an expression to hold.
+func (b *tab) until(expression string) {
+	b.Helper()
+	ctx, cancel := context.WithTimeout(b.ctx, patience)
+	defer cancel()
+	tick := time.NewTicker(glance)
+	defer tick.Stop()
+	for {
+		ok, err := chromedp.Run(ctx, chromedp.Evaluate[bool]("!!("+expression+")"))
+		if err == nil && ok {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			b.Fatalf("still not %s; the page says: %s", expression, eval[string](b, "document.body.innerText"))
+		}
+	}
+}
+
+// card waits for a card of the kind that says all of the words.
+func (b *tab) card(kind string, words ...string) {
+	b.Helper()
+	b.until(fmt.Sprintf("document.querySelector('#card')?.dataset.kind === %q", kind))
+	for _, w := range words {
+		b.until(fmt.Sprintf("document.querySelector('#card').innerText.replace(/\\s+/g, ' ').includes(%q)", w))
+	}
+}
+
+func (b *tab) keys(keys string)      { b.Helper(); b.do(chromedp.KeyEvent(keys)) }
+func (b *tab) click(selector string) { b.Helper(); b.do(chromedp.Click(chromedp.CSS(selector))) }
+
+// paste puts text in as the clipboard does: at once, as one input.
+func (b *tab) paste(text string) {
+	b.Helper()
+	b.do(chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
+		_, err := cdp.Call(ctx, t, input.InsertText, input.InsertTextParams{Text: text})
+		return err
+	}))
+}
+
+func (b *tab) focused(id string) {
+	b.Helper()
+	b.until(fmt.Sprintf("document.activeElement.id === %q", id))
+}
+
+// again is what the button says, as it is seen.
+func (b *tab) again() string {
+	b.Helper()
+	return eval[string](b, `document.querySelector('#again').innerText.replace(/\s+/g, ' ').trim()`)
+}
+
+// left reads m:ss from the button, in seconds.
+func (b *tab) left() int {
+	b.Helper()
+	var m, s int
+	text := b.again()
+	if i := strings.LastIndexByte(text, ' '); i < 0 || !scans(text[i+1:], &m, &s) {
+		b.Fatalf("the button says %q", text)
+	}
+	return 60*m + s
+}
+
+func scans(text string, m, s *int) bool {
+	n, err := fmt.Sscanf(text, "%d:%d", m, s)
+	return err == nil && n == 2
+}
+
+// history goes through the browser's own. A page that was kept alive whole fires no load event, so nothing is waited for.
+func (b *tab) history(way string) {
+	b.Helper()
+	eval[bool](b, "setTimeout(() => history."+way+"()), true")
+}
+
+// nothingKept fails when the address or the storage of the browser holds anything of a person.
+func (b *tab) nothingKept() {
+	b.Helper()
+	kept := eval[string](b, `JSON.stringify([location.href, history.state, {...localStorage}, {...sessionStorage}, document.cookie])`)
+	for _, secret := range []string{"ana", "example", uitest.Code, "verification"} {
+		if strings.Contains(kept, secret) {
+			b.Errorf("the browser keeps %q where others can read it: %s", secret, kept)
+		}
+	}
+}

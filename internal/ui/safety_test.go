@@ -1,0 +1,379 @@
+package ui_test
+
+import (
+	"encoding/base64"
+	"net/http"
+	"net/http/cookiejar"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"sendcode/internal/audit"
+	"sendcode/internal/ui/uitest"
+)
+
+// raw asks without following redirects.
+func raw(t *testing.T, w *uitest.World, method, query string, form url.Values, edit func(*http.Request)) *http.Response {
+	t.Helper()
+	r, err := http.NewRequest(method, w.URL+query, strings.NewReader(form.Encode()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if form != nil {
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	}
+	for _, c := range w.Cookies() {
+		r.AddCookie(c)
+	}
+	if edit != nil {
+		edit(r)
+	}
+	client := http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	answer, err := client.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer.Body.Close()
+	return answer
+}
+
+func formOf(t *testing.T, w *uitest.World, query, act string, fields ...string) url.Values {
+	t.Helper()
+	form, err := w.Form(query, act)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := 0; i+1 < len(fields); i += 2 {
+		form.Set(fields[i], fields[i+1])
+	}
+	return form
+}
+
+func TestPostsEndInARedirectThatSaysNothing(t *testing.T) {
+	w := world(t)
+	for _, to := range []string{uitest.Address, "not an address", uitest.Slip} {
+		answer := raw(t, w, http.MethodPost, "", formOf(t, w, "?view=new", "send", "to", to), nil)
+		if answer.StatusCode != http.StatusSeeOther {
+			t.Fatalf("%s: status %d", to, answer.StatusCode)
+		}
+		if location := answer.Header.Get("Location"); location != "/" && location != "/?view=change" {
+			t.Errorf("%s: the redirect goes to %q", to, location)
+		}
+	}
+}
+
+func TestTheCookieIsSealedAndBound(t *testing.T) {
+	w := world(t)
+	w.Codes.Immediately = audit.Sent
+	for _, https := range []bool{false, true} {
+		answer := raw(t, w, http.MethodPost, "", formOf(t, w, "?view=new", "send", "to", uitest.Address), func(r *http.Request) {
+			if https {
+				r.Header.Set("X-Forwarded-Proto", "https")
+			}
+		})
+		if len(answer.Cookies()) != 1 {
+			t.Fatalf("%d cookies", len(answer.Cookies()))
+		}
+		c := answer.Cookies()[0]
+		want := map[bool]string{false: "sendcode", true: "__Host-sendcode"}[https]
+		if c.Name != want || c.Secure != https || !c.HttpOnly || c.SameSite != http.SameSiteLaxMode || c.Path != "/" || c.Domain != "" {
+			t.Errorf("https %v: %s", https, c.Raw)
+		}
+		if c.MaxAge < 3500 || c.MaxAge > 24*3600 {
+			t.Errorf("it lives %d s", c.MaxAge)
+		}
+		sealed, err := base64.RawURLEncoding.DecodeString(c.Value)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, secret := range []string{"ana", "example", "verification-", uitest.Code} {
+			if strings.Contains(c.Value, secret) || strings.Contains(string(sealed), secret) {
+				t.Errorf("the cookie shows %q", secret)
+			}
+		}
+	}
+}
+
+func TestATamperedOldOrForeignCookieIsNone(t *testing.T) {
+	w, other := world(t), world(t)
+	for _, each := range []*uitest.World{w, other} {
+		each.Codes.Immediately = audit.Sent
+		post(t, each, "", "send", "to", uitest.Address)
+	}
+	good := w.Cookies()[0]
+	shows(t, get(t, w, ""), "code")
+	flipped := []byte(good.Value)
+	flipped[len(flipped)/2] ^= 1
+	for name, value := range map[string]string{
+		"tampered": string(flipped), "cut": good.Value[:20], "foreign": other.Cookies()[0].Value, "not sealed": "e30", "not base64": "***", "empty": "",
+	} {
+		jar, err := cookiejar.New(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.Client().Jar = jar
+		address, err := url.Parse(w.URL)
+		if err != nil {
+			t.Fatal(err)
+		}
+		jar.SetCookies(address, []*http.Cookie{{Name: good.Name, Value: value}})
+		t.Run(name, func(t *testing.T) { shows(t, get(t, w, ""), "ask") })
+		jar.SetCookies(address, []*http.Cookie{good})
+		shows(t, get(t, w, ""), "code")
+	}
+	w.Advance(time.Hour)
+	shows(t, get(t, w, ""), "ask") // also when a browser keeps it longer than it was told to
+}
+
+func TestPostsOfOtherSitesAreRefused(t *testing.T) {
+	w := world(t)
+	form := formOf(t, w, "", "send", "to", uitest.Address)
+	for name, edit := range map[string]func(*http.Request){
+		"another site":        func(r *http.Request) { r.Header.Set("Sec-Fetch-Site", "cross-site") },
+		"a neighbouring host": func(r *http.Request) { r.Header.Set("Sec-Fetch-Site", "same-site") },
+		"another origin":      func(r *http.Request) { r.Header.Set("Origin", "https://evil.example") },
+		"an opaque origin":    func(r *http.Request) { r.Header.Set("Origin", "null") },
+	} {
+		if answer := raw(t, w, http.MethodPost, "", form, edit); answer.StatusCode != http.StatusForbidden {
+			t.Errorf("%s: status %d", name, answer.StatusCode)
+		}
+	}
+	if w.Codes.Sends() != 0 {
+		t.Error("something was sent")
+	}
+	own := func(r *http.Request) {
+		r.Header.Set("Sec-Fetch-Site", "same-origin")
+		r.Header.Set("Origin", strings.TrimSuffix(w.URL, "/"))
+	}
+	if answer := raw(t, w, http.MethodPost, "", form, own); answer.StatusCode != http.StatusSeeOther {
+		t.Errorf("the page itself: status %d", answer.StatusCode)
+	}
+}
+
+func TestEveryAnswerIsFencedIn(t *testing.T) {
+	w := world(t)
+	answer := raw(t, w, http.MethodGet, "", nil, nil)
+	csp := answer.Header.Get("Content-Security-Policy")
+	for _, part := range []string{"default-src 'none'", "script-src 'self'", "style-src 'self'", "connect-src 'self'", "form-action 'self'",
+		"base-uri 'none'", "object-src 'none'", "frame-ancestors 'none'"} {
+		if !strings.Contains(csp, part) {
+			t.Errorf("the policy lacks %q: %s", part, csp)
+		}
+	}
+	if strings.Contains(csp, "unsafe") {
+		t.Errorf("the policy is weakened: %s", csp)
+	}
+	for name, want := range map[string]string{"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer"} {
+		if got := answer.Header.Get(name); got != want {
+			t.Errorf("%s is %q, want %q", name, got, want)
+		}
+	}
+	if vary := strings.Join(answer.Header.Values("Vary"), ", "); !strings.Contains(vary, "Accept-Language") || !strings.Contains(vary, "X-Fragment") {
+		t.Errorf("Vary: %s", vary)
+	}
+}
+
+func TestLookingChangesNothing(t *testing.T) {
+	w := world(t)
+	w.Codes.Immediately = audit.Sent
+	post(t, w, "", "send", "to", uitest.Address)
+	for _, query := range []string{"", "?view=change", "?view=code", "?view=new", "?act=again", "?act=check&code=" + uitest.Code} {
+		if answer := raw(t, w, http.MethodGet, query, nil, nil); len(answer.Cookies()) != 0 {
+			t.Errorf("%q sets a cookie", query)
+		}
+	}
+	if w.Codes.Sends() != 1 || w.Codes.Checks() != 0 {
+		t.Errorf("%d sends, %d checks", w.Codes.Sends(), w.Codes.Checks())
+	}
+	shows(t, get(t, w, ""), "code", "Check your mail")
+}
+
+func TestBadPostsGetAFourHundred(t *testing.T) {
+	w := world(t)
+	for name, c := range map[string]struct {
+		form url.Values
+		edit func(*http.Request)
+		want int
+	}{
+		"unknown act":  {url.Values{"act": {"launch"}}, nil, http.StatusBadRequest},
+		"no act":       {url.Values{"to": {uitest.Address}}, nil, http.StatusBadRequest},
+		"too large":    {url.Values{"act": {"send"}, "to": {strings.Repeat("a", 20_000)}}, nil, http.StatusRequestEntityTooLarge},
+		"not a form":   {url.Values{"act": {"send"}}, func(r *http.Request) { r.Header.Set("Content-Type", "application/json") }, http.StatusBadRequest},
+		"in the query": {nil, func(r *http.Request) { r.URL.RawQuery = "act=send&to=ana@example.com" }, http.StatusBadRequest},
+	} {
+		if answer := raw(t, w, http.MethodPost, "", c.form, c.edit); answer.StatusCode != c.want {
+			t.Errorf("%s: status %d, want %d", name, answer.StatusCode, c.want)
+		}
+	}
+	if len(w.Codes.Asks()) != 0 {
+		t.Error("something was asked for")
+	}
+}
+
+// Whatever is typed comes back escaped, in the field, and reaches no log.
+func TestWhatIsTypedIsOnlyEverText(t *testing.T) {
+	w := world(t)
+	for _, typed := range []string{
+		`"><script>alert(1)</script>`, "ana@example.com\r\nBcc: x@y.example", "😀@example.com", strings.Repeat("a", 400) + "@example.com",
+		"ana@example.com\x00", "\xff\xfe@example.com", "{{.T}}@example.com", "ana@exa mple.com",
+	} {
+		page := post(t, w, "?view=new", "send", "to", typed)
+		if kind(page) != "ask" && kind(page) != "code" {
+			t.Errorf("%q: %s", typed, kind(page))
+		}
+		silent(t, page, "<script>alert")
+	}
+	for _, typed := range []string{"<b>1</b>", strings.Repeat("1", 5000), "😀", "\x00", "482913 or 1=1"} {
+		w.Codes.Immediately = audit.Sent
+		post(t, w, "?view=new", "send", "to", uitest.Address)
+		page := post(t, w, "", "check", "code", typed)
+		shows(t, page, "code")
+		silent(t, page, typed)
+	}
+	if w.Codes.Checks() != 0 {
+		t.Errorf("%d tries were spent on what can be no code", w.Codes.Checks())
+	}
+	for _, secret := range []string{"ana@", "example.com", uitest.Code, "Bcc"} {
+		if strings.Contains(w.Log.String(), secret) {
+			t.Errorf("the log has %q", secret)
+		}
+	}
+}
+
+// Two posts of one form, as from a double click: one mail, and both answers know its verification.
+func TestADoubleClickActsOnce(t *testing.T) {
+	w := world(t)
+	form := formOf(t, w, "", "send", "to", uitest.Address)
+	answers := make([]*http.Response, 8)
+	var all sync.WaitGroup
+	for i := range answers {
+		all.Go(func() { answers[i] = raw(t, w, http.MethodPost, "", form, nil) })
+	}
+	all.Wait()
+	if w.Codes.Sends() != 1 || len(w.Codes.Asks()) != 1 {
+		t.Errorf("%d sends, %d requests", w.Codes.Sends(), len(w.Codes.Asks()))
+	}
+	for _, answer := range answers {
+		r := raw(t, w, http.MethodPost, "", url.Values{"act": {"check"}}, func(r *http.Request) { r.AddCookie(answer.Cookies()[0]) })
+		if r.StatusCode != http.StatusSeeOther {
+			t.Fatalf("status %d", r.StatusCode)
+		}
+		jar, _ := cookiejar.New(nil)
+		address, _ := url.Parse(w.URL)
+		jar.SetCookies(address, answer.Cookies())
+		w.Client().Jar = jar
+		shows(t, get(t, w, ""), "code", "On its way")
+	}
+}
+
+func TestADoubleClickSpendsOneTry(t *testing.T) {
+	w := world(t)
+	w.Codes.Immediately = audit.Sent
+	post(t, w, "", "send", "to", uitest.Address)
+	form := formOf(t, w, "", "check", "code", "111111")
+	for range 3 {
+		raw(t, w, http.MethodPost, "", form, nil)
+	}
+	if w.Codes.Checks() != 1 {
+		t.Errorf("%d tries", w.Codes.Checks())
+	}
+	raw(t, w, http.MethodPost, "", formOf(t, w, "", "check", "code", "222222"), nil)
+	if w.Codes.Checks() != 2 {
+		t.Errorf("another code in another rendering: %d tries", w.Codes.Checks())
+	}
+}
+
+// The same rendering, posted again after a while, is meant: a bfcached page has the old hidden fields.
+func TestTheSameFormActsAgainLater(t *testing.T) {
+	w := world(t)
+	w.Codes.Immediately = audit.Sent
+	form := formOf(t, w, "", "send", "to", uitest.Address)
+	raw(t, w, http.MethodPost, "", form, nil)
+	w.Advance(61 * time.Second)
+	raw(t, w, http.MethodPost, "", form, nil)
+	form.Set("to", "ben@example.com")
+	raw(t, w, http.MethodPost, "", form, nil)
+	if w.Codes.Sends() != 3 {
+		t.Errorf("%d sends, want 3", w.Codes.Sends())
+	}
+}
+
+// Two tabs share a cookie: a code typed in the older one must not be tried on the newer one's verification.
+func TestAFormOfAnotherVerificationDoesNothing(t *testing.T) {
+	w := world(t)
+	w.Codes.Immediately = audit.Sent
+	post(t, w, "", "send", "to", uitest.Address)
+	older := formOf(t, w, "", "check", "code", uitest.Code)
+	again := formOf(t, w, "", "again")
+	post(t, w, "?view=new", "send", "to", "ben@example.com")
+	for _, form := range []url.Values{older, again} {
+		answer := raw(t, w, http.MethodPost, "", form, nil)
+		jar, _ := cookiejar.New(nil)
+		address, _ := url.Parse(w.URL)
+		jar.SetCookies(address, answer.Cookies())
+		w.Client().Jar = jar
+		shows(t, get(t, w, ""), "code", "b•••@example.com", "This page was out of date.")
+	}
+	if w.Codes.Checks() != 0 || w.Codes.Sends() != 2 {
+		t.Errorf("%d checks, %d sends", w.Codes.Checks(), w.Codes.Sends())
+	}
+}
+
+// A resend names the verification, so that it stays the holder's; another address does not.
+func TestOnlyTheSameAddressIsAResend(t *testing.T) {
+	w := world(t)
+	w.Codes.Immediately = audit.Sent
+	post(t, w, "", "send", "to", uitest.Address)
+	w.Advance(61 * time.Second)
+	post(t, w, "?view=change", "send", "to", " ana@EXAMPLE.com ")
+	w.Advance(61 * time.Second)
+	post(t, w, "", "again")
+	post(t, w, "?view=change", "send", "to", "ben@example.com")
+	var resends []string
+	for _, a := range w.Codes.Asks() {
+		resends = append(resends, a.Resend)
+	}
+	if got := strings.Join(resends, ","); got != ",verification-1,verification-1," {
+		t.Errorf("resends of %q", got)
+	}
+	for _, a := range w.Codes.Asks() {
+		if a.App != "shop" || a.Kind != 0 || !a.IP.IsLoopback() || a.Locale != "en" || a.Channel != "email" {
+			t.Errorf("asked as %+v", a.Caller)
+		}
+	}
+}
+
+// A doubted address that was typed over a live verification does not get into its way.
+func TestADraftLeavesTheVerificationAlone(t *testing.T) {
+	w := world(t)
+	w.Codes.Immediately = audit.Sent
+	post(t, w, "", "send", "to", uitest.Address)
+	shows(t, post(t, w, "?view=change", "send", "to", uitest.Slip), "ask", "Did you mean example.com?")
+	shows(t, get(t, w, ""), "code", "a•••@example.com")
+	w.Advance(61 * time.Second)
+	shows(t, post(t, w, "", "again"), "code", "Code sent again to a•••@example.com")
+	post(t, w, "?view=change", "send", "to", "ben@exmaple.com")
+	page := post(t, w, "?view=change", "use")
+	shows(t, page, "ask")
+	if !strings.Contains(page, `value="ben@example.com"`) {
+		t.Error("the suggestion is not in the field")
+	}
+	shows(t, post(t, w, "?view=change", "send", "to", "ben@example.com"), "code", "b•••@example.com")
+}
+
+// Without cookies there is nothing to come back to, and the page says nothing of anybody.
+func TestAStrangerSeesAnEmptyForm(t *testing.T) {
+	w := world(t)
+	w.Codes.Immediately = audit.Sent
+	post(t, w, "", "send", "to", uitest.Address)
+	if err := w.Forget(); err != nil {
+		t.Fatal(err)
+	}
+	for _, query := range []string{"", "?view=change", "?view=code"} {
+		page := get(t, w, query)
+		shows(t, page, "ask")
+		silent(t, page, "a•••", "ana@")
+	}
+}

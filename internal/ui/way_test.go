@@ -1,0 +1,396 @@
+package ui_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+
+	"sendcode/internal/audit"
+	"sendcode/internal/ui/uitest"
+	"sendcode/quota"
+)
+
+// running is a world whose clock runs.
+func running(t *testing.T, rules ...quota.Rule) *uitest.World {
+	t.Helper()
+	if rules == nil {
+		rules = uitest.DefaultRules()
+	}
+	w, err := uitest.NewWorld(rules)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(w.Close)
+	w.Run()
+	return w
+}
+
+// sent is a world where a code was sent to its visitor a moment ago.
+func sent(t *testing.T, rules ...quota.Rule) *uitest.World {
+	t.Helper()
+	w := running(t, rules...)
+	send(t, w)
+	return w
+}
+
+func send(t *testing.T, w *uitest.World) {
+	t.Helper()
+	w.Codes.Immediately = audit.Sent
+	post(t, w, "", "send", "to", uitest.Address)
+}
+
+func every(window time.Duration) quota.Rule {
+	return quota.Rule{Name: "pause", Scope: quota.Recipient, Limit: 1, Window: window}
+}
+
+// theWholeWay goes by keyboard alone.
+func theWholeWay(t *testing.T, browser context.Context) {
+	w := running(t)
+	b := open(t, browser, w, uitest.Look{})
+	b.visit("")
+	b.card("ask", "Your code for Shop")
+	b.keys(kb.Tab)
+	b.focused("to")
+	b.keys(uitest.Address + kb.Enter)
+	b.card("code", "On its way", "Sending a code to a•••@example.com", "Send again in")
+	b.focused("code")
+	b.nothingKept()
+	if got := eval[string](b, "document.title"); got != "On its way · Shop" {
+		t.Errorf("the title is %q", got)
+	}
+	b.keys("482")
+	w.Codes.Settle(audit.Sent)
+	b.card("code", "Check your mail", "Code sent to a•••@example.com")
+	if got := eval[string](b, "document.querySelector('#code').value"); got != "482" {
+		t.Errorf("of what was typed is left %q", got)
+	}
+	b.focused("code")
+	b.keys("913") // checked without a further press
+	b.card("approved", "a•••@example.com is yours", "You can go on in Shop")
+	b.focused("heading")
+	b.until(`said.at(-1) === 'Approved. You can go on in Shop.'`)
+	b.nothingKept()
+	if w.Codes.Sends() != 1 || w.Codes.Checks() != 1 {
+		t.Errorf("%d sends, %d checks", w.Codes.Sends(), w.Codes.Checks())
+	}
+	b.do(chromedp.Reload())
+	b.card("approved")
+}
+
+func theCountdownRunsOut(t *testing.T, browser context.Context) {
+	w := running(t, every(5*time.Second), quota.Rule{Name: "hour", Scope: quota.Recipient, Limit: 5, Window: time.Hour})
+	b := open(t, browser, w, uitest.Look{})
+	send(t, w) // now that the tab is there: the wait is short
+	b.do(w.Adopt())
+	b.visit("")
+	b.card("code", "Send again in 0:0")
+	from := b.left()
+	b.until(`document.querySelector('#again').innerText.trim() === 'Send again'`)
+	want := []string{"Send again"}
+	for s := 1; s < from; s++ { // the first text was there before anything changed
+		want = append([]string{fmt.Sprintf("Send again in 0:%02d", s)}, want...)
+	}
+	if got := eval[[]string](b, "shown.slice(-"+fmt.Sprint(len(want))+")"); fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("the countdown showed %q, want %q", got, want)
+	}
+	if eval[bool](b, `document.querySelector('#again').hasAttribute('aria-disabled')`) {
+		t.Error("the button still waits")
+	}
+	b.until(`said.at(-1) === 'You can ask for another code now.'`)
+	b.card("code", "free") // the marks follow
+	b.until(`!document.querySelector('.blocked')`)
+	if said := eval[[]string](b, "said"); len(said) > 3 {
+		t.Errorf("%d announcements in one countdown: %q", len(said), said)
+	}
+	b.click("#again")
+	b.card("code", "Code sent again to a•••@example.com", "Send again in 0:0")
+	b.focused("again")
+	if w.Codes.Sends() != 2 {
+		t.Errorf("%d sends", w.Codes.Sends())
+	}
+}
+
+// aLongWaitNamesTheTime in the reader's zone, rounded up so that nobody comes too early.
+func aLongWaitNamesTheTime(t *testing.T, browser context.Context) {
+	w := sent(t, every(3*time.Hour+20*time.Minute))
+	b := open(t, browser, w, uitest.Look{})
+	b.zone("Asia/Shanghai")
+	b.visit("")
+	free := w.Now().Add(3*time.Hour + 20*time.Minute)
+	if up := free.Truncate(time.Minute); up.Before(free) {
+		free = up.Add(time.Minute)
+	}
+	at := free.In(time.FixedZone("", 8*3600)).Format("15:04")
+	if tomorrow := free.In(time.FixedZone("", 8*3600)); tomorrow.Day() != w.Now().In(time.FixedZone("", 8*3600)).Day() {
+		at = tomorrow.Format("Mon 15:04")
+	}
+	b.card("code", "Next code at "+at+" · 3 h 20 min", "free at "+at)
+	b.until(`said[0] === 'Check your mail. You can ask for another code in 3 h 20 min.'`)
+}
+
+func aReloadKeepsTheTime(t *testing.T, browser context.Context) {
+	w := sent(t)
+	w.Advance(20 * time.Second)
+	b := open(t, browser, w, uitest.Look{})
+	b.visit("")
+	b.card("code", "Send again in 0:")
+	for range 2 {
+		before, start := b.left(), time.Now()
+		b.do(chromedp.Reload())
+		b.card("code", "Send again in 0:")
+		passed := int(time.Since(start) / time.Second)
+		if after := b.left(); after > before || after < before-passed-1 {
+			t.Errorf("%d s before the reload, %d after it, %d s passed", before, after, passed)
+		}
+	}
+}
+
+func backAndForwardShowTheTruth(t *testing.T, browser context.Context) {
+	w := sent(t)
+	b := open(t, browser, w, uitest.Look{})
+	b.visit("")
+	b.card("code", "Send again in")
+	before := b.left()
+	b.click(".lead a")
+	b.card("ask", "Back to the code")
+	w.Advance(25 * time.Second)
+	b.history("back")
+	b.card("code", "Send again in")
+	b.until(fmt.Sprintf(`Number(document.querySelector('#again').innerText.split(':')[1]) <= %d`, before-25))
+	w.Codes.Settle(audit.Unknown)
+	b.history("forward")
+	b.card("ask")
+	b.history("back")
+	b.card("code", "It may still arrive")
+	// A page that the browser kept alive whole asks again when it is shown again.
+	w.Codes.Settle(audit.Sent)
+	eval[bool](b, `dispatchEvent(new PageTransitionEvent('pageshow', { persisted: true }))`)
+	b.card("code", "Check your mail")
+}
+
+// sleepCounts: the steady clock stands still while the machine sleeps, and the server cannot be reached on waking.
+func sleepCounts(t *testing.T, browser context.Context) {
+	w := sent(t)
+	b := open(t, browser, w, uitest.Look{})
+	b.tolerate = "ERR_INTERNET_DISCONNECTED"
+	b.visit("")
+	b.card("code", "Send again in 0:5")
+	b.do(uitest.Offline(true))
+	eval[bool](b, `stopSteady(), jump(30_000, 0), document.dispatchEvent(new Event('visibilitychange'))`)
+	b.until(`/in 0:2\d/.test(document.querySelector('#again').innerText)`)
+	eval[bool](b, `jump(60_000, 0), document.dispatchEvent(new Event('visibilitychange'))`)
+	b.until(`document.querySelector('#again').innerText.trim() === 'Send again'`)
+}
+
+func aClockSetBackDoesNot(t *testing.T, browser context.Context) {
+	w := running(t, every(6*time.Second))
+	b := open(t, browser, w, uitest.Look{})
+	send(t, w)
+	b.do(w.Adopt())
+	b.visit("")
+	b.card("code", "Send again in 0:0")
+	eval[bool](b, `jump(-3_600_000, 0), document.dispatchEvent(new Event('visibilitychange'))`)
+	if left := b.left(); left > 6 {
+		t.Errorf("%d s are left", left)
+	}
+	b.until(`document.querySelector('#again').innerText.trim() === 'Send again'`)
+}
+
+func anEarlyPressDoesNothing(t *testing.T, browser context.Context) {
+	w := sent(t)
+	b := open(t, browser, w, uitest.Look{})
+	b.visit("")
+	b.card("code", "Send again in 0:")
+	b.click("#again")
+	b.focused("again") // it waits, and can be reached all the same
+	b.keys(kb.Enter)
+	b.keys(" ")
+	describes := eval[string](b, `document.getElementById(document.querySelector('#again').getAttribute('aria-describedby')).textContent`)
+	var seconds int
+	if n, _ := fmt.Sscanf(describes, "You can ask for another code in %d s.", &seconds); n != 1 || seconds > 60 {
+		t.Errorf("the reason is %q", describes)
+	}
+	b.keys(kb.Tab) // after the press, so that it has been handled
+	b.card("code", "Send again in 0:")
+	if got := len(w.Codes.Asks()); got != 1 {
+		t.Errorf("%d requests", got)
+	}
+}
+
+func codesInManyForms(t *testing.T, browser context.Context) {
+	b := open(t, browser, sent(t), uitest.Look{})
+	for _, form := range []string{"482913", "482 913", "482-913", "４８２９１３", "٤٨٢٩١٣", "  482913\n"} {
+		b.world = sent(t)
+		b.do(b.world.Adopt())
+		b.visit("")
+		b.card("code")
+		b.do(chromedp.Focus(chromedp.ID("code")))
+		b.paste(form)
+		b.card("approved")
+		if b.world.Codes.Checks() != 1 {
+			t.Errorf("%q: %d checks", form, b.world.Codes.Checks())
+		}
+	}
+}
+
+func aWrongCode(t *testing.T, browser context.Context) {
+	w := sent(t)
+	b := open(t, browser, w, uitest.Look{})
+	b.visit("")
+	b.card("code")
+	b.do(chromedp.Focus(chromedp.ID("code")))
+	b.keys("48291" + kb.Enter)
+	b.card("code", "The code has 6 digits.")
+	b.focused("code")
+	b.keys("111111")
+	b.keys(kb.Enter) // it was wrong before, so it is not checked until that is asked for
+	b.card("code", "That is not the code. 4 tries left.")
+	b.focused("code")
+	if !eval[bool](b, `(() => { const f = document.querySelector('#code');
+		return f.getAttribute('aria-invalid') === 'true' && f.value === ''
+			&& f.getAttribute('aria-describedby').split(' ').includes('code-error')
+			&& document.querySelector('#code-error').textContent.includes('4 tries') })()`) {
+		t.Error("the field is not linked with its error")
+	}
+	b.until(`said.at(-1) === 'That is not the code. 4 tries left.'`)
+	b.keys("222222")
+	b.keys("3") // a seventh digit: had the sixth been enough, a try would be gone
+	b.keys(kb.Enter)
+	b.card("code", "The code has 6 digits.")
+	if w.Codes.Checks() != 1 {
+		t.Errorf("%d tries", w.Codes.Checks())
+	}
+	for n := 3; n >= 1; n-- {
+		b.keys("33333" + fmt.Sprint(n) + kb.Enter)
+		b.card("code", fmt.Sprintf("That is not the code. %d tr", n))
+	}
+	b.keys("444444" + kb.Enter)
+	b.card("ended", "Too many wrong codes", "Send a new code in 0:")
+	b.focused("heading")
+}
+
+// aRefusal: the page believes that it may, and the server knows better. A short wait is shown as ever, without alarm; a
+// longer one is explained.
+func aRefusal(t *testing.T, browser context.Context) {
+	w := sent(t)
+	b := open(t, browser, w, uitest.Look{})
+	b.visit("")
+	b.card("code", "Send again in 0:")
+	eval[bool](b, `document.querySelector('#again').removeAttribute('aria-disabled') ?? true`)
+	b.click("#again")
+	b.until(`document.querySelector('#again').getAttribute('aria-disabled') === 'true'`)
+	b.card("code", "Check your mail", "Send again in 0:")
+	for range 4 {
+		w.Advance(61 * time.Second)
+		post(t, w, "", "again")
+	}
+	w.Advance(61 * time.Second)
+	b.do(w.Adopt(), chromedp.Reload())
+	b.card("code", "Next code at", "55 min")
+	eval[bool](b, `document.querySelector('#again').removeAttribute('aria-disabled') ?? true`)
+	b.click("#again")
+	b.card("enough", "That's enough for this hour", "5 codes were sent to a•••@example.com since", "The last code still works until")
+	b.focused("heading")
+	b.click(".aside a")
+	b.card("code", "Next code at")
+	if w.Codes.Sends() != 5 {
+		t.Errorf("%d sends", w.Codes.Sends())
+	}
+}
+
+func aDoubleClick(t *testing.T, browser context.Context) {
+	w := running(t)
+	w.Codes.Immediately = audit.Sent
+	b := open(t, browser, w, uitest.Look{})
+	b.visit("")
+	b.do(chromedp.SendKeys(chromedp.ID("to"), uitest.Address), chromedp.DoubleClick(chromedp.ID("send")))
+	b.card("code", "Check your mail")
+	if len(w.Codes.Asks()) != 1 {
+		t.Errorf("%d requests", len(w.Codes.Asks()))
+	}
+}
+
+func helpComesByItself(t *testing.T, browser context.Context) {
+	w := world(t) // its clock stands, so only the browser's time passes
+	send(t, w)
+	w.Advance(13 * time.Second)
+	b := open(t, browser, w, uitest.Look{})
+	b.visit("")
+	b.card("code", "Nothing yet?")
+	if page := get(t, w, ""); strings.Contains(page, "<details class=\"help\" open") {
+		t.Error("the help is there before anybody needs it")
+	}
+	b.card("code", "The mail server accepted it at", "Look in spam for “Your code for Shop” from no-reply@shop.example.",
+		"Is a•••@example.com right?", "A new mail brings the same code.")
+}
+
+// offline: the countdown goes on, what was typed stays, and the page recovers by itself.
+func offline(t *testing.T, browser context.Context) {
+	w := sent(t)
+	b := open(t, browser, w, uitest.Look{})
+	b.tolerate = "ERR_INTERNET_DISCONNECTED"
+	b.visit("")
+	b.card("code", "Send again in 0:")
+	before := b.left()
+	b.do(uitest.Offline(true))
+	b.until(`document.querySelector('#offline').innerText.startsWith('You are offline.')`)
+	b.do(chromedp.Focus(chromedp.ID("code")))
+	b.keys(uitest.Code)
+	b.until(`said.at(-1).startsWith('You are offline.')`)
+	if got := eval[string](b, "document.querySelector('#code').value"); got != uitest.Code {
+		t.Errorf("of what was typed is left %q", got)
+	}
+	b.until(fmt.Sprintf(`Number(document.querySelector('#again').innerText.split(':')[1]) < %d`, before-1))
+	b.do(uitest.Offline(false))
+	b.until(`document.querySelector('#offline').hidden`)
+	b.keys(kb.Enter)
+	b.card("approved")
+	if w.Codes.Checks() != 1 {
+		t.Errorf("%d checks", w.Codes.Checks())
+	}
+}
+
+// anOutage: the state cannot be read, the page says so in its own words, and comes back by itself.
+func anOutage(t *testing.T, browser context.Context) {
+	w := sent(t)
+	b := open(t, browser, w, uitest.Look{})
+	b.tolerate = "status of 503"
+	w.Codes.Down(true)
+	b.visit("")
+	b.card("away", "We can't do this right now", "Try again in 0:0")
+	w.Codes.Down(false)
+	b.card("code", "Check your mail") // without a press
+	w.Codes.Down(true)
+	b.do(chromedp.Focus(chromedp.ID("code")))
+	b.keys(uitest.Code)
+	b.card("away")
+	w.Codes.Down(false)
+	b.card("code", "this did not work")
+	b.do(chromedp.Focus(chromedp.ID("code")))
+	b.keys(uitest.Code + kb.Enter)
+	b.card("approved")
+}
+
+func withoutScripts(t *testing.T, browser context.Context) {
+	w := running(t)
+	w.Codes.Immediately = audit.Sent
+	b := open(t, browser, w, uitest.Look{NoScript: true})
+	b.visit("")
+	b.do(chromedp.SendKeys(chromedp.ID("to"), uitest.Address+kb.Enter), chromedp.WaitVisible(chromedp.ID("code")))
+	b.card("code", "Check your mail", "Send again in", "See what's new")
+	b.click("#again") // it looks like waiting, and the server says the same
+	b.card("code", "Send again in")
+	b.do(chromedp.WaitVisible(chromedp.ID("code")), chromedp.SendKeys(chromedp.ID("code"), "111111"+kb.Enter))
+	b.card("code", "That is not the code. 4 tries left.")
+	b.do(chromedp.SendKeys(chromedp.ID("code"), "482 913"+kb.Enter))
+	b.card("approved")
+	b.nothingKept()
+	if w.Codes.Sends() != 1 {
+		t.Errorf("%d sends", w.Codes.Sends())
+	}
+}
