@@ -6,8 +6,8 @@ local function int(n)
   return string.format('%.0f', n)
 end
 
--- Score of the i-th member, from the newest if i is negative; false where there is none. Asked for once: who writes to
--- a bucket clears what is known of it.
+-- Score of the i-th member, from the newest if i is negative; false where there is none. Asked for once: who writes after
+-- the first question says what is known then.
 local known = {}
 local function score(key, i)
   local scores = known[key] or {}
@@ -46,7 +46,6 @@ end
 -- After a write: a key lives as long as anything in it, never shorter than before while it holds events, else exactly as
 -- long as its last refunded ID. keep is the longest window, 0 to leave the events' time as it is.
 local function settle(key, keep)
-  known[key] = nil
   local first, newest = score(key, 0), score(key, -1)
   if newest and newest < 0 then
     redis.call('PEXPIREAT', key, int(math.ceil(-first / 1000)))

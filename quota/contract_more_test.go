@@ -103,6 +103,9 @@ func TestARefundedIDStaysRefundedForAMinute(t *testing.T) {
 		}
 		same(t, "used", w.peek(sliding(Recipient, 9, time.Hour)).Rules[0].Used, 0)
 		w.pass(µs)
+		must(t, w.Record(t.Context(), both[Recipient], time.Hour, []Event{{ID: "never taken", At: w.now}}))
+		same(t, "used by what is recorded after a minute", w.peek(sliding(Recipient, 9, time.Hour)).Rules[0].Used, 1)
+		must(t, w.Reset(t.Context(), both[Recipient]))
 		for used, id := range []string{"taken", "never taken"} {
 			d, err := take(id)
 			must(t, err)

@@ -114,6 +114,8 @@ func (r *Redis) Record(ctx context.Context, bucket string, keep time.Duration, e
 	if err := checkRecord(bucket, keep, events); err != nil {
 		return err
 	}
+	ctx, cancel := context.WithTimeout(ctx, r.budget)
+	defer cancel()
 	const most = 1000 // events in one step, so that other callers do not wait for a long history
 	for some := range slices.Chunk(events, most) {
 		args := []any{keep.Microseconds()}

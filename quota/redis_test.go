@@ -228,6 +228,19 @@ func TestWhatCountsNoMoreIsDropped(t *testing.T) {
 	w.pass(µs)
 	w.admits(true, r)
 	same(t, "members", card(), 2)
+	must(t, w.Record(t.Context(), ann(), time.Minute, []Event{{"lapsed", w.now.Add(-time.Minute)}}))
+	same(t, "members after a record of what does not count", card(), 2)
+}
+
+// Only a step back of the clock and a longer window together show it: the older event is then the later one.
+func TestAKeyOutlivesAnEventInTheFuture(t *testing.T) {
+	w := redisWorld(t)
+	limiter := w.Limiter.(*Redis)
+	w.admits(true, sliding(Recipient, 2, time.Minute))
+	w.pass(-30 * time.Second)
+	w.admits(true, sliding(Recipient, 2, time.Hour))
+	end := limiter.client.PExpireTime(t.Context(), limiter.Key(ann())).Val().Milliseconds()
+	same(t, "end of the key", end, epoch.Add(time.Hour+time.Millisecond).UnixMilli())
 }
 
 func TestACallThatItsCallerGaveUpIsNotAdmitted(t *testing.T) {
