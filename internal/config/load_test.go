@@ -2,9 +2,8 @@ package config
 
 import (
 	"encoding/hex"
-	"errors"
-	"io/fs"
 	"log/slog"
+	"net"
 	"reflect"
 	"slices"
 	"strings"
@@ -13,61 +12,6 @@ import (
 
 	"sendcode/quota"
 )
-
-// Values that pass every check. They are no sample: keys that look like samples are refused.
-const (
-	goodRing  = "k1:3X0oYb1mYB0TzJmCPjKsuo3yF5pO9zq7GxHqW7rA0vE="
-	otherRing = "k2:q9Zc1n0VtTg5m2uQ0oLx8bYJmJ3kz7pWcH4sEwD6iRk="
-	goodIndex = "Zk8sQ1vUuXo0G7mD2yPpRr5cJt3nWlEaHbVfKqT9xMg="
-	goodKey   = "sk_Jw7sT0bQ3nVxK9rLmPzD5cYh"
-	goodHash  = "$argon2id$v=19$m=65536,t=3,p=4$c2FsdHNhbHRzYWx0$Nq0Zl3JrV2x5b0V2bXh0dWJtbG9wcXJzdHV2d3h5ejA"
-	goodSMTP  = "smtp://shop:pw-of-the-relay@mail.example.net:587"
-)
-
-// reachable is what an address that others can reach asks for.
-var reachable = []string{
-	"SENDCODE_ADDR=0.0.0.0:8080", "SENDCODE_SECRET_KEYS=" + goodRing, "SENDCODE_INDEX_KEY=" + goodIndex,
-	"SENDCODE_API_KEY=" + goodKey, "SENDCODE_SMTP_URL=" + goodSMTP, "SENDCODE_ADMIN_PASSWORD_HASH=" + goodHash,
-	"SENDCODE_MAIL_FROM=Shop <no-reply@shop.example>", "SENDCODE_DATABASE_URL=postgres://u:p@db/sendcode",
-	"SENDCODE_REDIS_URL=redis://redis:6379/0",
-}
-
-// with replaces or adds variables.
-func with(environ []string, more ...string) []string { return append(slices.Clone(environ), more...) }
-
-// without drops a variable.
-func without(environ []string, name string) []string {
-	return slices.DeleteFunc(slices.Clone(environ), func(e string) bool { return strings.HasPrefix(e, name+"=") })
-}
-
-// files stands for the disk.
-type files map[string]string
-
-func (f files) read(path string) ([]byte, error) {
-	content, ok := f[path]
-	if !ok {
-		return nil, &fs.PathError{Op: "open", Path: path, Err: fs.ErrNotExist}
-	}
-	return []byte(content), nil
-}
-
-// loadYAML loads one file, c.yaml, below an environment.
-func loadYAML(yaml string, environ ...string) (Config, error) {
-	return Load(with(environ, "SENDCODE_CONFIG=c.yaml"), files{"c.yaml": yaml}.read)
-}
-
-// mistakes gives the list as lines, nil if there are none.
-func mistakes(err error) []string {
-	var all *Errors
-	if !errors.As(err, &all) {
-		return nil
-	}
-	var lines []string
-	for _, m := range all.Mistakes {
-		lines = append(lines, m.Where+": "+m.Text)
-	}
-	return lines
-}
 
 func TestNothingGiven(t *testing.T) {
 	c, err := Load(nil, files{}.read)
@@ -178,6 +122,23 @@ func TestEnvironmentBeatsFileBeatsDefault(t *testing.T) {
 	}
 }
 
+// Whatever has no value is left out.
+func TestNothingInTheFile(t *testing.T) {
+	want, err := Load(nil, files{}.read)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range []string{
+		"", "~", "---", "# nothing", "{}", "addr:\ndata_dir:\ntemplates: ~\npolicies:\npurposes:\napps:\ntrusted_proxies:\npage:\n",
+		"policies: {}\npurposes: {default: }\napps: []\ntrusted_proxies: []\npage: {app: }\nredis_url: ''",
+		"purposes: {default: {policy: , ttl: , code: {length: , alphabet: }, notify: }}\napps: [{name: default, title: , origins: , keys: }]",
+	} {
+		if got, err := loadYAML(file); err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("%q: %v\n%v", file, err, got)
+		}
+	}
+}
+
 func TestMistakeNamesWhereTheValueCameFrom(t *testing.T) {
 	_, err := loadYAML("mail_from: x\naddr: nowhere\n", "SENDCODE_ADDR=alsonowhere")
 	want := []string{
@@ -225,6 +186,63 @@ func TestAPIKeyBelongsToTheDefaultApp(t *testing.T) {
 	keys := c.Apps[0].Keys
 	if len(keys) != 1 || keys[0].ID != "api_key" || keys[0].Kind != SecretKey || hex.EncodeToString(keys[0].SHA256[:]) != "edf8ee29d5e2fba786f14ece76b13aae5e56088b9e2a2525530df49bf6c88cbf" {
 		t.Errorf("keys %+v", keys)
+	}
+}
+
+// The bounds themselves are inside.
+func TestBounds(t *testing.T) {
+	c, err := loadYAML(`
+policies: {default: [{name: least, scope: ip, limit: 1, window: 1s}, {name: most, scope: recipient, limit: 100000, window: 744h}]}
+purposes: {least: {ttl: 30s, code: {length: 6}}, most: {ttl: 600s, code: {length: 10}}}
+apps: [{name: default, title: `+strings.Repeat("é", 64)+`}]
+`, "SENDCODE_ADMIN_PASSWORD=zwölf Zeiche", "SENDCODE_ADMIN_TOKEN=twenty-characters-ok", "SENDCODE_MAIL_FROM=Ü <"+strings.Repeat("a", 64)+"@SHOP.example>",
+		"SENDCODE_ADDR=127.0.0.1:65535")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.MailDomain() != "shop.example" {
+		t.Errorf("domain %q", c.MailDomain())
+	}
+	for _, hash := range []string{"m=7168,t=5,p=1", "m=1048576,t=20,p=255"} {
+		if _, err := Load([]string{"SENDCODE_ADMIN_PASSWORD_HASH=" + strings.Replace(goodHash, "m=65536,t=3,p=4", hash, 1)}, files{}.read); err != nil {
+			t.Errorf("%s: %v", hash, err)
+		}
+	}
+	if _, err := Load(with(reachable, "SENDCODE_API_KEY=sk_12345678901234567890"), files{}.read); err != nil {
+		t.Error(err)
+	}
+	if _, err := Load([]string{"SENDCODE_ADMIN_ADDR=localhost:0", "SENDCODE_ADDR=localhost:0"}, files{}.read); err != nil {
+		t.Errorf("two free ports: %v", err)
+	}
+}
+
+// The first to connect to a server that the settings name is this test, not the check of its URL.
+func TestNothingConnects(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	for range 50 {
+		if _, err := Load([]string{
+			"SENDCODE_REDIS_URL=redis://" + l.Addr().String() + "/0?min_idle_conns=4", "SENDCODE_SMTP_URL=smtp://" + l.Addr().String(),
+			"SENDCODE_DATABASE_URL=postgres://" + l.Addr().String() + "/d", "SENDCODE_ADDR=" + l.Addr().String(),
+		}, files{}.read); err != nil {
+			t.Fatal(err)
+		}
+	}
+	own, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = own.Close() }()
+	first, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = first.Close() }()
+	if first.RemoteAddr().String() != own.LocalAddr().String() {
+		t.Error("a URL was not only looked at")
 	}
 }
 

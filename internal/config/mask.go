@@ -44,13 +44,13 @@ func maskURL(text string) string {
 	return shown
 }
 
-// maskUserinfo keeps a user name only where it cannot be a token: there is a password beside it, and neither holds
-// the other. Some mail services take the same token in both places.
+// maskUserinfo keeps a user name only where it cannot be a token: there is a password beside it (every name holds the
+// empty one), and neither holds the other. Some mail services take the same token in both places.
 func maskUserinfo(userinfo string) string {
 	user, password, _ := strings.Cut(userinfo, ":")
 	plainUser, _ := url.PathUnescape(user)
 	plainPassword, _ := url.PathUnescape(password)
-	if plainPassword == "" || strings.Contains(plainUser, plainPassword) || plainUser != "" && strings.Contains(plainPassword, plainUser) {
+	if strings.Contains(plainUser, plainPassword) || plainUser != "" && strings.Contains(plainPassword, plainUser) {
 		user = mask
 	}
 	return user + ":" + mask

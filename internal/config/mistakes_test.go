@@ -54,6 +54,9 @@ func TestMistakesOfVariables(t *testing.T) {
 		"redis scheme":      {[]string{"SENDCODE_REDIS_URL=http://h"}, "SENDCODE_REDIS_URL: it starts with redis://, rediss://, redis+sentinel:// or rediss+sentinel://"},
 		"redis cluster":     {[]string{"SENDCODE_REDIS_URL=redis+cluster://h1,h2"}, "SENDCODE_REDIS_URL: Cluster is not supported yet; use redis:// or redis+sentinel://"},
 		"redis password":    {[]string{"SENDCODE_REDIS_URL=redis://u:12?hidden@h"}, "SENDCODE_REDIS_URL: " + unreadable},
+		"redis parameter":   {[]string{"SENDCODE_REDIS_URL=redis+sentinel://h/m/0?sentinel_password=a&hidden=b"}, "SENDCODE_REDIS_URL: has a path or a parameter that is not known or not valid; docs/configuration.md has the form"},
+		"redis option":      {[]string{"SENDCODE_REDIS_URL=redis://h/0?hidden=b"}, "SENDCODE_REDIS_URL: has a path or a parameter that is not known or not valid; docs/configuration.md has the form"},
+		"redis fragment":    {[]string{"SENDCODE_REDIS_URL=redis://h/0#hidden"}, "SENDCODE_REDIS_URL: " + unreadable},
 		"redis masked":      {[]string{"SENDCODE_REDIS_URL=redis+sentinel://h/m/0?sentinel_password=***"}, "SENDCODE_REDIS_URL: " + masked},
 		"smtp scheme":       {[]string{"SENDCODE_SMTP_URL=mail.example.net:587"}, "SENDCODE_SMTP_URL: " + unreadable},
 		"smtp password":     {[]string{"SENDCODE_SMTP_URL=smtp://u:12#hidden@h"}, "SENDCODE_SMTP_URL: " + unreadable},
@@ -201,6 +204,7 @@ func TestMistakesOfTheFile(t *testing.T) {
 		"origin case":    {origin("https://A.example"), "c.yaml:2: apps[0].origins[0]: must be written as browsers send it: https://a.example"},
 		"origin port":    {origin("https://a.example:443"), "c.yaml:2: apps[0].origins[0]: must be written as browsers send it: https://a.example"},
 		"origin IDN":     {origin("https://münchen.example"), "c.yaml:2: apps[0].origins[0]: must be written with the ASCII form of its domain (xn--…), as browsers send it"},
+		"origin no port": {origin("https://a.example:"), "c.yaml:2: apps[0].origins[0]: must be an origin such as https://shop.example"},
 		"origin user":    {origin("https://hidden@a.example"), "c.yaml:2: apps[0].origins[0]: must be an origin such as https://shop.example"},
 		"origin scheme":  {origin("ftp://a.example"), "c.yaml:2: apps[0].origins[0]: must be an origin such as https://shop.example"},
 		"origin twice":   {app("origins: ['https://a.example', 'https://a.example']"), "c.yaml:2: apps[0].origins[1]: is there twice"},
@@ -218,6 +222,7 @@ func TestMistakesOfTheFile(t *testing.T) {
 
 		"proxies":      {"trusted_proxies: 10.0.0.0/8", "c.yaml:1: trusted_proxies: must be a list"},
 		"proxy":        {"trusted_proxies: [proxy]", "c.yaml:1: trusted_proxies[0]: is not a network such as 10.0.0.0/8 or fd00::/8"},
+		"proxy null":   {"trusted_proxies: [~]", "c.yaml:1: trusted_proxies[0]: must be a single value"},
 		"proxy zone":   {"trusted_proxies: ['fe80::1%eth0']", "c.yaml:1: trusted_proxies[0]: is not a network such as 10.0.0.0/8 or fd00::/8"},
 		"proxy all":    {"trusted_proxies: [0.0.0.0/0]", "c.yaml:1: trusted_proxies[0]: would trust everybody, and let every client choose the address that the rules look at"},
 		"proxy all 6":  {"trusted_proxies: ['::/0']", "c.yaml:1: trusted_proxies[0]: would trust everybody, and let every client choose the address that the rules look at"},
@@ -274,9 +279,9 @@ apps:
   - {name: shop, origins: ["*"], keys: [{id: a, kind: secret}]}
 trusted_proxies: [0.0.0.0/0]
 page: {app: shopp}
-`, "SENDCODE_ADR=x", "SENDCODE_REDIS_URL=x", "SENDCODE_ADMIN_PASSWORD=short", "SENDCODE_SECRET_KEYS_FILE=/none", "SENDCODE_LOG_LEVEL=loud", "SENDCODE_MAIL_FROM=x")
+`, "SENDCODE_XYZ=x", "SENDCODE_ADR=x", "SENDCODE_Q=", "SENDCODE_REDIS_URL=x", "SENDCODE_ADMIN_PASSWORD=short", "SENDCODE_SECRET_KEYS_FILE=/none", "SENDCODE_LOG_LEVEL=loud", "SENDCODE_MAIL_FROM=x")
 	want := []string{
-		"SENDCODE_ADR", "SENDCODE_SECRET_KEYS_FILE", "c.yaml:3: polices", "c.yaml:4: api_key", "c.yaml:7: policies.p[0].scope",
+		"SENDCODE_ADR", "SENDCODE_Q", "SENDCODE_XYZ", "SENDCODE_SECRET_KEYS_FILE", "c.yaml:3: polices", "c.yaml:4: api_key", "c.yaml:7: policies.p[0].scope",
 		"c.yaml:8: policies.p[1].window", "c.yaml:8: policies.p[1].mode", "c.yaml:8: policies.p[1].name", "c.yaml:8: policies.p[1].limit",
 		"c.yaml:9: policies.p[2]", "c.yaml:9: policies.p[2]", "c.yaml:9: policies.p[2]",
 		"c.yaml:11: purposes.x.ttl", "c.yaml:11: purposes.x.code.length", "c.yaml:11: purposes.x.code.alphabet", "c.yaml:11: purposes.x.notify",
@@ -288,8 +293,6 @@ page: {app: shopp}
 	for _, m := range err.(*Errors).Mistakes {
 		got = append(got, m.Where)
 	}
-	slices.Sort(got)
-	slices.Sort(want)
 	if !slices.Equal(got, want) {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}

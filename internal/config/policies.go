@@ -140,7 +140,7 @@ func (s *sections) completePolicies() {
 	if s.config.Policies == nil {
 		s.config.Policies = map[string]quota.Policy{}
 	}
-	if _, given := s.config.Policies[defaultName]; !given && !slices.Contains(s.badPolicies, defaultName) {
+	if _, given := s.config.Policies[defaultName]; !given {
 		s.config.Policies[defaultName] = quota.Policy{Name: defaultName, Rules: defaultRules()}
 	}
 }

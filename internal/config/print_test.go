@@ -198,6 +198,8 @@ func TestMaskURL(t *testing.T) {
 		"redis://token@h":                      "redis://***:***@h",
 		"postgres://user:pw@h/d":               "postgres://user:***@h/d",
 		"postgres://user:pw-of-user@h/d":       "postgres://***:***@h/d",
+		"smtp://all-of-pw:pw@h":                "smtp://***:***@h",
+		"smtp://user:@h":                       "smtp://***:***@h",
 		"smtp://same:same@h":                   "smtp://***:***@h",
 		"smtp://me%40shop.example:pw@h":        "smtp://me%40shop.example:***@h",
 		"postgres://u:pw@h/d?sslmode=x&what=y": "postgres://u:***@h/d?sslmode=x&what=***",

@@ -83,7 +83,7 @@ func isLoopbackHost(host string) bool {
 		return true
 	}
 	address, err := netip.ParseAddr(host)
-	return err == nil && address.Unmap().IsLoopback()
+	return err == nil && address.IsLoopback()
 }
 
 // checkMailFrom wants what a From header and MAIL FROM can carry: a printable name, one plain address.

@@ -1,0 +1,42 @@
+package config
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+func TestWarnings(t *testing.T) {
+	for name, test := range map[string]struct {
+		environ []string
+		file    string
+		want    []string // how each begins
+	}{
+		"nothing":        {nil, "", nil},
+		"production":     {reachable, "", nil},
+		"no Redis":       {without(reachable, "SENDCODE_REDIS_URL"), "", []string{"SENDCODE_REDIS_URL is not set"}},
+		"SQLite":         {without(reachable, "SENDCODE_DATABASE_URL"), "", []string{"SENDCODE_DATABASE_URL is not set"}},
+		"SQLite, Redis":  {[]string{"SENDCODE_REDIS_URL=redis://h"}, "", []string{"SENDCODE_DATABASE_URL is not set"}},
+		"generated ring": {[]string{"SENDCODE_REDIS_URL=redis://h", "SENDCODE_DATABASE_URL=postgres://h/d", "SENDCODE_INDEX_KEY=" + goodIndex}, "", []string{"SENDCODE_SECRET_KEYS and SENDCODE_INDEX_KEY are not both set"}},
+		"console off":    {without(reachable, "SENDCODE_ADMIN_PASSWORD_HASH"), "", []string{"Neither SENDCODE_ADMIN_PASSWORD"}},
+		"sender":         {without(reachable, "SENDCODE_MAIL_FROM"), "", []string{"SENDCODE_MAIL_FROM is an address at localhost"}},
+		"plain mail":     {with(reachable, "SENDCODE_SMTP_URL=smtps://h,smtp://h?tls=opportunistic"), "", []string{"SENDCODE_SMTP_URL allows mail without TLS"}},
+		"no TLS":         {with(reachable, "SENDCODE_SMTP_URL=smtp://h?tls=none"), "", []string{"SENDCODE_SMTP_URL allows mail without TLS"}},
+		"local relay":    {with(reachable, "SENDCODE_SMTP_URL=smtp://127.0.0.1:25"), "", nil},
+		"short key":      {[]string{"SENDCODE_API_KEY=sk_1234567890123456789"}, "", []string{"SENDCODE_API_KEY is short"}},
+		"unused policy":  {nil, "policies: {p: [{name: a, scope: ip, limit: 1, window: 1h}]}", []string{"No purpose uses the policy p."}},
+		"no origins":     {nil, fmt.Sprintf("apps: [{name: a, keys: [{id: a, kind: public, sha256: %x}]}]", sumOf("x")), []string{"The app a has a public key but no origins"}},
+		"plain origin":   {nil, "apps: [{name: a, origins: ['http://a.example', 'http://localhost:3000', 'http://[::1]:81']}]", []string{"The origin http://a.example of the app a is not https"}},
+	} {
+		c, err := loadYAML(test.file, test.environ...)
+		if err != nil || len(c.Warnings) != len(test.want) {
+			t.Errorf("%s: %v, %q", name, err, c.Warnings)
+			continue
+		}
+		for i, w := range test.want {
+			if !strings.HasPrefix(c.Warnings[i], w) {
+				t.Errorf("%s: %q", name, c.Warnings[i])
+			}
+		}
+	}
+}
