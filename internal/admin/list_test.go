@@ -198,7 +198,7 @@ func TestBadFiltersAreNamed(t *testing.T) {
 	for query, field := range map[string]string{
 		"limit=0": "limit", "limit=201": "limit", "limit=x": "limit", "limit=1.5": "limit", "limit=99999999999999999999": "limit", "limit=-1": "limit",
 		"cursor=x": "cursor", "cursor=" + strings.Repeat("A", 34): "cursor", "cursor=" + writeCursor(audit.Mark{At: start}) + "A": "cursor",
-		"cursor=" + strings.Repeat("_", 34): "cursor", "cursor=%00": "cursor",
+		"cursor=" + strings.Repeat("_", 34): "cursor", "cursor=%00": "cursor", "cursor=" + respelt(writeCursor(audit.Mark{At: start})): "cursor",
 		"status=delivered2": "status", "status=SENT": "status", "status=%00": "status",
 		"channel=fax": "channel", "channel=Email": "channel",
 		"recipient=ana%40example.com": "recipient", "recipient=" + strings.Repeat("A", 32): "recipient", "recipient=00": "recipient",
@@ -221,6 +221,9 @@ func TestBadFiltersAreNamed(t *testing.T) {
 	want(t, b.get("/v1/admin/sends?a=%zz"), http.StatusBadRequest)
 	want(t, b.get("/admin?a;b"), http.StatusBadRequest)
 }
+
+// respelt is other base64 of the same bytes: the bits that the last letter has to spare are set.
+func respelt(cursor string) string { return cursor[:len(cursor)-1] + "B" }
 
 func TestCursor(t *testing.T) {
 	r := newRig(t)

@@ -77,9 +77,9 @@ func (s *sessions) open(value string, now time.Time) (session, bool) {
 	return v, v.lives(now) && !s.isRevoked(v)
 }
 
-// lives also refuses a session from the future, which a clock that was set back would keep alive.
+// lives also refuses a session that was last seen in the future: a clock that was set back would keep it alive.
 func (v session) lives(now time.Time) bool {
-	return now.Before(v.ends()) && !v.started.After(now.Add(skew)) && !v.seen.After(now.Add(skew))
+	return now.Before(v.ends()) && !v.seen.After(now.Add(skew))
 }
 
 func (v session) ends() time.Time {

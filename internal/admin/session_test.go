@@ -110,7 +110,9 @@ func TestSessionCannotBeForged(t *testing.T) {
 	}
 	otherUse, err := r.ring.Seal("page", make([]byte, sealedSize), nil)
 	r.must(err)
-	otherPlain, err := r.ring.Seal(sealLabel, []byte("short"), []byte("session 1\x00"))
+	p, err := newPassword(testPassword, "")
+	r.must(err)
+	otherPlain, err := r.ring.Seal(sealLabel, []byte("short"), newSessions(r.ring, p).bound)
 	r.must(err)
 	for _, forged := range []string{"", "x", value + "A", value[:len(value)-2], strings.Repeat("A", 4000),
 		base64.RawURLEncoding.EncodeToString(otherUse), base64.RawURLEncoding.EncodeToString(otherPlain)} {
