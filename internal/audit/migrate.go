@@ -43,12 +43,17 @@ func MigratePostgres(ctx context.Context, url string) (err error) {
 		return fmt.Errorf("audit: migrations: %w", err)
 	}
 	defer func() { err = errors.Join(err, unlock()) }()
-	for retry := 0; ; retry++ {
-		err = migrate(ctx, goose.DialectPostgres, db, migrations.Postgres, "postgres")
-		if retry == lockRetries || code(err) != "55P03" {
+	return insistent(ctx, func() error { return migrate(ctx, goose.DialectPostgres, db, migrations.Postgres, "postgres") })
+}
+
+// insistent repeats a migration that gave up on a table after its lock_timeout.
+func insistent(ctx context.Context, migrate func() error) (err error) {
+	for range lockRetries {
+		if err = migrate(); code(err) != "55P03" || ctx.Err() != nil {
 			return err
 		}
 	}
+	return err
 }
 
 // lockSchema takes a lock on the right to migrate, on a connection of its own. It asks again and again instead of

@@ -33,18 +33,18 @@ const (
 var session = map[string]string{
 	"application_name": "sendcode",
 	"timezone":         "UTC",
-	// No statement of ours runs for long, and one recipient's lock must not hold up the others in a round trip.
+	// No statement of ours runs for long, and one recipient's lock must not hold up the others in a round trip: it is
+	// waited for twice at most, in the round trip and then alone, within beginTimeout.
 	"statement_timeout":                   "5s",
-	"lock_timeout":                        "2s",
+	"lock_timeout":                        "1s",
 	"idle_in_transaction_session_timeout": "5s",
 	// A client that vanished in the middle of a transaction holds its locks until the server notices.
 	"tcp_keepalives_idle":     "10",
 	"tcp_keepalives_interval": "5",
 	"tcp_keepalives_count":    "3",
 	// Every query has its index. These tables grow faster than the statistics that could talk the planner out of it.
-	"enable_seqscan":  "off",
-	"plan_cache_mode": "force_generic_plan",
-	"jit":             "off",
+	"enable_seqscan": "off",
+	"jit":            "off",
 }
 
 // OpenPostgres connects to the database at url, a postgres:// URL, whose schema MigratePostgres has made. ctx bounds
@@ -82,6 +82,11 @@ func newPool(ctx context.Context, url string, prepare func(context.Context, *pgx
 		config.MaxConns, config.MinConns = maxWriters, 1
 	} else if !strings.Contains(url, "pool_max_conns") {
 		config.MaxConns = otherConns
+	}
+	// A connection that died while it was idle must not make a write uncertain. Begin, which can be repeated, is spared
+	// the round trip that others make after a pause.
+	config.ShouldPing = func(_ context.Context, p pgxpool.ShouldPingParams) bool {
+		return readable(p.Conn.PgConn().Conn()) || prepare == nil && p.IdleDuration > time.Second
 	}
 	config.MaxConnIdleTime, config.MaxConnLifetime, config.MaxConnLifetimeJitter = idleTime, lifetime, lifetime/10
 	config.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeCacheStatement

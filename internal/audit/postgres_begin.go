@@ -39,7 +39,7 @@ func (p *Postgres) prepareBegin(ctx context.Context, conn *pgx.Conn) error {
 	).Replace(beginSQL)
 	for _, s := range []struct{ name, sql string }{
 		// Not left to a default: under REPEATABLE READ the snapshot would be older than the lock.
-		{stmtOpen, "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"},
+		{stmtOpen, "BEGIN ISOLATION LEVEL READ COMMITTED"},
 		{stmtLock, "SELECT pg_advisory_xact_lock(key) FROM unnest($1::bigint[]) AS key"},
 		{stmtDecide, decide},
 		{stmtCommit, "COMMIT"},

@@ -1,0 +1,253 @@
+package audit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"pgregory.net/rapid"
+
+	"sendcode/internal/parts"
+	"sendcode/internal/recipient"
+	"sendcode/quota"
+)
+
+// TestModel runs random schedules on all three logs at once: they must answer the same to every call, whatever came
+// before. Memory is the model. Instants fall on window edges, 1 µs to either side, and on clocks that go back.
+func TestModel(t *testing.T) {
+	t.Run("sqlite", func(t *testing.T) {
+		t.Parallel()
+		f := newSQLiteFixture(t)
+		checkModel(t, f, func() error {
+			_, err := f.Log.(*SQLite).writer.Exec(`DELETE FROM sends; DELETE FROM verifications`)
+			return err
+		})
+	})
+	t.Run("postgres", func(t *testing.T) {
+		t.Parallel()
+		f := newPostgresFixture(t, parts.Postgres(t))
+		checkModel(t, f, func() error {
+			_, err := f.Log.(*Postgres).pool.Exec(t.Context(), `TRUNCATE sends, verifications`)
+			return err
+		})
+	})
+}
+
+func checkModel(t *testing.T, f *fixture, empty func() error) {
+	start := f.now
+	rapid.Check(t, func(rt *rapid.T) {
+		ok(t, empty())
+		f.pass(start.Sub(f.now))
+		m := &model{T: rt, ctx: t.Context(), twin: newMemoryFixture(t), real: f}
+		m.Repeat(map[string]func(*rapid.T){
+			"begin": m.begin, "begin again": m.beginAgain, "pass": m.pass, "finish": m.finish, "postpone": m.postpone, "renew": m.renew,
+			"take over": m.takeOver, "refunds": m.refunds, "refunded": m.refunded, "attempt": m.attempt, "approve": m.approve,
+			"cancel": m.cancel, "refused": m.refused, "read": m.read, "": m.invariant,
+		})
+	})
+}
+
+type model struct {
+	*rapid.T
+	ctx        context.Context
+	twin, real *fixture
+	intents    []Intent
+	sends      []uuid.UUID // refusals too
+	codes      []string
+	taken      map[string]time.Duration // of each limiter's clock, since epoch
+}
+
+var modelRules = [][]quota.Rule{
+	nil, rule(1, time.Minute), rule(2, time.Hour), defaultRules,
+	{{Name: "a", Limit: 3, Window: 2 * time.Minute}, {Name: "b", Limit: 2, Window: time.Minute}},
+}
+
+// span is a length of time that matters to something: windows, lives, leases, and their neighbours.
+func (m *model) span(label string) time.Duration {
+	base := rapid.SampledFrom([]time.Duration{
+		0, time.Second, 5 * time.Second, 8 * time.Second, 30 * time.Second, time.Minute, 2 * time.Minute, 8 * time.Minute, 10 * time.Minute,
+		time.Hour, 24 * time.Hour, 25 * time.Hour,
+	}).Draw(m.T, label)
+	return base + time.Duration(rapid.IntRange(-1, 1).Draw(m.T, "µs"))*time.Microsecond
+}
+
+// same makes one call on both logs and compares what they say.
+func (m *model) same(what string, call func(f *fixture) (any, error)) any {
+	m.Helper()
+	want, wantErr := call(m.twin)
+	got, gotErr := call(m.real)
+	for _, kind := range []error{ErrNotFound, ErrUnavailable, ErrUncertain, ErrBadRequest} {
+		if errors.Is(wantErr, kind) != errors.Is(gotErr, kind) || (wantErr == nil) != (gotErr == nil) {
+			m.Fatalf("%s: error %v, wanted %v", what, gotErr, wantErr)
+		}
+	}
+	if g, w := show(got), show(want); wantErr == nil && g != w {
+		m.Fatalf("%s:\n got %s\nwant %s", what, g, w)
+	}
+	return want
+}
+
+func (m *model) pass(*rapid.T) {
+	d := m.span("pass")
+	if rapid.IntRange(0, 9).Draw(m.T, "back") == 0 {
+		d = -d
+	}
+	m.twin.pass(d)
+	m.real.pass(d)
+}
+
+func (m *model) begin(*rapid.T) {
+	in := m.real.intent(rapid.IntRange(1, 2).Draw(m.T, "recipient"))
+	in.Rules = rapid.SampledFrom(modelRules).Draw(m.T, "rules")
+	if clock := rapid.SampledFrom([]string{"", LogClock, "redis", "redis", "redis", "other"}).Draw(m.T, "clock"); clock != "" {
+		if m.taken == nil {
+			m.taken = map[string]time.Duration{}
+		}
+		m.taken[clock] += m.span("later")
+		if rapid.IntRange(0, 9).Draw(m.T, "back") == 0 {
+			m.taken[clock] -= m.span("earlier") * 2
+		}
+		in.Send.Clock, in.Send.TakenAt = clock, epoch.Add(m.taken[clock])
+	}
+	in.Send.Purpose = rapid.SampledFrom([]string{"login", "login", "signup", "gift"}).Draw(m.T, "purpose")
+	if in.Send.Purpose == "gift" {
+		in.Purposes = []string{"gift"}
+	}
+	if rapid.IntRange(0, 5).Draw(m.T, "sms") == 0 {
+		in.Send.Channel = recipient.SMS
+	}
+	in.Verification.Holder = rapid.SampledFrom([]string{"", "s:1", "s:1", "s:2"}).Draw(m.T, "holder")
+	if len(m.codes) > 0 && rapid.IntRange(0, 3).Draw(m.T, "join") == 0 {
+		in.Join = rapid.SampledFrom(m.codes).Draw(m.T, "named")
+	}
+	in.MinLife = rapid.SampledFrom([]time.Duration{0, 2 * time.Minute}).Draw(m.T, "min life")
+	m.intents = append(m.intents, in)
+	begun := m.same("Begin", func(f *fixture) (any, error) { return f.Begin(m.ctx, in) }).(Begun)
+	if begun.Admitted {
+		m.sends, m.codes = append(m.sends, in.Send.ID), append(m.codes, begun.Verification.ID)
+	}
+}
+
+func (m *model) beginAgain(*rapid.T) {
+	if len(m.intents) == 0 {
+		return
+	}
+	in := rapid.SampledFrom(m.intents).Draw(m.T, "intent")
+	begun := m.same("Begin again", func(f *fixture) (any, error) { return f.Begin(m.ctx, in) }).(Begun)
+	if begun.Admitted && !slices.Contains(m.sends, in.Send.ID) {
+		m.sends, m.codes = append(m.sends, in.Send.ID), append(m.codes, begun.Verification.ID)
+	}
+}
+
+// held names a row, with its attempt or another one.
+func (m *model) held() Held {
+	id := uuid.UUID{1}
+	if len(m.sends) > 0 {
+		id = rapid.SampledFrom(m.sends).Draw(m.T, "send")
+	}
+	return Held{id, rapid.SampledFrom([]int{1, 1, 1, 2, 2, 3, 0}).Draw(m.T, "attempt")}
+}
+
+func (m *model) finish(*rapid.T) {
+	o := Outcome{Held: m.held(), Status: rapid.SampledFrom([]Status{Sent, Failed, Failed, Unknown}).Draw(m.T, "status"), Reason: "r", Provider: "p", ProviderCode: "250", Took: time.Second}
+	o.Refund = o.Status == Failed && rapid.Bool().Draw(m.T, "refund")
+	m.same("Finish", func(f *fixture) (any, error) { return f.Finish(m.ctx, o) })
+}
+
+func (m *model) postpone(*rapid.T) {
+	p := Postponement{Held: m.held(), After: max(0, m.span("after")), Reason: "later", Provider: "p", ProviderCode: "451"}
+	m.same("Postpone", func(f *fixture) (any, error) { return f.Postpone(m.ctx, p) })
+}
+
+func (m *model) renew(*rapid.T) {
+	held := []Held{m.held(), m.held()}
+	m.same("Renew", func(f *fixture) (any, error) { return nil, f.Renew(m.ctx, 30*time.Second, held) })
+}
+
+func (m *model) takeOver(*rapid.T) {
+	limit := rapid.IntRange(1, 3).Draw(m.T, "limit")
+	m.same("TakeOver", func(f *fixture) (any, error) { return f.TakeOver(m.ctx, 8*time.Second, limit) })
+}
+
+func (m *model) refunds(*rapid.T) {
+	limit := rapid.IntRange(1, 3).Draw(m.T, "limit")
+	m.same("RefundsDue", func(f *fixture) (any, error) { return f.RefundsDue(m.ctx, 5*time.Second, limit) })
+}
+
+func (m *model) refunded(*rapid.T) {
+	held := m.held()
+	m.same("Refunded", func(f *fixture) (any, error) { return nil, f.Refunded(m.ctx, held) })
+}
+
+func (m *model) code() string {
+	if len(m.codes) == 0 {
+		return "none"
+	}
+	return rapid.SampledFrom(m.codes).Draw(m.T, "verification")
+}
+
+func (m *model) attempt(*rapid.T) {
+	id := m.code()
+	m.same("Attempt", func(f *fixture) (any, error) {
+		v, counted, now, err := f.Attempt(m.ctx, id)
+		return fmt.Sprint(show(v), counted, show(now)), err
+	})
+}
+
+func (m *model) approve(*rapid.T) {
+	id := m.code()
+	m.same("Approve", func(f *fixture) (any, error) { return f.Approve(m.ctx, id) })
+}
+
+func (m *model) cancel(*rapid.T) {
+	if id := m.code(); id != "none" && rapid.IntRange(0, 3).Draw(m.T, "really") == 0 {
+		m.same("cancel", func(f *fixture) (any, error) { return nil, f.Log.(canceler).cancel(id) })
+	}
+}
+
+func (m *model) refused(*rapid.T) {
+	var rows []Send
+	for range rapid.IntRange(1, 3).Draw(m.T, "rows") {
+		r := m.real.refusal(rapid.IntRange(1, 2).Draw(m.T, "recipient"), func(s *Send) {
+			s.Count, s.RetryAfter = rapid.IntRange(0, 3).Draw(m.T, "count"), max(0, m.span("wait"))
+			s.Clock, s.TakenAt = "redis", epoch
+		})
+		if len(m.sends) > 0 && rapid.Bool().Draw(m.T, "old") {
+			r.ID = rapid.SampledFrom(m.sends).Draw(m.T, "row")
+		}
+		rows, m.sends = append(rows, r), append(m.sends, r.ID)
+	}
+	m.same("Refused", func(f *fixture) (any, error) { return nil, f.Refused(m.ctx, rows) })
+}
+
+func (m *model) read(*rapid.T) {
+	code, send := m.code(), m.held().ID
+	m.same("Verification", func(f *fixture) (any, error) {
+		v, newest, now, err := f.Verification(m.ctx, code)
+		return show(v) + show(newest) + show(now), err
+	})
+	m.same("Story", func(f *fixture) (any, error) { return f.Story(m.ctx, send) })
+	within := max(0, m.span("within"))
+	m.same("Counting", func(f *fixture) (any, error) {
+		var all []Counting
+		err := f.Counting(m.ctx, "redis", within, func(c Counting) error { all = append(all, c); return nil })
+		return all, err
+	})
+	filter := Filter{Limit: rapid.IntRange(1, 5).Draw(m.T, "limit"), Status: rapid.SampledFrom([]Status{"", Refused, Sending, Failed}).Draw(m.T, "status")}
+	if rapid.Bool().Draw(m.T, "one recipient") {
+		filter.Recipient = &recipient.Hash{15: 1}
+	}
+	if rapid.Bool().Draw(m.T, "page") {
+		filter.Before = &Mark{At: epoch.Add(m.span("mark")), ID: send}
+	}
+	m.same("Sends", func(f *fixture) (any, error) { return f.Sends(m.ctx, filter) })
+}
+
+// invariant: after every step the whole log is the same.
+func (m *model) invariant(*rapid.T) {
+	m.same("log", func(f *fixture) (any, error) { return f.Sends(m.ctx, Filter{Limit: maxPage}) })
+}

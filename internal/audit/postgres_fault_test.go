@@ -1,0 +1,307 @@
+package audit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"sendcode/internal/parts"
+)
+
+// faultFixture is a log on the server's own clock behind a proxy; its replica is connected directly.
+func faultFixture(t *testing.T, server *parts.PostgresServer) (*fixture, *proxy) {
+	t.Helper()
+	direct := newDatabase(t, server)
+	p, through := newProxy(t, direct)
+	f := &fixture{Log: openTest(t, through, serverClock), replica: openTest(t, direct, serverClock)}
+	f.admit(t, f.intent(0)) // connected and prepared
+	return f, p
+}
+
+func (f *fixture) count(t *testing.T) int {
+	t.Helper()
+	rows, err := f.replica.Sends(t.Context(), Filter{Limit: maxPage})
+	ok(t, err)
+	return len(rows)
+}
+
+func certain(t *testing.T, err error) {
+	t.Helper()
+	is(t, err, ErrUnavailable)
+	if errors.Is(err, ErrUncertain) {
+		t.Fatalf("certainly nothing was written, yet %v", err)
+	}
+}
+
+func TestPostgresLostConnections(t *testing.T) {
+	server := parts.Postgres(t)
+	for _, c := range []struct {
+		name  string
+		mode  cut
+		times int
+		rows  int // of the Begin, afterwards
+		ok    bool
+		trips int // of Begin
+	}{
+		{"request lost once", cutRequest, 1, 1, true, 2},
+		{"request lost twice", cutRequest, 2, 0, false, 2},
+		{"reply lost once", cutReply, 1, 1, true, 2},
+		{"reply lost twice", cutReply, 2, 1, false, 2},
+		{"reply to the commit lost once", cutBefore, 1, 1, true, 2},
+		{"reply to the commit lost twice", cutBefore, 2, 1, false, 2},
+		{"lost after the reply to the commit", cutAfter, 1, 1, true, 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			f, p := faultFixture(t, server)
+			p.arm(c.mode, c.times)
+			in := f.intent(1, withRules(rule(1, time.Hour)))
+			begun, err := f.Begin(t.Context(), in)
+			equal(t, "round trips", p.seen(), c.trips)
+			if c.ok {
+				ok(t, err)
+				equal(t, "admitted", begun.Admitted, true)
+				equal(t, "row", f.row(t, in.Send.ID), begun.Send)
+			} else {
+				is(t, err, ErrUnavailable)
+				is(t, err, ErrUncertain)
+			}
+			equal(t, "rows", f.count(t), 1+c.rows)
+			// It goes on, and what was written is there to be found.
+			equal(t, "repeated", f.begin(t, in).Admitted, true)
+			f.refuse(t, f.intent(1, withRules(rule(1, time.Hour))))
+			equal(t, "rows", f.count(t), 2)
+		})
+	}
+}
+
+// hold takes a recipient's lock as another replica's transaction would.
+func hold(t *testing.T, log *Postgres, in Intent) (release func()) {
+	t.Helper()
+	tx, err := log.pool.Begin(t.Context())
+	ok(t, err)
+	_, err = tx.Exec(t.Context(), `SELECT pg_advisory_xact_lock($1)`, lockKey(in.Send))
+	ok(t, err)
+	return func() { _ = tx.Rollback(context.Background()) }
+}
+
+// kill ends the server process that waits for a recipient's lock, once there is one.
+func kill(t *testing.T, log *Postgres) {
+	t.Helper()
+	eventually(t, func() bool {
+		var killed bool
+		err := log.pool.QueryRow(t.Context(), `
+SELECT count(pg_terminate_backend(pid)) > 0 FROM pg_locks
+WHERE locktype = 'advisory' AND NOT granted AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`).Scan(&killed)
+		ok(t, err)
+		return killed
+	})
+}
+
+// eventually awaits a condition of a server that tells nobody.
+func eventually(t *testing.T, condition func() bool) {
+	t.Helper()
+	poll := time.NewTicker(2 * time.Millisecond)
+	defer poll.Stop()
+	for deadline := time.After(20 * time.Second); !condition(); {
+		select {
+		case <-poll.C:
+		case <-deadline:
+			t.Fatal("it does not come")
+		}
+	}
+}
+
+func TestPostgresServerEndsTheTransaction(t *testing.T) {
+	server := parts.Postgres(t)
+	t.Run("once", func(t *testing.T) {
+		t.Parallel()
+		f, _ := faultFixture(t, server)
+		in := f.intent(1)
+		release := hold(t, f.replica.(*Postgres), in)
+		result := make(chan error)
+		go func() { _, err := f.Begin(t.Context(), in); result <- err }()
+		kill(t, f.replica.(*Postgres))
+		release()
+		ok(t, <-result)
+		equal(t, "rows", f.count(t), 2)
+	})
+	t.Run("twice", func(t *testing.T) {
+		t.Parallel()
+		f, _ := faultFixture(t, server)
+		in := f.intent(1)
+		defer hold(t, f.replica.(*Postgres), in)()
+		result := make(chan error)
+		go func() { _, err := f.Begin(t.Context(), in); result <- err }()
+		kill(t, f.replica.(*Postgres))
+		kill(t, f.replica.(*Postgres))
+		certain(t, <-result) // the server said so before it came to the commit
+		equal(t, "rows", f.count(t), 1)
+	})
+}
+
+// One recipient whose lock somebody holds for too long fails alone; those who share its round trip are let in.
+func TestPostgresOneStuckRecipient(t *testing.T) {
+	f, _ := faultFixture(t, parts.Postgres(t))
+	log := f.Log.(*Postgres)
+	stuck := f.intent(1)
+	defer hold(t, f.replica.(*Postgres), stuck)()
+	batch := []*call{newCall(stuck, lockKey(stuck.Send))}
+	for n := range 5 {
+		in := f.intent(2 + n)
+		batch = append(batch, newCall(in, lockKey(in.Send)))
+	}
+	log.decide(batch)
+	certain(t, batch[0].err)
+	for _, x := range batch[1:] {
+		ok(t, x.err)
+		equal(t, "admitted", x.answer.Admitted, true)
+	}
+	equal(t, "rows", f.count(t), 6)
+}
+
+// What only the database finds wrong with one intent is that intent's alone, and certain.
+func TestPostgresOnePoisonedIntent(t *testing.T) {
+	f, _ := faultFixture(t, parts.Postgres(t))
+	log := f.Log.(*Postgres)
+	taken := f.admit(t, f.intent(1)).Verification.ID
+	var batch []*call
+	for n := range 5 {
+		in := f.intent(2 + n)
+		if n == 3 {
+			in.Verification.ID = taken
+		}
+		batch = append(batch, newCall(in, lockKey(in.Send)))
+	}
+	log.decide(batch)
+	for n, x := range batch {
+		if n == 3 {
+			certain(t, x.err)
+			continue
+		}
+		ok(t, x.err)
+	}
+	equal(t, "rows", f.count(t), 6)
+}
+
+func TestPostgresRestart(t *testing.T) {
+	server := parts.Postgres(t)
+	url := newDatabase(t, server)
+	f := &fixture{Log: openTest(t, url, serverClock)}
+	f.replica = f.Log
+	for round := range 3 {
+		begun := f.admit(t, f.intent(round))
+		together(10, func(int) { _, _ = f.Sends(t.Context(), Filter{Limit: 1}) }) // fills the pool with connections
+		ok(t, server.Restart())
+		switch round {
+		case 0:
+			f.admit(t, f.intent(100+round))
+		case 1:
+			f.count(t)
+		case 2: // not repeated where it might count twice; the pool looks before it lends a connection
+			_, counted, _, err := f.Attempt(t.Context(), begun.Verification.ID)
+			ok(t, err)
+			equal(t, "counted", counted, true)
+		}
+	}
+
+	server.Stop()
+	_, err := f.Begin(t.Context(), f.intent(200))
+	certain(t, err)
+	_, err = f.Finish(t.Context(), Outcome{Status: Sent})
+	certain(t, err)
+	_, err = f.Sends(t.Context(), Filter{Limit: 1})
+	certain(t, err)
+	certain(t, f.Ping(t.Context()))
+	ok(t, server.Start())
+	ok(t, f.Ping(t.Context()))
+	f.admit(t, f.intent(201))
+	equal(t, "rows", f.count(t), 5)
+}
+
+// A server that answers nothing any more: callers hear of it in time, and do not know.
+func TestPostgresHangs(t *testing.T) {
+	server := parts.Postgres(t)
+	f, _ := faultFixture(t, server)
+	in := f.intent(1)
+	release := hold(t, f.replica.(*Postgres), in)
+	ctx, cancel := context.WithCancel(t.Context())
+	result := make(chan error)
+	go func() { _, err := f.Begin(ctx, in); result <- err }()
+	eventually(t, func() bool {
+		var waiting bool
+		ok(t, f.replica.(*Postgres).pool.QueryRow(t.Context(), `SELECT count(*) > 0 FROM pg_locks WHERE locktype = 'advisory' AND NOT granted`).Scan(&waiting))
+		return waiting
+	})
+	behind := f.intent(1)
+	second, leave := context.WithCancel(t.Context())
+	waiting := make(chan error)
+	go func() { _, err := f.Begin(second, behind); waiting <- err }()
+	leave()
+	certain(t, <-waiting) // never left the queue, for its recipient was under way
+	cancel()
+	err := <-result
+	is(t, err, ErrUnavailable)
+	is(t, err, ErrUncertain)
+	release()
+	eventually(t, func() bool { return f.count(t) == 2 }) // the write went on
+	equal(t, "repeated", f.begin(t, in).Send.Number, 1)
+}
+
+// After a failover the old primary only reads. It is left for whatever the URL leads to now.
+func TestPostgresReadOnly(t *testing.T) {
+	server := parts.Postgres(t)
+	address := newDatabase(t, server)
+	f := &fixture{Log: openTest(t, address, serverClock)}
+	f.replica = f.Log
+	f.admit(t, f.intent(1))
+	u, err := url.Parse(address)
+	ok(t, err)
+	admin, err := pgx.Connect(t.Context(), server.AdminURL())
+	ok(t, err)
+	defer admin.Close(context.Background())
+	demote := func(value string) {
+		_, err := admin.Exec(t.Context(), fmt.Sprintf(`ALTER DATABASE %s SET default_transaction_read_only = %s`, u.Path[1:], value))
+		ok(t, err)
+	}
+	demote("on")
+	f.Log.(*Postgres).writers.Reset()
+	f.Log.(*Postgres).pool.Reset()
+	_, err = f.Begin(t.Context(), f.intent(2))
+	certain(t, err)
+	_, err = f.Approve(t.Context(), "x")
+	certain(t, err)
+	certain(t, f.Ping(t.Context()))
+	f.count(t)
+	demote("off")
+	// No connection that met the refusal was kept; that of the readers, which met none, is replaced at once.
+	f.admit(t, f.intent(3))
+	eventually(t, func() bool { _, err := f.Approve(t.Context(), "x"); return err == nil })
+	ok(t, f.Ping(t.Context()))
+}
+
+func TestPostgresIsDurable(t *testing.T) {
+	server := parts.Postgres(t)
+	address := newDatabase(t, server)
+	u, err := url.Parse(address)
+	ok(t, err)
+	admin, err := pgx.Connect(t.Context(), server.AdminURL())
+	ok(t, err)
+	defer admin.Close(context.Background())
+	for setting, want := range map[string]string{"off": "on", "local": "local"} {
+		_, err = admin.Exec(t.Context(), fmt.Sprintf(`ALTER DATABASE %s SET synchronous_commit = %s`, u.Path[1:], setting))
+		ok(t, err)
+		log := openTest(t, address, serverClock)
+		for _, pool := range []*pgxpool.Pool{log.writers, log.pool} {
+			var got string
+			ok(t, pool.QueryRow(t.Context(), `SHOW synchronous_commit`).Scan(&got))
+			equal(t, "synchronous_commit with a default of "+setting, got, want)
+		}
+	}
+}

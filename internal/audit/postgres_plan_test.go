@@ -1,0 +1,172 @@
+package audit
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"sendcode/internal/parts"
+	"sendcode/quota"
+)
+
+// The flow never reads a whole table, neither where the tables are new, nor where they grew since the planner looked.
+// The server counts for itself.
+func TestPostgresReadsNoWholeTable(t *testing.T) {
+	address := newDatabase(t, parts.Postgres(t))
+	admin, err := pgx.Connect(t.Context(), address)
+	ok(t, err)
+	defer admin.Close(context.Background())
+	_, err = admin.Exec(t.Context(), `SET enable_seqscan = off`) // what makes the tables grow is not counted
+	ok(t, err)
+	before := scans(t, admin)
+	for round, prepare := range []string{
+		`SELECT`, // new
+		`ANALYZE`,
+		`INSERT INTO sends SELECT gen_random_uuid(), verification_id, number, app, channel, purpose, recipient, masked, locale, reference, ip,
+		 'sent', reason, attempt, in_doubt, counts, refund_since, taken_at, clock, logged_at FROM sends, generate_series(1, 20) WHERE logged_at > '-infinity' AND due_at IS NULL`, // grown
+		`ANALYZE`,
+	} {
+		_, err := admin.Exec(t.Context(), prepare)
+		ok(t, err)
+		log, err := OpenPostgres(t.Context(), address)
+		ok(t, err)
+		useAll(t, &fixture{Log: log, replica: log, serial: uint64(round) << 16})
+		ok(t, log.Close()) // its server processes end and report what they did
+	}
+	for _, table := range []string{"sends", "verifications"} {
+		if after := scans(t, admin); after[table] != before[table] {
+			t.Errorf("%s was read from end to end %d times", table, after[table]-before[table])
+		}
+	}
+}
+
+// scans is how often each table was read from end to end, once all other connections of the database are gone.
+func scans(t *testing.T, admin *pgx.Conn) map[string]int64 {
+	t.Helper()
+	eventually(t, func() bool {
+		var others int
+		ok(t, admin.QueryRow(t.Context(), `
+SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND backend_type = 'client backend' AND pid <> pg_backend_pid()`).Scan(&others))
+		return others == 0
+	})
+	_, err := admin.Exec(t.Context(), `SELECT pg_stat_clear_snapshot()`)
+	ok(t, err)
+	rows, err := admin.Query(t.Context(), `SELECT relname, seq_scan FROM pg_stat_user_tables`)
+	ok(t, err)
+	defer rows.Close()
+	n := map[string]int64{}
+	for rows.Next() {
+		var name string
+		var scans int64
+		ok(t, rows.Scan(&name, &scans))
+		n[name] = scans
+	}
+	return n
+}
+
+// useAll calls every method, with every filter that has an index, often enough for the planner to settle.
+func useAll(t *testing.T, f *fixture) {
+	t.Helper()
+	for range 12 {
+		in := f.intent(1, withRules(rule(1000, time.Hour)), takenAt("redis", epoch))
+		in.Verification.Holder = "s:1"
+		begun := f.admit(t, in)
+		in = f.intent(1)
+		in.Join = begun.Verification.ID
+		f.admit(t, in)
+		held := Held{begun.Send.ID, 1}
+		ok(t, f.Renew(t.Context(), time.Second, []Held{held}))
+		_, err := f.Postpone(t.Context(), Postponement{Held: held})
+		ok(t, err)
+		f.takeOver(t, 1000)
+		f.finish(t, Outcome{Held: Held{held.ID, 2}, Status: Failed, Refund: true}, true)
+		_, err = f.RefundsDue(t.Context(), time.Microsecond, 10)
+		ok(t, err)
+		ok(t, f.Refunded(t.Context(), Held{held.ID, 2}))
+		_, _, _, err = f.Attempt(t.Context(), begun.Verification.ID)
+		ok(t, err)
+		ok(t, f.Refused(t.Context(), []Send{f.refusal(1, nil)}))
+		_, err = f.Story(t.Context(), begun.Send.ID)
+		ok(t, err)
+		_, _, _, err = f.Verification(t.Context(), begun.Verification.ID)
+		ok(t, err)
+		mark := &Mark{At: time.Now(), ID: begun.Send.ID}
+		for _, filter := range []Filter{{}, {Before: mark}, {Recipient: &begun.Send.Recipient, Before: mark}, {Reference: "order 7", Before: mark}} {
+			filter.Limit = 10
+			_, err = f.Sends(t.Context(), filter)
+			ok(t, err)
+		}
+		ok(t, f.Counting(t.Context(), "redis", time.Hour, func(Counting) error { return nil }))
+		_, err = f.Approve(t.Context(), begun.Verification.ID)
+		ok(t, err)
+	}
+}
+
+// The second gate looks each recipient up by the index that holds nothing but counting sends.
+func TestPostgresGatePlan(t *testing.T) {
+	log := openTest(t, newDatabase(t, parts.Postgres(t)), serverClock)
+	conn, err := log.writers.Acquire(t.Context())
+	ok(t, err)
+	defer conn.Release()
+	_, err = conn.Exec(t.Context(), `SET plan_cache_mode = force_generic_plan`) // the one that all batches come to share
+	ok(t, err)
+	nulls := strings.TrimSuffix(strings.Repeat("NULL, ", 26), ", ")
+	rows, err := conn.Query(t.Context(), fmt.Sprintf("EXPLAIN EXECUTE %s(%s)", stmtDecide, nulls))
+	ok(t, err)
+	plan, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	ok(t, err)
+	text := strings.Join(plan, "\n")
+	for _, index := range []string{"sends_counting", "sends_pkey", "verifications_pkey", "verifications_holder"} {
+		if !strings.Contains(text, index) {
+			t.Errorf("%s is not used", index)
+		}
+	}
+	if strings.Contains(text, "Seq Scan") || strings.Contains(text, "JIT") {
+		t.Error("a whole table is read, or code compiled")
+	}
+	if t.Failed() {
+		t.Log(text)
+	}
+}
+
+// The same on the server's own clock, with which no test can meddle: two replicas, batches, real concurrency.
+func TestPostgresOnItsOwnClock(t *testing.T) {
+	address := newDatabase(t, parts.Postgres(t))
+	f := &fixture{Log: openTest(t, address, serverClock), replica: openTest(t, address, serverClock)}
+	mixedRecipients(t, f)
+	sixty := &fixture{Log: f.Log, replica: f.replica, serial: 1 << 20}
+	var intents []Intent
+	for range 60 {
+		intents = append(intents, sixty.intent(1000, withRules(rule(7, time.Hour))))
+	}
+	together(60, func(i int) {
+		if _, err := f.both(i).Begin(t.Context(), intents[i]); err != nil {
+			t.Error(err)
+		}
+	})
+	who := intents[0].Send.Recipient
+	rows, err := f.Sends(t.Context(), Filter{Recipient: &who, Limit: maxPage})
+	ok(t, err)
+	equal(t, "rows", len(rows), 7)
+
+	// It tells the true wait: who comes when it is over is let in, who comes earlier is not.
+	short := []quota.Rule{{Name: "short", Scope: quota.Recipient, Limit: 1, Window: 300 * time.Millisecond}}
+	first := f.admit(t, sixty.intent(2000, withRules(short)))
+	for {
+		got := f.begin(t, sixty.intent(2000, withRules(short)))
+		if got.Admitted {
+			if age := got.Now.Sub(first.Now); age < 300*time.Millisecond {
+				t.Errorf("let in after %v", age)
+			}
+			return
+		}
+		d := quota.Evaluate(short, map[quota.Scope][]quota.Event{quota.Recipient: got.History}, got.Now)
+		if age := got.Now.Sub(first.Now); age+d.RetryAfter() != 300*time.Millisecond {
+			t.Errorf("told to wait %v at the age of %v", d.RetryAfter(), age)
+		}
+	}
+}
