@@ -89,6 +89,15 @@ func TestRealRuns(t *testing.T) {
 	}
 }
 
+func TestRepeatedLinesAreFolded(t *testing.T) {
+	var out strings.Builder
+	newTally(&out).indent("\na\na\na\nb\na\n\n\nend")
+	want := "    \n    a  (3 times)\n    b\n    a\n      (2 times)\n    end\n"
+	if out.String() != want {
+		t.Errorf("%q, want %q", out.String(), want)
+	}
+}
+
 // A stream that breaks off (go test was killed) must not look like success.
 func TestEveryCutStreamFails(t *testing.T) {
 	lines := bytes.SplitAfter(goTest(t, "-run=Passes", "./course"), []byte("\n"))

@@ -78,8 +78,24 @@ func telling(output string) string {
 	return rest.String()
 }
 
+// indent prints a line that is repeated once, with the number of times.
 func (t *tally) indent(text string) {
-	for line := range strings.Lines(text) {
-		fmt.Fprintf(t.out, "    %s\n", strings.TrimRight(line, "\n"))
+	last, times := "", 0
+	flush := func() {
+		switch {
+		case times == 1:
+			fmt.Fprintf(t.out, "    %s\n", last)
+		case times > 1:
+			fmt.Fprintf(t.out, "    %s  (%d times)\n", last, times)
+		}
 	}
+	for line := range strings.Lines(text) {
+		line = strings.TrimRight(line, "\n")
+		if line != last || times == 0 {
+			flush()
+			last, times = line, 0
+		}
+		times++
+	}
+	flush()
 }
