@@ -37,10 +37,12 @@ func TestInABrowser(t *testing.T) {
 		"a wrong code":                          aWrongCode,
 		"a refusal":                             aRefusal,
 		"a double click":                        aDoubleClick,
+		"typing during a send":                  typingDuringASend,
 		"help comes by itself":                  helpComesByItself,
 		"offline":                               offline,
 		"an outage":                             anOutage,
 		"without scripts":                       withoutScripts,
+		"the real thing":                        theRealThing,
 		"the mailbox":                           theMailbox,
 		"every state holds, is readable and can be reached": everyState,
 	} {

@@ -106,8 +106,8 @@ function prepare() {
   follow();
 }
 
-// show takes an answer in. mine: somebody pressed a button for it, so focus and voice follow; else the page asked by
-// itself, and stays as it is unless there is something new.
+// show takes an answer in. mine is the form that somebody sent for it, so focus and voice follow; without one the page
+// asked by itself, and stays as it is unless there is something new.
 function show(answer, mine, force) {
   const old = card(), next = answer.card, address = find('#to'), field = find('#code'), active = document.activeElement;
   const heading = find('#heading').textContent, focused = old.contains(active) && active.id;
@@ -116,7 +116,7 @@ function show(answer, mine, force) {
   const same = old.dataset.kind === next.dataset.kind, open = same && old.querySelector('details')?.open;
   receive(answer.at);
   old.replaceWith(next);
-  if (same && field && !mine) find('#code').value = field.value;
+  if (same && field && !mine?.contains(field)) find('#code').value = field.value;
   if (open && next.querySelector('details')) next.querySelector('details').open = true;
   if (location.href !== answer.url) history.replaceState(null, '', answer.url);
   prepare();
@@ -125,6 +125,7 @@ function show(answer, mine, force) {
   const kept = same && focused && document.getElementById(focused);
   (mine && next.querySelector('[aria-invalid="true"]') || kept || next.querySelector('[data-focus]') || find('#heading')).focus();
   if (kept && kept === find('#code')) kept.setSelectionRange(field.selectionStart, field.selectionEnd);
+  check(find('#code')); // typed in the meantime
 }
 
 // sameWaits moves the deadlines of a card that has not changed otherwise.
@@ -156,7 +157,7 @@ function warn(text) {
 
 /* Asking the server: one question at a time; those that the page asks by itself are at least a second apart. */
 
-let flight, posting = false, asked = 0, later, follows = 0;
+let flight, posting, asked = 0, later, follows = 0;
 
 async function ask(url, options) {
   flight?.abort();
@@ -179,13 +180,15 @@ async function refresh(force) {
   const rest = asked + second - performance.now();
   if (rest > 0) { later = setTimeout(refresh, rest, force); return; }
   asked = performance.now();
+  let answer;
   try {
-    const answer = await ask(location.href, { cache: 'no-store' });
-    warn();
-    show(answer, false, force);
+    answer = await ask(location.href, { cache: 'no-store' });
   } catch {
     if (!posting) follow(); // the countdown goes on; what was under way is asked for again
+    return;
   }
+  warn();
+  show(answer, null, force);
 }
 
 // follow asks again while a mail is on its way, ever less often.
@@ -199,20 +202,15 @@ async function submit(form, button) {
   posting = true;
   button.setAttribute('aria-disabled', 'true');
   button.classList.add('busy');
-  try {
-    const body = form.method === 'post' ? new URLSearchParams(new FormData(form)) : undefined;
-    const answer = await ask(form.action, { method: form.method, body });
-    warn();
-    show(answer, true);
-  } catch {
-    button.removeAttribute('aria-disabled');
-    button.classList.remove('busy');
-    const text = navigator.onLine ? words.trouble : words.offline;
-    warn(text);
-    say(text, true);
-  } finally {
-    posting = false;
-  }
+  const body = form.method === 'post' ? new URLSearchParams(new FormData(form)) : undefined;
+  const answer = await ask(form.action, { method: form.method, body }).catch(() => null);
+  posting = false;
+  const trouble = answer ? '' : navigator.onLine ? words.trouble : words.offline;
+  warn(trouble);
+  if (answer) return show(answer, form);
+  button.removeAttribute('aria-disabled');
+  button.classList.remove('busy');
+  say(trouble, form);
 }
 
 document.addEventListener('submit', (event) => {
@@ -223,11 +221,15 @@ document.addEventListener('submit', (event) => {
 
 // A code is checked as soon as its digits are in, but not while one that was wrong is being mended: there the card says
 // no data-auto.
-document.addEventListener('input', ({ target: field, isComposing }) => {
-  if (field.id !== 'code' || isComposing || !('auto' in field.dataset)) return;
+function check(field) {
+  if (posting || !field || !('auto' in field.dataset)) return;
   if (field.value.match(/\p{Nd}/gu)?.length !== Number(field.dataset.length)) return;
   delete field.dataset.auto;
   field.form.requestSubmit();
+}
+
+document.addEventListener('input', (event) => {
+  if (event.target.id === 'code' && !event.isComposing) check(event.target);
 });
 
 document.addEventListener('visibilitychange', () => {

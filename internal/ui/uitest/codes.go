@@ -31,6 +31,8 @@ type Codes struct {
 	now     func() time.Time
 	limiter *quota.Memory
 
+	held sync.RWMutex // a Send waits for it
+
 	mu     sync.Mutex
 	down   bool
 	sends  int
@@ -59,6 +61,12 @@ func DefaultRules() []quota.Rule {
 // NewCodes has nothing sent yet.
 func NewCodes(now func() time.Time, rules []quota.Rule) *Codes {
 	return &Codes{Rules: rules, now: now, limiter: quota.NewMemory(now, "test"), byID: map[string]*kept{}}
+}
+
+// Hold keeps every Send waiting until it is let go.
+func (c *Codes) Hold() (letGo func()) {
+	c.held.Lock()
+	return c.held.Unlock
 }
 
 // Down makes every call fail as if the log were away, or ends that.
@@ -107,6 +115,8 @@ func (c *Codes) bucketsOf(to recipient.Recipient, caller verification.Caller) ma
 
 // Send implements ui.Codes.
 func (c *Codes) Send(ctx context.Context, ask verification.Ask) (verification.Answer, error) {
+	c.held.RLock()
+	defer c.held.RUnlock()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.asks = append(c.asks, ask)
