@@ -75,7 +75,7 @@ func TestTemporaryFailureIsRetried(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		r.post.tell(failing(delivery.Temporary, "rcpt", 451, "4.7.1"))
 		a := r.send(askFor(ana))
-		if s := r.get(a.View.ID).Send; s.Status != audit.Queued || s.ProviderCode != "451 4.7.1" {
+		if s := r.get(a.View.ID).Send; s.Status != audit.Queued || s.ProviderCode != "451 4.7.1" || s.Reason != "temporary_rcpt" {
 			t.Fatalf("after a temporary failure: %+v", s)
 		}
 		waited(10 * time.Second)
@@ -221,6 +221,7 @@ func TestNobodyTakesOverRightAfterAnOutage(t *testing.T) {
 		release := make(chan struct{})
 		slow := &postbox{}
 		slow.tell(hanging(release))
+		r.settings.Tick = time.Hour // it renews, but does not look around: the first to look is r
 		other := r.replica(slow)
 		ctx, stop := context.WithCancel(r.Context())
 		ended := make(chan struct{})

@@ -331,3 +331,29 @@ func TestUncertainLogKeepsThePlace(t *testing.T) {
 		r.refuse(askFor(ana))
 	})
 }
+
+// The configuration may forget a purpose while its codes live: they can be looked at and checked.
+func TestPurposeThatIsGone(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		a := r.send(askFor(ana))
+		r.svc.Purposes = map[string]Purpose{}
+		got, err := r.svc.Get(r.Context(), backEnd, a.View.ID)
+		if err != nil || got.View.State != Pending || len(got.Quota.Rules) != 0 {
+			t.Errorf("%+v, %v", got, err)
+		}
+		if c := r.check(a.View.ID, codeIn(r.post.all()[0])); !c.Valid {
+			t.Errorf("%+v", c)
+		}
+	})
+}
+
+func TestGetTellsTheQuotaNow(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		a := r.send(askFor(ana))
+		waited(25 * time.Second)
+		got, err := r.svc.Get(r.Context(), backEnd, a.View.ID)
+		if err != nil || got.Quota.RetryAfter() != 35*time.Second || len(got.Quota.Rules) != 3 {
+			t.Errorf("%v %+v", err, got.Quota)
+		}
+	})
+}
