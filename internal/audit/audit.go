@@ -20,6 +20,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+
+	"sendcode/quota"
 )
 
 // What a caller can tell apart. Every other failure of the log wraps ErrUnavailable.
@@ -76,6 +78,10 @@ type Log interface {
 	// Counting calls yield for every counting send whose LoggedAt is less than within ago, oldest first by LoggedAt. An
 	// error of yield ends it and is returned as it is.
 	Counting(ctx context.Context, clock string, within time.Duration, yield func(Counting) error) error
+
+	// History reads the counting sends of a bucket within the time given, oldest first, on the log's own clock, and that
+	// clock. It decides nothing: between it and a Begin others may send.
+	History(ctx context.Context, b Bucket, within time.Duration) ([]quota.Event, time.Time, error)
 
 	// Ping reports whether the log can take a send now.
 	Ping(ctx context.Context) error

@@ -2,8 +2,11 @@ package audit
 
 import (
 	"context"
+	"crypto/rand"
+	"encoding/base64"
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -279,6 +282,33 @@ func countingSends(t *testing.T, f *fixture) {
 	}
 }
 
+// bucketHistory: what counts for a recipient under a policy, on the log's clock, whatever clock it was taken on.
+func bucketHistory(t *testing.T, f *fixture) {
+	first := f.admit(t, f.intent(1, takenAt("redis", epoch.Add(-time.Hour))))
+	f.pass(time.Second)
+	second := f.admit(t, f.intent(1, func(in *Intent) { in.Send.Purpose = in.Purposes[len(in.Purposes)-1] }))
+	f.admit(t, f.intent(2))
+	gone := f.admit(t, f.intent(1))
+	f.finish(t, Outcome{Held: Held{gone.Send.ID, 1}, Status: Failed, Refund: true}, true)
+	ok(t, f.Refused(t.Context(), []Send{f.refusal(1, nil)}))
+	f.pass(time.Second)
+
+	in := f.intent(1)
+	b := Bucket{App: in.Send.App, Channel: in.Send.Channel, Recipient: in.Send.Recipient, Purposes: in.Purposes}
+	read := func(within time.Duration) []quota.Event {
+		t.Helper()
+		events, now, err := f.History(t.Context(), b, within)
+		ok(t, err)
+		equal(t, "now", now, second.Send.LoggedAt.Add(time.Second))
+		return events
+	}
+	event := func(s Send) quota.Event { return quota.Event{ID: string(s.ID[:]), At: s.LoggedAt} }
+	equal(t, "all", read(time.Hour), []quota.Event{event(first.Send), event(second.Send)})
+	equal(t, "younger than 2 s", read(2*time.Second), []quota.Event{event(second.Send)})
+	b.App = "another"
+	equal(t, "another app's", len(read(time.Hour)), 0)
+}
+
 // hostileTexts: an ID out of a URL is any text; it is not found, and no failure.
 func hostileTexts(t *testing.T, f *fixture) {
 	for _, id := range []string{"", "\x00", "a\xff", "' OR ''='", "%s", string(make([]byte, 100_000))} {
@@ -290,6 +320,24 @@ func hostileTexts(t *testing.T, f *fixture) {
 		ok(t, err)
 		equal(t, "approved", won, false)
 	}
+	// The longest texts fit into every index, also where nothing can be compressed.
+	long := func(in *Intent) {
+		text := func() string {
+			b := make([]byte, maxText*3/4)
+			_, _ = rand.Read(b)
+			return base64.StdEncoding.EncodeToString(b)
+		}
+		in.Send.App, in.Send.Channel, in.Send.Purpose, in.Send.Reference = text(), recipient.Channel(text()), text(), text()
+		in.Purposes, in.Verification.ID, in.Verification.Holder = []string{in.Send.Purpose}, text(), text()
+	}
+	equal(t, "length", len(f.admit(t, f.intent(1, long)).Send.App), maxText)
+	ok(t, f.Refused(t.Context(), []Send{f.refusal(1, func(s *Send) {
+		s.Reference, s.VerificationID = strings.Repeat("ü", maxText), strings.Repeat("a\x00", maxText)
+	})}))
+	got, err := f.Sends(t.Context(), Filter{Limit: 1, Reference: strings.Repeat("ü", maxText/2)})
+	ok(t, err)
+	equal(t, "mended refusals found", len(got), 1)
+
 	text := `'";--\ $1 ? %d 😀 ` + "\n\t\u202e"
 	in := f.intent(1, func(in *Intent) {
 		in.Send.Reference, in.Send.Locale, in.Send.IP, in.Send.To, in.Send.App = text, text, text, text, text

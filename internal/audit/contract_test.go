@@ -59,6 +59,7 @@ var contract = []struct {
 	{"read/pages with inserts in between", pages},
 	{"read/story", story},
 	{"read/counting", countingSends},
+	{"read/history", bucketHistory},
 	{"read/hostile texts", hostileTexts},
 	{"end/closed and canceled", closedAndCanceled},
 }
