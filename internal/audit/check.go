@@ -18,6 +18,7 @@ const (
 	maxPage    = 200
 	maxRelated = 500
 	maxTaken   = 1000
+	maxText    = 512 // bytes of a text that an index may hold: Postgres takes 2,704 for all of a row's key
 )
 
 func bad(format string, args ...any) error {
@@ -32,11 +33,11 @@ func micro(t time.Time) time.Time {
 	return time.UnixMicro(t.UnixMicro()).UTC()
 }
 
-// storable says that every database takes these texts: Postgres refuses NUL and what is not UTF-8, and one bad text
-// must not fail a round trip that others share.
+// storable says that every database takes these texts: Postgres refuses NUL, what is not UTF-8, and in an index what is
+// long; and one bad text must not fail a round trip that others share.
 func storable(texts ...string) bool {
 	return !slices.ContainsFunc(texts, func(s string) bool {
-		return !utf8.ValidString(s) || strings.ContainsRune(s, 0)
+		return len(s) > maxText || !utf8.ValidString(s) || strings.ContainsRune(s, 0)
 	})
 }
 
@@ -59,7 +60,7 @@ func checked(in Intent) (Intent, error) {
 	case !slices.Contains(in.Purposes, s.Purpose):
 		return in, bad("purpose %q does not share its own policy", s.Purpose)
 	case !storable(s.App, string(s.Channel), s.Purpose, s.To, s.Locale, s.Reference, s.IP, s.Clock, v.ID, v.Holder, v.KeyID, in.Join):
-		return in, bad("a text is not plain UTF-8")
+		return in, bad("a text is not plain UTF-8 of at most %d bytes", maxText)
 	case slices.ContainsFunc(in.Purposes, func(p string) bool { return !storable(p) || strings.Contains(p, separator) }):
 		return in, bad("a purpose has control characters")
 	case slices.ContainsFunc(in.Rules, func(r quota.Rule) bool { return r.Limit < 1 || r.Window < time.Microsecond }):
@@ -95,7 +96,11 @@ func (p Postponement) checked() (Postponement, error) {
 
 // mended is the text as every database takes it.
 func mended(s string) string {
-	return strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "\uFFFD")
+	s = strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "\uFFFD")
+	if len(s) > maxText {
+		s = strings.ToValidUTF8(s[:maxText], "")
+	}
+	return s
 }
 
 func checkLease(lease time.Duration, limit int) error {

@@ -242,6 +242,7 @@ func badIntents(t *testing.T, f *fixture) {
 		"not UTF-8":        func(in *Intent) { in.Send.Locale = "\xff" },
 		"joined purposes":  func(in *Intent) { in.Purposes = append(in.Purposes, "a"+separator+"b") },
 		"NUL in a purpose": func(in *Intent) { in.Purposes = append(in.Purposes, "a\x00") },
+		"long":             func(in *Intent) { in.Verification.Holder = strings.Repeat("x", maxText+1) },
 		"NUL in the join":  func(in *Intent) { in.Join = "\x00" },
 	} {
 		_, err := f.Begin(t.Context(), f.intent(1, change))

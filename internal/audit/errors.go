@@ -15,9 +15,6 @@ func unavailable(err error) error {
 
 // uncertain says that the log failed and the write may have been committed.
 func uncertain(err error) error {
-	if errors.Is(err, ErrUncertain) {
-		return err
-	}
 	return fmt.Errorf("%w: %w: %w", ErrUnavailable, ErrUncertain, err)
 }
 

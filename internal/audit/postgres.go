@@ -143,15 +143,9 @@ func (p *Postgres) read(ctx context.Context, f func(*pgxpool.Conn) error) error 
 	return unavailable(err)
 }
 
-// change runs what writes, a second time where the first certainly wrote nothing because its connection was dead.
+// change runs what writes, once: what is not repeated is not done twice.
 func (p *Postgres) change(ctx context.Context, f func(*pgxpool.Conn) error) error {
 	err := p.with(ctx, f)
-	if err != nil && ctx.Err() == nil && connectionLost(err) {
-		p.pool.Reset()
-		if pgconn.SafeToRetry(err) {
-			err = p.with(ctx, f)
-		}
-	}
 	if err == nil || own(err) || pgconn.SafeToRetry(err) || aborted(err) {
 		return unavailable(err)
 	}

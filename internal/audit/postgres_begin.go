@@ -96,10 +96,11 @@ func (p *Postgres) decideWithin(ctx context.Context, batch []*call) {
 	}
 }
 
-// poisoned says that the data of one intent, or the lock on one recipient, made the statement fail.
+// poisoned says that the data of one intent (classes 22, 23 and 54), or the lock on one recipient, made the statement
+// fail. https://www.postgresql.org/docs/current/errcodes-appendix.html
 func poisoned(err error) bool {
 	c := code(err)
-	return aborted(err) && (strings.HasPrefix(c, "22") || strings.HasPrefix(c, "23") || c == "55P03" || c == "57014")
+	return aborted(err) && (slices.Contains([]string{"22", "23", "54"}, c[:min(2, len(c))]) || c == "55P03" || c == "57014")
 }
 
 // attempt makes a round trip, and a second one where the first failed with its connection or lost a race. That is safe

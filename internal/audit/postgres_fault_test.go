@@ -81,6 +81,42 @@ func TestPostgresLostConnections(t *testing.T) {
 	}
 }
 
+// What reads is repeated. What writes is not, and says that it does not know.
+func TestPostgresLostReadsAndWrites(t *testing.T) {
+	f, p := faultFixture(t, parts.Postgres(t))
+	begun := f.admit(t, f.intent(1))
+	held := Held{begun.Send.ID, 1}
+	for name, call := range map[string]func() error{
+		"Sends":        func() error { _, err := f.Sends(t.Context(), Filter{Limit: 1}); return err },
+		"Verification": func() error { _, _, _, err := f.Verification(t.Context(), begun.Verification.ID); return err },
+		"Ping":         func() error { return f.Ping(t.Context()) },
+		"Counting": func() error {
+			return f.Counting(t.Context(), "", time.Hour, func(Counting) error { return nil })
+		},
+	} {
+		p.arm(cutAny, 1)
+		if err := call(); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		equal(t, name+": cut", p.seen() > 0, true)
+		p.arm(cutNever, 0)
+	}
+	for name, call := range map[string]func() error{
+		"Finish":   func() error { _, err := f.Finish(t.Context(), Outcome{Held: held, Status: Sent}); return err },
+		"Attempt":  func() error { _, _, _, err := f.Attempt(t.Context(), begun.Verification.ID); return err },
+		"Approve":  func() error { _, err := f.Approve(t.Context(), begun.Verification.ID); return err },
+		"TakeOver": func() error { _, err := f.TakeOver(t.Context(), time.Second, 1); return err },
+		"Refused":  func() error { return f.Refused(t.Context(), []Send{f.refusal(1, nil)}) },
+	} {
+		ok(t, f.Ping(t.Context())) // a connection is there, so it is not opening one that fails
+		p.arm(cutAny, 1)
+		if err := call(); !errors.Is(err, ErrUnavailable) || !errors.Is(err, ErrUncertain) {
+			t.Errorf("%s: %v", name, err)
+		}
+		p.arm(cutNever, 0)
+	}
+}
+
 // hold takes a recipient's lock as another replica's transaction would.
 func hold(t *testing.T, log *Postgres, in Intent) (release func()) {
 	t.Helper()
@@ -271,8 +307,12 @@ func TestPostgresReadOnly(t *testing.T) {
 		ok(t, err)
 	}
 	demote("on")
-	f.Log.(*Postgres).writers.Reset()
-	f.Log.(*Postgres).pool.Reset()
+	name := u.Path[1:]
+	eventually(t, func() bool { // nobody is left who was connected before
+		var others int
+		ok(t, admin.QueryRow(t.Context(), `SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE datname = $1 AND pid <> pg_backend_pid()`, name).Scan(&others))
+		return others == 0
+	})
 	_, err = f.Begin(t.Context(), f.intent(2))
 	certain(t, err)
 	_, err = f.Approve(t.Context(), "x")

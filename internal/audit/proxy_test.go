@@ -17,6 +17,7 @@ const (
 	cutReply       // the server committed; no word of it comes back
 	cutBefore      // the same, but all replies up to that of the COMMIT come back
 	cutAfter       // after the reply to the COMMIT, before the server says that it is ready again
+	cutAny         // whatever the client says next, before the server hears of it; not only a COMMIT
 )
 
 // proxy stands between a log and its database, and cuts the next `times` conversations that come to a COMMIT.
@@ -61,6 +62,12 @@ func (p *proxy) next() cut {
 	}
 	p.times--
 	return p.mode
+}
+
+func (p *proxy) any() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.mode == cutAny && p.times > 0
 }
 
 func (p *proxy) seen() int {
@@ -108,9 +115,9 @@ func (c *conversation) requests() {
 		if err != nil {
 			return
 		}
-		if bytes.Contains(buffer[:n], append([]byte(stmtCommit), 0)) && !bytes.Contains(buffer[:n], []byte("COMMIT")) {
+		if c.any() || bytes.Contains(buffer[:n], append([]byte(stmtCommit), 0)) && !bytes.Contains(buffer[:n], []byte("COMMIT")) {
 			mode := c.next()
-			if mode == cutRequest {
+			if mode == cutRequest || mode == cutAny {
 				return
 			}
 			c.state.Lock()
