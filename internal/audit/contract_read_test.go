@@ -305,8 +305,19 @@ func bucketHistory(t *testing.T, f *fixture) {
 	event := func(s Send) quota.Event { return quota.Event{ID: string(s.ID[:]), At: s.LoggedAt} }
 	equal(t, "all", read(time.Hour), []quota.Event{event(first.Send), event(second.Send)})
 	equal(t, "younger than 2 s", read(2*time.Second), []quota.Event{event(second.Send)})
-	b.App = "another"
-	equal(t, "another app's", len(read(time.Hour)), 0)
+	other := b
+	for what, change := range map[string]func(){
+		"app": func() { b.App = "another" }, "channel": func() { b.Channel = recipient.SMS },
+		"recipient": func() { b.Recipient[0] = 9 }, "purpose": func() { b.Purposes = []string{"gift"} },
+	} {
+		b = other
+		change()
+		equal(t, "another "+what, len(read(time.Hour)), 0)
+	}
+	for _, bad := range []Bucket{{}, {App: "a", Channel: "b"}, {Purposes: []string{"\x00"}}} {
+		_, _, err := f.History(t.Context(), bad, time.Hour)
+		is(t, err, ErrBadRequest)
+	}
 }
 
 // hostileTexts: an ID out of a URL is any text; it is not found, and no failure.
@@ -385,7 +396,11 @@ func closedAndCanceled(t *testing.T, f *fixture) {
 		"Sends":        func() error { _, err := f.Sends(t.Context(), Filter{Limit: 1}); return err },
 		"Story":        func() error { _, err := f.Story(t.Context(), uuid.UUID{1}); return err },
 		"Counting":     func() error { return f.Counting(t.Context(), "", time.Hour, nil) },
-		"Ping":         func() error { return f.Ping(t.Context()) },
+		"History": func() error {
+			_, _, err := f.History(t.Context(), Bucket{Purposes: []string{"x"}}, time.Hour)
+			return err
+		},
+		"Ping": func() error { return f.Ping(t.Context()) },
 	} {
 		if err := call(); !errors.Is(err, ErrUnavailable) || errors.Is(err, ErrUncertain) {
 			t.Errorf("%s on a closed log: %v", name, err)

@@ -237,6 +237,11 @@ func (m *model) read(*rapid.T) {
 		err := f.Counting(m.ctx, "redis", within, func(c Counting) error { all = append(all, c); return nil })
 		return all, err
 	})
+	bucket := Bucket{App: "shop", Channel: recipient.Email, Recipient: recipient.Hash{15: 1}, Purposes: []string{"login", "signup"}}
+	m.same("History", func(f *fixture) (any, error) {
+		events, now, err := f.History(m.ctx, bucket, within)
+		return show(events) + show(now), err
+	})
 	filter := Filter{Limit: rapid.IntRange(1, 5).Draw(m.T, "limit"), Status: rapid.SampledFrom([]Status{"", Refused, Sending, Failed}).Draw(m.T, "status")}
 	if rapid.Bool().Draw(m.T, "one recipient") {
 		filter.Recipient = &recipient.Hash{15: 1}

@@ -101,6 +101,8 @@ func useAll(t *testing.T, f *fixture) {
 			ok(t, err)
 		}
 		ok(t, f.Counting(t.Context(), "redis", time.Hour, func(Counting) error { return nil }))
+		_, _, err = f.History(t.Context(), Bucket{App: in.Send.App, Channel: in.Send.Channel, Recipient: in.Send.Recipient, Purposes: in.Purposes}, time.Hour)
+		ok(t, err)
 		_, err = f.Approve(t.Context(), begun.Verification.ID)
 		ok(t, err)
 	}
