@@ -26,24 +26,39 @@ func (s *stack) unavailable(a answer) {
 	}
 }
 
+// While Redis is away, the log decides alone, exactly; a Redis that comes back empty learns.
 func TestRedisAway(t *testing.T) {
 	t.Parallel()
-	s := onRealParts(t).start(1)
+	s := onRealParts(t).start(2)
 	if a := s.ask(0, "before@example.com"); a.status != http.StatusAccepted {
 		t.Fatal(a.status)
 	}
 	s.redis.Stop()
-	s.unavailable(s.ask(0, ana))
+	if n := s.burst(60, ana); n != 1 {
+		t.Errorf("%d let in without Redis", n)
+	}
+	if n := s.burst(20, "before@example.com"); n != 0 {
+		t.Errorf("%d let in within the minute, without Redis", n)
+	}
+	told := s.ask(1, ana)
+	if told.status != http.StatusTooManyRequests || told.RetryAfter < 30 || len(told.Quota.Rules) != 3 {
+		t.Errorf("%d %s", told.status, told.raw)
+	}
+	s.awaitMail(ana, 1)
 	s.await(5*time.Second, "degraded", func() bool { status, body := s.ready(0); return status == 200 && body == "degraded" })
 	if err := s.redis.Start(); err != nil {
 		t.Fatal(err)
 	}
-	s.await(10*time.Second, "recovery", func() bool { return s.ask(0, ana).status == http.StatusAccepted })
-	s.awaitMail(ana, 1)
-	if a := s.ask(0, "before@example.com"); a.status != http.StatusTooManyRequests {
-		t.Errorf("Redis came back empty, and the minute was forgotten: %d", a.status)
+	s.await(10*time.Second, "readiness", func() bool { status, body := s.ready(0); return status == 200 && body == "ok" })
+	s.await(10*time.Second, "Redis to learn", func() bool {
+		q := s.do(0, http.MethodPost, "/v1/quota", `{"channel":"email","to":"`+ana+`"}`)
+		return q.Quota.BlockedBy == "minute" && q.Quota.Rules[2].Remaining == 9
+	})
+	for _, to := range []string{ana, "before@example.com"} {
+		if n := s.burst(20, to); n != 0 {
+			t.Errorf("%d let in once Redis was back, empty", n)
+		}
 	}
-	s.await(5*time.Second, "readiness", func() bool { status, body := s.ready(0); return status == 200 && body == "ok" })
 }
 
 func TestPostgresAway(t *testing.T) {

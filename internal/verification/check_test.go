@@ -67,6 +67,16 @@ func TestOneRightAnswerIsApproved(t *testing.T) {
 	})
 }
 
+func TestSecondRightAnswerIsNotApproved(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		a := r.send(askFor(ana))
+		r.svc.Log = rival{r.log}
+		if c := r.check(a.View.ID, codeIn(r.post.all()[0])); c.Valid || c.State != Approved {
+			t.Errorf("%+v", c)
+		}
+	})
+}
+
 func TestCodeDies(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		a := r.send(askFor(ana))

@@ -85,6 +85,14 @@ func (noLimiter) Take(context.Context, quota.Request) (quota.Decision, error) {
 	return quota.Decision{}, quota.ErrUnavailable
 }
 
+func (noLimiter) Peek(context.Context, quota.Request) (quota.Decision, error) {
+	return quota.Decision{}, quota.ErrUnavailable
+}
+
+func (noLimiter) Record(context.Context, string, time.Duration, []quota.Event) error {
+	return quota.ErrUnavailable
+}
+
 func (noLimiter) Refund(context.Context, string, ...string) error { return quota.ErrUnavailable }
 
 // swap is a limiter that can be exchanged under way: flushed, lost, broken.
@@ -112,4 +120,39 @@ func (s *swap) Refund(ctx context.Context, id string, buckets ...string) error {
 
 func (s *swap) Record(ctx context.Context, bucket string, keep time.Duration, events []quota.Event) error {
 	return (*s.now.Load()).Record(ctx, bucket, keep, events)
+}
+
+// deaf is a Redis whose answers are lost.
+type deaf struct{ *quota.Memory }
+
+func (d deaf) Take(ctx context.Context, r quota.Request) (quota.Decision, error) {
+	if _, err := d.Memory.Take(ctx, r); err != nil {
+		return quota.Decision{}, err
+	}
+	return quota.Decision{}, quota.ErrUnavailable
+}
+
+// slowLimiter swallows what it is asked.
+type slowLimiter struct{ noLimiter }
+
+func (s *slowLimiter) Take(ctx context.Context, _ quota.Request) (quota.Decision, error) {
+	<-ctx.Done()
+	return quota.Decision{}, quota.ErrUnavailable
+}
+
+// unteachable is a limiter that takes nothing in.
+type unteachable struct{ *quota.Memory }
+
+func (unteachable) Record(context.Context, string, time.Duration, []quota.Event) error {
+	return quota.ErrUnavailable
+}
+
+// rival is a log in which somebody else's right answer is always a moment earlier.
+type rival struct{ *away }
+
+func (l rival) Approve(ctx context.Context, id string) (bool, error) {
+	if _, err := l.away.Approve(ctx, id); err != nil {
+		return false, err
+	}
+	return l.away.Approve(ctx, id)
 }

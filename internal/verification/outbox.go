@@ -20,7 +20,7 @@ type outbox struct {
 
 	mu      sync.Mutex
 	flights map[uuid.UUID]*flight
-	debts   []debt // places that this process took and must give back
+	debts   []debt // what the limiter must still hear of
 	wake    chan struct{}
 	done    sync.WaitGroup
 
@@ -37,11 +37,21 @@ type flight struct {
 	inDoubt bool
 }
 
-// debt is a place to give back in the limiter that no row speaks of.
+// debt is what the limiter must hear of and did not: a place to give back that no row speaks of, or a send that the
+// log let in alone.
 type debt struct {
 	id      string
 	buckets []string
 	since   time.Time
+	at      time.Time     // of a send, on the log's clock; zero for a place to give back
+	keep    time.Duration // of a send: how long it counts
+}
+
+func (d debt) life() time.Duration {
+	if d.at.IsZero() {
+		return debtLife
+	}
+	return d.keep
 }
 
 // Bounds of what waits in memory; beyond them the log keeps the work and a window's end frees the place.
@@ -110,9 +120,17 @@ func (o *outbox) inFlight() []audit.Held {
 // giveBack returns places that no row speaks of: the request ended before its row was written. It is repeated in the
 // background until the limiter answers.
 func (o *outbox) giveBack(id string, buckets map[quota.Scope]string) {
+	if err := o.limits.local.Refund(context.Background(), id, values(buckets)...); err != nil {
+		o.Logger.Warn("a place was not given back in process", "error", err)
+	}
+	o.owe(debt{id: id, buckets: values(buckets)})
+}
+
+func (o *outbox) owe(d debt) {
+	d.since = o.Now()
 	o.mu.Lock()
 	if len(o.debts) < maxDebts {
-		o.debts = append(o.debts, debt{id: id, buckets: values(buckets), since: o.Now()})
+		o.debts = append(o.debts, d)
 	}
 	o.mu.Unlock()
 	select {
@@ -128,17 +146,25 @@ func (o *outbox) settle(ctx context.Context) {
 	o.debts = nil
 	o.mu.Unlock()
 	for i, d := range debts {
-		if o.Now().Sub(d.since) > debtLife {
-			o.Logger.Warn("a place was not given back; it ends with its window")
-			continue
+		if o.Now().Sub(d.since) > d.life() {
+			continue // a place ends with its window, and the log knows every send
 		}
-		if err := o.refund(ctx, d.id, d.buckets...); err != nil {
+		if err := o.pay(ctx, d); err != nil {
 			o.mu.Lock()
 			o.debts = append(debts[i:], o.debts...)
 			o.mu.Unlock()
 			return
 		}
 	}
+}
+
+func (o *outbox) pay(ctx context.Context, d debt) error {
+	if d.at.IsZero() {
+		return o.refund(ctx, d.id, d.buckets...)
+	}
+	ctx, cancel := context.WithTimeout(ctx, takeTimeout)
+	defer cancel()
+	return o.Limiter.Record(ctx, d.buckets[0], d.keep, []quota.Event{{ID: d.id, At: d.at}})
 }
 
 func (o *outbox) refund(ctx context.Context, id string, buckets ...string) error {

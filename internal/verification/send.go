@@ -62,24 +62,41 @@ func (s *Service) Send(ctx context.Context, ask Ask) (Answer, error) {
 	if !begun.Admitted {
 		return s.refused(a, s.correct(ctx, a, id, decision, begun), "refused_by_log"), nil
 	}
-	s.Observer.Decided(a.to.Channel(), a.App, "admitted", "")
-	s.outbox.start(audit.Work{Send: begun.Send, Verification: begun.Verification})
-	begun.Send.Status = audit.Queued // the attempt starts after this answer
-	return Answer{Admitted: true, View: view(begun.Verification, begun.Send, begun.Now), Quota: decision, Policy: a.purpose.Policy}, nil
+	return s.admitted(ctx, a, decision, begun)
 }
 
-func (s *Service) take(ctx context.Context, a asked, id uuid.UUID) (quota.Decision, error) {
-	bounded, cancel := context.WithTimeout(ctx, takeTimeout)
-	defer cancel()
-	d, err := s.Limiter.Take(bounded, quota.Request{ID: string(id[:]), Rules: a.purpose.Policy.Rules, Buckets: a.buckets()})
-	if err != nil {
-		s.Logger.Error("quota could not decide", "error", err)
-		s.Observer.Decided(a.to.Channel(), a.App, "unavailable", "")
-		// It may have counted all the same: give that place back once it answers again.
-		s.outbox.giveBack(string(id[:]), a.buckets())
-		return d, ErrUnavailable
+// admitted answers, with the send on its way.
+func (s *Service) admitted(ctx context.Context, a asked, d quota.Decision, begun audit.Begun) (Answer, error) {
+	s.outbox.start(audit.Work{Send: begun.Send, Verification: begun.Verification})
+	outcome := "admitted"
+	if d.Clock == audit.LogClock {
+		outcome = "admitted_by_log_alone"
+		s.teachLater(a, begun.Send.ID, begun.Send.LoggedAt)
+		told, err := s.explainAlone(ctx, a.App, a.to.Channel(), a.hash, a.purpose, a.buckets())
+		if err != nil { // the send is in the log and goes out: an answer without the waits is better than none
+			s.Logger.Warn("the waits could not be told", "error", err)
+		}
+		d = told
 	}
-	return d, nil
+	s.Observer.Decided(a.to.Channel(), a.App, outcome, "")
+	begun.Send.Status = audit.Queued // the attempt starts after this answer
+	return Answer{Admitted: true, View: view(begun.Verification, begun.Send, begun.Now), Quota: d, Policy: a.purpose.Policy}, nil
+}
+
+// take asks the first gate. While it is away, its answer is that of the other scopes alone, on the log's clock.
+func (s *Service) take(ctx context.Context, a asked, id uuid.UUID) (quota.Decision, error) {
+	r := quota.Request{ID: string(id[:]), Rules: a.purpose.Policy.Rules, Buckets: a.buckets()}
+	d, err := s.limits.Take(ctx, r)
+	if !errors.Is(err, errAway) {
+		return d, err
+	}
+	s.Logger.Warn("the limiter is away; the log decides alone", "error", err)
+	d, err = s.limits.takeAlone(ctx, r)
+	if err != nil || d.Admitted {
+		return d, err
+	}
+	s.outbox.giveBack(r.ID, r.Buckets) // it may have counted there all the same
+	return s.explainAlone(ctx, a.App, a.to.Channel(), a.hash, a.purpose, r.Buckets)
 }
 
 func (s *Service) begin(ctx context.Context, a asked, id uuid.UUID, d quota.Decision) (audit.Begun, error) {
@@ -150,7 +167,7 @@ func newVerificationID() (string, error) {
 // then the limiter's, or the log's own where the limiter can't express it (another clock, or away by now).
 func (s *Service) correct(ctx context.Context, a asked, id uuid.UUID, taken quota.Decision, begun audit.Begun) quota.Decision {
 	own := quota.OfScope(a.purpose.Policy.Rules, quota.Recipient)
-	if begun.Clock == taken.Clock {
+	if begun.Clock == taken.Clock && begun.Clock != audit.LogClock {
 		if d, err := s.teach(ctx, a, string(id[:]), quota.Longest(own), begun.History); err == nil && !d.Allowed() {
 			return d
 		}
@@ -163,6 +180,7 @@ func (s *Service) correct(ctx context.Context, a asked, id uuid.UUID, taken quot
 			d.Rules = append(d.Rules, state)
 		}
 	}
+	d.Rules = inOrder(a.purpose.Policy.Rules, d.Rules)
 	return d
 }
 

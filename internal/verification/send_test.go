@@ -292,21 +292,6 @@ func TestIPRule(t *testing.T) {
 	})
 }
 
-func TestLimiterAway(t *testing.T) {
-	inBubble(t, func(r *rig) {
-		memory := quota.NewMemory(time.Now, "process")
-		r.limiter.set(noLimiter{memory})
-		if _, err := r.svc.Send(r.Context(), askFor(ana)); !errors.Is(err, ErrUnavailable) {
-			t.Errorf("Send: %v", err)
-		}
-		if n := len(r.post.all()); n != 0 {
-			t.Errorf("%d mails without a decision", n)
-		}
-		r.limiter.set(memory)
-		r.send(askFor(ana))
-	})
-}
-
 func TestLogAway(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		r.log.set(true)
@@ -354,6 +339,53 @@ func TestGetTellsTheQuotaNow(t *testing.T) {
 		got, err := r.svc.Get(r.Context(), backEnd, a.View.ID)
 		if err != nil || got.Quota.RetryAfter() != 35*time.Second || len(got.Quota.Rules) != 3 {
 			t.Errorf("%v %+v", err, got.Quota)
+		}
+	})
+}
+
+func TestShortLivedCodesAreResentToo(t *testing.T) {
+	short := func(s *Settings) {
+		p := s.Purposes["default"]
+		p.Life = 100 * time.Second
+		s.Purposes["default"] = p
+	}
+	inBubbleWith(t, short, func(r *rig) {
+		first := r.send(askFor(ana))
+		waited(minute)
+		if second := r.send(askFor(ana)); second.View.ID != first.View.ID {
+			t.Error("with 40 of 100 s left a resend keeps the code")
+		}
+		waited(minute)
+		third := r.send(askFor(ana))
+		waited(81 * time.Second)
+		if fourth := r.send(askFor(ana)); fourth.View.ID == third.View.ID {
+			t.Error("with 19 of 100 s left a resend opens a new verification")
+		}
+	})
+}
+
+// The place of a request that the log could not take is given back, however often the limiter fails to hear of it.
+func TestPlaceIsGivenBackUntilTheLimiterHears(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		r.limiter.set(flaky{quota.NewMemory(time.Now, "process"), new(int)})
+		r.log.set(true)
+		if _, err := r.svc.Send(r.Context(), askFor(ana)); !errors.Is(err, ErrUnavailable) {
+			t.Errorf("Send: %v", err)
+		}
+		r.log.set(false)
+		waited(5 * time.Second)
+		r.send(askFor(ana))
+	})
+}
+
+// When the limiter can't be taught, the log's own words are the answer.
+func TestLogExplainsWhatTheLimiterCannot(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		r.send(askFor(ana))
+		waited(10 * time.Second)
+		r.limiter.set(unteachable{quota.NewMemory(time.Now, "process")})
+		if a := r.refuse(askFor(ana)); a.Quota.RetryAfter() != 50*time.Second || len(a.Quota.Rules) != 3 {
+			t.Errorf("%v over %d rules", a.Quota.RetryAfter(), len(a.Quota.Rules))
 		}
 	})
 }

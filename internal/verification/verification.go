@@ -51,6 +51,7 @@ type Log interface {
 	RefundsDue(ctx context.Context, lease time.Duration, limit int) ([]audit.Refund, error)
 	Refunded(ctx context.Context, held audit.Held) error
 	Counting(ctx context.Context, clock string, within time.Duration, yield func(audit.Counting) error) error
+	History(ctx context.Context, b audit.Bucket, within time.Duration) ([]quota.Event, time.Time, error)
 }
 
 // Renderer turns templates into a message. Implementation: message.Renderer.
@@ -117,6 +118,7 @@ type Parts struct {
 type Service struct {
 	Settings
 	Parts
+	limits   *limits
 	refusals *refusals
 	outbox   *outbox
 }
@@ -138,14 +140,16 @@ func New(s Settings, p Parts) *Service {
 	if s.Workers == 0 {
 		s.Workers = DefaultWorkers
 	}
-	svc := &Service{Settings: s, Parts: p, refusals: newRefusals()}
+	limits := newLimits(p.Limiter, p.Now)
+	p.Limiter = limits
+	svc := &Service{Settings: s, Parts: p, limits: limits, refusals: newRefusals()}
 	svc.outbox = newOutbox(svc)
 	return svc
 }
 
 // Observer hears of what happened, for metrics. Implementations must not block.
 type Observer interface {
-	Decided(channel recipient.Channel, app, outcome, rule string)                    // outcome: admitted, refused, refused_by_log, unavailable
+	Decided(channel recipient.Channel, app, outcome, rule string)                    // outcome: admitted, admitted_by_log_alone, refused, refused_by_log, unavailable
 	Finished(channel recipient.Channel, app string, s audit.Status, d time.Duration) // d: from the log's instant to the outcome
 	Checked(channel recipient.Channel, app, outcome string)                          // outcome: approved, wrong, ended
 }

@@ -1,0 +1,113 @@
+package verification
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/google/uuid"
+
+	"sendcode/internal/audit"
+	"sendcode/internal/recipient"
+	"sendcode/quota"
+)
+
+// While the limiter is away, the log decides alone: exactly, for the recipient's rules. The other scopes are decided
+// in this process meanwhile, from what it has seen since. Nobody waits for a limiter that did not answer a moment ago.
+
+// pause is how long the limiter is left alone after it failed; then one request asks it again.
+const pause = time.Second
+
+// limits asks the limiter and, while it is away, does without.
+type limits struct {
+	Limiter
+	local Limiter // decides the other scopes meanwhile
+	now   func() time.Time
+	away  atomic.Int64 // until when, in µs since 1970
+}
+
+func newLimits(shared Limiter, now func() time.Time) *limits {
+	return &limits{Limiter: shared, local: quota.NewMemory(now, audit.LogClock), now: now}
+}
+
+// errAway says that the log has to decide alone.
+var errAway = errors.New("verification: the limiter is away")
+
+// Take asks the limiter, unless it was away a moment ago. With errAway it may or may not have counted the event.
+func (l *limits) Take(ctx context.Context, r quota.Request) (quota.Decision, error) {
+	return l.ask(ctx, r, l.Limiter.Take)
+}
+
+// Peek is Take's twin that spends nothing.
+func (l *limits) Peek(ctx context.Context, r quota.Request) (quota.Decision, error) {
+	return l.ask(ctx, r, l.Limiter.Peek)
+}
+
+func (l *limits) ask(ctx context.Context, r quota.Request, call func(context.Context, quota.Request) (quota.Decision, error)) (quota.Decision, error) {
+	if l.now().UnixMicro() < l.away.Load() {
+		return quota.Decision{}, errAway
+	}
+	ctx, cancel := context.WithTimeout(ctx, takeTimeout)
+	defer cancel()
+	d, err := call(ctx, r)
+	if err == nil || !errors.Is(err, quota.ErrUnavailable) {
+		return d, err
+	}
+	l.away.Store(l.now().Add(pause).UnixMicro())
+	return quota.Decision{}, errors.Join(errAway, err)
+}
+
+// takeAlone decides what the log does not: every scope but the recipient's.
+func (l *limits) takeAlone(ctx context.Context, r quota.Request) (quota.Decision, error) {
+	r.Rules = others(r.Rules)
+	if len(r.Rules) == 0 {
+		return quota.Decision{Admitted: true, At: l.now(), Clock: audit.LogClock}, nil
+	}
+	return l.local.Take(ctx, r)
+}
+
+func others(rules []quota.Rule) []quota.Rule {
+	return slices.DeleteFunc(slices.Clone(rules), func(r quota.Rule) bool { return r.Scope == quota.Recipient })
+}
+
+// explainAlone is what every rule says now: the recipient's from the log, the others' from this process.
+func (s *Service) explainAlone(ctx context.Context, app string, ch recipient.Channel, h recipient.Hash, p Purpose, buckets map[quota.Scope]string) (quota.Decision, error) {
+	ctx, cancel := context.WithTimeout(ctx, logTimeout)
+	defer cancel()
+	own := quota.OfScope(p.Policy.Rules, quota.Recipient)
+	events, now, err := s.Log.History(ctx, audit.Bucket{App: app, Channel: ch, Recipient: h, Purposes: p.Shares}, quota.Longest(own))
+	if err != nil {
+		return quota.Decision{}, err
+	}
+	d := quota.Evaluate(own, map[quota.Scope][]quota.Event{quota.Recipient: events}, now)
+	d.Clock = audit.LogClock
+	rest, err := s.limits.local.Peek(ctx, quota.Request{Rules: others(p.Policy.Rules), Buckets: buckets})
+	if err != nil {
+		return quota.Decision{}, err
+	}
+	d.Rules = inOrder(p.Policy.Rules, append(d.Rules, rest.Rules...))
+	return d, nil
+}
+
+// inOrder puts states back into the order of the policy.
+func inOrder(rules []quota.Rule, states []quota.State) []quota.State {
+	var sorted []quota.State
+	for _, r := range rules {
+		for _, s := range states {
+			if s.Rule == r {
+				sorted = append(sorted, s)
+			}
+		}
+	}
+	return sorted
+}
+
+// teachLater has the limiter learn, once it is back, of a send that the log let in alone.
+func (s *Service) teachLater(a asked, id uuid.UUID, at time.Time) {
+	s.outbox.owe(debt{
+		id: string(id[:]), at: at, buckets: []string{a.buckets()[quota.Recipient]},
+		keep: quota.Longest(quota.OfScope(a.purpose.Policy.Rules, quota.Recipient)),
+	})
+}
