@@ -1,0 +1,83 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"time"
+
+	"sendcode/internal/config"
+)
+
+type serve struct{}
+
+func (serve) Run(ctx context.Context, p program) error {
+	cfg, err := p.load()
+	if err != nil {
+		return err
+	}
+	err = p.serve(ctx, cfg, p.logger(cfg.LogLevel), p.out)
+	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
+		return nil // it was asked to stop
+	}
+	return err
+}
+
+type migrate struct{}
+
+func (migrate) Run(ctx context.Context, p program) error {
+	cfg, err := p.load()
+	if err != nil {
+		return err
+	}
+	return p.migrate(ctx, cfg)
+}
+
+type show struct{}
+
+func (show) Run(p program) error {
+	cfg, err := p.load()
+	if err != nil {
+		return err
+	}
+	p.warn(cfg)
+	_, err = fmt.Fprint(p.out, cfg.YAML())
+	return err
+}
+
+type doctor struct{}
+
+func (doctor) Run(ctx context.Context, p program) error {
+	cfg, err := p.load()
+	if err != nil {
+		return err
+	}
+	p.warn(cfg)
+	return p.doctor(ctx, cfg, p.out)
+}
+
+func (p program) load() (config.Config, error) { return config.Load(p.environ, os.ReadFile) }
+
+func (p program) warn(cfg config.Config) {
+	for _, w := range cfg.Warnings {
+		_, _ = fmt.Fprintln(p.err, "warning:", w)
+	}
+}
+
+func (p program) complain(err error) { _, _ = fmt.Fprintln(p.err, "sendcode:", err) }
+
+// logger writes lines for people at a terminal and JSON elsewhere, with times in UTC (OPS-8).
+func (p program) logger(level slog.Level) *slog.Logger {
+	options := &slog.HandlerOptions{Level: level, ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+		if a.Value.Kind() == slog.KindTime {
+			a.Value = slog.TimeValue(a.Value.Time().UTC().Truncate(time.Millisecond))
+		}
+		return a
+	}}
+	if p.terminal {
+		return slog.New(slog.NewTextHandler(p.err, options))
+	}
+	return slog.New(slog.NewJSONHandler(p.err, options))
+}

@@ -1,0 +1,88 @@
+// Command sendcode sends verification codes, never more often than the policy says. It is the outermost layer: flags,
+// signals and exit codes. Settings come from package config, everything else from package app.
+//
+// Exit codes: 0 for success, 1 for a mistake in the configuration or a failure, 80 for a command line that is not
+// understood, 128 and the number of the signal for a stop that did not wait.
+package main
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/alecthomas/kong"
+
+	"sendcode/internal/app"
+	"sendcode/internal/config"
+)
+
+// commands are what follows the program's name. Without any, it serves.
+type commands struct {
+	Serve   serve   `cmd:"" default:"withargs" help:"Run the service (default)."`
+	Migrate migrate `cmd:"" help:"Bring the database to the schema of this version."`
+	Config  show    `cmd:"" help:"Print the effective configuration without its secrets, or everything that is wrong with it."`
+	Doctor  doctor  `cmd:"" help:"Try every connection and look at what often goes wrong."`
+	Key     key     `cmd:"" help:"Make a key."`
+	Version version `cmd:"" help:"Print the version."`
+}
+
+// program is what a command may use of its surroundings.
+type program struct {
+	out, err io.Writer
+	terminal bool // err is read by a person
+	environ  []string
+	serve    func(context.Context, config.Config, *slog.Logger, io.Writer) error
+	migrate  func(context.Context, config.Config) error
+	doctor   func(context.Context, config.Config, io.Writer) error
+}
+
+func main() {
+	p := program{
+		out: os.Stdout, err: os.Stderr, terminal: isTerminal(os.Stderr), environ: os.Environ(),
+		serve: app.Run, migrate: app.Migrate, doctor: app.Doctor,
+	}
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	os.Exit(p.run(untilSignal(signals, os.Exit), os.Args[1:], os.Exit))
+}
+
+// run executes one command line. Help and mistakes in the line leave through exit.
+func (p program) run(ctx context.Context, args []string, exit func(int)) int {
+	parser := kong.Must(&commands{},
+		kong.Name("sendcode"),
+		kong.Description("Sends verification codes, never more often than the policy says. Settings are SENDCODE_… variables, see docs/configuration.md."),
+		kong.Writers(p.out, p.err), kong.Exit(exit),
+		kong.BindTo(ctx, (*context.Context)(nil)), kong.Bind(p),
+	)
+	line, err := parser.Parse(args)
+	parser.FatalIfErrorf(err)
+	if err := line.Run(); err != nil {
+		p.complain(err)
+		return 1
+	}
+	return 0
+}
+
+// untilSignal gives a context that ends with the first signal, for a stop that finishes its work. The second one
+// exits at once.
+func untilSignal(signals <-chan os.Signal, exit func(int)) context.Context {
+	ctx, cancel := context.WithCancel(context.Background())
+	go func() {
+		<-signals
+		cancel()
+		code := 1
+		if s, ok := (<-signals).(syscall.Signal); ok {
+			code = 128 + int(s)
+		}
+		exit(code)
+	}()
+	return ctx
+}
+
+func isTerminal(f *os.File) bool {
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
+}

@@ -1,0 +1,334 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"sendcode/internal/config"
+)
+
+// The tests run this binary once more as sendcode: "main" is the real one, "patient" one whose service ends only when
+// it is told to, and then says so, and "stubborn" one whose service never ends.
+const role = "SENDCODE_TEST_ROLE"
+
+func TestMain(m *testing.M) {
+	switch os.Getenv(role) {
+	case "main":
+		main()
+	case "patient", "stubborn":
+		signals := make(chan os.Signal, 2)
+		signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+		p := program{out: os.Stdout, err: os.Stderr, environ: os.Environ(), serve: waits}
+		os.Exit(p.run(untilSignal(signals, os.Exit), os.Args[1:], os.Exit))
+	}
+	os.Exit(m.Run())
+}
+
+func waits(ctx context.Context, _ config.Config, _ *slog.Logger, out io.Writer) error {
+	fmt.Fprintln(out, "running")
+	<-ctx.Done()
+	fmt.Fprintln(out, "stopping")
+	if os.Getenv(role) == "stubborn" {
+		select {}
+	}
+	return fmt.Errorf("stopped: %w", ctx.Err())
+}
+
+// as prepares a process in a directory of its own and with nothing of our environment that is a setting.
+func as(t *testing.T, who string, environ []string, args ...string) *exec.Cmd {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), os.Args[0], args...)
+	cmd.Dir = t.TempDir()
+	for _, e := range os.Environ() {
+		if !strings.HasPrefix(e, "SENDCODE_") {
+			cmd.Env = append(cmd.Env, e)
+		}
+	}
+	cmd.Env = append(append(cmd.Env, role+"="+who), environ...)
+	return cmd
+}
+
+// sendcode runs to the end.
+func sendcode(t *testing.T, environ []string, args ...string) (stdout, stderr string, code int) {
+	t.Helper()
+	cmd := as(t, "main", environ, args...)
+	var out, err bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &err
+	if err := cmd.Run(); err != nil && cmd.ProcessState == nil {
+		t.Fatal(err)
+	}
+	if left, err := os.ReadDir(cmd.Dir); err != nil || len(left) != 0 {
+		t.Errorf("sendcode %v left %v behind (%v)", args, left, err)
+	}
+	return out.String(), err.String(), cmd.ProcessState.ExitCode()
+}
+
+var wrong = []string{"SENDCODE_ADDR=nowhere", "SENDCODE_ADR=x", "SENDCODE_REDIS_URL=redis://u:12/hidden@h", "SENDCODE_API_KEY=hidden"}
+
+func TestEveryCommandTellsAllMistakesAtOnce(t *testing.T) {
+	for _, args := range [][]string{{}, {"serve"}, {"migrate"}, {"config"}, {"doctor"}} {
+		out, err, code := sendcode(t, wrong, args...)
+		if code != 1 || out != "" {
+			t.Errorf("%v: code %d, output %q", args, code, out)
+		}
+		for _, want := range []string{"4 mistakes", "SENDCODE_ADDR: ", "did you mean SENDCODE_ADDR?", "SENDCODE_REDIS_URL: ", "SENDCODE_API_KEY: "} {
+			if !strings.Contains(err, want) {
+				t.Errorf("%v does not say %q: %s", args, want, err)
+			}
+		}
+		if strings.Contains(err, "hidden") {
+			t.Errorf("%v shows a secret: %s", args, err)
+		}
+	}
+}
+
+func TestConfigPrintsWhatIsInForce(t *testing.T) {
+	out, err, code := sendcode(t, []string{
+		"SENDCODE_API_KEY=sk_hiddenhiddenhidden1", "SENDCODE_DATABASE_URL=postgres://u:hidden@h/d", "SENDCODE_ADDR=127.0.0.1:9",
+	}, "config")
+	if code != 0 || !strings.Contains(out, "addr: 127.0.0.1:9\n") || !strings.Contains(out, "postgres://u:***@h/d") || !strings.Contains(out, "SENDCODE_API_KEY: set\n") {
+		t.Errorf("code %d\n%s", code, out)
+	}
+	if !strings.Contains(err, "warning: SENDCODE_REDIS_URL is not set") || strings.Contains(out, "warning") {
+		t.Errorf("warnings belong beside the output: %s", err)
+	}
+	if strings.Contains(out+err, "hidden") {
+		t.Errorf("shows a secret:\n%s%s", out, err)
+	}
+}
+
+func TestKeys(t *testing.T) {
+	for _, kind := range []string{"secret", "public"} {
+		out, _, code := sendcode(t, nil, "key", "--kind", kind)
+		value, line, _ := strings.Cut(strings.TrimSpace(out), "\n")
+		if code != 0 || !strings.HasPrefix(value, map[string]string{"secret": "sk_", "public": "pk_"}[kind]) || len(value) != 35 {
+			t.Errorf("%s: code %d, %q", kind, code, out)
+		}
+		file := "apps:\n  - name: shop\n    keys:\n      " + line
+		c, err := config.Load([]string{"SENDCODE_CONFIG=f"}, func(string) ([]byte, error) { return []byte(file), nil })
+		if err != nil {
+			t.Fatalf("the line does not load: %v", err)
+		}
+		app, _ := c.App("shop")
+		if k := app.Keys[0]; k.SHA256 != sha256.Sum256([]byte(value)) || string(k.Kind) != kind {
+			t.Errorf("the line is not of the key: %+v", k)
+		}
+	}
+	ring, _, _ := sendcode(t, nil, "key", "--kind=ring")
+	index, _, _ := sendcode(t, nil, "key", "--kind=index")
+	secret, _, _ := sendcode(t, nil, "key")
+	first, _, _ := strings.Cut(secret, "\n")
+	_, _, code := sendcode(t, []string{
+		"SENDCODE_SECRET_KEYS=" + strings.TrimSpace(ring), "SENDCODE_INDEX_KEY=" + strings.TrimSpace(index), "SENDCODE_API_KEY=" + first,
+	}, "config")
+	if code != 0 {
+		t.Error("the settings refuse what key makes")
+	}
+}
+
+func TestCommandLinesThatAreNotUnderstood(t *testing.T) {
+	for _, args := range [][]string{{"sevre"}, {"key", "--kind=rsa"}, {"config", "x"}, {"--colour"}} {
+		out, err, code := sendcode(t, nil, args...)
+		if code != 80 || out != "" || !strings.Contains(err, "sendcode: error: ") {
+			t.Errorf("%v: code %d, %q, %q", args, code, out, err)
+		}
+	}
+	out, _, code := sendcode(t, nil, "--help")
+	if code != 0 || !strings.Contains(out, "doctor") || !strings.Contains(out, "docs/configuration.md") {
+		t.Errorf("help: code %d, %s", code, out)
+	}
+}
+
+func TestVersion(t *testing.T) {
+	if out, _, code := sendcode(t, nil, "version"); code != 0 || !strings.HasPrefix(out, "sendcode ") {
+		t.Errorf("code %d, %q", code, out)
+	}
+	info := &debug.BuildInfo{GoVersion: "go1.26", Main: debug.Module{Version: "v1.2.3"}, Settings: []debug.BuildSetting{
+		{Key: "vcs.revision", Value: "0123456789abcdef"}, {Key: "vcs.modified", Value: "true"},
+	}}
+	if got, want := describe(info), "sendcode v1.2.3 commit 0123456789ab with changes go1.26"; got != want {
+		t.Errorf("got %q", got)
+	}
+	info.Settings = nil
+	if got, want := describe(info), "sendcode v1.2.3 go1.26"; got != want {
+		t.Errorf("got %q", got)
+	}
+	if got := describe(nil); got != "sendcode (version unknown)" {
+		t.Errorf("got %q", got)
+	}
+}
+
+// running starts a process and waits until it says so.
+func running(t *testing.T, cmd *exec.Cmd) *bufio.Reader {
+	t.Helper()
+	pipe, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd.Stderr = os.Stderr
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	out := bufio.NewReader(pipe)
+	said(t, out, "running")
+	return out
+}
+
+// said reads up to a line that contains text.
+func said(t *testing.T, out *bufio.Reader, text string) {
+	t.Helper()
+	for {
+		line, err := out.ReadString('\n')
+		if strings.Contains(line, text) {
+			return
+		}
+		if err != nil {
+			t.Fatalf("ended without saying %q: %v", text, err)
+		}
+	}
+}
+
+func TestFirstSignalStopsInOrder(t *testing.T) {
+	for _, s := range []os.Signal{syscall.SIGTERM, os.Interrupt} {
+		cmd := as(t, "patient", nil)
+		out := running(t, cmd)
+		if err := cmd.Process.Signal(s); err != nil {
+			t.Fatal(err)
+		}
+		said(t, out, "stopping")
+		if err := cmd.Wait(); err != nil {
+			t.Errorf("%v: %v", s, err)
+		}
+	}
+}
+
+func TestSecondSignalStopsAtOnce(t *testing.T) {
+	for s, code := range map[syscall.Signal]int{syscall.SIGTERM: 143, syscall.SIGINT: 130} {
+		cmd := as(t, "stubborn", nil, "serve")
+		out := running(t, cmd)
+		if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+			t.Fatal(err)
+		}
+		said(t, out, "stopping")
+		if err := cmd.Process.Signal(s); err != nil {
+			t.Fatal(err)
+		}
+		if _ = cmd.Wait(); cmd.ProcessState.ExitCode() != code {
+			t.Errorf("%v: code %d, want %d", s, cmd.ProcessState.ExitCode(), code)
+		}
+	}
+}
+
+// commandLine runs in this process, with services that the test chooses.
+func commandLine(p program, args ...string) (out, stderr string, code int) {
+	var o, e bytes.Buffer
+	p.out, p.err = &o, &e
+	code = p.run(context.Background(), args, func(code int) { panic(fmt.Sprint("exit ", code)) })
+	return o.String(), e.String(), code
+}
+
+func TestFailuresEndWithOne(t *testing.T) {
+	failure := errors.New("the port is taken")
+	p := program{
+		serve:   func(context.Context, config.Config, *slog.Logger, io.Writer) error { return failure },
+		migrate: func(context.Context, config.Config) error { return failure },
+		doctor:  func(context.Context, config.Config, io.Writer) error { return failure },
+	}
+	for _, command := range []string{"serve", "migrate", "doctor"} {
+		if out, stderr, code := commandLine(p, command); code != 1 || out != "" || stderr != "sendcode: the port is taken\n" {
+			t.Errorf("%s: code %d, %q, %q", command, code, out, stderr)
+		}
+	}
+}
+
+// A context that ended for another reason than a signal is a failure.
+func TestCanceledWithoutASignalIsAFailure(t *testing.T) {
+	p := program{serve: func(context.Context, config.Config, *slog.Logger, io.Writer) error { return context.Canceled }}
+	if _, _, code := commandLine(p); code != 1 {
+		t.Errorf("code %d", code)
+	}
+}
+
+func TestServeGetsTheConfigurationAndALogger(t *testing.T) {
+	east := time.FixedZone("east", 8*3600)
+	for _, terminal := range []bool{false, true} {
+		p := program{terminal: terminal, environ: []string{"SENDCODE_ADDR=127.0.0.1:7", "SENDCODE_LOG_LEVEL=warn"}}
+		p.serve = func(_ context.Context, c config.Config, l *slog.Logger, out io.Writer) error {
+			l.Info("not this")
+			l.Warn("this", "at", time.Date(2026, 1, 2, 3, 4, 5, 678_900_000, east))
+			_, err := fmt.Fprint(out, c.Addr)
+			return err
+		}
+		out, stderr, code := commandLine(p)
+		if code != 0 || out != "127.0.0.1:7" || strings.Contains(stderr, "not this") {
+			t.Errorf("code %d, %q, %q", code, out, stderr)
+		}
+		var record struct {
+			Time, At time.Time
+			Msg      string
+		}
+		if isJSON := json.Unmarshal([]byte(stderr), &record) == nil; isJSON == terminal {
+			t.Errorf("terminal %v: %s", terminal, stderr)
+		}
+		if !strings.Contains(stderr, "2026-01-01T19:04:05.678Z") || !terminal && (record.Msg != "this" || !strings.Contains(stderr, `Z","level":"WARN"`)) {
+			t.Errorf("times must be UTC: %s", stderr)
+		}
+	}
+}
+
+// The whole program, as `make run` starts it: nothing but a directory.
+func TestServesWithNothingGiven(t *testing.T) {
+	cmd := as(t, "main", []string{"SENDCODE_ADDR=127.0.0.1:0"})
+	out := running(t, cmd)
+	secrets, err := os.ReadFile(filepath.Join(cmd.Dir, "data", "secrets.yaml"))
+	if err != nil || !bytes.Contains(secrets, []byte("api_key")) {
+		t.Errorf("secrets: %v", err)
+	}
+	second := as(t, "main", []string{"SENDCODE_ADDR=127.0.0.1:0"}, "serve")
+	second.Dir = cmd.Dir
+	var refused bytes.Buffer
+	second.Stderr = &refused
+	if _ = second.Run(); second.ProcessState.ExitCode() != 1 || !strings.Contains(refused.String(), "is in use by another sendcode process") {
+		t.Errorf("a second process: code %d, %s", second.ProcessState.ExitCode(), refused.String())
+	}
+	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	rest, _ := io.ReadAll(out)
+	if err := cmd.Wait(); err != nil {
+		t.Errorf("%v\n%s", err, rest)
+	}
+	if names := slices.DeleteFunc(list(t, filepath.Join(cmd.Dir, "data")), func(n string) bool { return !strings.Contains(n, "-wal") }); len(names) != 0 {
+		t.Errorf("the database was not closed: %v", names)
+	}
+}
+
+func list(t *testing.T, dir string) []string {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	return names
+}
