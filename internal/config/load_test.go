@@ -49,6 +49,10 @@ policies:
     - {name: office, scope: ip, limit: 100, window: 60s}
 purposes:
   login:
+  d:
+  c:
+  b:
+  a:
   gift: {policy: gift, ttl: 90s, code: {length: 8}, notify: glance}
 apps:
   - name: shop
@@ -76,7 +80,7 @@ page: {app: shop}
 	if got := c.Purposes["gift"]; got != want {
 		t.Errorf("gift: %+v", got)
 	}
-	if got := c.PurposesOf("default"); !slices.Equal(got, []string{"default", "login"}) {
+	if got := c.PurposesOf("default"); !slices.Equal(got, []string{"a", "b", "c", "d", "default", "login"}) {
 		t.Errorf("purposes of default: %v", got)
 	}
 	shop, ok := c.App("shop")
