@@ -1,8 +1,10 @@
 package delivery_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"net"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -54,13 +56,78 @@ func TestCancelling(t *testing.T) {
 
 func TestCancelledBeforehand(t *testing.T) {
 	server := smtptest.Start(t, smtptest.Script{})
+	s := sender(t, server)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err := sender(t, server).Send(ctx, message(1))
-	expect(t, err, outcome{class: delivery.Temporary, stage: delivery.StageDial})
-	if !errors.Is(err, context.Canceled) || server.Connections() != 0 {
-		t.Errorf("%v after %d connections", err, server.Connections())
+	refused := func(connections int) {
+		t.Helper()
+		for range 20 { // it must not be a matter of chance
+			_, err := s.Send(ctx, message(1))
+			expect(t, err, outcome{class: delivery.Temporary, stage: delivery.StageDial})
+			if !errors.Is(err, context.Canceled) || server.Connections() != connections {
+				t.Errorf("%v after %d connections", err, server.Connections())
+			}
+		}
 	}
+	refused(0)
+	sendAll(t, s, 2, 2)
+	refused(1)
+	sendAll(t, s, 3, 3) // over the kept connection, which is untouched
+	expectCounts(t, server, 2, 1)
+}
+
+// TestCancelledOnAKeptConnection: there is no time for a fresh one.
+func TestCancelledOnAKeptConnection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := smtptest.New(t, smtptest.Script{Rules: []smtptest.Rule{{Stage: smtptest.Mail, Skip: 1, Stall: true}}})
+		s := piped(t, server)
+		sendAll(t, s, 1, 1)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_, err := s.Send(ctx, message(2))
+		expect(t, err, outcome{class: delivery.Temporary, stage: delivery.StageMail})
+		expectCounts(t, server, 1, 1)
+	})
+}
+
+// lastMoment is a connection on which the context ends while the 250 is being read, and whose closing takes until
+// the test is over.
+type lastMoment struct {
+	net.Conn
+	cancel context.CancelFunc
+}
+
+func (c lastMoment) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	if bytes.HasPrefix(p[:n], []byte("250 2.0.0 accepted")) {
+		c.cancel()
+	}
+	return n, err
+}
+
+func (c lastMoment) Close() error { return nil }
+
+// TestCancelledInTheLastMoment: the 250 counts, and the socket that is about to be closed is not kept for another mail.
+func TestCancelledInTheLastMoment(t *testing.T) {
+	server := smtptest.Start(t, smtptest.Script{})
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	s := sender(t, server, func(c *delivery.SMTPConfig) {
+		c.Dial = func(ctx context.Context, network, addr string) (net.Conn, error) {
+			conn, err := new(net.Dialer).DialContext(ctx, network, addr)
+			if err == nil {
+				t.Cleanup(func() { _ = conn.Close() })
+			}
+			return lastMoment{conn, cancel}, err
+		}
+	})
+	_, err := s.Send(ctx, message(1))
+	expect(t, err, outcome{})
+	if ctx.Err() == nil {
+		t.Fatal("the moment was missed")
+	}
+	sendAll(t, s, 2, 2)
+	expectCounts(t, server, 2, 2)
 }
 
 // TestCancelledAfterAcceptance: the 250 was read, so what the context does afterwards changes nothing.

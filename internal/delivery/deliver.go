@@ -84,10 +84,7 @@ func (s *session) end(ctx context.Context, body *smtp.DataCloser) (reply, *Error
 	sent := s.wire.sent
 	accepted := reply{code: 250}
 	fail := s.step(ctx, StageDot, s.config.DotTimeout, func() error {
-		err := body.Close() // does not report a failed write
-		if s.wire.sent == sent {
-			return errBroken
-		}
+		err := body.Close() // does not report a failed write, but after one there is nothing to read: see wire
 		var other *textproto.Error
 		if errors.As(err, &other) && other.Code/100 == 2 {
 			accepted = reply{other.Code, enhanced(other.Code, other.Msg)}

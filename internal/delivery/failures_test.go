@@ -1,6 +1,10 @@
 package delivery_test
 
 import (
+	"context"
+	"errors"
+	"net"
+	"os"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -184,9 +188,31 @@ func TestNobodyListens(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = newSender(t, config).Send(t.Context(), message(1))
-	expect(t, err, outcome{class: delivery.Temporary, stage: delivery.StageDial})
-	if !strings.Contains(err.Error(), "refused") {
-		t.Errorf("the cause is missing in %q", err)
+	s := newSender(t, config)
+	for range 6 { // more often than there are places
+		_, err = s.Send(t.Context(), message(1))
+		expect(t, err, outcome{class: delivery.Temporary, stage: delivery.StageDial})
+		if !strings.Contains(err.Error(), "refused") {
+			t.Errorf("the cause is missing in %q", err)
+		}
 	}
+}
+
+// TestDiallingEnds: a host that swallows packets costs ten seconds.
+func TestDiallingEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSender(t, delivery.SMTPConfig{Host: "mail.example", Dial: func(ctx context.Context, network, addr string) (net.Conn, error) {
+			if network != "tcp" || addr != "mail.example:587" {
+				t.Errorf("dials %s %s", network, addr)
+			}
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}})
+		began := time.Now()
+		_, err := s.Send(t.Context(), message(1))
+		expect(t, err, outcome{class: delivery.Temporary, stage: delivery.StageDial})
+		if time.Since(began) != 10*time.Second || !errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Errorf("%v after %v", err, time.Since(began))
+		}
+	})
 }

@@ -62,6 +62,11 @@ func TestMailboxKeepsTheNewest(t *testing.T) {
 	if len(got) != 200 || got[0].ID != "send-203@codes.example" || got[199].ID != "send-4@codes.example" {
 		t.Errorf("%d mails, from %s to %s", len(got), got[0].ID, got[len(got)-1].ID)
 	}
+	for _, m := range got {
+		if m.To != recipient {
+			t.Errorf("%s is for %q", m.ID, m.To)
+		}
+	}
 	got[0].Subject = "changed"
 	if box.Messages()[0].Subject == "changed" {
 		t.Error("the caller can change the mailbox")
@@ -175,6 +180,8 @@ func TestMailboxReadsOthersMail(t *testing.T) {
 		"an unknown charset": {"Content-Type: text/plain; charset=x-none\r\n\r\n\xff\r\n", delivery.Mail{ID: "1", Text: "\uFFFD\n"}},
 		"an attachment": {"Content-Type: multipart/mixed; boundary=b\r\n\r\n--b\r\nContent-Type: text/plain\r\n\r\nhello\r\n--b\r\n" +
 			"Content-Type: text/plain\r\nContent-Disposition: attachment\r\n\r\nno\r\n--b--\r\n", delivery.Mail{ID: "1", Text: "hello"}},
+		"an unknown charset in a part": {"Content-Type: multipart/mixed; boundary=b\r\n\r\n--b\r\nContent-Type: text/plain; charset=x-none\r\n\r\nhello\r\n" +
+			"--b\r\nContent-Type: text/html\r\n\r\n<p>\r\n--b--\r\n", delivery.Mail{ID: "1", Text: "hello", HTML: "<p>"}},
 		"nested": {"Content-Type: multipart/mixed; boundary=b\r\n\r\n--b\r\nContent-Type: multipart/alternative; boundary=c\r\n\r\n" +
 			"--c\r\nContent-Type: text/plain\r\n\r\nhello\r\n--c\r\nContent-Type: text/html\r\n\r\n<p>\r\n--c--\r\n--b--\r\n",
 			delivery.Mail{ID: "1", Text: "hello", HTML: "<p>"}},

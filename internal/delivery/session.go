@@ -37,9 +37,7 @@ func open(ctx context.Context, config SMTPConfig) (*session, *Error) {
 	s := &session{config: config, wire: &wire{Conn: conn}, guard: &lineGuard{}}
 	stop := context.AfterFunc(ctx, s.cut)
 	fail := s.introduce(ctx)
-	if !stop() && fail == nil {
-		fail = failure(ctx, StageHello, errBroken)
-	}
+	stop()
 	if fail != nil {
 		s.cut()
 		return nil, fail
