@@ -8,7 +8,6 @@ import (
 	"net/mail"
 	"slices"
 	"strings"
-	"time"
 )
 
 // dialogue is the server's side of one connection.
@@ -231,77 +230,4 @@ func messageID(content []byte) string {
 		return ""
 	}
 	return strings.Trim(m.Header.Get("Message-Id"), "<>")
-}
-
-// act follows the rule for a stage, or gives the usual answer.
-func (d *dialogue) act(stage Stage, usual string) bool {
-	return d.follow(d.server.rule(stage, ""), usual)
-}
-
-// follow does what a rule says; false ends the connection.
-func (d *dialogue) follow(r Rule, usual string) bool {
-	if r.Delay > 0 && !d.pause(r.Delay) {
-		return false
-	}
-	answer := r.Reply
-	if answer == "" && r.Raw == "" && !r.Stall && !r.ends() {
-		answer = usual
-	}
-	if answer != "" {
-		answer += "\r\n"
-	}
-	if !d.write(answer+r.Raw, r.Slow) {
-		return false
-	}
-	if r.Stall {
-		<-d.stopped
-	}
-	d.end(r)
-	return !r.Stall && !r.ends()
-}
-
-func (r Rule) ends() bool { return r.Close || r.Farewell || r.Abort }
-
-// end closes the connection in the rule's way; TLS has a way of its own to say that no more comes.
-func (d *dialogue) end(r Rule) {
-	raw := d.conn
-	if secure, ok := raw.(*tls.Conn); ok {
-		if r.Farewell {
-			_ = secure.CloseWrite()
-		}
-		raw = secure.NetConn()
-	}
-	if tcp, ok := raw.(*net.TCPConn); ok && r.Abort {
-		_ = tcp.SetLinger(0)
-	}
-	if r.ends() {
-		_ = raw.Close()
-	}
-}
-
-func (d *dialogue) write(text string, slow bool) bool {
-	if text == "" {
-		return true
-	}
-	if !slow {
-		_, err := d.conn.Write([]byte(text))
-		return err == nil
-	}
-	for n := range len(text) {
-		if _, err := d.conn.Write([]byte{text[n]}); err != nil || !d.pause(SlowPause) {
-			return false
-		}
-	}
-	return true
-}
-
-func (d *dialogue) pause(length time.Duration) bool {
-	timer := time.NewTimer(length)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-d.stopped:
-		return false
-	}
 }

@@ -1,0 +1,110 @@
+package smtptest
+
+import (
+	"slices"
+	"time"
+)
+
+// Message is one message that the server accepted: it read the final dot, and did not answer 4xx or 5xx to it.
+type Message struct {
+	// ID is the Message-ID without angle brackets.
+	ID string
+	// From and To are the envelope's.
+	From string
+	To   []string
+	// Data is the message as it came, dots unstuffed, lines ending in CRLF.
+	Data []byte
+}
+
+// record is what the server saw.
+type record struct {
+	messages      []Message
+	commands      []string
+	partial       int
+	opened, peak  int
+	messageLanded chan struct{} // closed and replaced at each message
+}
+
+// Messages gives what was accepted, oldest first.
+func (s *Server) Messages() []Message {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.messages)
+}
+
+// ByID counts the accepted messages by Message-ID.
+func (s *Server) ByID() map[string]int {
+	counts := map[string]int{}
+	for _, m := range s.Messages() {
+		counts[m.ID]++
+	}
+	return counts
+}
+
+// Recipients counts the accepted messages by envelope recipient.
+func (s *Server) Recipients() map[string]int {
+	counts := map[string]int{}
+	for _, m := range s.Messages() {
+		for _, to := range m.To {
+			counts[to]++
+		}
+	}
+	return counts
+}
+
+// Commands gives the command lines of all connections in the order of arrival. Answers to AUTH challenges
+// and message lines are not among them.
+func (s *Server) Commands() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.commands)
+}
+
+// Connections is how many connections were opened so far.
+func (s *Server) Connections() int { return s.number(func() int { return s.opened }) }
+
+// Open is how many connections are open; one that the client closed counts until the server has noticed.
+func (s *Server) Open() int { return s.number(func() int { return len(s.conns) }) }
+
+// Peak is the largest Open so far.
+func (s *Server) Peak() int { return s.number(func() int { return s.peak }) }
+
+// Partial is how many messages began and never came to their final dot.
+func (s *Server) Partial() int { return s.number(func() int { return s.partial }) }
+
+func (s *Server) number(read func() int) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return read()
+}
+
+// awaitLimit is how long Await waits at most.
+const awaitLimit = 20 * time.Second
+
+// Await waits until n messages were accepted, and fails the test if that takes too long.
+func (s *Server) Await(n int) []Message {
+	s.tb.Helper()
+	limit := time.NewTimer(awaitLimit)
+	defer limit.Stop()
+	for {
+		s.mu.Lock()
+		messages, landed := slices.Clone(s.messages), s.messageLanded
+		s.mu.Unlock()
+		if len(messages) >= n {
+			return messages
+		}
+		select {
+		case <-landed:
+		case <-limit.C:
+			s.tb.Fatalf("smtptest: %d messages accepted, want %d", len(messages), n)
+		}
+	}
+}
+
+func (s *Server) accept(m Message) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.messages = append(s.messages, m)
+	close(s.messageLanded)
+	s.messageLanded = make(chan struct{})
+}
