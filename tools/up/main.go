@@ -52,6 +52,6 @@ func up(signals <-chan os.Signal) error {
 	secrets := seed.secrets()
 	street.tell(os.Stdout, secrets)
 	env := append(street.env(), secrets.env()...)
-	env = append(env, "SENDCODE_DATA_DIR="+stateDir)
+	env = append(env, "SENDCODE_DATA_DIR="+stateDir, "SENDCODE_MAIL_FROM=sendcode <no-reply@sendcode.example>")
 	return errors.Join(serve(program, append(env, os.Environ()...), signals), street.close())
 }
