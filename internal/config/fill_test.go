@@ -345,3 +345,35 @@ func answer(text string, err error) {
 	}
 	fmt.Print(text)
 }
+
+// A write that fails halfway leaves neither a file nor a piece of one.
+func TestFailedWriteLeavesNothing(t *testing.T) {
+	dir := t.TempDir()
+	taken := filepath.Join(dir, "secrets.yaml") // a directory cannot be replaced by a file
+	if err := os.Mkdir(taken, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := writeSecrets(taken, map[string]string{keyAPIKey: goodKey}); err == nil {
+		t.Error("written over a directory")
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil || len(entries) != 1 {
+		t.Errorf("left behind: %v, %v", entries, err)
+	}
+	c := loaded(t)
+	if _, err := c.FillSecrets(dir); err == nil || c.SecretKeys.IsSet() {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestNewAPIKey(t *testing.T) {
+	for kind, prefix := range map[KeyKind]string{SecretKey: "sk_", PublicKey: "pk_"} {
+		key, sum := NewAPIKey(kind)
+		if !strings.HasPrefix(key, prefix) || len(key) != 35 || sum != fmt.Sprintf("%x", sumOf(key)) {
+			t.Errorf("%s: %d characters, hash %s", kind, len(key), sum)
+		}
+		if again, _ := NewAPIKey(kind); again == key {
+			t.Error("the same key twice")
+		}
+	}
+}
