@@ -2,6 +2,9 @@
 # Recipes are in bash for its pipefail: what go test says goes through a pipe.
 SHELL := bash
 
+# Not `go run`, which turns a Ctrl-C into a failure; no commit is stamped in, for
+# git refuses to name it where the checkout is another user's.
+BUILD := go build -buildvcs=false -o bin/
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 # For each package's tests: a hang ends here with every goroutine's stack.
 TIMEOUT ?= 8m
@@ -13,7 +16,8 @@ help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 run: ## the service on http://127.0.0.1:8080/, needing only Go
-	@go run ./cmd/sendcode serve
+	@$(BUILD) ./cmd/sendcode
+	@exec bin/sendcode serve
 
 test: tools ## every test, on servers and a browser of its own
 	@bin/ensure
@@ -43,12 +47,11 @@ fuzz: ## every fuzz target, each for FUZZTIME=30s
 	done
 
 up: ## the service on a Redis, Postgres and SMTP server of its own
-	@go build -buildvcs=false -o bin/ ./tools/up
+	@$(BUILD) ./tools/up
 	@exec bin/up
 
 screenshots: ## pictures of every page
 	@go run ./tools/screenshots
 
-# Not in version control, so there is no commit to stamp them with.
 tools:
-	@go build -buildvcs=false -o bin/ ./tools/count ./tools/ensure
+	@$(BUILD) ./tools/count ./tools/ensure
