@@ -118,6 +118,11 @@ func (a *App) openSender() (verification.Sender, error) {
 	if err != nil {
 		return nil, err
 	}
+	for i := range configs {
+		if configs[i].Hello == "" {
+			configs[i].Hello = domain(a.cfg.MailFrom) // public servers refuse a client that calls itself localhost
+		}
+	}
 	servers, err := delivery.NewServers(configs...)
 	if err != nil {
 		return nil, err
