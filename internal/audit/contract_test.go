@@ -167,7 +167,7 @@ func (f *fixture) admit(t *testing.T, in Intent) Begun {
 	t.Helper()
 	begun := f.begin(t, in)
 	if !begun.Admitted {
-		t.Fatalf("refused, wanted admitted; history %v at %v on %s", begun.History, begun.Now, begun.Clock)
+		t.Fatalf("refused, wanted admitted: %s", show(begun))
 	}
 	return begun
 }

@@ -1,0 +1,87 @@
+package audit
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"sendcode/quota"
+)
+
+// keys are sorted, so that two replicas that lock the same recipients do not wait for each other in a circle.
+func keys(batch []*call) []int64 {
+	list := make([]int64, len(batch))
+	for i, x := range batch {
+		list[i] = x.key
+	}
+	slices.Sort(list)
+	return list
+}
+
+// column makes one parameter out of one part of every call.
+func column[T any](batch []*call, part func(*Intent) T) []T {
+	list := make([]T, len(batch))
+	for i, x := range batch {
+		list[i] = part(&x.in)
+	}
+	return list
+}
+
+// parameters are those of postgres_begin.sql, in its order.
+func parameters(batch []*call) []any {
+	text := func(part func(*Intent) string) []string { return column(batch, part) }
+	µs := func(part func(*Intent) time.Duration) []int64 {
+		return column(batch, func(in *Intent) int64 { return part(in).Microseconds() })
+	}
+	return []any{
+		column(batch, func(in *Intent) [16]byte { return in.Send.ID }),
+		text(func(in *Intent) string { return in.Send.App }),
+		text(func(in *Intent) string { return string(in.Send.Channel) }),
+		text(func(in *Intent) string { return in.Send.Purpose }),
+		column(batch, func(in *Intent) []byte { return in.Send.Recipient[:] }),
+		text(func(in *Intent) string { return in.Send.To }),
+		text(func(in *Intent) string { return in.Send.Locale }),
+		text(func(in *Intent) string { return in.Send.Reference }),
+		text(func(in *Intent) string { return in.Send.IP }),
+		column(batch, func(in *Intent) *time.Time { return known(in.Send.TakenAt) }),
+		text(func(in *Intent) string { return in.Send.Clock }),
+		µs(func(in *Intent) time.Duration { return in.Lease }),
+		text(func(in *Intent) string { return strings.Join(in.Purposes, separator) }),
+		text(func(in *Intent) string { return list(in.Rules, func(r quota.Rule) int64 { return int64(r.Limit) }) }),
+		text(func(in *Intent) string {
+			return list(in.Rules, func(r quota.Rule) int64 { return r.Window.Microseconds() })
+		}),
+		µs(func(in *Intent) time.Duration { return quota.Longest(in.Rules) }),
+		text(func(in *Intent) string { return in.Join }),
+		µs(func(in *Intent) time.Duration { return in.MinLife }),
+		text(func(in *Intent) string { return in.Verification.ID }),
+		column(batch, func(in *Intent) []byte { return in.Verification.Sealed }),
+		text(func(in *Intent) string { return in.Verification.Holder }),
+		column(batch, func(in *Intent) []byte { return nonNil(in.Verification.Nonce) }),
+		text(func(in *Intent) string { return in.Verification.KeyID }),
+		column(batch, func(in *Intent) int32 { return int32(in.Verification.CodeLength) }),
+		µs(func(in *Intent) time.Duration { return in.Life }),
+		column(batch, func(in *Intent) int32 { return int32(in.Verification.MaxAttempts) }),
+	}
+}
+
+// list writes a number of each rule as an array of Postgres: arrays of arrays would have to be of one length.
+func list(rules []quota.Rule, number func(quota.Rule) int64) string {
+	b := []byte{'{'}
+	for i, r := range rules {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = strconv.AppendInt(b, number(r), 10)
+	}
+	return string(append(b, '}'))
+}
+
+// known is nil for the zero time, which is NULL.
+func known(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	return &t
+}
