@@ -188,8 +188,27 @@ func (b *tab) card(kind string, words ...string) {
 	}
 }
 
-func (b *tab) keys(keys string)      { b.Helper(); b.do(chromedp.KeyEvent(keys)) }
-func (b *tab) click(selector string) { b.Helper(); b.do(chromedp.Click(chromedp.CSS(selector))) }
+func (b *tab) keys(keys string) { b.Helper(); b.do(chromedp.KeyEvent(keys)) }
+
+// focus and click find their element at the last moment, as the card may be swapped at any time.
+func (b *tab) focus(id string) {
+	b.Helper()
+	b.until(fmt.Sprintf("document.getElementById(%q)?.checkVisibility()", id))
+	eval[bool](b, fmt.Sprintf("document.getElementById(%q).focus() ?? true", id))
+}
+
+func (b *tab) click(selector string) { b.Helper(); b.press(selector, 1) }
+
+func (b *tab) doubleClick(selector string) { b.Helper(); b.press(selector, 2) }
+
+func (b *tab) press(selector string, times int) {
+	b.Helper()
+	at := eval[[]float64](b, fmt.Sprintf(`(() => { const e = document.querySelector(%q); e.scrollIntoView({ block: 'center' });
+		const r = e.getBoundingClientRect(); return [r.x + r.width / 2, r.y + r.height / 2] })()`, selector))
+	for n := range times {
+		b.do(chromedp.MouseClickXY(at[0], at[1], func(p *input.DispatchMouseEventParams) { p.ClickCount = int64(n + 1) }))
+	}
+}
 
 // paste puts text in as the clipboard does: at once, as one input.
 func (b *tab) paste(text string) {

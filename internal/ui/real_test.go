@@ -56,7 +56,8 @@ func theRealThing(t *testing.T, browser context.Context) {
 	b := open(t, browser, running(t), uitest.Look{})
 	b.do(chromedp.Navigate(base + "/"))
 	b.card("ask", "6-digit code")
-	b.do(chromedp.SendKeys(chromedp.ID("to"), uitest.Address+kb.Enter))
+	b.focus("to")
+	b.keys(uitest.Address + kb.Enter)
 	b.card("code", "Check your mail", "Code sent to a•••@example.com", "Send again in 0:5", "4 left", "9 left")
 	code := codeIn(t, base)
 
@@ -71,11 +72,11 @@ func theRealThing(t *testing.T, browser context.Context) {
 	if after := b.left(); after > before || after < before-10 {
 		t.Errorf("%d s were left before the refusal, %d after it", before, after)
 	}
-	b.do(chromedp.Focus(chromedp.ID("code")))
+	b.focus("code")
 	wrong := strings.Map(func(r rune) rune { return '0' + (r-'0'+1)%10 }, code)
 	b.keys(wrong)
 	b.card("code", "That is not the code. 4 tries left.")
-	b.do(chromedp.Focus(chromedp.ID("code")))
+	b.focus("code")
 	b.keys(code[:3] + " " + code[3:] + kb.Enter)
 	b.card("approved", "a•••@example.com is yours")
 	b.nothingKept()

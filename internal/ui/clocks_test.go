@@ -1,0 +1,151 @@
+package ui_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+
+	"sendcode/internal/audit"
+	"sendcode/internal/ui/uitest"
+	"sendcode/quota"
+)
+
+func every(window time.Duration) quota.Rule {
+	return quota.Rule{Name: "pause", Scope: quota.Recipient, Limit: 1, Window: window}
+}
+
+func theCountdownRunsOut(t *testing.T, browser context.Context) {
+	w := running(t, every(5*time.Second), quota.Rule{Name: "hour", Scope: quota.Recipient, Limit: 5, Window: time.Hour})
+	b := open(t, browser, w, uitest.Look{})
+	send(t, w) // now that the tab is there: the wait is short
+	b.do(w.Adopt())
+	b.visit("")
+	b.card("code", "Send again in 0:0")
+	from := b.left()
+	b.until(`document.querySelector('#again').innerText.trim() === 'Send again'`)
+	want := []string{"Send again"}
+	for s := 1; s < from; s++ { // the first text was there before anything changed
+		want = append([]string{fmt.Sprintf("Send again in 0:%02d", s)}, want...)
+	}
+	if got := eval[[]string](b, "shown.slice(-"+fmt.Sprint(len(want))+")"); fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("the countdown showed %q, want %q", got, want)
+	}
+	if eval[bool](b, `document.querySelector('#again').hasAttribute('aria-disabled')`) {
+		t.Error("the button still waits")
+	}
+	b.until(`said.at(-1) === 'You can ask for another code now.'`)
+	b.card("code", "free") // the marks follow
+	b.until(`!document.querySelector('.blocked')`)
+	if said := eval[[]string](b, "said"); len(said) > 3 {
+		t.Errorf("%d announcements in one countdown: %q", len(said), said)
+	}
+	b.click("#again")
+	b.card("code", "Code sent again to a•••@example.com", "Send again in 0:0")
+	b.focused("again")
+	if w.Codes.Sends() != 2 {
+		t.Errorf("%d sends", w.Codes.Sends())
+	}
+}
+
+// aLongWaitNamesTheTime in the reader's zone, rounded up so that nobody comes too early.
+func aLongWaitNamesTheTime(t *testing.T, browser context.Context) {
+	const wait = 3*time.Hour + 20*time.Minute
+	w := running(t, every(wait))
+	early := w.Now()
+	send(t, w)
+	late := w.Now()
+	b := open(t, browser, w, uitest.Look{})
+	b.zone("Asia/Shanghai")
+	b.visit("")
+	b.card("code", "Next code at ", " · 3 h 20 min", "free at ")
+	shown := strings.TrimSuffix(strings.TrimPrefix(b.again(), "Next code at "), " · 3 h 20 min")
+	if shown != inShanghai(early, wait) && shown != inShanghai(late, wait) {
+		t.Errorf("the time shown is %q, want %q", shown, inShanghai(early, wait))
+	}
+	b.until(`said[0] === 'Check your mail. You can ask for another code in 3 h 20 min.'`)
+}
+
+// inShanghai is the first full minute at which the wait is over; with its day, unless that is today.
+func inShanghai(from time.Time, wait time.Duration) string {
+	zone := time.FixedZone("", 8*3600)
+	over := from.Add(wait).In(zone)
+	if full := over.Truncate(time.Minute); full.Before(over) {
+		over = full.Add(time.Minute)
+	}
+	if over.YearDay() != from.In(zone).YearDay() {
+		return over.Format("Mon 15:04")
+	}
+	return over.Format("15:04")
+}
+
+func aReloadKeepsTheTime(t *testing.T, browser context.Context) {
+	w := sent(t)
+	w.Advance(20 * time.Second)
+	b := open(t, browser, w, uitest.Look{})
+	b.visit("")
+	b.card("code", "Send again in 0:")
+	for range 2 {
+		before, start := b.left(), time.Now()
+		b.do(chromedp.Reload())
+		b.card("code", "Send again in 0:")
+		passed := int(time.Since(start) / time.Second)
+		if after := b.left(); after > before || after < before-passed-1 {
+			t.Errorf("%d s before the reload, %d after it, %d s passed", before, after, passed)
+		}
+	}
+}
+
+func backAndForwardShowTheTruth(t *testing.T, browser context.Context) {
+	w := sent(t)
+	b := open(t, browser, w, uitest.Look{})
+	b.visit("")
+	b.card("code", "Send again in")
+	before := b.left()
+	b.click(".lead a")
+	b.card("ask", "Back to the code")
+	w.Advance(25 * time.Second)
+	b.history("back")
+	b.card("code", "Send again in")
+	b.until(fmt.Sprintf(`Number(document.querySelector('#again').innerText.split(':')[1]) <= %d`, before-25))
+	w.Codes.Settle(audit.Unknown)
+	b.history("forward")
+	b.card("ask")
+	b.history("back")
+	b.card("code", "It may still arrive")
+	// A page that the browser kept alive whole asks again when it is shown again.
+	w.Codes.Settle(audit.Sent)
+	eval[bool](b, `dispatchEvent(new PageTransitionEvent('pageshow', { persisted: true }))`)
+	b.card("code", "Check your mail")
+}
+
+// sleepCounts: the steady clock stands still while the machine sleeps, and the server cannot be reached on waking.
+func sleepCounts(t *testing.T, browser context.Context) {
+	w := sent(t)
+	b := open(t, browser, w, uitest.Look{})
+	b.tolerate = "ERR_INTERNET_DISCONNECTED"
+	b.visit("")
+	b.card("code", "Send again in 0:5")
+	b.do(uitest.Offline(true))
+	eval[bool](b, `stopSteady(), jump(30_000, 0), document.dispatchEvent(new Event('visibilitychange'))`)
+	b.until(`/in 0:2\d/.test(document.querySelector('#again').innerText)`)
+	eval[bool](b, `jump(60_000, 0), document.dispatchEvent(new Event('visibilitychange'))`)
+	b.until(`document.querySelector('#again').innerText.trim() === 'Send again'`)
+}
+
+func aClockSetBackDoesNot(t *testing.T, browser context.Context) {
+	w := running(t, every(6*time.Second))
+	b := open(t, browser, w, uitest.Look{})
+	send(t, w)
+	b.do(w.Adopt())
+	b.visit("")
+	b.card("code", "Send again in 0:0")
+	eval[bool](b, `jump(-3_600_000, 0), document.dispatchEvent(new Event('visibilitychange'))`)
+	if left := b.left(); left > 6 {
+		t.Errorf("%d s are left", left)
+	}
+	b.until(`document.querySelector('#again').innerText.trim() === 'Send again'`)
+}
