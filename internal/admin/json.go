@@ -7,6 +7,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"sendcode/internal/audit"
+	"sendcode/internal/server"
 	"sendcode/internal/verification"
 	"sendcode/quota"
 )
@@ -105,7 +106,7 @@ func (a *Admin) searchJSON(c echo.Context) error {
 		Channel string `json:"channel"`
 		To      string `json:"to"`
 	}
-	if err := readJSON(c, &body); err != nil {
+	if err := server.ReadJSON(c, &body); err != nil {
 		return err
 	}
 	h, err := a.codes.Hash(body.Channel, body.To)
