@@ -40,6 +40,9 @@ func TestListShowsWhatHappened(t *testing.T) {
 	failed := r.begin("w@qq.com")
 	r.clock.add(96 * time.Millisecond)
 	r.finish(failed.Send, audit.Outcome{Status: audit.Failed, Reason: "rejected", Provider: "mx1", ProviderCode: "550 5.1.1", Took: 96 * time.Millisecond, Refund: true})
+	kept := r.begin("k@example.com")
+	r.finish(kept.Send, audit.Outcome{Status: audit.Failed, Reason: "template"})
+	r.refused("zoe@example.com", "hour", time.Minute, 2)
 	unknown := r.begin("li@example.com")
 	r.finish(unknown.Send, audit.Outcome{Status: audit.Unknown, Reason: "no_answer", Provider: "mx1", Took: 61 * time.Second})
 	queued := r.begin("q@example.com")
@@ -49,12 +52,12 @@ func TestListShowsWhatHappened(t *testing.T) {
 
 	rec := r.loggedIn().get("/admin")
 	want(t, rec, http.StatusOK)
-	if got := len(rowsIn(rec.Body.String())); got != 6 {
+	if got := len(rowsIn(rec.Body.String())); got != 8 {
 		t.Fatalf("%d rows", got)
 	}
 	contains(t, rec, "a•••@example.com", "w•••@qq.com", "login",
 		"sent", "250 2.0.0", "mx1.example.net", "184 ms", `data-exact title="2026-03-04 14:02:20 UTC"`, "14:02:20.118",
-		"refused", "minute · 50 s left · ×3",
+		"refused", "minute · 50 s left · ×3", "hour · 1 min left · ×2", `"why">the message could not be made</td>`,
 		"failed", "550 5.1.1 · rejected by the server · did not count", "96 ms",
 		"unknown", "no answer after the whole mail", "1 min 1 s",
 		"queued", "the server could not be reached · will be tried again", "sending")
@@ -179,7 +182,7 @@ func TestFiltersStayInTheForm(t *testing.T) {
 			t.Errorf("%q is not in the older page's address %q", part, older)
 		}
 	}
-	if all := linkIn(rec.Body.String(), "Show all"); strings.Contains(all, "recipient") || !strings.Contains(all, "status=refused") {
+	if all := linkIn(r.loggedIn().get(older).Body.String(), "Show all"); strings.Contains(all, "recipient") || strings.Contains(all, "cursor") || !strings.Contains(all, "status=refused") {
 		t.Errorf("show all leads to %q", all)
 	}
 }

@@ -23,12 +23,13 @@ type matter struct {
 	words
 	code  *audit.Verification // nil for a refusal that belongs to none
 	state verification.State  // of the code; empty without one
+	out   bool                // a mail with the code went out, or may have
 	quota *quota.Decision     // what the recipient's rules say now; nil: not known
 }
 
 // judge says what became of a row. Each combination of states has its sentence; testdata/verdicts holds them all.
 func judge(s audit.Story, now quota.Decision, known bool, w words) verdict {
-	c := matter{Send: s.Send, words: w, code: s.Verification}
+	c := matter{Send: s.Send, words: w, code: s.Verification, out: slices.ContainsFunc(s.Related, wentOut)}
 	if c.code != nil {
 		c.state = stateOf(*c.code, s.Now)
 	}
@@ -51,6 +52,10 @@ func judge(s audit.Story, now quota.Decision, known bool, w words) verdict {
 		v.What, v.Next = c.and(c.about("verdict.sending"), c.doubt()), c.about("next.sending")
 	}
 	return v
+}
+
+func wentOut(s audit.Send) bool {
+	return s.Status == audit.Sent || s.Status == audit.Unknown || s.InDoubt
 }
 
 // about fills a pattern with everything that the row and its code can say.
@@ -153,7 +158,7 @@ func (c matter) refused() (what, next sentence) {
 	rule, wait := strong("rule", c.BlockedBy), plain("wait", c.wait(c.RetryAfter))
 	what = c.about(c.pluralKey("verdict.refused", c.Count), rule, wait, plain("n", strconv.Itoa(c.Count)))
 	next = c.again()
-	if c.state == verification.Pending && c.code.Sends > 0 {
+	if c.state == verification.Pending && c.out {
 		next = c.and(next, c.about("next.refused.code"))
 	}
 	return what, next

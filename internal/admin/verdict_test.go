@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
+
 	"sendcode/internal/audit"
 	"sendcode/internal/verification"
 	"sendcode/quota"
@@ -68,6 +70,18 @@ func (s situation) alone() situation {
 	return s
 }
 
+// after puts sends before it that ended so.
+func (s situation) after(ends ...audit.Status) situation {
+	for i, end := range ends {
+		s.story.Related = append(s.story.Related, audit.Send{
+			ID: uuid.UUID{9, byte(i)}, Number: i + 1, App: "shop", Purpose: "login", Status: end, Attempt: 1, Counts: true, Count: 1,
+			LoggedAt: start.Add(-time.Minute), FinishedAt: start.Add(-time.Minute), DueAt: start.Add(time.Minute),
+		})
+	}
+	s.story.Related = append(s.story.Related, s.story.Send)
+	return s
+}
+
 // with gives what the recipient's rules say: the minute's wait, and whether the hour blocks.
 func (s situation) with(minute, hour time.Duration) situation {
 	s.quota = &quota.Decision{At: start.Add(3 * time.Minute), Rules: []quota.State{
@@ -119,7 +133,9 @@ func situations() []situation {
 		told("refused, still blocked", refusedBy("minute", 41713*time.Millisecond, 1)).with(17*time.Second+time.Microsecond, 0).alone(),
 		told("refused, another rule blocks by now", refusedBy("minute", 42*time.Second, 1)).with(0, 20*time.Minute).alone(),
 		told("refused, free again", refusedBy("minute", 42*time.Second, 3)).with(0, 0).alone(),
-		told("refused, and a code that works", refusedBy("minute", 42*time.Second, 3)).with(0, 0),
+		told("refused, and a code that works", refusedBy("minute", 42*time.Second, 3)).with(0, 0).after(audit.Failed, audit.Sent),
+		told("refused, and a code that may have arrived", refusedBy("minute", 42*time.Second, 3)).with(0, 0).after(audit.Unknown),
+		told("refused, and a code that never went out", refusedBy("minute", 42*time.Second, 3)).with(0, 0).after(audit.Failed, audit.Queued),
 		told("refused, by a rule of another scope", refusedBy("office", 42*time.Second, 1)).with(0, 0).alone(),
 		told("refused, several by a rule of another scope", refusedBy("office", 42*time.Second, 7)).with(0, 0).alone(),
 		told("refused, quota not known", refusedBy("minute", 42*time.Second, 1)).alone(),
