@@ -88,9 +88,21 @@ func (s *stack) askProcess(p *process) verificationBody {
 	return v
 }
 
-// stalled is a mail server that holds the first mail before its end: whoever sends it can be killed in between.
-func stalled(stage smtptest.Stage) smtptest.Script {
-	return smtptest.Script{Rules: []smtptest.Rule{{Stage: stage, Times: 1, Stall: true}}}
+// stall gives the stack a mail server that holds the first mail at a stage: whoever sends it can be killed there.
+func (s *stack) stall(stage smtptest.Stage) {
+	s.smtp = smtptest.Start(s.T, smtptest.Script{Rules: []smtptest.Rule{{Stage: stage, Times: 1, Stall: true}}})
+	s.env["SENDCODE_SMTP_URL"] = s.smtp.URL()
+}
+
+// killedBeforeTheMail has a process answer 202 and kills it while it hands the mail over.
+func (s *stack) killedBeforeTheMail(binary string) verificationBody {
+	s.Helper()
+	s.stall(smtptest.Rcpt)
+	killed := s.spawn(binary)
+	v := s.askProcess(killed)
+	s.awaitCommand("RCPT")
+	killed.kill()
+	return v
 }
 
 // kill -9 between the 202 and the mail: the other replica sends it within seconds, or the same one after its restart.
@@ -99,32 +111,21 @@ func TestKilledBetweenAnswerAndMail(t *testing.T) {
 	t.Run("the other replica takes over", func(t *testing.T) {
 		t.Parallel()
 		s := onRealParts(t)
-		s.smtp = smtptest.Start(t, stalled(smtptest.Rcpt))
-		s.env["SENDCODE_SMTP_URL"] = s.smtp.URL()
-		killed := s.spawn(binary)
-		v := s.askProcess(killed)
-		s.awaitCommand("RCPT")
-		killed.kill()
+		v := s.killedBeforeTheMail(binary)
 		s.start(1)
 		s.sentOnce(0, v)
 	})
 	t.Run("the same one, after its restart, with nothing but Go", func(t *testing.T) {
 		t.Parallel()
 		s := embedded(t)
-		s.smtp = smtptest.Start(t, stalled(smtptest.Rcpt))
-		s.env["SENDCODE_SMTP_URL"] = s.smtp.URL()
-		killed := s.spawn(binary)
-		v := s.askProcess(killed)
-		s.awaitCommand("RCPT")
-		killed.kill()
+		v := s.killedBeforeTheMail(binary)
 		s.start(1)
 		s.sentOnce(0, v)
 	})
 	t.Run("killed after the mail, before the log knows: at most a double, with the same Message-ID", func(t *testing.T) {
 		t.Parallel()
 		s := embedded(t)
-		s.smtp = smtptest.Start(t, stalled(smtptest.Dot))
-		s.env["SENDCODE_SMTP_URL"] = s.smtp.URL()
+		s.stall(smtptest.Dot)
 		killed := s.spawn(binary)
 		v := s.askProcess(killed)
 		s.awaitMail(ana, 1)
