@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -47,10 +49,29 @@ func (a *Admin) story(ctx context.Context, id string) (audit.Story, error) {
 		return audit.Story{}, verification.ErrNotFound
 	}
 	s, err := a.log.Story(ctx, parsed)
+	if err == nil && s.Verification == nil {
+		s.Related, err = a.lead(ctx, s.Send)
+	}
 	if err != nil {
 		return s, a.unreadable(ctx, err)
 	}
 	return s, nil
+}
+
+// What led to a refusal that belongs to no verification: so many of the recipient's rows, so far back.
+const (
+	leadRows = 5
+	leadTime = 24 * time.Hour
+)
+
+// lead is what the recipient's rules have counted, most likely, and the row itself; oldest first.
+func (a *Admin) lead(ctx context.Context, s audit.Send) ([]audit.Send, error) {
+	rows, err := a.log.Sends(ctx, audit.Filter{
+		Recipient: &s.Recipient, App: s.App, Channel: s.Channel, From: s.LoggedAt.Add(-leadTime),
+		Before: &audit.Mark{At: s.LoggedAt, ID: s.ID}, Limit: leadRows,
+	})
+	slices.Reverse(rows)
+	return append(rows, s), err
 }
 
 // unreadable says what the log's error is to those outside.

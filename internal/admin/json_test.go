@@ -154,6 +154,27 @@ func TestSendJSONWithoutItsPolicy(t *testing.T) {
 	contains(t, rec, "no longer configured")
 }
 
+// A refusal that belongs to no verification is told with what led to it.
+func TestRefusalShowsWhatLedToIt(t *testing.T) {
+	r := newRig(t)
+	r.refused("ana@example.com", "minute", time.Minute, 1)
+	r.clock.add(25 * time.Hour)
+	sent := r.sent("ana@example.com")
+	r.sent("bo@example.com")
+	r.refused("ana@example.com", "minute", time.Minute, 1, func(s *audit.Send) { s.App = "desk" })
+	row := r.refused("ana@example.com", "minute", 50*time.Second, 1)
+	r.refused("ana@example.com", "hour", 50*time.Minute, 1)
+	b := r.loggedIn()
+	rec := b.get("/admin/sends/" + row.ID.String())
+	contains(t, rec, `<a href="/admin/sends/`+sent.ID.String()+`">`, "refused by <b>minute</b>, 50 s left")
+	lacks(t, rec, "<b>hour</b>", "desk")
+	got := decode[map[string]any](t, b.get("/v1/admin/sends/"+row.ID.String()).Body.String())
+	related := got["related"].([]any)
+	if len(related) != 2 || related[0].(map[string]any)["id"] != sent.ID.String() || related[1].(map[string]any)["id"] != row.ID.String() {
+		t.Errorf("related: %v", related)
+	}
+}
+
 func TestUnknownSends(t *testing.T) {
 	r := newRig(t)
 	id := r.sent("ana@example.com").ID.String()

@@ -225,8 +225,9 @@ func TestTimeline(t *testing.T) {
 	blocked.story.Send.ID[0], blocked.story.Send.LoggedAt = 2, start.Add(18*time.Second)
 	resend.story.Related = []audit.Send{first.story.Send, blocked.story.Send, resend.story.Send}
 	skewed := told("clocks that disagree", sentAs(audit.Sent, "250", func(s *audit.Send, _ *audit.Verification) { s.TakenAt = start.Add(time.Hour) }))
+	behind := told("a limiter's clock far behind", sentAs(audit.Sent, "250", func(s *audit.Send, _ *audit.Verification) { s.TakenAt = start.Add(-time.Hour) }))
 	tried := told("tried and pending", sentAs(audit.Sent, "250", func(_ *audit.Send, v *audit.Verification) { v.Attempts = 1 }))
-	for _, s := range append(all, resend, skewed, tried) {
+	for _, s := range append(all, resend, skewed, behind, tried) {
 		fmt.Fprintf(&b, "== %s\n", s.name)
 		for _, w := range languages {
 			last := time.Time{}
