@@ -48,7 +48,7 @@ func refusalLeavesNothing(t *testing.T, f *fixture) {
 	got := f.refuse(t, in)
 	equal(t, "verification and send", show(got.Verification)+show(got.Send), show(Verification{})+show(Send{}))
 	equal(t, "rows", f.all(t), before)
-	_, _, _, err := f.Verification(t.Context(), in.Verification.ID)
+	_, _, _, err := f.Attempt(t.Context(), in.Verification.ID)
 	is(t, err, ErrNotFound)
 
 	resend := f.intent(1, withRules(rule(1, time.Minute)), func(in *Intent) { in.Join = first.Verification.ID })

@@ -49,10 +49,13 @@ func TestPostgresLostConnections(t *testing.T) {
 		ok    bool
 		trips int // of Begin
 	}{
+		{"reply lost, then nobody there", cutReply, 1, 1, false, 1},
 		{"request lost once", cutRequest, 1, 1, true, 2},
 		{"request lost twice", cutRequest, 2, 0, false, 2},
 		{"reply lost once", cutReply, 1, 1, true, 2},
 		{"reply lost twice", cutReply, 2, 1, false, 2},
+		{"reply to the decision lost once", cutLocked, 1, 1, true, 2},
+		{"reply to the decision lost twice", cutLocked, 2, 1, false, 2},
 		{"reply to the commit lost once", cutBefore, 1, 1, true, 2},
 		{"reply to the commit lost twice", cutBefore, 2, 1, false, 2},
 		{"lost after the reply to the commit", cutAfter, 1, 1, true, 1},
@@ -61,6 +64,9 @@ func TestPostgresLostConnections(t *testing.T) {
 			t.Parallel()
 			f, p := faultFixture(t, server)
 			p.arm(c.mode, c.times)
+			if !c.ok && c.times == 1 {
+				p.leave()
+			}
 			in := f.intent(1, withRules(rule(1, time.Hour)))
 			begun, err := f.Begin(t.Context(), in)
 			equal(t, "round trips", p.seen(), c.trips)
@@ -73,6 +79,7 @@ func TestPostgresLostConnections(t *testing.T) {
 				is(t, err, ErrUncertain)
 			}
 			equal(t, "rows", f.count(t), 1+c.rows)
+			p.arm(cutNever, 0)
 			// It goes on, and what was written is there to be found.
 			equal(t, "repeated", f.begin(t, in).Admitted, true)
 			f.refuse(t, f.intent(1, withRules(rule(1, time.Hour))))
@@ -180,6 +187,37 @@ func TestPostgresServerEndsTheTransaction(t *testing.T) {
 		certain(t, <-result) // the server said so before it came to the commit
 		equal(t, "rows", f.count(t), 1)
 	})
+}
+
+// A check that approves the verification while a resend waits for its row: the resend looks again, and opens a new one.
+func TestPostgresApprovedWhileJoining(t *testing.T) {
+	f, _ := faultFixture(t, parts.Postgres(t))
+	log := f.replica.(*Postgres)
+	for n, change := range []string{"approved_at = now()", "canceled_at = now()", "attempts = max_attempts", "locale = 'de'"} {
+		first := f.admit(t, f.intent(n, func(in *Intent) { in.Verification.Holder = "s:1" }))
+		tx, err := log.pool.Begin(t.Context())
+		ok(t, err)
+		_, err = tx.Exec(t.Context(), `UPDATE verifications SET `+change+` WHERE id = $1`, first.Verification.ID)
+		ok(t, err)
+		in := f.intent(n, func(in *Intent) { in.Verification.Holder = "s:1" })
+		var begun Begun
+		result := make(chan error)
+		go func() { begun, err = f.Begin(t.Context(), in); result <- err }()
+		eventually(t, func() bool {
+			var waiting bool
+			ok(t, log.pool.QueryRow(t.Context(), `SELECT count(*) > 0 FROM pg_locks WHERE locktype = 'transactionid' AND NOT granted`).Scan(&waiting))
+			return waiting
+		})
+		ok(t, tx.Commit(t.Context()))
+		ok(t, <-result)
+		want := in.Verification.ID
+		if change == "locale = 'de'" {
+			want = first.Verification.ID // what does not end it does not matter
+			equal(t, "sends", begun.Verification.Sends, 2)
+		}
+		equal(t, change, begun.Verification.ID, want)
+		equal(t, "row", f.row(t, in.Send.ID), begun.Send)
+	}
 }
 
 // One recipient whose lock somebody holds for too long fails alone; those who share its round trip are let in.

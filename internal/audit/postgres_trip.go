@@ -48,11 +48,10 @@ func converse(ctx context.Context, conn *pgxpool.Conn, batch []*call) (answers [
 	defer results.Close()
 	// Up to here the server has not come to the COMMIT, for it answers in order: its own word that it ended before is
 	// certain. Silence is not: everything is on its way.
-	if _, err := results.Exec(); err != nil {
-		return nil, spoke(err), err
-	}
-	if _, err := results.Exec(); err != nil {
-		return nil, spoke(err), err
+	for range 2 { // begin, locks
+		if _, err := results.Exec(); err != nil {
+			return nil, spoke(err), err
+		}
 	}
 	rows, _ := results.Query()
 	answers, err = pgx.CollectRows(rows, scanDecision)

@@ -15,6 +15,7 @@ const (
 	cutNever   cut = iota
 	cutRequest     // before the server hears of it
 	cutReply       // the server committed; no word of it comes back
+	cutLocked      // the same, but the replies up to that of the locks come back
 	cutBefore      // the same, but all replies up to that of the COMMIT come back
 	cutAfter       // after the reply to the COMMIT, before the server says that it is ready again
 	cutAny         // whatever the client says next, before the server hears of it; not only a COMMIT
@@ -28,7 +29,9 @@ type proxy struct {
 	mu      sync.Mutex
 	mode    cut
 	times   int
-	commits int // seen since it was armed
+	commits int  // seen since it was armed
+	leaving bool // after the cut nobody is there any more
+	away    bool
 }
 
 // newProxy returns a proxy and the URL of the database through it.
@@ -49,7 +52,7 @@ func newProxy(t *testing.T, databaseURL string) (*proxy, string) {
 func (p *proxy) arm(mode cut, times int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.mode, p.times, p.commits = mode, times, 0
+	p.mode, p.times, p.commits, p.leaving, p.away = mode, times, 0, false, false
 }
 
 // next is what to do with the COMMIT that is seen now.
@@ -61,6 +64,7 @@ func (p *proxy) next() cut {
 		return cutNever
 	}
 	p.times--
+	p.away = p.leaving
 	return p.mode
 }
 
@@ -68,6 +72,19 @@ func (p *proxy) any() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.mode == cutAny && p.times > 0
+}
+
+// leave makes the next cut the last that is heard of the server; arm brings it back.
+func (p *proxy) leave() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.leaving = true
+}
+
+func (p *proxy) gone() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.away
 }
 
 func (p *proxy) seen() int {
@@ -85,8 +102,11 @@ func (p *proxy) serve() {
 			return
 		}
 		server, err := net.Dial("tcp", p.target)
-		if err != nil {
+		if err != nil || p.gone() {
 			_ = client.Close()
+			if server != nil {
+				_ = server.Close()
+			}
 			continue
 		}
 		c := &conversation{proxy: p, client: client, server: server}
@@ -130,8 +150,11 @@ func (c *conversation) requests() {
 	}
 }
 
-// committed is the reply to a COMMIT: CommandComplete, 11 bytes long, and its tag.
-var committed = []byte("C\x00\x00\x00\x0bCOMMIT\x00")
+// What the server says last of a statement: CommandComplete, its length, and a tag.
+var (
+	locked    = []byte("C\x00\x00\x00\x0dSELECT 1\x00") // one lock was taken
+	committed = []byte("C\x00\x00\x00\x0bCOMMIT\x00")
+)
 
 // replies hands on what the server says.
 func (c *conversation) replies() {
@@ -155,6 +178,8 @@ func (c *conversation) replies() {
 		held = append(held, buffer[:n]...)
 		if at := bytes.Index(held, committed); at >= 0 {
 			switch mode {
+			case cutLocked:
+				_, _ = c.client.Write(held[:bytes.Index(held, locked)+len(locked)])
 			case cutBefore:
 				_, _ = c.client.Write(held[:at])
 			case cutAfter:
