@@ -55,7 +55,7 @@ func checkURL(text string) (p urlParts, problem string) {
 	} else if password == mask || strings.Contains(query.Encode(), "="+url.QueryEscape(mask)) {
 		return p, masked
 	}
-	if _, err := url.PathUnescape(p.userinfo); err != nil {
+	if decoded, err := url.PathUnescape(p.userinfo); err != nil || strings.ContainsRune(decoded, 0) { // Postgres knows no NUL
 		return p, unreadable
 	}
 	return p, ""
