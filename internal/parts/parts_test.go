@@ -36,7 +36,7 @@ func awaitStopped(t *testing.T, pid int) {
 
 func awaitTrue(t *testing.T, condition func() bool, format string, args ...any) {
 	t.Helper()
-	tick, late := time.NewTicker(5*time.Millisecond), time.After(20*time.Second)
+	tick, late := time.NewTicker(5*time.Millisecond), time.After(time.Minute)
 	defer tick.Stop()
 	for !condition() {
 		select {

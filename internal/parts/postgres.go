@@ -136,7 +136,7 @@ func (s *PostgresServer) Stop() {
 	s.process = nil
 }
 
-const stopTimeout = 15 * time.Second // it kills its own children after 5 s
+const stopTimeout = time.Minute // it kills its own children after 5 s, but machines are busy
 
 // Start starts a stopped (or ended) server again, on the same port and cluster,
 // and returns when it answers.
