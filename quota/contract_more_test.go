@@ -159,14 +159,18 @@ func TestRecord(t *testing.T) {
 
 func TestAnEventThatLapsedCanBeRecordedAnew(t *testing.T) {
 	both(t, func(t *testing.T, w *world) {
-		r := sliding(Recipient, 2, time.Minute)
+		r := sliding(Recipient, 9, time.Minute)
 		w.takeID("one", r)
+		w.pass(time.Second)
 		w.takeID("two", r)
-		w.pass(time.Minute)
+		w.pass(time.Minute - time.Second)
 		must(t, w.Record(t.Context(), ann(), time.Minute, []Event{{ID: "one", At: w.now}}))
 		d := w.peek(r)
-		same(t, "used", d.Rules[0].Used, 1)
-		same(t, "reset", d.Rules[0].ResetAfter, time.Minute)
+		same(t, "used", d.Rules[0].Used, 2)
+		same(t, "reset: two", d.Rules[0].ResetAfter, time.Second)
+		same(t, "used after a repetition", w.takeID("one", r).Rules[0].Used, 2)
+		must(t, w.Refund(t.Context(), "one", ann()))
+		same(t, "used after the refund", w.peek(r).Rules[0].Used, 1)
 	})
 }
 

@@ -1,6 +1,7 @@
 package quota
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 	"sync"
@@ -84,6 +85,11 @@ func TestMemoryKnowsItsIDsInSmallAndLargeBuckets(t *testing.T) {
 					want--
 				}
 			}
+			for i := range size {
+				if i%5 != 0 {
+					same(t, "used after the others were refunded", w.takeID(strconv.Itoa(i), r).Rules[0].Used, want)
+				}
+			}
 			_, n := w.kept()
 			same(t, "events", n, want)
 			w.pass(time.Minute)
@@ -98,23 +104,38 @@ func TestMemoryKnowsItsIDsInSmallAndLargeBuckets(t *testing.T) {
 	}
 }
 
+func TestMemoryKnowsItsIDsInABucketThatHasShrunk(t *testing.T) {
+	w, r := memoryWorld(t), sliding(Recipient, MaxLimit, time.Minute)
+	for range 2 * indexed {
+		w.take(r)
+	}
+	w.pass(30 * time.Second)
+	w.takeID("half", r)
+	w.pass(30 * time.Second)
+	w.takeID("last", r)
+	same(t, "used", w.takeID("half", r).Rules[0].Used, 2)
+	same(t, "used", w.takeID("last", r).Rules[0].Used, 2)
+}
+
 // Callers that name their buckets in opposite orders do not wait for each other for ever.
-func TestMemoryLocksInOneOrder(t *testing.T) {
+func TestMemoryServesManyCallersAtOnce(t *testing.T) {
 	m := NewMemory(time.Now, "process")
+	rules := []Rule{sliding("one", 9, time.Second), sliding("two", 9, time.Second)}
 	var wg sync.WaitGroup
 	for caller := range 8 {
 		wg.Go(func() {
-			names := []string{"a", "b", "c", "a"}
+			names := []string{"a", "b", "a"}
 			if caller%2 == 0 {
-				names = []string{"c", "b", "a", "c"}
+				names = []string{"b", "a", "b"}
 			}
-			for i := range 500 {
-				rules := []Rule{sliding("one", 9, time.Second), sliding("two", 9, time.Second)}
-				_, err := m.Take(t.Context(), Request{ID: fmt.Sprint(caller, i), Rules: rules, Buckets: map[Scope]string{"one": names[0], "two": names[1]}})
-				if err != nil {
-					t.Error(err)
-				}
-				if err := m.Refund(t.Context(), fmt.Sprint(caller, i), names...); err != nil {
+			for i := range 300 {
+				id, ctx := fmt.Sprint(caller, i), t.Context()
+				req := Request{ID: id, Rules: rules, Buckets: map[Scope]string{"one": names[0], "two": names[1]}}
+				_, takeErr := m.Take(ctx, req)
+				_, peekErr := m.Peek(ctx, req)
+				refundErr := m.Refund(ctx, id, names...)
+				recordErr := m.Record(ctx, names[0], time.Second, []Event{{fmt.Sprint(id, "r"), time.Now()}})
+				if err := errors.Join(takeErr, peekErr, refundErr, recordErr, m.Reset(ctx, names[1])); err != nil {
 					t.Error(err)
 				}
 			}
@@ -135,8 +156,39 @@ func TestMemoryForgetsRefunds(t *testing.T) {
 	gone := w.Limiter.(*Memory).find(ann(), w.now.UnixMicro()).gone
 	same(t, "refunds that are remembered", len(gone.until), 60)
 	same(t, "calls that are remembered", len(gone.order), 120)
+	w.pass(2 * time.Minute)
+	w.admits(true, sliding(Recipient, 2, time.Hour))
+	sameList(t, "remembered after a take", []int{len(gone.until), len(gone.order)}, []int{0, 0})
+}
+
+func TestMemoryKeepsABucketAsLongAsAnythingInIt(t *testing.T) {
+	w := memoryWorld(t)
+	kept := func() time.Duration { // from now on
+		b := w.Limiter.(*Memory).find(ann(), w.now.UnixMicro())
+		if b == nil {
+			return 0
+		}
+		return instant(b.until).Sub(w.now)
+	}
+	w.takeID("one", sliding(Recipient, 9, time.Minute), sliding(Recipient, 9, time.Hour))
+	same(t, "longest window", kept(), time.Hour)
+	w.takeID("two", sliding(Recipient, 9, time.Minute))
+	same(t, "not shortened by a take", kept(), time.Hour)
+	must(t, w.Record(t.Context(), ann(), 2*time.Hour, []Event{{"three", w.now.Add(time.Second)}}))
+	same(t, "lengthened by a record", kept(), 2*time.Hour+time.Second)
+	must(t, w.Refund(t.Context(), "one", ann()))
+	same(t, "not shortened by a refund", kept(), 2*time.Hour+time.Second)
+	w.pass(time.Second)
+	must(t, w.Reset(t.Context(), ann()))
+	same(t, "until the refund is forgotten", kept(), tombstone-time.Second)
 	w.pass(time.Hour)
-	w.admits(true, r)
+	w.takeID("four", defaults...)
+	must(t, w.Refund(t.Context(), "four", ann()))
+	same(t, "until the refund is forgotten", kept(), tombstone)
+	w.pass(tombstone)
+	w.takeID("five", defaults...)
+	must(t, w.Reset(t.Context(), ann()))
+	same(t, "empty", kept(), 0)
 }
 
 func TestMemoryNamesItsClock(t *testing.T) {
