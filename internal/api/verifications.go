@@ -1,11 +1,14 @@
 package api
 
 import (
+	"fmt"
 	"net/http"
 	"net/netip"
+	"time"
 
 	"github.com/labstack/echo/v4"
 
+	"sendcode/internal/audit"
 	"sendcode/internal/server"
 	"sendcode/internal/verification"
 )
@@ -35,8 +38,12 @@ func (a *API) send(c echo.Context) error {
 	if locale == "" {
 		locale = acceptLanguage(c)
 	}
+	wait, err := preferredWait(c.Request().Header)
+	if err != nil {
+		return err
+	}
 	answer, err := a.codes.Send(c.Request().Context(), verification.Ask{
-		Caller: who, Channel: body.Channel, To: body.To, Purpose: body.Purpose, Locale: locale,
+		Caller: who, Wait: wait, Channel: body.Channel, To: body.To, Purpose: body.Purpose, Locale: locale,
 		Reference: body.Reference, Session: body.Session, Resend: body.VerificationID,
 	})
 	if err != nil {
@@ -50,6 +57,12 @@ func (a *API) send(c echo.Context) error {
 		return quotaProblem(answer)
 	}
 	h.Set(echo.HeaderLocation, "/v1/verifications/"+answer.View.ID)
+	if wait > 0 {
+		h.Set("Preference-Applied", fmt.Sprintf("wait=%d", int(wait/time.Second)))
+		if answer.View.Send.Status == audit.Failed {
+			return deliveryProblem(answer, who.Kind)
+		}
+	}
 	return c.JSON(http.StatusAccepted, verificationOf(answer, who.Kind))
 }
 

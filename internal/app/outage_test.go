@@ -128,3 +128,30 @@ func TestRefusedMailboxCostsNothing(t *testing.T) {
 	}
 	s.awaitMail(ana, 1)
 }
+
+// A back end that waits hears of the failure in the answer itself, and may ask again at once.
+func TestWaitingForTheOutcome(t *testing.T) {
+	t.Parallel()
+	s := onRealParts(t)
+	s.smtp.SetScript(smtptest.Script{TLS: smtptest.STARTTLS, Username: "sendcode", Password: "a password & more", Rules: []smtptest.Rule{
+		{Stage: smtptest.Rcpt, To: ana, Times: 1, Reply: "550 5.1.1 no such user"},
+	}})
+	s.start(1)
+	patient := func(r *http.Request) { r.Header.Set("Prefer", "wait=10") }
+	body := `{"channel":"email","to":"` + ana + `"}`
+	a := s.do(0, http.MethodPost, "/v1/verifications", body, patient)
+	if a.status != http.StatusBadGateway || a.Type != "/problems/delivery-failed" || a.Send.Reason != "rejected" || !a.Quota.Allowed {
+		t.Fatalf("%d %s", a.status, a.raw)
+	}
+	if err := conforms(s.specification(), http.MethodPost, "/v1/verifications", a); err != nil {
+		t.Error(err)
+	}
+	again := s.do(0, http.MethodPost, "/v1/verifications", body, patient)
+	if again.status != http.StatusAccepted || again.Send.Status != "sent" || again.header.Get("Preference-Applied") != "wait=10" {
+		t.Errorf("%d %s %v", again.status, again.raw, again.header)
+	}
+	bad := s.do(0, http.MethodPost, "/v1/verifications", body, func(r *http.Request) { r.Header.Set("Prefer", "wait=soon") })
+	if bad.status != http.StatusUnprocessableEntity || bad.Field != "prefer" {
+		t.Errorf("%d %s", bad.status, bad.raw)
+	}
+}

@@ -33,13 +33,14 @@ var (
 	QuotaExceeded    = Kind{"quota-exceeded", http.StatusTooManyRequests, "Too many codes", "At least one rule has no place left. `blocked_by` is the rule that blocks longest, `retry_after` its wait in whole seconds: a request after that is let in, an earlier one is not. A refused request costs nothing and moves no deadline."}
 	TooManyAttempts  = Kind{"too-many-attempts", http.StatusTooManyRequests, "Too many attempts", "Wait as long as Retry-After says."}
 	Internal         = Kind{"internal", http.StatusInternalServerError, "Internal error", "Something went wrong on our side; the request's X-Request-Id finds it in the log."}
+	DeliveryFailed   = Kind{"delivery-failed", http.StatusBadGateway, "Could not be delivered", "The mail server refused the message for good; `send.reason` says why. The attempt did not count: another code may be asked for at once."}
 	Unavailable      = Kind{"unavailable", http.StatusServiceUnavailable, "Temporarily unavailable", "A part that decides is away, so nothing is sent. This is not a quota: try again after Retry-After."}
 )
 
 // Kinds lists every kind, for the pages and the specification.
 var Kinds = []Kind{
 	MalformedJSON, UnknownField, BadRequest, Unauthorized, Forbidden, NotFound, MethodNotAllowed, Conflict, TooLarge,
-	UnsupportedMedia, InvalidField, QuotaExceeded, TooManyAttempts, Internal, Unavailable,
+	UnsupportedMedia, InvalidField, QuotaExceeded, TooManyAttempts, Internal, DeliveryFailed, Unavailable,
 }
 
 // table maps errors to problems: the only place where that is said. The first row that knows the error wins; an

@@ -43,7 +43,7 @@ func errorHandler(logger *slog.Logger) echo.HTTPErrorHandler {
 			return
 		}
 		p := problemOf(err)
-		if p.Kind.Status >= http.StatusInternalServerError && p.Kind != Unavailable {
+		if p.Kind == Internal {
 			logger.Error("request failed", "route", c.Path(), "error", err, "request_id", c.Response().Header().Get(echo.HeaderXRequestID))
 		}
 		if werr := write(c, p); werr != nil {

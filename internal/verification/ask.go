@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"net/netip"
+	"time"
 
 	"sendcode/internal/audit"
 	"sendcode/internal/recipient"
@@ -17,11 +18,12 @@ type Ask struct {
 	Caller
 	Channel   string
 	To        string
-	Purpose   string // empty: default
-	Locale    string // BCP 47, or an Accept-Language list
-	Reference string // the app's own word for it, at most 64 characters
-	Session   string // secret keys: names the end user's session, at most 128 characters
-	Resend    string // ID of a verification; Channel, To and Purpose may then be left out
+	Purpose   string        // empty: default
+	Locale    string        // BCP 47, or an Accept-Language list
+	Reference string        // the app's own word for it, at most 64 characters
+	Session   string        // secret keys: names the end user's session, at most 128 characters
+	Wait      time.Duration // secret keys: for the outcome, at most MaxWait; 0: answer at once
+	Resend    string        // ID of a verification; Channel, To and Purpose may then be left out
 }
 
 // asked is an Ask that has been understood.
@@ -112,6 +114,8 @@ func checkAttached(ask Ask) error {
 		return invalid("session", "invalid", "A session has at most 128 characters and no control characters.")
 	case ask.Session != "" && ask.Kind != Secret:
 		return invalid("session", "not_allowed", "Only secret keys may name a session.")
+	case ask.Wait > 0 && ask.Kind != Secret:
+		return invalid("prefer", "not_allowed", "Only secret keys may wait for the outcome.")
 	case !plain(ask.Locale, maxLocale):
 		return invalid("locale", "invalid", "A locale is a language tag such as en or zh-CN.")
 	}

@@ -145,6 +145,7 @@ func (o *outbox) finish(w audit.Work, f *flight, out audit.Outcome) {
 		return
 	}
 	s := w.Send
+	defer o.waiters.tell(s.ID, out) // after the refund: who hears of it may ask again at once
 	o.Observer.Finished(s.Channel, s.App, out.Status, o.Now().Sub(s.LoggedAt))
 	if out.Refund && !inDoubt {
 		r := audit.Refund{Held: held, App: s.App, Channel: s.Channel, Purpose: s.Purpose, Recipient: s.Recipient}

@@ -46,7 +46,8 @@ func (s *Service) Send(ctx context.Context, ask Ask) (Answer, error) {
 	if err != nil {
 		return Answer{}, err
 	}
-	// A client that hangs up must not leave a place taken and nothing sent.
+	// A client that hangs up must not leave a place taken and nothing sent; it is only not waited for.
+	waiting := ctx
 	ctx = context.WithoutCancel(ctx)
 	decision, err := s.take(ctx, a, id)
 	if err != nil {
@@ -62,25 +63,39 @@ func (s *Service) Send(ctx context.Context, ask Ask) (Answer, error) {
 	if !begun.Admitted {
 		return s.refused(a, s.correct(ctx, a, id, decision, begun), "refused_by_log"), nil
 	}
-	return s.admitted(ctx, a, decision, begun)
+	return s.admitted(waiting, a, decision, begun)
 }
 
-// admitted answers, with the send on its way.
+// admitted answers, with the send on its way or, where the caller waits for it, at its end.
 func (s *Service) admitted(ctx context.Context, a asked, d quota.Decision, begun audit.Begun) (Answer, error) {
-	s.outbox.start(audit.Work{Send: begun.Send, Verification: begun.Verification})
 	outcome := "admitted"
 	if d.Clock == audit.LogClock {
 		outcome = "admitted_by_log_alone"
 		s.teachLater(a, begun.Send.ID, begun.Send.LoggedAt)
-		told, err := s.explainAlone(ctx, a.App, a.to.Channel(), a.hash, a.purpose, a.buckets())
-		if err != nil { // the send is in the log and goes out: an answer without the waits is better than none
-			s.Logger.Warn("the waits could not be told", "error", err)
-		}
-		d = told
 	}
 	s.Observer.Decided(a.to.Channel(), a.App, outcome, "")
-	begun.Send.Status = audit.Queued // the attempt starts after this answer
-	return Answer{Admitted: true, View: view(begun.Verification, begun.Send, begun.Now), Quota: d, Policy: a.purpose.Policy}, nil
+	began := s.Now()
+	send := s.startAndWait(ctx, audit.Work{Send: begun.Send, Verification: begun.Verification}, a.Wait)
+	if a.Wait > 0 || d.Clock == audit.LogClock {
+		d = s.waitsNow(ctx, a, d)
+	}
+	return Answer{Admitted: true, View: view(begun.Verification, send, begun.Now.Add(s.Now().Sub(began))), Quota: d, Policy: a.purpose.Policy}, nil
+}
+
+// waitsNow reads the waits again: time has passed, a refund may have given the place back, or no limiter told them. The
+// send is in the log and goes out, so older waits are better than no answer.
+func (s *Service) waitsNow(ctx context.Context, a asked, told quota.Decision) quota.Decision {
+	var d quota.Decision
+	var err error
+	if told.Clock == audit.LogClock { // a limiter that is back by now may not have heard of this send
+		d, err = s.explainAlone(ctx, a.App, a.to.Channel(), a.hash, a.purpose, a.buckets())
+	} else {
+		d, err = s.peek(ctx, a.Caller, a.to.Channel(), a.purpose, a.hash)
+	}
+	if err != nil {
+		return told
+	}
+	return d
 }
 
 // take asks the first gate. While it is away, its answer is that of the other scopes alone, on the log's clock.

@@ -119,6 +119,7 @@ type Service struct {
 	Settings
 	Parts
 	limits   *limits
+	waiters  *waiters
 	refusals *refusals
 	outbox   *outbox
 }
@@ -142,7 +143,7 @@ func New(s Settings, p Parts) *Service {
 	}
 	limits := newLimits(p.Limiter, p.Now)
 	p.Limiter = limits
-	svc := &Service{Settings: s, Parts: p, limits: limits, refusals: newRefusals()}
+	svc := &Service{Settings: s, Parts: p, limits: limits, waiters: newWaiters(), refusals: newRefusals()}
 	svc.outbox = newOutbox(svc)
 	return svc
 }

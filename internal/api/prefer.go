@@ -1,0 +1,40 @@
+package api
+
+import (
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"sendcode/internal/server"
+	"sendcode/internal/verification"
+)
+
+// preferredWait reads "Prefer: wait=N" (RFC 7240, section 4.3): N seconds, more than MaxWait is as much as MaxWait.
+// Other preferences are for others, as the RFC wants.
+func preferredWait(h http.Header) (time.Duration, error) {
+	for _, header := range h.Values("Prefer") {
+		for preference := range strings.SplitSeq(header, ",") {
+			name, value, _ := strings.Cut(preference, "=")
+			if !strings.EqualFold(strings.TrimSpace(name), "wait") {
+				continue
+			}
+			value, _, _ = strings.Cut(value, ";")
+			n, err := strconv.Atoi(strings.Trim(strings.TrimSpace(value), `"`))
+			if err != nil || n < 0 {
+				return 0, &verification.InvalidError{Field: "prefer", Reason: "invalid", Detail: "The preference wait is a number of seconds."}
+			}
+			return min(time.Duration(min(n, 3600))*time.Second, verification.MaxWait), nil
+		}
+	}
+	return 0, nil
+}
+
+// deliveryProblem tells a caller who waited that the send failed for good.
+func deliveryProblem(a verification.Answer, kind verification.Kind) *server.Problem {
+	v := verificationOf(a, kind)
+	return &server.Problem{
+		Kind: server.DeliveryFailed, Detail: "The message was refused for good; it did not count.",
+		Extra: map[string]any{"id": v.ID, "send": v.Send, "quota": v.Quota},
+	}
+}

@@ -1,0 +1,66 @@
+package verification
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"sendcode/internal/audit"
+)
+
+// MaxWait bounds how long a request may wait for its outcome.
+const MaxWait = 20 * time.Second
+
+// waiters are the requests that want to hear how their send ended in this process.
+type waiters struct {
+	mu      sync.Mutex
+	waiting map[uuid.UUID]chan audit.Outcome
+}
+
+func newWaiters() *waiters { return &waiters{waiting: map[uuid.UUID]chan audit.Outcome{}} }
+
+// expect must be called before the send starts, and leave when nobody waits any more.
+func (w *waiters) expect(id uuid.UUID) (ended <-chan audit.Outcome, leave func()) {
+	heard := make(chan audit.Outcome, 1)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.waiting[id] = heard
+	return heard, func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		delete(w.waiting, id)
+	}
+}
+
+func (w *waiters) tell(id uuid.UUID, out audit.Outcome) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if heard, ok := w.waiting[id]; ok {
+		heard <- out
+		delete(w.waiting, id)
+	}
+}
+
+// startAndWait starts a send and waits for its outcome, at most for wait. What has not ended by then goes on, and is
+// still queued as far as the caller hears.
+func (s *Service) startAndWait(ctx context.Context, w audit.Work, wait time.Duration) audit.Send {
+	w.Send.Status = audit.Queued // for the answer: the attempt starts after it
+	if wait <= 0 {
+		s.outbox.start(w)
+		return w.Send
+	}
+	ended, leave := s.waiters.expect(w.Send.ID)
+	defer leave()
+	s.outbox.start(w)
+	ctx, cancel := context.WithTimeout(ctx, min(wait, MaxWait))
+	defer cancel()
+	select {
+	case out := <-ended:
+		w.Send.Status, w.Send.Reason, w.Send.FinishedAt = out.Status, out.Reason, s.Now()
+		w.Send.Provider, w.Send.ProviderCode = out.Provider, out.ProviderCode
+	case <-ctx.Done():
+	}
+	return w.Send
+}

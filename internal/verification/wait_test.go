@@ -1,0 +1,93 @@
+package verification
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"sendcode/internal/audit"
+	"sendcode/internal/delivery"
+)
+
+func waitFor(d time.Duration) Ask {
+	a := askFor(ana)
+	a.Wait = d
+	return a
+}
+
+func TestWaitingForTheOutcome(t *testing.T) {
+	slowly := func(d time.Duration, then func(context.Context) error) func(context.Context) error {
+		return func(ctx context.Context) error {
+			<-time.After(d)
+			if then == nil {
+				return nil
+			}
+			return then(ctx)
+		}
+	}
+	for _, c := range []struct {
+		name    string
+		answer  func(context.Context) error
+		wait    time.Duration
+		status  audit.Status
+		allowed bool
+		took    time.Duration
+	}{
+		{"sent", slowly(2*time.Second, nil), 5 * time.Second, audit.Sent, false, 2 * time.Second},
+		{"not in time", slowly(8*time.Second, nil), 5 * time.Second, audit.Queued, false, 5 * time.Second},
+		{"never longer than the bound", slowly(minute, nil), time.Hour, audit.Queued, false, MaxWait},
+		{"refused for good", slowly(time.Second, failing(delivery.Rejected, "rcpt", 550, "5.1.1")), 5 * time.Second, audit.Failed, true, time.Second},
+		{"refused for now", failing(delivery.Temporary, "rcpt", 451, ""), 10 * time.Second, audit.Sent, false, 0},
+		{"unknown", slowly(time.Second, failing(delivery.Unknown, "dot", 0, "")), 5 * time.Second, audit.Unknown, false, time.Second},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			inBubble(t, func(r *rig) {
+				r.post.tell(c.answer)
+				began := time.Now()
+				a, err := r.svc.Send(r.Context(), waitFor(c.wait))
+				if err != nil || !a.Admitted || a.View.Send.Status != c.status || a.Quota.Allowed() != c.allowed {
+					t.Errorf("%v %+v allowed %v", err, a.View.Send, a.Quota.Allowed())
+				}
+				if took := time.Since(began); c.took > 0 && took != c.took {
+					t.Errorf("took %v", took)
+				}
+				waited(minute + 10*time.Second)
+				if c.allowed {
+					return
+				}
+				if s := r.get(a.View.ID).Send.Status; s != audit.Sent && s != audit.Unknown {
+					t.Errorf("in the end: %s", s)
+				}
+			})
+		})
+	}
+}
+
+func TestWhoHangsUpIsNotWaitedFor(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		r.post.tell(func(context.Context) error { <-time.After(10 * time.Second); return nil })
+		ctx, hangUp := context.WithTimeout(r.Context(), time.Second)
+		defer hangUp()
+		began := time.Now()
+		a, err := r.svc.Send(ctx, waitFor(15*time.Second))
+		if err != nil || time.Since(began) != time.Second {
+			t.Errorf("%v after %v", err, time.Since(began))
+		}
+		waited(10 * time.Second)
+		if s := r.get(a.View.ID).Send.Status; s != audit.Sent {
+			t.Errorf("the send ended with its client: %s", s)
+		}
+	})
+}
+
+func TestBrowsersDoNotWait(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		ask := waitFor(time.Second)
+		ask.Caller = browser
+		var bad *InvalidError
+		if _, err := r.svc.Send(r.Context(), ask); !errors.As(err, &bad) || bad.Field != "prefer" {
+			t.Errorf("%v", err)
+		}
+	})
+}
