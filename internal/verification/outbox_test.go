@@ -351,3 +351,37 @@ func TestMinutes(t *testing.T) {
 		}
 	}
 }
+
+// What can't be composed ends at once, with its reason, and costs nothing.
+func TestWhatCannotBeComposedFails(t *testing.T) {
+	for _, c := range []struct {
+		reason string
+		change func(*rig)
+	}{
+		{"unreadable", func(r *rig) { r.svc.Ring = ringOf(r.T, "k2:"+newKey) }},
+		{"template", func(r *rig) { r.svc.Titles = map[string]string{"shop": "https://shop.example"} }},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			r := newRig(t, nil)
+			dead, release := &postbox{}, make(chan struct{})
+			dead.tell(hanging(release))
+			a, err := r.replica(dead).Send(r.Context(), askFor(ana))
+			if err != nil || !a.Admitted {
+				t.Fatal(err)
+			}
+			c.change(r)
+			waited(DefaultLease)
+			r.run()
+			waited(2 * time.Second)
+			if s := r.get(a.View.ID).Send; s.Status != audit.Failed || s.Reason != c.reason {
+				t.Errorf("%s: %+v", c.reason, s)
+			}
+			if n := len(r.post.all()); n != 0 {
+				t.Errorf("%s: %d mails", c.reason, n)
+			}
+			close(release)
+			r.quit()
+			r.noLeak()
+		})
+	}
+}

@@ -389,3 +389,28 @@ func TestLogExplainsWhatTheLimiterCannot(t *testing.T) {
 		}
 	})
 }
+
+func TestWhatTheAdministratorAsks(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		r.send(askFor(ana))
+		h, err := r.svc.Hash("email", "Ana.Maria@EXAMPLE.com")
+		if err != nil {
+			t.Fatal(err)
+		}
+		rows, err := r.log.Sends(r.Context(), audit.Filter{Recipient: &h, Limit: 5})
+		if err != nil || len(rows) != 1 {
+			t.Errorf("%d rows by hash, %v", len(rows), err)
+		}
+		d, err := r.svc.RecipientQuota(r.Context(), "shop", "email", "default", h)
+		if err != nil || len(d.Rules) != 3 || d.RetryAfter() != minute {
+			t.Errorf("%+v, %v", d, err)
+		}
+		var bad *InvalidError
+		if _, err := r.svc.RecipientQuota(r.Context(), "shop", "email", "nothing", h); !errors.As(err, &bad) {
+			t.Errorf("%v", err)
+		}
+		if _, err := r.svc.Hash("email", "nobody"); !errors.As(err, &bad) {
+			t.Errorf("%v", err)
+		}
+	})
+}
