@@ -10,6 +10,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"sendcode/internal/recipient"
 )
 
 // gatedRuns is a coalescer whose round trips wait to be let through.
@@ -169,4 +171,21 @@ func TestCoalescerBound(t *testing.T) {
 		g.end <- struct{}{}
 		g.close()
 	})
+}
+
+// Two replicas lock the same recipients in the same order, however their batches came about.
+func TestLocksAreTakenInOrder(t *testing.T) {
+	var batch []*call
+	for _, key := range []int64{5, -3, 9, 0, -7} {
+		batch = append(batch, newCall(Intent{}, key))
+	}
+	equal(t, "keys", keys(batch), []int64{-7, -3, 0, 5, 9})
+
+	a := Send{App: "a", Channel: "b"}
+	for _, other := range []Send{{App: "ab", Channel: ""}, {App: "", Channel: "ab"}, {App: "a", Channel: "b", Recipient: recipient.Hash{1}}} {
+		if lockKey(a) == lockKey(other) {
+			t.Errorf("one key for %+v and %+v", a, other)
+		}
+	}
+	equal(t, "key of another purpose", lockKey(Send{App: "a", Channel: "b", Purpose: "c"}), lockKey(a))
 }

@@ -172,3 +172,26 @@ func TestPostgresOnItsOwnClock(t *testing.T) {
 		}
 	}
 }
+
+// A rebuild reads more rows than one page has, many of one instant: none is left out, none told twice.
+func TestPostgresCountsPageByPage(t *testing.T) {
+	log := openTest(t, newDatabase(t, parts.Postgres(t)), serverClock)
+	f := &fixture{Log: log}
+	f.admit(t, f.intent(1))
+	const more = 2*countingPage + 500
+	_, err := log.pool.Exec(t.Context(), `
+INSERT INTO sends SELECT gen_random_uuid(), verification_id, number, app, channel, purpose, recipient, masked, locale, reference, ip,
+       'sent', reason, attempt, in_doubt, counts, refund_since, taken_at, clock, logged_at + n / 1500 * interval '1 microsecond'
+FROM sends, generate_series(1, $1) n`, more)
+	ok(t, err)
+	seen := map[string]bool{}
+	var last quota.Event
+	ok(t, log.Counting(t.Context(), "", time.Hour, func(c Counting) error {
+		if c.Event.At.Before(last.At) || c.Event.At.Equal(last.At) && c.Event.ID <= last.ID {
+			t.Fatal("out of order")
+		}
+		last, seen[c.Event.ID] = c.Event, true
+		return nil
+	}))
+	equal(t, "sends", len(seen), more+1)
+}
