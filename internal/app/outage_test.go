@@ -97,9 +97,9 @@ func TestMailServerAway(t *testing.T) {
 	s.await(5*time.Second, "the first attempt to fail", func() bool {
 		return strings.Contains(s.printed.String(), "an attempt failed")
 	})
-	if got := s.do(0, http.MethodGet, "/v1/verifications/"+a.ID, ""); got.Send.Status != "queued" {
-		t.Errorf("%s", got.raw)
-	}
+	s.await(10*time.Second, "the state queued, between two attempts", func() bool {
+		return s.do(0, http.MethodGet, "/v1/verifications/"+a.ID, "").Send.Status == "queued"
+	})
 	if status, _ := s.ready(0); status != 200 {
 		t.Errorf("readyz: %d", status)
 	}

@@ -12,19 +12,24 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// burst sends n requests for one recipient at once, over all replicas, and counts what was let in.
+// burst sends n requests for one recipient at once, over all replicas, and counts what was let in. A machine that is
+// busy with other tests may say 503; who is told that comes again.
 func (s *stack) burst(n int, to string) (admitted int) {
 	s.Helper()
-	var in, other atomic.Int32
+	var in atomic.Int32
 	var wg sync.WaitGroup
 	for i := range n {
 		wg.Go(func() {
-			switch a := s.ask(i%len(s.replicas), to); a.status {
+			a := s.ask(i%len(s.replicas), to)
+			for tries := 0; a.status == http.StatusServiceUnavailable && tries < 5; tries++ {
+				after(time.Second)
+				a = s.ask(i%len(s.replicas), to)
+			}
+			switch a.status {
 			case http.StatusAccepted:
 				in.Add(1)
 			case http.StatusTooManyRequests:
 			default:
-				other.Add(1)
 				s.Errorf("%d %s", a.status, a.raw)
 			}
 		})

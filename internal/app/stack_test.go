@@ -183,7 +183,7 @@ type verificationBody struct {
 	}
 }
 
-var client = &http.Client{Timeout: 20 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: 64}}
+var client = &http.Client{Timeout: time.Minute, Transport: &http.Transport{MaxConnsPerHost: 100, MaxIdleConnsPerHost: 100}}
 
 func (s *stack) do(i int, method, path, body string, change ...func(*http.Request)) answer {
 	s.Helper()
