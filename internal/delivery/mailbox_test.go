@@ -232,11 +232,11 @@ func FuzzMailbox(f *testing.F) {
 	f.Fuzz(func(t *testing.T, content []byte) {
 		text := strings.ReplaceAll(strings.ReplaceAll(string(content), "\r", ""), "\n", "\r\n")
 		if strings.Contains("\r\n"+text+"\r\n", "\r\n.\r\n") {
-			t.Skip("ends early")
+			return // ends early
 		}
 		for line := range strings.SplitSeq(text, "\r\n") {
 			if len(line) > 998 {
-				t.Skip("longer than SMTP's lines may be")
+				return // longer than SMTP's lines may be
 			}
 		}
 		answer := talk(t, box, text+"\r\n.\r\n")
