@@ -138,8 +138,9 @@ func TestWhatAPublicKeyMayNotDo(t *testing.T) {
 		body   string
 		status int
 	}{
-		"/v1/quota":         {`{"channel":"email","to":"a@example.com"}`, 403},
-		"/v1/verifications": {`{"channel":"email","to":"a@example.com","client_ip":"192.0.2.1"}`, 422},
+		"/v1/verifications/check": {`{"channel":"email","to":"a@example.com","code":"123456"}`, 403},
+		"/v1/quota":               {`{"channel":"email","to":"a@example.com"}`, 403},
+		"/v1/verifications":       {`{"channel":"email","to":"a@example.com","client_ip":"192.0.2.1"}`, 422},
 	} {
 		r := httptest.NewRequest(http.MethodPost, path, strings.NewReader(c.body))
 		r.Header.Set("Authorization", "Bearer pk_x")

@@ -19,6 +19,8 @@ type Codes interface {
 	Get(ctx context.Context, c verification.Caller, id string) (verification.Answer, error)
 	Quota(ctx context.Context, c verification.Caller, channel, to, purpose string) (verification.Answer, error)
 	Check(ctx context.Context, c verification.Caller, id, code string) (verification.Checked, error)
+	CheckNamed(ctx context.Context, c verification.Caller, n verification.Named, code string) (verification.Checked, error)
+	Cancel(ctx context.Context, c verification.Caller, id string) (verification.Answer, error)
 }
 
 // API answers under /v1.
@@ -39,5 +41,7 @@ func (a *API) Register(e *echo.Echo) {
 	e.POST("/v1/verifications", a.send, a.authenticate)
 	e.GET("/v1/verifications/:id", a.get, a.authenticate)
 	e.POST("/v1/verifications/:id/check", a.check, a.authenticate)
+	e.POST("/v1/verifications/:id/cancel", a.cancel, a.authenticate)
+	e.POST("/v1/verifications/check", a.checkNamed, a.authenticate)
 	e.POST("/v1/quota", a.quota, a.authenticate)
 }

@@ -105,23 +105,6 @@ func (a *API) get(c echo.Context) error {
 	return c.JSON(http.StatusOK, verificationOf(answer, caller(c).Kind))
 }
 
-type checkBody struct {
-	Code string `json:"code"`
-}
-
-// check is POST /v1/verifications/{id}/check.
-func (a *API) check(c echo.Context) error {
-	var body checkBody
-	if err := server.ReadJSON(c, &body); err != nil {
-		return err
-	}
-	checked, err := a.codes.Check(c.Request().Context(), caller(c), c.Param("id"), body.Code)
-	if err != nil {
-		return err
-	}
-	return c.JSON(http.StatusOK, checkOf(checked))
-}
-
 type quotaBody struct {
 	Channel string `json:"channel"`
 	To      string `json:"to"`

@@ -67,6 +67,10 @@ type Log interface {
 	// Approve approves a verification that is neither approved, canceled nor expired, whatever its tries: the try that
 	// was compared is counted already. False: somebody else did, or it ended.
 	Approve(ctx context.Context, id string) (bool, error)
+	// Cancel cancels a verification that is neither approved, canceled nor expired. False: it had ended, or there is none.
+	Cancel(ctx context.Context, id string) (bool, error)
+	// Newest is the newest pending verification that a holder has for a recipient, or ErrNotFound.
+	Newest(ctx context.Context, h Holding) (Verification, error)
 
 	// Refused records refusals; a refusal whose ID exists already is added to that row: Count grows, RetryAfter is
 	// renewed. A row that was a send is never touched.

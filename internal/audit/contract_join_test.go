@@ -41,19 +41,11 @@ var joinRows = []struct {
 	}},
 }
 
-// canceler is what a test needs to cancel; the use case comes in a later issue.
-type canceler interface{ cancel(id string) error }
-
 func cancel(t *testing.T, f *fixture, id string) {
 	t.Helper()
-	ok(t, f.Log.(canceler).cancel(id))
-}
-
-func (m *Memory) cancel(id string) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.verifications[id].CanceledAt = micro(m.now())
-	return nil
+	done, err := f.Cancel(t.Context(), id)
+	ok(t, err)
+	equal(t, "canceled", done, true)
 }
 
 func tries(t *testing.T, f *fixture, id string, n int) {

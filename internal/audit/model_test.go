@@ -205,7 +205,7 @@ func (m *model) approve(*rapid.T) {
 
 func (m *model) cancel(*rapid.T) {
 	if id := m.code(); id != "none" && rapid.IntRange(0, 3).Draw(m.T, "really") == 0 {
-		m.same("cancel", func(f *fixture) (any, error) { return nil, f.Log.(canceler).cancel(id) })
+		m.same("Cancel", func(f *fixture) (any, error) { return f.Cancel(m.ctx, id) })
 	}
 }
 
@@ -230,6 +230,8 @@ func (m *model) read(*rapid.T) {
 		v, newest, now, err := f.Verification(m.ctx, code)
 		return show(v) + show(newest) + show(now), err
 	})
+	holding := Holding{App: "shop", Channel: recipient.Email, Recipient: recipient.Hash{15: 1}, Purpose: "login", Holder: "s:1"}
+	m.same("Newest", func(f *fixture) (any, error) { return f.Newest(m.ctx, holding) })
 	m.same("Story", func(f *fixture) (any, error) { return f.Story(m.ctx, send) })
 	within := max(0, m.span("within"))
 	m.same("Counting", func(f *fixture) (any, error) {

@@ -39,6 +39,31 @@ WHERE id = $1 AND attempts < max_attempts AND approved_at IS NULL AND canceled_a
 	return v, counted, now, nil
 }
 
+// Cancel implements Log.
+func (p *Postgres) Cancel(ctx context.Context, id string) (bool, error) {
+	if !storable(id) {
+		return false, nil
+	}
+	return p.one(ctx, `
+UPDATE verifications SET canceled_at = {{now}}
+WHERE id = $1 AND approved_at IS NULL AND canceled_at IS NULL AND expires_at > {{now}}`, id)
+}
+
+// Newest implements Log.
+func (p *Postgres) Newest(ctx context.Context, h Holding) (v Verification, err error) {
+	if err := h.check(); err != nil {
+		return v, err
+	}
+	err = p.read(ctx, func(conn *pgxpool.Conn) error {
+		return found(conn.QueryRow(ctx, p.sql(newestSQL+` AND v.attempts < v.max_attempts AND v.expires_at > {{now}}
+ORDER BY v.created_at DESC, v.id DESC LIMIT 1`), h.Recipient[:], h.App, string(h.Channel), h.Purpose, h.Holder).Scan(v.fields()...))
+	})
+	if err != nil {
+		return Verification{}, err
+	}
+	return v, nil
+}
+
 // Approve implements Log.
 func (p *Postgres) Approve(ctx context.Context, id string) (bool, error) {
 	if !storable(id) {

@@ -111,6 +111,7 @@ func TestPostgresLostReadsAndWrites(t *testing.T) {
 	for name, call := range map[string]func() error{
 		"Finish":   func() error { _, err := f.Finish(t.Context(), Outcome{Held: held, Status: Sent}); return err },
 		"Attempt":  func() error { _, _, _, err := f.Attempt(t.Context(), begun.Verification.ID); return err },
+		"Cancel":   func() error { _, err := f.Cancel(t.Context(), begun.Verification.ID); return err },
 		"Approve":  func() error { _, err := f.Approve(t.Context(), begun.Verification.ID); return err },
 		"TakeOver": func() error { _, err := f.TakeOver(t.Context(), time.Second, 1); return err },
 		"Refused":  func() error { return f.Refused(t.Context(), []Send{f.refusal(1, nil)}) },

@@ -48,8 +48,3 @@ func openTest(t *testing.T, url, now string) *Postgres {
 	t.Cleanup(func() { _ = log.Close() })
 	return log
 }
-
-func (p *Postgres) cancel(id string) error {
-	_, err := p.pool.Exec(context.Background(), p.sql(`UPDATE verifications SET canceled_at = {{now}} WHERE id = $1`), id)
-	return err
-}

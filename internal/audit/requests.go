@@ -35,6 +35,15 @@ type Begun struct {
 	Clock        string        // admitted: LogClock; refused: Intent.Send.Clock, which is LogClock where no limiter took it
 }
 
+// Holding names the verifications that a holder may resend, as Begin finds them when no ID is named.
+type Holding struct {
+	App       string
+	Channel   recipient.Channel
+	Recipient recipient.Hash
+	Purpose   string
+	Holder    string // not empty: without a holder, knowing an address is no hold over anything
+}
+
 // Work is a row in flight with all that an attempt needs.
 type Work struct {
 	Send         Send

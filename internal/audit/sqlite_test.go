@@ -43,11 +43,6 @@ func openSQLite(t *testing.T, path string, clock *testClock) *SQLite {
 	return log
 }
 
-func (s *SQLite) cancel(id string) error {
-	_, err := s.writer.Exec(`UPDATE verifications SET canceled_at = $1 WHERE id = $2`, µs(s.now()), id)
-	return err
-}
-
 func TestSQLiteFileIsPrivate(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "odd ?name=#1%41.db")
 	ok(t, os.WriteFile(path, nil, 0o644))

@@ -70,6 +70,6 @@ func (s *Service) unreadable(err error) error {
 	if errors.Is(err, audit.ErrNotFound) {
 		return ErrNotFound
 	}
-	s.Logger.Error("log could not answer a check", "error", err)
+	s.Logger.Error("log could not end a verification", "error", err)
 	return ErrUnavailable
 }

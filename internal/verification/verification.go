@@ -1,4 +1,4 @@
-// Package verification holds the use cases: send a code, look at it, check it. It is the only package that calls
+// Package verification holds the use cases: send a code, look at it, check it, cancel it. It is the only package that calls
 // the limiter, the log, the renderer and the sender; they do not know each other.
 //
 // The way of one send (docs/ARCHITECTURE.md):
@@ -42,6 +42,8 @@ type Log interface {
 	Verification(ctx context.Context, id string) (audit.Verification, audit.Send, time.Time, error)
 	Attempt(ctx context.Context, id string) (audit.Verification, bool, time.Time, error)
 	Approve(ctx context.Context, id string) (bool, error)
+	Cancel(ctx context.Context, id string) (bool, error)
+	Newest(ctx context.Context, h audit.Holding) (audit.Verification, error)
 	Refused(ctx context.Context, refusals []audit.Send) error
 
 	Renew(ctx context.Context, lease time.Duration, held []audit.Held) error

@@ -1,0 +1,72 @@
+package api
+
+import (
+	"net/http"
+
+	"github.com/labstack/echo/v4"
+
+	"sendcode/internal/server"
+	"sendcode/internal/verification"
+)
+
+type checkBody struct {
+	Code string `json:"code"`
+}
+
+// check is POST /v1/verifications/{id}/check.
+func (a *API) check(c echo.Context) error {
+	var body checkBody
+	if err := server.ReadJSON(c, &body); err != nil {
+		return err
+	}
+	checked, err := a.codes.Check(c.Request().Context(), caller(c), c.Param("id"), body.Code)
+	if err != nil {
+		return err
+	}
+	return c.JSON(http.StatusOK, checkOf(checked))
+}
+
+type namedBody struct {
+	Channel string `json:"channel"`
+	To      string `json:"to"`
+	Purpose string `json:"purpose"`
+	Session string `json:"session"`
+	Code    string `json:"code"`
+}
+
+// checkNamed is POST /v1/verifications/check. Secret keys only: a browser would need no more than an address to burn
+// the tries of somebody else's code.
+func (a *API) checkNamed(c echo.Context) error {
+	who := caller(c)
+	if who.Kind != verification.Secret {
+		return &server.Problem{Kind: server.Forbidden, Detail: "Only secret keys may check without an ID."}
+	}
+	var body namedBody
+	if err := server.ReadJSON(c, &body); err != nil {
+		return err
+	}
+	named := verification.Named{Channel: body.Channel, To: body.To, Purpose: body.Purpose, Session: body.Session}
+	checked, err := a.codes.CheckNamed(c.Request().Context(), who, named, body.Code)
+	if err != nil {
+		return err
+	}
+	return c.JSON(http.StatusOK, checkOf(checked))
+}
+
+// cancel is POST /v1/verifications/{id}/cancel. Whoever knows the ID may cancel, as they may check. The body is empty or {}.
+func (a *API) cancel(c echo.Context) error {
+	if c.Request().ContentLength != 0 {
+		if err := server.ReadJSON(c, &struct{}{}); err != nil {
+			return err
+		}
+	}
+	who := caller(c)
+	answer, err := a.codes.Cancel(c.Request().Context(), who, c.Param("id"))
+	if err != nil {
+		return err
+	}
+	if err := setRateLimit(c.Response().Header(), answer.Quota); err != nil {
+		return err
+	}
+	return c.JSON(http.StatusOK, verificationOf(answer, who.Kind))
+}

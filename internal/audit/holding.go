@@ -1,0 +1,78 @@
+package audit
+
+import (
+	"context"
+	"time"
+)
+
+func (h Holding) check() error {
+	if h.Holder == "" || !storable(h.App, string(h.Channel), h.Purpose, h.Holder) {
+		return bad("a holding names its holder, app, channel and purpose")
+	}
+	return nil
+}
+
+// holds says whether v is one of the holding's, and still pending.
+func (h Holding) holds(v Verification, now time.Time) bool {
+	return v.App == h.App && v.Channel == h.Channel && v.Recipient == h.Recipient && v.Purpose == h.Purpose && v.Holder == h.Holder && pending(v, now)
+}
+
+// newestSQL selects what a holder may still check; its first conditions are those of the partial index.
+const newestSQL = `SELECT ` + verificationColumns + ` FROM verifications v
+WHERE v.holder <> '' AND v.approved_at IS NULL AND v.canceled_at IS NULL
+  AND v.recipient = $1 AND v.app = $2 AND v.channel = $3 AND v.purpose = $4 AND v.holder = $5`
+
+// Newest implements Log.
+func (m *Memory) Newest(ctx context.Context, h Holding) (newest Verification, err error) {
+	if err := h.check(); err != nil {
+		return Verification{}, err
+	}
+	now, lost, err := m.enter(ctx, "Newest")
+	if err != nil {
+		return Verification{}, err
+	}
+	defer m.leave(lost, &err)
+	for _, v := range m.verifications {
+		if h.holds(*v, now) && (newest.ID == "" || newer(*v, newest)) {
+			newest = m.verification(v.ID)
+		}
+	}
+	if newest.ID == "" {
+		return newest, ErrNotFound
+	}
+	return newest, nil
+}
+
+// Cancel implements Log.
+func (m *Memory) Cancel(ctx context.Context, id string) (ok bool, err error) {
+	now, lost, err := m.enter(ctx, "Cancel")
+	if err != nil {
+		return false, err
+	}
+	defer m.leave(lost, &err)
+	v, found := m.verifications[id]
+	if !found || !open(*v, now) {
+		return false, nil
+	}
+	v.CanceledAt = now
+	return true, nil
+}
+
+// Newest implements Log.
+func (s *SQLite) Newest(ctx context.Context, h Holding) (Verification, error) {
+	if err := h.check(); err != nil {
+		return Verification{}, err
+	}
+	v, err := first(ctx, s.readers, (*Verification).fields, newestSQL+` AND v.attempts < v.max_attempts AND v.expires_at > $6
+ORDER BY v.created_at DESC, v.id DESC LIMIT 1`, h.Recipient[:], h.App, h.Channel, h.Purpose, h.Holder, µs(micro(s.now())))
+	return v, unavailable(err)
+}
+
+// Cancel implements Log.
+func (s *SQLite) Cancel(ctx context.Context, id string) (bool, error) {
+	return s.one(ctx, `
+UPDATE verifications SET canceled_at = $1
+WHERE id = $2 AND approved_at IS NULL AND canceled_at IS NULL AND expires_at > $1`, func(now time.Time) []any {
+		return []any{µs(now), id}
+	})
+}
