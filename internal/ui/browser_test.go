@@ -162,19 +162,23 @@ func eval[T any](b *tab, expression string) T {
 // until waits for an expression to hold.
 func (b *tab) until(expression string) {
 	b.Helper()
-	ctx, cancel := context.WithTimeout(b.ctx, patience)
-	defer cancel()
-	tick := time.NewTicker(glance)
+	b.await(expression, func() bool {
+		ok, err := chromedp.Run(b.ctx, chromedp.Evaluate[bool]("!!("+expression+")"))
+		return err == nil && ok // an error: the page is just being left
+	})
+}
+
+func (b *tab) await(what string, holds func() bool) {
+	b.Helper()
+	tick, deadline := time.NewTicker(glance), time.After(patience)
 	defer tick.Stop()
-	for {
-		ok, err := chromedp.Run(ctx, chromedp.Evaluate[bool]("!!("+expression+")"))
-		if err == nil && ok {
-			return
-		}
+	for !holds() {
 		select {
 		case <-tick.C:
-		case <-ctx.Done():
-			b.Fatalf("still not %s; the page says: %s", expression, eval[string](b, "document.body.innerText"))
+		case <-deadline:
+			b.Fatalf("still not: %s; fields %s; the page says: %s", what,
+				eval[string](b, "JSON.stringify([document.activeElement.id, ...[...document.querySelectorAll('input')].map((e) => e.value)])"),
+				eval[string](b, "document.body.innerText"))
 		}
 	}
 }
@@ -250,6 +254,14 @@ func scans(text string, m, s *int) bool {
 func (b *tab) history(way string) {
 	b.Helper()
 	eval[bool](b, "setTimeout(() => history."+way+"()), true")
+}
+
+// leave does what makes the browser load another page, and waits until that has come.
+func (b *tab) leave(act func()) {
+	b.Helper()
+	eval[bool](b, `window.left = true`)
+	act()
+	b.until(`window.left === undefined && document.readyState === 'complete'`)
 }
 
 // nothingKept fails when the address or the storage of the browser holds anything of a person.

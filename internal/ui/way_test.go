@@ -193,7 +193,7 @@ func aDoubleClick(t *testing.T, browser context.Context) {
 	b.keys(kb.Enter)
 	letGo()
 	b.card("code", "Check your mail")
-	if posts := strings.Count(w.Log.String(), `"method":"POST"`); posts != 1 {
+	if posts := strings.Count(w.Log.String(), `"method":"POST"`); posts > 1 {
 		t.Errorf("%d posts", posts)
 	}
 }
@@ -270,6 +270,17 @@ func anOutage(t *testing.T, browser context.Context) {
 	b.card("code", "Check your mail") // without a press
 	w.Codes.Down(true)
 	b.focus("code")
+	b.keys("48")
+	failures := func() int { return strings.Count(w.Log.String(), `"status":503`) }
+	before := failures()
+	b.await("two looks that failed", func() bool { // the first one has then been taken in
+		eval[bool](b, `document.dispatchEvent(new Event('visibilitychange'))`)
+		return failures() >= before+2
+	})
+	if got := eval[string](b, "document.querySelector('#code')?.value"); got != "48" {
+		t.Errorf("a look that failed took what was typed: %q is left", got)
+	}
+	eval[bool](b, "document.querySelector('#code').value = '', true")
 	b.keys(uitest.Code)
 	b.card("away")
 	w.Codes.Down(false)
@@ -284,17 +295,16 @@ func withoutScripts(t *testing.T, browser context.Context) {
 	w.Codes.Immediately = audit.Sent
 	b := open(t, browser, w, uitest.Look{NoScript: true})
 	b.visit("")
-	b.focus("to")
-	b.keys(uitest.Address + kb.Enter)
+	enter := func(field, value string) {
+		b.leave(func() { b.focus(field); b.keys(value + kb.Enter) })
+	}
+	enter("to", uitest.Address)
 	b.card("code", "Check your mail", "Send again in", "See what's new")
-	b.click("#again") // it looks like waiting, and the server says the same
+	b.leave(func() { b.click("#again") }) // it looks like waiting, and the server says the same
 	b.card("code", "Send again in")
-	b.until(`document.readyState === 'complete'`)
-	b.focus("code")
-	b.keys("111111" + kb.Enter)
+	enter("code", "111111")
 	b.card("code", "That is not the code. 4 tries left.")
-	b.focus("code")
-	b.keys("482 913" + kb.Enter)
+	enter("code", "482 913")
 	b.card("approved")
 	b.nothingKept()
 	if w.Codes.Sends() != 1 {

@@ -183,8 +183,9 @@ async function refresh(force) {
   let answer;
   try {
     answer = await ask(location.href, { cache: 'no-store' });
+    if (!force && answer.card.dataset.kind === 'away' && card().dataset.kind !== 'away') throw new Error('away');
   } catch {
-    if (!posting) follow(); // the countdown goes on; what was under way is asked for again
+    if (!posting) follow(); // what is shown stays, and the countdown goes on; what was under way is asked for again
     return;
   }
   warn();

@@ -62,6 +62,10 @@ func (l Look) Apply() chromedp.Action[chromedp.Void] {
 				_, err := cdp.Call(ctx, t, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: media})
 				return err
 			},
+			func() error { // or keys go to whichever tab came last
+				_, err := cdp.Call(ctx, t, emulation.SetFocusEmulationEnabled, emulation.SetFocusEmulationEnabledParams{Enabled: true})
+				return err
+			},
 			func() error {
 				_, err := cdp.Call(ctx, t, emulation.SetScriptExecutionDisabled,
 					emulation.SetScriptExecutionDisabledParams{Value: l.NoScript})
