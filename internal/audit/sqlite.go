@@ -3,7 +3,6 @@ package audit
 import (
 	"context"
 	"database/sql"
-	"database/sql/driver"
 	"errors"
 	"fmt"
 	"net/url"
@@ -105,22 +104,10 @@ func (s *SQLite) write(ctx context.Context, f func(ctx context.Context, tx *sql.
 		return unavailable(err)
 	}
 	if err := f(ctx, tx, micro(s.now())); err != nil {
-		return unavailable(errors.Join(err, abandon(conn, tx.Rollback())))
+		return unavailable(errors.Join(err, tx.Rollback()))
 	}
 	if err := tx.Commit(); err != nil {
-		// A failed sync may have reached the disk; and the connection is still inside the transaction.
-		return uncertain(errors.Join(err, abandon(conn, err)))
-	}
-	return nil
-}
-
-// abandon closes a connection that is in a state nobody knows, if err says so.
-func abandon(conn *sql.Conn, err error) error {
-	if err == nil {
-		return nil
-	}
-	if bad := conn.Raw(func(any) error { return driver.ErrBadConn }); !errors.Is(bad, driver.ErrBadConn) {
-		return bad
+		return uncertain(err) // the driver rolls back, but what failed may be a sync that had reached the disk
 	}
 	return nil
 }
