@@ -1,0 +1,127 @@
+package verification
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"sendcode/internal/audit"
+	"sendcode/quota"
+)
+
+// The limiter may lose everything at any time: the log decides again and teaches it.
+func TestLogIsTheSecondGate(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		r.send(askFor(ana))
+		waited(10 * time.Second)
+		r.limiter.set(quota.NewMemory(time.Now, "process"))
+		a := r.refuse(askFor(ana))
+		if a.Quota.RetryAfter() != 50*time.Second || len(a.Quota.Rules) != 3 {
+			t.Fatalf("the log's refusal says %v over %d rules", a.Quota.RetryAfter(), len(a.Quota.Rules))
+		}
+		peek, err := r.svc.Quota(r.Context(), backEnd, "email", ana, "")
+		if err != nil || peek.Quota.RetryAfter() != 50*time.Second || peek.Quota.Rules[1].Used != 1 {
+			t.Errorf("the limiter did not learn: %+v, %v", peek.Quota, err)
+		}
+		waited(50 * time.Second)
+		r.send(askFor(ana))
+	})
+}
+
+func TestLogRefusesAClockOfItsOwn(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		r.send(askFor(ana))
+		r.limiter.set(quota.NewMemory(time.Now, "another process"))
+		a := r.refuse(askFor(ana))
+		if got := a.Quota.RetryAfter(); got <= 0 || got > minute {
+			t.Errorf("wait is %v", got)
+		}
+	})
+}
+
+// When the limiter can't be taught, the log's own words are the answer.
+func TestLogExplainsWhatTheLimiterCannot(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		r.send(askFor(ana))
+		waited(10 * time.Second)
+		r.limiter.set(unteachable{quota.NewMemory(time.Now, "process")})
+		if a := r.refuse(askFor(ana)); a.Quota.RetryAfter() != 50*time.Second || len(a.Quota.Rules) != 3 {
+			t.Errorf("%v over %d rules", a.Quota.RetryAfter(), len(a.Quota.Rules))
+		}
+	})
+}
+
+func TestLogAway(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		r.log.set(true)
+		if _, err := r.svc.Send(r.Context(), askFor(ana)); !errors.Is(err, ErrUnavailable) {
+			t.Errorf("Send: %v", err)
+		}
+		r.log.set(false)
+		waited(2 * time.Second)
+		r.send(askFor(ana)) // the place was given back: nothing had been written
+	})
+}
+
+func TestUncertainLogKeepsThePlace(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		r.log.uncertain.Store(true)
+		r.log.set(true)
+		if _, err := r.svc.Send(r.Context(), askFor(ana)); !errors.Is(err, ErrUnavailable) {
+			t.Errorf("Send: %v", err)
+		}
+		r.log.set(false)
+		waited(2 * time.Second)
+		r.refuse(askFor(ana))
+	})
+}
+
+// The place of a request that the log could not take is given back, however often the limiter fails to hear of it.
+func TestPlaceIsGivenBackUntilTheLimiterHears(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		r.limiter.set(flaky{quota.NewMemory(time.Now, "process"), new(int)})
+		r.log.set(true)
+		if _, err := r.svc.Send(r.Context(), askFor(ana)); !errors.Is(err, ErrUnavailable) {
+			t.Errorf("Send: %v", err)
+		}
+		r.log.set(false)
+		waited(5 * time.Second)
+		r.send(askFor(ana))
+	})
+}
+
+func TestRefusalIsRecorded(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		r.send(askFor(ana))
+		for range 30 {
+			r.refuse(askFor(ana))
+		}
+		waited(2 * time.Second)
+		r.refuse(askFor(ana))
+		waited(2 * time.Second)
+		rows, err := r.log.Sends(r.Context(), audit.Filter{Status: audit.Refused, Limit: 10})
+		if err != nil || len(rows) != 1 {
+			t.Fatalf("%d rows, %v", len(rows), err)
+		}
+		row := rows[0]
+		if row.Count != 31 || row.BlockedBy != "minute" || row.To != anaAs || row.RetryAfter != 58*time.Second || row.IP != "192.0.2.0/24" {
+			t.Errorf("row: %+v", row)
+		}
+	})
+}
+
+func TestRefusalsOutliveTheLogsAbsence(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		r.send(askFor(ana))
+		r.log.set(true)
+		r.refuse(askFor(ana))
+		waited(5 * time.Second)
+		r.refuse(askFor(ana))
+		r.log.set(false)
+		waited(2 * time.Second)
+		rows, err := r.log.Sends(r.Context(), audit.Filter{Status: audit.Refused, Limit: 10})
+		if err != nil || len(rows) != 1 || rows[0].Count != 2 {
+			t.Errorf("%+v, %v", rows, err)
+		}
+	})
+}
