@@ -278,5 +278,8 @@ func TestWrongWritesAreRefused(t *testing.T) {
 			}
 		}
 		same(t, "used", w.peek(sliding(Recipient, 1, time.Minute)).Rules[0].Used, 0)
+		for _, keep := range []time.Duration{MinWindow, MaxWindow} {
+			must(t, w.Record(ctx, ann(), keep, []Event{{"one", at}}))
+		}
 	})
 }

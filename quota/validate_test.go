@@ -11,14 +11,14 @@ func TestValidate(t *testing.T) {
 	good := Policy{Name: "default", Rules: defaults}
 	must(t, good.Validate())
 	must(t, Validate([]Rule{
-		{"a", IP, 1, time.Second}, {"z234567890123456789012345678901_", Recipient, MaxLimit, MaxWindow}, {"a-b", IP, 2, 90 * time.Second},
+		{"a", IP, 1, time.Second}, {"z234567890123456789012345678901_", Recipient, 100_000, 744 * time.Hour}, {"a-b", IP, 2, 90 * time.Second},
 	}))
 	bad := Policy{Name: "Default", Rules: []Rule{
 		{"minute", Recipient, 1, time.Minute},
 		{"minute", "planet", 0, time.Minute},
-		{"minute", IP, MaxLimit + 1, time.Second - 1},
+		{"minute", IP, 100_001, time.Second - 1},
 		{"", "", -1, 0},
-		{"1st", Recipient, 1, MaxWindow + time.Second},
+		{"1st", Recipient, 1, 744*time.Hour + time.Second},
 		{"a23456789012345678901234567890123", Recipient, 1, 1500 * time.Millisecond},
 		{"new\nline", Recipient, 1, -time.Minute},
 	}}
