@@ -72,22 +72,15 @@ func (l *look) verification() card {
 	if err != nil {
 		return l.away(true)
 	}
-	switch a.View.State {
-	case verification.Approved:
+	refused := l.session.Refused && a.Quota.RetryAfter() > soon
+	switch state, send := a.View.State, a.View.Send; {
+	case state == verification.Approved:
 		return l.approved(a.View)
-	case verification.Pending:
-		return l.pending(a)
-	}
-	return l.ended(a)
-}
-
-func (l *look) pending(a verification.Answer) card {
-	worst, blocked := a.Quota.Blocking()
-	refused := l.session.Refused && blocked && worst.RetryAfter > soon
-	switch {
 	case refused && l.view != entering:
 		return l.enough(a)
-	case a.View.Send.Status == audit.Failed && a.View.Send.Number <= 1:
+	case state != verification.Pending:
+		return l.ended(a)
+	case send.Status == audit.Failed && send.Number <= 1:
 		return l.failed(a)
 	}
 	return l.code(a)

@@ -110,6 +110,9 @@ func theMailbox(t *testing.T, browser context.Context) {
 	mails.add(first())
 	b.until(`document.body.innerText.includes('482913')`) // without a press
 	b.until(`document.querySelector('iframe').sandbox.length === 0 && document.querySelector('iframe').contentDocument === null`)
+	b.await("the HTML beside it", func() bool {
+		return strings.Contains(w.Log.String(), `"route":"/mailbox/html","status":200`)
+	})
 	eval[bool](b, `!!(window.kept = document.querySelector('.mail'))`)
 	mails.add(delivery.Mail{ID: "2@localhost", To: "ben@example.com", Subject: "Second", Text: "another"})
 	b.until(`document.querySelector('.mail h2').innerText === 'Second' && document.querySelectorAll('.mail')[1] === window.kept`)

@@ -237,3 +237,62 @@ func TestARefusalWithoutAVerificationSurvivesAReload(t *testing.T) {
 	silent(t, text(page), "left") // the wait is over: how much of the quota is used is nobody's business now
 	shows(t, post(t, first, "", "send", "to", "ana@example.com"), "code")
 }
+
+// A verification that the log no longer has is no reason to type an address again, or for an error.
+func TestAnErasedVerificationIsBegunAnew(t *testing.T) {
+	w := world(t)
+	w.Codes.Immediately = audit.Sent
+	post(t, w, "", "send", "to", uitest.Address)
+	again, check := formOf(t, w, "", "again"), formOf(t, w, "", "check", "code", uitest.Code)
+	w.Codes.Erase()
+	page := get(t, w, "")
+	shows(t, page, "ask")
+	if !strings.Contains(page, `value="ana@example.com"`) {
+		t.Error("the address is not in the field")
+	}
+	if answer := raw(t, w, http.MethodPost, "", check, nil); answer.StatusCode != http.StatusSeeOther {
+		t.Errorf("status %d", answer.StatusCode)
+	}
+	w.Advance(61 * time.Second)
+	if answer := raw(t, w, http.MethodPost, "", again, nil); answer.StatusCode != http.StatusSeeOther {
+		t.Errorf("status %d", answer.StatusCode)
+	}
+	if w.Codes.Sends() != 2 || w.Codes.Checks() != 0 {
+		t.Errorf("%d sends, %d checks", w.Codes.Sends(), w.Codes.Checks())
+	}
+}
+
+// After an approval nothing of the address stays in the browser.
+func TestApprovalForgetsTheAddress(t *testing.T) {
+	w := world(t)
+	w.Codes.Immediately = audit.Sent
+	post(t, w, "", "send", "to", uitest.Address)
+	shows(t, post(t, w, "", "check", "code", uitest.Code), "approved")
+	silent(t, get(t, w, "?view=change"), "ana@example.com")
+}
+
+// A day's wait is remembered for that day, an hour's for an hour.
+func TestALongRefusalOutlivesTheHour(t *testing.T) {
+	w := world(t)
+	w.Codes.Immediately = audit.Sent
+	post(t, w, "", "send", "to", uitest.Address)
+	for range 9 {
+		w.Advance(13 * time.Minute)
+		post(t, w, "", "again")
+	}
+	w.Advance(13 * time.Minute)
+	shows(t, post(t, w, "", "again"), "enough", "That's enough for today")
+	w.Advance(5 * time.Hour)
+	shows(t, get(t, w, ""), "enough", "That's enough for today", "Next code in 16 h 50 min")
+	w.Advance(17 * time.Hour)
+	shows(t, get(t, w, ""), "ask")
+}
+
+// A refusal over a minute away is explained, a shorter one is the waiting that was there before.
+func TestAShortRefusalIsNoAlarm(t *testing.T) {
+	w := world(t)
+	w.Codes.Immediately = audit.Sent
+	post(t, w, "", "send", "to", uitest.Address)
+	w.Advance(time.Second)
+	shows(t, post(t, w, "", "again"), "code", "Check your mail", "Send again in 0:59")
+}

@@ -69,6 +69,13 @@ func (c *Codes) Hold() (letGo func()) {
 	return c.held.Unlock
 }
 
+// Erase forgets every verification, as a clean-up of the log does; the limiter remembers.
+func (c *Codes) Erase() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	clear(c.byID)
+}
+
 // Down makes every call fail as if the log were away, or ends that.
 func (c *Codes) Down(down bool) {
 	c.mu.Lock()
