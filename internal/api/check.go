@@ -2,6 +2,7 @@ package api
 
 import (
 	"net/http"
+	"net/netip"
 
 	"github.com/labstack/echo/v4"
 
@@ -10,7 +11,8 @@ import (
 )
 
 type checkBody struct {
-	Code string `json:"code"`
+	Code     string `json:"code"`
+	ClientIP string `json:"client_ip"`
 }
 
 // check is POST /v1/verifications/{id}/check.
@@ -19,7 +21,11 @@ func (a *API) check(c echo.Context) error {
 	if err := server.ReadJSON(c, &body); err != nil {
 		return err
 	}
-	checked, err := a.codes.Check(c.Request().Context(), caller(c), c.Param("id"), body.Code)
+	who := caller(c)
+	if err := checkedBy(&who, body.ClientIP); err != nil {
+		return err
+	}
+	checked, err := a.codes.Check(c.Request().Context(), who, c.Param("id"), body.Code)
 	if err != nil {
 		return err
 	}
@@ -32,6 +38,8 @@ type namedBody struct {
 	Purpose string `json:"purpose"`
 	Session string `json:"session"`
 	Code    string `json:"code"`
+
+	ClientIP string `json:"client_ip"`
 }
 
 // checkNamed is POST /v1/verifications/check. Secret keys only: a browser would need no more than an address to burn
@@ -45,12 +53,24 @@ func (a *API) checkNamed(c echo.Context) error {
 	if err := server.ReadJSON(c, &body); err != nil {
 		return err
 	}
+	if err := checkedBy(&who, body.ClientIP); err != nil {
+		return err
+	}
 	named := verification.Named{Channel: body.Channel, To: body.To, Purpose: body.Purpose, Session: body.Session}
 	checked, err := a.codes.CheckNamed(c.Request().Context(), who, named, body.Code)
 	if err != nil {
 		return err
 	}
 	return c.JSON(http.StatusOK, checkOf(checked))
+}
+
+// checkedBy says whose failed checks they are. A back end's own address is everybody's who uses it, so without a word
+// about the client no network is counted.
+func checkedBy(who *verification.Caller, clientIP string) error {
+	if who.Kind == verification.Secret {
+		who.IP = netip.Addr{}
+	}
+	return onBehalf(who, clientIP)
 }
 
 // cancel is POST /v1/verifications/{id}/cancel. Whoever knows the ID may cancel, as they may check. The body is empty or {}.

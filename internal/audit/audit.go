@@ -61,9 +61,12 @@ type Log interface {
 
 	// Verification reads one with its newest send, and the log's clock.
 	Verification(ctx context.Context, id string) (Verification, Send, time.Time, error)
-	// Attempt counts one try before anything is compared. False: no try was left, or it is not pending (any more).
-	// The verification is returned as it is afterwards, with the log's clock.
+	// Attempt counts one try before anything is compared. False: no try was left, it is not pending (any more), or its
+	// recipient is at the bound on failed checks; in the last case alone it is returned still pending. The verification
+	// is returned as it is afterwards, with the log's clock.
 	Attempt(ctx context.Context, id string) (Verification, bool, time.Time, error)
+	// Barred is how long until the bound on failed checks lets the recipient of v be tried again; 0 if it does now.
+	Barred(ctx context.Context, v Verification) (time.Duration, error)
 	// Approve approves a verification that is neither approved, canceled nor expired, whatever its tries: the try that
 	// was compared is counted already. False: somebody else did, or it ended.
 	Approve(ctx context.Context, id string) (bool, error)

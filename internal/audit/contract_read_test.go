@@ -352,6 +352,7 @@ func closedAndCanceled(t *testing.T, f *fixture) {
 		"RefundsDue":   func() error { _, err := f.RefundsDue(t.Context(), time.Second, 1); return err },
 		"Refunded":     func() error { return f.Refunded(t.Context(), Held{}) },
 		"Verification": func() error { _, _, _, err := f.Verification(t.Context(), "x"); return err },
+		"Barred":       func() error { _, err := f.Barred(t.Context(), Verification{}); return err },
 		"Cancel":       func() error { _, err := f.Cancel(t.Context(), "x"); return err },
 		"Newest":       func() error { _, err := f.Newest(t.Context(), Holding{Holder: "x"}); return err },
 		"Attempt":      func() error { _, _, _, err := f.Attempt(t.Context(), "x"); return err },

@@ -88,7 +88,7 @@ func (m *Memory) Attempt(ctx context.Context, id string) (v Verification, ok boo
 	if !found {
 		return Verification{}, false, now, ErrNotFound
 	}
-	ok = pending(*stored, now)
+	ok = pending(*stored, now) && barred(m.tried(*stored), now) == 0
 	if ok {
 		stored.Attempts++
 	}

@@ -231,6 +231,9 @@ func (m *model) read(*rapid.T) {
 		return show(v) + show(newest) + show(now), err
 	})
 	holding := Holding{App: "shop", Channel: recipient.Email, Recipient: recipient.Hash{15: 1}, Purpose: "login", Holder: "s:1"}
+	m.same("Barred", func(f *fixture) (any, error) {
+		return f.Barred(m.ctx, Verification{App: "shop", Channel: recipient.Email, Recipient: recipient.Hash{15: 1}})
+	})
 	m.same("Newest", func(f *fixture) (any, error) { return f.Newest(m.ctx, holding) })
 	m.same("Story", func(f *fixture) (any, error) { return f.Story(m.ctx, send) })
 	within := max(0, m.span("within"))

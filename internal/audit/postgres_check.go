@@ -2,10 +2,26 @@ package audit
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// All tries of one recipient's codes go one after the other: the count of its failures must hold until the next is
+// counted. The lock is a statement of its own, so that the next one's snapshot is younger than it.
+const (
+	lockTriesSQL = `
+SELECT pg_advisory_xact_lock(hashtextextended(v.app || chr(31) || v.channel || chr(31) || encode(v.recipient, 'hex'), 1))
+FROM verifications v WHERE v.id = $1`
+
+	countTrySQL = `
+UPDATE verifications v SET attempts = v.attempts + 1
+WHERE v.id = $1 AND v.attempts < v.max_attempts AND v.approved_at IS NULL AND v.canceled_at IS NULL AND v.expires_at > {{now}}
+  AND (SELECT coalesce(sum(o.attempts - CASE WHEN o.approved_at IS NULL THEN 0 ELSE 1 END), 0) FROM verifications o
+       WHERE o.recipient = v.recipient AND o.app = v.app AND o.channel = v.channel AND o.attempts > 0
+         AND o.expires_at > (SELECT {{now}} - $2 * interval '1 microsecond')) < $3`
 )
 
 // Attempt implements Log.
@@ -14,29 +30,41 @@ func (p *Postgres) Attempt(ctx context.Context, id string) (v Verification, coun
 		return v, false, now, ErrNotFound
 	}
 	err = p.change(ctx, func(conn *pgxpool.Conn) error {
-		// Two statements of one transaction: the second has a snapshot of its own, so it also sees tries that the first
-		// had to wait for.
-		var b pgx.Batch
-		b.Queue(p.sql(`
-UPDATE verifications SET attempts = attempts + 1
-WHERE id = $1 AND attempts < max_attempts AND approved_at IS NULL AND canceled_at IS NULL AND expires_at > {{now}}`), id)
-		b.Queue(p.sql(`SELECT {{now}}, `+verificationColumns+` FROM verifications v WHERE v.id = $1`), id)
-		results := conn.SendBatch(ctx, &b)
-		defer results.Close()
-		tag, err := results.Exec()
-		if err != nil {
-			return err
-		}
-		counted = tag.RowsAffected() > 0
-		if err := results.QueryRow().Scan(append([]any{timeField{&now}}, v.fields()...)...); err != nil {
-			return found(err)
-		}
-		return results.Close() // the commit
+		counted, now, err = p.countTry(ctx, conn, id, &v)
+		return err
 	})
 	if err != nil {
 		return Verification{}, false, time.Time{}, err
 	}
 	return v, counted, now, nil
+}
+
+// countTry is one round trip. Each statement of it has a snapshot of its own, whatever the server's default says.
+func (p *Postgres) countTry(ctx context.Context, conn *pgxpool.Conn, id string, v *Verification) (counted bool, now time.Time, err error) {
+	var b pgx.Batch
+	b.Queue("BEGIN ISOLATION LEVEL READ COMMITTED")
+	b.Queue(lockTriesSQL, id)
+	b.Queue(p.sql(countTrySQL), id, FailureWindow.Microseconds(), FailureLimit)
+	b.Queue(p.sql(`SELECT {{now}}, `+verificationColumns+` FROM verifications v WHERE v.id = $1`), id)
+	b.Queue("COMMIT")
+	results := conn.SendBatch(ctx, &b)
+	defer results.Close()
+	for range 2 {
+		if _, err := results.Exec(); err != nil {
+			return false, now, err
+		}
+	}
+	tag, err := results.Exec()
+	if err != nil {
+		return false, now, err
+	}
+	if err := results.QueryRow().Scan(append([]any{timeField{&now}}, v.fields()...)...); err != nil {
+		return false, now, found(err)
+	}
+	if done, err := results.Exec(); err != nil || done.String() != "COMMIT" {
+		return false, now, errors.Join(err, errors.New("audit: a try was not committed"))
+	}
+	return tag.RowsAffected() > 0, now, nil
 }
 
 // Cancel implements Log.

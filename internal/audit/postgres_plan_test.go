@@ -103,6 +103,8 @@ func useAll(t *testing.T, f *fixture) {
 		ok(t, f.Counting(t.Context(), "redis", time.Hour, func(Counting) error { return nil }))
 		_, _, err = f.History(t.Context(), Bucket{App: in.Send.App, Channel: in.Send.Channel, Recipient: in.Send.Recipient, Purposes: in.Purposes}, time.Hour)
 		ok(t, err)
+		_, err = f.Barred(t.Context(), begun.Verification)
+		ok(t, err)
 		_, err = f.Newest(t.Context(), Holding{in.Send.App, in.Send.Channel, in.Send.Recipient, in.Send.Purpose, "s:1"})
 		ok(t, err)
 		_, err = f.Approve(t.Context(), begun.Verification.ID)

@@ -127,25 +127,6 @@ func (s *SQLite) Refunded(ctx context.Context, held Held) error {
 	return err
 }
 
-// Attempt implements Log.
-func (s *SQLite) Attempt(ctx context.Context, id string) (v Verification, counted bool, at time.Time, err error) {
-	err = s.write(ctx, func(ctx context.Context, tx *sql.Tx, now time.Time) error {
-		at = now
-		v, err = sqliteVerification(ctx, tx, id)
-		if err != nil || !pending(v, now) {
-			return err
-		}
-		v.Attempts++
-		counted = true
-		_, err = tx.ExecContext(ctx, `UPDATE verifications SET attempts = $1 WHERE id = $2`, v.Attempts, id)
-		return err
-	})
-	if err != nil {
-		return Verification{}, false, time.Time{}, err
-	}
-	return v, counted, at, nil
-}
-
 // Approve implements Log.
 func (s *SQLite) Approve(ctx context.Context, id string) (bool, error) {
 	return s.one(ctx, `

@@ -3,10 +3,12 @@ package server
 import (
 	"errors"
 	"net/http"
+	"strconv"
 
 	"github.com/labstack/echo/v4"
 
 	"sendcode/internal/verification"
+	"sendcode/quota"
 )
 
 // Kind is one kind of problem. Its slug is part of the surface: callers compare it.
@@ -31,6 +33,7 @@ var (
 	UnsupportedMedia = Kind{"unsupported-media-type", http.StatusUnsupportedMediaType, "Unsupported media type", "Send `Content-Type: application/json`."}
 	InvalidField     = Kind{"invalid-field", http.StatusUnprocessableEntity, "Invalid field", "`field` names the field, `reason` is a stable word for what is wrong with it, `detail` says it in a sentence."}
 	QuotaExceeded    = Kind{"quota-exceeded", http.StatusTooManyRequests, "Too many codes", "At least one rule has no place left. `blocked_by` is the rule that blocks longest, `retry_after` its wait in whole seconds: a request after that is let in, an earlier one is not. A refused request costs nothing and moves no deadline."}
+	TooManyChecks    = Kind{"too-many-checks", http.StatusTooManyRequests, "Too many failed checks", "Too many wrong codes were entered for this recipient, from this network or at this app, so none is compared now. A new code gives no new tries. `retry_after` is the wait in whole seconds. Nothing was counted."}
 	TooManyAttempts  = Kind{"too-many-attempts", http.StatusTooManyRequests, "Too many attempts", "Wait as long as Retry-After says."}
 	Internal         = Kind{"internal", http.StatusInternalServerError, "Internal error", "Something went wrong on our side; the request's X-Request-Id finds it in the log."}
 	DeliveryFailed   = Kind{"delivery-failed", http.StatusBadGateway, "Could not be delivered", "The mail server refused the message for good; `send.reason` says why. The attempt did not count: another code may be asked for at once."}
@@ -40,7 +43,7 @@ var (
 // Kinds lists every kind, for the pages and the specification.
 var Kinds = []Kind{
 	MalformedJSON, UnknownField, BadRequest, Unauthorized, Forbidden, NotFound, MethodNotAllowed, Conflict, TooLarge,
-	UnsupportedMedia, InvalidField, QuotaExceeded, TooManyAttempts, Internal, DeliveryFailed, Unavailable,
+	UnsupportedMedia, InvalidField, QuotaExceeded, TooManyChecks, TooManyAttempts, Internal, DeliveryFailed, Unavailable,
 }
 
 // table maps errors to problems: the only place where that is said. The first row that knows the error wins; an
@@ -52,6 +55,17 @@ var table = []func(error) *Problem{
 			return nil
 		}
 		return &Problem{Kind: InvalidField, Detail: e.Detail, Extra: map[string]any{"field": e.Field, "reason": e.Reason}}
+	},
+	func(err error) *Problem {
+		var e *verification.TooManyChecksError
+		if !errors.As(err, &e) {
+			return nil
+		}
+		wait := max(1, quota.Seconds(e.RetryAfter))
+		return &Problem{
+			Kind: TooManyChecks, Detail: "The next code can be checked in " + strconv.Itoa(wait) + " s.",
+			Header: http.Header{"Retry-After": {strconv.Itoa(wait)}}, Extra: map[string]any{"retry_after": wait},
+		}
 	},
 	is(verification.ErrNotFound, NotFound),
 	is(verification.ErrUnavailable, Unavailable),

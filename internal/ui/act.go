@@ -173,9 +173,12 @@ func (u *UI) check(ctx context.Context, s session, p posted) session {
 	}
 	checked, err := u.Codes.Check(ctx, p.caller, s.ID, p.code)
 	var bad *verification.InvalidError
+	var barred *verification.TooManyChecksError
 	switch {
 	case errors.Is(err, verification.ErrNotFound):
 		return session{To: s.To}
+	case errors.As(err, &barred):
+		s.Note = note{Kind: tooMany}
 	case errors.As(err, &bad):
 		s.Note = note{Kind: badCode, Reason: bad.Reason}
 	case err != nil:

@@ -72,6 +72,8 @@ func (l *look) codeNotes(k *codeCard, v verification.View) {
 	switch n := l.session.Note; n.Kind {
 	case wrongCode:
 		k.Error = t.WrongCode(v.AttemptsRemaining)
+	case tooMany:
+		k.Error = t.TooManyChecks
 	case badCode:
 		k.Error = t.slipped(n.Reason, l.CodeLength)
 	case stale:

@@ -37,6 +37,7 @@ const (
 	typo       noteKind = "typo"    // the domain looks like a slip: asked back before anything is sent
 	taken      noteKind = "taken"   // the suggested address was taken into the field
 	badCode    noteKind = "code"    // no code could look like this; no try was spent
+	tooMany    noteKind = "many"    // over the limit of failed checks; no try was spent
 	wrongCode  noteKind = "wrong"   // a try was spent
 	away       noteKind = "away"    // a part that decides did not answer
 	stale      noteKind = "stale"   // the form belonged to another verification than the browser is at

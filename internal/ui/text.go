@@ -35,7 +35,8 @@ type texts struct {
 	CheckCode                      string
 	CodeHint                       string // {n}
 	CodeRequired, CodeNotDigits    string
-	CodeLength                     string             // {n}
+	CodeLength                     string // {n}
+	TooManyChecks                  string
 	WrongCode                      func(n int) string // tries left
 	WorksUntil, WorksElse          string             // {c}; {d}
 	LookAgain                      string

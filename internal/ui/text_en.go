@@ -45,7 +45,8 @@ var english = texts{
 	CheckCode:    "Check",
 	CodeHint:     "It is checked as soon as all {n} digits are in.",
 	CodeRequired: "Enter the code from the mail.", CodeNotDigits: "A code is made of digits only.",
-	CodeLength: "The code has {n} digits.",
+	CodeLength:    "The code has {n} digits.",
+	TooManyChecks: "Too many wrong codes were entered. Try again later.",
 	WrongCode: func(n int) string {
 		return "That is not the code. " + plural(n, "1 try left.", "{n} tries left.")
 	},

@@ -45,9 +45,10 @@ var chinese = texts{
 	CheckCode:    "验证",
 	CodeHint:     "填满 {n} 位后会自动验证。",
 	CodeRequired: "请填写邮件里的验证码。", CodeNotDigits: "验证码只有数字。",
-	CodeLength: "验证码是 {n} 位数字。",
-	WrongCode:  func(n int) string { return "验证码不对，还可以再试 " + strconv.Itoa(n) + " 次。" },
-	WorksUntil: "{c} 之前有效。", WorksElse: "{d}内有效。",
+	CodeLength:    "验证码是 {n} 位数字。",
+	TooManyChecks: "输错的次数太多，请稍后再试。",
+	WrongCode:     func(n int) string { return "验证码不对，还可以再试 " + strconv.Itoa(n) + " 次。" },
+	WorksUntil:    "{c} 之前有效。", WorksElse: "{d}内有效。",
 	LookAgain:    "刷新看看",
 	ResendFailed: "上一封邮件没能送达，这次不计次数。如果您收到过更早的邮件，里面的验证码仍然有效。",
 

@@ -11,28 +11,54 @@ import (
 // Checked is what a check came to. A wrong, used or expired code is a value, not an error.
 type Checked struct {
 	View
-	Valid bool
+	Valid      bool
+	uncompared bool // no code was compared
 }
 
 // Check compares a code with a verification's. The try is counted, durably, before anything is compared (SEC-6), and
-// exactly one of several right answers is approved (SEC-5). Errors: *InvalidError, ErrNotFound, ErrUnavailable.
+// exactly one of several right answers is approved (SEC-5). Errors: *InvalidError, ErrNotFound,
+// *TooManyChecksError, ErrUnavailable.
 func (s *Service) Check(ctx context.Context, c Caller, id, typed string) (Checked, error) {
 	code, err := normalise(typed)
 	if err != nil {
 		return Checked{}, err
 	}
-	if _, _, _, err := s.lookup(ctx, c, id); err != nil {
+	v, _, now, err := s.lookup(ctx, c, id)
+	switch {
+	case errors.Is(err, ErrNotFound):
+		s.pretend(ctx, code)
 		return Checked{}, err
+	case err != nil:
+		return Checked{}, err
+	case stateOf(v, now) != Pending:
+		return s.checked(v, now, "ended", false), nil
 	}
 	// From here the try counts, whether or not the client waits for the answer.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), logTimeout)
 	defer cancel()
-	v, counted, now, err := s.Log.Attempt(ctx, id)
+	counted, err := s.takeCheck(ctx, c, v.Channel)
 	if err != nil {
-		return Checked{}, s.unreadable(err)
+		return Checked{}, err
 	}
-	if !counted {
-		return s.checked(v, now, "ended", false), nil
+	checked, err := s.compare(ctx, id, code)
+	if checked.Valid || checked.uncompared {
+		s.noFailure(counted)
+	}
+	return checked, err
+}
+
+// compare counts the try in the log and then, if there was one left, compares.
+func (s *Service) compare(ctx context.Context, id, code string) (Checked, error) {
+	v, counted, now, err := s.Log.Attempt(ctx, id)
+	switch {
+	case err != nil:
+		return Checked{uncompared: true}, s.unreadable(err)
+	case !counted && stateOf(v, now) == Pending:
+		return Checked{uncompared: true}, s.barred(ctx, v)
+	case !counted:
+		ended := s.checked(v, now, "ended", false)
+		ended.uncompared = true
+		return ended, nil
 	}
 	right, err := s.code(v)
 	if err != nil { // a key that left the ring: not the person's mistake (SEC-10)
@@ -43,6 +69,13 @@ func (s *Service) Check(ctx context.Context, c Caller, id, typed string) (Checke
 		return s.checked(v, now, "wrong", false), nil
 	}
 	return s.approve(ctx, v, now)
+}
+
+// pretend does for an unknown ID what is done for a known one: a round trip to the log that counts nothing, and a
+// comparison (SEC-8). Its outcome is of no interest.
+func (s *Service) pretend(ctx context.Context, code string) {
+	_, _, _, _ = s.Log.Attempt(ctx, "")
+	_ = equal(code, derive([]byte("no key"), "", nil, digits, max(1, len(code))))
 }
 
 func (s *Service) approve(ctx context.Context, v audit.Verification, now time.Time) (Checked, error) {

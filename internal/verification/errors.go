@@ -3,6 +3,7 @@ package verification
 import (
 	"errors"
 	"fmt"
+	"time"
 )
 
 // What a caller can tell apart; package server maps each to a status.
@@ -12,6 +13,14 @@ var (
 	// ErrUnavailable: a part that decides is away; nothing was sent by this request as far as is known.
 	ErrUnavailable = errors.New("verification: unavailable")
 )
+
+// TooManyChecksError says that a recipient, a network or an app is over its limit of failed checks. Nothing was
+// compared and nothing was counted.
+type TooManyChecksError struct {
+	RetryAfter time.Duration // positive
+}
+
+func (e *TooManyChecksError) Error() string { return "verification: too many failed checks" }
 
 // InvalidError says which field of a request is wrong, and why, without repeating its value.
 type InvalidError struct {

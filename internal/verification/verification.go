@@ -41,6 +41,7 @@ type Log interface {
 	Begin(ctx context.Context, intent audit.Intent) (audit.Begun, error)
 	Verification(ctx context.Context, id string) (audit.Verification, audit.Send, time.Time, error)
 	Attempt(ctx context.Context, id string) (audit.Verification, bool, time.Time, error)
+	Barred(ctx context.Context, v audit.Verification) (time.Duration, error)
 	Approve(ctx context.Context, id string) (bool, error)
 	Cancel(ctx context.Context, id string) (bool, error)
 	Newest(ctx context.Context, h audit.Holding) (audit.Verification, error)
@@ -154,7 +155,7 @@ func New(s Settings, p Parts) *Service {
 type Observer interface {
 	Decided(channel recipient.Channel, app, outcome, rule string)                    // outcome: admitted, admitted_by_log_alone, refused, refused_by_log, unavailable
 	Finished(channel recipient.Channel, app string, s audit.Status, d time.Duration) // d: from the log's instant to the outcome
-	Checked(channel recipient.Channel, app, outcome string)                          // outcome: approved, wrong, ended
+	Checked(channel recipient.Channel, app, outcome string)                          // outcome: approved, wrong, ended, barred
 }
 
 type nobody struct{}

@@ -1,0 +1,133 @@
+package audit
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// The bound on failed checks (SEC-7): of one recipient's codes, over all verifications of an app and channel, at most
+// FailureLimit tries fail in any FailureWindow. A try is a failure from the moment that it is counted, before anything
+// is compared; an approved verification has one failure less than tries. A failure counts until FailureWindow after
+// its code's life ended, so the time of each try need not be kept: that is at most one life longer than it must.
+const (
+	FailureLimit  = 20
+	FailureWindow = 24 * time.Hour
+)
+
+// tried is a verification as the bound sees it.
+type tried struct {
+	expiresAt time.Time
+	failures  int
+}
+
+func triedOf(v Verification) tried {
+	t := tried{v.ExpiresAt, v.Attempts}
+	if !v.ApprovedAt.IsZero() {
+		t.failures--
+	}
+	return t
+}
+
+func (t *tried) fields() []any { return []any{timeField{&t.expiresAt}, &t.failures} }
+
+// barred is the wait until fewer than FailureLimit failures count.
+func barred(list []tried, now time.Time) time.Duration {
+	count := 0
+	for _, t := range list {
+		if t.counts(now) {
+			count += t.failures
+		}
+	}
+	slices.SortFunc(list, func(a, b tried) int { return cmp.Compare(a.expiresAt.UnixMicro(), b.expiresAt.UnixMicro()) })
+	wait := time.Duration(0)
+	for _, t := range list {
+		if count < FailureLimit {
+			break
+		}
+		if t.counts(now) {
+			count, wait = count-t.failures, t.expiresAt.Add(FailureWindow).Sub(now)
+		}
+	}
+	return wait
+}
+
+func (t tried) counts(now time.Time) bool { return now.Sub(t.expiresAt) < FailureWindow }
+
+func (m *Memory) tried(v Verification) (list []tried) {
+	for _, o := range m.verifications {
+		if o.App == v.App && o.Channel == v.Channel && o.Recipient == v.Recipient {
+			list = append(list, triedOf(*o))
+		}
+	}
+	return list
+}
+
+// Barred implements Log.
+func (m *Memory) Barred(ctx context.Context, v Verification) (wait time.Duration, err error) {
+	now, lost, err := m.enter(ctx, "Barred")
+	if err != nil {
+		return 0, err
+	}
+	defer m.leave(lost, &err)
+	return barred(m.tried(v), now), nil
+}
+
+// triedSQL selects what may count of one recipient, $4 being the instant after which its life must have ended.
+const triedSQL = `SELECT v.expires_at, v.attempts - CASE WHEN v.approved_at IS NULL THEN 0 ELSE 1 END FROM verifications v
+WHERE v.recipient = $1 AND v.app = $2 AND v.channel = $3 AND v.attempts > 0 AND v.expires_at > $4`
+
+func sqliteBarred(ctx context.Context, q queryer, v Verification, now time.Time) (time.Duration, error) {
+	rows, err := q.QueryContext(ctx, triedSQL, v.Recipient[:], v.App, v.Channel, µs(now.Add(-FailureWindow)))
+	if err != nil {
+		return 0, err
+	}
+	list, err := collect(rows, (*tried).fields)
+	return barred(list, now), err
+}
+
+// Barred implements Log.
+func (s *SQLite) Barred(ctx context.Context, v Verification) (time.Duration, error) {
+	wait, err := sqliteBarred(ctx, s.readers, v, micro(s.now()))
+	return wait, unavailable(err)
+}
+
+// Attempt implements Log.
+func (s *SQLite) Attempt(ctx context.Context, id string) (v Verification, counted bool, at time.Time, err error) {
+	err = s.write(ctx, func(ctx context.Context, tx *sql.Tx, now time.Time) error {
+		at = now
+		v, err = sqliteVerification(ctx, tx, id)
+		if err != nil || !pending(v, now) {
+			return err
+		}
+		wait, err := sqliteBarred(ctx, tx, v, now)
+		if err != nil || wait > 0 {
+			return err
+		}
+		v.Attempts++
+		counted = true
+		_, err = tx.ExecContext(ctx, `UPDATE verifications SET attempts = $1 WHERE id = $2`, v.Attempts, id)
+		return err
+	})
+	if err != nil {
+		return Verification{}, false, time.Time{}, err
+	}
+	return v, counted, at, nil
+}
+
+// Barred implements Log.
+func (p *Postgres) Barred(ctx context.Context, v Verification) (time.Duration, error) {
+	var now time.Time
+	err := p.read(ctx, func(conn *pgxpool.Conn) error {
+		return conn.QueryRow(ctx, p.sql(`SELECT {{now}}`)).Scan(timeField{&now})
+	})
+	if err != nil {
+		return 0, err
+	}
+	list, err := readRows(ctx, p, (*tried).fields, triedSQL, v.Recipient[:], v.App, string(v.Channel), now.Add(-FailureWindow))
+	return barred(list, now), err
+}
