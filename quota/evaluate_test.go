@@ -77,11 +77,8 @@ func TestCutoffsAndEvaluateAgree(t *testing.T) {
 				}
 			}
 			state := Evaluate(rules, map[Scope][]Event{Recipient: history}, now).Rules[i]
-			same(t, "counted", counted, state.Used)
-			same(t, "blocked", counted >= rules[i].Limit, state.RetryAfter > 0)
-		}
-		if t.Failed() {
-			rt.FailNow()
+			same(rt, "counted", counted, state.Used)
+			same(rt, "blocked", counted >= rules[i].Limit, state.RetryAfter > 0)
 		}
 	})
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -135,112 +134,6 @@ func TestQuota11AFlushedServerForgets(t *testing.T) {
 	d, err := limiter.Take(t.Context(), request("2", defaults...))
 	must(t, err)
 	same(t, "admitted after the history came back", d.Admitted, false)
-}
-
-func TestKeysExpireWithTheirLastEvent(t *testing.T) {
-	limiter, client := real(t)
-	ctx := t.Context()
-	end := func(scope Scope) int64 { // the ms in which the key goes, rounded up
-		return client.PExpireTime(ctx, limiter.Key(buckets("ann", "office")[scope])).Val().Milliseconds()
-	}
-	till := func(at time.Time, keep time.Duration) int64 {
-		return Milliseconds(time.Duration(at.Add(keep).UnixNano()))
-	}
-	take := func(id string, rules ...Rule) time.Time {
-		d, err := limiter.Take(ctx, request(id, rules...))
-		must(t, err)
-		same(t, "admitted", d.Admitted, true)
-		return d.At
-	}
-	at := take("one", sliding(Recipient, 9, time.Minute), sliding(Recipient, 9, time.Hour), sliding(IP, 9, time.Second))
-	same(t, "longest window", end(Recipient), till(at, time.Hour))
-	same(t, "its own longest window", end(IP), till(at, time.Second))
-	take("two", sliding(Recipient, 9, time.Minute))
-	same(t, "not shortened by a take", end(Recipient), till(at, time.Hour))
-	must(t, limiter.Record(ctx, ann(), time.Minute, []Event{{"three", at}}))
-	same(t, "not shortened by a record", end(Recipient), till(at, time.Hour))
-	must(t, limiter.Record(ctx, ann(), 2*time.Hour, []Event{{"four", at.Add(time.Second)}}))
-	same(t, "lengthened by a record", end(Recipient), till(at.Add(time.Second), 2*time.Hour))
-	must(t, limiter.Refund(ctx, "four", ann()))
-	same(t, "not shortened by a refund", end(Recipient), till(at.Add(time.Second), 2*time.Hour))
-	must(t, limiter.Refund(ctx, "one", buckets("", "office")[IP]))
-	same(t, "until the refund is forgotten", end(IP), till(refundedTill(t, client, limiter.Key(buckets("", "office")[IP])), 0))
-	must(t, limiter.Reset(ctx, ann()))
-	same(t, "until the refund is forgotten", end(Recipient), till(refundedTill(t, client, limiter.Key(ann())), 0))
-	must(t, limiter.Reset(ctx, Bucket("bob")))
-	same(t, "keys", len(snapshot(t, client)), 2)
-	must(t, limiter.Record(ctx, Bucket("bob"), time.Minute, nil))
-	same(t, "keys", len(snapshot(t, client)), 2)
-}
-
-func refundedTill(t *testing.T, client redis.UniversalClient, key string) time.Time {
-	all := client.ZRangeWithScores(t.Context(), key, 0, -1).Val()
-	same(t, "members", len(all), 1)
-	return time.UnixMicro(int64(-all[0].Score))
-}
-
-func TestAKeyShowsNothingAndHasASlotOfItsOwn(t *testing.T) {
-	limiter, client := real(t)
-	secret := Bucket("shop", "email", "default", "recipient", "ann@example.com")
-	_, err := limiter.Take(t.Context(), Request{ID: "one", Rules: defaults, Buckets: map[Scope]string{Recipient: secret}})
-	must(t, err)
-	sameList(t, "keys", slices.Collect(maps.Keys(snapshot(t, client))), []string{limiter.Key(secret)})
-	if strings.Contains(limiter.Key(secret), "ann") {
-		t.Error("the key shows the recipient")
-	}
-	tags := map[string]bool{}
-	for i := range 100 {
-		key := limiter.Key(Bucket(fmt.Sprint(i)))
-		tag := strings.TrimSuffix(strings.TrimPrefix(key, "q:{"), "}")
-		same(t, "length of the tag", len(tag), 20)
-		tags[tag] = true
-	}
-	same(t, "tags", len(tags), 100)
-}
-
-func TestARecipientWithTenEventsTakesAtMost400Bytes(t *testing.T) {
-	w := redisWorld(t)
-	limiter := w.Limiter.(*Redis)
-	limiter.prefix = "quota:"
-	for range 10 {
-		w.admits(true, defaults...)
-		w.pass(time.Hour)
-	}
-	key := limiter.Key(ann())
-	same(t, "encoding", limiter.client.ObjectEncoding(t.Context(), key).Val(), "listpack")
-	if n := limiter.client.MemoryUsage(t.Context(), key).Val(); n == 0 || n > 400 {
-		t.Errorf("%d bytes", n)
-	}
-}
-
-func TestWhatCountsNoMoreIsDropped(t *testing.T) {
-	w := redisWorld(t)
-	limiter := w.Limiter.(*Redis)
-	card := func() int64 { return limiter.client.ZCard(t.Context(), limiter.Key(ann())).Val() }
-	r := sliding(Recipient, 2, time.Minute)
-	w.admits(true, r)
-	must(t, w.Refund(t.Context(), "refunded", ann()))
-	w.pass(time.Second)
-	w.admits(true, r)
-	w.pass(59*time.Second - µs)
-	w.admits(false, r)
-	same(t, "members while all count", card(), 3)
-	w.pass(µs)
-	w.admits(true, r)
-	same(t, "members", card(), 2)
-	must(t, w.Record(t.Context(), ann(), time.Minute, []Event{{"lapsed", w.now.Add(-time.Minute)}}))
-	same(t, "members after a record of what does not count", card(), 2)
-}
-
-// Only a step back of the clock and a longer window together show it: the older event is then the later one.
-func TestAKeyOutlivesAnEventInTheFuture(t *testing.T) {
-	w := redisWorld(t)
-	limiter := w.Limiter.(*Redis)
-	w.admits(true, sliding(Recipient, 2, time.Minute))
-	w.pass(-30 * time.Second)
-	w.admits(true, sliding(Recipient, 2, time.Hour))
-	end := limiter.client.PExpireTime(t.Context(), limiter.Key(ann())).Val().Milliseconds()
-	same(t, "end of the key", end, epoch.Add(time.Hour+time.Millisecond).UnixMilli())
 }
 
 func TestACallThatItsCallerGaveUpIsNotAdmitted(t *testing.T) {

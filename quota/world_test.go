@@ -1,6 +1,7 @@
 package quota
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"testing"
@@ -11,10 +12,21 @@ import (
 	"sendcode/internal/parts"
 )
 
+// tester is what testing.T and rapid.T have in common, so that rapid can make a failing schedule shorter.
+type tester interface {
+	Helper()
+	Error(args ...any)
+	Errorf(format string, args ...any)
+	Fatal(args ...any)
+	Fatalf(format string, args ...any)
+	Failed() bool
+	Context() context.Context
+}
+
 // A world is one limiter on a clock that the test moves.
 type world struct {
 	Limiter
-	t     *testing.T
+	t     tester
 	now   time.Time
 	set   func(time.Time)
 	flush func()
@@ -37,7 +49,7 @@ func both(t *testing.T, test func(t *testing.T, w *world)) {
 	t.Run("redis", func(t *testing.T) { test(t, redisWorld(t)) })
 }
 
-func memoryWorld(t *testing.T) *world {
+func memoryWorld(t tester) *world {
 	w := &world{t: t}
 	w.set = func(now time.Time) { w.now = now }
 	fresh := func() { w.Limiter = NewMemory(func() time.Time { return w.now }, "memory") }
@@ -61,7 +73,7 @@ end
 return 1`)
 
 // fakeRedis runs the scripts of production over a clock that lies in a key.
-func fakeRedis(t *testing.T, client redis.UniversalClient) *world {
+func fakeRedis(t tester, client redis.UniversalClient) *world {
 	const clock = "local function clock() return tonumber(redis.call('GET', 'now')) end\n"
 	w := &world{t: t, Limiter: newRedis(client, "q:", clock)}
 	w.set = func(now time.Time) {
@@ -84,7 +96,7 @@ func newClient(t testing.TB, url string) redis.UniversalClient {
 	return client
 }
 
-func must(t testing.TB, err error) {
+func must(t tester, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
@@ -144,14 +156,14 @@ func remaining(d Decision) []int {
 	return all
 }
 
-func same[T comparable](t testing.TB, what string, got, want T) {
+func same[T comparable](t tester, what string, got, want T) {
 	t.Helper()
 	if got != want {
 		t.Errorf("%s: got %v, want %v", what, got, want)
 	}
 }
 
-func sameList[T comparable](t testing.TB, what string, got, want []T) {
+func sameList[T comparable](t tester, what string, got, want []T) {
 	t.Helper()
 	if !slices.Equal(got, want) {
 		t.Errorf("%s: got %v, want %v", what, got, want)
