@@ -34,10 +34,7 @@ func wordsFor(r *http.Request) words {
 	if err != nil {
 		return english
 	}
-	_, i, confidence := matcher.Match(wanted...)
-	if confidence == language.No {
-		return english
-	}
+	_, i, _ := matcher.Match(wanted...) // the first where none fits
 	return languages[i]
 }
 
