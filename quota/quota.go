@@ -6,6 +6,9 @@
 //
 // A rule is "fewer than Limit events since a cutoff". An event at t counts while now−t < Window, so a place is
 // free again exactly at t+Window (QUOTA-1). Times are whole microseconds on the limiter's own clock.
+//
+// Evaluate is the arithmetic, for any history. Memory and Redis keep histories and decide by it: Memory in one process,
+// Redis for all replicas, in take.lua, which Memory proves.
 package quota
 
 import (
@@ -109,19 +112,21 @@ type Limiter interface {
 	// bucket no longer counts is new to it. Errors: ErrBadRequest, ErrRefunded, ErrUnavailable.
 	Take(ctx context.Context, req Request) (Decision, error)
 
-	// Peek answers as Take would after its own event, without one: it writes nothing and needs no ID.
+	// Peek answers with the state of each rule that has a bucket: it writes nothing, never admits and needs no ID.
+	// Errors: ErrBadRequest, ErrUnavailable.
 	Peek(ctx context.Context, req Request) (Decision, error)
 
 	// Refund removes exactly this ID from the buckets. For 60 s, Take answers ErrRefunded for it and Record skips it,
-	// also in a bucket that never had it, so that a call that is still under way gives nothing back twice. Repeating is harmless.
+	// also in a bucket that never had it: a copy of its Take that is still under way cannot spend the place again.
+	// Repeating is harmless. Errors: ErrBadRequest, ErrUnavailable.
 	Refund(ctx context.Context, id string, buckets ...string) error
 
 	// Record writes history found elsewhere into a bucket whose longest window is keep. It decides nothing: a bucket
 	// may come to hold more than a limit. Events that keep does not count are dropped, IDs that the bucket counts
-	// already keep their instant, refunded IDs are skipped; repeating is harmless.
+	// already keep their instant, refunded IDs are skipped; repeating is harmless. Errors: ErrBadRequest, ErrUnavailable.
 	Record(ctx context.Context, bucket string, keep time.Duration, events []Event) error
 
-	// Reset forgets the events of the buckets. A refunded ID stays refunded.
+	// Reset forgets the events of the buckets. A refunded ID stays refunded. Errors: ErrBadRequest, ErrUnavailable.
 	Reset(ctx context.Context, buckets ...string) error
 }
 
