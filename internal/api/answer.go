@@ -51,6 +51,7 @@ type checkJSON struct {
 	Status            verification.State `json:"status"`
 	Valid             bool               `json:"valid"`
 	AttemptsRemaining *int               `json:"attempts_remaining,omitempty"`
+	Proof             string             `json:"proof,omitempty"`
 }
 
 // instant writes a time as RFC 3339 in UTC, to the millisecond.
@@ -85,7 +86,7 @@ func quotaOf(d quota.Decision) *quotaJSON {
 }
 
 func checkOf(c verification.Checked) checkJSON {
-	out := checkJSON{ID: c.ID, Status: c.State, Valid: c.Valid}
+	out := checkJSON{ID: c.ID, Status: c.State, Valid: c.Valid, Proof: c.Proof}
 	if c.State == verification.Pending {
 		out.AttemptsRemaining = &c.AttemptsRemaining
 	}

@@ -17,6 +17,7 @@ import (
 	"sendcode/internal/delivery"
 	"sendcode/internal/keyring"
 	"sendcode/internal/message"
+	"sendcode/internal/proof"
 	"sendcode/internal/verification"
 	"sendcode/templates"
 )
@@ -114,7 +115,7 @@ func (a *App) useCases(sender verification.Sender, observer verification.Observe
 		IndexKey: a.cfg.IndexKeyBytes(), Ring: ring,
 	}
 	a.codes = verification.New(settings, verification.Parts{
-		Limiter: a.limiter, Log: a.log, Renderer: renderer, Sender: sender, Logger: a.logger, Observer: observer,
+		Limiter: a.limiter, Log: a.log, Renderer: renderer, Sender: sender, Prover: proof.New(ring), Logger: a.logger, Observer: observer,
 	})
 	return nil
 }

@@ -15,6 +15,7 @@ import (
 	"sendcode/internal/api"
 	"sendcode/internal/config"
 	"sendcode/internal/message"
+	"sendcode/internal/proof"
 	"sendcode/internal/server"
 	"sendcode/internal/ui"
 	"sendcode/quota"
@@ -50,6 +51,9 @@ func (a *App) listen(m *metrics) error {
 	front.GET("/openapi.yaml", func(c echo.Context) error {
 		return c.Blob(http.StatusOK, "application/yaml", docs.OpenAPI)
 	})
+	if err := a.registerProofKeys(front); err != nil {
+		return err
+	}
 	if err := a.registerPages(front); err != nil {
 		return err
 	}
@@ -58,6 +62,24 @@ func (a *App) listen(m *metrics) error {
 	}
 	m.register(back)
 	return a.open(front, back)
+}
+
+// registerProofKeys serves what proofs are checked with. Checkers may keep it: a key that they do not know yet makes
+// them ask again, by its id.
+func (a *App) registerProofKeys(e *echo.Echo) error {
+	ring, err := a.ring()
+	if err != nil {
+		return err
+	}
+	keys, err := proof.New(ring).Keys()
+	if err != nil {
+		return err
+	}
+	e.GET("/.well-known/jwks.json", func(c echo.Context) error {
+		c.Response().Header().Set("Cache-Control", "public, max-age=300")
+		return c.Blob(http.StatusOK, "application/jwk-set+json", keys)
+	})
+	return nil
 }
 
 func distinct(front, back *echo.Echo) []*echo.Echo {

@@ -11,6 +11,7 @@ var edges = map[string]string{
 	"internal/recipient": "",
 	"internal/keyring":   "",
 	"internal/delivery":  "",
+	"internal/proof":     "internal/keyring",
 	"docs":               "",
 	"migrations":         "",
 	"templates":          "",
@@ -21,7 +22,7 @@ var edges = map[string]string{
 	"internal/message": "templates",
 	"internal/audit":   "quota internal/recipient migrations",
 	"internal/verification": "quota internal/recipient internal/keyring internal/message internal/delivery " +
-		"internal/audit",
+		"internal/audit internal/proof",
 
 	// HTTP, by audience.
 	"internal/server": "quota internal/recipient internal/verification",
@@ -33,7 +34,7 @@ var edges = map[string]string{
 
 	// Settings, and the only place where parts are put together.
 	"internal/config": "quota internal/recipient internal/keyring internal/delivery",
-	"internal/app": "quota docs migrations templates web internal/recipient internal/keyring internal/message " +
+	"internal/app": "internal/proof quota docs migrations templates web internal/recipient internal/keyring internal/message " +
 		"internal/delivery internal/audit internal/verification internal/server internal/api internal/ui " +
 		"internal/admin internal/config",
 
@@ -78,6 +79,7 @@ var modules = map[string]string{
 	"github.com/emersion/go-smtp":         "internal/delivery internal/delivery/smtptest",
 	"github.com/getkin/kin-openapi":       testsOnly,
 	"github.com/gofrs/flock":              "internal/app internal/config internal/parts",
+	"github.com/golang-jwt/jwt":           "internal/proof",
 	"github.com/google/uuid":              anywhere,
 	"github.com/jackc/pgx":                "internal/audit internal/app internal/parts",
 	"github.com/knadh/koanf":              "internal/config",

@@ -47,6 +47,15 @@ func (r *Ring) Current() string {
 	return ""
 }
 
+// IDs are those of all keys, the current one first.
+func (r *Ring) IDs() []string {
+	var ids []string
+	for _, k := range r.all() {
+		ids = append(ids, k.id)
+	}
+	return ids
+}
+
 func (r Ring) all() []key {
 	if r.keys == nil {
 		return nil

@@ -6,13 +6,15 @@ import (
 	"time"
 
 	"sendcode/internal/audit"
+	"sendcode/internal/proof"
 )
 
 // Checked is what a check came to. A wrong, used or expired code is a value, not an error.
 type Checked struct {
 	View
 	Valid      bool
-	uncompared bool // no code was compared
+	Proof      string // when valid: a signed token that a back end can check offline
+	uncompared bool   // no code was compared
 }
 
 // Check compares a code with a verification's. The try is counted, durably, before anything is compared (SEC-6), and
@@ -85,13 +87,29 @@ func (s *Service) approve(ctx context.Context, v audit.Verification, now time.Ti
 	}
 	if won {
 		v.ApprovedAt = now
-		return s.checked(v, now, "approved", true), nil
+		approved := s.checked(v, now, "approved", true)
+		approved.Proof = s.prove(v, now)
+		return approved, nil
 	}
 	again, _, now, err := s.Log.Verification(ctx, v.ID)
 	if err != nil {
 		return Checked{}, s.unreadable(err)
 	}
 	return s.checked(again, now, "ended", false), nil
+}
+
+// prove is empty when there is no proof: the approval stands all the same, and a back end that checks by itself needs none.
+func (s *Service) prove(v audit.Verification, now time.Time) string {
+	if s.Prover == nil {
+		return ""
+	}
+	token, err := s.Prover.Sign(proof.Facts{
+		ID: v.ID, App: v.App, Recipient: v.Recipient.String(), Channel: string(v.Channel), Purpose: v.Purpose,
+	}, now)
+	if err != nil {
+		s.Logger.Error("an approval could not be proven", "error", err)
+	}
+	return token
 }
 
 func (s *Service) checked(v audit.Verification, now time.Time, outcome string, valid bool) Checked {

@@ -24,6 +24,7 @@ import (
 	"sendcode/internal/delivery"
 	"sendcode/internal/keyring"
 	"sendcode/internal/message"
+	"sendcode/internal/proof"
 	"sendcode/internal/recipient"
 	"sendcode/quota"
 )
@@ -65,6 +66,11 @@ type Renderer interface {
 // Sender hands one mail to a server. Implementation: delivery.SMTP.
 type Sender interface {
 	Send(ctx context.Context, m delivery.Message) (delivery.Receipt, error)
+}
+
+// Prover signs that a recipient was verified. Implementation: proof.Signer.
+type Prover interface {
+	Sign(f proof.Facts, now time.Time) (string, error)
 }
 
 // Purpose is what a code is for: its policy, its life and its looks.
@@ -112,6 +118,7 @@ type Parts struct {
 	Log      Log
 	Renderer Renderer
 	Sender   Sender
+	Prover   Prover // nil: approvals carry no proof
 	Logger   *slog.Logger
 	Now      func() time.Time
 	Observer Observer

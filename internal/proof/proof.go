@@ -1,0 +1,104 @@
+// Package proof signs that a recipient was verified, so that a back end can believe a browser without asking: a JWT
+// (RFC 7519) with EdDSA (RFC 8037), and the public keys to check it with (RFC 7517).
+//
+// It stands after an approved check; package verification says what is proven, package api hands it out and app serves
+// the keys. Each key of the ring gives one Ed25519 key under the same id, so rotating the ring rotates these: new proofs
+// are signed with the first key, older ones are checked by the others as long as they are on the ring.
+package proof
+
+import (
+	"crypto/ed25519"
+	"encoding/base64"
+	"encoding/json"
+	"time"
+
+	"github.com/golang-jwt/jwt/v5"
+)
+
+// Life is how long a proof is good for: long enough to be carried from a browser to a back end.
+const Life = 5 * time.Minute
+
+// Issuer is the claim iss of every proof.
+const Issuer = "sendcode"
+
+// label separates the seeds of these keys from all other keys of the ring.
+const label = "proof ed25519"
+
+// Ring derives seeds. Implementation: *keyring.Ring.
+type Ring interface {
+	Current() string
+	IDs() []string
+	Subkey(id, label string) ([]byte, error)
+}
+
+// Facts are what a proof says.
+type Facts struct {
+	ID        string // jti: the verification's; there is one proof of each, so whoever keeps these sees a replay
+	App       string // aud
+	Recipient string // sub: the recipient's keyed hash, as the admin API has it
+	Channel   string
+	Purpose   string
+}
+
+type claims struct {
+	jwt.RegisteredClaims
+	Channel string `json:"channel"`
+	Purpose string `json:"purpose"`
+}
+
+// Signer makes proofs. Safe for concurrent use.
+type Signer struct{ ring Ring }
+
+// New makes a signer with the keys of a ring.
+func New(ring Ring) *Signer { return &Signer{ring} }
+
+func (s *Signer) key(id string) (ed25519.PrivateKey, error) {
+	seed, err := s.ring.Subkey(id, label)
+	if err != nil {
+		return nil, err
+	}
+	return ed25519.NewKeyFromSeed(seed), nil
+}
+
+// Sign makes the proof of what happened at now. An error means that the ring has no key.
+func (s *Signer) Sign(f Facts, now time.Time) (string, error) {
+	id := s.ring.Current()
+	key, err := s.key(id)
+	if err != nil {
+		return "", err
+	}
+	t := jwt.NewWithClaims(jwt.SigningMethodEdDSA, claims{
+		RegisteredClaims: jwt.RegisteredClaims{
+			Issuer: Issuer, Audience: jwt.ClaimStrings{f.App}, Subject: f.Recipient, ID: f.ID,
+			IssuedAt: jwt.NewNumericDate(now), ExpiresAt: jwt.NewNumericDate(now.Add(Life)),
+		},
+		Channel: f.Channel, Purpose: f.Purpose,
+	})
+	t.Header["kid"] = id
+	return t.SignedString(key)
+}
+
+type publicKey struct {
+	Type      string `json:"kty"`
+	Curve     string `json:"crv"`
+	Use       string `json:"use"`
+	Algorithm string `json:"alg"`
+	ID        string `json:"kid"`
+	X         string `json:"x"`
+}
+
+// Keys is the JWK Set (RFC 7517, section 5) with the public key of every key of the ring.
+func (s *Signer) Keys() ([]byte, error) {
+	set := struct {
+		Keys []publicKey `json:"keys"`
+	}{[]publicKey{}}
+	for _, id := range s.ring.IDs() {
+		key, err := s.key(id)
+		if err != nil {
+			return nil, err
+		}
+		x := base64.RawURLEncoding.EncodeToString(key.Public().(ed25519.PublicKey))
+		set.Keys = append(set.Keys, publicKey{"OKP", "Ed25519", "sig", "EdDSA", id, x})
+	}
+	return json.Marshal(set)
+}
