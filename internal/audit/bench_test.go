@@ -80,10 +80,10 @@ func syncing(b *testing.B, server *parts.PostgresServer) {
 }
 
 func benchBegin(b *testing.B, callers int, begin func(Intent) error) {
-	b.SetParallelism(max(1, callers/2)) // times GOMAXPROCS
 	b.ReportAllocs()
-	b.RunParallel(func(pb *testing.PB) {
-		for pb.Next() {
+	var next atomic.Int64
+	together(callers, func(int) {
+		for next.Add(1) <= int64(b.N) {
 			if err := begin(benchIntent(b)); err != nil {
 				b.Error(err)
 				return
