@@ -130,3 +130,16 @@ func TestLanguages(t *testing.T) {
 		}
 	}
 }
+
+func TestEveryProgramNeedsAKey(t *testing.T) {
+	r := newRig(t)
+	id := r.sent("ana@example.com").ID.String()
+	b := r.browser()
+	for _, route := range [][2]string{{"GET", "/v1/admin/sends"}, {"GET", "/v1/admin/sends/" + id}, {"POST", "/v1/admin/search"}} {
+		rec := b.do(route[0], route[1], `{"channel":"email","to":"ana@example.com"}`, "Content-Type", "application/json")
+		if rec.Code != http.StatusUnauthorized {
+			t.Errorf("%s %s: %d", route[0], route[1], rec.Code)
+		}
+		lacks(t, rec, "example.com", id)
+	}
+}
