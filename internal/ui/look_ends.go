@@ -95,9 +95,6 @@ func (l *look) away(reading bool) card {
 	k.Heading = t.Away
 	k.Say = k.Heading
 	k.Away = true
-	if reading {
-		k.Next = awayWait.Milliseconds()
-	}
 	wait := awayWait
 	if !reading {
 		wait = l.session.Note.At.Add(awayWait).Sub(l.Now())

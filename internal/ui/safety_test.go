@@ -1,14 +1,10 @@
 package ui_test
 
 import (
-	"encoding/base64"
 	"net/http"
-	"net/http/cookiejar"
 	"net/url"
 	"strings"
-	"sync"
 	"testing"
-	"time"
 
 	"sendcode/internal/audit"
 	"sendcode/internal/ui/uitest"
@@ -62,69 +58,6 @@ func TestPostsEndInARedirectThatSaysNothing(t *testing.T) {
 			t.Errorf("%s: the redirect goes to %q", to, location)
 		}
 	}
-}
-
-func TestTheCookieIsSealedAndBound(t *testing.T) {
-	w := world(t)
-	w.Codes.Immediately = audit.Sent
-	for _, https := range []bool{false, true} {
-		answer := raw(t, w, http.MethodPost, "", formOf(t, w, "?view=new", "send", "to", uitest.Address), func(r *http.Request) {
-			if https {
-				r.Header.Set("X-Forwarded-Proto", "https")
-			}
-		})
-		if len(answer.Cookies()) != 1 {
-			t.Fatalf("%d cookies", len(answer.Cookies()))
-		}
-		c := answer.Cookies()[0]
-		want := map[bool]string{false: "sendcode", true: "__Host-sendcode"}[https]
-		if c.Name != want || c.Secure != https || !c.HttpOnly || c.SameSite != http.SameSiteLaxMode || c.Path != "/" || c.Domain != "" {
-			t.Errorf("https %v: %s", https, c.Raw)
-		}
-		if c.MaxAge < 3500 || c.MaxAge > 24*3600 {
-			t.Errorf("it lives %d s", c.MaxAge)
-		}
-		sealed, err := base64.RawURLEncoding.DecodeString(c.Value)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, secret := range []string{"ana", "example", "verification-", uitest.Code} {
-			if strings.Contains(c.Value, secret) || strings.Contains(string(sealed), secret) {
-				t.Errorf("the cookie shows %q", secret)
-			}
-		}
-	}
-}
-
-func TestATamperedOldOrForeignCookieIsNone(t *testing.T) {
-	w, other := world(t), world(t)
-	for _, each := range []*uitest.World{w, other} {
-		each.Codes.Immediately = audit.Sent
-		post(t, each, "", "send", "to", uitest.Address)
-	}
-	good := w.Cookies()[0]
-	shows(t, get(t, w, ""), "code")
-	flipped := []byte(good.Value)
-	flipped[len(flipped)/2] ^= 1
-	for name, value := range map[string]string{
-		"tampered": string(flipped), "cut": good.Value[:20], "foreign": other.Cookies()[0].Value, "not sealed": "e30", "not base64": "***", "empty": "",
-	} {
-		jar, err := cookiejar.New(nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		w.Client().Jar = jar
-		address, err := url.Parse(w.URL)
-		if err != nil {
-			t.Fatal(err)
-		}
-		jar.SetCookies(address, []*http.Cookie{{Name: good.Name, Value: value}})
-		t.Run(name, func(t *testing.T) { shows(t, get(t, w, ""), "ask") })
-		jar.SetCookies(address, []*http.Cookie{good})
-		shows(t, get(t, w, ""), "code")
-	}
-	w.Advance(time.Hour)
-	shows(t, get(t, w, ""), "ask") // also when a browser keeps it longer than it was told to
 }
 
 func TestPostsOfOtherSitesAreRefused(t *testing.T) {
@@ -240,127 +173,6 @@ func TestWhatIsTypedIsOnlyEverText(t *testing.T) {
 			t.Errorf("the log has %q", secret)
 		}
 	}
-}
-
-// Two posts of one form, as from a double click: one mail, and both answers know its verification.
-func TestADoubleClickActsOnce(t *testing.T) {
-	w := world(t)
-	form := formOf(t, w, "", "send", "to", uitest.Address)
-	answers := make([]*http.Response, 8)
-	var all sync.WaitGroup
-	for i := range answers {
-		all.Go(func() { answers[i] = raw(t, w, http.MethodPost, "", form, nil) })
-	}
-	all.Wait()
-	if w.Codes.Sends() != 1 || len(w.Codes.Asks()) != 1 {
-		t.Errorf("%d sends, %d requests", w.Codes.Sends(), len(w.Codes.Asks()))
-	}
-	for _, answer := range answers {
-		r := raw(t, w, http.MethodPost, "", url.Values{"act": {"check"}}, func(r *http.Request) { r.AddCookie(answer.Cookies()[0]) })
-		if r.StatusCode != http.StatusSeeOther {
-			t.Fatalf("status %d", r.StatusCode)
-		}
-		jar, _ := cookiejar.New(nil)
-		address, _ := url.Parse(w.URL)
-		jar.SetCookies(address, answer.Cookies())
-		w.Client().Jar = jar
-		shows(t, get(t, w, ""), "code", "On its way")
-	}
-}
-
-func TestADoubleClickSpendsOneTry(t *testing.T) {
-	w := world(t)
-	w.Codes.Immediately = audit.Sent
-	post(t, w, "", "send", "to", uitest.Address)
-	form := formOf(t, w, "", "check", "code", "111111")
-	for range 3 {
-		raw(t, w, http.MethodPost, "", form, nil)
-	}
-	if w.Codes.Checks() != 1 {
-		t.Errorf("%d tries", w.Codes.Checks())
-	}
-	raw(t, w, http.MethodPost, "", formOf(t, w, "", "check", "code", "222222"), nil)
-	if w.Codes.Checks() != 2 {
-		t.Errorf("another code in another rendering: %d tries", w.Codes.Checks())
-	}
-}
-
-// The same rendering, posted again after a while, is meant: a bfcached page has the old hidden fields.
-func TestTheSameFormActsAgainLater(t *testing.T) {
-	w := world(t)
-	w.Codes.Immediately = audit.Sent
-	form := formOf(t, w, "", "send", "to", uitest.Address)
-	raw(t, w, http.MethodPost, "", form, nil)
-	w.Advance(61 * time.Second)
-	raw(t, w, http.MethodPost, "", form, nil)
-	form.Set("to", "ben@example.com")
-	raw(t, w, http.MethodPost, "", form, nil)
-	if w.Codes.Sends() != 3 {
-		t.Errorf("%d sends, want 3", w.Codes.Sends())
-	}
-}
-
-// Two tabs share a cookie: a code typed in the older one must not be tried on the newer one's verification.
-func TestAFormOfAnotherVerificationDoesNothing(t *testing.T) {
-	w := world(t)
-	w.Codes.Immediately = audit.Sent
-	post(t, w, "", "send", "to", uitest.Address)
-	older := formOf(t, w, "", "check", "code", uitest.Code)
-	again := formOf(t, w, "", "again")
-	post(t, w, "?view=new", "send", "to", "ben@example.com")
-	for _, form := range []url.Values{older, again} {
-		answer := raw(t, w, http.MethodPost, "", form, nil)
-		jar, _ := cookiejar.New(nil)
-		address, _ := url.Parse(w.URL)
-		jar.SetCookies(address, answer.Cookies())
-		w.Client().Jar = jar
-		shows(t, get(t, w, ""), "code", "b•••@example.com", "This page was out of date.")
-	}
-	if w.Codes.Checks() != 0 || w.Codes.Sends() != 2 {
-		t.Errorf("%d checks, %d sends", w.Codes.Checks(), w.Codes.Sends())
-	}
-}
-
-// A resend names the verification, so that it stays the holder's; another address does not.
-func TestOnlyTheSameAddressIsAResend(t *testing.T) {
-	w := world(t)
-	w.Codes.Immediately = audit.Sent
-	post(t, w, "", "send", "to", uitest.Address)
-	w.Advance(61 * time.Second)
-	post(t, w, "?view=change", "send", "to", " ana@EXAMPLE.com ")
-	w.Advance(61 * time.Second)
-	post(t, w, "", "again")
-	post(t, w, "?view=change", "send", "to", "ben@example.com")
-	var resends []string
-	for _, a := range w.Codes.Asks() {
-		resends = append(resends, a.Resend)
-	}
-	if got := strings.Join(resends, ","); got != ",verification-1,verification-1," {
-		t.Errorf("resends of %q", got)
-	}
-	for _, a := range w.Codes.Asks() {
-		if a.App != "shop" || a.Kind != 0 || !a.IP.IsLoopback() || a.Locale != "en" || a.Channel != "email" {
-			t.Errorf("asked as %+v", a.Caller)
-		}
-	}
-}
-
-// A doubted address that was typed over a live verification does not get into its way.
-func TestADraftLeavesTheVerificationAlone(t *testing.T) {
-	w := world(t)
-	w.Codes.Immediately = audit.Sent
-	post(t, w, "", "send", "to", uitest.Address)
-	shows(t, post(t, w, "?view=change", "send", "to", uitest.Slip), "ask", "Did you mean example.com?")
-	shows(t, get(t, w, ""), "code", "a•••@example.com")
-	w.Advance(61 * time.Second)
-	shows(t, post(t, w, "", "again"), "code", "Code sent again to a•••@example.com")
-	post(t, w, "?view=change", "send", "to", "ben@exmaple.com")
-	page := post(t, w, "?view=change", "use")
-	shows(t, page, "ask")
-	if !strings.Contains(page, `value="ben@example.com"`) {
-		t.Error("the suggestion is not in the field")
-	}
-	shows(t, post(t, w, "?view=change", "send", "to", "ben@example.com"), "code", "b•••@example.com")
 }
 
 // Without cookies there is nothing to come back to, and the page says nothing of anybody.

@@ -140,6 +140,13 @@ func (w *World) Forget() error {
 // Logger writes to Log.
 func (w *World) Logger() *slog.Logger { return w.logger }
 
+// Keep gives the visitor these cookies and no others.
+func (w *World) Keep(cookies []*http.Cookie) {
+	w.client.Jar, _ = cookiejar.New(nil) // fails for no options
+	u, _ := url.Parse(w.URL)
+	w.client.Jar.SetCookies(u, cookies)
+}
+
 // Client is the visitor's, with its cookies; it follows redirects.
 func (w *World) Client() *http.Client { return w.client }
 
