@@ -8,7 +8,7 @@
 // free again exactly at t+Window (QUOTA-1). Times are whole microseconds on the limiter's own clock.
 //
 // Evaluate is the arithmetic, for any history. Memory and Redis keep histories and decide by it: Memory in one process,
-// Redis for all replicas, in take.lua, which Memory proves.
+// Redis for all replicas, in take.lua, to which Memory is the model.
 package quota
 
 import (
