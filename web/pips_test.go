@@ -43,6 +43,9 @@ func TestPipsOf(t *testing.T) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			p := PipsOf(c.state)
+			if p.Used > p.Limit {
+				t.Errorf("%d of %d used", p.Used, p.Limit)
+			}
 			p.Spoken = "in words"
 			for _, tmpl := range []string{"pips", "pips-marks"} {
 				html := draw(t, tmpl, []Pips{p})
