@@ -18,13 +18,37 @@ local function score(key, i)
   return scores[i]
 end
 
--- How many events a window that ends now counts.
-local function count(key, window, now)
+-- The rules that ARGV tells from a on, each with its bucket, limit and cutoff: what is later counts. A window slides; in
+-- place of one, 0 comes with the four turns of a calendar's periods around now. nil where now is outside of them.
+local function rules(a, now)
+  local list = {}
+  while a <= #ARGV do
+    local window, last = tonumber(ARGV[a + 2]), a + 2
+    local cutoff = now - window
+    if window == 0 then
+      last = a + 6
+      local turn = last
+      while turn > a + 2 and now < tonumber(ARGV[turn]) do
+        turn = turn - 1
+      end
+      if turn == last or turn == a + 2 then
+        return nil
+      end
+      cutoff = ARGV[turn] - 1
+    end
+    list[#list + 1] = {tonumber(ARGV[a]), tonumber(ARGV[a + 1]), cutoff}
+    a = last + 1
+  end
+  return list
+end
+
+-- How many events are later than the cutoff.
+local function count(key, cutoff)
   local newest = score(key, -1)
-  if not newest or newest <= now - window then
+  if not newest or newest <= cutoff then
     return 0
   end
-  return redis.call('ZCOUNT', key, '(' .. int(now - window), '+inf')
+  return redis.call('ZCOUNT', key, '(' .. int(cutoff), '+inf')
 end
 
 -- Adds to the answer how many events a rule counts, the oldest of them, and the one whose leaving frees a place; 0 for
@@ -44,7 +68,7 @@ local function outlive(key, till)
 end
 
 -- After a write: a key lives as long as anything in it, never shorter than before while it holds events, else exactly as
--- long as its last refunded ID. keep is the longest window, 0 to leave the events' time as it is.
+-- long as its last refunded ID. keep is for how long events are needed, 0 to leave the events' time as it is.
 local function settle(key, keep)
   local first, newest = score(key, 0), score(key, -1)
   if newest and newest < 0 then

@@ -104,7 +104,7 @@ func TestWrongRequestsCountNothing(t *testing.T) {
 			"limit over":       with(rule(MaxLimit+1, time.Minute)),
 			"window 0":         with(rule(1, 0)),
 			"window negative":  with(rule(1, -time.Minute)),
-			"window over":      with(rule(1, MaxWindow+time.Second)),
+			"window over":      with(rule(1, MaxWindow+slack+time.Second)),
 			"window of half s": with(rule(1, 1500*time.Millisecond)),
 		} {
 			if d, err := w.Take(t.Context(), req); !errors.Is(err, ErrBadRequest) || d.Admitted {
@@ -128,7 +128,7 @@ func TestWrongWritesAreRefused(t *testing.T) {
 			"reset no bucket":    w.Reset(ctx, ""),
 			"record no bucket":   w.Record(ctx, "", time.Minute, []Event{{"one", at}}),
 			"record keep 0":      w.Record(ctx, ann(), 0, []Event{{"one", at}}),
-			"record keep over":   w.Record(ctx, ann(), MaxWindow+1, []Event{{"one", at}}),
+			"record keep over":   w.Record(ctx, ann(), MaxWindow+slack+1, []Event{{"one", at}}),
 			"record no ID":       w.Record(ctx, ann(), time.Minute, []Event{{"one", at}, {"", at}}),
 			"record year 2300":   w.Record(ctx, ann(), time.Minute, []Event{{"one", at.AddDate(260, 0, 0)}}),
 			"record year 300000": w.Record(ctx, ann(), time.Minute, []Event{{"one", at.AddDate(297960, 0, 0)}}),

@@ -10,7 +10,7 @@ import (
 func Cutoffs(rules []Rule, now time.Time) []time.Time {
 	cutoffs := make([]time.Time, len(rules))
 	for i, r := range rules {
-		cutoffs[i] = instant(now.UnixMicro() - r.Window.Microseconds())
+		cutoffs[i] = instant(r.cutoff(now.UnixMicro()))
 	}
 	return cutoffs
 }
@@ -33,11 +33,11 @@ func Evaluate(rules []Rule, history map[Scope][]Event, now time.Time) Decision {
 	return d
 }
 
-// Longest is the longest window, which is how long events must be kept; 0 for no rules.
+// Longest is the longest time for which a rule may need an event, which is how long events must be kept; 0 for no rules.
 func Longest(rules []Rule) time.Duration {
 	var longest time.Duration
 	for _, r := range rules {
-		longest = max(longest, r.Window)
+		longest = max(longest, r.Keep())
 	}
 	return longest
 }
@@ -81,7 +81,7 @@ type tally struct {
 
 // tally counts the events of an ascending history.
 func (r Rule) tally(times []int64, now int64) tally {
-	cutoff := now - r.Window.Microseconds()
+	cutoff := r.cutoff(now)
 	counted := times[sort.Search(len(times), func(i int) bool { return times[i] > cutoff }):]
 	t := tally{used: len(counted)}
 	if t.used > 0 {
@@ -96,11 +96,28 @@ func (r Rule) tally(times []int64, now int64) tally {
 // state turns the tally into waits: the one arithmetic that every limiter and the log share.
 func (t tally) state(r Rule, now int64) State {
 	s := State{Rule: r, Used: t.used}
+	if r.Calendar() {
+		return s.until(now)
+	}
 	if t.used > 0 {
 		s.ResetAfter = left(t.oldest, r.Window, now)
 	}
 	if t.used >= r.Limit {
 		s.RetryAfter = left(t.pivot, r.Window, now)
+	}
+	return s
+}
+
+// until is the state of a calendar rule: all its events leave together, when the period ends.
+func (s State) until(now int64) State {
+	start, end := s.Period(instant(now))
+	s.Window = end.Sub(start)
+	left := end.Sub(instant(now))
+	if s.Used > 0 {
+		s.ResetAfter = left
+	}
+	if s.Used >= s.Limit {
+		s.RetryAfter = left
 	}
 	return s
 }

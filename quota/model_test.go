@@ -24,12 +24,40 @@ func (n *naive) bucket(name string) map[string]time.Time {
 
 func (n *naive) refunded(name, id string, now time.Time) bool { return now.Before(n.gone[name][id]) }
 
-func (n *naive) holds(name, id string, now time.Time, window time.Duration) bool {
+func (n *naive) holds(name, id string, now time.Time, keep time.Duration) bool {
 	at, ok := n.bucket(name)[id]
-	return ok && now.Sub(at) < window
+	return ok && now.Sub(at) < keep
+}
+
+// hourly is the calendar rule of the schedules. India is ahead of UTC by five and a half hours, all year long.
+func hourly(limit int) Rule {
+	return Rule{Name: "hourly", Scope: App, Limit: limit, Per: Hour, Zone: time.FixedZone("India", 19800)}
+}
+
+// clockHour is the state of an hourly rule.
+func (n *naive) clockHour(r Rule, name string, now time.Time) State {
+	start := now.Add(30 * time.Minute).Truncate(time.Hour).Add(-30 * time.Minute)
+	s := State{Rule: r}
+	s.Window = time.Hour
+	for _, at := range n.bucket(name) {
+		if !at.Before(start) {
+			s.Used++
+		}
+	}
+	left := start.Add(time.Hour).Sub(now)
+	if s.Used > 0 {
+		s.ResetAfter = left
+	}
+	if s.Used >= r.Limit {
+		s.RetryAfter = left
+	}
+	return s
 }
 
 func (n *naive) state(r Rule, name string, now time.Time) State {
+	if r.Per != "" {
+		return n.clockHour(r, name, now)
+	}
 	var ages []time.Duration // of counted events, oldest first
 	for _, at := range n.bucket(name) {
 		if age := now.Sub(at); age < r.Window {
@@ -63,7 +91,7 @@ func (n *naive) take(req Request, now time.Time) (Decision, error) {
 		if n.refunded(name, req.ID, now) {
 			return Decision{}, ErrRefunded
 		}
-		held[r.Scope] = held[r.Scope] || n.holds(name, req.ID, now, r.Window)
+		held[r.Scope] = held[r.Scope] || n.holds(name, req.ID, now, keepOf[r.Scope])
 	}
 	for _, r := range req.Rules {
 		if !held[r.Scope] && n.state(r, req.Buckets[r.Scope], now).Used >= r.Limit {

@@ -1,8 +1,13 @@
--- KEYS: the buckets. ARGV: of each rule its bucket, limit and window. Answers 0, the instant, and what tell says.
+-- KEYS: the buckets. ARGV: the rules. Answers 0, the instant, and what tell says; or 3 and the instant, if that is outside
+-- of the periods that a rule was told.
 local now = clock()
+local list = rules(1, now)
+if not list then
+  return {3, now}
+end
 local answer = {0, now}
-for a = 1, #ARGV, 3 do
-  local key, limit, window = KEYS[tonumber(ARGV[a])], tonumber(ARGV[a + 1]), tonumber(ARGV[a + 2])
-  tell(answer, key, limit, count(key, window, now))
+for _, rule in ipairs(list) do
+  local bucket, limit, cutoff = unpack(rule)
+  tell(answer, KEYS[bucket], limit, count(KEYS[bucket], cutoff))
 end
 return answer

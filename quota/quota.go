@@ -4,8 +4,9 @@
 // It stands after the recipient is known and before anything is written or rendered: the use case calls Take,
 // and only what Take admits goes on to the log. The package knows nothing of mail, SMS or HTTP.
 //
-// A rule is "fewer than Limit events since a cutoff". An event at t counts while now−t < Window, so a place is
-// free again exactly at t+Window (QUOTA-1). Times are whole microseconds on the limiter's own clock.
+// A rule is "fewer than Limit events since a cutoff". In a sliding window an event at t counts while now−t < Window, so
+// a place is free again exactly at t+Window (QUOTA-1); by the calendar all that happened since the hour, day, week or
+// month began counts, until it ends (QUOTA-18). Times are whole microseconds on the limiter's own clock.
 //
 // Evaluate is the arithmetic, for any history. Memory and Redis keep histories and decide by it: Memory in one process,
 // Redis for all replicas, in take.lua, to which Memory is the model.
@@ -24,14 +25,21 @@ type Scope string
 const (
 	Recipient Scope = "recipient" // one mailbox or phone
 	IP        Scope = "ip"        // one IPv4 address or one IPv6 /64
+	Network   Scope = "network"   // the wider network: one IPv4 /24 or one IPv6 /48
+	App       Scope = "app"       // one tenant
+	Purpose   Scope = "purpose"   // one purpose of one tenant
+	Country   Scope = "country"   // one country of phone numbers
+	Global    Scope = "global"    // everything
 )
 
-// Rule admits fewer than Limit events in each sliding Window.
+// Rule admits fewer than Limit events in each sliding Window, or in each period of a calendar.
 type Rule struct {
-	Name   string        // unique within its policy; appears in answers and headers
-	Scope  Scope         //
-	Limit  int           // events, at least 1
-	Window time.Duration // 1 s to 31 days, whole seconds
+	Name   string         // unique within its policy; appears in answers and headers
+	Scope  Scope          //
+	Limit  int            // events, at least 1
+	Window time.Duration  // 1 s to 31 days, whole seconds; 0 with Per
+	Per    Period         // empty: the rule slides
+	Zone   *time.Location // whose clock Per goes by; nil is UTC
 }
 
 // Policy is a named list of rules. Purposes that share a policy share its buckets.
@@ -53,7 +61,8 @@ type Request struct {
 	Buckets map[Scope]string // bucket of each scope; Take refuses to run when a rule's scope has none, Peek leaves the rule out
 }
 
-// State is what one rule says at the instant of a decision.
+// State is what one rule says at the instant of a decision. The Window of a calendar rule is here the length of its
+// current period, and its events all leave when that ends.
 type State struct {
 	Rule
 	Used       int           // events counted now
@@ -121,7 +130,7 @@ type Limiter interface {
 	// Repeating is harmless. Errors: ErrBadRequest, ErrUnavailable.
 	Refund(ctx context.Context, id string, buckets ...string) error
 
-	// Record writes history found elsewhere into a bucket whose longest window is keep. It decides nothing: a bucket
+	// Record writes history found elsewhere into a bucket that keeps events for keep, which is Longest of its rules. It decides nothing: a bucket
 	// may come to hold more than a limit. Events that keep does not count are dropped, IDs that the bucket counts
 	// already keep their instant, refunded IDs are skipped; repeating is harmless. Errors: ErrBadRequest, ErrUnavailable.
 	Record(ctx context.Context, bucket string, keep time.Duration, events []Event) error

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -21,6 +22,7 @@ type Redis struct {
 	client redis.UniversalClient
 	prefix string
 	budget time.Duration
+	seen   atomic.Int64 // the instant that the server told last, µs since 1970: whereabouts its clock is
 
 	take, peek, refund, record, reset, probe *redis.Script
 }
@@ -71,7 +73,7 @@ func (r *Redis) Take(ctx context.Context, req Request) (Decision, error) {
 	for _, keep := range p.keeps {
 		args = append(args, keep.Microseconds())
 	}
-	return r.decide(ctx, r.take, p, append(args, p.args()...))
+	return r.decide(ctx, r.take, p, args)
 }
 
 // Peek answers without counting; see [Limiter].
@@ -80,7 +82,7 @@ func (r *Redis) Peek(ctx context.Context, req Request) (Decision, error) {
 	if err != nil {
 		return Decision{}, err
 	}
-	return r.decide(ctx, r.peek, p, p.args())
+	return r.decide(ctx, r.peek, p, nil)
 }
 
 // Refund removes the event and leaves a mark that it is refunded; see [Limiter].
@@ -128,12 +130,30 @@ func (r *Redis) write(ctx context.Context, script *redis.Script, buckets []strin
 }
 
 func (r *Redis) decide(ctx context.Context, script *redis.Script, p plan, args []any) (Decision, error) {
-	answer, err := r.run(ctx, script, p.buckets, args)
-	if err != nil {
-		return Decision{}, err
+	ctx, cancel := context.WithTimeout(ctx, r.budget)
+	defer cancel()
+	for range tries {
+		answer, err := r.run(ctx, script, p.buckets, slices.Concat(args, p.args(r.seen.Load())))
+		if err != nil {
+			return Decision{}, err
+		}
+		d, err := p.decision(answer)
+		if err == nil || errors.Is(err, errElsewhere) {
+			r.seen.Store(d.At.UnixMicro())
+		}
+		if !errors.Is(err, errElsewhere) {
+			return d, err
+		}
 	}
-	return p.decision(answer)
+	return Decision{}, fmt.Errorf("%w: the clock of Redis does not stay where it is", ErrUnavailable)
 }
+
+// tries is how often a decision by the calendar is asked for: the second time with the periods around the instant that
+// the server told, the third in case its clock was set meanwhile.
+const tries = 3
+
+// errElsewhere says that the server's clock is in none of the periods that it was told.
+var errElsewhere = errors.New("quota: the clock is elsewhere")
 
 // run repeats nothing by itself: the client does, and every script may be repeated.
 func (r *Redis) run(ctx context.Context, script *redis.Script, buckets []string, args []any) (*redis.Cmd, error) {

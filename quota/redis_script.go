@@ -24,11 +24,17 @@ var (
 	resetScript string
 )
 
-// args are the bucket (from 1), the limit and the window in µs of each rule.
-func (p plan) args() []any {
+// args are the bucket (from 1), the limit and the window in µs of each rule; of a calendar rule a window of 0 and the
+// turns of its periods around near, of which the script finds the one that its own clock is in.
+func (p plan) args(near int64) []any {
 	args := make([]any, 0, 3*len(p.rules))
 	for i, rule := range p.rules {
 		args = append(args, p.of[i]+1, rule.Limit, rule.Window.Microseconds())
+		if rule.Calendar() {
+			for _, turn := range rule.Turns(instant(near)) {
+				args = append(args, turn.UnixMicro())
+			}
+		}
 	}
 	return args
 }
@@ -38,6 +44,7 @@ const (
 	refused = iota
 	admitted
 	refunded
+	elsewhere
 )
 
 // decision reads the answer of take.lua and peek.lua.
@@ -47,6 +54,9 @@ func (p plan) decision(cmd *redis.Cmd) (Decision, error) {
 		return Decision{}, fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
 	const head, each = 2, 3
+	if len(numbers) == head && numbers[0] == elsewhere {
+		return Decision{At: instant(numbers[1])}, errElsewhere
+	}
 	if len(numbers) == head && numbers[0] == refunded {
 		return Decision{}, ErrRefunded
 	}

@@ -18,7 +18,7 @@ const exact = int64(1) << 53
 type plan struct {
 	rules   []Rule
 	buckets []string        // each once, sorted: all callers go through them in one order
-	keeps   []time.Duration // longest window of each bucket
+	keeps   []time.Duration // for how long each bucket keeps events
 	of      []int           // bucket of each rule
 }
 
@@ -62,7 +62,7 @@ func newPlan(rules []Rule, buckets map[Scope]string) (plan, error) {
 	for i, r := range rules {
 		b, _ := slices.BinarySearch(p.buckets, buckets[r.Scope])
 		p.of[i] = b
-		p.keeps[b] = max(p.keeps[b], r.Window)
+		p.keeps[b] = max(p.keeps[b], r.Keep())
 	}
 	return p, nil
 }
@@ -83,8 +83,8 @@ func checkBuckets(buckets []string) error {
 
 // checkRecord refuses an instant so far off that it would block a bucket for ever.
 func checkRecord(bucket string, keep time.Duration, events []Event) error {
-	if keep < MinWindow || keep > MaxWindow {
-		return fmt.Errorf("%w: keep %v is not within 1 s and 31 days", ErrBadRequest, keep)
+	if keep < MinWindow || keep > MaxWindow+slack {
+		return fmt.Errorf("%w: keep %v is not within 1 s and %v", ErrBadRequest, keep, MaxWindow+slack)
 	}
 	for _, e := range events {
 		if err := checkID(e.ID); err != nil {

@@ -114,16 +114,22 @@ func maxTime(a, b time.Time) time.Time {
 // scope is always the same, as it is while a policy stands.
 func (s *schedule) request(id string) Request {
 	var rules []Rule
-	for _, scope := range [][]Scope{{Recipient}, {IP}, {Recipient, IP}, {IP, Recipient}}[s.dice(4)] {
+	for _, scope := range [][]Scope{{Recipient}, {IP}, {Recipient, IP}, {IP, Recipient}, {App}, {App, IP}}[s.dice(6)] {
+		if scope == App {
+			rules = append(rules, hourly(1+s.dice(5)))
+			continue
+		}
 		rules = append(rules, sliding(scope, 1+s.dice(5), keepOf[scope]))
 		if s.dice(2) == 0 {
 			rules = append(rules, sliding(scope, 1+s.dice(3), time.Duration(1+s.dice(4))*time.Second))
 		}
 	}
-	return Request{ID: id, Rules: rules, Buckets: buckets(s.name(), s.name())}
+	all := buckets(s.name(), s.name())
+	all[App] = Bucket("app", s.name())
+	return Request{ID: id, Rules: rules, Buckets: all}
 }
 
-var keepOf = map[Scope]time.Duration{Recipient: 30 * time.Second, IP: 7 * time.Second}
+var keepOf = map[Scope]time.Duration{Recipient: 30 * time.Second, IP: 7 * time.Second, App: 5 * time.Hour}
 
 func (s *schedule) name() string { return []string{"ann", "bob"}[s.dice(2)] }
 
@@ -161,6 +167,12 @@ func (s *schedule) note(d Decision, err error) {
 	}
 	s.free = nil
 	for _, state := range d.Rules {
+		if state.Per != "" && state.RetryAfter > 0 {
+			s.seen["refused by the hour"]++
+		}
+		if state.Per != "" && d.Admitted && state.Used == 1 {
+			s.seen["free with the hour"]++
+		}
 		s.free = append(s.free, state.RetryAfter, state.ResetAfter)
 	}
 }
@@ -177,7 +189,7 @@ func (s *schedule) peek() {
 
 func (s *schedule) refund() {
 	req := s.request(s.id())
-	for _, scope := range []Scope{Recipient, IP}[:1+s.dice(2)] {
+	for _, scope := range []Scope{Recipient, IP, App}[:1+s.dice(3)] {
 		s.model.refund(req.Buckets[scope], req.ID, s.now)
 		for _, w := range s.worlds {
 			must(s.t, w.Refund(s.t.Context(), req.ID, req.Buckets[scope]))
@@ -186,11 +198,14 @@ func (s *schedule) refund() {
 }
 
 func (s *schedule) record() {
-	scope := []Scope{Recipient, IP}[s.dice(2)]
+	scope := []Scope{Recipient, IP, App}[s.dice(3)]
 	req := s.request("")
 	var events []Event
 	for range s.dice(4) {
 		age := time.Duration(s.dice(12)-2)*time.Second + time.Duration(s.dice(3)-1)*µs
+		if scope == App && s.dice(2) == 0 {
+			age += time.Hour
+		}
 		if age < 0 {
 			s.seen["in the future"]++
 		}

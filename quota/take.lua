@@ -1,5 +1,5 @@
--- KEYS: the buckets. ARGV: the ID; the longest window of each bucket; then of each rule its bucket, limit and window.
--- Answers 0 refused, 1 admitted or 2 refunded, the instant, and what tell says of each rule after it.
+-- KEYS: the buckets. ARGV: the ID; for how long each bucket keeps events; the rules. Answers 0 refused, 1 admitted, 2
+-- refunded or 3 outside of the periods that a rule was told; the instant; and after 0 and 1 what tell says of each rule.
 local id, now = ARGV[1], clock()
 
 local held = {} -- buckets that count the ID already: they neither decide nor count again (QUOTA-8)
@@ -11,14 +11,16 @@ for i, key in ipairs(KEYS) do
   held[i] = at and at > now - ARGV[1 + i]
 end
 
-local rules, admitted = {}, 1
-for a = 2 + #KEYS, #ARGV, 3 do
-  local bucket, limit, window = tonumber(ARGV[a]), tonumber(ARGV[a + 1]), tonumber(ARGV[a + 2])
-  local n = count(KEYS[bucket], window, now)
-  if n >= limit and not held[bucket] then
+local list, admitted = rules(2 + #KEYS, now), 1
+if not list then
+  return {3, now}
+end
+for _, rule in ipairs(list) do
+  local bucket, limit, cutoff = unpack(rule)
+  rule[3] = count(KEYS[bucket], cutoff)
+  if rule[3] >= limit and not held[bucket] then
     admitted = 0
   end
-  rules[#rules + 1] = {bucket, limit, n}
 end
 
 if admitted == 1 then -- a refusal writes nothing (QUOTA-7)
@@ -37,7 +39,7 @@ if admitted == 1 then -- a refusal writes nothing (QUOTA-7)
 end
 
 local answer = {admitted, now}
-for _, rule in ipairs(rules) do
+for _, rule in ipairs(list) do
   local bucket, limit, n = unpack(rule)
   if admitted == 1 and not held[bucket] then
     n = n + 1

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"time"
 )
 
@@ -19,11 +20,13 @@ const namePattern = `[a-z][a-z0-9_-]{0,31}`
 
 var validName = regexp.MustCompile(`^` + namePattern + `$`).MatchString
 
+var scopes = []Scope{Recipient, IP, Network, App, Purpose, Country, Global}
+
 // RuleError says which field of which rule is wrong, and why.
 type RuleError struct {
 	Index   int    // position of the rule, from 0
 	Rule    string // its name as written
-	Field   string // "name", "scope", "limit" or "window"
+	Field   string // "name", "scope", "limit", "window", "per" or "time_zone"
 	Problem string
 }
 
@@ -58,8 +61,8 @@ func problems(rules []Rule) (all []error) {
 		} else if named[r.Name]++; named[r.Name] > 1 {
 			wrong("name", "is used before")
 		}
-		if r.Scope != Recipient && r.Scope != IP {
-			wrong("scope", fmt.Sprintf("%q is neither %q nor %q", r.Scope, Recipient, IP))
+		if !slices.Contains(scopes, r.Scope) {
+			wrong("scope", fmt.Sprintf("%q is none of %s", r.Scope, scopes))
 		}
 		r.bounds(wrong)
 	}
@@ -70,6 +73,20 @@ func problems(rules []Rule) (all []error) {
 func (r Rule) bounds(wrong func(field, problem string)) {
 	if r.Limit < 1 || r.Limit > MaxLimit {
 		wrong("limit", fmt.Sprintf("%d is not within 1 and %d", r.Limit, MaxLimit))
+	}
+	switch r.Per {
+	case Hour, Day, Week, Month:
+		if r.Window != 0 {
+			wrong("window", "does not go together with per")
+		}
+		return
+	case "":
+	default:
+		wrong("per", fmt.Sprintf("%q is none of hour, day, week and month", r.Per))
+		return
+	}
+	if r.Zone != nil {
+		wrong("time_zone", "goes together with per only")
 	}
 	if r.Window < MinWindow || r.Window > MaxWindow || r.Window%time.Second != 0 {
 		wrong("window", fmt.Sprintf("%v is not whole seconds within 1 s and 31 days", r.Window))

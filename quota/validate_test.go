@@ -11,16 +11,16 @@ func TestValidate(t *testing.T) {
 	good := Policy{Name: "default", Rules: defaults}
 	must(t, good.Validate())
 	must(t, Validate([]Rule{
-		{"a", IP, 1, time.Second}, {"z234567890123456789012345678901_", Recipient, 100_000, 744 * time.Hour}, {"a-b", IP, 2, 90 * time.Second},
+		{Name: "a", Scope: IP, Limit: 1, Window: time.Second}, {Name: "z234567890123456789012345678901_", Scope: Recipient, Limit: 100_000, Window: 744 * time.Hour}, {Name: "a-b", Scope: IP, Limit: 2, Window: 90 * time.Second},
 	}))
 	bad := Policy{Name: "Default", Rules: []Rule{
-		{"minute", Recipient, 1, time.Minute},
-		{"minute", "planet", 0, time.Minute},
-		{"minute", IP, 100_001, time.Second - 1},
-		{"", "", -1, 0},
-		{"1st", Recipient, 1, 744*time.Hour + time.Second},
-		{"a23456789012345678901234567890123", Recipient, 1, 1500 * time.Millisecond},
-		{"new\nline", Recipient, 1, -time.Minute},
+		{Name: "minute", Scope: Recipient, Limit: 1, Window: time.Minute},
+		{Name: "minute", Scope: "planet", Limit: 0, Window: time.Minute},
+		{Name: "minute", Scope: IP, Limit: 100_001, Window: time.Second - 1},
+		{Name: "", Scope: "", Limit: -1, Window: 0},
+		{Name: "1st", Scope: Recipient, Limit: 1, Window: 744*time.Hour + time.Second},
+		{Name: "a23456789012345678901234567890123", Scope: Recipient, Limit: 1, Window: 1500 * time.Millisecond},
+		{Name: "new\nline", Scope: Recipient, Limit: 1, Window: -time.Minute},
 	}}
 	var got []string
 	errs := bad.Validate().(interface{ Unwrap() []error }).Unwrap()
@@ -36,7 +36,7 @@ func TestValidate(t *testing.T) {
 		"3 name", "3 scope", "3 limit", "3 window",
 		"4 name", "4 window", "5 name", "5 window", "6 name", "6 window",
 	})
-	same(t, "text", Validate([]Rule{{"minute", IP, 0, time.Minute}}).Error(), `rule 1 ("minute"): limit 0 is not within 1 and 100000`)
+	same(t, "text", Validate([]Rule{{Name: "minute", Scope: IP, Limit: 0, Window: time.Minute}}).Error(), `rule 1 ("minute"): limit 0 is not within 1 and 100000`)
 	if Validate(nil) == nil {
 		t.Error("no rule at all is valid")
 	}

@@ -63,7 +63,7 @@ func checked(in Intent) (Intent, error) {
 		return in, bad("a text is not plain UTF-8 of at most %d bytes", maxText)
 	case slices.ContainsFunc(in.Purposes, func(p string) bool { return !storable(p) || strings.Contains(p, separator) }):
 		return in, bad("a purpose has control characters")
-	case slices.ContainsFunc(in.Rules, func(r quota.Rule) bool { return r.Limit < 1 || r.Window < time.Microsecond }):
+	case slices.ContainsFunc(in.Rules, func(r quota.Rule) bool { return r.Limit < 1 || r.Keep() < time.Microsecond }):
 		return in, bad("limits and windows are positive")
 	}
 	return in, nil

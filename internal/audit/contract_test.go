@@ -25,6 +25,8 @@ var contract = []struct {
 	{"begin/default policy to the microsecond", defaultPolicy},
 	{"begin/ages on one clock only", agesOnOneClock},
 	{"begin/log clock alone", logClockAlone},
+	{"begin/calendar rule on the limiter's clock", calendarOnTheLimitersClock},
+	{"begin/calendar rule on the log's clock", calendarOnTheLogsClock},
 	{"begin/clocks that go back", clocksThatGoBack},
 	{"begin/limiter once far ahead", limiterOnceFarAhead},
 	{"begin/whose sends count", whoseSendsCount},

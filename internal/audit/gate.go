@@ -64,11 +64,11 @@ func instant(in Intent, now time.Time) time.Time {
 
 // admits says whether every rule has a place left.
 func admits(in Intent, now time.Time, events []quota.Event) bool {
-	at := instant(in, now)
-	for _, rule := range in.Rules {
+	cutoffs := quota.Cutoffs(in.Rules, instant(in, now))
+	for i, rule := range in.Rules {
 		used := 0
 		for _, e := range events {
-			if at.Sub(e.At) < rule.Window {
+			if e.At.After(cutoffs[i]) {
 				used++
 			}
 		}

@@ -64,6 +64,8 @@ type model struct {
 var modelRules = [][]quota.Rule{
 	nil, rule(1, time.Minute), rule(2, time.Hour), defaultRules,
 	{{Name: "a", Limit: 3, Window: 2 * time.Minute}, {Name: "b", Limit: 2, Window: time.Minute}},
+	{{Name: "today", Limit: 2, Per: quota.Day, Zone: time.FixedZone("China", 8*3600)}, {Name: "b", Limit: 2, Window: time.Hour}},
+	{{Name: "hourly", Limit: 1, Per: quota.Hour}},
 }
 
 // span is a length of time that matters to something: windows, lives, leases, and their neighbours.
@@ -71,6 +73,7 @@ func (m *model) span(label string) time.Duration {
 	base := rapid.SampledFrom([]time.Duration{
 		0, time.Second, 5 * time.Second, 8 * time.Second, 30 * time.Second, time.Minute, 2 * time.Minute, 8 * time.Minute, 10 * time.Minute,
 		time.Hour, 24 * time.Hour, 25 * time.Hour,
+		59*time.Minute + 59*time.Second + 876543*time.Microsecond, // from epoch to the turn of an hour
 	}).Draw(m.T, label)
 	return base + time.Duration(rapid.IntRange(-1, 1).Draw(m.T, "µs"))*time.Microsecond
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -17,7 +18,8 @@ type Postgres struct {
 	writers *pgxpool.Pool // of Begin alone, so that no slow reader can hold it up
 	pool    *pgxpool.Pool
 	begins  *coalescer
-	now     string // the log's clock, in SQL
+	now     string       // the log's clock, in SQL
+	seen    atomic.Int64 // the log's instant that was told last, µs since 1970: whereabouts its clock is
 }
 
 const (

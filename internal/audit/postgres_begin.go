@@ -78,15 +78,24 @@ func (p *Postgres) decideWithin(ctx context.Context, batch []*call) {
 		}
 		return
 	}
+	var again []*call
 	for i, x := range batch {
+		if err == nil {
+			p.seen.Store(answers[i].now.UnixMicro())
+		}
 		switch {
 		case err != nil:
 			x.finish(Begun{}, err)
 		case answers[i].repeated:
 			x.finish(p.recall(ctx, x.in))
+		case answers[i].elsewhere:
+			again = append(again, x)
 		default:
 			x.finish(answers[i].begun(x.in), nil)
 		}
+	}
+	if len(again) > 0 { // nothing of them was written; now it is known whereabouts the log's clock is
+		p.decideWithin(ctx, again)
 	}
 }
 

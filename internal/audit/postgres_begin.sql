@@ -11,24 +11,35 @@ WITH clock AS MATERIALIZED (
            string_to_array(u.purposes, E'\x1f') AS purposes,
            u.limits::bigint[] AS limits,
            u.windows::bigint[] AS windows, u.longest, -- µs
+           -- Of each calendar rule on the log's clock four turns of its periods, and no window.
+           u.turns::bigint[] AS turns, (extract(epoch FROM clock.now) * 1000000)::bigint AS now_us,
            u.join_id, u.min_life * interval '1 microsecond' AS min_life,
            u.verification, u.sealed, u.holder, u.nonce, u.key_id, u.code_length,
            u.life * interval '1 microsecond' AS life, u.max_attempts
     FROM clock, unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::bytea[], $6::text[], $7::text[], $8::text[], $9::text[],
-                $10::timestamptz[], $11::text[], $12::bigint[], $13::text[], $14::text[], $15::text[], $16::bigint[],
-                $17::text[], $18::bigint[], $19::text[], $20::bytea[], $21::text[], $22::bytea[], $23::text[], $24::int[],
-                $25::bigint[], $26::int[])
+                $10::timestamptz[], $11::text[], $12::bigint[], $13::text[], $14::text[], $15::text[], $16::text[],
+                $17::bigint[], $18::text[], $19::bigint[], $20::text[], $21::bytea[], $22::text[], $23::bytea[], $24::text[],
+                $25::int[], $26::bigint[], $27::int[])
          WITH ORDINALITY AS u(id, app, channel, purpose, recipient, masked, locale, reference, ip,
-                taken_at, clock, lease, purposes, limits, windows, longest,
+                taken_at, clock, lease, purposes, limits, windows, turns, longest,
                 join_id, min_life, verification, sealed, holder, nonce, key_id, code_length,
                 life, max_attempts, i)
 ), gate AS MATERIALIZED (
-    SELECT intent.*, past.ids, past.ages, earlier.id IS NOT NULL AS repeated,
-           NOT EXISTS (
-               SELECT FROM unnest(intent.limits, intent.windows) AS rule(places, width)
+    SELECT intent.*, past.ids, past.ages, earlier.id IS NOT NULL AS repeated, rules.elsewhere,
+           NOT rules.elsewhere AND NOT EXISTS (
+               SELECT FROM unnest(intent.limits, rules.widths) AS rule(places, width)
                WHERE (SELECT count(*) FROM unnest(past.ages) AS age WHERE age < rule.width) >= rule.places
            ) AS room
     FROM intent
+    -- A calendar rule counts the ages back to the turn with which the period of now began. Now may be outside of the
+    -- turns that were told: then nothing is decided.
+    CROSS JOIN LATERAL (
+        SELECT array_agg(CASE WHEN width > 0 THEN width ELSE intent.now_us - began + 1 END ORDER BY n) AS widths,
+               coalesce(bool_or(width = 0 AND (began IS NULL OR intent.now_us >= intent.turns[4 * n])), false) AS elsewhere
+        FROM unnest(intent.windows) WITH ORDINALITY AS rule(width, n),
+             LATERAL (SELECT max(turn) AS began FROM unnest(intent.turns[4 * n - 3 : 4 * n - 1]) AS turn
+                      WHERE width = 0 AND turn <= intent.now_us) AS told
+    ) rules
     -- Lateral with an aggregate, a limit or an offset: the planner can only look each recipient up by its index, and
     -- never reads a table that grew since its statistics were made.
     CROSS JOIN LATERAL (
@@ -89,6 +100,6 @@ WITH clock AS MATERIALIZED (
     FROM gate g LEFT JOIN joined ON joined.i = g.i
     WHERE g.room AND NOT g.repeated
 )
-SELECT g.now, g.repeated, g.room, CASE WHEN NOT g.room THEN g.ids END, CASE WHEN NOT g.room THEN g.ages END, {{joined}}
+SELECT g.now, g.repeated, g.room, g.elsewhere, CASE WHEN NOT g.room THEN g.ids END, CASE WHEN NOT g.room THEN g.ages END, {{joined}}
 FROM gate g LEFT JOIN joined ON joined.i = g.i
 ORDER BY g.i

@@ -28,8 +28,8 @@ func column[T any](batch []*call, part func(*Intent) T) []T {
 	return list
 }
 
-// parameters are those of postgres_begin.sql, in its order.
-func parameters(batch []*call) []any {
+// parameters are those of postgres_begin.sql, in its order. The log's clock is somewhere near the instant given.
+func parameters(batch []*call, near time.Time) []any {
 	text := func(part func(*Intent) string) []string { return column(batch, part) }
 	µs := func(part func(*Intent) time.Duration) []int64 {
 		return column(batch, func(in *Intent) int64 { return part(in).Microseconds() })
@@ -50,8 +50,9 @@ func parameters(batch []*call) []any {
 		text(func(in *Intent) string { return strings.Join(in.Purposes, separator) }),
 		text(func(in *Intent) string { return list(in.Rules, func(r quota.Rule) int64 { return int64(r.Limit) }) }),
 		text(func(in *Intent) string {
-			return list(in.Rules, func(r quota.Rule) int64 { return r.Window.Microseconds() })
+			return list(in.Rules, func(r quota.Rule) int64 { return width(r, in).Microseconds() })
 		}),
+		text(func(in *Intent) string { return turns(in, near) }),
 		µs(func(in *Intent) time.Duration { return quota.Longest(in.Rules) }),
 		text(func(in *Intent) string { return in.Join }),
 		µs(func(in *Intent) time.Duration { return in.MinLife }),
@@ -68,14 +69,48 @@ func parameters(batch []*call) []any {
 
 // list writes a number of each rule as an array of Postgres: arrays of arrays would have to be of one length.
 func list(rules []quota.Rule, number func(quota.Rule) int64) string {
+	var numbers []int64
+	for _, r := range rules {
+		numbers = append(numbers, number(r))
+	}
+	return array(numbers)
+}
+
+func array(numbers []int64) string {
 	b := []byte{'{'}
-	for i, r := range rules {
+	for i, n := range numbers {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = strconv.AppendInt(b, number(r), 10)
+		b = strconv.AppendInt(b, n, 10)
 	}
 	return string(append(b, '}'))
+}
+
+// width is how old an event must be so as not to count, where that can be told before the log's clock is read; else 0.
+func width(r quota.Rule, in *Intent) time.Duration {
+	switch {
+	case !r.Calendar():
+		return r.Window
+	case in.Send.Clock == LogClock:
+		return 0
+	}
+	return in.Send.TakenAt.Sub(quota.Cutoffs([]quota.Rule{r}, in.Send.TakenAt)[0])
+}
+
+// turns are, of each rule without a width, the four turns of its periods near an instant; of the others four zeros.
+func turns(in *Intent, near time.Time) string {
+	var all []int64
+	for _, r := range in.Rules {
+		var four [4]int64
+		if width(r, in) == 0 {
+			for i, turn := range r.Turns(near) {
+				four[i] = turn.UnixMicro()
+			}
+		}
+		all = append(all, four[:]...)
+	}
+	return array(all)
 }
 
 // known is nil for the zero time, which is NULL.

@@ -16,12 +16,13 @@ import (
 
 // decision is one row that postgres_begin.sql answers.
 type decision struct {
-	now      time.Time
-	repeated bool
-	room     bool
-	ids      []uuid.UUID
-	ages     []int64      // µs
-	joined   Verification // zero: a new one was opened
+	now       time.Time
+	repeated  bool
+	room      bool
+	elsewhere bool // the log's clock is in none of the periods that a rule was told: nothing was decided
+	ids       []uuid.UUID
+	ages      []int64      // µs
+	joined    Verification // zero: a new one was opened
 }
 
 // roundTrip sends begin, locks, decision and commit in one go. With an error, sure says that it was not committed.
@@ -31,18 +32,18 @@ func (p *Postgres) roundTrip(ctx context.Context, batch []*call) (answers []deci
 		return nil, true, err
 	}
 	defer conn.Release() // destroys it where the transaction is still open
-	answers, sure, err = converse(ctx, conn, batch)
+	answers, sure, err = converse(ctx, conn, batch, time.UnixMicro(p.seen.Load()))
 	if readOnly(err) {
 		_ = conn.Conn().Close(ctx)
 	}
 	return answers, sure, err
 }
 
-func converse(ctx context.Context, conn *pgxpool.Conn, batch []*call) (answers []decision, sure bool, err error) {
+func converse(ctx context.Context, conn *pgxpool.Conn, batch []*call, near time.Time) (answers []decision, sure bool, err error) {
 	var b pgx.Batch
 	b.Queue(stmtOpen)
 	b.Queue(stmtLock, keys(batch))
-	b.Queue(stmtDecide, parameters(batch)...)
+	b.Queue(stmtDecide, parameters(batch, near)...)
 	b.Queue(stmtCommit)
 	results := conn.SendBatch(ctx, &b)
 	defer results.Close()
@@ -78,10 +79,10 @@ func spoke(err error) bool {
 func scanDecision(row pgx.CollectableRow) (decision, error) {
 	var d decision
 	var joined *string
-	fields := append([]any{timeField{&d.now}, &d.repeated, &d.room, &d.ids, &d.ages}, d.joined.fields()...)
+	fields := append([]any{timeField{&d.now}, &d.repeated, &d.room, &d.elsewhere, &d.ids, &d.ages}, d.joined.fields()...)
 	all := slices.Clone(fields)
-	clear(fields[5:]) // nil: not read, for there is none as a rule
-	fields[5] = &joined
+	clear(fields[6:]) // nil: not read, for there is none as a rule
+	fields[6] = &joined
 	if err := row.Scan(fields...); err != nil || joined == nil {
 		return d, err
 	}

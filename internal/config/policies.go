@@ -4,6 +4,7 @@ import (
 	"errors"
 	"slices"
 	"time"
+	_ "time/tzdata" // zones have their names where the system has no database of them, such as in a bare container
 
 	"go.yaml.in/yaml/v3"
 
@@ -57,7 +58,7 @@ func (s *sections) rule(n *yaml.Node, path string) (quota.Rule, rulePlace) {
 	var r quota.Rule
 	at := rulePlace{n, path, map[string]*yaml.Node{}, map[string]bool{}}
 	if n.Kind != yaml.MappingNode {
-		at.faulty = map[string]bool{"name": true, "scope": true, "limit": true, "window": true}
+		at.faulty = map[string]bool{"name": true, "scope": true, "limit": true, "window": true, "per": true, "time_zone": true}
 	}
 	read := func(field string, into func(v *yaml.Node, path string) bool) func(*yaml.Node, string) {
 		return func(v *yaml.Node, path string) {
@@ -67,7 +68,6 @@ func (s *sections) rule(n *yaml.Node, path string) (quota.Rule, rulePlace) {
 	}
 	later := func(v *yaml.Node, path string) bool {
 		s.mistake(v, path, "is not supported yet")
-		at.faulty["window"] = true // per takes its place
 		return false
 	}
 	s.fields(n, path, map[string]func(*yaml.Node, string){
@@ -78,11 +78,40 @@ func (s *sections) rule(n *yaml.Node, path string) (quota.Rule, rulePlace) {
 			r.Window, ok = s.duration(v, path)
 			return
 		}),
-		"per":       read("per", later),
-		"time_zone": read("time_zone", later),
+		"per":       read("per", func(v *yaml.Node, path string) (ok bool) { r.Per, ok = s.period(v, path); return }),
+		"time_zone": read("time_zone", func(v *yaml.Node, path string) (ok bool) { r.Zone, ok = s.zone(v, path); return }),
 		"mode":      read("mode", later),
 	})
+	if at.faulty["per"] { // then it is not known what goes together with it
+		at.faulty["window"], at.faulty["time_zone"] = true, true
+	}
+	if r.Calendar() && r.Zone == nil {
+		r.Zone = time.UTC
+	}
 	return r, at
+}
+
+func (s *sections) period(n *yaml.Node, path string) (quota.Period, bool) {
+	text, ok := s.text(n, path)
+	if ok && !slices.Contains([]quota.Period{quota.Hour, quota.Day, quota.Week, quota.Month}, quota.Period(text)) {
+		s.mistake(n, path, "must be hour, day, week or month")
+		return "", false
+	}
+	return quota.Period(text), ok
+}
+
+// zone takes names of the IANA database. Local is refused: it would be another zone on every machine.
+func (s *sections) zone(n *yaml.Node, path string) (*time.Location, bool) {
+	text, ok := s.text(n, path)
+	if !ok {
+		return nil, false
+	}
+	z, err := time.LoadLocation(text)
+	if err != nil || text == "" || text == "Local" {
+		s.mistake(n, path, "there is no time zone %s; they have names such as Asia/Shanghai", plain(text))
+		return nil, false
+	}
+	return z, true
 }
 
 func (s *sections) scope(n *yaml.Node, path string) (quota.Scope, bool) {

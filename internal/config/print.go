@@ -106,7 +106,14 @@ func (c Config) policiesNode() *yaml.Node {
 }
 
 func ruleNode(r quota.Rule) *yaml.Node {
-	return flow(mapping("name", text(r.Name), "scope", text(string(r.Scope)), "limit", number(r.Limit), "window", text(short(r.Window))))
+	rule := mapping("name", text(r.Name), "scope", text(string(r.Scope)), "limit", number(r.Limit))
+	if r.Calendar() {
+		put(rule, "per", text(string(r.Per)))
+		put(rule, "time_zone", text(r.Zone.String()))
+	} else {
+		put(rule, "window", text(short(r.Window)))
+	}
+	return flow(rule)
 }
 
 func (c Config) purposesNode() *yaml.Node {

@@ -40,6 +40,13 @@ func (t *texts) spent(worst quota.State, to string) (string, until) {
 		heading = t.EnoughHour
 	case t.Today:
 		heading = t.EnoughDay
+	case t.ThisWeek:
+		heading = t.EnoughWeek
+	case t.ThisMonth:
+		heading = t.EnoughMonth
+	}
+	if worst.Calendar() {
+		return heading, until{Else: fill(t.SentWithin(worst.Used), "to", to, "when", t.ruleName(worst.Rule))}
 	}
 	since := worst.Window - worst.ResetAfter // the oldest counted send leaves when it is as old as the window
 	return heading, at(-since,

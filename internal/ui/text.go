@@ -61,11 +61,11 @@ type texts struct {
 	AnotherIn                   string // {t}
 
 	// Enough
-	EnoughMinute, EnoughHour, EnoughDay, Enough string
-	SentSince, SentElse                         func(n int) string // {to} {c}; {to} {d}
-	EnoughNetwork, EnoughNetworkLead            string
-	LastCodeUntil, LastCodeElse                 string // {c}; {d}
-	EnterIt                                     string
+	EnoughMinute, EnoughHour, EnoughDay, EnoughWeek, EnoughMonth, Enough string
+	SentSince, SentElse, SentWithin                                      func(n int) string // {to} {c}; {to} {d}; {to} {when}
+	EnoughNetwork, EnoughNetworkLead                                     string
+	LastCodeUntil, LastCodeElse                                          string // {c}; {d}
+	EnterIt                                                              string
 
 	// Ends
 	NotDelivered, NotDeliveredLead, DidNotCount, DidNotCountNow string // {to}
@@ -78,11 +78,11 @@ type texts struct {
 	Approved, ApprovedLead, GoOn, GoOnApp, Another              string // {to}, {app}
 
 	// Pips
-	ThisMinute, ThisHour, Today, Within string // {d}
-	PipsFree, PipsIn, PipsAt, PipsElse  string // {t}; {c}; {d}
-	PipsLeft                            func(n int) string
-	PipsSpoken                          string // {used} {limit}
-	PipsLabel                           string
+	ThisMinute, ThisHour, Today, ThisWeek, ThisMonth, Within string // {d}
+	PipsFree, PipsIn, PipsAt, PipsElse                       string // {t}; {c}; {d}
+	PipsLeft                                                 func(n int) string
+	PipsSpoken                                               string // {used} {limit}
+	PipsLabel                                                string
 
 	// Everywhere
 	Offline, Trouble                            string

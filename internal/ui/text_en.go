@@ -72,12 +72,16 @@ var english = texts{
 	AnotherIn: "You can ask for it in {t}.",
 
 	EnoughMinute: "A code was just sent", EnoughHour: "That's enough for this hour", EnoughDay: "That's enough for today",
+	EnoughWeek: "That's enough for this week", EnoughMonth: "That's enough for this month",
 	Enough: "That's enough for now",
 	SentSince: func(n int) string {
 		return plural(n, "1 code was sent to {to} at {c}.", "{n} codes were sent to {to} since {c}.")
 	},
 	SentElse: func(n int) string {
 		return plural(n, "1 code was sent to {to} in the last {d}.", "{n} codes were sent to {to} in the last {d}.")
+	},
+	SentWithin: func(n int) string {
+		return plural(n, "1 code was sent to {to} {when}.", "{n} codes were sent to {to} {when}.")
 	},
 	EnoughNetwork:     "Too many codes for your network",
 	EnoughNetworkLead: "A lot of codes were asked for over your connection, by you or by others who share it. {to} itself is not the reason.",
@@ -98,7 +102,7 @@ var english = texts{
 	Approved: "Approved", ApprovedLead: "{to} is yours.", GoOn: "You can go on.", GoOnApp: "You can go on in {app}.",
 	Another: "Use another address",
 
-	ThisMinute: "this minute", ThisHour: "this hour", Today: "today", Within: "in {d}",
+	ThisMinute: "this minute", ThisHour: "this hour", Today: "today", ThisWeek: "this week", ThisMonth: "this month", Within: "in {d}",
 	PipsFree: "free", PipsIn: "free in {t}", PipsAt: "free at {c}", PipsElse: "free in {d}",
 	PipsLeft:   func(n int) string { return strconv.Itoa(n) + " left" },
 	PipsSpoken: "{used} of {limit} used",

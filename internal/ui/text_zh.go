@@ -69,12 +69,15 @@ var chinese = texts{
 	AnotherAt:  "{c} 可以再发。", AnotherElse: "{d}后可以再发。",
 	AnotherIn: "还需 {t} 可以再发。",
 
-	EnoughMinute: "刚刚发过验证码", EnoughHour: "这一小时的次数用完了", EnoughDay: "今天的次数用完了", Enough: "次数暂时用完了",
+	EnoughMinute: "刚刚发过验证码", EnoughHour: "这一小时的次数用完了", EnoughDay: "今天的次数用完了", EnoughWeek: "这一周的次数用完了", EnoughMonth: "这个月的次数用完了", Enough: "次数暂时用完了",
 	SentSince: func(n int) string {
 		return fill("{c} 以来，已向 {to} 发送 {n} 次验证码。", "n", strconv.Itoa(n))
 	},
 	SentElse: func(n int) string {
 		return fill("最近 {d}内，已向 {to} 发送 {n} 次验证码。", "n", strconv.Itoa(n))
+	},
+	SentWithin: func(n int) string {
+		return fill("{when}已向 {to} 发送 {n} 次验证码。", "n", strconv.Itoa(n))
 	},
 	EnoughNetwork:     "您所在的网络请求过多",
 	EnoughNetworkLead: "您或与您共用网络的人获取了很多验证码，与 {to} 本身无关。",
@@ -95,7 +98,7 @@ var chinese = texts{
 	Approved: "验证通过", ApprovedLead: "{to} 确认是您的邮箱。", GoOn: "可以继续了。", GoOnApp: "可以回到 {app} 继续了。",
 	Another: "换一个地址",
 
-	ThisMinute: "这一分钟", ThisHour: "这一小时", Today: "今天", Within: "{d}内",
+	ThisMinute: "这一分钟", ThisHour: "这一小时", Today: "今天", ThisWeek: "这一周", ThisMonth: "这个月", Within: "{d}内",
 	PipsFree: "可用", PipsIn: "还需 {t}", PipsAt: "{c} 可用", PipsElse: "{d}后可用",
 	PipsLeft:   func(n int) string { return "剩 " + strconv.Itoa(n) + " 次" },
 	PipsSpoken: "{limit} 次中已用 {used} 次",

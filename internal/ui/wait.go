@@ -98,6 +98,16 @@ func (t *texts) pips(d quota.Decision) []web.Pips {
 
 // ruleName says which time a rule is about.
 func (t *texts) ruleName(r quota.Rule) string {
+	switch r.Per {
+	case quota.Hour:
+		return t.ThisHour
+	case quota.Day:
+		return t.Today
+	case quota.Week:
+		return t.ThisWeek
+	case quota.Month:
+		return t.ThisMonth
+	}
 	switch {
 	case r.Name == "minute" && r.Window == time.Minute:
 		return t.ThisMinute

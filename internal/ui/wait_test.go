@@ -78,6 +78,10 @@ func TestRulesAreNamedAfterWhatTheyAreAbout(t *testing.T) {
 		{quota.Rule{Name: "minute", Window: 2 * time.Minute}, "in 2 min"}, // a name that lies
 		{quota.Rule{Name: "week", Window: 7 * 24 * time.Hour}, "in 7 days"},
 		{quota.Rule{Name: "x", Window: 30 * time.Second}, "in 30 s"},
+		{quota.Rule{Name: "x", Per: quota.Hour, Window: time.Hour}, "this hour"},
+		{quota.Rule{Name: "minute", Per: quota.Day, Window: 23 * time.Hour}, "today"},
+		{quota.Rule{Name: "x", Per: quota.Week, Window: 168 * time.Hour}, "this week"},
+		{quota.Rule{Name: "x", Per: quota.Month, Window: 744 * time.Hour}, "this month"},
 		{quota.Rule{Name: "x", Window: 36 * time.Hour}, "in 36 h"},
 	} {
 		if got := english.ruleName(c.rule); got != c.want {
@@ -109,5 +113,28 @@ func TestPipsSayTheTruthBesideThem(t *testing.T) {
 		if rows[i].Note != w.note || rows[i].Spoken != w.spoken || rows[i].Wait.MS != w.wait {
 			t.Errorf("row %d: %q, %q, %d ms; want %+v", i, rows[i].Note, rows[i].Spoken, rows[i].Wait.MS, w)
 		}
+	}
+}
+
+// By the calendar, the page says the period; "since midnight" or "at midnight" would be about no send at all.
+func TestACalendarRuleIsSpokenOfByItsPeriod(t *testing.T) {
+	for _, c := range []struct {
+		per           quota.Period
+		heading, lead string
+	}{
+		{quota.Hour, "That's enough for this hour", "1 code was sent to a•••@x.example this hour."},
+		{quota.Day, "That's enough for today", "1 code was sent to a•••@x.example today."},
+		{quota.Week, "That's enough for this week", "1 code was sent to a•••@x.example this week."},
+		{quota.Month, "That's enough for this month", "1 code was sent to a•••@x.example this month."},
+	} {
+		worst := quota.State{Rule: quota.Rule{Name: "x", Scope: quota.Recipient, Limit: 1, Per: c.per, Window: time.Hour}, Used: 1, ResetAfter: time.Minute}
+		heading, lead := english.spent(worst, "a•••@x.example")
+		if heading != c.heading || lead != (until{Else: c.lead}) {
+			t.Errorf("%s: %q, %+v", c.per, heading, lead)
+		}
+	}
+	_, lead := chinese.spent(quota.State{Rule: quota.Rule{Scope: quota.Recipient, Limit: 2, Per: quota.Day}, Used: 2}, "a•••@x.example")
+	if want := "今天已向 a•••@x.example 发送 2 次验证码。"; lead.Else != want {
+		t.Errorf("%q, want %q", lead.Else, want)
 	}
 }

@@ -96,7 +96,7 @@ func inOrder(rules []quota.Rule, states []quota.State) []quota.State {
 	var sorted []quota.State
 	for _, r := range rules {
 		for _, s := range states {
-			if s.Rule == r {
+			if s.Name == r.Name { // a policy names each rule once
 				sorted = append(sorted, s)
 			}
 		}

@@ -1,0 +1,50 @@
+package app
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+)
+
+// A month of Shanghai: 2 sends, in whichever of the two gates they are counted, until it ends.
+func TestTwoInACalendarMonth(t *testing.T) {
+	const twoAMonth = "    - {name: monthly, scope: recipient, limit: 2, per: month, time_zone: Asia/Shanghai}\n"
+	for name, c := range map[string]struct {
+		open func(t *testing.T) *stack
+		cut  func(s *stack)
+	}{
+		"in process": {embedded, func(*stack) {}},
+		"two replicas, flushed in between, so the log decides": {onRealParts, (*stack).flush},
+		"two replicas without Redis, so the log alone decides": {
+			onRealParts, func(s *stack) { s.redis.Stop() },
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := c.open(t).policy(twoAMonth).start(1)
+			if n := s.burst(50, ana); n != 2 {
+				t.Fatalf("%d let in", n)
+			}
+			c.cut(s)
+			refused := s.ask(0, ana)
+			if refused.status != http.StatusTooManyRequests {
+				t.Fatalf("%d %s", refused.status, refused.raw)
+			}
+			shanghai := time.FixedZone("Shanghai", 8*3600) // no summer time
+			y, m, _ := time.Now().In(shanghai).Date()
+			start, end := time.Date(y, m, 1, 0, 0, 0, 0, shanghai), time.Date(y, m+1, 1, 0, 0, 0, 0, shanghai)
+			window := int(end.Sub(start).Seconds())
+			if left := int(time.Until(end).Seconds()); refused.RetryAfter < left-5 || refused.RetryAfter > left+5 {
+				t.Errorf("told to wait %d s, the month ends in %d s", refused.RetryAfter, left)
+			}
+			if want := fmt.Sprintf(`"limit":2,"window":%d,"remaining":0`, window); !strings.Contains(string(refused.raw), want) {
+				t.Errorf("no %s in %s", want, refused.raw)
+			}
+			if got, want := refused.header.Get("RateLimit-Policy"), fmt.Sprintf(`"monthly";q=2;w=%d`, window); got != want {
+				t.Errorf("RateLimit-Policy %s, want %s", got, want)
+			}
+		})
+	}
+}

@@ -1,0 +1,238 @@
+package quota
+
+import (
+	"testing"
+	"time"
+	_ "time/tzdata"
+)
+
+func zone(t testing.TB, name string) *time.Location {
+	t.Helper()
+	z, err := time.LoadLocation(name)
+	must(t, err)
+	return z
+}
+
+func calendar(limit int, per Period, z *time.Location) Rule {
+	return Rule{Name: string(per), Scope: Recipient, Limit: limit, Per: per, Zone: z}
+}
+
+func parse(t testing.TB, text string) time.Time {
+	t.Helper()
+	at, err := time.Parse(time.RFC3339Nano, text)
+	must(t, err)
+	return at
+}
+
+func TestQuota18PeriodsAreHalfOpenLocalTimes(t *testing.T) {
+	for _, c := range []struct {
+		about, zone string
+		per         Period
+		now         string
+		start, end  string
+	}{
+		{"a plain day", "Asia/Shanghai", Day, "2026-11-20T23:59:59.999999+08:00", "2026-11-20T00:00:00+08:00", "2026-11-21T00:00:00+08:00"},
+		{"its first µs", "Asia/Shanghai", Day, "2026-11-21T00:00:00+08:00", "2026-11-21T00:00:00+08:00", "2026-11-22T00:00:00+08:00"},
+		{"an hour on the half", "Asia/Kolkata", Hour, "2026-11-20T10:29:59Z", "2026-11-20T09:30:00Z", "2026-11-20T10:30:00Z"},
+		{"a week from Monday", "Asia/Shanghai", Week, "2026-11-22T12:00:00+08:00", "2026-11-16T00:00:00+08:00", "2026-11-23T00:00:00+08:00"},
+		{"Monday's first µs", "Asia/Shanghai", Week, "2026-11-23T00:00:00+08:00", "2026-11-23T00:00:00+08:00", "2026-11-30T00:00:00+08:00"},
+		{"a month", "Asia/Shanghai", Month, "2028-02-29T23:59:59+08:00", "2028-02-01T00:00:00+08:00", "2028-03-01T00:00:00+08:00"},
+		{"December", "UTC", Month, "2026-12-31T23:59:59Z", "2026-12-01T00:00:00Z", "2027-01-01T00:00:00Z"},
+
+		{"Berlin, 23 hours", "Europe/Berlin", Day, "2026-03-29T12:00:00+02:00", "2026-03-29T00:00:00+01:00", "2026-03-30T00:00:00+02:00"},
+		{"Berlin, 25 hours", "Europe/Berlin", Day, "2026-10-25T12:00:00+01:00", "2026-10-25T00:00:00+02:00", "2026-10-26T00:00:00+01:00"},
+		{"Berlin, the hour before the gap", "Europe/Berlin", Hour, "2026-03-29T01:59:59+01:00", "2026-03-29T01:00:00+01:00", "2026-03-29T03:00:00+02:00"},
+		{"Berlin, the hour after the gap", "Europe/Berlin", Hour, "2026-03-29T03:00:00+02:00", "2026-03-29T03:00:00+02:00", "2026-03-29T04:00:00+02:00"},
+		{"Berlin, the hour that comes twice, first", "Europe/Berlin", Hour, "2026-10-25T02:10:00+02:00", "2026-10-25T02:00:00+02:00", "2026-10-25T03:00:00+01:00"},
+		{"Berlin, the hour that comes twice, second", "Europe/Berlin", Hour, "2026-10-25T02:10:00+01:00", "2026-10-25T02:00:00+02:00", "2026-10-25T03:00:00+01:00"},
+		{"Berlin, the week of 167 hours", "Europe/Berlin", Week, "2026-03-29T23:59:59+02:00", "2026-03-23T00:00:00+01:00", "2026-03-30T00:00:00+02:00"},
+		{"Berlin, the month of 745 hours", "Europe/Berlin", Month, "2026-10-01T00:00:00+02:00", "2026-10-01T00:00:00+02:00", "2026-11-01T00:00:00+01:00"},
+
+		{"Cairo, no midnight", "Africa/Cairo", Day, "2026-04-24T01:00:00+03:00", "2026-04-24T01:00:00+03:00", "2026-04-25T00:00:00+03:00"},
+		{"Cairo, the day before that", "Africa/Cairo", Day, "2026-04-23T23:59:59+02:00", "2026-04-23T00:00:00+02:00", "2026-04-24T01:00:00+03:00"},
+		{"Cairo, the last hour twice", "Africa/Cairo", Day, "2026-10-29T23:30:00+02:00", "2026-10-29T00:00:00+03:00", "2026-10-30T00:00:00+02:00"},
+		{"Cairo, that hour", "Africa/Cairo", Hour, "2026-10-29T23:30:00+02:00", "2026-10-29T23:00:00+03:00", "2026-10-30T00:00:00+02:00"},
+
+		{"Lord Howe, 24 h 30 min", "Australia/Lord_Howe", Day, "2026-04-05T12:00:00+10:30", "2026-04-05T00:00:00+11:00", "2026-04-06T00:00:00+10:30"},
+		{"Lord Howe, 23 h 30 min", "Australia/Lord_Howe", Day, "2026-10-04T12:00:00+11:00", "2026-10-04T00:00:00+10:30", "2026-10-05T00:00:00+11:00"},
+		{"Lord Howe, 90 minutes", "Australia/Lord_Howe", Hour, "2026-04-05T01:45:00+10:30", "2026-04-05T01:00:00+11:00", "2026-04-05T02:00:00+10:30"},
+		{"Lord Howe, 30 minutes", "Australia/Lord_Howe", Hour, "2026-10-04T02:30:00+11:00", "2026-10-04T02:30:00+11:00", "2026-10-04T03:00:00+11:00"},
+
+		{"St. John's, back over midnight", "America/St_Johns", Day, "2009-10-31T23:30:00-03:30", "2009-10-31T00:00:00-02:30", "2009-11-01T00:00:00-02:30"},
+		{"Samoa, a day left out", "Pacific/Apia", Day, "2011-12-31T00:00:00+14:00", "2011-12-31T00:00:00+14:00", "2012-01-01T00:00:00+14:00"},
+	} {
+		now := parse(t, c.now)
+		r := calendar(1, c.per, zone(t, c.zone))
+		start, end := r.Period(now)
+		if c.about == "St. John's, back over midnight" { // 1 November began at the first midnight, and goes on
+			c.start, c.end = "2009-11-01T00:00:00-02:30", "2009-11-02T00:00:00-03:30"
+		}
+		same(t, c.about+": start", start, parse(t, c.start).UTC())
+		same(t, c.about+": end", end, parse(t, c.end).UTC())
+	}
+}
+
+// Every period begins where the one before it ended, holds its own instants, and lasts no longer than it is kept.
+func TestQuota18PeriodsLeaveNoGap(t *testing.T) {
+	for _, name := range []string{"Europe/Berlin", "Africa/Cairo", "Australia/Lord_Howe", "Asia/Shanghai", "America/St_Johns", "Antarctica/Casey", "Pacific/Apia"} {
+		for _, per := range []Period{Hour, Day, Week, Month} {
+			r := calendar(1, per, zone(t, name))
+			now := time.Date(2009, 1, 1, 0, 0, 0, 0, time.UTC)
+			for now.Before(time.Date(2013, 1, 1, 0, 0, 0, 0, time.UTC)) {
+				start, end := r.Period(now)
+				if now.Before(start) || !now.Before(end) || end.Sub(start) > r.Keep() {
+					t.Fatalf("%s %s: %v is not within %v and %v", name, per, now, start, end)
+				}
+				if s, e := r.Period(end.Add(-µs)); s != start || e != end {
+					t.Fatalf("%s %s: the last µs of %v is in %v", name, per, start, s)
+				}
+				if s, _ := r.Period(end); s != end {
+					t.Fatalf("%s %s: after %v comes %v", name, per, end, s)
+				}
+				now = end
+			}
+		}
+	}
+}
+
+// A zone that crossed the date line lived one day twice. That day ends when its keep is over.
+func TestQuota18ADayLivedTwiceIsCutShort(t *testing.T) {
+	r := calendar(1, Day, zone(t, "Pacific/Kwajalein")) // on 30 September 1969 back by 23 hours
+	start, end := r.Period(parse(t, "1969-09-30T12:00:00-12:00"))
+	if end.Sub(start) > r.Keep() {
+		t.Errorf("%v to %v", start, end)
+	}
+	if next, _ := r.Period(end); next != end {
+		t.Errorf("after %v comes %v", end, next)
+	}
+}
+
+func TestQuota18ACalendarRuleCountsUntilItsPeriodEnds(t *testing.T) {
+	both(t, func(t *testing.T, w *world) {
+		r := calendar(2, Day, zone(t, "Asia/Shanghai"))
+		w.set(parse(t, "2040-03-01T10:00:00+08:00"))
+		d := w.admits(true, r)
+		same(t, "length", d.Rules[0].Window, 24*time.Hour)
+		same(t, "reset", d.Rules[0].ResetAfter, 14*time.Hour)
+		same(t, "retry", d.RetryAfter(), 0)
+		w.pass(time.Hour)
+		d = w.admits(true, r)
+		same(t, "wait", d.RetryAfter(), 13*time.Hour)
+		w.pass(13*time.Hour - µs)
+		same(t, "wait 1 µs before midnight", w.admits(false, r).RetryAfter(), µs)
+		w.pass(µs)
+		d = w.peek(r)
+		same(t, "used on the new day", d.Rules[0].Used, 0)
+		same(t, "nothing to wait for", d.Rules[0].ResetAfter, 0)
+		w.admits(true, r)
+		w.admits(true, r)
+		w.admits(false, r)
+	})
+}
+
+// Cutoffs of a calendar rule: the event of the period's first µs counts, that of the µs before does not.
+func TestQuota18TheFirstMicrosecondCounts(t *testing.T) {
+	both(t, func(t *testing.T, w *world) {
+		r := calendar(5, Hour, nil)
+		hour := parse(t, "2040-03-01T10:00:00Z")
+		w.set(hour.Add(-µs))
+		w.admits(true, r)
+		w.set(hour)
+		w.admits(true, r)
+		w.pass(59 * time.Minute)
+		same(t, "used", w.peek(r).Rules[0].Used, 1)
+		same(t, "cutoff", Cutoffs([]Rule{r}, w.now)[0], hour.Add(-µs))
+	})
+}
+
+// QUOTA-4: after a step back over midnight, what the new day took still counts on the old one.
+func TestQuota18AStepBackOverMidnightFreesNothing(t *testing.T) {
+	both(t, func(t *testing.T, w *world) {
+		r := calendar(1, Day, nil)
+		w.set(parse(t, "2040-03-02T00:00:10Z"))
+		w.admits(true, r)
+		w.pass(-30 * time.Second)
+		d := w.admits(false, r)
+		same(t, "wait", d.RetryAfter(), 20*time.Second)
+	})
+}
+
+// The gift policy: at most 1 per calendar day and 3 per 7 days.
+func TestOnePerCalendarDayAndThreeInSevenDays(t *testing.T) {
+	both(t, func(t *testing.T, w *world) {
+		day := calendar(1, Day, zone(t, "Asia/Shanghai"))
+		week := Rule{Name: "week", Scope: Recipient, Limit: 3, Window: 168 * time.Hour}
+		for _, s := range []struct {
+			at       string
+			admitted bool
+			blocking string
+			wait     time.Duration
+		}{
+			{"2040-03-05T23:59:00+08:00", true, "day", time.Minute},
+			{"2040-03-05T23:59:59.999999+08:00", false, "day", µs},
+			{"2040-03-06T00:00:00+08:00", true, "day", 24 * time.Hour},
+			{"2040-03-06T22:00:00+08:00", false, "day", 2 * time.Hour},
+			{"2040-03-07T09:00:00+08:00", true, "week", 5*24*time.Hour + 14*time.Hour + 59*time.Minute},
+			{"2040-03-12T23:58:59+08:00", false, "week", time.Second},
+			{"2040-03-12T23:59:00+08:00", true, "week", time.Minute}, // and so is the day until midnight
+			{"2040-03-13T00:00:00+08:00", true, "week", 33 * time.Hour},
+		} {
+			w.set(parse(t, s.at))
+			d := w.admits(s.admitted, week, day)
+			worst, _ := d.Blocking()
+			same(t, s.at+": blocked by", worst.Name, s.blocking)
+			same(t, s.at+": wait", d.RetryAfter(), s.wait)
+		}
+	})
+}
+
+// Three in a clock hour may be six within minutes of its turn; three in any 60 minutes are never four.
+func TestThreePerClockHourAndThreeInAnyHour(t *testing.T) {
+	both(t, func(t *testing.T, w *world) {
+		for _, c := range []struct {
+			rule     Rule
+			admitted []bool
+		}{
+			{calendar(3, Hour, zone(t, "Asia/Shanghai")), []bool{true, true, true, false, true, true, true, false}},
+			{Rule{Name: "hour", Scope: Recipient, Limit: 3, Window: time.Hour}, []bool{true, true, true, false, false, false, false, false}},
+		} {
+			w.flush()
+			w.set(parse(t, "2040-03-01T09:56:00Z"))
+			for _, admitted := range c.admitted { // at :56 to :59 and :00 to :03
+				w.admits(admitted, c.rule)
+				w.pass(time.Minute)
+			}
+		}
+	})
+}
+
+func TestQuota17ALoweredLimitCountsWhatTheDayHas(t *testing.T) {
+	both(t, func(t *testing.T, w *world) {
+		for range 5 {
+			w.admits(true, calendar(5, Day, nil))
+		}
+		d := w.admits(false, calendar(3, Day, nil))
+		same(t, "used", d.Rules[0].Used, 5)
+		same(t, "wait", d.RetryAfter(), parse(t, "2040-03-02T00:00:00Z").Sub(w.now))
+	})
+}
+
+func TestCalendarRulesAreChecked(t *testing.T) {
+	for _, c := range []struct {
+		rule  Rule
+		field string
+	}{
+		{Rule{Per: "fortnight"}, "per"},
+		{Rule{Per: Day, Window: time.Hour}, "window"},
+		{Rule{Window: time.Hour, Zone: time.UTC}, "time_zone"},
+		{Rule{Per: Month, Zone: time.UTC}, ""},
+		{Rule{Per: Week}, ""},
+	} {
+		c.rule.Name, c.rule.Scope, c.rule.Limit = "a", Recipient, 1
+		var field string
+		for _, err := range problems([]Rule{c.rule}) {
+			field = err.(*RuleError).Field
+		}
+		same(t, "wrong field", field, c.field)
+	}
+}
