@@ -114,16 +114,18 @@ func (s *sections) zone(n *yaml.Node, path string) (*time.Location, bool) {
 	return z, true
 }
 
+var scopes = []quota.Scope{quota.Recipient, quota.IP, quota.Network, quota.App, quota.Purpose, quota.Global}
+
 func (s *sections) scope(n *yaml.Node, path string) (quota.Scope, bool) {
 	text, ok := s.text(n, path)
 	switch {
 	case !ok:
 		return "", false
-	case slices.Contains([]string{"app", "country", "global"}, text):
-		s.mistake(n, path, "the scope %s is not supported yet", text)
+	case quota.Scope(text) == quota.Country:
+		s.mistake(n, path, "the scope country is not supported yet")
 		return "", false
-	case text != string(quota.Recipient) && text != string(quota.IP):
-		s.mistake(n, path, "must be recipient or ip")
+	case !slices.Contains(scopes, quota.Scope(text)):
+		s.mistake(n, path, "must be recipient, ip, network, app, purpose or global")
 		return "", false
 	}
 	return quota.Scope(text), true

@@ -29,7 +29,11 @@ func (l *look) enough(a verification.Answer) card {
 
 // spent says which rule it was in the person's words.
 func (t *texts) spent(worst quota.State, to string) (string, until) {
-	if worst.Scope != quota.Recipient {
+	switch worst.Scope {
+	case quota.Recipient:
+	case quota.App, quota.Purpose, quota.Global:
+		return t.EnoughAll, until{Else: fill(t.EnoughAllLead, "to", to)}
+	default:
 		return t.EnoughNetwork, until{Else: fill(t.EnoughNetworkLead, "to", to)}
 	}
 	heading := t.Enough

@@ -63,6 +63,7 @@ type texts struct {
 	// Enough
 	EnoughMinute, EnoughHour, EnoughDay, EnoughWeek, EnoughMonth, Enough string
 	SentSince, SentElse, SentWithin                                      func(n int) string // {to} {c}; {to} {d}; {to} {when}
+	EnoughAll, EnoughAllLead                                             string             // {to}
 	EnoughNetwork, EnoughNetworkLead                                     string
 	LastCodeUntil, LastCodeElse                                          string // {c}; {d}
 	EnterIt                                                              string

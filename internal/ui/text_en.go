@@ -83,6 +83,8 @@ var english = texts{
 	SentWithin: func(n int) string {
 		return plural(n, "1 code was sent to {to} {when}.", "{n} codes were sent to {to} {when}.")
 	},
+	EnoughAll:         "Too many codes right now",
+	EnoughAllLead:     "A lot of codes are being asked for here, by everybody together. {to} itself is not the reason.",
 	EnoughNetwork:     "Too many codes for your network",
 	EnoughNetworkLead: "A lot of codes were asked for over your connection, by you or by others who share it. {to} itself is not the reason.",
 	LastCodeUntil:     "The last code still works until {c}.", LastCodeElse: "The last code still works for {d}.",

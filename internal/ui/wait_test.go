@@ -1,6 +1,7 @@
 package ui
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -136,5 +137,17 @@ func TestACalendarRuleIsSpokenOfByItsPeriod(t *testing.T) {
 	_, lead := chinese.spent(quota.State{Rule: quota.Rule{Scope: quota.Recipient, Limit: 2, Per: quota.Day}, Used: 2}, "a•••@x.example")
 	if want := "今天已向 a•••@x.example 发送 2 次验证码。"; lead.Else != want {
 		t.Errorf("%q, want %q", lead.Else, want)
+	}
+}
+
+func TestARuleForAllIsNobodysFault(t *testing.T) {
+	for scope, want := range map[quota.Scope]string{
+		quota.IP: english.EnoughNetwork, quota.Network: english.EnoughNetwork,
+		quota.App: english.EnoughAll, quota.Purpose: english.EnoughAll, quota.Global: english.EnoughAll,
+	} {
+		heading, lead := english.spent(quota.State{Rule: quota.Rule{Scope: scope, Limit: 1, Per: quota.Day}, Used: 1}, "a•••@x.example")
+		if heading != want || lead.MS != 0 || !strings.Contains(lead.Else, "a•••@x.example itself is not the reason") {
+			t.Errorf("%s: %q, %+v", scope, heading, lead)
+		}
 	}
 }

@@ -5,12 +5,10 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"errors"
-	"net/netip"
 	"time"
 
 	"sendcode/internal/audit"
 	"sendcode/internal/recipient"
-	"sendcode/quota"
 )
 
 // Ask is one request for a code, as it came in.
@@ -158,35 +156,6 @@ func parseRecipient(channel, to string) (recipient.Recipient, error) {
 func holder(session string) string {
 	sum := sha256.Sum256([]byte("sendcode holder v1\x00" + session))
 	return "s:" + base64.RawURLEncoding.EncodeToString(sum[:16])
-}
-
-// bucket is where a scope's events are counted: purposes that share a policy share it, per app and channel.
-func bucket(app string, ch recipient.Channel, policy string, scope quota.Scope, subject string) string {
-	return quota.Bucket(app, string(ch), policy, string(scope), subject)
-}
-
-func (a asked) buckets() map[quota.Scope]string {
-	b := map[quota.Scope]string{
-		quota.Recipient: bucket(a.App, a.to.Channel(), a.purpose.Policy.Name, quota.Recipient, a.hash.String()),
-	}
-	if a.IP.IsValid() {
-		b[quota.IP] = bucket(a.App, a.to.Channel(), a.purpose.Policy.Name, quota.IP, network(a.IP, 32, 64))
-	}
-	return b
-}
-
-// network is the address's prefix: one person's IPv6 addresses are a whole /64 (QUOTA-19).
-func network(ip netip.Addr, v4, v6 int) string {
-	ip = ip.Unmap().WithZone("")
-	bits := v6
-	if ip.Is4() {
-		bits = v4
-	}
-	p, err := ip.Prefix(bits)
-	if err != nil {
-		return ""
-	}
-	return p.String()
 }
 
 // row is what the log writes of the request, whether it is let in or refused.

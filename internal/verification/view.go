@@ -144,10 +144,7 @@ func (s *Service) Hash(channel, to string) (recipient.Hash, error) {
 }
 
 func (s *Service) peek(ctx context.Context, c Caller, ch recipient.Channel, p Purpose, h recipient.Hash) (quota.Decision, error) {
-	buckets := map[quota.Scope]string{quota.Recipient: bucket(c.App, ch, p.Policy.Name, quota.Recipient, h.String())}
-	if c.IP.IsValid() {
-		buckets[quota.IP] = bucket(c.App, ch, p.Policy.Name, quota.IP, network(c.IP, 32, 64))
-	}
+	buckets := buckets(c, ch, p, h)
 	d, err := s.Limiter.Peek(ctx, quota.Request{Rules: p.Policy.Rules, Buckets: buckets})
 	if errors.Is(err, errAway) {
 		d, err = s.explainAlone(ctx, c.App, ch, h, p, buckets)

@@ -1,0 +1,54 @@
+package verification
+
+import (
+	"net/netip"
+
+	"sendcode/internal/recipient"
+	"sendcode/quota"
+)
+
+// bucket is where a scope's events are counted: purposes that share a policy share it, per app and channel.
+func bucket(app string, ch recipient.Channel, policy string, scope quota.Scope, subject string) string {
+	return quota.Bucket(app, string(ch), policy, string(scope), subject)
+}
+
+// buckets are those of the scopes that the purpose's rules have. A scope without one is a network of a caller whose
+// address is not known: then a send is refused, and a look leaves its rules out.
+func buckets(c Caller, ch recipient.Channel, p Purpose, h recipient.Hash) map[quota.Scope]string {
+	subjects := map[quota.Scope]string{
+		quota.Recipient: h.String(), quota.IP: network(c.IP, 32, 64), quota.Network: network(c.IP, 24, 48),
+		quota.App: c.App, quota.Purpose: p.Name, quota.Global: "all",
+	}
+	all := map[quota.Scope]string{}
+	for _, r := range p.Policy.Rules {
+		subject, app := subjects[r.Scope], c.App
+		if r.Scope == quota.Global {
+			app = "" // no app has this name, so none can share its bucket
+		}
+		if subject != "" {
+			all[r.Scope] = bucket(app, ch, p.Policy.Name, r.Scope, subject)
+		}
+	}
+	return all
+}
+
+func (a asked) buckets() map[quota.Scope]string {
+	return buckets(a.Caller, a.to.Channel(), a.purpose, a.hash)
+}
+
+// network is the address's prefix: one person's IPv6 addresses are a whole /64 (QUOTA-19).
+func network(ip netip.Addr, v4, v6 int) string {
+	if !ip.IsValid() {
+		return ""
+	}
+	ip = ip.Unmap().WithZone("")
+	bits := v6
+	if ip.Is4() {
+		bits = v4
+	}
+	p, err := ip.Prefix(bits)
+	if err != nil {
+		return ""
+	}
+	return p.String()
+}
