@@ -29,7 +29,9 @@ func TestAThousandPerSecond(t *testing.T) {
 		for range 3 {
 			same(t, "left, however often one looks", look().Rules[0].Remaining(), 2)
 		}
-		same(t, "both", take().Admitted && take().Admitted, true)
+		for range 2 {
+			same(t, "both", take().Admitted, true)
+		}
 		d := take()
 		same(t, "the next", d.Admitted, false)
 		same(t, "its wait", d.RetryAfter(), time.Second-998*µs)
