@@ -131,8 +131,8 @@ func TestAloneOtherScopesAreDecidedInProcess(t *testing.T) {
 		if len(a.Quota.Rules) != 4 || a.Quota.Rules[0].Name != "net" || a.Quota.Rules[0].Used != 2 {
 			t.Errorf("%+v", a.Quota.Rules)
 		}
-		if a := r.refuse(ask("a3@example.com")); a.Quota.Violated()[0] != "net" {
-			t.Errorf("%v", a.Quota.Violated())
+		if a := r.refuse(ask("a3@example.com")); a.Quota.Violated()[0] != "net" || len(a.Quota.Rules) != 4 {
+			t.Errorf("%v over %d rules", a.Quota.Violated(), len(a.Quota.Rules))
 		}
 		waited(minute)
 		r.send(ask("a3@example.com"))

@@ -125,3 +125,20 @@ func TestRefusalsOutliveTheLogsAbsence(t *testing.T) {
 		}
 	})
 }
+
+// What the log refuses has spent nothing anywhere: the network's place is given back before the answer is told.
+func TestLogsRefusalCostsTheNetworkNothing(t *testing.T) {
+	withNet := func(s *Settings) {
+		p := s.Purposes["default"]
+		p.Policy.Rules = append(p.Policy.Rules[:3:3], quota.Rule{Name: "net", Scope: quota.IP, Limit: 9, Window: time.Minute})
+		s.Purposes["default"] = p
+	}
+	inBubbleWith(t, withNet, func(r *rig) {
+		r.send(askFor(ana))
+		r.limiter.set(quota.NewMemory(time.Now, "process"))
+		a := r.refuse(askFor(ana))
+		if net := a.Quota.Rules[3]; net.Name != "net" || net.Used != 0 {
+			t.Errorf("%+v", net)
+		}
+	})
+}
