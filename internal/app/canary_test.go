@@ -12,7 +12,7 @@ import (
 // noCanary searches everything that is kept or was printed for the code and for the recipient.
 func (s *stack) noCanary(code string) {
 	s.Helper()
-	sinks := map[string]string{"log lines": s.printed.String()}
+	sinks := map[string]string{"log lines": s.printed.String(), "answers": s.answered.String()}
 	if s.postgres != nil {
 		sinks["database"] = s.postgres.Dump(s.T)
 		sinks["redis"] = s.dumpRedis()

@@ -31,6 +31,7 @@ type stack struct {
 	postgres *parts.PostgresServer
 	smtp     *smtptest.Server
 	printed  *lockedBuffer
+	answered *lockedBuffer // every answer, but the dev mailbox's
 }
 
 // replica is one process's worth of service, run inside the test.
@@ -74,7 +75,7 @@ func onRealParts(t *testing.T) *stack {
 
 func newStack(t *testing.T) *stack {
 	t.Helper()
-	s := &stack{T: t, key: apiKey, printed: &lockedBuffer{}, env: map[string]string{
+	s := &stack{T: t, key: apiKey, printed: &lockedBuffer{}, answered: &lockedBuffer{}, env: map[string]string{
 		"SENDCODE_ADDR": "127.0.0.1:0", "SENDCODE_API_KEY": apiKey, "SENDCODE_ADMIN_TOKEN": token,
 	}}
 	t.Cleanup(s.leaks)
@@ -207,6 +208,7 @@ func (s *stack) do(i int, method, path, body string, change ...func(*http.Reques
 	if err != nil {
 		s.Fatal(err)
 	}
+	_, _ = fmt.Fprintf(s.answered, "%v\n%s\n", resp.Header, raw)
 	a := answer{status: resp.StatusCode, header: resp.Header, raw: raw}
 	if strings.HasSuffix(resp.Header.Get("Content-Type"), "json") {
 		if err := json.Unmarshal(raw, &a.verificationBody); err != nil {
