@@ -156,3 +156,14 @@ func (l rival) Approve(ctx context.Context, id string) (bool, error) {
 	}
 	return l.away.Approve(ctx, id)
 }
+
+// hangup is a limiter whose client goes away while it decides.
+type hangup struct {
+	*quota.Memory
+	hangUp context.CancelFunc
+}
+
+func (h hangup) Take(ctx context.Context, r quota.Request) (quota.Decision, error) {
+	defer h.hangUp()
+	return h.Memory.Take(ctx, r)
+}

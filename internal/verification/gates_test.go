@@ -1,6 +1,7 @@
 package verification
 
 import (
+	"context"
 	"errors"
 	"testing"
 	"time"
@@ -139,6 +140,22 @@ func TestLogsRefusalCostsTheNetworkNothing(t *testing.T) {
 		a := r.refuse(askFor(ana))
 		if net := a.Quota.Rules[3]; net.Name != "net" || net.Used != 0 {
 			t.Errorf("%+v", net)
+		}
+	})
+}
+
+// A client that hangs up between the gates leaves no place taken for nothing: its code goes out.
+func TestHangingUpBetweenTheGatesStopsNothing(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		ctx, hangUp := context.WithCancel(r.Context())
+		r.limiter.set(hangup{quota.NewMemory(time.Now, "process"), hangUp})
+		a, err := r.svc.Send(ctx, askFor(ana))
+		if err != nil || !a.Admitted {
+			t.Fatalf("%v %+v", err, a)
+		}
+		waited(time.Second)
+		if n := len(r.post.all()); n != 1 {
+			t.Errorf("%d mails", n)
 		}
 	})
 }

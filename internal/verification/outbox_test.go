@@ -247,6 +247,26 @@ func TestNobodyTakesOverRightAfterAnOutage(t *testing.T) {
 	})
 }
 
+// Once the lease after an outage has passed, takeovers go on as ever.
+func TestTakeoverGoesOnAfterAnOutage(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		r.log.set(true)
+		waited(5 * time.Second)
+		r.log.set(false)
+		waited(2 * time.Second)
+		dead, release := &postbox{}, make(chan struct{})
+		dead.tell(hanging(release))
+		if a, err := r.replica(dead).Send(r.Context(), askFor(ana)); err != nil || !a.Admitted {
+			t.Fatal(err)
+		}
+		waited(2*DefaultLease + 2*DefaultTick)
+		if n := len(r.post.all()); n != 1 {
+			t.Errorf("%d mails", n)
+		}
+		close(release)
+	})
+}
+
 func TestExpiredInTheQueueIsNotSent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, nil)
