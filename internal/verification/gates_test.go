@@ -141,6 +141,10 @@ func TestLogsRefusalCostsTheNetworkNothing(t *testing.T) {
 		if net := a.Quota.Rules[3]; net.Name != "net" || net.Used != 0 {
 			t.Errorf("%+v", net)
 		}
+		r.limiter.set(unteachable{quota.NewMemory(time.Now, "process")})
+		if a := r.refuse(askFor(ana)); len(a.Quota.Rules) != 4 || a.Quota.Rules[3].Name != "net" {
+			t.Errorf("when the log explains: %+v", a.Quota.Rules)
+		}
 	})
 }
 
