@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"sendcode/quota"
@@ -64,6 +66,50 @@ func Example_scopes() {
 	// ann false [minute] <nil>
 	// bob true [minute office] <nil>
 	// eve false [office] <nil>
+}
+
+// Take looks and counts in one step: of 8 callers at once, as many are let in as there are places.
+func ExampleMemory_Take() {
+	limiter := quota.NewMemory(time.Now, "process")
+	rules := []quota.Rule{{Name: "seats", Scope: quota.Global, Limit: 3, Window: time.Minute}}
+	var admitted atomic.Int64
+	var wg sync.WaitGroup
+	for i := range 8 {
+		wg.Go(func() {
+			d, err := limiter.Take(context.Background(), quota.Request{
+				ID: fmt.Sprint("visitor ", i), Rules: rules, Buckets: map[quota.Scope]string{quota.Global: quota.Bucket("seats")},
+			})
+			if err == nil && d.Admitted {
+				admitted.Add(1)
+			}
+		})
+	}
+	wg.Wait()
+	fmt.Println(admitted.Load())
+	// Output: 3
+}
+
+// Record counts without looking: what happened elsewhere, even more than a limit. Recording it again changes nothing.
+func ExampleMemory_Record() {
+	ctx, now := context.Background(), time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+	limiter := quota.NewMemory(func() time.Time { return now }, "process")
+	rule := quota.Rule{Name: "route", Scope: quota.Purpose, Limit: 2, Window: time.Second}
+	bucket := quota.Bucket("route", "/search")
+	events := []quota.Event{
+		{ID: "a", At: now.Add(-900 * time.Millisecond)},
+		{ID: "b", At: now.Add(-600 * time.Millisecond)},
+		{ID: "c", At: now.Add(-200 * time.Millisecond)},
+	}
+	for range 2 {
+		if err := limiter.Record(ctx, bucket, rule.Keep(), events); err != nil {
+			fmt.Println(err)
+		}
+		d, err := limiter.Peek(ctx, quota.Request{Rules: []quota.Rule{rule}, Buckets: map[quota.Scope]string{quota.Purpose: bucket}})
+		fmt.Println(d.Rules[0].Used, "of", rule.Limit, "used, next in", quota.Milliseconds(d.RetryAfter()), "ms", err)
+	}
+	// Output:
+	// 3 of 2 used, next in 400 ms <nil>
+	// 3 of 2 used, next in 400 ms <nil>
 }
 
 // A send that failed for good gives its place back, once; a late copy of its Take cannot spend it again.

@@ -5,7 +5,7 @@ import (
 
 	"sendcode/internal/audit"
 	"sendcode/internal/verification"
-	"sendcode/quota"
+	"sendcode/quota/quotahttp"
 )
 
 // verificationJSON is a verification as programs see it.
@@ -20,7 +20,7 @@ type verificationJSON struct {
 	ExpiresAt         string             `json:"expires_at"`
 	AttemptsRemaining int                `json:"attempts_remaining"`
 	Send              *sendJSON          `json:"send,omitempty"`
-	Quota             *quotaJSON         `json:"quota,omitempty"`
+	Quota             *quotahttp.Quota   `json:"quota,omitempty"`
 }
 
 type sendJSON struct {
@@ -28,22 +28,6 @@ type sendJSON struct {
 	Number int          `json:"number"`
 	Status audit.Status `json:"status"`
 	Reason string       `json:"reason,omitempty"`
-}
-
-type quotaJSON struct {
-	Allowed    bool       `json:"allowed"`
-	RetryAfter int        `json:"retry_after"`
-	RetryAt    string     `json:"retry_at,omitempty"`
-	BlockedBy  string     `json:"blocked_by,omitempty"`
-	Rules      []ruleJSON `json:"rules"`
-}
-
-type ruleJSON struct {
-	Name       string `json:"name"`
-	Limit      int    `json:"limit"`
-	Window     int    `json:"window"`
-	Remaining  int    `json:"remaining"`
-	ResetAfter int    `json:"reset_after"`
 }
 
 type checkJSON struct {
@@ -63,24 +47,10 @@ func verificationOf(a verification.Answer, kind verification.Kind) verificationJ
 		ID: v.ID, Status: v.State, Channel: string(v.Channel), To: v.To, Purpose: v.Purpose, Reference: v.Reference,
 		CreatedAt: instant(v.CreatedAt), ExpiresAt: instant(v.ExpiresAt), AttemptsRemaining: v.AttemptsRemaining,
 		Send:  &sendJSON{ID: v.Send.ID, Number: v.Send.Number, Status: v.Send.Status},
-		Quota: quotaOf(a.Quota),
+		Quota: quotahttp.Describe(a.Quota),
 	}
 	if kind == verification.Secret { // a reason can tell whether a mailbox exists (SEC-19)
 		out.Send.Reason = v.Send.Reason
-	}
-	return out
-}
-
-func quotaOf(d quota.Decision) *quotaJSON {
-	out := &quotaJSON{Allowed: d.Allowed(), RetryAfter: quota.Seconds(d.RetryAfter()), Rules: []ruleJSON{}}
-	if worst, blocked := d.Blocking(); blocked {
-		out.BlockedBy = worst.Name
-		out.RetryAt = instant(d.At.Add(d.RetryAfter()).Add(time.Millisecond - 1)) // rounded up, never early
-	}
-	for _, s := range d.Rules {
-		out.Rules = append(out.Rules, ruleJSON{
-			Name: s.Name, Limit: s.Limit, Window: quota.Seconds(s.Window), Remaining: s.Remaining(), ResetAfter: quota.Seconds(s.ResetAfter),
-		})
 	}
 	return out
 }

@@ -8,6 +8,7 @@ import (
 
 	"sendcode/internal/server"
 	"sendcode/internal/verification"
+	"sendcode/quota/quotahttp"
 )
 
 type checkBody struct {
@@ -85,7 +86,7 @@ func (a *API) cancel(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := setRateLimit(c.Response().Header(), answer.Quota); err != nil {
+	if err := quotahttp.SetRateLimit(c.Response().Header(), answer.Quota); err != nil {
 		return err
 	}
 	return c.JSON(http.StatusOK, verificationOf(answer, who.Kind))

@@ -11,6 +11,7 @@ import (
 	"sendcode/internal/audit"
 	"sendcode/internal/server"
 	"sendcode/internal/verification"
+	"sendcode/quota/quotahttp"
 )
 
 type sendBody struct {
@@ -50,7 +51,7 @@ func (a *API) send(c echo.Context) error {
 		return err
 	}
 	h := c.Response().Header()
-	if err := setRateLimit(h, answer.Quota); err != nil {
+	if err := quotahttp.SetRateLimit(h, answer.Quota); err != nil {
 		return err
 	}
 	if !answer.Admitted {
@@ -99,7 +100,7 @@ func (a *API) get(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := setRateLimit(c.Response().Header(), answer.Quota); err != nil {
+	if err := quotahttp.SetRateLimit(c.Response().Header(), answer.Quota); err != nil {
 		return err
 	}
 	return c.JSON(http.StatusOK, verificationOf(answer, caller(c).Kind))
@@ -126,8 +127,8 @@ func (a *API) quota(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := setRateLimit(c.Response().Header(), answer.Quota); err != nil {
+	if err := quotahttp.SetRateLimit(c.Response().Header(), answer.Quota); err != nil {
 		return err
 	}
-	return c.JSON(http.StatusOK, map[string]any{"quota": quotaOf(answer.Quota)})
+	return c.JSON(http.StatusOK, map[string]any{"quota": quotahttp.Describe(answer.Quota)})
 }

@@ -8,6 +8,8 @@ var edges = map[string]string{
 
 	// Leaves. quota is public: others may use it without the rest.
 	"quota":              "",
+	"quota/quotahttp":    "quota",
+	"quota/echoquota":    "quota quota/quotahttp",
 	"internal/recipient": "",
 	"internal/keyring":   "",
 	"internal/delivery":  "",
@@ -26,7 +28,7 @@ var edges = map[string]string{
 
 	// HTTP, by audience.
 	"internal/server": "quota internal/recipient internal/verification",
-	"internal/api":    "quota internal/recipient internal/verification internal/audit internal/server",
+	"internal/api":    "quota quota/quotahttp internal/recipient internal/verification internal/audit internal/server",
 	"internal/ui": "quota internal/recipient internal/verification internal/audit internal/server web " +
 		"internal/delivery", // the dev mailbox shows what its receiver has
 	"internal/admin": "quota internal/recipient internal/verification internal/audit internal/server web " +
@@ -73,7 +75,7 @@ var modules = map[string]string{
 	"github.com/alecthomas/kong":          "cmd/sendcode",
 	"github.com/chromedp/cdproto":         "internal/ui/uitest tools/screenshots",
 	"github.com/chromedp/chromedp":        "internal/ui/uitest tools/screenshots",
-	"github.com/dunglas/httpsfv":          "internal/api",
+	"github.com/dunglas/httpsfv":          "quota/quotahttp",
 	"github.com/emersion/go-message":      "internal/delivery",
 	"github.com/emersion/go-sasl":         "internal/delivery/smtptest",
 	"github.com/emersion/go-smtp":         "internal/delivery internal/delivery/smtptest",
@@ -83,7 +85,7 @@ var modules = map[string]string{
 	"github.com/google/uuid":              anywhere,
 	"github.com/jackc/pgx":                "internal/audit internal/app internal/parts",
 	"github.com/knadh/koanf":              "internal/config",
-	"github.com/labstack/echo":            "internal/api internal/ui internal/admin internal/server internal/app",
+	"github.com/labstack/echo":            "internal/api internal/ui internal/admin internal/server internal/app quota/echoquota",
 	"github.com/nyaruka/phonenumbers":     "internal/recipient",
 	"github.com/pressly/goose":            "internal/audit migrations",
 	"github.com/prometheus/client_golang": "internal/app",

@@ -1,0 +1,44 @@
+package echoquota
+
+import (
+	"encoding/json"
+	"net/http"
+	"strconv"
+
+	"github.com/labstack/echo/v4"
+
+	"sendcode/quota"
+	"sendcode/quota/quotahttp"
+)
+
+// exceeded is the problem type of draft-ietf-httpapi-ratelimit-headers-10, "Quota Exceeded".
+const exceeded = "https://iana.org/assignments/http-problem-types#quota-exceeded"
+
+// retryUnavailable is the wait told with a 503, in seconds.
+const retryUnavailable = 2
+
+func refuse(c echo.Context, d quota.Decision) error {
+	worst, _ := d.Blocking()
+	members := quotahttp.Refusal(d)
+	members["type"], members["title"] = exceeded, "Too many requests"
+	members["detail"] = "The rule " + worst.Name + " has no place left; the next request is let in after " + strconv.Itoa(quotahttp.Wait(d)) + " s."
+	return problem(c, http.StatusTooManyRequests, members)
+}
+
+func unavailable(c echo.Context, _ error) error {
+	c.Response().Header().Set("Retry-After", strconv.Itoa(retryUnavailable))
+	return problem(c, http.StatusServiceUnavailable, map[string]any{
+		"type": "about:blank", "title": http.StatusText(http.StatusServiceUnavailable),
+		"detail": "The limiter is away, so nothing was let in. This is not a quota.",
+	})
+}
+
+func problem(c echo.Context, status int, members map[string]any) error {
+	members["status"] = status
+	body, err := json.Marshal(members)
+	if err != nil {
+		return err
+	}
+	c.Response().Header().Set("Cache-Control", "no-store")
+	return c.Blob(status, "application/problem+json", body)
+}

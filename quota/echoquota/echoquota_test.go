@@ -1,0 +1,470 @@
+package echoquota
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/dunglas/httpsfv"
+	"github.com/labstack/echo/v4"
+
+	"sendcode/quota"
+)
+
+var visits = quota.Policy{Name: "web", Rules: []quota.Rule{{Name: "visits", Scope: quota.IP, Limit: 100, Window: time.Minute}}}
+
+// web is a server with a Guard on a clock that the test moves.
+type web struct {
+	*echo.Echo
+	t       *testing.T
+	now     time.Time
+	guard   *Guard
+	handled atomic.Int64
+}
+
+func serve(t *testing.T, c Config) *web {
+	w := &web{Echo: echo.New(), t: t, now: time.Date(2026, 5, 1, 12, 0, 0, 123_457_000, time.UTC)}
+	if c.Limiter == nil {
+		c.Limiter = quota.NewMemory(func() time.Time { return w.now }, "test")
+	}
+	if c.Policy.Name == "" {
+		c.Policy = visits
+	}
+	guard, err := New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.guard = guard
+	w.GET("/prices/:id", w.ok, guard.Take)
+	w.GET("/stock", w.ok, guard.Take)
+	w.GET("/look", w.ok, guard.Peek)
+	w.GET("/hook", w.ok, guard.Record)
+	return w
+}
+
+func (w *web) ok(c echo.Context) error { w.handled.Add(1); return c.String(http.StatusOK, "ok") }
+
+func (w *web) get(path, peer string, headers ...string) *httptest.ResponseRecorder {
+	r := httptest.NewRequest(http.MethodGet, path, nil)
+	r.RemoteAddr = peer
+	for i := 0; i < len(headers); i += 2 {
+		r.Header.Set(headers[i], headers[i+1])
+	}
+	rec := httptest.NewRecorder()
+	w.ServeHTTP(rec, r)
+	return rec
+}
+
+func (w *web) wants(status int, path, peer string, headers ...string) *httptest.ResponseRecorder {
+	w.t.Helper()
+	rec := w.get(path, peer, headers...)
+	if rec.Code != status {
+		w.t.Errorf("%s from %s: %d %s, want %d", path, peer, rec.Code, rec.Body, status)
+	}
+	return rec
+}
+
+// spend uses up all places but n.
+func (w *web) spend(path, peer string, n int) {
+	w.t.Helper()
+	for range 100 - n {
+		w.wants(http.StatusOK, path, peer)
+	}
+}
+
+const ann, bob = "192.0.2.1:4711", "192.0.2.2:4711"
+
+func TestAHundredPerMinuteForAResourceAndAnAddress(t *testing.T) {
+	w := serve(t, Config{})
+	for i := range 100 {
+		rec := w.wants(http.StatusOK, "/prices/"+fmt.Sprint(i), ann) // one route, whatever its parameters
+		rule, left, reset := limitOf(t, rec)
+		if rule != "visits" || left != int64(99-i) || reset != 60 {
+			t.Fatalf("request %d: %s", i, rec.Header().Get("RateLimit"))
+		}
+		w.now = w.now.Add(time.Millisecond)
+	}
+	refused := w.wants(http.StatusTooManyRequests, "/prices/1", ann)
+	if _, left, wait := limitOf(t, refused); left != 0 || wait != 60 || refused.Header().Get("Retry-After") != "60" {
+		t.Errorf("told %s, Retry-After %s", refused.Header().Get("RateLimit"), refused.Header().Get("Retry-After"))
+	}
+	w.wants(http.StatusOK, "/prices/1", bob)
+	w.wants(http.StatusOK, "/stock", ann)
+	w.now = w.now.Add(60*time.Second - 100*time.Millisecond - time.Microsecond)
+	if early := w.wants(http.StatusTooManyRequests, "/prices/1", ann); early.Header().Get("Retry-After") != "1" {
+		t.Errorf("1 µs early: wait %s", early.Header().Get("Retry-After"))
+	}
+	w.now = w.now.Add(time.Microsecond)
+	w.wants(http.StatusOK, "/prices/1", ann)
+	w.wants(http.StatusTooManyRequests, "/prices/1", ann)
+}
+
+func limitOf(t *testing.T, rec *httptest.ResponseRecorder) (rule string, left, reset int64) {
+	t.Helper()
+	policies, err := httpsfv.UnmarshalList(rec.Header().Values("RateLimit-Policy"))
+	if err != nil || len(policies) != 1 || rec.Header().Get("RateLimit-Policy") != `"visits";q=100;w=60` {
+		t.Errorf("RateLimit-Policy %q: %v", rec.Header().Values("RateLimit-Policy"), err)
+	}
+	limits, err := httpsfv.UnmarshalList(rec.Header().Values("RateLimit"))
+	if err != nil || len(limits) != 1 {
+		t.Fatalf("RateLimit %q: %v", rec.Header().Values("RateLimit"), err)
+	}
+	item := limits[0].(httpsfv.Item)
+	r, _ := item.Params.Get("r")
+	s, _ := item.Params.Get("t")
+	return item.Value.(string), r.(int64), s.(int64)
+}
+
+func TestWhatARefusalSays(t *testing.T) {
+	w := serve(t, Config{})
+	w.spend("/stock", ann, 0)
+	w.now = w.now.Add(18_287 * time.Millisecond)
+	rec := w.wants(http.StatusTooManyRequests, "/stock", ann)
+	if w.handled.Load() != 100 {
+		t.Errorf("the handler saw %d requests", w.handled.Load())
+	}
+	for name, want := range map[string]string{"Content-Type": "application/problem+json", "Cache-Control": "no-store", "Retry-After": "42"} {
+		if got := rec.Header().Get(name); got != want {
+			t.Errorf("%s: %q", name, got)
+		}
+	}
+	var body struct {
+		Type, Title, Detail string
+		Status              int
+		BlockedBy           string   `json:"blocked_by"`
+		RetryAfter          int      `json:"retry_after"`
+		RetryAfterMS        int      `json:"retry_after_ms"`
+		Violated            []string `json:"violated-policies"`
+		Quota               struct {
+			Allowed bool
+			RetryAt time.Time `json:"retry_at"`
+			Rules   []struct {
+				Name                     string
+				Limit, Window, Remaining int
+			}
+		}
+	}
+	if err := json.Unmarshal(rec.Body.Bytes(), &body); err != nil {
+		t.Fatal(err)
+	}
+	if body.Type != exceeded || body.Status != 429 || body.BlockedBy != "visits" || body.RetryAfter != 42 || body.RetryAfterMS != 41713 ||
+		len(body.Violated) != 1 || body.Violated[0] != "visits" || body.Title == "" || !strings.Contains(body.Detail, "42 s") {
+		t.Errorf("%s", rec.Body)
+	}
+	early := w.now.Add(41713*time.Millisecond).Sub(body.Quota.RetryAt) > 0
+	if r := body.Quota.Rules; early || body.Quota.Allowed || len(r) != 1 || r[0].Limit != 100 || r[0].Window != 60 || r[0].Remaining != 0 {
+		t.Errorf("quota in %s", rec.Body)
+	}
+	if strings.Contains(rec.Body.String(), "192.0.2") {
+		t.Error("the answer names the client")
+	}
+}
+
+func TestTwoAtOnce(t *testing.T) {
+	w := serve(t, Config{})
+	var wg sync.WaitGroup
+	var in, out atomic.Int64
+	for range 250 {
+		wg.Go(func() {
+			switch w.get("/stock", ann).Code {
+			case http.StatusOK:
+				in.Add(1)
+			case http.StatusTooManyRequests:
+				out.Add(1)
+			}
+		})
+	}
+	wg.Wait()
+	if in.Load() != 100 || out.Load() != 150 || w.handled.Load() != 100 {
+		t.Errorf("%d let in, %d refused, %d handled", in.Load(), out.Load(), w.handled.Load())
+	}
+}
+
+func TestWhoIsOneClient(t *testing.T) {
+	const shared, apart = false, true
+	for _, c := range []struct {
+		name, a, b string
+		apart      bool
+	}{
+		{"a port", "192.0.2.1:1", "192.0.2.1:2", shared},
+		{"an address", "192.0.2.1:1", "192.0.2.2:1", apart},
+		{"a /64", "[2001:db8:1:2::1]:1", "[2001:db8:1:2:ffff:ffff:ffff:ffff]:1", shared},
+		{"another /64", "[2001:db8:1:2::1]:1", "[2001:db8:1:3::1]:1", apart},
+		{"IPv4 as IPv6", "[::ffff:192.0.2.1]:1", "192.0.2.1:1", shared},
+		{"a zone", "[fe80::1%eth0]:1", "[fe80::1%eth1]:1", shared},
+		{"no address", "@", "", shared},
+	} {
+		w := serve(t, Config{})
+		w.spend("/stock", c.a, 0)
+		w.wants(http.StatusTooManyRequests, "/stock", c.a)
+		if got := w.get("/stock", c.b).Code == http.StatusOK; got != c.apart {
+			t.Errorf("%s: apart %v", c.name, got)
+		}
+	}
+}
+
+// A client may write what it likes into X-Forwarded-For; it counts only where the server has said whose word does.
+func TestForgedAddresses(t *testing.T) {
+	w := serve(t, Config{})
+	w.spend("/stock", ann, 0)
+	w.wants(http.StatusTooManyRequests, "/stock", ann, echo.HeaderXForwardedFor, "198.51.100.7")
+	w.wants(http.StatusTooManyRequests, "/stock", ann, echo.HeaderXRealIP, "198.51.100.7")
+
+	behind := serve(t, Config{})
+	behind.IPExtractor = echo.ExtractIPFromXFFHeader(echo.TrustPrivateNet(true))
+	const proxy = "10.0.0.1:99"
+	for range 100 {
+		behind.wants(http.StatusOK, "/stock", proxy, echo.HeaderXForwardedFor, "198.51.100.7")
+	}
+	behind.wants(http.StatusTooManyRequests, "/stock", proxy, echo.HeaderXForwardedFor, "1.1.1.1, 198.51.100.7")
+	behind.wants(http.StatusOK, "/stock", proxy, echo.HeaderXForwardedFor, "198.51.100.8")
+}
+
+func TestPeekCountsNothing(t *testing.T) {
+	w := serve(t, Config{Resource: func(echo.Context) string { return "all" }})
+	w.spend("/stock", ann, 1)
+	for range 5 {
+		if _, left, _ := limitOf(t, w.wants(http.StatusOK, "/look", ann)); left != 1 {
+			t.Fatalf("%d left", left)
+		}
+	}
+	w.wants(http.StatusOK, "/stock", ann)
+	if rec := w.wants(http.StatusTooManyRequests, "/look", ann); rec.Header().Get("Retry-After") != "60" {
+		t.Errorf("wait %q", rec.Header().Get("Retry-After"))
+	}
+	if w.handled.Load() != 105 {
+		t.Errorf("%d handled", w.handled.Load())
+	}
+}
+
+func TestRecordRefusesNothing(t *testing.T) {
+	w := serve(t, Config{Resource: func(echo.Context) string { return "all" }})
+	w.spend("/stock", ann, 1)
+	for range 3 {
+		if rec := w.wants(http.StatusOK, "/hook", ann); rec.Header().Get("RateLimit") != "" {
+			t.Error("what was not looked at is told")
+		}
+		w.now = w.now.Add(time.Second)
+	}
+	// 102 count: two more than the rule has, so the third of them all has to leave.
+	if rec := w.wants(http.StatusTooManyRequests, "/look", ann); rec.Header().Get("Retry-After") != "57" {
+		t.Errorf("wait %q", rec.Header().Get("Retry-After"))
+	}
+	w.now = w.now.Add(57*time.Second - time.Microsecond) // only what was recorded counts after this µs
+	w.wants(http.StatusTooManyRequests, "/look", ann)
+	w.now = w.now.Add(time.Microsecond)
+	if _, left, _ := limitOf(t, w.wants(http.StatusOK, "/look", ann)); left != 98 {
+		t.Errorf("%d left", left)
+	}
+}
+
+// A login counts what failed, and only that.
+func TestCount(t *testing.T) {
+	few := quota.Policy{Name: "login", Rules: []quota.Rule{{Name: "wrong", Scope: quota.IP, Limit: 2, Window: time.Minute}}}
+	w := serve(t, Config{Policy: few})
+	w.POST("/login", func(c echo.Context) error {
+		if c.FormValue("password") == "right" {
+			return c.NoContent(http.StatusNoContent)
+		}
+		if err := w.guard.Count(c); err != nil {
+			return err
+		}
+		return c.NoContent(http.StatusForbidden)
+	}, w.guard.Peek)
+	try := func(password string, want int) {
+		t.Helper()
+		r := httptest.NewRequest(http.MethodPost, "/login?password="+password, nil)
+		r.RemoteAddr = ann
+		rec := httptest.NewRecorder()
+		w.ServeHTTP(rec, r)
+		if rec.Code != want {
+			t.Errorf("%s: %d", password, rec.Code)
+		}
+	}
+	for _, password := range []string{"right", "right", "wrong", "right"} {
+		try(password, map[string]int{"right": 204, "wrong": 403}[password])
+	}
+	try("wrong", 403)
+	try("right", 429)
+}
+
+// Rules of all scopes decide together, and what one of them refuses costs nothing in the others.
+func TestSeveralScopes(t *testing.T) {
+	rule := func(name string, s quota.Scope, limit int) quota.Rule {
+		return quota.Rule{Name: name, Scope: s, Limit: limit, Window: time.Minute}
+	}
+	w := serve(t, Config{
+		Policy: quota.Policy{Name: "many", Rules: []quota.Rule{
+			rule("user", quota.Recipient, 2), rule("address", quota.IP, 3), rule("route", quota.Purpose, 5),
+			rule("network", quota.Network, 7), rule("all", quota.Global, 9),
+		}},
+		Subjects: map[quota.Scope]Namer{quota.Recipient: func(c echo.Context) string { return c.Request().Header.Get("User") }},
+	})
+	wants := func(path, peer, user, blocked string) {
+		t.Helper()
+		rec := w.get(path, peer, "User", user)
+		var body struct {
+			BlockedBy string `json:"blocked_by"`
+		}
+		_ = json.Unmarshal(rec.Body.Bytes(), &body)
+		if body.BlockedBy != blocked {
+			t.Errorf("%s, %s, %s: blocked by %q, want %q", path, peer, user, body.BlockedBy, blocked)
+		}
+		w.now = w.now.Add(time.Microsecond)
+	}
+	const far = "198.51.100.1:1"
+	wants("/stock", ann, "u1", "")
+	wants("/stock", ann, "u1", "")
+	for range 20 {
+		wants("/stock", ann, "u1", "user") // costs the address nothing
+	}
+	wants("/stock", ann, "u2", "")
+	wants("/stock", ann, "u2", "address") // nor this u2
+	wants("/stock", bob, "u2", "")
+	wants("/stock", far, "u3", "")
+	wants("/stock", far, "u4", "route")
+	for i := range 3 {
+		wants("/prices/1", bob, fmt.Sprint("v", i), "") // another resource: all anew, but all
+	}
+	wants("/prices/1", ann, "v4", "")
+	wants("/prices/1", ann, "v5", "all")
+	w.now = w.now.Add(time.Minute)
+	for i := range 5 {
+		wants("/stock", fmt.Sprintf("192.0.2.%d:1", i), fmt.Sprint("w", i), "")
+	}
+	wants("/stock", ann, "w9", "route")
+}
+
+func TestSkip(t *testing.T) {
+	skip := func(c echo.Context) bool { return c.Request().Header.Get("Probe") != "" }
+	w := serve(t, Config{Skip: skip, Resource: func(echo.Context) string { return "all" }})
+	for _, path := range []string{"/stock", "/look", "/hook"} {
+		for range 101 {
+			if rec := w.wants(http.StatusOK, path, ann, "Probe", "1"); rec.Header().Get("RateLimit") != "" {
+				t.Fatal("looked at")
+			}
+		}
+	}
+	w.spend("/stock", ann, 0)
+	w.wants(http.StatusTooManyRequests, "/stock", ann)
+	w.wants(http.StatusOK, "/stock", ann, "Probe", "1")
+}
+
+// away is a limiter that does not answer.
+type away struct {
+	*quota.Memory
+	err error
+}
+
+func (a away) Take(context.Context, quota.Request) (quota.Decision, error) {
+	return quota.Decision{}, a.err
+}
+
+func (a away) Peek(context.Context, quota.Request) (quota.Decision, error) {
+	return quota.Decision{}, a.err
+}
+
+func TestClosedWithoutALimiter(t *testing.T) {
+	secret := fmt.Errorf("%w: dial tcp 10.9.8.7:6379", quota.ErrUnavailable)
+	w := serve(t, Config{Limiter: away{err: secret}})
+	for _, path := range []string{"/stock", "/look", "/hook"} {
+		rec := w.wants(http.StatusServiceUnavailable, path, ann)
+		if h := rec.Header(); h.Get("Retry-After") != "2" || h.Get("Cache-Control") != "no-store" || h.Get("Content-Type") != "application/problem+json" {
+			t.Errorf("%s: %v", path, h)
+		}
+		if strings.Contains(rec.Body.String(), "10.9") || !strings.Contains(rec.Body.String(), `"status":503`) {
+			t.Errorf("%s: %s", path, rec.Body)
+		}
+	}
+	open := serve(t, Config{Limiter: away{err: secret}, Open: true})
+	for _, path := range []string{"/stock", "/look", "/hook"} {
+		open.wants(http.StatusOK, path, ann)
+	}
+	// Open is for a limiter that is away, not for mistakes.
+	wrong := serve(t, Config{Limiter: away{err: quota.ErrBadRequest}, Open: true})
+	for _, path := range []string{"/stock", "/look", "/hook"} {
+		wrong.wants(http.StatusServiceUnavailable, path, ann)
+	}
+}
+
+// heeds is a limiter that a call's end stops, as one over the network is.
+type heeds struct{ *quota.Memory }
+
+func (l heeds) Take(ctx context.Context, r quota.Request) (quota.Decision, error) {
+	if ctx.Err() != nil {
+		return quota.Decision{}, quota.ErrUnavailable
+	}
+	return l.Memory.Take(ctx, r)
+}
+
+// Who hangs up at once is counted all the same, and does not get through an open Guard that way.
+func TestHangingUp(t *testing.T) {
+	w := serve(t, Config{Limiter: heeds{quota.NewMemory(time.Now, "test")}, Open: true})
+	for i := range 101 {
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		r := httptest.NewRequestWithContext(ctx, http.MethodGet, "/stock", nil)
+		r.RemoteAddr = ann
+		rec := httptest.NewRecorder()
+		w.ServeHTTP(rec, r)
+		if want := i < 100; (rec.Code == http.StatusOK) != want {
+			t.Fatalf("request %d: %d", i, rec.Code)
+		}
+	}
+}
+
+func TestOwnAnswers(t *testing.T) {
+	mine := errors.New("mine")
+	w := serve(t, Config{Refuse: func(c echo.Context, d quota.Decision) error {
+		return c.String(http.StatusTeapot, fmt.Sprint(d.Violated(), c.Response().Header().Get("Retry-After")))
+	}})
+	w.spend("/stock", ann, 0)
+	if rec := w.wants(http.StatusTeapot, "/stock", ann); rec.Body.String() != "[visits]60" {
+		t.Errorf("%s", rec.Body)
+	}
+	var told error
+	w = serve(t, Config{Limiter: away{err: mine}, Unavailable: func(c echo.Context, err error) error {
+		told = err
+		return c.NoContent(http.StatusBadGateway)
+	}})
+	w.wants(http.StatusBadGateway, "/stock", ann)
+	if !errors.Is(told, mine) {
+		t.Errorf("told %v", told)
+	}
+}
+
+func TestWhatNewRefuses(t *testing.T) {
+	_, err := New(Config{Policy: quota.Policy{Name: "Web", Rules: []quota.Rule{
+		{Name: "user", Scope: quota.Recipient, Limit: 0, Window: time.Minute},
+	}}})
+	for _, part := range []string{"no limiter", `policy name "Web"`, "limit 0", `who the recipient of rule "user" is`} {
+		if err == nil || !strings.Contains(err.Error(), part) {
+			t.Errorf("nothing about %q: %v", part, err)
+		}
+	}
+}
+
+// All routes at once, with Use: what no route knows shares one place.
+func TestAllRoutes(t *testing.T) {
+	w := serve(t, Config{})
+	e := echo.New()
+	e.Use(w.guard.Take)
+	e.GET("/a/:x", w.ok)
+	e.GET("/b", w.ok)
+	w.Echo = e
+	for i := range 100 {
+		w.wants(http.StatusOK, fmt.Sprint("/a/", i), ann)
+		w.wants(http.StatusNotFound, fmt.Sprint("/none/", i), ann)
+	}
+	w.wants(http.StatusTooManyRequests, "/a/x", ann)
+	w.wants(http.StatusTooManyRequests, "/none/x", ann)
+	w.wants(http.StatusOK, "/b", ann)
+}

@@ -1,0 +1,108 @@
+package echoquota_test
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"sendcode/quota"
+	"sendcode/quota/echoquota"
+)
+
+// 100 per 60 s for a resource and an IP address.
+func Example() {
+	now := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC) // in a service: time.Now, or quota.NewRedis
+	guard, err := echoquota.New(echoquota.Config{
+		Limiter: quota.NewMemory(func() time.Time { return now }, "process"),
+		Policy: quota.Policy{Name: "web", Rules: []quota.Rule{
+			{Name: "visits", Scope: quota.IP, Limit: 100, Window: time.Minute},
+		}},
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	e := echo.New()
+	e.IPExtractor = echo.ExtractIPDirect() // behind a proxy: echo.ExtractIPFromXFFHeader with what you trust
+	e.GET("/prices/:id", func(c echo.Context) error { return c.String(http.StatusOK, "42") }, guard.Take)
+
+	for i := range 101 {
+		w := httptest.NewRecorder()
+		e.ServeHTTP(w, httptest.NewRequest(http.MethodGet, fmt.Sprint("/prices/", i), nil))
+		if i == 0 || i >= 99 {
+			fmt.Printf("%d %s, Retry-After %q\n", w.Code, w.Header().Get("RateLimit"), w.Header().Get("Retry-After"))
+		}
+		now = now.Add(time.Millisecond)
+	}
+	// Output:
+	// 200 "visits";r=99;t=60, Retry-After ""
+	// 200 "visits";r=0;t=60, Retry-After ""
+	// 429 "visits";r=0;t=60, Retry-After "60"
+}
+
+// A login counts what failed: Peek refuses without counting, and the handler calls Count.
+func ExampleGuard_Peek() {
+	guard, err := echoquota.New(echoquota.Config{
+		Limiter: quota.NewMemory(time.Now, "process"),
+		Policy:  quota.Policy{Name: "login", Rules: []quota.Rule{{Name: "wrong", Scope: quota.IP, Limit: 3, Window: time.Hour}}},
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	e := echo.New()
+	e.POST("/login", func(c echo.Context) error {
+		if err := guard.Count(c); err != nil { // the password was wrong
+			return err
+		}
+		return c.NoContent(http.StatusForbidden)
+	}, guard.Peek)
+	for range 4 {
+		w := httptest.NewRecorder()
+		e.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/login", nil))
+		fmt.Println(w.Code, w.Header().Get("RateLimit"))
+	}
+	// Output:
+	// 403 "wrong";r=3;t=0
+	// 403 "wrong";r=2;t=3600
+	// 403 "wrong";r=1;t=3600
+	// 429 "wrong";r=0;t=3600
+}
+
+// What is counted without looking is never refused, but leaves less for who is looked at.
+func ExampleGuard_Record() {
+	guard, err := echoquota.New(echoquota.Config{
+		Limiter:  quota.NewMemory(time.Now, "process"),
+		Policy:   quota.Policy{Name: "tenant", Rules: []quota.Rule{{Name: "calls", Scope: quota.App, Limit: 3, Window: time.Minute}}},
+		Resource: func(echo.Context) string { return "" }, // one place for all routes
+		Subjects: map[quota.Scope]echoquota.Namer{
+			quota.App: func(c echo.Context) string { return c.Request().Header.Get("X-Tenant") }, // as the authentication before it found
+		},
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	e := echo.New()
+	ok := func(c echo.Context) error { return c.NoContent(http.StatusNoContent) }
+	e.POST("/webhook", ok, guard.Record)
+	e.GET("/report", ok, guard.Take)
+	for _, r := range []*http.Request{
+		httptest.NewRequest(http.MethodPost, "/webhook", nil), httptest.NewRequest(http.MethodPost, "/webhook", nil),
+		httptest.NewRequest(http.MethodGet, "/report", nil), httptest.NewRequest(http.MethodGet, "/report", nil),
+		httptest.NewRequest(http.MethodPost, "/webhook", nil),
+	} {
+		w := httptest.NewRecorder()
+		e.ServeHTTP(w, r)
+		fmt.Printf("%s %d [%s]\n", r.URL.Path, w.Code, w.Header().Get("RateLimit"))
+	}
+	// Output:
+	// /webhook 204 []
+	// /webhook 204 []
+	// /report 204 ["calls";r=0;t=60]
+	// /report 429 ["calls";r=0;t=60]
+	// /webhook 204 []
+}

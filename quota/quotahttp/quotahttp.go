@@ -1,0 +1,110 @@
+// Package quotahttp says a quota.Decision in HTTP: the headers RateLimit-Policy, RateLimit and Retry-After, and the
+// members of a JSON answer. It is the only place where that is written: the service's API and the middleware in package
+// echoquota both use it, so that a client reads one language. It decides nothing and writes no answer itself.
+package quotahttp
+
+import (
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/dunglas/httpsfv"
+
+	"sendcode/quota"
+)
+
+// Quota is a decision as programs read it. Durations are whole seconds, rounded up.
+type Quota struct {
+	Allowed    bool   `json:"allowed"`
+	RetryAfter int    `json:"retry_after"`          // 0 when allowed, else at least 1
+	RetryAt    string `json:"retry_at,omitempty"`   // RFC 3339, UTC, to the ms, rounded up
+	BlockedBy  string `json:"blocked_by,omitempty"` // the rule that blocks longest
+	Rules      []Rule `json:"rules"`
+}
+
+// Rule is what one rule says.
+type Rule struct {
+	Name       string `json:"name"`
+	Limit      int    `json:"limit"`
+	Window     int    `json:"window"`
+	Remaining  int    `json:"remaining"`
+	ResetAfter int    `json:"reset_after"` // until the oldest counted event leaves, 0 if there is none
+}
+
+// Describe is the decision as a JSON answer shows it.
+func Describe(d quota.Decision) *Quota {
+	out := &Quota{Allowed: d.Allowed(), RetryAfter: quota.Seconds(d.RetryAfter()), Rules: []Rule{}}
+	if worst, blocked := d.Blocking(); blocked {
+		out.BlockedBy = worst.Name
+		out.RetryAt = instant(d.At.Add(d.RetryAfter()).Add(time.Millisecond - 1)) // rounded up, never early
+	}
+	for _, s := range d.Rules {
+		out.Rules = append(out.Rules, Rule{
+			Name: s.Name, Limit: s.Limit, Window: quota.Seconds(s.Window), Remaining: s.Remaining(), ResetAfter: quota.Seconds(s.ResetAfter),
+		})
+	}
+	return out
+}
+
+func instant(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z07:00") }
+
+// SetRateLimit writes RateLimit-Policy and RateLimit as structured fields (draft-ietf-httpapi-ratelimit-headers-10):
+// every rule as a policy, and the one rule that a client has to mind first. No partition key is sent: it could only
+// come from whom the rule counts. A decision without rules writes nothing.
+func SetRateLimit(h http.Header, d quota.Decision) error {
+	if len(d.Rules) == 0 {
+		return nil
+	}
+	var policies httpsfv.List
+	for _, s := range d.Rules {
+		policies = append(policies, item(s.Name, "q", s.Limit, "w", quota.Seconds(s.Window)))
+	}
+	next, left := tightest(d)
+	limits := httpsfv.List{item(next.Name, "r", next.Remaining(), "t", quota.Seconds(left))}
+	for name, list := range map[string]httpsfv.List{"RateLimit-Policy": policies, "RateLimit": limits} {
+		text, err := httpsfv.Marshal(list)
+		if err != nil {
+			return err
+		}
+		h.Set(name, text)
+	}
+	return nil
+}
+
+// tightest is the rule that blocks longest or, when none does, the one with the least left; and the time until it
+// lets more in.
+func tightest(d quota.Decision) (quota.State, time.Duration) {
+	if s, blocked := d.Blocking(); blocked {
+		return s, s.RetryAfter
+	}
+	least := d.Rules[0]
+	for _, s := range d.Rules[1:] {
+		if s.Remaining() < least.Remaining() {
+			least = s
+		}
+	}
+	return least, least.ResetAfter
+}
+
+func item(name, k1 string, v1 int, k2 string, v2 int) httpsfv.Item {
+	it := httpsfv.NewItem(name)
+	it.Params.Add(k1, int64(v1))
+	it.Params.Add(k2, int64(v2))
+	return it
+}
+
+// Wait is the value of Retry-After for a refusal: whole seconds, rounded up, at least 1.
+func Wait(d quota.Decision) int { return max(1, quota.Seconds(d.RetryAfter())) }
+
+// SetRetryAfter writes Retry-After (RFC 9110, section 10.2.3) for a refusal.
+func SetRetryAfter(h http.Header, d quota.Decision) { h.Set("Retry-After", strconv.Itoa(Wait(d))) }
+
+// Refusal are the members that a problem (RFC 9457) with status 429 has beside type, title, status and detail: all that
+// a client needs in order to come back at the right moment.
+func Refusal(d quota.Decision) map[string]any {
+	q := Describe(d)
+	return map[string]any{
+		"blocked_by": q.BlockedBy, "retry_after": Wait(d), "retry_after_ms": max(1, quota.Milliseconds(d.RetryAfter())),
+		"violated-policies": d.Violated(), "quota": q,
+	}
+}
