@@ -1,7 +1,6 @@
 package echoquota
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -188,46 +187,6 @@ func TestTwoAtOnce(t *testing.T) {
 	}
 }
 
-func TestWhoIsOneClient(t *testing.T) {
-	const shared, apart = false, true
-	for _, c := range []struct {
-		name, a, b string
-		apart      bool
-	}{
-		{"a port", "192.0.2.1:1", "192.0.2.1:2", shared},
-		{"an address", "192.0.2.1:1", "192.0.2.2:1", apart},
-		{"a /64", "[2001:db8:1:2::1]:1", "[2001:db8:1:2:ffff:ffff:ffff:ffff]:1", shared},
-		{"another /64", "[2001:db8:1:2::1]:1", "[2001:db8:1:3::1]:1", apart},
-		{"IPv4 as IPv6", "[::ffff:192.0.2.1]:1", "192.0.2.1:1", shared},
-		{"a zone", "[fe80::1%eth0]:1", "[fe80::1%eth1]:1", shared},
-		{"no address", "@", "", shared},
-	} {
-		w := serve(t, Config{})
-		w.spend("/stock", c.a, 0)
-		w.wants(http.StatusTooManyRequests, "/stock", c.a)
-		if got := w.get("/stock", c.b).Code == http.StatusOK; got != c.apart {
-			t.Errorf("%s: apart %v", c.name, got)
-		}
-	}
-}
-
-// A client may write what it likes into X-Forwarded-For; it counts only where the server has said whose word does.
-func TestForgedAddresses(t *testing.T) {
-	w := serve(t, Config{})
-	w.spend("/stock", ann, 0)
-	w.wants(http.StatusTooManyRequests, "/stock", ann, echo.HeaderXForwardedFor, "198.51.100.7")
-	w.wants(http.StatusTooManyRequests, "/stock", ann, echo.HeaderXRealIP, "198.51.100.7")
-
-	behind := serve(t, Config{})
-	behind.IPExtractor = echo.ExtractIPFromXFFHeader(echo.TrustPrivateNet(true))
-	const proxy = "10.0.0.1:99"
-	for range 100 {
-		behind.wants(http.StatusOK, "/stock", proxy, echo.HeaderXForwardedFor, "198.51.100.7")
-	}
-	behind.wants(http.StatusTooManyRequests, "/stock", proxy, echo.HeaderXForwardedFor, "1.1.1.1, 198.51.100.7")
-	behind.wants(http.StatusOK, "/stock", proxy, echo.HeaderXForwardedFor, "198.51.100.8")
-}
-
 func TestPeekCountsNothing(t *testing.T) {
 	w := serve(t, Config{Resource: func(echo.Context) string { return "all" }})
 	w.spend("/stock", ann, 1)
@@ -358,69 +317,6 @@ func TestSkip(t *testing.T) {
 	w.wants(http.StatusOK, "/stock", ann, "Probe", "1")
 }
 
-// away is a limiter that does not answer.
-type away struct {
-	*quota.Memory
-	err error
-}
-
-func (a away) Take(context.Context, quota.Request) (quota.Decision, error) {
-	return quota.Decision{}, a.err
-}
-
-func (a away) Peek(context.Context, quota.Request) (quota.Decision, error) {
-	return quota.Decision{}, a.err
-}
-
-func TestClosedWithoutALimiter(t *testing.T) {
-	secret := fmt.Errorf("%w: dial tcp 10.9.8.7:6379", quota.ErrUnavailable)
-	w := serve(t, Config{Limiter: away{err: secret}})
-	for _, path := range []string{"/stock", "/look", "/hook"} {
-		rec := w.wants(http.StatusServiceUnavailable, path, ann)
-		if h := rec.Header(); h.Get("Retry-After") != "2" || h.Get("Cache-Control") != "no-store" || h.Get("Content-Type") != "application/problem+json" {
-			t.Errorf("%s: %v", path, h)
-		}
-		if strings.Contains(rec.Body.String(), "10.9") || !strings.Contains(rec.Body.String(), `"status":503`) {
-			t.Errorf("%s: %s", path, rec.Body)
-		}
-	}
-	open := serve(t, Config{Limiter: away{err: secret}, Open: true})
-	for _, path := range []string{"/stock", "/look", "/hook"} {
-		open.wants(http.StatusOK, path, ann)
-	}
-	// Open is for a limiter that is away, not for mistakes.
-	wrong := serve(t, Config{Limiter: away{err: quota.ErrBadRequest}, Open: true})
-	for _, path := range []string{"/stock", "/look", "/hook"} {
-		wrong.wants(http.StatusServiceUnavailable, path, ann)
-	}
-}
-
-// heeds is a limiter that a call's end stops, as one over the network is.
-type heeds struct{ *quota.Memory }
-
-func (l heeds) Take(ctx context.Context, r quota.Request) (quota.Decision, error) {
-	if ctx.Err() != nil {
-		return quota.Decision{}, quota.ErrUnavailable
-	}
-	return l.Memory.Take(ctx, r)
-}
-
-// Who hangs up at once is counted all the same, and does not get through an open Guard that way.
-func TestHangingUp(t *testing.T) {
-	w := serve(t, Config{Limiter: heeds{quota.NewMemory(time.Now, "test")}, Open: true})
-	for i := range 101 {
-		ctx, cancel := context.WithCancel(t.Context())
-		cancel()
-		r := httptest.NewRequestWithContext(ctx, http.MethodGet, "/stock", nil)
-		r.RemoteAddr = ann
-		rec := httptest.NewRecorder()
-		w.ServeHTTP(rec, r)
-		if want := i < 100; (rec.Code == http.StatusOK) != want {
-			t.Fatalf("request %d: %d", i, rec.Code)
-		}
-	}
-}
-
 func TestOwnAnswers(t *testing.T) {
 	mine := errors.New("mine")
 	w := serve(t, Config{Refuse: func(c echo.Context, d quota.Decision) error {
@@ -450,6 +346,25 @@ func TestWhatNewRefuses(t *testing.T) {
 			t.Errorf("nothing about %q: %v", part, err)
 		}
 	}
+}
+
+// What is recorded is kept for the longest rule of its scope, wherever in the policy that stands.
+func TestRecordKeepsForTheLongestRule(t *testing.T) {
+	w := serve(t, Config{Resource: func(echo.Context) string { return "all" }, Policy: quota.Policy{Name: "two", Rules: []quota.Rule{
+		{Name: "day", Scope: quota.IP, Limit: 1, Window: 24 * time.Hour}, {Name: "minute", Scope: quota.IP, Limit: 1, Window: time.Minute},
+	}}})
+	w.wants(http.StatusOK, "/hook", ann)
+	w.now = w.now.Add(24*time.Hour - time.Microsecond)
+	w.wants(http.StatusTooManyRequests, "/look", ann)
+}
+
+func TestPoliciesOfTwoNamesCountApart(t *testing.T) {
+	limiter := quota.NewMemory(time.Now, "test")
+	one := serve(t, Config{Limiter: limiter})
+	one.spend("/stock", ann, 0)
+	serve(t, Config{Limiter: limiter}).wants(http.StatusTooManyRequests, "/stock", ann)
+	other := quota.Policy{Name: "other", Rules: visits.Rules}
+	serve(t, Config{Limiter: limiter, Policy: other}).wants(http.StatusOK, "/stock", ann)
 }
 
 // All routes at once, with Use: what no route knows shares one place.

@@ -86,6 +86,10 @@ func TestHeadersOfTheDefaultPolicy(t *testing.T) {
 	if got := h.Get("RateLimit"); got != `"minute";r=1;t=0` {
 		t.Errorf("RateLimit: %s", got)
 	}
+	d.Rules[1].Used = 5 // the one with the least left is told
+	if err := SetRateLimit(h, d); err != nil || h.Get("RateLimit") != `"hour";r=0;t=2` || h.Get("RateLimit-Policy") != `"minute";q=1;w=60, "hour";q=5;w=3600` {
+		t.Errorf("%v: %v", h, err)
+	}
 	if err := SetRateLimit(http.Header{}, quota.Decision{}); err != nil {
 		t.Error(err)
 	}
