@@ -2,6 +2,8 @@ package quota
 
 import (
 	"fmt"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -58,5 +60,163 @@ func TestAHundredPerMinuteForAResourceAndAnAddress(t *testing.T) {
 		same(t, "its wait", d.RetryAfter(), time.Minute)
 		same(t, "another resource", visit("/stock", "192.0.2.1").Admitted, true)
 		same(t, "another address", visit("/price", "192.0.2.2").Admitted, true)
+	})
+}
+
+// asks runs one policy for one subject.
+func (w *world) asks(rules []Rule, subject string) Decision {
+	w.t.Helper()
+	buckets := map[Scope]string{}
+	for _, r := range rules {
+		buckets[r.Scope] = Bucket(string(r.Scope), subject)
+	}
+	d, err := w.Take(w.t.Context(), Request{ID: w.id(), Rules: rules, Buckets: buckets})
+	must(w.t, err)
+	return d
+}
+
+// told is what a caller shows: whether it was let in, by which limit it was not, and the ms that remain.
+func told(d Decision) string {
+	worst, _ := d.Blocking()
+	return fmt.Sprint(d.Admitted, " ", worst.Name, " ", Milliseconds(d.RetryAfter()))
+}
+
+// Codes by mail: which limit it was, and how many ms remain, in whichever of the three it is.
+func TestCodesByMail(t *testing.T) {
+	both(t, func(t *testing.T, w *world) {
+		start := w.now
+		for _, step := range []struct {
+			at   time.Duration
+			want string
+		}{
+			{0, "true minute 60000"},
+			{18_287 * time.Millisecond, "false minute 41713"},
+			{time.Minute - time.Millisecond, "false minute 1"},
+			{time.Minute - µs, "false minute 1"},
+			{time.Minute, "true minute 60000"},
+			{2 * time.Minute, "true minute 60000"},
+			{3 * time.Minute, "true minute 60000"},
+			{4 * time.Minute, "true hour 3360000"},
+			{4*time.Minute + 30*time.Second, "false hour 3330000"},
+			{time.Hour - µs, "false hour 1"},
+			{time.Hour, "true minute 60000"},
+			{time.Hour + time.Minute, "true minute 60000"},
+			{time.Hour + 2*time.Minute, "true minute 60000"},
+			{time.Hour + 3*time.Minute, "true minute 60000"},
+			{time.Hour + 4*time.Minute, "true day 82560000"},
+			{2 * time.Hour, "false day 79200000"},
+			{24*time.Hour - µs, "false day 1"},
+			{24 * time.Hour, "true minute 60000"},
+			{24*time.Hour + 30*time.Second, "false minute 30000"}, // the day's next leaves at the same time as the minute's
+		} {
+			w.set(start.Add(step.at))
+			if got := told(w.asks(defaults, "ann")); got != step.want {
+				t.Fatalf("after %v: %s, want %s", step.at, got, step.want)
+			}
+		}
+		same(t, "another address", told(w.asks(defaults, "bob")), "true minute 60000")
+	})
+}
+
+// A gift: at most one a day of Shanghai and three in any 168 hours.
+func TestOneADayAndThreeInSevenDays(t *testing.T) {
+	both(t, func(t *testing.T, w *world) {
+		shanghai := zone(t, "Asia/Shanghai")
+		gift := []Rule{
+			{Name: "today", Scope: Recipient, Limit: 1, Per: Day, Zone: shanghai},
+			{Name: "week", Scope: Recipient, Limit: 3, Window: 168 * time.Hour},
+		}
+		march := func(day, hour, minute, second int) time.Time {
+			return time.Date(2040, 3, day, hour, minute, second, 0, shanghai)
+		}
+		const h = 3_600_000
+		for _, step := range []struct {
+			at   time.Time
+			want string
+		}{
+			{march(1, 20, 0, 0), fmt.Sprint("true today ", 4*h)},
+			{march(1, 23, 59, 59), "false today 1000"},
+			{march(2, 0, 0, 0), fmt.Sprint("true today ", 24*h)}, // 4 hours later, another day
+			{march(2, 20, 0, 1), fmt.Sprint("false today ", 4*h-1000)},
+			{march(3, 9, 0, 0), fmt.Sprint("true week ", (5*24+11)*h)},
+			{march(3, 12, 0, 0), fmt.Sprint("false week ", (5*24+8)*h)}, // the longer of the two waits
+			{march(4, 0, 0, 0), fmt.Sprint("false week ", (4*24+20)*h)},
+			{march(8, 19, 59, 59), "false week 1000"},
+			{march(8, 20, 0, 0), fmt.Sprint("true today ", 4*h)},
+			{march(9, 0, 0, 0), fmt.Sprint("true week ", (24+9)*h)},
+		} {
+			w.set(step.at)
+			if got := told(w.asks(gift, "user 7")); got != step.want {
+				t.Fatalf("%v: %s, want %s", step.at, got, step.want)
+			}
+		}
+	})
+}
+
+// SMS, fixed: three a clock hour of Kolkata, which is half an hour off UTC's; around its turn six within a minute.
+func TestThreeAClockHour(t *testing.T) {
+	both(t, func(t *testing.T, w *world) {
+		fixed := []Rule{{Name: "hour", Scope: Recipient, Limit: 3, Per: Hour, Zone: zone(t, "Asia/Kolkata")}}
+		turn := time.Date(2040, 3, 1, 13, 30, 0, 0, time.UTC)
+		w.set(turn.Add(-30 * time.Second))
+		for i := range 4 {
+			same(t, "before the turn", w.asks(fixed, "phone").Admitted, i < 3)
+		}
+		w.set(turn.Add(-µs))
+		same(t, "1 µs before", told(w.asks(fixed, "phone")), "false hour 1")
+		w.set(turn)
+		for i := range 4 {
+			same(t, "at the turn", w.asks(fixed, "phone").Admitted, i < 3)
+		}
+		same(t, "then", told(w.asks(fixed, "phone")), "false hour 3600000")
+	})
+}
+
+// SMS, sliding: somebody who asks every 7 minutes and 1 µs for a day never gets a fourth within 60 minutes, and always a third.
+func TestThreeInAnySixtyMinutes(t *testing.T) {
+	both(t, func(t *testing.T, w *world) {
+		sliding := []Rule{{Name: "hour", Scope: Recipient, Limit: 3, Window: time.Hour}}
+		var admitted []time.Time
+		for range 24 * 60 / 7 {
+			within := 0
+			for _, at := range admitted {
+				if w.now.Sub(at) < time.Hour {
+					within++
+				}
+			}
+			d := w.asks(sliding, "phone")
+			same(t, fmt.Sprintf("with %d in 60 minutes", within), d.Admitted, within < 3)
+			if d.Admitted {
+				admitted = append(admitted, w.now)
+			} else if free := w.now.Add(d.RetryAfter()); free != admitted[len(admitted)-3].Add(time.Hour) {
+				t.Fatalf("told %v, the third last was at %v", free, admitted[len(admitted)-3])
+			}
+			w.pass(7*time.Minute + µs)
+		}
+		if len(admitted) < 23*3 {
+			t.Errorf("%d in a day", len(admitted))
+		}
+	})
+}
+
+// Of sixty at once, three.
+func TestThreeOfSixtyAtOnce(t *testing.T) {
+	both(t, func(t *testing.T, w *world) {
+		sliding := []Rule{{Name: "hour", Scope: Recipient, Limit: 3, Window: time.Hour}}
+		var in atomic.Int32
+		var wg sync.WaitGroup
+		for i := range 60 {
+			wg.Go(func() {
+				d, err := w.Take(t.Context(), Request{ID: fmt.Sprint(i), Rules: sliding, Buckets: map[Scope]string{Recipient: "phone"}})
+				if err != nil {
+					t.Error(err)
+				}
+				if d.Admitted {
+					in.Add(1)
+				}
+			})
+		}
+		wg.Wait()
+		same(t, "let in", in.Load(), 3)
 	})
 }

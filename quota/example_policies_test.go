@@ -1,0 +1,157 @@
+package quota_test
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"sendcode/quota"
+)
+
+// The policies of docs/policies.md, each on a clock that the example moves. The page shows lines from here.
+
+// at makes a clock that starts at noon in UTC, and what moves it.
+func at() (now func() time.Time, pass func(time.Duration)) {
+	t := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+	return func() time.Time { return t }, func(d time.Duration) { t = t.Add(d) }
+}
+
+// 1 per 60 s, 5 per hour and 10 per 24 h for an address; the answer says which limit it was, and how many ms remain.
+func ExamplePolicy_codes() {
+	ctx := context.Background()
+	now, pass := at()
+	limiter := quota.NewMemory(now, "process")
+
+	codes := []quota.Rule{
+		{Name: "minute", Scope: quota.Recipient, Limit: 1, Window: time.Minute},
+		{Name: "hour", Scope: quota.Recipient, Limit: 5, Window: time.Hour},
+		{Name: "day", Scope: quota.Recipient, Limit: 10, Window: 24 * time.Hour},
+	}
+	ask := func(id string) {
+		d, err := limiter.Take(ctx, quota.Request{
+			ID: id, Rules: codes,
+			Buckets: map[quota.Scope]string{quota.Recipient: quota.Bucket("email", "ann@example.com")},
+		})
+		worst, blocked := d.Blocking()
+		fmt.Println(d.Admitted, blocked, worst.Name, quota.Milliseconds(d.RetryAfter()), err)
+	}
+
+	ask("send 1")
+	pass(18287 * time.Millisecond)
+	ask("send 2")
+	for i := range 4 {
+		pass(time.Minute)
+		ask(fmt.Sprint("send ", 3+i))
+	}
+	// Output:
+	// true true minute 60000 <nil>
+	// false true minute 41713 <nil>
+	// true true minute 60000 <nil>
+	// true true minute 60000 <nil>
+	// true true minute 60000 <nil>
+	// true true hour 3341713 <nil>
+}
+
+// 1,000 in any second for a route key: look without counting, count without looking, or both.
+func ExamplePolicy_gateway() {
+	ctx := context.Background()
+	now, pass := at()
+	limiter := quota.NewMemory(now, "gateway")
+
+	rule := quota.Rule{Name: "route", Scope: quota.Purpose, Limit: 1000, Window: time.Second}
+	bucket := quota.Bucket("route", "GET /v1/search")
+	request := quota.Request{Rules: []quota.Rule{rule}, Buckets: map[quota.Scope]string{quota.Purpose: bucket}}
+	look := func() (quota.Decision, error) { return limiter.Peek(ctx, request) }
+	both := func(id string) (quota.Decision, error) {
+		r := request
+		r.ID = id
+		return limiter.Take(ctx, r)
+	}
+	count := func(id string, at time.Time) error { // at is on the limiter's clock, such as look's d.At
+		return limiter.Record(ctx, bucket, rule.Keep(), []quota.Event{{ID: id, At: at}})
+	}
+
+	for i := range 999 {
+		if d, err := both(fmt.Sprint("call ", i)); !d.Admitted {
+			fmt.Println(i, err)
+		}
+	}
+	pass(250 * time.Millisecond)
+	d, err := look()
+	fmt.Println("left:", d.Rules[0].Remaining(), err)
+	fmt.Println("counted:", count("internal call", d.At))
+	d, err = both("call 1000")
+	fmt.Println("admitted:", d.Admitted, "wait:", quota.Milliseconds(d.RetryAfter()), "ms", err)
+	// Output:
+	// left: 1 <nil>
+	// counted: <nil>
+	// admitted: false wait: 750 ms <nil>
+}
+
+// At most 1 per calendar day and 3 per 7 days for a user.
+func ExamplePolicy_gift() {
+	ctx := context.Background()
+	now, pass := at()
+	limiter := quota.NewMemory(now, "process")
+
+	shanghai, err := time.LoadLocation("Asia/Shanghai")
+	gift := []quota.Rule{
+		{Name: "today", Scope: quota.Recipient, Limit: 1, Per: quota.Day, Zone: shanghai},
+		{Name: "week", Scope: quota.Recipient, Limit: 3, Window: 7 * 24 * time.Hour},
+	}
+
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for day := range 5 {
+		d, err := limiter.Take(ctx, quota.Request{
+			ID: fmt.Sprint("gift ", day), Rules: gift,
+			Buckets: map[quota.Scope]string{quota.Recipient: quota.Bucket("gift", "user 7")},
+		})
+		fmt.Println(d.Admitted, d.Violated(), d.RetryAfter(), err)
+		pass(24 * time.Hour)
+	}
+	// Output:
+	// true [today] 4h0m0s <nil>
+	// true [today] 4h0m0s <nil>
+	// true [today week] 120h0m0s <nil>
+	// false [week] 96h0m0s <nil>
+	// false [week] 72h0m0s <nil>
+}
+
+// 3 per clock hour, which lets in six around its turn; and 3 in any 60 minutes, which never lets in a fourth.
+func ExamplePolicy_hours() {
+	ctx := context.Background()
+	now, pass := at()
+	limiter := quota.NewMemory(now, "process")
+
+	clock := quota.Rule{Name: "hour", Scope: quota.Recipient, Limit: 3, Per: quota.Hour}
+	sliding := quota.Rule{Name: "hour", Scope: quota.Recipient, Limit: 3, Window: time.Hour}
+
+	pass(59 * time.Minute)
+	for i := range 8 {
+		var admitted []bool
+		for name, rule := range []quota.Rule{clock, sliding} {
+			d, err := limiter.Take(ctx, quota.Request{
+				ID: fmt.Sprint("sms ", i), Rules: []quota.Rule{rule},
+				Buckets: map[quota.Scope]string{quota.Recipient: quota.Bucket(fmt.Sprint(name), "+8613800000000")},
+			})
+			if err != nil {
+				fmt.Println(err)
+			}
+			admitted = append(admitted, d.Admitted)
+		}
+		fmt.Println(now().Format("15:04:05"), admitted)
+		pass(20 * time.Second)
+	}
+	// Output:
+	// 12:59:00 [true true]
+	// 12:59:20 [true true]
+	// 12:59:40 [true true]
+	// 13:00:00 [true false]
+	// 13:00:20 [true false]
+	// 13:00:40 [true false]
+	// 13:01:00 [false false]
+	// 13:01:20 [false false]
+}
