@@ -57,10 +57,18 @@ type Config struct {
 	Cookies Sealer
 	Logger  *slog.Logger
 	Now     func() time.Time // nil: time.Now
+	Aside   func() []Aside   // the mail servers that get no mails now; nil: none
 
 	Password     string // of the login page
 	PasswordHash string // argon2id in PHC form, instead of Password; with neither nobody can log in
 	Token        string // bearer token of the JSON API; empty: none is accepted
+}
+
+// Aside is a mail server that this process has set aside after failures.
+type Aside struct {
+	Server string // host:port
+	Since  time.Time
+	Why    string
 }
 
 // Admin is the console. Safe for concurrent use.
@@ -71,6 +79,7 @@ type Admin struct {
 	spare    Limiter // counts while the limiter is away
 	logger   *slog.Logger
 	now      func() time.Time
+	aside    func() []Aside
 	password password
 	token    *secret // nil: none is accepted
 	sessions *sessions
@@ -82,11 +91,14 @@ type Admin struct {
 // New makes a console. Nothing runs in the background. A PasswordHash that cannot be read lets nobody in.
 func New(c Config) *Admin {
 	a := &Admin{
-		log: c.Log, codes: c.Codes, limiter: c.Limiter, logger: c.Logger, now: c.Now,
+		log: c.Log, codes: c.Codes, limiter: c.Limiter, logger: c.Logger, now: c.Now, aside: c.Aside,
 		pages: newPages(), origin: http.NewCrossOriginProtection(), checks: make(chan struct{}, maxChecks),
 	}
 	if a.now == nil {
 		a.now = time.Now
+	}
+	if a.aside == nil {
+		a.aside = func() []Aside { return nil }
 	}
 	a.spare = quota.NewMemory(a.now, "console")
 	var err error

@@ -17,6 +17,7 @@ type listView struct {
 	page
 	Filter  filterView
 	Search  searchView
+	Aside   []sentence  // mail servers that get no mails now
 	Person  *personView // when the list is one recipient's
 	Rows    []rowView
 	Older   string // address; empty: this is the end
@@ -67,6 +68,9 @@ func (a *Admin) showList(c echo.Context, status int, q query, s searchView) erro
 	}
 	w := wordsFor(c.Request())
 	v := listView{page: page{W: w, Title: w.say("list.title"), In: true, List: true}, Search: s, Filter: filterOf(q, w)}
+	for _, m := range a.aside() {
+		v.Aside = append(v.Aside, w.tell("list.aside", strong("server", m.Server), plain("why", m.Why), plain("for", w.wait(a.now().Sub(m.Since)))))
+	}
 	for _, row := range found.rows {
 		v.Rows = append(v.Rows, viewOf(row, w))
 	}

@@ -64,6 +64,16 @@ func TestListShowsWhatHappened(t *testing.T) {
 	lacks(t, rec, "ana@", "w@qq", "li@", "order-7")
 }
 
+func TestListNamesTheMailServersSetAside(t *testing.T) {
+	r := newRig(t, func(c *Config) {
+		c.Aside = func() []Aside {
+			return []Aside{{Server: "mx1.example:587", Since: start.Add(-90 * time.Second), Why: "smtp dial: temporary: <refused>"}}
+		}
+	})
+	contains(t, r.loggedIn().get("/admin"), "<b>mx1.example:587</b> has been set aside for 1 min 30 s: smtp dial: temporary: &lt;refused&gt;.")
+	lacks(t, newRig(t).loggedIn().get("/admin"), "set aside")
+}
+
 func TestListSaysWhyItIsEmpty(t *testing.T) {
 	r := newRig(t)
 	b := r.loggedIn()

@@ -75,6 +75,7 @@ var englishTexts = map[string]string{
 	"list.nothing":             "Nothing has been sent yet.",
 	"list.none":                "Nothing matches.",
 	"list.none.recipient":      "Nothing was sent to this recipient, and nothing refused, as far back as the log goes.",
+	"list.aside":               "The mail server {server} has been set aside for {for}: {why}. Mails go to the next one, or wait.",
 	"list.end":                 "There is nothing older.",
 	"list.keys":                "j and k move, Enter opens, / finds",
 

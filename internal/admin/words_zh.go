@@ -75,6 +75,7 @@ var chineseTexts = map[string]string{
 	"list.nothing":             "还没有任何发送记录。",
 	"list.none":                "没有符合条件的记录。",
 	"list.none.recipient":      "在现有记录中，没有向该收件人发送过，也没有拒绝过。",
+	"list.aside":               "邮件服务器 {server} 已停用 {for}：{why}。邮件改由下一台服务器发送，否则等待。",
 	"list.end":                 "没有更早的记录了。",
 	"list.keys":                "j、k 移动，Enter 打开，/ 查找",
 

@@ -30,7 +30,8 @@ type App struct {
 
 	log     audit.Log
 	limiter verification.Limiter
-	clock   string            // of the limiter, when it is in process
+	clock   string // of the limiter, when it is in process
+	mail    delivery.Servers
 	mailbox *delivery.Mailbox // nil when a real server is configured
 	codes   *verification.Service
 
@@ -69,12 +70,12 @@ func New(ctx context.Context, cfg config.Config, logger *slog.Logger) (_ *App, e
 	if err := a.openLimiter(ctx); err != nil {
 		return nil, err
 	}
-	sender, err := a.openSender()
-	if err != nil {
+	if err := a.openSender(); err != nil {
 		return nil, err
 	}
 	metrics := newMetrics()
-	if err := a.useCases(sender, metrics); err != nil {
+	metrics.mailServers(a.mail)
+	if err := a.useCases(a.mail, metrics); err != nil {
 		return nil, err
 	}
 	if err := a.rebuild(ctx); err != nil {

@@ -31,7 +31,7 @@ func Doctor(ctx context.Context, cfg config.Config, out io.Writer) error {
 	}
 	d.look(ctx, "database", d.database)
 	d.look(ctx, "redis", d.redis)
-	d.look(ctx, "mail server", d.mailServers)
+	d.mailServers(ctx)
 	d.look(ctx, "sender domain", d.senderDomain)
 	if d.broken > 0 {
 		return fmt.Errorf("%d of the things looked at do not work", d.broken)
@@ -97,25 +97,39 @@ func (d *doctor) redis(ctx context.Context) (string, error) {
 	return "answers", nil
 }
 
-func (d *doctor) mailServers(ctx context.Context) (string, error) {
+// mailServers looks at each server by itself: one that does not work is passed over in silence by the others.
+func (d *doctor) mailServers(ctx context.Context) {
+	const what = "mail server"
 	if d.cfg.SMTPURL == "" {
-		return "none: mails stay in the dev mailbox, nobody receives them", nil
+		d.look(ctx, what, func(context.Context) (string, error) {
+			return "none: mails stay in the dev mailbox, nobody receives them", nil
+		})
+		return
 	}
 	configs, err := delivery.ParseURLs(d.cfg.SMTPURL)
 	if err != nil {
+		d.look(ctx, what, func(context.Context) (string, error) { return "", err })
+		return
+	}
+	for n, c := range configs {
+		name := what
+		if len(configs) > 1 {
+			name = fmt.Sprintf("%s %d of %d", what, n+1, len(configs))
+		}
+		d.look(ctx, name, func(ctx context.Context) (string, error) { return d.mailServer(ctx, c) })
+	}
+}
+
+func (d *doctor) mailServer(ctx context.Context, c delivery.SMTPConfig) (string, error) {
+	server, err := delivery.NewSMTP(c)
+	if err != nil {
 		return "", err
 	}
-	for _, c := range configs {
-		server, err := delivery.NewSMTP(c)
-		if err != nil {
-			return "", err
-		}
-		err = server.Probe(ctx)
-		if err = errors.Join(err, server.Close()); err != nil {
-			return "", fmt.Errorf("%s: %w", c.Host, err)
-		}
+	err = server.Probe(ctx)
+	if err = errors.Join(err, server.Close()); err != nil {
+		return "", fmt.Errorf("%s: %w", c.Host, err)
 	}
-	return fmt.Sprintf("%d answer, as encrypted and logged in as configured", len(configs)), nil
+	return c.Host + " answers, as encrypted and logged in as configured", nil
 }
 
 // senderDomain looks for what big mailbox providers want of a sender (MAIL-5).

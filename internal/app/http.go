@@ -175,8 +175,19 @@ func (a *App) registerConsole(e *echo.Echo) error {
 	admin.New(admin.Config{
 		Log: a.log, Codes: a.codes, Limiter: logins, Cookies: ring, Logger: a.logger,
 		Password: a.cfg.AdminPassword.Reveal(), PasswordHash: a.cfg.AdminPasswordHash.Reveal(), Token: a.cfg.AdminToken.Reveal(),
+		Aside: a.aside,
 	}).Register(e)
 	return nil
+}
+
+// aside names the mail servers that get no mails now.
+func (a *App) aside() (out []admin.Aside) {
+	for _, h := range a.mail.Health() {
+		if !h.Up {
+			out = append(out, admin.Aside{Server: h.Server, Since: h.Since, Why: h.Why})
+		}
+	}
+	return out
 }
 
 // serveHTTP answers on every port until ctx ends, then stops within its patience.

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"strconv"
 	"time"
 
 	"github.com/labstack/echo/v4"
@@ -9,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"sendcode/internal/audit"
+	"sendcode/internal/delivery"
 	"sendcode/internal/recipient"
 )
 
@@ -52,6 +54,22 @@ func (m *metrics) Finished(ch recipient.Channel, app string, s audit.Status, d t
 // Checked implements verification.Observer.
 func (m *metrics) Checked(ch recipient.Channel, app, outcome string) {
 	m.checked.WithLabelValues(string(ch), app, outcome).Inc()
+}
+
+// mailServers shows of each server whether mails go to it. The order is a label too, since one server may be
+// configured twice, with two logins.
+func (m *metrics) mailServers(servers delivery.Servers) {
+	for n, h := range servers.Health() {
+		m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "sendcode_mail_server_up", Help: "1 while mails go to the server, 0 while it is set aside after failures.",
+			ConstLabels: prometheus.Labels{"server": h.Server, "order": strconv.Itoa(n + 1)},
+		}, func() float64 {
+			if servers.Health()[n].Up {
+				return 1
+			}
+			return 0
+		}))
+	}
 }
 
 func (m *metrics) register(e *echo.Echo) {

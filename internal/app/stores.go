@@ -11,7 +11,6 @@ import (
 
 	"sendcode/internal/audit"
 	"sendcode/internal/delivery"
-	"sendcode/internal/verification"
 	"sendcode/quota"
 )
 
@@ -103,12 +102,12 @@ func (a *App) rebuild(ctx context.Context) error {
 }
 
 // openSender is the mail servers configured or, with none, the dev mailbox behind real SMTP.
-func (a *App) openSender() (verification.Sender, error) {
+func (a *App) openSender() error {
 	url := a.cfg.SMTPURL
 	if url == "" {
 		box, err := delivery.NewMailbox(delivery.MailboxConfig{})
 		if err != nil {
-			return nil, fmt.Errorf("the dev mailbox can't start: %w", err)
+			return fmt.Errorf("the dev mailbox can't start: %w", err)
 		}
 		a.mailbox = box
 		a.onClose(box.Close)
@@ -116,7 +115,7 @@ func (a *App) openSender() (verification.Sender, error) {
 	}
 	configs, err := delivery.ParseURLs(url)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	for i := range configs {
 		if configs[i].Hello == "" {
@@ -125,8 +124,18 @@ func (a *App) openSender() (verification.Sender, error) {
 	}
 	servers, err := delivery.NewServers(configs...)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	a.onClose(servers.Close)
-	return servers, nil
+	servers.Watch(a.mailServerMoved)
+	a.mail = servers
+	return nil
+}
+
+func (a *App) mailServerMoved(h delivery.Health) {
+	if h.Up {
+		a.logger.Info("a mail server works again", "server", h.Server)
+		return
+	}
+	a.logger.Warn("a mail server is set aside", "server", h.Server, "because", h.Why)
 }

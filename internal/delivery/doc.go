@@ -6,6 +6,9 @@
 // message that a server may have seen, keeps a queue, or logs. When no mail server is configured,
 // a [Mailbox] on loopback receives the same bytes over the same protocol.
 //
+// [Servers] are several servers in order of preference, each behind a circuit breaker, so that one that is dead or slow
+// costs a few mails their time and not all of them.
+//
 // # What is built on
 //
 // go-mail (github.com/wneessen/go-mail) builds the MIME message. The dialogue uses its lower package,
@@ -29,7 +32,7 @@
 // # The outcome
 //
 // 4xx, no connection, TLS trouble, timeouts and cancellation before the final dot are [Temporary]; 5xx is
-// [Rejected], except where it is about us and not about the message (AUTH, STARTTLS, and 530, 534, 535,
-// 538 anywhere: RFC 4954 section 6); no readable answer after the dot is [Unknown]. RFC 5321 section 4.3.2
+// [Rejected], except where it is about the server or us and not about the message (greeting, EHLO, STARTTLS, AUTH,
+// and 530, 534, 535, 538 anywhere: RFC 4954 section 6); no readable answer after the dot is [Unknown]. RFC 5321 section 4.3.2
 // lets a client go by the first digit of a reply, and this one does.
 package delivery

@@ -93,6 +93,7 @@ func (p problem) Error() string { return string(p) }
 
 const (
 	errClosed     = problem("the sender is closed")
+	errAside      = problem("every server is set aside after failures")
 	errBroken     = problem("the connection broke")
 	errConnect    = problem("no connection")
 	errHandshake  = problem("the TLS handshake failed")
@@ -134,8 +135,8 @@ func classOf(stage string, code int) Class {
 		return Temporary
 	case code < 400:
 		return unanswered(stage)
-	case stage == StageAuth || stage == StageTLS || aboutUs(code):
-		return Temporary
+	case stage == StageHello || stage == StageTLS || stage == StageAuth || aboutUs(code):
+		return Temporary // no mail has been spoken of
 	}
 	return Rejected
 }

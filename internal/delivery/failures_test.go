@@ -42,7 +42,10 @@ func misbehaviours() (rows []misbehaviour) {
 
 // refusals are whole replies: what they say is what happened.
 func refusals(stage smtptest.Stage) []misbehaviour {
-	at := seenAt[stage]
+	at, refused := seenAt[stage], delivery.Rejected
+	if at == delivery.StageHello {
+		refused = delivery.Temporary // a server that wants no mail at all; there may be another
+	}
 	row := func(name, reply string, close bool, want outcome) misbehaviour {
 		return misbehaviour{name: string(stage) + " " + name, rule: smtptest.Rule{Stage: stage, Reply: reply, Close: close}, want: want}
 	}
@@ -50,12 +53,12 @@ func refusals(stage smtptest.Stage) []misbehaviour {
 		row("421 and close", blabbing("421 4.3.2"), true, outcome{delivery.Temporary, at, 421, "4.3.2"}),
 		row("421 and open", blabbing("421 4.3.2"), false, outcome{delivery.Temporary, at, 421, "4.3.2"}),
 		row("451", blabbing("451 4.7.1"), false, outcome{delivery.Temporary, at, 451, "4.7.1"}),
-		row("550", blabbing("550 5.1.1"), false, outcome{delivery.Rejected, at, 550, "5.1.1"}),
-		row("550 and close", blabbing("550 5.1.1"), true, outcome{delivery.Rejected, at, 550, "5.1.1"}),
-		row("554 policy", blabbing("554 5.7.1"), false, outcome{delivery.Rejected, at, 554, "5.7.1"}),
-		row("554 in two lines", blabbing("554-5.7.1")+"\r\n"+blabbing("554 5.7.1"), false, outcome{delivery.Rejected, at, 554, "5.7.1"}),
-		row("550 without an enhanced code", blabbing("550"), false, outcome{delivery.Rejected, at, 550, ""}),
-		row("550 with a foreign enhanced code", blabbing("550 4.1.1"), false, outcome{delivery.Rejected, at, 550, ""}),
+		row("550", blabbing("550 5.1.1"), false, outcome{refused, at, 550, "5.1.1"}),
+		row("550 and close", blabbing("550 5.1.1"), true, outcome{refused, at, 550, "5.1.1"}),
+		row("554 policy", blabbing("554 5.7.1"), false, outcome{refused, at, 554, "5.7.1"}),
+		row("554 in two lines", blabbing("554-5.7.1")+"\r\n"+blabbing("554 5.7.1"), false, outcome{refused, at, 554, "5.7.1"}),
+		row("550 without an enhanced code", blabbing("550"), false, outcome{refused, at, 550, ""}),
+		row("550 with a foreign enhanced code", blabbing("550 4.1.1"), false, outcome{refused, at, 550, ""}),
 		row("530", blabbing("530 5.7.0"), false, outcome{delivery.Temporary, at, 530, "5.7.0"}),
 	}
 }
@@ -69,7 +72,7 @@ func silences(stage smtptest.Stage) []misbehaviour {
 	var rows []misbehaviour
 	add := func(name string, rule smtptest.Rule) {
 		rule.Stage = stage
-		rows = append(rows, misbehaviour{name: string(stage) + " " + name, rule: rule, want: want, accepted: accepted, bubble: rule.Stall || rule.Abort && stage == smtptest.Greet})
+		rows = append(rows, misbehaviour{name: string(stage) + " " + name, rule: rule, want: want, accepted: accepted, bubble: rule.Stall || rule.Pause > 0 || rule.Abort && stage == smtptest.Greet})
 	}
 	add("close", smtptest.Rule{Close: true})
 	add("reset", smtptest.Rule{Abort: true})
@@ -79,6 +82,11 @@ func silences(stage smtptest.Stage) []misbehaviour {
 	add("an impossible code", smtptest.Rule{Reply: blabbing("999 5.1.1"), Close: true})
 	add("a very long line", smtptest.Rule{Raw: "250 " + strings.Repeat(code, 50_000) + "\r\n", Close: true})
 	add("an empty line", smtptest.Rule{Reply: "\r\n", Close: true})
+	dawdle := smtptest.Rule{Slow: true, Pause: time.Second, Reply: "250 " + strings.Repeat("x", 30)}
+	if stage == smtptest.Dot {
+		dawdle.Reply = "250 " + strings.Repeat("x", 600)
+	}
+	add("a byte a second", dawdle)
 	add("half a line and stall", smtptest.Rule{Raw: "2", Stall: true})
 	if stage != smtptest.Dot { // after the dot these would be kept from the record as refusals
 		add("half a refusal and close", smtptest.Rule{Raw: blabbing("550 5.1.1"), Close: true})
@@ -99,6 +107,10 @@ func oddities() []misbehaviour {
 		{name: "nothing odd", accepted: 1},
 		{name: "greeting byte by byte", rule: smtptest.Rule{Stage: smtptest.Greet, Slow: true, Reply: "220-hello\r\n220 there"}, accepted: 1},
 		{name: "answer byte by byte", rule: smtptest.Rule{Stage: smtptest.Dot, Slow: true, Reply: "250 2.0.0 taken"}, accepted: 1},
+		{name: "a byte a second, within the limit", bubble: true, accepted: 1,
+			rule: smtptest.Rule{Stage: smtptest.Rcpt, Slow: true, Pause: time.Second, Reply: "250 2.1.5 in a minute"}},
+		{name: "a byte a second after the dot", bubble: true, accepted: 1,
+			rule: smtptest.Rule{Stage: smtptest.Dot, Slow: true, Pause: time.Second, Reply: "250 2.0.0 " + strings.Repeat("x", 500)}},
 		{name: "endless answer byte by byte", bubble: true, accepted: 1,
 			rule: smtptest.Rule{Stage: smtptest.Dot, Slow: true, Reply: "250 " + strings.Repeat("x", 6_000_000)},
 			want: outcome{class: delivery.Unknown, stage: delivery.StageDot}},

@@ -2,6 +2,7 @@ package delivery
 
 import (
 	"context"
+	"math"
 	"slices"
 	"sync"
 	"time"
@@ -25,23 +26,39 @@ func newPool(config SMTPConfig) *pool {
 	return &pool{places: make(chan struct{}, config.MaxConns), maxMails: config.MaxMails, maxIdle: config.MaxIdle}
 }
 
-// enter waits for a place until ctx is done.
-func (p *pool) enter(ctx context.Context) *Error {
+// forever is the patience of who has nowhere else to go.
+const forever time.Duration = math.MaxInt64
+
+// enter waits for a place until ctx is done, which is a failure, or patience is at its end, which is none.
+func (p *pool) enter(ctx context.Context, patience time.Duration) (bool, *Error) {
 	if ctx.Err() != nil { // select would choose by chance
-		return failure(ctx, StageDial, ctx.Err())
+		return false, failure(ctx, StageDial, ctx.Err())
 	}
 	select {
 	case p.places <- struct{}{}:
-	case <-ctx.Done():
-		return failure(ctx, StageDial, ctx.Err())
+		return p.entered()
+	default:
 	}
+	crowded := time.NewTimer(patience)
+	defer crowded.Stop()
+	select {
+	case p.places <- struct{}{}:
+		return p.entered()
+	case <-ctx.Done():
+		return false, failure(ctx, StageDial, ctx.Err())
+	case <-crowded.C:
+		return false, nil
+	}
+}
+
+func (p *pool) entered() (bool, *Error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {
 		p.leave()
-		return &Error{Class: Temporary, Stage: StageDial, Err: errClosed}
+		return false, &Error{Class: Temporary, Stage: StageDial, Err: errClosed}
 	}
-	return nil
+	return true, nil
 }
 
 func (p *pool) leave() { <-p.places }

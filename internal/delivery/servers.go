@@ -4,9 +4,13 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"github.com/sony/gobreaker/v2"
 )
 
-// Servers are mail servers in order of preference.
+// Servers are mail servers in order of preference. One that failed three times in a row, or let mails wait while
+// another was up, is set aside: it gets no mail but one every five seconds, and is preferred again once such a
+// mail got through. A server that refuses a recipient or a message does its work and is not set aside for it.
 type Servers []*SMTP
 
 // NewServers makes one sender for each configuration.
@@ -25,20 +29,103 @@ func NewServers(configs ...SMTPConfig) (Servers, error) {
 	return servers, nil
 }
 
-// Send tries one server after the other. It goes on only from a Temporary failure, after which the message was
-// certainly not accepted; what was rejected or may have been accepted is never offered to another server.
+// Send tries one server after the other, those set aside excepted. It goes on only from a Temporary failure, after
+// which the message was certainly not accepted; what was rejected or may have been accepted is never offered to
+// another server. With every server set aside it fails at once, Temporary.
 // The receipt and the error are the last tried server's, Took is the whole.
-func (s Servers) Send(ctx context.Context, message Message) (receipt Receipt, err error) {
+func (s Servers) Send(ctx context.Context, message Message) (Receipt, error) {
 	began := time.Now()
+	receipt := Receipt{}
+	mail, fail := render(message)
+	if fail == nil {
+		receipt, fail = s.send(ctx, mail)
+	}
+	receipt.Took = time.Since(began)
+	if fail != nil {
+		return receipt, fail
+	}
+	return receipt, nil
+}
+
+func (s Servers) send(ctx context.Context, mail *rendered) (receipt Receipt, fail *Error) {
+	patience := time.NewTimer(slowAfter)
+	defer patience.Stop()
+	for {
+		receipt, fail = s.round(ctx, mail)
+		if fail == nil || fail.Err != errAside || !s.awaitTrial(ctx, patience.C) {
+			return receipt, fail
+		}
+	}
+}
+
+// round offers the mail to each server that takes mails, until one settles it.
+func (s Servers) round(ctx context.Context, mail *rendered) (receipt Receipt, fail *Error) {
+	fail = &Error{Class: Temporary, Stage: StageDial, Err: errAside}
 	for _, server := range s {
-		receipt, err = server.Send(ctx, message)
-		var fail *Error
-		if !errors.As(err, &fail) || fail.Class != Temporary || ctx.Err() != nil {
+		spare := func() bool { return s.spare(server) }
+		trial, shut := server.admit(ctx, spare)
+		if shut != nil {
+			return Receipt{Provider: server.config.Host}, shut
+		}
+		if trial == nil {
+			continue
+		}
+		receipt, fail = server.deliver(ctx, mail)
+		trial.end(ctx, fail)
+		if fail == nil || fail.Class != Temporary || ctx.Err() != nil {
 			break
 		}
 	}
-	receipt.Took = time.Since(began)
-	return receipt, err
+	return receipt, fail
+}
+
+// spare says whether a server other than this one is up.
+func (s Servers) spare(than *SMTP) bool {
+	for _, server := range s {
+		if server != than && server.health.now().Up {
+			return true
+		}
+	}
+	return false
+}
+
+// awaitTrial waits until a server that is being tried has shown whether it works; false if none is, or it takes long.
+func (s Servers) awaitTrial(ctx context.Context, patience <-chan time.Time) bool {
+	for _, server := range s {
+		state, changed := server.health.state()
+		if state == gobreaker.StateOpen {
+			continue
+		}
+		if state == gobreaker.StateClosed {
+			return true
+		}
+		select {
+		case <-changed:
+			return true
+		case <-patience:
+		case <-ctx.Done():
+		}
+		return false
+	}
+	return false
+}
+
+// Health says of each server whether it is up, in order of preference.
+func (s Servers) Health() []Health {
+	all := make([]Health, len(s))
+	for n, server := range s {
+		all[n] = server.health.now()
+	}
+	return all
+}
+
+// Watch has f called whenever a server is set aside or is up again. f must return soon, and not call Servers.
+func (s Servers) Watch(f func(Health)) {
+	for _, server := range s {
+		server.health.mu.Lock()
+		server.health.watch = f
+		server.health.mu.Unlock()
+	}
 }
 
 // Close closes every server.

@@ -3,12 +3,15 @@ package delivery
 import (
 	"context"
 	"time"
+
+	"github.com/sony/gobreaker/v2"
 )
 
 // SMTP sends messages to one server over kept connections. Safe for concurrent use.
 type SMTP struct {
 	config SMTPConfig
 	pool   *pool
+	health *health // what Servers goes by
 }
 
 // NewSMTP checks the configuration and dials nothing.
@@ -17,7 +20,7 @@ func NewSMTP(config SMTPConfig) (*SMTP, error) {
 	if err := config.check(); err != nil {
 		return nil, err
 	}
-	return &SMTP{config: config, pool: newPool(config)}, nil
+	return &SMTP{config: config, pool: newPool(config), health: newHealth(config.address())}, nil
 }
 
 // Send delivers one message to the server, once. The error is always an [*Error].
@@ -29,8 +32,50 @@ func NewSMTP(config SMTPConfig) (*SMTP, error) {
 func (s *SMTP) Send(ctx context.Context, message Message) (Receipt, error) {
 	began := time.Now()
 	receipt := Receipt{Provider: s.config.Host}
-	answer, fail := s.send(ctx, message)
+	mail, fail := render(message)
+	if fail == nil {
+		_, fail = s.pool.enter(ctx, forever)
+	}
+	if fail == nil {
+		receipt, fail = s.deliver(ctx, mail)
+	}
 	receipt.Took = time.Since(began)
+	if fail != nil {
+		return receipt, fail
+	}
+	return receipt, nil
+}
+
+// admit asks for a place and for the leave to try the server; spare says whether another one is up. nil without a
+// failure means that the mail is better offered elsewhere.
+func (s *SMTP) admit(ctx context.Context, spare func() bool) (*trial, *Error) {
+	state, _ := s.health.state()
+	if state == gobreaker.StateOpen {
+		return nil, nil
+	}
+	patience := forever
+	switch {
+	case state == gobreaker.StateHalfOpen:
+		patience = 0
+	case spare():
+		patience = crowdedAfter
+	}
+	entered, fail := s.pool.enter(ctx, patience)
+	if !entered {
+		return nil, fail
+	}
+	done, err := s.health.breaker.Allow()
+	if err != nil {
+		s.pool.leave()
+		return nil, nil
+	}
+	return s.health.begin(done, spare), nil
+}
+
+// deliver offers the mail to the server. Needs a place, and gives it back.
+func (s *SMTP) deliver(ctx context.Context, mail *rendered) (Receipt, *Error) {
+	receipt := Receipt{Provider: s.config.Host}
+	answer, fail := s.transfer(ctx, mail)
 	if fail != nil {
 		receipt.Code, receipt.Enhanced = fail.Code, fail.Enhanced
 		return receipt, fail
@@ -39,14 +84,7 @@ func (s *SMTP) Send(ctx context.Context, message Message) (Receipt, error) {
 	return receipt, nil
 }
 
-func (s *SMTP) send(ctx context.Context, message Message) (reply, *Error) {
-	mail, fail := render(message)
-	if fail != nil {
-		return reply{}, fail
-	}
-	if fail := s.pool.enter(ctx); fail != nil {
-		return reply{}, fail
-	}
+func (s *SMTP) transfer(ctx context.Context, mail *rendered) (reply, *Error) {
 	if kept := s.pool.take(); kept != nil {
 		answer, usable, fail := kept.deliver(ctx, mail)
 		if fail == nil || ctx.Err() != nil || !wornOut(fail) {
@@ -81,7 +119,7 @@ func wornOut(fail *Error) bool {
 // Probe opens a connection of its own, encrypts and logs in as configured, and says NOOP and QUIT.
 // It sends nothing. The error is an [*Error] that says at which stage it ended.
 func (s *SMTP) Probe(ctx context.Context) error {
-	if fail := s.pool.enter(ctx); fail != nil {
+	if _, fail := s.pool.enter(ctx, forever); fail != nil {
 		return fail
 	}
 	defer s.pool.leave()

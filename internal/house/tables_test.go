@@ -90,6 +90,7 @@ var modules = map[string]string{
 	"github.com/pressly/goose":            "internal/audit migrations",
 	"github.com/prometheus/client_golang": "internal/app",
 	"github.com/redis/go-redis":           "quota internal/app internal/parts",
+	"github.com/sony/gobreaker":           "internal/delivery",
 	"github.com/wneessen/go-mail":         "internal/delivery",
 	"go.yaml.in/yaml":                     "internal/config",
 	"golang.org/x/crypto":                 "internal/keyring internal/admin",

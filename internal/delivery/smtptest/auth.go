@@ -32,17 +32,17 @@ func (d *dialogue) auth(argument string) bool {
 	case "SCRAM-SHA-256":
 		d.loggedIn = d.scram(script.Username, script.Password)
 	default:
-		return d.write("504 5.5.4 unknown mechanism\r\n", false)
+		return d.write("504 5.5.4 unknown mechanism\r\n", Rule{})
 	}
 	if !d.loggedIn {
-		return d.write("535 5.7.8 wrong, "+script.Username+"\r\n", false)
+		return d.write("535 5.7.8 wrong, "+script.Username+"\r\n", Rule{})
 	}
-	return d.write("235 2.7.0 welcome\r\n", false)
+	return d.write("235 2.7.0 welcome\r\n", Rule{})
 }
 
 // challenge sends a 334 and gives the decoded answer.
 func (d *dialogue) challenge(text string) string {
-	if !d.write("334 "+base64.StdEncoding.EncodeToString([]byte(text))+"\r\n", false) {
+	if !d.write("334 "+base64.StdEncoding.EncodeToString([]byte(text))+"\r\n", Rule{}) {
 		return ""
 	}
 	answer, _ := d.readLine()

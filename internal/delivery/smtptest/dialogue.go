@@ -82,7 +82,7 @@ func (d *dialogue) command(line string) bool {
 		d.act(Quit, "221 2.0.0 bye")
 		return false
 	}
-	return d.write("500 5.5.2 what?\r\n", false)
+	return d.write("500 5.5.2 what?\r\n", Rule{})
 }
 
 func (d *dialogue) capabilities() string {

@@ -23,7 +23,7 @@ func (d *dialogue) follow(r Rule, usual string) bool {
 	if answer != "" {
 		answer += "\r\n"
 	}
-	if !d.write(answer+r.Raw, r.Slow) {
+	if !d.write(answer+r.Raw, r) {
 		return false
 	}
 	if r.Stall {
@@ -52,16 +52,20 @@ func (d *dialogue) end(r Rule) {
 	}
 }
 
-func (d *dialogue) write(text string, slow bool) bool {
+func (d *dialogue) write(text string, r Rule) bool {
 	if text == "" {
 		return true
 	}
-	if !slow {
+	if !r.Slow {
 		_, err := d.conn.Write([]byte(text))
 		return err == nil
 	}
+	pause := r.Pause
+	if pause == 0 {
+		pause = SlowPause
+	}
 	for n := range len(text) {
-		if _, err := d.conn.Write([]byte{text[n]}); err != nil || !d.pause(SlowPause) {
+		if _, err := d.conn.Write([]byte{text[n]}); err != nil || !d.pause(pause) {
 			return false
 		}
 	}

@@ -50,8 +50,9 @@ type Rule struct {
 	Reply string
 	// Raw is written as it is, after Reply.
 	Raw string
-	// Slow writes one byte at a time, SlowPause apart.
-	Slow bool
+	// Slow writes one byte at a time, Pause apart, or SlowPause where that is zero.
+	Slow  bool
+	Pause time.Duration
 	// Stall says and reads nothing more until the server stops.
 	Stall bool
 	// Close ends the connection without a word of TLS, Farewell with TLS's own end of the stream, and Abort with a
@@ -59,7 +60,7 @@ type Rule struct {
 	Close, Farewell, Abort bool
 }
 
-// SlowPause lies between two bytes of a Slow rule.
+// SlowPause lies between two bytes of a Slow rule without a Pause.
 const SlowPause = time.Millisecond
 
 // Encryption says how the server offers TLS.
