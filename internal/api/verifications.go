@@ -43,8 +43,12 @@ func (a *API) send(c echo.Context) error {
 	if err != nil {
 		return err
 	}
+	key, err := idempotencyKey(c.Request().Header)
+	if err != nil {
+		return err
+	}
 	answer, err := a.codes.Send(c.Request().Context(), verification.Ask{
-		Caller: who, Wait: wait, Channel: body.Channel, To: body.To, Purpose: body.Purpose, Locale: locale,
+		Caller: who, Wait: wait, Key: key, Channel: body.Channel, To: body.To, Purpose: body.Purpose, Locale: locale,
 		Reference: body.Reference, Session: body.Session, Resend: body.VerificationID,
 	})
 	if err != nil {
@@ -58,6 +62,9 @@ func (a *API) send(c echo.Context) error {
 		return quotaProblem(answer)
 	}
 	h.Set(echo.HeaderLocation, "/v1/verifications/"+answer.View.ID)
+	if answer.Replayed {
+		h.Set("Idempotent-Replayed", "true")
+	}
 	if wait > 0 {
 		h.Set("Preference-Applied", fmt.Sprintf("wait=%d", int(wait/time.Second)))
 		if answer.View.Send.Status == audit.Failed {

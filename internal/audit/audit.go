@@ -59,6 +59,13 @@ type Log interface {
 	// Refunded confirms a refund.
 	Refunded(ctx context.Context, held Held) error
 
+	// Claim takes an idempotency key, once for all requests that share it while it lives; see Claim the type. One that was
+	// held for longer than its lease without a send goes to the next request.
+	Claim(ctx context.Context, c Claim) (Claimed, error)
+	// Release gives a claim up that no send came of: the next request may have it at once. forget: as if it never was, also
+	// for a request that asks something else. A claim with another send is not touched.
+	Release(ctx context.Context, key [32]byte, id uuid.UUID, forget bool) error
+
 	// Verification reads one with its newest send, and the log's clock.
 	Verification(ctx context.Context, id string) (Verification, Send, time.Time, error)
 	// Attempt counts one try before anything is compared. False: no try was left, it is not pending (any more), or its

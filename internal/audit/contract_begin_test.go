@@ -209,6 +209,8 @@ func repeatedBegin(t *testing.T, f *fixture) {
 	first := f.admit(t, in)
 	f.pass(time.Second)
 	again := f.begin(t, in)
+	equal(t, "told to be so", again.Repeated && !first.Repeated, true)
+	again.Repeated = false
 	equal(t, "repeated", again, first)
 	equal(t, "rows", len(f.all(t)), 1)
 

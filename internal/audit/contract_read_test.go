@@ -345,6 +345,8 @@ func closedAndCanceled(t *testing.T, f *fixture) {
 	ok(t, f.Close())
 	for name, call := range map[string]func() error{
 		"Begin":        func() error { _, err := f.Begin(t.Context(), f.intent(1)); return err },
+		"Claim":        func() error { _, err := f.Claim(t.Context(), claim(1, f.intent(1))); return err },
+		"Release":      func() error { return f.Release(t.Context(), [32]byte{}, uuid.UUID{1}, true) },
 		"Renew":        func() error { return f.Renew(t.Context(), time.Second, []Held{{}}) },
 		"Finish":       func() error { _, err := f.Finish(t.Context(), Outcome{Status: Sent}); return err },
 		"Postpone":     func() error { _, err := f.Postpone(t.Context(), Postponement{}); return err },

@@ -141,7 +141,7 @@ func repeated(in Intent, s Send, v Verification) (Begun, error) {
 		return Begun{}, bad("the ID belongs to another row")
 	}
 	s = asWritten(s, in.Lease)
-	return Begun{Admitted: true, Verification: v, Send: s, Now: s.LoggedAt, Clock: LogClock}, nil
+	return Begun{Admitted: true, Repeated: true, Verification: v, Send: s, Now: s.LoggedAt, Clock: LogClock}, nil
 }
 
 // refused is the answer to an intent that the gate does not let in.

@@ -24,6 +24,7 @@ type Memory struct {
 	verifications map[string]*Verification
 	rows          map[uuid.UUID]*memoryRow
 	buckets       map[memoryBucket][]*memoryRow // sends and refusals of one recipient
+	claims        map[[32]byte]*memoryClaim
 }
 
 type memoryRow struct {
@@ -53,7 +54,7 @@ const (
 func NewMemory(now func() time.Time) *Memory {
 	return &Memory{
 		now: now, verifications: map[string]*Verification{}, rows: map[uuid.UUID]*memoryRow{},
-		buckets: map[memoryBucket][]*memoryRow{},
+		buckets: map[memoryBucket][]*memoryRow{}, claims: map[[32]byte]*memoryClaim{},
 	}
 }
 

@@ -28,6 +28,7 @@ type Intent struct {
 // none at all) is placed by its age on the log's clock.
 type Begun struct {
 	Admitted     bool
+	Repeated     bool          // the row was there already: somebody else may have it in hand
 	Verification Verification  // joined or opened; zero when refused
 	Send         Send          // as written, Status Sending and Attempt 1; zero when refused
 	History      []quota.Event // when refused: the counting sends of the longest window, oldest first; ID is the 16 bytes of Send.ID

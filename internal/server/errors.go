@@ -29,6 +29,7 @@ var (
 	NotFound         = Kind{"not-found", http.StatusNotFound, "Not found", "There is nothing here, or nothing that this caller may see: the two look the same."}
 	MethodNotAllowed = Kind{"method-not-allowed", http.StatusMethodNotAllowed, "Method not allowed", "The header Allow names the methods that this address knows."}
 	Conflict         = Kind{"conflict", http.StatusConflict, "Conflict", "Another request with the same Idempotency-Key is being worked on."}
+	KeyReused        = Kind{"idempotency-key-reused", http.StatusUnprocessableEntity, "Idempotency-Key used before", "This Idempotency-Key came with another request in the last 24 hours. Use a new key for a new request. Nothing was done."}
 	TooLarge         = Kind{"too-large", http.StatusRequestEntityTooLarge, "Body too large", "A body may hold at most 16 KiB."}
 	UnsupportedMedia = Kind{"unsupported-media-type", http.StatusUnsupportedMediaType, "Unsupported media type", "Send `Content-Type: application/json`."}
 	InvalidField     = Kind{"invalid-field", http.StatusUnprocessableEntity, "Invalid field", "`field` names the field, `reason` is a stable word for what is wrong with it, `detail` says it in a sentence."}
@@ -42,7 +43,7 @@ var (
 
 // Kinds lists every kind, for the pages and the specification.
 var Kinds = []Kind{
-	MalformedJSON, UnknownField, BadRequest, Unauthorized, Forbidden, NotFound, MethodNotAllowed, Conflict, TooLarge,
+	MalformedJSON, UnknownField, BadRequest, Unauthorized, Forbidden, NotFound, MethodNotAllowed, Conflict, KeyReused, TooLarge,
 	UnsupportedMedia, InvalidField, QuotaExceeded, TooManyChecks, TooManyAttempts, Internal, DeliveryFailed, Unavailable,
 }
 
@@ -69,6 +70,13 @@ var table = []func(error) *Problem{
 	},
 	is(verification.ErrNotFound, NotFound),
 	is(verification.ErrUnavailable, Unavailable),
+	func(err error) *Problem {
+		if !errors.Is(err, verification.ErrBusy) {
+			return nil
+		}
+		return &Problem{Kind: Conflict, Header: http.Header{"Retry-After": {"1"}}}
+	},
+	is(verification.ErrOtherRequest, KeyReused),
 	func(err error) *Problem {
 		var e *echo.HTTPError
 		if !errors.As(err, &e) {

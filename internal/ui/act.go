@@ -2,6 +2,7 @@ package ui
 
 import (
 	"context"
+	"encoding/base64"
 	"errors"
 	"net/http"
 	"strings"
@@ -22,6 +23,7 @@ type posted struct {
 	sure   string // send: the domain that was doubted and is meant
 	draft  bool   // use: it is about the address in the field, not the one that was sent to
 	code   string // check
+	act    string // send: names the rendering that was pressed and what was pressed on it; empty: unknown
 }
 
 // maxAddress is how much of a typed address is remembered, in bytes: an address has at most 254, and the cookie that
@@ -52,6 +54,9 @@ func (u *UI) act(c echo.Context) error {
 	}
 	ctx := c.Request().Context()
 	key := actKey(f.Get("intent"), f.Get("act"), p.to, p.sure, p.code, s.ID)
+	if f.Get("intent") != "" {
+		p.act = base64.RawURLEncoding.EncodeToString(key[:])
+	}
 	after, err := u.once.do(ctx, key, u.Now(), func() session { return do(context.WithoutCancel(ctx), s, p) })
 	if err != nil {
 		return err // the browser has gone
@@ -118,12 +123,12 @@ func (u *UI) again(ctx context.Context, s session, p posted) session {
 
 func (u *UI) ask(ctx context.Context, s session, p posted) session {
 	ask := verification.Ask{
-		Caller: p.caller, Channel: string(recipient.Email), To: s.To, Purpose: u.Purpose, Locale: p.locale, Resend: s.ID,
+		Caller: p.caller, Channel: string(recipient.Email), To: s.To, Purpose: u.Purpose, Locale: p.locale, Resend: s.ID, Key: p.act,
 	}
-	a, err := u.Codes.Send(ctx, ask)
+	a, err := u.sendOnce(ctx, ask)
 	if errors.Is(err, verification.ErrNotFound) { // erased since: ask as if for the first time
 		s.ID, ask.Resend = "", ""
-		a, err = u.Codes.Send(ctx, ask)
+		a, err = u.sendOnce(ctx, ask)
 	}
 	switch {
 	case err != nil:
@@ -133,6 +138,31 @@ func (u *UI) ask(ctx context.Context, s session, p posted) session {
 	}
 	s.Refused, s.Until = true, u.Now().Add(a.Quota.RetryAfter())
 	return s
+}
+
+// How long a click waits for the answer to its twin on another replica.
+const (
+	twinStep  = 100 * time.Millisecond
+	twinSteps = 50
+)
+
+// sendOnce waits while another replica works on the same click: both then show what came of it. A form that is posted
+// again after a while is meant, as once has it.
+func (u *UI) sendOnce(ctx context.Context, ask verification.Ask) (verification.Answer, error) {
+	again := time.NewTicker(twinStep)
+	defer again.Stop()
+	for range twinSteps {
+		a, err := u.Codes.Send(ctx, ask)
+		switch {
+		case errors.Is(err, verification.ErrBusy):
+			<-again.C
+		case err == nil && a.Replayed && a.View.Now.Sub(a.View.Send.At) >= sameClick:
+			ask.Key = ""
+		default:
+			return a, err
+		}
+	}
+	return verification.Answer{}, verification.ErrUnavailable
 }
 
 // failed keeps what an error means for the next page.

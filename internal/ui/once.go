@@ -9,8 +9,7 @@ import (
 
 // once lets one rendered form act once: a double click posts it twice, the browser drops the first answer with its
 // cookie, and without this the second would be refused and know nothing of the verification that the first opened
-// (UI-11). It lives in this process: behind a balancer that splits the two clicks, the second is a refusal, which is
-// true, and costs nothing.
+// (UI-11). It lives in this process; for what is sent, the log's claim of the same key does it across replicas too.
 type once struct {
 	mu   sync.Mutex
 	acts map[[sha256.Size]byte]*act

@@ -22,6 +22,7 @@ type Ask struct {
 	Session   string        // secret keys: names the end user's session, at most 128 characters
 	Wait      time.Duration // secret keys: for the outcome, at most MaxWait; 0: answer at once
 	Resend    string        // ID of a verification; Channel, To and Purpose may then be left out
+	Key       string        // requests of one caller with the same key are one request, for 24 h; empty: each is its own
 }
 
 // asked is an Ask that has been understood.

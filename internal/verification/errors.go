@@ -12,7 +12,14 @@ var (
 	ErrNotFound = errors.New("verification: not found")
 	// ErrUnavailable: a part that decides is away; nothing was sent by this request as far as is known.
 	ErrUnavailable = errors.New("verification: unavailable")
+	// ErrBusy: another request with the same idempotency key is being worked on.
+	ErrBusy = errors.New("verification: the same request is being worked on")
+	// ErrOtherRequest: the idempotency key was used with another request.
+	ErrOtherRequest = errors.New("verification: the key belongs to another request")
 )
+
+// errUncertain is ErrUnavailable of a send that may be in the log all the same.
+var errUncertain = fmt.Errorf("%w: the log may have taken the send", ErrUnavailable)
 
 // TooManyChecksError says that a recipient, a network or an app is over its limit of failed checks. Nothing was
 // compared and nothing was counted.

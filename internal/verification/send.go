@@ -30,38 +30,52 @@ const (
 // request named a verification.
 type Answer struct {
 	Admitted bool
+	Replayed bool // an earlier request with the same key was let in; this one did nothing
 	View     View
 	Quota    quota.Decision
 	Policy   quota.Policy
 }
 
 // Send decides a request for a code and, when both gates let it in, has it on its way before it returns. Errors:
-// *InvalidError, ErrNotFound, ErrUnavailable.
+// *InvalidError, ErrNotFound, ErrUnavailable, ErrBusy, ErrOtherRequest.
 func (s *Service) Send(ctx context.Context, ask Ask) (Answer, error) {
 	a, err := s.understand(ctx, ask)
 	if err != nil {
 		return Answer{}, err
 	}
-	id, err := newSendID()
+	c, err := s.claim(ctx, a)
 	if err != nil {
 		return Answer{}, err
 	}
-	// A client that hangs up must not leave a place taken and nothing sent; it is only not waited for.
-	waiting := ctx
-	ctx = context.WithoutCancel(ctx)
-	decision, err := s.take(ctx, a, id)
-	if err != nil {
+	if c.done != nil {
+		return s.replay(ctx, a, *c.done)
+	}
+	answer, err := s.decide(ctx, a, c)
+	s.settle(ctx, c, answer, err)
+	return answer, err
+}
+
+// decide asks both gates. A client that hangs up must not leave a place taken and nothing sent; it is only not waited for.
+func (s *Service) decide(waiting context.Context, a asked, c claim) (Answer, error) {
+	ctx := context.WithoutCancel(waiting)
+	decision, err := s.take(ctx, a, c.send)
+	switch {
+	case errors.Is(err, quota.ErrRefunded): // an inherited send that was given back a moment ago: the next try gets an ID of its own
+		return Answer{}, ErrUnavailable
+	case err != nil:
 		return Answer{}, err
 	}
 	if !decision.Admitted {
 		return s.refused(a, decision, "refused"), nil
 	}
-	begun, err := s.begin(ctx, a, id, decision)
-	if err != nil {
+	begun, err := s.begin(ctx, a, c.send, decision)
+	switch {
+	case err != nil:
 		return Answer{}, err
-	}
-	if !begun.Admitted {
-		return s.refused(a, s.correct(ctx, a, id, decision, begun), "refused_by_log"), nil
+	case !begun.Admitted:
+		return s.refused(a, s.correct(ctx, a, c.send, decision, begun), "refused_by_log"), nil
+	case begun.Repeated && c.inherited: // its first holder lives, or a replica takes it over
+		return s.replay(ctx, a, audit.Claimed{Send: begun.Send, Verification: begun.Verification, Now: begun.Now})
 	}
 	return s.admitted(waiting, a, decision, begun)
 }
@@ -126,9 +140,10 @@ func (s *Service) begin(ctx context.Context, a asked, id uuid.UUID, d quota.Deci
 	if err != nil {
 		s.Logger.Error("log could not take a send", "error", err)
 		s.Observer.Decided(a.to.Channel(), a.App, "unavailable", "")
-		if !errors.Is(err, audit.ErrUncertain) {
-			s.outbox.giveBack(string(id[:]), a.buckets())
+		if errors.Is(err, audit.ErrUncertain) {
+			return begun, errUncertain
 		}
+		s.outbox.giveBack(string(id[:]), a.buckets())
 		return begun, ErrUnavailable
 	}
 	return begun, nil

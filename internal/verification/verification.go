@@ -40,6 +40,8 @@ type Limiter interface {
 // Log is the record, the second gate and the outbox. Implementations: audit.Postgres, audit.SQLite, audit.Memory.
 type Log interface {
 	Begin(ctx context.Context, intent audit.Intent) (audit.Begun, error)
+	Claim(ctx context.Context, c audit.Claim) (audit.Claimed, error)
+	Release(ctx context.Context, key [32]byte, id uuid.UUID, forget bool) error
 	Verification(ctx context.Context, id string) (audit.Verification, audit.Send, time.Time, error)
 	Attempt(ctx context.Context, id string) (audit.Verification, bool, time.Time, error)
 	Barred(ctx context.Context, v audit.Verification) (time.Duration, error)

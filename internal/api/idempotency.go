@@ -1,0 +1,50 @@
+package api
+
+import (
+	"net/http"
+	"strings"
+
+	"sendcode/internal/server"
+)
+
+// maxKey bounds an Idempotency-Key, in bytes.
+const maxKey = 255
+
+// idempotencyKey reads the header of that name: a string of structured fields, "8e03978e…", and also the bare text that
+// many clients send (draft-ietf-httpapi-idempotency-key-header-07 section 2.1, RFC 9651 section 3.3.3). Quoted or not,
+// it is the same key. Empty: there is none.
+func idempotencyKey(h http.Header) (string, error) {
+	values := h.Values("Idempotency-Key")
+	if len(values) == 0 {
+		return "", nil
+	}
+	key, ok := unquoted(strings.Trim(values[0], " \t"))
+	if !ok || len(values) > 1 || key == "" || len(key) > maxKey {
+		return "", &server.Problem{Kind: server.BadRequest, Detail: `An Idempotency-Key is one text of 1 to 255 visible characters, such as "8e03978e-40d5-43dd-bc93-6894a57f9324".`}
+	}
+	return key, nil
+}
+
+// unquoted takes a text's quotes off and resolves \" and \\, the only escapes that there are.
+func unquoted(text string) (string, bool) {
+	if strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r > '~' }) {
+		return "", false
+	}
+	inner, quoted := strings.CutPrefix(text, `"`)
+	if !quoted {
+		return text, !strings.ContainsAny(text, ` ",;`) // such a text has parameters, or is a list
+	}
+	var key strings.Builder
+	for i := 0; i < len(inner); i++ {
+		switch inner[i] {
+		case '"':
+			return key.String(), i == len(inner)-1
+		case '\\':
+			if i++; i == len(inner) || inner[i] != '"' && inner[i] != '\\' {
+				return "", false
+			}
+		}
+		key.WriteByte(inner[i])
+	}
+	return "", false
+}

@@ -1,0 +1,124 @@
+package verification
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"time"
+
+	"github.com/google/uuid"
+
+	"sendcode/internal/audit"
+)
+
+// A request with an idempotency key is done once (API-4): the key is claimed in the log before any gate is asked, and the
+// claim fixes the ID of the send, which both gates know again. A refusal gives the key up, so that the caller may ask again
+// when the wait is over; so does an outage that certainly wrote nothing. After one that may have written, the next
+// request with the key goes on with the same send and finds out.
+
+const (
+	// claimLease is longer than both gates may take together. Within it, the same request is told to wait.
+	claimLease = 15 * time.Second
+	// KeyLife is how long an idempotency key is remembered.
+	KeyLife = 24 * time.Hour
+)
+
+// claim is what a request works on.
+type claim struct {
+	send      uuid.UUID
+	key       [32]byte
+	keyed     bool
+	inherited bool // the send's ID is that of a request before this one, which may have got anywhere
+	done      *audit.Claimed
+}
+
+// claim takes the request's key, if it has one. Errors: ErrBusy, ErrOtherRequest, ErrUnavailable.
+func (s *Service) claim(ctx context.Context, a asked) (claim, error) {
+	id, err := newSendID()
+	if err != nil || a.Key == "" {
+		return claim{send: id}, err
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), logTimeout)
+	defer cancel()
+	c := claim{send: id, key: s.keyOf(a), keyed: true}
+	got, err := s.Log.Claim(ctx, audit.Claim{Key: c.key, Fingerprint: s.fingerprint(a), SendID: id, Lease: claimLease, Life: KeyLife})
+	if err != nil {
+		return c, s.unreadable(err)
+	}
+	switch got.State {
+	case audit.ClaimBusy:
+		return c, ErrBusy
+	case audit.ClaimOther:
+		return c, ErrOtherRequest
+	case audit.ClaimDone:
+		c.done = &got
+	default:
+		c.send, c.inherited = got.SendID, got.SendID != id
+	}
+	return c, nil
+}
+
+// settle gives the key up where no send came of the request. If that fails, the key is free when its lease ends.
+func (s *Service) settle(ctx context.Context, c claim, answer Answer, err error) {
+	if !c.keyed || answer.Admitted {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), logTimeout)
+	defer cancel()
+	if err := s.Log.Release(ctx, c.key, c.send, !errors.Is(err, errUncertain)); err != nil {
+		s.Logger.Warn("an idempotency key was not given up", "send", c.send, "error", err)
+	}
+}
+
+// replay answers with what the first request was answered. The waits are those of now, so that a countdown goes on (API-5);
+// and who waits for the outcome is told the outcome, as far as it is known.
+func (s *Service) replay(ctx context.Context, a asked, done audit.Claimed) (Answer, error) {
+	d, err := s.peek(ctx, a.Caller, a.to.Channel(), a.purpose, a.hash)
+	if err != nil {
+		return Answer{}, err
+	}
+	v, send := done.Verification, done.Send
+	if a.Wait == 0 {
+		v, send = firstTold(v, send)
+	}
+	told := view(v, send, send.LoggedAt)
+	told.Now = done.Now
+	return Answer{Admitted: true, Replayed: true, View: told, Quota: d, Policy: a.purpose.Policy}, nil
+}
+
+// firstTold is what was known when the send was let in.
+func firstTold(v audit.Verification, s audit.Send) (audit.Verification, audit.Send) {
+	v.ApprovedAt, v.CanceledAt = time.Time{}, time.Time{}
+	if s.Number == 1 {
+		v.Attempts = 0
+	}
+	s.Status, s.Reason, s.Attempt, s.FinishedAt, s.Provider, s.ProviderCode = audit.Queued, "", 1, time.Time{}, "", ""
+	return v, s
+}
+
+// keyOf hides the key, which a caller may have made of anything, and keeps those of other apps and callers apart.
+func (s *Service) keyOf(a asked) [32]byte {
+	kind := "browser"
+	if a.Kind == Secret {
+		kind = "secret"
+	}
+	return s.keyed("key", a.App, kind, a.Key)
+}
+
+// fingerprint is of everything that was asked for; not of where the request came from, which a retry may change.
+func (s *Service) fingerprint(a asked) [32]byte {
+	return s.keyed("request", string(a.to.Channel()), a.to.Address(), a.purpose.Name, a.Locale, a.Reference, a.Session, a.Resend)
+}
+
+// keyed is a hash that cannot be tried out without the index key: a recipient is easily guessed.
+func (s *Service) keyed(label string, texts ...string) [32]byte {
+	mac := hmac.New(sha256.New, s.IndexKey)
+	mac.Write([]byte("sendcode idempotency " + label + " v1\x00"))
+	for _, text := range texts {
+		mac.Write(binary.BigEndian.AppendUint64(nil, uint64(len(text))))
+		mac.Write([]byte(text))
+	}
+	return [32]byte(mac.Sum(nil))
+}
