@@ -18,12 +18,13 @@ local function score(key, i)
   return scores[i]
 end
 
--- The rules that ARGV tells from a on, each with its bucket, limit and cutoff: what is later counts. A window slides; in
--- place of one, 0 comes with the four turns of a calendar's periods around now. nil where now is outside of them.
+-- The rules that ARGV tells from a on, each with its bucket, limit and cutoff: what is later counts; and whether it only
+-- observes, told by a bucket below 0. A window slides; in place of one, 0 comes with the four turns of a calendar's periods
+-- around now. nil where now is outside of them.
 local function rules(a, now)
   local list = {}
   while a <= #ARGV do
-    local window, last = tonumber(ARGV[a + 2]), a + 2
+    local bucket, window, last = tonumber(ARGV[a]), tonumber(ARGV[a + 2]), a + 2
     local cutoff = now - window
     if window == 0 then
       last = a + 6
@@ -36,7 +37,7 @@ local function rules(a, now)
       end
       cutoff = ARGV[turn] - 1
     end
-    list[#list + 1] = {tonumber(ARGV[a]), tonumber(ARGV[a + 1]), cutoff}
+    list[#list + 1] = {math.abs(bucket), tonumber(ARGV[a + 1]), cutoff, bucket < 0}
     a = last + 1
   end
   return list

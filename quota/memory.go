@@ -54,7 +54,7 @@ func (m *Memory) Take(_ context.Context, req Request) (Decision, error) {
 	}
 	d := m.explain(p, now)
 	for i, s := range d.Rules {
-		if s.RetryAfter > 0 && !held[p.of[i]] {
+		if s.blocks() && !held[p.of[i]] {
 			return d, nil
 		}
 	}

@@ -94,7 +94,7 @@ func (n *naive) take(req Request, now time.Time) (Decision, error) {
 		held[r.Scope] = held[r.Scope] || n.holds(name, req.ID, now, keepOf[r.Scope])
 	}
 	for _, r := range req.Rules {
-		if !held[r.Scope] && n.state(r, req.Buckets[r.Scope], now).Used >= r.Limit {
+		if !r.Observe && !held[r.Scope] && n.state(r, req.Buckets[r.Scope], now).Used >= r.Limit {
 			return n.peek(req, now), nil
 		}
 	}
@@ -106,6 +106,19 @@ func (n *naive) take(req Request, now time.Time) (Decision, error) {
 	d := n.peek(req, now)
 	d.Admitted = true
 	return d, nil
+}
+
+// observed names the observing rules that have no place for the request, and says whether no bucket has counted it yet.
+func (n *naive) observed(req Request, now time.Time) (names []string, first bool) {
+	first = true
+	for _, r := range req.Rules {
+		name := req.Buckets[r.Scope]
+		first = first && !n.holds(name, req.ID, now, keepOf[r.Scope])
+		if r.Observe && n.state(r, name, now).Used >= r.Limit {
+			names = append(names, r.Name)
+		}
+	}
+	return names, first
 }
 
 func (n *naive) refund(name, id string, now time.Time) {

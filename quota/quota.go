@@ -34,12 +34,13 @@ const (
 
 // Rule admits fewer than Limit events in each sliding Window, or in each period of a calendar.
 type Rule struct {
-	Name   string         // unique within its policy; appears in answers and headers
-	Scope  Scope          //
-	Limit  int            // events, at least 1
-	Window time.Duration  // 1 s to 31 days, whole seconds; 0 with Per
-	Per    Period         // empty: the rule slides
-	Zone   *time.Location // whose clock Per goes by; nil is UTC
+	Name    string         // unique within its policy; appears in answers and headers
+	Scope   Scope          //
+	Limit   int            // events, at least 1
+	Window  time.Duration  // 1 s to 31 days, whole seconds; 0 with Per
+	Per     Period         // empty: the rule slides
+	Zone    *time.Location // whose clock Per goes by; nil is UTC
+	Observe bool           // counts and never refuses; Decision.Observed tells when it would have
 }
 
 // Policy is a named list of rules. Purposes that share a policy share its buckets.
@@ -67,11 +68,14 @@ type State struct {
 	Rule
 	Used       int           // events counted now
 	ResetAfter time.Duration // until the oldest counted event leaves; 0 if none is counted
-	RetryAfter time.Duration // until the rule lets one more in; 0 if it does now
+	RetryAfter time.Duration // until the rule lets one more in, or would if it did not only observe; 0 if it does now
 }
 
 // Remaining is how many more events the rule lets in now, never negative.
 func (s State) Remaining() int { return max(0, s.Limit-s.Used) }
+
+// blocks reports whether the rule keeps the next event out.
+func (s State) blocks() bool { return s.RetryAfter > 0 && !s.Observe }
 
 // Decision is a limiter's answer. It is a value, not an error: a refusal is an ordinary outcome, and every answer,
 // a success too, carries the state of each rule after it.
@@ -91,11 +95,11 @@ func (d Decision) RetryAfter() time.Duration {
 	return s.RetryAfter
 }
 
-// Blocking returns the rule that blocks longest, and false if none blocks.
+// Blocking returns the rule that blocks longest, and false if none blocks. A rule that observes blocks nothing.
 func (d Decision) Blocking() (State, bool) {
 	var worst State
 	for _, s := range d.Rules {
-		if s.RetryAfter > worst.RetryAfter {
+		if s.blocks() && s.RetryAfter > worst.RetryAfter {
 			worst = s
 		}
 	}
@@ -106,7 +110,24 @@ func (d Decision) Blocking() (State, bool) {
 func (d Decision) Violated() []string {
 	var names []string
 	for _, s := range d.Rules {
-		if s.RetryAfter > 0 {
+		if s.blocks() {
+			names = append(names, s.Name)
+		}
+	}
+	return names
+}
+
+// Observed names every observing rule that would have refused the event, in the order of the request: its limit was
+// reached before the event was counted. Of an event that was not counted it names those that would refuse it now. A
+// repeated Take is judged by what its buckets count at the repetition.
+func (d Decision) Observed() []string {
+	var names []string
+	for _, s := range d.Rules {
+		before := s.Used
+		if d.Admitted {
+			before-- // the event itself
+		}
+		if s.Observe && before >= s.Limit {
 			names = append(names, s.Name)
 		}
 	}
@@ -115,7 +136,8 @@ func (d Decision) Violated() []string {
 
 // Limiter is what [Memory] and [Redis] both do; one contract suite runs over both.
 type Limiter interface {
-	// Take counts the event in every bucket of the request, if all rules let it in, or spends nothing at all.
+	// Take counts the event in every bucket of the request, if all rules let it in, or spends nothing at all. A rule that
+	// observes is not asked; its bucket counts all the same.
 	// Admitted means that each of the buckets counts the ID now: a bucket that counted it already neither decides nor
 	// counts again, so a repeated Take of an admitted ID is admitted and counts once. An ID that the longest rule of a
 	// bucket no longer counts is new to it. Errors: ErrBadRequest, ErrRefunded, ErrUnavailable.

@@ -24,12 +24,17 @@ var (
 	resetScript string
 )
 
-// args are the bucket (from 1), the limit and the window in µs of each rule; of a calendar rule a window of 0 and the
-// turns of its periods around near, of which the script finds the one that its own clock is in.
+// args are the bucket (from 1, negative where the rule observes), the limit and the window in µs of each rule; of a
+// calendar rule a window of 0 and the turns of its periods around near, of which the script finds the one that its own
+// clock is in.
 func (p plan) args(near int64) []any {
 	args := make([]any, 0, 3*len(p.rules))
 	for i, rule := range p.rules {
-		args = append(args, p.of[i]+1, rule.Limit, rule.Window.Microseconds())
+		bucket := p.of[i] + 1
+		if rule.Observe {
+			bucket = -bucket
+		}
+		args = append(args, bucket, rule.Limit, rule.Window.Microseconds())
 		if rule.Calendar() {
 			for _, turn := range rule.Turns(instant(near)) {
 				args = append(args, turn.UnixMicro())

@@ -124,6 +124,9 @@ func (s *schedule) request(id string) Request {
 			rules = append(rules, sliding(scope, 1+s.dice(3), time.Duration(1+s.dice(4))*time.Second))
 		}
 	}
+	for i := range rules {
+		rules[i].Observe = s.dice(4) == 0
+	}
 	all := buckets(s.name(), s.name())
 	all[App] = Bucket("app", s.name())
 	return Request{ID: id, Rules: rules, Buckets: all}
@@ -145,6 +148,7 @@ func (s *schedule) id() string {
 
 func (s *schedule) take() {
 	req := s.request(s.id())
+	observed, first := s.model.observed(req, s.now)
 	want, wantErr := s.model.take(req, s.now)
 	s.note(want, wantErr)
 	for _, w := range s.worlds {
@@ -153,6 +157,12 @@ func (s *schedule) take() {
 			s.t.Fatalf("%T: %v, want %v", w.Limiter, err, wantErr)
 		}
 		sameDecision(s.t, got, want)
+		if err == nil && first {
+			sameList(s.t, "observed", got.Observed(), observed)
+		}
+	}
+	if wantErr == nil && want.Admitted && len(observed) > 0 {
+		s.seen["let in by observing rules"]++
 	}
 }
 
@@ -167,7 +177,7 @@ func (s *schedule) note(d Decision, err error) {
 	}
 	s.free = nil
 	for _, state := range d.Rules {
-		if state.Per != "" && state.RetryAfter > 0 {
+		if state.Per != "" && !d.Admitted && state.blocks() {
 			s.seen["refused by the hour"]++
 		}
 		if state.Per != "" && d.Admitted && state.Used == 1 {

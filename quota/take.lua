@@ -16,9 +16,9 @@ if not list then
   return {3, now}
 end
 for _, rule in ipairs(list) do
-  local bucket, limit, cutoff = unpack(rule)
+  local bucket, limit, cutoff, observes = unpack(rule)
   rule[3] = count(KEYS[bucket], cutoff)
-  if rule[3] >= limit and not held[bucket] then
+  if rule[3] >= limit and not observes and not held[bucket] then
     admitted = 0
   end
 end

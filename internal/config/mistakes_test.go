@@ -179,14 +179,16 @@ func TestMistakesOfTheFile(t *testing.T) {
 		"zone Local":     {rule("name: a, scope: ip, limit: 1, per: day, time_zone: Local"), "c.yaml:4: policies.p[1].time_zone: there is no time zone Local; *"},
 		"zone a path":    {rule("name: a, scope: ip, limit: 1, per: day, time_zone: ../UTC"), "c.yaml:4: policies.p[1].time_zone: there is no time zone ../UTC; *"},
 		"zone alone":     {rule("name: a, scope: ip, limit: 1, window: 1h, time_zone: UTC"), "c.yaml:4: policies.p[1].time_zone: goes together with per only"},
-		"observe":        {rule("name: a, scope: ip, limit: 1, window: 1h, mode: observe"), "c.yaml:4: policies.p[1].mode: is not supported yet"},
+		"mode":           {rule("name: a, scope: ip, limit: 1, window: 1h, mode: watch"), "c.yaml:4: policies.p[1].mode: must be enforce or observe"},
+		"mode a list":    {rule("name: a, scope: ip, limit: 1, window: 1h, mode: [observe]"), "c.yaml:4: policies.p[1].mode: must be a single value"},
 		"policy name":    {"policies:\n  7Days:\n    - {name: week, scope: recipient, limit: 1, window: 1h}", `c.yaml:3: policies.7Days: policy name "7Days" is*`},
 
 		"purpose name":    {"purposes: {Gift: {}}", "c.yaml:1: purposes.Gift: a name has 1 to 32 of a-z 0-9 _ -"},
 		"purpose":         {"purposes: {gift: [a]}", "c.yaml:1: purposes.gift: must be key: value pairs"},
 		"no such policy":  {"purposes: {gift: {policy: defualt}}", "c.yaml:1: purposes.gift.policy: there is no policy defualt, did you mean default?"},
-		"only IP":         {"policies: {p: [{name: a, scope: ip, limit: 1, window: 1h}]}\npurposes: {x: {policy: p}, y: {policy: p}}", "c.yaml:2: purposes.x.policy: the policy p has no rule with scope recipient; every purpose needs one"},
-		"default only IP": {"policies: {default: [{name: a, scope: ip, limit: 1, window: 1h}]}", "purposes.default: the policy default has no rule with scope recipient; every purpose needs one"},
+		"only IP":         {"policies: {p: [{name: a, scope: ip, limit: 1, window: 1h}]}\npurposes: {x: {policy: p}, y: {policy: p}}", "c.yaml:2: purposes.x.policy: the policy p has no rule with scope recipient that is enforced; every purpose needs one"},
+		"only observed":   {"policies: {p: [{name: a, scope: recipient, limit: 1, window: 1h, mode: observe}]}\npurposes: {x: {policy: p}}", "c.yaml:2: purposes.x.policy: the policy p has no rule with scope recipient that is enforced; every purpose needs one"},
+		"default only IP": {"policies: {default: [{name: a, scope: ip, limit: 1, window: 1h}]}", "purposes.default: the policy default has no rule with scope recipient that is enforced; every purpose needs one"},
 		"ttl short":       {"purposes: {x: {ttl: 29s}}", "c.yaml:1: purposes.x.ttl: must be from 30s to 10m: a code may not live longer than ten minutes"},
 		"ttl long":        {"purposes: {x: {ttl: 601s}}", "c.yaml:1: purposes.x.ttl: must be from 30s to 10m: a code may not live longer than ten minutes"},
 		"length 5":        {"purposes: {x: {code: {length: 5}}}", "c.yaml:1: purposes.x.code.length: must be from 6 to 10"},
@@ -277,7 +279,7 @@ api_key: x
 policies:
   p:
     - {name: a, scope: country, limit: 1, window: 1h}
-    - {name: B, scope: ip, limit: 0, window: 7d, mode: observe}
+    - {name: B, scope: ip, limit: 0, window: 7d, mode: watch}
     - {scope: recipient}
 purposes:
   x: {policy: q, ttl: 1h, code: {length: 4, alphabet: letters}, notify: loud}

@@ -53,7 +53,7 @@ type rulePlace struct {
 	faulty map[string]bool // fields that were complained about already
 }
 
-// rule reads one rule. What DESIGN.md promises for later is told apart from what does not exist.
+// rule reads one rule.
 func (s *sections) rule(n *yaml.Node, path string) (quota.Rule, rulePlace) {
 	var r quota.Rule
 	at := rulePlace{n, path, map[string]*yaml.Node{}, map[string]bool{}}
@@ -66,10 +66,6 @@ func (s *sections) rule(n *yaml.Node, path string) (quota.Rule, rulePlace) {
 			at.faulty[field] = !into(v, path)
 		}
 	}
-	later := func(v *yaml.Node, path string) bool {
-		s.mistake(v, path, "is not supported yet")
-		return false
-	}
 	s.fields(n, path, map[string]func(*yaml.Node, string){
 		"name":  read("name", func(v *yaml.Node, path string) (ok bool) { r.Name, ok = s.text(v, path); return }),
 		"scope": read("scope", func(v *yaml.Node, path string) (ok bool) { r.Scope, ok = s.scope(v, path); return }),
@@ -80,7 +76,7 @@ func (s *sections) rule(n *yaml.Node, path string) (quota.Rule, rulePlace) {
 		}),
 		"per":       read("per", func(v *yaml.Node, path string) (ok bool) { r.Per, ok = s.period(v, path); return }),
 		"time_zone": read("time_zone", func(v *yaml.Node, path string) (ok bool) { r.Zone, ok = s.zone(v, path); return }),
-		"mode":      read("mode", later),
+		"mode":      read("mode", func(v *yaml.Node, path string) (ok bool) { r.Observe, ok = s.mode(v, path); return }),
 	})
 	if at.faulty["per"] { // then it is not known what goes together with it
 		at.faulty["window"], at.faulty["time_zone"] = true, true
@@ -112,6 +108,22 @@ func (s *sections) zone(n *yaml.Node, path string) (*time.Location, bool) {
 		return nil, false
 	}
 	return z, true
+}
+
+// The modes of a rule: one refuses, the other only says when it would have.
+const (
+	enforce = "enforce"
+	observe = "observe"
+)
+
+// mode reports whether the rule only observes.
+func (s *sections) mode(n *yaml.Node, path string) (observes, ok bool) {
+	text, ok := s.text(n, path)
+	if ok && text != enforce && text != observe {
+		s.mistake(n, path, "must be enforce or observe")
+		return false, false
+	}
+	return text == observe, ok
 }
 
 var scopes = []quota.Scope{quota.Recipient, quota.IP, quota.Network, quota.App, quota.Purpose, quota.Global}
@@ -176,7 +188,7 @@ func (s *sections) completePolicies() {
 	}
 }
 
-// limitsRecipients reports whether a policy holds the rule that the first promise rests on.
+// limitsRecipients reports whether a policy holds the rule that the first promise rests on. One that observes limits nobody.
 func limitsRecipients(p quota.Policy) bool {
-	return slices.ContainsFunc(p.Rules, func(r quota.Rule) bool { return r.Scope == quota.Recipient })
+	return slices.ContainsFunc(p.Rules, func(r quota.Rule) bool { return r.Scope == quota.Recipient && !r.Observe })
 }

@@ -113,6 +113,9 @@ func ruleNode(r quota.Rule) *yaml.Node {
 	} else {
 		put(rule, "window", text(short(r.Window)))
 	}
+	if r.Observe {
+		put(rule, "mode", text(observe))
+	}
 	return flow(rule)
 }
 

@@ -78,7 +78,7 @@ func TestPrintedConfigurationLoads(t *testing.T) {
 
 const fullYAML = `
 policies:
-  gift: [{name: week, scope: recipient, limit: 3, window: 168h}, {name: office, scope: ip, limit: 100, window: 90s}]
+  gift: [{name: week, scope: recipient, limit: 3, window: 168h}, {name: office, scope: ip, limit: 100, window: 90s, mode: observe}]
 purposes:
   gift: {policy: gift, ttl: 45s, code: {length: 8}, notify: glance}
 apps:

@@ -109,7 +109,7 @@ func (s *sections) completePurposes() {
 		policy, found := s.config.Policies[r.name]
 		if r.kind == "policy" && found && !limitsRecipients(policy) && !slices.Contains(unlimited, r.name) {
 			unlimited = append(unlimited, r.name)
-			s.errs.add(r.where, "the policy %s has no rule with scope recipient; every purpose needs one", r.name)
+			s.errs.add(r.where, "the policy %s has no rule with scope recipient that is enforced; every purpose needs one", r.name)
 		}
 	}
 }
