@@ -63,8 +63,12 @@ func checked(in Intent) (Intent, error) {
 		return in, bad("a text is not plain UTF-8 of at most %d bytes", maxText)
 	case slices.ContainsFunc(in.Purposes, func(p string) bool { return !storable(p) || strings.Contains(p, separator) }):
 		return in, bad("a purpose has control characters")
+	case slices.ContainsFunc(s.Observed, func(r string) bool { return r == "" || !storable(r) || strings.Contains(r, comma) }):
+		return in, bad("an observed rule has no name, or one with a comma")
 	case slices.ContainsFunc(in.Rules, func(r quota.Rule) bool { return r.Limit < 1 || r.Keep() < time.Microsecond }):
 		return in, bad("limits and windows are positive")
+	case slices.ContainsFunc(in.Rules, func(r quota.Rule) bool { return r.Observe }):
+		return in, bad("a rule that observes is not the log's to decide")
 	}
 	return in, nil
 }

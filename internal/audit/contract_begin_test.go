@@ -17,6 +17,7 @@ import (
 func beginWrites(t *testing.T, f *fixture) {
 	taken := epoch.Add(-7 * time.Hour).Add(123 * time.Nanosecond).In(time.FixedZone("east", 3600))
 	in := f.intent(1, takenAt("redis", taken), withRules(defaultRules))
+	in.Send.Observed = []string{"office", "stricter"}
 	in.Verification.Holder, in.Verification.Locale, in.Verification.App = "s:1", "ignored", "ignored"
 	got := f.admit(t, in)
 
@@ -30,7 +31,7 @@ func beginWrites(t *testing.T, f *fixture) {
 		ID: in.Send.ID, VerificationID: v.ID, Number: 1, App: "shop", Channel: recipient.Email, Purpose: "login",
 		Recipient: in.Send.Recipient, To: "a•••@example.com", Locale: "en", Reference: "order 7", IP: "192.0.2.0/24",
 		Status: Sending, Attempt: 1, Counts: true, TakenAt: epoch.Add(-7 * time.Hour), Clock: "redis", LoggedAt: f.now,
-		DueAt: f.now.Add(8 * time.Second), Count: 1,
+		DueAt: f.now.Add(8 * time.Second), Count: 1, Observed: []string{"office", "stricter"},
 	}
 	equal(t, "begun", got, Begun{Admitted: true, Verification: v, Send: s, Now: f.now, Clock: LogClock})
 	equal(t, "row", f.row(t, s.ID), s)
@@ -206,6 +207,7 @@ func noRules(t *testing.T, f *fixture) {
 
 func repeatedBegin(t *testing.T, f *fixture) {
 	in := f.intent(1, takenAt("redis", epoch), withRules(defaultRules))
+	in.Send.Observed = []string{"office"}
 	first := f.admit(t, in)
 	f.pass(time.Second)
 	again := f.begin(t, in)
@@ -246,6 +248,10 @@ func badIntents(t *testing.T, f *fixture) {
 		"NUL in a purpose": func(in *Intent) { in.Purposes = append(in.Purposes, "a\x00") },
 		"long":             func(in *Intent) { in.Verification.Holder = strings.Repeat("x", maxText+1) },
 		"NUL in the join":  func(in *Intent) { in.Join = "\x00" },
+		"observing rule":   func(in *Intent) { in.Rules = rule(1, time.Minute); in.Rules[0].Observe = true },
+		"observed comma":   func(in *Intent) { in.Send.Observed = []string{"a,b"} },
+		"observed NUL":     func(in *Intent) { in.Send.Observed = []string{"a", "b\x00"} },
+		"observed nothing": func(in *Intent) { in.Send.Observed = []string{""} },
 	} {
 		_, err := f.Begin(t.Context(), f.intent(1, change))
 		if err == nil || !strings.Contains(err.Error(), ErrBadRequest.Error()) {

@@ -122,7 +122,7 @@ func written(in Intent, v Verification, number int, now time.Time) Send {
 		ID: s.ID, VerificationID: v.ID, Number: number, App: s.App, Channel: s.Channel, Purpose: s.Purpose,
 		Recipient: s.Recipient, To: s.To, Locale: s.Locale, Reference: s.Reference, IP: s.IP,
 		Status: Sending, Attempt: 1, Counts: true, TakenAt: instant(in, now), Clock: s.Clock, LoggedAt: now,
-		DueAt: now.Add(in.Lease.Truncate(time.Microsecond)), Count: 1,
+		DueAt: now.Add(in.Lease.Truncate(time.Microsecond)), Count: 1, Observed: slices.Clone(s.Observed),
 	}
 }
 

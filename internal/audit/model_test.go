@@ -127,6 +127,7 @@ func (m *model) begin(*rapid.T) {
 	if len(m.codes) > 0 && rapid.IntRange(0, 3).Draw(m.T, "join") == 0 {
 		in.Join = rapid.SampledFrom(m.codes).Draw(m.T, "named")
 	}
+	in.Send.Observed = rapid.SampledFrom([][]string{nil, nil, {"office"}, {"office", "stricter"}}).Draw(m.T, "observed")
 	in.MinLife = rapid.SampledFrom([]time.Duration{0, 2 * time.Minute}).Draw(m.T, "min life")
 	m.intents = append(m.intents, in)
 	begun := m.same("Begin", func(f *fixture) (any, error) { return f.Begin(m.ctx, in) }).(Begun)

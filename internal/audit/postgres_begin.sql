@@ -15,15 +15,15 @@ WITH clock AS MATERIALIZED (
            u.turns::bigint[] AS turns, (extract(epoch FROM clock.now) * 1000000)::bigint AS now_us,
            u.join_id, u.min_life * interval '1 microsecond' AS min_life,
            u.verification, u.sealed, u.holder, u.nonce, u.key_id, u.code_length,
-           u.life * interval '1 microsecond' AS life, u.max_attempts
+           u.life * interval '1 microsecond' AS life, u.max_attempts, u.observed
     FROM clock, unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::bytea[], $6::text[], $7::text[], $8::text[], $9::text[],
                 $10::timestamptz[], $11::text[], $12::bigint[], $13::text[], $14::text[], $15::text[], $16::text[],
                 $17::bigint[], $18::text[], $19::bigint[], $20::text[], $21::bytea[], $22::text[], $23::bytea[], $24::text[],
-                $25::int[], $26::bigint[], $27::int[])
+                $25::int[], $26::bigint[], $27::int[], $28::text[])
          WITH ORDINALITY AS u(id, app, channel, purpose, recipient, masked, locale, reference, ip,
                 taken_at, clock, lease, purposes, limits, windows, turns, longest,
                 join_id, min_life, verification, sealed, holder, nonce, key_id, code_length,
-                life, max_attempts, i)
+                life, max_attempts, observed, i)
 ), gate AS MATERIALIZED (
     SELECT intent.*, past.ids, past.ages, earlier.id IS NOT NULL AS repeated, rules.elsewhere,
            NOT rules.elsewhere AND NOT EXISTS (
@@ -94,9 +94,9 @@ WITH clock AS MATERIALIZED (
     WHERE g.room AND NOT g.repeated AND NOT EXISTS (SELECT FROM joined WHERE joined.i = g.i)
 ), written AS (
     INSERT INTO sends (id, verification_id, number, app, channel, purpose, recipient, masked, locale, reference, ip,
-                       status, attempt, counts, taken_at, clock, logged_at, due_at)
+                       status, attempt, counts, taken_at, clock, logged_at, due_at, observed)
     SELECT g.id, coalesce(joined.id, g.verification), coalesce(joined.sends, 1), g.app, g.channel, g.purpose, g.recipient, g.masked,
-           g.locale, g.reference, g.ip, 'sending', 1, true, g.taken, g.clock, g.now, g.now + g.lease
+           g.locale, g.reference, g.ip, 'sending', 1, true, g.taken, g.clock, g.now, g.now + g.lease, g.observed
     FROM gate g LEFT JOIN joined ON joined.i = g.i
     WHERE g.room AND NOT g.repeated
 )

@@ -64,6 +64,7 @@ func parameters(batch []*call, near time.Time) []any {
 		column(batch, func(in *Intent) int32 { return int32(in.Verification.CodeLength) }),
 		µs(func(in *Intent) time.Duration { return in.Life }),
 		column(batch, func(in *Intent) int32 { return int32(in.Verification.MaxAttempts) }),
+		text(func(in *Intent) string { return strings.Join(in.Send.Observed, comma) }),
 	}
 }
 

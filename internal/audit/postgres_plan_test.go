@@ -120,7 +120,7 @@ func TestPostgresGatePlan(t *testing.T) {
 	defer conn.Release()
 	_, err = conn.Exec(t.Context(), `SET plan_cache_mode = force_generic_plan`) // the one that all batches come to share
 	ok(t, err)
-	nulls := strings.TrimSuffix(strings.Repeat("NULL, ", 27), ", ")
+	nulls := strings.TrimSuffix(strings.Repeat("NULL, ", 28), ", ")
 	rows, err := conn.Query(t.Context(), fmt.Sprintf("EXPLAIN EXECUTE %s(%s)", stmtDecide, nulls))
 	ok(t, err)
 	plan, err := pgx.CollectRows(rows, pgx.RowTo[string])

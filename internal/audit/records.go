@@ -81,4 +81,5 @@ type Send struct {
 	BlockedBy      string        // with Refused: the rule that blocks longest
 	RetryAfter     time.Duration // with Refused: the wait told last
 	Count          int           // with Refused: how many requests this row stands for; 1 for a send
+	Observed       []string      // names of the observing rules that would have refused this send; none for a refusal
 }

@@ -11,8 +11,8 @@ import (
 
 // Intent is what Begin is asked to write.
 type Intent struct {
-	Send         Send          // ID, App, Channel, Purpose, Recipient, To, Locale, Reference, IP, TakenAt, Clock are read
-	Rules        []quota.Rule  // the recipient's rules; the log decides exactly these
+	Send         Send          // ID, App, Channel, Purpose, Recipient, To, Locale, Reference, IP, TakenAt, Clock, Observed are read
+	Rules        []quota.Rule  // the recipient's rules that are enforced; the log decides exactly these
 	Purposes     []string      // the purposes that share the policy, Send's own too: their sends are the bucket's history
 	Verification Verification  // opened when none can be joined; what it shares with Send is taken from there
 	Life         time.Duration // of a verification opened now
