@@ -18,6 +18,7 @@ import (
 type metrics struct {
 	registry *prometheus.Registry
 	decided  *prometheus.CounterVec
+	observed *prometheus.CounterVec
 	finished *prometheus.HistogramVec
 	checked  *prometheus.CounterVec
 }
@@ -28,6 +29,9 @@ func newMetrics() *metrics {
 		decided: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "sendcode_requests_total", Help: "Requests for a code, by what the two gates decided.",
 		}, []string{"channel", "app", "outcome", "rule"}),
+		observed: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "sendcode_observed_refusals_total", Help: "Sends that a rule in mode observe would have refused.",
+		}, []string{"channel", "app", "rule"}),
 		finished: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "sendcode_send_seconds", Help: "Time from the log's entry of a send to its outcome.",
 			Buckets: []float64{.01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 600},
@@ -36,7 +40,7 @@ func newMetrics() *metrics {
 			Name: "sendcode_checks_total", Help: "Checks of a code, by outcome.",
 		}, []string{"channel", "app", "outcome"}),
 	}
-	m.registry.MustRegister(m.decided, m.finished, m.checked, collectors.NewGoCollector(),
+	m.registry.MustRegister(m.decided, m.observed, m.finished, m.checked, collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
@@ -44,6 +48,11 @@ func newMetrics() *metrics {
 // Decided implements verification.Observer.
 func (m *metrics) Decided(ch recipient.Channel, app, outcome, rule string) {
 	m.decided.WithLabelValues(string(ch), app, outcome, rule).Inc()
+}
+
+// Observed implements verification.Observer.
+func (m *metrics) Observed(ch recipient.Channel, app, rule string) {
+	m.observed.WithLabelValues(string(ch), app, rule).Inc()
 }
 
 // Finished implements verification.Observer.

@@ -59,9 +59,10 @@ func (l *limits) ask(ctx context.Context, r quota.Request, call func(context.Con
 	return quota.Decision{}, errors.Join(errAway, err)
 }
 
-// takeAlone decides what the log does not: every scope but the recipient's.
+// takeAlone decides what the log does not: every scope but the recipient's, and which of the recipient's rules that
+// observe would have refused.
 func (l *limits) takeAlone(ctx context.Context, r quota.Request) (quota.Decision, error) {
-	r.Rules = others(r.Rules)
+	r.Rules = ungated(r.Rules)
 	if len(r.Rules) == 0 {
 		return quota.Decision{Admitted: true, At: l.now(), Clock: audit.LogClock}, nil
 	}
@@ -70,6 +71,21 @@ func (l *limits) takeAlone(ctx context.Context, r quota.Request) (quota.Decision
 
 func others(rules []quota.Rule) []quota.Rule {
 	return slices.DeleteFunc(slices.Clone(rules), func(r quota.Rule) bool { return r.Scope == quota.Recipient })
+}
+
+// gated are the rules that the log decides as well: the recipient's, but for those that observe.
+func gated(rules []quota.Rule) []quota.Rule { return slices.DeleteFunc(slices.Clone(rules), isUngated) }
+
+func ungated(rules []quota.Rule) []quota.Rule {
+	return slices.DeleteFunc(slices.Clone(rules), func(r quota.Rule) bool { return !isUngated(r) })
+}
+
+func isUngated(r quota.Rule) bool { return r.Scope != quota.Recipient || r.Observe }
+
+// told is the decision as callers and administrators hear of it: a rule that observes limits nobody.
+func told(d quota.Decision) quota.Decision {
+	d.Rules = slices.DeleteFunc(slices.Clone(d.Rules), func(s quota.State) bool { return s.Observe })
+	return d
 }
 
 // explainAlone is what every rule says now: the recipient's from the log, the others' from this process.

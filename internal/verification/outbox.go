@@ -293,6 +293,9 @@ func (o *outbox) repeatRefunds(ctx context.Context) error {
 func (o *outbox) confirm(ctx context.Context, r audit.Refund) error {
 	if p, ok := o.Purposes[r.Purpose]; ok {
 		b := bucket(r.App, r.Channel, p.Policy.Name, quota.Recipient, r.Recipient.String())
+		if err := o.limits.local.Refund(ctx, string(r.ID[:]), b); err != nil { // where a rule that observes may have counted it
+			return err
+		}
 		if err := o.refund(ctx, string(r.ID[:]), b); err != nil {
 			return err
 		}

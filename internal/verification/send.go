@@ -88,12 +88,15 @@ func (s *Service) admitted(ctx context.Context, a asked, d quota.Decision, begun
 		s.teachLater(a, begun.Send.ID, begun.Send.LoggedAt)
 	}
 	s.Observer.Decided(a.to.Channel(), a.App, outcome, "")
+	for _, rule := range begun.Send.Observed {
+		s.Observer.Observed(a.to.Channel(), a.App, rule)
+	}
 	began := s.Now()
 	send := s.startAndWait(ctx, audit.Work{Send: begun.Send, Verification: begun.Verification}, a.Wait)
 	if a.Wait > 0 || d.Clock == audit.LogClock {
 		d = s.waitsNow(ctx, a, d)
 	}
-	return Answer{Admitted: true, View: view(begun.Verification, send, begun.Now.Add(s.Now().Sub(began))), Quota: d, Policy: a.purpose.Policy}, nil
+	return Answer{Admitted: true, View: view(begun.Verification, send, begun.Now.Add(s.Now().Sub(began))), Quota: told(d), Policy: a.purpose.Policy}, nil
 }
 
 // waitsNow reads the waits again: time has passed, a refund may have given the place back, or no limiter told them. The
@@ -156,9 +159,10 @@ func (s *Service) intent(a asked, id uuid.UUID, d quota.Decision) (audit.Intent,
 	}
 	row := a.row()
 	row.ID, row.TakenAt, row.Clock, row.VerificationID = id, d.At, d.Clock, ""
+	row.Observed = d.Observed()
 	return audit.Intent{
 		Send: row, Verification: fresh, Join: a.join,
-		Rules: quota.OfScope(a.purpose.Policy.Rules, quota.Recipient), Purposes: a.purpose.Shares,
+		Rules: gated(a.purpose.Policy.Rules), Purposes: a.purpose.Shares,
 		Life: a.purpose.Life, MinLife: min(maxMinLife, a.purpose.Life/minLifeShare), Lease: s.Lease,
 	}, nil
 }
@@ -236,5 +240,5 @@ func (s *Service) refused(a asked, d quota.Decision, outcome string) Answer {
 	row.Status, row.BlockedBy, row.RetryAfter, row.Count = audit.Refused, worst.Name, worst.RetryAfter, 1
 	s.refusals.add(row, s.Now())
 	s.Observer.Decided(a.to.Channel(), a.App, outcome, worst.Name)
-	return Answer{Quota: d, Policy: a.purpose.Policy, View: View{To: a.to.Masked(), Channel: a.to.Channel(), Purpose: a.purpose.Name}}
+	return Answer{Quota: told(d), Policy: a.purpose.Policy, View: View{To: a.to.Masked(), Channel: a.to.Channel(), Purpose: a.purpose.Name}}
 }

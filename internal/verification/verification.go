@@ -163,6 +163,7 @@ func New(s Settings, p Parts) *Service {
 // Observer hears of what happened, for metrics. Implementations must not block.
 type Observer interface {
 	Decided(channel recipient.Channel, app, outcome, rule string)                    // outcome: admitted, admitted_by_log_alone, refused, refused_by_log, unavailable
+	Observed(channel recipient.Channel, app, rule string)                            // a send that the rule would have refused, did it not only observe
 	Finished(channel recipient.Channel, app string, s audit.Status, d time.Duration) // d: from the log's instant to the outcome
 	Checked(channel recipient.Channel, app, outcome string)                          // outcome: approved, wrong, ended, barred
 }
@@ -170,6 +171,7 @@ type Observer interface {
 type nobody struct{}
 
 func (nobody) Decided(recipient.Channel, string, string, string)               {}
+func (nobody) Observed(recipient.Channel, string, string)                      {}
 func (nobody) Finished(recipient.Channel, string, audit.Status, time.Duration) {}
 func (nobody) Checked(recipient.Channel, string, string)                       {}
 
