@@ -15,6 +15,7 @@ package quota
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 )
 
@@ -115,6 +116,12 @@ func (d Decision) Violated() []string {
 		}
 	}
 	return names
+}
+
+// Told is the decision as clients may hear of it: without the rules that observe, which limit nobody.
+func (d Decision) Told() Decision {
+	d.Rules = slices.DeleteFunc(slices.Clone(d.Rules), func(s State) bool { return s.Observe })
+	return d
 }
 
 // Observed names every observing rule that would have refused the event, in the order of the request: its limit was

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"strconv"
+	"strings"
 
 	"github.com/labstack/echo/v4"
 
@@ -23,6 +24,7 @@ type sendView struct {
 	Code    string // state of the verification, in words; empty without one
 	Person  string // address of everything of this recipient
 	Facts   audit.Send
+	Trial   string // rules in mode observe that would have refused it
 	Line    []entry
 	Quota   quotaView
 }
@@ -46,7 +48,7 @@ func (a *Admin) sendPage(c echo.Context) error {
 	v := sendView{
 		page: page{W: w, Title: verdict.What.String(), In: true}, Verdict: verdict, State: stateViewOf(s.Send, w),
 		Send: viewOf(s.Send, w), Facts: s.Send, Line: timeline(s, w), Quota: quotaViewOf(s.Send, now, away, w),
-		Person: address(nil, "recipient", s.Send.Recipient.String()),
+		Person: address(nil, "recipient", s.Send.Recipient.String()), Trial: strings.Join(s.Send.Observed, w.say("list.comma")),
 	}
 	if s.Verification != nil {
 		v.Code = w.say("code." + string(stateOf(*s.Verification, s.Now)))

@@ -49,6 +49,7 @@ type storyJSON struct {
 	Network      *string           `json:"network"`
 	FinishedAt   *string           `json:"finished_at"`
 	Verification *verificationJSON `json:"verification"`
+	Observed     []string          `json:"observed"`
 	Related      []rowJSON         `json:"related"`
 	Quota        *quotaJSON        `json:"quota"`
 	Verdict      verdictJSON       `json:"verdict"`
@@ -135,7 +136,7 @@ func (a *Admin) sendJSON(c echo.Context) error {
 	out := storyJSON{
 		rowJSON: rowOf(s.Send), Number: s.Send.Number, InDoubt: s.Send.InDoubt, Counts: s.Send.Counts,
 		Locale: text(s.Send.Locale), Network: text(s.Send.IP), FinishedAt: stamp(s.Send.FinishedAt),
-		Verification: verificationOf(s), Related: rowsOf(s.Related),
+		Verification: verificationOf(s), Observed: append([]string{}, s.Send.Observed...), Related: rowsOf(s.Related),
 		Verdict: verdictJSON{What: v.What.String(), Next: v.Next.String()},
 	}
 	if away == nil {

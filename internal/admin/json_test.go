@@ -98,7 +98,7 @@ func TestListJSONPages(t *testing.T) {
 
 func TestSendJSON(t *testing.T) {
 	r := newRig(t)
-	begun := r.begin("ana@example.com")
+	begun := r.begin("ana@example.com", func(s *audit.Send) { s.Observed = []string{"office", "stricter"} })
 	r.finish(begun.Send, audit.Outcome{Status: audit.Sent, Provider: "mx1", ProviderCode: "250 2.0.0", Took: 400 * time.Microsecond})
 	for range 2 {
 		_, _, _, err := r.log.Attempt(context.Background(), begun.Verification.ID)
@@ -115,6 +115,9 @@ func TestSendJSON(t *testing.T) {
 	}
 	if got["took_ms"] != 1.0 || got["number"] != 1.0 || got["finished_at"] != "2026-03-04T14:02:20.118Z" || got["network"] != "203.0.113.0/24" {
 		t.Errorf("%v", got)
+	}
+	if observed := got["observed"].([]any); !slices.Equal(observed, []any{"office", "stricter"}) {
+		t.Errorf("observed: %v", observed)
 	}
 	v := got["verification"].(map[string]any)
 	if v["status"] != "pending" || v["attempts"] != 2.0 || v["max_attempts"] != 5.0 || v["expires_at"] != "2026-03-04T14:12:20.118Z" || v["approved_at"] != nil {
@@ -146,12 +149,23 @@ func TestSendJSONWithoutItsPolicy(t *testing.T) {
 	b := r.loggedIn()
 	rec := b.get("/v1/admin/sends/" + row.ID.String())
 	want(t, rec, http.StatusOK)
-	if got := decode[map[string]any](t, rec.Body.String()); got["quota"] != nil || got["verification"] != nil {
+	if got := decode[map[string]any](t, rec.Body.String()); got["quota"] != nil || got["verification"] != nil || len(got["observed"].([]any)) != 0 {
 		t.Errorf("%v", got)
 	}
 	rec = b.get("/admin/sends/" + row.ID.String())
 	want(t, rec, http.StatusOK)
 	contains(t, rec, "no longer configured")
+}
+
+// A send that rules on trial would have refused says so, in both languages; others do not mention them.
+func TestSendShowsRulesOnTrial(t *testing.T) {
+	r := newRig(t)
+	tried := r.sent("ana@example.com", func(s *audit.Send) { s.Observed = []string{"office", "stricter"} })
+	other := r.sent("bo@example.com")
+	b := r.loggedIn()
+	contains(t, b.get("/admin/sends/"+tried.ID.String()), "<dt>On trial, would refuse</dt><dd>office, stricter</dd>")
+	contains(t, b.get("/admin/sends/"+tried.ID.String(), "Accept-Language", "zh-CN"), "<dt>试行中、本会拒绝</dt><dd>office，stricter</dd>")
+	lacks(t, b.get("/admin/sends/"+other.ID.String()), "On trial")
 }
 
 // A refusal that belongs to no verification is told with what led to it.

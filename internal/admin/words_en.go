@@ -220,6 +220,7 @@ var englishTexts = map[string]string{
 	"facts.reference":  "Reference",
 	"facts.network":    "Network",
 	"facts.locale":     "Language",
+	"facts.trial":      "On trial, would refuse",
 	"facts.id":         "Send id",
 	"back":             "All sends",
 

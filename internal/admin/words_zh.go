@@ -220,6 +220,7 @@ var chineseTexts = map[string]string{
 	"facts.reference":  "参考号",
 	"facts.network":    "网络",
 	"facts.locale":     "语言",
+	"facts.trial":      "试行中、本会拒绝",
 	"facts.id":         "发送编号",
 	"back":             "全部记录",
 

@@ -78,7 +78,6 @@ func (f namesField) Scan(src any) error {
 	if !ok {
 		return fmt.Errorf("audit: no names: %T", src)
 	}
-	*f.to = nil
 	if x != "" {
 		*f.to = strings.Split(x, comma)
 	}

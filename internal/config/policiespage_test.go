@@ -82,6 +82,10 @@ var promised = []struct {
 		{Name: "rate", Scope: quota.App, Limit: 1000, Window: time.Second},
 		{Name: "bill", Scope: quota.Global, Limit: 50000, Per: quota.Month, Zone: time.UTC},
 	}},
+	{"A stricter rule, tried first", "yaml ", "default", []quota.Rule{
+		{Name: "hour", Scope: quota.Recipient, Limit: 5, Window: time.Hour},
+		{Name: "stricter", Scope: quota.Recipient, Limit: 3, Window: time.Hour, Observe: true},
+	}},
 }
 
 func shanghai() *time.Location {

@@ -82,12 +82,6 @@ func ungated(rules []quota.Rule) []quota.Rule {
 
 func isUngated(r quota.Rule) bool { return r.Scope != quota.Recipient || r.Observe }
 
-// told is the decision as callers and administrators hear of it: a rule that observes limits nobody.
-func told(d quota.Decision) quota.Decision {
-	d.Rules = slices.DeleteFunc(slices.Clone(d.Rules), func(s quota.State) bool { return s.Observe })
-	return d
-}
-
 // explainAlone is what every rule says now: the recipient's from the log, the others' from this process.
 func (s *Service) explainAlone(ctx context.Context, app string, ch recipient.Channel, h recipient.Hash, p Purpose, buckets map[quota.Scope]string) (quota.Decision, error) {
 	ctx, cancel := context.WithTimeout(ctx, logTimeout)

@@ -96,7 +96,7 @@ func (s *Service) admitted(ctx context.Context, a asked, d quota.Decision, begun
 	if a.Wait > 0 || d.Clock == audit.LogClock {
 		d = s.waitsNow(ctx, a, d)
 	}
-	return Answer{Admitted: true, View: view(begun.Verification, send, begun.Now.Add(s.Now().Sub(began))), Quota: told(d), Policy: a.purpose.Policy}, nil
+	return Answer{Admitted: true, View: view(begun.Verification, send, begun.Now.Add(s.Now().Sub(began))), Quota: d.Told(), Policy: a.purpose.Policy}, nil
 }
 
 // waitsNow reads the waits again: time has passed, a refund may have given the place back, or no limiter told them. The
@@ -240,5 +240,5 @@ func (s *Service) refused(a asked, d quota.Decision, outcome string) Answer {
 	row.Status, row.BlockedBy, row.RetryAfter, row.Count = audit.Refused, worst.Name, worst.RetryAfter, 1
 	s.refusals.add(row, s.Now())
 	s.Observer.Decided(a.to.Channel(), a.App, outcome, worst.Name)
-	return Answer{Quota: told(d), Policy: a.purpose.Policy, View: View{To: a.to.Masked(), Channel: a.to.Channel(), Purpose: a.purpose.Name}}
+	return Answer{Quota: d.Told(), Policy: a.purpose.Policy, View: View{To: a.to.Masked(), Channel: a.to.Channel(), Purpose: a.purpose.Name}}
 }

@@ -105,7 +105,7 @@ func (s *Service) Get(ctx context.Context, c Caller, id string) (Answer, error) 
 	if err != nil {
 		return Answer{}, err
 	}
-	return Answer{View: view(v, send, now), Quota: told(d), Policy: p.Policy}, nil
+	return Answer{View: view(v, send, now), Quota: d.Told(), Policy: p.Policy}, nil
 }
 
 // Quota says what a recipient's rules would answer now, and spends nothing. Errors: *InvalidError, ErrUnavailable.
@@ -122,7 +122,7 @@ func (s *Service) Quota(ctx context.Context, c Caller, channel, to, purpose stri
 	if err != nil {
 		return Answer{}, err
 	}
-	return Answer{Quota: told(d), Policy: p.Policy, View: View{Channel: r.Channel(), To: r.Masked(), Purpose: p.Name}}, nil
+	return Answer{Quota: d.Told(), Policy: p.Policy, View: View{Channel: r.Channel(), To: r.Masked(), Purpose: p.Name}}, nil
 }
 
 // RecipientQuota is Quota for one who has only the recipient's hash: the administrator.
@@ -132,7 +132,7 @@ func (s *Service) RecipientQuota(ctx context.Context, app string, ch recipient.C
 		return quota.Decision{}, err
 	}
 	d, err := s.peek(ctx, Caller{App: app, IP: netip.Addr{}}, ch, p, h)
-	return told(d), err
+	return d.Told(), err
 }
 
 // Hash is how a recipient is found in the log. Errors: *InvalidError.

@@ -31,8 +31,9 @@ type Rule struct {
 	ResetAfter int    `json:"reset_after"` // until the oldest counted event leaves, 0 if there is none
 }
 
-// Describe is the decision as a JSON answer shows it.
+// Describe is the decision as a JSON answer shows it, told of what limits the client alone.
 func Describe(d quota.Decision) *Quota {
+	d = d.Told()
 	out := &Quota{Allowed: d.Allowed(), RetryAfter: quota.Seconds(d.RetryAfter()), Rules: []Rule{}}
 	if worst, blocked := d.Blocking(); blocked {
 		out.BlockedBy = worst.Name
@@ -50,8 +51,9 @@ func instant(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.00
 
 // SetRateLimit writes RateLimit-Policy and RateLimit as structured fields (draft-ietf-httpapi-ratelimit-headers-10):
 // every rule as a policy, and the one rule that a client has to mind first. No partition key is sent: it could only
-// come from whom the rule counts. A decision without rules writes nothing.
+// come from whom the rule counts. A decision without rules, or with none that limits the client, writes nothing.
 func SetRateLimit(h http.Header, d quota.Decision) error {
+	d = d.Told()
 	if len(d.Rules) == 0 {
 		return nil
 	}

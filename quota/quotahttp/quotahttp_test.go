@@ -94,3 +94,24 @@ func TestHeadersOfTheDefaultPolicy(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A rule that observes limits nobody, so no client hears of it.
+func TestObservingRulesAreNotTold(t *testing.T) {
+	full := quota.State{Rule: quota.Rule{Name: "trial", Limit: 1, Window: time.Hour, Observe: true}, Used: 3, ResetAfter: time.Hour, RetryAfter: time.Hour}
+	open := quota.State{Rule: quota.Rule{Name: "minute", Limit: 5, Window: time.Minute}, Used: 1, ResetAfter: time.Minute}
+	h, d := http.Header{}, quota.Decision{At: time.Unix(0, 0), Rules: []quota.State{full, open}}
+	if err := SetRateLimit(h, d); err != nil {
+		t.Fatal(err)
+	}
+	if h.Get("RateLimit-Policy") != `"minute";q=5;w=60` || h.Get("RateLimit") != `"minute";r=4;t=60` {
+		t.Errorf("%v", h)
+	}
+	if q := Describe(d); !q.Allowed || q.BlockedBy != "" || len(q.Rules) != 1 || q.Rules[0].Name != "minute" || len(d.Rules) != 2 {
+		t.Errorf("%+v of %+v", q, d)
+	}
+	h = http.Header{}
+	d.Rules = d.Rules[:1]
+	if err := SetRateLimit(h, d); err != nil || len(h) != 0 || len(Describe(d).Rules) != 0 {
+		t.Errorf("%v %v", h, err)
+	}
+}
