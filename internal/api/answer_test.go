@@ -22,8 +22,8 @@ func TestKeys(t *testing.T) {
 		{App: "shop", Kind: verification.Browser, SHA256: sha256.Sum256([]byte("pk_two"))},
 	}
 	for presented, app := range map[string]string{"sk_one": "shop", "pk_two": "shop", "sk_on": "", "": "", "sk_one ": ""} {
-		if k, ok := keys.find(presented); ok != (app != "") || k.App != app {
-			t.Errorf("find(%q) = %+v, %v", presented, k, ok)
+		if k, ok := keys.find(presented); ok != (app != "") || ok && k.App != app {
+			t.Errorf("find(%q) = %v, %v", presented, k, ok)
 		}
 	}
 }
@@ -61,7 +61,7 @@ func TestWhatAPublicKeyMayNotDo(t *testing.T) {
 		}
 		_ = c.NoContent(status)
 	}
-	New(nil, Keys{{App: "shop", Kind: verification.Browser, SHA256: sha256.Sum256([]byte("pk_x"))}}, nil).Register(e)
+	New(nil, Keys{{App: "shop", Kind: verification.Browser, SHA256: sha256.Sum256([]byte("pk_x")), Origins: []string{"https://shop.example"}}}, nil).Register(e)
 	for path, c := range map[string]struct {
 		body   string
 		status int
@@ -72,6 +72,7 @@ func TestWhatAPublicKeyMayNotDo(t *testing.T) {
 	} {
 		r := httptest.NewRequest(http.MethodPost, path, strings.NewReader(c.body))
 		r.Header.Set("Authorization", "Bearer pk_x")
+		r.Header.Set("Origin", "https://shop.example")
 		r.Header.Set("Content-Type", "application/json")
 		w := httptest.NewRecorder()
 		e.ServeHTTP(w, r)

@@ -7,6 +7,7 @@ package api
 import (
 	"context"
 	"log/slog"
+	"time"
 
 	"github.com/labstack/echo/v4"
 
@@ -28,15 +29,17 @@ type API struct {
 	codes  Codes
 	keys   Keys
 	logger *slog.Logger
+	now    func() time.Time
 }
 
 // New makes the API for the apps that hold the keys.
 func New(codes Codes, keys Keys, logger *slog.Logger) *API {
-	return &API{codes: codes, keys: keys, logger: logger}
+	return &API{codes: codes, keys: keys, logger: logger, now: time.Now}
 }
 
 // Register adds the routes. Their names and answers are a contract: see DESIGN.md, section 3.
 func (a *API) Register(e *echo.Echo) {
+	a.allowOrigins(e)
 	// Not a group: echo gives a group with middleware catch-all routes, and a wrong method would become a 404.
 	e.POST("/v1/verifications", a.send, a.authenticate)
 	e.GET("/v1/verifications/:id", a.get, a.authenticate)

@@ -4,6 +4,8 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"strings"
+	"sync/atomic"
+	"time"
 
 	"github.com/labstack/echo/v4"
 
@@ -13,16 +15,29 @@ import (
 
 // Key is one API key of an app, known by its hash alone (SEC-21).
 type Key struct {
-	App    string
-	Kind   verification.Kind
-	SHA256 [sha256.Size]byte
+	App     string
+	ID      string // unique within its app
+	Kind    verification.Kind
+	SHA256  [sha256.Size]byte
+	Expires time.Time // from then on it is refused; zero: never
+	Origins []string  // of a browser's key: the pages that may use it
+
+	used atomic.Int64 // ms since 1970
+}
+
+// LastUsed is when a request came with this key; zero: not since the process started.
+func (k *Key) LastUsed() time.Time {
+	if ms := k.used.Load(); ms != 0 {
+		return time.UnixMilli(ms)
+	}
+	return time.Time{}
 }
 
 // Keys are all keys of all apps.
-type Keys []Key
+type Keys []*Key
 
 // find compares with every key, in constant time each, so that the time taken tells nothing about a near miss.
-func (k Keys) find(presented string) (Key, bool) {
+func (k Keys) find(presented string) (*Key, bool) {
 	sum := sha256.Sum256([]byte(presented))
 	found := -1
 	for i := range k {
@@ -31,7 +46,7 @@ func (k Keys) find(presented string) (Key, bool) {
 		}
 	}
 	if found < 0 {
-		return Key{}, false
+		return nil, false
 	}
 	return k[found], true
 }
@@ -46,9 +61,16 @@ func (a *API) authenticate(next echo.HandlerFunc) echo.HandlerFunc {
 			return &server.Problem{Kind: server.Unauthorized, Detail: "The request carries no API key."}
 		}
 		key, ok := a.keys.find(strings.TrimSpace(presented))
-		if !ok {
+		now := a.now()
+		switch {
+		case !ok:
 			return &server.Problem{Kind: server.Unauthorized, Detail: "The API key is not known."}
+		case !key.Expires.IsZero() && !now.Before(key.Expires):
+			return &server.Problem{Kind: server.Unauthorized, Detail: "The API key has expired."}
+		case key.Kind == verification.Browser && !from(c.Request(), key.Origins):
+			return &server.Problem{Kind: server.Forbidden, Detail: "A public key works on pages of its app's origins only."}
 		}
+		key.used.Store(now.UnixMilli())
 		c.Set(callerKey, verification.Caller{App: key.App, Kind: key.Kind, IP: server.ClientIP(c)})
 		return next(c)
 	}

@@ -47,7 +47,9 @@ func (a *App) listen(m *metrics) error {
 		health.Register(e)
 		ui.RegisterStatic(e)
 	}
-	api.New(a.codes, apiKeys(a.cfg), a.logger).Register(front)
+	keys := apiKeys(a.cfg)
+	m.apiKeys(keys)
+	api.New(a.codes, keys, a.logger).Register(front)
 	front.GET("/openapi.yaml", func(c echo.Context) error {
 		return c.Blob(http.StatusOK, "application/yaml", docs.OpenAPI)
 	})

@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"sendcode/internal/api"
 	"sendcode/internal/audit"
 	"sendcode/internal/delivery"
 	"sendcode/internal/recipient"
@@ -75,6 +76,21 @@ func (m *metrics) mailServers(servers delivery.Servers) {
 		}, func() float64 {
 			if servers.Health()[n].Up {
 				return 1
+			}
+			return 0
+		}))
+	}
+}
+
+// apiKeys shows when each key was used last, so that one that nobody uses any more can be taken away.
+func (m *metrics) apiKeys(keys api.Keys) {
+	for _, k := range keys {
+		m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "sendcode_api_key_last_used_timestamp_seconds", Help: "When a request came with the key; 0: not since this process started.",
+			ConstLabels: prometheus.Labels{"app": k.App, "key": k.ID},
+		}, func() float64 {
+			if at := k.LastUsed(); !at.IsZero() {
+				return float64(at.UnixMilli()) / 1000
 			}
 			return 0
 		}))

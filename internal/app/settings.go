@@ -86,7 +86,11 @@ func apiKeys(cfg config.Config) api.Keys {
 			if k.Kind == config.SecretKey {
 				kind = verification.Secret
 			}
-			keys = append(keys, api.Key{App: a.Name, Kind: kind, SHA256: k.SHA256})
+			key := &api.Key{App: a.Name, ID: k.ID, Kind: kind, SHA256: k.SHA256, Expires: k.Expires}
+			if kind == verification.Browser {
+				key.Origins = a.Origins
+			}
+			keys = append(keys, key)
 		}
 	}
 	return keys

@@ -121,6 +121,11 @@ func (s *sections) keys(a *App, n *yaml.Node, path string) {
 			"id":     func(v *yaml.Node, path string) { given["id"] = true; s.keyID(a, &k, v, path) },
 			"kind":   func(v *yaml.Node, path string) { given["kind"] = true; s.keyKind(&k, v, path) },
 			"sha256": func(v *yaml.Node, path string) { given["sha256"] = true; s.keyHash(a, &k, v, path) },
+			"expires": func(v *yaml.Node, path string) {
+				if at, ok := s.instant(v, path); ok {
+					k.Expires = at
+				}
+			},
 		})
 		for _, field := range []string{"id", "kind", "sha256"} {
 			if v.Kind == yaml.MappingNode && !given[field] {

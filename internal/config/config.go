@@ -81,9 +81,10 @@ type App struct {
 
 // Key is one API key of an app; only its hash is kept.
 type Key struct {
-	ID     string // unique within its app
-	Kind   KeyKind
-	SHA256 [32]byte // of the whole key, prefix and all
+	ID      string // unique within its app
+	Kind    KeyKind
+	SHA256  [32]byte  // of the whole key, prefix and all
+	Expires time.Time // from then on it is refused; zero: never
 }
 
 // KeyKind says what an API key may do.

@@ -151,6 +151,23 @@ func (d document) duration(n *yaml.Node, path string) (time.Duration, bool) {
 	return 0, false
 }
 
+// instant reads "2027-01-31", which lasts to the end of that day in UTC, or "2027-01-31T08:00:00Z".
+func (d document) instant(n *yaml.Node, path string) (time.Time, bool) {
+	text, ok := d.text(n, path)
+	if !ok {
+		return time.Time{}, false
+	}
+	if day, err := time.Parse(time.DateOnly, text); err == nil {
+		return day.AddDate(0, 0, 1), true
+	}
+	at, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		d.mistake(n, path, "is not a day such as 2027-01-31 or a time such as 2027-01-31T08:00:00Z")
+		return time.Time{}, false
+	}
+	return at.UTC(), true
+}
+
 func (d document) kind(n *yaml.Node, path string, kind yaml.Kind, want string) bool {
 	switch {
 	case n.Kind == yaml.AliasNode:

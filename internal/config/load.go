@@ -2,6 +2,7 @@ package config
 
 import (
 	"encoding/base64"
+	"time"
 
 	"github.com/knadh/koanf/v2"
 )
@@ -34,7 +35,7 @@ func Load(environ []string, readFile func(string) ([]byte, error)) (Config, erro
 		c.IndexKey = NewSecret(base64.StdEncoding.EncodeToString(key))
 	}
 	c.addAPIKey()
-	c.warn()
+	c.warn(time.Now())
 	return c, nil
 }
 

@@ -221,6 +221,7 @@ func TestMistakesOfTheFile(t *testing.T) {
 		"key no hash":    {key("id: a, kind: secret"), "c.yaml:2: apps[0].keys[0]: sha256 is missing"},
 		"key kind":       {key("id: a, kind: sk_hidden, sha256: " + hash), "c.yaml:2: apps[0].keys[0].kind: must be secret or public"},
 		"key itself":     {key("id: a, kind: secret, sha256: sk_hidden"), "c.yaml:2: apps[0].keys[0].sha256: must be the 64 hexadecimal digits that `sendcode key` prints, not the key"},
+		"key's end":      {key("id: a, kind: secret, expires: tomorrow, sha256: " + hash), "c.yaml:2: apps[0].keys[0].expires: is not a day such as 2027-01-31 or a time such as 2027-01-31T08:00:00Z"},
 		"key of nothing": {key("id: a, kind: secret, sha256: e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"), "c.yaml:2: apps[0].keys[0].sha256: is not the hash of a key"},
 		"key of zeros":   {key("id: a, kind: secret, sha256: '" + strings.Repeat("0", 64) + "'"), "c.yaml:2: apps[0].keys[0].sha256: is not the hash of a key"},
 		"key id":         {key("id: SK_HIDDEN hidden, kind: secret, sha256: " + hash), "c.yaml:2: apps[0].keys[0].id: a name has 1 to 32 of a-z 0-9 _ -"},

@@ -137,7 +137,11 @@ func (c Config) appsNode() *yaml.Node {
 		for _, k := range a.Keys {
 			if k.ID != apiKeyID {
 				hash := text(hex.EncodeToString(k.SHA256[:]))
-				keys.Content = append(keys.Content, mapping("id", text(k.ID), "kind", text(string(k.Kind)), "sha256", hash))
+				key := mapping("id", text(k.ID), "kind", text(string(k.Kind)), "sha256", hash)
+				if !k.Expires.IsZero() {
+					put(key, "expires", text(k.Expires.Format(time.RFC3339)))
+				}
+				keys.Content = append(keys.Content, key)
 			}
 		}
 		origins := sequence()

@@ -82,7 +82,7 @@ policies:
 purposes:
   gift: {policy: gift, ttl: 45s, code: {length: 8}, notify: glance}
 apps:
-  - {name: shop, title: The Shop, origins: ["https://shop.example"], keys: [{id: k1, kind: public, sha256: 5994471abb01112afcc18159f6cc74b4f511b99806da59b3caf5a9c173cacfc5}]}
+  - {name: shop, title: The Shop, origins: ["https://shop.example"], keys: [{id: k1, kind: public, expires: 2027-01-31, sha256: 5994471abb01112afcc18159f6cc74b4f511b99806da59b3caf5a9c173cacfc5}]}
 trusted_proxies: [10.0.0.0/8, "::1"]
 page: {app: shop}
 templates: "#mails"

@@ -4,12 +4,13 @@ import (
 	"fmt"
 	"net/url"
 	"slices"
+	"time"
 
 	"sendcode/internal/delivery"
 )
 
 // warn says what works, and may yet surprise.
-func (c *Config) warn() {
+func (c *Config) warn(now time.Time) {
 	add := func(when bool, format string, args ...any) {
 		if when {
 			c.Warnings = append(c.Warnings, fmt.Sprintf(format, args...))
@@ -30,13 +31,20 @@ func (c *Config) warn() {
 	for _, name := range sortedKeys(c.Policies) {
 		add(name != defaultName && len(c.PurposesOf(name)) == 0, "No purpose uses the policy %s.", name)
 	}
-	c.warnOfApps(add)
+	c.warnOfApps(now, add)
 }
 
-func (c *Config) warnOfApps(add func(when bool, format string, args ...any)) {
+// soon is how long before a key expires it is told at start.
+const soon = 14 * 24 * time.Hour
+
+func (c *Config) warnOfApps(now time.Time, add func(when bool, format string, args ...any)) {
 	for _, a := range c.Apps {
 		public := slices.ContainsFunc(a.Keys, func(k Key) bool { return k.Kind == PublicKey })
 		add(public && len(a.Origins) == 0, "The app %s has a public key but no origins: no browser can use it.", a.Name)
+		for _, k := range a.Keys {
+			add(!k.Expires.IsZero() && !now.Before(k.Expires), "The key %s of the app %s has expired.", k.ID, a.Name)
+			add(now.Before(k.Expires) && k.Expires.Sub(now) < soon, "The key %s of the app %s expires at %s.", k.ID, a.Name, k.Expires.Format(time.RFC3339))
+		}
 		for _, o := range a.Origins {
 			u, err := url.Parse(o)
 			add(err == nil && u.Scheme == "http" && !isLoopbackHost(u.Hostname()), "The origin %s of the app %s is not https: codes can be read on the way.", o, a.Name)

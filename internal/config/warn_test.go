@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 )
 
 func TestWarnings(t *testing.T) {
@@ -26,6 +27,9 @@ func TestWarnings(t *testing.T) {
 		"short key":      {[]string{"SENDCODE_API_KEY=sk_1234567890123456789"}, "", []string{"SENDCODE_API_KEY is short"}},
 		"unused policy":  {nil, "policies: {p: [{name: a, scope: ip, limit: 1, window: 1h}]}", []string{"No purpose uses the policy p."}},
 		"no origins":     {nil, fmt.Sprintf("apps: [{name: a, keys: [{id: a, kind: public, sha256: %x}]}]", sumOf("x")), []string{"The app a has a public key but no origins"}},
+		"old key":        {nil, fmt.Sprintf("apps: [{name: a, keys: [{id: k, kind: secret, expires: 2020-01-31, sha256: %x}]}]", sumOf("x")), []string{"The key k of the app a has expired."}},
+		"ageing key":     {nil, fmt.Sprintf("apps: [{name: a, keys: [{id: k, kind: secret, expires: %s, sha256: %x}]}]", time.Now().Add(13*24*time.Hour).Format(time.RFC3339), sumOf("x")), []string{"The key k of the app a expires at 2"}},
+		"young key":      {nil, fmt.Sprintf("apps: [{name: a, keys: [{id: k, kind: secret, expires: %s, sha256: %x}]}]", time.Now().Add(15*24*time.Hour).Format(time.RFC3339), sumOf("x")), nil},
 		"plain origin":   {nil, "apps: [{name: a, origins: ['http://a.example', 'http://localhost:3000', 'http://[::1]:81']}]", []string{"The origin http://a.example of the app a is not https"}},
 	} {
 		c, err := loadYAML(test.file, test.environ...)

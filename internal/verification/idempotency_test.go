@@ -164,7 +164,7 @@ func TestOutagesAndKeys(t *testing.T) {
 					t.Fatalf("%v", err)
 				}
 				r.fail("", audit.None)
-				synctest.Wait() // the place is given back beside the answer
+				synctest.Wait()              // the place is given back beside the answer
 				a := r.send(keyed(ana, "k")) // at once: neither refused nor sent twice
 				if a.Replayed != c.lands {
 					t.Errorf("%+v", a)

@@ -1,0 +1,42 @@
+package api
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/labstack/echo/v4"
+	"github.com/labstack/echo/v4/middleware"
+)
+
+// allowOrigins lets the pages of each app's origins read answers (Fetch standard, section 3.3). Origins are compared
+// as bytes, and there are no credentials but the key (SEC-14). Where no key is for browsers, nothing is answered.
+func (a *API) allowOrigins(e *echo.Echo) {
+	var origins []string
+	for _, k := range a.keys {
+		origins = append(origins, k.Origins...)
+	}
+	if len(origins) == 0 {
+		return // an empty list is everybody, to echo
+	}
+	e.Use(middleware.CORSWithConfig(middleware.CORSConfig{
+		Skipper: func(c echo.Context) bool {
+			path := c.Request().URL.Path
+			return !strings.HasPrefix(path, "/v1/") || strings.HasPrefix(path, "/v1/admin/")
+		},
+		AllowOriginFunc: func(origin string) (bool, error) { return slices.Contains(origins, origin), nil },
+		AllowMethods:    []string{http.MethodGet, http.MethodPost},
+		AllowHeaders:    []string{echo.HeaderAuthorization, echo.HeaderContentType, "Idempotency-Key"},
+		ExposeHeaders:   []string{echo.HeaderLocation, echo.HeaderRetryAfter, "RateLimit", "RateLimit-Policy", "Idempotent-Replayed"},
+		MaxAge:          600,
+	}))
+}
+
+// from says whether a request comes from a page of one of the origins, or from one of our own: to its own origin a
+// browser sends no Origin with a GET, but says so (Fetch metadata, section 2.3).
+func from(r *http.Request, origins []string) bool {
+	if origin := r.Header.Get(echo.HeaderOrigin); origin != "" {
+		return slices.Contains(origins, origin)
+	}
+	return r.Header.Get("Sec-Fetch-Site") == "same-origin"
+}
