@@ -10,7 +10,7 @@ STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 TIMEOUT ?= 8m
 FUZZTIME ?= 30s
 
-.PHONY: help run test test-fast lint bench fuzz up screenshots tools
+.PHONY: help run test test-fast lint bench microbench fuzz up screenshots tools
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -35,7 +35,10 @@ lint: ## gofmt, go vet, staticcheck, go.mod
 	go mod tidy -diff
 	go mod verify
 
-bench: ## every benchmark
+bench: ## a whole send over HTTP against the floor under it, in about two minutes
+	@go run ./tools/bench
+
+microbench: ## every benchmark of a part
 	go test -run='^$$' -bench=. -benchmem ./...
 
 fuzz: ## every fuzz target, each for FUZZTIME=30s

@@ -75,7 +75,7 @@ func New(ctx context.Context, cfg config.Config, logger *slog.Logger) (_ *App, e
 	}
 	metrics := newMetrics()
 	metrics.mailServers(a.mail)
-	if err := a.useCases(a.mail, metrics); err != nil {
+	if err := a.useCases(metrics); err != nil {
 		return nil, err
 	}
 	if err := a.rebuild(ctx); err != nil {
@@ -99,7 +99,7 @@ func (a *App) secrets() error {
 }
 
 // useCases makes the service that everything else is an edge of.
-func (a *App) useCases(sender verification.Sender, observer verification.Observer) error {
+func (a *App) useCases(observer verification.Observer) error {
 	ring, err := a.ring()
 	if err != nil {
 		return err
@@ -114,9 +114,10 @@ func (a *App) useCases(sender verification.Sender, observer verification.Observe
 	settings := verification.Settings{
 		Purposes: purposes(a.cfg), Titles: titles(a.cfg), MailFrom: a.cfg.MailFrom, Domain: domain(a.cfg.MailFrom),
 		IndexKey: a.cfg.IndexKeyBytes(), Ring: ring,
+		Workers: max(verification.DefaultWorkers, a.mail.Conns()), // a connection without a worker would be of no use
 	}
 	a.codes = verification.New(settings, verification.Parts{
-		Limiter: a.limiter, Log: a.log, Renderer: renderer, Sender: sender, Prover: proof.New(ring), Logger: a.logger, Observer: observer,
+		Limiter: a.limiter, Log: a.log, Renderer: renderer, Sender: a.mail, Prover: proof.New(ring), Logger: a.logger, Observer: observer,
 	})
 	return nil
 }

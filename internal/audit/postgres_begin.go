@@ -28,6 +28,11 @@ const (
 const beginTimeout = 4 * time.Second
 
 func (p *Postgres) prepareBegin(ctx context.Context, conn *pgx.Conn) error {
+	// Planned once: the arrays' lengths make each batch look different, and planning costs as much as deciding. The plan
+	// can be no other anyway, see beginSQL.
+	if _, err := conn.Exec(ctx, "SET plan_cache_mode = force_generic_plan"); err != nil {
+		return err
+	}
 	decide := strings.NewReplacer(
 		"{{now}}", p.now, "{{verification}}", verificationColumns, "{{joined}}", strings.ReplaceAll(verificationColumns, "v.", "joined."),
 	).Replace(beginSQL)

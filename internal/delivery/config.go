@@ -74,6 +74,7 @@ type SMTPConfig struct {
 }
 
 const (
+	defaultConns    = 4
 	portSubmission  = 587 // RFC 6409
 	portSubmissions = 465 // RFC 8314
 )
@@ -87,6 +88,9 @@ func (c SMTPConfig) String() string {
 	}
 	if c.Hello != "" {
 		query.Set("hello", c.Hello)
+	}
+	if c.MaxConns != 0 && c.MaxConns != defaultConns {
+		query.Set("conns", strconv.Itoa(c.MaxConns))
 	}
 	u.RawQuery = query.Encode()
 	if c.Username == "" {
@@ -123,7 +127,7 @@ func (c SMTPConfig) filled() SMTPConfig {
 	orElse(&c.DialTimeout, 10*time.Second)
 	orElse(&c.CommandTimeout, 30*time.Second)
 	orElse(&c.DotTimeout, 10*time.Minute)
-	orElse(&c.MaxConns, 4)
+	orElse(&c.MaxConns, defaultConns)
 	orElse(&c.MaxMails, 100)
 	orElse(&c.MaxIdle, 30*time.Second)
 	if c.Dial == nil {

@@ -128,6 +128,14 @@ func (s Servers) Watch(f func(Health)) {
 	}
 }
 
+// Conns is how many connections all servers may have together, and so how many mails can be under way at once.
+func (s Servers) Conns() (n int) {
+	for _, server := range s {
+		n += server.config.MaxConns
+	}
+	return n
+}
+
 // Close closes every server.
 func (s Servers) Close() error {
 	var errs []error

@@ -15,7 +15,8 @@ import (
 //
 // The scheme is smtp (STARTTLS, port 587) or smtps (TLS from the first byte, port 465). tls is required
 // (the default), opportunistic or none (the default on loopback hosts); it has no place with smtps. ca is a PEM file
-// that takes the place of the system's authorities. hello is our name in EHLO. Characters of user and password that
+// that takes the place of the system's authorities. hello is our name in EHLO. conns is how many connections may be open
+// at once, 1 to 100. Characters of user and password that
 // have a meaning in URLs are written as %XX. Errors never quote the URL, it holds the password.
 func ParseURL(text string) (SMTPConfig, error) {
 	u, err := url.Parse(text)
@@ -52,6 +53,9 @@ func ParseURLs(list string) ([]SMTPConfig, error) {
 	return configs, nil
 }
 
+// maxConns is more than any server likes of one client.
+const maxConns = 100
+
 func (c *SMTPConfig) readPort(text string) error {
 	if text == "" {
 		return nil
@@ -77,8 +81,12 @@ func (c *SMTPConfig) readParameters(u *url.URL) error {
 		case "tls", "ca":
 		case "hello":
 			c.Hello = values[0]
+		case "conns":
+			if c.MaxConns, err = strconv.Atoi(values[0]); err != nil || c.MaxConns < 1 || c.MaxConns > maxConns {
+				return problem("smtp URL: conns is not within 1 to 100")
+			}
 		default:
-			return problem("smtp URL: unknown parameter (known: tls, ca, hello)")
+			return problem("smtp URL: unknown parameter (known: tls, ca, hello, conns)")
 		}
 	}
 	if c.RootCAs, err = readCA(query.Get("ca")); err != nil {

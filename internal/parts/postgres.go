@@ -25,6 +25,7 @@ type PostgresServer struct {
 	place     *place
 	bin       string // directory of the programs
 	owner     owner
+	settings  []string // win over those of args
 	databases atomic.Int64
 	reporter  func(error) // told of a failed Start; for tests
 
@@ -34,10 +35,11 @@ type PostgresServer struct {
 }
 
 // StartPostgres starts a server with one empty database and returns when it
-// answers. ctx bounds the wait (a minute to make the cluster and a minute to
+// answers. It does not wait for its disk, unless settings, each name=value, say
+// otherwise. ctx bounds the wait (a minute to make the cluster and a minute to
 // start where it has no deadline). The error is a *locate.Missing where Postgres is not
 // installed. The caller must Close it.
-func StartPostgres(ctx context.Context) (*PostgresServer, error) {
+func StartPostgres(ctx context.Context, settings ...string) (*PostgresServer, error) {
 	bin, err := locate.Postgres().Find()
 	if err != nil {
 		return nil, err
@@ -50,7 +52,7 @@ func StartPostgres(ctx context.Context) (*PostgresServer, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &PostgresServer{place: place, bin: bin, owner: o}
+	s := &PostgresServer{place: place, bin: bin, owner: o, settings: settings}
 	if err = s.makeCluster(ctx); err == nil {
 		err = s.start(ctx)
 	}
@@ -192,11 +194,11 @@ func (s *PostgresServer) start(ctx context.Context) error {
 // not in /dev/shm, so that a kill leaves nothing there.
 func (s *PostgresServer) args() []string {
 	args := []string{"-D", s.data(), "-p", strconv.Itoa(s.place.port)}
-	for _, setting := range []string{
+	for _, setting := range append([]string{
 		"listen_addresses=127.0.0.1", "unix_socket_directories=", "max_connections=200",
 		"fsync=off", "synchronous_commit=on", "full_page_writes=off",
 		"max_wal_size=64MB", "dynamic_shared_memory_type=mmap", "log_timezone=UTC",
-	} {
+	}, s.settings...) {
 		args = append(args, "-c", setting)
 	}
 	return args
