@@ -78,3 +78,9 @@ local function settle(key, keep)
     outlive(key, math.max(newest + keep, -first))
   end
 end
+
+-- Keeps the ID refunded until then. Its score is below those of all events, so what is known of these stays true.
+local function bury(key, id, till)
+  redis.call('ZADD', key, int(-till), id)
+  settle(key, 0)
+end

@@ -59,12 +59,42 @@ func TestSentinelURLs(t *testing.T) {
 	same(t, "db", o.DB, 0)
 }
 
+func TestClusterURLs(t *testing.T) {
+	o, err := clusterOptions("rediss+cluster://user:p%40s%2Fs@one,two:7000,[::1]:7001?pool_size=7&max_redirects=2")
+	must(t, err)
+	sameList(t, "nodes", o.Addrs, []string{"one:6379", "two:7000", "[::1]:7001"})
+	same(t, "user", o.Username+" "+o.Password, "user p@s/s")
+	same(t, "TLS", o.TLSConfig.MinVersion >= tls.VersionTLS12 && !o.TLSConfig.InsecureSkipVerify && o.TLSConfig.ServerName == "", true)
+	same(t, "the user's own pool and repetitions", [2]int{o.PoolSize, o.MaxRedirects}, [2]int{7, 2})
+	o, err = clusterOptions("redis+cluster://one/")
+	must(t, err)
+	same(t, "no TLS", o.TLSConfig == nil, true)
+	for _, d := range []time.Duration{o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.PoolTimeout} {
+		if d <= 0 || d > budget/2 {
+			t.Errorf("a timeout of %v", d)
+		}
+	}
+	same(t, "the context's deadline holds", o.ContextTimeoutEnabled, true)
+	same(t, "dials", o.DialerRetries, 1)
+	same(t, "replicas", o.ReadOnly || o.RouteByLatency || o.RouteRandomly, false)
+	for _, name := range []string{"read_only", "route_by_latency", "route_by_latency_tolerance", "route_randomly"} {
+		if _, err := clusterOptions("redis+cluster://one?" + name + "=1"); err == nil {
+			t.Errorf("%s is accepted", name)
+		}
+	}
+}
+
 func TestWrongURLsAreExplainedWithoutTheirSecrets(t *testing.T) {
 	for url, says := range map[string]string{
 		"":                                         "starts with redis://",
 		"localhost:6379":                           "starts with redis://",
 		"http://user:hunter2@h":                    "starts with redis://",
-		"redis+cluster://user:hunter2@h1,h2":       "not supported yet",
+		"redis+cluster://user:hunter2@h1,h2/0":     "no numbered databases",
+		"redis+cluster://user:hunter2@":            "host 1",
+		"redis+cluster://user:hunter2@h1,h2:x":     "host 2",
+		"redis+cluster://user:hunter2%@h1":         "not a URL",
+		"rediss+cluster://user:hunter2@h?addr=h2":  `"addr"`,
+		"redis+cluster://user:hunter2@h?hunter=1":  "hunter",
 		"redis://user:hunter2@":                    "no host",
 		"redis://user:hunter2%@h":                  "not a URL",
 		"redis://user:hunter2@h:port":              "not a URL",

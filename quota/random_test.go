@@ -13,12 +13,12 @@ import (
 
 var steps = flag.Int("quota.steps", 10_000, "steps of the random schedule")
 
-// TestRandomScheduleOfManySteps holds memory, Redis and the naive model against each other.
+// TestRandomScheduleOfManySteps holds memory, Redis, a cluster and the naive model against each other.
 func TestRandomScheduleOfManySteps(t *testing.T) {
 	for seed := range uint64(4) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			dice := rand.New(rand.NewPCG(seed, 1))
-			s := newSchedule(t, newClient(t, parts.Redis(t).URL()), dice.IntN)
+			s := newSchedule(t, dice.IntN, memoryWorld(t), redisWorld(t), clusterWorld(t))
 			for i := range *steps / 4 {
 				if s.step(); t.Failed() {
 					t.Fatalf("seed %d, step %d", seed, i)
@@ -33,7 +33,7 @@ func TestRandomScheduleOfManySteps(t *testing.T) {
 func TestRandomSchedulesShrunk(t *testing.T) {
 	client := newClient(t, parts.Redis(t).URL())
 	rapid.Check(t, func(rt *rapid.T) {
-		s := newSchedule(rt, client, func(n int) int { return rapid.IntRange(0, n-1).Draw(rt, "dice") })
+		s := newSchedule(rt, func(n int) int { return rapid.IntRange(0, n-1).Draw(rt, "dice") }, memoryWorld(rt), fakeRedis(rt, client))
 		s.flush()
 		for range rapid.IntRange(1, 30).Draw(rt, "steps") {
 			s.step()

@@ -19,10 +19,11 @@ const budget = 2 * time.Second
 // Redis is the limiter that all replicas share: each call is one script, run by Redis 7.0 or later as one atomic step on
 // its own clock. Every failure is ErrUnavailable and admits nothing. Safe for concurrent use.
 type Redis struct {
-	client redis.UniversalClient
-	prefix string
-	budget time.Duration
-	seen   atomic.Int64 // the instant that the server told last, µs since 1970: whereabouts its clock is
+	client  redis.UniversalClient
+	prefix  string
+	budget  time.Duration
+	cluster *redis.ClusterClient // the same client, if it is one
+	seen    atomic.Int64         // the instant that the server told last, µs since 1970: whereabouts its clock is
 
 	take, peek, refund, record, reset, probe *redis.Script
 }
@@ -40,8 +41,9 @@ func newRedis(client redis.UniversalClient, prefix, clock string) *Redis {
 	// https://redis.io/docs/latest/develop/programmability/lua-api/#script_flags
 	const head = "#!lua\n"
 	script := func(body string) *redis.Script { return redis.NewScript(head + clock + commonScript + body) }
+	cluster, _ := client.(*redis.ClusterClient)
 	return &Redis{
-		client: client, prefix: prefix, budget: budget,
+		client: client, cluster: cluster, prefix: prefix, budget: budget,
 		take: script(takeScript), peek: script(peekScript), refund: script(refundScript),
 		record: script(recordScript), reset: script(resetScript), probe: script("return clock()"),
 	}
@@ -69,7 +71,18 @@ func (r *Redis) Take(ctx context.Context, req Request) (Decision, error) {
 	if err != nil {
 		return Decision{}, err
 	}
-	args := []any{req.ID}
+	ctx, cancel := context.WithTimeout(ctx, r.budget)
+	defer cancel()
+	if r.cluster != nil && len(p.buckets) > 1 {
+		return r.takeEach(ctx, req.ID, p)
+	}
+	a, err := r.try(ctx, req.ID, commit, p)
+	return a.Decision, err
+}
+
+// try asks take.lua.
+func (r *Redis) try(ctx context.Context, id string, deed int64, p plan) (answer, error) {
+	args := append(make([]any, 0, 2+len(p.keeps)), id, deed)
 	for _, keep := range p.keeps {
 		args = append(args, keep.Microseconds())
 	}
@@ -82,7 +95,16 @@ func (r *Redis) Peek(ctx context.Context, req Request) (Decision, error) {
 	if err != nil {
 		return Decision{}, err
 	}
-	return r.decide(ctx, r.peek, p, nil)
+	ctx, cancel := context.WithTimeout(ctx, r.budget)
+	defer cancel()
+	ask := func(p plan) (answer, error) { return r.decide(ctx, r.peek, p, nil) }
+	if r.cluster != nil && len(p.buckets) > 1 {
+		parts := p.split()
+		answers, err := r.each(parts, ask)
+		return p.merge(parts, answers), err
+	}
+	a, err := ask(p)
+	return a.Decision, err
 }
 
 // Refund removes the event and leaves a mark that it is refunded; see [Limiter].
@@ -125,27 +147,28 @@ func (r *Redis) write(ctx context.Context, script *redis.Script, buckets []strin
 	if len(buckets) == 0 {
 		return nil
 	}
+	if r.cluster != nil && len(buckets) > 1 {
+		return r.writeEach(ctx, script, buckets, args)
+	}
 	_, err := r.run(ctx, script, buckets, args)
 	return err
 }
 
-func (r *Redis) decide(ctx context.Context, script *redis.Script, p plan, args []any) (Decision, error) {
-	ctx, cancel := context.WithTimeout(ctx, r.budget)
-	defer cancel()
+func (r *Redis) decide(ctx context.Context, script *redis.Script, p plan, args []any) (answer, error) {
 	for range tries {
-		answer, err := r.run(ctx, script, p.buckets, slices.Concat(args, p.args(r.seen.Load())))
+		cmd, err := r.run(ctx, script, p.buckets, slices.Concat(args, p.args(r.seen.Load())))
 		if err != nil {
-			return Decision{}, err
+			return answer{}, err
 		}
-		d, err := p.decision(answer)
+		a, err := p.answer(cmd)
 		if err == nil || errors.Is(err, errElsewhere) {
-			r.seen.Store(d.At.UnixMicro())
+			r.seen.Store(a.At.UnixMicro())
 		}
 		if !errors.Is(err, errElsewhere) {
-			return d, err
+			return a, err
 		}
 	}
-	return Decision{}, fmt.Errorf("%w: the clock of Redis does not stay where it is", ErrUnavailable)
+	return answer{}, fmt.Errorf("%w: the clock of Redis does not stay where it is", ErrUnavailable)
 }
 
 // tries is how often a decision by the calendar is asked for: the second time with the periods around the instant that

@@ -23,15 +23,20 @@ const (
 	maxBackoff = 100 * time.Millisecond
 )
 
-const sentinelPort = "26379"
+const (
+	redisPort    = "6379"
+	sentinelPort = "26379"
+)
 
 // OpenRedis makes a client for
 //
 //	redis://user:password@host:6379/0, and rediss:// with TLS
 //	redis+sentinel://user:password@host1,host2:26379/master/0, and rediss+sentinel:// with TLS to Sentinel and Redis
+//	redis+cluster://user:password@host1,host2:6379, and rediss+cluster:// with TLS; the hosts are some of the nodes
 //
-// It connects only when first used, to the primary alone. The parameters are go-redis's (see redis.ParseURL), for Sentinel
-// sentinel_username and sentinel_password; of these, none can lift the 2 s that a call may take. No error shows the URL.
+// It connects only when first used, to primaries alone. The parameters are go-redis's (see redis.ParseURL, and for Cluster
+// redis.ParseClusterURL without those that read from replicas), for Sentinel sentinel_username and sentinel_password; of
+// these, none can lift the 2 s that a call may take. No error shows the URL.
 func OpenRedis(rawURL string) (redis.UniversalClient, error) {
 	switch scheme, _, _ := strings.Cut(rawURL, "://"); scheme {
 	case "redis", "rediss":
@@ -47,9 +52,13 @@ func OpenRedis(rawURL string) (redis.UniversalClient, error) {
 		}
 		return redis.NewFailoverClient(o), nil
 	case "redis+cluster", "rediss+cluster":
-		return nil, errors.New("redis URL: Cluster is not supported yet; use redis:// or redis+sentinel://")
+		o, err := clusterOptions(rawURL)
+		if err != nil {
+			return nil, err
+		}
+		return redis.NewClusterClient(o), nil
 	default:
-		return nil, errors.New("redis URL: it starts with redis://, rediss://, redis+sentinel:// or rediss+sentinel://")
+		return nil, errors.New("redis URL: it starts with redis://, rediss://, redis+sentinel:// or redis+cluster://")
 	}
 }
 
@@ -84,7 +93,7 @@ func setDefault[T comparable](v *T, to T) {
 }
 
 func sentinelOptions(rawURL string) (*redis.FailoverOptions, error) {
-	hosts, u, err := splitHosts(rawURL)
+	hosts, u, err := splitHosts(rawURL, sentinelPort)
 	if err != nil {
 		return nil, err
 	}
@@ -119,8 +128,44 @@ func sentinelOptions(rawURL string) (*redis.FailoverOptions, error) {
 	return o, nil
 }
 
+// clusterOptions leaves nothing to the nodes' clients: that of the cluster repeats a call, up to MaxRedirects times.
+func clusterOptions(rawURL string) (*redis.ClusterOptions, error) {
+	hosts, u, err := splitHosts(rawURL, redisPort)
+	if err != nil {
+		return nil, err
+	}
+	if u.Path != "" && u.Path != "/" {
+		return nil, errors.New("redis URL: Cluster has no numbered databases, nothing goes behind the hosts")
+	}
+	for name := range u.Query() {
+		switch name {
+		case "read_only", "route_by_latency", "route_by_latency_tolerance", "route_randomly", "addr":
+			return nil, fmt.Errorf("redis URL: unknown parameter %q", name)
+		}
+	}
+	secure := u.Scheme == "rediss+cluster"
+	u.Scheme = "redis"
+	o, err := redis.ParseClusterURL(u.String())
+	if err != nil {
+		return nil, fmt.Errorf("redis URL: %w", err)
+	}
+	if o.Addrs = hosts; secure {
+		o.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12} // each server's name is that which it was dialled by
+	}
+	o.ContextTimeoutEnabled = true
+	setDefault(&o.DialTimeout, step)
+	setDefault(&o.ReadTimeout, step)
+	setDefault(&o.WriteTimeout, step)
+	setDefault(&o.PoolTimeout, step)
+	setDefault(&o.MinRetryBackoff, minBackoff)
+	setDefault(&o.MaxRetryBackoff, maxBackoff)
+	setDefault(&o.DialerRetries, 1)
+	o.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
+	return o, nil
+}
+
 // splitHosts takes the list of hosts out of a URL, since net/url knows no such lists, and gives the rest with the first.
-func splitHosts(rawURL string) ([]string, *url.URL, error) {
+func splitHosts(rawURL, defaultPort string) ([]string, *url.URL, error) {
 	scheme, rest, _ := strings.Cut(rawURL, "://")
 	end := len(rest)
 	if i := strings.IndexAny(rest, "/?#"); i >= 0 {
@@ -134,7 +179,7 @@ func splitHosts(rawURL string) ([]string, *url.URL, error) {
 			return nil, nil, fmt.Errorf("redis URL: host %d is not of the form host or host:port", i+1)
 		}
 		port := u.Port()
-		setDefault(&port, sentinelPort)
+		setDefault(&port, defaultPort)
 		hosts[i] = net.JoinHostPort(u.Hostname(), port)
 	}
 	u, err := parseURL(scheme + "://" + rest[:start] + "host" + rest[end:])

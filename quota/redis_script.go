@@ -3,6 +3,7 @@ package quota
 import (
 	_ "embed"
 	"fmt"
+	"slices"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -50,29 +51,42 @@ const (
 	admitted
 	refunded
 	elsewhere
+	before // admitted, and every bucket had counted the ID already
 )
 
-// decision reads the answer of take.lua and peek.lua.
-func (p plan) decision(cmd *redis.Cmd) (Decision, error) {
+// What take.lua is to do; more than these: for how many µs the ID is to stay refunded, if it is refused.
+const (
+	look   = -1
+	commit = 0
+)
+
+// answer is a decision, and whether the script has just counted the event.
+type answer struct {
+	Decision
+	counted bool
+}
+
+// answer reads what take.lua and peek.lua say.
+func (p plan) answer(cmd *redis.Cmd) (answer, error) {
 	numbers, err := cmd.Int64Slice()
 	if err != nil {
-		return Decision{}, fmt.Errorf("%w: %w", ErrUnavailable, err)
+		return answer{}, fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
 	const head, each = 2, 3
 	if len(numbers) == head && numbers[0] == elsewhere {
-		return Decision{At: instant(numbers[1])}, errElsewhere
+		return answer{Decision: Decision{At: instant(numbers[1])}}, errElsewhere
 	}
 	if len(numbers) == head && numbers[0] == refunded {
-		return Decision{}, ErrRefunded
+		return answer{}, ErrRefunded
 	}
-	if len(numbers) != head+each*len(p.rules) || numbers[0] != refused && numbers[0] != admitted {
-		return Decision{}, fmt.Errorf("%w: an answer of %d numbers to %d rules", ErrUnavailable, len(numbers), len(p.rules))
+	if len(numbers) != head+each*len(p.rules) || !slices.Contains([]int64{refused, admitted, before}, numbers[0]) {
+		return answer{}, fmt.Errorf("%w: an answer of %d numbers to %d rules", ErrUnavailable, len(numbers), len(p.rules))
 	}
 	now := numbers[1]
-	d := Decision{Admitted: numbers[0] == admitted, At: instant(now), Clock: "redis", Rules: make([]State, len(p.rules))}
+	d := Decision{Admitted: numbers[0] != refused, At: instant(now), Clock: "redis", Rules: make([]State, len(p.rules))}
 	for i, rule := range p.rules {
 		n := numbers[head+each*i:]
 		d.Rules[i] = tally{used: int(n[0]), oldest: n[1], pivot: n[2]}.state(rule, now)
 	}
-	return d, nil
+	return answer{d, numbers[0] == admitted}, nil
 }

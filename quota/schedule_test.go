@@ -4,8 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"time"
-
-	"github.com/redis/go-redis/v9"
 )
 
 // schedule plays the same random calls on every limiter and on the model.
@@ -21,9 +19,9 @@ type schedule struct {
 	seen   map[string]int
 }
 
-func newSchedule(t tester, client redis.UniversalClient, dice func(int) int) *schedule {
+func newSchedule(t tester, dice func(int) int, worlds ...*world) *schedule {
 	return &schedule{
-		t: t, dice: dice, worlds: []*world{memoryWorld(t), fakeRedis(t, client)},
+		t: t, dice: dice, worlds: worlds,
 		model: newNaive(), now: epoch, high: epoch, seen: map[string]int{},
 	}
 }

@@ -1,17 +1,20 @@
--- KEYS: the buckets. ARGV: the ID; for how long each bucket keeps events; the rules. Answers 0 refused, 1 admitted, 2
--- refunded or 3 outside of the periods that a rule was told; the instant; and after 0 and 1 what tell says of each rule.
-local id, now = ARGV[1], clock()
+-- KEYS: the buckets. ARGV: the ID; the deed; for how long each bucket keeps events; the rules. The deed is 0 to take, -1
+-- to say what a take would, and more to take or else keep the ID refunded for so long. Answers 0 refused, 1 admitted, 2
+-- refunded, 3 outside of the periods that a rule was told, or 4 admitted before by all the buckets; the instant; and after
+-- 0, 1 and 4 what tell says of each rule.
+local id, deed, now = ARGV[1], tonumber(ARGV[2]), clock()
 
-local held = {} -- buckets that count the ID already: they neither decide nor count again (QUOTA-8)
+local held, fresh = {}, false -- who counts the ID already, neither decides nor counts again (QUOTA-8)
 for i, key in ipairs(KEYS) do
   local at = score(key, -1) and tonumber(redis.call('ZSCORE', key, id))
   if at and at < -now then
     return {2, now}
   end
-  held[i] = at and at > now - ARGV[1 + i]
+  held[i] = at and at > now - ARGV[2 + i]
+  fresh = fresh or not held[i]
 end
 
-local list, admitted = rules(2 + #KEYS, now), 1
+local list, admitted = rules(3 + #KEYS, now), 1
 if not list then
   return {3, now}
 end
@@ -23,10 +26,10 @@ for _, rule in ipairs(list) do
   end
 end
 
-if admitted == 1 then -- a refusal writes nothing (QUOTA-7)
+if admitted == 1 and deed >= 0 then -- a refusal writes nothing (QUOTA-7)
   for i, key in ipairs(KEYS) do
     if not held[i] then
-      local keep, newest = ARGV[1 + i], score(key, -1)
+      local keep, newest = ARGV[2 + i], score(key, -1)
       if newest then -- drop what counts no more, refunded or not
         redis.call('ZREMRANGEBYSCORE', key, int(-now), int(now - keep))
       end
@@ -38,12 +41,18 @@ if admitted == 1 then -- a refusal writes nothing (QUOTA-7)
   end
 end
 
-local answer = {admitted, now}
+local answer = {admitted == 1 and not fresh and 4 or admitted, now}
 for _, rule in ipairs(list) do
   local bucket, limit, n = unpack(rule)
-  if admitted == 1 and not held[bucket] then
+  if admitted == 1 and deed >= 0 and not held[bucket] then
     n = n + 1
   end
   tell(answer, KEYS[bucket], limit, n)
+end
+
+if admitted == 0 and deed > 0 then
+  for _, key in ipairs(KEYS) do
+    bury(key, id, now + deed)
+  end
 end
 return answer

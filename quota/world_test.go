@@ -43,10 +43,11 @@ var defaults = []Rule{
 	{Name: "day", Scope: Recipient, Limit: 10, Window: 24 * time.Hour},
 }
 
-// both runs the test over the limiter in process and over Redis.
+// both runs the test over the limiter in process and over Redis, alone and as a cluster.
 func both(t *testing.T, test func(t *testing.T, w *world)) {
 	t.Run("memory", func(t *testing.T) { test(t, memoryWorld(t)) })
 	t.Run("redis", func(t *testing.T) { test(t, redisWorld(t)) })
+	t.Run("cluster", func(t *testing.T) { test(t, clusterWorld(t)) })
 }
 
 func memoryWorld(t tester) *world {

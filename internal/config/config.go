@@ -25,7 +25,7 @@ type Config struct {
 	AdminAddr   string // host:port of /admin and /metrics; empty: they are on Addr
 	DataDir     string // SQLite file and generated secrets
 	DatabaseURL string // postgres://…; empty: SQLite in DataDir
-	RedisURL    string // redis://…, rediss://…; empty: rules are counted in process
+	RedisURL    string // redis://…, redis+sentinel://…, redis+cluster://…, or with rediss; empty: rules are counted in process
 	SMTPURL     string // one or more mail servers; empty: the dev mailbox
 	MailFrom    string // Name <addr>, checked
 	Templates   string // directory whose files replace mail templates; empty: the built-in ones

@@ -16,7 +16,7 @@ func TestURLsThatAreAccepted(t *testing.T) {
 		},
 		new(checkRedisURL): {
 			"redis://h", "redis://:p@h:6379/1", "rediss://u:p@[::1]/0?pool_size=5&min_idle_conns=2", "redis+sentinel://u:p@h1,h2:26379/master/0",
-			"redis+sentinel://[::1]:26379,h2/master?sentinel_password=p%26q",
+			"redis+sentinel://[::1]:26379,h2/master?sentinel_password=p%26q", "redis+cluster://h1,h2", "rediss+cluster://u:p%40@h1:7000,[::1]?pool_size=5&min_idle_conns=2",
 		},
 		new(checkSMTPURL): {
 			"smtp://h", "smtps://u%40shop.example:p%2Fw@h:465", "smtp://u:p@h1, smtp://[::1]:2525?tls=none", "smtp://h?tls=opportunistic&hello=shop.example",

@@ -21,6 +21,19 @@ func Redis(t testing.TB, args ...string) *RedisServer {
 	return s
 }
 
+// Cluster starts a private Redis Cluster for one test, as [StartRedisCluster]
+// does, and closes it afterwards. A later Start of a node that fails also fails the test.
+func Cluster(t testing.TB, args ...string) *RedisCluster {
+	t.Helper()
+	c, err := StartRedisCluster(t.Context(), args...)
+	need(t, err)
+	for _, node := range c.Nodes {
+		node.reporter = func(err error) { t.Error(err) }
+	}
+	t.Cleanup(func() { closed(t, c.Close()) })
+	return c
+}
+
 // Postgres starts a private Postgres for one test, as [StartPostgres] does, and
 // closes it afterwards. A later Start that fails also fails the test.
 func Postgres(t testing.TB) *PostgresServer {

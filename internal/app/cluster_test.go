@@ -1,0 +1,63 @@
+package app
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"testing"
+	"time"
+
+	"sendcode/internal/parts"
+)
+
+// Redis Cluster, with a bucket of each scope somewhere on three masters: a send, refusals by each scope, and a master killed.
+func TestOnACluster(t *testing.T) {
+	t.Parallel()
+	s := onRealParts(t).policy(`    - {name: minute, scope: recipient, limit: 1, window: 60s}
+    - {name: office, scope: ip, limit: 4, window: 60s}
+    - {name: purpose, scope: purpose, limit: 100, window: 60s}
+    - {name: shop, scope: app, limit: 100, window: 60s}
+`)
+	cluster := parts.Cluster(t)
+	s.env["SENDCODE_REDIS_URL"] = cluster.URL()
+	s.start(2)
+	sent := s.ask(0, ana)
+	if sent.status != http.StatusAccepted || sent.Quota.BlockedBy != "minute" || len(sent.Quota.Rules) != 4 || sent.Quota.Rules[1].Remaining != 3 {
+		t.Fatalf("%d %s", sent.status, sent.raw)
+	}
+	s.awaitMail(ana, 1)
+	refused := s.ask(1, ana)
+	if refused.status != http.StatusTooManyRequests || !slices.Equal(refused.Violated, []string{"minute"}) || refused.Quota.Rules[1].Remaining != 3 {
+		t.Errorf("%d %s", refused.status, refused.raw)
+	}
+	for i := range 3 {
+		if a := s.ask(i%2, fmt.Sprintf("one-%d@example.com", i)); a.status != http.StatusAccepted {
+			t.Errorf("%d %s", a.status, a.raw)
+		}
+	}
+	refused = s.ask(0, "one-more@example.com")
+	if refused.status != http.StatusTooManyRequests || !slices.Equal(refused.Violated, []string{"office"}) || refused.Quota.Rules[0].Remaining != 1 || refused.Quota.Rules[3].Remaining != 96 {
+		t.Errorf("%d %s", refused.status, refused.raw)
+	}
+	if status, body := s.ready(0); status != 200 || body != "ok" {
+		t.Errorf("%d %s", status, body)
+	}
+
+	cluster.Nodes[1].Stop()
+	s.await(10*time.Second, "degraded", func() bool { status, body := s.ready(0); return status == 200 && body == "degraded" })
+	if n := s.burst(30, ana); n != 0 {
+		t.Errorf("%d let in within the minute, without a master", n)
+	}
+	for i := range 6 { // their buckets are on any of the masters
+		if n := s.burst(10, fmt.Sprintf("two-%d@example.com", i)); n > 1 {
+			t.Errorf("%d let in of one recipient, without a master", n)
+		}
+	}
+	if err := cluster.Nodes[1].Start(); err != nil {
+		t.Fatal(err)
+	}
+	s.await(20*time.Second, "readiness", func() bool { status, body := s.ready(0); return status == 200 && body == "ok" })
+	if n := s.burst(20, ana); n != 0 {
+		t.Errorf("%d let in once the master was back, empty", n)
+	}
+}

@@ -1,0 +1,122 @@
+package parts
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// RedisCluster is a private Redis Cluster of three masters without replicas.
+type RedisCluster struct {
+	Nodes []*RedisServer // each with a third of the slots, in ascending order
+	buses []*place       // the ports over which they talk to each other
+}
+
+const masters = 3
+
+// StartRedisCluster starts three servers, makes one cluster of them and returns
+// when each of them says that it is whole. A node that is gone is noticed within
+// about a second; the slots of the others are then served still. args, ctx and
+// the errors are as for [StartRedis]. The caller must Close it.
+func StartRedisCluster(ctx context.Context, args ...string) (_ *RedisCluster, err error) {
+	c := &RedisCluster{}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, c.Close())
+		}
+	}()
+	for range masters {
+		bus, err := claim()
+		if err != nil {
+			return nil, err
+		}
+		c.buses = append(c.buses, bus)
+		node, err := StartRedis(ctx, append([]string{
+			"--cluster-enabled", "yes", "--cluster-port", strconv.Itoa(bus.port), "--cluster-node-timeout", "1000",
+			"--cluster-require-full-coverage", "no",
+		}, args...)...)
+		if err != nil {
+			return nil, err
+		}
+		c.Nodes = append(c.Nodes, node)
+	}
+	return c, c.join(ctx)
+}
+
+// URL is redis+cluster:// with the addresses of all nodes.
+func (c *RedisCluster) URL() string {
+	var addrs []string
+	for _, node := range c.Nodes {
+		addrs = append(addrs, node.Addr())
+	}
+	return "redis+cluster://" + strings.Join(addrs, ",")
+}
+
+// Close stops the servers and removes their directories.
+func (c *RedisCluster) Close() (err error) {
+	for _, node := range c.Nodes {
+		err = errors.Join(err, node.Close())
+	}
+	for _, bus := range c.buses {
+		err = errors.Join(err, bus.release())
+	}
+	return err
+}
+
+// join gives each node its slots and an epoch of its own, introduces the first
+// to the others, and waits until all agree.
+func (c *RedisCluster) join(ctx context.Context) error {
+	const slots = 16384
+	for i, node := range c.Nodes {
+		first, last := slots*i/masters, slots*(i+1)/masters-1
+		commands := [][]any{{"cluster", "set-config-epoch", i + 1}, {"cluster", "addslotsrange", first, last}}
+		if i > 0 {
+			commands = append(commands, []any{"cluster", "meet", "127.0.0.1", c.Nodes[0].place.port, c.buses[0].port})
+		}
+		if err := node.tell(ctx, commands); err != nil {
+			return err
+		}
+	}
+	for _, node := range c.Nodes {
+		if err := await(ctx, node.process, func(ctx context.Context) error { return node.sees(ctx, masters) }); err != nil {
+			return fmt.Errorf("the cluster does not come together: %w", err)
+		}
+	}
+	return nil
+}
+
+func (s *RedisServer) client() *redis.Client {
+	return redis.NewClient(&redis.Options{Addr: s.Addr(), ReadTimeout: time.Second, ContextTimeoutEnabled: true})
+}
+
+func (s *RedisServer) tell(ctx context.Context, commands [][]any) error {
+	client := s.client()
+	defer client.Close()
+	for _, c := range commands {
+		if err := client.Do(ctx, c...).Err(); err != nil {
+			return fmt.Errorf("%v: %w", c, err)
+		}
+	}
+	return nil
+}
+
+// sees is nil if the node knows n nodes that together serve every slot.
+func (s *RedisServer) sees(ctx context.Context, n int) error {
+	client := s.client()
+	defer client.Close()
+	info, err := client.ClusterInfo(ctx).Result()
+	if err != nil {
+		return err
+	}
+	for _, want := range []string{"cluster_state:ok", "cluster_slots_ok:16384", fmt.Sprintf("cluster_size:%d", n)} {
+		if !strings.Contains(info, want) {
+			return fmt.Errorf("no %s yet", want)
+		}
+	}
+	return nil
+}
