@@ -11,7 +11,8 @@
 // Postgres is the real part, SQLite the embedded default, Memory the twin for tests: one contract suite holds all three.
 //
 // Instants are whole microseconds, UTC. A row keeps two: TakenAt on the clock of the limiter that let it in (named by
-// Clock) and LoggedAt on the log's own clock, read after the lock. Ages compare instants of one clock only.
+// Clock) and LoggedAt on the log's own clock, read after the lock. Ages compare instants of one clock only, and are at
+// most a second more on a limiter's clock than on the log's.
 package audit
 
 import (

@@ -13,9 +13,13 @@ var (
 	toTheTurn = 4*time.Hour - 123457*time.Microsecond
 )
 
-// The period is that of the intent's instant, on the clock of the limiter that let it in; the log's says nothing.
+// The period is that of the intent's instant, on the clock of the limiter that let it in: the log's, days ahead, says
+// nothing.
 func calendarOnTheLimitersClock(t *testing.T, f *fixture) {
+	last := -100 * time.Hour
 	begun := func(at time.Duration) Begun {
+		f.pass(at - last)
+		last = at
 		return f.begin(t, f.intent(1, takenAt("redis", epoch.Add(at)), withRules(today)))
 	}
 	turn := toTheTurn
@@ -28,7 +32,6 @@ func calendarOnTheLimitersClock(t *testing.T, f *fixture) {
 		{turn + 24*time.Hour, true},
 		{turn + 23*time.Hour, false}, // the clock went back: what the day after took counts as well
 	} {
-		f.pass(time.Microsecond)
 		equal(t, s.at.String(), begun(s.at.Truncate(time.Microsecond)).Admitted, s.want)
 	}
 	got := begun(turn + 25*time.Hour)
@@ -59,4 +62,19 @@ func calendarOnTheLogsClock(t *testing.T, f *fixture) {
 	f.pass(-10 * 24 * time.Hour)
 	equal(t, "10 days back, with one still to come", begun().Admitted, true)
 	equal(t, "and again", begun().Admitted, false)
+}
+
+// A replica that has not seen the log's clock for days finds the day all the same.
+func calendarAfterAWhile(t *testing.T, f *fixture) {
+	begun := func(log Log) bool {
+		begun, err := log.Begin(t.Context(), f.intent(1, withRules(today)))
+		ok(t, err)
+		return begun.Admitted
+	}
+	equal(t, "here", begun(f.Log), true)
+	f.pass(toTheTurn + 23*time.Hour)
+	equal(t, "there, the day after", begun(f.replica) && begun(f.replica), true)
+	f.pass(time.Hour)
+	equal(t, "here, on the third day", begun(f.Log) && begun(f.Log), true)
+	equal(t, "once more", begun(f.Log), false)
 }

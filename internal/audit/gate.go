@@ -16,6 +16,11 @@ import (
 // limiter that was once set far ahead must not lock its recipients out until that time comes.
 const stale = 24 * time.Hour
 
+// lead is how far a limiter's clock may run ahead of the log's own: each gate is to be sufficient alone, also when the
+// other's clock was set or a replica with another one was promoted. It covers what a send may take longer from the Take
+// to the log's instant than a later one, so that who waited as told is let in.
+const lead = time.Second
+
 // past is a counting send of the bucket that an intent falls into.
 type past struct {
 	id       uuid.UUID
@@ -24,13 +29,14 @@ type past struct {
 	loggedAt time.Time
 }
 
-// age is how long ago the row was, on one clock: that of the intent where the row has it, else the log's. It is
-// negative where the clock went back, and then the row counts.
+// age is how long ago the row was: on the clock of the intent where the row has it, but at most lead more than by the
+// log's; else by the log's. It is negative where the clock went back, and then the row counts.
 func (p past) age(in Intent, now time.Time) time.Duration {
+	logged := now.Sub(p.loggedAt)
 	if p.clock == in.Send.Clock && in.Send.Clock != LogClock {
-		return in.Send.TakenAt.Sub(p.takenAt)
+		return min(in.Send.TakenAt.Sub(p.takenAt), logged+lead)
 	}
-	return now.Sub(p.loggedAt)
+	return logged
 }
 
 // history is the bucket as the gate sees it at now: what the longest window holds, oldest first, each event its age
@@ -54,8 +60,17 @@ func ordered(events []quota.Event) []quota.Event {
 	return events
 }
 
-// instant is the intent's, on its own clock.
+// instant is when the intent is decided: at its Take, but at most lead after the log's clock. Only periods of the
+// calendar ask for it, all else is ages.
 func instant(in Intent, now time.Time) time.Time {
+	if at := taken(in, now); at.Before(now.Add(lead)) {
+		return at
+	}
+	return now.Add(lead)
+}
+
+// taken is the instant of the Take, or the log's where no limiter took it.
+func taken(in Intent, now time.Time) time.Time {
 	if in.Send.Clock == LogClock {
 		return now
 	}
@@ -121,7 +136,7 @@ func written(in Intent, v Verification, number int, now time.Time) Send {
 	return Send{
 		ID: s.ID, VerificationID: v.ID, Number: number, App: s.App, Channel: s.Channel, Purpose: s.Purpose,
 		Recipient: s.Recipient, To: s.To, Locale: s.Locale, Reference: s.Reference, IP: s.IP,
-		Status: Sending, Attempt: 1, Counts: true, TakenAt: instant(in, now), Clock: s.Clock, LoggedAt: now,
+		Status: Sending, Attempt: 1, Counts: true, TakenAt: taken(in, now), Clock: s.Clock, LoggedAt: now,
 		DueAt: now.Add(in.Lease.Truncate(time.Microsecond)), Count: 1, Observed: slices.Clone(s.Observed),
 	}
 }

@@ -5,6 +5,7 @@ import (
 	_ "embed"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"hash/fnv"
 	"slices"
 	"strings"
@@ -34,7 +35,7 @@ func (p *Postgres) prepareBegin(ctx context.Context, conn *pgx.Conn) error {
 		return err
 	}
 	decide := strings.NewReplacer(
-		"{{now}}", p.now, "{{verification}}", verificationColumns, "{{joined}}", strings.ReplaceAll(verificationColumns, "v.", "joined."),
+		"{{now}}", p.now, "{{lead}}", interval(lead), "{{verification}}", verificationColumns, "{{joined}}", strings.ReplaceAll(verificationColumns, "v.", "joined."),
 	).Replace(beginSQL)
 	for _, s := range []struct{ name, sql string }{
 		// Not left to a default: under REPEATABLE READ the snapshot would be older than the lock.
@@ -48,6 +49,10 @@ func (p *Postgres) prepareBegin(ctx context.Context, conn *pgx.Conn) error {
 		}
 	}
 	return nil
+}
+
+func interval(d time.Duration) string {
+	return fmt.Sprintf("interval '%d microseconds'", d.Microseconds())
 }
 
 // Begin implements Log.

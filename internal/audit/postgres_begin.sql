@@ -11,8 +11,10 @@ WITH clock AS MATERIALIZED (
            string_to_array(u.purposes, E'\x1f') AS purposes,
            u.limits::bigint[] AS limits,
            u.windows::bigint[] AS windows, u.longest, -- µs
-           -- Of each calendar rule on the log's clock four turns of its periods, and no window.
-           u.turns::bigint[] AS turns, (extract(epoch FROM clock.now) * 1000000)::bigint AS now_us,
+           u.turns::bigint[] AS turns, -- of each calendar rule four turns of its periods around the log's clock
+           -- When it is decided, and how much earlier than its Take: a limiter's clock runs ahead by {{lead}} at most.
+           (extract(epoch FROM least(coalesce(u.taken_at, clock.now), clock.now + {{lead}})) * 1000000)::bigint AS at_us,
+           coalesce(u.taken_at > clock.now + {{lead}}, false) AS early,
            u.join_id, u.min_life * interval '1 microsecond' AS min_life,
            u.verification, u.sealed, u.holder, u.nonce, u.key_id, u.code_length,
            u.life * interval '1 microsecond' AS life, u.max_attempts, u.observed
@@ -31,23 +33,27 @@ WITH clock AS MATERIALIZED (
                WHERE (SELECT count(*) FROM unnest(past.ages) AS age WHERE age < rule.width) >= rule.places
            ) AS room
     FROM intent
-    -- A calendar rule counts the ages back to the turn with which the period of now began. Now may be outside of the
-    -- turns that were told: then nothing is decided.
+    -- A calendar rule counts the ages back to the turn with which the period began. Its width was told for the instant
+    -- of the Take; for any other instant it is found between the turns, and outside of them nothing is decided.
     CROSS JOIN LATERAL (
-        SELECT array_agg(CASE WHEN width > 0 THEN width ELSE intent.now_us - began + 1 END ORDER BY n) AS widths,
-               coalesce(bool_or(width = 0 AND (began IS NULL OR intent.now_us >= intent.turns[4 * n])), false) AS elsewhere
+        SELECT array_agg(CASE WHEN searched THEN intent.at_us - began + 1 ELSE width END ORDER BY n) AS widths,
+               coalesce(bool_or(searched AND (began IS NULL OR intent.at_us >= intent.turns[4 * n])), false) AS elsewhere
         FROM unnest(intent.windows) WITH ORDINALITY AS rule(width, n),
+             LATERAL (SELECT width = 0 OR intent.early AND intent.turns[4 * n] > 0 AS searched) AS calendar,
              LATERAL (SELECT max(turn) AS began FROM unnest(intent.turns[4 * n - 3 : 4 * n - 1]) AS turn
-                      WHERE width = 0 AND turn <= intent.now_us) AS told
+                      WHERE turn <= intent.at_us) AS told
     ) rules
     -- Lateral with an aggregate, a limit or an offset: the planner can only look each recipient up by its index, and
     -- never reads a table that grew since its statistics were made.
     CROSS JOIN LATERAL (
         SELECT array_agg(s.id) AS ids, array_agg(s.age) AS ages
         FROM (
-            -- Ages on one clock: the intent's where the row has it, else the log's. A negative age counts.
-            SELECT s.id, (extract(epoch FROM CASE WHEN s.clock = intent.clock THEN intent.taken - s.taken_at
-                                                  ELSE intent.now - s.logged_at END) * 1000000)::bigint AS age
+            -- Ages on one clock: the intent's where the row has it, as far as the log's bears it out, else the log's.
+            -- A negative age counts.
+            SELECT s.id, (extract(epoch FROM CASE
+                       WHEN s.clock = intent.clock
+                       THEN least(intent.taken - s.taken_at, intent.now - s.logged_at + {{lead}})
+                       ELSE intent.now - s.logged_at END) * 1000000)::bigint AS age
             FROM sends s
             WHERE s.counts AND s.recipient = intent.recipient AND s.app = intent.app AND s.channel = intent.channel
               AND s.purpose = ANY (intent.purposes)

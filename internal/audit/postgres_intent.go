@@ -88,7 +88,7 @@ func array(numbers []int64) string {
 	return string(append(b, '}'))
 }
 
-// width is how old an event must be so as not to count, where that can be told before the log's clock is read; else 0.
+// width is how old an event must be so as not to count, at the instant of the Take; 0 where the log's clock says that one.
 func width(r quota.Rule, in *Intent) time.Duration {
 	switch {
 	case !r.Calendar():
@@ -99,12 +99,12 @@ func width(r quota.Rule, in *Intent) time.Duration {
 	return in.Send.TakenAt.Sub(quota.Cutoffs([]quota.Rule{r}, in.Send.TakenAt)[0])
 }
 
-// turns are, of each rule without a width, the four turns of its periods near an instant; of the others four zeros.
+// turns are, of each calendar rule, the four turns of its periods near an instant; of the others four zeros.
 func turns(in *Intent, near time.Time) string {
 	var all []int64
 	for _, r := range in.Rules {
 		var four [4]int64
-		if width(r, in) == 0 {
+		if r.Calendar() {
 			for i, turn := range r.Turns(near) {
 				four[i] = turn.UnixMicro()
 			}

@@ -24,7 +24,8 @@ type Intent struct {
 // Begun is what Begin decided.
 //
 // History and Now are what the gate saw, so that quota.Evaluate explains the refusal from them: each event lies its age
-// before Now. On a row of Intent's own clock that is its TakenAt; a row of another clock (a Redis before a failover, or
+// before Now. On a row of Intent's own clock that is its age on that clock, but at most a second more than on the log's:
+// a limiter whose clock was set ahead does not make a row older. A row of another clock (a Redis before a failover, or
 // none at all) is placed by its age on the log's clock.
 type Begun struct {
 	Admitted     bool
@@ -32,7 +33,7 @@ type Begun struct {
 	Verification Verification  // joined or opened; zero when refused
 	Send         Send          // as written, Status Sending and Attempt 1; zero when refused
 	History      []quota.Event // when refused: the counting sends of the longest window, oldest first; ID is the 16 bytes of Send.ID
-	Now          time.Time     // admitted: Send.LoggedAt, on the log's clock; refused: Intent.Send.TakenAt, on Clock
+	Now          time.Time     // admitted: Send.LoggedAt, on the log's clock; refused: Intent.Send.TakenAt, on Clock, but at most a second after the log's
 	Clock        string        // admitted: LogClock; refused: Intent.Send.Clock, which is LogClock where no limiter took it
 }
 

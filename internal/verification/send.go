@@ -197,19 +197,21 @@ func newVerificationID() (string, error) {
 	return strings.ToLower(base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(raw)), nil
 }
 
-// correct tells the limiter what the log knew better: its own place goes, the true history comes in. The answer is
-// then the limiter's, or the log's own where the limiter can't express it (another clock, or away by now).
+// correct tells the limiter what the log knew better: its own place goes, the true history comes in. The answer is the
+// log's, and of each rule what the limiter says where that is longer, or where the log does not decide it. The limiter
+// may still say that there is room: its clock was set ahead, and what it counts already keeps its instant.
 func (s *Service) correct(ctx context.Context, a asked, id uuid.UUID, taken quota.Decision, begun audit.Begun) quota.Decision {
 	own := quota.OfScope(a.purpose.Policy.Rules, quota.Recipient)
-	if begun.Clock == taken.Clock && begun.Clock != audit.LogClock {
-		if d, err := s.teach(ctx, a, string(id[:]), quota.Longest(own), begun.History); err == nil && !d.Allowed() {
-			return d
-		}
-	}
-	s.outbox.giveBack(string(id[:]), a.buckets())
 	d := quota.Evaluate(own, map[quota.Scope][]quota.Event{quota.Recipient: begun.History}, begun.Now)
 	d.Clock = begun.Clock
-	for _, state := range taken.Rules {
+	states := taken.Rules
+	if learnt, err := s.teach(ctx, a, id, taken, begun); err == nil {
+		states = learnt.Rules
+		d.Rules = stricter(d.Rules, states)
+	} else {
+		s.outbox.giveBack(string(id[:]), a.buckets())
+	}
+	for _, state := range states {
 		if state.Scope != quota.Recipient {
 			d.Rules = append(d.Rules, state)
 		}
@@ -218,12 +220,35 @@ func (s *Service) correct(ctx context.Context, a asked, id uuid.UUID, taken quot
 	return d
 }
 
-func (s *Service) teach(ctx context.Context, a asked, id string, keep time.Duration, history []quota.Event) (quota.Decision, error) {
+// stricter is of each of the first states the one with the longer wait.
+func stricter(states, others []quota.State) []quota.State {
+	for i, s := range states {
+		for _, o := range others {
+			if o.Name == s.Name && o.RetryAfter > s.RetryAfter {
+				states[i] = o
+			}
+		}
+	}
+	return states
+}
+
+// errOtherClock says that the limiter can't be told a history, as it is not on its clock.
+var errOtherClock = errors.New("verification: the history is on another clock")
+
+func (s *Service) teach(ctx context.Context, a asked, id uuid.UUID, taken quota.Decision, begun audit.Begun) (quota.Decision, error) {
+	if begun.Clock != taken.Clock || begun.Clock == audit.LogClock {
+		return quota.Decision{}, errOtherClock
+	}
+	history := slices.Clone(begun.History)
+	for i := range history { // an age is an age, wherever the log saw the limiter's now
+		history[i].At = history[i].At.Add(taken.At.Sub(begun.Now))
+	}
 	ctx, cancel := context.WithTimeout(ctx, takeTimeout)
 	defer cancel()
-	if err := s.Limiter.Refund(ctx, id, values(a.buckets())...); err != nil {
+	if err := s.Limiter.Refund(ctx, string(id[:]), values(a.buckets())...); err != nil {
 		return quota.Decision{}, err
 	}
+	keep := quota.Longest(quota.OfScope(a.purpose.Policy.Rules, quota.Recipient))
 	if err := s.Limiter.Record(ctx, a.buckets()[quota.Recipient], keep, history); err != nil {
 		return quota.Decision{}, err
 	}

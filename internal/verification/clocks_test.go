@@ -1,0 +1,125 @@
+package verification
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"sendcode/quota"
+)
+
+// skewed is a limiter whose clock can be set.
+func skewed() (*quota.Memory, *atomic.Int64) {
+	offset := new(atomic.Int64)
+	return quota.NewMemory(func() time.Time { return time.Now().Add(time.Duration(offset.Load())) }, "redis"), offset
+}
+
+// A limiter whose clock jumps ahead lets in too early; the log does not, and the answer tells the log's wait.
+func TestLogBoundsALimiterThatRunsAhead(t *testing.T) {
+	for name, teachable := range map[string]bool{"taught": true, "not to be taught": false} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(r *rig) {
+				memory, offset := skewed()
+				r.limiter.set(memory)
+				if !teachable {
+					r.limiter.set(unteachable{memory})
+				}
+				r.send(askFor(ana))
+				waited(55 * time.Second)
+				offset.Store(int64(5 * time.Second))
+				a := r.refuse(askFor(ana))
+				if got := a.Quota.RetryAfter(); got != 4*time.Second || len(a.Quota.Rules) != 3 || a.Quota.Rules[1].Used != 1 {
+					t.Errorf("wait %v, rules %+v", got, a.Quota.Rules)
+				}
+				waited(4*time.Second - time.Microsecond)
+				if got := r.refuse(askFor(ana)).Quota.RetryAfter(); got != time.Microsecond {
+					t.Errorf("1 µs before the end: wait %v", got)
+				}
+				waited(time.Microsecond)
+				r.send(askFor(ana))
+				offset.Store(0) // and back: conservative by itself
+				waited(minute)
+				if got := r.refuse(askFor(ana)).Quota.RetryAfter(); got != 5*time.Second {
+					t.Errorf("after the step back: wait %v", got)
+				}
+				waited(5 * time.Second)
+				r.send(askFor(ana))
+			})
+		})
+	}
+}
+
+// Over the turn of a day, too. The limiter learns the history by its own clock: what it has to itself it keeps.
+func TestLogBoundsALimiterThatIsInTheNextDay(t *testing.T) {
+	daily := func(s *Settings) {
+		p := s.Purposes["default"]
+		p.Policy.Rules = []quota.Rule{{Name: "today", Scope: quota.Recipient, Limit: 1, Per: quota.Day}}
+		s.Purposes["default"] = p
+	}
+	inBubbleWith(t, daily, func(r *rig) { // starts at midnight
+		memory, offset := skewed()
+		r.limiter.set(memory)
+		r.send(askFor(ana))
+		waited(24*time.Hour - 5*time.Second)
+		offset.Store(int64(5 * time.Second))
+		if a := r.refuse(askFor(ana)); a.Quota.RetryAfter() != 4*time.Second || a.Quota.Rules[0].Used != 1 {
+			t.Errorf("%+v", a.Quota)
+		}
+		waited(4 * time.Second)
+		r.send(askFor(ana))
+		if a := r.refuse(askFor(ana)); a.Quota.RetryAfter() != 24*time.Hour-4*time.Second {
+			t.Errorf("%+v", a.Quota)
+		}
+	})
+}
+
+// The history that the log teaches is placed by its ages on the limiter's clock, also where the log sees that clock
+// corrected.
+func TestHistoryIsTaughtOnTheLimitersClock(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		ahead := func() *quota.Memory {
+			return quota.NewMemory(func() time.Time { return time.Now().Add(time.Hour) }, "redis")
+		}
+		r.limiter.set(ahead())
+		r.send(askFor(ana))
+		waited(10 * time.Second)
+		r.limiter.set(ahead())
+		if a := r.refuse(askFor(ana)); a.Quota.RetryAfter() != 50*time.Second {
+			t.Errorf("wait %v", a.Quota.RetryAfter())
+		}
+		if q, err := r.svc.Quota(r.Context(), backEnd, "email", ana, ""); err != nil || q.Quota.RetryAfter() != 50*time.Second {
+			t.Errorf("the limiter learnt a wait of %v, %v", q.Quota.RetryAfter(), err)
+		}
+	})
+}
+
+// hasty lets in what its memory would refuse, as a limiter does for which others take a place a moment later.
+type hasty struct{ *quota.Memory }
+
+func (h hasty) Take(ctx context.Context, r quota.Request) (quota.Decision, error) {
+	d, err := h.Memory.Take(ctx, r)
+	d.Admitted = true
+	return d, err
+}
+
+// Where the limiter knows of more than the log does, its wait is the longer one, and is told.
+func TestTheLongerWaitIsTold(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		memory := quota.NewMemory(time.Now, "redis")
+		r.limiter.set(hasty{memory})
+		r.send(askFor(ana))
+		waited(10 * time.Second)
+		a, err := r.svc.understand(r.Context(), askFor(ana))
+		if err != nil {
+			t.Fatal(err)
+		}
+		between := []quota.Event{{ID: "between the gates", At: time.Now()}}
+		if err := memory.Record(r.Context(), a.buckets()[quota.Recipient], 24*time.Hour, between); err != nil {
+			t.Fatal(err)
+		}
+		if got := r.refuse(askFor(ana)).Quota.RetryAfter(); got != minute {
+			t.Errorf("wait %v", got)
+		}
+	})
+}
