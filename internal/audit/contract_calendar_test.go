@@ -73,8 +73,10 @@ func calendarAfterAWhile(t *testing.T, f *fixture) {
 	}
 	equal(t, "here", begun(f.Log), true)
 	f.pass(toTheTurn + 23*time.Hour)
-	equal(t, "there, the day after", begun(f.replica) && begun(f.replica), true)
+	equal(t, "there, the day after", begun(f.replica), true)
+	equal(t, "and again", begun(f.replica), true)
 	f.pass(time.Hour)
-	equal(t, "here, on the third day", begun(f.Log) && begun(f.Log), true)
+	equal(t, "here, on the third day", begun(f.Log), true)
+	equal(t, "and again", begun(f.Log), true)
 	equal(t, "once more", begun(f.Log), false)
 }
