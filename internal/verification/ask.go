@@ -122,7 +122,7 @@ func checkAttached(ask Ask) error {
 }
 
 func (s *Service) purpose(name string) (Purpose, error) {
-	p, ok := s.Purposes[or(name, "default")]
+	p, ok := s.Terms().Purposes[or(name, "default")]
 	if !ok {
 		return Purpose{}, invalid("purpose", "unknown", "No purpose of that name is configured.")
 	}

@@ -95,9 +95,10 @@ func (o *outbox) compose(w audit.Work) (delivery.Message, string, error) {
 	if err != nil {
 		return delivery.Message{}, reasonUnreadable, err
 	}
+	terms := o.Terms() // a purpose that is gone leaves the code private
 	m, err := o.Renderer.Render(message.Request{
-		Locale: v.Locale, Purpose: v.Purpose, Notify: o.Purposes[v.Purpose].Notify,
-		Data: message.Data{App: or(o.Titles[v.App], v.App), Code: code, Minutes: minutes(v.ExpiresAt.Sub(o.Now()))},
+		Locale: v.Locale, Purpose: v.Purpose, Notify: terms.Purposes[v.Purpose].Notify,
+		Data: message.Data{App: or(terms.Titles[v.App], v.App), Code: code, Minutes: minutes(v.ExpiresAt.Sub(o.Now()))},
 	})
 	if err != nil {
 		return delivery.Message{}, reasonTemplate, err

@@ -288,17 +288,18 @@ func (o *outbox) repeatRefunds(ctx context.Context) error {
 	return nil
 }
 
-// confirm refunds in the limiter and tells the log. Only the recipient's bucket is refunded (QUOTA-15); a purpose
-// that is no longer configured has no bucket left.
+// confirm refunds in the limiter and tells the log. Only the recipient's bucket is refunded (QUOTA-15), under each
+// policy that the purpose has had: terms may have changed since the send was counted.
 func (o *outbox) confirm(ctx context.Context, r audit.Refund) error {
-	if p, ok := o.Purposes[r.Purpose]; ok {
-		b := bucket(r.App, r.Channel, p.Policy.Name, quota.Recipient, r.Recipient.String())
-		if err := o.limits.local.Refund(ctx, string(r.ID[:]), b); err != nil { // where a rule that observes may have counted it
-			return err
-		}
-		if err := o.refund(ctx, string(r.ID[:]), b); err != nil {
-			return err
-		}
+	var buckets []string
+	for _, policy := range o.terms.Load().counted(r.Purpose) {
+		buckets = append(buckets, bucket(r.App, r.Channel, policy, quota.Recipient, r.Recipient.String()))
+	}
+	if err := o.limits.local.Refund(ctx, string(r.ID[:]), buckets...); err != nil { // where a rule that observes may have counted it
+		return err
+	}
+	if err := o.refund(ctx, string(r.ID[:]), buckets...); err != nil {
+		return err
 	}
 	return o.Log.Refunded(ctx, r.Held)
 }

@@ -232,7 +232,9 @@ func TestWhatCannotBeComposedFails(t *testing.T) {
 		change func(*rig)
 	}{
 		{"unreadable", func(r *rig) { r.svc.Ring = ringOf(r.T, "k2:"+newKey) }},
-		{"template", func(r *rig) { r.svc.Titles = map[string]string{"shop": "https://shop.example"} }},
+		{"template", func(r *rig) {
+			r.svc.Change(Terms{r.settings.Purposes, map[string]string{"shop": "https://shop.example"}})
+		}},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			r := newRig(t, nil)

@@ -11,18 +11,19 @@ import (
 // rebuildBatch is how many events of one bucket are recorded in one call.
 const rebuildBatch = 256
 
-// Rebuild writes the log's counting sends into a limiter that starts empty, on the clock that they were taken on
-// where it is the limiter's own. Sends of purposes that are no longer configured count for nothing.
+// Rebuild writes the log's counting sends into a limiter in process that starts empty, or has kept less than new terms
+// need, on the clock that they were taken on where it is the limiter's own. What it holds stays as it is. Sends of purposes that are no longer configured count for nothing.
 func (s *Service) Rebuild(ctx context.Context, clock string) error {
+	purposes := s.Terms().Purposes
 	history := map[string][]quota.Event{}
 	keep := map[string]time.Duration{}
-	err := s.Log.Counting(ctx, clock, s.longestWindow(), func(c audit.Counting) error {
-		p, ok := s.Purposes[c.Purpose]
+	err := s.Log.Counting(ctx, clock, longestWindow(purposes), func(c audit.Counting) error {
+		p, ok := purposes[c.Purpose]
 		if !ok {
 			return nil
 		}
 		b := bucket(c.App, c.Channel, p.Policy.Name, quota.Recipient, c.Recipient.String())
-		keep[b] = quota.Longest(quota.OfScope(p.Policy.Rules, quota.Recipient))
+		keep[b] = p.keep()
 		if history[b] = append(history[b], c.Event); len(history[b]) < rebuildBatch {
 			return nil
 		}
@@ -41,10 +42,10 @@ func (s *Service) Rebuild(ctx context.Context, clock string) error {
 	return nil
 }
 
-func (s *Service) longestWindow() time.Duration {
+func longestWindow(purposes map[string]Purpose) time.Duration {
 	var d time.Duration
-	for _, p := range s.Purposes {
-		d = max(d, quota.Longest(quota.OfScope(p.Policy.Rules, quota.Recipient)))
+	for _, p := range purposes {
+		d = max(d, p.keep())
 	}
 	return d
 }

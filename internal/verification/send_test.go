@@ -150,7 +150,7 @@ func TestIPRule(t *testing.T) {
 func TestPurposeThatIsGone(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		a := r.send(askFor(ana))
-		r.svc.Purposes = map[string]Purpose{}
+		r.svc.Change(Terms{})
 		got, err := r.svc.Get(r.Context(), backEnd, a.View.ID)
 		if err != nil || got.View.State != Pending || len(got.Quota.Rules) != 0 {
 			t.Errorf("%+v, %v", got, err)

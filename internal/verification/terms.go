@@ -1,0 +1,80 @@
+package verification
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"sendcode/quota"
+)
+
+// Terms are what may change while the service runs. Whoever works by them takes them once: a request, or an attempt to
+// deliver, goes to its end by those that held when it began.
+type Terms struct {
+	Purposes map[string]Purpose
+	Titles   map[string]string // what each app is called in messages; the app's name where it has none
+}
+
+// inForce is Terms with what this process must remember of those before.
+type inForce struct {
+	Terms
+	former map[string][]string // policies, other than the present one, that a purpose had: sends under way count there
+}
+
+// Terms are those that hold now. They must not be written to.
+func (s *Service) Terms() Terms { return s.terms.Load().Terms }
+
+// Change puts other terms in force, at once and for what was counted before (QUOTA-17). The maps belong to the service from
+// then on. It reports whether a rule can now need sends that the limiter may not hold: a window became longer, or a
+// purpose came to another policy. The log decides right all the same; Rebuild tells the limiter.
+func (s *Service) Change(t Terms) (wider bool) {
+	for {
+		before := s.terms.Load()
+		after := &inForce{t, maps.Clone(before.former)}
+		if after.former == nil {
+			after.former = map[string][]string{}
+		}
+		for name, was := range before.Purposes {
+			if is, ok := t.Purposes[name]; !ok || is.Policy.Name != was.Policy.Name {
+				after.former[name] = remembered(after.former[name], was.Policy.Name)
+			}
+		}
+		if s.terms.CompareAndSwap(before, after) {
+			return widened(before.Terms, t)
+		}
+	}
+}
+
+// remembered adds a policy; the oldest of many goes, and a place that counts there goes with its window.
+func remembered(policies []string, policy string) []string {
+	const most = 16
+	if slices.Contains(policies, policy) {
+		return policies
+	}
+	policies = append(slices.Clone(policies), policy)
+	return policies[max(0, len(policies)-most):]
+}
+
+func widened(before, after Terms) bool {
+	for name, is := range after.Purposes {
+		was, ok := before.Purposes[name]
+		if !ok || was.Policy.Name != is.Policy.Name || was.keep() < is.keep() || !slices.Equal(was.Shares, is.Shares) {
+			return true
+		}
+	}
+	return false
+}
+
+// keep is for how long the purpose's rules need a recipient's sends.
+func (p Purpose) keep() time.Duration {
+	return quota.Longest(quota.OfScope(p.Policy.Rules, quota.Recipient))
+}
+
+// counted names every policy in whose bucket a send of the purpose may have been counted by this process.
+func (t *inForce) counted(purpose string) []string {
+	policies := slices.Clone(t.former[purpose])
+	if p, ok := t.Purposes[purpose]; ok && !slices.Contains(policies, p.Policy.Name) {
+		policies = append(policies, p.Policy.Name)
+	}
+	return policies
+}
