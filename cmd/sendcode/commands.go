@@ -6,8 +6,11 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"os/signal"
+	"syscall"
 	"time"
 
+	"sendcode/internal/app"
 	"sendcode/internal/config"
 )
 
@@ -18,11 +21,26 @@ func (serve) Run(ctx context.Context, p program) error {
 	if err != nil {
 		return err
 	}
-	err = p.serve(ctx, cfg, p.logger(cfg.LogLevel), p.out)
+	again, stop := p.reload()
+	defer stop()
+	err = p.serve(ctx, cfg, again, p.logger(cfg.LogLevel), p.out)
 	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
 		return nil // it was asked to stop
 	}
 	return err
+}
+
+// reload has SIGHUP read the configuration again. Not at a terminal: closing it sends the same signal, and must end
+// the program; a change of the file is seen there too.
+func (p program) reload() (again app.Reload, stop func()) {
+	again.Environ = append([]string{}, p.environ...) // never nil
+	if p.terminal {
+		return again, func() {}
+	}
+	hangups := make(chan os.Signal, 1)
+	signal.Notify(hangups, syscall.SIGHUP)
+	again.Hangup = hangups
+	return again, func() { signal.Stop(hangups) }
 }
 
 type migrate struct{}

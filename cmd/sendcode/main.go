@@ -34,7 +34,7 @@ type program struct {
 	out, err io.Writer
 	terminal bool // err is read by a person
 	environ  []string
-	serve    func(context.Context, config.Config, *slog.Logger, io.Writer) error
+	serve    func(context.Context, config.Config, app.Reload, *slog.Logger, io.Writer) error
 	migrate  func(context.Context, config.Config) error
 	doctor   func(context.Context, config.Config, io.Writer) error
 }

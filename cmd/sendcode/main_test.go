@@ -21,6 +21,7 @@ import (
 	"testing"
 	"time"
 
+	"sendcode/internal/app"
 	"sendcode/internal/config"
 )
 
@@ -41,7 +42,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-func waits(ctx context.Context, _ config.Config, _ *slog.Logger, out io.Writer) error {
+func waits(ctx context.Context, _ config.Config, _ app.Reload, _ *slog.Logger, out io.Writer) error {
 	fmt.Fprintln(out, "running")
 	<-ctx.Done()
 	fmt.Fprintln(out, "stopping")
@@ -247,7 +248,7 @@ func commandLine(p program, args ...string) (out, stderr string, code int) {
 func TestFailuresEndWithOne(t *testing.T) {
 	failure := errors.New("the port is taken")
 	p := program{
-		serve:   func(context.Context, config.Config, *slog.Logger, io.Writer) error { return failure },
+		serve:   func(context.Context, config.Config, app.Reload, *slog.Logger, io.Writer) error { return failure },
 		migrate: func(context.Context, config.Config) error { return failure },
 		doctor:  func(context.Context, config.Config, io.Writer) error { return failure },
 	}
@@ -260,7 +261,9 @@ func TestFailuresEndWithOne(t *testing.T) {
 
 // A context that ended for another reason than a signal is a failure.
 func TestCanceledWithoutASignalIsAFailure(t *testing.T) {
-	p := program{serve: func(context.Context, config.Config, *slog.Logger, io.Writer) error { return context.Canceled }}
+	p := program{serve: func(context.Context, config.Config, app.Reload, *slog.Logger, io.Writer) error {
+		return context.Canceled
+	}}
 	if _, _, code := commandLine(p); code != 1 {
 		t.Errorf("code %d", code)
 	}
@@ -270,7 +273,7 @@ func TestServeGetsTheConfigurationAndALogger(t *testing.T) {
 	east := time.FixedZone("east", 8*3600)
 	for _, terminal := range []bool{false, true} {
 		p := program{terminal: terminal, environ: []string{"SENDCODE_ADDR=127.0.0.1:7", "SENDCODE_LOG_LEVEL=warn"}}
-		p.serve = func(_ context.Context, c config.Config, l *slog.Logger, out io.Writer) error {
+		p.serve = func(_ context.Context, c config.Config, _ app.Reload, l *slog.Logger, out io.Writer) error {
 			l.Info("not this")
 			l.Warn("this", "at", time.Date(2026, 1, 2, 3, 4, 5, 678_900_000, east))
 			_, err := fmt.Fprint(out, c.Addr)

@@ -7,6 +7,7 @@ package api
 import (
 	"context"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"github.com/labstack/echo/v4"
@@ -27,14 +28,32 @@ type Codes interface {
 // API answers under /v1.
 type API struct {
 	codes  Codes
-	keys   Keys
+	keys   atomic.Pointer[Keys]
 	logger *slog.Logger
 	now    func() time.Time
 }
 
 // New makes the API for the apps that hold the keys.
 func New(codes Codes, keys Keys, logger *slog.Logger) *API {
-	return &API{codes: codes, keys: keys, logger: logger, now: time.Now}
+	a := &API{codes: codes, logger: logger, now: time.Now}
+	a.keys.Store(&keys)
+	return a
+}
+
+// Keys are those that are accepted now.
+func (a *API) Keys() Keys { return *a.keys.Load() }
+
+// SetKeys changes the keys that are accepted from now on. Requests under way end as they began, and of a key that stays
+// it stays known when it was used.
+func (a *API) SetKeys(keys Keys) {
+	for _, k := range keys {
+		for _, was := range a.Keys() {
+			if k.App == was.App && k.ID == was.ID && k.SHA256 == was.SHA256 {
+				k.used.Store(was.used.Load())
+			}
+		}
+	}
+	a.keys.Store(&keys)
 }
 
 // Register adds the routes. Their names and answers are a contract: see DESIGN.md, section 3.

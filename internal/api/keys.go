@@ -60,7 +60,7 @@ func (a *API) authenticate(next echo.HandlerFunc) echo.HandlerFunc {
 		if !strings.EqualFold(scheme, "Bearer") {
 			return &server.Problem{Kind: server.Unauthorized, Detail: "The request carries no API key."}
 		}
-		key, ok := a.keys.find(strings.TrimSpace(presented))
+		key, ok := a.Keys().find(strings.TrimSpace(presented))
 		now := a.now()
 		switch {
 		case !ok:

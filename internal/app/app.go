@@ -10,21 +10,26 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"sync"
 	"time"
 
+	"sendcode/internal/api"
 	"sendcode/internal/audit"
 	"sendcode/internal/config"
 	"sendcode/internal/delivery"
 	"sendcode/internal/keyring"
 	"sendcode/internal/message"
 	"sendcode/internal/proof"
+	"sendcode/internal/ui"
 	"sendcode/internal/verification"
 	"sendcode/templates"
 )
 
 // App is a service put together and listening. Serve makes it work.
 type App struct {
-	cfg       config.Config
+	cfg       config.Config // as it was at the start
+	given     config.Config // the same before secrets were filled in
+	again     Reload
 	logger    *slog.Logger
 	generated []config.Generated
 
@@ -34,6 +39,10 @@ type App struct {
 	mail    delivery.Servers
 	mailbox *delivery.Mailbox // nil when a real server is configured
 	codes   *verification.Service
+	api     *api.API
+	page    *ui.UI // nil when it is off
+	mails   *message.Renderer
+	metrics *metrics
 
 	listeners []listener
 	health    interface{ Stopping() }
@@ -41,18 +50,19 @@ type App struct {
 }
 
 // Run puts a service together and runs it until ctx ends. The banner, with what was generated, goes to out.
-func Run(ctx context.Context, cfg config.Config, logger *slog.Logger, out io.Writer) error {
+func Run(ctx context.Context, cfg config.Config, again Reload, logger *slog.Logger, out io.Writer) error {
 	a, err := New(ctx, cfg, logger)
 	if err != nil {
 		return err
 	}
+	a.again = again
 	a.banner(out)
 	return a.Serve(ctx)
 }
 
 // New builds every part and opens the ports. With an error, whatever was opened is closed again.
 func New(ctx context.Context, cfg config.Config, logger *slog.Logger) (_ *App, err error) {
-	a := &App{cfg: cfg, logger: logger}
+	a := &App{cfg: cfg, given: cfg, logger: logger, metrics: newMetrics()}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, a.close())
@@ -73,15 +83,14 @@ func New(ctx context.Context, cfg config.Config, logger *slog.Logger) (_ *App, e
 	if err := a.openSender(); err != nil {
 		return nil, err
 	}
-	metrics := newMetrics()
-	metrics.mailServers(a.mail)
-	if err := a.useCases(metrics); err != nil {
+	a.metrics.mailServers(a.mail)
+	if err := a.useCases(a.metrics); err != nil {
 		return nil, err
 	}
 	if err := a.rebuild(ctx); err != nil {
 		return nil, err
 	}
-	return a, a.listen(metrics)
+	return a, a.listen()
 }
 
 // secrets locks the data directory and fills in what it holds, where the configuration leaves something to it.
@@ -104,8 +113,7 @@ func (a *App) useCases(observer verification.Observer) error {
 	if err != nil {
 		return err
 	}
-	renderer, err := a.renderer()
-	if err != nil {
+	if a.mails, err = a.renderer(); err != nil {
 		return err
 	}
 	if err := checkTitles(a.cfg); err != nil {
@@ -117,7 +125,7 @@ func (a *App) useCases(observer verification.Observer) error {
 		Workers: max(verification.DefaultWorkers, a.mail.Conns()), // a connection without a worker would be of no use
 	}
 	a.codes = verification.New(settings, verification.Parts{
-		Limiter: a.limiter, Log: a.log, Renderer: renderer, Sender: a.mail, Prover: proof.New(ring), Logger: a.logger, Observer: observer,
+		Limiter: a.limiter, Log: a.log, Renderer: a.mails, Sender: a.mail, Prover: proof.New(ring), Logger: a.logger, Observer: observer,
 	})
 	return nil
 }
@@ -136,11 +144,12 @@ func (a *App) renderer() (*message.Renderer, error) {
 func (a *App) Serve(ctx context.Context) error {
 	background, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
-	worked := make(chan struct{})
-	go func() { defer close(worked); a.codes.Run(background) }()
+	var work sync.WaitGroup
+	work.Go(func() { a.codes.Run(background) })
+	work.Go(func() { a.watch(background) })
 	err := a.serveHTTP(ctx)
 	stop()
-	<-worked
+	work.Wait()
 	return errors.Join(err, a.close())
 }
 

@@ -35,7 +35,7 @@ const (
 
 // listen makes the edges and opens their ports: everything on one or, with an admin address, the console and the
 // metrics on another.
-func (a *App) listen(m *metrics) error {
+func (a *App) listen() error {
 	front := server.New(server.Config{Logger: a.logger, TrustedProxies: a.cfg.TrustedProxies})
 	back := front
 	if a.cfg.AdminAddr != "" {
@@ -47,9 +47,9 @@ func (a *App) listen(m *metrics) error {
 		health.Register(e)
 		ui.RegisterStatic(e)
 	}
-	keys := apiKeys(a.cfg)
-	m.apiKeys(keys)
-	api.New(a.codes, keys, a.logger).Register(front)
+	a.api = api.New(a.codes, apiKeys(a.cfg), a.logger)
+	a.api.Register(front)
+	a.metrics.apiKeys(a.api.Keys)
 	front.GET("/openapi.yaml", func(c echo.Context) error {
 		return c.Blob(http.StatusOK, "application/yaml", docs.OpenAPI)
 	})
@@ -62,7 +62,7 @@ func (a *App) listen(m *metrics) error {
 	if err := a.registerConsole(back); err != nil {
 		return err
 	}
-	m.register(back)
+	a.metrics.register(back)
 	return a.open(front, back)
 }
 
@@ -134,20 +134,21 @@ func (a *App) registerPages(e *echo.Echo) error {
 	if err != nil {
 		return err
 	}
-	title := titles(a.cfg)[a.cfg.Page.App]
-	if title == "" {
-		title = a.cfg.Page.App
-	}
-	renderer, err := a.renderer()
-	if err != nil {
-		return err
-	}
-	ui.New(ui.Config{
-		App: a.cfg.Page.App, Title: title, CodeLength: a.cfg.Purposes["default"].Code.Length,
-		Sender: senderAddress(a.cfg.MailFrom), Subject: subject(renderer, a.cfg.Purposes["default"], title),
-		Codes: a.codes, Cookies: ring, Logger: a.logger,
-	}).Register(e)
+	a.page = ui.New(ui.Config{
+		App: a.cfg.Page.App, Sender: senderAddress(a.cfg.MailFrom), Codes: a.codes, Cookies: ring, Logger: a.logger,
+	})
+	a.say(a.cfg, a.cfg.Purposes["default"].Code.Length)
+	a.page.Register(e)
 	return nil
+}
+
+// say has the page tell what is configured now.
+func (a *App) say(cfg config.Config, codeLength int) {
+	title := titles(cfg)[cfg.Page.App]
+	if title == "" {
+		title = cfg.Page.App
+	}
+	a.page.Say(title, codeLength, subject(a.mails, cfg.Purposes["default"], title))
 }
 
 // subject is what a person looks for in the mailbox: the template's, where it holds no code.

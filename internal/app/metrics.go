@@ -22,6 +22,7 @@ type metrics struct {
 	observed *prometheus.CounterVec
 	finished *prometheus.HistogramVec
 	checked  *prometheus.CounterVec
+	reloads  *prometheus.CounterVec
 }
 
 func newMetrics() *metrics {
@@ -40,8 +41,14 @@ func newMetrics() *metrics {
 		checked: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "sendcode_checks_total", Help: "Checks of a code, by outcome.",
 		}, []string{"channel", "app", "outcome"}),
+		reloads: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "sendcode_config_reloads_total", Help: "Times that the configuration was read again while running, by outcome.",
+		}, []string{"outcome"}),
 	}
-	m.registry.MustRegister(m.decided, m.observed, m.finished, m.checked, collectors.NewGoCollector(),
+	for _, outcome := range []string{applied, unchanged, rejected} {
+		m.reloads.WithLabelValues(outcome) // there from the start, at 0
+	}
+	m.registry.MustRegister(m.decided, m.observed, m.finished, m.checked, m.reloads, collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
@@ -83,17 +90,25 @@ func (m *metrics) mailServers(servers delivery.Servers) {
 }
 
 // apiKeys shows when each key was used last, so that one that nobody uses any more can be taken away.
-func (m *metrics) apiKeys(keys api.Keys) {
-	for _, k := range keys {
-		m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "sendcode_api_key_last_used_timestamp_seconds", Help: "When a request came with the key; 0: not since this process started.",
-			ConstLabels: prometheus.Labels{"app": k.App, "key": k.ID},
-		}, func() float64 {
-			if at := k.LastUsed(); !at.IsZero() {
-				return float64(at.UnixMilli()) / 1000
-			}
-			return 0
-		}))
+func (m *metrics) apiKeys(keys func() api.Keys) { m.registry.MustRegister(keyUse{keys}) }
+
+// keyUse is a prometheus.Collector: which keys there are changes while the service runs.
+type keyUse struct{ keys func() api.Keys }
+
+var keyUseDesc = prometheus.NewDesc("sendcode_api_key_last_used_timestamp_seconds",
+	"When a request came with the key; 0: not since this process started.", []string{"app", "key"}, nil)
+
+// Describe implements prometheus.Collector.
+func (keyUse) Describe(out chan<- *prometheus.Desc) { out <- keyUseDesc }
+
+// Collect implements prometheus.Collector.
+func (u keyUse) Collect(out chan<- prometheus.Metric) {
+	for _, k := range u.keys() {
+		used := 0.0
+		if at := k.LastUsed(); !at.IsZero() {
+			used = float64(at.UnixMilli()) / 1000
+		}
+		out <- prometheus.MustNewConstMetric(keyUseDesc, prometheus.GaugeValue, used, k.App, k.ID)
 	}
 }
 

@@ -32,12 +32,14 @@ type stack struct {
 	smtp     *smtptest.Server
 	printed  *lockedBuffer
 	answered *lockedBuffer // every answer, but the dev mailbox's
+	watches  bool          // whether replicas read their configuration again
 }
 
 // replica is one process's worth of service, run inside the test.
 type replica struct {
 	*App
 	base string
+	hup  chan os.Signal
 	stop context.CancelFunc
 	done chan error
 }
@@ -93,13 +95,17 @@ func (s *stack) policy(yaml string) *stack {
 	return s
 }
 
-func (s *stack) config() config.Config {
-	s.Helper()
+func (s *stack) environ() []string {
 	var environ []string
 	for name, value := range s.env {
 		environ = append(environ, name+"="+value)
 	}
-	cfg, err := config.Load(environ, os.ReadFile)
+	return environ
+}
+
+func (s *stack) config() config.Config {
+	s.Helper()
+	cfg, err := config.Load(s.environ(), os.ReadFile)
 	if err != nil {
 		s.Fatal(err)
 	}
@@ -116,7 +122,10 @@ func (s *stack) start(n int) *stack {
 			s.Fatal(err)
 		}
 		ctx, stop := context.WithCancel(context.Background())
-		r := &replica{App: a, base: "http://" + a.Addr(), stop: stop, done: make(chan error, 1)}
+		r := &replica{App: a, base: "http://" + a.Addr(), stop: stop, done: make(chan error, 1), hup: make(chan os.Signal, 1)}
+		if s.watches {
+			a.again = Reload{Environ: s.environ(), Hangup: r.hup}
+		}
 		go func() { r.done <- a.Serve(ctx) }()
 		s.replicas = append(s.replicas, r)
 		i := len(s.replicas) - 1

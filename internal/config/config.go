@@ -21,6 +21,7 @@ import (
 
 // Config is the effective configuration. Empty URLs mean the embedded part.
 type Config struct {
+	File        string // the YAML file of SENDCODE_CONFIG; empty: there is none
 	Addr        string // host:port of the API, the page and, without AdminAddr, the console
 	AdminAddr   string // host:port of /admin and /metrics; empty: they are on Addr
 	DataDir     string // SQLite file and generated secrets

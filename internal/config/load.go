@@ -17,6 +17,7 @@ func Load(environ []string, readFile func(string) ([]byte, error)) (Config, erro
 	sections := sections{config: &c}
 	settings := map[string]setting{}
 	if file, ok := given[keyConfig]; ok {
+		c.File = file.value
 		sections.document = document{plain(file.value), errs}
 		if content, err := readFile(file.value); err != nil {
 			errs.add(file.where, "%s cannot be read: %s", plain(file.value), cause(err))

@@ -15,6 +15,7 @@ import (
 	"html/template"
 	"log/slog"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"github.com/labstack/echo/v4"
@@ -55,6 +56,7 @@ type Config struct {
 // UI is the page. Safe for concurrent use.
 type UI struct {
 	Config
+	said      *atomic.Pointer[Config]
 	assets    *web.Assets
 	templates *template.Template
 	once      *once
@@ -66,14 +68,30 @@ func New(c Config) *UI {
 		c.Now = time.Now
 	}
 	assets := web.NewAssets()
-	return &UI{Config: c, assets: assets, templates: parse(assets, "page/*.html"), once: newOnce()}
+	u := &UI{Config: c, said: &atomic.Pointer[Config]{}, assets: assets, templates: parse(assets, "page/*.html"), once: newOnce()}
+	u.Say(c.Title, c.CodeLength, c.Subject)
+	return u
+}
+
+// Say changes what the page tells from now on. Requests under way end as they began.
+func (u *UI) Say(title string, codeLength int, subject func(lang string) string) {
+	c := u.Config
+	c.Title, c.CodeLength, c.Subject = title, codeLength, subject
+	u.said.Store(&c)
+}
+
+// current is the page for one request, which sees nothing change.
+func (u *UI) current() *UI {
+	now := *u
+	now.Config = *u.said.Load()
+	return &now
 }
 
 // Register adds the page to a server. RegisterStatic must be called on it too.
 func (u *UI) Register(e *echo.Echo) {
 	protected := echo.WrapMiddleware(http.NewCrossOriginProtection().Handler)
-	e.GET("/", u.show)
-	e.POST("/", u.act, protected)
+	e.GET("/", func(c echo.Context) error { return u.current().show(c) })
+	e.POST("/", func(c echo.Context) error { return u.current().act(c) }, protected)
 }
 
 // RegisterStatic adds what the pages and the console load: style sheets and scripts.

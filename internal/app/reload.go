@@ -1,0 +1,187 @@
+package app
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"time"
+
+	"sendcode/internal/config"
+	"sendcode/internal/verification"
+)
+
+// Reload says how the configuration is read again while the service runs. With the zero value it never is.
+type Reload struct {
+	Environ []string         // as at the start
+	Hangup  <-chan os.Signal // has it read at once; nil: only a change of its file does
+}
+
+// What reading the configuration again came to, as the metric calls it.
+const (
+	applied   = "applied"
+	unchanged = "unchanged"
+	rejected  = "rejected"
+)
+
+// look is the time between two looks at the file. What it holds is read there, not when it was changed: that sees files that
+// were replaced, and the links that Kubernetes turns.
+const look = time.Second
+
+// reloader is the App while it serves, with what it goes by now. One goroutine has it.
+type reloader struct {
+	*App
+	now     config.Config
+	settled <-chan time.Time // after the length of codes changed: when the last of the old length has expired
+}
+
+// watch reads the configuration again when it is told to, or when its file has changed, until ctx ends.
+func (a *App) watch(ctx context.Context) {
+	if a.again.Environ == nil {
+		return
+	}
+	r := &reloader{App: a, now: a.cfg}
+	file := watched{name: a.cfg.File, read: readFile}
+	looks := time.NewTicker(look)
+	defer looks.Stop()
+	for first := true; ; {
+		select {
+		case <-ctx.Done():
+			return
+		case <-a.again.Hangup:
+			r.reload(ctx, readFile, false)
+		case <-looks.C:
+			if read := file.look(); read != nil {
+				r.reload(ctx, read, first)
+				first = false
+			}
+		case <-r.settled:
+			r.settled = nil
+			a.say(r.now, r.now.Purposes["default"].Code.Length)
+		}
+	}
+}
+
+// watched is the file of the configuration.
+type watched struct {
+	name         string
+	read         func(string) ([]byte, error)
+	seen, loaded [sha256.Size]byte
+}
+
+// look gives what reads the file, once it holds something new and held the same at the look before: who writes into it
+// is not read half-way. The first time is new as well, since the file may have changed while the service started.
+func (w *watched) look() func(string) ([]byte, error) {
+	if w.name == "" {
+		return nil
+	}
+	content, err := w.read(w.name)
+	now := sha256.Sum256(fmt.Appendf(content, "\x00%v", err))
+	before := w.seen
+	w.seen = now
+	if now != before || now == w.loaded {
+		return nil
+	}
+	w.loaded = now
+	return func(name string) ([]byte, error) {
+		if name == w.name {
+			return content, err
+		}
+		return w.read(name)
+	}
+}
+
+// readFile refuses what reading would wait for: a pipe was read at the start and has nothing more to say.
+func readFile(name string) ([]byte, error) {
+	info, err := os.Stat(name)
+	switch {
+	case err != nil:
+		return nil, err
+	case !info.Mode().IsRegular():
+		return nil, errors.New("it is not a regular file, and can be read only once")
+	}
+	return os.ReadFile(name)
+}
+
+// reload brings into force what can change while the service runs. With a mistake in it, nothing changes. The first
+// look at the file mostly finds what was read at the start, and then says nothing.
+func (r *reloader) reload(ctx context.Context, read func(string) ([]byte, error), first bool) {
+	renewed, fixed, err := r.load(read)
+	if err != nil {
+		r.metrics.reloads.WithLabelValues(rejected).Inc()
+		r.complain(err)
+		return
+	}
+	for _, name := range fixed {
+		r.logger.Warn("a changed setting needs a restart", "setting", name)
+	}
+	changed := r.now.Differs(renewed)
+	switch {
+	case len(changed) > 0:
+		r.apply(ctx, renewed)
+		r.metrics.reloads.WithLabelValues(applied).Inc()
+		r.logger.Info("the configuration was read again and is in force", "changed", changed)
+	case !first || len(fixed) > 0:
+		r.metrics.reloads.WithLabelValues(unchanged).Inc()
+		r.logger.Info("the configuration was read again; nothing that can change now is another")
+	}
+}
+
+// load reads and checks the configuration as at the start.
+func (r *reloader) load(read func(string) ([]byte, error)) (renewed config.Config, fixed []string, err error) {
+	next, err := config.Load(r.again.Environ, read)
+	if err != nil {
+		return config.Config{}, nil, err
+	}
+	renewed = r.now.Renewed(next)
+	return renewed, r.given.Fixed(next), checkTitles(renewed)
+}
+
+// complain logs every mistake by itself.
+func (r *reloader) complain(err error) {
+	const what = "the configuration was read again and rejected; nothing has changed"
+	var all *config.Errors
+	if !errors.As(err, &all) {
+		r.logger.Error(what, "mistake", err)
+		return
+	}
+	for _, m := range all.Mistakes {
+		r.logger.Error(what, "where", m.Where, "mistake", m.Text)
+	}
+}
+
+// apply puts a checked configuration in force. Requests under way end by the one that they began with.
+func (r *reloader) apply(ctx context.Context, renewed config.Config) {
+	before := r.now
+	r.now = renewed
+	for _, w := range renewed.Warnings {
+		if !slices.Contains(before.Warnings, w) {
+			r.logger.Warn(w)
+		}
+	}
+	wider := r.codes.Change(verification.Terms{Purposes: purposes(renewed), Titles: titles(renewed)})
+	r.api.SetKeys(apiKeys(renewed))
+	if r.page != nil {
+		r.retell(before)
+	}
+	if wider {
+		if err := r.rebuild(ctx); err != nil { // the log decides right without it; only looks may promise too much
+			r.logger.Warn("the limiter was not told of sends that it had forgotten", "error", err)
+		}
+	}
+}
+
+// retell has the page tell the new names. While codes of two lengths live, it counts no digits.
+func (r *reloader) retell(before config.Config) {
+	was, is := before.Purposes["default"], r.now.Purposes["default"]
+	if was.Code.Length != is.Code.Length {
+		r.settled = time.After(was.TTL)
+	}
+	if r.settled != nil {
+		r.say(r.now, 0)
+		return
+	}
+	r.say(r.now, is.Code.Length)
+}

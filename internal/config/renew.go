@@ -1,0 +1,71 @@
+package config
+
+import (
+	"reflect"
+	"slices"
+)
+
+// Renewed is c with all of next that can change while the service runs: the policies, the purposes and the apps with their
+// titles and keys. A generated API key stays where next has no key that would take its place.
+func (c Config) Renewed(next Config) Config {
+	c.Policies, c.Purposes, c.Apps, c.Warnings = next.Policies, next.Purposes, next.Apps, next.Warnings
+	if next.APIKey.IsSet() {
+		c.APIKey = next.APIKey // its hash is among the apps' keys already
+		return c
+	}
+	if app, _ := next.App(DefaultApp); app.hasSecretKey() || !c.APIKey.IsSet() {
+		return c
+	}
+	c.Apps = slices.Clone(c.Apps)
+	c.addAPIKey()
+	return c
+}
+
+// Differs names the parts that can change while the service runs and are others in next.
+func (c Config) Differs(next Config) []string {
+	var parts []string
+	add := func(name string, a, b any) {
+		if !reflect.DeepEqual(a, b) {
+			parts = append(parts, name)
+		}
+	}
+	add("policies", c.Policies, next.Policies)
+	add("purposes", c.Purposes, next.Purposes)
+	add("apps", c.Apps, next.Apps)
+	return parts
+}
+
+// Fixed names the settings that are others in next and that only a restart brings into force. Both must be as Load gave
+// them: a secret that was filled in later would look like a change.
+func (c Config) Fixed(next Config) []string {
+	var names []string
+	for _, v := range variables {
+		if v.key != keyConfig && v.key != keyAPIKey && c.raw(v.key) != next.raw(v.key) {
+			names = append(names, envName(v.key))
+		}
+	}
+	add := func(name string, same bool) {
+		if !same {
+			names = append(names, name)
+		}
+	}
+	add("templates", c.Templates == next.Templates)
+	add("trusted_proxies", slices.Equal(c.TrustedProxies, next.TrustedProxies))
+	add("page", c.Page == next.Page)
+	return names
+}
+
+// raw is the value of a setting, passwords and all: only to be compared.
+func (c Config) raw(key string) string {
+	switch key {
+	case keyDatabaseURL:
+		return c.DatabaseURL
+	case keyRedisURL:
+		return c.RedisURL
+	case keySMTPURL:
+		return c.SMTPURL
+	case keySecretKeys, keyIndexKey, keyAdminPassword, keyAdminPasswordHash, keyAdminToken:
+		return c.secret(key).Reveal()
+	}
+	return c.shown(key)
+}
