@@ -43,8 +43,8 @@ func New(codes Codes, keys Keys, logger *slog.Logger) *API {
 // Keys are those that are accepted now.
 func (a *API) Keys() Keys { return *a.keys.Load() }
 
-// SetKeys changes the keys that are accepted from now on. Requests under way end as they began, and of a key that stays
-// it stays known when it was used.
+// SetKeys changes the keys that are accepted from now on. Requests under way end as they began, and of a key that stays it
+// stays known when it was used.
 func (a *API) SetKeys(keys Keys) {
 	for _, k := range keys {
 		for _, was := range a.Keys() {

@@ -228,6 +228,44 @@ func TestAppsAndPurposesChange(t *testing.T) {
 	}
 }
 
+// A browser's key and its origins come while the service runs, and the metric knows which keys there are and were used.
+func TestOriginsChange(t *testing.T) {
+	t.Parallel()
+	s := embedded(t).policy(fiveAnHour).watching().start(1)
+	const public, origin = "pk_of_the_shop_0123456789abcdef", "https://shop.example"
+	from := func(r *http.Request) {
+		r.Header.Set("Origin", origin)
+		r.Header.Set("Authorization", "Bearer "+public)
+	}
+	body := fmt.Sprintf(`{"channel":"email","to":%q}`, ana)
+	if a := s.do(0, http.MethodPost, "/v1/verifications", body, from); a.status != http.StatusUnauthorized || a.header.Get("Access-Control-Allow-Origin") != "" {
+		t.Errorf("before: %d %v", a.status, a.header)
+	}
+	if a := s.ask(0, "bea@example.com"); a.status != http.StatusAccepted {
+		t.Errorf("%d %s", a.status, a.raw)
+	}
+	s.write(fmt.Sprintf("policies:\n  default:\n%sapps:\n  - {name: shop, origins: [%q], keys: [{id: k1, kind: public, sha256: %x}]}\n",
+		fiveAnHour, origin, sha256.Sum256([]byte(public))))
+	s.hangup(0, applied)
+	if a := s.do(0, http.MethodPost, "/v1/verifications", body, from); a.status != http.StatusAccepted || a.header.Get("Access-Control-Allow-Origin") != origin {
+		t.Errorf("after: %d %s %v", a.status, a.raw, a.header)
+	}
+	metrics := string(s.do(0, http.MethodGet, "/metrics", "").raw)
+	for _, key := range []string{`app="default",key="api_key"`, `app="shop",key="k1"`} {
+		if !regexp.MustCompile(`sendcode_api_key_last_used_timestamp_seconds\{` + key + `\} [1-9]`).MatchString(metrics) {
+			t.Errorf("%s was not used", key)
+		}
+	}
+	s.rules(fiveAnHour)
+	s.hangup(0, applied)
+	if a := s.do(0, http.MethodPost, "/v1/verifications", body, from); a.status != http.StatusUnauthorized || a.header.Get("Access-Control-Allow-Origin") != "" {
+		t.Errorf("taken out: %d %v", a.status, a.header)
+	}
+	if strings.Contains(string(s.do(0, http.MethodGet, "/metrics", "").raw), `app="shop",key="k1"`) {
+		t.Error("the metric knows a key that is gone")
+	}
+}
+
 // The page tells new names at once, and counts no digits while codes of two lengths live.
 func TestThePageChanges(t *testing.T) {
 	t.Parallel()
