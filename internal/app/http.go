@@ -62,6 +62,7 @@ func (a *App) listen() error {
 	if err := a.registerConsole(back); err != nil {
 		return err
 	}
+	a.metrics.watch(a.limiterPing())
 	a.metrics.register(back)
 	return a.open(front, back)
 }
@@ -117,10 +118,18 @@ func ignoreClosed(err error) error {
 // probes are what /readyz looks at: without the log nothing can be sent, without Redis less is known.
 func (a *App) probes() []server.Probe {
 	probes := []server.Probe{{Name: "log", Required: true, Check: a.log.Ping}}
-	if r, ok := a.limiter.(interface{ Ping(context.Context) error }); ok {
-		probes = append(probes, server.Probe{Name: "redis", Check: r.Ping})
+	if ping := a.limiterPing(); ping != nil {
+		probes = append(probes, server.Probe{Name: "redis", Check: ping})
 	}
 	return probes
+}
+
+// limiterPing asks the limiter whether it can decide; nil where it is in this process.
+func (a *App) limiterPing() func(context.Context) error {
+	if r, ok := a.limiter.(interface{ Ping(context.Context) error }); ok {
+		return r.Ping
+	}
+	return nil
 }
 
 func (a *App) registerPages(e *echo.Echo) error {

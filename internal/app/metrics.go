@@ -1,6 +1,7 @@
 package app
 
 import (
+	"context"
 	"strconv"
 	"time"
 
@@ -52,6 +53,23 @@ func newMetrics() *metrics {
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
+
+// watch adds what the limiter says at each scrape: whether it decides now. One in this process always does.
+func (m *metrics) watch(ping func(context.Context) error) {
+	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "sendcode_limiter_up", Help: "1 while the limiter answers, 0 while the log decides alone.",
+	}, func() float64 {
+		ctx, cancel := context.WithTimeout(context.Background(), watchTimeout)
+		defer cancel()
+		if ping != nil && ping(ctx) != nil {
+			return 0
+		}
+		return 1
+	}))
+}
+
+// watchTimeout is less than a scrape waits.
+const watchTimeout = time.Second
 
 // Decided implements verification.Observer.
 func (m *metrics) Decided(ch recipient.Channel, app, outcome, rule string) {

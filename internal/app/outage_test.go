@@ -15,6 +15,14 @@ func (s *stack) ready(i int) (int, string) {
 	return a.status, string(a.raw)
 }
 
+// limiterUp is what the metrics say of the limiter.
+func (s *stack) limiterUp(i int) string {
+	s.Helper()
+	_, value, _ := strings.Cut(string(s.do(i, http.MethodGet, "/metrics", "").raw), "\nsendcode_limiter_up ")
+	value, _, _ = strings.Cut(value, "\n")
+	return value
+}
+
 // unavailable is a refusal in plain words: what it is, when to come back, and not the quota's words.
 func (s *stack) unavailable(a answer) {
 	s.Helper()
@@ -46,9 +54,13 @@ func TestRedisAway(t *testing.T) {
 	}
 	s.awaitMail(ana, 1)
 	s.await(5*time.Second, "degraded", func() bool { status, body := s.ready(0); return status == 200 && body == "degraded" })
+	if up := s.limiterUp(0); up != "0" {
+		t.Errorf("without Redis the metrics say %s", up)
+	}
 	if err := s.redis.Start(); err != nil {
 		t.Fatal(err)
 	}
+	s.await(10*time.Second, "the metrics to say so", func() bool { return s.limiterUp(0) == "1" })
 	s.await(10*time.Second, "readiness", func() bool { status, body := s.ready(0); return status == 200 && body == "ok" })
 	s.await(10*time.Second, "Redis to learn", func() bool {
 		q := s.do(0, http.MethodPost, "/v1/quota", `{"channel":"email","to":"`+ana+`"}`)
