@@ -1,0 +1,158 @@
+package app
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// faultTime is how long each fault run lasts; `make soak` makes it longer.
+var faultTime = flag.Duration("app.faults", 3*time.Second, "length of each fault run")
+
+// load is what clients did and heard while something went wrong.
+type load struct {
+	admitted, refused, unavailable atomic.Int64
+
+	mu    sync.Mutex
+	sends map[uuid.UUID]bool // of every 202
+	odd   []string           // any other answer
+}
+
+// tight is a policy whose windows pass during a run.
+const tight = "    - {name: short, scope: recipient, limit: 1, window: 2s}\n    - {name: long, scope: recipient, limit: 3, window: 6s}\n"
+
+// bouncing is a mailbox that takes nothing, so that places are given back all the time.
+const bouncing = "bouncing@example.com"
+
+// underLoad runs a fault while clients ask for a handful of recipients, through all replicas, as often as they get an
+// answer. The fault ends with its context and says how often it happened.
+func (s *stack) underLoad(fault func(context.Context) int) *load {
+	s.Helper()
+	ctx, cancel := context.WithTimeout(s.Context(), *faultTime)
+	defer cancel()
+	l := &load{sends: map[uuid.UUID]bool{}}
+	var clients sync.WaitGroup
+	const recipients, each = 5, 2
+	for i := range recipients * each {
+		to := fmt.Sprintf("r%d@example.com", i%recipients)
+		if i%recipients == 0 {
+			to = bouncing
+		}
+		clients.Go(func() {
+			for n := i; ctx.Err() == nil; n++ {
+				l.ask(s.replicas[n%len(s.replicas)].base, to)
+				after(5 * time.Millisecond)
+			}
+		})
+	}
+	times := fault(ctx)
+	<-ctx.Done()
+	clients.Wait()
+	s.Logf("%d admitted, %d refused, %d unavailable; the fault happened %d times in %v",
+		l.admitted.Load(), l.refused.Load(), l.unavailable.Load(), times, *faultTime)
+	if l.admitted.Load() < recipients || l.refused.Load() < 20 || times == 0 {
+		s.Error("too little happened to show anything")
+	}
+	for _, odd := range l.odd {
+		s.Errorf("answered %s", odd)
+	}
+	return l
+}
+
+func (l *load) ask(base, to string) {
+	req, err := http.NewRequest(http.MethodPost, base+"/v1/verifications", strings.NewReader(`{"channel":"email","to":"`+to+`"}`))
+	if err != nil {
+		l.note(err.Error())
+		return
+	}
+	req.Header.Set("Authorization", "Bearer "+apiKey)
+	req.Header.Set("Content-Type", "application/json")
+	resp, err := client.Do(req)
+	if err != nil {
+		l.note(err.Error())
+		return
+	}
+	defer resp.Body.Close()
+	var body verificationBody
+	if err := json.NewDecoder(resp.Body).Decode(&body); err != nil {
+		l.note(err.Error())
+	}
+	switch resp.StatusCode {
+	case http.StatusAccepted:
+		l.admitted.Add(1)
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.sends[uuid.MustParse(body.Send.ID)] = true
+	case http.StatusTooManyRequests:
+		l.refused.Add(1)
+		if body.RetryAfter < 1 {
+			l.note(fmt.Sprintf("a refusal that tells to wait %d s", body.RetryAfter))
+		}
+	case http.StatusServiceUnavailable:
+		l.unavailable.Add(1)
+	default:
+		l.note(resp.Status)
+	}
+}
+
+func (l *load) note(odd string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.odd = append(l.odd, odd)
+}
+
+// every does something at once and then at each interval, until the context ends, and counts.
+func every(ctx context.Context, interval time.Duration, do func(n int)) (times int) {
+	ticks := time.NewTicker(interval)
+	defer ticks.Stop()
+	for {
+		do(times)
+		times++
+		select {
+		case <-ctx.Done():
+			return times
+		case <-ticks.C:
+		}
+	}
+}
+
+// recovers waits until the service is whole by itself: it says so, and Redis decides.
+func (s *stack) recovers() {
+	s.Helper()
+	for i := range s.replicas {
+		s.await(30*time.Second, "readiness", func() bool { status, body := s.ready(i); return status == 200 && body == "ok" })
+		if up := s.limiterUp(i); up != "1" {
+			s.Errorf("the metrics say that the limiter is %s", up)
+		}
+		tries := 0
+		s.await(20*time.Second, "a decision by Redis", func() bool {
+			tries++
+			a := s.ask(i, fmt.Sprintf("after%d.%d@example.com", i, tries))
+			if a.status != http.StatusAccepted {
+				return false
+			}
+			story, err := s.replicas[i].log.Story(s.Context(), uuid.MustParse(a.Send.ID))
+			return err == nil && story.Send.Clock == "redis"
+		})
+	}
+}
+
+func TestEveryCounts(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	if n := every(ctx, time.Millisecond, func(n int) {
+		if n == 2 {
+			cancel()
+		}
+	}); n < 3 {
+		t.Errorf("%d times", n)
+	}
+}
