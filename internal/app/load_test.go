@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"net/http"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -62,10 +63,31 @@ func (s *stack) underLoad(fault func(context.Context) int) *load {
 	if l.admitted.Load() < recipients || l.refused.Load() < 20 || times == 0 {
 		s.Error("too little happened to show anything")
 	}
+	if log := s.decided("refused_by_log") + s.decided("admitted_by_log_alone"); log == 0 {
+		s.Error("the log was never needed")
+	}
 	for _, odd := range l.odd {
 		s.Errorf("answered %s", odd)
 	}
 	return l
+}
+
+// decided is how often the replicas' metrics say that a request came to an outcome.
+func (s *stack) decided(outcome string) (n int) {
+	s.Helper()
+	for i := range s.replicas {
+		for line := range strings.Lines(string(s.do(i, http.MethodGet, "/metrics", "").raw)) {
+			if strings.HasPrefix(line, "sendcode_requests_total{") && strings.Contains(line, `outcome="`+outcome+`"`) {
+				_, value, _ := strings.Cut(line, "} ")
+				count, err := strconv.Atoi(strings.TrimSpace(value))
+				if err != nil {
+					s.Error(err)
+				}
+				n += count
+			}
+		}
+	}
+	return n
 }
 
 func (l *load) ask(base, to string) {
