@@ -9,8 +9,9 @@ STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 # For each package's tests: a hang ends here with every goroutine's stack.
 TIMEOUT ?= 8m
 FUZZTIME ?= 30s
+SOAKTIME ?= 20s
 
-.PHONY: help run test test-fast lint bench microbench fuzz up screenshots tools
+.PHONY: help run test test-fast lint bench microbench fuzz soak up screenshots tools
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -48,6 +49,10 @@ fuzz: ## every fuzz target, each for FUZZTIME=30s
 		echo "$$package $$name"; \
 		go test -run='^$$' -fuzz="^$$name\$$" -fuzztime=$(FUZZTIME) "$$package" < /dev/null || exit 1; \
 	done
+
+soak: tools ## faults of Redis under load, each for SOAKTIME=20s
+	@bin/ensure
+	go test -run='UnderLoad$$' -count=1 -v -timeout=20m ./internal/app -app.faults=$(SOAKTIME)
 
 up: ## the service on a Redis, Postgres and SMTP server of its own
 	@$(BUILD) ./tools/up
