@@ -44,6 +44,7 @@ func main() {
 		out: os.Stdout, err: os.Stderr, terminal: isTerminal(os.Stderr), environ: os.Environ(),
 		serve: app.Run, migrate: app.Migrate, doctor: app.Doctor,
 	}
+	app.TuneRuntime(os.Getenv)
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	os.Exit(p.run(untilSignal(signals, os.Exit), os.Args[1:], os.Exit))

@@ -21,51 +21,63 @@ var (
 	errFull   = errors.New("too many calls wait for the log")
 )
 
-// call is one Begin on its way.
-type call struct {
-	in     Intent
-	key    int64 // of the advisory lock
-	answer Begun
+// waiting is one call on its way.
+type waiting[In, Answer any] struct {
+	in     In
+	key    int64
+	answer Answer
 	err    error
 	done   chan struct{} // closed when answer and err are there
 }
 
-// coalescer lets calls that arrive while a round trip is under way share the next one. A caller alone goes at once, for
+// The calls of Begin, whose key is that of the advisory lock, and of Finish and Postpone, whose key is the send.
+type (
+	call      = waiting[Intent, Begun]
+	coalescer = gatherer[Intent, Begun]
+	ending    = waiting[Outcome, bool]
+	putBack   = waiting[Postponement, bool]
+)
+
+// gatherer lets calls that arrive while a round trip is under way share the next one. A caller alone goes at once, for
 // there is no window in which it would wait for others. Of the calls with one key at most one is under way, in all
 // round trips together: two in one statement would not see each other's row, and in two statements the second would
 // hold up everybody that shares its round trip.
-type coalescer struct {
-	run func([]*call) // one round trip: answers every call, by finish
-
+type gatherer[In, Answer any] struct {
+	run     func([]*waiting[In, Answer]) // one round trip: answers every call, by finish
+	most    int                          // round trips at once
 	mu      sync.Mutex
-	waiting []*call
+	queued  []*waiting[In, Answer]
 	busy    map[int64]bool // keys under way
 	writers sync.WaitGroup
 	active  int
 	closed  bool
 }
 
-func newCoalescer(run func([]*call)) *coalescer {
-	return &coalescer{run: run, busy: map[int64]bool{}}
+func newCoalescer(run func([]*call)) *coalescer { return newGatherer(maxWriters, run) }
+
+func newGatherer[In, Answer any](most int, run func([]*waiting[In, Answer])) *gatherer[In, Answer] {
+	return &gatherer[In, Answer]{run: run, most: most, busy: map[int64]bool{}}
 }
 
-func newCall(in Intent, key int64) *call {
-	return &call{in: in, key: key, done: make(chan struct{})}
+func newCall(in Intent, key int64) *call { return newWaiting[Intent, Begun](in, key) }
+
+func newWaiting[In, Answer any](in In, key int64) *waiting[In, Answer] {
+	return &waiting[In, Answer]{in: in, key: key, done: make(chan struct{})}
 }
 
-func (c *call) finish(answer Begun, err error) {
-	c.answer, c.err = answer, err
-	close(c.done)
+func (x *waiting[In, Answer]) finish(answer Answer, err error) {
+	x.answer, x.err = answer, err
+	close(x.done)
 }
 
 // do waits for the call's answer. When ctx ends before its round trip, the call is withdrawn and certainly wrote
 // nothing. When ctx ends later, the write goes on, and what came of it is not known here.
-func (c *coalescer) do(ctx context.Context, x *call) (Begun, error) {
+func (c *gatherer[In, Answer]) do(ctx context.Context, x *waiting[In, Answer]) (none Answer, err error) {
 	if err := ctx.Err(); err != nil {
-		return Begun{}, unavailable(err)
+		return none, unavailable(err)
 	}
 	if err := c.enqueue(x); err != nil {
-		return Begun{}, unavailable(err)
+		return none, unavailable(err)
 	}
 	select {
 	case <-x.done:
@@ -73,46 +85,46 @@ func (c *coalescer) do(ctx context.Context, x *call) (Begun, error) {
 	case <-ctx.Done():
 	}
 	if c.withdraw(x) {
-		return Begun{}, unavailable(fmt.Errorf("before its turn: %w", ctx.Err()))
+		return none, unavailable(fmt.Errorf("before its turn: %w", ctx.Err()))
 	}
 	select {
 	case <-x.done: // both at once: the answer is worth more
 		return x.answer, x.err
 	default:
-		return Begun{}, uncertain(ctx.Err())
+		return none, uncertain(ctx.Err())
 	}
 }
 
-func (c *coalescer) enqueue(x *call) error {
+func (c *gatherer[In, Answer]) enqueue(x *waiting[In, Answer]) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
 	case c.closed:
 		return errClosed
-	case len(c.waiting) >= maxWaiting:
+	case len(c.queued) >= maxWaiting:
 		return errFull
 	}
-	c.waiting = append(c.waiting, x)
-	if c.active < maxWriters {
+	c.queued = append(c.queued, x)
+	if c.active < c.most {
 		c.active++
 		c.writers.Go(c.write)
 	}
 	return nil
 }
 
-func (c *coalescer) withdraw(x *call) bool {
+func (c *gatherer[In, Answer]) withdraw(x *waiting[In, Answer]) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	i := slices.Index(c.waiting, x)
+	i := slices.Index(c.queued, x)
 	if i < 0 {
 		return false
 	}
-	c.waiting = slices.Delete(c.waiting, i, i+1)
+	c.queued = slices.Delete(c.queued, i, i+1)
 	return true
 }
 
 // write makes round trips until nothing is left that it could take.
-func (c *coalescer) write() {
+func (c *gatherer[In, Answer]) write() {
 	for {
 		batch := c.take()
 		if len(batch) == 0 {
@@ -125,12 +137,12 @@ func (c *coalescer) write() {
 
 // take takes the oldest calls whose keys are free. It ends the writer where there are none: those that are left have
 // keys in the other writer's hands, who looks again when it is done.
-func (c *coalescer) take() []*call {
+func (c *gatherer[In, Answer]) take() []*waiting[In, Answer] {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	var batch []*call
-	left := c.waiting[:0]
-	for _, x := range c.waiting {
+	var batch []*waiting[In, Answer]
+	left := c.queued[:0]
+	for _, x := range c.queued {
 		if len(batch) == maxShared || c.busy[x.key] {
 			left = append(left, x)
 			continue
@@ -138,15 +150,15 @@ func (c *coalescer) take() []*call {
 		c.busy[x.key] = true
 		batch = append(batch, x)
 	}
-	clear(c.waiting[len(left):])
-	c.waiting = left
+	clear(c.queued[len(left):])
+	c.queued = left
 	if len(batch) == 0 {
 		c.active--
 	}
 	return batch
 }
 
-func (c *coalescer) release(batch []*call) {
+func (c *gatherer[In, Answer]) release(batch []*waiting[In, Answer]) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, x := range batch {
@@ -155,7 +167,7 @@ func (c *coalescer) release(batch []*call) {
 }
 
 // close refuses new calls and waits until those that are there have their answers.
-func (c *coalescer) close() {
+func (c *gatherer[In, Answer]) close() {
 	c.mu.Lock()
 	c.closed = true
 	c.mu.Unlock()

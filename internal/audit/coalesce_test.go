@@ -117,7 +117,7 @@ func TestCoalescerKeepsKeysApart(t *testing.T) {
 	})
 	c.close()
 	equal(t, "calls", calls, 5000)
-	equal(t, "left", fmt.Sprint(len(c.waiting), len(c.busy), c.active), "0 0 0")
+	equal(t, "left", fmt.Sprint(len(c.queued), len(c.busy), c.active), "0 0 0")
 }
 
 func TestCoalescerCallersWhoLeave(t *testing.T) {

@@ -246,3 +246,44 @@ func badOutcomes(t *testing.T, f *fixture) {
 	}
 	equal(t, "row", f.row(t, begun.Send.ID), begun.Send)
 }
+
+// Outcomes and postponements that come all at once share round trips where the log makes them: each is told its own
+// answer, and changes its own row.
+func endTogether(t *testing.T, f *fixture) {
+	const n = 60
+	var held [n]Held
+	for i := range held {
+		held[i] = Held{f.admit(t, f.intent(i)).Send.ID, 1}
+	}
+	f.pass(time.Second)
+	var changed [n]bool
+	together(n, func(i int) {
+		var err error
+		h := held[i]
+		switch i % 4 {
+		case 0:
+			changed[i], err = f.Finish(t.Context(), Outcome{Held: h, Status: Sent, Provider: "mx", ProviderCode: "250 2.0.0", Took: time.Duration(i) * time.Millisecond})
+		case 1:
+			changed[i], err = f.Finish(t.Context(), Outcome{Held: h, Status: Failed, Reason: "rejected", Refund: true})
+		case 2:
+			changed[i], err = f.Postpone(t.Context(), Postponement{Held: h, After: time.Duration(i) * time.Second, Reason: "temporary_rcpt"})
+		default:
+			h.Attempt = 2 // somebody who does not hold it
+			changed[i], err = f.Finish(t.Context(), Outcome{Held: h, Status: Unknown})
+		}
+		ok(t, err)
+	})
+	for i, h := range held {
+		row := f.row(t, h.ID)
+		equal(t, "changed", changed[i], i%4 != 3)
+		equal(t, "status", row.Status, []Status{Sent, Failed, Queued, Sending}[i%4])
+		equal(t, "counts", row.Counts, i%4 != 1)
+		equal(t, "reason", row.Reason, []string{"", "rejected", "temporary_rcpt", ""}[i%4])
+		if i%4 == 0 {
+			equal(t, "took", row.Took, time.Duration(i)*time.Millisecond)
+		}
+		if i%4 == 2 {
+			equal(t, "due", row.DueAt, f.now.Add(time.Duration(i)*time.Second))
+		}
+	}
+}

@@ -62,6 +62,7 @@ var contract = []struct {
 	{"claim/a refusal is no send", claimOfRefusal},
 	{"claim/bad claims", badClaims},
 	{"flight/finish", finish},
+	{"flight/ends all at once", endTogether},
 	{"flight/postpone and take over", postponeAndTakeOver},
 	{"flight/lease", lease},
 	{"flight/longest overdue first", overdueFirst},

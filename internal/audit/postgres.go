@@ -15,17 +15,21 @@ import (
 
 // Postgres is the log in a Postgres (14 or newer) that replicas share. Safe for concurrent use.
 type Postgres struct {
-	writers *pgxpool.Pool // of Begin alone, so that no slow reader can hold it up
+	writers *pgxpool.Pool // of Begin, Finish and Postpone alone, so that no slow reader can hold them up
 	pool    *pgxpool.Pool
 	begins  *coalescer
-	now     string       // the log's clock, in SQL
-	seen    atomic.Int64 // the log's instant that was told last, µs since 1970: whereabouts its clock is
+	endings *gatherer[Outcome, bool]
+
+	postponements *gatherer[Postponement, bool]
+
+	now  string       // the log's clock, in SQL
+	seen atomic.Int64 // the log's instant that was told last, µs since 1970: whereabouts its clock is
 }
 
 const (
 	serverClock = "clock_timestamp()" // not now(): that one stands still from the begin of the transaction, before the lock
 
-	otherConns     = 8 // of each replica, unless the URL says pool_max_conns; Begin has maxWriters more
+	otherConns     = 8 // of each replica, unless the URL says pool_max_conns; Begin has maxWriters more, Finish and Postpone one each
 	connectTimeout = 3 * time.Second
 	idleTime       = 5 * time.Minute
 	lifetime       = time.Hour
@@ -71,6 +75,7 @@ func openPostgres(ctx context.Context, url, now string) (*Postgres, error) {
 		return nil, err
 	}
 	p.begins = newCoalescer(p.decide)
+	p.endings, p.postponements = newGatherer(1, p.finish), newGatherer(1, p.postpone)
 	return p, nil
 }
 
@@ -81,7 +86,7 @@ func newPool(ctx context.Context, url string, prepare func(context.Context, *pgx
 		return nil, errors.New("audit: the database URL can't be read") // the cause may show a password
 	}
 	if prepare != nil {
-		config.MaxConns, config.MinConns = maxWriters, 1
+		config.MaxConns, config.MinConns = maxWriters+2, 1
 	} else if !strings.Contains(url, "pool_max_conns") {
 		config.MaxConns = otherConns
 	}
@@ -118,6 +123,8 @@ func durable(ctx context.Context, conn *pgx.Conn) error {
 // Close implements Log. Calls under way are brought to their end.
 func (p *Postgres) Close() error {
 	p.begins.close()
+	p.endings.close()
+	p.postponements.close()
 	p.writers.Close()
 	p.pool.Close()
 	return nil
@@ -147,7 +154,11 @@ func (p *Postgres) read(ctx context.Context, f func(*pgxpool.Conn) error) error 
 
 // change runs what writes, once: what is not repeated is not done twice.
 func (p *Postgres) change(ctx context.Context, f func(*pgxpool.Conn) error) error {
-	err := p.with(ctx, f)
+	return changing(p.with(ctx, f))
+}
+
+// changing is the error of a statement that writes.
+func changing(err error) error {
 	if err == nil || own(err) || pgconn.SafeToRetry(err) || aborted(err) {
 		return unavailable(err)
 	}

@@ -43,6 +43,8 @@ func (p *Postgres) prepareBegin(ctx context.Context, conn *pgx.Conn) error {
 		{stmtLock, "SELECT pg_advisory_xact_lock(key) FROM unnest($1::bigint[]) AS key"},
 		{stmtDecide, decide},
 		{stmtCommit, "COMMIT"},
+		{stmtFinish, p.sql(finishSQL)},
+		{stmtPostpone, p.sql(postponeSQL)},
 	} {
 		if _, err := conn.Prepare(ctx, s.name, s.sql); err != nil {
 			return err

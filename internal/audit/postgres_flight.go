@@ -34,34 +34,6 @@ WHERE s.id = held.id AND s.attempt = held.attempt AND s.status = 'sending'`, lea
 	return err
 }
 
-// Finish implements Log.
-func (p *Postgres) Finish(ctx context.Context, outcome Outcome) (bool, error) {
-	o, err := outcome.checked()
-	if err != nil {
-		return false, err
-	}
-	return p.one(ctx, `
-WITH clock AS MATERIALIZED (SELECT {{now}} AS now)
-UPDATE sends s SET status = $3, reason = $4, provider = $5, provider_code = $6, took = $7, finished_at = clock.now, due_at = NULL,
-       counts = s.counts AND NOT ($8 AND NOT s.in_doubt),
-       refund_since = CASE WHEN $8 AND NOT s.in_doubt THEN clock.now END
-FROM clock
-WHERE s.id = $1 AND s.attempt = $2 AND s.status IN ('queued', 'sending')`,
-		o.ID, o.Attempt, string(o.Status), o.Reason, o.Provider, o.ProviderCode, o.Took.Microseconds(), o.Refund)
-}
-
-// Postpone implements Log.
-func (p *Postgres) Postpone(ctx context.Context, q Postponement) (bool, error) {
-	q, err := q.checked()
-	if err != nil {
-		return false, err
-	}
-	return p.one(ctx, `
-UPDATE sends s SET status = 'queued', reason = $3, provider = $4, provider_code = $5, due_at = {{now}} + $6 * interval '1 microsecond'
-WHERE s.id = $1 AND s.attempt = $2 AND s.status IN ('queued', 'sending')`,
-		q.ID, q.Attempt, q.Reason, q.Provider, q.ProviderCode, q.After.Microseconds())
-}
-
 // TakeOver implements Log.
 func (p *Postgres) TakeOver(ctx context.Context, lease time.Duration, limit int) ([]Work, error) {
 	if err := checkLease(lease, limit); err != nil {

@@ -24,8 +24,6 @@ type MailboxConfig struct {
 	MaxBytes int64
 	// Now gives the time of arrival: time.Now.
 	Now func() time.Time
-	// Slow is how long a mail to slow@simulator.test takes: 8 s.
-	Slow time.Duration
 }
 
 // Mail is one received mail, decoded.
@@ -49,8 +47,6 @@ type Mailbox struct {
 	listener net.Listener
 	server   *smtp.Server
 	serving  sync.WaitGroup
-	closed   chan struct{}
-	close    sync.Once
 
 	mu       sync.Mutex
 	mails    []Mail // oldest first
@@ -71,7 +67,7 @@ func NewMailbox(config MailboxConfig) (*Mailbox, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &Mailbox{config: config, listener: listener, closed: make(chan struct{})}
+	m := &Mailbox{config: config, listener: listener}
 	m.server = m.newServer()
 	m.serving.Go(func() { _ = m.server.Serve(listener) }) // ends with the listener
 	return m, nil
@@ -81,7 +77,6 @@ func (c MailboxConfig) filled() MailboxConfig {
 	orElse(&c.Addr, "127.0.0.1:0")
 	orElse(&c.Keep, 200)
 	orElse(&c.MaxBytes, 1<<20)
-	orElse(&c.Slow, 8*time.Second)
 	if c.Now == nil {
 		c.Now = time.Now
 	}
@@ -104,8 +99,8 @@ func loopbackAddr(addr string) (string, error) {
 }
 
 func (m *Mailbox) newServer() *smtp.Server {
-	server := smtp.NewServer(smtp.BackendFunc(func(c *smtp.Conn) (smtp.Session, error) {
-		return &delivered{mailbox: m, conn: c}, nil
+	server := smtp.NewServer(smtp.BackendFunc(func(*smtp.Conn) (smtp.Session, error) {
+		return &delivered{mailbox: m}, nil
 	}))
 	server.Domain = "localhost"
 	server.EnableSMTPUTF8 = true
@@ -130,7 +125,6 @@ func (m *Mailbox) Messages() []Mail {
 
 // Close ends the listener and every connection. The mails stay readable.
 func (m *Mailbox) Close() error {
-	m.close.Do(func() { close(m.closed) })
 	err := errors.Join(m.listener.Close(), m.server.Close())
 	m.serving.Wait()
 	if errors.Is(err, net.ErrClosed) || errors.Is(err, smtp.ErrServerClosed) {

@@ -10,7 +10,6 @@ import (
 	"sendcode/internal/audit"
 	"sendcode/internal/delivery"
 	"sendcode/internal/message"
-	"sendcode/internal/recipient"
 )
 
 // Reasons of a send that failed or is unknown, as rows, answers and the console name them.
@@ -21,7 +20,6 @@ const (
 	reasonUnreadable = "unreadable" // recipient or code can't be recovered: a key left the ring, or it was erased
 	reasonTemplate   = "template"   // the message could not be rendered
 	reasonNoAnswer   = "no_answer"  // nothing was heard after the whole mail was handed over
-	reasonBlocked    = "blocked"    // the recipient is on the list of those who get no codes
 )
 
 // failure is why an attempt did not end in Sent.
@@ -29,57 +27,49 @@ type failure struct {
 	reason, provider, code string
 }
 
-// attempt makes one attempt and records what came of it.
-func (o *outbox) attempt(ctx context.Context, w audit.Work, f *flight) {
-	v := w.Verification
+// attempt makes one attempt, and gives what records its outcome.
+func (o *outbox) attempt(ctx context.Context, f *flight) (end func()) {
+	finish := func(out audit.Outcome) func() { return func() { o.finish(f, out) } }
+	w, v := f.work, f.work.Verification
 	if reason := o.pointless(v); reason != "" {
-		o.finish(w, f, audit.Outcome{Status: audit.Failed, Reason: reason, Refund: true})
-		return
-	}
-	if _, ok := o.testRecipient(v.Recipient); ok {
-		o.finish(w, f, audit.Outcome{Status: audit.Sent, Provider: testProvider})
-		return
+		return finish(audit.Outcome{Status: audit.Failed, Reason: reason, Refund: true})
 	}
 	m, reason, err := o.compose(w)
-	if errors.Is(err, errBlocked) {
-		o.finish(w, f, audit.Outcome{Status: audit.Failed, Reason: reason})
-		return
-	}
 	if err != nil {
 		o.Logger.Error("a message could not be composed", "send", w.Send.ID, "reason", reason, "error", err)
-		o.finish(w, f, audit.Outcome{Status: audit.Failed, Reason: reason, Refund: true})
-		return
+		return finish(audit.Outcome{Status: audit.Failed, Reason: reason, Refund: true})
 	}
 	receipt, err := o.Sender.Send(ctx, m)
 	if err == nil {
-		o.finish(w, f, audit.Outcome{Status: audit.Sent, Provider: receipt.Provider, ProviderCode: replyCode(receipt.Code, receipt.Enhanced), Took: receipt.Took})
-		return
+		return finish(audit.Outcome{Status: audit.Sent, Provider: receipt.Provider, ProviderCode: replyCode(receipt.Code, receipt.Enhanced), Took: receipt.Took})
 	}
-	o.failed(w, f, receipt, err)
+	return o.failed(f, receipt, err)
 }
 
 // failed sorts an error by what it says about the mail (MAIL-11, MAIL-13).
-func (o *outbox) failed(w audit.Work, f *flight, receipt delivery.Receipt, err error) {
+func (o *outbox) failed(f *flight, receipt delivery.Receipt, err error) (end func()) {
 	var e *delivery.Error
 	if !errors.As(err, &e) {
 		e = &delivery.Error{Class: delivery.Unknown, Stage: "send", Err: err}
 	}
+	w := f.work
 	why := failure{provider: receipt.Provider, code: replyCode(e.Code, e.Enhanced)}
 	o.Logger.Info("an attempt failed", "send", w.Send.ID, "attempt", w.Send.Attempt, "class", e.Class.String(), "stage", e.Stage, "code", why.code)
+	out := audit.Outcome{Status: audit.Failed, Provider: why.provider, ProviderCode: why.code, Took: receipt.Took, Refund: true}
 	switch e.Class {
 	case delivery.Rejected:
-		o.finish(w, f, audit.Outcome{Status: audit.Failed, Reason: reasonRejected, Provider: why.provider, ProviderCode: why.code, Took: receipt.Took, Refund: true})
+		out.Reason = reasonRejected
 	case delivery.Temporary:
 		wait := backoff(w.Send.Attempt)
 		if o.Now().Add(wait).Before(w.Verification.ExpiresAt) {
 			why.reason = "temporary_" + e.Stage
-			o.postpone(w, f, wait, why)
-			return
+			return func() { o.postpone(f, wait, why) }
 		}
-		o.finish(w, f, audit.Outcome{Status: audit.Failed, Reason: reasonExpired, Provider: why.provider, ProviderCode: why.code, Took: receipt.Took, Refund: true})
+		out.Reason = reasonExpired
 	default:
-		o.finish(w, f, audit.Outcome{Status: audit.Unknown, Reason: reasonNoAnswer, Provider: why.provider, ProviderCode: why.code, Took: receipt.Took})
+		out.Status, out.Reason, out.Refund = audit.Unknown, reasonNoAnswer, false
 	}
+	return func() { o.finish(f, out) }
 }
 
 // pointless says why a mail would help nobody any more; empty if it would.
@@ -100,13 +90,6 @@ func (o *outbox) compose(w audit.Work) (delivery.Message, string, error) {
 	address, err := o.Ring.Open(sealLabel, v.Sealed, []byte(v.ID))
 	if err != nil {
 		return delivery.Message{}, reasonUnreadable, err
-	}
-	to, err := recipient.Parse(v.Channel, string(address))
-	if err != nil {
-		return delivery.Message{}, reasonUnreadable, err
-	}
-	if o.Terms().Blocks.blocked(to) {
-		return delivery.Message{}, reasonBlocked, errBlocked
 	}
 	code, err := o.code(v)
 	if err != nil {
@@ -152,7 +135,7 @@ func replyCode(code int, enhanced string) string {
 
 // finish records an outcome until the log has taken it: the mail is out, and a row that says otherwise would send it
 // again. It gives up only when the process is told to end at once.
-func (o *outbox) finish(w audit.Work, f *flight, out audit.Outcome) {
+func (o *outbox) finish(f *flight, out audit.Outcome) {
 	applied := o.insist(func(ctx context.Context) (bool, error) {
 		out.Held, _ = o.holds(f)
 		return o.Log.Finish(ctx, out)
@@ -162,7 +145,7 @@ func (o *outbox) finish(w audit.Work, f *flight, out audit.Outcome) {
 		o.Logger.Warn("an outcome came too late; another attempt holds the send", "send", held.ID, "attempt", held.Attempt)
 		return
 	}
-	s := w.Send
+	s := f.work.Send
 	defer o.waiters.tell(s.ID, out) // after the refund: who hears of it may ask again at once
 	o.Observer.Finished(s.Channel, s.App, out.Status, o.Now().Sub(s.LoggedAt))
 	if out.Refund && !inDoubt {
@@ -173,7 +156,7 @@ func (o *outbox) finish(w audit.Work, f *flight, out audit.Outcome) {
 	}
 }
 
-func (o *outbox) postpone(w audit.Work, f *flight, wait time.Duration, why failure) {
+func (o *outbox) postpone(f *flight, wait time.Duration, why failure) {
 	o.insist(func(ctx context.Context) (bool, error) {
 		held, _ := o.holds(f)
 		return o.Log.Postpone(ctx, audit.Postponement{Held: held, After: wait, Reason: why.reason, Provider: why.provider, ProviderCode: why.code})

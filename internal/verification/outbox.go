@@ -16,12 +16,16 @@ import (
 // that slept through its lease changes nothing.
 type outbox struct {
 	*Service
-	slots chan struct{} // one for each attempt under way
+	ends chan struct{} // one for each outcome that the log has not taken yet
 
 	mu      sync.Mutex
 	flights map[uuid.UUID]*flight
-	debts   []debt // what the limiter must still hear of
+	queue   []*flight // those that no worker has begun with, the oldest first
+	workers int       // at work now
+	behind  bool      // rows wait in the log for want of room here: see start
+	debts   []debt    // what the limiter must still hear of
 	wake    chan struct{}
+	hungry  chan struct{} // told when there is room again for what waits in the log
 	done    sync.WaitGroup
 
 	base context.Context // ends when a stop has run out of patience
@@ -33,8 +37,10 @@ type outbox struct {
 
 // flight is a row that this process is working on.
 type flight struct {
+	work    audit.Work
 	held    audit.Held
 	inDoubt bool
+	renewed time.Time // when its lease began
 }
 
 // debt is what the limiter must hear of and did not: a place to give back that no row speaks of, or a send that the
@@ -56,65 +62,22 @@ func (d debt) life() time.Duration {
 
 // Bounds of what waits in memory; beyond them the log keeps the work and a window's end frees the place.
 const (
-	maxFlights = 10_000
+	maxFlights = 2000 // whose leases are renewed; more than are delivered within one
+	maxEnds    = 256  // so many mails can be doubled when a process dies while the log is away
 	maxDebts   = 10_000
 	debtLife   = time.Minute // a tombstone lives as long (package quota)
-	batch      = 64          // rows taken over in one tick
+	batch      = 64          // refunds repeated in one tick
+	haul       = 500         // rows taken over in one statement
 	stopWait   = 10 * time.Second
 )
 
 func newOutbox(s *Service) *outbox {
-	o := &outbox{Service: s, slots: make(chan struct{}, s.Workers), flights: map[uuid.UUID]*flight{}, wake: make(chan struct{}, 1)}
+	o := &outbox{
+		Service: s, ends: make(chan struct{}, maxEnds), flights: map[uuid.UUID]*flight{},
+		wake: make(chan struct{}, 1), hungry: make(chan struct{}, 1),
+	}
 	o.base, o.halt = context.WithCancel(context.Background())
 	return o
-}
-
-// start works on a row whose lease this process holds.
-func (o *outbox) start(w audit.Work) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	held := audit.Held{ID: w.Send.ID, Attempt: w.Send.Attempt}
-	if f, ok := o.flights[w.Send.ID]; ok {
-		// The lease ran out while the log was away, and this process took its own row over: the attempt under way
-		// goes on under the new number.
-		f.held, f.inDoubt = held, w.Send.InDoubt
-		return
-	}
-	f := &flight{held: held, inDoubt: w.Send.InDoubt}
-	o.flights[w.Send.ID] = f
-	full := len(o.flights) > maxFlights
-	o.done.Go(func() {
-		defer o.land(w.Send.ID)
-		if full {
-			o.postpone(w, f, o.Lease, failure{reason: "backlog"})
-			return
-		}
-		o.slots <- struct{}{}
-		defer func() { <-o.slots }()
-		o.attempt(o.base, w, f)
-	})
-}
-
-func (o *outbox) land(id uuid.UUID) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	delete(o.flights, id)
-}
-
-func (o *outbox) holds(f *flight) (audit.Held, bool) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return f.held, f.inDoubt
-}
-
-func (o *outbox) inFlight() []audit.Held {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	held := make([]audit.Held, 0, len(o.flights))
-	for _, f := range o.flights {
-		held = append(held, f.held)
-	}
-	return held
 }
 
 // giveBack returns places that no row speaks of: the request ended before its row was written. It is repeated in the
@@ -193,6 +156,10 @@ func (s *Service) Run(ctx context.Context) {
 			o.renew(ctx)
 		case <-ticks.C:
 			o.tick(ctx)
+		case <-o.hungry:
+			if !o.away && !o.Now().Before(o.quiet) {
+				o.takeOver(ctx)
+			}
 		}
 	}
 }
@@ -244,7 +211,7 @@ func (o *outbox) tick(ctx context.Context) {
 }
 
 func (o *outbox) renew(ctx context.Context) {
-	held := o.inFlight()
+	held := o.toRenew()
 	if len(held) == 0 {
 		return
 	}
@@ -252,22 +219,6 @@ func (o *outbox) renew(ctx context.Context) {
 	defer cancel()
 	if err := o.Log.Renew(ctx, o.Lease, held); err != nil && ctx.Err() == nil {
 		o.Logger.Warn("leases were not renewed", "count", len(held), "error", err)
-	}
-}
-
-func (o *outbox) takeOver(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, logTimeout)
-	defer cancel()
-	work, err := o.Log.TakeOver(ctx, o.Lease, batch)
-	if err != nil {
-		o.away = true
-		return
-	}
-	for _, w := range work {
-		if w.Send.InDoubt {
-			o.Logger.Warn("a send was left in flight; taken over", "send", w.Send.ID, "attempt", w.Send.Attempt)
-		}
-		o.start(w)
 	}
 }
 

@@ -1,0 +1,138 @@
+package audit
+
+import (
+	"context"
+	"encoding/binary"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+)
+
+// finishTimeout bounds a round trip of outcomes.
+const finishTimeout = 5 * time.Second
+
+const (
+	stmtFinish   = "sendcode_finish"
+	stmtPostpone = "sendcode_postpone"
+)
+
+// postponeSQL puts a batch of sends back, as finishSQL closes one.
+const postponeSQL = `
+WITH clock AS MATERIALIZED (SELECT {{now}} AS now)
+UPDATE sends s SET status = 'queued', reason = p.reason, provider = p.provider, provider_code = p.provider_code,
+       due_at = clock.now + p.after * interval '1 microsecond'
+FROM clock, unnest($1::uuid[], $2::int[], $3::text[], $4::text[], $5::text[], $6::bigint[])
+     AS p(id, attempt, reason, provider, provider_code, after)
+WHERE s.id = ANY ($1::uuid[]) AND s.id = p.id AND s.attempt = p.attempt AND s.status IN ('queued', 'sending')
+RETURNING s.id`
+
+// finishSQL closes a batch of sends. The rows are looked up by the list of their IDs, so that no plan can read others.
+const finishSQL = `
+WITH clock AS MATERIALIZED (SELECT {{now}} AS now)
+UPDATE sends s SET status = o.status, reason = o.reason, provider = o.provider, provider_code = o.provider_code, took = o.took,
+       finished_at = clock.now, due_at = NULL,
+       counts = s.counts AND NOT (o.refund AND NOT s.in_doubt),
+       refund_since = CASE WHEN o.refund AND NOT s.in_doubt THEN clock.now END
+FROM clock, unnest($1::uuid[], $2::int[], $3::text[], $4::text[], $5::text[], $6::text[], $7::bigint[], $8::bool[])
+     AS o(id, attempt, status, reason, provider, provider_code, took, refund)
+WHERE s.id = ANY ($1::uuid[]) AND s.id = o.id AND s.attempt = o.attempt AND s.status IN ('queued', 'sending')
+RETURNING s.id`
+
+// Finish implements Log. Outcomes that come while a round trip is under way share the next one.
+func (p *Postgres) Finish(ctx context.Context, outcome Outcome) (bool, error) {
+	o, err := outcome.checked()
+	if err != nil {
+		return false, err
+	}
+	return p.endings.do(ctx, newWaiting[Outcome, bool](o, sendKey(o.Held)))
+}
+
+// Postpone implements Log, in the same way.
+func (p *Postgres) Postpone(ctx context.Context, postponement Postponement) (bool, error) {
+	q, err := postponement.checked()
+	if err != nil {
+		return false, err
+	}
+	return p.postponements.do(ctx, newWaiting[Postponement, bool](q, sendKey(q.Held)))
+}
+
+// sendKey keeps two changes of one send out of one statement, which would apply one of them.
+func sendKey(h Held) int64 {
+	return int64(binary.BigEndian.Uint64(h.ID[:8]) ^ binary.BigEndian.Uint64(h.ID[8:]))
+}
+
+func (p *Postgres) finish(batch []*ending) {
+	changeTogether(p, stmtFinish, batch, outcomes, func(o Outcome) uuid.UUID { return o.ID })
+}
+
+func (p *Postgres) postpone(batch []*putBack) {
+	changeTogether(p, stmtPostpone, batch, postponements, func(q Postponement) uuid.UUID { return q.ID })
+}
+
+// changeTogether changes a batch of sends: every call gets its answer, whatever happens.
+func changeTogether[In any](p *Postgres, statement string, batch []*waiting[In, bool], parameters func([]*waiting[In, bool]) []any, id func(In) uuid.UUID) {
+	ctx, cancel := context.WithTimeout(context.Background(), finishTimeout)
+	defer cancel()
+	changed, err := p.changed(ctx, statement, parameters(batch))
+	if len(batch) > 1 && (poisoned(err) || strings.HasPrefix(code(err), "40")) {
+		// One of them fails the others, by its data or by a lock; alone it fails itself.
+		for _, x := range batch {
+			changeTogether(p, statement, []*waiting[In, bool]{x}, parameters, id)
+		}
+		return
+	}
+	for _, x := range batch {
+		x.finish(changed[id(x.in)], err)
+	}
+}
+
+// changed runs a prepared statement that tells which sends it changed.
+func (p *Postgres) changed(ctx context.Context, statement string, parameters []any) (map[uuid.UUID]bool, error) {
+	conn, err := p.writers.Acquire(ctx)
+	if err != nil {
+		return nil, unavailable(err)
+	}
+	defer conn.Release()
+	rows, _ := conn.Query(ctx, statement, parameters...)
+	ids, err := pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
+	if readOnly(err) {
+		_ = conn.Conn().Close(ctx)
+	}
+	changed := make(map[uuid.UUID]bool, len(ids))
+	for _, id := range ids {
+		changed[id] = true
+	}
+	return changed, changing(err)
+}
+
+// outcomes are the parameters of finishSQL.
+func outcomes(batch []*ending) []any {
+	n := len(batch)
+	ids, attempts, took, refund := make([][16]byte, n), make([]int32, n), make([]int64, n), make([]bool, n)
+	var texts [4][]string
+	for i, x := range batch {
+		o := &x.in
+		ids[i], attempts[i], took[i], refund[i] = o.ID, int32(o.Attempt), o.Took.Microseconds(), o.Refund
+		for j, text := range [...]string{string(o.Status), o.Reason, o.Provider, o.ProviderCode} {
+			texts[j] = append(texts[j], text)
+		}
+	}
+	return []any{ids, attempts, texts[0], texts[1], texts[2], texts[3], took, refund}
+}
+
+// postponements are the parameters of postponeSQL.
+func postponements(batch []*putBack) []any {
+	n := len(batch)
+	ids, attempts, after := make([][16]byte, n), make([]int32, n), make([]int64, n)
+	var texts [3][]string
+	for i, x := range batch {
+		q := &x.in
+		ids[i], attempts[i], after[i] = q.ID, int32(q.Attempt), q.After.Microseconds()
+		for j, text := range [...]string{q.Reason, q.Provider, q.ProviderCode} {
+			texts[j] = append(texts[j], text)
+		}
+	}
+	return []any{ids, attempts, texts[0], texts[1], texts[2], after}
+}
