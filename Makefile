@@ -10,6 +10,7 @@ STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 TIMEOUT ?= 8m
 FUZZTIME ?= 30s
 SOAKTIME ?= 20s
+KILLS ?= 100
 
 .PHONY: help run test test-fast lint bench microbench fuzz soak up screenshots tools
 
@@ -50,9 +51,9 @@ fuzz: ## every fuzz target, each for FUZZTIME=30s
 		go test -run='^$$' -fuzz="^$$name\$$" -fuzztime=$(FUZZTIME) "$$package" < /dev/null || exit 1; \
 	done
 
-soak: tools ## faults of Redis under load, each for SOAKTIME=20s
+soak: tools ## faults under load, each for SOAKTIME=20s, and a replica killed KILLS=100 times
 	@bin/ensure
-	go test -run='UnderLoad$$' -count=1 -v -timeout=20m ./internal/app -app.faults=$(SOAKTIME)
+	go test -run='UnderLoad$$' -count=1 -v -timeout=20m ./internal/app -app.faults=$(SOAKTIME) -app.kills=$(KILLS)
 
 up: ## the service on a Redis, Postgres and SMTP server of its own
 	@$(BUILD) ./tools/up

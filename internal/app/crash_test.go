@@ -4,12 +4,14 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -22,11 +24,37 @@ type process struct {
 	base string
 }
 
+// built is the binary, made once for all tests, in a directory that outlives the first of them.
+var (
+	builtIn string
+	built   = sync.OnceValues(makeBinary)
+)
+
+func makeBinary() (binary string, err error) {
+	if builtIn, err = os.MkdirTemp("", "sendcode-test-"); err != nil {
+		return "", err
+	}
+	binary = filepath.Join(builtIn, "sendcode")
+	out, err := exec.Command("go", "build", "-o", binary, "sendcode/cmd/sendcode").CombinedOutput()
+	if err != nil {
+		err = fmt.Errorf("%w: %s", err, out)
+	}
+	return binary, err
+}
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if builtIn != "" {
+		_ = os.RemoveAll(builtIn)
+	}
+	os.Exit(code)
+}
+
 func build(t *testing.T) string {
 	t.Helper()
-	binary := filepath.Join(t.TempDir(), "sendcode")
-	if out, err := exec.Command("go", "build", "-o", binary, "sendcode/cmd/sendcode").CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
+	binary, err := built()
+	if err != nil {
+		t.Fatal(err)
 	}
 	return binary
 }

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"context"
 	"slices"
 	"testing"
 	"time"
@@ -15,12 +16,16 @@ import (
 // history is the log as it is read after a run: every send, the oldest first.
 type history []audit.Send
 
-func (s *stack) history() history {
+func (s *stack) history() history { return s.historyIn(s.replicas[0].log) }
+
+func (s *stack) historyIn(log interface {
+	Sends(context.Context, audit.Filter) ([]audit.Send, error)
+}) history {
 	s.Helper()
 	var all history
 	filter := audit.Filter{Limit: 200}
 	for {
-		page, err := s.replicas[0].log.Sends(s.Context(), filter)
+		page, err := log.Sends(s.Context(), filter)
 		if err != nil {
 			s.Fatal(err)
 		}

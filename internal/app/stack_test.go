@@ -316,3 +316,5 @@ func (l *lockedBuffer) String() string {
 	defer l.mu.Unlock()
 	return l.b.String()
 }
+
+func contains(b *lockedBuffer, text string) bool { return strings.Contains(b.String(), text) }

@@ -35,7 +35,7 @@ func (s *Service) Change(t Terms) (wider bool) {
 			after.former = map[string][]string{}
 		}
 		for name, was := range before.Purposes {
-			if t.Purposes[name].Policy.Name != was.Policy.Name { // or the purpose is gone
+			if is, ok := t.Purposes[name]; !ok || is.Policy.Name != was.Policy.Name {
 				after.former[name] = remembered(after.former[name], was.Policy.Name)
 			}
 		}
@@ -57,8 +57,8 @@ func remembered(policies []string, policy string) []string {
 
 func widened(before, after Terms) bool {
 	for name, is := range after.Purposes {
-		was := before.Purposes[name] // a new one has another policy than none
-		if was.Policy.Name != is.Policy.Name || was.keep() < is.keep() || !slices.Equal(was.Shares, is.Shares) {
+		was, ok := before.Purposes[name]
+		if !ok || was.Policy.Name != is.Policy.Name || was.keep() < is.keep() || !slices.Equal(was.Shares, is.Shares) {
 			return true
 		}
 	}

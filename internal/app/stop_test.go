@@ -1,0 +1,138 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"os/exec"
+	"slices"
+	"syscall"
+	"testing"
+	"time"
+
+	"sendcode/internal/audit"
+	"sendcode/internal/delivery/smtptest"
+)
+
+func (p *process) signal(s *stack, sig syscall.Signal) {
+	s.Helper()
+	if err := p.cmd.Process.Signal(sig); err != nil {
+		s.Fatal(err)
+	}
+}
+
+// exit waits for the process and gives its exit code, -1 where a signal ended it.
+func (p *process) exit(s *stack) int {
+	s.Helper()
+	ended := make(chan error, 1)
+	go func() { ended <- p.cmd.Wait() }()
+	select {
+	case err := <-ended:
+		var failed *exec.ExitError
+		if err != nil && !errors.As(err, &failed) {
+			s.Fatal(err)
+		}
+		return p.cmd.ProcessState.ExitCode()
+	case <-time.After(40 * time.Second): // twice the patience of a stop
+		s.Fatal("the process did not end")
+		return 0
+	}
+}
+
+// SIGTERM under load: whatever the log has was answered, whatever was answered is delivered once, and the process
+// ends by itself.
+func TestTerminatedUnderLoad(t *testing.T) {
+	t.Parallel()
+	s := onRealParts(t).policy(tight)
+	s.smtp.SetScript(smtptest.Script{TLS: smtptest.STARTTLS, Username: "sendcode", Password: "a password & more", Rules: []smtptest.Rule{
+		{Stage: smtptest.Dot, Delay: 50 * time.Millisecond}, // so that there is always something under way
+	}})
+	f := newFleet(s, 1)
+	for range 2 {
+		ctx, stop := context.WithCancel(t.Context())
+		clients := f.clients(ctx, 8)
+		before := len(s.mails())
+		s.await(20*time.Second, "mails", func() bool { return len(s.mails()) > before+50 })
+		f.process(0).signal(s, syscall.SIGTERM)
+		if code := f.process(0).exit(s); code != 0 {
+			t.Errorf("exit code %d", code)
+		}
+		stop()
+		clients.Wait()
+		reborn := f.spawn(f.binary)
+		f.mu.Lock()
+		f.at[0] = reborn
+		f.mu.Unlock()
+	}
+	h := f.ended(30 * time.Second)
+	for _, row := range h {
+		if !f.told[row.ID] {
+			t.Errorf("send %s was let in, and nobody was told", row.ID)
+		}
+		if row.InDoubt {
+			t.Errorf("send %s was left in flight", row.ID)
+		}
+	}
+	if doubled := f.verdict(h); doubled != 0 || len(h) < 100 {
+		t.Errorf("%d sends, %d mails twice", len(h), doubled)
+	}
+}
+
+// A second signal ends the process at once, in the middle of a mail. The send is not lost.
+func TestSecondSignalEndsAtOnce(t *testing.T) {
+	t.Parallel()
+	s := onRealParts(t)
+	s.stall(smtptest.Rcpt)
+	p := s.spawn(build(t))
+	v := s.askProcess(p)
+	s.awaitCommand("RCPT")
+	p.signal(s, syscall.SIGTERM)
+	s.await(10*time.Second, "the port to close", func() bool {
+		resp, err := http.Get(p.base + "/livez")
+		if err == nil {
+			_ = resp.Body.Close()
+		}
+		return err != nil
+	})
+	p.signal(s, syscall.SIGTERM)
+	if code := p.exit(s); code != 128+int(syscall.SIGTERM) {
+		t.Errorf("exit code %d, so it did not end by the second signal", code)
+	}
+	s.start(1)
+	s.sentOnce(0, v)
+}
+
+// A process was frozen for longer than its lease, and another is sending its mail when it wakes and hears that the mailbox
+// does not exist. That changes nothing any more: no state goes back, no place is given back.
+func TestFrozenForLongerThanItsLease(t *testing.T) {
+	t.Parallel()
+	s := onRealParts(t)
+	s.smtp = smtptest.Start(t, smtptest.Script{Rules: []smtptest.Rule{
+		{Stage: smtptest.Rcpt, Times: 1, Delay: 4 * time.Second, Reply: "550 5.1.1 no such user"},
+		{Stage: smtptest.Rcpt, Times: 1, Delay: 6 * time.Second},
+	}})
+	s.env["SENDCODE_SMTP_URL"] = s.smtp.URL()
+	frozen := s.spawn(build(t))
+	v := s.askProcess(frozen)
+	s.awaitCommand("RCPT")
+	frozen.signal(s, syscall.SIGSTOP)
+	s.start(1)
+	s.await(30*time.Second, "the other one to take over", func() bool {
+		return slices.ContainsFunc(s.history(), func(r audit.Send) bool { return r.Attempt == 2 })
+	})
+	frozen.signal(s, syscall.SIGCONT)
+	s.await(20*time.Second, "the frozen one to hear of its failure", func() bool {
+		return contains(s.printed, "an outcome came too late")
+	})
+	if now := s.history()[0]; now.Status != audit.Sending || !now.Counts || now.RefundDue || now.Attempt != 2 {
+		t.Errorf("while the other one sends: %+v", now)
+	}
+	s.sentOnce(0, v)
+	h := s.history()
+	if len(h) != 1 || h[0].Status != audit.Sent || !h[0].Counts || h[0].RefundDue || h[0].Attempt != 2 {
+		t.Errorf("in the end: %+v", h)
+	}
+	if again := s.ask(0, ana); again.status != http.StatusTooManyRequests {
+		t.Errorf("the place was given back: %d", again.status)
+	}
+}

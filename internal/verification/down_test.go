@@ -1,0 +1,89 @@
+package verification
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"sendcode/internal/audit"
+	"sendcode/internal/delivery"
+	"sendcode/internal/delivery/smtptest"
+)
+
+// The mail server is down for two minutes while people ask. When it is back, every code that is still alive arrives,
+// once and soon; the others are failed for the reason that they expired, and cost nothing.
+func TestReceiverDownForTwoMinutes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, func(s *Settings) {
+			brief := s.Purposes["default"]
+			brief.Name, brief.Life, brief.Shares, brief.Policy.Name = "brief", time.Minute, []string{"brief"}, "brief"
+			s.Purposes["brief"] = brief
+		})
+		var down atomic.Bool
+		server := smtptest.New(t, smtptest.Script{})
+		smtp, err := delivery.NewSMTP(delivery.SMTPConfig{Host: "127.0.0.1", TLS: delivery.TLSNone, Dial: func(ctx context.Context, network, addr string) (net.Conn, error) {
+			if down.Load() {
+				return nil, &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}
+			}
+			return server.Dial(ctx, network, addr)
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.svc = r.replica(delivery.Servers{smtp})
+		r.run()
+		down.Store(true)
+		type sent struct {
+			id      string
+			expires time.Time
+		}
+		var all []sent
+		const n = 240 // one in half a second, for two minutes
+		for i := range n {
+			ask := askFor(fmt.Sprintf("person-%d@example.com", i))
+			if i%3 == 0 {
+				ask.Purpose = "brief"
+			}
+			a, err := r.svc.Send(r.Context(), ask)
+			if err != nil || !a.Admitted {
+				t.Fatalf("%d: %v", i, err)
+			}
+			all = append(all, sent{a.View.ID, a.View.ExpiresAt})
+			waited(500 * time.Millisecond)
+		}
+		down.Store(false)
+		back := time.Now()
+		waited(45 * time.Second) // the longest backoff and the breaker's rest
+		arrived, expired := 0, 0
+		mails := server.ByID()
+		for i, s := range all {
+			v := r.get(s.id)
+			got := mails[v.Send.ID+"@shop.example"]
+			switch {
+			case v.Send.Status == audit.Sent && got == 1:
+				arrived++
+			case v.Send.Status == audit.Failed && v.Send.Reason == reasonExpired && got == 0:
+				expired++
+				if s.expires.After(back.Add(45 * time.Second)) {
+					t.Errorf("%d: failed with %v of life left", i, s.expires.Sub(back))
+				}
+			default:
+				t.Errorf("%d: %s %s with %d mails, its code lived until %v after the server was back", i, v.Send.Status, v.Send.Reason, got, s.expires.Sub(back))
+			}
+		}
+		if arrived < n*2/3 || expired < n/8 {
+			t.Errorf("%d arrived, %d expired", arrived, expired)
+		}
+		again := askFor("person-0@example.com") // one that expired: its place was given back
+		again.Purpose = "brief"
+		r.send(again)
+		_ = smtp.Close()
+		r.quit()
+		server.Stop()
+	})
+}
