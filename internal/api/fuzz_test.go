@@ -1,0 +1,139 @@
+package api_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"sendcode/internal/api"
+	"sendcode/internal/audit"
+	"sendcode/internal/delivery"
+	"sendcode/internal/keyring"
+	"sendcode/internal/message"
+	"sendcode/internal/server"
+	"sendcode/internal/verification"
+	"sendcode/quota"
+	"sendcode/templates"
+)
+
+const (
+	secret = "sk_fuzz_0123456789abcdef"
+	public = "pk_fuzz_0123456789abcdef"
+	shop   = "https://shop.example"
+)
+
+// nowhere takes every mail.
+type nowhere struct{}
+
+func (nowhere) Send(context.Context, delivery.Message) (delivery.Receipt, error) {
+	return delivery.Receipt{Provider: "mx", Code: 250}, nil
+}
+
+// newAPI is the API over the real use cases and the twins of the parts. What it logs goes to logged.
+func newAPI(t testing.TB, logged io.Writer) *echo.Echo {
+	t.Helper()
+	raw := sha256.Sum256([]byte("fuzz"))
+	ring, err := keyring.Parse("k1:" + base64.StdEncoding.EncodeToString(raw[:]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	renderer, err := message.New(templates.FS, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	logger := slog.New(slog.NewJSONHandler(logged, nil))
+	policy := quota.Policy{Name: "default", Rules: []quota.Rule{
+		{Name: "hour", Scope: quota.Recipient, Limit: 3, Window: time.Hour}, {Name: "net", Scope: quota.IP, Limit: 10_000, Window: time.Hour},
+	}}
+	purpose := verification.Purpose{Name: "default", Policy: policy, Shares: []string{"default"}, Life: 10 * time.Minute, CodeLength: 6}
+	codes := verification.New(verification.Settings{
+		Terms:    verification.Terms{Purposes: map[string]verification.Purpose{"default": purpose}},
+		MailFrom: "Shop <no-reply@shop.example>", Domain: "shop.example", IndexKey: raw[:], Ring: ring,
+	}, verification.Parts{
+		Limiter: quota.NewMemory(time.Now, "process"), Log: audit.NewMemory(time.Now), Renderer: renderer, Sender: nowhere{}, Logger: logger,
+	})
+	ctx, stop := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() { defer close(done); codes.Run(ctx) }()
+	t.Cleanup(func() { stop(); <-done })
+	e := server.New(server.Config{Logger: logger})
+	api.New(codes, api.Keys{
+		{App: "shop", ID: "s", Kind: verification.Secret, SHA256: sha256.Sum256([]byte(secret))},
+		{App: "shop", ID: "p", Kind: verification.Browser, SHA256: sha256.Sum256([]byte(public)), Origins: []string{shop}},
+	}, logger).Register(e)
+	return e
+}
+
+// Whatever is asked, by whomever, the answer is JSON that says what it is, never a 500, and no key or address is in it.
+func FuzzAPI(f *testing.F) {
+	for _, seed := range []struct{ path, body, header string }{
+		{"/v1/verifications", `{"channel":"email","to":"ana@example.com"}`, ""},
+		{"/v1/verifications", `{"channel":"email","to":"ana@example.com","purpose":"default","locale":"zh-CN","reference":"r","session":"s","client_ip":"2001:db8::1"}`, `"key"`},
+		{"/v1/verifications", `{"verification_id":"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"}`, "wait=1"},
+		{"/v1/verifications", "{\"to\":\"\\u0000@\\ud800\"}", "\x00"},
+		{"/v1/verifications/x/check", `{"code":"123 456"}`, ""},
+		{"/v1/verifications/%2e%2e%2f/check", `{"code":"١٢٣٤٥٦"}`, ""},
+		{"/v1/verifications/check", `{"channel":"email","to":"ana@example.com","code":"000000"}`, ""},
+		{"/v1/verifications/x/cancel", `{}`, ""},
+		{"/v1/quota", `{"channel":"sms","to":"+4915123456789"}`, ""},
+		{"/v1/verifications/x", ``, ""},
+		{"/v1/nothing", `[]`, "respond-async, wait=99999999999999999999"},
+	} {
+		f.Add(seed.path, seed.body, seed.header, true)
+		f.Add(seed.path, seed.body, seed.header, false)
+	}
+	e := newAPI(f, io.Discard)
+	f.Fuzz(func(t *testing.T, path, body, header string, back bool) {
+		for _, method := range []string{http.MethodPost, http.MethodGet, http.MethodOptions} {
+			r := httptest.NewRequest(method, "/", strings.NewReader(body))
+			r.URL.Path, r.RequestURI = path, ""
+			r.Header.Set("Content-Type", "application/json")
+			r.Header["Idempotency-Key"], r.Header["Accept-Language"] = []string{header}, []string{header}
+			if !strings.Contains(header, "wait") { // nobody has the time
+				r.Header["Prefer"] = []string{header}
+			}
+			r.Header.Set("Authorization", "Bearer "+secret)
+			if !back {
+				r.Header.Set("Authorization", "Bearer "+public)
+				r.Header["Origin"] = []string{shop}
+			}
+			w := httptest.NewRecorder()
+			e.ServeHTTP(w, r)
+			answered(t, method+" "+path, w, body)
+		}
+	})
+}
+
+func answered(t *testing.T, what string, w *httptest.ResponseRecorder, asked string) {
+	t.Helper()
+	got := w.Body.Bytes()
+	if w.Code >= 500 && w.Code != http.StatusServiceUnavailable {
+		t.Errorf("%q with %q: %d %s", what, asked, w.Code, got)
+	}
+	if kind := w.Header().Get("Content-Type"); len(got) > 0 && strings.Contains(kind, "json") && !json.Valid(got) {
+		t.Errorf("%q: %d, not JSON: %s", what, w.Code, got)
+	}
+	for _, hidden := range []string{secret, public, "ana@example.com"} {
+		if bytes.Contains(got, []byte(hidden)) && !strings.Contains(what, hidden) {
+			t.Errorf("%q: shows %q: %s", what, hidden, got)
+		}
+	}
+	for name, values := range w.Header() {
+		for _, v := range values {
+			if strings.ContainsAny(v, "\r\n\x00") {
+				t.Errorf("%q: header %s is %q", what, name, v)
+			}
+		}
+	}
+}
