@@ -24,6 +24,8 @@ type MailboxConfig struct {
 	MaxBytes int64
 	// Now gives the time of arrival: time.Now.
 	Now func() time.Time
+	// Slow is how long a mail to slow@simulator.test takes: 8 s.
+	Slow time.Duration
 }
 
 // Mail is one received mail, decoded.
@@ -47,6 +49,8 @@ type Mailbox struct {
 	listener net.Listener
 	server   *smtp.Server
 	serving  sync.WaitGroup
+	closed   chan struct{}
+	close    sync.Once
 
 	mu       sync.Mutex
 	mails    []Mail // oldest first
@@ -67,7 +71,7 @@ func NewMailbox(config MailboxConfig) (*Mailbox, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &Mailbox{config: config, listener: listener}
+	m := &Mailbox{config: config, listener: listener, closed: make(chan struct{})}
 	m.server = m.newServer()
 	m.serving.Go(func() { _ = m.server.Serve(listener) }) // ends with the listener
 	return m, nil
@@ -77,6 +81,7 @@ func (c MailboxConfig) filled() MailboxConfig {
 	orElse(&c.Addr, "127.0.0.1:0")
 	orElse(&c.Keep, 200)
 	orElse(&c.MaxBytes, 1<<20)
+	orElse(&c.Slow, 8*time.Second)
 	if c.Now == nil {
 		c.Now = time.Now
 	}
@@ -99,8 +104,8 @@ func loopbackAddr(addr string) (string, error) {
 }
 
 func (m *Mailbox) newServer() *smtp.Server {
-	server := smtp.NewServer(smtp.BackendFunc(func(*smtp.Conn) (smtp.Session, error) {
-		return &delivered{mailbox: m}, nil
+	server := smtp.NewServer(smtp.BackendFunc(func(c *smtp.Conn) (smtp.Session, error) {
+		return &delivered{mailbox: m, conn: c}, nil
 	}))
 	server.Domain = "localhost"
 	server.EnableSMTPUTF8 = true
@@ -125,6 +130,7 @@ func (m *Mailbox) Messages() []Mail {
 
 // Close ends the listener and every connection. The mails stay readable.
 func (m *Mailbox) Close() error {
+	m.close.Do(func() { close(m.closed) })
 	err := errors.Join(m.listener.Close(), m.server.Close())
 	m.serving.Wait()
 	if errors.Is(err, net.ErrClosed) || errors.Is(err, smtp.ErrServerClosed) {

@@ -14,6 +14,7 @@ import (
 // delivered is one SMTP session with the mailbox.
 type delivered struct {
 	mailbox *Mailbox
+	conn    *smtp.Conn
 	to      []string
 }
 
@@ -22,6 +23,9 @@ func (d *delivered) Reset()                               { d.to = nil }
 func (d *delivered) Logout() error                        { return nil }
 
 func (d *delivered) Rcpt(to string, _ *smtp.RcptOptions) error {
+	if played(to) == playBounce {
+		return noSuchMailbox
+	}
 	d.to = append(d.to, to)
 	return nil
 }
@@ -37,6 +41,7 @@ func (d *delivered) Data(r io.Reader) error {
 		mail.Text = printable(raw)
 	}
 	mail.To = strings.Join(d.to, ",")
+	d.play()
 	d.mailbox.add(mail)
 	return nil
 }
