@@ -128,6 +128,8 @@ func situations() []situation {
 			canceled(s, v)
 		}),
 		told("failed, key gone", failedAs("unreadable", "", false)),
+		told("failed, on the block list", failedAs("blocked", "", true)),
+		told("sent, to a test recipient", sentAs(audit.Sent, "", func(s *audit.Send, _ *audit.Verification) { s.Provider = "test" })),
 		told("failed, template broken", failedAs("template", "", false)),
 		told("failed, for a reason of a later version", failedAs("paused", "", false)),
 		told("refused, still blocked", refusedBy("minute", 41713*time.Millisecond, 1)).with(17*time.Second+time.Microsecond, 0).alone(),

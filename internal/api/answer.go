@@ -19,6 +19,7 @@ type verificationJSON struct {
 	CreatedAt         string             `json:"created_at"`
 	ExpiresAt         string             `json:"expires_at"`
 	AttemptsRemaining int                `json:"attempts_remaining"`
+	Test              bool               `json:"test,omitempty"`
 	Send              *sendJSON          `json:"send,omitempty"`
 	Quota             *quotahttp.Quota   `json:"quota,omitempty"`
 }
@@ -36,6 +37,7 @@ type checkJSON struct {
 	Valid             bool               `json:"valid"`
 	AttemptsRemaining *int               `json:"attempts_remaining,omitempty"`
 	Proof             string             `json:"proof,omitempty"`
+	Test              bool               `json:"test,omitempty"`
 }
 
 // instant writes a time as RFC 3339 in UTC, to the millisecond.
@@ -45,7 +47,7 @@ func verificationOf(a verification.Answer, kind verification.Kind) verificationJ
 	v := a.View
 	out := verificationJSON{
 		ID: v.ID, Status: v.State, Channel: string(v.Channel), To: v.To, Purpose: v.Purpose, Reference: v.Reference,
-		CreatedAt: instant(v.CreatedAt), ExpiresAt: instant(v.ExpiresAt), AttemptsRemaining: v.AttemptsRemaining,
+		CreatedAt: instant(v.CreatedAt), ExpiresAt: instant(v.ExpiresAt), AttemptsRemaining: v.AttemptsRemaining, Test: v.Test,
 		Send:  &sendJSON{ID: v.Send.ID, Number: v.Send.Number, Status: v.Send.Status},
 		Quota: quotahttp.Describe(a.Quota),
 	}
@@ -56,7 +58,7 @@ func verificationOf(a verification.Answer, kind verification.Kind) verificationJ
 }
 
 func checkOf(c verification.Checked) checkJSON {
-	out := checkJSON{ID: c.ID, Status: c.State, Valid: c.Valid, Proof: c.Proof}
+	out := checkJSON{ID: c.ID, Status: c.State, Valid: c.Valid, Proof: c.Proof, Test: c.Test}
 	if c.State == verification.Pending {
 		out.AttemptsRemaining = &c.AttemptsRemaining
 	}

@@ -132,7 +132,7 @@ func (a *App) useCases(observer verification.Observer) error {
 		return err
 	}
 	settings := verification.Settings{
-		Purposes: purposes(a.cfg), Titles: titles(a.cfg), MailFrom: a.cfg.MailFrom, Domain: domain(a.cfg.MailFrom),
+		Terms: terms(a.cfg), MailFrom: a.cfg.MailFrom, Domain: domain(a.cfg.MailFrom),
 		IndexKey: a.cfg.IndexKeyBytes(), Ring: ring,
 		Workers: max(verification.DefaultWorkers, a.mail.Conns()), // a connection without a worker would be of no use
 	}

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"sendcode/internal/config"
-	"sendcode/internal/verification"
 )
 
 // Reload says how the configuration is read again while the service runs. With the zero value it never is.
@@ -161,7 +160,7 @@ func (r *reloader) apply(ctx context.Context, renewed config.Config) {
 			r.logger.Warn(w)
 		}
 	}
-	wider := r.codes.Change(verification.Terms{Purposes: purposes(renewed), Titles: titles(renewed)})
+	wider := r.codes.Change(terms(renewed))
 	r.api.SetKeys(apiKeys(renewed))
 	if r.page != nil {
 		r.retell(before)

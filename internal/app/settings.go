@@ -9,6 +9,7 @@ import (
 	"sendcode/internal/api"
 	"sendcode/internal/config"
 	"sendcode/internal/message"
+	"sendcode/internal/recipient"
 	"sendcode/internal/verification"
 )
 
@@ -24,6 +25,34 @@ func purposes(cfg config.Config) map[string]verification.Purpose {
 			Name: name, Policy: cfg.Policies[p.Policy], Shares: cfg.PurposesOf(p.Policy),
 			Life: p.TTL, CodeLength: p.Code.Length, Notify: notify,
 		}
+	}
+	return out
+}
+
+// terms are what may change while the service runs.
+func terms(cfg config.Config) verification.Terms {
+	return verification.Terms{Purposes: purposes(cfg), Titles: titles(cfg), Blocks: blocks(cfg), TestRecipients: testRecipients(cfg)}
+}
+
+func blocks(cfg config.Config) verification.Blocks {
+	b := verification.Blocks{Recipients: map[recipient.Recipient]bool{}, Domains: map[string]bool{}, Disposable: cfg.Disposable}
+	for _, x := range cfg.Blocks {
+		switch {
+		case x.Domain != "":
+			b.Domains[x.Domain] = true
+		case x.Prefix != "":
+			b.Prefixes = append(b.Prefixes, x.Prefix)
+		default:
+			b.Recipients[x.To] = true
+		}
+	}
+	return b
+}
+
+func testRecipients(cfg config.Config) map[recipient.Hash]verification.TestRecipient {
+	out := map[recipient.Hash]verification.TestRecipient{}
+	for _, t := range cfg.TestRecipients {
+		out[t.To.Hash(cfg.IndexKeyBytes())] = verification.TestRecipient{Code: t.Code, Expires: t.Expires}
 	}
 	return out
 }

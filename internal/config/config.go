@@ -42,6 +42,10 @@ type Config struct {
 	Policies       map[string]quota.Policy
 	Purposes       map[string]Purpose
 	Apps           []App // DefaultApp first, the others in the order of the file
+	TestRecipients []TestRecipient
+	Blocks         []Block
+	DisposableFile string          // the file that Disposable was read from
+	Disposable     map[string]bool // domains, lower-case A-labels
 	TrustedProxies []netip.Prefix
 	Page           Page
 

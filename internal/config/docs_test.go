@@ -31,13 +31,13 @@ func TestDocumentation(t *testing.T) {
 			t.Errorf("%s: default is %q", name, row[2])
 		}
 	}
-	for _, key := range []string{"policies", "purposes", "apps", "trusted_proxies", "page", "templates"} {
+	for _, key := range []string{"policies", "purposes", "apps", "trusted_proxies", "page", "templates", "test_recipients", "block", "disposable_domains"} {
 		if !strings.Contains(doc, "\n### "+key+"\n") {
 			t.Errorf("no chapter on %s", key)
 		}
 	}
 	blocks := regexp.MustCompile("(?s)```yaml\n(.*?)```").FindAllStringSubmatch(doc, -1)
-	if len(blocks) != 2 {
+	if len(blocks) < 3 {
 		t.Fatalf("%d examples", len(blocks))
 	}
 	byDefault, err := Load(nil, files{}.read)
@@ -49,6 +49,11 @@ func TestDocumentation(t *testing.T) {
 	}
 	if _, err := loadYAML(blocks[1][1], without(without(reachable, "SENDCODE_ADDR"), "SENDCODE_API_KEY")...); err != nil {
 		t.Errorf("the example: %v", err)
+	}
+	for _, part := range blocks[2:] {
+		if _, err := loadYAML(part[1]); err != nil {
+			t.Errorf("%s: %v", part[1], err)
+		}
 	}
 	for _, sentence := range []string{"is not an authenticator", "subject", "locked phone", "logs"} {
 		if !strings.Contains(doc, sentence) {

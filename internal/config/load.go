@@ -14,7 +14,7 @@ func Load(environ []string, readFile func(string) ([]byte, error)) (Config, erro
 	errs := &Errors{}
 	given := fromEnviron(environ, readFile, errs)
 	c := Config{}
-	sections := sections{config: &c}
+	sections := sections{config: &c, readFile: readFile}
 	settings := map[string]setting{}
 	if file, ok := given[keyConfig]; ok {
 		c.File = file.value

@@ -67,6 +67,9 @@ func (c Config) node() *yaml.Node {
 		proxies.Content = append(proxies.Content, text(p.String()))
 	}
 	put(root, "trusted_proxies", proxies)
+	put(root, "test_recipients", unshown(sequence(), len(c.TestRecipients)))
+	put(root, "block", c.blockNode())
+	put(root, "disposable_domains", text(c.DisposableFile))
 	put(root, "page", flow(mapping("app", text(c.Page.App))))
 	return root
 }
@@ -189,4 +192,28 @@ func short(d time.Duration) string {
 		return strconv.Itoa(int(d/time.Minute)) + "m"
 	}
 	return strconv.Itoa(int(d/time.Second)) + "s"
+}
+
+// blockNode leaves addresses out: no output shows a whole one.
+func (c Config) blockNode() *yaml.Node {
+	all, addresses := flow(sequence()), 0
+	for _, b := range c.Blocks {
+		switch {
+		case b.Domain != "":
+			all.Content = append(all.Content, mapping("domain", text(b.Domain), "reason", text(b.Reason)))
+		case b.Prefix != "":
+			all.Content = append(all.Content, mapping("prefix", text(b.Prefix), "reason", text(b.Reason)))
+		default:
+			addresses++
+		}
+	}
+	return unshown(all, addresses)
+}
+
+// unshown says how many entries there are beside those shown.
+func unshown(n *yaml.Node, count int) *yaml.Node {
+	if count > 0 {
+		n.LineComment = strconv.Itoa(count) + " more, not shown"
+	}
+	return n
 }

@@ -12,7 +12,8 @@ import (
 // something else is remembered with its place, and looked at by complete, when everything has been read.
 type sections struct {
 	document
-	config *Config
+	config   *Config
+	readFile func(string) ([]byte, error)
 
 	badPolicies []string // there, but with mistakes: no reason to complain about those who name them
 	references  []reference
@@ -27,12 +28,15 @@ type reference struct {
 // read goes through the whole file. Settings of one value each are put into settings.
 func (s *sections) read(root *yaml.Node, settings map[string]setting) {
 	known := map[string]func(*yaml.Node, string){
-		"templates":       s.templates,
-		"policies":        s.policies,
-		"purposes":        s.purposes,
-		"apps":            s.apps,
-		"trusted_proxies": s.trustedProxies,
-		"page":            s.page,
+		"templates":          s.templates,
+		"policies":           s.policies,
+		"purposes":           s.purposes,
+		"apps":               s.apps,
+		"trusted_proxies":    s.trustedProxies,
+		"test_recipients":    s.testRecipients,
+		"block":              s.block,
+		"disposable_domains": s.disposable,
+		"page":               s.page,
 	}
 	for _, v := range variables {
 		if v.key != keyConfig {

@@ -32,6 +32,10 @@ func (c *Config) warn(now time.Time) {
 		add(name != defaultName && len(c.PurposesOf(name)) == 0, "No purpose uses the policy %s.", name)
 	}
 	c.warnOfApps(now, add)
+	for i, t := range c.TestRecipients {
+		add(now.Before(t.Expires), "Test recipient %d (%s) is let in with a code that is known, until %s.", i+1, t.To.Masked(), t.Expires.Format(time.RFC3339))
+		add(!now.Before(t.Expires), "Test recipient %d (%s) has expired: it is a recipient like any other.", i+1, t.To.Masked())
+	}
 }
 
 // soon is how long before a key expires it is told at start.

@@ -8,7 +8,10 @@
 // The package imports no other package of this module.
 package recipient
 
-import "unique"
+import (
+	"strings"
+	"unique"
+)
 
 // Channel is the way a code travels.
 type Channel string
@@ -82,6 +85,15 @@ func (r Recipient) Channel() Channel { return r.parts().channel }
 // Address is where to send, in the clear: for e-mail the local part as typed and the domain as lower-case
 // A-labels (RFC 5890), so that only the local part can need SMTPUTF8 (RFC 6531); for SMS the number in E.164 form.
 func (r Recipient) Address() string { return r.parts().address }
+
+// Domain is that of an e-mail address, in lower-case A-labels; "" for a phone number.
+func (r Recipient) Domain() string {
+	if r.Channel() != Email {
+		return ""
+	}
+	_, domain, _ := strings.Cut(r.Address(), "@")
+	return domain
+}
 
 // Masked is the form for people and logs: "a•••@example.com", "+86 138•••021". It does not show how long
 // the hidden part is.

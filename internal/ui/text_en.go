@@ -33,6 +33,7 @@ var english = texts{
 		"invisible_character":  "There is an invisible character in it. Type the address instead of pasting it.",
 		"control_character":    "There is an invisible character in it. Type the address instead of pasting it.",
 		"ip_literal":           "Addresses with a number instead of a name after the @ are not accepted.",
+		"disposable":           "Addresses at this domain live for a short while only. Please use another one.",
 		"quoted_local_part":    "Addresses in quotation marks are not accepted.",
 	},
 	BadAddressElse: "This is not an email address. Please check it.",

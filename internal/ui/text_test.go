@@ -87,9 +87,10 @@ func TestEveryReasonOfABadAddressHasWords(t *testing.T) {
 			}
 		}
 	}
+	known := append(recipient.Reasons(), "disposable") // the last one is of package verification
 	for reason := range english.BadAddress {
-		if !slices.Contains(recipient.Reasons(), reason) {
-			t.Errorf("there are words for %q, which package recipient does not know", reason)
+		if !slices.Contains(known, reason) {
+			t.Errorf("there are words for %q, which nobody says", reason)
 		}
 	}
 }

@@ -33,6 +33,7 @@ var chinese = texts{
 		"invisible_character":  "地址里有看不见的字符，请手动输入，不要粘贴。",
 		"control_character":    "地址里有看不见的字符，请手动输入，不要粘贴。",
 		"ip_literal":           "@ 后面要写域名，不能写 IP 地址。",
+		"disposable":           "不支持临时邮箱，请换一个邮箱地址。",
 		"quoted_local_part":    "不支持带引号的邮箱地址。",
 	},
 	BadAddressElse: "这不是有效的邮箱地址，请检查一下。",

@@ -60,6 +60,9 @@ func (s *Service) understand(ctx context.Context, ask Ask) (asked, error) {
 		return a, err
 	}
 	a.hash = a.to.Hash(s.IndexKey)
+	if s.Terms().Blocks.disposable(a.to) {
+		return a, invalid("to", "disposable", "Addresses at this domain live for a short while only; use another one.")
+	}
 	if ask.Kind == Secret {
 		a.holder = holder(ask.Session)
 	}

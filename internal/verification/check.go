@@ -62,7 +62,7 @@ func (s *Service) compare(ctx context.Context, id, code string) (Checked, error)
 		ended.uncompared = true
 		return ended, nil
 	}
-	right, err := s.code(v)
+	right, err := s.rightCode(v)
 	if err != nil { // a key that left the ring: not the person's mistake (SEC-10)
 		s.Logger.Error("code could not be derived", "error", err)
 		return Checked{}, ErrUnavailable
@@ -114,7 +114,7 @@ func (s *Service) prove(v audit.Verification, now time.Time) string {
 
 func (s *Service) checked(v audit.Verification, now time.Time, outcome string, valid bool) Checked {
 	s.Observer.Checked(v.Channel, v.App, outcome)
-	return Checked{View: view(v, audit.Send{}, now), Valid: valid}
+	return Checked{View: s.view(v, audit.Send{}, now), Valid: valid}
 }
 
 func (s *Service) unreadable(err error) error {

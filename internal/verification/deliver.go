@@ -10,6 +10,7 @@ import (
 	"sendcode/internal/audit"
 	"sendcode/internal/delivery"
 	"sendcode/internal/message"
+	"sendcode/internal/recipient"
 )
 
 // Reasons of a send that failed or is unknown, as rows, answers and the console name them.
@@ -20,6 +21,7 @@ const (
 	reasonUnreadable = "unreadable" // recipient or code can't be recovered: a key left the ring, or it was erased
 	reasonTemplate   = "template"   // the message could not be rendered
 	reasonNoAnswer   = "no_answer"  // nothing was heard after the whole mail was handed over
+	reasonBlocked    = "blocked"    // the recipient is on the list of those who get no codes
 )
 
 // failure is why an attempt did not end in Sent.
@@ -34,7 +36,15 @@ func (o *outbox) attempt(ctx context.Context, f *flight) (end func()) {
 	if reason := o.pointless(v); reason != "" {
 		return finish(audit.Outcome{Status: audit.Failed, Reason: reason, Refund: true})
 	}
+	if _, ok := o.testRecipient(v.Recipient); ok {
+		o.finish(w, f, audit.Outcome{Status: audit.Sent, Provider: testProvider})
+		return
+	}
 	m, reason, err := o.compose(w)
+	if errors.Is(err, errBlocked) {
+		o.finish(w, f, audit.Outcome{Status: audit.Failed, Reason: reason})
+		return
+	}
 	if err != nil {
 		o.Logger.Error("a message could not be composed", "send", w.Send.ID, "reason", reason, "error", err)
 		return finish(audit.Outcome{Status: audit.Failed, Reason: reason, Refund: true})
@@ -90,6 +100,13 @@ func (o *outbox) compose(w audit.Work) (delivery.Message, string, error) {
 	address, err := o.Ring.Open(sealLabel, v.Sealed, []byte(v.ID))
 	if err != nil {
 		return delivery.Message{}, reasonUnreadable, err
+	}
+	to, err := recipient.Parse(v.Channel, string(address))
+	if err != nil {
+		return delivery.Message{}, reasonUnreadable, err
+	}
+	if o.Terms().Blocks.blocked(to) {
+		return delivery.Message{}, reasonBlocked, errBlocked
 	}
 	code, err := o.code(v)
 	if err != nil {

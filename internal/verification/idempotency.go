@@ -83,7 +83,7 @@ func (s *Service) replay(ctx context.Context, a asked, done audit.Claimed) (Answ
 	if a.Wait == 0 {
 		v, send = firstTold(v, send)
 	}
-	told := view(v, send, send.LoggedAt)
+	told := s.view(v, send, send.LoggedAt)
 	told.Now = done.Now
 	return Answer{Admitted: true, Replayed: true, View: told, Quota: d.Told(), Policy: a.purpose.Policy}, nil
 }

@@ -233,7 +233,7 @@ func TestWhatCannotBeComposedFails(t *testing.T) {
 	}{
 		{"unreadable", func(r *rig) { r.svc.Ring = ringOf(r.T, "k2:"+newKey) }},
 		{"template", func(r *rig) {
-			r.svc.Change(Terms{r.settings.Purposes, map[string]string{"shop": "https://shop.example"}})
+			r.svc.Change(Terms{Purposes: r.settings.Purposes, Titles: map[string]string{"shop": "https://shop.example"}})
 		}},
 	} {
 		synctest.Test(t, func(t *testing.T) {

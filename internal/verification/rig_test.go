@@ -118,8 +118,11 @@ func testSettings(t *testing.T) Settings {
 	login := purpose
 	login.Name = "login"
 	return Settings{
-		Purposes: map[string]Purpose{"default": purpose, "login": login},
-		Titles:   map[string]string{"shop": "Shop"}, MailFrom: "Shop <no-reply@shop.example>", Domain: "shop.example",
+		Terms: Terms{
+			Purposes: map[string]Purpose{"default": purpose, "login": login},
+			Titles:   map[string]string{"shop": "Shop"},
+		},
+		MailFrom: "Shop <no-reply@shop.example>", Domain: "shop.example",
 		IndexKey: []byte("an index key of 32 bytes or more"), Ring: ring,
 	}
 }

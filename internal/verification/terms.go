@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"sendcode/internal/recipient"
 	"sendcode/quota"
 )
 
@@ -13,6 +14,9 @@ import (
 type Terms struct {
 	Purposes map[string]Purpose
 	Titles   map[string]string // what each app is called in messages; the app's name where it has none
+	Blocks   Blocks            // who gets no codes
+	// TestRecipients have codes that are known.
+	TestRecipients map[recipient.Hash]TestRecipient
 }
 
 // inForce is Terms with what this process must remember of those before.

@@ -23,7 +23,7 @@ func hourly(name string, limit int, window time.Duration) quota.Policy {
 
 // terms are the rig's with another policy for all purposes.
 func (r *rig) terms(p quota.Policy) Terms {
-	t := Terms{maps.Clone(r.settings.Purposes), r.settings.Titles}
+	t := Terms{Purposes: maps.Clone(r.settings.Purposes), Titles: r.settings.Titles}
 	for name, purpose := range t.Purposes {
 		purpose.Policy = p
 		t.Purposes[name] = purpose
@@ -130,7 +130,7 @@ func TestAPurposeGoesWhileItsSendIsQueued(t *testing.T) {
 		a := r.send(ask)
 		left := maps.Clone(r.settings.Purposes)
 		delete(left, "login")
-		r.svc.Change(Terms{left, map[string]string{"shop": "Store"}})
+		r.svc.Change(Terms{Purposes: left, Titles: map[string]string{"shop": "Store"}})
 		waited(10 * time.Second)
 		mails := r.post.all()
 		if len(mails) != 2 || r.get(a.View.ID).Send.Status != audit.Sent {

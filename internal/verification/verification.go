@@ -86,17 +86,16 @@ type Purpose struct {
 	Notify     message.Notify
 }
 
-// Settings are the service's choices. All but Purposes and Titles are fixed.
+// Settings are the service's choices. All but the Terms are fixed.
 type Settings struct {
-	Purposes map[string]Purpose // at first, see Terms
-	Titles   map[string]string  // at first, see Terms
-	MailFrom string             // Name <addr>
-	Domain   string             // right-hand side of Message-IDs
-	IndexKey []byte             // keyed hash of recipients, ≥ 32 bytes
-	Ring     *keyring.Ring      // codes, sealed recipients
-	Lease    time.Duration      // of a row in flight; 0 means DefaultLease
-	Tick     time.Duration      // between two looks for rows to take over; 0 means DefaultTick
-	Workers  int                // sends in flight at once; 0 means DefaultWorkers
+	Terms                  // at first; see Change
+	MailFrom string        // Name <addr>
+	Domain   string        // right-hand side of Message-IDs
+	IndexKey []byte        // keyed hash of recipients, ≥ 32 bytes
+	Ring     *keyring.Ring // codes, sealed recipients
+	Lease    time.Duration // of a row in flight; 0 means DefaultLease
+	Tick     time.Duration // between two looks for rows to take over; 0 means DefaultTick
+	Workers  int           // sends in flight at once; 0 means DefaultWorkers
 }
 
 // A crash is noticed after at most a lease and a tick: under 10 s (DESIGN.md, section 4).
@@ -158,8 +157,8 @@ func New(s Settings, p Parts) *Service {
 	limits := newLimits(p.Limiter, p.Now)
 	p.Limiter = limits
 	svc := &Service{Settings: s, Parts: p, limits: limits, waiters: newWaiters(), refusals: newRefusals()}
-	svc.terms.Store(&inForce{Terms: Terms{s.Purposes, s.Titles}})
-	svc.Purposes, svc.Titles = nil, nil // so that nobody works by what does not hold any more
+	svc.terms.Store(&inForce{Terms: s.Terms})
+	svc.Settings.Terms = Terms{} // so that nobody works by what does not hold any more
 	svc.outbox = newOutbox(svc)
 	return svc
 }

@@ -36,6 +36,7 @@ type View struct {
 	AttemptsRemaining int
 	Send              SendView
 	Now               time.Time // on the log's clock
+	Test              bool      // a test recipient: nothing is sent, its code is known
 }
 
 // SendView is the newest send of a verification.
@@ -65,9 +66,11 @@ func stateOf(v audit.Verification, now time.Time) State {
 	return Pending
 }
 
-func view(v audit.Verification, send audit.Send, now time.Time) View {
+func (s *Service) view(v audit.Verification, send audit.Send, now time.Time) View {
+	_, test := s.testRecipient(v.Recipient)
 	return View{
-		ID: v.ID, State: stateOf(v, now), Channel: v.Channel, To: v.To, Purpose: v.Purpose, Reference: v.Reference,
+		Test: test,
+		ID:   v.ID, State: stateOf(v, now), Channel: v.Channel, To: v.To, Purpose: v.Purpose, Reference: v.Reference,
 		CreatedAt: v.CreatedAt, ExpiresAt: v.ExpiresAt, AttemptsRemaining: max(0, v.MaxAttempts-v.Attempts), Now: now,
 		Send: SendView{
 			ID: send.ID.String(), Number: send.Number, Status: send.Status, Reason: send.Reason, At: send.LoggedAt,
@@ -99,13 +102,13 @@ func (s *Service) Get(ctx context.Context, c Caller, id string) (Answer, error) 
 	}
 	p, err := s.purpose(v.Purpose)
 	if err != nil { // the configuration changed under it: the row is still true, its policy is gone
-		return Answer{View: view(v, send, now)}, nil
+		return Answer{View: s.view(v, send, now)}, nil
 	}
 	d, err := s.peek(ctx, c, v.Channel, p, v.Recipient)
 	if err != nil {
 		return Answer{}, err
 	}
-	return Answer{View: view(v, send, now), Quota: d.Told(), Policy: p.Policy}, nil
+	return Answer{View: s.view(v, send, now), Quota: d.Told(), Policy: p.Policy}, nil
 }
 
 // Quota says what a recipient's rules would answer now, and spends nothing. Errors: *InvalidError, ErrUnavailable.

@@ -1,0 +1,97 @@
+package config
+
+import (
+	"io/fs"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestTestRecipientsAndBlocks(t *testing.T) {
+	c, err := loadYAML(`
+test_recipients:
+  - {channel: email, to: Reviewer@Example.com, code: "424242", expires: 2027-01-31}
+  - {channel: sms, to: "+4915123456789", code: "12345678", expires: "2027-01-31T08:00:00+02:00"}
+block:
+  - {channel: email, to: abuser@example.com, reason: chargebacks}
+  - {domain: Bücher.example}
+  - {prefix: "+882"}
+`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, b := c.TestRecipients[0], c.TestRecipients[1]
+	if a.To.Address() != "Reviewer@example.com" || a.Code != "424242" || !a.Expires.Equal(time.Date(2027, 2, 1, 0, 0, 0, 0, time.UTC)) {
+		t.Errorf("%+v", a)
+	}
+	if b.Code != "12345678" || !b.Expires.Equal(time.Date(2027, 1, 31, 6, 0, 0, 0, time.UTC)) {
+		t.Errorf("%+v", b)
+	}
+	if c.Blocks[0].To.Address() != "abuser@example.com" || c.Blocks[0].Reason != "chargebacks" || c.Blocks[1].Domain != "xn--bcher-kva.example" || c.Blocks[2].Prefix != "+882" {
+		t.Errorf("%+v", c.Blocks)
+	}
+	shown := c.YAML()
+	for _, hidden := range []string{"eviewer", "abuser@", "424242", "491512"} {
+		if strings.Contains(shown, hidden) {
+			t.Errorf("%q is shown: %s", hidden, shown)
+		}
+	}
+	if !strings.Contains(shown, "domain: xn--bcher-kva.example") || !strings.Contains(shown, "2 more, not shown") {
+		t.Errorf("%s", shown)
+	}
+}
+
+func TestMistakesOfRecipients(t *testing.T) {
+	many := "test_recipients:\n"
+	for i := range 21 {
+		many += "  - {channel: email, to: a" + strings.Repeat("a", i) + "@b.example, code: '123456', expires: 2027-01-31}\n"
+	}
+	one := func(fields string) string { return "test_recipients: [{" + fields + "}]" }
+	for file, want := range map[string]string{
+		one("channel: email, to: a@b.example, code: '123456'"):                           "expires is missing",
+		one("to: a@b.example, code: '123456', expires: 2027-01-31"):                      "channel is missing",
+		one("channel: email, to: a@b.example, expires: 2027-01-31"):                      "code is missing",
+		one("channel: fax, to: a@b.example, code: '123456', expires: 2027-01-31"):        "channel must be email or sms",
+		one("channel: email, to: hidden, code: '123456', expires: 2027-01-31"):           "to is not a recipient of the channel email",
+		one("channel: email, to: a@b.example, code: '12345', expires: 2027-01-31"):       "must be 6 to 10 digits, in quotes",
+		one("channel: email, to: a@b.example, code: '12345678901', expires: 2027-01-31"): "must be 6 to 10 digits, in quotes",
+		one("channel: email, to: a@b.example, code: '12345x', expires: 2027-01-31"):      "must be 6 to 10 digits, in quotes",
+		one("channel: email, to: a@b.example, code: '123456', expires: never"):           "is not a day such as",
+		many: "c.yaml:22: test_recipients[20]: there may be 20 test recipients at most",
+		"test_recipients: [{channel: email, to: a@b.example, code: '123456', expires: 2027-01-31}, {channel: email, to: a@B.example, code: '654321', expires: 2027-01-31}]": "is there twice",
+		"block: [{reason: x}]":                         "must have exactly one of to (with its channel), domain and prefix",
+		"block: [{domain: a.example, prefix: +1}]":     "must have exactly one of",
+		"block: [{to: a@b.example}]":                   "channel must be email or sms",
+		"block: [{domain: 'a b'}]":                     "is not a domain",
+		"block: [{domain: a.example, channel: email}]": "channel goes with to only",
+		"block: [{prefix: '49'}]":                      "prefix must be + and digits",
+		"block: [{prefix: +}]":                         "prefix must be + and digits",
+		"disposable_domains: /none":                    "/none cannot be read: file does not exist",
+		"disposable_domains: /bad":                     "/bad:3: not_a_domain is not a domain",
+	} {
+		_, err := Load([]string{"SENDCODE_CONFIG=c.yaml"}, func(name string) ([]byte, error) {
+			switch name {
+			case "c.yaml":
+				return []byte(file), nil
+			case "/bad":
+				return []byte("# a comment\ngood.example\nnot_a_domain\n"), nil
+			}
+			return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
+		})
+		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "hidden") {
+			t.Errorf("%s\n%v\nwant %s", file, err, want)
+		}
+	}
+}
+
+func TestDisposableDomains(t *testing.T) {
+	c, err := Load([]string{"SENDCODE_CONFIG=c.yaml"}, func(name string) ([]byte, error) {
+		if name == "c.yaml" {
+			return []byte("disposable_domains: /list"), nil
+		}
+		return []byte("# a list\n\nMailinator.COM  # the first of them\r\nbücher.example\n"), nil
+	})
+	if err != nil || len(c.Disposable) != 2 || !c.Disposable["mailinator.com"] || !c.Disposable["xn--bcher-kva.example"] {
+		t.Errorf("%v, %v", c.Disposable, err)
+	}
+}
