@@ -72,7 +72,9 @@ func newRig(t *testing.T, changes ...func(*Config)) *rig {
 	r.log, r.limiter = audit.NewMemory(r.clock.now), quota.NewMemory(r.clock.now, "test")
 	logger := slog.New(slog.NewTextHandler(r.logged, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	r.codes = verification.New(verification.Settings{
-		Purposes: map[string]verification.Purpose{"login": {Name: "login", Policy: quota.Policy{Name: "default", Rules: testRules}, Shares: []string{"login"}}},
+		Terms: verification.Terms{Purposes: map[string]verification.Purpose{
+			"login": {Name: "login", Policy: quota.Policy{Name: "default", Rules: testRules}, Shares: []string{"login"}},
+		}},
 		IndexKey: bytes.Repeat([]byte{7}, 32),
 	}, verification.Parts{Limiter: r.limiter, Log: r.log, Logger: logger, Now: r.clock.now})
 	r.handler = r.replica(logger, changes...)

@@ -75,6 +75,8 @@ mail_from: Store <a@shop.example>
 policies: {default: [{name: hour, scope: recipient, limit: 2, window: 1h}]}
 purposes: {login: {ttl: 60s}}
 apps: [{name: shop, title: Shop}]
+test_recipients: [{channel: email, to: a@b.example, code: "123456", expires: 2099-01-31}]
+block: [{domain: bad.example}]
 `)
 	if err != nil {
 		t.Fatal(err)
@@ -86,7 +88,7 @@ apps: [{name: shop, title: Shop}]
 	if got.Policies["default"].Rules[0].Limit != 2 || got.Purposes["login"].TTL != next.Purposes["login"].TTL || got.Apps[1].Title != "Shop" || len(got.Apps) != 2 {
 		t.Errorf("what can change did not: %s", got)
 	}
-	if parts := c.Differs(got); !slices.Equal(parts, []string{"policies", "purposes", "apps"}) {
+	if parts := c.Differs(got); !slices.Equal(parts, []string{"policies", "purposes", "apps", "test_recipients", "block"}) {
 		t.Errorf("differs in %v", parts)
 	}
 	again, _ := loadYAML("policies: {zones: [{name: d, scope: recipient, limit: 1, per: day, time_zone: Asia/Shanghai}]}")
