@@ -37,13 +37,11 @@ func (o *outbox) attempt(ctx context.Context, f *flight) (end func()) {
 		return finish(audit.Outcome{Status: audit.Failed, Reason: reason, Refund: true})
 	}
 	if _, ok := o.testRecipient(v.Recipient); ok {
-		o.finish(w, f, audit.Outcome{Status: audit.Sent, Provider: testProvider})
-		return
+		return finish(audit.Outcome{Status: audit.Sent, Provider: testProvider})
 	}
 	m, reason, err := o.compose(w)
 	if errors.Is(err, errBlocked) {
-		o.finish(w, f, audit.Outcome{Status: audit.Failed, Reason: reason})
-		return
+		return finish(audit.Outcome{Status: audit.Failed, Reason: reason})
 	}
 	if err != nil {
 		o.Logger.Error("a message could not be composed", "send", w.Send.ID, "reason", reason, "error", err)
