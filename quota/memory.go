@@ -3,6 +3,7 @@ package quota
 import (
 	"context"
 	"hash/maphash"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -24,7 +25,9 @@ type Memory struct {
 type shard struct {
 	mu      sync.Mutex
 	buckets map[string]*bucket
-	opened  int // buckets made since the last sweep
+	opened  int   // buckets made since the last sweep
+	swept   int64 // when that was, µs since 1970
+	most    int   // buckets that the map has held at once
 }
 
 // NewMemory makes an empty limiter on the clock now, which its decisions call by the name clock.
@@ -179,19 +182,24 @@ func (m *Memory) open(name string, now int64) *bucket {
 	return b
 }
 
-// sweep drops what no rule can still need, once as many buckets have been opened as there were after the last time. So
-// a shard holds at most about twice what it needs, and an opened bucket pays for looking at one or two.
+// sweep drops what no rule can still need: once as many buckets have been opened as half of those that there are, or once
+// it is long enough ago. So after a rush its buckets go, though few come after it, and an opened bucket pays for looking at
+// a few: by numbers at two, by time at no more than sweepRate in a minute.
 func (s *shard) sweep(now int64) {
 	const least = 64
-	if s.opened++; s.opened < max(least, len(s.buckets)/2) {
+	pause := time.Minute.Microseconds() * int64(1+len(s.buckets)/sweepRate)
+	s.opened++
+	if s.opened < max(least, len(s.buckets)/2) && now < s.swept+pause {
 		return
 	}
-	s.opened = 0
-	live := map[string]*bucket{} // a new map: an old one never gives memory back
-	for name, b := range s.buckets {
-		if b.until > now {
-			live[name] = b
-		}
+	s.opened, s.swept, s.most = 0, now, max(s.most, len(s.buckets))
+	maps.DeleteFunc(s.buckets, func(_ string, b *bucket) bool { return b.until <= now })
+	if len(s.buckets) < s.most/2 { // a map never gives memory back, so a smaller one takes its place
+		smaller := make(map[string]*bucket, len(s.buckets))
+		maps.Copy(smaller, s.buckets)
+		s.buckets, s.most = smaller, len(smaller)
 	}
-	s.buckets = live
 }
+
+// sweepRate is how many buckets of one shard are looked at in a minute for time alone.
+const sweepRate = 10_000

@@ -3,6 +3,7 @@ package quota
 import (
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"strconv"
 	"sync"
 	"testing"
@@ -42,6 +43,77 @@ func TestMemoryDropsBucketsThatNoRuleNeeds(t *testing.T) {
 			n, _ := w.kept()
 			if n < min(i+1, aMinute) || i > 20_000 && n > 2*aMinute+spare {
 				t.Fatalf("at %d a minute, %d buckets are kept after %d", aMinute, n, i+1)
+			}
+		}
+	}
+}
+
+// needed says which buckets a rule may still need.
+func (w *world) needed() (n int) {
+	m := w.Limiter.(*Memory)
+	for i := range m.shards {
+		for _, b := range m.shards[i].buckets {
+			if b.until > w.now.UnixMicro() {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// After a rush of many, a few are enough for the many to go once nothing of them counts: also the maps that held them.
+func TestMemoryForgetsARush(t *testing.T) {
+	w := memoryWorld(t)
+	r := sliding(Recipient, 1, time.Minute)
+	take := func(recipient string) {
+		_, err := w.Take(t.Context(), Request{ID: w.id(), Rules: []Rule{r}, Buckets: buckets(recipient, "")})
+		must(t, err)
+	}
+	for i := range 50_000 {
+		take(fmt.Sprint("rush ", i))
+	}
+	n, _ := w.kept()
+	same(t, "buckets in the rush", n, 50_000)
+	for i := range 20 * shards { // some 20 in each shard
+		take(fmt.Sprint("later ", i))
+		w.pass(100 * time.Millisecond)
+	}
+	if n, _ := w.kept(); n > w.needed()+20*shards {
+		t.Errorf("%d are kept and %d needed, two minutes after the rush", n, w.needed())
+	}
+	for i := range w.Limiter.(*Memory).shards {
+		if s := &w.Limiter.(*Memory).shards[i]; s.most > 200 {
+			t.Fatalf("a shard of %d keeps a map for %d", len(s.buckets), s.most)
+		}
+	}
+}
+
+// What is dropped is needed by no rule: among many recipients under rules of a second to a day, with bursts and lulls,
+// each decision is what all that ever happened says.
+func TestMemoryDropsNothingThatARuleNeeds(t *testing.T) {
+	w, random := memoryWorld(t), rand.New(rand.NewPCG(1, 2))
+	rules := [][]Rule{
+		{sliding(Recipient, 2, time.Second)}, {sliding(Recipient, 3, time.Minute), {Name: "day", Scope: Recipient, Limit: 5, Per: Day}},
+		{{Name: "hour", Scope: Recipient, Limit: 2, Per: Hour}}, {sliding(Recipient, 4, time.Hour)},
+	}
+	history := map[string][]Event{}
+	for step := range 100_000 {
+		who := random.IntN(4_000 + step/4) // ever new ones, and old ones that come back
+		name, its := strconv.Itoa(who), rules[who%len(rules)]
+		want := Evaluate(its, map[Scope][]Event{Recipient: history[name]}, w.now)
+		id := w.id()
+		d, err := w.Take(t.Context(), Request{ID: id, Rules: its, Buckets: map[Scope]string{Recipient: name}})
+		must(t, err)
+		if d.Admitted != want.Allowed() || !d.Admitted && d.RetryAfter() != want.RetryAfter() {
+			t.Fatalf("step %d: admitted %v for %v, want %v for %v", step, d.Admitted, d.RetryAfter(), want.Allowed(), want.RetryAfter())
+		}
+		if d.Admitted {
+			history[name] = append(history[name], Event{id, d.At})
+		}
+		w.pass(time.Duration(random.Int64N(int64([]time.Duration{time.Millisecond, time.Second, 20 * time.Second}[step/5000%3]))))
+		if step%5000 == 4999 {
+			if n, _ := w.kept(); n > 2*w.needed()+64*shards {
+				t.Errorf("step %d: %d kept, %d needed", step, n, w.needed())
 			}
 		}
 	}

@@ -58,9 +58,10 @@ type Event struct {
 
 // Request names one event and the buckets that it falls into.
 type Request struct {
-	ID      string           // opaque, 1 to 64 bytes; Take is idempotent per ID, so a repeated call counts once (QUOTA-8)
-	Rules   []Rule           // all of them decide, or nothing is spent
-	Buckets map[Scope]string // bucket of each scope; Take refuses to run when a rule's scope has none, Peek leaves the rule out
+	ID       string           // opaque, 1 to 64 bytes; Take is idempotent per ID, so a repeated call counts once (QUOTA-8)
+	Rules    []Rule           // all of them decide, or nothing is spent
+	Buckets  map[Scope]string // bucket of each scope; Take refuses to run when a rule's scope has none, Peek leaves the rule out
+	Repeated bool             // the ID may have been taken before by another process: a [Remembering] then asks, whatever it remembers
 }
 
 // State is what one rule says at the instant of a decision. The Window of a calendar rule is here the length of its
@@ -171,6 +172,7 @@ type Limiter interface {
 var (
 	_ Limiter = (*Memory)(nil)
 	_ Limiter = (*Redis)(nil)
+	_ Limiter = (*Remembering)(nil)
 )
 
 // ErrUnavailable wraps every failure to reach a decision. Nothing was admitted as far as the caller may assume, but the

@@ -18,7 +18,7 @@ func TestRandomScheduleOfManySteps(t *testing.T) {
 	for seed := range uint64(4) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			dice := rand.New(rand.NewPCG(seed, 1))
-			s := newSchedule(t, dice.IntN, memoryWorld(t), redisWorld(t), clusterWorld(t))
+			s := newSchedule(t, dice.IntN, memoryWorld(t), rememberingWorld(t), redisWorld(t), clusterWorld(t))
 			for i := range *steps / 4 {
 				if s.step(); t.Failed() {
 					t.Fatalf("seed %d, step %d", seed, i)
@@ -33,7 +33,7 @@ func TestRandomScheduleOfManySteps(t *testing.T) {
 func TestRandomSchedulesShrunk(t *testing.T) {
 	client := newClient(t, parts.Redis(t).URL())
 	rapid.Check(t, func(rt *rapid.T) {
-		s := newSchedule(rt, func(n int) int { return rapid.IntRange(0, n-1).Draw(rt, "dice") }, memoryWorld(rt), fakeRedis(rt, client))
+		s := newSchedule(rt, func(n int) int { return rapid.IntRange(0, n-1).Draw(rt, "dice") }, memoryWorld(rt), rememberingWorld(rt), fakeRedis(rt, client))
 		s.flush()
 		for range rapid.IntRange(1, 30).Draw(rt, "steps") {
 			s.step()

@@ -46,6 +46,7 @@ var defaults = []Rule{
 // both runs the test over the limiter in process and over Redis, alone and as a cluster.
 func both(t *testing.T, test func(t *testing.T, w *world)) {
 	t.Run("memory", func(t *testing.T) { test(t, memoryWorld(t)) })
+	t.Run("remembering", func(t *testing.T) { test(t, rememberingWorld(t)) })
 	t.Run("redis", func(t *testing.T) { test(t, redisWorld(t)) })
 	t.Run("cluster", func(t *testing.T) { test(t, clusterWorld(t)) })
 }
@@ -57,6 +58,18 @@ func memoryWorld(t tester) *world {
 	w.flush = fresh
 	w.set(epoch)
 	fresh()
+	return w
+}
+
+// rememberingWorld is a memory in front of the limiter in process, on the same clock.
+func rememberingWorld(t tester) *world {
+	w := memoryWorld(t)
+	flush := w.flush
+	w.flush = func() {
+		flush()
+		w.Limiter = Remember(w.Limiter, func() time.Time { return w.now })
+	}
+	w.flush()
 	return w
 }
 

@@ -23,6 +23,7 @@ import (
 	"sendcode/internal/proof"
 	"sendcode/internal/ui"
 	"sendcode/internal/verification"
+	"sendcode/quota"
 	"sendcode/templates"
 )
 
@@ -36,7 +37,8 @@ type App struct {
 
 	log     audit.Log
 	limiter verification.Limiter
-	clock   string // of the limiter, when it is in process
+	redis   *quota.Redis // behind the limiter; nil when that is in process
+	clock   string       // of the limiter, when it is in process
 	mail    delivery.Servers
 	mailbox *delivery.Mailbox // nil when a real server is configured
 	codes   *verification.Service

@@ -56,9 +56,9 @@ func (a *App) openLimiter(ctx context.Context) error {
 		return err
 	}
 	a.onClose(client.Close)
-	r := quota.NewRedis(client, redisPrefix)
-	a.limiter = r
-	a.warnRedis(ctx, r)
+	a.redis = quota.NewRedis(client, redisPrefix)
+	a.limiter = quota.Remember(a.redis, time.Now)
+	a.warnRedis(ctx, a.redis)
 	return nil
 }
 

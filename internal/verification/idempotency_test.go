@@ -1,6 +1,7 @@
 package verification
 
 import (
+	"context"
 	"errors"
 	"sync"
 	"testing"
@@ -9,6 +10,7 @@ import (
 
 	"sendcode/internal/audit"
 	"sendcode/internal/delivery"
+	"sendcode/quota"
 )
 
 func keyed(to, key string) Ask {
@@ -199,12 +201,12 @@ func TestCrashesWithAKey(t *testing.T) {
 	for dies, crash := range map[string]func(*rig, asked, claim){
 		"after the claim": func(*rig, asked, claim) {},
 		"after the limiter": func(r *rig, a asked, c claim) {
-			if _, err := r.svc.take(r.Context(), a, c.send); err != nil {
+			if _, err := r.svc.take(r.Context(), a, c); err != nil {
 				r.Fatal(err)
 			}
 		},
 		"after the log": func(r *rig, a asked, c claim) {
-			d, err := r.svc.take(r.Context(), a, c.send)
+			d, err := r.svc.take(r.Context(), a, c)
 			if err != nil {
 				r.Fatal(err)
 			}
@@ -213,7 +215,7 @@ func TestCrashesWithAKey(t *testing.T) {
 			}
 		},
 		"after giving the place back": func(r *rig, a asked, c claim) {
-			if _, err := r.svc.take(r.Context(), a, c.send); err != nil {
+			if _, err := r.svc.take(r.Context(), a, c); err != nil {
 				r.Fatal(err)
 			}
 			r.svc.outbox.giveBack(string(c.send[:]), a.buckets())
@@ -298,4 +300,30 @@ func TestReplayTellsTheOutcomeToWhoWaits(t *testing.T) {
 		}
 		r.mails(1)
 	})
+}
+
+// A limiter that remembers refusals is told that the ID may have been admitted before, also by another process.
+func TestTheLimiterIsToldThatAnIDMayComeTwice(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		heard := &hearing{Limiter: r.svc.limits.Limiter}
+		r.svc.limits.Limiter = heard
+		for _, ask := range []Ask{keyed(ana, "k"), keyed(ana, "")} {
+			if _, err := r.svc.Send(r.Context(), ask); err != nil {
+				t.Fatal(err)
+			}
+			if heard.last.Repeated != (ask.Key != "") {
+				t.Errorf("key %q: repeated %v", ask.Key, heard.last.Repeated)
+			}
+		}
+	})
+}
+
+type hearing struct {
+	Limiter
+	last quota.Request
+}
+
+func (h *hearing) Take(ctx context.Context, req quota.Request) (quota.Decision, error) {
+	h.last = req
+	return h.Limiter.Take(ctx, req)
 }

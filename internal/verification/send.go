@@ -58,7 +58,7 @@ func (s *Service) Send(ctx context.Context, ask Ask) (Answer, error) {
 // decide asks both gates. A client that hangs up must not leave a place taken and nothing sent; it is only not waited for.
 func (s *Service) decide(waiting context.Context, a asked, c claim) (Answer, error) {
 	ctx := context.WithoutCancel(waiting)
-	decision, err := s.take(ctx, a, c.send)
+	decision, err := s.take(ctx, a, c)
 	switch {
 	case errors.Is(err, quota.ErrRefunded): // an inherited send that was given back a moment ago: the next try gets an ID of its own
 		return Answer{}, ErrUnavailable
@@ -116,8 +116,8 @@ func (s *Service) waitsNow(ctx context.Context, a asked, told quota.Decision) qu
 }
 
 // take asks the first gate. While it is away, its answer is that of the other scopes alone, on the log's clock.
-func (s *Service) take(ctx context.Context, a asked, id uuid.UUID) (quota.Decision, error) {
-	r := quota.Request{ID: string(id[:]), Rules: a.purpose.Policy.Rules, Buckets: a.buckets()}
+func (s *Service) take(ctx context.Context, a asked, c claim) (quota.Decision, error) {
+	r := quota.Request{ID: string(c.send[:]), Rules: a.purpose.Policy.Rules, Buckets: a.buckets(), Repeated: c.keyed}
 	d, err := s.limits.Take(ctx, r)
 	if !errors.Is(err, errAway) {
 		return d, err

@@ -39,7 +39,7 @@ func (s *Service) Change(t Terms) (wider bool) {
 			after.former = map[string][]string{}
 		}
 		for name, was := range before.Purposes {
-			if is, ok := t.Purposes[name]; !ok || is.Policy.Name != was.Policy.Name {
+			if t.Purposes[name].Policy.Name != was.Policy.Name { // or the purpose is gone
 				after.former[name] = remembered(after.former[name], was.Policy.Name)
 			}
 		}
@@ -61,8 +61,8 @@ func remembered(policies []string, policy string) []string {
 
 func widened(before, after Terms) bool {
 	for name, is := range after.Purposes {
-		was, ok := before.Purposes[name]
-		if !ok || was.Policy.Name != is.Policy.Name || was.keep() < is.keep() || !slices.Equal(was.Shares, is.Shares) {
+		was := before.Purposes[name] // a new one has another policy than none
+		if was.Policy.Name != is.Policy.Name || was.keep() < is.keep() || !slices.Equal(was.Shares, is.Shares) {
 			return true
 		}
 	}

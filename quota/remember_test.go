@@ -1,0 +1,291 @@
+package quota
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// counting counts how often a limiter is asked, and can let that take a while, or fail.
+type counting struct {
+	Limiter
+	takes atomic.Int64
+	slow  time.Duration
+	fail  error
+}
+
+func (c *counting) Take(ctx context.Context, req Request) (Decision, error) {
+	c.takes.Add(1)
+	if c.slow > 0 {
+		time.Sleep(c.slow)
+	}
+	d, err := c.Limiter.Take(ctx, req)
+	if c.fail != nil {
+		return Decision{}, c.fail
+	}
+	return d, err
+}
+
+// rememberedWorld is refused from the start: its one place was taken a second ago.
+func rememberedWorld(t *testing.T) (*world, *counting) {
+	w := memoryWorld(t)
+	behind := &counting{Limiter: w.Limiter}
+	w.Limiter = Remember(behind, func() time.Time { return w.now })
+	w.admits(true, minute)
+	w.pass(time.Second)
+	behind.takes.Store(0)
+	return w, behind
+}
+
+var minute = sliding(Recipient, 1, time.Minute)
+
+func (c *counting) asked(t *testing.T, what string, want int64) {
+	t.Helper()
+	same(t, what+": asked", c.takes.Swap(0), want)
+}
+
+func TestARememberedRefusalIsAnsweredAsTheLimiterWould(t *testing.T) {
+	w, behind := rememberedWorld(t)
+	for i := range 250 {
+		d := w.admits(false, minute)
+		same(t, "wait", d.RetryAfter(), 59*time.Second-time.Duration(i)*time.Millisecond)
+		same(t, "reset", d.Rules[0].ResetAfter, d.RetryAfter())
+		same(t, "instant", d.At, w.now)
+		d.Rules[0].RetryAfter = 0 // an answer is the caller's own
+		w.pass(time.Millisecond)
+	}
+	behind.asked(t, "in 250 ms", 1)
+	w.admits(false, minute)
+	behind.asked(t, "after 250 ms", 1)
+	w.pass(-µs)
+	w.admits(false, minute)
+	behind.asked(t, "when the clock was set back", 1)
+}
+
+func TestARefusalIsForgottenWhenTheFirstEventLeaves(t *testing.T) {
+	w, behind := rememberedWorld(t)
+	w.pass(59*time.Second - 100*time.Millisecond)
+	w.admits(false, minute)
+	w.pass(100*time.Millisecond - µs)
+	same(t, "wait", w.admits(false, minute).RetryAfter(), µs)
+	behind.asked(t, "before", 1)
+	w.pass(µs)
+	w.admits(true, minute)
+
+	w, behind = rememberedWorld(t) // and so when it is that of a rule which does not refuse
+	second := sliding(IP, 9, time.Second)
+	w.takeID("two", second)
+	w.pass(900 * time.Millisecond)
+	behind.asked(t, "to begin with", 1)
+	w.admits(false, minute, second)
+	w.pass(99 * time.Millisecond)
+	same(t, "used", w.admits(false, minute, second).Rules[1].Used, 1)
+	behind.asked(t, "before", 1)
+	w.pass(time.Millisecond)
+	same(t, "used", w.admits(false, minute, second).Rules[1].Used, 0)
+	behind.asked(t, "after", 1)
+}
+
+func TestARefusalIsForgottenWhenAPeriodEnds(t *testing.T) {
+	w, behind := rememberedWorld(t)
+	hour := calendar(1, Hour, nil)
+	hour.Scope = IP // which has none, so that nothing but the period changes
+	w.set(w.now.Truncate(time.Hour).Add(time.Hour - 50*time.Millisecond))
+	w.takeID("again", minute)
+	w.pass(time.Millisecond)
+	behind.takes.Store(0)
+	w.admits(false, minute, hour)
+	w.pass(48 * time.Millisecond)
+	w.admits(false, minute, hour)
+	behind.asked(t, "before", 1)
+	w.pass(time.Millisecond)
+	w.admits(false, minute, hour)
+	behind.asked(t, "after", 1)
+}
+
+func TestWhatIsChangedThroughTheMemoryIsNoticedAtOnce(t *testing.T) {
+	ctx := t.Context()
+	for about, change := range map[string]func(w *world) error{
+		"refund": func(w *world) error { return w.Refund(ctx, "first", ann()) },
+		"reset":  func(w *world) error { return w.Reset(ctx, ann()) },
+		"record": func(w *world) error {
+			return w.Record(ctx, ann(), time.Minute, []Event{{"more", w.now.Add(-time.Second)}})
+		},
+		"take": func(w *world) error { w.take(sliding(Recipient, 9, time.Minute)); return nil },
+	} {
+		w, behind := rememberedWorld(t)
+		must(t, w.Reset(ctx, ann()))
+		w.takeID("first", minute)
+		w.pass(time.Second)
+		w.admits(false, minute)
+		w.pass(time.Millisecond)
+		must(t, change(w))
+		behind.takes.Store(0)
+		want, err := behind.Peek(ctx, request("", minute))
+		must(t, err)
+		d := w.take(minute)
+		behind.asked(t, about, 1)
+		if same(t, about+": admitted", d.Admitted, want.Allowed()); !d.Admitted {
+			sameDecision(t, d, want)
+		}
+	}
+}
+
+func TestOtherRulesAndOtherBucketsAreAskedFor(t *testing.T) {
+	w, behind := rememberedWorld(t)
+	w.admits(false, minute)
+	behind.asked(t, "the first", 1)
+	longer := minute
+	longer.Window = time.Hour
+	w.admits(false, longer)
+	behind.asked(t, "another rule of that name", 1)
+	w.admits(true, sliding(Recipient, 5, time.Minute))
+	d, err := w.Take(t.Context(), Request{ID: w.id(), Rules: []Rule{minute}, Buckets: buckets("bob", "office")})
+	must(t, err)
+	same(t, "another bucket", d.Admitted, true)
+	w.admits(false, minute)
+	behind.takes.Store(0)
+	_, err = w.Take(t.Context(), Request{ID: "", Rules: []Rule{minute}, Buckets: buckets("ann", "office")})
+	same(t, "no ID", errors.Is(err, ErrBadRequest), true)
+	_, err = w.Take(t.Context(), Request{ID: "x", Rules: []Rule{minute}})
+	same(t, "no bucket", errors.Is(err, ErrBadRequest), true)
+}
+
+func TestAnIDThatWasAdmittedIsAdmittedWhileOthersAreRefused(t *testing.T) {
+	w, behind := rememberedWorld(t)
+	two := sliding(Recipient, 3, time.Minute)
+	w.takeID("mine", two)
+	behind.fail = ErrUnavailable
+	_, err := w.Take(t.Context(), request("lost", two))
+	same(t, "lost", errors.Is(err, ErrUnavailable), true)
+	behind.fail = nil
+	must(t, behind.Limiter.Reset(t.Context(), buckets("", "office")[IP]))
+	w.pass(time.Millisecond)
+	w.admits(false, two)
+	for _, id := range []string{"mine", "lost"} {
+		same(t, id, w.takeID(id, two).Admitted, true)
+	}
+	must(t, behind.Record(t.Context(), ann(), time.Minute, []Event{{"elsewhere", w.now.Add(-time.Second)}}))
+	w.admits(false, two)
+	w.pass(time.Millisecond)
+	req := request("elsewhere", two)
+	req.Repeated = true
+	d, err := w.Take(t.Context(), req)
+	must(t, err)
+	same(t, "of another process", d.Admitted, true)
+	must(t, w.Refund(t.Context(), "gone", buckets("", "office")[IP]))
+	w.admits(false, two)
+	_, err = w.Take(t.Context(), request("gone", two, sliding(IP, 1, time.Hour)))
+	same(t, "refunded", errors.Is(err, ErrRefunded), true)
+}
+
+// An event that lies in the future stays at age 0, and its wait as long as the window.
+func TestARefusalByAnEventInTheFutureIsNotRemembered(t *testing.T) {
+	w, behind := rememberedWorld(t)
+	w.pass(-3 * time.Second)
+	for range 3 {
+		same(t, "wait", w.admits(false, minute).RetryAfter(), time.Minute)
+		w.pass(time.Millisecond)
+	}
+	behind.asked(t, "three times", 3)
+}
+
+func TestCallersShareOneQuestionWhenTheMemoryRunsOut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		memory := NewMemory(time.Now, "memory")
+		behind := &counting{Limiter: memory, slow: 10 * time.Millisecond}
+		m := Remember(behind, time.Now)
+		var admitted atomic.Int64
+		rules := []Rule{sliding(Recipient, 2, time.Minute)}
+		take := func(ctx context.Context, i int) error {
+			d, err := m.Take(ctx, request(fmt.Sprint("id", i), rules...))
+			if d.Admitted {
+				admitted.Add(1)
+			}
+			return err
+		}
+		many := func(ids int) {
+			var wg sync.WaitGroup
+			for i := range 100 {
+				wg.Go(func() { must(t, take(t.Context(), ids+i)) })
+			}
+			wg.Wait()
+		}
+		many(1000)
+		same(t, "admitted", admitted.Load(), 2)
+		time.Sleep(time.Second)
+		many(2000)
+		time.Sleep(300 * time.Millisecond)
+		behind.takes.Store(0)
+		many(3000)
+		behind.asked(t, "for all", 1)
+
+		time.Sleep(time.Second) // who waits may leave
+		ctx, leave := context.WithTimeout(t.Context(), 5*time.Millisecond)
+		defer leave()
+		go func() { _ = take(t.Context(), 1) }()
+		synctest.Wait()
+		same(t, "left", errors.Is(take(ctx, 2), ErrUnavailable), true)
+		synctest.Wait()
+		time.Sleep(time.Second)
+
+		go func() { _ = take(t.Context(), 3) }()
+		synctest.Wait()
+		go func() { _ = take(t.Context(), 4) }()
+		synctest.Wait()
+		must(t, m.Record(t.Context(), ann(), time.Minute, []Event{{"more", time.Now()}})) // what the first hears is old
+		time.Sleep(behind.slow)
+		synctest.Wait()
+		must(t, take(t.Context(), 5)) // the second asks now, and lets this one go on
+		time.Sleep(time.Second)
+
+		must(t, memory.Reset(t.Context(), ann())) // another process has reset it
+		behind.takes.Store(0)
+		admitted.Store(0)
+		many(4000)
+		same(t, "admitted after a reset", admitted.Load(), 2)
+		behind.fail = ErrUnavailable
+		time.Sleep(time.Second)
+		var lost atomic.Int64
+		var wg sync.WaitGroup
+		for i := range 100 {
+			wg.Go(func() {
+				if errors.Is(take(t.Context(), 5000+i), ErrUnavailable) {
+					lost.Add(1)
+				}
+			})
+		}
+		wg.Wait()
+		same(t, "unavailable for all", lost.Load(), 100)
+	})
+}
+
+func TestTheMemoryOfRefusalsIsBounded(t *testing.T) {
+	w, behind := rememberedWorld(t)
+	m := w.Limiter.(*Remembering)
+	for i := range 50_000 {
+		name := Bucket("r", fmt.Sprint(i))
+		must(t, behind.Record(t.Context(), name, time.Minute, []Event{{"x", w.now.Add(-time.Second)}}))
+		d, err := m.Take(t.Context(), Request{ID: fmt.Sprint("x", i), Rules: []Rule{minute}, Buckets: map[Scope]string{Recipient: name}})
+		must(t, err)
+		same(t, "admitted", d.Admitted, false)
+		m.know(fmt.Sprint("y", 4*i))
+	}
+	refusals, ids := 0, 0
+	for i := range m.memories {
+		refusals += len(m.memories[i].refusals.young) + len(m.memories[i].refusals.old)
+		ids += len(m.memories[i].ids.young) + len(m.memories[i].ids.old)
+	}
+	if refusals > 16384 || refusals < 8192 || ids > 2*memories*idsEach {
+		t.Errorf("%d refusals, %d IDs", refusals, ids)
+	}
+	behind.takes.Store(0)
+	_, err := m.Take(t.Context(), Request{ID: "z", Rules: []Rule{minute}, Buckets: map[Scope]string{Recipient: Bucket("r", "49999")}})
+	must(t, err)
+	behind.asked(t, "the newest", 0)
+}
