@@ -1,0 +1,57 @@
+package app
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"sendcode/internal/audit"
+	"sendcode/internal/delivery/smtptest"
+)
+
+// A receiver that takes a second for each mail changes no answer: hundreds of requests are answered while it has taken
+// a few, each with 202 and a send that is on its way; and in the end every mail arrives once.
+func TestSlowReceiver(t *testing.T) {
+	for name, stack := range map[string]func(*testing.T) *stack{"with nothing but Go": embedded, "on real parts": onRealParts} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := stack(t)
+			s.smtp = smtptest.Start(t, smtptest.Script{Rules: []smtptest.Rule{{Stage: smtptest.Rcpt, Delay: time.Second}}})
+			s.env["SENDCODE_SMTP_URL"] = s.smtp.URL()
+			s.start(1)
+			const n, callers = 250, 10
+			var asking sync.WaitGroup
+			for c := range callers {
+				asking.Go(func() {
+					for i := c; i < n; i += callers {
+						a := s.ask(0, fmt.Sprintf("person-%d@example.com", i))
+						if a.status != http.StatusAccepted || a.Send.Status != "queued" && a.Send.Status != "sending" {
+							t.Errorf("%d %s", a.status, a.raw)
+						}
+					}
+				})
+			}
+			asking.Wait()
+			// Had they waited for their mails, it would be all of them: four connections take over a minute for that.
+			if through := len(s.smtp.Messages()); through > n/2 {
+				t.Errorf("%d mails were through when the last answer came", through)
+			}
+			s.smtp.SetScript(smtptest.Script{})
+			s.await(30*time.Second, "every send to end", func() bool {
+				h := s.history()
+				return len(h) == n && !slices.ContainsFunc(h, func(r audit.Send) bool { return r.Status != audit.Sent })
+			})
+			for id, times := range s.smtp.ByID() {
+				if times != 1 {
+					t.Errorf("%s arrived %d times", id, times)
+				}
+			}
+			if got := len(s.smtp.ByID()); got != n {
+				t.Errorf("%d mails for %d sends", got, n)
+			}
+		})
+	}
+}
