@@ -3,63 +3,72 @@ package quota
 import (
 	"context"
 	"encoding/binary"
+	"errors"
+	"flag"
 	"fmt"
+	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/go-redis/redis_rate/v10"
 	"github.com/redis/go-redis/v9"
 
 	"sendcode/internal/parts"
 )
 
-// BenchmarkTake decides the default policy. Redis runs by turns with a script that does nothing, so that the ratio
-// (of_bare: 1 is as fast) says more than the machine does.
-func BenchmarkTake(b *testing.B) {
+// rival is one way to decide, or the yardstick: a script that only says 1.
+type rival struct {
+	name   string
+	client redis.UniversalClient // of the server that it asks
+	call   func(context.Context) error
+}
+
+// BenchmarkRivals decides the default policy in several ways by turns, so that what the machine does meanwhile does it to
+// all, and prints their decisions per second, what one costs Redis's thread, and the ratio to the bare script of the same round:
+// median, lowest, highest.
+func BenchmarkRivals(b *testing.B) {
 	for _, outcome := range []string{"admitted", "refused"} {
-		b.Run("memory/"+outcome, func(b *testing.B) { benchmarkMemory(b, outcome == "admitted") })
-		for _, callers := range []int{1, 64} {
-			b.Run(fmt.Sprintf("redis/%s/%d", outcome, callers), func(b *testing.B) {
-				client := newClient(b, parts.Redis(b).URL())
-				take := taker(b, NewRedis(client, "quota:"), outcome == "admitted")
-				byTurns(b, callers, take, bare(b, client))
+		for _, callers := range []int{1, 64, 256} {
+			b.Run(fmt.Sprintf("%s/%d", outcome, callers), func(b *testing.B) {
+				compete(b, callers, rivals(b, outcome == "admitted"))
 			})
 		}
 	}
 }
 
-// BenchmarkTakeByLimit shows what a higher limit costs: the bucket holds as many events as it says.
-func BenchmarkTakeByLimit(b *testing.B) {
-	for _, limit := range []int{10, 100, 1000, 10_000, 100_000} {
-		b.Run(fmt.Sprint(limit), func(b *testing.B) {
-			client := newClient(b, parts.Redis(b).URL())
-			limiter := NewRedis(client, "quota:")
-			events := make([]Event, limit)
-			for i := range events {
-				events[i] = Event{ID: newID(), At: time.Now()}
-			}
-			must(b, limiter.Record(b.Context(), ann(), time.Hour, events))
-			req := request(newID(), sliding(Recipient, limit, time.Hour), sliding(Recipient, limit/10, time.Minute))
-			byTurns(b, 1, func(ctx context.Context) error { _, err := limiter.Take(ctx, req); return err }, bare(b, client))
-		})
-	}
-}
+const (
+	bareName  = "a script that returns 1"
+	aloneName = "the policy, each call by itself"
+)
 
-func benchmarkMemory(b *testing.B, fresh bool) {
-	take := taker(b, NewMemory(time.Now, "process"), fresh)
-	b.ReportAllocs()
-	b.RunParallel(func(pb *testing.PB) {
-		for pb.Next() {
-			if err := take(b.Context()); err != nil {
-				b.Error(err)
-			}
-		}
-	})
+func rivals(b *testing.B, fresh bool) []rival {
+	client := newClient(b, parts.Redis(b).URL())
+	shared, alone := NewRedis(client, "quota:"), NewRedis(client, "quota:")
+	alone.pipe = nil
+	one := redis.NewScript("return 1")
+	yard := &pipe{client: client}
+	all := []rival{
+		{bareName, client, func(ctx context.Context) error { return one.Run(ctx, client, []string{"quota:bare"}).Err() }},
+		{bareName + ", coalesced", client, func(ctx context.Context) error {
+			_, err := yard.run(ctx, one, []string{"quota:bare"}, nil)
+			return err
+		}},
+		{aloneName, client, taker(alone, fresh)},
+		{"the policy, coalesced", client, taker(shared, fresh)},
+		{"three calls of redis_rate", client, rates(redis_rate.NewLimiter(client), fresh)},
+	}
+	if !fresh {
+		all = append(all, rival{"the policy, with remembered refusals", client, taker(Remember(shared, time.Now), fresh)})
+	}
+	return all
 }
 
 // taker takes for a new recipient each time, or for one that has had its turn.
-func taker(b *testing.B, l Limiter, fresh bool) func(context.Context) error {
+func taker(l Limiter, fresh bool) func(context.Context) error {
 	var n atomic.Int64
 	return func(ctx context.Context) error {
 		recipient := "ann"
@@ -71,10 +80,21 @@ func taker(b *testing.B, l Limiter, fresh bool) func(context.Context) error {
 	}
 }
 
-func bare(b *testing.B, client redis.UniversalClient) func(context.Context) error {
-	script := redis.NewScript("return 1")
-	must(b, script.Load(b.Context(), client).Err())
-	return func(ctx context.Context) error { return script.Run(ctx, client, []string{"quota:bare"}).Err() }
+// rates asks for the same three rules, as one would with a limiter that knows one rule at a time.
+func rates(l *redis_rate.Limiter, fresh bool) func(context.Context) error {
+	var n atomic.Int64
+	return func(ctx context.Context) error {
+		recipient := "ann"
+		if fresh {
+			recipient = fmt.Sprint(n.Add(1))
+		}
+		for _, r := range defaults {
+			if _, err := l.Allow(ctx, r.Name+recipient, redis_rate.Limit{Rate: r.Limit, Burst: r.Limit, Period: r.Window}); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
 }
 
 var lastID atomic.Uint64
@@ -83,35 +103,139 @@ func newID() string {
 	return string(binary.BigEndian.AppendUint64([]byte("benchmrk"), lastID.Add(1)))
 }
 
-func byTurns(b *testing.B, callers int, one, other func(context.Context) error) {
-	const turn = 100 // calls of each caller
-	var spent [2]time.Duration
-	must(b, one(b.Context()))
-	turns := 0
+func compete(b *testing.B, callers int, rivals []rival) {
+	const rounds, turn = 9, 80 * time.Millisecond
+	rates, costs := make([][]float64, len(rivals)), make([][]float64, len(rivals)) // decisions a second and µs, by round
 	for b.Loop() {
-		turns++
-		for i, call := range []func(context.Context) error{one, other} {
-			begin := time.Now()
-			together(b, callers, turn, call)
-			spent[i] += time.Since(begin)
+		for range rounds {
+			for i, r := range rivals {
+				before := threadTime(b, r.client)
+				calls, took := together(b, callers, turn, r.call)
+				rates[i] = append(rates[i], calls/took.Seconds())
+				costs[i] = append(costs[i], (threadTime(b, r.client)-before)*1e6/calls)
+			}
 		}
 	}
-	b.ReportMetric(0, "ns/op") // of both together: means nothing
-	b.ReportMetric(float64(turns*turn*callers)/spent[0].Seconds(), "takes/s")
-	b.ReportMetric(spent[1].Seconds()/spent[0].Seconds(), "of_bare")
+	var table strings.Builder
+	for i, r := range rivals {
+		ratio := make([]float64, len(rates[i]))
+		for round := range ratio {
+			ratio[round] = rates[i][round] / rates[0][round]
+		}
+		slices.Sort(ratio)
+		fmt.Fprintf(&table, "\n%-40s %8.0f/s %6.1f µs of Redis, %5.2f of the bare script (%.2f to %.2f)", r.name, median(rates[i]), median(costs[i]), median(ratio), ratio[0], ratio[len(ratio)-1])
+	}
+	b.ReportMetric(0, "ns/op") // of all together: means nothing
+	b.Log(table.String())
 }
 
-func together(b *testing.B, callers, times int, call func(context.Context) error) {
+func median(of []float64) float64 {
+	sorted := slices.Sorted(slices.Values(of))
+	return sorted[len(sorted)/2]
+}
+
+// threadTime is the processor's time, in s, that the thread of Redis which runs commands has had.
+func threadTime(b *testing.B, client redis.UniversalClient) (sum float64) {
+	info := client.InfoMap(b.Context(), "cpu")
+	for _, kind := range []string{"user", "sys"} {
+		s, err := strconv.ParseFloat(info.Item("CPU", "used_cpu_"+kind+"_main_thread"), 64)
+		must(b, err)
+		sum += s
+	}
+	return sum
+}
+
+// together has all callers call until the turn is over.
+func together(b *testing.B, callers int, turn time.Duration, call func(context.Context) error) (calls float64, took time.Duration) {
+	if err := call(b.Context()); err != nil {
+		b.Fatal(err)
+	}
+	var done atomic.Int64
 	var wg sync.WaitGroup
+	begin := time.Now()
 	for range callers {
 		wg.Go(func() {
-			for range times {
+			n := int64(0)
+			for ; time.Since(begin) < turn; n++ {
 				if err := call(b.Context()); err != nil {
 					b.Error(err)
 					return
 				}
 			}
+			done.Add(n)
 		})
 	}
 	wg.Wait()
+	return float64(done.Load()), time.Since(begin)
+}
+
+// BenchmarkTakeByLimit shows what a higher limit costs: the bucket holds as many events as it says.
+func BenchmarkTakeByLimit(b *testing.B) {
+	client := newClient(b, parts.Redis(b).URL())
+	limiter := NewRedis(client, "quota:")
+	one := redis.NewScript("return 1")
+	all := []rival{{bareName, client, func(ctx context.Context) error { return one.Run(ctx, client, []string{"quota:bare"}).Err() }}}
+	for _, limit := range []int{1, 10, 100, 1000, 10_000, MaxLimit} {
+		name := fmt.Sprint("a limit of ", limit)
+		events := make([]Event, limit)
+		for i := range events {
+			events[i] = Event{ID: newID(), At: time.Now()}
+		}
+		must(b, limiter.Record(b.Context(), Bucket(name), time.Hour, events))
+		req := Request{Rules: []Rule{sliding(Recipient, limit, time.Hour), sliding(Recipient, max(1, limit/10), time.Minute)}, Buckets: map[Scope]string{Recipient: Bucket(name)}}
+		all = append(all, rival{name, client, func(ctx context.Context) error {
+			req := req
+			req.ID = newID()
+			_, err := limiter.Take(ctx, req)
+			return err
+		}})
+	}
+	compete(b, 1, all)
+}
+
+var mostKeys = flag.Int("quota.keys", 1_000_000, "recipients in the largest Redis of BenchmarkTakeByRecipients; 200 bytes each")
+
+// fill makes buckets of one event.
+var fill = redis.NewScript(`
+for i = ARGV[1], ARGV[2] do
+  local key = 'quota:{filled-' .. string.format('%012d', i) .. '}'
+  redis.call('ZADD', key, ARGV[3], ARGV[4])
+  redis.call('PEXPIREAT', key, math.floor(ARGV[3] / 1000) + 86400000)
+end`)
+
+// BenchmarkTakeByRecipients shows what other recipients cost, that Redis knows already.
+func BenchmarkTakeByRecipients(b *testing.B) {
+	var all []rival
+	for n := 10_000; n <= *mostKeys; n *= 10 {
+		client := newClient(b, parts.Redis(b).URL())
+		if len(all) == 0 {
+			one := redis.NewScript("return 1")
+			all = append(all, rival{bareName, client, func(ctx context.Context) error { return one.Run(ctx, client, []string{"quota:bare"}).Err() }})
+		}
+		const step = 10_000
+		for first := 0; first < n; first += step {
+			if err := fill.Run(b.Context(), client, nil, first, first+step-1, time.Now().UnixMicro(), newID()).Err(); !errors.Is(err, redis.Nil) {
+				must(b, err)
+			}
+		}
+		all = append(all, rival{fmt.Sprint(n, " recipients"), client, taker(NewRedis(client, "quota:"), true)})
+	}
+	compete(b, 1, all)
+}
+
+// BenchmarkMemory decides in process.
+func BenchmarkMemory(b *testing.B) {
+	for _, fresh := range []bool{true, false} {
+		b.Run(map[bool]string{true: "admitted", false: "refused"}[fresh], func(b *testing.B) {
+			take := taker(NewMemory(time.Now, "process"), fresh)
+			b.ReportAllocs()
+			b.RunParallel(func(pb *testing.PB) {
+				for pb.Next() {
+					if err := take(b.Context()); err != nil {
+						b.Error(err)
+					}
+				}
+			})
+		})
+	}
 }

@@ -106,6 +106,34 @@ func TestWhatCountsNoMoreIsDropped(t *testing.T) {
 	same(t, "members after a record of what does not count", card(), 2)
 }
 
+// A rule of 1,000 per second keeps each event that it may still need, and no other: the set is never longer than the limit.
+func TestABucketHoldsNoMoreEventsThanItsLimit(t *testing.T) {
+	const limit = 1000
+	w := redisWorld(t)
+	limiter := w.Limiter.(*Redis)
+	r := sliding(Recipient, limit, time.Second)
+	key := limiter.Key(ann())
+	for turn := range 3 {
+		admitted := 0
+		for range limit + 20 {
+			if w.take(r).Admitted {
+				admitted++
+			}
+			if n := limiter.client.ZCard(t.Context(), key).Val(); n > limit {
+				t.Fatalf("%d events", n)
+			}
+			w.now = w.now.Add(500 * µs)
+			must(t, limiter.client.Set(t.Context(), "now", w.now.UnixMicro(), 0).Err())
+		}
+		same(t, fmt.Sprint("admitted in turn ", turn), admitted, limit)
+		w.now = w.now.Add(time.Second) // the key stays: its events are dropped one by one
+	}
+	bytes := limiter.client.Do(t.Context(), "memory", "usage", key, "samples", 0).Val().(int64)
+	if each := bytes / limiter.client.ZCard(t.Context(), key).Val(); each > 120 {
+		t.Errorf("%d bytes for each event", each)
+	}
+}
+
 // Only a step back of the clock and a longer window together show it: the older event is then the later one.
 func TestAKeyOutlivesAnEventInTheFuture(t *testing.T) {
 	w := redisWorld(t)

@@ -6,8 +6,10 @@ if not list then
   return {3, now}
 end
 local answer = {0, now}
+for _, key in ipairs(KEYS) do
+  read(key)
+end
 for _, rule in ipairs(list) do
-  local bucket, limit, cutoff = unpack(rule)
-  tell(answer, KEYS[bucket], limit, count(KEYS[bucket], cutoff))
+  tell(answer, rule[1], rule[2], count(rule[1], rule[3]))
 end
 return answer

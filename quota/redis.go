@@ -23,6 +23,7 @@ type Redis struct {
 	prefix  string
 	budget  time.Duration
 	cluster *redis.ClusterClient // the same client, if it is one
+	pipe    *pipe                // nil on Cluster
 	seen    atomic.Int64         // the instant that the server told last, µs since 1970: whereabouts its clock is
 
 	take, peek, refund, record, reset, probe *redis.Script
@@ -42,8 +43,12 @@ func newRedis(client redis.UniversalClient, prefix, clock string) *Redis {
 	const head = "#!lua\n"
 	script := func(body string) *redis.Script { return redis.NewScript(head + clock + commonScript + body) }
 	cluster, _ := client.(*redis.ClusterClient)
+	var shared *pipe
+	if cluster == nil {
+		shared = &pipe{client: client}
+	}
 	return &Redis{
-		client: client, cluster: cluster, prefix: prefix, budget: budget,
+		client: client, cluster: cluster, pipe: shared, prefix: prefix, budget: budget,
 		take: script(takeScript), peek: script(peekScript), refund: script(refundScript),
 		record: script(recordScript), reset: script(resetScript), probe: script("return clock()"),
 	}
@@ -147,6 +152,8 @@ func (r *Redis) write(ctx context.Context, script *redis.Script, buckets []strin
 	if len(buckets) == 0 {
 		return nil
 	}
+	ctx, cancel := context.WithTimeout(ctx, r.budget)
+	defer cancel()
 	if r.cluster != nil && len(buckets) > 1 {
 		return r.writeEach(ctx, script, buckets, args)
 	}
@@ -178,13 +185,20 @@ const tries = 3
 // errElsewhere says that the server's clock is in none of the periods that it was told.
 var errElsewhere = errors.New("quota: the clock is elsewhere")
 
-// run repeats nothing by itself: the client does, and every script may be repeated.
+// run repeats nothing by itself: the client does, and every script may be repeated. ctx ends with the budget.
 func (r *Redis) run(ctx context.Context, script *redis.Script, buckets []string, args []any) (*redis.Cmd, error) {
-	ctx, cancel := context.WithTimeout(ctx, r.budget)
-	defer cancel()
-	cmd := script.Run(ctx, r.client, r.keys(buckets), args...)
-	if err := cmd.Err(); err != nil {
+	cmd, err := r.send(ctx, script, r.keys(buckets), args)
+	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
 	return cmd, nil
+}
+
+// send shares round trips, but not on Cluster, where one node that is gone would hold up the calls to all.
+func (r *Redis) send(ctx context.Context, script *redis.Script, keys []string, args []any) (*redis.Cmd, error) {
+	if r.pipe != nil {
+		return r.pipe.run(ctx, script, keys, args)
+	}
+	cmd := script.Run(ctx, r.client, keys, args...)
+	return cmd, cmd.Err()
 }

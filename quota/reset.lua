@@ -1,6 +1,6 @@
 -- KEYS: the buckets, whose events are forgotten; a refunded ID stays refunded.
 for _, key in ipairs(KEYS) do
-  redis.call('ZREMRANGEBYSCORE', key, 0, '+inf')
+  call('ZREMRANGEBYSCORE', key, 0, '+inf')
   settle(key, 0)
 end
 return 1

@@ -1,60 +1,75 @@
--- KEYS: the buckets. ARGV: the ID; the deed; for how long each bucket keeps events, 0 where it is only looked at; the
--- rules. The deed is 0 to take, -1 to say what a take would, and more to take or else keep the ID refunded for so long.
--- Answers 0 refused, 1 admitted, 2 refunded, 3 outside of the periods that a rule was told, or 4 admitted with nothing to
--- count; the instant; and after 0, 1 and 4 what tell says of each rule.
-local id, deed, now = ARGV[1], tonumber(ARGV[2]), clock()
+-- KEYS: the buckets. ARGV: the ID; the deed; for how long each bucket keeps events; the rules. The deed is 0 to take, -1
+-- to say what a take would, and more to take or else keep the ID refunded for so long. Answers 0 refused, 1 admitted, 2
+-- refunded, 3 outside of the periods that a rule was told, or 4 admitted before by all the buckets; the instant; and after
+-- 0, 1 and 4 what tell says of each rule.
+local id, deed, now = ARGV[1], ARGV[2] + 0, clock()
 
-local held, counts, fresh = {}, {}, false -- who counts the ID already, neither decides nor counts again (QUOTA-8)
-for i, key in ipairs(KEYS) do
-  local looked = ARGV[2 + i] == '0'
-  local at = not looked and score(key, -1) and tonumber(redis.call('ZSCORE', key, id))
+-- Counts the ID, and drops what counts no more, refunded or not.
+local function add(key, id, now, keep)
+  local scores, old = known[key], now - keep
+  local n, newest = scores.whole, scores[1]
+  while n and n > 0 and scores[n] < -now do -- refunded still
+    n = n - 1
+  end
+  if not n or n > 0 and scores[n] <= old then
+    call('ZREMRANGEBYSCORE', key, -now, old)
+  end
+  call('ZADD', key, now, id)
+  newest = math.max(newest or now, now)
+  if scores.whole == 0 then -- a new key
+    call('PEXPIREAT', key, math.ceil((newest + keep) / 1000))
+    known[key] = {now, whole = 1}
+  else
+    outlive(key, newest + keep)
+    read(key)
+  end
+end
+
+local held, fresh = {}, false -- who counts the ID already, neither decides nor counts again (QUOTA-8)
+for i = 1, #KEYS do
+  local key = KEYS[i]
+  local at = read(key, id)
   if at and at < -now then
     return {2, now}
   end
-  held[i] = at and at > now - ARGV[2 + i]
-  counts[i] = not held[i] and not looked
-  fresh = fresh or counts[i]
+  held[key] = at and at > now - ARGV[2 + i]
+  fresh = fresh or not held[key]
 end
 
 local list, admitted = rules(3 + #KEYS, now), 1
 if not list then
   return {3, now}
 end
-for _, rule in ipairs(list) do
-  local bucket, limit, cutoff, observes = unpack(rule)
-  rule[3] = count(KEYS[bucket], cutoff)
-  if rule[3] >= limit and not observes and not held[bucket] then
+for r = 1, #list do
+  local rule = list[r]
+  local key, n = rule[1], count(rule[1], rule[3])
+  if n >= rule[2] and not rule[4] and not held[key] then
     admitted = 0
   end
+  rule[3] = n
 end
 
 if admitted == 1 and deed >= 0 then -- a refusal writes nothing (QUOTA-7)
-  for i, key in ipairs(KEYS) do
-    if counts[i] then
-      local keep, newest = ARGV[2 + i], score(key, -1)
-      if newest then -- drop what counts no more, refunded or not
-        redis.call('ZREMRANGEBYSCORE', key, int(-now), int(now - keep))
-      end
-      redis.call('ZADD', key, int(now), id)
-      newest = math.max(newest or now, now)
-      known[key] = {[-1] = newest}
-      outlive(key, newest + keep)
+  for i = 1, #KEYS do
+    if not held[KEYS[i]] then
+      add(KEYS[i], id, now, ARGV[2 + i] + 0)
     end
   end
 end
 
 local answer = {admitted == 1 and not fresh and 4 or admitted, now}
-for _, rule in ipairs(list) do
-  local bucket, limit, n = unpack(rule)
-  if admitted == 1 and deed >= 0 and counts[bucket] then
+for r = 1, #list do
+  local rule = list[r]
+  local n = rule[3]
+  if admitted == 1 and deed >= 0 and not held[rule[1]] then
     n = n + 1
   end
-  tell(answer, KEYS[bucket], limit, n)
+  tell(answer, rule[1], rule[2], n)
 end
 
 if admitted == 0 and deed > 0 then
-  for _, key in ipairs(KEYS) do
-    bury(key, id, now + deed)
+  for i = 1, #KEYS do
+    bury(KEYS[i], id, now + deed)
   end
 end
 return answer

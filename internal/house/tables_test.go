@@ -83,6 +83,7 @@ var modules = map[string]string{
 	"github.com/emersion/go-sasl":         "internal/delivery/smtptest",
 	"github.com/emersion/go-smtp":         "internal/delivery internal/delivery/smtptest tools/bench",
 	"github.com/getkin/kin-openapi":       testsOnly,
+	"github.com/go-redis/redis_rate":      testsOnly, // what the benchmark is compared with
 	"github.com/gofrs/flock":              "internal/app internal/config internal/parts",
 	"github.com/golang-jwt/jwt":           "internal/proof",
 	"github.com/google/uuid":              anywhere,
