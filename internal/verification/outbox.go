@@ -16,7 +16,8 @@ import (
 // that slept through its lease changes nothing.
 type outbox struct {
 	*Service
-	ends chan struct{} // one for each outcome that the log has not taken yet
+	ends     chan struct{} // one for each outcome that the log has not taken yet
+	capacity int           // of flights
 
 	mu      sync.Mutex
 	flights map[uuid.UUID]*flight
@@ -73,7 +74,7 @@ const (
 
 func newOutbox(s *Service) *outbox {
 	o := &outbox{
-		Service: s, ends: make(chan struct{}, maxEnds), flights: map[uuid.UUID]*flight{},
+		Service: s, ends: make(chan struct{}, maxEnds), capacity: maxFlights, flights: map[uuid.UUID]*flight{},
 		wake: make(chan struct{}, 1), hungry: make(chan struct{}, 1),
 	}
 	o.base, o.halt = context.WithCancel(context.Background())

@@ -16,7 +16,7 @@ func (o *outbox) start(w audit.Work) {
 	if f == nil {
 		return
 	}
-	if !o.behind && len(o.flights) <= maxFlights {
+	if !o.behind && len(o.flights) <= o.capacity {
 		o.enqueue(f)
 		return
 	}
@@ -65,7 +65,7 @@ func (o *outbox) claimWork(ctx context.Context, limit int) ([]audit.Work, error)
 func (o *outbox) room() int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return max(0, maxFlights-len(o.flights))
+	return max(0, o.capacity-len(o.flights))
 }
 
 // fly notes a row as this process's own; nil where it is already. The caller holds the lock.
@@ -108,7 +108,7 @@ func (o *outbox) deliver() {
 func (o *outbox) next() *flight {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.behind && len(o.queue) < maxFlights/2 {
+	if o.behind && len(o.queue) < o.capacity/2 {
 		select {
 		case o.hungry <- struct{}{}:
 		default:
