@@ -1,0 +1,107 @@
+package verification
+
+import (
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"sendcode/internal/audit"
+	"sendcode/internal/delivery"
+	"sendcode/internal/delivery/smtptest"
+)
+
+// What a mail server does on the wire, once, and what becomes of the send and its place: from the socket to the row.
+func TestFromTheWireToTheRow(t *testing.T) {
+	const (
+		given   = "failed, and the place given back"
+		retried = "queued with its place spent, then sent"
+		unknown = "unknown, its place spent, never sent again"
+		sent    = "sent"
+	)
+	long := "250 " + strings.Repeat("x", 100_000) + "\r\n"
+	cases := []struct {
+		rule smtptest.Rule
+		want string
+	}{
+		{smtptest.Rule{Stage: smtptest.Dot, Stall: true}, unknown},
+		{smtptest.Rule{Stage: smtptest.Dot, Close: true}, unknown},
+		{smtptest.Rule{Stage: smtptest.Dot, Reply: "what?", Close: true}, unknown},
+		{smtptest.Rule{Stage: smtptest.Dot, Raw: long, Close: true}, unknown},
+		{smtptest.Rule{Stage: smtptest.Dot, Reply: "550 5.7.1 not this", Slow: true, Pause: time.Second}, given},
+		{smtptest.Rule{Stage: smtptest.Dot, Slow: true, Pause: time.Second, Reply: "250 2.0.0 taken"}, sent},
+		{smtptest.Rule{Stage: smtptest.Body, Close: true}, retried},
+		{smtptest.Rule{Stage: smtptest.Greet, Reply: "554 5.3.2 no service", Close: true}, retried},
+	}
+	for _, stage := range []smtptest.Stage{smtptest.Mail, smtptest.Rcpt, smtptest.Data, smtptest.Dot} {
+		cases = append(cases, struct {
+			rule smtptest.Rule
+			want string
+		}{smtptest.Rule{Stage: stage, Reply: "550 5.1.1 no"}, given})
+	}
+	for _, stage := range []smtptest.Stage{smtptest.Greet, smtptest.Hello, smtptest.Mail, smtptest.Rcpt, smtptest.Data} {
+		for _, rule := range []smtptest.Rule{
+			{Stall: true}, {Close: true}, {Reply: "what?", Close: true}, {Raw: long, Close: true},
+			{Slow: true, Pause: time.Second, Reply: "250 " + strings.Repeat("x", 40)},
+		} {
+			rule.Stage = stage
+			cases = append(cases, struct {
+				rule smtptest.Rule
+				want string
+			}{rule, retried})
+		}
+	}
+	for _, stage := range []smtptest.Stage{smtptest.Greet, smtptest.Hello, smtptest.Mail, smtptest.Rcpt, smtptest.Data, smtptest.Dot} {
+		cases = append(cases, struct {
+			rule smtptest.Rule
+			want string
+		}{smtptest.Rule{Stage: stage, Reply: "421 4.3.2 closing", Close: true}, retried})
+	}
+	for _, c := range cases {
+		c.rule.Times = 1
+		t.Run(string(c.rule.Stage)+" "+c.want, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				server := smtptest.New(t, smtptest.Script{Rules: []smtptest.Rule{c.rule}})
+				smtp, err := delivery.NewSMTP(delivery.SMTPConfig{Host: "127.0.0.1", TLS: delivery.TLSNone, Dial: server.Dial})
+				if err != nil {
+					t.Fatal(err)
+				}
+				r := newRig(t, nil)
+				r.svc = r.replica(delivery.Servers{smtp})
+				r.run()
+				a := r.send(askFor(ana))
+				status := func() (audit.Status, string) { s := r.get(a.View.ID).Send; return s.Status, s.Reason }
+				first := audit.Sending
+				for i := 0; first == audit.Sending && i < 1000; i++ { // ten minutes after the dot, at most
+					waited(time.Second)
+					first, _ = status()
+				}
+				waited(45 * time.Second) // retries
+				last, reason := status()
+				mails, spent := len(server.Messages()), r.spent(ana) == 1
+				got := map[bool]string{
+					first == audit.Failed && reason == reasonRejected && mails == 0 && !spent: given,
+					first == audit.Queued && last == audit.Sent && mails == 1 && spent:        retried,
+					first == audit.Unknown && last == audit.Unknown && mails == 1 && spent:    unknown,
+					first == audit.Sent && last == audit.Sent && mails == 1 && spent:          sent,
+				}[true]
+				if got != c.want {
+					t.Errorf("first %s, then %s %s, %d mails, place spent: %v; want %s", first, last, reason, mails, spent, c.want)
+				}
+				_ = smtp.Close()
+				r.quit()
+				server.Stop()
+			})
+		})
+	}
+}
+
+// spent is how many places of the rule of a day a recipient has used.
+func (r *rig) spent(to string) int {
+	r.Helper()
+	a, err := r.svc.Quota(r.Context(), backEnd, "email", to, "")
+	if err != nil {
+		r.Fatal(err)
+	}
+	return a.Quota.Rules[2].Used
+}
