@@ -49,6 +49,9 @@ func (m *Memory) Take(_ context.Context, req Request) (Decision, error) {
 	now := m.now().UnixMicro()
 	held := make([]bool, len(p.buckets))
 	for i, name := range p.buckets {
+		if p.keeps[i] == 0 {
+			continue
+		}
 		b := m.find(name, now)
 		if b.refunded(req.ID, now) {
 			return Decision{}, ErrRefunded
@@ -62,7 +65,7 @@ func (m *Memory) Take(_ context.Context, req Request) (Decision, error) {
 		}
 	}
 	for i, name := range p.buckets {
-		if !held[i] {
+		if !held[i] && p.keeps[i] > 0 {
 			b := m.open(name, now)
 			b.prune(now, p.keeps[i])
 			b.add(req.ID, now)
@@ -101,6 +104,7 @@ func (m *Memory) Record(_ context.Context, bucket string, keep time.Duration, ev
 	}
 	return m.each([]string{bucket}, func(name string, now int64) {
 		b := m.open(name, now)
+		b.prune(now, keep) // no Take does where a bucket is only looked at
 		for _, e := range events {
 			at := e.At.UnixMicro()
 			if at > now-keep.Microseconds() && !b.refunded(e.ID, now) && !b.counts(e.ID, now, keep) {

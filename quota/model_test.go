@@ -87,6 +87,9 @@ func (n *naive) peek(req Request, now time.Time) Decision {
 func (n *naive) take(req Request, now time.Time) (Decision, error) {
 	held := map[Scope]bool{}
 	for _, r := range req.Rules {
+		if r.Scope == Failures {
+			continue
+		}
 		name := req.Buckets[r.Scope]
 		if n.refunded(name, req.ID, now) {
 			return Decision{}, ErrRefunded
@@ -113,7 +116,7 @@ func (n *naive) observed(req Request, now time.Time) (names []string, first bool
 	first = true
 	for _, r := range req.Rules {
 		name := req.Buckets[r.Scope]
-		first = first && !n.holds(name, req.ID, now, keepOf[r.Scope])
+		first = first && (r.Scope == Failures || !n.holds(name, req.ID, now, keepOf[r.Scope]))
 		if r.Observe && n.state(r, name, now).Used >= r.Limit {
 			names = append(names, r.Name)
 		}

@@ -31,7 +31,12 @@ const (
 	Purpose   Scope = "purpose"   // one purpose of one tenant
 	Country   Scope = "country"   // one country of phone numbers
 	Global    Scope = "global"    // everything
+	Failures  Scope = "failures"  // what failed for good for one mailbox or phone; see Counted
 )
+
+// Counted reports whether Take counts its event in the scope's bucket. One that is not counted is only looked at: its rules
+// decide like all others, and its events come by Record, once it is known that something failed.
+func (s Scope) Counted() bool { return s != Failures }
 
 // Rule admits fewer than Limit events in each sliding Window, or in each period of a calendar.
 type Rule struct {
@@ -119,9 +124,12 @@ func (d Decision) Violated() []string {
 	return names
 }
 
-// Told is the decision as clients may hear of it: without the rules that observe, which limit nobody.
+// Told is the decision as clients may hear of it: without the rules that observe, which limit nobody, and without those of
+// a scope that is only looked at, but for one that blocks.
 func (d Decision) Told() Decision {
-	d.Rules = slices.DeleteFunc(slices.Clone(d.Rules), func(s State) bool { return s.Observe })
+	d.Rules = slices.DeleteFunc(slices.Clone(d.Rules), func(s State) bool {
+		return s.Observe || !s.Scope.Counted() && !s.blocks()
+	})
 	return d
 }
 
@@ -132,7 +140,7 @@ func (d Decision) Observed() []string {
 	var names []string
 	for _, s := range d.Rules {
 		before := s.Used
-		if d.Admitted {
+		if d.Admitted && s.Scope.Counted() {
 			before-- // the event itself
 		}
 		if s.Observe && before >= s.Limit {
@@ -145,8 +153,8 @@ func (d Decision) Observed() []string {
 // Limiter is what [Memory] and [Redis] both do; one contract suite runs over both.
 type Limiter interface {
 	// Take counts the event in every bucket of the request, if all rules let it in, or spends nothing at all. A rule that
-	// observes is not asked; its bucket counts all the same.
-	// Admitted means that each of the buckets counts the ID now: a bucket that counted it already neither decides nor
+	// observes is not asked; its bucket counts all the same. A scope that is not Counted decides, and its bucket stays as it is.
+	// Admitted means that each of the others counts the ID now: a bucket that counted it already neither decides nor
 	// counts again, so a repeated Take of an admitted ID is admitted and counts once. An ID that the longest rule of a
 	// bucket no longer counts is new to it. Errors: ErrBadRequest, ErrRefunded, ErrUnavailable.
 	Take(ctx context.Context, req Request) (Decision, error)

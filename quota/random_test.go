@@ -24,7 +24,7 @@ func TestRandomScheduleOfManySteps(t *testing.T) {
 					t.Fatalf("seed %d, step %d", seed, i)
 				}
 			}
-			s.mustHaveSeen("admitted", "refused", "refunded", "repeated", "freed", "in the future", "stepped back", "refused by the hour", "free with the hour", "let in by observing rules")
+			s.mustHaveSeen("admitted", "refused", "refunded", "repeated", "freed", "in the future", "stepped back", "refused by the hour", "free with the hour", "let in by observing rules", "refused by failures alone")
 		})
 	}
 }

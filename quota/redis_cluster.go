@@ -64,6 +64,9 @@ func (r *Redis) takeEach(ctx context.Context, id string, p plan) (Decision, erro
 	seen := slices.Clone(answers)
 	var mine []string
 	for i, one := range parts {
+		if one.keeps[0] == 0 {
+			continue // only looked at
+		}
 		deed := int64(commit)
 		if len(mine) > 0 {
 			deed = tombstone.Microseconds()

@@ -18,7 +18,7 @@ const exact = int64(1) << 53
 type plan struct {
 	rules   []Rule
 	buckets []string        // each once, sorted: all callers go through them in one order
-	keeps   []time.Duration // for how long each bucket keeps events
+	keeps   []time.Duration // for how long each bucket keeps events; 0 where it is only looked at
 	of      []int           // bucket of each rule
 }
 
@@ -62,7 +62,9 @@ func newPlan(rules []Rule, buckets map[Scope]string) (plan, error) {
 	for i, r := range rules {
 		b, _ := slices.BinarySearch(p.buckets, buckets[r.Scope])
 		p.of[i] = b
-		p.keeps[b] = max(p.keeps[b], r.Keep())
+		if r.Scope.Counted() {
+			p.keeps[b] = max(p.keeps[b], r.Keep())
+		}
 	}
 	return p, nil
 }

@@ -112,7 +112,9 @@ func maxTime(a, b time.Time) time.Time {
 // scope is always the same, as it is while a policy stands.
 func (s *schedule) request(id string) Request {
 	var rules []Rule
-	for _, scope := range [][]Scope{{Recipient}, {IP}, {Recipient, IP}, {IP, Recipient}, {App}, {App, IP}}[s.dice(6)] {
+	for _, scope := range [][]Scope{
+		{Recipient}, {IP}, {Recipient, IP}, {IP, Recipient}, {App}, {App, IP}, {Failures}, {Failures, Recipient}, {Recipient, Failures},
+	}[s.dice(9)] {
 		if scope == App {
 			rules = append(rules, hourly(1+s.dice(5)))
 			continue
@@ -126,11 +128,11 @@ func (s *schedule) request(id string) Request {
 		rules[i].Observe = s.dice(4) == 0
 	}
 	all := buckets(s.name(), s.name())
-	all[App] = Bucket("app", s.name())
+	all[App], all[Failures] = Bucket("app", s.name()), Bucket("failures", s.name())
 	return Request{ID: id, Rules: rules, Buckets: all}
 }
 
-var keepOf = map[Scope]time.Duration{Recipient: 30 * time.Second, IP: 7 * time.Second, App: 5 * time.Hour}
+var keepOf = map[Scope]time.Duration{Recipient: 30 * time.Second, IP: 7 * time.Second, App: 5 * time.Hour, Failures: 20 * time.Second}
 
 func (s *schedule) name() string { return []string{"ann", "bob"}[s.dice(2)] }
 
@@ -155,6 +157,9 @@ func (s *schedule) take() {
 			s.t.Fatalf("%T: %v, want %v", w.Limiter, err, wantErr)
 		}
 		sameDecision(s.t, got, want)
+		if err == nil && !got.Admitted && fmt.Sprint(got.Violated()) == "[failures]" {
+			s.seen["refused by failures alone"]++
+		}
 		if err == nil && first {
 			sameList(s.t, "observed", got.Observed(), observed)
 		}
@@ -197,7 +202,7 @@ func (s *schedule) peek() {
 
 func (s *schedule) refund() {
 	req := s.request(s.id())
-	for _, scope := range []Scope{Recipient, IP, App}[:1+s.dice(3)] {
+	for _, scope := range []Scope{Recipient, IP, App, Failures}[:1+s.dice(4)] {
 		s.model.refund(req.Buckets[scope], req.ID, s.now)
 		for _, w := range s.worlds {
 			must(s.t, w.Refund(s.t.Context(), req.ID, req.Buckets[scope]))
@@ -206,7 +211,7 @@ func (s *schedule) refund() {
 }
 
 func (s *schedule) record() {
-	scope := []Scope{Recipient, IP, App}[s.dice(3)]
+	scope := []Scope{Recipient, IP, App, Failures}[s.dice(4)]
 	req := s.request("")
 	var events []Event
 	for range s.dice(4) {

@@ -1,7 +1,7 @@
--- KEYS: the buckets. ARGV: the ID; the deed; for how long each bucket keeps events; the rules. The deed is 0 to take, -1
--- to say what a take would, and more to take or else keep the ID refunded for so long. Answers 0 refused, 1 admitted, 2
--- refunded, 3 outside of the periods that a rule was told, or 4 admitted before by all the buckets; the instant; and after
--- 0, 1 and 4 what tell says of each rule.
+-- KEYS: the buckets. ARGV: the ID; the deed; for how long each bucket keeps events, 0 where it is only looked at; the
+-- rules. The deed is 0 to take, -1 to say what a take would, and more to take or else keep the ID refunded for so long.
+-- Answers 0 refused, 1 admitted, 2 refunded, 3 outside of the periods that a rule was told, or 4 admitted with nothing to
+-- count; the instant; and after 0, 1 and 4 what tell says of each rule.
 local id, deed, now = ARGV[1], ARGV[2] + 0, clock()
 
 -- Counts the ID, and drops what counts no more, refunded or not.
@@ -25,15 +25,16 @@ local function add(key, id, now, keep)
   end
 end
 
-local held, fresh = {}, false -- who counts the ID already, neither decides nor counts again (QUOTA-8)
+local held, counts, fresh = {}, {}, false -- who counts the ID already, neither decides nor counts again (QUOTA-8)
 for i = 1, #KEYS do
-  local key = KEYS[i]
-  local at = read(key, id)
+  local key, keep = KEYS[i], ARGV[2 + i] + 0
+  local at = read(key, keep > 0 and id)
   if at and at < -now then
     return {2, now}
   end
-  held[key] = at and at > now - ARGV[2 + i]
-  fresh = fresh or not held[key]
+  held[key] = at and at > now - keep
+  counts[key] = keep > 0 and not held[key]
+  fresh = fresh or counts[key]
 end
 
 local list, admitted = rules(3 + #KEYS, now), 1
@@ -51,7 +52,7 @@ end
 
 if admitted == 1 and deed >= 0 then -- a refusal writes nothing (QUOTA-7)
   for i = 1, #KEYS do
-    if not held[KEYS[i]] then
+    if counts[KEYS[i]] then
       add(KEYS[i], id, now, ARGV[2 + i] + 0)
     end
   end
@@ -61,7 +62,7 @@ local answer = {admitted == 1 and not fresh and 4 or admitted, now}
 for r = 1, #list do
   local rule = list[r]
   local n = rule[3]
-  if admitted == 1 and deed >= 0 and not held[rule[1]] then
+  if admitted == 1 and deed >= 0 and counts[rule[1]] then
     n = n + 1
   end
   tell(answer, rule[1], rule[2], n)
