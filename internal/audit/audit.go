@@ -98,6 +98,13 @@ type Log interface {
 	// clock. It decides nothing: between it and a Begin others may send.
 	History(ctx context.Context, b Bucket, within time.Duration) ([]quota.Event, time.Time, error)
 
+	// Rejected reads the rejected sends of a bucket's recipient, of every purpose, that ended within the time given, as
+	// History reads its counting ones: ended at, oldest first.
+	Rejected(ctx context.Context, b Bucket, within time.Duration) ([]quota.Event, time.Time, error)
+	// AllRejected calls yield for every rejected send that ended less than within ago, oldest first, from its end. An error
+	// of yield ends it and is returned as it is.
+	AllRejected(ctx context.Context, within time.Duration, yield func(Counting) error) error
+
 	// Ping reports whether the log can take a send now.
 	Ping(ctx context.Context) error
 	Close() error

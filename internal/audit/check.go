@@ -69,6 +69,10 @@ func checked(in Intent) (Intent, error) {
 		return in, bad("limits and windows are positive")
 	case slices.ContainsFunc(in.Rules, func(r quota.Rule) bool { return r.Observe }):
 		return in, bad("a rule that observes is not the log's to decide")
+	case in.Rejections.Limit < 0 || in.Rejections.Limit > 0 && in.Rejections.Window < time.Microsecond:
+		return in, bad("the limit and the window of rejections are positive")
+	case in.Rejections.Calendar() || in.Rejections.Observe:
+		return in, bad("the rule on rejections slides, and is enforced")
 	}
 	return in, nil
 }

@@ -39,6 +39,10 @@ var contract = []struct {
 	{"begin/no rules admit all", noRules},
 	{"begin/repeated with the same ID", repeatedBegin},
 	{"begin/bad intents", badIntents},
+	{"begin/rejections of a recipient", rejectionsOfARecipient},
+	{"begin/rejections, and whose count", whoseRejectionsCount},
+	{"begin/rejections, and what is none", whatIsNoRejection},
+	{"begin/rejections and the clock", rejectionsAndTheClock},
 	{"begin/60 callers, limit 7", sixtyCallers},
 	{"begin/20 recipients mixed, limit 7", mixedRecipients},
 	{"join/by ID", joinByID},
@@ -80,6 +84,7 @@ var contract = []struct {
 	{"read/story", story},
 	{"read/counting", countingSends},
 	{"read/history", bucketHistory},
+	{"read/rejected", readRejected},
 	{"read/hostile texts", hostileTexts},
 	{"end/closed and canceled", closedAndCanceled},
 }

@@ -54,11 +54,11 @@ func history(in Intent, now time.Time, rows []past) []quota.Event {
 }
 
 func ordered(events []quota.Event) []quota.Event {
-	slices.SortFunc(events, func(a, b quota.Event) int {
-		return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.ID, b.ID))
-	})
+	slices.SortFunc(events, ordering)
 	return events
 }
+
+func ordering(a, b quota.Event) int { return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.ID, b.ID)) }
 
 // instant is when the intent is decided: at its Take, but at most lead after the log's clock. Only periods of the
 // calendar ask for it, all else is ages.
@@ -160,6 +160,6 @@ func repeated(in Intent, s Send, v Verification) (Begun, error) {
 }
 
 // refused is the answer to an intent that the gate does not let in.
-func refused(in Intent, now time.Time, events []quota.Event) Begun {
-	return Begun{History: events, Now: instant(in, now), Clock: in.Send.Clock}
+func refused(in Intent, now time.Time, events, rejections []quota.Event) Begun {
+	return Begun{History: events, Rejected: rejections, Now: instant(in, now), Clock: in.Send.Clock}
 }

@@ -26,8 +26,9 @@ func (m *Memory) Begin(ctx context.Context, intent Intent) (begun Begun, err err
 		return repeated(in, row.Send, m.verification(row.VerificationID))
 	}
 	events := history(in, now, m.past(in))
-	if !admits(in, now, events) {
-		return refused(in, now, events), nil
+	failed := rejected(in, now, m.rejections(in.Send.bucket()))
+	if !admits(in, now, events) || !bears(in, failed) {
+		return refused(in, now, events, failed), nil
 	}
 	v := m.join(in, now)
 	if v == nil {

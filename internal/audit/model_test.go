@@ -127,6 +127,7 @@ func (m *model) begin(*rapid.T) {
 	if len(m.codes) > 0 && rapid.IntRange(0, 3).Draw(m.T, "join") == 0 {
 		in.Join = rapid.SampledFrom(m.codes).Draw(m.T, "named")
 	}
+	in.Rejections = rapid.SampledFrom([]quota.Rule{{}, {}, failedAtMost(1, time.Minute), failedAtMost(2, time.Hour)}).Draw(m.T, "rejections")
 	in.Send.Observed = rapid.SampledFrom([][]string{nil, nil, {"office"}, {"office", "stricter"}}).Draw(m.T, "observed")
 	in.MinLife = rapid.SampledFrom([]time.Duration{0, 2 * time.Minute}).Draw(m.T, "min life")
 	m.intents = append(m.intents, in)
@@ -157,7 +158,7 @@ func (m *model) held() Held {
 }
 
 func (m *model) finish(*rapid.T) {
-	o := Outcome{Held: m.held(), Status: rapid.SampledFrom([]Status{Sent, Failed, Failed, Unknown}).Draw(m.T, "status"), Reason: "r", Provider: "p", ProviderCode: "250", Took: time.Second}
+	o := Outcome{Held: m.held(), Status: rapid.SampledFrom([]Status{Sent, Failed, Failed, Unknown}).Draw(m.T, "status"), Reason: rapid.SampledFrom([]string{"r", ReasonRejected}).Draw(m.T, "reason"), Provider: "p", ProviderCode: "250", Took: time.Second}
 	o.Refund = o.Status == Failed && rapid.Bool().Draw(m.T, "refund")
 	m.same("Finish", func(f *fixture) (any, error) { return f.Finish(m.ctx, o) })
 }
@@ -250,6 +251,15 @@ func (m *model) read(*rapid.T) {
 	m.same("History", func(f *fixture) (any, error) {
 		events, now, err := f.History(m.ctx, bucket, within)
 		return show(events) + show(now), err
+	})
+	m.same("Rejected", func(f *fixture) (any, error) {
+		events, now, err := f.Rejected(m.ctx, bucket, within)
+		return show(events) + show(now), err
+	})
+	m.same("AllRejected", func(f *fixture) (any, error) {
+		var all []Counting
+		err := f.AllRejected(m.ctx, within, func(c Counting) error { all = append(all, c); return nil })
+		return all, err
 	})
 	filter := Filter{Limit: rapid.IntRange(1, 5).Draw(m.T, "limit"), Status: rapid.SampledFrom([]Status{"", Refused, Sending, Failed}).Draw(m.T, "status")}
 	if rapid.Bool().Draw(m.T, "one recipient") {

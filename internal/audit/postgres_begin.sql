@@ -17,21 +17,22 @@ WITH clock AS MATERIALIZED (
            coalesce(u.taken_at > clock.now + {{lead}}, false) AS early,
            u.join_id, u.min_life * interval '1 microsecond' AS min_life,
            u.verification, u.sealed, u.holder, u.nonce, u.key_id, u.code_length,
-           u.life * interval '1 microsecond' AS life, u.max_attempts, u.observed
+           u.life * interval '1 microsecond' AS life, u.max_attempts, u.observed,
+           u.rejections, u.rejecting * interval '1 microsecond' AS rejecting
     FROM clock, unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::bytea[], $6::text[], $7::text[], $8::text[], $9::text[],
                 $10::timestamptz[], $11::text[], $12::bigint[], $13::text[], $14::text[], $15::text[], $16::text[],
                 $17::bigint[], $18::text[], $19::bigint[], $20::text[], $21::bytea[], $22::text[], $23::bytea[], $24::text[],
-                $25::int[], $26::bigint[], $27::int[], $28::text[])
+                $25::int[], $26::bigint[], $27::int[], $28::text[], $29::int[], $30::bigint[])
          WITH ORDINALITY AS u(id, app, channel, purpose, recipient, masked, locale, reference, ip,
                 taken_at, clock, lease, purposes, limits, windows, turns, longest,
                 join_id, min_life, verification, sealed, holder, nonce, key_id, code_length,
-                life, max_attempts, observed, i)
+                life, max_attempts, observed, rejections, rejecting, i)
 ), gate AS MATERIALIZED (
-    SELECT intent.*, past.ids, past.ages, earlier.id IS NOT NULL AS repeated, rules.elsewhere,
+    SELECT intent.*, past.ids, past.ages, failed.ids AS failed_ids, failed.ages AS failed_ages, earlier.id IS NOT NULL AS repeated, rules.elsewhere,
            NOT rules.elsewhere AND NOT EXISTS (
                SELECT FROM unnest(intent.limits, rules.widths) AS rule(places, width)
                WHERE (SELECT count(*) FROM unnest(past.ages) AS age WHERE age < rule.width) >= rule.places
-           ) AS room
+           ) AND (intent.rejections = 0 OR coalesce(cardinality(failed.ids), 0) < intent.rejections) AS room
     FROM intent
     -- A calendar rule counts the ages back to the turn with which the period began. Its width was told for the instant
     -- of the Take; for any other instant it is found between the turns, and outside of them nothing is decided.
@@ -64,6 +65,17 @@ WITH clock AS MATERIALIZED (
         ) s
         WHERE s.age < intent.longest
     ) past
+    -- What failed for good gave its place back, and counts here instead, whatever its purpose.
+    CROSS JOIN LATERAL (
+        SELECT array_agg(s.id) AS ids, array_agg((extract(epoch FROM intent.now - s.finished_at) * 1000000)::bigint) AS ages
+        FROM (
+            SELECT s.id, s.finished_at FROM sends s
+            WHERE s.status = 'failed' AND s.reason = 'rejected'
+              AND s.recipient = intent.recipient AND s.app = intent.app AND s.channel = intent.channel
+              AND s.finished_at > intent.now - intent.rejecting
+            OFFSET 0
+        ) s
+    ) failed
     -- A repeated call, after an answer that was lost.
     LEFT JOIN LATERAL (SELECT s.id FROM sends s WHERE s.id = intent.id LIMIT 1) earlier ON true
 ), candidate AS MATERIALIZED (
@@ -106,6 +118,7 @@ WITH clock AS MATERIALIZED (
     FROM gate g LEFT JOIN joined ON joined.i = g.i
     WHERE g.room AND NOT g.repeated
 )
-SELECT g.now, g.repeated, g.room, g.elsewhere, CASE WHEN NOT g.room THEN g.ids END, CASE WHEN NOT g.room THEN g.ages END, {{joined}}
+SELECT g.now, g.repeated, g.room, g.elsewhere, CASE WHEN NOT g.room THEN g.ids END, CASE WHEN NOT g.room THEN g.ages END,
+       CASE WHEN NOT g.room THEN g.failed_ids END, CASE WHEN NOT g.room THEN g.failed_ages END, {{joined}}
 FROM gate g LEFT JOIN joined ON joined.i = g.i
 ORDER BY g.i

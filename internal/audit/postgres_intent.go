@@ -65,6 +65,8 @@ func parameters(batch []*call, near time.Time) []any {
 		µs(func(in *Intent) time.Duration { return in.Life }),
 		column(batch, func(in *Intent) int32 { return int32(in.Verification.MaxAttempts) }),
 		text(func(in *Intent) string { return strings.Join(in.Send.Observed, comma) }),
+		column(batch, func(in *Intent) int32 { return int32(in.Rejections.Limit) }),
+		µs(func(in *Intent) time.Duration { return in.Rejections.Window }),
 	}
 }
 

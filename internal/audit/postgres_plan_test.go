@@ -103,6 +103,9 @@ func useAll(t *testing.T, f *fixture) {
 		ok(t, f.Counting(t.Context(), "redis", time.Hour, func(Counting) error { return nil }))
 		_, _, err = f.History(t.Context(), Bucket{App: in.Send.App, Channel: in.Send.Channel, Recipient: in.Send.Recipient, Purposes: in.Purposes}, time.Hour)
 		ok(t, err)
+		_, _, err = f.Rejected(t.Context(), Bucket{App: in.Send.App, Channel: in.Send.Channel, Recipient: in.Send.Recipient, Purposes: in.Purposes}, time.Hour)
+		ok(t, err)
+		ok(t, f.AllRejected(t.Context(), time.Hour, func(Counting) error { return nil }))
 		_, err = f.Barred(t.Context(), begun.Verification)
 		ok(t, err)
 		_, err = f.Newest(t.Context(), Holding{in.Send.App, in.Send.Channel, in.Send.Recipient, in.Send.Purpose, "s:1"})
@@ -120,13 +123,13 @@ func TestPostgresGatePlan(t *testing.T) {
 	defer conn.Release()
 	_, err = conn.Exec(t.Context(), `SET plan_cache_mode = force_generic_plan`) // the one that all batches come to share
 	ok(t, err)
-	nulls := strings.TrimSuffix(strings.Repeat("NULL, ", 28), ", ")
+	nulls := strings.TrimSuffix(strings.Repeat("NULL, ", 30), ", ")
 	rows, err := conn.Query(t.Context(), fmt.Sprintf("EXPLAIN EXECUTE %s(%s)", stmtDecide, nulls))
 	ok(t, err)
 	plan, err := pgx.CollectRows(rows, pgx.RowTo[string])
 	ok(t, err)
 	text := strings.Join(plan, "\n")
-	for _, index := range []string{"sends_counting", "sends_pkey", "verifications_pkey", "verifications_holder"} {
+	for _, index := range []string{"sends_counting", "sends_rejected", "sends_pkey", "verifications_pkey", "verifications_holder"} {
 		if !strings.Contains(text, index) {
 			t.Errorf("%s is not used", index)
 		}

@@ -21,7 +21,9 @@ type decision struct {
 	room      bool
 	elsewhere bool // the log's clock is in none of the periods that a rule was told: nothing was decided
 	ids       []uuid.UUID
-	ages      []int64      // µs
+	ages      []int64     // µs
+	failed    []uuid.UUID // as ids and ages, of what was rejected
+	failedFor []int64
 	joined    Verification // zero: a new one was opened
 }
 
@@ -79,10 +81,11 @@ func spoke(err error) bool {
 func scanDecision(row pgx.CollectableRow) (decision, error) {
 	var d decision
 	var joined *string
-	fields := append([]any{timeField{&d.now}, &d.repeated, &d.room, &d.elsewhere, &d.ids, &d.ages}, d.joined.fields()...)
+	fields := append([]any{timeField{&d.now}, &d.repeated, &d.room, &d.elsewhere, &d.ids, &d.ages, &d.failed, &d.failedFor}, d.joined.fields()...)
 	all := slices.Clone(fields)
-	clear(fields[6:]) // nil: not read, for there is none as a rule
-	fields[6] = &joined
+	own := len(fields) - len(d.joined.fields())
+	clear(fields[own:]) // nil: not read, for there is none as a rule
+	fields[own] = &joined
 	if err := row.Scan(fields...); err != nil || joined == nil {
 		return d, err
 	}
@@ -92,7 +95,7 @@ func scanDecision(row pgx.CollectableRow) (decision, error) {
 // begun is the answer to the intent that the decision is about.
 func (d decision) begun(in Intent) Begun {
 	if !d.room {
-		return refused(in, d.now, d.history(in))
+		return refused(in, d.now, d.before(in, d.ids, d.ages), d.before(in, d.failed, d.failedFor))
 	}
 	v := d.joined
 	if v.ID == "" {
@@ -102,11 +105,12 @@ func (d decision) begun(in Intent) Begun {
 	return Begun{Admitted: true, Verification: v, Send: written(in, v, v.Sends, d.now), Now: d.now, Clock: LogClock}
 }
 
-func (d decision) history(in Intent) []quota.Event {
+// before are the events of the ages given, in µs.
+func (d decision) before(in Intent, ids []uuid.UUID, ages []int64) []quota.Event {
 	at := instant(in, d.now)
 	var events []quota.Event
-	for i, id := range d.ids {
-		events = append(events, quota.Event{ID: string(id[:]), At: at.Add(-time.Duration(d.ages[i]) * time.Microsecond)})
+	for i, id := range ids {
+		events = append(events, quota.Event{ID: string(id[:]), At: at.Add(-time.Duration(ages[i]) * time.Microsecond)})
 	}
 	return ordered(events)
 }

@@ -13,6 +13,7 @@ import (
 type Intent struct {
 	Send         Send          // ID, App, Channel, Purpose, Recipient, To, Locale, Reference, IP, TakenAt, Clock, Observed are read
 	Rules        []quota.Rule  // the recipient's rules that are enforced; the log decides exactly these
+	Rejections   quota.Rule    // bounds the recipient's rejected sends, of every purpose; slides; without a limit there is none
 	Purposes     []string      // the purposes that share the policy, Send's own too: their sends are the bucket's history
 	Verification Verification  // opened when none can be joined; what it shares with Send is taken from there
 	Life         time.Duration // of a verification opened now
@@ -33,6 +34,7 @@ type Begun struct {
 	Verification Verification  // joined or opened; zero when refused
 	Send         Send          // as written, Status Sending and Attempt 1; zero when refused
 	History      []quota.Event // when refused: the counting sends of the longest window, oldest first; ID is the 16 bytes of Send.ID
+	Rejected     []quota.Event // when refused: the sends that Rejections counts, oldest first, by their age on the log's clock
 	Now          time.Time     // admitted: Send.LoggedAt, on the log's clock; refused: Intent.Send.TakenAt, on Clock, but at most a second after the log's
 	Clock        string        // admitted: LogClock; refused: Intent.Send.Clock, which is LogClock where no limiter took it
 }

@@ -43,8 +43,13 @@ func sqliteBegin(ctx context.Context, tx *sql.Tx, in Intent, now time.Time) (Beg
 		return Begun{}, err
 	}
 	events := history(in, now, rows)
-	if !admits(in, now, events) {
-		return refused(in, now, events), nil
+	rejections, err := sqliteRejected(ctx, tx, in.Send.bucket(), now, in.Rejections.Window)
+	if err != nil {
+		return Begun{}, err
+	}
+	failed := rejected(in, now, rejections)
+	if !admits(in, now, events) || !bears(in, failed) {
+		return refused(in, now, events, failed), nil
 	}
 	v, err := sqliteOpen(ctx, tx, in, now)
 	if err != nil {
