@@ -69,31 +69,41 @@ func (l *limits) takeAlone(ctx context.Context, r quota.Request) (quota.Decision
 	return l.local.Take(ctx, r)
 }
 
-func others(rules []quota.Rule) []quota.Rule {
-	return slices.DeleteFunc(slices.Clone(rules), func(r quota.Rule) bool { return r.Scope == quota.Recipient })
+// inLog says whether the log has the events of the rule's scope.
+func inLog(r quota.Rule) bool { return r.Scope == quota.Recipient || r.Scope == quota.Failures }
+
+func notInLog(r quota.Rule) bool { return !inLog(r) }
+
+// gated are the recipient's rules that the log decides as well: not those that observe. See onFailures for its other one.
+func gated(rules []quota.Rule) []quota.Rule {
+	return slices.DeleteFunc(quota.OfScope(rules, quota.Recipient), func(r quota.Rule) bool { return r.Observe })
 }
 
-// gated are the rules that the log decides as well: the recipient's, but for those that observe.
-func gated(rules []quota.Rule) []quota.Rule { return slices.DeleteFunc(slices.Clone(rules), isUngated) }
-
+// ungated are those that only the limiter decides. While it is away, nobody does it for a rule that observes failures.
 func ungated(rules []quota.Rule) []quota.Rule {
-	return slices.DeleteFunc(slices.Clone(rules), func(r quota.Rule) bool { return !isUngated(r) })
+	return slices.DeleteFunc(slices.Clone(rules), func(r quota.Rule) bool {
+		return r.Scope == quota.Failures || r.Scope == quota.Recipient && !r.Observe
+	})
 }
 
-func isUngated(r quota.Rule) bool { return r.Scope != quota.Recipient || r.Observe }
-
-// explainAlone is what every rule says now: the recipient's from the log, the others' from this process.
+// explainAlone is what every rule says now: the recipient's and its failures' from the log, the others' from this process.
 func (s *Service) explainAlone(ctx context.Context, app string, ch recipient.Channel, h recipient.Hash, p Purpose, buckets map[quota.Scope]string) (quota.Decision, error) {
 	ctx, cancel := context.WithTimeout(ctx, logTimeout)
 	defer cancel()
-	own := quota.OfScope(p.Policy.Rules, quota.Recipient)
-	events, now, err := s.Log.History(ctx, audit.Bucket{App: app, Channel: ch, Recipient: h, Purposes: p.Shares}, quota.Longest(own))
+	b := audit.Bucket{App: app, Channel: ch, Recipient: h, Purposes: p.Shares}
+	events, now, err := s.Log.History(ctx, b, p.keep())
 	if err != nil {
 		return quota.Decision{}, err
 	}
-	d := quota.Evaluate(own, map[quota.Scope][]quota.Event{quota.Recipient: events}, now)
+	history := map[quota.Scope][]quota.Event{quota.Recipient: events}
+	if failures := quota.OfScope(p.Policy.Rules, quota.Failures); len(failures) > 0 {
+		if history[quota.Failures], _, err = s.Log.Rejected(ctx, b, quota.Longest(failures)); err != nil {
+			return quota.Decision{}, err
+		}
+	}
+	d := quota.Evaluate(slices.DeleteFunc(slices.Clone(p.Policy.Rules), notInLog), history, now)
 	d.Clock = audit.LogClock
-	rest, err := s.limits.local.Peek(ctx, quota.Request{Rules: others(p.Policy.Rules), Buckets: buckets})
+	rest, err := s.limits.local.Peek(ctx, quota.Request{Rules: slices.DeleteFunc(slices.Clone(p.Policy.Rules), inLog), Buckets: buckets})
 	if err != nil {
 		return quota.Decision{}, err
 	}

@@ -7,7 +7,8 @@ import (
 	"sendcode/quota"
 )
 
-// bucket is where a scope's events are counted: purposes that share a policy share it, per app and channel.
+// bucket is where a scope's events are counted: purposes that share a policy share it, per app and channel. The policy ""
+// is none.
 func bucket(app string, ch recipient.Channel, policy string, scope quota.Scope, subject string) string {
 	return quota.Bucket(app, string(ch), policy, string(scope), subject)
 }
@@ -25,7 +26,10 @@ func buckets(c Caller, ch recipient.Channel, p Purpose, h recipient.Hash) map[qu
 		if r.Scope == quota.Global {
 			app = "" // no app has this name, so none can share its bucket
 		}
-		if subject != "" {
+		switch {
+		case r.Scope == quota.Failures:
+			all[r.Scope] = failuresBucket(c.App, ch, h)
+		case subject != "":
 			all[r.Scope] = bucket(app, ch, p.Policy.Name, r.Scope, subject)
 		}
 	}

@@ -15,13 +15,13 @@ import (
 
 // Reasons of a send that failed or is unknown, as rows, answers and the console name them.
 const (
-	reasonRejected   = "rejected"   // the server refused it for good
-	reasonExpired    = "expired"    // the code's life ended before the mail could go out
-	reasonNoLonger   = "ended"      // approved or canceled while it waited
-	reasonUnreadable = "unreadable" // recipient or code can't be recovered: a key left the ring, or it was erased
-	reasonTemplate   = "template"   // the message could not be rendered
-	reasonNoAnswer   = "no_answer"  // nothing was heard after the whole mail was handed over
-	reasonBlocked    = "blocked"    // the recipient is on the list of those who get no codes
+	reasonRejected   = audit.ReasonRejected // the server refused it for good
+	reasonExpired    = "expired"            // the code's life ended before the mail could go out
+	reasonNoLonger   = "ended"              // approved or canceled while it waited
+	reasonUnreadable = "unreadable"         // recipient or code can't be recovered: a key left the ring, or it was erased
+	reasonTemplate   = "template"           // the message could not be rendered
+	reasonNoAnswer   = "no_answer"          // nothing was heard after the whole mail was handed over
+	reasonBlocked    = "blocked"            // the recipient is on the list of those who get no codes
 )
 
 // failure is why an attempt did not end in Sent.
@@ -168,6 +168,9 @@ func (o *outbox) finish(f *flight, out audit.Outcome) {
 		if err := o.confirm(context.Background(), r); err != nil {
 			o.Logger.Warn("a refund waits for the limiter", "send", held.ID, "error", err)
 		}
+	}
+	if out.Status == audit.Failed && out.Reason == audit.ReasonRejected {
+		o.rejected(s)
 	}
 }
 

@@ -44,14 +44,15 @@ type flight struct {
 	renewed time.Time // when its lease began
 }
 
-// debt is what the limiter must hear of and did not: a place to give back that no row speaks of, or a send that the
-// log let in alone.
+// debt is what the limiter must hear of and did not: a place to give back that no row speaks of, a send that the log let
+// in alone, or a failure.
 type debt struct {
 	id      string
 	buckets []string
 	since   time.Time
-	at      time.Time     // of a send, on the log's clock; zero for a place to give back
-	keep    time.Duration // of a send: how long it counts
+	at      time.Time     // of a send, on the log's clock, or of a failure, on this process's; zero for a place to give back
+	failed  bool          // it is a failure
+	keep    time.Duration // how long the send or the failure counts
 }
 
 func (d debt) life() time.Duration {
@@ -123,8 +124,11 @@ func (o *outbox) settle(ctx context.Context) {
 }
 
 func (o *outbox) pay(ctx context.Context, d debt) error {
-	if d.at.IsZero() {
+	switch {
+	case d.at.IsZero():
 		return o.refund(ctx, d.id, d.buckets...)
+	case d.failed:
+		return o.learnFailures(ctx, d.buckets[0], []quota.Event{{ID: d.id, At: d.at}}, o.Now())
 	}
 	ctx, cancel := context.WithTimeout(ctx, takeTimeout)
 	defer cancel()

@@ -11,7 +11,7 @@ import (
 // rebuildBatch is how many events of one bucket are recorded in one call.
 const rebuildBatch = 256
 
-// Rebuild writes the log's counting sends into a limiter in process that starts empty, or has kept less than new terms
+// Rebuild writes the log's counting and rejected sends into a limiter in process that starts empty, or has kept less than new terms
 // need, on the clock that they were taken on where it is the limiter's own. What it holds stays as it is. Sends of purposes that are no longer configured count for nothing.
 func (s *Service) Rebuild(ctx context.Context, clock string) error {
 	purposes := s.Terms().Purposes
@@ -39,7 +39,17 @@ func (s *Service) Rebuild(ctx context.Context, clock string) error {
 			return err
 		}
 	}
-	return nil
+	return s.rebuildFailures(ctx)
+}
+
+func (s *Service) rebuildFailures(ctx context.Context) error {
+	memory := s.Terms().memory()
+	if memory == 0 {
+		return nil
+	}
+	return s.Log.AllRejected(ctx, memory, func(c audit.Counting) error {
+		return s.Limiter.Record(ctx, failuresBucket(c.App, c.Channel, c.Recipient), memory, []quota.Event{c.Event})
+	})
 }
 
 func longestWindow(purposes map[string]Purpose) time.Duration {

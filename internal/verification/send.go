@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"encoding/base32"
 	"errors"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -162,7 +161,7 @@ func (s *Service) intent(a asked, id uuid.UUID, d quota.Decision) (audit.Intent,
 	row.Observed = d.Observed()
 	return audit.Intent{
 		Send: row, Verification: fresh, Join: a.join,
-		Rules: gated(a.purpose.Policy.Rules), Purposes: a.purpose.Shares,
+		Rules: gated(a.purpose.Policy.Rules), Rejections: onFailures(a.purpose.Policy.Rules), Purposes: a.purpose.Shares,
 		Life: a.purpose.Life, MinLife: min(maxMinLife, a.purpose.Life/minLifeShare), Lease: s.Lease,
 	}, nil
 }
@@ -202,7 +201,10 @@ func newVerificationID() (string, error) {
 // may still say that there is room: its clock was set ahead, and what it counts already keeps its instant.
 func (s *Service) correct(ctx context.Context, a asked, id uuid.UUID, taken quota.Decision, begun audit.Begun) quota.Decision {
 	own := quota.OfScope(a.purpose.Policy.Rules, quota.Recipient)
-	d := quota.Evaluate(own, map[quota.Scope][]quota.Event{quota.Recipient: begun.History}, begun.Now)
+	if r := onFailures(a.purpose.Policy.Rules); r.Limit > 0 {
+		own = append(own, r)
+	}
+	d := quota.Evaluate(own, map[quota.Scope][]quota.Event{quota.Recipient: begun.History, quota.Failures: begun.Rejected}, begun.Now)
 	d.Clock = begun.Clock
 	states := taken.Rules
 	if learnt, err := s.teach(ctx, a, id, taken, begun); err == nil {
@@ -212,7 +214,7 @@ func (s *Service) correct(ctx context.Context, a asked, id uuid.UUID, taken quot
 		s.outbox.giveBack(string(id[:]), a.buckets())
 	}
 	for _, state := range states {
-		if state.Scope != quota.Recipient {
+		if !slices.ContainsFunc(own, func(r quota.Rule) bool { return r.Name == state.Name }) {
 			d.Rules = append(d.Rules, state)
 		}
 	}
@@ -252,11 +254,21 @@ func (s *Service) teach(ctx context.Context, a asked, id uuid.UUID, taken quota.
 	if err := s.Limiter.Record(ctx, a.buckets()[quota.Recipient], keep, history); err != nil {
 		return quota.Decision{}, err
 	}
+	if err := s.learnFailures(ctx, failuresBucket(a.App, a.to.Channel(), a.hash), begun.Rejected, begun.Now); err != nil {
+		return quota.Decision{}, err
+	}
 	return s.Limiter.Peek(ctx, quota.Request{Rules: a.purpose.Policy.Rules, Buckets: a.buckets()})
 }
 
+// values are the buckets that a place is taken in, and given back.
 func values(buckets map[quota.Scope]string) []string {
-	return slices.Collect(maps.Values(buckets))
+	var all []string
+	for scope, b := range buckets {
+		if scope.Counted() {
+			all = append(all, b)
+		}
+	}
+	return all
 }
 
 func (s *Service) refused(a asked, d quota.Decision, outcome string) Answer {

@@ -60,6 +60,9 @@ func remembered(policies []string, policy string) []string {
 }
 
 func widened(before, after Terms) bool {
+	if before.memory() < after.memory() {
+		return true
+	}
 	for name, is := range after.Purposes {
 		was := before.Purposes[name] // a new one has another policy than none
 		if was.Policy.Name != is.Policy.Name || was.keep() < is.keep() || !slices.Equal(was.Shares, is.Shares) {

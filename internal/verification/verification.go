@@ -59,6 +59,8 @@ type Log interface {
 	Refunded(ctx context.Context, held audit.Held) error
 	Counting(ctx context.Context, clock string, within time.Duration, yield func(audit.Counting) error) error
 	History(ctx context.Context, b audit.Bucket, within time.Duration) ([]quota.Event, time.Time, error)
+	Rejected(ctx context.Context, b audit.Bucket, within time.Duration) ([]quota.Event, time.Time, error)
+	AllRejected(ctx context.Context, within time.Duration, yield func(audit.Counting) error) error
 }
 
 // Renderer turns templates into a message. Implementation: message.Renderer.
