@@ -71,9 +71,11 @@ func TestAnswersMatchTheSpecification(t *testing.T) {
 	}
 }
 
-func (s *stack) specification() routers.Router {
+func (s *stack) specification() routers.Router { s.Helper(); return s.specificationOf(0) }
+
+func (s *stack) specificationOf(i int) routers.Router {
 	s.Helper()
-	served := s.do(0, http.MethodGet, "/openapi.yaml", "")
+	served := s.do(i, http.MethodGet, "/openapi.yaml", "")
 	doc, err := openapi3.NewLoader().LoadFromData(served.raw)
 	if err != nil {
 		s.Fatal(err)

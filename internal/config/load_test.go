@@ -24,6 +24,7 @@ func TestNothingGiven(t *testing.T) {
 			{Name: "minute", Scope: quota.Recipient, Limit: 1, Window: 60 * time.Second},
 			{Name: "hour", Scope: quota.Recipient, Limit: 5, Window: time.Hour},
 			{Name: "day", Scope: quota.Recipient, Limit: 10, Window: 24 * time.Hour},
+			{Name: "failures", Scope: quota.Failures, Limit: 20, Window: 24 * time.Hour},
 		}}},
 		Purposes: map[string]Purpose{"default": {
 			Name: "default", Policy: "default", TTL: 10 * time.Minute, Code: Code{6, "digits"}, Notify: Private,
@@ -102,7 +103,7 @@ func TestDefaultPolicyIsReplacedByName(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := c.Policies["default"].Rules; len(got) != 1 || got[0].Limit != 2 {
+	if got := c.Policies["default"].Rules; len(got) != 2 || got[0].Limit != 2 {
 		t.Errorf("rules %v", got)
 	}
 }

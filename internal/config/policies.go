@@ -14,6 +14,9 @@ import (
 // defaultName is the policy and the purpose that always exist.
 const defaultName = "default"
 
+// failuresName is what the rule is called that every policy has.
+const failuresName = "failures"
+
 // defaultRules are the first promise: 1 per 60 s, 5 per hour, 10 per 24 h for each recipient (QUOTA-1).
 func defaultRules() []quota.Rule {
 	return []quota.Rule{
@@ -21,6 +24,11 @@ func defaultRules() []quota.Rule {
 		{Name: "hour", Scope: quota.Recipient, Limit: 5, Window: time.Hour},
 		{Name: "day", Scope: quota.Recipient, Limit: 10, Window: 24 * time.Hour},
 	}
+}
+
+// failuresRule keeps refunds from being used to hammer a bad address; a policy has it unless it brings its own (QUOTA-15).
+func failuresRule() quota.Rule {
+	return quota.Rule{Name: failuresName, Scope: quota.Failures, Limit: 20, Window: 24 * time.Hour}
 }
 
 // policies reads lists of rules by name.
@@ -36,6 +44,7 @@ func (s *sections) policies(n *yaml.Node, path string) {
 		})
 		if v.Kind == yaml.SequenceNode {
 			s.validate(p, v, path, places)
+			s.checkFailures(p, places)
 		}
 		if len(s.errs.Mistakes) > before {
 			s.badPolicies = append(s.badPolicies, name)
@@ -126,7 +135,7 @@ func (s *sections) mode(n *yaml.Node, path string) (observes, ok bool) {
 	return text == observe, ok
 }
 
-var scopes = []quota.Scope{quota.Recipient, quota.IP, quota.Network, quota.App, quota.Purpose, quota.Global}
+var scopes = []quota.Scope{quota.Recipient, quota.IP, quota.Network, quota.App, quota.Purpose, quota.Global, quota.Failures}
 
 func (s *sections) scope(n *yaml.Node, path string) (quota.Scope, bool) {
 	text, ok := s.text(n, path)
@@ -137,7 +146,7 @@ func (s *sections) scope(n *yaml.Node, path string) (quota.Scope, bool) {
 		s.mistake(n, path, "the scope country is not supported yet")
 		return "", false
 	case !slices.Contains(scopes, quota.Scope(text)):
-		s.mistake(n, path, "must be recipient, ip, network, app, purpose or global")
+		s.mistake(n, path, "must be recipient, ip, network, app, purpose, global or failures")
 		return "", false
 	}
 	return quota.Scope(text), true
@@ -163,6 +172,31 @@ func (s *sections) validate(p quota.Policy, n *yaml.Node, path string, places []
 	}
 }
 
+// checkFailures wants of the rule on failures what the log can decide: one window.
+func (s *sections) checkFailures(p quota.Policy, places []rulePlace) {
+	seen := false
+	for i, r := range p.Rules {
+		at := places[i]
+		complain := func(field, problem string) {
+			if n, given := at.fields[field]; given && !at.faulty[field] {
+				s.mistake(n, join(at.path, field), "%s", problem)
+			}
+		}
+		switch {
+		case r.Scope != quota.Failures:
+			if r.Name == failuresName && r.Scope != "" {
+				complain("name", "is the name of the rule with scope failures")
+			}
+			continue
+		case seen:
+			complain("scope", "there is another rule with scope failures")
+		case r.Calendar():
+			complain("per", "a rule with scope failures has a window")
+		}
+		seen = true
+	}
+}
+
 // flatten takes apart what errors.Join put together.
 func flatten(err error) []error {
 	if err == nil {
@@ -185,6 +219,12 @@ func (s *sections) completePolicies() {
 	}
 	if _, given := s.config.Policies[defaultName]; !given {
 		s.config.Policies[defaultName] = quota.Policy{Name: defaultName, Rules: defaultRules()}
+	}
+	for name, p := range s.config.Policies {
+		if limitsRecipients(p) && len(quota.OfScope(p.Rules, quota.Failures)) == 0 {
+			p.Rules = append(p.Rules, failuresRule())
+			s.config.Policies[name] = p
+		}
 	}
 }
 

@@ -1,9 +1,37 @@
 package config
 
 import (
+	"slices"
 	"strings"
 	"testing"
+	"time"
+
+	"sendcode/quota"
 )
+
+func TestEveryPolicyBoundsFailures(t *testing.T) {
+	c, err := loadYAML(`
+policies:
+  own: [{name: day, scope: recipient, limit: 2, window: 24h}, {name: bounces, scope: failures, limit: 5, window: 1h}]
+  tried: [{name: day, scope: recipient, limit: 2, window: 24h}, {name: failures, scope: failures, limit: 5, window: 1h, mode: observe}]
+  gift: [{name: day, scope: recipient, limit: 2, window: 24h}]
+  office: [{name: a, scope: ip, limit: 2, window: 24h}]
+`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for policy, want := range map[string][]quota.Rule{
+		"own":     {{Name: "bounces", Scope: quota.Failures, Limit: 5, Window: time.Hour}},
+		"tried":   {{Name: "failures", Scope: quota.Failures, Limit: 5, Window: time.Hour, Observe: true}},
+		"gift":    {{Name: "failures", Scope: quota.Failures, Limit: 20, Window: 24 * time.Hour}},
+		"default": {{Name: "failures", Scope: quota.Failures, Limit: 20, Window: 24 * time.Hour}},
+		"office":  nil, // no purpose can use it
+	} {
+		if got := quota.OfScope(c.Policies[policy].Rules, quota.Failures); !slices.Equal(got, want) {
+			t.Errorf("%s: %+v", policy, got)
+		}
+	}
+}
 
 func TestModeOfARule(t *testing.T) {
 	const rules = "\n    - {name: a, scope: recipient, limit: 1, window: 1h, mode: enforce}\n" +
