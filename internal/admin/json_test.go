@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"sendcode/internal/audit"
+	"sendcode/internal/verification"
+	"sendcode/quota"
 )
 
 type list struct {
@@ -166,6 +168,26 @@ func TestSendShowsRulesOnTrial(t *testing.T) {
 	contains(t, b.get("/admin/sends/"+tried.ID.String()), "<dt>On trial, would refuse</dt><dd>office, stricter</dd>")
 	contains(t, b.get("/admin/sends/"+tried.ID.String(), "Accept-Language", "zh-CN"), "<dt>试行中、本会拒绝</dt><dd>office，stricter</dd>")
 	lacks(t, b.get("/admin/sends/"+other.ID.String()), "On trial")
+}
+
+// A refusal by a rule on failures, which nothing mentions any more: the way is free.
+func TestRefusalByFailuresThatHaveLeft(t *testing.T) {
+	r := newRig(t)
+	terms := r.codes.Terms()
+	p := terms.Purposes["login"]
+	p.Policy.Rules = append(slices.Clone(p.Policy.Rules), quota.Rule{Name: "failures", Scope: quota.Failures, Limit: 1, Window: time.Hour},
+		quota.Rule{Name: "stricter", Scope: quota.Recipient, Limit: 1, Window: time.Hour, Observe: true})
+	terms.Purposes = map[string]verification.Purpose{"login": p}
+	r.codes.Change(terms)
+	row := r.refused("ana@example.com", "failures", time.Minute, 1)
+	b := r.loggedIn()
+	rec := b.get("/admin/sends/" + row.ID.String())
+	contains(t, rec, "They can ask again now.")
+	lacks(t, rec, "more than the recipient", `pips-name">failures`, "stricter")
+	rules := decode[map[string]any](t, b.get("/v1/admin/sends/"+row.ID.String()).Body.String())["quota"].(map[string]any)["rules"].([]any)
+	if len(rules) != 3 {
+		t.Errorf("%v", rules)
+	}
 }
 
 // A refusal that belongs to no verification is told with what led to it.

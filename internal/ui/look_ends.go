@@ -31,6 +31,8 @@ func (l *look) enough(a verification.Answer) card {
 func (t *texts) spent(worst quota.State, to string) (string, until) {
 	switch worst.Scope {
 	case quota.Recipient:
+	case quota.Failures:
+		return t.EnoughFailures, until{Else: fill(t.EnoughFailuresLead, "to", to)}
 	case quota.App, quota.Purpose, quota.Global:
 		return t.EnoughAll, until{Else: fill(t.EnoughAllLead, "to", to)}
 	default:

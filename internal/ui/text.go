@@ -65,6 +65,7 @@ type texts struct {
 	SentSince, SentElse, SentWithin                                      func(n int) string // {to} {c}; {to} {d}; {to} {when}
 	EnoughAll, EnoughAllLead                                             string             // {to}
 	EnoughNetwork, EnoughNetworkLead                                     string
+	EnoughFailures, EnoughFailuresLead                                   string // {to}
 	LastCodeUntil, LastCodeElse                                          string // {c}; {d}
 	EnterIt                                                              string
 

@@ -84,11 +84,13 @@ var english = texts{
 	SentWithin: func(n int) string {
 		return plural(n, "1 code was sent to {to} {when}.", "{n} codes were sent to {to} {when}.")
 	},
-	EnoughAll:         "Too many codes right now",
-	EnoughAllLead:     "A lot of codes are being asked for here, by everybody together. {to} itself is not the reason.",
-	EnoughNetwork:     "Too many codes for your network",
-	EnoughNetworkLead: "A lot of codes were asked for over your connection, by you or by others who share it. {to} itself is not the reason.",
-	LastCodeUntil:     "The last code still works until {c}.", LastCodeElse: "The last code still works for {d}.",
+	EnoughAll:          "Too many codes right now",
+	EnoughAllLead:      "A lot of codes are being asked for here, by everybody together. {to} itself is not the reason.",
+	EnoughFailures:     "Codes do not reach this address",
+	EnoughFailuresLead: "The mail server of {to} refused many codes lately, so no more are sent to it for a while. Check the address.",
+	EnoughNetwork:      "Too many codes for your network",
+	EnoughNetworkLead:  "A lot of codes were asked for over your connection, by you or by others who share it. {to} itself is not the reason.",
+	LastCodeUntil:      "The last code still works until {c}.", LastCodeElse: "The last code still works for {d}.",
 	EnterIt: "Enter it",
 
 	NotDelivered: "Could not be delivered", NotDeliveredLead: "The code did not reach {to}.",

@@ -80,11 +80,13 @@ var chinese = texts{
 	SentWithin: func(n int) string {
 		return fill("{when}已向 {to} 发送 {n} 次验证码。", "n", strconv.Itoa(n))
 	},
-	EnoughAll:         "当前请求过多",
-	EnoughAllLead:     "所有人一共获取了很多验证码，与 {to} 本身无关。",
-	EnoughNetwork:     "您所在的网络请求过多",
-	EnoughNetworkLead: "您或与您共用网络的人获取了很多验证码，与 {to} 本身无关。",
-	LastCodeUntil:     "上一个验证码在 {c} 之前仍然有效。", LastCodeElse: "上一个验证码在 {d}内仍然有效。",
+	EnoughAll:          "当前请求过多",
+	EnoughAllLead:      "所有人一共获取了很多验证码，与 {to} 本身无关。",
+	EnoughFailures:     "验证码无法送达此地址",
+	EnoughFailuresLead: "{to} 的邮件服务器最近多次拒收验证码，暂时不再向它发送。请检查地址是否正确。",
+	EnoughNetwork:      "您所在的网络请求过多",
+	EnoughNetworkLead:  "您或与您共用网络的人获取了很多验证码，与 {to} 本身无关。",
+	LastCodeUntil:      "上一个验证码在 {c} 之前仍然有效。", LastCodeElse: "上一个验证码在 {d}内仍然有效。",
 	EnterIt: "去填写",
 
 	NotDelivered: "没能送达", NotDeliveredLead: "验证码没能送到 {to}。",

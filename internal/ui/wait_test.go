@@ -150,4 +150,8 @@ func TestARuleForAllIsNobodysFault(t *testing.T) {
 			t.Errorf("%s: %q, %+v", scope, heading, lead)
 		}
 	}
+	heading, lead := english.spent(quota.State{Rule: quota.Rule{Name: "failures", Scope: quota.Failures, Limit: 20, Window: 24 * time.Hour}, Used: 20}, "a•••@x.example")
+	if heading != english.EnoughFailures || lead.MS != 0 || !strings.HasPrefix(lead.Else, "The mail server of a•••@x.example refused") {
+		t.Errorf("failures: %q, %+v", heading, lead)
+	}
 }
