@@ -49,3 +49,32 @@ func TestTestRecipientsAndBlocks(t *testing.T) {
 		}
 	})
 }
+
+// Two replicas share the breaker, and the page's own requests are limited by address.
+func TestBreakerAndBrowsers(t *testing.T) {
+	s := onRealParts(t)
+	file := filepath.Join(t.TempDir(), "sendcode.yaml")
+	if err := os.WriteFile(file, []byte("breaker: {limit: 3, window: 300s}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s.env["SENDCODE_CONFIG"] = file
+	s.start(2)
+	for i, to := range []string{"a@example.com", "b@example.com", "c@example.com"} {
+		if a := s.ask(i%2, to); a.status != 202 {
+			t.Errorf("%d %s", a.status, a.raw)
+		}
+	}
+	for i := range 2 {
+		if a := s.ask(i, "d@example.com"); a.status != 429 || a.BlockedBy != "breaker" {
+			t.Errorf("%d %s", a.status, a.raw)
+		}
+	}
+	if !strings.Contains(s.printed.String(), "the breaker refuses") {
+		t.Error("nobody was called")
+	}
+	web := embedded(t).tenants().start(1)
+	a := web.do(0, http.MethodPost, "/v1/verifications", `{"channel":"email","to":"`+ana+`"}`, as(publicKey))
+	if policy := a.header.Get("RateLimit-Policy"); a.status != 202 || !strings.Contains(policy, `"client";q=100;w=3600`) || !strings.Contains(policy, `"network";q=1000;w=3600`) {
+		t.Errorf("%d %s", a.status, policy)
+	}
+}

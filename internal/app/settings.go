@@ -11,6 +11,7 @@ import (
 	"sendcode/internal/message"
 	"sendcode/internal/recipient"
 	"sendcode/internal/verification"
+	"sendcode/quota"
 )
 
 // purposes joins each purpose with its policy.
@@ -31,7 +32,17 @@ func purposes(cfg config.Config) map[string]verification.Purpose {
 
 // terms are what may change while the service runs.
 func terms(cfg config.Config) verification.Terms {
-	return verification.Terms{Purposes: purposes(cfg), Titles: titles(cfg), Blocks: blocks(cfg), TestRecipients: testRecipients(cfg)}
+	return verification.Terms{
+		Purposes: purposes(cfg), Titles: titles(cfg), Blocks: blocks(cfg), TestRecipients: testRecipients(cfg),
+		Checks: verification.Checks{
+			Network: rule("network", quota.IP, cfg.Checks.Network), App: rule("app", quota.App, cfg.Checks.App),
+		},
+		Breaker: rule(verification.BreakerName, verification.Everything, cfg.Breaker),
+	}
+}
+
+func rule(name string, scope quota.Scope, b config.Bound) quota.Rule {
+	return quota.Rule{Name: name, Scope: scope, Limit: b.Limit, Window: b.Window}
 }
 
 func blocks(cfg config.Config) verification.Blocks {

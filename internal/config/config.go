@@ -42,6 +42,8 @@ type Config struct {
 	Policies       map[string]quota.Policy
 	Purposes       map[string]Purpose
 	Apps           []App // DefaultApp first, the others in the order of the file
+	Checks         Checks
+	Breaker        Bound // of all sends together; zero: none
 	TestRecipients []TestRecipient
 	Blocks         []Block
 	DisposableFile string          // the file that Disposable was read from
@@ -50,6 +52,18 @@ type Config struct {
 	Page           Page
 
 	Warnings []string // what works but deserves a sentence in the log
+}
+
+// Bound is fewer than Limit events in any Window.
+type Bound struct {
+	Limit  int
+	Window time.Duration
+}
+
+// Checks bound failed checks, beside those of a recipient.
+type Checks struct {
+	Network Bound // of one IPv4 address or IPv6 /64
+	App     Bound
 }
 
 // Purpose is what a code is for.

@@ -67,6 +67,8 @@ func (c Config) node() *yaml.Node {
 		proxies.Content = append(proxies.Content, text(p.String()))
 	}
 	put(root, "trusted_proxies", proxies)
+	put(root, "checks", flow(mapping("network", boundNode(c.Checks.Network), "app", boundNode(c.Checks.App))))
+	put(root, "breaker", boundNode(c.Breaker))
 	put(root, "test_recipients", unshown(sequence(), len(c.TestRecipients)))
 	put(root, "block", c.blockNode())
 	put(root, "disposable_domains", text(c.DisposableFile))

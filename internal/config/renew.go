@@ -9,6 +9,7 @@ import (
 // titles and keys. A generated API key stays where next has no key that would take its place.
 func (c Config) Renewed(next Config) Config {
 	c.Policies, c.Purposes, c.Apps, c.Warnings = next.Policies, next.Purposes, next.Apps, next.Warnings
+	c.Checks, c.Breaker = next.Checks, next.Breaker
 	c.TestRecipients, c.Blocks, c.DisposableFile, c.Disposable = next.TestRecipients, next.Blocks, next.DisposableFile, next.Disposable
 	if next.APIKey.IsSet() {
 		c.APIKey = next.APIKey // its hash is among the apps' keys already
@@ -33,6 +34,8 @@ func (c Config) Differs(next Config) []string {
 	add("policies", c.Policies, next.Policies)
 	add("purposes", c.Purposes, next.Purposes)
 	add("apps", c.Apps, next.Apps)
+	add("checks", c.Checks, next.Checks)
+	add("breaker", c.Breaker, next.Breaker)
 	add("test_recipients", c.TestRecipients, next.TestRecipients)
 	add("block", c.Blocks, next.Blocks)
 	add("disposable_domains", c.Disposable, next.Disposable)

@@ -33,6 +33,8 @@ func (s *sections) read(root *yaml.Node, settings map[string]setting) {
 		"purposes":           s.purposes,
 		"apps":               s.apps,
 		"trusted_proxies":    s.trustedProxies,
+		"checks":             s.checks,
+		"breaker":            s.breaker,
 		"test_recipients":    s.testRecipients,
 		"block":              s.block,
 		"disposable_domains": s.disposable,

@@ -33,7 +33,7 @@ func (t *texts) spent(worst quota.State, to string) (string, until) {
 	case quota.Recipient:
 	case quota.Failures:
 		return t.EnoughFailures, until{Else: fill(t.EnoughFailuresLead, "to", to)}
-	case quota.App, quota.Purpose, quota.Global:
+	case quota.App, quota.Purpose, quota.Global, verification.Everything:
 		return t.EnoughAll, until{Else: fill(t.EnoughAllLead, "to", to)}
 	default:
 		return t.EnoughNetwork, until{Else: fill(t.EnoughNetworkLead, "to", to)}

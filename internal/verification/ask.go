@@ -53,7 +53,7 @@ func (s *Service) understand(ctx context.Context, ask Ask) (asked, error) {
 		}
 	}
 	var err error
-	if a.purpose, err = s.purpose(a.Purpose); err != nil {
+	if a.purpose, err = s.purposeFor(a.Caller, a.Purpose); err != nil {
 		return a, err
 	}
 	if a.to, err = parseRecipient(a.Channel, a.To); err != nil {

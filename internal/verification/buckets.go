@@ -18,7 +18,7 @@ func bucket(app string, ch recipient.Channel, policy string, scope quota.Scope, 
 func buckets(c Caller, ch recipient.Channel, p Purpose, h recipient.Hash) map[quota.Scope]string {
 	subjects := map[quota.Scope]string{
 		quota.Recipient: h.String(), quota.IP: network(c.IP, 32, 64), quota.Network: network(c.IP, 24, 48),
-		quota.App: c.App, quota.Purpose: p.Name, quota.Global: "all",
+		quota.App: c.App, quota.Purpose: p.Name, quota.Global: "all", Everything: "all",
 	}
 	all := map[quota.Scope]string{}
 	for _, r := range p.Policy.Rules {
@@ -29,6 +29,8 @@ func buckets(c Caller, ch recipient.Channel, p Purpose, h recipient.Hash) map[qu
 		switch {
 		case r.Scope == quota.Failures:
 			all[r.Scope] = failuresBucket(c.App, ch, h)
+		case r.Scope == Everything:
+			all[r.Scope] = quota.Bucket("", "", "", string(Everything), subject)
 		case subject != "":
 			all[r.Scope] = bucket(app, ch, p.Policy.Name, r.Scope, subject)
 		}

@@ -14,15 +14,26 @@ import (
 // nothing (audit.FailureLimit); and, against who guesses at many recipients, for the client's network and for the app
 // by the limiter, before anything is compared. A failure is counted beforehand; a right code takes its own count back.
 
-// wholeApp is the scope of all checks of an app.
-const wholeApp quota.Scope = "app"
+// Checks bound the failed checks of a client's network and of an app.
+type Checks struct {
+	Network quota.Rule // scope IP
+	App     quota.Rule // scope App
+}
 
-// checkRules are wide enough for an office behind one address and for a busy app, and stop a machine.
-func checkRules() []quota.Rule {
-	return []quota.Rule{
-		{Name: "network", Scope: quota.IP, Limit: 100, Window: time.Hour},
-		{Name: "app", Scope: wholeApp, Limit: 10_000, Window: time.Hour},
+// DefaultChecks are wide enough for an office behind one address and for a busy app, and stop a machine.
+func DefaultChecks() Checks {
+	return Checks{
+		Network: quota.Rule{Name: "network", Scope: quota.IP, Limit: 100, Window: time.Hour},
+		App:     quota.Rule{Name: "app", Scope: quota.App, Limit: 10_000, Window: time.Hour},
 	}
+}
+
+// checkRules are those that hold now.
+func (t Terms) checkRules() []quota.Rule {
+	if t.Checks == (Checks{}) {
+		t.Checks = DefaultChecks()
+	}
+	return []quota.Rule{t.Checks.Network, t.Checks.App}
 }
 
 // place is where a check was counted as a failure beforehand.
@@ -37,8 +48,8 @@ func (s *Service) takeCheck(ctx context.Context, c Caller, ch recipient.Channel)
 	if err != nil {
 		return place{}, err
 	}
-	p := place{string(id[:]), map[quota.Scope]string{wholeApp: quota.Bucket(c.App, string(ch), "checks", string(wholeApp))}}
-	rules := checkRules()
+	p := place{string(id[:]), map[quota.Scope]string{quota.App: quota.Bucket(c.App, string(ch), "checks", string(quota.App))}}
+	rules := s.Terms().checkRules()
 	if c.IP.IsValid() {
 		p.buckets[quota.IP] = quota.Bucket(c.App, string(ch), "checks", string(quota.IP), network(c.IP, 32, 64))
 	} else {

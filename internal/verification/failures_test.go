@@ -128,8 +128,8 @@ func TestFailuresOfANetwork(t *testing.T) {
 func TestWhatIsNoFailure(t *testing.T) {
 	inBubbleWith(t, wide, func(r *rig) {
 		used := func() int {
-			d, err := r.svc.limits.Peek(r.Context(), quota.Request{Rules: checkRules(), Buckets: map[quota.Scope]string{
-				wholeApp: quota.Bucket("shop", "email", "checks", "app"), quota.IP: quota.Bucket("shop", "email", "checks", "ip", "192.0.2.1/32"),
+			d, err := r.svc.limits.Peek(r.Context(), quota.Request{Rules: r.svc.Terms().checkRules(), Buckets: map[quota.Scope]string{
+				quota.App: quota.Bucket("shop", "email", "checks", "app"), quota.IP: quota.Bucket("shop", "email", "checks", "ip", "192.0.2.1/32"),
 			}})
 			if err != nil || d.Rules[0].Used != d.Rules[1].Used {
 				t.Fatalf("%+v %v", d, err)

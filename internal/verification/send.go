@@ -273,6 +273,7 @@ func values(buckets map[quota.Scope]string) []string {
 
 func (s *Service) refused(a asked, d quota.Decision, outcome string) Answer {
 	worst, _ := d.Blocking()
+	s.alarmed(worst)
 	row := a.row()
 	row.Status, row.BlockedBy, row.RetryAfter, row.Count = audit.Refused, worst.Name, worst.RetryAfter, 1
 	s.refusals.add(row, s.Now())

@@ -15,6 +15,8 @@ type Terms struct {
 	Purposes map[string]Purpose
 	Titles   map[string]string // what each app is called in messages; the app's name where it has none
 	Blocks   Blocks            // who gets no codes
+	Checks   Checks            // bounds of failed checks; zero: DefaultChecks
+	Breaker  quota.Rule        // bounds all sends together; zero: nothing does
 	// TestRecipients have codes that are known.
 	TestRecipients map[recipient.Hash]TestRecipient
 }

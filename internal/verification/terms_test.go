@@ -216,7 +216,7 @@ func TestRequestsWhileTermsChange(t *testing.T) {
 	})
 	for i := range 8 {
 		work.Go(func() {
-			who := Caller{App: "shop", Kind: Browser, IP: netip.AddrFrom4([4]byte{192, 0, 2, byte(i)})}
+			who := Caller{App: "shop", Kind: Secret, IP: netip.AddrFrom4([4]byte{192, 0, 2, byte(i)})}
 			for range 25 {
 				a, err := r.svc.Send(t.Context(), Ask{Caller: who, Channel: "email", To: ana, Locale: "en"})
 				if err != nil {

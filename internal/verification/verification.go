@@ -137,6 +137,7 @@ type Service struct {
 	waiters  *waiters
 	refusals *refusals
 	outbox   *outbox
+	alarm    alarm
 }
 
 // New puts a service together. Nothing runs in the background until Run.

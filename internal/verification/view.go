@@ -100,7 +100,7 @@ func (s *Service) Get(ctx context.Context, c Caller, id string) (Answer, error) 
 	if err != nil {
 		return Answer{}, err
 	}
-	p, err := s.purpose(v.Purpose)
+	p, err := s.purposeFor(c, v.Purpose)
 	if err != nil { // the configuration changed under it: the row is still true, its policy is gone
 		return Answer{View: s.view(v, send, now)}, nil
 	}
@@ -113,7 +113,7 @@ func (s *Service) Get(ctx context.Context, c Caller, id string) (Answer, error) 
 
 // Quota says what a recipient's rules would answer now, and spends nothing. Errors: *InvalidError, ErrUnavailable.
 func (s *Service) Quota(ctx context.Context, c Caller, channel, to, purpose string) (Answer, error) {
-	p, err := s.purpose(purpose)
+	p, err := s.purposeFor(c, purpose)
 	if err != nil {
 		return Answer{}, err
 	}
