@@ -11,6 +11,7 @@ TIMEOUT ?= 8m
 FUZZTIME ?= 30s
 SOAKTIME ?= 20s
 KILLS ?= 100
+STEPS ?= 100000
 
 .PHONY: help run test test-fast lint bench microbench fuzz soak up screenshots tools
 
@@ -51,9 +52,11 @@ fuzz: ## every fuzz target, each for FUZZTIME=30s
 		go test -run='^$$' -fuzz="^$$name\$$" -fuzztime=$(FUZZTIME) "$$package" < /dev/null || exit 1; \
 	done
 
-soak: tools ## faults under load, each for SOAKTIME=20s, and a replica killed KILLS=100 times
+soak: tools ## faults under load, each for SOAKTIME=20s, a replica killed KILLS=100 times, and STEPS=100000 random steps
 	@bin/ensure
 	go test -run='UnderLoad$$' -count=1 -v -timeout=20m ./internal/app -app.faults=$(SOAKTIME) -app.kills=$(KILLS)
+	go test -run='RandomScheduleOfManySteps' -count=1 -v -timeout=20m ./quota -quota.steps=$(STEPS)
+	go test -run='GateOnManySteps' -count=1 -v -timeout=20m ./internal/audit -audit.steps=$(STEPS)
 
 up: ## the service on a Redis, Postgres and SMTP server of its own
 	@$(BUILD) ./tools/up
