@@ -33,6 +33,7 @@ type asked struct {
 	hash    recipient.Hash
 	holder  string
 	join    string
+	turn    *turn
 }
 
 // Bounds of what callers may attach.

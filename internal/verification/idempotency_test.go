@@ -272,6 +272,9 @@ func TestSleeperWithAKey(t *testing.T) {
 		if err != nil || !inherited.inherited || inherited.send != asleep.send {
 			t.Fatalf("%+v, %v", inherited, err)
 		}
+		if a.turn, err = r.svc.lines.enter(r.Context(), "a line"); err != nil {
+			t.Fatal(err)
+		}
 		first, err := r.svc.decide(r.Context(), a, asleep)
 		if err != nil || !first.Admitted {
 			t.Fatalf("%+v, %v", first, err)

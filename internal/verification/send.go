@@ -42,6 +42,10 @@ func (s *Service) Send(ctx context.Context, ask Ask) (Answer, error) {
 	if err != nil {
 		return Answer{}, err
 	}
+	if a.turn, err = s.lines.enter(ctx, a.buckets()[quota.Recipient]); err != nil {
+		return Answer{}, err
+	}
+	defer a.turn.end()
 	c, err := s.claim(ctx, a)
 	if err != nil {
 		return Answer{}, err
@@ -81,6 +85,7 @@ func (s *Service) decide(waiting context.Context, a asked, c claim) (Answer, err
 
 // admitted answers, with the send on its way or, where the caller waits for it, at its end.
 func (s *Service) admitted(ctx context.Context, a asked, d quota.Decision, begun audit.Begun) (Answer, error) {
+	a.turn.letIn()
 	outcome := "admitted"
 	if d.Clock == audit.LogClock {
 		outcome = "admitted_by_log_alone"

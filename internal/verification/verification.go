@@ -136,6 +136,7 @@ type Service struct {
 	limits   *limits
 	waiters  *waiters
 	refusals *refusals
+	lines    *lines
 	outbox   *outbox
 	alarm    alarm
 }
@@ -159,7 +160,7 @@ func New(s Settings, p Parts) *Service {
 	}
 	limits := newLimits(p.Limiter, p.Now)
 	p.Limiter = limits
-	svc := &Service{Settings: s, Parts: p, limits: limits, waiters: newWaiters(), refusals: newRefusals()}
+	svc := &Service{Settings: s, Parts: p, limits: limits, waiters: newWaiters(), refusals: newRefusals(), lines: newLines()}
 	svc.terms.Store(&inForce{Terms: s.Terms})
 	svc.Settings.Terms = Terms{} // so that nobody works by what does not hold any more
 	svc.outbox = newOutbox(svc)

@@ -75,29 +75,35 @@ func (c *caller) close() {
 	}
 }
 
+// ask asks for a code for somebody new, who is to get one.
 func (c *caller) ask() error {
+	status, said, err := c.askFor(fmt.Sprintf("someone-%d@example.com", c.next.Add(1)))
+	if err == nil && status != http.StatusAccepted {
+		err = fmt.Errorf("%d: %s", status, said)
+	}
+	return err
+}
+
+func (c *caller) askFor(to string) (status int, said []byte, err error) {
 	if c.conn == nil {
 		conn, err := net.Dial("tcp", c.base)
 		if err != nil {
-			return err
+			return 0, nil, err
 		}
 		c.conn, c.in = conn, bufio.NewReader(conn)
 	}
-	body := fmt.Sprintf(`{"channel":"email","to":"someone-%d@example.com","purpose":"default","locale":"en"}`, c.next.Add(1))
+	body := fmt.Sprintf(`{"channel":"email","to":%q,"purpose":"default","locale":"en"}`, to)
 	_ = c.conn.SetDeadline(time.Now().Add(settle))
-	_, err := fmt.Fprintf(c.conn, "POST /v1/verifications HTTP/1.1\r\nHost: bench\r\nAuthorization: Bearer %s\r\n"+
+	_, err = fmt.Fprintf(c.conn, "POST /v1/verifications HTTP/1.1\r\nHost: bench\r\nAuthorization: Bearer %s\r\n"+
 		"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", apiKey, len(body), body)
 	if err != nil {
-		return err
+		return 0, nil, err
 	}
 	answer, err := http.ReadResponse(c.in, nil)
 	if err != nil {
-		return err
+		return 0, nil, err
 	}
-	said, err := io.ReadAll(answer.Body)
+	said, err = io.ReadAll(answer.Body)
 	_ = answer.Body.Close()
-	if err == nil && answer.StatusCode != http.StatusAccepted {
-		err = fmt.Errorf("%s: %s", answer.Status, said)
-	}
-	return err
+	return answer.StatusCode, said, err
 }

@@ -1,9 +1,10 @@
 // Command bench measures a whole send over HTTP against tools/floor, which does the least that any sending of a code
 // must do. Both run as processes of their own on one Redis, one Postgres that waits for its disk, and one mail server
 // that counts; rounds alternate, so that whatever else the machine does meets both. It says the ratio with its
-// spread, how long one caller waits for the 202, and where the service's time goes.
+// spread, how long one caller waits for the 202, and where the service's time goes. Then it measures what an attack on one
+// recipient does to the waits of all others.
 //
-//	go run ./tools/bench [-rounds 5] [-for 2s] [-callers 1,64,256] [-profile]
+//	go run ./tools/bench [-rounds 5] [-for 2s] [-callers 1,64,256] [-attackers 64] [-profile]
 //
 // A send counts when its mail has been accepted: the clock of a run stops when the last one has arrived.
 package main
@@ -24,22 +25,29 @@ import (
 )
 
 type plan struct {
-	rounds  int
-	length  time.Duration
-	callers []int
-	profile bool
+	rounds    int
+	length    time.Duration
+	callers   []int
+	attackers int
+	profile   bool
 }
 
+// commands are what this program is as a child of its own.
+var commands = map[string]func(args []string) error{serveCommand: serve, attackCommand: attack}
+
 func main() {
-	if len(os.Args) > 1 && os.Args[1] == serveCommand {
-		exit(serve(os.Args[2:]))
-		return
+	if len(os.Args) > 1 {
+		if run, ok := commands[os.Args[1]]; ok {
+			exit(run(os.Args[2:]))
+			return
+		}
 	}
 	var p plan
 	var callers string
 	flag.IntVar(&p.rounds, "rounds", 5, "how often each program is measured at each number of callers")
 	flag.DurationVar(&p.length, "for", 2*time.Second, "for how long callers ask in each of them")
 	flag.StringVar(&callers, "callers", "1,64,256", "numbers of callers at once")
+	flag.IntVar(&p.attackers, "attackers", 64, "callers who ask for one and the same recipient while others' waits are measured")
 	flag.BoolVar(&p.profile, "profile", true, "also say where the service's processor time goes")
 	flag.Parse()
 	for _, text := range strings.Split(callers, ",") {
@@ -104,6 +112,11 @@ func bench(ctx context.Context, p plan, out io.Writer) (err error) {
 		}
 	}
 	table.print(out)
+	if p.attackers > 0 {
+		if err := b.isolate(ctx, out, service, p); err != nil {
+			return fmt.Errorf("isolation: %w", err)
+		}
+	}
 	if p.profile {
 		return b.explain(ctx, out, p)
 	}
