@@ -52,7 +52,7 @@ func (s *stack) holds(l *load, lead time.Duration) {
 		h = s.history()
 		return !slices.ContainsFunc(h, func(r audit.Send) bool { return r.Status.InFlight() || r.RefundDue })
 	})
-	rules := s.config().Policies["default"].Rules
+	rules := quota.OfScope(s.config().Policies["default"].Rules, quota.Recipient)
 	for _, breach := range h.overPolicy(rules, lead) {
 		s.Error(breach)
 	}
