@@ -1,8 +1,8 @@
 // Package message turns a code into the mail that carries it, from template files that a user can replace one by one.
 //
 // It stands after the log and before delivery: verification renders a message when a send is about to go out, and
-// again for a retry, with the time that is then left. It renders completely before anybody dials, keeps nothing, and
-// never puts a code into an error.
+// again for a retry, with the time that is then left. It renders completely before anybody dials, keeps of a message
+// everything but the code, and never puts a code into an error.
 //
 // Everything that can be wrong with a template is found by New: it parses every file, knows every field, and renders
 // samples of every purpose, locale and setting, also to see that a private mail does not show its code in a preview.
@@ -67,6 +67,7 @@ type Renderer struct {
 	locales []string // English first, the others sorted
 	matcher language.Matcher
 	sets    map[setKey]set
+	molds   molds
 }
 
 // Locales lists the languages that mails can have as BCP 47 tags, English first.
@@ -81,21 +82,37 @@ func (r *Renderer) Render(req Request) (Message, error) {
 	if err := checkRequest(req); err != nil {
 		return Message{}, err
 	}
-	locale := r.match(req.Locale)
-	chosen, found := r.sets[setKey{req.Purpose, locale}]
-	if !found {
-		chosen = r.sets[setKey{defaultPurpose, locale}]
+	key := setKey{req.Purpose, r.match(req.Locale)}
+	if _, found := r.sets[key]; !found {
+		key.purpose = defaultPurpose
 	}
-	v := newView(req.Data, req.Notify == Glance, locale)
+	v := newView(req.Data, req.Notify == Glance, key.locale)
+	kind := keyOf(key, v)
+	known, ok := r.molds.get(kind)
+	if ok && !known.unfit {
+		return known.fill(req.Data.Code), nil
+	}
+	m, err := r.execute(key, v)
+	if err != nil || ok {
+		return m, err
+	}
+	if marked, err := r.execute(key, newView(kind.data, v.Glance, key.locale)); err == nil {
+		r.molds.put(kind, newMold(marked, m, req.Data.Code))
+	}
+	return m, nil
+}
+
+// execute runs the templates of a set.
+func (r *Renderer) execute(key setKey, v view) (Message, error) {
 	var done [partCount]string
-	for i, t := range chosen {
+	for i, t := range r.sets[key] {
 		out, err := execute(i, t, v)
 		if err != nil {
 			return Message{}, fmt.Errorf("message: template %s failed", t.Name()) // the reason may quote the code
 		}
 		done[i] = out
 	}
-	return Message{Subject: done[subjectPart], Text: done[textPart], HTML: done[htmlPart], Language: locale}, nil
+	return Message{Subject: done[subjectPart], Text: done[textPart], HTML: done[htmlPart], Language: key.locale}, nil
 }
 
 // view is what the templates see.
