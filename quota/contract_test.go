@@ -69,6 +69,29 @@ func TestQuota3EventsOneMicrosecondApartHaveReleasesOfTheirOwn(t *testing.T) {
 	})
 }
 
+// A bucket of many events is counted by the server, whose numbers must have all their digits as well.
+func TestQuota3AlsoInALargeBucket(t *testing.T) {
+	both(t, func(t *testing.T, w *world) {
+		const limit = 40
+		r := sliding(Recipient, limit, time.Hour)
+		for range limit {
+			w.admits(true, r)
+			w.pass(µs)
+		}
+		d := w.admits(false, r)
+		same(t, "first release", d.RetryAfter(), time.Hour-limit*µs)
+		w.pass(time.Hour - limit*µs - µs)
+		same(t, "1 µs early", w.admits(false, r).Rules[0].Used, limit)
+		for range limit - 1 {
+			w.pass(µs)
+			d := w.admits(true, r)
+			same(t, "used", d.Rules[0].Used, limit)
+			same(t, "next release", d.RetryAfter(), µs)
+			w.admits(false, r)
+		}
+	})
+}
+
 func TestQuota4AStepBackOfTheClockFreesNothing(t *testing.T) {
 	both(t, func(t *testing.T, w *world) {
 		r := sliding(Recipient, 2, time.Minute)
