@@ -38,7 +38,8 @@ lint: ## gofmt, go vet, staticcheck, go.mod
 	go mod tidy -diff
 	go mod verify
 
-bench: ## a whole send over HTTP against the floor under it, in about two minutes
+bench: ## the limiter beside its rivals, and a whole send over HTTP against the floor under it; some three minutes
+	go test -run='^$$' -bench='Rivals|TakeBy' -timeout=10m ./quota
 	@go run ./tools/bench
 
 microbench: ## every benchmark of a part
