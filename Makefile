@@ -12,6 +12,7 @@ FUZZTIME ?= 30s
 SOAKTIME ?= 20s
 KILLS ?= 100
 STEPS ?= 100000
+CODES ?= 10000000
 
 .PHONY: help run test test-fast lint bench microbench fuzz soak up screenshots tools
 
@@ -53,11 +54,12 @@ fuzz: ## every fuzz target, each for FUZZTIME=30s
 		go test -run='^$$' -fuzz="^$$name\$$" -fuzztime=$(FUZZTIME) "$$package" < /dev/null || exit 1; \
 	done
 
-soak: tools ## faults under load, each for SOAKTIME=20s, a replica killed KILLS=100 times, and STEPS=100000 random steps
+soak: tools ## faults under load, each for SOAKTIME=20s, a replica killed KILLS=100 times, STEPS=100000 random steps, and CODES=10000000 counted
 	@bin/ensure
 	go test -run='UnderLoad$$' -count=1 -v -timeout=20m ./internal/app -app.faults=$(SOAKTIME) -app.kills=$(KILLS)
 	go test -run='RandomScheduleOfManySteps' -count=1 -v -timeout=20m ./quota -quota.steps=$(STEPS)
 	go test -run='GateOnManySteps' -count=1 -v -timeout=20m ./internal/audit -audit.steps=$(STEPS)
+	go test -run='^TestDeriveIsUniform$$' -count=1 -v -timeout=20m ./internal/verification -verification.codes=$(CODES)
 
 up: ## the service on a Redis, Postgres and SMTP server of its own
 	@$(BUILD) ./tools/up

@@ -159,7 +159,7 @@ func (r *rig) begin(to string, changes ...func(*audit.Send)) audit.Begun {
 	r.take(row)
 	v := audit.Verification{
 		ID: "v" + row.ID.String(), App: row.App, Channel: row.Channel, Purpose: row.Purpose, Recipient: row.Recipient, To: row.To,
-		Sealed: []byte("sealed"), Nonce: make([]byte, 16), KeyID: "k", CodeLength: 6, Holder: "h", MaxAttempts: 5, Reference: row.Reference,
+		Sealed: []byte("sealed"), Nonce: make([]byte, 16), KeyID: "k", CodeLength: 6, Alphabet: "digits", Holder: "h", MaxAttempts: 5, Reference: row.Reference,
 	}
 	begun, err := r.log.Begin(context.Background(), audit.Intent{
 		Send: row, Verification: v, Rules: testRules, Purposes: []string{row.Purpose}, Life: 10 * time.Minute, MinLife: 2 * time.Minute, Lease: 8 * time.Second,

@@ -56,7 +56,7 @@ func newAPI(t testing.TB, logged io.Writer) *echo.Echo {
 	policy := quota.Policy{Name: "default", Rules: []quota.Rule{
 		{Name: "hour", Scope: quota.Recipient, Limit: 3, Window: time.Hour}, {Name: "net", Scope: quota.IP, Limit: 10_000, Window: time.Hour},
 	}}
-	purpose := verification.Purpose{Name: "default", Policy: policy, Shares: []string{"default"}, Life: 10 * time.Minute, CodeLength: 6}
+	purpose := verification.Purpose{Name: "default", Policy: policy, Shares: []string{"default"}, Life: 10 * time.Minute, CodeLength: 6, Alphabet: verification.Digits}
 	codes := verification.New(verification.Settings{
 		Terms:    verification.Terms{Purposes: map[string]verification.Purpose{"default": purpose}},
 		MailFrom: "Shop <no-reply@shop.example>", Domain: "shop.example", IndexKey: raw[:], Ring: ring,

@@ -18,6 +18,7 @@ import (
 	"sendcode/internal/proof"
 	"sendcode/internal/server"
 	"sendcode/internal/ui"
+	"sendcode/internal/verification"
 	"sendcode/quota"
 )
 
@@ -146,18 +147,20 @@ func (a *App) registerPages(e *echo.Echo) error {
 	a.page = ui.New(ui.Config{
 		App: a.cfg.Page.App, Sender: senderAddress(a.cfg.MailFrom), Codes: a.codes, Cookies: ring, Logger: a.logger,
 	})
-	a.say(a.cfg, a.cfg.Purposes["default"].Code.Length)
+	a.say(a.cfg)
 	a.page.Register(e)
 	return nil
 }
 
 // say has the page tell what is configured now.
-func (a *App) say(cfg config.Config, codeLength int) {
+func (a *App) say(cfg config.Config) {
 	title := titles(cfg)[cfg.Page.App]
 	if title == "" {
 		title = cfg.Page.App
 	}
-	a.page.Say(title, codeLength, subject(a.mails, cfg.Purposes["default"], title))
+	p := cfg.Purposes["default"]
+	code := verification.CodeShape{Alphabet: verification.Alphabet(p.Code.Alphabet), Length: p.Code.Length}
+	a.page.Say(title, code, subject(a.mails, p, title))
 }
 
 // subject is what a person looks for in the mailbox: the template's, where it holds no code.

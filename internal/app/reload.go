@@ -32,8 +32,7 @@ const look = time.Second
 // reloader is the App while it serves, with what it goes by now. One goroutine has it.
 type reloader struct {
 	*App
-	now     config.Config
-	settled <-chan time.Time // after the length of codes changed: when the last of the old length has expired
+	now config.Config
 }
 
 // watch reads the configuration again when it is told to, or when its file has changed, until ctx ends.
@@ -56,9 +55,6 @@ func (a *App) watch(ctx context.Context) {
 				r.reload(ctx, read, first)
 				first = false
 			}
-		case <-r.settled:
-			r.settled = nil
-			a.say(r.now, r.now.Purposes["default"].Code.Length)
 		}
 	}
 }
@@ -163,24 +159,11 @@ func (r *reloader) apply(ctx context.Context, renewed config.Config) {
 	wider := r.codes.Change(terms(renewed))
 	r.api.SetKeys(apiKeys(renewed))
 	if r.page != nil {
-		r.retell(before)
+		r.say(r.now)
 	}
 	if wider {
 		if err := r.rebuild(ctx); err != nil { // the log decides right without it; only looks may promise too much
 			r.logger.Warn("the limiter was not told of sends that it had forgotten", "error", err)
 		}
 	}
-}
-
-// retell has the page tell the new names. While codes of two lengths live, it counts no digits.
-func (r *reloader) retell(before config.Config) {
-	was, is := before.Purposes["default"], r.now.Purposes["default"]
-	if was.Code.Length != is.Code.Length {
-		r.settled = time.After(was.TTL)
-	}
-	if r.settled != nil {
-		r.say(r.now, 0)
-		return
-	}
-	r.say(r.now, is.Code.Length)
 }

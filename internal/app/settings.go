@@ -24,7 +24,7 @@ func purposes(cfg config.Config) map[string]verification.Purpose {
 		}
 		out[name] = verification.Purpose{
 			Name: name, Policy: cfg.Policies[p.Policy], Shares: cfg.PurposesOf(p.Policy),
-			Life: p.TTL, CodeLength: p.Code.Length, Notify: notify,
+			Life: p.TTL, CodeLength: p.Code.Length, Alphabet: verification.Alphabet(p.Code.Alphabet), Notify: notify,
 		}
 	}
 	return out

@@ -108,7 +108,7 @@ func benchIntent(b *testing.B) Intent {
 		},
 		Rules: defaultRules, Purposes: []string{"login", "signup"}, Life: 10 * time.Minute, MinLife: 2 * time.Minute, Lease: 8 * time.Second,
 		Verification: Verification{
-			ID: "v-" + id.String(), Sealed: make([]byte, 60), Holder: "s:abcdefghijklmnopqrstuv", Nonce: id[:], KeyID: "k1", CodeLength: 6, MaxAttempts: 5,
+			ID: "v-" + id.String(), Sealed: make([]byte, 60), Holder: "s:abcdefghijklmnopqrstuv", Nonce: id[:], KeyID: "k1", CodeLength: 6, Alphabet: "digits", MaxAttempts: 5,
 		},
 	}
 }

@@ -18,13 +18,14 @@ func beginWrites(t *testing.T, f *fixture) {
 	taken := epoch.Add(-7 * time.Hour).Add(123 * time.Nanosecond).In(time.FixedZone("east", 3600))
 	in := f.intent(1, takenAt("redis", taken), withRules(defaultRules))
 	in.Send.Observed = []string{"office", "stricter"}
+	in.Verification.Alphabet = "unambiguous"
 	in.Verification.Holder, in.Verification.Locale, in.Verification.App = "s:1", "ignored", "ignored"
 	got := f.admit(t, in)
 
 	v := Verification{
 		ID: in.Verification.ID, App: "shop", Channel: recipient.Email, Purpose: "login", Recipient: in.Send.Recipient,
 		To: "a•••@example.com", Sealed: []byte{0, 1, 255}, Holder: "s:1", Nonce: []byte("0123456789abcdef"), KeyID: "k1",
-		CodeLength: 6, Locale: "en", Reference: "order 7", CreatedAt: f.now, ExpiresAt: f.now.Add(10 * time.Minute),
+		CodeLength: 6, Alphabet: "unambiguous", Locale: "en", Reference: "order 7", CreatedAt: f.now, ExpiresAt: f.now.Add(10 * time.Minute),
 		MaxAttempts: 5, Sends: 1,
 	}
 	s := Send{

@@ -163,7 +163,7 @@ func (f *fixture) intent(n int, changes ...func(*Intent)) Intent {
 		},
 		Purposes: []string{"login", "signup"}, Life: 10 * time.Minute, MinLife: 2 * time.Minute, Lease: 8 * time.Second,
 		Verification: Verification{
-			ID: "v-" + id.String(), Sealed: []byte{0, 1, 255}, Nonce: []byte("0123456789abcdef"), KeyID: "k1", CodeLength: 6, MaxAttempts: 5,
+			ID: "v-" + id.String(), Sealed: []byte{0, 1, 255}, Nonce: []byte("0123456789abcdef"), KeyID: "k1", CodeLength: 6, Alphabet: "digits", MaxAttempts: 5,
 		},
 	}
 	for _, change := range changes {

@@ -16,17 +16,17 @@ WITH clock AS MATERIALIZED (
            (extract(epoch FROM least(coalesce(u.taken_at, clock.now), clock.now + {{lead}})) * 1000000)::bigint AS at_us,
            coalesce(u.taken_at > clock.now + {{lead}}, false) AS early,
            u.join_id, u.min_life * interval '1 microsecond' AS min_life,
-           u.verification, u.sealed, u.holder, u.nonce, u.key_id, u.code_length,
+           u.verification, u.sealed, u.holder, u.nonce, u.key_id, u.code_length, u.alphabet,
            u.life * interval '1 microsecond' AS life, u.max_attempts, u.observed,
            u.rejections, u.rejecting * interval '1 microsecond' AS rejecting
     FROM clock, unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::bytea[], $6::text[], $7::text[], $8::text[], $9::text[],
                 $10::timestamptz[], $11::text[], $12::bigint[], $13::text[], $14::text[], $15::text[], $16::text[],
                 $17::bigint[], $18::text[], $19::bigint[], $20::text[], $21::bytea[], $22::text[], $23::bytea[], $24::text[],
-                $25::int[], $26::bigint[], $27::int[], $28::text[], $29::int[], $30::bigint[])
+                $25::int[], $26::bigint[], $27::int[], $28::text[], $29::int[], $30::bigint[], $31::text[])
          WITH ORDINALITY AS u(id, app, channel, purpose, recipient, masked, locale, reference, ip,
                 taken_at, clock, lease, purposes, limits, windows, turns, longest,
                 join_id, min_life, verification, sealed, holder, nonce, key_id, code_length,
-                life, max_attempts, observed, rejections, rejecting, i)
+                life, max_attempts, observed, rejections, rejecting, alphabet, i)
 ), gate AS MATERIALIZED (
     SELECT intent.*, past.ids, past.ages, failed.ids AS failed_ids, failed.ages AS failed_ages, earlier.id IS NOT NULL AS repeated, rules.elsewhere,
            NOT rules.elsewhere AND NOT EXISTS (
@@ -104,9 +104,9 @@ WITH clock AS MATERIALIZED (
     WHERE v.id = candidate.id AND v.approved_at IS NULL AND v.canceled_at IS NULL AND v.attempts < v.max_attempts
     RETURNING candidate.i, {{verification}}
 ), opened AS (
-    INSERT INTO verifications (id, app, channel, purpose, recipient, masked, sealed, holder, nonce, key_id, code_length,
+    INSERT INTO verifications (id, app, channel, purpose, recipient, masked, sealed, holder, nonce, key_id, code_length, alphabet,
                                locale, reference, created_at, expires_at, attempts, max_attempts, sends)
-    SELECT g.verification, g.app, g.channel, g.purpose, g.recipient, g.masked, g.sealed, g.holder, g.nonce, g.key_id, g.code_length,
+    SELECT g.verification, g.app, g.channel, g.purpose, g.recipient, g.masked, g.sealed, g.holder, g.nonce, g.key_id, g.code_length, g.alphabet,
            g.locale, g.reference, g.now, g.now + g.life, 0, g.max_attempts, 1
     FROM gate g
     WHERE g.room AND NOT g.repeated AND NOT EXISTS (SELECT FROM joined WHERE joined.i = g.i)

@@ -67,6 +67,7 @@ func parameters(batch []*call, near time.Time) []any {
 		text(func(in *Intent) string { return strings.Join(in.Send.Observed, comma) }),
 		column(batch, func(in *Intent) int32 { return int32(in.Rejections.Limit) }),
 		µs(func(in *Intent) time.Duration { return in.Rejections.Window }),
+		text(func(in *Intent) string { return in.Verification.Alphabet }),
 	}
 }
 

@@ -123,7 +123,7 @@ func TestPostgresGatePlan(t *testing.T) {
 	defer conn.Release()
 	_, err = conn.Exec(t.Context(), `SET plan_cache_mode = force_generic_plan`) // the one that all batches come to share
 	ok(t, err)
-	nulls := strings.TrimSuffix(strings.Repeat("NULL, ", 30), ", ")
+	nulls := strings.TrimSuffix(strings.Repeat("NULL, ", 31), ", ")
 	rows, err := conn.Query(t.Context(), fmt.Sprintf("EXPLAIN EXECUTE %s(%s)", stmtDecide, nulls))
 	ok(t, err)
 	plan, err := pgx.CollectRows(rows, pgx.RowTo[string])

@@ -40,6 +40,7 @@ type Verification struct {
 	Nonce       []byte // 16 random bytes that only the log has; the code is derived from them
 	KeyID       string // key of the ring that the code is derived from
 	CodeLength  int
+	Alphabet    string // what the code is made of, as package verification names it
 	Locale      string
 	Reference   string
 	CreatedAt   time.Time

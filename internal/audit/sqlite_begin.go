@@ -99,10 +99,10 @@ func sqliteOpen(ctx context.Context, tx *sql.Tx, in Intent, now time.Time) (Veri
 	v.Sends = 1
 	_, err = tx.ExecContext(ctx, `
 INSERT INTO verifications (id, app, channel, purpose, recipient, masked, sealed, holder, nonce, key_id, code_length,
-                           locale, reference, created_at, expires_at, attempts, max_attempts, sends)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, 0, $16, 1)`,
+                           alphabet, locale, reference, created_at, expires_at, attempts, max_attempts, sends)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, 0, $17, 1)`,
 		v.ID, v.App, v.Channel, v.Purpose, v.Recipient[:], v.To, v.Sealed, v.Holder, nonNil(v.Nonce), v.KeyID, v.CodeLength,
-		v.Locale, v.Reference, µs(v.CreatedAt), µs(v.ExpiresAt), v.MaxAttempts)
+		v.Alphabet, v.Locale, v.Reference, µs(v.CreatedAt), µs(v.ExpiresAt), v.MaxAttempts)
 	return v, err
 }
 

@@ -78,7 +78,7 @@ type Purpose struct {
 // Code is what a code looks like.
 type Code struct {
 	Length   int    // 6 to 10 characters
-	Alphabet string // "digits"
+	Alphabet string // "digits" or "unambiguous"
 }
 
 // Notify says how much of a message shows before it is opened.

@@ -55,7 +55,7 @@ purposes:
   c:
   b:
   a:
-  gift: {policy: gift, ttl: 90s, code: {length: 8}, notify: glance}
+  gift: {policy: gift, ttl: 90s, code: {length: 8, alphabet: unambiguous}, notify: glance}
 apps:
   - name: shop
     title: The Shop
@@ -78,7 +78,7 @@ page: {app: shop}
 	if got := c.Purposes["login"]; got != newPurpose("login") {
 		t.Errorf("a purpose without fields: %+v", got)
 	}
-	want := Purpose{Name: "gift", Policy: "gift", TTL: 90 * time.Second, Code: Code{8, "digits"}, Notify: Glance}
+	want := Purpose{Name: "gift", Policy: "gift", TTL: 90 * time.Second, Code: Code{8, "unambiguous"}, Notify: Glance}
 	if got := c.Purposes["gift"]; got != want {
 		t.Errorf("gift: %+v", got)
 	}

@@ -196,8 +196,7 @@ func TestMistakesOfTheFile(t *testing.T) {
 		"ttl long":        {"purposes: {x: {ttl: 601s}}", "c.yaml:1: purposes.x.ttl: must be from 30s to 10m: a code may not live longer than ten minutes"},
 		"length 5":        {"purposes: {x: {code: {length: 5}}}", "c.yaml:1: purposes.x.code.length: must be from 6 to 10"},
 		"length 11":       {"purposes: {x: {code: {length: 11}}}", "c.yaml:1: purposes.x.code.length: must be from 6 to 10"},
-		"unambiguous":     {"purposes: {x: {code: {alphabet: unambiguous}}}", "c.yaml:1: purposes.x.code.alphabet: unambiguous is not supported yet; the alphabet is digits"},
-		"alphabet":        {"purposes: {x: {code: {alphabet: abc}}}", "c.yaml:1: purposes.x.code.alphabet: must be digits"},
+		"alphabet":        {"purposes: {x: {code: {alphabet: abc}}}", "c.yaml:1: purposes.x.code.alphabet: must be digits or unambiguous"},
 		"notify":          {"purposes: {x: {notify: loud}}", "c.yaml:1: purposes.x.notify: must be private or glance"},
 
 		"app no name":    {"apps: [{origins: []}]", "c.yaml:1: apps[0]: name is missing"},

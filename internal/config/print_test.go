@@ -80,7 +80,7 @@ const fullYAML = `
 policies:
   gift: [{name: week, scope: recipient, limit: 3, window: 168h}, {name: office, scope: ip, limit: 100, window: 90s, mode: observe}]
 purposes:
-  gift: {policy: gift, ttl: 45s, code: {length: 8}, notify: glance}
+  gift: {policy: gift, ttl: 45s, code: {length: 8, alphabet: unambiguous}, notify: glance}
 apps:
   - {name: shop, title: The Shop, origins: ["https://shop.example"], keys: [{id: k1, kind: public, expires: 2027-01-31, sha256: 5994471abb01112afcc18159f6cc74b4f511b99806da59b3caf5a9c173cacfc5}]}
 trusted_proxies: [10.0.0.0/8, "::1"]

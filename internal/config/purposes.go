@@ -19,7 +19,16 @@ const (
 	maxCodeLength = 10
 )
 
-const digits = "digits"
+// The alphabets of codes, as package verification has them.
+const (
+	digits      = "digits"
+	unambiguous = "unambiguous"
+)
+
+var characters = map[string]string{digits: "0123456789", unambiguous: "BCDFGHJKLMNPQRSTVWXZ"}
+
+// Characters are those of an alphabet; "" when there is none of that name.
+func Characters(alphabet string) string { return characters[alphabet] }
 
 func newPurpose(name string) Purpose {
 	return Purpose{
@@ -77,12 +86,9 @@ func (s *sections) code(p *Purpose, n *yaml.Node, path string) {
 			}
 		},
 		"alphabet": func(v *yaml.Node, path string) {
-			switch text, ok := s.text(v, path); {
-			case !ok || text == digits:
-			case text == "unambiguous":
-				s.mistake(v, path, "unambiguous is not supported yet; the alphabet is digits")
-			default:
-				s.mistake(v, path, "must be digits")
+			text, ok := s.text(v, path)
+			if p.Code.Alphabet = text; ok && characters[text] == "" {
+				s.mistake(v, path, "must be digits or unambiguous")
 			}
 		},
 	})

@@ -63,8 +63,9 @@ func (s *sections) testRecipients(n *yaml.Node, path string) {
 
 func (s *sections) testCode(t *TestRecipient, n *yaml.Node, path string) {
 	text, ok := s.text(n, path)
-	if ok && (len(text) < minCodeLength || len(text) > maxCodeLength || strings.Trim(text, "0123456789") != "") {
-		s.mistake(n, path, "must be %d to %d digits, in quotes", minCodeLength, maxCodeLength)
+	only := func(alphabet string) bool { return strings.Trim(text, characters[alphabet]) == "" }
+	if ok && (len(text) < minCodeLength || len(text) > maxCodeLength || !only(digits) && !only(unambiguous)) {
+		s.mistake(n, path, "must be %d to %d digits, in quotes, or as many of the letters %s", minCodeLength, maxCodeLength, characters[unambiguous])
 	}
 	t.Code = text
 }

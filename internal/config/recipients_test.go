@@ -11,7 +11,7 @@ func TestTestRecipientsAndBlocks(t *testing.T) {
 	c, err := loadYAML(`
 test_recipients:
   - {channel: email, to: Reviewer@Example.com, code: "424242", expires: 2027-01-31}
-  - {channel: sms, to: "+4915123456789", code: "12345678", expires: "2027-01-31T08:00:00+02:00"}
+  - {channel: sms, to: "+4915123456789", code: BCDFGHJK, expires: "2027-01-31T08:00:00+02:00"}
 block:
   - {channel: email, to: abuser@example.com, reason: chargebacks}
   - {domain: Bücher.example}
@@ -24,7 +24,7 @@ block:
 	if a.To.Address() != "Reviewer@example.com" || a.Code != "424242" || !a.Expires.Equal(time.Date(2027, 2, 1, 0, 0, 0, 0, time.UTC)) {
 		t.Errorf("%+v", a)
 	}
-	if b.Code != "12345678" || !b.Expires.Equal(time.Date(2027, 1, 31, 6, 0, 0, 0, time.UTC)) {
+	if b.Code != "BCDFGHJK" || !b.Expires.Equal(time.Date(2027, 1, 31, 6, 0, 0, 0, time.UTC)) {
 		t.Errorf("%+v", b)
 	}
 	if c.Blocks[0].To.Address() != "abuser@example.com" || c.Blocks[0].Reason != "chargebacks" || c.Blocks[1].Domain != "xn--bcher-kva.example" || c.Blocks[2].Prefix != "+882" {
@@ -56,6 +56,8 @@ func TestMistakesOfRecipients(t *testing.T) {
 		one("channel: email, to: a@b.example, code: '12345', expires: 2027-01-31"):       "must be 6 to 10 digits, in quotes",
 		one("channel: email, to: a@b.example, code: '12345678901', expires: 2027-01-31"): "must be 6 to 10 digits, in quotes",
 		one("channel: email, to: a@b.example, code: '12345x', expires: 2027-01-31"):      "must be 6 to 10 digits, in quotes",
+		one("channel: email, to: a@b.example, code: '12345B', expires: 2027-01-31"):      "or as many of the letters BCDFGHJKLMNPQRSTVWXZ",
+		one("channel: email, to: a@b.example, code: BCDFGA, expires: 2027-01-31"):        "or as many of the letters BCDFGHJKLMNPQRSTVWXZ",
 		one("channel: email, to: a@b.example, code: '123456', expires: never"):           "is not a day such as",
 		many: "c.yaml:22: test_recipients[20]: there may be 20 test recipients at most",
 		"test_recipients: [{channel: email, to: a@b.example, code: '123456', expires: 2027-01-31}, {channel: email, to: a@B.example, code: '654321', expires: 2027-01-31}]": "is there twice",

@@ -64,6 +64,11 @@ func TestGolden(t *testing.T) {
 				golden(t, locale+"."+string(notify)+"."+part, got)
 			}
 		}
+		letters := shop()
+		letters.Code = "BKVXRTNZ"
+		m := render(t, r, Request{Locale: locale, Data: letters})
+		golden(t, locale+".letters.text.txt", m.Text)
+		golden(t, locale+".letters.html.html", m.HTML)
 	}
 }
 
@@ -89,7 +94,7 @@ func TestNoGoldenFileIsLeftOver(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := len(renderer(t, nil).Locales()) * 2 * 3; len(files) != want {
+	if want := len(renderer(t, nil).Locales()) * (2*3 + 2); len(files) != want {
 		t.Errorf("%d golden files, want %d", len(files), want)
 	}
 }

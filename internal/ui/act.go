@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"strings"
 	"time"
-	"unicode"
 
 	"github.com/labstack/echo/v4"
 
@@ -192,14 +191,16 @@ func (u *UI) use(_ context.Context, s session, p posted) session {
 	return s.typed(better, note{Kind: taken})
 }
 
-// check tries a code. What no code can look like is answered here: a slip of the finger must not cost a try.
+// check tries a code. What this code cannot look like is answered here: a slip of the finger must not cost a try.
 func (u *UI) check(ctx context.Context, s session, p posted) session {
 	if s.ID == "" {
 		return s
 	}
-	if reason := u.slip(p.code); reason != "" {
-		s.Note = note{Kind: badCode, Reason: reason}
-		return s
+	if a, err := u.Codes.Get(ctx, p.caller, s.ID); err == nil { // otherwise Check says what is the matter
+		if reason := slip(a.View.Code, p.code); reason != "" {
+			s.Note = note{Kind: badCode, Reason: reason}
+			return s
+		}
 	}
 	checked, err := u.Codes.Check(ctx, p.caller, s.ID, p.code)
 	var bad *verification.InvalidError
@@ -221,22 +222,14 @@ func (u *UI) check(ctx context.Context, s session, p posted) session {
 	return s
 }
 
-// slip says what keeps a text from being a code, in the words of package verification and one more: "length".
-func (u *UI) slip(typed string) string {
-	digits := 0
-	for _, r := range typed {
-		switch {
-		case unicode.IsDigit(r):
-			digits++
-		case unicode.IsSpace(r) || unicode.In(r, unicode.Dash, unicode.Cf):
-		default:
-			return "not_digits"
-		}
-	}
+// slip says what keeps a text from being the code, in the words of package verification and one more: "length".
+func slip(code verification.CodeShape, typed string) string {
+	read, err := code.Alphabet.Read(typed)
+	var bad *verification.InvalidError
 	switch {
-	case digits == 0:
-		return "required"
-	case u.CodeLength > 0 && digits != u.CodeLength:
+	case errors.As(err, &bad):
+		return bad.Reason
+	case code.Length > 0 && len(read) != code.Length:
 		return "length"
 	}
 	return ""

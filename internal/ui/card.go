@@ -59,9 +59,10 @@ type codeCard struct {
 	Sent    template.HTML
 	Label   string
 	Error   string
-	Length  int // digits; 0: not counted
+	Length  int // characters
+	Letters bool
 	Hint    string
-	Auto    bool // check as soon as the digits are in
+	Auto    bool // check as soon as all characters are in
 	Expiry  until
 	Again   again
 	Rows    []web.Pips

@@ -108,8 +108,8 @@ func (l *look) askFor(address string) *askCard {
 	if l.Title != "" {
 		k.Heading = fill(t.AskHeadingApp, "app", l.Title)
 	}
-	if l.CodeLength > 0 {
-		k.Lead = fill(t.AskLeadDigits, "n", strconv.Itoa(l.CodeLength))
+	if l.Code.Length > 0 {
+		k.Lead = fill(t.of(l.Code).lead, "n", strconv.Itoa(l.Code.Length))
 	}
 	switch l.session.Note.Kind {
 	case badAddress:

@@ -19,7 +19,7 @@ func joinable(v verification.View) time.Duration {
 
 func (l *look) code(a verification.Answer) card {
 	t, v := l.t, a.View
-	k := &codeCard{Label: t.CodeLabel, Length: l.CodeLength, Rows: t.pips(a.Quota)}
+	k := &codeCard{Label: t.CodeLabel, Length: v.Code.Length, Letters: v.Code.Alphabet == verification.Unambiguous, Rows: t.pips(a.Quota)}
 	k.Sending = inFlight(v.Send.Status)
 	k.Poll = k.Sending
 	k.Heading, k.Sent = t.sending(v)
@@ -29,11 +29,9 @@ func (l *look) code(a verification.Answer) card {
 	k.Next = left.Milliseconds() + 1
 	k.Expiry = at(left, t.WorksUntil, fill(t.WorksElse, "d", t.atMost(left)))
 	k.Help = l.help(a)
-	if l.CodeLength > 0 {
-		k.Hint = fill(t.CodeHint, "n", strconv.Itoa(l.CodeLength))
-	}
+	k.Hint = fill(t.of(v.Code).hint, "n", strconv.Itoa(k.Length))
 	l.codeNotes(k, v)
-	k.Auto = k.Error == "" && l.CodeLength > 0
+	k.Auto = k.Error == "" && k.Length > 0
 	k.Rev = rev(k.kind(), v.ID, v.Send.ID, v.Send.Status, v.AttemptsRemaining, l.session.Note, k.Help != nil, a.Quota.Allowed(), used(a.Quota))
 	return k
 }
@@ -75,7 +73,7 @@ func (l *look) codeNotes(k *codeCard, v verification.View) {
 	case tooMany:
 		k.Error = t.TooManyChecks
 	case badCode:
-		k.Error = t.slipped(n.Reason, l.CodeLength)
+		k.Error = t.slipped(n.Reason, v.Code)
 	case stale:
 		k.Note = &box{"warn", t.Stale}
 	case away:
@@ -94,14 +92,24 @@ func (l *look) codeNotes(k *codeCard, v verification.View) {
 }
 
 // slipped explains what keeps a text from being a code.
-func (t *texts) slipped(reason string, length int) string {
-	switch {
-	case reason == "required":
+func (t *texts) slipped(reason string, code verification.CodeShape) string {
+	switch reason {
+	case "required":
 		return t.CodeRequired
-	case reason == "not_digits" || length == 0:
-		return t.CodeNotDigits
+	case "not_digits", "not_in_alphabet":
+		return t.of(code).foreign
 	}
-	return fill(t.CodeLength, "n", strconv.Itoa(length))
+	return fill(t.of(code).length, "n", strconv.Itoa(code.Length))
+}
+
+// codeTexts are those that say what a code is made of.
+type codeTexts struct{ lead, hint, foreign, length string }
+
+func (t *texts) of(code verification.CodeShape) codeTexts {
+	if code.Alphabet == verification.Unambiguous {
+		return codeTexts{t.AskLeadCharacters, t.CodeHintCharacters, t.CodeNotCharacters, t.CodeLengthCharacters}
+	}
+	return codeTexts{t.AskLeadDigits, t.CodeHint, t.CodeNotDigits, t.CodeLength}
 }
 
 // help tells what is known of the mail, where to look, and when there can be another one. Reasons of a failure are

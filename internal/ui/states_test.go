@@ -36,7 +36,8 @@ const faults = `(() => {
   }
   if (document.querySelector('#code')?.type !== undefined) {
     const c = document.querySelector('#code');
-    if (c.type !== 'text' || c.inputMode !== 'numeric' || c.autocomplete !== 'one-time-code' || c.maxLength < 20) out.push('not a field for codes');
+    const mode = 'letters' in c.dataset ? 'text characters' : 'numeric none';
+    if (c.type !== 'text' || c.inputMode + ' ' + c.autocapitalize !== mode || c.autocomplete !== 'one-time-code' || c.maxLength < 20) out.push('not a field for codes');
   }
   if (document.querySelector('[style]:not(rect)') || document.querySelector('script:not([src]), style')) out.push('something is inline');
   const canvas = new OffscreenCanvas(1, 1).getContext('2d', { willReadFrequently: true });

@@ -14,7 +14,9 @@ type texts struct {
 
 	// Ask
 	AskHeading, AskHeadingApp string // {app}
-	AskLead, AskLeadDigits    string // {n}
+	AskLead                   string
+	AskLeadDigits             string // {n}
+	AskLeadCharacters         string // {n}
 	AddressLabel              string
 	SendCode                  string
 	DidYouMean                string // {domain}
@@ -27,20 +29,21 @@ type texts struct {
 	BadAddressElse            string
 
 	// Code
-	OnItsWay, CheckMail, MayArrive string
-	SendingTo, SentTo, MaybeSentTo string // {to}
-	SentAgainTo                    string // {to}
-	Change                         string
-	CodeLabel                      string
-	CheckCode                      string
-	CodeHint                       string // {n}
-	CodeRequired, CodeNotDigits    string
-	CodeLength                     string // {n}
-	TooManyChecks                  string
-	WrongCode                      func(n int) string // tries left
-	WorksUntil, WorksElse          string             // {c}; {d}
-	LookAgain                      string
-	ResendFailed                   string
+	OnItsWay, CheckMail, MayArrive   string
+	SendingTo, SentTo, MaybeSentTo   string // {to}
+	SentAgainTo                      string // {to}
+	Change                           string
+	CodeLabel                        string
+	CheckCode                        string
+	CodeHint, CodeHintCharacters     string // {n}
+	CodeRequired                     string
+	CodeNotDigits, CodeNotCharacters string
+	CodeLength, CodeLengthCharacters string // {n}
+	TooManyChecks                    string
+	WrongCode                        func(n int) string // tries left
+	WorksUntil, WorksElse            string             // {c}; {d}
+	LookAgain                        string
+	ResendFailed                     string
 
 	// The button that counts
 	SendAgain, NextCode, NewCode string

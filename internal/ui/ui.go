@@ -41,16 +41,16 @@ type Sealer interface {
 
 // Config is what a page is made of. App, Codes, Cookies and Logger are required.
 type Config struct {
-	App        string                   // the app that the page speaks for
-	Title      string                   // what people call it
-	Purpose    string                   // empty: the default purpose
-	CodeLength int                      // digits of a code; 0: not known, so the page does not count them
-	Sender     string                   // address that the mails come from, for people who look for them
-	Subject    func(lang string) string // subject to look for; nil, or "" for a language: only the sender is named
-	Codes      Codes
-	Cookies    Sealer
-	Now        func() time.Time // nil: time.Now
-	Logger     *slog.Logger
+	App     string                   // the app that the page speaks for
+	Title   string                   // what people call it
+	Purpose string                   // empty: the default purpose
+	Code    verification.CodeShape   // of the codes that are sent now; each verification tells its own
+	Sender  string                   // address that the mails come from, for people who look for them
+	Subject func(lang string) string // subject to look for; nil, or "" for a language: only the sender is named
+	Codes   Codes
+	Cookies Sealer
+	Now     func() time.Time // nil: time.Now
+	Logger  *slog.Logger
 }
 
 // UI is the page. Safe for concurrent use.
@@ -69,14 +69,14 @@ func New(c Config) *UI {
 	}
 	assets := web.NewAssets()
 	u := &UI{Config: c, said: &atomic.Pointer[Config]{}, assets: assets, templates: parse(assets, "page/*.html"), once: newOnce()}
-	u.Say(c.Title, c.CodeLength, c.Subject)
+	u.Say(c.Title, c.Code, c.Subject)
 	return u
 }
 
 // Say changes what the page tells from now on. Requests under way end as they began.
-func (u *UI) Say(title string, codeLength int, subject func(lang string) string) {
+func (u *UI) Say(title string, code verification.CodeShape, subject func(lang string) string) {
 	c := u.Config
-	c.Title, c.CodeLength, c.Subject = title, codeLength, subject
+	c.Title, c.Code, c.Subject = title, code, subject
 	u.said.Store(&c)
 }
 

@@ -38,9 +38,6 @@ func (s *Service) CheckNamed(ctx context.Context, c Caller, n Named, typed strin
 	if err != nil {
 		return Checked{}, err
 	}
-	if _, err := normalise(typed); err != nil {
-		return Checked{}, err
-	}
 	v, err := s.Log.Newest(ctx, audit.Holding{
 		App: c.App, Channel: a.to.Channel(), Recipient: a.hash, Purpose: a.purpose.Name, Holder: a.holder,
 	})

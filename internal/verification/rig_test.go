@@ -114,7 +114,7 @@ func testSettings(t *testing.T) Settings {
 		{Name: "day", Scope: quota.Recipient, Limit: 10, Window: 24 * time.Hour},
 	}}
 	shares := []string{"default", "login"}
-	purpose := Purpose{Name: "default", Policy: policy, Shares: shares, Life: 10 * time.Minute, CodeLength: 6}
+	purpose := Purpose{Name: "default", Policy: policy, Shares: shares, Life: 10 * time.Minute, CodeLength: 6, Alphabet: Digits}
 	login := purpose
 	login.Name = "login"
 	return Settings{
@@ -251,10 +251,10 @@ func hanging(release <-chan struct{}) func(context.Context) error {
 	return func(context.Context) error { <-release; return nil }
 }
 
-var sixDigits = regexp.MustCompile(`(?m)^\s*(\d{6})\s*$`)
+var codeLine = regexp.MustCompile(`(?m)^\s*(\d{6}|[BCDFGHJKLMNPQRSTVWXZ]{8})\s*$`)
 
 func codeIn(m delivery.Message) string {
-	found := sixDigits.FindStringSubmatch(m.Text)
+	found := codeLine.FindStringSubmatch(m.Text)
 	if found == nil {
 		return fmt.Sprintf("no code in mail %q", m.Subject)
 	}

@@ -84,7 +84,8 @@ type Purpose struct {
 	Policy     quota.Policy
 	Shares     []string      // every purpose with the same policy, this one too: they share its buckets
 	Life       time.Duration // of a code, at most 10 min (SEC-3)
-	CodeLength int           // digits, 6 to 10
+	CodeLength int           // characters, 6 to 10
+	Alphabet   Alphabet
 	Notify     message.Notify
 }
 

@@ -37,6 +37,7 @@ type View struct {
 	Send              SendView
 	Now               time.Time // on the log's clock
 	Test              bool      // a test recipient: nothing is sent, its code is known
+	Code              CodeShape // what the code looks like: for the page, which counts
 }
 
 // SendView is the newest send of a verification.
@@ -69,8 +70,8 @@ func stateOf(v audit.Verification, now time.Time) State {
 func (s *Service) view(v audit.Verification, send audit.Send, now time.Time) View {
 	_, test := s.testRecipient(v.Recipient)
 	return View{
-		Test: test,
-		ID:   v.ID, State: stateOf(v, now), Channel: v.Channel, To: v.To, Purpose: v.Purpose, Reference: v.Reference,
+		Test: test, Code: s.shape(v),
+		ID: v.ID, State: stateOf(v, now), Channel: v.Channel, To: v.To, Purpose: v.Purpose, Reference: v.Reference,
 		CreatedAt: v.CreatedAt, ExpiresAt: v.ExpiresAt, AttemptsRemaining: max(0, v.MaxAttempts-v.Attempts), Now: now,
 		Send: SendView{
 			ID: send.ID.String(), Number: send.Number, Status: send.Status, Reason: send.Reason, At: send.LoggedAt,

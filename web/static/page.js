@@ -220,11 +220,12 @@ document.addEventListener('submit', (event) => {
   if (!posting && button.getAttribute('aria-disabled') !== 'true') submit(event.target, button);
 });
 
-// A code is checked as soon as its digits are in, but not while one that was wrong is being mended: there the card says
+// A code is checked as soon as its characters are in, but not while one that was wrong is being mended: there the card says
 // no data-auto.
 function check(field) {
   if (posting || !field || !('auto' in field.dataset)) return;
-  if (field.value.match(/\p{Nd}/gu)?.length !== Number(field.dataset.length)) return;
+  const counted = 'letters' in field.dataset ? /\p{L}/gu : /\p{Nd}/gu;
+  if (field.value.match(counted)?.length !== Number(field.dataset.length)) return;
   delete field.dataset.auto;
   field.form.requestSubmit();
 }

@@ -14,8 +14,16 @@ import (
 	"sendcode/quota"
 )
 
-// Code is the one that every verification has here.
-const Code = "482913"
+// Code is the one that every verification has here; Letters where codes are made of letters.
+const (
+	Code    = "482913"
+	Letters = "BKVXRTNZ"
+)
+
+var (
+	ofDigits  = verification.CodeShape{Alphabet: verification.Digits, Length: len(Code)}
+	ofLetters = verification.CodeShape{Alphabet: verification.Unambiguous, Length: len(Letters)}
+)
 
 const (
 	life        = 10 * time.Minute
@@ -34,6 +42,7 @@ type Codes struct {
 	held sync.RWMutex // a Send waits for it
 
 	mu     sync.Mutex
+	shape  verification.CodeShape // of the codes that are sent now
 	down   bool
 	sends  int
 	checks int
@@ -60,7 +69,7 @@ func DefaultRules() []quota.Rule {
 
 // NewCodes has nothing sent yet.
 func NewCodes(now func() time.Time, rules []quota.Rule) *Codes {
-	return &Codes{Rules: rules, now: now, limiter: quota.NewMemory(now, "test"), byID: map[string]*kept{}}
+	return &Codes{Rules: rules, now: now, limiter: quota.NewMemory(now, "test"), byID: map[string]*kept{}, shape: ofDigits}
 }
 
 // Hold keeps every Send waiting until it is let go.
@@ -163,7 +172,7 @@ func (c *Codes) opened(old *kept, to recipient.Recipient) *kept {
 		now := c.now()
 		id := fmt.Sprintf("verification-%d", len(c.byID)+1)
 		old = &kept{to: to, view: verification.View{
-			ID: id, State: verification.Pending, To: to.Masked(), CreatedAt: now, ExpiresAt: now.Add(life),
+			ID: id, State: verification.Pending, To: to.Masked(), CreatedAt: now, ExpiresAt: now.Add(life), Code: c.shape,
 		}}
 		c.byID[id] = old
 	}
@@ -214,7 +223,7 @@ func (c *Codes) Quota(ctx context.Context, caller verification.Caller, _, addres
 	return verification.Answer{View: verification.View{To: to.Masked()}, Quota: d}, err
 }
 
-// Check implements ui.Codes. It takes the digits alone, as the real one does.
+// Check implements ui.Codes.
 func (c *Codes) Check(_ context.Context, _ verification.Caller, id, typed string) (verification.Checked, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -228,24 +237,15 @@ func (c *Codes) Check(_ context.Context, _ verification.Caller, id, typed string
 	if c.seen(k).State != verification.Pending {
 		return verification.Checked{View: c.seen(k)}, nil
 	}
+	code, err := k.view.Code.Alphabet.Read(typed)
+	if err != nil {
+		return verification.Checked{}, err
+	}
 	c.checks++
 	k.attempts++
-	if digitsOf(typed) == Code {
+	if code == Code || code == Letters {
 		k.view.State = verification.Approved
 		return verification.Checked{View: c.seen(k), Valid: true}, nil
 	}
 	return verification.Checked{View: c.seen(k)}, nil
-}
-
-// digitsOf reads ASCII, full-width and Arabic digits.
-func digitsOf(typed string) string {
-	var out []rune
-	for _, r := range typed {
-		for _, zero := range []rune{'0', '０', '٠'} {
-			if r >= zero && r <= zero+9 {
-				out = append(out, '0'+r-zero)
-			}
-		}
-	}
-	return string(out)
 }

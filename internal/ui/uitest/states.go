@@ -66,6 +66,8 @@ func later(d time.Duration) Step {
 	return func(w *World) error { w.Advance(d); return nil }
 }
 
+func letters(w *World) error { w.SendLetters(); return nil }
+
 func down(w *World) error { w.Codes.Down(true); return nil }
 
 func immediately(s audit.Status) Step {
@@ -142,6 +144,9 @@ func States() []State {
 		{Name: "code-sent-again", Steps: in(sent, later(61*time.Second), again(), settle(audit.Sent), later(2*time.Second))},
 		{Name: "code-wrong", Steps: in(sent, later(9*time.Second), check("111111"), check("222222"))},
 		{Name: "code-slip", Steps: in(sent, later(9*time.Second), check("4829"))},
+		{Name: "ask-letters", Steps: in(letters)},
+		{Name: "code-letters", Steps: in(letters, sent, later(9*time.Second))},
+		{Name: "code-letters-slip", Steps: in(letters, sent, later(9*time.Second), check("bkvx"))},
 		{Name: "code-unknown", Steps: in(send(Address), settle(audit.Unknown), later(6*time.Second))},
 		{Name: "code-resend-failed", Steps: in(sent, later(61*time.Second), again(), settle(audit.Failed))},
 		{Name: "code-hour-spent", Steps: in(spent(5, 100*time.Second), later(3*time.Second))},

@@ -29,6 +29,7 @@ type World struct {
 	Log   *lockedBuffer
 
 	server *httptest.Server
+	page   *ui.UI
 	logger *slog.Logger
 	client *http.Client
 	clock  *clock
@@ -92,19 +93,29 @@ func NewWorld(rules []quota.Rule) (*World, error) {
 	w.logger = logger
 	e := server.New(server.Config{Logger: logger, TrustedProxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}})
 	ui.RegisterStatic(e)
-	ui.New(ui.Config{
-		App: "shop", Title: "Shop", CodeLength: len(Code), Sender: "no-reply@shop.example",
-		Subject: func(lang string) string {
-			if lang == "en" {
-				return "Your code for Shop"
-			}
-			return "Shop 验证码"
-		},
-		Codes: w.Codes, Cookies: ring, Now: w.clock.now, Logger: logger,
-	}).Register(e)
+	w.page = ui.New(ui.Config{
+		App: "shop", Title: "Shop", Code: ofDigits, Sender: "no-reply@shop.example",
+		Subject: subject, Codes: w.Codes, Cookies: ring, Now: w.clock.now, Logger: logger,
+	})
+	w.page.Register(e)
 	w.server = httptest.NewServer(e)
 	w.URL = w.server.URL + "/"
 	return w, nil
+}
+
+func subject(lang string) string {
+	if lang == "en" {
+		return "Your code for Shop"
+	}
+	return "Shop 验证码"
+}
+
+// SendLetters has the codes that are sent from now on made of letters, as after a change of the configuration.
+func (w *World) SendLetters() {
+	w.Codes.mu.Lock()
+	w.Codes.shape = ofLetters
+	w.Codes.mu.Unlock()
+	w.page.Say("Shop", ofLetters, subject)
 }
 
 // Close ends the server.
