@@ -35,6 +35,7 @@ func TestInABrowser(t *testing.T) {
 		"an early press does nothing":           anEarlyPressDoesNothing,
 		"codes in many forms":                   codesInManyForms,
 		"letters in many forms":                 lettersInManyForms,
+		"letters through an input method":       lettersThroughAnInputMethod,
 		"wrong letters":                         wrongLetters,
 		"a code from before a change":           aCodeFromBeforeAChange,
 		"a wrong code":                          aWrongCode,

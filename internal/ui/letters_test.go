@@ -40,6 +40,24 @@ func lettersInManyForms(t *testing.T, browser context.Context) {
 	}
 }
 
+// Who writes Chinese types letters through an input method.
+func lettersThroughAnInputMethod(t *testing.T, browser context.Context) {
+	w := sentLetters(t)
+	b := open(t, browser, w, uitest.Look{})
+	b.visit("")
+	b.focus("code")
+	eval[bool](b, `(() => { const f = document.querySelector('#code');
+		f.dispatchEvent(new CompositionEvent('compositionstart', { bubbles: true }));
+		f.value = 'bkvxrtnz';
+		f.dispatchEvent(new InputEvent('input', { bubbles: true, isComposing: true }));
+		return true })()`)
+	if b.card("code"); w.Codes.Checks() != 0 {
+		t.Error("checked before the input method was done")
+	}
+	eval[bool](b, `document.querySelector('#code').dispatchEvent(new CompositionEvent('compositionend', { bubbles: true }))`)
+	b.card("approved")
+}
+
 func wrongLetters(t *testing.T, browser context.Context) {
 	w := sentLetters(t)
 	b := open(t, browser, w, uitest.Look{})

@@ -233,6 +233,9 @@ function check(field) {
 document.addEventListener('input', (event) => {
   if (event.target.id === 'code' && !event.isComposing) check(event.target);
 });
+document.addEventListener('compositionend', (event) => { // an input method gives its letters at the end, with no input event after it
+  if (event.target.id === 'code') check(event.target);
+});
 
 document.addEventListener('visibilitychange', () => {
   if (document.visibilityState === 'visible') { tick(); refresh(); }
