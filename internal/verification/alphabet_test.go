@@ -15,7 +15,7 @@ import (
 )
 
 // deriveCodes is how many codes of each alphabet are looked at; make soak asks for 10 million.
-var deriveCodes = flag.Int("verification.codes", 170_000, "codes to derive for the test of their distribution")
+var deriveCodes = flag.Int("verification.codes", 100_000, "codes to derive for the test of their distribution")
 
 // letters is a rig whose default purpose has codes of eight unambiguous letters.
 func letters(s *Settings) {
@@ -122,7 +122,7 @@ func TestDeriveIsUniform(t *testing.T) {
 // apart is ID and nonce. Six standard deviations more or less are no chance any more.
 func TestCodesAreSharedByChanceAlone(t *testing.T) {
 	r := newRig(t, nil)
-	const n = 20_000
+	const n = 8_000
 	of := func(purpose, to string) map[string]int {
 		seen := map[string]int{}
 		for range n {
