@@ -27,30 +27,11 @@ type sendBody struct {
 
 // send is POST /v1/verifications.
 func (a *API) send(c echo.Context) error {
-	var body sendBody
-	if err := server.ReadJSON(c, &body); err != nil {
-		return err
-	}
-	who := caller(c)
-	if err := onBehalf(&who, body.ClientIP); err != nil {
-		return err
-	}
-	locale := body.Locale
-	if locale == "" {
-		locale = acceptLanguage(c)
-	}
-	wait, err := preferredWait(c.Request().Header)
+	ask, err := askOf(c)
 	if err != nil {
 		return err
 	}
-	key, err := idempotencyKey(c.Request().Header)
-	if err != nil {
-		return err
-	}
-	answer, err := a.codes.Send(c.Request().Context(), verification.Ask{
-		Caller: who, Wait: wait, Key: key, Channel: body.Channel, To: body.To, Purpose: body.Purpose, Locale: locale,
-		Reference: body.Reference, Session: body.Session, Resend: body.VerificationID,
-	})
+	answer, err := a.codes.Send(c.Request().Context(), ask)
 	if err != nil {
 		return err
 	}
@@ -65,13 +46,37 @@ func (a *API) send(c echo.Context) error {
 	if answer.Replayed {
 		h.Set("Idempotent-Replayed", "true")
 	}
-	if wait > 0 {
-		h.Set("Preference-Applied", fmt.Sprintf("wait=%d", int(wait/time.Second)))
+	if ask.Wait > 0 {
+		h.Set("Preference-Applied", fmt.Sprintf("wait=%d", int(ask.Wait/time.Second)))
 		if answer.View.Send.Status == audit.Failed {
-			return deliveryProblem(answer, who.Kind)
+			return deliveryProblem(answer, ask.Kind)
 		}
 	}
-	return c.JSON(http.StatusAccepted, verificationOf(answer, who.Kind))
+	return c.JSON(http.StatusAccepted, verificationOf(answer, ask.Kind))
+}
+
+// askOf reads what is asked for, from the body and the headers.
+func askOf(c echo.Context) (verification.Ask, error) {
+	var body sendBody
+	if err := server.ReadJSON(c, &body); err != nil {
+		return verification.Ask{}, err
+	}
+	ask := verification.Ask{
+		Caller: caller(c), Channel: body.Channel, To: body.To, Purpose: body.Purpose, Locale: body.Locale,
+		Reference: body.Reference, Session: body.Session, Resend: body.VerificationID,
+	}
+	if ask.Locale == "" {
+		ask.Locale = acceptLanguage(c)
+	}
+	if err := onBehalf(&ask.Caller, body.ClientIP); err != nil {
+		return ask, err
+	}
+	var err error
+	if ask.Wait, err = preferredWait(c.Request().Header); err != nil {
+		return ask, err
+	}
+	ask.Key, err = idempotencyKey(c.Request().Header)
+	return ask, err
 }
 
 // maxLanguages bounds what is read of an Accept-Language header, in bytes.

@@ -60,7 +60,7 @@ func (p *Postgres) claim(ctx context.Context, conn *pgxpool.Conn, c Claim) (Clai
 	b.Queue("COMMIT")
 	results := conn.SendBatch(ctx, &b)
 	defer results.Close()
-	for range 2 {
+	for range 2 { // begin, what is forgotten
 		if _, err := results.Exec(); err != nil {
 			return Claimed{}, err
 		}
@@ -69,27 +69,34 @@ func (p *Postgres) claim(ctx context.Context, conn *pgxpool.Conn, c Claim) (Clai
 	if err != nil {
 		return Claimed{}, err
 	}
+	out, err := readClaim(results, c, tag.RowsAffected() > 0)
+	if err != nil {
+		return Claimed{}, err
+	}
+	_, err = results.Exec() // commit
+	return out, err
+}
+
+// readClaim reads the claim and what came of it. One that is gone was given up by its holder at this moment: whoever asks
+// again may have it.
+func readClaim(results pgx.BatchResults, c Claim, held bool) (Claimed, error) {
 	var row claimRow
 	var now time.Time
 	var s Send
 	var v Verification
-	err = results.QueryRow().Scan(timeField{&now}, &row.fingerprint, &row.sendID)
-	gone := errors.Is(err, pgx.ErrNoRows) // its holder gave it up at this moment: whoever asks again may have it
-	if err != nil && !gone {
-		return Claimed{}, err
-	}
-	for _, fields := range [][]any{s.fields(), v.fields()} {
-		if err := results.QueryRow().Scan(fields...); err != nil && !errors.Is(err, pgx.ErrNoRows) {
+	found := true
+	for i, fields := range [][]any{{timeField{&now}, &row.fingerprint, &row.sendID}, s.fields(), v.fields()} {
+		switch err := results.QueryRow().Scan(fields...); {
+		case errors.Is(err, pgx.ErrNoRows):
+			found = found && i > 0
+		case err != nil:
 			return Claimed{}, err
 		}
 	}
-	if _, err := results.Exec(); err != nil {
-		return Claimed{}, err
-	}
-	if gone {
+	if !found {
 		return Claimed{State: ClaimBusy}, nil
 	}
-	return row.claimed(c, tag.RowsAffected() > 0, s, v, now), nil
+	return row.claimed(c, held, s, v, now), nil
 }
 
 // Release implements Log.
