@@ -30,10 +30,11 @@ func DefaultChecks() Checks {
 
 // checkRules are those that hold now.
 func (t Terms) checkRules() []quota.Rule {
-	if t.Checks == (Checks{}) {
-		t.Checks = DefaultChecks()
+	c := t.Checks
+	if c == (Checks{}) {
+		c = DefaultChecks()
 	}
-	return []quota.Rule{t.Checks.Network, t.Checks.App}
+	return []quota.Rule{c.Network, c.App}
 }
 
 // place is where a check was counted as a failure beforehand.
