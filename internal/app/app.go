@@ -135,7 +135,7 @@ func (a *App) useCases(observer verification.Observer) error {
 	}
 	settings := verification.Settings{
 		Terms: terms(a.cfg), MailFrom: a.cfg.MailFrom, Domain: domain(a.cfg.MailFrom),
-		IndexKey: a.cfg.IndexKeyBytes(), Ring: ring,
+		IndexKey: a.cfg.IndexKeyBytes(), Folding: a.cfg.Folding, Ring: ring,
 		Workers: max(verification.DefaultWorkers, a.mail.Conns()), // a connection without a worker would be of no use
 	}
 	a.codes = verification.New(settings, verification.Parts{

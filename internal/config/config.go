@@ -16,6 +16,7 @@ import (
 	"slices"
 	"time"
 
+	"sendcode/internal/recipient"
 	"sendcode/quota"
 )
 
@@ -48,6 +49,7 @@ type Config struct {
 	Blocks         []Block
 	DisposableFile string          // the file that Disposable was read from
 	Disposable     map[string]bool // domains, lower-case A-labels
+	Folding        recipient.Folding
 	TrustedProxies []netip.Prefix
 	Page           Page
 

@@ -18,6 +18,10 @@ func number(i int) *yaml.Node {
 	return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!int", Value: strconv.Itoa(i)}
 }
 
+func truth(b bool) *yaml.Node {
+	return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!bool", Value: strconv.FormatBool(b)}
+}
+
 func sequence() *yaml.Node { return &yaml.Node{Kind: yaml.SequenceNode} }
 
 // mapping takes keys and *yaml.Node values in turn.

@@ -72,6 +72,7 @@ func (c Config) node() *yaml.Node {
 	put(root, "test_recipients", unshown(sequence(), len(c.TestRecipients)))
 	put(root, "block", c.blockNode())
 	put(root, "disposable_domains", text(c.DisposableFile))
+	put(root, "folding", c.foldingNode())
 	put(root, "page", flow(mapping("app", text(c.Page.App))))
 	return root
 }
@@ -210,6 +211,15 @@ func (c Config) blockNode() *yaml.Node {
 		}
 	}
 	return unshown(all, addresses)
+}
+
+func (c Config) foldingNode() *yaml.Node {
+	all := flow(sequence())
+	for _, domain := range sortedKeys(c.Folding) {
+		fold := c.Folding[domain]
+		all.Content = append(all.Content, mapping("domain", text(domain), "plus_tags", truth(fold.PlusTags), "dots", truth(fold.Dots)))
+	}
+	return all
 }
 
 // unshown says how many entries there are beside those shown.

@@ -55,6 +55,7 @@ func (s *sections) testRecipients(n *yaml.Node, path string) {
 			}
 		}
 		s.config.TestRecipients = append(s.config.TestRecipients, t)
+		s.testAt = append(s.testAt, s.where(v, path))
 		if len(s.config.TestRecipients) == maxTestRecipients+1 {
 			s.mistake(v, path, "there may be %d test recipients at most", maxTestRecipients)
 		}

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"maps"
 	"reflect"
 	"slices"
 )
@@ -59,6 +60,7 @@ func (c Config) Fixed(next Config) []string {
 	add("templates", c.Templates == next.Templates)
 	add("trusted_proxies", slices.Equal(c.TrustedProxies, next.TrustedProxies))
 	add("page", c.Page == next.Page)
+	add("folding", maps.Equal(c.Folding, next.Folding))
 	return names
 }
 

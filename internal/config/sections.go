@@ -17,6 +17,7 @@ type sections struct {
 
 	badPolicies []string // there, but with mistakes: no reason to complain about those who name them
 	references  []reference
+	testAt      []string // places of the test recipients
 	pageGiven   bool
 }
 
@@ -38,6 +39,7 @@ func (s *sections) read(root *yaml.Node, settings map[string]setting) {
 		"test_recipients":    s.testRecipients,
 		"block":              s.block,
 		"disposable_domains": s.disposable,
+		"folding":            s.folding,
 		"page":               s.page,
 	}
 	for _, v := range variables {
@@ -109,6 +111,7 @@ func (s *sections) complete() {
 	s.completePolicies()
 	s.completePurposes()
 	s.completeApps()
+	s.completeFolding()
 	declared := map[string][]string{"policy": append(sortedKeys(s.config.Policies), s.badPolicies...)}
 	for _, a := range s.config.Apps {
 		declared["app"] = append(declared["app"], a.Name)

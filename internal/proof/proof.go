@@ -35,7 +35,7 @@ type Ring interface {
 type Facts struct {
 	ID        string // jti: the verification's; there is one proof of each, so whoever keeps these sees a replay
 	App       string // aud
-	Recipient string // sub: the recipient's keyed hash, as the admin API has it
+	Recipient string // sub: the keyed hash of the address, which is the admin API's unless that folds spellings into one
 	Channel   string
 	Purpose   string
 }

@@ -17,10 +17,13 @@ const hashLabel = "sendcode recipient 1"
 // local part in lower case and NFC, so "a@X.de" and "A@x.DE" count as one. The key must not be empty:
 // without one anybody could find addresses by trying, so Hash panics.
 func (r Recipient) Hash(key []byte) Hash {
+	return r.parts().hash(key)
+}
+
+func (p parts) hash(key []byte) Hash {
 	if len(key) == 0 {
 		panic("recipient: Hash without a key")
 	}
-	p := r.parts()
 	mac := hmac.New(sha256.New, key)
 	mac.Write([]byte(hashLabel + "\x00" + string(p.channel) + "\x00" + p.folded))
 	return Hash(mac.Sum(nil)[:len(Hash{})])

@@ -34,7 +34,7 @@ type CodeShape struct {
 
 // shape is that of the code that is right for v now: a test recipient's is the one that was configured.
 func (s *Service) shape(v audit.Verification) CodeShape {
-	t, ok := s.testRecipient(v.Recipient)
+	t, ok := s.testRecipient(v)
 	switch {
 	case !ok:
 		return CodeShape{Alphabet(v.Alphabet), v.CodeLength}

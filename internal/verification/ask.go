@@ -60,12 +60,12 @@ func (s *Service) understand(ctx context.Context, ask Ask) (asked, error) {
 	if a.to, err = parseRecipient(a.Channel, a.To); err != nil {
 		return a, err
 	}
-	a.hash = a.to.Hash(s.IndexKey)
+	a.hash = s.hash(a.to)
 	if s.Terms().Blocks.disposable(a.to) {
 		return a, invalid("to", "disposable", "Addresses at this domain live for a short while only; use another one.")
 	}
 	if ask.Kind == Secret {
-		a.holder = holder(ask.Session)
+		a.holder = s.holder(a)
 	}
 	return a, nil
 }
@@ -77,7 +77,7 @@ func (s *Service) recall(ctx context.Context, a *asked) error {
 	if err != nil {
 		return err
 	}
-	address, err := s.Ring.Open(sealLabel, v.Sealed, []byte(v.ID))
+	to, err := s.recipientOf(v)
 	if err != nil {
 		return ErrUnavailable
 	}
@@ -86,7 +86,7 @@ func (s *Service) recall(ctx context.Context, a *asked) error {
 		if err != nil {
 			return err
 		}
-		if given.Hash(s.IndexKey) != v.Recipient {
+		if given.Hash(s.IndexKey) != to.Hash(s.IndexKey) {
 			return invalid("to", "mismatch", "The verification named belongs to another recipient.")
 		}
 	}
@@ -96,7 +96,7 @@ func (s *Service) recall(ctx context.Context, a *asked) error {
 	if a.Purpose != "" && a.Purpose != v.Purpose {
 		return invalid("purpose", "mismatch", "The verification named has another purpose.")
 	}
-	a.Channel, a.To, a.Purpose, a.join = string(v.Channel), string(address), v.Purpose, v.ID
+	a.Channel, a.To, a.Purpose, a.join = string(v.Channel), to.Address(), v.Purpose, v.ID
 	a.Locale = or(a.Locale, v.Locale)
 	a.Reference = or(a.Reference, v.Reference)
 	return nil
@@ -156,10 +156,14 @@ func parseRecipient(channel, to string) (recipient.Recipient, error) {
 	return r, err
 }
 
-// holder names who may resend without knowing the ID: a secret key's app and the session that it names. Only a hash
-// is kept of the session.
-func holder(session string) string {
-	sum := sha256.Sum256([]byte("sendcode holder v1\x00" + session))
+// holder names who may resend without knowing the ID: a secret key's app and the session that it names, and of a mailbox
+// with several spellings the one that was typed. Only a hash is kept.
+func (s *Service) holder(a asked) string {
+	text := "sendcode holder v1\x00" + a.Session
+	if spelling := a.to.Hash(s.IndexKey); spelling != a.hash {
+		text = "sendcode holder spelling v1\x00" + spelling.String() + a.Session
+	}
+	sum := sha256.Sum256([]byte(text))
 	return "s:" + base64.RawURLEncoding.EncodeToString(sum[:16])
 }
 

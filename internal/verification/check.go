@@ -104,8 +104,13 @@ func (s *Service) prove(v audit.Verification, now time.Time) string {
 	if s.Prover == nil {
 		return ""
 	}
+	spelling, err := s.spelling(v) // not the mailbox: who reads mail for one spelling has shown nothing of another
+	if err != nil {
+		s.Logger.Error("an approval could not be proven", "error", err)
+		return ""
+	}
 	token, err := s.Prover.Sign(proof.Facts{
-		ID: v.ID, App: v.App, Recipient: v.Recipient.String(), Channel: string(v.Channel), Purpose: v.Purpose,
+		ID: v.ID, App: v.App, Recipient: spelling.String(), Channel: string(v.Channel), Purpose: v.Purpose,
 	}, now)
 	if err != nil {
 		s.Logger.Error("an approval could not be proven", "error", err)

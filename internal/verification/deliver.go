@@ -36,7 +36,7 @@ func (o *outbox) attempt(ctx context.Context, f *flight) (end func()) {
 	if reason := o.pointless(v); reason != "" {
 		return finish(audit.Outcome{Status: audit.Failed, Reason: reason, Refund: true})
 	}
-	if _, ok := o.testRecipient(v.Recipient); ok {
+	if _, ok := o.testRecipient(v); ok {
 		return finish(audit.Outcome{Status: audit.Sent, Provider: testProvider})
 	}
 	m, reason, err := o.compose(w)

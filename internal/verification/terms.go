@@ -17,7 +17,7 @@ type Terms struct {
 	Blocks   Blocks            // who gets no codes
 	Checks   Checks            // bounds of failed checks; zero: DefaultChecks
 	Breaker  quota.Rule        // bounds all sends together; zero: nothing does
-	// TestRecipients have codes that are known.
+	// TestRecipients have codes that are known; by the hash of their very address.
 	TestRecipients map[recipient.Hash]TestRecipient
 }
 

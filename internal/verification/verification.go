@@ -91,14 +91,15 @@ type Purpose struct {
 
 // Settings are the service's choices. All but the Terms are fixed.
 type Settings struct {
-	Terms                  // at first; see Change
-	MailFrom string        // Name <addr>
-	Domain   string        // right-hand side of Message-IDs
-	IndexKey []byte        // keyed hash of recipients, ≥ 32 bytes
-	Ring     *keyring.Ring // codes, sealed recipients
-	Lease    time.Duration // of a row in flight; 0 means DefaultLease
-	Tick     time.Duration // between two looks for rows to take over; 0 means DefaultTick
-	Workers  int           // sends in flight at once; 0 means DefaultWorkers
+	Terms                      // at first; see Change
+	MailFrom string            // Name <addr>
+	Domain   string            // right-hand side of Message-IDs
+	IndexKey []byte            // keyed hash of recipients, ≥ 32 bytes
+	Folding  recipient.Folding // which spellings of an address count as one
+	Ring     *keyring.Ring     // codes, sealed recipients
+	Lease    time.Duration     // of a row in flight; 0 means DefaultLease
+	Tick     time.Duration     // between two looks for rows to take over; 0 means DefaultTick
+	Workers  int               // sends in flight at once; 0 means DefaultWorkers
 }
 
 // A crash is noticed after at most a lease and a tick: under 10 s (DESIGN.md, section 4).

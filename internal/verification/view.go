@@ -68,7 +68,7 @@ func stateOf(v audit.Verification, now time.Time) State {
 }
 
 func (s *Service) view(v audit.Verification, send audit.Send, now time.Time) View {
-	_, test := s.testRecipient(v.Recipient)
+	_, test := s.testRecipient(v)
 	return View{
 		Test: test, Code: s.shape(v),
 		ID: v.ID, State: stateOf(v, now), Channel: v.Channel, To: v.To, Purpose: v.Purpose, Reference: v.Reference,
@@ -122,7 +122,7 @@ func (s *Service) Quota(ctx context.Context, c Caller, channel, to, purpose stri
 	if err != nil {
 		return Answer{}, err
 	}
-	d, err := s.peek(ctx, c, r.Channel(), p, r.Hash(s.IndexKey))
+	d, err := s.peek(ctx, c, r.Channel(), p, s.hash(r))
 	if err != nil {
 		return Answer{}, err
 	}
@@ -145,7 +145,7 @@ func (s *Service) Hash(channel, to string) (recipient.Hash, error) {
 	if err != nil {
 		return recipient.Hash{}, err
 	}
-	return r.Hash(s.IndexKey), nil
+	return s.hash(r), nil
 }
 
 func (s *Service) peek(ctx context.Context, c Caller, ch recipient.Channel, p Purpose, h recipient.Hash) (quota.Decision, error) {
