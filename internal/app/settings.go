@@ -46,7 +46,7 @@ func rule(name string, scope quota.Scope, b config.Bound) quota.Rule {
 }
 
 func blocks(cfg config.Config) verification.Blocks {
-	b := verification.Blocks{Recipients: map[recipient.Recipient]bool{}, Domains: map[string]bool{}, Disposable: cfg.Disposable}
+	b := verification.Blocks{Recipients: map[recipient.Hash]bool{}, Domains: map[string]bool{}, Disposable: cfg.Disposable}
 	for _, x := range cfg.Blocks {
 		switch {
 		case x.Domain != "":
@@ -54,7 +54,7 @@ func blocks(cfg config.Config) verification.Blocks {
 		case x.Prefix != "":
 			b.Prefixes = append(b.Prefixes, x.Prefix)
 		default:
-			b.Recipients[x.To] = true
+			b.Recipients[x.To.Hash(cfg.IndexKeyBytes())] = true
 		}
 	}
 	return b

@@ -103,7 +103,7 @@ func (o *outbox) compose(w audit.Work) (delivery.Message, string, error) {
 	if err != nil {
 		return delivery.Message{}, reasonUnreadable, err
 	}
-	if o.Terms().Blocks.blocked(to) {
+	if o.Terms().Blocks.blocked(to, to.Hash(o.IndexKey)) {
 		return delivery.Message{}, reasonBlocked, errBlocked
 	}
 	code, err := o.code(v)

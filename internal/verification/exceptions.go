@@ -32,10 +32,10 @@ func (s *Service) testRecipient(v audit.Verification) (TestRecipient, bool) {
 
 // Blocks are recipients that get no codes.
 type Blocks struct {
-	Recipients map[recipient.Recipient]bool
-	Domains    map[string]bool // of mail addresses, with their subdomains; lower-case A-labels
-	Prefixes   []string        // of phone numbers, with their "+"
-	Disposable map[string]bool // domains whose addresses live for a short while, with their subdomains
+	Recipients map[recipient.Hash]bool // of the very address, in whatever case
+	Domains    map[string]bool         // of mail addresses, with their subdomains; lower-case A-labels
+	Prefixes   []string                // of phone numbers, with their "+"
+	Disposable map[string]bool         // domains whose addresses live for a short while, with their subdomains
 }
 
 // errBlocked ends a send to a recipient that is blocked.
@@ -43,8 +43,8 @@ var errBlocked = errors.New("verification: the recipient is blocked")
 
 // blocked: who is named in the list. What is asked for them is recorded, and fails (never silently, never with a word to
 // browsers); it keeps its place in the quota, or asking would be free.
-func (b Blocks) blocked(r recipient.Recipient) bool {
-	if b.Recipients[r] || within(r.Domain(), b.Domains) {
+func (b Blocks) blocked(r recipient.Recipient, h recipient.Hash) bool {
+	if b.Recipients[h] || within(r.Domain(), b.Domains) {
 		return true
 	}
 	for _, prefix := range b.Prefixes {

@@ -71,13 +71,13 @@ func TestTestRecipients(t *testing.T) {
 func TestBlockedRecipients(t *testing.T) {
 	change := func(s *Settings) {
 		s.Blocks = Blocks{
-			Recipients: map[recipient.Recipient]bool{emailOf(t, "abuser@example.com"): true},
+			Recipients: map[recipient.Hash]bool{emailOf(t, "abuser@example.com").Hash(s.IndexKey): true},
 			Domains:    map[string]bool{"bad.example": true},
 			Disposable: map[string]bool{"short.example": true},
 		}
 	}
 	inBubbleWith(t, change, func(r *rig) {
-		for _, to := range []string{"abuser@example.com", "a@bad.example", "a@very.bad.example"} {
+		for _, to := range []string{"Abuser@EXAMPLE.com", "a@bad.example", "a@very.bad.example"} {
 			a := r.send(askFor(to))
 			if s := r.get(a.View.ID).Send; s.Status != audit.Failed || s.Reason != reasonBlocked {
 				t.Errorf("%s: %+v", to, s)
@@ -108,11 +108,11 @@ func TestBlockedPrefixes(t *testing.T) {
 		t.Fatal(err)
 	}
 	for prefix, want := range map[string]bool{"+49": true, "+4915123456789": true, "+44": false, "49": false} {
-		if got := (Blocks{Prefixes: []string{prefix}}).blocked(phone); got != want {
+		if got := (Blocks{Prefixes: []string{prefix}}).blocked(phone, recipient.Hash{}); got != want {
 			t.Errorf("%s: %v", prefix, got)
 		}
 	}
-	if (Blocks{Prefixes: []string{"+49"}}).blocked(emailOf(t, "+4915123456789@example.com")) {
+	if (Blocks{Prefixes: []string{"+49"}}).blocked(emailOf(t, "+4915123456789@example.com"), recipient.Hash{}) {
 		t.Error("a mail address is no phone number")
 	}
 }

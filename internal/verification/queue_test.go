@@ -187,8 +187,8 @@ func TestWorkersNeverWaitForWhatWaitsInTheLog(t *testing.T) {
 func TestMailsStopWhileTheLogTakesNoOutcome(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, post := slowRig(t, 100*time.Millisecond, 100)
-		r.run()
 		r.svc.outbox.capacity = maxFlights
+		r.run()
 		r.crowd(0, 1900)
 		waited(time.Millisecond)
 		r.log.set(true)
