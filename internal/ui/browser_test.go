@@ -36,6 +36,7 @@ func TestInABrowser(t *testing.T) {
 		"codes in many forms":                   codesInManyForms,
 		"letters in many forms":                 lettersInManyForms,
 		"letters through an input method":       lettersThroughAnInputMethod,
+		"letters fit":                           lettersFit,
 		"wrong letters":                         wrongLetters,
 		"a code from before a change":           aCodeFromBeforeAChange,
 		"a wrong code":                          aWrongCode,

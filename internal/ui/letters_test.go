@@ -58,6 +58,19 @@ func lettersThroughAnInputMethod(t *testing.T, browser context.Context) {
 	b.card("approved")
 }
 
+// Ten letters, the most there can be, are seen as a whole on the narrowest page.
+func lettersFit(t *testing.T, browser context.Context) {
+	w := sentLetters(t)
+	for _, width := range []int64{320, 800} {
+		b := open(t, browser, w, uitest.Look{Width: width, Height: 640})
+		b.visit("")
+		b.card("code")
+		if !eval[bool](b, `(() => { const f = document.querySelector('#code'); f.value = 'wwwwwwwwww'; return f.scrollWidth <= f.clientWidth })()`) {
+			t.Errorf("%d px: the field is too small", width)
+		}
+	}
+}
+
 func wrongLetters(t *testing.T, browser context.Context) {
 	w := sentLetters(t)
 	b := open(t, browser, w, uitest.Look{})
