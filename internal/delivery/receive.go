@@ -41,8 +41,9 @@ func (d *delivered) Data(r io.Reader) error {
 		mail.Text = printable(raw)
 	}
 	mail.To = strings.Join(d.to, ",")
-	d.play()
+	d.dawdle()
 	d.mailbox.add(mail)
+	d.vanish()
 	return nil
 }
 

@@ -1,6 +1,7 @@
 package delivery
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -30,17 +31,24 @@ func played(to string) string {
 // noSuchMailbox is what mail servers say (RFC 3463 section 3.2).
 var noSuchMailbox = &smtp.SMTPError{Code: 550, EnhancedCode: smtp.EnhancedCode{5, 1, 1}, Message: "No such mailbox"}
 
-// play does, after the mail was read, what its recipients play.
-func (d *delivered) play() {
-	for _, to := range d.to {
-		switch played(to) {
-		case playSlow:
-			select {
-			case <-time.After(d.mailbox.config.Slow):
-			case <-d.mailbox.closed:
-			}
-		case playUnknown:
-			_ = d.conn.Conn().Close() // the mail is kept, and the 250 finds nobody
-		}
+// dawdle holds a mail back whose recipients are slow.
+func (d *delivered) dawdle() {
+	if !d.plays(playSlow) {
+		return
 	}
+	select {
+	case <-time.After(d.mailbox.config.Slow):
+	case <-d.mailbox.closed:
+	}
+}
+
+// vanish closes the connection under the answer to a mail that was kept.
+func (d *delivered) vanish() {
+	if d.plays(playUnknown) {
+		_ = d.conn.Conn().Close()
+	}
+}
+
+func (d *delivered) plays(name string) bool {
+	return slices.ContainsFunc(d.to, func(to string) bool { return played(to) == name })
 }
