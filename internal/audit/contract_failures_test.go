@@ -89,6 +89,45 @@ func failuresApart(t *testing.T, f *fixture) {
 	equal(t, "another purpose", tryOnce(t, f, signup.ID), false)
 }
 
+// SEC-7: a hundred wrong tries in a row are enough for a month, however they are spread over days; a right one starts anew.
+func failuresInARow(t *testing.T, f *fixture) {
+	day := func(n int) []Verification {
+		spent := f.fail(t, n, 4)
+		f.pass(FailureWindow + 11*time.Minute)
+		return spent
+	}
+	first := day(1)
+	for range 3 {
+		day(1)
+	}
+	last := f.fail(t, 1, 3)
+	almost := f.admit(t, f.intent(1)).Verification
+	tries(t, f, almost.ID, 4)
+	equal(t, "the hundredth", tryOnce(t, f, almost.ID), true)
+	f.pass(last[0].ExpiresAt.Add(FailureWindow).Sub(f.now) + 11*time.Minute)
+	next := f.admit(t, f.intent(1)).Verification
+	equal(t, "one more", tryOnce(t, f, next.ID), false)
+	f.barred(t, next, first[0].ExpiresAt.Add(RowWindow).Sub(f.now))
+
+	for range 4 {
+		day(3)
+	}
+	right := f.admit(t, f.intent(3)).Verification
+	tries(t, f, right.ID, 1)
+	won, err := f.Approve(t.Context(), right.ID)
+	ok(t, err)
+	equal(t, "approved", won, true)
+	f.pass(11 * time.Minute)
+	for range 4 {
+		day(3)
+	}
+	f.barred(t, f.admit(t, f.intent(3)).Verification, 0)
+
+	f.pass(first[0].ExpiresAt.Add(RowWindow).Sub(f.now))
+	free := f.admit(t, f.intent(1)).Verification
+	equal(t, "a month later", tryOnce(t, f, free.ID), true)
+}
+
 func failuresAtOnce(t *testing.T, f *fixture) {
 	var codes []Verification
 	for range 10 {

@@ -55,6 +55,7 @@ var contract = []struct {
 	{"check/50 approvals at once", approvalsAtOnce},
 	{"check/failures of a recipient", failures},
 	{"check/failures and what does not count", failuresApart},
+	{"check/failures in a row", failuresInARow},
 	{"check/failures, 100 tries at once", failuresAtOnce},
 	{"check/cancel", cancels},
 	{"check/cancel and approve at once", cancelOrApprove},

@@ -19,44 +19,75 @@ const (
 	FailureWindow = 24 * time.Hour
 )
 
-// tried is a verification as the bound sees it.
+// At most RowLimit tries fail in a row, with no right code between them, in any RowWindow (SEC-7, NIST SP 800-63B): who
+// guesses day after day is stopped for a month.
+const (
+	RowLimit  = 100
+	RowWindow = 30 * 24 * time.Hour
+)
+
+// tried is a verification as the bounds see it.
 type tried struct {
-	expiresAt time.Time
-	failures  int
+	expiresAt  time.Time
+	approvedAt time.Time
+	failures   int
 }
 
 func triedOf(v Verification) tried {
-	t := tried{v.ExpiresAt, v.Attempts}
+	t := tried{v.ExpiresAt, v.ApprovedAt, v.Attempts}
 	if !v.ApprovedAt.IsZero() {
 		t.failures--
 	}
 	return t
 }
 
-func (t *tried) fields() []any { return []any{timeField{&t.expiresAt}, &t.failures} }
+func (t *tried) fields() []any {
+	return []any{timeField{&t.expiresAt}, timeField{&t.approvedAt}, &t.failures}
+}
 
-// barred is the wait until fewer than FailureLimit failures count.
+// barred is the wait until both bounds let a code be tried.
 func barred(list []tried, now time.Time) time.Duration {
-	count := 0
+	return max(bound(list, now, FailureWindow, FailureLimit), bound(inARow(list), now, RowWindow, RowLimit))
+}
+
+// inARow are the verifications without a right code whose life did not end before the last right one.
+func inARow(list []tried) (row []tried) {
+	var last time.Time
 	for _, t := range list {
-		if t.counts(now) {
+		if t.approvedAt.After(last) {
+			last = t.approvedAt
+		}
+	}
+	for _, t := range list {
+		if t.approvedAt.IsZero() && t.expiresAt.After(last) {
+			row = append(row, t)
+		}
+	}
+	return row
+}
+
+// bound is the wait until fewer than limit failures count.
+func bound(list []tried, now time.Time, window time.Duration, limit int) time.Duration {
+	list, count := slices.Clone(list), 0
+	for _, t := range list {
+		if t.counts(now, window) {
 			count += t.failures
 		}
 	}
 	slices.SortFunc(list, func(a, b tried) int { return cmp.Compare(a.expiresAt.UnixMicro(), b.expiresAt.UnixMicro()) })
 	wait := time.Duration(0)
 	for _, t := range list {
-		if count < FailureLimit {
+		if count < limit {
 			break
 		}
-		if t.counts(now) {
-			count, wait = count-t.failures, t.expiresAt.Add(FailureWindow).Sub(now)
+		if t.counts(now, window) {
+			count, wait = count-t.failures, t.expiresAt.Add(window).Sub(now)
 		}
 	}
 	return wait
 }
 
-func (t tried) counts(now time.Time) bool { return now.Sub(t.expiresAt) < FailureWindow }
+func (t tried) counts(now time.Time, window time.Duration) bool { return now.Sub(t.expiresAt) < window }
 
 func (m *Memory) tried(v Verification) (list []tried) {
 	for _, o := range m.verifications {
@@ -78,11 +109,11 @@ func (m *Memory) Barred(ctx context.Context, v Verification) (wait time.Duration
 }
 
 // triedSQL selects what may count of one recipient, $4 being the instant after which its life must have ended.
-const triedSQL = `SELECT v.expires_at, v.attempts - CASE WHEN v.approved_at IS NULL THEN 0 ELSE 1 END FROM verifications v
+const triedSQL = `SELECT v.expires_at, v.approved_at, v.attempts - CASE WHEN v.approved_at IS NULL THEN 0 ELSE 1 END FROM verifications v
 WHERE v.recipient = $1 AND v.app = $2 AND v.channel = $3 AND v.attempts > 0 AND v.expires_at > $4`
 
 func sqliteBarred(ctx context.Context, q queryer, v Verification, now time.Time) (time.Duration, error) {
-	rows, err := q.QueryContext(ctx, triedSQL, v.Recipient[:], v.App, v.Channel, µs(now.Add(-FailureWindow)))
+	rows, err := q.QueryContext(ctx, triedSQL, v.Recipient[:], v.App, v.Channel, µs(now.Add(-RowWindow)))
 	if err != nil {
 		return 0, err
 	}
@@ -128,6 +159,6 @@ func (p *Postgres) Barred(ctx context.Context, v Verification) (time.Duration, e
 	if err != nil {
 		return 0, err
 	}
-	list, err := readRows(ctx, p, (*tried).fields, triedSQL, v.Recipient[:], v.App, string(v.Channel), now.Add(-FailureWindow))
+	list, err := readRows(ctx, p, (*tried).fields, triedSQL, v.Recipient[:], v.App, string(v.Channel), now.Add(-RowWindow))
 	return barred(list, now), err
 }

@@ -116,12 +116,20 @@ func TestPostgresLostReadsAndWrites(t *testing.T) {
 		"TakeOver": func() error { _, err := f.TakeOver(t.Context(), time.Second, 1); return err },
 		"Refused":  func() error { return f.Refused(t.Context(), []Send{f.refusal(1, nil)}) },
 	} {
-		ok(t, f.Ping(t.Context())) // a connection is there, so it is not opening one that fails
-		p.arm(cutAny, 1)
-		if err := call(); !errors.Is(err, ErrUnavailable) || !errors.Is(err, ErrUncertain) {
-			t.Errorf("%s: %v", name, err)
+		for range 5 {
+			ok(t, f.Ping(t.Context())) // a connection is there, so it is not opening one that fails
+			begin := time.Now()
+			p.arm(cutAny, 1)
+			err := call()
+			p.arm(cutNever, 0)
+			if err == nil && time.Since(begin) > time.Second/2 {
+				continue // on a busy machine the pool may look at its connection first, and find that cut
+			}
+			if !errors.Is(err, ErrUnavailable) || !errors.Is(err, ErrUncertain) {
+				t.Errorf("%s: %v", name, err)
+			}
+			break
 		}
-		p.arm(cutNever, 0)
 	}
 }
 
