@@ -1,6 +1,7 @@
 package quota
 
 import (
+	"errors"
 	"sync"
 	"testing"
 	"time"
@@ -21,6 +22,32 @@ func TestQuota8ARepeatedTakeCountsOnce(t *testing.T) {
 		late := w.takeID("one", defaults...)
 		same(t, "admitted anew", late.Admitted, true)
 		same(t, "wait", late.RetryAfter(), time.Minute)
+	})
+}
+
+// Of a bucket of many events the newest are looked at first; an older or a refunded one is known all the same.
+func TestQuota8AlsoInALargeBucket(t *testing.T) {
+	both(t, func(t *testing.T, w *world) {
+		const limit = 40
+		r := sliding(Recipient, limit, time.Hour)
+		w.takeID("oldest", r)
+		for range limit - 2 {
+			w.pass(time.Second)
+			w.admits(true, r)
+		}
+		must(t, w.Refund(t.Context(), "refunded", buckets("ann", "office")[Recipient]))
+		for range 2 {
+			again := w.takeID("oldest", r)
+			same(t, "admitted", again.Admitted, true)
+			same(t, "used", again.Rules[0].Used, limit-1)
+		}
+		_, err := w.Take(t.Context(), Request{ID: "refunded", Rules: []Rule{r}, Buckets: buckets("ann", "office")})
+		if !errors.Is(err, ErrRefunded) {
+			t.Errorf("refunded: %v", err)
+		}
+		w.admits(true, r)
+		w.admits(false, r)
+		same(t, "when all places are taken", w.takeID("oldest", r).Admitted, true)
 	})
 }
 
