@@ -2,27 +2,12 @@ package verification
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/base32"
 	"errors"
-	"slices"
-	"strings"
-	"time"
 
 	"github.com/google/uuid"
 
 	"sendcode/internal/audit"
 	"sendcode/quota"
-)
-
-// sealLabel separates the key that encrypts recipients from the others of the ring.
-const sealLabel = "recipient"
-
-// With less life left than min(120 s, life/5), a resend would arrive as good as expired and opens a new verification
-// instead (DESIGN.md, section 3).
-const (
-	maxMinLife   = 120 * time.Second
-	minLifeShare = 5
 )
 
 // Answer is what a request for a code came to. A refusal is a value: Admitted is false, and View is zero unless the
@@ -154,134 +139,4 @@ func (s *Service) begin(ctx context.Context, a asked, id uuid.UUID, d quota.Deci
 		return begun, ErrUnavailable
 	}
 	return begun, nil
-}
-
-func (s *Service) intent(a asked, id uuid.UUID, d quota.Decision) (audit.Intent, error) {
-	fresh, err := s.fresh(a)
-	if err != nil {
-		return audit.Intent{}, err
-	}
-	row := a.row()
-	row.ID, row.TakenAt, row.Clock, row.VerificationID = id, d.At, d.Clock, ""
-	row.Observed = d.Observed()
-	return audit.Intent{
-		Send: row, Verification: fresh, Join: a.join,
-		Rules: gated(a.purpose.Policy.Rules), Rejections: onFailures(a.purpose.Policy.Rules), Purposes: a.purpose.Shares,
-		Life: a.purpose.Life, MinLife: min(maxMinLife, a.purpose.Life/minLifeShare), Lease: s.Lease,
-	}, nil
-}
-
-// fresh is the verification that Begin opens when there is none to join.
-func (s *Service) fresh(a asked) (audit.Verification, error) {
-	id, err := newVerificationID()
-	if err != nil {
-		return audit.Verification{}, err
-	}
-	nonce := make([]byte, 16)
-	if _, err := rand.Read(nonce); err != nil {
-		return audit.Verification{}, err
-	}
-	sealed, err := s.Ring.Seal(sealLabel, []byte(a.to.Address()), []byte(id))
-	if err != nil {
-		return audit.Verification{}, err
-	}
-	return audit.Verification{
-		ID: id, App: a.App, Channel: a.to.Channel(), Purpose: a.purpose.Name, Recipient: a.hash, To: a.to.Masked(),
-		Sealed: sealed, Holder: a.holder, Nonce: nonce, KeyID: s.Ring.Current(), CodeLength: a.purpose.CodeLength, Alphabet: string(a.purpose.Alphabet),
-		Locale: a.Locale, Reference: a.Reference, MaxAttempts: maxAttempts,
-	}, nil
-}
-
-// newVerificationID is 160 random bits: the ID is a capability (API-6).
-func newVerificationID() (string, error) {
-	raw := make([]byte, 20)
-	if _, err := rand.Read(raw); err != nil {
-		return "", err
-	}
-	return strings.ToLower(base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(raw)), nil
-}
-
-// correct tells the limiter what the log knew better: its own place goes, the true history comes in. The answer is the
-// log's, and of each rule what the limiter says where that is longer, or where the log does not decide it. The limiter
-// may still say that there is room: its clock was set ahead, and what it counts already keeps its instant.
-func (s *Service) correct(ctx context.Context, a asked, id uuid.UUID, taken quota.Decision, begun audit.Begun) quota.Decision {
-	own := quota.OfScope(a.purpose.Policy.Rules, quota.Recipient)
-	if r := onFailures(a.purpose.Policy.Rules); r.Limit > 0 {
-		own = append(own, r)
-	}
-	d := quota.Evaluate(own, map[quota.Scope][]quota.Event{quota.Recipient: begun.History, quota.Failures: begun.Rejected}, begun.Now)
-	d.Clock = begun.Clock
-	states := taken.Rules
-	if learnt, err := s.teach(ctx, a, id, taken, begun); err == nil {
-		states = learnt.Rules
-		d.Rules = stricter(d.Rules, states)
-	} else {
-		s.outbox.giveBack(string(id[:]), a.buckets())
-	}
-	for _, state := range states {
-		if !slices.ContainsFunc(own, func(r quota.Rule) bool { return r.Name == state.Name }) {
-			d.Rules = append(d.Rules, state)
-		}
-	}
-	d.Rules = inOrder(a.purpose.Policy.Rules, d.Rules)
-	return d
-}
-
-// stricter is of each of the first states the one with the longer wait.
-func stricter(states, others []quota.State) []quota.State {
-	for i, s := range states {
-		for _, o := range others {
-			if o.Name == s.Name && o.RetryAfter > s.RetryAfter {
-				states[i] = o
-			}
-		}
-	}
-	return states
-}
-
-// errOtherClock says that the limiter can't be told a history, as it is not on its clock.
-var errOtherClock = errors.New("verification: the history is on another clock")
-
-func (s *Service) teach(ctx context.Context, a asked, id uuid.UUID, taken quota.Decision, begun audit.Begun) (quota.Decision, error) {
-	if begun.Clock != taken.Clock || begun.Clock == audit.LogClock {
-		return quota.Decision{}, errOtherClock
-	}
-	history := slices.Clone(begun.History)
-	for i := range history { // an age is an age, wherever the log saw the limiter's now
-		history[i].At = history[i].At.Add(taken.At.Sub(begun.Now))
-	}
-	ctx, cancel := context.WithTimeout(ctx, takeTimeout)
-	defer cancel()
-	if err := s.Limiter.Refund(ctx, string(id[:]), values(a.buckets())...); err != nil {
-		return quota.Decision{}, err
-	}
-	keep := quota.Longest(quota.OfScope(a.purpose.Policy.Rules, quota.Recipient))
-	if err := s.Limiter.Record(ctx, a.buckets()[quota.Recipient], keep, history); err != nil {
-		return quota.Decision{}, err
-	}
-	if err := s.learnFailures(ctx, failuresBucket(a.App, a.to.Channel(), a.hash), begun.Rejected, begun.Now); err != nil {
-		return quota.Decision{}, err
-	}
-	return s.Limiter.Peek(ctx, quota.Request{Rules: a.purpose.Policy.Rules, Buckets: a.buckets()})
-}
-
-// values are the buckets that a place is taken in, and given back.
-func values(buckets map[quota.Scope]string) []string {
-	var all []string
-	for scope, b := range buckets {
-		if scope.Counted() {
-			all = append(all, b)
-		}
-	}
-	return all
-}
-
-func (s *Service) refused(a asked, d quota.Decision, outcome string) Answer {
-	worst, _ := d.Blocking()
-	s.alarmed(worst)
-	row := a.row()
-	row.Status, row.BlockedBy, row.RetryAfter, row.Count = audit.Refused, worst.Name, worst.RetryAfter, 1
-	s.refusals.add(row, s.Now())
-	s.Observer.Decided(a.to.Channel(), a.App, outcome, worst.Name)
-	return Answer{Quota: d.Told(), Policy: a.purpose.Policy, View: View{To: a.to.Masked(), Channel: a.to.Channel(), Purpose: a.purpose.Name}}
 }
