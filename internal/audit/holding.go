@@ -43,21 +43,6 @@ func (m *Memory) Newest(ctx context.Context, h Holding) (newest Verification, er
 	return newest, nil
 }
 
-// Cancel implements Log.
-func (m *Memory) Cancel(ctx context.Context, id string) (ok bool, err error) {
-	now, lost, err := m.enter(ctx, "Cancel")
-	if err != nil {
-		return false, err
-	}
-	defer m.leave(lost, &err)
-	v, found := m.verifications[id]
-	if !found || !open(*v, now) {
-		return false, nil
-	}
-	v.CanceledAt = now
-	return true, nil
-}
-
 // Newest implements Log.
 func (s *SQLite) Newest(ctx context.Context, h Holding) (Verification, error) {
 	if err := h.check(); err != nil {
@@ -66,13 +51,4 @@ func (s *SQLite) Newest(ctx context.Context, h Holding) (Verification, error) {
 	v, err := first(ctx, s.readers, (*Verification).fields, newestSQL+` AND v.attempts < v.max_attempts AND v.expires_at > $6
 ORDER BY v.created_at DESC, v.id DESC LIMIT 1`, h.Recipient[:], h.App, h.Channel, h.Purpose, h.Holder, µs(micro(s.now())))
 	return v, unavailable(err)
-}
-
-// Cancel implements Log.
-func (s *SQLite) Cancel(ctx context.Context, id string) (bool, error) {
-	return s.one(ctx, `
-UPDATE verifications SET canceled_at = $1
-WHERE id = $2 AND approved_at IS NULL AND canceled_at IS NULL AND expires_at > $1`, func(now time.Time) []any {
-		return []any{µs(now), id}
-	})
 }

@@ -96,21 +96,6 @@ func (m *Memory) Attempt(ctx context.Context, id string) (v Verification, ok boo
 	return m.verification(id), ok, now, nil
 }
 
-// Approve implements Log.
-func (m *Memory) Approve(ctx context.Context, id string) (ok bool, err error) {
-	now, lost, err := m.enter(ctx, "Approve")
-	if err != nil {
-		return false, err
-	}
-	defer m.leave(lost, &err)
-	v, found := m.verifications[id]
-	if !found || !open(*v, now) {
-		return false, nil
-	}
-	v.ApprovedAt = now
-	return true, nil
-}
-
 // Refused implements Log.
 func (m *Memory) Refused(ctx context.Context, refusals []Send) (err error) {
 	rows, err := merged(refusals)

@@ -73,16 +73,6 @@ func (p *Postgres) countTry(ctx context.Context, conn *pgxpool.Conn, id string, 
 	return tag.RowsAffected() > 0, now, nil
 }
 
-// Cancel implements Log.
-func (p *Postgres) Cancel(ctx context.Context, id string) (bool, error) {
-	if !storable(id) {
-		return false, nil
-	}
-	return p.one(ctx, `
-UPDATE verifications SET canceled_at = {{now}}
-WHERE id = $1 AND approved_at IS NULL AND canceled_at IS NULL AND expires_at > {{now}}`, id)
-}
-
 // Newest implements Log.
 func (p *Postgres) Newest(ctx context.Context, h Holding) (v Verification, err error) {
 	if err := h.check(); err != nil {
@@ -96,14 +86,4 @@ ORDER BY v.created_at DESC, v.id DESC LIMIT 1`), h.Recipient[:], h.App, string(h
 		return Verification{}, err
 	}
 	return v, nil
-}
-
-// Approve implements Log.
-func (p *Postgres) Approve(ctx context.Context, id string) (bool, error) {
-	if !storable(id) {
-		return false, nil
-	}
-	return p.one(ctx, `
-UPDATE verifications SET approved_at = {{now}}
-WHERE id = $1 AND approved_at IS NULL AND canceled_at IS NULL AND expires_at > {{now}}`, id)
 }

@@ -126,12 +126,3 @@ func (s *SQLite) Refunded(ctx context.Context, held Held) error {
 	})
 	return err
 }
-
-// Approve implements Log.
-func (s *SQLite) Approve(ctx context.Context, id string) (bool, error) {
-	return s.one(ctx, `
-UPDATE verifications SET approved_at = $1
-WHERE id = $2 AND approved_at IS NULL AND canceled_at IS NULL AND expires_at > $1`, func(now time.Time) []any {
-		return []any{µs(now), id}
-	})
-}

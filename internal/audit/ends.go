@@ -1,0 +1,70 @@
+package audit
+
+import (
+	"context"
+	"time"
+)
+
+// The two ways in which a verification is ended. Both change one that is open, and nothing else; they differ in what they
+// write down.
+
+// Approve implements Log.
+func (m *Memory) Approve(ctx context.Context, id string) (bool, error) {
+	return m.end(ctx, "Approve", id, func(v *Verification, now time.Time) { v.ApprovedAt = now })
+}
+
+// Cancel implements Log.
+func (m *Memory) Cancel(ctx context.Context, id string) (bool, error) {
+	return m.end(ctx, "Cancel", id, func(v *Verification, now time.Time) { v.CanceledAt = now })
+}
+
+func (m *Memory) end(ctx context.Context, method, id string, set func(v *Verification, now time.Time)) (ok bool, err error) {
+	now, lost, err := m.enter(ctx, method)
+	if err != nil {
+		return false, err
+	}
+	defer m.leave(lost, &err)
+	v, found := m.verifications[id]
+	if !found || !open(*v, now) {
+		return false, nil
+	}
+	set(v, now)
+	return true, nil
+}
+
+// Approve implements Log.
+func (s *SQLite) Approve(ctx context.Context, id string) (bool, error) {
+	return s.end(ctx, "approved_at", id)
+}
+
+// Cancel implements Log.
+func (s *SQLite) Cancel(ctx context.Context, id string) (bool, error) {
+	return s.end(ctx, "canceled_at", id)
+}
+
+func (s *SQLite) end(ctx context.Context, column, id string) (bool, error) {
+	return s.one(ctx, `
+UPDATE verifications SET `+column+` = $1
+WHERE id = $2 AND approved_at IS NULL AND canceled_at IS NULL AND expires_at > $1`, func(now time.Time) []any {
+		return []any{µs(now), id}
+	})
+}
+
+// Approve implements Log.
+func (p *Postgres) Approve(ctx context.Context, id string) (bool, error) {
+	return p.end(ctx, "approved_at", id)
+}
+
+// Cancel implements Log.
+func (p *Postgres) Cancel(ctx context.Context, id string) (bool, error) {
+	return p.end(ctx, "canceled_at", id)
+}
+
+func (p *Postgres) end(ctx context.Context, column, id string) (bool, error) {
+	if !storable(id) {
+		return false, nil
+	}
+	return p.one(ctx, `
+UPDATE verifications SET `+column+` = {{now}}
+WHERE id = $1 AND approved_at IS NULL AND canceled_at IS NULL AND expires_at > {{now}}`, id)
+}
