@@ -28,7 +28,7 @@ type Codes interface {
 // API answers under /v1.
 type API struct {
 	codes  Codes
-	keys   atomic.Pointer[Keys]
+	keys   atomic.Pointer[accepted]
 	logger *slog.Logger
 	now    func() time.Time
 }
@@ -36,12 +36,20 @@ type API struct {
 // New makes the API for the apps that hold the keys.
 func New(codes Codes, keys Keys, logger *slog.Logger) *API {
 	a := &API{codes: codes, logger: logger, now: time.Now}
-	a.keys.Store(&keys)
+	a.keys.Store(accept(keys))
 	return a
 }
 
+// accepted are the keys with what every request asks of them.
+type accepted struct {
+	Keys
+	origins []string // of all of them
+}
+
+func accept(keys Keys) *accepted { return &accepted{keys, keys.origins()} }
+
 // Keys are those that are accepted now.
-func (a *API) Keys() Keys { return *a.keys.Load() }
+func (a *API) Keys() Keys { return a.keys.Load().Keys }
 
 // SetKeys changes the keys that are accepted from now on. Requests under way end as they began, and of a key that stays it
 // stays known when it was used.
@@ -53,7 +61,7 @@ func (a *API) SetKeys(keys Keys) {
 			}
 		}
 	}
-	a.keys.Store(&keys)
+	a.keys.Store(accept(keys))
 }
 
 // Register adds the routes. Their names and answers are a contract: see DESIGN.md, section 3.

@@ -15,9 +15,9 @@ func (a *API) allowOrigins(e *echo.Echo) {
 	e.Use(middleware.CORSWithConfig(middleware.CORSConfig{
 		Skipper: func(c echo.Context) bool {
 			path := c.Request().URL.Path
-			return !strings.HasPrefix(path, "/v1/") || strings.HasPrefix(path, "/v1/admin/") || len(a.Keys().origins()) == 0
+			return !strings.HasPrefix(path, "/v1/") || strings.HasPrefix(path, "/v1/admin/") || len(a.keys.Load().origins) == 0
 		},
-		AllowOriginFunc: func(origin string) (bool, error) { return slices.Contains(a.Keys().origins(), origin), nil },
+		AllowOriginFunc: func(origin string) (bool, error) { return slices.Contains(a.keys.Load().origins, origin), nil },
 		AllowMethods:    []string{http.MethodGet, http.MethodPost},
 		AllowHeaders:    []string{echo.HeaderAuthorization, echo.HeaderContentType, "Idempotency-Key"},
 		ExposeHeaders:   []string{echo.HeaderLocation, echo.HeaderRetryAfter, "RateLimit", "RateLimit-Policy", "Idempotent-Replayed"},

@@ -123,9 +123,18 @@ func (s *sections) block(n *yaml.Node, path string) {
 
 // domainOf is the domain as addresses have it: lower-case A-labels.
 func (s *sections) domainOf(n *yaml.Node, path, text string) string {
+	domain := mailDomain(text)
+	if domain == "" {
+		s.mistake(n, path, "%s is not a domain", plain(text))
+	}
+	return domain
+}
+
+// mailDomain is empty where the text is no domain that mail can go to.
+func mailDomain(text string) string {
 	r, err := recipient.Parse(recipient.Email, "x@"+text)
 	if err != nil {
-		s.mistake(n, path, "%s is not a domain", plain(text))
+		return ""
 	}
 	return r.Domain()
 }
@@ -149,12 +158,12 @@ func (s *sections) disposable(n *yaml.Node, path string) {
 		if text = strings.TrimSpace(text); text == "" {
 			continue
 		}
-		r, err := recipient.Parse(recipient.Email, "x@"+text)
-		if err != nil {
+		domain := mailDomain(text)
+		if domain == "" {
 			s.mistake(n, path, "%s:%d: %s is not a domain", plain(file), line, plain(text))
 			return
 		}
-		s.config.Disposable[r.Domain()] = true
+		s.config.Disposable[domain] = true
 	}
 	if err := lines.Err(); err != nil {
 		s.mistake(n, path, "%s cannot be read: %s", plain(file), cause(err))

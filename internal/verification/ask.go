@@ -125,8 +125,10 @@ func checkAttached(ask Ask) error {
 	return nil
 }
 
-func (s *Service) purpose(name string) (Purpose, error) {
-	p, ok := s.Terms().Purposes[or(name, "default")]
+func (s *Service) purpose(name string) (Purpose, error) { return s.Terms().purpose(name) }
+
+func (t Terms) purpose(name string) (Purpose, error) {
+	p, ok := t.Purposes[or(name, "default")]
 	if !ok {
 		return Purpose{}, invalid("purpose", "unknown", "No purpose of that name is configured.")
 	}

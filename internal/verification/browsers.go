@@ -18,14 +18,15 @@ var browserRules = []quota.Rule{
 
 // purposeFor is what a caller's requests for a purpose go by.
 func (s *Service) purposeFor(c Caller, name string) (Purpose, error) {
-	p, err := s.purpose(name)
+	terms := s.Terms()
+	p, err := terms.purpose(name)
 	if err != nil {
 		return p, err
 	}
 	if c.Kind == Browser {
 		p.Policy.Rules = forBrowsers(p.Policy.Rules)
 	}
-	if b := s.Terms().Breaker; b.Limit > 0 {
+	if b := terms.Breaker; b.Limit > 0 {
 		p.Policy.Rules = append(slices.Clip(p.Policy.Rules), b)
 	}
 	return p, nil

@@ -23,6 +23,7 @@ type lines struct {
 }
 
 type line struct {
+	name   string
 	places chan struct{}
 	used   int // places taken, and waited for
 }
@@ -32,7 +33,7 @@ func newLines() *lines { return &lines{of: map[string]*line{}} }
 // turn is a place in a line. It ends once.
 type turn struct {
 	lines *lines
-	name  string
+	line  *line
 	once  sync.Once
 }
 
@@ -41,12 +42,12 @@ func (l *lines) enter(ctx context.Context, name string) (*turn, error) {
 	l.mu.Lock()
 	of := l.of[name]
 	if of == nil {
-		of = &line{places: make(chan struct{}, abreast)}
+		of = &line{name: name, places: make(chan struct{}, abreast)}
 		l.of[name] = of
 	}
 	of.used++
 	l.mu.Unlock()
-	t := &turn{lines: l, name: name}
+	t := &turn{lines: l, line: of}
 	select {
 	case of.places <- struct{}{}:
 		return t, nil
@@ -58,31 +59,28 @@ func (l *lines) enter(ctx context.Context, name string) (*turn, error) {
 	case of.places <- struct{}{}:
 		return t, nil
 	case <-ctx.Done():
-		l.leave(name)
+		l.leave(of)
 		return nil, ErrUnavailable
 	}
 }
 
-func (l *lines) leave(name string) {
+func (l *lines) leave(of *line) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.of[name].used--; l.of[name].used == 0 {
-		delete(l.of, name)
+	if of.used--; of.used == 0 {
+		delete(l.of, of.name)
 	}
 }
 
-func (l *lines) free(name string) {
-	l.mu.Lock()
-	places := l.of[name].places
-	l.mu.Unlock()
-	<-places
-	l.leave(name)
+func (t *turn) free() {
+	<-t.line.places
+	t.lines.leave(t.line)
 }
 
 // letIn frees the place of a request that goes on to wait for its mail.
-func (t *turn) letIn() { t.once.Do(func() { t.lines.free(t.name) }) }
+func (t *turn) letIn() { t.once.Do(t.free) }
 
 // end frees the place of a request that was not let in, a moment later.
 func (t *turn) end() {
-	t.once.Do(func() { time.AfterFunc(pace, func() { t.lines.free(t.name) }) })
+	t.once.Do(func() { time.AfterFunc(pace, t.free) })
 }
