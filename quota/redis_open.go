@@ -73,16 +73,24 @@ func aloneOptions(rawURL string) (*redis.Options, error) {
 		return nil, fmt.Errorf("redis URL: %w", err)
 	}
 	o.ContextTimeoutEnabled = true
-	setDefault(&o.DialTimeout, step)
-	setDefault(&o.ReadTimeout, step)
-	setDefault(&o.WriteTimeout, step)
-	setDefault(&o.PoolTimeout, step)
-	setDefault(&o.MinRetryBackoff, minBackoff)
-	setDefault(&o.MaxRetryBackoff, maxBackoff)
+	setSteps(&o.DialTimeout, &o.ReadTimeout, &o.WriteTimeout, &o.PoolTimeout)
+	setBackoff(&o.MinRetryBackoff, &o.MaxRetryBackoff, &o.DialerRetries)
 	setDefault(&o.MaxRetries, retries)
-	setDefault(&o.DialerRetries, 1) // the repeated call dials again
 	o.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
 	return o, nil
+}
+
+// setSteps and setBackoff keep a call within the budget, unless the URL says otherwise: then the budget cuts it off.
+func setSteps(steps ...*time.Duration) {
+	for _, s := range steps {
+		setDefault(s, step)
+	}
+}
+
+func setBackoff(least, most *time.Duration, dials *int) {
+	setDefault(least, minBackoff)
+	setDefault(most, maxBackoff)
+	setDefault(dials, 1) // the repeated call dials again
 }
 
 func setDefault[T comparable](v *T, to T) {
@@ -153,13 +161,8 @@ func clusterOptions(rawURL string) (*redis.ClusterOptions, error) {
 		o.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12} // each server's name is that which it was dialled by
 	}
 	o.ContextTimeoutEnabled = true
-	setDefault(&o.DialTimeout, step)
-	setDefault(&o.ReadTimeout, step)
-	setDefault(&o.WriteTimeout, step)
-	setDefault(&o.PoolTimeout, step)
-	setDefault(&o.MinRetryBackoff, minBackoff)
-	setDefault(&o.MaxRetryBackoff, maxBackoff)
-	setDefault(&o.DialerRetries, 1)
+	setSteps(&o.DialTimeout, &o.ReadTimeout, &o.WriteTimeout, &o.PoolTimeout)
+	setBackoff(&o.MinRetryBackoff, &o.MaxRetryBackoff, &o.DialerRetries)
 	o.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
 	return o, nil
 }
