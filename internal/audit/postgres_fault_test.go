@@ -116,19 +116,18 @@ func TestPostgresLostReadsAndWrites(t *testing.T) {
 		"TakeOver": func() error { _, err := f.TakeOver(t.Context(), time.Second, 1); return err },
 		"Refused":  func() error { return f.Refused(t.Context(), []Send{f.refusal(1, nil)}) },
 	} {
-		for range 5 {
+		var err error
+		for range 5 { // the pool opens connections by itself, and one of those may be the one that is cut
 			ok(t, f.Ping(t.Context())) // a connection is there, so it is not opening one that fails
-			begin := time.Now()
 			p.arm(cutAny, 1)
-			err := call()
+			err = call()
 			p.arm(cutNever, 0)
-			if err == nil && time.Since(begin) > time.Second/2 {
-				continue // on a busy machine the pool may look at its connection first, and find that cut
+			if err != nil {
+				break
 			}
-			if !errors.Is(err, ErrUnavailable) || !errors.Is(err, ErrUncertain) {
-				t.Errorf("%s: %v", name, err)
-			}
-			break
+		}
+		if !errors.Is(err, ErrUnavailable) || !errors.Is(err, ErrUncertain) {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }
