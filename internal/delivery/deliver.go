@@ -2,10 +2,7 @@ package delivery
 
 import (
 	"context"
-	"errors"
-	"net/textproto"
-
-	"github.com/wneessen/go-mail/smtp"
+	"io"
 )
 
 // reply is the server's answer to an accepted message.
@@ -20,57 +17,44 @@ func (s *session) deliver(ctx context.Context, mail *rendered) (answer reply, us
 	stop := context.AfterFunc(ctx, s.cut)
 	s.mails++
 	answer, fail = s.transact(ctx, mail)
-	usable = stop() && (fail == nil || inStep(fail))
+	usable = stop() && !s.adrift && (fail == nil || inStep(fail))
 	s.stale = fail != nil
 	return answer, usable, fail
 }
 
 func (s *session) transact(ctx context.Context, mail *rendered) (reply, *Error) {
-	if fail := s.envelope(ctx, mail); fail != nil {
+	if fail := s.begin(ctx, mail); fail != nil {
 		return reply{}, fail
 	}
-	body, fail := s.openBody(ctx)
-	if fail != nil {
-		return reply{}, fail
-	}
+	body := s.client.Text.DotWriter()
 	if fail := s.writeBody(ctx, body, mail.content); fail != nil {
 		return reply{}, fail
 	}
 	return s.end(ctx, body)
 }
 
-// envelope says MAIL FROM and the one RCPT TO.
-func (s *session) envelope(ctx context.Context, mail *rendered) *Error {
+// begin brings the server to where it waits for the content.
+func (s *session) begin(ctx context.Context, mail *rendered) *Error {
 	if s.stale && s.step(ctx, StageMail, s.config.CommandTimeout, s.client.Reset) != nil {
 		return failure(ctx, StageMail, errReset)
 	}
-	if mail.utf8 {
-		if offered, _ := s.client.Extension("SMTPUTF8"); !offered {
-			return &Error{Class: Rejected, Stage: StageMail, Err: errUTF8}
+	if mail.utf8 && !s.offers("SMTPUTF8") {
+		return &Error{Class: Rejected, Stage: StageMail, Err: errUTF8}
+	}
+	commands := s.commands(mail)
+	if s.offers("PIPELINING") {
+		return s.sayAll(ctx, commands)
+	}
+	for _, c := range commands {
+		if fail := s.step(ctx, c.stage, s.config.CommandTimeout, func() error { return s.ask(c) }); fail != nil {
+			return fail
 		}
 	}
-	// A server may refuse to hand on what it was told is SMTPUTF8, so only a mail that needs it says so.
-	s.client.SkipSMTPUTF8(!mail.utf8)
-	fail := s.step(ctx, StageMail, s.config.CommandTimeout, func() error { return s.client.Mail(mail.from) })
-	if fail != nil {
-		return fail
-	}
-	return s.step(ctx, StageRcpt, s.config.CommandTimeout, func() error { return s.client.Rcpt(mail.to) })
-}
-
-func (s *session) openBody(ctx context.Context) (body *smtp.DataCloser, fail *Error) {
-	fail = s.step(ctx, StageData, s.config.CommandTimeout, func() error {
-		writer, err := s.client.Data()
-		if err == nil {
-			body = writer.(*smtp.DataCloser)
-		}
-		return err
-	})
-	return body, fail
+	return nil
 }
 
 // writeBody brings everything but the final dot onto the wire, so that an error here is known to be before it.
-func (s *session) writeBody(ctx context.Context, body *smtp.DataCloser, content []byte) *Error {
+func (s *session) writeBody(ctx context.Context, body io.Writer, content []byte) *Error {
 	return s.step(ctx, StageBody, s.config.CommandTimeout, func() error {
 		if _, err := body.Write(content); err != nil {
 			return err
@@ -80,17 +64,14 @@ func (s *session) writeBody(ctx context.Context, body *smtp.DataCloser, content 
 }
 
 // end writes the final dot and reads the answer. Any 2xx is acceptance (RFC 5321 section 4.3.2).
-func (s *session) end(ctx context.Context, body *smtp.DataCloser) (reply, *Error) {
+func (s *session) end(ctx context.Context, body io.Closer) (accepted reply, fail *Error) {
 	sent := s.wire.sent
-	accepted := reply{code: 250}
-	fail := s.step(ctx, StageDot, s.config.DotTimeout, func() error {
-		err := body.Close() // does not report a failed write, but after one there is nothing to read: see wire
-		var other *textproto.Error
-		if errors.As(err, &other) && other.Code/100 == 2 {
-			accepted = reply{other.Code, enhanced(other.Code, other.Msg)}
-			return nil
+	fail = s.step(ctx, StageDot, s.config.DotTimeout, func() error {
+		if err := body.Close(); err != nil {
+			return err
 		}
-		accepted.enhanced = enhanced(250, body.ServerResponse())
+		code, text, err := s.client.Text.ReadResponse(2)
+		accepted = reply{code, enhanced(code, text)}
 		return err
 	})
 	if fail != nil && s.wire.sent == sent {

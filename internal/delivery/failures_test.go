@@ -133,27 +133,31 @@ func oddities() []misbehaviour {
 
 // TestMisbehaviourInABubble runs every row with the timeouts that are the defaults, on a clock that waits for nobody.
 func TestMisbehaviourInABubble(t *testing.T) {
-	for _, row := range misbehaviours() {
-		t.Run(row.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				server := smtptest.New(t, smtptest.Script{Rules: []smtptest.Rule{row.rule}})
-				row.run(t, server, piped(t, server))
+	bothWays(t, func(t *testing.T, extensions []string) {
+		for _, row := range misbehaviours() {
+			t.Run(row.name, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					server := smtptest.New(t, smtptest.Script{Extensions: extensions, Rules: []smtptest.Rule{row.rule}})
+					row.run(t, server, piped(t, server))
+				})
 			})
-		})
-	}
+		}
+	})
 }
 
 // TestMisbehaviourOverTCP runs the rows that need no waiting over real sockets, whose buffers and resets a pipe has not.
 func TestMisbehaviourOverTCP(t *testing.T) {
-	for _, row := range misbehaviours() {
-		if row.bubble {
-			continue
+	bothWays(t, func(t *testing.T, extensions []string) {
+		for _, row := range misbehaviours() {
+			if row.bubble {
+				continue
+			}
+			t.Run(row.name, func(t *testing.T) {
+				server := smtptest.Start(t, smtptest.Script{Extensions: extensions, Rules: []smtptest.Rule{row.rule}})
+				row.run(t, server, sender(t, server))
+			})
 		}
-		t.Run(row.name, func(t *testing.T) {
-			server := smtptest.Start(t, smtptest.Script{Rules: []smtptest.Rule{row.rule}})
-			row.run(t, server, sender(t, server))
-		})
-	}
+	})
 }
 
 func (row misbehaviour) run(t *testing.T, server *smtptest.Server, s *delivery.SMTP) {

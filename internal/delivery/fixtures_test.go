@@ -41,6 +41,15 @@ func sender(t *testing.T, server *smtptest.Server, change ...func(*delivery.SMTP
 	return newSender(t, config, change...)
 }
 
+// pipelining are the keywords of a server that takes commands together.
+var pipelining = []string{"PIPELINING", "8BITMIME", "ENHANCEDSTATUSCODES", "SMTPUTF8"}
+
+// bothWays runs a test against servers that take commands one by one, and together.
+func bothWays(t *testing.T, test func(t *testing.T, extensions []string)) {
+	t.Run("one by one", func(t *testing.T) { test(t, nil) })
+	t.Run("pipelined", func(t *testing.T) { test(t, pipelining) })
+}
+
 // piped makes a sender for a server without a port, for use in a bubble.
 func piped(t *testing.T, server *smtptest.Server, change ...func(*delivery.SMTPConfig)) *delivery.SMTP {
 	t.Helper()

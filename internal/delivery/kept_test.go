@@ -9,7 +9,7 @@ import (
 
 // TestKeptConnectionThatFails: whatever happens on it before 354, the mail goes out once, over a fresh one.
 func TestKeptConnectionThatFails(t *testing.T) {
-	for name, rule := range map[string]smtptest.Rule{
+	rules := map[string]smtptest.Rule{
 		"closed while idle":       {Stage: smtptest.Idle, Times: 1, Close: true},
 		"reset while idle":        {Stage: smtptest.Idle, Times: 1, Abort: true},
 		"421 while idle":          {Stage: smtptest.Idle, Times: 1, Reply: "421 4.4.2 idle for too long", Close: true},
@@ -22,13 +22,16 @@ func TestKeptConnectionThatFails(t *testing.T) {
 		"closed at RCPT":          {Stage: smtptest.Rcpt, Skip: 1, Times: 1, Close: true},
 		"closed at DATA":          {Stage: smtptest.Data, Skip: 1, Times: 1, Close: true},
 		"250 in place of the 354": {Stage: smtptest.Data, Skip: 1, Times: 1, Reply: "250 ok"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			server := smtptest.Start(t, smtptest.Script{Rules: []smtptest.Rule{rule}})
-			sendAll(t, sender(t, server), 1, 2)
-			expectCounts(t, server, 2, 2)
-		})
 	}
+	bothWays(t, func(t *testing.T, extensions []string) {
+		for name, rule := range rules {
+			t.Run(name, func(t *testing.T) {
+				server := smtptest.Start(t, smtptest.Script{Extensions: extensions, Rules: []smtptest.Rule{rule}})
+				sendAll(t, sender(t, server), 1, 2)
+				expectCounts(t, server, 2, 2)
+			})
+		}
+	})
 }
 
 // TestKeptConnectionIsRetriedOnce: the fresh connection's failure is final.

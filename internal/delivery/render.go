@@ -32,6 +32,7 @@ func render(m Message) (*rendered, *Error) {
 		return nil, &Error{Class: Rejected, Stage: StageMessage, Err: err}
 	}
 	var content bytes.Buffer
+	content.Grow(1024 + (len(m.Text)+len(m.HTML))*3/2) // grown step by step it was a fifth of what rendering costs
 	if _, err := compose(m, from, to, id).WriteTo(&content); err != nil {
 		return nil, &Error{Class: Rejected, Stage: StageMessage, Err: problem("the message cannot be built")}
 	}

@@ -22,6 +22,8 @@ type session struct {
 	mails int
 	// stale: a transaction was refused half-way, so RSET comes before the next one.
 	stale bool
+	// adrift: which command the next reply would belong to, or whether content is waited for, is not known any more.
+	adrift bool
 	// expiry closes the session while it is kept without work.
 	expiry *time.Timer
 }
@@ -129,6 +131,11 @@ func (s *session) step(ctx context.Context, stage string, limit time.Duration, r
 	if s.client != nil && s.client.Text.R.Buffered() > 0 {
 		return &Error{Class: Temporary, Stage: stage, Err: errUnasked}
 	}
+	return s.listen(ctx, stage, limit, run)
+}
+
+// listen is step for what was asked before, whose reply may be here already.
+func (s *session) listen(ctx context.Context, stage string, limit time.Duration, run func() error) *Error {
 	s.wire.begin(limit)
 	err := run()
 	if s.guard.torn != nil {

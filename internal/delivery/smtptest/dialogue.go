@@ -145,6 +145,9 @@ func (d *dialogue) mail(argument string) bool {
 func (d *dialogue) rcpt(argument string) bool {
 	to := path(argument)
 	rule := d.server.rule(Rcpt, to)
+	if d.from == "" && rule == (Rule{}) {
+		return d.write("503 5.5.1 MAIL first\r\n", Rule{})
+	}
 	if refuses(rule) {
 		return d.follow(rule, "")
 	}
