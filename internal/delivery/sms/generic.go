@@ -1,0 +1,247 @@
+package sms
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"sendcode/internal/delivery"
+)
+
+// Generic describes a carrier's HTTP interface. Placeholders in braces, such as {to} and {text}, may stand in URL, headers
+// and body, and are escaped for where they stand; {secret} is the carrier's secret.
+type Generic struct {
+	Name   string
+	Secret string
+	// Method is POST, GET or PUT.
+	Method string
+	URL    string
+	Header map[string]string
+	// User logs in with the secret as the password (RFC 7617); empty: it does not.
+	User   string
+	Format Format
+	Body   string
+	Answer Answer
+	// Timeout bounds one attempt: 20 s.
+	Timeout time.Duration
+}
+
+// Answer says how a carrier's answer is read. What it says is looked for in this order: the carrier's code in Codes, its
+// code in Accepted, Match, the status.
+type Answer struct {
+	// ID is where the carrier's identifier of the message stands.
+	ID Extract
+	// Code is where its code stands.
+	Code Extract
+	// Accepted are the codes of an accepted message; none: every 2xx is one, unless Match says otherwise.
+	Accepted []string
+	// Match is what the body of a 2xx must hold to be an acceptance; nil: nothing.
+	Match *regexp.Regexp
+	// Codes say what other codes mean, in the words of ParseVerdict.
+	Codes map[string]string
+	// Statuses say it of HTTP statuses, "404", where no code does.
+	Statuses map[string]string
+}
+
+type generic struct {
+	Generic
+	exchange *exchange
+	codes    map[string]verdict
+	statuses map[string]verdict
+}
+
+// ParseVerdict reads rejected, temporary, unknown, opted_out, or "limit 60s".
+func ParseVerdict(text string) (err error) {
+	_, err = parseVerdict(text)
+	return err
+}
+
+func parseVerdict(text string) (verdict, error) {
+	if wait, isLimit := strings.CutPrefix(text, "limit "); isLimit {
+		hold, err := time.ParseDuration(strings.TrimSpace(wait))
+		if err != nil || hold < time.Second || hold > MaxHold {
+			return verdict{}, errors.New("a limit lasts from 1s to 24h, as in: limit 60s")
+		}
+		return limited(hold), nil
+	}
+	known := map[string]verdict{"rejected": refused, "temporary": later, "unknown": doubtful, "opted_out": optedOut}
+	v, ok := known[text]
+	if !ok {
+		return verdict{}, errors.New("must be rejected, temporary, unknown, opted_out or a limit such as: limit 60s")
+	}
+	return v, nil
+}
+
+// MaxHold bounds for how long a carrier's limit holds a recipient back.
+const MaxHold = 24 * time.Hour
+
+// Check gives everything that is wrong with a description, by its key.
+func (g Generic) Check() map[string]error {
+	wrong := map[string]error{}
+	note := func(key string, err error) {
+		if err != nil && wrong[key] == nil {
+			wrong[key] = err
+		}
+	}
+	if !slices.Contains([]string{http.MethodGet, http.MethodPost, http.MethodPut}, g.Method) {
+		note("method", errors.New("must be GET, POST or PUT"))
+	}
+	note("url", checkTemplateURL(g.URL))
+	for name, value := range g.Header {
+		note("headers", checkHeader(name, value))
+	}
+	switch {
+	case g.Format != FormatNone && contentTypes[g.Format] == "":
+		note("format", errors.New("must be form or json"))
+	case (g.Format == FormatNone) != (g.Body == ""):
+		note("body", errors.New("goes together with format, which is form or json"))
+	default:
+		note("body", checkBody(g.Body, g.Format))
+	}
+	for key, text := range map[string]string{"url": g.URL, "body": g.Body} {
+		if unknown := unknownNames(text); len(unknown) > 0 {
+			note(key, fmt.Errorf("there is no placeholder %s", strings.Join(unknown, ", ")))
+		}
+	}
+	uses := func(names ...string) bool {
+		return slices.ContainsFunc(names, func(n string) bool { return strings.Contains(g.URL+g.Body, "{"+n+"}") })
+	}
+	if !uses("to", "to_digits") || !uses("text", "code") {
+		note("body", errors.New("neither URL nor body holds both the number, {to}, and the text, {text}"))
+	}
+	if g.needsSecret() && g.Secret == "" {
+		note("secret_env", errors.New("or secret_file is missing"))
+	}
+	g.Answer.check(note)
+	return wrong
+}
+
+func (g Generic) needsSecret() bool {
+	texts := []string{g.URL, g.Body}
+	for _, v := range g.Header {
+		texts = append(texts, v)
+	}
+	return g.User != "" || slices.ContainsFunc(texts, func(t string) bool { return strings.Contains(t, "{"+secretName+"}") })
+}
+
+// checkTemplateURL wants a fixed place to connect to: only what comes behind the host may vary.
+func checkTemplateURL(text string) error {
+	fixed := placeholder.ReplaceAllString(text, "x")
+	if problem := CheckURL(fixed); problem != "" {
+		return errors.New(problem)
+	}
+	u, _ := url.Parse(fixed)
+	scheme, rest, _ := strings.Cut(text, "://")
+	host, _, _ := strings.Cut(rest, "/")
+	if strings.Contains(scheme, "{") || !strings.HasPrefix(host, u.Host) {
+		return errors.New("the host can't be a placeholder")
+	}
+	return nil
+}
+
+var headerName = regexp.MustCompile(`^[A-Za-z0-9-]{1,64}$`)
+
+func checkHeader(name, value string) error {
+	switch {
+	case !headerName.MatchString(name):
+		return fmt.Errorf("%q is not the name of a header", name)
+	case slices.Contains([]string{"Host", "Content-Length", "Transfer-Encoding", "Connection", "Content-Type"}, http.CanonicalHeaderKey(name)):
+		return fmt.Errorf("%s is not for you to set", name)
+	case forHeader(value) != value:
+		return fmt.Errorf("%s holds what a header can't carry", name)
+	}
+	if unknown := unknownNames(value); len(unknown) > 0 {
+		return fmt.Errorf("%s: there is no placeholder %s", name, strings.Join(unknown, ", "))
+	}
+	return nil
+}
+
+func (a Answer) check(note func(string, error)) {
+	for _, table := range []map[string]string{a.Codes, a.Statuses} {
+		for key, word := range table {
+			if _, err := parseVerdict(word); err != nil {
+				note("answer", fmt.Errorf("%s: %w", key, err))
+			}
+		}
+	}
+	if (len(a.Accepted) > 0 || len(a.Codes) > 0) && !a.Code.set() {
+		note("answer", errors.New("code is missing: where in the answer the codes stand"))
+	}
+}
+
+// NewGeneric makes a carrier of a description that Check finds nothing in.
+func NewGeneric(g Generic) (Carrier, error) {
+	for key, err := range g.Check() {
+		return nil, fmt.Errorf("sms carrier %s: %s %w", g.Name, key, err)
+	}
+	c := &generic{Generic: g, exchange: newExchange(g.Timeout), codes: map[string]verdict{}, statuses: map[string]verdict{}}
+	for code, word := range g.Answer.Codes {
+		c.codes[code], _ = parseVerdict(word)
+	}
+	for status, word := range g.Answer.Statuses {
+		c.statuses[status], _ = parseVerdict(word)
+	}
+	return c, nil
+}
+
+// Name implements Carrier.
+func (g *generic) Name() string { return g.Generic.Name }
+
+// Send implements Carrier.
+func (g *generic) Send(ctx context.Context, m Message) (Receipt, error) {
+	return timed(g.Generic.Name, func() (Receipt, *Error) {
+		a, fail := g.exchange.do(ctx, g.request(m))
+		if fail != nil {
+			return Receipt{}, fail
+		}
+		return g.read(a)
+	})
+}
+
+func (g *generic) request(m Message) request {
+	values := m.values(g.Secret)
+	header := http.Header{}
+	for name, value := range g.Header {
+		header.Set(name, fillIn(value, values, forHeader))
+	}
+	if g.User != "" {
+		header.Set("Authorization", basicAuth(g.User, g.Secret))
+	}
+	escape := forURL
+	if g.Format == FormatJSON {
+		escape = forJSON
+	}
+	if kind := contentTypes[g.Format]; kind != "" {
+		header.Set("Content-Type", kind)
+	}
+	return request{method: g.Method, url: fillIn(g.URL, values, forURL), header: header, body: []byte(fillIn(g.Body, values, escape))}
+}
+
+// read sorts an answer.
+func (g *generic) read(a answer) (Receipt, *Error) {
+	code, coded := g.Answer.Code.from(a.body)
+	id, _ := g.Answer.ID.from(a.body)
+	taken := Receipt{ID: asID(id), Code: word(a.status, asCode(code))}
+	v, known := g.codes[code]
+	byStatusWord, listed := g.statuses[fmt.Sprint(a.status)]
+	success := a.status >= 200 && a.status < 300
+	switch {
+	case coded && known:
+		return taken, v.fail(a, code)
+	case listed && !success:
+		return taken, byStatusWord.fail(a, code)
+	case !success:
+		return taken, byStatus(a, asCode(code))
+	case len(g.Answer.Accepted) > 0 && coded && !slices.Contains(g.Answer.Accepted, code):
+		return taken, later.fail(a, code) // it answered, and not with yes
+	case len(g.Answer.Accepted) > 0 && !coded, g.Answer.Match != nil && !g.Answer.Match.Match(a.body):
+		return taken, &Error{Class: delivery.Unknown, Stage: StageAnswer, Status: a.status, Err: errAnswer}
+	}
+	return taken, nil
+}

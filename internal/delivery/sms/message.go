@@ -1,0 +1,124 @@
+package sms
+
+import (
+	"context"
+	"strconv"
+	"strings"
+	"time"
+
+	"sendcode/internal/delivery"
+)
+
+// Message is one text message, rendered completely before anything is dialled.
+type Message struct {
+	// ID is the send's; the same for every attempt. Carriers that know an idempotency token get it as that.
+	ID string
+	// To is the number in E.164 form, with its plus; Country its region, as in "DE".
+	To, Country string
+	// Sender is what it comes from: a number, a short code or a name; empty: the carrier's own choice.
+	Sender string
+	// Text is what the person reads. Carriers with templates of their own take Code and Minutes instead.
+	Text string
+	// Code and Minutes go into a carrier's own template.
+	Code    string
+	Minutes int
+	// Purpose and Language (BCP 47) choose among a carrier's own templates.
+	Purpose, Language string
+	// Callback is where the carrier tells what became of it; empty: nowhere.
+	Callback string
+	// Life is for how long the code will be good; a carrier that can drops the message afterwards.
+	Life time.Duration
+}
+
+// Receipt says which carrier answered, and how.
+type Receipt struct {
+	// Carrier is its configured name.
+	Carrier string
+	// ID is the carrier's for the message; empty where it gave none.
+	ID string
+	// Code is the carrier's own word, or the HTTP status.
+	Code string
+	// Took is the time from the call to the outcome.
+	Took time.Duration
+}
+
+// Carrier hands over one message. The error is always an [*Error].
+type Carrier interface {
+	Name() string
+	Send(ctx context.Context, m Message) (Receipt, error)
+}
+
+// The stages of one delivery, in order.
+const (
+	StageMessage = "message" // making the request
+	StageDial    = "dial"    // opening the connection, TLS included
+	StageRequest = "request" // from its first byte to the answer
+	StageAnswer  = "answer"  // the carrier has answered
+)
+
+// The reasons that are told apart from a plain refusal.
+const (
+	// ReasonLimit: the carrier takes no more for this recipient for a while; see Hold.
+	ReasonLimit = "carrier_limit"
+	// ReasonOptOut: the person told the carrier to send nothing more.
+	ReasonOptOut = "opted_out"
+)
+
+// Error is a delivery that did not end in acceptance.
+type Error struct {
+	Class delivery.Class
+	Stage string
+	// Status is the HTTP status, 0 without an answer.
+	Status int
+	// Code is the carrier's own, such as "isv.MOBILE_NUMBER_ILLEGAL"; empty where it gave none that looks like a code.
+	Code string
+	// Reason is one of the reasons above, or empty.
+	Reason string
+	// RetryAfter is how long the carrier asked to be left alone, with Temporary; 0: it did not say.
+	RetryAfter time.Duration
+	// Hold is for how long the carrier will take nothing for this recipient, with ReasonLimit.
+	Hold time.Duration
+	// Err is the cause beside the answer, in words of our own.
+	Err error
+}
+
+// Error gives for example "sms answer: rejected: 400 21211".
+func (e *Error) Error() string {
+	var b strings.Builder
+	b.WriteString("sms " + e.Stage + ": " + e.Class.String())
+	if w := e.Word(); w != "" {
+		b.WriteString(": " + w)
+	}
+	if e.Err != nil {
+		b.WriteString(": " + e.Err.Error())
+	}
+	return b.String()
+}
+
+// Unwrap gives the cause, nil where the answer says it all.
+func (e *Error) Unwrap() error { return e.Err }
+
+// Word is status and code as the log has them, "400 21211".
+func (e *Error) Word() string { return word(e.Status, e.Code) }
+
+func word(status int, code string) string {
+	if status == 0 {
+		return code
+	}
+	return strings.TrimSpace(strconv.Itoa(status) + " " + code)
+}
+
+// problem is a cause in our own words, so it is known to hold nothing private.
+type problem string
+
+func (p problem) Error() string { return string(p) }
+
+const (
+	errConnect  = problem("no connection")
+	errBroken   = problem("the connection broke")
+	errAnswer   = problem("the answer can't be read")
+	errTooMuch  = problem("the answer is too long")
+	errRedirect = problem("the carrier points elsewhere, which is not followed")
+	errTemplate = problem("no template of the carrier is configured for this purpose and language")
+	errMessage  = problem("the message is not complete")
+)
