@@ -105,6 +105,10 @@ type Log interface {
 	// of yield ends it and is returned as it is.
 	AllRejected(ctx context.Context, within time.Duration, yield func(Counting) error) error
 
+	// Crowds are the recipients with at least so many counting sends, those with the newest send first, and how many
+	// there are in all.
+	Crowds(ctx context.Context, q CrowdQuery) ([]Crowd, int, error)
+
 	// Ping reports whether the log can take a send now.
 	Ping(ctx context.Context) error
 	Close() error

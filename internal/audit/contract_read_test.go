@@ -344,15 +344,19 @@ func closedAndCanceled(t *testing.T, f *fixture) {
 
 	ok(t, f.Close())
 	for name, call := range map[string]func() error{
-		"Begin":        func() error { _, err := f.Begin(t.Context(), f.intent(1)); return err },
-		"Claim":        func() error { _, err := f.Claim(t.Context(), claim(1, f.intent(1))); return err },
-		"Release":      func() error { return f.Release(t.Context(), [32]byte{}, uuid.UUID{1}, true) },
-		"Renew":        func() error { return f.Renew(t.Context(), time.Second, []Held{{}}) },
-		"Finish":       func() error { _, err := f.Finish(t.Context(), Outcome{Status: Sent}); return err },
-		"Postpone":     func() error { _, err := f.Postpone(t.Context(), Postponement{}); return err },
-		"TakeOver":     func() error { _, err := f.TakeOver(t.Context(), time.Second, 1); return err },
-		"RefundsDue":   func() error { _, err := f.RefundsDue(t.Context(), time.Second, 1); return err },
-		"Refunded":     func() error { return f.Refunded(t.Context(), Held{}) },
+		"Begin":      func() error { _, err := f.Begin(t.Context(), f.intent(1)); return err },
+		"Claim":      func() error { _, err := f.Claim(t.Context(), claim(1, f.intent(1))); return err },
+		"Release":    func() error { return f.Release(t.Context(), [32]byte{}, uuid.UUID{1}, true) },
+		"Renew":      func() error { return f.Renew(t.Context(), time.Second, []Held{{}}) },
+		"Finish":     func() error { _, err := f.Finish(t.Context(), Outcome{Status: Sent}); return err },
+		"Postpone":   func() error { _, err := f.Postpone(t.Context(), Postponement{}); return err },
+		"TakeOver":   func() error { _, err := f.TakeOver(t.Context(), time.Second, 1); return err },
+		"RefundsDue": func() error { _, err := f.RefundsDue(t.Context(), time.Second, 1); return err },
+		"Refunded":   func() error { return f.Refunded(t.Context(), Held{}) },
+		"Crowds": func() error {
+			_, _, err := f.Crowds(t.Context(), CrowdQuery{Purposes: []string{"x"}, AtLeast: 1, Limit: 1})
+			return err
+		},
 		"Verification": func() error { _, _, _, err := f.Verification(t.Context(), "x"); return err },
 		"Barred":       func() error { _, err := f.Barred(t.Context(), Verification{}); return err },
 		"Cancel":       func() error { _, err := f.Cancel(t.Context(), "x"); return err },

@@ -86,6 +86,7 @@ var contract = []struct {
 	{"read/counting", countingSends},
 	{"read/history", bucketHistory},
 	{"read/rejected", readRejected},
+	{"read/crowds", crowds},
 	{"read/hostile texts", hostileTexts},
 	{"end/closed and canceled", closedAndCanceled},
 }
