@@ -46,7 +46,7 @@ func (a *Admin) sendPage(c echo.Context) error {
 	now, away := a.quotaOf(ctx, s.Send) // without it the rest of the page is as true as with it
 	verdict := judge(s, now, away == nil, w)
 	v := sendView{
-		page: page{W: w, Title: verdict.What.String(), In: true}, Verdict: verdict, State: stateViewOf(s.Send, w),
+		page: page{W: w, Title: verdict.What.String(), In: true, Here: "sends"}, Verdict: verdict, State: stateViewOf(s.Send, w),
 		Send: viewOf(s.Send, w), Facts: s.Send, Line: timeline(s, w), Quota: quotaViewOf(s.Send, now, away, w),
 		Person: address(nil, "recipient", s.Send.Recipient.String()), Trial: strings.Join(s.Send.Observed, w.say("list.comma")),
 	}

@@ -67,7 +67,7 @@ func (a *Admin) showList(c echo.Context, status int, q query, s searchView) erro
 		return err
 	}
 	w := wordsFor(c.Request())
-	v := listView{page: page{W: w, Title: w.say("list.title"), In: true, List: true}, Search: s, Filter: filterOf(q, w)}
+	v := listView{page: page{W: w, Title: w.say("list.title"), In: true, Here: "sends"}, Search: s, Filter: filterOf(q, w)}
 	for _, m := range a.aside() {
 		v.Aside = append(v.Aside, w.tell("list.aside", strong("server", m.Server), plain("why", m.Why), plain("for", w.wait(a.now().Sub(m.Since)))))
 	}

@@ -33,8 +33,8 @@ type file struct {
 type page struct {
 	W     words
 	Title string
-	In    bool // somebody is logged in
-	List  bool // this is the list
+	In    bool   // somebody is logged in
+	Here  string // the section that the page belongs to, if it is in the menu
 }
 
 // newPages parses what is embedded; what is wrong with it is a broken build, which every test of this package meets.

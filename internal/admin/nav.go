@@ -1,0 +1,12 @@
+package admin
+
+// section is an entry of the frame's menu; its text is "nav." and its name.
+type section struct{ Name, Path string }
+
+// sections are the menu, in its order.
+var sections = []section{
+	{"sends", "/admin"},
+}
+
+// Sections are for the frame.
+func (page) Sections() []section { return sections }
