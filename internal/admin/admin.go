@@ -28,6 +28,8 @@ import (
 type Log interface {
 	Sends(ctx context.Context, filter audit.Filter) ([]audit.Send, error)
 	Story(ctx context.Context, id uuid.UUID) (audit.Story, error)
+	RecordAct(ctx context.Context, a audit.Act) error
+	Acts(ctx context.Context, f audit.ActFilter) ([]audit.Act, error)
 }
 
 // Codes turns an address into the hash that the log knows, and says what a recipient's rules answer now.
@@ -123,15 +125,17 @@ func (a *Admin) Register(e *echo.Echo) {
 	e.POST("/admin/login", a.login, open...)
 	e.GET("/admin/static/:name", a.static)
 
-	closed := []echo.MiddlewareFunc{a.asPages, a.sameOrigin, a.pagesNeedSession}
+	closed := a.toPages(deedRead)
 	e.GET("/admin", a.listPage, closed...)
 	e.GET("/admin/", func(c echo.Context) error { return c.Redirect(http.StatusSeeOther, "/admin") })
 	e.GET("/admin/sends/:id", a.sendPage, closed...)
+	e.GET("/admin/acts", a.actsPage, closed...)
 	e.POST("/admin/search", a.searchPage, closed...)
 	e.POST("/admin/logout", a.logout, closed...)
 
-	programs := []echo.MiddlewareFunc{a.sameOrigin, a.programsNeedKey}
+	programs := a.toPrograms(deedRead)
 	e.GET("/v1/admin/sends", a.listJSON, programs...)
 	e.GET("/v1/admin/sends/:id", a.sendJSON, programs...)
+	e.GET("/v1/admin/acts", a.actsJSON, programs...)
 	e.POST("/v1/admin/search", a.searchJSON, programs...)
 }

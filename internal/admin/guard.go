@@ -28,6 +28,7 @@ func (a *Admin) pagesNeedSession(next echo.HandlerFunc) echo.HandlerFunc {
 		if !ok {
 			return c.Redirect(http.StatusSeeOther, loginAddress(c.Request()))
 		}
+		bootstrap.is(c)
 		if err := a.renew(c, v); err != nil {
 			return err
 		}
@@ -50,7 +51,7 @@ func isOurs(address string) bool {
 	if err != nil || u.Scheme != "" || u.Host != "" || strings.Contains(address, `\`) {
 		return false
 	}
-	return u.Path == "/admin" || strings.HasPrefix(u.Path, "/admin/sends/") && !strings.Contains(u.Path, "..")
+	return u.Path == "/admin" || u.Path == "/admin/acts" || strings.HasPrefix(u.Path, "/admin/sends/") && !strings.Contains(u.Path, "..")
 }
 
 // programsNeedKey lets through a bearer token or a session. Who sends a token is judged by it alone.
@@ -60,12 +61,14 @@ func (a *Admin) programsNeedKey(next echo.HandlerFunc) echo.HandlerFunc {
 			if !a.isToken(header) {
 				return &server.Problem{Kind: server.Unauthorized, Detail: "The admin token is not known."}
 			}
+			bearer.is(c)
 			return next(c)
 		}
 		v, ok := a.current(c)
 		if !ok {
 			return &server.Problem{Kind: server.Unauthorized, Detail: "Send the admin token as a bearer token, or log in at /admin."}
 		}
+		bootstrap.is(c)
 		if err := a.renew(c, v); err != nil {
 			return err
 		}

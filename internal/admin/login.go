@@ -68,11 +68,25 @@ func (a *Admin) login(c echo.Context) error {
 		a.logger.WarnContext(ctx, "login failed", "network", network(address))
 		return a.showLogin(c, http.StatusUnauthorized, next, w.say("login.wrong")+" "+w.plural("login.left", left(count)))
 	}
-	a.logger.InfoContext(ctx, "logged in", "network", network(address))
+	a.loggedIn(c, bootstrap)
 	if err := a.keep(c, begin(a.now())); err != nil {
 		return err
 	}
 	return c.Redirect(http.StatusSeeOther, orStart(next))
+}
+
+// loggedIn records that somebody logged in. A log that is away keeps nobody out: then the process's own log has it alone.
+func (a *Admin) loggedIn(c echo.Context, w actor) {
+	w.is(c)
+	ctx := c.Request().Context()
+	a.logger.InfoContext(ctx, "logged in", "account", w.name, "network", network(server.ClientIP(c)))
+	act, err := a.act(c, deedLogin)
+	if err == nil {
+		err = a.log.RecordAct(ctx, act)
+	}
+	if err != nil {
+		a.logger.ErrorContext(ctx, "a login could not be recorded", "account", w.name, "error", err)
+	}
 }
 
 func (a *Admin) tooMany(c echo.Context, next string, wait time.Duration) error {

@@ -48,7 +48,7 @@ func newPages() *pages {
 	base := template.New("layout.html").Funcs(template.FuncMap{"static": p.shared.Path, "own": p.path})
 	template.Must(base.ParseFS(assets.FS, "layout.html"))
 	template.Must(base.ParseFS(web.FS, "shared/pips.html"))
-	for _, name := range []string{"login", "list", "send", "problem"} {
+	for _, name := range []string{"login", "list", "send", "problem", "acts"} {
 		p.templates[name] = template.Must(template.Must(base.Clone()).ParseFS(assets.FS, name+".html"))
 	}
 	return p

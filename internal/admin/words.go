@@ -19,8 +19,8 @@ type words struct {
 }
 
 var (
-	english = words{tag: language.English, texts: englishTexts}
-	chinese = words{tag: language.SimplifiedChinese, texts: chineseTexts}
+	english = words{tag: language.English, texts: joined(englishTexts, englishActs)}
+	chinese = words{tag: language.SimplifiedChinese, texts: joined(chineseTexts, chineseActs)}
 )
 
 var (

@@ -21,8 +21,8 @@ func TestLanguagesSayTheSame(t *testing.T) {
 		slices.Sort(found)
 		return found
 	}
-	for key, text := range englishTexts {
-		other, ok := chineseTexts[key]
+	for key, text := range english.texts {
+		other, ok := chinese.texts[key]
 		if !ok {
 			t.Errorf("%s has no Chinese", key)
 		}
@@ -33,8 +33,8 @@ func TestLanguagesSayTheSame(t *testing.T) {
 			t.Errorf("%s is empty", key)
 		}
 	}
-	for key := range chineseTexts {
-		if _, ok := englishTexts[key]; !ok && !strings.HasPrefix(key, "search.reason.") {
+	for key := range chinese.texts {
+		if _, ok := english.texts[key]; !ok && !strings.HasPrefix(key, "search.reason.") {
 			t.Errorf("%s has no English", key)
 		}
 	}
@@ -68,7 +68,7 @@ func TestPagesNameTextsThatExist(t *testing.T) {
 
 func TestEveryStateHasAWordAndASign(t *testing.T) {
 	for _, s := range statuses {
-		if englishTexts["status."+string(s)] == "" || signs[s] == "" {
+		if english.texts["status."+string(s)] == "" || signs[s] == "" {
 			t.Errorf("%s has no word or sign", s)
 		}
 	}

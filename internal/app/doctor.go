@@ -66,11 +66,14 @@ func (d *doctor) database(ctx context.Context) (string, error) {
 	if d.cfg.DatabaseURL == "" {
 		return "SQLite in " + d.cfg.DataDir, nil
 	}
-	log, err := audit.OpenPostgres(ctx, d.cfg.DatabaseURL)
+	log, err := audit.OpenPostgres(ctx, d.cfg.DatabaseURL, audit.As(d.cfg.DatabaseRole))
 	if err != nil {
 		return "", err
 	}
 	defer func() { _ = log.Close() }()
+	if why, err := log.Guarded(ctx); err == nil && why != "" {
+		d.remark("acts", why+"; see SENDCODE_DATABASE_ROLE")
+	}
 	return "Postgres answers, and its schema fits", log.Ping(ctx)
 }
 

@@ -13,7 +13,11 @@ import (
 // before the first new replica starts. The previous version runs on the new schema.
 func Migrate(ctx context.Context, cfg config.Config) error {
 	if cfg.DatabaseURL != "" {
-		return audit.MigratePostgres(ctx, cfg.DatabaseURL)
+		as := audit.As(cfg.DatabaseRole)
+		if err := audit.MayMigrate(ctx, cfg.DatabaseURL, as); err != nil {
+			return err
+		}
+		return audit.MigratePostgres(ctx, cfg.DatabaseURL, as)
 	}
 	unlock, err := config.LockDataDir(cfg.DataDir)
 	if err != nil {

@@ -54,6 +54,9 @@ func TestAnswersMatchTheSpecification(t *testing.T) {
 		{"GET", "/v1/admin/sends/" + sent.Send.ID, "", 200, asAdmin},
 		{"GET", "/v1/admin/sends/00000000-0000-7000-8000-000000000000", "", 404, asAdmin},
 		{"POST", "/v1/admin/search", `{"channel":"email","to":"` + ana + `"}`, 200, asAdmin},
+		{"GET", "/v1/admin/acts", "", 200, asAdmin},
+		{"GET", "/v1/admin/acts?limit=0", "", 422, asAdmin},
+		{"GET", "/v1/admin/acts", "", 401, nil},
 		{"GET", "/v1/admin/sends", "", 401, nil},
 	} {
 		var change []func(*http.Request)

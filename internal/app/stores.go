@@ -32,10 +32,11 @@ func (a *App) openLog(ctx context.Context) error {
 		a.onClose(log.Close)
 		return nil
 	}
-	if err := audit.MigratePostgres(ctx, a.cfg.DatabaseURL); err != nil {
+	as := audit.As(a.cfg.DatabaseRole)
+	if err := audit.MigratePostgres(ctx, a.cfg.DatabaseURL, as); err != nil {
 		return fmt.Errorf("the database can't be migrated: %w", err)
 	}
-	log, err := audit.OpenPostgres(ctx, a.cfg.DatabaseURL)
+	log, err := audit.OpenPostgres(ctx, a.cfg.DatabaseURL, as)
 	if err != nil {
 		return fmt.Errorf("the database can't be opened: %w", err)
 	}

@@ -109,6 +109,8 @@ type Log interface {
 	// there are in all.
 	Crowds(ctx context.Context, q CrowdQuery) ([]Crowd, int, error)
 
+	ActLog
+
 	// Ping reports whether the log can take a send now.
 	Ping(ctx context.Context) error
 	Close() error

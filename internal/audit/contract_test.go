@@ -88,6 +88,9 @@ var contract = []struct {
 	{"read/rejected", readRejected},
 	{"read/crowds", crowds},
 	{"read/hostile texts", hostileTexts},
+	{"acts/added and listed", acts},
+	{"acts/once by ID", actsOnce},
+	{"acts/bad acts", badActs},
 	{"end/closed and canceled", closedAndCanceled},
 }
 

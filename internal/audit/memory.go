@@ -25,6 +25,7 @@ type Memory struct {
 	rows          map[uuid.UUID]*memoryRow
 	buckets       map[memoryBucket][]*memoryRow // sends and refusals of one recipient
 	claims        map[[32]byte]*memoryClaim
+	acts          []Act
 }
 
 type memoryRow struct {

@@ -27,8 +27,8 @@ const (
 
 // MigratePostgres brings the schema of the database at url up to date. Replicas may call it at once: one migrates, the
 // others wait. ctx bounds the wait. It is forward only; a schema newer than this program stays as it is, since
-// migrations only add. An error names no part of the URL.
-func MigratePostgres(ctx context.Context, url string) (err error) {
+// migrations only add. An error names no part of the URL. With As, the role gets its rights to the schema.
+func MigratePostgres(ctx context.Context, url string, options ...Option) (err error) {
 	config, err := pgx.ParseConfig(url)
 	if err != nil {
 		return errors.New("audit: the database URL can't be read") // the cause may show a password
@@ -38,12 +38,28 @@ func MigratePostgres(ctx context.Context, url string) (err error) {
 	config.RuntimeParams["application_name"] = "sendcode migrate"
 	db := stdlib.OpenDB(*config)
 	defer func() { err = errors.Join(err, db.Close()) }()
+	role := accessOf(options).role
+	if is, err := isRole(ctx, db, role); is || err != nil {
+		return migrating(err)
+	}
 	unlock, err := lockSchema(ctx, db)
 	if err != nil {
-		return fmt.Errorf("audit: migrations: %w", err)
+		return migrating(err)
 	}
 	defer func() { err = errors.Join(err, unlock()) }()
-	return insistent(ctx, func() error { return migrate(ctx, goose.DialectPostgres, db, migrations.Postgres, "postgres") })
+	return insistent(ctx, func() error {
+		if err := migrate(ctx, goose.DialectPostgres, db, migrations.Postgres, "postgres"); err != nil {
+			return err
+		}
+		return grant(ctx, db, role)
+	})
+}
+
+func migrating(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("audit: migrations: %w", err)
 }
 
 // insistent repeats a migration that gave up on a table after its lock_timeout.
@@ -95,12 +111,10 @@ func migrateSQLite(ctx context.Context, db *sql.DB) error {
 func migrate(ctx context.Context, dialect goose.Dialect, db *sql.DB, files fs.FS, dir string) error {
 	provider, err := newProvider(dialect, db, files, dir)
 	if err != nil {
-		return fmt.Errorf("audit: migrations: %w", err)
+		return migrating(err)
 	}
-	if _, err := provider.Up(ctx); err != nil {
-		return fmt.Errorf("audit: migrations: %w", err)
-	}
-	return nil
+	_, err = provider.Up(ctx)
+	return migrating(err)
 }
 
 func newProvider(dialect goose.Dialect, db *sql.DB, files fs.FS, dir string) (*goose.Provider, error) {

@@ -31,7 +31,7 @@ func TestModel(t *testing.T) {
 		t.Parallel()
 		f := newPostgresFixture(t, parts.Postgres(t))
 		checkModel(t, f, func() error {
-			_, err := f.Log.(*Postgres).pool.Exec(t.Context(), `TRUNCATE sends, verifications`)
+			_, err := f.Log.(*Postgres).pool.Exec(t.Context(), `DELETE FROM sends; DELETE FROM verifications`)
 			return err
 		})
 	})

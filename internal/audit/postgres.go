@@ -55,22 +55,23 @@ var session = map[string]string{
 
 // OpenPostgres connects to the database at url, a postgres:// URL, whose schema MigratePostgres has made. ctx bounds
 // the opening. An error names no part of the URL.
-func OpenPostgres(ctx context.Context, url string) (*Postgres, error) {
-	return openPostgres(ctx, url, serverClock)
+func OpenPostgres(ctx context.Context, url string, options ...Option) (*Postgres, error) {
+	return openPostgres(ctx, url, serverClock, options...)
 }
 
 // openPostgres lets tests replace the log's clock.
-func openPostgres(ctx context.Context, url, now string) (*Postgres, error) {
+func openPostgres(ctx context.Context, url, now string, options ...Option) (*Postgres, error) {
 	p := &Postgres{now: now}
+	role := accessOf(options).role
 	var err error
-	if p.pool, err = newPool(ctx, url, nil); err != nil {
+	if p.pool, err = newPool(ctx, url, role, nil); err != nil {
 		return nil, err
 	}
 	if err := checkSchema(ctx, p.pool); err != nil {
 		p.pool.Close()
 		return nil, err
 	}
-	if p.writers, err = newPool(ctx, url, p.prepareBegin); err != nil {
+	if p.writers, err = newPool(ctx, url, role, p.prepareBegin); err != nil {
 		p.pool.Close()
 		return nil, err
 	}
@@ -80,7 +81,7 @@ func openPostgres(ctx context.Context, url, now string) (*Postgres, error) {
 }
 
 // newPool makes a pool: that of the writers where prepare is given, else that of all others.
-func newPool(ctx context.Context, url string, prepare func(context.Context, *pgx.Conn) error) (*pgxpool.Pool, error) {
+func newPool(ctx context.Context, url, role string, prepare func(context.Context, *pgx.Conn) error) (*pgxpool.Pool, error) {
 	config, err := pgxpool.ParseConfig(url)
 	if err != nil {
 		return nil, errors.New("audit: the database URL can't be read") // the cause may show a password
@@ -105,6 +106,7 @@ func newPool(ctx context.Context, url string, prepare func(context.Context, *pgx
 			config.ConnConfig.RuntimeParams[name] = value
 		}
 	}
+	asRole(config, role)
 	config.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
 		if err := durable(ctx, conn); err != nil || prepare == nil {
 			return err

@@ -22,16 +22,17 @@ import (
 
 // Config is the effective configuration. Empty URLs mean the embedded part.
 type Config struct {
-	File        string // the YAML file of SENDCODE_CONFIG; empty: there is none
-	Addr        string // host:port of the API, the page and, without AdminAddr, the console
-	AdminAddr   string // host:port of /admin and /metrics; empty: they are on Addr
-	DataDir     string // SQLite file and generated secrets
-	DatabaseURL string // postgres://…; empty: SQLite in DataDir
-	RedisURL    string // redis://…, redis+sentinel://…, redis+cluster://…, or with rediss; empty: rules are counted in process
-	SMTPURL     string // one or more mail servers; empty: the dev mailbox
-	MailFrom    string // Name <addr>, checked
-	Templates   string // directory whose files replace mail templates; empty: the built-in ones
-	LogLevel    slog.Level
+	File         string // the YAML file of SENDCODE_CONFIG; empty: there is none
+	Addr         string // host:port of the API, the page and, without AdminAddr, the console
+	AdminAddr    string // host:port of /admin and /metrics; empty: they are on Addr
+	DataDir      string // SQLite file and generated secrets
+	DatabaseURL  string // postgres://…; empty: SQLite in DataDir
+	DatabaseRole string // the role that the service works as; empty: the one that DatabaseURL logs in as
+	RedisURL     string // redis://…, redis+sentinel://…, redis+cluster://…, or with rediss; empty: rules are counted in process
+	SMTPURL      string // one or more mail servers; empty: the dev mailbox
+	MailFrom     string // Name <addr>, checked
+	Templates    string // directory whose files replace mail templates; empty: the built-in ones
+	LogLevel     slog.Level
 
 	SecretKeys        Secret // id:base64,…; the first is used for new codes
 	IndexKey          Secret // base64, standard alphabet, padded; IndexKeyBytes decodes it

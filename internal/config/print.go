@@ -87,6 +87,8 @@ func (c Config) shown(key string) string {
 		return c.DataDir
 	case keyDatabaseURL:
 		return maskURL(c.DatabaseURL)
+	case keyDatabaseRole:
+		return c.DatabaseRole
 	case keyRedisURL:
 		return maskURL(c.RedisURL)
 	case keySMTPURL:

@@ -25,6 +25,7 @@ func (c *Config) readSettings(from map[string]setting, errs *Errors) {
 	check(keyAdminAddr, &c.AdminAddr, checkAddr)
 	check(keyDataDir, &c.DataDir, anything)
 	check(keyDatabaseURL, &c.DatabaseURL, checkDatabaseURL)
+	check(keyDatabaseRole, &c.DatabaseRole, checkRole)
 	check(keyRedisURL, &c.RedisURL, checkRedisURL)
 	check(keySMTPURL, &c.SMTPURL, checkSMTPURL)
 	check(keyMailFrom, &c.MailFrom, checkMailFrom)
@@ -46,6 +47,16 @@ func (c *Config) readSettings(from map[string]setting, errs *Errors) {
 }
 
 func anything(string) string { return "" }
+
+// roleName is an identifier that needs no quotes.
+var roleName = regexp.MustCompile(`^[a-z_][a-z0-9_]{0,62}$`)
+
+func checkRole(value string) string {
+	if !roleName.MatchString(value) {
+		return "must be the name of a database role: small letters, digits and _, at most 63"
+	}
+	return ""
+}
 
 func checkLevel(value string) string {
 	var level slog.Level

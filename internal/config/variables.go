@@ -13,6 +13,7 @@ const (
 	keyAdminAddr         = "admin_addr"
 	keyDataDir           = "data_dir"
 	keyDatabaseURL       = "database_url"
+	keyDatabaseRole      = "database_role"
 	keyRedisURL          = "redis_url"
 	keySMTPURL           = "smtp_url"
 	keyMailFrom          = "mail_from"
@@ -40,6 +41,7 @@ var variables = []variable{
 	{key: keyAdminAddr, inFile: true, meaning: "/admin and /metrics are on addr"},
 	{key: keyDataDir, initial: "./data", inFile: true},
 	{key: keyDatabaseURL, fromFile: true, inFile: true, meaning: "SQLite in data_dir"},
+	{key: keyDatabaseRole, inFile: true, meaning: "the role that database_url logs in as"},
 	{key: keyRedisURL, fromFile: true, inFile: true, meaning: "rules are counted in process"},
 	{key: keySMTPURL, fromFile: true, inFile: true, meaning: "the dev mailbox"},
 	{key: keyMailFrom, initial: "sendcode <no-reply@localhost>", inFile: true},

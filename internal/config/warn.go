@@ -21,6 +21,7 @@ func (c *Config) warn(now time.Time) {
 		"since the log in Postgres decides them again; the rules of IP addresses let in as much for every replica.")
 	add(!shared && (c.RedisURL != "" || !c.Loopback()), "SENDCODE_DATABASE_URL is not set: the log is a SQLite file in %s. Run one "+
 		"process only, and keep that directory: without it a restart forgets who was sent what.", plain(c.DataDir))
+	add(!shared && c.DatabaseRole != "", "SENDCODE_DATABASE_ROLE is of no use without SENDCODE_DATABASE_URL: SQLite has no roles.")
 	add(shared && !(c.SecretKeys.IsSet() && c.IndexKey.IsSet()), "SENDCODE_SECRET_KEYS and SENDCODE_INDEX_KEY are not both set: the "+
 		"generated ones belong to this data directory. A second replica with another directory could not check the "+
 		"codes of this one, and would count its recipients apart.")

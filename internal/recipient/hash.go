@@ -32,6 +32,9 @@ func (p parts) hash(key []byte) Hash {
 // String is the hash as 32 lower-case hexadecimal digits.
 func (h Hash) String() string { return hex.EncodeToString(h[:]) }
 
+// IsZero says that it is nobody's hash.
+func (h Hash) IsZero() bool { return h == Hash{} }
+
 // MarshalText gives the same as String, so that JSON shows it as a string.
 func (h Hash) MarshalText() ([]byte, error) { return []byte(h.String()), nil }
 

@@ -1,0 +1,95 @@
+package admin
+
+import (
+	"github.com/google/uuid"
+	"github.com/labstack/echo/v4"
+
+	"sendcode/internal/audit"
+	"sendcode/internal/server"
+)
+
+// Role is what an account may do: an operator all that a reader may, an owner everything.
+type Role string
+
+// The roles.
+const (
+	Reader   Role = "reader"
+	Operator Role = "operator"
+	Owner    Role = "owner"
+)
+
+var ranks = map[Role]int{Reader: 1, Operator: 2, Owner: 3}
+
+// least is the one table of who may do what: the least role for each deed. A route names its deed, and is refused to those
+// below; a deed that is not here is refused to everybody. Those that change something are recorded under the same word.
+var least = map[string]Role{
+	deedRead:  Reader,
+	deedLogin: Reader,
+}
+
+// The deeds.
+const (
+	deedRead  = "read" // to look at anything that shows no full recipient; the only one that is not recorded
+	deedLogin = "login"
+)
+
+// actor is who makes a request.
+type actor struct {
+	name string
+	role Role
+}
+
+func (w actor) may(deed string) bool {
+	needed, known := ranks[least[deed]]
+	return known && ranks[w.role] >= needed
+}
+
+// Who has no account in the log: the one of the password in the settings, and the bearer of the token.
+var (
+	bootstrap = actor{"admin", Owner}
+	bearer    = actor{"token", Owner}
+)
+
+const actorKey = "sendcode.admin.actor"
+
+// is notes who makes the request; whoever stands before handlers does it.
+func (w actor) is(c echo.Context) { c.Set(actorKey, w) }
+
+// actorOf is nobody, who may do nothing, where no session and no token was asked for.
+func actorOf(c echo.Context) actor {
+	w, _ := c.Get(actorKey).(actor)
+	return w
+}
+
+// allowed refuses a deed to those whose role is below it.
+func (a *Admin) allowed(deed string) echo.MiddlewareFunc {
+	return func(next echo.HandlerFunc) echo.HandlerFunc {
+		return func(c echo.Context) error {
+			if w := actorOf(c); !w.may(deed) {
+				a.logger.WarnContext(c.Request().Context(), "refused to an account of this role", "account", w.name, "role", string(w.role), "deed", deed)
+				return &server.Problem{Kind: server.Forbidden, Detail: "This account's role may not do that."}
+			}
+			return next(c)
+		}
+	}
+}
+
+// toPages is what stands before a page for which somebody must be logged in.
+func (a *Admin) toPages(deed string) []echo.MiddlewareFunc {
+	return []echo.MiddlewareFunc{a.asPages, a.sameOrigin, a.pagesNeedSession, a.allowed(deed)}
+}
+
+// toPrograms is the same before a part of the JSON API.
+func (a *Admin) toPrograms(deed string) []echo.MiddlewareFunc {
+	return []echo.MiddlewareFunc{a.sameOrigin, a.programsNeedKey, a.allowed(deed)}
+}
+
+// act begins the record of a deed: who does it, from where. What, on whom and why is the caller's to add, and to have
+// written, by the log's own method where the effect is in the log, else by RecordAct before the effect.
+func (a *Admin) act(c echo.Context, deed string) (audit.Act, error) {
+	id, err := uuid.NewV7()
+	w := actorOf(c)
+	return audit.Act{
+		ID: id, Who: w.name, Role: string(w.role), Network: network(server.ClientIP(c)), What: deed, Outcome: audit.ActDone,
+	}, err
+}

@@ -1,0 +1,167 @@
+package audit
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/google/uuid"
+
+	"sendcode/internal/recipient"
+)
+
+// Act is what an administrator did, or tried to: who, when, what, on whom, why, and what came of it (AUDIT-1). Acts are
+// only ever added. One whose effect is in the log is written in the same transaction as the effect; one whose effect lies
+// elsewhere is written before it, as Begun, and a second row tells how it ended.
+type Act struct {
+	ID        uuid.UUID // version 7
+	At        time.Time // on the log's clock; the log sets it
+	Who       string    // the account
+	Role      string    // that the account had
+	Network   string    // where the request came from
+	What      string    // machine word, as "quota.reset"
+	App       string
+	Channel   recipient.Channel
+	Purpose   string
+	Recipient recipient.Hash // zero: it was on nobody, or on somebody who was forgotten
+	To        string         // masked; Erased once the recipient was
+	Target    string         // ID of a send, or the name of an account
+	Reason    string         // why, in the administrator's words; must not name a recipient, for it stays
+	Outcome   ActOutcome
+	Detail    string    // machine word: why it failed, what was changed
+	Ends      uuid.UUID // the act, begun before, whose outcome this is; or uuid.Nil
+}
+
+// ActOutcome is what came of an act.
+type ActOutcome string
+
+// The outcomes of an act. A row that says Begun and that no other row ends is one whose process died in between.
+const (
+	ActBegun  ActOutcome = "begun"
+	ActDone   ActOutcome = "done"
+	ActFailed ActOutcome = "failed"
+)
+
+// Erased stands for the masked form of a recipient who was erased.
+const Erased = "•••"
+
+// ActFilter selects acts. Zero fields select all.
+type ActFilter struct {
+	Who       string
+	What      string
+	Recipient *recipient.Hash
+	Before    *Mark // acts older than this one (keyset paging)
+	Limit     int   // 1 to 200
+}
+
+// ActLog is the part of the log that is about acts.
+type ActLog interface {
+	// RecordAct adds an act. Repeated with the same ID it changes nothing. Errors: ErrBadRequest, ErrUnavailable.
+	RecordAct(ctx context.Context, a Act) error
+	// Acts lists acts, newest first, by At and then ID.
+	Acts(ctx context.Context, f ActFilter) ([]Act, error)
+}
+
+// maxReason is how long an administrator's reason may be, in characters.
+const maxReason = 500
+
+func (a Act) checked() (Act, error) {
+	switch {
+	case a.ID == uuid.Nil || a.Who == "" || a.What == "":
+		return a, bad("an act has an ID, says who did it and what it was")
+	case !slices.Contains([]ActOutcome{ActBegun, ActDone, ActFailed}, a.Outcome):
+		return a, bad("an act has an outcome")
+	case !storable(a.Who, a.Role, a.Network, a.What, a.App, string(a.Channel), a.Purpose, a.To, a.Target, a.Detail):
+		return a, bad("a text of an act can't be stored")
+	case utf8.RuneCountInString(a.Reason) > maxReason || !utf8.ValidString(a.Reason) || strings.ContainsRune(a.Reason, 0):
+		return a, bad("a reason has at most %d characters", maxReason)
+	}
+	return a, nil
+}
+
+// onSomebody says whether the act has a row in act_people.
+func (a Act) onSomebody() bool { return a.Recipient != recipient.Hash{} || a.To != "" }
+
+// ending is the row that tells how an act ended that was written as Begun.
+func (a Act) ending(id uuid.UUID, outcome ActOutcome, detail string) Act {
+	a.Ends, a.ID, a.Outcome, a.Detail = a.ID, id, outcome, detail
+	return a
+}
+
+// EndOf makes the row that tells how a begun act ended. Error: the system has no randomness.
+func EndOf(a Act, outcome ActOutcome, detail string) (Act, error) {
+	id, err := uuid.NewV7()
+	return a.ending(id, outcome, detail), err
+}
+
+func (f ActFilter) checked() (ActFilter, error) {
+	if f.Limit < 1 || f.Limit > maxPage {
+		return f, bad("a page has 1 to %d acts, not %d", maxPage, f.Limit)
+	}
+	if f.Before != nil {
+		m := *f.Before
+		m.At = micro(m.At)
+		f.Before = &m
+	}
+	return f, nil
+}
+
+// RecordAct implements Log.
+func (m *Memory) RecordAct(ctx context.Context, act Act) (err error) {
+	a, err := act.checked()
+	if err != nil {
+		return err
+	}
+	now, lost, err := m.enter(ctx, "RecordAct")
+	if err != nil {
+		return err
+	}
+	defer m.leave(lost, &err)
+	m.addAct(a, now)
+	return nil
+}
+
+// addAct is for calls that hold the lock: the act goes with its effect.
+func (m *Memory) addAct(a Act, now time.Time) {
+	if slices.ContainsFunc(m.acts, func(b Act) bool { return b.ID == a.ID }) {
+		return
+	}
+	a.At = now
+	m.acts = append(m.acts, a)
+}
+
+// Acts implements Log.
+func (m *Memory) Acts(ctx context.Context, filter ActFilter) (list []Act, err error) {
+	f, err := filter.checked()
+	if err != nil {
+		return nil, err
+	}
+	_, lost, err := m.enter(ctx, "Acts")
+	if err != nil {
+		return nil, err
+	}
+	defer m.leave(lost, &err)
+	for _, a := range m.acts {
+		if f.selects(a) {
+			list = append(list, a)
+		}
+	}
+	slices.SortFunc(list, func(a, b Act) int { return byLogged(b.row(), a.row()) })
+	return list[:min(f.Limit, len(list))], nil
+}
+
+// row is what pages are ordered by.
+func (a Act) row() Send { return Send{ID: a.ID, LoggedAt: a.At} }
+
+func (f ActFilter) selects(a Act) bool {
+	switch {
+	case f.Who != "" && a.Who != f.Who,
+		f.What != "" && a.What != f.What,
+		f.Recipient != nil && (a.Recipient != *f.Recipient || a.Recipient == recipient.Hash{}),
+		f.Before != nil && byLogged(a.row(), Send{ID: f.Before.ID, LoggedAt: f.Before.At}) >= 0:
+		return false
+	}
+	return true
+}
