@@ -1,6 +1,6 @@
 -- +goose Up
 
--- As postgres/00009_acts.sql, where each choice is explained. A file has no roles: here the triggers hold alone.
+-- As postgres/00007_acts.sql, where each choice is explained. A file has no roles: here the triggers hold alone.
 CREATE TABLE acts (
     id      TEXT    NOT NULL PRIMARY KEY,
     at      INTEGER NOT NULL,
