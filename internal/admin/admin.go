@@ -53,13 +53,14 @@ type Sealer interface {
 
 // Config is what a console works with.
 type Config struct {
-	Log     Log
-	Codes   Codes
-	Limiter Limiter
-	Cookies Sealer
-	Logger  *slog.Logger
-	Now     func() time.Time // nil: time.Now
-	Aside   func() []Aside   // the mail servers that get no mails now; nil: none
+	Log      Log
+	Codes    Codes
+	Policies Policies
+	Limiter  Limiter
+	Cookies  Sealer
+	Logger   *slog.Logger
+	Now      func() time.Time // nil: time.Now
+	Aside    func() []Aside   // the mail servers that get no mails now; nil: none
 
 	Password     string // of the login page
 	PasswordHash string // argon2id in PHC form, instead of Password; with neither nobody can log in
@@ -77,6 +78,8 @@ type Aside struct {
 type Admin struct {
 	log      Log
 	codes    Codes
+	policies Policies
+	replays  chan struct{} // bounds the replays at once
 	limiter  Limiter
 	spare    Limiter // counts while the limiter is away
 	logger   *slog.Logger
@@ -93,7 +96,7 @@ type Admin struct {
 // New makes a console. Nothing runs in the background. A PasswordHash that cannot be read lets nobody in.
 func New(c Config) *Admin {
 	a := &Admin{
-		log: c.Log, codes: c.Codes, limiter: c.Limiter, logger: c.Logger, now: c.Now, aside: c.Aside,
+		log: c.Log, codes: c.Codes, policies: c.Policies, replays: make(chan struct{}, 1), limiter: c.Limiter, logger: c.Logger, now: c.Now, aside: c.Aside,
 		pages: newPages(), origin: http.NewCrossOriginProtection(), checks: make(chan struct{}, maxChecks),
 	}
 	if a.now == nil {
@@ -131,6 +134,7 @@ func (a *Admin) Register(e *echo.Echo) {
 	e.GET("/admin/sends/:id", a.sendPage, closed...)
 	e.GET("/admin/acts", a.actsPage, closed...)
 	e.POST("/admin/search", a.searchPage, closed...)
+	e.GET("/admin/policies", a.policiesPage, closed...)
 	e.POST("/admin/logout", a.logout, closed...)
 
 	programs := a.toPrograms(deedRead)

@@ -253,6 +253,7 @@ func TestBrowserFits(t *testing.T) {
 	pages := map[string]string{
 		"list": "/admin?limit=5", "empty": "/admin?status=sending", "recipient": "/admin?recipient=" + hash.String(), "filters": "/admin?blocked_by=minute",
 		"refused": "/admin/sends/" + row.ID.String(), "failed": "/admin/sends/" + failed[0].ID.String(), "unknown": "/admin/sends/x", "invalid": "/admin?limit=x",
+		"policies": "/admin/policies?policy=default&limit.minute=1&window.minute=10m",
 	}
 	schemes := []string{"light", "dark"}
 	if os.Getenv(screenshots) == "" {

@@ -10,6 +10,7 @@ import (
 	"mime"
 	"net/http"
 	"path"
+	"strings"
 
 	"github.com/labstack/echo/v4"
 
@@ -48,8 +49,12 @@ func newPages() *pages {
 	base := template.New("layout.html").Funcs(template.FuncMap{"static": p.shared.Path, "own": p.path})
 	template.Must(base.ParseFS(assets.FS, "layout.html"))
 	template.Must(base.ParseFS(web.FS, "shared/pips.html"))
-	for _, name := range []string{"login", "list", "send", "problem", "acts"} {
-		p.templates[name] = template.Must(template.Must(base.Clone()).ParseFS(assets.FS, name+".html"))
+	for _, file := range must(fs.Glob(assets.FS, "*.html")) {
+		name := strings.TrimSuffix(file, ".html")
+		if name == "layout" {
+			continue
+		}
+		p.templates[name] = template.Must(template.Must(base.Clone()).ParseFS(assets.FS, file))
 	}
 	return p
 }

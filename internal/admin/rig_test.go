@@ -84,7 +84,7 @@ func newRig(t *testing.T, changes ...func(*Config)) *rig {
 // replica makes another console over the same parts.
 func (r *rig) replica(logger *slog.Logger, changes ...func(*Config)) *echo.Echo {
 	c := Config{
-		Log: r.log, Codes: r.codes, Limiter: r.limiter, Cookies: r.ring, Logger: logger, Now: r.clock.now,
+		Log: r.log, Codes: r.codes, Policies: r.codes, Limiter: r.limiter, Cookies: r.ring, Logger: logger, Now: r.clock.now,
 		Password: testPassword, Token: testToken,
 	}
 	for _, change := range changes {

@@ -12,10 +12,30 @@ import (
 	"sendcode/quota"
 )
 
-// words are all texts of the console in one language; words_en.go and words_zh.go hold them.
+// words are all texts of the console in one language; words_en.go, words_zh.go and their like hold them.
 type words struct {
 	tag   language.Tag
 	texts map[string]string
+}
+
+// The texts of all pages, each of which may have a file of its own.
+var (
+	englishTexts = together(englishBasics, englishPolicies)
+	chineseTexts = together(chineseBasics, chinesePolicies)
+)
+
+// together joins texts; a key that is in two of them is a fault that every test meets.
+func together(parts ...map[string]string) map[string]string {
+	all := map[string]string{}
+	for _, part := range parts {
+		for key, text := range part {
+			if _, twice := all[key]; twice {
+				panic("two texts for " + key)
+			}
+			all[key] = text
+		}
+	}
+	return all
 }
 
 var (
@@ -48,6 +68,14 @@ func (w words) T(key string) (string, error) {
 		return "", fmt.Errorf("no text %q in %s", key, w.tag)
 	}
 	return s, nil
+}
+
+// Say is say for a template.
+func (w words) Say(key string, pairs ...string) (string, error) {
+	if _, err := w.T(key); err != nil {
+		return "", err
+	}
+	return w.say(key, pairs...), nil
 }
 
 // say fills a text: pairs are a name, which stands in the text as "{name}", and its value.

@@ -1,7 +1,7 @@
 package admin
 
-// englishTexts are the texts by key; "{name}" stands for a value. Every key is in each language, with the same names.
-var englishTexts = map[string]string{
+// englishBasics are the texts of the list, a send and the frame by key; "{name}" stands for a value. Every key is in each language, with the same names.
+var englishBasics = map[string]string{
 	// Counting and joining.
 	"unit.ms":         "ms",
 	"unit.s":          "s",
@@ -14,12 +14,13 @@ var englishTexts = map[string]string{
 	"through.unknown": "the mail server",
 
 	// The frame of every page.
-	"console":   "console",
-	"nav.sends": "Sends",
-	"nav.skip":  "Skip to the content",
-	"nav.main":  "Console",
-	"logout":    "Log out",
-	"zone":      "Times are in this zone",
+	"console":      "console",
+	"nav.policies": "Policies",
+	"nav.sends":    "Sends",
+	"nav.skip":     "Skip to the content",
+	"nav.main":     "Console",
+	"logout":       "Log out",
+	"zone":         "Times are in this zone",
 
 	// Logging in.
 	"login.title":       "Log in",

@@ -52,7 +52,7 @@ func TestPagesNameTextsThatExist(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, m := range regexp.MustCompile(`W\.T "([^"]*)"`).FindAllStringSubmatch(string(body), -1) {
+		for _, m := range regexp.MustCompile(`W\.(?:T|Say) "([^"]*)"`).FindAllStringSubmatch(string(body), -1) {
 			used[m[1]] = true
 		}
 	}

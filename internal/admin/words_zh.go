@@ -1,7 +1,7 @@
 package admin
 
-// chineseTexts are the texts in Simplified Chinese, written for it and not word by word.
-var chineseTexts = map[string]string{
+// chineseBasics are the texts in Simplified Chinese, written for it and not word by word.
+var chineseBasics = map[string]string{
 	// Counting and joining.
 	"unit.ms":         "毫秒",
 	"unit.s":          "秒",
@@ -14,12 +14,13 @@ var chineseTexts = map[string]string{
 	"through.unknown": "邮件服务器",
 
 	// The frame of every page.
-	"console":   "控制台",
-	"nav.sends": "发送记录",
-	"nav.skip":  "跳到正文",
-	"nav.main":  "控制台",
-	"logout":    "退出",
-	"zone":      "时间均按此时区显示",
+	"console":      "控制台",
+	"nav.policies": "策略",
+	"nav.sends":    "发送记录",
+	"nav.skip":     "跳到正文",
+	"nav.main":     "控制台",
+	"logout":       "退出",
+	"zone":         "时间均按此时区显示",
 
 	// Logging in.
 	"login.title":       "登录",

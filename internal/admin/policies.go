@@ -1,0 +1,129 @@
+package admin
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"sendcode/internal/audit"
+	"sendcode/internal/verification"
+	"sendcode/quota"
+)
+
+// Policies says which rules are in force, who is at their limits, and what others would have done. Implementation:
+// verification.Service.
+type Policies interface {
+	Policies() []verification.InForce
+	AtLimit(ctx context.Context, p verification.InForce, rule quota.Rule, most int) ([]audit.Crowd, int, error)
+	Replay(ctx context.Context, p verification.InForce, rules []quota.Rule, period time.Duration) (verification.Replayed, error)
+}
+
+// atLimitShown is how many recipients are shown at one rule's limit.
+const atLimitShown = 10
+
+type policiesView struct {
+	page
+	Policies []policyView
+}
+
+type policyView struct {
+	Name, Purposes string
+	Rules          []ruleView
+	Trial          trialView
+}
+
+type ruleView struct {
+	Name, Scope, Limit, Per string
+	Observed                bool
+	AtLimit                 string // how many recipients; empty: not known for this scope
+	Who                     []whoView
+	More                    string // how many of them are not shown
+}
+
+type whoView struct {
+	To, App, Channel, Sends, Link string
+	Newest                        clock
+}
+
+// trialView is the form that asks what other rules would have done, and its answer.
+type trialView struct {
+	Rules   []trialRule
+	Last    []option
+	Result  sentence
+	ByRule  string
+	Problem string
+}
+
+type trialRule struct {
+	Name, Limit, Window string
+	Calendar            string // its period, in words; its window cannot be changed
+}
+
+func (a *Admin) policiesPage(c echo.Context) error {
+	asked, err := a.trialAsked(c.Request().URL.RawQuery)
+	if err != nil {
+		return err
+	}
+	w := wordsFor(c.Request())
+	v := policiesView{page: page{W: w, Title: w.say("policies.title"), In: true, Here: "policies"}}
+	status := http.StatusOK
+	for _, p := range a.policies.Policies() {
+		shown := policyView{Name: p.Name, Purposes: strings.Join(p.Purposes, w.say("list.comma"))}
+		if shown.Rules, err = a.rulesOf(c.Request().Context(), p, w); err != nil {
+			return err
+		}
+		values := url.Values{}
+		if asked.Get("policy") == p.Name {
+			values = asked
+		}
+		shown.Trial = trialOf(p, values, w)
+		if len(values) > 0 {
+			status = a.try(c.Request().Context(), p, values, w, &shown.Trial)
+		}
+		v.Policies = append(v.Policies, shown)
+	}
+	return a.pages.show(c, status, "policies", v)
+}
+
+func (a *Admin) rulesOf(ctx context.Context, p verification.InForce, w words) (rules []ruleView, err error) {
+	for _, r := range p.Rules {
+		v := ruleView{
+			Name: r.Name, Scope: w.or("scope", string(r.Scope)), Limit: strconv.Itoa(r.Limit), Per: perWords(r, w), Observed: r.Observe,
+		}
+		if r.Scope == quota.Recipient {
+			crowds, all, err := a.policies.AtLimit(ctx, p, r, atLimitShown)
+			if err != nil {
+				return nil, err
+			}
+			v.AtLimit = w.plural("policies.people", all)
+			for _, c := range crowds {
+				v.Who = append(v.Who, whoView{
+					To: c.To, App: c.App, Channel: w.or("channel", string(c.Channel)), Sends: w.plural("policies.sends", c.Sends),
+					Newest: clock{Time: c.Newest}, Link: address(url.Values{}, "recipient", c.Recipient.String()),
+				})
+			}
+			if all > len(crowds) {
+				v.More = w.say("policies.more", "n", strconv.Itoa(all-len(crowds)))
+			}
+		}
+		rules = append(rules, v)
+	}
+	return rules, nil
+}
+
+// perWords says for how long a rule counts: "1 h", "calendar day, Asia/Shanghai".
+func perWords(r quota.Rule, w words) string {
+	if !r.Calendar() {
+		return w.wait(r.Window)
+	}
+	zone := "UTC"
+	if r.Zone != nil {
+		zone = r.Zone.String()
+	}
+	return w.say("policies.per."+string(r.Per), "zone", zone)
+}
