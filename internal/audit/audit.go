@@ -94,6 +94,14 @@ type Log interface {
 	// error of yield ends it and is returned as it is.
 	Counting(ctx context.Context, clock string, within time.Duration, yield func(Counting) error) error
 
+	// Suppress adds a suppression, which lasts from now. False: one of this ID is there already, also where it was lifted,
+	// and is returned as it is.
+	Suppress(ctx context.Context, s Suppression, lasts time.Duration) (Suppression, bool, error)
+	// Suppressions lists them, newest first, by Since and then ID, with the log's clock.
+	Suppressions(ctx context.Context, f SuppressionFilter) ([]Suppression, time.Time, error)
+	// Lift ends all that hold for an address now, and says how many these were.
+	Lift(ctx context.Context, l Lifting) (int, error)
+
 	// History reads the counting sends of a bucket within the time given, oldest first, on the log's own clock, and that
 	// clock. It decides nothing: between it and a Begin others may send.
 	History(ctx context.Context, b Bucket, within time.Duration) ([]quota.Event, time.Time, error)

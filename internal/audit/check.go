@@ -84,12 +84,14 @@ const separator = "\x1f"
 // an outcome that can't be recorded would leave the send in flight.
 func (o Outcome) checked() (Outcome, error) {
 	o.Reason, o.Provider, o.ProviderCode = mended(o.Reason), mended(o.Provider), mended(o.ProviderCode)
-	o.Took = max(0, o.Took).Truncate(time.Microsecond)
+	o.Took, o.Bar.For = max(0, o.Took).Truncate(time.Microsecond), max(0, o.Bar.For).Truncate(time.Microsecond)
 	switch {
 	case o.Status != Sent && o.Status != Failed && o.Status != Unknown:
 		return o, bad("status %q ends no send", o.Status)
 	case o.Refund && o.Status != Failed:
 		return o, bad("only what certainly failed is refunded")
+	case o.Bar.For > 0 && (o.Status != Failed || o.Bar.Address == recipient.Hash{}):
+		return o, bad("only a failure suppresses, and an address")
 	}
 	return o, nil
 }

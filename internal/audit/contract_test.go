@@ -91,6 +91,14 @@ var contract = []struct {
 	{"acts/added and listed", acts},
 	{"acts/once by ID", actsOnce},
 	{"acts/bad acts", badActs},
+	{"suppressed/an address", suppressed},
+	{"suppressed/for an app", suppressedForAnApp},
+	{"suppressed/taken over", suppressedTakenOver},
+	{"suppressed/by a bounce", bounceSuppresses},
+	{"suppressed/by bounces together", bouncesTogether},
+	{"suppressed/list and lift", suppressionList},
+	{"suppressed/bad requests", badSuppressions},
+	{"suppressed/what was not tried is a failure", untriedAreFailures},
 	{"end/closed and canceled", closedAndCanceled},
 }
 

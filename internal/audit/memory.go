@@ -26,6 +26,7 @@ type Memory struct {
 	buckets       map[memoryBucket][]*memoryRow // sends and refusals of one recipient
 	claims        map[[32]byte]*memoryClaim
 	acts          []Act
+	suppressions  map[uuid.UUID]*Suppression
 }
 
 type memoryRow struct {
@@ -55,7 +56,7 @@ const (
 func NewMemory(now func() time.Time) *Memory {
 	return &Memory{
 		now: now, verifications: map[string]*Verification{}, rows: map[uuid.UUID]*memoryRow{},
-		buckets: map[memoryBucket][]*memoryRow{}, claims: map[[32]byte]*memoryClaim{},
+		buckets: map[memoryBucket][]*memoryRow{}, claims: map[[32]byte]*memoryClaim{}, suppressions: map[uuid.UUID]*Suppression{},
 	}
 }
 

@@ -37,7 +37,7 @@ func (m *Memory) Begin(ctx context.Context, intent Intent) (begun Begun, err err
 		m.verifications[v.ID] = v
 	}
 	v.Sends++
-	row := &memoryRow{Send: written(in, *v, v.Sends, now)}
+	row := &memoryRow{Send: written(in, *v, v.Sends, m.suppressing(in, now), now)}
 	m.add(row)
 	return Begun{Admitted: true, Verification: m.verification(v.ID), Send: row.Send, Now: now, Clock: LogClock}, nil
 }

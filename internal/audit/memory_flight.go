@@ -48,6 +48,7 @@ func (m *Memory) Finish(ctx context.Context, outcome Outcome) (ok bool, err erro
 	}
 	row.Status, row.Reason, row.Provider, row.ProviderCode, row.Took = o.Status, o.Reason, o.Provider, o.ProviderCode, o.Took
 	row.FinishedAt, row.DueAt = now, time.Time{}
+	m.bar(o, row.Send, now)
 	if o.Refund && !row.InDoubt {
 		row.Counts, row.RefundDue, row.refundSince = false, true, now
 	}

@@ -23,7 +23,7 @@ func TestModel(t *testing.T) {
 		t.Parallel()
 		f := newSQLiteFixture(t)
 		checkModel(t, f, func() error {
-			_, err := f.Log.(*SQLite).writer.Exec(`DELETE FROM sends; DELETE FROM verifications`)
+			_, err := f.Log.(*SQLite).writer.Exec(`DELETE FROM sends; DELETE FROM verifications; DELETE FROM suppressions`)
 			return err
 		})
 	})
@@ -31,7 +31,7 @@ func TestModel(t *testing.T) {
 		t.Parallel()
 		f := newPostgresFixture(t, parts.Postgres(t))
 		checkModel(t, f, func() error {
-			_, err := f.Log.(*Postgres).pool.Exec(t.Context(), `DELETE FROM sends; DELETE FROM verifications`)
+			_, err := f.Log.(*Postgres).pool.Exec(t.Context(), `DELETE FROM sends; DELETE FROM verifications; DELETE FROM suppressions`)
 			return err
 		})
 	})
@@ -46,7 +46,7 @@ func checkModel(t *testing.T, f *fixture, empty func() error) {
 		m.Repeat(map[string]func(*rapid.T){
 			"begin": m.begin, "begin again": m.beginAgain, "pass": m.pass, "finish": m.finish, "postpone": m.postpone, "renew": m.renew,
 			"take over": m.takeOver, "refunds": m.refunds, "refunded": m.refunded, "attempt": m.attempt, "approve": m.approve,
-			"cancel": m.cancel, "refused": m.refused, "read": m.read, "": m.invariant,
+			"cancel": m.cancel, "suppress": m.suppress, "lift": m.lift, "refused": m.refused, "read": m.read, "": m.invariant,
 		})
 	})
 }
@@ -130,6 +130,7 @@ func (m *model) begin(*rapid.T) {
 	in.Rejections = rapid.SampledFrom([]quota.Rule{{}, {}, failedAtMost(1, time.Minute), failedAtMost(2, time.Hour)}).Draw(m.T, "rejections")
 	in.Send.Observed = rapid.SampledFrom([][]string{nil, nil, {"office"}, {"office", "stricter"}}).Draw(m.T, "observed")
 	in.MinLife = rapid.SampledFrom([]time.Duration{0, 2 * time.Minute}).Draw(m.T, "min life")
+	in.Address = address(rapid.SampledFrom([]byte{1, 1, 2}).Draw(m.T, "address"))
 	m.intents = append(m.intents, in)
 	begun := m.same("Begin", func(f *fixture) (any, error) { return f.Begin(m.ctx, in) }).(Begun)
 	if begun.Admitted {
@@ -158,8 +159,11 @@ func (m *model) held() Held {
 }
 
 func (m *model) finish(*rapid.T) {
-	o := Outcome{Held: m.held(), Status: rapid.SampledFrom([]Status{Sent, Failed, Failed, Unknown}).Draw(m.T, "status"), Reason: rapid.SampledFrom([]string{"r", ReasonRejected}).Draw(m.T, "reason"), Provider: "p", ProviderCode: "250", Took: time.Second}
+	o := Outcome{Held: m.held(), Status: rapid.SampledFrom([]Status{Sent, Failed, Failed, Unknown}).Draw(m.T, "status"), Reason: rapid.SampledFrom([]string{"r", ReasonRejected, ReasonSuppressed, ReasonPaused}).Draw(m.T, "reason"), Provider: "p", ProviderCode: "250", Took: time.Second}
 	o.Refund = o.Status == Failed && rapid.Bool().Draw(m.T, "refund")
+	if o.Status == Failed && rapid.IntRange(0, 3).Draw(m.T, "bounce") == 0 {
+		o.Bar = Bar{Address: address(1), For: max(time.Microsecond, m.span("lasts"))}
+	}
 	m.same("Finish", func(f *fixture) (any, error) { return f.Finish(m.ctx, o) })
 }
 
@@ -212,6 +216,23 @@ func (m *model) cancel(*rapid.T) {
 	if id := m.code(); id != "none" && rapid.IntRange(0, 3).Draw(m.T, "really") == 0 {
 		m.same("Cancel", func(f *fixture) (any, error) { return f.Cancel(m.ctx, id) })
 	}
+}
+
+func (m *model) suppress(*rapid.T) {
+	s := Suppression{
+		ID: uuid.UUID{0: byte(rapid.IntRange(1, 4).Draw(m.T, "id"))}, Channel: recipient.Email, Address: address(1), Cause: Manual,
+		App: rapid.SampledFrom([]string{"", "shop", "desk"}).Draw(m.T, "app"),
+	}
+	lasts := max(time.Microsecond, m.span("lasts"))
+	m.same("Suppress", func(f *fixture) (any, error) {
+		got, added, err := f.Suppress(m.ctx, s, lasts)
+		return fmt.Sprint(show(got), added), err
+	})
+}
+
+func (m *model) lift(*rapid.T) {
+	l := Lifting{Channel: recipient.Email, Address: address(1), App: rapid.SampledFrom([]string{"", "shop"}).Draw(m.T, "app"), Why: "w"}
+	m.same("Lift", func(f *fixture) (any, error) { return f.Lift(m.ctx, l) })
 }
 
 func (m *model) refused(*rapid.T) {
@@ -273,5 +294,9 @@ func (m *model) read(*rapid.T) {
 
 // invariant: after every step the whole log is the same.
 func (m *model) invariant(*rapid.T) {
+	m.same("suppressions", func(f *fixture) (any, error) {
+		list, _, err := f.Suppressions(m.ctx, SuppressionFilter{Limit: maxPage})
+		return list, err
+	})
 	m.same("log", func(f *fixture) (any, error) { return f.Sends(m.ctx, Filter{Limit: maxPage}) })
 }

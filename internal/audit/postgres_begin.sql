@@ -18,17 +18,17 @@ WITH clock AS MATERIALIZED (
            u.join_id, u.min_life * interval '1 microsecond' AS min_life,
            u.verification, u.sealed, u.holder, u.nonce, u.key_id, u.code_length, u.alphabet,
            u.life * interval '1 microsecond' AS life, u.max_attempts, u.observed,
-           u.rejections, u.rejecting * interval '1 microsecond' AS rejecting
+           u.rejections, u.rejecting * interval '1 microsecond' AS rejecting, u.address
     FROM clock, unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::bytea[], $6::text[], $7::text[], $8::text[], $9::text[],
                 $10::timestamptz[], $11::text[], $12::bigint[], $13::text[], $14::text[], $15::text[], $16::text[],
                 $17::bigint[], $18::text[], $19::bigint[], $20::text[], $21::bytea[], $22::text[], $23::bytea[], $24::text[],
-                $25::int[], $26::bigint[], $27::int[], $28::text[], $29::int[], $30::bigint[], $31::text[])
+                $25::int[], $26::bigint[], $27::int[], $28::text[], $29::int[], $30::bigint[], $31::text[], $32::bytea[])
          WITH ORDINALITY AS u(id, app, channel, purpose, recipient, masked, locale, reference, ip,
                 taken_at, clock, lease, purposes, limits, windows, turns, longest,
                 join_id, min_life, verification, sealed, holder, nonce, key_id, code_length,
-                life, max_attempts, observed, rejections, rejecting, alphabet, i)
+                life, max_attempts, observed, rejections, rejecting, alphabet, address, i)
 ), gate AS MATERIALIZED (
-    SELECT intent.*, past.ids, past.ages, failed.ids AS failed_ids, failed.ages AS failed_ages, earlier.id IS NOT NULL AS repeated, rules.elsewhere,
+    SELECT intent.*, past.ids, past.ages, failed.ids AS failed_ids, failed.ages AS failed_ages, earlier.id IS NOT NULL AS repeated, rules.elsewhere, suppressed.id AS suppression,
            NOT rules.elsewhere AND NOT EXISTS (
                SELECT FROM unnest(intent.limits, rules.widths) AS rule(places, width)
                WHERE (SELECT count(*) FROM unnest(past.ages) AS age WHERE age < rule.width) >= rule.places
@@ -65,17 +65,23 @@ WITH clock AS MATERIALIZED (
         ) s
         WHERE s.age < intent.longest
     ) past
-    -- What failed for good gave its place back, and counts here instead, whatever its purpose.
+    -- What failed for good, or was not even tried, gave its place back, and counts here instead, whatever its purpose.
     CROSS JOIN LATERAL (
         SELECT array_agg(s.id) AS ids, array_agg((extract(epoch FROM intent.now - s.finished_at) * 1000000)::bigint) AS ages
         FROM (
             SELECT s.id, s.finished_at FROM sends s
-            WHERE s.status = 'failed' AND s.reason = 'rejected'
+            WHERE s.status = 'failed' AND s.reason IN ('rejected', 'suppressed', 'paused')
               AND s.recipient = intent.recipient AND s.app = intent.app AND s.channel = intent.channel
               AND s.finished_at > intent.now - intent.rejecting
             OFFSET 0
         ) s
     ) failed
+    -- Who gets no mail for a while: the send is written all the same, and says why it goes to nobody.
+    LEFT JOIN LATERAL (
+        SELECT x.id FROM suppressions x
+        WHERE x.lifted_at IS NULL AND x.address = intent.address AND x.channel = intent.channel AND x.until > intent.now AND x.app IN ('', intent.app)
+        ORDER BY x.until DESC, x.id DESC LIMIT 1
+    ) suppressed ON true
     -- A repeated call, after an answer that was lost.
     LEFT JOIN LATERAL (SELECT s.id FROM sends s WHERE s.id = intent.id LIMIT 1) earlier ON true
 ), candidate AS MATERIALIZED (
@@ -112,13 +118,13 @@ WITH clock AS MATERIALIZED (
     WHERE g.room AND NOT g.repeated AND NOT EXISTS (SELECT FROM joined WHERE joined.i = g.i)
 ), written AS (
     INSERT INTO sends (id, verification_id, number, app, channel, purpose, recipient, masked, locale, reference, ip,
-                       status, attempt, counts, taken_at, clock, logged_at, due_at, observed)
+                       status, attempt, counts, taken_at, clock, logged_at, due_at, observed, suppression_id)
     SELECT g.id, coalesce(joined.id, g.verification), coalesce(joined.sends, 1), g.app, g.channel, g.purpose, g.recipient, g.masked,
-           g.locale, g.reference, g.ip, 'sending', 1, true, g.taken, g.clock, g.now, g.now + g.lease, g.observed
+           g.locale, g.reference, g.ip, 'sending', 1, true, g.taken, g.clock, g.now, g.now + g.lease, g.observed, g.suppression
     FROM gate g LEFT JOIN joined ON joined.i = g.i
     WHERE g.room AND NOT g.repeated
 )
 SELECT g.now, g.repeated, g.room, g.elsewhere, CASE WHEN NOT g.room THEN g.ids END, CASE WHEN NOT g.room THEN g.ages END,
-       CASE WHEN NOT g.room THEN g.failed_ids END, CASE WHEN NOT g.room THEN g.failed_ages END, {{joined}}
+       CASE WHEN NOT g.room THEN g.failed_ids END, CASE WHEN NOT g.room THEN g.failed_ages END, g.suppression, {{joined}}
 FROM gate g LEFT JOIN joined ON joined.i = g.i
 ORDER BY g.i

@@ -68,6 +68,7 @@ func parameters(batch []*call, near time.Time) []any {
 		column(batch, func(in *Intent) int32 { return int32(in.Rejections.Limit) }),
 		µs(func(in *Intent) time.Duration { return in.Rejections.Window }),
 		text(func(in *Intent) string { return in.Verification.Alphabet }),
+		column(batch, func(in *Intent) []byte { return in.Address[:] }),
 	}
 }
 

@@ -37,7 +37,7 @@ func TestPostgresReadsNoWholeTable(t *testing.T) {
 		useAll(t, &fixture{Log: log, replica: log, serial: uint64(round) << 16})
 		ok(t, log.Close()) // its server processes end and report what they did
 	}
-	for _, table := range []string{"sends", "verifications"} {
+	for _, table := range []string{"sends", "verifications", "suppressions"} {
 		if after := scans(t, admin); after[table] != before[table] {
 			t.Errorf("%s was read from end to end %d times", table, after[table]-before[table])
 		}
@@ -83,7 +83,7 @@ func useAll(t *testing.T, f *fixture) {
 		_, err := f.Postpone(t.Context(), Postponement{Held: held})
 		ok(t, err)
 		f.takeOver(t, 1000)
-		f.finish(t, Outcome{Held: Held{held.ID, 2}, Status: Failed, Refund: true}, true)
+		f.finish(t, Outcome{Held: Held{held.ID, 2}, Status: Failed, Refund: true, Bar: Bar{address(1), time.Hour}}, true)
 		_, err = f.RefundsDue(t.Context(), time.Microsecond, 10)
 		ok(t, err)
 		ok(t, f.Refunded(t.Context(), Held{held.ID, 2}))
@@ -106,6 +106,10 @@ func useAll(t *testing.T, f *fixture) {
 		_, _, err = f.Rejected(t.Context(), Bucket{App: in.Send.App, Channel: in.Send.Channel, Recipient: in.Send.Recipient, Purposes: in.Purposes}, time.Hour)
 		ok(t, err)
 		ok(t, f.AllRejected(t.Context(), time.Hour, func(Counting) error { return nil }))
+		_, _, err = f.Suppressions(t.Context(), SuppressionFilter{Limit: 10, Before: mark})
+		ok(t, err)
+		_, err = f.Lift(t.Context(), Lifting{Channel: in.Send.Channel, Address: address(1)})
+		ok(t, err)
 		_, err = f.Barred(t.Context(), begun.Verification)
 		ok(t, err)
 		_, err = f.Newest(t.Context(), Holding{in.Send.App, in.Send.Channel, in.Send.Recipient, in.Send.Purpose, "s:1"})
@@ -123,13 +127,13 @@ func TestPostgresGatePlan(t *testing.T) {
 	defer conn.Release()
 	_, err = conn.Exec(t.Context(), `SET plan_cache_mode = force_generic_plan`) // the one that all batches come to share
 	ok(t, err)
-	nulls := strings.TrimSuffix(strings.Repeat("NULL, ", 31), ", ")
+	nulls := strings.TrimSuffix(strings.Repeat("NULL, ", 32), ", ")
 	rows, err := conn.Query(t.Context(), fmt.Sprintf("EXPLAIN EXECUTE %s(%s)", stmtDecide, nulls))
 	ok(t, err)
 	plan, err := pgx.CollectRows(rows, pgx.RowTo[string])
 	ok(t, err)
 	text := strings.Join(plan, "\n")
-	for _, index := range []string{"sends_counting", "sends_rejected", "sends_pkey", "verifications_pkey", "verifications_holder"} {
+	for _, index := range []string{"sends_counting", "sends_failures", "suppressions_active", "sends_pkey", "verifications_pkey", "verifications_holder"} {
 		if !strings.Contains(text, index) {
 			t.Errorf("%s is not used", index)
 		}

@@ -69,6 +69,10 @@ func (p *Postgres) Story(ctx context.Context, id uuid.UUID) (story Story, err er
 		row := conn.QueryRow(ctx, p.sql(`SELECT {{now}}, `+sendColumns+` FROM sends s WHERE s.id = $1`), id)
 		return found(row.Scan(append([]any{timeField{&story.Now}}, story.Send.fields()...)...))
 	})
+	if err != nil {
+		return story, err
+	}
+	story.Suppressions, err = p.suppressionsOf(ctx, story.Send)
 	if err != nil || story.Send.VerificationID == "" {
 		return story, err
 	}

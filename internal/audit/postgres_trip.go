@@ -16,15 +16,16 @@ import (
 
 // decision is one row that postgres_begin.sql answers.
 type decision struct {
-	now       time.Time
-	repeated  bool
-	room      bool
-	elsewhere bool // the log's clock is in none of the periods that a rule was told: nothing was decided
-	ids       []uuid.UUID
-	ages      []int64     // µs
-	failed    []uuid.UUID // as ids and ages, of what was rejected
-	failedFor []int64
-	joined    Verification // zero: a new one was opened
+	now         time.Time
+	repeated    bool
+	room        bool
+	elsewhere   bool // the log's clock is in none of the periods that a rule was told: nothing was decided
+	ids         []uuid.UUID
+	ages        []int64     // µs
+	failed      []uuid.UUID // as ids and ages, of what was rejected
+	failedFor   []int64
+	suppression uuid.UUID
+	joined      Verification // zero: a new one was opened
 }
 
 // roundTrip sends begin, locks, decision and commit in one go. With an error, sure says that it was not committed.
@@ -81,7 +82,7 @@ func spoke(err error) bool {
 func scanDecision(row pgx.CollectableRow) (decision, error) {
 	var d decision
 	var joined *string
-	fields := append([]any{timeField{&d.now}, &d.repeated, &d.room, &d.elsewhere, &d.ids, &d.ages, &d.failed, &d.failedFor}, d.joined.fields()...)
+	fields := append([]any{timeField{&d.now}, &d.repeated, &d.room, &d.elsewhere, &d.ids, &d.ages, &d.failed, &d.failedFor, maybeIDField{&d.suppression}}, d.joined.fields()...)
 	all := slices.Clone(fields)
 	own := len(fields) - len(d.joined.fields())
 	clear(fields[own:]) // nil: not read, for there is none as a rule
@@ -102,7 +103,7 @@ func (d decision) begun(in Intent) Begun {
 		v = opened(in, d.now)
 		v.Sends = 1
 	}
-	return Begun{Admitted: true, Verification: v, Send: written(in, v, v.Sends, d.now), Now: d.now, Clock: LogClock}
+	return Begun{Admitted: true, Verification: v, Send: written(in, v, v.Sends, d.suppression, d.now), Now: d.now, Clock: LogClock}
 }
 
 // before are the events of the ages given, in µs.

@@ -82,5 +82,6 @@ type Send struct {
 	BlockedBy      string        // with Refused: the rule that blocks longest
 	RetryAfter     time.Duration // with Refused: the wait told last
 	Count          int           // with Refused: how many requests this row stands for; 1 for a send
+	Suppression    uuid.UUID     // that Begin met: the send goes to nobody; Nil: none
 	Observed       []string      // names of the observing rules that would have refused this send; none for a refusal
 }

@@ -11,9 +11,18 @@ import (
 	"sendcode/quota"
 )
 
-// ReasonRejected is the reason of a failed send that the mail server or the carrier refused for good. Such sends give their
-// places back, so they are bounded by themselves: Begin counts those of a recipient whatever their purpose (QUOTA-15).
-const ReasonRejected = "rejected"
+// ReasonRejected is the reason of a failed send that the mail server or the carrier refused for good, ReasonPaused that of
+// one whose channel or purpose is paused. Such sends, and those to who is suppressed, give their places back, so they are
+// bounded by themselves: Begin counts those of a recipient whatever their purpose (QUOTA-15).
+const (
+	ReasonRejected = "rejected"
+	ReasonPaused   = "paused"
+)
+
+// Failure says that a send which failed for this reason counts as one that was rejected.
+func Failure(reason string) bool {
+	return reason == ReasonRejected || reason == ReasonSuppressed || reason == ReasonPaused
+}
 
 // rejection is a send that was rejected. Its age is by the log's clock, which is the one that saw it end.
 type rejection struct {
@@ -41,7 +50,7 @@ func bears(in Intent, events []quota.Event) bool {
 	return in.Rejections.Limit == 0 || len(events) < in.Rejections.Limit
 }
 
-func (r *memoryRow) rejected() bool { return r.Status == Failed && r.Reason == ReasonRejected }
+func (r *memoryRow) rejected() bool { return r.Status == Failed && Failure(r.Reason) }
 
 func (m *Memory) rejections(b memoryBucket) (rows []rejection) {
 	for _, r := range m.buckets[b] {
@@ -118,7 +127,7 @@ func tellAll(rows []Counting, yield func(Counting) error) error {
 
 // Both databases ask alike; the conditions are those of the partial index.
 const (
-	isRejectedSQL  = `s.status = 'failed' AND s.reason = 'rejected'`
+	isRejectedSQL  = `s.status = 'failed' AND s.reason IN ('rejected', 'suppressed', 'paused')`
 	rejectedSQL    = `SELECT s.id, s.finished_at FROM sends s WHERE ` + isRejectedSQL + ` AND s.recipient = $1 AND s.app = $2 AND s.channel = $3 AND s.finished_at > $4`
 	allRejectedSQL = `SELECT ` + sendColumns + ` FROM sends s WHERE ` + isRejectedSQL + ` AND s.finished_at > $1 ORDER BY s.finished_at, s.id`
 )

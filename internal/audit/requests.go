@@ -11,15 +11,16 @@ import (
 
 // Intent is what Begin is asked to write.
 type Intent struct {
-	Send         Send          // ID, App, Channel, Purpose, Recipient, To, Locale, Reference, IP, TakenAt, Clock, Observed are read
-	Rules        []quota.Rule  // the recipient's rules that are enforced; the log decides exactly these
-	Rejections   quota.Rule    // bounds the recipient's rejected sends, of every purpose; slides; without a limit there is none
-	Purposes     []string      // the purposes that share the policy, Send's own too: their sends are the bucket's history
-	Verification Verification  // opened when none can be joined; what it shares with Send is taken from there
-	Life         time.Duration // of a verification opened now
-	Join         string        // ID of the verification to resend; empty: one of the same holder, app, channel, recipient and purpose
-	MinLife      time.Duration // a verification with less life left is not joined
-	Lease        time.Duration // how long the first attempt holds the row
+	Send         Send           // ID, App, Channel, Purpose, Recipient, To, Locale, Reference, IP, TakenAt, Clock, Observed are read
+	Address      recipient.Hash // of the very address, which suppressions go by; zero: there can be none
+	Rules        []quota.Rule   // the recipient's rules that are enforced; the log decides exactly these
+	Rejections   quota.Rule     // bounds the recipient's rejected sends, of every purpose; slides; without a limit there is none
+	Purposes     []string       // the purposes that share the policy, Send's own too: their sends are the bucket's history
+	Verification Verification   // opened when none can be joined; what it shares with Send is taken from there
+	Life         time.Duration  // of a verification opened now
+	Join         string         // ID of the verification to resend; empty: one of the same holder, app, channel, recipient and purpose
+	MinLife      time.Duration  // a verification with less life left is not joined
+	Lease        time.Duration  // how long the first attempt holds the row
 }
 
 // Begun is what Begin decided.
@@ -71,6 +72,7 @@ type Outcome struct {
 	// Refund, with Failed only, gives the place back: the row stops counting at once and RefundDue is set in the same
 	// statement. Not so for a row in doubt: its mail may have gone out, so its place stays spent.
 	Refund bool
+	Bar    Bar
 }
 
 // Postponement ends an attempt, not the send.
@@ -129,5 +131,7 @@ type Story struct {
 	// and the refusals of its recipient (same app and channel) from its creation until it expires, oldest first. Of
 	// more than 500 the oldest are told.
 	Related []Send
-	Now     time.Time // on the log's clock
+	// Suppressions are those that stopped the row and those that came of it, oldest first.
+	Suppressions []Suppression
+	Now          time.Time // on the log's clock
 }

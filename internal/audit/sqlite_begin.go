@@ -55,13 +55,17 @@ func sqliteBegin(ctx context.Context, tx *sql.Tx, in Intent, now time.Time) (Beg
 	if err != nil {
 		return Begun{}, err
 	}
-	row := written(in, v, v.Sends, now)
+	suppression, err := sqliteSuppressing(ctx, tx, in, now)
+	if err != nil {
+		return Begun{}, err
+	}
+	row := written(in, v, v.Sends, suppression, now)
 	_, err = tx.ExecContext(ctx, `
 INSERT INTO sends (id, verification_id, number, app, channel, purpose, recipient, masked, locale, reference, ip,
-                   status, attempt, counts, taken_at, clock, logged_at, due_at, observed)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, 1, $14, $15, $16, $17, $18)`,
+                   status, attempt, counts, taken_at, clock, logged_at, due_at, observed, suppression_id)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, 1, $14, $15, $16, $17, $18, $19)`,
 		row.ID, row.VerificationID, row.Number, row.App, row.Channel, row.Purpose, row.Recipient[:], row.To, row.Locale, row.Reference, row.IP,
-		row.Status, row.Attempt, µs(row.TakenAt), row.Clock, µs(row.LoggedAt), µs(row.DueAt), strings.Join(row.Observed, comma))
+		row.Status, row.Attempt, µs(row.TakenAt), row.Clock, µs(row.LoggedAt), µs(row.DueAt), strings.Join(row.Observed, comma), knownID(row.Suppression))
 	return Begun{Admitted: true, Verification: v, Send: row, Now: now, Clock: LogClock}, err
 }
 

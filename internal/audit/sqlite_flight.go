@@ -29,12 +29,23 @@ func (s *SQLite) Finish(ctx context.Context, outcome Outcome) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	return s.one(ctx, `
+	done := false
+	err = s.write(ctx, func(ctx context.Context, tx *sql.Tx, now time.Time) error {
+		result, err := tx.ExecContext(ctx, `
 UPDATE sends SET status = $1, reason = $2, provider = $3, provider_code = $4, took = $5, finished_at = $6, due_at = NULL,
        counts = counts AND NOT ($7 AND NOT in_doubt), refund_since = CASE WHEN $7 AND NOT in_doubt THEN $6 END
-WHERE id = $8 AND attempt = $9 AND status IN ('queued', 'sending')`, func(now time.Time) []any {
-		return []any{o.Status, o.Reason, o.Provider, o.ProviderCode, o.Took.Microseconds(), µs(now), o.Refund, o.ID, o.Attempt}
+WHERE id = $8 AND attempt = $9 AND status IN ('queued', 'sending')`,
+			o.Status, o.Reason, o.Provider, o.ProviderCode, o.Took.Microseconds(), µs(now), o.Refund, o.ID, o.Attempt)
+		if err != nil {
+			return err
+		}
+		n, err := result.RowsAffected()
+		if done = n > 0; err != nil || !done || o.Bar.For <= 0 {
+			return err
+		}
+		return sqliteBar(ctx, tx, o, now)
 	})
+	return done && err == nil, err
 }
 
 // Postpone implements Log.

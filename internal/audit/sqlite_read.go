@@ -88,6 +88,9 @@ func (s *SQLite) Story(ctx context.Context, id uuid.UUID) (Story, error) {
 		return Story{}, unavailable(err)
 	}
 	story := Story{Send: send, Now: micro(s.now())}
+	if story.Suppressions, err = sqliteSuppressionsOf(ctx, s.readers, send); err != nil {
+		return Story{}, unavailable(err)
+	}
 	if send.VerificationID == "" {
 		return story, nil
 	}

@@ -1,0 +1,117 @@
+package audit
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// Suppress implements Log.
+func (m *Memory) Suppress(ctx context.Context, s Suppression, lasts time.Duration) (out Suppression, added bool, err error) {
+	s, err = s.checked(lasts)
+	if err != nil {
+		return s, false, err
+	}
+	now, lost, err := m.enter(ctx, "Suppress")
+	if err != nil {
+		return Suppression{}, false, err
+	}
+	defer m.leave(lost, &err)
+	if old, ok := m.suppressions[s.ID]; ok {
+		return *old, false, nil
+	}
+	s.Since, s.Until = now, now.Add(lasts.Truncate(time.Microsecond))
+	m.suppressions[s.ID] = &s
+	return s, true, nil
+}
+
+// bar is what Finish does of an outcome's Bar.
+func (m *Memory) bar(o Outcome, row Send, now time.Time) {
+	id := SuppressionID(row.ID, HardBounce)
+	if o.Bar.For <= 0 || m.suppressions[id] != nil {
+		return
+	}
+	m.suppressions[id] = &Suppression{
+		ID: id, App: row.App, Channel: row.Channel, Address: o.Bar.Address, Recipient: row.Recipient, To: row.To, Cause: HardBounce,
+		Detail: o.ProviderCode, Send: row.ID, Since: now, Until: now.Add(o.Bar.For),
+	}
+}
+
+// suppressing is the suppression that an intent meets, the one that lasts longest; Nil: none.
+func (m *Memory) suppressing(in Intent, now time.Time) uuid.UUID {
+	var found *Suppression
+	for _, s := range m.suppressions {
+		if s.Active(now) && s.Address == in.Address && s.Channel == in.Send.Channel && (s.App == "" || s.App == in.Send.App) && (found == nil || outlasts(*s, *found)) {
+			found = s
+		}
+	}
+	if found == nil {
+		return uuid.Nil
+	}
+	return found.ID
+}
+
+func outlasts(a, b Suppression) bool {
+	return cmp.Or(a.Until.Compare(b.Until), slices.Compare(a.ID[:], b.ID[:])) > 0
+}
+
+// Suppressions implements Log.
+func (m *Memory) Suppressions(ctx context.Context, f SuppressionFilter) (list []Suppression, now time.Time, err error) {
+	if f, err = f.checked(); err != nil {
+		return nil, now, err
+	}
+	now, lost, err := m.enter(ctx, "Suppressions")
+	if err != nil {
+		return nil, now, err
+	}
+	defer m.leave(lost, &err)
+	for _, s := range m.suppressions {
+		if f.selects(*s, now) {
+			list = append(list, *s)
+		}
+	}
+	slices.SortFunc(list, func(a, b Suppression) int { return byTime(b.mark(), a.mark()) })
+	return list[:min(f.Limit, len(list))], now, nil
+}
+
+func (s Suppression) mark() Mark { return Mark{At: s.Since, ID: s.ID} }
+
+// byTime orders places in a list, the oldest first.
+func byTime(a, b Mark) int { return cmp.Or(a.At.Compare(b.At), slices.Compare(a.ID[:], b.ID[:])) }
+
+func (f SuppressionFilter) selects(s Suppression, now time.Time) bool {
+	return (!f.Active || s.Active(now)) && (f.Address == nil || s.Address == *f.Address) && (f.Before == nil || byTime(s.mark(), *f.Before) < 0)
+}
+
+// Lift implements Log.
+func (m *Memory) Lift(ctx context.Context, l Lifting) (lifted int, err error) {
+	if l, err = l.checked(); err != nil {
+		return 0, err
+	}
+	now, lost, err := m.enter(ctx, "Lift")
+	if err != nil {
+		return 0, err
+	}
+	defer m.leave(lost, &err)
+	for _, s := range m.suppressions {
+		if s.Active(now) && s.Address == l.Address && s.Channel == l.Channel && (l.App == "" || s.App == l.App) {
+			s.LiftedAt, s.LiftedBy, s.LiftedWhy = now, l.By, l.Why
+			lifted++
+		}
+	}
+	return lifted, nil
+}
+
+// suppressionsOf are those that stopped a row or came of it, the oldest first.
+func (m *Memory) suppressionsOf(row Send) (list []Suppression) {
+	for _, id := range suppressionsOf(row) {
+		if s, ok := m.suppressions[id]; ok {
+			list = append(list, *s)
+		}
+	}
+	slices.SortFunc(list, func(a, b Suppression) int { return byTime(a.mark(), b.mark()) })
+	return list
+}

@@ -1,0 +1,142 @@
+package audit
+
+import (
+	"time"
+
+	"github.com/google/uuid"
+
+	"sendcode/internal/recipient"
+)
+
+// ReasonSuppressed is the reason of a failed send to a recipient that gets no mail for a while.
+const ReasonSuppressed = "suppressed"
+
+// Cause is why a recipient is suppressed.
+type Cause string
+
+// The causes.
+const (
+	HardBounce Cause = "hard_bounce" // there is no such mailbox: a mail server or a provider said so
+	Complaint  Cause = "complaint"   // its owner called a mail spam
+	OptOut     Cause = "opt_out"     // its owner wants none, as a provider or a carrier tells
+	Manual     Cause = "manual"      // an administrator's decision
+)
+
+// Suppression keeps mail from one very address, whatever its purpose, from Since until it is lifted or runs out.
+type Suppression struct {
+	ID        uuid.UUID
+	App       string // empty: of every app
+	Channel   recipient.Channel
+	Address   recipient.Hash // of the very address; it decides
+	Recipient recipient.Hash // as its sends have it, where spellings of one mailbox may be one
+	To        string         // masked
+	Cause     Cause
+	Detail    string    // SMTP reply code and enhanced status code, or an administrator's words
+	Send      uuid.UUID // of which it came; Nil: by hand
+	By        string    // who added it; empty: the program
+	Since     time.Time // on the log's clock, as the others
+	Until     time.Time
+	LiftedAt  time.Time // zero: not lifted
+	LiftedBy  string
+	LiftedWhy string
+}
+
+// Active says that the suppression holds at now.
+func (s Suppression) Active(now time.Time) bool { return s.LiftedAt.IsZero() && now.Before(s.Until) }
+
+// SuppressionID is the ID of what comes of one send for one cause: told twice, it is one row, also after it was lifted.
+func SuppressionID(send uuid.UUID, why Cause) uuid.UUID { return uuid.NewSHA1(send, []byte(why)) }
+
+// Bar has Finish suppress the send's recipient as a hard bounce, in the statement that writes the outcome; its detail is
+// the outcome's provider code. Without a For there is none.
+type Bar struct {
+	Address recipient.Hash // of the very address
+	For     time.Duration
+}
+
+// SuppressionFilter selects suppressions. Zero fields select all.
+type SuppressionFilter struct {
+	Active  bool // only those that hold now, on the log's clock
+	Address *recipient.Hash
+	Before  *Mark // older than this one, by Since and then ID
+	Limit   int   // 1 to 200
+}
+
+// Lifting ends what holds for one address now.
+type Lifting struct {
+	Channel recipient.Channel
+	Address recipient.Hash
+	App     string // only what is of this app alone; empty: of whatever app
+	By, Why string
+}
+
+const suppressionColumns = `x.id, x.app, x.channel, x.address, x.recipient, x.masked, x.reason, x.detail, x.send_id, x.made_by, x.since, x.until,
+ x.lifted_at, x.lifted_by, x.lifted_why`
+
+// fields are where suppressionColumns are scanned to.
+func (s *Suppression) fields() []any {
+	return []any{
+		&s.ID, &s.App, &s.Channel, hashField{&s.Address}, hashField{&s.Recipient}, &s.To, &s.Cause, &s.Detail, maybeIDField{&s.Send}, &s.By,
+		timeField{&s.Since}, timeField{&s.Until}, timeField{&s.LiftedAt}, &s.LiftedBy, &s.LiftedWhy,
+	}
+}
+
+// suppressionsOf are the IDs of all that may have stopped a send, or have come of it.
+func suppressionsOf(s Send) []uuid.UUID {
+	ids := []uuid.UUID{SuppressionID(s.ID, HardBounce), SuppressionID(s.ID, Complaint), SuppressionID(s.ID, OptOut)}
+	if s.Suppression != uuid.Nil {
+		ids = append(ids, s.Suppression)
+	}
+	return ids
+}
+
+// checked is the suppression as it is written at now, or what is wrong with it.
+func (s Suppression) checked(lasts time.Duration) (Suppression, error) {
+	s.Detail, s.By = mended(s.Detail), mended(s.By)
+	s.LiftedAt, s.LiftedBy, s.LiftedWhy = time.Time{}, "", ""
+	switch {
+	case s.ID == uuid.Nil || s.Channel == "" || s.Address == (recipient.Hash{}):
+		return s, bad("a suppression names itself, its channel and its address")
+	case s.Cause != HardBounce && s.Cause != Complaint && s.Cause != OptOut && s.Cause != Manual:
+		return s, bad("cause %q suppresses nobody", s.Cause)
+	case lasts < time.Microsecond:
+		return s, bad("a suppression lasts for a while")
+	case !storable(s.App, string(s.Channel), s.To):
+		return s, bad("a text is not plain UTF-8 of at most %d bytes", maxText)
+	}
+	return s, nil
+}
+
+func (f SuppressionFilter) checked() (SuppressionFilter, error) {
+	if f.Limit < 1 || f.Limit > maxPage {
+		return f, bad("a page has 1 to %d rows", maxPage)
+	}
+	if f.Before != nil {
+		f.Before = &Mark{At: micro(f.Before.At), ID: f.Before.ID}
+	}
+	return f, nil
+}
+
+// query is the filter in SQL, at the log's now.
+func (f SuppressionFilter) query(now time.Time, at func(time.Time) any) (string, []any) {
+	var c conditions
+	if f.Active {
+		c.add("x.lifted_at IS NULL AND x.until > ?", at(now))
+	}
+	if f.Address != nil {
+		c.add("x.address = ?", f.Address[:])
+	}
+	if f.Before != nil {
+		c.add("(x.since, x.id) < (?, ?)", at(f.Before.At), f.Before.ID)
+	}
+	c.args = append(c.args, f.Limit)
+	return `SELECT ` + suppressionColumns + ` FROM suppressions x` + c.where() + ` ORDER BY x.since DESC, x.id DESC LIMIT ` + place(len(c.args)), c.args
+}
+
+func (l Lifting) checked() (Lifting, error) {
+	l.By, l.Why = mended(l.By), mended(l.Why)
+	if l.Channel == "" || l.Address == (recipient.Hash{}) || !storable(l.App, string(l.Channel)) {
+		return l, bad("who lifts a suppression names channel and address")
+	}
+	return l, nil
+}
