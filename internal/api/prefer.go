@@ -34,7 +34,7 @@ func preferredWait(h http.Header) (time.Duration, error) {
 func deliveryProblem(a verification.Answer, kind verification.Kind) *server.Problem {
 	v := verificationOf(a, kind)
 	return &server.Problem{
-		Kind: server.DeliveryFailed, Detail: "The message was refused for good; it did not count.",
+		Kind: server.DeliveryFailed, Detail: "The message was refused for good or not sent at all; it did not count.",
 		Extra: map[string]any{"id": v.ID, "send": v.Send, "quota": v.Quota},
 	}
 }

@@ -22,7 +22,7 @@ import (
 func underTightRules(t *testing.T) *stack {
 	s := onRealParts(t).policy(tight)
 	s.smtp.SetScript(smtptest.Script{TLS: smtptest.STARTTLS, Username: "sendcode", Password: "a password & more", Rules: []smtptest.Rule{
-		{Stage: smtptest.Rcpt, To: bouncing, Times: 15, Reply: "550 5.1.1 no such user"},
+		{Stage: smtptest.Rcpt, To: bouncing, Times: 15, Reply: "550 5.2.1 takes no mail"},
 	}})
 	return s
 }

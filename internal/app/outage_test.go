@@ -122,12 +122,12 @@ func TestMailServerAway(t *testing.T) {
 	})
 }
 
-// A mailbox that does not exist costs nothing: the next code for it may be asked for at once, in both gates.
+// A mailbox that takes nothing costs nothing: the next code for it may be asked for at once, in both gates.
 func TestRefusedMailboxCostsNothing(t *testing.T) {
 	t.Parallel()
 	s := onRealParts(t)
 	s.smtp.SetScript(smtptest.Script{TLS: smtptest.STARTTLS, Username: "sendcode", Password: "a password & more", Rules: []smtptest.Rule{
-		{Stage: smtptest.Rcpt, To: ana, Times: 1, Reply: "550 5.1.1 no such user " + ana},
+		{Stage: smtptest.Rcpt, To: ana, Times: 1, Reply: "550 5.2.1 takes no mail " + ana},
 	}})
 	s.start(2)
 	a := s.ask(0, ana)
@@ -146,7 +146,7 @@ func TestWaitingForTheOutcome(t *testing.T) {
 	t.Parallel()
 	s := onRealParts(t)
 	s.smtp.SetScript(smtptest.Script{TLS: smtptest.STARTTLS, Username: "sendcode", Password: "a password & more", Rules: []smtptest.Rule{
-		{Stage: smtptest.Rcpt, To: ana, Times: 1, Reply: "550 5.1.1 no such user"},
+		{Stage: smtptest.Rcpt, To: ana, Times: 1, Reply: "550 5.2.1 takes no mail"},
 	}})
 	s.start(1)
 	patient := func(r *http.Request) { r.Header.Set("Prefer", "wait=10") }

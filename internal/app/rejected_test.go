@@ -19,7 +19,7 @@ func rejecting(t *testing.T) *stack {
 	t.Helper()
 	s := onRealParts(t).policy(roomy)
 	s.smtp.SetScript(smtptest.Script{TLS: smtptest.STARTTLS, Username: "sendcode", Password: "a password & more", Rules: []smtptest.Rule{
-		{Stage: smtptest.Rcpt, To: ana, Reply: "550 5.1.1 no such user"},
+		{Stage: smtptest.Rcpt, To: ana, Reply: "550 5.2.1 takes no mail"},
 	}})
 	return s
 }

@@ -37,12 +37,20 @@ func terms(cfg config.Config) verification.Terms {
 		Checks: verification.Checks{
 			Network: rule("network", quota.IP, cfg.Checks.Network), App: rule("app", quota.App, cfg.Checks.App),
 		},
+		Pauses: pauses(cfg), SuppressFor: cfg.Suppressions.For,
 		Breaker: rule(verification.BreakerName, verification.Everything, cfg.Breaker),
 	}
 }
 
 func rule(name string, scope quota.Scope, b config.Bound) quota.Rule {
 	return quota.Rule{Name: name, Scope: scope, Limit: b.Limit, Window: b.Window}
+}
+
+func pauses(cfg config.Config) (all []verification.Pause) {
+	for _, p := range cfg.Pauses {
+		all = append(all, verification.Pause{Channel: p.Channel, Purpose: p.Purpose, Reason: p.Reason})
+	}
+	return all
 }
 
 func blocks(cfg config.Config) verification.Blocks {

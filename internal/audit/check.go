@@ -90,7 +90,7 @@ func (o Outcome) checked() (Outcome, error) {
 		return o, bad("status %q ends no send", o.Status)
 	case o.Refund && o.Status != Failed:
 		return o, bad("only what certainly failed is refunded")
-	case o.Bar.For > 0 && (o.Status != Failed || o.Bar.Address == recipient.Hash{}):
+	case o.Bar.For > 0 && (o.Status != Failed || o.Bar.Address == recipient.Hash{} || !o.Bar.Cause.known()):
 		return o, bad("only a failure suppresses, and an address")
 	}
 	return o, nil

@@ -115,7 +115,7 @@ func bounceSuppresses(t *testing.T, f *fixture) {
 	f.pass(time.Second)
 	o := Outcome{
 		Held: Held{begun.Send.ID, 2}, Status: Failed, Reason: ReasonRejected, Refund: true, Provider: "mx", ProviderCode: "550 5.1.1",
-		Bar: Bar{Address: address(1), For: 2*time.Hour + 3},
+		Bar: Bar{HardBounce, address(1), 2*time.Hour + 3},
 	}
 	f.finish(t, o, false) // another attempt holds it
 	equal(t, "suppressions", len(f.suppressions(t, SuppressionFilter{})), 0)
@@ -153,7 +153,7 @@ func bouncesTogether(t *testing.T, f *fixture) {
 	together(len(sends), func(i int) {
 		o := Outcome{Held: Held{sends[i].ID, 1}, Status: Sent}
 		if i%2 == 0 {
-			o.Status, o.Bar = Failed, Bar{Address: address(byte(i + 1)), For: time.Hour}
+			o.Status, o.Bar = Failed, Bar{OptOut, address(byte(i + 1)), time.Hour}
 		}
 		if done, err := f.Finish(t.Context(), o); err != nil || !done {
 			t.Error(done, err)
@@ -162,7 +162,7 @@ func bouncesTogether(t *testing.T, f *fixture) {
 	list := f.suppressions(t, SuppressionFilter{Active: true})
 	equal(t, "suppressions", len(list), 6)
 	for _, s := range list {
-		if s.Address != address(s.Recipient[15]) || s.Recipient[15]%2 != 1 {
+		if s.Cause != OptOut || s.ID != SuppressionID(s.Send, OptOut) || s.Address != address(s.Recipient[15]) || s.Recipient[15]%2 != 1 {
 			t.Errorf("%s of %s", s.Address, s.Recipient)
 		}
 	}
@@ -219,7 +219,10 @@ func badSuppressions(t *testing.T, f *fixture) {
 	_, err = f.Lift(t.Context(), Lifting{Channel: recipient.Email})
 	is(t, err, ErrBadRequest)
 	held := Held{f.admit(t, f.intent(1)).Send.ID, 1}
-	for _, o := range []Outcome{{Held: held, Status: Sent, Bar: Bar{address(1), time.Hour}}, {Held: held, Status: Failed, Bar: Bar{For: time.Hour}}} {
+	for _, o := range []Outcome{
+		{Held: held, Status: Sent, Bar: Bar{HardBounce, address(1), time.Hour}}, {Held: held, Status: Failed, Bar: Bar{Cause: HardBounce, For: time.Hour}},
+		{Held: held, Status: Failed, Bar: Bar{Address: address(1), For: time.Hour}},
+	} {
 		_, err := f.Finish(t.Context(), o)
 		is(t, err, ErrBadRequest)
 	}

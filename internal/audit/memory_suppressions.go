@@ -30,12 +30,12 @@ func (m *Memory) Suppress(ctx context.Context, s Suppression, lasts time.Duratio
 
 // bar is what Finish does of an outcome's Bar.
 func (m *Memory) bar(o Outcome, row Send, now time.Time) {
-	id := SuppressionID(row.ID, HardBounce)
+	id := SuppressionID(row.ID, o.Bar.Cause)
 	if o.Bar.For <= 0 || m.suppressions[id] != nil {
 		return
 	}
 	m.suppressions[id] = &Suppression{
-		ID: id, App: row.App, Channel: row.Channel, Address: o.Bar.Address, Recipient: row.Recipient, To: row.To, Cause: HardBounce,
+		ID: id, App: row.App, Channel: row.Channel, Address: o.Bar.Address, Recipient: row.Recipient, To: row.To, Cause: o.Bar.Cause,
 		Detail: o.ProviderCode, Send: row.ID, Since: now, Until: now.Add(o.Bar.For),
 	}
 }

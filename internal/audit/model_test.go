@@ -162,7 +162,7 @@ func (m *model) finish(*rapid.T) {
 	o := Outcome{Held: m.held(), Status: rapid.SampledFrom([]Status{Sent, Failed, Failed, Unknown}).Draw(m.T, "status"), Reason: rapid.SampledFrom([]string{"r", ReasonRejected, ReasonSuppressed, ReasonPaused}).Draw(m.T, "reason"), Provider: "p", ProviderCode: "250", Took: time.Second}
 	o.Refund = o.Status == Failed && rapid.Bool().Draw(m.T, "refund")
 	if o.Status == Failed && rapid.IntRange(0, 3).Draw(m.T, "bounce") == 0 {
-		o.Bar = Bar{Address: address(1), For: max(time.Microsecond, m.span("lasts"))}
+		o.Bar = Bar{Cause: HardBounce, Address: address(1), For: max(time.Microsecond, m.span("lasts"))}
 	}
 	m.same("Finish", func(f *fixture) (any, error) { return f.Finish(m.ctx, o) })
 }

@@ -35,13 +35,13 @@ UPDATE sends s SET status = o.status, reason = o.reason, provider = o.provider, 
        finished_at = clock.now, due_at = NULL,
        counts = s.counts AND NOT (o.refund AND NOT s.in_doubt),
        refund_since = CASE WHEN o.refund AND NOT s.in_doubt THEN clock.now END
-FROM clock, unnest($1::uuid[], $2::int[], $3::text[], $4::text[], $5::text[], $6::text[], $7::bigint[], $8::bool[], $9::uuid[], $10::bytea[], $11::bigint[])
-     AS o(id, attempt, status, reason, provider, provider_code, took, refund, bar, address, bar_for)
+FROM clock, unnest($1::uuid[], $2::int[], $3::text[], $4::text[], $5::text[], $6::text[], $7::bigint[], $8::bool[], $9::uuid[], $10::bytea[], $11::bigint[], $12::text[])
+     AS o(id, attempt, status, reason, provider, provider_code, took, refund, bar, address, bar_for, cause)
 WHERE s.id = ANY ($1::uuid[]) AND s.id = o.id AND s.attempt = o.attempt AND s.status IN ('queued', 'sending')
-RETURNING s.id, s.app, s.channel, s.recipient, s.masked, s.provider_code, s.finished_at, o.bar, o.address, o.bar_for
+RETURNING s.id, s.app, s.channel, s.recipient, s.masked, s.provider_code, s.finished_at, o.bar, o.address, o.bar_for, o.cause
 ), barred AS (
 INSERT INTO suppressions (id, app, channel, address, recipient, masked, reason, detail, send_id, made_by, since, until)
-SELECT bar, app, channel, address, recipient, masked, 'hard_bounce', provider_code, id, '', finished_at, finished_at + bar_for * interval '1 microsecond'
+SELECT bar, app, channel, address, recipient, masked, cause, provider_code, id, '', finished_at, finished_at + bar_for * interval '1 microsecond'
 FROM done WHERE bar_for > 0
 ON CONFLICT (id) DO NOTHING
 )
@@ -119,16 +119,16 @@ func outcomes(batch []*ending) []any {
 	n := len(batch)
 	ids, attempts, took, refund := make([][16]byte, n), make([]int32, n), make([]int64, n), make([]bool, n)
 	bars, addresses, barFor := make([][16]byte, n), make([][]byte, n), make([]int64, n)
-	var texts [4][]string
+	var texts [5][]string
 	for i, x := range batch {
 		o := &x.in
 		ids[i], attempts[i], took[i], refund[i] = o.ID, int32(o.Attempt), o.Took.Microseconds(), o.Refund
-		bars[i], addresses[i], barFor[i] = SuppressionID(o.ID, HardBounce), o.Bar.Address[:], o.Bar.For.Microseconds()
-		for j, text := range [...]string{string(o.Status), o.Reason, o.Provider, o.ProviderCode} {
+		bars[i], addresses[i], barFor[i] = SuppressionID(o.ID, o.Bar.Cause), o.Bar.Address[:], o.Bar.For.Microseconds()
+		for j, text := range [...]string{string(o.Status), o.Reason, o.Provider, o.ProviderCode, string(o.Bar.Cause)} {
 			texts[j] = append(texts[j], text)
 		}
 	}
-	return []any{ids, attempts, texts[0], texts[1], texts[2], texts[3], took, refund, bars, addresses, barFor}
+	return []any{ids, attempts, texts[0], texts[1], texts[2], texts[3], took, refund, bars, addresses, barFor, texts[4]}
 }
 
 // postponements are the parameters of postponeSQL.

@@ -83,7 +83,7 @@ func useAll(t *testing.T, f *fixture) {
 		_, err := f.Postpone(t.Context(), Postponement{Held: held})
 		ok(t, err)
 		f.takeOver(t, 1000)
-		f.finish(t, Outcome{Held: Held{held.ID, 2}, Status: Failed, Refund: true, Bar: Bar{address(1), time.Hour}}, true)
+		f.finish(t, Outcome{Held: Held{held.ID, 2}, Status: Failed, Refund: true, Bar: Bar{HardBounce, address(1), time.Hour}}, true)
 		_, err = f.RefundsDue(t.Context(), time.Microsecond, 10)
 		ok(t, err)
 		ok(t, f.Refunded(t.Context(), Held{held.ID, 2}))

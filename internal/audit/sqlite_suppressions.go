@@ -51,8 +51,8 @@ func sqliteBar(ctx context.Context, tx *sql.Tx, o Outcome, now time.Time) error 
 		return err
 	}
 	_, err = sqliteSuppress(ctx, tx, Suppression{
-		ID: SuppressionID(row.ID, HardBounce), App: row.App, Channel: row.Channel, Address: o.Bar.Address, Recipient: row.Recipient,
-		To: row.To, Cause: HardBounce, Detail: o.ProviderCode, Send: row.ID, Since: now, Until: now.Add(o.Bar.For),
+		ID: SuppressionID(row.ID, o.Bar.Cause), App: row.App, Channel: row.Channel, Address: o.Bar.Address, Recipient: row.Recipient,
+		To: row.To, Cause: o.Bar.Cause, Detail: o.ProviderCode, Send: row.ID, Since: now, Until: now.Add(o.Bar.For),
 	})
 	return err
 }

@@ -41,15 +41,18 @@ type Suppression struct {
 	LiftedWhy string
 }
 
+func (c Cause) known() bool { return c == HardBounce || c == Complaint || c == OptOut || c == Manual }
+
 // Active says that the suppression holds at now.
 func (s Suppression) Active(now time.Time) bool { return s.LiftedAt.IsZero() && now.Before(s.Until) }
 
 // SuppressionID is the ID of what comes of one send for one cause: told twice, it is one row, also after it was lifted.
 func SuppressionID(send uuid.UUID, why Cause) uuid.UUID { return uuid.NewSHA1(send, []byte(why)) }
 
-// Bar has Finish suppress the send's recipient as a hard bounce, in the statement that writes the outcome; its detail is
-// the outcome's provider code. Without a For there is none.
+// Bar has Finish suppress the send's recipient, in the statement that writes the outcome; its detail is the outcome's
+// provider code. Without a For there is none.
 type Bar struct {
+	Cause   Cause
 	Address recipient.Hash // of the very address
 	For     time.Duration
 }
@@ -97,7 +100,7 @@ func (s Suppression) checked(lasts time.Duration) (Suppression, error) {
 	switch {
 	case s.ID == uuid.Nil || s.Channel == "" || s.Address == (recipient.Hash{}):
 		return s, bad("a suppression names itself, its channel and its address")
-	case s.Cause != HardBounce && s.Cause != Complaint && s.Cause != OptOut && s.Cause != Manual:
+	case !s.Cause.known():
 		return s, bad("cause %q suppresses nobody", s.Cause)
 	case lasts < time.Microsecond:
 		return s, bad("a suppression lasts for a while")

@@ -48,6 +48,8 @@ type Config struct {
 	Breaker        Bound // of all sends together; zero: none
 	TestRecipients []TestRecipient
 	Blocks         []Block
+	Pauses         []Pause
+	Suppressions   Suppressions
 	DisposableFile string          // the file that Disposable was read from
 	Disposable     map[string]bool // domains, lower-case A-labels
 	Folding        recipient.Folding

@@ -13,7 +13,7 @@ import (
 func Load(environ []string, readFile func(string) ([]byte, error)) (Config, error) {
 	errs := &Errors{}
 	given := fromEnviron(environ, readFile, errs)
-	c := Config{Checks: defaultChecks()}
+	c := Config{Checks: defaultChecks(), Suppressions: Suppressions{defaultSuppression}}
 	sections := sections{config: &c, readFile: readFile}
 	settings := map[string]setting{}
 	if file, ok := given[keyConfig]; ok {

@@ -29,9 +29,10 @@ func TestNothingGiven(t *testing.T) {
 		Purposes: map[string]Purpose{"default": {
 			Name: "default", Policy: "default", TTL: 10 * time.Minute, Code: Code{6, "digits"}, Notify: Private,
 		}},
-		Apps:   []App{{Name: "default"}},
-		Page:   Page{App: "default"},
-		Checks: Checks{Network: Bound{100, time.Hour}, App: Bound{10_000, time.Hour}},
+		Apps:         []App{{Name: "default"}},
+		Page:         Page{App: "default"},
+		Checks:       Checks{Network: Bound{100, time.Hour}, App: Bound{10_000, time.Hour}},
+		Suppressions: Suppressions{For: 720 * time.Hour},
 	}
 	if !reflect.DeepEqual(c, want) {
 		t.Errorf("got\n%v\nwant\n%v", c, want)

@@ -71,6 +71,8 @@ func (c Config) node() *yaml.Node {
 	put(root, "breaker", boundNode(c.Breaker))
 	put(root, "test_recipients", unshown(sequence(), len(c.TestRecipients)))
 	put(root, "block", c.blockNode())
+	put(root, "paused", c.pausedNode())
+	put(root, "suppressions", flow(mapping("for", text(short(c.Suppressions.For)))))
 	put(root, "disposable_domains", text(c.DisposableFile))
 	put(root, "folding", c.foldingNode())
 	put(root, "page", flow(mapping("app", text(c.Page.App))))

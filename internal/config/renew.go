@@ -11,6 +11,7 @@ import (
 func (c Config) Renewed(next Config) Config {
 	c.Policies, c.Purposes, c.Apps, c.Warnings = next.Policies, next.Purposes, next.Apps, next.Warnings
 	c.Checks, c.Breaker = next.Checks, next.Breaker
+	c.Pauses, c.Suppressions = next.Pauses, next.Suppressions
 	c.TestRecipients, c.Blocks, c.DisposableFile, c.Disposable = next.TestRecipients, next.Blocks, next.DisposableFile, next.Disposable
 	if next.APIKey.IsSet() {
 		c.APIKey = next.APIKey // its hash is among the apps' keys already
@@ -39,6 +40,8 @@ func (c Config) Differs(next Config) []string {
 	add("breaker", c.Breaker, next.Breaker)
 	add("test_recipients", c.TestRecipients, next.TestRecipients)
 	add("block", c.Blocks, next.Blocks)
+	add("paused", c.Pauses, next.Pauses)
+	add("suppressions", c.Suppressions, next.Suppressions)
 	add("disposable_domains", c.Disposable, next.Disposable)
 	return parts
 }

@@ -23,7 +23,7 @@ type sections struct {
 
 // reference is a name that must be declared somewhere.
 type reference struct {
-	kind, name, where string // kind is "policy" or "app"
+	kind, name, where string // kind is "policy", "purpose" or "app"
 }
 
 // read goes through the whole file. Settings of one value each are put into settings.
@@ -38,6 +38,8 @@ func (s *sections) read(root *yaml.Node, settings map[string]setting) {
 		"breaker":            s.breaker,
 		"test_recipients":    s.testRecipients,
 		"block":              s.block,
+		"paused":             s.paused,
+		"suppressions":       s.suppressions,
 		"disposable_domains": s.disposable,
 		"folding":            s.folding,
 		"page":               s.page,
@@ -112,7 +114,7 @@ func (s *sections) complete() {
 	s.completePurposes()
 	s.completeApps()
 	s.completeFolding()
-	declared := map[string][]string{"policy": append(sortedKeys(s.config.Policies), s.badPolicies...)}
+	declared := map[string][]string{"policy": append(sortedKeys(s.config.Policies), s.badPolicies...), "purpose": sortedKeys(s.config.Purposes)}
 	for _, a := range s.config.Apps {
 		declared["app"] = append(declared["app"], a.Name)
 	}

@@ -9,6 +9,7 @@ import (
 	"net/textproto"
 	"os"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -85,6 +86,22 @@ func (e *Error) Error() string {
 
 // Unwrap gives the cause, nil where the reply says it all.
 func (e *Error) Unwrap() error { return e.Err }
+
+// NoMailbox says that the server knows for good that mail can't reach this address: an enhanced status code 5.1.x that is
+// about the destination (RFC 3463 section 3.2, RFC 7505), heard once the recipient had been named. 5.1.7 to 5.1.9 are about
+// the sender or a relay, 5.7.x is policy. A bare 550 is no such word: RFC 5321 section 4.2.3 has it for policy as well.
+func (e *Error) NoMailbox() bool {
+	if e.Class != Rejected || !slices.Contains([]string{StageRcpt, StageData, StageBody, StageDot}, e.Stage) {
+		return false
+	}
+	return NoMailbox(e.Enhanced)
+}
+
+// NoMailbox says so of an enhanced status code alone.
+func NoMailbox(enhanced string) bool {
+	detail, about := strings.CutPrefix(enhanced, "5.1.")
+	return about && !slices.Contains([]string{"7", "8", "9"}, detail)
+}
 
 // problem is a cause in our own words, so it is known to hold nothing private.
 type problem string

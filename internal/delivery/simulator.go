@@ -12,7 +12,7 @@ import (
 // without a tag, as in bounce+7@simulator.test, since each recipient has a quota of its own. No mail leaves the
 // machine: the domain is reserved (RFC 6761 section 6.2).
 const (
-	simulatorDomain = "simulator.test"
+	SimulatorDomain = "simulator.test"
 	playBounce      = "bounce"  // there is no such mailbox: failed, and the place is given back
 	playSlow        = "slow"    // the mail arrives after MailboxConfig.Slow
 	playUnknown     = "unknown" // nothing is heard after the whole mail was handed over
@@ -21,7 +21,7 @@ const (
 // played names what a recipient is to play, if anything.
 func played(to string) string {
 	local, domain, _ := strings.Cut(strings.ToLower(to), "@")
-	if domain != simulatorDomain {
+	if domain != SimulatorDomain {
 		return ""
 	}
 	name, _, _ := strings.Cut(local, "+")

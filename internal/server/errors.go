@@ -37,7 +37,7 @@ var (
 	TooManyChecks    = Kind{"too-many-checks", http.StatusTooManyRequests, "Too many failed checks", "Too many wrong codes were entered for this recipient, from this network or at this app, so none is compared now. A new code gives no new tries. `retry_after` is the wait in whole seconds. Nothing was counted."}
 	TooManyAttempts  = Kind{"too-many-attempts", http.StatusTooManyRequests, "Too many attempts", "Wait as long as Retry-After says."}
 	Internal         = Kind{"internal", http.StatusInternalServerError, "Internal error", "Something went wrong on our side; the request's X-Request-Id finds it in the log."}
-	DeliveryFailed   = Kind{"delivery-failed", http.StatusBadGateway, "Could not be delivered", "The mail server refused the message for good; `send.reason` says why. The attempt did not count: another code may be asked for at once."}
+	DeliveryFailed   = Kind{"delivery-failed", http.StatusBadGateway, "Could not be delivered", "The message was refused for good, or not even tried; `send.reason` says why (`suppressed`: the recipient gets no mail for a while; `paused`: nothing is sent for now). The attempt did not count: another code may be asked for at once."}
 	Unavailable      = Kind{"unavailable", http.StatusServiceUnavailable, "Temporarily unavailable", "A part that decides is away, so nothing is sent. This is not a quota: try again after Retry-After."}
 )
 

@@ -22,6 +22,8 @@ const (
 	reasonTemplate   = "template"           // the message could not be rendered
 	reasonNoAnswer   = "no_answer"          // nothing was heard after the whole mail was handed over
 	reasonBlocked    = "blocked"            // the recipient is on the list of those who get no codes
+	reasonSuppressed = audit.ReasonSuppressed
+	reasonPaused     = audit.ReasonPaused
 )
 
 // failure is why an attempt did not end in Sent.
@@ -38,6 +40,9 @@ func (o *outbox) attempt(ctx context.Context, f *flight) (end func()) {
 	}
 	if _, ok := o.testRecipient(v); ok {
 		return finish(audit.Outcome{Status: audit.Sent, Provider: testProvider})
+	}
+	if reason := o.untried(w.Send); reason != "" {
+		return finish(audit.Outcome{Status: audit.Failed, Reason: reason, Refund: true})
 	}
 	m, reason, err := o.compose(w)
 	if errors.Is(err, errBlocked) {
@@ -67,6 +72,9 @@ func (o *outbox) failed(f *flight, receipt delivery.Receipt, err error) (end fun
 	switch e.Class {
 	case delivery.Rejected:
 		out.Reason = reasonRejected
+		if e.NoMailbox() {
+			out.Bar = o.bar(w.Verification, audit.HardBounce)
+		}
 	case delivery.Temporary:
 		wait := backoff(w.Send.Attempt)
 		if o.Now().Add(wait).Before(w.Verification.ExpiresAt) {
@@ -169,7 +177,7 @@ func (o *outbox) finish(f *flight, out audit.Outcome) {
 			o.Logger.Warn("a refund waits for the limiter", "send", held.ID, "error", err)
 		}
 	}
-	if out.Status == audit.Failed && out.Reason == audit.ReasonRejected {
+	if out.Status == audit.Failed && audit.Failure(out.Reason) {
 		o.rejected(s)
 	}
 }

@@ -32,7 +32,7 @@ func (s *Service) intent(a asked, id uuid.UUID, d quota.Decision) (audit.Intent,
 	row.ID, row.TakenAt, row.Clock, row.VerificationID = id, d.At, d.Clock, ""
 	row.Observed = d.Observed()
 	return audit.Intent{
-		Send: row, Verification: fresh, Join: a.join,
+		Send: row, Verification: fresh, Join: a.join, Address: a.to.Hash(s.IndexKey),
 		Rules: gated(a.purpose.Policy.Rules), Rejections: onFailures(a.purpose.Policy.Rules), Purposes: a.purpose.Shares,
 		Life: a.purpose.Life, MinLife: min(maxMinLife, a.purpose.Life/minLifeShare), Lease: s.Lease,
 	}, nil

@@ -10,8 +10,9 @@ import (
 	"sendcode/quota"
 )
 
-// What a mail server or a carrier refuses for good gives its place back, so that a typing error costs nothing. Without
-// more, a bad address could then be hammered for ever. So such sends count in a bucket of their own, which a rule of the
+// What a mail server or a carrier refuses for good gives its place back, so that a typing error costs nothing. So does what
+// is not even tried, since its recipient is suppressed or its channel paused. Without more, a bad address could then be
+// hammered for ever. So such sends count in a bucket of their own, which a rule of the
 // scope failures looks at (QUOTA-15). The log decides that rule too, from its rows; the limiter is told of each failure,
 // and again by a refusal of the log.
 
@@ -61,7 +62,7 @@ func (s *Service) learnFailures(ctx context.Context, bucket string, events []quo
 	return s.Limiter.Record(ctx, bucket, keep, events)
 }
 
-// rejected has the limiter learn that a send was refused for good, now or once it is back.
+// rejected has the limiter learn that a send was refused for good, or not even tried, now or once it is back.
 func (o *outbox) rejected(s audit.Send) {
 	d := debt{id: string(s.ID[:]), buckets: []string{failuresBucket(s.App, s.Channel, s.Recipient)}, at: o.Now(), failed: true, keep: o.Terms().memory()}
 	if err := o.pay(context.Background(), d); err != nil {

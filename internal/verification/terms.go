@@ -12,11 +12,13 @@ import (
 // Terms are what may change while the service runs. Whoever works by them takes them once: a request, or an attempt to
 // deliver, goes to its end by those that held when it began.
 type Terms struct {
-	Purposes map[string]Purpose
-	Titles   map[string]string // what each app is called in messages; the app's name where it has none
-	Blocks   Blocks            // who gets no codes
-	Checks   Checks            // bounds of failed checks; zero: DefaultChecks
-	Breaker  quota.Rule        // bounds all sends together; zero: nothing does
+	Purposes    map[string]Purpose
+	Titles      map[string]string // what each app is called in messages; the app's name where it has none
+	Blocks      Blocks            // who gets no codes
+	Checks      Checks            // bounds of failed checks; zero: DefaultChecks
+	Breaker     quota.Rule        // bounds all sends together; zero: nothing does
+	Pauses      []Pause           // what sends nothing at the moment
+	SuppressFor time.Duration     // how long a bounce or a complaint keeps mail from its recipient; 0: not at all
 	// TestRecipients have codes that are known; by the hash of their very address.
 	TestRecipients map[recipient.Hash]TestRecipient
 }
@@ -36,6 +38,7 @@ func (s *Service) Terms() Terms { return s.terms.Load().Terms }
 func (s *Service) Change(t Terms) (wider bool) {
 	for {
 		before := s.terms.Load()
+		t.Pauses = since(before.Pauses, t.Pauses, s.Now())
 		after := &inForce{t, maps.Clone(before.former)}
 		if after.former == nil {
 			after.former = map[string][]string{}

@@ -49,6 +49,8 @@ type Log interface {
 	Approve(ctx context.Context, id string) (bool, error)
 	Cancel(ctx context.Context, id string) (bool, error)
 	Newest(ctx context.Context, h audit.Holding) (audit.Verification, error)
+	Suppress(ctx context.Context, s audit.Suppression, lasts time.Duration) (audit.Suppression, bool, error)
+	Lift(ctx context.Context, l audit.Lifting) (int, error)
 	Refused(ctx context.Context, refusals []audit.Send) error
 
 	Renew(ctx context.Context, lease time.Duration, held []audit.Held) error
@@ -164,6 +166,7 @@ func New(s Settings, p Parts) *Service {
 	limits := newLimits(p.Limiter, p.Now)
 	p.Limiter = limits
 	svc := &Service{Settings: s, Parts: p, limits: limits, waiters: newWaiters(), refusals: newRefusals(), lines: newLines()}
+	s.Pauses = since(nil, s.Pauses, p.Now())
 	svc.terms.Store(&inForce{Terms: s.Terms})
 	svc.Settings.Terms = Terms{} // so that nobody works by what does not hold any more
 	svc.outbox = newOutbox(svc)
