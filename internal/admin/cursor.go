@@ -26,6 +26,9 @@ func writeCursor(m audit.Mark) string {
 }
 
 func readCursor(text string) (audit.Mark, bool) {
+	if len(text) != base64.RawURLEncoding.EncodedLen(cursorSize) { // also one with line ends, which decoding passes over
+		return audit.Mark{}, false
+	}
 	b, err := base64.RawURLEncoding.Strict().DecodeString(text)
 	if err != nil || len(b) != cursorSize || b[0] != cursorVersion {
 		return audit.Mark{}, false
