@@ -18,10 +18,18 @@ type verificationJSON struct {
 	Reference         string             `json:"reference,omitempty"`
 	CreatedAt         string             `json:"created_at"`
 	ExpiresAt         string             `json:"expires_at"`
+	ExpiresIn         int                `json:"expires_in"` // whole seconds, rounded down: never promised too long
+	CodeFormat        *codeJSON          `json:"code_format,omitempty"`
 	AttemptsRemaining int                `json:"attempts_remaining"`
 	Test              bool               `json:"test,omitempty"`
 	Send              *sendJSON          `json:"send,omitempty"`
 	Quota             *quotahttp.Quota   `json:"quota,omitempty"`
+}
+
+// codeJSON is what a code looks like, for the field that it is typed into.
+type codeJSON struct {
+	Length   int                   `json:"length"`
+	Alphabet verification.Alphabet `json:"alphabet"`
 }
 
 type sendJSON struct {
@@ -50,6 +58,10 @@ func verificationOf(a verification.Answer, kind verification.Kind) verificationJ
 		CreatedAt: instant(v.CreatedAt), ExpiresAt: instant(v.ExpiresAt), AttemptsRemaining: v.AttemptsRemaining, Test: v.Test,
 		Send:  &sendJSON{ID: v.Send.ID, Number: v.Send.Number, Status: v.Send.Status},
 		Quota: quotahttp.Describe(a.Quota),
+	}
+	out.ExpiresIn = int(max(0, v.ExpiresAt.Sub(v.Now)) / time.Second)
+	if v.Code.Length > 0 {
+		out.CodeFormat = &codeJSON{v.Code.Length, v.Code.Alphabet}
 	}
 	if kind == verification.Secret { // a reason can tell whether a mailbox exists (SEC-19)
 		out.Send.Reason = v.Send.Reason

@@ -49,6 +49,20 @@ func TestBrowsersSeeNoReasons(t *testing.T) {
 	}
 }
 
+func TestLifeIsNeverPromisedTooLong(t *testing.T) {
+	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	for left, want := range map[time.Duration]int{10 * time.Minute: 600, 1999 * time.Millisecond: 1, 999 * time.Millisecond: 0, -time.Second: 0} {
+		v := verification.View{Now: now, ExpiresAt: now.Add(left), Code: verification.CodeShape{Alphabet: verification.Unambiguous, Length: 8}}
+		got := verificationOf(verification.Answer{View: v}, verification.Browser)
+		if got.ExpiresIn != want || got.CodeFormat == nil || *got.CodeFormat != (codeJSON{8, verification.Unambiguous}) {
+			t.Errorf("%v left: %+v", left, got)
+		}
+	}
+	if got := verificationOf(verification.Answer{}, verification.Browser); got.CodeFormat != nil {
+		t.Errorf("of a code that nobody knows: %+v", got.CodeFormat)
+	}
+}
+
 func TestWhatAPublicKeyMayNotDo(t *testing.T) {
 	e := echo.New()
 	e.HTTPErrorHandler = func(err error, c echo.Context) {

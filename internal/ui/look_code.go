@@ -69,7 +69,7 @@ func (l *look) codeNotes(k *codeCard, v verification.View) {
 	t := l.t
 	switch n := l.session.Note; n.Kind {
 	case wrongCode:
-		k.Error = t.WrongCode(v.AttemptsRemaining)
+		k.Error = t.WrongCode.of(v.AttemptsRemaining)
 	case tooMany:
 		k.Error = t.TooManyChecks
 	case badCode:

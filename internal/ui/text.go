@@ -2,6 +2,7 @@ package ui
 
 import (
 	"html/template"
+	"strconv"
 	"strings"
 )
 
@@ -40,8 +41,8 @@ type texts struct {
 	CodeNotDigits, CodeNotCharacters string
 	CodeLength, CodeLengthCharacters string // {n}
 	TooManyChecks                    string
-	WrongCode                        func(n int) string // tries left
-	WorksUntil, WorksElse            string             // {c}; {d}
+	WrongCode                        plurals // {n}: tries left
+	WorksUntil, WorksElse            string  // {c}; {d}
 	LookAgain                        string
 	ResendFailed                     string
 
@@ -65,8 +66,8 @@ type texts struct {
 
 	// Enough
 	EnoughMinute, EnoughHour, EnoughDay, EnoughWeek, EnoughMonth, Enough string
-	SentSince, SentElse, SentWithin                                      func(n int) string // {to} {c}; {to} {d}; {to} {when}
-	EnoughAll, EnoughAllLead                                             string             // {to}
+	SentSince, SentElse, SentWithin                                      plurals // {n}, and {to} {c}; {to} {d}; {to} {when}
+	EnoughAll, EnoughAllLead                                             string  // {to}
 	EnoughNetwork, EnoughNetworkLead                                     string
 	EnoughFailures, EnoughFailuresLead                                   string // {to}
 	LastCodeUntil, LastCodeElse                                          string // {c}; {d}
@@ -83,10 +84,10 @@ type texts struct {
 	Approved, ApprovedLead, GoOn, GoOnApp, Another              string // {to}, {app}
 
 	// Pips
-	ThisMinute, ThisHour, Today, ThisWeek, ThisMonth, Within string // {d}
-	PipsFree, PipsIn, PipsAt, PipsElse                       string // {t}; {c}; {d}
-	PipsLeft                                                 func(n int) string
-	PipsSpoken                                               string // {used} {limit}
+	ThisMinute, ThisHour, Today, ThisWeek, ThisMonth, Within string  // {d}
+	PipsFree, PipsIn, PipsAt, PipsElse                       string  // {t}; {c}; {d}
+	PipsLeft                                                 plurals // {n}
+	PipsSpoken                                               string  // {used} {limit}
 	PipsLabel                                                string
 
 	// Everywhere
@@ -94,6 +95,18 @@ type texts struct {
 	Days, HoursMinutes, Hours, Minutes, Seconds string // {n}; {h} {m}; {h}; {m}; {s}: durations; page.js has them too
 	Stop                                        string // ends a heading that a sentence follows
 	Separator                                   string // between sentences
+}
+
+// plurals is a text about a number: of one thing, and of any other number {n} of things. Chinese has one form for both.
+type plurals struct{ One, Other string }
+
+func one(text string) plurals { return plurals{text, text} }
+
+func (p plurals) of(n int) string {
+	if n == 1 {
+		return fill(p.One, "n", "1")
+	}
+	return fill(p.Other, "n", strconv.Itoa(n))
 }
 
 // fill puts values into a pattern: fill("{n} left", "n", "3").

@@ -1,7 +1,5 @@
 package ui
 
-import "strconv"
-
 var english = texts{
 	Lang: "en", Dir: "ltr",
 
@@ -52,10 +50,8 @@ var english = texts{
 	CodeLength:           "The code has {n} digits.",
 	CodeLengthCharacters: "The code has {n} characters.",
 	TooManyChecks:        "Too many wrong codes were entered. Try again later.",
-	WrongCode: func(n int) string {
-		return "That is not the code. " + plural(n, "1 try left.", "{n} tries left.")
-	},
-	WorksUntil: "It works until {c}.", WorksElse: "It works for {d}.",
+	WrongCode:            plurals{"That is not the code. 1 try left.", "That is not the code. {n} tries left."},
+	WorksUntil:           "It works until {c}.", WorksElse: "It works for {d}.",
 	LookAgain:    "See what's new",
 	ResendFailed: "The last mail could not be delivered, and does not count. If an earlier one reached you, its code still works.",
 
@@ -78,16 +74,10 @@ var english = texts{
 
 	EnoughMinute: "A code was just sent", EnoughHour: "That's enough for this hour", EnoughDay: "That's enough for today",
 	EnoughWeek: "That's enough for this week", EnoughMonth: "That's enough for this month",
-	Enough: "That's enough for now",
-	SentSince: func(n int) string {
-		return plural(n, "1 code was sent to {to} at {c}.", "{n} codes were sent to {to} since {c}.")
-	},
-	SentElse: func(n int) string {
-		return plural(n, "1 code was sent to {to} in the last {d}.", "{n} codes were sent to {to} in the last {d}.")
-	},
-	SentWithin: func(n int) string {
-		return plural(n, "1 code was sent to {to} {when}.", "{n} codes were sent to {to} {when}.")
-	},
+	Enough:             "That's enough for now",
+	SentSince:          plurals{"1 code was sent to {to} at {c}.", "{n} codes were sent to {to} since {c}."},
+	SentElse:           plurals{"1 code was sent to {to} in the last {d}.", "{n} codes were sent to {to} in the last {d}."},
+	SentWithin:         plurals{"1 code was sent to {to} {when}.", "{n} codes were sent to {to} {when}."},
 	EnoughAll:          "Too many codes right now",
 	EnoughAllLead:      "A lot of codes are being asked for here, by everybody together. {to} itself is not the reason.",
 	EnoughFailures:     "Codes do not reach this address",
@@ -113,7 +103,7 @@ var english = texts{
 
 	ThisMinute: "this minute", ThisHour: "this hour", Today: "today", ThisWeek: "this week", ThisMonth: "this month", Within: "in {d}",
 	PipsFree: "free", PipsIn: "free in {t}", PipsAt: "free at {c}", PipsElse: "free in {d}",
-	PipsLeft:   func(n int) string { return strconv.Itoa(n) + " left" },
+	PipsLeft:   plurals{"1 left", "{n} left"},
 	PipsSpoken: "{used} of {limit} used",
 	PipsLabel:  "Codes sent to this address",
 
@@ -122,12 +112,4 @@ var english = texts{
 	Days:    "{n} days", HoursMinutes: "{h} h {m} min", Hours: "{h} h", Minutes: "{m} min", Seconds: "{s} s",
 	Stop:      ". ",
 	Separator: " ",
-}
-
-// plural is English: one thing, or any other number of things.
-func plural(n int, one, other string) string {
-	if n == 1 {
-		return one
-	}
-	return fill(other, "n", strconv.Itoa(n))
 }

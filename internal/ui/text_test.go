@@ -33,8 +33,8 @@ func samples(c *texts) map[string]string {
 		switch f := v.Field(i).Interface().(type) {
 		case string:
 			out[name] = f
-		case func(int) string:
-			out[name+" 1"], out[name+" 2"] = f(1), f(2)
+		case plurals:
+			out[name+" 1"], out[name+" 2"] = f.of(1), f.of(2)
 		case map[string]string:
 			for reason, text := range f {
 				out[name+" "+reason] = text
@@ -97,10 +97,10 @@ func TestEveryReasonOfABadAddressHasWords(t *testing.T) {
 
 func TestEnglishCounts(t *testing.T) {
 	for got, want := range map[string]string{
-		english.WrongCode(1):                   "That is not the code. 1 try left.",
-		english.WrongCode(4):                   "That is not the code. 4 tries left.",
-		english.SentSince(1):                   "1 code was sent to {to} at {c}.",
-		english.SentSince(5):                   "5 codes were sent to {to} since {c}.",
+		english.WrongCode.of(1):                "That is not the code. 1 try left.",
+		english.WrongCode.of(4):                "That is not the code. 4 tries left.",
+		english.SentSince.of(1):                "1 code was sent to {to} at {c}.",
+		english.SentSince.of(5):                "5 codes were sent to {to} since {c}.",
 		fill("{n} of {n}", "n", "3"):           "3 of 3",
 		string(emphasise("<{to}>", "to", "&")): `&lt;<strong dir="auto">&amp;</strong>&gt;`,
 	} {

@@ -1,7 +1,5 @@
 package ui
 
-import "strconv"
-
 var chinese = texts{
 	Lang: "zh-Hans", Dir: "ltr",
 
@@ -52,7 +50,7 @@ var chinese = texts{
 	CodeLength:           "验证码是 {n} 位数字。",
 	CodeLengthCharacters: "验证码是 {n} 个字符。",
 	TooManyChecks:        "输错的次数太多，请稍后再试。",
-	WrongCode:            func(n int) string { return "验证码不对，还可以再试 " + strconv.Itoa(n) + " 次。" },
+	WrongCode:            one("验证码不对，还可以再试 {n} 次。"),
 	WorksUntil:           "{c} 之前有效。", WorksElse: "{d}内有效。",
 	LookAgain:    "刷新看看",
 	ResendFailed: "上一封邮件没能送达，这次不计次数。如果您收到过更早的邮件，里面的验证码仍然有效。",
@@ -75,15 +73,9 @@ var chinese = texts{
 	AnotherIn: "还需 {t} 可以再发。",
 
 	EnoughMinute: "刚刚发过验证码", EnoughHour: "这一小时的次数用完了", EnoughDay: "今天的次数用完了", EnoughWeek: "这一周的次数用完了", EnoughMonth: "这个月的次数用完了", Enough: "次数暂时用完了",
-	SentSince: func(n int) string {
-		return fill("{c} 以来，已向 {to} 发送 {n} 次验证码。", "n", strconv.Itoa(n))
-	},
-	SentElse: func(n int) string {
-		return fill("最近 {d}内，已向 {to} 发送 {n} 次验证码。", "n", strconv.Itoa(n))
-	},
-	SentWithin: func(n int) string {
-		return fill("{when}已向 {to} 发送 {n} 次验证码。", "n", strconv.Itoa(n))
-	},
+	SentSince:          one("{c} 以来，已向 {to} 发送 {n} 次验证码。"),
+	SentElse:           one("最近 {d}内，已向 {to} 发送 {n} 次验证码。"),
+	SentWithin:         one("{when}已向 {to} 发送 {n} 次验证码。"),
 	EnoughAll:          "当前请求过多",
 	EnoughAllLead:      "所有人一共获取了很多验证码，与 {to} 本身无关。",
 	EnoughFailures:     "验证码无法送达此地址",
@@ -109,7 +101,7 @@ var chinese = texts{
 
 	ThisMinute: "这一分钟", ThisHour: "这一小时", Today: "今天", ThisWeek: "这一周", ThisMonth: "这个月", Within: "{d}内",
 	PipsFree: "可用", PipsIn: "还需 {t}", PipsAt: "{c} 可用", PipsElse: "{d}后可用",
-	PipsLeft:   func(n int) string { return "剩 " + strconv.Itoa(n) + " 次" },
+	PipsLeft:   one("剩 {n} 次"),
 	PipsSpoken: "{limit} 次中已用 {used} 次",
 	PipsLabel:  "这个地址的发送次数",
 

@@ -89,7 +89,7 @@ func (t *texts) pips(d quota.Decision) []web.Pips {
 		case s.Used == 0:
 			p.Note = t.PipsFree
 		default:
-			p.Note = t.PipsLeft(s.Remaining())
+			p.Note = t.PipsLeft.of(s.Remaining())
 		}
 		rows = append(rows, p)
 	}

@@ -25,10 +25,13 @@ type Quota struct {
 // Rule is what one rule says.
 type Rule struct {
 	Name       string `json:"name"`
+	Scope      string `json:"scope,omitempty"`
 	Limit      int    `json:"limit"`
-	Window     int    `json:"window"`
+	Window     int    `json:"window"`        // of a calendar rule the length of its current period
+	Per        string `json:"per,omitempty"` // hour, day, week or month of a calendar rule
 	Remaining  int    `json:"remaining"`
 	ResetAfter int    `json:"reset_after"` // until the oldest counted event leaves, 0 if there is none
+	RetryAfter int    `json:"retry_after"` // until this rule lets one more in, 0 if it does now
 }
 
 // Describe is the decision as a JSON answer shows it, told of what limits the client alone.
@@ -41,7 +44,8 @@ func Describe(d quota.Decision) *Quota {
 	}
 	for _, s := range d.Rules {
 		out.Rules = append(out.Rules, Rule{
-			Name: s.Name, Limit: s.Limit, Window: quota.Seconds(s.Window), Remaining: s.Remaining(), ResetAfter: quota.Seconds(s.ResetAfter),
+			Name: s.Name, Scope: string(s.Scope), Limit: s.Limit, Window: quota.Seconds(s.Window), Per: string(s.Per),
+			Remaining: s.Remaining(), ResetAfter: quota.Seconds(s.ResetAfter), RetryAfter: quota.Seconds(s.RetryAfter),
 		})
 	}
 	return out

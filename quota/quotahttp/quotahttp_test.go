@@ -2,6 +2,7 @@ package quotahttp
 
 import (
 	"net/http"
+	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -14,10 +15,10 @@ import (
 
 func decisions(t *rapid.T) quota.Decision {
 	d := quota.Decision{At: time.UnixMicro(rapid.Int64Range(1e15, 2e15).Draw(t, "at")).UTC(), Clock: "redis"}
-	for range rapid.IntRange(1, 5).Draw(t, "rules") {
+	for i := range rapid.IntRange(1, 5).Draw(t, "rules") {
 		w := time.Duration(rapid.IntRange(1, 2_678_400).Draw(t, "window")) * time.Second
 		s := quota.State{Rule: quota.Rule{
-			Name: rapid.StringMatching(`[a-z][a-z0-9_-]{0,31}`).Draw(t, "name"), Limit: rapid.IntRange(1, 1000).Draw(t, "limit"), Window: w,
+			Name: rapid.StringMatching(`[a-z][a-z0-9_-]{0,30}`).Draw(t, "name") + strconv.Itoa(i), Limit: rapid.IntRange(1, 1000).Draw(t, "limit"), Window: w,
 		}}
 		s.Used = rapid.IntRange(0, 2*s.Limit).Draw(t, "used")
 		if s.Used > 0 {
@@ -63,6 +64,10 @@ func TestOneTruthAboutWaiting(t *testing.T) {
 			t.Fatalf("blocked, but %+v %v", q, h)
 		}
 		for _, s := range d.Rules {
+			rule := q.Rules[slices.IndexFunc(q.Rules, func(r Rule) bool { return r.Name == s.Name })]
+			if rule.RetryAfter != quota.Seconds(s.RetryAfter) || rule.RetryAfter > q.RetryAfter {
+				t.Fatalf("%+v of %+v", rule, s)
+			}
 			if s.RetryAfter > time.Duration(q.RetryAfter)*time.Second || s.RetryAfter > time.Duration(problem["retry_after_ms"].(int64))*time.Millisecond {
 				t.Fatalf("told %d s, but %s blocks for %v", q.RetryAfter, s.Name, s.RetryAfter)
 			}
