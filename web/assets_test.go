@@ -12,12 +12,12 @@ func serve(t *testing.T, target, etag string) *httptest.ResponseRecorder {
 	r := httptest.NewRequest(http.MethodGet, target, nil)
 	r.Header.Set("If-None-Match", etag)
 	w := httptest.NewRecorder()
-	NewAssets().ServeHTTP(w, r)
+	NewAssets(nil).ServeHTTP(w, r)
 	return w
 }
 
 func TestAssetsMayBeKeptUnderTheirVersion(t *testing.T) {
-	w := serve(t, NewAssets().Path("tokens.css"), "")
+	w := serve(t, NewAssets(nil).Path("tokens.css"), "")
 	if w.Code != http.StatusOK || !strings.Contains(w.Header().Get("Cache-Control"), "immutable") {
 		t.Errorf("%d, Cache-Control %q", w.Code, w.Header().Get("Cache-Control"))
 	}

@@ -40,7 +40,7 @@ type page struct {
 
 // newPages parses what is embedded; what is wrong with it is a broken build, which every test of this package meets.
 func newPages() *pages {
-	p := &pages{templates: map[string]*template.Template{}, files: map[string]file{}, shared: web.NewAssets()}
+	p := &pages{templates: map[string]*template.Template{}, files: map[string]file{}, shared: web.NewAssets(nil)}
 	for _, name := range []string{"admin.css", "console.js"} {
 		body := must(fs.ReadFile(assets.FS, name))
 		sum := sha256.Sum256(body)

@@ -92,7 +92,7 @@ func (r *rig) replica(logger *slog.Logger, changes ...func(*Config)) *echo.Echo 
 	}
 	e := server.New(server.Config{Logger: logger})
 	New(c).Register(e)
-	e.GET(web.StaticPath+"*", echo.WrapHandler(web.NewAssets()))
+	e.GET(web.StaticPath+"*", echo.WrapHandler(web.NewAssets(nil)))
 	return e
 }
 

@@ -50,6 +50,7 @@ func (a *App) listen() error {
 	}
 	a.api = api.New(a.codes, apiKeys(a.cfg), a.logger)
 	a.api.Register(front)
+	ui.RegisterWidget(front)
 	a.metrics.apiKeys(a.api.Keys)
 	front.GET("/openapi.yaml", func(c echo.Context) error {
 		return c.Blob(http.StatusOK, "application/yaml", docs.OpenAPI)

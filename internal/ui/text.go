@@ -58,6 +58,7 @@ type texts struct {
 	AcceptedAt, AcceptedElse    string // {c}; {d}
 	NotAcceptedYet, AcceptedHow string
 	LookInSpam, LookInSpamFor   string // {sender}; {sender} {subject}
+	LookInSpamElse              string
 	IsAddressRight              string // {to}
 	SameCode, FreshCode         string
 	AnotherNow                  string
@@ -79,9 +80,13 @@ type texts struct {
 	Expired, ExpiredLead                                        string // {d}
 	TooManyTries, TooManyTriesLead                              string
 	Canceled, CanceledLead                                      string
+	Used, UsedLead                                              string
 	GoesTo                                                      string // {to}
 	Away, AwayLead, AwayKept, AwayCode                          string // {to}
 	Approved, ApprovedLead, GoOn, GoOnApp, Another              string // {to}, {app}
+
+	// The widget alone
+	Misplaced, MisplacedLead string
 
 	// Pips
 	ThisMinute, ThisHour, Today, ThisWeek, ThisMonth, Within string  // {d}

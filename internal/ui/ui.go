@@ -67,7 +67,7 @@ func New(c Config) *UI {
 	if c.Now == nil {
 		c.Now = time.Now
 	}
-	assets := web.NewAssets()
+	assets := assets()
 	u := &UI{Config: c, said: &atomic.Pointer[Config]{}, assets: assets, templates: parse(assets, "page/*.html"), once: newOnce()}
 	u.Say(c.Title, c.Code, c.Subject)
 	return u
@@ -96,11 +96,14 @@ func (u *UI) Register(e *echo.Echo) {
 
 // RegisterStatic adds what the pages and the console load: style sheets and scripts.
 func RegisterStatic(e *echo.Echo) {
-	e.GET(web.StaticPath+"*", echo.WrapHandler(web.NewAssets()))
+	e.GET(web.StaticPath+"*", echo.WrapHandler(assets()))
 }
 
+// modules are what page.js imports: told to the browser at once, so that it need not find them one by one.
+func modules() []string { return []string{"cards.js", "countdown.js", "inquiry.js", "time.js"} }
+
 func parse(assets *web.Assets, pattern string) *template.Template {
-	t := template.New("").Funcs(template.FuncMap{"static": assets.Path})
+	t := template.New("").Funcs(template.FuncMap{"static": assets.Path, "modules": modules})
 	return template.Must(t.ParseFS(web.FS, "shared/*.html", pattern))
 }
 

@@ -1,0 +1,123 @@
+import { Countdown } from './countdown.js';
+import { put } from './time.js';
+
+// Cards shows one card, #card, in a root that is the page's document or a widget's shadow tree, and swaps it as a whole
+// for the next one: what somebody is doing in it goes on. Beside the card the root has a status line, #say, and a box for
+// what is wrong with the connection, #offline.
+export class Cards {
+  #countdown;
+  #said = '';
+
+  // submit takes a form and its button; over is called when the button can be pressed again, refresh when there is another
+  // card by now; busy says whether an answer is being waited for.
+  constructor(root, { submit, over, refresh, busy }) {
+    Object.assign(this, { root, busy });
+    this.#countdown = new Countdown({
+      card: () => this.card, next: refresh, over: () => { this.say(this.words.AvailableNow); over(); },
+    });
+    root.addEventListener('submit', (event) => {
+      const button = event.submitter ?? event.target.querySelector('button');
+      event.preventDefault();
+      if (!busy() && button.getAttribute('aria-disabled') !== 'true') submit(event.target, button);
+    });
+    root.addEventListener('input', (event) => {
+      if (event.target.id === 'code' && !event.isComposing) this.#check(event.target);
+    });
+    root.addEventListener('compositionend', (event) => { // an input method gives its letters at the end, with no input event after it
+      if (event.target.id === 'code') this.#check(event.target);
+    });
+  }
+
+  // speak sets the words for durations and for the end of a wait, and the language for times of the day.
+  speak(words, lang) {
+    this.words = this.#countdown.words = words;
+    this.#countdown.lang = lang;
+  }
+
+  get card() { return this.find('#card'); }
+
+  find(selector) { return this.root.querySelector(selector); }
+
+  tick() { this.#countdown.tick(); }
+
+  stop() { this.#countdown.stop(); }
+
+  // begin takes the first card as it stands.
+  begin(moment) {
+    this.#countdown.receive(moment);
+    this.#prepare();
+    // A live region speaks of changes, so it must have been there before.
+    setTimeout(() => { if (!this.#said) this.say(this.card?.dataset.say); }, 100);
+  }
+
+  #prepare() {
+    for (const each of this.card.querySelectorAll('[data-scripted]')) each.hidden = false;
+    for (const each of this.card.querySelectorAll('[data-at]')) {
+      each.textContent = put(each.dataset.text, { c: this.#countdown.clock(each.dataset.at, each.dataset.round) });
+    }
+    this.tick();
+  }
+
+  // show takes a card in that came at a moment, and says whether it did. mine is the form or button that somebody used for
+  // it, so focus and voice follow; without one it was asked for unprompted, and nothing moves unless there is something new.
+  show(next, moment, mine, force) {
+    const old = this.card, address = this.find('#to'), field = this.find('#code'), active = this.root.activeElement;
+    const heading = this.find('#heading')?.textContent, focused = old.contains(active) && active.id;
+    if (!mine && !force && old.dataset.rev === next.dataset.rev && this.#sameWaits(old, next, moment)) return false;
+    if (!mine && address && address.value !== address.defaultValue) return false; // somebody is typing
+    const same = old.dataset.kind === next.dataset.kind, open = same && old.querySelector('details')?.open;
+    this.#countdown.receive(moment);
+    old.replaceWith(next);
+    if (same && field && !mine?.contains(field)) this.find('#code').value = field.value;
+    if (open && next.querySelector('details')) next.querySelector('details').open = true;
+    this.#prepare();
+    if (mine || this.find('#heading')?.textContent !== heading) this.say(next.dataset.say, mine);
+    if (!mine && !focused) return true;
+    const kept = same && focused && this.root.getElementById(focused);
+    (mine && next.querySelector('[aria-invalid="true"]') || kept || next.querySelector('[data-focus]') || this.find('#heading'))?.focus();
+    if (kept && kept === this.find('#code')) kept.setSelectionRange(field.selectionStart, field.selectionEnd);
+    this.#check(this.find('#code')); // typed in the meantime
+    return true;
+  }
+
+  // #sameWaits moves the deadlines of a card that has not changed otherwise.
+  #sameWaits(old, next, moment) {
+    const waits = (c) => [...c.querySelectorAll('[data-wait]')];
+    const ours = waits(old), theirs = waits(next), help = old.querySelector('details[data-open]');
+    if (ours.length !== theirs.length) return false;
+    this.#countdown.receive(moment);
+    ours.forEach((each, i) => { each.dataset.wait = theirs[i].dataset.wait; });
+    if (next.dataset.next) old.dataset.next = next.dataset.next;
+    if (help) help.dataset.open = next.querySelector('details').dataset.open ?? 0;
+    this.tick();
+    return true;
+  }
+
+  // #check submits a code as soon as its characters are in, but not while one that was wrong is being mended: there the
+  // card says no data-auto.
+  #check(field) {
+    if (this.busy() || !field || !('auto' in field.dataset)) return;
+    const counted = 'letters' in field.dataset ? /\p{L}/gu : /\p{Nd}/gu;
+    if (field.value.match(counted)?.length !== Number(field.dataset.length)) return;
+    delete field.dataset.auto;
+    field.form.requestSubmit();
+  }
+
+  say(text, anew) {
+    if (!text || text === this.#said && !anew) return;
+    this.#said = text;
+    this.find('#say').textContent = text;
+  }
+
+  warn(text) {
+    this.find('#offline').hidden = !text;
+    this.find('#offline').textContent = text ?? '';
+  }
+}
+
+// working shows on a button that an answer is being waited for, or that it did not come.
+export function working(button, on) {
+  if (on) button.setAttribute('aria-disabled', 'true');
+  else button.removeAttribute('aria-disabled');
+  button.classList.toggle('busy', on);
+}

@@ -1,0 +1,69 @@
+import { clockFrom, digits, lasting, minute, put, second } from './time.js';
+
+// Countdown moves the waits of one card. Every step is worked out from the deadline, so a throttled or frozen tab is right
+// again at once. What waits has data-wait, its milliseconds from the answer on, and patterns for what it says; data-next
+// on the card is when its state changes by itself, data-open on the help when that opens.
+export class Countdown {
+  #ticking;
+
+  // card finds the card; over is called when the button can be pressed again, next when the state has changed.
+  constructor({ card, over, next }) {
+    Object.assign(this, { card, over, next });
+  }
+
+  // receive says which moment the waits count from.
+  receive(moment) {
+    this.moment = moment;
+  }
+
+  clock(ms, round) {
+    return this.moment.clock(ms, this.lang, round);
+  }
+
+  stop() {
+    clearTimeout(this.#ticking);
+  }
+
+  tick() {
+    this.stop();
+    const gone = this.moment.elapsed(), steps = [minute], card = this.card(), help = card.querySelector('details');
+    for (const each of card.querySelectorAll('[data-wait]')) {
+      const left = each.dataset.wait - gone;
+      if (left > 0) steps.push(this.#count(each, left));
+      else this.#done(each);
+    }
+    const after = (element, name, run) => {
+      if (!element || !(name in element.dataset)) return;
+      const left = element.dataset[name] - gone;
+      if (left > 0) return void steps.push(left);
+      delete element.dataset[name];
+      run();
+    };
+    after(card, 'next', this.next);
+    after(help, 'open', () => { help.open = true; });
+    this.#ticking = setTimeout(() => this.tick(), Math.max(10, Math.min(...steps)));
+  }
+
+  // #count writes what is left and returns the milliseconds until that changes.
+  #count(each, left) {
+    const { wait, short, long } = each.dataset, far = left >= clockFrom, step = far ? minute : second;
+    const values = { t: digits(left), d: lasting(left, this.words), c: far ? this.clock(wait, 'up') : '' };
+    each.textContent = put(far ? long : short, values);
+    const button = each.closest('#again');
+    if (button) button.querySelector('.bar rect').style.width = `${100 * Math.max(0, left - second) / button.dataset.total}px`;
+    return left % step || step;
+  }
+
+  #done(each) {
+    const button = each.closest('#again');
+    each.removeAttribute('data-wait');
+    each.textContent = each.dataset.done;
+    each.closest('.blocked')?.classList.remove('blocked');
+    if (!button) return;
+    button.removeAttribute('aria-disabled');
+    button.querySelector('.label').textContent = button.dataset.ready;
+    button.querySelector('.bar').remove();
+    each.remove();
+    this.over();
+  }
+}

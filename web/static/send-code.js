@@ -1,0 +1,284 @@
+import controls from './controls.css.js';
+import pips from './pips.css.js';
+import own from './send-code.css.js';
+import tokens from './tokens.css.js';
+import { Cards, working } from './cards.js';
+import { h } from './dom.js';
+import { Inquiry } from './inquiry.js';
+import { Kept } from './send-code-kept.js';
+import { draw, polls } from './send-code-looks.js';
+import { Talk } from './send-code-talk.js';
+import { Moment } from './time.js';
+import { en, zh } from './words.js';
+
+// Adopted sheets are no inline style, so no policy of the site around is in their way.
+const sheets = [tokens, pips, controls, own].map((text) => {
+  const sheet = new CSSStyleSheet();
+  sheet.replaceSync(text);
+  return sheet;
+});
+
+const home = new URL('../', import.meta.url); // where the service is, also below a path
+const shortWait = 5; // seconds, where a service that is away names none
+
+// slips are the API's reasons for a code that is none, in the cards' words.
+const slips = { required: 'required', not_digits: 'foreign', not_in_alphabet: 'foreign', too_long: 'length' };
+
+// SendCode is <send-code>. docs/widget.md describes its attributes, events, slots and parts.
+export class SendCode extends HTMLElement {
+  static formAssociated = true;
+  static observedAttributes = ['locale'];
+
+  #internals = this.attachInternals();
+  #root = this.attachShadow({ mode: 'open' });
+  #state = {}; // see draw
+  #moment = new Moment(); // when what the state says was told
+  #wanted; // the last send that was tried
+  #undelivered; // the send that was last told to have failed
+  #words = en;
+  #inquiry = new Inquiry({ look: () => this.#look(), polls: () => polls(this.#state) });
+  #talk = new Talk(this.#inquiry);
+  #cards;
+  #kept;
+
+  constructor() {
+    super();
+    this.#root.adoptedStyleSheets = sheets;
+    this.#root.append(
+      h('div', { id: 'frame' }, h('section', { id: 'card' }), h('p', { id: 'offline', class: 'box warn', hidden: true })),
+      h('p', { id: 'say', role: 'status', class: 'visually-hidden' }));
+    this.#cards = new Cards(this.#root, {
+      submit: (form, button) => this.#act(form.dataset.act, form, button), busy: () => this.#inquiry.posting,
+      over: () => this.#inquiry.soon(), refresh: () => this.#inquiry.refresh(),
+    });
+    this.#root.addEventListener('click', (event) => {
+      const pressed = event.target.closest?.('button[type="button"][data-act]');
+      if (pressed && !this.#inquiry.posting) this.#turn(pressed.dataset.act, pressed);
+    });
+  }
+
+  connectedCallback() {
+    const api = this.getAttribute('api');
+    this.#talk.to({ base: api ? new URL(api.replace(/\/?$/, '/'), document.baseURI) : home, key: this.getAttribute('key') ?? '' });
+    this.#kept = new Kept(this.getAttribute('key'), this.#purpose ?? '', this.id);
+    const id = this.#state.view ? '' : this.#kept.get();
+    if (id) this.#state = { id, note: { kind: 'loading' } };
+    else this.#state.to ??= this.getAttribute('to') ?? '';
+    this.#speak();
+    this.#inquiry.attend({ woke: () => this.#cards.tick(), connected: (yes) => this.#cards.warn(yes ? '' : this.#words.Offline) });
+    if (!this.getAttribute('key')) this.#misplaced('it has no attribute key: a public key, pk_…');
+    else if (id) this.#inquiry.refresh();
+    else this.#inquiry.follow();
+  }
+
+  disconnectedCallback() {
+    this.#cards.stop();
+    this.#inquiry.stop();
+  }
+
+  attributeChangedCallback() {
+    if (this.isConnected && this.#kept) this.#speak();
+  }
+
+  get #locale() {
+    return this.getAttribute('locale') || this.closest('[lang]')?.lang || navigator.language;
+  }
+
+  get #purpose() { return this.getAttribute('purpose') ?? undefined; }
+
+  // #speak draws what is true in the language that is asked for.
+  #speak() {
+    const w = this.#words = /^zh\b/i.test(this.#locale) ? zh : en, frame = this.#root.getElementById('frame');
+    frame.lang = w.Lang;
+    frame.dir = w.Dir;
+    this.#cards.speak(w, w.Lang);
+    this.#cards.card.replaceWith(draw(w, this.#state));
+    this.#cards.begin(this.#moment);
+  }
+
+  #show(mine) {
+    this.#cards.show(draw(this.#words, this.#state), this.#moment, mine);
+    this.#inquiry.follow();
+  }
+
+  #tell(name, detail) {
+    this.dispatchEvent(new CustomEvent(name, { detail, bubbles: true }));
+  }
+
+  // #misplaced shows that the page is wrong, and says to those who made it what is.
+  #misplaced(why, mine) {
+    console.error(`<send-code>: ${why}`);
+    this.#state = { ...this.#state, note: { kind: 'misplaced' } };
+    this.#show(mine);
+    this.#tell('failed', { reason: 'misplaced' });
+  }
+
+  // #turn goes to another card of what is known.
+  #turn(to, pressed) {
+    this.#state = { ...this.#state, note: undefined, screen: { change: 'change', code: 'code' }[to] };
+    this.#show(pressed);
+  }
+
+  async #act(does, form, button) {
+    const field = (name) => this.#root.getElementById(name).value;
+    this.#inquiry.posting = true;
+    working(button, true);
+    const done = await {
+      send: () => this.#send(field('to').trim()), again: () => this.#again(), retry: () => this.#ask(this.#wanted),
+      check: () => this.#check(field('code')), look: () => this.#look().catch(() => {}),
+    }[does]();
+    this.#inquiry.posting = false;
+    if (!this.isConnected) return;
+    if (done === 'lost') return this.#lost(form, button);
+    if (navigator.onLine) this.#cards.warn();
+    if (done !== 'misplaced') this.#show(form);
+  }
+
+  // #lost: nobody knows what came of it. Everything stays as it is, so asking again is the same request.
+  #lost(form, button) {
+    const text = navigator.onLine ? this.#words.Trouble : this.#words.Offline;
+    working(button, false);
+    this.#cards.warn(text);
+    this.#cards.say(text, form);
+    this.#tell('failed', { reason: 'network' });
+  }
+
+  #send(to) {
+    if (to === '') return this.#badAddress('empty');
+    if (this.#state.view && to === this.#state.to) return this.#again();
+    return this.#ask({ to, body: this.#asking({ channel: this.getAttribute('channel') ?? 'email', to, purpose: this.#purpose }) });
+  }
+
+  #again() {
+    const { view, to } = this.#state;
+    if (!view) return this.#send(to ?? '');
+    return this.#ask({ to, id: view.id, body: this.#asking({ verification_id: view.id }) });
+  }
+
+  // #asking is what is asked for, with what the page adds.
+  #asking(what) {
+    return { ...what, locale: this.#locale, reference: this.getAttribute('reference') ?? undefined };
+  }
+
+  async #ask(wanted) {
+    this.#wanted = wanted;
+    const a = await this.#talk.send(wanted.body);
+    if (a.status === 202) return this.#sent(a, wanted);
+    if (a.status === 429 && a.body.quota) return this.#refused(a, wanted);
+    if (a.status === 422 && a.body.field === 'to') return this.#badAddress(a.body.reason, wanted.to);
+    if (a.status === 404 && wanted.id) return this.#forgotten(wanted.to);
+    return this.#elsewise(a, { to: wanted.to });
+  }
+
+  #sent(a, { to }) {
+    this.#internals.setFormValue(null);
+    this.#state = { to };
+    this.#take(a);
+    const { id, send, to: masked } = a.body;
+    this.#tell('sent', { id, number: send.number, to: masked });
+  }
+
+  async #refused(a, { to, id }) {
+    const { quota, blocked_by, retry_after, retry_after_ms } = a.body;
+    this.#moment = a.moment;
+    this.#state = { to, refused: true, quota: { ...quota, retry_after_ms }, view: id && this.#state.view };
+    if (id) await this.#look().catch(() => {}); // its life counts from another moment
+    this.#tell('refused', { what: 'send', blocked_by, retry_after });
+  }
+
+  #badAddress(reason, to = '') {
+    const text = this.#words.BadAddress[reason === 'required' ? 'empty' : reason] ?? this.#words.BadAddressElse;
+    this.#state = { ...this.#state, to, note: { kind: 'address', text }, screen: this.#state.view && 'change' };
+  }
+
+  // #forgotten: the verification is not known any more. With an address it is asked for as if for the first time.
+  #forgotten(to) {
+    this.#kept.forget();
+    this.#state = { to };
+    return to ? this.#send(to) : undefined;
+  }
+
+  async #check(typed) {
+    const { view } = this.#state, slip = slipOf(typed, view.code_format);
+    if (slip) {
+      this.#note(slip);
+      return;
+    }
+    const a = await this.#talk.check(view.id, typed);
+    if (a.status === 200) return this.#checked(a.body);
+    if (a.status === 422) return this.#note(slips[a.body.reason] ?? 'foreign');
+    if (a.status === 404) return this.#forgotten();
+    if (a.status === 429 && a.body.type === '/problems/too-many-checks') {
+      this.#note('many');
+      return this.#tell('refused', { what: 'check', retry_after: a.body.retry_after });
+    }
+    return this.#elsewise(a, {});
+  }
+
+  #note(kind) {
+    this.#state = { ...this.#state, note: { kind } };
+  }
+
+  #checked({ id, status, valid, attempts_remaining, proof, test }) {
+    const view = { ...this.#state.view, status, attempts_remaining: attempts_remaining ?? 0 };
+    const kind = valid ? undefined : { pending: 'wrong', approved: 'used' }[status];
+    this.#state = { view, quota: this.#state.quota, to: this.#state.to, note: kind && { kind } };
+    if (status === 'approved') this.#kept.forget();
+    if (!valid) return;
+    this.#internals.setFormValue(proof ?? null);
+    this.#tell('approved', { id, proof, test: test === true });
+  }
+
+  // #look asks how things stand. It throws when it did not learn that, so that what is shown stays.
+  async #look() {
+    const id = this.#state.view?.id ?? this.#state.id;
+    if (!id) return;
+    const a = await this.#talk.get(id);
+    if (!this.isConnected) return;
+    if (a.status === 404) await this.#forgotten();
+    else if (a.status === 200) this.#take(a);
+    else if (this.#state.view || a.error?.name === 'AbortError') throw a.error ?? new Error(`status ${a.status}`);
+    else if (this.#elsewise(a, { reading: true }) === 'misplaced') return;
+    if (!this.#inquiry.posting) this.#show();
+  }
+
+  // #take takes in a verification as it was told.
+  #take(a) {
+    const { note, screen, refused, to } = this.#state, view = a.body;
+    this.#moment = a.moment;
+    this.#state = { view, quota: view.quota, note: note?.reading || note?.kind === 'loading' ? undefined : note, screen, refused, to };
+    if (view.status === 'approved') this.#kept.forget();
+    else this.#kept.set(view.id);
+    if (view.send.status !== 'failed' || this.#undelivered === view.send.id) return;
+    this.#undelivered = view.send.id;
+    this.#tell('failed', { reason: 'undelivered', id: view.id, number: view.send.number });
+  }
+
+  // #elsewise is what all questions have in common when they come to nothing.
+  #elsewise(a, { to = this.#state.to, reading = false }) {
+    if (a.barred || a.status === 401 || a.status === 403) {
+      const why = a.body?.detail ?? 'the service lets no page of this origin read its answers';
+      this.#misplaced(`${why} (${location.origin} must be among the app's origins)`);
+      return 'misplaced';
+    }
+    if (a.status > 0 && a.status < 500 && a.status !== 409 && a.status !== 429) {
+      this.#misplaced(a.body.detail ?? `the service answers ${a.status}`);
+      return 'misplaced';
+    }
+    if (a.status === 0 && !reading) return 'lost';
+    this.#moment = a.moment ?? new Moment();
+    this.#state = { ...this.#state, to, note: { kind: 'away', wait: a.retry || shortWait, reading } };
+    this.#tell('failed', { reason: 'unavailable' });
+    return undefined;
+  }
+}
+
+// slipOf says what no code of this format looks like: a slip of the finger must not cost a try.
+function slipOf(typed, format) {
+  const read = [...typed.normalize('NFKC').replace(/[\s\p{Pd}\p{Cf}]/gu, '')];
+  if (read.length === 0) return 'required';
+  if (format?.alphabet === 'digits' && !read.every((c) => /\p{Nd}/u.test(c))) return 'foreign';
+  return format && read.length !== format.length ? 'length' : '';
+}
+
+if (!customElements.get('send-code')) customElements.define('send-code', SendCode);

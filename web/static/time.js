@@ -1,0 +1,46 @@
+// Waits and clocks. The server tells waits from the moment that its answer came in, and knows no reader's time zone:
+// what lies ahead or behind is written as a time of the day here.
+
+export const second = 1000, minute = 60 * second;
+export const clockFrom = 10 * minute; // from here on the time of the day says more than a count of seconds
+
+export const put = (pattern, values) => pattern.replace(/\{(\w+)\}/g, (whole, name) => values[name] ?? whole);
+
+// Moment is when an answer came in; at is that on performance.now's clock.
+export class Moment {
+  constructor(at = performance.now()) {
+    this.steady = at;
+    this.wall = Date.now() - (performance.now() - at);
+  }
+
+  // elapsed is the time since then in milliseconds. performance.now can stand still while a machine sleeps, and the clock
+  // can be set back: the larger of the two counts, so a wait can only end too early, and the server then says so.
+  elapsed() {
+    return Math.max(performance.now() - this.steady, Date.now() - this.wall, 0);
+  }
+
+  // clock is the time of the day that lies ms after the moment: to the minute, rounded up where a wait must be over by
+  // then, or to the second.
+  clock(ms, lang, round) {
+    const exact = this.wall + Number(ms);
+    const date = new Date(round === 'up' ? Math.ceil(exact / minute) * minute : exact);
+    const parts = { hour: '2-digit', minute: '2-digit', hourCycle: 'h23' };
+    if (round === 'second') parts.second = '2-digit';
+    if (date.toDateString() !== new Date().toDateString()) parts.weekday = 'short';
+    return new Intl.DateTimeFormat(lang, parts).format(date);
+  }
+}
+
+// digits is 0:42, rounded up.
+export function digits(ms) {
+  const s = Math.ceil(ms / second);
+  return `${Math.floor(s / 60)}:${String(s % 60).padStart(2, '0')}`;
+}
+
+// lasting is a duration in words, rounded up: 42 s, 28 min, 3 h 20 min.
+export function lasting(ms, words) {
+  const s = Math.ceil(ms / second), all = Math.ceil(s / 60), h = Math.floor(all / 60), m = all % 60;
+  if (s < 60) return put(words.Seconds, { s });
+  if (h === 0) return put(words.Minutes, { m });
+  return put(m === 0 ? words.Hours : words.HoursMinutes, { h, m });
+}
