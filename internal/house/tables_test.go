@@ -46,7 +46,7 @@ var edges = map[string]string{
 	"internal/parts":             "internal/parts/locate",
 	"internal/parts/locate":      "",
 	"internal/delivery/smtptest": "",
-	"internal/ui/uitest": "quota internal/audit internal/keyring internal/recipient internal/server internal/ui " +
+	"internal/ui/uitest": "quota internal/api internal/audit internal/keyring internal/recipient internal/server internal/ui " +
 		"internal/verification internal/parts",
 	"tools/bench":       "internal/parts internal/app internal/config",
 	"tools/count":       "",

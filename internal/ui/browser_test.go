@@ -25,30 +25,45 @@ func TestInABrowser(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, test := range map[string]func(*testing.T, context.Context){
-		"the whole way":                         theWholeWay,
-		"the countdown runs out":                theCountdownRunsOut,
-		"a long wait names the time of the day": aLongWaitNamesTheTime,
-		"a reload keeps the time":               aReloadKeepsTheTime,
-		"back and forward show the truth":       backAndForwardShowTheTruth,
-		"sleep counts":                          sleepCounts,
-		"a clock set back does not":             aClockSetBackDoesNot,
-		"an early press does nothing":           anEarlyPressDoesNothing,
-		"codes in many forms":                   codesInManyForms,
-		"letters in many forms":                 lettersInManyForms,
-		"letters through an input method":       lettersThroughAnInputMethod,
-		"letters fit":                           lettersFit,
-		"wrong letters":                         wrongLetters,
-		"a code from before a change":           aCodeFromBeforeAChange,
-		"a wrong code":                          aWrongCode,
-		"a refusal":                             aRefusal,
-		"a double click":                        aDoubleClick,
-		"typing during a send":                  typingDuringASend,
-		"help comes by itself":                  helpComesByItself,
-		"offline":                               offline,
-		"an outage":                             anOutage,
-		"without scripts":                       withoutScripts,
-		"the real thing":                        theRealThing,
-		"the mailbox":                           theMailbox,
+		"the whole way":                                     theWholeWay,
+		"the countdown runs out":                            theCountdownRunsOut,
+		"a long wait names the time of the day":             aLongWaitNamesTheTime,
+		"a reload keeps the time":                           aReloadKeepsTheTime,
+		"back and forward show the truth":                   backAndForwardShowTheTruth,
+		"sleep counts":                                      sleepCounts,
+		"a clock set back does not":                         aClockSetBackDoesNot,
+		"an early press does nothing":                       anEarlyPressDoesNothing,
+		"codes in many forms":                               codesInManyForms,
+		"letters in many forms":                             lettersInManyForms,
+		"letters through an input method":                   lettersThroughAnInputMethod,
+		"letters fit":                                       lettersFit,
+		"wrong letters":                                     wrongLetters,
+		"a code from before a change":                       aCodeFromBeforeAChange,
+		"a wrong code":                                      aWrongCode,
+		"a refusal":                                         aRefusal,
+		"a double click":                                    aDoubleClick,
+		"typing during a send":                              typingDuringASend,
+		"help comes by itself":                              helpComesByItself,
+		"offline":                                           offline,
+		"an outage":                                         anOutage,
+		"without scripts":                                   withoutScripts,
+		"the real thing":                                    theRealThing,
+		"the mailbox":                                       theMailbox,
+		"a widget goes the whole way":                       aWidgetGoesTheWholeWay,
+		"a widget is one send for two presses":              aWidgetIsOneSend,
+		"a widget sends again once":                         aWidgetSendsAgainOnce,
+		"a widget's refusal":                                aWidgetsRefusal,
+		"a widget on a page that may not":                   aWidgetOnAPageThatMayNot,
+		"a widget through a reload":                         aWidgetThroughAReload,
+		"a widget's wrong codes":                            aWidgetsWrongCodes,
+		"a widget's ends":                                   aWidgetsEnds,
+		"a widget offline":                                  aWidgetOffline,
+		"a widget and an outage":                            aWidgetAndAnOutage,
+		"a widget that sleeps":                              aWidgetThatSleeps,
+		"several widgets, and one removed":                  severalWidgets,
+		"a widget in a form":                                aWidgetInAForm,
+		"a widget by its documentation":                     aWidgetByItsDocumentation,
+		"a widget holds":                                    everyStateOfAWidget,
 		"every state holds, is readable and can be reached": everyState,
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -63,6 +78,7 @@ type tab struct {
 	*testing.T
 	ctx   context.Context
 	world *uitest.World
+	root  string // expression for what holds the card: the document, or a widget's shadow tree
 
 	mu       sync.Mutex
 	console  []string
@@ -106,7 +122,7 @@ func open(t *testing.T, browser context.Context, w *uitest.World, look uitest.Lo
 	if look.Lang == "" {
 		look.Lang = "en"
 	}
-	b := &tab{T: t, ctx: ctx, world: w}
+	b := &tab{T: t, ctx: ctx, world: w, root: "document"}
 	b.listen()
 	b.do(look.Apply(), w.Adopt(), chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
 		_, err := cdp.Call(ctx, t, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: watching})
@@ -183,7 +199,7 @@ func (b *tab) await(what string, holds func() bool) {
 		case <-deadline:
 			b.Fatalf("still not: %s; fields %s; the page says: %s", what,
 				eval[string](b, "JSON.stringify([document.activeElement.id, ...[...document.querySelectorAll('input')].map((e) => e.value)])"),
-				eval[string](b, "document.body.innerText"))
+				eval[string](b, "document.body.innerText + ("+b.root+".querySelector('#card')?.parentElement.innerText)"))
 		}
 	}
 }
@@ -191,9 +207,9 @@ func (b *tab) await(what string, holds func() bool) {
 // card waits for a card of the kind that says all of the words.
 func (b *tab) card(kind string, words ...string) {
 	b.Helper()
-	b.until(fmt.Sprintf("document.querySelector('#card')?.dataset.kind === %q", kind))
+	b.until(fmt.Sprintf("%s.querySelector('#card')?.dataset.kind === %q", b.root, kind))
 	for _, w := range words {
-		b.until(fmt.Sprintf("document.querySelector('#card').innerText.replace(/\\s+/g, ' ').includes(%q)", w))
+		b.until(fmt.Sprintf("%s.querySelector('#card').innerText.replace(/\\s+/g, ' ').includes(%q)", b.root, w))
 	}
 }
 
@@ -202,8 +218,8 @@ func (b *tab) keys(keys string) { b.Helper(); b.do(chromedp.KeyEvent(keys)) }
 // focus and click find their element at the last moment, as the card may be swapped at any time.
 func (b *tab) focus(id string) {
 	b.Helper()
-	b.until(fmt.Sprintf("document.getElementById(%q)?.checkVisibility()", id))
-	eval[bool](b, fmt.Sprintf("document.getElementById(%q).focus() ?? true", id))
+	b.until(fmt.Sprintf("%s.getElementById(%q)?.checkVisibility()", b.root, id))
+	eval[bool](b, fmt.Sprintf("%s.getElementById(%q).focus() ?? true", b.root, id))
 }
 
 func (b *tab) click(selector string) { b.Helper(); b.press(selector, 1) }
@@ -212,8 +228,8 @@ func (b *tab) doubleClick(selector string) { b.Helper(); b.press(selector, 2) }
 
 func (b *tab) press(selector string, times int) {
 	b.Helper()
-	at := eval[[]float64](b, fmt.Sprintf(`(() => { const e = document.querySelector(%q); e.scrollIntoView({ block: 'center' });
-		const r = e.getBoundingClientRect(); return [r.x + r.width / 2, r.y + r.height / 2] })()`, selector))
+	at := eval[[]float64](b, fmt.Sprintf(`(() => { const e = %s.querySelector(%q); e.scrollIntoView({ block: 'center' });
+		const r = e.getBoundingClientRect(); return [r.x + r.width / 2, r.y + r.height / 2] })()`, b.root, selector))
 	for n := range times {
 		b.do(chromedp.MouseClickXY(at[0], at[1], func(p *input.DispatchMouseEventParams) { p.ClickCount = int64(n + 1) }))
 	}
@@ -230,13 +246,13 @@ func (b *tab) paste(text string) {
 
 func (b *tab) focused(id string) {
 	b.Helper()
-	b.until(fmt.Sprintf("document.activeElement.id === %q", id))
+	b.until(fmt.Sprintf("%s.activeElement?.id === %q", b.root, id))
 }
 
 // again is what the button says, as it is seen.
 func (b *tab) again() string {
 	b.Helper()
-	return eval[string](b, `document.querySelector('#again').innerText.replace(/\s+/g, ' ').trim()`)
+	return eval[string](b, b.root+`.querySelector('#again').innerText.replace(/\s+/g, ' ').trim()`)
 }
 
 // left reads m:ss from the button, in seconds.

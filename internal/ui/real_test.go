@@ -21,9 +21,9 @@ import (
 )
 
 // service runs the whole program as it starts with nothing, and gives its address and a way to stop it.
-func service(t *testing.T, dir string) (base string, stop func()) {
+func service(t *testing.T, dir string, environ ...string) (base string, stop func()) {
 	t.Helper()
-	cfg, err := config.Load([]string{"SENDCODE_ADDR=127.0.0.1:0", "SENDCODE_DATA_DIR=" + dir}, os.ReadFile)
+	cfg, err := config.Load(append(environ, "SENDCODE_ADDR=127.0.0.1:0", "SENDCODE_DATA_DIR="+dir), os.ReadFile)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -55,13 +55,12 @@ function again(w, label, quota, more) {
 
 const waiting = (w, quota) => quota.retry_after > 0 ? put(w.TimerElse, { d: lasting(quota.retry_after * second, w) }) : '';
 
-function ask(w, { note, to, back, view }) {
+function ask(w, { note, to, view }) {
   const wrong = note?.kind === 'address' && note.text;
   return {
-    kind: 'ask', say: wrong || note?.text, rev: [to],
+    kind: 'ask', say: wrong, rev: [to],
     body: [
       heading(w.AskHeading, 'heading'), lead(h('slot', { name: 'lead' }, w.AskLead)),
-      note?.kind === 'trouble' && box('bad', note.text),
       act('send',
         h('div', { class: 'field' },
           h('label', { for: 'to', part: 'label' }, w.AddressLabel),
@@ -71,7 +70,7 @@ function ask(w, { note, to, back, view }) {
           }),
           wrong && h('p', { id: 'to-error', class: 'error', part: 'error' }, wrong)),
         h('button', { id: 'send', class: 'button', part: 'button' }, w.SendCode)),
-      back && view && h('p', { class: 'aside' }, link('back', w.BackToCode)),
+      view && h('p', { class: 'aside' }, link('back', w.BackToCode)),
     ],
   };
 }

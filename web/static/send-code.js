@@ -106,10 +106,10 @@ export class SendCode extends HTMLElement {
   }
 
   // #misplaced shows that the page is wrong, and says to those who made it what is.
-  #misplaced(why, mine) {
+  #misplaced(why) {
     console.error(`<send-code>: ${why}`);
     this.#state = { ...this.#state, note: { kind: 'misplaced' } };
-    this.#show(mine);
+    if (!this.#inquiry.posting) this.#show();
     this.#tell('failed', { reason: 'misplaced' });
   }
 
@@ -131,7 +131,7 @@ export class SendCode extends HTMLElement {
     if (!this.isConnected) return;
     if (done === 'lost') return this.#lost(form, button);
     if (navigator.onLine) this.#cards.warn();
-    if (done !== 'misplaced') this.#show(form);
+    this.#show(form);
   }
 
   // #lost: nobody knows what came of it. Everything stays as it is, so asking again is the same request.

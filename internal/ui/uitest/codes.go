@@ -4,6 +4,7 @@ package uitest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -35,6 +36,7 @@ const (
 type Codes struct {
 	Rules       []quota.Rule
 	Immediately audit.Status
+	Proof       string // what a right code is answered with
 
 	now     func() time.Time
 	limiter *quota.Memory
@@ -139,13 +141,20 @@ func (c *Codes) Send(ctx context.Context, ask verification.Ask) (verification.An
 	if c.down {
 		return verification.Answer{}, verification.ErrUnavailable
 	}
-	to, err := recipient.Parse(recipient.Email, ask.To)
-	if err != nil {
-		return verification.Answer{}, &verification.InvalidError{Field: "to", Reason: "invalid"}
-	}
 	old, ok := c.byID[ask.Resend]
 	if ask.Resend != "" && !ok {
 		return verification.Answer{}, verification.ErrNotFound
+	}
+	if ok && ask.To == "" {
+		ask.To = old.to.Address()
+	}
+	if ask.Channel != "" && ask.Channel != string(recipient.Email) {
+		return verification.Answer{}, &verification.InvalidError{Field: "channel", Reason: "unsupported", Detail: "This channel is not supported."}
+	}
+	to, err := recipient.Parse(recipient.Email, ask.To)
+	var bad *recipient.InvalidError
+	if errors.As(err, &bad) {
+		return verification.Answer{}, &verification.InvalidError{Field: "to", Reason: bad.Reason}
 	}
 	if ok && old.to != to {
 		return verification.Answer{}, &verification.InvalidError{Field: "to", Reason: "mismatch"}
@@ -245,7 +254,22 @@ func (c *Codes) Check(_ context.Context, _ verification.Caller, id, typed string
 	k.attempts++
 	if code == Code || code == Letters {
 		k.view.State = verification.Approved
-		return verification.Checked{View: c.seen(k), Valid: true}, nil
+		return verification.Checked{View: c.seen(k), Valid: true, Proof: c.Proof}, nil
 	}
 	return verification.Checked{View: c.seen(k)}, nil
+}
+
+// CheckNamed implements api.Codes; nobody here has a secret key.
+func (c *Codes) CheckNamed(context.Context, verification.Caller, verification.Named, string) (verification.Checked, error) {
+	return verification.Checked{}, verification.ErrNotFound
+}
+
+// Cancel implements api.Codes.
+func (c *Codes) Cancel(ctx context.Context, caller verification.Caller, id string) (verification.Answer, error) {
+	c.mu.Lock()
+	if k, ok := c.byID[id]; ok && c.seen(k).State == verification.Pending {
+		k.view.State = verification.Canceled
+	}
+	c.mu.Unlock()
+	return c.Get(ctx, caller, id)
 }

@@ -15,6 +15,7 @@ import (
 	"sync"
 	"time"
 
+	"sendcode/internal/api"
 	"sendcode/internal/keyring"
 	"sendcode/internal/server"
 	"sendcode/internal/ui"
@@ -30,6 +31,7 @@ type World struct {
 
 	server *httptest.Server
 	page   *ui.UI
+	api    *api.API
 	logger *slog.Logger
 	client *http.Client
 	clock  *clock
@@ -93,6 +95,9 @@ func NewWorld(rules []quota.Rule) (*World, error) {
 	w.logger = logger
 	e := server.New(server.Config{Logger: logger, TrustedProxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}})
 	ui.RegisterStatic(e)
+	ui.RegisterWidget(e)
+	w.api = api.New(w.Codes, nil, logger)
+	w.api.Register(e)
 	w.page = ui.New(ui.Config{
 		App: "shop", Title: "Shop", Code: ofDigits, Sender: "no-reply@shop.example",
 		Subject: subject, Codes: w.Codes, Cookies: ring, Now: w.clock.now, Logger: logger,
