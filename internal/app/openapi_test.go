@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/getkin/kin-openapi/openapi3"
@@ -58,6 +59,7 @@ func TestAnswersMatchTheSpecification(t *testing.T) {
 		{"GET", "/v1/admin/acts?limit=0", "", 422, asAdmin},
 		{"GET", "/v1/admin/acts", "", 401, nil},
 		{"GET", "/v1/admin/sends", "", 401, nil},
+		{"GET", "/widget.js", "", 200, nil},
 	} {
 		var change []func(*http.Request)
 		if c.change != nil {
@@ -108,6 +110,8 @@ func conforms(router routers.Router, method, path string, got answer) error {
 	return openapi3filter.ValidateResponse(req.Context(), &openapi3filter.ResponseValidationInput{
 		RequestValidationInput: &openapi3filter.RequestValidationInput{Request: req, PathParams: params, Route: route},
 		Status:                 got.status, Header: got.header, Body: io.NopCloser(bytes.NewReader(got.raw)),
-		Options: &openapi3filter.Options{IncludeResponseStatus: true, MultiError: true},
+		Options: &openapi3filter.Options{
+			IncludeResponseStatus: true, MultiError: true, ExcludeResponseBody: strings.HasPrefix(got.header.Get("Content-Type"), "text/javascript"),
+		},
 	})
 }

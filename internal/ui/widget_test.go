@@ -177,42 +177,6 @@ func aWidgetsRefusal(t *testing.T, browser context.Context) {
 	b.card("code", "Next code at")
 }
 
-// aWidgetOnAPageThatMayNot says so in plain words, to the person and to whoever made the page, and asks for nothing.
-func aWidgetOnAPageThatMayNot(t *testing.T, browser context.Context) {
-	for name, c := range map[string]struct {
-		markup string
-		allow  []string
-	}{
-		"its origin is in no list":        {tag, nil},
-		"its origin is another app's":     {tag, []string{"https://shop.example"}},
-		"the key is not known":            {`<send-code key="pk_nobodys"></send-code>`, []string{""}},
-		"there is no key":                 {`<send-code></send-code>`, []string{""}},
-		"the channel is not set up there": {`<send-code key="` + uitest.PublicKey + `" channel="fax"></send-code>`, []string{""}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			w := running(t)
-			b, _ := embedded(t, browser, w, uitest.Look{}, c.markup)
-			b.tolerate = "e" // the browser has its own words for each of these
-			if c.allow == nil || c.allow[0] != "" {
-				w.Allow(c.allow...)
-			}
-			if name != "there is no key" {
-				b.asked(uitest.Address)
-			}
-			b.card("misplaced", "Codes can't be sent from here", "This page is not set up to use this service", "nothing was sent")
-			b.hears("failed", `"reason":"misplaced"`)
-			if w.Codes.Sends() != 0 {
-				t.Error("something was sent")
-			}
-			b.await("a word to the developer", func() bool {
-				b.mu.Lock()
-				defer b.mu.Unlock()
-				return strings.Contains(strings.Join(b.console, "\n"), "<send-code>:")
-			})
-		})
-	}
-}
-
 // aWidgetThroughAReload comes back with the time that is left, and keeps nothing of a person.
 func aWidgetThroughAReload(t *testing.T, browser context.Context) {
 	w := running(t)
@@ -317,78 +281,6 @@ func aWidgetsEnds(t *testing.T, browser context.Context) {
 	b.card("code", "On its way", "b•••@example.com")
 }
 
-func aWidgetOffline(t *testing.T, browser context.Context) {
-	w := running(t)
-	w.Codes.Immediately = audit.Sent
-	b, _ := embedded(t, browser, w, uitest.Look{}, tag)
-	b.tolerate = "ERR_INTERNET_DISCONNECTED"
-	b.asked(uitest.Address)
-	b.card("code", "Send again in 0:")
-	before := b.left()
-	b.do(uitest.Offline(true))
-	b.until(b.root + `.querySelector('#offline').innerText.startsWith('You are offline.')`)
-	b.focus("code")
-	b.keys(uitest.Code)
-	b.until(`told.at(-1).startsWith('You are offline.')`)
-	if got := eval[string](b, b.root+".querySelector('#code').value"); got != uitest.Code {
-		t.Errorf("of what was typed is left %q", got)
-	}
-	b.await("a countdown that goes on", func() bool { return b.left() < before-1 })
-	b.do(uitest.Offline(false))
-	b.until(b.root + `.querySelector('#offline').hidden`)
-	b.focus("code")
-	b.keys(kb.Enter)
-	b.card("approved")
-	if w.Codes.Checks() != 1 {
-		t.Errorf("%d checks", w.Codes.Checks())
-	}
-}
-
-func aWidgetAndAnOutage(t *testing.T, browser context.Context) {
-	w := running(t)
-	w.Codes.Immediately = audit.Sent
-	w.Codes.Down(true)
-	b, _ := embedded(t, browser, w, uitest.Look{}, tag)
-	b.tolerate = "status of 503"
-	b.asked(uitest.Address)
-	b.card("away", "We can't do this right now", "not about you or how often you asked", "Your address is kept: ana@example.com", "Try again in 0:0")
-	b.hears("failed", `"reason":"unavailable"`)
-	w.Codes.Down(false)
-	b.until(b.root + `.querySelector('#again:not([aria-disabled])')`)
-	b.click("#again")
-	b.card("code", "Check your mail")
-	asks := w.Codes.Asks()
-	if len(asks) != 2 || asks[0].Key == "" || asks[0].Key != asks[1].Key {
-		t.Errorf("%d requests, keys %q and %q", len(asks), asks[0].Key, asks[len(asks)-1].Key)
-	}
-	w.Codes.Down(true)
-	b.focus("code")
-	b.keys(uitest.Code)
-	b.card("code", "this did not work")
-	b.do(chromedp.Reload())
-	b.card("away", "We can't do this right now")
-	w.Codes.Down(false)
-	b.card("code", "Check your mail") // without a press
-}
-
-// aWidgetThatSleeps wakes with the time that has passed, also when the steady clock stood still.
-func aWidgetThatSleeps(t *testing.T, browser context.Context) {
-	w := running(t)
-	w.Codes.Immediately = audit.Sent
-	b, _ := embedded(t, browser, w, uitest.Look{}, tag)
-	b.tolerate = "ERR_INTERNET_DISCONNECTED"
-	b.asked(uitest.Address)
-	b.card("code", "Send again in 0:5")
-	b.do(uitest.Offline(true))
-	eval[bool](b, `stopSteady(), jump(30_000, 0), document.dispatchEvent(new Event('visibilitychange'))`)
-	b.until(`/in 0:2\d/.test(` + b.root + `.querySelector('#again').innerText)`)
-	eval[bool](b, `jump(60_000, 0), document.dispatchEvent(new Event('visibilitychange'))`)
-	b.until(b.root + `.querySelector('#again').innerText.trim() === 'Send again'`)
-	if n := eval[int](b, `told.length`); n > 3 {
-		t.Errorf("a screen reader was told %d things", n)
-	}
-}
-
 // severalWidgets do not know of each other; one that is taken out stops at once, and goes on where it is put back.
 func severalWidgets(t *testing.T, browser context.Context) {
 	w := running(t, quota.Rule{Name: "minute", Scope: quota.Recipient, Limit: 1, Window: time.Minute})
@@ -405,13 +297,15 @@ func severalWidgets(t *testing.T, browser context.Context) {
 	b.card("code", "验证码已发到 b•••@example.com", "重新发送", "还需 0:")
 	b.root = one
 	b.card("code", "a•••@example.com")
-	looks := func() int { return strings.Count(w.Log.String(), `"route":"/v1/verifications/:id"`) }
+	eval[bool](b, `window.asked = [], window.real = fetch, window.fetch = (url, ...all) => { asked.push(String(url)); return real(url, ...all) }, true`)
 	eval[bool](b, `window.taken = document.querySelector('#one'), taken.remove() ?? true`)
-	before := looks()
 	eval[bool](b, `jump(59_000, 0), document.dispatchEvent(new Event('visibilitychange'))`)
 	b.root = two
 	b.until(b.root + `.querySelector('#again').innerText.includes('0:0') || ` + b.root + `.querySelector('#again:not([aria-disabled])')`)
-	b.await("one look, of the other", func() bool { return looks() > before })
+	b.until(`asked.length > 0`)
+	if got := eval[string](b, `asked.join()`); strings.Contains(got, "verification-1") || !strings.Contains(got, "verification-2") {
+		t.Errorf("after one was taken out, %s was asked for", got)
+	}
 	eval[bool](b, `document.querySelector('div').append(taken) ?? true`)
 	b.root = one
 	b.card("code", "Send again", "a•••@example.com")
@@ -442,5 +336,3 @@ func aWidgetInAForm(t *testing.T, browser context.Context) {
 		t.Errorf("the form holds %s", got)
 	}
 }
-
-func everyStateOfAWidget(t *testing.T, browser context.Context) { t.Skip() }

@@ -1,4 +1,4 @@
-// Command screenshots draws every state of the page, at three widths, light and dark, in both languages, into
+// Command screenshots draws every state of the page and of the widget, at three widths, light and dark, in both languages, into
 // ./screenshots: to be looked at by people. It needs a Chromium and no back end.
 //
 //	go run ./tools/screenshots            all of them
@@ -60,24 +60,49 @@ func drawAll(browser context.Context, prefix string) error {
 	var mu sync.Mutex
 	var failed []error
 	room := make(chan struct{}, 2)
+	each := func(name, lang string, draw func() error) {
+		if !strings.HasPrefix(name, prefix) {
+			return
+		}
+		room <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-room }()
+			if err := draw(); err != nil {
+				mu.Lock()
+				defer mu.Unlock()
+				failed = append(failed, fmt.Errorf("%s, %s: %w", name, lang, err))
+			}
+		})
+	}
 	for _, lang := range []string{"en", "zh"} {
 		for _, s := range uitest.States() {
-			if !strings.HasPrefix(s.Name, prefix) {
-				continue
-			}
-			room <- struct{}{}
-			wg.Go(func() {
-				defer func() { <-room }()
-				if err := draw(browser, s, lang); err != nil {
-					mu.Lock()
-					defer mu.Unlock()
-					failed = append(failed, fmt.Errorf("%s, %s: %w", s.Name, lang, err))
-				}
-			})
+			each(s.Name, lang, func() error { return draw(browser, s, lang) })
+		}
+		for _, s := range uitest.WidgetStates() {
+			each(s.Name, lang, func() error { return drawWidget(browser, s, lang) })
 		}
 	}
 	wg.Wait()
 	return errors.Join(failed...)
+}
+
+func drawWidget(browser context.Context, s uitest.WidgetState, lang string) error {
+	world, site, err := s.World(lang)
+	if err != nil {
+		return err
+	}
+	defer world.Close()
+	defer site.Close()
+	tab, end := uitest.Tab(browser)
+	defer end()
+	first := uitest.Look{Width: 1280, Height: 720, Lang: lang}
+	if err := chromedp.Do(tab, first.Apply(), chromedp.Navigate(site.URL)); err != nil {
+		return err
+	}
+	if err := s.Reach(tab, world); err != nil {
+		return err
+	}
+	return shootAll(tab, s.Name, first)
 }
 
 func draw(browser context.Context, s uitest.State, lang string) error {
@@ -97,11 +122,15 @@ func draw(browser context.Context, s uitest.State, lang string) error {
 			return err
 		}
 	}
+	return shootAll(tab, s.Name, first)
+}
+
+func shootAll(tab context.Context, name string, first uitest.Look) error {
 	for _, width := range []int64{320, 768, 1280} {
 		for _, dark := range []bool{false, true} {
 			look := first
 			look.Width, look.Height, look.Dark = width, height(width), dark
-			if err := shoot(tab, s.Name, look); err != nil {
+			if err := shoot(tab, name, look); err != nil {
 				return err
 			}
 		}
