@@ -69,6 +69,9 @@ func aWidgetByItsDocumentation(t *testing.T, browser context.Context) {
 	b.doubleClick("#send")
 	b.keys(kb.Enter)
 	b.card("code", "Check your mail", "Code sent to a•••@example.com", "Send again in 0:5", "4 left", "9 left")
+	if n := eval[int](b, b.root+`.querySelectorAll('.pips-row').length`); n != 3 { // those of the network are nobody's own
+		t.Errorf("%d rules are shown", n)
+	}
 	code := codeIn(t, base)
 	b.do(chromedp.Reload())
 	b.card("code", "Code sent to a•••@example.com", "Send again in 0:", "4 left")
