@@ -14,7 +14,7 @@ KILLS ?= 100
 STEPS ?= 100000
 CODES ?= 10000000
 
-.PHONY: help run test test-fast lint bench microbench fuzz soak up screenshots tools
+.PHONY: help run test test-fast lint bench bench-admin microbench fuzz soak up screenshots tools
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -42,6 +42,9 @@ lint: ## gofmt, go vet, staticcheck, go.mod
 bench: ## the limiter beside its rivals, and a whole send over HTTP against the floor under it; some three minutes
 	go test -run='^$$' -bench='Rivals|TakeBy' -timeout=10m ./quota
 	@go run ./tools/bench
+
+bench-admin: ## what an administrator waits for with 1 and 10 million rows; some ten minutes, and 10 GB of room
+	@go run ./tools/benchadmin
 
 microbench: ## every benchmark of a part
 	go test -run='^$$' -bench=. -benchmem ./...

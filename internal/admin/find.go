@@ -16,8 +16,9 @@ import (
 
 // found is one page of the list.
 type found struct {
-	rows []audit.Send
-	next string // cursor of the page after it; empty: this is the last
+	rows  []audit.Send
+	next  string // cursor of the page after it; empty: this is the last
+	newer string // of the page before it, for "newer"; empty: this is the first
 }
 
 // find reads one page. A full page is followed by a look for one row more, so that a next page is named only where
@@ -27,20 +28,30 @@ func (a *Admin) find(ctx context.Context, f audit.Filter) (found, error) {
 	if err != nil {
 		return found{}, a.unreadable(ctx, err)
 	}
-	if len(rows) < f.Limit {
-		return found{rows: rows}, nil
+	p := found{rows: rows}
+	if len(rows) == 0 {
+		return p, nil
 	}
-	last := audit.Mark{At: rows[len(rows)-1].LoggedAt, ID: rows[len(rows)-1].ID}
-	f.Before, f.Limit = &last, 1
+	full := len(rows) == f.Limit
+	if f.Before != nil || f.After != nil && full {
+		p.newer = writeCursor(markOf(rows[0]))
+	}
+	if f.After == nil && !full {
+		return p, nil
+	}
+	last := markOf(rows[len(rows)-1])
+	f.Before, f.After, f.Limit = &last, nil, 1
 	more, err := a.log.Sends(ctx, f)
 	if err != nil {
 		return found{}, a.unreadable(ctx, err)
 	}
-	if len(more) == 0 {
-		return found{rows: rows}, nil
+	if len(more) > 0 {
+		p.next = writeCursor(last)
 	}
-	return found{rows: rows, next: writeCursor(last)}, nil
+	return p, nil
 }
+
+func markOf(s audit.Send) audit.Mark { return audit.Mark{At: s.LoggedAt, ID: s.ID} }
 
 // story reads one row with what belongs to it.
 func (a *Admin) story(ctx context.Context, id string) (audit.Story, error) {
@@ -68,7 +79,7 @@ const (
 func (a *Admin) lead(ctx context.Context, s audit.Send) ([]audit.Send, error) {
 	rows, err := a.log.Sends(ctx, audit.Filter{
 		Recipient: &s.Recipient, App: s.App, Channel: s.Channel, From: s.LoggedAt.Add(-leadTime),
-		Before: &audit.Mark{At: s.LoggedAt, ID: s.ID}, Limit: leadRows,
+		Before: new(markOf(s)), Limit: leadRows,
 	})
 	slices.Reverse(rows)
 	return append(rows, s), err

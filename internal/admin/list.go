@@ -21,6 +21,7 @@ type listView struct {
 	Person  *personView // when the list is one recipient's
 	Rows    []rowView
 	Older   string // address; empty: this is the end
+	Newer   string // address of the page before; empty: this is the first
 	Newest  string // address of the first page; empty: this is it
 	Nothing string // why there are no rows
 }
@@ -63,6 +64,11 @@ func (a *Admin) listPage(c echo.Context) error {
 
 func (a *Admin) showList(c echo.Context, status int, q query, s searchView) error {
 	found, err := a.find(c.Request().Context(), q.filter)
+	if err == nil && q.filter.After != nil && len(found.rows) < q.filter.Limit { // back at the first page, which is full
+		q.given.Del("newer")
+		q.filter.After = nil
+		found, err = a.find(c.Request().Context(), q.filter)
+	}
 	if err != nil {
 		return err
 	}
@@ -83,7 +89,10 @@ func (a *Admin) showList(c echo.Context, status int, q query, s searchView) erro
 	if found.next != "" {
 		v.Older = address(q.given, "cursor", found.next)
 	}
-	if q.filter.Before != nil {
+	if found.newer != "" {
+		v.Newer = address(q.given, "newer", found.newer)
+	}
+	if q.filter.Before != nil || q.filter.After != nil {
 		v.Newest = address(q.given, "cursor", "")
 	}
 	return a.pages.show(c, status, "list", v)
@@ -121,7 +130,7 @@ func nothing(q query) string {
 func address(given url.Values, name, value string) string {
 	next := url.Values{}
 	for k, v := range given {
-		if k != "cursor" {
+		if k != "cursor" && k != "newer" {
 			next[k] = slices.Clone(v)
 		}
 	}

@@ -124,6 +124,41 @@ func TestPagingWhileRowsComeIn(t *testing.T) {
 	}
 }
 
+// Who pages back sees the same pages, and ends on a first page that is full.
+func TestPagingBack(t *testing.T) {
+	r := newRig(t)
+	for i := range 12 {
+		r.refused("ana@example.com", "minute", time.Minute, 1)
+		if i%4 == 3 {
+			r.clock.add(time.Millisecond)
+		}
+	}
+	b := r.loggedIn()
+	var down, up []string
+	var path string
+	for next := "/admin?limit=5"; next != ""; {
+		path = next
+		rec := b.get(path)
+		down, next = append(down, rowsIn(rec.Body.String())...), linkIn(rec.Body.String(), "Older")
+	}
+	path = linkIn(b.get(path).Body.String(), "Newer")
+	rec := b.get(path)
+	contains(t, rec, ">Older</a>", ">Newer</a>", ">Newest</a>")
+	up = append(rowsIn(rec.Body.String()), up...)
+	r.refused("bo@example.com", "minute", time.Minute, 1) // one more than the first page had
+	rec = b.get(linkIn(rec.Body.String(), "Newer"))
+	if rows := rowsIn(rec.Body.String()); !slices.Equal(rows, down[:5]) || !slices.Equal(up, down[5:10]) {
+		t.Errorf("down:\n%v\nup:\n%v\n%v", down, rows, up)
+	}
+	rec = b.get(linkIn(rec.Body.String(), "Newer"))
+	if rows := rowsIn(rec.Body.String()); len(rows) != 5 || !slices.Equal(rows[1:], down[:4]) || linkIn(rec.Body.String(), "Newer") != "" || linkIn(rec.Body.String(), "Newest") != "" {
+		t.Errorf("the first page: %v, newer %q", rows, linkIn(rec.Body.String(), "Newer"))
+	}
+	want(t, b.get("/admin?newer=x"), http.StatusUnprocessableEntity)
+	cursor := writeCursor(audit.Mark{At: r.clock.now()})
+	want(t, b.get("/admin?newer="+cursor+"&cursor="+cursor), http.StatusUnprocessableEntity)
+}
+
 func TestNoOlderLinkWhereNothingIsOlder(t *testing.T) {
 	r := newRig(t)
 	for range 4 {

@@ -67,6 +67,9 @@ func (q query) checkRange() error {
 	if !from.IsZero() && !to.IsZero() && !from.Before(to) {
 		return invalid("to", "invalid", "The end must be after the beginning.")
 	}
+	if q.filter.Before != nil && q.filter.After != nil {
+		return invalid("newer", "invalid", "A list goes on from one cursor, either way.")
+	}
 	return nil
 }
 
@@ -82,7 +85,8 @@ var parameters = map[string]func(f *audit.Filter, value string, now time.Time) s
 	"from":       instant(func(f *audit.Filter) *time.Time { return &f.From }),
 	"to":         instant(func(f *audit.Filter) *time.Time { return &f.To }),
 	"last":       setLast,
-	"cursor":     setCursor,
+	"cursor":     setCursor(func(f *audit.Filter) **audit.Mark { return &f.Before }),
+	"newer":      setCursor(func(f *audit.Filter) **audit.Mark { return &f.After }),
 	"limit":      setLimit,
 }
 
@@ -111,13 +115,15 @@ func setChannel(f *audit.Filter, value string, _ time.Time) (problem string) {
 	return ""
 }
 
-func setCursor(f *audit.Filter, value string, _ time.Time) string {
-	m, ok := readCursor(value)
-	if !ok {
-		return "A cursor is passed back as the list before gave it."
+func setCursor(field func(*audit.Filter) **audit.Mark) func(*audit.Filter, string, time.Time) string {
+	return func(f *audit.Filter, value string, _ time.Time) string {
+		m, ok := readCursor(value)
+		if !ok {
+			return "A cursor is passed back as the list before gave it."
+		}
+		*field(f) = &m
+		return ""
 	}
-	f.Before = &m
-	return ""
 }
 
 func setLimit(f *audit.Filter, value string, _ time.Time) string {

@@ -71,6 +71,7 @@ var englishBasics = map[string]string{
 	"column.through":           "Through",
 	"column.took":              "Took",
 	"list.older":               "Older",
+	"list.newer":               "Newer",
 	"list.newest":              "Newest",
 	"list.pages":               "Pages",
 	"list.nothing":             "Nothing has been sent yet.",

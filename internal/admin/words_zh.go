@@ -71,6 +71,7 @@ var chineseBasics = map[string]string{
 	"column.through":           "经由",
 	"column.took":              "耗时",
 	"list.older":               "更早",
+	"list.newer":               "较新",
 	"list.newest":              "最新",
 	"list.pages":               "翻页",
 	"list.nothing":             "还没有任何发送记录。",

@@ -126,8 +126,13 @@ func (f Filter) checked() (Filter, error) {
 		return f, bad("a page has 1 to %d rows", maxPage)
 	}
 	f.From, f.To = micro(f.From), micro(f.To)
-	if f.Before != nil {
-		f.Before = &Mark{At: micro(f.Before.At), ID: f.Before.ID}
+	if f.Before != nil && f.After != nil {
+		return f, bad("a page is before a mark or after one")
+	}
+	for _, mark := range []**Mark{&f.Before, &f.After} {
+		if *mark != nil {
+			*mark = &Mark{At: micro((*mark).At), ID: (*mark).ID}
+		}
 	}
 	return f, nil
 }

@@ -45,6 +45,9 @@ func (m *Memory) Sends(ctx context.Context, filter Filter) (rows []Send, err err
 		}
 	}
 	slices.SortFunc(rows, func(a, b Send) int { return byLogged(b, a) })
+	if filter.After != nil {
+		return rows[max(0, len(rows)-filter.Limit):], nil
+	}
 	return rows[:min(filter.Limit, len(rows))], nil
 }
 
@@ -59,7 +62,8 @@ func (f Filter) selects(s Send) bool {
 		f.Reference != "" && s.Reference != f.Reference,
 		!f.From.IsZero() && s.LoggedAt.Before(f.From),
 		!f.To.IsZero() && !s.LoggedAt.Before(f.To),
-		f.Before != nil && byLogged(s, Send{ID: f.Before.ID, LoggedAt: f.Before.At}) >= 0:
+		f.Before != nil && byLogged(s, Send{ID: f.Before.ID, LoggedAt: f.Before.At}) >= 0,
+		f.After != nil && byLogged(s, Send{ID: f.After.ID, LoggedAt: f.After.At}) <= 0:
 		return false
 	}
 	return true

@@ -95,7 +95,10 @@ func useAll(t *testing.T, f *fixture) {
 		_, _, _, err = f.Verification(t.Context(), begun.Verification.ID)
 		ok(t, err)
 		mark := &Mark{At: time.Now(), ID: begun.Send.ID}
-		for _, filter := range []Filter{{}, {Before: mark}, {Recipient: &begun.Send.Recipient, Before: mark}, {Reference: "order 7", Before: mark}} {
+		for _, filter := range []Filter{{}, {Before: mark}, {Recipient: &begun.Send.Recipient, Before: mark}, {Reference: "order 7", Before: mark},
+			{After: mark}, {App: "shop"}, {App: "nobody", Before: mark}, {Channel: "email"}, {Channel: "sms", After: mark}, {Purpose: "login"}, {Purpose: "nothing"},
+			{App: "shop", Purpose: "login"}, {Status: Queued}, {Status: Sending}, {Status: Failed}, {Status: Unknown, Before: mark}, {Status: Refused}, {Status: Sent},
+			{BlockedBy: "minute"}, {BlockedBy: "nothing", Before: mark}} {
 			filter.Limit = 10
 			_, err = f.Sends(t.Context(), filter)
 			ok(t, err)

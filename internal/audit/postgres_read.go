@@ -47,8 +47,13 @@ func (p *Postgres) Sends(ctx context.Context, filter Filter) ([]Send, error) {
 	if err != nil || !filter.matchable() {
 		return nil, err
 	}
-	query, args := filter.query(func(t time.Time) any { return t })
-	return readRows(ctx, p, (*Send).fields, query, args...)
+	inSQL := filter.query
+	if filter.byKind() {
+		inSQL = filter.kindQuery
+	}
+	query, args := inSQL(func(t time.Time) any { return t })
+	rows, err := readRows(ctx, p, (*Send).fields, query, args...)
+	return filter.newestFirst(rows), err
 }
 
 func readRows[T any](ctx context.Context, p *Postgres, fields func(*T) []any, query string, args ...any) (list []T, err error) {

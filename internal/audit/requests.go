@@ -114,6 +114,7 @@ type Filter struct {
 	Reference string
 	From, To  time.Time // LoggedAt in [From, To)
 	Before    *Mark     // rows older than this one (keyset paging, AUDIT-5)
+	After     *Mark     // or those newer than it, the nearest to it; told newest first like all others
 	Limit     int       // 1 to 200
 }
 

@@ -69,7 +69,8 @@ func (s *SQLite) Sends(ctx context.Context, filter Filter) ([]Send, error) {
 		return nil, err
 	}
 	query, args := filter.query(func(t time.Time) any { return µs(t) })
-	return s.sends(ctx, query, args...)
+	rows, err := s.sends(ctx, query, args...)
+	return filter.newestFirst(rows), err
 }
 
 func (s *SQLite) sends(ctx context.Context, query string, args ...any) ([]Send, error) {

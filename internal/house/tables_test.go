@@ -49,6 +49,7 @@ var edges = map[string]string{
 	"internal/ui/uitest": "quota internal/api internal/audit internal/keyring internal/recipient internal/server internal/ui " +
 		"internal/verification internal/parts",
 	"tools/bench":       "internal/parts internal/app internal/config",
+	"tools/benchadmin":  "internal/parts internal/app internal/config",
 	"tools/count":       "",
 	"tools/ensure":      "internal/parts/locate",
 	"tools/floor":       "",
@@ -88,7 +89,7 @@ var modules = map[string]string{
 	"github.com/gofrs/flock":              "internal/app internal/config internal/parts",
 	"github.com/golang-jwt/jwt":           "internal/proof",
 	"github.com/google/uuid":              anywhere,
-	"github.com/jackc/pgx":                "internal/audit internal/app internal/parts tools/bench tools/floor",
+	"github.com/jackc/pgx":                "internal/audit internal/app internal/parts tools/bench tools/benchadmin tools/floor",
 	"github.com/knadh/koanf":              "internal/config",
 	"github.com/labstack/echo":            "internal/api internal/ui internal/admin internal/server internal/app quota/echoquota tools/floor",
 	"github.com/nyaruka/phonenumbers":     "internal/recipient",
