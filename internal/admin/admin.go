@@ -3,11 +3,11 @@
 // says what happened and what to do next. The same is there as JSON for scripts, under /v1/admin.
 //
 // It stands at the reading end of the way of a send: it reads the log and asks the use cases what a recipient's
-// rules say now. It writes nothing; logging in and out are its only acts. Who reads is known by one password (a sealed
+// rules say now. What it changes it has the use cases change, and each such deed is recorded as an act. Who reads is known by one password (a sealed
 // session cookie) or one bearer token.
 //
-// No full recipient passes through it in either direction but one: what is typed into the search, which comes in a
-// request's body and is hashed at once. Addresses of pages carry the hash.
+// No full recipient passes through it in either direction but what is typed into the search and into a suppression, which
+// comes in a request's body and is hashed at once. Addresses of pages carry the hash.
 package admin
 
 import (
@@ -21,6 +21,7 @@ import (
 
 	"sendcode/internal/audit"
 	"sendcode/internal/recipient"
+	"sendcode/internal/verification"
 	"sendcode/quota"
 )
 
@@ -30,6 +31,7 @@ type Log interface {
 	Story(ctx context.Context, id uuid.UUID) (audit.Story, error)
 	RecordAct(ctx context.Context, a audit.Act) error
 	Acts(ctx context.Context, f audit.ActFilter) ([]audit.Act, error)
+	Suppressions(ctx context.Context, f audit.SuppressionFilter) ([]audit.Suppression, time.Time, error)
 }
 
 // Codes turns an address into the hash that the log knows, and says what a recipient's rules answer now.
@@ -37,6 +39,9 @@ type Log interface {
 type Codes interface {
 	Hash(channel, to string) (recipient.Hash, error)
 	RecipientQuota(ctx context.Context, app string, ch recipient.Channel, purpose string, h recipient.Hash) (quota.Decision, error)
+	Suppress(ctx context.Context, b verification.Barring) (audit.Suppression, error)
+	Lift(ctx context.Context, l verification.Lifting) ([]audit.Suppression, error)
+	Paused(ch recipient.Channel, purpose string) (verification.Pause, bool)
 }
 
 // Limiter counts attempts to log in, over all replicas where it is theirs. Implementations: quota.Memory, quota.Redis.
@@ -135,11 +140,17 @@ func (a *Admin) Register(e *echo.Echo) {
 	e.GET("/admin/acts", a.actsPage, closed...)
 	e.POST("/admin/search", a.searchPage, closed...)
 	e.GET("/admin/policies", a.policiesPage, closed...)
+	e.GET("/admin/suppressions", a.suppressionsPage, closed...)
 	e.POST("/admin/logout", a.logout, closed...)
+	e.POST("/admin/suppressions", a.suppressForm, a.toPages(deedSuppress)...)
+	e.POST("/admin/suppressions/lift", a.liftForm, a.toPages(deedLift)...)
 
 	programs := a.toPrograms(deedRead)
 	e.GET("/v1/admin/sends", a.listJSON, programs...)
 	e.GET("/v1/admin/sends/:id", a.sendJSON, programs...)
 	e.GET("/v1/admin/acts", a.actsJSON, programs...)
+	e.GET("/v1/admin/suppressions", a.suppressionsJSON, programs...)
 	e.POST("/v1/admin/search", a.searchJSON, programs...)
+	e.POST("/v1/admin/suppressions", a.suppressJSON, a.toPrograms(deedSuppress)...)
+	e.POST("/v1/admin/suppressions/lift", a.liftJSON, a.toPrograms(deedLift)...)
 }

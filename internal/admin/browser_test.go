@@ -21,6 +21,7 @@ import (
 
 	"sendcode/internal/audit"
 	"sendcode/internal/parts"
+	"sendcode/internal/verification"
 )
 
 // window is a real browser in front of a console.
@@ -248,11 +249,19 @@ func TestBrowserFits(t *testing.T) {
 	w.do(emulate(320, "light"), chromedp.Navigate(w.base+"/admin/login"))
 	w.shot("login-320-light")
 	w.logIn()
+	for _, b := range []verification.Barring{
+		{Channel: "email", To: "bo@" + strings.Repeat("long.", 9) + "example.com", Why: "asked by telephone, and again in a letter of the fourth of March"},
+		{Channel: "email", To: "cy@example.com", Why: "spam", By: "admin"},
+	} {
+		_, err := r.codes.Suppress(context.Background(), b)
+		r.must(err)
+	}
 	failed, err := r.log.Sends(context.Background(), audit.Filter{Status: audit.Failed, Limit: 1})
 	r.must(err)
 	pages := map[string]string{
 		"list": "/admin?limit=5", "empty": "/admin?status=sending", "recipient": "/admin?recipient=" + hash.String(), "filters": "/admin?blocked_by=minute",
 		"refused": "/admin/sends/" + row.ID.String(), "failed": "/admin/sends/" + failed[0].ID.String(), "unknown": "/admin/sends/x", "invalid": "/admin?limit=x",
+		"suppressions": "/admin/suppressions", "no suppressions": "/admin/suppressions?recipient=" + hash.String(),
 		"policies": "/admin/policies?policy=default&limit.minute=1&window.minute=10m",
 	}
 	schemes := []string{"light", "dark"}
@@ -263,6 +272,7 @@ func TestBrowserFits(t *testing.T) {
 		for _, scheme := range schemes {
 			for name, path := range pages {
 				w.do(emulate(width, scheme), chromedp.Navigate(w.base+path))
+				w.text(`document.querySelectorAll("main td details").forEach(d => d.open = true); ""`)
 				if wide := w.text(`String(document.documentElement.scrollWidth)`); wide != fmt.Sprint(width) {
 					t.Errorf("%s at %d px is %s px wide", name, width, wide)
 				}

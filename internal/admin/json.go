@@ -52,6 +52,7 @@ type storyJSON struct {
 	Observed     []string          `json:"observed"`
 	Related      []rowJSON         `json:"related"`
 	Quota        *quotaJSON        `json:"quota"`
+	Suppressions []suppressionJSON `json:"suppressions"`
 	Verdict      verdictJSON       `json:"verdict"`
 }
 
@@ -132,12 +133,12 @@ func (a *Admin) sendJSON(c echo.Context) error {
 		return err
 	}
 	now, away := a.quotaOf(c.Request().Context(), s.Send)
-	v := judge(s, now, away == nil, wordsFor(c.Request()))
+	v := judge(s, a.seen(s.Send, now, away), wordsFor(c.Request()))
 	out := storyJSON{
 		rowJSON: rowOf(s.Send), Number: s.Send.Number, InDoubt: s.Send.InDoubt, Counts: s.Send.Counts,
 		Locale: text(s.Send.Locale), Network: text(s.Send.IP), FinishedAt: stamp(s.Send.FinishedAt),
 		Verification: verificationOf(s), Observed: append([]string{}, s.Send.Observed...), Related: rowsOf(s.Related),
-		Verdict: verdictJSON{What: v.What.String(), Next: v.Next.String()},
+		Suppressions: suppressionsOf(s.Suppressions, s.Now), Verdict: verdictJSON{What: v.What.String(), Next: v.Next.String()},
 	}
 	if away == nil {
 		out.Quota = quotaOf(now)

@@ -7,6 +7,7 @@ type section struct{ Name, Path string }
 var sections = []section{
 	{"sends", "/admin"},
 	{"policies", "/admin/policies"},
+	{"suppressions", "/admin/suppressions"},
 	{"acts", "/admin/acts"},
 }
 

@@ -25,12 +25,18 @@ var ranks = map[Role]int{Reader: 1, Operator: 2, Owner: 3}
 var least = map[string]Role{
 	deedRead:  Reader,
 	deedLogin: Reader,
+
+	deedSuppress: Operator,
+	deedLift:     Operator,
 }
 
 // The deeds.
 const (
 	deedRead  = "read" // to look at anything that shows no full recipient; the only one that is not recorded
 	deedLogin = "login"
+
+	deedSuppress = "suppression.add"
+	deedLift     = "suppression.lift"
 )
 
 // actor is who makes a request.

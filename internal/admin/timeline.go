@@ -100,6 +100,9 @@ func (t teller) outcome() entry {
 	case audit.Unknown:
 		return t.dated(t.row.FinishedAt, warn, "line.unknown")
 	}
+	if t.row.Reason == audit.ReasonSuppressed || t.row.Reason == audit.ReasonPaused {
+		return t.dated(t.row.FinishedAt, bad, "line.untried")
+	}
 	if t.row.Counts {
 		return t.dated(t.row.FinishedAt, bad, "line.failed")
 	}

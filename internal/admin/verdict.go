@@ -25,16 +25,26 @@ type matter struct {
 	state verification.State  // of the code; empty without one
 	out   bool                // a mail with the code went out, or may have
 	quota *quota.Decision     // what the recipient's rules say now; nil: not known
+	pause *verification.Pause // that holds now for what the row went through; nil: none
+	now   time.Time
+
+	suppressions []audit.Suppression // that stopped the row or came of it
+}
+
+// seen is what is known now, beside the log.
+type seen struct {
+	quota *quota.Decision
+	pause *verification.Pause
 }
 
 // judge says what became of a row. Each combination of states has its sentence; testdata/verdicts holds them all.
-func judge(s audit.Story, now quota.Decision, known bool, w words) verdict {
-	c := matter{Send: s.Send, words: w, code: s.Verification, out: slices.ContainsFunc(s.Related, wentOut)}
+func judge(s audit.Story, now seen, w words) verdict {
+	c := matter{
+		Send: s.Send, words: w, code: s.Verification, out: slices.ContainsFunc(s.Related, wentOut), quota: now.quota, pause: now.pause,
+		now: s.Now, suppressions: s.Suppressions,
+	}
 	if c.code != nil {
 		c.state = stateOf(*c.code, s.Now)
-	}
-	if known {
-		c.quota = &now
 	}
 	v := verdict{Tone: toneOf(s.Send.Status)}
 	switch s.Send.Status {
@@ -115,7 +125,17 @@ func (c matter) queuedAs() string {
 }
 
 func (c matter) failed() (what, next sentence) {
+	switch c.Reason {
+	case audit.ReasonSuppressed:
+		what, next = c.suppressed()
+		return what, c.and(next, c.cost())
+	case audit.ReasonPaused:
+		return c.and(c.about("verdict.failed.paused"), c.doubt()), c.and(c.paused(), c.cost())
+	}
 	kind := c.failure()
+	if s, found := c.suppressionOf(audit.SuppressionID(c.ID, audit.HardBounce)); found {
+		return c.and(c.about("verdict.failed."+kind), c.doubt()), c.and(c.about("next.failed."+kind), c.still("bounced", s), c.cost())
+	}
 	return c.and(c.about("verdict.failed."+kind), c.doubt()), c.and(c.about("next.failed."+kind), c.cost())
 }
 

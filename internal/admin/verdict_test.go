@@ -18,6 +18,7 @@ type situation struct {
 	name  string
 	story audit.Story
 	quota *quota.Decision
+	pause *verification.Pause
 }
 
 // told puts a send and its code together as the log would; now is three minutes after the request.
@@ -131,7 +132,17 @@ func situations() []situation {
 		told("failed, on the block list", failedAs("blocked", "", true)),
 		told("sent, to a test recipient", sentAs(audit.Sent, "", func(s *audit.Send, _ *audit.Verification) { s.Provider = "test" })),
 		told("failed, template broken", failedAs("template", "", false)),
-		told("failed, for a reason of a later version", failedAs("paused", "", false)),
+		told("failed, for a reason of a later version", failedAs("of a later version", "", false)),
+		told("failed, suppressed", failedAs("suppressed", "", false)).stopped(audit.Suppression{Cause: audit.HardBounce, Detail: "550 5.1.1"}),
+		told("failed, suppressed by hand and lifted", failedAs("suppressed", "", false)).stopped(audit.Suppression{Cause: audit.Manual, Detail: "asked by telephone", By: "mei", LiftedAt: start.Add(time.Minute)}),
+		told("failed, suppressed until a moment ago", failedAs("suppressed", "", false)).stopped(audit.Suppression{Cause: audit.Complaint, Until: start.Add(time.Minute)}),
+		told("failed, suppressed by what is not known any more", failedAs("suppressed", "", false)),
+		told("failed, no such address, suppressed since", failedAs("rejected", "550 5.1.1", false)).bounced(audit.Suppression{}),
+		told("failed, no such address, suppression lifted", failedAs("rejected", "550 5.1.1", false)).bounced(audit.Suppression{LiftedAt: start.Add(time.Minute)}),
+		told("failed, no such address, suppression ended", failedAs("rejected", "550 5.1.1", false)).bounced(audit.Suppression{Until: start.Add(time.Minute)}),
+		told("failed, paused", failedAs("paused", "", false)),
+		told("failed, paused and still so", failedAs("paused", "", false)).pausedFor("the server moves"),
+		told("failed, paused for no reason", failedAs("paused", "", false)).pausedFor(""),
 		told("refused, still blocked", refusedBy("minute", 41713*time.Millisecond, 1)).with(17*time.Second+time.Microsecond, 0).alone(),
 		told("refused, another rule blocks by now", refusedBy("minute", 42*time.Second, 1)).with(0, 20*time.Minute).alone(),
 		told("refused, free again", refusedBy("minute", 42*time.Second, 3)).with(0, 0).alone(),
@@ -183,10 +194,29 @@ func TestVerdicts(t *testing.T) {
 }
 
 func (s situation) judged(w words) verdict {
-	if s.quota == nil {
-		return judge(s.story, quota.Decision{}, false, w)
+	return judge(s.story, seen{s.quota, s.pause}, w)
+}
+
+// stopped is the row that a suppression stopped.
+func (s situation) stopped(x audit.Suppression) situation {
+	x.ID, x.Since = uuid.UUID{8}, start.Add(-48*time.Hour)
+	if x.Until.IsZero() {
+		x.Until = x.Since.Add(30 * 24 * time.Hour)
 	}
-	return judge(s.story, *s.quota, true, w)
+	s.story.Send.Suppression, s.story.Suppressions = x.ID, []audit.Suppression{{ID: uuid.UUID{7}}, x}
+	return s
+}
+
+// bounced is the row that a suppression came of.
+func (s situation) bounced(x audit.Suppression) situation {
+	s = s.stopped(x)
+	s.story.Send.Suppression, s.story.Suppressions[1].ID = uuid.Nil, audit.SuppressionID(s.story.Send.ID, audit.HardBounce)
+	return s
+}
+
+func (s situation) pausedFor(why string) situation {
+	s.pause = &verification.Pause{Reason: why, Since: start.Add(-time.Hour)}
+	return s
 }
 
 // Every pair of a status and a code's state says something in both languages, also those that should not happen.
@@ -197,7 +227,7 @@ func TestEveryCombinationHasAVerdict(t *testing.T) {
 	}
 	for _, status := range append(statuses, "delivered") {
 		for state, end := range ends {
-			for _, reason := range []string{"", "rejected", "expired", "ended", "unreadable", "template", "no_answer", "temporary_rcpt", "new"} {
+			for _, reason := range []string{"", "rejected", "expired", "ended", "unreadable", "template", "no_answer", "temporary_rcpt", "suppressed", "paused", "new"} {
 				s := told("", sentAs(status, "", end, func(s *audit.Send, _ *audit.Verification) { s.Reason = reason }))
 				if got := stateOf(*s.story.Verification, s.story.Now); got != state {
 					t.Fatalf("%s is %s", state, got)

@@ -95,12 +95,13 @@ type Log interface {
 	Counting(ctx context.Context, clock string, within time.Duration, yield func(Counting) error) error
 
 	// Suppress adds a suppression, which lasts from now. False: one of this ID is there already, also where it was lifted,
-	// and is returned as it is.
-	Suppress(ctx context.Context, s Suppression, lasts time.Duration) (Suppression, bool, error)
+	// and is returned as it is. An act, if there is one, is written with it, or neither.
+	Suppress(ctx context.Context, s Suppression, lasts time.Duration, act *Act) (Suppression, bool, error)
 	// Suppressions lists them, newest first, by Since and then ID, with the log's clock.
 	Suppressions(ctx context.Context, f SuppressionFilter) ([]Suppression, time.Time, error)
-	// Lift ends all that hold for an address now, and says how many these were.
-	Lift(ctx context.Context, l Lifting) (int, error)
+	// Lift ends all that hold for an address now, and returns them. The act, if there is one, is written with it, or neither,
+	// also where nothing held: it then says on whom, as far as the suppressions tell, and how many there were.
+	Lift(ctx context.Context, l Lifting, act *Act) ([]Suppression, error)
 
 	// History reads the counting sends of a bucket within the time given, oldest first, on the log's own clock, and that
 	// clock. It decides nothing: between it and a Begin others may send.

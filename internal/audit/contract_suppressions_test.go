@@ -25,7 +25,7 @@ func (f *fixture) suppress(t *testing.T, n byte, lasts time.Duration, changes ..
 	for _, change := range changes {
 		change(&s)
 	}
-	got, added, err := f.Suppress(t.Context(), s, lasts)
+	got, added, err := f.Suppress(t.Context(), s, lasts, nil)
 	ok(t, err)
 	equal(t, "added", added, true)
 	s.Since, s.Until = f.now, f.now.Add(lasts)
@@ -88,9 +88,12 @@ func suppressedForAnApp(t *testing.T, f *fixture) {
 
 func (f *fixture) lift(t *testing.T, l Lifting) int {
 	t.Helper()
-	n, err := f.Lift(t.Context(), l)
+	list, err := f.Lift(t.Context(), l, nil)
 	ok(t, err)
-	return n
+	for _, s := range list {
+		equal(t, "lifted at", s.LiftedAt, f.now)
+	}
+	return len(list)
 }
 
 // What Begin met stays with the send, whoever takes it over and whatever is lifted meanwhile.
@@ -136,7 +139,7 @@ func bounceSuppresses(t *testing.T, f *fixture) {
 
 	// The same again, from an event: it is one row, and stays lifted.
 	f.lift(t, Lifting{Channel: recipient.Email, Address: address(1), By: "ops", Why: "mended"})
-	got, added, err := f.Suppress(t.Context(), Suppression{ID: want.ID, Channel: recipient.Email, Address: address(1), Cause: HardBounce}, time.Hour)
+	got, added, err := f.Suppress(t.Context(), Suppression{ID: want.ID, Channel: recipient.Email, Address: address(1), Cause: HardBounce}, time.Hour, nil)
 	ok(t, err)
 	want.LiftedAt, want.LiftedBy, want.LiftedWhy = f.now, "ops", "mended"
 	equal(t, "added", added, false)
@@ -175,28 +178,28 @@ func suppressionList(t *testing.T, f *fixture) {
 	b := f.suppress(t, 2, time.Hour)
 	f.pass(time.Second)
 	c := f.suppress(t, 3, time.Hour)
-	one := address(1)
+	one, who := address(1), recipient.Hash{15: 1}
 	for name, x := range map[string]struct {
 		filter SuppressionFilter
 		want   []Suppression
 	}{
-		"all":         {SuppressionFilter{}, []Suppression{c, b, a, old}},
-		"active":      {SuppressionFilter{Active: true}, []Suppression{c, b, a}},
-		"one address": {SuppressionFilter{Address: &one}, []Suppression{a, old}},
-		"first page":  {SuppressionFilter{Limit: 2}, []Suppression{c, b}},
-		"second page": {SuppressionFilter{Limit: 2, Before: &Mark{At: b.Since, ID: b.ID}}, []Suppression{a, old}},
-		"both":        {SuppressionFilter{Active: true, Address: &one}, []Suppression{a}},
+		"all":           {SuppressionFilter{}, []Suppression{c, b, a, old}},
+		"active":        {SuppressionFilter{Active: true}, []Suppression{c, b, a}},
+		"one recipient": {SuppressionFilter{Recipient: &who}, []Suppression{a, old}},
+		"first page":    {SuppressionFilter{Limit: 2}, []Suppression{c, b}},
+		"second page":   {SuppressionFilter{Limit: 2, Before: &Mark{At: b.Since, ID: b.ID}}, []Suppression{a, old}},
+		"both":          {SuppressionFilter{Active: true, Recipient: &who}, []Suppression{a}},
 	} {
 		equal(t, name, f.suppressions(t, x.filter), x.want)
 	}
 	equal(t, "lifted", f.lift(t, Lifting{Channel: recipient.Email, Address: one, By: "ops\x00", Why: "x"}), 1)
 	a.LiftedAt, a.LiftedBy, a.LiftedWhy = f.now, "ops\uFFFD", "x"
-	equal(t, "afterwards", f.suppressions(t, SuppressionFilter{Address: &one}), []Suppression{a, old})
+	equal(t, "afterwards", f.suppressions(t, SuppressionFilter{Recipient: &who}), []Suppression{a, old})
 	equal(t, "active afterwards", f.suppressions(t, SuppressionFilter{Active: true}), []Suppression{c, b})
 	for _, none := range []Lifting{{Channel: recipient.Email, Address: one}, {Channel: recipient.SMS, Address: b.Address}, {Channel: recipient.Email, Address: b.Address, App: "shop"}} {
 		equal(t, "nothing to lift", f.lift(t, none), 0)
 	}
-	equal(t, "as it was lifted first", f.suppressions(t, SuppressionFilter{Address: &one})[0], a)
+	equal(t, "as it was lifted first", f.suppressions(t, SuppressionFilter{Recipient: &who})[0], a)
 }
 
 func badSuppressions(t *testing.T, f *fixture) {
@@ -207,16 +210,16 @@ func badSuppressions(t *testing.T, f *fixture) {
 	} {
 		s := good
 		change(&s)
-		_, _, err := f.Suppress(t.Context(), s, time.Hour)
+		_, _, err := f.Suppress(t.Context(), s, time.Hour, nil)
 		is(t, err, ErrBadRequest)
 	}
-	_, _, err := f.Suppress(t.Context(), good, 0)
+	_, _, err := f.Suppress(t.Context(), good, 0, nil)
 	is(t, err, ErrBadRequest)
 	for _, limit := range []int{0, maxPage + 1} {
 		_, _, err = f.Suppressions(t.Context(), SuppressionFilter{Limit: limit})
 		is(t, err, ErrBadRequest)
 	}
-	_, err = f.Lift(t.Context(), Lifting{Channel: recipient.Email})
+	_, err = f.Lift(t.Context(), Lifting{Channel: recipient.Email}, nil)
 	is(t, err, ErrBadRequest)
 	held := Held{f.admit(t, f.intent(1)).Send.ID, 1}
 	for _, o := range []Outcome{
@@ -238,4 +241,38 @@ func untriedAreFailures(t *testing.T, f *fixture) {
 	got, _, err := f.Rejected(t.Context(), Bucket{App: "shop", Channel: recipient.Email, Recipient: recipient.Hash{15: 1}, Purposes: []string{"login"}}, time.Hour)
 	ok(t, err)
 	equal(t, "read", len(got), 3)
+}
+
+// An act is written with what it changed, or neither.
+func suppressionActs(t *testing.T, f *fixture) {
+	act := func(n byte, what string) *Act {
+		return &Act{ID: uuid.UUID{1, n, 6: 0x70, 8: 0x80}, Who: "mei", Role: "operator", What: what, Channel: recipient.Email, Reason: "asked", Outcome: ActDone}
+	}
+	add := act(1, "suppression.add")
+	add.Recipient, add.To = recipient.Hash{15: 1}, "a•••@example.com"
+	s := Suppression{ID: uuid.UUID{1}, Channel: recipient.Email, Address: address(1), Recipient: recipient.Hash{15: 1}, To: "a•••@example.com", Cause: Manual, By: "mei"}
+	_, _, err := f.Suppress(t.Context(), s, time.Hour, add)
+	ok(t, err)
+	f.pass(time.Second)
+	lifted, err := f.Lift(t.Context(), Lifting{Channel: recipient.Email, Address: address(1), By: "mei", Why: "asked"}, act(2, "suppression.lift"))
+	ok(t, err)
+	equal(t, "lifted", len(lifted), 1)
+	f.pass(time.Second)
+	_, err = f.Lift(t.Context(), Lifting{Channel: recipient.Email, Address: address(1)}, act(3, "suppression.lift"))
+	ok(t, err)
+
+	list, err := f.Acts(t.Context(), ActFilter{Limit: 10})
+	ok(t, err)
+	none, lift := *act(3, "suppression.lift"), *act(2, "suppression.lift")
+	none.At, none.Detail = f.now, "0"
+	lift.At, lift.Detail, lift.Recipient, lift.To = f.now.Add(-time.Second), "1", recipient.Hash{15: 1}, "a•••@example.com"
+	add.At = f.now.Add(-2 * time.Second)
+	equal(t, "acts", list, []Act{none, lift, *add})
+
+	bad := act(4, "")
+	_, _, err = f.Suppress(t.Context(), Suppression{ID: uuid.UUID{2}, Channel: recipient.Email, Address: address(2), Cause: Manual}, time.Hour, bad)
+	is(t, err, ErrBadRequest)
+	_, err = f.Lift(t.Context(), Lifting{Channel: recipient.Email, Address: address(1)}, bad)
+	is(t, err, ErrBadRequest)
+	equal(t, "suppressions", len(f.suppressions(t, SuppressionFilter{})), 1)
 }

@@ -98,6 +98,7 @@ var contract = []struct {
 	{"suppressed/by bounces together", bouncesTogether},
 	{"suppressed/list and lift", suppressionList},
 	{"suppressed/bad requests", badSuppressions},
+	{"suppressed/acts", suppressionActs},
 	{"suppressed/what was not tried is a failure", untriedAreFailures},
 	{"end/closed and canceled", closedAndCanceled},
 }

@@ -10,8 +10,8 @@ import (
 )
 
 // Suppress implements Log.
-func (m *Memory) Suppress(ctx context.Context, s Suppression, lasts time.Duration) (out Suppression, added bool, err error) {
-	s, err = s.checked(lasts)
+func (m *Memory) Suppress(ctx context.Context, s Suppression, lasts time.Duration, act *Act) (out Suppression, added bool, err error) {
+	s, act, err = s.checked(lasts, act)
 	if err != nil {
 		return s, false, err
 	}
@@ -20,6 +20,9 @@ func (m *Memory) Suppress(ctx context.Context, s Suppression, lasts time.Duratio
 		return Suppression{}, false, err
 	}
 	defer m.leave(lost, &err)
+	if act != nil {
+		m.addAct(*act, now)
+	}
 	if old, ok := m.suppressions[s.ID]; ok {
 		return *old, false, nil
 	}
@@ -83,24 +86,29 @@ func (s Suppression) mark() Mark { return Mark{At: s.Since, ID: s.ID} }
 func byTime(a, b Mark) int { return cmp.Or(a.At.Compare(b.At), slices.Compare(a.ID[:], b.ID[:])) }
 
 func (f SuppressionFilter) selects(s Suppression, now time.Time) bool {
-	return (!f.Active || s.Active(now)) && (f.Address == nil || s.Address == *f.Address) && (f.Before == nil || byTime(s.mark(), *f.Before) < 0)
+	return (!f.Active || s.Active(now)) && (f.Recipient == nil || s.Recipient == *f.Recipient) && (f.Before == nil || byTime(s.mark(), *f.Before) < 0)
 }
 
 // Lift implements Log.
-func (m *Memory) Lift(ctx context.Context, l Lifting) (lifted int, err error) {
-	if l, err = l.checked(); err != nil {
-		return 0, err
+func (m *Memory) Lift(ctx context.Context, l Lifting, act *Act) (lifted []Suppression, err error) {
+	l, act, err = l.checked(act)
+	if err != nil {
+		return nil, err
 	}
 	now, lost, err := m.enter(ctx, "Lift")
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
 	defer m.leave(lost, &err)
 	for _, s := range m.suppressions {
 		if s.Active(now) && s.Address == l.Address && s.Channel == l.Channel && (l.App == "" || s.App == l.App) {
 			s.LiftedAt, s.LiftedBy, s.LiftedWhy = now, l.By, l.Why
-			lifted++
+			lifted = append(lifted, *s)
 		}
+	}
+	slices.SortFunc(lifted, func(a, b Suppression) int { return byTime(a.mark(), b.mark()) })
+	if act != nil {
+		m.addAct(liftedAs(*act, lifted), now)
 	}
 	return lifted, nil
 }

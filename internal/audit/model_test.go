@@ -225,14 +225,14 @@ func (m *model) suppress(*rapid.T) {
 	}
 	lasts := max(time.Microsecond, m.span("lasts"))
 	m.same("Suppress", func(f *fixture) (any, error) {
-		got, added, err := f.Suppress(m.ctx, s, lasts)
+		got, added, err := f.Suppress(m.ctx, s, lasts, nil)
 		return fmt.Sprint(show(got), added), err
 	})
 }
 
 func (m *model) lift(*rapid.T) {
 	l := Lifting{Channel: recipient.Email, Address: address(1), App: rapid.SampledFrom([]string{"", "shop"}).Draw(m.T, "app"), Why: "w"}
-	m.same("Lift", func(f *fixture) (any, error) { return f.Lift(m.ctx, l) })
+	m.same("Lift", func(f *fixture) (any, error) { return f.Lift(m.ctx, l, nil) })
 }
 
 func (m *model) refused(*rapid.T) {

@@ -111,7 +111,7 @@ func useAll(t *testing.T, f *fixture) {
 		ok(t, f.AllRejected(t.Context(), time.Hour, func(Counting) error { return nil }))
 		_, _, err = f.Suppressions(t.Context(), SuppressionFilter{Limit: 10, Before: mark})
 		ok(t, err)
-		_, err = f.Lift(t.Context(), Lifting{Channel: in.Send.Channel, Address: address(1)})
+		_, err = f.Lift(t.Context(), Lifting{Channel: in.Send.Channel, Address: address(1)}, nil)
 		ok(t, err)
 		_, err = f.Barred(t.Context(), begun.Verification)
 		ok(t, err)

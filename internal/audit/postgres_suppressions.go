@@ -2,34 +2,52 @@ package audit
 
 import (
 	"context"
+	"slices"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/jackc/pgx/v5"
 )
 
 // Suppress implements Log.
-func (p *Postgres) Suppress(ctx context.Context, x Suppression, lasts time.Duration) (Suppression, bool, error) {
-	x, err := x.checked(lasts)
+func (p *Postgres) Suppress(ctx context.Context, x Suppression, lasts time.Duration, act *Act) (out Suppression, added bool, err error) {
+	x, act, err = x.checked(lasts, act)
 	if err != nil {
 		return x, false, err
 	}
-	added, err := changeRows(ctx, p, (*Suppression).fields, `
+	err = p.inTransaction(ctx, func(tx pgx.Tx) error {
+		if act != nil {
+			if err := p.addAct(ctx, tx, *act); err != nil {
+				return err
+			}
+		}
+		rows, err := txRows(ctx, tx, p.sql(suppressSQL), x.ID, x.App, string(x.Channel), x.Address[:], x.Recipient[:], x.To, string(x.Cause), x.Detail,
+			knownID(x.Send), x.By, lasts.Microseconds())
+		if added = len(rows) > 0; err != nil {
+			return err
+		}
+		if !added {
+			rows, err = txRows(ctx, tx, `SELECT `+suppressionColumns+` FROM suppressions x WHERE x.id = $1`, x.ID)
+		}
+		if err == nil {
+			out = rows[0] // rows are not deleted
+		}
+		return err
+	})
+	if err != nil {
+		return Suppression{}, false, err
+	}
+	return out, added, nil
+}
+
+const suppressSQL = `
 WITH clock AS MATERIALIZED (SELECT {{now}} AS now)
 INSERT INTO suppressions AS x (id, app, channel, address, recipient, masked, reason, detail, send_id, made_by, since, until)
 SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, clock.now, clock.now + $11 * interval '1 microsecond' FROM clock
-ON CONFLICT (id) DO NOTHING RETURNING `+suppressionColumns,
-		x.ID, x.App, string(x.Channel), x.Address[:], x.Recipient[:], x.To, string(x.Cause), x.Detail, knownID(x.Send), x.By, lasts.Microseconds())
-	if err != nil {
-		return Suppression{}, false, err
-	}
-	if len(added) > 0 {
-		return added[0], true, nil
-	}
-	old, err := readRows(ctx, p, (*Suppression).fields, `SELECT `+suppressionColumns+` FROM suppressions x WHERE x.id = $1`, x.ID)
-	if err != nil {
-		return Suppression{}, false, err
-	}
-	return old[0], false, nil // rows are not deleted
+ON CONFLICT (id) DO NOTHING RETURNING ` + suppressionColumns
+
+func txRows(ctx context.Context, tx pgx.Tx, statement string, args ...any) ([]Suppression, error) {
+	rows, _ := tx.Query(ctx, statement, args...)
+	return pgx.CollectRows(rows, scanned((*Suppression).fields))
 }
 
 // Suppressions implements Log.
@@ -48,20 +66,27 @@ func (p *Postgres) Suppressions(ctx context.Context, f SuppressionFilter) ([]Sup
 }
 
 // Lift implements Log.
-func (p *Postgres) Lift(ctx context.Context, l Lifting) (lifted int, err error) {
-	if l, err = l.checked(); err != nil {
-		return 0, err
+func (p *Postgres) Lift(ctx context.Context, l Lifting, act *Act) (lifted []Suppression, err error) {
+	l, act, err = l.checked(act)
+	if err != nil {
+		return nil, err
 	}
-	err = p.change(ctx, func(conn *pgxpool.Conn) error {
-		tag, err := conn.Exec(ctx, p.sql(`
+	err = p.inTransaction(ctx, func(tx pgx.Tx) error {
+		lifted, err = txRows(ctx, tx, p.sql(`
 WITH clock AS MATERIALIZED (SELECT {{now}} AS now)
 UPDATE suppressions x SET lifted_at = clock.now, lifted_by = $1, lifted_why = $2 FROM clock
-WHERE x.lifted_at IS NULL AND x.until > clock.now AND x.channel = $3 AND x.address = $4 AND ($5 = '' OR x.app = $5)`),
+WHERE x.lifted_at IS NULL AND x.until > clock.now AND x.channel = $3 AND x.address = $4 AND ($5 = '' OR x.app = $5) RETURNING `+suppressionColumns),
 			l.By, l.Why, string(l.Channel), l.Address[:], l.App)
-		lifted = int(tag.RowsAffected())
-		return err
+		if err != nil || act == nil {
+			return err
+		}
+		return p.addAct(ctx, tx, liftedAs(*act, lifted))
 	})
-	return lifted, err
+	if err != nil {
+		return nil, err
+	}
+	slices.SortFunc(lifted, func(a, b Suppression) int { return byTime(a.mark(), b.mark()) })
+	return lifted, nil
 }
 
 func (p *Postgres) suppressionsOf(ctx context.Context, row Send) ([]Suppression, error) {

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -12,12 +13,17 @@ import (
 )
 
 // Suppress implements Log.
-func (s *SQLite) Suppress(ctx context.Context, x Suppression, lasts time.Duration) (out Suppression, added bool, err error) {
-	x, err = x.checked(lasts)
+func (s *SQLite) Suppress(ctx context.Context, x Suppression, lasts time.Duration, act *Act) (out Suppression, added bool, err error) {
+	x, act, err = x.checked(lasts, act)
 	if err != nil {
 		return x, false, err
 	}
 	err = s.write(ctx, func(ctx context.Context, tx *sql.Tx, now time.Time) error {
+		if act != nil {
+			if err := sqliteAct(ctx, tx, *act, now); err != nil {
+				return err
+			}
+		}
 		x.Since, x.Until = now, now.Add(lasts.Truncate(time.Microsecond))
 		if added, err = sqliteSuppress(ctx, tx, x); err != nil || added {
 			out = x
@@ -86,24 +92,33 @@ func (s *SQLite) Suppressions(ctx context.Context, f SuppressionFilter) ([]Suppr
 }
 
 // Lift implements Log.
-func (s *SQLite) Lift(ctx context.Context, l Lifting) (lifted int, err error) {
-	if l, err = l.checked(); err != nil {
-		return 0, err
+func (s *SQLite) Lift(ctx context.Context, l Lifting, act *Act) (lifted []Suppression, err error) {
+	l, act, err = l.checked(act)
+	if err != nil {
+		return nil, err
 	}
 	err = s.write(ctx, func(ctx context.Context, tx *sql.Tx, now time.Time) error {
-		result, err := tx.ExecContext(ctx, `
-UPDATE suppressions SET lifted_at = $1, lifted_by = $2, lifted_why = $3
-WHERE lifted_at IS NULL AND until > $1 AND channel = $4 AND address = $5 AND ($6 = '' OR app = $6)`,
+		rows, err := tx.QueryContext(ctx, `
+UPDATE suppressions AS x SET lifted_at = $1, lifted_by = $2, lifted_why = $3
+WHERE x.lifted_at IS NULL AND x.until > $1 AND x.channel = $4 AND x.address = $5 AND ($6 = '' OR x.app = $6) RETURNING `+returnedColumns,
 			µs(now), l.By, l.Why, l.Channel, l.Address[:], l.App)
 		if err != nil {
 			return err
 		}
-		n, err := result.RowsAffected()
-		lifted = int(n)
-		return err
+		if lifted, err = collect(rows, (*Suppression).fields); err != nil || act == nil {
+			return err
+		}
+		return sqliteAct(ctx, tx, liftedAs(*act, lifted), now)
 	})
-	return lifted, err
+	if err != nil {
+		return nil, err
+	}
+	slices.SortFunc(lifted, func(a, b Suppression) int { return byTime(a.mark(), b.mark()) })
+	return lifted, nil
 }
+
+// returnedColumns are suppressionColumns where SQLite knows no names of tables.
+var returnedColumns = strings.ReplaceAll(suppressionColumns, "x.", "")
 
 func sqliteSuppressionsOf(ctx context.Context, q queryer, row Send) ([]Suppression, error) {
 	var args []any

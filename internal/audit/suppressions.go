@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"strconv"
 	"time"
 
 	"github.com/google/uuid"
@@ -59,10 +60,10 @@ type Bar struct {
 
 // SuppressionFilter selects suppressions. Zero fields select all.
 type SuppressionFilter struct {
-	Active  bool // only those that hold now, on the log's clock
-	Address *recipient.Hash
-	Before  *Mark // older than this one, by Since and then ID
-	Limit   int   // 1 to 200
+	Active    bool // only those that hold now, on the log's clock
+	Recipient *recipient.Hash
+	Before    *Mark // older than this one, by Since and then ID
+	Limit     int   // 1 to 200
 }
 
 // Lifting ends what holds for one address now.
@@ -94,20 +95,21 @@ func suppressionsOf(s Send) []uuid.UUID {
 }
 
 // checked is the suppression as it is written at now, or what is wrong with it.
-func (s Suppression) checked(lasts time.Duration) (Suppression, error) {
+func (s Suppression) checked(lasts time.Duration, act *Act) (Suppression, *Act, error) {
 	s.Detail, s.By = mended(s.Detail), mended(s.By)
 	s.LiftedAt, s.LiftedBy, s.LiftedWhy = time.Time{}, "", ""
 	switch {
 	case s.ID == uuid.Nil || s.Channel == "" || s.Address == (recipient.Hash{}):
-		return s, bad("a suppression names itself, its channel and its address")
+		return s, nil, bad("a suppression names itself, its channel and its address")
 	case !s.Cause.known():
-		return s, bad("cause %q suppresses nobody", s.Cause)
+		return s, nil, bad("cause %q suppresses nobody", s.Cause)
 	case lasts < time.Microsecond:
-		return s, bad("a suppression lasts for a while")
+		return s, nil, bad("a suppression lasts for a while")
 	case !storable(s.App, string(s.Channel), s.To):
-		return s, bad("a text is not plain UTF-8 of at most %d bytes", maxText)
+		return s, nil, bad("a text is not plain UTF-8 of at most %d bytes", maxText)
 	}
-	return s, nil
+	act, err := checkedAct(act)
+	return s, act, err
 }
 
 func (f SuppressionFilter) checked() (SuppressionFilter, error) {
@@ -126,8 +128,8 @@ func (f SuppressionFilter) query(now time.Time, at func(time.Time) any) (string,
 	if f.Active {
 		c.add("x.lifted_at IS NULL AND x.until > ?", at(now))
 	}
-	if f.Address != nil {
-		c.add("x.address = ?", f.Address[:])
+	if f.Recipient != nil {
+		c.add("x.recipient = ?", f.Recipient[:])
 	}
 	if f.Before != nil {
 		c.add("(x.since, x.id) < (?, ?)", at(f.Before.At), f.Before.ID)
@@ -136,10 +138,29 @@ func (f SuppressionFilter) query(now time.Time, at func(time.Time) any) (string,
 	return `SELECT ` + suppressionColumns + ` FROM suppressions x` + c.where() + ` ORDER BY x.since DESC, x.id DESC LIMIT ` + place(len(c.args)), c.args
 }
 
-func (l Lifting) checked() (Lifting, error) {
+func (l Lifting) checked(act *Act) (Lifting, *Act, error) {
 	l.By, l.Why = mended(l.By), mended(l.Why)
 	if l.Channel == "" || l.Address == (recipient.Hash{}) || !storable(l.App, string(l.Channel)) {
-		return l, bad("who lifts a suppression names channel and address")
+		return l, nil, bad("who lifts a suppression names channel and address")
 	}
-	return l, nil
+	act, err := checkedAct(act)
+	return l, act, err
+}
+
+// checkedAct is a copy of an act that may be missing.
+func checkedAct(act *Act) (*Act, error) {
+	if act == nil {
+		return nil, nil
+	}
+	a, err := act.checked()
+	return &a, err
+}
+
+// liftedAs says in an act what was lifted.
+func liftedAs(act Act, list []Suppression) Act {
+	act.Detail = strconv.Itoa(len(list))
+	if len(list) > 0 && !act.onSomebody() {
+		act.Recipient, act.To = list[0].Recipient, list[0].To
+	}
+	return act
 }

@@ -79,6 +79,7 @@ type Barring struct {
 	Why         string        // at most 200 characters
 	For         time.Duration // 0: as long as a bounce; at most MaxSuppression
 	By          string
+	Act         *audit.Act // that it is recorded as; on whom and why is added
 }
 
 // MaxSuppression is how long a suppression lasts at most, DefaultSuppression how long without a wish.
@@ -108,7 +109,7 @@ func (s *Service) Suppress(ctx context.Context, b Barring) (audit.Suppression, e
 	row, _, err := s.Log.Suppress(ctx, audit.Suppression{
 		ID: id, App: b.App, Channel: to.Channel(), Address: to.Hash(s.IndexKey), Recipient: s.hash(to), To: to.Masked(),
 		Cause: audit.Manual, Detail: b.Why, By: b.By,
-	}, lasts)
+	}, lasts, s.on(b.Act, to, b.App, b.Why))
 	return row, s.unavailable(err)
 }
 
@@ -127,22 +128,36 @@ type Lifting struct {
 	App         string         // only what is of this app alone; empty: all
 	Why         string
 	By          string
+	Act         *audit.Act // as in Barring
 }
 
-// Lift ends what is suppressed for a recipient now, and says how many rows that were. Errors: *InvalidError, ErrUnavailable.
-func (s *Service) Lift(ctx context.Context, l Lifting) (int, error) {
+// Lift ends what is suppressed for a recipient now, and returns it. Errors: *InvalidError, ErrUnavailable.
+func (s *Service) Lift(ctx context.Context, l Lifting) ([]audit.Suppression, error) {
 	lifting := audit.Lifting{Channel: recipient.Channel(l.Channel), Address: l.Address, App: l.App, By: l.By, Why: l.Why}
 	if l.Address == (recipient.Hash{}) {
 		to, err := s.named(l.Channel, l.To, l.App, l.Why)
 		if err != nil {
-			return 0, err
+			return nil, err
 		}
 		lifting.Channel, lifting.Address = to.Channel(), to.Hash(s.IndexKey)
+		l.Act = s.on(l.Act, to, l.App, l.Why)
 	} else if err := checkWhy(l.Why); err != nil {
-		return 0, err
+		return nil, err
+	} else if l.Act != nil {
+		l.Act.App, l.Act.Channel, l.Act.Reason = l.App, lifting.Channel, l.Why
 	}
-	n, err := s.Log.Lift(ctx, lifting)
-	return n, s.unavailable(err)
+	list, err := s.Log.Lift(ctx, lifting, l.Act)
+	return list, s.unavailable(err)
+}
+
+// on says in an act on whom it is and why.
+func (s *Service) on(act *audit.Act, to recipient.Recipient, app, why string) *audit.Act {
+	if act == nil {
+		return nil
+	}
+	a := *act
+	a.App, a.Channel, a.Recipient, a.To, a.Reason = app, to.Channel(), s.hash(to), to.Masked(), why
+	return &a
 }
 
 // named reads what both wishes name.

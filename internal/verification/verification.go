@@ -49,8 +49,8 @@ type Log interface {
 	Approve(ctx context.Context, id string) (bool, error)
 	Cancel(ctx context.Context, id string) (bool, error)
 	Newest(ctx context.Context, h audit.Holding) (audit.Verification, error)
-	Suppress(ctx context.Context, s audit.Suppression, lasts time.Duration) (audit.Suppression, bool, error)
-	Lift(ctx context.Context, l audit.Lifting) (int, error)
+	Suppress(ctx context.Context, s audit.Suppression, lasts time.Duration, act *audit.Act) (audit.Suppression, bool, error)
+	Lift(ctx context.Context, l audit.Lifting, act *audit.Act) ([]audit.Suppression, error)
 	Refused(ctx context.Context, refusals []audit.Send) error
 
 	Renew(ctx context.Context, lease time.Duration, held []audit.Held) error

@@ -1,0 +1,180 @@
+package admin
+
+import (
+	"errors"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/labstack/echo/v4"
+
+	"sendcode/internal/audit"
+	"sendcode/internal/recipient"
+	"sendcode/internal/verification"
+)
+
+// suppressionsView is the page of those who get no mail.
+type suppressionsView struct {
+	page
+	Rows    []suppressionView
+	May     bool   // the reader may add and lift
+	Problem string // what was wrong with a form
+	Typed   wish   // what the form held then; the recipient is asked for again
+	Older   string // address; empty: this is the end
+	Newest  string
+	Other   string // address of the list of the other state
+	Active  bool   // only those that hold now
+	All     string // address without the recipient; empty: there is none
+}
+
+type suppressionView struct {
+	Since, Until    clock
+	To, Person      string // masked; address of everything of this recipient
+	Why, App        string
+	Send            string // page of the send that it came of
+	State           stateView
+	After           sentence // who lifted it, when and why
+	Active          bool
+	Channel         string
+	Address, ForApp string // for the form that lifts it
+}
+
+func (a *Admin) suppressionsPage(c echo.Context) error {
+	return a.showSuppressions(c, http.StatusOK, wish{Channel: string(recipient.Email)}, "")
+}
+
+func (a *Admin) showSuppressions(c echo.Context, status int, typed wish, problem string) error {
+	raw := c.Request().URL.RawQuery
+	if c.Request().Method == http.MethodPost {
+		raw = ""
+	}
+	f, given, err := parseSuppressions(raw, "active")
+	if err != nil {
+		return err
+	}
+	list, now, next, err := a.findSuppressions(c.Request().Context(), f)
+	if err != nil {
+		return err
+	}
+	w := wordsFor(c.Request())
+	v := suppressionsView{
+		page: page{W: w, Title: w.say("suppressions.title"), In: true, Here: "suppressions"}, Active: f.Active, Problem: problem, Typed: typed,
+		May: actorOf(c).may(deedSuppress) && actorOf(c).may(deedLift), Other: suppressionsAddress(given, "state", "all"),
+	}
+	for _, s := range list {
+		v.Rows = append(v.Rows, suppressionViewOf(s, now, w))
+	}
+	if !f.Active {
+		v.Other = suppressionsAddress(given, "state", "")
+	}
+	if next != "" {
+		v.Older = suppressionsAddress(given, "cursor", next)
+	}
+	if f.Before != nil {
+		v.Newest = suppressionsAddress(given, "cursor", "")
+	}
+	if f.Recipient != nil {
+		v.All = suppressionsAddress(given, "recipient", "")
+	}
+	return a.pages.show(c, status, "suppressions", v)
+}
+
+// suppressionsAddress is the list's with one parameter changed, or left out. Another list starts again at the newest row.
+func suppressionsAddress(given url.Values, name, value string) string {
+	next := url.Values{}
+	for k, list := range given {
+		if k != "cursor" && k != name && list[0] != "" {
+			next[k] = list
+		}
+	}
+	if value != "" {
+		next.Set(name, value)
+	}
+	if len(next) == 0 {
+		return "/admin/suppressions"
+	}
+	return "/admin/suppressions?" + next.Encode()
+}
+
+func suppressionViewOf(s audit.Suppression, now time.Time, w words) suppressionView {
+	v := suppressionView{
+		Since: clock{Time: s.Since}, Until: clock{Time: s.Until}, To: s.To, Person: address(nil, "recipient", s.Recipient.String()),
+		Why: causeOf(s, w), App: or(s.App, w.say("suppressions.every")), Active: s.Active(now), Channel: string(s.Channel),
+		Address: s.Address.String(), ForApp: s.App, State: stateView{Sign: "–", Word: w.say("suppressions.ended"), Tone: still},
+	}
+	if s.Send != uuid.Nil {
+		v.Send = sendAddress(s.Send)
+	}
+	switch {
+	case v.Active:
+		v.State = stateView{Sign: "✕", Word: w.say("suppressions.active"), Tone: bad}
+	case !s.LiftedAt.IsZero():
+		v.State = stateView{Sign: "✓", Word: w.say("suppressions.lifted"), Tone: good}
+		v.After = w.tell("suppressions.after", strong("who", or(s.LiftedBy, "–")), at("at", s.LiftedAt), plain("why", or(s.LiftedWhy, "–")))
+	}
+	return v
+}
+
+// causeOf is why somebody is suppressed, in a few words.
+func causeOf(s audit.Suppression, w words) string {
+	parts := []string{w.or("cause", string(s.Cause))}
+	if s.Detail != "" {
+		parts = append(parts, s.Detail)
+	}
+	if s.By != "" {
+		parts = append(parts, s.By)
+	}
+	return strings.Join(parts, " · ")
+}
+
+// suppressForm and liftForm lead back to the list; a form with a mistake is shown again.
+func (a *Admin) suppressForm(c echo.Context) error {
+	form, err := readForm(c)
+	if err != nil {
+		return err
+	}
+	typed := wish{Channel: form.Get("channel"), To: strings.TrimSpace(form.Get("to")), App: form.Get("app"), Reason: strings.TrimSpace(form.Get("reason"))}
+	if days := form.Get("days"); days != "" {
+		n, err := strconv.ParseInt(days, 10, 32)
+		if err != nil {
+			n = -1
+		}
+		seconds := n * int64(24*time.Hour/time.Second)
+		typed.For = &seconds
+	}
+	_, err = a.suppress(c, typed)
+	return a.backToSuppressions(c, typed, err)
+}
+
+func (a *Admin) liftForm(c echo.Context) error {
+	form, err := readForm(c)
+	if err != nil {
+		return err
+	}
+	h, err := recipient.ParseHash(form.Get("address"))
+	if err != nil {
+		return invalid("address", "invalid", "This form was not made by the list.")
+	}
+	ch, err := recipient.ParseChannel(form.Get("channel"))
+	if err != nil {
+		return invalid("channel", "invalid", "This form was not made by the list.")
+	}
+	_, err = a.lift(c, verification.Lifting{Channel: string(ch), Address: h, App: form.Get("app"), Why: strings.TrimSpace(form.Get("reason"))})
+	return a.backToSuppressions(c, wish{Channel: string(recipient.Email)}, err)
+}
+
+func (a *Admin) backToSuppressions(c echo.Context, typed wish, err error) error {
+	var bad *verification.InvalidError
+	if errors.As(err, &bad) {
+		w := wordsFor(c.Request())
+		typed.To = "" // no page holds a whole address
+		return a.showSuppressions(c, http.StatusUnprocessableEntity, typed, or(w.texts["suppressions.problem."+bad.Field], bad.Detail))
+	}
+	if err != nil {
+		return err
+	}
+	return c.Redirect(http.StatusSeeOther, "/admin/suppressions")
+}
