@@ -1,9 +1,6 @@
 package delivery
 
-import (
-	"context"
-	"io"
-)
+import "context"
 
 // reply is the server's answer to an accepted message.
 type reply struct {
@@ -26,11 +23,10 @@ func (s *session) transact(ctx context.Context, mail *rendered) (reply, *Error) 
 	if fail := s.begin(ctx, mail); fail != nil {
 		return reply{}, fail
 	}
-	body := s.client.Text.DotWriter()
-	if fail := s.writeBody(ctx, body, mail.content); fail != nil {
+	if fail := s.step(ctx, StageBody, s.config.CommandTimeout, func() error { return s.write(mail.content) }); fail != nil {
 		return reply{}, fail
 	}
-	return s.end(ctx, body)
+	return s.end(ctx)
 }
 
 // begin brings the server to where it waits for the content.
@@ -53,21 +49,20 @@ func (s *session) begin(ctx context.Context, mail *rendered) *Error {
 	return nil
 }
 
-// writeBody brings everything but the final dot onto the wire, so that an error here is known to be before it.
-func (s *session) writeBody(ctx context.Context, body io.Writer, content []byte) *Error {
-	return s.step(ctx, StageBody, s.config.CommandTimeout, func() error {
-		if _, err := body.Write(content); err != nil {
-			return err
-		}
-		return s.client.Text.W.Flush()
-	})
+// write brings everything onto the wire before it returns, so that an error before the final dot is known to be before it.
+func (s *session) write(content []byte) error {
+	w := s.client.Text.W
+	if _, err := w.Write(content); err != nil {
+		return err
+	}
+	return w.Flush()
 }
 
 // end writes the final dot and reads the answer. Any 2xx is acceptance (RFC 5321 section 4.3.2).
-func (s *session) end(ctx context.Context, body io.Closer) (accepted reply, fail *Error) {
+func (s *session) end(ctx context.Context) (accepted reply, fail *Error) {
 	sent := s.wire.sent
 	fail = s.step(ctx, StageDot, s.config.DotTimeout, func() error {
-		if err := body.Close(); err != nil {
+		if err := s.write([]byte(".\r\n")); err != nil {
 			return err
 		}
 		code, text, err := s.client.Text.ReadResponse(2)

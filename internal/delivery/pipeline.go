@@ -27,13 +27,11 @@ func (s *session) offers(extension string) bool {
 
 // ask says commands in one write, and hears the reply to the first.
 func (s *session) ask(commands ...command) error {
-	w := s.client.Text.W
+	var lines []byte
 	for _, c := range commands {
-		if _, err := w.WriteString(c.line + "\r\n"); err != nil {
-			return err
-		}
+		lines = append(lines, c.line+"\r\n"...)
 	}
-	if err := w.Flush(); err != nil {
+	if err := s.write(lines); err != nil {
 		return err
 	}
 	return s.hear(commands[0])

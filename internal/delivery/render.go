@@ -15,7 +15,8 @@ type rendered struct {
 	// from and to are the paths of MAIL FROM and RCPT TO, in angle brackets.
 	from, to string
 	// utf8: an address needs SMTPUTF8 (RFC 6531).
-	utf8    bool
+	utf8 bool
+	// content is the mail as it stands between DATA and the final dot.
 	content []byte
 }
 
@@ -42,7 +43,7 @@ func render(m Message) (*rendered, *Error) {
 	return &rendered{
 		from: "<" + from.Address + ">", to: "<" + to.Address + ">",
 		utf8:    !ascii(from.Address) || !ascii(to.Address),
-		content: content.Bytes(),
+		content: stuffed(content.Bytes()),
 	}, nil
 }
 
@@ -80,6 +81,20 @@ func tooLong(content []byte) bool {
 		}
 	}
 	return false
+}
+
+// stuffed is a mail as DATA takes it (RFC 5321 section 4.5.2): every line ends with CRLF, and one that begins with a dot
+// has a dot more. net/textproto does it too, byte by byte, which took as long as a third of the dialogue.
+func stuffed(mail []byte) []byte {
+	out := make([]byte, 0, len(mail)+64)
+	for line := range bytes.Lines(mail) {
+		if line[0] == '.' {
+			out = append(out, '.')
+		}
+		line = bytes.TrimSuffix(bytes.TrimSuffix(line, []byte("\n")), []byte("\r"))
+		out = append(append(out, line...), '\r', '\n')
+	}
+	return out
 }
 
 func ascii(s string) bool {

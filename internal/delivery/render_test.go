@@ -192,3 +192,20 @@ func TestServerWithoutSMTPUTF8(t *testing.T) {
 	expect(t, err, outcome{class: delivery.Rejected, stage: delivery.StageMail})
 	expectCounts(t, server, 1, 1)
 }
+
+// TestDotsAtTheBeginningOfLines: what the server has is what was written, and no line of it ends the mail early.
+func TestDotsAtTheBeginningOfLines(t *testing.T) {
+	server := smtptest.Start(t, smtptest.Script{})
+	m := message(1)
+	m.Text, m.HTML = ".\n..\n.a\nb.\n\n.", ""
+	if _, err := sender(t, server).Send(t.Context(), m); err != nil {
+		t.Fatal(err)
+	}
+	got := server.Messages()
+	if len(got) != 1 || !strings.HasSuffix(string(got[0].Data), "\r\n\r\n.\r\n..\r\n.a\r\nb.\r\n\r\n.\r\n") {
+		t.Errorf("%q", got)
+	}
+	if server.Stop(); verbs(server) != "EHLO MAIL RCPT DATA" {
+		t.Errorf("dialogue %q", verbs(server))
+	}
+}

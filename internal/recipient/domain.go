@@ -38,10 +38,13 @@ func parseDomain(typed string) (domain, error) {
 	return domain{ascii: ascii, display: displayDomain(ascii, readable)}, nil
 }
 
-// hasMisplacedDot knows the four dots of UTS 46 section 2.3. A trailing dot is the DNS root in a zone file, but no
+// plainDots turns the other three dots of UTS 46 section 2.3 into the first.
+var plainDots = strings.NewReplacer("。", ".", "．", ".", "｡", ".")
+
+// hasMisplacedDot knows dots that part nothing. A trailing one is the DNS root in a zone file, but no
 // part of a mail domain (RFC 5321 section 2.3.5).
 func hasMisplacedDot(typed string) bool {
-	plain := strings.NewReplacer("。", ".", "．", ".", "｡", ".").Replace(typed)
+	plain := plainDots.Replace(typed)
 	return strings.HasPrefix(plain, ".") || strings.HasSuffix(plain, ".") || strings.Contains(plain, "..")
 }
 

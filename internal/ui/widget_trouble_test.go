@@ -100,7 +100,7 @@ func aWidgetAndAnOutage(t *testing.T, browser context.Context) {
 	b.card("away", "We can't do this right now")
 	w.Codes.Down(false)
 	b.card("code", "Check your mail") // without a press
-	b.click("[data-act=change]") // of what was tried last, not of what was there before, is the next try
+	b.click("[data-act=change]")      // of what was tried last, not of what was there before, is the next try
 	b.asked("ben@example.com")
 	b.card("code", "b•••@example.com")
 	w.Codes.Down(true)
