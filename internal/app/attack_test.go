@@ -119,9 +119,15 @@ func (s *stack) untouched(victims []answer) {
 	for _, m := range s.mails() {
 		codes[s.codeIn(m)] = true
 	}
+	s.untouchedBy(victims, codes)
+}
+
+// untouchedBy is untouched where the victims' mails have these codes.
+func (s *stack) untouchedBy(victims []answer, codes map[string]bool) {
+	s.Helper()
 	for _, v := range victims {
 		now := s.do(0, "GET", "/v1/verifications/"+v.ID, "")
-		if now.state() != "pending" || now.Send.Number != 1 {
+		if now.state() != "pending" || now.Send.Number != 1 || now.AttemptsRemaining == nil || *now.AttemptsRemaining != 5 {
 			s.Errorf("%s", now.raw)
 		}
 		if c := s.check(0, v.ID, "abc"); c.status != 422 {
