@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httptrace"
 	"strings"
 	"sync"
 	"testing"
@@ -66,6 +67,9 @@ func newFake(t *testing.T, r rig, respond http.HandlerFunc) *fake {
 		body, err := io.ReadAll(req.Body)
 		f.mu.Lock()
 		f.seen++
+		if !req.Close {
+			f.wrong = errors.New("the connection is kept, so net/http may repeat a request by itself")
+		}
 		if f.wrong = errors.Join(f.wrong, err, r.check(req, string(body))); r.token != nil {
 			f.tokens = append(f.tokens, r.token(req, string(body)))
 		}
@@ -198,7 +202,10 @@ func everyCarrier(t *testing.T, r rig) {
 		"half an answer":        {hijacked("HTTP/1.1 200 OK\r\nContent-Length: 400\r\n\r\n" + r.taken.body[:3]), delivery.Unknown, 0},
 		"an endless answer":     {hijacked("HTTP/1.1 200 OK\r\n\r\n" + strings.Repeat(" ", maxAnswer+1)), delivery.Unknown, 0},
 		"200 and no such thing": {says(said{http.StatusOK, quoting}), delivery.Unknown, 0},
-		"another address":       {says(said{http.StatusTemporaryRedirect, ""}), delivery.Temporary, 0},
+		"another address": {func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Location", "/elsewhere")
+			w.WriteHeader(http.StatusTemporaryRedirect)
+		}, delivery.Temporary, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFake(t, r, c.respond)
@@ -301,6 +308,33 @@ func TestTimeoutAfterTheRequestIsUnknown(t *testing.T) {
 			t.Errorf("%v", fail)
 		}
 		return
+	}
+}
+
+// Only bytes after the connection was got are the request's, and none leaves once it was given up.
+func TestDeparture(t *testing.T) {
+	near, far := net.Pipe()
+	go func() { _, _ = io.Copy(io.Discard, far) }()
+	defer func() { _ = near.Close() }()
+	for _, written := range []bool{false, true} {
+		conn := &counted{Conn: near}
+		if _, err := conn.Write([]byte("handshake")); err != nil {
+			t.Fatal(err)
+		}
+		var d departure
+		if d.trace(); d.left() {
+			t.Error("left without a connection")
+		}
+		d.trace().GotConn(httptrace.GotConnInfo{Conn: conn})
+		if written {
+			_, _ = conn.Write([]byte("P"))
+		}
+		if d.left() != written {
+			t.Errorf("left: %v", !written)
+		}
+		if _, err := conn.Write([]byte("OST")); err == nil {
+			t.Error("the rest left after that")
+		}
 	}
 }
 

@@ -234,7 +234,7 @@ func (g *generic) read(a answer) (Receipt, *Error) {
 	switch {
 	case coded && known:
 		return taken, v.fail(a, code)
-	case listed && !success:
+	case listed:
 		return taken, byStatusWord.fail(a, code)
 	case !success:
 		return taken, byStatus(a, asCode(code))

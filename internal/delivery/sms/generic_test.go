@@ -48,7 +48,7 @@ func newGenericRig() describedRig {
 			Answer: Answer{
 				ID: extract("$.messages.0.id"), Code: extract("$.messages.0.status"), Accepted: []string{"0"},
 				Codes:    map[string]string{"1": "temporary", "6": "rejected", "7": "opted_out", "8": "unknown", "9": "limit 60s"},
-				Statuses: map[string]string{"404": "rejected"},
+				Statuses: map[string]string{"404": "rejected", "203": "temporary"},
 			},
 		}
 	}
@@ -66,6 +66,7 @@ func newGenericRig() describedRig {
 			"opted out":               {said{400, answer(`"7"`)}, delivery.Rejected, ReasonOptOut, 0},
 			"a code that is not told": {said{200, answer(`"77"`)}, delivery.Temporary, "", 0},
 			"a status that is told":   {said{404, "no"}, delivery.Rejected, "", 0},
+			"a success that is none":  {said{203, answer(`"0"`)}, delivery.Temporary, "", 0},
 			"a plain 400":             {said{400, "no"}, delivery.Rejected, "", 0},
 			"a plain 403":             {said{403, "no"}, delivery.Temporary, "", 0},
 			"a code beside a 400":     {said{400, answer(`1`)}, delivery.Temporary, "", 0},
