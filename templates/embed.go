@@ -4,7 +4,7 @@ package templates
 
 import "embed"
 
-// FS holds mail/… as it lies in this directory.
+// FS holds mail/… and sms/… as they lie in this directory.
 //
-//go:embed mail
+//go:embed mail sms
 var FS embed.FS

@@ -46,6 +46,11 @@ func loadSources(builtin, override fs.FS) (sources, []error) {
 		return files, errs
 	}
 	own, ownErrs := readTree(override)
+	if _, err := fs.Stat(override, root); errors.Is(err, fs.ErrNotExist) {
+		if _, err := fs.Stat(override, textsRoot); err == nil { // it replaces text messages alone
+			own, ownErrs = nil, nil
+		}
+	}
 	maps.Copy(files, own)
 	return files, append(errs, ownErrs...)
 }

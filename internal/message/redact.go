@@ -19,3 +19,9 @@ func (Message) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, redacted) 
 
 // LogValue hides the code from slog.
 func (Message) LogValue() slog.Value { return slog.StringValue(redacted) }
+
+// Format hides the code from every verb.
+func (Text) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, redacted) }
+
+// LogValue hides the code from slog.
+func (Text) LogValue() slog.Value { return slog.StringValue(redacted) }

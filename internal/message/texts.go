@@ -1,0 +1,201 @@
+package message
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+	texttemplate "text/template"
+
+	"golang.org/x/text/language"
+)
+
+const (
+	textsRoot = "sms"
+	textFile  = "text.txt"
+)
+
+// TextLimits say what a text message may be.
+type TextLimits struct {
+	// Measure counts the segments that a text takes on the air.
+	Measure func(text string) int
+	// Segments is how many one text may take.
+	Segments int
+	// Origin is the host of the page that codes are entered on; with it the last line is "@host #code", which browsers fill
+	// in from (WICG sms-one-time-codes). Empty: there is no such line.
+	Origin string
+}
+
+// Text is a text message without its number.
+type Text struct {
+	Text     string
+	Language string // the locale that was chosen
+	Segments int
+}
+
+// Texts makes text messages from templates that NewTexts has tried. It is safe for concurrent use.
+type Texts struct {
+	limits  TextLimits
+	chooser *Renderer // of locales only
+	sets    map[setKey]*texttemplate.Template
+}
+
+// NewTexts reads and parses all templates of text messages; trees and errors are as with New, and a tree of override need
+// not have any. Fit tries their length.
+func NewTexts(builtin, override fs.FS, limits TextLimits) (*Texts, error) {
+	files, errs := readTexts(builtin)
+	if override != nil {
+		own, ownErrs := readTexts(override)
+		maps.Copy(files, own)
+		errs = append(errs, ownErrs...)
+	}
+	t := &Texts{limits: limits, chooser: &Renderer{}, sets: map[setKey]*texttemplate.Template{}}
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		names := strings.Split(name, "/")
+		key := setKey{names[1], names[2]}
+		compiled, faults := compileText(name, files[name], key.locale)
+		if errs = append(errs, faults...); faults != nil {
+			continue
+		}
+		t.sets[key] = compiled
+		if key.purpose == defaultPurpose {
+			t.chooser.locales = append(t.chooser.locales, key.locale)
+		}
+	}
+	if !slices.Contains(t.chooser.locales, fallbackLocale) {
+		errs = append(errs, fmt.Errorf("%s/%s/%s/%s: missing, every other language falls back to it", textsRoot, defaultPurpose, fallbackLocale, textFile))
+	}
+	if len(errs) > 0 {
+		return nil, fmt.Errorf("message templates:\n%w", errors.Join(unique(errs)...))
+	}
+	slices.SortStableFunc(t.chooser.locales, func(a, b string) int { return rank(a) - rank(b) })
+	t.chooser.matcher = newMatcher(t.chooser.locales)
+	return t, nil
+}
+
+func readTexts(tree fs.FS) (sources, []error) {
+	files, errs := sources{}, []error(nil)
+	err := fs.WalkDir(tree, textsRoot, func(name string, entry fs.DirEntry, err error) error {
+		base := path.Base(name)
+		switch {
+		case errors.Is(err, fs.ErrNotExist) && name == textsRoot:
+			return nil
+		case err != nil:
+			return err
+		case entry.IsDir() && strings.HasPrefix(base, "."):
+			return fs.SkipDir
+		case entry.IsDir(), strings.HasPrefix(base, "."), strings.HasSuffix(base, ".md"):
+			return nil
+		}
+		content, err := readFile(tree, name)
+		if err := errors.Join(checkTextPath(name), err); err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", name, err))
+			return nil
+		}
+		files[name] = content
+		return nil
+	})
+	if err != nil {
+		errs = append(errs, err)
+	}
+	return files, errs
+}
+
+func checkTextPath(name string) error {
+	names := strings.Split(name, "/")
+	switch {
+	case len(names) != 4 || names[3] != textFile:
+		return errors.New("no such template: files are sms/<purpose>/<locale>/text.txt")
+	case !purposeName.MatchString(names[1]):
+		return errors.New("the purpose must be lower-case letters, digits, _ and -")
+	}
+	if tag, err := language.Parse(names[2]); err != nil || tag.String() != names[2] {
+		return errors.New("the locale is no canonical BCP 47 tag, such as en, pt-BR or zh-Hans")
+	}
+	return nil
+}
+
+func compileText(name, content, locale string) (*texttemplate.Template, []error) {
+	t, trees, err := parsePlain(name, content)
+	if err != nil {
+		return nil, []error{err}
+	}
+	var faults []error
+	for _, tree := range trees {
+		faults = append(faults, unknownFields(tree)...)
+	}
+	if faults != nil {
+		return nil, faults
+	}
+	for _, data := range samples {
+		out, err := execute(textPart, t, newView(data, true, locale))
+		switch {
+		case err != nil:
+			return nil, []error{err} // names file and line
+		case strings.Count(out, sampleCode) != 1:
+			faults = append(faults, fmt.Errorf("%s: the code must stand in it once, in one piece", name))
+		case hasOriginLine(out):
+			faults = append(faults, fmt.Errorf("%s: a line that begins with @ is read as the page's address; sms: origin adds the right one", name))
+		}
+	}
+	return t.(*texttemplate.Template), faults
+}
+
+func hasOriginLine(text string) bool {
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	return strings.HasPrefix(lines[len(lines)-1], "@")
+}
+
+// Fit tries every template with each title, the longest code and the longest life, and lists those that take more segments
+// than they may.
+func (t *Texts) Fit(titles []string, codeLength int) error {
+	var errs []error
+	for key := range t.sets {
+		for _, title := range titles {
+			data := Data{App: title, Code: strings.Repeat("7", codeLength), Minutes: 10}
+			text, err := t.render(key, data)
+			if err != nil {
+				errs = append(errs, err)
+				continue
+			}
+			if text.Segments > t.limits.Segments {
+				errs = append(errs, fmt.Errorf("%s/%s/%s/%s takes %d segments for the app that is called %q, and may take %d: shorten it or the title, or raise sms: segments",
+					textsRoot, key.purpose, key.locale, textFile, text.Segments, title, t.limits.Segments))
+			}
+		}
+	}
+	slices.SortFunc(errs, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
+	return errors.Join(errs...)
+}
+
+// Locales lists the languages that texts can have as BCP 47 tags, English first.
+func (t *Texts) Locales() []string { return slices.Clone(t.chooser.locales) }
+
+// Render makes the message. An error holds neither the code nor any text of the request. Notify has no meaning here: a
+// text message is read where it arrives.
+func (t *Texts) Render(req Request) (Text, error) {
+	req.Notify = Glance
+	if err := checkRequest(req); err != nil {
+		return Text{}, err
+	}
+	key := setKey{req.Purpose, t.chooser.match(req.Locale)}
+	if _, found := t.sets[key]; !found {
+		key.purpose = defaultPurpose
+	}
+	return t.render(key, req.Data)
+}
+
+func (t *Texts) render(key setKey, data Data) (Text, error) {
+	out, err := execute(textPart, t.sets[key], newView(data, true, key.locale))
+	if err != nil {
+		return Text{}, fmt.Errorf("message: template %s failed", t.sets[key].Name()) // the reason may quote the code
+	}
+	out = strings.TrimSpace(out)
+	if t.limits.Origin != "" {
+		out += "\n@" + t.limits.Origin + " #" + data.Code
+	}
+	return Text{Text: out, Language: key.locale, Segments: t.limits.Measure(out)}, nil
+}

@@ -1,0 +1,120 @@
+package message
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"sendcode/templates"
+)
+
+// one counts a text of up to 160 bytes as one segment, which is enough to try the limit.
+func one(text string) int { return (len(text) + 159) / 160 }
+
+func texts(t *testing.T, override fstest.MapFS, limits TextLimits) *Texts {
+	t.Helper()
+	if limits.Measure == nil {
+		limits.Measure, limits.Segments = one, 1
+	}
+	r, err := NewTexts(templates.FS, override, limits)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func TestTexts(t *testing.T) {
+	r := texts(t, nil, TextLimits{})
+	for _, c := range []struct{ locale, language, want string }{
+		{"en", "en", "739154 is your The Shop code. It is valid for 9 min. Do not share it with anyone."},
+		{"zh-CN", "zh-Hans", "【The Shop】验证码 739154，9 分钟内有效，请勿告诉任何人。"},
+		{"zh-TW, de", "zh-Hans", "【The Shop】验证码 739154，9 分钟内有效，请勿告诉任何人。"},
+		{"tlh", "en", "739154 is your The Shop code. It is valid for 9 min. Do not share it with anyone."},
+	} {
+		got, err := r.Render(Request{Locale: c.locale, Purpose: "login", Data: Data{App: "The Shop", Code: "739154", Minutes: 9}})
+		if err != nil || got.Text != c.want || got.Language != c.language || got.Segments != one(c.want) {
+			t.Errorf("%s: %q %s, %v", c.locale, got.Text, got.Language, err)
+		}
+		if printed := fmt.Sprintf("%v %+v %s %d", got, got, got, got); strings.Contains(printed, "739154") {
+			t.Error("a text prints its code")
+		}
+	}
+	if _, err := r.Render(Request{Data: Data{App: "shop.com", Code: "739154", Minutes: 9}}); err == nil {
+		t.Error("a link as the app's name is taken")
+	}
+}
+
+// The steps that browsers take to read a one-time code (WICG sms-one-time-codes, "parsing"): the last line begins with "@", holds
+// the host up to one space and "#", and the code to the end, with nothing behind it.
+func TestOriginLine(t *testing.T) {
+	r := texts(t, nil, TextLimits{Measure: one, Segments: 2, Origin: "shop.example"})
+	for _, locale := range []string{"en", "zh-Hans"} {
+		got, err := r.Render(Request{Locale: locale, Data: Data{App: "Shop", Code: "BCDFGH", Minutes: 1}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines := strings.Split(got.Text, "\n")
+		host, code, found := strings.Cut(strings.TrimPrefix(lines[len(lines)-1], "@"), " #")
+		if len(lines) < 2 || !strings.HasPrefix(lines[len(lines)-1], "@") || !found || host != "shop.example" || code != "BCDFGH" {
+			t.Errorf("%q", got.Text)
+		}
+	}
+}
+
+func TestTextsThatDoNotFit(t *testing.T) {
+	r := texts(t, nil, TextLimits{})
+	if err := r.Fit([]string{"Shop"}, 10); err != nil {
+		t.Error(err)
+	}
+	err := r.Fit([]string{"Shop", strings.Repeat("Wide Shop ", 9)}, 10)
+	if err == nil || strings.Contains(err.Error(), `"Shop"`) || !strings.Contains(err.Error(), "sms/default/en/text.txt takes 2 segments") {
+		t.Errorf("%v", err)
+	}
+	long := fstest.MapFS{"sms/login/en/text.txt": {Data: []byte("{{.Code}}" + strings.Repeat(".", 151))}}
+	r = texts(t, long, TextLimits{})
+	if r.Fit([]string{"A"}, 9) != nil || r.Fit([]string{"A"}, 10) == nil {
+		t.Error("160 do not fit, or 161 do")
+	}
+	if texts(t, long, TextLimits{Measure: one, Segments: 1, Origin: "a.example"}).Fit([]string{"A"}, 6) == nil {
+		t.Error("the last line is not counted")
+	}
+}
+
+func TestTextsOfOnesOwn(t *testing.T) {
+	own := fstest.MapFS{
+		"sms/gift/en/text.txt": {Data: []byte("\ufeffGift: {{.Code}}\r\n")}, "sms/default/fr/text.txt": {Data: []byte("Code {{.Code}}")},
+		"sms/README.md": {Data: []byte("x")}, "sms/.git/x": {Data: []byte("x")},
+	}
+	r := texts(t, own, TextLimits{})
+	for _, c := range []struct{ purpose, locale, want string }{
+		{"gift", "en", "Gift: 739154"}, {"gift", "fr", "Code 739154"}, {"login", "fr", "Code 739154"},
+	} {
+		got, err := r.Render(Request{Locale: c.locale, Purpose: c.purpose, Data: Data{App: "A", Code: "739154", Minutes: 1}})
+		if err != nil || got.Text != c.want {
+			t.Errorf("%v: %q, %v", c, got.Text, err)
+		}
+	}
+	for name, c := range map[string]struct{ path, content, want string }{
+		"field":      {"sms/default/en/text.txt", "{{.Code}} {{.Phone}}", "unknown field .Phone"},
+		"no code":    {"sms/default/en/text.txt", "Hello", "code must stand in it once"},
+		"twice":      {"sms/default/en/text.txt", "{{.Code}} {{.Code}}", "code must stand in it once"},
+		"in parts":   {"sms/default/en/text.txt", "{{range .Groups}}{{.}} {{end}}", "code must stand in it once"},
+		"last line":  {"sms/default/en/text.txt", "{{.Code}}\n@evil.example #1", "begins with @"},
+		"syntax":     {"sms/default/en/text.txt", "{{.Code", "unclosed action"},
+		"file":       {"sms/default/en/html.html", "x", "no such template"},
+		"locale":     {"sms/default/EN/text.txt", "x", "canonical"},
+		"purpose":    {"sms/Gift/en/text.txt", "x", "lower-case"},
+		"encoding":   {"sms/default/en/text.txt", "\xff", "UTF-8"},
+		"no English": {"", "", ""},
+	} {
+		_, err := NewTexts(templates.FS, fstest.MapFS{c.path: {Data: []byte(c.content)}}, TextLimits{Measure: one, Segments: 1})
+		if c.path == "" {
+			_, err = NewTexts(fstest.MapFS{}, nil, TextLimits{Measure: one, Segments: 1})
+			c.want = "sms/default/en/text.txt: missing"
+		}
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
