@@ -37,12 +37,24 @@ func TestSearchLeadsToTheHash(t *testing.T) {
 	}
 }
 
+// A phone number is found as it is typed, and turns into its hash as well.
+func TestSearchFindsPhoneNumbers(t *testing.T) {
+	b := newRig(t).loggedIn()
+	for _, typed := range []string{"＋8613800138000", "+86 138 0013 8000"} {
+		rec := b.post("/admin/search", url.Values{"q": {typed}})
+		to := rec.Header().Get("Location")
+		if rec.Code != http.StatusSeeOther || !strings.HasPrefix(to, "/admin?recipient=") || strings.Contains(to, "138") && strings.Contains(to, "00138000") {
+			t.Errorf("%q: %d to %q", typed, rec.Code, to)
+		}
+	}
+}
+
 // Whatever may be a recipient, well-formed or not, never comes back as an address of a page.
 func TestSearchPutsNobodyIntoAnAddress(t *testing.T) {
 	b := newRig(t).loggedIn()
 	for _, typed := range []string{
 		"ana@", "@example.com", "ana@@example.com", "Ana <ana@example.com>", "ana＠example.com", "ana@example", "mailto:ana@example.com",
-		"13800138000", "138 0013 8000", "138-0013-8000", "(030) 1234567", "+1 (212) 555-01", "＋8613800138000", "030/1234567", "१३८००१३८०००",
+		"13800138000", "138 0013 8000", "138-0013-8000", "(030) 1234567", "+1 (212) 555-01", "＋86138001380001", "030/1234567", "१३८००१३८०००",
 		"", "   ", strings.Repeat("x", 65), "x\x00y", "\xff",
 	} {
 		rec := b.post("/admin/search", url.Values{"q": {typed}})

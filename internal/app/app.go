@@ -40,7 +40,9 @@ type App struct {
 	redis   *quota.Redis // behind the limiter; nil when that is in process
 	clock   string       // of the limiter, when it is in process
 	mail    delivery.Servers
-	mailbox *delivery.Mailbox // nil when a real server is configured
+	mailbox *delivery.Mailbox    // nil when a real server is configured
+	carrier verification.Carrier // nil without text messages
+	texts   *message.Texts       // with carrier
 	codes   *verification.Service
 	api     *api.API
 	page    *ui.UI // nil when it is off
@@ -97,6 +99,9 @@ func New(ctx context.Context, cfg config.Config, logger *slog.Logger) (_ *App, e
 	if err := a.openSender(); err != nil {
 		return nil, err
 	}
+	if err := a.openCarriers(); err != nil {
+		return nil, err
+	}
 	a.metrics.mailServers(a.mail)
 	if err := a.useCases(a.metrics); err != nil {
 		return nil, err
@@ -130,7 +135,7 @@ func (a *App) useCases(observer verification.Observer) error {
 	if a.mails, err = a.renderer(); err != nil {
 		return err
 	}
-	if err := checkTitles(a.cfg); err != nil {
+	if err := a.checkTexts(a.cfg); err != nil {
 		return err
 	}
 	settings := verification.Settings{
@@ -140,6 +145,7 @@ func (a *App) useCases(observer verification.Observer) error {
 	}
 	a.codes = verification.New(settings, verification.Parts{
 		Limiter: a.limiter, Log: a.log, Renderer: a.mails, Sender: a.mail, Prover: proof.New(ring), Logger: a.logger, Observer: observer,
+		Texts: a.texts, Carrier: a.carrier,
 	})
 	return nil
 }

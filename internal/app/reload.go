@@ -131,7 +131,7 @@ func (r *reloader) load(read func(string) ([]byte, error)) (renewed config.Confi
 		return config.Config{}, nil, err
 	}
 	renewed = r.now.Renewed(next)
-	return renewed, r.given.Fixed(next), checkTitles(renewed)
+	return renewed, r.given.Fixed(next), r.checkTexts(renewed)
 }
 
 // complain logs every mistake by itself.

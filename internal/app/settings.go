@@ -38,6 +38,7 @@ func terms(cfg config.Config) verification.Terms {
 			Network: rule("network", quota.IP, cfg.Checks.Network), App: rule("app", quota.App, cfg.Checks.App),
 		},
 		Pauses: pauses(cfg), SuppressFor: cfg.Suppressions.For,
+		Numbers: numbers(cfg),
 		Breaker: rule(verification.BreakerName, verification.Everything, cfg.Breaker),
 	}
 }

@@ -53,6 +53,7 @@ type Config struct {
 	DisposableFile string          // the file that Disposable was read from
 	Disposable     map[string]bool // domains, lower-case A-labels
 	Folding        recipient.Folding
+	SMS            SMS
 	TrustedProxies []netip.Prefix
 	Page           Page
 

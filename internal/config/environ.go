@@ -58,6 +58,18 @@ func ours(environ []string) map[string]string {
 	return given
 }
 
+// lookup finds a variable of any name; the last one wins, as in os/exec.
+func lookup(environ []string) func(string) string {
+	return func(wanted string) (found string) {
+		for _, entry := range environ {
+			if name, value, _ := strings.Cut(entry, "="); name == wanted {
+				found = value
+			}
+		}
+		return found
+	}
+}
+
 func unknown(given map[string]string, errs *Errors) {
 	known := envNames()
 	var names []string

@@ -13,8 +13,8 @@ import (
 func Load(environ []string, readFile func(string) ([]byte, error)) (Config, error) {
 	errs := &Errors{}
 	given := fromEnviron(environ, readFile, errs)
-	c := Config{Checks: defaultChecks(), Suppressions: Suppressions{defaultSuppression}}
-	sections := sections{config: &c, readFile: readFile}
+	c := Config{Checks: defaultChecks(), Suppressions: Suppressions{defaultSuppression}, SMS: defaultSMS()}
+	sections := sections{config: &c, readFile: readFile, getenv: lookup(environ)}
 	settings := map[string]setting{}
 	if file, ok := given[keyConfig]; ok {
 		c.File = file.value

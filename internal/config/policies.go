@@ -135,18 +135,15 @@ func (s *sections) mode(n *yaml.Node, path string) (observes, ok bool) {
 	return text == observe, ok
 }
 
-var scopes = []quota.Scope{quota.Recipient, quota.IP, quota.Network, quota.App, quota.Purpose, quota.Global, quota.Failures}
+var scopes = []quota.Scope{quota.Recipient, quota.IP, quota.Network, quota.App, quota.Purpose, quota.Country, quota.Global, quota.Failures}
 
 func (s *sections) scope(n *yaml.Node, path string) (quota.Scope, bool) {
 	text, ok := s.text(n, path)
 	switch {
 	case !ok:
 		return "", false
-	case quota.Scope(text) == quota.Country:
-		s.mistake(n, path, "the scope country is not supported yet")
-		return "", false
 	case !slices.Contains(scopes, quota.Scope(text)):
-		s.mistake(n, path, "must be recipient, ip, network, app, purpose, global or failures")
+		s.mistake(n, path, "must be recipient, ip, network, app, purpose, country, global or failures")
 		return "", false
 	}
 	return quota.Scope(text), true

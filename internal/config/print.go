@@ -75,6 +75,7 @@ func (c Config) node() *yaml.Node {
 	put(root, "suppressions", flow(mapping("for", text(short(c.Suppressions.For)))))
 	put(root, "disposable_domains", text(c.DisposableFile))
 	put(root, "folding", c.foldingNode())
+	put(root, "sms", c.smsNode())
 	put(root, "page", flow(mapping("app", text(c.Page.App))))
 	return root
 }

@@ -63,6 +63,7 @@ func (c Config) Fixed(next Config) []string {
 	add("templates", c.Templates == next.Templates)
 	add("trusted_proxies", slices.Equal(c.TrustedProxies, next.TrustedProxies))
 	add("page", c.Page == next.Page)
+	add("sms", reflect.DeepEqual(c.SMS, next.SMS))
 	add("folding", maps.Equal(c.Folding, next.Folding))
 	return names
 }

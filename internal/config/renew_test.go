@@ -39,7 +39,7 @@ func TestFixedNamesEverySettingThatDiffers(t *testing.T) {
 	c, _ := loadYAML("addr: 127.0.0.1:80")
 	for part, yaml := range map[string]string{
 		"templates": "templates: x", "trusted_proxies": "trusted_proxies: [10.0.0.0/8]", "page": "page: {app: \"\"}",
-		"folding": "folding: [{domain: a.example, dots: true}]",
+		"folding": "folding: [{domain: a.example, dots: true}]", "sms": "sms: {segments: 2}",
 	} {
 		next, err := loadYAML("addr: 127.0.0.1:80\n" + yaml)
 		if err != nil {

@@ -14,6 +14,7 @@ type sections struct {
 	document
 	config   *Config
 	readFile func(string) ([]byte, error)
+	getenv   func(string) string // of any name, where the file asks for it
 
 	badPolicies []string // there, but with mistakes: no reason to complain about those who name them
 	references  []reference
@@ -42,6 +43,7 @@ func (s *sections) read(root *yaml.Node, settings map[string]setting) {
 		"suppressions":       s.suppressions,
 		"disposable_domains": s.disposable,
 		"folding":            s.folding,
+		"sms":                s.sms,
 		"page":               s.page,
 	}
 	for _, v := range variables {

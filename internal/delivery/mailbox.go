@@ -40,6 +40,8 @@ type Mail struct {
 	// Text and HTML are the decoded bodies, lines ending in \n. What cannot be read as MIME is in Text as it came.
 	Text string `json:"text"`
 	HTML string `json:"html"`
+	// Channel is "email" or "sms".
+	Channel string `json:"channel"`
 }
 
 // Mailbox is the mail server of a developer's machine: it receives by SMTP on loopback and keeps mails in
@@ -139,7 +141,15 @@ func (m *Mailbox) Close() error {
 	return err
 }
 
+// Text takes a text message, which comes without a protocol: To is a phone number, and there is neither subject nor HTML.
+func (m *Mailbox) Text(id, to, text string) {
+	m.add(Mail{ID: id, To: to, Text: text, Channel: "sms"})
+}
+
 func (m *Mailbox) add(mail Mail) {
+	if mail.Channel == "" {
+		mail.Channel = "email"
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.received++

@@ -37,13 +37,13 @@ func TestMailboxReceives(t *testing.T) {
 	if _, err := s.Send(t.Context(), m); err != nil {
 		t.Fatal(err)
 	}
-	want := delivery.Mail{ID: m.ID, At: at.UTC(), To: "用户@xn--fsqu00a.example", Subject: m.Subject, Text: m.Text, HTML: m.HTML}
+	want := delivery.Mail{ID: m.ID, At: at.UTC(), To: "用户@xn--fsqu00a.example", Subject: m.Subject, Text: m.Text, HTML: m.HTML, Channel: "email"}
 	got := box.Messages()
 	if len(got) != 1 || got[0] != want {
 		t.Errorf("got  %+v\nwant %+v", got, want)
 	}
-	text, err := json.Marshal([]delivery.Mail{{ID: "a", At: at.UTC(), To: "b", Subject: "c", Text: "d", HTML: "e"}})
-	if want := `[{"id":"a","at":"2026-03-04T04:06:07Z","to":"b","subject":"c","text":"d","html":"e"}]`; string(text) != want || err != nil {
+	text, err := json.Marshal([]delivery.Mail{{ID: "a", At: at.UTC(), To: "b", Subject: "c", Text: "d", HTML: "e", Channel: "f"}})
+	if want := `[{"id":"a","at":"2026-03-04T04:06:07Z","to":"b","subject":"c","text":"d","html":"e","channel":"f"}]`; string(text) != want || err != nil {
 		t.Errorf("JSON %s, %v", text, err)
 	}
 }
@@ -172,19 +172,19 @@ func TestMailboxReadsOthersMail(t *testing.T) {
 		content string
 		want    delivery.Mail
 	}{
-		"no MIME":    {"Subject: hi\r\nMessage-ID: <x@y>\r\n\r\nhello\r\n", delivery.Mail{ID: "x@y", Subject: "hi", Text: "hello\n"}},
-		"no ID":      {"Subject: hi\r\n\r\nhello\r\n", delivery.Mail{ID: "1", Subject: "hi", Text: "hello\n"}},
-		"no headers": {"hello\r\nthere\r\n", delivery.Mail{ID: "1", Text: "hello\nthere\n"}},
+		"no MIME":    {"Subject: hi\r\nMessage-ID: <x@y>\r\n\r\nhello\r\n", delivery.Mail{ID: "x@y", Subject: "hi", Text: "hello\n", Channel: "email"}},
+		"no ID":      {"Subject: hi\r\n\r\nhello\r\n", delivery.Mail{ID: "1", Subject: "hi", Text: "hello\n", Channel: "email"}},
+		"no headers": {"hello\r\nthere\r\n", delivery.Mail{ID: "1", Text: "hello\nthere\n", Channel: "email"}},
 		"base64": {"Content-Type: text/html; charset=utf-8\r\nContent-Transfer-Encoding: base64\r\n\r\nPGI+4oKsPC9iPg==\r\n",
-			delivery.Mail{ID: "1", HTML: "<b>€</b>"}},
-		"an unknown charset": {"Content-Type: text/plain; charset=x-none\r\n\r\n\xff\r\n", delivery.Mail{ID: "1", Text: "\uFFFD\n"}},
+			delivery.Mail{ID: "1", HTML: "<b>€</b>", Channel: "email"}},
+		"an unknown charset": {"Content-Type: text/plain; charset=x-none\r\n\r\n\xff\r\n", delivery.Mail{ID: "1", Text: "\uFFFD\n", Channel: "email"}},
 		"an attachment": {"Content-Type: multipart/mixed; boundary=b\r\n\r\n--b\r\nContent-Type: text/plain\r\n\r\nhello\r\n--b\r\n" +
-			"Content-Type: text/plain\r\nContent-Disposition: attachment\r\n\r\nno\r\n--b--\r\n", delivery.Mail{ID: "1", Text: "hello"}},
+			"Content-Type: text/plain\r\nContent-Disposition: attachment\r\n\r\nno\r\n--b--\r\n", delivery.Mail{ID: "1", Text: "hello", Channel: "email"}},
 		"an unknown charset in a part": {"Content-Type: multipart/mixed; boundary=b\r\n\r\n--b\r\nContent-Type: text/plain; charset=x-none\r\n\r\nhello\r\n" +
-			"--b\r\nContent-Type: text/html\r\n\r\n<p>\r\n--b--\r\n", delivery.Mail{ID: "1", Text: "hello", HTML: "<p>"}},
+			"--b\r\nContent-Type: text/html\r\n\r\n<p>\r\n--b--\r\n", delivery.Mail{ID: "1", Text: "hello", HTML: "<p>", Channel: "email"}},
 		"nested": {"Content-Type: multipart/mixed; boundary=b\r\n\r\n--b\r\nContent-Type: multipart/alternative; boundary=c\r\n\r\n" +
 			"--c\r\nContent-Type: text/plain\r\n\r\nhello\r\n--c\r\nContent-Type: text/html\r\n\r\n<p>\r\n--c--\r\n--b--\r\n",
-			delivery.Mail{ID: "1", Text: "hello", HTML: "<p>"}},
+			delivery.Mail{ID: "1", Text: "hello", HTML: "<p>", Channel: "email"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			box, _ := mailbox(t, delivery.MailboxConfig{})
@@ -247,4 +247,14 @@ func FuzzMailbox(f *testing.F) {
 			t.Fatal(err)
 		}
 	})
+}
+
+func TestMailboxTakesTextMessages(t *testing.T) {
+	box, s := mailbox(t, delivery.MailboxConfig{})
+	sendAll(t, s, 1, 1)
+	box.Text("send-2", "+4915123456789", "your code")
+	got := box.Messages()
+	if len(got) != 2 || got[0].ID != "send-2" || got[0].To != "+4915123456789" || got[0].Text != "your code" || got[0].Channel != "sms" || got[0].At.IsZero() || got[1].Channel != "email" {
+		t.Errorf("%+v", got)
+	}
 }

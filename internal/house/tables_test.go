@@ -25,7 +25,7 @@ var edges = map[string]string{
 	"internal/message": "templates",
 	"internal/audit":   "quota internal/recipient migrations",
 	"internal/verification": "quota internal/recipient internal/keyring internal/message internal/delivery " +
-		"internal/audit internal/proof",
+		"internal/delivery/sms internal/audit internal/proof",
 
 	// HTTP, by audience.
 	"internal/server": "quota internal/recipient internal/verification",
@@ -36,9 +36,9 @@ var edges = map[string]string{
 		"web/admin internal/keyring", // sessions are sealed with the ring, so that every replica accepts them
 
 	// Settings, and the only place where parts are put together.
-	"internal/config": "quota internal/recipient internal/keyring internal/delivery",
+	"internal/config": "quota internal/recipient internal/keyring internal/delivery internal/delivery/sms",
 	"internal/app": "internal/proof quota docs migrations templates web internal/recipient internal/keyring internal/message " +
-		"internal/delivery internal/audit internal/verification internal/server internal/api internal/ui " +
+		"internal/delivery internal/delivery/sms internal/audit internal/verification internal/server internal/api internal/ui " +
 		"internal/admin internal/config",
 
 	// For tests and tools.
@@ -96,7 +96,7 @@ var modules = map[string]string{
 	"github.com/pressly/goose":            "internal/audit migrations",
 	"github.com/prometheus/client_golang": "internal/app",
 	"github.com/redis/go-redis":           "quota internal/app internal/parts tools/floor",
-	"github.com/sony/gobreaker":           "internal/delivery",
+	"github.com/sony/gobreaker":           "internal/delivery internal/delivery/sms",
 	"github.com/wneessen/go-mail":         "internal/delivery",
 	"go.yaml.in/yaml":                     "internal/config",
 	"golang.org/x/crypto":                 "internal/keyring internal/admin",

@@ -57,9 +57,13 @@ func (s *Service) understand(ctx context.Context, ask Ask) (asked, error) {
 	if a.purpose, err = s.purposeFor(a.Caller, a.Purpose); err != nil {
 		return a, err
 	}
-	if a.to, err = parseRecipient(a.Channel, a.To); err != nil {
+	if a.to, err = s.parse(a.Channel, a.To); err != nil {
 		return a, err
 	}
+	if err = s.Terms().Numbers.refuse(a.to); err != nil {
+		return a, err
+	}
+	a.purpose = a.purpose.on(a.to.Channel())
 	a.hash = s.hash(a.to)
 	if s.Terms().Blocks.disposable(a.to) {
 		return a, invalid("to", "disposable", "Addresses at this domain live for a short while only; use another one.")
@@ -82,7 +86,7 @@ func (s *Service) recall(ctx context.Context, a *asked) error {
 		return ErrUnavailable
 	}
 	if a.To != "" {
-		given, err := parseRecipient(or(a.Channel, string(v.Channel)), a.To)
+		given, err := s.parse(or(a.Channel, string(v.Channel)), a.To)
 		if err != nil {
 			return err
 		}
@@ -135,17 +139,22 @@ func (t Terms) purpose(name string) (Purpose, error) {
 	return p, nil
 }
 
+// parse reads a recipient of a channel that there is.
+func (s *Service) parse(channel, to string) (recipient.Recipient, error) {
+	if channel == string(recipient.SMS) && s.Carrier == nil {
+		return recipient.Recipient{}, invalid("channel", "not_configured", "No carrier is configured for this channel.")
+	}
+	return parseRecipient(channel, to)
+}
+
 func parseRecipient(channel, to string) (recipient.Recipient, error) {
 	var none recipient.Recipient
 	if channel == "" {
-		return none, invalid("channel", "required", "The channel is missing; it is email.")
+		return none, invalid("channel", "required", "The channel is missing; it is email or sms.")
 	}
 	ch, err := recipient.ParseChannel(channel)
 	if err != nil {
-		return none, invalid("channel", "unsupported", "This channel is not supported; email is.")
-	}
-	if ch != recipient.Email {
-		return none, invalid("channel", "not_configured", "No carrier is configured for this channel.")
+		return none, invalid("channel", "unsupported", "This channel is not supported; email and sms are.")
 	}
 	if to == "" {
 		return none, invalid("to", "required", "The recipient is missing.")

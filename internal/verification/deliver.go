@@ -9,6 +9,7 @@ import (
 
 	"sendcode/internal/audit"
 	"sendcode/internal/delivery"
+	"sendcode/internal/delivery/sms"
 	"sendcode/internal/message"
 	"sendcode/internal/recipient"
 )
@@ -24,6 +25,8 @@ const (
 	reasonBlocked    = "blocked"            // the recipient is on the list of those who get no codes
 	reasonSuppressed = audit.ReasonSuppressed
 	reasonPaused     = audit.ReasonPaused
+	reasonCountry    = "country_not_served" // the number's country was taken off the list while the send waited
+	reasonOff        = "not_configured"     // nothing sends on this channel any more
 )
 
 // failure is why an attempt did not end in Sent.
@@ -44,41 +47,79 @@ func (o *outbox) attempt(ctx context.Context, f *flight) (end func()) {
 	if reason := o.untried(w.Send); reason != "" {
 		return finish(audit.Outcome{Status: audit.Failed, Reason: reason, Refund: true})
 	}
-	m, reason, err := o.compose(w)
+	t, reason, err := o.open(w)
 	if errors.Is(err, errBlocked) {
 		return finish(audit.Outcome{Status: audit.Failed, Reason: reason})
+	}
+	var h heard
+	if err == nil {
+		h, reason, err = o.hand(ctx, w, t)
 	}
 	if err != nil {
 		o.Logger.Error("a message could not be composed", "send", w.Send.ID, "reason", reason, "error", err)
 		return finish(audit.Outcome{Status: audit.Failed, Reason: reason, Refund: true})
 	}
-	receipt, err := o.Sender.Send(ctx, m)
-	if err == nil {
-		return finish(audit.Outcome{Status: audit.Sent, Provider: receipt.Provider, ProviderCode: replyCode(receipt.Code, receipt.Enhanced), Took: receipt.Took})
+	if h.trouble == nil {
+		return finish(audit.Outcome{Status: audit.Sent, Provider: h.provider, ProviderCode: h.code, Took: h.took})
 	}
-	return o.failed(f, receipt, err)
+	return o.failed(f, h)
 }
 
-// failed sorts an error by what it says about the mail (MAIL-11, MAIL-13).
-func (o *outbox) failed(f *flight, receipt delivery.Receipt, err error) (end func()) {
-	var e *delivery.Error
-	if !errors.As(err, &e) {
-		e = &delivery.Error{Class: delivery.Unknown, Stage: "send", Err: err}
+// heard is what a mail server or a carrier said.
+type heard struct {
+	provider, code string
+	took           time.Duration
+	trouble        *trouble // nil: it took the message
+}
+
+// trouble is why it did not, or why that is not known.
+type trouble struct {
+	class  delivery.Class
+	stage  string
+	reason string        // of a rejection that is told apart; empty: rejected
+	gone   bool          // there is nobody at the address
+	after  time.Duration // that it asked to be left alone, with a temporary one
+}
+
+// hand gives the message to what sends on its channel. The error is about composing it, with its reason.
+func (o *outbox) hand(ctx context.Context, w audit.Work, t content) (heard, string, error) {
+	if w.Verification.Channel == recipient.SMS {
+		return o.handText(ctx, w, t)
 	}
-	w := f.work
-	why := failure{provider: receipt.Provider, code: replyCode(e.Code, e.Enhanced)}
-	o.Logger.Info("an attempt failed", "send", w.Send.ID, "attempt", w.Send.Attempt, "class", e.Class.String(), "stage", e.Stage, "code", why.code)
-	out := audit.Outcome{Status: audit.Failed, Provider: why.provider, ProviderCode: why.code, Took: receipt.Took, Refund: true}
-	switch e.Class {
+	m, reason, err := o.mail(w, t)
+	if err != nil {
+		return heard{}, reason, err
+	}
+	receipt, err := o.Sender.Send(ctx, m)
+	h := heard{provider: receipt.Provider, code: replyCode(receipt.Code, receipt.Enhanced), took: receipt.Took}
+	if err == nil {
+		return h, "", nil
+	}
+	e := &delivery.Error{Class: delivery.Unknown, Stage: "send", Err: err}
+	_ = errors.As(err, &e)
+	h.code, h.trouble = replyCode(e.Code, e.Enhanced), &trouble{class: e.Class, stage: e.Stage, gone: e.NoMailbox()}
+	return h, "", nil
+}
+
+// failed sorts a failure by what it says about the message (MAIL-11, MAIL-13).
+func (o *outbox) failed(f *flight, h heard) (end func()) {
+	w, e := f.work, h.trouble
+	why := failure{provider: h.provider, code: h.code}
+	o.Logger.Info("an attempt failed", "send", w.Send.ID, "attempt", w.Send.Attempt, "class", e.class.String(), "stage", e.stage, "code", why.code)
+	out := audit.Outcome{Status: audit.Failed, Provider: why.provider, ProviderCode: why.code, Took: h.took, Refund: true}
+	switch e.class {
 	case delivery.Rejected:
-		out.Reason = reasonRejected
-		if e.NoMailbox() {
+		out.Reason = or(e.reason, reasonRejected)
+		switch {
+		case e.gone:
 			out.Bar = o.bar(w.Verification, audit.HardBounce)
+		case e.reason == sms.ReasonOptOut:
+			out.Bar = o.bar(w.Verification, audit.OptOut)
 		}
 	case delivery.Temporary:
-		wait := backoff(w.Send.Attempt)
+		wait := max(backoff(w.Send.Attempt), e.after)
 		if o.Now().Add(wait).Before(w.Verification.ExpiresAt) {
-			why.reason = "temporary_" + e.Stage
+			why.reason = "temporary_" + e.stage
 			return func() { o.postpone(f, wait, why) }
 		}
 		out.Reason = reasonExpired
@@ -99,35 +140,45 @@ func (o *outbox) pointless(v audit.Verification) string {
 	return ""
 }
 
-// compose makes the mail. It is the only place where the code and the full recipient meet, and neither leaves it
-// but in the message.
-func (o *outbox) compose(w audit.Work) (delivery.Message, string, error) {
-	v := w.Verification
-	address, err := o.Ring.Open(sealLabel, v.Sealed, []byte(v.ID))
+// content is what a message is made of. Here alone the code and the full recipient meet, and neither leaves but in the
+// message.
+type content struct {
+	to      recipient.Recipient
+	request message.Request
+	left    time.Duration // of the code's life
+}
+
+// open recovers what a row only has sealed, and looks again whether it may go there.
+func (o *outbox) open(w audit.Work) (content, string, error) {
+	v, terms := w.Verification, o.Terms()
+	to, err := o.recipientOf(v)
 	if err != nil {
-		return delivery.Message{}, reasonUnreadable, err
+		return content{}, reasonUnreadable, err
 	}
-	to, err := recipient.Parse(v.Channel, string(address))
-	if err != nil {
-		return delivery.Message{}, reasonUnreadable, err
+	if terms.Blocks.blocked(to, to.Hash(o.IndexKey)) {
+		return content{}, reasonBlocked, errBlocked
 	}
-	if o.Terms().Blocks.blocked(to, to.Hash(o.IndexKey)) {
-		return delivery.Message{}, reasonBlocked, errBlocked
+	if err := terms.Numbers.refuse(to); err != nil {
+		return content{}, reasonCountry, err
 	}
 	code, err := o.code(v)
 	if err != nil {
-		return delivery.Message{}, reasonUnreadable, err
+		return content{}, reasonUnreadable, err
 	}
-	terms := o.Terms() // a purpose that is gone leaves the code private
-	m, err := o.Renderer.Render(message.Request{
-		Locale: v.Locale, Purpose: v.Purpose, Notify: terms.Purposes[v.Purpose].Notify,
-		Data: message.Data{App: or(terms.Titles[v.App], v.App), Code: code, Minutes: minutes(v.ExpiresAt.Sub(o.Now()))},
-	})
+	left := v.ExpiresAt.Sub(o.Now())
+	return content{to: to, left: left, request: message.Request{
+		Locale: v.Locale, Purpose: v.Purpose, Notify: terms.Purposes[v.Purpose].Notify, // a purpose that is gone leaves the code private
+		Data: message.Data{App: or(terms.Titles[v.App], v.App), Code: code, Minutes: minutes(left)},
+	}}, "", nil
+}
+
+func (o *outbox) mail(w audit.Work, t content) (delivery.Message, string, error) {
+	m, err := o.Renderer.Render(t.request)
 	if err != nil {
 		return delivery.Message{}, reasonTemplate, err
 	}
 	return delivery.Message{
-		ID: fmt.Sprintf("%s@%s", w.Send.ID, o.Domain), From: o.MailFrom, To: string(address),
+		ID: fmt.Sprintf("%s@%s", w.Send.ID, o.Domain), From: o.MailFrom, To: t.to.Address(),
 		Subject: m.Subject, Text: m.Text, HTML: m.HTML, Language: m.Language, Date: w.Send.LoggedAt,
 	}, "", nil
 }

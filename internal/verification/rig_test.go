@@ -56,6 +56,7 @@ type rig struct {
 	log      *away
 	limiter  *swap
 	post     *postbox
+	handset  *handset
 	printed  *lockedBuffer
 	settings Settings
 	renderer *message.Renderer
@@ -88,7 +89,7 @@ func newRig(t *testing.T, change func(*Settings)) *rig {
 	}
 	r := &rig{
 		T: t, log: &away{Memory: audit.NewMemory(time.Now)}, limiter: newSwap(quota.NewMemory(time.Now, "process")),
-		post: &postbox{}, printed: &lockedBuffer{}, settings: testSettings(t), renderer: renderer,
+		post: &postbox{}, handset: &handset{}, printed: &lockedBuffer{}, settings: testSettings(t), renderer: renderer,
 	}
 	if change != nil {
 		change(&r.settings)
@@ -100,7 +101,7 @@ func newRig(t *testing.T, change func(*Settings)) *rig {
 // replica is another process over the same log and limiter.
 func (r *rig) replica(s Sender) *Service {
 	return New(r.settings, Parts{
-		Limiter: r.limiter, Log: r.log, Renderer: r.renderer, Sender: s,
+		Limiter: r.limiter, Log: r.log, Renderer: r.renderer, Sender: s, Texts: testTexts(r.T), Carrier: r.handset,
 		Logger: slog.New(slog.NewTextHandler(r.printed, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	})
 }
@@ -146,6 +147,11 @@ func (r *rig) noLeak() {
 	for _, m := range r.post.all() {
 		if strings.Contains(out, codeIn(m)) {
 			r.Errorf("a code was logged")
+		}
+	}
+	for _, m := range r.handset.all() {
+		if strings.Contains(out, m.Code) || strings.Contains(out, m.To[3:]) {
+			r.Errorf("a code or a number was logged")
 		}
 	}
 	if strings.Contains(out, "ana.maria") {

@@ -96,7 +96,7 @@ func (s *Service) waitsNow(ctx context.Context, a asked, told quota.Decision) qu
 	if told.Clock == audit.LogClock { // a limiter that is back by now may not have heard of this send
 		d, err = s.explainAlone(ctx, a.App, a.to.Channel(), a.hash, a.purpose, a.buckets())
 	} else {
-		d, err = s.peek(ctx, a.Caller, a.to.Channel(), a.purpose, a.hash)
+		d, err = s.peek(ctx, a.Caller, a.to.Channel(), a.to.Country(), a.purpose, a.hash)
 	}
 	if err != nil {
 		return told

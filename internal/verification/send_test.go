@@ -93,7 +93,7 @@ func TestAskIsRefusedByField(t *testing.T) {
 		}{
 			{"channel", func(a *Ask) { a.Channel = "" }},
 			{"channel", func(a *Ask) { a.Channel = "pigeon" }},
-			{"channel", func(a *Ask) { a.Channel, a.To = "sms", "+4915123456789" }},
+			{"to", func(a *Ask) { a.Channel, a.To = "sms", "+4915123456789" }},
 			{"to", func(a *Ask) { a.To = "" }},
 			{"to", func(a *Ask) { a.To = "nobody" }},
 			{"to", func(a *Ask) { a.To = "a@example.com\r\nBcc: b@example.com" }},

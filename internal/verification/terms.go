@@ -19,6 +19,7 @@ type Terms struct {
 	Breaker     quota.Rule        // bounds all sends together; zero: nothing does
 	Pauses      []Pause           // what sends nothing at the moment
 	SuppressFor time.Duration     // how long a bounce or a complaint keeps mail from its recipient; 0: not at all
+	Numbers     Numbers           // which phone numbers are sent to
 	// TestRecipients have codes that are known; by the hash of their very address.
 	TestRecipients map[recipient.Hash]TestRecipient
 }

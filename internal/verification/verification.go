@@ -23,6 +23,7 @@ import (
 
 	"sendcode/internal/audit"
 	"sendcode/internal/delivery"
+	"sendcode/internal/delivery/sms"
 	"sendcode/internal/keyring"
 	"sendcode/internal/message"
 	"sendcode/internal/proof"
@@ -69,6 +70,16 @@ type Log interface {
 // Renderer turns templates into a message. Implementation: message.Renderer.
 type Renderer interface {
 	Render(message.Request) (message.Message, error)
+}
+
+// Texts turns templates into the text of a text message. Implementation: message.Texts.
+type Texts interface {
+	Render(message.Request) (message.Text, error)
+}
+
+// Carrier hands one text message over. Implementation: sms.Carriers.
+type Carrier interface {
+	Send(ctx context.Context, m sms.Message) (sms.Receipt, error)
 }
 
 // Sender hands one mail to a server. Implementation: delivery.SMTP.
@@ -127,7 +138,9 @@ type Parts struct {
 	Log      Log
 	Renderer Renderer
 	Sender   Sender
-	Prover   Prover // nil: approvals carry no proof
+	Texts    Texts   // with Carrier
+	Carrier  Carrier // nil: there are no text messages
+	Prover   Prover  // nil: approvals carry no proof
 	Logger   *slog.Logger
 	Now      func() time.Time
 	Observer Observer

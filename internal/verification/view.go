@@ -105,7 +105,9 @@ func (s *Service) Get(ctx context.Context, c Caller, id string) (Answer, error) 
 	if err != nil { // the configuration changed under it: the row is still true, its policy is gone
 		return Answer{View: s.view(v, send, now)}, nil
 	}
-	d, err := s.peek(ctx, c, v.Channel, p, v.Recipient)
+	p = p.on(v.Channel)
+	country := s.country(p, func() (recipient.Recipient, error) { return s.recipientOf(v) })
+	d, err := s.peek(ctx, c, v.Channel, country, p, v.Recipient)
 	if err != nil {
 		return Answer{}, err
 	}
@@ -118,11 +120,12 @@ func (s *Service) Quota(ctx context.Context, c Caller, channel, to, purpose stri
 	if err != nil {
 		return Answer{}, err
 	}
-	r, err := parseRecipient(channel, to)
+	r, err := s.parse(channel, to)
 	if err != nil {
 		return Answer{}, err
 	}
-	d, err := s.peek(ctx, c, r.Channel(), p, s.hash(r))
+	p = p.on(r.Channel())
+	d, err := s.peek(ctx, c, r.Channel(), r.Country(), p, s.hash(r))
 	if err != nil {
 		return Answer{}, err
 	}
@@ -136,7 +139,7 @@ func (s *Service) RecipientQuota(ctx context.Context, app string, ch recipient.C
 	if err != nil {
 		return quota.Decision{}, err
 	}
-	return s.peek(ctx, Caller{App: app, IP: netip.Addr{}}, ch, p, h)
+	return s.peek(ctx, Caller{App: app, IP: netip.Addr{}}, ch, "", p.on(ch), h)
 }
 
 // Hash is how a recipient is found in the log. Errors: *InvalidError.
@@ -148,8 +151,8 @@ func (s *Service) Hash(channel, to string) (recipient.Hash, error) {
 	return s.hash(r), nil
 }
 
-func (s *Service) peek(ctx context.Context, c Caller, ch recipient.Channel, p Purpose, h recipient.Hash) (quota.Decision, error) {
-	buckets := buckets(c, ch, p, h)
+func (s *Service) peek(ctx context.Context, c Caller, ch recipient.Channel, country string, p Purpose, h recipient.Hash) (quota.Decision, error) {
+	buckets := buckets(c, ch, country, p, h)
 	d, err := s.Limiter.Peek(ctx, quota.Request{Rules: p.Policy.Rules, Buckets: buckets})
 	if errors.Is(err, errAway) {
 		d, err = s.explainAlone(ctx, c.App, ch, h, p, buckets)

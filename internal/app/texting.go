@@ -1,0 +1,102 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"os"
+
+	"sendcode/internal/config"
+	"sendcode/internal/delivery"
+	"sendcode/internal/delivery/sms"
+	"sendcode/internal/message"
+	"sendcode/internal/verification"
+	"sendcode/templates"
+)
+
+// openCarriers is the carriers configured or, beside the dev mailbox, that. With neither there are no text messages.
+func (a *App) openCarriers() error {
+	if !a.cfg.SMSOn() {
+		return nil
+	}
+	texts, err := a.textRenderer()
+	if err != nil {
+		return err
+	}
+	a.texts = texts
+	if a.cfg.DevPhone() {
+		a.carrier = phone{a.mailbox}
+		return nil
+	}
+	var routes []sms.Route
+	for _, c := range a.cfg.SMS.Carriers {
+		carrier, err := c.Open()
+		if err != nil {
+			return err
+		}
+		routes = append(routes, sms.Route{Carrier: carrier, Prefixes: c.Prefixes})
+	}
+	a.carrier = sms.NewCarriers(routes, sms.Options{Sender: a.cfg.SMS.Sender, Senders: a.cfg.SMS.Senders, Watch: a.carrierMoved})
+	return nil
+}
+
+func (a *App) carrierMoved(h delivery.Health) {
+	if h.Up {
+		a.logger.Info("a carrier works again", "carrier", h.Server)
+		return
+	}
+	a.logger.Warn("a carrier is set aside", "carrier", h.Server, "because", h.Why)
+}
+
+func (a *App) textRenderer() (*message.Texts, error) {
+	limits := message.TextLimits{
+		Segments: a.cfg.SMS.Segments, Origin: a.cfg.SMS.Origin, Measure: func(text string) int { return sms.Measure(text).Segments },
+	}
+	if a.cfg.Templates == "" {
+		return message.NewTexts(templates.FS, nil, limits)
+	}
+	return message.NewTexts(templates.FS, os.DirFS(a.cfg.Templates), limits)
+}
+
+// checkTexts finds at start what would fail, or cost more than it may, at every send.
+func (a *App) checkTexts(cfg config.Config) error {
+	if err := checkTitles(cfg); err != nil || a.texts == nil {
+		return err
+	}
+	var names []string
+	for name, title := range titles(cfg) {
+		if title == "" {
+			title = name
+		}
+		names = append(names, title)
+	}
+	longest := 0
+	for _, p := range cfg.Purposes {
+		longest = max(longest, p.Code.Length)
+	}
+	if err := a.texts.Fit(names, longest); err != nil {
+		return fmt.Errorf("text messages:\n%w", err)
+	}
+	return nil
+}
+
+// numbers are those that the configuration lets in. What ends at the dev mailbox leaves this machine for no country.
+func numbers(cfg config.Config) verification.Numbers {
+	n := verification.Numbers{Countries: map[string]bool{}, RefuseVoIP: cfg.SMS.RefuseVoIP}
+	n.Everywhere = cfg.DevPhone() && len(cfg.SMS.Countries) == 0
+	for _, country := range cfg.SMS.Countries {
+		n.Countries[country] = true
+	}
+	return n
+}
+
+// phone puts text messages into the dev mailbox.
+type phone struct{ box *delivery.Mailbox }
+
+// phoneName stands in the log for the carrier.
+const phoneName = "mailbox"
+
+// Send implements verification.Carrier.
+func (p phone) Send(_ context.Context, m sms.Message) (sms.Receipt, error) {
+	p.box.Text(m.ID, m.To, m.Text)
+	return sms.Receipt{Carrier: phoneName, ID: m.ID}, nil
+}

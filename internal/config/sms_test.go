@@ -1,0 +1,148 @@
+package config
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+const hiddenSecret = "a-secret-of-the-carrier"
+
+const smsYAML = `sms:
+  countries: [US, "001", DE, NO]
+  voip: refuse
+  segments: 2
+  origin: shop.example
+  public_url: https://codes.shop.example/x/
+  sender: The Shop
+  senders: {US: "+15005550006", DE: "12345"}
+  carriers:
+    - name: aliyun
+      type: aliyun
+      prefixes: ["+86", "+852"]
+      key_id: LTAI5tExample
+      secret_env: ALIYUN_SECRET
+      sign: 商店
+      templates: {default: {zh-Hans: SMS_1, en: SMS_2}, login: {zh-Hans: SMS_3}}
+      params: [code]
+    - {name: tencent, type: tencent, key_id: AKIDx, secret_file: /run/tencent, app: "1400006666", sign: 商店, region: ap-singapore, templates: {default: {en: "11"}}}
+    - {name: twilio, type: twilio, account: AC00000000000000000000000000000001, key: SK00000000000000000000000000000001, secret_env: ALIYUN_SECRET, service: MG00000000000000000000000000000001, endpoint: "http://127.0.0.1:9"}
+    - name: rest
+      type: http
+      url: https://sms.example.com/{country}
+      user: u
+      secret_env: ALIYUN_SECRET
+      timeout: 5s
+      headers: {X-Id: "{id}"}
+      format: json
+      body: '{"to":"{to}","text":"{text}"}'
+      answer: {id: $.id, code: '"code":"(\w+)"', accepted: [ok], match: ok, codes: {no: limit 60s}, statuses: {"404": rejected}}
+`
+
+func loadSMS(yaml string) (Config, error) {
+	return Load([]string{"SENDCODE_CONFIG=c.yaml", "ALIYUN_SECRET=" + hiddenSecret}, files{"c.yaml": yaml, "/run/tencent": hiddenSecret + "\n"}.read)
+}
+
+func TestSMS(t *testing.T) {
+	c, err := loadSMS(smsYAML)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := c.SMS
+	if !slices.Equal(s.Countries, []string{"001", "DE", "NO", "US"}) || !s.RefuseVoIP || s.Segments != 2 || s.Origin != "shop.example" ||
+		s.PublicURL != "https://codes.shop.example/x" || s.Sender != "The Shop" || s.Senders["US"] != "+15005550006" || len(s.Carriers) != 4 {
+		t.Errorf("%+v", s)
+	}
+	if !c.SMSOn() || c.DevPhone() || s.Carriers[0].Timeout != 20*time.Second || s.Carriers[3].Timeout != 5*time.Second {
+		t.Errorf("on %v, dev %v", c.SMSOn(), c.DevPhone())
+	}
+	for _, carrier := range s.Carriers {
+		opened, err := carrier.Open()
+		if err != nil || opened.Name() != carrier.Name || carrier.Secret.Reveal() != hiddenSecret {
+			t.Errorf("%s: %v", carrier.Name, err)
+		}
+	}
+	for _, printed := range []string{c.YAML(), fmt.Sprintf("%v %+v %#v", c, c, c), fmt.Sprintf("%v %+v %#v", s, s, s.Carriers)} {
+		if strings.Contains(printed, hiddenSecret) {
+			t.Error("the secret is printed")
+		}
+	}
+	again, err := loadSMS(c.YAML())
+	if err != nil || again.YAML() != c.YAML() {
+		t.Errorf("printed\n%s\nloads as\n%s\n%v", c.YAML(), again.YAML(), err)
+	}
+	if fixed := c.Fixed(again); fixed != nil {
+		t.Errorf("the same differs in %v", fixed)
+	}
+}
+
+func TestWithoutCarriersTextsGoToTheDevMailbox(t *testing.T) {
+	for yaml, want := range map[string]bool{"": true, "sms: {countries: [DE]}": true, "smtp_url: smtp://127.0.0.1:25": false} {
+		c, err := loadYAML(yaml)
+		if err != nil || c.DevPhone() != want || c.SMSOn() != want {
+			t.Errorf("%q: dev %v, on %v, %v", yaml, c.DevPhone(), c.SMSOn(), err)
+		}
+	}
+	c, err := Load(reachable, files{}.read)
+	if err != nil || c.SMSOn() {
+		t.Errorf("text messages end at a mailbox that others can read: %v", err)
+	}
+}
+
+func TestMistakesOfSMS(t *testing.T) {
+	const good = "name: a, type: twilio, account: AC00000000000000000000000000000001, secret_env: ALIYUN_SECRET"
+	carrier := func(fields string) string { return "sms: {countries: [DE], carriers: [{" + fields + "}]}" }
+	if _, err := loadSMS(carrier(good)); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct{ yaml, want string }{
+		"no countries":         {"sms: {carriers: [{" + good + "}]}", "sms: countries is missing"},
+		"dial code":            {"sms: {countries: [49]}", "sms.countries[0]: 49 is no country"},
+		"lower case":           {"sms: {countries: [de]}", "sms.countries[0]: de is no country"},
+		"everybody":            {`sms: {countries: ["*"]}`, "sms.countries[0]: * is no country"},
+		"twice":                {"sms: {countries: [DE, DE]}", "sms.countries[1]: is there twice"},
+		"voip":                 {"sms: {voip: no}", "sms.voip: must be allow or refuse"},
+		"segments":             {"sms: {segments: 0}", "sms.segments: must be from 1 to 4"},
+		"origin, scheme":       {"sms: {origin: \"https://shop.example\"}", "sms.origin: must be the host"},
+		"origin, port":         {"sms: {origin: \"shop.example:8080\"}", "sms.origin: must be the host"},
+		"origin, upper case":   {"sms: {origin: Shop.example}", "sms.origin: must be the host"},
+		"public, plain":        {"sms: {public_url: \"http://codes.example.com\"}", "sms.public_url: must begin with https://"},
+		"public, query":        {"sms: {public_url: \"https://codes.example.com/?a=1\"}", "sms.public_url: must end with the host"},
+		"sender, too long":     {"sms: {sender: The Great Shop}", "sms.sender: is no sender"},
+		"sender, character":    {"sms: {sender: \"Sh&op\"}", "sms.sender: is no sender"},
+		"senders, country":     {"sms: {senders: {XX: Shop}}", "sms.senders.XX: XX is no country"},
+		"type":                 {carrier("name: a, type: nexmo"), "type must be http, twilio, aliyun or tencent"},
+		"no type":              {carrier("name: a"), "type must be http"},
+		"name":                 {carrier(strings.Replace(good, "name: a", "name: A b", 1)), "name: a name has 1 to 32"},
+		"no name":              {carrier(strings.Replace(good, "name: a, ", "", 1)), "name is missing"},
+		"same name":            {"sms: {countries: [DE], carriers: [{" + good + "}, {" + good + "}]}", "another carrier of that name"},
+		"key of another":       {carrier(good + ", sign: x"), "sign: there is no such key"},
+		"secret in the file":   {carrier("name: a, type: twilio, account: AC00000000000000000000000000000001, secret: hidden"), "secret: there is no such key"},
+		"secret as variable":   {carrier("name: a, type: twilio, secret_env: hidden-secret"), "and not the secret itself"},
+		"variable of ours":     {carrier("name: a, type: twilio, secret_env: SENDCODE_API_KEY"), "have a meaning of their own"},
+		"variable not set":     {carrier("name: a, type: twilio, secret_env: NOT_SET"), "the variable NOT_SET is empty"},
+		"two secrets":          {carrier(good + ", secret_file: /run/tencent"), "stands beside secret_env"},
+		"no such file":         {carrier("name: a, type: twilio, secret_file: /no"), "/no cannot be read"},
+		"no secret":            {carrier("name: a, type: twilio, account: AC00000000000000000000000000000001"), "secret_env: or secret_file is missing"},
+		"account":              {carrier("name: a, type: twilio, account: AC1, secret_env: ALIYUN_SECRET"), "account: must be AC and 32"},
+		"timeout":              {carrier(good + ", timeout: 2m"), "timeout: must be from 1s to 60s"},
+		"prefix":               {carrier(good + ", prefixes: [\"49\"]"), "prefixes[0]: must be + and digits"},
+		"placeholder":          {carrier("name: a, type: http, method: GET, url: \"https://a.example/?{to}{text}{phone}\""), "url: there is no placeholder {phone}"},
+		"plain http":           {carrier("name: a, type: http, method: GET, url: \"http://a.example/?{to}{text}\""), "url: must begin with https://"},
+		"extract":              {carrier("name: a, type: http, method: GET, url: \"https://a.example/?{to}{text}\", answer: {id: x}"), "answer.id: is neither a path"},
+		"match":                {carrier("name: a, type: http, method: GET, url: \"https://a.example/?{to}{text}\", answer: {match: \"(\"}"), "answer.match: is no regular expression"},
+		"templates":            {carrier("name: a, type: aliyun, key_id: LTAI, sign: x, secret_env: ALIYUN_SECRET"), "templates: must have the purpose default"},
+		"a list for a carrier": {"sms: {countries: [DE], carriers: [a]}", "type must be"},
+	} {
+		_, err := loadSMS(c.yaml)
+		lines := mistakes(err)
+		if len(lines) != 1 || !strings.Contains(lines[0], c.want) {
+			t.Errorf("%s: %q, want %q", name, lines, c.want)
+		}
+		if strings.Contains(fmt.Sprint(err), hiddenSecret) {
+			t.Errorf("%s: a secret is told", name)
+		}
+	}
+}

@@ -1,0 +1,145 @@
+package sms
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"sendcode/internal/delivery"
+)
+
+// scripted is a carrier whose outcomes are told.
+type scripted struct {
+	name string
+	fail error
+	got  []Message
+}
+
+func (s *scripted) Name() string { return s.name }
+
+func (s *scripted) Send(_ context.Context, m Message) (Receipt, error) {
+	s.got = append(s.got, m)
+	return Receipt{Carrier: s.name}, s.fail
+}
+
+func failing(class delivery.Class) error {
+	return &Error{Class: class, Stage: StageAnswer, Status: 500}
+}
+
+// Only what was certainly not accepted is offered to the next carrier.
+func TestFailover(t *testing.T) {
+	for name, c := range map[string]struct {
+		first error
+		want  int // messages that the second gets
+	}{
+		"accepted": {nil, 0}, "rejected": {failing(delivery.Rejected), 0}, "unknown": {failing(delivery.Unknown), 0},
+		"temporary": {failing(delivery.Temporary), 1}, "of another kind": {errors.New("x"), 0},
+		"limit": {&Error{Class: delivery.Rejected, Reason: ReasonLimit, Hold: time.Minute}, 0},
+	} {
+		first, second := &scripted{name: "first", fail: c.first}, &scripted{name: "second"}
+		all := NewCarriers([]Route{{Carrier: first}, {Carrier: second}}, Options{})
+		receipt, err := all.Send(t.Context(), sample())
+		if len(first.got) != 1 || len(second.got) != c.want {
+			t.Errorf("%s: %d, %d", name, len(first.got), len(second.got))
+		}
+		if c.want == 1 && (err != nil || receipt.Carrier != "second") || c.want == 0 && (err == nil) != (c.first == nil) {
+			t.Errorf("%s: %v, %v", name, receipt, err)
+		}
+	}
+}
+
+func TestRoutesByPrefix(t *testing.T) {
+	china, rest := &scripted{name: "china"}, &scripted{name: "rest"}
+	all := NewCarriers([]Route{{china, []string{"+86", "+852"}}, {rest, []string{"+1", "+49"}}}, Options{
+		Sender: "Shop", Senders: map[string]string{"DE": "12345", "CN": ""},
+		Callback: func(carrier, send string) string { return "https://x/" + carrier + "/" + send },
+	})
+	for to, country := range map[string]string{"+8613812345678": "CN", "+85261234567": "HK", "+4915112345678": "DE", "+12025550123": "US"} {
+		if _, err := all.Send(t.Context(), Message{ID: "s", To: to, Country: country}); err != nil {
+			t.Errorf("%s: %v", to, err)
+		}
+	}
+	_, err := all.Send(t.Context(), Message{To: "+33612345678", Country: "FR"})
+	var e *Error
+	if !errors.As(err, &e) || e.Class != delivery.Temporary || e.Err != errNoRoute {
+		t.Errorf("%v", err)
+	}
+	if len(china.got) != 2 || len(rest.got) != 2 {
+		t.Fatalf("%d, %d", len(china.got), len(rest.got))
+	}
+	for _, m := range slices.Concat(china.got, rest.got) {
+		want := map[string]string{"CN": "", "HK": "Shop", "DE": "12345", "US": "Shop"}[m.Country]
+		carrier := "rest"
+		if m.Country == "CN" || m.Country == "HK" {
+			carrier = "china"
+		}
+		if m.Sender != want || m.Callback != "https://x/"+carrier+"/s" {
+			t.Errorf("%+v", m)
+		}
+	}
+}
+
+func TestCarriersAreSetAside(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		first, second := &scripted{name: "first", fail: failing(delivery.Temporary)}, &scripted{name: "second"}
+		var heard []bool
+		all := NewCarriers([]Route{{Carrier: first}, {Carrier: second}}, Options{Watch: func(h delivery.Health) { heard = append(heard, h.Up) }})
+		send := func() {
+			if _, err := all.Send(t.Context(), sample()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for range 5 {
+			send()
+		}
+		if len(first.got) != faultsInRow || len(second.got) != 5 || all.Health()[0].Up || !all.Health()[1].Up || all.Health()[0].Why == "" {
+			t.Fatalf("%d, %d, %+v", len(first.got), len(second.got), all.Health())
+		}
+		time.Sleep(restFor + time.Millisecond)
+		first.fail = nil
+		send()
+		send()
+		if len(first.got) != faultsInRow+2 || !all.Health()[0].Up || !slices.Equal(heard, []bool{false, true}) {
+			t.Errorf("%d, %+v, %v", len(first.got), all.Health(), heard)
+		}
+	})
+}
+
+// A carrier that refuses numbers does its work; one that times out does not, though its messages go nowhere else.
+func TestWhatIsHeldAgainstACarrier(t *testing.T) {
+	for class, want := range map[delivery.Class]bool{delivery.Rejected: true, delivery.Unknown: false, delivery.Temporary: false} {
+		only := &scripted{name: "only", fail: failing(class)}
+		all := NewCarriers([]Route{{Carrier: only}}, Options{})
+		for range faultsInRow {
+			_, _ = all.Send(t.Context(), sample())
+		}
+		if up := all.Health()[0].Up; up != want {
+			t.Errorf("%v: up %v", class, up)
+		}
+		_, err := all.Send(t.Context(), sample())
+		var e *Error
+		if aside := errors.As(err, &e) && e.Err == errAside; aside == want {
+			t.Errorf("%v: %v", class, err)
+		}
+	}
+}
+
+func TestHalfOfTheAttemptsFail(t *testing.T) {
+	c := &scripted{name: "c"}
+	all := NewCarriers([]Route{{Carrier: c}}, Options{})
+	for n := range rateFrom {
+		if c.fail = nil; n%2 == 1 {
+			c.fail = failing(delivery.Temporary)
+		}
+		if !all.Health()[0].Up {
+			t.Fatalf("set aside after %d", n)
+		}
+		_, _ = all.Send(t.Context(), sample())
+	}
+	if all.Health()[0].Up {
+		t.Error("still up")
+	}
+}
