@@ -34,15 +34,24 @@ const tight = "    - {name: short, scope: recipient, limit: 1, window: 2s}\n    
 // bouncing is a mailbox that takes nothing, so that places are given back all the time.
 const bouncing = "bouncing@example.com"
 
-// underLoad runs a fault while clients ask for a handful of recipients, through all replicas, as often as they get an
-// answer. The fault ends with its context and says how often it happened.
+// underLoad is asking, where the log is needed to be right.
 func (s *stack) underLoad(fault func(context.Context) int) *load {
+	s.Helper()
+	l := s.asking(5, 2, fault)
+	if log := s.decided("refused_by_log") + s.decided("admitted_by_log_alone"); log == 0 {
+		s.Error("the log was never needed")
+	}
+	return l
+}
+
+// asking runs a fault while clients, so many for each of some recipients, ask through all replicas, as often as they get an
+// answer. The fault ends with its context and says how often it happened.
+func (s *stack) asking(recipients, each int, fault func(context.Context) int) *load {
 	s.Helper()
 	ctx, cancel := context.WithTimeout(s.Context(), *faultTime)
 	defer cancel()
 	l := &load{sends: map[uuid.UUID]bool{}}
 	var clients sync.WaitGroup
-	const recipients, each = 5, 2
 	for i := range recipients * each {
 		to := fmt.Sprintf("r%d@example.com", i%recipients)
 		if i%recipients == 0 {
@@ -60,11 +69,8 @@ func (s *stack) underLoad(fault func(context.Context) int) *load {
 	clients.Wait()
 	s.Logf("%d admitted, %d refused, %d unavailable; the fault happened %d times in %v",
 		l.admitted.Load(), l.refused.Load(), l.unavailable.Load(), times, *faultTime)
-	if l.admitted.Load() < recipients || l.refused.Load() < 20 || times == 0 {
+	if l.admitted.Load() < int64(recipients) || l.refused.Load() < 20 || times == 0 {
 		s.Error("too little happened to show anything")
-	}
-	if log := s.decided("refused_by_log") + s.decided("admitted_by_log_alone"); log == 0 {
-		s.Error("the log was never needed")
 	}
 	for _, odd := range l.odd {
 		s.Errorf("answered %s", odd)

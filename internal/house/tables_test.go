@@ -77,6 +77,7 @@ var extraInTests = map[string]string{
 // modules says which packages may use a module of somebody else's, so that
 // changing one's mind about it has an end. Test files may use any module here.
 var modules = map[string]string{
+	"github.com/Shopify/toxiproxy":        testsOnly,
 	"github.com/alecthomas/kong":          "cmd/sendcode",
 	"github.com/chromedp/cdproto":         "internal/ui/uitest tools/screenshots",
 	"github.com/chromedp/chromedp":        "internal/ui/uitest tools/screenshots",
@@ -97,6 +98,7 @@ var modules = map[string]string{
 	"github.com/prometheus/client_golang": "internal/app",
 	"github.com/redis/go-redis":           "quota internal/app internal/parts tools/floor",
 	"github.com/sony/gobreaker":           "internal/delivery internal/delivery/sms",
+	"github.com/rs/zerolog":               testsOnly, // toxiproxy wants to be told that it shall not log
 	"github.com/wneessen/go-mail":         "internal/delivery",
 	"go.yaml.in/yaml":                     "internal/config",
 	"golang.org/x/crypto":                 "internal/keyring internal/admin",

@@ -1,0 +1,166 @@
+package app
+
+import (
+	"context"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/Shopify/toxiproxy/v2"
+	"github.com/rs/zerolog"
+
+	"sendcode/internal/audit"
+	"sendcode/quota"
+)
+
+// Each run has two replicas under load while one link, to Redis, to Postgres or to the mail server, is slow, is cut into
+// small pieces, breaks off in the middle of what is said, or is reset, one after the other. Afterwards the log holds not one
+// send over policy, everything that was accepted has one outcome that is true, and the service is whole by itself.
+
+// link is a way to a part through a proxy that does what is asked of it.
+type link struct {
+	*testing.T
+	proxy *toxiproxy.Proxy
+}
+
+// through puts a proxy in front of a part, and into the setting that names the part.
+func (s *stack) through(setting string) *link {
+	s.Helper()
+	at, err := url.Parse(s.env[setting])
+	if err != nil {
+		s.Fatal("the setting is no URL")
+	}
+	server := toxiproxy.NewServer(toxiproxy.NewMetricsContainer(nil), zerolog.Nop())
+	l := &link{s.T, toxiproxy.NewProxy(server, setting, "127.0.0.1:0", at.Host)}
+	if err := l.proxy.Start(); err != nil {
+		s.Fatal(err)
+	}
+	s.Cleanup(l.proxy.Stop)
+	s.env[setting] = strings.Replace(s.env[setting], at.Host, l.proxy.Listen, 1)
+	return l
+}
+
+// faults are what goes wrong, in turn. Between them the link works, or nothing would ever get through.
+var faults = [][]string{
+	{`{"name":"late","type":"latency","stream":"downstream","attributes":{"latency":60,"jitter":50}}`},
+	{`{"name":"down","type":"reset_peer","stream":"downstream","attributes":{"timeout":20}}`},
+	nil,
+	{`{"name":"part","type":"limit_data","stream":"upstream","attributes":{"bytes":700}}`},
+	nil,
+	{`{"name":"slices","type":"slicer","stream":"downstream","attributes":{"average_size":40,"size_variation":20,"delay":300}}`},
+	{`{"name":"up","type":"reset_peer","stream":"upstream","attributes":{"timeout":0}}`},
+	nil,
+	{`{"name":"reply","type":"limit_data","stream":"downstream","attributes":{"bytes":300}}`},
+	nil,
+}
+
+// suffer has the link do all of that until the context ends, and leaves it in order.
+func (l *link) suffer(ctx context.Context) int {
+	defer l.proxy.Toxics.ResetToxics(l.Context())
+	return every(ctx, 150*time.Millisecond, func(n int) {
+		l.proxy.Toxics.ResetToxics(l.Context())
+		for _, fault := range faults[n%len(faults)] {
+			if _, err := l.proxy.Toxics.AddToxicJson(strings.NewReader(fault)); err != nil {
+				l.Error(err)
+			}
+		}
+	})
+}
+
+func TestLinkToRedisUnderLoad(t *testing.T) {
+	t.Parallel()
+	s := underTightRules(t)
+	l := s.through("SENDCODE_REDIS_URL")
+	s.start(2).survives(s.underLoad(l.suffer))
+}
+
+func TestLinkToPostgresUnderLoad(t *testing.T) {
+	t.Parallel()
+	s := underTightRules(t)
+	l := s.through("SENDCODE_DATABASE_URL")
+	s.start(2).survives(s.asking(20, 1, l.suffer))
+}
+
+func TestLinkToTheMailServerUnderLoad(t *testing.T) {
+	t.Parallel()
+	s := underTightRules(t)
+	l := s.through("SENDCODE_SMTP_URL")
+	s.start(2).survives(s.asking(20, 1, l.suffer))
+}
+
+// survives says what a run left behind, as holds does, where a link may break at any byte: a mail after whose end nothing was
+// heard is unknown, and keeps its place; so does what somebody had in hand without a word.
+func (s *stack) survives(l *load) {
+	s.Helper()
+	s.recovers()
+	var h history
+	s.await(2*time.Minute, "every send and refund to end", func() bool {
+		h = s.history()
+		return !slices.ContainsFunc(h, func(r audit.Send) bool { return r.Status.InFlight() || r.RefundDue })
+	})
+	for _, breach := range h.overPolicy(quota.OfScope(s.config().Policies["default"].Rules, quota.Recipient), 0) {
+		s.Error(breach)
+	}
+	got, states := map[string]int{}, map[string]int{}
+	for _, m := range s.mails() {
+		got[m.id]++
+	}
+	rows := map[string]bool{}
+	for _, row := range h {
+		n := got[row.ID.String()+"@localhost"]
+		rows[row.ID.String()] = true
+		states[string(row.Status)]++
+		if !truthful(row, n) {
+			s.Errorf("send %s is %s %s, counts %v, in doubt %v, with %d mails", row.ID, row.Status, row.Reason, row.Counts, row.InDoubt, n)
+		}
+	}
+	for id := range l.sends {
+		if !rows[id.String()] {
+			s.Errorf("send %s was accepted and is not in the log", id)
+		}
+	}
+	s.Logf("%d sends: %v; %d mails", len(h), states, len(s.mails()))
+}
+
+// truthful says whether a row and the mails that arrived agree.
+func truthful(row audit.Send, mails int) bool {
+	switch row.Status {
+	case audit.Sent:
+		return row.Counts && (mails == 1 || row.InDoubt && mails == 2)
+	case audit.Failed:
+		return row.Counts == row.InDoubt && (mails == 0 || row.InDoubt)
+	case audit.Unknown:
+		return row.Counts && mails <= 1
+	}
+	return false
+}
+
+func TestTruthful(t *testing.T) {
+	for name, c := range map[string]struct {
+		row   audit.Send
+		mails int
+		want  bool
+	}{
+		"sent":                    {audit.Send{Status: audit.Sent, Counts: true}, 1, true},
+		"sent twice":              {audit.Send{Status: audit.Sent, Counts: true}, 2, false},
+		"sent twice, in doubt":    {audit.Send{Status: audit.Sent, Counts: true, InDoubt: true}, 2, true},
+		"never sent":              {audit.Send{Status: audit.Sent, Counts: true}, 0, false},
+		"sent, given back":        {audit.Send{Status: audit.Sent}, 1, false},
+		"failed":                  {audit.Send{Status: audit.Failed}, 0, true},
+		"failed, kept":            {audit.Send{Status: audit.Failed, Counts: true}, 0, false},
+		"failed, and came":        {audit.Send{Status: audit.Failed}, 1, false},
+		"failed, in doubt":        {audit.Send{Status: audit.Failed, Counts: true, InDoubt: true}, 1, true},
+		"in doubt, given back":    {audit.Send{Status: audit.Failed, InDoubt: true}, 0, false},
+		"unknown":                 {audit.Send{Status: audit.Unknown, Counts: true}, 1, true},
+		"unknown, and never came": {audit.Send{Status: audit.Unknown, Counts: true}, 0, true},
+		"unknown, came twice":     {audit.Send{Status: audit.Unknown, Counts: true}, 2, false},
+		"unknown, given back":     {audit.Send{Status: audit.Unknown}, 0, false},
+		"in flight":               {audit.Send{Status: audit.Queued, Counts: true}, 0, false},
+	} {
+		if truthful(c.row, c.mails) != c.want {
+			t.Errorf("%s: %v", name, !c.want)
+		}
+	}
+}
