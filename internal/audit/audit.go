@@ -41,6 +41,8 @@ var (
 // Log is the contract that Postgres, SQLite and Memory fulfil; the contract suite runs on it. Consumers declare the
 // part that they need.
 type Log interface {
+	AppEvents
+
 	// Begin decides and writes one send. A refusal is a value, and leaves nothing behind. With an error, nothing was
 	// written unless the error is ErrUncertain. Repeated with the same Send.ID it answers with the row that the first
 	// call wrote, as it was written, and writes no second one.
@@ -76,8 +78,8 @@ type Log interface {
 	// Barred is how long until the bound on failed checks lets the recipient of v be tried again; 0 if it does now.
 	Barred(ctx context.Context, v Verification) (time.Duration, error)
 	// Approve approves a verification that is neither approved, canceled nor expired, whatever its tries: the try that
-	// was compared is counted already. False: somebody else did, or it ended.
-	Approve(ctx context.Context, id string) (bool, error)
+	// was compared is counted already. False: somebody else did, or it ended. With it the event of tell is written, if any.
+	Approve(ctx context.Context, id string, tell Tell) (bool, error)
 	// Cancel cancels a verification that is neither approved, canceled nor expired. False: it had ended, or there is none.
 	Cancel(ctx context.Context, id string) (bool, error)
 	// Newest is the newest pending verification that a holder has for a recipient, or ErrNotFound.

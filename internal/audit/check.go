@@ -93,7 +93,7 @@ func (o Outcome) checked() (Outcome, error) {
 	case o.Bar.For > 0 && (o.Status != Failed || o.Bar.Address == recipient.Hash{} || !o.Bar.Cause.known()):
 		return o, bad("only a failure suppresses, and an address")
 	}
-	return o, nil
+	return o, o.Tell.check()
 }
 
 func (p Postponement) checked() (Postponement, error) {

@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"context"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -27,7 +28,7 @@ func cancels(t *testing.T, f *fixture) {
 	equal(t, "canceled at", got.CanceledAt, at)
 
 	approved, tried, late := f.admit(t, f.intent(1)).Verification, f.admit(t, f.intent(2)).Verification, f.admit(t, f.intent(1)).Verification
-	_, err = f.Approve(t.Context(), approved.ID)
+	_, err = f.Approve(t.Context(), approved.ID, Tell{})
 	ok(t, err)
 	done("approved", approved.ID, false)
 	got, _, _, err = f.Verification(t.Context(), approved.ID)
@@ -47,7 +48,7 @@ func cancelOrApprove(t *testing.T, f *fixture) {
 	together(50, func(i int) {
 		end := f.both(i).Cancel
 		if i%4 > 1 {
-			end = f.both(i).Approve
+			end = func(ctx context.Context, id string) (bool, error) { return f.both(i).Approve(ctx, id, Tell{}) }
 		}
 		done, err := end(t.Context(), v.ID)
 		if err != nil {
@@ -110,7 +111,7 @@ func newestOfHolder(t *testing.T, f *fixture) {
 	f.pass(10 * time.Minute)
 	finds("expired", whose, Verification{})
 	f.pass(-time.Minute)
-	_, err = f.Approve(t.Context(), last.ID)
+	_, err = f.Approve(t.Context(), last.ID, Tell{})
 	ok(t, err)
 	finds("approved", whose, Verification{})
 }

@@ -28,7 +28,7 @@ func attempts(t *testing.T, f *fixture) {
 		}
 	}
 	expired, approved, canceled := f.admit(t, f.intent(1)), f.admit(t, f.intent(1)), f.admit(t, f.intent(1))
-	_, err = f.Approve(t.Context(), approved.Verification.ID)
+	_, err = f.Approve(t.Context(), approved.Verification.ID, Tell{})
 	ok(t, err)
 	notCounted("approved", approved.Verification.ID)
 	cancel(t, f, canceled.Verification.ID)
@@ -61,7 +61,7 @@ func guessesAtOnce(t *testing.T, f *fixture) {
 func approve(t *testing.T, f *fixture) {
 	won := func(id string, want bool) {
 		t.Helper()
-		got, err := f.Approve(t.Context(), id)
+		got, err := f.Approve(t.Context(), id, Tell{})
 		ok(t, err)
 		equal(t, "approved", got, want)
 	}
@@ -89,7 +89,7 @@ func approvalsAtOnce(t *testing.T, f *fixture) {
 	v := f.admit(t, f.intent(1)).Verification
 	var won atomic.Int32
 	together(50, func(i int) {
-		ok, err := f.both(i).Approve(t.Context(), v.ID)
+		ok, err := f.both(i).Approve(t.Context(), v.ID, Tell{})
 		if err != nil {
 			t.Error(err)
 		}

@@ -39,7 +39,7 @@ func claims(t *testing.T, f *fixture) {
 	equal(t, "now", done.Now, f.now)
 	f.claim(t, other, ClaimOther)
 
-	won, err := f.Approve(t.Context(), begun.Verification.ID)
+	won, err := f.Approve(t.Context(), begun.Verification.ID, Tell{})
 	ok(t, err)
 	equal(t, "approved", won, true)
 	equal(t, "as it is now", f.claim(t, claim(1, later), ClaimDone).Verification.ApprovedAt, f.now)

@@ -70,7 +70,7 @@ func failuresApart(t *testing.T, f *fixture) {
 	tries(t, f, right.ID, 5)
 	v := f.admit(t, f.intent(1)).Verification
 	equal(t, "at the bound", tryOnce(t, f, v.ID), false)
-	won, err := f.Approve(t.Context(), right.ID)
+	won, err := f.Approve(t.Context(), right.ID, Tell{})
 	ok(t, err)
 	equal(t, "approved", won, true)
 	equal(t, "a right answer gives back its own try", tryOnce(t, f, v.ID), true)
@@ -114,7 +114,7 @@ func failuresInARow(t *testing.T, f *fixture) {
 	}
 	right := f.admit(t, f.intent(3)).Verification
 	tries(t, f, right.ID, 1)
-	won, err := f.Approve(t.Context(), right.ID)
+	won, err := f.Approve(t.Context(), right.ID, Tell{})
 	ok(t, err)
 	equal(t, "approved", won, true)
 	f.pass(11 * time.Minute)

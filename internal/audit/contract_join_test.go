@@ -20,7 +20,7 @@ var joinRows = []struct {
 	{name: "another recipient", change: func(in *Intent) { in.Send.Recipient[0] = 9 }},
 	{name: "another purpose", change: func(in *Intent) { in.Send.Purpose = "signup" }},
 	{name: "approved", before: func(t *testing.T, f *fixture, v Verification) {
-		won, err := f.Approve(t.Context(), v.ID)
+		won, err := f.Approve(t.Context(), v.ID, Tell{})
 		ok(t, err)
 		equal(t, "approved", won, true)
 	}},

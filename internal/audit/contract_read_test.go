@@ -200,7 +200,7 @@ func hostileTexts(t *testing.T, f *fixture) {
 		is(t, err, ErrNotFound)
 		_, _, _, err = f.Attempt(t.Context(), id)
 		is(t, err, ErrNotFound)
-		won, err := f.Approve(t.Context(), id)
+		won, err := f.Approve(t.Context(), id, Tell{})
 		ok(t, err)
 		equal(t, "approved", won, false)
 	}
@@ -273,7 +273,7 @@ func closedAndCanceled(t *testing.T, f *fixture) {
 		"Cancel":       func() error { _, err := f.Cancel(t.Context(), "x"); return err },
 		"Newest":       func() error { _, err := f.Newest(t.Context(), Holding{Holder: "x"}); return err },
 		"Attempt":      func() error { _, _, _, err := f.Attempt(t.Context(), "x"); return err },
-		"Approve":      func() error { _, err := f.Approve(t.Context(), "x"); return err },
+		"Approve":      func() error { _, err := f.Approve(t.Context(), "x", Tell{}); return err },
 		"Refused":      func() error { return f.Refused(t.Context(), []Send{f.refusal(1, nil)}) },
 		"Sends":        func() error { _, err := f.Sends(t.Context(), Filter{Limit: 1}); return err },
 		"Story":        func() error { _, err := f.Story(t.Context(), uuid.UUID{1}); return err },
@@ -282,7 +282,11 @@ func closedAndCanceled(t *testing.T, f *fixture) {
 			_, _, err := f.History(t.Context(), Bucket{Purposes: []string{"x"}}, time.Hour)
 			return err
 		},
-		"Ping": func() error { return f.Ping(t.Context()) },
+		"AppEventsDue":    func() error { _, _, err := f.AppEventsDue(t.Context(), time.Second, nil); return err },
+		"AppEventEnded":   func() error { _, err := f.AppEventEnded(t.Context(), AppEventEnd{State: EventPending}); return err },
+		"ForgetAppEvents": func() error { _, err := f.ForgetAppEvents(t.Context(), time.Second, 1); return err },
+		"AppEvents":       func() error { _, err := f.AppEvents(t.Context(), AppEventFilter{Limit: 1}); return err },
+		"Ping":            func() error { return f.Ping(t.Context()) },
 	} {
 		if err := call(); !errors.Is(err, ErrUnavailable) || errors.Is(err, ErrUncertain) {
 			t.Errorf("%s on a closed log: %v", name, err)

@@ -100,6 +100,16 @@ var contract = []struct {
 	{"suppressed/bad requests", badSuppressions},
 	{"suppressed/acts", suppressionActs},
 	{"suppressed/what was not tried is a failure", untriedAreFailures},
+	{"events/a send that ends", eventOfASend},
+	{"events/an approval", eventOfAnApproval},
+	{"events/nobody is told", nobodyIsTold},
+	{"events/with others that end", eventsAmongOthers},
+	{"events/leases and attempts", eventLeases},
+	{"events/a share for each app", eventShares},
+	{"events/each once to two replicas", eventsOnce},
+	{"events/forgotten and given up", eventsForgotten},
+	{"events/pages", eventPages},
+	{"events/bad requests", badEvents},
 	{"end/closed and canceled", closedAndCanceled},
 }
 

@@ -2,15 +2,27 @@ package audit
 
 import (
 	"context"
+	"database/sql"
 	"time"
+
+	"github.com/google/uuid"
 )
 
 // The two ways in which a verification is ended. Both change one that is open, and nothing else; they differ in what they
 // write down.
 
+// approvedStatus is what an event says of a verification.
+const approvedStatus = "approved"
+
 // Approve implements Log.
-func (m *Memory) Approve(ctx context.Context, id string) (bool, error) {
-	return m.end(ctx, "Approve", id, func(v *Verification, now time.Time) { v.ApprovedAt = now })
+func (m *Memory) Approve(ctx context.Context, id string, tell Tell) (bool, error) {
+	if err := tell.check(); err != nil {
+		return false, err
+	}
+	return m.end(ctx, "Approve", id, func(v *Verification, now time.Time) {
+		v.ApprovedAt = now
+		m.tell(tell, AppEvent{App: v.App, VerificationID: v.ID, Status: approvedStatus}, now)
+	})
 }
 
 // Cancel implements Log.
@@ -33,26 +45,37 @@ func (m *Memory) end(ctx context.Context, method, id string, set func(v *Verific
 }
 
 // Approve implements Log.
-func (s *SQLite) Approve(ctx context.Context, id string) (bool, error) {
-	return s.end(ctx, "approved_at", id)
+func (s *SQLite) Approve(ctx context.Context, id string, tell Tell) (bool, error) {
+	if err := tell.check(); err != nil {
+		return false, err
+	}
+	return s.end(ctx, "approved_at", id, tell)
 }
 
 // Cancel implements Log.
 func (s *SQLite) Cancel(ctx context.Context, id string) (bool, error) {
-	return s.end(ctx, "canceled_at", id)
+	return s.end(ctx, "canceled_at", id, Tell{})
 }
 
-func (s *SQLite) end(ctx context.Context, column, id string) (bool, error) {
-	return s.one(ctx, `
+func (s *SQLite) end(ctx context.Context, column, id string, tell Tell) (bool, error) {
+	return s.oneAnd(ctx, `
 UPDATE verifications SET `+column+` = $1
 WHERE id = $2 AND approved_at IS NULL AND canceled_at IS NULL AND expires_at > $1`, func(now time.Time) []any {
 		return []any{µs(now), id}
+	}, func(ctx context.Context, tx *sql.Tx, now time.Time) error {
+		return sqliteTell(ctx, tx, tell, uuid.Nil, id, now)
 	})
 }
 
 // Approve implements Log.
-func (p *Postgres) Approve(ctx context.Context, id string) (bool, error) {
-	return p.end(ctx, "approved_at", id)
+func (p *Postgres) Approve(ctx context.Context, id string, tell Tell) (bool, error) {
+	switch err := tell.check(); {
+	case err != nil:
+		return false, err
+	case tell.Type == "" || !storable(id):
+		return p.end(ctx, "approved_at", id)
+	}
+	return p.one(ctx, approveTellingSQL, id, tell.ID, tell.Type, tell.Test)
 }
 
 // Cancel implements Log.

@@ -27,6 +27,7 @@ type Memory struct {
 	claims        map[[32]byte]*memoryClaim
 	acts          []Act
 	suppressions  map[uuid.UUID]*Suppression
+	events        map[uuid.UUID]*AppEvent
 }
 
 type memoryRow struct {
@@ -57,6 +58,7 @@ func NewMemory(now func() time.Time) *Memory {
 	return &Memory{
 		now: now, verifications: map[string]*Verification{}, rows: map[uuid.UUID]*memoryRow{},
 		buckets: map[memoryBucket][]*memoryRow{}, claims: map[[32]byte]*memoryClaim{}, suppressions: map[uuid.UUID]*Suppression{},
+		events: map[uuid.UUID]*AppEvent{},
 	}
 }
 

@@ -23,7 +23,7 @@ func TestModel(t *testing.T) {
 		t.Parallel()
 		f := newSQLiteFixture(t)
 		checkModel(t, f, func() error {
-			_, err := f.Log.(*SQLite).writer.Exec(`DELETE FROM sends; DELETE FROM verifications; DELETE FROM suppressions`)
+			_, err := f.Log.(*SQLite).writer.Exec(`DELETE FROM sends; DELETE FROM verifications; DELETE FROM suppressions; DELETE FROM app_events`)
 			return err
 		})
 	})
@@ -31,7 +31,7 @@ func TestModel(t *testing.T) {
 		t.Parallel()
 		f := newPostgresFixture(t, parts.Postgres(t))
 		checkModel(t, f, func() error {
-			_, err := f.Log.(*Postgres).pool.Exec(t.Context(), `DELETE FROM sends; DELETE FROM verifications; DELETE FROM suppressions`)
+			_, err := f.Log.(*Postgres).pool.Exec(t.Context(), `DELETE FROM sends; DELETE FROM verifications; DELETE FROM suppressions; DELETE FROM app_events`)
 			return err
 		})
 	})
@@ -46,7 +46,7 @@ func checkModel(t *testing.T, f *fixture, empty func() error) {
 		m.Repeat(map[string]func(*rapid.T){
 			"begin": m.begin, "begin again": m.beginAgain, "pass": m.pass, "finish": m.finish, "postpone": m.postpone, "renew": m.renew,
 			"take over": m.takeOver, "refunds": m.refunds, "refunded": m.refunded, "attempt": m.attempt, "approve": m.approve,
-			"cancel": m.cancel, "suppress": m.suppress, "lift": m.lift, "refused": m.refused, "read": m.read, "": m.invariant,
+			"cancel": m.cancel, "suppress": m.suppress, "lift": m.lift, "refused": m.refused, "read": m.read, "app events": m.appEvents, "": m.invariant,
 		})
 	})
 }
@@ -58,6 +58,7 @@ type model struct {
 	intents    []Intent
 	sends      []uuid.UUID // refusals too
 	codes      []string
+	events     []Held
 	taken      map[string]time.Duration // of each limiter's clock, since epoch
 }
 
@@ -164,6 +165,7 @@ func (m *model) finish(*rapid.T) {
 	if o.Status == Failed && rapid.IntRange(0, 3).Draw(m.T, "bounce") == 0 {
 		o.Bar = Bar{Cause: HardBounce, Address: address(1), For: max(time.Microsecond, m.span("lasts"))}
 	}
+	o.Tell = m.tell("send." + string(o.Status))
 	m.same("Finish", func(f *fixture) (any, error) { return f.Finish(m.ctx, o) })
 }
 
@@ -209,7 +211,35 @@ func (m *model) attempt(*rapid.T) {
 
 func (m *model) approve(*rapid.T) {
 	id := m.code()
-	m.same("Approve", func(f *fixture) (any, error) { return f.Approve(m.ctx, id) })
+	tell := m.tell("verification.approved")
+	m.same("Approve", func(f *fixture) (any, error) { return f.Approve(m.ctx, id, tell) })
+}
+
+func (m *model) tell(kind string) Tell {
+	if rapid.Bool().Draw(m.T, "tells") {
+		return m.real.telling(kind)
+	}
+	return Tell{}
+}
+
+func (m *model) appEvents(*rapid.T) {
+	shares := []Share{{"shop", rapid.IntRange(1, 3).Draw(m.T, "share")}}
+	due := m.same("AppEventsDue", func(f *fixture) (any, error) {
+		events, _, err := f.AppEventsDue(m.ctx, 30*time.Second, shares)
+		return events, err
+	}).([]AppEvent)
+	for _, e := range due {
+		m.events = append(m.events, Held{e.ID, e.Attempt})
+	}
+	if len(m.events) > 0 && rapid.Bool().Draw(m.T, "ends") {
+		end := AppEventEnd{Held: rapid.SampledFrom(m.events).Draw(m.T, "event"), Answer: "503", After: max(0, m.span("after"))}
+		end.State = rapid.SampledFrom([]EventState{EventPending, EventPending, EventDelivered, EventGivenUp}).Draw(m.T, "state")
+		m.same("AppEventEnded", func(f *fixture) (any, error) { return f.AppEventEnded(m.ctx, end) })
+	}
+	if rapid.IntRange(0, 4).Draw(m.T, "forgets") == 0 {
+		m.same("ForgetAppEvents", func(f *fixture) (any, error) { return f.ForgetAppEvents(m.ctx, time.Hour, 2) })
+	}
+	m.same("AppEvents", func(f *fixture) (any, error) { return f.AppEvents(m.ctx, AppEventFilter{Limit: maxPage}) })
 }
 
 func (m *model) cancel(*rapid.T) {

@@ -44,6 +44,7 @@ func (p *Postgres) prepareBegin(ctx context.Context, conn *pgx.Conn) error {
 		{stmtDecide, decide},
 		{stmtCommit, "COMMIT"},
 		{stmtFinish, p.sql(finishSQL)},
+		{stmtFinishTelling, p.sql(finishTellingSQL)},
 		{stmtPostpone, p.sql(postponeSQL)},
 	} {
 		if _, err := conn.Prepare(ctx, s.name, s.sql); err != nil {

@@ -109,12 +109,14 @@ func TestPostgresLostReadsAndWrites(t *testing.T) {
 		p.arm(cutNever, 0)
 	}
 	for name, call := range map[string]func() error{
-		"Finish":   func() error { _, err := f.Finish(t.Context(), Outcome{Held: held, Status: Sent}); return err },
-		"Attempt":  func() error { _, _, _, err := f.Attempt(t.Context(), begun.Verification.ID); return err },
-		"Cancel":   func() error { _, err := f.Cancel(t.Context(), begun.Verification.ID); return err },
-		"Approve":  func() error { _, err := f.Approve(t.Context(), begun.Verification.ID); return err },
-		"TakeOver": func() error { _, err := f.TakeOver(t.Context(), time.Second, 1); return err },
-		"Refused":  func() error { return f.Refused(t.Context(), []Send{f.refusal(1, nil)}) },
+		"Finish":        func() error { _, err := f.Finish(t.Context(), Outcome{Held: held, Status: Sent}); return err },
+		"Attempt":       func() error { _, _, _, err := f.Attempt(t.Context(), begun.Verification.ID); return err },
+		"Cancel":        func() error { _, err := f.Cancel(t.Context(), begun.Verification.ID); return err },
+		"Approve":       func() error { _, err := f.Approve(t.Context(), begun.Verification.ID, Tell{}); return err },
+		"AppEventsDue":  func() error { _, _, err := f.AppEventsDue(t.Context(), time.Second, nil); return err },
+		"AppEventEnded": func() error { _, err := f.AppEventEnded(t.Context(), AppEventEnd{State: EventPending}); return err },
+		"TakeOver":      func() error { _, err := f.TakeOver(t.Context(), time.Second, 1); return err },
+		"Refused":       func() error { return f.Refused(t.Context(), []Send{f.refusal(1, nil)}) },
 	} {
 		var err error
 		for range 5 { // the pool opens connections by itself, and one of those may be the one that is cut
@@ -361,14 +363,14 @@ func TestPostgresReadOnly(t *testing.T) {
 	})
 	_, err = f.Begin(t.Context(), f.intent(2))
 	certain(t, err)
-	_, err = f.Approve(t.Context(), "x")
+	_, err = f.Approve(t.Context(), "x", Tell{})
 	certain(t, err)
 	certain(t, f.Ping(t.Context()))
 	f.count(t)
 	demote("off")
 	// No connection that met the refusal was kept; that of the readers, which met none, is replaced at once.
 	f.admit(t, f.intent(3))
-	eventually(t, func() bool { _, err := f.Approve(t.Context(), "x"); return err == nil })
+	eventually(t, func() bool { _, err := f.Approve(t.Context(), "x", Tell{}); return err == nil })
 	ok(t, f.Ping(t.Context()))
 }
 

@@ -3,6 +3,7 @@ package audit
 import (
 	"context"
 	"encoding/binary"
+	"slices"
 	"strings"
 	"time"
 
@@ -14,8 +15,9 @@ import (
 const finishTimeout = 5 * time.Second
 
 const (
-	stmtFinish   = "sendcode_finish"
-	stmtPostpone = "sendcode_postpone"
+	stmtFinish        = "sendcode_finish"
+	stmtFinishTelling = "sendcode_finish_telling"
+	stmtPostpone      = "sendcode_postpone"
 )
 
 // postponeSQL puts a batch of sends back, as finishSQL closes one.
@@ -28,24 +30,37 @@ FROM clock, unnest($1::uuid[], $2::int[], $3::text[], $4::text[], $5::text[], $6
 WHERE s.id = ANY ($1::uuid[]) AND s.id = p.id AND s.attempt = p.attempt AND s.status IN ('queued', 'sending')
 RETURNING s.id`
 
-// finishSQL closes a batch of sends, and suppresses whom they show to have no mailbox. The rows are looked up by the list of their IDs, so that no plan can read others.
-const finishSQL = `
+// finishTemplate closes a batch of sends, and suppresses whom they show to have no mailbox. The rows are looked up by the
+// list of their IDs, so that no plan can read others.
+const finishTemplate = `
 WITH clock AS MATERIALIZED (SELECT {{now}} AS now), done AS (
 UPDATE sends s SET status = o.status, reason = o.reason, provider = o.provider, provider_code = o.provider_code, took = o.took,
        finished_at = clock.now, due_at = NULL,
        counts = s.counts AND NOT (o.refund AND NOT s.in_doubt),
        refund_since = CASE WHEN o.refund AND NOT s.in_doubt THEN clock.now END
-FROM clock, unnest($1::uuid[], $2::int[], $3::text[], $4::text[], $5::text[], $6::text[], $7::bigint[], $8::bool[], $9::uuid[], $10::bytea[], $11::bigint[], $12::text[])
-     AS o(id, attempt, status, reason, provider, provider_code, took, refund, bar, address, bar_for, cause)
+FROM clock, unnest($1::uuid[], $2::int[], $3::text[], $4::text[], $5::text[], $6::text[], $7::bigint[], $8::bool[], $9::uuid[], $10::bytea[], $11::bigint[], $12::text[]{{tell parameters}})
+     AS o(id, attempt, status, reason, provider, provider_code, took, refund, bar, address, bar_for, cause{{tell names}})
 WHERE s.id = ANY ($1::uuid[]) AND s.id = o.id AND s.attempt = o.attempt AND s.status IN ('queued', 'sending')
-RETURNING s.id, s.app, s.channel, s.recipient, s.masked, s.provider_code, s.finished_at, o.bar, o.address, o.bar_for, o.cause
+RETURNING s.id, s.app, s.channel, s.recipient, s.masked, s.provider_code, s.finished_at, o.bar, o.address, o.bar_for, o.cause{{tell columns}}
 ), barred AS (
 INSERT INTO suppressions (id, app, channel, address, recipient, masked, reason, detail, send_id, made_by, since, until)
 SELECT bar, app, channel, address, recipient, masked, cause, provider_code, id, '', finished_at, finished_at + bar_for * interval '1 microsecond'
 FROM done WHERE bar_for > 0
 ON CONFLICT (id) DO NOTHING
-)
+){{tell}}
 SELECT id FROM done`
+
+// Without an app that is told of something a batch runs finishSQL, with one finishTellingSQL, which writes the events too.
+var (
+	finishSQL        = strings.NewReplacer("{{tell parameters}}", "", "{{tell names}}", "", "{{tell columns}}", "", "{{tell}}", "").Replace(finishTemplate)
+	finishTellingSQL = strings.NewReplacer(
+		"{{tell parameters}}", ", $13::uuid[], $14::text[], $15::bool[]", "{{tell names}}", ", event, type, test",
+		"{{tell columns}}", ", s.verification_id, s.status, s.reason, o.event, o.type, o.test",
+		"{{tell}}", `, told AS (
+INSERT INTO app_events (id, app, type, send_id, verification_id, status, reason, test, at, due_at)
+SELECT event, app, type, id, verification_id, status, reason, test, finished_at, finished_at FROM done WHERE type <> ''
+)`).Replace(finishTemplate)
+)
 
 // Finish implements Log. Outcomes that come while a round trip is under way share the next one.
 func (p *Postgres) Finish(ctx context.Context, outcome Outcome) (bool, error) {
@@ -71,7 +86,12 @@ func sendKey(h Held) int64 {
 }
 
 func (p *Postgres) finish(batch []*ending) {
-	changeTogether(p, stmtFinish, batch, outcomes, func(o Outcome) uuid.UUID { return o.ID })
+	id := func(o Outcome) uuid.UUID { return o.ID }
+	if slices.ContainsFunc(batch, func(x *ending) bool { return x.in.Tell.Type != "" }) {
+		changeTogether(p, stmtFinishTelling, batch, outcomesTelling, id)
+		return
+	}
+	changeTogether(p, stmtFinish, batch, outcomes, id)
 }
 
 func (p *Postgres) postpone(batch []*putBack) {
@@ -129,6 +149,15 @@ func outcomes(batch []*ending) []any {
 		}
 	}
 	return []any{ids, attempts, texts[0], texts[1], texts[2], texts[3], took, refund, bars, addresses, barFor, texts[4]}
+}
+
+// outcomesTelling are the parameters of finishTellingSQL.
+func outcomesTelling(batch []*ending) []any {
+	ids, types, tests := make([][16]byte, len(batch)), make([]string, len(batch)), make([]bool, len(batch))
+	for i, x := range batch {
+		ids[i], types[i], tests[i] = x.in.Tell.ID, x.in.Tell.Type, x.in.Tell.Test
+	}
+	return append(outcomes(batch), ids, types, tests)
 }
 
 // postponements are the parameters of postponeSQL.

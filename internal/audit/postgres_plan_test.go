@@ -37,7 +37,7 @@ func TestPostgresReadsNoWholeTable(t *testing.T) {
 		useAll(t, &fixture{Log: log, replica: log, serial: uint64(round) << 16})
 		ok(t, log.Close()) // its server processes end and report what they did
 	}
-	for _, table := range []string{"sends", "verifications", "suppressions"} {
+	for _, table := range []string{"sends", "verifications", "suppressions", "app_events"} {
 		if after := scans(t, admin); after[table] != before[table] {
 			t.Errorf("%s was read from end to end %d times", table, after[table]-before[table])
 		}
@@ -117,8 +117,23 @@ func useAll(t *testing.T, f *fixture) {
 		ok(t, err)
 		_, err = f.Newest(t.Context(), Holding{in.Send.App, in.Send.Channel, in.Send.Recipient, in.Send.Purpose, "s:1"})
 		ok(t, err)
-		_, err = f.Approve(t.Context(), begun.Verification.ID)
+		_, err = f.Approve(t.Context(), begun.Verification.ID, f.telling("verification.approved"))
 		ok(t, err)
+		told := f.admit(t, f.intent(1))
+		f.finish(t, Outcome{Held: Held{told.Send.ID, 1}, Status: Sent, Tell: f.telling("send.sent")}, true)
+		events, _, err := f.AppEventsDue(t.Context(), time.Second, []Share{{"shop", 10}, {"other", 10}})
+		ok(t, err)
+		for _, e := range events {
+			_, err = f.AppEventEnded(t.Context(), AppEventEnd{Held: Held{e.ID, e.Attempt}, State: EventDelivered})
+			ok(t, err)
+		}
+		_, err = f.ForgetAppEvents(t.Context(), time.Hour, 10)
+		ok(t, err)
+		for _, filter := range []AppEventFilter{{}, {App: "shop"}, {State: EventGivenUp}, {State: EventPending}, {Before: begun.Send.ID}} {
+			filter.Limit = 10
+			_, err = f.AppEvents(t.Context(), filter)
+			ok(t, err)
+		}
 	}
 }
 

@@ -73,6 +73,7 @@ type Outcome struct {
 	// statement. Not so for a row in doubt: its mail may have gone out, so its place stays spent.
 	Refund bool
 	Bar    Bar
+	Tell   Tell // the event that is written with it
 }
 
 // Postponement ends an attempt, not the send.

@@ -3,6 +3,7 @@ package audit
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"time"
 )
 
@@ -40,10 +41,13 @@ WHERE id = $8 AND attempt = $9 AND status IN ('queued', 'sending')`,
 			return err
 		}
 		n, err := result.RowsAffected()
-		if done = n > 0; err != nil || !done || o.Bar.For <= 0 {
+		if done = n > 0; err != nil || !done {
 			return err
 		}
-		return sqliteBar(ctx, tx, o, now)
+		if o.Bar.For > 0 {
+			err = sqliteBar(ctx, tx, o, now)
+		}
+		return errors.Join(err, sqliteTell(ctx, tx, o.Tell, o.ID, "", now))
 	})
 	return done && err == nil, err
 }

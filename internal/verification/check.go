@@ -82,11 +82,16 @@ func (s *Service) pretend(ctx context.Context, typed string) {
 }
 
 func (s *Service) approve(ctx context.Context, v audit.Verification, now time.Time) (Checked, error) {
-	won, err := s.Log.Approve(ctx, v.ID)
+	tell, err := s.tellOfApproval(v)
+	if err != nil {
+		return Checked{}, err
+	}
+	won, err := s.Log.Approve(ctx, v.ID, tell)
 	if err != nil {
 		return Checked{}, s.unreadable(err)
 	}
 	if won {
+		s.told(tell)
 		v.ApprovedAt = now
 		approved := s.checked(v, now, "approved", true)
 		approved.Proof = s.prove(v, now)

@@ -210,6 +210,7 @@ func replyCode(code int, enhanced string) string {
 // finish records an outcome until the log has taken it: the mail is out, and a row that says otherwise would send it
 // again. It gives up only when the process is told to end at once.
 func (o *outbox) finish(f *flight, out audit.Outcome) {
+	out.Tell = o.tellOfSend(f.work.Send.App, out)
 	applied := o.insist(func(ctx context.Context) (bool, error) {
 		out.Held, _ = o.holds(f)
 		return o.Log.Finish(ctx, out)
@@ -219,6 +220,7 @@ func (o *outbox) finish(f *flight, out audit.Outcome) {
 		o.Logger.Warn("an outcome came too late; another attempt holds the send", "send", held.ID, "attempt", held.Attempt)
 		return
 	}
+	o.told(out.Tell)
 	s := f.work.Send
 	defer o.waiters.tell(s.ID, out) // after the refund: who hears of it may ask again at once
 	o.Observer.Finished(s.Channel, s.App, out.Status, o.Now().Sub(s.LoggedAt))

@@ -150,11 +150,11 @@ func (unteachable) Record(context.Context, string, time.Duration, []quota.Event)
 // rival is a log in which somebody else's right answer is always a moment earlier.
 type rival struct{ *away }
 
-func (l rival) Approve(ctx context.Context, id string) (bool, error) {
-	if _, err := l.away.Approve(ctx, id); err != nil {
+func (l rival) Approve(ctx context.Context, id string, tell audit.Tell) (bool, error) {
+	if _, err := l.away.Approve(ctx, id, audit.Tell{}); err != nil {
 		return false, err
 	}
-	return l.away.Approve(ctx, id)
+	return l.away.Approve(ctx, id, tell)
 }
 
 // hangup is a limiter whose client goes away while it decides.

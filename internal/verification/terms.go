@@ -22,6 +22,8 @@ type Terms struct {
 	Numbers     Numbers           // which phone numbers are sent to
 	// TestRecipients have codes that are known; by the hash of their very address.
 	TestRecipients map[recipient.Hash]TestRecipient
+	// Tells are the events that each app is told of; see tell.
+	Tells map[string][]string
 }
 
 // inForce is Terms with what this process must remember of those before.

@@ -47,7 +47,7 @@ type Log interface {
 	Verification(ctx context.Context, id string) (audit.Verification, audit.Send, time.Time, error)
 	Attempt(ctx context.Context, id string) (audit.Verification, bool, time.Time, error)
 	Barred(ctx context.Context, v audit.Verification) (time.Duration, error)
-	Approve(ctx context.Context, id string) (bool, error)
+	Approve(ctx context.Context, id string, tell audit.Tell) (bool, error)
 	Cancel(ctx context.Context, id string) (bool, error)
 	Newest(ctx context.Context, h audit.Holding) (audit.Verification, error)
 	Suppress(ctx context.Context, s audit.Suppression, lasts time.Duration, act *audit.Act) (audit.Suppression, bool, error)
@@ -144,6 +144,7 @@ type Parts struct {
 	Logger   *slog.Logger
 	Now      func() time.Time
 	Observer Observer
+	Told     func() // called when an app has something to be told of; nil: nobody delivers events. It must not block
 }
 
 // Service is the use cases. Safe for concurrent use.
@@ -166,6 +167,9 @@ func New(s Settings, p Parts) *Service {
 	}
 	if p.Observer == nil {
 		p.Observer = nobody{}
+	}
+	if p.Told == nil {
+		p.Told = func() {}
 	}
 	if s.Lease == 0 {
 		s.Lease = DefaultLease

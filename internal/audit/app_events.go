@@ -1,0 +1,166 @@
+package audit
+
+import (
+	"context"
+	"strconv"
+	"time"
+
+	"github.com/google/uuid"
+
+	"sendcode/internal/recipient"
+)
+
+// AppEvents is the outbox of what apps are told of. An event's row is written by the statement that changes what it tells
+// of (Finish, Approve): there is no outcome without its event, and no event without its outcome. Package webhook delivers
+// them; leases, attempts and takeover are as those of sends.
+type AppEvents interface {
+	// AppEventsDue starts the next attempt of events that are due or whose lease ran out: of each app as many as its
+	// share, the longest overdue first. now is the log's clock.
+	AppEventsDue(ctx context.Context, lease time.Duration, shares []Share) (events []AppEvent, now time.Time, err error)
+	// AppEventEnded ends an attempt; false: another attempt holds the event, or it had ended.
+	AppEventEnded(ctx context.Context, end AppEventEnd) (bool, error)
+	// ForgetAppEvents deletes up to limit events that ended longer than keep ago, and gives up as many that happened
+	// longer ago than that and that nobody has delivered, since their app has no receiver any more.
+	ForgetAppEvents(ctx context.Context, keep time.Duration, limit int) (givenUp int, err error)
+	// AppEvents lists events, the newest first by their IDs.
+	AppEvents(ctx context.Context, filter AppEventFilter) ([]AppEvent, error)
+}
+
+// Tell is what an app is to be told of a change. The zero Tell tells nobody, and costs nothing.
+type Tell struct {
+	ID   uuid.UUID // version 7; the receiver knows a repeated delivery by it
+	Type string    // "send.sent"
+	Test bool      // of a test recipient
+}
+
+func (t Tell) check() error {
+	if (t.Type == "") != (t.ID == uuid.Nil) || !storable(t.Type) {
+		return bad("who is told of something is told what, under an ID")
+	}
+	return nil
+}
+
+// EventState is where an event's delivery stands.
+type EventState string
+
+// The states of an event.
+const (
+	EventPending   EventState = "pending"
+	EventDelivered EventState = "delivered"
+	EventGivenUp   EventState = "given_up"
+)
+
+// AppEvent is something that an app is told of.
+type AppEvent struct {
+	ID             uuid.UUID
+	App            string
+	Type           string
+	SendID         uuid.UUID // nil UUID: it is about the verification
+	VerificationID string
+	Status         string // of the send or the verification, as it became then
+	Reason         string
+	Test           bool
+	At             time.Time // when it happened, on the log's clock
+	State          EventState
+	Attempt        int
+	DueAt          time.Time // while pending
+	EndedAt        time.Time // zero while pending
+	Answer         string    // what the last attempt came to, in a word or a status
+
+	// Of the send or the verification, as it is now; empty when that is gone.
+	Channel   recipient.Channel
+	Purpose   string
+	To        string // masked
+	Reference string
+}
+
+// Share is how many events of an app somebody has room for.
+type Share struct {
+	App   string
+	Limit int
+}
+
+// AppEventEnd is what an attempt came to.
+type AppEventEnd struct {
+	Held
+	State  EventState    // EventPending: it is tried again
+	After  time.Duration // with EventPending: until the next attempt may start
+	Answer string
+}
+
+func (e AppEventEnd) checked() (AppEventEnd, error) {
+	e.Answer = mended(e.Answer)
+	if e.State != EventPending && e.State != EventDelivered && e.State != EventGivenUp || e.After < 0 {
+		return e, bad("an attempt ends in a state, and the next one is not in the past")
+	}
+	return e, nil
+}
+
+// AppEventFilter selects events. Zero fields select all.
+type AppEventFilter struct {
+	App    string
+	State  EventState
+	Before uuid.UUID // older than this one, by its ID
+	Limit  int       // 1 to 200
+}
+
+func (f AppEventFilter) check() error {
+	if f.Limit < 1 || f.Limit > maxPage {
+		return bad("a page has 1 to %d rows", maxPage)
+	}
+	return nil
+}
+
+func checkShares(lease time.Duration, shares []Share) error {
+	for _, s := range shares {
+		if err := checkLease(lease, s.Limit); err != nil {
+			return err
+		}
+	}
+	return checkLease(lease, 1)
+}
+
+const appEventColumns = `e.id, e.app, e.type, e.send_id, e.verification_id, e.status, e.reason, e.test, e.at, e.state, e.attempt,
+ e.due_at, e.ended_at, e.answer, coalesce(s.channel, v.channel, ''), coalesce(s.purpose, v.purpose, ''),
+ coalesce(s.masked, v.masked, ''), coalesce(s.reference, v.reference, '')`
+
+// fields are where appEventColumns are scanned to.
+func (e *AppEvent) fields() []any {
+	return []any{
+		&e.ID, &e.App, &e.Type, nullUUID{&e.SendID}, &e.VerificationID, &e.Status, &e.Reason, &e.Test, timeField{&e.At}, &e.State, &e.Attempt,
+		timeField{&e.DueAt}, timeField{&e.EndedAt}, &e.Answer, &e.Channel, &e.Purpose, &e.To, &e.Reference,
+	}
+}
+
+// nullUUID reads a UUID; NULL is the nil UUID.
+type nullUUID struct{ to *uuid.UUID }
+
+// Scan implements sql.Scanner.
+func (f nullUUID) Scan(src any) error {
+	*f.to = uuid.Nil
+	if src == nil {
+		return nil
+	}
+	return f.to.Scan(src)
+}
+
+// query is the filter in SQL; both databases understand it.
+func (f AppEventFilter) query(from string) (string, []any) {
+	var c conditions
+	if f.App != "" {
+		c.add("e.app = ?", f.App)
+	}
+	switch f.State {
+	case "":
+	case EventGivenUp:
+		c.add("e.state = 'given_up'") // written out, for the partial index
+	case EventPending:
+		c.add("e.due_at IS NOT NULL")
+	default:
+		c.add("e.state = ?", string(f.State))
+	}
+	if f.Before != uuid.Nil {
+		c.add("e.id < ?", f.Before)
+	}
+	return `SELECT ` + appEventColumns + from + c.where() + ` ORDER BY e.id DESC LIMIT ` + strconv.Itoa(f.Limit), c.args
+}
