@@ -30,12 +30,13 @@ type waiting[In, Answer any] struct {
 	done   chan struct{} // closed when answer and err are there
 }
 
-// The calls of Begin, whose key is that of the advisory lock, and of Finish and Postpone, whose key is the send.
+// The calls of Begin, whose key is that of the advisory lock, and of those that end something, whose key is its row.
 type (
 	call      = waiting[Intent, Begun]
 	coalescer = gatherer[Intent, Begun]
 	ending    = waiting[Outcome, bool]
 	putBack   = waiting[Postponement, bool]
+	eventEnd  = waiting[AppEventEnd, bool]
 )
 
 // gatherer lets calls that arrive while a round trip is under way share the next one. A caller alone goes at once, for

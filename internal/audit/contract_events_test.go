@@ -236,11 +236,11 @@ func eventsForgotten(t *testing.T, f *fixture) {
 	f.endEvent(t, AppEventEnd{Held: Held{ids[3], 1}, State: EventDelivered}, true)
 	f.pass(time.Hour)
 	f.endEvent(t, AppEventEnd{Held: Held{ids[2], 1}, State: EventGivenUp}, true)
-	forget := func(limit, wantGivenUp int, want ...uuid.UUID) {
+	forget := func(limit, wantGone, wantGivenUp int, want ...uuid.UUID) {
 		t.Helper()
-		n, err := f.ForgetAppEvents(t.Context(), keep, limit)
+		gone, n, err := f.ForgetAppEvents(t.Context(), keep, limit)
 		ok(t, err)
-		equal(t, "given up", n, wantGivenUp)
+		equal(t, "forgotten, given up", []int{gone, n}, []int{wantGone, wantGivenUp})
 		var left []uuid.UUID
 		for _, e := range f.events(t, AppEventFilter{}) {
 			left = append(left, e.ID)
@@ -248,17 +248,17 @@ func eventsForgotten(t *testing.T, f *fixture) {
 		equal(t, "left", left, want)
 	}
 	f.pass(keep - time.Hour)
-	forget(10, 0, ids...)
+	forget(10, 0, 0, ids...)
 	f.pass(time.Microsecond)
-	forget(1, 1, ids[:3]...) // one that was delivered goes, and one of two that nobody delivered is given up
+	forget(1, 1, 1, ids[:3]...) // one that was delivered goes, and one of two that nobody delivered is given up
 	first := f.events(t, AppEventFilter{})[1]
 	equal(t, "given up", []any{first.State, first.EndedAt, first.DueAt}, []any{EventGivenUp, f.now, time.Time{}})
 	f.pass(time.Hour)
-	forget(10, 1, ids[0], ids[1])
+	forget(10, 1, 1, ids[0], ids[1])
 	equal(t, "pending", len(f.events(t, AppEventFilter{State: EventPending})), 0)
 	f.pass(keep + time.Microsecond)
-	forget(10, 0)
-	_, err := f.ForgetAppEvents(t.Context(), keep, 0)
+	forget(10, 2, 0)
+	_, _, err := f.ForgetAppEvents(t.Context(), keep, 0)
 	is(t, err, ErrBadRequest)
 }
 

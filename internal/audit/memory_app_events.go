@@ -81,24 +81,25 @@ func (m *Memory) AppEventEnded(ctx context.Context, end AppEventEnd) (ok bool, e
 }
 
 // ForgetAppEvents implements AppEvents.
-func (m *Memory) ForgetAppEvents(ctx context.Context, keep time.Duration, limit int) (givenUp int, err error) {
+func (m *Memory) ForgetAppEvents(ctx context.Context, keep time.Duration, limit int) (forgotten, givenUp int, err error) {
 	if err := checkLease(keep, limit); err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	now, lost, err := m.enter(ctx, "ForgetAppEvents")
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	defer m.leave(lost, &err)
 	before := now.Add(-keep)
-	for _, e := range m.oldest(func(e *AppEvent) bool { return e.State != EventPending && e.EndedAt.Before(before) }, limit) {
+	ended := m.oldest(func(e *AppEvent) bool { return e.State != EventPending && e.EndedAt.Before(before) }, limit)
+	for _, e := range ended {
 		delete(m.events, e.ID)
 	}
 	abandoned := m.oldest(func(e *AppEvent) bool { return e.State == EventPending && e.At.Before(before) }, limit)
 	for _, e := range abandoned {
 		e.State, e.DueAt, e.EndedAt = EventGivenUp, time.Time{}, now
 	}
-	return len(abandoned), nil
+	return len(ended), len(abandoned), nil
 }
 
 // oldest are those that ended first, or happened first.

@@ -237,7 +237,10 @@ func (m *model) appEvents(*rapid.T) {
 		m.same("AppEventEnded", func(f *fixture) (any, error) { return f.AppEventEnded(m.ctx, end) })
 	}
 	if rapid.IntRange(0, 4).Draw(m.T, "forgets") == 0 {
-		m.same("ForgetAppEvents", func(f *fixture) (any, error) { return f.ForgetAppEvents(m.ctx, time.Hour, 2) })
+		m.same("ForgetAppEvents", func(f *fixture) (any, error) {
+			gone, givenUp, err := f.ForgetAppEvents(m.ctx, time.Hour, 2)
+			return []int{gone, givenUp}, err
+		})
 	}
 	m.same("AppEvents", func(f *fixture) (any, error) { return f.AppEvents(m.ctx, AppEventFilter{Limit: maxPage}) })
 }

@@ -15,12 +15,13 @@ import (
 
 // Postgres is the log in a Postgres (14 or newer) that replicas share. Safe for concurrent use.
 type Postgres struct {
-	writers *pgxpool.Pool // of Begin, Finish and Postpone alone, so that no slow reader can hold them up
+	writers *pgxpool.Pool // of Begin and of what ends something alone, so that no slow reader can hold them up
 	pool    *pgxpool.Pool
 	begins  *coalescer
 	endings *gatherer[Outcome, bool]
 
 	postponements *gatherer[Postponement, bool]
+	eventEnds     *gatherer[AppEventEnd, bool]
 
 	now  string       // the log's clock, in SQL
 	seen atomic.Int64 // the log's instant that was told last, µs since 1970: whereabouts its clock is
@@ -29,7 +30,7 @@ type Postgres struct {
 const (
 	serverClock = "clock_timestamp()" // not now(): that one stands still from the begin of the transaction, before the lock
 
-	otherConns     = 8 // of each replica, unless the URL says pool_max_conns; Begin has maxWriters more, Finish and Postpone one each
+	otherConns     = 8 // of each replica, unless the URL says pool_max_conns; Begin has maxWriters more, Finish, Postpone and the ends of events one each
 	connectTimeout = 3 * time.Second
 	idleTime       = 5 * time.Minute
 	lifetime       = time.Hour
@@ -76,7 +77,7 @@ func openPostgres(ctx context.Context, url, now string, options ...Option) (*Pos
 		return nil, err
 	}
 	p.begins = newCoalescer(p.decide)
-	p.endings, p.postponements = newGatherer(1, p.finish), newGatherer(1, p.postpone)
+	p.endings, p.postponements, p.eventEnds = newGatherer(1, p.finish), newGatherer(1, p.postpone), newGatherer(1, p.endEvents)
 	return p, nil
 }
 
@@ -87,7 +88,7 @@ func newPool(ctx context.Context, url, role string, prepare func(context.Context
 		return nil, errors.New("audit: the database URL can't be read") // the cause may show a password
 	}
 	if prepare != nil {
-		config.MaxConns, config.MinConns = maxWriters+2, 1
+		config.MaxConns, config.MinConns = maxWriters+3, 1
 	} else if !strings.Contains(url, "pool_max_conns") {
 		config.MaxConns = otherConns
 	}
@@ -127,6 +128,7 @@ func (p *Postgres) Close() error {
 	p.begins.close()
 	p.endings.close()
 	p.postponements.close()
+	p.eventEnds.close()
 	p.writers.Close()
 	p.pool.Close()
 	return nil

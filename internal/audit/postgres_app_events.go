@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 )
@@ -62,41 +63,64 @@ SELECT (SELECT now FROM clock), `+appEventColumns+` FROM taken e `+postgresAppEv
 	return events, now, nil
 }
 
-// AppEventEnded implements AppEvents.
+// endEventsSQL closes a batch of attempts, as finishSQL closes sends.
+const endEventsSQL = `
+WITH clock AS MATERIALIZED (SELECT {{now}} AS now)
+UPDATE app_events e SET state = o.state, answer = o.answer,
+       due_at = CASE WHEN o.state = 'pending' THEN clock.now + o.after * interval '1 microsecond' END,
+       ended_at = CASE WHEN o.state <> 'pending' THEN clock.now END
+FROM clock, unnest($1::uuid[], $2::int[], $3::text[], $4::text[], $5::bigint[]) AS o(id, attempt, state, answer, after)
+WHERE e.id = ANY ($1::uuid[]) AND e.id = o.id AND e.attempt = o.attempt AND e.due_at IS NOT NULL
+RETURNING e.id`
+
+// AppEventEnded implements AppEvents. Ends that come while a round trip is under way share the next one.
 func (p *Postgres) AppEventEnded(ctx context.Context, end AppEventEnd) (bool, error) {
-	end, err := end.checked()
+	e, err := end.checked()
 	if err != nil {
 		return false, err
 	}
-	return p.one(ctx, `
-UPDATE app_events e SET state = $1, answer = $2,
-       due_at = CASE WHEN $1 = 'pending' THEN clock.now + $3 * interval '1 microsecond' END,
-       ended_at = CASE WHEN $1 <> 'pending' THEN clock.now END
-FROM (SELECT {{now}} AS now) AS clock
-WHERE e.id = $4 AND e.attempt = $5 AND e.due_at IS NOT NULL`, string(end.State), end.Answer, end.After.Microseconds(), end.ID, end.Attempt)
+	return p.eventEnds.do(ctx, newWaiting[AppEventEnd, bool](e, sendKey(e.Held)))
+}
+
+func (p *Postgres) endEvents(batch []*eventEnd) {
+	changeTogether(p, stmtEndEvents, batch, eventEnds, func(e AppEventEnd) uuid.UUID { return e.ID })
+}
+
+// eventEnds are the parameters of endEventsSQL.
+func eventEnds(batch []*eventEnd) []any {
+	n := len(batch)
+	ids, attempts, after := make([][16]byte, n), make([]int32, n), make([]int64, n)
+	states, answers := make([]string, n), make([]string, n)
+	for i, x := range batch {
+		e := &x.in
+		ids[i], attempts[i], after[i] = e.ID, int32(e.Attempt), e.After.Microseconds()
+		states[i], answers[i] = string(e.State), e.Answer
+	}
+	return []any{ids, attempts, states, answers, after}
 }
 
 // ForgetAppEvents implements AppEvents.
-func (p *Postgres) ForgetAppEvents(ctx context.Context, keep time.Duration, limit int) (givenUp int, err error) {
+func (p *Postgres) ForgetAppEvents(ctx context.Context, keep time.Duration, limit int) (forgotten, givenUp int, err error) {
 	if err := checkLease(keep, limit); err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	err = p.change(ctx, func(conn *pgxpool.Conn) error {
-		_, err := conn.Exec(ctx, p.sql(`
+		tag, err := conn.Exec(ctx, p.sql(`
 DELETE FROM app_events WHERE id = ANY (ARRAY(
     SELECT id FROM app_events WHERE ended_at IS NOT NULL AND ended_at < {{now}} - $1 * interval '1 microsecond'
     ORDER BY ended_at, id LIMIT $2 FOR UPDATE SKIP LOCKED))`), keep.Microseconds(), limit)
 		if err != nil {
 			return err
 		}
-		tag, err := conn.Exec(ctx, p.sql(`
+		forgotten = int(tag.RowsAffected())
+		tag, err = conn.Exec(ctx, p.sql(`
 UPDATE app_events SET state = 'given_up', due_at = NULL, ended_at = {{now}} WHERE id = ANY (ARRAY(
     SELECT id FROM app_events WHERE due_at IS NOT NULL AND at < {{now}} - $1 * interval '1 microsecond'
     ORDER BY at, id LIMIT $2 FOR UPDATE SKIP LOCKED))`), keep.Microseconds(), limit)
 		givenUp = int(tag.RowsAffected())
 		return err
 	})
-	return givenUp, err
+	return forgotten, givenUp, err
 }
 
 // AppEvents implements AppEvents.

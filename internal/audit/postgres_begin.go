@@ -46,6 +46,7 @@ func (p *Postgres) prepareBegin(ctx context.Context, conn *pgx.Conn) error {
 		{stmtFinish, p.sql(finishSQL)},
 		{stmtFinishTelling, p.sql(finishTellingSQL)},
 		{stmtPostpone, p.sql(postponeSQL)},
+		{stmtEndEvents, p.sql(endEventsSQL)},
 	} {
 		if _, err := conn.Prepare(ctx, s.name, s.sql); err != nil {
 			return err

@@ -18,6 +18,7 @@ const (
 	stmtFinish        = "sendcode_finish"
 	stmtFinishTelling = "sendcode_finish_telling"
 	stmtPostpone      = "sendcode_postpone"
+	stmtEndEvents     = "sendcode_end_events"
 )
 
 // postponeSQL puts a batch of sends back, as finishSQL closes one.

@@ -127,7 +127,7 @@ func useAll(t *testing.T, f *fixture) {
 			_, err = f.AppEventEnded(t.Context(), AppEventEnd{Held: Held{e.ID, e.Attempt}, State: EventDelivered})
 			ok(t, err)
 		}
-		_, err = f.ForgetAppEvents(t.Context(), time.Hour, 10)
+		_, _, err = f.ForgetAppEvents(t.Context(), time.Hour, 10)
 		ok(t, err)
 		for _, filter := range []AppEventFilter{{}, {App: "shop"}, {State: EventGivenUp}, {State: EventPending}, {Before: begun.Send.ID}} {
 			filter.Limit = 10

@@ -86,31 +86,34 @@ WHERE id = $5 AND attempt = $6 AND due_at IS NOT NULL`, func(now time.Time) []an
 }
 
 // ForgetAppEvents implements AppEvents.
-func (s *SQLite) ForgetAppEvents(ctx context.Context, keep time.Duration, limit int) (givenUp int, err error) {
+func (s *SQLite) ForgetAppEvents(ctx context.Context, keep time.Duration, limit int) (forgotten, givenUp int, err error) {
 	if err := checkLease(keep, limit); err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	err = s.write(ctx, func(ctx context.Context, tx *sql.Tx, now time.Time) error {
 		before := µs(now) - keep.Microseconds()
-		if _, err := tx.ExecContext(ctx, `
+		change := func(n *int, statement string, args ...any) error {
+			result, err := tx.ExecContext(ctx, statement, args...)
+			if err != nil {
+				return err
+			}
+			changed, err := result.RowsAffected()
+			*n = int(changed)
+			return err
+		}
+		if err := change(&forgotten, `
 DELETE FROM app_events WHERE id IN (
     SELECT id FROM app_events WHERE ended_at IS NOT NULL AND ended_at < $1 ORDER BY ended_at, id LIMIT $2)`, before, limit); err != nil {
 			return err
 		}
-		result, err := tx.ExecContext(ctx, `
+		return change(&givenUp, `
 UPDATE app_events SET state = 'given_up', due_at = NULL, ended_at = $1 WHERE id IN (
     SELECT id FROM app_events WHERE due_at IS NOT NULL AND at < $2 ORDER BY at, id LIMIT $3)`, µs(now), before, limit)
-		if err != nil {
-			return err
-		}
-		n, err := result.RowsAffected()
-		givenUp = int(n)
-		return err
 	})
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
-	return givenUp, nil
+	return forgotten, givenUp, nil
 }
 
 // AppEvents implements AppEvents.

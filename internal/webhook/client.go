@@ -1,0 +1,126 @@
+package webhook
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"sendcode/internal/audit"
+)
+
+// Bounds of an answer: of its headers, and of its body, which is read so that the connection can be used again.
+const (
+	maxHeader = 16 << 10
+	maxAnswer = 64 << 10
+)
+
+// maxWait is the longest Retry-After that is kept to.
+const maxWait = time.Hour
+
+// client posts events. It makes connections to the addresses that its guard lets through, keeps a few of them, follows no
+// redirect, keeps no cookie and uses no proxy: a proxy would resolve names itself, past the guard.
+type client struct {
+	http.Client
+	now     func() time.Time
+	timeout time.Duration // of one attempt
+}
+
+// world is what a client finds outside. The zero world is the system's.
+type world struct {
+	roots    *x509.CertPool
+	resolver *net.Resolver
+}
+
+func newClient(g Guard, now func() time.Time, w world) *client {
+	dialer := func(plain bool) *net.Dialer {
+		return &net.Dialer{Timeout: attemptTimeout, Resolver: w.resolver, ControlContext: g.control(plain)}
+	}
+	encrypted := &tls.Dialer{NetDialer: dialer(false), Config: &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: w.roots}}
+	return &client{now: now, timeout: attemptTimeout, Client: http.Client{
+		Transport: &http.Transport{
+			Proxy: nil, DialContext: dialer(true).DialContext, DialTLSContext: encrypted.DialContext, DisableCompression: true,
+			MaxConnsPerHost: 2 * maxShare, MaxIdleConnsPerHost: maxShare, MaxIdleConns: 256, IdleConnTimeout: 90 * time.Second,
+			MaxResponseHeaderBytes: maxHeader,
+		},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}}
+}
+
+// answer is what an attempt heard.
+type answer struct {
+	word  string        // a status, or what went wrong, for the administrator
+	ok    bool          // 2xx: the event is the receiver's
+	gone  bool          // 410: it never wants it
+	after time.Duration // the receiver's own wish for the next attempt; 0: none
+}
+
+// post makes one attempt.
+func (c *client) post(ctx context.Context, to Receiver, e audit.AppEvent) answer {
+	ctx, cancel := context.WithTimeout(ctx, c.timeout)
+	defer cancel()
+	body, err := bodyOf(e)
+	if err != nil {
+		return answer{word: "unreadable"}
+	}
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, to.URL, bytes.NewReader(body))
+	if err != nil {
+		return answer{word: "bad address"}
+	}
+	at, id := c.now(), e.ID.String()
+	r.Header = http.Header{
+		"Content-Type": {"application/json"}, "User-Agent": {"sendcode"},
+		"Webhook-Id": {id}, "Webhook-Timestamp": {strconv.FormatInt(at.Unix(), 10)}, "Webhook-Signature": {Sign(to.Secrets, id, at, body)},
+	}
+	resp, err := c.Do(r)
+	if err != nil {
+		return answer{word: wordFor(err)}
+	}
+	defer func() { _ = resp.Body.Close() }()
+	_, _ = io.CopyN(io.Discard, resp.Body, maxAnswer) // what it says is of no interest, and how long it takes is bounded
+	return answer{
+		word: strconv.Itoa(resp.StatusCode), ok: resp.StatusCode/100 == 2, gone: resp.StatusCode == http.StatusGone,
+		after: c.wish(resp.Header.Get("Retry-After")),
+	}
+}
+
+// wish reads Retry-After (RFC 9110, section 10.2.3).
+func (c *client) wish(header string) time.Duration {
+	header = strings.TrimSpace(header)
+	if n, err := strconv.Atoi(header); err == nil {
+		return time.Duration(min(max(n, 0), int(maxWait/time.Second))) * time.Second
+	}
+	if at, err := http.ParseTime(header); err == nil {
+		return min(max(at.Sub(c.now()), 0), maxWait)
+	}
+	return 0
+}
+
+// wordFor says what kind of failure it was. The error itself names addresses.
+func wordFor(err error) string {
+	var dns *net.DNSError
+	var cert *tls.CertificateVerificationError
+	var timeout net.Error
+	switch {
+	case errors.Is(err, errForbidden):
+		return "forbidden address"
+	case errors.Is(err, context.Canceled):
+		return "canceled"
+	case errors.As(err, &timeout) && timeout.Timeout(), errors.Is(err, context.DeadlineExceeded):
+		return "timeout"
+	case errors.As(err, &dns):
+		return "unknown host"
+	case errors.As(err, &cert):
+		return "bad certificate"
+	case errors.Is(err, http.ErrSchemeMismatch):
+		return "no TLS"
+	}
+	return "no answer"
+}

@@ -1,0 +1,241 @@
+package webhook
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"sendcode/internal/audit"
+)
+
+// Deliverer delivers events until they arrive or are given up. Safe for concurrent use.
+type Deliverer struct {
+	Parts
+	post func(ctx context.Context, c *client, to Receiver, e audit.AppEvent) answer
+	wake chan struct{}
+	done sync.WaitGroup
+
+	base context.Context // ends when a stop has run out of patience
+	halt context.CancelFunc
+
+	mu       sync.Mutex
+	settings Settings
+	client   *client
+	lanes    map[string]*lane // by app
+	away     bool             // the log did not answer the last time
+}
+
+// lane is one app's share of the attempts under way.
+type lane struct {
+	flying int
+	share  int  // what the receiver bears: halved by a failure, one more for each delivery
+	more   bool // there may be more in the log than there was room for
+}
+
+// New makes a deliverer. Nothing is delivered until Run.
+func New(s Settings, p Parts) *Deliverer {
+	if p.Now == nil {
+		p.Now = time.Now
+	}
+	d := &Deliverer{Parts: p, post: post, lanes: map[string]*lane{}, wake: make(chan struct{}, 1)}
+	d.base, d.halt = context.WithCancel(context.Background())
+	d.Change(s)
+	return d
+}
+
+func post(ctx context.Context, c *client, to Receiver, e audit.AppEvent) answer {
+	return c.post(ctx, to, e)
+}
+
+// Change puts other settings in force. Attempts under way end by those that they began with. Events of an app that has no
+// receiver any more wait for one, as long as they are kept.
+func (d *Deliverer) Change(s Settings) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	before := d.client
+	d.settings, d.client = s, newClient(s.Guard, d.Now, world{})
+	if before != nil {
+		before.CloseIdleConnections() // they lead where the guard may not let anybody now
+	}
+	d.Wake()
+}
+
+// Wake has what is due delivered at once. It does not block.
+func (d *Deliverer) Wake() {
+	select {
+	case d.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Run delivers until ctx ends, and then waits a little for attempts under way. What it leaves is delivered by another
+// replica, or at the next start.
+func (d *Deliverer) Run(ctx context.Context) {
+	ticks, sweeps := time.NewTicker(tick), time.NewTicker(sweep)
+	defer ticks.Stop()
+	defer sweeps.Stop()
+	defer d.stop()
+	d.forget(ctx)
+	for {
+		d.take(ctx)
+		select {
+		case <-ctx.Done():
+			return
+		case <-d.wake:
+		case <-ticks.C:
+		case <-sweeps.C:
+			d.forget(ctx)
+		}
+	}
+}
+
+func (d *Deliverer) stop() {
+	patience := time.AfterFunc(stopWait, d.halt)
+	defer patience.Stop()
+	d.done.Wait()
+	d.halt()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.client.CloseIdleConnections()
+}
+
+// take starts attempts for what is due, of each app as many as it has room for.
+func (d *Deliverer) take(ctx context.Context) {
+	shares := d.room()
+	if len(shares) == 0 || ctx.Err() != nil {
+		return
+	}
+	bounded, cancel := context.WithTimeout(ctx, logTimeout)
+	defer cancel()
+	events, now, err := d.Log.AppEventsDue(bounded, lease, shares)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if err != nil {
+		if !d.away && ctx.Err() == nil {
+			d.Logger.Warn("events could not be read; trying again", "error", err)
+		}
+		d.away = true
+		return
+	}
+	d.away = false
+	for _, e := range events {
+		d.fly(e, now)
+	}
+	for _, s := range shares {
+		l := d.lanes[s.App]
+		l.more = l.flying >= l.share
+	}
+}
+
+// room is how many more events of each app can be under way.
+func (d *Deliverer) room() (shares []audit.Share) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for app := range d.settings.Receivers {
+		l := d.lanes[app]
+		if l == nil {
+			l = &lane{share: maxShare}
+			d.lanes[app] = l
+		}
+		if n := l.share - l.flying; n > 0 {
+			shares = append(shares, audit.Share{App: app, Limit: n})
+		}
+	}
+	return shares
+}
+
+// fly starts an attempt. The caller holds the lock.
+func (d *Deliverer) fly(e audit.AppEvent, now time.Time) {
+	to, c, l := d.settings.Receivers[e.App], d.client, d.lanes[e.App]
+	l.flying++
+	d.done.Go(func() {
+		heard := d.post(d.base, c, to, e)
+		d.land(l, heard)
+		d.record(e, now.Sub(e.At), heard)
+	})
+}
+
+// land gives the place back before the log is written to, and widens or narrows the app's share.
+func (d *Deliverer) land(l *lane, heard answer) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	l.flying--
+	if heard.ok {
+		l.share = min(l.share+1, maxShare)
+	} else {
+		l.share = max(l.share/2, 1)
+	}
+	if l.more {
+		d.Wake()
+	}
+}
+
+// record writes down what an attempt came to. What the log does not take is tried again when the lease has run out: an
+// event may arrive twice, and is not lost.
+func (d *Deliverer) record(e audit.AppEvent, age time.Duration, heard answer) {
+	end := audit.AppEventEnd{Held: audit.Held{ID: e.ID, Attempt: e.Attempt}, Answer: heard.word, State: audit.EventPending}
+	outcome := Retried
+	wait := max(backoff(e.Attempt), heard.after)
+	switch {
+	case heard.ok:
+		end.State, outcome = audit.EventDelivered, Delivered
+	case d.base.Err() != nil:
+		// This process stops: another one goes on at once.
+	case heard.gone || age+wait > life:
+		end.State, outcome = audit.EventGivenUp, GivenUp
+	default:
+		end.After = wait
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), logTimeout)
+	defer cancel()
+	applied, err := d.Log.AppEventEnded(ctx, end)
+	d.report(e, end, outcome, age, applied, err)
+}
+
+func (d *Deliverer) report(e audit.AppEvent, end audit.AppEventEnd, outcome string, age time.Duration, applied bool, err error) {
+	about := []any{"event", e.ID, "app", e.App, "type", e.Type, "attempt", e.Attempt, "answer", end.Answer}
+	switch {
+	case err != nil:
+		d.Logger.Warn("what became of an event could not be written down; it is delivered again", append(about, "error", err)...)
+		return
+	case !applied:
+		d.Logger.Warn("an attempt took too long; another one holds the event", about...)
+		return
+	case outcome == GivenUp:
+		d.Logger.Error("an event was given up", append(about, "seconds", seconds(age))...)
+	case outcome == Retried:
+		d.Logger.Info("an event did not arrive; it is tried again", append(about, "seconds", seconds(end.After))...)
+	}
+	d.Observer.Told(e.App, outcome, age)
+}
+
+// backoff is the wait after the nth attempt: 5 s, four times as long each time, 4 h at most, a quarter more or less, so
+// that what failed together does not come back together.
+func backoff(n int) time.Duration {
+	d := 4 * time.Hour
+	if n < 8 {
+		d = min(5*time.Second<<(2*max(n-1, 0)), d)
+	}
+	return d*3/4 + rand.N(d/2)
+}
+
+// forget deletes what is older than anybody looks at it, and gives up what nobody delivers any more.
+func (d *Deliverer) forget(ctx context.Context) {
+	for more := true; more && ctx.Err() == nil; {
+		bounded, cancel := context.WithTimeout(ctx, logTimeout)
+		forgotten, givenUp, err := d.Log.ForgetAppEvents(bounded, keep, sweepLimit)
+		cancel()
+		if err != nil {
+			d.Logger.Info("old events were not looked for", "error", err)
+			return
+		}
+		if givenUp > 0 {
+			d.Logger.Error("events were given up: nobody delivered them for a week", "count", givenUp)
+		}
+		for range givenUp {
+			d.Observer.Told("", GivenUp, keep)
+		}
+		more = max(forgotten, givenUp) == sweepLimit
+	}
+}

@@ -1,0 +1,432 @@
+package webhook
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/uuid"
+
+	"sendcode/internal/audit"
+)
+
+// rig is a deliverer, or several, over one log in memory, inside a bubble with a clock of its own.
+type rig struct {
+	*testing.T
+	log    *audit.Memory
+	began  time.Time
+	serial uint32
+
+	mu     sync.Mutex
+	posts  []posted
+	told   map[string]int // of the observer, "app outcome"
+	answer map[string]func(ctx context.Context) answer
+	errors strings.Builder
+}
+
+// posted is one attempt as a receiver saw it.
+type posted struct {
+	id  uuid.UUID
+	app string
+	at  time.Duration // since the test began
+}
+
+func inBubble(t *testing.T, test func(r *rig)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		test(&rig{
+			T: t, log: audit.NewMemory(time.Now), began: time.Now(), told: map[string]int{},
+			answer: map[string]func(context.Context) answer{},
+		})
+	})
+}
+
+// replica runs a deliverer for the apps until the returned function is called.
+func (r *rig) replica(apps ...string) (*Deliverer, func()) {
+	s := Settings{Receivers: map[string]Receiver{}}
+	for _, app := range apps {
+		s.Receivers[app] = Receiver{URL: "https://" + app + ".example"}
+	}
+	d := New(s, Parts{Log: r.log, Observer: r, Logger: slog.New(slog.NewTextHandler(&r.errors, &slog.HandlerOptions{Level: slog.LevelError}))})
+	d.post = r.post
+	ctx, cancel := context.WithCancel(context.Background())
+	stopped := make(chan struct{})
+	go func() { defer close(stopped); d.Run(ctx) }()
+	synctest.Wait()
+	return d, func() { cancel(); <-stopped }
+}
+
+func (r *rig) post(ctx context.Context, _ *client, _ Receiver, e audit.AppEvent) answer {
+	r.mu.Lock()
+	r.posts = append(r.posts, posted{e.ID, e.App, time.Since(r.began)})
+	f := r.answer[e.App]
+	r.mu.Unlock()
+	if f == nil {
+		return answer{word: "200", ok: true}
+	}
+	return f(ctx)
+}
+
+func (r *rig) Told(app, outcome string, _ time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.told[app+" "+outcome]++
+}
+
+func (r *rig) answers(app string, f func(context.Context) answer) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.answer[app] = f
+}
+
+func always(a answer) func(context.Context) answer { return func(context.Context) answer { return a } }
+
+// hang is a receiver that takes the connection and says nothing.
+func hang(ctx context.Context) answer {
+	ctx, cancel := context.WithTimeout(ctx, attemptTimeout)
+	defer cancel()
+	<-ctx.Done()
+	return answer{word: "timeout"}
+}
+
+// happens writes an event of an app, as the outbox does.
+func (r *rig) happens(app string) uuid.UUID {
+	r.Helper()
+	r.serial++
+	id := uuid.UUID{6: 0x70, 8: 0x80}
+	binary.BigEndian.PutUint32(id[2:], r.serial)
+	in := audit.Intent{
+		Send:     audit.Send{ID: id, App: app, Channel: "email", Purpose: "login"},
+		Purposes: []string{"login"}, Life: time.Hour, Lease: time.Minute, Verification: audit.Verification{ID: "v-" + id.String(), MaxAttempts: 5},
+	}
+	if _, err := r.log.Begin(r.Context(), in); err != nil {
+		r.Fatal(err)
+	}
+	tell := audit.Tell{ID: id, Type: "send.sent"}
+	if done, err := r.log.Finish(r.Context(), audit.Outcome{Held: audit.Held{ID: id, Attempt: 1}, Status: audit.Sent, Tell: tell}); err != nil || !done {
+		r.Fatal(done, err)
+	}
+	return id
+}
+
+func (r *rig) event(id uuid.UUID) audit.AppEvent {
+	r.Helper()
+	events, err := r.log.AppEvents(r.Context(), audit.AppEventFilter{Limit: 200})
+	if err != nil {
+		r.Fatal(err)
+	}
+	for _, e := range events {
+		if e.ID == id {
+			return e
+		}
+	}
+	r.Fatalf("no event %v", id)
+	return audit.AppEvent{}
+}
+
+func (r *rig) is(id uuid.UUID, state audit.EventState, attempt int) {
+	r.Helper()
+	if e := r.event(id); e.State != state || e.Attempt != attempt {
+		r.Errorf("%s after attempt %d, want %s after %d", e.State, e.Attempt, state, attempt)
+	}
+}
+
+func (r *rig) count(app string) (n int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, p := range r.posts {
+		if p.app == app {
+			n++
+		}
+	}
+	return n
+}
+
+func pass(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
+func TestEventsAreDeliveredAtOnce(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		d, stop := r.replica("shop")
+		defer stop()
+		first := r.happens("shop")
+		d.Wake()
+		synctest.Wait() // no time has passed: nobody waited for a tick
+		r.is(first, audit.EventDelivered, 1)
+		second, other := r.happens("shop"), r.happens("nobody listens")
+		pass(tick) // and without a word as well: another replica wrote it
+		r.is(second, audit.EventDelivered, 1)
+		r.is(other, audit.EventPending, 0)
+		if r.told["shop delivered"] != 2 || len(r.told) != 1 {
+			t.Errorf("%v", r.told)
+		}
+	})
+}
+
+// The waits grow, and the last attempt is within a day.
+func TestEventsAreTriedForADay(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		_, stop := r.replica("shop")
+		defer stop()
+		r.answers("shop", always(answer{word: "500"}))
+		id := r.happens("shop")
+		pass(30 * time.Hour)
+		n := len(r.posts)
+		if n < 10 || n > 14 {
+			t.Errorf("%d attempts", n)
+		}
+		want := 5 * time.Second
+		for i := 1; i < n; i++ {
+			wait := r.posts[i].at - r.posts[i-1].at
+			if wait < want*3/4 || wait > want*5/4+2*tick {
+				t.Errorf("wait %d is %v, want about %v", i, wait, want)
+			}
+			want = min(4*want, 4*time.Hour)
+		}
+		if last := r.posts[n-1].at; last > life || last < 17*time.Hour {
+			t.Errorf("the last attempt was after %v", last)
+		}
+		r.is(id, audit.EventGivenUp, n)
+		if e := r.event(id); e.Answer != "500" || r.told["shop given_up"] != 1 || r.told["shop retried"] != n-1 || !strings.Contains(r.errors.String(), id.String()) {
+			t.Errorf("%+v %v %s", e, r.told, r.errors.String())
+		}
+	})
+}
+
+func TestEventsArriveWhenTheReceiverIsBack(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		_, stop := r.replica("shop")
+		defer stop()
+		r.answers("shop", always(answer{word: "no answer"}))
+		var ids []uuid.UUID
+		for range 50 {
+			ids = append(ids, r.happens("shop"))
+			pass(time.Second)
+		}
+		r.answers("shop", nil)
+		pass(2 * time.Hour)
+		for _, id := range ids {
+			if e := r.event(id); e.State != audit.EventDelivered {
+				t.Errorf("%+v", e)
+			}
+		}
+		if r.told["shop delivered"] != 50 {
+			t.Errorf("%v", r.told)
+		}
+	})
+}
+
+func TestWhatAReceiverWishes(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		_, stop := r.replica("shop", "gone")
+		defer stop()
+		r.answers("shop", always(answer{word: "503", after: 10 * time.Minute}))
+		r.answers("gone", always(answer{word: "410", gone: true}))
+		id, gone := r.happens("shop"), r.happens("gone")
+		pass(10 * time.Minute)
+		r.is(id, audit.EventPending, 1)
+		r.is(gone, audit.EventGivenUp, 1)
+		pass(2 * tick)
+		r.is(id, audit.EventPending, 2)
+		// The next event is tried all the same: the address is the operator's to take away.
+		r.answers("gone", nil)
+		next := r.happens("gone")
+		pass(tick)
+		r.is(next, audit.EventDelivered, 1)
+	})
+}
+
+// A receiver that hangs has a share of its own, which shrinks to one; other apps' events do not wait for it.
+func TestADeadReceiverIsInNobodysWay(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		d, stop := r.replica("dead", "shop")
+		defer stop()
+		r.answers("dead", hang)
+		for range 200 {
+			r.happens("dead")
+		}
+		d.Wake()
+		synctest.Wait()
+		if n := r.count("dead"); n != maxShare {
+			t.Errorf("%d attempts under way, want %d", n, maxShare)
+		}
+		for range 40 {
+			id := r.happens("shop")
+			d.Wake()
+			synctest.Wait()
+			r.is(id, audit.EventDelivered, 1)
+			pass(time.Second)
+		}
+		before := r.count("dead")
+		pass(10 * attemptTimeout)
+		if n := r.count("dead") - before; n < 9 || n > 11 {
+			t.Errorf("%d attempts in the time of ten, one after the other", n)
+		}
+		// It is back: soon all of them have arrived, some after their wait.
+		r.answers("dead", nil)
+		pass(3 * time.Hour)
+		events, err := r.log.AppEvents(r.Context(), audit.AppEventFilter{App: "dead", State: audit.EventDelivered, Limit: 200})
+		if err != nil || len(events) != 200 {
+			t.Errorf("%d arrived, %v", len(events), err)
+		}
+	})
+}
+
+// More events than there is room for: the next ones go when one has arrived, not at the next tick.
+func TestABacklogIsWorkedOffWithoutPauses(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		r.answers("shop", func(context.Context) answer { time.Sleep(10 * time.Millisecond); return answer{word: "200", ok: true} })
+		for range 10 * maxShare {
+			r.happens("shop")
+		}
+		_, stop := r.replica("shop")
+		defer stop()
+		pass(100 * time.Millisecond)
+		if n := r.told["shop delivered"]; n != 10*maxShare {
+			t.Errorf("%d arrived", n)
+		}
+	})
+}
+
+// A process that died in an attempt never comes back: another delivers, with the same ID, when the lease has run out.
+func TestAnotherReplicaTakesOver(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		release := make(chan struct{})
+		r.answers("shop", func(context.Context) answer { <-release; return answer{word: "200", ok: true} })
+		_, stopDead := r.replica("shop")
+		id := r.happens("shop")
+		pass(2 * tick)
+		r.answers("shop", nil)
+		_, stop := r.replica("shop")
+		pass(lease - 3*tick)
+		r.is(id, audit.EventPending, 1)
+		pass(3 * tick)
+		r.is(id, audit.EventDelivered, 2)
+		delivered := r.event(id)
+		close(release) // the sleeper's word comes too late
+		pass(tick)
+		if e := r.event(id); e != delivered || r.told["shop delivered"] != 1 || len(r.posts) != 2 || r.posts[0].id != r.posts[1].id {
+			t.Errorf("%+v %v", e, r.told)
+		}
+		stop()
+		stopDead()
+	})
+}
+
+// A stop waits for attempts under way, for a while; what it breaks off is somebody else's at once.
+func TestStopHandsBack(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		r.answers("shop", func(ctx context.Context) answer { time.Sleep(2 * time.Second); return answer{word: "200", ok: true} })
+		r.answers("slow", hang)
+		id, slow := r.happens("shop"), r.happens("slow")
+		_, stop := r.replica("shop", "slow")
+		began := time.Now()
+		stop()
+		if took := time.Since(began); took != stopWait {
+			t.Errorf("stopped after %v", took)
+		}
+		r.is(id, audit.EventDelivered, 1)
+		r.is(slow, audit.EventPending, 1)
+		r.answers("slow", nil)
+		_, stopOther := r.replica("slow")
+		r.is(slow, audit.EventDelivered, 2)
+		stopOther()
+	})
+}
+
+func TestTheLogIsAwayForAWhile(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		_, stop := r.replica("shop")
+		defer stop()
+		id := r.happens("shop")
+		away := map[string]audit.Fault{"AppEventsDue": audit.Down, "ForgetAppEvents": audit.Down}
+		r.log.SetFault(func(method string) audit.Fault { return away[method] })
+		pass(time.Minute)
+		if len(r.posts) != 0 {
+			t.Errorf("%d attempts without a lease", len(r.posts))
+		}
+		r.log.SetFault(func(method string) audit.Fault {
+			if method == "AppEventEnded" {
+				return audit.Down
+			}
+			return audit.None
+		})
+		pass(2 * tick)
+		r.log.SetFault(nil)
+		r.is(id, audit.EventPending, 1)
+		pass(lease + tick) // it arrived, and nobody could write that down: it arrives again
+		r.is(id, audit.EventDelivered, 2)
+		if len(r.posts) != 2 || r.posts[0].id != r.posts[1].id {
+			t.Errorf("%v", r.posts)
+		}
+	})
+}
+
+func TestChange(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		d, stop := r.replica("shop")
+		defer stop()
+		d.Change(Settings{})
+		id := r.happens("shop")
+		pass(time.Hour)
+		r.is(id, audit.EventPending, 0)
+		d.Change(Settings{Receivers: map[string]Receiver{"shop": {URL: "https://elsewhere.example"}}})
+		synctest.Wait()
+		r.is(id, audit.EventDelivered, 1)
+
+		// Nobody listens for a week: given up, and there to be seen for another one.
+		d.Change(Settings{})
+		lost := r.happens("shop")
+		pass(keep + 2*sweep)
+		r.is(lost, audit.EventGivenUp, 0)
+		if r.told[" given_up"] != 1 {
+			t.Errorf("%v", r.told)
+		}
+		pass(keep + 2*sweep)
+		if events, err := r.log.AppEvents(r.Context(), audit.AppEventFilter{Limit: 200}); err != nil || len(events) != 0 {
+			t.Errorf("%d are kept, %v", len(events), err)
+		}
+	})
+}
+
+// One look forgets all that there is, in several steps.
+func TestForgetsInSteps(t *testing.T) {
+	left := []int{sweepLimit, 0, sweepLimit, sweepLimit, 7}
+	log := forgetful(func() (int, int) {
+		n := left[0]
+		left = left[1:]
+		return n, sweepLimit - n
+	})
+	o := &rig{T: t, told: map[string]int{}}
+	New(Settings{}, Parts{Log: log, Observer: o, Logger: slog.New(slog.DiscardHandler)}).forget(t.Context())
+	if len(left) != 0 || o.told[" given_up"] != 2*sweepLimit-7 {
+		t.Errorf("%d steps left, %v", len(left), o.told)
+	}
+}
+
+type forgetful func() (int, int)
+
+func (forgetful) AppEventsDue(context.Context, time.Duration, []audit.Share) ([]audit.AppEvent, time.Time, error) {
+	return nil, time.Time{}, nil
+}
+func (forgetful) AppEventEnded(context.Context, audit.AppEventEnd) (bool, error) { return true, nil }
+func (f forgetful) ForgetAppEvents(context.Context, time.Duration, int) (int, int, error) {
+	a, b := f()
+	return a, b, nil
+}
+
+func TestBackoffIsNeverNothing(t *testing.T) {
+	for n := range 100 {
+		if d := backoff(n); d < 3750*time.Millisecond || d > 5*time.Hour {
+			t.Error(fmt.Sprint(n, d))
+		}
+	}
+}

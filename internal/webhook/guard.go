@@ -1,0 +1,111 @@
+package webhook
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"slices"
+	"syscall"
+)
+
+// Guard says which addresses may be dialled. The zero Guard lets through what is on the public internet, over TLS.
+//
+// Where a name leads is decided by whoever runs its zone, at each look-up anew. So the guard looks at the very address
+// that is about to be dialled, for each of a name's addresses, and a name that leads elsewhere a moment later gains
+// nothing.
+type Guard struct {
+	Allow []netip.Prefix // networks that may be called although they are not public, and without TLS
+}
+
+// errForbidden: the address is none that events go to. It names no address, so that an answer is no map of a network.
+var errForbidden = errors.New("webhook: the address is not allowed")
+
+// special are the networks without a public meaning: RFC 6890 and the registries that it made
+// (https://www.iana.org/assignments/iana-ipv4-special-registry, iana-ipv6-special-registry), and multicast.
+var special = prefixes(
+	"0.0.0.0/8",       // this host
+	"10.0.0.0/8",      // private
+	"100.64.0.0/10",   // carriers' NAT
+	"127.0.0.0/8",     // loopback
+	"169.254.0.0/16",  // link-local, and the metadata of most clouds
+	"172.16.0.0/12",   // private
+	"192.0.0.0/24",    // protocols; Oracle's metadata
+	"192.0.2.0/24",    // documentation
+	"192.88.99.0/24",  // relays of 6to4
+	"192.168.0.0/16",  // private
+	"198.18.0.0/15",   // benchmarks
+	"198.51.100.0/24", // documentation
+	"203.0.113.0/24",  // documentation
+	"224.0.0.0/4",     // multicast
+	"240.0.0.0/4",     // reserved, broadcast
+	"2001::/23",       // protocols; Teredo, which leads to an IPv4 address
+	"2001:db8::/32",   // documentation
+	"2002::/16",       // 6to4, which leads to an IPv4 address
+	"3fff::/20",       // documentation
+)
+
+// global is all of IPv6 that is routed: loopback, mapped and private addresses, link-local and multicast lie outside.
+var global = netip.MustParsePrefix("2000::/3")
+
+// nat64 carries an IPv4 address in its last four bytes (RFC 6052): in a network of IPv6 alone all of IPv4 is there.
+var nat64 = netip.MustParsePrefix("64:ff9b::/96")
+
+// metadata answers whoever asks with the machine's own secrets. No setting allows it.
+var metadata = prefixes(
+	"169.254.169.254/32", "169.254.170.2/32", "169.254.170.23/32", // most clouds; AWS's containers
+	"fd00:ec2::254/128", "fd00:ec2::23/128", // AWS
+	"100.100.100.200/32", // Alibaba
+	"168.63.129.16/32",   // Azure
+	"192.0.0.192/32",     // Oracle
+	"fd20:ce::254/128",   // Google
+)
+
+func prefixes(texts ...string) []netip.Prefix {
+	list := make([]netip.Prefix, len(texts))
+	for i, text := range texts {
+		list[i] = netip.MustParsePrefix(text)
+	}
+	return list
+}
+
+func within(list []netip.Prefix, a netip.Addr) bool {
+	return slices.ContainsFunc(list, func(p netip.Prefix) bool { return p.Contains(a) })
+}
+
+// bare is the address that is meant: IPv4 where one is wrapped into IPv6, and without a zone.
+func bare(a netip.Addr) netip.Addr {
+	a = a.Unmap().WithZone("")
+	if nat64.Contains(a) {
+		b := a.As16()
+		return netip.AddrFrom4([4]byte(b[12:]))
+	}
+	return a
+}
+
+// public says whether anybody on the internet would reach the same machine at a.
+func public(a netip.Addr) bool {
+	return a.IsValid() && (a.Is4() || global.Contains(a)) && !within(special, a)
+}
+
+// allows says whether a may be dialled; plain says that what follows is not TLS.
+func (g Guard) allows(a netip.Addr, plain bool) bool {
+	a = bare(a)
+	switch {
+	case within(metadata, a):
+		return false
+	case within(g.Allow, a):
+		return true
+	}
+	return public(a) && !plain
+}
+
+// control is net.Dialer.ControlContext: it is called for each address, once it is known and before anything is sent to it.
+func (g Guard) control(plain bool) func(context.Context, string, string, syscall.RawConn) error {
+	return func(_ context.Context, network, address string, _ syscall.RawConn) error {
+		to, err := netip.ParseAddrPort(address)
+		if err != nil || network != "tcp4" && network != "tcp6" || !g.allows(to.Addr(), plain) {
+			return errForbidden
+		}
+		return nil
+	}
+}

@@ -1,0 +1,53 @@
+package webhook
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/google/uuid"
+
+	"sendcode/internal/audit"
+)
+
+// payload is the body of an event: what the app's back end may see of it with its secret key, and nothing more. No code
+// and no full recipient can be in it, since nothing here has them.
+type payload struct {
+	Type      string `json:"type"`
+	Timestamp string `json:"timestamp"` // when it happened
+	Data      data   `json:"data"`
+}
+
+type data struct {
+	VerificationID string  `json:"verification_id"`
+	SendID         *string `json:"send_id"` // null where it is about the verification
+	App            string  `json:"app"`
+	Channel        string  `json:"channel"`
+	Purpose        string  `json:"purpose"`
+	To             string  `json:"to"` // masked
+	Status         string  `json:"status"`
+	Reason         *string `json:"reason"`
+	Reference      *string `json:"reference"`
+	Test           bool    `json:"test"`
+}
+
+func bodyOf(e audit.AppEvent) ([]byte, error) {
+	d := data{
+		VerificationID: e.VerificationID, App: e.App, Channel: string(e.Channel), Purpose: e.Purpose, To: e.To, Status: e.Status,
+		Reason: orNull(e.Reason), Reference: orNull(e.Reference), Test: e.Test,
+	}
+	if e.SendID != uuid.Nil {
+		id := e.SendID.String()
+		d.SendID = &id
+	}
+	return json.Marshal(payload{Type: e.Type, Timestamp: e.At.UTC().Format("2006-01-02T15:04:05.000Z"), Data: d})
+}
+
+func orNull(s string) *string {
+	if s == "" {
+		return nil
+	}
+	return &s
+}
+
+// seconds is for headers and logs.
+func seconds(d time.Duration) int { return int(d.Round(time.Second) / time.Second) }

@@ -1,0 +1,84 @@
+// Package webhook tells apps what became of their sends and verifications: it takes events from the log, where each was
+// written with the change that it tells of, and posts them to the app's address, signed by Standard Webhooks 1.0.0
+// (https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md).
+//
+// It stands behind the outbox and beside nothing: no request and no send waits for it. The log's leases see to it that an
+// event is delivered at least once, by any replica, with the same webhook-id each time. Apps are apart: each has its own
+// share of attempts under way, which shrinks to one while its receiver fails, so that a dead receiver holds up its own
+// events alone.
+//
+// An address comes from the configuration, but where its name leads is the app's to say. So every connection is checked
+// when it is dialled, after the name was resolved (see Guard).
+package webhook
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"sendcode/internal/audit"
+)
+
+// Log is the outbox of events. Implementations: audit.Postgres, audit.SQLite, audit.Memory.
+type Log interface {
+	AppEventsDue(ctx context.Context, lease time.Duration, shares []audit.Share) ([]audit.AppEvent, time.Time, error)
+	AppEventEnded(ctx context.Context, end audit.AppEventEnd) (bool, error)
+	ForgetAppEvents(ctx context.Context, keep time.Duration, limit int) (forgotten, givenUp int, err error)
+}
+
+// Receiver is where an app hears of its events.
+type Receiver struct {
+	URL     string
+	Secrets [][]byte // one or two keys, each of which signs every event
+}
+
+// Settings may change while events are delivered; see Change.
+type Settings struct {
+	Receivers map[string]Receiver // by app
+	Guard     Guard
+}
+
+// The ways in which an attempt ends, as the observer hears of them.
+const (
+	Delivered = "delivered"
+	Retried   = "retried"
+	GivenUp   = "given_up"
+)
+
+// Observer hears of what happened, for metrics. It must not block.
+type Observer interface {
+	// Told: an attempt ended in outcome, age after the event happened. app is empty for events that were given up since
+	// nobody was there to deliver them.
+	Told(app, outcome string, age time.Duration)
+}
+
+// Parts are what a Deliverer works with.
+type Parts struct {
+	Log      Log
+	Logger   *slog.Logger
+	Observer Observer
+	Now      func() time.Time // nil: time.Now; for webhook-timestamp alone, all else is on the log's clock
+}
+
+// How long things take.
+const (
+	// attemptTimeout bounds one attempt, from the name's look-up to the end of the answer.
+	attemptTimeout = 15 * time.Second
+	// lease is longer than an attempt and writing down what came of it. After a crash an event waits for so long.
+	lease = 30 * time.Second
+	// tick is the time between two looks for what is due.
+	tick = time.Second
+	// life is how long after it happened an event is tried again.
+	life = 24 * time.Hour
+	// keep is how long events can be looked at after they have ended.
+	keep = 7 * 24 * time.Hour
+	// sweep is the time between two looks for what to forget, and sweepLimit what one look does.
+	sweep      = 10 * time.Minute
+	sweepLimit = 1000
+	// stopWait is how long a stop waits for attempts under way.
+	stopWait   = 5 * time.Second
+	logTimeout = 5 * time.Second
+)
+
+// maxShare is how many attempts of one app are under way at once in this process.
+const maxShare = 16
