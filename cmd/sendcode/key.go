@@ -7,7 +7,7 @@ import (
 )
 
 type key struct {
-	Kind string `enum:"secret,public,ring,index" default:"secret" help:"secret: API key for a back end. public: API key for browsers. ring: entry of SENDCODE_SECRET_KEYS. index: SENDCODE_INDEX_KEY."`
+	Kind string `enum:"secret,public,ring,index,webhook" default:"secret" help:"secret: API key for a back end. public: API key for browsers. ring: entry of SENDCODE_SECRET_KEYS. index: SENDCODE_INDEX_KEY. webhook: a secret for SENDCODE_WEBHOOK_SECRETS."`
 }
 
 // Run prints the key on a line of its own, then what belongs into the settings. Nothing keeps the key.
@@ -17,6 +17,8 @@ func (k key) Run(p program) error {
 		return p.print(config.NewRingKey())
 	case "index":
 		return p.print(config.NewIndexKey())
+	case "webhook":
+		return p.print(config.NewWebhookSecret(), nil)
 	}
 	value, sum := config.NewAPIKey(config.KeyKind(k.Kind))
 	_, _ = fmt.Fprintln(p.err, "The key, which is shown this once, and the line for the keys of an app in the file of SENDCODE_CONFIG:")

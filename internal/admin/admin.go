@@ -32,6 +32,7 @@ type Log interface {
 	RecordAct(ctx context.Context, a audit.Act) error
 	Acts(ctx context.Context, f audit.ActFilter) ([]audit.Act, error)
 	Suppressions(ctx context.Context, f audit.SuppressionFilter) ([]audit.Suppression, time.Time, error)
+	AppEvents(ctx context.Context, filter audit.AppEventFilter) ([]audit.AppEvent, error)
 }
 
 // Codes turns an address into the hash that the log knows, and says what a recipient's rules answer now.
@@ -141,6 +142,7 @@ func (a *Admin) Register(e *echo.Echo) {
 	e.POST("/admin/search", a.searchPage, closed...)
 	e.GET("/admin/policies", a.policiesPage, closed...)
 	e.GET("/admin/suppressions", a.suppressionsPage, closed...)
+	e.GET("/admin/webhooks", a.eventsPage, closed...)
 	e.POST("/admin/logout", a.logout, closed...)
 	e.POST("/admin/suppressions", a.suppressForm, a.toPages(deedSuppress)...)
 	e.POST("/admin/suppressions/lift", a.liftForm, a.toPages(deedLift)...)
@@ -153,4 +155,5 @@ func (a *Admin) Register(e *echo.Echo) {
 	e.POST("/v1/admin/search", a.searchJSON, programs...)
 	e.POST("/v1/admin/suppressions", a.suppressJSON, a.toPrograms(deedSuppress)...)
 	e.POST("/v1/admin/suppressions/lift", a.liftJSON, a.toPrograms(deedLift)...)
+	e.GET("/v1/admin/webhooks", a.eventsJSON, programs...)
 }

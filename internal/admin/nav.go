@@ -9,6 +9,7 @@ var sections = []section{
 	{"policies", "/admin/policies"},
 	{"suppressions", "/admin/suppressions"},
 	{"acts", "/admin/acts"},
+	{"webhooks", "/admin/webhooks"},
 }
 
 // Sections are for the frame.

@@ -23,6 +23,7 @@ import (
 	"sendcode/internal/proof"
 	"sendcode/internal/ui"
 	"sendcode/internal/verification"
+	"sendcode/internal/webhook"
 	"sendcode/quota"
 	"sendcode/templates"
 )
@@ -44,6 +45,7 @@ type App struct {
 	carrier verification.Carrier // nil without text messages
 	texts   *message.Texts       // with carrier
 	codes   *verification.Service
+	hooks   *webhook.Deliverer
 	api     *api.API
 	page    *ui.UI // nil when it is off
 	mails   *message.Renderer
@@ -103,6 +105,7 @@ func New(ctx context.Context, cfg config.Config, logger *slog.Logger) (_ *App, e
 		return nil, err
 	}
 	a.metrics.mailServers(a.mail)
+	a.openHooks()
 	if err := a.useCases(a.metrics); err != nil {
 		return nil, err
 	}
@@ -146,6 +149,7 @@ func (a *App) useCases(observer verification.Observer) error {
 	a.codes = verification.New(settings, verification.Parts{
 		Limiter: a.limiter, Log: a.log, Renderer: a.mails, Sender: a.mail, Prover: proof.New(ring), Logger: a.logger, Observer: observer,
 		Texts: a.texts, Carrier: a.carrier,
+		Told: a.hooks.Wake,
 	})
 	return nil
 }
@@ -167,6 +171,7 @@ func (a *App) Serve(ctx context.Context) error {
 	var work sync.WaitGroup
 	work.Go(func() { a.codes.Run(background) })
 	work.Go(func() { a.watch(background) })
+	work.Go(func() { a.hooks.Run(background) })
 	err := a.serveHTTP(ctx)
 	stop()
 	work.Wait()

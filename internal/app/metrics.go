@@ -24,6 +24,8 @@ type metrics struct {
 	finished *prometheus.HistogramVec
 	checked  *prometheus.CounterVec
 	reloads  *prometheus.CounterVec
+	hooks    *prometheus.CounterVec
+	hookAge  *prometheus.HistogramVec
 }
 
 func newMetrics() *metrics {
@@ -46,10 +48,11 @@ func newMetrics() *metrics {
 			Name: "sendcode_config_reloads_total", Help: "Times that the configuration was read again while running, by outcome.",
 		}, []string{"outcome"}),
 	}
+	m.hooks, m.hookAge = newHookMetrics()
 	for _, outcome := range []string{applied, unchanged, rejected} {
 		m.reloads.WithLabelValues(outcome) // there from the start, at 0
 	}
-	m.registry.MustRegister(m.decided, m.observed, m.finished, m.checked, m.reloads, collectors.NewGoCollector(),
+	m.registry.MustRegister(m.decided, m.observed, m.finished, m.checked, m.reloads, m.hooks, m.hookAge, collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }

@@ -157,6 +157,7 @@ func (r *reloader) apply(ctx context.Context, renewed config.Config) {
 		}
 	}
 	wider := r.codes.Change(terms(renewed))
+	r.hooks.Change(receivers(renewed))
 	r.api.SetKeys(apiKeys(renewed))
 	if r.page != nil {
 		r.say(r.now)

@@ -33,7 +33,7 @@ func purposes(cfg config.Config) map[string]verification.Purpose {
 // terms are what may change while the service runs.
 func terms(cfg config.Config) verification.Terms {
 	return verification.Terms{
-		Purposes: purposes(cfg), Titles: titles(cfg), Blocks: blocks(cfg), TestRecipients: testRecipients(cfg),
+		Purposes: purposes(cfg), Titles: titles(cfg), Blocks: blocks(cfg), TestRecipients: testRecipients(cfg), Tells: tells(cfg),
 		Checks: verification.Checks{
 			Network: rule("network", quota.IP, cfg.Checks.Network), App: rule("app", quota.App, cfg.Checks.App),
 		},

@@ -21,6 +21,7 @@ func (s *sections) apps(n *yaml.Node, path string) {
 			"title":   func(v *yaml.Node, path string) { s.title(&a, v, path) },
 			"origins": func(v *yaml.Node, path string) { s.origins(&a, v, path) },
 			"keys":    func(v *yaml.Node, path string) { s.keys(&a, v, path) },
+			"webhook": func(v *yaml.Node, path string) { s.webhook(&a, v, path) },
 		})
 		if v.Kind == yaml.MappingNode && a.Name == "" {
 			s.mistake(v, path, "name is missing")

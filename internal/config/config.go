@@ -40,6 +40,7 @@ type Config struct {
 	AdminPassword     Secret // empty with AdminPasswordHash, or while the console is off
 	AdminPasswordHash Secret // argon2id, PHC string
 	AdminToken        Secret // bearer token of the admin API; empty: none is accepted
+	WebhookSecrets    Secret // app:whsec_…,…; each app has its own in Webhook.Secrets
 
 	Policies       map[string]quota.Policy
 	Purposes       map[string]Purpose
@@ -55,6 +56,7 @@ type Config struct {
 	Folding        recipient.Folding
 	SMS            SMS
 	TrustedProxies []netip.Prefix
+	WebhooksAllow  []netip.Prefix // networks that webhooks may call although they are not public, and without TLS
 	Page           Page
 
 	Warnings []string // what works but deserves a sentence in the log
@@ -102,6 +104,7 @@ type App struct {
 	Title   string   // what messages call it; empty: its name
 	Origins []string // exact origins of its browsers, as in the Origin header
 	Keys    []Key
+	Webhook Webhook
 }
 
 // Key is one API key of an app; only its hash is kept.

@@ -28,6 +28,7 @@ func Load(environ []string, readFile func(string) ([]byte, error)) (Config, erro
 	layers := layered(settings, given, errs)
 	c.readSettings(layers, errs)
 	sections.complete()
+	sections.completeWebhooks(layers)
 	c.checkTogether(layers, sections.pageGiven, errs)
 	if err := errs.orNil(); err != nil {
 		return Config{}, err

@@ -4,6 +4,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"log/slog"
+	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
@@ -62,11 +63,7 @@ func (c Config) node() *yaml.Node {
 	put(root, "policies", c.policiesNode())
 	put(root, "purposes", c.purposesNode())
 	put(root, "apps", c.appsNode())
-	proxies := flow(sequence())
-	for _, p := range c.TrustedProxies {
-		proxies.Content = append(proxies.Content, text(p.String()))
-	}
-	put(root, "trusted_proxies", proxies)
+	put(root, "trusted_proxies", networksNode(c.TrustedProxies))
 	put(root, "checks", flow(mapping("network", boundNode(c.Checks.Network), "app", boundNode(c.Checks.App))))
 	put(root, "breaker", boundNode(c.Breaker))
 	put(root, "test_recipients", unshown(sequence(), len(c.TestRecipients)))
@@ -76,8 +73,17 @@ func (c Config) node() *yaml.Node {
 	put(root, "disposable_domains", text(c.DisposableFile))
 	put(root, "folding", c.foldingNode())
 	put(root, "sms", c.smsNode())
+	put(root, "webhooks", flow(mapping("allow", networksNode(c.WebhooksAllow))))
 	put(root, "page", flow(mapping("app", text(c.Page.App))))
 	return root
+}
+
+func networksNode(networks []netip.Prefix) *yaml.Node {
+	all := flow(sequence())
+	for _, n := range networks {
+		all.Content = append(all.Content, text(n.String()))
+	}
+	return all
 }
 
 func (c Config) shown(key string) string {
@@ -159,7 +165,7 @@ func (c Config) appsNode() *yaml.Node {
 		for _, o := range a.Origins {
 			origins.Content = append(origins.Content, text(o))
 		}
-		all.Content = append(all.Content, flow(mapping("name", text(a.Name), "title", text(a.Title), "origins", origins, "keys", keys)))
+		all.Content = append(all.Content, flow(mapping("name", text(a.Name), "title", text(a.Title), "origins", origins, "keys", keys, "webhook", webhookNode(a.Webhook))))
 	}
 	return all
 }
@@ -169,13 +175,15 @@ func (c Config) secretsComment() string {
 	var b strings.Builder
 	b.WriteString("# Secrets do not belong in a file of settings; they come from variables, or files that variables name:\n")
 	missing := c.missingSecrets()
-	for _, key := range []string{keySecretKeys, keyIndexKey, keyAPIKey, keyAdminPassword, keyAdminPasswordHash, keyAdminToken} {
+	for _, key := range []string{keySecretKeys, keyIndexKey, keyAPIKey, keyAdminPassword, keyAdminPasswordHash, keyAdminToken, keyWebhookSecrets} {
 		state := "not set"
 		switch {
 		case slices.Contains(missing, key):
 			state = "generated once in data_dir"
 		case key == keySecretKeys:
 			state = "set, " + count(strings.Count(c.SecretKeys.Reveal(), ",")+1, "key")
+		case key == keyWebhookSecrets && c.WebhookSecrets.IsSet():
+			state = "set, " + count(strings.Count(c.WebhookSecrets.Reveal(), ",")+1, "secret")
 		case c.secret(key).IsSet():
 			state = "set"
 		}

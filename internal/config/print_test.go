@@ -85,6 +85,7 @@ apps:
   - {name: shop, title: The Shop, origins: ["https://shop.example"], keys: [{id: k1, kind: public, expires: 2027-01-31, sha256: 5994471abb01112afcc18159f6cc74b4f511b99806da59b3caf5a9c173cacfc5}]}
 trusted_proxies: [10.0.0.0/8, "::1"]
 folding: [{domain: gmail.com, plus_tags: true, dots: true}, {domain: Bücher.example, plus_tags: true}]
+webhooks: {allow: [10.1.0.0/16, "fd00::/8", 127.0.0.1]}
 page: {app: shop}
 templates: "#mails"
 `

@@ -12,6 +12,7 @@ func (c Config) Renewed(next Config) Config {
 	c.Policies, c.Purposes, c.Apps, c.Warnings = next.Policies, next.Purposes, next.Apps, next.Warnings
 	c.Checks, c.Breaker = next.Checks, next.Breaker
 	c.Pauses, c.Suppressions = next.Pauses, next.Suppressions
+	c.WebhooksAllow, c.WebhookSecrets = next.WebhooksAllow, next.WebhookSecrets
 	c.TestRecipients, c.Blocks, c.DisposableFile, c.Disposable = next.TestRecipients, next.Blocks, next.DisposableFile, next.Disposable
 	if next.APIKey.IsSet() {
 		c.APIKey = next.APIKey // its hash is among the apps' keys already
@@ -36,6 +37,7 @@ func (c Config) Differs(next Config) []string {
 	add("policies", c.Policies, next.Policies)
 	add("purposes", c.Purposes, next.Purposes)
 	add("apps", c.Apps, next.Apps)
+	add("webhooks", c.WebhooksAllow, next.WebhooksAllow)
 	add("checks", c.Checks, next.Checks)
 	add("breaker", c.Breaker, next.Breaker)
 	add("test_recipients", c.TestRecipients, next.TestRecipients)
@@ -51,7 +53,7 @@ func (c Config) Differs(next Config) []string {
 func (c Config) Fixed(next Config) []string {
 	var names []string
 	for _, v := range variables {
-		if v.key != keyConfig && v.key != keyAPIKey && c.raw(v.key) != next.raw(v.key) {
+		if v.key != keyConfig && v.key != keyAPIKey && v.key != keyWebhookSecrets && c.raw(v.key) != next.raw(v.key) {
 			names = append(names, envName(v.key))
 		}
 	}

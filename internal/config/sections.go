@@ -19,6 +19,7 @@ type sections struct {
 	badPolicies []string // there, but with mistakes: no reason to complain about those who name them
 	references  []reference
 	testAt      []string // places of the test recipients
+	hookAt      []hookPlace
 	pageGiven   bool
 }
 
@@ -44,6 +45,7 @@ func (s *sections) read(root *yaml.Node, settings map[string]setting) {
 		"disposable_domains": s.disposable,
 		"folding":            s.folding,
 		"sms":                s.sms,
+		"webhooks":           s.webhooks,
 		"page":               s.page,
 	}
 	for _, v := range variables {
@@ -73,8 +75,14 @@ func (s *sections) templates(n *yaml.Node, path string) {
 	}
 }
 
-// trustedProxies takes networks, and single addresses as networks of one.
 func (s *sections) trustedProxies(n *yaml.Node, path string) {
+	s.networks(n, path, "would trust everybody, and let every client choose the address that the rules look at", func(p netip.Prefix) {
+		s.config.TrustedProxies = append(s.config.TrustedProxies, p)
+	})
+}
+
+// networks takes networks, and single addresses as networks of one. everybody says what is wrong with all addresses.
+func (s *sections) networks(n *yaml.Node, path, everybody string, yield func(netip.Prefix)) {
 	s.items(n, path, func(v *yaml.Node, path string) {
 		text, ok := s.text(v, path)
 		if !ok {
@@ -90,9 +98,9 @@ func (s *sections) trustedProxies(n *yaml.Node, path string) {
 		case network.Addr().Is4In6():
 			s.mistake(v, path, "is an IPv4 network in IPv6 form; write it as IPv4")
 		case network.Bits() == 0:
-			s.mistake(v, path, "would trust everybody, and let every client choose the address that the rules look at")
+			s.mistake(v, path, "%s", everybody)
 		default:
-			s.config.TrustedProxies = append(s.config.TrustedProxies, network.Masked())
+			yield(network.Masked())
 		}
 	})
 }

@@ -24,6 +24,7 @@ const (
 	keyAdminPassword     = "admin_password"
 	keyAdminPasswordHash = "admin_password_hash"
 	keyAdminToken        = "admin_token"
+	keyWebhookSecrets    = "webhook_secrets"
 	keyConfig            = "config"
 )
 
@@ -52,6 +53,7 @@ var variables = []variable{
 	{key: keyAdminPassword, fromFile: true},
 	{key: keyAdminPasswordHash, fromFile: true},
 	{key: keyAdminToken, fromFile: true},
+	{key: keyWebhookSecrets, fromFile: true},
 	{key: keyConfig},
 }
 

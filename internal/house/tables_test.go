@@ -24,6 +24,7 @@ var edges = map[string]string{
 	// What a send passes through. Only verification knows more than one of them.
 	"internal/message": "templates",
 	"internal/audit":   "quota internal/recipient migrations",
+	"internal/webhook": "internal/audit",
 	"internal/verification": "quota internal/recipient internal/keyring internal/message internal/delivery " +
 		"internal/delivery/sms internal/audit internal/proof",
 
@@ -39,7 +40,7 @@ var edges = map[string]string{
 	"internal/config": "quota internal/recipient internal/keyring internal/delivery internal/delivery/sms",
 	"internal/app": "internal/proof quota docs migrations templates web internal/recipient internal/keyring internal/message " +
 		"internal/delivery internal/delivery/sms internal/audit internal/verification internal/server internal/api internal/ui " +
-		"internal/admin internal/config",
+		"internal/admin internal/config internal/webhook",
 
 	// For tests and tools.
 	"internal/house":             "",

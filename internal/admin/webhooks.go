@@ -1,0 +1,237 @@
+package admin
+
+import (
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/google/uuid"
+	"github.com/labstack/echo/v4"
+
+	"sendcode/internal/audit"
+	"sendcode/internal/server"
+)
+
+// What apps are told of, and whether it arrived: for who asks why a back end did not hear of something.
+
+type eventsJSON struct {
+	Events []eventJSON `json:"events"`
+	Next   *string     `json:"next"`
+}
+
+// eventJSON is an event as scripts see it. Every member is always there; what an event does not have is null.
+type eventJSON struct {
+	ID             string           `json:"id"`
+	App            string           `json:"app"`
+	Type           string           `json:"type"`
+	At             string           `json:"at"`
+	VerificationID string           `json:"verification_id"`
+	SendID         *string          `json:"send_id"`
+	Channel        string           `json:"channel"`
+	Purpose        string           `json:"purpose"`
+	To             string           `json:"to"`
+	Status         string           `json:"status"`
+	Reason         *string          `json:"reason"`
+	Reference      *string          `json:"reference"`
+	Test           bool             `json:"test"`
+	State          audit.EventState `json:"state"`
+	Attempts       int              `json:"attempts"`
+	DueAt          *string          `json:"due_at"`
+	EndedAt        *string          `json:"ended_at"`
+	Answer         *string          `json:"answer"`
+}
+
+// eventsView is the page.
+type eventsView struct {
+	page
+	State   []option
+	App     string
+	Any     bool
+	Rows    []eventView
+	Older   string
+	Newest  string
+	Nothing string
+}
+
+type eventView struct {
+	Link                                string
+	At                                  clock
+	Type, App, To, Answer, Again, Tries string
+	State                               stateView
+}
+
+var eventTones = map[audit.EventState]stateView{
+	audit.EventPending:   {Sign: "…", Tone: still},
+	audit.EventDelivered: {Sign: "✓", Tone: good},
+	audit.EventGivenUp:   {Sign: "✕", Tone: bad},
+}
+
+// eventQuery is what a list of events is asked for.
+type eventQuery struct {
+	filter audit.AppEventFilter
+	given  url.Values
+}
+
+// parseEventQuery reads an address's raw query, as parseQuery does.
+func parseEventQuery(raw string) (eventQuery, error) {
+	q := eventQuery{filter: audit.AppEventFilter{Limit: defaultLimit}, given: url.Values{}}
+	values, err := url.ParseQuery(raw)
+	if err != nil {
+		return q, &server.Problem{Kind: server.BadRequest, Detail: "The part of the address after the question mark could not be read."}
+	}
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		if len(values[name]) > 1 {
+			return q, invalid(safeName(name), "repeated", "Give this parameter once.")
+		}
+		value := values.Get(name)
+		if value != "" {
+			q.given.Set(name, value)
+		}
+		if reason, detail := q.set(name, value); detail != "" {
+			return q, invalid(safeName(name), reason, detail)
+		}
+	}
+	return q, nil
+}
+
+// set takes one parameter; an empty value is none.
+func (q *eventQuery) set(name, value string) (reason, detail string) {
+	f := &q.filter
+	switch name {
+	case "app":
+		if f.App = value; len(value) > maxWord || strings.ContainsFunc(value, func(r rune) bool { return r > unicode.MaxASCII || unicode.IsControl(r) }) {
+			return "invalid", "An app's name has at most 32 of a-z 0-9 _ -."
+		}
+	case "state":
+		if f.State = audit.EventState(value); value != "" && eventTones[f.State].Sign == "" {
+			return "invalid", "A state is pending, delivered or given_up."
+		}
+	case "cursor":
+		id, err := uuid.Parse(value)
+		if f.Before = id; value != "" && (err != nil || id.String() != value) {
+			return "invalid", "A cursor is passed back as the list before gave it."
+		}
+	case "limit":
+		if value == "" {
+			break
+		}
+		n, err := strconv.Atoi(value)
+		if f.Limit = n; err != nil || n < 1 || n > maxLimit {
+			return "invalid", "A limit is a number from 1 to 200."
+		}
+	default:
+		return "unknown", "There is no such parameter."
+	}
+	return "", ""
+}
+
+// findEvents reads one page, and the cursor of the next one where there is one.
+func (a *Admin) findEvents(c echo.Context, f audit.AppEventFilter) (events []audit.AppEvent, next string, err error) {
+	ctx := c.Request().Context()
+	events, err = a.log.AppEvents(ctx, f)
+	if err != nil || len(events) < f.Limit {
+		return events, "", a.unreadableEvents(c, err)
+	}
+	last := events[len(events)-1].ID
+	f.Before, f.Limit = last, 1
+	more, err := a.log.AppEvents(ctx, f)
+	if err != nil || len(more) == 0 {
+		return events, "", a.unreadableEvents(c, err)
+	}
+	return events, last.String(), nil
+}
+
+func (a *Admin) unreadableEvents(c echo.Context, err error) error {
+	if err == nil {
+		return nil
+	}
+	return a.unreadable(c.Request().Context(), err)
+}
+
+func (a *Admin) eventsJSON(c echo.Context) error {
+	q, err := parseEventQuery(c.Request().URL.RawQuery)
+	if err != nil {
+		return err
+	}
+	events, next, err := a.findEvents(c, q.filter)
+	if err != nil {
+		return err
+	}
+	out := eventsJSON{Events: []eventJSON{}, Next: text(next)}
+	for _, e := range events {
+		row := eventJSON{
+			ID: e.ID.String(), App: e.App, Type: e.Type, At: *stamp(e.At), VerificationID: e.VerificationID, Channel: string(e.Channel),
+			Purpose: e.Purpose, To: e.To, Status: e.Status, Reason: text(e.Reason), Reference: text(e.Reference), Test: e.Test,
+			State: e.State, Attempts: e.Attempt, DueAt: stamp(e.DueAt), EndedAt: stamp(e.EndedAt), Answer: text(e.Answer),
+		}
+		if e.SendID != uuid.Nil {
+			row.SendID = text(e.SendID.String())
+		}
+		out.Events = append(out.Events, row)
+	}
+	return c.JSON(http.StatusOK, out)
+}
+
+func (a *Admin) eventsPage(c echo.Context) error {
+	q, err := parseEventQuery(c.Request().URL.RawQuery)
+	if err != nil {
+		return err
+	}
+	events, next, err := a.findEvents(c, q.filter)
+	if err != nil {
+		return err
+	}
+	w := wordsFor(c.Request())
+	v := eventsView{page: page{W: w, Title: w.say("events.title"), In: true, Here: "webhooks"}, App: q.filter.App}
+	v.Any = q.filter.App != "" || q.filter.State != ""
+	for _, state := range []audit.EventState{"", audit.EventPending, audit.EventDelivered, audit.EventGivenUp} {
+		key := "events.state." + or(string(state), "any")
+		v.State = append(v.State, option{Value: string(state), Text: w.say(key), Chosen: state == q.filter.State})
+	}
+	for _, e := range events {
+		v.Rows = append(v.Rows, eventViewOf(e, a.now(), w))
+	}
+	if len(events) == 0 {
+		v.Nothing = w.say("events.nothing")
+	}
+	if next != "" {
+		v.Older = eventsAddress(q.given, next)
+	}
+	if q.filter.Before != uuid.Nil {
+		v.Newest = eventsAddress(q.given, "")
+	}
+	return a.pages.show(c, http.StatusOK, "events", v)
+}
+
+// eventsAddress is the page's with another cursor.
+func eventsAddress(given url.Values, cursor string) string {
+	next := maps.Clone(given)
+	next.Del("cursor")
+	if cursor != "" {
+		next.Set("cursor", cursor)
+	}
+	if len(next) == 0 {
+		return "/admin/webhooks"
+	}
+	return "/admin/webhooks?" + next.Encode()
+}
+
+func eventViewOf(e audit.AppEvent, now time.Time, w words) eventView {
+	v := eventView{
+		At: clock{Time: e.At, Exact: true}, Type: e.Type, App: e.App, To: or(e.To, "–"), Answer: or(e.Answer, "–"),
+		Tries: strconv.Itoa(e.Attempt), State: eventTones[e.State],
+	}
+	v.State.Word = w.or("events.state", string(e.State))
+	if e.SendID != uuid.Nil {
+		v.Link = sendAddress(e.SendID)
+	}
+	if e.State == audit.EventPending && e.Attempt > 0 {
+		v.Again = w.say("events.again", "wait", w.wait(max(0, e.DueAt.Sub(now))))
+	}
+	return v
+}

@@ -1,0 +1,58 @@
+package app
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"sendcode/internal/config"
+	"sendcode/internal/webhook"
+)
+
+// openHooks makes what tells apps of their events. Without a webhook in the configuration it only forgets old ones.
+func (a *App) openHooks() {
+	a.hooks = webhook.New(receivers(a.cfg), webhook.Parts{Log: a.log, Logger: a.logger, Observer: a.metrics})
+}
+
+func receivers(cfg config.Config) webhook.Settings {
+	s := webhook.Settings{Receivers: map[string]webhook.Receiver{}, Guard: webhook.Guard{Allow: cfg.WebhooksAllow}}
+	for _, a := range cfg.Apps {
+		if a.Webhook.URL == "" {
+			continue
+		}
+		to := webhook.Receiver{URL: a.Webhook.URL}
+		for _, secret := range a.Webhook.Secrets {
+			to.Secrets = append(to.Secrets, config.WebhookKey(secret))
+		}
+		s.Receivers[a.Name] = to
+	}
+	return s
+}
+
+// tells is of what each app is told; of an app without an address no event is written.
+func tells(cfg config.Config) map[string][]string {
+	out := map[string][]string{}
+	for _, a := range cfg.Apps {
+		if a.Webhook.URL != "" {
+			out[a.Name] = a.Webhook.Events
+		}
+	}
+	return out
+}
+
+func newHookMetrics() (outcomes *prometheus.CounterVec, seconds *prometheus.HistogramVec) {
+	return prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "sendcode_webhook_attempts_total", Help: "Attempts to deliver an event to an app's webhook, by outcome.",
+		}, []string{"app", "outcome"}), prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "sendcode_webhook_seconds", Help: "Time from an event to the attempt with which it arrived.",
+			Buckets: []float64{.05, .25, 1, 5, 30, 60, 300, 1800, 7200, 21600, 86400},
+		}, []string{"app"})
+}
+
+// Told implements webhook.Observer.
+func (m *metrics) Told(app, outcome string, age time.Duration) {
+	m.hooks.WithLabelValues(app, outcome).Inc()
+	if outcome == webhook.Delivered {
+		m.hookAge.WithLabelValues(app).Observe(age.Seconds())
+	}
+}
