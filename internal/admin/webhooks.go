@@ -224,7 +224,7 @@ func eventsAddress(given url.Values, cursor string) string {
 func eventViewOf(e audit.AppEvent, now time.Time, w words) eventView {
 	v := eventView{
 		At: clock{Time: e.At, Exact: true}, Type: e.Type, App: e.App, To: or(e.To, "–"), Answer: or(e.Answer, "–"),
-		Tries: strconv.Itoa(e.Attempt), State: eventTones[e.State],
+		Tries: "×" + strconv.Itoa(e.Attempt), State: eventTones[e.State],
 	}
 	v.State.Word = w.or("events.state", string(e.State))
 	if e.SendID != uuid.Nil {

@@ -68,6 +68,9 @@ func TestAnswersMatchTheSpecification(t *testing.T) {
 		{"POST", "/v1/verifications", `{"channel":"email","to":"flo@example.com"}`, 202, patiently},
 		{"GET", "/v1/admin/sends", "", 401, nil},
 		{"GET", "/widget.js", "", 200, nil},
+		{"GET", "/v1/admin/webhooks", "", 200, asAdmin},
+		{"GET", "/v1/admin/webhooks?state=lost", "", 422, asAdmin},
+		{"GET", "/v1/admin/webhooks", "", 401, nil},
 	} {
 		var change []func(*http.Request)
 		if c.change != nil {

@@ -1,0 +1,153 @@
+package webhook
+
+import (
+	"context"
+	"encoding/binary"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/uuid"
+
+	"sendcode/internal/audit"
+)
+
+// rig is a deliverer, or several, over one log in memory, inside a bubble with a clock of its own.
+type rig struct {
+	*testing.T
+	log    *audit.Memory
+	began  time.Time
+	serial uint32
+
+	mu     sync.Mutex
+	posts  []posted
+	told   map[string]int // of the observer, "app outcome"
+	answer map[string]func(ctx context.Context) answer
+	errors strings.Builder
+}
+
+// posted is one attempt as a receiver saw it.
+type posted struct {
+	id  uuid.UUID
+	app string
+	at  time.Duration // since the test began
+}
+
+func inBubble(t *testing.T, test func(r *rig)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		test(&rig{
+			T: t, log: audit.NewMemory(time.Now), began: time.Now(), told: map[string]int{},
+			answer: map[string]func(context.Context) answer{},
+		})
+	})
+}
+
+// replica runs a deliverer for the apps until the returned function is called.
+func (r *rig) replica(apps ...string) (*Deliverer, func()) {
+	s := Settings{Receivers: map[string]Receiver{}}
+	for _, app := range apps {
+		s.Receivers[app] = Receiver{URL: "https://" + app + ".example"}
+	}
+	d := New(s, Parts{Log: r.log, Observer: r, Logger: slog.New(slog.NewTextHandler(&r.errors, &slog.HandlerOptions{Level: slog.LevelError}))})
+	d.post = r.post
+	ctx, cancel := context.WithCancel(context.Background())
+	stopped := make(chan struct{})
+	go func() { defer close(stopped); d.Run(ctx) }()
+	synctest.Wait()
+	return d, func() { cancel(); <-stopped }
+}
+
+func (r *rig) post(ctx context.Context, _ *client, _ Receiver, e audit.AppEvent) answer {
+	r.mu.Lock()
+	r.posts = append(r.posts, posted{e.ID, e.App, time.Since(r.began)})
+	f := r.answer[e.App]
+	r.mu.Unlock()
+	if f == nil {
+		return answer{word: "200", ok: true}
+	}
+	return f(ctx)
+}
+
+func (r *rig) Told(app, outcome string, _ time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.told[app+" "+outcome]++
+}
+
+func (r *rig) answers(app string, f func(context.Context) answer) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.answer[app] = f
+}
+
+func always(a answer) func(context.Context) answer { return func(context.Context) answer { return a } }
+
+// hang is a receiver that takes the connection and says nothing.
+func hang(ctx context.Context) answer {
+	ctx, cancel := context.WithTimeout(ctx, attemptTimeout)
+	defer cancel()
+	<-ctx.Done()
+	return answer{word: "timeout"}
+}
+
+// happens writes an event of an app, as the outbox does.
+func (r *rig) happens(app string) uuid.UUID {
+	r.Helper()
+	r.serial++
+	id := uuid.UUID{6: 0x70, 8: 0x80}
+	binary.BigEndian.PutUint32(id[2:], r.serial)
+	in := audit.Intent{
+		Send:     audit.Send{ID: id, App: app, Channel: "email", Purpose: "login"},
+		Purposes: []string{"login"}, Life: time.Hour, Lease: time.Minute, Verification: audit.Verification{ID: "v-" + id.String(), MaxAttempts: 5},
+	}
+	if _, err := r.log.Begin(r.Context(), in); err != nil {
+		r.Fatal(err)
+	}
+	tell := audit.Tell{ID: id, Type: "send.sent"}
+	if done, err := r.log.Finish(r.Context(), audit.Outcome{Held: audit.Held{ID: id, Attempt: 1}, Status: audit.Sent, Tell: tell}); err != nil || !done {
+		r.Fatal(done, err)
+	}
+	return id
+}
+
+func (r *rig) event(id uuid.UUID) audit.AppEvent {
+	r.Helper()
+	events, err := r.log.AppEvents(r.Context(), audit.AppEventFilter{Limit: 200})
+	if err != nil {
+		r.Fatal(err)
+	}
+	for _, e := range events {
+		if e.ID == id {
+			return e
+		}
+	}
+	r.Fatalf("no event %v", id)
+	return audit.AppEvent{}
+}
+
+func (r *rig) is(id uuid.UUID, state audit.EventState, attempt int) {
+	r.Helper()
+	if e := r.event(id); e.State != state || e.Attempt != attempt {
+		r.Errorf("%s after attempt %d, want %s after %d", e.State, e.Attempt, state, attempt)
+	}
+}
+
+func (r *rig) count(app string) (n int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, p := range r.posts {
+		if p.app == app {
+			n++
+		}
+	}
+	return n
+}
+
+func pass(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
