@@ -62,6 +62,9 @@ func TestEventsJSON(t *testing.T) {
 	if *waits.Answer != "forbidden address" || waits.Attempts != 1 || waits.To != "l•••@qq.com" || waits.SendID == nil || waits.VerificationID == "" {
 		t.Errorf("%+v", waits)
 	}
+	if page := read("/v1/admin/webhooks?limit=4"); page.Next != nil {
+		t.Errorf("a page after the last one: %s", *page.Next)
+	}
 	var paged []string
 	for path := "/v1/admin/webhooks?limit=2"; ; {
 		page := read(path)
