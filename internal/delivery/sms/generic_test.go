@@ -97,7 +97,7 @@ func newGenericRig() describedRig {
 	return describedRig{r, description}
 }
 
-// kannelDescription is the one in docs/configuration.md.
+// kannelDescription is the one in docs/configuration.md, with receipts.
 func kannelDescription(endpoint string) Generic {
 	return Generic{
 		Name: "kannel", Secret: private, Method: "GET",

@@ -1,0 +1,155 @@
+package app
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"sendcode/internal/parts"
+)
+
+// overKannel is the service on real parts, with text messages through a real gateway to a fake SMS centre. The carrier is
+// the one of docs/configuration.md.
+func overKannel(t *testing.T, more string) (*stack, *parts.KannelGateway) {
+	t.Helper()
+	k := parts.Kannel(t)
+	s := onRealParts(t).configured(more + `
+sms:
+  countries: [DE]
+  sender: Shop
+  carriers:
+    - name: kannel
+      type: http
+      secret_env: KANNEL_PASSWORD
+      method: GET
+      url: "` + k.URL() + `?username=sendcode&password={secret}&from={sender}&to={to}&text={text}&charset=UTF-8&coding={coding}"
+      answer:
+        match: "^(0: Accepted|3: Queued)"
+        statuses: {"404": temporary}
+`)
+	s.env["KANNEL_PASSWORD"] = parts.KannelPassword
+	return s, k
+}
+
+func textFor(to, purpose string) string {
+	return fmt.Sprintf(`{"channel":"sms","to":%q,"locale":"en","purpose":%q}`, to, purpose)
+}
+
+// burstOfTexts asks 30 times at once, over all replicas.
+func (s *stack) burstOfTexts(to, purpose string) (admitted int) {
+	s.Helper()
+	var in atomic.Int32
+	var wg sync.WaitGroup
+	for i := range 30 {
+		wg.Go(func() {
+			a := s.do(i%len(s.replicas), http.MethodPost, "/v1/verifications", textFor(to, purpose))
+			switch a.status {
+			case http.StatusAccepted:
+				in.Add(1)
+			case http.StatusTooManyRequests:
+			default:
+				s.Errorf("%d %s", a.status, a.raw)
+			}
+		})
+	}
+	wg.Wait()
+	return int(in.Load())
+}
+
+// to are the messages that the SMS centre got for a number.
+func messagesTo(k *parts.KannelGateway, number string) (out []string) {
+	for _, line := range k.Received() {
+		if strings.HasPrefix(line, "Shop "+number+" ") {
+			out = append(out, line)
+		}
+	}
+	return out
+}
+
+// Three in a clock hour, and three in a sliding hour: exactly three arrive, and the fourth is told the right wait.
+func TestThreeAnHourThroughKannel(t *testing.T) {
+	t.Parallel()
+	s, k := overKannel(t, `policies:
+  clock: [{name: clock, scope: recipient, limit: 3, per: hour}]
+  sliding: [{name: hour, scope: recipient, limit: 3, window: 1h}]
+purposes:
+  clock: {policy: clock}
+  sliding: {policy: sliding}`)
+	s.start(2)
+	t.Run("clock", func(t *testing.T) {
+		for try := 0; ; try++ {
+			number := fmt.Sprintf("+49151234567%02d", try)
+			before := time.Now().UTC()
+			n := s.burstOfTexts(number, "clock")
+			fourth := s.do(1, http.MethodPost, "/v1/verifications", textFor(number, "clock"))
+			after := time.Now().UTC()
+			if before.Hour() != after.Hour() && try < 3 {
+				continue // the hour ended meanwhile; both hours have three
+			}
+			end := before.Truncate(time.Hour).Add(time.Hour)
+			most, least := end.Sub(before).Seconds()+2, end.Sub(after).Seconds()-1
+			if n != 3 || fourth.status != http.StatusTooManyRequests || fourth.BlockedBy != "clock" || float64(fourth.RetryAfter) > most || float64(fourth.RetryAfter) < least {
+				t.Errorf("%d let in; then %d by %q, %d s, want %.0f to %.0f", n, fourth.status, fourth.BlockedBy, fourth.RetryAfter, least, most)
+			}
+			s.await(20*time.Second, "three messages", func() bool { return len(messagesTo(k, number)) >= 3 })
+			if got := len(messagesTo(k, number)); got != 3 {
+				t.Errorf("%d messages arrived", got)
+			}
+			return
+		}
+	})
+	t.Run("sliding", func(t *testing.T) {
+		const number = "+4915123456800"
+		before := time.Now()
+		n := s.burstOfTexts(number, "sliding")
+		fourth := s.do(0, http.MethodPost, "/v1/verifications", textFor(number, "sliding"))
+		spent := time.Since(before).Seconds()
+		if n != 3 || fourth.status != http.StatusTooManyRequests || fourth.BlockedBy != "hour" || fourth.RetryAfter > 3600 || float64(fourth.RetryAfter) < 3600-spent-1 {
+			t.Errorf("%d let in; then %d by %q, %d s", n, fourth.status, fourth.BlockedBy, fourth.RetryAfter)
+		}
+		s.flush()
+		if n := s.burstOfTexts(number, "sliding"); n != 0 {
+			t.Errorf("%d more after a flush", n)
+		}
+		s.await(20*time.Second, "three messages", func() bool { return len(messagesTo(k, number)) >= 3 })
+		if got := len(messagesTo(k, number)); got != 3 {
+			t.Errorf("%d messages arrived", got)
+		}
+	})
+}
+
+// The whole way: ask, read the phone, enter the code. What is denied never comes to the gateway.
+func TestACodeThroughKannel(t *testing.T) {
+	t.Parallel()
+	s, k := overKannel(t, "")
+	s.start(1)
+	denied := s.text(0, "+12025550123")
+	if denied.status != http.StatusUnprocessableEntity {
+		t.Errorf("%d %s", denied.status, denied.raw)
+	}
+	a := s.text(0, phoneNumber)
+	if a.status != http.StatusAccepted {
+		t.Fatalf("%d %s", a.status, a.raw)
+	}
+	s.await(20*time.Second, "the message", func() bool { return len(messagesTo(k, phoneNumber)) == 1 })
+	got := messagesTo(k, phoneNumber)[0]
+	code := codeInText.FindString(strings.TrimPrefix(got, "Shop "+phoneNumber))
+	if want := "Shop " + phoneNumber + " text " + code + " is your sendcode code. It is valid for 10 min. Do not share it with anyone."; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if c := s.check(0, a.ID, code); !c.Valid {
+		t.Errorf("%s", c.raw)
+	}
+	if n := len(k.Received()); n != 1 {
+		t.Errorf("%d messages", n)
+	}
+	for _, secret := range []string{code, phoneNumber[1:], "a+password", parts.KannelPassword} {
+		if strings.Contains(s.printed.String(), secret) {
+			t.Errorf("%q was logged", secret)
+		}
+	}
+}
