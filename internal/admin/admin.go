@@ -61,6 +61,7 @@ type Sealer interface {
 type Config struct {
 	Log      Log
 	Codes    Codes
+	Doer     Doer
 	Policies Policies
 	Limiter  Limiter
 	Cookies  Sealer
@@ -84,6 +85,7 @@ type Aside struct {
 type Admin struct {
 	log      Log
 	codes    Codes
+	doer     Doer
 	policies Policies
 	replays  chan struct{} // bounds the replays at once
 	limiter  Limiter
@@ -102,7 +104,7 @@ type Admin struct {
 // New makes a console. Nothing runs in the background. A PasswordHash that cannot be read lets nobody in.
 func New(c Config) *Admin {
 	a := &Admin{
-		log: c.Log, codes: c.Codes, policies: c.Policies, replays: make(chan struct{}, 1), limiter: c.Limiter, logger: c.Logger, now: c.Now, aside: c.Aside,
+		log: c.Log, codes: c.Codes, doer: c.Doer, policies: c.Policies, replays: make(chan struct{}, 1), limiter: c.Limiter, logger: c.Logger, now: c.Now, aside: c.Aside,
 		pages: newPages(), origin: http.NewCrossOriginProtection(), checks: make(chan struct{}, maxChecks),
 	}
 	if a.now == nil {
@@ -147,6 +149,7 @@ func (a *Admin) Register(e *echo.Echo) {
 	e.POST("/admin/suppressions", a.suppressForm, a.toPages(deedSuppress)...)
 	e.POST("/admin/suppressions/lift", a.liftForm, a.toPages(deedLift)...)
 
+	a.registerDeeds(e)
 	programs := a.toPrograms(deedRead)
 	e.GET("/v1/admin/sends", a.listJSON, programs...)
 	e.GET("/v1/admin/sends/:id", a.sendJSON, programs...)

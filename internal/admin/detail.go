@@ -27,6 +27,8 @@ type sendView struct {
 	Trial   string // rules in mode observe that would have refused it
 	Line    []entry
 	Quota   quotaView
+	Note    note
+	Deeds   []deedView
 }
 
 // quotaView is what a recipient's rules say now.
@@ -37,23 +39,29 @@ type quotaView struct {
 }
 
 func (a *Admin) sendPage(c echo.Context) error {
-	ctx := c.Request().Context()
-	s, err := a.story(ctx, c.Param("id"))
+	s, err := a.story(c.Request().Context(), c.Param("id"))
 	if err != nil {
 		return err
 	}
-	w := wordsFor(c.Request())
+	n := note{Deed: c.QueryParam("done")}
+	n.Done = wordsFor(c.Request()).say("deed." + n.Deed + ".done") // none for what is no deed
+	return a.showSend(c, http.StatusOK, s, n)
+}
+
+func (a *Admin) showSend(c echo.Context, status int, s audit.Story, n note) error {
+	ctx, w := c.Request().Context(), wordsFor(c.Request())
 	now, away := a.quotaOf(ctx, s.Send) // without it the rest of the page is as true as with it
 	verdict := judge(s, a.seen(s.Send, now, away), w)
 	v := sendView{
 		page: page{W: w, Title: verdict.What.String(), In: true, Here: "sends"}, Verdict: verdict, State: stateViewOf(s.Send, w),
 		Send: viewOf(s.Send, w), Facts: s.Send, Line: timeline(s, w), Quota: quotaViewOf(s.Send, now, away, w),
 		Person: address(nil, "recipient", s.Send.Recipient.String()), Trial: strings.Join(s.Send.Observed, w.say("list.comma")),
+		Note: n, Deeds: deedViews(actorOf(c), s, n, w),
 	}
 	if s.Verification != nil {
 		v.Code = w.say("code." + string(stateOf(*s.Verification, s.Now)))
 	}
-	return a.pages.show(c, http.StatusOK, "send", v)
+	return a.pages.show(c, status, "send", v)
 }
 
 // seen is what a verdict goes by, beside the log.

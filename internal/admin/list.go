@@ -180,6 +180,9 @@ func why(s audit.Send, w words) string {
 	case s.Status == audit.Failed && !s.Counts:
 		add(w.say("why.given_back"))
 	}
+	if s.Forgiven {
+		add(w.say("why.forgiven"))
+	}
 	if s.InDoubt {
 		add(w.say("why.doubt"))
 	}

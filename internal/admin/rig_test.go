@@ -72,10 +72,10 @@ func newRig(t *testing.T, changes ...func(*Config)) *rig {
 	r.log, r.limiter = audit.NewMemory(r.clock.now), quota.NewMemory(r.clock.now, "test")
 	logger := slog.New(slog.NewTextHandler(r.logged, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	r.codes = verification.New(verification.Settings{
-		Terms: verification.Terms{Purposes: map[string]verification.Purpose{
+		Terms: verification.Terms{Titles: map[string]string{"shop": "Shop"}, Purposes: map[string]verification.Purpose{
 			"login": {Name: "login", Policy: quota.Policy{Name: "default", Rules: testRules}, Shares: []string{"login"}},
 		}},
-		IndexKey: bytes.Repeat([]byte{7}, 32),
+		IndexKey: bytes.Repeat([]byte{7}, 32), Ring: r.ring,
 	}, verification.Parts{Limiter: r.limiter, Log: r.log, Logger: logger, Now: r.clock.now})
 	r.handler = r.replica(logger, changes...)
 	return r
@@ -84,7 +84,7 @@ func newRig(t *testing.T, changes ...func(*Config)) *rig {
 // replica makes another console over the same parts.
 func (r *rig) replica(logger *slog.Logger, changes ...func(*Config)) *echo.Echo {
 	c := Config{
-		Log: r.log, Codes: r.codes, Policies: r.codes, Limiter: r.limiter, Cookies: r.ring, Logger: logger, Now: r.clock.now,
+		Log: r.log, Codes: r.codes, Doer: r.codes, Policies: r.codes, Limiter: r.limiter, Cookies: r.ring, Logger: logger, Now: r.clock.now,
 		Password: testPassword, Token: testToken,
 	}
 	for _, change := range changes {
@@ -159,7 +159,7 @@ func (r *rig) begin(to string, changes ...func(*audit.Send)) audit.Begun {
 	r.take(row)
 	v := audit.Verification{
 		ID: "v" + row.ID.String(), App: row.App, Channel: row.Channel, Purpose: row.Purpose, Recipient: row.Recipient, To: row.To,
-		Sealed: []byte("sealed"), Nonce: make([]byte, 16), KeyID: "k", CodeLength: 6, Alphabet: "digits", Holder: "h", MaxAttempts: 5, Reference: row.Reference,
+		Sealed: r.sealed("v"+row.ID.String(), to), Nonce: make([]byte, 16), KeyID: "k", CodeLength: 6, Alphabet: "digits", Holder: "h", MaxAttempts: 5, Reference: row.Reference,
 	}
 	begun, err := r.log.Begin(context.Background(), audit.Intent{
 		Send: row, Verification: v, Rules: testRules, Purposes: []string{row.Purpose}, Life: 10 * time.Minute, MinLife: 2 * time.Minute, Lease: 8 * time.Second,
@@ -169,6 +169,14 @@ func (r *rig) begin(to string, changes ...func(*audit.Send)) audit.Begun {
 		r.Fatal("the log refused the rig's send")
 	}
 	return begun
+}
+
+// sealed is an address as the use cases keep it.
+func (r *rig) sealed(id, to string) []byte {
+	r.Helper()
+	sealed, err := r.ring.Seal("recipient", []byte(to), []byte(id))
+	r.must(err)
+	return sealed
 }
 
 func (r *rig) take(row audit.Send) quota.Decision {

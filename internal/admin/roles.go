@@ -28,6 +28,11 @@ var least = map[string]Role{
 
 	deedSuppress: Operator,
 	deedLift:     Operator,
+	deedReset:    Operator,
+	deedResend:   Operator,
+	deedCancel:   Operator,
+	deedReveal:   Operator,
+	deedErase:    Owner,
 }
 
 // The deeds.
@@ -37,6 +42,11 @@ const (
 
 	deedSuppress = "suppression.add"
 	deedLift     = "suppression.lift"
+	deedReset    = "quota.reset"
+	deedResend   = "verification.resend"
+	deedCancel   = "verification.cancel"
+	deedReveal   = "recipient.reveal"
+	deedErase    = "recipient.erase"
 )
 
 // actor is who makes a request.

@@ -189,7 +189,7 @@ func (a *App) registerConsole(e *echo.Echo) error {
 	// Logins are counted in process: while Redis is away the console is needed most.
 	logins := quota.NewMemory(time.Now, processClock)
 	admin.New(admin.Config{
-		Log: a.log, Codes: a.codes, Policies: a.codes, Limiter: logins, Cookies: ring, Logger: a.logger,
+		Log: a.log, Codes: a.codes, Doer: a.codes, Policies: a.codes, Limiter: logins, Cookies: ring, Logger: a.logger,
 		Password: a.cfg.AdminPassword.Reveal(), PasswordHash: a.cfg.AdminPasswordHash.Reveal(), Token: a.cfg.AdminToken.Reveal(),
 		Aside: a.aside,
 	}).Register(e)

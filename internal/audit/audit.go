@@ -121,6 +121,8 @@ type Log interface {
 	Crowds(ctx context.Context, q CrowdQuery) ([]Crowd, int, error)
 
 	ActLog
+	Forgiver
+	Eraser
 
 	// Ping reports whether the log can take a send now.
 	Ping(ctx context.Context) error

@@ -110,6 +110,15 @@ var contract = []struct {
 	{"events/forgotten and given up", eventsForgotten},
 	{"events/pages", eventPages},
 	{"events/bad requests", badEvents},
+	{"forgive/sends, rejections and failed checks", forgives},
+	{"forgive/nothing else", forgivesNothingElse},
+	{"forgive/what is under way", forgivesUnderWay},
+	{"erase/one and nobody else", erases},
+	{"erase/frees no quota", eraseFreesNothing},
+	{"erase/what is under way", erasesUnderWay},
+	{"erase/forgotten when its time has come", forgets},
+	{"erase/a suppression holds", erasedAndSuppressed},
+	{"erase/bad calls", badErasures},
 	{"end/closed and canceled", closedAndCanceled},
 }
 

@@ -30,19 +30,23 @@ const (
 type tried struct {
 	expiresAt  time.Time
 	approvedAt time.Time
-	failures   int
+	attempts   int
+	forgiven   int // of the attempts
 }
 
-func triedOf(v Verification) tried {
-	t := tried{v.ExpiresAt, v.ApprovedAt, v.Attempts}
-	if !v.ApprovedAt.IsZero() {
-		t.failures--
+func triedOf(v Verification) tried { return tried{v.ExpiresAt, v.ApprovedAt, v.Attempts, v.Forgiven} }
+
+// failures are the tries that were wrong and that nobody forgave: the right one may be among those forgiven, or not.
+func (t tried) failures() int {
+	n := t.attempts - t.forgiven
+	if !t.approvedAt.IsZero() {
+		n--
 	}
-	return t
+	return max(0, n)
 }
 
 func (t *tried) fields() []any {
-	return []any{timeField{&t.expiresAt}, timeField{&t.approvedAt}, &t.failures}
+	return []any{timeField{&t.expiresAt}, timeField{&t.approvedAt}, &t.attempts, &t.forgiven}
 }
 
 // barred is the wait until both bounds let a code be tried.
@@ -71,7 +75,7 @@ func bound(list []tried, now time.Time, window time.Duration, limit int) time.Du
 	list, count := slices.Clone(list), 0
 	for _, t := range list {
 		if t.counts(now, window) {
-			count += t.failures
+			count += t.failures()
 		}
 	}
 	slices.SortFunc(list, func(a, b tried) int { return cmp.Compare(a.expiresAt.UnixMicro(), b.expiresAt.UnixMicro()) })
@@ -81,7 +85,7 @@ func bound(list []tried, now time.Time, window time.Duration, limit int) time.Du
 			break
 		}
 		if t.counts(now, window) {
-			count, wait = count-t.failures, t.expiresAt.Add(window).Sub(now)
+			count, wait = count-t.failures(), t.expiresAt.Add(window).Sub(now)
 		}
 	}
 	return wait
@@ -109,7 +113,7 @@ func (m *Memory) Barred(ctx context.Context, v Verification) (wait time.Duration
 }
 
 // triedSQL selects what may count of one recipient, $4 being the instant after which its life must have ended.
-const triedSQL = `SELECT v.expires_at, v.approved_at, v.attempts - CASE WHEN v.approved_at IS NULL THEN 0 ELSE 1 END FROM verifications v
+const triedSQL = `SELECT v.expires_at, v.approved_at, v.attempts, v.forgiven FROM verifications v
 WHERE v.recipient = $1 AND v.app = $2 AND v.channel = $3 AND v.attempts > 0 AND v.expires_at > $4`
 
 func sqliteBarred(ctx context.Context, q queryer, v Verification, now time.Time) (time.Duration, error) {

@@ -11,27 +11,27 @@ import (
 // Both databases have the same columns, so what is read from them is described once.
 
 const verificationColumns = `v.id, v.app, v.channel, v.purpose, v.recipient, v.masked, v.sealed, v.holder, v.nonce, v.key_id,
- v.code_length, v.alphabet, v.locale, v.reference, v.created_at, v.expires_at, v.attempts, v.max_attempts, v.sends, v.approved_at, v.canceled_at`
+ v.code_length, v.alphabet, v.locale, v.reference, v.created_at, v.expires_at, v.attempts, v.max_attempts, v.sends, v.approved_at, v.canceled_at, v.forgiven`
 
 // fields are where verificationColumns are scanned to.
 func (v *Verification) fields() []any {
 	return []any{
 		&v.ID, &v.App, &v.Channel, &v.Purpose, hashField{&v.Recipient}, &v.To, &v.Sealed, &v.Holder, &v.Nonce, &v.KeyID,
 		&v.CodeLength, &v.Alphabet, &v.Locale, &v.Reference, timeField{&v.CreatedAt}, timeField{&v.ExpiresAt}, &v.Attempts, &v.MaxAttempts,
-		&v.Sends, timeField{&v.ApprovedAt}, timeField{&v.CanceledAt},
+		&v.Sends, timeField{&v.ApprovedAt}, timeField{&v.CanceledAt}, &v.Forgiven,
 	}
 }
 
 const sendColumns = `s.id, s.verification_id, s.number, s.app, s.channel, s.purpose, s.recipient, s.masked, s.locale, s.reference,
  s.ip, s.status, s.reason, s.attempt, s.in_doubt, s.counts, s.refund_since IS NOT NULL, s.taken_at, s.clock, s.logged_at,
- s.due_at, s.finished_at, s.provider, s.provider_code, s.took, s.blocked_by, s.retry_after, s.requests, s.observed, s.suppression_id`
+ s.due_at, s.finished_at, s.provider, s.provider_code, s.took, s.blocked_by, s.retry_after, s.requests, s.observed, s.suppression_id, s.forgiven`
 
 // fields are where sendColumns are scanned to.
 func (s *Send) fields() []any {
 	return []any{
 		&s.ID, &s.VerificationID, &s.Number, &s.App, &s.Channel, &s.Purpose, hashField{&s.Recipient}, &s.To, &s.Locale, &s.Reference,
 		&s.IP, &s.Status, &s.Reason, &s.Attempt, &s.InDoubt, &s.Counts, &s.RefundDue, timeField{&s.TakenAt}, &s.Clock, timeField{&s.LoggedAt},
-		timeField{&s.DueAt}, timeField{&s.FinishedAt}, &s.Provider, &s.ProviderCode, spanField{&s.Took}, &s.BlockedBy, spanField{&s.RetryAfter}, &s.Count, namesField{&s.Observed}, maybeIDField{&s.Suppression},
+		timeField{&s.DueAt}, timeField{&s.FinishedAt}, &s.Provider, &s.ProviderCode, spanField{&s.Took}, &s.BlockedBy, spanField{&s.RetryAfter}, &s.Count, namesField{&s.Observed}, maybeIDField{&s.Suppression}, &s.Forgiven,
 	}
 }
 

@@ -126,7 +126,7 @@ func opened(in Intent, now time.Time) Verification {
 	v := in.Verification
 	v.Sealed, v.Nonce = slices.Clone(v.Sealed), slices.Clone(v.Nonce)
 	v.CreatedAt, v.ExpiresAt = now, now.Add(in.Life.Truncate(time.Microsecond))
-	v.Attempts, v.Sends, v.ApprovedAt, v.CanceledAt = 0, 0, time.Time{}, time.Time{}
+	v.Attempts, v.Sends, v.ApprovedAt, v.CanceledAt, v.Forgiven = 0, 0, time.Time{}, time.Time{}, 0
 	return v
 }
 
@@ -144,7 +144,7 @@ func written(in Intent, v Verification, number int, suppression uuid.UUID, now t
 // asWritten undoes what happened to a row after its Begin, for the answer to a repeated one: whoever gets it speaks for
 // the first attempt, and if that one no longer holds, its writes change nothing.
 func asWritten(s Send, lease time.Duration) Send {
-	s.Status, s.Attempt, s.InDoubt, s.Counts, s.RefundDue = Sending, 1, false, true, false
+	s.Status, s.Attempt, s.InDoubt, s.Counts, s.RefundDue, s.Forgiven = Sending, 1, false, true, false, false
 	s.Reason, s.Provider, s.ProviderCode, s.Took = "", "", "", 0
 	s.DueAt, s.FinishedAt = s.LoggedAt.Add(lease.Truncate(time.Microsecond)), time.Time{}
 	return s

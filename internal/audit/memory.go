@@ -28,6 +28,7 @@ type Memory struct {
 	acts          []Act
 	suppressions  map[uuid.UUID]*Suppression
 	events        map[uuid.UUID]*AppEvent
+	erasures      map[recipient.Hash]time.Time // when the hash may go
 }
 
 type memoryRow struct {
@@ -58,7 +59,7 @@ func NewMemory(now func() time.Time) *Memory {
 	return &Memory{
 		now: now, verifications: map[string]*Verification{}, rows: map[uuid.UUID]*memoryRow{},
 		buckets: map[memoryBucket][]*memoryRow{}, claims: map[[32]byte]*memoryClaim{}, suppressions: map[uuid.UUID]*Suppression{},
-		events: map[uuid.UUID]*AppEvent{},
+		events: map[uuid.UUID]*AppEvent{}, erasures: map[recipient.Hash]time.Time{},
 	}
 }
 

@@ -23,7 +23,7 @@ func TestModel(t *testing.T) {
 		t.Parallel()
 		f := newSQLiteFixture(t)
 		checkModel(t, f, func() error {
-			_, err := f.Log.(*SQLite).writer.Exec(`DELETE FROM sends; DELETE FROM verifications; DELETE FROM suppressions; DELETE FROM app_events`)
+			_, err := f.Log.(*SQLite).writer.Exec(`DELETE FROM sends; DELETE FROM verifications; DELETE FROM suppressions; DELETE FROM app_events; DELETE FROM erasures`)
 			return err
 		})
 	})
@@ -31,7 +31,7 @@ func TestModel(t *testing.T) {
 		t.Parallel()
 		f := newPostgresFixture(t, parts.Postgres(t))
 		checkModel(t, f, func() error {
-			_, err := f.Log.(*Postgres).pool.Exec(t.Context(), `DELETE FROM sends; DELETE FROM verifications; DELETE FROM suppressions; DELETE FROM app_events`)
+			_, err := f.Log.(*Postgres).pool.Exec(t.Context(), `DELETE FROM sends; DELETE FROM verifications; DELETE FROM suppressions; DELETE FROM app_events; DELETE FROM erasures`)
 			return err
 		})
 	})
@@ -46,7 +46,7 @@ func checkModel(t *testing.T, f *fixture, empty func() error) {
 		m.Repeat(map[string]func(*rapid.T){
 			"begin": m.begin, "begin again": m.beginAgain, "pass": m.pass, "finish": m.finish, "postpone": m.postpone, "renew": m.renew,
 			"take over": m.takeOver, "refunds": m.refunds, "refunded": m.refunded, "attempt": m.attempt, "approve": m.approve,
-			"cancel": m.cancel, "suppress": m.suppress, "lift": m.lift, "refused": m.refused, "read": m.read, "app events": m.appEvents, "": m.invariant,
+			"cancel": m.cancel, "suppress": m.suppress, "lift": m.lift, "forgive": m.forgive, "erase": m.erase, "forget": m.forget, "refused": m.refused, "read": m.read, "app events": m.appEvents, "": m.invariant,
 		})
 	})
 }
@@ -266,6 +266,26 @@ func (m *model) suppress(*rapid.T) {
 func (m *model) lift(*rapid.T) {
 	l := Lifting{Channel: recipient.Email, Address: address(1), App: rapid.SampledFrom([]string{"", "shop"}).Draw(m.T, "app"), Why: "w"}
 	m.same("Lift", func(f *fixture) (any, error) { return f.Lift(m.ctx, l, nil) })
+}
+
+func (m *model) forgive(*rapid.T) {
+	purposes := rapid.SampledFrom([][]string{{"login", "signup"}, {"gift"}}).Draw(m.T, "purposes")
+	b := Bucket{App: "shop", Channel: recipient.Email, Recipient: recipient.Hash{15: byte(rapid.IntRange(1, 2).Draw(m.T, "recipient"))}, Purposes: purposes}
+	act := m.real.act(func(a *Act) { a.ID = uuid.New() })
+	m.same("Forgive", func(f *fixture) (any, error) { return nil, f.Forgive(m.ctx, []Bucket{b}, act) })
+}
+
+func (m *model) erase(*rapid.T) {
+	if rapid.IntRange(0, 3).Draw(m.T, "really") > 0 {
+		return
+	}
+	h, keep := recipient.Hash{15: byte(rapid.IntRange(1, 2).Draw(m.T, "recipient"))}, max(time.Microsecond, m.span("keep"))
+	act := m.real.act(func(a *Act) { a.ID = uuid.New() })
+	m.same("Erase", func(f *fixture) (any, error) { return nil, f.Erase(m.ctx, h, keep, act) })
+}
+
+func (m *model) forget(*rapid.T) {
+	m.same("Forget", func(f *fixture) (any, error) { return f.Forget(m.ctx) })
 }
 
 func (m *model) refused(*rapid.T) {

@@ -70,7 +70,7 @@ WITH clock AS MATERIALIZED (
         SELECT array_agg(s.id) AS ids, array_agg((extract(epoch FROM intent.now - s.finished_at) * 1000000)::bigint) AS ages
         FROM (
             SELECT s.id, s.finished_at FROM sends s
-            WHERE s.status = 'failed' AND s.reason IN ('rejected', 'suppressed', 'paused')
+            WHERE s.status = 'failed' AND s.reason IN ('rejected', 'suppressed', 'paused') AND NOT s.forgiven
               AND s.recipient = intent.recipient AND s.app = intent.app AND s.channel = intent.channel
               AND s.finished_at > intent.now - intent.rejecting
             OFFSET 0

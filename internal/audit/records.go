@@ -50,6 +50,7 @@ type Verification struct {
 	Sends       int       // sends so far
 	ApprovedAt  time.Time // zero: not approved
 	CanceledAt  time.Time // zero: not canceled
+	Forgiven    int       // of Attempts: those that an administrator forgave, which no bound counts any more
 }
 
 // Send is one row of the log: a send, or one or more refusals by one rule.
@@ -83,5 +84,6 @@ type Send struct {
 	RetryAfter     time.Duration // with Refused: the wait told last
 	Count          int           // with Refused: how many requests this row stands for; 1 for a send
 	Suppression    uuid.UUID     // that Begin met: the send goes to nobody; Nil: none
+	Forgiven       bool          // an administrator forgave it: it counted until then
 	Observed       []string      // names of the observing rules that would have refused this send; none for a refusal
 }

@@ -50,7 +50,7 @@ func bears(in Intent, events []quota.Event) bool {
 	return in.Rejections.Limit == 0 || len(events) < in.Rejections.Limit
 }
 
-func (r *memoryRow) rejected() bool { return r.Status == Failed && Failure(r.Reason) }
+func (r *memoryRow) rejected() bool { return r.Status == Failed && Failure(r.Reason) && !r.Forgiven }
 
 func (m *Memory) rejections(b memoryBucket) (rows []rejection) {
 	for _, r := range m.buckets[b] {
@@ -125,9 +125,9 @@ func tellAll(rows []Counting, yield func(Counting) error) error {
 	return nil
 }
 
-// Both databases ask alike; the conditions are those of the partial index.
+// Both databases ask alike; the first two conditions are those of the partial index.
 const (
-	isRejectedSQL  = `s.status = 'failed' AND s.reason IN ('rejected', 'suppressed', 'paused')`
+	isRejectedSQL  = `s.status = 'failed' AND s.reason IN ('rejected', 'suppressed', 'paused') AND NOT s.forgiven`
 	rejectedSQL    = `SELECT s.id, s.finished_at FROM sends s WHERE ` + isRejectedSQL + ` AND s.recipient = $1 AND s.app = $2 AND s.channel = $3 AND s.finished_at > $4`
 	allRejectedSQL = `SELECT ` + sendColumns + ` FROM sends s WHERE ` + isRejectedSQL + ` AND s.finished_at > $1 ORDER BY s.finished_at, s.id`
 )

@@ -25,7 +25,7 @@ type SQLite struct {
 // Pragmas of each connection. https://www.sqlite.org/pragma.html
 const (
 	commonPragmas = "_pragma=busy_timeout(5000)&_pragma=foreign_keys(1)"
-	writerPragmas = commonPragmas + "&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_txlock=immediate"
+	writerPragmas = commonPragmas + "&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_pragma=secure_delete(1)&_txlock=immediate"
 	readerPragmas = commonPragmas + "&_pragma=query_only(1)"
 	readers       = 4
 )

@@ -29,6 +29,7 @@ var (
 	NotFound         = Kind{"not-found", http.StatusNotFound, "Not found", "There is nothing here, or nothing that this caller may see: the two look the same."}
 	MethodNotAllowed = Kind{"method-not-allowed", http.StatusMethodNotAllowed, "Method not allowed", "The header Allow names the methods that this address knows."}
 	Conflict         = Kind{"conflict", http.StatusConflict, "Conflict", "Another request with the same Idempotency-Key is being worked on."}
+	NotDone          = Kind{"not-done", http.StatusConflict, "Not done", "What was asked for is not possible any more, or a rule is against it. It is recorded that it was tried."}
 	KeyReused        = Kind{"idempotency-key-reused", http.StatusUnprocessableEntity, "Idempotency-Key used before", "This Idempotency-Key came with another request in the last 24 hours. Use a new key for a new request. Nothing was done."}
 	TooLarge         = Kind{"too-large", http.StatusRequestEntityTooLarge, "Body too large", "A body may hold at most 16 KiB."}
 	UnsupportedMedia = Kind{"unsupported-media-type", http.StatusUnsupportedMediaType, "Unsupported media type", "Send `Content-Type: application/json`."}
@@ -43,7 +44,7 @@ var (
 
 // Kinds lists every kind, for the pages and the specification.
 var Kinds = []Kind{
-	MalformedJSON, UnknownField, BadRequest, Unauthorized, Forbidden, NotFound, MethodNotAllowed, Conflict, KeyReused, TooLarge,
+	MalformedJSON, UnknownField, BadRequest, Unauthorized, Forbidden, NotFound, MethodNotAllowed, Conflict, NotDone, KeyReused, TooLarge,
 	UnsupportedMedia, InvalidField, QuotaExceeded, TooManyChecks, TooManyAttempts, Internal, DeliveryFailed, Unavailable,
 }
 

@@ -81,6 +81,9 @@ func (s *Service) recall(ctx context.Context, a *asked) error {
 	if err != nil {
 		return err
 	}
+	if len(v.Sealed) == 0 { // erased
+		return ErrNotFound
+	}
 	to, err := s.recipientOf(v)
 	if err != nil {
 		return ErrUnavailable

@@ -19,7 +19,8 @@ const (
 	reasonRejected   = audit.ReasonRejected // the server refused it for good
 	reasonExpired    = "expired"            // the code's life ended before the mail could go out
 	reasonNoLonger   = "ended"              // approved or canceled while it waited
-	reasonUnreadable = "unreadable"         // recipient or code can't be recovered: a key left the ring, or it was erased
+	reasonUnreadable = "unreadable"         // recipient or code can't be recovered: a key left the ring
+	reasonErased     = audit.ReasonErased   // the recipient was, while it waited
 	reasonTemplate   = "template"           // the message could not be rendered
 	reasonNoAnswer   = "no_answer"          // nothing was heard after the whole mail was handed over
 	reasonBlocked    = "blocked"            // the recipient is on the list of those who get no codes
@@ -37,7 +38,11 @@ type failure struct {
 // attempt makes one attempt, and gives what records its outcome.
 func (o *outbox) attempt(ctx context.Context, f *flight) (end func()) {
 	finish := func(out audit.Outcome) func() { return func() { o.finish(f, out) } }
-	w, v := f.work, f.work.Verification
+	w := o.readAgain(ctx, f)
+	v := w.Verification
+	if len(v.Sealed) == 0 { // it frees no quota to be erased
+		return finish(audit.Outcome{Status: audit.Failed, Reason: reasonErased})
+	}
 	if reason := o.pointless(v); reason != "" {
 		return finish(audit.Outcome{Status: audit.Failed, Reason: reason, Refund: true})
 	}

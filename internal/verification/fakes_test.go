@@ -122,6 +122,12 @@ func (s *swap) Record(ctx context.Context, bucket string, keep time.Duration, ev
 	return (*s.now.Load()).Record(ctx, bucket, keep, events)
 }
 
+func (s *swap) Reset(ctx context.Context, buckets ...string) error {
+	return (*s.now.Load()).Reset(ctx, buckets...)
+}
+
+func (noLimiter) Reset(context.Context, ...string) error { return quota.ErrUnavailable }
+
 // deaf is a Redis whose answers are lost.
 type deaf struct{ *quota.Memory }
 

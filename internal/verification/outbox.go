@@ -34,6 +34,8 @@ type outbox struct {
 
 	quiet time.Time // no takeover before: see tick
 	away  bool      // the log did not answer the last tick
+
+	forgot time.Time // when Forget was asked for last
 }
 
 // flight is a row that this process is working on.
@@ -42,6 +44,7 @@ type flight struct {
 	held    audit.Held
 	inDoubt bool
 	renewed time.Time // when its lease began
+	read    time.Time // when the log told of it
 }
 
 // debt is what the limiter must hear of and did not: a place to give back that no row speaks of, a send that the log let
@@ -213,6 +216,7 @@ func (o *outbox) tick(ctx context.Context) {
 	if !o.Now().Before(o.quiet) {
 		o.takeOver(ctx)
 	}
+	o.forget(ctx)
 }
 
 func (o *outbox) renew(ctx context.Context) {

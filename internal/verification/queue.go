@@ -77,7 +77,7 @@ func (o *outbox) fly(w audit.Work) *flight {
 		f.held, f.inDoubt, f.renewed = held, w.Send.InDoubt, o.Now()
 		return nil
 	}
-	f := &flight{work: w, held: held, inDoubt: w.Send.InDoubt, renewed: o.Now()}
+	f := &flight{work: w, held: held, inDoubt: w.Send.InDoubt, renewed: o.Now(), read: o.Now()}
 	o.flights[w.Send.ID] = f
 	return f
 }

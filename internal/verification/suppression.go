@@ -141,7 +141,7 @@ func (s *Service) Lift(ctx context.Context, l Lifting) ([]audit.Suppression, err
 		}
 		lifting.Channel, lifting.Address = to.Channel(), to.Hash(s.IndexKey)
 		l.Act = s.on(l.Act, to, l.App, l.Why)
-	} else if err := checkWhy(l.Why); err != nil {
+	} else if err := checkWhy(l.Why, ""); err != nil {
 		return nil, err
 	} else if l.Act != nil {
 		l.Act.App, l.Act.Channel, l.Act.Reason = l.App, lifting.Channel, l.Why
@@ -169,17 +169,18 @@ func (s *Service) named(channel, address, app, why string) (recipient.Recipient,
 	if _, known := s.Terms().Titles[app]; app != "" && !known {
 		return to, invalid("app", "unknown", "There is no such app.")
 	}
-	return to, checkWhy(why)
+	return to, checkWhy(why, to.Address())
 }
 
-func checkWhy(why string) error {
+// checkWhy asks of a reason what is asked of every administrator's: the act that it goes into is kept for good.
+func checkWhy(why, to string) error {
 	switch {
 	case why == "":
 		return invalid("reason", "required", "Say why; the record keeps it.")
 	case !plain(why, maxWhy):
 		return invalid("reason", "invalid", "This has at most 200 characters, and no control character among them.")
 	}
-	return nil
+	return CheckReason(why, to)
 }
 
 // unavailable is an error of the log as callers hear it.

@@ -37,6 +37,7 @@ type Limiter interface {
 	Peek(ctx context.Context, r quota.Request) (quota.Decision, error)
 	Refund(ctx context.Context, id string, buckets ...string) error
 	Record(ctx context.Context, bucket string, keep time.Duration, events []quota.Event) error
+	Reset(ctx context.Context, buckets ...string) error
 }
 
 // Log is the record, the second gate and the outbox. Implementations: audit.Postgres, audit.SQLite, audit.Memory.
@@ -53,6 +54,12 @@ type Log interface {
 	Suppress(ctx context.Context, s audit.Suppression, lasts time.Duration, act *audit.Act) (audit.Suppression, bool, error)
 	Lift(ctx context.Context, l audit.Lifting, act *audit.Act) ([]audit.Suppression, error)
 	Refused(ctx context.Context, refusals []audit.Send) error
+
+	RecordAct(ctx context.Context, a audit.Act) error
+	Forgive(ctx context.Context, buckets []audit.Bucket, act audit.Act) error
+	CancelBy(ctx context.Context, id string, act audit.Act) (bool, error)
+	Erase(ctx context.Context, h recipient.Hash, keep time.Duration, act audit.Act) error
+	Forget(ctx context.Context) (int, error)
 
 	Renew(ctx context.Context, lease time.Duration, held []audit.Held) error
 	Finish(ctx context.Context, outcome audit.Outcome) (bool, error)

@@ -1,0 +1,275 @@
+package admin
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"sendcode/internal/audit"
+	"sendcode/internal/recipient"
+	"sendcode/quota"
+)
+
+// told are all acts but logins, the oldest first: who, what, outcome, detail, on whom, why.
+func (r *rig) told() []string {
+	r.Helper()
+	list, err := r.log.Acts(context.Background(), audit.ActFilter{Limit: 100})
+	r.must(err)
+	var out []string
+	for i := len(list) - 1; i >= 0; i-- {
+		if a := list[i]; a.What != deedLogin {
+			out = append(out, strings.Join([]string{a.Who, a.What, string(a.Outcome), a.Detail, a.To, a.Reason}, "|"))
+		}
+	}
+	return out
+}
+
+func (r *rig) acts(want ...string) {
+	r.Helper()
+	if got := r.told(); strings.Join(got, "\n") != strings.Join(want, "\n") {
+		r.Errorf("acts:\n%s\nwant:\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+func because(reason string) url.Values { return url.Values{"reason": {reason}} }
+
+// free says whether both gates would let one more through.
+func (r *rig) free(s audit.Send) bool {
+	r.Helper()
+	d, err := r.codes.RecipientQuota(context.Background(), s.App, s.Channel, s.Purpose, s.Recipient)
+	r.must(err)
+	events, _, err := r.log.History(context.Background(), audit.Bucket{App: s.App, Channel: s.Channel, Recipient: s.Recipient, Purposes: []string{s.Purpose}}, time.Hour)
+	r.must(err)
+	return d.Allowed() && len(events) == 0
+}
+
+func TestResetFromAPage(t *testing.T) {
+	r := newRig(t)
+	b := r.loggedIn()
+	s := r.sent("ana@example.com")
+	page := sendAddress(s.ID)
+	contains(t, b.get(page), "Reset the quota", `action="`+page+`/reset"`, "required")
+	rec := b.post(page+"/reset", because("ticket 7"))
+	want(t, rec, http.StatusSeeOther)
+	if to := rec.Header().Get("Location"); to != page+"?done=quota.reset" {
+		t.Errorf("to %s", to)
+	}
+	contains(t, b.get(rec.Header().Get("Location")), "The quota is reset", `role="status"`)
+	contains(t, b.get("/admin"), "counted until the quota was reset")
+	if !r.free(s) {
+		t.Error("still limited")
+	}
+	r.acts("admin|quota.reset|begun||a•••@example.com|ticket 7", "admin|quota.reset|done||a•••@example.com|ticket 7")
+	contains(t, b.get("/admin/acts?what=quota.reset"), "reset the quota", page)
+	lacks(t, b.get(page+"?done=<script>"), "script>alert", "note good")
+}
+
+func TestADeedNeedsAReason(t *testing.T) {
+	r := newRig(t)
+	b := r.loggedIn()
+	s := r.sent("ana.maria@example.com")
+	for _, d := range deeds {
+		for reason, say := range map[string]string{
+			"": "Say why", " ": "Say why", "she is ana.maria@example.com": "Leave names", strings.Repeat("x", 501): "at most 500",
+		} {
+			form := because(reason)
+			form.Set("sure", "yes")
+			rec := b.post(sendAddress(s.ID)+"/"+d.path, form)
+			want(t, rec, http.StatusUnprocessableEntity)
+			contains(t, rec, say, "<details open>", `aria-invalid="true"`)
+			if d.code {
+				rec = b.do(http.MethodPost, "/v1/admin/sends/"+s.ID.String()+"/"+d.path, `{"reason":"`+reason+`"}`, "Content-Type", "application/json")
+				want(t, rec, http.StatusUnprocessableEntity)
+			}
+		}
+	}
+	rec := b.post(sendAddress(s.ID)+"/erase", because("asked by <letter>"))
+	want(t, rec, http.StatusUnprocessableEntity)
+	contains(t, rec, "Tick the box", "asked by &lt;letter&gt;")
+	want(t, b.post("/admin/sends/00000000-0000-7000-8000-000000000000/reset", because("x")), http.StatusNotFound)
+	r.acts()
+	if r.free(s) {
+		t.Error("reset all the same")
+	}
+}
+
+func TestCancelResendAndReveal(t *testing.T) {
+	r := newRig(t)
+	b := r.loggedIn()
+	s := r.sent("ana@example.com")
+	page := sendAddress(s.ID)
+
+	rec := b.post(page+"/reveal", because("ticket 7"))
+	want(t, rec, http.StatusOK)
+	contains(t, rec, "The full recipient:", `<b class="shown">ana@example.com</b>`)
+	lacks(t, b.get(page), "ana@example.com")
+	if got := rec.Header().Get("Cache-Control"); got != "no-store" {
+		t.Errorf("Cache-Control %q", got)
+	}
+	rec = b.post(page+"/resend", because("ticket 7"))
+	want(t, rec, http.StatusTooManyRequests)
+	contains(t, rec, "A rule is against it for another 1 min")
+	want(t, b.post(page+"/cancel", because("ticket 7")), http.StatusSeeOther)
+	contains(t, b.get(page), "canceled")
+	lacks(t, b.get(page), page+"/cancel", page+"/resend") // not offered any more
+	for _, path := range []string{"/cancel", "/resend"} {
+		rec = b.post(page+path, because("again"))
+		want(t, rec, http.StatusConflict)
+	}
+	on := "a•••@example.com|ticket 7"
+	r.acts("admin|recipient.reveal|done||"+on, "admin|verification.resend|begun||"+on, "admin|verification.resend|failed|minute|"+on, "admin|verification.cancel|done||"+on)
+	if strings.Contains(r.logged.String(), "ana@example.com") {
+		t.Error("the recipient is in the log")
+	}
+}
+
+func TestEraseFromAPage(t *testing.T) {
+	r := newRig(t)
+	b := r.loggedIn()
+	s := r.sent("ana@example.com", func(s *audit.Send) { s.Reference = "order 7" })
+	form := because("letter of 3 March")
+	form.Set("sure", "yes")
+	want(t, b.post(sendAddress(s.ID)+"/erase", form), http.StatusSeeOther)
+	page := b.get(sendAddress(s.ID))
+	lacks(t, page, "a•••@", "order 7", "203.0.113", "Show the full recipient")
+	contains(t, page, audit.Erased)
+	want(t, b.post(sendAddress(s.ID)+"/reveal", because("curious")), http.StatusConflict)
+	if r.free(s) {
+		t.Error("being erased freed quota")
+	}
+	r.acts("admin|recipient.erase|done||" + audit.Erased + "|letter of 3 March")
+}
+
+func TestDeedsByScript(t *testing.T) {
+	r := newRig(t)
+	b := r.browser()
+	post := func(path, body string, header ...string) int {
+		t.Helper()
+		return b.do(http.MethodPost, path, body, append([]string{"Content-Type", "application/json", "Authorization", "Bearer " + testToken}, header...)...).Code
+	}
+	s := r.sent("ana@example.com")
+	for body, status := range map[string]int{
+		`{"channel":"email","to":"ana@example.com","purpose":"login","reason":""}`:                    422,
+		`{"channel":"email","to":"ana@example.com","purpose":"login"}`:                                422,
+		`{"channel":"email","to":"ana","purpose":"login","reason":"x"}`:                               422,
+		`{"channel":"email","to":"ana@example.com","purpose":"none","reason":"x"}`:                    422,
+		`{"channel":"email","to":"ana@example.com","purpose":"login","app":"none","reason":"x"}`:      422,
+		`{"channel":"email","to":"ana@example.com","purpose":"login","reason":"x","more":1}`:          400,
+		`{"channel":"email","to":"ana@example.com","purpose":"login","reason":"for ana@example.com"}`: 422,
+		`{`: 400, `[]`: 400,
+	} {
+		for _, path := range []string{"/v1/admin/quota/reset", "/v1/admin/erase"} {
+			if got := post(path, body); got != status {
+				t.Errorf("%s %s: %d, want %d", path, body, got, status)
+			}
+		}
+	}
+	r.acts()
+	ask := `{"channel":"email","to":"Ana@Example.com","purpose":"login","reason":"ticket 7"}`
+	if got := post("/v1/admin/quota/reset", ask); got != http.StatusNoContent || !r.free(s) {
+		t.Errorf("reset: %d, free %v", got, r.free(s))
+	}
+	one := "/v1/admin/sends/" + s.ID.String()
+	rec := b.do(http.MethodPost, one+"/reveal", `{"reason":"ticket 7"}`, "Content-Type", "application/json", "Authorization", "Bearer "+testToken)
+	want(t, rec, http.StatusOK)
+	contains(t, rec, `{"to":"ana@example.com"}`)
+	if got := post(one+"/cancel", `{"reason":"ticket 7"}`); got != http.StatusNoContent {
+		t.Errorf("cancel: %d", got)
+	}
+	if got := post(one+"/resend", `{"reason":"ticket 7"}`); got != http.StatusConflict {
+		t.Errorf("resend of a canceled code: %d", got)
+	}
+	if got := post("/v1/admin/erase", ask); got != http.StatusNoContent {
+		t.Errorf("erase: %d", got)
+	}
+	if got := post(one+"/reset", `{"reason":"x"}`); got != http.StatusNotFound {
+		t.Errorf("there is one way to reset: %d", got)
+	}
+	on := audit.Erased + "|ticket 7"
+	r.acts("token|quota.reset|begun||"+on, "token|quota.reset|done||"+on, "token|recipient.reveal|done||"+on, "token|verification.cancel|done||"+on, "token|recipient.erase|done||"+on)
+}
+
+// Nothing is done by whoever is not known, or by a page of another site.
+func TestDeedsFromElsewhere(t *testing.T) {
+	r := newRig(t)
+	b := r.loggedIn()
+	s := r.sent("ana@example.com")
+	form := because("ticket 7")
+	form.Set("sure", "yes")
+	for _, d := range deeds {
+		for _, header := range [][]string{{"Sec-Fetch-Site", "cross-site"}, {"Sec-Fetch-Site", "same-site"}, {"Origin", "https://evil.example"}, {"Origin", "null"}} {
+			want(t, b.post(sendAddress(s.ID)+"/"+d.path, form, header...), http.StatusForbidden)
+		}
+		rec := r.browser().post(sendAddress(s.ID)+"/"+d.path, form)
+		if rec.Code != http.StatusSeeOther || !strings.HasPrefix(rec.Header().Get("Location"), "/admin/login") {
+			t.Errorf("%s without a session: %d", d.name, rec.Code)
+		}
+		want(t, b.get(sendAddress(s.ID)+"/"+d.path), http.StatusMethodNotAllowed) // a GET changes nothing
+	}
+	for _, path := range []string{"/v1/admin/quota/reset", "/v1/admin/erase", "/v1/admin/sends/" + s.ID.String() + "/cancel"} {
+		ask := `{"channel":"email","to":"ana@example.com","purpose":"login","reason":"x"}`
+		want(t, b.do(http.MethodPost, path, ask, "Content-Type", "application/json", "Origin", "https://evil.example"), http.StatusForbidden)
+		want(t, r.browser().do(http.MethodPost, path, ask, "Content-Type", "application/json"), http.StatusUnauthorized)
+		want(t, r.browser().do(http.MethodPost, path, ask, "Content-Type", "application/json", "Authorization", "Bearer wrong"), http.StatusUnauthorized)
+	}
+	r.acts()
+	if r.free(s) {
+		t.Error("reset")
+	}
+}
+
+func TestDeedsWithoutTheLogOrTheLimiter(t *testing.T) {
+	r := newRig(t)
+	b := r.loggedIn()
+	s := r.sent("ana@example.com")
+	for _, method := range []string{"Forgive", "RecordAct"} {
+		r.log.SetFault(func(m string) audit.Fault {
+			if m == method {
+				return audit.Down
+			}
+			return audit.None
+		})
+		path := map[string]string{"Forgive": "/reset", "RecordAct": "/reveal"}[method]
+		rec := b.post(sendAddress(s.ID)+path, because("ticket 7"))
+		want(t, rec, http.StatusServiceUnavailable)
+		contains(t, rec, "It could not be done")
+		lacks(t, rec, "ana@example.com")
+	}
+	r.log.SetFault(nil)
+	r.acts()
+}
+
+// A refusal belongs to no code: what needs one is not offered for it.
+func TestDeedsOfARefusal(t *testing.T) {
+	r := newRig(t)
+	b := r.loggedIn()
+	s := r.refused("ana@example.com", "minute", 42*time.Second, 3)
+	page := b.get(sendAddress(s.ID))
+	contains(t, page, "/reset", "/erase")
+	lacks(t, page, "/resend", "/cancel", "/reveal")
+	for _, path := range []string{"/resend", "/cancel", "/reveal"} {
+		want(t, b.post(sendAddress(s.ID)+path, because("x")), http.StatusConflict)
+	}
+	r.take(r.row("ana@example.com"))
+	want(t, b.post(sendAddress(s.ID)+"/reset", because("x")), http.StatusSeeOther)
+	_, err := r.limiter.Peek(context.Background(), quota.Request{})
+	r.must(err)
+	if !r.free(audit.Send{App: "shop", Channel: recipient.Email, Purpose: "login", Recipient: s.Recipient}) {
+		t.Error("not reset")
+	}
+}
+
+func TestOnlyWhatARoleMayIsOffered(t *testing.T) {
+	r := newRig(t)
+	s := r.sent("ana@example.com")
+	story, err := r.log.Story(context.Background(), s.ID)
+	r.must(err)
+	for role, n := range map[Role]int{Reader: 0, Operator: 4, Owner: 5, "": 0} {
+		if got := len(deedViews(actor{"x", role}, story, note{}, english)); got != n {
+			t.Errorf("%s is offered %d deeds, want %d", role, got, n)
+		}
+	}
+}
