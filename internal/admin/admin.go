@@ -29,6 +29,7 @@ import (
 type Log interface {
 	Sends(ctx context.Context, filter audit.Filter) ([]audit.Send, error)
 	Story(ctx context.Context, id uuid.UUID) (audit.Story, error)
+	Referenced(ctx context.Context, support string) ([]audit.Send, error)
 	RecordAct(ctx context.Context, a audit.Act) error
 	Acts(ctx context.Context, f audit.ActFilter) ([]audit.Act, error)
 	Suppressions(ctx context.Context, f audit.SuppressionFilter) ([]audit.Suppression, time.Time, error)

@@ -1,10 +1,13 @@
 package admin
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
+	"time"
 	"unicode"
 
 	"github.com/google/uuid"
@@ -23,7 +26,10 @@ func (a *Admin) searchPage(c echo.Context) error {
 		return err
 	}
 	typed := strings.TrimSpace(form.Get("q"))
-	to, err := a.lookUp(typed)
+	to, err := a.supported(c.Request().Context(), typed)
+	if err == nil && to == "" {
+		to, err = a.lookUp(typed)
+	}
 	var bad *verification.InvalidError
 	if errors.As(err, &bad) {
 		q := query{filter: audit.Filter{Limit: defaultLimit}, given: url.Values{}}
@@ -41,6 +47,24 @@ func (a *Admin) searchProblem(c echo.Context, bad *verification.InvalidError) st
 		return w.say("search.empty")
 	}
 	return or(w.say("search.reason."+bad.Reason), bad.Detail)
+}
+
+// supported is where a support reference leads: to its send or, where several share it, to all of that moment. Empty: the
+// text is none, or no send has it.
+func (a *Admin) supported(ctx context.Context, typed string) (string, error) {
+	rows, err := a.log.Referenced(ctx, typed)
+	switch {
+	case err != nil:
+		return "", a.unreadable(ctx, err)
+	case len(rows) == 0:
+		return "", nil
+	case len(rows) == 1:
+		return sendAddress(rows[0].ID), nil
+	}
+	byLogged := func(a, b audit.Send) int { return a.LoggedAt.Compare(b.LoggedAt) }
+	from, to := slices.MinFunc(rows, byLogged).LoggedAt, slices.MaxFunc(rows, byLogged).LoggedAt
+	moment := url.Values{"from": {from.Truncate(time.Second).Format(time.RFC3339)}, "to": {to.Truncate(time.Second).Add(time.Second).Format(time.RFC3339)}}
+	return "/admin?" + moment.Encode(), nil
 }
 
 // lookUp is where a search leads. Whatever may be a recipient is never taken for a reference, which would put it into

@@ -49,6 +49,37 @@ func TestSearchFindsPhoneNumbers(t *testing.T) {
 	}
 }
 
+// What a person reads out from their page or mail leads to their send, however it is written down.
+func TestSearchBySupportReference(t *testing.T) {
+	r := newRig(t)
+	r.clock.add(10 * 365 * 24 * time.Hour) // references begin with 2020
+	mine := r.sent("ana@example.com").ID
+	r.sent("bea@example.com")
+	ref := audit.SupportReference(mine)
+	b := r.loggedIn()
+	for _, typed := range []string{ref, strings.ToLower(ref), " " + strings.ReplaceAll(ref, "-", " ") + " "} {
+		rec := b.post("/admin/search", url.Values{"q": {typed}})
+		if got := rec.Header().Get("Location"); got != "/admin/sends/"+mine.String() {
+			t.Errorf("%q leads to %d %q", typed, rec.Code, got)
+		}
+	}
+	rec := b.post("/admin/search", url.Values{"q": {"S-0000-0000"}}) // nobody's, so it may be an app's own
+	if got := rec.Header().Get("Location"); got != "/admin?reference=S-0000-0000" {
+		t.Errorf("one that no send has leads to %q", got)
+	}
+	twin := r.sent("cem@example.com", func(s *audit.Send) { s.ID = mine; s.ID[7]++ })
+	if audit.SupportReference(twin.ID) != ref {
+		t.Fatal("the twin has a reference of its own")
+	}
+	rec = b.get(b.post("/admin/search", url.Values{"q": {ref}}).Header().Get("Location"))
+	want(t, rec, http.StatusOK)
+	if got := rowsIn(rec.Body.String()); !slices.Contains(got, mine.String()) || !slices.Contains(got, twin.ID.String()) {
+		t.Errorf("two sends of one reference: the list shows %v", got)
+	}
+	r.log.SetFault(func(string) audit.Fault { return audit.Down })
+	want(t, b.post("/admin/search", url.Values{"q": {ref}}), http.StatusServiceUnavailable)
+}
+
 // Whatever may be a recipient, well-formed or not, never comes back as an address of a page.
 func TestSearchPutsNobodyIntoAnAddress(t *testing.T) {
 	b := newRig(t).loggedIn()

@@ -3,6 +3,8 @@ package api
 import (
 	"time"
 
+	"github.com/google/uuid"
+
 	"sendcode/internal/audit"
 	"sendcode/internal/verification"
 	"sendcode/quota/quotahttp"
@@ -37,6 +39,8 @@ type sendJSON struct {
 	Number int          `json:"number"`
 	Status audit.Status `json:"status"`
 	Reason string       `json:"reason,omitempty"`
+	// Support is what a person is shown of it for support: it finds the send in the console and gives no hold over anything.
+	Support string `json:"support,omitempty"`
 }
 
 type checkJSON struct {
@@ -56,7 +60,7 @@ func verificationOf(a verification.Answer, kind verification.Kind) verificationJ
 	out := verificationJSON{
 		ID: v.ID, Status: v.State, Channel: string(v.Channel), To: v.To, Purpose: v.Purpose, Reference: v.Reference,
 		CreatedAt: instant(v.CreatedAt), ExpiresAt: instant(v.ExpiresAt), AttemptsRemaining: v.AttemptsRemaining, Test: v.Test,
-		Send:  &sendJSON{ID: v.Send.ID, Number: v.Send.Number, Status: v.Send.Status},
+		Send:  &sendJSON{ID: v.Send.ID, Number: v.Send.Number, Status: v.Send.Status, Support: support(v.Send.ID)},
 		Quota: quotahttp.Describe(a.Quota),
 	}
 	out.ExpiresIn = int(max(0, v.ExpiresAt.Sub(v.Now)) / time.Second)
@@ -67,6 +71,14 @@ func verificationOf(a verification.Answer, kind verification.Kind) verificationJ
 		out.Send.Reason = v.Send.Reason
 	}
 	return out
+}
+
+func support(send string) string {
+	id, err := uuid.Parse(send)
+	if err != nil {
+		return ""
+	}
+	return audit.SupportReference(id)
 }
 
 func checkOf(c verification.Checked) checkJSON {

@@ -92,6 +92,8 @@ type Log interface {
 	Sends(ctx context.Context, filter Filter) ([]Send, error)
 	// Story reads one row with what belongs to it.
 	Story(ctx context.Context, id uuid.UUID) (Story, error)
+	// Referenced reads the rows that a support reference means, by ID; none for a text that is no reference.
+	Referenced(ctx context.Context, support string) ([]Send, error)
 	// Counting calls yield for every counting send whose LoggedAt is less than within ago, oldest first by LoggedAt. An
 	// error of yield ends it and is returned as it is.
 	Counting(ctx context.Context, clock string, within time.Duration, yield func(Counting) error) error

@@ -83,6 +83,7 @@ var contract = []struct {
 	{"read/filters", filters},
 	{"read/pages with inserts in between", pages},
 	{"read/story", story},
+	{"read/support reference", referenced},
 	{"read/counting", countingSends},
 	{"read/history", bucketHistory},
 	{"read/rejected", readRejected},

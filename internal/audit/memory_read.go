@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"bytes"
 	"context"
 	"slices"
 	"time"
@@ -67,6 +68,24 @@ func (f Filter) selects(s Send) bool {
 		return false
 	}
 	return true
+}
+
+// Referenced implements Log.
+func (m *Memory) Referenced(ctx context.Context, support string) (rows []Send, err error) {
+	r, ok := readReference(support)
+	if !ok {
+		return nil, nil
+	}
+	_, lost, err := m.enter(ctx, "Referenced")
+	if err != nil {
+		return nil, err
+	}
+	defer m.leave(lost, &err)
+	for _, row := range m.rows {
+		rows = append(rows, row.Send)
+	}
+	slices.SortFunc(rows, func(a, b Send) int { return bytes.Compare(a.ID[:], b.ID[:]) })
+	return r.of(rows), nil
 }
 
 // Story implements Log.

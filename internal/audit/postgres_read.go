@@ -68,6 +68,17 @@ func readRows[T any](ctx context.Context, p *Postgres, fields func(*T) []any, qu
 	return list, nil
 }
 
+// Referenced implements Log.
+func (p *Postgres) Referenced(ctx context.Context, support string) ([]Send, error) {
+	r, ok := readReference(support)
+	if !ok {
+		return nil, nil
+	}
+	from, to := r.between()
+	rows, err := readRows(ctx, p, (*Send).fields, referencedSends, from, to)
+	return r.of(rows), err
+}
+
 // Story implements Log.
 func (p *Postgres) Story(ctx context.Context, id uuid.UUID) (story Story, err error) {
 	err = p.read(ctx, func(conn *pgxpool.Conn) error {

@@ -82,6 +82,20 @@ func (s *SQLite) sends(ctx context.Context, query string, args ...any) ([]Send, 
 	return list, unavailable(err)
 }
 
+// Referenced implements Log.
+func (s *SQLite) Referenced(ctx context.Context, support string) ([]Send, error) {
+	r, ok := readReference(support)
+	if !ok {
+		return nil, nil
+	}
+	from, to := r.between()
+	rows, err := s.sends(ctx, referencedSends, from, to)
+	return r.of(rows), err
+}
+
+// referencedSends are the rows that may have a reference; both databases understand it.
+var referencedSends = fmt.Sprintf(`SELECT %s FROM sends s WHERE s.id >= $1 AND s.id < $2 ORDER BY s.id LIMIT %d`, sendColumns, maxReferenced)
+
 // Story implements Log.
 func (s *SQLite) Story(ctx context.Context, id uuid.UUID) (Story, error) {
 	send, err := sqliteSend(ctx, s.readers, id)

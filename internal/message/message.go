@@ -90,14 +90,14 @@ func (r *Renderer) Render(req Request) (Message, error) {
 	kind := keyOf(key, v)
 	known, ok := r.molds.get(kind)
 	if ok && !known.unfit {
-		return known.fill(req.Data.Code), nil
+		return known.fill(filling(req.Data)), nil
 	}
 	m, err := r.execute(key, v)
 	if err != nil || ok {
 		return m, err
 	}
 	if marked, err := r.execute(key, newView(kind.data, v.Glance, key.locale)); err == nil {
-		r.molds.put(kind, newMold(marked, m, req.Data.Code))
+		r.molds.put(kind, newMold(marked, m, filling(req.Data)))
 	}
 	return m, nil
 }

@@ -35,6 +35,7 @@ func TestMoldsGiveTheSameMails(t *testing.T) {
 				for range 4 {
 					req := Request{Locale: locale, Notify: notify, Data: shop()}
 					req.Data.Code, req.Data.Minutes = anyCode(length), 1+rand.IntN(2)
+					req.Data.Support = "S-" + anyCode(4) + "-" + anyCode(4)
 					if got, want := render(t, r, req), plainly(t, r, req); got != want {
 						t.Fatalf("%s %s, %d characters: the mail from a mold is another", locale, notify, length)
 					}
@@ -52,6 +53,21 @@ func TestMoldsGiveTheSameMails(t *testing.T) {
 	}
 }
 
+// Two mails that differ in nothing but the characters of the code and the reference come from one mold.
+func TestOneMoldForAllReferences(t *testing.T) {
+	r := renderer(t, nil)
+	for range 20 {
+		req := Request{Locale: "en", Data: shop()}
+		req.Data.Code, req.Data.Support = anyCode(6), "S-"+anyCode(4)+"-"+anyCode(4)
+		if got := render(t, r, req); got != plainly(t, r, req) || !strings.Contains(got.Text, req.Data.Support) || !strings.Contains(got.HTML, req.Data.Support) {
+			t.Errorf("the mail is another: %s", got.Text)
+		}
+	}
+	if n := len(r.molds.all()); n != 1 {
+		t.Errorf("%d molds", n)
+	}
+}
+
 // Two mails that differ in anything but the code's characters come from two molds.
 func TestMoldsAreNotMixedUp(t *testing.T) {
 	r := renderer(t, nil)
@@ -60,6 +76,7 @@ func TestMoldsAreNotMixedUp(t *testing.T) {
 		"nothing": func(*Request) {}, "locale": func(q *Request) { q.Locale = "zh-CN" }, "notify": func(q *Request) { q.Notify = Glance },
 		"app": func(q *Request) { q.Data.App = "Other" }, "minutes": func(q *Request) { q.Data.Minutes = 3 },
 		"purpose": func(q *Request) { q.Data.Purpose = "pay" }, "support": func(q *Request) { q.Data.Support = "S-1" },
+		"support that is escaped": func(q *Request) { q.Data.Support = "S<12345" }, "support that is long": func(q *Request) { q.Data.Support = strings.Repeat("S", 21) },
 		"length": func(q *Request) { q.Data.Code = "12345678" },
 	}
 	for range 3 {
@@ -108,7 +125,7 @@ func TestMoldsAreBoundedAndHoldNoCode(t *testing.T) {
 		all.Go(func() {
 			for i := range 2 * maxMolds / 3 {
 				req := Request{Locale: "en", Data: shop()}
-				req.Data.Code, req.Data.Support = "739154", fmt.Sprintf("S-%d", i)
+				req.Data.Code, req.Data.App = "739154", fmt.Sprintf("S-%d", i)
 				if _, err := r.Render(req); err != nil {
 					t.Error(err)
 				}
@@ -118,7 +135,7 @@ func TestMoldsAreBoundedAndHoldNoCode(t *testing.T) {
 	all.Wait()
 	for i := range maxMolds {
 		req := Request{Locale: "en", Data: shop()}
-		req.Data.Code, req.Data.Support = "739154", fmt.Sprintf("T-%d", i)
+		req.Data.Code, req.Data.App = "739154", fmt.Sprintf("T-%d", i)
 		render(t, r, req)
 	}
 	if n := len(r.molds.all()); n == 0 || n > maxMolds {

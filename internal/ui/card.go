@@ -24,6 +24,7 @@ type frame struct {
 	Of      string // mark of the verification that the forms are about
 	Intent  string // names this rendering, so that a double click acts once
 	Note    *box
+	Support string // names the send to support; empty: there is none, or no need
 }
 
 func (f *frame) head() *frame { return f }

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/google/uuid"
+
 	"sendcode/internal/audit"
 	"sendcode/internal/recipient"
 	"sendcode/internal/verification"
@@ -72,6 +74,27 @@ func (l *look) verification() card {
 	if err != nil {
 		return l.away(true)
 	}
+	k := l.at(a)
+	if a.View.State != verification.Approved {
+		k.head().Support = support(l.t, a.View.Send.ID)
+	}
+	return k
+}
+
+// support is how a person names a send to those who can look it up. Nothing else can be done with it.
+func support(t *texts, send string) string {
+	id, err := uuid.Parse(send)
+	if err != nil {
+		return ""
+	}
+	if ref := audit.SupportReference(id); ref != "" {
+		return fill(t.SupportReference, "ref", ref)
+	}
+	return ""
+}
+
+// at is the card for where a verification stands.
+func (l *look) at(a verification.Answer) card {
 	refused := l.session.Refused && a.Quota.RetryAfter() > soon
 	switch state, send := a.View.State, a.View.Send; {
 	case state == verification.Approved:

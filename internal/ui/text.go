@@ -98,6 +98,7 @@ type texts struct {
 	// Everywhere
 	Offline, Trouble                            string
 	Days, HoursMinutes, Hours, Minutes, Seconds string // {n}; {h} {m}; {h}; {m}; {s}: durations; page.js has them too
+	SupportReference                            string // {ref}
 	Stop                                        string // ends a heading that a sentence follows
 	Separator                                   string // between sentences
 }

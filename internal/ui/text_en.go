@@ -113,6 +113,7 @@ var english = texts{
 	Offline: "You are offline. The time goes on by itself; everything else waits for the connection.",
 	Trouble: "That did not work. Please try again in a moment.",
 	Days:    "{n} days", HoursMinutes: "{h} h {m} min", Hours: "{h} h", Minutes: "{m} min", Seconds: "{s} s",
-	Stop:      ". ",
-	Separator: " ",
+	SupportReference: "Reference for support: {ref}",
+	Stop:             ". ",
+	Separator:        " ",
 }

@@ -111,6 +111,7 @@ var chinese = texts{
 	Offline: "您已离线。计时会继续，其他操作要等网络恢复。",
 	Trouble: "没有成功，请稍后再试。",
 	Days:    "{n} 天", HoursMinutes: "{h} 小时 {m} 分钟", Hours: "{h} 小时", Minutes: "{m} 分钟", Seconds: "{s} 秒",
-	Stop:      "。",
-	Separator: "",
+	SupportReference: "联系客服时请提供编号：{ref}",
+	Stop:             "。",
+	Separator:        "",
 }

@@ -178,6 +178,7 @@ func (o *outbox) open(w audit.Work) (content, string, error) {
 }
 
 func (o *outbox) mail(w audit.Work, t content) (delivery.Message, string, error) {
+	t.request.Data.Support = audit.SupportReference(w.Send.ID)
 	m, err := o.Renderer.Render(t.request)
 	if err != nil {
 		return delivery.Message{}, reasonTemplate, err

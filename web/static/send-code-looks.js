@@ -23,8 +23,14 @@ export function draw(w, state) {
   const card = h('section', {
     id: 'card', class: 'card', part: 'card', 'data-kind': kind, 'data-say': say, 'data-next': next,
     'data-rev': JSON.stringify([kind, rev, state.note]), 'aria-labelledby': 'heading',
-  }, body);
+  }, body, supported(w, kind, state.view));
   return card;
+}
+
+// supported names the send to support.
+function supported(w, kind, view) {
+  const ref = view?.send?.support;
+  return ref && ['code', 'enough', 'failed', 'ended'].includes(kind) && h('p', { class: 'support', part: 'support' }, put(w.SupportReference, { ref }));
 }
 
 function pick(w, state) {

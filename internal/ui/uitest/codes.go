@@ -4,10 +4,13 @@ package uitest
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"sync"
 	"time"
+
+	"github.com/google/uuid"
 
 	"sendcode/internal/audit"
 	"sendcode/internal/recipient"
@@ -159,7 +162,7 @@ func (c *Codes) Send(ctx context.Context, ask verification.Ask) (verification.An
 	if ok && old.to != to {
 		return verification.Answer{}, &verification.InvalidError{Field: "to", Reason: "mismatch"}
 	}
-	id := fmt.Sprintf("send-%d", len(c.asks))
+	id := sendID(c.now(), len(c.asks))
 	d, err := c.limiter.Take(ctx, quota.Request{ID: id, Rules: c.Rules, Buckets: c.bucketsOf(to, ask.Caller)})
 	if err != nil {
 		return verification.Answer{}, err
@@ -174,6 +177,14 @@ func (c *Codes) Send(ctx context.Context, ask verification.Ask) (verification.An
 		c.settle(k, c.Immediately)
 	}
 	return verification.Answer{Admitted: true, View: c.seen(k), Quota: d}, nil
+}
+
+// sendID is a UUIDv7, as the service has them.
+func sendID(now time.Time, n int) string {
+	var id uuid.UUID
+	binary.BigEndian.PutUint64(id[:], uint64(now.UnixMilli())<<16|0x7000)
+	id[8], id[15] = 0x80, byte(n)
+	return id.String()
 }
 
 func (c *Codes) opened(old *kept, to recipient.Recipient) *kept {
