@@ -9,6 +9,7 @@ export class Inquiry {
   #asked = -second;
   #later;
   #follows = 0;
+  #missed;
   #ends;
   posting = false; // somebody waits for an answer
 
@@ -33,7 +34,8 @@ export class Inquiry {
   }
 
   async refresh(force) {
-    if (this.#flight || this.posting) return;
+    if (this.posting) return; // its answer says more
+    if (this.#flight) { this.#missed = { force }; return; } // which may have set out before what there is to see now
     clearTimeout(this.#later);
     const rest = this.#asked + second - performance.now();
     if (rest > 0) { this.#later = setTimeout(() => this.refresh(force), rest); return; }
@@ -41,9 +43,12 @@ export class Inquiry {
     try {
       await this.look(force);
     } catch {
-      if (this.posting) return; // given up for a post, whose answer says more
+      if (this.posting) return; // given up for a post
     }
-    this.follow();
+    const missed = this.#missed;
+    this.#missed = undefined;
+    if (missed) this.refresh(missed.force);
+    else this.follow();
   }
 
   // follow asks again while a mail is on its way, ever less often.
