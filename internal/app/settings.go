@@ -37,7 +37,7 @@ func terms(cfg config.Config) verification.Terms {
 		Checks: verification.Checks{
 			Network: rule("network", quota.IP, cfg.Checks.Network), App: rule("app", quota.App, cfg.Checks.App),
 		},
-		Pauses: pauses(cfg), SuppressFor: cfg.Suppressions.For,
+		Pauses: pauses(cfg), SuppressFor: cfg.Suppressions.For, Retention: cfg.Retention,
 		Numbers: numbers(cfg),
 		Breaker: rule(verification.BreakerName, verification.Everything, cfg.Breaker),
 	}

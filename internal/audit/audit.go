@@ -126,6 +126,8 @@ type Log interface {
 	Forgiver
 	Eraser
 
+	Expirer
+
 	// Ping reports whether the log can take a send now.
 	Ping(ctx context.Context) error
 	Close() error

@@ -120,6 +120,9 @@ var contract = []struct {
 	{"erase/forgotten when its time has come", forgets},
 	{"erase/a suppression holds", erasedAndSuppressed},
 	{"erase/bad calls", badErasures},
+	{"expire/what is old and done with", expires},
+	{"expire/with its verification", expiresWhole},
+	{"expire/two at once", expiresAtOnce},
 	{"end/closed and canceled", closedAndCanceled},
 }
 

@@ -51,6 +51,7 @@ type Config struct {
 	Blocks         []Block
 	Pauses         []Pause
 	Suppressions   Suppressions
+	Retention      time.Duration   // of sends and refusals in the log; 0: for ever
 	DisposableFile string          // the file that Disposable was read from
 	Disposable     map[string]bool // domains, lower-case A-labels
 	Folding        recipient.Folding

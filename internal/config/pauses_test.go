@@ -50,3 +50,28 @@ func TestPausesAndSuppressions(t *testing.T) {
 		}
 	}
 }
+
+func TestRetention(t *testing.T) {
+	byDefault, err := loadYAML("")
+	if err != nil || byDefault.Retention != 2160*time.Hour {
+		t.Errorf("%v, %v", byDefault.Retention, err)
+	}
+	for text, want := range map[string]time.Duration{"768h": 768 * time.Hour, "87840h": 87840 * time.Hour, "0s": 0} {
+		c, err := loadYAML("retention: " + text)
+		if err != nil || c.Retention != want {
+			t.Errorf("%s: %v, %v", text, c.Retention, err)
+		}
+		if got := byDefault.Differs(c); !slices.Equal(got, []string{"retention"}) || byDefault.Renewed(c).Retention != want {
+			t.Errorf("%s: differs in %v", text, got)
+		}
+	}
+	for text, said := range map[string]string{
+		"767h": "must be from 768h to 87840h, or 0s for ever", "87841h": "must be from 768h to 87840h, or 0s for ever",
+		"-1h": "must be from 768h to 87840h, or 0s for ever", "90d": "days and weeks are written in hours: 24h, 168h",
+	} {
+		_, err := loadYAML("retention: " + text)
+		if got := mistakes(err); !slices.Contains(got, "c.yaml:1: retention: "+said) {
+			t.Errorf("%s: %q", text, got)
+		}
+	}
+}

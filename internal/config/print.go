@@ -70,6 +70,7 @@ func (c Config) node() *yaml.Node {
 	put(root, "block", c.blockNode())
 	put(root, "paused", c.pausedNode())
 	put(root, "suppressions", flow(mapping("for", text(short(c.Suppressions.For)))))
+	put(root, "retention", text(short(c.Retention)))
 	put(root, "disposable_domains", text(c.DisposableFile))
 	put(root, "folding", c.foldingNode())
 	put(root, "sms", c.smsNode())

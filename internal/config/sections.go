@@ -42,6 +42,7 @@ func (s *sections) read(root *yaml.Node, settings map[string]setting) {
 		"block":              s.block,
 		"paused":             s.paused,
 		"suppressions":       s.suppressions,
+		"retention":          s.retention,
 		"disposable_domains": s.disposable,
 		"folding":            s.folding,
 		"sms":                s.sms,

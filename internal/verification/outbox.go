@@ -36,6 +36,7 @@ type outbox struct {
 	away  bool      // the log did not answer the last tick
 
 	forgot time.Time // when Forget was asked for last
+	sweep  sweep     // of what is old
 }
 
 // flight is a row that this process is working on.
@@ -217,6 +218,7 @@ func (o *outbox) tick(ctx context.Context) {
 		o.takeOver(ctx)
 	}
 	o.forget(ctx)
+	o.expire(ctx)
 }
 
 func (o *outbox) renew(ctx context.Context) {

@@ -20,6 +20,7 @@ type Terms struct {
 	Pauses      []Pause           // what sends nothing at the moment
 	SuppressFor time.Duration     // how long a bounce or a complaint keeps mail from its recipient; 0: not at all
 	Numbers     Numbers           // which phone numbers are sent to
+	Retention   time.Duration     // of rows in the log; 0: for ever
 	// TestRecipients have codes that are known; by the hash of their very address.
 	TestRecipients map[recipient.Hash]TestRecipient
 	// Tells are the events that each app is told of; see tell.

@@ -71,6 +71,7 @@ type Log interface {
 	History(ctx context.Context, b audit.Bucket, within time.Duration) ([]quota.Event, time.Time, error)
 	Rejected(ctx context.Context, b audit.Bucket, within time.Duration) ([]quota.Event, time.Time, error)
 	AllRejected(ctx context.Context, within time.Duration, yield func(audit.Counting) error) error
+	audit.Expirer
 	Crowds(ctx context.Context, q audit.CrowdQuery) ([]audit.Crowd, int, error)
 }
 

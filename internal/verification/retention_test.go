@@ -1,0 +1,82 @@
+package verification
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"sendcode/internal/audit"
+)
+
+// keepFor sets how long rows are kept, and has the process tick slowly: weeks pass.
+func keepFor(d time.Duration) func(*Settings) {
+	return func(s *Settings) { s.Retention, s.Tick, s.Lease = d, 5*minute, time.Hour }
+}
+
+const fiveWeeks = 35 * 24 * time.Hour
+
+func (r *rig) rowsLeft() int {
+	rows, err := r.log.Sends(r.Context(), audit.Filter{Limit: 200})
+	if err != nil {
+		r.Fatal(err)
+	}
+	return len(rows)
+}
+
+func TestOldRowsGoByThemselves(t *testing.T) {
+	inBubbleWith(t, keepFor(fiveWeeks), func(r *rig) {
+		old := r.send(askFor(ana))
+		waited(minute)
+		r.send(askFor("bob@example.com"))
+		waited(fiveWeeks)
+		r.send(askFor("eve@example.com")) // also now, and young
+		waited(10*minute + sweepEvery + 5*minute)
+		if n := r.rowsLeft(); n != 1 {
+			t.Errorf("%d rows are left", n)
+		}
+		if _, _, _, err := r.log.Verification(r.Context(), old.View.ID); err == nil {
+			t.Error("its verification is left")
+		}
+		if !strings.Contains(r.printed.String(), "rows older than the log keeps them are gone") {
+			t.Error("nobody is told")
+		}
+	})
+}
+
+func TestRowsAreKeptForEver(t *testing.T) {
+	inBubbleWith(t, keepFor(0), func(r *rig) {
+		r.send(askFor(ana))
+		waited(20 * fiveWeeks)
+		if n := r.rowsLeft(); n != 1 {
+			t.Errorf("%d rows are left", n)
+		}
+	})
+}
+
+// Many go a few at a time, tick after tick; a log that is away is asked again later.
+func TestManyOldRowsGoAFewAtATime(t *testing.T) {
+	inBubbleWith(t, keepFor(fiveWeeks), func(r *rig) {
+		r.fail("Expire", audit.Down)
+		for n := range 2*sweepRows + 7 {
+			r.send(askFor(fmt.Sprintf("p%d@example.com", n)))
+		}
+		waited(fiveWeeks + 20*minute)
+		r.log.SetFault(nil)
+		waited(sweepEvery)
+		for tick := range 5 {
+			rows := 0
+			if err := r.log.Counting(r.Context(), audit.LogClock, 2*fiveWeeks, func(audit.Counting) error { rows++; return nil }); err != nil {
+				t.Fatal(err)
+			}
+			if rows == 0 {
+				if tick == 0 {
+					t.Error("all at once")
+				}
+				return
+			}
+			waited(5 * minute)
+		}
+		t.Error("they stay")
+	})
+}
