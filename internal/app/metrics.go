@@ -24,6 +24,7 @@ type metrics struct {
 	finished *prometheus.HistogramVec
 	checked  *prometheus.CounterVec
 	reloads  *prometheus.CounterVec
+	stopped  *prometheus.CounterVec
 	hooks    *prometheus.CounterVec
 	hookAge  *prometheus.HistogramVec
 }
@@ -47,15 +48,21 @@ func newMetrics() *metrics {
 		reloads: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "sendcode_config_reloads_total", Help: "Times that the configuration was read again while running, by outcome.",
 		}, []string{"outcome"}),
+		stopped: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "sendcode_spend_refused_total", Help: "Text messages that a spend cap stopped, by cap.",
+		}, []string{"cap"}),
 	}
 	m.hooks, m.hookAge = newHookMetrics()
 	for _, outcome := range []string{applied, unchanged, rejected} {
 		m.reloads.WithLabelValues(outcome) // there from the start, at 0
 	}
-	m.registry.MustRegister(m.decided, m.observed, m.finished, m.checked, m.reloads, m.hooks, m.hookAge, collectors.NewGoCollector(),
+	m.registry.MustRegister(m.decided, m.observed, m.finished, m.checked, m.reloads, m.stopped, m.hooks, m.hookAge, collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
+
+// capped counts a text message that a cap stopped.
+func (m *metrics) capped(spendCap string) { m.stopped.WithLabelValues(spendCap).Inc() }
 
 // watch adds what the limiter says at each scrape: whether it decides now. One in this process always does.
 func (m *metrics) watch(ping func(context.Context) error) {

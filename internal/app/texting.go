@@ -33,9 +33,18 @@ func (a *App) openCarriers() error {
 		if err != nil {
 			return err
 		}
-		routes = append(routes, sms.Route{Carrier: carrier, Prefixes: c.Prefixes})
+		route := sms.Route{Carrier: carrier, Prefixes: c.Prefixes, Prices: c.Prices}
+		if c.DefaultPrice != nil {
+			route.DefaultPrice = *c.DefaultPrice
+		}
+		routes = append(routes, route)
 	}
-	a.carrier = sms.NewCarriers(routes, sms.Options{Sender: a.cfg.SMS.Sender, Senders: a.cfg.SMS.Senders, Watch: a.carrierMoved})
+	options := sms.Options{Sender: a.cfg.SMS.Sender, Senders: a.cfg.SMS.Senders, Watch: a.carrierMoved}
+	if len(a.cfg.SMS.Spend) > 0 {
+		b := &budget{ledger: a.log, caps: a.cfg.SMS.Spend, logger: a.logger, closed: a.metrics.capped, told: map[string]bool{}}
+		options.Reserve = b.reserve
+	}
+	a.carrier = sms.NewCarriers(routes, options)
 	return nil
 }
 

@@ -22,6 +22,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"sendcode/internal/recipient"
 	"sendcode/quota"
 )
 
@@ -127,6 +128,15 @@ type Log interface {
 	Eraser
 
 	Expirer
+	// Spend makes all charges, if none of them passes its cap, or none at all; then refusedBy is the account that is in the
+	// way. Parallel calls never pass a cap together. With an error, nothing was spent unless it is ErrUncertain.
+	Spend(ctx context.Context, charges []Charge) (spent []Spent, refusedBy string, err error)
+	// Unspend takes charges back that Spend made, in the period in which it did.
+	Unspend(ctx context.Context, spent []Spent) error
+	// Embargo keeps messages from a recipient for a while; a longer one that holds already stays.
+	Embargo(ctx context.Context, ch recipient.Channel, h recipient.Hash, lasts time.Duration) error
+	// Embargoed is what is left of an embargo.
+	Embargoed(ctx context.Context, ch recipient.Channel, h recipient.Hash) (Embargo, error)
 
 	// Ping reports whether the log can take a send now.
 	Ping(ctx context.Context) error

@@ -123,6 +123,11 @@ var contract = []struct {
 	{"expire/what is old and done with", expires},
 	{"expire/with its verification", expiresWhole},
 	{"expire/two at once", expiresAtOnce},
+	{"spending/together or not at all", spendTogether},
+	{"spending/periods", spendPeriods},
+	{"spending/in parallel", spendInParallel},
+	{"spending/bad charges", badCharges},
+	{"embargo/until its end", embargoes},
 	{"end/closed and canceled", closedAndCanceled},
 }
 

@@ -29,6 +29,8 @@ type Memory struct {
 	suppressions  map[uuid.UUID]*Suppression
 	events        map[uuid.UUID]*AppEvent
 	erasures      map[recipient.Hash]time.Time // when the hash may go
+	spending      map[accountKey]int64
+	embargoes     map[embargoKey]embargoed
 }
 
 type memoryRow struct {
@@ -59,7 +61,7 @@ func NewMemory(now func() time.Time) *Memory {
 	return &Memory{
 		now: now, verifications: map[string]*Verification{}, rows: map[uuid.UUID]*memoryRow{},
 		buckets: map[memoryBucket][]*memoryRow{}, claims: map[[32]byte]*memoryClaim{}, suppressions: map[uuid.UUID]*Suppression{},
-		events: map[uuid.UUID]*AppEvent{}, erasures: map[recipient.Hash]time.Time{},
+		events: map[uuid.UUID]*AppEvent{}, erasures: map[recipient.Hash]time.Time{}, spending: map[accountKey]int64{}, embargoes: map[embargoKey]embargoed{},
 	}
 }
 

@@ -24,6 +24,11 @@ func (c Config) smsNode() *yaml.Node {
 		carriers = flow(carriers)
 	}
 	put(n, "carriers", carriers)
+	caps := flow(sequence())
+	for _, s := range c.SMS.Spend {
+		caps.Content = append(caps.Content, mapping("name", text(s.Name), "scope", text(string(s.Scope)), "per", text(string(s.Per)), "limit", text(amountText(s.Limit))))
+	}
+	put(n, "spend", caps)
 	return n
 }
 
@@ -40,6 +45,16 @@ func (c SMSCarrier) node() *yaml.Node {
 		put(n, "prefixes", flow(texts(c.Prefixes)))
 	}
 	put(n, "timeout", text(short(c.Timeout)))
+	prices := map[string]string{}
+	for country, price := range c.Prices {
+		prices[country] = amountText(price)
+	}
+	if c.DefaultPrice != nil {
+		prices[defaultName] = amountText(*c.DefaultPrice)
+	}
+	if len(prices) > 0 {
+		put(n, "prices", flow(pairs(prices)))
+	}
 	switch c.Type {
 	case typeHTTP:
 		c.httpNode(n, optional)

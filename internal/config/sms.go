@@ -23,6 +23,7 @@ type SMS struct {
 	Sender     string            // what messages come from; empty: the carrier's choice
 	Senders    map[string]string // the same by country
 	Carriers   []SMSCarrier      // in order of preference
+	Spend      []SpendCap
 }
 
 // SMSCarrier is one carrier; of the last four fields the one that Type names is meant, without secret and timeout.
@@ -30,10 +31,13 @@ type SMSCarrier struct {
 	Name       string
 	Type       string // http, twilio, aliyun or tencent
 	Secret     Secret
-	SecretEnv  string        // the variable that Secret came from
-	SecretFile string        // or the file
-	Prefixes   []string      // of the numbers that it takes, with their "+"; none: all
-	Timeout    time.Duration // of one attempt
+	SecretEnv  string // the variable that Secret came from
+	SecretFile string // or the file
+	// Prices are what a segment costs by country, in millionths of the currency; DefaultPrice, where given, is that of all others.
+	Prices       map[string]int64
+	DefaultPrice *int64
+	Prefixes     []string      // of the numbers that it takes, with their "+"; none: all
+	Timeout      time.Duration // of one attempt
 
 	HTTP    sms.Generic
 	Twilio  sms.Twilio
@@ -139,7 +143,11 @@ func (s *sections) sms(n *yaml.Node, path string) {
 			})
 		},
 		"carriers": func(v *yaml.Node, path string) { s.carriers(v, path) },
+		"spend":    func(v *yaml.Node, path string) { s.spend(v, path) },
 	})
+	if n.Kind == yaml.MappingNode {
+		s.checkPrices(n, path)
+	}
 	if n.Kind == yaml.MappingNode && len(at.Carriers) > 0 && len(at.Countries) == 0 {
 		s.mistake(n, path, "countries is missing: those that may be sent to, as in [DE, AT]; all others are refused")
 	}

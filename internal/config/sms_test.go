@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"sendcode/quota"
 )
 
 const hiddenSecret = "a-secret-of-the-carrier"
@@ -18,19 +20,24 @@ const smsYAML = `sms:
   public_url: https://codes.shop.example/x/
   sender: The Shop
   senders: {US: "+15005550006", DE: "12345"}
+  spend:
+    - {name: day, scope: global, per: day, limit: 50}
+    - {name: each, scope: app, per: month, limit: 300.5}
   carriers:
     - name: aliyun
       type: aliyun
       prefixes: ["+86", "+852"]
+      prices: {US: 0.045, default: 1}
       key_id: LTAI5tExample
       secret_env: ALIYUN_SECRET
       sign: 商店
       templates: {default: {zh-Hans: SMS_1, en: SMS_2}, login: {zh-Hans: SMS_3}}
       params: [code]
-    - {name: tencent, type: tencent, key_id: AKIDx, secret_file: /run/tencent, app: "1400006666", sign: 商店, region: ap-singapore, templates: {default: {en: "11"}}}
-    - {name: twilio, type: twilio, account: AC00000000000000000000000000000001, key: SK00000000000000000000000000000001, secret_env: ALIYUN_SECRET, service: MG00000000000000000000000000000001, endpoint: "http://127.0.0.1:9"}
+    - {name: tencent, type: tencent, key_id: AKIDx, prices: {default: 0.1}, secret_file: /run/tencent, app: "1400006666", sign: 商店, region: ap-singapore, templates: {default: {en: "11"}}}
+    - {name: twilio, type: twilio, prices: {default: 0.1}, account: AC00000000000000000000000000000001, key: SK00000000000000000000000000000001, secret_env: ALIYUN_SECRET, service: MG00000000000000000000000000000001, endpoint: "http://127.0.0.1:9"}
     - name: rest
       type: http
+      prices: {US: "0.000001", "001": 12.5, DE: 999999999.999999, NO: 0}
       url: https://sms.example.com/{country}
       user: u
       secret_env: ALIYUN_SECRET
@@ -54,6 +61,10 @@ func TestSMS(t *testing.T) {
 	if !slices.Equal(s.Countries, []string{"001", "DE", "NO", "US"}) || !s.RefuseVoIP || s.Segments != 2 || s.Origin != "shop.example" ||
 		s.PublicURL != "https://codes.shop.example/x" || s.Sender != "The Shop" || s.Senders["US"] != "+15005550006" || len(s.Carriers) != 4 {
 		t.Errorf("%+v", s)
+	}
+	if p := s.Carriers[0]; p.Prices["US"] != 45_000 || *p.DefaultPrice != 1_000_000 || s.Carriers[3].Prices["DE"] != 999_999_999_999_999 || s.Carriers[3].Prices["US"] != 1 ||
+		!slices.Equal(s.Spend, []SpendCap{{"day", quota.Global, quota.Day, 50_000_000}, {"each", quota.App, quota.Month, 300_500_000}}) {
+		t.Errorf("%+v, %v", p, s.Spend)
 	}
 	if !c.SMSOn() || c.DevPhone() || s.Carriers[0].Timeout != 20*time.Second || s.Carriers[3].Timeout != 5*time.Second {
 		t.Errorf("on %v, dev %v", c.SMSOn(), c.DevPhone())
@@ -129,6 +140,14 @@ func TestMistakesOfSMS(t *testing.T) {
 		"account":              {carrier("name: a, type: twilio, account: AC1, secret_env: ALIYUN_SECRET"), "account: must be AC and 32"},
 		"timeout":              {carrier(good + ", timeout: 2m"), "timeout: must be from 1s to 60s"},
 		"prefix":               {carrier(good + ", prefixes: [\"49\"]"), "prefixes[0]: must be + and digits"},
+		"price":                {carrier(good + ", prices: {DE: -1}"), "prices.DE: must be an amount"},
+		"price, decimals":      {carrier(good + ", prices: {DE: 0.0000001}"), "prices.DE: must be an amount"},
+		"price, country":       {carrier(good + ", prices: {XX: 1}"), "prices.XX: XX is no country"},
+		"cap, no price":        {"sms: {countries: [DE, US], carriers: [{" + good + ", prices: {DE: 1}}], spend: [{name: a, scope: app, per: day, limit: 1}]}", "carriers[0] has no price for US"},
+		"cap, scope":           {"sms: {spend: [{name: a, scope: recipient, per: day, limit: 1}]}", "spend[0].scope: must be global or app or country"},
+		"cap, period":          {"sms: {spend: [{name: a, scope: app, per: week, limit: 1}]}", "spend[0].per: must be day or month"},
+		"cap, no limit":        {"sms: {spend: [{name: a, scope: app, per: day}]}", "spend[0]: limit is missing"},
+		"cap, twice":           {"sms: {spend: [{name: a, scope: app, per: day, limit: 1}, {name: a, scope: app, per: day, limit: 1}]}", "another cap of that name"},
 		"placeholder":          {carrier("name: a, type: http, method: GET, url: \"https://a.example/?{to}{text}{phone}\""), "url: there is no placeholder {phone}"},
 		"plain http":           {carrier("name: a, type: http, method: GET, url: \"http://a.example/?{to}{text}\""), "url: must begin with https://"},
 		"extract":              {carrier("name: a, type: http, method: GET, url: \"https://a.example/?{to}{text}\", answer: {id: x}"), "answer.id: is neither a path"},

@@ -45,6 +45,7 @@ func (s *sections) carrier(n *yaml.Node, path string) SMSCarrier {
 		"type":        s.into(new(string)),
 		"secret_env":  func(v *yaml.Node, path string) { s.secretEnv(&c, v, path) },
 		"secret_file": func(v *yaml.Node, path string) { s.secretFile(&c, v, path) },
+		"prices":      func(v *yaml.Node, path string) { s.prices(&c, v, path) },
 		"prefixes":    func(v *yaml.Node, path string) { s.prefixes(&c, v, path) },
 		"timeout": func(v *yaml.Node, path string) {
 			wait, ok := s.duration(v, path)

@@ -46,6 +46,15 @@ func (s *Service) Send(ctx context.Context, ask Ask) (Answer, error) {
 // decide asks both gates. A client that hangs up must not leave a place taken and nothing sent; it is only not waited for.
 func (s *Service) decide(waiting context.Context, a asked, c claim) (Answer, error) {
 	ctx := context.WithoutCancel(waiting)
+	if _, held, err := s.embargo(ctx, a.to.Channel(), a.hash); held || err != nil {
+		d, err := s.peek(ctx, a.Caller, a.to.Channel(), a.to.Country(), a.purpose, a.hash)
+		if err != nil {
+			return Answer{}, err
+		}
+		if !d.Allowed() {
+			return s.refused(a, d, "refused"), nil
+		}
+	}
 	decision, err := s.take(ctx, a, c)
 	switch {
 	case errors.Is(err, quota.ErrRefunded): // an inherited send that was given back a moment ago: the next try gets an ID of its own

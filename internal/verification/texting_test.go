@@ -209,6 +209,36 @@ func TestOptingOutSuppresses(t *testing.T) {
 	})
 }
 
+// A carrier's own limit: the recipient is held for the window named, which every answer tells, and no other recipient is.
+func TestCarrierLimitsHoldTheRecipient(t *testing.T) {
+	inBubbleWith(t, toNumbers("DE"), func(r *rig) {
+		r.handset.fails(&sms.Error{Class: delivery.Rejected, Reason: sms.ReasonLimit, Hold: time.Hour})
+		a := r.send(textTo(mobile))
+		r.handset.fails(nil)
+		if v := r.get(a.View.ID); v.Send.Status != audit.Failed || v.Send.Reason != "carrier_limit" {
+			r.Errorf("%+v", v.Send)
+		}
+		time.Sleep(20 * minute)
+		refused := r.refuse(textTo(mobile))
+		if worst, _ := refused.Quota.Blocking(); worst.Name != CarrierRule || worst.RetryAfter != 40*minute {
+			r.Errorf("%+v", worst)
+		}
+		looked, err := r.svc.Quota(r.Context(), backEnd, "sms", mobile, "")
+		if err != nil || looked.Quota.RetryAfter() != 40*minute || looked.Quota.Allowed() {
+			r.Errorf("%+v, %v", looked.Quota, err)
+		}
+		if len(r.handset.all()) != 0 {
+			r.Error("the carrier was asked again")
+		}
+		r.send(textTo(otherMobile))
+		r.send(askFor(ana))
+		time.Sleep(40*minute - time.Microsecond)
+		r.refuse(textTo(mobile))
+		time.Sleep(time.Microsecond)
+		r.send(textTo(mobile))
+	})
+}
+
 // A carrier that asks to be left alone is.
 func TestRetryAfterIsHeeded(t *testing.T) {
 	inBubbleWith(t, toNumbers("DE"), func(r *rig) {

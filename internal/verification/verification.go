@@ -70,6 +70,8 @@ type Log interface {
 	Counting(ctx context.Context, clock string, within time.Duration, yield func(audit.Counting) error) error
 	History(ctx context.Context, b audit.Bucket, within time.Duration) ([]quota.Event, time.Time, error)
 	Rejected(ctx context.Context, b audit.Bucket, within time.Duration) ([]quota.Event, time.Time, error)
+	Embargo(ctx context.Context, ch recipient.Channel, h recipient.Hash, lasts time.Duration) error
+	Embargoed(ctx context.Context, ch recipient.Channel, h recipient.Hash) (audit.Embargo, error)
 	AllRejected(ctx context.Context, within time.Duration, yield func(audit.Counting) error) error
 	audit.Expirer
 	Crowds(ctx context.Context, q audit.CrowdQuery) ([]audit.Crowd, int, error)

@@ -157,6 +157,13 @@ func (s *Service) peek(ctx context.Context, c Caller, ch recipient.Channel, coun
 	if errors.Is(err, errAway) {
 		d, err = s.explainAlone(ctx, c.App, ch, h, p, buckets)
 	}
+	if err == nil {
+		var carrier quota.State
+		var held bool
+		if carrier, held, err = s.embargo(ctx, ch, h); held {
+			d.Rules = append(d.Rules, carrier)
+		}
+	}
 	if err != nil {
 		s.Logger.Error("quota could not be read", "error", err)
 		return d, ErrUnavailable

@@ -16,6 +16,18 @@ import (
 type Route struct {
 	Carrier  Carrier
 	Prefixes []string // of numbers, with their "+"; none: all
+	// Prices are what a segment costs by country, in millionths of the currency; DefaultPrice where none is named.
+	Prices       map[string]int64
+	DefaultPrice int64
+}
+
+// cost is what the message costs at this carrier.
+func (r Route) cost(m Message) int64 {
+	price, ok := r.Prices[m.Country]
+	if !ok {
+		price = r.DefaultPrice
+	}
+	return price * int64(max(1, m.Segments))
 }
 
 // Options are what all messages have in common.
@@ -24,6 +36,9 @@ type Options struct {
 	Senders map[string]string // the same by country
 	// Callback gives the URL at which a carrier tells what became of a send; nil: nowhere.
 	Callback func(carrier, send string) string
+	// Reserve sets the cost of a message aside before a carrier hears of it, and gives what takes it back. Its failure is
+	// the message's, unless another carrier is cheaper. May be nil.
+	Reserve func(ctx context.Context, m Message, cost int64) (back func(), fail *Error)
 	// Watch hears when a carrier is set aside or is up again. It must return soon, and not call Carriers. May be nil.
 	Watch func(delivery.Health)
 }
@@ -124,13 +139,29 @@ func (c *Carriers) round(ctx context.Context, m Message) (receipt Receipt, fail 
 			}
 			continue
 		}
+		back, unpaid := c.reserve(ctx, r, m)
+		if unpaid != nil {
+			done(errNoVerdict)
+			fail = unpaid
+			continue
+		}
 		receipt, fail = c.offer(ctx, r, m)
 		r.report(done, verdictOn(ctx, fail), fail)
+		if fail != nil && fail.Class != delivery.Unknown {
+			back()
+		}
 		if fail == nil || fail.Class != delivery.Temporary || ctx.Err() != nil {
 			break
 		}
 	}
 	return receipt, fail
+}
+
+func (c *Carriers) reserve(ctx context.Context, r *route, m Message) (func(), *Error) {
+	if c.Reserve == nil {
+		return func() {}, nil
+	}
+	return c.Reserve(ctx, m, r.cost(m))
 }
 
 func (c *Carriers) offer(ctx context.Context, r *route, m Message) (Receipt, *Error) {

@@ -53,7 +53,7 @@ func TestFailover(t *testing.T) {
 
 func TestRoutesByPrefix(t *testing.T) {
 	china, rest := &scripted{name: "china"}, &scripted{name: "rest"}
-	all := NewCarriers([]Route{{china, []string{"+86", "+852"}}, {rest, []string{"+1", "+49"}}}, Options{
+	all := NewCarriers([]Route{{Carrier: china, Prefixes: []string{"+86", "+852"}}, {Carrier: rest, Prefixes: []string{"+1", "+49"}}}, Options{
 		Sender: "Shop", Senders: map[string]string{"DE": "12345", "CN": ""},
 		Callback: func(carrier, send string) string { return "https://x/" + carrier + "/" + send },
 	})
@@ -124,6 +124,55 @@ func TestWhatIsHeldAgainstACarrier(t *testing.T) {
 		if aside := errors.As(err, &e) && e.Err == errAside; aside == want {
 			t.Errorf("%v: %v", class, err)
 		}
+	}
+}
+
+// The cost is set aside before a carrier hears of a message, and taken back only when it certainly did not accept it.
+func TestCosts(t *testing.T) {
+	for name, c := range map[string]struct {
+		outcome error
+		back    int
+	}{"accepted": {nil, 0}, "unknown": {failing(delivery.Unknown), 0}, "rejected": {failing(delivery.Rejected), 1}, "temporary": {failing(delivery.Temporary), 1}} {
+		carrier, back, costs := &scripted{name: "c", fail: c.outcome}, 0, []int64(nil)
+		all := NewCarriers([]Route{{Carrier: carrier, Prices: map[string]int64{"DE": 75_000}, DefaultPrice: 100_000}}, Options{
+			Reserve: func(_ context.Context, _ Message, cost int64) (func(), *Error) {
+				if len(carrier.got) >= len(costs)+1 {
+					t.Errorf("%s: the carrier knew first", name)
+				}
+				costs = append(costs, cost)
+				return func() { back++ }, nil
+			},
+		})
+		_, _ = all.Send(t.Context(), Message{To: "+49", Country: "DE", Segments: 2})
+		_, _ = all.Send(t.Context(), Message{To: "+33", Country: "FR"})
+		if !slices.Equal(costs, []int64{150_000, 100_000}) || back != 2*c.back {
+			t.Errorf("%s: costs %v, %d taken back", name, costs, back)
+		}
+	}
+}
+
+// What nobody can pay for goes nowhere; a cheaper carrier may do.
+func TestCapsStopMessages(t *testing.T) {
+	dear, cheap := &scripted{name: "dear"}, &scripted{name: "cheap"}
+	over := &Error{Class: delivery.Rejected, Stage: StageBudget, Reason: ReasonSpend}
+	left := int64(50)
+	all := NewCarriers([]Route{{Carrier: dear, DefaultPrice: 60}, {Carrier: cheap, DefaultPrice: 30}}, Options{
+		Reserve: func(_ context.Context, _ Message, cost int64) (func(), *Error) {
+			if cost > left {
+				return nil, over
+			}
+			left -= cost
+			return func() { left += cost }, nil
+		},
+	})
+	for n, want := range []int{1, 1, 1, 1} {
+		_, err := all.Send(t.Context(), sample())
+		if (err == nil) != (n == 0) || n > 0 && err.(*Error).Reason != ReasonSpend || len(cheap.got) != want || len(dear.got) != 0 {
+			t.Errorf("%d: %v; %d, %d", n, err, len(cheap.got), len(dear.got))
+		}
+	}
+	if !all.Health()[0].Up || !all.Health()[1].Up {
+		t.Error("a cap is held against a carrier")
 	}
 }
 

@@ -13,12 +13,16 @@ import (
 type Message struct {
 	// ID is the send's; the same for every attempt. Carriers that know an idempotency token get it as that.
 	ID string
+	// App is the tenant that it is sent for.
+	App string
 	// To is the number in E.164 form, with its plus; Country its region, as in "DE".
 	To, Country string
 	// Sender is what it comes from: a number, a short code or a name; empty: the carrier's own choice.
 	Sender string
 	// Text is what the person reads. Carriers with templates of their own take Code and Minutes instead.
 	Text string
+	// Segments is what the text takes on the air.
+	Segments int
 	// Code and Minutes go into a carrier's own template.
 	Code    string
 	Minutes int
@@ -54,6 +58,7 @@ const (
 	StageDial    = "dial"    // opening the connection, TLS included
 	StageRequest = "request" // from its first byte to the answer
 	StageAnswer  = "answer"  // the carrier has answered
+	StageBudget  = "budget"  // reserving its cost, before anything is dialled
 )
 
 // The reasons that are told apart from a plain refusal.
@@ -62,6 +67,8 @@ const (
 	ReasonLimit = "carrier_limit"
 	// ReasonOptOut: the person told the carrier to send nothing more.
 	ReasonOptOut = "opted_out"
+	// ReasonSpend: its cost would pass a cap.
+	ReasonSpend = "spend_cap"
 )
 
 // Error is a delivery that did not end in acceptance.
