@@ -198,6 +198,13 @@ func TestBrowserFindsARefusedSend(t *testing.T) {
 	if got := w.text(`document.querySelector("h1 time").title`); got != "2026-03-04 14:03:01 UTC" {
 		t.Errorf("on hover: %q", got)
 	}
+	w.text(`Object.defineProperty(navigator, "clipboard", { value: { writeText: async (t) => { window.copied = t } } }); ""`)
+	w.do(chromedp.Click(chromedp.CSS("[data-copy]")), chromedp.WaitVisible(chromedp.CSS("[data-copy]")))
+	const reply = "More codes were asked for than we send at a time. You can ask for the next one from 2026-03-04 22:03:44 on. " +
+		"The code that you have already works until 22:12:43. Times are in UTC+8."
+	if got := w.text(`window.copied + document.querySelector("[data-copy]").textContent`); got != reply+"Copied" {
+		t.Errorf("copied is %q", got)
+	}
 	w.leads(exactly("/admin/login"), chromedp.Click(chromedp.CSS(".top button")))
 	w.quietAt()
 }

@@ -24,6 +24,7 @@ type sendView struct {
 	Code    string // state of the verification, in words; empty without one
 	Person  string // address of everything of this recipient
 	Facts   audit.Send
+	Support string // what the person reads out to support
 	Trial   string // rules in mode observe that would have refused it
 	Line    []entry
 	Quota   quotaView
@@ -54,7 +55,7 @@ func (a *Admin) showSend(c echo.Context, status int, s audit.Story, n note) erro
 	verdict := judge(s, a.seen(s.Send, now, away), w)
 	v := sendView{
 		page: page{W: w, Title: verdict.What.String(), In: true, Here: "sends"}, Verdict: verdict, State: stateViewOf(s.Send, w),
-		Send: viewOf(s.Send, w), Facts: s.Send, Line: timeline(s, w), Quota: quotaViewOf(s.Send, now, away, w),
+		Send: viewOf(s.Send, w), Facts: s.Send, Support: audit.SupportReference(s.Send.ID), Line: timeline(s, w), Quota: quotaViewOf(s.Send, now, away, w),
 		Person: address(nil, "recipient", s.Send.Recipient.String()), Trial: strings.Join(s.Send.Observed, w.say("list.comma")),
 		Note: n, Deeds: deedViews(actorOf(c), s, n, w),
 	}

@@ -15,6 +15,7 @@ import (
 type verdict struct {
 	Tone       tone
 	What, Next sentence
+	Answer     answer
 }
 
 // matter is all that a verdict is made from.
@@ -46,7 +47,7 @@ func judge(s audit.Story, now seen, w words) verdict {
 	if c.code != nil {
 		c.state = stateOf(*c.code, s.Now)
 	}
-	v := verdict{Tone: toneOf(s.Send.Status)}
+	v := verdict{Tone: toneOf(s.Send.Status), Answer: answerOf(c, w)}
 	switch s.Send.Status {
 	case audit.Sent:
 		if s.Send.Provider == "test" && s.Send.ProviderCode == "" {

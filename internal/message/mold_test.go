@@ -76,6 +76,7 @@ func TestMoldsAreNotMixedUp(t *testing.T) {
 		"nothing": func(*Request) {}, "locale": func(q *Request) { q.Locale = "zh-CN" }, "notify": func(q *Request) { q.Notify = Glance },
 		"app": func(q *Request) { q.Data.App = "Other" }, "minutes": func(q *Request) { q.Data.Minutes = 3 },
 		"purpose": func(q *Request) { q.Data.Purpose = "pay" }, "support": func(q *Request) { q.Data.Support = "S-1" },
+		"support as long":         func(q *Request) { q.Data.Support = "S-12345" },
 		"support that is escaped": func(q *Request) { q.Data.Support = "S<12345" }, "support that is long": func(q *Request) { q.Data.Support = strings.Repeat("S", 21) },
 		"length": func(q *Request) { q.Data.Code = "12345678" },
 	}

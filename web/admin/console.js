@@ -75,3 +75,19 @@ for (const form of document.querySelectorAll("form.filter")) {
     for (const [name, value] of [...event.formData]) if (value === "") event.formData.delete(name);
   });
 }
+
+// A text to copy. Where the clipboard may not be written, it is selected instead.
+for (const button of document.querySelectorAll("button[data-copy]")) {
+  const text = document.getElementById(button.dataset.copy);
+  const name = button.textContent;
+  button.hidden = false;
+  button.addEventListener("click", async () => {
+    try {
+      await navigator.clipboard.writeText(text.innerText.trim());
+      button.textContent = button.dataset.copied;
+      setTimeout(() => { button.textContent = name; }, 2000);
+    } catch {
+      getSelection().selectAllChildren(text);
+    }
+  });
+}

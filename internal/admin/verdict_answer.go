@@ -1,0 +1,141 @@
+package admin
+
+import (
+	"strings"
+	"time"
+
+	"golang.org/x/text/language"
+
+	"sendcode/internal/audit"
+	"sendcode/internal/recipient"
+	"sendcode/internal/verification"
+)
+
+// answer is a reply to the person whose code it is, to copy: in their language and with nothing in it that is not for them,
+// neither rules by name nor what servers are called. testdata/answers holds one for each combination of states.
+type answer struct {
+	Text  sentence
+	W     words // of the person's language, else the reader's
+	Times bool  // it has some, so it has to say whose
+}
+
+// Zone is what stands before and after the name of the times' zone.
+func (a answer) Zone() [2]string {
+	before, after, _ := strings.Cut(a.W.texts["answer.zone"], "{zone}")
+	return [2]string{before, after}
+}
+
+// answerOf says to the person what judge says to the administrator; none where there is nothing to say.
+func answerOf(c matter, reader words) answer {
+	a := answer{W: wordsOf(c.Locale, reader)}
+	c.words = a.W
+	a.Text = c.tellPerson()
+	for _, p := range a.Text {
+		a.Times = a.Times || !p.At.IsZero()
+	}
+	return a
+}
+
+// wordsOf is the language of a locale, or the other one where we have none.
+func wordsOf(locale string, otherwise words) words {
+	wanted, _, err := language.ParseAcceptLanguage(locale)
+	if err != nil {
+		return otherwise
+	}
+	for _, tag := range wanted { // readers of traditional Chinese are better served by simplified Chinese than by English
+		switch base, _ := tag.Base(); base.String() {
+		case "zh":
+			return chinese
+		case "en":
+			return english
+		}
+	}
+	return otherwise
+}
+
+func (c matter) tellPerson() sentence {
+	switch c.Status {
+	case audit.Sent:
+		if c.Provider == "test" && c.ProviderCode == "" {
+			return nil
+		}
+		return c.person("sent." + or(string(c.state), "none"))
+	case audit.Unknown:
+		return c.person("unknown." + or(string(c.state), "none"))
+	case audit.Failed:
+		return c.and(c.person("failed."+c.blame()), c.costPerson(), c.stillWorks())
+	case audit.Refused:
+		return c.and(c.refusedPerson(), c.stillWorks())
+	}
+	return c.person("underway")
+}
+
+// person fills a text for the person.
+func (c matter) person(key string, more ...part) sentence {
+	channel := string(or(string(c.Channel), string(recipient.Email)))
+	return c.about("answer."+key, append([]part{
+		plain("to", c.To), plain("provider", c.texts["answer.provider."+channel]), plain("look", c.texts["answer.look."+channel]),
+	}, more...)...)
+}
+
+// blame sorts a failure by who can do something about it, in the person's eyes.
+func (c matter) blame() string {
+	switch kind := c.failure(); kind {
+	case "rejected.address", "rejected.full", "rejected.mailbox", "rejected", "ended", "ended.canceled", "blocked":
+		return kind
+	case "rejected.silent":
+		return "rejected"
+	}
+	switch {
+	case c.Reason == audit.ReasonSuppressed:
+		if s, found := c.suppressionOf(c.Suppression); found && !s.Active(c.now) {
+			return "suppressed.over"
+		}
+		return "suppressed"
+	case c.Reason == audit.ReasonPaused && c.pause == nil:
+		return "paused.over"
+	case c.Reason == audit.ReasonPaused:
+		return "paused"
+	}
+	return "ours"
+}
+
+// costPerson says that a failure took no place, where they can make something of it.
+func (c matter) costPerson() sentence {
+	if c.Counts || c.Reason == "ended" || c.Reason == "blocked" {
+		return nil
+	}
+	return c.person("free")
+}
+
+// stillWorks says of a code that reached them before that it can be used.
+func (c matter) stillWorks() sentence {
+	if c.state != verification.Pending || !c.out {
+		return nil
+	}
+	return c.person("works")
+}
+
+func (c matter) refusedPerson() sentence {
+	free, known := c.freeAgain()
+	switch {
+	case c.BlockedBy == "failures" && known && !free.IsZero():
+		return c.person("refused.failures", at("free", free))
+	case !known:
+		return c.person("refused.later")
+	case free.IsZero():
+		return c.person("refused.now")
+	}
+	return c.person("refused.at", at("free", free))
+}
+
+// freeAgain is when the next request is let in, as again has it; zero: now.
+func (c matter) freeAgain() (free time.Time, known bool) {
+	if c.quota == nil || !c.speaksOf(c.BlockedBy) {
+		return c.LoggedAt.Add(c.RetryAfter), c.Count <= 1
+	}
+	if worst, blocked := c.quota.Blocking(); blocked {
+		return freeAt(*c.quota, worst), true
+	}
+	return time.Time{}, true
+}
