@@ -91,6 +91,8 @@ type Log interface {
 	Refused(ctx context.Context, refusals []Send) error
 	// Sends lists rows, newest first, by LoggedAt and then ID.
 	Sends(ctx context.Context, filter Filter) ([]Send, error)
+	// SendsByID reads up to 1,000 rows, in no order. Those that there are not are left out.
+	SendsByID(ctx context.Context, ids []uuid.UUID) ([]Send, error)
 	// Story reads one row with what belongs to it.
 	Story(ctx context.Context, id uuid.UUID) (Story, error)
 	// Referenced reads the rows that a support reference means, by ID; none for a text that is no reference.

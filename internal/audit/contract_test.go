@@ -88,6 +88,7 @@ var contract = []struct {
 	{"read/history", bucketHistory},
 	{"read/rejected", readRejected},
 	{"read/crowds", crowds},
+	{"read/by ID", sendsByID},
 	{"read/hostile texts", hostileTexts},
 	{"acts/added and listed", acts},
 	{"acts/once by ID", actsOnce},

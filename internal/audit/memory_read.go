@@ -41,7 +41,7 @@ func (m *Memory) Sends(ctx context.Context, filter Filter) (rows []Send, err err
 	}
 	defer m.leave(lost, &err)
 	for _, row := range m.rows {
-		if filter.selects(row.Send) {
+		if filter.Selects(row.Send) {
 			rows = append(rows, row.Send)
 		}
 	}
@@ -52,7 +52,8 @@ func (m *Memory) Sends(ctx context.Context, filter Filter) (rows []Send, err err
 	return rows[:min(filter.Limit, len(rows))], nil
 }
 
-func (f Filter) selects(s Send) bool {
+// Selects says whether s is one of the rows that f selects, but for its length.
+func (f Filter) Selects(s Send) bool {
 	switch {
 	case f.Recipient != nil && s.Recipient != *f.Recipient,
 		f.Status != "" && s.Status != f.Status,

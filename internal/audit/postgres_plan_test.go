@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
 	"sendcode/internal/parts"
@@ -90,6 +91,8 @@ func useAll(t *testing.T, f *fixture) {
 		_, _, _, err = f.Attempt(t.Context(), begun.Verification.ID)
 		ok(t, err)
 		ok(t, f.Refused(t.Context(), []Send{f.refusal(1, nil)}))
+		_, err = f.SendsByID(t.Context(), []uuid.UUID{begun.Send.ID})
+		ok(t, err)
 		_, err = f.Story(t.Context(), begun.Send.ID)
 		ok(t, err)
 		_, _, _, err = f.Verification(t.Context(), begun.Verification.ID)
