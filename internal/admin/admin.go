@@ -32,6 +32,7 @@ type Log interface {
 	Referenced(ctx context.Context, support string) ([]audit.Send, error)
 	RecordAct(ctx context.Context, a audit.Act) error
 	Acts(ctx context.Context, f audit.ActFilter) ([]audit.Act, error)
+	SendsByID(ctx context.Context, ids []uuid.UUID) ([]audit.Send, error)
 	Suppressions(ctx context.Context, f audit.SuppressionFilter) ([]audit.Suppression, time.Time, error)
 	AppEvents(ctx context.Context, filter audit.AppEventFilter) ([]audit.AppEvent, error)
 }
@@ -85,6 +86,7 @@ type Aside struct {
 // Admin is the console. Safe for concurrent use.
 type Admin struct {
 	log      Log
+	tail     *tail
 	codes    Codes
 	doer     Doer
 	policies Policies
@@ -102,7 +104,7 @@ type Admin struct {
 	checks   chan struct{} // bounds the passwords that are checked at once: a slow hash takes much memory
 }
 
-// New makes a console. Nothing runs in the background. A PasswordHash that cannot be read lets nobody in.
+// New makes a console. Nothing runs in the background but while somebody follows the log. A PasswordHash that cannot be read lets nobody in.
 func New(c Config) *Admin {
 	a := &Admin{
 		log: c.Log, codes: c.Codes, doer: c.Doer, policies: c.Policies, replays: make(chan struct{}, 1), limiter: c.Limiter, logger: c.Logger, now: c.Now, aside: c.Aside,
@@ -114,6 +116,7 @@ func New(c Config) *Admin {
 	if a.aside == nil {
 		a.aside = func() []Aside { return nil }
 	}
+	a.tail = newTail(c.Log, c.Logger)
 	a.spare = quota.NewMemory(a.now, "console")
 	var err error
 	if a.password, err = newPassword(c.Password, c.PasswordHash); err != nil {
@@ -125,6 +128,9 @@ func New(c Config) *Admin {
 	a.sessions = newSessions(c.Cookies, a.password)
 	return a
 }
+
+// Stop ends the streams of those who follow the log, so that nobody waits for them.
+func (a *Admin) Stop() { a.tail.close() }
 
 // maxChecks is how many passwords are checked at once.
 const maxChecks = 2
@@ -146,6 +152,8 @@ func (a *Admin) Register(e *echo.Echo) {
 	e.GET("/admin/policies", a.policiesPage, closed...)
 	e.GET("/admin/suppressions", a.suppressionsPage, closed...)
 	e.GET("/admin/webhooks", a.eventsPage, closed...)
+	e.GET("/admin/tail", a.tailPage, closed...)
+	e.GET("/admin/tail/rows", a.tailRows, a.toPrograms(deedRead)...)
 	e.POST("/admin/logout", a.logout, closed...)
 	e.POST("/admin/suppressions", a.suppressForm, a.toPages(deedSuppress)...)
 	e.POST("/admin/suppressions/lift", a.liftForm, a.toPages(deedLift)...)
@@ -160,4 +168,5 @@ func (a *Admin) Register(e *echo.Echo) {
 	e.POST("/v1/admin/suppressions", a.suppressJSON, a.toPrograms(deedSuppress)...)
 	e.POST("/v1/admin/suppressions/lift", a.liftJSON, a.toPrograms(deedLift)...)
 	e.GET("/v1/admin/webhooks", a.eventsJSON, programs...)
+	e.GET("/v1/admin/tail", a.tailJSON, programs...)
 }

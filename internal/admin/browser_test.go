@@ -264,11 +264,12 @@ func TestBrowserFits(t *testing.T) {
 		r.must(err)
 	}
 	toldApps(r)
+	t.Cleanup(r.console.Stop)
 	failed, err := r.log.Sends(context.Background(), audit.Filter{Status: audit.Failed, Limit: 1})
 	r.must(err)
 	pages := map[string]string{
 		"list": "/admin?limit=5", "empty": "/admin?status=sending", "recipient": "/admin?recipient=" + hash.String(), "filters": "/admin?blocked_by=minute",
-		"refused": "/admin/sends/" + row.ID.String(), "failed": "/admin/sends/" + failed[0].ID.String(), "unknown": "/admin/sends/x", "invalid": "/admin?limit=x", "webhooks": "/admin/webhooks",
+		"refused": "/admin/sends/" + row.ID.String(), "failed": "/admin/sends/" + failed[0].ID.String(), "unknown": "/admin/sends/x", "invalid": "/admin?limit=x", "webhooks": "/admin/webhooks", "tail": "/admin/tail", "tail filtered": "/admin/tail?status=queued&app=shop",
 		"suppressions": "/admin/suppressions", "no suppressions": "/admin/suppressions?recipient=" + hash.String(),
 		"policies": "/admin/policies?policy=default&limit.minute=1&window.minute=10m",
 	}

@@ -51,7 +51,7 @@ func isOurs(address string) bool {
 	if err != nil || u.Scheme != "" || u.Host != "" || strings.Contains(address, `\`) {
 		return false
 	}
-	return u.Path == "/admin" || u.Path == "/admin/acts" || u.Path == "/admin/suppressions" || strings.HasPrefix(u.Path, "/admin/sends/") && !strings.Contains(u.Path, "..")
+	return u.Path == "/admin" || u.Path == "/admin/acts" || u.Path == "/admin/suppressions" || u.Path == "/admin/webhooks" || u.Path == "/admin/tail" || strings.HasPrefix(u.Path, "/admin/sends/") && !strings.Contains(u.Path, "..")
 }
 
 // programsNeedKey lets through a bearer token or a session. Who sends a token is judged by it alone.

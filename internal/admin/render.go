@@ -41,7 +41,7 @@ type page struct {
 // newPages parses what is embedded; what is wrong with it is a broken build, which every test of this package meets.
 func newPages() *pages {
 	p := &pages{templates: map[string]*template.Template{}, files: map[string]file{}, shared: web.NewAssets(nil)}
-	for _, name := range []string{"admin.css", "console.js"} {
+	for _, name := range []string{"admin.css", "console.js", "tail.js"} {
 		body := must(fs.ReadFile(assets.FS, name))
 		sum := sha256.Sum256(body)
 		p.files[name] = file{body: body, version: hex.EncodeToString(sum[:6])}

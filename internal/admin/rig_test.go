@@ -63,6 +63,7 @@ type rig struct {
 	ring    *keyring.Ring
 	logged  *bytes.Buffer
 	handler *echo.Echo
+	console *Admin // behind the newest handler
 	ids     uint64
 }
 
@@ -91,7 +92,8 @@ func (r *rig) replica(logger *slog.Logger, changes ...func(*Config)) *echo.Echo 
 		change(&c)
 	}
 	e := server.New(server.Config{Logger: logger})
-	New(c).Register(e)
+	r.console = New(c)
+	r.console.Register(e)
 	e.GET(web.StaticPath+"*", echo.WrapHandler(web.NewAssets(nil)))
 	return e
 }

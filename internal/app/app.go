@@ -14,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"sendcode/internal/admin"
 	"sendcode/internal/api"
 	"sendcode/internal/audit"
 	"sendcode/internal/config"
@@ -53,6 +54,7 @@ type App struct {
 
 	listeners []listener
 	health    interface{ Stopping() }
+	console   *admin.Admin   // nil when it is off
 	closers   []func() error // in the order of making; closed in reverse
 }
 

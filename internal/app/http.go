@@ -188,11 +188,12 @@ func (a *App) registerConsole(e *echo.Echo) error {
 	}
 	// Logins are counted in process: while Redis is away the console is needed most.
 	logins := quota.NewMemory(time.Now, processClock)
-	admin.New(admin.Config{
+	a.console = admin.New(admin.Config{
 		Log: a.log, Codes: a.codes, Doer: a.codes, Policies: a.codes, Limiter: logins, Cookies: ring, Logger: a.logger,
 		Password: a.cfg.AdminPassword.Reveal(), PasswordHash: a.cfg.AdminPasswordHash.Reveal(), Token: a.cfg.AdminToken.Reveal(),
 		Aside: a.aside,
-	}).Register(e)
+	})
+	a.console.Register(e)
 	return nil
 }
 
@@ -219,6 +220,9 @@ func (a *App) serveHTTP(ctx context.Context) error {
 	case <-ctx.Done():
 		a.drain()
 	case err = <-failed:
+	}
+	if a.console != nil {
+		a.console.Stop()
 	}
 	return errors.Join(err, shutdown(servers))
 }

@@ -31,12 +31,14 @@ function zoneName(now) {
 
 const now = new Date();
 for (const element of document.querySelectorAll("time")) localise(element, day(now));
+document.addEventListener("sendcode:drawn", (event) => { // a row that came later
+  for (const element of event.target.querySelectorAll("time")) localise(element, day(new Date()));
+});
 for (const element of document.querySelectorAll("[data-zone]")) element.textContent = zoneName(now);
 
 // j and k move through the rows' links, which Enter then opens by itself; / goes to the search.
-const rows = [...document.querySelectorAll("a[data-row]")];
-
 function move(step) {
+  const rows = [...document.querySelectorAll("a[data-row]")];
   const here = rows.indexOf(document.activeElement);
   const next = here < 0 ? (step > 0 ? 0 : rows.length - 1) : here + step;
   const row = rows[Math.min(Math.max(next, 0), rows.length - 1)];

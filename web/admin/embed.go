@@ -4,7 +4,7 @@ package admin
 
 import "embed"
 
-// FS has the templates, admin.css and console.js.
+// FS has the templates, admin.css and the scripts.
 //
-//go:embed *.html admin.css console.js
+//go:embed *.html admin.css console.js tail.js
 var FS embed.FS

@@ -1,0 +1,247 @@
+package admin
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+
+	"sendcode/internal/audit"
+)
+
+// served is a console behind a server whose own timeouts are far shorter than a stream.
+func served(t *testing.T) (r *rig, a *Admin, base string) {
+	t.Helper()
+	r = newRig(t)
+	s := httptest.NewUnstartedServer(r.handler)
+	s.Config.ReadTimeout, s.Config.WriteTimeout = 300*time.Millisecond, 300*time.Millisecond
+	s.Start()
+	t.Cleanup(s.Close)
+	t.Cleanup(r.console.Stop)
+	return r, r.console, s.URL
+}
+
+// sse is one event as a browser would get it.
+type sse struct{ event, id, data string }
+
+// listen opens a stream.
+func listen(t *testing.T, base, path string, header ...string) (next func() sse, resp *http.Response) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	t.Cleanup(cancel)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, base+path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+testToken)
+	for i := 0; i < len(header); i += 2 {
+		req.Header.Set(header[i], header[i+1])
+	}
+	resp, err = http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = resp.Body.Close() })
+	lines := bufio.NewScanner(resp.Body)
+	return func() (e sse) {
+		t.Helper()
+		for lines.Scan() {
+			name, value, _ := strings.Cut(lines.Text(), ": ")
+			switch {
+			case lines.Text() == "" && e != sse{}:
+				return e
+			case name == "event":
+				e.event = value
+			case name == "id":
+				e.id = value
+			case name == "data":
+				e.data += value + "\n"
+			case strings.HasPrefix(lines.Text(), ":"):
+				e.event = "beat"
+			}
+		}
+		return sse{event: "over"}
+	}, resp
+}
+
+func rowIn(t *testing.T, e sse) (row rowJSON) {
+	t.Helper()
+	if e.event != "send" || json.Unmarshal([]byte(e.data), &row) != nil {
+		t.Fatalf("%+v", e)
+	}
+	return row
+}
+
+func TestTailStreams(t *testing.T) {
+	r, _, base := served(t)
+	r.sent("old@example.com")
+	r.clock.add(time.Minute)
+	next, resp := listen(t, base, "/v1/admin/tail?app=shop")
+	h := resp.Header
+	if resp.StatusCode != 200 || h.Get("Content-Type") != "text/event-stream" || h.Get("X-Accel-Buffering") != "no" || !strings.Contains(h.Get("Cache-Control"), "no-store") {
+		t.Fatalf("%d %v", resp.StatusCode, h)
+	}
+	awaitReaders(t, r, 1)
+	first := r.sent("ana@example.com", func(s *audit.Send) { s.Reference = "line\nbreak" })
+	e := next()
+	if row := rowIn(t, e); row.ID != first.ID.String() || row.Status != audit.Sent || row.To != "a•••@example.com" || strings.Count(e.data, "\n") != 1 {
+		t.Errorf("%+v", row)
+	}
+	// Longer than the server's own timeouts later it still comes.
+	after := time.After(time.Second)
+	<-after
+	r.clock.add(time.Second)
+	second := r.begin("li@example.com").Send
+	e = next()
+	if row := rowIn(t, e); row.ID != second.ID.String() || row.Status != audit.Sending {
+		t.Errorf("%+v", row)
+	}
+	r.finish(second, audit.Outcome{Status: audit.Sent})
+	if row := rowIn(t, next()); row.ID != second.ID.String() || row.Status != audit.Sent {
+		t.Errorf("%+v", row)
+	}
+	// Who comes back goes on where it was; what was there a moment before is told again, as it is now.
+	r.clock.add(2 * resumeOverlap)
+	third := r.sent("sam@example.com")
+	r.clock.add(2 * resumeOverlap)
+	again, _ := listen(t, base, "/v1/admin/tail", "Last-Event-ID", e.id)
+	for _, want := range []string{first.ID.String(), second.ID.String(), third.ID.String()} {
+		if row := rowIn(t, again()); row.ID != want {
+			t.Errorf("%s, want %s", row.ID, want)
+		}
+	}
+}
+
+func awaitReaders(t *testing.T, r *rig, n int) {
+	t.Helper()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for range 1000 {
+		r.console.tail.mu.Lock()
+		have := len(r.console.tail.readers)
+		r.console.tail.mu.Unlock()
+		if have == n {
+			return
+		}
+		<-tick.C
+	}
+	t.Fatalf("not %d readers", n)
+}
+
+func TestTailEnds(t *testing.T) {
+	r, console, base := served(t)
+	console.tail.beat, console.tail.life = 50*time.Millisecond, 10*time.Second
+	next, _ := listen(t, base, "/v1/admin/tail")
+	for range 10 { // signs of life, past the server's timeouts
+		if e := next(); e.event != "beat" {
+			t.Fatalf("%+v", e)
+		}
+	}
+	console.tail.life = 100 * time.Millisecond
+	short, _ := listen(t, base, "/v1/admin/tail")
+	for e := short(); e.event != "end"; e = short() {
+		if e.event != "beat" {
+			t.Fatalf("%+v", e)
+		}
+	}
+	awaitReaders(t, r, 1)
+	console.Stop()
+	for e := next(); e.event != "end" || !strings.Contains(e.data, endStopping); e = next() {
+		if e.event != "beat" {
+			t.Fatalf("%+v", e)
+		}
+	}
+	if _, resp := listen(t, base, "/v1/admin/tail"); resp.StatusCode != http.StatusServiceUnavailable {
+		t.Errorf("after the stop: %d", resp.StatusCode)
+	}
+}
+
+func TestTailRefuses(t *testing.T) {
+	r := newRig(t)
+	b := r.browser()
+	for path, status := range map[string]int{
+		"/v1/admin/tail?limit=5": 422, "/v1/admin/tail?from=2026-01-01T00:00:00Z": 422, "/v1/admin/tail?cursor=" + writeCursor(audit.Mark{At: start}): 422,
+		"/v1/admin/tail?last=1h": 422, "/v1/admin/tail?status=lost": 422, "/v1/admin/tail?newer=x": 422, "/admin/tail/rows?limit=5": 422,
+	} {
+		want(t, b.get(path, "Authorization", "Bearer "+testToken), status)
+	}
+	want(t, b.get("/v1/admin/tail", "Authorization", "Bearer "+testToken, "Last-Event-ID", "x"), 422)
+	want(t, b.get("/v1/admin/tail"), http.StatusUnauthorized)
+	want(t, b.get("/admin/tail/rows"), http.StatusUnauthorized)
+	want(t, b.get("/admin/tail"), http.StatusSeeOther)
+}
+
+func TestTailPage(t *testing.T) {
+	r := newRig(t)
+	b := r.loggedIn()
+	contains(t, b.get("/admin/tail"), "Nothing yet", `data-tail="/admin/tail/rows?"`)
+	s := r.sent("ana@example.com")
+	rec := b.get("/admin/tail?app=shop&status=sent")
+	cursor := url.QueryEscape(writeCursor(audit.Mark{At: s.LoggedAt, ID: s.ID}))
+	contains(t, rec, `id="r-`+s.ID.String(), "a•••@example.com", `data-tail="/admin/tail/rows?app=shop&amp;newer=`+cursor+`&amp;status=sent"`, `value="sent" selected`)
+	lacks(t, rec, "ana@", " style=")
+	contains(t, b.get("/admin/tail", "Accept-Language", "zh"), "暂停")
+}
+
+// In a browser: a row appears by itself, changes in its place, waits while the page is paused, and comes after a break.
+func TestBrowserTail(t *testing.T) {
+	r := newRig(t)
+	busy(r)
+	w := openWindow(r)
+	t.Cleanup(r.console.Stop)
+	w.logIn()
+	w.do(chromedp.Navigate(w.base + "/admin/tail?app=shop"))
+	until := func(script, wanted string) {
+		t.Helper()
+		tick := time.NewTicker(20 * time.Millisecond)
+		defer tick.Stop()
+		for w.text(script) != wanted {
+			select {
+			case <-tick.C:
+			case <-w.ctx.Done():
+				t.Fatalf("%s is %q, want %q", script, w.text(script), wanted)
+			}
+		}
+	}
+	const top = `document.querySelector("tbody tr")?.innerText.replaceAll(/\s+/g, " ") ?? ""`
+	until(`document.querySelector("[data-state]").textContent`, "live")
+	rows := w.text(`String(document.querySelectorAll("tbody tr").length)`)
+	r.clock.add(time.Second)
+	s := r.begin("nora@example.org").Send
+	until(`String(document.querySelector("tbody tr .to").textContent)`, s.To)
+	until(`String((`+top+`).includes("sending"))`, "true")
+	r.finish(s, audit.Outcome{Status: audit.Sent, Provider: "mx.example.net", ProviderCode: "250"})
+	until(`String((`+top+`).includes("mx.example.net"))`, "true")
+	if zone := w.text(`document.querySelector("tbody tr time").textContent`); strings.Contains(zone, s.LoggedAt.UTC().Format("15:04:05.000")) {
+		t.Errorf("the new row's time is not the reader's: %s", zone)
+	}
+	w.do(chromedp.Click(chromedp.CSS("button[data-pause]")))
+	r.clock.add(time.Second)
+	r.sent("paula@example.com")
+	until(`document.querySelector("[data-state]").textContent`, "paused, 1 new")
+	if got := w.text(`document.querySelector("tbody tr .to").textContent`); got != s.To {
+		t.Errorf("drawn while paused: %s", got)
+	}
+	w.do(chromedp.Click(chromedp.CSS("button[data-pause]")))
+	until(`document.querySelector("tbody tr .to").textContent`, "p•••@example.com")
+	var n int
+	_ = json.Unmarshal([]byte(rows), &n)
+	until(`String(document.querySelectorAll("tbody tr").length - 2)`, rows)
+	r.console.tail.mu.Lock()
+	for reader := range r.console.tail.readers {
+		r.console.tail.end(reader, endSlow)
+	}
+	r.console.tail.mu.Unlock()
+	r.clock.add(time.Second)
+	r.sent("quinn@example.com")
+	until(`document.querySelector("tbody tr .to").textContent`, "q•••@example.com")
+	until(`document.querySelector("[data-state]").textContent`, "live")
+	w.quietAt()
+}

@@ -1,0 +1,266 @@
+package admin
+
+import (
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/uuid"
+
+	"sendcode/internal/audit"
+)
+
+// followed is a tail over a log in memory, in a bubble with a clock of its own.
+type followed struct {
+	*testing.T
+	log  *audit.Memory
+	tail *tail
+	n    int
+}
+
+func inTail(t *testing.T, test func(f *followed)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		f := &followed{T: t, log: audit.NewMemory(time.Now)}
+		f.tail = newTail(f.log, slog.New(slog.DiscardHandler))
+		test(f)
+		f.tail.close()
+	})
+}
+
+func (f *followed) join(filter audit.Filter) *reader {
+	f.Helper()
+	r, err := f.tail.join(filter)
+	if err != nil {
+		f.Fatal(err)
+	}
+	synctest.Wait()
+	return r
+}
+
+// begin writes a send of an app, and gives its ID.
+func (f *followed) begin(app string) uuid.UUID {
+	f.Helper()
+	f.n++
+	id := uuid.UUID{1, 6: 0x70, 8: 0x80, 14: byte(f.n >> 8), 15: byte(f.n)}
+	_, err := f.log.Begin(f.Context(), audit.Intent{
+		Send:     audit.Send{ID: id, App: app, Channel: "email", Purpose: "login"},
+		Purposes: []string{"login"}, Life: time.Hour, Lease: time.Hour, Verification: audit.Verification{ID: "v" + id.String(), MaxAttempts: 5},
+	})
+	if err != nil {
+		f.Fatal(err)
+	}
+	return id
+}
+
+func (f *followed) finish(id uuid.UUID, status audit.Status) {
+	f.Helper()
+	if done, err := f.log.Finish(f.Context(), audit.Outcome{Held: audit.Held{ID: id, Attempt: 1}, Status: status}); err != nil || !done {
+		f.Fatal(done, err)
+	}
+}
+
+// hears waits for d, and gives what a reader was told until then: "app status", and "gap".
+func (f *followed) hears(r *reader, d time.Duration, want ...string) {
+	f.Helper()
+	time.Sleep(d)
+	synctest.Wait()
+	var got []string
+	for {
+		select {
+		case b, more := <-r.rows:
+			if !more {
+				got = append(got, "end: "+r.why)
+				break
+			}
+			if b.gap {
+				got = append(got, "gap")
+			}
+			for _, row := range b.rows {
+				got = append(got, fmt.Sprintf("%s %s", row.App, row.Status))
+			}
+			continue
+		default:
+		}
+		break
+	}
+	if fmt.Sprint(got) != fmt.Sprint(want) {
+		f.Errorf("heard %q, want %q", got, want)
+	}
+}
+
+func TestTailTellsWhatComesAndWhatChanges(t *testing.T) {
+	inTail(t, func(f *followed) {
+		old := f.begin("old")
+		f.begin("older, and left")
+		time.Sleep(time.Minute)
+		r := f.join(audit.Filter{})
+		f.hears(r, 3*tailTick) // what was there before is on the page
+		id := f.begin("shop")
+		f.hears(r, 2*tailTick, "shop sending")
+		f.finish(id, audit.Sent)
+		f.finish(old, audit.Failed) // from before, and still in flight
+		f.hears(r, 2*tailTick, "old failed", "shop sent")
+		f.hears(r, time.Minute)
+		quick := f.begin("quick")
+		f.finish(quick, audit.Sent)
+		f.hears(r, 2*tailTick, "quick sent")
+		refusal := audit.Send{ID: uuid.UUID{9}, App: "shop", Channel: "email", BlockedBy: "minute"}
+		for range 2 {
+			if err := f.log.Refused(f.Context(), []audit.Send{refusal}); err != nil {
+				f.Fatal(err)
+			}
+			f.hears(r, 2*tailTick, "shop refused")
+		}
+		f.tail.leave(r)
+	})
+}
+
+// A row whose writer's clock, or commit, was a moment behind is not missed.
+func TestTailFindsRowsThatComeLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var back time.Duration
+		f := &followed{T: t, log: audit.NewMemory(func() time.Time { return time.Now().Add(-back) })}
+		f.tail = newTail(f.log, slog.New(slog.DiscardHandler))
+		r := f.join(audit.Filter{})
+		f.begin("first")
+		f.hears(r, 2*tailTick, "first sending")
+		back = 3*tailTick + overlap/2
+		f.begin("late")
+		f.hears(r, 2*tailTick, "late sending")
+		f.tail.leave(r)
+		f.tail.close()
+	})
+}
+
+func TestTailFilters(t *testing.T) {
+	inTail(t, func(f *followed) {
+		shop, sending := f.join(audit.Filter{App: "shop"}), f.join(audit.Filter{Status: audit.Sending})
+		id := f.begin("shop")
+		f.begin("other")
+		f.hears(shop, 2*tailTick, "shop sending")
+		f.hears(sending, 0, "shop sending", "other sending")
+		f.finish(id, audit.Sent)
+		f.hears(shop, 2*tailTick, "shop sent")
+		f.hears(sending, 0, "shop sent") // told once that it does not belong any more
+		f.finish(f.begin("shop"), audit.Unknown)
+		f.hears(sending, 2*tailTick)
+		f.tail.leave(shop)
+		f.tail.leave(sending)
+	})
+}
+
+// Nobody looks: nothing is read. Somebody looks again: it begins anew.
+func TestTailRestsWithoutReaders(t *testing.T) {
+	inTail(t, func(f *followed) {
+		reads := 0
+		f.log.SetFault(func(method string) audit.Fault {
+			if strings.HasPrefix(method, "Sends") {
+				reads++
+			}
+			return audit.None
+		})
+		time.Sleep(time.Minute)
+		if reads != 0 {
+			f.Errorf("%d reads for nobody", reads)
+		}
+		r, other := f.join(audit.Filter{}), f.join(audit.Filter{})
+		f.hears(r, 10*tailTick)
+		if reads < 5 || reads > 15 {
+			f.Errorf("%d reads for two readers in ten looks", reads)
+		}
+		f.tail.leave(r)
+		f.tail.leave(other)
+		reads = 0
+		f.begin("meanwhile")
+		time.Sleep(time.Minute)
+		if reads > 1 {
+			f.Errorf("%d reads after the last one left", reads)
+		}
+		r = f.join(audit.Filter{})
+		f.begin("shop")
+		f.hears(r, 2*tailTick, "shop sending")
+		f.tail.leave(r)
+	})
+}
+
+// A reader that takes nothing is sent away, and holds up nobody.
+func TestTailSendsSlowReadersAway(t *testing.T) {
+	inTail(t, func(f *followed) {
+		slow, quick := f.join(audit.Filter{}), f.join(audit.Filter{})
+		for range maxBehind + 2 {
+			f.begin("shop")
+			f.hears(quick, tailTick, "shop sending")
+		}
+		n := 0
+		for range slow.rows {
+			n++
+		}
+		if n != maxBehind || slow.why != endSlow {
+			f.Errorf("%d batches, then %q", n, slow.why)
+		}
+		f.tail.leave(slow)
+		f.tail.leave(quick)
+	})
+}
+
+// More rows at once than anybody can read: those are left out, it is said, and it goes on from the end.
+func TestTailSkips(t *testing.T) {
+	inTail(t, func(f *followed) {
+		f.tail.pages = 3
+		r := f.join(audit.Filter{App: "shop"})
+		var rows []audit.Send
+		for i := range 3*tailPage + 150 {
+			rows = append(rows, audit.Send{ID: uuid.UUID{8, 12: byte(i >> 16), 13: byte(i >> 8), 14: byte(i)}, App: "flood", Channel: "email"})
+		}
+		if err := f.log.Refused(f.Context(), rows); err != nil {
+			f.Fatal(err)
+		}
+		f.hears(r, 2*tailTick, "gap")
+		time.Sleep(time.Minute)
+		f.begin("shop")
+		f.hears(r, 2*tailTick, "shop sending")
+		f.tail.leave(r)
+	})
+}
+
+func TestTailIsBounded(t *testing.T) {
+	inTail(t, func(f *followed) {
+		var readers []*reader
+		for range maxReaders {
+			readers = append(readers, f.join(audit.Filter{}))
+		}
+		if _, err := f.tail.join(audit.Filter{}); err != errTailFull {
+			f.Error(err)
+		}
+		f.tail.leave(readers[0])
+		f.join(audit.Filter{})
+		f.tail.close()
+		f.hears(readers[1], 0, "end: stopping")
+		if _, err := f.tail.join(audit.Filter{}); err != errTailClosed {
+			f.Error(err)
+		}
+		f.tail.leave(readers[1])
+	})
+}
+
+func TestTailOutlivesTheLog(t *testing.T) {
+	inTail(t, func(f *followed) {
+		r := f.join(audit.Filter{})
+		down := audit.Down
+		f.log.SetFault(func(method string) audit.Fault {
+			if strings.HasPrefix(method, "Sends") {
+				return down
+			}
+			return audit.None
+		})
+		f.begin("shop")
+		f.hears(r, time.Minute)
+		down = audit.None
+		f.hears(r, 2*tailTick, "shop sending")
+		f.tail.leave(r)
+	})
+}
