@@ -140,7 +140,6 @@ func (s *events) open(past batch) error {
 	h.Set("Content-Type", "text/event-stream")
 	h.Set("X-Accel-Buffering", "no")
 	h.Set("Cache-Control", "no-store, no-transform")
-	_ = s.rc.SetReadDeadline(time.Time{}) // the server's is for requests; it would end the stream
 	s.c.Response().WriteHeader(http.StatusOK)
 	if err := s.write("retry: 2000\n\n"); err != nil {
 		return err

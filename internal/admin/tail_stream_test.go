@@ -113,8 +113,12 @@ func TestTailStreams(t *testing.T) {
 	r.clock.add(2 * resumeOverlap)
 	again, _ := listen(t, base, "/v1/admin/tail", "Last-Event-ID", e.id)
 	for _, want := range []string{first.ID.String(), second.ID.String(), third.ID.String()} {
-		if row := rowIn(t, again()); row.ID != want {
+		told := again()
+		if row := rowIn(t, told); row.ID != want {
 			t.Errorf("%s, want %s", row.ID, want)
+		}
+		if want != third.ID.String() && told.id != e.id { // a second break must not lead further back
+			t.Errorf("the place went back")
 		}
 	}
 }
