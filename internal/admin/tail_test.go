@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -156,29 +157,29 @@ func TestTailFilters(t *testing.T) {
 // Nobody looks: nothing is read. Somebody looks again: it begins anew.
 func TestTailRestsWithoutReaders(t *testing.T) {
 	inTail(t, func(f *followed) {
-		reads := 0
+		var reads atomic.Int32
 		f.log.SetFault(func(method string) audit.Fault {
 			if strings.HasPrefix(method, "Sends") {
-				reads++
+				reads.Add(1)
 			}
 			return audit.None
 		})
 		time.Sleep(time.Minute)
-		if reads != 0 {
-			f.Errorf("%d reads for nobody", reads)
+		if n := reads.Load(); n != 0 {
+			f.Errorf("%d reads for nobody", n)
 		}
 		r, other := f.join(audit.Filter{}), f.join(audit.Filter{})
 		f.hears(r, 10*tailTick)
-		if reads < 5 || reads > 15 {
-			f.Errorf("%d reads for two readers in ten looks", reads)
+		if n := reads.Load(); n < 5 || n > 15 {
+			f.Errorf("%d reads for two readers in ten looks", n)
 		}
 		f.tail.leave(r)
 		f.tail.leave(other)
-		reads = 0
+		reads.Store(0)
 		f.begin("meanwhile")
 		time.Sleep(time.Minute)
-		if reads > 1 {
-			f.Errorf("%d reads after the last one left", reads)
+		if n := reads.Load(); n > 1 {
+			f.Errorf("%d reads after the last one left", n)
 		}
 		r = f.join(audit.Filter{})
 		f.begin("shop")
@@ -250,16 +251,15 @@ func TestTailIsBounded(t *testing.T) {
 func TestTailOutlivesTheLog(t *testing.T) {
 	inTail(t, func(f *followed) {
 		r := f.join(audit.Filter{})
-		down := audit.Down
 		f.log.SetFault(func(method string) audit.Fault {
 			if strings.HasPrefix(method, "Sends") {
-				return down
+				return audit.Down
 			}
 			return audit.None
 		})
 		f.begin("shop")
 		f.hears(r, time.Minute)
-		down = audit.None
+		f.log.SetFault(nil)
 		f.hears(r, 2*tailTick, "shop sending")
 		f.tail.leave(r)
 	})
