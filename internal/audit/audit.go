@@ -110,6 +110,10 @@ type Log interface {
 	// also where nothing held: it then says on whom, as far as the suppressions tell, and how many there were.
 	Lift(ctx context.Context, l Lifting, act *Act) ([]Suppression, error)
 
+	// Heard records what a provider told of a send that it took, and suppresses as bar says, in one transaction. It changes no
+	// status. False: it was told before, and nothing was changed. Errors: ErrNotFound, ErrUnavailable.
+	Heard(ctx context.Context, e ProviderEvent, bar Bar) (bool, error)
+
 	// History reads the counting sends of a bucket within the time given, oldest first, on the log's own clock, and that
 	// clock. It decides nothing: between it and a Begin others may send.
 	History(ctx context.Context, b Bucket, within time.Duration) ([]quota.Event, time.Time, error)

@@ -129,6 +129,10 @@ var contract = []struct {
 	{"spending/in parallel", spendInParallel},
 	{"spending/bad charges", badCharges},
 	{"embargo/until its end", embargoes},
+	{"heard/of a send", providerEvents},
+	{"heard/and suppressed", eventsSuppress},
+	{"heard/many at once", eventsAtOnce},
+	{"heard/and let go of", eventsExpire},
 	{"end/closed and canceled", closedAndCanceled},
 }
 

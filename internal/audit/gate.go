@@ -146,6 +146,7 @@ func written(in Intent, v Verification, number int, suppression uuid.UUID, now t
 func asWritten(s Send, lease time.Duration) Send {
 	s.Status, s.Attempt, s.InDoubt, s.Counts, s.RefundDue, s.Forgiven = Sending, 1, false, true, false, false
 	s.Reason, s.Provider, s.ProviderCode, s.Took = "", "", "", 0
+	s.Afterwards = ""
 	s.DueAt, s.FinishedAt = s.LoggedAt.Add(lease.Truncate(time.Microsecond)), time.Time{}
 	return s
 }

@@ -31,6 +31,7 @@ type Memory struct {
 	erasures      map[recipient.Hash]time.Time // when the hash may go
 	spending      map[accountKey]int64
 	embargoes     map[embargoKey]embargoed
+	told          map[uuid.UUID][]ProviderEvent // of sends
 }
 
 type memoryRow struct {
@@ -61,7 +62,7 @@ func NewMemory(now func() time.Time) *Memory {
 	return &Memory{
 		now: now, verifications: map[string]*Verification{}, rows: map[uuid.UUID]*memoryRow{},
 		buckets: map[memoryBucket][]*memoryRow{}, claims: map[[32]byte]*memoryClaim{}, suppressions: map[uuid.UUID]*Suppression{},
-		events: map[uuid.UUID]*AppEvent{}, erasures: map[recipient.Hash]time.Time{}, spending: map[accountKey]int64{}, embargoes: map[embargoKey]embargoed{},
+		events: map[uuid.UUID]*AppEvent{}, told: map[uuid.UUID][]ProviderEvent{}, erasures: map[recipient.Hash]time.Time{}, spending: map[accountKey]int64{}, embargoes: map[embargoKey]embargoed{},
 	}
 }
 

@@ -113,6 +113,20 @@ func (m *Memory) Lift(ctx context.Context, l Lifting, act *Act) (lifted []Suppre
 	return lifted, nil
 }
 
+// expireSuppressions lets go of the oldest that ended before an instant.
+func (m *Memory) expireSuppressions(before time.Time, limit int) {
+	var over []Suppression
+	for _, s := range m.suppressions {
+		if s.Since.Before(before) && s.Until.Before(before) {
+			over = append(over, *s)
+		}
+	}
+	slices.SortFunc(over, func(a, b Suppression) int { return byTime(a.mark(), b.mark()) })
+	for _, s := range over[:min(limit, len(over))] {
+		delete(m.suppressions, s.ID)
+	}
+}
+
 // suppressionsOf are those that stopped a row or came of it, the oldest first.
 func (m *Memory) suppressionsOf(row Send) (list []Suppression) {
 	for _, id := range suppressionsOf(row) {

@@ -23,7 +23,7 @@ func TestModel(t *testing.T) {
 		t.Parallel()
 		f := newSQLiteFixture(t)
 		checkModel(t, f, func() error {
-			_, err := f.Log.(*SQLite).writer.Exec(`DELETE FROM sends; DELETE FROM verifications; DELETE FROM suppressions; DELETE FROM app_events; DELETE FROM erasures`)
+			_, err := f.Log.(*SQLite).writer.Exec(`DELETE FROM sends; DELETE FROM verifications; DELETE FROM suppressions; DELETE FROM app_events; DELETE FROM provider_events; DELETE FROM erasures`)
 			return err
 		})
 	})
@@ -31,7 +31,7 @@ func TestModel(t *testing.T) {
 		t.Parallel()
 		f := newPostgresFixture(t, parts.Postgres(t))
 		checkModel(t, f, func() error {
-			_, err := f.Log.(*Postgres).pool.Exec(t.Context(), `DELETE FROM sends; DELETE FROM verifications; DELETE FROM suppressions; DELETE FROM app_events; DELETE FROM erasures`)
+			_, err := f.Log.(*Postgres).pool.Exec(t.Context(), `DELETE FROM sends; DELETE FROM verifications; DELETE FROM suppressions; DELETE FROM app_events; DELETE FROM provider_events; DELETE FROM erasures`)
 			return err
 		})
 	})
@@ -46,7 +46,7 @@ func checkModel(t *testing.T, f *fixture, empty func() error) {
 		m.Repeat(map[string]func(*rapid.T){
 			"begin": m.begin, "begin again": m.beginAgain, "pass": m.pass, "finish": m.finish, "postpone": m.postpone, "renew": m.renew,
 			"take over": m.takeOver, "refunds": m.refunds, "refunded": m.refunded, "attempt": m.attempt, "approve": m.approve,
-			"cancel": m.cancel, "suppress": m.suppress, "lift": m.lift, "forgive": m.forgive, "erase": m.erase, "forget": m.forget, "refused": m.refused, "read": m.read, "app events": m.appEvents, "": m.invariant,
+			"cancel": m.cancel, "suppress": m.suppress, "lift": m.lift, "heard": m.heard, "forgive": m.forgive, "erase": m.erase, "forget": m.forget, "refused": m.refused, "read": m.read, "app events": m.appEvents, "": m.invariant,
 		})
 	})
 }
@@ -286,6 +286,12 @@ func (m *model) erase(*rapid.T) {
 
 func (m *model) forget(*rapid.T) {
 	m.same("Forget", func(f *fixture) (any, error) { return f.Forget(m.ctx) })
+}
+
+func (m *model) heard(*rapid.T) {
+	e := ProviderEvent{Send: m.held().ID, Kind: rapid.SampledFrom(toldKinds[1:]).Draw(m.T, "kind"), At: epoch.Add(m.span("at")), Provider: "p", Detail: "d"}
+	bar := rapid.SampledFrom([]Bar{{}, {Complaint, address(1), time.Hour}, {HardBounce, address(1), time.Minute}}).Draw(m.T, "bar")
+	m.same("Heard", func(f *fixture) (any, error) { return f.Heard(m.ctx, e, bar) })
 }
 
 func (m *model) refused(*rapid.T) {

@@ -38,7 +38,7 @@ func TestPostgresReadsNoWholeTable(t *testing.T) {
 		useAll(t, &fixture{Log: log, replica: log, serial: uint64(round) << 16})
 		ok(t, log.Close()) // its server processes end and report what they did
 	}
-	for _, table := range []string{"sends", "verifications", "suppressions", "app_events"} {
+	for _, table := range []string{"sends", "verifications", "suppressions", "app_events", "provider_events"} {
 		if after := scans(t, admin); after[table] != before[table] {
 			t.Errorf("%s was read from end to end %d times", table, after[table]-before[table])
 		}
@@ -112,6 +112,8 @@ func useAll(t *testing.T, f *fixture) {
 		_, _, err = f.Rejected(t.Context(), Bucket{App: in.Send.App, Channel: in.Send.Channel, Recipient: in.Send.Recipient, Purposes: in.Purposes}, time.Hour)
 		ok(t, err)
 		ok(t, f.AllRejected(t.Context(), time.Hour, func(Counting) error { return nil }))
+		_, err = f.Heard(t.Context(), ProviderEvent{Send: begun.Send.ID, Kind: ToldBounced}, Bar{Complaint, address(1), time.Hour})
+		ok(t, err)
 		_, _, err = f.Suppressions(t.Context(), SuppressionFilter{Limit: 10, Before: mark})
 		ok(t, err)
 		_, err = f.Lift(t.Context(), Lifting{Channel: in.Send.Channel, Address: address(1)}, nil)

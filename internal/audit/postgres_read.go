@@ -89,6 +89,10 @@ func (p *Postgres) Story(ctx context.Context, id uuid.UUID) (story Story, err er
 		return story, err
 	}
 	story.Suppressions, err = p.suppressionsOf(ctx, story.Send)
+	if err != nil {
+		return story, err
+	}
+	story.Events, err = readRows(ctx, p, (*ProviderEvent).fields, toldSQL, id)
 	if err != nil || story.Send.VerificationID == "" {
 		return story, err
 	}

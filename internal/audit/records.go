@@ -83,6 +83,7 @@ type Send struct {
 	BlockedBy      string        // with Refused: the rule that blocks longest
 	RetryAfter     time.Duration // with Refused: the wait told last
 	Count          int           // with Refused: how many requests this row stands for; 1 for a send
+	Afterwards     ToldKind      // the worst that a provider told of it later; empty: nothing
 	Suppression    uuid.UUID     // that Begin met: the send goes to nobody; Nil: none
 	Forgiven       bool          // an administrator forgave it: it counted until then
 	Observed       []string      // names of the observing rules that would have refused this send; none for a refusal

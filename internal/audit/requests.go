@@ -135,5 +135,6 @@ type Story struct {
 	Related []Send
 	// Suppressions are those that stopped the row and those that came of it, oldest first.
 	Suppressions []Suppression
-	Now          time.Time // on the log's clock
+	Events       []ProviderEvent // what a provider told of the row, by when it says that it happened
+	Now          time.Time       // on the log's clock
 }

@@ -16,7 +16,8 @@ const maxLife = 10 * time.Minute
 // Expirer lets go of what is old (AUDIT-6).
 type Expirer interface {
 	// Expire deletes up to limit rows of sends and refusals that were logged longer than age ago, the oldest first, each
-	// with the verification that it opened, and says how many. What is under way, or has a refund due, stays until that is
+	// with the verification that it opened and what providers told of it, and says how many. Suppressions that ended so long
+	// ago go as well. What is under way, or has a refund due, stays until that is
 	// done. Several replicas may call it at once.
 	Expire(ctx context.Context, age time.Duration, limit int) (int, error)
 }
@@ -42,6 +43,11 @@ gone AS MATERIALIZED (
     ORDER BY s.logged_at, s.id LIMIT $2 FOR UPDATE SKIP LOCKED
 ), ended AS (
     DELETE FROM verifications v WHERE v.id = ANY (ARRAY(SELECT gone.verification_id FROM gone))
+), told AS (
+    DELETE FROM provider_events e WHERE e.send_id = ANY (ARRAY(SELECT gone.id FROM gone))
+), over AS (
+    DELETE FROM suppressions x WHERE x.id = ANY (ARRAY(
+        SELECT o.id FROM suppressions o WHERE o.since < (SELECT before FROM clock) AND o.until < (SELECT before FROM clock) ORDER BY o.since, o.id LIMIT $2))
 )
 DELETE FROM sends s WHERE s.id = ANY (ARRAY(SELECT gone.id FROM gone))`), (age + maxLife).Microseconds(), limit)
 		n = int(tag.RowsAffected())
@@ -61,6 +67,14 @@ func (s *SQLite) Expire(ctx context.Context, age time.Duration, limit int) (n in
 DELETE FROM verifications WHERE id IN (
     SELECT verification_id FROM sends WHERE logged_at < $1 AND due_at IS NULL AND refund_since IS NULL ORDER BY logged_at, id LIMIT $2)`, before, limit); err != nil {
 			return err
+		}
+		for _, statement := range []string{`
+DELETE FROM provider_events WHERE send_id IN (
+    SELECT id FROM sends WHERE logged_at < $1 AND due_at IS NULL AND refund_since IS NULL ORDER BY logged_at, id LIMIT $2)`, `
+DELETE FROM suppressions WHERE id IN (SELECT id FROM suppressions WHERE since < $1 AND until < $1 ORDER BY since, id LIMIT $2)`} {
+			if _, err := tx.ExecContext(ctx, statement, before, limit); err != nil {
+				return err
+			}
 		}
 		result, err := tx.ExecContext(ctx, `
 DELETE FROM sends WHERE id IN (
@@ -97,7 +111,9 @@ func (m *Memory) Expire(ctx context.Context, age time.Duration, limit int) (n in
 		b := r.bucket()
 		m.buckets[b] = slices.DeleteFunc(m.buckets[b], func(other *memoryRow) bool { return other == r })
 		delete(m.rows, r.ID)
+		delete(m.told, r.ID)
 		delete(m.verifications, r.VerificationID)
 	}
+	m.expireSuppressions(now.Add(-(age + maxLife).Truncate(time.Microsecond)), limit)
 	return len(gone), nil
 }

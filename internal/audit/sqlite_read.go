@@ -106,6 +106,13 @@ func (s *SQLite) Story(ctx context.Context, id uuid.UUID) (Story, error) {
 	if story.Suppressions, err = sqliteSuppressionsOf(ctx, s.readers, send); err != nil {
 		return Story{}, unavailable(err)
 	}
+	events, err := s.readers.QueryContext(ctx, toldSQL, id)
+	if err == nil {
+		story.Events, err = collect(events, (*ProviderEvent).fields)
+	}
+	if err != nil {
+		return Story{}, unavailable(err)
+	}
 	if send.VerificationID == "" {
 		return story, nil
 	}

@@ -1,0 +1,137 @@
+package events
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/base64"
+	"encoding/hex"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Scheme is how a provider shows that a request is its own.
+type Scheme string
+
+// The schemes, the strongest first. Header and Basic only show that the sender knows a secret, which travels with each
+// request: use them over TLS, where the provider has nothing better.
+const (
+	StandardWebhooks Scheme = "standard_webhooks" // https://www.standardwebhooks.com: HMAC over ID, time and body
+	HMAC             Scheme = "hmac"              // HMAC-SHA256 over the body, in a header
+	HMACFields       Scheme = "hmac_fields"       // HMAC-SHA256 over members of the body, in another one
+	Header           Scheme = "header"            // the secret itself in a header
+	Basic            Scheme = "basic"             // the secret as the password of HTTP's basic authentication
+)
+
+// Schemes are all that there are.
+var Schemes = []Scheme{StandardWebhooks, HMAC, HMACFields, Header, Basic}
+
+// MaxAge is how far from now a signed time may lie, before or after (SMS-7).
+const MaxAge = 5 * time.Minute
+
+// Auth is how a source's requests are known. Each secret is enough, so that one can be changed without a pause.
+type Auth struct {
+	Scheme    Scheme
+	Secrets   [][]byte
+	Header    string // HMAC, Header: where it stands; StandardWebhooks: what its headers begin with, as "webhook-" or "svix-"
+	Prefix    string // HMAC, Header: what stands before it, as "sha256="
+	Base64    bool   // HMAC, HMACFields: written as base64 instead of hexadecimal digits
+	User      string // Basic
+	Fields    []Path // HMACFields: what is signed, one after the other
+	Signature Path   // HMACFields
+	Time      Path   // HMACFields: one of Fields, in seconds since 1970
+}
+
+// Verify says whether a request is the provider's, at now. Comparisons take the same time whatever differs. Error: ErrForged.
+func (s Source) Verify(h http.Header, body []byte, now time.Time) error {
+	a := s.Auth
+	right := false
+	switch a.Scheme {
+	case StandardWebhooks:
+		right = a.standard(h, body, now)
+	case HMAC:
+		signature, ok := strings.CutPrefix(h.Get(a.Header), a.Prefix)
+		right = ok && a.signed(signature, body)
+	case HMACFields:
+		right = a.fields(body, now)
+	case Header:
+		given, ok := strings.CutPrefix(h.Get(a.Header), a.Prefix)
+		right = ok && a.secret([]byte(given))
+	case Basic:
+		user, password, ok := (&http.Request{Header: h}).BasicAuth()
+		known := subtle.ConstantTimeCompare([]byte(user), []byte(a.User)) == 1
+		right = a.secret([]byte(password)) && ok && known
+	}
+	if !right {
+		return ErrForged
+	}
+	return nil
+}
+
+// standard follows https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md.
+func (a Auth) standard(h http.Header, body []byte, now time.Time) bool {
+	id, at := h.Get(a.Header+"id"), h.Get(a.Header+"timestamp")
+	if id == "" || !recent(at, now) {
+		return false
+	}
+	signed := append([]byte(id+"."+at+"."), body...)
+	for signature := range strings.FieldsSeq(h.Get(a.Header + "signature")) {
+		version, encoded, _ := strings.Cut(signature, ",")
+		given, err := base64.StdEncoding.DecodeString(encoded)
+		if err == nil && version == "v1" && a.isSum(given, signed) {
+			return true
+		}
+	}
+	return false
+}
+
+func (a Auth) fields(body []byte, now time.Time) bool {
+	value, err := decode(body)
+	if err != nil || !recent(text(a.Time.find(value)), now) {
+		return false
+	}
+	var signed []byte
+	for _, p := range a.Fields {
+		signed = append(signed, text(p.find(value))...)
+	}
+	return a.signed(text(a.Signature.find(value)), signed)
+}
+
+func (a Auth) signed(signature string, message []byte) bool {
+	given, err := hex.DecodeString(signature)
+	if a.Base64 {
+		given, err = base64.StdEncoding.DecodeString(signature)
+	}
+	return err == nil && a.isSum(given, message)
+}
+
+func (a Auth) isSum(given, message []byte) bool {
+	right := false
+	for _, secret := range a.Secrets {
+		mac := hmac.New(sha256.New, secret)
+		mac.Write(message)
+		right = hmac.Equal(mac.Sum(nil), given) || right
+	}
+	return right
+}
+
+// secret compares hashes, so that not even a length shows.
+func (a Auth) secret(given []byte) bool {
+	sum, right := sha256.Sum256(given), false
+	for _, secret := range a.Secrets {
+		known := sha256.Sum256(secret)
+		right = subtle.ConstantTimeCompare(known[:], sum[:]) == 1 || right
+	}
+	return right && len(given) > 0
+}
+
+// recent says whether a time in seconds since 1970 lies within MaxAge of now.
+func recent(text string, now time.Time) bool {
+	seconds, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || seconds < 0 || seconds > 1<<40 {
+		return false
+	}
+	return now.Sub(time.Unix(seconds, 0)).Abs() <= MaxAge
+}

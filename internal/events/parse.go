@@ -1,0 +1,127 @@
+package events
+
+import (
+	"math"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// Parse reads what a body says, in its order. Error: ErrMalformed.
+func (s Source) Parse(body []byte) ([]Event, error) {
+	value, err := decode(body)
+	if err != nil {
+		return nil, err
+	}
+	if len(s.Shape.List) > 0 {
+		value = s.Shape.List.find(value)
+	}
+	list, several := value.([]any)
+	if !several {
+		list = []any{value}
+	}
+	if len(list) > maxEvents {
+		return nil, ErrMalformed
+	}
+	var all []Event
+	for _, one := range list {
+		if _, ok := one.(map[string]any); !ok {
+			return nil, ErrMalformed
+		}
+		all = append(all, s.Shape.read(one))
+	}
+	return all, nil
+}
+
+func (s Shape) read(value any) Event {
+	e := Event{To: first(value, s.To), At: instant(first(value, s.Time)), Detail: detail(value, s.Detail)}
+	var parts []string
+	for _, p := range s.Type {
+		if t := text(p.find(value)); t != "" {
+			parts = append(parts, t)
+		}
+	}
+	e.Type = strings.Join(parts, ".")
+	e.Outcome, e.Known = s.outcome(parts)
+	for _, p := range s.Message {
+		if id, ok := sendOf(text(p.find(value))); ok {
+			e.Send = id
+			break
+		}
+	}
+	return e
+}
+
+// outcome looks for the whole type and then, part by part, for what it begins with.
+func (s Shape) outcome(parts []string) (Outcome, bool) {
+	for n := len(parts); n > 0; n-- {
+		if o, ok := s.Outcomes[strings.Join(parts[:n], ".")]; ok {
+			return o, true
+		}
+	}
+	return Ignored, false
+}
+
+// sendOf reads a Message-ID of ours, "<send's ID>@domain", in angle brackets or not, or the ID alone.
+func sendOf(text string) (uuid.UUID, bool) {
+	text = strings.TrimSuffix(strings.TrimPrefix(strings.TrimSpace(text), "<"), ">")
+	local, _, _ := strings.Cut(text, "@")
+	id, err := uuid.Parse(local)
+	return id, err == nil && strings.EqualFold(id.String(), local) && id != uuid.Nil
+}
+
+// instant reads a time of a year that every part can write; zero where it can't be read.
+func instant(text string) time.Time {
+	at, err := time.Parse(time.RFC3339Nano, text)
+	if err != nil {
+		seconds, err := strconv.ParseFloat(text, 64)
+		if err != nil || math.IsNaN(seconds) || math.Abs(seconds) > 1e11 {
+			return time.Time{}
+		}
+		at = time.UnixMicro(int64(seconds * 1e6))
+	}
+	if at.Year() < 1970 || at.Year() > 9999 {
+		return time.Time{}
+	}
+	return at.UTC()
+}
+
+var (
+	replyCode    = regexp.MustCompile(`(?:^|[^0-9.])([245][0-9]{2})(?:[^0-9.]|$)`)
+	enhancedCode = regexp.MustCompile(`(?:^|[^0-9.])([245]\.[0-9]{1,3}\.[0-9]{1,3})(?:[^0-9.]|$)`)
+	word         = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_.-]{0,39}$`)
+)
+
+// detail is what may be kept of a provider's words: the codes in them, or a single word.
+func detail(value any, paths []Path) string {
+	var reply, enhanced, single string
+	for _, p := range paths {
+		t := text(p.find(value))
+		if m := replyCode.FindStringSubmatch(t); m != nil && reply == "" {
+			reply = m[1]
+		}
+		if m := enhancedCode.FindStringSubmatch(t); m != nil && enhanced == "" {
+			enhanced = m[1]
+		}
+		if single == "" && word.MatchString(t) {
+			single = t
+		}
+	}
+	codes := slices.DeleteFunc([]string{reply, enhanced}, func(s string) bool { return s == "" })
+	if len(codes) > 0 {
+		return strings.Join(codes, " ")
+	}
+	return single
+}
+
+// Enhanced is the enhanced status code of a detail; empty where it has none.
+func Enhanced(detail string) string {
+	if m := enhancedCode.FindStringSubmatch(detail); m != nil {
+		return m[1]
+	}
+	return ""
+}
