@@ -53,6 +53,7 @@ type storyJSON struct {
 	Related      []rowJSON         `json:"related"`
 	Quota        *quotaJSON        `json:"quota"`
 	Suppressions []suppressionJSON `json:"suppressions"`
+	Events       []toldJSON        `json:"events"`
 	Verdict      verdictJSON       `json:"verdict"`
 }
 
@@ -138,7 +139,7 @@ func (a *Admin) sendJSON(c echo.Context) error {
 		rowJSON: rowOf(s.Send), Number: s.Send.Number, InDoubt: s.Send.InDoubt, Counts: s.Send.Counts,
 		Locale: text(s.Send.Locale), Network: text(s.Send.IP), FinishedAt: stamp(s.Send.FinishedAt),
 		Verification: verificationOf(s), Observed: append([]string{}, s.Send.Observed...), Related: rowsOf(s.Related),
-		Suppressions: suppressionsOf(s.Suppressions, s.Now), Verdict: verdictJSON{What: v.What.String(), Next: v.Next.String()},
+		Suppressions: suppressionsOf(s.Suppressions, s.Now), Events: toldOf(s.Events), Verdict: verdictJSON{What: v.What.String(), Next: v.Next.String()},
 	}
 	if away == nil {
 		out.Quota = quotaOf(now)

@@ -186,5 +186,8 @@ func why(s audit.Send, w words) string {
 	if s.InDoubt {
 		add(w.say("why.doubt"))
 	}
+	if s.Afterwards != "" {
+		add(w.or("afterwards", string(s.Afterwards)))
+	}
 	return or(strings.Join(parts, " · "), "–")
 }

@@ -32,6 +32,7 @@ func timeline(s audit.Story, w words) []entry {
 		}
 		all = append(all, told...)
 	}
+	all = append(all, toldEntries(s, w)...)
 	if s.Verification != nil {
 		all = append(all, codeEntries(*s.Verification, s.Now, w)...)
 	}

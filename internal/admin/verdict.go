@@ -66,7 +66,7 @@ func judge(s audit.Story, now seen, w words) verdict {
 	default:
 		v.What, v.Next = c.and(c.about("verdict.sending"), c.doubt()), c.about("next.sending")
 	}
-	return v
+	return c.told(v, s.Events)
 }
 
 func wentOut(s audit.Send) bool {

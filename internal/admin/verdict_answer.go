@@ -54,6 +54,12 @@ func wordsOf(locale string, otherwise words) words {
 }
 
 func (c matter) tellPerson() sentence {
+	if c.Afterwards == audit.ToldBounced && c.state != verification.Approved { // it came back, whatever was said at first
+		if _, gone := c.suppressionOf(audit.SuppressionID(c.ID, audit.HardBounce)); gone {
+			return c.person("failed.rejected.address")
+		}
+		return c.person("failed.rejected.mailbox")
+	}
 	switch c.Status {
 	case audit.Sent:
 		if c.Provider == "test" && c.ProviderCode == "" {

@@ -141,6 +141,13 @@ func situations() []situation {
 		told("failed, no such address, suppression lifted", failedAs("rejected", "550 5.1.1", false)).bounced(audit.Suppression{LiftedAt: start.Add(time.Minute)}),
 		told("failed, no such address, suppression ended", failedAs("rejected", "550 5.1.1", false)).bounced(audit.Suppression{Until: start.Add(time.Minute)}),
 		told("failed, paused", failedAs("paused", "", false)),
+		told("sent, delivered as told", sentAs(audit.Sent, "250 2.0.0")).later(audit.ToldDelivered, "250"),
+		told("sent, bounced later", sentAs(audit.Sent, "250 2.0.0")).bounced(audit.Suppression{}).later(audit.ToldDelivered, "").later(audit.ToldBounced, "550 5.1.1"),
+		told("sent, bounced later and expired", sentAs(audit.Sent, "250 2.0.0", expired)).later(audit.ToldBounced, "5.2.2"),
+		told("sent, bounced later, and approved all the same", sentAs(audit.Sent, "250 2.0.0", approved)).later(audit.ToldBounced, ""),
+		told("sent, called spam", sentAs(audit.Sent, "250 2.0.0")).later(audit.ToldBounced, "").later(audit.ToldComplained, "abuse"),
+		told("sent, opted out", sentAs(audit.Sent, "250 2.0.0", approved)).later(audit.ToldOptedOut, ""),
+		told("unknown, delivered as told", sentAs(audit.Unknown, "", unanswered)).later(audit.ToldDelivered, ""),
 		told("failed, paused and still so", failedAs("paused", "", false)).pausedFor("the server moves"),
 		told("failed, paused for no reason", failedAs("paused", "", false)).pausedFor(""),
 		told("refused, still blocked", refusedBy("minute", 41713*time.Millisecond, 1)).with(17*time.Second+time.Microsecond, 0).alone(),
@@ -204,6 +211,14 @@ func (s situation) stopped(x audit.Suppression) situation {
 		x.Until = x.Since.Add(30 * 24 * time.Hour)
 	}
 	s.story.Send.Suppression, s.story.Suppressions = x.ID, []audit.Suppression{{ID: uuid.UUID{7}}, x}
+	return s
+}
+
+// later is what a provider told of the row.
+func (s situation) later(kind audit.ToldKind, detail string) situation {
+	n := time.Duration(len(s.story.Events) + 1)
+	s.story.Events = append(s.story.Events, audit.ProviderEvent{Kind: kind, At: start.Add(n * time.Second), HeardAt: start.Add(time.Minute), Provider: "postmark", Detail: detail})
+	s.story.Send.Afterwards = kind
 	return s
 }
 

@@ -14,6 +14,7 @@ import (
 	"sendcode/internal/admin"
 	"sendcode/internal/api"
 	"sendcode/internal/config"
+	"sendcode/internal/events"
 	"sendcode/internal/message"
 	"sendcode/internal/proof"
 	"sendcode/internal/server"
@@ -50,6 +51,7 @@ func (a *App) listen() error {
 	}
 	a.api = api.New(a.codes, apiKeys(a.cfg), a.logger)
 	a.api.Register(front)
+	a.registerProviders(front)
 	ui.RegisterWidget(front)
 	a.metrics.apiKeys(a.api.Keys)
 	front.GET("/openapi.yaml", func(c echo.Context) error {
@@ -67,6 +69,18 @@ func (a *App) listen() error {
 	a.metrics.watch(a.limiterPing())
 	a.metrics.register(back)
 	return a.open(front, back)
+}
+
+// registerProviders listens to the mail providers that are configured.
+func (a *App) registerProviders(e *echo.Echo) {
+	var sources []events.Source
+	for _, p := range a.cfg.Providers {
+		sources = append(sources, p.Complete())
+		a.metrics.provider(p.Name)
+	}
+	if len(sources) > 0 {
+		api.NewProviders(sources, a.codes, a.metrics.told, a.logger).Register(e)
+	}
 }
 
 // registerProofKeys serves what proofs are checked with. Checkers may keep it: a key that they do not know yet makes

@@ -27,6 +27,7 @@ type metrics struct {
 	stopped  *prometheus.CounterVec
 	hooks    *prometheus.CounterVec
 	hookAge  *prometheus.HistogramVec
+	events   *prometheus.CounterVec
 }
 
 func newMetrics() *metrics {
@@ -45,6 +46,9 @@ func newMetrics() *metrics {
 		checked: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "sendcode_checks_total", Help: "Checks of a code, by outcome.",
 		}, []string{"channel", "app", "outcome"}),
+		events: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "sendcode_provider_events_total", Help: "What mail providers told of messages, by what became of it.",
+		}, []string{"provider", "outcome"}),
 		reloads: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "sendcode_config_reloads_total", Help: "Times that the configuration was read again while running, by outcome.",
 		}, []string{"outcome"}),
@@ -56,7 +60,7 @@ func newMetrics() *metrics {
 	for _, outcome := range []string{applied, unchanged, rejected} {
 		m.reloads.WithLabelValues(outcome) // there from the start, at 0
 	}
-	m.registry.MustRegister(m.decided, m.observed, m.finished, m.checked, m.reloads, m.stopped, m.hooks, m.hookAge, collectors.NewGoCollector(),
+	m.registry.MustRegister(m.decided, m.observed, m.finished, m.checked, m.reloads, m.stopped, m.hooks, m.hookAge, m.events, collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
@@ -100,6 +104,15 @@ func (m *metrics) Finished(ch recipient.Channel, app string, s audit.Status, d t
 func (m *metrics) Checked(ch recipient.Channel, app, outcome string) {
 	m.checked.WithLabelValues(string(ch), app, outcome).Inc()
 }
+
+// provider shows each outcome from the start, at 0.
+func (m *metrics) provider(name string) {
+	for _, outcome := range api.ProviderOutcomes {
+		m.events.WithLabelValues(name, outcome)
+	}
+}
+
+func (m *metrics) told(provider, outcome string) { m.events.WithLabelValues(provider, outcome).Inc() }
 
 // mailServers shows of each server whether mails go to it. The order is a label too, since one server may be
 // configured twice, with two logins.

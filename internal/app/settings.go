@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"fmt"
 	"net/mail"
+	"slices"
 	"strings"
 
 	"sendcode/internal/api"
@@ -52,6 +53,16 @@ func pauses(cfg config.Config) (all []verification.Pause) {
 		all = append(all, verification.Pause{Channel: p.Channel, Purpose: p.Purpose, Reason: p.Reason})
 	}
 	return all
+}
+
+// marks are the headers by which mail providers name our mails.
+func marks(cfg config.Config) (headers []string) {
+	for _, p := range cfg.Providers {
+		if p.Header != "" && !slices.Contains(headers, p.Header) {
+			headers = append(headers, p.Header)
+		}
+	}
+	return headers
 }
 
 func blocks(cfg config.Config) verification.Blocks {

@@ -50,6 +50,7 @@ type Config struct {
 	TestRecipients []TestRecipient
 	Blocks         []Block
 	Pauses         []Pause
+	Providers      []Provider // that tell of mails which they took
 	Suppressions   Suppressions
 	Retention      time.Duration   // of sends and refusals in the log; 0: for ever
 	DisposableFile string          // the file that Disposable was read from

@@ -31,7 +31,7 @@ func TestDocumentation(t *testing.T) {
 			t.Errorf("%s: default is %q", name, row[2])
 		}
 	}
-	for _, key := range []string{"policies", "purposes", "apps", "trusted_proxies", "page", "templates", "checks", "breaker", "test_recipients", "block", "paused", "suppressions", "retention", "disposable_domains", "folding", "sms"} {
+	for _, key := range []string{"policies", "purposes", "apps", "trusted_proxies", "page", "templates", "checks", "breaker", "test_recipients", "block", "paused", "suppressions", "retention", "provider_events", "disposable_domains", "folding", "sms"} {
 		if !strings.Contains(doc, "\n### "+key+"\n") {
 			t.Errorf("no chapter on %s", key)
 		}
@@ -51,7 +51,8 @@ func TestDocumentation(t *testing.T) {
 		t.Errorf("the example: %v", err)
 	}
 	for _, part := range blocks[2:] {
-		if _, err := loadYAML(part[1], "KANNEL_PASSWORD=x", "TWILIO_TOKEN=x", "ALIYUN_SECRET=x", "TENCENT_SECRET=x"); err != nil {
+		if _, err := loadYAML(part[1], "KANNEL_PASSWORD=x", "TWILIO_TOKEN=x", "ALIYUN_SECRET=x", "TENCENT_SECRET=x",
+			"POSTMARK_SECRET=a-secret-of-ours-and-theirs", "SENDGRID_SECRET=a-secret-of-ours-and-theirs", "MAILGUN_SIGNING_KEY=a-secret-of-ours-and-theirs"); err != nil {
 			t.Errorf("%s: %v", part[1], err)
 		}
 	}

@@ -66,6 +66,7 @@ func (c Config) Fixed(next Config) []string {
 	add("templates", c.Templates == next.Templates)
 	add("trusted_proxies", slices.Equal(c.TrustedProxies, next.TrustedProxies))
 	add("page", c.Page == next.Page)
+	add("provider_events", reflect.DeepEqual(c.Providers, next.Providers))
 	add("sms", reflect.DeepEqual(c.SMS, next.SMS))
 	add("folding", maps.Equal(c.Folding, next.Folding))
 	return names

@@ -47,6 +47,7 @@ func (s *sections) read(root *yaml.Node, settings map[string]setting) {
 		"folding":            s.folding,
 		"sms":                s.sms,
 		"webhooks":           s.webhooks,
+		"provider_events":    s.providerEvents,
 		"page":               s.page,
 	}
 	for _, v := range variables {

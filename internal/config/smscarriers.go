@@ -43,8 +43,8 @@ func (s *sections) carrier(n *yaml.Node, path string) SMSCarrier {
 			}
 		},
 		"type":        s.into(new(string)),
-		"secret_env":  func(v *yaml.Node, path string) { s.secretEnv(&c, v, path) },
-		"secret_file": func(v *yaml.Node, path string) { s.secretFile(&c, v, path) },
+		"secret_env":  func(v *yaml.Node, path string) { s.secretEnv(c.kept(), v, path) },
+		"secret_file": func(v *yaml.Node, path string) { s.secretFile(c.kept(), v, path) },
 		"prices":      func(v *yaml.Node, path string) { s.prices(&c, v, path) },
 		"prefixes":    func(v *yaml.Node, path string) { s.prefixes(&c, v, path) },
 		"timeout": func(v *yaml.Node, path string) {
@@ -169,27 +169,35 @@ func (s *sections) approved(into *sms.Approved) reader {
 
 var envPattern = regexp.MustCompile(`^[A-Z][A-Z0-9_]{0,63}$`)
 
-func (s *sections) secretEnv(c *SMSCarrier, n *yaml.Node, path string) {
+// secretPlace is where a secret is kept that the file names, and what names it.
+type secretPlace struct {
+	secret    *Secret
+	env, file *string
+}
+
+func (c *SMSCarrier) kept() secretPlace { return secretPlace{&c.Secret, &c.SecretEnv, &c.SecretFile} }
+
+func (s *sections) secretEnv(c secretPlace, n *yaml.Node, path string) {
 	name, ok := s.text(n, path)
 	switch {
 	case !ok:
-	case c.SecretFile != "":
+	case *c.file != "":
 		s.mistake(n, path, "stands beside secret_file; keep one")
 	case !envPattern.MatchString(name):
 		s.mistake(n, path, "must be the name of a variable, such as TWILIO_TOKEN, and not the secret itself")
 	case strings.HasPrefix(name, prefix):
 		s.mistake(n, path, "variables that begin with %s have a meaning of their own; take another name", prefix)
 	default:
-		c.SecretEnv = name
+		*c.env = name
 		s.keepSecret(c, n, path, s.getenv(name), "the variable "+name)
 	}
 }
 
-func (s *sections) secretFile(c *SMSCarrier, n *yaml.Node, path string) {
+func (s *sections) secretFile(c secretPlace, n *yaml.Node, path string) {
 	name, ok := s.text(n, path)
 	switch {
 	case !ok:
-	case c.SecretEnv != "":
+	case *c.env != "":
 		s.mistake(n, path, "stands beside secret_env; keep one")
 	default:
 		content, err := s.readFile(name)
@@ -197,19 +205,19 @@ func (s *sections) secretFile(c *SMSCarrier, n *yaml.Node, path string) {
 			s.mistake(n, path, "%s cannot be read: %s", plain(name), cause(err))
 			return
 		}
-		c.SecretFile = name
+		*c.file = name
 		s.keepSecret(c, n, path, strings.TrimRight(string(content), "\r\n"), "the file "+plain(name))
 	}
 }
 
-func (s *sections) keepSecret(c *SMSCarrier, n *yaml.Node, path, value, from string) {
+func (s *sections) keepSecret(c secretPlace, n *yaml.Node, path, value, from string) {
 	switch {
 	case strings.TrimSpace(value) == "":
 		s.mistake(n, path, "%s is empty", from)
 	case len(value) > maxValue || !utf8.ValidString(value) || strings.ContainsFunc(value, isControl):
 		s.mistake(n, path, "%s holds no secret: it is too long, or has control characters", from)
 	default:
-		c.Secret = NewSecret(value)
+		*c.secret = NewSecret(value)
 	}
 }
 

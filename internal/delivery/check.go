@@ -1,7 +1,9 @@
 package delivery
 
 import (
+	"maps"
 	"net/mail"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -104,12 +106,22 @@ func (m Message) check() error {
 		return problem("the subject holds an encoded word") // go-mail would let it pass as it is
 	case strings.ContainsFunc(m.Language, unfitInTag):
 		return problem("the language is not a language tag")
+	case slices.ContainsFunc(slices.Sorted(maps.Keys(m.Marks)), func(name string) bool { return !isMark(name, m.Marks[name]) }):
+		return problem("a header is not one of X-… with an ID")
 	case m.Date.IsZero():
 		return problem("the date is missing")
 	case m.Text == "":
 		return problem("the text is missing")
 	}
 	return nil
+}
+
+// isMark holds for headers that mean nothing to a mail server, with a value that needs no encoding.
+func isMark(name, value string) bool {
+	plain := func(s string) bool {
+		return s != "" && len(s) <= 80 && !strings.ContainsFunc(s, func(r rune) bool { return r > 'z' || !unicode.IsLetter(r) && !unicode.IsDigit(r) && r != '-' })
+	}
+	return strings.HasPrefix(name, "X-") && plain(name) && plain(value)
 }
 
 // unfitInHeader holds for control characters, C1 included, and for Unicode's own line breaks.

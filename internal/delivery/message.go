@@ -18,6 +18,8 @@ type Message struct {
 	Text, HTML string
 	// Language is a BCP 47 tag and becomes Content-Language; may be empty.
 	Language string
+	// Marks are further headers, each with the send's ID, for providers that replace the Message-ID.
+	Marks map[string]string
 	// Date becomes the Date header, in UTC, whole seconds.
 	Date time.Time
 }

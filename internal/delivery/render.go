@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
+	"maps"
 	"net/mail"
+	"slices"
 	"strings"
 
 	gomail "github.com/wneessen/go-mail"
@@ -59,6 +61,9 @@ func compose(m Message, from, to *mail.Address, id string) *gomail.Msg {
 	msg.SetGenHeader("Auto-Submitted", "auto-generated") // RFC 3834 section 5
 	if m.Language != "" {
 		msg.SetGenHeader(gomail.HeaderContentLang, m.Language)
+	}
+	for _, name := range slices.Sorted(maps.Keys(m.Marks)) {
+		msg.SetGenHeader(gomail.Header(name), m.Marks[name])
 	}
 	msg.SetBodyString(gomail.TypeTextPlain, m.Text)
 	if m.HTML != "" {

@@ -14,6 +14,7 @@ var edges = map[string]string{
 	"internal/keyring":      "",
 	"internal/delivery":     "",
 	"internal/delivery/sms": "internal/delivery",
+	"internal/events":       "",
 	"internal/proof":        "internal/keyring",
 	"docs":                  "",
 	"migrations":            "",
@@ -30,17 +31,17 @@ var edges = map[string]string{
 
 	// HTTP, by audience.
 	"internal/server": "quota internal/recipient internal/verification",
-	"internal/api":    "quota quota/quotahttp internal/recipient internal/verification internal/audit internal/server",
+	"internal/api":    "quota quota/quotahttp internal/recipient internal/verification internal/audit internal/server internal/events",
 	"internal/ui": "quota internal/recipient internal/verification internal/audit internal/server web " +
 		"internal/delivery", // the dev mailbox shows what its receiver has
 	"internal/admin": "quota internal/recipient internal/verification internal/audit internal/server web " +
 		"web/admin internal/keyring", // sessions are sealed with the ring, so that every replica accepts them
 
 	// Settings, and the only place where parts are put together.
-	"internal/config": "quota internal/recipient internal/keyring internal/delivery internal/delivery/sms",
+	"internal/config": "quota internal/recipient internal/keyring internal/delivery internal/delivery/sms internal/events",
 	"internal/app": "internal/proof quota docs migrations templates web internal/recipient internal/keyring internal/message " +
 		"internal/delivery internal/delivery/sms internal/audit internal/verification internal/server internal/api internal/ui " +
-		"internal/admin internal/config internal/webhook",
+		"internal/admin internal/config internal/events internal/webhook",
 
 	// For tests and tools.
 	"internal/house":             "",

@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/netip"
+	"strings"
 	"time"
 
 	"github.com/labstack/echo/v4"
@@ -45,10 +46,16 @@ func New(c Config) *echo.Echo {
 	}
 	e.HTTPErrorHandler = errorHandler(c.Logger)
 	e.Pre(requestID)
-	e.Use(accessLog(c.Logger), securityHeaders, recovered(c.Logger), middleware.BodyLimit("16K"))
+	e.Use(accessLog(c.Logger), securityHeaders, recovered(c.Logger), middleware.BodyLimitWithConfig(middleware.BodyLimitConfig{Limit: "16K", Skipper: bringsEvents}))
 	e.GET("/problems/:slug", problemPage)
 	return e
 }
+
+// EventsPath begins the addresses that mail providers tell events at. They come many at once, so package api bounds them
+// by itself.
+const EventsPath = "/v1/events/"
+
+func bringsEvents(c echo.Context) bool { return strings.HasPrefix(c.Request().URL.Path, EventsPath) }
 
 // HTTP wraps the handler in a server with timeouts; the caller listens.
 func HTTP(h http.Handler, logger *slog.Logger) *http.Server {

@@ -183,8 +183,12 @@ func (o *outbox) mail(w audit.Work, t content) (delivery.Message, string, error)
 	if err != nil {
 		return delivery.Message{}, reasonTemplate, err
 	}
+	marks := map[string]string{}
+	for _, name := range o.Marks {
+		marks[name] = w.Send.ID.String()
+	}
 	return delivery.Message{
-		ID: fmt.Sprintf("%s@%s", w.Send.ID, o.Domain), From: o.MailFrom, To: t.to.Address(),
+		Marks: marks, ID: fmt.Sprintf("%s@%s", w.Send.ID, o.Domain), From: o.MailFrom, To: t.to.Address(),
 		Subject: m.Subject, Text: m.Text, HTML: m.HTML, Language: m.Language, Date: w.Send.LoggedAt,
 	}, "", nil
 }

@@ -53,6 +53,8 @@ type Log interface {
 	Newest(ctx context.Context, h audit.Holding) (audit.Verification, error)
 	Suppress(ctx context.Context, s audit.Suppression, lasts time.Duration, act *audit.Act) (audit.Suppression, bool, error)
 	Lift(ctx context.Context, l audit.Lifting, act *audit.Act) ([]audit.Suppression, error)
+	Story(ctx context.Context, id uuid.UUID) (audit.Story, error)
+	Heard(ctx context.Context, e audit.ProviderEvent, bar audit.Bar) (bool, error)
 	Refused(ctx context.Context, refusals []audit.Send) error
 
 	RecordAct(ctx context.Context, a audit.Act) error
@@ -121,6 +123,7 @@ type Settings struct {
 	IndexKey []byte            // keyed hash of recipients, ≥ 32 bytes
 	Folding  recipient.Folding // which spellings of an address count as one
 	Ring     *keyring.Ring     // codes, sealed recipients
+	Marks    []string          // headers that each mail carries with its send's ID
 	Lease    time.Duration     // of a row in flight; 0 means DefaultLease
 	Tick     time.Duration     // between two looks for rows to take over; 0 means DefaultTick
 	Workers  int               // sends in flight at once; 0 means DefaultWorkers

@@ -1,0 +1,82 @@
+package admin
+
+import (
+	"slices"
+
+	"sendcode/internal/audit"
+	"sendcode/internal/verification"
+)
+
+// What a mail provider told of a mail after it had taken it.
+
+type toldJSON struct {
+	Kind     audit.ToldKind `json:"kind"`
+	At       string         `json:"at"`
+	HeardAt  string         `json:"heard_at"`
+	Provider string         `json:"provider"`
+	Detail   *string        `json:"detail"`
+}
+
+func toldOf(list []audit.ProviderEvent) []toldJSON {
+	out := make([]toldJSON, 0, len(list))
+	for _, e := range list {
+		out = append(out, toldJSON{Kind: e.Kind, At: *stamp(e.At), HeardAt: *stamp(e.HeardAt), Provider: e.Provider, Detail: text(e.Detail)})
+	}
+	return out
+}
+
+// toldTone is how an event looks, and what suppression may come of it.
+type toldTone struct {
+	kind audit.ToldKind
+	tone tone
+	bars audit.Cause
+}
+
+// toldTones are the events, the worst first.
+var toldTones = []toldTone{
+	{audit.ToldComplained, bad, audit.Complaint}, {audit.ToldOptedOut, warn, audit.OptOut}, {audit.ToldBounced, bad, audit.HardBounce}, {audit.ToldDelivered, good, ""},
+}
+
+// told adds to a verdict the worst that a provider told. A code that was entered did arrive, whatever was told.
+func (c matter) told(v verdict, list []audit.ProviderEvent) verdict {
+	for _, t := range toldTones {
+		i := slices.IndexFunc(list, func(e audit.ProviderEvent) bool { return e.Kind == t.kind })
+		if i < 0 {
+			continue
+		}
+		e := list[i]
+		v.What = c.and(v.What, c.about("later."+string(e.Kind), strong("provider", e.Provider), at("told", e.At), plain("words", c.inBrackets(e.Detail))))
+		if t.bars == "" {
+			return v
+		}
+		v.Tone = t.tone
+		if c.state != verification.Approved {
+			v.Next = c.about("next.later." + string(e.Kind))
+		}
+		if s, found := c.suppressionOf(audit.SuppressionID(c.ID, t.bars)); found {
+			v.Next = c.and(v.Next, c.still("bounced", s))
+		}
+		return v
+	}
+	return v
+}
+
+func (w words) inBrackets(s string) string {
+	if s == "" {
+		return ""
+	}
+	return w.say("reply", "code", s)
+}
+
+func toldEntries(s audit.Story, w words) (all []entry) {
+	for _, e := range s.Events {
+		i := slices.IndexFunc(toldTones, func(t toldTone) bool { return t.kind == e.Kind })
+		line := entry{At: clock{Time: e.At, Exact: true}, Tone: still, order: e.At}
+		if i >= 0 {
+			line.Tone = toldTones[i].tone
+		}
+		line.What = w.tell("line.told", strong("provider", e.Provider), plain("kind", w.or("afterwards", string(e.Kind))), plain("words", w.inBrackets(e.Detail)))
+		all = append(all, line)
+	}
+	return all
+}

@@ -1,0 +1,133 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"sendcode/internal/audit"
+	"sendcode/internal/events"
+	"sendcode/internal/server"
+	"sendcode/internal/verification"
+)
+
+// ear is use cases that answer as told.
+type ear struct {
+	heard  []verification.Told
+	answer verification.Hearing
+	err    error
+}
+
+func (e *ear) Hear(_ context.Context, t verification.Told) (verification.Hearing, error) {
+	e.heard = append(e.heard, t)
+	return e.answer, e.err
+}
+
+type told struct {
+	*testing.T
+	ear    *ear
+	counts []string
+	h      http.Handler
+}
+
+const eventID = "0198c1d2-7a54-7a3e-8a4f-0123456789ab"
+
+func newTold(t *testing.T) *told {
+	t.Helper()
+	source := events.Source{Name: "post", Auth: events.Auth{Scheme: events.Header, Header: "X-Token", Secrets: [][]byte{[]byte("a secret of both of us")}}, Shape: events.Shape{
+		Type: []events.Path{{"kind"}}, Message: []events.Path{{"tag"}}, To: []events.Path{{"to"}}, Detail: []events.Path{{"why"}},
+		Outcomes: map[string]events.Outcome{"ok": events.Delivered, "gone": events.Gone, "back": events.Bounced, "spam": events.Complained, "stop": events.OptedOut, "read": events.Ignored},
+	}}
+	x := &told{T: t, ear: &ear{answer: verification.Recorded}}
+	logger := slog.New(slog.NewTextHandler(io.Discard, nil))
+	e := server.New(server.Config{Logger: logger})
+	NewProviders([]events.Source{source}, x.ear, func(p, o string) { x.counts = append(x.counts, p+" "+o) }, logger).Register(e)
+	x.h = e
+	return x
+}
+
+func (x *told) post(path, token, body string, status int) *httptest.ResponseRecorder {
+	x.Helper()
+	x.ear.heard, x.counts = nil, nil
+	req := httptest.NewRequest(http.MethodPost, path, strings.NewReader(body))
+	req.Header.Set("X-Token", token)
+	rec := httptest.NewRecorder()
+	x.h.ServeHTTP(rec, req)
+	if rec.Code != status {
+		x.Errorf("%s %.60s: %d %s, want %d", path, body, rec.Code, rec.Body, status)
+	}
+	return rec
+}
+
+const right, here = "a secret of both of us", "/v1/events/post"
+
+func TestProviderEvents(t *testing.T) {
+	x := newTold(t)
+	x.post(here, right, `[{"kind":"ok","tag":"`+eventID+`"},{"kind":"gone","tag":"<`+eventID+`@shop.example>","to":"ana@example.com","why":"550 5.1.1"},{"kind":"back"},{"kind":"spam"},{"kind":"stop"},{"kind":"read"},{"kind":"new"}]`, 204)
+	id := uuid.MustParse(eventID)
+	want := []verification.Told{
+		{Provider: "post", Kind: audit.ToldDelivered, Send: id},
+		{Provider: "post", Kind: audit.ToldBounced, Gone: true, Send: id, To: "ana@example.com", Detail: "550 5.1.1", Enhanced: "5.1.1"},
+		{Provider: "post", Kind: audit.ToldBounced}, {Provider: "post", Kind: audit.ToldComplained}, {Provider: "post", Kind: audit.ToldOptedOut},
+	}
+	if !slices.Equal(x.ear.heard, want) {
+		t.Errorf("%+v", x.ear.heard)
+	}
+	if got := strings.Join(x.counts, ", "); got != "post delivered, post bounced, post bounced, post complained, post opted_out, post ignored, post unmapped" {
+		t.Error(got)
+	}
+	for _, answer := range []verification.Hearing{verification.Repeated, verification.UnknownMessage, verification.OtherRecipient} {
+		x.ear.answer = answer
+		x.post(here, right, `{"kind":"ok"}`, 204) // so that it is not told for ever
+		if !slices.Equal(x.counts, []string{"post " + string(answer)}) || !slices.Contains(ProviderOutcomes, string(answer)) {
+			t.Errorf("%v", x.counts)
+		}
+	}
+	x.ear.err = verification.ErrUnavailable
+	if rec := x.post(here, right, `[{"kind":"ok"},{"kind":"spam"}]`, 503); rec.Header().Get("Retry-After") == "" || len(x.ear.heard) != 1 || x.counts[0] != "post unavailable" {
+		t.Errorf("%v %v", rec.Header(), x.counts)
+	}
+	x.ear.err = errors.New("something else")
+	x.post(here, right, `{"kind":"ok"}`, 500)
+}
+
+// Who is not the provider learns nothing, also not whether what they sent could be read.
+func TestForgedEvents(t *testing.T) {
+	x := newTold(t)
+	var first string
+	for _, token := range []string{"", "x", right + "x", right[1:]} {
+		for _, body := range []string{`{"kind":"spam","tag":"` + eventID + `"}`, "{", ""} {
+			rec := x.post(here, token, body, 401)
+			if first == "" {
+				first = rec.Body.String()
+			}
+			if rec.Body.String() != first || len(x.ear.heard) != 0 || !slices.Equal(x.counts, []string{"post forged"}) {
+				t.Errorf("%q %s: %s %v", token, body, rec.Body, x.counts)
+			}
+		}
+	}
+	x.post("/v1/events/other", right, `{}`, 404)
+	x.post("/v1/events/", right, `{}`, 404)
+	x.post(here, right, `{`, 400)
+	if !slices.Equal(x.counts, []string{"post malformed"}) {
+		t.Errorf("%v", x.counts)
+	}
+	x.post(here, right, strings.Repeat(" ", 100_000)+`{"kind":"ok"}`, 204) // more than other bodies may be
+	x.post(here, right, strings.Repeat(" ", events.MaxBody)+`{"kind":"ok"}`, 413)
+	if len(x.ear.heard) != 0 || len(x.counts) != 0 {
+		t.Errorf("%v", x.counts)
+	}
+	rec := httptest.NewRecorder()
+	x.h.ServeHTTP(rec, httptest.NewRequest(http.MethodGet, here, nil))
+	if rec.Code != http.StatusMethodNotAllowed {
+		t.Errorf("GET: %d", rec.Code)
+	}
+}

@@ -1,0 +1,156 @@
+package config
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"net/http"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"sendcode/internal/events"
+)
+
+const providerSecret = "a-secret-of-ours-and-theirs"
+
+var providerVariables = []string{"POSTMARK_SECRET=" + providerSecret, "SENDGRID_SECRET=" + providerSecret, "MAILGUN_SIGNING_KEY=" + providerSecret}
+
+// documented is the example of docs/configuration.md.
+func documented(t *testing.T) (string, Config) {
+	t.Helper()
+	content, err := os.ReadFile("../../docs/configuration.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	block := regexp.MustCompile("(?s)```yaml\n(provider_events:\n.*?)```").FindStringSubmatch(string(content))
+	if block == nil {
+		t.Fatal("there is no example")
+	}
+	c, err := loadYAML(block[1], providerVariables...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return block[1], c
+}
+
+func sourceOf(t *testing.T, c Config, name string) events.Source {
+	t.Helper()
+	i := slices.IndexFunc(c.Providers, func(p Provider) bool { return p.Name == name })
+	if i < 0 {
+		t.Fatalf("no provider %s", name)
+	}
+	return c.Providers[i].Complete()
+}
+
+// The documented examples read payloads of the shapes that these providers document.
+func TestDocumentedProviders(t *testing.T) {
+	_, c := documented(t)
+	const send = "0198c1d2-7a54-7a3e-8a4f-0123456789ab"
+	at := time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
+	basic := &http.Request{Header: http.Header{}}
+	basic.SetBasicAuth("sendcode", providerSecret)
+	mac := hmac.New(sha256.New, []byte(providerSecret))
+	mac.Write([]byte("1772600767tok"))
+	for _, x := range []struct {
+		file, source string
+		header       http.Header
+		want         []string // type, outcome, detail
+	}{
+		{"postmark.json", "postmark", basic.Header, []string{"Bounce.HardBounce bounced_for_good 550 5.1.1"}},
+		{"postmark-delivery.json", "postmark", basic.Header, []string{"Delivery delivered "}},
+		{"sendgrid.json", "sendgrid", basic.Header, []string{
+			"delivered delivered 250", "bounce.bounce bounced_for_good 550 5.1.1", "bounce.blocked bounced 554 5.7.1", "open ignored ", "spamreport complained ",
+		}},
+		{"mailgun.json", "mailgun", nil, []string{"failed.permanent bounced_for_good 550 5.1.1"}},
+	} {
+		raw, err := os.ReadFile("testdata/events/" + x.file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body := []byte(strings.NewReplacer("SEND", send, "SIGNATURE", hex.EncodeToString(mac.Sum(nil))).Replace(string(raw)))
+		s := sourceOf(t, c, x.source)
+		if err := s.Verify(x.header, body, at); err != nil {
+			t.Errorf("%s: %v", x.file, err)
+		}
+		if err := s.Verify(http.Header{}, []byte(strings.Replace(string(body), "tok", "kot", 1)), at); err == nil {
+			t.Errorf("%s: anybody may say so", x.file)
+		}
+		all, err := s.Parse(body)
+		if err != nil || len(all) != len(x.want) {
+			t.Fatalf("%s: %v, %v", x.file, all, err)
+		}
+		for i, e := range all {
+			if got := e.Type + " " + string(e.Outcome) + " " + e.Detail; got != x.want[i] || e.Send.String() != send || e.To != "ana@example.com" || !e.At.Equal(at) || !e.Known {
+				t.Errorf("%s: %+v, want %s", x.file, e, x.want[i])
+			}
+		}
+	}
+	if h := sourceOf(t, c, "postmark").Header; h != "X-PM-Metadata-send" {
+		t.Errorf("mails carry %q", h)
+	}
+}
+
+// What is printed is what was read, and never a secret.
+func TestProvidersArePrinted(t *testing.T) {
+	given, c := documented(t)
+	if strings.Contains(c.YAML(), providerSecret) {
+		t.Error("the secret is printed")
+	}
+	again, err := loadYAML(c.YAML(), providerVariables...)
+	if err != nil || again.YAML() != c.YAML() {
+		t.Errorf("printed and read: %v\n%s", err, c.YAML())
+	}
+	plain, _ := loadYAML("")
+	if got := plain.Fixed(c); !slices.Equal(got, []string{"provider_events"}) {
+		t.Errorf("needs a restart: %v", got)
+	}
+	other, err := loadYAML(given, "POSTMARK_SECRET=another-secret-of-ours", providerVariables[1], providerVariables[2])
+	if err != nil || !slices.Equal(c.Fixed(other), []string{"provider_events"}) {
+		t.Errorf("another secret: %v, %v", c.Fixed(other), err)
+	}
+	const rest = ", secret_env: S, message: a, type: b, outcomes: {c: delivered}}]"
+	standard, err := loadYAML("provider_events: [{name: a, scheme: standard_webhooks"+rest, "S=whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
+	if err != nil || len(standard.Providers[0].Complete().Auth.Secrets[0]) != 24 || standard.Providers[0].Auth.Header != "webhook-" {
+		t.Errorf("%v, %+v", err, standard.Providers)
+	}
+}
+
+func TestMistakesOfProviders(t *testing.T) {
+	const rest = "secret_env: S, message: a, type: b, outcomes: {c: delivered}"
+	for yaml, want := range map[string]string{
+		"name: a, scheme: basic, " + rest:                                                                   "provider_events[0]: user is missing",
+		"name: a, scheme: hmac, " + rest:                                                                    "provider_events[0]: header is missing",
+		"name: a, scheme: header, " + rest:                                                                  "provider_events[0]: header is missing",
+		"name: a, scheme: none, " + rest:                                                                    "provider_events[0].scheme: must be standard_webhooks, hmac, hmac_fields, header or basic",
+		"name: A, scheme: basic, user: u, " + rest:                                                          "provider_events[0].name: a name has 1 to 32 of a-z 0-9 _ -",
+		"scheme: basic, user: u, " + rest:                                                                   "provider_events[0]: name is missing",
+		"name: a, user: u, " + rest:                                                                         "provider_events[0]: scheme is missing",
+		"name: a, scheme: basic, user: u, message: a, type: b, outcomes: {c: delivered}":                    "provider_events[0]: secret_env or secret_file is missing",
+		"name: a, scheme: basic, user: u, secret_env: S, type: b, outcomes: {c: delivered}":                 "provider_events[0]: message is missing",
+		"name: a, scheme: basic, user: u, secret_env: S, message: a, type: b":                               "provider_events[0]: outcomes is missing",
+		"name: a, scheme: basic, user: u, secret_env: S, message: a, outcomes: {c: delivered}":              "provider_events[0]: type is missing",
+		"name: a, scheme: basic, user: u, secret_env: S, message: a, type: b, outcomes: {c: lost}":          "provider_events[0].outcomes.c: must be delivered, bounced, bounced_for_good, complained, opted_out or ignored",
+		"name: a, scheme: basic, user: u, message_header: Bcc, " + rest:                                     "provider_events[0].message_header: must begin with X-",
+		"name: a, scheme: hmac, header: 'a b', " + rest:                                                     "provider_events[0].header: is no name of a header",
+		"name: a, scheme: hmac, header: X-S, encoding: rot13, " + rest:                                      "provider_events[0]: encoding must be hex or base64",
+		"name: a, scheme: hmac_fields, signed: [a], signature: b, " + rest:                                  "provider_events[0]: signed_time must be one of signed, or what is signed could be used again for ever",
+		"name: a, scheme: hmac_fields, signed_time: a, signature: b, " + rest:                               "provider_events[0]: signed is missing",
+		"name: a, scheme: basic, user: u, time: 'a..b', " + rest:                                            "provider_events[0].time: is no path such as data.to.0",
+		"name: a, scheme: standard_webhooks, " + rest:                                                       "provider_events[0]: the secret must be whsec_ and base64 of at least 16 bytes",
+		"name: a, scheme: basic, user: u, secret_env: SHORT, message: a, type: b, outcomes: {c: delivered}": "provider_events[0]: the secret must have at least 16 characters",
+		"name: a, scheme: basic, user: u, secret: x, " + rest:                                               "provider_events[0].secret: there is no such key*",
+		"name: a, scheme: basic, user: u, " + rest + "}, {name: a, scheme: basic, user: u, " + rest:         "provider_events[1].name: a is there twice",
+	} {
+		_, err := loadYAML("provider_events: [{"+yaml+"}]", "S="+providerSecret, "SHORT=fifteen-letters")
+		if got := mistakes(err); !slices.ContainsFunc(got, func(m string) bool { return matches(m, "c.yaml:1: "+want) }) {
+			t.Errorf("%s: %q", yaml, got)
+		}
+		if err != nil && strings.Contains(err.Error(), providerSecret) {
+			t.Errorf("%s: shows the secret", yaml)
+		}
+	}
+}

@@ -1,0 +1,145 @@
+package events
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+var now = time.Unix(1614265330, 0)
+
+const secret = "a secret that both know"
+
+func sum(key []byte, text string) []byte {
+	mac := hmac.New(sha256.New, key)
+	mac.Write([]byte(text))
+	return mac.Sum(nil)
+}
+
+func headers(pairs ...string) http.Header {
+	h := http.Header{}
+	for i := 0; i+1 < len(pairs); i += 2 {
+		h.Set(pairs[i], pairs[i+1])
+	}
+	return h
+}
+
+func (s Source) checks(t *testing.T, name string, h http.Header, body string, at time.Time, want bool) {
+	t.Helper()
+	if err := s.Verify(h, []byte(body), at); (err == nil) != want {
+		t.Errorf("%s: %v", name, err)
+	}
+}
+
+// The example of the scheme's own libraries, and what is not it.
+func TestStandardWebhooks(t *testing.T) {
+	key, err := base64.StdEncoding.DecodeString("MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const id, body, right = "msg_p5jXN8AQM9LWM0D4loKWxJek", `{"test": 2432232314}`, "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="
+	s := Source{Auth: Auth{Scheme: StandardWebhooks, Header: "svix-", Secrets: [][]byte{[]byte("another"), key}}}
+	with := func(id, at, signature string) http.Header {
+		return headers("svix-id", id, "svix-timestamp", at, "svix-signature", signature)
+	}
+	stamp := strconv.FormatInt(now.Unix(), 10)
+	s.checks(t, "right", with(id, stamp, right), body, now, true)
+	s.checks(t, "one of several", with(id, stamp, "v1,AAAA v2,"+right[3:]+" "+right), body, now, true)
+	s.checks(t, "five minutes old", with(id, stamp, right), body, now.Add(MaxAge), true)
+	s.checks(t, "five minutes ahead", with(id, stamp, right), body, now.Add(-MaxAge), true)
+	for name, c := range map[string]struct {
+		h    http.Header
+		body string
+		at   time.Time
+	}{
+		"too old":           {with(id, stamp, right), body, now.Add(MaxAge + 1)},
+		"too far ahead":     {with(id, stamp, right), body, now.Add(-MaxAge - 1)},
+		"another body":      {with(id, stamp, right), body + " ", now},
+		"another ID":        {with(id+"x", stamp, right), body, now},
+		"another time":      {with(id, "1614265331", right), body, now},
+		"no ID":             {with("", stamp, right), body, now},
+		"no time":           {with(id, "", right), body, now},
+		"a time in words":   {with(id, "1e9", right), body, now},
+		"another version":   {with(id, stamp, "v1a"+right[2:]), body, now},
+		"no signature":      {with(id, stamp, ""), body, now},
+		"other names":       {headers("webhook-id", id, "webhook-timestamp", stamp, "webhook-signature", right), body, now},
+		"a cut signature":   {with(id, stamp, right[:len(right)-4]), body, now},
+		"an empty one":      {with(id, stamp, "v1,"), body, now},
+		"far in the past":   {with(id, "-1614265330", right), body, now},
+		"far in the coming": {with(id, "99999999999999999999", right), body, now},
+	} {
+		s.checks(t, name, c.h, c.body, c.at, false)
+	}
+	s.Auth.Secrets = [][]byte{[]byte("another")}
+	s.checks(t, "another key", with(id, stamp, right), body, now, false)
+}
+
+func TestHMAC(t *testing.T) {
+	const body = `{"a":1}`
+	s := Source{Auth: Auth{Scheme: HMAC, Header: "X-Signature", Prefix: "sha256=", Secrets: [][]byte{[]byte(secret)}}}
+	right := hex.EncodeToString(sum([]byte(secret), body))
+	s.checks(t, "right", headers("x-signature", "sha256="+right), body, now, true)
+	s.checks(t, "in capitals", headers("x-signature", "sha256="+strings.ToUpper(right)), body, now, true)
+	for name, h := range map[string]http.Header{
+		"no prefix": headers("x-signature", right), "none": {}, "another": headers("x-signature", "sha256="+right[2:]+"00"), "empty": headers("x-signature", "sha256="),
+		"of another key": headers("x-signature", "sha256="+hex.EncodeToString(sum([]byte("x"), body))), "base64": headers("x-signature", "sha256="+base64.StdEncoding.EncodeToString(sum([]byte(secret), body))),
+	} {
+		s.checks(t, name, h, body, now, false)
+	}
+	s.checks(t, "another body", headers("x-signature", "sha256="+right), `{"a":2}`, now, false)
+	s.Auth.Base64, s.Auth.Prefix = true, ""
+	s.checks(t, "base64", headers("x-signature", base64.StdEncoding.EncodeToString(sum([]byte(secret), body))), body, now, true)
+	s.checks(t, "hexadecimal", headers("x-signature", right), body, now, false)
+}
+
+func TestHMACOfFields(t *testing.T) {
+	s := Source{Auth: Auth{Scheme: HMACFields, Secrets: [][]byte{[]byte(secret)}, Fields: paths("s.at", "s.token"), Signature: path("s.signature"), Time: path("s.at")}}
+	body := func(at, token, signature string) string {
+		return `{"s":{"at":` + at + `,"token":"` + token + `","signature":"` + signature + `"}}`
+	}
+	right := hex.EncodeToString(sum([]byte(secret), "1614265330tok"))
+	s.checks(t, "right", nil, body("1614265330", "tok", right), now, true)
+	s.checks(t, "as text", nil, body(`"1614265330"`, "tok", right), now, true)
+	s.checks(t, "five minutes old", nil, body("1614265330", "tok", right), now.Add(MaxAge), true)
+	for name, b := range map[string]string{
+		"another token": body("1614265330", "tok2", right), "another time": body("1614265331", "tok", right), "no signature": body("1614265330", "tok", ""),
+		"no JSON": "{", "something else": "[]", "a fraction": body("1614265330.5", "tok", right),
+	} {
+		s.checks(t, name, nil, b, now, false)
+	}
+	s.checks(t, "too old", nil, body("1614265330", "tok", right), now.Add(MaxAge+1), false)
+}
+
+func TestSecretsThatTravel(t *testing.T) {
+	s := Source{Auth: Auth{Scheme: Header, Header: "X-Token", Prefix: "Bearer ", Secrets: [][]byte{[]byte("old one"), []byte(secret)}}}
+	s.checks(t, "right", headers("X-Token", "Bearer "+secret), "", now, true)
+	s.checks(t, "the other", headers("X-Token", "Bearer old one"), "", now, true)
+	for _, bad := range []string{"", "Bearer ", "Bearer x", secret, "Bearer " + secret + "x", "Bearer " + secret[1:]} {
+		s.checks(t, bad, headers("X-Token", bad), "", now, false)
+	}
+	s.Auth.Scheme, s.Auth.User = Basic, "sendcode"
+	basic := func(user, password string) http.Header {
+		r := &http.Request{Header: http.Header{}}
+		r.SetBasicAuth(user, password)
+		return r.Header
+	}
+	s.checks(t, "basic", basic("sendcode", secret), "", now, true)
+	for name, h := range map[string]http.Header{
+		"another user": basic("root", secret), "another password": basic("sendcode", "x"), "none": {}, "no password": basic("sendcode", ""), "a bearer": headers("Authorization", "Bearer "+secret),
+	} {
+		s.checks(t, name, h, "", now, false)
+	}
+	for _, none := range []Scheme{"", "none"} {
+		s.Auth.Scheme = none
+		s.checks(t, "no scheme", basic("sendcode", secret), "", now, false)
+	}
+	empty := Source{Auth: Auth{Scheme: Header, Header: "X-Token", Secrets: [][]byte{{}}}}
+	empty.checks(t, "an empty secret", headers("X-Token", ""), "", now, false)
+	empty.checks(t, "no header", nil, "", now, false)
+}

@@ -1,0 +1,156 @@
+package events
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+func path(text string) Path {
+	p, err := ParsePath(text)
+	if err != nil {
+		panic(err)
+	}
+	return p
+}
+
+func paths(texts ...string) (all []Path) {
+	for _, t := range texts {
+		all = append(all, path(t))
+	}
+	return all
+}
+
+const id = "0198c1d2-7a54-7a3e-8a4f-0123456789ab"
+
+// general is a shape with something of everything.
+var general = Source{Shape: Shape{
+	List: path("batch"), Type: paths("kind", "sub"), Outcomes: map[string]Outcome{"gone": Gone, "back": Bounced, "back.never": Gone, "read": Ignored},
+	Message: paths("tag", "headers.message-id"), To: paths("to.0", "to"), Time: paths("at", "when"), Detail: paths("code", "why"),
+}}
+
+func TestParse(t *testing.T) {
+	send := uuid.MustParse(id)
+	at := time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
+	for name, c := range map[string]struct {
+		event string
+		want  Event
+	}{
+		"all":              {`{"kind":"back","sub":"never","tag":"` + id + `","to":["ana@example.com","bo@example.com"],"at":"2026-03-04T05:06:07Z","code":"550 5.1.1"}`, Event{Type: "back.never", Outcome: Gone, Known: true, Send: send, To: "ana@example.com", At: at, Detail: "550 5.1.1"}},
+		"a longer type":    {`{"kind":"back","sub":"soon"}`, Event{Type: "back.soon", Outcome: Bounced, Known: true}},
+		"a shorter type":   {`{"sub":"back"}`, Event{Type: "back", Outcome: Bounced, Known: true}},
+		"no such type":     {`{"kind":"never"}`, Event{Type: "never", Outcome: Ignored}},
+		"ignored":          {`{"kind":"read"}`, Event{Type: "read", Outcome: Ignored, Known: true}},
+		"nothing":          {`{}`, Event{Outcome: Ignored}},
+		"a Message-ID":     {`{"headers":{"message-id":"<` + id + `@shop.example>"}}`, Event{Outcome: Ignored, Send: send}},
+		"in capitals":      {`{"tag":"` + strings.ToUpper(id) + `"}`, Event{Outcome: Ignored, Send: send}},
+		"the next":         {`{"tag":"x","headers":{"message-id":"` + id + `@shop.example"}}`, Event{Outcome: Ignored, Send: send}},
+		"none of ours":     {`{"tag":"urn:uuid:` + id + `","headers":{"message-id":"<1@x>"}}`, Event{Outcome: Ignored}},
+		"not even an ID":   {`{"tag":"00000000-0000-0000-0000-000000000000"}`, Event{Outcome: Ignored}},
+		"one recipient":    {`{"to":"ana@example.com"}`, Event{Outcome: Ignored, To: "ana@example.com"}},
+		"seconds":          {`{"at":1772600767}`, Event{Outcome: Ignored, At: at}},
+		"seconds as text":  {`{"at":"1772600767.5"}`, Event{Outcome: Ignored, At: at.Add(500 * time.Millisecond)}},
+		"another time":     {`{"when":"2026-03-04T06:06:07+01:00"}`, Event{Outcome: Ignored, At: at}},
+		"no time":          {`{"at":"yesterday"}`, Event{Outcome: Ignored}},
+		"a time too far":   {`{"at":1e300}`, Event{Outcome: Ignored}},
+		"a negative year":  {`{"at":-99999999999}`, Event{Outcome: Ignored}},
+		"codes in words":   {`{"why":"smtp; 550 5.1.1 <ana@example.com>: no such user (1.2.3.4)"}`, Event{Outcome: Ignored, Detail: "550 5.1.1"}},
+		"codes apart":      {`{"code":5.1,"why":"x 5.1.10"}`, Event{Outcome: Ignored, Detail: "5.1.10"}},
+		"a number":         {`{"code":552}`, Event{Outcome: Ignored, Detail: "552"}},
+		"one word":         {`{"code":"","why":"HardBounce"}`, Event{Outcome: Ignored, Detail: "HardBounce"}},
+		"a sentence":       {`{"why":"ana@example.com is away"}`, Event{Outcome: Ignored}},
+		"an address":       {`{"why":"ana@example.com"}`, Event{Outcome: Ignored}},
+		"an IP":            {`{"why":"at 5.5.5.5 and 550123"}`, Event{Outcome: Ignored}},
+		"of another shape": {`{"kind":{"a":1},"to":{"b":2},"at":[],"tag":[[1]],"code":null}`, Event{Outcome: Ignored}},
+	} {
+		got, err := general.Parse([]byte(`{"batch":[` + c.event + `]}`))
+		if err != nil || len(got) != 1 || got[0] != c.want {
+			t.Errorf("%s: %+v, %v", name, got, err)
+		}
+	}
+}
+
+func TestParseLists(t *testing.T) {
+	plain := general
+	plain.Shape.List = nil
+	for body, n := range map[string]int{`{"kind":"a"}`: 1, `[{"kind":"a"},{"kind":"b"}]`: 2, `[]`: 0, " [ {} ] \n": 1} {
+		got, err := plain.Parse([]byte(body))
+		if err != nil || len(got) != n {
+			t.Errorf("%s: %v, %v", body, got, err)
+		}
+	}
+	got, err := general.Parse([]byte(`{"batch":{"kind":"a"}}`))
+	if err != nil || len(got) != 1 || got[0].Type != "a" {
+		t.Errorf("%v, %v", got, err)
+	}
+	order, _ := plain.Parse([]byte(`[{"kind":"a"},{"kind":"b"},{"kind":"c"}]`))
+	if kinds := []string{order[0].Type, order[1].Type, order[2].Type}; !slices.IsSorted(kinds) {
+		t.Errorf("out of order: %v", kinds)
+	}
+	for _, bad := range []string{
+		``, `{`, `{} {}`, `1`, `null`, `"x"`, `[1]`, `[{},null]`, `{"batch":1}`, strings.Repeat("[", 40) + strings.Repeat("]", 40), "[" + strings.Repeat("{},", maxEvents) + "{}]", strings.Repeat(" ", MaxBody) + "{}",
+	} {
+		for _, s := range []Source{general, plain} {
+			if bad == `{"batch":1}` && s.Shape.List == nil {
+				continue
+			}
+			if got, err := s.Parse([]byte(bad)); !errors.Is(err, ErrMalformed) {
+				t.Errorf("%.20s: %v, %v", bad, got, err)
+			}
+		}
+	}
+	if _, err := plain.Parse([]byte(`{"kind":"` + strings.Repeat(`[\"`, 100) + `"}`)); err != nil {
+		t.Errorf("brackets in a text: %v", err)
+	}
+}
+
+func TestParsePath(t *testing.T) {
+	for _, bad := range []string{"", ".", "a..b", ".a", "a.", strings.Repeat("a.", 40) + "a", strings.Repeat("x", 65)} {
+		if p, err := ParsePath(bad); err == nil {
+			t.Errorf("%q: %v", bad, p)
+		}
+	}
+	value, err := decode([]byte(`{"a":[{"b-c":[7,8]}]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for text, want := range map[string]string{"a.0.b-c.1": "8", "a.0.b-c": "7", "a.1": "", "a.-1": "", "a.x": "", "a.0.b-c.1.z": ""} {
+		if p := path(text); first(value, []Path{p}) != want || p.String() != text {
+			t.Errorf("%s: %q", text, first(value, []Path{p}))
+		}
+	}
+}
+
+// Whatever comes in: no panic, at most what a list may hold, nothing kept that could hold an address, and the same twice.
+func FuzzParse(f *testing.F) {
+	f.Fuzz(func(t *testing.T, body []byte) {
+		plain := general
+		plain.Shape.List = nil
+		fields := Source{Auth: Auth{Scheme: HMACFields, Secrets: [][]byte{[]byte(secret)}, Fields: paths("kind", "at"), Signature: path("tag"), Time: path("at")}}
+		if fields.Verify(nil, body, now) == nil {
+			t.Error("signed by chance")
+		}
+		for _, s := range []Source{general, plain} {
+			got, err := s.Parse(body)
+			if err != nil && (!errors.Is(err, ErrMalformed) || got != nil) {
+				t.Fatalf("%v, %v", got, err)
+			}
+			again, _ := s.Parse(body)
+			if len(got) > maxEvents || !slices.Equal(got, again) {
+				t.Error("not the same twice, or too many")
+			}
+			for _, e := range got {
+				if strings.ContainsAny(e.Detail, "@<>\r\n\x00") || len(e.Detail) > 40 || e.At.Year() > 9999 || e.Send == uuid.Nil && e.Send.String() == "" {
+					t.Errorf("%+v", e)
+				}
+				if !slices.Contains(Outcomes, e.Outcome) {
+					t.Errorf("outcome %q", e.Outcome)
+				}
+			}
+		}
+	})
+}
