@@ -32,7 +32,7 @@ const (
 var spans = map[string]time.Duration{"1h": time.Hour, "24h": 24 * time.Hour, "7d": 7 * 24 * time.Hour, "30d": 30 * 24 * time.Hour}
 
 // statuses are all that a row can have.
-var statuses = []audit.Status{audit.Queued, audit.Sending, audit.Sent, audit.Failed, audit.Unknown, audit.Refused}
+var statuses = []audit.Status{audit.Queued, audit.Sending, audit.Sent, audit.Delivered, audit.Undelivered, audit.Failed, audit.Unknown, audit.Refused}
 
 // parseQuery reads an address's raw query. A parameter that is unknown, repeated or wrong is an error that names it:
 // a filter that was left out in silence would answer another question than the one asked.

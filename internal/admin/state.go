@@ -19,7 +19,7 @@ const (
 
 func toneOf(s audit.Status) tone {
 	switch s {
-	case audit.Sent:
+	case audit.Sent, audit.Delivered:
 		return good
 	case audit.Failed:
 		return bad
@@ -31,7 +31,7 @@ func toneOf(s audit.Status) tone {
 
 // signs stand beside the words, so that a list can be read at speed without its colours.
 var signs = map[audit.Status]string{
-	audit.Sent: "✓", audit.Failed: "✕", audit.Refused: "⏸\ufe0e", audit.Unknown: "?", audit.Queued: "…", audit.Sending: "→",
+	audit.Sent: "✓", audit.Delivered: "✓", audit.Undelivered: "✕", audit.Failed: "✕", audit.Refused: "⏸\ufe0e", audit.Unknown: "?", audit.Queued: "…", audit.Sending: "→",
 }
 
 // stateOf is where a verification stands, by the log's clock.

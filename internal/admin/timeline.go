@@ -96,8 +96,10 @@ func (t teller) outcome() entry {
 		return t.undated(t.row.LoggedAt, still, "line.queued")
 	case audit.Sending:
 		return t.undated(t.row.LoggedAt, still, "line.sending")
-	case audit.Sent:
+	case audit.Sent, audit.Delivered:
 		return t.dated(t.row.FinishedAt, good, "line.sent")
+	case audit.Undelivered:
+		return t.dated(t.row.FinishedAt, warn, "line.sent")
 	case audit.Unknown:
 		return t.dated(t.row.FinishedAt, warn, "line.unknown")
 	}

@@ -55,6 +55,9 @@ func judge(s audit.Story, now seen, w words) verdict {
 			break
 		}
 		v.What, v.Next = c.and(c.about("verdict.sent"), c.doubt()), c.afterwards("sent")
+	case audit.Delivered, audit.Undelivered:
+		how := string(s.Send.Status)
+		v.What, v.Next = c.about("verdict."+how), c.about("next."+how)
 	case audit.Unknown:
 		v.What, v.Next = c.and(c.about("verdict.unknown"), c.doubt()), c.afterwards("unknown")
 	case audit.Failed:
@@ -70,7 +73,7 @@ func judge(s audit.Story, now seen, w words) verdict {
 }
 
 func wentOut(s audit.Send) bool {
-	return s.Status == audit.Sent || s.Status == audit.Unknown || s.InDoubt
+	return s.Status == audit.Sent || s.Status == audit.Delivered || s.Status == audit.Undelivered || s.Status == audit.Unknown || s.InDoubt
 }
 
 // about fills a pattern with everything that the row and its code can say.

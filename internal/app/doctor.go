@@ -33,6 +33,7 @@ func Doctor(ctx context.Context, cfg config.Config, out io.Writer) error {
 	d.look(ctx, "redis", d.redis)
 	d.mailServers(ctx)
 	d.look(ctx, "sender domain", d.senderDomain)
+	d.receipts()
 	if d.broken > 0 {
 		return fmt.Errorf("%d of the things looked at do not work", d.broken)
 	}
@@ -133,6 +134,16 @@ func (d *doctor) mailServer(ctx context.Context, c delivery.SMTPConfig) (string,
 		return "", fmt.Errorf("%s: %w", c.Host, err)
 	}
 	return c.Host + " answers, as encrypted and logged in as configured", nil
+}
+
+// receipts tells the addresses that go into carriers' consoles: they hold a token.
+func (d *doctor) receipts() {
+	a := App{cfg: d.cfg}
+	for _, c := range d.cfg.SMS.Carriers {
+		if c.Type == "aliyun" && d.cfg.SMS.PublicURL != "" && d.cfg.IndexKey.IsSet() {
+			d.remark("receipts", c.Name+" sends them to the address entered in its console; it is "+a.callback(c.Name, ""))
+		}
+	}
 }
 
 // senderDomain looks for what big mailbox providers want of a sender (MAIL-5).

@@ -57,6 +57,7 @@ func (a *App) listen() error {
 	front.GET("/openapi.yaml", func(c echo.Context) error {
 		return c.Blob(http.StatusOK, "application/yaml", docs.OpenAPI)
 	})
+	a.registerReceipts(front)
 	if err := a.registerProofKeys(front); err != nil {
 		return err
 	}

@@ -3,6 +3,9 @@ package app
 import (
 	"fmt"
 	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -17,8 +20,12 @@ import (
 func overKannel(t *testing.T, more string) (*stack, *parts.KannelGateway) {
 	t.Helper()
 	k := parts.Kannel(t)
-	s := onRealParts(t).configured(more + `
+	var s *stack
+	outside := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.relay(w, r) }))
+	t.Cleanup(outside.Close)
+	s = onRealParts(t).configured(more + `
 sms:
+  public_url: ` + outside.URL + `
   countries: [DE]
   sender: Shop
   carriers:
@@ -26,13 +33,24 @@ sms:
       type: http
       secret_env: KANNEL_PASSWORD
       method: GET
-      url: "` + k.URL() + `?username=sendcode&password={secret}&from={sender}&to={to}&text={text}&charset=UTF-8&coding={coding}"
+      url: "` + k.URL() + `?username=sendcode&password={secret}&from={sender}&to={to}&text={text}&charset=UTF-8&coding={coding}&dlr-mask=19&dlr-url={callback}%26status=%25d"
       answer:
         match: "^(0: Accepted|3: Queued)"
         statuses: {"404": temporary}
+      receipt: {status: status, delivered: ["1"], undelivered: ["2", "16"]}
 `)
 	s.env["KANNEL_PASSWORD"] = parts.KannelPassword
 	return s, k
+}
+
+// relay stands for the proxy at public_url, in front of the first replica.
+func (s *stack) relay(w http.ResponseWriter, r *http.Request) {
+	to, err := url.Parse(s.replicas[0].base)
+	if err != nil {
+		s.Errorf("%v", err)
+		return
+	}
+	httputil.NewSingleHostReverseProxy(to).ServeHTTP(w, r)
 }
 
 func textFor(to, purpose string) string {
@@ -144,6 +162,9 @@ func TestACodeThroughKannel(t *testing.T) {
 	if c := s.check(0, a.ID, code); !c.Valid {
 		t.Errorf("%s", c.raw)
 	}
+	s.await(20*time.Second, "the receipt", func() bool {
+		return s.do(0, http.MethodGet, "/v1/verifications/"+a.ID, "").Send.Status == "delivered"
+	})
 	if n := len(k.Received()); n != 1 {
 		t.Errorf("%d messages", n)
 	}

@@ -139,6 +139,8 @@ type Log interface {
 	Spend(ctx context.Context, charges []Charge) (spent []Spent, refusedBy string, err error)
 	// Unspend takes charges back that Spend made, in the period in which it did.
 	Unspend(ctx context.Context, spent []Spent) error
+	// Receive notes what a carrier said afterwards became of a text message, Delivered or Undelivered; false: nothing changed.
+	Receive(ctx context.Context, id uuid.UUID, status Status) (bool, error)
 	// Embargo keeps messages from a recipient for a while; a longer one that holds already stays.
 	Embargo(ctx context.Context, ch recipient.Channel, h recipient.Hash, lasts time.Duration) error
 	// Embargoed is what is left of an embargo.

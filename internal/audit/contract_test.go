@@ -133,6 +133,9 @@ var contract = []struct {
 	{"heard/and suppressed", eventsSuppress},
 	{"heard/many at once", eventsAtOnce},
 	{"heard/and let go of", eventsExpire},
+	{"receipts/in whatever order", receipts},
+	{"receipts/before the outcome", receiptFirst},
+	{"receipts/for nothing", receiptsForNothing},
 	{"end/closed and canceled", closedAndCanceled},
 }
 

@@ -23,7 +23,7 @@ func (v *Verification) fields() []any {
 }
 
 const sendColumns = `s.id, s.verification_id, s.number, s.app, s.channel, s.purpose, s.recipient, s.masked, s.locale, s.reference,
- s.ip, s.status, s.reason, s.attempt, s.in_doubt, s.counts, s.refund_since IS NOT NULL, s.taken_at, s.clock, s.logged_at,
+ s.ip, ` + statusColumn + `, s.reason, s.attempt, s.in_doubt, s.counts, s.refund_since IS NOT NULL, s.taken_at, s.clock, s.logged_at,
  s.due_at, s.finished_at, s.provider, s.provider_code, s.took, s.blocked_by, s.retry_after, s.requests, s.observed, s.suppression_id, s.forgiven, s.afterwards`
 
 // fields are where sendColumns are scanned to.

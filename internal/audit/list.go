@@ -52,8 +52,13 @@ func (f Filter) conditions() (c conditions) {
 		c.add("s.status = ? AND s.due_at IS NOT NULL", string(f.Status))
 	case Failed, Unknown, Refused:
 		c.add(astray+" = ? AND "+astray+" IS NOT NULL", string(f.Status))
+		if f.Status == Unknown {
+			c.add("s.receipt = ''")
+		}
+	case Delivered, Undelivered:
+		c.add("s.receipt = ? AND s.receipt <> '' AND s.status IN ('sent', 'unknown')", string(f.Status))
 	default:
-		c.add("s.status = ?", string(f.Status))
+		c.add("s.status = ? AND s.receipt = ''", string(f.Status))
 	}
 	return c
 }

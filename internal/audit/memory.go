@@ -36,6 +36,7 @@ type Memory struct {
 
 type memoryRow struct {
 	Send
+	receipt     Status    // what a carrier said afterwards; may come before the outcome
 	refundSince time.Time // when the refund was set or leased last
 }
 

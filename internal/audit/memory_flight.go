@@ -53,6 +53,7 @@ func (m *Memory) Finish(ctx context.Context, outcome Outcome) (ok bool, err erro
 		row.Counts, row.RefundDue, row.refundSince = false, true, now
 	}
 	m.tell(o.Tell, AppEvent{App: row.App, SendID: row.ID, VerificationID: row.VerificationID, Status: string(row.Status), Reason: row.Reason}, now)
+	row.received()
 	return true, nil
 }
 

@@ -11,13 +11,17 @@ import (
 // Status is the state of a send.
 type Status string
 
-// The states of a send. Queued and Sending are in flight; the others are final, but for receipts of a later issue.
+// The states of a send. Queued and Sending are in flight; the others are final, but that a receipt may follow Sent and Unknown.
 const (
 	Queued  Status = "queued"  // waits for its next attempt
 	Sending Status = "sending" // an attempt holds its lease
 	Sent    Status = "sent"    // the server took it
 	Failed  Status = "failed"  // definitely not delivered; Reason says why
 	Unknown Status = "unknown" // may have been delivered; never sent again, never refunded
+	// Of text messages alone: what the carrier said afterwards.
+	Delivered   Status = "delivered"   // it came to the phone
+	Undelivered Status = "undelivered" // it did not; it stays spent, for the carrier took it
+
 	Refused Status = "refused" // never was a send: a rule refused the request
 )
 

@@ -114,6 +114,9 @@ func (c SMSCarrier) httpNode(n *yaml.Node, optional func(key, value string)) {
 	if len(answer.Content) > 0 {
 		put(n, "answer", answer)
 	}
+	if r := g.Receipt; r.Status != "" {
+		put(n, "receipt", flow(mapping("status", text(r.Status), "delivered", flow(texts(r.Delivered)), "undelivered", flow(texts(r.Undelivered)))))
+	}
 }
 
 func putApproved(n *yaml.Node, templates map[string]map[string]string, params []string) {

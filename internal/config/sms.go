@@ -147,6 +147,11 @@ func (s *sections) sms(n *yaml.Node, path string) {
 	})
 	if n.Kind == yaml.MappingNode {
 		s.checkPrices(n, path)
+		for i, c := range at.Carriers {
+			if at.PublicURL == "" && strings.Contains(c.HTTP.URL+c.HTTP.Body, "{callback}") {
+				s.mistake(n, path, "public_url is missing, which carriers[%d] needs for {callback}", i)
+			}
+		}
 	}
 	if n.Kind == yaml.MappingNode && len(at.Carriers) > 0 && len(at.Countries) == 0 {
 		s.mistake(n, path, "countries is missing: those that may be sent to, as in [DE, AT]; all others are refused")

@@ -46,6 +46,7 @@ const smsYAML = `sms:
       format: json
       body: '{"to":"{to}","text":"{text}"}'
       answer: {id: $.id, code: '"code":"(\w+)"', accepted: [ok], match: ok, codes: {no: limit 60s}, statuses: {"404": rejected}}
+      receipt: {status: state, delivered: [ok], undelivered: [lost, gone]}
 `
 
 func loadSMS(yaml string) (Config, error) {
@@ -150,6 +151,8 @@ func TestMistakesOfSMS(t *testing.T) {
 		"cap, twice":           {"sms: {spend: [{name: a, scope: app, per: day, limit: 1}, {name: a, scope: app, per: day, limit: 1}]}", "another cap of that name"},
 		"placeholder":          {carrier("name: a, type: http, method: GET, url: \"https://a.example/?{to}{text}{phone}\""), "url: there is no placeholder {phone}"},
 		"plain http":           {carrier("name: a, type: http, method: GET, url: \"http://a.example/?{to}{text}\""), "url: must begin with https://"},
+		"callback to nobody":   {carrier("name: a, type: http, method: GET, url: \"https://a.example/?{to}{text}{callback}\""), "public_url is missing"},
+		"receipt":              {carrier("name: a, type: http, method: GET, url: \"https://a.example/?{to}{text}\", receipt: {status: a}"), "receipt: needs status"},
 		"extract":              {carrier("name: a, type: http, method: GET, url: \"https://a.example/?{to}{text}\", answer: {id: x}"), "answer.id: is neither a path"},
 		"match":                {carrier("name: a, type: http, method: GET, url: \"https://a.example/?{to}{text}\", answer: {match: \"(\"}"), "answer.match: is no regular expression"},
 		"templates":            {carrier("name: a, type: aliyun, key_id: LTAI, sign: x, secret_env: ALIYUN_SECRET"), "templates: must have the purpose default"},

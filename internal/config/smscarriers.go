@@ -103,6 +103,11 @@ func (s *sections) httpFields(g *sms.Generic, known map[string]reader) {
 	known["method"], known["url"], known["user"], known["body"] = s.into(&g.Method), s.into(&g.URL), s.into(&g.User), s.into(&g.Body)
 	known["format"] = func(v *yaml.Node, path string) { text, _ := s.text(v, path); g.Format = sms.Format(text) }
 	known["headers"] = s.words(&g.Header)
+	known["receipt"] = func(v *yaml.Node, path string) {
+		s.fields(v, path, map[string]func(*yaml.Node, string){
+			"status": s.into(&g.Receipt.Status), "delivered": s.list(&g.Receipt.Delivered), "undelivered": s.list(&g.Receipt.Undelivered),
+		})
+	}
 	known["answer"] = func(v *yaml.Node, path string) {
 		s.fields(v, path, map[string]func(*yaml.Node, string){
 			"id": s.extract(&g.Answer.ID), "code": s.extract(&g.Answer.Code), "accepted": s.list(&g.Answer.Accepted),

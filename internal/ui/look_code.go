@@ -46,7 +46,7 @@ func (t *texts) sending(v verification.View) (heading string, sent template.HTML
 		heading, pattern = t.OnItsWay, t.SendingTo
 	case v.Send.Status == audit.Unknown:
 		heading, pattern = t.MayArrive, t.MaybeSentTo
-	case v.Send.Number > 1 && v.Send.Status == audit.Sent:
+	case v.Send.Number > 1 && (v.Send.Status == audit.Sent || v.Send.Status == audit.Delivered):
 		pattern = t.SentAgainTo
 	}
 	return heading, emphasise(pattern, "to", v.To)
@@ -148,7 +148,7 @@ func (l *look) spam() template.HTML {
 // known is what the mail server said, or did not.
 func (t *texts) known(v verification.View, since time.Duration) until {
 	switch v.Send.Status {
-	case audit.Sent:
+	case audit.Sent, audit.Delivered, audit.Undelivered:
 		m := at(-since, t.AcceptedAt, fill(t.AcceptedElse, "d", t.atMost(since)))
 		m.Round = "second"
 		return m

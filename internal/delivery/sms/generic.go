@@ -28,6 +28,8 @@ type Generic struct {
 	Format Format
 	Body   string
 	Answer Answer
+	// Receipt says how receipts are read; zero: there are none.
+	Receipt ReceiptWords
 	// Timeout bounds one attempt: 20 s.
 	Timeout time.Duration
 }
@@ -119,6 +121,7 @@ func (g Generic) Check() map[string]error {
 		note("secret_env", errors.New("or secret_file is missing"))
 	}
 	g.Answer.check(note)
+	g.Receipt.check(note)
 	return wrong
 }
 

@@ -1,0 +1,100 @@
+package app
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"errors"
+	"io"
+	"net/http"
+	"net/url"
+
+	"github.com/google/uuid"
+	"github.com/labstack/echo/v4"
+
+	"sendcode/internal/audit"
+	"sendcode/internal/delivery/sms"
+	"sendcode/internal/server"
+)
+
+// receiptsPath is where carriers tell what became of messages, with their name behind it.
+const receiptsPath = "/v1/receipts/"
+
+// maxReceipt bounds what a carrier may send at once, in bytes; Aliyun sends lists.
+const maxReceipt = 256 << 10
+
+// callback is where a carrier tells of a send; of all of them where send is "". The token makes the address a secret between
+// the carrier and us, for this send alone.
+func (a *App) callback(carrier, send string) string {
+	query := url.Values{"token": {a.receiptToken(carrier, send)}}
+	if send != "" {
+		query.Set("send", send)
+	}
+	return a.cfg.SMS.PublicURL + receiptsPath + carrier + "?" + query.Encode()
+}
+
+func (a *App) receiptToken(carrier, send string) string {
+	mac := hmac.New(sha256.New, a.cfg.IndexKeyBytes())
+	mac.Write([]byte("sendcode receipt v1\x00" + carrier + "\x00" + send))
+	return base64.RawURLEncoding.EncodeToString(mac.Sum(nil)[:18])
+}
+
+// registerReceipts takes what carriers tell. Who has no token learns nothing, not even which carriers there are.
+func (a *App) registerReceipts(e *echo.Echo) {
+	carriers, ok := a.carrier.(*sms.Carriers)
+	if !ok || a.cfg.SMS.PublicURL == "" {
+		return
+	}
+	take := func(c echo.Context) error { return a.takeReceipt(c, carriers) }
+	e.GET(receiptsPath+":carrier", take)
+	e.POST(receiptsPath+":carrier", take)
+}
+
+func (a *App) takeReceipt(c echo.Context, carriers *sms.Carriers) error {
+	carrier, send := c.Param("carrier"), c.QueryParam("send")
+	if !hmac.Equal([]byte(c.QueryParam("token")), []byte(a.receiptToken(carrier, send))) {
+		return echo.ErrNotFound
+	}
+	reporter, ok := carriers.Reporter(carrier)
+	if !ok {
+		return echo.ErrNotFound
+	}
+	r := c.Request()
+	body, err := io.ReadAll(http.MaxBytesReader(c.Response(), r.Body, maxReceipt))
+	if err != nil {
+		return &server.Problem{Kind: server.BadRequest}
+	}
+	reports, reply, err := reporter.Reports(sms.Incoming{URL: a.cfg.SMS.PublicURL + r.URL.RequestURI(), Header: r.Header, Body: body}, send)
+	switch {
+	case errors.Is(err, sms.ErrForged):
+		a.logger.Warn("a receipt was forged, or public_url is not the address that the carrier calls", "carrier", carrier)
+		return &server.Problem{Kind: server.Forbidden}
+	case err != nil:
+		return &server.Problem{Kind: server.BadRequest}
+	}
+	for _, report := range reports {
+		if err := a.receive(c, report); err != nil {
+			return &server.Problem{Kind: server.Unavailable} // it comes again
+		}
+	}
+	if reply == "" {
+		return c.NoContent(http.StatusNoContent)
+	}
+	return c.Blob(http.StatusOK, "application/json", []byte(reply))
+}
+
+func (a *App) receive(c echo.Context, report sms.Report) error {
+	id, err := uuid.Parse(report.Send)
+	if err != nil {
+		return nil // not ours, and no reason to have it sent again
+	}
+	status := audit.Undelivered
+	if report.Delivered {
+		status = audit.Delivered
+	}
+	_, err = a.log.Receive(c.Request().Context(), id, status)
+	if err != nil {
+		a.logger.Warn("the log did not take a receipt", "send", id, "error", err)
+	}
+	return err
+}
