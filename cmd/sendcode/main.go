@@ -21,12 +21,13 @@ import (
 
 // commands are what follows the program's name. Without any, it serves.
 type commands struct {
-	Serve   serve   `cmd:"" default:"withargs" help:"Run the service (default)."`
-	Migrate migrate `cmd:"" help:"Bring the database to the schema of this version."`
-	Config  show    `cmd:"" help:"Print the effective configuration without its secrets, or everything that is wrong with it."`
-	Doctor  doctor  `cmd:"" help:"Try every connection and look at what often goes wrong."`
-	Key     key     `cmd:"" help:"Make a key."`
-	Version version `cmd:"" help:"Print the version."`
+	Serve   serve    `cmd:"" default:"withargs" help:"Run the service (default)."`
+	Migrate migrate  `cmd:"" help:"Bring the database to the schema of this version."`
+	Config  show     `cmd:"" help:"Print the effective configuration without its secrets, or everything that is wrong with it."`
+	Doctor  doctor   `cmd:"" help:"Try every connection and look at what often goes wrong."`
+	Admin   accounts `cmd:"" help:"Add, change or list the accounts of the console."`
+	Key     key      `cmd:"" help:"Make a key."`
+	Version version  `cmd:"" help:"Print the version."`
 }
 
 // program is what a command may use of its surroundings.
@@ -37,12 +38,13 @@ type program struct {
 	serve    func(context.Context, config.Config, app.Reload, *slog.Logger, io.Writer) error
 	migrate  func(context.Context, config.Config) error
 	doctor   func(context.Context, config.Config, io.Writer) error
+	accounts func(context.Context, config.Config, app.AccountChange, io.Writer) error
 }
 
 func main() {
 	p := program{
 		out: os.Stdout, err: os.Stderr, terminal: isTerminal(os.Stderr), environ: os.Environ(),
-		serve: app.Run, migrate: app.Migrate, doctor: app.Doctor,
+		serve: app.Run, migrate: app.Migrate, doctor: app.Doctor, accounts: app.ChangeAccount,
 	}
 	app.TuneRuntime(os.Getenv)
 	signals := make(chan os.Signal, 2)

@@ -33,6 +33,7 @@ type Log interface {
 	RecordAct(ctx context.Context, a audit.Act) error
 	Acts(ctx context.Context, f audit.ActFilter) ([]audit.Act, error)
 	SendsByID(ctx context.Context, ids []uuid.UUID) ([]audit.Send, error)
+	audit.Accounts
 	Suppressions(ctx context.Context, f audit.SuppressionFilter) ([]audit.Suppression, time.Time, error)
 	AppEvents(ctx context.Context, filter audit.AppEventFilter) ([]audit.AppEvent, error)
 }
@@ -52,13 +53,6 @@ type Limiter interface {
 	Take(ctx context.Context, r quota.Request) (quota.Decision, error)
 }
 
-// Sealer encrypts the session into its cookie. Implementation: keyring.Ring; replicas with the same keys accept each
-// other's sessions.
-type Sealer interface {
-	Seal(label string, plaintext, additional []byte) ([]byte, error)
-	Open(label string, sealed, additional []byte) ([]byte, error)
-}
-
 // Config is what a console works with.
 type Config struct {
 	Log      Log
@@ -66,7 +60,6 @@ type Config struct {
 	Doer     Doer
 	Policies Policies
 	Limiter  Limiter
-	Cookies  Sealer
 	Logger   *slog.Logger
 	Now      func() time.Time // nil: time.Now
 	Aside    func() []Aside   // the mail servers that get no mails now; nil: none
@@ -98,7 +91,6 @@ type Admin struct {
 	aside    func() []Aside
 	password password
 	token    *secret // nil: none is accepted
-	sessions *sessions
 	pages    *pages
 	origin   *http.CrossOriginProtection
 	checks   chan struct{} // bounds the passwords that are checked at once: a slow hash takes much memory
@@ -125,7 +117,6 @@ func New(c Config) *Admin {
 	if c.Token != "" {
 		a.token = newSecret(c.Token)
 	}
-	a.sessions = newSessions(c.Cookies, a.password)
 	return a
 }
 
@@ -159,6 +150,8 @@ func (a *Admin) Register(e *echo.Echo) {
 	e.POST("/admin/suppressions/lift", a.liftForm, a.toPages(deedLift)...)
 
 	a.registerDeeds(e)
+	e.GET("/admin/accounts", a.accountsPage, a.toPages(deedAccounts)...)
+	e.POST("/admin/accounts", a.changeAccount, a.toPages(deedAccounts)...)
 	programs := a.toPrograms(deedRead)
 	e.GET("/v1/admin/sends", a.listJSON, programs...)
 	e.GET("/v1/admin/sends/:id", a.sendJSON, programs...)

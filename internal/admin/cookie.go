@@ -24,24 +24,23 @@ func nameOf(c echo.Context) string {
 }
 
 // current finds the session of a request.
-func (a *Admin) current(c echo.Context) (session, bool) {
+func (a *Admin) current(c echo.Context) (session, bool, error) {
 	cookie, err := c.Cookie(nameOf(c))
 	if err != nil {
-		return session{}, false
+		return session{}, false, nil
 	}
-	return a.sessions.open(cookie.Value, a.now())
+	key, ok := readKey(cookie.Value)
+	if !ok {
+		return session{}, false, nil
+	}
+	return a.sessionOf(c.Request().Context(), key)
 }
 
-// keep writes the session's cookie.
-func (a *Admin) keep(c echo.Context, v session) error {
-	value, err := a.sessions.seal(v)
-	if err != nil {
-		return err
-	}
+// keep writes the session's cookie, which goes when the session would.
+func (a *Admin) keep(c echo.Context, key string, v session) {
 	// Rounded up, and at least 1: 0 would mean no limit at all.
-	seconds := int((v.ends().Sub(a.now()) + time.Second - 1) / time.Second)
-	c.SetCookie(a.cookie(c, value, max(seconds, 1)))
-	return nil
+	seconds := int((v.ends().Sub(v.now) + time.Second - 1) / time.Second)
+	c.SetCookie(a.cookie(c, key, max(seconds, 1)))
 }
 
 // forget takes the cookie back, also one that this very answer was to renew.
@@ -57,12 +56,20 @@ func (a *Admin) cookie(c echo.Context, value string, maxAge int) *http.Cookie {
 	}
 }
 
-// renew writes the cookie again, at most once a minute, so that a session in use does not go idle.
+// renew says that a session is in use, at most once a minute, so that it does not go idle.
 func (a *Admin) renew(c echo.Context, v session) error {
-	now := a.now()
-	if now.Sub(v.seen) < renewal {
+	if v.now.Sub(v.SeenAt) < renewal {
 		return nil
 	}
-	v.seen = now.Truncate(time.Second)
-	return a.keep(c, v)
+	ctx := c.Request().Context()
+	if err := a.log.SeeSession(ctx, v.ID); err != nil {
+		return a.unreadable(ctx, err)
+	}
+	cookie, err := c.Cookie(nameOf(c))
+	if err != nil {
+		return nil // there was one a moment ago
+	}
+	v.SeenAt = v.now
+	a.keep(c, cookie.Value, v)
+	return nil
 }

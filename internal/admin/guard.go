@@ -24,11 +24,14 @@ func (a *Admin) sameOrigin(next echo.HandlerFunc) echo.HandlerFunc {
 // pagesNeedSession sends who is not logged in to the login page, and back to this page afterwards.
 func (a *Admin) pagesNeedSession(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
-		v, ok := a.current(c)
+		v, ok, err := a.current(c)
+		if err != nil {
+			return err
+		}
 		if !ok {
 			return c.Redirect(http.StatusSeeOther, loginAddress(c.Request()))
 		}
-		bootstrap.is(c)
+		v.who.is(c)
 		if err := a.renew(c, v); err != nil {
 			return err
 		}
@@ -64,11 +67,14 @@ func (a *Admin) programsNeedKey(next echo.HandlerFunc) echo.HandlerFunc {
 			bearer.is(c)
 			return next(c)
 		}
-		v, ok := a.current(c)
+		v, ok, err := a.current(c)
+		if err != nil {
+			return err
+		}
 		if !ok {
 			return &server.Problem{Kind: server.Unauthorized, Detail: "Send the admin token as a bearer token, or log in at /admin."}
 		}
-		bootstrap.is(c)
+		v.who.is(c)
 		if err := a.renew(c, v); err != nil {
 			return err
 		}

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/netip"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/labstack/echo/v4"
@@ -16,6 +17,7 @@ import (
 type loginView struct {
 	page
 	Next    string // where to go afterwards
+	Name    string // as typed
 	Problem string // what went wrong, in words; empty: nothing yet
 	Off     bool   // no password is configured
 }
@@ -25,90 +27,94 @@ func (a *Admin) loginPage(c echo.Context) error {
 	if !isOurs(next) {
 		next = ""
 	}
-	if _, ok := a.current(c); ok {
+	if _, ok, err := a.current(c); ok && err == nil {
 		return c.Redirect(http.StatusSeeOther, orStart(next))
 	}
-	return a.showLogin(c, http.StatusOK, next, "")
+	return a.showLogin(c, http.StatusOK, next, "", "")
 }
 
-func (a *Admin) showLogin(c echo.Context, status int, next, problem string) error {
+func (a *Admin) showLogin(c echo.Context, status int, next, name, problem string) error {
 	w := wordsFor(c.Request())
-	v := loginView{page: page{W: w, Title: w.say("login.title")}, Next: next, Problem: problem, Off: !a.password.isSet()}
+	v := loginView{page: page{W: w, Title: w.say("login.title")}, Next: next, Name: name, Problem: problem, Off: !a.password.isSet()}
 	return a.pages.show(c, status, "login", v)
 }
 
-// login counts the attempt before it looks at the password, so that guessing in parallel gains nothing.
+// maxName is the longest name of an account.
+const maxName = 32
+
+// login counts the attempt before it looks at the password, so that guessing in parallel gains nothing. Without a name it is
+// the account of the settings that logs in. What is answered does not tell whether there is an account of that name.
 func (a *Admin) login(c echo.Context) error {
 	form, err := readForm(c)
 	if err != nil {
 		return err
 	}
-	w, next := wordsFor(c.Request()), form.Get("next")
+	w, next, name := wordsFor(c.Request()), form.Get("next"), strings.ToLower(strings.TrimSpace(form.Get("username")))
 	if !isOurs(next) {
 		next = ""
 	}
-	if form.Get("password") == "" {
-		return a.showLogin(c, http.StatusUnprocessableEntity, next, w.say("login.empty"))
+	if form.Get("password") == "" || len(name) > maxName {
+		return a.showLogin(c, http.StatusUnprocessableEntity, next, "", w.say("login.empty"))
 	}
+	name = or(name, bootstrap.name)
 	ctx, address := c.Request().Context(), server.ClientIP(c)
-	count, err := a.countLogin(ctx, address)
+	count, err := a.countLogin(ctx, name, address)
 	if err != nil {
 		a.logger.ErrorContext(ctx, "login attempts could not be counted", "error", err)
-		return a.showLogin(c, http.StatusServiceUnavailable, next, w.say("login.unavailable"))
+		return a.showLogin(c, http.StatusServiceUnavailable, next, name, w.say("login.unavailable"))
 	}
 	if !count.Admitted {
 		a.logger.WarnContext(ctx, "login refused: too many attempts", "network", network(address))
-		return a.tooMany(c, next, count.RetryAfter())
+		return a.tooMany(c, next, name, count.RetryAfter())
 	}
-	right, err := a.isPassword(ctx, form.Get("password"))
+	who, p, err := a.account(ctx, name)
+	if err != nil {
+		return err
+	}
+	right, err := a.isPassword(ctx, p, form.Get("password"))
 	if err != nil {
 		return err
 	}
 	if !right {
 		a.logger.WarnContext(ctx, "login failed", "network", network(address))
-		return a.showLogin(c, http.StatusUnauthorized, next, w.say("login.wrong")+" "+w.plural("login.left", left(count)))
+		return a.showLogin(c, http.StatusUnauthorized, next, name, w.say("login.wrong")+" "+w.plural("login.left", left(count)))
 	}
-	a.loggedIn(c, bootstrap)
-	if err := a.keep(c, begin(a.now())); err != nil {
+	if err := a.begin(c, who, p); err != nil {
 		return err
 	}
 	return c.Redirect(http.StatusSeeOther, orStart(next))
 }
 
-// loggedIn records that somebody logged in. A log that is away keeps nobody out: then the process's own log has it alone.
-func (a *Admin) loggedIn(c echo.Context, w actor) {
-	w.is(c)
-	ctx := c.Request().Context()
-	a.logger.InfoContext(ctx, "logged in", "account", w.name, "network", network(server.ClientIP(c)))
-	act, err := a.act(c, deedLogin)
-	if err == nil {
-		err = a.log.RecordAct(ctx, act)
-	}
-	if err != nil {
-		a.logger.ErrorContext(ctx, "a login could not be recorded", "account", w.name, "error", err)
-	}
-}
-
-func (a *Admin) tooMany(c echo.Context, next string, wait time.Duration) error {
+func (a *Admin) tooMany(c echo.Context, next, name string, wait time.Duration) error {
 	w := wordsFor(c.Request())
 	c.Response().Header().Set("Retry-After", strconv.Itoa(seconds(wait)))
-	return a.showLogin(c, http.StatusTooManyRequests, next, w.say("login.limited", "wait", w.wait(wait)))
+	return a.showLogin(c, http.StatusTooManyRequests, next, name, w.say("login.limited", "wait", w.wait(wait)))
 }
 
-// isPassword takes its turn: argon2id is slow and takes its memory on purpose.
-func (a *Admin) isPassword(ctx context.Context, typed string) (bool, error) {
+// isPassword takes its turn: argon2id is slow and takes its memory on purpose. Where there is no password to compare with,
+// it is slow as well.
+func (a *Admin) isPassword(ctx context.Context, p password, typed string) (bool, error) {
 	select {
 	case a.checks <- struct{}{}:
 		defer func() { <-a.checks }()
-		return a.password.is(typed), nil
+		if !p.isSet() {
+			nobodys.is(typed)
+			return false, nil
+		}
+		return p.is(typed), nil
 	case <-ctx.Done():
 		return false, ctx.Err()
 	}
 }
 
 func (a *Admin) logout(c echo.Context) error {
-	if v, ok := a.current(c); ok {
-		a.sessions.revoke(v, a.now())
+	ctx := c.Request().Context()
+	v, ok, err := a.current(c)
+	if err == nil && ok {
+		err = a.log.EndSession(ctx, v.ID)
+	}
+	if err != nil {
+		return a.unreadable(ctx, err)
 	}
 	a.forget(c)
 	return c.Redirect(http.StatusSeeOther, "/admin/login")

@@ -164,7 +164,7 @@ func TestLoginIsLimitedOverAll(t *testing.T) {
 	for i := range 100 {
 		b := r.browser()
 		b.from = fmt.Sprintf("198.51.100.%d:1", i)
-		want(t, b.login("wrong"), http.StatusUnauthorized)
+		want(t, b.loginAs(fmt.Sprintf("somebody-%d", i), "wrong"), http.StatusUnauthorized)
 	}
 	b := r.browser()
 	want(t, b.login(testPassword), http.StatusTooManyRequests)
@@ -210,17 +210,17 @@ func TestLoginWithoutTheLimiter(t *testing.T) {
 
 func TestPasswordsWaitTheirTurn(t *testing.T) {
 	r := newRig(t)
-	a := New(Config{Limiter: r.limiter, Cookies: r.ring, Logger: quiet(), Password: testPassword})
+	a := New(Config{Limiter: r.limiter, Logger: quiet(), Password: testPassword})
 	for range maxChecks {
 		a.checks <- struct{}{}
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if right, err := a.isPassword(ctx, testPassword); err == nil || right {
+	if right, err := a.isPassword(ctx, a.password, testPassword); err == nil || right {
 		t.Errorf("checked beyond the bound: %v, %v", right, err)
 	}
 	<-a.checks
-	if right, err := a.isPassword(t.Context(), testPassword); err != nil || !right {
+	if right, err := a.isPassword(t.Context(), a.password, testPassword); err != nil || !right {
 		t.Errorf("%v, %v", right, err)
 	}
 	if len(a.checks) != maxChecks-1 {

@@ -10,6 +10,7 @@ var sections = []section{
 	{"policies", "/admin/policies"},
 	{"suppressions", "/admin/suppressions"},
 	{"acts", "/admin/acts"},
+	{"accounts", "/admin/accounts"},
 	{"webhooks", "/admin/webhooks"},
 }
 

@@ -5,6 +5,10 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"crypto/subtle"
+	"encoding/base64"
+	"fmt"
+
+	"golang.org/x/crypto/argon2"
 )
 
 // password decides who may log in. The zero password lets nobody in.
@@ -27,6 +31,28 @@ func newPassword(plain, hash string) (password, error) {
 	}
 	return password{}, nil
 }
+
+// The cost of a new hash, at which one check takes some 20 ms: a recommendation of OWASP's password storage cheat sheet.
+const (
+	newMemory  = 19 * 1024 // KiB
+	newTime    = 2
+	newThreads = 1
+)
+
+// HashPassword is the argon2id hash of a password, in the PHC string format.
+func HashPassword(plain string) string {
+	salt := make([]byte, 16)
+	rand.Read(salt) // never fails: the program stops when the system has no randomness
+	sum := argon2.IDKey([]byte(plain), salt, newTime, newMemory, newThreads, 32)
+	encode := base64.RawStdEncoding.EncodeToString
+	return fmt.Sprintf("$argon2id$v=19$m=%d,t=%d,p=%d$%s$%s", newMemory, newTime, newThreads, encode(salt), encode(sum))
+}
+
+// NewPassword makes one up, of 120 random bits, that can be typed.
+func NewPassword() string { return rand.Text()[:24] }
+
+// nobodys takes the time of a hash and is no password.
+var nobodys = phc{memory: newMemory, time: newTime, threads: newThreads, salt: make([]byte, 16), hash: make([]byte, 32)}
 
 func (p password) isSet() bool { return p.matches != nil }
 

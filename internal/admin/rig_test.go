@@ -85,7 +85,7 @@ func newRig(t *testing.T, changes ...func(*Config)) *rig {
 // replica makes another console over the same parts.
 func (r *rig) replica(logger *slog.Logger, changes ...func(*Config)) *echo.Echo {
 	c := Config{
-		Log: r.log, Codes: r.codes, Doer: r.codes, Policies: r.codes, Limiter: r.limiter, Cookies: r.ring, Logger: logger, Now: r.clock.now,
+		Log: r.log, Codes: r.codes, Doer: r.codes, Policies: r.codes, Limiter: r.limiter, Logger: logger, Now: r.clock.now,
 		Password: testPassword, Token: testToken,
 	}
 	for _, change := range changes {
@@ -272,6 +272,11 @@ func (b *browser) post(path string, form url.Values, header ...string) *httptest
 func (b *browser) login(password string) *httptest.ResponseRecorder {
 	b.Helper()
 	return b.post("/admin/login", url.Values{"password": {password}})
+}
+
+func (b *browser) loginAs(name, password string) *httptest.ResponseRecorder {
+	b.Helper()
+	return b.post("/admin/login", url.Values{"username": {name}, "password": {password}})
 }
 
 // loggedIn is a browser with a session.

@@ -33,6 +33,7 @@ var least = map[string]Role{
 	deedCancel:   Operator,
 	deedReveal:   Operator,
 	deedErase:    Owner,
+	deedAccounts: Owner,
 }
 
 // The deeds.
@@ -47,6 +48,7 @@ const (
 	deedCancel   = "verification.cancel"
 	deedReveal   = "recipient.reveal"
 	deedErase    = "recipient.erase"
+	deedAccounts = "account" // a dot and what was changed follow in the record
 )
 
 // actor is who makes a request.

@@ -1,109 +1,128 @@
 package admin
 
 import (
+	"context"
+	"crypto/hmac"
 	"crypto/rand"
+	"crypto/sha256"
+	"crypto/subtle"
 	"encoding/base64"
-	"encoding/binary"
-	"sync"
+	"errors"
 	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"sendcode/internal/audit"
 )
 
 // How long a session lives (SEC-17).
 const (
 	idle     = 30 * time.Minute
 	absolute = 12 * time.Hour
-	renewal  = time.Minute     // a session used later than this after its cookie was written gets a new one
-	skew     = 5 * time.Minute // how far the clocks of two replicas may be apart
+	renewal  = time.Minute // a session used later than this after it was seen is seen again
 )
 
-// sealLabel separates the key that seals sessions from the others of the ring.
-const sealLabel = "admin"
-
-// session is who is logged in. It lies sealed in its cookie and nowhere else.
+// session is who is logged in. The log keeps it, so that logging out holds on every replica; the cookie holds a random key
+// and nothing else, of which the log has the hash.
 type session struct {
-	id      [16]byte // 128 random bits
-	started time.Time
-	seen    time.Time
+	audit.Session
+	who actor
+	now time.Time // on the log's clock, which a session's times are on
 }
 
-// sessions seals and opens them. Any replica with the same key ring and password opens what another sealed. Logging
-// out is remembered in this process alone: until the log keeps sessions, a copy of a cookie that was taken before
-// logging out still opens the console at another replica, or after a restart, for as long as it would have lived.
-type sessions struct {
-	sealer Sealer
-	bound  []byte // what a session is good for: this use and this password
+// keySize is of what a cookie holds: 256 random bits.
+const keySize = 32
 
-	mu      sync.Mutex
-	revoked map[[16]byte]time.Time // until when it must be remembered
+// readKey reads a cookie's value.
+func readKey(value string) ([]byte, bool) {
+	key, err := base64.RawURLEncoding.Strict().DecodeString(value)
+	return key, err == nil && len(key) == keySize
 }
 
-func newSessions(sealer Sealer, p password) *sessions {
-	return &sessions{sealer: sealer, bound: append([]byte("session 1\x00"), p.identity[:]...), revoked: map[[16]byte]time.Time{}}
-}
-
-// begin makes a session that starts now. Its times are whole seconds.
-func begin(now time.Time) session {
-	s := session{started: now.Truncate(time.Second), seen: now.Truncate(time.Second)}
-	rand.Read(s.id[:]) // never fails: the program stops when the system has no randomness
-	return s
-}
-
-const sealedSize = 16 + 8 + 8
-
-func (s *sessions) seal(v session) (string, error) {
-	plain := make([]byte, 0, sealedSize)
-	plain = append(plain, v.id[:]...)
-	plain = binary.BigEndian.AppendUint64(plain, uint64(v.started.Unix()))
-	plain = binary.BigEndian.AppendUint64(plain, uint64(v.seen.Unix()))
-	sealed, err := s.sealer.Seal(sealLabel, plain, s.bound)
-	return base64.RawURLEncoding.EncodeToString(sealed), err
-}
-
-// open gives the session of a cookie's value, or false: forged, too old, too long idle, or logged out.
-func (s *sessions) open(value string, now time.Time) (session, bool) {
-	sealed, err := base64.RawURLEncoding.Strict().DecodeString(value)
-	if err != nil {
-		return session{}, false
-	}
-	plain, err := s.sealer.Open(sealLabel, sealed, s.bound)
-	if err != nil || len(plain) != sealedSize {
-		return session{}, false
-	}
-	v := session{
-		started: time.Unix(int64(binary.BigEndian.Uint64(plain[16:])), 0),
-		seen:    time.Unix(int64(binary.BigEndian.Uint64(plain[24:])), 0),
-	}
-	copy(v.id[:], plain)
-	return v, v.lives(now) && !s.isRevoked(v)
+// boundTo names a password in a session, so that the session ends when the password changes. It is keyed with what only the
+// cookie has: who reads the table can't try passwords on it.
+func boundTo(key []byte, p password) [32]byte {
+	mac := hmac.New(sha256.New, key)
+	mac.Write([]byte("sendcode session 1\x00"))
+	mac.Write(p.identity[:])
+	return [32]byte(mac.Sum(nil))
 }
 
 // lives also refuses a session that was last seen in the future: a clock that was set back would keep it alive.
-func (v session) lives(now time.Time) bool {
-	return now.Before(v.ends()) && !v.seen.After(now.Add(skew))
+func (v session) lives() bool {
+	return v.now.Before(v.ends()) && !v.SeenAt.After(v.now.Add(skew))
 }
+
+// skew is how far back the log's clock may have been set.
+const skew = 5 * time.Minute
 
 func (v session) ends() time.Time {
-	if end := v.started.Add(absolute); end.Before(v.seen.Add(idle)) {
+	if end := v.StartedAt.Add(absolute); end.Before(v.SeenAt.Add(idle)) {
 		return end
 	}
-	return v.seen.Add(idle)
+	return v.SeenAt.Add(idle)
 }
 
-// revoke ends a session. Only who holds one can add to what is remembered.
-func (s *sessions) revoke(v session, now time.Time) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for id, until := range s.revoked {
-		if now.After(until) {
-			delete(s.revoked, id)
-		}
+// sessionOf reads a session and whose it is; false: there is none, it has ended, or its account may not log in as it did.
+func (a *Admin) sessionOf(ctx context.Context, key []byte) (session, bool, error) {
+	s, now, err := a.log.Session(ctx, sha256.Sum256(key))
+	v := session{Session: s, now: now}
+	switch {
+	case errors.Is(err, audit.ErrNotFound):
+		return v, false, nil
+	case err != nil:
+		return v, false, a.unreadable(ctx, err)
+	case !v.lives():
+		return v, false, nil
 	}
-	s.revoked[v.id] = v.started.Add(absolute + skew)
+	who, p, err := a.account(ctx, s.Account)
+	if err != nil || !p.isSet() {
+		return v, false, err
+	}
+	if bound := boundTo(key, p); subtle.ConstantTimeCompare(bound[:], s.Bound[:]) != 1 {
+		return v, false, nil
+	}
+	v.who = who
+	return v, true, nil
 }
 
-func (s *sessions) isRevoked(v session) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	_, ok := s.revoked[v.id]
-	return ok
+// account is who a name stands for now, and the password; one that is not set lets nobody in.
+func (a *Admin) account(ctx context.Context, name string) (actor, password, error) {
+	if name == bootstrap.name {
+		return bootstrap, a.password, nil
+	}
+	known, err := a.log.Account(ctx, name)
+	switch {
+	case errors.Is(err, audit.ErrNotFound):
+		return actor{}, password{}, nil
+	case err != nil:
+		return actor{}, password{}, a.unreadable(ctx, err)
+	case !known.DisabledAt.IsZero() || known.Password == "":
+		return actor{}, password{}, nil
+	}
+	p, err := newPassword("", known.Password)
+	if err != nil {
+		a.logger.ErrorContext(ctx, "an account's password cannot be read", "account", name, "error", err)
+		return actor{}, password{}, nil
+	}
+	return actor{known.Name, Role(known.Role)}, p, nil
+}
+
+// begin logs somebody in: a new session, recorded with it, and its cookie.
+func (a *Admin) begin(c echo.Context, who actor, p password) error {
+	key := make([]byte, keySize)
+	rand.Read(key) // never fails: the program stops when the system has no randomness
+	who.is(c)
+	act, err := a.act(c, deedLogin)
+	if err != nil {
+		return err
+	}
+	ctx := c.Request().Context()
+	s, err := a.log.BeginSession(ctx, audit.Session{ID: sha256.Sum256(key), Account: who.name, Bound: boundTo(key, p)}, absolute, act)
+	if err != nil {
+		return a.unreadable(ctx, err)
+	}
+	a.logger.InfoContext(ctx, "logged in", "account", who.name, "network", act.Network)
+	a.keep(c, base64.RawURLEncoding.EncodeToString(key), session{Session: s, who: who, now: s.StartedAt})
+	return nil
 }

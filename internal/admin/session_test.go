@@ -1,12 +1,15 @@
 package admin
 
 import (
+	"crypto/sha256"
 	"encoding/base64"
 	"net/http"
 	"net/url"
 	"strings"
 	"testing"
 	"time"
+
+	"sendcode/internal/audit"
 )
 
 func TestCookie(t *testing.T) {
@@ -35,27 +38,18 @@ func TestSessionsDiffer(t *testing.T) {
 	if first.cookies[cookieName].Value == second.cookies[cookieName].Value {
 		t.Error("two sessions have one cookie")
 	}
-	if one, other := begin(start), begin(start); one.id == other.id {
-		t.Error("two sessions have one id")
-	}
 }
 
 func TestSessionGoesIdle(t *testing.T) {
 	r := newRig(t)
 	b := r.loggedIn()
-	r.clock.t = r.clock.t.Truncate(time.Second) // the cookie's times are whole seconds
-	r.clock.add(30*time.Minute - time.Second)
-	old := *b.cookies[cookieName]
-	want(t, b.get("/admin"), http.StatusOK)
-	if b.cookies[cookieName].Value == old.Value {
-		t.Fatal("a session in use was not renewed")
-	}
-	r.clock.add(time.Second)
-	renewed := b.cookies[cookieName]
-	b.cookies[cookieName] = &old
+	r.clock.add(30*time.Minute - time.Microsecond)
+	want(t, b.get("/admin"), http.StatusOK) // seen now
+	r.clock.add(30*time.Minute - time.Microsecond)
+	want(t, b.get("/v1/admin/sends"), http.StatusOK)
+	r.clock.add(30 * time.Minute)
 	want(t, b.get("/admin"), http.StatusSeeOther)
-	b.cookies[cookieName] = renewed
-	want(t, b.get("/admin"), http.StatusOK)
+	want(t, b.get("/v1/admin/sends"), http.StatusUnauthorized)
 }
 
 func TestSessionEndsForGood(t *testing.T) {
@@ -98,27 +92,38 @@ func TestSessionCannotBeForged(t *testing.T) {
 	r := newRig(t)
 	b := r.loggedIn()
 	value := b.cookies[cookieName].Value
-	sealed, err := base64.RawURLEncoding.DecodeString(value)
+	key, err := base64.RawURLEncoding.DecodeString(value)
 	r.must(err)
-	for i := range sealed {
-		tampered := append([]byte(nil), sealed...)
+	id := sha256.Sum256(key)
+	for i := range key {
+		tampered := append([]byte(nil), key...)
 		tampered[i] ^= 1
 		b.cookies[cookieName].Value = base64.RawURLEncoding.EncodeToString(tampered)
 		if rec := b.get("/admin"); rec.Code != http.StatusSeeOther {
 			t.Fatalf("byte %d changed: %d", i, rec.Code)
 		}
 	}
-	otherUse, err := r.ring.Seal("page", make([]byte, sealedSize), nil)
-	r.must(err)
-	p, err := newPassword(testPassword, "")
-	r.must(err)
-	otherPlain, err := r.ring.Seal(sealLabel, []byte("short"), newSessions(r.ring, p).bound)
-	r.must(err)
-	for _, forged := range []string{"", "x", value + "A", value[:len(value)-2], strings.Repeat("A", 4000),
-		base64.RawURLEncoding.EncodeToString(otherUse), base64.RawURLEncoding.EncodeToString(otherPlain)} {
+	for _, forged := range []string{
+		"", "x", value + "A", value[:len(value)-2], strings.Repeat("A", 4000), base64.RawURLEncoding.EncodeToString(id[:]), // what the log has
+	} {
 		b.cookies[cookieName] = &http.Cookie{Name: cookieName, Value: forged}
 		want(t, b.get("/admin"), http.StatusSeeOther)
 		want(t, b.get("/v1/admin/sends"), http.StatusUnauthorized)
+	}
+}
+
+// What the log keeps of a session is of no use to who reads it: neither the key, nor a password to try.
+func TestSessionsAreKeptAsHashes(t *testing.T) {
+	r := newRig(t)
+	b := r.loggedIn()
+	key, err := base64.RawURLEncoding.DecodeString(b.cookies[cookieName].Value)
+	r.must(err)
+	s, _, err := r.log.Session(t.Context(), sha256.Sum256(key))
+	r.must(err)
+	p, err := newPassword(testPassword, "")
+	r.must(err)
+	if s.Bound == p.identity || s.Bound != boundTo(key, p) || s.Account != "admin" {
+		t.Errorf("%+v", s)
 	}
 }
 
@@ -129,49 +134,39 @@ func TestSessionIsForItsPasswordAndEveryReplica(t *testing.T) {
 	want(t, b.get("/admin"), http.StatusOK)
 	b.handler = r.replica(quiet(), func(c *Config) { c.Password = "another password" })
 	want(t, b.get("/admin"), http.StatusSeeOther)
-	b.handler = r.replica(quiet(), func(c *Config) { c.Cookies = testRing(t) })
+	b.handler = r.replica(quiet(), func(c *Config) { c.Password = "" })
 	want(t, b.get("/admin"), http.StatusSeeOther)
 }
 
+// A copy of the cookie that was taken before is of no use after logging out, on any replica.
 func TestLogout(t *testing.T) {
 	r := newRig(t)
 	b, other := r.loggedIn(), r.loggedIn()
 	kept := *b.cookies[cookieName]
+	r.clock.add(2 * time.Minute)
 	rec := b.post("/admin/logout", url.Values{})
 	want(t, rec, http.StatusSeeOther)
-	if rec.Header().Get("Location") != "/admin/login" || len(b.cookies) != 0 {
-		t.Errorf("to %q with %d cookies", rec.Header().Get("Location"), len(b.cookies))
+	if got := rec.Result().Cookies(); len(got) != 1 || got[0].MaxAge >= 0 || got[0].Value != "" || rec.Header().Get("Location") != "/admin/login" {
+		t.Errorf("logging out sets %v and leads to %q", got, rec.Header().Get("Location"))
 	}
 	b.cookies[cookieName] = &kept
-	want(t, b.get("/admin"), http.StatusSeeOther)
-	want(t, b.get("/v1/admin/sends"), http.StatusUnauthorized)
+	for _, handler := range []http.Handler{r.handler, r.replica(quiet())} {
+		b.handler = handler
+		want(t, b.get("/admin"), http.StatusSeeOther)
+		want(t, b.get("/v1/admin/sends"), http.StatusUnauthorized)
+	}
 	want(t, other.get("/admin"), http.StatusOK)
 }
 
-func TestLogoutEndsEveryCookieOfTheSession(t *testing.T) {
+func TestSessionsWithoutTheLog(t *testing.T) {
 	r := newRig(t)
 	b := r.loggedIn()
-	first := *b.cookies[cookieName]
-	r.clock.add(2 * time.Minute)
-	want(t, b.get("/admin"), http.StatusOK) // renewed
-	r.clock.add(2 * time.Minute)
-	rec := b.post("/admin/logout", url.Values{})
-	want(t, rec, http.StatusSeeOther)
-	if got := rec.Result().Cookies(); len(got) != 1 || got[0].MaxAge >= 0 || got[0].Value != "" {
-		t.Errorf("logging out sets %v", got)
-	}
-	b.cookies[cookieName] = &first
-	want(t, b.get("/admin"), http.StatusSeeOther)
-}
-
-func TestRevocationsAreForgotten(t *testing.T) {
-	s := newSessions(testRing(t), password{})
-	for range 100 {
-		s.revoke(begin(start), start)
-	}
-	last := begin(start.Add(13 * time.Hour))
-	s.revoke(last, start.Add(13*time.Hour))
-	if len(s.revoked) != 1 || !s.isRevoked(last) {
-		t.Errorf("%d revocations are kept", len(s.revoked))
-	}
+	r.log.SetFault(func(string) audit.Fault { return audit.Down })
+	want(t, b.get("/admin"), http.StatusServiceUnavailable)
+	want(t, b.get("/v1/admin/sends"), http.StatusServiceUnavailable)
+	want(t, b.post("/admin/logout", url.Values{}), http.StatusServiceUnavailable) // it would not be true
+	want(t, r.browser().login(testPassword), http.StatusServiceUnavailable)
+	want(t, b.get("/admin/login"), http.StatusOK)
+	r.log.SetFault(nil)
+	want(t, b.get("/admin"), http.StatusOK)
 }

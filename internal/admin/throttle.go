@@ -13,8 +13,13 @@ import (
 // price is that such an attack also keeps the administrator out for as long as it lasts, and at most 15 minutes more.
 const everyone quota.Scope = "global"
 
-// loginRules slow guessing down to 960 attempts a day from one address and 9,600 in all (SEC-17).
+// anAccount counts attempts at one account, whether or not there is one of the name.
+const anAccount quota.Scope = "purpose"
+
+// loginRules slow guessing down to 960 attempts a day from one address, 9,600 in all (SEC-17), and
+// of any account 4,800: an account that is attacked stays open to nobody for 15 minutes at most, from wherever.
 var loginRules = []quota.Rule{
+	{Name: "account", Scope: anAccount, Limit: 50, Window: 15 * time.Minute},
 	{Name: "address", Scope: quota.IP, Limit: 10, Window: 15 * time.Minute},
 	{Name: "all", Scope: everyone, Limit: 100, Window: 15 * time.Minute},
 }
@@ -24,12 +29,13 @@ const countTimeout = 2 * time.Second
 
 // countLogin takes a place for one attempt, the right password's too: whether it is right is not known yet. While the
 // limiter is away this process counts alone: the console is needed most when something is down.
-func (a *Admin) countLogin(ctx context.Context, address netip.Addr) (quota.Decision, error) {
+func (a *Admin) countLogin(ctx context.Context, name string, address netip.Addr) (quota.Decision, error) {
 	id := make([]byte, 16)
 	rand.Read(id) // never fails: the program stops when the system has no randomness
 	request := quota.Request{ID: string(id), Rules: loginRules, Buckets: map[quota.Scope]string{
-		quota.IP: quota.Bucket("console", "login", string(quota.IP), network(address)),
-		everyone: quota.Bucket("console", "login", string(everyone), ""),
+		quota.IP:  quota.Bucket("console", "login", string(quota.IP), network(address)),
+		everyone:  quota.Bucket("console", "login", string(everyone), ""),
+		anAccount: quota.Bucket("console", "login", string(anAccount), name),
 	}}
 	bounded, cancel := context.WithTimeout(ctx, countTimeout)
 	defer cancel()

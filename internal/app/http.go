@@ -20,7 +20,6 @@ import (
 	"sendcode/internal/server"
 	"sendcode/internal/ui"
 	"sendcode/internal/verification"
-	"sendcode/quota"
 )
 
 // listener is an open port and what answers on it.
@@ -197,14 +196,8 @@ func (a *App) registerConsole(e *echo.Echo) error {
 	if !a.cfg.AdminEnabled() && !a.cfg.AdminToken.IsSet() {
 		return nil
 	}
-	ring, err := a.ring()
-	if err != nil {
-		return err
-	}
-	// Logins are counted in process: while Redis is away the console is needed most.
-	logins := quota.NewMemory(time.Now, processClock)
 	a.console = admin.New(admin.Config{
-		Log: a.log, Codes: a.codes, Doer: a.codes, Policies: a.codes, Limiter: logins, Cookies: ring, Logger: a.logger,
+		Log: a.log, Codes: a.codes, Doer: a.codes, Policies: a.codes, Limiter: a.limiter, Logger: a.logger,
 		Password: a.cfg.AdminPassword.Reveal(), PasswordHash: a.cfg.AdminPasswordHash.Reveal(), Token: a.cfg.AdminToken.Reveal(),
 		Aside: a.aside,
 	})

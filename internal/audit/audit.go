@@ -132,6 +132,7 @@ type Log interface {
 	ActLog
 	Forgiver
 	Eraser
+	Accounts
 
 	Expirer
 	// Spend makes all charges, if none of them passes its cap, or none at all; then refusedBy is the account that is in the

@@ -112,6 +112,8 @@ var contract = []struct {
 	{"events/forgotten and given up", eventsForgotten},
 	{"events/pages", eventPages},
 	{"events/bad requests", badEvents},
+	{"accounts/added and changed", accounts},
+	{"accounts/sessions", sessions},
 	{"forgive/sends, rejections and failed checks", forgives},
 	{"forgive/nothing else", forgivesNothingElse},
 	{"forgive/what is under way", forgivesUnderWay},

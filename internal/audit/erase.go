@@ -3,6 +3,7 @@ package audit
 import (
 	"context"
 	"database/sql"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -57,6 +58,10 @@ WHERE recipient = $1 AND masked <> '•••'`,
 		table:  "act_people",
 		erase:  `UPDATE act_people SET masked = '•••' WHERE recipient = $1 AND masked <> '•••'`,
 		forget: `UPDATE act_people SET recipient = NULL WHERE recipient = $1 AND masked = '•••' AND $2 <> $1`,
+	},
+	{
+		table:  "embargoes", // a hash and its times: what is erased is nothing
+		forget: `DELETE FROM embargoes WHERE recipient = $1 AND recipient <> $2 AND until <= {{now}}`,
 	},
 	{
 		// While a suppression holds, its hash keeps mail from them; so it is forgotten when it has run out.
@@ -170,6 +175,7 @@ func (m *Memory) Forget(ctx context.Context) (n int, err error) {
 
 // forgetOne is how long a suppression still needs the hash, if any does.
 func (m *Memory) forgetOne(h recipient.Hash, now time.Time) (until time.Time) {
+	maps.DeleteFunc(m.embargoes, func(key embargoKey, e embargoed) bool { return key.recipient == h && !e.until.After(now) })
 	for _, s := range m.suppressions {
 		if s.Recipient != h || s.To != Erased {
 			continue
@@ -218,6 +224,9 @@ func (s *SQLite) Erase(ctx context.Context, h recipient.Hash, keep time.Duration
 	err = s.write(ctx, func(ctx context.Context, tx *sql.Tx, now time.Time) error {
 		words := strings.NewReplacer("{{now}}", "$2", "{{later}}", "$3", "{{empty}}", "x''")
 		for _, p := range personal {
+			if p.erase == "" {
+				continue
+			}
 			args := []any{h[:], µs(now)}
 			if !strings.Contains(p.erase, "{{now}}") {
 				args = args[:1]
@@ -297,6 +306,9 @@ func (p *Postgres) Erase(ctx context.Context, h recipient.Hash, keep time.Durati
 			return err
 		}
 		for _, x := range personal {
+			if x.erase == "" {
+				continue
+			}
 			if _, err := tx.Exec(ctx, words.Replace(x.erase), h[:]); err != nil {
 				return err
 			}

@@ -20,7 +20,7 @@ import (
 var columns = map[string]struct{ nothing, erased, hash string }{
 	"sends": {
 		nothing: `id verification_id number app channel purpose status reason attempt in_doubt counts refund_since taken_at clock
-			logged_at due_at finished_at provider provider_code took blocked_by retry_after requests observed forgiven suppression_id`,
+			logged_at due_at finished_at provider provider_code took blocked_by retry_after requests observed forgiven suppression_id afterwards`,
 		erased: `masked reference ip locale`, hash: `recipient`,
 	},
 	"verifications": {
@@ -35,6 +35,11 @@ var columns = map[string]struct{ nothing, erased, hash string }{
 		nothing: `id app channel reason send_id made_by since until lifted_at lifted_by`, erased: `masked detail lifted_why`, hash: `address recipient`,
 	},
 	"app_events":      {nothing: `id app type send_id verification_id status reason test at state attempt due_at ended_at answer`},
+	"accounts":        {nothing: `name role password made_at disabled_at`}, // of administrators
+	"sessions":        {nothing: `id account bound started_at seen_at`},
+	"provider_events": {nothing: `send_id kind at heard_at provider detail`}, // detail: a code or one word
+	"spending":        {nothing: `account period used`},
+	"embargoes":       {nothing: `channel since until`, hash: `recipient`},
 	"sendcode_schema": {nothing: `id version_id is_applied tstamp`},
 }
 
@@ -74,7 +79,7 @@ func TestEveryColumnIsErased(t *testing.T) {
 			continue
 		}
 		for _, column := range strings.Fields(is.erased + " " + is.hash) {
-			if !strings.Contains(said[table], column+" =") {
+			if !strings.Contains(said[table], column+" =") && !strings.Contains(said[table], "DELETE") {
 				t.Errorf("nothing erases %s.%s", table, column)
 			}
 		}

@@ -26,6 +26,8 @@ type Memory struct {
 	buckets       map[memoryBucket][]*memoryRow // sends and refusals of one recipient
 	claims        map[[32]byte]*memoryClaim
 	acts          []Act
+	accounts      map[string]Account
+	sessions      map[[32]byte]Session
 	suppressions  map[uuid.UUID]*Suppression
 	events        map[uuid.UUID]*AppEvent
 	erasures      map[recipient.Hash]time.Time // when the hash may go
@@ -64,6 +66,7 @@ func NewMemory(now func() time.Time) *Memory {
 		now: now, verifications: map[string]*Verification{}, rows: map[uuid.UUID]*memoryRow{},
 		buckets: map[memoryBucket][]*memoryRow{}, claims: map[[32]byte]*memoryClaim{}, suppressions: map[uuid.UUID]*Suppression{},
 		events: map[uuid.UUID]*AppEvent{}, told: map[uuid.UUID][]ProviderEvent{}, erasures: map[recipient.Hash]time.Time{}, spending: map[accountKey]int64{}, embargoes: map[embargoKey]embargoed{},
+		accounts: map[string]Account{}, sessions: map[[32]byte]Session{},
 	}
 }
 

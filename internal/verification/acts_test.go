@@ -129,6 +129,7 @@ func TestResetClearsTheLockouts(t *testing.T) {
 		if c := r.check(last.View.ID, wrongFor(codeIn(r.post.all()[4]))); c.AttemptsRemaining != 4 {
 			t.Errorf("tries left of a pending code: %d", c.AttemptsRemaining)
 		}
+		r.send(askFor(ana))
 		r.limiter.set(quota.NewMemory(time.Now, "process")) // the log's failures, too
 		r.send(askFor(ana))
 	})

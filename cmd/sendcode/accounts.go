@@ -1,0 +1,24 @@
+package main
+
+import (
+	"context"
+
+	"sendcode/internal/app"
+)
+
+// accounts is for who has a shell and cannot log in to the console, or has nobody yet who could.
+type accounts struct {
+	Do     string `arg:"" enum:"add,role,password,close,open,list" help:"add, role, password, close, open or list."`
+	Name   string `arg:"" optional:"" help:"Of the account."`
+	Role   string `enum:"reader,operator,owner" default:"reader" help:"With add and role: reader, operator or owner."`
+	Reason string `help:"Why; it is recorded."`
+}
+
+// Run prints the password of a new account once.
+func (a accounts) Run(ctx context.Context, p program) error {
+	cfg, err := p.load()
+	if err != nil {
+		return err
+	}
+	return p.accounts(ctx, cfg, app.AccountChange{Name: a.Name, Role: a.Role, Do: a.Do, Reason: a.Reason}, p.out)
+}

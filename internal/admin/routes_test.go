@@ -1,0 +1,157 @@
+package admin
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+
+	"sendcode/internal/audit"
+)
+
+// routes says what role each route wants at least: nobody's, a reader's or more. One that is not here fails the test, so that
+// whoever adds a route says who may use it.
+var routes = map[string]Role{
+	"GET /admin/login": "", "POST /admin/login": "", "GET /admin/static/:name": "", "GET /admin/": "", "POST /admin/logout": Reader,
+
+	"GET /admin": Reader, "GET /admin/sends/:id": Reader, "GET /admin/acts": Reader, "POST /admin/search": Reader, "GET /admin/policies": Reader,
+	"GET /v1/admin/sends": Reader, "GET /v1/admin/sends/:id": Reader, "GET /v1/admin/acts": Reader, "POST /v1/admin/search": Reader,
+	"GET /admin/tail": Reader, "GET /admin/tail/rows": Reader, "GET /v1/admin/tail": Reader,
+	"GET /admin/suppressions": Reader, "GET /v1/admin/suppressions": Reader, "GET /admin/webhooks": Reader, "GET /v1/admin/webhooks": Reader,
+
+	"POST /admin/sends/:id/reset": Operator, "POST /admin/sends/:id/resend": Operator, "POST /admin/sends/:id/cancel": Operator,
+	"POST /admin/sends/:id/reveal": Operator, "POST /admin/sends/:id/erase": Owner,
+	"POST /v1/admin/sends/:id/resend": Operator, "POST /v1/admin/sends/:id/cancel": Operator, "POST /v1/admin/sends/:id/reveal": Operator,
+	"POST /v1/admin/quota/reset": Operator, "POST /v1/admin/erase": Owner,
+	"POST /admin/suppressions": Operator, "POST /admin/suppressions/lift": Operator,
+	"POST /v1/admin/suppressions": Operator, "POST /v1/admin/suppressions/lift": Operator,
+	"GET /admin/accounts": Owner, "POST /admin/accounts": Owner,
+}
+
+// streams go on for as long as they are listened to; who may is tested where they are.
+var streams = map[string]bool{"GET /admin/tail/rows": true, "GET /v1/admin/tail": true}
+
+// as is a browser in which an account of the role is logged in.
+func (r *rig) as(role Role) *browser {
+	r.Helper()
+	name := "the-" + string(role)
+	if _, err := r.log.Account(context.Background(), name); err != nil {
+		act := audit.Act{ID: r.id(), Who: "test", What: "account.add", Outcome: audit.ActDone}
+		r.must(r.log.PutAccount(context.Background(), audit.Account{Name: name, Role: string(role), Password: smallHash(name + "'s password")}, act))
+	}
+	b := r.browser()
+	want(r.T, b.loginAs(name, name+"'s password"), http.StatusSeeOther)
+	return b
+}
+
+// everything is the whole log, as what was done to it would change it.
+func (r *rig) everything() string {
+	r.Helper()
+	var all strings.Builder
+	sends, err := r.log.Sends(context.Background(), audit.Filter{Limit: 200})
+	r.must(err)
+	for _, s := range sends {
+		v, _, _, _ := r.log.Verification(context.Background(), s.VerificationID)
+		_, _ = all.WriteString(s.To + string(s.Status) + s.Reason + v.CanceledAt.String() + v.To)
+		if !s.Counts {
+			_, _ = all.WriteString(" does not count")
+		}
+	}
+	suppressions, _, err := r.log.Suppressions(context.Background(), audit.SuppressionFilter{Limit: 200})
+	r.must(err)
+	accounts, err := r.log.Accounts(context.Background())
+	r.must(err)
+	for _, a := range accounts {
+		_, _ = all.WriteString(a.Name + a.Role + a.DisabledAt.String())
+	}
+	_, _ = all.WriteString(strings.Join(r.told(), "\n"))
+	return all.String() + strings.Repeat("suppression ", len(suppressions))
+}
+
+// try makes a request as its form or its script would: with all that any of them needs.
+func (b *browser) try(method, path string, header ...string) *httptest.ResponseRecorder {
+	b.Helper()
+	switch {
+	case method == http.MethodGet:
+		return b.get(path, header...)
+	case strings.HasPrefix(path, "/v1/"):
+		body := `{"channel":"email","to":"ana@example.com","purpose":"login","reason":"ticket 7"}`
+		if strings.Contains(path, "/sends/") {
+			body = `{"reason":"ticket 7"}`
+		}
+		if strings.HasSuffix(path, "/search") || strings.Contains(path, "/suppressions") {
+			body = strings.ReplaceAll(strings.ReplaceAll(body, `,"purpose":"login"`, ""), `,"reason":"ticket 7"`, map[bool]string{true: `,"reason":"ticket 7"`}[strings.Contains(path, "/suppressions")])
+		}
+		return b.do(method, path, body, append([]string{"Content-Type", "application/json"}, header...)...)
+	}
+	return b.post(path, url.Values{
+		"reason": {"ticket 7"}, "sure": {"yes"}, "q": {"ana@example.com"}, "channel": {"email"}, "to": {"ana@example.com"}, "address": {strings.Repeat("ab", 16)},
+		"name": {"eve"}, "role": {"owner"}, "do": {"add"},
+	}, header...)
+}
+
+// Every route with every role: what a role may not do is refused and changes nothing, by page and by script, whatever the
+// request says; and a page of another site can do nothing even to an owner.
+func TestEveryRouteWithEveryRole(t *testing.T) {
+	registered := map[string]bool{}
+	for _, route := range newRig(t).handler.Routes() {
+		if strings.HasPrefix(route.Path, "/admin") || strings.HasPrefix(route.Path, "/v1/admin") {
+			registered[route.Method+" "+route.Path] = true
+		}
+	}
+	for name := range registered {
+		if _, said := routes[name]; !said {
+			t.Errorf("nobody said who may use %s", name)
+		}
+	}
+	for name, least := range routes {
+		if !registered[name] {
+			t.Errorf("there is no %s", name)
+			continue
+		}
+		method, path, _ := strings.Cut(name, " ")
+		for _, role := range []Role{"", Reader, Operator, Owner} {
+			r := newRig(t)
+			s := r.sent("ana@example.com")
+			path := strings.NewReplacer(":id", s.ID.String(), ":name", "admin.css").Replace(path)
+			b := r.browser()
+			if role != "" {
+				b = r.as(role)
+			}
+			before := r.everything()
+			if method == http.MethodPost && path != "/admin/login" {
+				if got := b.try(method, path, "Sec-Fetch-Site", "cross-site").Code; got != http.StatusForbidden {
+					t.Errorf("%s from another site, as %q: %d", name, role, got)
+				}
+				if after := r.everything(); after != before {
+					t.Errorf("%s from another site, as %q, changed something:\n%s", name, role, after)
+				}
+			}
+			if streams[name] && ranks[role] >= ranks[least] {
+				continue
+			}
+			got := b.try(method, path)
+			switch {
+			case ranks[role] >= ranks[least]:
+				if got.Code == http.StatusForbidden || got.Code == http.StatusUnauthorized && path != "/admin/login" || got.Code >= 500 {
+					t.Errorf("%s as %q: %d %s", name, role, got.Code, got.Body)
+				}
+				if ranks[least] > ranks[Reader] && method == http.MethodPost && strings.HasPrefix(path, "/v1/") && !strings.HasSuffix(path, "/resend") && !strings.HasSuffix(path, "/lift") && r.everything() == before {
+					t.Errorf("%s as %q did nothing: %d %s", name, role, got.Code, got.Body)
+				}
+			case role == "" && got.Code != http.StatusUnauthorized && (got.Code != http.StatusSeeOther || !strings.HasPrefix(got.Header().Get("Location"), "/admin/login")):
+				t.Errorf("%s by nobody: %d", name, got.Code)
+			case role != "" && got.Code != http.StatusForbidden:
+				t.Errorf("%s as %q: %d", name, role, got.Code)
+			}
+			if ranks[role] < ranks[least] {
+				lacks(t, got, "ana@example.com")
+				if after := r.everything(); after != before {
+					t.Errorf("%s as %q changed something:\n%s", name, role, after)
+				}
+			}
+		}
+	}
+}

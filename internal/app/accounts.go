@@ -1,0 +1,83 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"path/filepath"
+	"time"
+
+	"github.com/google/uuid"
+
+	"sendcode/internal/admin"
+	"sendcode/internal/audit"
+	"sendcode/internal/config"
+)
+
+// AccountChange is a wish about an account of the console. Role is reader, operator or owner; Do is add, role, password,
+// close, open or list.
+type AccountChange struct{ Name, Role, Do, Reason string }
+
+// ChangeAccount adds or changes an account of the console, for one who has a shell and cannot log in; Do "list" lists them.
+// A new password is printed to out, once. It is recorded as an act of "cli".
+func ChangeAccount(ctx context.Context, cfg config.Config, wish AccountChange, out io.Writer) error {
+	w := admin.Change{Name: wish.Name, Role: admin.Role(wish.Role), Do: wish.Do, Reason: wish.Reason}
+	log, done, err := openAccounts(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	defer done()
+	if w.Do == "list" {
+		return listAccounts(ctx, log, out)
+	}
+	id, err := uuid.NewV7()
+	if err != nil {
+		return err
+	}
+	password, err := admin.ChangeAccount(ctx, log, w, time.Now(), admin.ActOfCommand(audit.Act{ID: id}))
+	if err != nil {
+		return err
+	}
+	if password != "" {
+		_, err = fmt.Fprintf(out, "The password of %s, which is shown this once:\n%s\n", w.Name, password)
+	}
+	return err
+}
+
+func listAccounts(ctx context.Context, log audit.Accounts, out io.Writer) error {
+	list, err := log.Accounts(ctx)
+	if err != nil {
+		return err
+	}
+	for _, a := range list {
+		state := "open"
+		if !a.DisabledAt.IsZero() {
+			state = "closed"
+		}
+		if _, err := fmt.Fprintf(out, "%s\t%s\t%s\t%s\n", a.Name, a.Role, state, a.MadeAt.Format(time.RFC3339)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// openAccounts opens the log beside a service that runs, where that is on Postgres; a SQLite file is one process's.
+func openAccounts(ctx context.Context, cfg config.Config) (audit.Accounts, func(), error) {
+	if cfg.DatabaseURL != "" {
+		log, err := audit.OpenPostgres(ctx, cfg.DatabaseURL, audit.As(cfg.DatabaseRole))
+		if err != nil {
+			return nil, nil, err
+		}
+		return log, func() { _ = log.Close() }, nil
+	}
+	unlock, err := config.LockDataDir(cfg.DataDir)
+	if err != nil {
+		return nil, nil, fmt.Errorf("%w; while the service runs, use /admin/accounts", err)
+	}
+	log, err := audit.OpenSQLite(ctx, filepath.Join(cfg.DataDir, "sendcode.db"), time.Now)
+	if err != nil {
+		_ = unlock()
+		return nil, nil, err
+	}
+	return log, func() { _ = log.Close(); _ = unlock() }, nil
+}

@@ -1,0 +1,178 @@
+package audit
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Account is somebody who may log in to the console.
+type Account struct {
+	Name       string
+	Role       string // reader, operator or owner
+	Password   string // argon2id, PHC string
+	MadeAt     time.Time
+	DisabledAt time.Time // zero: may log in
+}
+
+// Session is somebody who is logged in, on whatever replica.
+type Session struct {
+	ID        [32]byte // SHA-256 of what the cookie holds: who reads the table can't log in by it
+	Account   string
+	Bound     [32]byte // names the password of then
+	StartedAt time.Time
+	SeenAt    time.Time
+}
+
+// Accounts is the part of the log that is about administrators.
+type Accounts interface {
+	// PutAccount adds an account or changes the one of that name, and writes the act with it. MadeAt stays as it was.
+	PutAccount(ctx context.Context, a Account, act Act) error
+	// Account finds one by its name, or ErrNotFound.
+	Account(ctx context.Context, name string) (Account, error)
+	// Accounts lists them by their names.
+	Accounts(ctx context.Context) ([]Account, error)
+	// BeginSession writes a session that starts now, and the act of logging in with it. Sessions that started longer than
+	// life ago go.
+	BeginSession(ctx context.Context, s Session, life time.Duration, act Act) (Session, error)
+	// Session finds one, with the log's clock, or ErrNotFound.
+	Session(ctx context.Context, id [32]byte) (Session, time.Time, error)
+	// SeeSession says that a session is in use now.
+	SeeSession(ctx context.Context, id [32]byte) error
+	// EndSession ends one. There may be none.
+	EndSession(ctx context.Context, id [32]byte) error
+}
+
+var (
+	accountName = regexp.MustCompile(`^[a-z][a-z0-9._-]{0,31}$`)
+	roles       = []string{"reader", "operator", "owner"}
+)
+
+func (a Account) checked(act Act) (Account, Act, error) {
+	if !accountName.MatchString(a.Name) || !slices.Contains(roles, a.Role) || !storable(a.Password) {
+		return a, act, bad("an account has a name of small letters and digits, and a role")
+	}
+	act, err := act.checked()
+	return a, act, err
+}
+
+// PutAccount implements Accounts.
+func (m *Memory) PutAccount(ctx context.Context, a Account, act Act) (err error) {
+	a, act, err = a.checked(act)
+	if err != nil {
+		return err
+	}
+	now, lost, err := m.enter(ctx, "PutAccount")
+	if err != nil {
+		return err
+	}
+	defer m.leave(lost, &err)
+	a.MadeAt, a.DisabledAt = now, micro(a.DisabledAt)
+	if old, ok := m.accounts[a.Name]; ok {
+		a.MadeAt = old.MadeAt
+	}
+	m.accounts[a.Name] = a
+	m.addAct(act, now)
+	return nil
+}
+
+// Account implements Accounts.
+func (m *Memory) Account(ctx context.Context, name string) (a Account, err error) {
+	_, lost, err := m.enter(ctx, "Account")
+	if err != nil {
+		return a, err
+	}
+	defer m.leave(lost, &err)
+	a, ok := m.accounts[name]
+	if !ok {
+		return a, ErrNotFound
+	}
+	return a, nil
+}
+
+// Accounts implements Accounts.
+func (m *Memory) Accounts(ctx context.Context) (list []Account, err error) {
+	_, lost, err := m.enter(ctx, "Accounts")
+	if err != nil {
+		return nil, err
+	}
+	defer m.leave(lost, &err)
+	return slices.SortedFunc(maps.Values(m.accounts), func(a, b Account) int { return strings.Compare(a.Name, b.Name) }), nil
+}
+
+// BeginSession implements Accounts.
+func (m *Memory) BeginSession(ctx context.Context, s Session, life time.Duration, act Act) (_ Session, err error) {
+	if act, err = act.checked(); err != nil {
+		return s, err
+	}
+	now, lost, err := m.enter(ctx, "BeginSession")
+	if err != nil {
+		return s, err
+	}
+	defer m.leave(lost, &err)
+	for id, old := range m.sessions {
+		if now.Sub(old.StartedAt) > life.Truncate(time.Microsecond) {
+			delete(m.sessions, id)
+		}
+	}
+	s.StartedAt, s.SeenAt = now, now
+	m.sessions[s.ID] = s
+	m.addAct(act, now)
+	return s, nil
+}
+
+// Session implements Accounts.
+func (m *Memory) Session(ctx context.Context, id [32]byte) (s Session, now time.Time, err error) {
+	now, lost, err := m.enter(ctx, "Session")
+	if err != nil {
+		return s, now, err
+	}
+	defer m.leave(lost, &err)
+	s, ok := m.sessions[id]
+	if !ok {
+		return s, now, ErrNotFound
+	}
+	return s, now, nil
+}
+
+// SeeSession implements Accounts.
+func (m *Memory) SeeSession(ctx context.Context, id [32]byte) (err error) {
+	now, lost, err := m.enter(ctx, "SeeSession")
+	if err != nil {
+		return err
+	}
+	defer m.leave(lost, &err)
+	if s, ok := m.sessions[id]; ok {
+		s.SeenAt = now
+		m.sessions[id] = s
+	}
+	return nil
+}
+
+// EndSession implements Accounts.
+func (m *Memory) EndSession(ctx context.Context, id [32]byte) (err error) {
+	_, lost, err := m.enter(ctx, "EndSession")
+	if err != nil {
+		return err
+	}
+	defer m.leave(lost, &err)
+	delete(m.sessions, id)
+	return nil
+}
+
+// keyField reads 32 bytes.
+type keyField struct{ to *[32]byte }
+
+// Scan implements sql.Scanner.
+func (f keyField) Scan(src any) error {
+	x, ok := src.([]byte)
+	if !ok || len(x) != len(f.to) {
+		return fmt.Errorf("audit: no 32 bytes: %T", src)
+	}
+	*f.to = [32]byte(x)
+	return nil
+}

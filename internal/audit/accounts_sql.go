@@ -1,0 +1,184 @@
+package audit
+
+import (
+	"context"
+	"database/sql"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// Both databases understand these; {{now}} is the log's instant.
+const (
+	putAccountSQL = `
+INSERT INTO accounts (name, role, password, disabled_at, made_at) VALUES ($1, $2, $3, $4, {{now}})
+ON CONFLICT (name) DO UPDATE SET role = excluded.role, password = excluded.password, disabled_at = excluded.disabled_at`
+	accountSQL = `SELECT a.name, a.role, a.password, a.made_at, a.disabled_at FROM accounts a`
+	sessionSQL = `SELECT s.id, s.account, s.bound, s.started_at, s.seen_at FROM sessions s WHERE s.id = $1`
+
+	beginSessionSQL  = `INSERT INTO sessions (id, account, bound, started_at, seen_at) VALUES ($1, $2, $3, {{now}}, {{now}})`
+	forgetSessionSQL = `DELETE FROM sessions WHERE started_at < {{since}}`
+	seeSessionSQL    = `UPDATE sessions SET seen_at = {{now}} WHERE id = $1`
+	endSessionSQL    = `DELETE FROM sessions WHERE id = $1`
+)
+
+func (a *Account) fields() []any {
+	return []any{&a.Name, &a.Role, &a.Password, timeField{&a.MadeAt}, timeField{&a.DisabledAt}}
+}
+
+func (s *Session) fields() []any {
+	return []any{keyField{&s.ID}, &s.Account, keyField{&s.Bound}, timeField{&s.StartedAt}, timeField{&s.SeenAt}}
+}
+
+// PutAccount implements Accounts.
+func (s *SQLite) PutAccount(ctx context.Context, a Account, act Act) error {
+	a, act, err := a.checked(act)
+	if err != nil {
+		return err
+	}
+	return s.write(ctx, func(ctx context.Context, tx *sql.Tx, now time.Time) error {
+		var disabled any
+		if !a.DisabledAt.IsZero() {
+			disabled = µs(a.DisabledAt)
+		}
+		if _, err := tx.ExecContext(ctx, strings.ReplaceAll(putAccountSQL, "{{now}}", "$5"), a.Name, a.Role, a.Password, disabled, µs(now)); err != nil {
+			return err
+		}
+		return sqliteAct(ctx, tx, act, now)
+	})
+}
+
+// Account implements Accounts.
+func (s *SQLite) Account(ctx context.Context, name string) (Account, error) {
+	a, err := first(ctx, s.readers, (*Account).fields, accountSQL+` WHERE a.name = $1`, name)
+	return a, unavailable(err)
+}
+
+// Accounts implements Accounts.
+func (s *SQLite) Accounts(ctx context.Context) ([]Account, error) {
+	rows, err := s.readers.QueryContext(ctx, accountSQL+` ORDER BY a.name`)
+	if err != nil {
+		return nil, unavailable(err)
+	}
+	list, err := collect(rows, (*Account).fields)
+	return list, unavailable(err)
+}
+
+// BeginSession implements Accounts.
+func (s *SQLite) BeginSession(ctx context.Context, session Session, life time.Duration, act Act) (Session, error) {
+	act, err := act.checked()
+	if err != nil {
+		return session, err
+	}
+	err = s.write(ctx, func(ctx context.Context, tx *sql.Tx, now time.Time) error {
+		if _, err := tx.ExecContext(ctx, strings.ReplaceAll(forgetSessionSQL, "{{since}}", "$1"), µs(now)-life.Microseconds()); err != nil {
+			return err
+		}
+		_, err := tx.ExecContext(ctx, strings.ReplaceAll(beginSessionSQL, "{{now}}", "$4"), session.ID[:], session.Account, session.Bound[:], µs(now))
+		if err != nil {
+			return err
+		}
+		session.StartedAt, session.SeenAt = now, now
+		return sqliteAct(ctx, tx, act, now)
+	})
+	return session, err
+}
+
+// Session implements Accounts.
+func (s *SQLite) Session(ctx context.Context, id [32]byte) (Session, time.Time, error) {
+	session, err := first(ctx, s.readers, (*Session).fields, sessionSQL, id[:])
+	return session, micro(s.now()), unavailable(err)
+}
+
+// SeeSession implements Accounts.
+func (s *SQLite) SeeSession(ctx context.Context, id [32]byte) error {
+	_, err := s.one(ctx, strings.ReplaceAll(seeSessionSQL, "{{now}}", "$2"), func(now time.Time) []any { return []any{id[:], µs(now)} })
+	return err
+}
+
+// EndSession implements Accounts.
+func (s *SQLite) EndSession(ctx context.Context, id [32]byte) error {
+	_, err := s.one(ctx, endSessionSQL, func(time.Time) []any { return []any{id[:]} })
+	return err
+}
+
+// PutAccount implements Accounts.
+func (p *Postgres) PutAccount(ctx context.Context, a Account, act Act) error {
+	a, act, err := a.checked(act)
+	if err != nil {
+		return err
+	}
+	return p.inTransaction(ctx, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, p.sql(putAccountSQL), a.Name, a.Role, a.Password, known(a.DisabledAt)); err != nil {
+			return err
+		}
+		return p.addAct(ctx, tx, act)
+	})
+}
+
+// Account implements Accounts.
+func (p *Postgres) Account(ctx context.Context, name string) (Account, error) {
+	if !storable(name) {
+		return Account{}, ErrNotFound
+	}
+	list, err := readRows(ctx, p, (*Account).fields, accountSQL+` WHERE a.name = $1`, name)
+	if err == nil && len(list) == 0 {
+		err = ErrNotFound
+	}
+	if err != nil {
+		return Account{}, err
+	}
+	return list[0], nil
+}
+
+// Accounts implements Accounts.
+func (p *Postgres) Accounts(ctx context.Context) ([]Account, error) {
+	return readRows(ctx, p, (*Account).fields, accountSQL+` ORDER BY a.name COLLATE "C"`)
+}
+
+// BeginSession implements Accounts.
+func (p *Postgres) BeginSession(ctx context.Context, session Session, life time.Duration, act Act) (Session, error) {
+	act, err := act.checked()
+	if err != nil {
+		return session, err
+	}
+	err = p.inTransaction(ctx, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, strings.ReplaceAll(forgetSessionSQL, "{{since}}", p.now+" - $1 * interval '1 microsecond'"), life.Microseconds()); err != nil {
+			return err
+		}
+		err := tx.QueryRow(ctx, p.sql(beginSessionSQL)+` RETURNING id, account, bound, started_at, seen_at`,
+			session.ID[:], session.Account, session.Bound[:]).Scan(session.fields()...)
+		if err != nil {
+			return err
+		}
+		return p.addAct(ctx, tx, act)
+	})
+	return session, err
+}
+
+// Session implements Accounts.
+func (p *Postgres) Session(ctx context.Context, id [32]byte) (session Session, now time.Time, err error) {
+	err = p.read(ctx, func(conn *pgxpool.Conn) error {
+		row := conn.QueryRow(ctx, p.sql(strings.Replace(sessionSQL, "SELECT ", "SELECT {{now}}, ", 1)), id[:])
+		return found(row.Scan(append([]any{timeField{&now}}, session.fields()...)...))
+	})
+	return session, now, err
+}
+
+// SeeSession implements Accounts.
+func (p *Postgres) SeeSession(ctx context.Context, id [32]byte) error {
+	return p.change(ctx, func(conn *pgxpool.Conn) error {
+		_, err := conn.Exec(ctx, p.sql(seeSessionSQL), id[:])
+		return err
+	})
+}
+
+// EndSession implements Accounts.
+func (p *Postgres) EndSession(ctx context.Context, id [32]byte) error {
+	return p.change(ctx, func(conn *pgxpool.Conn) error {
+		_, err := conn.Exec(ctx, endSessionSQL, id[:])
+		return err
+	})
+}
