@@ -1,6 +1,6 @@
 -- +goose Up
 
--- As postgres/00014_accounts.sql, where each choice is explained.
+-- As postgres/00015_accounts.sql, where each choice is explained.
 CREATE TABLE accounts (
     name        TEXT    NOT NULL PRIMARY KEY,
     role        TEXT    NOT NULL CHECK (role IN ('reader', 'operator', 'owner')),
