@@ -80,6 +80,7 @@ type Aside struct {
 type Admin struct {
 	log      Log
 	tail     *tail
+	exports  chan struct{} // bounds the exports at once
 	codes    Codes
 	doer     Doer
 	policies Policies
@@ -108,7 +109,7 @@ func New(c Config) *Admin {
 	if a.aside == nil {
 		a.aside = func() []Aside { return nil }
 	}
-	a.tail = newTail(c.Log, c.Logger)
+	a.tail, a.exports = newTail(c.Log, c.Logger), make(chan struct{}, maxExports)
 	a.spare = quota.NewMemory(a.now, "console")
 	var err error
 	if a.password, err = newPassword(c.Password, c.PasswordHash); err != nil {
@@ -155,6 +156,7 @@ func (a *Admin) Register(e *echo.Echo) {
 	programs := a.toPrograms(deedRead)
 	e.GET("/v1/admin/sends", a.listJSON, programs...)
 	e.GET("/v1/admin/sends/:id", a.sendJSON, programs...)
+	e.GET("/v1/admin/sends.csv", a.exportCSV, a.toPrograms(deedExport)...)
 	e.GET("/v1/admin/acts", a.actsJSON, programs...)
 	e.GET("/v1/admin/suppressions", a.suppressionsJSON, programs...)
 	e.POST("/v1/admin/search", a.searchJSON, programs...)

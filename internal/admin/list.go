@@ -24,6 +24,7 @@ type listView struct {
 	Newer   string // address of the page before; empty: this is the first
 	Newest  string // address of the first page; empty: this is it
 	Nothing string // why there are no rows
+	Export  string // address of all rows as a file; empty: not for this account
 }
 
 // searchView is the search field after a search that found no question in it.
@@ -85,6 +86,9 @@ func (a *Admin) showList(c echo.Context, status int, q query, s searchView) erro
 	}
 	if q.filter.Recipient != nil {
 		v.Person = a.person(c, q, found, w)
+	}
+	if actorOf(c).may(deedExport) && len(found.rows) > 0 {
+		v.Export = exportAddress(q.given)
 	}
 	if found.next != "" {
 		v.Older = address(q.given, "cursor", found.next)

@@ -34,6 +34,7 @@ var least = map[string]Role{
 	deedReveal:   Operator,
 	deedErase:    Owner,
 	deedAccounts: Owner,
+	deedExport:   Operator,
 }
 
 // The deeds.
@@ -49,6 +50,7 @@ const (
 	deedReveal   = "recipient.reveal"
 	deedErase    = "recipient.erase"
 	deedAccounts = "account" // a dot and what was changed follow in the record
+	deedExport   = "sends.export"
 )
 
 // actor is who makes a request.

@@ -85,6 +85,9 @@ func TestAnswersMatchTheSpecification(t *testing.T) {
 		{"GET", "/v1/admin/webhooks?state=lost", "", 422, asAdmin},
 		{"GET", "/v1/admin/webhooks", "", 401, nil},
 		{"GET", "/v1/admin/tail?limit=1", "", 422, asAdmin},
+		{"GET", "/v1/admin/sends.csv?status=sent", "", 200, asAdmin},
+		{"GET", "/v1/admin/sends.csv?limit=1", "", 422, asAdmin},
+		{"GET", "/v1/admin/sends.csv", "", 401, nil},
 		{"GET", "/v1/admin/tail", "", 401, nil},
 	} {
 		var change []func(*http.Request)
