@@ -30,6 +30,7 @@ const (
 	App       Scope = "app"       // one tenant
 	Purpose   Scope = "purpose"   // one purpose of one tenant
 	Country   Scope = "country"   // one country of phone numbers
+	Prefix    Scope = "prefix"    // phone numbers that differ in their last four digits alone
 	Global    Scope = "global"    // everything
 	Failures  Scope = "failures"  // what failed for good for one mailbox or phone; see Counted
 )

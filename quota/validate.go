@@ -20,7 +20,7 @@ const namePattern = `[a-z][a-z0-9_-]{0,31}`
 
 var validName = regexp.MustCompile(`^` + namePattern + `$`).MatchString
 
-var scopes = []Scope{Recipient, IP, Network, App, Purpose, Country, Global, Failures}
+var scopes = []Scope{Recipient, IP, Network, App, Purpose, Country, Prefix, Global, Failures}
 
 // RuleError says which field of which rule is wrong, and why.
 type RuleError struct {

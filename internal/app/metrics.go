@@ -13,6 +13,7 @@ import (
 	"sendcode/internal/api"
 	"sendcode/internal/audit"
 	"sendcode/internal/delivery"
+	"sendcode/internal/delivery/sms"
 	"sendcode/internal/recipient"
 )
 
@@ -123,6 +124,21 @@ func (m *metrics) mailServers(servers delivery.Servers) {
 			ConstLabels: prometheus.Labels{"server": h.Server, "order": strconv.Itoa(n + 1)},
 		}, func() float64 {
 			if servers.Health()[n].Up {
+				return 1
+			}
+			return 0
+		}))
+	}
+}
+
+// carriers shows the same of each carrier of text messages.
+func (m *metrics) carriers(all *sms.Carriers) {
+	for n, h := range all.Health() {
+		m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "sendcode_sms_carrier_up", Help: "1 while text messages go to the carrier, 0 while it is set aside after failures.",
+			ConstLabels: prometheus.Labels{"carrier": h.Server, "order": strconv.Itoa(n + 1)},
+		}, func() float64 {
+			if all.Health()[n].Up {
 				return 1
 			}
 			return 0

@@ -89,7 +89,7 @@ func TestParallelSendsNeverPassTheCap(t *testing.T) {
 		return s.do(0, http.MethodGet, "/v1/verifications/"+again.ID, "").Send.Reason == "spend_cap"
 	})
 	metrics := string(s.do(0, http.MethodGet, "/metrics", "").raw) + string(s.do(1, http.MethodGet, "/metrics", "").raw)
-	if c.requests() != 3 || !strings.Contains(metrics, `sendcode_spend_refused_total{cap="day"}`) || !contains(s.printed, "a spend cap is reached") {
+	if c.requests() != 3 || !strings.Contains(metrics, `sendcode_sms_carrier_up{carrier="dear",order="1"} 1`) || !strings.Contains(metrics, `sendcode_spend_refused_total{cap="day"}`) || !contains(s.printed, "a spend cap is reached") {
 		t.Errorf("the carrier was asked %d times, and nobody is alarmed", c.requests())
 	}
 }

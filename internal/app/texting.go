@@ -47,7 +47,9 @@ func (a *App) openCarriers() error {
 		b := &budget{ledger: a.log, caps: a.cfg.SMS.Spend, logger: a.logger, closed: a.metrics.capped, told: map[string]bool{}}
 		options.Reserve = b.reserve
 	}
-	a.carrier = sms.NewCarriers(routes, options)
+	carriers := sms.NewCarriers(routes, options)
+	a.metrics.carriers(carriers)
+	a.carrier = carriers
 	return nil
 }
 

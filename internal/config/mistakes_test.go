@@ -157,7 +157,7 @@ func TestMistakesOfTheFile(t *testing.T) {
 		"rule no name":   {rule("scope: ip, limit: 1, window: 1h"), "c.yaml:4: policies.p[1]: name is missing"},
 		"rule twice":     {rule("name: week, scope: ip, limit: 1, window: 1h"), "c.yaml:4: policies.p[1].name: is used*"},
 		"no scope":       {rule("name: a, limit: 1, window: 1h"), "c.yaml:4: policies.p[1]: scope is missing"},
-		"scope":          {rule("name: a, scope: address, limit: 1, window: 1h"), "c.yaml:4: policies.p[1].scope: must be recipient, ip, network, app, purpose, country, global or failures"},
+		"scope":          {rule("name: a, scope: address, limit: 1, window: 1h"), "c.yaml:4: policies.p[1].scope: must be recipient, ip, network, app, purpose, country, prefix, global or failures"},
 		"no limit":       {rule("name: a, scope: ip, window: 1h"), "c.yaml:4: policies.p[1]: limit is missing"},
 		"limit 0":        {rule("name: a, scope: ip, limit: 0, window: 1h"), "c.yaml:4: policies.p[1].limit: 0 is*"},
 		"limit -1":       {rule("name: a, scope: ip, limit: -1, window: 1h"), "c.yaml:4: policies.p[1].limit: -1 is*"},

@@ -135,7 +135,7 @@ func (s *sections) mode(n *yaml.Node, path string) (observes, ok bool) {
 	return text == observe, ok
 }
 
-var scopes = []quota.Scope{quota.Recipient, quota.IP, quota.Network, quota.App, quota.Purpose, quota.Country, quota.Global, quota.Failures}
+var scopes = []quota.Scope{quota.Recipient, quota.IP, quota.Network, quota.App, quota.Purpose, quota.Country, quota.Prefix, quota.Global, quota.Failures}
 
 func (s *sections) scope(n *yaml.Node, path string) (quota.Scope, bool) {
 	text, ok := s.text(n, path)
@@ -143,7 +143,7 @@ func (s *sections) scope(n *yaml.Node, path string) (quota.Scope, bool) {
 	case !ok:
 		return "", false
 	case !slices.Contains(scopes, quota.Scope(text)):
-		s.mistake(n, path, "must be recipient, ip, network, app, purpose, country, global or failures")
+		s.mistake(n, path, "must be recipient, ip, network, app, purpose, country, prefix, global or failures")
 		return "", false
 	}
 	return quota.Scope(text), true

@@ -106,3 +106,31 @@ func TestMaskNumberHidesAtLeastFourDigits(t *testing.T) {
 		}
 	}
 }
+
+func TestPrefix(t *testing.T) {
+	for raw, want := range map[string]string{"+49 151 23456789": "+491512345", "+683 4000": "+683"} {
+		if got := mustParse(t, SMS, raw).Prefix(); got != want {
+			t.Errorf("%s: %q", raw, got)
+		}
+	}
+	if got := mustParse(t, Email, "ana.maria@example.com").Prefix(); got != "" {
+		t.Errorf("%q", got)
+	}
+}
+
+// +1 is many countries, and each is one by itself (SMS-2).
+func TestCountries(t *testing.T) {
+	for raw, want := range map[string]string{"+12025550123": "US", "+18765550123": "JM", "+14165550123": "CA", "+881612345678": Nowhere} {
+		if got := mustParse(t, SMS, raw).Country(); got != want || !KnownCountry(got) {
+			t.Errorf("%s: %q", raw, got)
+		}
+	}
+	for country, want := range map[string]string{"DE": "+49", "JM": "+1", "XX": "", Nowhere: ""} {
+		if got := DialCode(country); got != want {
+			t.Errorf("%s: %q", country, got)
+		}
+	}
+	if KnownCountry("XX") || KnownCountry("de") || KnownCountry("") {
+		t.Error("countries that are none")
+	}
+}

@@ -103,5 +103,17 @@ func (r Recipient) Masked() string { return r.parts().masked }
 // country (satellite and international networks), "" for e-mail.
 func (r Recipient) Country() string { return r.parts().country }
 
+// Prefix is a phone number without its last four digits: those beside it. Numbers that were bought together to have codes
+// sent to them share it (SMS-6). "" for e-mail.
+func (r Recipient) Prefix() string {
+	number := r.Address()
+	if r.Channel() != SMS || len(number) <= prefixCut {
+		return ""
+	}
+	return number[:len(number)-prefixCut]
+}
+
+const prefixCut = 4
+
 // VoIP says that the numbering plan gives this phone number to internet telephony.
 func (r Recipient) VoIP() bool { return r.parts().voip }

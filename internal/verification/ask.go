@@ -31,6 +31,7 @@ type asked struct {
 	purpose Purpose
 	to      recipient.Recipient
 	hash    recipient.Hash
+	area    area
 	holder  string
 	join    string
 	turn    *turn
@@ -64,7 +65,7 @@ func (s *Service) understand(ctx context.Context, ask Ask) (asked, error) {
 		return a, err
 	}
 	a.purpose = a.purpose.on(a.to.Channel())
-	a.hash = s.hash(a.to)
+	a.hash, a.area = s.hash(a.to), s.area(a.to)
 	if s.Terms().Blocks.disposable(a.to) {
 		return a, invalid("to", "disposable", "Addresses at this domain live for a short while only; use another one.")
 	}

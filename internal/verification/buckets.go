@@ -15,10 +15,10 @@ func bucket(app string, ch recipient.Channel, policy string, scope quota.Scope, 
 
 // buckets are those of the scopes that the purpose's rules have. A scope without one is a network of a caller whose
 // address is not known, or a country of a recipient's: then a send is refused, and a look leaves its rules out.
-func buckets(c Caller, ch recipient.Channel, country string, p Purpose, h recipient.Hash) map[quota.Scope]string {
+func buckets(c Caller, ch recipient.Channel, in area, p Purpose, h recipient.Hash) map[quota.Scope]string {
 	subjects := map[quota.Scope]string{
 		quota.Recipient: h.String(), quota.IP: network(c.IP, 32, 64), quota.Network: network(c.IP, 24, 48),
-		quota.App: c.App, quota.Purpose: p.Name, quota.Country: country, quota.Global: "all", Everything: "all",
+		quota.App: c.App, quota.Purpose: p.Name, quota.Country: in.country, quota.Prefix: in.prefix, quota.Global: "all", Everything: "all",
 	}
 	all := map[quota.Scope]string{}
 	for _, r := range p.Policy.Rules {
@@ -39,7 +39,7 @@ func buckets(c Caller, ch recipient.Channel, country string, p Purpose, h recipi
 }
 
 func (a asked) buckets() map[quota.Scope]string {
-	return buckets(a.Caller, a.to.Channel(), a.to.Country(), a.purpose, a.hash)
+	return buckets(a.Caller, a.to.Channel(), a.area, a.purpose, a.hash)
 }
 
 // network is the address's prefix: one person's IPv6 addresses are a whole /64 (QUOTA-19).

@@ -75,7 +75,7 @@ func (s *Service) settle(ctx context.Context, c claim, answer Answer, err error)
 // replay answers with what the first request was answered. The waits are those of now, so that a countdown goes on (API-5);
 // and who waits for the outcome is told the outcome, as far as it is known.
 func (s *Service) replay(ctx context.Context, a asked, done audit.Claimed) (Answer, error) {
-	d, err := s.peek(ctx, a.Caller, a.to.Channel(), a.to.Country(), a.purpose, a.hash)
+	d, err := s.peek(ctx, a.Caller, a.to.Channel(), a.area, a.purpose, a.hash)
 	if err != nil {
 		return Answer{}, err
 	}

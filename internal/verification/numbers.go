@@ -1,6 +1,9 @@
 package verification
 
 import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
 	"slices"
 
 	"sendcode/internal/recipient"
@@ -28,22 +31,37 @@ func (n Numbers) refuse(r recipient.Recipient) error {
 	return nil
 }
 
-// on is the purpose as it is for a channel: mails have no country, so rules on countries pass them by.
+// on is the purpose as it is for a channel: mails belong to no country, so rules on countries and prefixes pass them by.
 func (p Purpose) on(ch recipient.Channel) Purpose {
 	if ch != recipient.SMS {
-		p.Policy.Rules = slices.DeleteFunc(slices.Clone(p.Policy.Rules), func(r quota.Rule) bool { return r.Scope == quota.Country })
+		p.Policy.Rules = slices.DeleteFunc(slices.Clone(p.Policy.Rules), byArea)
 	}
 	return p
 }
 
-// country is the Country of a recipient that only its row knows, where a rule asks for it; "" leaves such rules out.
-func (s *Service) country(p Purpose, sealed func() (recipient.Recipient, error)) string {
-	if len(quota.OfScope(p.Policy.Rules, quota.Country)) == 0 {
-		return ""
+func byArea(r quota.Rule) bool { return r.Scope == quota.Country || r.Scope == quota.Prefix }
+
+// area is where a number belongs, as buckets name it. The zero area is not known, and leaves such rules out of a look.
+type area struct{ country, prefix string }
+
+// area hides the prefix, which is most of a number, from whoever reads the limiter's keys.
+func (s *Service) area(r recipient.Recipient) area {
+	if r.Channel() != recipient.SMS {
+		return area{}
+	}
+	mac := hmac.New(sha256.New, s.IndexKey)
+	mac.Write([]byte("sendcode prefix v1\x00" + r.Prefix()))
+	return area{country: r.Country(), prefix: hex.EncodeToString(mac.Sum(nil)[:16])}
+}
+
+// areaOf is that of a recipient whom only its row knows, where a rule asks for it.
+func (s *Service) areaOf(p Purpose, sealed func() (recipient.Recipient, error)) area {
+	if !slices.ContainsFunc(p.Policy.Rules, byArea) {
+		return area{}
 	}
 	r, err := sealed()
 	if err != nil {
-		return ""
+		return area{}
 	}
-	return r.Country()
+	return s.area(r)
 }

@@ -47,7 +47,7 @@ func (s *Service) Send(ctx context.Context, ask Ask) (Answer, error) {
 func (s *Service) decide(waiting context.Context, a asked, c claim) (Answer, error) {
 	ctx := context.WithoutCancel(waiting)
 	if _, held, err := s.embargo(ctx, a.to.Channel(), a.hash); held || err != nil {
-		d, err := s.peek(ctx, a.Caller, a.to.Channel(), a.to.Country(), a.purpose, a.hash)
+		d, err := s.peek(ctx, a.Caller, a.to.Channel(), a.area, a.purpose, a.hash)
 		if err != nil {
 			return Answer{}, err
 		}
@@ -105,7 +105,7 @@ func (s *Service) waitsNow(ctx context.Context, a asked, told quota.Decision) qu
 	if told.Clock == audit.LogClock { // a limiter that is back by now may not have heard of this send
 		d, err = s.explainAlone(ctx, a.App, a.to.Channel(), a.hash, a.purpose, a.buckets())
 	} else {
-		d, err = s.peek(ctx, a.Caller, a.to.Channel(), a.to.Country(), a.purpose, a.hash)
+		d, err = s.peek(ctx, a.Caller, a.to.Channel(), a.area, a.purpose, a.hash)
 	}
 	if err != nil {
 		return told

@@ -287,6 +287,37 @@ func TestRulesOnCountries(t *testing.T) {
 	})
 }
 
+// Numbers that differ in their last four digits alone share a prefix; what the limiter's buckets are called tells nothing of it.
+func TestRulesOnPrefixes(t *testing.T) {
+	change := func(s *Settings) {
+		toNumbers("DE", "US")(s)
+		p := s.Purposes["default"]
+		p.Policy.Rules = append(slices.Clone(p.Policy.Rules), quota.Rule{Name: "range", Scope: quota.Prefix, Limit: 2, Window: time.Hour})
+		s.Purposes["default"] = p
+	}
+	inBubbleWith(t, change, func(r *rig) {
+		first := r.send(textTo("+4915123450000"))
+		r.send(textTo("+4915123459999"))
+		refused := r.refuse(textTo("+4915123455555"))
+		if worst, _ := refused.Quota.Blocking(); worst.Name != "range" || worst.RetryAfter != time.Hour {
+			r.Errorf("%+v", worst)
+		}
+		r.send(textTo("+4915123460000"))
+		r.send(textTo(american))
+		for n := range 4 {
+			r.send(askFor(fmt.Sprintf("person%d@example.com", n)))
+		}
+		looked, err := r.svc.Get(r.Context(), backEnd, first.View.ID)
+		if i := slices.IndexFunc(looked.Quota.Rules, func(s quota.State) bool { return s.Name == "range" }); err != nil || i < 0 || looked.Quota.Rules[i].Used != 2 {
+			r.Errorf("%+v, %v", looked.Quota, err)
+		}
+		a, err := r.svc.understand(r.Context(), textTo("+4915123450000"))
+		if err != nil || strings.Contains(a.buckets()[quota.Prefix], "1512345") {
+			r.Errorf("%v: a bucket names %q", err, a.buckets()[quota.Prefix])
+		}
+	})
+}
+
 func TestWithoutACarrierThereAreNoTextMessages(t *testing.T) {
 	inBubbleWith(t, toNumbers("DE"), func(r *rig) {
 		r.svc.Carrier = nil

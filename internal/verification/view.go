@@ -106,8 +106,8 @@ func (s *Service) Get(ctx context.Context, c Caller, id string) (Answer, error) 
 		return Answer{View: s.view(v, send, now)}, nil
 	}
 	p = p.on(v.Channel)
-	country := s.country(p, func() (recipient.Recipient, error) { return s.recipientOf(v) })
-	d, err := s.peek(ctx, c, v.Channel, country, p, v.Recipient)
+	in := s.areaOf(p, func() (recipient.Recipient, error) { return s.recipientOf(v) })
+	d, err := s.peek(ctx, c, v.Channel, in, p, v.Recipient)
 	if err != nil {
 		return Answer{}, err
 	}
@@ -125,7 +125,7 @@ func (s *Service) Quota(ctx context.Context, c Caller, channel, to, purpose stri
 		return Answer{}, err
 	}
 	p = p.on(r.Channel())
-	d, err := s.peek(ctx, c, r.Channel(), r.Country(), p, s.hash(r))
+	d, err := s.peek(ctx, c, r.Channel(), s.area(r), p, s.hash(r))
 	if err != nil {
 		return Answer{}, err
 	}
@@ -139,7 +139,7 @@ func (s *Service) RecipientQuota(ctx context.Context, app string, ch recipient.C
 	if err != nil {
 		return quota.Decision{}, err
 	}
-	return s.peek(ctx, Caller{App: app, IP: netip.Addr{}}, ch, "", p.on(ch), h)
+	return s.peek(ctx, Caller{App: app, IP: netip.Addr{}}, ch, area{}, p.on(ch), h)
 }
 
 // Hash is how a recipient is found in the log. Errors: *InvalidError.
@@ -151,8 +151,8 @@ func (s *Service) Hash(channel, to string) (recipient.Hash, error) {
 	return s.hash(r), nil
 }
 
-func (s *Service) peek(ctx context.Context, c Caller, ch recipient.Channel, country string, p Purpose, h recipient.Hash) (quota.Decision, error) {
-	buckets := buckets(c, ch, country, p, h)
+func (s *Service) peek(ctx context.Context, c Caller, ch recipient.Channel, in area, p Purpose, h recipient.Hash) (quota.Decision, error) {
+	buckets := buckets(c, ch, in, p, h)
 	d, err := s.Limiter.Peek(ctx, quota.Request{Rules: p.Policy.Rules, Buckets: buckets})
 	if errors.Is(err, errAway) {
 		d, err = s.explainAlone(ctx, c.App, ch, h, p, buckets)
