@@ -59,6 +59,7 @@ type Config struct {
 	Codes    Codes
 	Doer     Doer
 	Policies Policies
+	Previews Previews
 	Limiter  Limiter
 	Logger   *slog.Logger
 	Now      func() time.Time // nil: time.Now
@@ -84,6 +85,7 @@ type Admin struct {
 	codes    Codes
 	doer     Doer
 	policies Policies
+	previews Previews
 	replays  chan struct{} // bounds the replays at once
 	limiter  Limiter
 	spare    Limiter // counts while the limiter is away
@@ -100,7 +102,7 @@ type Admin struct {
 // New makes a console. Nothing runs in the background but while somebody follows the log. A PasswordHash that cannot be read lets nobody in.
 func New(c Config) *Admin {
 	a := &Admin{
-		log: c.Log, codes: c.Codes, doer: c.Doer, policies: c.Policies, replays: make(chan struct{}, 1), limiter: c.Limiter, logger: c.Logger, now: c.Now, aside: c.Aside,
+		log: c.Log, codes: c.Codes, doer: c.Doer, policies: c.Policies, previews: c.Previews, replays: make(chan struct{}, 1), limiter: c.Limiter, logger: c.Logger, now: c.Now, aside: c.Aside,
 		pages: newPages(), origin: http.NewCrossOriginProtection(), checks: make(chan struct{}, maxChecks),
 	}
 	if a.now == nil {
@@ -153,6 +155,7 @@ func (a *Admin) Register(e *echo.Echo) {
 	a.registerDeeds(e)
 	e.GET("/admin/accounts", a.accountsPage, a.toPages(deedAccounts)...)
 	e.POST("/admin/accounts", a.changeAccount, a.toPages(deedAccounts)...)
+	a.registerPreview(e)
 	programs := a.toPrograms(deedRead)
 	e.GET("/v1/admin/sends", a.listJSON, programs...)
 	e.GET("/v1/admin/sends/:id", a.sendJSON, programs...)

@@ -8,6 +8,7 @@ var sections = []section{
 	{"sends", "/admin"},
 	{"tail", "/admin/tail"},
 	{"policies", "/admin/policies"},
+	{"preview", "/admin/preview"},
 	{"suppressions", "/admin/suppressions"},
 	{"acts", "/admin/acts"},
 	{"accounts", "/admin/accounts"},

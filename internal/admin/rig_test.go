@@ -19,11 +19,14 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"sendcode/internal/audit"
+	"sendcode/internal/delivery"
 	"sendcode/internal/keyring"
+	"sendcode/internal/message"
 	"sendcode/internal/recipient"
 	"sendcode/internal/server"
 	"sendcode/internal/verification"
 	"sendcode/quota"
+	"sendcode/templates"
 	"sendcode/web"
 )
 
@@ -72,12 +75,14 @@ func newRig(t *testing.T, changes ...func(*Config)) *rig {
 	r := &rig{T: t, clock: &steps{t: start}, logged: &bytes.Buffer{}, ring: testRing(t)}
 	r.log, r.limiter = audit.NewMemory(r.clock.now), quota.NewMemory(r.clock.now, "test")
 	logger := slog.New(slog.NewTextHandler(r.logged, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	renderer, err := message.New(templates.FS, nil)
+	r.must(err)
 	r.codes = verification.New(verification.Settings{
 		Terms: verification.Terms{Titles: map[string]string{"shop": "Shop"}, Purposes: map[string]verification.Purpose{
-			"login": {Name: "login", Policy: quota.Policy{Name: "default", Rules: testRules}, Shares: []string{"login"}},
+			"login": {Name: "login", Policy: quota.Policy{Name: "default", Rules: testRules}, Shares: []string{"login"}, Life: 10 * time.Minute, CodeLength: 6, Alphabet: verification.Digits},
 		}},
 		IndexKey: bytes.Repeat([]byte{7}, 32), Ring: r.ring,
-	}, verification.Parts{Limiter: r.limiter, Log: r.log, Logger: logger, Now: r.clock.now})
+	}, verification.Parts{Limiter: r.limiter, Log: r.log, Renderer: renderer, Sender: taker{}, Logger: logger, Now: r.clock.now})
 	r.handler = r.replica(logger, changes...)
 	return r
 }
@@ -85,7 +90,7 @@ func newRig(t *testing.T, changes ...func(*Config)) *rig {
 // replica makes another console over the same parts.
 func (r *rig) replica(logger *slog.Logger, changes ...func(*Config)) *echo.Echo {
 	c := Config{
-		Log: r.log, Codes: r.codes, Doer: r.codes, Policies: r.codes, Limiter: r.limiter, Logger: logger, Now: r.clock.now,
+		Log: r.log, Codes: r.codes, Doer: r.codes, Policies: r.codes, Previews: r.codes, Limiter: r.limiter, Logger: logger, Now: r.clock.now,
 		Password: testPassword, Token: testToken,
 	}
 	for _, change := range changes {
@@ -96,6 +101,13 @@ func (r *rig) replica(logger *slog.Logger, changes ...func(*Config)) *echo.Echo 
 	r.console.Register(e)
 	e.GET(web.StaticPath+"*", echo.WrapHandler(web.NewAssets(nil)))
 	return e
+}
+
+// taker takes every mail.
+type taker struct{}
+
+func (taker) Send(context.Context, delivery.Message) (delivery.Receipt, error) {
+	return delivery.Receipt{Provider: "mx1.example.net", Code: 250}, nil
 }
 
 func testRing(t *testing.T) *keyring.Ring {

@@ -35,6 +35,7 @@ var least = map[string]Role{
 	deedErase:    Owner,
 	deedAccounts: Owner,
 	deedExport:   Operator,
+	deedPreview:  Operator,
 }
 
 // The deeds.
@@ -51,6 +52,7 @@ const (
 	deedErase    = "recipient.erase"
 	deedAccounts = "account" // a dot and what was changed follow in the record
 	deedExport   = "sends.export"
+	deedPreview  = "preview.send"
 )
 
 // actor is who makes a request.

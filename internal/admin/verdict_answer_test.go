@@ -52,7 +52,9 @@ func TestAnswersAreInThePersonsLanguage(t *testing.T) {
 }
 
 func TestAnswersOfTextMessages(t *testing.T) {
-	s := told("sent", sentAs(audit.Sent, "", func(s *audit.Send, _ *audit.Verification) { s.Channel, s.To, s.Locale = recipient.SMS, "+86 138•••00", "en" }))
+	s := told("sent", sentAs(audit.Sent, "", func(s *audit.Send, _ *audit.Verification) {
+		s.Channel, s.To, s.Locale = recipient.SMS, "+86 138•••00", "en"
+	}))
 	if got := s.judged(english).Answer.Text.String(); !strings.Contains(got, "your phone network took it") || strings.Contains(got, "spam") {
 		t.Error(got)
 	}

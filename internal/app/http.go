@@ -197,7 +197,7 @@ func (a *App) registerConsole(e *echo.Echo) error {
 		return nil
 	}
 	a.console = admin.New(admin.Config{
-		Log: a.log, Codes: a.codes, Doer: a.codes, Policies: a.codes, Limiter: a.limiter, Logger: a.logger,
+		Log: a.log, Codes: a.codes, Doer: a.codes, Policies: a.codes, Previews: a.codes, Limiter: a.limiter, Logger: a.logger,
 		Password: a.cfg.AdminPassword.Reveal(), PasswordHash: a.cfg.AdminPasswordHash.Reveal(), Token: a.cfg.AdminToken.Reveal(),
 		Aside: a.aside,
 	})

@@ -72,6 +72,7 @@ var extraInTests = map[string]string{
 	"internal/house":        "internal/config",
 	"internal/ui":           "internal/app internal/config", // one test goes the whole way over the program itself
 	"internal/verification": "templates",
+	"internal/admin":        "internal/message internal/delivery templates",                  // what is shown of them
 	"internal/api":          "internal/keyring internal/message internal/delivery templates", // fuzzed over the real use cases
 	"tools/up":              "internal/config",
 }

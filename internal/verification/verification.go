@@ -82,11 +82,13 @@ type Log interface {
 // Renderer turns templates into a message. Implementation: message.Renderer.
 type Renderer interface {
 	Render(message.Request) (message.Message, error)
+	Locales() []string
 }
 
 // Texts turns templates into the text of a text message. Implementation: message.Texts.
 type Texts interface {
 	Render(message.Request) (message.Text, error)
+	Locales() []string
 }
 
 // Carrier hands one text message over. Implementation: sms.Carriers.

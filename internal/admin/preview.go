@@ -1,0 +1,156 @@
+package admin
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/labstack/echo/v4"
+
+	"sendcode/internal/audit"
+	"sendcode/internal/recipient"
+	"sendcode/internal/server"
+	"sendcode/internal/verification"
+)
+
+// Previews show messages as the templates make them, and have one sent. Implementation: verification.Service.
+type Previews interface {
+	Previewable() (apps, purposes []string)
+	Samples(app, purpose string) ([]verification.Sample, error)
+	Try(ctx context.Context, t verification.Trial, act audit.Act) (verification.Answer, error)
+}
+
+// The page may hold frames of its own site; a mail in one has no scripts, no origin and nothing from the net.
+const (
+	previewPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; frame-src 'self'; " +
+		"base-uri 'none'; form-action 'self'; object-src 'none'; frame-ancestors 'none'"
+	samplePolicy = "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'; " +
+		"frame-ancestors 'self'"
+)
+
+// previewView is the page of a purpose's messages.
+type previewView struct {
+	page
+	Apps, Purposes []string
+	App, Purpose   string
+	Samples        []sampleView
+	May            bool // the reader may have one sent
+	Problem        string
+	Trial          verification.Trial // as typed
+}
+
+type sampleView struct {
+	verification.Sample
+	ID    string // of its heading
+	Frame string // address of the mail's HTML; empty for a text message
+	Size  string // of a text message, in words
+}
+
+// chosen are the app and the purpose of a request, or the first ones.
+func (a *Admin) chosen(values url.Values) (app, purpose string, apps, purposes []string) {
+	apps, purposes = a.previews.Previewable()
+	first := func(list []string, preferred string) string {
+		if len(list) == 0 || slices.Contains(list, preferred) {
+			return preferred
+		}
+		return list[0]
+	}
+	return or(values.Get("app"), first(apps, "default")), or(values.Get("purpose"), first(purposes, "default")), apps, purposes
+}
+
+func (a *Admin) previewPage(c echo.Context) error {
+	return a.showPreview(c, http.StatusOK, c.QueryParams(), verification.Trial{}, "")
+}
+
+func (a *Admin) showPreview(c echo.Context, status int, values url.Values, typed verification.Trial, problem string) error {
+	w := wordsFor(c.Request())
+	v := previewView{
+		page: page{W: w, Title: w.say("preview.title"), In: true, Here: "preview"}, May: actorOf(c).may(deedPreview), Problem: problem, Trial: typed,
+	}
+	v.App, v.Purpose, v.Apps, v.Purposes = a.chosen(values)
+	samples, err := a.previews.Samples(v.App, v.Purpose)
+	if err != nil {
+		return err
+	}
+	for _, s := range samples {
+		one := sampleView{Sample: s, ID: string(s.Channel) + "-" + s.Locale}
+		if s.HTML != "" {
+			one.Frame = "/admin/preview/html?" + url.Values{"app": {v.App}, "purpose": {v.Purpose}, "locale": {s.Locale}}.Encode()
+		}
+		if s.Segments > 0 {
+			one.Size = w.plural("preview.segments", s.Segments)
+		}
+		v.Samples = append(v.Samples, one)
+	}
+	c.Response().Header().Set("Content-Security-Policy", previewPolicy)
+	return a.pages.show(c, status, "preview", v)
+}
+
+// Locales are the languages that there are samples in, in their order.
+func (v previewView) Locales() (list []string) {
+	for _, s := range v.Samples {
+		if !slices.Contains(list, s.Locale) {
+			list = append(list, s.Locale)
+		}
+	}
+	return list
+}
+
+// Texts says whether text messages can be sent.
+func (v previewView) Texts() bool {
+	return slices.ContainsFunc(v.Samples, func(s sampleView) bool { return s.Channel == recipient.SMS })
+}
+
+// previewHTML is one mail, for its frame.
+func (a *Admin) previewHTML(c echo.Context) error {
+	app, purpose, _, _ := a.chosen(c.QueryParams())
+	samples, err := a.previews.Samples(app, purpose)
+	if err != nil {
+		return err
+	}
+	for _, s := range samples {
+		if s.HTML != "" && s.Locale == c.QueryParam("locale") {
+			c.Response().Header().Set("Content-Security-Policy", samplePolicy)
+			return c.HTML(http.StatusOK, s.HTML)
+		}
+	}
+	return verification.ErrNotFound
+}
+
+// tryForm has a message sent to whoever wants to see it, and leads to its send's page.
+func (a *Admin) tryForm(c echo.Context) error {
+	form, err := readForm(c)
+	if err != nil {
+		return err
+	}
+	act, err := a.act(c, deedPreview)
+	if err != nil {
+		return err
+	}
+	act.Reason = "preview"
+	trial := verification.Trial{
+		App: form.Get("app"), Purpose: form.Get("purpose"), Channel: or(form.Get("channel"), string(recipient.Email)), To: strings.TrimSpace(form.Get("to")),
+		Locale: form.Get("locale"), From: server.ClientIP(c),
+	}
+	answer, err := a.previews.Try(c.Request().Context(), trial, act)
+	if err == nil && !answer.Admitted {
+		err = &failedDeed{status: http.StatusTooManyRequests, key: "preview.problem.limited", wait: wordsFor(c.Request()).wait(answer.Quota.RetryAfter())}
+	}
+	if status, problem := problemOfDeed(wordsFor(c.Request()), err); problem != "" {
+		return a.showPreview(c, status, form, trial, problem)
+	}
+	if err != nil {
+		return err
+	}
+	return c.Redirect(http.StatusSeeOther, "/admin/sends/"+answer.View.Send.ID)
+}
+
+// registerPreview adds the page of the templates.
+func (a *Admin) registerPreview(e *echo.Echo) {
+	read := a.toPages(deedRead)
+	e.GET("/admin/preview", a.previewPage, read...)
+	e.GET("/admin/preview/html", a.previewHTML, read...)
+	e.POST("/admin/preview", a.tryForm, a.toPages(deedPreview)...)
+}

@@ -1,0 +1,46 @@
+package admin
+
+// englishPreview are the texts of the page of the templates.
+var englishPreview = map[string]string{
+	"nav.preview":             "Preview",
+	"preview.title":           "What people get",
+	"preview.lead":            "Every message of a purpose in every language, with sample data. The code is nobody's.",
+	"preview.show":            "Show",
+	"preview.app":             "App",
+	"preview.purpose":         "Purpose",
+	"preview.subject":         "Subject",
+	"preview.html":            "As HTML",
+	"preview.text":            "As text",
+	"preview.segments.one":    "{n} segment",
+	"preview.segments.other":  "{n} segments",
+	"preview.send.title":      "Send one to me",
+	"preview.send.lead":       "It is sent like every code: in the log, under the rules, with a code of its own that opens nothing. That you had it sent is recorded.",
+	"preview.send.to":         "Address or number",
+	"preview.send.locale":     "Language",
+	"preview.send.channel":    "Channel",
+	"preview.send.button":     "Send",
+	"preview.problem.limited": "A rule is against it for another {wait}.",
+	"deed.preview.send":       "had a sample sent",
+}
+
+var chinesePreview = map[string]string{
+	"nav.preview":             "预览",
+	"preview.title":           "用户收到的内容",
+	"preview.lead":            "一个用途在各种语言下的全部消息，使用示例数据，验证码不属于任何人。",
+	"preview.show":            "显示",
+	"preview.app":             "应用",
+	"preview.purpose":         "用途",
+	"preview.subject":         "主题",
+	"preview.html":            "HTML 版",
+	"preview.text":            "纯文本版",
+	"preview.segments.one":    "{n} 段",
+	"preview.segments.other":  "{n} 段",
+	"preview.send.title":      "发一份给我",
+	"preview.send.lead":       "与每次发送一样：写入日志，受规则限制，验证码是单独的，没有用处。这次操作会被记录。",
+	"preview.send.to":         "邮箱或手机号",
+	"preview.send.locale":     "语言",
+	"preview.send.channel":    "渠道",
+	"preview.send.button":     "发送",
+	"preview.problem.limited": "规则不允许，还需等待 {wait}。",
+	"deed.preview.send":       "发送了示例",
+}
