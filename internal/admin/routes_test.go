@@ -28,6 +28,7 @@ var routes = map[string]Role{
 	"GET /v1/admin/sends.csv": Operator,
 	"POST /admin/suppressions": Operator, "POST /admin/suppressions/lift": Operator,
 	"POST /v1/admin/suppressions": Operator, "POST /v1/admin/suppressions/lift": Operator,
+	"GET /admin/preview": Reader, "GET /admin/preview/html": Reader, "POST /admin/preview": Operator,
 	"GET /admin/accounts": Owner, "POST /admin/accounts": Owner,
 }
 
