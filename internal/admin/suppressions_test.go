@@ -200,4 +200,7 @@ func TestStoryOfWhatWasHandedToNobody(t *testing.T) {
 	contains(t, b.get("/admin/sends/"+begun.Send.ID.String()), "Nothing was sent: since", "asked by telephone", "lift it at Suppressions", "handed to nobody")
 	contains(t, b.get("/admin/sends/"+other.ID.String()), "paused by the configuration", "the server moves")
 	contains(t, b.get("/admin"), "suppressed", "paused", "did not count")
+	_, err = r.log.Heard(context.Background(), audit.ProviderEvent{Send: r.sent("cy@example.com").ID, Kind: audit.ToldBounced, Provider: "postmark"}, audit.Bar{})
+	r.must(err)
+	contains(t, b.get("/admin"), "bounced later")
 }

@@ -135,4 +135,7 @@ func TestFrozenForLongerThanItsLease(t *testing.T) {
 	if again := s.ask(0, ana); again.status != http.StatusTooManyRequests {
 		t.Errorf("the place was given back: %d", again.status)
 	}
+	if list, _, err := s.replicas[0].log.Suppressions(t.Context(), audit.SuppressionFilter{Limit: 1}); err != nil || len(list) != 0 {
+		t.Errorf("suppressed by a failure that changed nothing: %+v, %v", list, err)
+	}
 }
