@@ -2,6 +2,7 @@ package audit
 
 import (
 	"context"
+	"strings"
 	"testing"
 
 	"sendcode/internal/parts"
@@ -63,4 +64,13 @@ func TestPostgresOutcomesShareRoundTrips(t *testing.T) {
 	together(len(others), func(i int) { f.finish(t, Outcome{Held: others[i], Status: Sent}, true) })
 	<-done
 	equal(t, "second batch", <-sizes, len(others))
+}
+
+// Where nobody is told, no word of events is in the statement: it costs what it always did.
+func TestFinishTellsOnlyWhereSomebodyIsTold(t *testing.T) {
+	for sql, tells := range map[string]bool{finishSQL: false, finishTellingSQL: true} {
+		if strings.Contains(sql, "app_events") != tells || strings.Contains(sql, "{{tell") {
+			t.Errorf("the statement where somebody is told: %v\n%s", tells, sql)
+		}
+	}
 }
