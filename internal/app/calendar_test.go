@@ -39,7 +39,7 @@ func TestTwoInACalendarMonth(t *testing.T) {
 			if left := int(time.Until(end).Seconds()); refused.RetryAfter < left-5 || refused.RetryAfter > left+5 {
 				t.Errorf("told to wait %d s, the month ends in %d s", refused.RetryAfter, left)
 			}
-			if want := fmt.Sprintf(`"limit":2,"window":%d,"remaining":0`, window); !strings.Contains(string(refused.raw), want) {
+			if want := fmt.Sprintf(`"limit":2,"window":%d,"per":"month","remaining":0`, window); !strings.Contains(string(refused.raw), want) {
 				t.Errorf("no %s in %s", want, refused.raw)
 			}
 			if got, want := refused.header.Get("RateLimit-Policy"), fmt.Sprintf(`"monthly";q=2;w=%d`, window); got != want {

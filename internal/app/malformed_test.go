@@ -39,7 +39,7 @@ func TestMalformedRequests(t *testing.T) {
 		{"a megabyte", "POST", path, to(strings.Repeat("a", 1<<20)), 413, "too-large", "", nil},
 		{"no channel", "POST", path, `{"to":"x@example.com"}`, 422, "invalid-field", "channel", nil},
 		{"unsupported channel", "POST", path, `{"channel":"fax","to":"x@example.com"}`, 422, "invalid-field", "channel", nil},
-		{"channel without a carrier", "POST", path, `{"channel":"sms","to":"+4915112345678"}`, 422, "invalid-field", "channel", nil},
+		{"channel without a country", "POST", path, `{"channel":"sms","to":"015112345678"}`, 422, "invalid-field", "to", nil},
 		{"no recipient", "POST", path, `{"channel":"email"}`, 422, "invalid-field", "to", nil},
 		{"empty recipient", "POST", path, to(""), 422, "invalid-field", "to", nil},
 		{"no at sign", "POST", path, to("nobody"), 422, "invalid-field", "to", nil},
