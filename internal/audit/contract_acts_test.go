@@ -93,3 +93,28 @@ func badActs(t *testing.T, f *fixture) {
 		is(t, err, ErrBadRequest)
 	}
 }
+
+// A code that an administrator cancels, and one that had ended: the act says which.
+func cancelsBy(t *testing.T, f *fixture) {
+	v := f.admit(t, f.intent(1)).Verification
+	f.pass(time.Second)
+	is(t, func() error { _, err := f.CancelBy(t.Context(), v.ID, f.act(func(a *Act) { a.Who = "" })); return err }(), ErrBadRequest)
+	act, late, none := f.act(), f.act(), f.act()
+	for _, c := range []struct {
+		id   string
+		act  Act
+		want bool
+	}{{v.ID, act, true}, {v.ID, late, false}, {"no such id", none, false}} {
+		done, err := f.CancelBy(t.Context(), c.id, c.act)
+		ok(t, err)
+		equal(t, "canceled", done, c.want)
+	}
+	got, _, _, err := f.Verification(t.Context(), v.ID)
+	ok(t, err)
+	equal(t, "canceled at", got.CanceledAt, f.now)
+	for _, a := range []*Act{&act, &late, &none} {
+		a.At = f.now
+	}
+	late.Outcome, late.Detail, none.Outcome, none.Detail = ActFailed, "ended", ActFailed, "ended"
+	equal(t, "acts", f.acts(t, ActFilter{}), []Act{none, late, act})
+}

@@ -93,6 +93,7 @@ var contract = []struct {
 	{"acts/added and listed", acts},
 	{"acts/once by ID", actsOnce},
 	{"acts/bad acts", badActs},
+	{"acts/cancel", cancelsBy},
 	{"suppressed/an address", suppressed},
 	{"suppressed/for an app", suppressedForAnApp},
 	{"suppressed/taken over", suppressedTakenOver},
