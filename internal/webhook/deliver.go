@@ -119,12 +119,17 @@ func (d *Deliverer) take(ctx context.Context) {
 		return
 	}
 	d.away = false
+	got := map[string]int{}
 	for _, e := range events {
+		got[e.App]++
 		d.fly(e, now)
 	}
 	for _, s := range shares {
 		l := d.lanes[s.App]
-		l.more = l.flying >= l.share
+		l.more = got[s.App] == s.Limit
+		if l.more && l.flying < l.share { // an attempt ended meanwhile, and could not know that there is more
+			d.Wake()
+		}
 	}
 }
 
