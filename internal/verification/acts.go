@@ -149,11 +149,17 @@ func (t Terms) remembers() time.Duration {
 // forgetEvery is how often the hashes of those who were erased are looked at.
 const forgetEvery = time.Hour
 
-func (o *outbox) forget(ctx context.Context) {
+// forgetInTime begins to forget when it is time. Not in the outbox's own turn: leases are renewed meanwhile, however many rows
+// somebody had.
+func (o *outbox) forgetInTime(ctx context.Context) {
 	if o.Now().Sub(o.forgot) < forgetEvery {
 		return
 	}
 	o.forgot = o.Now()
+	o.done.Go(func() { o.forget(ctx) })
+}
+
+func (o *outbox) forget(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, eraseTimeout)
 	defer cancel()
 	switch n, err := o.Log.Forget(ctx); {

@@ -217,7 +217,7 @@ func (o *outbox) tick(ctx context.Context) {
 	if !o.Now().Before(o.quiet) {
 		o.takeOver(ctx)
 	}
-	o.forget(ctx)
+	o.forgetInTime(ctx)
 	o.expire(ctx)
 }
 
