@@ -147,6 +147,9 @@ type Log interface {
 	// Embargoed is what is left of an embargo.
 	Embargoed(ctx context.Context, ch recipient.Channel, h recipient.Hash) (Embargo, error)
 
+	// Stats counts what there is in a stretch of time.
+	Stats(ctx context.Context, q StatsQuery) (Stats, error)
+
 	// Ping reports whether the log can take a send now.
 	Ping(ctx context.Context) error
 	Close() error

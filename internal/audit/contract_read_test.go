@@ -264,7 +264,11 @@ func closedAndCanceled(t *testing.T, f *fixture) {
 		"TakeOver":   func() error { _, err := f.TakeOver(t.Context(), time.Second, 1); return err },
 		"RefundsDue": func() error { _, err := f.RefundsDue(t.Context(), time.Second, 1); return err },
 		"Refunded":   func() error { return f.Refunded(t.Context(), Held{}) },
-		"Expire":     func() error { _, err := f.Expire(t.Context(), time.Hour, 1); return err },
+		"Stats": func() error {
+			_, err := f.Stats(t.Context(), StatsQuery{From: epoch, To: epoch.Add(time.Hour), Each: time.Hour})
+			return err
+		},
+		"Expire": func() error { _, err := f.Expire(t.Context(), time.Hour, 1); return err },
 		"Crowds": func() error {
 			_, _, err := f.Crowds(t.Context(), CrowdQuery{Purposes: []string{"x"}, AtLeast: 1, Limit: 1})
 			return err

@@ -124,6 +124,7 @@ var contract = []struct {
 	{"erase/forgotten when its time has come", forgets},
 	{"erase/a suppression holds", erasedAndSuppressed},
 	{"erase/bad calls", badErasures},
+	{"stats/of a time", statistics},
 	{"expire/what is old and done with", expires},
 	{"expire/with its verification", expiresWhole},
 	{"expire/two at once", expiresAtOnce},

@@ -1,0 +1,65 @@
+package audit
+
+import (
+	"testing"
+	"time"
+
+	"sendcode/internal/recipient"
+)
+
+func statistics(t *testing.T, f *fixture) {
+	hour := f.now.Truncate(time.Hour).Add(time.Hour)
+	f.pass(hour.Sub(f.now))
+	begin := f.now
+	end := func(n int, took time.Duration, o Outcome, changes ...func(*Intent)) Begun {
+		begun := f.admit(t, f.intent(n, changes...))
+		f.pass(took)
+		o.Held = Held{begun.Send.ID, 1}
+		f.finish(t, o, true)
+		return begun
+	}
+	first := end(1, time.Second, Outcome{Status: Sent})
+	again := f.intent(1)
+	again.Join = first.Verification.ID
+	f.finish(t, Outcome{Held: Held{f.admit(t, again).Send.ID, 1}, Status: Sent}, true) // at once, and of the same code
+	end(2, 3*time.Second, Outcome{Status: Sent}, func(in *Intent) { in.Send.App = "desk" })
+	end(3, 2*time.Second, Outcome{Status: Failed, Reason: ReasonRejected, Refund: true})
+	_, err := f.Approve(t.Context(), first.Verification.ID, Tell{})
+	ok(t, err)
+	for range 2 {
+		r := f.refusal(1, func(s *Send) { s.Count = 3 })
+		ok(t, f.Refused(t.Context(), []Send{r}))
+	}
+	f.pass(begin.Add(time.Hour).Sub(f.now)) // the next stretch begins
+	end(4, 4*time.Second, Outcome{Status: Unknown, Reason: "no_answer"}, func(in *Intent) { in.Send.Channel = recipient.SMS })
+	f.admit(t, f.intent(5)) // under way
+	f.pass(begin.Add(2 * time.Hour).Sub(f.now))
+	end(6, time.Second, Outcome{Status: Sent}) // after the time that is asked for
+
+	ask := func(q StatsQuery, want Stats) {
+		t.Helper()
+		q.From, q.To, q.Each = begin, begin.Add(2*time.Hour), time.Hour
+		got, err := f.Stats(t.Context(), q)
+		ok(t, err)
+		equal(t, "statistics", got, want)
+	}
+	next := begin.Add(time.Hour)
+	ask(StatsQuery{}, Stats{
+		Tallies: []Tally{
+			{At: begin, Status: Failed, Reason: ReasonRejected, Rows: 1, Requests: 1}, {At: begin, Status: Refused, BlockedBy: "minute", Rows: 2, Requests: 6},
+			{At: begin, Status: Sent, Rows: 3, Requests: 3},
+			{At: next, Status: Sending, Rows: 1, Requests: 1}, {At: next, Status: Unknown, Reason: "no_answer", Rows: 1, Requests: 1},
+		},
+		Opened: 5, Approved: 1, Median: time.Second, P95: 3 * time.Second,
+	})
+	ask(StatsQuery{App: "desk"}, Stats{Tallies: []Tally{{At: begin, Status: Sent, Rows: 1, Requests: 1}}, Opened: 1, Median: 3 * time.Second, P95: 3 * time.Second})
+	ask(StatsQuery{Channel: recipient.SMS}, Stats{Tallies: []Tally{{At: next, Status: Unknown, Reason: "no_answer", Rows: 1, Requests: 1}}, Opened: 1})
+	ask(StatsQuery{Purpose: "nothing"}, Stats{})
+	for _, q := range []StatsQuery{
+		{}, {From: begin, To: begin, Each: time.Hour}, {From: begin, To: next}, {From: begin, To: next, Each: time.Millisecond},
+		{From: begin, To: next, Each: time.Hour, App: "a\x00"},
+	} {
+		_, err := f.Stats(t.Context(), q)
+		is(t, err, ErrBadRequest)
+	}
+}

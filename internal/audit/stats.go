@@ -1,0 +1,209 @@
+package audit
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"sendcode/internal/recipient"
+)
+
+// StatsQuery asks what the log holds in [From, To). Empty fields select all.
+type StatsQuery struct {
+	App      string
+	Channel  recipient.Channel
+	Purpose  string
+	From, To time.Time
+	Each     time.Duration // a tally's time, whole seconds; tallies begin at its multiples since 1970, UTC
+}
+
+// Stats is the answer.
+type Stats struct {
+	Tallies []Tally // in order of time, then of what they count
+	// Opened are the verifications that a first send of that time opened, Approved those of them that were.
+	Opened, Approved int
+	// Median and P95 are between the row and the outcome, of what was sent; 0 where nothing was.
+	Median, P95 time.Duration
+}
+
+// Tally is how many rows of one kind there are in one stretch of time.
+type Tally struct {
+	At        time.Time // its beginning
+	Status    Status
+	Reason    string // of what failed or is unknown
+	BlockedBy string // of what was refused
+	Rows      int
+	Requests  int // a refusal's row may stand for several
+}
+
+func (t *Tally) fields(each time.Duration) []any {
+	return []any{stretchField{&t.At, each}, &t.Status, &t.Reason, &t.BlockedBy, &t.Rows, &t.Requests}
+}
+
+// stretchField reads the number of a stretch of time since 1970.
+type stretchField struct {
+	to   *time.Time
+	each time.Duration
+}
+
+// Scan implements sql.Scanner.
+func (f stretchField) Scan(src any) error {
+	n, _ := src.(int64)
+	*f.to = time.Unix(n*int64(f.each/time.Second), 0).UTC()
+	return nil
+}
+
+func (q StatsQuery) checked() (StatsQuery, error) {
+	q.From, q.To = micro(q.From), micro(q.To)
+	if q.From.IsZero() || !q.From.Before(q.To) || q.Each < time.Second || q.Each%time.Second != 0 || !storable(q.App, q.Purpose, string(q.Channel)) {
+		return q, bad("statistics are of a time that is given, in whole seconds")
+	}
+	return q, nil
+}
+
+func (q StatsQuery) conditions(at func(time.Time) any) (c conditions) {
+	c.add("s.logged_at >= ? AND s.logged_at < ?", at(q.From), at(q.To))
+	for _, k := range []struct{ column, value string }{{"app", q.App}, {"channel", string(q.Channel)}, {"purpose", q.Purpose}} {
+		if k.value != "" {
+			c.add("s."+k.column+" = ?", k.value)
+		}
+	}
+	return c
+}
+
+// tallies counts in SQL; stretch is each database's own word for the number of a row's stretch of time.
+func (c conditions) tallies(stretch string) string {
+	return `SELECT ` + stretch + ` AS stretch, s.status, CASE WHEN s.status IN ('failed', 'unknown') THEN s.reason ELSE '' END, s.blocked_by, count(*), sum(s.requests)
+FROM sends s` + c.where() + ` GROUP BY 1, 2, 3, 4 ORDER BY 1, 2, 3, 4`
+}
+
+// approvals counts what first sends opened, and what of it was approved.
+func (c conditions) approvals() string {
+	return `SELECT count(*), count(v.approved_at) FROM sends s JOIN verifications v ON v.id = s.verification_id` + c.where() + ` AND s.number = 1`
+}
+
+// took selects the times of what was sent, from the shortest; span is each database's own word for one, in µs.
+func (c conditions) took(span string) string {
+	return `SELECT ` + span + ` AS took FROM sends s` + c.where() + ` AND s.status IN ('sent', 'delivered', 'undelivered') AND s.finished_at IS NOT NULL ORDER BY 1`
+}
+
+// rank is the place of a part of n in order, counted from 0: the nearest rank.
+func rank(n int, part float64) int { return max(0, int(part*float64(n)+0.999999)-1) }
+
+// Stats implements Log.
+func (p *Postgres) Stats(ctx context.Context, q StatsQuery) (stats Stats, err error) {
+	if q, err = q.checked(); err != nil {
+		return stats, err
+	}
+	c := q.conditions(func(t time.Time) any { return t })
+	stretch := "floor(extract(epoch FROM s.logged_at) / " + strconv.Itoa(int(q.Each/time.Second)) + ")::bigint"
+	stats.Tallies, err = readRows(ctx, p, func(t *Tally) []any { return t.fields(q.Each) }, c.tallies(stretch), c.args...)
+	if err != nil {
+		return Stats{}, err
+	}
+	err = p.read(ctx, func(conn *pgxpool.Conn) error {
+		if err := conn.QueryRow(ctx, c.approvals(), c.args...).Scan(&stats.Opened, &stats.Approved); err != nil {
+			return err
+		}
+		return conn.QueryRow(ctx, `
+SELECT coalesce(percentile_disc(0.5) WITHIN GROUP (ORDER BY took), 0), coalesce(percentile_disc(0.95) WITHIN GROUP (ORDER BY took), 0)
+FROM (`+c.took(`(extract(epoch FROM s.finished_at - s.logged_at) * 1000000)::bigint`)+`) sent`, c.args...).
+			Scan(spanField{&stats.Median}, spanField{&stats.P95})
+	})
+	if err != nil {
+		return Stats{}, err
+	}
+	return stats, nil
+}
+
+// Stats implements Log.
+func (s *SQLite) Stats(ctx context.Context, q StatsQuery) (stats Stats, err error) {
+	if q, err = q.checked(); err != nil {
+		return stats, err
+	}
+	c := q.conditions(func(t time.Time) any { return µs(t) })
+	rows, err := s.readers.QueryContext(ctx, c.tallies("s.logged_at / "+strconv.Itoa(int(q.Each/time.Second))+"000000"), c.args...)
+	if err != nil {
+		return stats, unavailable(err)
+	}
+	if stats.Tallies, err = collect(rows, func(t *Tally) []any { return t.fields(q.Each) }); err != nil {
+		return Stats{}, unavailable(err)
+	}
+	if err := s.readers.QueryRowContext(ctx, c.approvals(), c.args...).Scan(&stats.Opened, &stats.Approved); err != nil {
+		return Stats{}, unavailable(err)
+	}
+	n := stats.sent()
+	for part, to := range map[float64]*time.Duration{0.5: &stats.Median, 0.95: &stats.P95} {
+		if n == 0 {
+			break
+		}
+		query := c.took("s.finished_at - s.logged_at") + " LIMIT 1 OFFSET " + strconv.Itoa(rank(n, part))
+		if err := s.readers.QueryRowContext(ctx, query, c.args...).Scan(spanField{to}); err != nil {
+			return Stats{}, unavailable(err)
+		}
+	}
+	return stats, nil
+}
+
+// sent is how many rows have a time in which they were sent.
+func (s Stats) sent() (n int) {
+	for _, t := range s.Tallies {
+		if t.Status == Sent || t.Status == Delivered || t.Status == Undelivered {
+			n += t.Rows
+		}
+	}
+	return n
+}
+
+// Stats implements Log.
+func (m *Memory) Stats(ctx context.Context, q StatsQuery) (stats Stats, err error) {
+	if q, err = q.checked(); err != nil {
+		return stats, err
+	}
+	_, lost, err := m.enter(ctx, "Stats")
+	if err != nil {
+		return stats, err
+	}
+	defer m.leave(lost, &err)
+	counted := map[Tally]*Tally{}
+	var took []time.Duration
+	for _, r := range m.rows {
+		if r.LoggedAt.Before(q.From) || !r.LoggedAt.Before(q.To) || q.App != "" && r.App != q.App || q.Channel != "" && r.Channel != q.Channel ||
+			q.Purpose != "" && r.Purpose != q.Purpose {
+			continue
+		}
+		kind := Tally{At: r.LoggedAt.Truncate(q.Each), Status: r.Status, BlockedBy: r.BlockedBy}
+		if r.Status == Failed || r.Status == Unknown {
+			kind.Reason = r.Reason
+		}
+		if counted[kind] == nil {
+			counted[kind] = new(kind)
+		}
+		counted[kind].Rows++
+		counted[kind].Requests += r.Count
+		if v, ok := m.verifications[r.VerificationID]; ok && r.Number == 1 {
+			stats.Opened++
+			if !v.ApprovedAt.IsZero() {
+				stats.Approved++
+			}
+		}
+		if r.Status == Sent || r.Status == Delivered || r.Status == Undelivered {
+			took = append(took, r.FinishedAt.Sub(r.LoggedAt))
+		}
+	}
+	for _, t := range counted {
+		stats.Tallies = append(stats.Tallies, *t)
+	}
+	slices.SortFunc(stats.Tallies, func(a, b Tally) int {
+		return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.Status, b.Status), strings.Compare(a.Reason, b.Reason), strings.Compare(a.BlockedBy, b.BlockedBy))
+	})
+	if slices.Sort(took); len(took) > 0 {
+		stats.Median, stats.P95 = took[rank(len(took), 0.5)], took[rank(len(took), 0.95)]
+	}
+	return stats, nil
+}
