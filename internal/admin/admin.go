@@ -27,6 +27,7 @@ import (
 
 // Log is what the console reads. Implementations: audit.Postgres, audit.SQLite, audit.Memory.
 type Log interface {
+	Stats(ctx context.Context, q audit.StatsQuery) (audit.Stats, error)
 	Sends(ctx context.Context, filter audit.Filter) ([]audit.Send, error)
 	Story(ctx context.Context, id uuid.UUID) (audit.Story, error)
 	Referenced(ctx context.Context, support string) ([]audit.Send, error)
@@ -143,6 +144,7 @@ func (a *Admin) Register(e *echo.Echo) {
 	e.GET("/admin/sends/:id", a.sendPage, closed...)
 	e.GET("/admin/acts", a.actsPage, closed...)
 	e.POST("/admin/search", a.searchPage, closed...)
+	e.GET("/admin/overview", a.overviewPage, closed...)
 	e.GET("/admin/policies", a.policiesPage, closed...)
 	e.GET("/admin/suppressions", a.suppressionsPage, closed...)
 	e.GET("/admin/webhooks", a.eventsPage, closed...)
@@ -159,6 +161,7 @@ func (a *Admin) Register(e *echo.Echo) {
 	programs := a.toPrograms(deedRead)
 	e.GET("/v1/admin/sends", a.listJSON, programs...)
 	e.GET("/v1/admin/sends/:id", a.sendJSON, programs...)
+	e.GET("/v1/admin/stats", a.statsJSON, a.toPrograms(deedRead)...)
 	e.GET("/v1/admin/sends.csv", a.exportCSV, a.toPrograms(deedExport)...)
 	e.GET("/v1/admin/acts", a.actsJSON, programs...)
 	e.GET("/v1/admin/suppressions", a.suppressionsJSON, programs...)

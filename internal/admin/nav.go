@@ -6,6 +6,7 @@ type section struct{ Name, Path string }
 // sections are the menu, in its order.
 var sections = []section{
 	{"sends", "/admin"},
+	{"overview", "/admin/overview"},
 	{"tail", "/admin/tail"},
 	{"policies", "/admin/policies"},
 	{"preview", "/admin/preview"},

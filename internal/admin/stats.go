@@ -1,0 +1,162 @@
+package admin
+
+import (
+	"context"
+	"math"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"sendcode/internal/audit"
+)
+
+// Bounds of statistics: they count rows, so a longer time would take the log longer than anybody waits.
+const (
+	defaultStats = 24 * time.Hour
+	maxStats     = 31 * 24 * time.Hour
+	hourlyUpTo   = 3 * 24 * time.Hour
+)
+
+// statsJSON is what happened in a stretch of time, and in the one as long before it.
+type statsJSON struct {
+	From      string        `json:"from"`
+	To        string        `json:"to"`
+	Each      int           `json:"each"` // seconds of one stretch
+	Total     totalJSON     `json:"total"`
+	Before    totalJSON     `json:"before"`
+	Stretches []stretchJSON `json:"stretches"` // those without rows too, oldest first
+}
+
+// countsJSON counts sends by what became of them; refused counts requests.
+type countsJSON struct {
+	Sends    int `json:"sends"`
+	Sent     int `json:"sent"` // delivered and undelivered among them
+	Failed   int `json:"failed"`
+	Unknown  int `json:"unknown"`
+	UnderWay int `json:"under_way"`
+	Refused  int `json:"refused"`
+}
+
+type totalJSON struct {
+	countsJSON
+	Refusals map[string]int `json:"refusals"` // requests, by rule
+	Failures map[string]int `json:"failures"` // by reason
+	Opened   int            `json:"opened"`
+	Approved int            `json:"approved"`
+	Rate     *float64       `json:"approval_rate"` // null where nothing was opened
+	MedianMS *int64         `json:"median_ms"`     // null where nothing was sent
+	P95MS    *int64         `json:"p95_ms"`
+}
+
+type stretchJSON struct {
+	At string `json:"at"`
+	countsJSON
+}
+
+func (c *countsJSON) add(t audit.Tally) {
+	if t.Status == audit.Refused {
+		c.Refused += t.Requests
+		return
+	}
+	c.Sends += t.Rows
+	switch t.Status {
+	case audit.Failed:
+		c.Failed += t.Rows
+	case audit.Unknown:
+		c.Unknown += t.Rows
+	case audit.Queued, audit.Sending:
+		c.UnderWay += t.Rows
+	default:
+		c.Sent += t.Rows
+	}
+}
+
+func totalOf(s audit.Stats) totalJSON {
+	t := totalJSON{Refusals: map[string]int{}, Failures: map[string]int{}, Opened: s.Opened, Approved: s.Approved}
+	for _, x := range s.Tallies {
+		t.add(x)
+		switch x.Status {
+		case audit.Refused:
+			t.Refusals[x.BlockedBy] += x.Requests
+		case audit.Failed:
+			t.Failures[x.Reason] += x.Rows
+		}
+	}
+	if s.Opened > 0 {
+		t.Rate = new(math.Round(1000*float64(s.Approved)/float64(s.Opened)) / 1000)
+	}
+	if t.Sent > 0 {
+		t.MedianMS, t.P95MS = new(s.Median.Milliseconds()), new(s.P95.Milliseconds())
+	}
+	return t
+}
+
+func (a *Admin) statsJSON(c echo.Context) error {
+	q, err := a.parseStats(c.Request().URL.RawQuery)
+	if err != nil {
+		return err
+	}
+	s, err := a.statsOf(c.Request().Context(), q)
+	if err != nil {
+		return err
+	}
+	return c.JSON(http.StatusOK, s)
+}
+
+// parseStats reads what a list's filters can say of a time, an app, a channel and a purpose.
+func (a *Admin) parseStats(raw string) (audit.StatsQuery, error) {
+	q, err := parseQuery(raw, a.now())
+	if err != nil {
+		return audit.StatsQuery{}, err
+	}
+	for name := range q.given {
+		if !slices.Contains([]string{"app", "channel", "purpose", "from", "to", "last"}, name) {
+			return audit.StatsQuery{}, invalid(name, "unknown", "Statistics are by app, channel, purpose and time alone.")
+		}
+	}
+	f := q.filter
+	if f.To.IsZero() {
+		f.To = a.now()
+	}
+	if f.From.IsZero() {
+		f.From = f.To.Add(-defaultStats)
+	}
+	switch length := f.To.Sub(f.From); {
+	case length <= 0:
+		return audit.StatsQuery{}, invalid("to", "invalid", "The end must be after the beginning.")
+	case length > maxStats:
+		return audit.StatsQuery{}, invalid("from", "invalid", "Statistics are of 31 days at most.")
+	case length > hourlyUpTo:
+		return audit.StatsQuery{App: f.App, Channel: f.Channel, Purpose: f.Purpose, From: f.From, To: f.To, Each: 24 * time.Hour}, nil
+	}
+	return audit.StatsQuery{App: f.App, Channel: f.Channel, Purpose: f.Purpose, From: f.From, To: f.To, Each: time.Hour}, nil
+}
+
+func (a *Admin) statsOf(ctx context.Context, q audit.StatsQuery) (statsJSON, error) {
+	now, err := a.log.Stats(ctx, q)
+	if err != nil {
+		return statsJSON{}, a.unreadable(ctx, err)
+	}
+	earlier := q
+	earlier.From, earlier.To = q.From.Add(-q.To.Sub(q.From)), q.From
+	before, err := a.log.Stats(ctx, earlier)
+	if err != nil {
+		return statsJSON{}, a.unreadable(ctx, err)
+	}
+	out := statsJSON{
+		From: *stamp(q.From), To: *stamp(q.To), Each: int(q.Each / time.Second),
+		Total: totalOf(now), Before: totalOf(before),
+	}
+	tallies := now.Tallies
+	for at := q.From.Truncate(q.Each); at.Before(q.To); at = at.Add(q.Each) {
+		s := stretchJSON{At: *stamp(at)}
+		for len(tallies) > 0 && tallies[0].At.Equal(at) {
+			s.add(tallies[0])
+			tallies = tallies[1:]
+		}
+		out.Stretches = append(out.Stretches, s)
+	}
+	return out, nil
+}

@@ -1,0 +1,96 @@
+package admin
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"sendcode/internal/audit"
+)
+
+// counted is a rig with two hours of traffic, and a send in the time before.
+func counted(t *testing.T) *rig {
+	r := newRig(t)
+	r.sent("old@example.com")
+	r.clock.add(25 * time.Hour)
+	ana := r.sent("ana@example.com")
+	_, err := r.log.Approve(context.Background(), ana.VerificationID, audit.Tell{})
+	r.must(err)
+	r.refused("ana@example.com", "minute", time.Minute, 3)
+	r.clock.add(time.Hour)
+	bob := r.begin("bob@example.com")
+	r.clock.add(time.Second)
+	r.finish(bob.Send, audit.Outcome{Status: audit.Failed, Reason: "rejected", Refund: true})
+	r.begin("eve@example.com")
+	r.clock.add(time.Second)
+	return r
+}
+
+func TestStatsCountWhatHappened(t *testing.T) {
+	r := counted(t)
+	ask := func(query string) (s statsJSON) {
+		t.Helper()
+		rec := r.as(Reader).get("/v1/admin/stats" + query)
+		want(t, rec, http.StatusOK)
+		r.must(json.Unmarshal(rec.Body.Bytes(), &s))
+		return s
+	}
+	s := ask("")
+	if got, want := s.Total.countsJSON, (countsJSON{Sends: 3, Sent: 1, Failed: 1, UnderWay: 1, Refused: 3}); got != want {
+		t.Errorf("total %+v, want %+v", got, want)
+	}
+	if s.Total.Refusals["minute"] != 3 || s.Total.Failures["rejected"] != 1 || s.Total.Opened != 3 || s.Total.Approved != 1 || *s.Total.Rate != 0.333 {
+		t.Errorf("total %+v", s.Total)
+	}
+	if *s.Total.MedianMS != 184 || *s.Total.P95MS != 184 || s.Before.Sent != 1 || s.Before.Approved != 0 || *s.Before.Rate != 0 {
+		t.Errorf("times %v %v, before %+v", *s.Total.MedianMS, *s.Total.P95MS, s.Before)
+	}
+	if n := len(s.Stretches); n != 25 || s.Each != 3600 || s.Stretches[n-2].Refused != 3 || s.Stretches[n-1].Failed != 1 || s.Stretches[0].Sends != 0 {
+		t.Errorf("%d stretches of %d s: %+v", n, s.Each, s.Stretches)
+	}
+	if week := ask("?last=7d"); week.Each != 86400 || len(week.Stretches) != 8 || week.Total.Sent != 2 || week.Before.Rate != nil || week.Before.MedianMS != nil {
+		t.Errorf("a week: %+v", week)
+	}
+	if none := ask("?app=nobody"); none.Total.Sends != 0 || none.Total.Rate != nil {
+		t.Errorf("nobody's: %+v", none.Total)
+	}
+	for query, status := range map[string]int{
+		"?status=sent": 422, "?from=2026-01-01T00:00:00Z": 422, "?from=2026-03-06T00:00:00Z&to=2026-03-05T00:00:00Z": 422, "?to=2026-03-05T00:00:00Z": 200, "?x=y": 422,
+	} {
+		if rec := r.as(Reader).get("/v1/admin/stats" + query); rec.Code != status {
+			t.Errorf("%s: %d, want %d", query, rec.Code, status)
+		}
+	}
+	want(t, r.browser().get("/v1/admin/stats"), http.StatusUnauthorized)
+	b := r.as(Reader)
+	r.log.SetFault(func(method string) audit.Fault {
+		if method == "Stats" {
+			return audit.Down
+		}
+		return audit.None
+	})
+	want(t, b.get("/v1/admin/stats"), http.StatusServiceUnavailable)
+}
+
+func TestOverviewDrawsTheNumbers(t *testing.T) {
+	r := counted(t)
+	rec := r.as(Reader).get("/admin/overview")
+	want(t, rec, http.StatusOK)
+	text := textOf(rec.Body.String())
+	for _, part := range []string{
+		"Sent 1 before: 1", "Failed 1 before: 0", "Refused requests 3 before: 0", "Codes approved 33.3 % before: 0.0 %",
+		"Time to sent, median 184 ms before: 184 ms", "4 at the top", "Refused by rule minute 3", "Failed for rejected by the server 1",
+	} {
+		if !strings.Contains(text, part) {
+			t.Errorf("%q is not in: %s", part, text)
+		}
+	}
+	// The hour with one sent and three refused is the highest bar: a quarter is green, the rest above it.
+	contains(t, rec, `class="good" x="665.3" y="120.0" width="23.0" height="40.0"`, `class="warn" x="665.3" y="0.0" width="23.0" height="120.0"`,
+		`href="/admin?last=24h&amp;blocked_by=minute"`, `aria-current="true">Overview</a>`)
+	contains(t, newRig(t).as(Reader).get("/admin/overview?last=30d"), "None.", "By day, UTC", ">–</b>")
+	contains(t, r.as(Reader).get("/admin/overview", "Accept-Language", "zh-CN"), "概览", "验证成功")
+}
