@@ -34,6 +34,10 @@ func get(name string, pairs func(n int) url.Values) question {
 	}}
 }
 
+func counted(last string) question {
+	return question{"counts of " + last, func(int) (string, string, string) { return http.MethodGet, "/v1/admin/stats?last=" + last, "" }}
+}
+
 func filter(name, value string) question {
 	return get(name+" = "+value, func(int) url.Values { return url.Values{name: {value}} })
 }
@@ -55,6 +59,7 @@ func questions(size int) []question {
 			return url.Values{"from": {ago(31 * 24 * time.Hour)}, "to": {ago(30 * 24 * time.Hour)}}
 		}),
 		get("failed a month ago", func(int) url.Values { return url.Values{"status": {"failed"}, "to": {ago(30 * 24 * time.Hour)}} }),
+		counted("24h"), counted("7d"),
 		question{"search by address", func(n int) (string, string, string) {
 			return http.MethodPost, "/v1/admin/search", fmt.Sprintf(`{"channel":"email","to":"person-%d@example.com"}`, n)
 		}},
