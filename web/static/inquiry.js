@@ -72,11 +72,17 @@ export class Inquiry {
       if (document.visibilityState === 'visible') { woke(); this.refresh(); }
     }, { signal });
     addEventListener('pageshow', (event) => {
-      if (event.persisted) { woke(); this.refresh(true); }
+      if (event.persisted) { woke(); this.#anew(true); }
     }, { signal });
-    addEventListener('online', () => { connected(true); this.refresh(); }, { signal });
+    addEventListener('online', () => { connected(true); this.#anew(); }, { signal });
     addEventListener('offline', () => connected(false), { signal });
     if (!navigator.onLine) connected(false);
+  }
+
+  // anew asks although something is being asked: what set out before the page slept may never be answered.
+  #anew(force) {
+    if (!this.posting) this.#flight?.abort();
+    this.refresh(force);
   }
 
   stop() {
