@@ -52,18 +52,14 @@ const (
 )
 
 func (a *Admin) overviewPage(c echo.Context) error {
-	q, err := a.parseStats(c.Request().URL.RawQuery)
-	if err != nil {
-		return err
-	}
-	s, err := a.statsOf(c.Request().Context(), q)
+	s, err := a.stats(c)
 	if err != nil {
 		return err
 	}
 	w := wordsFor(c.Request())
 	last := or(c.QueryParam("last"), "24h")
 	v := overviewView{
-		page: page{W: w, Title: w.say("overview.title"), In: true, Here: "overview"}, Daily: q.Each > time.Hour,
+		page: page{W: w, Title: w.say("overview.title"), In: true, Here: "overview"}, Daily: s.Each > int(time.Hour/time.Second),
 		Last: options(w, "filter.last", "filter.last", last, "1h", "24h", "7d", "30d")[1:], Figures: figures(s, last, w),
 		Refusals: counts(s.Total.Refusals, func(name string) (string, string) { return name, "/admin?last=" + last + "&blocked_by=" + name }),
 		Failures: counts(s.Total.Failures, func(name string) (string, string) {

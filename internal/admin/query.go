@@ -38,28 +38,41 @@ var statuses = []audit.Status{audit.Queued, audit.Sending, audit.Sent, audit.Del
 // a filter that was left out in silence would answer another question than the one asked.
 func parseQuery(raw string, now time.Time) (query, error) {
 	q := query{filter: audit.Filter{Limit: defaultLimit}, given: url.Values{}}
+	err := eachParameter(raw, func(name, value string) error {
+		set, known := parameters[name]
+		if !known {
+			return invalid(safeName(name), "unknown", "There is no such parameter.")
+		}
+		if value == "" {
+			return nil
+		}
+		if detail := set(&q.filter, value, now); detail != "" {
+			return invalid(name, "invalid", detail)
+		}
+		q.given.Set(name, value)
+		return nil
+	})
+	if err != nil {
+		return q, err
+	}
+	return q, q.checkRange()
+}
+
+// eachParameter hands out an address's parameters in the order of their names, each of which may be given once.
+func eachParameter(raw string, take func(name, value string) error) error {
 	values, err := url.ParseQuery(raw)
 	if err != nil {
-		return q, &server.Problem{Kind: server.BadRequest, Detail: "The part of the address after the question mark could not be read."}
+		return &server.Problem{Kind: server.BadRequest, Detail: "The part of the address after the question mark could not be read."}
 	}
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		if len(values[name]) > 1 {
-			return q, invalid(safeName(name), "repeated", "Give this parameter once.")
+			return invalid(safeName(name), "repeated", "Give this parameter once.")
 		}
-		value := values.Get(name)
-		set, known := parameters[name]
-		if !known {
-			return q, invalid(safeName(name), "unknown", "There is no such parameter.")
+		if err := take(name, values.Get(name)); err != nil {
+			return err
 		}
-		if value == "" {
-			continue
-		}
-		if detail := set(&q.filter, value, now); detail != "" {
-			return q, invalid(name, "invalid", detail)
-		}
-		q.given.Set(name, value)
 	}
-	return q, q.checkRange()
+	return nil
 }
 
 func (q query) checkRange() error {

@@ -94,15 +94,20 @@ func totalOf(s audit.Stats) totalJSON {
 }
 
 func (a *Admin) statsJSON(c echo.Context) error {
-	q, err := a.parseStats(c.Request().URL.RawQuery)
-	if err != nil {
-		return err
-	}
-	s, err := a.statsOf(c.Request().Context(), q)
+	s, err := a.stats(c)
 	if err != nil {
 		return err
 	}
 	return c.JSON(http.StatusOK, s)
+}
+
+// stats are those that a request's address asks for.
+func (a *Admin) stats(c echo.Context) (statsJSON, error) {
+	q, err := a.parseStats(c.Request().URL.RawQuery)
+	if err != nil {
+		return statsJSON{}, err
+	}
+	return a.statsOf(c.Request().Context(), q)
 }
 
 // parseStats reads what a list's filters can say of a time, an app, a channel and a purpose.
@@ -123,15 +128,16 @@ func (a *Admin) parseStats(raw string) (audit.StatsQuery, error) {
 	if f.From.IsZero() {
 		f.From = f.To.Add(-defaultStats)
 	}
+	each := time.Hour
 	switch length := f.To.Sub(f.From); {
 	case length <= 0:
 		return audit.StatsQuery{}, invalid("to", "invalid", "The end must be after the beginning.")
 	case length > maxStats:
 		return audit.StatsQuery{}, invalid("from", "invalid", "Statistics are of 31 days at most.")
 	case length > hourlyUpTo:
-		return audit.StatsQuery{App: f.App, Channel: f.Channel, Purpose: f.Purpose, From: f.From, To: f.To, Each: 24 * time.Hour}, nil
+		each = 24 * time.Hour
 	}
-	return audit.StatsQuery{App: f.App, Channel: f.Channel, Purpose: f.Purpose, From: f.From, To: f.To, Each: time.Hour}, nil
+	return audit.StatsQuery{App: f.App, Channel: f.Channel, Purpose: f.Purpose, From: f.From, To: f.To, Each: each}, nil
 }
 
 func (a *Admin) statsOf(ctx context.Context, q audit.StatsQuery) (statsJSON, error) {

@@ -4,7 +4,6 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -14,7 +13,6 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"sendcode/internal/audit"
-	"sendcode/internal/server"
 )
 
 // What apps are told of, and whether it arrived: for who asks why a back end did not hear of something.
@@ -80,23 +78,16 @@ type eventQuery struct {
 // parseEventQuery reads an address's raw query, as parseQuery does.
 func parseEventQuery(raw string) (eventQuery, error) {
 	q := eventQuery{filter: audit.AppEventFilter{Limit: defaultLimit}, given: url.Values{}}
-	values, err := url.ParseQuery(raw)
-	if err != nil {
-		return q, &server.Problem{Kind: server.BadRequest, Detail: "The part of the address after the question mark could not be read."}
-	}
-	for _, name := range slices.Sorted(maps.Keys(values)) {
-		if len(values[name]) > 1 {
-			return q, invalid(safeName(name), "repeated", "Give this parameter once.")
-		}
-		value := values.Get(name)
+	err := eachParameter(raw, func(name, value string) error {
 		if value != "" {
 			q.given.Set(name, value)
 		}
 		if reason, detail := q.set(name, value); detail != "" {
-			return q, invalid(safeName(name), reason, detail)
+			return invalid(safeName(name), reason, detail)
 		}
-	}
-	return q, nil
+		return nil
+	})
+	return q, err
 }
 
 // set takes one parameter; an empty value is none.

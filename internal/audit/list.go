@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"sendcode/internal/recipient"
 )
 
 // conditions collects what rows must fulfil, with numbered parameters, which both databases understand.
@@ -25,6 +27,15 @@ func (c *conditions) add(text string, args ...any) {
 func (c *conditions) arg(value any) string {
 	c.args = append(c.args, value)
 	return fmt.Sprint("$", len(c.args))
+}
+
+// kind adds those that are not empty.
+func (c *conditions) kind(app string, ch recipient.Channel, purpose string) {
+	for _, k := range []struct{ column, value string }{{"app", app}, {"channel", string(ch)}, {"purpose", purpose}} {
+		if k.value != "" {
+			c.add("s."+k.column+" = ?", k.value)
+		}
+	}
 }
 
 func (c *conditions) where() string {
@@ -105,11 +116,7 @@ func (f Filter) newestFirst(rows []Send) []Send {
 func (f Filter) query(at func(time.Time) any) (string, []any) {
 	c := f.conditions()
 	f.between(&c, at, "", "")
-	for _, k := range []struct{ column, value string }{{"app", f.App}, {"channel", string(f.Channel)}, {"purpose", f.Purpose}} {
-		if k.value != "" {
-			c.add("s."+k.column+" = ?", k.value)
-		}
-	}
+	c.kind(f.App, f.Channel, f.Purpose)
 	return "SELECT " + sendColumns + " FROM sends s" + c.where() + f.page(), c.args
 }
 

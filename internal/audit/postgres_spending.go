@@ -41,13 +41,7 @@ func (p *Postgres) Spend(ctx context.Context, charges []Charge) (spent []Spent, 
 		}
 		return nil
 	})
-	if refusedBy != "" && errors.Is(err, errOverCap) {
-		return nil, refusedBy, nil
-	}
-	if err != nil {
-		return nil, "", err
-	}
-	return spent, "", nil
+	return spending(spent, refusedBy, err)
 }
 
 // Unspend implements Log.

@@ -25,6 +25,9 @@ const (
 	Refused Status = "refused" // never was a send: a rule refused the request
 )
 
+// taken says that a server or carrier took it, whatever became of it then.
+func (s Status) taken() bool { return s == Sent || s == Delivered || s == Undelivered }
+
 // InFlight says that the send still waits for its outcome.
 func (s Status) InFlight() bool { return s == Queued || s == Sending }
 

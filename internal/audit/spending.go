@@ -2,6 +2,7 @@ package audit
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"time"
@@ -148,4 +149,18 @@ func (e embargoed) at(now time.Time) Embargo {
 		return Embargo{}
 	}
 	return Embargo{Left: e.until.Sub(now), Whole: e.until.Sub(e.since)}
+}
+
+// errOverCap rolls a transaction back that would pass a cap.
+var errOverCap = errors.New("audit: a cap would be passed")
+
+// spending is the answer of Spend once its transaction has ended.
+func spending(spent []Spent, refusedBy string, err error) ([]Spent, string, error) {
+	switch {
+	case refusedBy != "" && errors.Is(err, errOverCap):
+		return nil, refusedBy, nil
+	case err != nil:
+		return nil, "", err
+	}
+	return spent, "", nil
 }

@@ -9,9 +9,6 @@ import (
 	"sendcode/internal/recipient"
 )
 
-// errOverCap rolls a transaction back that would pass a cap.
-var errOverCap = errors.New("audit: a cap would be passed")
-
 // Spend implements Log.
 func (s *SQLite) Spend(ctx context.Context, charges []Charge) (spent []Spent, refusedBy string, err error) {
 	charges, err = checkedCharges(charges)
@@ -36,13 +33,7 @@ RETURNING used`, c.Account, at.Period, c.Amount, c.Limit).Scan(&at.Used)
 		}
 		return nil
 	})
-	if refusedBy != "" && errors.Is(err, errOverCap) {
-		return nil, refusedBy, nil
-	}
-	if err != nil {
-		return nil, "", err
-	}
-	return spent, "", nil
+	return spending(spent, refusedBy, err)
 }
 
 // Unspend implements Log.

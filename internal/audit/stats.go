@@ -68,11 +68,7 @@ func (q StatsQuery) checked() (StatsQuery, error) {
 
 func (q StatsQuery) conditions(at func(time.Time) any) (c conditions) {
 	c.add("s.logged_at >= ? AND s.logged_at < ?", at(q.From), at(q.To))
-	for _, k := range []struct{ column, value string }{{"app", q.App}, {"channel", string(q.Channel)}, {"purpose", q.Purpose}} {
-		if k.value != "" {
-			c.add("s."+k.column+" = ?", k.value)
-		}
-	}
+	c.kind(q.App, q.Channel, q.Purpose)
 	return c
 }
 
@@ -153,7 +149,7 @@ func (s *SQLite) Stats(ctx context.Context, q StatsQuery) (stats Stats, err erro
 // sent is how many rows have a time in which they were sent.
 func (s Stats) sent() (n int) {
 	for _, t := range s.Tallies {
-		if t.Status == Sent || t.Status == Delivered || t.Status == Undelivered {
+		if t.Status.taken() {
 			n += t.Rows
 		}
 	}
@@ -192,7 +188,7 @@ func (m *Memory) Stats(ctx context.Context, q StatsQuery) (stats Stats, err erro
 				stats.Approved++
 			}
 		}
-		if r.Status == Sent || r.Status == Delivered || r.Status == Undelivered {
+		if r.Status.taken() {
 			took = append(took, r.FinishedAt.Sub(r.LoggedAt))
 		}
 	}

@@ -191,12 +191,16 @@ func (s *Service) ResendFor(ctx context.Context, v audit.Verification, from neti
 	if err != nil {
 		return Answer{}, err
 	}
-	act = whose(v).on(act)
+	return s.sendFor(ctx, Ask{Caller: Caller{App: v.App, Kind: Secret, IP: from}, Resend: now.ID}, whose(v).on(act))
+}
+
+// sendFor asks for a code as an administrator does: that it is asked for is recorded before, and what came of it after.
+func (s *Service) sendFor(ctx context.Context, ask Ask, act audit.Act) (Answer, error) {
 	act.Outcome = audit.ActBegun
 	if err := s.Log.RecordAct(ctx, act); err != nil {
 		return Answer{}, s.unavailable(err)
 	}
-	answer, err := s.Send(ctx, Ask{Caller: Caller{App: v.App, Kind: Secret, IP: from}, Resend: now.ID})
+	answer, err := s.Send(ctx, ask)
 	ctx = context.WithoutCancel(ctx)
 	switch blocking, _ := answer.Quota.Blocking(); {
 	case err != nil:

@@ -107,23 +107,8 @@ func (s *Service) Try(ctx context.Context, t Trial, act audit.Act) (Answer, erro
 	if t.App == "" {
 		return Answer{}, invalid("app", "unknown", "There is no such app.")
 	}
-	act = p.on(act)
-	act.Outcome = audit.ActBegun
-	if err := s.Log.RecordAct(ctx, act); err != nil {
-		return Answer{}, s.unavailable(err)
-	}
-	answer, err := s.Send(ctx, Ask{
+	return s.sendFor(ctx, Ask{
 		Caller: Caller{App: t.App, Kind: Secret, IP: t.From}, Channel: t.Channel, To: t.To, Purpose: t.Purpose, Locale: t.Locale,
 		Reference: "preview", Session: trialSession,
-	})
-	ctx = context.WithoutCancel(ctx)
-	switch blocking, _ := answer.Quota.Blocking(); {
-	case err != nil:
-		s.ended(ctx, act, audit.ActFailed, "error")
-	case !answer.Admitted:
-		s.ended(ctx, act, audit.ActFailed, blocking.Name)
-	default:
-		s.ended(ctx, act, audit.ActDone, "")
-	}
-	return answer, err
+	}, p.on(act))
 }

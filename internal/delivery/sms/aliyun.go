@@ -85,17 +85,11 @@ func (c *aliyun) Name() string { return c.Aliyun.Name }
 
 // Send implements Carrier. The interface has no idempotency token: OutId only comes back in receipts.
 func (c *aliyun) Send(ctx context.Context, m Message) (Receipt, error) {
-	return timed(c.Aliyun.Name, func() (Receipt, *Error) {
-		params, err := c.params(m)
-		if err != nil {
-			return Receipt{}, &Error{Class: later.class, Stage: StageMessage, Err: err}
-		}
-		a, fail := c.exchange.do(ctx, c.request("SendSms", params))
-		if fail != nil {
-			return Receipt{}, fail
-		}
-		return c.read(a)
-	})
+	params, err := c.params(m)
+	if err != nil {
+		return unsent(c.Aliyun.Name, err)
+	}
+	return c.exchange.carry(ctx, c.Aliyun.Name, c.request("SendSms", params), c.read)
 }
 
 func (c *aliyun) params(m Message) (map[string]string, error) {
@@ -147,15 +141,20 @@ func (c *aliyun) request(action string, params map[string]string) request {
 
 // signACS3 gives the Authorization of a request to / whose body's hash stands among the signed headers, in lower case.
 func signACS3(id, secret, method, query string, signed map[string]string) string {
+	canonical, list := canonicalRequest(method, query, signed, signed["x-acs-content-sha256"])
+	signature := hex.EncodeToString(hmacSHA256([]byte(secret), acs3+"\n"+hexSHA256(canonical)))
+	return acs3 + " Credential=" + id + ",SignedHeaders=" + list + ",Signature=" + signature
+}
+
+// canonicalRequest is what Aliyun and Tencent Cloud have signed of a request to /, and the list of its signed headers.
+func canonicalRequest(method, query string, signed map[string]string, bodyHash string) (text, list string) {
 	names := slices.Sorted(maps.Keys(signed))
 	var headers strings.Builder
 	for _, name := range names {
 		headers.WriteString(name + ":" + strings.TrimSpace(signed[name]) + "\n")
 	}
-	list := strings.Join(names, ";")
-	canonical := strings.Join([]string{method, "/", query, headers.String(), list, signed["x-acs-content-sha256"]}, "\n")
-	signature := hex.EncodeToString(hmacSHA256([]byte(secret), acs3+"\n"+hexSHA256(canonical)))
-	return acs3 + " Credential=" + id + ",SignedHeaders=" + list + ",Signature=" + signature
+	list = strings.Join(names, ";")
+	return strings.Join([]string{method, "/", query, headers.String(), list, bodyHash}, "\n"), list
 }
 
 // canonicalQuery is sorted, and escaped as RFC 3986 has it.

@@ -198,13 +198,7 @@ func (g *generic) Name() string { return g.Generic.Name }
 
 // Send implements Carrier.
 func (g *generic) Send(ctx context.Context, m Message) (Receipt, error) {
-	return timed(g.Generic.Name, func() (Receipt, *Error) {
-		a, fail := g.exchange.do(ctx, g.request(m))
-		if fail != nil {
-			return Receipt{}, fail
-		}
-		return g.read(a)
-	})
+	return g.exchange.carry(ctx, g.Generic.Name, g.request(m), g.read)
 }
 
 func (g *generic) request(m Message) request {

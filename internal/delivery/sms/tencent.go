@@ -5,11 +5,9 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
-	"maps"
 	"net/http"
 	"net/url"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -95,17 +93,11 @@ func (c *tencent) Name() string { return c.Tencent.Name }
 
 // Send implements Carrier. The interface has no idempotency token: SessionContext only comes back in the answer.
 func (c *tencent) Send(ctx context.Context, m Message) (Receipt, error) {
-	return timed(c.Tencent.Name, func() (Receipt, *Error) {
-		body, err := c.body(m)
-		if err != nil {
-			return Receipt{}, &Error{Class: later.class, Stage: StageMessage, Err: err}
-		}
-		a, fail := c.exchange.do(ctx, c.request("SendSms", body))
-		if fail != nil {
-			return Receipt{}, fail
-		}
-		return c.read(a)
-	})
+	body, err := c.body(m)
+	if err != nil {
+		return unsent(c.Tencent.Name, err)
+	}
+	return c.exchange.carry(ctx, c.Tencent.Name, c.request("SendSms", body), c.read)
 }
 
 func (c *tencent) body(m Message) ([]byte, error) {
@@ -152,13 +144,7 @@ func (c *tencent) request(action string, body []byte) request {
 
 // signTC3 gives the Authorization of a request to /; the names of the signed headers are in lower case.
 func signTC3(id, secret, service string, at time.Time, method, query string, signed map[string]string, body string) string {
-	names := slices.Sorted(maps.Keys(signed))
-	var headers strings.Builder
-	for _, name := range names {
-		headers.WriteString(name + ":" + strings.TrimSpace(signed[name]) + "\n")
-	}
-	list := strings.Join(names, ";")
-	canonical := strings.Join([]string{method, "/", query, headers.String(), list, hexSHA256(body)}, "\n")
+	canonical, list := canonicalRequest(method, query, signed, hexSHA256(body))
 	date := at.UTC().Format(time.DateOnly)
 	scope := date + "/" + service + "/tc3_request"
 	text := strings.Join([]string{tc3, strconv.FormatInt(at.Unix(), 10), scope, hexSHA256(canonical)}, "\n")

@@ -1,6 +1,7 @@
 package sms
 
 import (
+	"context"
 	"encoding/base64"
 	"time"
 )
@@ -17,6 +18,24 @@ func timed(name string, attempt func() (Receipt, *Error)) (Receipt, error) {
 		return receipt, fail
 	}
 	return receipt, nil
+}
+
+// carry makes one attempt for the carrier of this name.
+func (x *exchange) carry(ctx context.Context, name string, r request, read func(answer) (Receipt, *Error)) (Receipt, error) {
+	return timed(name, func() (Receipt, *Error) {
+		a, fail := x.do(ctx, r)
+		if fail != nil {
+			return Receipt{}, fail
+		}
+		return read(a)
+	})
+}
+
+// unsent is the end of an attempt whose request could not be made.
+func unsent(name string, err error) (Receipt, error) {
+	return timed(name, func() (Receipt, *Error) {
+		return Receipt{}, &Error{Class: later.class, Stage: StageMessage, Err: err}
+	})
 }
 
 // basicAuth is RFC 7617 section 2.

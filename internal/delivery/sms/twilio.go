@@ -77,13 +77,7 @@ func (t *twilio) Name() string { return t.Twilio.Name }
 
 // Send implements Carrier. The interface has no idempotency token.
 func (t *twilio) Send(ctx context.Context, m Message) (Receipt, error) {
-	return timed(t.Twilio.Name, func() (Receipt, *Error) {
-		a, fail := t.exchange.do(ctx, t.request(m))
-		if fail != nil {
-			return Receipt{}, fail
-		}
-		return t.read(a)
-	})
+	return t.exchange.carry(ctx, t.Twilio.Name, t.request(m), t.read)
 }
 
 // The bounds of ValidityPeriod, in seconds.
