@@ -59,7 +59,7 @@ func checked(in Intent) (Intent, error) {
 		return in, bad("life, lease and tries are positive")
 	case !slices.Contains(in.Purposes, s.Purpose):
 		return in, bad("purpose %q does not share its own policy", s.Purpose)
-	case !storable(s.App, string(s.Channel), s.Purpose, s.To, s.Locale, s.Reference, s.IP, s.Clock, v.ID, v.Holder, v.KeyID, in.Join):
+	case !storable(s.App, string(s.Channel), s.Purpose, s.To, s.Country, s.Prefix, s.Locale, s.Reference, s.IP, s.Clock, v.ID, v.Holder, v.KeyID, in.Join):
 		return in, bad("a text is not plain UTF-8 of at most %d bytes", maxText)
 	case slices.ContainsFunc(in.Purposes, func(p string) bool { return !storable(p) || strings.Contains(p, separator) }):
 		return in, bad("a purpose has control characters")
@@ -166,7 +166,7 @@ func refusal(r Send) Send {
 	row := Send{
 		ID: r.ID, VerificationID: mended(r.VerificationID), App: mended(r.App), Channel: recipient.Channel(mended(string(r.Channel))),
 		Purpose: mended(r.Purpose), Recipient: r.Recipient, To: mended(r.To), Locale: mended(r.Locale),
-		Reference: mended(r.Reference), IP: mended(r.IP), Status: Refused, TakenAt: micro(r.TakenAt), Clock: mended(r.Clock),
+		Country: mended(r.Country), Prefix: mended(r.Prefix), Reference: mended(r.Reference), IP: mended(r.IP), Status: Refused, TakenAt: micro(r.TakenAt), Clock: mended(r.Clock),
 		BlockedBy: mended(r.BlockedBy), RetryAfter: r.RetryAfter.Truncate(time.Microsecond), Count: r.Count,
 	}
 	if row.Clock == "" || row.TakenAt.IsZero() {
@@ -177,5 +177,5 @@ func refusal(r Send) Send {
 
 // matchable says whether any row can match the filter's texts; those that no row can hold are not worth asking for.
 func (f Filter) matchable() bool {
-	return storable(string(f.Status), string(f.Channel), f.Purpose, f.App, f.BlockedBy, f.Reference)
+	return storable(string(f.Status), string(f.Channel), f.Purpose, f.App, f.BlockedBy, f.Reference, f.Provider, f.Country, f.Domain)
 }

@@ -13,15 +13,19 @@ func filters(t *testing.T, f *fixture) {
 	var rows []Send // oldest first
 	for n, change := range []func(*Intent){
 		func(in *Intent) { in.Send.App = "other" },
-		func(in *Intent) { in.Send.Channel = recipient.SMS },
+		func(in *Intent) {
+			in.Send.Channel, in.Send.To, in.Send.Country, in.Send.Prefix = recipient.SMS, "+49 151•••021", "DE", "+49151"
+		},
 		func(in *Intent) { in.Send.Purpose = "signup" },
 		func(in *Intent) { in.Send.Reference = "order 8" },
-		func(in *Intent) { in.Send.Reference = "" },
+		func(in *Intent) { in.Send.Reference, in.Send.To = "", "b•••@例子.中国" },
 	} {
 		rows = append(rows, f.admit(t, f.intent(n, change)).Send)
 		f.pass(time.Second)
 	}
-	r := f.refusal(0, nil)
+	f.finish(t, Outcome{Held: Held{rows[3].ID, 1}, Status: Sent, Provider: "mx.example.net"}, true)
+	rows[3] = f.row(t, rows[3].ID)
+	r := f.refusal(0, func(s *Send) { s.Country, s.Prefix = "FR", "+336" })
 	ok(t, f.Refused(t.Context(), []Send{r}))
 	rows = append(rows, f.row(t, r.ID))
 
@@ -50,9 +54,19 @@ func filters(t *testing.T, f *fixture) {
 		"app and from":   {Filter{App: "shop", From: rows[2].LoggedAt, To: rows[4].LoggedAt}, []int{3, 2}},
 		"a common app":   {Filter{App: "shop", Limit: 3}, []int{5, 4, 3}},
 		"two kinds":      {Filter{Channel: recipient.Email, Purpose: "login"}, []int{5, 4, 3, 0}},
-		"three kinds":    {Filter{App: "shop", Channel: recipient.Email, Purpose: "login", Status: Sent}, nil},
-		"kind in flight": {Filter{App: "shop", Status: Sending}, []int{4, 3, 2, 1}},
+		"three kinds":    {Filter{App: "shop", Channel: recipient.Email, Purpose: "login", Status: Sent}, []int{3}},
+		"kind in flight": {Filter{App: "shop", Status: Sending}, []int{4, 2, 1}},
 		"unheard of":     {Filter{Purpose: "nothing"}, nil},
+		"carrier":        {Filter{Provider: "mx.example.net"}, []int{3}},
+		"carrier, app":   {Filter{Provider: "mx.example.net", App: "other"}, nil},
+		"unused carrier": {Filter{Provider: "mx.example.com"}, nil},
+		"carrier, state": {Filter{Provider: "mx.example.net", Status: Failed}, nil},
+		"country":        {Filter{Country: "DE"}, []int{1}},
+		"refused there":  {Filter{Country: "FR", Status: Refused}, []int{5}},
+		"other country":  {Filter{Country: "AT"}, nil},
+		"domain":         {Filter{Domain: "例子.中国"}, []int{4}},
+		"domain's end":   {Filter{Domain: "ple.com"}, nil},
+		"domain before":  {Filter{Domain: "example.com", Before: &Mark{rows[3].LoggedAt, rows[3].ID}}, []int{2, 0}},
 		"several":        {Filter{Recipient: &who, Status: Sending, Purpose: "login"}, []int{0}},
 		"none":           {Filter{App: "other", Status: Refused}, nil},
 		"two":            {Filter{Limit: 2}, []int{5, 4}},

@@ -38,7 +38,7 @@ var personal = []struct{ table, erase, forget string }{
 	{
 		table: "sends",
 		erase: `
-UPDATE sends SET masked = '•••', reference = '', ip = '', locale = '',
+UPDATE sends SET masked = '•••', country = '', prefix = '', reference = '', ip = '', locale = '',
        reason = CASE WHEN status = 'queued' THEN 'erased' ELSE reason END,
        finished_at = CASE WHEN status = 'queued' THEN {{now}} ELSE finished_at END,
        due_at = CASE WHEN status = 'queued' THEN NULL ELSE due_at END,
@@ -121,7 +121,7 @@ func (m *Memory) Erase(ctx context.Context, h recipient.Hash, keep time.Duration
 	defer m.leave(lost, &err)
 	for _, r := range m.rows {
 		if r.Recipient == h && r.To != Erased {
-			r.To, r.Reference, r.IP, r.Locale = Erased, "", "", ""
+			r.To, r.Country, r.Prefix, r.Reference, r.IP, r.Locale = Erased, "", "", "", "", ""
 			if r.Status == Queued {
 				r.Status, r.Reason, r.FinishedAt, r.DueAt = Failed, ReasonErased, now, time.Time{}
 			}

@@ -21,7 +21,7 @@ var columns = map[string]struct{ nothing, erased, hash string }{
 	"sends": {
 		nothing: `id verification_id number app channel purpose status reason attempt in_doubt counts refund_since taken_at clock
 			logged_at due_at finished_at provider provider_code took blocked_by retry_after requests observed forgiven suppression_id afterwards receipt`,
-		erased: `masked reference ip locale`, hash: `recipient`,
+		erased: `masked country prefix reference ip locale`, hash: `recipient`,
 	},
 	"verifications": {
 		nothing: `id app channel purpose key_id code_length alphabet created_at expires_at attempts max_attempts sends approved_at canceled_at forgiven`,

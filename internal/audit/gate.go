@@ -135,7 +135,7 @@ func written(in Intent, v Verification, number int, suppression uuid.UUID, now t
 	s := in.Send
 	return Send{
 		ID: s.ID, VerificationID: v.ID, Number: number, App: s.App, Channel: s.Channel, Purpose: s.Purpose,
-		Recipient: s.Recipient, To: s.To, Locale: s.Locale, Reference: s.Reference, IP: s.IP,
+		Recipient: s.Recipient, To: s.To, Country: s.Country, Prefix: s.Prefix, Locale: s.Locale, Reference: s.Reference, IP: s.IP,
 		Status: Sending, Attempt: 1, Counts: true, TakenAt: taken(in, now), Clock: s.Clock, LoggedAt: now,
 		DueAt: now.Add(in.Lease.Truncate(time.Microsecond)), Count: 1, Observed: slices.Clone(s.Observed), Suppression: suppression,
 	}

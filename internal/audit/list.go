@@ -9,6 +9,17 @@ import (
 	"sendcode/internal/recipient"
 )
 
+// dialect is what the two databases say differently.
+type dialect struct {
+	at     func(time.Time) any // an instant as a parameter
+	domain string              // that the masked form shows
+}
+
+var (
+	postgresWords = dialect{func(t time.Time) any { return t }, `split_part(s.masked, '@', 2) COLLATE "C"`}
+	sqliteWords   = dialect{func(t time.Time) any { return µs(t) }, `CASE WHEN instr(s.masked, '@') > 0 THEN substr(s.masked, instr(s.masked, '@') + 1) ELSE '' END`}
+)
+
 // conditions collects what rows must fulfil, with numbered parameters, which both databases understand.
 type conditions struct {
 	texts []string
@@ -45,9 +56,9 @@ func (c *conditions) where() string {
 	return " WHERE " + strings.Join(c.texts, " AND ")
 }
 
-// conditions are the filter in SQL but for times, app, channel and purpose. What is said twice lets the planner use a partial
+// conditions are the filter in SQL but for times, app, channel, purpose and provider. What is said twice lets the planner use a partial
 // index.
-func (f Filter) conditions() (c conditions) {
+func (f Filter) conditions(d dialect) (c conditions) {
 	if f.Recipient != nil {
 		c.add("s.recipient = ?", f.Recipient[:])
 	}
@@ -56,6 +67,12 @@ func (f Filter) conditions() (c conditions) {
 	}
 	if f.Reference != "" {
 		c.add("s.reference = ? AND s.reference <> ''", f.Reference)
+	}
+	if f.Country != "" {
+		c.add("s.country = ? AND s.country <> ''", f.Country)
+	}
+	if f.Domain != "" {
+		c.add(d.domain+" = ? AND "+d.domain+" <> ''", f.Domain)
 	}
 	switch f.Status {
 	case "":
@@ -75,7 +92,7 @@ func (f Filter) conditions() (c conditions) {
 }
 
 // between adds the times and the mark, in the order of an index: column and value come before the time in it, if it has
-// such a column. at turns an instant into the database's parameter.
+// such a column.
 func (f Filter) between(c *conditions, at func(time.Time) any, column, value string) {
 	if !f.From.IsZero() {
 		c.add("("+column+"s.logged_at) >= ("+value+"?)", at(f.From))
@@ -113,32 +130,36 @@ func (f Filter) newestFirst(rows []Send) []Send {
 }
 
 // query is the filter in SQL for either database.
-func (f Filter) query(at func(time.Time) any) (string, []any) {
-	c := f.conditions()
-	f.between(&c, at, "", "")
+func (f Filter) query(d dialect) (string, []any) {
+	c := f.conditions(d)
+	f.between(&c, d.at, "", "")
 	c.kind(f.App, f.Channel, f.Purpose)
+	if f.Provider != "" {
+		c.add("s.provider = ?", f.Provider)
+	}
 	return "SELECT " + sendColumns + " FROM sends s" + c.where() + f.page(), c.args
 }
 
-// byKind says that a filter by app, channel or purpose is all that could be rare about the rows.
+// byKind says that a filter by app, channel, purpose or provider is all that could be rare about the rows.
 func (f Filter) byKind() bool {
-	return (f.App != "" || f.Channel != "" || f.Purpose != "") && f.Recipient == nil && f.Reference == "" && f.BlockedBy == "" && (f.Status == "" || f.Status == Sent)
+	return f.App+string(f.Channel)+f.Purpose+f.Provider != "" && f.Recipient == nil && f.Reference+f.BlockedBy+f.Country+f.Domain == "" &&
+		(f.Status == "" || f.Status == Sent)
 }
 
-// kindOf is what one index of Postgres is on, which so serves app, channel, purpose and any two of them.
-const kindOf = `(s.app || E'\x1f' || s.channel || E'\x1f' || s.purpose) COLLATE "C"`
+// kindOf is what one index of Postgres is on, which so serves app, channel, purpose, provider and any of them together.
+const kindOf = `(s.app || E'\x1f' || s.channel || E'\x1f' || s.purpose || E'\x1f' || s.provider) COLLATE "C"`
 
 // kindQuery is the same as query, for Postgres. The few kinds that there are come first, each from one look at the index
 // past the one before (a loose index scan, https://wiki.postgresql.org/wiki/Loose_indexscan), then the first rows of each
 // kind that fits. So a kind that is rare, or is not there, is not looked for in the whole log. Bounds in place of an
 // equality, and an order that begins with the kind: no other index has that, so the planner cannot choose one.
-func (f Filter) kindQuery(at func(time.Time) any) (string, []any) {
-	c := f.conditions()
+func (f Filter) kindQuery(d dialect) (string, []any) {
+	c := f.conditions(d)
 	c.add(kindOf + " >= kind.name AND " + kindOf + " <= kind.name")
-	f.between(&c, at, kindOf+", ", "kind.name, ")
+	f.between(&c, d.at, kindOf+", ", "kind.name, ")
 	inner := "SELECT " + sendColumns + " FROM sends s" + c.where() + f.page(kindOf)
 	fits := conditions{args: c.args}
-	for i, value := range []string{f.App, string(f.Channel), f.Purpose} {
+	for i, value := range []string{f.App, string(f.Channel), f.Purpose, f.Provider} {
 		if value != "" {
 			fits.add(fmt.Sprintf(`split_part(kind.name, E'\x1f', %d) = ?`, i+1), value)
 		}

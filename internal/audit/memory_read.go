@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"sendcode/internal/recipient"
 	"sendcode/quota"
 )
 
@@ -62,6 +63,9 @@ func (f Filter) Selects(s Send) bool {
 		f.App != "" && s.App != f.App,
 		f.BlockedBy != "" && s.BlockedBy != f.BlockedBy,
 		f.Reference != "" && s.Reference != f.Reference,
+		f.Provider != "" && s.Provider != f.Provider,
+		f.Country != "" && s.Country != f.Country,
+		f.Domain != "" && recipient.DomainOf(s.To) != f.Domain,
 		!f.From.IsZero() && s.LoggedAt.Before(f.From),
 		!f.To.IsZero() && !s.LoggedAt.Before(f.To),
 		f.Before != nil && byLogged(s, Send{ID: f.Before.ID, LoggedAt: f.Before.At}) >= 0,

@@ -5,7 +5,7 @@ WITH clock AS MATERIALIZED (
     SELECT {{now}} AS now
 ), intent AS MATERIALIZED (
     SELECT clock.now,
-           u.i, u.id, u.app, u.channel, u.purpose, u.recipient, u.masked, u.locale, u.reference, u.ip, u.clock,
+           u.i, u.id, u.app, u.channel, u.purpose, u.recipient, u.masked, u.country, u.prefix, u.locale, u.reference, u.ip, u.clock,
            coalesce(u.taken_at, clock.now) AS taken, -- no limiter took it: the log's instant
            u.lease * interval '1 microsecond' AS lease,
            string_to_array(u.purposes, E'\x1f') AS purposes,
@@ -22,11 +22,11 @@ WITH clock AS MATERIALIZED (
     FROM clock, unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::bytea[], $6::text[], $7::text[], $8::text[], $9::text[],
                 $10::timestamptz[], $11::text[], $12::bigint[], $13::text[], $14::text[], $15::text[], $16::text[],
                 $17::bigint[], $18::text[], $19::bigint[], $20::text[], $21::bytea[], $22::text[], $23::bytea[], $24::text[],
-                $25::int[], $26::bigint[], $27::int[], $28::text[], $29::int[], $30::bigint[], $31::text[], $32::bytea[])
+                $25::int[], $26::bigint[], $27::int[], $28::text[], $29::int[], $30::bigint[], $31::text[], $32::bytea[], $33::text[], $34::text[])
          WITH ORDINALITY AS u(id, app, channel, purpose, recipient, masked, locale, reference, ip,
                 taken_at, clock, lease, purposes, limits, windows, turns, longest,
                 join_id, min_life, verification, sealed, holder, nonce, key_id, code_length,
-                life, max_attempts, observed, rejections, rejecting, alphabet, address, i)
+                life, max_attempts, observed, rejections, rejecting, alphabet, address, country, prefix, i)
 ), gate AS MATERIALIZED (
     SELECT intent.*, past.ids, past.ages, failed.ids AS failed_ids, failed.ages AS failed_ages, earlier.id IS NOT NULL AS repeated, rules.elsewhere, suppressed.id AS suppression,
            NOT rules.elsewhere AND NOT EXISTS (
@@ -117,10 +117,10 @@ WITH clock AS MATERIALIZED (
     FROM gate g
     WHERE g.room AND NOT g.repeated AND NOT EXISTS (SELECT FROM joined WHERE joined.i = g.i)
 ), written AS (
-    INSERT INTO sends (id, verification_id, number, app, channel, purpose, recipient, masked, locale, reference, ip,
+    INSERT INTO sends (id, verification_id, number, app, channel, purpose, recipient, masked, country, prefix, locale, reference, ip,
                        status, attempt, counts, taken_at, clock, logged_at, due_at, observed, suppression_id)
     SELECT g.id, coalesce(joined.id, g.verification), coalesce(joined.sends, 1), g.app, g.channel, g.purpose, g.recipient, g.masked,
-           g.locale, g.reference, g.ip, 'sending', 1, true, g.taken, g.clock, g.now, g.now + g.lease, g.observed, g.suppression
+           g.country, g.prefix, g.locale, g.reference, g.ip, 'sending', 1, true, g.taken, g.clock, g.now, g.now + g.lease, g.observed, g.suppression
     FROM gate g LEFT JOIN joined ON joined.i = g.i
     WHERE g.room AND NOT g.repeated
 )

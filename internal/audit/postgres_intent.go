@@ -69,6 +69,8 @@ func parameters(batch []*call, near time.Time) []any {
 		µs(func(in *Intent) time.Duration { return in.Rejections.Window }),
 		text(func(in *Intent) string { return in.Verification.Alphabet }),
 		column(batch, func(in *Intent) []byte { return in.Address[:] }),
+		text(func(in *Intent) string { return in.Send.Country }),
+		text(func(in *Intent) string { return in.Send.Prefix }),
 	}
 }
 

@@ -101,7 +101,8 @@ func useAll(t *testing.T, f *fixture) {
 		for _, filter := range []Filter{{}, {Before: mark}, {Recipient: &begun.Send.Recipient, Before: mark}, {Reference: "order 7", Before: mark},
 			{After: mark}, {App: "shop"}, {App: "nobody", Before: mark}, {Channel: "email"}, {Channel: "sms", After: mark}, {Purpose: "login"}, {Purpose: "nothing"},
 			{App: "shop", Purpose: "login"}, {Status: Queued}, {Status: Sending}, {Status: Failed}, {Status: Unknown, Before: mark}, {Status: Refused}, {Status: Sent},
-			{BlockedBy: "minute"}, {BlockedBy: "nothing", Before: mark}} {
+			{BlockedBy: "minute"}, {BlockedBy: "nothing", Before: mark}, {Provider: "smtp.example.com"}, {Provider: "nothing", After: mark}, {Country: "DE"},
+			{Country: "FR", Before: mark}, {Domain: "example.com"}, {Domain: "example.org", After: mark}} {
 			filter.Limit = 10
 			_, err = f.Sends(t.Context(), filter)
 			ok(t, err)
@@ -150,7 +151,7 @@ func TestPostgresGatePlan(t *testing.T) {
 	defer conn.Release()
 	_, err = conn.Exec(t.Context(), `SET plan_cache_mode = force_generic_plan`) // the one that all batches come to share
 	ok(t, err)
-	nulls := strings.TrimSuffix(strings.Repeat("NULL, ", 32), ", ")
+	nulls := strings.TrimSuffix(strings.Repeat("NULL, ", 34), ", ")
 	rows, err := conn.Query(t.Context(), fmt.Sprintf("EXPLAIN EXECUTE %s(%s)", stmtDecide, nulls))
 	ok(t, err)
 	plan, err := pgx.CollectRows(rows, pgx.RowTo[string])

@@ -51,7 +51,7 @@ func (p *Postgres) Sends(ctx context.Context, filter Filter) ([]Send, error) {
 	if filter.byKind() {
 		inSQL = filter.kindQuery
 	}
-	query, args := inSQL(func(t time.Time) any { return t })
+	query, args := inSQL(postgresWords)
 	rows, err := readRows(ctx, p, (*Send).fields, query, args...)
 	return filter.newestFirst(rows), err
 }

@@ -27,15 +27,15 @@ func (p *Postgres) Refused(ctx context.Context, refusals []Send) error {
 const maxRefusals = 1000
 
 const refusedSQL = `
-INSERT INTO sends (id, verification_id, number, app, channel, purpose, recipient, masked, locale, reference, ip, status,
+INSERT INTO sends (id, verification_id, number, app, channel, purpose, recipient, masked, country, prefix, locale, reference, ip, status,
                    attempt, counts, taken_at, clock, logged_at, finished_at, blocked_by, retry_after, requests)
-SELECT r.id, r.verification_id, 0, r.app, r.channel, r.purpose, r.recipient, r.masked, r.locale, r.reference, r.ip, 'refused',
+SELECT r.id, r.verification_id, 0, r.app, r.channel, r.purpose, r.recipient, r.masked, r.country, r.prefix, r.locale, r.reference, r.ip, 'refused',
        0, false, coalesce(r.taken_at, clock.now), r.clock, clock.now, clock.now, r.blocked_by, r.retry_after, r.requests
 FROM (SELECT {{now}} AS now OFFSET 0) clock,
      unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::text[], $6::bytea[], $7::text[], $8::text[], $9::text[], $10::text[],
-            $11::timestamptz[], $12::text[], $13::text[], $14::bigint[], $15::int[])
+            $11::timestamptz[], $12::text[], $13::text[], $14::bigint[], $15::int[], $16::text[], $17::text[])
      AS r(id, verification_id, app, channel, purpose, recipient, masked, locale, reference, ip,
-          taken_at, clock, blocked_by, retry_after, requests)
+          taken_at, clock, blocked_by, retry_after, requests, country, prefix)
 ON CONFLICT (id) DO UPDATE SET requests = sends.requests + excluded.requests, retry_after = excluded.retry_after
 WHERE sends.status = 'refused'`
 
@@ -62,6 +62,8 @@ func refusalParameters(rows []Send) []any {
 		text(func(s Send) string { return s.BlockedBy }),
 		each(rows, func(s Send) int64 { return s.RetryAfter.Microseconds() }),
 		each(rows, func(s Send) int32 { return int32(s.Count) }),
+		text(func(s Send) string { return s.Country }),
+		text(func(s Send) string { return s.Prefix }),
 	}
 }
 

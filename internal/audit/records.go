@@ -70,6 +70,8 @@ type Send struct {
 	Purpose        string
 	Recipient      recipient.Hash
 	To             string // masked
+	Country        string // of a phone number, ISO 3166-1 alpha-2 or "001"; empty with mail, and once erased
+	Prefix         string // how a phone number begins, no longer than To shows it: "+86138"; empty with mail, and once erased
 	Locale         string
 	Reference      string
 	IP             string // client's network, /24 for IPv4 and /48 for IPv6, for the reader only

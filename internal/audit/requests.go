@@ -113,6 +113,9 @@ type Filter struct {
 	App       string
 	BlockedBy string
 	Reference string
+	Provider  string    // mail server or carrier
+	Country   string    // of a phone number
+	Domain    string    // of a mail address, as To shows it
 	From, To  time.Time // LoggedAt in [From, To)
 	Before    *Mark     // rows older than this one (keyset paging, AUDIT-5)
 	After     *Mark     // or those newer than it, the nearest to it; told newest first like all others

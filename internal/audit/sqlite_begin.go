@@ -62,10 +62,10 @@ func sqliteBegin(ctx context.Context, tx *sql.Tx, in Intent, now time.Time) (Beg
 	row := written(in, v, v.Sends, suppression, now)
 	_, err = tx.ExecContext(ctx, `
 INSERT INTO sends (id, verification_id, number, app, channel, purpose, recipient, masked, locale, reference, ip,
-                   status, attempt, counts, taken_at, clock, logged_at, due_at, observed, suppression_id)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, 1, $14, $15, $16, $17, $18, $19)`,
+                   status, attempt, counts, taken_at, clock, logged_at, due_at, observed, suppression_id, country, prefix)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, 1, $14, $15, $16, $17, $18, $19, $20, $21)`,
 		row.ID, row.VerificationID, row.Number, row.App, row.Channel, row.Purpose, row.Recipient[:], row.To, row.Locale, row.Reference, row.IP,
-		row.Status, row.Attempt, µs(row.TakenAt), row.Clock, µs(row.LoggedAt), µs(row.DueAt), strings.Join(row.Observed, comma), knownID(row.Suppression))
+		row.Status, row.Attempt, µs(row.TakenAt), row.Clock, µs(row.LoggedAt), µs(row.DueAt), strings.Join(row.Observed, comma), knownID(row.Suppression), row.Country, row.Prefix)
 	return Begun{Admitted: true, Verification: v, Send: row, Now: now, Clock: LogClock}, err
 }
 

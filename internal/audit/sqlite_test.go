@@ -158,7 +158,7 @@ func TestSQLitePlans(t *testing.T) {
 	who := in.Send.Recipient
 	filter := func(f Filter) string {
 		f.Limit = 10
-		query, _ := f.query(func(t time.Time) any { return µs(t) })
+		query, _ := f.query(sqliteWords)
 		return query
 	}
 	for name, c := range map[string]struct{ query, index string }{

@@ -134,3 +134,28 @@ func TestCountries(t *testing.T) {
 		t.Error("countries that are none")
 	}
 }
+
+// Range tells no more of a number than its mask does.
+func TestRange(t *testing.T) {
+	for number, want := range map[string]string{"+86 138 0013 8021": "+86138", "+1 202 555 0143": "+1202", "+49 151 23456789": "+49151", "+290 22158": "+290"} {
+		r := mustParse(t, SMS, number)
+		if !strings.HasPrefix(strings.ReplaceAll(r.Masked(), " ", ""), want+bullets) || r.Range() != want {
+			t.Errorf("%s: %q, masked %q", number, r.Range(), r.Masked())
+		}
+	}
+	if got := mustParse(t, Email, "ana@example.com").Range(); got != "" {
+		t.Errorf("a mail address begins with %q", got)
+	}
+}
+
+func TestMaskedDomain(t *testing.T) {
+	for typed, want := range map[string]string{"QQ.com": "qq.com", " @qq.com ": "qq.com", "例子。中国": "例子.中国", "xn--fsqu00a.xn--fiqs8s": "例子.中国", "localhost": "", "a b.com": "", "": "", "x@qq.com": ""} {
+		got, err := MaskedDomain(typed)
+		if got != want || (err == nil) != (want != "") {
+			t.Errorf("%q: %q, %v", typed, got, err)
+		}
+	}
+	if got := DomainOf("+49 151•••021"); got != "" {
+		t.Errorf("a phone number has the domain %q", got)
+	}
+}

@@ -95,6 +95,21 @@ func (r Recipient) Domain() string {
 	return domain
 }
 
+// MaskedDomain is the domain that Masked shows, as typed spells it; an error where it is the domain of no e-mail address.
+func MaskedDomain(typed string) (string, error) {
+	r, err := Parse(Email, "a@"+strings.TrimPrefix(strings.TrimSpace(typed), "@"))
+	if err != nil {
+		return "", err
+	}
+	return DomainOf(r.Masked()), nil
+}
+
+// DomainOf is the domain that a masked form shows; "" where it shows none.
+func DomainOf(masked string) string {
+	_, domain, _ := strings.Cut(masked, "@")
+	return domain
+}
+
 // Masked is the form for people and logs: "a•••@example.com", "+86 138•••021". It does not show how long
 // the hidden part is.
 func (r Recipient) Masked() string { return r.parts().masked }
@@ -114,6 +129,16 @@ func (r Recipient) Prefix() string {
 }
 
 const prefixCut = 4
+
+// Range is how a phone number begins: the calling code and as many digits more as Masked shows, "+86138". Of all that is known
+// of a number it tells no more than Masked does. "" for e-mail.
+func (r Recipient) Range() string {
+	if r.Channel() != SMS {
+		return ""
+	}
+	shown, _, _ := strings.Cut(r.Masked(), bullets)
+	return strings.Replace(shown, " ", "", 1)
+}
 
 // VoIP says that the numbering plan gives this phone number to internet telephony.
 func (r Recipient) VoIP() bool { return r.parts().voip }

@@ -186,7 +186,7 @@ func (s *Service) holder(a asked) string {
 func (a asked) row() audit.Send {
 	row := audit.Send{
 		App: a.App, Channel: a.to.Channel(), Purpose: a.purpose.Name, Recipient: a.hash, To: a.to.Masked(),
-		Locale: a.Locale, Reference: a.Reference, VerificationID: a.join,
+		Country: a.to.Country(), Prefix: a.to.Range(), Locale: a.Locale, Reference: a.Reference, VerificationID: a.join,
 	}
 	if a.IP.IsValid() {
 		row.IP = network(a.IP, 24, 48)
