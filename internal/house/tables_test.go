@@ -51,10 +51,11 @@ var edges = map[string]string{
 	"internal/ui/uitest": "quota internal/api internal/audit internal/keyring internal/recipient internal/server internal/ui " +
 		"internal/verification internal/parts",
 	"tools/bench":       "internal/parts internal/app internal/config",
-	"tools/benchadmin":  "internal/parts internal/app internal/config",
+	"tools/benchadmin":  "tools/rows internal/parts internal/app internal/config",
 	"tools/count":       "",
 	"tools/ensure":      "internal/parts/locate",
 	"tools/floor":       "",
+	"tools/rows":        "",
 	"tools/screenshots": "internal/parts internal/parts/locate internal/ui/uitest internal/app internal/config",
 	"tools/up":          "internal/parts internal/parts/locate internal/delivery",
 }
@@ -93,7 +94,7 @@ var modules = map[string]string{
 	"github.com/gofrs/flock":              "internal/app internal/config internal/parts",
 	"github.com/golang-jwt/jwt":           "internal/proof",
 	"github.com/google/uuid":              anywhere,
-	"github.com/jackc/pgx":                "internal/audit internal/app internal/parts tools/bench tools/benchadmin tools/floor",
+	"github.com/jackc/pgx":                "internal/audit internal/app internal/parts tools/bench tools/rows tools/floor",
 	"github.com/knadh/koanf":              "internal/config",
 	"github.com/labstack/echo":            "internal/api internal/ui internal/admin internal/server internal/app quota/echoquota tools/floor",
 	"github.com/nyaruka/phonenumbers":     "internal/recipient",

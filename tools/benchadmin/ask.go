@@ -3,8 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"crypto/md5"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -15,6 +13,8 @@ import (
 	"strconv"
 	"text/tabwriter"
 	"time"
+
+	"sendcode/tools/rows"
 )
 
 const token = "tok_0123456789abcdefghijABCDEFGHIJ"
@@ -54,7 +54,7 @@ func questions(size int) []question {
 	}
 	return append(all,
 		get("reference", func(n int) url.Values { return url.Values{"reference": {"order-" + strconv.Itoa(n/10*10+1)}} }),
-		get("recipient", func(n int) url.Values { return url.Values{"recipient": {recipientOf(n, size)}} }),
+		get("recipient", func(n int) url.Values { return url.Values{"recipient": {rows.Recipient(n, size)}} }),
 		get("a day, a month ago", func(int) url.Values {
 			return url.Values{"from": {ago(31 * 24 * time.Hour)}, "to": {ago(30 * 24 * time.Hour)}}
 		}),
@@ -64,12 +64,6 @@ func questions(size int) []question {
 			return http.MethodPost, "/v1/admin/search", fmt.Sprintf(`{"channel":"email","to":"person-%d@example.com"}`, n)
 		}},
 	)
-}
-
-// recipientOf is the hash that rows.sql gives to a row.
-func recipientOf(n, size int) string {
-	sum := md5.Sum([]byte(strconv.Itoa(n * 7919 % max(size/5, 1))))
-	return hex.EncodeToString(sum[:])
 }
 
 // table has a line for each question and two columns for each number of rows.

@@ -8,7 +8,6 @@ package main
 
 import (
 	"context"
-	_ "embed"
 	"errors"
 	"flag"
 	"fmt"
@@ -22,18 +21,11 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
 	"sendcode/internal/app"
 	"sendcode/internal/config"
 	"sendcode/internal/parts"
+	"sendcode/tools/rows"
 )
-
-//go:embed rows.sql
-var rowsSQL string
-
-// step is how many rows are written at once.
-const step = 100_000
 
 func main() {
 	sizes := flag.String("rows", "1000000,10000000", "how many rows there are, in turn")
@@ -89,9 +81,11 @@ func measureAt(ctx context.Context, database string, size int, t *table) (err er
 	if err := app.Migrate(ctx, cfg); err != nil {
 		return err
 	}
-	if err := fill(ctx, database, size); err != nil {
+	began := time.Now()
+	if err := rows.Fill(ctx, database, size); err != nil {
 		return err
 	}
+	fmt.Fprintf(os.Stderr, "%d rows in %v\n", size, time.Since(began).Round(time.Second))
 	a, err := app.New(ctx, cfg, log)
 	if err != nil {
 		return err
@@ -102,21 +96,4 @@ func measureAt(ctx context.Context, database string, size int, t *table) (err er
 	err = t.measure(ctx, a.Addr(), size)
 	stop()
 	return errors.Join(err, <-ended)
-}
-
-func fill(ctx context.Context, database string, size int) error {
-	conn, err := pgx.Connect(ctx, database)
-	if err != nil {
-		return err
-	}
-	defer conn.Close(context.Background())
-	began := time.Now()
-	for first := 1; first <= size; first += step {
-		if _, err := conn.Exec(ctx, rowsSQL, first, min(first+step-1, size), size); err != nil {
-			return err
-		}
-	}
-	_, err = conn.Exec(ctx, "VACUUM ANALYZE")
-	fmt.Fprintf(os.Stderr, "%d rows in %v\n", size, time.Since(began).Round(time.Second))
-	return err
 }

@@ -1,0 +1,41 @@
+// Package rows fills a Postgres with sends as a busy service leaves them, so that what works on ten rows is seen to work on
+// millions. Tools measure and drill on them; it stands outside the flow of a send.
+package rows
+
+import (
+	"context"
+	"crypto/md5"
+	_ "embed"
+	"encoding/hex"
+	"strconv"
+
+	"github.com/jackc/pgx/v5"
+)
+
+//go:embed rows.sql
+var fillSQL string
+
+// step is how many rows are written at once.
+const step = 100_000
+
+// Fill writes size rows of the last 90 days into a database that has the schema and no sends, and has it look at them.
+func Fill(ctx context.Context, database string, size int) error {
+	conn, err := pgx.Connect(ctx, database)
+	if err != nil {
+		return err
+	}
+	defer conn.Close(context.WithoutCancel(ctx))
+	for first := 1; first <= size; first += step {
+		if _, err := conn.Exec(ctx, fillSQL, first, min(first+step-1, size), size); err != nil {
+			return err
+		}
+	}
+	_, err = conn.Exec(ctx, "VACUUM ANALYZE")
+	return err
+}
+
+// Recipient is the hash, in hex, that Fill gave to row n of size.
+func Recipient(n, size int) string {
+	sum := md5.Sum([]byte(strconv.Itoa(n * 7919 % max(size/5, 1))))
+	return hex.EncodeToString(sum[:])
+}
