@@ -28,6 +28,7 @@ import (
 // Log is what the console reads. Implementations: audit.Postgres, audit.SQLite, audit.Memory.
 type Log interface {
 	Stats(ctx context.Context, q audit.StatsQuery) (audit.Stats, error)
+	Domains(ctx context.Context, q audit.StatsQuery) ([]audit.DomainTally, error)
 	Sends(ctx context.Context, filter audit.Filter) ([]audit.Send, error)
 	Story(ctx context.Context, id uuid.UUID) (audit.Story, error)
 	Referenced(ctx context.Context, support string) ([]audit.Send, error)

@@ -23,7 +23,7 @@ import (
 
 var exportHead = []string{
 	"at", "id", "app", "channel", "to", "recipient", "purpose", "status", "reason", "blocked_by", "retry_after", "count", "attempts",
-	"provider", "provider_code", "took_ms", "reference", "number", "locale", "network",
+	"provider", "provider_code", "took_ms", "reference", "number", "locale", "network", "country",
 }
 
 // Bounds of exports: of one, in rows, and of those at once in a process.
@@ -94,12 +94,12 @@ func (a *Admin) exportBegins(c echo.Context, q query, rows []audit.Send) (audit.
 // exported says by what rows were filtered: "from=… status=failed app".
 func exported(given url.Values) string {
 	var parts []string
-	for _, name := range []string{"from", "to", "last", "status", "channel"} {
+	for _, name := range []string{"from", "to", "last", "status", "channel", "country"} {
 		if value := given.Get(name); value != "" {
 			parts = append(parts, name+"="+value)
 		}
 	}
-	for _, name := range []string{"app", "purpose", "blocked_by", "reference", "recipient"} {
+	for _, name := range []string{"app", "purpose", "blocked_by", "reference", "carrier", "domain", "recipient"} {
 		if given.Has(name) {
 			parts = append(parts, name)
 		}
@@ -184,7 +184,7 @@ func exportRow(s audit.Send) []string {
 	row := []string{
 		*stamp(s.LoggedAt), s.ID.String(), s.App, string(s.Channel), s.To, s.Recipient.String(), s.Purpose, string(s.Status), s.Reason, s.BlockedBy,
 		number(int64(quota.Seconds(s.RetryAfter)), s.Status == audit.Refused), number(int64(s.Count), true), number(int64(s.Attempt), true),
-		s.Provider, s.ProviderCode, number(quota.Milliseconds(s.Took), s.Took > 0), s.Reference, number(int64(s.Number), true), s.Locale, s.IP,
+		s.Provider, s.ProviderCode, number(quota.Milliseconds(s.Took), s.Took > 0), s.Reference, number(int64(s.Number), true), s.Locale, s.IP, s.Country,
 	}
 	for i, cell := range row {
 		row[i] = harmless(cell)

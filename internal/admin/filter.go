@@ -10,6 +10,8 @@ type filterView struct {
 	Last, Status, Channel []option
 	Purpose, App          string
 	BlockedBy, Reference  string
+	Carrier, Country      string
+	Domain                string
 	From, To              string
 	Any                   bool // something is filtered
 	More                  bool // by a field of the second row
@@ -24,9 +26,9 @@ func filterOf(q query, w words) filterView {
 	get := q.given.Get
 	v := filterView{
 		Recipient: get("recipient"), Purpose: get("purpose"), App: get("app"), BlockedBy: get("blocked_by"),
-		Reference: get("reference"),
-		Last:      options(w, "filter.last", "filter.last", get("last"), "1h", "24h", "7d", "30d"),
-		Channel:   options(w, "filter.channel", "channel", get("channel"), string(recipient.Email), string(recipient.SMS)),
+		Reference: get("reference"), Carrier: q.filter.Provider, Country: q.filter.Country, Domain: q.filter.Domain,
+		Last:    options(w, "filter.last", "filter.last", get("last"), "1h", "24h", "7d", "30d"),
+		Channel: options(w, "filter.channel", "channel", get("channel"), string(recipient.Email), string(recipient.SMS)),
 	}
 	var names []string
 	for _, s := range statuses {
@@ -41,7 +43,7 @@ func filterOf(q query, w words) filterView {
 	if get("to") != "" {
 		v.To = q.filter.To.Format(field)
 	}
-	v.More = v.Purpose+v.App+v.BlockedBy+v.Reference+v.From+v.To != ""
+	v.More = v.Purpose+v.App+v.BlockedBy+v.Reference+v.Carrier+v.Country+v.Domain+v.From+v.To != ""
 	v.Any = v.More || v.Recipient+get("last")+get("status")+get("channel") != ""
 	return v
 }

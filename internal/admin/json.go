@@ -46,6 +46,7 @@ type storyJSON struct {
 	InDoubt      bool              `json:"in_doubt"`
 	Counts       bool              `json:"counts"`
 	Locale       *string           `json:"locale"`
+	Country      *string           `json:"country"`
 	Network      *string           `json:"network"`
 	FinishedAt   *string           `json:"finished_at"`
 	Verification *verificationJSON `json:"verification"`
@@ -137,7 +138,7 @@ func (a *Admin) sendJSON(c echo.Context) error {
 	v := judge(s, a.seen(s.Send, now, away), wordsFor(c.Request()))
 	out := storyJSON{
 		rowJSON: rowOf(s.Send), Number: s.Send.Number, InDoubt: s.Send.InDoubt, Counts: s.Send.Counts,
-		Locale: text(s.Send.Locale), Network: text(s.Send.IP), FinishedAt: stamp(s.Send.FinishedAt),
+		Locale: text(s.Send.Locale), Network: text(s.Send.IP), Country: text(s.Send.Country), FinishedAt: stamp(s.Send.FinishedAt),
 		Verification: verificationOf(s), Observed: append([]string{}, s.Send.Observed...), Related: rowsOf(s.Related),
 		Suppressions: suppressionsOf(s.Suppressions, s.Now), Events: toldOf(s.Events), Verdict: verdictJSON{What: v.What.String(), Next: v.Next.String()},
 	}

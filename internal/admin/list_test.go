@@ -179,7 +179,9 @@ func TestFilters(t *testing.T) {
 	r.clock.add(time.Hour)
 	middle := r.clock.now()
 	refused := r.refused("bo@example.com", "hour", time.Minute, 1, func(s *audit.Send) { s.App = "desk" }).ID.String()
-	sms := r.refused("bo@example.com", "day", time.Minute, 1, func(s *audit.Send) { s.Channel, s.Purpose = recipient.SMS, "signup" }).ID.String()
+	sms := r.refused("bo@example.com", "day", time.Minute, 1, func(s *audit.Send) {
+		s.Channel, s.Purpose, s.To, s.Country = recipient.SMS, "signup", "+49 151•••021", "DE"
+	}).ID.String()
 	_, hash := r.recipient("BO@example.com")
 	b := r.loggedIn()
 	at := func(t time.Time) string { return url.QueryEscape(t.Format(time.RFC3339Nano)) }
@@ -194,6 +196,12 @@ func TestFilters(t *testing.T) {
 		"app=Desk":                   {},
 		"blocked_by=hour":            {refused},
 		"reference=order-7":          {sent},
+		"carrier=mx1.example.net":    {sent},
+		"carrier=mx1":                {},
+		"country=de":                 {sms},
+		"country=001":                {},
+		"domain=EXAMPLE.com":         {refused, sent},
+		"domain=example.org":         {},
 		"recipient=" + hash.String(): {sms, refused},
 		"recipient=" + hash.String() + "&channel=sms":                  {sms},
 		"from=" + at(middle):                                           {sms, refused},
@@ -253,7 +261,7 @@ func TestBadFiltersAreNamed(t *testing.T) {
 		"from=yesterday": "from", "from=2026-13-01T00:00:00Z": "from", "from=0001-01-01T00:00:00Z": "from", "to=10000-01-01T00:00:00Z": "to",
 		"from=2026-03-04T14:00:00+08:00":                    "from", // the plus sign is a space here
 		"from=2026-03-05T00:00:00Z&to=2026-03-04T00:00:00Z": "to", "from=2026-03-04T00:00:00Z&to=2026-03-04T00:00:00Z": "to",
-		"purpose=" + long: "purpose", "app=%ff": "app", "blocked_by=a%00b": "blocked_by", "reference=%0a": "reference",
+		"purpose=" + long: "purpose", "app=%ff": "app", "blocked_by=a%00b": "blocked_by", "country=XX": "country", "country=%00": "country", "domain=ana@example.com": "domain", "domain=localhost": "domain", "carrier=%0a": "carrier", "reference=%0a": "reference",
 		"last=2h": "last", "offset=10": "offset", "status=sent&status=sent": "status", long + "=1": strings.Repeat("x", 64) + "…",
 		"Status=sent": "Status",
 	} {

@@ -4,11 +4,14 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"net/url"
 	"slices"
 	"strconv"
 	"time"
 
 	"github.com/labstack/echo/v4"
+
+	"sendcode/internal/audit"
 )
 
 // overviewView is what happened lately: numbers beside those of the time before, a chart, and what stood in the way.
@@ -21,6 +24,7 @@ type overviewView struct {
 	Daily    bool
 	Refusals []countView // by rule
 	Failures []countView // by reason
+	Domains  []domainView
 }
 
 type figureView struct {
@@ -45,6 +49,15 @@ type countView struct {
 	Link string
 }
 
+// domainView is how the mails to one domain fared; its bar shows what of them failed, in hundredths.
+type domainView struct {
+	domainJSON
+	Share       string
+	Rejected100 string // of the bar: refused for good
+	Other100    string // what failed otherwise, after it
+	Link        string // the rows that failed
+}
+
 // Size of the chart in units of its drawing.
 const (
 	chartWidth  = 720.0
@@ -52,25 +65,29 @@ const (
 )
 
 func (a *Admin) overviewPage(c echo.Context) error {
-	s, err := a.stats(c)
+	s, given, err := a.stats(c)
 	if err != nil {
 		return err
 	}
 	w := wordsFor(c.Request())
-	last := or(c.QueryParam("last"), "24h")
+	if !given.Has("from") && !given.Has("last") {
+		given.Set("last", "24h")
+	}
+	last := given.Get("last")
 	v := overviewView{
 		page: page{W: w, Title: w.say("overview.title"), In: true, Here: "overview"}, Daily: s.Each > int(time.Hour/time.Second),
-		Last: options(w, "filter.last", "filter.last", last, "1h", "24h", "7d", "30d")[1:], Figures: figures(s, last, w),
-		Refusals: counts(s.Total.Refusals, func(name string) (string, string) { return name, "/admin?last=" + last + "&blocked_by=" + name }),
+		Last: options(w, "filter.last", "filter.last", last, "1h", "24h", "7d", "30d")[1:], Figures: figures(s, given, w),
+		Refusals: counts(s.Total.Refusals, func(name string) (string, string) { return name, address(given, "blocked_by", name) }),
 		Failures: counts(s.Total.Failures, func(name string) (string, string) {
-			return w.or("reason", name), "/admin?last=" + last + "&status=failed"
+			return w.or("reason", name), address(given, "status", string(audit.Failed))
 		}),
 	}
 	v.Bars, v.Top = bars(s.Stretches)
+	v.Domains = domainsOf(s.Domains, given)
 	return a.pages.show(c, http.StatusOK, "overview", v)
 }
 
-func figures(s statsJSON, last string, w words) []figureView {
+func figures(s statsJSON, given url.Values, w words) []figureView {
 	number := func(n int) string { return strconv.Itoa(n) }
 	rate := func(r *float64) string {
 		if r == nil {
@@ -84,16 +101,30 @@ func figures(s statsJSON, last string, w words) []figureView {
 		}
 		return w.took(max(time.Millisecond, time.Duration(*ms)*time.Millisecond))
 	}
-	now, before, rows := s.Total, s.Before, "/admin?last="+last
+	now, before := s.Total, s.Before
+	rows := func(s audit.Status) string { return address(given, "status", string(s)) }
 	return []figureView{
-		{w.say("overview.sent"), number(now.Sent), number(before.Sent), rows + "&status=sent"},
-		{w.say("overview.failed"), number(now.Failed), number(before.Failed), rows + "&status=failed"},
-		{w.say("overview.unknown"), number(now.Unknown), number(before.Unknown), rows + "&status=unknown"},
-		{w.say("overview.refused"), number(now.Refused), number(before.Refused), rows + "&status=refused"},
+		{w.say("overview.sent"), number(now.Sent), number(before.Sent), rows(audit.Sent)},
+		{w.say("overview.failed"), number(now.Failed), number(before.Failed), rows(audit.Failed)},
+		{w.say("overview.unknown"), number(now.Unknown), number(before.Unknown), rows(audit.Unknown)},
+		{w.say("overview.refused"), number(now.Refused), number(before.Refused), rows(audit.Refused)},
 		{w.say("overview.rate"), rate(now.Rate), rate(before.Rate), ""},
 		{w.say("overview.median"), took(now.MedianMS), took(before.MedianMS), ""},
 		{w.say("overview.p95"), took(now.P95MS), took(before.P95MS), ""},
 	}
+}
+
+func domainsOf(domains []domainJSON, given url.Values) (all []domainView) {
+	for _, d := range domains {
+		part := func(n int) string { return strconv.FormatFloat(100*float64(n)/float64(max(1, d.Sends)), 'f', 1, 64) }
+		failed := maps.Clone(given)
+		failed.Set("status", string(audit.Failed))
+		all = append(all, domainView{
+			domainJSON: d, Share: part(d.Failed) + " %", Rejected100: part(d.Rejected), Other100: part(d.Failed - d.Rejected),
+			Link: address(failed, "domain", d.Domain),
+		})
+	}
+	return all
 }
 
 // counts are the most frequent first.

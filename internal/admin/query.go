@@ -95,6 +95,9 @@ var parameters = map[string]func(f *audit.Filter, value string, now time.Time) s
 	"app":        word(func(f *audit.Filter) *string { return &f.App }),
 	"blocked_by": word(func(f *audit.Filter) *string { return &f.BlockedBy }),
 	"reference":  word(func(f *audit.Filter) *string { return &f.Reference }),
+	"carrier":    word(func(f *audit.Filter) *string { return &f.Provider }),
+	"country":    setCountry,
+	"domain":     setDomain,
 	"from":       instant(func(f *audit.Filter) *time.Time { return &f.From }),
 	"to":         instant(func(f *audit.Filter) *time.Time { return &f.To }),
 	"last":       setLast,
@@ -124,6 +127,22 @@ func setChannel(f *audit.Filter, value string, _ time.Time) (problem string) {
 	var err error
 	if f.Channel, err = recipient.ParseChannel(value); err != nil {
 		return "A channel is email or sms."
+	}
+	return ""
+}
+
+func setCountry(f *audit.Filter, value string, _ time.Time) string {
+	f.Country = strings.ToUpper(strings.TrimSpace(value))
+	if !recipient.KnownCountry(f.Country) {
+		return "A country is that of a phone number, two letters as in DE, or 001 for numbers of none."
+	}
+	return ""
+}
+
+func setDomain(f *audit.Filter, value string, _ time.Time) (problem string) {
+	var err error
+	if f.Domain, err = recipient.MaskedDomain(value); err != nil {
+		return "A domain is what stands after the @ of a mail address."
 	}
 	return ""
 }

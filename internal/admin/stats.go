@@ -4,6 +4,7 @@ import (
 	"context"
 	"math"
 	"net/http"
+	"net/url"
 	"slices"
 	"time"
 
@@ -26,6 +27,7 @@ type statsJSON struct {
 	Each      int           `json:"each"` // seconds of one stretch
 	Total     totalJSON     `json:"total"`
 	Before    totalJSON     `json:"before"`
+	Domains   []domainJSON  `json:"domains"`
 	Stretches []stretchJSON `json:"stretches"` // those without rows too, oldest first
 }
 
@@ -48,6 +50,14 @@ type totalJSON struct {
 	Rate     *float64       `json:"approval_rate"` // null where nothing was opened
 	MedianMS *int64         `json:"median_ms"`     // null where nothing was sent
 	P95MS    *int64         `json:"p95_ms"`
+}
+
+// domainJSON is how the mails to one domain fared, of those domains to which most failed.
+type domainJSON struct {
+	Domain   string `json:"domain"`
+	Sends    int    `json:"sends"`
+	Failed   int    `json:"failed"`
+	Rejected int    `json:"rejected"`
 }
 
 type stretchJSON struct {
@@ -94,28 +104,29 @@ func totalOf(s audit.Stats) totalJSON {
 }
 
 func (a *Admin) statsJSON(c echo.Context) error {
-	s, err := a.stats(c)
+	s, _, err := a.stats(c)
 	if err != nil {
 		return err
 	}
 	return c.JSON(http.StatusOK, s)
 }
 
-// stats are those that a request's address asks for.
-func (a *Admin) stats(c echo.Context) (statsJSON, error) {
-	q, err := a.parseStats(c.Request().URL.RawQuery)
+// stats are those that a request's address asks for, and what it says.
+func (a *Admin) stats(c echo.Context) (s statsJSON, given url.Values, err error) {
+	q, err := parseQuery(c.Request().URL.RawQuery, a.now())
 	if err != nil {
-		return statsJSON{}, err
+		return s, nil, err
 	}
-	return a.statsOf(c.Request().Context(), q)
+	asked, err := a.statsQuery(q)
+	if err != nil {
+		return s, nil, err
+	}
+	s, err = a.statsOf(c.Request().Context(), asked)
+	return s, q.given, err
 }
 
-// parseStats reads what a list's filters can say of a time, an app, a channel and a purpose.
-func (a *Admin) parseStats(raw string) (audit.StatsQuery, error) {
-	q, err := parseQuery(raw, a.now())
-	if err != nil {
-		return audit.StatsQuery{}, err
-	}
+// statsQuery takes what a list's filters can say of a time, an app, a channel and a purpose.
+func (a *Admin) statsQuery(q query) (audit.StatsQuery, error) {
 	for name := range q.given {
 		if !slices.Contains([]string{"app", "channel", "purpose", "from", "to", "last"}, name) {
 			return audit.StatsQuery{}, invalid(name, "unknown", "Statistics are by app, channel, purpose and time alone.")
@@ -151,9 +162,17 @@ func (a *Admin) statsOf(ctx context.Context, q audit.StatsQuery) (statsJSON, err
 	if err != nil {
 		return statsJSON{}, a.unreadable(ctx, err)
 	}
+	domains, err := a.log.Domains(ctx, q)
+	if err != nil {
+		return statsJSON{}, a.unreadable(ctx, err)
+	}
 	out := statsJSON{
-		From: *stamp(q.From), To: *stamp(q.To), Each: int(q.Each / time.Second),
+		Domains: make([]domainJSON, 0, len(domains)),
+		From:    *stamp(q.From), To: *stamp(q.To), Each: int(q.Each / time.Second),
 		Total: totalOf(now), Before: totalOf(before),
+	}
+	for _, d := range domains {
+		out.Domains = append(out.Domains, domainJSON(d))
 	}
 	tallies := now.Tallies
 	for at := q.From.Truncate(q.Each); at.Before(q.To); at = at.Add(q.Each) {

@@ -83,6 +83,7 @@ func TestOverviewDrawsTheNumbers(t *testing.T) {
 	for _, part := range []string{
 		"Sent 1 before: 1", "Failed 1 before: 0", "Refused requests 3 before: 0", "Codes approved 33.3 % before: 0.0 %",
 		"Time to sent, median 184 ms before: 184 ms", "4 at the top", "Refused by rule minute 3", "Failed for rejected by the server 1",
+		"Mail domain Share that failed Failed Refused for good Sends example.com 33.3 % 1 1 3",
 	} {
 		if !strings.Contains(text, part) {
 			t.Errorf("%q is not in: %s", part, text)
@@ -90,7 +91,8 @@ func TestOverviewDrawsTheNumbers(t *testing.T) {
 	}
 	// The hour with one sent and three refused is the highest bar: a quarter is green, the rest above it.
 	contains(t, rec, `class="good" x="665.3" y="120.0" width="23.0" height="40.0"`, `class="warn" x="665.3" y="0.0" width="23.0" height="120.0"`,
-		`href="/admin?last=24h&amp;blocked_by=minute"`, `aria-current="true">Overview</a>`)
+		`href="/admin?blocked_by=minute&amp;last=24h"`, `href="/admin?domain=example.com&amp;last=24h&amp;status=failed"`, `width="33.3" height="10"`, `aria-current="true">Overview</a>`)
+	contains(t, r.as(Reader).get("/admin/overview?from=2020-01-01T00:00:00Z&to=2020-01-02T00:00:00Z"), `href="/admin?from=2020-01-01T00%3A00%3A00Z&amp;status=failed&amp;to=2020-01-02T00%3A00%3A00Z"`)
 	contains(t, newRig(t).as(Reader).get("/admin/overview?last=30d"), "None.", "By day, UTC", ">–</b>")
 	contains(t, r.as(Reader).get("/admin/overview", "Accept-Language", "zh-CN"), "概览", "验证成功")
 }

@@ -149,6 +149,9 @@ type Log interface {
 
 	// Stats counts what there is in a stretch of time.
 	Stats(ctx context.Context, q StatsQuery) (Stats, error)
+	// Domains are the mail domains to which most sends of that time failed, at most ten, those with the most first. Each is
+	// not looked at.
+	Domains(ctx context.Context, q StatsQuery) ([]DomainTally, error)
 
 	// Ping reports whether the log can take a send now.
 	Ping(ctx context.Context) error

@@ -268,6 +268,10 @@ func closedAndCanceled(t *testing.T, f *fixture) {
 			_, err := f.Stats(t.Context(), StatsQuery{From: epoch, To: epoch.Add(time.Hour), Each: time.Hour})
 			return err
 		},
+		"Domains": func() error {
+			_, err := f.Domains(t.Context(), StatsQuery{From: epoch, To: epoch.Add(time.Hour), Each: time.Hour})
+			return err
+		},
 		"Expire": func() error { _, err := f.Expire(t.Context(), time.Hour, 1); return err },
 		"Crowds": func() error {
 			_, _, err := f.Crowds(t.Context(), CrowdQuery{Purposes: []string{"x"}, AtLeast: 1, Limit: 1})

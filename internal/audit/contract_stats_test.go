@@ -55,11 +55,28 @@ func statistics(t *testing.T, f *fixture) {
 	ask(StatsQuery{App: "desk"}, Stats{Tallies: []Tally{{At: begin, Status: Sent, Rows: 1, Requests: 1}}, Opened: 1, Median: 3 * time.Second, P95: 3 * time.Second})
 	ask(StatsQuery{Channel: recipient.SMS}, Stats{Tallies: []Tally{{At: next, Status: Unknown, Reason: "no_answer", Rows: 1, Requests: 1}}, Opened: 1})
 	ask(StatsQuery{Purpose: "nothing"}, Stats{})
+	f.finish(t, Outcome{Held: Held{f.admit(t, f.intent(7, func(in *Intent) { in.Send.To = "b•••@example.org" })).Send.ID, 1}, Status: Failed, Reason: "expired"}, true)
+	f.finish(t, Outcome{Held: Held{f.admit(t, f.intent(8, func(in *Intent) { in.Send.To = "+49 151•••021" })).Send.ID, 1}, Status: Failed, Reason: "expired"}, true)
+	for _, c := range []struct {
+		q    StatsQuery
+		want []DomainTally
+	}{
+		{StatsQuery{To: begin.Add(2 * time.Hour)}, []DomainTally{{"example.com", 6, 1, 1}}},
+		{StatsQuery{To: begin.Add(3 * time.Hour)}, []DomainTally{{"example.com", 7, 1, 1}, {"example.org", 1, 1, 0}}},
+		{StatsQuery{To: begin.Add(3 * time.Hour), App: "desk"}, nil},
+	} {
+		c.q.From, c.q.Each = begin, time.Hour
+		got, err := f.Domains(t.Context(), c.q)
+		ok(t, err)
+		equal(t, "domains", got, c.want)
+	}
 	for _, q := range []StatsQuery{
 		{}, {From: begin, To: begin, Each: time.Hour}, {From: begin, To: next}, {From: begin, To: next, Each: time.Millisecond},
 		{From: begin, To: next, Each: time.Hour, App: "a\x00"},
 	} {
 		_, err := f.Stats(t.Context(), q)
+		is(t, err, ErrBadRequest)
+		_, err = f.Domains(t.Context(), q)
 		is(t, err, ErrBadRequest)
 	}
 }

@@ -66,6 +66,11 @@ func (q StatsQuery) checked() (StatsQuery, error) {
 	return q, nil
 }
 
+// selects says whether a row is one of those that q asks for.
+func (q StatsQuery) selects(s Send) bool {
+	return Filter{App: q.App, Channel: q.Channel, Purpose: q.Purpose, From: q.From, To: q.To}.Selects(s)
+}
+
 func (q StatsQuery) conditions(at func(time.Time) any) (c conditions) {
 	c.add("s.logged_at >= ? AND s.logged_at < ?", at(q.From), at(q.To))
 	c.kind(q.App, q.Channel, q.Purpose)
@@ -96,7 +101,7 @@ func (p *Postgres) Stats(ctx context.Context, q StatsQuery) (stats Stats, err er
 	if q, err = q.checked(); err != nil {
 		return stats, err
 	}
-	c := q.conditions(func(t time.Time) any { return t })
+	c := q.conditions(postgresWords.at)
 	stretch := "floor(extract(epoch FROM s.logged_at) / " + strconv.Itoa(int(q.Each/time.Second)) + ")::bigint"
 	stats.Tallies, err = readRows(ctx, p, func(t *Tally) []any { return t.fields(q.Each) }, c.tallies(stretch), c.args...)
 	if err != nil {
@@ -122,7 +127,7 @@ func (s *SQLite) Stats(ctx context.Context, q StatsQuery) (stats Stats, err erro
 	if q, err = q.checked(); err != nil {
 		return stats, err
 	}
-	c := q.conditions(func(t time.Time) any { return µs(t) })
+	c := q.conditions(sqliteWords.at)
 	rows, err := s.readers.QueryContext(ctx, c.tallies("s.logged_at / "+strconv.Itoa(int(q.Each/time.Second))+"000000"), c.args...)
 	if err != nil {
 		return stats, unavailable(err)
@@ -169,8 +174,7 @@ func (m *Memory) Stats(ctx context.Context, q StatsQuery) (stats Stats, err erro
 	counted := map[Tally]*Tally{}
 	var took []time.Duration
 	for _, r := range m.rows {
-		if r.LoggedAt.Before(q.From) || !r.LoggedAt.Before(q.To) || q.App != "" && r.App != q.App || q.Channel != "" && r.Channel != q.Channel ||
-			q.Purpose != "" && r.Purpose != q.Purpose {
+		if !q.selects(r.Send) {
 			continue
 		}
 		kind := Tally{At: r.LoggedAt.Truncate(q.Each), Status: r.Status, BlockedBy: r.BlockedBy}

@@ -48,7 +48,8 @@ func questions(size int) []question {
 	for _, f := range [][2]string{
 		{"status", "sent"}, {"status", "failed"}, {"status", "unknown"}, {"status", "refused"}, {"status", "queued"}, {"status", "sending"},
 		{"channel", "email"}, {"channel", "sms"}, {"app", "shop"}, {"app", "tiny"}, {"app", "nobody"}, {"purpose", "login"}, {"purpose", "gift"}, {"purpose", "nothing"},
-		{"blocked_by", "minute"}, {"blocked_by", "office"}, {"blocked_by", "nothing"}, {"reference", "nothing"},
+		{"blocked_by", "minute"}, {"blocked_by", "office"}, {"blocked_by", "nothing"}, {"carrier", "mx1.example.net"}, {"carrier", "mx9.example.net"}, {"carrier", "nothing"},
+		{"country", "DE"}, {"country", "TV"}, {"country", "FR"}, {"domain", "qq.com"}, {"domain", "tiny.example"}, {"domain", "nothing.example"}, {"reference", "nothing"},
 	} {
 		all = append(all, filter(f[0], f[1]))
 	}

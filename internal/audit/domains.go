@@ -1,0 +1,98 @@
+package audit
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	"sendcode/internal/recipient"
+)
+
+// DomainTally is how the mails to the addresses of one domain fared.
+type DomainTally struct {
+	Domain   string // as masks show it
+	Sends    int
+	Failed   int
+	Rejected int // of those that failed: refused for good by a mail server
+}
+
+func (d *DomainTally) fields() []any { return []any{&d.Domain, &d.Sends, &d.Failed, &d.Rejected} }
+
+// maxDomains are those with the most failures.
+const maxDomains = 10
+
+// domains counts in SQL. Few rows fail, and they have an index; only of their domains all others are counted.
+func (q StatsQuery) domains(d dialect) (string, []any) {
+	c := q.conditions(d.at)
+	return `
+WITH failed (domain, failed, rejected) AS (
+    SELECT ` + d.domain + `, count(*), count(CASE WHEN s.reason = '` + ReasonRejected + `' THEN 1 END)
+    FROM sends s` + c.where() + ` AND ` + astray + ` = 'failed' AND ` + astray + ` IS NOT NULL AND ` + d.domain + ` <> ''
+    GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT ` + c.arg(maxDomains) + `
+)
+SELECT f.domain, (SELECT count(*) FROM sends s` + c.where() + ` AND s.status <> 'refused' AND ` + d.domain + ` = f.domain AND ` + d.domain + ` <> ''), f.failed, f.rejected
+FROM failed f ORDER BY f.failed DESC, f.domain`, c.args
+}
+
+// Domains implements Log.
+func (p *Postgres) Domains(ctx context.Context, q StatsQuery) ([]DomainTally, error) {
+	q, err := q.checked()
+	if err != nil {
+		return nil, err
+	}
+	query, args := q.domains(postgresWords)
+	return readRows(ctx, p, (*DomainTally).fields, query, args...)
+}
+
+// Domains implements Log.
+func (s *SQLite) Domains(ctx context.Context, q StatsQuery) ([]DomainTally, error) {
+	q, err := q.checked()
+	if err != nil {
+		return nil, err
+	}
+	query, args := q.domains(sqliteWords)
+	rows, err := s.readers.QueryContext(ctx, query, args...)
+	if err != nil {
+		return nil, unavailable(err)
+	}
+	list, err := collect(rows, (*DomainTally).fields)
+	return list, unavailable(err)
+}
+
+// Domains implements Log.
+func (m *Memory) Domains(ctx context.Context, q StatsQuery) (list []DomainTally, err error) {
+	if q, err = q.checked(); err != nil {
+		return nil, err
+	}
+	_, lost, err := m.enter(ctx, "Domains")
+	if err != nil {
+		return nil, err
+	}
+	defer m.leave(lost, &err)
+	counted := map[string]DomainTally{}
+	for _, r := range m.rows {
+		domain := recipient.DomainOf(r.To)
+		if domain == "" || r.Status == Refused || !q.selects(r.Send) {
+			continue
+		}
+		d := counted[domain]
+		d.Domain = domain
+		d.Sends++
+		if r.Status == Failed {
+			d.Failed++
+		}
+		if r.Status == Failed && r.Reason == ReasonRejected {
+			d.Rejected++
+		}
+		counted[domain] = d
+	}
+	for _, d := range counted {
+		if d.Failed > 0 {
+			list = append(list, d)
+		}
+	}
+	slices.SortFunc(list, func(a, b DomainTally) int {
+		return cmp.Or(cmp.Compare(b.Failed, a.Failed), cmp.Compare(a.Domain, b.Domain))
+	})
+	return list[:min(len(list), maxDomains)], nil
+}
