@@ -54,9 +54,9 @@ type Log interface {
 	Finish(ctx context.Context, outcome Outcome) (bool, error)
 	// Postpone puts a send back to Queued until its time; false as for Finish.
 	Postpone(ctx context.Context, p Postponement) (bool, error)
-	// TakeOver starts the next attempt of up to limit rows that are due or whose lease ran out, the longest overdue
-	// first. A row whose lease ran out is in doubt from then on.
-	TakeOver(ctx context.Context, lease time.Duration, limit int) ([]Work, error)
+	// TakeOver starts the next attempt of up to limit rows of a channel that are due or whose lease ran out, the longest
+	// overdue first. A row whose lease ran out is in doubt from then on.
+	TakeOver(ctx context.Context, ch recipient.Channel, lease time.Duration, limit int) ([]Work, error)
 	// RefundsDue leases up to limit refunds that nobody has confirmed for a lease's time, counted from Finish or from
 	// the last time that they were leased, the oldest first.
 	RefundsDue(ctx context.Context, lease time.Duration, limit int) ([]Refund, error)

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+
+	"sendcode/internal/recipient"
 )
 
 func (f *fixture) finish(t *testing.T, o Outcome, want bool) {
@@ -17,7 +19,7 @@ func (f *fixture) finish(t *testing.T, o Outcome, want bool) {
 
 func (f *fixture) takeOver(t *testing.T, limit int) []Work {
 	t.Helper()
-	work, err := f.TakeOver(t.Context(), 8*time.Second, limit)
+	work, err := f.TakeOver(t.Context(), recipient.Email, 8*time.Second, limit)
 	ok(t, err)
 	return work
 }
@@ -95,7 +97,7 @@ func lease(t *testing.T, f *fixture) {
 	again := f.takeOver(t, 10)
 	equal(t, "in doubt", again[0].Send.InDoubt, true)
 	is(t, f.Renew(t.Context(), 0, []Held{held}), ErrBadRequest)
-	_, err = f.TakeOver(t.Context(), time.Second, 0)
+	_, err = f.TakeOver(t.Context(), recipient.Email, time.Second, 0)
 	is(t, err, ErrBadRequest)
 }
 
@@ -115,6 +117,24 @@ func overdueFirst(t *testing.T, f *fixture) {
 	equal(t, "order", got, want)
 }
 
+// However long a channel's rows are overdue, they stand in nobody's way on the other.
+func eachChannelApart(t *testing.T, f *fixture) {
+	text := f.admit(t, f.intent(1, func(in *Intent) { in.Send.Channel = recipient.SMS }))
+	f.pass(time.Second)
+	mail := f.admit(t, f.intent(2))
+	f.pass(time.Minute)
+	for _, want := range []Send{mail.Send, text.Send} {
+		work, err := f.TakeOver(t.Context(), want.Channel, 8*time.Second, 1)
+		ok(t, err)
+		if len(work) != 1 || work[0].Send.ID != want.ID || work[0].Verification.ID != want.VerificationID {
+			t.Errorf("%s: %s", want.Channel, show(work))
+		}
+		work, err = f.TakeOver(t.Context(), want.Channel, 8*time.Second, 1)
+		ok(t, err)
+		equal(t, "again", len(work), 0)
+	}
+}
+
 func takenOnce(t *testing.T, f *fixture) {
 	for n := range 100 {
 		f.admit(t, f.intent(n))
@@ -124,7 +144,7 @@ func takenOnce(t *testing.T, f *fixture) {
 	taken := map[uuid.UUID]int{}
 	together(8, func(i int) {
 		for range 10 {
-			work, err := f.both(i).TakeOver(t.Context(), 8*time.Second, 7)
+			work, err := f.both(i).TakeOver(t.Context(), recipient.Email, 8*time.Second, 7)
 			if err != nil {
 				t.Error(err)
 			}

@@ -219,7 +219,7 @@ func erasesUnderWay(t *testing.T, f *fixture) {
 	equal(t, "what waited", []any{row.Status, row.Reason, row.Counts, row.RefundDue, row.FinishedAt, row.DueAt}, []any{Failed, ReasonErased, true, false, f.now, time.Time{}})
 	equal(t, "what an attempt holds", f.row(t, held.Send.ID).Status, Sending)
 	f.pass(time.Minute)
-	work, err := f.TakeOver(t.Context(), time.Second, 10)
+	work, err := f.TakeOver(t.Context(), recipient.Email, time.Second, 10)
 	ok(t, err)
 	equal(t, "taken over", len(work), 1)
 	equal(t, "its address", len(work[0].Verification.Sealed), 0)

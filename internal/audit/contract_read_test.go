@@ -261,7 +261,7 @@ func closedAndCanceled(t *testing.T, f *fixture) {
 		"Renew":      func() error { return f.Renew(t.Context(), time.Second, []Held{{}}) },
 		"Finish":     func() error { _, err := f.Finish(t.Context(), Outcome{Status: Sent}); return err },
 		"Postpone":   func() error { _, err := f.Postpone(t.Context(), Postponement{}); return err },
-		"TakeOver":   func() error { _, err := f.TakeOver(t.Context(), time.Second, 1); return err },
+		"TakeOver":   func() error { _, err := f.TakeOver(t.Context(), recipient.Email, time.Second, 1); return err },
 		"RefundsDue": func() error { _, err := f.RefundsDue(t.Context(), time.Second, 1); return err },
 		"Refunded":   func() error { return f.Refunded(t.Context(), Held{}) },
 		"Stats": func() error {

@@ -71,6 +71,7 @@ var contract = []struct {
 	{"flight/postpone and take over", postponeAndTakeOver},
 	{"flight/lease", lease},
 	{"flight/longest overdue first", overdueFirst},
+	{"flight/each channel apart", eachChannelApart},
 	{"flight/each row once to two replicas", takenOnce},
 	{"flight/stale attempt changes nothing", staleAttempt},
 	{"flight/refund", refund},

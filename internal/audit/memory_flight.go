@@ -5,6 +5,8 @@ import (
 	"context"
 	"slices"
 	"time"
+
+	"sendcode/internal/recipient"
 )
 
 // holding finds the row that held speaks for, while it is in flight.
@@ -78,7 +80,7 @@ func (m *Memory) Postpone(ctx context.Context, p Postponement) (ok bool, err err
 }
 
 // TakeOver implements Log.
-func (m *Memory) TakeOver(ctx context.Context, lease time.Duration, limit int) (work []Work, err error) {
+func (m *Memory) TakeOver(ctx context.Context, ch recipient.Channel, lease time.Duration, limit int) (work []Work, err error) {
 	if err := checkLease(lease, limit); err != nil {
 		return nil, err
 	}
@@ -87,7 +89,7 @@ func (m *Memory) TakeOver(ctx context.Context, lease time.Duration, limit int) (
 		return nil, err
 	}
 	defer m.leave(lost, &err)
-	due := m.matching(func(r *memoryRow) bool { return r.Status.InFlight() && !r.DueAt.After(now) })
+	due := m.matching(func(r *memoryRow) bool { return r.Channel == ch && r.Status.InFlight() && !r.DueAt.After(now) })
 	slices.SortFunc(due, func(a, b *memoryRow) int {
 		return cmp.Or(a.DueAt.Compare(b.DueAt), slices.Compare(a.ID[:], b.ID[:]))
 	})

@@ -181,7 +181,8 @@ func (m *model) renew(*rapid.T) {
 
 func (m *model) takeOver(*rapid.T) {
 	limit := rapid.IntRange(1, 3).Draw(m.T, "limit")
-	m.same("TakeOver", func(f *fixture) (any, error) { return f.TakeOver(m.ctx, 8*time.Second, limit) })
+	ch := rapid.SampledFrom(recipient.Channels()).Draw(m.T, "channel")
+	m.same("TakeOver", func(f *fixture) (any, error) { return f.TakeOver(m.ctx, ch, 8*time.Second, limit) })
 }
 
 func (m *model) refunds(*rapid.T) {

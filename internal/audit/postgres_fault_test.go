@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"sendcode/internal/parts"
+	"sendcode/internal/recipient"
 )
 
 // faultFixture is a log on the server's own clock behind a proxy; its replica is connected directly.
@@ -114,7 +115,7 @@ func TestPostgresLostReadsAndWrites(t *testing.T) {
 		"Cancel":       func() error { _, err := f.Cancel(t.Context(), begun.Verification.ID); return err },
 		"Approve":      func() error { _, err := f.Approve(t.Context(), begun.Verification.ID, Tell{}); return err },
 		"AppEventsDue": func() error { _, _, err := f.AppEventsDue(t.Context(), time.Second, nil); return err },
-		"TakeOver":     func() error { _, err := f.TakeOver(t.Context(), time.Second, 1); return err },
+		"TakeOver":     func() error { _, err := f.TakeOver(t.Context(), recipient.Email, time.Second, 1); return err },
 		"Refused":      func() error { return f.Refused(t.Context(), []Send{f.refusal(1, nil)}) },
 	} {
 		var err error

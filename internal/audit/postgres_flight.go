@@ -6,6 +6,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"sendcode/internal/recipient"
 )
 
 // one runs a statement that changes at most one row, and says whether it did.
@@ -35,7 +37,7 @@ WHERE s.id = held.id AND s.attempt = held.attempt AND s.status = 'sending'`, lea
 }
 
 // TakeOver implements Log.
-func (p *Postgres) TakeOver(ctx context.Context, lease time.Duration, limit int) ([]Work, error) {
+func (p *Postgres) TakeOver(ctx context.Context, ch recipient.Channel, lease time.Duration, limit int) ([]Work, error) {
 	if err := checkLease(lease, limit); err != nil {
 		return nil, err
 	}
@@ -45,7 +47,7 @@ WITH clock AS MATERIALIZED (
     SELECT {{now}} AS now
 ), due AS MATERIALIZED (
     SELECT s.id, s.due_at AS since FROM sends s
-    WHERE s.due_at IS NOT NULL AND s.due_at <= (SELECT now FROM clock)
+    WHERE s.due_at IS NOT NULL AND s.due_at <= (SELECT now FROM clock) AND s.channel = $3
     ORDER BY s.due_at, s.id LIMIT $1 FOR UPDATE OF s SKIP LOCKED
 ), taken AS (
     UPDATE sends s SET status = 'sending', attempt = s.attempt + 1, in_doubt = s.in_doubt OR s.status = 'sending',
@@ -56,7 +58,7 @@ WITH clock AS MATERIALIZED (
 )
 SELECT `+sendColumns+`, `+verificationColumns+`
 FROM taken s JOIN LATERAL (SELECT * FROM verifications v WHERE v.id = s.verification_id LIMIT 1) v ON true
-ORDER BY s.since, s.id`, limit, lease.Microseconds())
+ORDER BY s.since, s.id`, limit, lease.Microseconds(), string(ch))
 }
 
 // RefundsDue implements Log.

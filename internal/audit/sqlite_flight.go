@@ -5,6 +5,8 @@ import (
 	"database/sql"
 	"errors"
 	"time"
+
+	"sendcode/internal/recipient"
 )
 
 // Renew implements Log.
@@ -66,14 +68,14 @@ WHERE id = $5 AND attempt = $6 AND status IN ('queued', 'sending')`, func(now ti
 }
 
 // TakeOver implements Log.
-func (s *SQLite) TakeOver(ctx context.Context, lease time.Duration, limit int) (work []Work, err error) {
+func (s *SQLite) TakeOver(ctx context.Context, ch recipient.Channel, lease time.Duration, limit int) (work []Work, err error) {
 	if err := checkLease(lease, limit); err != nil {
 		return nil, err
 	}
 	err = s.write(ctx, func(ctx context.Context, tx *sql.Tx, now time.Time) error {
 		rows, err := tx.QueryContext(ctx, `
 SELECT `+sendColumns+`, `+verificationColumns+` FROM sends s JOIN verifications v ON v.id = s.verification_id
-WHERE s.due_at IS NOT NULL AND s.due_at <= $1 ORDER BY s.due_at, s.id LIMIT $2`, µs(now), limit)
+WHERE s.due_at IS NOT NULL AND s.due_at <= $1 AND s.channel = $2 ORDER BY s.due_at, s.id LIMIT $3`, µs(now), ch, limit)
 		if err != nil {
 			return err
 		}

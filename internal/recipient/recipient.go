@@ -22,6 +22,9 @@ const (
 	SMS   Channel = "sms"
 )
 
+// Channels are all of them.
+func Channels() []Channel { return []Channel{Email, SMS} }
+
 // ParseChannel accepts exactly "email" and "sms". The error is an *InvalidError that does not repeat the input.
 func ParseChannel(s string) (Channel, error) {
 	switch ch := Channel(s); ch {

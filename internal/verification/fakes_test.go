@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"sendcode/internal/audit"
+	"sendcode/internal/recipient"
 	"sendcode/quota"
 )
 
@@ -64,11 +65,11 @@ func (a *away) Postpone(ctx context.Context, p audit.Postponement) (bool, error)
 	return a.Memory.Postpone(ctx, p)
 }
 
-func (a *away) TakeOver(ctx context.Context, lease time.Duration, n int) ([]audit.Work, error) {
+func (a *away) TakeOver(ctx context.Context, ch recipient.Channel, lease time.Duration, n int) ([]audit.Work, error) {
 	if err := a.err(); err != nil {
 		return nil, err
 	}
-	return a.Memory.TakeOver(ctx, lease, n)
+	return a.Memory.TakeOver(ctx, ch, lease, n)
 }
 
 func (a *away) RefundsDue(ctx context.Context, lease time.Duration, n int) ([]audit.Refund, error) {

@@ -8,6 +8,7 @@ import (
 	"github.com/google/uuid"
 
 	"sendcode/internal/audit"
+	"sendcode/internal/recipient"
 	"sendcode/quota"
 )
 
@@ -17,14 +18,12 @@ import (
 type outbox struct {
 	*Service
 	ends     chan struct{} // one for each outcome that the log has not taken yet
-	capacity int           // of flights
+	capacity int           // flights of one channel
 
 	mu      sync.Mutex
 	flights map[uuid.UUID]*flight
-	queue   []*flight // those that no worker has begun with, the oldest first
-	workers int       // at work now
-	behind  bool      // rows wait in the log for want of room here: see start
-	debts   []debt    // what the limiter must still hear of
+	lanes   map[recipient.Channel]*lane
+	debts   []debt // what the limiter must still hear of
 	wake    chan struct{}
 	hungry  chan struct{} // told when there is room again for what waits in the log
 	done    sync.WaitGroup
@@ -68,7 +67,7 @@ func (d debt) life() time.Duration {
 
 // Bounds of what waits in memory; beyond them the log keeps the work and a window's end frees the place.
 const (
-	maxFlights = 2000 // whose leases are renewed; more than are delivered within one
+	maxFlights = 2000 // of a channel, whose leases are renewed; more than are delivered within one
 	maxEnds    = 256  // so many mails can be doubled when a process dies while the log is away
 	maxDebts   = 10_000
 	debtLife   = time.Minute // a tombstone lives as long (package quota)
@@ -79,8 +78,11 @@ const (
 
 func newOutbox(s *Service) *outbox {
 	o := &outbox{
-		Service: s, ends: make(chan struct{}, maxEnds), capacity: maxFlights, flights: map[uuid.UUID]*flight{},
+		Service: s, ends: make(chan struct{}, maxEnds), capacity: maxFlights, flights: map[uuid.UUID]*flight{}, lanes: map[recipient.Channel]*lane{},
 		wake: make(chan struct{}, 1), hungry: make(chan struct{}, 1),
+	}
+	for _, ch := range recipient.Channels() {
+		o.lanes[ch] = &lane{channel: ch}
 	}
 	o.base, o.halt = context.WithCancel(context.Background())
 	return o

@@ -4,7 +4,21 @@ import (
 	"context"
 
 	"sendcode/internal/audit"
+	"sendcode/internal/recipient"
 )
+
+// lane is what waits on one channel, and who works at it. Each channel has its own, with its own bounds: a carrier that
+// hangs holds up no mail, neither here nor in the log, and a mail server no text message.
+type lane struct {
+	channel recipient.Channel
+	queue   []*flight // those that no worker has begun with, the oldest first
+	held    int       // flights of this channel
+	workers int       // at work now
+	behind  bool      // rows wait in the log for want of room here: see start
+}
+
+// lane is that of a send. Rows have no other channels than recipients.
+func (o *outbox) lane(f *flight) *lane { return o.lanes[f.work.Send.Channel] }
 
 // start works on a row that this process has just written, and whose lease it holds. Memory has room for so many; the
 // others go back to the log at once, where they are queued for whoever has room first. While some wait there, so does
@@ -16,25 +30,34 @@ func (o *outbox) start(w audit.Work) {
 	if f == nil {
 		return
 	}
-	if !o.behind && len(o.flights) <= o.capacity {
+	l := o.lane(f)
+	if !l.behind && l.held <= o.capacity {
 		o.enqueue(f)
 		return
 	}
-	o.behind = true
+	l.behind = true
 	o.done.Go(func() {
 		defer o.land(f)
 		o.postpone(f, 0, failure{reason: "backlog"})
 	})
 }
 
-// takeOver works on rows from the log that are due: another process left them, or they waited. It takes as many as there
-// is room for, and says so where there were no more.
+// takeOver works on rows from the log that are due: another process left them, or they waited. It takes as many of each
+// channel as there is room for, and says so where there were no more.
 func (o *outbox) takeOver(ctx context.Context) {
-	for limit := min(o.room(), haul); limit > 0; limit = min(o.room(), haul) {
-		work, err := o.claimWork(ctx, limit)
-		if err != nil {
+	for _, l := range o.lanes {
+		if err := o.takeOverIn(ctx, l); err != nil {
 			o.away = true
 			return
+		}
+	}
+}
+
+func (o *outbox) takeOverIn(ctx context.Context, l *lane) error {
+	for limit := min(o.room(l), haul); limit > 0; limit = min(o.room(l), haul) {
+		work, err := o.claimWork(ctx, l.channel, limit)
+		if err != nil {
+			return err
 		}
 		o.mu.Lock()
 		for _, w := range work {
@@ -42,18 +65,19 @@ func (o *outbox) takeOver(ctx context.Context) {
 				o.enqueue(f)
 			}
 		}
-		o.behind = len(work) == limit // there may be more
+		l.behind = len(work) == limit // there may be more
 		o.mu.Unlock()
 		if len(work) < limit {
-			return
+			break
 		}
 	}
+	return nil
 }
 
-func (o *outbox) claimWork(ctx context.Context, limit int) ([]audit.Work, error) {
+func (o *outbox) claimWork(ctx context.Context, ch recipient.Channel, limit int) ([]audit.Work, error) {
 	ctx, cancel := context.WithTimeout(ctx, logTimeout)
 	defer cancel()
-	work, err := o.Log.TakeOver(ctx, o.Lease, limit)
+	work, err := o.Log.TakeOver(ctx, ch, o.Lease, limit)
 	for _, w := range work {
 		if w.Send.InDoubt {
 			o.Logger.Warn("a send was left in flight; taken over", "send", w.Send.ID, "attempt", w.Send.Attempt)
@@ -62,10 +86,10 @@ func (o *outbox) claimWork(ctx context.Context, limit int) ([]audit.Work, error)
 	return work, err
 }
 
-func (o *outbox) room() int {
+func (o *outbox) room(l *lane) int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return max(0, o.capacity-len(o.flights))
+	return max(0, o.capacity-l.held)
 }
 
 // fly notes a row as this process's own; nil where it is already. The caller holds the lock.
@@ -79,21 +103,23 @@ func (o *outbox) fly(w audit.Work) *flight {
 	}
 	f := &flight{work: w, held: held, inDoubt: w.Send.InDoubt, renewed: o.Now(), read: o.Now()}
 	o.flights[w.Send.ID] = f
+	o.lane(f).held++
 	return f
 }
 
 // enqueue gives a flight to the workers. The caller holds the lock.
 func (o *outbox) enqueue(f *flight) {
-	o.queue = append(o.queue, f)
-	if o.workers < o.Workers {
-		o.workers++
-		o.done.Go(o.deliver)
+	l := o.lane(f)
+	l.queue = append(l.queue, f)
+	if l.workers < o.Workers {
+		l.workers++
+		o.done.Go(func() { o.deliver(l) })
 	}
 }
 
-// deliver is a worker: it ends when nothing is queued.
-func (o *outbox) deliver() {
-	for f := o.next(); f != nil; f = o.next() {
+// deliver is a worker: it ends when nothing is queued in its lane.
+func (o *outbox) deliver(l *lane) {
+	for f := o.next(l); f != nil; f = o.next(l) {
 		end := o.attempt(o.base, f)
 		// The next mail need not wait until the log has this one's outcome; but while the log takes none, mails stop.
 		o.ends <- struct{}{}
@@ -105,22 +131,22 @@ func (o *outbox) deliver() {
 	}
 }
 
-func (o *outbox) next() *flight {
+func (o *outbox) next(l *lane) *flight {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.behind && len(o.queue) < o.capacity/2 {
+	if l.behind && len(l.queue) < o.capacity/2 {
 		select {
 		case o.hungry <- struct{}{}:
 		default:
 		}
 	}
-	if len(o.queue) == 0 {
-		o.workers--
+	if len(l.queue) == 0 {
+		l.workers--
 		return nil
 	}
-	f := o.queue[0]
-	o.queue[0] = nil
-	o.queue = o.queue[1:]
+	f := l.queue[0]
+	l.queue[0] = nil
+	l.queue = l.queue[1:]
 	return f
 }
 
@@ -128,6 +154,7 @@ func (o *outbox) land(f *flight) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	delete(o.flights, f.work.Send.ID)
+	o.lane(f).held--
 }
 
 func (o *outbox) holds(f *flight) (audit.Held, bool) {

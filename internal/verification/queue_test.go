@@ -9,6 +9,7 @@ import (
 
 	"sendcode/internal/audit"
 	"sendcode/internal/delivery"
+	"sendcode/internal/recipient"
 )
 
 // slowPost is a mail server that takes a while for each mail.
@@ -96,7 +97,7 @@ func TestSlowReceiverChangesNoAnswer(t *testing.T) {
 func (r *rig) standing() (held int, behind bool) {
 	r.svc.outbox.mu.Lock()
 	defer r.svc.outbox.mu.Unlock()
-	return len(r.svc.outbox.flights), r.svc.outbox.behind
+	return len(r.svc.outbox.flights), r.svc.outbox.lanes[recipient.Email].behind
 }
 
 // persons are those whom mails were for, in the order of the mails; each of the first n has one.

@@ -99,9 +99,11 @@ func newRig(t *testing.T, change func(*Settings)) *rig {
 }
 
 // replica is another process over the same log and limiter.
-func (r *rig) replica(s Sender) *Service {
+func (r *rig) replica(s Sender) *Service { return r.replicaWith(s, r.handset) }
+
+func (r *rig) replicaWith(s Sender, c Carrier) *Service {
 	return New(r.settings, Parts{
-		Limiter: r.limiter, Log: r.log, Renderer: r.renderer, Sender: s, Texts: testTexts(r.T), Carrier: r.handset,
+		Limiter: r.limiter, Log: r.log, Renderer: r.renderer, Sender: s, Texts: testTexts(r.T), Carrier: c,
 		Logger: slog.New(slog.NewTextHandler(r.printed, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	})
 }

@@ -66,7 +66,7 @@ type Log interface {
 	Renew(ctx context.Context, lease time.Duration, held []audit.Held) error
 	Finish(ctx context.Context, outcome audit.Outcome) (bool, error)
 	Postpone(ctx context.Context, p audit.Postponement) (bool, error)
-	TakeOver(ctx context.Context, lease time.Duration, limit int) ([]audit.Work, error)
+	TakeOver(ctx context.Context, ch recipient.Channel, lease time.Duration, limit int) ([]audit.Work, error)
 	RefundsDue(ctx context.Context, lease time.Duration, limit int) ([]audit.Refund, error)
 	Refunded(ctx context.Context, held audit.Held) error
 	Counting(ctx context.Context, clock string, within time.Duration, yield func(audit.Counting) error) error
@@ -128,7 +128,7 @@ type Settings struct {
 	Marks    []string          // headers that each mail carries with its send's ID
 	Lease    time.Duration     // of a row in flight; 0 means DefaultLease
 	Tick     time.Duration     // between two looks for rows to take over; 0 means DefaultTick
-	Workers  int               // sends in flight at once; 0 means DefaultWorkers
+	Workers  int               // sends of one channel in flight at once; 0 means DefaultWorkers
 }
 
 // A crash is noticed after at most a lease and a tick: under 10 s (DESIGN.md, section 4).
