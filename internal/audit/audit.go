@@ -135,6 +135,7 @@ type Log interface {
 	Accounts
 
 	Expirer
+	Counter
 	// Spend makes all charges, if none of them passes its cap, or none at all; then refusedBy is the account that is in the
 	// way. Parallel calls never pass a cap together. With an error, nothing was spent unless it is ErrUncertain.
 	Spend(ctx context.Context, charges []Charge) (spent []Spent, refusedBy string, err error)
@@ -149,8 +150,7 @@ type Log interface {
 
 	// Stats counts what there is in a stretch of time.
 	Stats(ctx context.Context, q StatsQuery) (Stats, error)
-	// Domains are the mail domains to which most sends of that time failed, at most ten, those with the most first. Each is
-	// not looked at.
+	// Domains are the mail domains to which most sends of that time failed, at most ten, those with the most first.
 	Domains(ctx context.Context, q StatsQuery) ([]DomainTally, error)
 
 	// Ping reports whether the log can take a send now.

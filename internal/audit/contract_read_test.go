@@ -268,6 +268,7 @@ func closedAndCanceled(t *testing.T, f *fixture) {
 			_, err := f.Stats(t.Context(), StatsQuery{From: epoch, To: epoch.Add(time.Hour), Each: time.Hour})
 			return err
 		},
+		"CountHours": func() error { _, err := f.CountHours(t.Context(), time.Hour, 1); return err },
 		"Domains": func() error {
 			_, err := f.Domains(t.Context(), StatsQuery{From: epoch, To: epoch.Add(time.Hour), Each: time.Hour})
 			return err

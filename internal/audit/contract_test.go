@@ -126,6 +126,7 @@ var contract = []struct {
 	{"erase/a suppression holds", erasedAndSuppressed},
 	{"erase/bad calls", badErasures},
 	{"stats/of a time", statistics},
+	{"stats/counted ahead", countedAhead},
 	{"expire/what is old and done with", expires},
 	{"expire/with its verification", expiresWhole},
 	{"expire/two at once", expiresAtOnce},

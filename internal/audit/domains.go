@@ -35,16 +35,6 @@ FROM failed f ORDER BY f.failed DESC, f.domain`, c.args
 }
 
 // Domains implements Log.
-func (p *Postgres) Domains(ctx context.Context, q StatsQuery) ([]DomainTally, error) {
-	q, err := q.checked()
-	if err != nil {
-		return nil, err
-	}
-	query, args := q.domains(postgresWords)
-	return readRows(ctx, p, (*DomainTally).fields, query, args...)
-}
-
-// Domains implements Log.
 func (s *SQLite) Domains(ctx context.Context, q StatsQuery) ([]DomainTally, error) {
 	q, err := q.checked()
 	if err != nil {

@@ -40,6 +40,10 @@ var columns = map[string]struct{ nothing, erased, hash string }{
 	"provider_events": {nothing: `send_id kind at heard_at provider detail`}, // detail: a code or one word
 	"spending":        {nothing: `account period used`},
 	"embargoes":       {nothing: `channel since until`, hash: `recipient`},
+	"hours":           {nothing: `hour`},
+	"hour_tallies":    {nothing: `hour app channel purpose status reason blocked_by rows requests opened approved`},
+	"hour_times":      {nothing: `hour app channel purpose bucket n`},
+	"hour_domains":    {nothing: `hour app channel purpose sends failed rejected`, erased: `domain`},
 	"sendcode_schema": {nothing: `id version_id is_applied tstamp`},
 }
 
@@ -63,6 +67,9 @@ func TestEveryColumnIsErased(t *testing.T) {
 			}
 		}
 		for table, is := range columns {
+			if name == "sqlite" && strings.HasPrefix(table, "hour") { // only Postgres counts ahead
+				continue
+			}
 			for _, column := range strings.Fields(is.nothing + " " + is.erased + " " + is.hash) {
 				if !found[table+"."+column] {
 					t.Errorf("%s: there is no %s.%s", name, table, column)
@@ -72,7 +79,7 @@ func TestEveryColumnIsErased(t *testing.T) {
 	}
 	said := map[string]string{}
 	for _, p := range personal {
-		said[p.table] = p.erase + p.forget
+		said[p.table] += p.erase + p.forget
 	}
 	for table, is := range columns {
 		if table == "erasures" {

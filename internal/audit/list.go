@@ -15,8 +15,11 @@ type dialect struct {
 	domain string              // that the masked form shows
 }
 
+// pgDomain is what an index of Postgres is on.
+const pgDomain = `split_part(s.masked, '@', 2) COLLATE "C"`
+
 var (
-	postgresWords = dialect{func(t time.Time) any { return t }, `split_part(s.masked, '@', 2) COLLATE "C"`}
+	postgresWords = dialect{func(t time.Time) any { return t }, pgDomain}
 	sqliteWords   = dialect{func(t time.Time) any { return µs(t) }, `CASE WHEN instr(s.masked, '@') > 0 THEN substr(s.masked, instr(s.masked, '@') + 1) ELSE '' END`}
 )
 

@@ -8,8 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgxpool"
-
 	"sendcode/internal/recipient"
 )
 
@@ -93,34 +91,13 @@ func (c conditions) took(span string) string {
 	return `SELECT ` + span + ` AS took FROM sends s` + c.where() + ` AND s.status IN ('sent', 'delivered', 'undelivered') AND s.finished_at IS NOT NULL ORDER BY 1`
 }
 
+// inOrder is the order of tallies.
+func inOrder(a, b Tally) int {
+	return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.Status, b.Status), strings.Compare(a.Reason, b.Reason), strings.Compare(a.BlockedBy, b.BlockedBy))
+}
+
 // rank is the place of a part of n in order, counted from 0: the nearest rank.
 func rank(n int, part float64) int { return max(0, int(part*float64(n)+0.999999)-1) }
-
-// Stats implements Log.
-func (p *Postgres) Stats(ctx context.Context, q StatsQuery) (stats Stats, err error) {
-	if q, err = q.checked(); err != nil {
-		return stats, err
-	}
-	c := q.conditions(postgresWords.at)
-	stretch := "floor(extract(epoch FROM s.logged_at) / " + strconv.Itoa(int(q.Each/time.Second)) + ")::bigint"
-	stats.Tallies, err = readRows(ctx, p, func(t *Tally) []any { return t.fields(q.Each) }, c.tallies(stretch), c.args...)
-	if err != nil {
-		return Stats{}, err
-	}
-	err = p.read(ctx, func(conn *pgxpool.Conn) error {
-		if err := conn.QueryRow(ctx, c.approvals(), c.args...).Scan(&stats.Opened, &stats.Approved); err != nil {
-			return err
-		}
-		return conn.QueryRow(ctx, `
-SELECT coalesce(percentile_disc(0.5) WITHIN GROUP (ORDER BY took), 0), coalesce(percentile_disc(0.95) WITHIN GROUP (ORDER BY took), 0)
-FROM (`+c.took(`(extract(epoch FROM s.finished_at - s.logged_at) * 1000000)::bigint`)+`) sent`, c.args...).
-			Scan(spanField{&stats.Median}, spanField{&stats.P95})
-	})
-	if err != nil {
-		return Stats{}, err
-	}
-	return stats, nil
-}
 
 // Stats implements Log.
 func (s *SQLite) Stats(ctx context.Context, q StatsQuery) (stats Stats, err error) {
@@ -199,9 +176,7 @@ func (m *Memory) Stats(ctx context.Context, q StatsQuery) (stats Stats, err erro
 	for _, t := range counted {
 		stats.Tallies = append(stats.Tallies, *t)
 	}
-	slices.SortFunc(stats.Tallies, func(a, b Tally) int {
-		return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.Status, b.Status), strings.Compare(a.Reason, b.Reason), strings.Compare(a.BlockedBy, b.BlockedBy))
-	})
+	slices.SortFunc(stats.Tallies, inOrder)
 	if slices.Sort(took); len(took) > 0 {
 		stats.Median, stats.P95 = took[rank(len(took), 0.5)], took[rank(len(took), 0.95)]
 	}

@@ -51,7 +51,7 @@ var edges = map[string]string{
 	"internal/ui/uitest": "quota internal/api internal/audit internal/keyring internal/recipient internal/server internal/ui " +
 		"internal/verification internal/parts",
 	"tools/bench":       "internal/parts internal/app internal/config",
-	"tools/benchadmin":  "tools/rows internal/parts internal/app internal/config",
+	"tools/benchadmin":  "tools/rows internal/parts internal/app internal/audit internal/config",
 	"tools/count":       "",
 	"tools/ensure":      "internal/parts/locate",
 	"tools/floor":       "",

@@ -34,8 +34,9 @@ type outbox struct {
 	quiet time.Time // no takeover before: see tick
 	away  bool      // the log did not answer the last tick
 
-	forgot time.Time // when Forget was asked for last
-	sweep  sweep     // of what is old
+	forgot    time.Time // when Forget was asked for last
+	sweep     sweep     // of what is old
+	countNext time.Time // when hours are counted next
 }
 
 // flight is a row that this process is working on.
@@ -221,6 +222,7 @@ func (o *outbox) tick(ctx context.Context) {
 	}
 	o.forgetInTime(ctx)
 	o.expire(ctx)
+	o.countAhead(ctx)
 }
 
 func (o *outbox) renew(ctx context.Context) {

@@ -76,6 +76,7 @@ type Log interface {
 	Embargoed(ctx context.Context, ch recipient.Channel, h recipient.Hash) (audit.Embargo, error)
 	AllRejected(ctx context.Context, within time.Duration, yield func(audit.Counting) error) error
 	audit.Expirer
+	audit.Counter
 	Crowds(ctx context.Context, q audit.CrowdQuery) ([]audit.Crowd, int, error)
 }
 

@@ -60,7 +60,7 @@ func questions(size int) []question {
 			return url.Values{"from": {ago(31 * 24 * time.Hour)}, "to": {ago(30 * 24 * time.Hour)}}
 		}),
 		get("failed a month ago", func(int) url.Values { return url.Values{"status": {"failed"}, "to": {ago(30 * 24 * time.Hour)}} }),
-		counted("24h"), counted("7d"),
+		counted("24h"), counted("7d"), counted("30d"),
 		question{"search by address", func(n int) (string, string, string) {
 			return http.MethodPost, "/v1/admin/search", fmt.Sprintf(`{"channel":"email","to":"person-%d@example.com"}`, n)
 		}},
