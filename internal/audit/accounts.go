@@ -14,7 +14,8 @@ import (
 type Account struct {
 	Name       string
 	Role       string // reader, operator or owner
-	Password   string // argon2id, PHC string
+	Password   string // argon2id, PHC string; empty: none
+	Identity   string // what the provider calls who logs in by it; empty: nobody
 	MadeAt     time.Time
 	DisabledAt time.Time // zero: may log in
 }
@@ -23,15 +24,22 @@ type Account struct {
 type Session struct {
 	ID        [32]byte // SHA-256 of what the cookie holds: who reads the table can't log in by it
 	Account   string
-	Bound     [32]byte // names the password of then
+	Bound     [32]byte // names the password, or the provider, of then
+	Via       string   // how they logged in; empty: by password
+	Granted   string   // what the provider said that gave a role to somebody without an account
+	Passed    bool     // began with the second factor of then
 	StartedAt time.Time
 	SeenAt    time.Time
+	FactorAt  time.Time // read alone: when the account's second factor was made; zero: it has none
 }
 
 // Accounts is the part of the log that is about administrators.
 type Accounts interface {
 	// PutAccount adds an account or changes the one of that name, and writes the act with it. MadeAt stays as it was.
+	// Another account's identity is ErrBadRequest.
 	PutAccount(ctx context.Context, a Account, act Act) error
+	// AccountOf finds the account of an identity, or ErrNotFound.
+	AccountOf(ctx context.Context, identity string) (Account, error)
 	// Account finds one by its name, or ErrNotFound.
 	Account(ctx context.Context, name string) (Account, error)
 	// Accounts lists them by their names.
@@ -45,6 +53,7 @@ type Accounts interface {
 	SeeSession(ctx context.Context, id [32]byte) error
 	// EndSession ends one. There may be none.
 	EndSession(ctx context.Context, id [32]byte) error
+	SecondFactors
 }
 
 var (
@@ -53,11 +62,18 @@ var (
 )
 
 func (a Account) checked(act Act) (Account, Act, error) {
-	if !accountName.MatchString(a.Name) || !slices.Contains(roles, a.Role) || !storable(a.Password) {
+	if !accountName.MatchString(a.Name) || !slices.Contains(roles, a.Role) || !storable(a.Password, a.Identity) {
 		return a, act, bad("an account has a name of small letters and digits, and a role")
 	}
 	act, err := act.checked()
 	return a, act, err
+}
+
+func (s Session) checked(act Act) (Act, error) {
+	if !storable(s.Account, s.Via, s.Granted) {
+		return act, bad("a text of a session can't be stored")
+	}
+	return act.checked()
 }
 
 // PutAccount implements Accounts.
@@ -71,6 +87,13 @@ func (m *Memory) PutAccount(ctx context.Context, a Account, act Act) (err error)
 		return err
 	}
 	defer m.leave(lost, &err)
+	if a.Identity != "" {
+		for _, b := range m.accounts {
+			if b.Identity == a.Identity && b.Name != a.Name {
+				return errIdentity
+			}
+		}
+	}
 	a.MadeAt, a.DisabledAt = now, micro(a.DisabledAt)
 	if old, ok := m.accounts[a.Name]; ok {
 		a.MadeAt = old.MadeAt
@@ -78,6 +101,23 @@ func (m *Memory) PutAccount(ctx context.Context, a Account, act Act) (err error)
 	m.accounts[a.Name] = a
 	m.addAct(act, now)
 	return nil
+}
+
+var errIdentity = bad("another account has this identity")
+
+// AccountOf implements Accounts.
+func (m *Memory) AccountOf(ctx context.Context, identity string) (_ Account, err error) {
+	_, lost, err := m.enter(ctx, "AccountOf")
+	if err != nil {
+		return Account{}, err
+	}
+	defer m.leave(lost, &err)
+	for _, a := range m.accounts {
+		if a.Identity == identity && identity != "" {
+			return a, nil
+		}
+	}
+	return Account{}, ErrNotFound
 }
 
 // Account implements Accounts.
@@ -106,7 +146,7 @@ func (m *Memory) Accounts(ctx context.Context) (list []Account, err error) {
 
 // BeginSession implements Accounts.
 func (m *Memory) BeginSession(ctx context.Context, s Session, life time.Duration, act Act) (_ Session, err error) {
-	if act, err = act.checked(); err != nil {
+	if act, err = s.checked(act); err != nil {
 		return s, err
 	}
 	now, lost, err := m.enter(ctx, "BeginSession")
@@ -119,7 +159,7 @@ func (m *Memory) BeginSession(ctx context.Context, s Session, life time.Duration
 			delete(m.sessions, id)
 		}
 	}
-	s.StartedAt, s.SeenAt = now, now
+	s.StartedAt, s.SeenAt, s.FactorAt = now, now, time.Time{}
 	m.sessions[s.ID] = s
 	m.addAct(act, now)
 	return s, nil
@@ -135,6 +175,9 @@ func (m *Memory) Session(ctx context.Context, id [32]byte) (s Session, now time.
 	s, ok := m.sessions[id]
 	if !ok {
 		return s, now, ErrNotFound
+	}
+	if f, has := m.factors[s.Account]; has {
+		s.FactorAt = f.MadeAt
 	}
 	return s, now, nil
 }

@@ -3,33 +3,53 @@ package audit
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
 // Both databases understand these; {{now}} is the log's instant.
 const (
 	putAccountSQL = `
-INSERT INTO accounts (name, role, password, disabled_at, made_at) VALUES ($1, $2, $3, $4, {{now}})
-ON CONFLICT (name) DO UPDATE SET role = excluded.role, password = excluded.password, disabled_at = excluded.disabled_at`
-	accountSQL = `SELECT a.name, a.role, a.password, a.made_at, a.disabled_at FROM accounts a`
-	sessionSQL = `SELECT s.id, s.account, s.bound, s.started_at, s.seen_at FROM sessions s WHERE s.id = $1`
+INSERT INTO accounts (name, role, password, identity, disabled_at, made_at) VALUES ($1, $2, $3, $4, $5, {{now}})
+ON CONFLICT (name) DO UPDATE SET role = excluded.role, password = excluded.password, identity = excluded.identity, disabled_at = excluded.disabled_at`
+	accountSQL = `SELECT a.name, a.role, a.password, a.identity, a.made_at, a.disabled_at FROM accounts a`
+	sessionSQL = `SELECT s.id, s.account, s.bound, s.via, s.granted, s.passed, s.started_at, s.seen_at, f.made_at
+FROM sessions s LEFT JOIN second_factors f ON f.account = s.account WHERE s.id = $1`
 
-	beginSessionSQL  = `INSERT INTO sessions (id, account, bound, started_at, seen_at) VALUES ($1, $2, $3, {{now}}, {{now}})`
+	beginSessionSQL = `INSERT INTO sessions (id, account, bound, via, granted, passed, started_at, seen_at)
+VALUES ($1, $2, $3, $4, $5, $6, {{now}}, {{now}})`
 	forgetSessionSQL = `DELETE FROM sessions WHERE started_at < {{since}}`
 	seeSessionSQL    = `UPDATE sessions SET seen_at = {{now}} WHERE id = $1`
 	endSessionSQL    = `DELETE FROM sessions WHERE id = $1`
 )
 
 func (a *Account) fields() []any {
-	return []any{&a.Name, &a.Role, &a.Password, timeField{&a.MadeAt}, timeField{&a.DisabledAt}}
+	return []any{&a.Name, &a.Role, &a.Password, &a.Identity, timeField{&a.MadeAt}, timeField{&a.DisabledAt}}
 }
 
 func (s *Session) fields() []any {
-	return []any{keyField{&s.ID}, &s.Account, keyField{&s.Bound}, timeField{&s.StartedAt}, timeField{&s.SeenAt}}
+	return []any{
+		keyField{&s.ID}, &s.Account, keyField{&s.Bound}, &s.Via, &s.Granted, &s.Passed, timeField{&s.StartedAt}, timeField{&s.SeenAt}, timeField{&s.FactorAt},
+	}
+}
+
+// written are the parameters of beginSessionSQL.
+func (s *Session) written() []any {
+	return []any{s.ID[:], s.Account, s.Bound[:], s.Via, s.Granted, s.Passed}
+}
+
+// takenOr knows the violation of accounts_identity.
+func takenOr(err error) error {
+	var unique *pgconn.PgError
+	if errors.As(err, &unique) && unique.ConstraintName == "accounts_identity" || err != nil && strings.Contains(err.Error(), "accounts.identity") {
+		return errIdentity
+	}
+	return err
 }
 
 // PutAccount implements Accounts.
@@ -43,8 +63,8 @@ func (s *SQLite) PutAccount(ctx context.Context, a Account, act Act) error {
 		if !a.DisabledAt.IsZero() {
 			disabled = µs(a.DisabledAt)
 		}
-		if _, err := tx.ExecContext(ctx, strings.ReplaceAll(putAccountSQL, "{{now}}", "$5"), a.Name, a.Role, a.Password, disabled, µs(now)); err != nil {
-			return err
+		if _, err := tx.ExecContext(ctx, strings.ReplaceAll(putAccountSQL, "{{now}}", "$6"), a.Name, a.Role, a.Password, a.Identity, disabled, µs(now)); err != nil {
+			return takenOr(err)
 		}
 		return sqliteAct(ctx, tx, act, now)
 	})
@@ -53,6 +73,12 @@ func (s *SQLite) PutAccount(ctx context.Context, a Account, act Act) error {
 // Account implements Accounts.
 func (s *SQLite) Account(ctx context.Context, name string) (Account, error) {
 	a, err := first(ctx, s.readers, (*Account).fields, accountSQL+` WHERE a.name = $1`, name)
+	return a, unavailable(err)
+}
+
+// AccountOf implements Accounts.
+func (s *SQLite) AccountOf(ctx context.Context, identity string) (Account, error) {
+	a, err := first(ctx, s.readers, (*Account).fields, accountSQL+` WHERE a.identity = $1 AND a.identity <> ''`, identity)
 	return a, unavailable(err)
 }
 
@@ -68,7 +94,7 @@ func (s *SQLite) Accounts(ctx context.Context) ([]Account, error) {
 
 // BeginSession implements Accounts.
 func (s *SQLite) BeginSession(ctx context.Context, session Session, life time.Duration, act Act) (Session, error) {
-	act, err := act.checked()
+	act, err := session.checked(act)
 	if err != nil {
 		return session, err
 	}
@@ -76,11 +102,11 @@ func (s *SQLite) BeginSession(ctx context.Context, session Session, life time.Du
 		if _, err := tx.ExecContext(ctx, strings.ReplaceAll(forgetSessionSQL, "{{since}}", "$1"), µs(now)-life.Microseconds()); err != nil {
 			return err
 		}
-		_, err := tx.ExecContext(ctx, strings.ReplaceAll(beginSessionSQL, "{{now}}", "$4"), session.ID[:], session.Account, session.Bound[:], µs(now))
+		_, err := tx.ExecContext(ctx, strings.ReplaceAll(beginSessionSQL, "{{now}}", "$7"), append(session.written(), µs(now))...)
 		if err != nil {
 			return err
 		}
-		session.StartedAt, session.SeenAt = now, now
+		session.StartedAt, session.SeenAt, session.FactorAt = now, now, time.Time{}
 		return sqliteAct(ctx, tx, act, now)
 	})
 	return session, err
@@ -111,8 +137,8 @@ func (p *Postgres) PutAccount(ctx context.Context, a Account, act Act) error {
 		return err
 	}
 	return p.inTransaction(ctx, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, p.sql(putAccountSQL), a.Name, a.Role, a.Password, known(a.DisabledAt)); err != nil {
-			return err
+		if _, err := tx.Exec(ctx, p.sql(putAccountSQL), a.Name, a.Role, a.Password, a.Identity, known(a.DisabledAt)); err != nil {
+			return takenOr(err)
 		}
 		return p.addAct(ctx, tx, act)
 	})
@@ -120,10 +146,19 @@ func (p *Postgres) PutAccount(ctx context.Context, a Account, act Act) error {
 
 // Account implements Accounts.
 func (p *Postgres) Account(ctx context.Context, name string) (Account, error) {
-	if !storable(name) {
+	return p.account(ctx, ` WHERE a.name = $1`, name)
+}
+
+// AccountOf implements Accounts.
+func (p *Postgres) AccountOf(ctx context.Context, identity string) (Account, error) {
+	return p.account(ctx, ` WHERE a.identity = $1 AND a.identity <> ''`, identity)
+}
+
+func (p *Postgres) account(ctx context.Context, where, value string) (Account, error) {
+	if !storable(value) {
 		return Account{}, ErrNotFound
 	}
-	list, err := readRows(ctx, p, (*Account).fields, accountSQL+` WHERE a.name = $1`, name)
+	list, err := readRows(ctx, p, (*Account).fields, accountSQL+where, value)
 	if err == nil && len(list) == 0 {
 		err = ErrNotFound
 	}
@@ -140,7 +175,7 @@ func (p *Postgres) Accounts(ctx context.Context) ([]Account, error) {
 
 // BeginSession implements Accounts.
 func (p *Postgres) BeginSession(ctx context.Context, session Session, life time.Duration, act Act) (Session, error) {
-	act, err := act.checked()
+	act, err := session.checked(act)
 	if err != nil {
 		return session, err
 	}
@@ -148,8 +183,9 @@ func (p *Postgres) BeginSession(ctx context.Context, session Session, life time.
 		if _, err := tx.Exec(ctx, strings.ReplaceAll(forgetSessionSQL, "{{since}}", p.now+" - $1 * interval '1 microsecond'"), life.Microseconds()); err != nil {
 			return err
 		}
-		err := tx.QueryRow(ctx, p.sql(beginSessionSQL)+` RETURNING id, account, bound, started_at, seen_at`,
-			session.ID[:], session.Account, session.Bound[:]).Scan(session.fields()...)
+		session.FactorAt = time.Time{}
+		err := tx.QueryRow(ctx, p.sql(beginSessionSQL)+` RETURNING started_at, seen_at`, session.written()...).
+			Scan(timeField{&session.StartedAt}, timeField{&session.SeenAt})
 		if err != nil {
 			return err
 		}

@@ -116,6 +116,8 @@ var contract = []struct {
 	{"events/bad requests", badEvents},
 	{"accounts/added and changed", accounts},
 	{"accounts/sessions", sessions},
+	{"accounts/second factors", secondFactors},
+	{"accounts/second factors at once", secondFactorsAtOnce},
 	{"forgive/sends, rejections and failed checks", forgives},
 	{"forgive/nothing else", forgivesNothingElse},
 	{"forgive/what is under way", forgivesUnderWay},

@@ -35,8 +35,10 @@ var columns = map[string]struct{ nothing, erased, hash string }{
 		nothing: `id app channel reason send_id made_by since until lifted_at lifted_by`, erased: `masked detail lifted_why`, hash: `address recipient`,
 	},
 	"app_events":      {nothing: `id app type send_id verification_id status reason test at state attempt due_at ended_at answer`},
-	"accounts":        {nothing: `name role password made_at disabled_at`}, // of administrators
-	"sessions":        {nothing: `id account bound started_at seen_at`},
+	"accounts":        {nothing: `name role password identity made_at disabled_at`}, // of administrators
+	"sessions":        {nothing: `id account bound via granted passed started_at seen_at`},
+	"second_factors":  {nothing: `account sealed step made_at`},
+	"recovery_codes":  {nothing: `account hash`},
 	"provider_events": {nothing: `send_id kind at heard_at provider detail`}, // detail: a code or one word
 	"spending":        {nothing: `account period used`},
 	"embargoes":       {nothing: `channel since until`, hash: `recipient`},

@@ -27,6 +27,8 @@ type Memory struct {
 	claims        map[[32]byte]*memoryClaim
 	acts          []Act
 	accounts      map[string]Account
+	factors       map[string]SecondFactor
+	recovery      map[string]map[[32]byte]bool // hashes of codes by account
 	sessions      map[[32]byte]Session
 	suppressions  map[uuid.UUID]*Suppression
 	events        map[uuid.UUID]*AppEvent
@@ -67,6 +69,7 @@ func NewMemory(now func() time.Time) *Memory {
 		buckets: map[memoryBucket][]*memoryRow{}, claims: map[[32]byte]*memoryClaim{}, suppressions: map[uuid.UUID]*Suppression{},
 		events: map[uuid.UUID]*AppEvent{}, told: map[uuid.UUID][]ProviderEvent{}, erasures: map[recipient.Hash]time.Time{}, spending: map[accountKey]int64{}, embargoes: map[embargoKey]embargoed{},
 		accounts: map[string]Account{}, sessions: map[[32]byte]Session{},
+		factors: map[string]SecondFactor{}, recovery: map[string]map[[32]byte]bool{},
 	}
 }
 
