@@ -8,10 +8,12 @@ import (
 
 // accounts is for who has a shell and cannot log in to the console, or has nobody yet who could.
 type accounts struct {
-	Do     string `arg:"" enum:"add,role,password,close,open,list" help:"add, role, password, close, open or list."`
+	Do     string `arg:"" enum:"add,role,identity,password,close,open,list" help:"add, role, identity, password, close, open or list."`
 	Name   string `arg:"" optional:"" help:"Of the account."`
 	Role   string `enum:"reader,operator,owner" default:"reader" help:"With add and role: reader, operator or owner."`
 	Reason string `help:"Why; it is recorded."`
+
+	Identity string `help:"With add and identity: what the provider (admin.oidc) calls this person, who then needs no password."`
 }
 
 // Run prints the password of a new account once.
@@ -20,5 +22,5 @@ func (a accounts) Run(ctx context.Context, p program) error {
 	if err != nil {
 		return err
 	}
-	return p.accounts(ctx, cfg, app.AccountChange{Name: a.Name, Role: a.Role, Do: a.Do, Reason: a.Reason}, p.out)
+	return p.accounts(ctx, cfg, app.AccountChange{Name: a.Name, Role: a.Role, Do: a.Do, Reason: a.Reason, Identity: a.Identity}, p.out)
 }

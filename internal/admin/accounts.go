@@ -6,8 +6,11 @@ import (
 	"net/http"
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/labstack/echo/v4"
 
@@ -20,7 +23,9 @@ type accountsView struct {
 	page
 	Rows     []accountView
 	Roles    []option
+	Provider string // what the provider is called; empty: there is none
 	Name     string // as typed, when it was not done
+	Identity string
 	Reason   string
 	Problem  string
 	Done     string
@@ -33,6 +38,9 @@ type accountView struct {
 	Roles  []option
 	Role   string
 	Closed bool
+
+	Identity string
+	Password bool // has one
 }
 
 var (
@@ -54,10 +62,13 @@ func (a *Admin) showAccounts(c echo.Context, status int, v accountsView) error {
 	}
 	w := wordsFor(c.Request())
 	v.page = page{W: w, Title: w.say("accounts.title"), In: true, Here: "accounts"}
-	v.Roles = roleOptions(w, Reader)
+	if v.Roles = roleOptions(w, Reader); a.provider != nil {
+		v.Provider = a.provider.Title
+	}
 	for _, x := range list {
 		v.Rows = append(v.Rows, accountView{
 			Name: x.Name, Made: clock{Time: x.MadeAt}, Role: w.or("role", x.Role), Roles: roleOptions(w, Role(x.Role)), Closed: !x.DisabledAt.IsZero(),
+			Identity: x.Identity, Password: x.Password != "",
 		})
 	}
 	return a.pages.show(c, status, "accounts", v)
@@ -74,8 +85,10 @@ func roleOptions(w words, chosen Role) (list []option) {
 type Change struct {
 	Name   string
 	Role   Role   // of a new account, or another one
-	Do     string // add, role, password, close or open
+	Do     string // add, role, identity, password, close or open
 	Reason string
+
+	Identity string // what the provider calls whom; a new account that has one gets no password
 }
 
 // ChangeAccount does what is wished of an account, and gives the password where a new one was made: it is shown once and
@@ -103,21 +116,44 @@ func ChangeAccount(ctx context.Context, log audit.Accounts, w Change, now time.T
 		}
 		x.Role = string(w.Role)
 	}
-	switch w.Do {
-	case "add", "password":
+	if w.Do == "add" || w.Do == "identity" {
+		if x.Identity, err = identity(ctx, log, w); err != nil {
+			return "", err
+		}
+	}
+	switch {
+	case w.Do == "password", w.Do == "add" && x.Identity == "":
 		password = NewPassword()
 		x.Password = HashPassword(password)
-	case "close":
+	case w.Do == "close":
 		x.DisabledAt = now
-	case "open":
+	case w.Do == "open":
 		x.DisabledAt = time.Time{}
-	case "role":
-	default:
-		return "", invalid("do", "invalid", "This is add, role, password, close or open.")
+	case !slices.Contains([]string{"add", "role", "identity"}, w.Do):
+		return "", invalid("do", "invalid", "This is add, role, identity, password, close or open.")
 	}
 	act.What, act.Target, act.Reason, act.Detail = deedAccounts+"."+w.Do, w.Name, w.Reason, x.Role
 	return password, log.PutAccount(ctx, x, act)
 }
+
+// identity is the wished one, which nobody else may have.
+func identity(ctx context.Context, log audit.Accounts, w Change) (string, error) {
+	strange := func(r rune) bool { return !unicode.IsGraphic(r) || unicode.IsSpace(r) }
+	if len(w.Identity) > maxIdentity || !utf8.ValidString(w.Identity) || strings.ContainsFunc(w.Identity, strange) {
+		return "", invalid("identity", "bad_identity", "What the provider calls somebody has at most 200 bytes, and no spaces.")
+	}
+	other, err := log.AccountOf(ctx, w.Identity)
+	switch {
+	case err == nil && other.Name != w.Name:
+		return "", invalid("identity", "identity_taken", "Another account has this name at the provider.")
+	case err != nil && !errors.Is(err, audit.ErrNotFound):
+		return "", err
+	}
+	return w.Identity, nil
+}
+
+// maxIdentity is in bytes.
+const maxIdentity = 200
 
 // ActOfCommand begins the record of what was done with a shell.
 func ActOfCommand(act audit.Act) audit.Act {
@@ -141,7 +177,7 @@ func (a *Admin) changeAccount(c echo.Context) error {
 	switch {
 	case errors.As(err, &bad):
 		problem := or(or(w.say("accounts.problem."+bad.Reason), w.say("deed.problem."+bad.Reason)), bad.Detail)
-		return a.showAccounts(c, http.StatusUnprocessableEntity, accountsView{Name: wish.Name, Reason: wish.Reason, Problem: problem})
+		return a.showAccounts(c, http.StatusUnprocessableEntity, accountsView{Name: wish.Name, Identity: wish.Identity, Reason: wish.Reason, Problem: problem})
 	case err != nil:
 		return a.unreadable(c.Request().Context(), err)
 	}
@@ -151,5 +187,6 @@ func (a *Admin) changeAccount(c echo.Context) error {
 func wishOf(form url.Values) Change {
 	return Change{
 		Name: strings.TrimSpace(form.Get("name")), Role: Role(form.Get("role")), Do: form.Get("do"), Reason: strings.TrimSpace(form.Get("reason")),
+		Identity: strings.TrimSpace(form.Get("identity")),
 	}
 }

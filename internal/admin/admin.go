@@ -20,6 +20,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"sendcode/internal/audit"
+	"sendcode/internal/keyring"
 	"sendcode/internal/recipient"
 	"sendcode/internal/verification"
 	"sendcode/quota"
@@ -70,6 +71,9 @@ type Config struct {
 	Password     string // of the login page
 	PasswordHash string // argon2id in PHC form, instead of Password; with neither nobody can log in
 	Token        string // bearer token of the JSON API; empty: none is accepted
+
+	Ring     *keyring.Ring // seals what browsers and the log keep for the console; needed with Provider
+	Provider *Provider     // that may log people in; nil: passwords alone
 }
 
 // Aside is a mail server that this process has set aside after failures.
@@ -96,6 +100,8 @@ type Admin struct {
 	aside    func() []Aside
 	password password
 	token    *secret // nil: none is accepted
+	ring     *keyring.Ring
+	provider *Provider // nil: passwords alone
 	pages    *pages
 	origin   *http.CrossOriginProtection
 	checks   chan struct{} // bounds the passwords that are checked at once: a slow hash takes much memory
@@ -105,6 +111,7 @@ type Admin struct {
 func New(c Config) *Admin {
 	a := &Admin{
 		log: c.Log, codes: c.Codes, doer: c.Doer, policies: c.Policies, previews: c.Previews, replays: make(chan struct{}, 1), limiter: c.Limiter, logger: c.Logger, now: c.Now, aside: c.Aside,
+		ring: c.Ring, provider: c.Provider,
 		pages: newPages(), origin: http.NewCrossOriginProtection(), checks: make(chan struct{}, maxChecks),
 	}
 	if a.now == nil {
@@ -137,6 +144,10 @@ func (a *Admin) Register(e *echo.Echo) {
 	open := []echo.MiddlewareFunc{a.asPages, a.sameOrigin}
 	e.GET("/admin/login", a.loginPage, open...)
 	e.POST("/admin/login", a.login, open...)
+	if a.provider != nil {
+		e.POST(providerStart, a.startProvider, open...)
+		e.GET(ProviderCallback, a.finishProvider, a.asPages) // which the provider's site leads to
+	}
 	e.GET("/admin/static/:name", a.static)
 
 	closed := a.toPages(deedRead)

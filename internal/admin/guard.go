@@ -3,6 +3,7 @@ package admin
 import (
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/labstack/echo/v4"
@@ -54,7 +55,16 @@ func isOurs(address string) bool {
 	if err != nil || u.Scheme != "" || u.Host != "" || strings.Contains(address, `\`) {
 		return false
 	}
-	return u.Path == "/admin" || u.Path == "/admin/acts" || u.Path == "/admin/suppressions" || u.Path == "/admin/webhooks" || u.Path == "/admin/tail" || strings.HasPrefix(u.Path, "/admin/sends/") && !strings.Contains(u.Path, "..")
+	inMenu := slices.ContainsFunc(sections, func(s section) bool { return s.Path == u.Path })
+	return inMenu || strings.HasPrefix(u.Path, "/admin/sends/") && !strings.Contains(u.Path, "..")
+}
+
+// oursOr is the address if it is a console page's, else none.
+func oursOr(address string) string {
+	if !isOurs(address) {
+		return ""
+	}
+	return address
 }
 
 // programsNeedKey lets through a bearer token or a session. Who sends a token is judged by it alone.

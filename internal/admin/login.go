@@ -10,23 +10,23 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"sendcode/internal/audit"
 	"sendcode/internal/server"
+	"sendcode/quota"
 )
 
 // loginView is what the login page shows.
 type loginView struct {
 	page
-	Next    string // where to go afterwards
-	Name    string // as typed
-	Problem string // what went wrong, in words; empty: nothing yet
-	Off     bool   // no password is configured
+	Next     string // where to go afterwards
+	Name     string // as typed
+	Problem  string // what went wrong, in words; empty: nothing yet
+	Off      bool   // nobody can log in: there is neither a password nor a provider
+	Provider string // what the button is called that leads to the provider; empty: there is none
 }
 
 func (a *Admin) loginPage(c echo.Context) error {
-	next := c.QueryParam("next")
-	if !isOurs(next) {
-		next = ""
-	}
+	next := oursOr(c.QueryParam("next"))
 	if _, ok, err := a.current(c); ok && err == nil {
 		return c.Redirect(http.StatusSeeOther, orStart(next))
 	}
@@ -35,7 +35,10 @@ func (a *Admin) loginPage(c echo.Context) error {
 
 func (a *Admin) showLogin(c echo.Context, status int, next, name, problem string) error {
 	w := wordsFor(c.Request())
-	v := loginView{page: page{W: w, Title: w.say("login.title")}, Next: next, Name: name, Problem: problem, Off: !a.password.isSet()}
+	v := loginView{page: page{W: w, Title: w.say("login.title")}, Next: next, Name: name, Problem: problem, Off: !a.password.isSet() && a.provider == nil}
+	if a.provider != nil {
+		v.Provider = a.provider.Title
+	}
 	return a.pages.show(c, status, "login", v)
 }
 
@@ -49,23 +52,15 @@ func (a *Admin) login(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	w, next, name := wordsFor(c.Request()), form.Get("next"), strings.ToLower(strings.TrimSpace(form.Get("username")))
-	if !isOurs(next) {
-		next = ""
-	}
+	w, next, name := wordsFor(c.Request()), oursOr(form.Get("next")), strings.ToLower(strings.TrimSpace(form.Get("username")))
 	if form.Get("password") == "" || len(name) > maxName {
 		return a.showLogin(c, http.StatusUnprocessableEntity, next, "", w.say("login.empty"))
 	}
 	name = or(name, bootstrap.name)
 	ctx, address := c.Request().Context(), server.ClientIP(c)
-	count, err := a.countLogin(ctx, name, address)
-	if err != nil {
-		a.logger.ErrorContext(ctx, "login attempts could not be counted", "error", err)
-		return a.showLogin(c, http.StatusServiceUnavailable, next, name, w.say("login.unavailable"))
-	}
-	if !count.Admitted {
-		a.logger.WarnContext(ctx, "login refused: too many attempts", "network", network(address))
-		return a.tooMany(c, next, name, count.RetryAfter())
+	count, answered, err := a.counted(c, next, name, name)
+	if answered {
+		return err
 	}
 	who, p, err := a.account(ctx, name)
 	if err != nil {
@@ -79,10 +74,25 @@ func (a *Admin) login(c echo.Context) error {
 		a.logger.WarnContext(ctx, "login failed", "network", network(address))
 		return a.showLogin(c, http.StatusUnauthorized, next, name, w.say("login.wrong")+" "+w.plural("login.left", left(count)))
 	}
-	if err := a.begin(c, who, p); err != nil {
+	if err := a.begin(c, who, p.proof(), audit.Session{}); err != nil {
 		return err
 	}
 	return c.Redirect(http.StatusSeeOther, orStart(next))
+}
+
+// counted counts an attempt at an account; answered: it is one too many, or can't be counted, and the answer says so.
+func (a *Admin) counted(c echo.Context, next, name, account string) (count quota.Decision, answered bool, err error) {
+	ctx, address := c.Request().Context(), server.ClientIP(c)
+	count, err = a.countLogin(ctx, account, address)
+	switch {
+	case err != nil:
+		a.logger.ErrorContext(ctx, "login attempts could not be counted", "error", err)
+		return count, true, a.showLogin(c, http.StatusServiceUnavailable, next, name, wordsFor(c.Request()).say("login.unavailable"))
+	case !count.Admitted:
+		a.logger.WarnContext(ctx, "login refused: too many attempts", "network", network(address))
+		return count, true, a.tooMany(c, next, name, count.RetryAfter())
+	}
+	return count, false, nil
 }
 
 func (a *Admin) tooMany(c echo.Context, next, name string, wait time.Duration) error {

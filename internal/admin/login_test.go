@@ -19,6 +19,7 @@ func TestWithoutSession(t *testing.T) {
 		"/admin?status=refused":      "/admin/login?next=%2Fadmin%3Fstatus%3Drefused",
 		"/admin/sends/" + id:         "/admin/login?next=%2Fadmin%2Fsends%2F" + id,
 		"/admin/":                    "/admin",
+		"/admin/preview":             "/admin/login?next=%2Fadmin%2Fpreview",
 		"/admin/sends/..%2f..%2fx":   "/admin/login",
 		"/admin/sends/x?y=%5C%0d%0a": "/admin/login?next=" + url.QueryEscape("/admin/sends/x?y=%5C%0d%0a"),
 	} {
@@ -100,6 +101,10 @@ func TestLoginComesBack(t *testing.T) {
 	for next, to := range map[string]string{
 		"/admin/sends/x":              "/admin/sends/x",
 		"/admin?status=sent":          "/admin?status=sent",
+		"/admin/preview?template=x":   "/admin/preview?template=x",
+		"/admin/overview?last=24h":    "/admin/overview?last=24h",
+		"/admin/policies":             "/admin/policies",
+		"/admin/accounts":             "/admin/accounts",
 		"":                            "/admin",
 		"/":                           "/admin",
 		"/adminx":                     "/admin",

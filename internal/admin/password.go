@@ -56,6 +56,8 @@ var nobodys = phc{memory: newMemory, time: newTime, threads: newThreads, salt: m
 
 func (p password) isSet() bool { return p.matches != nil }
 
+func (p password) proof() proof { return proof{set: p.isSet(), identity: p.identity} }
+
 func (p password) is(typed string) bool { return p.matches != nil && p.matches(typed) }
 
 // secret compares in a time that depends on neither value: keyed hashes are compared, so that even their lengths

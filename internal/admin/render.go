@@ -36,6 +36,8 @@ type page struct {
 	Title string
 	In    bool   // somebody is logged in
 	Here  string // the section that the page belongs to, if it is in the menu
+
+	Onward string // where the page leads by itself; empty: it stays
 }
 
 // newPages parses what is embedded; what is wrong with it is a broken build, which every test of this package meets.

@@ -14,7 +14,7 @@ import (
 // routes says what role each route wants at least: nobody's, a reader's or more. One that is not here fails the test, so that
 // whoever adds a route says who may use it.
 var routes = map[string]Role{
-	"GET /admin/login": "", "POST /admin/login": "", "GET /admin/static/:name": "", "GET /admin/": "", "POST /admin/logout": Reader,
+	"GET /admin/login": "", "POST /admin/login": "", "POST /admin/oidc/start": "", "GET /admin/oidc/callback": "", "GET /admin/static/:name": "", "GET /admin/": "", "POST /admin/logout": Reader,
 
 	"GET /admin": Reader, "GET /admin/sends/:id": Reader, "GET /admin/acts": Reader, "POST /admin/search": Reader, "GET /admin/policies": Reader,
 	"GET /v1/admin/sends": Reader, "GET /v1/admin/sends/:id": Reader, "GET /v1/admin/acts": Reader, "POST /v1/admin/search": Reader,
@@ -99,7 +99,9 @@ func (b *browser) try(method, path string, header ...string) *httptest.ResponseR
 // request says; and a page of another site can do nothing even to an owner.
 func TestEveryRouteWithEveryRole(t *testing.T) {
 	registered := map[string]bool{}
-	for _, route := range newRig(t).handler.Routes() {
+	full, server := besideProvider(t)
+	withProvider := func(c *Config) { c.Provider = providerAt(server, c.Now) }
+	for _, route := range full.handler.Routes() {
 		if strings.HasPrefix(route.Path, "/admin") || strings.HasPrefix(route.Path, "/v1/admin") {
 			registered[route.Method+" "+route.Path] = true
 		}
@@ -116,7 +118,7 @@ func TestEveryRouteWithEveryRole(t *testing.T) {
 		}
 		method, path, _ := strings.Cut(name, " ")
 		for _, role := range []Role{"", Reader, Operator, Owner} {
-			r := newRig(t)
+			r := newRig(t, withProvider)
 			s := r.sent("ana@example.com")
 			path := strings.NewReplacer(":id", s.ID.String(), ":name", "admin.css").Replace(path)
 			b := r.browser()

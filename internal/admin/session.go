@@ -39,9 +39,15 @@ func readKey(value string) ([]byte, bool) {
 	return key, err == nil && len(key) == keySize
 }
 
-// boundTo names a password in a session, so that the session ends when the password changes. It is keyed with what only the
+// proof is what somebody logs in with: a password, or a provider's word. The zero proof lets nobody in.
+type proof struct {
+	set      bool
+	identity [sha256.Size]byte // names it: sessions end when it changes
+}
+
+// boundTo names a proof in a session, so that the session ends when the password changes. It is keyed with what only the
 // cookie has: who reads the table can't try passwords on it.
-func boundTo(key []byte, p password) [32]byte {
+func boundTo(key []byte, p proof) [32]byte {
 	mac := hmac.New(sha256.New, key)
 	mac.Write([]byte("sendcode session 1\x00"))
 	mac.Write(p.identity[:])
@@ -75,8 +81,8 @@ func (a *Admin) sessionOf(ctx context.Context, key []byte) (session, bool, error
 	case !v.lives():
 		return v, false, nil
 	}
-	who, p, err := a.account(ctx, s.Account)
-	if err != nil || !p.isSet() {
+	who, p, err := a.holder(ctx, s)
+	if err != nil || !p.set {
 		return v, false, err
 	}
 	if bound := boundTo(key, p); subtle.ConstantTimeCompare(bound[:], s.Bound[:]) != 1 {
@@ -84,6 +90,15 @@ func (a *Admin) sessionOf(ctx context.Context, key []byte) (session, bool, error
 	}
 	v.who = who
 	return v, true, nil
+}
+
+// holder is who a session stands for now, and by what proof, judged by the way in which they logged in.
+func (a *Admin) holder(ctx context.Context, s audit.Session) (actor, proof, error) {
+	if s.Via == viaProvider {
+		return a.vouchedFor(ctx, s)
+	}
+	who, p, err := a.account(ctx, s.Account)
+	return who, p.proof(), err
 }
 
 // account is who a name stands for now, and the password; one that is not set lets nobody in.
@@ -108,8 +123,8 @@ func (a *Admin) account(ctx context.Context, name string) (actor, password, erro
 	return actor{known.Name, Role(known.Role)}, p, nil
 }
 
-// begin logs somebody in: a new session, recorded with it, and its cookie.
-func (a *Admin) begin(c echo.Context, who actor, p password) error {
+// begin logs somebody in: a new session, recorded with it, and its cookie. Of s it takes how they logged in.
+func (a *Admin) begin(c echo.Context, who actor, p proof, s audit.Session) error {
 	key := make([]byte, keySize)
 	rand.Read(key) // never fails: the program stops when the system has no randomness
 	who.is(c)
@@ -118,8 +133,11 @@ func (a *Admin) begin(c echo.Context, who actor, p password) error {
 		return err
 	}
 	ctx := c.Request().Context()
-	s, err := a.log.BeginSession(ctx, audit.Session{ID: sha256.Sum256(key), Account: who.name, Bound: boundTo(key, p)}, absolute, act)
-	if err != nil {
+	s.ID, s.Account, s.Bound = sha256.Sum256(key), who.name, boundTo(key, p)
+	if act.Detail = s.Via; s.Granted != "" {
+		act.Detail = s.Granted
+	}
+	if s, err = a.log.BeginSession(ctx, s, absolute, act); err != nil {
 		return a.unreadable(ctx, err)
 	}
 	a.logger.InfoContext(ctx, "logged in", "account", who.name, "network", act.Network)

@@ -122,7 +122,7 @@ func TestSessionsAreKeptAsHashes(t *testing.T) {
 	r.must(err)
 	p, err := newPassword(testPassword, "")
 	r.must(err)
-	if s.Bound == p.identity || s.Bound != boundTo(key, p) || s.Account != "admin" {
+	if s.Bound == p.identity || s.Bound != boundTo(key, p.proof()) || s.Account != "admin" {
 		t.Errorf("%+v", s)
 	}
 }

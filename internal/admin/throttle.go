@@ -30,13 +30,17 @@ const countTimeout = 2 * time.Second
 // countLogin takes a place for one attempt, the right password's too: whether it is right is not known yet. While the
 // limiter is away this process counts alone: the console is needed most when something is down.
 func (a *Admin) countLogin(ctx context.Context, name string, address netip.Addr) (quota.Decision, error) {
-	id := make([]byte, 16)
-	rand.Read(id) // never fails: the program stops when the system has no randomness
-	request := quota.Request{ID: string(id), Rules: loginRules, Buckets: map[quota.Scope]string{
+	return a.count(ctx, loginRules, map[quota.Scope]string{
 		quota.IP:  quota.Bucket("console", "login", string(quota.IP), network(address)),
 		everyone:  quota.Bucket("console", "login", string(everyone), ""),
 		anAccount: quota.Bucket("console", "login", string(anAccount), name),
-	}}
+	})
+}
+
+func (a *Admin) count(ctx context.Context, rules []quota.Rule, buckets map[quota.Scope]string) (quota.Decision, error) {
+	id := make([]byte, 16)
+	rand.Read(id) // never fails: the program stops when the system has no randomness
+	request := quota.Request{ID: string(id), Rules: rules, Buckets: buckets}
 	bounded, cancel := context.WithTimeout(ctx, countTimeout)
 	defer cancel()
 	d, err := a.limiter.Take(bounded, request)

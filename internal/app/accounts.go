@@ -14,14 +14,14 @@ import (
 	"sendcode/internal/config"
 )
 
-// AccountChange is a wish about an account of the console. Role is reader, operator or owner; Do is add, role, password,
-// close, open or list.
-type AccountChange struct{ Name, Role, Do, Reason string }
+// AccountChange is a wish about an account of the console. Role is reader, operator or owner; Do is add, role, identity,
+// password, close, open or list; Identity is what the provider calls somebody.
+type AccountChange struct{ Name, Role, Do, Reason, Identity string }
 
 // ChangeAccount adds or changes an account of the console, for one who has a shell and cannot log in; Do "list" lists them.
 // A new password is printed to out, once. It is recorded as an act of "cli".
 func ChangeAccount(ctx context.Context, cfg config.Config, wish AccountChange, out io.Writer) error {
-	w := admin.Change{Name: wish.Name, Role: admin.Role(wish.Role), Do: wish.Do, Reason: wish.Reason}
+	w := admin.Change{Name: wish.Name, Role: admin.Role(wish.Role), Do: wish.Do, Reason: wish.Reason, Identity: wish.Identity}
 	log, done, err := openAccounts(ctx, cfg)
 	if err != nil {
 		return err
@@ -54,7 +54,7 @@ func listAccounts(ctx context.Context, log audit.Accounts, out io.Writer) error 
 		if !a.DisabledAt.IsZero() {
 			state = "closed"
 		}
-		if _, err := fmt.Fprintf(out, "%s\t%s\t%s\t%s\n", a.Name, a.Role, state, a.MadeAt.Format(time.RFC3339)); err != nil {
+		if _, err := fmt.Fprintf(out, "%s\t%s\t%s\t%s\t%s\n", a.Name, a.Role, state, a.MadeAt.Format(time.RFC3339), a.Identity); err != nil {
 			return err
 		}
 	}

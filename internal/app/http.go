@@ -196,10 +196,14 @@ func (a *App) registerConsole(e *echo.Echo) error {
 	if !a.cfg.AdminEnabled() && !a.cfg.AdminToken.IsSet() {
 		return nil
 	}
+	ring, err := a.ring()
+	if err != nil {
+		return err
+	}
 	a.console = admin.New(admin.Config{
 		Log: a.log, Codes: a.codes, Doer: a.codes, Policies: a.codes, Previews: a.codes, Limiter: a.limiter, Logger: a.logger,
 		Password: a.cfg.AdminPassword.Reveal(), PasswordHash: a.cfg.AdminPasswordHash.Reveal(), Token: a.cfg.AdminToken.Reveal(),
-		Aside: a.aside,
+		Aside: a.aside, Ring: ring, Provider: provider(a.cfg),
 	})
 	a.console.Register(e)
 	return nil

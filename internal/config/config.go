@@ -40,6 +40,7 @@ type Config struct {
 	AdminPassword     Secret // empty with AdminPasswordHash, or while the console is off
 	AdminPasswordHash Secret // argon2id, PHC string
 	AdminToken        Secret // bearer token of the admin API; empty: none is accepted
+	OIDCSecret        Secret // of Admin.OIDC's client; empty: a public client
 	WebhookSecrets    Secret // app:whsec_…,…; each app has its own in Webhook.Secrets
 
 	Policies       map[string]quota.Policy
@@ -60,6 +61,7 @@ type Config struct {
 	TrustedProxies []netip.Prefix
 	WebhooksAllow  []netip.Prefix // networks that webhooks may call although they are not public, and without TLS
 	Page           Page
+	Admin          Admin
 
 	Warnings []string // what works but deserves a sentence in the log
 }
@@ -143,7 +145,9 @@ func (c Config) Loopback() bool {
 }
 
 // AdminEnabled reports whether anybody can log in to the console.
-func (c Config) AdminEnabled() bool { return c.AdminPassword.IsSet() || c.AdminPasswordHash.IsSet() }
+func (c Config) AdminEnabled() bool {
+	return c.AdminPassword.IsSet() || c.AdminPasswordHash.IsSet() || c.Admin.OIDC.IsSet()
+}
 
 // PurposesOf names every purpose of a policy, sorted: they share its buckets.
 func (c Config) PurposesOf(policy string) []string {

@@ -77,6 +77,7 @@ func (c Config) node() *yaml.Node {
 	put(root, "sms", c.smsNode())
 	put(root, "webhooks", flow(mapping("allow", networksNode(c.WebhooksAllow))))
 	put(root, "page", flow(mapping("app", text(c.Page.App))))
+	put(root, "admin", c.adminNode())
 	return root
 }
 
@@ -177,7 +178,7 @@ func (c Config) secretsComment() string {
 	var b strings.Builder
 	b.WriteString("# Secrets do not belong in a file of settings; they come from variables, or files that variables name:\n")
 	missing := c.missingSecrets()
-	for _, key := range []string{keySecretKeys, keyIndexKey, keyAPIKey, keyAdminPassword, keyAdminPasswordHash, keyAdminToken, keyWebhookSecrets} {
+	for _, key := range []string{keySecretKeys, keyIndexKey, keyAPIKey, keyAdminPassword, keyAdminPasswordHash, keyAdminToken, keyOIDCSecret, keyWebhookSecrets} {
 		state := "not set"
 		switch {
 		case slices.Contains(missing, key):

@@ -66,6 +66,7 @@ func (c Config) Fixed(next Config) []string {
 	add("templates", c.Templates == next.Templates)
 	add("trusted_proxies", slices.Equal(c.TrustedProxies, next.TrustedProxies))
 	add("page", c.Page == next.Page)
+	add("admin", reflect.DeepEqual(c.Admin, next.Admin))
 	add("provider_events", reflect.DeepEqual(c.Providers, next.Providers))
 	add("sms", reflect.DeepEqual(c.SMS, next.SMS))
 	add("folding", maps.Equal(c.Folding, next.Folding))
@@ -81,7 +82,7 @@ func (c Config) raw(key string) string {
 		return c.RedisURL
 	case keySMTPURL:
 		return c.SMTPURL
-	case keySecretKeys, keyIndexKey, keyAdminPassword, keyAdminPasswordHash, keyAdminToken:
+	case keySecretKeys, keyIndexKey, keyAdminPassword, keyAdminPasswordHash, keyAdminToken, keyOIDCSecret:
 		return c.secret(key).Reveal()
 	}
 	return c.shown(key)

@@ -14,7 +14,7 @@ func TestFixedNamesEverySettingThatDiffers(t *testing.T) {
 		keyAddr: "127.0.0.1:81", keyAdminAddr: "127.0.0.1:82", keyDataDir: "elsewhere", keyDatabaseURL: "postgres://u:p@h/d",
 		keyDatabaseRole: "sendcode_app", keyRedisURL: "redis://:p@h", keySMTPURL: "smtps://u:p@h", keyMailFrom: "Shop <a@shop.example>", keyLogLevel: "warn",
 		keySecretKeys: "k1:q83vEjRWeJCrze8SNFZ4kLD3QZxs0lr2uTnVYQ1bXoM=", keyIndexKey: "8mF2hT0cJr4xWq7nZl9sVb3yKd6gPe1uAoXiRtNwQzE=",
-		keyAdminPassword: "a password of ours", keyAdminToken: "a-token-of-twenty-characters-or-more",
+		keyAdminPassword: "a password of ours", keyAdminToken: "a-token-of-twenty-characters-or-more", keyOIDCSecret: "another",
 		keyAdminPasswordHash: "$argon2id$v=19$m=65536,t=3,p=4$c29tZXNhbHRzb21lc2FsdA$RdescudvJCsgt3ub+b4dWRWJTmaaJObG9O5UHxnTzrc",
 	}
 	for _, v := range variables {
@@ -40,6 +40,7 @@ func TestFixedNamesEverySettingThatDiffers(t *testing.T) {
 	for part, yaml := range map[string]string{
 		"templates": "templates: x", "trusted_proxies": "trusted_proxies: [10.0.0.0/8]", "page": "page: {app: \"\"}",
 		"folding": "folding: [{domain: a.example, dots: true}]", "sms": "sms: {segments: 2}",
+		"admin": "admin: {oidc: {issuer: \"https://id.example\", client_id: c, redirect_url: \"https://x.example/admin/oidc/callback\"}}",
 	} {
 		next, err := loadYAML("addr: 127.0.0.1:80\n" + yaml)
 		if err != nil {

@@ -49,6 +49,7 @@ func (s *sections) read(root *yaml.Node, settings map[string]setting) {
 		"webhooks":           s.webhooks,
 		"provider_events":    s.providerEvents,
 		"page":               s.page,
+		"admin":              s.admin,
 	}
 	for _, v := range variables {
 		if v.key != keyConfig {

@@ -44,6 +44,7 @@ func (c *Config) readSettings(from map[string]setting, errs *Errors) {
 	secret(keyAdminPassword, &c.AdminPassword, checkAdminPassword)
 	secret(keyAdminPasswordHash, &c.AdminPasswordHash, checkAdminPasswordHash)
 	secret(keyAdminToken, &c.AdminToken, checkAdminToken)
+	secret(keyOIDCSecret, &c.OIDCSecret, anything)
 	secret(keyWebhookSecrets, &c.WebhookSecrets, checkWebhookSecrets)
 }
 

@@ -25,7 +25,8 @@ func (c *Config) warn(now time.Time) {
 	add(shared && !(c.SecretKeys.IsSet() && c.IndexKey.IsSet()), "SENDCODE_SECRET_KEYS and SENDCODE_INDEX_KEY are not both set: the "+
 		"generated ones belong to this data directory. A second replica with another directory could not check the "+
 		"codes of this one, and would count its recipients apart.")
-	add(!c.Loopback() && !c.AdminEnabled(), "Neither SENDCODE_ADMIN_PASSWORD nor SENDCODE_ADMIN_PASSWORD_HASH is set: /admin is off.")
+	add(!c.Loopback() && !c.AdminEnabled(), "Neither SENDCODE_ADMIN_PASSWORD nor SENDCODE_ADMIN_PASSWORD_HASH nor admin.oidc is set: /admin is off.")
+	add(c.OIDCSecret.IsSet() && !c.Admin.OIDC.IsSet(), "SENDCODE_OIDC_CLIENT_SECRET is of no use without admin.oidc.")
 	add(c.SMTPURL != "" && c.MailDomain() == "localhost", "SENDCODE_MAIL_FROM is an address at localhost: other mail servers will not accept it.")
 	add(c.plainMail(), "SENDCODE_SMTP_URL allows mail without TLS to another machine: codes can be read on the way.")
 	add(len(c.APIKey.Reveal()) > 0 && len(c.APIKey.Reveal()) < minAPIKey, "SENDCODE_API_KEY is short: it will be refused once the address is not loopback.")

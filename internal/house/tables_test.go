@@ -16,6 +16,7 @@ var edges = map[string]string{
 	"internal/delivery/sms": "internal/delivery",
 	"internal/events":       "",
 	"internal/proof":        "internal/keyring",
+	"internal/openid":       "",
 	"docs":                  "",
 	"migrations":            "",
 	"templates":             "",
@@ -35,19 +36,20 @@ var edges = map[string]string{
 	"internal/ui": "quota internal/recipient internal/verification internal/audit internal/server web " +
 		"internal/delivery", // the dev mailbox shows what its receiver has
 	"internal/admin": "quota internal/recipient internal/verification internal/audit internal/server web " +
-		"web/admin internal/keyring", // sessions are sealed with the ring, so that every replica accepts them
+		"web/admin internal/keyring internal/openid", // what browsers keep is sealed with the ring, so that every replica accepts it
 
 	// Settings, and the only place where parts are put together.
 	"internal/config": "quota internal/recipient internal/keyring internal/delivery internal/delivery/sms internal/events",
 	"internal/app": "internal/proof quota docs migrations templates web internal/recipient internal/keyring internal/message " +
 		"internal/delivery internal/delivery/sms internal/audit internal/verification internal/server internal/api internal/ui " +
-		"internal/admin internal/config internal/events internal/webhook",
+		"internal/admin internal/config internal/events internal/webhook internal/openid",
 
 	// For tests and tools.
 	"internal/house":             "",
 	"internal/parts":             "internal/parts/locate",
 	"internal/parts/locate":      "",
 	"internal/delivery/smtptest": "",
+	"internal/openid/openidtest": "",
 	"internal/ui/uitest": "quota internal/api internal/audit internal/keyring internal/recipient internal/server internal/ui " +
 		"internal/verification internal/parts",
 	"tools/bench":       "internal/parts internal/app internal/config",
@@ -65,6 +67,7 @@ var support = map[string]bool{
 	"internal/parts":             true,
 	"internal/parts/locate":      true,
 	"internal/delivery/smtptest": true,
+	"internal/openid/openidtest": true,
 	"internal/ui/uitest":         true,
 }
 
@@ -85,12 +88,14 @@ var modules = map[string]string{
 	"github.com/alecthomas/kong":          "cmd/sendcode",
 	"github.com/chromedp/cdproto":         "internal/ui/uitest tools/screenshots",
 	"github.com/chromedp/chromedp":        "internal/ui/uitest tools/screenshots",
+	"github.com/coreos/go-oidc":           "internal/openid",
 	"github.com/dunglas/httpsfv":          "quota/quotahttp",
 	"github.com/emersion/go-message":      "internal/delivery",
 	"github.com/emersion/go-sasl":         "internal/delivery/smtptest",
 	"github.com/emersion/go-smtp":         "internal/delivery internal/delivery/smtptest tools/bench",
 	"github.com/getkin/kin-openapi":       testsOnly,
 	"github.com/go-redis/redis_rate":      testsOnly, // what the benchmark is compared with
+	"github.com/go-jose/go-jose":          "internal/openid/openidtest",
 	"github.com/gofrs/flock":              "internal/app internal/config internal/parts",
 	"github.com/golang-jwt/jwt":           "internal/proof",
 	"github.com/google/uuid":              anywhere,
@@ -107,6 +112,7 @@ var modules = map[string]string{
 	"go.yaml.in/yaml":                     "internal/config",
 	"golang.org/x/crypto":                 "internal/keyring internal/admin",
 	"golang.org/x/net":                    "internal/recipient internal/delivery internal/message",
+	"golang.org/x/oauth2":                 "internal/openid",
 	"golang.org/x/sync":                   anywhere,
 	"golang.org/x/text":                   "internal/recipient internal/message internal/ui internal/admin",
 	"modernc.org/sqlite":                  "internal/audit",

@@ -1,0 +1,154 @@
+package admin
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"sendcode/internal/audit"
+	"sendcode/internal/openid/openidtest"
+)
+
+// What comes back must come from the browser that was sent, in time, and once.
+func TestErrandsAreBoundToTheirBrowser(t *testing.T) {
+	r, server := besideProvider(t)
+	is(server, "bo", "support")
+	b := r.browser()
+	back := b.errandTo("")
+	c := b.cookies[errandCookie]
+	if c == nil || c.SameSite != http.SameSiteLaxMode || !c.HttpOnly || c.Secure || c.Path != "/" || c.MaxAge != 600 {
+		t.Errorf("%+v", c)
+	}
+	refused := func(what string, b *browser, address, says string) {
+		t.Helper()
+		rec := b.get(address)
+		if rec.Code < 400 || b.cookies[cookieName] != nil {
+			t.Errorf("%s: %d, %v", what, rec.Code, b.cookies)
+		}
+		contains(t, rec, says)
+	}
+	refused("a link to somebody else's login", r.browser(), back, "took too long, or was begun in another browser")
+	other := r.browser()
+	other.errandTo("")
+	refused("another's answer", other, back, "cannot be believed")
+	if other.cookies[errandCookie] != nil {
+		t.Error("a failed errand is kept")
+	}
+	planted := r.browser()
+	sealed, err := testRing(t).Seal(errandLabel, []byte(`{"s":"x","end":"2027-01-01T00:00:00Z"}`), nil)
+	r.must(err)
+	for _, value := range []string{"", "x", "***", fmt.Sprintf("%x", sealed), strings.Repeat("A", 300)} {
+		planted.cookies[errandCookie] = &http.Cookie{Name: errandCookie, Value: value}
+		refused("a cookie of somebody's own", planted, ProviderCallback+"?state=x&code=x", "took too long")
+	}
+	kept := *c
+	leadsTo(t, b.get(back))
+	again := r.browser()
+	again.cookies[errandCookie] = &kept
+	calls := server.Seen("/token")
+	refused("the same once more", again, back, "took too long")
+	again.handler, again.cookies[errandCookie] = r.replica(quiet(), func(c *Config) { c.Provider = providerAt(server, c.Now) }), &kept
+	refused("the same at another replica", again, back, "took too long")
+	if server.Seen("/token") != calls {
+		t.Error("the provider was asked about a login that had come back")
+	}
+	late := r.browser()
+	back = late.errandTo("")
+	r.clock.add(errands)
+	refused("late", late, back, "took too long")
+	intime := r.browser()
+	back = intime.errandTo("")
+	r.clock.add(errands - time.Microsecond)
+	server.Do(func() { server.Now = r.clock.now })
+	leadsTo(t, intime.get(back))
+}
+
+// Whatever the provider does, nobody is logged in by it who should not be, and the page says what is the matter in our words.
+func TestProviderInTrouble(t *testing.T) {
+	for what, c := range map[string]struct {
+		change func(*openidtest.Provider)
+		answer func(url.Values)
+		status int
+		says   string
+	}{
+		"down":   {func(p *openidtest.Provider) { p.Intercept = down }, nil, http.StatusServiceUnavailable, "cannot be reached"},
+		"denied": {nil, func(v url.Values) { v.Set("error", "access_denied"); v.Set("error_description", "<b>evil</b>") }, http.StatusForbidden, "did not log you in"},
+		"nameless": {func(p *openidtest.Provider) { p.Claims = map[string]any{"sub": "x", "groups": []string{"support"}} }, nil,
+			http.StatusForbidden, "does not vouch for the name"},
+		"lying": {func(p *openidtest.Provider) {
+			p.Token = func(claims map[string]any) string { claims["aud"] = "shop"; return p.Signed(claims) }
+		}, nil, http.StatusUnauthorized, "cannot be believed"},
+		"mixed up": {nil, func(v url.Values) { v.Set("iss", "https://evil.example") }, http.StatusUnauthorized, "cannot be believed"},
+	} {
+		r, server := besideProvider(t)
+		is(server, "bo", "support")
+		b := r.browser()
+		back := b.errandTo("/admin/tail")
+		server.Do(func() {
+			if c.change != nil {
+				c.change(server)
+			}
+		})
+		path, query, _ := strings.Cut(back, "?")
+		answer, err := url.ParseQuery(query)
+		r.must(err)
+		if c.answer != nil {
+			c.answer(answer)
+		}
+		rec := b.get(path + "?" + answer.Encode())
+		if rec.Code != c.status || b.cookies[cookieName] != nil {
+			t.Errorf("%s: %d, %v", what, rec.Code, b.cookies)
+		}
+		contains(t, rec, c.says, `value="/admin/tail"`)
+		lacks(t, rec, "evil")
+		if log := r.logged.String(); strings.Contains(log, "evil") || strings.Contains(log, answer.Get("code")) {
+			t.Errorf("%s: in the log: %s", what, log)
+		}
+	}
+	r, server := besideProvider(t)
+	server.Do(func() { server.Intercept = down })
+	rec := r.browser().post(providerStart, url.Values{"next": {"/admin/tail"}})
+	want(t, rec, http.StatusServiceUnavailable)
+	contains(t, rec, "Example ID cannot be reached", `value="/admin/tail"`)
+	r.log.SetFault(func(m string) audit.Fault {
+		if m == "AccountOf" {
+			return audit.Down
+		}
+		return audit.None
+	})
+	server.Do(func() { server.Intercept = nil })
+	is(server, "bo", "support")
+	b := r.browser()
+	want(t, b.byProvider(""), http.StatusServiceUnavailable)
+	if b.cookies[cookieName] != nil {
+		t.Error("a session")
+	}
+}
+
+func down(w http.ResponseWriter, _ *http.Request) bool {
+	w.WriteHeader(http.StatusBadGateway)
+	return true
+}
+
+func TestLoginsByTheProviderAreLimited(t *testing.T) {
+	r, server := besideProvider(t)
+	is(server, "nobody-here")
+	for range 10 {
+		want(t, r.browser().byProvider(""), http.StatusForbidden)
+	}
+	is(server, "bo", "support")
+	b := r.browser()
+	calls := server.Seen("/token")
+	rec := b.byProvider("")
+	want(t, rec, http.StatusTooManyRequests)
+	if rec.Header().Get("Retry-After") == "" || server.Seen("/token") != calls {
+		t.Error("the provider was asked all the same, or nothing said when")
+	}
+	want(t, b.login(testPassword), http.StatusTooManyRequests) // they are counted together
+	other := r.browser()
+	other.from = "192.0.2.9:1"
+	leadsTo(t, other.byProvider(""))
+}

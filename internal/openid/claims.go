@@ -1,0 +1,64 @@
+package openid
+
+import (
+	"encoding/json"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/coreos/go-oidc/v3/oidc"
+)
+
+// Bounds of what a provider says of somebody.
+const (
+	maxName   = 200 // bytes
+	maxValues = 1000
+)
+
+// email is the claim that needs another beside it: anybody may claim an address.
+const email = "email"
+
+// person reads the claims that name somebody. The claim must be one text that can be shown as it is.
+func (p *Provider) person(id *oidc.IDToken) (Person, error) {
+	var claims map[string]json.RawMessage
+	if id.Claims(&claims) != nil {
+		return Person{}, untrusted("claims")
+	}
+	name, ok := text(claims[p.settings.NameClaim])
+	if !ok {
+		return Person{}, &Error{Kind: Nameless, Why: "claim"}
+	}
+	if p.settings.NameClaim == email && !yes(claims["email_verified"]) {
+		return Person{}, &Error{Kind: Nameless, Why: "unverified"}
+	}
+	return Person{Name: name, Values: values(claims[p.settings.RoleClaim])}, nil
+}
+
+func text(raw json.RawMessage) (s string, ok bool) {
+	if raw == nil || json.Unmarshal(raw, &s) != nil || s == "" || len(s) > maxName || !utf8.ValidString(s) {
+		return "", false
+	}
+	for _, r := range s {
+		if !unicode.IsGraphic(r) || unicode.IsSpace(r) {
+			return "", false
+		}
+	}
+	return s, true
+}
+
+// yes is true, also as some providers write it.
+func yes(raw json.RawMessage) bool { return string(raw) == `true` || string(raw) == `"true"` }
+
+// values are one text or a list of texts; what is something else gives nothing.
+func values(raw json.RawMessage) (all []string) {
+	var list []json.RawMessage
+	if raw == nil || json.Unmarshal(raw, &list) != nil {
+		list = []json.RawMessage{raw}
+	}
+	for _, one := range list[:min(len(list), maxValues)] {
+		var s string
+		if one != nil && json.Unmarshal(one, &s) == nil && s != "" && len(s) <= maxName {
+			all = append(all, s)
+		}
+	}
+	return all
+}

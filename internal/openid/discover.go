@@ -1,0 +1,152 @@
+package openid
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/coreos/go-oidc/v3/oidc"
+	"golang.org/x/oauth2"
+)
+
+// Bounds of a provider's answers. All of them are small documents.
+const (
+	patience  = 8 * time.Second
+	maxAnswer = 1 << 20
+)
+
+// newClient follows no redirect, which could carry the client's secret elsewhere, and reads no endless answer.
+func newClient() *http.Client {
+	return &http.Client{
+		Timeout: patience, Transport: bounded{http.DefaultTransport},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+}
+
+// bounded cuts answers that are too long with an error.
+type bounded struct{ http.RoundTripper }
+
+var errTooLong = errors.New("openid: the answer is too long")
+
+func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
+	resp, err := b.RoundTripper.RoundTrip(r)
+	if err == nil {
+		resp.Body = &limited{ReadCloser: resp.Body, left: maxAnswer}
+	}
+	return resp, err
+}
+
+type limited struct {
+	io.ReadCloser
+	left int
+}
+
+func (l *limited) Read(b []byte) (int, error) {
+	if l.left <= 0 {
+		return 0, errTooLong
+	}
+	n, err := l.ReadCloser.Read(b[:min(len(b), l.left)])
+	l.left -= n
+	return n, err
+}
+
+// discover tells what is known of the provider, and asks it where that is nothing or old. What is old is better than nothing.
+func (p *Provider) discover(ctx context.Context) (*found, error) {
+	if f := p.kept(); f != nil && p.now().Sub(f.at) < discoveredFor {
+		return f, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience) // the waiting included
+	defer cancel()
+	select {
+	case p.turn <- struct{}{}:
+		defer func() { <-p.turn }()
+	case <-ctx.Done():
+		return nil, &Error{Kind: Unavailable, Why: "discovery"}
+	}
+	before := p.kept()
+	if before != nil && p.now().Sub(before.at) < discoveredFor {
+		return before, nil // somebody else has just asked
+	}
+	f, err := p.ask(ctx)
+	switch {
+	case err == nil && before != nil && f.config.Endpoint == before.config.Endpoint && f.jwks == before.jwks:
+		f.verifier = before.verifier // and the keys that it has fetched
+	case err != nil && before == nil:
+		return nil, err
+	case err != nil:
+		return before, nil
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.known = f
+	return f, nil
+}
+
+func (p *Provider) kept() *found {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.known
+}
+
+// believed are the ways of signing that need a key of the provider's own: never "none", never one with a secret that both have.
+var believed = []string{
+	oidc.RS256, oidc.RS384, oidc.RS512, oidc.ES256, oidc.ES384, oidc.ES512, oidc.PS256, oidc.PS384, oidc.PS512, oidc.EdDSA,
+}
+
+// ask is discovery (OpenID Connect Discovery 1.0).
+func (p *Provider) ask(ctx context.Context) (*found, error) {
+	ctx = oidc.ClientContext(ctx, p.client)
+	provider, err := oidc.NewProvider(ctx, p.settings.Issuer)
+	if other := (*oidc.IssuerMismatchError)(nil); errors.As(err, &other) {
+		return nil, untrusted("other_issuer")
+	}
+	if err != nil {
+		return nil, &Error{Kind: Unavailable, Why: "discovery"}
+	}
+	var more struct {
+		Keys     string   `json:"jwks_uri"`
+		Methods  []string `json:"token_endpoint_auth_methods_supported"`
+		TellsIss bool     `json:"authorization_response_iss_parameter_supported"`
+	}
+	if provider.Claims(&more) != nil {
+		return nil, untrusted("discovery")
+	}
+	endpoint := provider.Endpoint()
+	for _, address := range []string{endpoint.AuthURL, endpoint.TokenURL, more.Keys} {
+		if !Safe(address) {
+			return nil, untrusted("address")
+		}
+	}
+	// Unless it says otherwise a provider takes the secret in a header (Discovery 1.0, section 3). Trying both would use up the code.
+	endpoint.AuthStyle = oauth2.AuthStyleInHeader
+	if p.settings.ClientSecret == "" || len(more.Methods) > 0 && !slices.Contains(more.Methods, "client_secret_basic") {
+		endpoint.AuthStyle = oauth2.AuthStyleInParams
+	}
+	return &found{
+		at: p.now(), tellsIss: more.TellsIss, jwks: more.Keys,
+		config: oauth2.Config{
+			ClientID: p.settings.ClientID, ClientSecret: p.settings.ClientSecret, RedirectURL: p.settings.RedirectURL,
+			Scopes: p.settings.Scopes, Endpoint: endpoint,
+		},
+		verifier: provider.VerifierContext(ctx, &oidc.Config{ClientID: p.settings.ClientID, SupportedSigningAlgs: believed, Now: p.now}),
+	}, nil
+}
+
+// Safe says whether an address is one that nobody between can read or change: https, or on this machine.
+func Safe(address string) bool {
+	u, err := url.Parse(address)
+	if err != nil || u.Host == "" || u.User != nil || u.Fragment != "" {
+		return false
+	}
+	if u.Scheme == "http" {
+		host, err := netip.ParseAddr(u.Hostname())
+		return strings.EqualFold(u.Hostname(), "localhost") || err == nil && host.IsLoopback()
+	}
+	return u.Scheme == "https"
+}

@@ -1,0 +1,191 @@
+package openid
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"sendcode/internal/openid/openidtest"
+)
+
+func TestProvidersInTrouble(t *testing.T) {
+	at := func(path string, do func(w http.ResponseWriter, r *http.Request)) func(http.ResponseWriter, *http.Request) bool {
+		return func(w http.ResponseWriter, r *http.Request) bool {
+			if r.URL.Path == path {
+				do(w, r)
+			}
+			return r.URL.Path == path
+		}
+	}
+	down := func(w http.ResponseWriter, _ *http.Request) {
+		http.Error(w, "<h1>down</h1>", http.StatusServiceUnavailable)
+	}
+	half := func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Length", "1000")
+		_, _ = w.Write([]byte(`{"issuer":"http`))
+	}
+	huge := func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = w.Write([]byte(`{"x":"`))
+		for range 64 {
+			_, _ = w.Write([]byte(strings.Repeat("x", 1<<16)))
+		}
+		_, _ = w.Write([]byte(`"}`))
+	}
+	elsewhere := func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, "https://evil.example"+r.URL.Path, http.StatusTemporaryRedirect)
+	}
+	nonsense := func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("<html>hello")) }
+	const discovery, keys, token = "/.well-known/openid-configuration", "/keys", "/token"
+	for what, c := range map[string]struct {
+		at   string
+		do   func(http.ResponseWriter, *http.Request)
+		kind Kind
+		why  string
+	}{
+		"down": {discovery, down, Unavailable, "discovery"}, "half a document": {discovery, half, Unavailable, "discovery"}, "a huge document": {discovery, huge, Unavailable, "discovery"},
+		"a document elsewhere": {discovery, elsewhere, Unavailable, "discovery"}, "no document": {discovery, nonsense, Unavailable, "discovery"},
+		"keys away": {keys, down, Unavailable, "keys"}, "half the keys": {keys, half, Unavailable, "keys"}, "huge keys": {keys, huge, Unavailable, "keys"},
+		"keys elsewhere": {keys, elsewhere, Unavailable, "keys"}, "no keys": {keys, nonsense, Unavailable, "keys"},
+		"tokens away": {token, down, Unavailable, "token"}, "half a token": {token, half, Unavailable, "token"}, "a huge token": {token, huge, Unavailable, "token"},
+		"no token": {token, nonsense, Unavailable, "token"}, "tokens elsewhere": {token, elsewhere, Untrusted, "token"},
+	} {
+		server := openidtest.New(t, redirect)
+		p := New(settings(server), time.Now)
+		if c.at == discovery {
+			server.Do(func() { server.Intercept = at(c.at, c.do) })
+			_, _, err := p.Begin(t.Context())
+			refused(t, what, err, c.kind, c.why)
+			server.Do(func() { server.Intercept = nil })
+		}
+		answer, attempt := begin(t, p) // also after an outage
+		server.Do(func() { server.Intercept = at(c.at, c.do) })
+		_, err := p.Finish(t.Context(), attempt, answer)
+		if c.at != discovery {
+			refused(t, what, err, c.kind, c.why)
+		} else if err != nil {
+			t.Errorf("%s, and known before: %v", what, err)
+		}
+	}
+}
+
+// A provider that hangs holds nobody longer than its client waits.
+func TestHangingProvider(t *testing.T) {
+	server := openidtest.New(t, redirect)
+	release := make(chan struct{})
+	t.Cleanup(func() { close(release) })
+	server.Intercept = func(http.ResponseWriter, *http.Request) bool { <-release; return true }
+	p := New(settings(server), time.Now)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error)
+	for range 2 { // one asks, one waits for its turn
+		go func() { _, _, err := p.Begin(ctx); done <- err }()
+	}
+	cancel()
+	for range 2 {
+		refused(t, "hanging", <-done, Unavailable, "discovery")
+	}
+	if p.client.Timeout <= 0 || p.client.Timeout > 10*time.Second {
+		t.Errorf("waits for %v", p.client.Timeout)
+	}
+}
+
+func TestDocumentsThatLeadElsewhere(t *testing.T) {
+	for what, document := range map[string]map[string]any{
+		"another issuer":      {"issuer": "https://evil.example"},
+		"a token for anybody": {"token_endpoint": "http://evil.example/token"},
+		"keys of anybody":     {"jwks_uri": "http://evil.example/keys"},
+		"a login of anybody":  {"authorization_endpoint": "http://evil.example/authorize"},
+		"a script":            {"authorization_endpoint": "javascript:alert(1)"},
+		"no address":          {"token_endpoint": ""},
+		"no https":            {"token_endpoint": "ftp://evil.example/"},
+	} {
+		server := openidtest.New(t, redirect)
+		server.Document = document
+		_, _, err := New(settings(server), time.Now).Begin(t.Context())
+		var e *Error
+		if !errors.As(err, &e) || e.Kind != Untrusted {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+}
+
+func TestSafe(t *testing.T) {
+	for address, safe := range map[string]bool{
+		"https://id.example": true, "http://127.0.0.1:8": true, "http://[::1]/x": true, "http://localhost:8/x": true, "http://id.example": false, "http://localhost.evil.example": false,
+		"": false, "https://": false, "//id.example": false, "https://u:p@id.example": false, "https://id.example#x": false, "file:///x": false, "http://10.0.0.1": false,
+	} {
+		if Safe(address) != safe {
+			t.Errorf("%q", address)
+		}
+	}
+}
+
+// New keys are fetched when a token names one, the document once an hour; an old one is better than none.
+func TestRotationAndDiscovery(t *testing.T) {
+	server := openidtest.New(t, redirect)
+	now := time.Now()
+	p := New(settings(server), func() time.Time { return now })
+	login := func() error {
+		answer, attempt := begin(t, p)
+		_, err := p.Finish(t.Context(), attempt, answer)
+		return err
+	}
+	for range 2 {
+		if err := login(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := server.Seen("/keys"); n != 1 {
+		t.Errorf("fetched the keys %d times", n)
+	}
+	server.Rotate()
+	if err := login(); err != nil {
+		t.Errorf("after a rotation: %v", err)
+	}
+	now = now.Add(discoveredFor)
+	server.Do(func() { server.Now = func() time.Time { return now } })
+	if err := login(); err != nil {
+		t.Error(err)
+	}
+	if n := server.Seen("/.well-known/openid-configuration"); n != 2 {
+		t.Errorf("discovered %d times", n)
+	}
+	if n := server.Seen("/keys"); n != 2 {
+		t.Errorf("fetched the keys %d times", n)
+	}
+	now = now.Add(discoveredFor)
+	server.Do(func() {
+		server.Intercept = func(w http.ResponseWriter, r *http.Request) bool {
+			gone := strings.HasPrefix(r.URL.Path, "/.well-known/")
+			if gone {
+				w.WriteHeader(http.StatusNotFound)
+			}
+			return gone
+		}
+	})
+	if err := login(); err != nil {
+		t.Errorf("without its document: %v", err)
+	}
+}
+
+func TestSecretsInTheBody(t *testing.T) {
+	server := openidtest.New(t, redirect)
+	var body, header string
+	server.Document = map[string]any{"token_endpoint_auth_methods_supported": []string{"client_secret_post"}}
+	server.Intercept = func(_ http.ResponseWriter, r *http.Request) bool {
+		if r.URL.Path == "/token" {
+			_ = r.ParseForm()
+			body, header = r.PostForm.Get("client_secret"), r.Header.Get("Authorization")
+		}
+		return false
+	}
+	p := New(settings(server), time.Now)
+	answer, attempt := begin(t, p)
+	_, _ = p.Finish(t.Context(), attempt, answer)
+	if body != openidtest.ClientSecret || header != "" {
+		t.Errorf("%q %q", body, header)
+	}
+}

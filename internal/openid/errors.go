@@ -1,0 +1,59 @@
+package openid
+
+import (
+	"errors"
+	"strings"
+
+	"github.com/coreos/go-oidc/v3/oidc"
+	"golang.org/x/oauth2"
+)
+
+// Kind is what an Error means to the person who wants to log in.
+type Kind string
+
+// The kinds.
+const (
+	Unavailable Kind = "unavailable" // the provider can't be asked now
+	Refused     Kind = "refused"     // the provider did not log the person in
+	Untrusted   Kind = "untrusted"   // what came is not to be believed, for this attempt at least
+	Nameless    Kind = "nameless"    // the provider vouches for the person, and not for the claim that names them
+)
+
+// Error is why somebody was not logged in. Neither word is the provider's.
+type Error struct {
+	Kind Kind
+	Why  string // machine word, for the log; may be empty
+}
+
+func (e *Error) Error() string { return "openid: " + string(e.Kind) + ": " + e.Why }
+
+func untrusted(why string) error { return &Error{Kind: Untrusted, Why: why} }
+
+// refusals are those errors of RFC 6749 section 4.1.2.1 and OpenID Connect Core section 3.1.2.6 that are worth telling apart.
+var refusals = map[string]string{
+	"access_denied": "access_denied", "login_required": "login_required", "invalid_request": "invalid_request", "invalid_scope": "invalid_scope",
+	"unauthorized_client": "unauthorized_client", "server_error": "server_error", "temporarily_unavailable": "temporarily_unavailable",
+}
+
+// exchangeError: the provider that answers in its own form has refused the code or the client; all else is an outage.
+func exchangeError(err error) error {
+	var answer *oauth2.RetrieveError
+	if !errors.As(err, &answer) || answer.Response.StatusCode >= 500 {
+		return &Error{Kind: Unavailable, Why: "token"}
+	}
+	switch answer.ErrorCode {
+	case "invalid_grant", "invalid_client", "invalid_request", "unauthorized_client":
+		return untrusted(answer.ErrorCode)
+	}
+	return untrusted("token")
+}
+
+func verifyError(err error) error {
+	if late := (*oidc.TokenExpiredError)(nil); errors.As(err, &late) {
+		return untrusted("expired")
+	}
+	if strings.Contains(err.Error(), "fetching keys") { // the library has no other word for it
+		return &Error{Kind: Unavailable, Why: "keys"}
+	}
+	return untrusted("id_token")
+}

@@ -1,0 +1,164 @@
+// Package openid asks a provider of OpenID Connect who somebody is, by the authorization code flow with PKCE.
+//
+// It stands beside the console's passwords: admin sends a browser to the address that Begin gives, keeps the Attempt bound
+// to that browser, and has Finish judge what the browser comes back with. What a person may do is not decided here: a Person is
+// a name and some words that the provider stands for, and admin knows what they are worth.
+//
+// The provider is believed nothing that is not signed by its present keys, for this client and this attempt. Its words are never
+// shown to anybody or logged: an Error has one of a few words of our own.
+package openid
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/subtle"
+	"net/http"
+	"net/url"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/coreos/go-oidc/v3/oidc"
+	"golang.org/x/oauth2"
+)
+
+// Settings say which provider is asked, and as whom.
+type Settings struct {
+	Issuer       string // https://…, as the provider writes it
+	ClientID     string
+	ClientSecret string   // empty: a public client, which PKCE alone protects
+	RedirectURL  string   // the exact address that browsers come back to
+	Scopes       []string // "openid" is among them
+	NameClaim    string   // the claim that names a person; "email" counts only where the provider has verified it
+	RoleClaim    string   // a claim whose values may give roles; empty: none is read
+}
+
+// Provider is one provider. Safe for concurrent use.
+type Provider struct {
+	settings Settings
+	client   *http.Client
+	now      func() time.Time
+
+	turn  chan struct{} // one discovery at a time, and whoever waits may give up
+	mu    sync.Mutex
+	known *found
+}
+
+// found is what discovery told.
+type found struct {
+	at       time.Time
+	config   oauth2.Config
+	verifier *oidc.IDTokenVerifier
+	jwks     string
+	tellsIss bool // an answer without the issuer is not this provider's (RFC 9207)
+}
+
+// discoveredFor is how long the provider's addresses are believed. Its keys are fetched anew whenever one is not known.
+const discoveredFor = time.Hour
+
+// New makes a Provider. Nothing is asked until somebody wants to log in, so a provider that is away keeps nothing from starting.
+func New(s Settings, now func() time.Time) *Provider {
+	return &Provider{settings: s, client: newClient(), now: now, turn: make(chan struct{}, 1)}
+}
+
+// Attempt is what one browser's login is held against. It must be kept from everybody but that browser, and used once.
+type Attempt struct {
+	State    string `json:"s"`
+	Nonce    string `json:"n"`
+	Verifier string `json:"v"` // of PKCE (RFC 7636)
+}
+
+// Person is somebody as the provider knows them.
+type Person struct {
+	Name   string   // the value of NameClaim
+	Values []string // those of RoleClaim
+}
+
+// Begin makes an attempt, and the address to send the browser to. The error is an *Error.
+func (p *Provider) Begin(ctx context.Context) (string, Attempt, error) {
+	f, err := p.discover(ctx)
+	if err != nil {
+		return "", Attempt{}, err
+	}
+	a := Attempt{State: rand.Text(), Nonce: rand.Text(), Verifier: oauth2.GenerateVerifier()}
+	return f.config.AuthCodeURL(a.State, oidc.Nonce(a.Nonce), oauth2.S256ChallengeOption(a.Verifier)), a, nil
+}
+
+// Finish judges what the browser of an attempt came back with, and exchanges the code for the provider's word. The error is an
+// *Error: nobody is logged in then.
+func (p *Provider) Finish(ctx context.Context, a Attempt, answer url.Values) (Person, error) {
+	f, err := p.discover(ctx)
+	if err != nil {
+		return Person{}, err
+	}
+	code, err := f.code(p.settings.Issuer, a, answer)
+	if err != nil {
+		return Person{}, err
+	}
+	ctx = oidc.ClientContext(ctx, p.client)
+	token, err := f.config.Exchange(ctx, code, oauth2.VerifierOption(a.Verifier))
+	if err != nil {
+		return Person{}, exchangeError(err)
+	}
+	raw, _ := token.Extra("id_token").(string)
+	if raw == "" {
+		return Person{}, untrusted("no_id_token")
+	}
+	id, err := f.verifier.Verify(ctx, raw)
+	if err != nil {
+		return Person{}, verifyError(err)
+	}
+	if err := p.check(id, a, token.AccessToken); err != nil {
+		return Person{}, err
+	}
+	return p.person(id)
+}
+
+// code takes the authorization code out of an answer that belongs to the attempt. That is looked at first, also for an error:
+// whoever can't answer the attempt has no say in how it ends.
+func (f *found) code(issuer string, a Attempt, answer url.Values) (string, error) {
+	if a.State == "" || !once(answer, "state") || subtle.ConstantTimeCompare([]byte(answer.Get("state")), []byte(a.State)) != 1 {
+		return "", untrusted("state")
+	}
+	// Another provider's answer must not be taken to this one (RFC 9207 section 2.4).
+	if answer.Has("iss") && answer.Get("iss") != issuer || f.tellsIss && !once(answer, "iss") {
+		return "", untrusted("other_issuer")
+	}
+	if answer.Has("error") {
+		return "", &Error{Kind: Refused, Why: refusals[answer.Get("error")]}
+	}
+	if !once(answer, "code") || answer.Get("code") == "" {
+		return "", untrusted("no_code")
+	}
+	return answer.Get("code"), nil
+}
+
+// once: a parameter that is there twice means something else to each who reads it.
+func once(answer url.Values, name string) bool { return len(answer[name]) == 1 }
+
+// check is what the library leaves to its callers (OpenID Connect Core 1.0, section 3.1.3.7).
+func (p *Provider) check(id *oidc.IDToken, a Attempt, accessToken string) error {
+	if a.Nonce == "" || subtle.ConstantTimeCompare([]byte(id.Nonce), []byte(a.Nonce)) != 1 {
+		return untrusted("nonce")
+	}
+	var more struct {
+		AuthorizedParty string `json:"azp"`
+	}
+	if id.Claims(&more) != nil {
+		return untrusted("claims")
+	}
+	others := slices.ContainsFunc(id.Audience, func(s string) bool { return s != p.settings.ClientID })
+	if more.AuthorizedParty != "" && more.AuthorizedParty != p.settings.ClientID || others && more.AuthorizedParty == "" {
+		return untrusted("other_party")
+	}
+	if id.IssuedAt.After(p.now().Add(leeway)) {
+		return untrusted("future")
+	}
+	if id.AccessTokenHash != "" && id.VerifyAccessToken(accessToken) != nil {
+		return untrusted("access_token")
+	}
+	return nil
+}
+
+// leeway is how far the provider's clock may be ahead.
+const leeway = 5 * time.Minute

@@ -1,0 +1,254 @@
+package openid
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+
+	"sendcode/internal/openid/openidtest"
+)
+
+const redirect = "http://console.example/admin/oidc/callback"
+
+func settings(p *openidtest.Provider) Settings {
+	return Settings{
+		Issuer: p.URL, ClientID: openidtest.ClientID, ClientSecret: openidtest.ClientSecret, RedirectURL: redirect,
+		Scopes: []string{"openid", "email"}, NameClaim: "sub", RoleClaim: "groups",
+	}
+}
+
+// comeBack is what a browser returns with that was sent to an address.
+func comeBack(t *testing.T, address string) url.Values {
+	t.Helper()
+	visit := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	resp, err := visit.Get(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	back, err := resp.Location()
+	if err != nil || !strings.HasPrefix(back.String(), redirect+"?") {
+		t.Fatalf("%d to %v: %v", resp.StatusCode, back, err)
+	}
+	return back.Query()
+}
+
+func begin(t *testing.T, p *Provider) (url.Values, Attempt) {
+	t.Helper()
+	address, attempt, err := p.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return comeBack(t, address), attempt
+}
+
+// refused wants an Error of the kind and the word.
+func refused(t *testing.T, what string, err error, kind Kind, why string) {
+	t.Helper()
+	var e *Error
+	if !errors.As(err, &e) || e.Kind != kind || e.Why != why {
+		t.Errorf("%s: %v, want %s %s", what, err, kind, why)
+	}
+}
+
+func TestLogin(t *testing.T) {
+	server := openidtest.New(t, redirect)
+	server.Claims = map[string]any{"sub": "ana-1", "groups": []any{"staff", 7, "", "on-call"}}
+	p := New(settings(server), time.Now)
+	answer, attempt := begin(t, p)
+	person, err := p.Finish(t.Context(), attempt, answer)
+	if err != nil || fmt.Sprint(person) != "{ana-1 [staff on-call]}" {
+		t.Errorf("%v, %v", person, err)
+	}
+	_, err = p.Finish(t.Context(), attempt, answer)
+	refused(t, "the code once more", err, Untrusted, "invalid_grant")
+	if n := server.Seen("/.well-known/openid-configuration"); n != 1 {
+		t.Errorf("discovered %d times", n)
+	}
+	_, other := begin(t, p)
+	if other.State == attempt.State || other.Nonce == attempt.Nonce || other.Verifier == attempt.Verifier || len(other.State) < 26 || len(other.Verifier) < 43 {
+		t.Errorf("%+v after %+v", other, attempt)
+	}
+}
+
+// What a browser brings must belong to the attempt.
+func TestAnswersOfOthers(t *testing.T) {
+	server := openidtest.New(t, redirect)
+	p := New(settings(server), time.Now)
+	answer, attempt := begin(t, p)
+	for what, c := range map[string]struct {
+		change func(url.Values)
+		kind   Kind
+		why    string
+	}{
+		"another state":      {func(v url.Values) { v.Set("state", "x") }, Untrusted, "state"},
+		"no state":           {func(v url.Values) { v.Del("state") }, Untrusted, "state"},
+		"two states":         {func(v url.Values) { v.Add("state", v.Get("state")) }, Untrusted, "state"},
+		"no code":            {func(v url.Values) { v.Del("code") }, Untrusted, "no_code"},
+		"two codes":          {func(v url.Values) { v.Add("code", "x") }, Untrusted, "no_code"},
+		"a mix-up":           {func(v url.Values) { v.Set("iss", "https://evil.example") }, Untrusted, "other_issuer"},
+		"no issuer":          {func(v url.Values) { v.Del("iss") }, Untrusted, "other_issuer"},
+		"denied":             {func(v url.Values) { v.Set("error", "access_denied") }, Refused, "access_denied"},
+		"an error of theirs": {func(v url.Values) { v.Set("error", "<script>") }, Refused, ""},
+		"denied by another":  {func(v url.Values) { v.Set("error", "access_denied"); v.Set("state", "x") }, Untrusted, "state"},
+		"another code":       {func(v url.Values) { v.Set("code", "x") }, Untrusted, "invalid_grant"},
+	} {
+		changed, _ := url.ParseQuery(answer.Encode())
+		c.change(changed)
+		_, err := p.Finish(t.Context(), attempt, changed)
+		refused(t, what, err, c.kind, c.why)
+	}
+	_, err := p.Finish(t.Context(), Attempt{}, url.Values{"state": {""}, "code": answer["code"], "iss": answer["iss"]})
+	refused(t, "no attempt", err, Untrusted, "state")
+	// Nobody of all these has used up the code.
+	if _, err := p.Finish(t.Context(), attempt, answer); err != nil {
+		t.Error(err)
+	}
+	// A code that was taken from somebody else's browser is of no use in mine.
+	stolen, _ := begin(t, p)
+	_, mine := begin(t, p)
+	stolen.Set("state", mine.State)
+	_, err = p.Finish(t.Context(), mine, stolen)
+	refused(t, "a stolen code", err, Untrusted, "invalid_grant")
+}
+
+// with changes one claim, or takes it away.
+func with(name string, value any) func(p *openidtest.Provider) {
+	return func(p *openidtest.Provider) {
+		p.Token = func(claims map[string]any) string {
+			if claims[name] = value; value == nil {
+				delete(claims, name)
+			}
+			return p.Signed(claims)
+		}
+	}
+}
+
+func TestTokensThatAreNotBelieved(t *testing.T) {
+	now := time.Now()
+	signedWith := func(alg jose.SignatureAlgorithm, key func(p *openidtest.Provider) any) func(p *openidtest.Provider) {
+		return func(p *openidtest.Provider) {
+			p.Token = func(claims map[string]any) string {
+				return p.SignedBy(jose.SigningKey{Algorithm: alg, Key: key(p)}, claims)
+			}
+		}
+	}
+	unsigned := func(header string) func(p *openidtest.Provider) {
+		return func(p *openidtest.Provider) {
+			p.Token = func(claims map[string]any) string {
+				signed := p.Signed(claims)
+				parts := strings.Split(signed, ".")
+				if header == "" {
+					return parts[0] + "." + parts[1] + "."
+				}
+				return header + "." + parts[1] + "."
+			}
+		}
+	}
+	for what, c := range map[string]struct {
+		wrong func(p *openidtest.Provider)
+		why   string
+	}{
+		"another's nonce":    {with("nonce", "x"), "nonce"},
+		"no nonce":           {with("nonce", nil), "nonce"},
+		"another's audience": {with("aud", "shop"), "id_token"},
+		"no audience":        {with("aud", nil), "id_token"},
+		"two audiences":      {with("aud", []string{openidtest.ClientID, "shop"}), "other_party"},
+		"another's party":    {with("azp", "shop"), "other_party"},
+		"another issuer":     {with("iss", "https://evil.example"), "id_token"},
+		"expired":            {with("exp", now.Add(-time.Second).Unix()), "expired"},
+		"without an end":     {with("exp", nil), "expired"},
+		"not yet":            {with("nbf", now.Add(time.Hour).Unix()), "id_token"},
+		"of the future":      {with("iat", now.Add(time.Hour).Unix()), "future"},
+		"another token":      {with("at_hash", "AAAAAAAAAAAAAAAAAAAAAA"), "access_token"},
+		"unsigned":           {unsigned("eyJhbGciOiJub25lIn0"), "id_token"}, // {"alg":"none"}
+		"signature cut off":  {unsigned(""), "id_token"},
+		"signed with the client's secret": {signedWith(jose.HS256, func(*openidtest.Provider) any {
+			return []byte(openidtest.ClientSecret)
+		}), "id_token"},
+		"signed with the public key": {signedWith(jose.HS256, func(p *openidtest.Provider) any {
+			k := p.PublicKey()
+			body, _ := k.MarshalJSON()
+			return body
+		}), "id_token"},
+		"another's key":   {signedWith(jose.ES256, func(*openidtest.Provider) any { return strangersKey(t) }), "id_token"},
+		"no token at all": {func(p *openidtest.Provider) { p.Token = func(map[string]any) string { return "" } }, "no_id_token"},
+		"no token":        {func(p *openidtest.Provider) { p.Token = func(map[string]any) string { return "a.b.c" } }, "id_token"},
+	} {
+		server := openidtest.New(t, redirect)
+		p := New(settings(server), time.Now)
+		answer, attempt := begin(t, p)
+		server.Do(func() { c.wrong(server) })
+		person, err := p.Finish(t.Context(), attempt, answer)
+		refused(t, what, err, Untrusted, c.why)
+		if person.Name != "" {
+			t.Errorf("%s: %v", what, person)
+		}
+	}
+	server := openidtest.New(t, redirect)
+	server.Claims = map[string]any{"sub": "ana", "aud": []string{openidtest.ClientID, "shop"}, "azp": openidtest.ClientID}
+	p := New(settings(server), time.Now)
+	answer, attempt := begin(t, p)
+	if _, err := p.Finish(t.Context(), attempt, answer); err != nil {
+		t.Errorf("for two, asked for by us: %v", err)
+	}
+}
+
+func strangersKey(t *testing.T) any {
+	t.Helper()
+	var key jose.JSONWebKey
+	server := openidtest.New(t, redirect)
+	server.Do(func() { key = server.PrivateKey() })
+	return key
+}
+
+func TestNames(t *testing.T) {
+	server := openidtest.New(t, redirect)
+	for _, c := range []struct {
+		claim  string
+		claims map[string]any
+		name   string
+		why    string
+	}{
+		{"email", map[string]any{"email": "ana@example.com", "email_verified": true}, "ana@example.com", ""},
+		{"email", map[string]any{"email": "ana@example.com", "email_verified": "true"}, "ana@example.com", ""},
+		{"email", map[string]any{"email": "ana@example.com", "email_verified": false}, "", "unverified"},
+		{"email", map[string]any{"email": "ana@example.com", "email_verified": "yes"}, "", "unverified"},
+		{"email", map[string]any{"email": "ana@example.com"}, "", "unverified"},
+		{"email", map[string]any{"email_verified": true}, "", "claim"},
+		{"preferred_username", map[string]any{"preferred_username": "ana"}, "ana", ""},
+		{"preferred_username", map[string]any{"preferred_username": ""}, "", "claim"},
+		{"preferred_username", map[string]any{"preferred_username": 7}, "", "claim"},
+		{"preferred_username", map[string]any{"preferred_username": []string{"ana"}}, "", "claim"},
+		{"preferred_username", map[string]any{"preferred_username": nil}, "", "claim"},
+		{"preferred_username", map[string]any{"preferred_username": "ana\nowner"}, "", "claim"},
+		{"preferred_username", map[string]any{"preferred_username": "ana\u202e"}, "", "claim"},
+		{"preferred_username", map[string]any{"preferred_username": "ana lee"}, "", "claim"},
+		{"preferred_username", map[string]any{"preferred_username": strings.Repeat("a", 201)}, "", "claim"},
+		{"", map[string]any{}, "", "claim"},
+	} {
+		server.Do(func() { server.Claims = c.claims })
+		s := settings(server)
+		s.NameClaim = c.claim
+		p := New(s, time.Now)
+		answer, attempt := begin(t, p)
+		person, err := p.Finish(t.Context(), attempt, answer)
+		if c.why != "" {
+			refused(t, fmt.Sprint(c.claims), err, Nameless, c.why)
+		} else if err != nil || person.Name != c.name {
+			t.Errorf("%v: %v, %v", c.claims, person, err)
+		}
+	}
+	for raw, want := range map[string]string{`"staff"`: "[staff]", `null`: "[]", `7`: "[]", `{"staff":true}`: "[]", `["a",["b"],"c"]`: "[a c]", ``: "[]"} {
+		if got := fmt.Sprint(values(json.RawMessage(raw))); got != want {
+			t.Errorf("%s: %s", raw, got)
+		}
+	}
+}

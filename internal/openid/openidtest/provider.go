@@ -1,0 +1,207 @@
+// Package openidtest is a provider of OpenID Connect on loopback, for tests: discovery, keys, authorization and tokens over
+// real HTTP, strict about all that a client must do. A test may make it misbehave at every step.
+package openidtest
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+)
+
+// The client that the provider knows.
+const (
+	ClientID     = "sendcode-console"
+	ClientSecret = "a secret of the client & the provider"
+)
+
+// Provider is a running one. Its fields may be changed between requests by holding Do.
+type Provider struct {
+	*httptest.Server
+	Now      func() time.Time
+	Redirect string         // the only address that it sends browsers back to
+	Claims   map[string]any // of whoever logs in, beside those of the protocol
+	Document map[string]any // laid over the discovery document
+
+	Token     func(claims map[string]any) string                // makes the id_token; nil: Signed
+	Intercept func(w http.ResponseWriter, r *http.Request) bool // true: it has answered
+
+	t     testing.TB
+	mu    sync.Mutex
+	keys  []jose.JSONWebKey
+	codes map[string]url.Values // what was asked for, by code
+	seen  []string              // paths, in order
+}
+
+// New starts one that ends with the test.
+func New(t testing.TB, redirect string) *Provider {
+	p := &Provider{t: t, Now: time.Now, Redirect: redirect, Claims: map[string]any{"sub": "1"}, codes: map[string]url.Values{}}
+	p.Server = httptest.NewServer(p)
+	t.Cleanup(p.Close)
+	p.Rotate()
+	return p
+}
+
+// Rotate has a new key take the place of all others.
+func (p *Provider) Rotate() {
+	p.t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	p.Do(func() { p.keys = []jose.JSONWebKey{{Key: key, KeyID: rand.Text(), Algorithm: "ES256", Use: "sig"}} })
+}
+
+// Do changes something between requests.
+func (p *Provider) Do(change func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	change()
+}
+
+// Seen is how often a path was asked for.
+func (p *Provider) Seen(path string) (n int) {
+	p.Do(func() {
+		for _, s := range p.seen {
+			if s == path {
+				n++
+			}
+		}
+	})
+	return n
+}
+
+func (p *Provider) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	var intercept func(http.ResponseWriter, *http.Request) bool
+	p.Do(func() { p.seen, intercept = append(p.seen, r.URL.Path), p.Intercept })
+	if intercept != nil && intercept(w, r) {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch r.URL.Path {
+	case "/.well-known/openid-configuration":
+		p.document(w)
+	case "/keys":
+		var public jose.JSONWebKeySet
+		for _, k := range p.keys {
+			public.Keys = append(public.Keys, k.Public())
+		}
+		answer(w, http.StatusOK, public)
+	case "/authorize":
+		p.authorize(w, r)
+	case "/token":
+		p.token(w, r)
+	default:
+		http.NotFound(w, r)
+	}
+}
+
+func (p *Provider) document(w http.ResponseWriter) {
+	d := map[string]any{
+		"issuer": p.URL, "authorization_endpoint": p.URL + "/authorize", "token_endpoint": p.URL + "/token", "jwks_uri": p.URL + "/keys",
+		"response_types_supported": []string{"code"}, "subject_types_supported": []string{"public"},
+		"id_token_signing_alg_values_supported": []string{"ES256", "HS256", "none"}, "authorization_response_iss_parameter_supported": true,
+	}
+	for k, v := range p.Document {
+		d[k] = v
+	}
+	answer(w, http.StatusOK, d)
+}
+
+// authorize logs whoever comes in at once, where the client asks as it must.
+func (p *Provider) authorize(w http.ResponseWriter, r *http.Request) {
+	q := r.URL.Query()
+	if q.Get("client_id") != ClientID || q.Get("redirect_uri") != p.Redirect || q.Get("response_type") != "code" || q.Get("nonce") == "" ||
+		q.Get("state") == "" || q.Get("code_challenge_method") != "S256" || q.Get("code_challenge") == "" {
+		http.Error(w, "not a request of this client", http.StatusBadRequest)
+		return
+	}
+	code := rand.Text()
+	p.codes[code] = q
+	http.Redirect(w, r, p.Redirect+"?"+url.Values{"code": {code}, "state": {q.Get("state")}, "iss": {p.URL}}.Encode(), http.StatusFound)
+}
+
+func (p *Provider) token(w http.ResponseWriter, r *http.Request) {
+	id, secret, _ := r.BasicAuth()
+	id, _ = url.QueryUnescape(id)
+	secret, _ = url.QueryUnescape(secret)
+	if r.Method != http.MethodPost || r.ParseForm() != nil {
+		http.Error(w, "", http.StatusBadRequest)
+		return
+	}
+	asked, known := p.codes[r.PostForm.Get("code")]
+	delete(p.codes, r.PostForm.Get("code"))
+	sum := sha256.Sum256([]byte(r.PostForm.Get("code_verifier")))
+	switch {
+	case id != ClientID || secret != ClientSecret:
+		answer(w, http.StatusUnauthorized, map[string]any{"error": "invalid_client"})
+	case !known || r.PostForm.Get("redirect_uri") != p.Redirect || base64.RawURLEncoding.EncodeToString(sum[:]) != asked.Get("code_challenge"):
+		answer(w, http.StatusBadRequest, map[string]any{"error": "invalid_grant", "error_description": "<script>alert(1)</script>"})
+	default:
+		sign := p.Token
+		if sign == nil {
+			sign = p.Signed
+		}
+		answer(w, http.StatusOK, map[string]any{
+			"access_token": "an access token", "token_type": "Bearer", "expires_in": 60, "id_token": sign(p.said(asked.Get("nonce"))),
+		})
+	}
+}
+
+// said are the claims about who logs in now.
+func (p *Provider) said(nonce string) map[string]any {
+	now := p.Now()
+	claims := map[string]any{"iss": p.URL, "aud": ClientID, "exp": now.Add(time.Minute).Unix(), "iat": now.Unix(), "nonce": nonce}
+	for k, v := range p.Claims {
+		claims[k] = v
+	}
+	return claims
+}
+
+// Signed is a token of the provider's present key.
+func (p *Provider) Signed(claims map[string]any) string {
+	return p.SignedBy(jose.SigningKey{Algorithm: jose.ES256, Key: p.keys[0]}, claims)
+}
+
+// SignedBy is a token of any key.
+func (p *Provider) SignedBy(key jose.SigningKey, claims map[string]any) string {
+	signer, err := jose.NewSigner(key, nil)
+	if err != nil {
+		p.t.Error(err)
+		return ""
+	}
+	body, _ := json.Marshal(claims)
+	signed, err := signer.Sign(body)
+	if err != nil {
+		p.t.Error(err)
+		return ""
+	}
+	text, _ := signed.CompactSerialize()
+	return text
+}
+
+// PublicKey is the present one, as it is in the set of keys.
+func (p *Provider) PublicKey() jose.JSONWebKey { return p.keys[0].Public() }
+
+func answer(w http.ResponseWriter, status int, v any) {
+	body, _ := json.Marshal(v)
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
+	w.WriteHeader(status)
+	_, _ = w.Write(body)
+}
+
+// PrivateKey is what it signs with.
+func (p *Provider) PrivateKey() jose.JSONWebKey { return p.keys[0] }
