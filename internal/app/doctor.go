@@ -34,6 +34,7 @@ func Doctor(ctx context.Context, cfg config.Config, out io.Writer) error {
 	d.mailServers(ctx)
 	d.look(ctx, "sender domain", d.senderDomain)
 	d.receipts()
+	d.provider(ctx)
 	if d.broken > 0 {
 		return fmt.Errorf("%d of the things looked at do not work", d.broken)
 	}
@@ -134,6 +135,18 @@ func (d *doctor) mailServer(ctx context.Context, c delivery.SMTPConfig) (string,
 		return "", fmt.Errorf("%s: %w", c.Host, err)
 	}
 	return c.Host + " answers, as encrypted and logged in as configured", nil
+}
+
+// provider asks for the addresses of the console's provider; that it takes the client's secret only a login shows.
+func (d *doctor) provider(ctx context.Context) {
+	p := provider(d.cfg)
+	if p == nil {
+		return
+	}
+	d.look(ctx, "provider of logins", func(ctx context.Context) (string, error) {
+		_, _, err := p.Asked.Begin(ctx)
+		return p.Title + " answers", err
+	})
 }
 
 // receipts tells the addresses that go into carriers' consoles: they hold a token.

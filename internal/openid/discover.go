@@ -21,10 +21,12 @@ const (
 	maxAnswer = 1 << 20
 )
 
-// newClient follows no redirect, which could carry the client's secret elsewhere, and reads no endless answer.
+// newClient follows no redirect, which could carry the client's secret elsewhere, and reads no endless answer. It keeps no
+// connection: logins are rare.
 func newClient() *http.Client {
+	transport := &http.Transport{Proxy: http.ProxyFromEnvironment, DisableKeepAlives: true, ForceAttemptHTTP2: true}
 	return &http.Client{
-		Timeout: patience, Transport: bounded{http.DefaultTransport},
+		Timeout: patience, Transport: bounded{transport},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 }
