@@ -1,6 +1,6 @@
 -- +goose Up
 
--- As postgres/00017_logins.sql, where each choice is explained.
+-- As postgres/00018_logins.sql, where each choice is explained.
 ALTER TABLE accounts ADD COLUMN identity TEXT NOT NULL DEFAULT '';
 CREATE UNIQUE INDEX accounts_identity ON accounts (identity) WHERE identity <> '';
 
