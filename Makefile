@@ -13,8 +13,9 @@ SOAKTIME ?= 20s
 KILLS ?= 100
 STEPS ?= 100000
 CODES ?= 10000000
+SEED ?= 0
 
-.PHONY: help run test test-fast lint bench bench-admin microbench fuzz soak up screenshots tools
+.PHONY: help run test test-fast lint bench bench-admin drill microbench fuzz soak up screenshots tools
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -45,6 +46,10 @@ bench: ## the limiter beside its rivals, and a whole send over HTTP against the 
 
 bench-admin: ## what an administrator waits for with 1 and 10 million rows; some ten minutes, and 10 GB of room
 	@go run ./tools/benchadmin
+
+drill: tools ## somebody asks "where is my code?", many times over, among a million sends, in a browser; some five minutes (SEED=n: the same ones)
+	@bin/ensure
+	go test -run='^TestDrill$$' -count=1 -v -timeout=20m ./tools/drill -drill.rows=1000000 -drill.each=4 -drill.limit=1s -drill.seed=$(SEED)
 
 microbench: ## every benchmark of a part
 	go test -run='^$$' -bench=. -benchmem ./...

@@ -33,6 +33,7 @@ type Log interface {
 	Sends(ctx context.Context, filter audit.Filter) ([]audit.Send, error)
 	Story(ctx context.Context, id uuid.UUID) (audit.Story, error)
 	Referenced(ctx context.Context, support string) ([]audit.Send, error)
+	Latest(ctx context.Context, hs []recipient.Hash, within time.Duration) ([]audit.Send, error)
 	RecordAct(ctx context.Context, a audit.Act) error
 	Acts(ctx context.Context, f audit.ActFilter) ([]audit.Act, error)
 	SendsByID(ctx context.Context, ids []uuid.UUID) ([]audit.Send, error)
@@ -45,6 +46,8 @@ type Log interface {
 // Implementation: verification.Service.
 type Codes interface {
 	Hash(channel, to string) (recipient.Hash, error)
+	Served(channel, to string) error
+	Lookalikes(ctx context.Context, channel, to string, most int) ([]audit.Send, error)
 	RecipientQuota(ctx context.Context, app string, ch recipient.Channel, purpose string, h recipient.Hash) (quota.Decision, error)
 	Suppress(ctx context.Context, b verification.Barring) (audit.Suppression, error)
 	Lift(ctx context.Context, l verification.Lifting) ([]audit.Suppression, error)

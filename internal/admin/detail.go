@@ -52,7 +52,11 @@ func (a *Admin) sendPage(c echo.Context) error {
 func (a *Admin) showSend(c echo.Context, status int, s audit.Story, n note) error {
 	ctx, w := c.Request().Context(), wordsFor(c.Request())
 	now, away := a.quotaOf(ctx, s.Send) // without it the rest of the page is as true as with it
-	verdict := judge(s, a.seen(s.Send, now, away), w)
+	known, err := a.seen(ctx, s, now, away)
+	if err != nil {
+		return err
+	}
+	verdict := judge(s, known, w)
 	v := sendView{
 		page: page{W: w, Title: verdict.What.String(), In: true, Here: "sends"}, Verdict: verdict, State: stateViewOf(s.Send, w),
 		Send: viewOf(s.Send, w), Facts: s.Send, Support: audit.SupportReference(s.Send.ID), Line: timeline(s, w), Quota: quotaViewOf(s.Send, now, away, w),
@@ -63,17 +67,6 @@ func (a *Admin) showSend(c echo.Context, status int, s audit.Story, n note) erro
 		v.Code = w.say("code." + string(stateOf(*s.Verification, s.Now)))
 	}
 	return a.pages.show(c, status, "send", v)
-}
-
-// seen is what a verdict goes by, beside the log.
-func (a *Admin) seen(s audit.Send, now quota.Decision, away error) (known seen) {
-	if away == nil {
-		known.quota = &now
-	}
-	if p, paused := a.codes.Paused(s.Channel, s.Purpose); paused {
-		known.pause = &p
-	}
-	return known
 }
 
 // quotaOf asks what the recipient's rules say now about one more send like this one.

@@ -135,7 +135,11 @@ func (a *Admin) sendJSON(c echo.Context) error {
 		return err
 	}
 	now, away := a.quotaOf(c.Request().Context(), s.Send)
-	v := judge(s, a.seen(s.Send, now, away), wordsFor(c.Request()))
+	known, err := a.seen(c.Request().Context(), s, now, away)
+	if err != nil {
+		return err
+	}
+	v := judge(s, known, wordsFor(c.Request()))
 	out := storyJSON{
 		rowJSON: rowOf(s.Send), Number: s.Send.Number, InDoubt: s.Send.InDoubt, Counts: s.Send.Counts,
 		Locale: text(s.Send.Locale), Network: text(s.Send.IP), Country: text(s.Send.Country), FinishedAt: stamp(s.Send.FinishedAt),

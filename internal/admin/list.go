@@ -20,11 +20,12 @@ type listView struct {
 	Aside   []sentence  // mail servers that get no mails now
 	Person  *personView // when the list is one recipient's
 	Rows    []rowView
-	Older   string // address; empty: this is the end
-	Newer   string // address of the page before; empty: this is the first
-	Newest  string // address of the first page; empty: this is it
-	Nothing string // why there are no rows
-	Export  string // address of all rows as a file; empty: not for this account
+	Older   string   // address; empty: this is the end
+	Newer   string   // address of the page before; empty: this is the first
+	Newest  string   // address of the first page; empty: this is it
+	Nothing string   // why there are no rows
+	Verdict *verdict // on a recipient without any; nil: there are some, or other filters
+	Export  string   // address of all rows as a file; empty: not for this account
 }
 
 // searchView is the search field after a search that found no question in it.
@@ -56,10 +57,12 @@ type stateView struct {
 }
 
 func (a *Admin) listPage(c echo.Context) error {
-	q, err := parseQuery(c.Request().URL.RawQuery, a.now())
+	hints, raw := takeHints(c.Request().URL.RawQuery)
+	q, err := parseQuery(raw, a.now())
 	if err != nil {
 		return err
 	}
+	q.hints = hints
 	return a.showList(c, http.StatusOK, q, searchView{})
 }
 
@@ -82,7 +85,12 @@ func (a *Admin) showList(c echo.Context, status int, q query, s searchView) erro
 		v.Rows = append(v.Rows, viewOf(row, w))
 	}
 	if len(found.rows) == 0 {
-		v.Nothing = w.say(nothing(q))
+		if v.Nothing = w.say(nothing(q)); nothing(q) == noRecipient {
+			v.Verdict, err = a.nobody(c.Request().Context(), q.hints, w)
+		}
+		if err != nil {
+			return err
+		}
 	}
 	if q.filter.Recipient != nil {
 		v.Person = a.person(c, q, found, w)
@@ -112,6 +120,9 @@ func (a *Admin) person(c echo.Context, q query, f found, w words) *personView {
 	return p
 }
 
+// noRecipient is an empty list of one recipient, with no other filter.
+const noRecipient = "nobody.what"
+
 // nothing says why a list is empty.
 func nothing(q query) string {
 	others := len(q.given)
@@ -124,7 +135,7 @@ func nothing(q query) string {
 	case others == 0:
 		return "list.nothing"
 	case others == 1 && q.filter.Recipient != nil:
-		return "list.none.recipient"
+		return noRecipient
 	}
 	return "list.none"
 }

@@ -80,7 +80,7 @@ func TestListSaysWhyItIsEmpty(t *testing.T) {
 	contains(t, b.get("/admin"), "Nothing has been sent yet")
 	contains(t, b.get("/admin?limit=5"), "Nothing has been sent yet")
 	contains(t, b.get("/admin?status=sent"), "Nothing matches")
-	contains(t, b.get("/admin?recipient="+strings.Repeat("0", 32)), "Nothing was sent to this recipient")
+	contains(t, b.get("/admin?recipient="+strings.Repeat("0", 32)), "No request for this recipient reached us")
 	contains(t, b.get("/admin?cursor="+writeCursor(audit.Mark{At: start})), "There is nothing older")
 }
 

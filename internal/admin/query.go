@@ -20,6 +20,7 @@ import (
 type query struct {
 	filter audit.Filter
 	given  url.Values // what was asked, empty parameters left out
+	hints  hints      // of a search that found nobody
 }
 
 // How many rows a list has.

@@ -28,7 +28,7 @@ func (a *Admin) searchPage(c echo.Context) error {
 	typed := strings.TrimSpace(form.Get("q"))
 	to, err := a.supported(c.Request().Context(), typed)
 	if err == nil && to == "" {
-		to, err = a.lookUp(typed)
+		to, err = a.lookUp(c.Request().Context(), typed)
 	}
 	var bad *verification.InvalidError
 	if errors.As(err, &bad) {
@@ -69,7 +69,7 @@ func (a *Admin) supported(ctx context.Context, typed string) (string, error) {
 
 // lookUp is where a search leads. Whatever may be a recipient is never taken for a reference, which would put it into
 // the address.
-func (a *Admin) lookUp(typed string) (string, error) {
+func (a *Admin) lookUp(ctx context.Context, typed string) (string, error) {
 	if typed == "" {
 		return "", invalid("q", "required", "")
 	}
@@ -90,7 +90,16 @@ func (a *Admin) lookUp(typed string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return address(nil, "recipient", h.String()), nil
+	to := address(nil, "recipient", h.String())
+	rows, err := a.log.Sends(ctx, audit.Filter{Recipient: &h, Limit: 1})
+	if err != nil {
+		return "", a.unreadable(ctx, err)
+	}
+	if len(rows) > 0 {
+		return to, nil
+	}
+	hints, err := a.hintsOf(ctx, ch, typed)
+	return hints.address(to), err
 }
 
 // channelOf says what kind of recipient was typed, if any: something with an at sign is an address, something of

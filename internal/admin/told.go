@@ -27,34 +27,36 @@ func toldOf(list []audit.ProviderEvent) []toldJSON {
 
 // toldTone is how an event looks, and what suppression may come of it.
 type toldTone struct {
-	kind audit.ToldKind
-	tone tone
-	bars audit.Cause
+	kind  audit.ToldKind
+	tone  tone
+	bars  audit.Cause
+	after string // texts of what a suppression that came of it means
 }
 
 // toldTones are the events, the worst first.
 var toldTones = []toldTone{
-	{audit.ToldComplained, bad, audit.Complaint}, {audit.ToldOptedOut, warn, audit.OptOut}, {audit.ToldBounced, bad, audit.HardBounce}, {audit.ToldDelivered, good, ""},
+	{audit.ToldComplained, bad, audit.Complaint, "unwanted"}, {audit.ToldOptedOut, warn, audit.OptOut, "unwanted"},
+	{audit.ToldBounced, bad, audit.HardBounce, "bounced"}, {kind: audit.ToldDelivered, tone: good},
 }
 
 // told adds to a verdict the worst that a provider told. A code that was entered did arrive, whatever was told.
-func (c matter) told(v verdict, list []audit.ProviderEvent) verdict {
+func (c matter) told(v verdict) verdict {
 	for _, t := range toldTones {
-		i := slices.IndexFunc(list, func(e audit.ProviderEvent) bool { return e.Kind == t.kind })
+		i := slices.IndexFunc(c.events, func(e audit.ProviderEvent) bool { return e.Kind == t.kind })
 		if i < 0 {
 			continue
 		}
-		e := list[i]
-		v.What = c.and(v.What, c.about("later."+string(e.Kind), strong("provider", e.Provider), at("told", e.At), plain("words", c.inBrackets(e.Detail))))
+		e := c.events[i]
+		v.What = c.and(v.What, c.about(c.variant("later."+string(e.Kind), c.topic(e.Detail)), strong("provider", e.Provider), at("told", e.At), plain("words", c.inBrackets(e.Detail))))
 		if t.bars == "" {
 			return v
 		}
 		v.Tone = t.tone
 		if c.state != verification.Approved {
-			v.Next = c.about("next.later." + string(e.Kind))
+			v.Next = c.about(c.variant("next.later."+string(e.Kind), c.topic(e.Detail)))
 		}
 		if s, found := c.suppressionOf(audit.SuppressionID(c.ID, t.bars)); found {
-			v.Next = c.and(v.Next, c.still("bounced", s))
+			v.Next = c.and(v.Next, c.still(t.after, s))
 		}
 		return v
 	}

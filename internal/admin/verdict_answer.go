@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -58,10 +59,18 @@ func (c matter) tellPerson() sentence {
 		if _, gone := c.suppressionOf(audit.SuppressionID(c.ID, audit.HardBounce)); gone {
 			return c.person("failed.rejected.address")
 		}
+		if slices.ContainsFunc(c.events, func(e audit.ProviderEvent) bool { return e.Kind == audit.ToldBounced && c.topic(e.Detail) == "full" }) {
+			return c.person("failed.rejected.full")
+		}
 		return c.person("failed.rejected.mailbox")
 	}
 	switch c.Status {
-	case audit.Sent:
+	case audit.Undelivered:
+		if c.state != verification.Approved {
+			return c.person("undelivered")
+		}
+		return c.person("sent.approved")
+	case audit.Sent, audit.Delivered:
 		if c.Provider == "test" && c.ProviderCode == "" {
 			return nil
 		}
@@ -87,8 +96,10 @@ func (c matter) person(key string, more ...part) sentence {
 // blame sorts a failure by who can do something about it, in the person's eyes.
 func (c matter) blame() string {
 	switch kind := c.failure(); kind {
-	case "rejected.address", "rejected.full", "rejected.mailbox", "rejected", "ended", "ended.canceled", "blocked":
+	case "rejected.address", "rejected.full", "rejected.mailbox", "rejected", "ended", "ended.canceled", "blocked", "carrier_limit", "opted_out":
 		return kind
+	case "expired.full":
+		return "rejected.full"
 	case "rejected.silent":
 		return "rejected"
 	}
@@ -116,10 +127,10 @@ func (c matter) costPerson() sentence {
 
 // stillWorks says of a code that reached them before that it can be used.
 func (c matter) stillWorks() sentence {
-	if c.state != verification.Pending || !c.out {
+	if c.has == nil {
 		return nil
 	}
-	return c.person("works")
+	return c.person("works", at("has", c.has.ExpiresAt))
 }
 
 func (c matter) refusedPerson() sentence {
@@ -127,6 +138,8 @@ func (c matter) refusedPerson() sentence {
 	switch {
 	case c.BlockedBy == "failures" && known && !free.IsZero():
 		return c.person("refused.failures", at("free", free))
+	case c.shared() && !free.IsZero() && known:
+		return c.about(c.variant("answer.refused.shared", c.looksAt()), at("free", free))
 	case !known:
 		return c.person("refused.later")
 	case free.IsZero():

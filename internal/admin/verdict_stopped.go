@@ -44,3 +44,25 @@ func (c matter) paused() sentence {
 	}
 	return c.about("next.failed.paused.holds", at("psince", c.pause.Since), plain("pwhy", or(c.pause.Reason, c.texts["pause.why.none"])))
 }
+
+// newer points to the latest request like this one.
+func (c matter) newer(s *audit.Send) *onward {
+	if s == nil {
+		return nil
+	}
+	return new(c.onward("newer.asked", *s))
+}
+
+func (w words) onward(key string, s audit.Send) onward {
+	return onward{Text: w.tell(key, strong("to", s.To), at("at", s.LoggedAt), plain("became", w.or("status", string(s.Status)))), Link: sendAddress(s.ID)}
+}
+
+// erased says of a row whose recipient was forgotten that nothing else about it is of use.
+func (c matter) erased(v verdict) verdict {
+	if c.To != audit.Erased {
+		return v
+	}
+	v.What, v.Next = c.and(v.What, c.about("verdict.erased")), c.about("next.erased")
+	v.Answer.Text, v.Answer.Times = v.Answer.W.tell("answer.erased"), false
+	return v
+}

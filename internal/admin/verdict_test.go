@@ -19,6 +19,9 @@ type situation struct {
 	story audit.Story
 	quota *quota.Decision
 	pause *verification.Pause
+	rule  quota.Scope
+	newer *audit.Send
+	has   *audit.Verification
 }
 
 // told puts a send and its code together as the log would; now is three minutes after the request.
@@ -92,7 +95,7 @@ func (s situation) with(minute, hour time.Duration) situation {
 }
 
 func situations() []situation {
-	return []situation{
+	return append([]situation{
 		told("sent", sentAs(audit.Sent, "250 2.0.0")),
 		told("sent, approved", sentAs(audit.Sent, "250 2.0.0", approved)),
 		told("sent, expired", sentAs(audit.Sent, "250", expired)),
@@ -178,7 +181,7 @@ func situations() []situation {
 			s.Status, s.FinishedAt = audit.Sending, time.Time{}
 			doubtful(s, v)
 		}),
-	}
+	}, kindsOfSituations()...)
 }
 
 func TestVerdicts(t *testing.T) {
@@ -188,6 +191,9 @@ func TestVerdicts(t *testing.T) {
 		for _, w := range languages {
 			v := s.judged(w)
 			fmt.Fprintf(&b, "%s\n%s\n", v.What, v.Next)
+			if v.Newer != nil {
+				fmt.Fprintf(&b, "%s %s\n", v.Newer.Text, v.Newer.Link)
+			}
 			if strings.Contains(v.What.String()+v.Next.String(), "0001") || strings.ContainsAny(v.What.String()+v.Next.String(), "{}") {
 				t.Errorf("%s: an empty place in %s %s", s.name, v.What, v.Next)
 			}
@@ -201,7 +207,7 @@ func TestVerdicts(t *testing.T) {
 }
 
 func (s situation) judged(w words) verdict {
-	return judge(s.story, seen{s.quota, s.pause}, w)
+	return judge(s.story, seen{s.quota, s.pause, s.rule, s.newer, s.has}, w)
 }
 
 // stopped is the row that a suppression stopped.

@@ -39,7 +39,7 @@ var englishAnswers = map[string]string{
 	"answer.failed.paused.over":      "We were not sending codes then, so yours did not go out. That is over: please ask again.",
 
 	"answer.free":             "This attempt did not count.",
-	"answer.works":            "The code that you have already works until {until}.",
+	"answer.works":            "The code that you have already works until {has}.",
 	"answer.refused.at":       "More codes were asked for than we send at a time. You can ask for the next one from {free} on.",
 	"answer.refused.failures": "Too many codes could not be delivered there lately, so we send none until {free}. Please check the address, or use another one.",
 	"answer.refused.now":      "More codes were asked for than we send at a time. You can ask for the next one now.",
@@ -85,7 +85,7 @@ var chineseAnswers = map[string]string{
 	"answer.failed.paused.over":      "当时我们暂停发送验证码，所以没有发出。现在已恢复，请重新获取。",
 
 	"answer.free":             "这次不计次数。",
-	"answer.works":            "您已经收到的验证码在 {until} 前仍然有效。",
+	"answer.works":            "您已经收到的验证码在 {has} 前仍然有效。",
 	"answer.refused.at":       "获取验证码的次数超过了限制，{free} 起可以再次获取。",
 	"answer.refused.failures": "最近有太多验证码无法送达，{free} 之前不再发送。请检查地址或换一个。",
 	"answer.refused.now":      "获取验证码的次数超过了限制，现在可以再次获取了。",

@@ -63,7 +63,7 @@ var englishSuppressions = map[string]string{
 	"later.complained":              "Later, at {told}, it was called spam, as {provider} says.",
 	"later.opted_out":               "Later, at {told}, its recipient asked for no more mail, as {provider} says.",
 	"next.later.bounced":            "It did not arrive: check the address with them, letter by letter.",
-	"next.later.complained":         "Ask them whether they asked for the code.",
+	"next.later.complained":         "It reached their mail program, where it was called spam, often by mistake: have them look in the spam folder, and ask whether they asked for the code.",
 	"next.later.opted_out":          "Ask them whether they want codes again.",
 }
 
@@ -129,6 +129,6 @@ var chineseSuppressions = map[string]string{
 	"later.complained":              "据 {provider} 通知，后来于 {told} 被举报为垃圾邮件。",
 	"later.opted_out":               "据 {provider} 通知，收件人后来于 {told} 要求不再收邮件。",
 	"next.later.bounced":            "邮件没有送达：请与对方逐字核对地址。",
-	"next.later.complained":         "请向对方确认是否请求过验证码。",
+	"next.later.complained":         "邮件已到达对方邮箱，但被举报为垃圾邮件，往往是误点：请对方查看垃圾邮件箱，并确认是否请求过验证码。",
 	"next.later.opted_out":          "请向对方确认是否愿意重新接收验证码。",
 }

@@ -93,6 +93,8 @@ type Log interface {
 	Sends(ctx context.Context, filter Filter) ([]Send, error)
 	// SendsByID reads up to 1,000 rows, in no order. Those that there are not are left out.
 	SendsByID(ctx context.Context, ids []uuid.UUID) ([]Send, error)
+	// Latest reads the newest row of each of up to 5,000 recipients, of those within so long, newest first.
+	Latest(ctx context.Context, hs []recipient.Hash, within time.Duration) ([]Send, error)
 	// Story reads one row with what belongs to it.
 	Story(ctx context.Context, id uuid.UUID) (Story, error)
 	// Referenced reads the rows that a support reference means, by ID; none for a text that is no reference.

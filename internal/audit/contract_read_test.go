@@ -295,6 +295,7 @@ func closedAndCanceled(t *testing.T, f *fixture) {
 		"AppEventsDue":    func() error { _, _, err := f.AppEventsDue(t.Context(), time.Second, nil); return err },
 		"AppEventEnded":   func() error { _, err := f.AppEventEnded(t.Context(), AppEventEnd{State: EventPending}); return err },
 		"ForgetAppEvents": func() error { _, _, err := f.ForgetAppEvents(t.Context(), time.Second, 1); return err },
+		"Latest":          func() error { _, err := f.Latest(t.Context(), []recipient.Hash{{1}}, time.Hour); return err },
 		"SendsByID":       func() error { _, err := f.SendsByID(t.Context(), []uuid.UUID{{1}}); return err },
 		"AppEvents":       func() error { _, err := f.AppEvents(t.Context(), AppEventFilter{Limit: 1}); return err },
 		"Ping":            func() error { return f.Ping(t.Context()) },

@@ -90,6 +90,7 @@ var contract = []struct {
 	{"read/rejected", readRejected},
 	{"read/crowds", crowds},
 	{"read/by ID", sendsByID},
+	{"read/latest of many", latestOfMany},
 	{"read/hostile texts", hostileTexts},
 	{"acts/added and listed", acts},
 	{"acts/once by ID", actsOnce},

@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"sendcode/internal/parts"
+	"sendcode/internal/recipient"
 	"sendcode/quota"
 )
 
@@ -92,6 +93,8 @@ func useAll(t *testing.T, f *fixture) {
 		ok(t, err)
 		ok(t, f.Refused(t.Context(), []Send{f.refusal(1, nil)}))
 		_, err = f.SendsByID(t.Context(), []uuid.UUID{begun.Send.ID})
+		ok(t, err)
+		_, err = f.Latest(t.Context(), []recipient.Hash{begun.Send.Recipient}, time.Hour)
 		ok(t, err)
 		_, err = f.Story(t.Context(), begun.Send.ID)
 		ok(t, err)

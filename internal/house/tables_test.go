@@ -55,6 +55,7 @@ var edges = map[string]string{
 	"tools/bench":       "internal/parts internal/app internal/config",
 	"tools/benchadmin":  "tools/rows internal/parts internal/app internal/audit internal/config",
 	"tools/count":       "",
+	"tools/drill":       "",
 	"tools/ensure":      "internal/parts/locate",
 	"tools/floor":       "",
 	"tools/rows":        "",
@@ -78,6 +79,7 @@ var extraInTests = map[string]string{
 	"internal/verification": "templates",
 	"internal/admin":        "internal/message internal/delivery templates",                  // what is shown of them
 	"internal/api":          "internal/keyring internal/message internal/delivery templates", // fuzzed over the real use cases
+	"tools/drill":           "internal/app internal/config internal/recipient tools/rows",
 	"tools/up":              "internal/config",
 }
 

@@ -61,14 +61,11 @@ func (s *Service) understand(ctx context.Context, ask Ask) (asked, error) {
 	if a.to, err = s.parse(a.Channel, a.To); err != nil {
 		return a, err
 	}
-	if err = s.Terms().Numbers.refuse(a.to); err != nil {
+	if err = s.Terms().served(a.to); err != nil {
 		return a, err
 	}
 	a.purpose = a.purpose.on(a.to.Channel())
 	a.hash, a.area = s.hash(a.to), s.area(a.to)
-	if s.Terms().Blocks.disposable(a.to) {
-		return a, invalid("to", "disposable", "Addresses at this domain live for a short while only; use another one.")
-	}
 	if ask.Kind == Secret {
 		a.holder = s.holder(a)
 	}

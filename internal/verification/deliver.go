@@ -43,8 +43,8 @@ func (o *outbox) attempt(ctx context.Context, f *flight) (end func()) {
 	if len(v.Sealed) == 0 { // it frees no quota to be erased
 		return finish(audit.Outcome{Status: audit.Failed, Reason: reasonErased})
 	}
-	if reason := o.pointless(v); reason != "" {
-		return finish(audit.Outcome{Status: audit.Failed, Reason: reason, Refund: true})
+	if reason := o.pointless(v); reason != "" { // what the last attempt heard stays with it
+		return finish(audit.Outcome{Status: audit.Failed, Reason: reason, Provider: w.Send.Provider, ProviderCode: w.Send.ProviderCode, Refund: true})
 	}
 	if _, ok := o.testRecipient(v); ok {
 		return finish(audit.Outcome{Status: audit.Sent, Provider: testProvider})

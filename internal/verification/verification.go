@@ -54,6 +54,7 @@ type Log interface {
 	Suppress(ctx context.Context, s audit.Suppression, lasts time.Duration, act *audit.Act) (audit.Suppression, bool, error)
 	Lift(ctx context.Context, l audit.Lifting, act *audit.Act) ([]audit.Suppression, error)
 	Story(ctx context.Context, id uuid.UUID) (audit.Story, error)
+	Latest(ctx context.Context, hs []recipient.Hash, within time.Duration) ([]audit.Send, error)
 	Heard(ctx context.Context, e audit.ProviderEvent, bar audit.Bar) (bool, error)
 	Refused(ctx context.Context, refusals []audit.Send) error
 

@@ -1,0 +1,75 @@
+package admin
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"sendcode/internal/audit"
+	"sendcode/quota"
+)
+
+// A refusal that a back end met belongs to no code; its recipient may have one all the same, and is told until when it works.
+func TestRefusalNamesTheCodeThatTheyHave(t *testing.T) {
+	r := newRig(t)
+	failed := r.begin("ana@example.com")
+	r.finish(failed.Send, audit.Outcome{Status: audit.Failed, Reason: "rejected", Refund: true})
+	r.clock.add(time.Minute)
+	sent := r.sent("ana@example.com")
+	r.clock.add(time.Second)
+	row := r.refused("ana@example.com", "minute", 42*time.Second, 1)
+	other := r.refused("ana@example.com", "minute", 42*time.Second, 1, func(s *audit.Send) { s.Purpose = "signup" })
+	b := r.loggedIn()
+	until := r.verification(sent).ExpiresAt.UTC().Format("15:04:05")
+	contains(t, b.get(sendAddress(row.ID)), "The code that they have works until", until+"</time>.", "The code that you have already works until")
+	lacks(t, b.get(sendAddress(other.ID)), "The code that they have")
+	r.clock.add(11 * time.Minute)
+	lacks(t, b.get(sendAddress(row.ID)), "The code that they have")
+	r.log.SetFault(func(op string) audit.Fault {
+		if op == "Sends" {
+			return audit.Down
+		}
+		return 0
+	})
+	want(t, b.get(sendAddress(row.ID)), http.StatusServiceUnavailable)
+}
+
+func (r *rig) verification(s audit.Send) audit.Verification {
+	r.Helper()
+	v, _, _, err := r.log.Verification(r.Context(), s.VerificationID)
+	r.must(err)
+	return v
+}
+
+// An old request leads on to the newest one like it, and the newest to none.
+func TestOldRequestLeadsToTheNewest(t *testing.T) {
+	r := newRig(t)
+	old := r.sent("ana@example.com")
+	r.clock.add(20 * time.Minute)
+	last := r.sent("ana@example.com")
+	r.sent("bo@example.com")
+	r.refused("ana@example.com", "minute", time.Second, 1, func(s *audit.Send) { s.App = "desk" })
+	b := r.loggedIn()
+	contains(t, b.get(sendAddress(old.ID)), `<p class="newer">They asked again at`, ": sent.", `<a href="`+sendAddress(last.ID)+`">See that request</a>`)
+	lacks(t, b.get(sendAddress(last.ID)), "They asked again")
+}
+
+// Whose requests a rule counts is said of those in force, for the purpose of the row.
+func TestRefusalSaysWhomItsRuleCounts(t *testing.T) {
+	r := newRig(t)
+	for rule, scope := range map[string]quota.Scope{"minute": quota.Recipient, "gone": ""} {
+		if got := r.console.scopeOf(audit.Send{Purpose: "login", BlockedBy: rule}); got != scope {
+			t.Errorf("%s counts %q", rule, got)
+		}
+	}
+	if got := r.console.scopeOf(audit.Send{Purpose: "signup", BlockedBy: "minute"}); got != "" {
+		t.Errorf("another purpose's counts %q", got)
+	}
+	row := r.refused("ana@example.com", "gone", time.Minute, 1)
+	rec := r.loggedIn().get(sendAddress(row.ID))
+	contains(t, rec, "This rule looks at more than the recipient")
+	if strings.Contains(rec.Body.String(), "It counts") {
+		t.Error("it says whom a rule counts that there is no more")
+	}
+}

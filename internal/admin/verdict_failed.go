@@ -1,0 +1,74 @@
+package admin
+
+import (
+	"strings"
+
+	"sendcode/internal/audit"
+	"sendcode/internal/verification"
+)
+
+// Verdicts on what was not delivered.
+
+func (c matter) failed() (what, next sentence) {
+	switch c.Reason {
+	case audit.ReasonSuppressed:
+		what, next = c.suppressed()
+		return what, c.and(next, c.cost())
+	case audit.ReasonPaused:
+		return c.and(c.about("verdict.failed.paused"), c.doubt()), c.and(c.paused(), c.cost())
+	}
+	kind := c.failure()
+	if kind == "carrier_limit" { // the wait is among what the recipient's rules say
+		return c.about("verdict.failed." + kind), c.and(c.whenFree(), c.cost())
+	}
+	if s, found := c.suppressionOf(audit.SuppressionID(c.ID, audit.HardBounce)); found {
+		return c.and(c.about("verdict.failed."+kind), c.doubt()), c.and(c.about("next.failed."+kind), c.still("bounced", s), c.cost())
+	}
+	return c.and(c.about("verdict.failed."+kind), c.doubt()), c.and(c.about("next.failed."+kind), c.cost())
+}
+
+// failure sorts a failed send by who can do something about it.
+func (c matter) failure() string {
+	switch {
+	case c.Reason == "ended" && c.state == verification.Canceled:
+		return "ended.canceled"
+	case c.Reason == "expired" && c.ProviderCode == "" && c.Provider != "":
+		return "expired.away"
+	case (c.Reason == "expired" || c.Reason == audit.ReasonRejected) && c.ProviderCode == "":
+		return c.Reason + ".silent"
+	}
+	const failed = "verdict.failed."
+	key := c.variant(failed+c.Reason, c.topic(c.ProviderCode))
+	if _, ok := c.texts[key]; !ok {
+		return "other"
+	}
+	return strings.TrimPrefix(key, failed)
+}
+
+// topic is what a server's code is about, whether it is for good or for now: in an enhanced status code x.1.x is about the address,
+// x.2.x about the mailbox, x.7.x about policy (RFC 3463 section 3). The code may stand beside others; empty: it does not say.
+func (c matter) topic(code string) string {
+	for word := range strings.FieldsSeq(code) {
+		class, about, _ := strings.Cut(word, ".")
+		switch {
+		case class != "4" && class != "5":
+		case about == "2.2":
+			return "full"
+		case strings.HasPrefix(about, "1."):
+			return "address"
+		case strings.HasPrefix(about, "2."):
+			return "mailbox"
+		case strings.HasPrefix(about, "7."):
+			return "policy"
+		}
+	}
+	return ""
+}
+
+// cost says whether a failure took a place in the recipient's quota.
+func (c matter) cost() sentence {
+	if c.Counts {
+		return c.about("cost.counted")
+	}
+	return c.about("cost.nothing")
+}

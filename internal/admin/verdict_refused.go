@@ -1,0 +1,90 @@
+package admin
+
+import (
+	"slices"
+	"strconv"
+	"time"
+
+	"sendcode/internal/verification"
+	"sendcode/quota"
+)
+
+// Verdicts on what our own rules were against: whose requests they count, and when the next one is let in.
+
+func (c matter) refused() (what, next sentence) {
+	rule, wait := strong("rule", c.BlockedBy), plain("wait", c.wait(c.RetryAfter))
+	what = c.and(c.about(c.pluralKey("verdict.refused", c.Count), rule, wait, plain("n", strconv.Itoa(c.Count))), c.about("wide."+c.looksAt()))
+	next = c.and(c.about("next.wide."+c.looksAt()), c.again())
+	if c.has != nil {
+		next = c.and(next, c.about("next.refused.code", at("has", c.has.ExpiresAt)))
+	}
+	return what, next
+}
+
+// looksAt is whose requests the rule counts; empty where that is the recipient, or not known.
+func (c matter) looksAt() string {
+	switch {
+	case c.BlockedBy == verification.BreakerName || c.BlockedBy == verification.CarrierRule:
+		return c.BlockedBy
+	case c.rule == quota.Recipient:
+		return ""
+	}
+	return string(c.rule)
+}
+
+// shared says that others' requests count as well, so that the person can do little about it.
+func (c matter) shared() bool {
+	switch c.looksAt() {
+	case "", string(quota.Failures), verification.CarrierRule:
+		return false
+	}
+	return true
+}
+
+// again says when the next request is let in: by what the rules say now, where they say something about the rule that
+// refused. A rule that looks at more than the recipient, their network for example, is not among them.
+func (c matter) again() sentence {
+	if c.quota == nil {
+		return c.later()
+	}
+	if !c.speaksOf(c.BlockedBy) {
+		if c.rule == "" {
+			return c.and(c.about("next.refused.elsewhere"), c.later())
+		}
+		return c.later()
+	}
+	return c.whenFree()
+}
+
+// whenFree is by the recipient's rules alone.
+func (c matter) whenFree() sentence {
+	if c.quota == nil {
+		return c.about("next.refused.later")
+	}
+	if worst, blocked := c.quota.Blocking(); blocked {
+		return c.about("next.refused.wait", at("free", freeAt(*c.quota, worst)), strong("rule", worst.Name))
+	}
+	return c.about("next.refused.free")
+}
+
+// later is what the row alone can say. Of several requests it knows when the first came and what the last was told,
+// which together give no instant.
+func (c matter) later() sentence {
+	if c.Count > 1 {
+		return c.about("next.refused.later")
+	}
+	return c.about("next.refused.from", at("free", c.LoggedAt.Add(c.RetryAfter)))
+}
+
+func (c matter) speaksOf(rule string) bool {
+	return slices.ContainsFunc(c.quota.Rules, func(s quota.State) bool { return s.Name == rule })
+}
+
+// freeAt is when a rule lets one more in, rounded up to whole seconds: never early.
+func freeAt(d quota.Decision, s quota.State) time.Time {
+	free := d.At.Add(s.RetryAfter)
+	if whole := free.Truncate(time.Second); whole.Before(free) {
+		return whole.Add(time.Second)
+	}
+	return free
+}

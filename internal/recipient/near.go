@@ -1,0 +1,49 @@
+package recipient
+
+import "strings"
+
+// Letters that a slip of the hand may put into an address or a number. What is no address then falls out by itself.
+const (
+	lettersOfAddress = "abcdefghijklmnopqrstuvwxyz0123456789.-_"
+	lettersOfNumber  = "0123456789"
+)
+
+// Near are the recipients one slip away (Damerau, 1964): a letter too few or too many, another letter, or two neighbours
+// that changed places. Some 2,000 of an address, 200 of a number; each once, in no particular order, and r is not among them.
+func (r Recipient) Near() []Recipient {
+	letters, fixed := lettersOfAddress, ""
+	if r.Channel() == SMS {
+		letters, fixed = lettersOfNumber, "+"
+	}
+	typed, _ := strings.CutPrefix(strings.ToLower(r.Address()), fixed)
+	seen := map[Recipient]bool{}
+	var all []Recipient
+	for _, slip := range slips(typed, letters) {
+		other, err := Parse(r.Channel(), fixed+slip)
+		if err != nil || seen[other] || other.parts().folded == r.parts().folded {
+			continue
+		}
+		seen[other] = true
+		all = append(all, other)
+	}
+	return all
+}
+
+// slips are texts of bytes: where a letter has several, what comes out is none and falls out.
+func slips(s, letters string) (all []string) {
+	for i := range len(s) {
+		all = append(all, s[:i]+s[i+1:])
+		if i+1 < len(s) {
+			all = append(all, s[:i]+s[i+1:i+2]+s[i:i+1]+s[i+2:])
+		}
+		for _, l := range letters {
+			all = append(all, s[:i]+string(l)+s[i+1:])
+		}
+	}
+	for i := range len(s) + 1 {
+		for _, l := range letters {
+			all = append(all, s[:i]+string(l)+s[i:])
+		}
+	}
+	return all
+}

@@ -1,0 +1,163 @@
+package drill
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+
+	"sendcode/internal/parts"
+	"sendcode/internal/ui/uitest"
+)
+
+// clerk is an administrator in front of the console.
+type clerk struct {
+	*testing.T
+	tab  context.Context
+	base string
+}
+
+// patience is far more than one page takes.
+const patience = 30 * time.Second
+
+func newClerk(t *testing.T, base string) *clerk {
+	t.Helper()
+	browser, end := uitest.Browser(context.Background(), parts.Chromium(t), t.TempDir())
+	t.Cleanup(end)
+	if err := chromedp.Do(browser); err != nil {
+		t.Fatal(err)
+	}
+	tab, closeTab := uitest.Tab(browser)
+	t.Cleanup(closeTab)
+	c := &clerk{T: t, tab: tab, base: base}
+	c.do(uitest.Look{Width: 1280, Height: 800, Still: true, Lang: "en"}.Apply(), chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {
+		_, err := cdp.Call(ctx, target, emulation.SetTimezoneOverride, emulation.SetTimezoneOverrideParams{TimezoneID: "Asia/Shanghai"})
+		return err
+	}))
+	c.leads("/admin", chromedp.Navigate(base+"/admin"))
+	c.leads("/admin", chromedp.Focus(chromedp.CSS("#password")), chromedp.KeyEvent(adminPassword+kb.Enter))
+	return c
+}
+
+func (c *clerk) do(steps ...chromedp.Action[chromedp.Void]) {
+	c.Helper()
+	if err := chromedp.Do(c.tab, steps...); err != nil {
+		c.Fatal(err)
+	}
+}
+
+// mark stands in a page that is to be left.
+const mark = `window.left = false; ""`
+
+// leads does something and waits for the page that comes of it.
+func (c *clerk) leads(to string, steps ...chromedp.Action[chromedp.Void]) {
+	c.Helper()
+	if _, err := chromedp.Run(c.tab, chromedp.Evaluate[string](mark)); err != nil {
+		c.Fatal(err)
+	}
+	c.do(steps...)
+	limit := time.After(patience)
+	for {
+		// While a page is being left there is nothing to ask.
+		at, err := chromedp.Run(c.tab, chromedp.Evaluate[string](`document.readyState === "complete" && window.left === undefined ? location.pathname : ""`))
+		if err == nil && strings.HasPrefix(at, to) {
+			return
+		}
+		select {
+		case <-limit:
+			c.Fatalf("still at %q, %v", at, err)
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+}
+
+// page is what a clerk sees.
+type page struct {
+	What, Next string // the verdict, with times as ⟨instants⟩; empty on a list
+	Shown      string // both as they are shown
+	Rows       []time.Time
+	Newer      string // what it says of a newer request
+}
+
+const look = `(() => {
+	const text = (e, shown) => {
+		if (!e) return "";
+		if (shown) return e.innerText;
+		const copy = e.cloneNode(true);
+		copy.querySelectorAll("time").forEach(t => t.replaceWith("⟨" + t.dateTime + "⟩"));
+		return copy.textContent.replace(/\s+/g, " ").trim();
+	};
+	const what = [...document.querySelectorAll(".verdict :is(h1, .near)")], next = document.querySelector(".verdict .next");
+	const all = (shown) => what.map(e => text(e, shown)).join(" ");
+	return JSON.stringify({
+		what: all(), next: text(next), shown: all(true) + " / " + text(next, true),
+		rows: [...document.querySelectorAll("a[data-row] time")].map(t => t.dateTime),
+		newer: text(document.querySelector(".verdict .newer")),
+	});
+})()`
+
+func (c *clerk) look() (p page) {
+	c.Helper()
+	text, err := chromedp.Run(c.tab, chromedp.Evaluate[string](look))
+	if err == nil {
+		err = json.Unmarshal([]byte(text), &p)
+	}
+	if err != nil {
+		c.Fatal(err)
+	}
+	return p
+}
+
+// heard is what came of one call.
+type heard struct {
+	page
+	actions int
+	took    time.Duration
+}
+
+// maxActions is how many a verdict may take.
+const maxActions = 2
+
+// answers a call: type what the caller says and submit it; then, unless the verdict is there, open the row that they mean.
+func (c *clerk) answers(i *incident) heard {
+	c.Helper()
+	c.leads("/admin", chromedp.Navigate(c.base+"/admin"))
+	began := time.Now()
+	c.leads("/admin", chromedp.Focus(chromedp.CSS("#q")), chromedp.KeyEvent(i.said+kb.Enter))
+	h := heard{actions: 1, page: c.look()}
+	switch {
+	case h.What != "" && h.Newer != "" && i.ago == 0:
+		led := h.Newer
+		c.click(&h, `.verdict .newer a`)
+		h.What = led + " " + h.What
+	case h.What == "" && len(h.Rows) > 0:
+		c.click(&h, `tbody tr:nth-child(`+ordinal(nearest(h.Rows, i.ago))+`) a[data-row]`)
+	}
+	h.took = time.Since(began)
+	return h
+}
+
+func (c *clerk) click(h *heard, what string) {
+	c.Helper()
+	c.leads("/admin/sends/", chromedp.Click(chromedp.CSS(what)))
+	h.actions, h.page = h.actions+1, c.look()
+}
+
+// nearest is the row that a caller means: the newest, or that of the time which they tell, roughly.
+func nearest(rows []time.Time, ago time.Duration) int {
+	if ago == 0 {
+		return 0
+	}
+	told := time.Now().Add(-ago)
+	best := slices.MinFunc(rows, func(a, b time.Time) int { return int(a.Sub(told).Abs() - b.Sub(told).Abs()) })
+	return slices.Index(rows, best)
+}
+
+func ordinal(n int) string { return string(rune('1' + n)) }

@@ -1,0 +1,156 @@
+package drill
+
+import (
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"testing"
+	"text/tabwriter"
+	"time"
+
+	"sendcode/internal/delivery/smtptest"
+)
+
+var (
+	size  = flag.Int("drill.rows", 3_000, "how many ordinary sends there are")
+	each  = flag.Int("drill.each", 1, "how many incidents of each kind")
+	seed  = flag.Uint64("drill.seed", 0, "whom they happen to; 0: another one each time")
+	limit = flag.Duration("drill.limit", 0, "how long the slowest but one in twenty may take; 0: as long as it likes")
+	only  = flag.String("drill.only", "", "the one kind to play")
+)
+
+// The verdict is right, every time, in two actions at most.
+func TestDrill(t *testing.T) {
+	if *seed == 0 {
+		*seed = rand.Uint64()
+	}
+	began := time.Now()
+	s := open(t, *size)
+	fmt.Printf("drill: %d ordinary sends after %v, seed %d\n", *size, lap(&began), *seed)
+	incidents := s.happen(rand.New(rand.NewPCG(*seed, 0)))
+	fmt.Printf("%d incidents made in %v\n", len(incidents), lap(&began))
+	c := newClerk(t, s.base)
+	fmt.Printf("the browser is there after %v\n", lap(&began))
+	var calls []heard
+	right := map[*kind]int{}
+	for _, i := range incidents {
+		if i.kind.live {
+			i.kind.make(s, i)
+		}
+		i.speaks()
+		h := c.answers(i)
+		calls = append(calls, h)
+		if fault := i.kind.wrong(h, i.known); fault != "" {
+			t.Errorf("%s (%q): %s\n\tshown: %s", i.kind.name, i.said, fault, h.Shown)
+			continue
+		}
+		right[i.kind]++
+	}
+	for n, h := range calls {
+		for _, k := range kinds {
+			if k != incidents[n].kind && k.wrong(h, incidents[n].known) == "" {
+				t.Errorf("what is right for %q would be so for %q, too: %s", incidents[n].kind.name, k.name, h.Shown)
+			}
+		}
+	}
+	fmt.Printf("all calls answered in %v\n", lap(&began))
+	p95 := report(incidents, calls, right)
+	if *limit > 0 && p95 > *limit {
+		t.Errorf("one in twenty takes more than %v", p95)
+	}
+}
+
+// lap is the time since from, which then is now.
+func lap(from *time.Time) time.Duration {
+	took := time.Since(*from).Round(100 * time.Millisecond)
+	*from = time.Now()
+	return took
+}
+
+// happen makes the incidents, and gives them in the order in which the callers call.
+func (s *street) happen(r *rand.Rand) (all []*incident) {
+	for n := range *each {
+		for k, one := range kinds {
+			if *only != "" && one.name != *only {
+				continue
+			}
+			i := newIncident(one, r, n*len(kinds)+k)
+			if one.before != nil {
+				one.before(s, i)
+			}
+			all = append(all, i)
+		}
+	}
+	s.mails.SetScript(smtptest.Script{Rules: s.rules})
+	s.make(all, func(k *kind) bool { return !k.live && !k.down })
+	s.mails.Stop()
+	s.make(all, func(k *kind) bool { return k.down })
+	s.mails.Restart()
+	r.Shuffle(len(all), func(a, b int) { all[a], all[b] = all[b], all[a] })
+	return all
+}
+
+// make makes those of some kinds, and waits for them together.
+func (s *street) make(all []*incident, of func(*kind) bool) {
+	all = slices.DeleteFunc(slices.Clone(all), func(i *incident) bool { return !of(i.kind) })
+	for _, i := range all {
+		i.kind.make(s, i)
+	}
+	for _, i := range all {
+		if i.kind.settle != nil {
+			i.kind.settle(s, i)
+		}
+		if i.kind.old {
+			s.grow(i)
+		}
+	}
+}
+
+// grow may have it lie some time back, with something else since.
+func (s *street) grow(i *incident) {
+	if i.rand.IntN(2) == 0 {
+		return
+	}
+	by := time.Duration(45+i.rand.IntN(30)) * time.Minute
+	s.age(i, by)
+	if i.ago = time.Hour; i.kind.others {
+		if a := s.request(i, "order"); a.Send.Status != "sent" {
+			s.Fatalf("%s, and another one since: %d %s", i.kind.name, a.status, a.raw)
+		}
+	}
+}
+
+// report prints what came of it, and returns the 95th percentile.
+func report(all []*incident, calls []heard, right map[*kind]int) (p95 time.Duration) {
+	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "\tright\tactions\tp50 ms\tslowest ms")
+	line := func(name string, right int, calls []heard) []time.Duration {
+		var took []time.Duration
+		actions := 0
+		for _, h := range calls {
+			took, actions = append(took, h.took), max(actions, h.actions)
+		}
+		slices.Sort(took)
+		fmt.Fprintf(w, "%s\t%d of %d\t%d\t%d\t%d\n", name, right, len(calls), actions, took[len(took)/2].Milliseconds(), took[len(took)-1].Milliseconds())
+		return took
+	}
+	sum := 0
+	for _, k := range kinds {
+		var mine []heard
+		for n, i := range all {
+			if i.kind == k {
+				mine = append(mine, calls[n])
+			}
+		}
+		if sum += right[k]; len(mine) > 0 {
+			line(k.name, right[k], mine)
+		}
+	}
+	took := line("all", sum, calls)
+	w.Flush()
+	p95 = took[(len(took)-1)*95/100]
+	fmt.Printf("from the first action to the verdict: p50 %v, p95 %v\n", took[len(took)/2].Round(time.Millisecond), p95.Round(time.Millisecond))
+	return p95
+}

@@ -1,0 +1,82 @@
+package drill
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"time"
+
+	"sendcode/internal/recipient"
+)
+
+// incident is one thing that went wrong, or seems to have: how it came about, and what a caller tells of it.
+type incident struct {
+	kind    *kind
+	rand    *rand.Rand
+	channel recipient.Channel
+	to      string // whose code it is
+	app     string
+	locale  string
+
+	known map[string]fact // what is true, by the name that it has in the kind's words
+
+	// What the caller tells.
+	said string        // typed into the search: address, number or reference
+	ago  time.Duration // when it was, roughly; 0: just now, or they do not say
+
+	support string // reference of the send that the caller speaks of; empty: there is none
+}
+
+// fact is a word, or a time that lies somewhere between two.
+type fact struct {
+	word     string
+	from, to time.Time
+}
+
+// clockRoom is how far two clocks and their rounding may be apart.
+const clockRoom = 2 * time.Second
+
+func (i *incident) knows(name string, at time.Time) { i.known[name] = fact{from: at, to: at} }
+
+func (i *incident) knowsWord(name, word string) { i.known[name] = fact{word: word} }
+
+// happened notes a time between from and now.
+func (i *incident) happened(name string, from time.Time) {
+	i.known[name] = fact{from: from, to: time.Now()}
+}
+
+// moved shifts every time that is known.
+func (i *incident) moved(by time.Duration) {
+	for name, f := range i.known {
+		if f.word == "" {
+			i.known[name] = fact{from: f.from.Add(by), to: f.to.Add(by)}
+		}
+	}
+}
+
+// newIncident makes up a person.
+func newIncident(k *kind, seed *rand.Rand, n int) *incident {
+	r := rand.New(rand.NewPCG(seed.Uint64(), seed.Uint64()))
+	i := &incident{kind: k, rand: r, channel: recipient.Email, app: pick(r, apps...), locale: pick(r, "en", "de", "zh-CN", "en-GB"), known: map[string]fact{}}
+	i.to = fmt.Sprintf("%s.%s%d@%s", pick(r, "ana", "bo", "li.wei", "maria", "tom"), pick(r, "berg", "chen", "diaz", "novak"), n, pick(r, "gmail.com", "qq.com", "example.com", "firma.example"))
+	if k.sms {
+		i.channel, i.to = recipient.SMS, fmt.Sprintf("+49151%04d%04d", r.IntN(10000), n)
+	}
+	i.knowsWord("app", i.app)
+	return i
+}
+
+// speaks decides how the caller says who they are: by the reference in one case of three, where they have one.
+func (i *incident) speaks() {
+	i.said = i.to
+	switch {
+	case i.kind.byReference || i.support != "" && !i.kind.byAddress && i.rand.IntN(3) == 0:
+		i.said = pick(i.rand, i.support, strings.ToLower(i.support), strings.ReplaceAll(i.support, "-", " "))
+	case i.kind.sms:
+		i.said = pick(i.rand, i.to, i.to[:3]+" "+i.to[3:6]+" "+i.to[6:])
+	default:
+		i.said = pick(i.rand, i.to, strings.ToUpper(i.to[:1])+i.to[1:], " "+i.to)
+	}
+}
+
+func pick[T any](r *rand.Rand, from ...T) T { return from[r.IntN(len(from))] }

@@ -1,0 +1,42 @@
+package drill
+
+import (
+	"slices"
+	"strings"
+)
+
+// kind is a way in which a code does not come, or does not do what it should.
+type kind struct {
+	name string
+	sms  bool
+	// live ones are made just before the caller calls, since they are over soon.
+	live bool
+	// old ones may have happened a while ago, and of some kinds the same person may have got another code since.
+	old, others bool
+	// Some callers have to tell what they have: the reference of a mail, or the address.
+	byReference, byAddress bool
+
+	before func(*street, *incident) // what the world around is like, said before anything is sent
+	make   func(*street, *incident)
+	settle func(*street, *incident) // waits for what takes its time
+	down   bool                     // the mail server is, while it is made and settles
+
+	// What has to be said, in any order, of what happened and of what to do; {names} are facts of the incident. never is what
+	// would lead the caller astray.
+	what, next []string
+	never      []string
+}
+
+// kinds are all of them. Their right verdicts differ, which the drill sees for itself.
+var kinds = slices.Concat(arrived, refusedByUs, refusedByThem, stopped, gone)
+
+// words are the phrases of one table entry.
+func words(lines string) []string {
+	var all []string
+	for line := range strings.Lines(lines) {
+		if line = strings.TrimSpace(line); line != "" {
+			all = append(all, line)
+		}
+	}
+	return all
+}
