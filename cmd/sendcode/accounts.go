@@ -8,7 +8,7 @@ import (
 
 // accounts is for who has a shell and cannot log in to the console, or has nobody yet who could.
 type accounts struct {
-	Do     string `arg:"" enum:"add,role,identity,password,close,open,list" help:"add, role, identity, password, close, open or list."`
+	Do     string `arg:"" enum:"add,role,identity,password,factor,close,open,list" help:"add, role, identity, password, factor, close, open or list."`
 	Name   string `arg:"" optional:"" help:"Of the account."`
 	Role   string `enum:"reader,operator,owner" default:"reader" help:"With add and role: reader, operator or owner."`
 	Reason string `help:"Why; it is recorded."`

@@ -85,7 +85,7 @@ func roleOptions(w words, chosen Role) (list []option) {
 type Change struct {
 	Name   string
 	Role   Role   // of a new account, or another one
-	Do     string // add, role, identity, password, close or open
+	Do     string // add, role, identity, password, factor, close or open; factor takes the second factor away
 	Reason string
 
 	Identity string // what the provider calls whom; a new account that has one gets no password
@@ -96,6 +96,9 @@ type Change struct {
 func ChangeAccount(ctx context.Context, log audit.Accounts, w Change, now time.Time, act audit.Act) (password string, err error) {
 	if err := verification.CheckReason(w.Reason, ""); err != nil {
 		return "", err
+	}
+	if w.Do == "factor" {
+		return "", dropFactor(ctx, log, w, act)
 	}
 	if !accountName.MatchString(w.Name) || reserved[w.Name] {
 		return "", invalid("name", "bad_name", "A name begins with a small letter and has up to 32 of a-z, 0-9, dot, dash and underscore; admin, token and cli are taken.")
@@ -130,10 +133,20 @@ func ChangeAccount(ctx context.Context, log audit.Accounts, w Change, now time.T
 	case w.Do == "open":
 		x.DisabledAt = time.Time{}
 	case !slices.Contains([]string{"add", "role", "identity"}, w.Do):
-		return "", invalid("do", "invalid", "This is add, role, identity, password, close or open.")
+		return "", invalid("do", "invalid", "This is add, role, identity, password, factor, close or open.")
 	}
 	act.What, act.Target, act.Reason, act.Detail = deedAccounts+"."+w.Do, w.Name, w.Reason, x.Role
 	return password, log.PutAccount(ctx, x, act)
+}
+
+// dropFactor is for who has lost the device and the recovery codes. Also the account of the settings may have.
+func dropFactor(ctx context.Context, log audit.Accounts, w Change, act audit.Act) error {
+	act.What, act.Target, act.Reason = deedAccounts+"."+w.Do, w.Name, w.Reason
+	dropped, err := log.DropSecondFactor(ctx, w.Name, act)
+	if err == nil && !dropped {
+		return invalid("name", "no_factor", "This account has no second factor.")
+	}
+	return err
 }
 
 // identity is the wished one, which nobody else may have.

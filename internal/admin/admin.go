@@ -75,8 +75,10 @@ type Config struct {
 	PasswordHash string // argon2id in PHC form, instead of Password; with neither nobody can log in
 	Token        string // bearer token of the JSON API; empty: none is accepted
 
-	Ring     *keyring.Ring // seals what browsers and the log keep for the console; needed with Provider
+	Ring     *keyring.Ring // seals what browsers and the log keep for the console
 	Provider *Provider     // that may log people in; nil: passwords alone
+
+	DemandFactor bool // of all who log in with a password
 }
 
 // Aside is a mail server that this process has set aside after failures.
@@ -105,6 +107,7 @@ type Admin struct {
 	token    *secret // nil: none is accepted
 	ring     *keyring.Ring
 	provider *Provider // nil: passwords alone
+	demands  bool      // a second factor beside a password
 	pages    *pages
 	origin   *http.CrossOriginProtection
 	checks   chan struct{} // bounds the passwords that are checked at once: a slow hash takes much memory
@@ -114,7 +117,7 @@ type Admin struct {
 func New(c Config) *Admin {
 	a := &Admin{
 		log: c.Log, codes: c.Codes, doer: c.Doer, policies: c.Policies, previews: c.Previews, replays: make(chan struct{}, 1), limiter: c.Limiter, logger: c.Logger, now: c.Now, aside: c.Aside,
-		ring: c.Ring, provider: c.Provider,
+		ring: c.Ring, provider: c.Provider, demands: c.DemandFactor,
 		pages: newPages(), origin: http.NewCrossOriginProtection(), checks: make(chan struct{}, maxChecks),
 	}
 	if a.now == nil {
@@ -165,7 +168,8 @@ func (a *Admin) Register(e *echo.Echo) {
 	e.GET("/admin/webhooks", a.eventsPage, closed...)
 	e.GET("/admin/tail", a.tailPage, closed...)
 	e.GET("/admin/tail/rows", a.tailRows, a.toPrograms(deedRead)...)
-	e.POST("/admin/logout", a.logout, closed...)
+	e.POST("/admin/logout", a.logout, open...) // also halfway in
+	a.registerFactor(e)
 	e.POST("/admin/suppressions", a.suppressForm, a.toPages(deedSuppress)...)
 	e.POST("/admin/suppressions/lift", a.liftForm, a.toPages(deedLift)...)
 

@@ -270,7 +270,7 @@ func TestBrowserFits(t *testing.T) {
 	pages := map[string]string{
 		"list": "/admin?limit=5", "empty": "/admin?status=sending", "recipient": "/admin?recipient=" + hash.String(), "filters": "/admin?blocked_by=minute",
 		"refused": "/admin/sends/" + row.ID.String(), "failed": "/admin/sends/" + failed[0].ID.String(), "unknown": "/admin/sends/x", "invalid": "/admin?limit=x",
-		"acts": "/admin/acts", "accounts": "/admin/accounts", "webhooks": "/admin/webhooks", "tail": "/admin/tail", "tail filtered": "/admin/tail?status=queued&app=shop",
+		"acts": "/admin/acts", "accounts": "/admin/accounts", "factor": factorPage, "webhooks": "/admin/webhooks", "tail": "/admin/tail", "tail filtered": "/admin/tail?status=queued&app=shop",
 		"suppressions": "/admin/suppressions", "no suppressions": "/admin/suppressions?recipient=" + hash.String(),
 		"preview": "/admin/preview", "overview": "/admin/overview?last=24h", "policies": "/admin/policies?policy=default&limit.minute=1&window.minute=10m",
 	}

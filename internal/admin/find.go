@@ -98,3 +98,11 @@ func (a *Admin) unreadable(ctx context.Context, err error) error {
 	}
 	return fmt.Errorf("reading the log: %w", err)
 }
+
+// readable is unreadable of what may be no error.
+func (a *Admin) readable(ctx context.Context, err error) error {
+	if err == nil {
+		return nil
+	}
+	return a.unreadable(ctx, err)
+}

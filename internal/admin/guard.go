@@ -30,7 +30,13 @@ func (a *Admin) pagesNeedSession(next echo.HandlerFunc) echo.HandlerFunc {
 			return err
 		}
 		if !ok {
-			return c.Redirect(http.StatusSeeOther, loginAddress(c.Request()))
+			return c.Redirect(http.StatusSeeOther, addressTo("/admin/login", c.Request()))
+		}
+		switch {
+		case v.lacks == lacksCode:
+			return c.Redirect(http.StatusSeeOther, addressTo(codePage, c.Request()))
+		case v.lacks == lacksFactor && c.Path() != factorPage:
+			return c.Redirect(http.StatusSeeOther, factorPage)
 		}
 		v.who.is(c)
 		if err := a.renew(c, v); err != nil {
@@ -40,13 +46,13 @@ func (a *Admin) pagesNeedSession(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// loginAddress names the page to come back to, unless that is where logging in leads anyhow.
-func loginAddress(r *http.Request) string {
+// addressTo names the page to come back to, unless that is where logging in leads anyhow.
+func addressTo(login string, r *http.Request) string {
 	back := r.URL.RequestURI()
 	if back == "/admin" || !isOurs(back) {
-		return "/admin/login"
+		return login
 	}
-	return "/admin/login?" + url.Values{"next": {back}}.Encode()
+	return login + "?" + url.Values{"next": {back}}.Encode()
 }
 
 // isOurs admits addresses of console pages only, so that nobody can be sent elsewhere after logging in.
@@ -81,7 +87,7 @@ func (a *Admin) programsNeedKey(next echo.HandlerFunc) echo.HandlerFunc {
 		if err != nil {
 			return err
 		}
-		if !ok {
+		if !ok || v.lacks != "" {
 			return &server.Problem{Kind: server.Unauthorized, Detail: "Send the admin token as a bearer token, or log in at /admin."}
 		}
 		v.who.is(c)

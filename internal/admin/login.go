@@ -2,6 +2,7 @@ package admin
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"net/netip"
 	"strconv"
@@ -27,7 +28,7 @@ type loginView struct {
 
 func (a *Admin) loginPage(c echo.Context) error {
 	next := oursOr(c.QueryParam("next"))
-	if _, ok, err := a.current(c); ok && err == nil {
+	if v, ok, err := a.current(c); ok && err == nil && v.lacks != lacksCode {
 		return c.Redirect(http.StatusSeeOther, orStart(next))
 	}
 	return a.showLogin(c, http.StatusOK, next, "", "")
@@ -74,10 +75,26 @@ func (a *Admin) login(c echo.Context) error {
 		a.logger.WarnContext(ctx, "login failed", "network", network(address))
 		return a.showLogin(c, http.StatusUnauthorized, next, name, w.say("login.wrong")+" "+w.plural("login.left", left(count)))
 	}
-	if err := a.begin(c, who, p.proof(), audit.Session{}); err != nil {
+	deed, err := a.nextDeed(ctx, name)
+	if err != nil {
+		return err
+	}
+	if err := a.begin(c, who, p.proof(), audit.Session{}, deed); err != nil {
 		return err
 	}
 	return c.Redirect(http.StatusSeeOther, orStart(next))
+}
+
+// nextDeed is what the right password was: logging in, or the first half of it.
+func (a *Admin) nextDeed(ctx context.Context, account string) (string, error) {
+	_, err := a.log.SecondFactor(ctx, account)
+	switch {
+	case err == nil:
+		return deedPassword, nil
+	case errors.Is(err, audit.ErrNotFound):
+		return deedLogin, nil
+	}
+	return "", a.unreadable(ctx, err)
 }
 
 // counted counts an attempt at an account; answered: it is one too many, or can't be counted, and the answer says so.

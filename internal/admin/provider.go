@@ -111,7 +111,7 @@ func (a *Admin) finishProvider(c echo.Context) error {
 		a.logger.WarnContext(ctx, "the provider vouches for somebody who has no access", "network", network(server.ClientIP(c)))
 		return a.showLogin(c, http.StatusForbidden, kept.Next, "", w.say("provider.nobody", "provider", a.provider.Title))
 	}
-	if err := a.begin(c, who, p, s); err != nil {
+	if err := a.begin(c, who, p, s, deedLogin); err != nil {
 		return err
 	}
 	return a.onward(c, orStart(kept.Next))

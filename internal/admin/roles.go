@@ -26,6 +26,8 @@ var least = map[string]Role{
 	deedRead:  Reader,
 	deedLogin: Reader,
 
+	deedPassword: Reader,
+	deedFactor:   Reader, // their own
 	deedSuppress: Operator,
 	deedLift:     Operator,
 	deedReset:    Operator,
@@ -42,6 +44,9 @@ var least = map[string]Role{
 const (
 	deedRead  = "read" // to look at anything that shows no full recipient; the only one that is not recorded
 	deedLogin = "login"
+
+	deedPassword = "login.password" // the first half of it, where a second factor follows
+	deedFactor   = "factor"         // a dot and what was done follow in the record
 
 	deedSuppress = "suppression.add"
 	deedLift     = "suppression.lift"

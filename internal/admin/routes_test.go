@@ -14,7 +14,8 @@ import (
 // routes says what role each route wants at least: nobody's, a reader's or more. One that is not here fails the test, so that
 // whoever adds a route says who may use it.
 var routes = map[string]Role{
-	"GET /admin/login": "", "POST /admin/login": "", "POST /admin/oidc/start": "", "GET /admin/oidc/callback": "", "GET /admin/static/:name": "", "GET /admin/": "", "POST /admin/logout": Reader,
+	"GET /admin/login": "", "POST /admin/login": "", "POST /admin/oidc/start": "", "GET /admin/oidc/callback": "", "GET /admin/static/:name": "", "GET /admin/": "", "POST /admin/logout": "",
+	"GET /admin/login/code": "", "POST /admin/login/code": "", "GET /admin/factor": Reader, "POST /admin/factor": Reader,
 
 	"GET /admin": Reader, "GET /admin/sends/:id": Reader, "GET /admin/acts": Reader, "POST /admin/search": Reader, "GET /admin/policies": Reader,
 	"GET /v1/admin/sends": Reader, "GET /v1/admin/sends/:id": Reader, "GET /v1/admin/acts": Reader, "POST /v1/admin/search": Reader,

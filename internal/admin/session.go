@@ -26,8 +26,31 @@ const (
 // and nothing else, of which the log has the hash.
 type session struct {
 	audit.Session
-	who actor
-	now time.Time // on the log's clock, which a session's times are on
+	who   actor
+	now   time.Time // on the log's clock, which a session's times are on
+	lacks string    // what must be given before anything else may be done; empty: nothing
+}
+
+// What somebody may lack who has given the right password.
+const (
+	lacksCode   = "code"   // of the second factor
+	lacksFactor = "factor" // a second factor at all, where the settings demand one
+)
+
+// halfway is how long somebody may take from the password to the code.
+const halfway = 10 * time.Minute
+
+// lacking looks at the second factor. A session that passed one which was replaced since has not passed; the provider's are its own matter.
+func (v session) lacking(demanded bool) string {
+	switch {
+	case v.Via == viaProvider:
+		return ""
+	case v.FactorAt.IsZero() && demanded:
+		return lacksFactor
+	case v.FactorAt.IsZero() || v.Passed && !v.StartedAt.Before(v.FactorAt):
+		return ""
+	}
+	return lacksCode
 }
 
 // keySize is of what a cookie holds: 256 random bits.
@@ -88,8 +111,8 @@ func (a *Admin) sessionOf(ctx context.Context, key []byte) (session, bool, error
 	if bound := boundTo(key, p); subtle.ConstantTimeCompare(bound[:], s.Bound[:]) != 1 {
 		return v, false, nil
 	}
-	v.who = who
-	return v, true, nil
+	v.who, v.lacks = who, v.lacking(a.demands)
+	return v, v.lacks != lacksCode || now.Before(v.StartedAt.Add(halfway)), nil
 }
 
 // holder is who a session stands for now, and by what proof, judged by the way in which they logged in.
@@ -124,11 +147,11 @@ func (a *Admin) account(ctx context.Context, name string) (actor, password, erro
 }
 
 // begin logs somebody in: a new session, recorded with it, and its cookie. Of s it takes how they logged in.
-func (a *Admin) begin(c echo.Context, who actor, p proof, s audit.Session) error {
+func (a *Admin) begin(c echo.Context, who actor, p proof, s audit.Session, deed string) error {
 	key := make([]byte, keySize)
 	rand.Read(key) // never fails: the program stops when the system has no randomness
 	who.is(c)
-	act, err := a.act(c, deedLogin)
+	act, err := a.act(c, deed)
 	if err != nil {
 		return err
 	}
@@ -140,7 +163,7 @@ func (a *Admin) begin(c echo.Context, who actor, p proof, s audit.Session) error
 	if s, err = a.log.BeginSession(ctx, s, absolute, act); err != nil {
 		return a.unreadable(ctx, err)
 	}
-	a.logger.InfoContext(ctx, "logged in", "account", who.name, "network", act.Network)
+	a.logger.InfoContext(ctx, deed, "account", who.name, "network", act.Network)
 	a.keep(c, base64.RawURLEncoding.EncodeToString(key), session{Session: s, who: who, now: s.StartedAt})
 	return nil
 }

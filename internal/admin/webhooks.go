@@ -126,22 +126,15 @@ func (a *Admin) findEvents(c echo.Context, f audit.AppEventFilter) (events []aud
 	ctx := c.Request().Context()
 	events, err = a.log.AppEvents(ctx, f)
 	if err != nil || len(events) < f.Limit {
-		return events, "", a.unreadableEvents(c, err)
+		return events, "", a.readable(c.Request().Context(), err)
 	}
 	last := events[len(events)-1].ID
 	f.Before, f.Limit = last, 1
 	more, err := a.log.AppEvents(ctx, f)
 	if err != nil || len(more) == 0 {
-		return events, "", a.unreadableEvents(c, err)
+		return events, "", a.readable(c.Request().Context(), err)
 	}
 	return events, last.String(), nil
-}
-
-func (a *Admin) unreadableEvents(c echo.Context, err error) error {
-	if err == nil {
-		return nil
-	}
-	return a.unreadable(c.Request().Context(), err)
 }
 
 func (a *Admin) eventsJSON(c echo.Context) error {

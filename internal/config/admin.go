@@ -10,8 +10,15 @@ import (
 
 // Admin is what the file says about the console.
 type Admin struct {
-	OIDC OIDC
+	OIDC         OIDC
+	SecondFactor string // FactorOptional or FactorRequired, of who logs in with a password
 }
+
+// The values of Admin.SecondFactor.
+const (
+	FactorOptional = "optional"
+	FactorRequired = "required"
+)
 
 // OIDC is the provider of OpenID Connect that people may log in to the console by; its secret is Config.OIDCSecret.
 type OIDC struct {
@@ -36,9 +43,18 @@ var scopesOf = map[string]string{"email": "email", "preferred_username": "profil
 
 var adminRoles = []string{"reader", "operator", "owner"}
 
-// admin reads {oidc: …}.
+// admin reads {second_factor: …, oidc: …}.
 func (s *sections) admin(n *yaml.Node, path string) {
-	s.fields(n, path, map[string]func(*yaml.Node, string){"oidc": s.oidc})
+	s.fields(n, path, map[string]func(*yaml.Node, string){
+		"oidc": s.oidc,
+		"second_factor": func(v *yaml.Node, path string) {
+			text, ok := s.text(v, path)
+			if ok && text != FactorOptional && text != FactorRequired {
+				s.mistake(v, path, "is optional or required")
+			}
+			s.config.Admin.SecondFactor = text
+		},
+	})
 }
 
 func (s *sections) oidc(n *yaml.Node, path string) {
@@ -161,7 +177,7 @@ func (s *sections) oidcRoles(o *OIDC, n *yaml.Node, path string) {
 }
 
 func (c Config) adminNode() *yaml.Node {
-	admin := mapping()
+	admin := mapping("second_factor", text(c.Admin.SecondFactor))
 	if o := c.Admin.OIDC; o.IsSet() {
 		scopes := flow(sequence())
 		for _, scope := range o.Scopes {
@@ -177,9 +193,6 @@ func (c Config) adminNode() *yaml.Node {
 			put(oidc, "roles", flow(mapping("claim", text(o.RoleClaim), "values", values)))
 		}
 		put(admin, "oidc", oidc)
-	}
-	if len(admin.Content) == 0 {
-		return flow(admin)
 	}
 	return admin
 }

@@ -35,6 +35,7 @@ func TestNothingGiven(t *testing.T) {
 		Suppressions: Suppressions{For: 720 * time.Hour},
 		Retention:    2160 * time.Hour,
 		SMS:          SMS{Segments: 1},
+		Admin:        Admin{SecondFactor: FactorOptional},
 	}
 	if !reflect.DeepEqual(c, want) {
 		t.Errorf("got\n%v\nwant\n%v", c, want)

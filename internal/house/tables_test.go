@@ -88,6 +88,7 @@ var extraInTests = map[string]string{
 var modules = map[string]string{
 	"github.com/Shopify/toxiproxy":        testsOnly,
 	"github.com/alecthomas/kong":          "cmd/sendcode",
+	"github.com/boombuler/barcode":        "internal/admin",
 	"github.com/chromedp/cdproto":         "internal/ui/uitest tools/screenshots",
 	"github.com/chromedp/chromedp":        "internal/ui/uitest tools/screenshots",
 	"github.com/coreos/go-oidc":           "internal/openid",
@@ -105,6 +106,7 @@ var modules = map[string]string{
 	"github.com/knadh/koanf":              "internal/config",
 	"github.com/labstack/echo":            "internal/api internal/ui internal/admin internal/server internal/app quota/echoquota tools/floor",
 	"github.com/nyaruka/phonenumbers":     "internal/recipient",
+	"github.com/pquerna/otp":              "internal/admin",
 	"github.com/pressly/goose":            "internal/audit migrations",
 	"github.com/prometheus/client_golang": "internal/app",
 	"github.com/redis/go-redis":           "quota internal/app internal/parts tools/floor",

@@ -1,0 +1,40 @@
+package admin
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+)
+
+// Somebody sets up an app, by keyboard, and logs in with it.
+func TestBrowserSecondFactor(t *testing.T) {
+	r := newRig(t, func(c *Config) { c.DemandFactor = true })
+	w := openWindow(r)
+	w.do(chromedp.Navigate(w.base + "/admin"))
+	w.leads(exactly(factorPage), chromedp.Focus(chromedp.CSS("#password")), chromedp.KeyEvent(testPassword+kb.Enter))
+	w.do(chromedp.Focus(chromedp.CSS("#password")), chromedp.KeyEvent(testPassword+kb.Enter), chromedp.WaitVisible(chromedp.CSS(".qr")))
+	for _, width := range []int64{320, 1280} {
+		w.do(emulate(width, "dark"))
+		if wide := w.text(`String(document.documentElement.scrollWidth)`); wide != fmt.Sprint(width) {
+			t.Errorf("at %d px it is %s px wide", width, wide)
+		}
+		w.shot(fmt.Sprintf("factor-begun-%d-dark", width))
+	}
+	d := device{r: r, secret: strings.ReplaceAll(w.text(`document.querySelector(".shown").innerText`), " ", "")}
+	w.do(chromedp.KeyEvent(d.code()+kb.Enter), chromedp.WaitVisible(chromedp.CSS(".codes")))
+	if n := w.text(`String(document.querySelectorAll(".codes li").length)`); n != "10" {
+		t.Errorf("%s recovery codes", n)
+	}
+	w.do(emulate(320, "light"))
+	w.shot("factor-done-320-light")
+	w.leads(exactly("/admin/login"), chromedp.Click(chromedp.CSS(".top button")))
+	w.leads(exactly("/admin/login/code?next=%2Fadmin%2Ftail"), chromedp.Navigate(w.base+"/admin/tail"),
+		chromedp.Focus(chromedp.CSS("#password")), chromedp.KeyEvent(testPassword+kb.Enter))
+	w.shot("factor-code-320-light")
+	w.leads(exactly("/admin/tail"), chromedp.KeyEvent(d.next()+kb.Enter))
+	r.console.Stop()
+	w.quietAt()
+}
