@@ -74,6 +74,10 @@ func TestAccountsOfAFile(t *testing.T) {
 	if err := ChangeAccount(t.Context(), cfg, AccountChange{Name: "mei", Role: "owner", Do: "add", Reason: "first"}, &out); err != nil {
 		t.Fatal(err)
 	}
+	err = ChangeAccount(t.Context(), cfg, AccountChange{Name: "admin", Do: "factor", Reason: "lost"}, &out)
+	if err == nil || !strings.Contains(err.Error(), "no second factor") {
+		t.Errorf("what nobody has is taken away: %v", err)
+	}
 	unlock, err := config.LockDataDir(cfg.DataDir)
 	if err != nil {
 		t.Fatal(err)
