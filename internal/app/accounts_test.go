@@ -75,7 +75,7 @@ func TestAccountsOfAFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	err = ChangeAccount(t.Context(), cfg, AccountChange{Name: "admin", Do: "factor", Reason: "lost"}, &out)
-	if err == nil || !strings.Contains(err.Error(), "no second factor") {
+	if err == nil || !strings.Contains(err.Error(), "no_factor") {
 		t.Errorf("what nobody has is taken away: %v", err)
 	}
 	unlock, err := config.LockDataDir(cfg.DataDir)
