@@ -73,8 +73,9 @@ up: ## the service on a Redis, Postgres and SMTP server of its own
 	@$(BUILD) ./tools/up
 	@exec bin/up
 
-screenshots: ## pictures of every page
+screenshots: ## pictures of every page, the console's too
 	@go run ./tools/screenshots
+	@SENDCODE_TEST_SCREENSHOTS=$(CURDIR)/screenshots go test -run='^TestBrowserFits$$' -count=1 ./internal/admin
 
 tools:
 	@$(BUILD) ./tools/count ./tools/ensure

@@ -253,8 +253,11 @@ func TestBrowserFits(t *testing.T) {
 	row := busy(r)
 	_, hash := r.recipient("ana@example.com")
 	w := openWindow(r)
-	w.do(emulate(320, "light"), chromedp.Navigate(w.base+"/admin/login"))
-	w.shot("login-320-light")
+	schemes := []string{"light", "dark"}
+	if os.Getenv(screenshots) == "" {
+		schemes = schemes[1:] // a scheme changes colours, not sizes
+	}
+	w.fits(map[string]string{"login": "/admin/login"}, schemes)
 	w.logIn()
 	for _, b := range []verification.Barring{
 		{Channel: "email", To: "bo@" + strings.Repeat("long.", 9) + "example.com", Why: "asked by telephone, and again in a letter of the fourth of March"},
@@ -267,33 +270,38 @@ func TestBrowserFits(t *testing.T) {
 	t.Cleanup(r.console.Stop)
 	failed, err := r.log.Sends(context.Background(), audit.Filter{Status: audit.Failed, Limit: 1})
 	r.must(err)
+	older, err := r.log.Sends(context.Background(), audit.Filter{Recipient: &hash, Status: audit.Sent, Limit: 1})
+	r.must(err)
+	_, mistyped := r.recipient("w.zhang@qq.co")
 	pages := map[string]string{
 		"list": "/admin?limit=5", "empty": "/admin?status=sending", "recipient": "/admin?recipient=" + hash.String(), "filters": "/admin?blocked_by=minute",
-		"refused": "/admin/sends/" + row.ID.String(), "failed": "/admin/sends/" + failed[0].ID.String(), "unknown": "/admin/sends/x", "invalid": "/admin?limit=x",
+		"refused": "/admin/sends/" + row.ID.String(), "failed": "/admin/sends/" + failed[0].ID.String(), "asked again": sendAddress(older[0].ID),
+		"nobody": "/admin?recipient=" + mistyped.String() + "&near=" + failed[0].Recipient.String(), "unknown": "/admin/sends/x", "invalid": "/admin?limit=x",
 		"acts": "/admin/acts", "accounts": "/admin/accounts", "factor": factorPage, "webhooks": "/admin/webhooks", "tail": "/admin/tail", "tail filtered": "/admin/tail?status=queued&app=shop",
 		"suppressions": "/admin/suppressions", "no suppressions": "/admin/suppressions?recipient=" + hash.String(),
 		"preview": "/admin/preview", "overview": "/admin/overview?last=24h", "policies": "/admin/policies?policy=default&limit.minute=1&window.minute=10m",
 	}
-	schemes := []string{"light", "dark"}
-	if os.Getenv(screenshots) == "" {
-		schemes = schemes[1:] // a scheme changes colours, not sizes
-	}
+	w.fits(pages, schemes)
+	w.quietAt()
+}
+
+func (w *window) fits(pages map[string]string, schemes []string) {
+	w.Helper()
 	for _, width := range []int64{320, 768, 1280} {
 		for _, scheme := range schemes {
 			for name, path := range pages {
 				w.do(emulate(width, scheme), chromedp.Navigate(w.base+path))
 				w.text(`document.querySelectorAll("main td details").forEach(d => d.open = true); ""`)
 				if wide := w.text(`String(document.documentElement.scrollWidth)`); wide != fmt.Sprint(width) {
-					t.Errorf("%s at %d px is %s px wide", name, width, wide)
+					w.Errorf("%s at %d px is %s px wide", name, width, wide)
 				}
 				if clipped := w.text(clipped); clipped != "" {
-					t.Errorf("%s at %d px: cut off: %s", name, width, clipped)
+					w.Errorf("%s at %d px: cut off: %s", name, width, clipped)
 				}
 				w.shot(fmt.Sprintf("%s-%d-%s", name, width, scheme))
 			}
 		}
 	}
-	w.quietAt()
 }
 
 // clipped finds what stands out of the window or of its box to the right.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -23,9 +22,6 @@ type clerk struct {
 	tab  context.Context
 	base string
 }
-
-// patience is far more than one page takes.
-const patience = 30 * time.Second
 
 func newClerk(t *testing.T, base string) *clerk {
 	t.Helper()
@@ -53,28 +49,11 @@ func (c *clerk) do(steps ...chromedp.Action[chromedp.Void]) {
 	}
 }
 
-// mark stands in a page that is to be left.
-const mark = `window.left = false; ""`
-
 // leads does something and waits for the page that comes of it.
 func (c *clerk) leads(to string, steps ...chromedp.Action[chromedp.Void]) {
 	c.Helper()
-	if _, err := chromedp.Run(c.tab, chromedp.Evaluate[string](mark)); err != nil {
+	if err := uitest.Leads(c.tab, to, steps...); err != nil {
 		c.Fatal(err)
-	}
-	c.do(steps...)
-	limit := time.After(patience)
-	for {
-		// While a page is being left there is nothing to ask.
-		at, err := chromedp.Run(c.tab, chromedp.Evaluate[string](`document.readyState === "complete" && window.left === undefined ? location.pathname : ""`))
-		if err == nil && strings.HasPrefix(at, to) {
-			return
-		}
-		select {
-		case <-limit:
-			c.Fatalf("still at %q, %v", at, err)
-		case <-time.After(5 * time.Millisecond):
-		}
 	}
 }
 
@@ -105,7 +84,7 @@ const look = `(() => {
 
 func (c *clerk) look() (p page) {
 	c.Helper()
-	text, err := chromedp.Run(c.tab, chromedp.Evaluate[string](look))
+	text, err := uitest.Eval(c.tab, look)
 	if err == nil {
 		err = json.Unmarshal([]byte(text), &p)
 	}
