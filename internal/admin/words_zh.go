@@ -277,5 +277,6 @@ var chineseBasics = map[string]string{
 	"search.reason.invalid_domain":       "@ 后不是有效的域名。",
 	"search.reason.no_country_code":      "号码必须以 + 和国家代码开头。",
 	"search.reason.invalid_number":       "不是有效的电话号码。",
+	"search.reason.too_short":            "号码位数不够，或缺少区号。",
 	"search.reason.number_not_allowed":   "不接受付费和分摊费用的号码。",
 }

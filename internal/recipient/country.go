@@ -1,6 +1,8 @@
 package recipient
 
 import (
+	"maps"
+	"slices"
 	"strconv"
 
 	"github.com/nyaruka/phonenumbers"
@@ -22,4 +24,23 @@ func DialCode(country string) string {
 		return ""
 	}
 	return "+" + strconv.Itoa(code)
+}
+
+// Countries lists all that KnownCountry knows but Nowhere, sorted.
+func Countries() []string {
+	return slices.Sorted(maps.Keys(phonenumbers.GetSupportedRegions()))
+}
+
+// ExampleNumber is what a mobile number looks like in a country, written as people there do, "01512 3456789", or with its
+// country code where that could not be read back; "" where no mobile number is known.
+func ExampleNumber(country string) string {
+	number := phonenumbers.GetExampleNumberForType(country, phonenumbers.MOBILE)
+	if number == nil {
+		return ""
+	}
+	national := phonenumbers.Format(number, phonenumbers.NATIONAL)
+	if _, err := ParseIn(SMS, national, country); err == nil {
+		return national
+	}
+	return phonenumbers.Format(number, phonenumbers.INTERNATIONAL)
 }

@@ -37,6 +37,7 @@ const (
 	reasonInvalidDomain      = "invalid_domain"
 	reasonNoCountryCode      = "no_country_code"
 	reasonInvalidNumber      = "invalid_number"
+	reasonTooShort           = "too_short"
 	reasonNumberType         = "number_not_allowed"
 )
 
@@ -64,6 +65,7 @@ var details = map[string]string{
 	reasonInvalidDomain:      "The part after the @ is not a valid domain name.",
 	reasonNoCountryCode:      "The number must begin with + and the country code.",
 	reasonInvalidNumber:      "This is not a valid phone number.",
+	reasonTooShort:           "Digits are missing, or the area code is.",
 	reasonNumberType:         "Premium-rate and shared-cost numbers are not accepted.",
 }
 

@@ -1,6 +1,7 @@
 package recipient
 
 import (
+	"errors"
 	"strconv"
 	"strings"
 
@@ -13,18 +14,18 @@ const maxDigits = 15
 // separators stand between the digits of a number as people write and copy it, also with an East Asian keyboard.
 const separators = " -.()/\u00a0\u2010\u2011\u3000－（）"
 
-func parsePhone(raw string) (parts, error) {
+func parsePhone(raw, country string) (parts, error) {
 	s := strings.Trim(raw, " ")
 	if err := checkText(s); err != nil {
 		return parts{}, err
 	}
-	e164, err := dialled(s)
+	digits, international, err := dialled(s)
 	if err != nil {
 		return parts{}, err
 	}
-	number, err := phonenumbers.Parse(e164, "")
-	if err != nil || !phonenumbers.IsValidNumber(number) {
-		return parts{}, invalid(reasonInvalidNumber)
+	number, err := numberOf(digits, international, country)
+	if err != nil {
+		return parts{}, err
 	}
 	kind := phonenumbers.GetNumberType(number)
 	if kind == phonenumbers.PREMIUM_RATE || kind == phonenumbers.SHARED_COST {
@@ -41,14 +42,51 @@ func parsePhone(raw string) (parts, error) {
 		folded:  address,
 		masked:  maskNumber(code, phonenumbers.GetNationalSignificantNumber(number)),
 		country: phonenumbers.GetRegionCodeForNumber(number),
-		voip:    kind == phonenumbers.VOIP,
+		kind:    kind,
 	}, nil
 }
 
-// dialled leaves the plus and the digits. The library behind it would also take letters ("+1 800 FLOWERS"), an
-// extension or a tel: URL; none of these is a number to send to.
-func dialled(s string) (string, error) {
+// numberOf finds the number that digits mean, as they are dialled in a country: with its trunk prefix, its international
+// prefix or 00, or the country code without either.
+func numberOf(digits string, international bool, country string) (*phonenumbers.PhoneNumber, error) {
+	if international {
+		return assigned(phonenumbers.Parse("+"+digits, ""))
+	}
+	if phonenumbers.GetCountryCodeForRegion(country) == 0 {
+		return nil, invalid(reasonNoCountryCode)
+	}
+	number, err := assigned(phonenumbers.Parse(digits, country))
+	if rest, ok := strings.CutPrefix(digits, "00"); ok && err != nil { // dialled so in most countries, and meant so in all
+		return assigned(phonenumbers.Parse("+"+rest, ""))
+	}
+	return number, err
+}
+
+// assigned lets through what the numbering plan gives out, and says of the rest what a person may have got wrong.
+func assigned(number *phonenumbers.PhoneNumber, err error) (*phonenumbers.PhoneNumber, error) {
+	if errors.Is(err, phonenumbers.ErrTooShortNSN) || errors.Is(err, phonenumbers.ErrTooShortAfterIDD) {
+		return nil, invalid(reasonTooShort)
+	}
+	if err != nil {
+		return nil, invalid(reasonInvalidNumber)
+	}
+	if phonenumbers.IsValidNumber(number) {
+		return number, nil
+	}
+	switch phonenumbers.IsPossibleNumberWithReason(number) {
+	case phonenumbers.TOO_SHORT, phonenumbers.IS_POSSIBLE_LOCAL_ONLY: // the latter lacks its area code
+		return nil, invalid(reasonTooShort)
+	}
+	return nil, invalid(reasonInvalidNumber)
+}
+
+// dialled leaves the digits, and says whether a plus stood before them. The library behind it would also take letters
+// ("+1 800 FLOWERS"), an extension or a tel: URL; none of these is a number to send to.
+func dialled(s string) (digits string, international bool, err error) {
 	rest, plus := strings.CutPrefix(strings.Replace(s, "＋", "+", 1), "+")
+	if opened, ok := strings.CutPrefix(rest, "(+"); ok && !plus { // as some address books write it
+		rest, plus = "("+opened, true
+	}
 	var out strings.Builder
 	for _, r := range rest {
 		d, ok := digit(r)
@@ -56,13 +94,10 @@ func dialled(s string) (string, error) {
 		case ok:
 			out.WriteRune(d)
 		case !strings.ContainsRune(separators, r):
-			return "", invalid(reasonInvalidCharacter)
+			return "", false, invalid(reasonInvalidCharacter)
 		}
 	}
-	if !plus {
-		return "", invalid(reasonNoCountryCode)
-	}
-	return "+" + out.String(), nil
+	return out.String(), plus, nil
 }
 
 // digit reads the digits that phones offer on their number pads: ASCII, full-width, Arabic and Persian.

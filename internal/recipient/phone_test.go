@@ -1,6 +1,7 @@
 package recipient
 
 import (
+	"slices"
 	"strings"
 	"testing"
 )
@@ -66,7 +67,7 @@ func TestParsePhoneRefuses(t *testing.T) {
 		"emoji":                             {"+49📞", "invalid_character"},
 		"two numbers":                       {"+4915123456789,+4915123456780", "invalid_character"},
 		"devanagari digits":                 {"+४९१५१२३४५६७८९", "invalid_character"},
-		"too short":                         {"+1 202 555", "invalid_number"},
+		"too short":                         {"+1 202 555", "too_short"},
 		"too many digits":                   {"+491512345678901234", "invalid_number"},
 		"valid in its plan, over 15 digits": {"+4921111111111111", "too_long"},
 		"unknown country code":              {"+999 12345678", "invalid_number"},
@@ -157,5 +158,102 @@ func TestMaskedDomain(t *testing.T) {
 	}
 	if got := DomainOf("+49 151•••021"); got != "" {
 		t.Errorf("a phone number has the domain %q", got)
+	}
+}
+
+// A number may be written as it is dialled in a country; what begins with a plus, or as calls abroad do there, keeps its own.
+func TestParseInACountry(t *testing.T) {
+	for name, c := range map[string]struct{ country, raw, want string }{
+		"with the trunk zero":             {"DE", "0151 23456789", "+4915123456789"},
+		"without it":                      {"DE", "151 23456789", "+4915123456789"},
+		"with brackets and a slash":       {"DE", "(0151) 234/567-89", "+4915123456789"},
+		"with the plus":                   {"DE", "+1 202 555 0143", "+12025550143"},
+		"with a bracket before the plus":  {"DE", "(+49) 151 23456789", "+4915123456789"},
+		"with 00":                         {"DE", "00 44 7400 123456", "+447400123456"},
+		"with 00 where that is not usual": {"US", "0049 151 23456789", "+4915123456789"},
+		"with what is usual there":        {"US", "011 49 151 23456789", "+4915123456789"},
+		"with the code and no plus":       {"FR", "33 6 12 34 56 78", "+33612345678"},
+		"american":                        {"US", "(202) 555-0143", "+12025550143"},
+		"american with the one":           {"US", "1-202-555-0143", "+12025550143"},
+		"chinese":                         {"CN", "138 0013 8021", "+8613800138021"},
+		"full-width":                      {"CN", "１３８００１３８０２１", "+8613800138021"},
+		"arabic digits":                   {"AE", "٠٥٠ ١٢٣ ٤٥٦٧", "+971501234567"},
+		"italy keeps its zero":            {"IT", "06 698 12345", "+390669812345"},
+		"russian eight":                   {"RU", "8 (912) 345-67-89", "+79123456789"},
+		"a neighbour under the same code": {"US", "416 555 0123", "+14165550123"},
+	} {
+		r, err := ParseIn(SMS, c.raw, c.country)
+		if err != nil || r.Address() != c.want {
+			t.Errorf("%s: %q, %v", name, r.Address(), err)
+		}
+	}
+	for name, c := range map[string]struct{ country, raw, reason string }{
+		"no country":              {"", "0151 23456789", "no_country_code"},
+		"an unknown country":      {"XX", "0151 23456789", "no_country_code"},
+		"a country with no plan":  {"001", "0151 23456789", "no_country_code"},
+		"too short":               {"FR", "06 12 34", "too_short"},
+		"without its area code":   {"US", "555-0143", "too_short"},
+		"too short, with 00":      {"DE", "0044 7", "too_short"},
+		"another country's":       {"FR", "0151 23456789", "invalid_number"},
+		"too long":                {"US", "202 555 0143 999", "invalid_number"},
+		"letters":                 {"US", "800 FLOWERS", "invalid_character"},
+		"a plus in the middle":    {"DE", "0151+23456789", "invalid_character"},
+		"two pluses":              {"DE", "+(+49) 151 23456789", "invalid_character"},
+		"an address":              {"DE", "ana@example.com", "invalid_character"},
+		"brackets and nothing":    {"DE", "()", "invalid_number"},
+		"premium rate":            {"DE", "0900 1234567", "number_not_allowed"},
+		"nothing":                 {"DE", " ", "empty"},
+		"the operator's own code": {"DE", "110", "too_short"},
+	} {
+		_, err := ParseIn(SMS, c.raw, c.country)
+		t.Run(name, func(t *testing.T) { wantReason(t, err, c.reason) })
+	}
+	if r, err := ParseIn(Email, "ana@example.com", "DE"); err != nil || r.Address() != "ana@example.com" {
+		t.Errorf("an address has a country: %v", err)
+	}
+}
+
+func TestWrittenAndLandline(t *testing.T) {
+	for raw, want := range map[string]struct {
+		written  string
+		landline bool
+	}{
+		"+4915123456789": {"+49 1512 3456789", false},
+		"+493023125000":  {"+49 30 23125000", true},
+		"+12025550143":   {"+1 202-555-0143", false}, // the plan cannot tell
+		"+442083661177":  {"+44 20 8366 1177", true},
+	} {
+		if r := mustParse(t, SMS, raw); r.Written() != want.written || r.Landline() != want.landline {
+			t.Errorf("%s: %q, landline %v", raw, r.Written(), r.Landline())
+		}
+	}
+	if r := mustParse(t, Email, "ana@example.com"); r.Written() != "ana@example.com" || r.Landline() || r.VoIP() {
+		t.Error("an address is taken for a number")
+	}
+	if (Recipient{}).Landline() || (Recipient{}).Written() != "" {
+		t.Error("nobody has a landline")
+	}
+}
+
+// Every country that can be chosen is known, and its example is one of its numbers.
+func TestExamplesAreNumbersOfTheirCountry(t *testing.T) {
+	countries := Countries()
+	if len(countries) < 200 || !slices.IsSorted(countries) {
+		t.Errorf("%d countries", len(countries))
+	}
+	for _, country := range countries {
+		if !KnownCountry(country) || DialCode(country) == "" {
+			t.Errorf("%s is not known", country)
+		}
+		example := ExampleNumber(country)
+		if example == "" {
+			continue
+		}
+		if r, err := ParseIn(SMS, example, country); err != nil || DialCode(r.Country()) != DialCode(country) {
+			t.Errorf("%s: %q is %q, %v", country, example, r.Country(), err) // some islands share the plan of another country
+		}
+	}
+	if ExampleNumber("XX") != "" || ExampleNumber("DE") != "01512 3456789" {
+		t.Errorf("%q", ExampleNumber("DE"))
 	}
 }

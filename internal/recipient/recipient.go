@@ -11,6 +11,8 @@ package recipient
 import (
 	"strings"
 	"unique"
+
+	"github.com/nyaruka/phonenumbers"
 )
 
 // Channel is the way a code travels.
@@ -48,7 +50,7 @@ type parts struct {
 	folded  string // what Hash covers
 	masked  string
 	country string
-	voip    bool
+	kind    phonenumbers.PhoneNumberType
 }
 
 // Parse checks and normalises what a person or a back end typed. Plain spaces around it are dropped.
@@ -59,13 +61,19 @@ type parts struct {
 //
 // The error is always an *InvalidError. Parsing Address again gives an equal Recipient.
 func Parse(ch Channel, raw string) (Recipient, error) {
+	return ParseIn(ch, raw, "")
+}
+
+// ParseIn is Parse for somebody in a country, ISO 3166-1 alpha-2: a phone number may be written as it is dialled there,
+// "0151 23456789" in DE, and with 00 for the "+". A country that is not known, or empty, is none.
+func ParseIn(ch Channel, raw, country string) (Recipient, error) {
 	var p parts
 	var err error
 	switch ch {
 	case Email:
 		p, err = parseEmail(raw)
 	case SMS:
-		p, err = parsePhone(raw)
+		p, err = parsePhone(raw, country)
 	default:
 		err = invalid(reasonUnknownChannel)
 	}
@@ -144,4 +152,24 @@ func (r Recipient) Range() string {
 }
 
 // VoIP says that the numbering plan gives this phone number to internet telephony.
-func (r Recipient) VoIP() bool { return r.parts().voip }
+func (r Recipient) VoIP() bool {
+	return r.Channel() == SMS && r.parts().kind == phonenumbers.VOIP
+}
+
+// Landline says that the numbering plan gives this phone number to lines in houses, which mostly get no text messages. In some
+// countries, the United States among them, the plan does not tell these from mobile ones; there it is false.
+func (r Recipient) Landline() bool {
+	return r.Channel() == SMS && r.parts().kind == phonenumbers.FIXED_LINE
+}
+
+// Written is Address as people write it: a phone number with spaces between its groups, "+49 1512 3456789".
+func (r Recipient) Written() string {
+	if r.Channel() != SMS {
+		return r.Address()
+	}
+	number, err := phonenumbers.Parse(r.Address(), "")
+	if err != nil {
+		return r.Address()
+	}
+	return phonenumbers.Format(number, phonenumbers.INTERNATIONAL)
+}
