@@ -23,6 +23,7 @@ type Codes interface {
 	Check(ctx context.Context, c verification.Caller, id, code string) (verification.Checked, error)
 	CheckNamed(ctx context.Context, c verification.Caller, n verification.Named, code string) (verification.Checked, error)
 	Cancel(ctx context.Context, c verification.Caller, id string) (verification.Answer, error)
+	Offers(purpose string) []verification.Offer
 }
 
 // API answers under /v1.
@@ -74,4 +75,5 @@ func (a *API) Register(e *echo.Echo) {
 	e.POST("/v1/verifications/:id/cancel", a.cancel, a.authenticate)
 	e.POST("/v1/verifications/check", a.checkNamed, a.authenticate)
 	e.POST("/v1/quota", a.quota, a.authenticate)
+	e.GET("/v1/channels", a.channels, a.authenticate)
 }

@@ -17,6 +17,7 @@ import (
 type sendBody struct {
 	Channel        string `json:"channel"`
 	To             string `json:"to"`
+	Country        string `json:"country"`
 	Purpose        string `json:"purpose"`
 	Locale         string `json:"locale"`
 	Reference      string `json:"reference"`
@@ -62,7 +63,7 @@ func askOf(c echo.Context) (verification.Ask, error) {
 		return verification.Ask{}, err
 	}
 	ask := verification.Ask{
-		Caller: caller(c), Channel: body.Channel, To: body.To, Purpose: body.Purpose, Locale: body.Locale,
+		Caller: caller(c), Channel: body.Channel, To: body.To, Country: body.Country, Purpose: body.Purpose, Locale: body.Locale,
 		Reference: body.Reference, Session: body.Session, Resend: body.VerificationID,
 	}
 	if ask.Locale == "" {

@@ -83,6 +83,53 @@ func TestCountriesOfTextMessages(t *testing.T) {
 	}
 }
 
+// With a country, a number may be written as it is dialled there; what it would mean elsewhere does not matter.
+func TestNumbersOfACountry(t *testing.T) {
+	s := embedded(t).start(1)
+	ask := func(to, country string) answer {
+		return s.do(0, http.MethodPost, "/v1/verifications", fmt.Sprintf(`{"channel":"sms","to":%q,"country":%q}`, to, country), withKey("one"))
+	}
+	a := ask("0151 23456789", "DE")
+	if a.status != http.StatusAccepted || a.To != maskedPhone {
+		t.Fatalf("%d %s", a.status, a.raw)
+	}
+	s.awaitMail(phoneNumber, 1)
+	if same := ask(phoneNumber, ""); same.ID != a.ID || same.header.Get("Idempotent-Replayed") != "true" {
+		t.Errorf("the same number in another form is another request: %d %s", same.status, same.raw)
+	}
+	if other := ask("0151 23456789", "AT"); other.status != http.StatusUnprocessableEntity && other.ID == a.ID {
+		t.Errorf("%d %s", other.status, other.raw)
+	}
+	for country, field := range map[string]string{"Germany": "country", "de": "country", "": "to"} {
+		a := s.do(0, http.MethodPost, "/v1/verifications", fmt.Sprintf(`{"channel":"sms","to":"0151 23456789","country":%q}`, country))
+		if a.status != http.StatusUnprocessableEntity || a.Field != field {
+			t.Errorf("%q: %d %s", country, a.status, a.raw)
+		}
+	}
+}
+
+// What there is to choose from is told, and what is paused is not chosen.
+func TestChannelsAreTold(t *testing.T) {
+	told := func(yaml string) string {
+		s := embedded(t).configured(yaml).start(1)
+		return string(s.do(0, http.MethodGet, "/v1/channels", "").raw)
+	}
+	const german = `{"channel":"sms","countries":[{"country":"DE","dial_code":"+49","example":"01512 3456789"}]}`
+	for yaml, want := range map[string]string{
+		`sms: {countries: [DE, "001"]}`:                                                            `{"channels":[{"channel":"email"},` + german + `]}`,
+		"sms: {countries: [DE]}\npaused: [{channel: email, reason: x}]":                            `{"channels":[` + german + `]}`,
+		"sms: {countries: [DE]}\npaused: [{channel: sms, purpose: default, reason: x}]":            `{"channels":[{"channel":"email"}]}`,
+		"sms: {countries: [DE]}\npaused: [{channel: sms, reason: x}, {channel: email, reason: x}]": `{"channels":[]}`,
+	} {
+		if got := strings.TrimSpace(told(yaml)); got != want {
+			t.Errorf("%s: %s", yaml, got)
+		}
+	}
+	if all := told("{}"); strings.Count(all, `"country"`) < 200 || !strings.Contains(all, `{"country":"CN","dial_code":"+86"`) {
+		t.Errorf("%s", all)
+	}
+}
+
 // A title that makes a text longer than it may be is found at the start.
 func TestTextsThatTakeTooManySegments(t *testing.T) {
 	s := embedded(t).configured("apps: [{name: shop, title: " + strings.Repeat("Sehr langer Name ", 3) + "}]\nsms: {origin: shop.example}")

@@ -130,7 +130,9 @@ const (
 
 // Page is the public page at /.
 type Page struct {
-	App string // whose codes it asks for; empty: there is no page
+	App      string              // whose codes it asks for; empty: there is no page
+	Channels []recipient.Channel // that it offers, the first one first; empty: mail, and text messages where they go anywhere
+	Country  string              // of phone numbers, ISO 3166-1 alpha-2, where the visitor's language does not say; empty: none
 }
 
 // DefaultApp is the app that always exists. SENDCODE_API_KEY is its secret key.

@@ -29,7 +29,7 @@ func Load(environ []string, readFile func(string) ([]byte, error)) (Config, erro
 	c.readSettings(layers, errs)
 	sections.complete()
 	sections.completeWebhooks(layers)
-	c.checkTogether(layers, sections.pageGiven, errs)
+	c.checkTogether(layers, &sections, errs)
 	if err := errs.orNil(); err != nil {
 		return Config{}, err
 	}

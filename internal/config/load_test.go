@@ -68,7 +68,7 @@ apps:
       - {id: k1, kind: secret, sha256: 5994471abb01112afcc18159f6cc74b4f511b99806da59b3caf5a9c173cacfc5}
       - {id: k2, kind: public, sha256: 481f6cc0511143ccdd7e2d1b1b94faf0a700a8b49cd13922a70b5ae28acaa8c5}
 trusted_proxies: [10.1.2.3/8, 192.0.2.7, "fd00::/8"]
-page: {app: shop}
+page: {app: shop, channels: [sms, email], country: DE}
 `)
 	if err != nil {
 		t.Fatal(err)

@@ -238,6 +238,11 @@ func TestMistakesOfTheFile(t *testing.T) {
 		"proxy all 6":  {"trusted_proxies: ['::/0']", "c.yaml:1: trusted_proxies[0]: would trust everybody, and let every client choose the address that the rules look at"},
 		"proxy 4 in 6": {"trusted_proxies: ['::ffff:10.0.0.0/104']", "c.yaml:1: trusted_proxies[0]: is an IPv4 network in IPv6 form; write it as IPv4"},
 		"page":         {"page: default", "c.yaml:1: page: must be key: value pairs"},
+		"page channel": {"page: {channels: [email, fax]}", "c.yaml:1: page.channels[1]: fax is no channel; there are email and sms"},
+		"page twice":   {"page: {channels: [sms, sms]}", "c.yaml:1: page.channels[1]: is there twice"},
+		"page no sms":  {"smtp_url: smtp://mail.example\nmail_from: a@mail.example\npage: {channels: [sms]}", "c.yaml:3: page.channels[0]: sms needs a carrier: without one, and without the dev mailbox, text messages go nowhere"},
+		"page country": {"page: {country: Germany}", "c.yaml:1: page.country: Germany is no country such as DE (ISO 3166-1), nor \"001\" for satellite and international numbers"},
+		"page denied":  {"page: {country: DE}\nsms: {countries: [US]}", "c.yaml:1: page.country: DE is not among the countries of sms"},
 		"page app":     {"page: {app: defalt}", "c.yaml:1: page.app: there is no app defalt, did you mean default?"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -76,7 +76,7 @@ func (c Config) node() *yaml.Node {
 	put(root, "folding", c.foldingNode())
 	put(root, "sms", c.smsNode())
 	put(root, "webhooks", flow(mapping("allow", networksNode(c.WebhooksAllow))))
-	put(root, "page", flow(mapping("app", text(c.Page.App))))
+	put(root, "page", c.pageNode())
 	put(root, "admin", c.adminNode())
 	return root
 }

@@ -21,6 +21,8 @@ type sections struct {
 	testAt      []string // places of the test recipients
 	hookAt      []hookPlace
 	pageGiven   bool
+
+	pageSMSAt, pageCountryAt string // where the page asks for what text messages have to allow; empty: it does not
 }
 
 // reference is a name that must be declared somewhere.
@@ -108,14 +110,25 @@ func (s *sections) networks(n *yaml.Node, path, everybody string, yield func(net
 	})
 }
 
-// page is {app: name}; an empty name turns the page off.
+// page is {app: name, channels: [email, sms], country: DE}; an empty name turns the page off.
 func (s *sections) page(n *yaml.Node, path string) {
+	at := &s.config.Page
 	s.fields(n, path, map[string]func(*yaml.Node, string){
 		"app": func(v *yaml.Node, path string) {
 			text, ok := s.text(v, path)
 			s.pageGiven = true
-			if s.config.Page.App = text; ok && text != "" {
+			if at.App = text; ok && text != "" {
 				s.references = append(s.references, reference{"app", text, s.where(v, path)})
+			}
+		},
+		"channels": func(v *yaml.Node, path string) { s.pageChannels(v, path) },
+		"country": func(v *yaml.Node, path string) {
+			text, ok := s.text(v, path)
+			if at.Country = text; !ok || text == "" {
+				return
+			}
+			if s.checkCountry(v, path, text) {
+				s.pageCountryAt = s.where(v, path)
 			}
 		},
 	})
@@ -127,6 +140,7 @@ func (s *sections) complete() {
 	s.completePurposes()
 	s.completeApps()
 	s.completeFolding()
+	s.completePage()
 	declared := map[string][]string{"policy": append(sortedKeys(s.config.Policies), s.badPolicies...), "purpose": sortedKeys(s.config.Purposes)}
 	for _, a := range s.config.Apps {
 		declared["app"] = append(declared["app"], a.Name)

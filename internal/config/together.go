@@ -8,7 +8,7 @@ import (
 )
 
 // checkTogether looks at what only is wrong beside something else.
-func (c *Config) checkTogether(from map[string]setting, pageGiven bool, errs *Errors) {
+func (c *Config) checkTogether(from map[string]setting, s *sections, errs *Errors) {
 	if c.AdminPassword.IsSet() && c.AdminPasswordHash.IsSet() {
 		errs.add(from[keyAdminPasswordHash].where, "is given beside the password itself; keep one")
 	}
@@ -24,8 +24,11 @@ func (c *Config) checkTogether(from map[string]setting, pageGiven bool, errs *Er
 	if checkAddr(c.Addr) != "" || c.AdminAddr != "" && checkAddr(c.AdminAddr) != "" {
 		return // who can reach it is not known
 	}
+	if s.pageSMSAt != "" && !c.SMSOn() {
+		errs.add(s.pageSMSAt, "sms needs a carrier: without one, and without the dev mailbox, text messages go nowhere")
+	}
 	if c.Loopback() {
-		if !pageGiven {
+		if !s.pageGiven {
 			c.Page.App = DefaultApp
 		}
 		return

@@ -16,6 +16,7 @@ type Ask struct {
 	Caller
 	Channel   string
 	To        string
+	Country   string        // ISO 3166-1 alpha-2: where a phone number in To is dialled, if it is not international; empty: nowhere
 	Purpose   string        // empty: default
 	Locale    string        // BCP 47, or an Accept-Language list
 	Reference string        // the app's own word for it, at most 64 characters
@@ -58,7 +59,7 @@ func (s *Service) understand(ctx context.Context, ask Ask) (asked, error) {
 	if a.purpose, err = s.purposeFor(a.Caller, a.Purpose); err != nil {
 		return a, err
 	}
-	if a.to, err = s.parse(a.Channel, a.To); err != nil {
+	if a.to, err = s.parse(a.Channel, a.To, a.Country); err != nil {
 		return a, err
 	}
 	if err = s.Terms().served(a.to); err != nil {
@@ -87,7 +88,7 @@ func (s *Service) recall(ctx context.Context, a *asked) error {
 		return ErrUnavailable
 	}
 	if a.To != "" {
-		given, err := s.parse(or(a.Channel, string(v.Channel)), a.To)
+		given, err := s.parse(or(a.Channel, string(v.Channel)), a.To, a.Country)
 		if err != nil {
 			return err
 		}
@@ -124,6 +125,8 @@ func checkAttached(ask Ask) error {
 		return invalid("session", "not_allowed", "Only secret keys may name a session.")
 	case ask.Wait > 0 && ask.Kind != Secret:
 		return invalid("prefer", "not_allowed", "Only secret keys may wait for the outcome.")
+	case ask.Country != "" && !recipient.KnownCountry(ask.Country):
+		return invalid("country", "unknown", "A country is a code of two capital letters such as DE (ISO 3166-1).")
 	case !plain(ask.Locale, maxLocale):
 		return invalid("locale", "invalid", "A locale is a language tag such as en or zh-CN.")
 	}
@@ -141,14 +144,18 @@ func (t Terms) purpose(name string) (Purpose, error) {
 }
 
 // parse reads a recipient of a channel that there is.
-func (s *Service) parse(channel, to string) (recipient.Recipient, error) {
+func (s *Service) parse(channel, to, country string) (recipient.Recipient, error) {
 	if channel == string(recipient.SMS) && s.Carrier == nil {
 		return recipient.Recipient{}, invalid("channel", "not_configured", "No carrier is configured for this channel.")
 	}
-	return parseRecipient(channel, to)
+	return parseRecipientIn(channel, to, country)
 }
 
 func parseRecipient(channel, to string) (recipient.Recipient, error) {
+	return parseRecipientIn(channel, to, "")
+}
+
+func parseRecipientIn(channel, to, country string) (recipient.Recipient, error) {
 	var none recipient.Recipient
 	if channel == "" {
 		return none, invalid("channel", "required", "The channel is missing; it is email or sms.")
@@ -160,7 +167,7 @@ func parseRecipient(channel, to string) (recipient.Recipient, error) {
 	if to == "" {
 		return none, invalid("to", "required", "The recipient is missing.")
 	}
-	r, err := recipient.Parse(ch, to)
+	r, err := recipient.ParseIn(ch, to, country)
 	var bad *recipient.InvalidError
 	if errors.As(err, &bad) {
 		return none, invalid("to", bad.Reason, bad.Detail)

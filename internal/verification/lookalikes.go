@@ -35,7 +35,7 @@ func (s *Service) Lookalikes(ctx context.Context, channel, to string, most int) 
 
 // Served says why requests for a recipient are turned away before anything is written; nil where they are not. Errors: *InvalidError.
 func (s *Service) Served(channel, to string) error {
-	r, err := s.parse(channel, to)
+	r, err := s.parse(channel, to, "")
 	if err != nil {
 		return err
 	}

@@ -31,6 +31,38 @@ func (n Numbers) refuse(r recipient.Recipient) error {
 	return nil
 }
 
+// Offer is a channel that codes can be asked for on.
+type Offer struct {
+	Channel   recipient.Channel
+	Paused    bool     // nothing is sent over it for now
+	Countries []string // of phone numbers, as ISO 3166-1 alpha-2, sorted; "001" among them where it is let in
+}
+
+// Offers are the channels of a purpose as they are now: mail, and text messages where there is a carrier.
+func (s *Service) Offers(purpose string) []Offer {
+	purpose = or(purpose, "default")
+	_, paused := s.Paused(recipient.Email, purpose)
+	offers := []Offer{{Channel: recipient.Email, Paused: paused}}
+	if s.Carrier != nil {
+		_, paused = s.Paused(recipient.SMS, purpose)
+		offers = append(offers, Offer{Channel: recipient.SMS, Paused: paused, Countries: s.Terms().Numbers.served()})
+	}
+	return offers
+}
+
+func (n Numbers) served() (countries []string) {
+	if n.Everywhere {
+		return recipient.Countries()
+	}
+	for country, ok := range n.Countries {
+		if ok {
+			countries = append(countries, country)
+		}
+	}
+	slices.Sort(countries)
+	return countries
+}
+
 // on is the purpose as it is for a channel: mails belong to no country, so rules on countries and prefixes pass them by.
 func (p Purpose) on(ch recipient.Channel) Purpose {
 	if ch != recipient.SMS {

@@ -120,7 +120,7 @@ func (s *Service) Quota(ctx context.Context, c Caller, channel, to, purpose stri
 	if err != nil {
 		return Answer{}, err
 	}
-	r, err := s.parse(channel, to)
+	r, err := s.parse(channel, to, "")
 	if err != nil {
 		return Answer{}, err
 	}

@@ -5,7 +5,6 @@ package uitest
 import (
 	"context"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -39,7 +38,8 @@ const (
 type Codes struct {
 	Rules       []quota.Rule
 	Immediately audit.Status
-	Proof       string // what a right code is answered with
+	Proof       string   // what a right code is answered with
+	Countries   []string // that text messages go to, sorted; nil: there are no text messages
 
 	now     func() time.Time
 	limiter *quota.Memory
@@ -49,6 +49,8 @@ type Codes struct {
 	mu     sync.Mutex
 	shape  verification.CodeShape // of the codes that are sent now
 	down   bool
+	paused recipient.Channel
+	barred map[recipient.Recipient]time.Time // until when their carrier takes nothing for them
 	sends  int
 	checks int
 	asks   []verification.Ask
@@ -74,7 +76,7 @@ func DefaultRules() []quota.Rule {
 
 // NewCodes has nothing sent yet.
 func NewCodes(now func() time.Time, rules []quota.Rule) *Codes {
-	return &Codes{Rules: rules, now: now, limiter: quota.NewMemory(now, "test"), byID: map[string]*kept{}, shape: ofDigits}
+	return &Codes{Rules: rules, now: now, limiter: quota.NewMemory(now, "test"), byID: map[string]*kept{}, barred: map[recipient.Recipient]time.Time{}, shape: ofDigits}
 }
 
 // Hold keeps every Send waiting until it is let go.
@@ -149,18 +151,18 @@ func (c *Codes) Send(ctx context.Context, ask verification.Ask) (verification.An
 		return verification.Answer{}, verification.ErrNotFound
 	}
 	if ok && ask.To == "" {
-		ask.To = old.to.Address()
+		ask.To, ask.Channel = old.to.Address(), string(old.to.Channel())
 	}
-	if ask.Channel != "" && ask.Channel != string(recipient.Email) {
-		return verification.Answer{}, &verification.InvalidError{Field: "channel", Reason: "unsupported", Detail: "This channel is not supported."}
-	}
-	to, err := recipient.Parse(recipient.Email, ask.To)
-	var bad *recipient.InvalidError
-	if errors.As(err, &bad) {
-		return verification.Answer{}, &verification.InvalidError{Field: "to", Reason: bad.Reason}
+	to, err := c.parse(ask.Channel, ask.To, ask.Country)
+	if err != nil {
+		return verification.Answer{}, err
 	}
 	if ok && old.to != to {
 		return verification.Answer{}, &verification.InvalidError{Field: "to", Reason: "mismatch"}
+	}
+	if c.barred[to].After(c.now()) {
+		d, err := c.peek(ctx, to, ask.Caller)
+		return verification.Answer{Quota: d, View: verification.View{Channel: to.Channel(), To: to.Masked()}}, err
 	}
 	id := sendID(c.now(), len(c.asks))
 	d, err := c.limiter.Take(ctx, quota.Request{ID: id, Rules: c.Rules, Buckets: c.bucketsOf(to, ask.Caller)})
@@ -168,7 +170,7 @@ func (c *Codes) Send(ctx context.Context, ask verification.Ask) (verification.An
 		return verification.Answer{}, err
 	}
 	if !d.Admitted {
-		return verification.Answer{Quota: d, View: verification.View{To: to.Masked()}}, nil
+		return verification.Answer{Quota: d, View: verification.View{Channel: to.Channel(), To: to.Masked()}}, nil
 	}
 	c.sends++
 	k := c.opened(old, to)
@@ -192,7 +194,7 @@ func (c *Codes) opened(old *kept, to recipient.Recipient) *kept {
 		now := c.now()
 		id := fmt.Sprintf("verification-%d", len(c.byID)+1)
 		old = &kept{to: to, view: verification.View{
-			ID: id, State: verification.Pending, To: to.Masked(), CreatedAt: now, ExpiresAt: now.Add(life), Code: c.shape,
+			ID: id, State: verification.Pending, Channel: to.Channel(), To: to.Masked(), CreatedAt: now, ExpiresAt: now.Add(life), Code: c.shape,
 		}}
 		c.byID[id] = old
 	}
@@ -224,23 +226,23 @@ func (c *Codes) Get(ctx context.Context, caller verification.Caller, id string) 
 	if !ok {
 		return verification.Answer{}, verification.ErrNotFound
 	}
-	d, err := c.limiter.Peek(ctx, quota.Request{Rules: c.Rules, Buckets: c.bucketsOf(k.to, caller)})
+	d, err := c.peek(ctx, k.to, caller)
 	return verification.Answer{View: c.seen(k), Quota: d}, err
 }
 
 // Quota implements ui.Codes.
-func (c *Codes) Quota(ctx context.Context, caller verification.Caller, _, address, _ string) (verification.Answer, error) {
+func (c *Codes) Quota(ctx context.Context, caller verification.Caller, channel, address, _ string) (verification.Answer, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.down {
 		return verification.Answer{}, verification.ErrUnavailable
 	}
-	to, err := recipient.Parse(recipient.Email, address)
+	to, err := c.parse(channel, address, "")
 	if err != nil {
 		return verification.Answer{}, err
 	}
-	d, err := c.limiter.Peek(ctx, quota.Request{Rules: c.Rules, Buckets: c.bucketsOf(to, caller)})
-	return verification.Answer{View: verification.View{To: to.Masked()}, Quota: d}, err
+	d, err := c.peek(ctx, to, caller)
+	return verification.Answer{View: verification.View{Channel: to.Channel(), To: to.Masked()}, Quota: d}, err
 }
 
 // Check implements ui.Codes.

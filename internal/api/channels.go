@@ -1,0 +1,44 @@
+package api
+
+import (
+	"net/http"
+
+	"github.com/labstack/echo/v4"
+
+	"sendcode/internal/recipient"
+)
+
+type channelsJSON struct {
+	Channels []channelJSON `json:"channels"`
+}
+
+type channelJSON struct {
+	Channel   recipient.Channel `json:"channel"`
+	Countries []countryJSON     `json:"countries,omitempty"`
+}
+
+// countryJSON is what a field for phone numbers needs to know of a country.
+type countryJSON struct {
+	Country  string `json:"country"`
+	DialCode string `json:"dial_code"`
+	Example  string `json:"example,omitempty"`
+}
+
+// channels is GET /v1/channels: what codes can be asked for on now, and which countries' numbers are sent to. That is told
+// to whoever tries, so it is no secret.
+func (a *API) channels(c echo.Context) error {
+	out := channelsJSON{Channels: []channelJSON{}}
+	for _, o := range a.codes.Offers(c.QueryParam("purpose")) {
+		if o.Paused {
+			continue
+		}
+		ch := channelJSON{Channel: o.Channel}
+		for _, country := range o.Countries {
+			if code := recipient.DialCode(country); code != "" {
+				ch.Countries = append(ch.Countries, countryJSON{country, code, recipient.ExampleNumber(country)})
+			}
+		}
+		out.Channels = append(out.Channels, ch)
+	}
+	return c.JSON(http.StatusOK, out)
+}
