@@ -160,7 +160,8 @@ func (a *App) registerPages(e *echo.Echo) error {
 		return err
 	}
 	a.page = ui.New(ui.Config{
-		App: a.cfg.Page.App, Sender: senderAddress(a.cfg.MailFrom), Codes: a.codes, Cookies: ring, Logger: a.logger,
+		App: a.cfg.Page.App, Channels: a.cfg.Page.Channels, Country: a.cfg.Page.Country, Origin: a.cfg.SMS.Origin,
+		Sender: senderAddress(a.cfg.MailFrom), Codes: a.codes, Cookies: ring, Logger: a.logger,
 	})
 	a.say(a.cfg)
 	a.page.Register(e)

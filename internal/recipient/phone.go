@@ -11,6 +11,9 @@ import (
 // maxDigits of an international number, country code included (ITU-T E.164 section 6).
 const maxDigits = 15
 
+// minDigits: with fewer it is not known yet what they begin.
+const minDigits = 3
+
 // separators stand between the digits of a number as people write and copy it, also with an East Asian keyboard.
 const separators = " -.()/\u00a0\u2010\u2011\u3000－（）"
 
@@ -49,6 +52,9 @@ func parsePhone(raw, country string) (parts, error) {
 // numberOf finds the number that digits mean, as they are dialled in a country: with its trunk prefix, its international
 // prefix or 00, or the country code without either.
 func numberOf(digits string, international bool, country string) (*phonenumbers.PhoneNumber, error) {
+	if n := len(digits); 0 < n && n < minDigits && (international || country != "") {
+		return nil, invalid(reasonTooShort)
+	}
 	if international {
 		return assigned(phonenumbers.Parse("+"+digits, ""))
 	}

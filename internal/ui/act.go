@@ -16,13 +16,15 @@ import (
 
 // posted is one form, understood.
 type posted struct {
-	caller verification.Caller
-	locale string
-	to     string // send: the address
-	sure   string // send: the domain that was doubted and is meant
-	draft  bool   // use: it is about the address in the field, not the one that was sent to
-	code   string // check
-	act    string // send: names the rendering that was pressed and what was pressed on it; empty: unknown
+	caller  verification.Caller
+	locale  string
+	channel recipient.Channel // send: which field is meant
+	to      string            // send: what is in it
+	country string            // send: where a phone number is dialled
+	sure    string            // send: the domain or number that was doubted and is meant
+	draft   bool              // use: it is about the address in the field, not the one that was sent to
+	code    string            // check
+	act     string            // send: names the rendering that was pressed and what was pressed on it; empty: unknown
 }
 
 // maxAddress is how much of a typed address is remembered, in bytes: an address has at most 254, and the cookie that
@@ -38,21 +40,25 @@ func (u *UI) act(c echo.Context) error {
 	s := u.remembered(c)
 	s.Note = note{}
 	p := posted{
-		caller: u.caller(c), locale: localeOf(c.Request()),
-		to: strings.TrimSpace(f.Get("to")), sure: f.Get("sure"), draft: f.Has("draft"), code: f.Get("code"),
+		caller: u.caller(c), locale: localeOf(c.Request()), channel: u.meant(f.Get("channel")),
+		country: countryCode(f.Get("country")), sure: f.Get("sure"), draft: f.Has("draft"), code: f.Get("code"),
 	}
+	p.to = strings.TrimSpace(f.Get(fieldName[p.channel]))
 	do, ok := map[string]func(context.Context, session, posted) session{
-		"send": u.send, "again": u.again, "check": u.check, "use": u.use,
+		"send": u.send, "again": u.again, "other": u.other, "check": u.check, "use": u.use,
 	}[f.Get("act")]
 	if !ok {
 		return echo.NewHTTPError(http.StatusBadRequest, "unknown act")
 	}
-	if f.Get("act") != "send" && f.Get("of") != s.mark() {
-		s.Note = note{Kind: stale}
-		return u.back(c, s)
+	if of := f.Get("of"); f.Get("act") != "send" && of != s.mark() {
+		if of == "" || of != s.Other.mark() {
+			s.Note = note{Kind: stale}
+			return u.back(c, s)
+		}
+		s = s.turned() // the form stood on the card of the other channel
 	}
 	ctx := c.Request().Context()
-	key := actKey(f.Get("intent"), f.Get("act"), p.to, p.sure, p.code, s.ID)
+	key := actKey(f.Get("intent"), f.Get("act"), string(p.channel), p.to, p.country, p.sure, p.code, s.ID)
 	if f.Get("intent") != "" {
 		p.act = base64.RawURLEncoding.EncodeToString(key[:])
 	}
@@ -70,37 +76,68 @@ func (u *UI) back(c echo.Context, s session) error {
 	}
 	target := "/"
 	switch s.Note.Kind {
-	case badAddress, typo, taken:
+	case badAddress, typo, landline, taken:
 		target = "/?view=change"
 	}
 	return c.Redirect(http.StatusSeeOther, target)
 }
 
-// send asks for a code for the address typed. The verification that the browser is at is named when it is for the
-// same address, so that a person who typed it again is still its holder.
+// send asks for a code for what was typed. The verification that the browser is at is named when it is for the same
+// address or number, so that a person who typed it again is still its holder.
 func (u *UI) send(ctx context.Context, s session, p posted) session {
-	to, err := recipient.Parse(recipient.Email, p.to)
+	to, err := recipient.ParseIn(p.channel, p.to, p.country)
 	if err != nil {
-		return s.typed(p.to, note{Kind: badAddress, Reason: reasonOf(err)})
+		return s.typed(p, note{Kind: badAddress, Reason: reasonOf(err)})
 	}
-	if _, domain, _ := strings.Cut(p.to, "@"); p.sure != domain {
-		if _, doubted := recipient.Suggest(p.to); doubted {
-			return s.typed(p.to, note{Kind: typo})
-		}
+	if doubt, ok := doubted(to, p); ok {
+		return s.typed(p, note{Kind: doubt})
 	}
-	if known, err := recipient.Parse(recipient.Email, s.To); err != nil || known != to {
-		s = session{}
+	after := u.ask(ctx, s.at(to, p), p)
+	if after.Note.Kind == badAddress { // nothing came of it, so the browser is where it was
+		return s.typed(p, after.Note)
 	}
-	s.To, s.Draft = p.to, ""
-	return u.ask(ctx, s, p)
+	return after
 }
 
-// typed keeps an address that was not acted on. The verification stays, so that there is a way back to it.
-func (s session) typed(to string, n note) session {
-	if len(to) > maxAddress {
-		to = ""
+// doubted is asked back once, before anything is sent: what looks like a slip, or in vain.
+func doubted(to recipient.Recipient, p posted) (noteKind, bool) {
+	if to.Channel() == recipient.SMS {
+		return landline, to.Landline() && p.sure != p.to
 	}
-	s.Draft, s.Note = to, n
+	_, domain, _ := strings.Cut(p.to, "@")
+	_, likely := recipient.Suggest(p.to)
+	return typo, likely && p.sure != domain
+}
+
+// at brings the browser to a recipient: back to the one that it is at on that channel, or to a new one. Where somebody else
+// takes the place of one, the browser may have come into other hands, so nothing is kept of the other channel either.
+func (s session) at(to recipient.Recipient, p posted) session {
+	came := to.Channel() != s.channel()
+	if came {
+		s = s.turned()
+	}
+	if known, err := recipient.Parse(to.Channel(), s.To); err != nil || known != to {
+		if !came {
+			s.Other = leg{}
+		}
+		s.leg = leg{Channel: to.Channel()}
+	}
+	s.To, s.Draft, s.DraftOn = p.to, "", ""
+	if to.Channel() == recipient.SMS {
+		s.To, s.Country = to.Address(), p.country
+	}
+	return s
+}
+
+// typed keeps what was not acted on. The verification stays, so that there is a way back to it.
+func (s session) typed(p posted, n note) session {
+	s.Draft, s.DraftOn, s.Note = p.to, p.channel, n
+	if len(p.to) > maxAddress {
+		s.Draft = ""
+	}
+	if p.channel == recipient.SMS {
+		s.Country = p.country
+	}
 	return s
 }
 
@@ -112,7 +149,7 @@ func reasonOf(err error) string {
 	return ""
 }
 
-// again asks for another code for the address that is remembered.
+// again asks for another code for the recipient that is remembered.
 func (u *UI) again(ctx context.Context, s session, p posted) session {
 	if s.To == "" {
 		return session{}
@@ -120,9 +157,26 @@ func (u *UI) again(ctx context.Context, s session, p posted) session {
 	return u.ask(ctx, s, p)
 }
 
+// other goes to the recipient that is remembered of the other channel, and asks for a code there; where that has to wait, it
+// is only gone to, and nobody is refused anything.
+func (u *UI) other(ctx context.Context, s session, p posted) session {
+	if s.Other.To == "" {
+		s.Note = note{Kind: stale}
+		return s
+	}
+	s = s.turned()
+	if s.ID != "" {
+		if a, err := u.Codes.Get(ctx, p.caller, s.ID); err == nil && !a.Quota.Allowed() {
+			s.Refused, s.Until = true, u.Now().Add(a.Quota.RetryAfter())
+			return s
+		}
+	}
+	return u.ask(ctx, s, p)
+}
+
 func (u *UI) ask(ctx context.Context, s session, p posted) session {
 	ask := verification.Ask{
-		Caller: p.caller, Channel: string(recipient.Email), To: s.To, Purpose: u.Purpose, Locale: p.locale, Resend: s.ID, Key: p.act,
+		Caller: p.caller, Channel: string(s.channel()), To: s.To, Purpose: u.Purpose, Locale: p.locale, Resend: s.ID, Key: p.act,
 	}
 	a, err := u.sendOnce(ctx, ask)
 	if errors.Is(err, verification.ErrNotFound) { // erased since: ask as if for the first time
@@ -133,7 +187,9 @@ func (u *UI) ask(ctx context.Context, s session, p posted) session {
 	case err != nil:
 		return u.failed(s, err)
 	case a.Admitted:
-		return session{ID: a.View.ID, To: s.To}
+		s.leg = leg{Channel: s.Channel, ID: a.View.ID, To: s.To}
+		s.Draft, s.DraftOn = "", ""
+		return s
 	}
 	s.Refused, s.Until = true, u.Now().Add(a.Quota.RetryAfter())
 	return s
@@ -168,8 +224,12 @@ func (u *UI) sendOnce(ctx context.Context, ask verification.Ask) (verification.A
 func (u *UI) failed(s session, err error) session {
 	var bad *verification.InvalidError
 	if errors.As(err, &bad) {
-		if bad.Field == "to" {
+		switch bad.Field {
+		case "to":
 			s.Note = note{Kind: badAddress, Reason: bad.Reason}
+			return s
+		case "channel": // it was taken out of the configuration
+			s.leg, s.Note = leg{}, note{Kind: stale}
 			return s
 		}
 		u.Logger.Error("the page's own request was refused", "field", bad.Field, "reason", bad.Reason)
@@ -180,15 +240,15 @@ func (u *UI) failed(s session, err error) session {
 
 // use takes the address that was suggested into the field; sending it is left to the person.
 func (u *UI) use(_ context.Context, s session, p posted) session {
-	doubted := s.To
-	if p.draft {
-		doubted = s.Draft
+	doubted := s.Draft
+	if !p.draft && s.channel() == recipient.Email {
+		doubted = s.To
 	}
-	better, ok := recipient.Suggest(doubted)
-	if !ok {
-		better = doubted
+	p.to, p.channel = doubted, recipient.Email
+	if better, ok := recipient.Suggest(doubted); ok {
+		p.to = better
 	}
-	return s.typed(better, note{Kind: taken})
+	return s.typed(p, note{Kind: taken})
 }
 
 // check tries a code. What this code cannot look like is answered here: a slip of the finger must not cost a try.
@@ -207,7 +267,7 @@ func (u *UI) check(ctx context.Context, s session, p posted) session {
 	var barred *verification.TooManyChecksError
 	switch {
 	case errors.Is(err, verification.ErrNotFound):
-		return session{To: s.To}
+		s.leg = leg{Channel: s.Channel, To: s.To}
 	case errors.As(err, &barred):
 		s.Note = note{Kind: tooMany}
 	case errors.As(err, &bad):
@@ -215,7 +275,7 @@ func (u *UI) check(ctx context.Context, s session, p posted) session {
 	case err != nil:
 		return u.failed(s, err)
 	case checked.Valid:
-		return session{ID: s.ID} // the address has served
+		return session{leg: leg{Channel: s.Channel, ID: s.ID}} // the address has served
 	case checked.State == verification.Pending:
 		s.Note = note{Kind: wrongCode}
 	}

@@ -2,7 +2,9 @@ package ui
 
 import (
 	"html/template"
+	"strings"
 
+	"sendcode/internal/recipient"
 	"sendcode/web"
 )
 
@@ -35,23 +37,88 @@ type box struct {
 	Text string
 }
 
-// askCard asks for the address.
+// askCard asks for the address or the number, and where there are both, which it shall be.
 type askCard struct {
 	frame
 	Lead    string
-	Address string
-	Error   string
-	Typo    *suggestion
-	Back    bool // there is a code to go back to
+	Channel recipient.Channel // that is chosen
+	Choices []choice          // none: there is one channel
+	Legend  string
+	Mail    *mailField  // nil: there is no mail
+	Phone   *phoneField // nil: there are no text messages
+	Typo    *suggestion // of what is in the field; nil: none
+	Back    bool        // there is a code to go back to
 }
 
-// suggestion points out a likely slip in a domain.
+type choice struct {
+	Channel recipient.Channel
+	Label   string
+	Chosen  bool
+}
+
+// entry is what both fields have.
+type entry struct {
+	Name                string // of the field
+	Label, Value, Error string
+	Hint                string
+	Doubt               *suggestion
+	Focus               bool
+}
+
+// By names what describes the field.
+func (e entry) By() string {
+	var ids []string
+	if e.Error != "" {
+		ids = append(ids, e.Name+"-error")
+	}
+	if e.Doubt != nil {
+		ids = append(ids, e.Name+"-doubt")
+	}
+	if e.Hint != "" {
+		ids = append(ids, e.Name+"-hint")
+	}
+	return strings.Join(ids, " ")
+}
+
+type mailField struct{ entry }
+
+type phoneField struct {
+	entry
+	Pattern   string    // of the hint, where it changes with the country
+	Country   country   // that numbers are dialled in, where it cannot be chosen
+	Countries []country // to choose from; none: there is one
+	Legend    string    // of the choice
+}
+
+// suggestion points out a likely slip in a domain, or a number that gets no text messages.
 type suggestion struct {
 	Question string
-	AsIs     string // what to do when it is no slip
-	Use      string
-	Domain   string // as typed
+	AsIs     string // what to do when it is no slip, after a Separator
+	Use      string // empty: there is nothing better to use
+	Sure     string // what is meant when it is sent once more
 	Draft    bool   // about the address in the field
+
+	Separator string
+}
+
+// instead is the way to the other channel.
+type instead struct {
+	F     *frame
+	Label string
+	Known bool     // the browser knows whom to send to there: one press does
+	To    string   // masked, with Known
+	Wait  web.Wait // until a code can be asked for there; MS 0: now
+	Now   string   // what stands for the wait
+	Enter string   // leads to the code that was sent there; empty: none was
+	Back  bool     // that alone
+}
+
+// rev is what a card says of it that does not only pass with time.
+func (i *instead) rev() string {
+	if i == nil {
+		return ""
+	}
+	return rev(i.Label, i.To, i.Enter, i.Back, i.Wait.MS > 0)
 }
 
 // codeCard waits for the code.
@@ -70,6 +137,7 @@ type codeCard struct {
 	Help    *help
 	Sending bool
 	Typo    *suggestion
+	Instead *instead
 }
 
 // help is what one can do when no mail comes.
@@ -102,14 +170,17 @@ type enoughCard struct {
 	Again again
 	Rows  []web.Pips
 	Last  *until // the last code still works
+
+	Instead *instead
 }
 
 // failedCard says that the mail did not go out.
 type failedCard struct {
 	frame
-	Lead  template.HTML
-	Typo  *suggestion
-	Again again
+	Lead    template.HTML
+	Typo    *suggestion
+	Again   again
+	Instead *instead
 }
 
 // endedCard says that a code is no good any more; a new one is one press away.
@@ -119,6 +190,8 @@ type endedCard struct {
 	To    template.HTML
 	Again again
 	Rows  []web.Pips
+
+	Instead *instead
 }
 
 // awayCard says that a part of the service does not answer.

@@ -3,14 +3,11 @@ package ui
 import (
 	"context"
 	"errors"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/google/uuid"
 
 	"sendcode/internal/audit"
-	"sendcode/internal/recipient"
 	"sendcode/internal/verification"
 	"sendcode/quota"
 )
@@ -19,9 +16,11 @@ import (
 type view string
 
 const (
-	changing view = "change" // another address
-	entering view = "code"   // the code, although a rule is spent
-	anew     view = "new"    // an empty field
+	changing  view = "change"  // another address or number
+	entering  view = "code"    // the code, although a rule is spent
+	anew      view = "new"     // an empty field
+	elsewhere view = "instead" // the other channel, where nothing is known of whom to send to
+	besides   view = "other"   // the code that was sent over the other channel
 )
 
 // look finds the card that is true for one request.
@@ -31,7 +30,9 @@ type look struct {
 	caller  verification.Caller
 	session session
 	view    view
-	t       *texts
+	words   *texts // of the language
+	regions []string
+	t       *texts // the same as they speak of the channel at hand
 }
 
 // soon is the longest wait that is shown as the same waiting button; a longer one, met by asking, is explained.
@@ -40,9 +41,11 @@ const soon = time.Minute
 func (l *look) card() card {
 	switch {
 	case l.view == anew:
-		return l.askFor("")
+		return l.askFor(typed{on: l.session.channel()})
 	case l.view == changing:
-		return l.askFor(or(l.session.Draft, l.session.To))
+		return l.askFor(l.typed())
+	case l.view == elsewhere:
+		return l.askFor(l.elsewhere())
 	case l.session.ID != "":
 		return l.verification()
 	case l.session.Note.Kind == away:
@@ -50,7 +53,7 @@ func (l *look) card() card {
 	case l.session.Refused && l.Now().Before(l.session.Until):
 		return l.refusal()
 	}
-	k := l.askFor(or(l.session.Draft, l.session.To))
+	k := l.askFor(l.typed())
 	if l.session.Refused {
 		k.Note = &box{"good", l.t.FreeNow}
 	}
@@ -69,7 +72,7 @@ func (l *look) verification() card {
 	a, err := l.Codes.Get(l.ctx, l.caller, l.session.ID)
 	if errors.Is(err, verification.ErrNotFound) {
 		l.session.ID = ""
-		return l.askFor(l.session.To)
+		return l.askFor(typed{on: l.session.channel(), text: l.session.shown()})
 	}
 	if err != nil {
 		return l.away(true)
@@ -96,14 +99,17 @@ func support(t *texts, send string) string {
 // at is the card for where a verification stands.
 func (l *look) at(a verification.Answer) card {
 	refused := l.session.Refused && a.Quota.RetryAfter() > soon
-	switch state, send := a.View.State, a.View.Send; {
+	if worst, blocked := a.Quota.Blocking(); blocked && worst.Name == verification.CarrierRule && neverSent(a.View) {
+		refused = true // by the carrier, which told its reason and its wait
+	}
+	switch state := a.View.State; {
 	case state == verification.Approved:
 		return l.approved(a.View)
 	case refused && l.view != entering:
 		return l.enough(a)
 	case state != verification.Pending:
 		return l.ended(a)
-	case send.Status == audit.Failed && send.Number <= 1:
+	case neverSent(a.View):
 		return l.failed(a)
 	}
 	return l.code(a)
@@ -112,57 +118,16 @@ func (l *look) at(a verification.Answer) card {
 // refusal reads the quota of an address that the browser has no verification for. It was told this quota when it was
 // refused; it is read again only until the wait told then is over, so nobody can go on watching an address.
 func (l *look) refusal() card {
-	a, err := l.Codes.Quota(l.ctx, l.caller, string(recipient.Email), l.session.To, l.Purpose)
+	a, err := l.Codes.Quota(l.ctx, l.caller, string(l.session.channel()), l.session.To, l.Purpose)
 	switch {
 	case err != nil:
 		return l.away(true)
 	case a.Quota.Allowed():
-		k := l.askFor(l.session.To)
+		k := l.askFor(typed{on: l.session.channel(), text: l.session.shown()})
 		k.Note = &box{"good", l.t.FreeNow}
 		return k
 	}
 	return l.enough(a)
-}
-
-func (l *look) askFor(address string) *askCard {
-	t := l.t
-	k := &askCard{Lead: t.AskLead, Address: address, Back: l.view == changing && l.session.ID != ""}
-	k.Heading = t.AskHeading
-	if l.Title != "" {
-		k.Heading = fill(t.AskHeadingApp, "app", l.Title)
-	}
-	if l.Code.Length > 0 {
-		k.Lead = fill(t.of(l.Code).lead, "n", strconv.Itoa(l.Code.Length))
-	}
-	switch l.session.Note.Kind {
-	case badAddress:
-		k.Error = or(t.BadAddress[l.session.Note.Reason], t.BadAddressElse)
-		k.Say = k.Error
-	case stale:
-		k.Note = &box{"warn", t.Stale}
-	}
-	if k.Error == "" {
-		k.Typo = l.doubt(address, address == l.session.Draft)
-	}
-	if k.Typo != nil && l.session.Note.Kind == typo {
-		k.Say = k.Typo.Question
-	}
-	k.Rev = rev(k.kind(), address, k.Error)
-	return k
-}
-
-// doubt points out a domain that looks like a slip.
-func (l *look) doubt(address string, draft bool) *suggestion {
-	better, ok := recipient.Suggest(address)
-	if !ok {
-		return nil
-	}
-	_, domain, _ := strings.Cut(address, "@")
-	_, meant, _ := strings.Cut(better, "@")
-	return &suggestion{
-		Question: fill(l.t.DidYouMean, "domain", meant), AsIs: fill(l.t.MeantAsIs, "domain", domain),
-		Use: fill(l.t.UseInstead, "domain", meant), Domain: domain, Draft: draft,
-	}
 }
 
 // again is the button for the next code, under the rules as they are.

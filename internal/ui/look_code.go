@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"sendcode/internal/audit"
+	"sendcode/internal/recipient"
 	"sendcode/internal/verification"
 )
 
@@ -29,10 +30,13 @@ func (l *look) code(a verification.Answer) card {
 	k.Next = left.Milliseconds() + 1
 	k.Expiry = at(left, t.WorksUntil, fill(t.WorksElse, "d", t.atMost(left)))
 	k.Help = l.help(a)
+	if k.Instead = l.instead(&k.frame); patient(a) {
+		k.Instead = k.Instead.back()
+	}
 	k.Hint = fill(t.of(v.Code).hint, "n", strconv.Itoa(k.Length))
 	l.codeNotes(k, v)
 	k.Auto = k.Error == "" && k.Length > 0
-	k.Rev = rev(k.kind(), v.ID, v.Send.ID, v.Send.Status, v.AttemptsRemaining, l.session.Note, k.Help != nil, a.Quota.Allowed(), used(a.Quota))
+	k.Rev = rev(k.kind(), v.ID, v.Send.ID, v.Send.Status, v.AttemptsRemaining, l.session.Note, k.Help != nil, a.Quota.Allowed(), used(a.Quota), k.Instead.rev())
 	return k
 }
 
@@ -46,6 +50,8 @@ func (t *texts) sending(v verification.View) (heading string, sent template.HTML
 		heading, pattern = t.OnItsWay, t.SendingTo
 	case v.Send.Status == audit.Unknown:
 		heading, pattern = t.MayArrive, t.MaybeSentTo
+	case v.Send.Status == audit.Undelivered:
+		heading = t.NotArrived
 	case v.Send.Number > 1 && (v.Send.Status == audit.Sent || v.Send.Status == audit.Delivered):
 		pattern = t.SentAgainTo
 	}
@@ -79,9 +85,13 @@ func (l *look) codeNotes(k *codeCard, v verification.View) {
 	case away:
 		k.Note = &box{"bad", t.AwayCode}
 	}
-	if k.Note == nil && v.Send.Status == audit.Failed {
+	switch {
+	case k.Note != nil:
+	case v.Send.Status == audit.Failed:
 		k.Note = &box{"bad", t.ResendFailed}
-		k.Typo = l.doubt(l.session.To, false)
+		k.Typo = l.doubt(typed{on: l.session.channel(), text: l.session.To})
+	case v.Send.Status == audit.Undelivered:
+		k.Note = &box{"bad", t.NotArrivedLead}
 	}
 	if k.Note != nil {
 		k.Say = k.Note.Text
@@ -103,13 +113,13 @@ func (t *texts) slipped(reason string, code verification.CodeShape) string {
 }
 
 // codeTexts are those that say what a code is made of.
-type codeTexts struct{ lead, hint, foreign, length string }
+type codeTexts struct{ lead, either, hint, foreign, length string }
 
 func (t *texts) of(code verification.CodeShape) codeTexts {
 	if code.Alphabet == verification.Unambiguous {
-		return codeTexts{t.AskLeadCharacters, t.CodeHintCharacters, t.CodeNotCharacters, t.CodeLengthCharacters}
+		return codeTexts{t.AskLeadCharacters, t.AskLeadEitherCharacters, t.CodeHintCharacters, t.CodeNotCharacters, t.CodeLengthCharacters}
 	}
-	return codeTexts{t.AskLeadDigits, t.CodeHint, t.CodeNotDigits, t.CodeLength}
+	return codeTexts{t.AskLeadDigits, t.AskLeadEitherDigits, t.CodeHint, t.CodeNotDigits, t.CodeLength}
 }
 
 // help tells what is known of the mail, where to look, and when there can be another one. Reasons of a failure are
@@ -134,6 +144,9 @@ func (l *look) help(a verification.Answer) *help {
 }
 
 func (l *look) spam() template.HTML {
+	if l.session.channel() == recipient.SMS {
+		return template.HTML(template.HTMLEscapeString(l.t.LookInSpamElse))
+	}
 	if l.Sender == "" {
 		return ""
 	}
@@ -148,7 +161,9 @@ func (l *look) spam() template.HTML {
 // known is what the mail server said, or did not.
 func (t *texts) known(v verification.View, since time.Duration) until {
 	switch v.Send.Status {
-	case audit.Sent, audit.Delivered, audit.Undelivered:
+	case audit.Delivered:
+		return until{Else: t.HasArrived}
+	case audit.Sent, audit.Undelivered:
 		m := at(-since, t.AcceptedAt, fill(t.AcceptedElse, "d", t.atMost(since)))
 		m.Round = "second"
 		return m

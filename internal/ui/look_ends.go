@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"sendcode/internal/audit"
 	"sendcode/internal/verification"
 	"sendcode/quota"
 )
@@ -18,19 +19,26 @@ func (l *look) enough(a verification.Answer) card {
 	k.Heading, k.Lead = t.spent(worst, a.View.To)
 	k.Again = l.again(&k.frame, t.SendCode, a.Quota)
 	k.Say = k.Heading + t.Stop + k.Again.Reason
-	if left := a.View.ExpiresAt.Sub(a.View.Now); a.View.State == verification.Pending && left > 0 {
+	if left := a.View.ExpiresAt.Sub(a.View.Now); a.View.State == verification.Pending && left > 0 && !neverSent(a.View) {
 		last := at(left, t.LastCodeUntil, fill(t.LastCodeElse, "d", t.atMost(left)))
 		k.Last = &last
 		k.Next = left.Milliseconds() + 1
 	}
-	k.Rev = rev(k.kind(), worst.Name, used(a.Quota), k.Last != nil)
+	k.Instead = l.instead(&k.frame)
+	k.Rev = rev(k.kind(), worst.Name, used(a.Quota), k.Last != nil, k.Instead.rev())
 	return k
 }
+
+// neverSent says that not even the first message of a verification went out.
+func neverSent(v verification.View) bool { return v.Send.Status == audit.Failed && v.Send.Number <= 1 }
 
 // spent says which rule it was in the person's words.
 func (t *texts) spent(worst quota.State, to string) (string, until) {
 	switch worst.Scope {
 	case quota.Recipient:
+		if worst.Name == verification.CarrierRule {
+			return t.EnoughCarrier, until{Else: fill(t.EnoughCarrierLead, "to", to)}
+		}
 	case quota.Failures:
 		return t.EnoughFailures, until{Else: fill(t.EnoughFailuresLead, "to", to)}
 	case quota.App, quota.Purpose, quota.Global, verification.Everything:
@@ -63,7 +71,7 @@ func (t *texts) spent(worst quota.State, to string) (string, until) {
 // failed says that the first mail of a verification did not go out. Why is not for browsers (SEC-19).
 func (l *look) failed(a verification.Answer) card {
 	t := l.t
-	k := &failedCard{Lead: emphasise(t.NotDeliveredLead, "to", a.View.To), Typo: l.doubt(l.session.To, false)}
+	k := &failedCard{Lead: emphasise(t.NotDeliveredLead, "to", a.View.To), Typo: l.doubt(typed{on: l.session.channel(), text: l.session.To})}
 	k.Heading = t.NotDelivered
 	k.Note = &box{"bad", t.DidNotCount}
 	if a.Quota.Allowed() {
@@ -72,7 +80,8 @@ func (l *look) failed(a verification.Answer) card {
 	k.Say = k.Heading + t.Stop + k.Note.Text
 	k.Again = l.again(&k.frame, t.TryAgain, a.Quota)
 	k.Again.Quiet = true
-	k.Rev = rev(k.kind(), a.View.Send.ID, a.Quota.Allowed())
+	k.Instead = l.instead(&k.frame)
+	k.Rev = rev(k.kind(), a.View.Send.ID, a.Quota.Allowed(), k.Instead.rev())
 	if l.session.Note.Kind == away {
 		k.Note = &box{"bad", t.AwayCode}
 	}
@@ -96,7 +105,8 @@ func (l *look) ended(a verification.Answer) card {
 	if l.session.Note.Kind == away {
 		k.Note = &box{"bad", t.AwayCode}
 	}
-	k.Rev = rev(k.kind(), v.State, used(a.Quota), l.session.Note)
+	k.Instead = l.instead(&k.frame)
+	k.Rev = rev(k.kind(), v.State, used(a.Quota), l.session.Note, k.Instead.rev())
 	return k
 }
 
@@ -113,7 +123,7 @@ func (l *look) away(reading bool) card {
 		wait = l.session.Note.At.Add(awayWait).Sub(l.Now())
 	}
 	if l.session.To != "" {
-		k.Kept = emphasise(t.AwayKept, "to", l.session.To)
+		k.Kept = emphasise(t.AwayKept, "to", l.session.shown())
 	}
 	k.Again = l.button(&k.frame, t.TryAgain, wait, awayWait)
 	k.Again.Spoken, k.Again.Reason = k.Again.Wait, k.Again.Now

@@ -49,7 +49,7 @@ var (
 // text is what a person reads.
 func text(page string) string {
 	_, body, _ := strings.Cut(page, "<body")
-	for from, to := range map[string]string{"&#39;": "'", "&amp;": "&", "&#34;": `"`} {
+	for from, to := range map[string]string{"&#39;": "'", "&amp;": "&", "&#34;": `"`, "&#43;": "+"} {
 		body = strings.ReplaceAll(body, from, to)
 	}
 	return strings.Join(strings.Fields(tags.ReplaceAllString("<body"+body, " ")), " ")

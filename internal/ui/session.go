@@ -9,18 +9,68 @@ import (
 	"time"
 
 	"github.com/labstack/echo/v4"
+
+	"sendcode/internal/recipient"
 )
 
 // session is what a browser's cookie remembers, sealed: which verification it is at, and what was typed, so that
 // nobody has to type it again. It never holds a code.
 type session struct {
-	ID      string    `json:"i,omitempty"` // verification; empty before the first admitted send
-	To      string    `json:"t,omitempty"` // address as typed, that codes were asked for
-	Draft   string    `json:"d,omitempty"` // address in the field, not acted on yet
-	Note    note      `json:"n,omitzero"`  // what the last post came to, where the use cases do not remember it
-	Refused bool      `json:"r,omitempty"` // the last request for a code was refused
-	Until   time.Time `json:"u,omitzero"`  // end of that refusal, as told
-	Ends    time.Time `json:"e"`           // the cookie means nothing from here on
+	leg
+	Other   leg               `json:"o,omitzero"`  // where the browser is at on the other channel, which it came from
+	Draft   string            `json:"d,omitempty"` // what is in the field, not acted on yet
+	DraftOn recipient.Channel `json:"w,omitempty"` // which field; empty: nothing waits there
+	Country string            `json:"c,omitempty"` // where phone numbers are dialled, as it was chosen
+	Note    note              `json:"n,omitzero"`  // what the last post came to, where the use cases do not remember it
+	Ends    time.Time         `json:"e"`           // the cookie means nothing from here on
+}
+
+// leg is where a browser is at on one channel.
+type leg struct {
+	Channel recipient.Channel `json:"h,omitempty"` // empty: mail
+	ID      string            `json:"i,omitempty"` // verification; empty before the first admitted send
+	To      string            `json:"t,omitempty"` // address as typed, or the number in E.164 form, that codes were asked for
+	Refused bool              `json:"r,omitempty"` // the last request for a code was refused
+	Until   time.Time         `json:"u,omitzero"`  // end of that refusal, as told
+}
+
+func (l leg) channel() recipient.Channel {
+	if l.Channel == "" {
+		return recipient.Email
+	}
+	return l.Channel
+}
+
+// shown is To as it stands in a field.
+func (l leg) shown() string {
+	if r, err := recipient.Parse(recipient.SMS, l.To); l.channel() == recipient.SMS && err == nil {
+		return r.Written()
+	}
+	return l.To
+}
+
+// masked is To for a person who does not type it now.
+func (l leg) masked() string {
+	r, err := recipient.Parse(l.channel(), l.To)
+	if err != nil {
+		return ""
+	}
+	return r.Masked()
+}
+
+// turned is the same browser with the other channel before it.
+func (s session) turned() session {
+	other := s.Other
+	other.Channel = otherThan(s.channel())
+	s.leg, s.Other = other, s.leg
+	return s
+}
+
+func otherThan(ch recipient.Channel) recipient.Channel {
+	if ch == recipient.SMS {
+		return recipient.Email
+	}
+	return recipient.SMS
 }
 
 // note is a message of the last post to the next page.
@@ -35,6 +85,7 @@ type noteKind string
 const (
 	badAddress noteKind = "address" // Reason says why
 	typo       noteKind = "typo"    // the domain looks like a slip: asked back before anything is sent
+	landline   noteKind = "line"    // the number looks like one that gets no text messages: asked back as well
 	taken      noteKind = "taken"   // the suggested address was taken into the field
 	badCode    noteKind = "code"    // no code could look like this; no try was spent
 	tooMany    noteKind = "many"    // over the limit of failed checks; no try was spent
@@ -104,7 +155,7 @@ func (u *UI) remember(c echo.Context, s session) error {
 		Secure: c.Scheme() == "https", HttpOnly: true, SameSite: http.SameSiteLaxMode,
 	}
 	if s != (session{}) {
-		life := min(max(sessionLife, s.Until.Sub(u.Now())), maxSessionLife)
+		life := min(max(sessionLife, s.Until.Sub(u.Now()), s.Other.Until.Sub(u.Now())), maxSessionLife)
 		s.Ends = u.Now().Add(life)
 		plain, err := json.Marshal(s)
 		if err != nil {
@@ -122,10 +173,10 @@ func (u *UI) remember(c echo.Context, s session) error {
 
 // mark names the verification that a form was rendered for, without giving its ID away: two tabs share a cookie, and
 // a code typed in one must not be tried on the other's verification.
-func (s session) mark() string {
-	if s.ID == "" {
+func (l leg) mark() string {
+	if l.ID == "" {
 		return ""
 	}
-	sum := sha256.Sum256([]byte("sendcode page mark\x00" + s.ID))
+	sum := sha256.Sum256([]byte("sendcode page mark\x00" + l.ID))
 	return base64.RawURLEncoding.EncodeToString(sum[:9])
 }

@@ -12,8 +12,16 @@ import (
 
 // show renders the card that is true now; to the script alone, else in its page.
 func (u *UI) show(c echo.Context) error {
-	t, s := textsOf(c.Request()), u.remembered(c)
-	l := &look{UI: u, ctx: c.Request().Context(), caller: u.caller(c), session: s, view: view(c.QueryParam("view")), t: t}
+	u.seenAt(c.Request().Host)
+	words, s, v := textsOf(c.Request()), u.remembered(c), view(c.QueryParam("view"))
+	if v == besides && s.Other.ID != "" {
+		s, v = s.turned(), ""
+	}
+	t := words.on(s.channel())
+	l := &look{
+		UI: u, ctx: c.Request().Context(), caller: u.caller(c), session: s, view: v,
+		words: words, t: t, regions: regionsOf(c.Request(), u.Country),
+	}
 	k := l.card()
 	f := k.head()
 	f.T, f.Of, f.Intent = t, s.mark(), rand.Text()

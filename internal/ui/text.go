@@ -2,8 +2,11 @@ package ui
 
 import (
 	"html/template"
+	"reflect"
 	"strconv"
 	"strings"
+
+	"sendcode/internal/recipient"
 )
 
 // texts is every word of the page in one language. Patterns hold names in braces; {t}, {c} and {d} stand for a time
@@ -18,6 +21,9 @@ type texts struct {
 	AskLead                   string
 	AskLeadDigits             string // {n}
 	AskLeadCharacters         string // {n}
+	AskLeadEither             string
+	AskLeadEitherDigits       string // {n}
+	AskLeadEitherCharacters   string // {n}
 	AddressLabel              string
 	SendCode                  string
 	DidYouMean                string // {domain}
@@ -28,6 +34,19 @@ type texts struct {
 	Stale                     string
 	BadAddress                map[string]string // by reason of package recipient
 	BadAddressElse            string
+
+	// The choice between the channels
+	ChannelLabel, ByMail, BySMS string
+	CountryLabel                string
+	PhoneHint                   string // {example}
+	PhoneHintOne                string // {country} {dial} {example}
+	PhoneHintAny                string
+	Landline, LandlineAsIs      string
+	MailInstead                 string // after what is wrong with a number
+	InsteadMail, InsteadSMS     string
+	InsteadIn, InsteadAt        string // {t}; {c} {d}: stand after the recipient there
+	InsteadElse, InsteadNow     string // {d}
+	EnterMailCode, EnterSMSCode string
 
 	// Code
 	OnItsWay, CheckMail, MayArrive   string
@@ -45,6 +64,7 @@ type texts struct {
 	WorksUntil, WorksElse            string  // {c}; {d}
 	LookAgain                        string
 	ResendFailed                     string
+	NotArrived, NotArrivedLead       string // the network could not hand it over
 
 	// The button that counts
 	SendAgain, NextCode, NewCode string
@@ -57,6 +77,7 @@ type texts struct {
 	NothingYet                  string
 	AcceptedAt, AcceptedElse    string // {c}; {d}
 	NotAcceptedYet, AcceptedHow string
+	HasArrived                  string
 	LookInSpam, LookInSpamFor   string // {sender}; {sender} {subject}
 	LookInSpamElse              string
 	IsAddressRight              string // {to}
@@ -71,6 +92,7 @@ type texts struct {
 	EnoughAll, EnoughAllLead                                             string  // {to}
 	EnoughNetwork, EnoughNetworkLead                                     string
 	EnoughFailures, EnoughFailuresLead                                   string // {to}
+	EnoughCarrier, EnoughCarrierLead                                     string // {to}
 	LastCodeUntil, LastCodeElse                                          string // {c}; {d}
 	EnterIt                                                              string
 
@@ -94,6 +116,7 @@ type texts struct {
 	PipsLeft                                                 plurals // {n}
 	PipsSpoken                                               string  // {used} {limit}
 	PipsLabel                                                string
+	CarrierRule                                              string
 
 	// Everywhere
 	Offline, Trouble                            string
@@ -130,4 +153,34 @@ func emphasise(pattern string, pairs ...string) template.HTML {
 		pairs[i+1] = `<strong dir="auto">` + template.HTMLEscapeString(pairs[i+1]) + "</strong>"
 	}
 	return template.HTML(strings.NewReplacer(pairs...).Replace(template.HTMLEscapeString(pattern)))
+}
+
+// channelName is what a channel is called where there is a choice.
+func (t *texts) channelName(ch recipient.Channel) string {
+	if ch == recipient.SMS {
+		return t.BySMS
+	}
+	return t.ByMail
+}
+
+// onPhones are the catalogues as they speak of text messages and phone numbers: all that does not speak of mails is the same.
+var onPhones = map[*texts]*texts{&english: spoken(english, englishOnPhones), &chinese: spoken(chinese, chineseOnPhones)}
+
+// on is the catalogue, of a language, as it speaks of a channel.
+func (t *texts) on(ch recipient.Channel) *texts {
+	if phones, ok := onPhones[t]; ok && ch == recipient.SMS {
+		return phones
+	}
+	return t
+}
+
+// spoken is all of a catalogue, with what another one has instead.
+func spoken(all, instead texts) *texts {
+	to, from := reflect.ValueOf(&all).Elem(), reflect.ValueOf(instead)
+	for i := range from.NumField() {
+		if !from.Field(i).IsZero() {
+			to.Field(i).Set(from.Field(i))
+		}
+	}
+	return &all
 }

@@ -79,7 +79,7 @@ func TestNoTextIsLeftInTheOtherLanguage(t *testing.T) {
 
 // The reasons of a phone number, and those that mean no more than "not an address", have no words of their own.
 func TestEveryReasonOfABadAddressHasWords(t *testing.T) {
-	plain := []string{"encoding", "invalid_character", "unknown_channel", "no_country_code", "invalid_number", "number_not_allowed"}
+	plain := []string{"encoding", "invalid_character", "unknown_channel", "no_country_code", "invalid_number", "too_short", "number_not_allowed"}
 	for _, reason := range recipient.Reasons() {
 		for _, c := range []*texts{&english, &chinese} {
 			if c.BadAddress[reason] == "" && !slices.Contains(plain, reason) {
@@ -91,6 +91,79 @@ func TestEveryReasonOfABadAddressHasWords(t *testing.T) {
 	for reason := range english.BadAddress {
 		if !slices.Contains(known, reason) {
 			t.Errorf("there are words for %q, which nobody says", reason)
+		}
+	}
+}
+
+// What speaks of mails, in some words or in others, has its like where codes go to phones; and that speaks of none.
+func TestPhonesHaveTheirOwnWordsForAllThatSpeaksOfMails(t *testing.T) {
+	ofMails := []string{ // what a page shows only of mails, or to lead there
+		"DidYouMean", "MeantAsIs", "UseInstead", "LookInSpam", "LookInSpamFor", "ByMail", "InsteadMail", "MailInstead", "EnterMailCode",
+	}
+	for _, c := range []struct {
+		all, phones *texts
+		mail        *regexp.Regexp
+	}{
+		{&english, &englishOnPhones, regexp.MustCompile(`(?i)mail|inbox|spam|address|@`)},
+		{&chinese, &chineseOnPhones, regexp.MustCompile(`邮|信箱|来信|地址|[上新一]封|@`)},
+	} {
+		onPhones := samples(c.phones)
+		for name, text := range samples(c.all) {
+			field, _, _ := strings.Cut(name, " ")
+			if c.mail.MatchString(text) && field != "BadAddress" && !slices.Contains(ofMails, field) && onPhones[name] == "" {
+				t.Errorf("%s: %s speaks of mails on phones too: %s", c.all.Lang, name, text)
+			}
+		}
+		for name, text := range samples(c.all.on(recipient.SMS)) {
+			if field, _, _ := strings.Cut(name, " "); c.mail.MatchString(text) && !slices.Contains(ofMails, field) {
+				t.Errorf("%s: %s speaks of mails: %s", c.all.Lang, name, text)
+			}
+			if onPhones[name] != "" && text != onPhones[name] {
+				t.Errorf("%s: %s is not what phones say: %s", c.all.Lang, name, text)
+			}
+		}
+	}
+	en, zh := given(englishOnPhones), given(chineseOnPhones)
+	for name := range en {
+		if zh[name] == nil {
+			t.Errorf("phones have %s in English alone", name)
+		}
+	}
+	if len(en) != len(zh) {
+		t.Errorf("%d words of phones in English, %d in Chinese", len(en), len(zh))
+	}
+}
+
+func TestPhonesFillInTheSame(t *testing.T) {
+	for _, c := range []*texts{&english, &chinese} {
+		all := samples(c)
+		for name, text := range samples(c.on(recipient.SMS)) {
+			if strings.HasPrefix(name, "BadAddress ") || strings.HasPrefix(name, "LookInSpam") {
+				continue
+			}
+			if want, got := placeholder.FindAllString(all[name], -1), placeholder.FindAllString(text, -1); !slices.Equal(want, got) {
+				t.Errorf("%s: %s fills in %v, and %v on phones", c.Lang, name, want, got)
+			}
+		}
+	}
+}
+
+func TestEveryReasonOfABadNumberHasWords(t *testing.T) {
+	ofMails := []string{
+		"encoding", "unknown_channel", "comment", "display_name", "domain_incomplete", "full_width_character", "invalid_domain", "ip_literal",
+		"local_part_too_long", "misplaced_dot", "no_at_sign", "no_domain", "no_local_part", "quoted_local_part", "several_addresses", "space",
+	}
+	ofCodes := []string{"country_not_served", "voip"} // of package verification
+	for _, c := range []*texts{&englishOnPhones, &chineseOnPhones} {
+		for _, reason := range append(recipient.Reasons(), ofCodes...) {
+			if c.BadAddress[reason] == "" && !slices.Contains(ofMails, reason) {
+				t.Errorf("there are no words for %q", reason)
+			}
+		}
+		for reason := range c.BadAddress {
+			if !slices.Contains(append(recipient.Reasons(), ofCodes...), reason) || slices.Contains(ofMails, reason) {
+				t.Errorf("there are words for %q, which nobody says", reason)
+			}
 		}
 	}
 }

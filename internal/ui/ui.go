@@ -15,11 +15,13 @@ import (
 	"html/template"
 	"log/slog"
 	"net/http"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/labstack/echo/v4"
 
+	"sendcode/internal/recipient"
 	"sendcode/internal/server"
 	"sendcode/internal/verification"
 	"sendcode/web"
@@ -30,6 +32,7 @@ type Codes interface {
 	Send(ctx context.Context, ask verification.Ask) (verification.Answer, error)
 	Get(ctx context.Context, c verification.Caller, id string) (verification.Answer, error)
 	Check(ctx context.Context, c verification.Caller, id, code string) (verification.Checked, error)
+	Offers(purpose string) []verification.Offer
 	Quota(ctx context.Context, c verification.Caller, channel, to, purpose string) (verification.Answer, error)
 }
 
@@ -41,16 +44,20 @@ type Sealer interface {
 
 // Config is what a page is made of. App, Codes, Cookies and Logger are required.
 type Config struct {
-	App     string                   // the app that the page speaks for
-	Title   string                   // what people call it
-	Purpose string                   // empty: the default purpose
-	Code    verification.CodeShape   // of the codes that are sent now; each verification tells its own
-	Sender  string                   // address that the mails come from, for people who look for them
-	Subject func(lang string) string // subject to look for; nil, or "" for a language: only the sender is named
-	Codes   Codes
-	Cookies Sealer
-	Now     func() time.Time // nil: time.Now
-	Logger  *slog.Logger
+	App     string // the app that the page speaks for
+	Title   string // what people call it
+	Purpose string // empty: the default purpose
+	// Channels are those that the page offers of what there is, the first one first; empty: all, mail first.
+	Channels []recipient.Channel
+	Country  string                   // that phone numbers are dialled in where the reader's browser names none that is served; empty: none
+	Origin   string                   // host that text messages say their code is for; empty: they say none
+	Code     verification.CodeShape   // of the codes that are sent now; each verification tells its own
+	Sender   string                   // address that the mails come from, for people who look for them
+	Subject  func(lang string) string // subject to look for; nil, or "" for a language: only the sender is named
+	Codes    Codes
+	Cookies  Sealer
+	Now      func() time.Time // nil: time.Now
+	Logger   *slog.Logger
 }
 
 // UI is the page. Safe for concurrent use.
@@ -60,6 +67,8 @@ type UI struct {
 	assets    *web.Assets
 	templates *template.Template
 	once      *once
+	misnamed  *sync.Once           // told when the page is not where text messages say
+	countries map[string][]country // by Lang of the texts
 }
 
 // New prepares the page. It panics when the embedded templates do not parse, which a test rules out.
@@ -68,7 +77,11 @@ func New(c Config) *UI {
 		c.Now = time.Now
 	}
 	assets := assets()
-	u := &UI{Config: c, said: &atomic.Pointer[Config]{}, assets: assets, templates: parse(assets, "page/*.html"), once: newOnce()}
+	u := &UI{Config: c, said: &atomic.Pointer[Config]{}, assets: assets, templates: parse(assets, "page/*.html"), once: newOnce(), misnamed: &sync.Once{}}
+	u.countries = map[string][]country{}
+	for _, t := range []*texts{&english, &chinese} {
+		u.countries[t.Lang] = countriesOf(t)
+	}
 	u.Say(c.Title, c.Code, c.Subject)
 	return u
 }
@@ -100,7 +113,9 @@ func RegisterStatic(e *echo.Echo) {
 }
 
 // modules are what page.js imports: told to the browser at once, so that it need not find them one by one.
-func modules() []string { return []string{"cards.js", "countdown.js", "inquiry.js", "time.js"} }
+func modules() []string {
+	return []string{"cards.js", "countdown.js", "inquiry.js", "phone.js", "time.js"}
+}
 
 func parse(assets *web.Assets, pattern string) *template.Template {
 	t := template.New("").Funcs(template.FuncMap{"static": assets.Path, "modules": modules})

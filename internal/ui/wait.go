@@ -4,6 +4,7 @@ import (
 	"strconv"
 	"time"
 
+	"sendcode/internal/verification"
 	"sendcode/quota"
 	"sendcode/web"
 )
@@ -98,6 +99,9 @@ func (t *texts) pips(d quota.Decision) []web.Pips {
 
 // ruleName says which time a rule is about.
 func (t *texts) ruleName(r quota.Rule) string {
+	if r.Name == verification.CarrierRule {
+		return t.CarrierRule
+	}
 	switch r.Per {
 	case quota.Hour:
 		return t.ThisHour

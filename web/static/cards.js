@@ -1,4 +1,5 @@
 import { Countdown } from './countdown.js';
+import { attendPhones } from './phone.js';
 import { put } from './time.js';
 
 // Cards shows one card, #card, in a root that is the page's document or a widget's shadow tree, and swaps it as a whole
@@ -15,6 +16,7 @@ export class Cards {
     this.#countdown = new Countdown({
       card: () => this.card, next: refresh, over: () => { this.say(this.words.AvailableNow); over(); },
     });
+    attendPhones(root);
     root.addEventListener('submit', (event) => {
       const button = event.submitter ?? event.target.querySelector('button');
       event.preventDefault();
@@ -61,10 +63,10 @@ export class Cards {
   // show takes a card in that came at a moment, and says whether it did. mine is the form or button that somebody used for
   // it, so focus and voice follow; without one it was asked for unprompted, and nothing moves unless there is something new.
   show(next, moment, mine, force) {
-    const old = this.card, address = this.find('#to'), field = this.find('#code'), active = this.root.activeElement;
+    const old = this.card, field = this.find('#code'), active = this.root.activeElement;
     const heading = this.find('#heading')?.textContent, focused = old.contains(active) && active.id;
     if (!mine && !force && old.dataset.rev === next.dataset.rev && this.#sameWaits(old, next, moment)) return false;
-    if (!mine && address && address.value !== address.defaultValue) return false; // somebody is typing
+    if (!mine && [...old.querySelectorAll('.ask :is(input, select)')].some(touched)) return false; // somebody is typing
     const same = old.dataset.kind === next.dataset.kind, open = same && old.querySelector('details')?.open;
     this.#countdown.receive(moment);
     old.replaceWith(next);
@@ -113,6 +115,13 @@ export class Cards {
     this.find('#offline').hidden = !text;
     this.find('#offline').textContent = text ?? '';
   }
+}
+
+// touched says whether somebody has put into a field what was not there.
+function touched(field) {
+  if (field.type === 'radio') return field.checked !== field.defaultChecked;
+  if (field.options) return !field.selectedOptions[0]?.defaultSelected;
+  return field.type !== 'hidden' && field.value !== field.defaultValue;
 }
 
 // working shows on a button that an answer is being waited for, or that it did not come.

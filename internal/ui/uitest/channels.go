@@ -17,6 +17,9 @@ func (c *Codes) parse(channel, to, country string) (recipient.Recipient, error) 
 	if channel == string(recipient.SMS) && c.Countries == nil {
 		return recipient.Recipient{}, &verification.InvalidError{Field: "channel", Reason: "not_configured"}
 	}
+	if _, err := recipient.ParseChannel(channel); err != nil {
+		return recipient.Recipient{}, &verification.InvalidError{Field: "channel", Reason: "unsupported"}
+	}
 	r, err := recipient.ParseIn(recipient.Channel(channel), to, country)
 	var bad *recipient.InvalidError
 	switch {
@@ -46,6 +49,13 @@ func (c *Codes) Bar(d time.Duration) {
 	defer c.mu.Unlock()
 	c.barred[c.newest.to] = c.now().Add(d)
 	c.settle(c.newest, audit.Failed)
+}
+
+// Text has text messages go to these countries from now on, in alphabetical order; none: there are none.
+func (c *Codes) Text(countries ...string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.Countries = countries
 }
 
 // Pause has nothing sent over a channel from now on; empty: everything is.

@@ -129,7 +129,9 @@ func unusual() []quota.Rule {
 }
 
 // States lists every state of the page.
-func States() []State {
+func States() []State { return append(mailStates(), phoneStates()...) }
+
+func mailStates() []State {
 	sent := in(send(Address), settle(audit.Sent))
 	return []State{
 		{Name: "ask"},

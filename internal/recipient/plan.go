@@ -1,0 +1,103 @@
+package recipient
+
+import (
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/nyaruka/phonenumbers"
+)
+
+// Plan is what a field needs to know of a country's phone numbers while they are typed. It decides nothing: Parse does.
+type Plan struct {
+	Code    string // that numbers begin with elsewhere, "49"; several countries may share it
+	Trunk   string // that numbers begin with within the country, "0"; empty: nothing
+	Example string // as ExampleNumber
+}
+
+// Shared is what the countries of one code have in common.
+type Shared struct {
+	Main      string     // the country that most of the numbers belong to
+	Groupings []Grouping // the first one that fits holds
+}
+
+// Grouping is how numbers are written that begin in a certain way. In a template each # is a digit.
+type Grouping struct {
+	Begins   string // a regular expression that JavaScript knows too, matched at the beginning of a number without trunk prefix
+	National string // with the trunk prefix; empty: it is not written so
+	Short    string // without it, within the country
+	Abroad   string // after the country code
+}
+
+// Plans are those of all Countries, and what they share by code.
+func Plans() (countries map[string]Plan, codes map[string]Shared) {
+	countries, codes = map[string]Plan{}, map[string]Shared{}
+	for _, country := range Countries() {
+		countries[country] = Plan{
+			Code: strings.TrimPrefix(DialCode(country), "+"), Trunk: phonenumbers.GetNddPrefixForRegion(country, true), Example: ExampleNumber(country),
+		}
+	}
+	metadata, err := phonenumbers.MetadataCollection()
+	if err != nil {
+		return countries, codes // it is part of the program, and a test reads it
+	}
+	for _, m := range metadata.GetMetadata() {
+		if country := m.GetId(); country == phonenumbers.GetRegionCodeForCountryCode(int(m.GetCountryCode())) && country != Nowhere {
+			codes[strconv.Itoa(int(m.GetCountryCode()))] = Shared{country, groupingsOf(m)}
+		}
+	}
+	return countries, codes
+}
+
+// undiallable is what the metadata say of the form that a number has abroad, where it cannot be called from there.
+const undiallable = "NA"
+
+func groupingsOf(m *phonenumbers.PhoneMetadata) (all []Grouping) {
+	abroad := map[string]string{}
+	for _, f := range m.GetIntlNumberFormat() {
+		abroad[f.GetPattern()] = f.GetFormat()
+	}
+	for _, f := range m.GetNumberFormat() {
+		pattern, format := f.GetPattern(), f.GetFormat()
+		g := Grouping{Short: templateOf(pattern, format)}
+		if abroad[pattern] == undiallable || g.Short == "" {
+			continue
+		}
+		if leading := f.GetLeadingDigitsPattern(); len(leading) > 0 {
+			g.Begins = leading[len(leading)-1] // the most exact one
+		}
+		if rule := f.GetNationalPrefixFormattingRule(); digitsIn.MatchString(strings.Replace(rule, "$1", "", 1)) {
+			g.National = templateOf(pattern, strings.Replace(format, "$1", rule, 1))
+		}
+		if g.Abroad = g.Short; abroad[pattern] != "" {
+			g.Abroad = templateOf(pattern, abroad[pattern])
+		}
+		all = append(all, g)
+	}
+	return all
+}
+
+var (
+	digitsIn       = regexp.MustCompile(`[0-9]`)
+	characterClass = regexp.MustCompile(`\[[^\]]*\]`)
+	groupIn        = regexp.MustCompile(`\$([1-9])`)
+	written        = regexp.MustCompile(`^[# ()./-]+$`)
+)
+
+// templateOf is the longest number that fits a pattern, in its format, with # for each digit; empty where there is none that
+// could be typed.
+func templateOf(pattern, format string) string {
+	fits, err := regexp.Compile("^(?:" + characterClass.ReplaceAllString(pattern, `\d`) + ")")
+	if err != nil {
+		return ""
+	}
+	longest := fits.FindString(strings.Repeat("9", maxDigits))
+	if longest == "" {
+		return ""
+	}
+	out := fits.ReplaceAllString(longest, groupIn.ReplaceAllString(format, "$${$1}"))
+	if out = digitsIn.ReplaceAllString(out, "#"); !written.MatchString(out) {
+		return ""
+	}
+	return out
+}

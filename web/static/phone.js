@@ -1,0 +1,70 @@
+// Phone numbers while they are typed: their digits are grouped as their country writes them, and a number that says its
+// country chooses it. This decides nothing: the server reads what was typed, however it is written, and without scripts all
+// of it works the same.
+
+let plans; // some hundred kilobytes, so not before somebody comes to such a field
+const load = () => plans ??= import('./phones.js');
+
+const zeros = ['\uff10', '\u0660', '\u06f0']; // full-width, Arabic, Persian
+
+// plain has the digits that phones offer as ASCII.
+const plain = (text) => zeros.reduce((all, zero) => all.replace(
+  new RegExp(`[${zero}-${String.fromCharCode(zero.charCodeAt(0) + 9)}]`, 'g'), (d) => d.charCodeAt(0) - zero.charCodeAt(0)), text.replace('\uff0b', '+'));
+
+// attendPhones looks after the field #phone and the choice #country of a root, whichever card they are on.
+export function attendPhones(root) {
+  const find = (id) => root.getElementById(id);
+  root.addEventListener('focusin', ({ target }) => { if (target.id === 'phone' || target.id === 'country') load(); });
+  root.addEventListener('change', async ({ target }) => {
+    if (target.id === 'country') hint(find('phone-hint'), (await load()).countries[target.value]);
+  });
+  root.addEventListener('input', async (event) => {
+    if (event.target.id !== 'phone' || event.isComposing) return;
+    const { countries, codes } = await load();
+    typed(event, find('country'), countries, codes);
+  });
+}
+
+function hint(element, country) {
+  if (country?.[2] && element?.dataset.text) element.textContent = element.dataset.text.replace('{example}', country[2]);
+}
+
+function typed({ target: field, inputType, data }, choice, countries, codes) {
+  const text = plain(field.value);
+  if (/[^\d\s+()./-]/.test(text)) return; // whatever this is, it is not for us to change
+  const digits = text.replace(/\D/g, ''), plus = /^\s*\(?\+/.test(text), abroad = plus || digits.startsWith('00');
+  const number = plus ? digits : digits.slice(2), code = abroad && [1, 2, 3].map((n) => number.slice(0, n)).find((c) => c in codes);
+  if (code) choose(choice, code, codes[code][0], countries);
+  const adding = inputType?.startsWith('insert') && (!data || /[\p{Nd}]$/u.test(data));
+  if (!adding || field.selectionStart !== field.value.length) return; // somebody mends it, and would lose their place
+  let written = '';
+  if (code) written = `${plus ? '+' : '00'}${code} ${grouped(number.slice(code.length), codes[code][1], 3)}`;
+  else if (!abroad && countries[choice?.value]) {
+    const [own, trunk] = countries[choice.value], dialled = trunk && digits.startsWith(trunk);
+    written = grouped(digits, codes[own][1], dialled ? 1 : 2, dialled ? trunk.length : 0);
+  }
+  if (written.trim() && written.trim() !== field.value) field.value = written.trim();
+}
+
+// choose has the country chosen that a number says, where it can be chosen. Of countries that share a code, the one that is
+// chosen stays: the server knows them apart.
+function choose(choice, code, main, countries) {
+  const options = [...choice?.options ?? []], of = (o) => countries[o.value]?.[0] === code;
+  if (!options.length || of(choice.selectedOptions[0])) return;
+  const found = options.find((o) => o.value === main) ?? options.find(of);
+  if (!found) return;
+  choice.value = found.value;
+  choice.dispatchEvent(new Event('change', { bubbles: true }));
+}
+
+// grouped puts digits into the first template that they fit; which is where it stands, trunk is how many of them only dial out.
+function grouped(digits, groupings, which, trunk = 0) {
+  if (digits.length < 3 + trunk) return digits;
+  const fits = groupings.find((g) => g[which]?.split('#').length > digits.length && new RegExp(`^(?:${g[0]})`).test(digits.slice(trunk)));
+  let n = 0, out = '';
+  for (const c of fits?.[which] ?? '') {
+    if (n === digits.length) break;
+    out += c === '#' ? digits[n++] : c;
+  }
+  return out || digits;
+}
