@@ -21,7 +21,7 @@ func (l *look) typed() typed {
 	if s := l.session; s.DraftOn != "" {
 		return typed{s.DraftOn, or(s.Draft, l.session.shownOn(s.DraftOn)), true}
 	}
-	return typed{on: l.session.channel(), text: l.session.shown()}
+	return typed{on: l.session.begun(), text: l.session.shown()}
 }
 
 // elsewhere is the field of the channel that the browser is not at.

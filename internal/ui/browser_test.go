@@ -47,7 +47,13 @@ func TestInABrowser(t *testing.T) {
 		"offline":                                           offline,
 		"an outage":                                         anOutage,
 		"without scripts":                                   withoutScripts,
+		"the way by phone":                                  theWayByPhone,
+		"a phone without scripts":                           aPhoneWithoutScripts,
+		"numbers while they are typed":                      numbersWhileTheyAreTyped,
+		"a number that is being typed stays":                aNumberBeingTypedStays,
+		"from one channel to the other":                     fromOneChannelToTheOther,
 		"the real thing":                                    theRealThing,
+		"the real phone":                                    theRealPhone,
 		"the mailbox":                                       theMailbox,
 		"a widget goes the whole way":                       aWidgetGoesTheWholeWay,
 		"a widget is one send for two presses":              aWidgetIsOneSend,
@@ -289,7 +295,7 @@ func (b *tab) leave(act func()) {
 func (b *tab) nothingKept() {
 	b.Helper()
 	kept := eval[string](b, `JSON.stringify([location.href, history.state, {...localStorage}, {...sessionStorage}, document.cookie])`)
-	for _, secret := range []string{"ana", "example", uitest.Code, "verification"} {
+	for _, secret := range []string{"ana", "example", "23456789", "3456789", uitest.Code, "verification"} {
 		if strings.Contains(kept, secret) {
 			b.Errorf("the browser keeps %q where others can read it: %s", secret, kept)
 		}

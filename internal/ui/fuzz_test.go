@@ -16,6 +16,7 @@ func FuzzPage(f *testing.F) {
 	for _, seed := range [][3]string{
 		{"send", "ana@example.com", ""}, {"send", "<script>alert(1)</script>@example.com", "?view=change"}, {"check", "123 456", ""},
 		{"check", "١٢٣٤٥٦", ""}, {"again", "", "?view=new"}, {"use", "ana@gmial.com", "?view=change"}, {"send", "a\r\nBcc: b@c.d", "?view=%00"},
+		{"send", "0151 23456789", "?view=instead"}, {"send", "+1 (202) 555-0143", "?view=other"}, {"other", "＋٤٩", "?view=other"},
 		{"nothing", "\xff\x00", "?%zz"}, {"send", `"><img src=x onerror=1>`, "?lang=zh"}, {"send", strings.Repeat("a", 400) + "@b.c", ""},
 	} {
 		f.Add(seed[0], seed[1], seed[2])
@@ -26,13 +27,16 @@ func FuzzPage(f *testing.F) {
 			t.Fatal(err)
 		}
 		defer w.Close()
+		w.Codes.Text("DE", "US")
 		target, err := url.Parse(w.URL)
 		if err != nil {
 			t.Fatal(err)
 		}
 		target.RawQuery = strings.TrimPrefix(strings.Map(printable, query), "?")
 		form := url.Values{"act": {act}, "to": {typed}, "code": {typed}, "sure": {typed}, "intent": {typed}, "of": {""}}
+		phoned := url.Values{"act": {act}, "channel": {"sms"}, "phone": {typed}, "country": {typed}, "code": {typed}, "sure": {typed}, "of": {""}}
 		for _, r := range []*http.Request{
+			{Method: http.MethodPost, URL: target, Header: http.Header{"Content-Type": {"application/x-www-form-urlencoded"}}, Body: io.NopCloser(strings.NewReader(phoned.Encode()))},
 			{Method: http.MethodPost, URL: target, Header: http.Header{"Content-Type": {"application/x-www-form-urlencoded"}}, Body: io.NopCloser(strings.NewReader(form.Encode()))},
 			{Method: http.MethodGet, URL: target, Header: http.Header{}},
 		} {

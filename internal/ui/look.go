@@ -41,7 +41,7 @@ const soon = time.Minute
 func (l *look) card() card {
 	switch {
 	case l.view == anew:
-		return l.askFor(typed{on: l.session.channel()})
+		return l.askFor(typed{on: l.session.begun()})
 	case l.view == changing:
 		return l.askFor(l.typed())
 	case l.view == elsewhere:

@@ -41,6 +41,14 @@ func (l leg) channel() recipient.Channel {
 	return l.Channel
 }
 
+// begun is the channel that somebody has taken; empty: none yet.
+func (l leg) begun() recipient.Channel {
+	if l == (leg{}) {
+		return ""
+	}
+	return l.channel()
+}
+
 // shown is To as it stands in a field.
 func (l leg) shown() string {
 	if r, err := recipient.Parse(recipient.SMS, l.To); l.channel() == recipient.SMS && err == nil {

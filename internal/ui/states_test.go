@@ -17,7 +17,7 @@ const faults = `((scope) => {
   if (root.scrollWidth > root.clientWidth) out.push('scrolls sideways: ' + root.scrollWidth + ' > ' + root.clientWidth);
   if (!root.lang || !document.title) out.push('no language or title');
   if (all('h1, h2').length !== 1) out.push('not one heading');
-  for (const e of all('button:not(.link), .button, summary, input')) {
+  for (const e of all('button:not(.link), .button, summary, input, select')) {
     const r = e.getBoundingClientRect();
     if (r.height < 45.9 || r.width < 45.9) out.push('too small to hit: ' + e.outerHTML.slice(0, 80) + ' ' + r.width + '×' + r.height);
   }
@@ -25,7 +25,7 @@ const faults = `((scope) => {
     const r = e.getBoundingClientRect();
     if (r.height < 40 || r.width < 24) out.push('too small to hit: ' + e.outerHTML + ' ' + r.width + '×' + r.height);
   }
-  for (const e of all('input')) if (!e.labels.length) out.push('no label: ' + e.id);
+  for (const e of all('input, select')) if (!e.labels.length) out.push('no label: ' + e.id);
   for (const e of all('button, a')) if (!e.textContent.trim()) out.push('no name: ' + e.outerHTML);
   const ids = [...scope.querySelectorAll('[id]')].map((e) => e.id);
   for (const id of ids) if (ids.filter((x) => x === id).length > 1) out.push('id twice: ' + id);
@@ -56,11 +56,11 @@ const faults = `((scope) => {
     if (r < 4.5) out.push('contrast ' + r.toFixed(2) + ': ' + n.data.trim());
   }
   if (texts < 2) out.push('nothing to read');
-  for (const e of all('input')) {
+  for (const e of all('input, select')) {
     const r = ratio(rgba(getComputedStyle(e).borderTopColor), behind(e.parentElement));
     if (r < 3) out.push('contrast of a border ' + r.toFixed(2));
   }
-  for (const e of all('button, a, summary, input')) {
+  for (const e of all('button, a, summary, input, select')) {
     e.focus({ focusVisible: true });
     const s = getComputedStyle(e);
     if (scope.activeElement !== e) out.push('cannot be reached: ' + e.outerHTML.slice(0, 80));
