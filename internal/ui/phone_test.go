@@ -130,16 +130,16 @@ func attributes(page string) string {
 // What is wrong is said at the field, which keeps what was typed; the country stays chosen.
 func TestWhatIsWrongWithANumber(t *testing.T) {
 	for typed, words := range map[string]string{
-		"":                 "Enter your phone number.",
-		"ana@example.com":  "Enter the number alone",
-		"0151 23 ana":      "Enter the number alone",
-		"+49 30":           "too few digits",
-		"+999 12345678":    "There is no such phone number.",
-		"+49 900 1234567":  "Numbers that cost the caller extra",
-		"+34 612 34 56 78": "We do not send codes to phone numbers of this country.",
-		"+1 876 555 0123":  "We do not send codes to phone numbers of this country.", // Jamaica, whose code is that of the United States
-		"0":                "too few digits",
-		"0151​23456789":    "There is an invisible character in it.",
+		"":                   "Enter your phone number.",
+		"ana@example.com":    "Enter the number alone",
+		"0151 23 ana":        "Enter the number alone",
+		"+49 30":             "too few digits",
+		"+999 12345678":      "There is no such phone number.",
+		"+49 900 1234567":    "Numbers that cost the caller extra",
+		"+34 612 34 56 78":   "We do not send codes to phone numbers of this country.",
+		"+1 876 555 0123":    "We do not send codes to phone numbers of this country.", // Jamaica, whose code is that of the United States
+		"0":                  "too few digits",
+		"0151\u200b23456789": "There is an invisible character in it.",
 	} {
 		w := texting(t, "DE", "US")
 		page := texted(t, w, "", typed)
