@@ -43,6 +43,7 @@ var (
 // part that they need.
 type Log interface {
 	AppEvents
+	Watcher
 
 	// Begin decides and writes one send. A refusal is a value, and leaves nothing behind. With an error, nothing was
 	// written unless the error is ErrUncertain. Repeated with the same Send.ID it answers with the row that the first

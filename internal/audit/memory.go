@@ -36,6 +36,8 @@ type Memory struct {
 	spending      map[accountKey]int64
 	embargoes     map[embargoKey]embargoed
 	told          map[uuid.UUID][]ProviderEvent // of sends
+	prefixPauses  []PrefixPause                 // in the order in which they began
+	turns         map[string]time.Time          // until when
 }
 
 type memoryRow struct {
@@ -70,6 +72,7 @@ func NewMemory(now func() time.Time) *Memory {
 		events: map[uuid.UUID]*AppEvent{}, told: map[uuid.UUID][]ProviderEvent{}, erasures: map[recipient.Hash]time.Time{}, spending: map[accountKey]int64{}, embargoes: map[embargoKey]embargoed{},
 		accounts: map[string]Account{}, sessions: map[[32]byte]Session{},
 		factors: map[string]SecondFactor{}, recovery: map[string]map[[32]byte]bool{},
+		turns: map[string]time.Time{},
 	}
 }
 

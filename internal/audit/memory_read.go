@@ -104,7 +104,7 @@ func (m *Memory) Story(ctx context.Context, id uuid.UUID) (story Story, err erro
 	if !ok {
 		return Story{}, ErrNotFound
 	}
-	story = Story{Send: row.Send, Suppressions: m.suppressionsOf(row.Send), Events: m.eventsOf(id), Now: now}
+	story = Story{Send: row.Send, Suppressions: m.suppressionsOf(row.Send), Events: m.eventsOf(id), Pause: m.pauseOf(row.Send), Now: now}
 	v := m.verification(row.VerificationID)
 	if v.ID == "" {
 		return story, nil

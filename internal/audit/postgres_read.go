@@ -92,6 +92,11 @@ func (p *Postgres) Story(ctx context.Context, id uuid.UUID) (story Story, err er
 	if err != nil {
 		return story, err
 	}
+	if story.Send.untried() {
+		if story.Pause, err = theOne(readRows(ctx, p, (*PrefixPause).fields, pauseOfSQL, story.Send.pauseArgs(postgresWords)...)); err != nil {
+			return story, err
+		}
+	}
 	story.Events, err = readRows(ctx, p, (*ProviderEvent).fields, toldSQL, id)
 	if err != nil || story.Send.VerificationID == "" {
 		return story, err

@@ -20,13 +20,13 @@ func (p *Postgres) Suppress(ctx context.Context, x Suppression, lasts time.Durat
 				return err
 			}
 		}
-		rows, err := txRows(ctx, tx, p.sql(suppressSQL), x.ID, x.App, string(x.Channel), x.Address[:], x.Recipient[:], x.To, string(x.Cause), x.Detail,
+		rows, err := txRows(ctx, tx, (*Suppression).fields, p.sql(suppressSQL), x.ID, x.App, string(x.Channel), x.Address[:], x.Recipient[:], x.To, string(x.Cause), x.Detail,
 			knownID(x.Send), x.By, lasts.Microseconds())
 		if added = len(rows) > 0; err != nil {
 			return err
 		}
 		if !added {
-			rows, err = txRows(ctx, tx, `SELECT `+suppressionColumns+` FROM suppressions x WHERE x.id = $1`, x.ID)
+			rows, err = txRows(ctx, tx, (*Suppression).fields, `SELECT `+suppressionColumns+` FROM suppressions x WHERE x.id = $1`, x.ID)
 		}
 		if err == nil {
 			out = rows[0] // rows are not deleted
@@ -45,9 +45,9 @@ INSERT INTO suppressions AS x (id, app, channel, address, recipient, masked, rea
 SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, clock.now, clock.now + $11 * interval '1 microsecond' FROM clock
 ON CONFLICT (id) DO NOTHING RETURNING ` + suppressionColumns
 
-func txRows(ctx context.Context, tx pgx.Tx, statement string, args ...any) ([]Suppression, error) {
+func txRows[T any](ctx context.Context, tx pgx.Tx, fields func(*T) []any, statement string, args ...any) ([]T, error) {
 	rows, _ := tx.Query(ctx, statement, args...)
-	return pgx.CollectRows(rows, scanned((*Suppression).fields))
+	return pgx.CollectRows(rows, scanned(fields))
 }
 
 // Suppressions implements Log.
@@ -72,7 +72,7 @@ func (p *Postgres) Lift(ctx context.Context, l Lifting, act *Act) (lifted []Supp
 		return nil, err
 	}
 	err = p.inTransaction(ctx, func(tx pgx.Tx) error {
-		lifted, err = txRows(ctx, tx, p.sql(`
+		lifted, err = txRows(ctx, tx, (*Suppression).fields, p.sql(`
 WITH clock AS MATERIALIZED (SELECT {{now}} AS now)
 UPDATE suppressions x SET lifted_at = clock.now, lifted_by = $1, lifted_why = $2 FROM clock
 WHERE x.lifted_at IS NULL AND x.until > clock.now AND x.channel = $3 AND x.address = $4 AND ($5 = '' OR x.app = $5) RETURNING `+suppressionColumns),

@@ -139,5 +139,6 @@ type Story struct {
 	// Suppressions are those that stopped the row and those that came of it, oldest first.
 	Suppressions []Suppression
 	Events       []ProviderEvent // what a provider told of the row, by when it says that it happened
+	Pause        *PrefixPause    // that stopped the row; nil: none did
 	Now          time.Time       // on the log's clock
 }

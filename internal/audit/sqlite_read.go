@@ -106,6 +106,11 @@ func (s *SQLite) Story(ctx context.Context, id uuid.UUID) (Story, error) {
 	if story.Suppressions, err = sqliteSuppressionsOf(ctx, s.readers, send); err != nil {
 		return Story{}, unavailable(err)
 	}
+	if send.untried() {
+		if story.Pause, err = theOne(sqliteRows(ctx, s, (*PrefixPause).fields, pauseOfSQL, send.pauseArgs(sqliteWords)...)); err != nil {
+			return Story{}, err
+		}
+	}
 	events, err := s.readers.QueryContext(ctx, toldSQL, id)
 	if err == nil {
 		story.Events, err = collect(events, (*ProviderEvent).fields)
