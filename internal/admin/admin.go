@@ -40,6 +40,7 @@ type Log interface {
 	audit.Accounts
 	Suppressions(ctx context.Context, f audit.SuppressionFilter) ([]audit.Suppression, time.Time, error)
 	AppEvents(ctx context.Context, filter audit.AppEventFilter) ([]audit.AppEvent, error)
+	PrefixPauses(ctx context.Context, f audit.PrefixPauseFilter) ([]audit.PrefixPause, time.Time, error)
 }
 
 // Codes turns an address into the hash that the log knows, and says what a recipient's rules answer now.
@@ -177,6 +178,7 @@ func (a *Admin) Register(e *echo.Echo) {
 	e.GET("/admin/accounts", a.accountsPage, a.toPages(deedAccounts)...)
 	e.POST("/admin/accounts", a.changeAccount, a.toPages(deedAccounts)...)
 	a.registerPreview(e)
+	a.registerPrefixes(e)
 	programs := a.toPrograms(deedRead)
 	e.GET("/v1/admin/sends", a.listJSON, programs...)
 	e.GET("/v1/admin/sends/:id", a.sendJSON, programs...)

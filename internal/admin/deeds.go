@@ -22,6 +22,7 @@ type Doer interface {
 	CancelFor(ctx context.Context, v audit.Verification, act audit.Act) (bool, error)
 	ResendFor(ctx context.Context, v audit.Verification, from netip.Addr, act audit.Act) (verification.Answer, error)
 	Reveal(ctx context.Context, v audit.Verification, act audit.Act) (string, error)
+	LiftPrefix(ctx context.Context, l audit.PrefixLifting, act audit.Act) (audit.PrefixPause, bool, error)
 }
 
 // deed is something that can be done from a send's page. do gives what to show: the full recipient, or nothing.

@@ -11,6 +11,7 @@ var sections = []section{
 	{"policies", "/admin/policies"},
 	{"preview", "/admin/preview"},
 	{"suppressions", "/admin/suppressions"},
+	{"prefixes", prefixesPath},
 	{"acts", "/admin/acts"},
 	{"accounts", "/admin/accounts"},
 	{"webhooks", "/admin/webhooks"},

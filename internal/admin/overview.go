@@ -24,6 +24,7 @@ type overviewView struct {
 	Daily    bool
 	Refusals []countView // by rule
 	Failures []countView // by reason
+	Prefixes string      // how many rest now; empty: none
 	Domains  []domainView
 }
 
@@ -81,6 +82,9 @@ func (a *Admin) overviewPage(c echo.Context) error {
 		Failures: counts(s.Total.Failures, func(name string) (string, string) {
 			return w.or("reason", name), address(given, "status", string(audit.Failed))
 		}),
+	}
+	if v.Prefixes, err = a.prefixesNow(c, w); err != nil {
+		return err
 	}
 	v.Bars, v.Top = bars(s.Stretches)
 	v.Domains = domainsOf(s.Domains, given)

@@ -30,6 +30,9 @@ var least = map[string]Role{
 	deedFactor:   Reader, // their own
 	deedSuppress: Operator,
 	deedLift:     Operator,
+
+	deedLiftPrefix: Operator,
+
 	deedReset:    Operator,
 	deedResend:   Operator,
 	deedCancel:   Operator,
@@ -50,6 +53,9 @@ const (
 
 	deedSuppress = "suppression.add"
 	deedLift     = "suppression.lift"
+
+	deedLiftPrefix = "prefix.lift"
+
 	deedReset    = "quota.reset"
 	deedResend   = "verification.resend"
 	deedCancel   = "verification.cancel"

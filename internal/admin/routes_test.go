@@ -27,6 +27,7 @@ var routes = map[string]Role{
 	"POST /v1/admin/sends/:id/resend": Operator, "POST /v1/admin/sends/:id/cancel": Operator, "POST /v1/admin/sends/:id/reveal": Operator,
 	"POST /v1/admin/quota/reset": Operator, "POST /v1/admin/erase": Owner,
 	"GET /v1/admin/stats": Reader, "GET /admin/overview": Reader,
+	"GET /admin/prefixes": Reader, "POST /admin/prefixes/lift": Operator, "GET /v1/admin/prefixes": Reader, "POST /v1/admin/prefixes/lift": Operator,
 	"GET /v1/admin/sends.csv":  Operator,
 	"POST /admin/suppressions": Operator, "POST /admin/suppressions/lift": Operator,
 	"POST /v1/admin/suppressions": Operator, "POST /v1/admin/suppressions/lift": Operator,

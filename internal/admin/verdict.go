@@ -41,13 +41,14 @@ type matter struct {
 
 	suppressions []audit.Suppression // that stopped the row or came of it
 	events       []audit.ProviderEvent
+	prefix       *audit.PrefixPause // that stopped the row; nil: none
 }
 
 // judge says what became of a row. Each combination of states has its sentence; testdata/verdicts holds them all.
 func judge(s audit.Story, now seen, w words) verdict {
 	c := matter{
 		Send: s.Send, words: w, code: s.Verification, out: slices.ContainsFunc(s.Related, wentOut), quota: now.quota, pause: now.pause,
-		rule: now.rule, now: s.Now, suppressions: s.Suppressions, events: s.Events,
+		rule: now.rule, now: s.Now, suppressions: s.Suppressions, events: s.Events, prefix: s.Pause,
 	}
 	if c.code != nil {
 		c.state = stateOf(*c.code, s.Now)

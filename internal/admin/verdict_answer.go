@@ -109,6 +109,8 @@ func (c matter) blame() string {
 			return "suppressed.over"
 		}
 		return "suppressed"
+	case c.Reason == audit.ReasonPaused && c.prefix != nil && c.prefix.Active(c.now):
+		return "prefix"
 	case c.Reason == audit.ReasonPaused && c.pause == nil:
 		return "paused.over"
 	case c.Reason == audit.ReasonPaused:

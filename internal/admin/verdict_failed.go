@@ -15,6 +15,10 @@ func (c matter) failed() (what, next sentence) {
 		what, next = c.suppressed()
 		return what, c.and(next, c.cost())
 	case audit.ReasonPaused:
+		if c.prefix != nil {
+			what, next = c.prefixPaused(*c.prefix)
+			return c.and(what, c.doubt()), c.and(next, c.cost())
+		}
 		return c.and(c.about("verdict.failed.paused"), c.doubt()), c.and(c.paused(), c.cost())
 	}
 	kind := c.failure()

@@ -26,6 +26,18 @@ func (c matter) suppressed() (what, next sentence) {
 	return c.about("verdict.failed.suppressed", at("since", s.Since), plain("cause", causeOf(s, c.words))), c.still("next.failed.suppressed", s)
 }
 
+func (c matter) prefixPaused(p audit.PrefixPause) (what, next sentence) {
+	state := ".ended"
+	switch {
+	case p.Active(c.now):
+		state = ".holds"
+	case !p.LiftedAt.IsZero():
+		state = ".lifted"
+	}
+	return c.about("verdict.failed.prefix", at("since", p.Since), strong("prefix", p.Prefix), plain("numbers", numbersOf(p, c.words))),
+		c.about("next.failed.prefix"+state, at("until2", p.Until), at("lifted", p.LiftedAt))
+}
+
 // still says whether a suppression still holds. A text that there is not says nothing.
 func (c matter) still(key string, s audit.Suppression) sentence {
 	state := ".ended"

@@ -6,6 +6,7 @@ import (
 	"github.com/google/uuid"
 
 	"sendcode/internal/audit"
+	"sendcode/internal/recipient"
 	"sendcode/internal/verification"
 	"sendcode/quota/quotahttp"
 )
@@ -41,6 +42,8 @@ type sendJSON struct {
 	Reason string       `json:"reason,omitempty"`
 	// Support is what a person is shown of it for support: it finds the send in the console and gives no hold over anything.
 	Support string `json:"support,omitempty"`
+	// Instead is the channel to offer where a text message did not reach the person; empty: none. It says nothing of why.
+	Instead recipient.Channel `json:"instead,omitempty"`
 }
 
 type checkJSON struct {
@@ -60,7 +63,7 @@ func verificationOf(a verification.Answer, kind verification.Kind) verificationJ
 	out := verificationJSON{
 		ID: v.ID, Status: v.State, Channel: string(v.Channel), To: v.To, Purpose: v.Purpose, Reference: v.Reference,
 		CreatedAt: instant(v.CreatedAt), ExpiresAt: instant(v.ExpiresAt), AttemptsRemaining: v.AttemptsRemaining, Test: v.Test,
-		Send:  &sendJSON{ID: v.Send.ID, Number: v.Send.Number, Status: v.Send.Status, Support: support(v.Send.ID)},
+		Send:  &sendJSON{ID: v.Send.ID, Number: v.Send.Number, Status: v.Send.Status, Support: support(v.Send.ID), Instead: verification.Instead(v.Channel, v.Send.Status)},
 		Quota: quotahttp.Describe(a.Quota),
 	}
 	out.ExpiresIn = int(max(0, v.ExpiresAt.Sub(v.Now)) / time.Second)

@@ -146,6 +146,7 @@ func (a *App) useCases(observer verification.Observer) error {
 	settings := verification.Settings{
 		Terms: terms(a.cfg), MailFrom: a.cfg.MailFrom, Domain: domain(a.cfg.MailFrom),
 		IndexKey: a.cfg.IndexKeyBytes(), Folding: a.cfg.Folding, Ring: ring, Marks: marks(a.cfg),
+		Watch:   a.watchOf(),
 		Workers: max(verification.DefaultWorkers, a.mail.Conns()), // a connection without a worker would be of no use
 	}
 	a.codes = verification.New(settings, verification.Parts{

@@ -29,6 +29,7 @@ type metrics struct {
 	hooks    *prometheus.CounterVec
 	hookAge  *prometheus.HistogramVec
 	events   *prometheus.CounterVec
+	pumped   *prometheus.CounterVec
 }
 
 func newMetrics() *metrics {
@@ -57,11 +58,14 @@ func newMetrics() *metrics {
 			Name: "sendcode_spend_refused_total", Help: "Text messages that a spend cap stopped, by cap.",
 		}, []string{"cap"}),
 	}
+	m.pumped = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "sendcode_prefix_pauses_total", Help: "Pauses of text messages to a prefix because hardly any code came back, by app and country.",
+	}, []string{"app", "country"})
 	m.hooks, m.hookAge = newHookMetrics()
 	for _, outcome := range []string{applied, unchanged, rejected} {
 		m.reloads.WithLabelValues(outcome) // there from the start, at 0
 	}
-	m.registry.MustRegister(m.decided, m.observed, m.finished, m.checked, m.reloads, m.stopped, m.hooks, m.hookAge, m.events, collectors.NewGoCollector(),
+	m.registry.MustRegister(m.decided, m.observed, m.finished, m.checked, m.reloads, m.stopped, m.hooks, m.hookAge, m.events, m.pumped, collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
@@ -104,6 +108,24 @@ func (m *metrics) Finished(ch recipient.Channel, app string, s audit.Status, d t
 // Checked implements verification.Observer.
 func (m *metrics) Checked(ch recipient.Channel, app, outcome string) {
 	m.checked.WithLabelValues(string(ch), app, outcome).Inc()
+}
+
+// PrefixPaused implements verification.Observer.
+func (m *metrics) PrefixPaused(app, country string) { m.pumped.WithLabelValues(app, country).Inc() }
+
+// pausedPrefixes shows how many hold now; -1 where the log does not say.
+func (m *metrics) pausedPrefixes(holding func(context.Context) (int, error)) {
+	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "sendcode_prefixes_paused", Help: "Prefixes to which text messages rest now, at most 200; -1: the log does not answer.",
+	}, func() float64 {
+		ctx, cancel := context.WithTimeout(context.Background(), watchTimeout)
+		defer cancel()
+		n, err := holding(ctx)
+		if err != nil {
+			return -1
+		}
+		return float64(n)
+	}))
 }
 
 // provider shows each outcome from the start, at 0.

@@ -93,7 +93,8 @@ func (w Watch) check() error {
 	return nil
 }
 
-func (w Watch) exempts(prefix string) bool {
+// Exempts says that a prefix is never paused.
+func (w Watch) Exempts(prefix string) bool {
 	return slices.ContainsFunc(w.Exempt, func(x string) bool { return strings.HasPrefix(prefix, x) })
 }
 
@@ -125,7 +126,7 @@ func (w Watch) watch(now time.Time, b watchBook) (started []PrefixPause, err err
 		return nil, err
 	}
 	for _, c := range found {
-		if w.exempts(c.prefix) {
+		if w.Exempts(c.prefix) {
 			continue
 		}
 		usual, err := w.usual(b, c, from)
@@ -199,7 +200,7 @@ func (f PrefixPauseFilter) query(now time.Time, at func(time.Time) any) (string,
 	return `SELECT ` + prefixPauseColumns + ` FROM prefix_pauses p` + c.where() + ` ORDER BY p.since DESC, p.id DESC LIMIT ` + place(len(c.args)), c.args
 }
 
-// liftedBy says in an act what was lifted.
+// lifted says in an act what was lifted.
 func (p PrefixPause) lifted(act Act) Act {
 	act.App, act.Channel, act.Target = p.App, "sms", p.Prefix
 	return act

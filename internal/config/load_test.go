@@ -34,7 +34,7 @@ func TestNothingGiven(t *testing.T) {
 		Checks:       Checks{Network: Bound{100, time.Hour}, App: Bound{10_000, time.Hour}},
 		Suppressions: Suppressions{For: 720 * time.Hour},
 		Retention:    2160 * time.Hour,
-		SMS:          SMS{Segments: 1},
+		SMS:          defaultSMS(),
 		Admin:        Admin{SecondFactor: FactorOptional},
 	}
 	if !reflect.DeepEqual(c, want) {

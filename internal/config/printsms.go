@@ -29,6 +29,7 @@ func (c Config) smsNode() *yaml.Node {
 		caps.Content = append(caps.Content, mapping("name", text(s.Name), "scope", text(string(s.Scope)), "per", text(string(s.Per)), "limit", text(amountText(s.Limit))))
 	}
 	put(n, "spend", caps)
+	put(n, "watch", c.SMS.Watch.node())
 	return n
 }
 

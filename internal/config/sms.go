@@ -24,6 +24,7 @@ type SMS struct {
 	Senders    map[string]string // the same by country
 	Carriers   []SMSCarrier      // in order of preference
 	Spend      []SpendCap
+	Watch      SMSWatch
 }
 
 // SMSCarrier is one carrier; of the last four fields the one that Type names is meant, without secret and timeout.
@@ -105,7 +106,7 @@ func (c Config) SMSOn() bool { return len(c.SMS.Carriers) > 0 || c.DevPhone() }
 // DevPhone says whether text messages end at the dev mailbox, as mails do.
 func (c Config) DevPhone() bool { return len(c.SMS.Carriers) == 0 && c.SMTPURL == "" && c.Loopback() }
 
-func defaultSMS() SMS { return SMS{Segments: 1} }
+func defaultSMS() SMS { return SMS{Segments: 1, Watch: defaultWatch()} }
 
 // sms reads everything about text messages.
 func (s *sections) sms(n *yaml.Node, path string) {
@@ -144,6 +145,7 @@ func (s *sections) sms(n *yaml.Node, path string) {
 		},
 		"carriers": func(v *yaml.Node, path string) { s.carriers(v, path) },
 		"spend":    func(v *yaml.Node, path string) { s.spend(v, path) },
+		"watch":    func(v *yaml.Node, path string) { s.watch(v, path) },
 	})
 	if n.Kind == yaml.MappingNode {
 		s.checkPrices(n, path)

@@ -20,6 +20,7 @@ const smsYAML = `sms:
   public_url: https://codes.shop.example/x/
   sender: The Shop
   senders: {US: "+15005550006", DE: "12345"}
+  watch: {sends: 30, approved: 5, within: 2h, pause: 30m, exempt: ["+49", "+86138"]}
   spend:
     - {name: day, scope: global, per: day, limit: 50}
     - {name: each, scope: app, per: month, limit: 300.5}
@@ -67,6 +68,9 @@ func TestSMS(t *testing.T) {
 		!slices.Equal(s.Spend, []SpendCap{{"day", quota.Global, quota.Day, 50_000_000}, {"each", quota.App, quota.Month, 300_500_000}}) {
 		t.Errorf("%+v, %v", p, s.Spend)
 	}
+	if w := s.Watch; w.Off || w.Sends != 30 || w.Approved != 5 || w.Within != 2*time.Hour || w.Pause != 30*time.Minute || !slices.Equal(w.Exempt, []string{"+49", "+86138"}) {
+		t.Errorf("%+v", w)
+	}
 	if !c.SMSOn() || c.DevPhone() || s.Carriers[0].Timeout != 20*time.Second || s.Carriers[3].Timeout != 5*time.Second {
 		t.Errorf("on %v, dev %v", c.SMSOn(), c.DevPhone())
 	}
@@ -87,6 +91,16 @@ func TestSMS(t *testing.T) {
 	}
 	if fixed := c.Fixed(again); fixed != nil {
 		t.Errorf("the same differs in %v", fixed)
+	}
+}
+
+func TestWatchOnByDefaultAndOff(t *testing.T) {
+	for yaml, off := range map[string]bool{"": false, "sms: {watch: off}": true, "sms: {watch: {sends: 50}}": false} {
+		c, err := loadYAML(yaml)
+		again, err2 := loadYAML(c.YAML())
+		if err != nil || err2 != nil || c.SMS.Watch.Off != off || again.YAML() != c.YAML() || c.SMS.Watch.Within != time.Hour {
+			t.Errorf("%q: %+v, %v, %v", yaml, c.SMS.Watch, err, err2)
+		}
 	}
 }
 
@@ -155,6 +169,12 @@ func TestMistakesOfSMS(t *testing.T) {
 		"receipt":              {carrier("name: a, type: http, method: GET, url: \"https://a.example/?{to}{text}\", receipt: {status: a}"), "receipt: needs status"},
 		"extract":              {carrier("name: a, type: http, method: GET, url: \"https://a.example/?{to}{text}\", answer: {id: x}"), "answer.id: is neither a path"},
 		"match":                {carrier("name: a, type: http, method: GET, url: \"https://a.example/?{to}{text}\", answer: {match: \"(\"}"), "answer.match: is no regular expression"},
+		"watch":                {"sms: {watch: on}", "sms.watch: must be off, or say"},
+		"watch, sends":         {"sms: {watch: {sends: 4}}", "sms.watch.sends: must be from 5"},
+		"watch, approved":      {"sms: {watch: {approved: 51}}", "sms.watch.approved: must be from 1 to 50"},
+		"watch, within":        {"sms: {watch: {within: 25h}}", "sms.watch.within: must be from"},
+		"watch, pause":         {"sms: {watch: {pause: 1s}}", "sms.watch.pause: must be from"},
+		"watch, exempt":        {"sms: {watch: {exempt: [\"+4915123\"]}}", "sms.watch.exempt[0]: must be the beginning"},
 		"templates":            {carrier("name: a, type: aliyun, key_id: LTAI, sign: x, secret_env: ALIYUN_SECRET"), "templates: must have the purpose default"},
 		"a list for a carrier": {"sms: {countries: [DE], carriers: [a]}", "type must be"},
 	} {

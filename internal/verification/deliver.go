@@ -49,7 +49,11 @@ func (o *outbox) attempt(ctx context.Context, f *flight) (end func()) {
 	if _, ok := o.testRecipient(v); ok {
 		return finish(audit.Outcome{Status: audit.Sent, Provider: testProvider})
 	}
-	if reason := o.untried(w.Send); reason != "" {
+	reason, err := o.untried(ctx, w.Send)
+	switch {
+	case err != nil: // nothing leaves that may have to rest
+		return func() { o.postpone(f, backoff(w.Send.Attempt), failure{reason: "temporary_log"}) }
+	case reason != "":
 		return finish(audit.Outcome{Status: audit.Failed, Reason: reason, Refund: true})
 	}
 	t, reason, err := o.open(w)

@@ -37,6 +37,7 @@ type outbox struct {
 	forgot    time.Time // when Forget was asked for last
 	sweep     sweep     // of what is old
 	countNext time.Time // when hours are counted next
+	watched   time.Time // when Watch was
 }
 
 // flight is a row that this process is working on.
@@ -221,6 +222,7 @@ func (o *outbox) tick(ctx context.Context) {
 		o.takeOver(ctx)
 	}
 	o.forgetInTime(ctx)
+	o.watchInTime(ctx)
 	o.expire(ctx)
 	o.countAhead(ctx)
 }

@@ -52,14 +52,18 @@ func (s *Service) Paused(ch recipient.Channel, purpose string) (Pause, bool) {
 }
 
 // untried is why a send is handed to nobody; empty if it is.
-func (o *outbox) untried(s audit.Send) string {
+func (o *outbox) untried(ctx context.Context, s audit.Send) (reason string, err error) {
 	if s.Suppression != uuid.Nil {
-		return reasonSuppressed
+		return reasonSuppressed, nil
 	}
-	if _, paused := o.Paused(s.Channel, s.Purpose); paused {
-		return reasonPaused
+	_, paused := o.Paused(s.Channel, s.Purpose)
+	if !paused {
+		paused, err = o.prefixPaused(ctx, s)
 	}
-	return ""
+	if paused {
+		return reasonPaused, nil
+	}
+	return "", err
 }
 
 // bar has a bounce suppress the very address that it was sent to. The simulator's recipients are meant to bounce, again

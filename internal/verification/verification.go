@@ -78,6 +78,7 @@ type Log interface {
 	AllRejected(ctx context.Context, within time.Duration, yield func(audit.Counting) error) error
 	audit.Expirer
 	audit.Counter
+	audit.Watcher
 	Crowds(ctx context.Context, q audit.CrowdQuery) ([]audit.Crowd, int, error)
 }
 
@@ -130,6 +131,7 @@ type Settings struct {
 	Marks    []string          // headers that each mail carries with its send's ID
 	Lease    time.Duration     // of a row in flight; 0 means DefaultLease
 	Tick     time.Duration     // between two looks for rows to take over; 0 means DefaultTick
+	Watch    audit.Watch       // where codes do not come back; zero: nobody looks, and no pause holds
 	Workers  int               // sends of one channel in flight at once; 0 means DefaultWorkers
 }
 
@@ -213,6 +215,7 @@ type Observer interface {
 	Observed(channel recipient.Channel, app, rule string)                            // a send that the rule would have refused, did it not only observe
 	Finished(channel recipient.Channel, app string, s audit.Status, d time.Duration) // d: from the log's instant to the outcome
 	Checked(channel recipient.Channel, app, outcome string)                          // outcome: approved, wrong, ended, barred
+	PrefixPaused(app, country string)                                                // text messages to some numbers there rest
 }
 
 type nobody struct{}
@@ -221,6 +224,7 @@ func (nobody) Decided(recipient.Channel, string, string, string)               {
 func (nobody) Observed(recipient.Channel, string, string)                      {}
 func (nobody) Finished(recipient.Channel, string, audit.Status, time.Duration) {}
 func (nobody) Checked(recipient.Channel, string, string)                       {}
+func (nobody) PrefixPaused(string, string)                                     {}
 
 // Kind says what a caller can be trusted with.
 type Kind int

@@ -1,0 +1,235 @@
+package admin
+
+import (
+	"errors"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/labstack/echo/v4"
+
+	"sendcode/internal/audit"
+	"sendcode/internal/server"
+	"sendcode/internal/verification"
+)
+
+// Prefixes to which text messages rest, because hardly any code came back from there.
+
+// prefixesView is the page of them.
+type prefixesView struct {
+	page
+	Rows    []prefixView
+	May     bool // the reader may lift
+	Problem string
+	Older   string // address; empty: this is the end
+	Newest  string
+	Other   string // address of the list of the other state
+	Active  bool   // only those that hold now
+}
+
+type prefixView struct {
+	ID           string
+	Since, Until clock
+	Prefix, App  string
+	Country      string
+	Sends        string // address of what was sent to the country
+	Why          string // the numbers
+	State        stateView
+	After        sentence // who lifted it, when and why
+	Active       bool
+}
+
+// prefixJSON is a pause as scripts see it.
+type prefixJSON struct {
+	ID        string  `json:"id"`
+	App       string  `json:"app"`
+	Country   string  `json:"country"`
+	Prefix    string  `json:"prefix"`
+	Since     string  `json:"since"`
+	Until     string  `json:"until"`
+	Sends     int     `json:"sends"`
+	Approved  int     `json:"approved"`
+	Usual     *int    `json:"usual_percent"`
+	Active    bool    `json:"active"`
+	LiftedAt  *string `json:"lifted_at"`
+	LiftedBy  *string `json:"lifted_by"`
+	LiftedWhy *string `json:"lifted_reason"`
+}
+
+type prefixesJSON struct {
+	Prefixes []prefixJSON `json:"prefixes"`
+	Next     *string      `json:"next"`
+}
+
+// prefixPage is one page of pauses, as an address asks for it.
+type prefixPage struct {
+	filter audit.PrefixPauseFilter
+	list   []audit.PrefixPause
+	now    time.Time
+	next   string // cursor; empty: this is the end
+}
+
+// findPrefixes reads the list that an address means; its parameters are those of the list of suppressions.
+func (a *Admin) findPrefixes(c echo.Context, raw, state string) (p prefixPage, err error) {
+	f, _, err := parseSuppressions(raw, state)
+	if err != nil {
+		return p, err
+	}
+	if f.Recipient != nil {
+		return p, invalid("recipient", "unknown", "There is no such parameter.")
+	}
+	p.filter = audit.PrefixPauseFilter{Active: f.Active, Before: f.Before, Limit: f.Limit}
+	ask := p.filter
+	ask.Limit = min(f.Limit+1, 200)
+	p.list, p.now, err = a.log.PrefixPauses(c.Request().Context(), ask)
+	if len(p.list) > f.Limit || len(p.list) == 200 {
+		p.list = p.list[:min(f.Limit, len(p.list))]
+		last := p.list[len(p.list)-1]
+		p.next = writeCursor(audit.Mark{At: last.Since, ID: last.ID})
+	}
+	return p, a.failedToRead(c.Request().Context(), err)
+}
+
+func (a *Admin) prefixesJSON(c echo.Context) error {
+	p, err := a.findPrefixes(c, c.Request().URL.RawQuery, "all")
+	if err != nil {
+		return err
+	}
+	out := prefixesJSON{Prefixes: make([]prefixJSON, 0, len(p.list)), Next: text(p.next)}
+	for _, x := range p.list {
+		out.Prefixes = append(out.Prefixes, prefixJSONOf(x, p.now))
+	}
+	return c.JSON(http.StatusOK, out)
+}
+
+func prefixJSONOf(p audit.PrefixPause, now time.Time) prefixJSON {
+	out := prefixJSON{
+		ID: p.ID.String(), App: p.App, Country: p.Country, Prefix: p.Prefix, Since: *stamp(p.Since), Until: *stamp(p.Until), Sends: p.Sends,
+		Approved: p.Approved, Active: p.Active(now), LiftedAt: stamp(p.LiftedAt), LiftedBy: text(p.LiftedBy), LiftedWhy: text(p.LiftedWhy),
+	}
+	if p.Usual >= 0 {
+		out.Usual = &p.Usual
+	}
+	return out
+}
+
+func (a *Admin) prefixesPage(c echo.Context) error {
+	return a.showPrefixes(c, http.StatusOK, c.Request().URL.RawQuery, "")
+}
+
+func (a *Admin) showPrefixes(c echo.Context, status int, raw, problem string) error {
+	p, err := a.findPrefixes(c, raw, "active")
+	if err != nil {
+		return err
+	}
+	w := wordsFor(c.Request())
+	v := prefixesView{
+		page: page{W: w, Title: w.say("prefixes.title"), In: true, Here: "prefixes"}, May: actorOf(c).may(deedLiftPrefix), Problem: problem,
+		Active: p.filter.Active, Other: prefixesPath + "?state=all",
+	}
+	state := ""
+	if !v.Active {
+		v.Other, state = prefixesPath, "state=all&"
+	}
+	for _, x := range p.list {
+		v.Rows = append(v.Rows, prefixViewOf(x, p.now, w))
+	}
+	if p.next != "" {
+		v.Older = prefixesPath + "?" + state + "cursor=" + p.next
+	}
+	if p.filter.Before != nil {
+		v.Newest = strings.TrimRight(prefixesPath+"?"+state, "?&")
+	}
+	return a.pages.show(c, status, "prefixes", v)
+}
+
+const prefixesPath = "/admin/prefixes"
+
+func prefixViewOf(p audit.PrefixPause, now time.Time, w words) prefixView {
+	v := prefixView{
+		ID: p.ID.String(), Since: clock{Time: p.Since}, Until: clock{Time: p.Until}, Prefix: p.Prefix, App: p.App, Country: p.Country,
+		Sends: address(nil, "country", p.Country), Why: numbersOf(p, w), Active: p.Active(now),
+		State: stateView{Sign: "–", Word: w.say("suppressions.ended"), Tone: still},
+	}
+	switch {
+	case v.Active:
+		v.State = stateView{Sign: "✕", Word: w.say("prefixes.holds"), Tone: bad}
+	case !p.LiftedAt.IsZero():
+		v.State = stateView{Sign: "✓", Word: w.say("suppressions.lifted"), Tone: good}
+		v.After = w.tell("suppressions.after", strong("who", or(p.LiftedBy, "–")), at("at", p.LiftedAt), plain("why", or(p.LiftedWhy, "–")))
+	}
+	return v
+}
+
+// numbersOf are those that it was paused for.
+func numbersOf(p audit.PrefixPause, w words) string {
+	text := w.say("prefixes.numbers", "sends", strconv.Itoa(p.Sends), "approved", strconv.Itoa(p.Approved))
+	if p.Usual >= 0 {
+		text += w.say("prefixes.usual", "percent", strconv.Itoa(p.Usual))
+	}
+	return text
+}
+
+// liftPrefix ends a pause, and has the act recorded with it.
+func (a *Admin) liftPrefix(c echo.Context, id, reason string) (audit.PrefixPause, error) {
+	pause, err := uuid.Parse(id)
+	if err != nil {
+		return audit.PrefixPause{}, invalid("id", "invalid", "This is no ID of a pause.")
+	}
+	act, err := a.act(c, deedLiftPrefix)
+	if err != nil {
+		return audit.PrefixPause{}, err
+	}
+	p, _, err := a.doer.LiftPrefix(c.Request().Context(), audit.PrefixLifting{ID: pause, By: actorOf(c).name, Why: strings.TrimSpace(reason)}, act)
+	return p, err
+}
+
+func (a *Admin) liftPrefixJSON(c echo.Context) error {
+	var w struct {
+		ID     string `json:"id"`
+		Reason string `json:"reason"`
+	}
+	if err := server.ReadJSON(c, &w); err != nil {
+		return err
+	}
+	p, err := a.liftPrefix(c, w.ID, w.Reason)
+	if err != nil {
+		return err
+	}
+	return c.JSON(http.StatusOK, prefixJSONOf(p, a.now()))
+}
+
+func (a *Admin) liftPrefixForm(c echo.Context) error {
+	form, err := readForm(c)
+	if err != nil {
+		return err
+	}
+	_, err = a.liftPrefix(c, form.Get("id"), form.Get("reason"))
+	var bad *verification.InvalidError
+	if errors.As(err, &bad) {
+		return a.showPrefixes(c, http.StatusUnprocessableEntity, "", or(wordsFor(c.Request()).texts["prefixes.problem."+bad.Reason], bad.Detail))
+	}
+	if err != nil {
+		return err
+	}
+	return c.Redirect(http.StatusSeeOther, prefixesPath)
+}
+
+// prefixesNow says how many rest now; nothing where none does.
+func (a *Admin) prefixesNow(c echo.Context, w words) (string, error) {
+	list, _, err := a.log.PrefixPauses(c.Request().Context(), audit.PrefixPauseFilter{Active: true, Limit: 200})
+	if err != nil || len(list) == 0 {
+		return "", a.failedToRead(c.Request().Context(), err)
+	}
+	return w.plural("overview.prefixes", len(list)), nil
+}
+
+// registerPrefixes adds what is about them.
+func (a *Admin) registerPrefixes(e *echo.Echo) {
+	e.GET(prefixesPath, a.prefixesPage, a.toPages(deedRead)...)
+	e.POST(prefixesPath+"/lift", a.liftPrefixForm, a.toPages(deedLiftPrefix)...)
+	e.GET("/v1/admin/prefixes", a.prefixesJSON, a.toPrograms(deedRead)...)
+	e.POST("/v1/admin/prefixes/lift", a.liftPrefixJSON, a.toPrograms(deedLiftPrefix)...)
+}
