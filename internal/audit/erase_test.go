@@ -42,6 +42,8 @@ var columns = map[string]struct{ nothing, erased, hash string }{
 	"provider_events": {nothing: `send_id kind at heard_at provider detail`}, // detail: a code or one word
 	"spending":        {nothing: `account period used`},
 	"embargoes":       {nothing: `channel since until`, hash: `recipient`},
+	"prefix_pauses":   {nothing: `id app country prefix since until sends approved usual lifted_at lifted_by lifted_why`}, // of numbers, not of a number
+	"turns":           {nothing: `name until`},
 	"hours":           {nothing: `hour`},
 	"hour_tallies":    {nothing: `hour app channel purpose status reason blocked_by rows requests opened approved`},
 	"hour_times":      {nothing: `hour app channel purpose bucket n`},
