@@ -192,14 +192,32 @@ func exportRow(s audit.Send) []string {
 	return row
 }
 
-// harmless is a cell that no spreadsheet takes for a formula (SEC-18): one that begins like a formula, also behind white
-// space or in full-width letters, gets a quote mark in front, which spreadsheets show as text. Bytes that no text has
-// become the mark for that.
+// dividers are what a spreadsheet may be set to divide lines at instead of commas, as it is at semicolons in half of Europe, and what
+// then ends a line.
+const dividers = ";\t|\r\n"
+
+// harmless is a cell that no spreadsheet takes for a formula (SEC-18), nor any part of it between dividers: what begins like one
+// gets a quote mark in front, which spreadsheets show as text. Bytes that no text has become the mark for that.
 func harmless(cell string) string {
 	cell = strings.ToValidUTF8(cell, "\ufffd")
-	begins := strings.TrimLeftFunc(cell, func(r rune) bool { return r == ' ' || r == '\u00a0' || r == '\u3000' })
-	if strings.IndexAny(begins, "=+-@＝＋－＠") == 0 || strings.IndexFunc(begins, func(r rune) bool { return unicode.IsControl(r) || unicode.Is(unicode.Cf, r) }) == 0 {
-		return "'" + cell
+	var out strings.Builder
+	for rest := cell; rest != ""; {
+		part := rest
+		if end := strings.IndexAny(rest, dividers); end >= 0 {
+			part = rest[:end+1]
+		}
+		first := len(rest) == len(cell)
+		if likeFormula(part) && (first || !strings.Contains(dividers, part)) {
+			out.WriteByte('\'')
+		}
+		out.WriteString(part)
+		rest = rest[len(part):]
 	}
-	return cell
+	return out.String()
+}
+
+// likeFormula: also behind white space or a quotation mark, in full-width letters, or behind what cannot be seen.
+func likeFormula(s string) bool {
+	begins := strings.TrimLeft(s, " \u00a0\u3000\"")
+	return strings.IndexAny(begins, "=+-@＝＋－＠") == 0 || strings.IndexFunc(begins, func(r rune) bool { return unicode.IsControl(r) || unicode.Is(unicode.Cf, r) }) == 0
 }

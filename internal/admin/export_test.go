@@ -179,9 +179,12 @@ func TestExportsAreBounded(t *testing.T) {
 func TestHarmless(t *testing.T) {
 	for cell, want := range map[string]string{
 		"": "", "order 7": "order 7", "a=b": "a=b", "1-2": "1-2", "2026-03-04": "2026-03-04", "•••": "•••", "'x": "'x",
-		"=1+1": "'=1+1", "+49•••": "'+49•••", "-1": "'-1", "@SUM(A1)": "'@SUM(A1)", "\t=1": "'\t=1", "\r=1": "'\r=1", "\n=1": "'\n=1", "\x00=1": "'\x00=1",
+		"=1+1": "'=1+1", "+49•••": "'+49•••", "-1": "'-1", "@SUM(A1)": "'@SUM(A1)", "\t=1": "'\t'=1", "\r=1": "'\r'=1", "\n=1": "'\n'=1", "\x00=1": "'\x00=1",
 		" =1": "' =1", "\u00a0+1": "'\u00a0+1", "\u3000@x": "'\u3000@x", "＝1": "'＝1", "＋1": "'＋1", "－1": "'－1", "＠x": "'＠x",
 		"\u200b=1": "'\u200b=1", "\ufeff=1": "'\ufeff=1", "\xff=1": "\ufffd=1",
+		// Where lines are divided at semicolons, tabs or bars, or a line's end counts in the midst of a cell.
+		"x;=1;": "x;'=1;", ";+1": ";'+1", "x\t=1": "x\t'=1", "x|\u00a0@y": "x|'\u00a0@y", "x\r\n=1": "x\r\n'=1", "x;\"=1\";": "x;'\"=1\";", "\"=1": "'\"=1",
+		"a\r\nb": "a\r\nb", "a; b, -1": "a; b, -1", "x;;y": "x;;y", "x;\u200b=1": "x;'\u200b=1",
 	} {
 		if got := harmless(cell); got != want {
 			t.Errorf("%q becomes %q, want %q", cell, got, want)
@@ -191,7 +194,7 @@ func TestHarmless(t *testing.T) {
 
 // Whatever a row holds: the file has as many cells as it should, none begins like a formula, and none lost its text.
 func FuzzCell(f *testing.F) {
-	for _, seed := range []string{"=cmd|' /C calc'!A0", "+4915112345678", "\"", "a\r\nb", "\x00", "\ufeff=1", "  -1", "＝1", "\xff\xfe"} {
+	for _, seed := range []string{"=cmd|' /C calc'!A0", "+4915112345678", "\"", "a\r\nb", "\x00", "\ufeff=1", "  -1", "＝1", "\xff\xfe", "x;=1;", "a\t\"=1", "|@x", "a\r\n-1"} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, cell string) {
@@ -202,6 +205,7 @@ func FuzzCell(f *testing.F) {
 			t.Fatal(err)
 		}
 		w.Flush()
+		line := b.String()
 		record, err := csv.NewReader(&b).Read()
 		if err != nil || len(record) != 3 || record[2] != "y" {
 			t.Fatalf("%q is read as %q: %v", cell, record, err)
@@ -210,10 +214,15 @@ func FuzzCell(f *testing.F) {
 		if strings.ContainsAny(string([]rune(strings.TrimLeft(got, " \u00a0\u3000") + "x")[0]), "=+-@\t\r\x00＝＋－＠") {
 			t.Errorf("%q is still a formula: %q", cell, got)
 		}
-		plain := func(s string) string {
-			return strings.NewReplacer("\r", "", "\n", "").Replace(strings.ToValidUTF8(s, "\ufffd"))
+		for part := range strings.FieldsFuncSeq(line, func(r rune) bool { return strings.ContainsRune(dividers, r) }) {
+			if strings.IndexAny(strings.TrimLeft(part, " \u00a0\u3000\""), "=+-@\x00＝＋－＠") == 0 {
+				t.Errorf("%q has a formula where lines are divided at something else: %q", cell, line)
+			}
 		}
-		if !utf8.ValidString(got) || plain(strings.TrimPrefix(got, "'")) != plain(strings.TrimPrefix(cell, "'")) {
+		plain := func(s string) string {
+			return strings.NewReplacer("\r", "", "\n", "", "'", "").Replace(strings.ToValidUTF8(s, "\ufffd"))
+		}
+		if !utf8.ValidString(got) || plain(got) != plain(cell) {
 			t.Errorf("%q lost something: %q", cell, got)
 		}
 	})
