@@ -35,7 +35,7 @@ type window struct {
 }
 
 // patience is far more than all steps of a test take.
-const patience = 2 * time.Minute
+const patience = 5 * time.Minute
 
 type step = chromedp.Action[chromedp.Void]
 
@@ -247,18 +247,11 @@ func TestBrowserKeys(t *testing.T) {
 	w.quietAt()
 }
 
-// Every page fits every width, light and dark, and nothing on it is refused by the policy.
-func TestBrowserFits(t *testing.T) {
-	r := newRig(t)
+// everyPage fills the log, and names the addresses of the pages that show it.
+func everyPage(r *rig) map[string]string {
+	r.Helper()
 	row := busy(r)
 	_, hash := r.recipient("ana@example.com")
-	w := openWindow(r)
-	schemes := []string{"light", "dark"}
-	if os.Getenv(screenshots) == "" {
-		schemes = schemes[1:] // a scheme changes colours, not sizes
-	}
-	w.fits(map[string]string{"login": "/admin/login"}, schemes)
-	w.logIn()
 	for _, b := range []verification.Barring{
 		{Channel: "email", To: "bo@" + strings.Repeat("long.", 9) + "example.com", Why: "asked by telephone, and again in a letter of the fourth of March"},
 		{Channel: "email", To: "cy@example.com", Why: "spam", By: "admin"},
@@ -267,13 +260,13 @@ func TestBrowserFits(t *testing.T) {
 		r.must(err)
 	}
 	toldApps(r)
-	t.Cleanup(r.console.Stop)
+	r.Cleanup(r.console.Stop)
 	failed, err := r.log.Sends(context.Background(), audit.Filter{Status: audit.Failed, Limit: 1})
 	r.must(err)
 	older, err := r.log.Sends(context.Background(), audit.Filter{Recipient: &hash, Status: audit.Sent, Limit: 1})
 	r.must(err)
 	_, mistyped := r.recipient("w.zhang@qq.co")
-	pages := map[string]string{
+	return map[string]string{
 		"list": "/admin?limit=5", "empty": "/admin?status=sending", "recipient": "/admin?recipient=" + hash.String(), "filters": "/admin?blocked_by=minute",
 		"refused": "/admin/sends/" + row.ID.String(), "failed": "/admin/sends/" + failed[0].ID.String(), "asked again": sendAddress(older[0].ID),
 		"nobody": "/admin?recipient=" + mistyped.String() + "&near=" + failed[0].Recipient.String(), "unknown": "/admin/sends/x", "invalid": "/admin?limit=x",
@@ -281,6 +274,19 @@ func TestBrowserFits(t *testing.T) {
 		"suppressions": "/admin/suppressions", "no suppressions": "/admin/suppressions?recipient=" + hash.String(),
 		"preview": "/admin/preview", "overview": "/admin/overview?last=24h", "policies": "/admin/policies?policy=default&limit.minute=1&window.minute=10m",
 	}
+}
+
+// Every page fits every width, light and dark, and nothing on it is refused by the policy.
+func TestBrowserFits(t *testing.T) {
+	r := newRig(t)
+	pages := everyPage(r)
+	w := openWindow(r)
+	schemes := []string{"light", "dark"}
+	if os.Getenv(screenshots) == "" {
+		schemes = schemes[1:] // a scheme changes colours, not sizes
+	}
+	w.fits(map[string]string{"login": "/admin/login"}, schemes)
+	w.logIn()
 	w.fits(pages, schemes)
 	w.quietAt()
 }

@@ -48,6 +48,7 @@ var edges = map[string]string{
 	"internal/house":             "",
 	"internal/parts":             "internal/parts/locate",
 	"internal/parts/locate":      "",
+	"internal/parts/axe":         "",
 	"internal/delivery/smtptest": "",
 	"internal/openid/openidtest": "",
 	"internal/ui/uitest": "quota internal/api internal/audit internal/keyring internal/recipient internal/server internal/ui " +
@@ -67,6 +68,7 @@ var edges = map[string]string{
 var support = map[string]bool{
 	"internal/parts":             true,
 	"internal/parts/locate":      true,
+	"internal/parts/axe":         true,
 	"internal/delivery/smtptest": true,
 	"internal/openid/openidtest": true,
 	"internal/ui/uitest":         true,
@@ -90,7 +92,7 @@ var modules = map[string]string{
 	"github.com/alecthomas/kong":          "cmd/sendcode",
 	"github.com/boombuler/barcode":        "internal/admin",
 	"github.com/chromedp/cdproto":         "internal/ui/uitest tools/screenshots",
-	"github.com/chromedp/chromedp":        "internal/ui/uitest tools/screenshots",
+	"github.com/chromedp/chromedp":        "internal/ui/uitest internal/parts/axe tools/screenshots",
 	"github.com/coreos/go-oidc":           "internal/openid",
 	"github.com/dunglas/httpsfv":          "quota/quotahttp",
 	"github.com/emersion/go-message":      "internal/delivery",

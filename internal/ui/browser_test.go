@@ -70,6 +70,7 @@ func TestInABrowser(t *testing.T) {
 		"a widget in a form":                                aWidgetInAForm,
 		"a widget by its documentation":                     aWidgetByItsDocumentation,
 		"a widget holds":                                    everyStateOfAWidget,
+		"every other page can be used":                      everyOtherPage,
 		"every state holds, is readable and can be reached": everyState,
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -120,7 +121,7 @@ func open(t *testing.T, browser context.Context, w *uitest.World, look uitest.Lo
 	t.Helper()
 	ctx, end := uitest.Tab(browser)
 	t.Cleanup(end)
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute) // far more than a test takes
 	t.Cleanup(cancel)
 	if look.Width == 0 {
 		look.Width, look.Height = 800, 700

@@ -76,6 +76,7 @@ const sideways = `document.documentElement.scrollWidth > document.documentElemen
 func everyState(t *testing.T, browser context.Context) {
 	b := open(t, browser, running(t), uitest.Look{})
 	b.tolerate = "status of 503"
+	engine := b.axe()
 	for _, s := range uitest.States() {
 		if s.NoScript || s.Offline {
 			continue // the same pages as others, to the eye
@@ -97,6 +98,10 @@ func everyState(t *testing.T, browser context.Context) {
 			b.do(look.Apply())
 			for _, fault := range eval[[]string](b, faults+"(document)") {
 				t.Errorf("%s, dark %v: %s", s.Name, look.Dark, fault)
+			}
+			for _, look.Width = range []int64{1280, 320} {
+				b.do(look.Apply())
+				b.accessible(engine, s.Name, look, "html")
 			}
 		}
 		if eval[bool](b, `document.documentElement.dir = 'rtl', `+sideways) {

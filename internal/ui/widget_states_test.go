@@ -15,6 +15,7 @@ func everyStateOfAWidget(t *testing.T, browser context.Context) {
 	b.tolerate = "e" // refusals and outages are in the console too; what is wrong is searched for below
 	b.root = `document.querySelector('send-code').shadowRoot`
 	look := uitest.Look{Width: 320, Height: 640, Still: true, Lang: "en"}
+	engine := b.axe()
 	for _, s := range uitest.WidgetStates() {
 		for _, lang := range []string{"en", "zh"} {
 			w, site, err := s.World(lang)
@@ -34,6 +35,10 @@ func everyStateOfAWidget(t *testing.T, browser context.Context) {
 				b.do(look.Apply())
 				for _, fault := range eval[[]string](b, faults+"("+b.root+")") {
 					t.Errorf("%s, %s, dark %v: %s", s.Name, lang, look.Dark, fault)
+				}
+				for _, look.Width = range []int64{1280, 320} {
+					b.do(look.Apply())
+					b.accessible(engine, s.Name, look, "send-code")
 				}
 			}
 			if lang == "zh" && eval[bool](b, `/[A-Za-z]{3,}/.test(`+b.root+`.querySelector('#card').innerText.replaceAll(/\S+@?example\.com|S-\w{4}-\w{4}/g, ''))`) {

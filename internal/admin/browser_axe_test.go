@@ -1,0 +1,77 @@
+package admin
+
+import (
+	"maps"
+	"slices"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+
+	"sendcode/internal/parts/axe"
+)
+
+// reach is every page for those whom a mouse, eyes or a steady hand do not serve: axe-core finds nothing, wide and narrow, light and dark.
+func (w *window) reach(engine *axe.Engine, name, path string) {
+	w.Helper()
+	for _, width := range []int64{320, 1280} {
+		w.do(emulate(width, "light"), chromedp.Navigate(w.base+path))
+		w.text(`document.querySelectorAll("main details").forEach(d => d.open = true); ""`)
+		for _, scheme := range []string{"light", "dark"} {
+			w.do(emulate(width, scheme))
+			found, err := engine.Violations(w.ctx, "html")
+			w.must(err)
+			for _, v := range found {
+				w.Errorf("%s at %d px, %s: %s", name, width, scheme, v)
+			}
+		}
+	}
+}
+
+func TestBrowserAxe(t *testing.T) {
+	r, _ := besideProvider(t)
+	pages := everyPage(r)
+	r.as(Operator) // so that there is an account to look at
+	w := openWindow(r)
+	engine, err := axe.Load(w.ctx)
+	r.must(err)
+	w.reach(engine, "login", "/admin/login")
+	w.logIn()
+	for _, name := range slices.Sorted(maps.Keys(pages)) {
+		w.reach(engine, name, pages[name])
+	}
+}
+
+// The pages of logging in that show only after something was sent.
+func TestBrowserAxeOfForms(t *testing.T) {
+	r, _ := besideProvider(t)
+	w := openWindow(r)
+	engine, err := axe.Load(w.ctx)
+	r.must(err)
+	shown := func(name string) {
+		t.Helper()
+		for _, scheme := range []string{"light", "dark"} {
+			for _, width := range []int64{320, 1280} {
+				w.do(emulate(width, scheme))
+				found, err := engine.Violations(w.ctx, "html")
+				r.must(err)
+				for _, v := range found {
+					t.Errorf("%s, %d, %s: %s", name, width, scheme, v)
+				}
+			}
+		}
+	}
+	enter := func(field, text string) step { return chromedp.SetValue(chromedp.CSS(field), text) }
+	w.do(chromedp.Navigate(w.base+"/admin/login"), enter("#password", "wrong"), chromedp.Click(chromedp.CSS("form:not(.provider) button")), chromedp.WaitVisible(chromedp.CSS("#problem")))
+	shown("a wrong password")
+	w.logIn()
+	w.do(chromedp.Navigate(w.base+factorPage), enter("#password", testPassword), chromedp.Click(chromedp.CSS("main form button")), chromedp.WaitVisible(chromedp.CSS(".qr")))
+	shown("a second factor to be")
+	d := device{r: r, secret: w.text(`document.querySelector(".shown").innerText.replaceAll(" ", "")`)}
+	w.do(enter("#code", d.code()), chromedp.Click(chromedp.CSS("main form button")), chromedp.WaitVisible(chromedp.CSS(".codes")))
+	shown("recovery codes")
+	w.leads(exactly("/admin/login"), chromedp.Click(chromedp.CSS(".top button")))
+	w.leads(begins(codePage), enter("#password", testPassword), chromedp.Click(chromedp.CSS("form:not(.provider) button")))
+	shown("the code page")
+	w.do(enter("#code", "000000"), chromedp.Click(chromedp.CSS("main form button")), chromedp.WaitVisible(chromedp.CSS("#problem")))
+	shown("a wrong code")
+}

@@ -1,0 +1,85 @@
+// Package axe looks for what keeps people out of a page, with axe-core, in the browser of a test.
+//
+// Chromium brings axe-core along for its own audits of pages, in the scripts of its developer tools, which any tab can be sent to. So a machine that can run the browser's tests can run these, with nothing more to fetch and nothing of
+// somebody else's in this repository. A browser without it fails the test.
+package axe
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/chromedp/chromedp"
+)
+
+// Engine is axe-core as a browser has it.
+type Engine struct {
+	Version string
+	source  string
+}
+
+// bundle is the script of Chromium's developer tools that has axe-core in it, as one text.
+const bundle = "devtools://devtools/bundled/third_party/lighthouse/lighthouse-dt-bundle.js"
+
+// opening is how that text begins.
+const opening = "/*! axe v"
+
+// Load takes the engine out of the browser of a tab, which it leaves at an empty page.
+func Load(tab context.Context) (*Engine, error) {
+	if err := chromedp.Do(tab, chromedp.Navigate(bundle)); err != nil {
+		return nil, fmt.Errorf("axe: the browser shows no %s: %w", bundle, err)
+	}
+	script, err := chromedp.Run(tab, chromedp.Evaluate[string](`document.body.textContent`))
+	if err != nil {
+		return nil, err
+	}
+	text, err := literal(script)
+	if err != nil {
+		return nil, err
+	}
+	if err := chromedp.Do(tab, chromedp.Navigate("about:blank")); err != nil {
+		return nil, err
+	}
+	e := &Engine{}
+	if e.source, err = chromedp.Run(tab, chromedp.Evaluate[string](text)); err != nil {
+		return nil, fmt.Errorf("axe: the browser's copy cannot be read: %w", err)
+	}
+	e.Version, _, _ = strings.Cut(strings.TrimPrefix(e.source, opening), "\n")
+	return e, nil
+}
+
+var errNone = errors.New("axe: the browser brings no axe-core")
+
+// literal is axe-core as the script quotes it, from the quote before its first word to the one that ends it.
+func literal(script string) (string, error) {
+	at := strings.Index(script, opening)
+	if at < 1 || !strings.ContainsRune("`'\"", rune(script[at-1])) {
+		return "", errNone
+	}
+	quote := script[at-1]
+	for i := at; i < len(script); i++ {
+		switch script[i] {
+		case '\\':
+			i++
+		case quote:
+			return script[at-1 : i+1], nil
+		}
+	}
+	return "", errNone
+}
+
+// rules are all that stand for WCAG 2.2 A and AA, and what the engine's makers call good practice.
+const rules = `{runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"], rules: {"target-size": {enabled: true}}, resultTypes: ["violations"]}`
+
+// Violations says what is wrong with the page in a tab, or with the part that a selector names, one line each: the rule, and where.
+func (e *Engine) Violations(tab context.Context, part string) ([]string, error) {
+	run := fmt.Sprintf(`axe.run(%q, %s).then((found) => found.violations.flatMap((v) => v.nodes.map((n) =>
+		v.id + ": " + n.target.join(" ") + ": " + n.html.slice(0, 120) + ": " + (n.any[0] ?? n.all[0] ?? n.none[0])?.message)))`, part, rules)
+	if there, err := chromedp.Run(tab, chromedp.Evaluate[bool](`typeof axe === "object"`)); err != nil || !there {
+		if _, err := chromedp.Run(tab, chromedp.Evaluate[string](e.source+`; axe.version`)); err != nil {
+			return nil, fmt.Errorf("axe: the engine cannot be loaded: %w", err)
+		}
+	}
+	return chromedp.Run(tab, chromedp.Evaluate[[]string](run, chromedp.EvalAwaitPromise))
+}
