@@ -10,12 +10,12 @@ import (
 	"sendcode/internal/parts/axe"
 )
 
-// reach is every page for those whom a mouse, eyes or a steady hand do not serve: axe-core finds nothing, wide and narrow, light and dark.
-func (w *window) reach(engine *axe.Engine, name, path string) {
+// clean: for those whom a mouse, eyes or a steady hand do not serve, axe-core finds nothing wrong with the page that is shown, narrow and
+// wide, light and dark.
+func (w *window) clean(engine *axe.Engine, name string) {
 	w.Helper()
+	w.text(`document.querySelectorAll("main details").forEach(d => d.open = true); ""`)
 	for _, width := range []int64{320, 1280} {
-		w.do(emulate(width, "light"), chromedp.Navigate(w.base+path))
-		w.text(`document.querySelectorAll("main details").forEach(d => d.open = true); ""`)
 		for _, scheme := range []string{"light", "dark"} {
 			w.do(emulate(width, scheme))
 			found, err := engine.Violations(w.ctx, "html")
@@ -34,10 +34,12 @@ func TestBrowserAxe(t *testing.T) {
 	w := openWindow(r)
 	engine, err := axe.Load(w.ctx)
 	r.must(err)
-	w.reach(engine, "login", "/admin/login")
+	w.do(chromedp.Navigate(w.base + "/admin/login"))
+	w.clean(engine, "login")
 	w.logIn()
 	for _, name := range slices.Sorted(maps.Keys(pages)) {
-		w.reach(engine, name, pages[name])
+		w.do(chromedp.Navigate(w.base + pages[name]))
+		w.clean(engine, name)
 	}
 }
 
@@ -47,31 +49,18 @@ func TestBrowserAxeOfForms(t *testing.T) {
 	w := openWindow(r)
 	engine, err := axe.Load(w.ctx)
 	r.must(err)
-	shown := func(name string) {
-		t.Helper()
-		for _, scheme := range []string{"light", "dark"} {
-			for _, width := range []int64{320, 1280} {
-				w.do(emulate(width, scheme))
-				found, err := engine.Violations(w.ctx, "html")
-				r.must(err)
-				for _, v := range found {
-					t.Errorf("%s, %d, %s: %s", name, width, scheme, v)
-				}
-			}
-		}
-	}
 	enter := func(field, text string) step { return chromedp.SetValue(chromedp.CSS(field), text) }
 	w.do(chromedp.Navigate(w.base+"/admin/login"), enter("#password", "wrong"), chromedp.Click(chromedp.CSS("form:not(.provider) button")), chromedp.WaitVisible(chromedp.CSS("#problem")))
-	shown("a wrong password")
+	w.clean(engine, "a wrong password")
 	w.logIn()
 	w.do(chromedp.Navigate(w.base+factorPage), enter("#password", testPassword), chromedp.Click(chromedp.CSS("main form button")), chromedp.WaitVisible(chromedp.CSS(".qr")))
-	shown("a second factor to be")
+	w.clean(engine, "a second factor to be")
 	d := device{r: r, secret: w.text(`document.querySelector(".shown").innerText.replaceAll(" ", "")`)}
 	w.do(enter("#code", d.code()), chromedp.Click(chromedp.CSS("main form button")), chromedp.WaitVisible(chromedp.CSS(".codes")))
-	shown("recovery codes")
+	w.clean(engine, "recovery codes")
 	w.leads(exactly("/admin/login"), chromedp.Click(chromedp.CSS(".top button")))
 	w.leads(begins(codePage), enter("#password", testPassword), chromedp.Click(chromedp.CSS("form:not(.provider) button")))
-	shown("the code page")
+	w.clean(engine, "the code page")
 	w.do(enter("#code", "000000"), chromedp.Click(chromedp.CSS("main form button")), chromedp.WaitVisible(chromedp.CSS("#problem")))
-	shown("a wrong code")
+	w.clean(engine, "a wrong code")
 }
