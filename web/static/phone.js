@@ -16,12 +16,13 @@ export function attendPhones(root) {
   const find = (id) => root.getElementById(id);
   root.addEventListener('focusin', ({ target }) => { if (target.id === 'phone' || target.id === 'country') load(); });
   root.addEventListener('change', async ({ target }) => {
-    if (target.id === 'country') hint(find('phone-hint'), (await load()).countries[target.value]);
+    const { id, value } = target;
+    if (id === 'country') hint(find('phone-hint'), (await load()).countries[value]);
   });
-  root.addEventListener('input', async (event) => {
-    if (event.target.id !== 'phone' || event.isComposing) return;
+  root.addEventListener('input', async ({ target, isComposing, inputType, data }) => { // later the event's target is the host
+    if (target.id !== 'phone' || isComposing) return;
     const { countries, codes } = await load();
-    typed(event, find('country'), countries, codes);
+    typed(target, { inputType, data }, find('country'), countries, codes);
   });
 }
 
@@ -29,7 +30,7 @@ function hint(element, country) {
   if (country?.[2] && element?.dataset.text) element.textContent = element.dataset.text.replace('{example}', country[2]);
 }
 
-function typed({ target: field, inputType, data }, choice, countries, codes) {
+function typed(field, { inputType, data }, choice, countries, codes) {
   const text = plain(field.value);
   if (/[^\d\s+()./-]/.test(text)) return; // whatever this is, it is not for us to change
   const digits = text.replace(/\D/g, ''), plus = /^\s*\(?\+/.test(text), abroad = plus || digits.startsWith('00');

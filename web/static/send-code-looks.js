@@ -1,5 +1,6 @@
 import { emphasised, h } from './dom.js';
-import { act, box, button, heading, lead, link, rules, spent, until, wrongCode } from './send-code-parts.js';
+import { choice, field, instead, patient } from './send-code-channels.js';
+import { act, box, button, carrier, heading, lead, link, rules, spent, until, wrongCode } from './send-code-parts.js';
 import { lasting, put, second } from './time.js';
 
 // Which card is true, and what is on it. It is the page's (internal/ui/look.go), from what the API says instead of the log.
@@ -16,10 +17,15 @@ export const polls = ({ view }) => view?.status === 'pending' && underway.has(vi
 //   quota    what the rules say, told with view or by a refusal
 //   refused  the last request for a code was refused
 //   note     what the last act came to: {kind, text}
-//   screen   change: another address; code: the code, although a rule is spent
-//   to       the address as typed, while it is known
-export function draw(w, state) {
-  const { kind, say, rev, next, body } = pick(w, state);
+//   screen   change: another address; instead: the other channel; code: the code, although a rule is spent
+//   channel  that it is about, of the channels that there are; asking is the one in whose field somebody is
+//   to       the address or number as typed, while it is known; draft what was typed and not acted on
+//   there    the same of the other channel: {view, to, wait}
+//
+// words are the catalogue by channel, countries those that numbers may be of, and country where they are dialled.
+export function draw(words, state) {
+  const w = words[state.channel] ?? words.email;
+  const { kind, say, rev, next, body } = pick(w, state, words);
   const card = h('section', {
     id: 'card', class: 'card', part: 'card', 'data-kind': kind, 'data-say': say, 'data-next': next,
     'data-rev': JSON.stringify([kind, rev, state.note]), 'aria-labelledby': 'heading',
@@ -33,19 +39,22 @@ function supported(w, kind, view) {
   return ref && ['code', 'enough', 'failed', 'ended'].includes(kind) && h('p', { class: 'support', part: 'support' }, put(w.SupportReference, { ref }));
 }
 
-function pick(w, state) {
+const neverSent = ({ send }) => send.status === 'failed' && send.number <= 1;
+
+function pick(w, state, words) {
   const { view, quota, refused, note, screen } = state;
   if (note?.kind === 'misplaced') return misplaced(w);
   if (note?.kind === 'loading') return { kind: 'loading', body: h('p', { class: 'lead' }, dots()) };
-  if (screen === 'change' || !view) {
+  if (screen === 'change' || screen === 'instead' || !view) {
     if (note?.kind === 'away') return away(w, state);
-    return screen !== 'change' && refused && !quota.allowed ? enough(w, state) : ask(w, state);
+    return !screen && refused && !quota.allowed ? enough(w, state) : ask(words, state);
   }
   if (note?.kind === 'away' && note.reading) return away(w, state);
   if (view.status === 'approved') return note?.kind === 'used' ? ended(w, state) : approved(w, view);
-  if (refused && quota.retry_after > soon && screen !== 'code') return enough(w, state);
+  const held = quota.blocked_by === carrier && neverSent(view); // by the network, which told its wait
+  if ((refused || held) && quota.retry_after > soon && screen !== 'code') return enough(w, state);
   if (view.status !== 'pending') return ended(w, state);
-  if (view.send.status === 'failed' && view.send.number <= 1) return failed(w, state);
+  if (neverSent(view)) return failed(w, state);
   return code(w, state);
 }
 
@@ -61,33 +70,33 @@ function again(w, label, quota, more) {
 
 const waiting = (w, quota) => quota.retry_after > 0 ? put(w.TimerElse, { d: lasting(quota.retry_after * second, w) }) : '';
 
-function ask(w, { note, to, view }) {
-  const wrong = note?.kind === 'address' && note.text;
+// there is what a card says of the other channel that does not only pass with time.
+const there = ({ channels, there: leg }) => [channels, leg?.to, leg?.view?.status, leg?.wait > 0];
+
+function ask(words, { note, to, draft, view, channel, channels, asking, country, countries, screen, there: leg }) {
+  const other = channels.find((c) => c !== channel), wanted = asking ?? (screen === 'instead' ? other : channel), on = channels.includes(wanted) ? wanted : channels[0];
+  const w = words[on] ?? words.email, wrong = note?.kind === 'address' && note.text, either = channels.length > 1;
+  const typed = (c) => c === on && draft !== undefined ? draft : c === channel ? to : leg?.to;
   return {
-    kind: 'ask', say: wrong, rev: [to],
+    kind: 'ask', say: wrong, rev: [on, typed(on), channels, countries.length],
     body: [
-      heading(w.AskHeading, 'heading'), lead(h('slot', { name: 'lead' }, w.AskLead)),
-      act('send',
-        h('div', { class: 'field' },
-          h('label', { for: 'to', part: 'label' }, w.AddressLabel),
-          h('input', {
-            id: 'to', type: 'email', autocomplete: 'email', autocapitalize: 'none', spellcheck: 'false', required: true, maxlength: 320, dir: 'ltr',
-            value: to ?? '', part: 'input', 'data-focus': true, 'aria-invalid': wrong && 'true', 'aria-describedby': wrong && 'to-error',
-          }),
-          wrong && h('p', { id: 'to-error', class: 'error', part: 'error' }, wrong)),
+      heading(w.AskHeading, 'heading'), lead(h('slot', { name: 'lead' }, either ? w.AskLeadEither : w.AskLead)),
+      act('send', choice(w, channels, on),
+        channels.map((c) => field(words[c] ?? words.email, c, { value: typed(c), wrong: c === on && wrong, focus: c === on, country, countries })),
         h('button', { id: 'send', class: 'button', part: 'button' }, w.SendCode)),
       view && h('p', { class: 'aside' }, link('back', w.BackToCode)),
     ],
   };
 }
 
-function code(w, { view, quota, note }) {
+function code(w, state) {
+  const { view, quota, note } = state;
   const letters = view.code_format?.alphabet === 'unambiguous', n = view.code_format?.length, wrong = wrongCode(w, note, view);
   const flying = underway.has(view.send.status), [head, sent] = sending(w, view.send);
-  const trouble = note?.kind === 'away' ? w.AwayCode : view.send.status === 'failed' ? w.ResendFailed : '';
+  const trouble = note?.kind === 'away' ? w.AwayCode : { failed: w.ResendFailed, undelivered: w.NotArrivedLead }[view.send.status] ?? '';
   const hint = n && !wrong;
   return {
-    kind: 'code', rev: [view.id, view.send, view.attempts_remaining, used(quota)], next: view.expires_in * second + second,
+    kind: 'code', rev: [view.id, view.send, view.attempts_remaining, used(quota), quota.allowed, there(state)], next: view.expires_in * second + second,
     say: wrong || trouble || (flying ? head : [head, waiting(w, quota) || w.AvailableNow].join(w.Stop)),
     body: [
       heading(head), lead(emphasised(sent, { to: view.to }), flying && dots(), ' ', link('change', w.Change)),
@@ -107,6 +116,7 @@ function code(w, { view, quota, note }) {
           hint && h('span', { id: 'code-hint' }, put(letters ? w.CodeHintCharacters : w.CodeHint, { n }), w.Separator),
           h('span', { id: 'code-expiry' }, until(view.expires_in * second, w.WorksUntil))))),
       act('again', again(w, w.SendAgain, quota)), rules(w, quota), help(w, view, quota),
+      instead(w, state, patient(view, quota)),
     ],
   };
 }
@@ -115,6 +125,7 @@ function code(w, { view, quota, note }) {
 function sending(w, { status, number }) {
   if (underway.has(status)) return [w.OnItsWay, w.SendingTo];
   if (status === 'unknown') return [w.MayArrive, w.MaybeSentTo];
+  if (status === 'undelivered') return [w.NotArrived, w.SentTo];
   return [w.CheckMail, number > 1 && status === 'sent' ? w.SentAgainTo : w.SentTo];
 }
 
@@ -126,45 +137,50 @@ function help(w, view, quota) {
     h('summary', {}, w.NothingYet),
     h('ul', {},
       status === 'unknown' && h('li', {}, w.AcceptedHow),
+      status === 'delivered' && h('li', {}, w.HasArrived),
       h('li', {}, w.LookInSpamElse),
       h('li', {}, emphasised(w.IsAddressRight, { to: view.to }), ' ', link('change', w.Change))));
 }
 
-function enough(w, { view, quota, to, note }) {
-  const why = spent(w, quota, view?.to ?? to), works = view?.status === 'pending' && view.expires_in > 0;
+function enough(w, state) {
+  const { view, quota, to, note } = state;
+  const why = spent(w, quota, view?.to ?? to), works = view?.status === 'pending' && view.expires_in > 0 && !neverSent(view);
   return {
-    kind: 'enough', say: [why.heading, waiting(w, quota)].join(w.Stop), rev: [quota.blocked_by, used(quota), works],
+    kind: 'enough', say: [why.heading, waiting(w, quota)].join(w.Stop), rev: [quota.blocked_by, used(quota), works, there(state)],
     next: works ? view.expires_in * second + second : null,
     body: [
       heading(why.heading), lead(why.lead, ' ', link('change', w.Change)), note?.kind === 'away' && box('bad', w.AwayCode),
       act('again', again(w, w.SendCode, quota)), rules(w, quota),
       works && h('p', { class: 'aside' }, until(view.expires_in * second, w.LastCodeUntil), ' ', link('code', w.EnterIt)),
+      instead(w, state),
     ],
   };
 }
 
-function failed(w, { view, quota, note }) {
+function failed(w, state) {
+  const { view, quota, note } = state;
   const text = note?.kind === 'away' ? w.AwayCode : quota.allowed ? w.DidNotCountNow : w.DidNotCount;
   return {
-    kind: 'failed', say: [w.NotDelivered, text].join(w.Stop), rev: [view.send.id, quota.allowed],
+    kind: 'failed', say: [w.NotDelivered, text].join(w.Stop), rev: [view.send.id, quota.allowed, there(state)],
     body: [
       heading(w.NotDelivered), lead(emphasised(w.NotDeliveredLead, { to: view.to })),
       h('p', { class: 'act' }, h('button', { type: 'button', class: 'button', part: 'button', 'data-act': 'change' }, w.ChangeAddress)),
-      act('again', again(w, w.TryAgain, quota, { quiet: true })), box('bad', text),
+      act('again', again(w, w.TryAgain, quota, { quiet: true })), instead(w, state), box('bad', text),
     ],
   };
 }
 
 // ended shows a code that is no good any more; a new one is one press away.
-function ended(w, { view, quota, note }) {
+function ended(w, state) {
+  const { view, quota, note } = state;
   const [head, why] = {
     max_attempts_reached: [w.TooManyTries, w.TooManyTriesLead], canceled: [w.Canceled, w.CanceledLead], approved: [w.Used, w.UsedLead],
   }[view.status] ?? [w.Expired, put(w.ExpiredLead, { d: lasting(Date.parse(view.expires_at) - Date.parse(view.created_at), w) })];
   return {
-    kind: 'ended', say: [head, waiting(w, quota)].filter(Boolean).join(w.Stop), rev: [view.status, used(quota)],
+    kind: 'ended', say: [head, waiting(w, quota)].filter(Boolean).join(w.Stop), rev: [view.status, used(quota), there(state)],
     body: [
       heading(head), lead(why, w.Separator, emphasised(w.GoesTo, { to: view.to }), ' ', link('change', w.Change)),
-      note?.kind === 'away' && box('bad', w.AwayCode), act('again', again(w, w.NewCode, quota)), rules(w, quota),
+      note?.kind === 'away' && box('bad', w.AwayCode), act('again', again(w, w.NewCode, quota)), rules(w, quota), instead(w, state),
     ],
   };
 }

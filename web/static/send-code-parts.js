@@ -5,10 +5,12 @@ import { clockFrom, lasting, minute, put, second } from './time.js';
 
 const day = 24 * 60 * minute;
 
+export const carrier = 'carrier'; // the rule that a mobile network makes by itself
+
 const plural = (text, n) => put(n === 1 ? text.One : text.Other, { n });
 
 // act is a form that does one thing.
-export const act = (does, ...children) => h('form', { class: 'act', 'data-act': does, novalidate: true }, children);
+export const act = (does, ...children) => h('form', { class: does === 'send' ? 'act ask' : 'act', 'data-act': does, novalidate: true }, children);
 
 export const box = (tone, text) => text && h('p', { class: `box ${tone}`, part: `note ${tone}` }, text);
 
@@ -66,6 +68,7 @@ function row(w, r) {
 
 // ruleName says which time a rule is about.
 export function ruleName(w, { name, per, window }) {
+  if (name === carrier) return w.CarrierRule;
   const period = { hour: w.ThisHour, day: w.Today, week: w.ThisWeek, month: w.ThisMonth }[per];
   if (period) return period;
   const ms = window * second;
@@ -83,6 +86,7 @@ export function spent(w, quota, to) {
     const which = others[r?.scope] ?? 'EnoughNetwork';
     return { heading: w[which], lead: emphasised(w[`${which}Lead`], { to }) };
   }
+  if (r.name === carrier) return { heading: w.EnoughCarrier, lead: put(w.EnoughCarrierLead, { to }) };
   const when = ruleName(w, r), used = r.limit - r.remaining;
   const name = ['Minute', 'Hour', 'Day', 'Week', 'Month'][[w.ThisMinute, w.ThisHour, w.Today, w.ThisWeek, w.ThisMonth].indexOf(when)] ?? '';
   const heading = w[`Enough${name}`];

@@ -23,6 +23,8 @@ export class Intents {
 // How often and how far apart a request is repeated while its twin is worked on (409).
 const twins = 20, twinWait = second / 2;
 
+const patience = 15 * second;
+
 // Talk asks at base with a public key. Answers are {status, body, moment, retry}: retry in seconds, 0 where none was told;
 // status 0 is no answer, and `barred` then says that the service is there and does not let this page read its answers.
 export class Talk {
@@ -39,6 +41,19 @@ export class Talk {
 
   get(id) {
     return this.#ask(`v1/verifications/${encodeURIComponent(id)}`, { cache: 'no-store' });
+  }
+
+  // channels asks what codes can be sent over now. It is no inquiry, and disturbs none; undefined: that is not known.
+  async channels(purpose) {
+    const path = `v1/channels${purpose ? `?purpose=${encodeURIComponent(purpose)}` : ''}`;
+    try {
+      const answer = await fetch(new URL(path, this.base), {
+        headers: { Authorization: `Bearer ${this.key}` }, cache: 'no-store', credentials: 'omit', referrerPolicy: 'no-referrer', signal: AbortSignal.timeout(patience),
+      });
+      return answer.ok ? (await answer.json()).channels : undefined;
+    } catch {
+      return undefined;
+    }
   }
 
   check(id, code) {

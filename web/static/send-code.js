@@ -5,10 +5,11 @@ import tokens from './tokens.css.js';
 import { Cards, working } from './cards.js';
 import { h } from './dom.js';
 import { Inquiry } from './inquiry.js';
+import { here, left } from './send-code-channels.js';
 import { Kept } from './send-code-kept.js';
 import { draw, polls } from './send-code-looks.js';
 import { Talk } from './send-code-talk.js';
-import { Moment } from './time.js';
+import { Moment, second } from './time.js';
 import { en, zh } from './words.js';
 
 // Adopted sheets are no inline style, so no policy of the site around is in their way.
@@ -24,6 +25,14 @@ const shortWait = 5; // seconds, where a service that is away names none
 // slips are the API's reasons for a code that is none, in the cards' words.
 const slips = { required: 'required', not_digits: 'foreign', not_in_alphabet: 'foreign', too_long: 'length' };
 
+// spoken is a catalogue by channel: of text messages some things are said otherwise.
+const spoken = ({ OnPhones, ...all }) => ({ email: all, sms: { ...all, ...OnPhones } });
+
+const languages = { en: spoken(en), zh: spoken(zh) };
+
+// Reasons for which another number would not do either, but a mail does.
+const numbersAlone = ['country_not_served', 'voip', 'number_not_allowed'];
+
 // SendCode is <send-code>. docs/widget.md describes its attributes, events, slots and parts.
 export class SendCode extends HTMLElement {
   static formAssociated = true;
@@ -32,10 +41,13 @@ export class SendCode extends HTMLElement {
   #internals = this.attachInternals();
   #root = this.attachShadow({ mode: 'open' });
   #state = {}; // see draw
+  #there; // the same of the channel that somebody came from, with the moment at which it was told
+  #offered; // the channels that the service has now, by name; undefined: not known
+  #countries = [];
   #moment = new Moment(); // when what the state says was told
   #wanted; // the last send that was tried
   #undelivered; // the send that was last told to have failed
-  #words = en;
+  #words = languages.en; // by channel
   #inquiry = new Inquiry({ look: () => this.#look(), polls: () => polls(this.#state) });
   #talk = new Talk(this.#inquiry);
   #cards;
@@ -65,10 +77,11 @@ export class SendCode extends HTMLElement {
     if (id) this.#state = { id, note: { kind: 'loading' } };
     else this.#state.to ??= this.getAttribute('to') ?? '';
     this.#speak();
-    this.#inquiry.attend({ woke: () => this.#cards.tick(), connected: (yes) => this.#cards.warn(yes ? '' : this.#words.Offline) });
+    this.#inquiry.attend({ woke: () => this.#cards.tick(), connected: (yes) => this.#cards.warn(yes ? '' : this.#w.Offline) });
     if (!this.getAttribute('key')) this.#misplaced('it has no attribute key: a public key, pk_…');
     else if (id) this.#inquiry.refresh();
     else this.#inquiry.follow();
+    if (this.getAttribute('key') && this.#channels.includes('sms') && !this.#offered) this.#learn();
   }
 
   disconnectedCallback() {
@@ -84,20 +97,39 @@ export class SendCode extends HTMLElement {
     return this.getAttribute('locale') || this.closest('[lang]')?.lang || navigator.language;
   }
 
+  // #channels are those that the site wants, and that the service has.
+  get #channels() {
+    const wanted = (this.getAttribute('channels') ?? this.getAttribute('channel') ?? '').split(/\s+/).filter(Boolean);
+    const all = wanted.length ? wanted : ['email'], had = all.filter((c) => this.#offered?.includes(c) ?? true);
+    return had.length ? had : all;
+  }
+
+  get #channel() { return this.#state.channel ?? this.#channels[0]; }
+
+  get #w() { return this.#words[this.#channel] ?? this.#words.email; }
+
+  // #seen is the state as it is drawn.
+  get #seen() {
+    const there = this.#there && { ...this.#there, wait: left(this.#there.quota, this.#there.moment, this.#moment) };
+    const country = this.#state.country ?? here(this.#countries, this.getAttribute('country'));
+    return { ...this.#state, channel: this.#channel, channels: this.#channels, countries: this.#countries, country, there };
+  }
+
   get #purpose() { return this.getAttribute('purpose') ?? undefined; }
 
   // #speak draws what is true in the language that is asked for.
   #speak() {
-    const w = this.#words = /^zh\b/i.test(this.#locale) ? zh : en, frame = this.#root.getElementById('frame');
+    this.#words = /^zh\b/i.test(this.#locale) ? languages.zh : languages.en;
+    const w = this.#words.email, frame = this.#root.getElementById('frame');
     frame.lang = w.Lang;
     frame.dir = w.Dir;
     this.#cards.speak(w, w.Lang);
-    this.#cards.card.replaceWith(draw(w, this.#state));
+    this.#cards.card.replaceWith(draw(this.#words, this.#seen));
     this.#cards.begin(this.#moment);
   }
 
   #show(mine) {
-    this.#cards.show(draw(this.#words, this.#state), this.#moment, mine);
+    this.#cards.show(draw(this.#words, this.#seen), this.#moment, mine);
     this.#inquiry.follow();
   }
 
@@ -115,16 +147,34 @@ export class SendCode extends HTMLElement {
 
   // #turn goes to another card of what is known.
   #turn(to, pressed) {
-    this.#state = { ...this.#state, note: undefined, screen: { change: 'change', code: 'code' }[to] };
+    if (to === 'besides') this.#cross();
+    const screen = { change: 'change', instead: 'instead', code: 'code' }[to];
+    this.#state = { ...this.#state, note: undefined, asking: undefined, draft: undefined, screen };
     this.#show(pressed);
+    if (to === 'besides') this.#inquiry.refresh();
+  }
+
+  // #cross goes to the other channel, with all that is known of it.
+  #cross() {
+    const { moment, ...there } = this.#there, wait = left(there.quota, moment, this.#moment);
+    if (there.quota) there.quota = { ...there.quota, allowed: wait === 0, retry_after_ms: wait, retry_after: Math.ceil(wait / second) };
+    this.#there = this.#leg();
+    this.#state = there;
+  }
+
+  // #leg is what is kept of a channel that somebody goes away from.
+  #leg() {
+    const { view, quota, to, country, refused } = this.#state;
+    return view || to ? { channel: this.#channel, view, quota, to, country, refused, moment: this.#moment } : undefined;
   }
 
   async #act(does, form, button) {
-    const field = (name) => this.#root.getElementById(name).value;
+    const field = (name) => this.#root.getElementById(name)?.value ?? '';
     this.#inquiry.posting = true;
     working(button, true);
     const done = await {
-      send: () => this.#send(field('to').trim()), again: () => this.#again(), retry: () => this.#ask(this.#wanted),
+      send: () => this.#sendTo(form.querySelector('[name=channel]:checked')?.value ?? this.#channels[0], field),
+      other: () => this.#other(), again: () => this.#again(), retry: () => this.#ask(this.#wanted),
       check: () => this.#check(field('code')), look: () => this.#look().catch(() => {}),
     }[does]();
     this.#inquiry.posting = false;
@@ -136,23 +186,40 @@ export class SendCode extends HTMLElement {
 
   // #lost: nobody knows what came of it. Everything stays as it is, so asking again is the same request.
   #lost(form, button) {
-    const text = navigator.onLine ? this.#words.Trouble : this.#words.Offline;
+    const text = navigator.onLine ? this.#w.Trouble : this.#w.Offline;
     working(button, false);
     this.#cards.warn(text);
     this.#cards.say(text, form);
     this.#tell('failed', { reason: 'network' });
   }
 
-  #send(to) {
-    if (to === '') return this.#badAddress('empty');
-    if (this.#state.view && to === this.#state.to) return this.#again();
-    return this.#ask({ to, body: this.#asking({ channel: this.getAttribute('channel') ?? 'email', to, purpose: this.#purpose }) });
+  #sendTo(channel, field) {
+    const sms = channel === 'sms';
+    return this.#send({ channel, to: field(sms ? 'phone' : 'to').trim(), country: sms && field('country') || undefined });
+  }
+
+  #send({ channel, to, country }) {
+    if (to === '') return this.#badAddress('empty', { channel, to, country });
+    const { view, to: before, country: where } = this.#state;
+    if (view && channel === this.#channel && to === before && country === where) return this.#again();
+    return this.#ask({ channel, to, country, body: this.#asking({ channel, to, country, purpose: this.#purpose }) });
   }
 
   #again() {
-    const { view, to } = this.#state;
-    if (!view) return this.#send(to ?? '');
-    return this.#ask({ to, id: view.id, body: this.#asking({ verification_id: view.id }) });
+    const { view, to, country } = this.#state, channel = this.#channel;
+    if (!view) return this.#send({ channel, to: to ?? '', country });
+    return this.#ask({ channel, to, country, id: view.id, body: this.#asking({ verification_id: view.id }) });
+  }
+
+  // #other goes to the recipient that is known on the other channel, and asks for a code there; where that has to wait, it is
+  // only gone to.
+  async #other() {
+    this.#cross();
+    if (!this.#state.view) return this.#again();
+    await this.#look().catch(() => {});
+    if (this.#state.quota?.allowed) return this.#again();
+    this.#state = { ...this.#state, refused: true };
+    return undefined;
   }
 
   // #asking is what is asked for, with what the page adds.
@@ -165,37 +232,47 @@ export class SendCode extends HTMLElement {
     const a = await this.#talk.send(wanted.body);
     if (a.status === 202) return this.#sent(a, wanted);
     if (a.status === 429 && a.body.quota) return this.#refused(a, wanted);
-    if (a.status === 422 && a.body.field === 'to') return this.#badAddress(a.body.reason, wanted.to);
-    if (a.status === 404 && wanted.id) return this.#forgotten(wanted.to);
-    return this.#elsewise(a, { to: wanted.to });
+    if (a.status === 422 && a.body.field === 'to') return this.#badAddress(a.body.reason, wanted);
+    if (a.status === 404 && wanted.id) return this.#forgotten(wanted);
+    return this.#elsewise(a, { wanted });
   }
 
-  #sent(a, { to }) {
+  // #arrive goes to the recipient that was asked for. Who was there before stays known if that was on the other channel; in the
+  // place of another one somebody else may be here now.
+  #arrive({ channel, to, country, id }) {
+    if (channel !== this.#channel) this.#there = this.#leg();
+    else if (!id && to !== this.#state.to) this.#there = undefined;
+    return { channel, to, country };
+  }
+
+  #sent(a, wanted) {
     this.#internals.setFormValue(null);
-    this.#state = { to };
+    this.#state = this.#arrive(wanted);
     this.#take(a);
-    const { id, send, to: masked } = a.body;
-    this.#tell('sent', { id, number: send.number, to: masked });
+    const { id, send, to: masked, channel } = a.body;
+    this.#tell('sent', { id, number: send.number, to: masked, channel });
   }
 
-  async #refused(a, { to, id }) {
-    const { quota, blocked_by, retry_after, retry_after_ms } = a.body;
+  async #refused(a, wanted) {
+    const { quota, blocked_by, retry_after, retry_after_ms } = a.body, view = wanted.id && this.#state.view;
+    this.#state = { ...this.#arrive(wanted), refused: true, quota: { ...quota, retry_after_ms }, view };
     this.#moment = a.moment;
-    this.#state = { to, refused: true, quota: { ...quota, retry_after_ms }, view: id && this.#state.view };
-    if (id) await this.#look().catch(() => {}); // its life counts from another moment
+    if (wanted.id) await this.#look().catch(() => {}); // its life counts from another moment
     this.#tell('refused', { what: 'send', blocked_by, retry_after });
   }
 
-  #badAddress(reason, to = '') {
-    const text = this.#words.BadAddress[reason === 'required' ? 'empty' : reason] ?? this.#words.BadAddressElse;
-    this.#state = { ...this.#state, to, note: { kind: 'address', text }, screen: this.#state.view && 'change' };
+  #badAddress(reason, { channel, to, country }) {
+    const w = this.#words[channel] ?? this.#words.email, known = w.BadAddress[reason === 'required' ? 'empty' : reason] ?? w.BadAddressElse;
+    const text = numbersAlone.includes(reason) && this.#channels.includes('email') ? known + w.Separator + w.MailInstead : known;
+    this.#state = { ...this.#state, draft: to, asking: channel, country, note: { kind: 'address', text }, screen: this.#state.view && 'change' };
   }
 
   // #forgotten: the verification is not known any more. With an address it is asked for as if for the first time.
-  #forgotten(to) {
+  #forgotten({ to, country } = {}) {
+    const channel = this.#channel;
     this.#kept.forget();
-    this.#state = { to };
-    return to ? this.#send(to) : undefined;
+    this.#state = { channel, to, country };
+    return to ? this.#send({ channel, to, country }) : undefined;
   }
 
   async #check(typed) {
@@ -222,11 +299,22 @@ export class SendCode extends HTMLElement {
   #checked({ id, status, valid, attempts_remaining, proof, test }) {
     const view = { ...this.#state.view, status, attempts_remaining: attempts_remaining ?? 0 };
     const kind = valid ? undefined : { pending: 'wrong', approved: 'used' }[status];
-    this.#state = { view, quota: this.#state.quota, to: this.#state.to, note: kind && { kind } };
+    const { quota, to, country } = this.#state;
+    this.#state = { channel: this.#channel, view, quota, to, country, note: kind && { kind } };
     if (status === 'approved') this.#kept.forget();
     if (!valid) return;
+    this.#there = undefined;
     this.#internals.setFormValue(proof ?? null);
     this.#tell('approved', { id, proof, test: test === true });
+  }
+
+  // #learn asks which channels there are now, and which countries' numbers are sent to. Without an answer all are tried.
+  async #learn() {
+    const channels = await this.#talk.channels(this.#purpose);
+    if (!channels || !this.isConnected) return;
+    this.#offered = channels.map((c) => c.channel);
+    this.#countries = channels.find((c) => c.channel === 'sms')?.countries ?? [];
+    if (!this.#inquiry.posting) this.#show();
   }
 
   // #look asks how things stand. It throws when it did not learn that, so that what is shown stays.
@@ -244,9 +332,9 @@ export class SendCode extends HTMLElement {
 
   // #take takes in a verification as it was told.
   #take(a) {
-    const { note, screen, refused, to } = this.#state, view = a.body;
+    const { id, note, ...rest } = this.#state, view = a.body;
     this.#moment = a.moment;
-    this.#state = { view, quota: view.quota, note: note?.reading || note?.kind === 'loading' ? undefined : note, screen, refused, to };
+    this.#state = { ...rest, channel: view.channel, view, quota: view.quota, note: note?.reading || note?.kind === 'loading' ? undefined : note };
     if (view.status === 'approved') this.#kept.forget();
     else this.#kept.set(view.id);
     if (view.send.status !== 'failed' || this.#undelivered === view.send.id) return;
@@ -255,7 +343,7 @@ export class SendCode extends HTMLElement {
   }
 
   // #elsewise is what all questions have in common when they come to nothing.
-  #elsewise(a, { to = this.#state.to, reading = false }) {
+  #elsewise(a, { wanted, reading = false }) {
     if (a.barred || a.status === 401 || a.status === 403) {
       const why = a.body?.detail ?? 'the service lets no page of this origin read its answers';
       this.#misplaced(`${why} (${location.origin} must be among the app's origins)`);
@@ -266,8 +354,9 @@ export class SendCode extends HTMLElement {
       return 'misplaced';
     }
     if (a.status === 0 && !reading) return 'lost';
+    const now = wanted && wanted.channel !== this.#channel ? this.#arrive(wanted) : { ...this.#state, ...wanted && { to: wanted.to, country: wanted.country } };
     this.#moment = a.moment ?? new Moment();
-    this.#state = { ...this.#state, to, note: { kind: 'away', wait: a.retry || shortWait, reading } };
+    this.#state = { ...now, note: { kind: 'away', wait: a.retry || shortWait, reading } };
     this.#tell('failed', { reason: 'unavailable' });
     return undefined;
   }

@@ -16,13 +16,14 @@ type WidgetState struct {
 	Kind   string // of the card at its end
 	Before []Step // what the world went through before the person came
 	To     string // the address that is typed; empty: none
+	Phone  bool   // it is a number, and the widget offers text messages first
 	After  []Step // what happens then
 	Code   string // what is typed for a code; empty: nothing
 	Barred bool   // the site may not use the service
 }
 
 // WidgetMarkup is a site's page with the widget in it.
-const WidgetMarkup = `<main><send-code key="` + PublicKey + `" locale="%s"></send-code></main>`
+const WidgetMarkup = `<main><send-code key="` + PublicKey + `" locale="%s" %s></send-code></main>`
 
 // WidgetStates lists those of the widget.
 func WidgetStates() []WidgetState {
@@ -41,6 +42,15 @@ func WidgetStates() []WidgetState {
 		{Name: "widget-expired", Kind: "ended", Before: in(arrives), To: Address, After: in(later(11 * time.Minute))},
 		{Name: "widget-away", Kind: "away", Before: in(down), To: Address},
 		{Name: "widget-misplaced", Kind: "misplaced", To: Address, Barred: true},
+		{Name: "widget-phone-ask", Kind: "ask", Phone: true},
+		{Name: "widget-phone-bad", Kind: "ask", Phone: true, To: "0151 23 ana"},
+		{Name: "widget-phone-denied", Kind: "ask", Phone: true, To: "+34 612 34 56 78"},
+		{Name: "widget-phone-code", Kind: "code", Phone: true, Before: in(arrives), To: Number},
+		{Name: "widget-phone-ready", Kind: "code", Phone: true, Before: in(arrives), To: Number, After: in(later(75 * time.Second))},
+		{Name: "widget-phone-undelivered", Kind: "code", Phone: true, Before: in(immediately(audit.Undelivered)), To: Number},
+		{Name: "widget-phone-failed", Kind: "failed", Phone: true, To: Number, After: in(settle(audit.Failed))},
+		{Name: "widget-phone-limit", Kind: "enough", Phone: true, Before: in(texting("DE"), text(Number), bar(23*time.Hour)), To: Number},
+		{Name: "widget-phone-approved", Kind: "approved", Phone: true, Before: in(arrives), To: Number, Code: Code},
 		{Name: "widget-approved", Kind: "approved", Before: in(arrives), To: Address, Code: Code},
 	}
 }
@@ -51,7 +61,12 @@ func (s WidgetState) World(lang string) (*World, *Site, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	site := w.Embed(fmt.Sprintf(WidgetMarkup, lang))
+	attributes := ""
+	if s.Phone {
+		w.Codes.Text("AT", "CN", "DE", "US")
+		attributes = `channels="sms email" country="DE"`
+	}
+	site := w.Embed(fmt.Sprintf(WidgetMarkup, lang, attributes))
 	if s.Barred {
 		w.Allow()
 	}
@@ -67,7 +82,11 @@ func (s WidgetState) Reach(tab context.Context, w *World) error {
 	if s.After != nil || s.Code != "" {
 		kind = "code"
 	}
-	if err := typed(tab, "to", s.To, kind); err != nil {
+	field := "to"
+	if s.Phone {
+		field = "phone"
+	}
+	if err := typed(tab, field, s.To, kind); err != nil {
 		return err
 	}
 	for _, step := range s.After {
@@ -88,9 +107,12 @@ func (s WidgetState) Reach(tab context.Context, w *World) error {
 func typed(tab context.Context, field, text, kind string) error {
 	_, err := chromedp.Run(tab, chromedp.Evaluate[bool](fmt.Sprintf(`(async () => {
 		await customElements.whenDefined('send-code');
-		const root = document.querySelector('send-code').shadowRoot, field = root.getElementById(%q), before = root.querySelector('#card');
+		const root = document.querySelector('send-code').shadowRoot;
 		const until = (holds) => new Promise((go) => { const t = setInterval(() => { if (holds()) { clearInterval(t); go(); } }, 20); });
 		await until(() => root.querySelector('#heading'));
+		if (document.querySelector('[channels]') && root.querySelector('#phone')) await until(() => root.querySelector('#country')); // which it asks for
+		const field = root.getElementById(%q), before = root.querySelector('#card');
+		if (field?.id === 'phone') root.querySelector('#country').value = 'DE';
 		if (field) { field.value = %q; field.form.requestSubmit(); await until(() => root.querySelector('#card') !== before); }
 		else document.dispatchEvent(new Event('visibilitychange'));
 		await until(() => root.querySelector('#card').dataset.kind === %q && !root.querySelector('.busy'));

@@ -1,0 +1,88 @@
+import { h } from './dom.js';
+import { act, link } from './send-code-parts.js';
+import { second } from './time.js';
+
+// Which channel a code goes over: the choice, the fields for an address and for a number, and the way from one to the other.
+
+const other = (channel) => channel === 'sms' ? 'email' : 'sms';
+
+// choice is there where there is one to make. Its fields have the same name, and so exclude each other.
+export function choice(w, channels, chosen) {
+  return channels.length > 1 && h('fieldset', { class: 'choices' }, h('legend', { class: 'visually-hidden' }, w.ChannelLabel),
+    channels.map((c) => h('label', { class: 'choice' },
+      h('input', { type: 'radio', name: 'channel', id: `by-${c}`, value: c, checked: c === chosen }), h('span', { part: 'choice' }, c === 'sms' ? w.BySMS : w.ByMail))));
+}
+
+// field is that of a channel, in its words; wrong is what is the matter with what is in it.
+export function field(w, channel, { value, wrong, focus, country, countries }) {
+  const id = channel === 'sms' ? 'phone' : 'to', hint = channel === 'sms' && hinted(w, countries, country);
+  const own = channel === 'sms'
+    ? { type: 'tel', autocomplete: 'tel', maxlength: 64 }
+    : { type: 'email', autocomplete: 'email', autocapitalize: 'none', maxlength: 320 };
+  return h('div', { class: `field by-${channel === 'sms' ? 'sms' : 'email'}` },
+    channel === 'sms' && choiceOfCountry(w, countries, country),
+    h('label', { for: id, part: 'label' }, w.AddressLabel),
+    h('input', {
+      id, ...own, spellcheck: 'false', required: true, dir: 'ltr', value: value ?? '', part: 'input', 'data-focus': focus,
+      'aria-invalid': wrong && 'true', 'aria-describedby': [wrong && `${id}-error`, hint && 'phone-hint'].filter(Boolean).join(' ') || null,
+    }),
+    wrong && h('p', { id: `${id}-error`, class: 'error', part: 'error' }, wrong),
+    hint && h('p', { id: 'phone-hint', class: 'under', 'data-text': countries.length > 1 && w.PhoneHint }, hint));
+}
+
+function hinted(w, countries, code) {
+  const chosen = countries.find((c) => c.country === code), fill = (text) => text.replace('{example}', chosen.example);
+  if (!chosen?.example) return w.PhoneHintAny;
+  return countries.length > 1 ? fill(w.PhoneHint) : fill(w.PhoneHintOne).replace('{country}', named(w)(code)).replace('{dial}', chosen.dial_code);
+}
+
+const named = (w) => {
+  const names = new Intl.DisplayNames([w.Lang], { type: 'region' });
+  return (code) => names.of(code);
+};
+
+function choiceOfCountry(w, countries, chosen) {
+  if (countries.length < 2) return countries.length > 0 && h('input', { type: 'hidden', id: 'country', value: countries[0].country });
+  const name = named(w), order = new Intl.Collator(w.Lang);
+  const sorted = countries.map((c) => ({ ...c, name: name(c.country) })).sort((a, b) => order.compare(a.name, b.name));
+  return [
+    h('label', { for: 'country', part: 'label' }, w.CountryLabel),
+    h('select', { id: 'country', autocomplete: 'country', part: 'input' },
+      sorted.map((c) => h('option', { value: c.country, selected: c.country === chosen }, `${c.name} (${c.dial_code})`))),
+  ];
+}
+
+// here is where somebody is who says nothing: the region that their browser names, then the one that the site says, then
+// that where their language is mostly spoken.
+export function here(countries, site) {
+  const served = (code) => countries.some((c) => c.country === code), languages = navigator.languages.map((l) => new Intl.Locale(l));
+  return [...languages.map((l) => l.region), site, ...languages.map((l) => l.maximize().region)].find(served) ?? countries[0]?.country;
+}
+
+// patient says that somebody still waits for a message that mostly comes within the shortest wait.
+export function patient({ send }, quota) {
+  if (send.status === 'queued' || send.status === 'sending') return true;
+  return (send.status === 'sent' || send.status === 'delivered') && quota.retry_after > 0 && quota.retry_after <= 60;
+}
+
+// instead is the way to the other channel, where the site has it; back, the way to a code that is there already. What waits
+// there is told only of what was asked for in this very widget.
+export function instead(w, { channel, channels, there }, back) {
+  const to = other(channel), sms = to === 'sms';
+  if (!channels.includes(to)) return null;
+  const enter = there?.view?.status === 'pending' && h('p', { class: 'aside' }, link('besides', sms ? w.EnterSMSCode : w.EnterMailCode));
+  const label = sms ? w.InsteadSMS : w.InsteadMail, quiet = { class: 'button quiet', part: 'button quiet' };
+  if (back) return enter && h('div', { class: 'instead' }, enter);
+  if (!there?.to && !there?.view) {
+    return h('div', { class: 'instead' }, h('p', { class: 'act' }, h('button', { type: 'button', id: 'instead', ...quiet, 'data-act': 'instead' }, label)));
+  }
+  return h('div', { class: 'instead' },
+    act('other', h('button', { id: 'other', ...quiet, 'aria-describedby': 'other-to' }, label)),
+    h('p', { id: 'other-to', class: 'under' }, h('span', { dir: 'auto' }, there.view?.to ?? there.to), there.wait > 0 && [
+      ' · ', h('span', { 'data-wait': there.wait, 'data-short': w.InsteadIn, 'data-long': w.InsteadAt, 'data-done': w.InsteadNow }),
+    ]),
+    enter);
+}
+
+// left is how long the quota of another moment still waits at this one, in milliseconds.
+export const left = (quota, then, now) => Math.max(0, (quota?.retry_after_ms ?? (quota?.retry_after ?? 0) * second) - (now.steady - then.steady));
