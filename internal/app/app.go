@@ -146,12 +146,12 @@ func (a *App) useCases(observer verification.Observer) error {
 	settings := verification.Settings{
 		Terms: terms(a.cfg), MailFrom: a.cfg.MailFrom, Domain: domain(a.cfg.MailFrom),
 		IndexKey: a.cfg.IndexKeyBytes(), Folding: a.cfg.Folding, Ring: ring, Marks: marks(a.cfg),
-		Watch:   a.watchOf(),
+		Watch: a.watchOf(), AskAfter: a.askAfter(),
 		Workers: max(verification.DefaultWorkers, a.mail.Conns()), // a connection without a worker would be of no use
 	}
 	a.codes = verification.New(settings, verification.Parts{
 		Limiter: a.limiter, Log: a.log, Renderer: a.mails, Sender: a.mail, Prover: proof.New(ring), Logger: a.logger, Observer: observer,
-		Texts: a.texts, Carrier: a.carrier,
+		Texts: a.texts, Carrier: a.carrier, Inquirer: a.inquirer(),
 		Told: a.hooks.Wake,
 	})
 	return nil

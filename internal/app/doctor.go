@@ -12,6 +12,7 @@ import (
 	"sendcode/internal/audit"
 	"sendcode/internal/config"
 	"sendcode/internal/delivery"
+	"sendcode/internal/delivery/sms"
 	"sendcode/quota"
 )
 
@@ -33,6 +34,7 @@ func Doctor(ctx context.Context, cfg config.Config, out io.Writer) error {
 	d.look(ctx, "redis", d.redis)
 	d.mailServers(ctx)
 	d.look(ctx, "sender domain", d.senderDomain)
+	d.carriers(ctx)
 	d.receipts()
 	d.provider(ctx)
 	if d.broken > 0 {
@@ -149,11 +151,27 @@ func (d *doctor) provider(ctx context.Context) {
 	})
 }
 
+// carriers looks at each by itself, and has none send anything.
+func (d *doctor) carriers(ctx context.Context) {
+	for _, c := range d.cfg.SMS.Carriers {
+		d.look(ctx, "carrier "+c.Name, func(ctx context.Context) (string, error) {
+			carrier, err := c.Open()
+			if err != nil {
+				return "", err
+			}
+			return sms.Probe(ctx, carrier)
+		})
+		if c.Type == "twilio" && c.Twilio.Service == "" && d.cfg.SMS.Sender == "" && len(d.cfg.SMS.Senders) == 0 {
+			d.remark("carrier "+c.Name, "has neither a service nor a sender: it can send nothing")
+		}
+	}
+}
+
 // receipts tells the addresses that go into carriers' consoles: they hold a token.
 func (d *doctor) receipts() {
 	a := App{cfg: d.cfg}
 	for _, c := range d.cfg.SMS.Carriers {
-		if c.Type == "aliyun" && d.cfg.SMS.PublicURL != "" && d.cfg.IndexKey.IsSet() {
+		if (c.Type == "aliyun" || c.Type == "tencent") && d.cfg.SMS.PublicURL != "" && d.cfg.IndexKey.IsSet() {
 			d.remark("receipts", c.Name+" sends them to the address entered in its console; it is "+a.callback(c.Name, ""))
 		}
 	}

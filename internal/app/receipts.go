@@ -73,7 +73,7 @@ func (a *App) takeReceipt(c echo.Context, carriers *sms.Carriers) error {
 		return &server.Problem{Kind: server.BadRequest}
 	}
 	for _, report := range reports {
-		if err := a.receive(c, report); err != nil {
+		if err := a.receive(c, carrier, report); err != nil {
 			return &server.Problem{Kind: server.Unavailable} // it comes again
 		}
 	}
@@ -83,18 +83,22 @@ func (a *App) takeReceipt(c echo.Context, carriers *sms.Carriers) error {
 	return c.Blob(http.StatusOK, "application/json", []byte(reply))
 }
 
-func (a *App) receive(c echo.Context, report sms.Report) error {
-	id, err := uuid.Parse(report.Send)
-	if err != nil {
-		return nil // not ours, and no reason to have it sent again
+// receive takes one report. One that is not ours is no reason to have it sent again.
+func (a *App) receive(c echo.Context, carrier string, report sms.Report) (err error) {
+	id, unreadable := uuid.Parse(report.Send)
+	switch {
+	case report.ID != "":
+		if _, err = a.codes.ReceiptOf(c.Request().Context(), carrier, report.ID, report.Delivered); errors.Is(err, audit.ErrNotFound) {
+			a.logger.Info("a receipt is of a message that nobody awaits", "carrier", carrier)
+			return nil
+		}
+	case unreadable != nil:
+		return nil
+	default:
+		_, err = a.codes.Receipt(c.Request().Context(), id, report.Delivered)
 	}
-	status := audit.Undelivered
-	if report.Delivered {
-		status = audit.Delivered
-	}
-	_, err = a.log.Receive(c.Request().Context(), id, status)
 	if err != nil {
-		a.logger.Warn("the log did not take a receipt", "send", id, "error", err)
+		a.logger.Warn("the log did not take a receipt", "carrier", carrier, "send", id, "error", err)
 	}
 	return err
 }

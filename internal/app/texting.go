@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
 	"time"
 
 	"sendcode/internal/audit"
@@ -35,7 +36,7 @@ func (a *App) openCarriers() error {
 		if err != nil {
 			return err
 		}
-		route := sms.Route{Carrier: carrier, Prefixes: c.Prefixes, Prices: c.Prices}
+		route := sms.Route{Carrier: carrier, Prefixes: c.Prefixes, Prices: c.Prices, Asked: c.Polled()}
 		if c.DefaultPrice != nil {
 			route.DefaultPrice = *c.DefaultPrice
 		}
@@ -57,6 +58,30 @@ func (a *App) openCarriers() error {
 	})
 	a.carrier = carriers
 	return nil
+}
+
+// inquirer is the carriers, where they are not the dev mailbox.
+func (a *App) inquirer() verification.Inquirer {
+	if carriers, ok := a.carrier.(*sms.Carriers); ok {
+		return carriers
+	}
+	return nil
+}
+
+// How long a carrier is waited for before it is asked: where it can call us, until that seems lost.
+const (
+	askSoon = 30 * time.Second
+	askLate = 10 * time.Minute
+)
+
+func (a *App) askAfter() time.Duration {
+	switch {
+	case !slices.ContainsFunc(a.cfg.SMS.Carriers, config.SMSCarrier.Polled):
+		return 0
+	case a.cfg.SMS.PublicURL == "":
+		return askSoon
+	}
+	return askLate
 }
 
 // watchOf is the watch as the log wants it; zero without carriers, since nobody pays for what ends in the dev mailbox.

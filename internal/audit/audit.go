@@ -44,6 +44,7 @@ var (
 type Log interface {
 	AppEvents
 	Watcher
+	Awaiting
 
 	// Begin decides and writes one send. A refusal is a value, and leaves nothing behind. With an error, nothing was
 	// written unless the error is ErrUncertain. Repeated with the same Send.ID it answers with the row that the first

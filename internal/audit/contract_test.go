@@ -143,6 +143,8 @@ var contract = []struct {
 	{"heard/many at once", eventsAtOnce},
 	{"heard/and let go of", eventsExpire},
 	{"receipts/in whatever order", receipts},
+	{"receipts/awaited", awaitsReceipts},
+	{"receipts/asked for by one", inquiriesShared},
 	{"watch/pauses a prefix", watchPauses},
 	{"watch/counts what went out", watchCounts},
 	{"watch/slides", watchSlides},

@@ -44,6 +44,7 @@ var columns = map[string]struct{ nothing, erased, hash string }{
 	"embargoes":       {nothing: `channel since until`, hash: `recipient`},
 	"prefix_pauses":   {nothing: `id app country prefix since until sends approved usual lifted_at lifted_by lifted_why`}, // of numbers, not of a number
 	"turns":           {nothing: `name until`},
+	"awaited":         {nothing: `carrier message_id send_id at ask_at asked`}, // the carrier's names for messages, for three days
 	"hours":           {nothing: `hour`},
 	"hour_tallies":    {nothing: `hour app channel purpose status reason blocked_by rows requests opened approved`},
 	"hour_times":      {nothing: `hour app channel purpose bucket n`},

@@ -38,6 +38,7 @@ type Memory struct {
 	told          map[uuid.UUID][]ProviderEvent // of sends
 	prefixPauses  []PrefixPause                 // in the order in which they began
 	turns         map[string]time.Time          // until when
+	awaited       []*memoryAwaited
 }
 
 type memoryRow struct {

@@ -46,6 +46,9 @@ func (c SMSCarrier) node() *yaml.Node {
 		put(n, "prefixes", flow(texts(c.Prefixes)))
 	}
 	put(n, "timeout", text(short(c.Timeout)))
+	if c.PollOff {
+		put(n, "poll", text("off"))
+	}
 	prices := map[string]string{}
 	for country, price := range c.Prices {
 		prices[country] = amountText(price)
@@ -114,6 +117,9 @@ func (c SMSCarrier) httpNode(n *yaml.Node, optional func(key, value string)) {
 	}
 	if len(answer.Content) > 0 {
 		put(n, "answer", answer)
+	}
+	if p := g.Poll; p.URL != "" {
+		put(n, "poll", flow(mapping("url", text(p.URL), "status", text(p.Status), "delivered", flow(texts(p.Delivered)), "undelivered", flow(texts(p.Undelivered)))))
 	}
 	if r := g.Receipt; r.Status != "" {
 		put(n, "receipt", flow(mapping("status", text(r.Status), "delivered", flow(texts(r.Delivered)), "undelivered", flow(texts(r.Undelivered)))))

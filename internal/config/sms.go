@@ -39,6 +39,7 @@ type SMSCarrier struct {
 	DefaultPrice *int64
 	Prefixes     []string      // of the numbers that it takes, with their "+"; none: all
 	Timeout      time.Duration // of one attempt
+	PollOff      bool          // it is not asked what became of messages
 
 	HTTP    sms.Generic
 	Twilio  sms.Twilio
@@ -82,6 +83,9 @@ func (c SMSCarrier) Open() (sms.Carrier, error) {
 	g.Name, g.Secret, g.Timeout = c.Name, c.Secret.Reveal(), c.Timeout
 	return sms.NewGeneric(g)
 }
+
+// Polled says whether the carrier is asked what became of messages: where it can be, unless that is off.
+func (c SMSCarrier) Polled() bool { return !c.PollOff && (c.Type != typeHTTP || c.HTTP.Poll.URL != "") }
 
 func (c SMSCarrier) check() map[string]error {
 	secret := c.Secret.Reveal()

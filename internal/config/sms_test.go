@@ -35,7 +35,7 @@ const smsYAML = `sms:
       templates: {default: {zh-Hans: SMS_1, en: SMS_2}, login: {zh-Hans: SMS_3}}
       params: [code]
     - {name: tencent, type: tencent, key_id: AKIDx, prices: {default: 0.1}, secret_file: /run/tencent, app: "1400006666", sign: 商店, region: ap-singapore, templates: {default: {en: "11"}}}
-    - {name: twilio, type: twilio, prices: {default: 0.1}, account: AC00000000000000000000000000000001, key: SK00000000000000000000000000000001, secret_env: ALIYUN_SECRET, service: MG00000000000000000000000000000001, endpoint: "http://127.0.0.1:9"}
+    - {name: twilio, type: twilio, poll: off, prices: {default: 0.1}, account: AC00000000000000000000000000000001, key: SK00000000000000000000000000000001, secret_env: ALIYUN_SECRET, service: MG00000000000000000000000000000001, endpoint: "http://127.0.0.1:9"}
     - name: rest
       type: http
       prices: {US: "0.000001", "001": 12.5, DE: 999999999.999999, NO: 0}
@@ -43,6 +43,7 @@ const smsYAML = `sms:
       user: u
       secret_env: ALIYUN_SECRET
       timeout: 5s
+      poll: {url: "https://sms.example.com/{message}", status: $.state, delivered: [ok], undelivered: [lost]}
       headers: {X-Id: "{id}"}
       format: json
       body: '{"to":"{to}","text":"{text}"}'
@@ -73,6 +74,9 @@ func TestSMS(t *testing.T) {
 	}
 	if !c.SMSOn() || c.DevPhone() || s.Carriers[0].Timeout != 20*time.Second || s.Carriers[3].Timeout != 5*time.Second {
 		t.Errorf("on %v, dev %v", c.SMSOn(), c.DevPhone())
+	}
+	if polled := []bool{s.Carriers[0].Polled(), s.Carriers[1].Polled(), s.Carriers[2].Polled(), s.Carriers[3].Polled()}; !slices.Equal(polled, []bool{true, true, false, true}) {
+		t.Errorf("polled: %v", polled)
 	}
 	for _, carrier := range s.Carriers {
 		opened, err := carrier.Open()
@@ -169,6 +173,9 @@ func TestMistakesOfSMS(t *testing.T) {
 		"receipt":              {carrier("name: a, type: http, method: GET, url: \"https://a.example/?{to}{text}\", receipt: {status: a}"), "receipt: needs status"},
 		"extract":              {carrier("name: a, type: http, method: GET, url: \"https://a.example/?{to}{text}\", answer: {id: x}"), "answer.id: is neither a path"},
 		"match":                {carrier("name: a, type: http, method: GET, url: \"https://a.example/?{to}{text}\", answer: {match: \"(\"}"), "answer.match: is no regular expression"},
+		"poll":                 {carrier(good + ", poll: {url: x}"), "poll: must be a single value"},
+		"poll, http":           {carrier("name: a, type: http, method: GET, url: \"https://a.example/?{to}{text}\", poll: on"), "poll: must be on or off"},
+		"poll, no status":      {carrier("name: a, type: http, method: GET, url: \"https://a.example/?{to}{text}\", poll: {url: \"https://a.example/{id}\"}"), "poll: needs url, and status"},
 		"watch":                {"sms: {watch: on}", "sms.watch: must be off, or say"},
 		"watch, sends":         {"sms: {watch: {sends: 4}}", "sms.watch.sends: must be from 5"},
 		"watch, approved":      {"sms: {watch: {approved: 51}}", "sms.watch.approved: must be from 1 to 50"},

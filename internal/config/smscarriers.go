@@ -46,6 +46,7 @@ func (s *sections) carrier(n *yaml.Node, path string) SMSCarrier {
 		"secret_env":  func(v *yaml.Node, path string) { s.secretEnv(c.kept(), v, path) },
 		"secret_file": func(v *yaml.Node, path string) { s.secretFile(c.kept(), v, path) },
 		"prices":      func(v *yaml.Node, path string) { s.prices(&c, v, path) },
+		"poll":        func(v *yaml.Node, path string) { s.poll(&c, v, path) },
 		"prefixes":    func(v *yaml.Node, path string) { s.prefixes(&c, v, path) },
 		"timeout": func(v *yaml.Node, path string) {
 			wait, ok := s.duration(v, path)
@@ -121,6 +122,21 @@ func (s *sections) httpFields(g *sms.Generic, known map[string]reader) {
 			},
 		})
 	}
+}
+
+// poll is off, or, of a described carrier, how it is asked what became of a message.
+func (s *sections) poll(c *SMSCarrier, n *yaml.Node, path string) {
+	if n.Kind != yaml.MappingNode || c.Type != typeHTTP {
+		text, ok := s.text(n, path)
+		if c.PollOff = text == "off"; ok && text != "off" && (text != "on" || c.Type == typeHTTP) {
+			s.mistake(n, path, "must be on or off; of a carrier of type http off, or how it is asked: {url: …, status: $.status, delivered: […]}")
+		}
+		return
+	}
+	p := &c.HTTP.Poll
+	s.fields(n, path, map[string]func(*yaml.Node, string){
+		"url": s.into(&p.URL), "status": s.into(&p.Status), "delivered": s.list(&p.Delivered), "undelivered": s.list(&p.Undelivered),
+	})
 }
 
 func (s *sections) extract(into *sms.Extract) reader {

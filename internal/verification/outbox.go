@@ -3,6 +3,7 @@ package verification
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -38,6 +39,7 @@ type outbox struct {
 	sweep     sweep     // of what is old
 	countNext time.Time // when hours are counted next
 	watched   time.Time // when Watch was
+	inquiring atomic.Bool
 }
 
 // flight is a row that this process is working on.
@@ -223,6 +225,7 @@ func (o *outbox) tick(ctx context.Context) {
 	}
 	o.forgetInTime(ctx)
 	o.watchInTime(ctx)
+	o.inquireInTime(ctx)
 	o.expire(ctx)
 	o.countAhead(ctx)
 }

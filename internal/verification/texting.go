@@ -30,6 +30,7 @@ func (o *outbox) handText(ctx context.Context, w audit.Work, t content) (heard, 
 	})
 	h := heard{provider: receipt.Carrier, code: receipt.Code, took: receipt.Took}
 	if err == nil {
+		o.await(ctx, w, receipt)
 		return h, "", nil
 	}
 	e := &sms.Error{Class: delivery.Unknown, Stage: "send", Err: err}

@@ -31,6 +31,7 @@ type handset struct {
 	mu   sync.Mutex
 	got  []sms.Message
 	fail error
+	id   string // the carrier's for the next messages
 }
 
 func (h *handset) Send(_ context.Context, m sms.Message) (sms.Receipt, error) {
@@ -40,7 +41,11 @@ func (h *handset) Send(_ context.Context, m sms.Message) (sms.Receipt, error) {
 		return sms.Receipt{Carrier: "fake"}, h.fail
 	}
 	h.got = append(h.got, m)
-	return sms.Receipt{Carrier: "fake", ID: "id-1", Code: "202"}, nil
+	id := h.id
+	if id == "" {
+		id = "id-1"
+	}
+	return sms.Receipt{Carrier: "fake", ID: id, Code: "202"}, nil
 }
 
 func (h *handset) fails(err error) {

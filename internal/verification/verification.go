@@ -79,6 +79,8 @@ type Log interface {
 	audit.Expirer
 	audit.Counter
 	audit.Watcher
+	audit.Awaiting
+	Receive(ctx context.Context, id uuid.UUID, status audit.Status) (bool, error)
 	Crowds(ctx context.Context, q audit.CrowdQuery) ([]audit.Crowd, int, error)
 }
 
@@ -132,6 +134,7 @@ type Settings struct {
 	Lease    time.Duration     // of a row in flight; 0 means DefaultLease
 	Tick     time.Duration     // between two looks for rows to take over; 0 means DefaultTick
 	Watch    audit.Watch       // where codes do not come back; zero: nobody looks, and no pause holds
+	AskAfter time.Duration     // how long a carrier may take to tell what became of a message by itself; 0: it is not asked
 	Workers  int               // sends of one channel in flight at once; 0 means DefaultWorkers
 }
 
@@ -157,9 +160,10 @@ type Parts struct {
 	Log      Log
 	Renderer Renderer
 	Sender   Sender
-	Texts    Texts   // with Carrier
-	Carrier  Carrier // nil: there are no text messages
-	Prover   Prover  // nil: approvals carry no proof
+	Texts    Texts    // with Carrier
+	Carrier  Carrier  // nil: there are no text messages
+	Inquirer Inquirer // nil: no carrier is asked what became of messages
+	Prover   Prover   // nil: approvals carry no proof
 	Logger   *slog.Logger
 	Now      func() time.Time
 	Observer Observer

@@ -17,7 +17,9 @@ type Route struct {
 	Carrier  Carrier
 	Prefixes []string // of numbers, with their "+"; none: all
 	// Prices are what a segment costs by country, in millionths of the currency; DefaultPrice where none is named.
-	Prices       map[string]int64
+	Prices map[string]int64
+	// Asked has the carrier asked what became of messages, where it can be.
+	Asked        bool
 	DefaultPrice int64
 }
 

@@ -30,6 +30,8 @@ type Generic struct {
 	Answer Answer
 	// Receipt says how receipts are read; zero: there are none.
 	Receipt ReceiptWords
+	// Poll says how the carrier is asked for them; zero: it is not.
+	Poll Poll
 	// Timeout bounds one attempt: 20 s.
 	Timeout time.Duration
 }
@@ -122,11 +124,12 @@ func (g Generic) Check() map[string]error {
 	}
 	g.Answer.check(note)
 	g.Receipt.check(note)
+	g.Poll.check(note, g.Answer.ID)
 	return wrong
 }
 
 func (g Generic) needsSecret() bool {
-	texts := []string{g.URL, g.Body}
+	texts := []string{g.URL, g.Body, g.Poll.URL}
 	for _, v := range g.Header {
 		texts = append(texts, v)
 	}
@@ -201,15 +204,21 @@ func (g *generic) Send(ctx context.Context, m Message) (Receipt, error) {
 	return g.exchange.carry(ctx, g.Generic.Name, g.request(m), g.read)
 }
 
-func (g *generic) request(m Message) request {
-	values := m.values(g.Secret)
+// header is what each request carries.
+func (g *generic) header(values map[string]string) http.Header {
 	header := http.Header{}
-	for name, value := range g.Header {
+	for name, value := range g.Generic.Header {
 		header.Set(name, fillIn(value, values, forHeader))
 	}
 	if g.User != "" {
 		header.Set("Authorization", basicAuth(g.User, g.Secret))
 	}
+	return header
+}
+
+func (g *generic) request(m Message) request {
+	values := m.values(g.Secret)
+	header := g.header(values)
 	escape := forURL
 	if g.Format == FormatJSON {
 		escape = forJSON

@@ -22,8 +22,9 @@ type Incoming struct {
 
 // Report is what a carrier says of one send. Reports that say nothing final, such as "queued", are left out.
 type Report struct {
-	Send      string // ID of the send, as the message had it
+	Send      string // ID of the send, as the message had it; empty: it is told by ID
 	Delivered bool   // else it is certain that it did not arrive
+	ID        string // the carrier's for the message, where it names no send
 }
 
 // Reporter is a Carrier that tells afterwards. The address at which it does holds a token of ours, which the caller has
@@ -73,9 +74,9 @@ func (g *generic) Reports(in Incoming, send string) ([]Report, string, error) {
 	case !found:
 		return nil, "", ErrReport
 	case slices.Contains(g.Receipt.Delivered, word):
-		return []Report{{send, true}}, "", nil
+		return []Report{{Send: send, Delivered: true}}, "", nil
 	case slices.Contains(g.Receipt.Undelivered, word):
-		return []Report{{send, false}}, "", nil
+		return []Report{{Send: send}}, "", nil
 	}
 	return nil, "", nil
 }
@@ -113,9 +114,9 @@ func (t *twilio) Reports(in Incoming, send string) ([]Report, string, error) {
 	}
 	switch form.Get("MessageStatus") {
 	case "delivered", "read":
-		return []Report{{send, true}}, "", nil
+		return []Report{{Send: send, Delivered: true}}, "", nil
 	case "undelivered", "failed":
-		return []Report{{send, false}}, "", nil
+		return []Report{{Send: send}}, "", nil
 	case "":
 		return nil, "", ErrReport
 	}
@@ -150,7 +151,7 @@ func (c *aliyun) Reports(in Incoming, _ string) ([]Report, string, error) {
 	var reports []Report
 	for _, r := range all {
 		if r.Success != nil && r.OutID != "" {
-			reports = append(reports, Report{r.OutID, *r.Success})
+			reports = append(reports, Report{Send: r.OutID, Delivered: *r.Success})
 		}
 	}
 	return reports, `{"code":0,"msg":"OK"}`, nil

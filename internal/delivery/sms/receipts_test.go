@@ -42,7 +42,7 @@ func TestTwilioReceipts(t *testing.T) {
 		form := url.Values{"MessageStatus": {status}, "MessageSid": {"SM1"}, "To": {"+49"}}
 		return Incoming{URL: address, Body: []byte(form.Encode()), Header: http.Header{"X-Twilio-Signature": {signTwilio(token, at, form)}}}
 	}
-	for status, want := range map[string][]Report{"delivered": {{"s1", true}}, "undelivered": {{"s1", false}}, "failed": {{"s1", false}}, "sent": nil, "queued": nil} {
+	for status, want := range map[string][]Report{"delivered": {{Send: "s1", Delivered: true}}, "undelivered": {{Send: "s1"}}, "failed": {{Send: "s1"}}, "sent": nil, "queued": nil} {
 		if got, _, err := r.Reports(signed(status, address, private), "s1"); err != nil || !slices.Equal(got, want) {
 			t.Errorf("%s: %v, %v", status, got, err)
 		}
@@ -67,11 +67,11 @@ func TestDescribedReceipts(t *testing.T) {
 		in    Incoming
 		want  string
 	}{
-		{ReceiptWords{"status", []string{"1"}, []string{"2", "16"}}, Incoming{URL: "https://x/?send=s&status=1"}, "[{s true}]"},
-		{ReceiptWords{"status", []string{"1"}, []string{"2", "16"}}, Incoming{URL: "https://x/?send=s&status=16"}, "[{s false}]"},
+		{ReceiptWords{"status", []string{"1"}, []string{"2", "16"}}, Incoming{URL: "https://x/?send=s&status=1"}, "[{s true }]"},
+		{ReceiptWords{"status", []string{"1"}, []string{"2", "16"}}, Incoming{URL: "https://x/?send=s&status=16"}, "[{s false }]"},
 		{ReceiptWords{"status", []string{"1"}, []string{"2", "16"}}, Incoming{URL: "https://x/?send=s&status=8"}, "[]"},
-		{ReceiptWords{"status", []string{"1"}, []string{"2", "16"}}, Incoming{URL: "https://x/?send=s", Body: []byte("a=b&status=1")}, "[{s true}]"},
-		{ReceiptWords{"$.dlr.state", []string{"DELIVRD"}, nil}, Incoming{URL: "https://x/", Body: []byte(`{"dlr":{"state":"DELIVRD"}}`)}, "[{s true}]"},
+		{ReceiptWords{"status", []string{"1"}, []string{"2", "16"}}, Incoming{URL: "https://x/?send=s", Body: []byte("a=b&status=1")}, "[{s true }]"},
+		{ReceiptWords{"$.dlr.state", []string{"DELIVRD"}, nil}, Incoming{URL: "https://x/", Body: []byte(`{"dlr":{"state":"DELIVRD"}}`)}, "[{s true }]"},
 		{ReceiptWords{"status", []string{"1"}, nil}, Incoming{URL: "https://x/?send=s"}, ""},
 		{ReceiptWords{"$.dlr.state", []string{"1"}, nil}, Incoming{URL: "https://x/", Body: []byte("no")}, ""},
 	} {
@@ -94,7 +94,7 @@ func TestAliyunReceipts(t *testing.T) {
 	r := reporter(t, aliyunRig().make(t, "https://dysmsapi.aliyuncs.com"))
 	got, reply, err := r.Reports(Incoming{Body: []byte(`[{"phone_number":"13812345678","success":true,"err_code":"DELIVERED","out_id":"s1"},
 		{"success":false,"out_id":"s2"},{"out_id":"s3"},{"success":true}]`)}, "")
-	if err != nil || fmt.Sprint(got) != "[{s1 true} {s2 false}]" || reply != `{"code":0,"msg":"OK"}` {
+	if err != nil || fmt.Sprint(got) != "[{s1 true } {s2 false }]" || reply != `{"code":0,"msg":"OK"}` {
 		t.Errorf("%v, %q, %v", got, reply, err)
 	}
 	if _, _, err := r.Reports(Incoming{Body: []byte("{}")}, ""); !errors.Is(err, ErrReport) {

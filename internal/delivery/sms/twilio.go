@@ -97,17 +97,21 @@ func (t *twilio) request(m Message) request {
 	if seconds := int(m.Life / time.Second); seconds >= minValidity {
 		form.Set("ValidityPeriod", strconv.Itoa(min(seconds, maxValidity)))
 	}
-	user := t.Account
-	if t.Key != "" {
-		user = t.Key
-	}
 	return request{
 		method: http.MethodPost, url: strings.TrimSuffix(t.Endpoint, "/") + "/2010-04-01/Accounts/" + t.Account + "/Messages.json",
 		header: http.Header{
-			"Authorization": {basicAuth(user, t.Token)}, "Content-Type": {contentTypes[FormatForm]}, "Accept": {"application/json"},
+			"Authorization": {basicAuth(t.user(), t.Token)}, "Content-Type": {contentTypes[FormatForm]}, "Accept": {"application/json"},
 		},
 		body: []byte(form.Encode()),
 	}
+}
+
+// user is who logs in.
+func (t *twilio) user() string {
+	if t.Key != "" {
+		return t.Key
+	}
+	return t.Account
 }
 
 // twilioCodes are the codes that say more than their status (twilio.com/docs/api/errors). The vendor says that more of them

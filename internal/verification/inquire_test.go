@@ -1,0 +1,203 @@
+package verification
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/uuid"
+
+	"sendcode/internal/audit"
+	"sendcode/internal/delivery"
+	"sendcode/internal/delivery/sms"
+)
+
+// oracle is a carrier that is asked what became of messages.
+type oracle struct {
+	mu     sync.Mutex
+	asked  []sms.Inquiry
+	answer func(n int) (sms.Report, bool, error) // of the nth inquiry, from 1 on
+	byID   bool
+	mute   bool
+	busy   chan struct{} // that an inquiry waits for; nil: none does
+}
+
+func (o *oracle) Asker(string) (sms.Asker, bool) { return o, !o.mute }
+func (o *oracle) ToldByID(string) bool           { return o.byID }
+
+func (o *oracle) Ask(ctx context.Context, q sms.Inquiry) (sms.Report, bool, error) {
+	o.mu.Lock()
+	o.asked = append(o.asked, q)
+	n, busy := len(o.asked), o.busy
+	o.mu.Unlock()
+	if busy != nil {
+		select {
+		case <-busy:
+		case <-ctx.Done():
+			return sms.Report{}, false, ctx.Err()
+		}
+	}
+	if o.answer == nil {
+		return sms.Report{}, false, nil
+	}
+	return o.answer(n)
+}
+
+func (o *oracle) inquiries() []sms.Inquiry {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return append([]sms.Inquiry(nil), o.asked...)
+}
+
+// inquiring runs a test with a carrier that is asked from half a minute on.
+func inquiring(t *testing.T, o *oracle, test func(r *rig)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, func(s *Settings) { toNumbers("DE")(s); s.AskAfter = 30 * time.Second })
+		r.svc.Inquirer = o
+		r.run()
+		test(r)
+		r.quit()
+		r.noLeak()
+	})
+}
+
+// Asked until it knows: then the send says so, nobody asks again, and the place stays spent.
+func TestCarriersAreAskedForReceipts(t *testing.T) {
+	for delivered, want := range map[bool]string{true: "delivered", false: "undelivered"} {
+		o := &oracle{answer: func(n int) (sms.Report, bool, error) {
+			switch n {
+			case 1:
+				return sms.Report{}, false, nil
+			case 2:
+				return sms.Report{}, false, &sms.Error{Class: delivery.Temporary, Stage: sms.StageAnswer, Status: 503}
+			}
+			return sms.Report{Delivered: delivered}, true, nil
+		}}
+		inquiring(t, o, func(r *rig) {
+			a := r.send(textTo(mobile))
+			waited(29 * time.Second)
+			if n := len(o.inquiries()); n != 0 {
+				r.Errorf("%d inquiries at once", n)
+			}
+			waited(3 * minute)
+			got := o.inquiries()
+			if len(got) != 3 || got[0].Send != a.View.Send.ID || got[0].ID != "id-1" || got[0].To != mobile || got[0].Country != "DE" {
+				r.Fatalf("%+v", got)
+			}
+			if s := r.status(a); s != want {
+				r.Errorf("%s", s)
+			}
+			waited(time.Hour)
+			if n := len(o.inquiries()); n != 3 {
+				r.Errorf("%d inquiries", n)
+			}
+			if d, err := r.svc.Quota(r.Context(), backEnd, "sms", mobile, ""); err != nil || d.Quota.Rules[1].Used != 1 && d.Quota.Rules[2].Used != 1 {
+				r.Errorf("a receipt gave a place back: %+v, %v", d.Quota, err)
+			}
+		})
+	}
+}
+
+// A carrier that told by itself is not asked; one that refuses for good, or whose recipient was erased, is asked no more.
+func TestWhoIsNotAsked(t *testing.T) {
+	o := &oracle{answer: func(int) (sms.Report, bool, error) {
+		return sms.Report{}, false, &sms.Error{Class: delivery.Rejected, Stage: sms.StageMessage}
+	}}
+	inquiring(t, o, func(r *rig) {
+		told := r.send(textTo(mobile))
+		if changed, err := r.svc.ReceiptOf(r.Context(), "fake", "id-1", true); err != nil || !changed || r.status(told) != "delivered" {
+			r.Errorf("%v, %v, %s", changed, err, r.status(told))
+		}
+		for _, again := range []bool{true, false} {
+			if changed, err := r.svc.Receipt(r.Context(), uuid.MustParse(told.View.Send.ID), again); err != nil || changed || r.status(told) != "delivered" {
+				r.Errorf("again %v: %v, %v, %s", again, changed, err, r.status(told))
+			}
+		}
+		if _, err := r.svc.ReceiptOf(r.Context(), "fake", "id-1", true); !errors.Is(err, audit.ErrNotFound) {
+			r.Errorf("%v", err)
+		}
+		waited(2 * minute)
+		if n := len(o.inquiries()); n != 0 {
+			r.Errorf("%d inquiries about what was told", n)
+		}
+		r.send(textTo(otherMobile))
+		waited(10 * minute)
+		if n := len(o.inquiries()); n != 1 {
+			r.Errorf("%d inquiries of one who refuses", n)
+		}
+	})
+	o = &oracle{}
+	inquiring(t, o, func(r *rig) {
+		r.send(textTo(mobile))
+		p, err := r.svc.Person("", "sms", mobile, "", "ticket 7")
+		if err != nil {
+			r.Fatal(err)
+		}
+		act := audit.Act{ID: uuid.UUID{1, 6: 0x70, 8: 0x80}, Who: "mei", Role: "owner", What: "recipient.erase", Reason: "ticket 7", Outcome: audit.ActDone}
+		if err := r.svc.Erase(r.Context(), p, act); err != nil {
+			r.Fatal(err)
+		}
+		waited(10 * minute)
+		if n := len(o.inquiries()); n != 0 {
+			r.Errorf("%d inquiries about one who was erased", n)
+		}
+	})
+}
+
+// One that can't be asked but tells by its own ID is noted for that; another is not.
+func TestNotedForWhoTellsByItsOwnID(t *testing.T) {
+	for _, byID := range []bool{true, false} {
+		o := &oracle{mute: true, byID: byID}
+		inquiring(t, o, func(r *rig) {
+			r.send(textTo(mobile))
+			if _, err := r.log.AwaitedSend(r.Context(), "fake", "id-1"); (err == nil) != byID {
+				r.Errorf("%v: %v", byID, err)
+			}
+			waited(time.Hour)
+			if n := len(o.inquiries()); n != 0 {
+				r.Errorf("%d inquiries", n)
+			}
+		})
+	}
+}
+
+// Inquiries that hang hold up no message, and never are more than their bound; another replica does not ask the same.
+func TestHangingInquiriesHoldUpNothing(t *testing.T) {
+	o := &oracle{}
+	inquiring(t, o, func(r *rig) {
+		o.busy = make(chan struct{})
+		other := &rig{T: r.T, log: r.log, limiter: r.limiter, post: r.post, handset: r.handset, printed: r.printed, settings: r.settings, renderer: r.renderer}
+		other.svc = other.replica(r.post)
+		other.svc.Inquirer = o
+		other.run()
+		for n := range 30 {
+			r.handset.mu.Lock()
+			r.handset.id = strings.Repeat("i", n+1)
+			r.handset.mu.Unlock()
+			r.send(textTo(nthNumber(n)))
+		}
+		waited(45 * time.Second)
+		got := o.inquiries()
+		if len(got) != 2*inquiriesAtOne {
+			r.Errorf("%d inquiries at once", len(got))
+		}
+		seen := map[string]bool{}
+		for _, q := range got {
+			if seen[q.Send] {
+				r.Errorf("%s is asked for twice", q.Send)
+			}
+			seen[q.Send] = true
+		}
+		if s := r.status(r.send(textTo(mobile))); s != "sent" {
+			r.Errorf("%s", s)
+		}
+		close(o.busy)
+		waited(minute)
+		other.quit()
+	})
+}
