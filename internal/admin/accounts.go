@@ -45,7 +45,7 @@ type accountView struct {
 
 var (
 	accountName = regexp.MustCompile(`^[a-z][a-z0-9._-]{0,31}$`)
-	reserved    = map[string]bool{bootstrap.name: true, bearer.name: true, commandLine: true}
+	reserved    = map[string]bool{bootstrap.name: true, bearerName: true, commandLine: true}
 )
 
 // commandLine is who the acts say it was that had a shell.

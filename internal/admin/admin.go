@@ -3,8 +3,8 @@
 // says what happened and what to do next. The same is there as JSON for scripts, under /v1/admin.
 //
 // It stands at the reading end of the way of a send: it reads the log and asks the use cases what a recipient's
-// rules say now. What it changes it has the use cases change, and each such deed is recorded as an act. Who reads is known by one password (a sealed
-// session cookie) or one bearer token.
+// rules say now. What it changes it has the use cases change, and each such deed is recorded as an act. Who reads is known by
+// a session, which a password with its second factor or a provider's word began, or by the bearer token.
 //
 // No full recipient passes through it in either direction but what is typed into the search and into a suppression, which
 // comes in a request's body and is hashed at once. Addresses of pages carry the hash.
@@ -75,6 +75,7 @@ type Config struct {
 	Password     string // of the login page
 	PasswordHash string // argon2id in PHC form, instead of Password; with neither nobody can log in
 	Token        string // bearer token of the JSON API; empty: none is accepted
+	TokenRole    Role   // of who brings it; one that does not exist may do nothing
 
 	Ring     *keyring.Ring // seals what browsers and the log keep for the console
 	Provider *Provider     // that may log people in; nil: passwords alone
@@ -106,6 +107,7 @@ type Admin struct {
 	aside    func() []Aside
 	password password
 	token    *secret // nil: none is accepted
+	bearer   actor   // of the token
 	ring     *keyring.Ring
 	provider *Provider // nil: passwords alone
 	demands  bool      // a second factor beside a password
@@ -118,7 +120,7 @@ type Admin struct {
 func New(c Config) *Admin {
 	a := &Admin{
 		log: c.Log, codes: c.Codes, doer: c.Doer, policies: c.Policies, previews: c.Previews, replays: make(chan struct{}, 1), limiter: c.Limiter, logger: c.Logger, now: c.Now, aside: c.Aside,
-		ring: c.Ring, provider: c.Provider, demands: c.DemandFactor,
+		bearer: actor{bearerName, c.TokenRole}, ring: c.Ring, provider: c.Provider, demands: c.DemandFactor,
 		pages: newPages(), origin: http.NewCrossOriginProtection(), checks: make(chan struct{}, maxChecks),
 	}
 	if a.now == nil {

@@ -80,7 +80,7 @@ func (a *Admin) programsNeedKey(next echo.HandlerFunc) echo.HandlerFunc {
 			if !a.isToken(header) {
 				return &server.Problem{Kind: server.Unauthorized, Detail: "The admin token is not known."}
 			}
-			bearer.is(c)
+			a.bearer.is(c)
 			return next(c)
 		}
 		v, ok, err := a.current(c)

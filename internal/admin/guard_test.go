@@ -2,6 +2,7 @@ package admin
 
 import (
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"strings"
 	"testing"
@@ -141,5 +142,31 @@ func TestEveryProgramNeedsAKey(t *testing.T) {
 			t.Errorf("%s %s: %d", route[0], route[1], rec.Code)
 		}
 		lacks(t, rec, "example.com", id)
+	}
+}
+
+// The token may do what its role may, by whatever route.
+func TestTokensHaveARole(t *testing.T) {
+	for role, allowed := range map[Role]map[string]bool{
+		"": {}, "root": {}, Reader: {deedRead: true}, Operator: {deedRead: true, deedExport: true}, Owner: {deedRead: true, deedExport: true, deedErase: true},
+	} {
+		r := newRig(t, func(c *Config) { c.TokenRole = role })
+		b := r.browser()
+		for deed, ask := range map[string]func() *httptest.ResponseRecorder{
+			deedRead: func() *httptest.ResponseRecorder {
+				return b.get("/v1/admin/sends", "Authorization", "Bearer "+testToken)
+			},
+			deedExport: func() *httptest.ResponseRecorder {
+				return b.get("/v1/admin/sends.csv", "Authorization", "Bearer "+testToken)
+			},
+			deedErase: func() *httptest.ResponseRecorder {
+				return b.do(http.MethodPost, "/v1/admin/erase", `{"channel":"email","to":"ana@example.com","reason":"ticket 7"}`,
+					"Authorization", "Bearer "+testToken, "Content-Type", "application/json")
+			},
+		} {
+			if got := ask().Code; (got == http.StatusForbidden) == allowed[deed] {
+				t.Errorf("%q, %s: %d", role, deed, got)
+			}
+		}
 	}
 }

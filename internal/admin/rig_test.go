@@ -91,7 +91,7 @@ func newRig(t *testing.T, changes ...func(*Config)) *rig {
 func (r *rig) replica(logger *slog.Logger, changes ...func(*Config)) *echo.Echo {
 	c := Config{
 		Log: r.log, Codes: r.codes, Doer: r.codes, Policies: r.codes, Previews: r.codes, Limiter: r.limiter, Logger: logger, Now: r.clock.now,
-		Password: testPassword, Token: testToken, Ring: r.ring,
+		Password: testPassword, Token: testToken, TokenRole: Owner, Ring: r.ring,
 	}
 	for _, change := range changes {
 		change(&c)

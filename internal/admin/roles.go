@@ -78,10 +78,9 @@ func (w actor) may(deed string) bool {
 }
 
 // Who has no account in the log: the one of the password in the settings, and the bearer of the token.
-var (
-	bootstrap = actor{"admin", Owner}
-	bearer    = actor{"token", Owner}
-)
+var bootstrap = actor{"admin", Owner}
+
+const bearerName = "token"
 
 const actorKey = "sendcode.admin.actor"
 

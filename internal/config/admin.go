@@ -12,6 +12,7 @@ import (
 type Admin struct {
 	OIDC         OIDC
 	SecondFactor string // FactorOptional or FactorRequired, of who logs in with a password
+	TokenRole    string // of who brings Config.AdminToken: reader, operator or owner
 }
 
 // The values of Admin.SecondFactor.
@@ -43,7 +44,9 @@ var scopesOf = map[string]string{"email": "email", "preferred_username": "profil
 
 var adminRoles = []string{"reader", "operator", "owner"}
 
-// admin reads {second_factor: …, oidc: …}.
+func defaultAdmin() Admin { return Admin{SecondFactor: FactorOptional, TokenRole: "owner"} }
+
+// admin reads {second_factor: …, token_role: …, oidc: …}.
 func (s *sections) admin(n *yaml.Node, path string) {
 	s.fields(n, path, map[string]func(*yaml.Node, string){
 		"oidc": s.oidc,
@@ -53,6 +56,13 @@ func (s *sections) admin(n *yaml.Node, path string) {
 				s.mistake(v, path, "is optional or required")
 			}
 			s.config.Admin.SecondFactor = text
+		},
+		"token_role": func(v *yaml.Node, path string) {
+			text, ok := s.text(v, path)
+			if ok && !slices.Contains(adminRoles, text) {
+				s.mistake(v, path, "a role is reader, operator or owner")
+			}
+			s.config.Admin.TokenRole = text
 		},
 	})
 }
@@ -177,7 +187,7 @@ func (s *sections) oidcRoles(o *OIDC, n *yaml.Node, path string) {
 }
 
 func (c Config) adminNode() *yaml.Node {
-	admin := mapping("second_factor", text(c.Admin.SecondFactor))
+	admin := mapping("second_factor", text(c.Admin.SecondFactor), "token_role", text(c.Admin.TokenRole))
 	if o := c.Admin.OIDC; o.IsSet() {
 		scopes := flow(sequence())
 		for _, scope := range o.Scopes {

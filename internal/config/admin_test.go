@@ -68,6 +68,7 @@ func TestMistakesOfOIDC(t *testing.T) {
 		"a fragment":      {replaced("realms/main", "realms#main"), "issuer: " + unreadable},
 		"empty client":    {replaced("client_id: console", `client_id: ""`), "client_id: is empty"},
 		"second factor":   {"admin: {second_factor: maybe}", "second_factor: is optional or required"},
+		"token role":      {"admin: {token_role: root}", "token_role: a role is reader, operator or owner"},
 		"role":            {oidcYAML("roles: {claim: groups, values: {a: root}}"), "roles.values.a: a role is reader, operator or owner"},
 		"role of nothing": {oidcYAML(`roles: {claim: groups, values: {"": owner}}`), "a value that is empty gives no role"},
 		"no claim":        {oidcYAML("roles: {values: {a: owner}}"), "roles: claim is missing"},

@@ -35,7 +35,7 @@ func TestNothingGiven(t *testing.T) {
 		Suppressions: Suppressions{For: 720 * time.Hour},
 		Retention:    2160 * time.Hour,
 		SMS:          defaultSMS(),
-		Admin:        Admin{SecondFactor: FactorOptional},
+		Admin:        Admin{SecondFactor: "optional", TokenRole: "owner"},
 	}
 	if !reflect.DeepEqual(c, want) {
 		t.Errorf("got\n%v\nwant\n%v", c, want)

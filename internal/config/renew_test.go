@@ -40,7 +40,7 @@ func TestFixedNamesEverySettingThatDiffers(t *testing.T) {
 	for part, yaml := range map[string]string{
 		"templates": "templates: x", "trusted_proxies": "trusted_proxies: [10.0.0.0/8]", "page": "page: {app: \"\"}",
 		"folding": "folding: [{domain: a.example, dots: true}]", "sms": "sms: {segments: 2}",
-		"admin": "admin: {second_factor: required, oidc: {issuer: \"https://id.example\", client_id: c, redirect_url: \"https://x.example/admin/oidc/callback\"}}",
+		"admin": "admin: {second_factor: required, token_role: reader, oidc: {issuer: \"https://id.example\", client_id: c, redirect_url: \"https://x.example/admin/oidc/callback\"}}",
 	} {
 		next, err := loadYAML("addr: 127.0.0.1:80\n" + yaml)
 		if err != nil {
