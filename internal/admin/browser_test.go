@@ -260,6 +260,10 @@ func everyPage(r *rig) map[string]string {
 		r.must(err)
 	}
 	toldApps(r)
+	lifted := r.pausedPrefix("+49160")
+	_, _, err := r.log.LiftPrefix(context.Background(), audit.PrefixLifting{ID: lifted.ID, By: "admin", Why: "testers of ours, ticket 7"}, nil)
+	r.must(err)
+	r.pausedPrefix("+49151")
 	r.Cleanup(r.console.Stop)
 	failed, err := r.log.Sends(context.Background(), audit.Filter{Status: audit.Failed, Limit: 1})
 	r.must(err)
@@ -272,7 +276,8 @@ func everyPage(r *rig) map[string]string {
 		"nobody": "/admin?recipient=" + mistyped.String() + "&near=" + failed[0].Recipient.String(), "unknown": "/admin/sends/x", "invalid": "/admin?limit=x",
 		"acts": "/admin/acts", "accounts": "/admin/accounts", "factor": factorPage, "webhooks": "/admin/webhooks", "tail": "/admin/tail", "tail filtered": "/admin/tail?status=queued&app=shop",
 		"suppressions": "/admin/suppressions", "no suppressions": "/admin/suppressions?recipient=" + hash.String(),
-		"preview": "/admin/preview", "overview": "/admin/overview?last=24h", "policies": "/admin/policies?policy=default&limit.minute=1&window.minute=10m",
+		"prefixes": prefixesPath + "?state=all",
+		"preview":  "/admin/preview", "overview": "/admin/overview?last=24h", "policies": "/admin/policies?policy=default&limit.minute=1&window.minute=10m",
 	}
 }
 
