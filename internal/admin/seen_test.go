@@ -24,6 +24,9 @@ func TestRefusalNamesTheCodeThatTheyHave(t *testing.T) {
 	until := r.verification(sent).ExpiresAt.UTC().Format("15:04:05")
 	contains(t, b.get(sendAddress(row.ID)), "The code that they have works until", until+"</time>.", "The code that you have already works until")
 	lacks(t, b.get(sendAddress(other.ID)), "The code that they have")
+	lost := r.begin("bo@example.com")
+	r.finish(lost.Send, audit.Outcome{Status: audit.Failed, Reason: "rejected", Refund: true})
+	lacks(t, b.get(sendAddress(r.refused("bo@example.com", "minute", time.Second, 1).ID)), "The code that they have") // it never went out
 	r.clock.add(11 * time.Minute)
 	lacks(t, b.get(sendAddress(row.ID)), "The code that they have")
 	r.log.SetFault(func(op string) audit.Fault {

@@ -38,6 +38,14 @@ func (s situation) holding(end func(*audit.Send, *audit.Verification)) situation
 	return s
 }
 
+// unwanted is the row of which a complaint came.
+func (s situation) unwanted(x audit.Suppression) situation {
+	x.Cause = audit.Complaint
+	s = s.bounced(x)
+	s.story.Suppressions[1].ID = audit.SuppressionID(s.story.Send.ID, audit.Complaint)
+	return s
+}
+
 func (s situation) forgotten() situation {
 	s.story.Send.To, s.story.Send.Locale, s.story.Send.IP = audit.Erased, "", ""
 	return s
@@ -59,6 +67,8 @@ func kindsOfSituations() []situation {
 		told("failed, its mailbox until expired", failedAs("expired", "451 4.2.1", false)),
 		told("sent, bounced later, mailbox full", sentAs(audit.Sent, "250 2.0.0")).later(audit.ToldBounced, "552 5.2.2"),
 		told("sent, bounced later, policy", sentAs(audit.Sent, "250 2.0.0")).later(audit.ToldBounced, "5.7.1"),
+		told("sent, called spam, and suppressed for it", sentAs(audit.Sent, "250 2.0.0")).unwanted(audit.Suppression{}).later(audit.ToldComplained, "abuse"),
+		told("sent, called spam, and lifted", sentAs(audit.Sent, "250 2.0.0")).unwanted(audit.Suppression{LiftedAt: start.Add(time.Minute)}).later(audit.ToldComplained, "abuse"),
 		told("queued, mailbox full", postponed("temporary_rcpt", "452 4.2.2")),
 		told("refused, and a code that it does not name", refusedBy("hour", 20*time.Minute, 1)).with(0, 20*time.Minute).by(quota.Recipient).holding(halfTried).alone(),
 		told("refused, and a spent code that it does not name", refusedBy("hour", 20*time.Minute, 1)).with(0, 20*time.Minute).by(quota.Recipient).holding(spent).alone(),

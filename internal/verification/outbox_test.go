@@ -120,6 +120,26 @@ func TestServerThatComesBackGetsTheLiveOnes(t *testing.T) {
 	})
 }
 
+// Nobody was there for the next try; what the server said at the last one stays with the send, for those who are asked why.
+func TestExpiredKeepsTheServersLastWord(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, nil)
+		dead := &postbox{}
+		dead.tell(failing(delivery.Temporary, "rcpt", 452, "4.2.2"))
+		a, err := r.replica(dead).Send(r.Context(), askFor(ana))
+		if err != nil || !a.Admitted {
+			t.Fatal(err)
+		}
+		waited(10 * minute)
+		r.run()
+		waited(time.Second)
+		if s := r.get(a.View.ID).Send; s.Reason != "expired" || s.ProviderCode != "452 4.2.2" {
+			t.Errorf("%+v", s)
+		}
+		r.quit()
+	})
+}
+
 func TestExpiredInTheQueueIsNotSent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, nil)

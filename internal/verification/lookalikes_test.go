@@ -1,0 +1,59 @@
+package verification
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"sendcode/internal/audit"
+)
+
+// A slip of the hand away, today, the newest first; another spelling of the same mailbox is no slip.
+func TestLookalikes(t *testing.T) {
+	inBubbleWith(t, folded, func(r *rig) {
+		for _, to := range []string{"ana@gmail.co", "a.na@gmail.com", "ana@qq.com", "anna@gmail.com", "ana@gmial.com"} {
+			r.send(askFor(to))
+			waited(time.Minute)
+		}
+		look := func(most int) (to []string) {
+			rows, err := r.svc.Lookalikes(r.Context(), "email", "ana@gmail.com", most)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, row := range rows {
+				to = append(to, row.To)
+			}
+			return to
+		}
+		if got := look(3); len(got) != 3 || got[0] != "a•••@gmial.com" || got[1] != "a•••@gmail.com" || got[2] != "a•••@gmail.co" {
+			t.Errorf("near are %v", got)
+		}
+		if got := look(1); len(got) != 1 || got[0] != "a•••@gmial.com" {
+			t.Errorf("the newest is %v", got)
+		}
+		waited(24 * time.Hour)
+		if got := look(3); len(got) != 0 {
+			t.Errorf("a day later: %v", got)
+		}
+		var bad *InvalidError
+		if _, err := r.svc.Lookalikes(r.Context(), "email", "ana@", 3); !errors.As(err, &bad) {
+			t.Errorf("no address: %v", err)
+		}
+		r.log.SetFault(func(string) audit.Fault { return audit.Down })
+		if _, err := r.svc.Lookalikes(r.Context(), "email", "ana@gmail.com", 3); !errors.Is(err, ErrUnavailable) {
+			t.Errorf("without the log: %v", err)
+		}
+	})
+}
+
+// Who is turned away before anything is written is told apart from who is served.
+func TestServed(t *testing.T) {
+	r := newRig(t, func(s *Settings) { s.Blocks.Disposable = map[string]bool{"short.example": true} })
+	for to, want := range map[string]string{"ana@gmail.com": "", "ana@short.example": "disposable", "ana@a.short.example": "disposable"} {
+		var bad *InvalidError
+		err := r.svc.Served("email", to)
+		if errors.As(err, &bad) != (want != "") || bad != nil && bad.Reason != want {
+			t.Errorf("%s: %v", to, err)
+		}
+	}
+}
