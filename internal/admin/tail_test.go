@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"encoding/binary"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -46,7 +47,8 @@ func (f *followed) join(filter audit.Filter) *reader {
 func (f *followed) begin(app string) uuid.UUID {
 	f.Helper()
 	f.n++
-	id := uuid.UUID{1, 6: 0x70, 8: 0x80, 14: byte(f.n >> 8), 15: byte(f.n)}
+	id := uuid.UUID{8: 0x80, 14: byte(f.n >> 8), 15: byte(f.n)}
+	binary.BigEndian.PutUint64(id[:], uint64(time.Now().UnixMilli())<<16|0x7000)
 	_, err := f.log.Begin(f.Context(), audit.Intent{
 		Send:     audit.Send{ID: id, App: app, Channel: "email", Purpose: "login"},
 		Purposes: []string{"login"}, Life: time.Hour, Lease: time.Hour, Verification: audit.Verification{ID: "v" + id.String(), MaxAttempts: 5},

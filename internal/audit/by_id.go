@@ -53,5 +53,6 @@ func (p *Postgres) SendsByID(ctx context.Context, ids []uuid.UUID) ([]Send, erro
 	for i, id := range ids {
 		list[i] = id
 	}
-	return readRows(ctx, p, (*Send).fields, `SELECT `+sendColumns+` FROM sends s WHERE s.id = ANY ($1::uuid[])`, list)
+	first, last := span(list)
+	return readRows(ctx, p, (*Send).fields, `SELECT `+sendColumns+` FROM sends s WHERE s.id = ANY ($1::uuid[]) AND s.id BETWEEN $2 AND $3`, list, first, last)
 }

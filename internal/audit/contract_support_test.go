@@ -15,7 +15,7 @@ func referenced(t *testing.T, f *fixture) {
 			in.Send.ID[15] = tail
 		}
 	}
-	const second = 1_900_000_000_000
+	second := (epoch.Unix() + 1) * 1000
 	f.admit(t, f.intent(1, at(second-1, 7)))
 	one := f.admit(t, f.intent(2, at(second, 7)))
 	f.admit(t, f.intent(3, at(second+1, 8)))

@@ -225,9 +225,7 @@ func rule(limit int, window time.Duration) []quota.Rule {
 
 // intent is one of recipient n, taken by no limiter, with no rule but room for changes.
 func (f *fixture) intent(n int, changes ...func(*Intent)) Intent {
-	f.serial++
-	id := uuid.UUID{6: 0x70, 8: 0x80}
-	binary.BigEndian.PutUint32(id[2:], uint32(f.serial))
+	id := f.id()
 	in := Intent{
 		Send: Send{
 			ID: id, App: "shop", Channel: recipient.Email, Purpose: "login", Recipient: recipient.Hash{15: byte(n), 14: byte(n >> 8)},
@@ -242,6 +240,19 @@ func (f *fixture) intent(n int, changes ...func(*Intent)) Intent {
 		change(&in)
 	}
 	return in
+}
+
+// id is one of the log's present, greater than those before.
+func (f *fixture) id() uuid.UUID {
+	f.serial++
+	now := f.now
+	if now.IsZero() {
+		now = time.Now()
+	}
+	id := lowestID(now)
+	id[6], id[8] = 0x70, 0x80
+	binary.BigEndian.PutUint32(id[12:], uint32(f.serial))
+	return id
 }
 
 func withRules(rules []quota.Rule) func(*Intent) { return func(in *Intent) { in.Rules = rules } }

@@ -3,7 +3,6 @@ package audit
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -48,16 +47,19 @@ func (c *crowdRow) fields() []any {
 }
 
 // crowdSQL reads the newest part of the log by its time, and groups that.
-func crowdSQL(q CrowdQuery, since any) (string, []any) {
-	args := []any{since, q.AtLeast, q.Limit}
+func crowdSQL(q CrowdQuery, d dialect, since time.Time) (string, []any) {
+	var c conditions
+	since = micro(since)
+	after, least, limit := c.arg(d.at(since)), c.arg(q.AtLeast), c.arg(q.Limit)
 	var names []string
 	for _, p := range q.Purposes {
-		args = append(args, p)
-		names = append(names, fmt.Sprintf("$%d", len(args)))
+		names = append(names, c.arg(p))
 	}
+	c.texts = []string{"s.counts", "s.logged_at > " + after, "s.purpose IN (" + strings.Join(names, ", ") + ")"}
+	c.logged(d, since, time.Time{})
 	return `SELECT s.app, s.channel, s.recipient, max(s.masked), max(s.purpose), count(*), max(s.logged_at), count(*) OVER ()
-FROM sends s WHERE s.counts AND s.logged_at > $1 AND s.purpose IN (` + strings.Join(names, ", ") + `)
-GROUP BY s.app, s.channel, s.recipient HAVING count(*) >= $2 ORDER BY max(s.logged_at) DESC, s.recipient LIMIT $3`, args
+FROM sends s` + c.where() + `
+GROUP BY s.app, s.channel, s.recipient HAVING count(*) >= ` + least + ` ORDER BY max(s.logged_at) DESC, s.recipient LIMIT ` + limit, c.args
 }
 
 func total(rows []crowdRow, err error) ([]Crowd, int, error) {
@@ -76,7 +78,7 @@ func (p *Postgres) Crowds(ctx context.Context, q CrowdQuery) ([]Crowd, int, erro
 	if err != nil {
 		return nil, 0, err
 	}
-	query, args := crowdSQL(q, now.Add(-q.Within.Truncate(time.Microsecond)))
+	query, args := crowdSQL(q, postgresWords, now.Add(-q.Within.Truncate(time.Microsecond)))
 	return total(readRows(ctx, p, (*crowdRow).fields, query, args...))
 }
 
@@ -85,7 +87,7 @@ func (s *SQLite) Crowds(ctx context.Context, q CrowdQuery) ([]Crowd, int, error)
 	if err := q.check(); err != nil {
 		return nil, 0, err
 	}
-	query, args := crowdSQL(q, µs(micro(s.now()))-q.Within.Microseconds())
+	query, args := crowdSQL(q, sqliteWords, micro(s.now()).Add(-q.Within.Truncate(time.Microsecond)))
 	rows, err := s.readers.QueryContext(ctx, query, args...)
 	if err != nil {
 		return nil, 0, unavailable(err)

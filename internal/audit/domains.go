@@ -23,7 +23,7 @@ const maxDomains = 10
 
 // domains counts in SQL. Few rows fail, and they have an index; only of their domains all others are counted.
 func (q StatsQuery) domains(d dialect) (string, []any) {
-	c := q.conditions(d.at)
+	c := q.conditions(d)
 	return `
 WITH failed (domain, failed, rejected) AS (
     SELECT ` + d.domain + `, count(*), count(CASE WHEN s.reason = '` + ReasonRejected + `' THEN 1 END)

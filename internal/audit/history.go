@@ -87,7 +87,7 @@ WITH clock AS MATERIALIZED (SELECT {{now}} AS now)
 SELECT clock.now, past.ids, past.at FROM clock CROSS JOIN LATERAL (
     SELECT array_agg(s.id) AS ids, array_agg(s.logged_at) AS at FROM sends s
     WHERE s.counts AND s.recipient = $1 AND s.app = $2 AND s.channel = $3 AND s.purpose = ANY ($4)
-      AND s.logged_at > clock.now - $5 * interval '1 microsecond'
+      AND s.logged_at > clock.now - $5 * interval '1 microsecond' AND `+loggedSince(p.beginning()+" - $5 * interval '1 microsecond'")+`
 ) past`), b.Recipient[:], b.App, string(b.Channel), b.Purposes, within.Microseconds()).Scan(timeField{&now}, &ids, &at)
 	})
 	if err != nil {

@@ -11,16 +11,17 @@ import (
 
 // dialect is what the two databases say differently.
 type dialect struct {
-	at     func(time.Time) any // an instant as a parameter
-	domain string              // that the masked form shows
+	at          func(time.Time) any // an instant as a parameter
+	domain      string              // that the masked form shows
+	partitioned bool                // sends are, by time
 }
 
 // pgDomain is what an index of Postgres is on.
 const pgDomain = `split_part(s.masked, '@', 2) COLLATE "C"`
 
 var (
-	postgresWords = dialect{func(t time.Time) any { return t }, pgDomain}
-	sqliteWords   = dialect{func(t time.Time) any { return µs(t) }, `CASE WHEN instr(s.masked, '@') > 0 THEN substr(s.masked, instr(s.masked, '@') + 1) ELSE '' END`}
+	postgresWords = dialect{func(t time.Time) any { return t }, pgDomain, true}
+	sqliteWords   = dialect{func(t time.Time) any { return µs(t) }, `CASE WHEN instr(s.masked, '@') > 0 THEN substr(s.masked, instr(s.masked, '@') + 1) ELSE '' END`, false}
 )
 
 // conditions collects what rows must fulfil, with numbered parameters, which both databases understand.
@@ -96,18 +97,21 @@ func (f Filter) conditions(d dialect) (c conditions) {
 
 // between adds the times and the mark, in the order of an index: column and value come before the time in it, if it has
 // such a column.
-func (f Filter) between(c *conditions, at func(time.Time) any, column, value string) {
+func (f Filter) between(c *conditions, d dialect, column, value string) {
 	if !f.From.IsZero() {
-		c.add("("+column+"s.logged_at) >= ("+value+"?)", at(f.From))
+		c.add("("+column+"s.logged_at) >= ("+value+"?)", d.at(f.From))
 	}
+	c.logged(d, f.From, f.To)
 	if !f.To.IsZero() {
-		c.add("("+column+"s.logged_at) < ("+value+"?)", at(f.To))
+		c.add("("+column+"s.logged_at) < ("+value+"?)", d.at(f.To))
 	}
 	if f.Before != nil {
-		c.add("("+column+"s.logged_at, s.id) < ("+value+"?, ?)", at(f.Before.At), f.Before.ID)
+		c.add("("+column+"s.logged_at, s.id) < ("+value+"?, ?)", d.at(f.Before.At), f.Before.ID)
+		c.logged(d, time.Time{}, f.Before.At)
 	}
 	if f.After != nil {
-		c.add("("+column+"s.logged_at, s.id) > ("+value+"?, ?)", at(f.After.At), f.After.ID)
+		c.add("("+column+"s.logged_at, s.id) > ("+value+"?, ?)", d.at(f.After.At), f.After.ID)
+		c.logged(d, f.After.At, time.Time{})
 	}
 }
 
@@ -135,7 +139,7 @@ func (f Filter) newestFirst(rows []Send) []Send {
 // query is the filter in SQL for either database.
 func (f Filter) query(d dialect) (string, []any) {
 	c := f.conditions(d)
-	f.between(&c, d.at, "", "")
+	f.between(&c, d, "", "")
 	c.kind(f.App, f.Channel, f.Purpose)
 	if f.Provider != "" {
 		c.add("s.provider = ?", f.Provider)
@@ -159,7 +163,7 @@ const kindOf = `(s.app || E'\x1f' || s.channel || E'\x1f' || s.purpose || E'\x1f
 func (f Filter) kindQuery(d dialect) (string, []any) {
 	c := f.conditions(d)
 	c.add(kindOf + " >= kind.name AND " + kindOf + " <= kind.name")
-	f.between(&c, d.at, kindOf+", ", "kind.name, ")
+	f.between(&c, d, kindOf+", ", "kind.name, ")
 	inner := "SELECT " + sendColumns + " FROM sends s" + c.where() + f.page(kindOf)
 	fits := conditions{args: c.args}
 	for i, value := range []string{f.App, string(f.Channel), f.Purpose, f.Provider} {

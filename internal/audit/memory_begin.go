@@ -25,6 +25,9 @@ func (m *Memory) Begin(ctx context.Context, intent Intent) (begun Begun, err err
 	if row, ok := m.rows[in.Send.ID]; ok {
 		return repeated(in, row.Send, m.verification(row.VerificationID))
 	}
+	if err := drifted(in.Send.ID, now); err != nil {
+		return Begun{}, err
+	}
 	events := history(in, now, m.past(in))
 	failed := rejected(in, now, m.rejections(in.Send.bucket()))
 	if !admits(in, now, events) || !bears(in, failed) {

@@ -65,7 +65,7 @@ func migrating(err error) error {
 // insistent repeats a migration that gave up on a table after its lock_timeout.
 func insistent(ctx context.Context, migrate func() error) (err error) {
 	for range lockRetries {
-		if err = migrate(); code(err) != "55P03" || ctx.Err() != nil {
+		if err = migrate(); code(err) != lockNotAvailable || ctx.Err() != nil {
 			return err
 		}
 	}

@@ -69,7 +69,7 @@ func TestMigrateWaitsWithoutASnapshot(t *testing.T) {
 		go func() { done <- MigratePostgres(t.Context(), url) }()
 	}
 	eventually(t, func() bool { return asked() == waiters })
-	_, err = db.Exec(`CREATE INDEX CONCURRENTLY later ON sends (provider)`)
+	_, err = db.Exec(`CREATE INDEX CONCURRENTLY later ON verifications (locale)`)
 	ok(t, err)
 	select {
 	case err := <-done:

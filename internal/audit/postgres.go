@@ -51,7 +51,9 @@ var session = map[string]string{
 	"tcp_keepalives_count":    "3",
 	// Every query has its index. These tables grow faster than the statistics that could talk the planner out of it.
 	"enable_seqscan": "off",
-	"jit":            "off",
+	// Each is in the order that is asked for, or looks a few rows up: no query gathers what several conditions leave.
+	"enable_bitmapscan": "off",
+	"jit":               "off",
 }
 
 // OpenPostgres connects to the database at url, a postgres:// URL, whose schema MigratePostgres has made. ctx bounds
@@ -76,6 +78,13 @@ func openPostgres(ctx context.Context, url, now string, options ...Option) (*Pos
 		p.pool.Close()
 		return nil, err
 	}
+	told, err := p.clock(ctx)
+	if err != nil {
+		p.writers.Close()
+		p.pool.Close()
+		return nil, err
+	}
+	p.seen.Store(told.UnixMicro())
 	p.begins = newCoalescer(p.decide)
 	p.endings, p.postponements, p.eventEnds = newGatherer(1, p.finish), newGatherer(1, p.postpone), newGatherer(1, p.endEvents)
 	return p, nil

@@ -35,7 +35,7 @@ func (p *Postgres) prepareBegin(ctx context.Context, conn *pgx.Conn) error {
 		return err
 	}
 	decide := strings.NewReplacer(
-		"{{now}}", p.now, "{{lead}}", interval(lead), "{{verification}}", verificationColumns, "{{joined}}", strings.ReplaceAll(verificationColumns, "v.", "joined."),
+		"{{now}}", p.now, "{{lead}}", interval(lead), "{{drift}}", interval(maxDrift), "{{verification}}", verificationColumns, "{{joined}}", strings.ReplaceAll(verificationColumns, "v.", "joined."),
 	).Replace(beginSQL)
 	for _, s := range []struct{ name, sql string }{
 		// Not left to a default: under REPEATABLE READ the snapshot would be older than the lock.
@@ -102,6 +102,8 @@ func (p *Postgres) decideWithin(ctx context.Context, batch []*call) {
 			x.finish(Begun{}, err)
 		case answers[i].repeated:
 			x.finish(p.recall(ctx, x.in))
+		case answers[i].drifted:
+			x.finish(Begun{}, errDrifted(x.in.Send.ID, answers[i].now))
 		case answers[i].elsewhere:
 			again = append(again, x)
 		default:
@@ -117,7 +119,7 @@ func (p *Postgres) decideWithin(ctx context.Context, batch []*call) {
 // fail. https://www.postgresql.org/docs/current/errcodes-appendix.html
 func poisoned(err error) bool {
 	c := code(err)
-	return aborted(err) && (slices.Contains([]string{"22", "23", "54"}, c[:min(2, len(c))]) || c == "55P03" || c == "57014")
+	return aborted(err) && (slices.Contains([]string{"22", "23", "54"}, c[:min(2, len(c))]) || c == lockNotAvailable || c == "57014")
 }
 
 // attempt makes a round trip, and a second one where the first failed with its connection or lost a race. That is safe

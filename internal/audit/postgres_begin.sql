@@ -1,10 +1,13 @@
 -- The second gate: decides and writes a batch of intents, at most one of a recipient, in one statement that runs after
 -- the recipients' locks were taken by a statement of its own. Under READ COMMITTED its snapshot is therefore younger
--- than the locks and sees all that earlier holders committed. {{now}} is the log's clock.
+-- than the locks and sees all that earlier holders committed. {{now}} is the log's clock. Bounds of IDs leave partitions out
+-- before the statement begins, and say nothing that the times do not say while the log's clock is where the caller thinks it is:
+-- from $35 on and before $36. From $37 to $38 is what any of the batch counts, from $39 to $40 what it would write.
 WITH clock AS MATERIALIZED (
     SELECT {{now}} AS now
 ), intent AS MATERIALIZED (
     SELECT clock.now,
+           u.id NOT BETWEEN sendcode_lowest_id(clock.now - {{drift}}) AND sendcode_lowest_id(clock.now + {{drift}}) AS drifted,
            u.i, u.id, u.app, u.channel, u.purpose, u.recipient, u.masked, u.country, u.prefix, u.locale, u.reference, u.ip, u.clock,
            coalesce(u.taken_at, clock.now) AS taken, -- no limiter took it: the log's instant
            u.lease * interval '1 microsecond' AS lease,
@@ -15,6 +18,7 @@ WITH clock AS MATERIALIZED (
            -- When it is decided, and how much earlier than its Take: a limiter's clock runs ahead by {{lead}} at most.
            (extract(epoch FROM least(coalesce(u.taken_at, clock.now), clock.now + {{lead}})) * 1000000)::bigint AS at_us,
            coalesce(u.taken_at > clock.now + {{lead}}, false) AS early,
+           clock.now < $35 OR clock.now >= $36 AS lost,
            u.join_id, u.min_life * interval '1 microsecond' AS min_life,
            u.verification, u.sealed, u.holder, u.nonce, u.key_id, u.code_length, u.alphabet,
            u.life * interval '1 microsecond' AS life, u.max_attempts, u.observed,
@@ -29,7 +33,7 @@ WITH clock AS MATERIALIZED (
                 life, max_attempts, observed, rejections, rejecting, alphabet, address, country, prefix, i)
 ), gate AS MATERIALIZED (
     SELECT intent.*, past.ids, past.ages, failed.ids AS failed_ids, failed.ages AS failed_ages, earlier.id IS NOT NULL AS repeated, rules.elsewhere, suppressed.id AS suppression,
-           NOT rules.elsewhere AND NOT EXISTS (
+           NOT intent.drifted AND NOT rules.elsewhere AND NOT EXISTS (
                SELECT FROM unnest(intent.limits, rules.widths) AS rule(places, width)
                WHERE (SELECT count(*) FROM unnest(past.ages) AS age WHERE age < rule.width) >= rule.places
            ) AND (intent.rejections = 0 OR coalesce(cardinality(failed.ids), 0) < intent.rejections) AS room
@@ -38,14 +42,15 @@ WITH clock AS MATERIALIZED (
     -- of the Take; for any other instant it is found between the turns, and outside of them nothing is decided.
     CROSS JOIN LATERAL (
         SELECT array_agg(CASE WHEN searched THEN intent.at_us - began + 1 ELSE width END ORDER BY n) AS widths,
-               coalesce(bool_or(searched AND (began IS NULL OR intent.at_us >= intent.turns[4 * n])), false) AS elsewhere
+               intent.lost OR coalesce(bool_or(searched AND (began IS NULL OR intent.at_us >= intent.turns[4 * n])), false) AS elsewhere
         FROM unnest(intent.windows) WITH ORDINALITY AS rule(width, n),
              LATERAL (SELECT width = 0 OR intent.early AND intent.turns[4 * n] > 0 AS searched) AS calendar,
              LATERAL (SELECT max(turn) AS began FROM unnest(intent.turns[4 * n - 3 : 4 * n - 1]) AS turn
                       WHERE turn <= intent.at_us) AS told
     ) rules
-    -- Lateral with an aggregate, a limit or an offset: the planner can only look each recipient up by its index, and
-    -- never reads a table that grew since its statistics were made.
+    -- Lateral with an aggregate, a limit or an offset, and times compared behind the recipient they belong to: the planner can
+    -- only look each recipient up by its index. It knows of a partition that is made ahead no more than that it is empty, and
+    -- would else come to read all of its rows once its time has come.
     CROSS JOIN LATERAL (
         SELECT array_agg(s.id) AS ids, array_agg(s.age) AS ages
         FROM (
@@ -60,7 +65,9 @@ WITH clock AS MATERIALIZED (
               AND s.purpose = ANY (intent.purposes)
               -- No row counts for longer than a day over its window by the log's clock: a limiter that was once far
               -- ahead does not lock its recipients out.
-              AND s.logged_at > intent.now - (intent.longest + 86400000000) * interval '1 microsecond'
+              AND (s.recipient, s.app, s.channel, s.logged_at) > (intent.recipient, intent.app, intent.channel,
+                   intent.now - (intent.longest + 86400000000) * interval '1 microsecond')
+              AND (s.id >= $37 OR s.id > $37) AND (s.id < $38 OR s.id <= $38) -- an OR is of use to no index
             OFFSET 0
         ) s
         WHERE s.age < intent.longest
@@ -72,7 +79,8 @@ WITH clock AS MATERIALIZED (
             SELECT s.id, s.finished_at FROM sends s
             WHERE s.status = 'failed' AND s.reason IN ('rejected', 'suppressed', 'paused') AND NOT s.forgiven
               AND s.recipient = intent.recipient AND s.app = intent.app AND s.channel = intent.channel
-              AND s.finished_at > intent.now - intent.rejecting
+              AND (s.recipient, s.app, s.channel, s.finished_at) > (intent.recipient, intent.app, intent.channel, intent.now - intent.rejecting)
+              AND (s.id >= $37 OR s.id > $37) AND (s.id < $38 OR s.id <= $38) -- an OR is of use to no index
             OFFSET 0
         ) s
     ) failed
@@ -83,7 +91,7 @@ WITH clock AS MATERIALIZED (
         ORDER BY x.until DESC, x.id DESC LIMIT 1
     ) suppressed ON true
     -- A repeated call, after an answer that was lost.
-    LEFT JOIN LATERAL (SELECT s.id FROM sends s WHERE s.id = intent.id LIMIT 1) earlier ON true
+    LEFT JOIN LATERAL (SELECT s.id FROM sends s WHERE s.id >= intent.id AND s.id <= intent.id AND s.id BETWEEN $39 AND $40 ORDER BY s.id LIMIT 1) earlier ON true
 ), candidate AS MATERIALIZED (
     SELECT gate.i, v.id
     FROM gate
@@ -124,7 +132,7 @@ WITH clock AS MATERIALIZED (
     FROM gate g LEFT JOIN joined ON joined.i = g.i
     WHERE g.room AND NOT g.repeated
 )
-SELECT g.now, g.repeated, g.room, g.elsewhere, CASE WHEN NOT g.room THEN g.ids END, CASE WHEN NOT g.room THEN g.ages END,
+SELECT g.now, g.repeated, g.room, g.elsewhere, g.drifted, CASE WHEN NOT g.room THEN g.ids END, CASE WHEN NOT g.room THEN g.ages END,
        CASE WHEN NOT g.room THEN g.failed_ids END, CASE WHEN NOT g.room THEN g.failed_ages END, g.suppression, {{joined}}
 FROM gate g LEFT JOIN joined ON joined.i = g.i
 ORDER BY g.i

@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"slices"
@@ -28,11 +29,11 @@ UPDATE sends s SET status = 'queued', reason = p.reason, provider = p.provider, 
        due_at = clock.now + p.after * interval '1 microsecond'
 FROM clock, unnest($1::uuid[], $2::int[], $3::text[], $4::text[], $5::text[], $6::bigint[])
      AS p(id, attempt, reason, provider, provider_code, after)
-WHERE s.id = ANY ($1::uuid[]) AND s.id = p.id AND s.attempt = p.attempt AND s.status IN ('queued', 'sending')
+WHERE s.id = ANY ($1::uuid[]) AND s.id BETWEEN $7 AND $8 AND s.id = p.id AND s.attempt = p.attempt AND s.status IN ('queued', 'sending')
 RETURNING s.id`
 
 // finishTemplate closes a batch of sends, and suppresses whom they show to have no mailbox. The rows are looked up by the
-// list of their IDs, so that no plan can read others.
+// list of their IDs, so that no plan can read others, and in the partitions from the first of them to the last.
 const finishTemplate = `
 WITH clock AS MATERIALIZED (SELECT {{now}} AS now), done AS (
 UPDATE sends s SET status = o.status, reason = o.reason, provider = o.provider, provider_code = o.provider_code, took = o.took,
@@ -41,7 +42,7 @@ UPDATE sends s SET status = o.status, reason = o.reason, provider = o.provider, 
        refund_since = CASE WHEN o.refund AND NOT s.in_doubt THEN clock.now END
 FROM clock, unnest($1::uuid[], $2::int[], $3::text[], $4::text[], $5::text[], $6::text[], $7::bigint[], $8::bool[], $9::uuid[], $10::bytea[], $11::bigint[], $12::text[]{{tell parameters}})
      AS o(id, attempt, status, reason, provider, provider_code, took, refund, bar, address, bar_for, cause{{tell names}})
-WHERE s.id = ANY ($1::uuid[]) AND s.id = o.id AND s.attempt = o.attempt AND s.status IN ('queued', 'sending')
+WHERE s.id = ANY ($1::uuid[]) AND s.id BETWEEN $13 AND $14 AND s.id = o.id AND s.attempt = o.attempt AND s.status IN ('queued', 'sending')
 RETURNING s.id, s.app, s.channel, s.recipient, s.masked, s.provider_code, s.finished_at, o.bar, o.address, o.bar_for, o.cause{{tell columns}}
 ), barred AS (
 INSERT INTO suppressions (id, app, channel, address, recipient, masked, reason, detail, send_id, made_by, since, until)
@@ -55,7 +56,7 @@ SELECT id FROM done`
 var (
 	finishSQL        = strings.NewReplacer("{{tell parameters}}", "", "{{tell names}}", "", "{{tell columns}}", "", "{{tell}}", "").Replace(finishTemplate)
 	finishTellingSQL = strings.NewReplacer(
-		"{{tell parameters}}", ", $13::uuid[], $14::text[], $15::bool[]", "{{tell names}}", ", event, type, test",
+		"{{tell parameters}}", ", $15::uuid[], $16::text[], $17::bool[]", "{{tell names}}", ", event, type, test",
 		"{{tell columns}}", ", s.verification_id, s.status, s.reason, o.event, o.type, o.test",
 		"{{tell}}", `, told AS (
 INSERT INTO app_events (id, app, type, send_id, verification_id, status, reason, test, at, due_at)
@@ -149,7 +150,8 @@ func outcomes(batch []*ending) []any {
 			texts[j] = append(texts[j], text)
 		}
 	}
-	return []any{ids, attempts, texts[0], texts[1], texts[2], texts[3], took, refund, bars, addresses, barFor, texts[4]}
+	first, last := span(ids)
+	return []any{ids, attempts, texts[0], texts[1], texts[2], texts[3], took, refund, bars, addresses, barFor, texts[4], first, last}
 }
 
 // outcomesTelling are the parameters of finishTellingSQL.
@@ -173,5 +175,12 @@ func postponements(batch []*putBack) []any {
 			texts[j] = append(texts[j], text)
 		}
 	}
-	return []any{ids, attempts, texts[0], texts[1], texts[2], after}
+	first, last := span(ids)
+	return []any{ids, attempts, texts[0], texts[1], texts[2], after, first, last}
+}
+
+// span is from the first of some IDs, which are at least one, to the last.
+func span(ids [][16]byte) (first, last uuid.UUID) {
+	order := func(a, b [16]byte) int { return bytes.Compare(a[:], b[:]) }
+	return slices.MinFunc(ids, order), slices.MaxFunc(ids, order)
 }

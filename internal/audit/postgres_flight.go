@@ -25,14 +25,18 @@ func (p *Postgres) Renew(ctx context.Context, lease time.Duration, held []Held) 
 	if err := checkLease(lease, 1); err != nil {
 		return err
 	}
+	if len(held) == 0 {
+		return nil
+	}
 	ids, attempts := make([][16]byte, len(held)), make([]int32, len(held))
 	for i, h := range held {
 		ids[i], attempts[i] = h.ID, int32(h.Attempt)
 	}
+	first, last := span(ids)
 	_, err := p.one(ctx, `
 UPDATE sends s SET due_at = {{now}} + $1 * interval '1 microsecond'
 FROM unnest($2::uuid[], $3::int[]) AS held(id, attempt)
-WHERE s.id = held.id AND s.attempt = held.attempt AND s.status = 'sending'`, lease.Microseconds(), ids, attempts)
+WHERE s.id = held.id AND s.attempt = held.attempt AND s.status = 'sending' AND s.id BETWEEN $4 AND $5`, lease.Microseconds(), ids, attempts, first, last)
 	return err
 }
 

@@ -34,7 +34,7 @@ func parameters(batch []*call, near time.Time) []any {
 	µs := func(part func(*Intent) time.Duration) []int64 {
 		return column(batch, func(in *Intent) int64 { return part(in).Microseconds() })
 	}
-	return []any{
+	return append([]any{
 		column(batch, func(in *Intent) [16]byte { return in.Send.ID }),
 		text(func(in *Intent) string { return in.Send.App }),
 		text(func(in *Intent) string { return string(in.Send.Channel) }),
@@ -71,8 +71,23 @@ func parameters(batch []*call, near time.Time) []any {
 		column(batch, func(in *Intent) []byte { return in.Address[:] }),
 		text(func(in *Intent) string { return in.Send.Country }),
 		text(func(in *Intent) string { return in.Send.Prefix }),
-	}
+	}, bounds(batch, near)...)
 }
+
+// bounds leave out the partitions that a batch does not need, where the log's clock is found near the instant given: not much
+// before it, and up to a day after. Rows of the log's future count, where its clock went back: by a month, here.
+func bounds(batch []*call, near time.Time) []any {
+	from, to := near.Add(-clockStep), near.Add(24*time.Hour)
+	var longest time.Duration
+	for _, x := range batch {
+		longest = max(longest, quota.Longest(x.in.Rules), x.in.Rejections.Window)
+	}
+	first, last := span(column(batch, func(in *Intent) [16]byte { return in.Send.ID }))
+	return []any{from, to, lowestID(from.Add(-longest - stale - maxDrift)), lowestID(to.Add(clockBack + maxDrift)), first, last}
+}
+
+// clockBack is as far as the log's clock may be set back with what was logged before still counting.
+const clockBack = 31 * 24 * time.Hour
 
 // list writes a number of each rule as an array of Postgres: arrays of arrays would have to be of one length.
 func list(rules []quota.Rule, number func(quota.Rule) int64) string {

@@ -3,6 +3,7 @@ package audit
 import (
 	"context"
 	"fmt"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -28,7 +29,7 @@ func TestPostgresReadsNoWholeTable(t *testing.T) {
 	for round, prepare := range []string{
 		`SELECT`, // new
 		`ANALYZE`,
-		`INSERT INTO sends SELECT gen_random_uuid(), verification_id, number, app, channel, purpose, recipient, masked, locale, reference, ip,
+		`INSERT INTO sends SELECT ` + randomID + `, verification_id, number, app, channel, purpose, recipient, masked, locale, reference, ip,
 		 'sent', reason, attempt, in_doubt, counts, refund_since, taken_at, clock, logged_at FROM sends, generate_series(1, 20) WHERE logged_at > '-infinity' AND due_at IS NULL`, // grown
 		`ANALYZE`,
 	} {
@@ -146,24 +147,57 @@ func useAll(t *testing.T, f *fixture) {
 	}
 }
 
-// The second gate looks each recipient up by the index that holds nothing but counting sends.
+// The second gate looks each recipient up by the index that holds nothing but counting sends, in the partitions of its window alone,
+// also where the statistics are from a time when there was one recipient.
 func TestPostgresGatePlan(t *testing.T) {
 	log := openTest(t, newDatabase(t, parts.Postgres(t)), serverClock)
+	f := &fixture{Log: log}
+	direct, err := pgx.Connect(t.Context(), log.pool.Config().ConnString())
+	ok(t, err)
+	defer direct.Close(context.Background())
+	const day = 24 * time.Hour
+	now := time.Now()
+	divide(t, direct, now.Add(-60*day), now.Add(-30*day), now.Add(-6*day), now.Add(40*day)) // sends_3 is of now, sends_2 too old for a day's rule
+	for range 300 {
+		f.admit(t, f.intent(1))
+	}
+	_, err = direct.Exec(t.Context(), `ANALYZE`)
+	ok(t, err)
 	conn, err := log.writers.Acquire(t.Context())
 	ok(t, err)
 	defer conn.Release()
 	_, err = conn.Exec(t.Context(), `SET plan_cache_mode = force_generic_plan`) // the one that all batches come to share
 	ok(t, err)
-	nulls := strings.TrimSuffix(strings.Repeat("NULL, ", 34), ", ")
-	rows, err := conn.Query(t.Context(), fmt.Sprintf("EXPLAIN EXECUTE %s(%s)", stmtDecide, nulls))
+	var last strings.Builder
+	for _, x := range bounds([]*call{newCall(f.intent(2, withRules(rule(1, day))), 0)}, now) {
+		if at, ok := x.(time.Time); ok {
+			x = at.Format(time.RFC3339)
+		}
+		fmt.Fprintf(&last, ", '%v'", x)
+	}
+	rows, err := conn.Query(t.Context(), fmt.Sprintf("EXPLAIN EXECUTE %s(NULL%s%s)", stmtDecide, strings.Repeat(", NULL", 33), last.String()))
 	ok(t, err)
 	plan, err := pgx.CollectRows(rows, pgx.RowTo[string])
 	ok(t, err)
 	text := strings.Join(plan, "\n")
-	for _, index := range []string{"sends_counting", "sends_failures", "suppressions_active", "sends_pkey", "verifications_pkey", "verifications_holder"} {
+	const counting, failures = "sends_%d_recipient_app_channel_logged_at_idx on", "sends_%d_recipient_app_channel_finished_at_idx on"
+	for _, index := range []string{fmt.Sprintf(counting, 3), fmt.Sprintf(failures, 3), "suppressions_active", "sends_3_pkey", "verifications_pkey", "verifications_holder"} {
 		if !strings.Contains(text, index) {
 			t.Errorf("%s is not used", index)
 		}
+	}
+	for _, n := range []int{0, 1, 2, 4} {
+		if strings.Contains(text, fmt.Sprintf(counting, n)) || strings.Contains(text, fmt.Sprintf(failures, n)) {
+			t.Errorf("partition %d is looked at", n)
+		}
+	}
+	for _, index := range regexp.MustCompile(`using (\S+) on sends_`).FindAllStringSubmatch(text, -1) {
+		if !strings.Contains(index[1], "_recipient_") && !strings.HasSuffix(index[1], "_pkey") {
+			t.Errorf("%s is used: it finds no recipient", index[1])
+		}
+	}
+	if strings.Count(text, "_pkey on sends_") != 1 || strings.Contains(text, "Bitmap") {
+		t.Error("rows are gathered by their IDs") // the earlier one of a repeated call is looked up
 	}
 	if strings.Contains(text, "Seq Scan") || strings.Contains(text, "JIT") {
 		t.Error("a whole table is read, or code compiled")
@@ -218,7 +252,7 @@ func TestPostgresCountsPageByPage(t *testing.T) {
 	f.admit(t, f.intent(1))
 	const more = 2*countingPage + 500
 	_, err := log.pool.Exec(t.Context(), `
-INSERT INTO sends SELECT gen_random_uuid(), verification_id, number, app, channel, purpose, recipient, masked, locale, reference, ip,
+INSERT INTO sends SELECT `+randomID+`, verification_id, number, app, channel, purpose, recipient, masked, locale, reference, ip,
        'sent', reason, attempt, in_doubt, counts, refund_since, taken_at, clock, logged_at + n / 1500 * interval '1 microsecond'
 FROM sends, generate_series(1, $1) n`, more)
 	ok(t, err)

@@ -27,7 +27,8 @@ func (p *Postgres) Verification(ctx context.Context, id string) (v Verification,
 		var b pgx.Batch
 		b.Queue(p.sql(`SELECT {{now}}, `+verificationColumns+` FROM verifications v WHERE v.id = $1`), id)
 		b.Queue(`SELECT `+sendColumns+` FROM sends s
-WHERE s.verification_id <> '' AND s.verification_id = $1 AND s.status <> 'refused' ORDER BY s.number DESC LIMIT 1`, id)
+WHERE s.verification_id <> '' AND s.verification_id = $1 AND s.status <> 'refused'
+  AND `+loggedSince("(SELECT v.created_at FROM verifications v WHERE v.id = $1)")+` ORDER BY s.number DESC LIMIT 1`, id)
 		results := conn.SendBatch(ctx, &b)
 		defer results.Close()
 		if err := results.QueryRow().Scan(append([]any{timeField{&now}}, v.fields()...)...); err != nil {
@@ -106,7 +107,7 @@ func (p *Postgres) Story(ctx context.Context, id uuid.UUID) (story Story, err er
 		return story, err
 	}
 	story.Verification = &v[0]
-	story.Related, err = readRows(ctx, p, (*Send).fields, relatedSends,
+	story.Related, err = readRows(ctx, p, (*Send).fields, relatedSQL(" AND "+loggedSince("$5::timestamptz")),
 		v[0].ID, v[0].Recipient[:], v[0].App, string(v[0].Channel), v[0].CreatedAt, v[0].ExpiresAt)
 	return story, err
 }
@@ -124,7 +125,7 @@ func (p *Postgres) Counting(ctx context.Context, clock string, within time.Durat
 	for err == nil {
 		var page []Send
 		page, err = readRows(ctx, p, (*Send).fields, `SELECT `+sendColumns+` FROM sends s
-WHERE (s.logged_at, s.id) > ($1, $2) AND s.counts ORDER BY s.logged_at, s.id LIMIT $3`, mark.At, mark.ID, countingPage)
+WHERE (s.logged_at, s.id) > ($1, $2) AND s.counts AND `+loggedSince("$1::timestamptz")+` ORDER BY s.logged_at, s.id LIMIT $3`, mark.At, mark.ID, countingPage)
 		for _, s := range page {
 			if err := yield(counting(s, clock)); err != nil {
 				return err

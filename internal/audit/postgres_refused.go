@@ -2,6 +2,7 @@ package audit
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -26,10 +27,13 @@ func (p *Postgres) Refused(ctx context.Context, refusals []Send) error {
 // maxRefusals is how many rows one statement writes.
 const maxRefusals = 1000
 
-const refusedSQL = `
+// refusedSQL gives a refusal whose ID drifted one of now: it is accounted for all the same.
+var refusedSQL = strings.ReplaceAll(`
 INSERT INTO sends (id, verification_id, number, app, channel, purpose, recipient, masked, country, prefix, locale, reference, ip, status,
                    attempt, counts, taken_at, clock, logged_at, finished_at, blocked_by, retry_after, requests)
-SELECT r.id, r.verification_id, 0, r.app, r.channel, r.purpose, r.recipient, r.masked, r.country, r.prefix, r.locale, r.reference, r.ip, 'refused',
+SELECT CASE WHEN r.id BETWEEN sendcode_lowest_id(clock.now - {{drift}}) AND sendcode_lowest_id(clock.now + {{drift}}) THEN r.id
+            ELSE (left(sendcode_lowest_id(clock.now)::text, 13) || substr(r.id::text, 14))::uuid END,
+       r.verification_id, 0, r.app, r.channel, r.purpose, r.recipient, r.masked, r.country, r.prefix, r.locale, r.reference, r.ip, 'refused',
        0, false, coalesce(r.taken_at, clock.now), r.clock, clock.now, clock.now, r.blocked_by, r.retry_after, r.requests
 FROM (SELECT {{now}} AS now OFFSET 0) clock,
      unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::text[], $6::bytea[], $7::text[], $8::text[], $9::text[], $10::text[],
@@ -37,7 +41,7 @@ FROM (SELECT {{now}} AS now OFFSET 0) clock,
      AS r(id, verification_id, app, channel, purpose, recipient, masked, locale, reference, ip,
           taken_at, clock, blocked_by, retry_after, requests, country, prefix)
 ON CONFLICT (id) DO UPDATE SET requests = sends.requests + excluded.requests, retry_after = excluded.retry_after
-WHERE sends.status = 'refused'`
+WHERE sends.status = 'refused'`, "{{drift}}", interval(maxDrift))
 
 func refusalParameters(rows []Send) []any {
 	text := func(part func(Send) string) []string { return each(rows, part) }

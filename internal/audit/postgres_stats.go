@@ -93,7 +93,7 @@ func stretchSQL(column string, each time.Duration) string {
 
 // statsOfRows reads a time in which no hour is counted.
 func (p *Postgres) statsOfRows(ctx context.Context, q StatsQuery) (stats Stats, err error) {
-	c := q.conditions(postgresWords.at)
+	c := q.conditions(postgresWords)
 	if stats.Tallies, err = p.talliesOf(ctx, q, c); err != nil {
 		return Stats{}, err
 	}
@@ -114,7 +114,7 @@ FROM (`+c.took(`(extract(epoch FROM s.finished_at - s.logged_at) * 1000000)::big
 
 // countedRows is statsOfRows as part of a longer time.
 func (p *Postgres) countedRows(ctx context.Context, q StatsQuery) (sum counted, err error) {
-	c := q.conditions(postgresWords.at)
+	c := q.conditions(postgresWords)
 	if sum.tallies, err = p.talliesOf(ctx, q, c); err != nil {
 		return sum, err
 	}
@@ -221,6 +221,7 @@ func (p *Postgres) Domains(ctx context.Context, q StatsQuery) ([]DomainTally, er
 	for _, part := range rows {
 		of := conditions{args: c.args}
 		of.add("s.logged_at >= ? AND s.logged_at < ?", part.From, part.To)
+		of.logged(postgresWords, part.From, part.To)
 		of.kind(q.App, q.Channel, q.Purpose)
 		of.add(pgDomain + " <> '' AND s.status <> 'refused'")
 		parts = append(parts, `SELECT `+pgDomain+`, 1, CASE WHEN s.status = 'failed' THEN 1 ELSE 0 END, CASE WHEN s.status = 'failed' AND s.reason = '`+ReasonRejected+`' THEN 1 ELSE 0 END FROM sends s`+of.where())

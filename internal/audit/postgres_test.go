@@ -2,6 +2,7 @@ package audit
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"time"
 
@@ -46,12 +47,42 @@ func newPostgresFixture(t *testing.T, server *parts.PostgresServer, options ...O
 	_, err = conn.Exec(t.Context(), `CREATE TABLE test_clock AS SELECT $1::timestamptz AS at`, epoch)
 	ok(t, err)
 	ok(t, MigratePostgres(t.Context(), url, options...))
+	divide(t, conn, epoch.Add(time.Minute), epoch.Add(time.Hour), epoch.Add(40*24*time.Hour))
 	step := func(d time.Duration) {
 		_, err := conn.Exec(t.Context(), `UPDATE test_clock SET at = at + $1 * interval '1 microsecond'`, d.Microseconds())
 		ok(t, err)
 	}
 	return &fixture{Log: openTest(t, url, testClockSQL, options...), replica: openTest(t, url, testClockSQL, options...), step: step, now: epoch}
 }
+
+// divide makes other partitions than those of the present, from the beginning of time to its end.
+func divide(t *testing.T, conn *pgx.Conn, at ...time.Time) {
+	t.Helper()
+	rows, err := conn.Query(t.Context(), `SELECT name FROM sendcode_partitions`)
+	ok(t, err)
+	names, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	ok(t, err)
+	for _, name := range names {
+		_, err := conn.Exec(t.Context(), `DROP TABLE `+name)
+		ok(t, err)
+	}
+	from := "MINVALUE"
+	for i := range len(at) + 1 {
+		to := "MAXVALUE"
+		if i < len(at) {
+			to = "'" + lowestID(at[i]).String() + "'"
+		}
+		name := fmt.Sprintf("sends_%d", i)
+		_, err := conn.Exec(t.Context(), `CREATE TABLE `+name+` (LIKE sends INCLUDING ALL)`)
+		ok(t, err)
+		_, err = conn.Exec(t.Context(), `ALTER TABLE sends ATTACH PARTITION `+name+` FOR VALUES FROM (`+from+`) TO (`+to+`)`)
+		ok(t, err)
+		from = to
+	}
+}
+
+// randomID is one of now, in SQL.
+const randomID = `(left(sendcode_lowest_id(now())::text, 13) || substr(gen_random_uuid()::text, 14))::uuid`
 
 func newDatabase(t *testing.T, server *parts.PostgresServer) string {
 	t.Helper()

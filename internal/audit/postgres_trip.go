@@ -19,7 +19,8 @@ type decision struct {
 	now         time.Time
 	repeated    bool
 	room        bool
-	elsewhere   bool // the log's clock is in none of the periods that a rule was told: nothing was decided
+	drifted     bool // the ID's time is too far from the log's clock
+	elsewhere   bool // the log's clock is not where it was thought to be, or in none of the periods that a rule was told: nothing was decided
 	ids         []uuid.UUID
 	ages        []int64     // µs
 	failed      []uuid.UUID // as ids and ages, of what was rejected
@@ -82,7 +83,7 @@ func spoke(err error) bool {
 func scanDecision(row pgx.CollectableRow) (decision, error) {
 	var d decision
 	var joined *string
-	fields := append([]any{timeField{&d.now}, &d.repeated, &d.room, &d.elsewhere, &d.ids, &d.ages, &d.failed, &d.failedFor, maybeIDField{&d.suppression}}, d.joined.fields()...)
+	fields := append([]any{timeField{&d.now}, &d.repeated, &d.room, &d.elsewhere, &d.drifted, &d.ids, &d.ages, &d.failed, &d.failedFor, maybeIDField{&d.suppression}}, d.joined.fields()...)
 	all := slices.Clone(fields)
 	own := len(fields) - len(d.joined.fields())
 	clear(fields[own:]) // nil: not read, for there is none as a rule

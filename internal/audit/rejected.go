@@ -129,7 +129,8 @@ func tellAll(rows []Counting, yield func(Counting) error) error {
 const (
 	isRejectedSQL  = `s.status = 'failed' AND s.reason IN ('rejected', 'suppressed', 'paused') AND NOT s.forgiven`
 	rejectedSQL    = `SELECT s.id, s.finished_at FROM sends s WHERE ` + isRejectedSQL + ` AND s.recipient = $1 AND s.app = $2 AND s.channel = $3 AND s.finished_at > $4`
-	allRejectedSQL = `SELECT ` + sendColumns + ` FROM sends s WHERE ` + isRejectedSQL + ` AND s.finished_at > $1 ORDER BY s.finished_at, s.id`
+	allRejectedSQL = `SELECT ` + sendColumns + ` FROM sends s WHERE ` + isRejectedSQL + ` AND s.finished_at > $1`
+	inOrderSQL     = ` ORDER BY s.finished_at, s.id`
 )
 
 func sqliteRejected(ctx context.Context, q queryer, b memoryBucket, now time.Time, within time.Duration) ([]rejection, error) {
@@ -155,7 +156,7 @@ func (s *SQLite) Rejected(ctx context.Context, b Bucket, within time.Duration) (
 
 // AllRejected implements Log.
 func (s *SQLite) AllRejected(ctx context.Context, within time.Duration, yield func(Counting) error) error {
-	rows, err := s.readers.QueryContext(ctx, allRejectedSQL, µs(micro(s.now()))-within.Microseconds())
+	rows, err := s.readers.QueryContext(ctx, allRejectedSQL+inOrderSQL, µs(micro(s.now()))-within.Microseconds())
 	if err != nil {
 		return unavailable(err)
 	}
@@ -164,6 +165,12 @@ func (s *SQLite) AllRejected(ctx context.Context, within time.Duration, yield fu
 		return unavailable(err)
 	}
 	return tellAll(each(sends, ended), yield)
+}
+
+// endedSince is loggedSince for what was rejected since an instant: nothing is handed over any more once its code has expired, so it
+// was logged a day before at most.
+func endedSince(at string) string {
+	return loggedSince("(" + at + "::timestamptz - " + interval(stale) + ")")
 }
 
 // clock reads the log's.
@@ -183,7 +190,7 @@ func (p *Postgres) Rejected(ctx context.Context, b Bucket, within time.Duration)
 	if err != nil {
 		return nil, now, err
 	}
-	rows, err := readRows(ctx, p, (*rejection).fields, rejectedSQL, b.Recipient[:], b.App, string(b.Channel), now.Add(-within.Truncate(time.Microsecond)))
+	rows, err := readRows(ctx, p, (*rejection).fields, rejectedSQL+" AND "+endedSince("$4"), b.Recipient[:], b.App, string(b.Channel), now.Add(-within.Truncate(time.Microsecond)))
 	if err != nil {
 		return nil, time.Time{}, err
 	}
@@ -196,7 +203,7 @@ func (p *Postgres) AllRejected(ctx context.Context, within time.Duration, yield 
 	if err != nil {
 		return err
 	}
-	sends, err := readRows(ctx, p, (*Send).fields, allRejectedSQL, now.Add(-within.Truncate(time.Microsecond)))
+	sends, err := readRows(ctx, p, (*Send).fields, allRejectedSQL+" AND "+endedSince("$1")+inOrderSQL, now.Add(-within.Truncate(time.Microsecond)))
 	if err != nil {
 		return err
 	}

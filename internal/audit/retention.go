@@ -15,11 +15,22 @@ const maxLife = 10 * time.Minute
 
 // Expirer lets go of what is old (AUDIT-6).
 type Expirer interface {
-	// Expire deletes up to limit rows of sends and refusals that were logged longer than age ago, the oldest first, each
-	// with the verification that it opened and what providers told of it, and says how many. Suppressions that ended so long
-	// ago go as well. What is under way, or has a refund due, stays until that is
-	// done. Several replicas may call it at once.
-	Expire(ctx context.Context, age time.Duration, limit int) (int, error)
+	Maker
+
+	// Expire deletes what was logged longer than age ago: up to limit rows of sends and refusals, the oldest first, and as many
+	// verifications, events that providers told, and suppressions that ended so long ago. Sends that are under way, or have a
+	// refund due, stay until that is done, each with its verification. Where sends are partitioned, the oldest partition goes
+	// whole, with all of its rows, if nothing in it has to stay. Several replicas may call it at once.
+	Expire(ctx context.Context, age time.Duration, limit int) (Expired, error)
+	// Extent says how far the log reaches, and what Expire and Forget still have to do.
+	Extent(ctx context.Context, age time.Duration) (Extent, error)
+}
+
+// Expired is what an Expire let go of.
+type Expired struct {
+	Rows      int    // of sends and refusals, not counting those of a partition
+	Partition string // the one that went whole; "" is none
+	More      bool   // there may be more to let go of now
 }
 
 func checkAge(age time.Duration, limit int) error {
@@ -30,36 +41,60 @@ func checkAge(age time.Duration, limit int) error {
 }
 
 // Expire implements Log.
-func (p *Postgres) Expire(ctx context.Context, age time.Duration, limit int) (n int, err error) {
+func (p *Postgres) Expire(ctx context.Context, age time.Duration, limit int) (gone Expired, err error) {
 	if err := checkAge(age, limit); err != nil {
-		return 0, err
+		return gone, err
 	}
+	now, err := p.clock(ctx)
+	if err != nil {
+		return gone, err
+	}
+	before := now.Add(-(age + maxLife).Truncate(time.Microsecond))
+	if gone.Partition, err = p.dropPartition(ctx, before); err != nil {
+		return gone, err
+	}
+	var verifications, told int
 	err = p.change(ctx, func(conn *pgxpool.Conn) error {
-		tag, err := conn.Exec(ctx, p.sql(`
-WITH clock AS MATERIALIZED (SELECT {{now}} - $1 * interval '1 microsecond' AS before),
-gone AS MATERIALIZED (
-    SELECT s.id, s.verification_id FROM sends s
-    WHERE s.logged_at < (SELECT before FROM clock) AND s.due_at IS NULL AND s.refund_since IS NULL
-    ORDER BY s.logged_at, s.id LIMIT $2 FOR UPDATE SKIP LOCKED
-), ended AS (
-    DELETE FROM verifications v WHERE v.id = ANY (ARRAY(SELECT gone.verification_id FROM gone))
-), told AS (
-    DELETE FROM provider_events e WHERE e.send_id = ANY (ARRAY(SELECT gone.id FROM gone))
-), over AS (
-    DELETE FROM suppressions x WHERE x.id = ANY (ARRAY(
-        SELECT o.id FROM suppressions o WHERE o.since < (SELECT before FROM clock) AND o.until < (SELECT before FROM clock) ORDER BY o.since, o.id LIMIT $2))
-)
-DELETE FROM sends s WHERE s.id = ANY (ARRAY(SELECT gone.id FROM gone))`), (age + maxLife).Microseconds(), limit)
-		n = int(tag.RowsAffected())
-		return err
+		return conn.QueryRow(ctx, expireSQL, before, limit, lowestID(before.Add(-maxDrift))).Scan(&gone.Rows, &verifications, &told)
 	})
-	return n, err
+	gone.More = gone.Partition != "" || max(gone.Rows, verifications, told) == limit
+	return gone, err
 }
 
+// expireSQL lets go of rows one by one. Verifications and what providers told go by their own time, for the sends of a partition
+// that went whole can't be asked any more; a verification stays whose send still waits for something.
+const expireSQL = `
+WITH gone AS MATERIALIZED (
+    SELECT s.id FROM sends s
+    WHERE s.logged_at < $1 AND s.due_at IS NULL AND s.refund_since IS NULL
+    ORDER BY s.logged_at, s.id LIMIT $2 FOR UPDATE SKIP LOCKED
+), waits AS MATERIALIZED (
+    SELECT s.verification_id FROM sends s WHERE s.due_at IS NOT NULL AND s.logged_at < $1
+    UNION ALL
+    SELECT s.verification_id FROM sends s WHERE s.refund_since IS NOT NULL AND s.logged_at < $1
+), ended AS (
+    DELETE FROM verifications v WHERE v.id = ANY (ARRAY(
+        SELECT o.id FROM verifications o WHERE o.created_at < $1 AND o.id NOT IN (SELECT verification_id FROM waits)
+        ORDER BY o.created_at LIMIT $2 FOR UPDATE SKIP LOCKED))
+    RETURNING 1
+), of_gone AS (
+    DELETE FROM provider_events e WHERE e.send_id = ANY (ARRAY(SELECT gone.id FROM gone))
+), told AS (
+    DELETE FROM provider_events e WHERE (e.send_id, e.kind) IN (
+        SELECT o.send_id, o.kind FROM provider_events o WHERE o.send_id < $3 ORDER BY o.send_id, o.kind LIMIT $2 FOR UPDATE SKIP LOCKED)
+    RETURNING 1
+), over AS (
+    DELETE FROM suppressions x WHERE x.id = ANY (ARRAY(
+        SELECT o.id FROM suppressions o WHERE o.since < $1 AND o.until < $1 ORDER BY o.since, o.id LIMIT $2))
+), deleted AS (
+    DELETE FROM sends s WHERE s.id = ANY (ARRAY(SELECT gone.id FROM gone)) RETURNING 1
+)
+SELECT (SELECT count(*) FROM deleted), (SELECT count(*) FROM ended), (SELECT count(*) FROM told)`
+
 // Expire implements Log.
-func (s *SQLite) Expire(ctx context.Context, age time.Duration, limit int) (n int, err error) {
+func (s *SQLite) Expire(ctx context.Context, age time.Duration, limit int) (gone Expired, err error) {
 	if err := checkAge(age, limit); err != nil {
-		return 0, err
+		return gone, err
 	}
 	err = s.write(ctx, func(ctx context.Context, tx *sql.Tx, now time.Time) error {
 		before := µs(now) - (age + maxLife).Microseconds()
@@ -82,32 +117,32 @@ DELETE FROM sends WHERE id IN (
 		if err != nil {
 			return err
 		}
-		gone, err := result.RowsAffected()
-		n = int(gone)
+		n, err := result.RowsAffected()
+		gone = Expired{Rows: int(n), More: int(n) == limit}
 		return err
 	})
-	return n, err
+	return gone, err
 }
 
 // Expire implements Log.
-func (m *Memory) Expire(ctx context.Context, age time.Duration, limit int) (n int, err error) {
+func (m *Memory) Expire(ctx context.Context, age time.Duration, limit int) (gone Expired, err error) {
 	if err := checkAge(age, limit); err != nil {
-		return 0, err
+		return gone, err
 	}
 	now, lost, err := m.enter(ctx, "Expire")
 	if err != nil {
-		return 0, err
+		return gone, err
 	}
 	defer m.leave(lost, &err)
-	var gone []*memoryRow
+	var rows []*memoryRow
 	for _, r := range m.rows {
 		if now.Sub(r.LoggedAt) > (age+maxLife).Truncate(time.Microsecond) && r.DueAt.IsZero() && !r.RefundDue {
-			gone = append(gone, r)
+			rows = append(rows, r)
 		}
 	}
-	slices.SortFunc(gone, func(a, b *memoryRow) int { return byLogged(a.Send, b.Send) })
-	gone = gone[:min(limit, len(gone))]
-	for _, r := range gone {
+	slices.SortFunc(rows, func(a, b *memoryRow) int { return byLogged(a.Send, b.Send) })
+	rows = rows[:min(limit, len(rows))]
+	for _, r := range rows {
 		b := r.bucket()
 		m.buckets[b] = slices.DeleteFunc(m.buckets[b], func(other *memoryRow) bool { return other == r })
 		delete(m.rows, r.ID)
@@ -115,5 +150,5 @@ func (m *Memory) Expire(ctx context.Context, age time.Duration, limit int) (n in
 		delete(m.verifications, r.VerificationID)
 	}
 	m.expireSuppressions(now.Add(-(age + maxLife).Truncate(time.Microsecond)), limit)
-	return len(gone), nil
+	return Expired{Rows: len(rows), More: len(rows) == limit}, nil
 }

@@ -40,6 +40,9 @@ var rights = map[string]string{
 	schemaTable:  "SELECT",
 }
 
+// works are the functions that the role may have work for it as the owner (migrations/postgres/00019_partitions.sql).
+var works = []string{"sendcode_make_partitions()", "sendcode_drop_partition(timestamptz)"}
+
 const otherRights = "SELECT, INSERT, UPDATE, DELETE"
 
 // isRole says whether a connection logs in as the role that the service works as.
@@ -80,8 +83,10 @@ func grant(ctx context.Context, db *sql.DB, role string) error {
 		if may == "" {
 			may = otherRights
 		}
-		statements = append(statements,
-			"REVOKE ALL ON "+name+" FROM PUBLIC", "REVOKE ALL ON "+name+" FROM "+to, "GRANT "+may+" ON "+name+" TO "+to)
+		statements = append(statements, "REVOKE ALL ON "+name+" FROM PUBLIC", "REVOKE ALL ON "+name+" FROM "+to, "GRANT "+may+" ON "+name+" TO "+to)
+	}
+	for _, work := range works {
+		statements = append(statements, "GRANT EXECUTE ON FUNCTION "+pgx.Identifier{schema}.Sanitize()+"."+work+" TO "+to)
 	}
 	for _, statement := range statements {
 		if _, err := tx.ExecContext(ctx, statement); err != nil {
@@ -91,10 +96,12 @@ func grant(ctx context.Context, db *sql.DB, role string) error {
 	return tx.Commit()
 }
 
-// ownTables are those that this program's migrations made, as far as can be told: the owner's in the present schema.
+// ownTables are those that this program's migrations made, as far as can be told: the owner's in the present schema. Rights to a
+// partition are those to its table.
 func ownTables(ctx context.Context, tx *sql.Tx) ([]string, error) {
 	rows, err := tx.QueryContext(ctx, `
-SELECT tablename FROM pg_catalog.pg_tables WHERE schemaname = current_schema() AND pg_has_role(tableowner, 'USAGE') ORDER BY tablename`)
+SELECT c.relname FROM pg_catalog.pg_class c
+WHERE c.relnamespace = current_schema()::regnamespace AND c.relkind IN ('r', 'p') AND NOT c.relispartition AND pg_has_role(c.relowner, 'USAGE') ORDER BY c.relname`)
 	if err != nil {
 		return nil, err
 	}

@@ -165,7 +165,7 @@ func TestMigrateWithoutTheRole(t *testing.T) {
 		t.Fatalf("%v", err)
 	}
 	log := openTest(t, address, serverClock)
-	f := &fixture{Log: log, now: epoch}
+	f := &fixture{Log: log}
 	f.admit(t, f.intent(1))
 	_, err = OpenPostgres(t.Context(), address, As("nobody_made_it"))
 	is(t, err, ErrUnavailable)
@@ -188,7 +188,7 @@ func TestMigrateMakesTheRole(t *testing.T) {
 	role := maker + "_app"
 	ok(t, MigratePostgres(t.Context(), u.String(), As(role)))
 	log := openTest(t, u.String(), serverClock, As(role))
-	f := &fixture{Log: log, now: epoch}
+	f := &fixture{Log: log}
 	f.admit(t, f.intent(1))
 	ok(t, f.RecordAct(t.Context(), f.act()))
 	refusedBy(t, log, role, `DELETE FROM acts`)

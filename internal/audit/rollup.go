@@ -50,13 +50,13 @@ WHERE NOT EXISTS (SELECT FROM hours WHERE hours.hour = h.hour) AND h.hour NOT IN
 ORDER BY h.hour DESC LIMIT 1`, "{{settled}}", interval(settled))
 
 // countHour counts the hour that begins at $1. All of it is one statement and so one view of the log.
-const countHour = `
+var countHour = `
 WITH row AS MATERIALIZED (
     SELECT s.app, s.channel, s.purpose, s.status, CASE WHEN s.status IN ('failed', 'unknown') THEN s.reason ELSE '' END AS reason, s.blocked_by, s.requests,
            ` + pgDomain + ` AS domain, v.id IS NOT NULL AS opened, v.approved_at IS NOT NULL AS approved,
            CASE WHEN s.status IN ('sent', 'delivered', 'undelivered') THEN s.finished_at - s.logged_at END AS took
     FROM sends s LEFT JOIN verifications v ON s.number = 1 AND v.id = s.verification_id
-    WHERE s.logged_at >= $1 AND s.logged_at < $1 + interval '1 hour'
+    WHERE s.logged_at >= $1 AND s.logged_at < $1 + interval '1 hour' AND ` + loggedSince("$1::timestamptz") + `
 ), tallied AS (
     INSERT INTO hour_tallies (hour, app, channel, purpose, status, reason, blocked_by, rows, requests, opened, approved)
     SELECT $1, app, channel, purpose, status, reason, blocked_by, count(*), sum(requests), count(*) FILTER (WHERE opened), count(*) FILTER (WHERE approved)

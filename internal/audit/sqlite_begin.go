@@ -38,6 +38,9 @@ func sqliteBegin(ctx context.Context, tx *sql.Tx, in Intent, now time.Time) (Beg
 	if !errors.Is(err, ErrNotFound) {
 		return Begun{}, err
 	}
+	if err := drifted(in.Send.ID, now); err != nil {
+		return Begun{}, err
+	}
 	rows, err := sqlitePast(ctx, tx, in)
 	if err != nil {
 		return Begun{}, err

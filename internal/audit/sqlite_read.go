@@ -129,16 +129,18 @@ func (s *SQLite) Story(ctx context.Context, id uuid.UUID) (Story, error) {
 		return Story{}, unavailable(err)
 	}
 	story.Verification = &v
-	story.Related, err = s.sends(ctx, relatedSends, v.ID, v.Recipient[:], v.App, v.Channel, µs(v.CreatedAt), µs(v.ExpiresAt))
+	story.Related, err = s.sends(ctx, relatedSQL(""), v.ID, v.Recipient[:], v.App, v.Channel, µs(v.CreatedAt), µs(v.ExpiresAt))
 	return story, err
 }
 
-// relatedSends are the rows of a Story; both databases understand it.
-var relatedSends = fmt.Sprintf(`
-SELECT %[1]s FROM sends s WHERE s.verification_id <> '' AND s.verification_id = $1 AND s.status <> 'refused'
+// relatedSQL are the rows of a Story; both databases understand it but for the further condition, which may be empty.
+func relatedSQL(further string) string {
+	return fmt.Sprintf(`
+SELECT %[1]s FROM sends s WHERE s.verification_id <> '' AND s.verification_id = $1 AND s.status <> 'refused'%[3]s
 UNION ALL
-SELECT %[1]s FROM sends s WHERE s.recipient = $2 AND s.app = $3 AND s.channel = $4 AND s.logged_at >= $5 AND s.logged_at < $6 AND s.status = 'refused'
-ORDER BY 20, 1 LIMIT %[2]d`, sendColumns, maxRelated) // logged_at, id
+SELECT %[1]s FROM sends s WHERE s.recipient = $2 AND s.app = $3 AND s.channel = $4 AND s.logged_at >= $5 AND s.logged_at < $6 AND s.status = 'refused'%[3]s
+ORDER BY 20, 1 LIMIT %[2]d`, sendColumns, maxRelated, further) // logged_at, id
+}
 
 // Counting implements Log.
 func (s *SQLite) Counting(ctx context.Context, clock string, within time.Duration, yield func(Counting) error) error {

@@ -69,8 +69,9 @@ func (q StatsQuery) selects(s Send) bool {
 	return Filter{App: q.App, Channel: q.Channel, Purpose: q.Purpose, From: q.From, To: q.To}.Selects(s)
 }
 
-func (q StatsQuery) conditions(at func(time.Time) any) (c conditions) {
-	c.add("s.logged_at >= ? AND s.logged_at < ?", at(q.From), at(q.To))
+func (q StatsQuery) conditions(d dialect) (c conditions) {
+	c.add("s.logged_at >= ? AND s.logged_at < ?", d.at(q.From), d.at(q.To))
+	c.logged(d, q.From, q.To)
 	c.kind(q.App, q.Channel, q.Purpose)
 	return c
 }
@@ -104,7 +105,7 @@ func (s *SQLite) Stats(ctx context.Context, q StatsQuery) (stats Stats, err erro
 	if q, err = q.checked(); err != nil {
 		return stats, err
 	}
-	c := q.conditions(sqliteWords.at)
+	c := q.conditions(sqliteWords)
 	rows, err := s.readers.QueryContext(ctx, c.tallies("s.logged_at / "+strconv.Itoa(int(q.Each/time.Second))+"000000"), c.args...)
 	if err != nil {
 		return stats, unavailable(err)

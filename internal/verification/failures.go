@@ -45,7 +45,7 @@ type place struct {
 
 // takeCheck counts a check as a failure before it is compared. Error: *TooManyChecksError, ErrUnavailable.
 func (s *Service) takeCheck(ctx context.Context, c Caller, ch recipient.Channel) (place, error) {
-	id, err := newSendID()
+	id, err := s.newID()
 	if err != nil {
 		return place{}, err
 	}

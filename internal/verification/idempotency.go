@@ -36,7 +36,7 @@ type claim struct {
 
 // claim takes the request's key, if it has one. Errors: ErrBusy, ErrOtherRequest, ErrUnavailable.
 func (s *Service) claim(ctx context.Context, a asked) (claim, error) {
-	id, err := newSendID()
+	id, err := s.newID()
 	if err != nil || a.Key == "" {
 		return claim{send: id}, err
 	}

@@ -40,6 +40,7 @@ type outbox struct {
 	countNext time.Time // when hours are counted next
 	watched   time.Time // when Watch was
 	inquiring atomic.Bool
+	ahead     ahead // is the room for what is to come
 }
 
 // flight is a row that this process is working on.
@@ -223,6 +224,7 @@ func (o *outbox) tick(ctx context.Context) {
 	if !o.Now().Before(o.quiet) {
 		o.takeOver(ctx)
 	}
+	o.makeRoom(ctx)
 	o.forgetInTime(ctx)
 	o.watchInTime(ctx)
 	o.inquireInTime(ctx)

@@ -18,6 +18,7 @@ type refusals struct {
 	pending map[refusalKey]audit.Send // not written yet
 	rows    map[refusalKey]openRow    // where a repeated refusal is added to
 	lost    int                       // refusals that found no room
+	ids     audit.IDs
 }
 
 // refusalKey is what makes two refusals one row.
@@ -66,7 +67,7 @@ func (r *refusals) add(row audit.Send, now time.Time) {
 	}
 	open, ok := r.rows[key]
 	if !ok || !now.Before(open.until) {
-		id, err := uuid.NewV7()
+		id, err := r.ids.New(now)
 		if err != nil {
 			r.lost += row.Count
 			return

@@ -23,7 +23,7 @@ func (s *Service) tell(app, kind string, test bool) (audit.Tell, error) {
 	if !slices.Contains(s.Terms().Tells[app], kind) {
 		return audit.Tell{}, nil
 	}
-	id, err := newSendID()
+	id, err := s.newID()
 	if err != nil {
 		s.Logger.Error("an event got no ID", "event", kind, "error", err)
 		return audit.Tell{}, ErrUnavailable

@@ -181,6 +181,7 @@ type Service struct {
 	lines    *lines
 	outbox   *outbox
 	alarm    alarm
+	ids      audit.IDs
 }
 
 // New puts a service together. Nothing runs in the background until Run.
@@ -246,5 +247,5 @@ type Caller struct {
 	IP   netip.Addr // what the IP rules look at
 }
 
-// newSendID is a UUID version 7: IDs sort by time, and its 16 bytes are the member in the limiter's bucket.
-func newSendID() (uuid.UUID, error) { return uuid.NewV7() }
+// newID is a UUID version 7 of now: IDs sort by time, and a send's 16 bytes are the member in the limiter's bucket.
+func (s *Service) newID() (uuid.UUID, error) { return s.ids.New(s.Now()) }

@@ -98,8 +98,9 @@ func hang(ctx context.Context) answer {
 func (r *rig) happens(app string) uuid.UUID {
 	r.Helper()
 	r.serial++
-	id := uuid.UUID{6: 0x70, 8: 0x80}
-	binary.BigEndian.PutUint32(id[2:], r.serial)
+	id := uuid.UUID{8: 0x80}
+	binary.BigEndian.PutUint64(id[:], uint64(time.Now().UnixMilli())<<16|0x7000)
+	binary.BigEndian.PutUint32(id[12:], r.serial)
 	in := audit.Intent{
 		Send:     audit.Send{ID: id, App: app, Channel: "email", Purpose: "login"},
 		Purposes: []string{"login"}, Life: time.Hour, Lease: time.Minute, Verification: audit.Verification{ID: "v-" + id.String(), MaxAttempts: 5},

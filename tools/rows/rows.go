@@ -15,6 +15,9 @@ import (
 //go:embed rows.sql
 var fillSQL string
 
+//go:embed months.sql
+var monthsSQL string
+
 // step is how many rows are written at once.
 const step = 100_000
 
@@ -25,6 +28,9 @@ func Fill(ctx context.Context, database string, size int) error {
 		return err
 	}
 	defer conn.Close(context.WithoutCancel(ctx))
+	if _, err := conn.Exec(ctx, monthsSQL); err != nil {
+		return err
+	}
 	for first := 1; first <= size; first += step {
 		if _, err := conn.Exec(ctx, fillSQL, first, min(first+step-1, size), size); err != nil {
 			return err

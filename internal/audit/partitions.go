@@ -1,0 +1,180 @@
+package audit
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// In Postgres the sends of a month are a partition: by ranges of the ID, which begins with its time, so that the primary key
+// holds over all of them. What reads a time or a window says so of the IDs too, and partitions of other times are left out
+// before the statement begins. That is right because no send is written whose ID is further from the log's clock than
+// maxDrift: Begin refuses it, whatever the other databases could do with it, and refusals get another ID.
+
+// maxDrift is how far the time in a send's ID may be from the log's clock when it is written. An Idempotency-Key fixes the ID up
+// to a day before.
+const maxDrift = 48 * time.Hour
+
+// What a Begin or another write can fail with, beside ErrUnavailable.
+var (
+	// ErrDrift: the time in the ID is too far from the log's clock. One of the two clocks is wrong.
+	ErrDrift = errors.New("audit: the clock that made the ID is too far from the log's")
+	// ErrNoPartition: the log has no place for rows of that time; see Maker.
+	ErrNoPartition = errors.New("audit: the log has no partition for that time")
+)
+
+// IDs makes UUIDs version 7 that sort in the order in which they were made here (RFC 9562 section 6.2, method 3). The zero value is
+// ready; safe for concurrent use.
+type IDs struct {
+	mu   sync.Mutex
+	last uint64 // 48 bits of ms since 1970, 12 bits of a fraction
+}
+
+// maxAhead is how far IDs may run ahead of their clock to keep their order, as last counts: a second. A generator that never goes
+// back would go on with a wrong hour after the clock was set right.
+const maxAhead = 1000 << 12
+
+// New is an ID of an instant.
+func (g *IDs) New(at time.Time) (uuid.UUID, error) {
+	id, err := uuid.NewRandom()
+	if err != nil {
+		return id, err
+	}
+	ticks := uint64(max(0, at.UnixMilli()))<<12 | uint64(at.Nanosecond()%1e6)<<12/1e6
+	g.mu.Lock()
+	if ticks <= g.last && g.last-ticks < maxAhead {
+		ticks = g.last + 1
+	}
+	g.last = ticks
+	g.mu.Unlock()
+	binary.BigEndian.PutUint64(id[:], ticks>>12<<16|0x7000|ticks&0xfff)
+	return id, nil
+}
+
+// lowestID is the first ID that a send of the instant can have, as sendcode_lowest_id in SQL.
+func lowestID(at time.Time) (id uuid.UUID) {
+	binary.BigEndian.PutUint64(id[:], uint64(max(0, at.UnixMilli()))<<16)
+	return id
+}
+
+// drifted is the error of an ID that is too far from the log's clock, in either direction.
+func drifted(id uuid.UUID, now time.Time) error {
+	first, last := lowestID(now.Add(-maxDrift)), lowestID(now.Add(maxDrift))
+	if bytes.Compare(id[:], first[:]) < 0 || bytes.Compare(id[:], last[:]) > 0 {
+		return errDrifted(id, now)
+	}
+	return nil
+}
+
+func errDrifted(id uuid.UUID, now time.Time) error {
+	at := time.UnixMilli(int64(binary.BigEndian.Uint64(id[:8]) >> 16)).UTC() // what the ID begins with
+	return fmt.Errorf("%w: %w: that says %s, this %s", ErrUnavailable, ErrDrift, at.Format(time.RFC3339), now.Format(time.RFC3339))
+}
+
+// loggedSince says of a statement's rows that none was logged before an instant, for partitions to be left out by; at is SQL. Either half
+// is the whole condition. An OR is of use to no index, so the planner can't come to read all rows of the time instead of one
+// recipient's.
+func loggedSince(at string) string {
+	at = "sendcode_lowest_id(" + at + " - " + interval(maxDrift) + ")"
+	return "(s.id >= " + at + " OR s.id > " + at + ")"
+}
+
+// beginning is the begin of the transaction, in SQL: unlike the log's clock it stands still, so partitions can be left out by it.
+// It is a little earlier than the log's instant; should the clock have been set back between the two, clockStep covers it.
+func (p *Postgres) beginning() string {
+	at := p.now
+	if at == serverClock {
+		at = "now()"
+	}
+	return "(" + at + " - " + interval(clockStep) + ")"
+}
+
+const clockStep = time.Hour
+
+// logged adds the same for instants that are known here, and for the other end; for the partitioned log alone.
+func (c *conditions) logged(d dialect, from, to time.Time) {
+	if d.partitioned && !from.IsZero() {
+		lowest := lowestID(from.Add(-maxDrift))
+		c.add("(s.id >= ? OR s.id > ?)", lowest, lowest)
+	}
+	if d.partitioned && !to.IsZero() {
+		highest := lowestID(to.Add(maxDrift + time.Millisecond))
+		c.add("(s.id < ? OR s.id <= ?)", highest, highest)
+	}
+}
+
+// Partition is a table that holds the sends of a stretch of time.
+type Partition struct {
+	Name         string
+	Begins, Ends time.Time // zero Begins: with time
+	Rows         int64     // about; -1: nobody has counted yet
+	Bytes        int64     // with its indexes
+}
+
+// Maker makes room for rows of the time to come.
+type Maker interface {
+	// MakeRoom makes what rows of this month and the three that follow need, and says until when there is room; the zero time is
+	// for ever. Several replicas may call it at once.
+	MakeRoom(ctx context.Context) (until time.Time, err error)
+}
+
+// MonthsAhead is how many whole months after the present one there is room for.
+func MonthsAhead(until, now time.Time) int {
+	until, now = until.UTC(), now.UTC()
+	return 12*(until.Year()-now.Year()) + int(until.Month()-now.Month()) - 1
+}
+
+// MakeRoom implements Log.
+func (p *Postgres) MakeRoom(ctx context.Context) (until time.Time, err error) {
+	err = p.change(ctx, func(conn *pgxpool.Conn) error {
+		return conn.QueryRow(ctx, `SELECT sendcode_make_partitions()`).Scan(timeField{&until})
+	})
+	return until, err
+}
+
+// partitions are those that there are, the oldest first.
+func (p *Postgres) partitions(ctx context.Context) ([]Partition, error) {
+	return readRows(ctx, p, func(x *Partition) []any {
+		return []any{&x.Name, timeField{&x.Begins}, timeField{&x.Ends}, &x.Rows, &x.Bytes}
+	}, `
+SELECT p.name, p.begins, p.ends, c.reltuples::bigint, pg_total_relation_size(p.id)
+FROM sendcode_partitions p JOIN pg_class c ON c.oid = p.id ORDER BY p.ends`)
+}
+
+// dropPartition drops the oldest one that is wholly before an instant; "" if there is none, or if it is in use just now.
+func (p *Postgres) dropPartition(ctx context.Context, before time.Time) (name string, err error) {
+	err = p.change(ctx, func(conn *pgxpool.Conn) error {
+		var dropped sql.NullString
+		err := conn.QueryRow(ctx, `SELECT sendcode_drop_partition($1)`, before).Scan(&dropped)
+		name = dropped.String
+		return err
+	})
+	if code(err) == lockNotAvailable {
+		return "", nil
+	}
+	return name, err
+}
+
+// lockNotAvailable: it was waited for long enough.
+const lockNotAvailable = "55P03"
+
+// MakeRoom implements Log: a file has it.
+func (s *SQLite) MakeRoom(context.Context) (until time.Time, err error) { return until, nil }
+
+// MakeRoom implements Log.
+func (m *Memory) MakeRoom(ctx context.Context) (until time.Time, err error) {
+	_, lost, err := m.enter(ctx, "MakeRoom")
+	if err != nil {
+		return until, err
+	}
+	defer m.leave(lost, &err)
+	return until, nil
+}
