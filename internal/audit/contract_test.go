@@ -158,6 +158,12 @@ var contract = []struct {
 	{"turn/one at a time", takesTurns},
 	{"receipts/before the outcome", receiptFirst},
 	{"receipts/for nothing", receiptsForNothing},
+	{"partitions/drifted IDs", driftedIDs},
+	{"partitions/drifted refusals", driftedRefusals},
+	{"partitions/a window over months", windowOverMonths},
+	{"partitions/rejections over months", rejectedOverMonths},
+	{"partitions/pages over months", pagesOverMonths},
+	{"partitions/extent", extents},
 	{"end/closed and canceled", closedAndCanceled},
 }
 

@@ -145,12 +145,17 @@ func (p *Postgres) Close() error {
 
 // Ping implements Log.
 func (p *Postgres) Ping(ctx context.Context) error {
-	var readOnly bool
+	var readOnly, room bool
 	err := p.read(ctx, func(conn *pgxpool.Conn) error {
-		return conn.QueryRow(ctx, `SELECT pg_is_in_recovery() OR current_setting('transaction_read_only') = 'on'`).Scan(&readOnly)
+		return conn.QueryRow(ctx, p.sql(`
+SELECT pg_is_in_recovery() OR current_setting('transaction_read_only') = 'on',
+       EXISTS (SELECT FROM sendcode_partitions p WHERE coalesce(p.begins, '-infinity') <= {{now}} AND coalesce(p.ends, 'infinity') > {{now}})`)).Scan(&readOnly, &room)
 	})
-	if err == nil && readOnly {
+	switch {
+	case err == nil && readOnly:
 		err = fmt.Errorf("%w: the database is read-only", ErrUnavailable)
+	case err == nil && !room:
+		err = fmt.Errorf("%w: %w", ErrUnavailable, ErrNoPartition)
 	}
 	return err
 }
