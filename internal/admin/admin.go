@@ -69,8 +69,9 @@ type Config struct {
 	Previews Previews
 	Limiter  Limiter
 	Logger   *slog.Logger
-	Now      func() time.Time // nil: time.Now
-	Aside    func() []Aside   // the mail servers that get no mails now; nil: none
+	Now      func() time.Time                            // nil: time.Now
+	Aside    func() []Aside                              // the mail servers that get no mails now; nil: none
+	Extent   func(context.Context) (audit.Extent, error) // how far the log reaches; nil: nobody is told
 
 	Password     string // of the login page
 	PasswordHash string // argon2id in PHC form, instead of Password; with neither nobody can log in
@@ -105,6 +106,7 @@ type Admin struct {
 	logger   *slog.Logger
 	now      func() time.Time
 	aside    func() []Aside
+	reaches  func(context.Context) (audit.Extent, error)
 	password password
 	token    *secret // nil: none is accepted
 	bearer   actor   // of the token
@@ -119,7 +121,7 @@ type Admin struct {
 // New makes a console. Nothing runs in the background but while somebody follows the log. A PasswordHash that cannot be read lets nobody in.
 func New(c Config) *Admin {
 	a := &Admin{
-		log: c.Log, codes: c.Codes, doer: c.Doer, policies: c.Policies, previews: c.Previews, replays: make(chan struct{}, 1), limiter: c.Limiter, logger: c.Logger, now: c.Now, aside: c.Aside,
+		log: c.Log, codes: c.Codes, doer: c.Doer, policies: c.Policies, previews: c.Previews, replays: make(chan struct{}, 1), limiter: c.Limiter, logger: c.Logger, now: c.Now, aside: c.Aside, reaches: c.Extent,
 		bearer: actor{bearerName, c.TokenRole}, ring: c.Ring, provider: c.Provider, demands: c.DemandFactor,
 		pages: newPages(), origin: http.NewCrossOriginProtection(), checks: make(chan struct{}, maxChecks),
 	}

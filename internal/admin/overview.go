@@ -26,6 +26,7 @@ type overviewView struct {
 	Failures []countView // by reason
 	Prefixes string      // how many rest now; empty: none
 	Domains  []domainView
+	Log      *extentView
 }
 
 type figureView struct {
@@ -88,6 +89,9 @@ func (a *Admin) overviewPage(c echo.Context) error {
 	}
 	v.Bars, v.Top = bars(s.Stretches)
 	v.Domains = domainsOf(s.Domains, given)
+	if v.Log, err = a.extent(c.Request().Context(), w); err != nil {
+		return err
+	}
 	return a.pages.show(c, http.StatusOK, "overview", v)
 }
 

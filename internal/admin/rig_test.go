@@ -92,6 +92,7 @@ func (r *rig) replica(logger *slog.Logger, changes ...func(*Config)) *echo.Echo 
 	c := Config{
 		Log: r.log, Codes: r.codes, Doer: r.codes, Policies: r.codes, Previews: r.codes, Limiter: r.limiter, Logger: logger, Now: r.clock.now,
 		Password: testPassword, Token: testToken, TokenRole: Owner, Ring: r.ring,
+		Extent: func(ctx context.Context) (audit.Extent, error) { return r.log.Extent(ctx, 90*24*time.Hour) },
 	}
 	for _, change := range changes {
 		change(&c)

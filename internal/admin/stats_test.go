@@ -3,6 +3,7 @@ package admin
 import (
 	"context"
 	"encoding/json"
+	"log/slog"
 	"net/http"
 	"strings"
 	"testing"
@@ -95,4 +96,26 @@ func TestOverviewDrawsTheNumbers(t *testing.T) {
 	contains(t, r.as(Reader).get("/admin/overview?from=2020-01-01T00:00:00Z&to=2020-01-02T00:00:00Z"), `href="/admin?from=2020-01-01T00%3A00%3A00Z&amp;status=failed&amp;to=2020-01-02T00%3A00%3A00Z"`)
 	contains(t, newRig(t).as(Reader).get("/admin/overview?last=30d"), "None.", "By day, UTC", ">–</b>")
 	contains(t, r.as(Reader).get("/admin/overview", "Accept-Language", "zh-CN"), "概览", "验证成功")
+}
+
+// The overview ends with how far the log reaches, and what is still to be done with what is old.
+func TestOverviewSaysHowFarTheLogReaches(t *testing.T) {
+	r := counted(t)
+	contains(t, r.as(Reader).get("/admin/overview"), "The log", "Its rows are kept for 90 d.", "0 rows are older, and go next.", "It reaches back to ")
+	e := audit.Extent{Age: 24 * time.Hour, Due: audit.MaxDue, Forgetting: 2, Late: 1, Partitions: []audit.Partition{
+		{Name: "sends_before", Ends: start, Rows: -1, Bytes: 900}, {Name: "sends_2027_01", Begins: start, Ends: start.AddDate(0, 1, 0), Rows: 5, Bytes: 3 << 20},
+	}}
+	r.handler = r.replica(slog.New(slog.DiscardHandler), func(c *Config) { c.Extent = func(context.Context) (audit.Extent, error) { return e, nil } })
+	rec := r.as(Reader).get("/admin/overview")
+	contains(t, rec, "It is empty.", "10000 rows or more are older", "Of 2 erased recipients", "1 of these is due to go.", "3 MiB", "900 B")
+	day := start.Format(time.DateOnly)
+	if text := textOf(rec.Body.String()); !strings.Contains(text, "sends_before – "+day+" – 900 B sends_2027_01 "+day+" "+start.AddDate(0, 1, 0).Format(time.DateOnly)+" 5 3 MiB") {
+		t.Error(text)
+	}
+	e = audit.Extent{}
+	contains(t, r.as(Reader).get("/admin/overview"), "Its rows are kept for ever.")
+	r.handler = r.replica(slog.New(slog.DiscardHandler), func(c *Config) { c.Extent = nil })
+	if rec := r.as(Reader).get("/admin/overview"); strings.Contains(rec.Body.String(), "extent-title") {
+		t.Error("it tells what it was not told")
+	}
 }

@@ -20,8 +20,8 @@ type words struct {
 
 // The texts of all pages, each of which may have a file of its own.
 var (
-	englishTexts = together(englishBasics, englishPolicies, englishOverview, englishSuppressions, englishPrefixes, englishWebhooks, englishAnswers, englishTail, englishExport, englishPreview, englishProvider, englishVerdicts, englishFactor)
-	chineseTexts = together(chineseBasics, chinesePolicies, chineseOverview, chineseSuppressions, chinesePrefixes, chineseWebhooks, chineseAnswers, chineseTail, chineseExport, chinesePreview, chineseProvider, chineseVerdicts, chineseFactor)
+	englishTexts = together(englishBasics, englishPolicies, englishOverview, englishSuppressions, englishPrefixes, englishWebhooks, englishAnswers, englishTail, englishExport, englishPreview, englishProvider, englishVerdicts, englishFactor, englishExtent)
+	chineseTexts = together(chineseBasics, chinesePolicies, chineseOverview, chineseSuppressions, chinesePrefixes, chineseWebhooks, chineseAnswers, chineseTail, chineseExport, chinesePreview, chineseProvider, chineseVerdicts, chineseFactor, chineseExtent)
 )
 
 // together joins texts; a key that is in two of them is a fault that every test meets.

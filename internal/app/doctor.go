@@ -78,7 +78,8 @@ func (d *doctor) database(ctx context.Context) (string, error) {
 	if why, err := log.Guarded(ctx); err == nil && why != "" {
 		d.remark("acts", why+"; see SENDCODE_DATABASE_ROLE")
 	}
-	return "Postgres answers, and its schema fits", log.Ping(ctx)
+	said, err := d.extent(ctx, log)
+	return "Postgres answers, and its schema fits: " + said, errors.Join(err, log.Ping(ctx))
 }
 
 func (d *doctor) redis(ctx context.Context) (string, error) {

@@ -162,19 +162,19 @@ func extents(t *testing.T, f *fixture) {
 		e.Partitions = nil
 		return e
 	}
-	equal(t, "empty", look(), Extent{Now: f.now})
+	equal(t, "empty", look(), Extent{Now: f.now, Age: time.Hour})
 	old := f.admit(t, f.intent(1))
 	f.finish(t, Outcome{Held: Held{old.Send.ID, 1}, Status: Sent}, true)
 	flying := f.admit(t, f.intent(2))
 	f.pass(time.Hour + maxLife)
 	f.admit(t, f.intent(3))
-	equal(t, "not yet due", look(), Extent{Now: f.now, Oldest: old.Send.LoggedAt})
+	equal(t, "not yet due", look(), Extent{Now: f.now, Age: time.Hour, Oldest: old.Send.LoggedAt})
 	f.pass(time.Microsecond)
 	ok(t, f.Erase(t.Context(), refusedHash(3), time.Minute, f.act()))
-	equal(t, "due", look(), Extent{Now: f.now, Oldest: old.Send.LoggedAt, Due: 1, Forgetting: 1})
+	equal(t, "due", look(), Extent{Now: f.now, Age: time.Hour, Oldest: old.Send.LoggedAt, Due: 1, Forgetting: 1})
 	f.pass(time.Minute)
 	f.expire(t, time.Hour, 10, 1)
-	equal(t, "expired", look(), Extent{Now: f.now, Oldest: flying.Send.LoggedAt, Forgetting: 1, Late: 1})
+	equal(t, "expired", look(), Extent{Now: f.now, Age: time.Hour, Oldest: flying.Send.LoggedAt, Forgetting: 1, Late: 1})
 	e, err := f.Extent(t.Context(), 0)
 	ok(t, err)
 	equal(t, "kept for ever", e.Due, 0)

@@ -11,12 +11,13 @@ import (
 
 // Extent is how far the log reaches, and what is still to be done in the background.
 type Extent struct {
-	Now        time.Time   // on the log's clock
-	Oldest     time.Time   // when the oldest send or refusal was logged; zero: there is none
-	Due        int         // rows that are older than they are kept, up to MaxDue; 0 where they are kept for ever
-	Forgetting int         // persons who were erased and whose hash is still needed
-	Late       int         // of those: whose time has come
-	Partitions []Partition // of sends, the oldest first; none where there are no partitions
+	Now        time.Time     // on the log's clock
+	Oldest     time.Time     // when the oldest send or refusal was logged; zero: there is none
+	Age        time.Duration // for which rows are kept; 0: for ever
+	Due        int           // rows that are older than they are kept, up to MaxDue; 0 where they are kept for ever
+	Forgetting int           // persons who were erased and whose hash is still needed
+	Late       int           // of those: whose time has come
+	Partitions []Partition   // of sends, the oldest first; none where there are no partitions
 }
 
 // MaxDue is as far as what is due is counted.
@@ -53,6 +54,7 @@ func (p *Postgres) Extent(ctx context.Context, age time.Duration) (e Extent, err
 	if e.Now, err = p.clock(ctx); err != nil {
 		return e, err
 	}
+	e.Age = age
 	err = p.read(ctx, func(conn *pgxpool.Conn) error {
 		return conn.QueryRow(ctx, extentSQL, dueBefore(e.Now, age), e.Now).Scan(e.fields()...)
 	})
@@ -65,7 +67,7 @@ func (p *Postgres) Extent(ctx context.Context, age time.Duration) (e Extent, err
 
 // Extent implements Log.
 func (s *SQLite) Extent(ctx context.Context, age time.Duration) (Extent, error) {
-	e := Extent{Now: micro(s.now())}
+	e := Extent{Now: micro(s.now()), Age: age}
 	err := s.readers.QueryRowContext(ctx, extentSQL, µs(dueBefore(e.Now, age)), µs(e.Now)).Scan(e.fields()...)
 	return e, unavailable(err)
 }
@@ -77,7 +79,7 @@ func (m *Memory) Extent(ctx context.Context, age time.Duration) (e Extent, err e
 		return e, err
 	}
 	defer m.leave(lost, &err)
-	e.Now = now
+	e.Now, e.Age = now, age
 	for _, r := range m.rows {
 		if e.Oldest.IsZero() || r.LoggedAt.Before(e.Oldest) {
 			e.Oldest = r.LoggedAt

@@ -51,6 +51,9 @@ func MigratePostgres(ctx context.Context, url string, options ...Option) (err er
 		if err := migrate(ctx, goose.DialectPostgres, db, migrations.Postgres, "postgres"); err != nil {
 			return err
 		}
+		if _, err := db.ExecContext(ctx, `SELECT sendcode_make_partitions()`); err != nil { // also where no migration is due
+			return err
+		}
 		return grant(ctx, db, role)
 	})
 }

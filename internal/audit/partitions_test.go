@@ -92,6 +92,14 @@ func TestPartitionIsMissing(t *testing.T) {
 	f.admit(t, in)
 	ok(t, f.Refused(t.Context(), []Send{refusal}))
 	ok(t, f.Ping(t.Context()))
+
+	for _, name := range names(t, log) { // not one left
+		exec(t, owner, `DROP TABLE `+name)
+	}
+	is(t, f.Ping(t.Context()), ErrNoPartition)
+	_, err = f.MakeRoom(t.Context())
+	ok(t, err)
+	f.admit(t, f.intent(2, withID(&fixture{now: time.Now()}, time.Minute-maxDrift)))
 }
 
 const day = 24 * time.Hour

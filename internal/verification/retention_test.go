@@ -1,9 +1,12 @@
 package verification
 
 import (
+	"context"
 	"fmt"
+	"log/slog"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"sendcode/internal/audit"
@@ -78,5 +81,51 @@ func TestManyOldRowsGoAFewAtATime(t *testing.T) {
 			waited(5 * minute)
 		}
 		t.Error("they stay")
+	})
+}
+
+// little is a log that tells of little room for rows to come, or of none.
+type little struct {
+	*audit.Memory
+	until time.Time
+	err   error
+	asked int
+}
+
+func (l *little) MakeRoom(context.Context) (time.Time, error) {
+	l.asked++
+	return l.until, l.err
+}
+
+// Who runs the service is told in time that rows will find no place, again and again but not at every tick; and while all is well
+// nobody asks at every tick.
+func TestLittleRoomIsTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, nil)
+		log := &little{Memory: audit.NewMemory(time.Now), until: time.Now().AddDate(0, 4, 0)}
+		r.svc = New(r.settings, Parts{
+			Limiter: r.limiter, Log: log, Renderer: r.renderer, Sender: r.post, Texts: testTexts(t), Carrier: r.handset, Logger: slog.New(slog.NewTextHandler(r.printed, nil)),
+		})
+		r.run()
+		told := func() int { return strings.Count(r.printed.String(), "the log has little room for rows to come") }
+		waited(time.Hour)
+		if told() != 0 || log.asked < 6 || log.asked > 7 {
+			t.Errorf("told %d times, asked %d times", told(), log.asked)
+		}
+		log.until = time.Now().AddDate(0, 2, 0)
+		waited(time.Hour)
+		if n := told(); n < 5 || n > 6 || log.asked < 100 {
+			t.Errorf("told %d times in an hour, asked %d times", n, log.asked)
+		}
+		log.until = time.Time{} // for ever
+		waited(time.Minute)
+		before := told()
+		waited(time.Hour)
+		log.err = audit.ErrUnavailable
+		waited(30 * time.Minute)
+		if n := told(); n < before+2 || n > before+4 {
+			t.Errorf("told %d times of an error", n-before)
+		}
+		r.quit()
 	})
 }

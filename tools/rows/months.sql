@@ -4,10 +4,12 @@ DO $$
 DECLARE
     month timestamptz := date_trunc('month', clock_timestamp() AT TIME ZONE 'UTC' - interval '91 days') AT TIME ZONE 'UTC';
     after timestamptz;
+    until timestamptz;
     name  text;
 BEGIN
     DROP TABLE IF EXISTS sends_before;
-    WHILE month < (SELECT min(begins) FROM sendcode_partitions) LOOP
+    SELECT min(begins) INTO until FROM sendcode_partitions;
+    WHILE month < until LOOP
         after := (month AT TIME ZONE 'UTC' + interval '1 month') AT TIME ZONE 'UTC';
         name := 'sends_' || to_char(month AT TIME ZONE 'UTC', 'YYYY_MM');
         EXECUTE format('CREATE TABLE %I (LIKE sends INCLUDING ALL)', name);

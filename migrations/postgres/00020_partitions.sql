@@ -126,6 +126,7 @@ BEGIN
     END IF;
     LOCK TABLE sends IN SHARE UPDATE EXCLUSIVE MODE; -- one at a time; nobody who reads or writes waits
     SELECT max(p.ends) INTO last FROM sendcode_partitions p;
+    last := coalesce(last, date_trunc('month', clock_timestamp() AT TIME ZONE 'UTC' - interval '32 days') AT TIME ZONE 'UTC'); -- there is none at all
     WHILE last < goal LOOP
         next := (date_trunc('month', last AT TIME ZONE 'UTC') + interval '1 month') AT TIME ZONE 'UTC';
         name := 'sends_' || to_char(last AT TIME ZONE 'UTC', 'YYYY_MM');

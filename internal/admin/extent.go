@@ -1,0 +1,76 @@
+package admin
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+
+	"sendcode/internal/audit"
+)
+
+// extentView is how far the log reaches, and how far the background has come with what is old.
+type extentView struct {
+	Lines      []string
+	Partitions []partitionView
+}
+
+type partitionView struct {
+	Name         string
+	Begins, Ends string // days in UTC; empty: from the beginning, without an end
+	Rows, Size   string
+}
+
+// extent asks the log; nil where the console was not given one to ask.
+func (a *Admin) extent(ctx context.Context, w words) (*extentView, error) {
+	if a.reaches == nil {
+		return nil, nil
+	}
+	e, err := a.reaches(ctx)
+	if err != nil {
+		return nil, err
+	}
+	v := extentView{Lines: []string{w.say("extent.empty")}}
+	if !e.Oldest.IsZero() {
+		v.Lines = []string{w.say("extent.oldest", "day", e.Oldest.Format(time.DateOnly))}
+	}
+	switch {
+	case e.Age == 0:
+		v.Lines = append(v.Lines, w.say("extent.ever"))
+	case e.Due >= audit.MaxDue:
+		v.Lines = append(v.Lines, w.say("extent.kept", "time", w.wait(e.Age)), w.say("extent.due.many", "n", strconv.Itoa(audit.MaxDue)))
+	default:
+		v.Lines = append(v.Lines, w.say("extent.kept", "time", w.wait(e.Age)), w.plural("extent.due", e.Due))
+	}
+	if e.Forgetting > 0 {
+		v.Lines = append(v.Lines, w.plural("extent.forgetting", e.Forgetting), w.plural("extent.late", e.Late))
+	}
+	for _, p := range e.Partitions {
+		v.Partitions = append(v.Partitions, partitionView{p.Name, dayOf(p.Begins), dayOf(p.Ends), about(p.Rows), size(p.Bytes)})
+	}
+	return &v, nil
+}
+
+func dayOf(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.Format(time.DateOnly)
+}
+
+// about is an estimate; the database may have none yet.
+func about(n int64) string {
+	if n < 0 {
+		return "–"
+	}
+	return strconv.FormatInt(n, 10)
+}
+
+// size writes bytes with a binary unit: "512 KiB".
+func size(bytes int64) string {
+	n, units := float64(bytes), []string{"B", "KiB", "MiB", "GiB", "TiB"}
+	for len(units) > 1 && n >= 1024 {
+		n, units = n/1024, units[1:]
+	}
+	return fmt.Sprintf("%.0f %s", n, units[0])
+}

@@ -1,0 +1,90 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"sendcode/internal/audit"
+)
+
+// monthsAhead is how many whole months the log should have room for; with less somebody is told.
+const monthsAhead = 2
+
+// extent tells at each scrape how far the log reaches, and what the background has still to do. It is a prometheus.Collector: while
+// the log does not answer there is nothing to tell.
+type extent struct {
+	of func(context.Context) (audit.Extent, error)
+}
+
+var (
+	aheadDesc = prometheus.NewDesc("sendcode_log_months_ahead",
+		"Whole months after the present one that the log has partitions for; none where it needs none.", nil, nil)
+	oldestDesc = prometheus.NewDesc("sendcode_log_oldest_timestamp_seconds", "When the oldest row was logged.", nil, nil)
+	dueDesc    = prometheus.NewDesc("sendcode_retention_due_rows",
+		fmt.Sprintf("Rows older than the log keeps them, not yet deleted; counted up to %d.", audit.MaxDue), nil, nil)
+	lateDesc = prometheus.NewDesc("sendcode_erasures_due", "Erased persons whose keyed hash should be gone.", nil, nil)
+)
+
+// Describe implements prometheus.Collector.
+func (extent) Describe(out chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{aheadDesc, oldestDesc, dueDesc, lateDesc} {
+		out <- d
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (x extent) Collect(out chan<- prometheus.Metric) {
+	ctx, cancel := context.WithTimeout(context.Background(), watchTimeout)
+	defer cancel()
+	e, err := x.of(ctx)
+	if err != nil {
+		return
+	}
+	gauge := func(d *prometheus.Desc, n float64) { out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, n) }
+	if len(e.Partitions) > 0 {
+		gauge(aheadDesc, float64(audit.MonthsAhead(e.Until(), e.Now)))
+	}
+	if !e.Oldest.IsZero() {
+		gauge(oldestDesc, float64(e.Oldest.UnixMilli())/1000)
+	}
+	gauge(dueDesc, float64(e.Due))
+	gauge(lateDesc, float64(e.Late))
+}
+
+func (a *App) extent(ctx context.Context) (audit.Extent, error) {
+	return a.log.Extent(ctx, a.codes.Terms().Retention)
+}
+
+// extent says what there is in the log's database, and remarks on what should be otherwise.
+func (d *doctor) extent(ctx context.Context, log *audit.Postgres) (string, error) {
+	e, err := log.Extent(ctx, d.cfg.Retention)
+	if err != nil {
+		return "", err
+	}
+	if audit.MonthsAhead(e.Until(), e.Now) < monthsAhead {
+		d.remark("partitions", "rows can be written until "+e.Until().Format(time.DateOnly)+" alone; the service makes more while it runs, and sendcode migrate does")
+	}
+	if e.Due > 0 {
+		d.remark("retention", fmt.Sprintf("%s rows are older than the log keeps them; the service deletes them while it runs", counted(e.Due)))
+	}
+	if e.Late > 0 {
+		d.remark("erasures", fmt.Sprintf("the keyed hashes of %d erased persons should be gone; the service deletes them while it runs", e.Late))
+	}
+	var said strings.Builder
+	fmt.Fprintf(&said, "%d partitions, until %s", len(e.Partitions), e.Until().Format(time.DateOnly))
+	if !e.Oldest.IsZero() {
+		fmt.Fprintf(&said, "; the oldest row is of %s", e.Oldest.Format(time.DateOnly))
+	}
+	return said.String(), nil
+}
+
+func counted(n int) string {
+	if n >= audit.MaxDue {
+		return fmt.Sprintf("%d or more", audit.MaxDue)
+	}
+	return fmt.Sprint(n)
+}

@@ -1,0 +1,53 @@
+package app
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// How far the log reaches is seen by whoever watches and whoever asks; without room for now the service is not ready.
+func TestExtentIsTold(t *testing.T) {
+	s := onRealParts(t)
+	s.start(1)
+	s.ask(0, "ana@example.com")
+	for name, want := range map[string]string{"sendcode_log_months_ahead": "", "sendcode_log_oldest_timestamp_seconds": "", "sendcode_retention_due_rows": "0", "sendcode_erasures_due": "0"} {
+		if line := s.metric(0, name+" "); line == "" || want != "" && !strings.HasSuffix(strings.TrimSpace(line), " "+want) {
+			t.Errorf("%s: %q", name, line)
+		}
+	}
+	ask := func() string {
+		var out strings.Builder
+		_ = Doctor(s.Context(), s.config(), &out)
+		return out.String()
+	}
+	if said := ask(); !strings.Contains(said, "its schema fits: 3 partitions, until ") || !strings.Contains(said, "; the oldest row is of "+time.Now().UTC().Format("2006-")) || strings.Contains(said, "! partitions") {
+		t.Errorf("the doctor says %s", said)
+	}
+	check := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	owner, err := pgx.Connect(s.Context(), s.env["SENDCODE_DATABASE_URL"])
+	check(err)
+	defer owner.Close(s.Context())
+	rows, err := owner.Query(s.Context(), `SELECT 'DROP TABLE ' || name FROM sendcode_partitions`)
+	check(err)
+	drops, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	check(err)
+	for _, drop := range drops[1:] {
+		_, err := owner.Exec(s.Context(), drop)
+		check(err)
+	}
+	if said := ask(); !strings.Contains(said, "! partitions: rows can be written until ") {
+		t.Errorf("the doctor says %s", said)
+	}
+	_, err = owner.Exec(s.Context(), drops[0])
+	check(err)
+	s.await(10*time.Second, "it to be not ready", func() bool { return s.do(0, http.MethodGet, "/readyz", "").status == http.StatusServiceUnavailable })
+}
