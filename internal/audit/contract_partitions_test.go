@@ -206,3 +206,22 @@ func TestIDs(t *testing.T) {
 		t.Errorf("%v goes on with the wrong hour", id)
 	}
 }
+
+// A replica that was idle for weeks, or whose log's clock was set back for weeks, counts what others sent meanwhile.
+func idleReplica(t *testing.T, f *fixture) {
+	rules := withRules(rule(1, time.Hour))
+	f.admit(t, f.intent(1, rules))
+	f.pass(45 * 24 * time.Hour)
+	begun, err := f.replica.Begin(t.Context(), f.intent(1, rules))
+	ok(t, err)
+	equal(t, "admitted", begun.Admitted, true)
+	f.refuse(t, f.intent(1, rules))
+	f.pass(-29 * 24 * time.Hour)
+	for i := range 2 {
+		begun, err := f.both(i).Begin(t.Context(), f.intent(1, rules))
+		ok(t, err)
+		equal(t, "admitted before what was sent", begun.Admitted, false)
+	}
+	f.pass(29*24*time.Hour + time.Hour)
+	f.admit(t, f.intent(1, rules))
+}

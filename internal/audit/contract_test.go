@@ -163,6 +163,7 @@ var contract = []struct {
 	{"partitions/a window over months", windowOverMonths},
 	{"partitions/rejections over months", rejectedOverMonths},
 	{"partitions/pages over months", pagesOverMonths},
+	{"partitions/an idle replica", idleReplica},
 	{"partitions/extent", extents},
 	{"end/closed and canceled", closedAndCanceled},
 }
