@@ -160,10 +160,12 @@ func TestPartitionsExpire(t *testing.T) {
 	equal(t, "partitions", names(t, log), []string{"sends_0", "sends_1", "sends_2", "sends_3"})
 	expire(Expired{Partition: "sends_0", More: true})
 	expire(Expired{}) // sends_1 has one in flight and a refund
-	f.finish(t, Outcome{Held: Held{flying, 1}, Status: Sent}, true)
 	ok(t, f.Refunded(t.Context(), Held{refund, 1}))
-	exec(t, owner, `UPDATE sends SET refund_since = now() WHERE id = '`+flying.String()+`'`)
 	expire(Expired{Rows: 1})
+	left(second)
+	f.finish(t, Outcome{Held: Held{flying, 1}, Status: Sent}, true)
+	exec(t, owner, `UPDATE sends SET refund_since = now() WHERE id = '`+flying.String()+`'`)
+	expire(Expired{})
 	left(second)
 	exec(t, owner, `UPDATE sends SET refund_since = NULL`)
 	expire(Expired{Partition: "sends_1", More: true}) // with its row

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -87,14 +88,25 @@ func TestManyOldRowsGoAFewAtATime(t *testing.T) {
 // little is a log that tells of little room for rows to come, or of none.
 type little struct {
 	*audit.Memory
+	mu    sync.Mutex
 	until time.Time
 	err   error
 	asked int
 }
 
 func (l *little) MakeRoom(context.Context) (time.Time, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	l.asked++
 	return l.until, l.err
+}
+
+// say sets what it tells, and gives how often it was asked before.
+func (l *little) say(until time.Time, err error) (asked int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	asked, l.asked, l.until, l.err = l.asked, 0, until, err
+	return asked
 }
 
 // Who runs the service is told in time that rows will find no place, again and again but not at every tick; and while all is well
@@ -109,19 +121,17 @@ func TestLittleRoomIsTold(t *testing.T) {
 		r.run()
 		told := func() int { return strings.Count(r.printed.String(), "the log has little room for rows to come") }
 		waited(time.Hour)
-		if told() != 0 || log.asked < 6 || log.asked > 7 {
-			t.Errorf("told %d times, asked %d times", told(), log.asked)
+		if n := log.say(time.Now().AddDate(0, 2, 0), nil); told() != 0 || n < 6 || n > 7 {
+			t.Errorf("told %d times, asked %d times", told(), n)
 		}
-		log.until = time.Now().AddDate(0, 2, 0)
 		waited(time.Hour)
-		if n := told(); n < 5 || n > 6 || log.asked < 100 {
-			t.Errorf("told %d times in an hour, asked %d times", n, log.asked)
+		if n, asked := told(), log.say(time.Time{}, nil); n < 5 || n > 6 || asked < 100 { // for ever
+			t.Errorf("told %d times in an hour, asked %d times", n, asked)
 		}
-		log.until = time.Time{} // for ever
 		waited(time.Minute)
 		before := told()
 		waited(time.Hour)
-		log.err = audit.ErrUnavailable
+		log.say(time.Time{}, audit.ErrUnavailable)
 		waited(30 * time.Minute)
 		if n := told(); n < before+2 || n > before+4 {
 			t.Errorf("told %d times of an error", n-before)
