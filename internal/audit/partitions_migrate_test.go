@@ -18,7 +18,7 @@ import (
 )
 
 // beforePartitions is the last schema in which sends was one table.
-const beforePartitions = 19
+const beforePartitions = 20
 
 // unpartitioned is a database as a version of before left it, with so many rows of the last 100 days.
 func unpartitioned(t *testing.T, rows int) (address string, conn *pgx.Conn) {
