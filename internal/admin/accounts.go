@@ -41,6 +41,7 @@ type accountView struct {
 
 	Identity string
 	Password bool // has one
+	Factor   bool // has a second factor
 }
 
 var (
@@ -66,9 +67,13 @@ func (a *Admin) showAccounts(c echo.Context, status int, v accountsView) error {
 		v.Provider = a.provider.Title
 	}
 	for _, x := range list {
+		factor, err := a.hasFactor(c.Request().Context(), x.Name)
+		if err != nil {
+			return err
+		}
 		v.Rows = append(v.Rows, accountView{
 			Name: x.Name, Made: clock{Time: x.MadeAt}, Role: w.or("role", x.Role), Roles: roleOptions(w, Role(x.Role)), Closed: !x.DisabledAt.IsZero(),
-			Identity: x.Identity, Password: x.Password != "",
+			Identity: x.Identity, Password: x.Password != "", Factor: factor,
 		})
 	}
 	return a.pages.show(c, status, "accounts", v)

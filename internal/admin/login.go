@@ -87,14 +87,18 @@ func (a *Admin) login(c echo.Context) error {
 
 // nextDeed is what the right password was: logging in, or the first half of it.
 func (a *Admin) nextDeed(ctx context.Context, account string) (string, error) {
-	_, err := a.log.SecondFactor(ctx, account)
-	switch {
-	case err == nil:
-		return deedPassword, nil
-	case errors.Is(err, audit.ErrNotFound):
-		return deedLogin, nil
+	if has, err := a.hasFactor(ctx, account); err != nil || has {
+		return deedPassword, err
 	}
-	return "", a.unreadable(ctx, err)
+	return deedLogin, nil
+}
+
+func (a *Admin) hasFactor(ctx context.Context, account string) (bool, error) {
+	_, err := a.log.SecondFactor(ctx, account)
+	if errors.Is(err, audit.ErrNotFound) {
+		return false, nil
+	}
+	return err == nil, a.readable(ctx, err)
 }
 
 // counted counts an attempt at an account; answered: it is one too many, or can't be counted, and the answer says so.
