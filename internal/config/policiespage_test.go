@@ -82,6 +82,11 @@ var promised = []struct {
 		{Name: "rate", Scope: quota.App, Limit: 1000, Window: time.Second},
 		{Name: "bill", Scope: quota.Global, Limit: 50000, Per: quota.Month, Zone: time.UTC},
 	}},
+	{"Text messages: bounds on numbers and countries", "yaml ", "default", []quota.Rule{
+		{Name: "person", Scope: quota.Recipient, Limit: 5, Window: time.Hour},
+		{Name: "block", Scope: quota.Prefix, Limit: 10, Window: time.Hour},
+		{Name: "country", Scope: quota.Country, Limit: 500, Window: 24 * time.Hour},
+	}},
 	{"A stricter rule, tried first", "yaml ", "default", []quota.Rule{
 		{Name: "hour", Scope: quota.Recipient, Limit: 5, Window: time.Hour},
 		{Name: "stricter", Scope: quota.Recipient, Limit: 3, Window: time.Hour, Observe: true},

@@ -125,6 +125,14 @@ func TestWhoIsNotAsked(t *testing.T) {
 		if n := len(o.inquiries()); n != 0 {
 			r.Errorf("%d inquiries about what was told", n)
 		}
+		quiet := r.send(textTo("+4915123456787"))
+		if _, err := r.log.Receive(r.Context(), uuid.MustParse(quiet.View.Send.ID), audit.Delivered); err != nil { // by a replica that died then
+			r.Error(err)
+		}
+		waited(2 * minute)
+		if n := len(o.inquiries()); n != 0 {
+			r.Errorf("%d inquiries about what is known", n)
+		}
 		r.send(textTo(otherMobile))
 		waited(10 * minute)
 		if n := len(o.inquiries()); n != 1 {
