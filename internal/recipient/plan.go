@@ -49,18 +49,15 @@ func Plans() (countries map[string]Plan, codes map[string]Shared) {
 	return countries, codes
 }
 
-// undiallable is what the metadata say of the form that a number has abroad, where it cannot be called from there.
-const undiallable = "NA"
-
 func groupingsOf(m *phonenumbers.PhoneMetadata) (all []Grouping) {
 	abroad := map[string]string{}
 	for _, f := range m.GetIntlNumberFormat() {
-		abroad[f.GetPattern()] = f.GetFormat()
+		abroad[leadTo(f)] = f.GetFormat()
 	}
 	for _, f := range m.GetNumberFormat() {
 		pattern, format := f.GetPattern(), f.GetFormat()
 		g := Grouping{Short: templateOf(pattern, format)}
-		if abroad[pattern] == undiallable || g.Short == "" {
+		if g.Short == "" || len(abroad) > 0 && abroad[leadTo(f)] == "" { // a number of one town, which nobody can call from elsewhere
 			continue
 		}
 		if leading := f.GetLeadingDigitsPattern(); len(leading) > 0 {
@@ -69,12 +66,17 @@ func groupingsOf(m *phonenumbers.PhoneMetadata) (all []Grouping) {
 		if rule := f.GetNationalPrefixFormattingRule(); digitsIn.MatchString(strings.Replace(rule, "$1", "", 1)) {
 			g.National = templateOf(pattern, strings.Replace(format, "$1", rule, 1))
 		}
-		if g.Abroad = g.Short; abroad[pattern] != "" {
-			g.Abroad = templateOf(pattern, abroad[pattern])
+		if g.Abroad = g.Short; abroad[leadTo(f)] != "" {
+			g.Abroad = templateOf(pattern, abroad[leadTo(f)])
 		}
 		all = append(all, g)
 	}
 	return all
+}
+
+// leadTo is which numbers a format is of.
+func leadTo(f *phonenumbers.NumberFormat) string {
+	return f.GetPattern() + " " + strings.Join(f.GetLeadingDigitsPattern(), " ")
 }
 
 var (

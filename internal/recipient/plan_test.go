@@ -33,7 +33,7 @@ func TestPlansWriteNumbersAsTheirCountriesDo(t *testing.T) {
 	countries, codes := Plans()
 	for _, c := range []struct{ country, national, abroad string }{
 		{"DE", "01512 3456789", "1512 3456789"}, {"DE", "030 23125000", "30 23125000"}, {"FR", "06 12 34 56 78", "6 12 34 56 78"},
-		{"GB", "07400 123456", "7400 123456"}, {"GB", "020 8366 1177", "20 8366 1177"}, {"AU", "0412 345 678", "412 345 678"},
+		{"GB", "07400 123456", "7400 123456"}, {"GB", "020 8366 1177", "20 8366 1177"}, {"GB", "0121 234 5678", "121 234 5678"}, {"AU", "0412 345 678", "412 345 678"},
 		{"RU", "8 (912) 345-67-89", "912 345-67-89"}, {"JP", "090-1234-5678", "90-1234-5678"},
 	} {
 		p := countries[c.country]
@@ -45,6 +45,9 @@ func TestPlansWriteNumbersAsTheirCountriesDo(t *testing.T) {
 		if got := grouped(strings.TrimPrefix(national, p.Trunk), shared.Groupings, func(g Grouping) string { return g.Abroad }, ""); got != c.abroad {
 			t.Errorf("%s abroad: %q, want %q", c.country, got, c.abroad)
 		}
+	}
+	if got := grouped("2025550", codes["1"].Groupings, func(g Grouping) string { return g.Short }, ""); got != "(202) 555-0" {
+		t.Errorf("seven digits that could be dialled in one town are %q", got)
 	}
 	for country, want := range map[string]string{"US": "(202) 555-0143", "CN": "138 0013 8021", "ES": "612 34 56 78"} {
 		digits := strings.Join(regexp.MustCompile(`\d`).FindAllString(want, -1), "")

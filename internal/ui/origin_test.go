@@ -3,6 +3,8 @@ package ui
 import (
 	"bytes"
 	"log/slog"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 )
@@ -26,6 +28,19 @@ func TestTextMessagesNameThePagesHost(t *testing.T) {
 			if got := strings.Count(log.String(), "level=WARN"); got != want {
 				t.Errorf("%s, texts name %q: %d warnings", host, origin, got)
 			}
+		}
+	}
+}
+
+// What a browser names goes before what is configured, and that before what a language only suggests.
+func TestWhereAReaderMayBe(t *testing.T) {
+	for languages, want := range map[string]string{
+		"de-AT,en;q=0.5": "AT CH US", "de,en-GB;q=0.8": "GB CH DE", "zh-Hans": "CH CN", "": "CH", "es-419": "CH", "x": "CH",
+	} {
+		r := httptest.NewRequest(http.MethodGet, "/", nil)
+		r.Header.Set("Accept-Language", languages)
+		if got := strings.Join(regionsOf(r, "CH"), " "); got != want {
+			t.Errorf("%q: %s, want %s", languages, got, want)
 		}
 	}
 }

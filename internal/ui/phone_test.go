@@ -340,6 +340,38 @@ func TestTheOtherChannelHasToBeKnown(t *testing.T) {
 	}
 }
 
+// What another browser has spent of a number is waited for without a code of one's own; and a code that has ended is not led to.
+func TestTheOtherChannelsWaitWithoutACode(t *testing.T) {
+	w := texting(t, "DE")
+	w.Codes.Immediately = audit.Sent
+	texted(t, w, "", number)
+	for range 4 {
+		w.Advance(61 * time.Second)
+		post(t, w, "", "again")
+	}
+	if err := w.Forget(); err != nil {
+		t.Fatal(err)
+	}
+	post(t, w, "", "send", "channel", "email", "to", uitest.Address)
+	w.Advance(61 * time.Second)
+	shows(t, texted(t, w, "?view=instead", number), "enough", "That's enough for this hour", "5 codes were sent to "+maskedNumber, "Send by email instead a•••@example.com", "Enter the code from the email")
+	stray := formOf(t, w, "", "again")
+	shows(t, post(t, w, "", "other"), "code", "Check your mail", "Code sent again")
+	w.Advance(61 * time.Second)
+	page := get(t, w, "")
+	shows(t, page, "code", "Send a text message instead "+maskedNumber+" · next code in 5")
+	silent(t, page, "/?view=other")
+	answer := raw(t, w, http.MethodPost, "", stray, nil) // of the channel without a code: it names none
+	w.Keep(answer.Cookies())
+	shows(t, get(t, w, ""), "code", "Check your mail", "This page was out of date.")
+	w.Advance(55 * time.Minute)
+	texted(t, w, "?view=instead", number)
+	w.Advance(11 * time.Minute)
+	page = get(t, w, "")
+	shows(t, page, "ended", "Send by email instead a•••@example.com")
+	silent(t, page, "/?view=other")
+}
+
 // A number that is refused leaves the browser where it was: at the code that was mailed.
 func TestARefusedNumberLeavesTheCodeAlone(t *testing.T) {
 	w := texting(t, "DE")
