@@ -39,11 +39,16 @@ func (a *Admin) extent(ctx context.Context, w words) (*extentView, error) {
 		v.Lines = append(v.Lines, w.say("extent.ever"))
 	case e.Due >= audit.MaxDue:
 		v.Lines = append(v.Lines, w.say("extent.kept", "time", w.wait(e.Age)), w.say("extent.due.many", "n", strconv.Itoa(audit.MaxDue)))
+	case e.Due == 0:
+		v.Lines = append(v.Lines, w.say("extent.kept", "time", w.wait(e.Age)), w.say("extent.due.none"))
 	default:
 		v.Lines = append(v.Lines, w.say("extent.kept", "time", w.wait(e.Age)), w.plural("extent.due", e.Due))
 	}
 	if e.Forgetting > 0 {
-		v.Lines = append(v.Lines, w.plural("extent.forgetting", e.Forgetting), w.plural("extent.late", e.Late))
+		v.Lines = append(v.Lines, w.plural("extent.forgetting", e.Forgetting))
+	}
+	if e.Late > 0 {
+		v.Lines = append(v.Lines, w.plural("extent.late", e.Late))
 	}
 	for _, p := range e.Partitions {
 		v.Partitions = append(v.Partitions, partitionView{p.Name, dayOf(p.Begins), dayOf(p.Ends), about(p.Rows), size(p.Bytes)})

@@ -101,7 +101,7 @@ func TestOverviewDrawsTheNumbers(t *testing.T) {
 // The overview ends with how far the log reaches, and what is still to be done with what is old.
 func TestOverviewSaysHowFarTheLogReaches(t *testing.T) {
 	r := counted(t)
-	contains(t, r.as(Reader).get("/admin/overview"), "The log", "Its rows are kept for 90 d.", "0 rows are older, and go next.", "It reaches back to ")
+	contains(t, r.as(Reader).get("/admin/overview"), "The log", "Its rows are kept for 90 d.", "None is older.", "It reaches back to ")
 	e := audit.Extent{Age: 24 * time.Hour, Due: audit.MaxDue, Forgetting: 2, Late: 1, Partitions: []audit.Partition{
 		{Name: "sends_before", Ends: start, Rows: -1, Bytes: 900}, {Name: "sends_2027_01", Begins: start, Ends: start.AddDate(0, 1, 0), Rows: 5, Bytes: 3 << 20},
 	}}
