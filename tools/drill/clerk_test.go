@@ -3,7 +3,7 @@ package drill
 import (
 	"context"
 	"encoding/json"
-	"slices"
+	"strconv"
 	"testing"
 	"time"
 
@@ -61,7 +61,7 @@ func (c *clerk) leads(to string, steps ...chromedp.Action[chromedp.Void]) {
 type page struct {
 	What, Next string // the verdict, with times as ⟨instants⟩; empty on a list
 	Shown      string // both as they are shown
-	Rows       []time.Time
+	Rows       []listed
 	Newer      string // what it says of a newer request
 }
 
@@ -77,7 +77,7 @@ const look = `(() => {
 	const all = (shown) => what.map(e => text(e, shown)).join(" ");
 	return JSON.stringify({
 		what: all(), next: text(next), shown: all(true) + " / " + text(next, true),
-		rows: [...document.querySelectorAll("a[data-row] time")].map(t => t.dateTime),
+		rows: [...document.querySelectorAll("tr:has(a[data-row])")].map(r => ({at: r.querySelector("time").dateTime, to: r.querySelector(".to").textContent})),
 		newer: text(document.querySelector(".verdict .newer")),
 	});
 })()`
@@ -117,7 +117,7 @@ func (c *clerk) answers(i *incident) heard {
 		c.click(&h, `.verdict .newer a`)
 		h.What = led + " " + h.What
 	case h.What == "" && len(h.Rows) > 0:
-		c.click(&h, `tbody tr:nth-child(`+ordinal(nearest(h.Rows, i.ago))+`) a[data-row]`)
+		c.click(&h, `tbody tr:nth-child(`+strconv.Itoa(1+nearest(h.Rows, i.masked(), i.ago))+`) a[data-row]`)
 	}
 	h.took = time.Since(began)
 	return h
@@ -129,14 +129,20 @@ func (c *clerk) click(h *heard, what string) {
 	h.actions, h.page = h.actions+1, c.look()
 }
 
-// nearest is the row that a caller means: the newest, or that of the time which they tell, roughly.
-func nearest(rows []time.Time, ago time.Duration) int {
-	if ago == 0 {
-		return 0
-	}
-	told := time.Now().Add(-ago)
-	best := slices.MinFunc(rows, func(a, b time.Time) int { return int(a.Sub(told).Abs() - b.Sub(told).Abs()) })
-	return slices.Index(rows, best)
+// listed is a row of a list.
+type listed struct {
+	At time.Time
+	To string
 }
 
-func ordinal(n int) string { return string(rune('1' + n)) }
+// nearest is the row that a caller means: theirs, where others share the reference and they are asked how their address begins and
+// ends; of those the newest, or that of the time which they tell, roughly.
+func nearest(rows []listed, to string, ago time.Duration) int {
+	told, best := time.Now().Add(-ago), -1
+	for n, r := range rows {
+		if r.To == to && (best < 0 || ago > 0 && r.At.Sub(told).Abs() < rows[best].At.Sub(told).Abs()) {
+			best = n
+		}
+	}
+	return max(best, 0)
+}

@@ -88,8 +88,20 @@ func (s *street) happen(r *rand.Rand) (all []*incident) {
 	s.mails.Stop()
 	s.make(all, func(k *kind) bool { return k.down })
 	s.mails.Restart()
+	s.back(r)
 	r.Shuffle(len(all), func(a, b int) { all[a], all[b] = all[b], all[a] })
 	return all
+}
+
+// back waits until mails go to the server again, which has been set aside while it was down.
+func (s *street) back(r *rand.Rand) {
+	s.Helper()
+	for n := range 100 {
+		if a := s.request(newIncident(&kind{name: "back"}, r, 100_000+n), "order"); a.Send.Status == "sent" {
+			return
+		}
+	}
+	s.Fatal("no mail gets to the server any more")
 }
 
 // make makes those of some kinds, and waits for them together.

@@ -24,6 +24,7 @@ type incident struct {
 	said string        // typed into the search: address, number or reference
 	ago  time.Duration // when it was, roughly; 0: just now, or they do not say
 
+	erased  bool
 	support string // reference of the send that the caller speaks of; empty: there is none
 }
 
@@ -64,6 +65,15 @@ func newIncident(k *kind, seed *rand.Rand, n int) *incident {
 	}
 	i.knowsWord("app", i.app)
 	return i
+}
+
+// masked is how the console shows them; those who were erased are shown as nobody.
+func (i *incident) masked() string {
+	r, err := recipient.Parse(i.channel, i.to)
+	if err != nil || i.erased {
+		return "•••"
+	}
+	return r.Masked()
 }
 
 // speaks decides how the caller says who they are: by the reference in one case of three, where they have one.

@@ -53,9 +53,9 @@ func TestKinds(t *testing.T) {
 
 func TestNearest(t *testing.T) {
 	now := time.Now()
-	rows := []time.Time{now, now.Add(-70 * time.Minute), now.Add(-3 * time.Hour)}
-	for ago, want := range map[time.Duration]int{0: 0, time.Hour: 1, 2 * time.Hour: 1, 150 * time.Minute: 2} {
-		if got := nearest(rows, ago); got != want {
+	rows := []listed{{now, "b"}, {now, "a"}, {now.Add(-70 * time.Minute), "a"}, {now.Add(-time.Hour), "b"}, {now.Add(-3 * time.Hour), "a"}}
+	for ago, want := range map[time.Duration]int{0: 1, time.Hour: 2, 2 * time.Hour: 2, 150 * time.Minute: 4} {
+		if got := nearest(rows, "a", ago); got != want {
 			t.Errorf("%v ago is row %d, want %d", ago, got, want)
 		}
 	}

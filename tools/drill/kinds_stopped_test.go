@@ -48,7 +48,7 @@ var stopped = []*kind{
 var gone = []*kind{
 	{
 		name: "nothing reached us",
-		make: func(*street, *incident) {},
+		make: func(_ *street, i *incident) { i.to = "far.from.everybody." + i.to }, // nobody else is spelled almost the same
 		what: words("No request\n reached us"),
 		next: words("spell it\n reference\n ask again"),
 	},
@@ -87,6 +87,7 @@ var gone = []*kind{
 		make: func(s *street, i *incident) {
 			s.sent(i, "order")
 			s.erase(i)
+			i.erased = true
 		},
 		what:  words("Accepted by\n at {ended}\n erased"),
 		next:  words("ended with it\n ask for a new one"),
