@@ -99,7 +99,7 @@ func exported(given url.Values) string {
 			parts = append(parts, name+"="+value)
 		}
 	}
-	for _, name := range []string{"app", "purpose", "blocked_by", "reference", "carrier", "domain", "recipient"} {
+	for _, name := range []string{"app", "purpose", "blocked_by", "reference", "carrier", "domain", "support", "recipient"} {
 		if given.Has(name) {
 			parts = append(parts, name)
 		}

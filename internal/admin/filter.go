@@ -11,7 +11,7 @@ type filterView struct {
 	Purpose, App          string
 	BlockedBy, Reference  string
 	Carrier, Country      string
-	Domain                string
+	Domain, Support       string
 	From, To              string
 	Any                   bool // something is filtered
 	More                  bool // by a field of the second row
@@ -26,7 +26,7 @@ func filterOf(q query, w words) filterView {
 	get := q.given.Get
 	v := filterView{
 		Recipient: get("recipient"), Purpose: get("purpose"), App: get("app"), BlockedBy: get("blocked_by"),
-		Reference: get("reference"), Carrier: q.filter.Provider, Country: q.filter.Country, Domain: q.filter.Domain,
+		Reference: get("reference"), Carrier: q.filter.Provider, Country: q.filter.Country, Domain: q.filter.Domain, Support: get("support"),
 		Last:    options(w, "filter.last", "filter.last", get("last"), "1h", "24h", "7d", "30d"),
 		Channel: options(w, "filter.channel", "channel", get("channel"), string(recipient.Email), string(recipient.SMS)),
 	}
@@ -44,7 +44,7 @@ func filterOf(q query, w words) filterView {
 		v.To = q.filter.To.Format(field)
 	}
 	v.More = v.Purpose+v.App+v.BlockedBy+v.Reference+v.Carrier+v.Country+v.Domain+v.From+v.To != ""
-	v.Any = v.More || v.Recipient+get("last")+get("status")+get("channel") != ""
+	v.Any = v.More || v.Recipient+v.Support+get("last")+get("status")+get("channel") != ""
 	return v
 }
 

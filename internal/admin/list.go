@@ -17,6 +17,7 @@ type listView struct {
 	page
 	Filter  filterView
 	Search  searchView
+	Shared  sentence    // why these rows stand together, where they only share a support reference
 	Aside   []sentence  // mail servers that get no mails now
 	Person  *personView // when the list is one recipient's
 	Rows    []rowView
@@ -94,6 +95,9 @@ func (a *Admin) showList(c echo.Context, status int, q query, s searchView) erro
 	}
 	if q.filter.Recipient != nil {
 		v.Person = a.person(c, q, found, w)
+	}
+	if q.filter.Support != "" && len(found.rows) > 1 {
+		v.Shared = w.tell("list.shared", strong("support", audit.SupportReference(found.rows[0].ID)))
 	}
 	if actorOf(c).may(deedExport) && len(found.rows) > 0 {
 		v.Export = exportAddress(q.given)

@@ -99,6 +99,7 @@ var parameters = map[string]func(f *audit.Filter, value string, now time.Time) s
 	"carrier":    word(func(f *audit.Filter) *string { return &f.Provider }),
 	"country":    setCountry,
 	"domain":     setDomain,
+	"support":    setSupport,
 	"from":       instant(func(f *audit.Filter) *time.Time { return &f.From }),
 	"to":         instant(func(f *audit.Filter) *time.Time { return &f.To }),
 	"last":       setLast,
@@ -144,6 +145,13 @@ func setDomain(f *audit.Filter, value string, _ time.Time) (problem string) {
 	var err error
 	if f.Domain, err = recipient.MaskedDomain(value); err != nil {
 		return "A domain is what stands after the @ of a mail address."
+	}
+	return ""
+}
+
+func setSupport(f *audit.Filter, value string, _ time.Time) string {
+	if f.Support = value; !audit.IsSupportReference(value) {
+		return "A support reference is written as S-7K3M-Q2XP."
 	}
 	return ""
 }

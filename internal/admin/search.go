@@ -5,9 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
-	"slices"
 	"strings"
-	"time"
 	"unicode"
 
 	"github.com/google/uuid"
@@ -49,7 +47,7 @@ func (a *Admin) searchProblem(c echo.Context, bad *verification.InvalidError) st
 	return or(w.say("search.reason."+bad.Reason), bad.Detail)
 }
 
-// supported is where a support reference leads: to its send or, where several share it, to all of that moment. Empty: the
+// supported is where a support reference leads: to its send or, where several share it, to a list of them. Empty: the
 // text is none, or no send has it.
 func (a *Admin) supported(ctx context.Context, typed string) (string, error) {
 	rows, err := a.log.Referenced(ctx, typed)
@@ -61,10 +59,7 @@ func (a *Admin) supported(ctx context.Context, typed string) (string, error) {
 	case len(rows) == 1:
 		return sendAddress(rows[0].ID), nil
 	}
-	byLogged := func(a, b audit.Send) int { return a.LoggedAt.Compare(b.LoggedAt) }
-	from, to := slices.MinFunc(rows, byLogged).LoggedAt, slices.MaxFunc(rows, byLogged).LoggedAt
-	moment := url.Values{"from": {from.Truncate(time.Second).Format(time.RFC3339)}, "to": {to.Truncate(time.Second).Add(time.Second).Format(time.RFC3339)}}
-	return "/admin?" + moment.Encode(), nil
+	return address(nil, "support", audit.SupportReference(rows[0].ID)), nil
 }
 
 // lookUp is where a search leads. Whatever may be a recipient is never taken for a reference, which would put it into

@@ -71,11 +71,13 @@ func TestSearchBySupportReference(t *testing.T) {
 	if audit.SupportReference(twin.ID) != ref {
 		t.Fatal("the twin has a reference of its own")
 	}
-	rec = b.get(b.post("/admin/search", url.Values{"q": {ref}}).Header().Get("Location"))
-	want(t, rec, http.StatusOK)
-	if got := rowsIn(rec.Body.String()); !slices.Contains(got, mine.String()) || !slices.Contains(got, twin.ID.String()) {
+	r.sent("deb@example.com", func(s *audit.Send) { s.ID = mine; s.ID[7]++; s.ID[15]++ }) // of the same moment
+	rec = b.get(b.post("/admin/search", url.Values{"q": {strings.ToLower(ref)}}).Header().Get("Location"))
+	contains(t, rec, "These share the support reference <b>"+ref+"</b>", `name="support" value="`+ref+`"`, ">Clear</a>")
+	if got := rowsIn(rec.Body.String()); !slices.Equal(got, []string{twin.ID.String(), mine.String()}) {
 		t.Errorf("two sends of one reference: the list shows %v", got)
 	}
+	want(t, b.get("/admin?support=order-7"), http.StatusUnprocessableEntity)
 	r.log.SetFault(func(string) audit.Fault { return audit.Down })
 	want(t, b.post("/admin/search", url.Values{"q": {ref}}), http.StatusServiceUnavailable)
 }

@@ -63,6 +63,7 @@ var englishBasics = map[string]string{
 	"filter.country":           "Country of the number",
 	"filter.from":              "From (UTC)",
 	"filter.to":                "To (UTC)",
+	"list.shared":              "These share the support reference {support}: ask whom it was sent to, as shown here.",
 	"filter.recipient":         "Only {to}",
 	"filter.recipient.unknown": "Only one recipient",
 	"filter.recipient.all":     "Show all",

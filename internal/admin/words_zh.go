@@ -63,6 +63,7 @@ var chineseBasics = map[string]string{
 	"filter.country":           "号码所属国家或地区",
 	"filter.from":              "开始（UTC）",
 	"filter.to":                "结束（UTC）",
+	"list.shared":              "以下发送共用客服编号 {support}：请询问收件人，与此处显示的对照。",
 	"filter.recipient":         "仅 {to}",
 	"filter.recipient.unknown": "仅一位收件人",
 	"filter.recipient.all":     "显示全部",

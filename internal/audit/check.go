@@ -177,5 +177,5 @@ func refusal(r Send) Send {
 
 // matchable says whether any row can match the filter's texts; those that no row can hold are not worth asking for.
 func (f Filter) matchable() bool {
-	return storable(string(f.Status), string(f.Channel), f.Purpose, f.App, f.BlockedBy, f.Reference, f.Provider, f.Country, f.Domain)
+	return storable(string(f.Status), string(f.Channel), f.Purpose, f.App, f.BlockedBy, f.Reference, f.Provider, f.Country, f.Domain) && (f.Support == "" || IsSupportReference(f.Support))
 }

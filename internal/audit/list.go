@@ -144,12 +144,18 @@ func (f Filter) query(d dialect) (string, []any) {
 	if f.Provider != "" {
 		c.add("s.provider = ?", f.Provider)
 	}
-	return "SELECT " + sendColumns + " FROM sends s" + c.where() + f.page(), c.args
+	table := "sends s"
+	if r, ok := readReference(f.Support); ok {
+		table = r.rows(&c)
+	} else if f.Support != "" {
+		c.add("1 = 0")
+	}
+	return "SELECT " + sendColumns + " FROM " + table + c.where() + f.page(), c.args
 }
 
 // byKind says that a filter by app, channel, purpose or provider is all that could be rare about the rows.
 func (f Filter) byKind() bool {
-	return f.App+string(f.Channel)+f.Purpose+f.Provider != "" && f.Recipient == nil && f.Reference+f.BlockedBy+f.Country+f.Domain == "" &&
+	return f.App+string(f.Channel)+f.Purpose+f.Provider != "" && f.Recipient == nil && f.Reference+f.BlockedBy+f.Country+f.Domain+f.Support == "" &&
 		(f.Status == "" || f.Status == Sent)
 }
 

@@ -65,6 +65,7 @@ func (f Filter) Selects(s Send) bool {
 		f.Reference != "" && s.Reference != f.Reference,
 		f.Provider != "" && s.Provider != f.Provider,
 		f.Country != "" && s.Country != f.Country,
+		f.Support != "" && !sharesReference(s.ID, f.Support),
 		f.Domain != "" && recipient.DomainOf(s.To) != f.Domain,
 		!f.From.IsZero() && s.LoggedAt.Before(f.From),
 		!f.To.IsZero() && !s.LoggedAt.Before(f.To),

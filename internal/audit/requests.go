@@ -116,6 +116,7 @@ type Filter struct {
 	Provider  string    // mail server or carrier
 	Country   string    // of a phone number
 	Domain    string    // of a mail address, as To shows it
+	Support   string    // a support reference
 	From, To  time.Time // LoggedAt in [From, To)
 	Before    *Mark     // rows older than this one (keyset paging, AUDIT-5)
 	After     *Mark     // or those newer than it, the nearest to it; told newest first like all others

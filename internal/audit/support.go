@@ -2,6 +2,7 @@ package audit
 
 import (
 	"encoding/binary"
+	"fmt"
 	"strings"
 	"time"
 
@@ -77,6 +78,25 @@ func readReference(text string) (r supportReference, ok bool) {
 func IsSupportReference(text string) bool {
 	_, ok := readReference(text)
 	return ok
+}
+
+// sharesReference says whether a send has the reference that is written so.
+func sharesReference(id uuid.UUID, written string) bool {
+	want, ok := readReference(written)
+	mine, has := referenceOf(id)
+	return ok && has && mine == want
+}
+
+// rows are those of the reference in SQL, as a table: looked up by their IDs, whatever else is asked of them.
+func (r supportReference) rows(c *conditions) string {
+	from, to := r.between()
+	parity := "NOT IN"
+	if r.tail>>8 == 1 {
+		parity = "IN"
+	}
+	return fmt.Sprintf(`(SELECT * FROM sends s WHERE s.id >= %s AND s.id < %s AND substr(CAST(s.id AS text), 35) = %s
+ AND substr(CAST(s.id AS text), 34, 1) %s ('1', '3', '5', '7', '9', 'b', 'd', 'f') LIMIT %d OFFSET 0) s`,
+		c.arg(from), c.arg(to), c.arg(fmt.Sprintf("%02x", r.tail&0xff)), parity, maxReferenced)
 }
 
 // between are the IDs that sends of the reference's second have: from the first on, before the second.
