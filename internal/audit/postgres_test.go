@@ -15,7 +15,8 @@ import (
 func TestPostgres(t *testing.T) {
 	server := parts.Postgres(t)
 	makeAppRole(t, server)
-	runContract(t, func(t *testing.T) *fixture { return newPostgresFixture(t, server, As(appRole)) })
+	schema := newTestSchema(t, server, As(appRole))
+	runContract(t, func(t *testing.T) *fixture { return postgresFixture(t, server.Copy(t, schema), As(appRole)) })
 }
 
 const appRole = "sendcode_app"
@@ -40,14 +41,30 @@ const testClockSQL = "(SELECT at FROM test_clock)"
 // newPostgresFixture makes a database with two replicas on it.
 func newPostgresFixture(t *testing.T, server *parts.PostgresServer, options ...Option) *fixture {
 	t.Helper()
+	return postgresFixture(t, newTestSchema(t, server, options...), options...)
+}
+
+// newTestSchema makes a database whose log has the clock and the partitions of tests. Nobody is connected to it, so it can be
+// copied.
+func newTestSchema(t *testing.T, server *parts.PostgresServer, options ...Option) string {
+	t.Helper()
 	url := server.NewDatabase(t)
 	conn, err := pgx.Connect(t.Context(), url)
 	ok(t, err)
-	t.Cleanup(func() { _ = conn.Close(context.Background()) })
+	defer func() { ok(t, conn.Close(context.Background())) }()
 	_, err = conn.Exec(t.Context(), `CREATE TABLE test_clock AS SELECT $1::timestamptz AS at`, epoch)
 	ok(t, err)
 	ok(t, MigratePostgres(t.Context(), url, options...))
 	divide(t, conn, epoch.Add(time.Minute), epoch.Add(time.Hour), epoch.Add(40*24*time.Hour))
+	return url
+}
+
+// postgresFixture opens two replicas on a database that newTestSchema has made.
+func postgresFixture(t *testing.T, url string, options ...Option) *fixture {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), url)
+	ok(t, err)
+	t.Cleanup(func() { _ = conn.Close(context.Background()) })
 	step := func(d time.Duration) {
 		_, err := conn.Exec(t.Context(), `UPDATE test_clock SET at = at + $1 * interval '1 microsecond'`, d.Microseconds())
 		ok(t, err)

@@ -106,14 +106,26 @@ func (s *PostgresServer) PID() int {
 
 // CreateDatabase makes a further empty database and returns its URL.
 func (s *PostgresServer) CreateDatabase(ctx context.Context) (url string, err error) {
+	return s.createDatabase(ctx, "template0") // nobody is ever connected to it, which copying requires
+}
+
+// CopyDatabase makes a further database with all that is in that of url, to which nobody may be connected, and returns its URL.
+func (s *PostgresServer) CopyDatabase(ctx context.Context, url string) (string, error) {
+	config, err := pgx.ParseConfig(url)
+	if err != nil {
+		return "", err
+	}
+	return s.createDatabase(ctx, config.Database)
+}
+
+func (s *PostgresServer) createDatabase(ctx context.Context, template string) (url string, err error) {
 	conn, err := pgx.Connect(ctx, s.URL())
 	if err != nil {
 		return "", err
 	}
 	defer func() { err = errors.Join(err, conn.Close(context.WithoutCancel(ctx))) }()
 	name := database + strconv.FormatInt(s.databases.Add(1), 10)
-	// template0, for nobody is ever connected to it, which copying requires.
-	if _, err := conn.Exec(ctx, "CREATE DATABASE "+name+" TEMPLATE template0"); err != nil {
+	if _, err := conn.Exec(ctx, "CREATE DATABASE "+name+" TEMPLATE "+pgx.Identifier{template}.Sanitize()); err != nil {
 		return "", err
 	}
 	return s.url(role, name), nil

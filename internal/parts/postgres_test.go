@@ -110,7 +110,9 @@ func TestDatabasesAreApart(t *testing.T) {
 	second, third := s.NewDatabase(t), s.NewDatabase(t)
 	execSQL(t, s.URL(), "CREATE TABLE mine ()")
 	execSQL(t, second, "CREATE TABLE mine (); CREATE TABLE yours ()")
-	for url, want := range map[string]string{s.URL(): "1", second: "2", third: "0", other.URL(): "0"} {
+	copied := s.Copy(t, second)
+	execSQL(t, copied, "CREATE TABLE hers ()")
+	for url, want := range map[string]string{s.URL(): "1", second: "2", third: "0", other.URL(): "0", copied: "3"} {
 		if got := query(t, url, tables); got != want {
 			t.Errorf("%s has %s tables, want %s", url, got, want)
 		}

@@ -66,6 +66,14 @@ func (s *PostgresServer) NewDatabase(t testing.TB) string {
 	return url
 }
 
+// Copy makes a further database with all that is in that of url, to which nobody may be connected, and returns its URL.
+func (s *PostgresServer) Copy(t testing.TB, url string) string {
+	t.Helper()
+	copied, err := s.CopyDatabase(t.Context(), url)
+	need(t, err)
+	return copied
+}
+
 // Dump is everything in the given databases (none named: that of URL), as SQL.
 // Note that pg_dump writes bytea as hex.
 func (s *PostgresServer) Dump(t testing.TB, urls ...string) string {
