@@ -23,7 +23,11 @@ func connect(t *testing.T, url string) *pgx.Conn {
 
 func execSQL(t *testing.T, url, sql string) {
 	t.Helper()
-	if _, err := connect(t, url).Exec(t.Context(), sql); err != nil {
+	conn := connect(t, url)
+	if _, err := conn.Exec(t.Context(), sql); err != nil {
+		t.Fatal(err)
+	}
+	if err := conn.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 }
