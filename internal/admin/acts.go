@@ -92,20 +92,14 @@ func parseActs(raw string) (audit.ActFilter, url.Values, error) {
 // findActs reads one page, and says where the next one begins; "" where there is none.
 func (a *Admin) findActs(ctx context.Context, f audit.ActFilter) (list []audit.Act, next string, err error) {
 	list, err = a.log.Acts(ctx, f)
+	if err == nil {
+		next, err = cursorAfter(list, f.Limit, func(x audit.Act) audit.Mark { return audit.Mark{At: x.At, ID: x.ID} }, func(last audit.Mark) ([]audit.Act, error) {
+			f.Before, f.Limit = &last, 1
+			return a.log.Acts(ctx, f)
+		})
+	}
 	if err != nil {
 		return nil, "", a.unreadable(ctx, err)
-	}
-	if len(list) < f.Limit {
-		return list, "", nil
-	}
-	last := audit.Mark{At: list[len(list)-1].At, ID: list[len(list)-1].ID}
-	f.Before, f.Limit = &last, 1
-	more, err := a.log.Acts(ctx, f)
-	if err != nil {
-		return nil, "", a.unreadable(ctx, err)
-	}
-	if len(more) > 0 {
-		next = writeCursor(last)
 	}
 	return list, next, nil
 }

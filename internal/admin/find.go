@@ -21,8 +21,7 @@ type found struct {
 	newer string // of the page before it, for "newer"; empty: this is the first
 }
 
-// find reads one page. A full page is followed by a look for one row more, so that a next page is named only where
-// there is one.
+// find reads one page.
 func (a *Admin) find(ctx context.Context, f audit.Filter) (found, error) {
 	rows, err := a.log.Sends(ctx, f)
 	if err != nil {
@@ -39,16 +38,36 @@ func (a *Admin) find(ctx context.Context, f audit.Filter) (found, error) {
 	if f.After == nil && !full {
 		return p, nil
 	}
-	last := markOf(rows[len(rows)-1])
-	f.Before, f.After, f.Limit = &last, nil, 1
-	more, err := a.log.Sends(ctx, f)
+	p.next, err = cursorAfter(rows, len(rows), markOf, func(last audit.Mark) ([]audit.Send, error) {
+		f.Before, f.After, f.Limit = &last, nil, 1
+		return a.log.Sends(ctx, f)
+	})
 	if err != nil {
 		return found{}, a.unreadable(ctx, err)
 	}
-	if len(more) > 0 {
-		p.next = writeCursor(last)
-	}
 	return p, nil
+}
+
+// goesOn says whether a list has more than this page of it: behind a full one it looks for one row, so that a next page is named only
+// where there is one.
+func goesOn[T any](page []T, limit int, after func(last T) ([]T, error)) (bool, error) {
+	if len(page) < limit {
+		return false, nil
+	}
+	more, err := after(page[len(page)-1])
+	return len(more) > 0, err
+}
+
+// cursorAfter is where a list goes on that is in the order of marks; "" where this page is its end.
+func cursorAfter[T any](page []T, limit int, mark func(T) audit.Mark, after func(audit.Mark) ([]T, error)) (cursor string, err error) {
+	more, err := goesOn(page, limit, func(last T) ([]T, error) {
+		cursor = writeCursor(mark(last))
+		return after(mark(last))
+	})
+	if err != nil || !more {
+		return "", err
+	}
+	return cursor, nil
 }
 
 func markOf(s audit.Send) audit.Mark { return audit.Mark{At: s.LoggedAt, ID: s.ID} }

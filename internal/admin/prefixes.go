@@ -81,15 +81,15 @@ func (a *Admin) findPrefixes(c echo.Context, raw, state string) (p prefixPage, e
 		return p, invalid("recipient", "unknown", "There is no such parameter.")
 	}
 	p.filter = audit.PrefixPauseFilter{Active: f.Active, Before: f.Before, Limit: f.Limit}
-	ask := p.filter
-	ask.Limit = min(f.Limit+1, 200)
-	p.list, p.now, err = a.log.PrefixPauses(c.Request().Context(), ask)
-	if len(p.list) > f.Limit || len(p.list) == 200 {
-		p.list = p.list[:min(f.Limit, len(p.list))]
-		last := p.list[len(p.list)-1]
-		p.next = writeCursor(audit.Mark{At: last.Since, ID: last.ID})
+	ctx := c.Request().Context()
+	p.list, p.now, err = a.log.PrefixPauses(ctx, p.filter)
+	if err == nil {
+		p.next, err = cursorAfter(p.list, f.Limit, func(x audit.PrefixPause) audit.Mark { return audit.Mark{At: x.Since, ID: x.ID} }, func(last audit.Mark) ([]audit.PrefixPause, error) {
+			more, _, err := a.log.PrefixPauses(ctx, audit.PrefixPauseFilter{Active: f.Active, Before: &last, Limit: 1})
+			return more, err
+		})
 	}
-	return p, a.failedToRead(c.Request().Context(), err)
+	return p, a.readable(ctx, err)
 }
 
 func (a *Admin) prefixesJSON(c echo.Context) error {
@@ -151,15 +151,8 @@ func prefixViewOf(p audit.PrefixPause, now time.Time, w words) prefixView {
 	v := prefixView{
 		ID: p.ID.String(), Since: clock{Time: p.Since}, Until: clock{Time: p.Until}, Prefix: p.Prefix, App: p.App, Country: p.Country,
 		Sends: address(nil, "country", p.Country), Why: numbersOf(p, w), Active: p.Active(now),
-		State: stateView{Sign: "–", Word: w.say("suppressions.ended"), Tone: still},
 	}
-	switch {
-	case v.Active:
-		v.State = stateView{Sign: "✕", Word: w.say("prefixes.holds"), Tone: bad}
-	case !p.LiftedAt.IsZero():
-		v.State = stateView{Sign: "✓", Word: w.say("suppressions.lifted"), Tone: good}
-		v.After = w.tell("suppressions.after", strong("who", or(p.LiftedBy, "–")), at("at", p.LiftedAt), plain("why", or(p.LiftedWhy, "–")))
-	}
+	v.State, v.After = heldOrLifted(v.Active, w.say("prefixes.holds"), p.LiftedAt, p.LiftedBy, p.LiftedWhy, w)
 	return v
 }
 
@@ -221,7 +214,7 @@ func (a *Admin) liftPrefixForm(c echo.Context) error {
 func (a *Admin) prefixesNow(c echo.Context, w words) (string, error) {
 	list, _, err := a.log.PrefixPauses(c.Request().Context(), audit.PrefixPauseFilter{Active: true, Limit: 200})
 	if err != nil || len(list) == 0 {
-		return "", a.failedToRead(c.Request().Context(), err)
+		return "", a.readable(c.Request().Context(), err)
 	}
 	return w.plural("overview.prefixes", len(list)), nil
 }

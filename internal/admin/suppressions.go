@@ -77,23 +77,14 @@ func parseSuppressions(raw, state string) (audit.SuppressionFilter, url.Values, 
 // findSuppressions reads one page, and says where the next one begins; "" where there is none.
 func (a *Admin) findSuppressions(ctx context.Context, f audit.SuppressionFilter) (list []audit.Suppression, now time.Time, next string, err error) {
 	list, now, err = a.log.Suppressions(ctx, f)
-	if err != nil || len(list) < f.Limit {
-		return list, now, "", a.failedToRead(ctx, err)
-	}
-	last := audit.Mark{At: list[len(list)-1].Since, ID: list[len(list)-1].ID}
-	f.Before, f.Limit = &last, 1
-	more, _, err := a.log.Suppressions(ctx, f)
-	if len(more) > 0 {
-		next = writeCursor(last)
-	}
-	return list, now, next, a.failedToRead(ctx, err)
-}
-
-func (a *Admin) failedToRead(ctx context.Context, err error) error {
 	if err == nil {
-		return nil
+		next, err = cursorAfter(list, f.Limit, func(s audit.Suppression) audit.Mark { return audit.Mark{At: s.Since, ID: s.ID} }, func(last audit.Mark) ([]audit.Suppression, error) {
+			f.Before, f.Limit = &last, 1
+			more, _, err := a.log.Suppressions(ctx, f)
+			return more, err
+		})
 	}
-	return a.unreadable(ctx, err)
+	return list, now, next, a.readable(ctx, err)
 }
 
 func (a *Admin) suppressionsJSON(c echo.Context) error {

@@ -103,19 +103,25 @@ func suppressionViewOf(s audit.Suppression, now time.Time, w words) suppressionV
 	v := suppressionView{
 		Since: clock{Time: s.Since}, Until: clock{Time: s.Until}, To: s.To, Person: address(nil, "recipient", s.Recipient.String()),
 		Why: causeOf(s, w), App: or(s.App, w.say("suppressions.every")), Active: s.Active(now), Channel: string(s.Channel),
-		Address: s.Address.String(), ForApp: s.App, State: stateView{Sign: "–", Word: w.say("suppressions.ended"), Tone: still},
+		Address: s.Address.String(), ForApp: s.App,
 	}
 	if s.Send != uuid.Nil {
 		v.Send = sendAddress(s.Send)
 	}
-	switch {
-	case v.Active:
-		v.State = stateView{Sign: "✕", Word: w.say("suppressions.active"), Tone: bad}
-	case !s.LiftedAt.IsZero():
-		v.State = stateView{Sign: "✓", Word: w.say("suppressions.lifted"), Tone: good}
-		v.After = w.tell("suppressions.after", strong("who", or(s.LiftedBy, "–")), at("at", s.LiftedAt), plain("why", or(s.LiftedWhy, "–")))
-	}
+	v.State, v.After = heldOrLifted(v.Active, w.say("suppressions.active"), s.LiftedAt, s.LiftedBy, s.LiftedWhy, w)
 	return v
+}
+
+// heldOrLifted is how something stands that holds for a while unless it is lifted, and who lifted it.
+func heldOrLifted(active bool, holds string, liftedAt time.Time, by, why string, w words) (stateView, sentence) {
+	switch {
+	case active:
+		return stateView{Sign: "✕", Word: holds, Tone: bad}, nil
+	case !liftedAt.IsZero():
+		return stateView{Sign: "✓", Word: w.say("suppressions.lifted"), Tone: good},
+			w.tell("suppressions.after", strong("who", or(by, "–")), at("at", liftedAt), plain("why", or(why, "–")))
+	}
+	return stateView{Sign: "–", Word: w.say("suppressions.ended"), Tone: still}, nil
 }
 
 // causeOf is why somebody is suppressed, in a few words.

@@ -2,6 +2,7 @@ package admin
 
 import (
 	"slices"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -27,27 +28,24 @@ func (c matter) suppressed() (what, next sentence) {
 }
 
 func (c matter) prefixPaused(p audit.PrefixPause) (what, next sentence) {
-	state := ".ended"
-	switch {
-	case p.Active(c.now):
-		state = ".holds"
-	case !p.LiftedAt.IsZero():
-		state = ".lifted"
-	}
 	return c.about("verdict.failed.prefix", at("since", p.Since), strong("prefix", p.Prefix), plain("numbers", numbersOf(p, c.words))),
-		c.about("next.failed.prefix"+state, at("until2", p.Until), at("lifted", p.LiftedAt))
+		c.about("next.failed.prefix"+standing(p.Active(c.now), p.LiftedAt), at("until2", p.Until), at("lifted", p.LiftedAt))
+}
+
+// standing ends the key of a sentence on something that holds for a while unless it is lifted.
+func standing(active bool, lifted time.Time) string {
+	switch {
+	case active:
+		return ".holds"
+	case !lifted.IsZero():
+		return ".lifted"
+	}
+	return ".ended"
 }
 
 // still says whether a suppression still holds. A text that there is not says nothing.
 func (c matter) still(key string, s audit.Suppression) sentence {
-	state := ".ended"
-	switch {
-	case s.Active(c.now):
-		state = ".holds"
-	case !s.LiftedAt.IsZero():
-		state = ".lifted"
-	}
-	return c.about(key+state, at("suntil", s.Until), at("lifted", s.LiftedAt))
+	return c.about(key+standing(s.Active(c.now), s.LiftedAt), at("suntil", s.Until), at("lifted", s.LiftedAt))
 }
 
 func (c matter) paused() sentence {

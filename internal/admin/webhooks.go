@@ -124,17 +124,17 @@ func (q *eventQuery) set(name, value string) (reason, detail string) {
 // findEvents reads one page, and the cursor of the next one where there is one.
 func (a *Admin) findEvents(c echo.Context, f audit.AppEventFilter) (events []audit.AppEvent, next string, err error) {
 	ctx := c.Request().Context()
-	events, err = a.log.AppEvents(ctx, f)
-	if err != nil || len(events) < f.Limit {
-		return events, "", a.readable(c.Request().Context(), err)
+	if events, err = a.log.AppEvents(ctx, f); err != nil {
+		return nil, "", a.unreadable(ctx, err)
 	}
-	last := events[len(events)-1].ID
-	f.Before, f.Limit = last, 1
-	more, err := a.log.AppEvents(ctx, f)
-	if err != nil || len(more) == 0 {
-		return events, "", a.readable(c.Request().Context(), err)
+	more, err := goesOn(events, f.Limit, func(last audit.AppEvent) ([]audit.AppEvent, error) {
+		f.Before, f.Limit, next = last.ID, 1, last.ID.String()
+		return a.log.AppEvents(ctx, f)
+	})
+	if !more {
+		next = ""
 	}
-	return events, last.String(), nil
+	return events, next, a.readable(ctx, err)
 }
 
 func (a *Admin) eventsJSON(c echo.Context) error {

@@ -137,30 +137,23 @@ func (m *metrics) provider(name string) {
 
 func (m *metrics) told(provider, outcome string) { m.events.WithLabelValues(provider, outcome).Inc() }
 
-// mailServers shows of each server whether mails go to it. The order is a label too, since one server may be
-// configured twice, with two logins.
+// mailServers shows of each server whether mails go to it.
 func (m *metrics) mailServers(servers delivery.Servers) {
-	for n, h := range servers.Health() {
-		m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "sendcode_mail_server_up", Help: "1 while mails go to the server, 0 while it is set aside after failures.",
-			ConstLabels: prometheus.Labels{"server": h.Server, "order": strconv.Itoa(n + 1)},
-		}, func() float64 {
-			if servers.Health()[n].Up {
-				return 1
-			}
-			return 0
-		}))
-	}
+	m.up("sendcode_mail_server_up", "1 while mails go to the server, 0 while it is set aside after failures.", "server", servers.Health)
 }
 
 // carriers shows the same of each carrier of text messages.
 func (m *metrics) carriers(all *sms.Carriers) {
-	for n, h := range all.Health() {
+	m.up("sendcode_sms_carrier_up", "1 while text messages go to the carrier, 0 while it is set aside after failures.", "carrier", all.Health)
+}
+
+// up shows of each of several whether it is in use. The order is a label too, since one may be configured twice, with two logins.
+func (m *metrics) up(name, help, label string, health func() []delivery.Health) {
+	for n, h := range health() {
 		m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "sendcode_sms_carrier_up", Help: "1 while text messages go to the carrier, 0 while it is set aside after failures.",
-			ConstLabels: prometheus.Labels{"carrier": h.Server, "order": strconv.Itoa(n + 1)},
+			Name: name, Help: help, ConstLabels: prometheus.Labels{label: h.Server, "order": strconv.Itoa(n + 1)},
 		}, func() float64 {
-			if all.Health()[n].Up {
+			if health()[n].Up {
 				return 1
 			}
 			return 0

@@ -84,12 +84,7 @@ func (s *SQLite) AccountOf(ctx context.Context, identity string) (Account, error
 
 // Accounts implements Accounts.
 func (s *SQLite) Accounts(ctx context.Context) ([]Account, error) {
-	rows, err := s.readers.QueryContext(ctx, accountSQL+` ORDER BY a.name`)
-	if err != nil {
-		return nil, unavailable(err)
-	}
-	list, err := collect(rows, (*Account).fields)
-	return list, unavailable(err)
+	return sqliteRows(ctx, s, (*Account).fields, accountSQL+` ORDER BY a.name`)
 }
 
 // BeginSession implements Accounts.

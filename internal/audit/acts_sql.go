@@ -116,12 +116,7 @@ func (s *SQLite) Acts(ctx context.Context, filter ActFilter) ([]Act, error) {
 		return nil, err
 	}
 	query, args := f.query(func(t time.Time) any { return µs(t) })
-	rows, err := s.readers.QueryContext(ctx, query, args...)
-	if err != nil {
-		return nil, unavailable(err)
-	}
-	list, err := collect(rows, (*Act).fields)
-	return list, unavailable(err)
+	return sqliteRows(ctx, s, (*Act).fields, query, args...)
 }
 
 // RecordAct implements Log.

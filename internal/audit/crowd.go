@@ -88,12 +88,8 @@ func (s *SQLite) Crowds(ctx context.Context, q CrowdQuery) ([]Crowd, int, error)
 		return nil, 0, err
 	}
 	query, args := crowdSQL(q, sqliteWords, micro(s.now()).Add(-q.Within.Truncate(time.Microsecond)))
-	rows, err := s.readers.QueryContext(ctx, query, args...)
-	if err != nil {
-		return nil, 0, unavailable(err)
-	}
-	list, err := collect(rows, (*crowdRow).fields)
-	return total(list, unavailable(err))
+	list, err := sqliteRows(ctx, s, (*crowdRow).fields, query, args...)
+	return total(list, err)
 }
 
 // Crowds implements Log.

@@ -41,12 +41,7 @@ func (s *SQLite) Domains(ctx context.Context, q StatsQuery) ([]DomainTally, erro
 		return nil, err
 	}
 	query, args := q.domains(sqliteWords)
-	rows, err := s.readers.QueryContext(ctx, query, args...)
-	if err != nil {
-		return nil, unavailable(err)
-	}
-	list, err := collect(rows, (*DomainTally).fields)
-	return list, unavailable(err)
+	return sqliteRows(ctx, s, (*DomainTally).fields, query, args...)
 }
 
 // Domains implements Log.

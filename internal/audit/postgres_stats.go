@@ -219,10 +219,7 @@ func (p *Postgres) Domains(ctx context.Context, q StatsQuery) ([]DomainTally, er
 	c := hours.hours()
 	parts := []string{`SELECT s.domain, s.sends, s.failed, s.rejected FROM hour_domains s` + c.where()}
 	for _, part := range rows {
-		of := conditions{args: c.args}
-		of.add("s.logged_at >= ? AND s.logged_at < ?", part.From, part.To)
-		of.logged(postgresWords, part.From, part.To)
-		of.kind(q.App, q.Channel, q.Purpose)
+		of := part.conditionsAfter(postgresWords, c.args)
 		of.add(pgDomain + " <> '' AND s.status <> 'refused'")
 		parts = append(parts, `SELECT `+pgDomain+`, 1, CASE WHEN s.status = 'failed' THEN 1 ELSE 0 END, CASE WHEN s.status = 'failed' AND s.reason = '`+ReasonRejected+`' THEN 1 ELSE 0 END FROM sends s`+of.where())
 		c.args = of.args

@@ -156,13 +156,9 @@ func (s *SQLite) Rejected(ctx context.Context, b Bucket, within time.Duration) (
 
 // AllRejected implements Log.
 func (s *SQLite) AllRejected(ctx context.Context, within time.Duration, yield func(Counting) error) error {
-	rows, err := s.readers.QueryContext(ctx, allRejectedSQL+inOrderSQL, µs(micro(s.now()))-within.Microseconds())
+	sends, err := s.sends(ctx, allRejectedSQL+inOrderSQL, µs(micro(s.now()))-within.Microseconds())
 	if err != nil {
-		return unavailable(err)
-	}
-	sends, err := collect(rows, (*Send).fields)
-	if err != nil {
-		return unavailable(err)
+		return err
 	}
 	return tellAll(each(sends, ended), yield)
 }

@@ -122,10 +122,5 @@ func (s *SQLite) AppEvents(ctx context.Context, f AppEventFilter) ([]AppEvent, e
 		return nil, err
 	}
 	query, args := f.query(sqliteAppEvents)
-	rows, err := s.readers.QueryContext(ctx, query, args...)
-	if err != nil {
-		return nil, unavailable(err)
-	}
-	events, err := collect(rows, (*AppEvent).fields)
-	return events, unavailable(err)
+	return sqliteRows(ctx, s, (*AppEvent).fields, query, args...)
 }

@@ -74,11 +74,15 @@ func (s *SQLite) Sends(ctx context.Context, filter Filter) ([]Send, error) {
 }
 
 func (s *SQLite) sends(ctx context.Context, query string, args ...any) ([]Send, error) {
+	return sqliteRows(ctx, s, (*Send).fields, query, args...)
+}
+
+func sqliteRows[T any](ctx context.Context, s *SQLite, fields func(*T) []any, query string, args ...any) ([]T, error) {
 	rows, err := s.readers.QueryContext(ctx, query, args...)
 	if err != nil {
 		return nil, unavailable(err)
 	}
-	list, err := collect(rows, (*Send).fields)
+	list, err := collect(rows, fields)
 	return list, unavailable(err)
 }
 
@@ -111,12 +115,8 @@ func (s *SQLite) Story(ctx context.Context, id uuid.UUID) (Story, error) {
 			return Story{}, err
 		}
 	}
-	events, err := s.readers.QueryContext(ctx, toldSQL, id)
-	if err == nil {
-		story.Events, err = collect(events, (*ProviderEvent).fields)
-	}
-	if err != nil {
-		return Story{}, unavailable(err)
+	if story.Events, err = sqliteRows(ctx, s, (*ProviderEvent).fields, toldSQL, id); err != nil {
+		return Story{}, err
 	}
 	if send.VerificationID == "" {
 		return story, nil

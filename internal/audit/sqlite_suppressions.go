@@ -83,12 +83,8 @@ func (s *SQLite) Suppressions(ctx context.Context, f SuppressionFilter) ([]Suppr
 	}
 	now := micro(s.now())
 	query, args := f.query(now, func(t time.Time) any { return µs(t) })
-	rows, err := s.readers.QueryContext(ctx, query, args...)
-	if err != nil {
-		return nil, now, unavailable(err)
-	}
-	list, err := collect(rows, (*Suppression).fields)
-	return list, now, unavailable(err)
+	list, err := sqliteRows(ctx, s, (*Suppression).fields, query, args...)
+	return list, now, err
 }
 
 // Lift implements Log.

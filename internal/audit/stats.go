@@ -69,7 +69,11 @@ func (q StatsQuery) selects(s Send) bool {
 	return Filter{App: q.App, Channel: q.Channel, Purpose: q.Purpose, From: q.From, To: q.To}.Selects(s)
 }
 
-func (q StatsQuery) conditions(d dialect) (c conditions) {
+func (q StatsQuery) conditions(d dialect) conditions { return q.conditionsAfter(d, nil) }
+
+// conditionsAfter are the same in a statement that has these parameters already.
+func (q StatsQuery) conditionsAfter(d dialect, args []any) conditions {
+	c := conditions{args: args}
 	c.add("s.logged_at >= ? AND s.logged_at < ?", d.at(q.From), d.at(q.To))
 	c.logged(d, q.From, q.To)
 	c.kind(q.App, q.Channel, q.Purpose)
@@ -106,12 +110,9 @@ func (s *SQLite) Stats(ctx context.Context, q StatsQuery) (stats Stats, err erro
 		return stats, err
 	}
 	c := q.conditions(sqliteWords)
-	rows, err := s.readers.QueryContext(ctx, c.tallies("s.logged_at / "+strconv.Itoa(int(q.Each/time.Second))+"000000"), c.args...)
+	stats.Tallies, err = sqliteRows(ctx, s, func(t *Tally) []any { return t.fields(q.Each) }, c.tallies("s.logged_at / "+strconv.Itoa(int(q.Each/time.Second))+"000000"), c.args...)
 	if err != nil {
-		return stats, unavailable(err)
-	}
-	if stats.Tallies, err = collect(rows, func(t *Tally) []any { return t.fields(q.Each) }); err != nil {
-		return Stats{}, unavailable(err)
+		return Stats{}, err
 	}
 	if err := s.readers.QueryRowContext(ctx, c.approvals(), c.args...).Scan(&stats.Opened, &stats.Approved); err != nil {
 		return Stats{}, unavailable(err)

@@ -190,15 +190,6 @@ func only[T any](rows []T, err error) (one T, found bool, _ error) {
 	return rows[0], true, nil
 }
 
-func sqliteRows[T any](ctx context.Context, s *SQLite, fields func(*T) []any, query string, args ...any) ([]T, error) {
-	rows, err := s.readers.QueryContext(ctx, query, args...)
-	if err != nil {
-		return nil, unavailable(err)
-	}
-	list, err := collect(rows, fields)
-	return list, unavailable(err)
-}
-
 // PrefixPauses implements Log.
 func (p *Postgres) PrefixPauses(ctx context.Context, f PrefixPauseFilter) ([]PrefixPause, time.Time, error) {
 	f, err := f.checked()
