@@ -150,8 +150,18 @@ func driftedRefusals(t *testing.T, f *fixture) {
 	requests := 0
 	for _, s := range f.all(t) {
 		requests += s.Count
+		ok(t, drifted(s.ID, f.now))
 	}
 	equal(t, "requests", requests, 6)
+	begun := f.admit(t, f.intent(4))
+	f.pass(maxDrift + time.Hour)
+	r := f.refusal(4, nil)
+	for _, want := range []int{5, 5} { // too late to be taken for that send, and then for the same refusal
+		r.ID = begun.Send.ID
+		ok(t, f.Refused(t.Context(), []Send{r}))
+		equal(t, "rows", len(f.all(t)), want)
+	}
+	equal(t, "send", f.row(t, begun.Send.ID), begun.Send)
 }
 
 // What the log holds, and what has to be done.

@@ -111,6 +111,7 @@ func (m *Memory) Refused(ctx context.Context, refusals []Send) (err error) {
 	}
 	defer m.leave(lost, &err)
 	for _, r := range rows {
+		r.ID = timely(r.ID, now)
 		old, ok := m.rows[r.ID]
 		switch {
 		case !ok:

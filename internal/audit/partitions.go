@@ -74,6 +74,15 @@ func drifted(id uuid.UUID, now time.Time) error {
 	return nil
 }
 
+// timely is the ID under which a refusal is kept: one that drifted begins with now instead, and is accounted for all the same.
+func timely(id uuid.UUID, now time.Time) uuid.UUID {
+	if drifted(id, now) != nil {
+		lowest := lowestID(now)
+		copy(id[:6], lowest[:6]) // the milliseconds; RFC 9562 section 5.7
+	}
+	return id
+}
+
 func errDrifted(id uuid.UUID, now time.Time) error {
 	at := time.UnixMilli(int64(binary.BigEndian.Uint64(id[:8]) >> 16)).UTC() // what the ID begins with
 	return fmt.Errorf("%w: %w: that says %s, this %s", ErrUnavailable, ErrDrift, at.Format(time.RFC3339), now.Format(time.RFC3339))

@@ -27,7 +27,7 @@ func (p *Postgres) Refused(ctx context.Context, refusals []Send) error {
 // maxRefusals is how many rows one statement writes.
 const maxRefusals = 1000
 
-// refusedSQL gives a refusal whose ID drifted one of now: it is accounted for all the same.
+// refusedSQL keeps a refusal under its timely ID.
 var refusedSQL = strings.ReplaceAll(`
 INSERT INTO sends (id, verification_id, number, app, channel, purpose, recipient, masked, country, prefix, locale, reference, ip, status,
                    attempt, counts, taken_at, clock, logged_at, finished_at, blocked_by, retry_after, requests)

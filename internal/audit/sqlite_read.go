@@ -32,7 +32,7 @@ WHERE sends.status = 'refused'`)
 				r.TakenAt = now
 			}
 			_, err := insert.ExecContext(ctx,
-				r.ID, r.VerificationID, r.App, r.Channel, r.Purpose, r.Recipient[:], r.To, r.Locale, r.Reference, r.IP,
+				timely(r.ID, now), r.VerificationID, r.App, r.Channel, r.Purpose, r.Recipient[:], r.To, r.Locale, r.Reference, r.IP,
 				µs(r.TakenAt), r.Clock, µs(now), r.BlockedBy, r.RetryAfter.Microseconds(), r.Count, r.Country, r.Prefix)
 			if err != nil {
 				return err
