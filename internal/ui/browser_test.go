@@ -30,6 +30,7 @@ func TestInABrowser(t *testing.T) {
 		"a long wait names the time of the day":             aLongWaitNamesTheTime,
 		"a reload keeps the time":                           aReloadKeepsTheTime,
 		"back and forward show the truth":                   backAndForwardShowTheTruth,
+		"an unanswered question is asked again":             anUnansweredQuestionIsAskedAgain,
 		"sleep counts":                                      sleepCounts,
 		"a clock set back does not":                         aClockSetBackDoesNot,
 		"an early press does nothing":                       anEarlyPressDoesNothing,

@@ -116,10 +116,42 @@ func backAndForwardShowTheTruth(t *testing.T, browser context.Context) {
 	b.card("ask")
 	b.history("back")
 	b.card("code", "It may still arrive")
+	b.until(`document.readyState === 'complete'`) // its scripts have run; the browser need not have kept it
 	// A page that the browser kept alive whole asks again when it is shown again.
 	w.Codes.Settle(audit.Sent)
 	eval[bool](b, `dispatchEvent(new PageTransitionEvent('pageshow', { persisted: true }))`)
 	b.card("code", "Check your mail")
+}
+
+// anUnansweredQuestionIsAskedAgain though nobody looks, and whatever else asks in the meantime: the page that the browser kept
+// says in the end what the server says.
+func anUnansweredQuestionIsAskedAgain(t *testing.T, browser context.Context) {
+	w := sent(t)
+	w.Codes.Settle(audit.Unknown)
+	b := open(t, browser, w, uitest.Look{})
+	b.tolerate = "Failed to load resource"
+	b.visit("")
+	b.card("code", "It may still arrive")
+	w.Codes.Down(true)
+	b.until(`document.readyState === 'complete'`)
+	eval[bool](b, `document.dispatchEvent(new Event('visibilitychange'))`)
+	b.await("a look that failed", func() bool { return strings.Contains(w.Log.String(), `"status":503`) })
+	w.Codes.Settle(audit.Sent)
+	w.Codes.Down(false)
+	b.card("code", "Check your mail")
+	w.Codes.Down(true)
+	eval[bool](b, `['visibilitychange', 'pageshow', 'visibilitychange'].every((name) =>
+		(name === 'pageshow' ? window : document).dispatchEvent(new PageTransitionEvent(name, { persisted: true })))`)
+	b.card("away")
+	w.Codes.Down(false)
+	b.card("code", "Check your mail")
+	b.do(uitest.Offline(true))
+	eval[bool](b, `window.real = fetch, window.fetch = (...all) => real(...all).catch((e) => { window.failed = true; throw e }),
+		dispatchEvent(new PageTransitionEvent('pageshow', { persisted: true }))`)
+	b.until(`window.failed`)
+	w.Codes.Down(true)
+	b.do(uitest.Offline(false))
+	b.card("away")
 }
 
 // sleepCounts: the steady clock stands still while the machine sleeps, and the server cannot be reached on waking.

@@ -3,18 +3,19 @@ import { Moment, second } from './time.js';
 const patience = 15 * second;
 
 // Inquiry asks the server: one question at a time, and those that nobody prompted at least a second apart. When one of
-// these fails, what is shown stays and the countdown goes on.
+// these fails, what is shown stays, the countdown goes on, and it is asked again.
 export class Inquiry {
   #flight;
   #asked = -second;
   #later;
   #follows = 0;
-  #missed;
+  #missed = false;
+  #forced = false; // until an answer has come
   #ends;
   posting = false; // somebody waits for an answer
 
   // look asks how things stand and shows it; it throws when it did not learn that. polls says whether something is
-  // under way that will change soon.
+  // under way that will change soon. A look that is forced takes in whatever it hears.
   constructor({ look, polls }) {
     Object.assign(this, { look, polls });
   }
@@ -34,26 +35,32 @@ export class Inquiry {
   }
 
   async refresh(force) {
-    if (this.posting) return; // its answer says more
-    if (this.#flight) { this.#missed = { force }; return; } // which may have set out before what there is to see now
+    if (this.posting || this.#ends?.signal.aborted) return; // its answer says more
+    this.#forced ||= force;
+    if (this.#flight) { this.#missed = true; return; } // which may have set out before what there is to see now
     clearTimeout(this.#later);
     const rest = this.#asked + second - performance.now();
-    if (rest > 0) { this.#later = setTimeout(() => this.refresh(force), rest); return; }
+    if (rest > 0) { this.#later = setTimeout(() => this.refresh(), rest); return; }
     this.#asked = performance.now();
+    const forced = this.#forced;
+    this.#forced = false;
+    let failed = false;
     try {
-      await this.look(force);
+      await this.look(forced);
     } catch {
       if (this.posting) return; // given up for a post
+      failed = true;
+      this.#forced ||= forced;
     }
     const missed = this.#missed;
-    this.#missed = undefined;
-    if (missed) this.refresh(missed.force);
-    else this.follow();
+    this.#missed = false;
+    if (missed) this.refresh();
+    else this.follow(failed);
   }
 
-  // follow asks again while a mail is on its way, ever less often.
-  follow() {
-    if (!this.polls()) { this.#follows = 0; return; }
+  // follow asks again, ever less often, while a mail is on its way or after a question that failed.
+  follow(failed) {
+    if (!failed && !this.polls()) { this.#follows = 0; return; }
     clearTimeout(this.#later);
     this.#later = setTimeout(() => this.refresh(), Math.min(second + 500 * this.#follows++, 5 * second));
   }
