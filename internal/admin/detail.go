@@ -10,6 +10,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"sendcode/internal/audit"
+	"sendcode/internal/recipient"
 	"sendcode/internal/verification"
 	"sendcode/quota"
 	"sendcode/web"
@@ -22,7 +23,7 @@ type sendView struct {
 	State   stateView
 	Send    rowView
 	Code    string // state of the verification, in words; empty without one
-	Person  string // address of everything of this recipient
+	Person  string // address of everything of this recipient; empty: they were forgotten
 	Facts   audit.Send
 	Support string // what the person reads out to support
 	Trial   string // rules in mode observe that would have refused it
@@ -60,13 +61,21 @@ func (a *Admin) showSend(c echo.Context, status int, s audit.Story, n note) erro
 	v := sendView{
 		page: page{W: w, Title: verdict.What.String(), In: true, Here: "sends"}, Verdict: verdict, State: stateViewOf(s.Send, w),
 		Send: viewOf(s.Send, w), Facts: s.Send, Support: audit.SupportReference(s.Send.ID), Line: timeline(s, w), Quota: quotaViewOf(s.Send, now, away, w),
-		Person: address(nil, "recipient", s.Send.Recipient.String()), Trial: strings.Join(s.Send.Observed, w.say("list.comma")),
+		Person: personAddress(s.Send.Recipient), Trial: strings.Join(s.Send.Observed, w.say("list.comma")),
 		Note: n, Deeds: deedViews(actorOf(c), s, n, w),
 	}
 	if s.Verification != nil {
 		v.Code = w.say("code." + string(stateOf(*s.Verification, s.Now)))
 	}
 	return a.pages.show(c, status, "send", v)
+}
+
+// personAddress is that of everything of a recipient; empty for those who were forgotten, whom one hash stands for.
+func personAddress(h recipient.Hash) string {
+	if h.IsZero() {
+		return ""
+	}
+	return address(nil, "recipient", h.String())
 }
 
 // quotaOf asks what the recipient's rules say now about one more send like this one.

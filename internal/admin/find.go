@@ -96,6 +96,9 @@ const (
 
 // lead is what the recipient's rules have counted, most likely, and the row itself; oldest first.
 func (a *Admin) lead(ctx context.Context, s audit.Send) ([]audit.Send, error) {
+	if s.Recipient.IsZero() { // forgotten, as others are
+		return []audit.Send{s}, nil
+	}
 	rows, err := a.log.Sends(ctx, audit.Filter{
 		Recipient: &s.Recipient, App: s.App, Channel: s.Channel, From: s.LoggedAt.Add(-leadTime),
 		Before: new(markOf(s)), Limit: leadRows,

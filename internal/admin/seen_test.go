@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"sendcode/internal/audit"
+	"sendcode/internal/recipient"
 	"sendcode/quota"
 )
 
@@ -75,4 +76,37 @@ func TestRefusalSaysWhomItsRuleCounts(t *testing.T) {
 	if strings.Contains(rec.Body.String(), "It counts") {
 		t.Error("it says whom a rule counts that there is no more")
 	}
+}
+
+// Those who were forgotten share the hash of nobody: none of their pages tells of another, or leads to them all as if they were one.
+func TestForgottenHaveNothingInCommon(t *testing.T) {
+	r := newRig(t)
+	act := func() audit.Act {
+		return audit.Act{ID: r.id(), Who: "mei", Role: "owner", What: "recipient.erase", Reason: "asked", Outcome: audit.ActDone}
+	}
+	other := r.sent("bo@example.com")
+	r.clock.add(time.Second)
+	row := r.refused("ana@example.com", "minute", time.Minute, 1)
+	for _, to := range []string{"ana@example.com", "bo@example.com"} {
+		_, h := r.recipient(to)
+		_, _, err := r.log.Suppress(t.Context(), audit.Suppression{
+			ID: r.id(), Channel: recipient.Email, Address: h, Recipient: h, To: to, Cause: audit.HardBounce, Detail: "550 5.1.1",
+		}, time.Minute, nil)
+		r.must(err)
+		r.must(r.log.Erase(t.Context(), h, time.Hour, act()))
+	}
+	r.clock.add(time.Hour)
+	n, err := r.log.Forget(t.Context())
+	if err != nil || n != 2 {
+		t.Fatal(n, err)
+	}
+	b := r.loggedIn()
+	rec := b.get(sendAddress(row.ID))
+	want(t, rec, http.StatusOK)
+	lacks(t, rec, other.ID.String(), "everything of this recipient", strings.Repeat("0", 32))
+	lacks(t, b.get("/v1/admin/sends/"+row.ID.String()), other.ID.String())
+	page := b.get("/admin/suppressions?state=all")
+	contains(t, page, "550 5.1.1", audit.Erased)
+	lacks(t, page, `<a href="">`, strings.Repeat("0", 32)+`">`+audit.Erased)
+	contains(t, b.get(sendAddress(r.sent("cleo@example.com").ID)), "everything of this recipient")
 }

@@ -32,7 +32,7 @@ type suppressionsView struct {
 
 type suppressionView struct {
 	Since, Until    clock
-	To, Person      string // masked; address of everything of this recipient
+	To, Person      string // masked; address of everything of this recipient, empty: they were forgotten
 	Why, App        string
 	Send            string // page of the send that it came of
 	State           stateView
@@ -101,7 +101,7 @@ func suppressionsAddress(given url.Values, name, value string) string {
 
 func suppressionViewOf(s audit.Suppression, now time.Time, w words) suppressionView {
 	v := suppressionView{
-		Since: clock{Time: s.Since}, Until: clock{Time: s.Until}, To: s.To, Person: address(nil, "recipient", s.Recipient.String()),
+		Since: clock{Time: s.Since}, Until: clock{Time: s.Until}, To: s.To, Person: personAddress(s.Recipient),
 		Why: causeOf(s, w), App: or(s.App, w.say("suppressions.every")), Active: s.Active(now), Channel: string(s.Channel),
 		Address: s.Address.String(), ForApp: s.App,
 	}

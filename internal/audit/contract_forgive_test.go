@@ -266,6 +266,23 @@ func forgets(t *testing.T, f *fixture) {
 	}
 }
 
+// Those who were forgotten share the hash of nobody; no story of one of them tells of another.
+func forgottenApart(t *testing.T, f *fixture) {
+	hers := f.admit(t, f.intent(1))
+	f.pass(time.Second)
+	his := f.refusal(2, nil)
+	ok(t, f.Refused(t.Context(), []Send{his}))
+	f.erase(t, 1, time.Hour)
+	f.erase(t, 2, time.Hour)
+	f.pass(time.Hour)
+	n, err := f.Forget(t.Context())
+	ok(t, err)
+	equal(t, "forgotten", n, 2)
+	story, err := f.Story(t.Context(), hers.Send.ID)
+	ok(t, err)
+	equal(t, "related", ids(story.Related), []uuid.UUID{hers.Send.ID})
+}
+
 func badErasures(t *testing.T, f *fixture) {
 	begun := f.admit(t, f.intent(1))
 	is(t, f.Erase(t.Context(), recipient.Hash{}, time.Hour, f.act()), ErrBadRequest)

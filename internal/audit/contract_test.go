@@ -126,6 +126,7 @@ var contract = []struct {
 	{"erase/frees no quota", eraseFreesNothing},
 	{"erase/what is under way", erasesUnderWay},
 	{"erase/forgotten when its time has come", forgets},
+	{"erase/the forgotten are not one person", forgottenApart},
 	{"erase/a suppression holds", erasedAndSuppressed},
 	{"erase/bad calls", badErasures},
 	{"stats/of a time", statistics},

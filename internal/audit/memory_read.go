@@ -112,7 +112,7 @@ func (m *Memory) Story(ctx context.Context, id uuid.UUID) (story Story, err erro
 	}
 	story.Verification = &v
 	for _, r := range m.buckets[memoryBucket{v.App, v.Channel, v.Recipient}] {
-		during := !r.LoggedAt.Before(v.CreatedAt) && r.LoggedAt.Before(v.ExpiresAt)
+		during := v.Recipient != nobody && !r.LoggedAt.Before(v.CreatedAt) && r.LoggedAt.Before(v.ExpiresAt)
 		if r.Status == Refused && during || r.Status != Refused && r.VerificationID == v.ID {
 			story.Related = append(story.Related, r.Send)
 		}

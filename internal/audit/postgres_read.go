@@ -108,7 +108,7 @@ func (p *Postgres) Story(ctx context.Context, id uuid.UUID) (story Story, err er
 	}
 	story.Verification = &v[0]
 	story.Related, err = readRows(ctx, p, (*Send).fields, relatedSQL(" AND "+loggedSince("$5::timestamptz")),
-		v[0].ID, v[0].Recipient[:], v[0].App, string(v[0].Channel), v[0].CreatedAt, v[0].ExpiresAt)
+		v[0].ID, refusedAs(v[0].Recipient), v[0].App, string(v[0].Channel), v[0].CreatedAt, v[0].ExpiresAt)
 	return story, err
 }
 

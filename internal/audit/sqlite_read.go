@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+
+	"sendcode/internal/recipient"
 )
 
 // Refused implements Log.
@@ -129,8 +131,16 @@ func (s *SQLite) Story(ctx context.Context, id uuid.UUID) (Story, error) {
 		return Story{}, unavailable(err)
 	}
 	story.Verification = &v
-	story.Related, err = s.sends(ctx, relatedSQL(""), v.ID, v.Recipient[:], v.App, v.Channel, µs(v.CreatedAt), µs(v.ExpiresAt))
+	story.Related, err = s.sends(ctx, relatedSQL(""), v.ID, refusedAs(v.Recipient), v.App, v.Channel, µs(v.CreatedAt), µs(v.ExpiresAt))
 	return story, err
+}
+
+// refusedAs finds the refusals of a recipient; none of one who was forgotten, for nobody's hash is that of them all.
+func refusedAs(h recipient.Hash) []byte {
+	if h == nobody {
+		return []byte{}
+	}
+	return h[:]
 }
 
 // relatedSQL are the rows of a Story; both databases understand it but for the further condition, which may be empty.
