@@ -2,8 +2,10 @@ package app
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"strings"
 	"testing"
@@ -151,6 +153,15 @@ func conforms(router routers.Router, method, path string, got answer) error {
 	if route.Operation.Responses.Status(got.status) == nil {
 		return fmt.Errorf("status %d is not in the specification", got.status)
 	}
+	if media := route.Operation.Responses.Status(got.status).Value.Content.Get(got.header.Get("Content-Type")); media != nil && json.Valid(got.raw) {
+		var value any
+		if err := json.Unmarshal(got.raw, &value); err != nil {
+			return err
+		}
+		if unnamed := unnamed(media.Schema, value, ""); len(unnamed) > 0 {
+			return fmt.Errorf("not in the specification: %v", unnamed)
+		}
+	}
 	return openapi3filter.ValidateResponse(req.Context(), &openapi3filter.ResponseValidationInput{
 		RequestValidationInput: &openapi3filter.RequestValidationInput{Request: req, PathParams: params, Route: route},
 		Status:                 got.status, Header: got.header, Body: io.NopCloser(bytes.NewReader(got.raw)),
@@ -158,4 +169,44 @@ func conforms(router routers.Router, method, path string, got answer) error {
 			IncludeResponseStatus: true, MultiError: true, ExcludeResponseBody: strings.HasPrefix(got.header.Get("Content-Type"), "text/javascript"),
 		},
 	})
+}
+
+// unnamed are the members of an answer that no schema of it names; an object that names none may have any.
+func unnamed(schema *openapi3.SchemaRef, value any, path string) (paths []string) {
+	switch v := value.(type) {
+	case []any:
+		for _, s := range consistsOf(schema) {
+			for _, item := range v {
+				if s.Items != nil {
+					paths = append(paths, unnamed(s.Items, item, path+"[]")...)
+				}
+			}
+		}
+	case map[string]any:
+		named := map[string]*openapi3.SchemaRef{}
+		for _, s := range consistsOf(schema) {
+			maps.Copy(named, s.Properties)
+		}
+		for name, member := range v {
+			switch s, ok := named[name]; {
+			case ok:
+				paths = append(paths, unnamed(s, member, path+"."+name)...)
+			case len(named) > 0:
+				paths = append(paths, path+"."+name)
+			}
+		}
+	}
+	return paths
+}
+
+// consistsOf is a schema and all that it consists of.
+func consistsOf(schema *openapi3.SchemaRef) []*openapi3.Schema {
+	if schema == nil || schema.Value == nil {
+		return nil
+	}
+	all := []*openapi3.Schema{schema.Value}
+	for _, s := range schema.Value.AllOf {
+		all = append(all, consistsOf(s)...)
+	}
+	return all
 }
