@@ -131,7 +131,7 @@ func TestExportStreams(t *testing.T) {
 	r.log.SetFault(func(method string) audit.Fault {
 		if method == "Sends" {
 			if pages++; pages > 1 {
-				<-time.After(150 * time.Millisecond) // together more than the server's 300 ms
+				<-time.After(250 * time.Millisecond) // together more than the server's second
 			}
 		}
 		return audit.None

@@ -21,7 +21,7 @@ func served(t *testing.T) (r *rig, a *Admin, base string) {
 	t.Helper()
 	r = newRig(t)
 	s := httptest.NewUnstartedServer(r.handler)
-	s.Config.ReadTimeout, s.Config.WriteTimeout = 300*time.Millisecond, 300*time.Millisecond
+	s.Config.ReadTimeout, s.Config.WriteTimeout = time.Second, time.Second
 	s.Start()
 	t.Cleanup(s.Close)
 	t.Cleanup(r.console.Stop)
@@ -95,7 +95,7 @@ func TestTailStreams(t *testing.T) {
 		t.Errorf("%+v", row)
 	}
 	// Longer than the server's own timeouts later it still comes.
-	after := time.After(time.Second)
+	after := time.After(1500 * time.Millisecond)
 	<-after
 	r.clock.add(time.Second)
 	second := r.begin("li@example.com").Send

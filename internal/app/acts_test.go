@@ -4,7 +4,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 )
 
 func (s *stack) byAdmin(i int, path, body string) answer {
@@ -24,7 +23,7 @@ func TestResetOnRealParts(t *testing.T) {
 	if a := s.byAdmin(0, "/v1/admin/quota/reset", `{"channel":"email","to":"`+ana+`","reason":"ticket 7"}`); a.status != http.StatusNoContent {
 		t.Fatalf("%d %s", a.status, a.raw)
 	}
-	s.await(5*time.Second, "the other replica to let them in", func() bool { return s.ask(1, ana).status == http.StatusAccepted })
+	s.await("the other replica to let them in", func() bool { return s.ask(1, ana).status == http.StatusAccepted })
 	if n := s.burst(20, ana); n != 0 { // it counts again, everywhere
 		t.Errorf("%d more let in", n)
 	}
@@ -42,7 +41,7 @@ func TestEraseOnRealParts(t *testing.T) {
 	if a := s.byAdmin(0, "/v1/admin/sends/"+first.Send.ID+"/reveal", `{"reason":"ticket 7"}`); a.status != http.StatusOK || !strings.Contains(string(a.raw), person) {
 		t.Fatalf("%d", a.status)
 	}
-	s.await(10*time.Second, "the other replica's refusal", func() bool { return strings.Contains(s.postgres.Dump(t), "refused\t") })
+	s.await("the other replica's refusal", func() bool { return strings.Contains(s.postgres.Dump(t), "refused\t") })
 	if !strings.Contains(s.postgres.Dump(t), "q•••") {
 		t.Fatal("the search finds nothing")
 	}

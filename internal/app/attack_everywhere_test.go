@@ -7,7 +7,6 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/getkin/kin-openapi/openapi3"
 )
@@ -120,7 +119,7 @@ func TestAnswersTellNothingOfAnAddress(t *testing.T) {
 // awaitState waits until the newest send of a verification is in a state.
 func (s *stack) awaitState(id, state string) {
 	s.Helper()
-	s.await(20*time.Second, "a send that is "+state, func() bool {
+	s.await("a send that is "+state, func() bool {
 		return s.do(0, "GET", "/v1/verifications/"+id, "").Send.Status == state
 	})
 }

@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"slices"
 	"testing"
-	"time"
 
 	"sendcode/internal/parts"
 )
@@ -44,7 +43,7 @@ func TestOnACluster(t *testing.T) {
 	}
 
 	cluster.Nodes[1].Stop()
-	s.await(10*time.Second, "degraded", func() bool { status, body := s.ready(0); return status == 200 && body == "degraded" })
+	s.await("degraded", func() bool { status, body := s.ready(0); return status == 200 && body == "degraded" })
 	if n := s.burst(30, ana); n != 0 {
 		t.Errorf("%d let in within the minute, without a master", n)
 	}
@@ -56,7 +55,7 @@ func TestOnACluster(t *testing.T) {
 	if err := cluster.Nodes[1].Start(); err != nil {
 		t.Fatal(err)
 	}
-	s.await(20*time.Second, "readiness", func() bool { status, body := s.ready(0); return status == 200 && body == "ok" })
+	s.await("readiness", func() bool { status, body := s.ready(0); return status == 200 && body == "ok" })
 	if n := s.burst(20, ana); n != 0 {
 		t.Errorf("%d let in once the master was back, empty", n)
 	}

@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
@@ -72,7 +71,7 @@ func TestConsoleHelpsSomebody(t *testing.T) {
 		t.Fatalf("%d %d", spec.status, again.status)
 	}
 	s.awaitMail(ana, 1)
-	s.await(20*time.Second, "the refusal's row", func() bool {
+	s.await("the refusal's row", func() bool {
 		return strings.Contains(string(s.do(0, http.MethodGet, "/v1/admin/sends?status=refused", "", asAdmin).raw), `"refused"`)
 	})
 
@@ -92,7 +91,7 @@ func TestConsoleHelpsSomebody(t *testing.T) {
 	d.says("tbody tr:nth-child(1)", "reset the quota", "ticket 7", "done", anaMasked, "admin")
 
 	d.click(`nav a[href="/admin/tail"]`, "/admin/tail")
-	d.await(20*time.Second, "the stream", func() bool {
+	d.await("the stream", func() bool {
 		state, err := uitest.Eval(d.tab, `document.querySelector("[data-state]").textContent`)
 		return err == nil && state == "live"
 	})
@@ -100,7 +99,7 @@ func TestConsoleHelpsSomebody(t *testing.T) {
 		t.Fatalf("after the reset: %d %s", next.status, next.raw)
 	}
 	s.awaitMail(ana, 2)
-	d.await(20*time.Second, "the row to come by itself, and to be sent", func() bool {
+	d.await("the row to come by itself, and to be sent", func() bool {
 		row, err := uitest.Eval(d.tab, `document.querySelector("tbody tr")?.innerText ?? ""`)
 		return err == nil && strings.Contains(row, anaMasked) && strings.Contains(row, "sent")
 	})

@@ -159,7 +159,7 @@ func TestKilledBetweenAnswerAndMail(t *testing.T) {
 		s.awaitMail(ana, 1)
 		killed.kill()
 		s.start(1)
-		s.await(20*time.Second, "an outcome", func() bool {
+		s.await("an outcome", func() bool {
 			return s.do(0, http.MethodGet, "/v1/verifications/"+v.ID, "").Send.Status == "sent"
 		})
 		ids := map[string]bool{}
@@ -177,7 +177,7 @@ func TestKilledBetweenAnswerAndMail(t *testing.T) {
 
 func (s *stack) awaitCommand(verb string) {
 	s.Helper()
-	s.await(10*time.Second, verb, func() bool {
+	s.await(verb, func() bool {
 		for _, c := range s.smtp.Commands() {
 			if strings.HasPrefix(c, verb) {
 				return true
@@ -191,7 +191,7 @@ func (s *stack) awaitCommand(verb string) {
 func (s *stack) sentOnce(i int, v verificationBody) {
 	s.Helper()
 	s.awaitMail(ana, 1)
-	s.await(5*time.Second, "the state sent", func() bool {
+	s.await("the state sent", func() bool {
 		return s.do(i, http.MethodGet, "/v1/verifications/"+v.ID, "").Send.Status == "sent"
 	})
 	ctx, done := context.WithTimeout(s.Context(), 3*time.Second)

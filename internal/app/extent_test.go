@@ -49,5 +49,5 @@ func TestExtentIsTold(t *testing.T) {
 	}
 	_, err = owner.Exec(s.Context(), drops[0])
 	check(err)
-	s.await(10*time.Second, "it to be not ready", func() bool { return s.do(0, http.MethodGet, "/readyz", "").status == http.StatusServiceUnavailable })
+	s.await("it to be not ready", func() bool { return s.do(0, http.MethodGet, "/readyz", "").status == http.StatusServiceUnavailable })
 }

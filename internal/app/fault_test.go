@@ -91,7 +91,7 @@ func TestFailoverBySentinelUnderLoad(t *testing.T) {
 			after(500 * time.Millisecond)
 			was := primary()
 			servers[was].Stop()
-			s.await(30*time.Second, "the failover", func() bool { return primary() != was })
+			s.await("the failover", func() bool { return primary() != was })
 			times++
 			if err := servers[was].Start(); err != nil {
 				t.Error(err)
@@ -128,7 +128,7 @@ func TestLaggingReplicaPromotedUnderLoad(t *testing.T) {
 		return every(ctx, 100*time.Millisecond, func(n int) {
 			primary, replica := pair[n%2], direct(t, pair[(n+1)%2].Addr())
 			s.follow(replica, primary.Addr())
-			s.await(20*time.Second, "the replica to be in step", func() bool {
+			s.await("the replica to be in step", func() bool {
 				return strings.Contains(replica.Info(t.Context(), "replication").Val(), "master_link_status:up")
 			})
 			s.follow(replica, "127.0.0.1:1") // nobody: the link is cut, and what it has stays

@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 )
 
 // From the file to the mail: one quota and one history for a mailbox, and every address for itself.
@@ -44,7 +43,7 @@ func TestFolding(t *testing.T) {
 			}
 			return len(body.Sends)
 		}
-		s.await(10*time.Second, "both sends and the refusal in one history", func() bool { return found() == 3 })
+		s.await("both sends and the refusal in one history", func() bool { return found() == 3 })
 		if strings.Contains(s.printed.String(), "gmail.com\"") {
 			s.Error("an address was logged")
 		}

@@ -18,9 +18,11 @@ type history []audit.Send
 
 func (s *stack) history() history { return s.historyIn(s.replicas[0].log) }
 
-func (s *stack) historyIn(log interface {
+type sends interface {
 	Sends(context.Context, audit.Filter) ([]audit.Send, error)
-}) history {
+}
+
+func (s *stack) historyIn(log sends) history {
 	s.Helper()
 	var all history
 	filter := audit.Filter{Limit: 200}
@@ -47,11 +49,7 @@ func (s *stack) historyIn(log interface {
 // back that went out.
 func (s *stack) holds(l *load, lead time.Duration) {
 	s.Helper()
-	var h history
-	s.await(30*time.Second, "every send and refund to end", func() bool {
-		h = s.history()
-		return !slices.ContainsFunc(h, func(r audit.Send) bool { return r.Status.InFlight() || r.RefundDue })
-	})
+	h := s.ended(s.replicas[0].log)
 	rules := quota.OfScope(s.config().Policies["default"].Rules, quota.Recipient)
 	for _, breach := range h.overPolicy(rules, lead) {
 		s.Error(breach)
@@ -59,6 +57,16 @@ func (s *stack) holds(l *load, lead time.Duration) {
 	for _, fault := range h.lostOrDoubled(l.sends, s.mails(), int(l.unavailable.Load())) {
 		s.Error(fault)
 	}
+}
+
+// ended waits until no send is in flight and no place is owed, and gives what is in the log then.
+func (s *stack) ended(log sends) (h history) {
+	s.Helper()
+	s.await("every send and refund to end", func() bool {
+		h = s.historyIn(log)
+		return !slices.ContainsFunc(h, func(r audit.Send) bool { return r.Status.InFlight() || r.RefundDue })
+	})
+	return h
 }
 
 // overPolicy lists the sends that had no place: by the instants of their Takes where one clock has both, as long as lead

@@ -174,7 +174,7 @@ func (r *receiver) all() []told {
 // awaitTold waits until a receiver has heard of n events, and returns them.
 func (s *stack) awaitTold(r *receiver, n int) []told {
 	s.Helper()
-	s.await(60*time.Second, fmt.Sprintf("%d events", n), func() bool { return len(r.all()) >= n })
+	s.await(fmt.Sprintf("%d events", n), func() bool { return len(r.all()) >= n })
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if len(r.wrong) > 0 {

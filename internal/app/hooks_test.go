@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"sendcode/internal/config"
 	"sendcode/internal/delivery/smtptest"
@@ -92,7 +91,7 @@ func TestAppsAreTold(t *testing.T) {
 func (s *stack) eventStates(want map[string]int) {
 	s.Helper()
 	var raw []byte
-	s.await(60*time.Second, fmt.Sprint("the states ", want), func() bool {
+	s.await(fmt.Sprint("the states ", want), func() bool {
 		a := s.do(0, http.MethodGet, "/v1/admin/webhooks", "", asAdmin)
 		var list struct{ Events []struct{ State string } }
 		if raw = a.raw; json.Unmarshal(raw, &list) != nil {
@@ -188,7 +187,7 @@ func TestHooksDoNotLeadInside(t *testing.T) {
 	s.write("apps: [{name: default, webhook: {url: \"https://" + strings.TrimPrefix(hook.URL, "http://") + "\"}}]\n")
 	s.start(1)
 	s.ask(0, ana)
-	s.await(20*time.Second, "an attempt", func() bool {
+	s.await("an attempt", func() bool {
 		return s.metric(0, `sendcode_webhook_attempts_total{app="default",outcome="retried"}`) != ""
 	})
 	s.eventStates(map[string]int{"pending": 1})
@@ -213,7 +212,7 @@ func TestASilentReceiverHoldsUpNobody(t *testing.T) {
 			t.Fatalf("%d %s", a.status, a.raw)
 		}
 	}
-	s.await(60*time.Second, "all mails", func() bool { return len(s.mails()) == n })
+	s.await("all mails", func() bool { return len(s.mails()) == n })
 	if heard := len(hook.all()); heard > 64 {
 		t.Errorf("%d attempts at once", heard)
 	}

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 )
 
 func withKey(key string) func(*http.Request) {
@@ -99,13 +98,13 @@ func TestOneKeyOverTwoReplicas(t *testing.T) {
 	<-first
 	victim.kill()
 	all.Wait()
-	s.await(30*time.Second, "the key's send", func() bool {
+	s.await("the key's send", func() bool {
 		status, _ := ask(survivor)
 		return status == http.StatusAccepted
 	})
 	s.awaitMail(ana, 1)
 	s.start(1)
-	s.await(20*time.Second, "an outcome", func() bool {
+	s.await("an outcome", func() bool {
 		return strings.Contains(string(s.sends().raw), `"status":"sent"`)
 	})
 	ids := map[string]bool{}

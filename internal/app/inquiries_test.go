@@ -8,7 +8,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 )
@@ -78,7 +77,7 @@ func TestTencentTellsByItsOwnID(t *testing.T) {
 	f := newTencentFake(t)
 	s := embedded(t).throughTencent(f, "  public_url: https://codes.example.com\n").start(1)
 	a := s.text(0, phoneNumber)
-	s.await(20*time.Second, "the send", func() bool { return s.sendStatus(0, a.ID) == "sent" })
+	s.await("the send", func() bool { return s.sendStatus(0, a.ID) == "sent" })
 	address := strings.TrimPrefix(s.replicas[0].callback("tencent", ""), "https://codes.example.com")
 	tell := func(path, sid, status string, want int) {
 		t.Helper()
@@ -118,7 +117,7 @@ func TestCarriersAreAskedOverTwoReplicas(t *testing.T) {
 	f := newTencentFake(t)
 	s := onRealParts(t).throughTencent(f, "").start(2)
 	a := s.text(0, phoneNumber)
-	s.await(20*time.Second, "the send", func() bool { return s.sendStatus(0, a.ID) == "sent" })
+	s.await("the send", func() bool { return s.sendStatus(0, a.ID) == "sent" })
 	db, err := pgx.Connect(t.Context(), s.env["SENDCODE_DATABASE_URL"])
 	if err != nil {
 		t.Fatal(err)
@@ -131,13 +130,13 @@ func TestCarriersAreAskedOverTwoReplicas(t *testing.T) {
 		}
 	}
 	due()
-	s.await(20*time.Second, "an inquiry", func() bool { return f.inquiries() == 1 })
+	s.await("an inquiry", func() bool { return f.inquiries() == 1 })
 	if got := s.sendStatus(1, a.ID); got != "sent" {
 		t.Errorf("%s", got)
 	}
 	f.tell("FAIL")
 	due()
-	s.await(20*time.Second, "the receipt", func() bool { return s.sendStatus(1, a.ID) == "undelivered" })
+	s.await("the receipt", func() bool { return s.sendStatus(1, a.ID) == "undelivered" })
 	if n := f.inquiries(); n != 2 {
 		t.Errorf("%d inquiries", n)
 	}

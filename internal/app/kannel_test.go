@@ -113,7 +113,7 @@ purposes:
 			if n != 3 || fourth.status != http.StatusTooManyRequests || fourth.BlockedBy != "clock" || float64(fourth.RetryAfter) > most || float64(fourth.RetryAfter) < least {
 				t.Errorf("%d let in; then %d by %q, %d s, want %.0f to %.0f", n, fourth.status, fourth.BlockedBy, fourth.RetryAfter, least, most)
 			}
-			s.await(20*time.Second, "three messages", func() bool { return len(messagesTo(k, number)) >= 3 })
+			s.await("three messages", func() bool { return len(messagesTo(k, number)) >= 3 })
 			if got := len(messagesTo(k, number)); got != 3 {
 				t.Errorf("%d messages arrived", got)
 			}
@@ -133,7 +133,7 @@ purposes:
 		if n := s.burstOfTexts(number, "sliding"); n != 0 {
 			t.Errorf("%d more after a flush", n)
 		}
-		s.await(20*time.Second, "three messages", func() bool { return len(messagesTo(k, number)) >= 3 })
+		s.await("three messages", func() bool { return len(messagesTo(k, number)) >= 3 })
 		if got := len(messagesTo(k, number)); got != 3 {
 			t.Errorf("%d messages arrived", got)
 		}
@@ -153,7 +153,7 @@ func TestACodeThroughKannel(t *testing.T) {
 	if a.status != http.StatusAccepted {
 		t.Fatalf("%d %s", a.status, a.raw)
 	}
-	s.await(20*time.Second, "the message", func() bool { return len(messagesTo(k, phoneNumber)) == 1 })
+	s.await("the message", func() bool { return len(messagesTo(k, phoneNumber)) == 1 })
 	got := messagesTo(k, phoneNumber)[0]
 	code := codeInText.FindString(strings.TrimPrefix(got, "Shop "+phoneNumber))
 	if want := "Shop " + phoneNumber + " text " + code + " is your sendcode code. It is valid for 10 min. Do not share it with anyone."; got != want {
@@ -162,7 +162,7 @@ func TestACodeThroughKannel(t *testing.T) {
 	if c := s.check(0, a.ID, code); !c.Valid {
 		t.Errorf("%s", c.raw)
 	}
-	s.await(20*time.Second, "the receipt", func() bool {
+	s.await("the receipt", func() bool {
 		return s.do(0, http.MethodGet, "/v1/verifications/"+a.ID, "").Send.Status == "delivered"
 	})
 	if n := len(k.Received()); n != 1 {

@@ -173,12 +173,12 @@ func every(ctx context.Context, interval time.Duration, do func(n int)) (times i
 func (s *stack) recovers() {
 	s.Helper()
 	for i := range s.replicas {
-		s.await(30*time.Second, "readiness", func() bool { status, body := s.ready(i); return status == 200 && body == "ok" })
+		s.await("readiness", func() bool { status, body := s.ready(i); return status == 200 && body == "ok" })
 		if up := s.limiterUp(i); up != "1" {
 			s.Errorf("the metrics say that the limiter is %s", up)
 		}
 		tries := 0
-		s.await(20*time.Second, "a decision by Redis", func() bool {
+		s.await("a decision by Redis", func() bool {
 			tries++
 			a := s.ask(i, fmt.Sprintf("after%d.%d@example.com", i, tries))
 			if a.status != http.StatusAccepted {

@@ -34,7 +34,7 @@ func TestMainJob(t *testing.T) {
 			s.Errorf("%v %s", a.header, a.raw)
 		}
 		code := s.codeIn(s.awaitMail(ana, 1)[0])
-		s.await(5*time.Second, "the state sent", func() bool {
+		s.await("the state sent", func() bool {
 			return s.do(0, http.MethodGet, "/v1/verifications/"+a.ID, "").Send.Status == "sent"
 		})
 		again := s.ask(0, ana)
@@ -79,7 +79,7 @@ func wrong(code string) string {
 func (s *stack) inTheLog(id string) {
 	s.Helper()
 	asAdmin := func(r *http.Request) { r.Header.Set("Authorization", "Bearer "+token) }
-	s.await(5*time.Second, "send and refusal in the log", func() bool {
+	s.await("send and refusal in the log", func() bool {
 		list := s.do(0, http.MethodPost, "/v1/admin/search", fmt.Sprintf(`{"channel":"email","to":%q}`, ana), asAdmin)
 		return strings.Contains(string(list.raw), `"status":"refused"`) && strings.Contains(string(list.raw), id)
 	})

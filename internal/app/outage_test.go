@@ -4,7 +4,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"sendcode/internal/delivery/smtptest"
 )
@@ -53,16 +52,16 @@ func TestRedisAway(t *testing.T) {
 		t.Errorf("%d %s", told.status, told.raw)
 	}
 	s.awaitMail(ana, 1)
-	s.await(5*time.Second, "degraded", func() bool { status, body := s.ready(0); return status == 200 && body == "degraded" })
+	s.await("degraded", func() bool { status, body := s.ready(0); return status == 200 && body == "degraded" })
 	if up := s.limiterUp(0); up != "0" {
 		t.Errorf("without Redis the metrics say %s", up)
 	}
 	if err := s.redis.Start(); err != nil {
 		t.Fatal(err)
 	}
-	s.await(10*time.Second, "the metrics to say so", func() bool { return s.limiterUp(0) == "1" })
-	s.await(10*time.Second, "readiness", func() bool { status, body := s.ready(0); return status == 200 && body == "ok" })
-	s.await(10*time.Second, "Redis to learn", func() bool {
+	s.await("the metrics to say so", func() bool { return s.limiterUp(0) == "1" })
+	s.await("readiness", func() bool { status, body := s.ready(0); return status == 200 && body == "ok" })
+	s.await("Redis to learn", func() bool {
 		q := s.do(0, http.MethodPost, "/v1/quota", `{"channel":"email","to":"`+ana+`"}`)
 		return q.Quota.BlockedBy == "minute" && q.Quota.Rules[2].Remaining == 9
 	})
@@ -82,7 +81,7 @@ func TestPostgresAway(t *testing.T) {
 	s.unavailable(s.ask(0, ana))
 	s.unavailable(s.do(0, http.MethodGet, "/v1/verifications/"+first.ID, ""))
 	s.unavailable(s.check(0, first.ID, "123456"))
-	s.await(5*time.Second, "not ready", func() bool { status, _ := s.ready(0); return status == http.StatusServiceUnavailable })
+	s.await("not ready", func() bool { status, _ := s.ready(0); return status == http.StatusServiceUnavailable })
 	if live := s.do(0, http.MethodGet, "/livez", ""); live.status != 200 {
 		t.Errorf("livez: %d", live.status)
 	}
@@ -92,9 +91,9 @@ func TestPostgresAway(t *testing.T) {
 	if err := s.postgres.Start(); err != nil {
 		t.Fatal(err)
 	}
-	s.await(20*time.Second, "recovery", func() bool { return s.ask(0, ana).status == http.StatusAccepted })
+	s.await("recovery", func() bool { return s.ask(0, ana).status == http.StatusAccepted })
 	s.awaitMail(ana, 1)
-	s.await(5*time.Second, "readiness", func() bool { status, _ := s.ready(0); return status == 200 })
+	s.await("readiness", func() bool { status, _ := s.ready(0); return status == 200 })
 }
 
 func TestMailServerAway(t *testing.T) {
@@ -106,10 +105,10 @@ func TestMailServerAway(t *testing.T) {
 	if a.status != http.StatusAccepted {
 		t.Fatalf("%d %s", a.status, a.raw)
 	}
-	s.await(5*time.Second, "the first attempt to fail", func() bool {
+	s.await("the first attempt to fail", func() bool {
 		return strings.Contains(s.printed.String(), "an attempt failed")
 	})
-	s.await(10*time.Second, "the state queued, between two attempts", func() bool {
+	s.await("the state queued, between two attempts", func() bool {
 		return s.do(0, http.MethodGet, "/v1/verifications/"+a.ID, "").Send.Status == "queued"
 	})
 	if status, _ := s.ready(0); status != 200 {
@@ -117,7 +116,7 @@ func TestMailServerAway(t *testing.T) {
 	}
 	s.smtp.Restart()
 	s.awaitMail(ana, 1)
-	s.await(5*time.Second, "the state sent", func() bool {
+	s.await("the state sent", func() bool {
 		return s.do(0, http.MethodGet, "/v1/verifications/"+a.ID, "").Send.Status == "sent"
 	})
 }
@@ -131,7 +130,7 @@ func TestRefusedMailboxCostsNothing(t *testing.T) {
 	}})
 	s.start(2)
 	a := s.ask(0, ana)
-	s.await(5*time.Second, "the state failed", func() bool {
+	s.await("the state failed", func() bool {
 		got := s.do(1, http.MethodGet, "/v1/verifications/"+a.ID, "")
 		return got.Send.Status == "failed" && got.Send.Reason == "rejected" && got.Quota.Allowed
 	})

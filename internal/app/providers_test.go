@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 )
 
 const (
@@ -126,7 +125,7 @@ func TestProviderComesAgain(t *testing.T) {
 	if err := s.postgres.Start(); err != nil {
 		t.Fatal(err)
 	}
-	s.await(30*time.Second, "the event to be taken", func() bool { return s.told(0, complaint).status == http.StatusNoContent })
+	s.await("the event to be taken", func() bool { return s.told(0, complaint).status == http.StatusNoContent })
 	if again := s.wait(0, ana); again.Send.Reason != "suppressed" {
 		t.Errorf("%d %s", again.status, again.raw)
 	}

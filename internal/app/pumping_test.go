@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 )
@@ -25,7 +24,7 @@ func TestPumpedPrefixRests(t *testing.T) {
 	for n := range 5 {
 		ids = append(ids, s.text(0, fmt.Sprintf("+4915123456%03d", n)).ID)
 	}
-	s.await(20*time.Second, "five text messages", func() bool {
+	s.await("five text messages", func() bool {
 		for _, id := range ids {
 			if s.do(0, http.MethodGet, "/v1/verifications/"+id, "").Send.Status != "sent" {
 				return false
@@ -46,10 +45,10 @@ func TestPumpedPrefixRests(t *testing.T) {
 	}
 	s.start(2)
 	first := len(s.replicas) - 2 // those before are stopped
-	s.await(20*time.Second, "the pause", func() bool { return contains(s.printed, "text messages to a prefix are paused") })
+	s.await("the pause", func() bool { return contains(s.printed, "text messages to a prefix are paused") })
 	for i := first; i < first+2; i++ {
 		a := s.text(i, fmt.Sprintf("+4915123457%03d", i))
-		s.await(20*time.Second, "its outcome", func() bool {
+		s.await("its outcome", func() bool {
 			got := s.do(i, http.MethodGet, "/v1/verifications/"+a.ID, "")
 			return got.Send.Status == "failed" && got.Send.Reason == "paused" && strings.Contains(string(got.raw), `"instead":"email"`)
 		})
@@ -72,7 +71,7 @@ func TestPumpedPrefixRests(t *testing.T) {
 		t.Errorf("%d %s: %v", lifted.status, lifted.raw, err)
 	}
 	a := s.text(first+1, "+4915123458001")
-	s.await(20*time.Second, "a text message again", func() bool {
+	s.await("a text message again", func() bool {
 		return s.do(first+1, http.MethodGet, "/v1/verifications/"+a.ID, "").Send.Status == "sent"
 	})
 }

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 )
 
 // asked is a carrier on loopback that remembers where it was asked to tell what became of a message.
@@ -42,7 +41,7 @@ func TestReceipts(t *testing.T) {
 	ids := []string{}
 	for n := range 2 {
 		a := s.text(0, fmt.Sprintf("+4915123456%03d", n))
-		s.await(20*time.Second, "the send", func() bool { return s.do(0, "GET", "/v1/verifications/"+a.ID, "").Send.Status == "sent" })
+		s.await("the send", func() bool { return s.do(0, "GET", "/v1/verifications/"+a.ID, "").Send.Status == "sent" })
 		callbacks[a.ID], ids = strings.TrimPrefix(c.callback(), "https://codes.example.com"), append(ids, a.ID)
 	}
 	tell := func(path string, want int) {

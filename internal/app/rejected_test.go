@@ -78,7 +78,7 @@ func TestBadAddressesAreNotHammered(t *testing.T) {
 	}
 	s.barred("by Redis", 0, 1)
 	s.flush()
-	s.await(5*time.Second, "a refusal by the log", func() bool { // each replica remembers refusals for a moment
+	s.await("a refusal by the log", func() bool { // each replica remembers refusals for a moment
 		const begin = `sendcode_requests_total{app="default",channel="email",outcome="refused_by_log",rule="failures"}`
 		for i := range 2 {
 			if a := s.ask(i, ana); a.BlockedBy != "failures" {
@@ -93,13 +93,13 @@ func TestBadAddressesAreNotHammered(t *testing.T) {
 	if err := s.redis.Start(); err != nil {
 		t.Fatal(err)
 	}
-	s.await(10*time.Second, "readiness", func() bool { status, body := s.ready(0); return status == 200 && body == "ok" })
-	s.await(5*time.Second, "Redis to learn", func() bool {
+	s.await("readiness", func() bool { status, body := s.ready(0); return status == 200 && body == "ok" })
+	s.await("Redis to learn", func() bool {
 		s.ask(0, ana)
 		return s.do(0, http.MethodPost, "/v1/quota", `{"channel":"email","to":"`+ana+`"}`).Quota.BlockedBy == "failures"
 	})
 	s.barred("with an empty Redis", 0, 1)
-	s.await(10*time.Second, "the refusals in the log", func() bool {
+	s.await("the refusals in the log", func() bool {
 		rows := s.do(0, http.MethodGet, "/v1/admin/sends?blocked_by=failures", "", asAdmin)
 		return strings.Contains(string(rows.raw), `"status":"refused"`)
 	})

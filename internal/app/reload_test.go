@@ -12,7 +12,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 )
 
 // watching has the replicas read their file again.
@@ -44,7 +43,7 @@ func (s *stack) hangup(i int, outcome string) {
 	s.Helper()
 	before := s.reloads(i, outcome)
 	s.replicas[i].hup <- syscall.SIGHUP
-	s.await(20*time.Second, "the configuration to be "+outcome, func() bool { return s.reloads(i, outcome) != before })
+	s.await("the configuration to be "+outcome, func() bool { return s.reloads(i, outcome) != before })
 }
 
 const (
@@ -68,7 +67,7 @@ func TestTheFileChanges(t *testing.T) {
 			}
 			s.rules(twoAnHour)
 			for i := range s.replicas {
-				s.await(20*time.Second, "the file to be seen", func() bool { return s.reloads(i, applied) == "1" })
+				s.await("the file to be seen", func() bool { return s.reloads(i, applied) == "1" })
 				a := s.ask(i, ana)
 				if a.status != http.StatusTooManyRequests || a.BlockedBy != "hourly" || a.RetryAfter < 3500 || a.Quota.Rules[0].Limit != 2 {
 					t.Errorf("%d %s", a.status, a.raw)
@@ -76,7 +75,7 @@ func TestTheFileChanges(t *testing.T) {
 			}
 			s.rules(fiveAnHour)
 			for i := range s.replicas {
-				s.await(20*time.Second, "the file to be seen", func() bool { return s.reloads(i, applied) == "2" })
+				s.await("the file to be seen", func() bool { return s.reloads(i, applied) == "2" })
 				if a := s.ask(i, ana); a.status != http.StatusAccepted {
 					t.Errorf("%d %s", a.status, a.raw)
 				}
@@ -110,10 +109,10 @@ func TestTheFileIsReplaced(t *testing.T) {
 	must(t, os.Symlink(filepath.Join("..data", "sendcode.yaml"), s.env["SENDCODE_CONFIG"]))
 	s.start(1)
 	turn("two")
-	s.await(20*time.Second, "the turned link to be seen", func() bool { return s.reloads(0, applied) == "1" })
+	s.await("the turned link to be seen", func() bool { return s.reloads(0, applied) == "1" })
 	must(t, os.WriteFile(filepath.Join(dir, "new"), []byte("policies:\n  default:\n"+fiveAnHour), 0o600))
 	must(t, os.Rename(filepath.Join(dir, "new"), s.env["SENDCODE_CONFIG"]))
-	s.await(20*time.Second, "the new file to be seen", func() bool { return s.reloads(0, applied) == "2" })
+	s.await("the new file to be seen", func() bool { return s.reloads(0, applied) == "2" })
 	if a := s.ask(0, ana); a.status != http.StatusAccepted || a.Quota.Rules[0].Limit != 5 {
 		t.Errorf("%d %s", a.status, a.raw)
 	}
@@ -151,7 +150,7 @@ func TestAFaultyFileChangesNothing(t *testing.T) {
 		t.Errorf("%d %s", a.status, a.raw)
 	}
 	s.rules(twoAnHour)
-	s.await(20*time.Second, "the mended file", func() bool { return s.reloads(0, applied) == "1" })
+	s.await("the mended file", func() bool { return s.reloads(0, applied) == "1" })
 	s.hangup(0, unchanged)
 }
 

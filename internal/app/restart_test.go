@@ -28,7 +28,7 @@ func TestRestartedPartsUnderLoad(t *testing.T) {
 		})
 	})
 	for i := range s.replicas {
-		s.await(30*time.Second, "the log to be back", func() bool { status, _ := s.ready(i); return status == http.StatusOK })
+		s.await("the log to be back", func() bool { status, _ := s.ready(i); return status == http.StatusOK })
 	}
 	s.holds(l, 0)
 	s.recovers()

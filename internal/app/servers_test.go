@@ -48,7 +48,7 @@ func TestMailServerSetAsideIsNamed(t *testing.T) {
 		t.Errorf("the doctor says %s", said)
 	}
 	away.Restart()
-	s.await(20*time.Second, "the preferred server to be back", func() bool {
+	s.await("the preferred server to be back", func() bool {
 		s.ask(0, "e"+time.Now().Format("150405.000")+"@example.com")
 		return strings.Contains(metrics(), gauge("1", away.Addr(), "1"))
 	})

@@ -40,7 +40,7 @@ func TestSlowReceiver(t *testing.T) {
 				t.Errorf("%d mails were through when the last answer came", through)
 			}
 			s.smtp.SetScript(smtptest.Script{})
-			s.await(30*time.Second, "every send to end", func() bool {
+			s.await("every send to end", func() bool {
 				h := s.history()
 				return len(h) == n && !slices.ContainsFunc(h, func(r audit.Send) bool { return r.Status != audit.Sent })
 			})

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"sendcode/internal/audit"
 	"sendcode/internal/config"
@@ -66,7 +65,7 @@ func TestParallelSendsNeverPassTheCap(t *testing.T) {
 	}
 	wg.Wait()
 	sent, capped := 0, 0
-	s.await(30*time.Second, "every outcome", func() bool {
+	s.await("every outcome", func() bool {
 		sent, capped = 0, 0
 		for _, id := range ids {
 			switch send := s.do(0, http.MethodGet, "/v1/verifications/"+id, "").Send; {
@@ -91,7 +90,7 @@ func TestParallelSendsNeverPassTheCap(t *testing.T) {
 	if again.status != http.StatusAccepted {
 		t.Errorf("%d %s", again.status, again.raw)
 	}
-	s.await(20*time.Second, "its outcome", func() bool {
+	s.await("its outcome", func() bool {
 		return s.do(0, http.MethodGet, "/v1/verifications/"+again.ID, "").Send.Reason == "spend_cap"
 	})
 	metrics := string(s.do(0, http.MethodGet, "/metrics", "").raw) + string(s.do(1, http.MethodGet, "/metrics", "").raw)

@@ -52,7 +52,7 @@ func TestTerminatedUnderLoad(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		clients := f.clients(ctx, 8)
 		before := len(s.mails())
-		s.await(20*time.Second, "mails", func() bool { return len(s.mails()) > before+50 })
+		s.await("mails", func() bool { return len(s.mails()) > before+50 })
 		f.process(0).signal(s, syscall.SIGTERM)
 		if code := f.process(0).exit(s); code != 0 {
 			t.Errorf("exit code %d", code)
@@ -64,7 +64,7 @@ func TestTerminatedUnderLoad(t *testing.T) {
 		f.at[0] = reborn
 		f.mu.Unlock()
 	}
-	h := f.ended(30 * time.Second)
+	h := f.ended(f.log)
 	for _, row := range h {
 		if !f.told[row.ID] {
 			t.Errorf("send %s was let in, and nobody was told", row.ID)
@@ -87,7 +87,7 @@ func TestSecondSignalEndsAtOnce(t *testing.T) {
 	v := s.askProcess(p)
 	s.awaitCommand("RCPT")
 	p.signal(s, syscall.SIGTERM)
-	s.await(10*time.Second, "the port to close", func() bool {
+	s.await("the port to close", func() bool {
 		resp, err := http.Get(p.base + "/livez")
 		if err == nil {
 			_ = resp.Body.Close()
@@ -117,11 +117,11 @@ func TestFrozenForLongerThanItsLease(t *testing.T) {
 	s.awaitCommand("RCPT")
 	frozen.signal(s, syscall.SIGSTOP)
 	s.start(1)
-	s.await(30*time.Second, "the other one to take over", func() bool {
+	s.await("the other one to take over", func() bool {
 		return slices.ContainsFunc(s.history(), func(r audit.Send) bool { return r.Attempt == 2 })
 	})
 	frozen.signal(s, syscall.SIGCONT)
-	s.await(20*time.Second, "the frozen one to hear of its failure", func() bool {
+	s.await("the frozen one to hear of its failure", func() bool {
 		return contains(s.printed, "an outcome came too late")
 	})
 	if now := s.history()[0]; now.Status != audit.Sending || !now.Counts || now.RefundDue || now.Attempt != 2 {

@@ -4,7 +4,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"sendcode/internal/delivery/smtptest"
 )
@@ -53,7 +52,7 @@ func TestMail16SuppressedEverywhere(t *testing.T) {
 	if a.status != http.StatusAccepted {
 		t.Fatalf("%d %s", a.status, a.raw)
 	}
-	s.await(20*time.Second, "the failure to be read", func() bool {
+	s.await("the failure to be read", func() bool {
 		got := s.do(0, http.MethodGet, "/v1/verifications/"+a.ID, "")
 		return got.Send.Status == "failed" && got.Send.Reason == "suppressed"
 	})
@@ -80,7 +79,7 @@ func TestSec19BrowsersAreToldNoReason(t *testing.T) {
 			if a.status != http.StatusAccepted {
 				t.Fatalf("%d %s", a.status, a.raw)
 			}
-			s.await(20*time.Second, "a failure", func() bool {
+			s.await("a failure", func() bool {
 				got := s.do(0, http.MethodGet, "/v1/verifications/"+a.ID, "", bearer(publicKey), origin(shop))
 				seen[i] = strings.NewReplacer(a.ID, "ID", a.Send.ID, "SEND").Replace(string(got.raw))
 				return got.Send.Status == "failed"

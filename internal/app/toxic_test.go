@@ -3,7 +3,6 @@ package app
 import (
 	"context"
 	"net/url"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -95,11 +94,7 @@ func TestLinkToTheMailServerUnderLoad(t *testing.T) {
 func (s *stack) survives(l *load) {
 	s.Helper()
 	s.recovers()
-	var h history
-	s.await(2*time.Minute, "every send and refund to end", func() bool {
-		h = s.history()
-		return !slices.ContainsFunc(h, func(r audit.Send) bool { return r.Status.InFlight() || r.RefundDue })
-	})
+	h := s.ended(s.replicas[0].log)
 	for _, breach := range h.overPolicy(quota.OfScope(s.config().Policies["default"].Rules, quota.Recipient), 0) {
 		s.Error(breach)
 	}
