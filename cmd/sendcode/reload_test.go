@@ -8,10 +8,11 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
+
+	"sendcode/internal/parts"
 )
 
 // The program itself: SIGHUP and a change of the file bring new policies into force, a faulty file does not end it.
@@ -27,11 +28,8 @@ func TestSIGHUPChangesThePolicy(t *testing.T) {
 	limit("5")
 	const key = "sk_0123456789abcdefghijABCDEFGHIJ"
 	cmd := as(t, "main", []string{"SENDCODE_ADDR=127.0.0.1:0", "SENDCODE_API_KEY=" + key, "SENDCODE_CONFIG=" + file})
-	var log lockedLines
-	stderr, err := cmd.StderrPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	var log parts.Text
+	cmd.Stderr = &log
 	stdout, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -39,8 +37,6 @@ func TestSIGHUPChangesThePolicy(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	var reading sync.WaitGroup
-	reading.Go(func() { log.read(stderr) })
 	base := address(t, bufio.NewReader(stdout))
 	policy := func() string {
 		t.Helper()
@@ -57,17 +53,18 @@ func TestSIGHUPChangesThePolicy(t *testing.T) {
 		defer resp.Body.Close()
 		return resp.Header.Get("RateLimit-Policy")
 	}
-	wants := func(what, want string) {
+	await := func(what, want string, now func() string) {
 		t.Helper()
-		deadline := time.After(20 * time.Second)
-		for policy() != want {
+		deadline := time.After(time.Minute)
+		for !strings.Contains(now(), want) {
 			select {
 			case <-deadline:
-				t.Fatalf("%s: %s, want %s\n%s", what, policy(), want, log.text())
+				t.Fatalf("%s: %s, want %s\n%s", what, now(), want, log.String())
 			case <-time.After(20 * time.Millisecond):
 			}
 		}
 	}
+	wants := func(what, want string) { t.Helper(); await(what, want, policy) }
 	hangup := func() {
 		t.Helper()
 		if err := cmd.Process.Signal(syscall.SIGHUP); err != nil {
@@ -80,7 +77,7 @@ func TestSIGHUPChangesThePolicy(t *testing.T) {
 	wants("after SIGHUP", `"hourly";q=2;w=3600`)
 	limit("nothing")
 	hangup()
-	log.await(t, `"mistake":"must be a`)
+	await("the log", `"mistake":"must be a`, log.String)
 	wants("with a mistake", `"hourly";q=2;w=3600`)
 	limit("3")
 	wants("after a change of the file", `"hourly";q=3;w=3600`)
@@ -88,9 +85,8 @@ func TestSIGHUPChangesThePolicy(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, _ = io.Copy(io.Discard, stdout)
-	reading.Wait()
 	if err := cmd.Wait(); err != nil {
-		t.Errorf("%v\n%s", err, log.text())
+		t.Errorf("%v\n%s", err, log.String())
 	}
 }
 
@@ -104,38 +100,6 @@ func address(t *testing.T, out *bufio.Reader) string {
 		}
 		if err != nil {
 			t.Fatalf("ended without an address: %v", err)
-		}
-	}
-}
-
-// lockedLines is what another process logs, as it comes.
-type lockedLines struct {
-	mu sync.Mutex
-	b  strings.Builder
-}
-
-func (l *lockedLines) read(r io.Reader) {
-	for lines := bufio.NewScanner(r); lines.Scan(); {
-		l.mu.Lock()
-		l.b.WriteString(lines.Text() + "\n")
-		l.mu.Unlock()
-	}
-}
-
-func (l *lockedLines) text() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
-}
-
-func (l *lockedLines) await(t *testing.T, want string) {
-	t.Helper()
-	deadline := time.After(20 * time.Second)
-	for !strings.Contains(l.text(), want) {
-		select {
-		case <-deadline:
-			t.Fatalf("no %s in\n%s", want, l.text())
-		case <-time.After(20 * time.Millisecond):
 		}
 	}
 }

@@ -1,7 +1,6 @@
 package app
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -12,7 +11,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -30,9 +28,9 @@ type stack struct {
 	redis    *parts.RedisServer
 	postgres *parts.PostgresServer
 	smtp     *smtptest.Server
-	printed  *lockedBuffer
-	answered *lockedBuffer // every answer, but the dev mailbox's
-	watches  bool          // whether replicas read their configuration again
+	printed  *parts.Text
+	answered *parts.Text // every answer, but the dev mailbox's
+	watches  bool        // whether replicas read their configuration again
 }
 
 // replica is one process's worth of service, run inside the test.
@@ -77,7 +75,7 @@ func onRealParts(t *testing.T) *stack {
 
 func newStack(t *testing.T) *stack {
 	t.Helper()
-	s := &stack{T: t, key: apiKey, printed: &lockedBuffer{}, answered: &lockedBuffer{}, env: map[string]string{
+	s := &stack{T: t, key: apiKey, printed: &parts.Text{}, answered: &parts.Text{}, env: map[string]string{
 		"SENDCODE_ADDR": "127.0.0.1:0", "SENDCODE_API_KEY": apiKey, "SENDCODE_ADMIN_TOKEN": token,
 	}}
 	t.Cleanup(s.leaks)
@@ -303,21 +301,4 @@ func (s *stack) codeIn(m letter) string {
 	return found[1]
 }
 
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *lockedBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *lockedBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
-}
-
-func contains(b *lockedBuffer, text string) bool { return strings.Contains(b.String(), text) }
+func contains(b *parts.Text, text string) bool { return strings.Contains(b.String(), text) }

@@ -1,7 +1,6 @@
 package verification
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/base64"
@@ -20,6 +19,7 @@ import (
 	"sendcode/internal/delivery"
 	"sendcode/internal/keyring"
 	"sendcode/internal/message"
+	"sendcode/internal/parts"
 	"sendcode/quota"
 	"sendcode/templates"
 )
@@ -57,7 +57,7 @@ type rig struct {
 	limiter  *swap
 	post     *postbox
 	handset  *handset
-	printed  *lockedBuffer
+	printed  *parts.Text
 	settings Settings
 	renderer *message.Renderer
 	stopped  chan struct{}
@@ -89,7 +89,7 @@ func newRig(t *testing.T, change func(*Settings)) *rig {
 	}
 	r := &rig{
 		T: t, log: &away{Memory: audit.NewMemory(time.Now)}, limiter: newSwap(quota.NewMemory(time.Now, "process")),
-		post: &postbox{}, handset: &handset{}, printed: &lockedBuffer{}, settings: testSettings(t), renderer: renderer,
+		post: &postbox{}, handset: &handset{}, printed: &parts.Text{}, settings: testSettings(t), renderer: renderer,
 	}
 	if change != nil {
 		change(&r.settings)
@@ -274,21 +274,4 @@ func wrongFor(code string) string {
 		return "0" + code[1:]
 	}
 	return "9" + code[1:]
-}
-
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *lockedBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *lockedBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
 }

@@ -6,12 +6,12 @@ import (
 	"log/slog"
 	"net/http/httptest"
 	"net/netip"
-	"strings"
 	"sync"
 	"time"
 
 	"sendcode/internal/api"
 	"sendcode/internal/keyring"
+	"sendcode/internal/parts"
 	"sendcode/internal/server"
 	"sendcode/internal/ui"
 	"sendcode/quota"
@@ -21,7 +21,7 @@ import (
 type World struct {
 	*Visitor
 	Codes *Codes
-	Log   *lockedBuffer
+	Log   *parts.Text
 
 	server *httptest.Server
 	page   *ui.UI
@@ -55,30 +55,13 @@ func (c *clock) now() time.Time {
 	return c.at.Add(time.Since(c.running))
 }
 
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  strings.Builder
-}
-
-func (l *lockedBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *lockedBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
-}
-
 // NewWorld starts a page under the rules given; Close it.
 func NewWorld(rules []quota.Rule) (*World, error) {
 	ring, err := newRing()
 	if err != nil {
 		return nil, err
 	}
-	w := &World{Visitor: NewVisitor(""), clock: &clock{at: time.Now().UTC()}, Log: &lockedBuffer{}}
+	w := &World{Visitor: NewVisitor(""), clock: &clock{at: time.Now().UTC()}, Log: &parts.Text{}}
 	w.Codes = NewCodes(w.clock.now, rules)
 	logger := slog.New(slog.NewJSONHandler(w.Log, nil))
 	w.logger = logger

@@ -1,0 +1,26 @@
+package parts
+
+import (
+	"strings"
+	"sync"
+)
+
+// Text keeps what several write at once, such as logs, for others to read meanwhile. The zero value is empty.
+type Text struct {
+	mu sync.Mutex
+	b  strings.Builder
+}
+
+// Write implements io.Writer; it never fails.
+func (t *Text) Write(p []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.b.Write(p)
+}
+
+// String is all that was written so far.
+func (t *Text) String() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.b.String()
+}
