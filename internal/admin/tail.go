@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	"sendcode/internal/audit"
+	"sendcode/internal/recipient"
 )
 
 // tail follows the log while somebody looks, for all of them together: one goroutine reads what came since it last looked
@@ -260,9 +261,7 @@ func (f *follower) take(rows []audit.Send) (changes []change) {
 
 // changed reads the rows that may have changed.
 func (f *follower) changed(ctx context.Context) ([]change, error) {
-	if over := len(f.watched) - maxWatched; over > 0 {
-		f.watched = f.watched[over:]
-	}
+	f.watchFewer()
 	if len(f.watched) == 0 {
 		return nil, nil
 	}
@@ -275,6 +274,21 @@ func (f *follower) changed(ctx context.Context) ([]change, error) {
 		return !mayChange(f.seen[id]) || f.mark.At.Sub(f.seen[id].LoggedAt) > watchFor
 	})
 	return changes, nil
+}
+
+// watchFewer keeps to the bound: the oldest go, those first that have an outcome, for a receipt may never come.
+func (f *follower) watchFewer() {
+	over := len(f.watched) - maxWatched
+	f.watched = slices.DeleteFunc(f.watched, func(id uuid.UUID) bool {
+		if over <= 0 || !awaitsReceipt(f.seen[id]) {
+			return false
+		}
+		over--
+		return true
+	})
+	if over > 0 {
+		f.watched = f.watched[over:]
+	}
 }
 
 // forget drops what cannot come again.
@@ -290,8 +304,14 @@ func (f *follower) forget() {
 	}
 }
 
-// mayChange: what is in flight ends, and refusals are added up for a while.
-func mayChange(s audit.Send) bool { return s.Status.InFlight() || s.Status == audit.Refused }
+// mayChange: what is in flight ends, refusals are added up for a while, and a carrier tells more of text messages later.
+func mayChange(s audit.Send) bool {
+	return s.Status.InFlight() || s.Status == audit.Refused || awaitsReceipt(s)
+}
+
+func awaitsReceipt(s audit.Send) bool {
+	return s.Channel == recipient.SMS && (s.Status == audit.Sent || s.Status == audit.Unknown || s.Status == audit.Undelivered)
+}
 
 func differs(a, b audit.Send) bool {
 	return a.Status != b.Status || a.Reason != b.Reason || a.Attempt != b.Attempt || a.Count != b.Count || a.ProviderCode != b.ProviderCode

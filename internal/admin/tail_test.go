@@ -13,6 +13,7 @@ import (
 	"github.com/google/uuid"
 
 	"sendcode/internal/audit"
+	"sendcode/internal/recipient"
 )
 
 // followed is a tail over a log in memory, in a bubble with a clock of its own.
@@ -44,13 +45,18 @@ func (f *followed) join(filter audit.Filter) *reader {
 }
 
 // begin writes a send of an app, and gives its ID.
-func (f *followed) begin(app string) uuid.UUID {
+func (f *followed) begin(app string) uuid.UUID { f.Helper(); return f.beginOn("email", app) }
+
+// text is the same of a text message.
+func (f *followed) text(app string) uuid.UUID { f.Helper(); return f.beginOn("sms", app) }
+
+func (f *followed) beginOn(ch recipient.Channel, app string) uuid.UUID {
 	f.Helper()
 	f.n++
 	id := uuid.UUID{8: 0x80, 14: byte(f.n >> 8), 15: byte(f.n)}
 	binary.BigEndian.PutUint64(id[:], uint64(time.Now().UnixMilli())<<16|0x7000)
 	_, err := f.log.Begin(f.Context(), audit.Intent{
-		Send:     audit.Send{ID: id, App: app, Channel: "email", Purpose: "login"},
+		Send:     audit.Send{ID: id, App: app, Channel: ch, Purpose: "login"},
 		Purposes: []string{"login"}, Life: time.Hour, Lease: time.Hour, Verification: audit.Verification{ID: "v" + id.String(), MaxAttempts: 5},
 	})
 	if err != nil {
@@ -118,6 +124,58 @@ func TestTailTellsWhatComesAndWhatChanges(t *testing.T) {
 			}
 			f.hears(r, 2*tailTick, "shop refused")
 		}
+		f.tail.leave(r)
+	})
+}
+
+// What a carrier tells of a text message afterwards changes its row, some time after it was sent.
+func TestTailTellsOfReceipts(t *testing.T) {
+	inTail(t, func(f *followed) {
+		all, lost := f.join(audit.Filter{}), f.join(audit.Filter{Status: audit.Undelivered})
+		receive := func(id uuid.UUID, status audit.Status) {
+			t.Helper()
+			if changed, err := f.log.Receive(t.Context(), id, status); err != nil || !changed {
+				t.Fatal(changed, err)
+			}
+		}
+		id, silent := f.text("shop"), f.text("desk")
+		f.finish(id, audit.Sent)
+		f.finish(silent, audit.Unknown)
+		f.hears(all, 2*tailTick, "shop sent", "desk unknown")
+		time.Sleep(time.Minute)
+		f.begin("later") // so that they are not among the newest any more
+		f.hears(all, 2*tailTick, "later sending")
+		receive(id, audit.Undelivered)
+		f.hears(all, 2*tailTick, "shop undelivered")
+		f.hears(lost, 0, "shop undelivered")
+		receive(id, audit.Delivered)
+		receive(silent, audit.Delivered)
+		f.hears(all, 2*tailTick, "shop delivered", "desk delivered")
+		f.hears(lost, 0, "shop delivered") // told once that it does not belong any more
+		f.tail.leave(all)
+		f.tail.leave(lost)
+	})
+}
+
+// Of more rows than are watched, those whose receipt is awaited go first: what is under way ends for certain.
+func TestTailWatchesWhatIsUnderWay(t *testing.T) {
+	inTail(t, func(f *followed) {
+		waits := f.begin("shop")
+		r := f.join(audit.Filter{App: "shop"})
+		early := f.text("shop")
+		f.finish(early, audit.Sent)
+		f.hears(r, 2*tailTick, "shop sent")
+		for range maxWatched {
+			f.finish(f.text("flood"), audit.Sent)
+		}
+		f.hears(r, time.Minute)
+		f.begin("later")
+		f.hears(r, 2*tailTick)
+		if _, err := f.log.Receive(t.Context(), early, audit.Delivered); err != nil {
+			t.Fatal(err)
+		}
+		f.finish(waits, audit.Failed)
+		f.hears(r, 3*tailTick, "shop failed")
 		f.tail.leave(r)
 	})
 }
