@@ -7,7 +7,7 @@ SHELL := bash
 BUILD := go build -buildvcs=false -o bin/
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 # For each package's tests: a hang ends here with every goroutine's stack.
-TIMEOUT ?= 8m
+TIMEOUT ?= 20m
 FUZZTIME ?= 30s
 SOAKTIME ?= 20s
 KILLS ?= 100
