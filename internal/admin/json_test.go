@@ -284,3 +284,12 @@ func TestSearchJSONRefuses(t *testing.T) {
 	}
 	want(t, b.do(http.MethodPost, "/v1/admin/search?limit=0", `{"channel":"email","to":"ana@example.com"}`, "Content-Type", "application/json", "Authorization", "Bearer "+testToken), http.StatusUnprocessableEntity)
 }
+
+// Who asks for a status that there is none of is told those that there are.
+func TestStatusesAreNamed(t *testing.T) {
+	rec := newRig(t).as(Reader).get("/v1/admin/sends?status=lost")
+	want(t, rec, http.StatusUnprocessableEntity)
+	for _, s := range statuses {
+		contains(t, rec, " "+string(s))
+	}
+}

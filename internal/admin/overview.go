@@ -111,15 +111,18 @@ func figures(s statsJSON, given url.Values, w words) []figureView {
 	}
 	now, before := s.Total, s.Before
 	rows := func(s audit.Status) string { return address(given, "status", string(s)) }
-	return []figureView{
-		{w.say("overview.sent"), number(now.Sent), number(before.Sent), rows(audit.Sent)},
+	all := []figureView{{w.say("overview.sent"), number(now.Sent), number(before.Sent), rows(audit.Sent)}}
+	if now.Lost+before.Lost > 0 {
+		all = append(all, figureView{w.say("overview.lost"), number(now.Lost), number(before.Lost), rows(audit.Undelivered)})
+	}
+	return append(all, []figureView{
 		{w.say("overview.failed"), number(now.Failed), number(before.Failed), rows(audit.Failed)},
 		{w.say("overview.unknown"), number(now.Unknown), number(before.Unknown), rows(audit.Unknown)},
 		{w.say("overview.refused"), number(now.Refused), number(before.Refused), rows(audit.Refused)},
 		{w.say("overview.rate"), rate(now.Rate), rate(before.Rate), ""},
 		{w.say("overview.median"), took(now.MedianMS), took(before.MedianMS), ""},
 		{w.say("overview.p95"), took(now.P95MS), took(before.P95MS), ""},
-	}
+	}...)
 }
 
 func domainsOf(domains []domainJSON, given url.Values) (all []domainView) {

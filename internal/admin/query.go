@@ -120,7 +120,7 @@ func setRecipient(f *audit.Filter, value string, _ time.Time) string {
 func setStatus(f *audit.Filter, value string, _ time.Time) string {
 	f.Status = audit.Status(value)
 	if !slices.Contains(statuses, f.Status) {
-		return "A status is queued, sending, sent, failed, unknown or refused."
+		return "A status is queued, sending, sent, delivered, undelivered, failed, unknown or refused."
 	}
 	return ""
 }

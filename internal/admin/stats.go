@@ -47,6 +47,7 @@ type totalJSON struct {
 	Failures map[string]int `json:"failures"` // by reason
 	Opened   int            `json:"opened"`
 	Approved int            `json:"approved"`
+	Lost     int            `json:"undelivered"`   // text messages that went out, or may have, and were lost as their carrier says
 	Rate     *float64       `json:"approval_rate"` // null where nothing was opened
 	MedianMS *int64         `json:"median_ms"`     // null where nothing was sent
 	P95MS    *int64         `json:"p95_ms"`
@@ -84,7 +85,7 @@ func (c *countsJSON) add(t audit.Tally) {
 }
 
 func totalOf(s audit.Stats) totalJSON {
-	t := totalJSON{Refusals: map[string]int{}, Failures: map[string]int{}, Opened: s.Opened, Approved: s.Approved}
+	t := totalJSON{Refusals: map[string]int{}, Failures: map[string]int{}, Opened: s.Opened, Approved: s.Approved, Lost: s.Undelivered}
 	for _, x := range s.Tallies {
 		t.add(x)
 		switch x.Status {

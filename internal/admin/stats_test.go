@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"sendcode/internal/audit"
+	"sendcode/internal/recipient"
 )
 
 // counted is a rig with two hours of traffic, and a send in the time before.
@@ -96,6 +97,25 @@ func TestOverviewDrawsTheNumbers(t *testing.T) {
 	contains(t, r.as(Reader).get("/admin/overview?from=2020-01-01T00:00:00Z&to=2020-01-02T00:00:00Z"), `href="/admin?from=2020-01-01T00%3A00%3A00Z&amp;status=failed&amp;to=2020-01-02T00%3A00%3A00Z"`)
 	contains(t, newRig(t).as(Reader).get("/admin/overview?last=30d"), "None.", "By day, UTC", ">–</b>")
 	contains(t, r.as(Reader).get("/admin/overview", "Accept-Language", "zh-CN"), "概览", "验证成功")
+}
+
+// What carriers say was lost stands beside what was sent, where there is any, and leads to it.
+func TestOverviewTellsWhatWasLost(t *testing.T) {
+	r := counted(t)
+	lacks(t, r.as(Reader).get("/admin/overview"), "Not delivered")
+	s := r.sent("old@example.com", func(s *audit.Send) { s.Channel = recipient.SMS })
+	if changed, err := r.log.Receive(t.Context(), s.ID, audit.Undelivered); err != nil || !changed {
+		t.Fatal(changed, err)
+	}
+	rec := r.as(Reader).get("/admin/overview")
+	if text := textOf(rec.Body.String()); !strings.Contains(text, "Not delivered after all 1 before: 0 Failed") {
+		t.Error(text)
+	}
+	contains(t, rec, `href="/admin?last=24h&amp;status=undelivered"`)
+	contains(t, r.as(Reader).get("/v1/admin/stats"), `"undelivered":1`, `"undelivered":0`)
+	r.clock.add(25 * time.Hour)
+	contains(t, r.as(Reader).get("/admin/overview"), "Not delivered after all")
+	contains(t, r.as(Reader).get("/admin/overview", "Accept-Language", "zh-CN"), "最终未送达")
 }
 
 // The overview ends with how far the log reaches, and what is still to be done with what is old.

@@ -80,3 +80,43 @@ func statistics(t *testing.T, f *fixture) {
 		is(t, err, ErrBadRequest)
 	}
 }
+
+// Text messages that a carrier took, or may have, and says were lost are counted beside what was sent.
+func lostTexts(t *testing.T, f *fixture) {
+	from := f.now.Truncate(time.Hour)
+	text := func(o Outcome, said Status, changes ...func(*Intent)) {
+		t.Helper()
+		begun := f.admit(t, f.intent(1, append(changes, func(in *Intent) { in.Send.Channel = recipient.SMS })...))
+		o.Held = Held{begun.Send.ID, 1}
+		f.finish(t, o, true)
+		if said != "" {
+			changed, err := f.Receive(t.Context(), begun.Send.ID, said)
+			ok(t, err)
+			equal(t, "received", changed, true)
+		}
+	}
+	desk := func(in *Intent) { in.Send.App = "desk" }
+	text(Outcome{Status: Sent}, Undelivered)
+	text(Outcome{Status: Sent}, Undelivered, desk)
+	text(Outcome{Status: Sent}, Delivered)
+	text(Outcome{Status: Sent}, "")
+	text(Outcome{Status: Unknown, Reason: "no_answer"}, Undelivered)
+	late := f.admit(t, f.intent(1, func(in *Intent) { in.Send.Channel = recipient.SMS }))
+	_, err := f.Receive(t.Context(), late.Send.ID, Undelivered)
+	ok(t, err)
+	f.finish(t, Outcome{Held: Held{late.Send.ID, 1}, Status: Failed, Reason: ReasonRejected}, true) // which the carrier says of the attempt itself
+	f.pass(from.Add(time.Hour).Sub(f.now))
+	text(Outcome{Status: Sent}, Undelivered) // an hour later
+	for _, c := range []struct {
+		q    StatsQuery
+		want int
+	}{
+		{StatsQuery{To: from.Add(time.Hour)}, 3}, {StatsQuery{To: from.Add(2 * time.Hour)}, 4},
+		{StatsQuery{To: from.Add(time.Hour), App: "desk"}, 1}, {StatsQuery{To: from.Add(time.Hour), Channel: recipient.Email}, 0},
+	} {
+		c.q.From, c.q.Each = from, time.Hour
+		got, err := f.Stats(t.Context(), c.q)
+		ok(t, err)
+		equal(t, "lost", got.Undelivered, c.want)
+	}
+}

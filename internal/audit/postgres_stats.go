@@ -60,12 +60,18 @@ func (p *Postgres) Stats(ctx context.Context, q StatsQuery) (stats Stats, err er
 	if q, err = q.checked(); err != nil {
 		return stats, err
 	}
+	lost, err := p.lost(ctx, q)
+	if err != nil {
+		return stats, err
+	}
 	hours, rows, err := p.spans(ctx, q)
 	if err != nil {
 		return stats, err
 	}
 	if hours.From.IsZero() {
-		return p.statsOfRows(ctx, q)
+		stats, err = p.statsOfRows(ctx, q)
+		stats.Undelivered = lost
+		return stats, err
 	}
 	sum, err := p.countedHours(ctx, hours)
 	if err != nil {
@@ -78,7 +84,15 @@ func (p *Postgres) Stats(ctx context.Context, q StatsQuery) (stats Stats, err er
 		}
 		sum.add(s)
 	}
-	return sum.stats(), nil
+	stats = sum.stats()
+	stats.Undelivered = lost
+	return stats, nil
+}
+
+func (p *Postgres) lost(ctx context.Context, q StatsQuery) (n int, err error) {
+	c := q.conditions(postgresWords)
+	err = p.read(ctx, func(conn *pgxpool.Conn) error { return conn.QueryRow(ctx, c.lost(), c.args...).Scan(&n) })
+	return n, err
 }
 
 // talliesOf counts in rows.

@@ -25,6 +25,9 @@ type Stats struct {
 	Tallies []Tally // in order of time, then of what they count
 	// Opened are the verifications that a first send of that time opened, Approved those of them that were.
 	Opened, Approved int
+	// Undelivered are text messages that went out, or may have, and that their carrier says were lost; none of them is counted ahead,
+	// for that is said late.
+	Undelivered int
 	// Median and P95 are between the row and the outcome, of what was sent; 0 where nothing was.
 	Median, P95 time.Duration
 }
@@ -91,6 +94,11 @@ func (c conditions) approvals() string {
 	return `SELECT count(*), count(v.approved_at) FROM sends s JOIN verifications v ON v.id = s.verification_id` + c.where() + ` AND s.number = 1`
 }
 
+// lost counts what carriers say was lost, in the words of its index.
+func (c conditions) lost() string {
+	return `SELECT count(*) FROM sends s` + c.where() + ` AND s.receipt = 'undelivered' AND s.receipt <> '' AND s.status IN ('sent', 'unknown')`
+}
+
 // took selects the times of what was sent, from the shortest; span is each database's own word for one, in µs.
 func (c conditions) took(span string) string {
 	return `SELECT ` + span + ` AS took FROM sends s` + c.where() + ` AND s.status IN ('sent', 'delivered', 'undelivered') AND s.finished_at IS NOT NULL ORDER BY 1`
@@ -115,6 +123,9 @@ func (s *SQLite) Stats(ctx context.Context, q StatsQuery) (stats Stats, err erro
 		return Stats{}, err
 	}
 	if err := s.readers.QueryRowContext(ctx, c.approvals(), c.args...).Scan(&stats.Opened, &stats.Approved); err != nil {
+		return Stats{}, unavailable(err)
+	}
+	if err := s.readers.QueryRowContext(ctx, c.lost(), c.args...).Scan(&stats.Undelivered); err != nil {
 		return Stats{}, unavailable(err)
 	}
 	n := stats.sent()
@@ -170,6 +181,9 @@ func (m *Memory) Stats(ctx context.Context, q StatsQuery) (stats Stats, err erro
 			if !v.ApprovedAt.IsZero() {
 				stats.Approved++
 			}
+		}
+		if r.Status == Undelivered {
+			stats.Undelivered++
 		}
 		if r.Status.taken() {
 			took = append(took, r.FinishedAt.Sub(r.LoggedAt))
