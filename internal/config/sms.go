@@ -114,7 +114,7 @@ func defaultSMS() SMS { return SMS{Segments: 1, Watch: defaultWatch()} }
 
 // sms reads everything about text messages.
 func (s *sections) sms(n *yaml.Node, path string) {
-	at := &s.config.SMS
+	at, before := &s.config.SMS, len(s.errs.Mistakes)
 	s.fields(n, path, map[string]func(*yaml.Node, string){
 		"countries": func(v *yaml.Node, path string) { s.countries(v, path) },
 		"voip": func(v *yaml.Node, path string) {
@@ -152,6 +152,9 @@ func (s *sections) sms(n *yaml.Node, path string) {
 		"watch":    func(v *yaml.Node, path string) { s.watch(v, path) },
 	})
 	if n.Kind == yaml.MappingNode {
+		if len(s.errs.Mistakes) == before { // or a prefix that was mistyped would be told twice
+			s.checkRoutes(n, path)
+		}
 		s.checkPrices(n, path)
 		for i, c := range at.Carriers {
 			if at.PublicURL == "" && strings.Contains(c.HTTP.URL+c.HTTP.Body, "{callback}") {
@@ -176,6 +179,18 @@ func (s *sections) countries(n *yaml.Node, path string) {
 		}
 	})
 	slices.Sort(s.config.SMS.Countries)
+}
+
+// checkRoutes wants a carrier for every country that is listed: codes to one without would wait for nothing until they have run out.
+func (s *sections) checkRoutes(n *yaml.Node, path string) {
+	for _, country := range s.config.SMS.Countries {
+		code := recipient.DialCode(country) // none of numbers that belong to no country, which begin in many ways
+		reaches := func(prefix string) bool { return strings.HasPrefix(code, prefix) || strings.HasPrefix(prefix, code) }
+		takes := func(c SMSCarrier) bool { return len(c.Prefixes) == 0 || slices.ContainsFunc(c.Prefixes, reaches) }
+		if code != "" && len(s.config.SMS.Carriers) > 0 && !slices.ContainsFunc(s.config.SMS.Carriers, takes) {
+			s.mistake(n, path, "no carrier takes numbers of %s, which begin with %s: look at the carriers' prefixes", country, code)
+		}
+	}
 }
 
 // checkCountry knows what happens to Norway: NO is false in YAML 1.1, but read as it is written here.

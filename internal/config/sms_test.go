@@ -121,6 +121,31 @@ func TestWithoutCarriersTextsGoToTheDevMailbox(t *testing.T) {
 	}
 }
 
+// A country that no carrier's prefixes reach would be offered, and its codes wait until they have run out.
+func TestEveryCountryHasACarrier(t *testing.T) {
+	of := func(countries string, prefixes ...string) string {
+		yaml := "sms: {countries: [" + countries + "], carriers: ["
+		for i, p := range prefixes {
+			yaml += fmt.Sprintf("{name: c%d, type: twilio, account: AC00000000000000000000000000000001, secret_env: ALIYUN_SECRET, prefixes: [%s]}, ", i, p)
+		}
+		return yaml + "]}"
+	}
+	for _, c := range []struct{ yaml, missing string }{
+		{of("CN, DE", `"+86"`, `"+49"`), ""},
+		{of("CN, DE", `"+86"`, ""), ""},
+		{of("AT, CN", `"+86138", "+4"`), ""}, // a part of the one, and more than the other
+		{of("US, JM", `"+1"`), ""},
+		{of(`"001", DE`, `"+49"`), ""}, // whose numbers begin in many ways
+		{of("CN, DE", `"+86"`), "DE, which begin with +49"},
+		{of("AT, CN", `"+86"`, `"+49"`), "AT, which begin with +43"},
+	} {
+		_, err := loadSMS(c.yaml)
+		if c.missing == "" && err != nil || c.missing != "" && (err == nil || !strings.Contains(err.Error(), "sms: no carrier takes numbers of "+c.missing)) {
+			t.Errorf("%s: %v", c.yaml, err)
+		}
+	}
+}
+
 func TestMistakesOfSMS(t *testing.T) {
 	const good = "name: a, type: twilio, account: AC00000000000000000000000000000001, secret_env: ALIYUN_SECRET"
 	carrier := func(fields string) string { return "sms: {countries: [DE], carriers: [{" + fields + "}]}" }
