@@ -9,6 +9,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"sendcode/internal/parts"
 )
 
 // counting counts how often a limiter is asked, and can let that take a while, or fail.
@@ -196,7 +198,7 @@ func TestARefusalByAnEventInTheFutureIsNotRemembered(t *testing.T) {
 }
 
 func TestCallersShareOneQuestionWhenTheMemoryRunsOut(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	parts.Bubble(t, func(t *testing.T) {
 		memory := NewMemory(time.Now, "memory")
 		behind := &counting{Limiter: memory, slow: 10 * time.Millisecond}
 		m := Remember(behind, time.Now)

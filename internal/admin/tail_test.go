@@ -13,6 +13,7 @@ import (
 	"github.com/google/uuid"
 
 	"sendcode/internal/audit"
+	"sendcode/internal/parts"
 	"sendcode/internal/recipient"
 )
 
@@ -26,7 +27,7 @@ type followed struct {
 
 func inTail(t *testing.T, test func(f *followed)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
+	parts.Bubble(t, func(t *testing.T) {
 		f := &followed{T: t, log: audit.NewMemory(time.Now)}
 		f.tail = newTail(f.log, slog.New(slog.DiscardHandler))
 		test(f)
@@ -182,7 +183,7 @@ func TestTailWatchesWhatIsUnderWay(t *testing.T) {
 
 // A row whose writer's clock, or commit, was a moment behind is not missed.
 func TestTailFindsRowsThatComeLate(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	parts.Bubble(t, func(t *testing.T) {
 		var back time.Duration
 		f := &followed{T: t, log: audit.NewMemory(func() time.Time { return time.Now().Add(-back) })}
 		f.tail = newTail(f.log, slog.New(slog.DiscardHandler))

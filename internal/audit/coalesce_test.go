@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"sendcode/internal/parts"
 	"sendcode/internal/recipient"
 )
 
@@ -34,7 +35,7 @@ func newGatedRuns() *gatedRuns {
 }
 
 func TestCoalescerLetsOneCallGoAtOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	parts.Bubble(t, func(t *testing.T) {
 		start := time.Now()
 		c := newCoalescer(func(batch []*call) {
 			equal(t, "calls", len(batch), 1)
@@ -51,7 +52,7 @@ func TestCoalescerLetsOneCallGoAtOnce(t *testing.T) {
 }
 
 func TestCoalescerSharesRoundTrips(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	parts.Bubble(t, func(t *testing.T) {
 		g := newGatedRuns()
 		call := func(key int64) { _, err := g.do(t.Context(), newCall(Intent{}, key)); ok(t, err) }
 		for key := range int64(2) {
@@ -121,7 +122,7 @@ func TestCoalescerKeepsKeysApart(t *testing.T) {
 }
 
 func TestCoalescerCallersWhoLeave(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	parts.Bubble(t, func(t *testing.T) {
 		g := newGatedRuns()
 		ctx, cancel := context.WithCancel(t.Context())
 		results := map[string]chan error{}
@@ -152,7 +153,7 @@ func TestCoalescerCallersWhoLeave(t *testing.T) {
 }
 
 func TestCoalescerBound(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	parts.Bubble(t, func(t *testing.T) {
 		g := newGatedRuns()
 		ctx, cancel := context.WithCancel(t.Context())
 		for range maxWaiting + 1 {

@@ -7,11 +7,11 @@ import (
 	"net"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"sendcode/internal/delivery"
 	"sendcode/internal/delivery/smtptest"
+	"sendcode/internal/parts"
 )
 
 // TestCancelling ends the context while the server thinks, at every stage: before the final dot nothing was
@@ -27,7 +27,7 @@ func TestCancelling(t *testing.T) {
 		smtptest.Dot:   {class: delivery.Unknown, stage: delivery.StageDot},
 	} {
 		t.Run(string(stage), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			parts.Bubble(t, func(t *testing.T) {
 				server := smtptest.New(t, smtptest.Script{Rules: []smtptest.Rule{{Stage: stage, Times: 1, Delay: 20 * time.Second}}})
 				s := piped(t, server)
 				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
@@ -78,7 +78,7 @@ func TestCancelledBeforehand(t *testing.T) {
 
 // TestCancelledOnAKeptConnection: there is no time for a fresh one.
 func TestCancelledOnAKeptConnection(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	parts.Bubble(t, func(t *testing.T) {
 		server := smtptest.New(t, smtptest.Script{Rules: []smtptest.Rule{{Stage: smtptest.Mail, Skip: 1, Stall: true}}})
 		s := piped(t, server)
 		sendAll(t, s, 1, 1)

@@ -8,11 +8,11 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"sendcode/internal/delivery"
 	"sendcode/internal/delivery/smtptest"
+	"sendcode/internal/parts"
 )
 
 // cutConn is a socket that fails to write after a number of bytes behind the DATA command.
@@ -134,7 +134,7 @@ func TestServerStopsReadingTheMessage(t *testing.T) {
 
 // TestServerNeverReadsTheRest: writing the body has its end in time too.
 func TestServerNeverReadsTheRest(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	parts.Bubble(t, func(t *testing.T) {
 		server := smtptest.New(t, smtptest.Script{Rules: []smtptest.Rule{{Stage: smtptest.Body, Stall: true}}})
 		began := time.Now()
 		_, err := piped(t, server).Send(t.Context(), bigMessage(1))

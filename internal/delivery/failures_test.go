@@ -7,11 +7,11 @@ import (
 	"os"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"sendcode/internal/delivery"
 	"sendcode/internal/delivery/smtptest"
+	"sendcode/internal/parts"
 )
 
 // misbehaviour is one row: what the server does, and what must come of it.
@@ -136,7 +136,7 @@ func TestMisbehaviourInABubble(t *testing.T) {
 	bothWays(t, func(t *testing.T, extensions []string) {
 		for _, row := range misbehaviours() {
 			t.Run(row.name, func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
+				parts.Bubble(t, func(t *testing.T) {
 					server := smtptest.New(t, smtptest.Script{Extensions: extensions, Rules: []smtptest.Rule{row.rule}})
 					row.run(t, server, piped(t, server))
 				})
@@ -216,7 +216,7 @@ func TestNobodyListens(t *testing.T) {
 
 // TestDiallingEnds: a host that swallows packets costs ten seconds.
 func TestDiallingEnds(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	parts.Bubble(t, func(t *testing.T) {
 		s := newSender(t, delivery.SMTPConfig{Host: "mail.example", Dial: func(ctx context.Context, network, addr string) (net.Conn, error) {
 			if network != "tcp" || addr != "mail.example:587" {
 				t.Errorf("dials %s %s", network, addr)

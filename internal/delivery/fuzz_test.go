@@ -3,10 +3,10 @@ package delivery_test
 import (
 	"bytes"
 	"testing"
-	"testing/synctest"
 
 	"sendcode/internal/delivery"
 	"sendcode/internal/delivery/smtptest"
+	"sendcode/internal/parts"
 )
 
 // FuzzReplies puts any bytes in place of an answer and then closes. Nothing but a whole line that starts with the right
@@ -25,7 +25,7 @@ func FuzzReplies(f *testing.F) {
 		if n < 0 || n >= len(stages) || len(said) == 0 {
 			t.Skip()
 		}
-		synctest.Test(t, func(t *testing.T) {
+		parts.Bubble(t, func(t *testing.T) {
 			server := smtptest.New(t, smtptest.Script{Rules: []smtptest.Rule{{Stage: stages[n], Raw: string(said), Close: true}}})
 			_, err := piped(t, server).Send(t.Context(), message(1))
 			checkReply(t, outcomeOf(t, err), stages[n], said)

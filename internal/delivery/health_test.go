@@ -7,11 +7,11 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"sendcode/internal/delivery"
 	"sendcode/internal/delivery/smtptest"
+	"sendcode/internal/parts"
 )
 
 // pair is two servers, the preferred one first, in a bubble.
@@ -81,7 +81,7 @@ func blackHole(dials *atomic.Int32) func(*delivery.SMTPConfig) {
 
 // TestDeadServerCostsFewMailsTheirTime: its dial timeout is not paid by each mail.
 func TestDeadServerCostsFewMailsTheirTime(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	parts.Bubble(t, func(t *testing.T) {
 		var dials atomic.Int32
 		good := smtptest.New(t, smtptest.Script{})
 		servers := delivery.Servers{newSender(t, delivery.SMTPConfig{Host: "x", TLS: delivery.TLSNone}, blackHole(&dials)), piped(t, good)}
@@ -102,7 +102,7 @@ func TestDeadServerCostsFewMailsTheirTime(t *testing.T) {
 
 // TestOneMailTriesAServerSetAside: once in five seconds, and when it gets through the order is the old one.
 func TestOneMailTriesAServerSetAside(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	parts.Bubble(t, func(t *testing.T) {
 		servers, first, second := pair(t, misbehaving(smtptest.Rule{Stage: smtptest.Greet, Delay: time.Second, Reply: "421 4.3.2 busy", Close: true}), smtptest.Script{})
 		post(t, servers, 1, 100)
 		tries := first.Connections()
@@ -156,7 +156,7 @@ func TestWhatIsHeldAgainstAServer(t *testing.T) {
 	}
 	try := func(rule smtptest.Rule, up bool) {
 		t.Run(string(rule.Stage)+" "+rule.Reply, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			parts.Bubble(t, func(t *testing.T) {
 				servers, _, _ := pair(t, misbehaving(rule), smtptest.Script{})
 				for n := range 3 {
 					if !servers.Health()[0].Up {
@@ -180,7 +180,7 @@ func TestWhatIsHeldAgainstAServer(t *testing.T) {
 
 // TestFaultsInARow: what works in between clears the account, and so does nothing that is ours.
 func TestFaultsInARow(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	parts.Bubble(t, func(t *testing.T) {
 		busy := smtptest.Rule{Stage: smtptest.Mail, Reply: "421 4.3.2 busy", Times: 2}
 		again := smtptest.Rule{Stage: smtptest.Mail, Reply: "421 4.3.2 busy", Skip: 1, Times: 2}
 		servers, _, _ := pair(t, misbehaving(busy, again), smtptest.Script{})
@@ -191,7 +191,7 @@ func TestFaultsInARow(t *testing.T) {
 			t.Error("set aside without three faults in a row")
 		}
 	})
-	synctest.Test(t, func(t *testing.T) {
+	parts.Bubble(t, func(t *testing.T) {
 		servers, first, _ := pair(t, misbehaving(smtptest.Rule{Stage: smtptest.Rcpt, Delay: 2 * time.Second}), smtptest.Script{})
 		for n := range 5 {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -206,7 +206,7 @@ func TestFaultsInARow(t *testing.T) {
 
 // TestNothingAcceptedIsOfferedTwice: also while a server is set aside and tried again.
 func TestNothingAcceptedIsOfferedTwice(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	parts.Bubble(t, func(t *testing.T) {
 		servers, first, second := pair(t, misbehaving(
 			smtptest.Rule{Stage: smtptest.Dot, Skip: 5, Times: 10, Close: true},
 			smtptest.Rule{Stage: smtptest.Greet, Skip: 1, Times: 20, Reply: "421 4.3.2 busy", Close: true},
@@ -230,7 +230,7 @@ func TestNothingAcceptedIsOfferedTwice(t *testing.T) {
 
 // TestEveryServerSetAside: a mail fails at once, and its failure is Temporary.
 func TestEveryServerSetAside(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	parts.Bubble(t, func(t *testing.T) {
 		busy := misbehaving(smtptest.Rule{Stage: smtptest.Greet, Reply: "421 4.3.2 busy", Close: true})
 		servers, first, second := pair(t, busy, busy)
 		post(t, servers, 1, 32)
@@ -246,7 +246,7 @@ func TestEveryServerSetAside(t *testing.T) {
 
 // TestBackAllAtOnce: mails that come while a lone server is being tried wait for what that shows.
 func TestBackAllAtOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	parts.Bubble(t, func(t *testing.T) {
 		server := smtptest.New(t, misbehaving(smtptest.Rule{Stage: smtptest.Greet, Reply: "421 4.3.2 busy", Close: true}))
 		servers := delivery.Servers{piped(t, server)}
 		if failures := post(t, servers, 1, 16); len(failures) != 16 {

@@ -6,10 +6,10 @@ import (
 	"net"
 	"strings"
 	"testing"
-	"testing/synctest"
 
 	"sendcode/internal/delivery"
 	"sendcode/internal/delivery/smtptest"
+	"sendcode/internal/parts"
 )
 
 // TestCommandsGoTogether: a server that says nothing until it has heard DATA is heard out by who pipelines, and by nobody else.
@@ -17,7 +17,7 @@ func TestCommandsGoTogether(t *testing.T) {
 	for keyword, want := range map[string]outcome{
 		"PIPELINING": {}, "8BITMIME": {class: delivery.Temporary, stage: delivery.StageMail},
 	} {
-		synctest.Test(t, func(t *testing.T) {
+		parts.Bubble(t, func(t *testing.T) {
 			config := delivery.SMTPConfig{Host: "127.0.0.1", TLS: delivery.TLSNone, Dial: func(context.Context, string, string) (net.Conn, error) {
 				client, server := net.Pipe()
 				go silentUntilData(server, keyword)

@@ -11,6 +11,7 @@ import (
 
 	"sendcode/internal/delivery"
 	"sendcode/internal/delivery/smtptest"
+	"sendcode/internal/parts"
 )
 
 // sendAll sends mails first..last one after the other; all must be accepted.
@@ -60,7 +61,7 @@ func TestConnectionServesHundredMails(t *testing.T) {
 }
 
 func TestIdleConnectionIsClosedByTime(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	parts.Bubble(t, func(t *testing.T) {
 		server := smtptest.New(t, smtptest.Script{})
 		s := piped(t, server)
 		sendAll(t, s, 1, 1)
@@ -88,7 +89,7 @@ func TestQuitThatIsNotAnswered(t *testing.T) {
 		"stalls": {Stage: smtptest.Quit, Stall: true}, "refused": {Stage: smtptest.Quit, Reply: "500 no"}, "closes": {Stage: smtptest.Quit, Close: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			parts.Bubble(t, func(t *testing.T) {
 				server := smtptest.New(t, smtptest.Script{Rules: []smtptest.Rule{rule}})
 				s := piped(t, server, func(c *delivery.SMTPConfig) { c.MaxMails = 1 })
 				began := time.Now()
@@ -128,7 +129,7 @@ func TestCloseEndsIdleConnections(t *testing.T) {
 
 // TestCloseLetsASendEnd: a send under way ends as if nothing were, and its connection is not kept.
 func TestCloseLetsASendEnd(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	parts.Bubble(t, func(t *testing.T) {
 		server := smtptest.New(t, smtptest.Script{Rules: []smtptest.Rule{{Stage: smtptest.Dot, Delay: time.Minute}}})
 		s := piped(t, server)
 		var wg sync.WaitGroup
@@ -148,7 +149,7 @@ func TestCloseLetsASendEnd(t *testing.T) {
 }
 
 func TestAtMostFourConnections(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	parts.Bubble(t, func(t *testing.T) {
 		server := smtptest.New(t, smtptest.Script{Rules: []smtptest.Rule{{Stage: smtptest.Dot, Delay: time.Second}}})
 		s := piped(t, server)
 		began := time.Now()
@@ -169,7 +170,7 @@ func TestAtMostFourConnections(t *testing.T) {
 }
 
 func TestWaitingForAConnectionHonoursTheContext(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	parts.Bubble(t, func(t *testing.T) {
 		server := smtptest.New(t, smtptest.Script{Rules: []smtptest.Rule{{Stage: smtptest.Dot, Delay: time.Minute}}})
 		s := piped(t, server, func(c *delivery.SMTPConfig) { c.MaxConns = 1 })
 		var wg sync.WaitGroup

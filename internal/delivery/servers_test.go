@@ -3,11 +3,11 @@ package delivery_test
 import (
 	"context"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"sendcode/internal/delivery"
 	"sendcode/internal/delivery/smtptest"
+	"sendcode/internal/parts"
 )
 
 // TestServersInOrder: the next server is asked only when the message was certainly not accepted and may be elsewhere.
@@ -58,7 +58,7 @@ func TestServersInOrder(t *testing.T) {
 
 // TestServersStopWithTheContext: a server that used up the time leaves none for the next.
 func TestServersStopWithTheContext(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	parts.Bubble(t, func(t *testing.T) {
 		first := smtptest.New(t, smtptest.Script{Rules: []smtptest.Rule{{Stage: smtptest.Rcpt, Stall: true}}})
 		second := smtptest.New(t, smtptest.Script{})
 		servers := delivery.Servers{piped(t, first), piped(t, second)}

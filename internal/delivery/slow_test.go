@@ -7,6 +7,7 @@ import (
 
 	"sendcode/internal/delivery"
 	"sendcode/internal/delivery/smtptest"
+	"sendcode/internal/parts"
 )
 
 // inTenSeconds gives every answer late.
@@ -22,7 +23,7 @@ func TestPaceWithOneSlowServer(t *testing.T) {
 	const mails = 1000
 	steady := misbehaving(smtptest.Rule{Stage: smtptest.Dot, Delay: 100 * time.Millisecond})
 	pace := func(t *testing.T, slow *smtptest.Script) (took time.Duration, got int) {
-		synctest.Test(t, func(t *testing.T) {
+		parts.Bubble(t, func(t *testing.T) {
 			healthy := smtptest.New(t, steady)
 			servers, all := delivery.Servers{piped(t, healthy)}, []*smtptest.Server{healthy}
 			if slow != nil {
@@ -58,7 +59,7 @@ func TestPaceWithOneSlowServer(t *testing.T) {
 
 // TestSlowButAlone: slowness is held against a server only while another one is up.
 func TestSlowButAlone(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	parts.Bubble(t, func(t *testing.T) {
 		slow := smtptest.New(t, inTenSeconds())
 		servers := delivery.Servers{piped(t, slow)}
 		if failures := post(t, servers, 1, 16); failures != nil || !servers.Health()[0].Up {
@@ -66,7 +67,7 @@ func TestSlowButAlone(t *testing.T) {
 		}
 		allOnce(t, 16, slow)
 	})
-	synctest.Test(t, func(t *testing.T) {
+	parts.Bubble(t, func(t *testing.T) {
 		servers, first, second := pair(t, inTenSeconds(), inTenSeconds())
 		if failures := post(t, servers, 1, 64); failures != nil {
 			t.Errorf("%v", failures)
@@ -77,7 +78,7 @@ func TestSlowButAlone(t *testing.T) {
 
 // TestSlowOneAfterTheOther: an answer that comes at last does not undo what was held against the server.
 func TestSlowOneAfterTheOther(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	parts.Bubble(t, func(t *testing.T) {
 		servers, first, second := pair(t, misbehaving(smtptest.Rule{Stage: smtptest.Dot, Delay: 8 * time.Second}), smtptest.Script{})
 		for n := range 4 {
 			if _, err := servers.Send(t.Context(), message(n)); err != nil {
@@ -92,7 +93,7 @@ func TestSlowOneAfterTheOther(t *testing.T) {
 
 // TestCrowdGoesOn: who finds every connection of a server in use waits a second, no longer, while another is up.
 func TestCrowdGoesOn(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	parts.Bubble(t, func(t *testing.T) {
 		servers, first, second := pair(t, inTenSeconds(), smtptest.Script{})
 		go post(t, servers, 1, 16)
 		time.Sleep(999 * time.Millisecond)
@@ -112,7 +113,7 @@ func TestCrowdGoesOn(t *testing.T) {
 
 // TestWatch hears of each change once, with its reason.
 func TestWatch(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	parts.Bubble(t, func(t *testing.T) {
 		servers, first, _ := pair(t, misbehaving(smtptest.Rule{Stage: smtptest.Rcpt, Reply: blabbing("421 4.3.2")}), smtptest.Script{})
 		var heard []delivery.Health
 		servers.Watch(func(h delivery.Health) { heard = append(heard, h) })

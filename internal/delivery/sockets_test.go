@@ -5,11 +5,11 @@ import (
 	"net"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"sendcode/internal/delivery"
 	"sendcode/internal/delivery/smtptest"
+	"sendcode/internal/parts"
 )
 
 // openConns counts the sockets that a sender holds.
@@ -48,7 +48,7 @@ func (o *openConns) count(c *delivery.SMTPConfig) {
 
 // TestWornOutConnectionsAreClosed: the one that failed, and those that have been idle for longer.
 func TestWornOutConnectionsAreClosed(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	parts.Bubble(t, func(t *testing.T) {
 		server := smtptest.New(t, smtptest.Script{Rules: []smtptest.Rule{{Stage: smtptest.Dot, Delay: time.Second}}})
 		var open openConns
 		s := piped(t, server, open.count)
@@ -70,7 +70,7 @@ func TestWornOutConnectionsAreClosed(t *testing.T) {
 
 // TestNeverMoreSocketsThanAllowed: also while connections are replaced, retired, probed or expire.
 func TestNeverMoreSocketsThanAllowed(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	parts.Bubble(t, func(t *testing.T) {
 		server := smtptest.New(t, smtptest.Script{Rules: []smtptest.Rule{
 			{Stage: smtptest.Mail, Skip: 3, Times: 3, Reply: "421 4.3.2 no"}, {Stage: smtptest.Quit, Delay: 300 * time.Millisecond}}})
 		var open openConns

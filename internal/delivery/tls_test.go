@@ -7,11 +7,11 @@ import (
 	"net/url"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"sendcode/internal/delivery"
 	"sendcode/internal/delivery/smtptest"
+	"sendcode/internal/parts"
 )
 
 func tlsFailure() outcome { return outcome{class: delivery.Temporary, stage: delivery.StageTLS} }
@@ -131,7 +131,7 @@ func TestNothingInTheClear(t *testing.T) {
 
 // TestPasswordStaysHome: no login in the clear beyond this machine, whatever the server offers.
 func TestPasswordStaysHome(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	parts.Bubble(t, func(t *testing.T) {
 		server := smtptest.New(t, smtptest.Script{Username: username, Password: password})
 		s := piped(t, server, func(c *delivery.SMTPConfig) {
 			c.Host, c.TLS, c.Username, c.Password = "relay.example", delivery.TLSOpportunistic, username, password

@@ -3,6 +3,7 @@ package house
 import (
 	"go/ast"
 	"maps"
+	"path"
 	"slices"
 	"strings"
 	"testing"
@@ -36,9 +37,15 @@ func goodDoc(file *ast.File) bool {
 func TestNobodySleeps(t *testing.T) {
 	check(t, sleepers, "calls time.Sleep; wait for the condition, or take the waiting as an argument",
 		func(s source) bool {
-			fakeClock := s.test && slices.Contains(s.imports, "testing/synctest")
+			fakeClock := s.test && (slices.Contains(s.imports, "testing/synctest") || calls(s.file, bubbles, "Bubble"))
 			return !fakeClock && calls(s.file, "time", "Sleep")
 		})
+}
+
+func TestBubblesAreOnOneProcessor(t *testing.T) {
+	check(t, nil, "calls synctest.Test, which crashes under the race detector; parts.Bubble does not", func(s source) bool {
+		return s.pkg != strings.TrimPrefix(bubbles, "sendcode/") && calls(s.file, "testing/synctest", "Test")
+	})
 }
 
 func TestNobodyHasInit(t *testing.T) {
@@ -81,7 +88,7 @@ func calls(file *ast.File, pkg, function string) bool {
 		if spec.Path.Value != `"`+pkg+`"` {
 			continue
 		}
-		if name = pkg; spec.Name != nil {
+		if name = path.Base(pkg); spec.Name != nil {
 			name = spec.Name.Name
 		}
 	}
@@ -115,6 +122,9 @@ func TestCalls(t *testing.T) {
 		if got := calls(parse(t, text), "time", "Sleep"); got != want {
 			t.Errorf("%s: %v, want %v", text, got, want)
 		}
+	}
+	if !calls(parse(t, `package p; import "testing/synctest"; func f() { synctest.Test(nil, nil) }`), "testing/synctest", "Test") {
+		t.Error("a package in a folder is not found by its name")
 	}
 }
 

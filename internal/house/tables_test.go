@@ -130,9 +130,12 @@ const (
 	testsOnly = ""
 )
 
+// bubbles is the package that opens testing/synctest's.
+const bubbles = "sendcode/internal/parts"
+
 // sleepers and initialisers are the files that may call time.Sleep or declare
-// func init, each with the reason. Tests with testing/synctest need no leave to
-// sleep: there it moves the bubble's clock and takes no time.
+// func init, each with the reason. Tests in a bubble need no leave to sleep:
+// there it moves the bubble's clock and takes no time.
 var (
 	sleepers     = map[string]string{}
 	initialisers = map[string]string{}

@@ -6,8 +6,9 @@ import (
 	"log/slog"
 	"net/http"
 	"testing"
-	"testing/synctest"
 	"time"
+
+	"sendcode/internal/parts"
 )
 
 func TestReadiness(t *testing.T) {
@@ -44,7 +45,7 @@ func TestReadiness(t *testing.T) {
 }
 
 func TestReadinessIsKeptASecondAndBounded(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	parts.Bubble(t, func(t *testing.T) {
 		looks := 0
 		h := NewHealth(Probe{Name: "log", Required: true, Check: func(ctx context.Context) error {
 			looks++

@@ -7,18 +7,18 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"sendcode/internal/audit"
 	"sendcode/internal/delivery"
 	"sendcode/internal/delivery/smtptest"
+	"sendcode/internal/parts"
 )
 
 // The mail server is down for two minutes while people ask. When it is back, every code that is still alive arrives,
 // once and soon; the others are failed for the reason that they expired, and cost nothing.
 func TestReceiverDownForTwoMinutes(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	parts.Bubble(t, func(t *testing.T) {
 		r := newRig(t, func(s *Settings) {
 			brief := s.Purposes["default"]
 			brief.Name, brief.Life, brief.Shares, brief.Policy.Name = "brief", time.Minute, []string{"brief"}, "brief"

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/google/uuid"
@@ -14,6 +13,7 @@ import (
 	"sendcode/internal/audit"
 	"sendcode/internal/delivery"
 	"sendcode/internal/delivery/sms"
+	"sendcode/internal/parts"
 )
 
 // oracle is a carrier that is asked what became of messages.
@@ -56,7 +56,7 @@ func (o *oracle) inquiries() []sms.Inquiry {
 // inquiring runs a test with a carrier that is asked from half a minute on.
 func inquiring(t *testing.T, o *oracle, test func(r *rig)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
+	parts.Bubble(t, func(t *testing.T) {
 		r := newRig(t, func(s *Settings) { toNumbers("DE")(s); s.AskAfter = 30 * time.Second })
 		r.svc.Inquirer = o
 		r.run()

@@ -11,6 +11,7 @@ import (
 	"sendcode/internal/audit"
 	"sendcode/internal/delivery"
 	"sendcode/internal/delivery/sms"
+	"sendcode/internal/parts"
 )
 
 // deadCarrier is one whose connections open, and that never says anything.
@@ -35,7 +36,7 @@ func nthNumber(n int) string { return fmt.Sprintf("+49151%08d", 20_000_000+n) }
 // Every text message hangs, far more than there is room for; a mail goes out at once all the same, and so does one that
 // had to wait in the log behind all of them.
 func TestHangingCarrierHoldsUpNoMail(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	parts.Bubble(t, func(t *testing.T) {
 		r := newRig(t, toNumbers("DE"))
 		carrier := &deadCarrier{each: 20 * time.Second}
 		r.svc = r.replicaWith(r.post, carrier)
@@ -64,7 +65,7 @@ func TestHangingCarrierHoldsUpNoMail(t *testing.T) {
 
 // The reverse: mails hang, and a text message goes out at once, also one that waited in the log.
 func TestHangingMailServerHoldsUpNoText(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	parts.Bubble(t, func(t *testing.T) {
 		r := newRig(t, toNumbers("DE"))
 		r.svc = r.replica(&slowPost{each: time.Minute})
 		r.svc.outbox.capacity = memory
@@ -108,7 +109,7 @@ func (g *gauge) Send(ctx context.Context, m sms.Message) (sms.Receipt, error) {
 
 // Each channel has so many workers and no more.
 func TestWorkersOfAChannelAreBounded(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	parts.Bubble(t, func(t *testing.T) {
 		r := newRig(t, func(s *Settings) { toNumbers("DE")(s); s.Workers = 5 })
 		carrier := &gauge{}
 		r.svc = r.replicaWith(r.post, carrier)

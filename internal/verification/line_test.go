@@ -7,6 +7,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"sendcode/internal/parts"
 )
 
 // However many ask for one recipient, answers come at a pace; all others are answered as ever.
@@ -51,7 +53,7 @@ func TestOneRecipientCannotCrowdOutTheOthers(t *testing.T) {
 }
 
 func TestALineEndsWithPatienceOrTheClient(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	parts.Bubble(t, func(t *testing.T) {
 		l := newLines()
 		var turns []*turn
 		for range abreast {

@@ -3,11 +3,11 @@ package verification
 import (
 	"context"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"sendcode/internal/audit"
 	"sendcode/internal/delivery"
+	"sendcode/internal/parts"
 	"sendcode/quota"
 )
 
@@ -122,7 +122,7 @@ func TestServerThatComesBackGetsTheLiveOnes(t *testing.T) {
 
 // Nobody was there for the next try; what the server said at the last one stays with the send, for those who are asked why.
 func TestExpiredKeepsTheServersLastWord(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	parts.Bubble(t, func(t *testing.T) {
 		r := newRig(t, nil)
 		dead := &postbox{}
 		dead.tell(failing(delivery.Temporary, "rcpt", 452, "4.2.2"))
@@ -141,7 +141,7 @@ func TestExpiredKeepsTheServersLastWord(t *testing.T) {
 }
 
 func TestExpiredInTheQueueIsNotSent(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	parts.Bubble(t, func(t *testing.T) {
 		r := newRig(t, nil)
 		dead := &postbox{}
 		release := make(chan struct{})
@@ -165,7 +165,7 @@ func TestExpiredInTheQueueIsNotSent(t *testing.T) {
 }
 
 func TestStopFinishesWhatIsInFlight(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	parts.Bubble(t, func(t *testing.T) {
 		r := newRig(t, nil)
 		r.run()
 		release := make(chan struct{})
@@ -187,7 +187,7 @@ func TestStopFinishesWhatIsInFlight(t *testing.T) {
 }
 
 func TestStopHandsBackWhatHangs(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	parts.Bubble(t, func(t *testing.T) {
 		r := newRig(t, nil)
 		r.run()
 		r.post.tell(func(ctx context.Context) error {
@@ -256,7 +256,7 @@ func TestWhatCannotBeComposedFails(t *testing.T) {
 			r.svc.Change(Terms{Purposes: r.settings.Purposes, Titles: map[string]string{"shop": "https://shop.example"}})
 		}},
 	} {
-		synctest.Test(t, func(t *testing.T) {
+		parts.Bubble(t, func(t *testing.T) {
 			r := newRig(t, nil)
 			dead, release := &postbox{}, make(chan struct{})
 			dead.tell(hanging(release))

@@ -4,11 +4,11 @@ import (
 	"context"
 	"fmt"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"sendcode/internal/audit"
 	"sendcode/internal/delivery"
+	"sendcode/internal/parts"
 	"sendcode/internal/recipient"
 )
 
@@ -67,7 +67,7 @@ const memory = 200
 // A receiver that takes a second for each mail changes no answer: all are told at once, and all mails go out, in the
 // order of the requests, as fast as the workers are.
 func TestSlowReceiverChangesNoAnswer(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	parts.Bubble(t, func(t *testing.T) {
 		r, post := slowRig(t, time.Second, 16)
 		r.run()
 		began := time.Now()
@@ -122,7 +122,7 @@ func (r *rig) persons(p *slowPost, n int) []int {
 // More than memory has room for waits in the log, queued. It is delivered in turn: what comes later does not go first,
 // though there be room for it at that moment.
 func TestWhatHasNoRoomWaitsInTheLog(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	parts.Bubble(t, func(t *testing.T) {
 		const n, late, lates = memory + 300, 5, 4
 		r, post := slowRig(t, 100*time.Millisecond, 10) // a hundred a second
 		r.run()
@@ -166,7 +166,7 @@ func TestWhatHasNoRoomWaitsInTheLog(t *testing.T) {
 
 // What waits in the log is fetched when there is room, not only at the next tick.
 func TestWorkersNeverWaitForWhatWaitsInTheLog(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	parts.Bubble(t, func(t *testing.T) {
 		const n = memory + 400
 		r, post := slowRig(t, 20*time.Millisecond, 10) // five hundred a second
 		r.run()
@@ -186,7 +186,7 @@ func TestWorkersNeverWaitForWhatWaitsInTheLog(t *testing.T) {
 
 // While the log takes no outcome, mails stop soon: what is sent and not recorded would be doubled by a crash.
 func TestMailsStopWhileTheLogTakesNoOutcome(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	parts.Bubble(t, func(t *testing.T) {
 		r, post := slowRig(t, 100*time.Millisecond, 100)
 		r.svc.outbox.capacity = maxFlights
 		r.run()
@@ -210,7 +210,7 @@ func TestMailsStopWhileTheLogTakesNoOutcome(t *testing.T) {
 
 // A stop does not wait for what nobody has begun with: it is handed back, and the next process delivers it at once.
 func TestStopHandsBackTheQueue(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	parts.Bubble(t, func(t *testing.T) {
 		r, post := slowRig(t, time.Second, 16)
 		r.run()
 		r.crowd(0, 500)

@@ -7,10 +7,10 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"sendcode/internal/audit"
+	"sendcode/internal/parts"
 )
 
 // keepFor sets how long rows are kept, and has the process tick slowly: weeks pass.
@@ -112,7 +112,7 @@ func (l *little) say(until time.Time, err error) (asked int) {
 // Who runs the service is told in time that rows will find no place, again and again but not at every tick; and while all is well
 // nobody asks at every tick.
 func TestLittleRoomIsTold(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	parts.Bubble(t, func(t *testing.T) {
 		r := newRig(t, nil)
 		log := &little{Memory: audit.NewMemory(time.Now), until: time.Now().AddDate(0, 4, 0)}
 		r.svc = New(r.settings, Parts{

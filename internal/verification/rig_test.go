@@ -72,7 +72,7 @@ func inBubble(t *testing.T, test func(r *rig)) {
 
 func inBubbleWith(t *testing.T, change func(*Settings), test func(r *rig)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
+	parts.Bubble(t, func(t *testing.T) {
 		r := newRig(t, change)
 		r.run()
 		test(r)

@@ -3,16 +3,16 @@ package verification
 import (
 	"context"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"sendcode/internal/audit"
 	"sendcode/internal/delivery"
+	"sendcode/internal/parts"
 )
 
 // A process that was killed between the 202 and the mail never comes back; another takes its send over.
 func TestCrashIsTakenOver(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	parts.Bubble(t, func(t *testing.T) {
 		r := newRig(t, nil)
 		release := make(chan struct{})
 		dead := &postbox{}
@@ -42,7 +42,7 @@ func TestCrashIsTakenOver(t *testing.T) {
 
 // The sleeper's mail was refused while another replica delivered: no refund, no step back.
 func TestSleeperChangesNothing(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	parts.Bubble(t, func(t *testing.T) {
 		r := newRig(t, nil)
 		release := make(chan struct{})
 		asleep := &postbox{}
@@ -69,7 +69,7 @@ func TestSleeperChangesNothing(t *testing.T) {
 
 // A row whose first attempt ended in silence may have been delivered, so its place stays spent.
 func TestDoubtIsNotRefunded(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	parts.Bubble(t, func(t *testing.T) {
 		r := newRig(t, nil)
 		release := make(chan struct{})
 		dead := &postbox{}

@@ -3,11 +3,11 @@ package verification
 import (
 	"fmt"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"sendcode/internal/audit"
 	"sendcode/internal/delivery"
+	"sendcode/internal/parts"
 	"sendcode/internal/recipient"
 )
 
@@ -133,7 +133,7 @@ func TestAppsAreToldHowSendsEnd(t *testing.T) {
 
 // A send that a dead process left behind ends once, and so is told once, though the sleeper wakes with another word.
 func TestTakenOverSendsAreToldOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	parts.Bubble(t, func(t *testing.T) {
 		r := newRig(t, tellAll)
 		release := make(chan struct{})
 		asleep := &postbox{}
@@ -153,7 +153,7 @@ func TestTakenOverSendsAreToldOnce(t *testing.T) {
 // Who delivers is woken when there is something, after it is in the log; and an answer of the log that was lost, which
 // is asked again, leaves one event.
 func TestWhoDeliversIsWoken(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	parts.Bubble(t, func(t *testing.T) {
 		r := newRig(t, tellAll)
 		woken := 0
 		r.svc.Parts.Told = func() {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/google/uuid"
@@ -13,6 +12,7 @@ import (
 	"sendcode/internal/audit"
 	"sendcode/internal/delivery"
 	"sendcode/internal/delivery/sms"
+	"sendcode/internal/parts"
 	"sendcode/internal/recipient"
 )
 
@@ -205,7 +205,7 @@ func TestLiftPrefix(t *testing.T) {
 
 // Two replicas look in turns, and alert once.
 func TestReplicasWatchInTurns(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	parts.Bubble(t, func(t *testing.T) {
 		r := newRig(t, watched)
 		r.run()
 		other := &rig{T: t, log: r.log, limiter: r.limiter, post: r.post, handset: r.handset, printed: r.printed, settings: r.settings, renderer: r.renderer}

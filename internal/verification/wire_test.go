@@ -3,12 +3,12 @@ package verification
 import (
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"sendcode/internal/audit"
 	"sendcode/internal/delivery"
 	"sendcode/internal/delivery/smtptest"
+	"sendcode/internal/parts"
 )
 
 // What a mail server does on the wire, once, and what becomes of the send and its place: from the socket to the row.
@@ -60,7 +60,7 @@ func TestFromTheWireToTheRow(t *testing.T) {
 	for _, c := range cases {
 		c.rule.Times = 1
 		t.Run(string(c.rule.Stage)+" "+c.want, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			parts.Bubble(t, func(t *testing.T) {
 				server := smtptest.New(t, smtptest.Script{Rules: []smtptest.Rule{c.rule}})
 				smtp, err := delivery.NewSMTP(delivery.SMTPConfig{Host: "127.0.0.1", TLS: delivery.TLSNone, Dial: server.Dial})
 				if err != nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/google/uuid"
 
 	"sendcode/internal/audit"
+	"sendcode/internal/parts"
 )
 
 // rig is a deliverer, or several, over one log in memory, inside a bubble with a clock of its own.
@@ -38,7 +39,7 @@ type posted struct {
 
 func inBubble(t *testing.T, test func(r *rig)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
+	parts.Bubble(t, func(t *testing.T) {
 		test(&rig{
 			T: t, log: audit.NewMemory(time.Now), began: time.Now(), told: map[string]int{},
 			answer: map[string]func(context.Context) answer{},

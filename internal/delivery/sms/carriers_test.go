@@ -5,10 +5,10 @@ import (
 	"errors"
 	"slices"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"sendcode/internal/delivery"
+	"sendcode/internal/parts"
 )
 
 // scripted is a carrier whose outcomes are told.
@@ -83,7 +83,7 @@ func TestRoutesByPrefix(t *testing.T) {
 }
 
 func TestCarriersAreSetAside(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	parts.Bubble(t, func(t *testing.T) {
 		first, second := &scripted{name: "first", fail: failing(delivery.Temporary)}, &scripted{name: "second"}
 		var heard []bool
 		all := NewCarriers([]Route{{Carrier: first}, {Carrier: second}}, Options{Watch: func(h delivery.Health) { heard = append(heard, h.Up) }})

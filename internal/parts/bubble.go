@@ -1,0 +1,36 @@
+package parts
+
+import (
+	"runtime"
+	"sync"
+	"testing"
+	"testing/synctest"
+)
+
+// bubbles is how many there are, and on how many processors the process ran before.
+var bubbles struct {
+	sync.Mutex
+	n, processors int
+}
+
+// Bubble is synctest.Test, on one processor under the race detector: two timers of a bubble that end on two processors at
+// the same time use one state of the detector, which crashes the process now and then (golang.org/issue/78156).
+func Bubble(t *testing.T, test func(*testing.T)) {
+	t.Helper()
+	if raced {
+		onOneProcessor(1)
+		defer onOneProcessor(-1)
+	}
+	synctest.Test(t, test)
+}
+
+func onOneProcessor(more int) {
+	bubbles.Lock()
+	defer bubbles.Unlock()
+	if bubbles.n == 0 {
+		bubbles.processors = runtime.GOMAXPROCS(1)
+	}
+	if bubbles.n += more; bubbles.n == 0 {
+		runtime.GOMAXPROCS(bubbles.processors)
+	}
+}
