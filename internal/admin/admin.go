@@ -70,7 +70,7 @@ type Config struct {
 	Limiter  Limiter
 	Logger   *slog.Logger
 	Now      func() time.Time                            // nil: time.Now
-	Aside    func() []Aside                              // the mail servers that get no mails now; nil: none
+	Aside    func() []Aside                              // the mail servers and carriers that get nothing now; nil: none
 	Extent   func(context.Context) (audit.Extent, error) // how far the log reaches; nil: nobody is told
 
 	Password     string // of the login page
@@ -84,11 +84,12 @@ type Config struct {
 	DemandFactor bool // of all who log in with a password
 }
 
-// Aside is a mail server that this process has set aside after failures.
+// Aside is a mail server, or a carrier of text messages, that this process has set aside after failures.
 type Aside struct {
-	Server string // host:port
-	Since  time.Time
-	Why    string
+	Carrier bool
+	Server  string // host:port; of a carrier its name
+	Since   time.Time
+	Why     string
 }
 
 // Admin is the console. Safe for concurrent use.

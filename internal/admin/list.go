@@ -18,7 +18,7 @@ type listView struct {
 	Filter  filterView
 	Search  searchView
 	Shared  sentence    // why these rows stand together, where they only share a support reference
-	Aside   []sentence  // mail servers that get no mails now
+	Aside   []sentence  // mail servers and carriers that get nothing now
 	Person  *personView // when the list is one recipient's
 	Rows    []rowView
 	Older   string   // address; empty: this is the end
@@ -80,7 +80,11 @@ func (a *Admin) showList(c echo.Context, status int, q query, s searchView) erro
 	w := wordsFor(c.Request())
 	v := listView{page: page{W: w, Title: w.say("list.title"), In: true, Here: "sends"}, Search: s, Filter: filterOf(q, w)}
 	for _, m := range a.aside() {
-		v.Aside = append(v.Aside, w.tell("list.aside", strong("server", m.Server), plain("why", m.Why), plain("for", w.wait(a.now().Sub(m.Since)))))
+		key := "list.aside"
+		if m.Carrier {
+			key = "list.aside.carrier"
+		}
+		v.Aside = append(v.Aside, w.tell(key, strong("server", m.Server), plain("why", m.Why), plain("for", w.wait(a.now().Sub(m.Since)))))
 	}
 	for _, row := range found.rows {
 		v.Rows = append(v.Rows, viewOf(row, w))

@@ -81,6 +81,7 @@ var englishBasics = map[string]string{
 	"list.nothing":             "Nothing has been sent yet.",
 	"list.none":                "Nothing matches.",
 	"list.aside":               "The mail server {server} has been set aside for {for}: {why}. Mails go to the next one, or wait.",
+	"list.aside.carrier":       "The carrier {server} has been set aside for {for}: {why}. Text messages go to the next one, or wait.",
 	"list.end":                 "There is nothing older.",
 	"list.keys":                "j and k move, Enter opens, / finds",
 

@@ -81,6 +81,7 @@ var chineseBasics = map[string]string{
 	"list.nothing":             "还没有任何发送记录。",
 	"list.none":                "没有符合条件的记录。",
 	"list.aside":               "邮件服务器 {server} 已停用 {for}：{why}。邮件改由下一台服务器发送，否则等待。",
+	"list.aside.carrier":       "运营商 {server} 已停用 {for}：{why}。短信改由下一家运营商发送，否则等待。",
 	"list.end":                 "没有更早的记录了。",
 	"list.keys":                "j、k 移动，Enter 打开，/ 查找",
 

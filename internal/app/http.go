@@ -14,6 +14,8 @@ import (
 	"sendcode/internal/admin"
 	"sendcode/internal/api"
 	"sendcode/internal/config"
+	"sendcode/internal/delivery"
+	"sendcode/internal/delivery/sms"
 	"sendcode/internal/events"
 	"sendcode/internal/message"
 	"sendcode/internal/proof"
@@ -212,12 +214,18 @@ func (a *App) registerConsole(e *echo.Echo) error {
 	return nil
 }
 
-// aside names the mail servers that get no mails now.
+// aside names the mail servers and the carriers that get nothing now.
 func (a *App) aside() (out []admin.Aside) {
-	for _, h := range a.mail.Health() {
-		if !h.Up {
-			out = append(out, admin.Aside{Server: h.Server, Since: h.Since, Why: h.Why})
+	add := func(carrier bool, all []delivery.Health) {
+		for _, h := range all {
+			if !h.Up {
+				out = append(out, admin.Aside{Carrier: carrier, Server: h.Server, Since: h.Since, Why: h.Why})
+			}
 		}
+	}
+	add(false, a.mail.Health())
+	if carriers, ok := a.carrier.(*sms.Carriers); ok {
+		add(true, carriers.Health())
 	}
 	return out
 }

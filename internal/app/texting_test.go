@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -136,5 +137,29 @@ func TestTextsThatTakeTooManySegments(t *testing.T) {
 	_, err := New(t.Context(), s.config(), slog.New(slog.DiscardHandler))
 	if err == nil || !strings.Contains(err.Error(), "sms/default/zh-Hans/text.txt takes 2 segments") {
 		t.Errorf("%v", err)
+	}
+}
+
+// A carrier that is away is named in the console, as a mail server is.
+func TestCarrierSetAsideIsNamed(t *testing.T) {
+	gone := httptest.NewServer(http.NotFoundHandler())
+	gone.Close()
+	s := embedded(t).configured(fmt.Sprintf(`
+sms:
+  countries: [DE]
+  carriers:
+    - {name: gone, type: http, method: GET, url: "%s/?to={to}&text={text}"}
+`, gone.URL)).start(1)
+	if aside := s.replicas[0].aside(); len(aside) != 0 {
+		t.Errorf("at the start it is %+v", aside)
+	}
+	for n := range 3 {
+		if a := s.text(0, fmt.Sprintf("+4915123456%03d", n)); a.status != http.StatusAccepted {
+			t.Fatalf("%d %s", a.status, a.raw)
+		}
+	}
+	s.await("the carrier to be set aside", func() bool { return len(s.replicas[0].aside()) == 1 })
+	if got := s.replicas[0].aside()[0]; !got.Carrier || got.Server != "gone" || !strings.Contains(got.Why, "sms dial") || got.Since.IsZero() {
+		t.Errorf("%+v", got)
 	}
 }
