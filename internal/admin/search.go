@@ -74,43 +74,85 @@ func (a *Admin) lookUp(ctx context.Context, typed string) (string, error) {
 	if h, err := recipient.ParseHash(typed); err == nil {
 		return address(nil, "recipient", h.String()), nil
 	}
-	ch, is := channelOf(typed)
+	ch, to, is := recipientIn(typed)
 	if !is {
 		if problem := parameters["reference"](&audit.Filter{}, typed, a.now()); problem != "" {
 			return "", invalid("q", "invalid", problem)
 		}
 		return address(nil, "reference", typed), nil
 	}
-	h, err := a.codes.Hash(string(ch), typed)
+	h, err := a.codes.Hash(string(ch), to)
 	if err != nil {
 		return "", err
 	}
-	to := address(nil, "recipient", h.String())
+	list := address(nil, "recipient", h.String())
 	rows, err := a.log.Sends(ctx, audit.Filter{Recipient: &h, Limit: 1})
 	if err != nil {
 		return "", a.unreadable(ctx, err)
 	}
 	if len(rows) > 0 {
-		return to, nil
+		return list, nil
 	}
-	hints, err := a.hintsOf(ctx, ch, typed)
-	return hints.address(to), err
+	hints, err := a.hintsOf(ctx, ch, to)
+	return hints.address(list), err
 }
 
-// channelOf says what kind of recipient was typed, if any: something with an at sign is an address, something of
-// digits, perhaps grouped, a number.
-func channelOf(typed string) (recipient.Channel, bool) {
+// recipientIn says what kind of recipient was typed, if any, and how it is read: something with an at sign is an address, something of
+// digits, perhaps grouped, a number, as is whatever has a plus before digits in it.
+func recipientIn(typed string) (ch recipient.Channel, to string, is bool) {
 	if strings.ContainsAny(typed, "@＠") {
-		return recipient.Email, true
+		return recipient.Email, typed, true
 	}
-	digits := 0
-	for _, r := range typed {
+	number, digits := asDialled(typed), 0
+	for _, r := range number {
 		switch {
 		case unicode.IsDigit(r):
 			digits++
-		case !strings.ContainsRune("+＋ -()./\u00a0", r):
-			return "", false
+		case !strings.ContainsRune("+＋ -()./", r):
+			return recipient.SMS, typed, hasPlusNumber(number)
 		}
 	}
-	return recipient.SMS, digits >= 5
+	return recipient.SMS, number, digits >= 5
+}
+
+// asDialled is a text without what comes along where a number is copied from: a link's scheme, marks that cannot be seen, and the
+// dashes, brackets and spaces of typography.
+func asDialled(typed string) string {
+	if scheme := "tel:"; len(typed) >= len(scheme) && strings.EqualFold(typed[:len(scheme)], scheme) {
+		typed = typed[len(scheme):]
+	}
+	return strings.TrimSpace(strings.Map(func(r rune) rune {
+		switch {
+		case unicode.Is(unicode.Cf, r):
+			return -1
+		case unicode.Is(unicode.Pd, r):
+			return '-'
+		case unicode.Is(unicode.Ps, r):
+			return '('
+		case unicode.Is(unicode.Pe, r):
+			return ')'
+		case unicode.Is(unicode.Zs, r):
+			return ' '
+		}
+		return r
+	}, typed))
+}
+
+// hasPlusNumber finds a plus with digits behind it, perhaps grouped, that are enough for a number.
+func hasPlusNumber(text string) bool {
+	digits, plus := 0, false
+	for _, r := range text {
+		switch {
+		case r == '+' || r == '＋':
+			digits, plus = 0, true
+		case unicode.IsDigit(r):
+			digits++
+		case digits == 0 || !strings.ContainsRune(" -()./", r):
+			digits, plus = 0, false
+		}
+		if plus && digits >= 7 {
+			return true
+		}
+	}
+	return false
 }

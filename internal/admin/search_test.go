@@ -25,6 +25,9 @@ func TestSearchLeadsToTheHash(t *testing.T) {
 		strings.ToUpper(id):   "/admin/sends/" + id,
 		"order-7":             "/admin?reference=order-7",
 		"a b&c=d":             "/admin?reference=a+b%26c%3Dd",
+		"2+2=4":               "/admin?reference=2%2B2%3D4",
+		"C++ 20261120 123456": "/admin?reference=C%2B%2B+20261120+123456", // no number begins so
+		"order 20261120123":   "/admin?reference=order+20261120123",
 	} {
 		rec := b.post("/admin/search", url.Values{"q": {typed}})
 		if got := rec.Header().Get("Location"); rec.Code != http.StatusSeeOther || got != to {
@@ -40,7 +43,10 @@ func TestSearchLeadsToTheHash(t *testing.T) {
 // A phone number is found as it is typed, and turns into its hash as well.
 func TestSearchFindsPhoneNumbers(t *testing.T) {
 	b := newRig(t).loggedIn()
-	for _, typed := range []string{"＋8613800138000", "+86 138 0013 8000"} {
+	for _, typed := range []string{
+		"＋8613800138000", "+86 138 0013 8000", "tel:+8613800138000", "TEL: +86-138-0013-8000", "+86\u2011138\u20130013\u20128000",
+		"\u202a+86 138 0013 8000\u202c", "\u2066+86\u2009138\u202f00138000\u2069",
+	} {
 		rec := b.post("/admin/search", url.Values{"q": {typed}})
 		to := rec.Header().Get("Location")
 		if rec.Code != http.StatusSeeOther || !strings.HasPrefix(to, "/admin?recipient=") || strings.Contains(to, "138") && strings.Contains(to, "00138000") {
@@ -88,6 +94,7 @@ func TestSearchPutsNobodyIntoAnAddress(t *testing.T) {
 	for _, typed := range []string{
 		"ana@", "@example.com", "ana@@example.com", "Ana <ana@example.com>", "ana＠example.com", "ana@example", "mailto:ana@example.com",
 		"13800138000", "138 0013 8000", "138-0013-8000", "(030) 1234567", "+1 (212) 555-01", "＋86138001380001", "030/1234567", "१३८००१३८०००",
+		"Tel. +86 138 0013 8000", "+86 138 0013 8000 (Ana)", "Ana ＋86/138.0013-8000", "tel:13800138000", "\u202a13800138000\u202c", "138\u20110013\u20118000",
 		"", "   ", strings.Repeat("x", 65), "x\x00y", "\xff",
 	} {
 		rec := b.post("/admin/search", url.Values{"q": {typed}})
