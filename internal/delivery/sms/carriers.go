@@ -130,6 +130,7 @@ func (c *Carriers) Send(ctx context.Context, m Message) (Receipt, error) {
 func (c *Carriers) round(ctx context.Context, m Message) (receipt Receipt, fail *Error) {
 	fail = &Error{Class: delivery.Temporary, Stage: StageDial, Err: errNoRoute}
 	aside := &Error{Class: delivery.Temporary, Stage: StageDial, Err: errAside}
+	var over *Error // why a carrier could not be paid
 	for _, r := range c.routes {
 		if !r.takes(m.To) {
 			continue
@@ -144,7 +145,9 @@ func (c *Carriers) round(ctx context.Context, m Message) (receipt Receipt, fail 
 		back, unpaid := c.reserve(ctx, r, m)
 		if unpaid != nil {
 			done(errNoVerdict)
-			fail = unpaid
+			if over == nil || unpaid.Class == delivery.Temporary {
+				over = unpaid
+			}
 			continue
 		}
 		receipt, fail = c.offer(ctx, r, m)
@@ -155,6 +158,9 @@ func (c *Carriers) round(ctx context.Context, m Message) (receipt Receipt, fail 
 		if fail == nil || fail.Class != delivery.Temporary || ctx.Err() != nil {
 			break
 		}
+	}
+	if over != nil && fail != nil && fail.Err == errNoRoute { // and no carrier that may take it later
+		fail = over
 	}
 	return receipt, fail
 }

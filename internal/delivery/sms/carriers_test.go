@@ -176,6 +176,48 @@ func TestCapsStopMessages(t *testing.T) {
 	}
 }
 
+// A carrier that is away may be back before the code runs out: a cap that stops the one in its stead ends nothing.
+func TestCapsDoNotEndWhatACarrierMayTakeLater(t *testing.T) {
+	over := &Error{Class: delivery.Rejected, Stage: StageBudget, Reason: ReasonSpend}
+	for _, cheapFirst := range []bool{true, false} {
+		cheap, dear := &scripted{name: "cheap", fail: failing(delivery.Temporary)}, &scripted{name: "dear"}
+		routes := []Route{{Carrier: cheap, DefaultPrice: 30}, {Carrier: dear, DefaultPrice: 60}}
+		if !cheapFirst {
+			slices.Reverse(routes)
+		}
+		all := NewCarriers(routes, Options{Reserve: func(_ context.Context, _ Message, cost int64) (func(), *Error) {
+			if cost > 50 {
+				return nil, over
+			}
+			return func() {}, nil
+		}})
+		for n := range faultsInRow + 1 { // the last of them finds it set aside
+			_, err := all.Send(t.Context(), sample())
+			if e, ok := err.(*Error); !ok || e.Class != delivery.Temporary {
+				t.Errorf("cheap first %v, %d: %v", cheapFirst, n, err)
+			}
+		}
+		if len(cheap.got) != faultsInRow || len(dear.got) != 0 {
+			t.Errorf("cheap first %v: asked %d and %d times", cheapFirst, len(cheap.got), len(dear.got))
+		}
+	}
+}
+
+// Nor does it where nobody could say of another carrier whether it can be paid.
+func TestCapsBesideALedgerThatIsAway(t *testing.T) {
+	answers := []*Error{{Class: delivery.Temporary, Stage: StageBudget}, {Class: delivery.Rejected, Stage: StageBudget, Reason: ReasonSpend}}
+	for range 2 {
+		slices.Reverse(answers)
+		n := 0
+		all := NewCarriers([]Route{{Carrier: &scripted{name: "a"}}, {Carrier: &scripted{name: "b"}}}, Options{
+			Reserve: func(context.Context, Message, int64) (func(), *Error) { n++; return nil, answers[n-1] },
+		})
+		if _, err := all.Send(t.Context(), sample()); err.(*Error).Class != delivery.Temporary {
+			t.Errorf("%v, then %v: %v", answers[0], answers[1], err)
+		}
+	}
+}
+
 func TestHalfOfTheAttemptsFail(t *testing.T) {
 	c := &scripted{name: "c"}
 	all := NewCarriers([]Route{{Carrier: c}}, Options{})
