@@ -105,8 +105,11 @@ func (c matter) blame() string {
 	}
 	switch {
 	case c.Reason == audit.ReasonSuppressed:
-		if s, found := c.suppressionOf(c.Suppression); found && !s.Active(c.now) {
+		switch s, found := c.suppressionOf(c.Suppression); {
+		case found && !s.Active(c.now):
 			return "suppressed.over"
+		case found && c.toldToStop(s):
+			return "opted_out"
 		}
 		return "suppressed"
 	case c.Reason == audit.ReasonPaused && c.prefix != nil && c.prefix.Active(c.now):

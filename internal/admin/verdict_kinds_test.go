@@ -109,7 +109,9 @@ func kindsOfSituations() []situation {
 		told("failed, opted out", failedAs("opted_out", "400 21610", false)),
 		told("failed, country not served any more", failedAs("country_not_served", "", false)),
 		told("failed, no carrier any more", failedAs("not_configured", "", false)),
-		told("failed, suppressed", failedAs("suppressed", "", false)).stopped(audit.Suppression{Cause: audit.OptOut}),
+		told("failed, suppressed since they told the carrier to stop", failedAs("suppressed", "", false)).stopped(audit.Suppression{Cause: audit.OptOut}),
+		told("failed, suppressed since they told the carrier to stop, and lifted", failedAs("suppressed", "", false)).stopped(audit.Suppression{Cause: audit.OptOut, LiftedAt: start.Add(time.Minute)}),
+		told("failed, suppressed by hand", failedAs("suppressed", "", false)).stopped(audit.Suppression{Cause: audit.Manual}),
 		told("queued, put off", postponed("temporary_answer", "429")),
 		told("queued, nobody known", func(s *audit.Send, v *audit.Verification) {
 			postponed("temporary_request", "")(s, v)

@@ -7,6 +7,7 @@ import (
 	"github.com/google/uuid"
 
 	"sendcode/internal/audit"
+	"sendcode/internal/recipient"
 )
 
 // Verdicts on what was handed to nobody: since when, why, and what to do.
@@ -24,7 +25,19 @@ func (c matter) suppressed() (what, next sentence) {
 	if !found {
 		return c.about("verdict.failed.suppressed.old"), c.about("next.failed.suppressed.old")
 	}
-	return c.about("verdict.failed.suppressed", at("since", s.Since), plain("cause", causeOf(s, c.words))), c.still("next.failed.suppressed", s)
+	return c.about("verdict.failed.suppressed", at("since", s.Since), plain("cause", causeOf(s, c.words))), c.still(c.mendedBy(s), s)
+}
+
+// mendedBy is the key of what to do about a suppression: who told a carrier to stop has to tell it otherwise first.
+func (c matter) mendedBy(s audit.Suppression) string {
+	if c.toldToStop(s) && s.Active(c.now) {
+		return "next.failed.suppressed.stop"
+	}
+	return "next.failed.suppressed"
+}
+
+func (c matter) toldToStop(s audit.Suppression) bool {
+	return c.Channel == recipient.SMS && s.Cause == audit.OptOut
 }
 
 func (c matter) prefixPaused(p audit.PrefixPause) (what, next sentence) {

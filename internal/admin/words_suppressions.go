@@ -3,8 +3,8 @@ package admin
 // englishSuppressions are the texts about those who get no mail for a while, and about what is paused.
 var englishSuppressions = map[string]string{
 	"nav.suppressions":              "Suppressions",
-	"suppressions.title":            "Who gets no mail",
-	"suppressions.lead":             "Codes for these recipients end as failed, and are handed to no mail server.",
+	"suppressions.title":            "Who gets no messages",
+	"suppressions.lead":             "Codes for these recipients end as failed, and are handed to nobody.",
 	"suppressions.nothing":          "Nobody is suppressed.",
 	"suppressions.none":             "Nothing matches.",
 	"suppressions.see.all":          "Show lifted and ended ones too",
@@ -20,7 +20,7 @@ var englishSuppressions = map[string]string{
 	"suppressions.ended":            "ended",
 	"suppressions.after":            "Lifted by {who} at {at}: {why}",
 	"suppressions.lift":             "Lift",
-	"suppressions.lift.why":         "Why may they get mail again?",
+	"suppressions.lift.why":         "Why may they get messages again?",
 	"suppressions.add":              "Add one",
 	"suppressions.add.to":           "Address or number",
 	"suppressions.add.app":          "App (empty: every app)",
@@ -33,7 +33,7 @@ var englishSuppressions = map[string]string{
 	"suppressions.problem.for":      "From 1 to 366 days.",
 	"cause.hard_bounce":             "no such mailbox",
 	"cause.complaint":               "called a mail spam",
-	"cause.opt_out":                 "wants no mail",
+	"cause.opt_out":                 "asked for nothing more",
 	"cause.manual":                  "by hand",
 	"deed.suppression.add":          "suppressed",
 	"deed.suppression.lift":         "lifted a suppression",
