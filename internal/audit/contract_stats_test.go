@@ -50,10 +50,14 @@ func statistics(t *testing.T, f *fixture) {
 			{At: begin, Status: Sent, Rows: 3, Requests: 3},
 			{At: next, Status: Sending, Rows: 1, Requests: 1}, {At: next, Status: Unknown, Reason: "no_answer", Rows: 1, Requests: 1},
 		},
-		Opened: 5, Approved: 1, Median: time.Second, P95: 3 * time.Second,
+		Stretches: []Stretch{{begin, Measures{3, 1, time.Second, 3 * time.Second}}, {next, Measures{Opened: 2}}},
+		Measures:  Measures{5, 1, time.Second, 3 * time.Second},
 	})
-	ask(StatsQuery{App: "desk"}, Stats{Tallies: []Tally{{At: begin, Status: Sent, Rows: 1, Requests: 1}}, Opened: 1, Median: 3 * time.Second, P95: 3 * time.Second})
-	ask(StatsQuery{Channel: recipient.SMS}, Stats{Tallies: []Tally{{At: next, Status: Unknown, Reason: "no_answer", Rows: 1, Requests: 1}}, Opened: 1})
+	desk, texts := Measures{1, 0, 3 * time.Second, 3 * time.Second}, Measures{Opened: 1}
+	ask(StatsQuery{App: "desk"}, Stats{Tallies: []Tally{{At: begin, Status: Sent, Rows: 1, Requests: 1}}, Stretches: []Stretch{{begin, desk}}, Measures: desk})
+	ask(StatsQuery{Channel: recipient.SMS}, Stats{
+		Tallies: []Tally{{At: next, Status: Unknown, Reason: "no_answer", Rows: 1, Requests: 1}}, Stretches: []Stretch{{next, texts}}, Measures: texts,
+	})
 	ask(StatsQuery{Purpose: "nothing"}, Stats{})
 	f.finish(t, Outcome{Held: Held{f.admit(t, f.intent(7, func(in *Intent) { in.Send.To = "b•••@example.org" })).Send.ID, 1}, Status: Failed, Reason: "expired"}, true)
 	f.finish(t, Outcome{Held: Held{f.admit(t, f.intent(8, func(in *Intent) { in.Send.To = "+49 151•••021" })).Send.ID, 1}, Status: Failed, Reason: "expired"}, true)

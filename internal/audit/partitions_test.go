@@ -241,7 +241,7 @@ func TestReadsLeavePartitionsOut(t *testing.T) {
 		only string
 	}
 	queries := []query{
-		{"tallies", stats.tallies("1"), stats.args, "sends_1"}, {"approvals", stats.approvals(), stats.args, "sends_1"},
+		{"tallies", stats.tallies("1"), stats.args, "sends_1"}, {"approvals", stats.approvals("1"), stats.args, "sends_1"},
 	}
 	add := func(name, only string, text string, args []any) {
 		queries = append(queries, query{name, text, args, only})

@@ -25,9 +25,26 @@ func middle(bucket int) time.Duration {
 
 // counted is what one part of a time holds. The parts of a time add up.
 type counted struct {
-	tallies          []Tally
+	tallies   []Tally
+	stretches map[time.Time]*countedStretch
+}
+
+type countedStretch struct {
 	opened, approved int
-	times            map[int]int // by bucket
+	times            buckets
+}
+
+// buckets says how many times there are of each length.
+type buckets map[int]int
+
+func (sum *counted) at(stretch time.Time) *countedStretch {
+	if sum.stretches == nil {
+		sum.stretches = map[time.Time]*countedStretch{}
+	}
+	if sum.stretches[stretch] == nil {
+		sum.stretches[stretch] = &countedStretch{times: buckets{}}
+	}
+	return sum.stretches[stretch]
 }
 
 // spans parts the time of q in those hours that are counted, which are on end, and what must be read from rows: before and after.
@@ -107,23 +124,34 @@ func stretchSQL(column string, each time.Duration) string {
 
 // statsOfRows reads a time in which no hour is counted.
 func (p *Postgres) statsOfRows(ctx context.Context, q StatsQuery) (stats Stats, err error) {
-	c := q.conditions(postgresWords)
+	c, stretch := q.conditions(postgresWords), stretchSQL("s.logged_at", q.Each)
 	if stats.Tallies, err = p.talliesOf(ctx, q, c); err != nil {
 		return Stats{}, err
 	}
+	approvals, err := p.approvalsOf(ctx, q, c)
+	if err != nil {
+		return Stats{}, err
+	}
+	const span = `(extract(epoch FROM s.finished_at - s.logged_at) * 1000000)::bigint`
+	took, err := readRows(ctx, p, func(x *Stretch) []any { return x.took(q.Each) }, c.tookBy(stretch, span), c.args...)
+	if err != nil {
+		return Stats{}, err
+	}
+	stats.measure(approvals, took)
 	err = p.read(ctx, func(conn *pgxpool.Conn) error {
-		if err := conn.QueryRow(ctx, c.approvals(), c.args...).Scan(&stats.Opened, &stats.Approved); err != nil {
-			return err
-		}
 		return conn.QueryRow(ctx, `
 SELECT coalesce(percentile_disc(0.5) WITHIN GROUP (ORDER BY took), 0), coalesce(percentile_disc(0.95) WITHIN GROUP (ORDER BY took), 0)
-FROM (`+c.took(`(extract(epoch FROM s.finished_at - s.logged_at) * 1000000)::bigint`)+`) sent`, c.args...).
-			Scan(spanField{&stats.Median}, spanField{&stats.P95})
+FROM (`+c.took(span)+`) sent`, c.args...).Scan(spanField{&stats.Median}, spanField{&stats.P95})
 	})
 	if err != nil {
 		return Stats{}, err
 	}
 	return stats, nil
+}
+
+// approvalsOf counts in rows.
+func (p *Postgres) approvalsOf(ctx context.Context, q StatsQuery, c conditions) ([]Stretch, error) {
+	return readRows(ctx, p, func(x *Stretch) []any { return x.approvals(q.Each) }, c.approvals(stretchSQL("s.logged_at", q.Each)), c.args...)
 }
 
 // countedRows is statsOfRows as part of a longer time.
@@ -132,14 +160,16 @@ func (p *Postgres) countedRows(ctx context.Context, q StatsQuery) (sum counted, 
 	if sum.tallies, err = p.talliesOf(ctx, q, c); err != nil {
 		return sum, err
 	}
-	err = p.read(ctx, func(conn *pgxpool.Conn) error {
-		return conn.QueryRow(ctx, c.approvals(), c.args...).Scan(&sum.opened, &sum.approved)
-	})
+	approvals, err := p.approvalsOf(ctx, q, c)
 	if err != nil {
 		return sum, err
 	}
-	sum.times, err = p.times(ctx, `SELECT `+bucketSQL+`, count(*) FROM (`+c.took(`s.finished_at - s.logged_at`)+`) sent GROUP BY 1`, c.args)
-	return sum, err
+	for _, x := range approvals {
+		s := sum.at(x.At)
+		s.opened, s.approved = x.Opened, x.Approved
+	}
+	return sum, p.times(ctx, &sum, q.Each, `SELECT stretch, `+bucketSQL+`, count(*)
+FROM (`+c.tookIn(stretchSQL("s.logged_at", q.Each), `s.finished_at - s.logged_at`)+`) sent GROUP BY 1, 2`, c.args)
 }
 
 // countedHours reads what was counted before.
@@ -157,10 +187,10 @@ FROM hour_tallies s`+c.where()+` GROUP BY 1, 2, 3, 4 ORDER BY 1, 2, 3, 4`, c.arg
 	}
 	for _, t := range tallies {
 		sum.tallies = append(sum.tallies, t.Tally)
-		sum.opened, sum.approved = sum.opened+t.opened, sum.approved+t.approved
+		s := sum.at(t.At)
+		s.opened, s.approved = s.opened+t.opened, s.approved+t.approved
 	}
-	sum.times, err = p.times(ctx, `SELECT s.bucket, sum(s.n)::bigint FROM hour_times s`+c.where()+` GROUP BY 1`, c.args)
-	return sum, err
+	return sum, p.times(ctx, &sum, q.Each, `SELECT `+stretchSQL("s.hour", q.Each)+`, s.bucket, sum(s.n)::bigint FROM hour_times s`+c.where()+` GROUP BY 1, 2`, c.args)
 }
 
 // hours are the conditions of tables that are by hours.
@@ -170,21 +200,35 @@ func (q StatsQuery) hours() (c conditions) {
 	return c
 }
 
-func (p *Postgres) times(ctx context.Context, query string, args []any) (map[int]int, error) {
-	pairs, err := readRows(ctx, p, func(x *[2]int) []any { return []any{&x[0], &x[1]} }, query, args...)
-	times := map[int]int{}
-	for _, x := range pairs {
-		times[x[0]] = x[1]
+// times reads, by stretch and bucket, how many there are.
+func (p *Postgres) times(ctx context.Context, sum *counted, each time.Duration, query string, args []any) error {
+	type timed struct {
+		at        time.Time
+		bucket, n int
 	}
-	return times, err
+	all, err := readRows(ctx, p, func(x *timed) []any { return []any{stretchField{&x.at, each}, &x.bucket, &x.n} }, query, args...)
+	for _, x := range all {
+		sum.at(x.at).times[x.bucket] = x.n
+	}
+	return err
 }
 
 func (sum *counted) add(part counted) {
 	sum.tallies = append(sum.tallies, part.tallies...)
-	sum.opened, sum.approved = sum.opened+part.opened, sum.approved+part.approved
-	for bucket, n := range part.times {
-		sum.times[bucket] += n
+	for at, x := range part.stretches {
+		sum.at(at).add(x)
 	}
+}
+
+func (s *countedStretch) add(x *countedStretch) {
+	s.opened, s.approved = s.opened+x.opened, s.approved+x.approved
+	for bucket, n := range x.times {
+		s.times[bucket] += n
+	}
+}
+
+func (s *countedStretch) measures() Measures {
+	return Measures{Opened: s.opened, Approved: s.approved, Median: s.times.part(0.5), P95: s.times.part(0.95)}
 }
 
 // stats is the sum as one answer: a stretch that lies in two parts has its tallies once.
@@ -196,20 +240,23 @@ func (sum counted) stats() Stats {
 		t.Rows, t.Requests = t.Rows+byKind[kind].Rows, t.Requests+byKind[kind].Requests
 		byKind[kind] = t
 	}
-	stats := Stats{Opened: sum.opened, Approved: sum.approved, Tallies: slices.SortedFunc(maps.Values(byKind), inOrder)}
-	stats.Median, stats.P95 = sum.part(0.5), sum.part(0.95)
-	return stats
+	whole, measures := countedStretch{times: buckets{}}, map[time.Time]Measures{}
+	for at, x := range sum.stretches {
+		whole.add(x)
+		measures[at] = x.measures()
+	}
+	return Stats{Tallies: slices.SortedFunc(maps.Values(byKind), inOrder), Stretches: stretches(measures), Measures: whole.measures()}
 }
 
 // part is the time within which a part of what was sent had been sent.
-func (sum counted) part(of float64) time.Duration {
+func (b buckets) part(of float64) time.Duration {
 	var all int
-	for _, n := range sum.times {
+	for _, n := range b {
 		all += n
 	}
 	left := rank(all, of)
-	for _, bucket := range slices.Sorted(maps.Keys(sum.times)) {
-		if left -= sum.times[bucket]; left < 0 {
+	for _, bucket := range slices.Sorted(maps.Keys(b)) {
+		if left -= b[bucket]; left < 0 {
 			return middle(bucket)
 		}
 	}

@@ -22,14 +22,12 @@ type StatsQuery struct {
 
 // Stats is the answer.
 type Stats struct {
-	Tallies []Tally // in order of time, then of what they count
-	// Opened are the verifications that a first send of that time opened, Approved those of them that were.
-	Opened, Approved int
+	Tallies   []Tally   // in order of time, then of what they count
+	Stretches []Stretch // in order of time, those in which something was opened or sent
+	Measures            // of all of it
 	// Undelivered are text messages that went out, or may have, and that their carrier says were lost; none of them is counted ahead,
 	// for that is said late.
 	Undelivered int
-	// Median and P95 are between the row and the outcome, of what was sent; 0 where nothing was.
-	Median, P95 time.Duration
 }
 
 // Tally is how many rows of one kind there are in one stretch of time.
@@ -89,19 +87,9 @@ func (c conditions) tallies(stretch string) string {
 FROM sends s` + c.where() + ` GROUP BY 1, 2, 3, 4 ORDER BY 1, 2, 3, 4`
 }
 
-// approvals counts what first sends opened, and what of it was approved.
-func (c conditions) approvals() string {
-	return `SELECT count(*), count(v.approved_at) FROM sends s JOIN verifications v ON v.id = s.verification_id` + c.where() + ` AND s.number = 1`
-}
-
 // lost counts what carriers say was lost, in the words of its index.
 func (c conditions) lost() string {
 	return `SELECT count(*) FROM sends s` + c.where() + ` AND s.receipt = 'undelivered' AND s.receipt <> '' AND s.status IN ('sent', 'unknown')`
-}
-
-// took selects the times of what was sent, from the shortest; span is each database's own word for one, in µs.
-func (c conditions) took(span string) string {
-	return `SELECT ` + span + ` AS took FROM sends s` + c.where() + ` AND s.status IN ('sent', 'delivered', 'undelivered') AND s.finished_at IS NOT NULL ORDER BY 1`
 }
 
 // inOrder is the order of tallies.
@@ -109,22 +97,26 @@ func inOrder(a, b Tally) int {
 	return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.Status, b.Status), strings.Compare(a.Reason, b.Reason), strings.Compare(a.BlockedBy, b.BlockedBy))
 }
 
-// rank is the place of a part of n in order, counted from 0: the nearest rank.
-func rank(n int, part float64) int { return max(0, int(part*float64(n)+0.999999)-1) }
-
 // Stats implements Log.
 func (s *SQLite) Stats(ctx context.Context, q StatsQuery) (stats Stats, err error) {
 	if q, err = q.checked(); err != nil {
 		return stats, err
 	}
 	c := q.conditions(sqliteWords)
-	stats.Tallies, err = sqliteRows(ctx, s, func(t *Tally) []any { return t.fields(q.Each) }, c.tallies("s.logged_at / "+strconv.Itoa(int(q.Each/time.Second))+"000000"), c.args...)
+	stretch, span := "s.logged_at / "+strconv.Itoa(int(q.Each/time.Second))+"000000", "s.finished_at - s.logged_at"
+	stats.Tallies, err = sqliteRows(ctx, s, func(t *Tally) []any { return t.fields(q.Each) }, c.tallies(stretch), c.args...)
 	if err != nil {
 		return Stats{}, err
 	}
-	if err := s.readers.QueryRowContext(ctx, c.approvals(), c.args...).Scan(&stats.Opened, &stats.Approved); err != nil {
-		return Stats{}, unavailable(err)
+	approvals, err := sqliteRows(ctx, s, func(x *Stretch) []any { return x.approvals(q.Each) }, c.approvals(stretch), c.args...)
+	if err != nil {
+		return Stats{}, err
 	}
+	took, err := sqliteRows(ctx, s, func(x *Stretch) []any { return x.took(q.Each) }, c.tookBy(stretch, span), c.args...)
+	if err != nil {
+		return Stats{}, err
+	}
+	stats.measure(approvals, took)
 	if err := s.readers.QueryRowContext(ctx, c.lost(), c.args...).Scan(&stats.Undelivered); err != nil {
 		return Stats{}, unavailable(err)
 	}
@@ -133,7 +125,7 @@ func (s *SQLite) Stats(ctx context.Context, q StatsQuery) (stats Stats, err erro
 		if n == 0 {
 			break
 		}
-		query := c.took("s.finished_at - s.logged_at") + " LIMIT 1 OFFSET " + strconv.Itoa(rank(n, part))
+		query := "SELECT took FROM (" + c.took(span) + ") sent LIMIT 1 OFFSET " + strconv.Itoa(rank(n, part))
 		if err := s.readers.QueryRowContext(ctx, query, c.args...).Scan(spanField{to}); err != nil {
 			return Stats{}, unavailable(err)
 		}
@@ -161,13 +153,13 @@ func (m *Memory) Stats(ctx context.Context, q StatsQuery) (stats Stats, err erro
 		return stats, err
 	}
 	defer m.leave(lost, &err)
-	counted := map[Tally]*Tally{}
-	var took []time.Duration
+	counted, measures, took := map[Tally]*Tally{}, map[time.Time]Measures{}, map[time.Time][]time.Duration{}
 	for _, r := range m.rows {
 		if !q.selects(r.Send) {
 			continue
 		}
-		kind := Tally{At: r.LoggedAt.Truncate(q.Each), Status: r.Status, BlockedBy: r.BlockedBy}
+		at := r.LoggedAt.Truncate(q.Each)
+		kind := Tally{At: at, Status: r.Status, BlockedBy: r.BlockedBy}
 		if r.Status == Failed || r.Status == Unknown {
 			kind.Reason = r.Reason
 		}
@@ -177,24 +169,35 @@ func (m *Memory) Stats(ctx context.Context, q StatsQuery) (stats Stats, err erro
 		counted[kind].Rows++
 		counted[kind].Requests += r.Count
 		if v, ok := m.verifications[r.VerificationID]; ok && r.Number == 1 {
-			stats.Opened++
+			x := measures[at]
+			x.Opened++
 			if !v.ApprovedAt.IsZero() {
-				stats.Approved++
+				x.Approved++
 			}
+			measures[at] = x
 		}
 		if r.Status == Undelivered {
 			stats.Undelivered++
 		}
 		if r.Status.taken() {
-			took = append(took, r.FinishedAt.Sub(r.LoggedAt))
+			took[at] = append(took[at], r.FinishedAt.Sub(r.LoggedAt))
 		}
 	}
 	for _, t := range counted {
 		stats.Tallies = append(stats.Tallies, *t)
 	}
 	slices.SortFunc(stats.Tallies, inOrder)
-	if slices.Sort(took); len(took) > 0 {
-		stats.Median, stats.P95 = took[rank(len(took), 0.5)], took[rank(len(took), 0.95)]
+	var all []time.Duration
+	for at, some := range took {
+		all = append(all, some...)
+		x := measures[at]
+		x.Median, x.P95 = timesOf(some)
+		measures[at] = x
 	}
+	for _, x := range measures {
+		stats.Opened, stats.Approved = stats.Opened+x.Opened, stats.Approved+x.Approved
+	}
+	stats.Median, stats.P95 = timesOf(all)
+	stats.Stretches = stretches(measures)
 	return stats, nil
 }

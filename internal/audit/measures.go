@@ -1,0 +1,88 @@
+package audit
+
+import (
+	"maps"
+	"slices"
+	"time"
+)
+
+// Measures tell how well codes reached people.
+type Measures struct {
+	// Opened are the verifications that a first send of the time opened, Approved those of them that were.
+	Opened, Approved int
+	// Median and P95 are between the row and the outcome, of what was sent; 0 where nothing was.
+	Median, P95 time.Duration
+}
+
+// Stretch has the measures of one stretch of time.
+type Stretch struct {
+	At time.Time // its beginning
+	Measures
+}
+
+func (s *Stretch) approvals(each time.Duration) []any {
+	return []any{stretchField{&s.At, each}, &s.Opened, &s.Approved}
+}
+
+func (s *Stretch) took(each time.Duration) []any {
+	return []any{stretchField{&s.At, each}, spanField{&s.Median}, spanField{&s.P95}}
+}
+
+// measure takes in what two statements said of the stretches; the measures of the whole but its times are their sum.
+func (s *Stats) measure(approvals, took []Stretch) {
+	all := map[time.Time]Measures{}
+	for _, x := range approvals {
+		all[x.At] = x.Measures
+		s.Opened, s.Approved = s.Opened+x.Opened, s.Approved+x.Approved
+	}
+	for _, x := range took {
+		m := all[x.At]
+		m.Median, m.P95 = x.Median, x.P95
+		all[x.At] = m
+	}
+	s.Stretches = stretches(all)
+}
+
+// stretches are those that have something to tell, in order.
+func stretches(all map[time.Time]Measures) (list []Stretch) {
+	for _, at := range slices.SortedFunc(maps.Keys(all), time.Time.Compare) {
+		if all[at] != (Measures{}) {
+			list = append(list, Stretch{at, all[at]})
+		}
+	}
+	return list
+}
+
+// approvals counts what first sends opened, and what of it was approved, in each stretch.
+func (c conditions) approvals(stretch string) string {
+	return `SELECT ` + stretch + ` AS stretch, count(*), count(v.approved_at) FROM sends s JOIN verifications v ON v.id = s.verification_id` + c.where() + ` AND s.number = 1
+GROUP BY 1 ORDER BY 1`
+}
+
+// took selects the times of what was sent, from the shortest; span is each database's own word for one, in µs.
+func (c conditions) took(span string) string { return c.tookIn("0", span) + ` ORDER BY took` }
+
+func (c conditions) tookIn(stretch, span string) string {
+	return `SELECT ` + stretch + ` AS stretch, ` + span + ` AS took FROM sends s` + c.where() +
+		` AND s.status IN ('sent', 'delivered', 'undelivered') AND s.finished_at IS NOT NULL`
+}
+
+// tookBy finds the median and the 95th percentile of each stretch, by the nearest rank.
+func (c conditions) tookBy(stretch, span string) string {
+	return `
+SELECT stretch, max(CASE WHEN place = (n + 1) / 2 THEN took END), max(CASE WHEN place = (95 * n + 99) / 100 THEN took END)
+FROM (SELECT stretch, took, row_number() OVER (PARTITION BY stretch ORDER BY took) AS place, count(*) OVER (PARTITION BY stretch) AS n
+      FROM (` + c.tookIn(stretch, span) + `) sent) placed
+GROUP BY stretch ORDER BY stretch`
+}
+
+// rank is the place of a part of n in order, counted from 0: the nearest rank.
+func rank(n int, part float64) int { return max(0, int(part*float64(n)+0.999999)-1) }
+
+// timesOf are the measures' times, of some that are put in order.
+func timesOf(took []time.Duration) (median, p95 time.Duration) {
+	if slices.Sort(took); len(took) == 0 {
+		return 0, 0
+	}
+	return took[rank(len(took), 0.5)], took[rank(len(took), 0.95)]
+}
