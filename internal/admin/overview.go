@@ -1,7 +1,6 @@
 package admin
 
 import (
-	"fmt"
 	"maps"
 	"net/http"
 	"net/url"
@@ -14,13 +13,14 @@ import (
 	"sendcode/internal/audit"
 )
 
-// overviewView is what happened lately: numbers beside those of the time before, a chart, and what stood in the way.
+// overviewView is what happened lately: numbers beside those of the time before, charts, and what stood in the way.
 type overviewView struct {
 	page
 	Last     []option
 	Figures  []figureView
-	Bars     []barView
-	Top      string // the number at the chart's top
+	Sends    chartView
+	Measures []chartView
+	Rows     []stretchView
 	Daily    bool
 	Refusals []countView // by rule
 	Failures []countView // by reason
@@ -33,17 +33,6 @@ type figureView struct {
 	Name, Value, Before string
 	Link                string // the rows that it counts
 }
-
-// barView is one stretch of time: its numbers for the table, and its parts for the chart, in units of the drawing.
-type barView struct {
-	At                      clock
-	X                       string
-	Parts                   []partView
-	Sent, Failed, Refused   int
-	Unknown, UnderWay, Wide string
-}
-
-type partView struct{ Class, Y, Height string }
 
 type countView struct {
 	Name string
@@ -59,12 +48,6 @@ type domainView struct {
 	Other100    string // what failed otherwise, after it
 	Link        string // the rows that failed
 }
-
-// Size of the chart in units of its drawing.
-const (
-	chartWidth  = 720.0
-	chartHeight = 160.0
-)
 
 func (a *Admin) overviewPage(c echo.Context) error {
 	s, given, err := a.stats(c)
@@ -87,7 +70,7 @@ func (a *Admin) overviewPage(c echo.Context) error {
 	if v.Prefixes, err = a.prefixesNow(c, w); err != nil {
 		return err
 	}
-	v.Bars, v.Top = bars(s.Stretches)
+	v.Sends, v.Measures, v.Rows = sendsChart(s.Stretches, w), measuresCharts(s.Stretches, w), stretchViews(s.Stretches, w)
 	v.Domains = domainsOf(s.Domains, given)
 	if v.Log, err = a.extent(c.Request().Context(), w); err != nil {
 		return err
@@ -97,18 +80,6 @@ func (a *Admin) overviewPage(c echo.Context) error {
 
 func figures(s statsJSON, given url.Values, w words) []figureView {
 	number := func(n int) string { return strconv.Itoa(n) }
-	rate := func(r *float64) string {
-		if r == nil {
-			return "–"
-		}
-		return fmt.Sprintf("%.1f %%", 100**r)
-	}
-	took := func(ms *int64) string {
-		if ms == nil {
-			return "–"
-		}
-		return w.took(max(time.Millisecond, time.Duration(*ms)*time.Millisecond))
-	}
 	now, before := s.Total, s.Before
 	rows := func(s audit.Status) string { return address(given, "status", string(s)) }
 	all := []figureView{{w.say("overview.sent"), number(now.Sent), number(before.Sent), rows(audit.Sent)}}
@@ -119,9 +90,9 @@ func figures(s statsJSON, given url.Values, w words) []figureView {
 		{w.say("overview.failed"), number(now.Failed), number(before.Failed), rows(audit.Failed)},
 		{w.say("overview.unknown"), number(now.Unknown), number(before.Unknown), rows(audit.Unknown)},
 		{w.say("overview.refused"), number(now.Refused), number(before.Refused), rows(audit.Refused)},
-		{w.say("overview.rate"), rate(now.Rate), rate(before.Rate), ""},
-		{w.say("overview.median"), took(now.MedianMS), took(before.MedianMS), ""},
-		{w.say("overview.p95"), took(now.P95MS), took(before.P95MS), ""},
+		{w.say("overview.rate"), rateOf(now.Rate), rateOf(before.Rate), ""},
+		{w.say("overview.median"), tookOf(now.MedianMS, w), tookOf(before.MedianMS, w), ""},
+		{w.say("overview.p95"), tookOf(now.P95MS, w), tookOf(before.P95MS, w), ""},
 	}...)
 }
 
@@ -146,34 +117,4 @@ func counts(by map[string]int, of func(string) (text, link string)) (all []count
 	}
 	slices.SortStableFunc(all, func(a, b countView) int { return b.N - a.N })
 	return all
-}
-
-// bars draws what was sent, failed and was refused on top of each other, the highest bar as high as the chart.
-func bars(stretches []stretchJSON) (all []barView, top string) {
-	highest := 1
-	for _, s := range stretches {
-		highest = max(highest, s.Sends+s.Refused)
-	}
-	step := chartWidth / float64(max(1, len(stretches)))
-	unit := func(f float64) string { return strconv.FormatFloat(f, 'f', 1, 64) }
-	for i, s := range stretches {
-		at, _ := time.Parse(time.RFC3339, s.At)
-		b := barView{
-			At: clock{Time: at}, X: unit(float64(i)*step + step*0.1), Wide: unit(step * 0.8), Sent: s.Sent, Failed: s.Failed, Refused: s.Refused,
-			Unknown: strconv.Itoa(s.Unknown), UnderWay: strconv.Itoa(s.UnderWay),
-		}
-		y := chartHeight
-		for _, part := range []struct {
-			class string
-			n     int
-		}{{"good", s.Sent}, {"still", s.UnderWay}, {"unsure", s.Unknown}, {"bad", s.Failed}, {"warn", s.Refused}} {
-			if part.n > 0 {
-				height := chartHeight * float64(part.n) / float64(highest)
-				y -= height
-				b.Parts = append(b.Parts, partView{part.class, unit(y), unit(height)})
-			}
-		}
-		all = append(all, b)
-	}
-	return all, strconv.Itoa(highest)
 }

@@ -43,14 +43,19 @@ type countsJSON struct {
 
 type totalJSON struct {
 	countsJSON
-	Refusals map[string]int `json:"refusals"` // requests, by rule
-	Failures map[string]int `json:"failures"` // by reason
-	Opened   int            `json:"opened"`
-	Approved int            `json:"approved"`
-	Lost     int            `json:"undelivered"`   // text messages that went out, or may have, and were lost as their carrier says
-	Rate     *float64       `json:"approval_rate"` // null where nothing was opened
-	MedianMS *int64         `json:"median_ms"`     // null where nothing was sent
-	P95MS    *int64         `json:"p95_ms"`
+	Refusals map[string]int `json:"refusals"`    // requests, by rule
+	Failures map[string]int `json:"failures"`    // by reason
+	Lost     int            `json:"undelivered"` // text messages that went out, or may have, and were lost as their carrier says
+	measuresJSON
+}
+
+// measuresJSON tells how well codes reached people.
+type measuresJSON struct {
+	Opened   int      `json:"opened"`
+	Approved int      `json:"approved"`
+	Rate     *float64 `json:"approval_rate"` // null where nothing was opened
+	MedianMS *int64   `json:"median_ms"`     // null where nothing was sent
+	P95MS    *int64   `json:"p95_ms"`
 }
 
 // domainJSON is how the mails to one domain fared, of those domains to which most failed.
@@ -64,6 +69,7 @@ type domainJSON struct {
 type stretchJSON struct {
 	At string `json:"at"`
 	countsJSON
+	measuresJSON
 }
 
 func (c *countsJSON) add(t audit.Tally) {
@@ -85,7 +91,7 @@ func (c *countsJSON) add(t audit.Tally) {
 }
 
 func totalOf(s audit.Stats) totalJSON {
-	t := totalJSON{Refusals: map[string]int{}, Failures: map[string]int{}, Opened: s.Opened, Approved: s.Approved, Lost: s.Undelivered}
+	t := totalJSON{Refusals: map[string]int{}, Failures: map[string]int{}, Lost: s.Undelivered}
 	for _, x := range s.Tallies {
 		t.add(x)
 		switch x.Status {
@@ -95,13 +101,19 @@ func totalOf(s audit.Stats) totalJSON {
 			t.Failures[x.Reason] += x.Rows
 		}
 	}
-	if s.Opened > 0 {
-		t.Rate = new(math.Round(1000*float64(s.Approved)/float64(s.Opened)) / 1000)
-	}
-	if t.Sent > 0 {
-		t.MedianMS, t.P95MS = new(s.Median.Milliseconds()), new(s.P95.Milliseconds())
-	}
+	t.measuresJSON = measuresOf(s.Measures, t.Sent)
 	return t
+}
+
+func measuresOf(m audit.Measures, sent int) measuresJSON {
+	out := measuresJSON{Opened: m.Opened, Approved: m.Approved}
+	if m.Opened > 0 {
+		out.Rate = new(math.Round(1000*float64(m.Approved)/float64(m.Opened)) / 1000)
+	}
+	if sent > 0 {
+		out.MedianMS, out.P95MS = new(m.Median.Milliseconds()), new(m.P95.Milliseconds())
+	}
+	return out
 }
 
 func (a *Admin) statsJSON(c echo.Context) error {
@@ -175,12 +187,16 @@ func (a *Admin) statsOf(ctx context.Context, q audit.StatsQuery) (statsJSON, err
 	for _, d := range domains {
 		out.Domains = append(out.Domains, domainJSON(d))
 	}
-	tallies := now.Tallies
+	tallies, stretches := now.Tallies, now.Stretches
 	for at := q.From.Truncate(q.Each); at.Before(q.To); at = at.Add(q.Each) {
 		s := stretchJSON{At: *stamp(at)}
 		for len(tallies) > 0 && tallies[0].At.Equal(at) {
 			s.add(tallies[0])
 			tallies = tallies[1:]
+		}
+		if len(stretches) > 0 && stretches[0].At.Equal(at) {
+			s.measuresJSON = measuresOf(stretches[0].Measures, s.Sent)
+			stretches = stretches[1:]
 		}
 		out.Stretches = append(out.Stretches, s)
 	}

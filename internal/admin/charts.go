@@ -1,0 +1,132 @@
+package admin
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+)
+
+// chartView is one drawing over all stretches of a time, with what its colours stand for.
+type chartView struct {
+	Title string
+	Alt   string
+	Top   string // says what a bar as high as the chart stands for
+	Bars  []barView
+	Keys  []keyView
+}
+
+// barView is one stretch of time in units of the drawing.
+type barView struct {
+	X, Wide string
+	Parts   []partView
+}
+
+type partView struct{ Class, Y, Height string }
+
+type keyView struct{ Class, Name string }
+
+// stretchView is one stretch of time in the tables that have the charts' numbers.
+type stretchView struct {
+	At clock
+	stretchJSON
+	Rate, Median, P95 string
+}
+
+// Size of a chart in units of its drawing.
+const (
+	chartWidth  = 720.0
+	chartHeight = 160.0
+)
+
+// amount is a part of a bar, from the bottom upwards.
+type amount struct {
+	class string
+	n     float64
+}
+
+// drawn stacks each stretch's amounts, the highest bar as high as the chart, which is at least least.
+func drawn(stretches []stretchJSON, least float64, of func(stretchJSON) []amount) (bars []barView, highest float64) {
+	highest = least
+	for _, s := range stretches {
+		sum := 0.0
+		for _, a := range of(s) {
+			sum += a.n
+		}
+		highest = max(highest, sum)
+	}
+	step := chartWidth / float64(max(1, len(stretches)))
+	unit := func(f float64) string { return strconv.FormatFloat(f, 'f', 1, 64) }
+	for i, s := range stretches {
+		bar, y := barView{X: unit(float64(i)*step + step*0.1), Wide: unit(step * 0.8)}, chartHeight
+		for _, a := range of(s) {
+			if a.n > 0 {
+				height := chartHeight * a.n / highest
+				y -= height
+				bar.Parts = append(bar.Parts, partView{a.class, unit(y), unit(height)})
+			}
+		}
+		bars = append(bars, bar)
+	}
+	return bars, highest
+}
+
+// sendsChart shows what became of the sends.
+func sendsChart(stretches []stretchJSON, w words) chartView {
+	bars, most := drawn(stretches, 1, func(s stretchJSON) []amount {
+		return []amount{
+			{"good", float64(s.Sent)}, {"still", float64(s.UnderWay)}, {"unsure", float64(s.Unknown)}, {"bad", float64(s.Failed)}, {"warn", float64(s.Refused)},
+		}
+	})
+	return chartView{
+		Alt: w.say("overview.chart"), Top: w.say("overview.unit.n", "n", strconv.Itoa(int(most))), Bars: bars, Keys: []keyView{
+			{"good", w.say("overview.sent")}, {"bad", w.say("overview.failed")}, {"warn", w.say("overview.refused")},
+			{"unsure", w.say("overview.unknown")}, {"still", w.say("overview.underway")},
+		},
+	}
+}
+
+// measuresCharts show how many codes were approved, and how long sending took.
+func measuresCharts(stretches []stretchJSON, w words) []chartView {
+	approved, _ := drawn(stretches, 1, func(s stretchJSON) []amount {
+		if s.Rate == nil {
+			return nil
+		}
+		return []amount{{"good", *s.Rate}}
+	})
+	times, longest := drawn(stretches, 1, func(s stretchJSON) []amount {
+		if s.P95MS == nil {
+			return nil
+		}
+		return []amount{{"good", float64(*s.MedianMS)}, {"still", float64(*s.P95MS - *s.MedianMS)}}
+	})
+	top := func(text string) string { return w.say("overview.unit.n", "n", text) }
+	return []chartView{
+		{Title: w.say("overview.rate"), Alt: w.say("overview.chart.rate"), Top: top("100 %"), Bars: approved},
+		{Title: w.say("overview.took"), Alt: w.say("overview.chart.took"), Top: top(w.took(time.Duration(longest) * time.Millisecond)), Bars: times, Keys: []keyView{
+			{"good", w.say("overview.half")}, {"still", w.say("overview.most")},
+		}},
+	}
+}
+
+// stretchViews are the rows of the table.
+func stretchViews(stretches []stretchJSON, w words) (all []stretchView) {
+	for _, s := range stretches {
+		at, _ := time.Parse(time.RFC3339, s.At)
+		all = append(all, stretchView{clock{Time: at}, s, rateOf(s.Rate), tookOf(s.MedianMS, w), tookOf(s.P95MS, w)})
+	}
+	return all
+}
+
+func rateOf(rate *float64) string {
+	if rate == nil {
+		return "–"
+	}
+	return fmt.Sprintf("%.1f %%", 100**rate)
+}
+
+func tookOf(ms *int64, w words) string {
+	if ms == nil {
+		return "–"
+	}
+	return w.took(max(time.Millisecond, time.Duration(*ms)*time.Millisecond))
+}
