@@ -11,11 +11,24 @@ import (
 	"time"
 )
 
-func TestSQLite(t *testing.T) { runContract(t, newSQLiteFixture) }
+// Migrating a file costs more than most of these tests do with it, so it is done once, and each has a copy.
+func TestSQLite(t *testing.T) {
+	path := tempFile(t)
+	ok(t, openSQLite(t, path, &testClock{at: epoch}).Close())
+	empty, err := os.ReadFile(path)
+	ok(t, err)
+	runContract(t, func(t *testing.T) *fixture {
+		path := tempFile(t)
+		ok(t, os.WriteFile(path, empty, 0o600))
+		return sqliteFixture(t, path)
+	})
+}
 
-func newSQLiteFixture(t *testing.T) *fixture {
+func newSQLiteFixture(t *testing.T) *fixture { return sqliteFixture(t, tempFile(t)) }
+
+func sqliteFixture(t *testing.T, path string) *fixture {
 	clock := &testClock{at: epoch}
-	log := openSQLite(t, tempFile(t), clock)
+	log := openSQLite(t, path, clock)
 	return &fixture{Log: log, replica: log, step: clock.step, now: epoch}
 }
 
