@@ -79,7 +79,7 @@ func TestAccountsAreAskedForRight(t *testing.T) {
 		}
 	}
 	r.log.SetFault(func(m string) audit.Fault {
-		if m == "PutAccount" {
+		if m == "AddAccount" {
 			return audit.Down
 		}
 		return audit.None

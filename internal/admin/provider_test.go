@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"errors"
 	"fmt"
 	"html"
 	"net/http"
@@ -74,9 +75,16 @@ func (b *browser) byProvider(next string) *httptest.ResponseRecorder {
 	return b.get(b.errandTo(next))
 }
 
+// account adds an account, or makes the one of its name like it.
 func (r *rig) account(a audit.Account) {
 	r.Helper()
-	r.must(r.log.PutAccount(r.Context(), a, audit.Act{ID: r.id(), Who: "test", What: "account.add", Outcome: audit.ActDone}))
+	act := audit.Act{ID: r.id(), Who: "test", What: "account.add", Outcome: audit.ActDone}
+	err := r.log.AddAccount(r.Context(), a, act)
+	if errors.Is(err, audit.ErrNameTaken) {
+		all := audit.AccountChange{Role: &a.Role, Password: &a.Password, Identity: &a.Identity, DisabledAt: &a.DisabledAt}
+		err = r.log.ChangeAccount(r.Context(), a.Name, all, act)
+	}
+	r.must(err)
 }
 
 func TestLoginByTheProvider(t *testing.T) {

@@ -44,7 +44,7 @@ func (r *rig) as(role Role) *browser {
 	name := "the-" + string(role)
 	if _, err := r.log.Account(context.Background(), name); err != nil {
 		act := audit.Act{ID: r.id(), Who: "test", What: "account.add", Outcome: audit.ActDone}
-		r.must(r.log.PutAccount(context.Background(), audit.Account{Name: name, Role: string(role), Password: smallHash(name + "'s password")}, act))
+		r.must(r.log.AddAccount(context.Background(), audit.Account{Name: name, Role: string(role), Password: smallHash(name + "'s password")}, act))
 	}
 	b := r.browser()
 	want(r.T, b.loginAs(name, name+"'s password"), http.StatusSeeOther)

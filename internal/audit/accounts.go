@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -35,9 +34,11 @@ type Session struct {
 
 // Accounts is the part of the log that is about administrators.
 type Accounts interface {
-	// PutAccount adds an account or changes the one of that name, and writes the act with it. MadeAt stays as it was.
-	// Another account's identity is ErrBadRequest.
-	PutAccount(ctx context.Context, a Account, act Act) error
+	// AddAccount adds an account that is made now, and writes the act with it. Errors: ErrNameTaken, ErrIdentityTaken.
+	AddAccount(ctx context.Context, a Account, act Act) error
+	// ChangeAccount changes what c names of an account, and writes the act with it, whose detail is the role that the account
+	// has then. Errors: ErrNotFound, ErrIdentityTaken.
+	ChangeAccount(ctx context.Context, name string, c AccountChange, act Act) error
 	// AccountOf finds the account of an identity, or ErrNotFound.
 	AccountOf(ctx context.Context, identity string) (Account, error)
 	// Account finds one by its name, or ErrNotFound.
@@ -56,54 +57,12 @@ type Accounts interface {
 	SecondFactors
 }
 
-var (
-	accountName = regexp.MustCompile(`^[a-z][a-z0-9._-]{0,31}$`)
-	roles       = []string{"reader", "operator", "owner"}
-)
-
-func (a Account) checked(act Act) (Account, Act, error) {
-	if !accountName.MatchString(a.Name) || !slices.Contains(roles, a.Role) || !storable(a.Password, a.Identity) {
-		return a, act, bad("an account has a name of small letters and digits, and a role")
-	}
-	act, err := act.checked()
-	return a, act, err
-}
-
 func (s Session) checked(act Act) (Act, error) {
 	if !storable(s.Account, s.Via, s.Granted) {
 		return act, bad("a text of a session can't be stored")
 	}
 	return act.checked()
 }
-
-// PutAccount implements Accounts.
-func (m *Memory) PutAccount(ctx context.Context, a Account, act Act) (err error) {
-	a, act, err = a.checked(act)
-	if err != nil {
-		return err
-	}
-	now, lost, err := m.enter(ctx, "PutAccount")
-	if err != nil {
-		return err
-	}
-	defer m.leave(lost, &err)
-	if a.Identity != "" {
-		for _, b := range m.accounts {
-			if b.Identity == a.Identity && b.Name != a.Name {
-				return errIdentity
-			}
-		}
-	}
-	a.MadeAt, a.DisabledAt = now, micro(a.DisabledAt)
-	if old, ok := m.accounts[a.Name]; ok {
-		a.MadeAt = old.MadeAt
-	}
-	m.accounts[a.Name] = a
-	m.addAct(act, now)
-	return nil
-}
-
-var errIdentity = bad("another account has this identity")
 
 // AccountOf implements Accounts.
 func (m *Memory) AccountOf(ctx context.Context, identity string) (_ Account, err error) {

@@ -3,20 +3,15 @@ package audit
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
 // Both databases understand these; {{now}} is the log's instant.
 const (
-	putAccountSQL = `
-INSERT INTO accounts (name, role, password, identity, disabled_at, made_at) VALUES ($1, $2, $3, $4, $5, {{now}})
-ON CONFLICT (name) DO UPDATE SET role = excluded.role, password = excluded.password, identity = excluded.identity, disabled_at = excluded.disabled_at`
 	accountSQL = `SELECT a.name, a.role, a.password, a.identity, a.made_at, a.disabled_at FROM accounts a`
 	sessionSQL = `SELECT s.id, s.account, s.bound, s.via, s.granted, s.passed, s.started_at, s.seen_at, f.made_at
 FROM sessions s LEFT JOIN second_factors f ON f.account = s.account WHERE s.id = $1`
@@ -41,33 +36,6 @@ func (s *Session) fields() []any {
 // written are the parameters of beginSessionSQL.
 func (s *Session) written() []any {
 	return []any{s.ID[:], s.Account, s.Bound[:], s.Via, s.Granted, s.Passed}
-}
-
-// takenOr knows the violation of accounts_identity.
-func takenOr(err error) error {
-	var unique *pgconn.PgError
-	if errors.As(err, &unique) && unique.ConstraintName == "accounts_identity" || err != nil && strings.Contains(err.Error(), "accounts.identity") {
-		return errIdentity
-	}
-	return err
-}
-
-// PutAccount implements Accounts.
-func (s *SQLite) PutAccount(ctx context.Context, a Account, act Act) error {
-	a, act, err := a.checked(act)
-	if err != nil {
-		return err
-	}
-	return s.write(ctx, func(ctx context.Context, tx *sql.Tx, now time.Time) error {
-		var disabled any
-		if !a.DisabledAt.IsZero() {
-			disabled = µs(a.DisabledAt)
-		}
-		if _, err := tx.ExecContext(ctx, strings.ReplaceAll(putAccountSQL, "{{now}}", "$6"), a.Name, a.Role, a.Password, a.Identity, disabled, µs(now)); err != nil {
-			return takenOr(err)
-		}
-		return sqliteAct(ctx, tx, act, now)
-	})
 }
 
 // Account implements Accounts.
@@ -123,20 +91,6 @@ func (s *SQLite) SeeSession(ctx context.Context, id [32]byte) error {
 func (s *SQLite) EndSession(ctx context.Context, id [32]byte) error {
 	_, err := s.one(ctx, endSessionSQL, func(time.Time) []any { return []any{id[:]} })
 	return err
-}
-
-// PutAccount implements Accounts.
-func (p *Postgres) PutAccount(ctx context.Context, a Account, act Act) error {
-	a, act, err := a.checked(act)
-	if err != nil {
-		return err
-	}
-	return p.inTransaction(ctx, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, p.sql(putAccountSQL), a.Name, a.Role, a.Password, a.Identity, known(a.DisabledAt)); err != nil {
-			return takenOr(err)
-		}
-		return p.addAct(ctx, tx, act)
-	})
 }
 
 // Account implements Accounts.

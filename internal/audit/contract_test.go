@@ -116,6 +116,8 @@ var contract = []struct {
 	{"events/pages", eventPages},
 	{"events/bad requests", badEvents},
 	{"accounts/added and changed", accounts},
+	{"accounts/changed at once", accountsAtOnce},
+	{"accounts/added at once", accountsAddedAtOnce},
 	{"accounts/sessions", sessions},
 	{"accounts/second factors", secondFactors},
 	{"accounts/second factors at once", secondFactorsAtOnce},
