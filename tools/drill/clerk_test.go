@@ -98,10 +98,11 @@ func (c *clerk) look() (p page) {
 type heard struct {
 	page
 	actions int
+	shared  bool // others have the reference that the caller told, so they were asked who they are
 	took    time.Duration
 }
 
-// maxActions is how many a verdict may take.
+// maxActions is how many a verdict may take; where a reference is shared, saying whose it is may be one more.
 const maxActions = 2
 
 // answers a call: type what the caller says and submit it; then, unless the verdict is there, open the row that they mean.
@@ -111,13 +112,14 @@ func (c *clerk) answers(i *incident) heard {
 	began := time.Now()
 	c.leads("/admin", chromedp.Focus(chromedp.CSS("#q")), chromedp.KeyEvent(i.said+kb.Enter))
 	h := heard{actions: 1, page: c.look()}
-	switch {
-	case h.What != "" && h.Newer != "" && i.ago == 0:
+	if h.What == "" && len(h.Rows) > 0 {
+		h.shared = i.refers
+		c.click(&h, `tbody tr:nth-child(`+strconv.Itoa(1+nearest(h.Rows, i.masked(), i.ago))+`) a[data-row]`)
+	}
+	if h.Newer != "" && i.ago == 0 && (h.actions == 1 || h.shared) {
 		led := h.Newer
 		c.click(&h, `.verdict .newer a`)
 		h.What = led + " " + h.What
-	case h.What == "" && len(h.Rows) > 0:
-		c.click(&h, `tbody tr:nth-child(`+strconv.Itoa(1+nearest(h.Rows, i.masked(), i.ago))+`) a[data-row]`)
 	}
 	h.took = time.Since(began)
 	return h

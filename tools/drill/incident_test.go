@@ -21,8 +21,9 @@ type incident struct {
 	known map[string]fact // what is true, by the name that it has in the kind's words
 
 	// What the caller tells.
-	said string        // typed into the search: address, number or reference
-	ago  time.Duration // when it was, roughly; 0: just now, or they do not say
+	said   string        // typed into the search: address, number or reference
+	refers bool          // said is a reference
+	ago    time.Duration // when it was, roughly; 0: just now, or they do not say
 
 	erased  bool
 	support string // reference of the send that the caller speaks of; empty: there is none
@@ -81,6 +82,7 @@ func (i *incident) speaks() {
 	i.said = i.to
 	switch {
 	case i.kind.byReference || i.support != "" && !i.kind.byAddress && i.rand.IntN(3) == 0:
+		i.refers = true
 		i.said = pick(i.rand, i.support, strings.ToLower(i.support), strings.ReplaceAll(i.support, "-", " "))
 	case i.kind.sms:
 		i.said = pick(i.rand, i.to, i.to[:3]+" "+i.to[3:6]+" "+i.to[6:])

@@ -15,6 +15,11 @@ func TestJudge(t *testing.T) {
 	if fault := k.wrong(right, known); fault != "" {
 		t.Errorf("right, but: %s", fault)
 	}
+	right.actions, right.shared = 3, true
+	if fault := k.wrong(right, known); fault != "" {
+		t.Errorf("right, and told whose the reference is, but: %s", fault)
+	}
+	right.actions, right.shared = 2, false
 	for part, change := range map[string]func(*heard){
 		`verdict lacks "Accepted by"`:        func(h *heard) { h.What = "It went at ⟨2026-03-04T14:02:21.000Z⟩." },
 		`verdict lacks "at {ended}`:          func(h *heard) { h.What = strings.Replace(h.What, ":21", ":24", 1) },
@@ -24,6 +29,7 @@ func TestJudge(t *testing.T) {
 		`next step lacks "spam"`:             func(h *heard) { h.Next = "Of app shop (old): wait." },
 		`it says "Rejected"`:                 func(h *heard) { h.Next += " Rejected." },
 		`it took 3 actions`:                  func(h *heard) { h.actions = 3 },
+		`it took 4 actions`:                  func(h *heard) { h.actions, h.shared = 4, true },
 		`"app {app}", of which nothing is k`: func(*heard) { delete(known, "app") },
 	} {
 		h := right
