@@ -28,19 +28,22 @@ func (s *Stretch) took(each time.Duration) []any {
 	return []any{stretchField{&s.At, each}, spanField{&s.Median}, spanField{&s.P95}}
 }
 
-// measure takes in what two statements said of the stretches; the measures of the whole but its times are their sum.
-func (s *Stats) measure(approvals, took []Stretch) {
-	all := map[time.Time]Measures{}
+// measure takes in what was said of the stretches, and of the whole's times; the rest of the whole is their sum.
+func (s *Stats) measure(approvals, took, all []Stretch) {
+	by := map[time.Time]Measures{}
 	for _, x := range approvals {
-		all[x.At] = x.Measures
+		by[x.At] = x.Measures
 		s.Opened, s.Approved = s.Opened+x.Opened, s.Approved+x.Approved
 	}
 	for _, x := range took {
-		m := all[x.At]
+		m := by[x.At]
 		m.Median, m.P95 = x.Median, x.P95
-		all[x.At] = m
+		by[x.At] = m
 	}
-	s.Stretches = stretches(all)
+	for _, x := range all {
+		s.Median, s.P95 = x.Median, x.P95
+	}
+	s.Stretches = stretches(by)
 }
 
 // stretches are those that have something to tell, in order.
@@ -59,13 +62,14 @@ func (c conditions) approvals(stretch string) string {
 GROUP BY 1 ORDER BY 1`
 }
 
-// took selects the times of what was sent, from the shortest; span is each database's own word for one, in µs.
-func (c conditions) took(span string) string { return c.tookIn("0", span) + ` ORDER BY took` }
-
+// tookIn selects the times of what was sent; span is each database's own word for one, in µs.
 func (c conditions) tookIn(stretch, span string) string {
 	return `SELECT ` + stretch + ` AS stretch, ` + span + ` AS took FROM sends s` + c.where() +
 		` AND s.status IN ('sent', 'delivered', 'undelivered') AND s.finished_at IS NOT NULL`
 }
+
+// whole is the stretch of all rows, where each has the same.
+const whole = "0"
 
 // tookBy finds the median and the 95th percentile of each stretch, by the nearest rank.
 func (c conditions) tookBy(stretch, span string) string {

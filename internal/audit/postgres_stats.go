@@ -137,15 +137,11 @@ func (p *Postgres) statsOfRows(ctx context.Context, q StatsQuery) (stats Stats, 
 	if err != nil {
 		return Stats{}, err
 	}
-	stats.measure(approvals, took)
-	err = p.read(ctx, func(conn *pgxpool.Conn) error {
-		return conn.QueryRow(ctx, `
-SELECT coalesce(percentile_disc(0.5) WITHIN GROUP (ORDER BY took), 0), coalesce(percentile_disc(0.95) WITHIN GROUP (ORDER BY took), 0)
-FROM (`+c.took(span)+`) sent`, c.args...).Scan(spanField{&stats.Median}, spanField{&stats.P95})
-	})
+	all, err := readRows(ctx, p, func(x *Stretch) []any { return x.took(q.Each) }, c.tookBy(whole, span), c.args...)
 	if err != nil {
 		return Stats{}, err
 	}
+	stats.measure(approvals, took, all)
 	return stats, nil
 }
 

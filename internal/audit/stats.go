@@ -116,31 +116,15 @@ func (s *SQLite) Stats(ctx context.Context, q StatsQuery) (stats Stats, err erro
 	if err != nil {
 		return Stats{}, err
 	}
-	stats.measure(approvals, took)
+	all, err := sqliteRows(ctx, s, func(x *Stretch) []any { return x.took(q.Each) }, c.tookBy(whole, span), c.args...)
+	if err != nil {
+		return Stats{}, err
+	}
+	stats.measure(approvals, took, all)
 	if err := s.readers.QueryRowContext(ctx, c.lost(), c.args...).Scan(&stats.Undelivered); err != nil {
 		return Stats{}, unavailable(err)
 	}
-	n := stats.sent()
-	for part, to := range map[float64]*time.Duration{0.5: &stats.Median, 0.95: &stats.P95} {
-		if n == 0 {
-			break
-		}
-		query := "SELECT took FROM (" + c.took(span) + ") sent LIMIT 1 OFFSET " + strconv.Itoa(rank(n, part))
-		if err := s.readers.QueryRowContext(ctx, query, c.args...).Scan(spanField{to}); err != nil {
-			return Stats{}, unavailable(err)
-		}
-	}
 	return stats, nil
-}
-
-// sent is how many rows have a time in which they were sent.
-func (s Stats) sent() (n int) {
-	for _, t := range s.Tallies {
-		if t.Status.taken() {
-			n += t.Rows
-		}
-	}
-	return n
 }
 
 // Stats implements Log.
