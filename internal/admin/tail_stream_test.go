@@ -34,7 +34,7 @@ type sse struct{ event, id, data string }
 // listen opens a stream.
 func listen(t *testing.T, base, path string, header ...string) (next func() sse, resp *http.Response) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	t.Cleanup(cancel)
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, base+path, nil)
 	if err != nil {

@@ -162,7 +162,7 @@ func eventually(t *testing.T, condition func() bool) {
 	t.Helper()
 	poll := time.NewTicker(2 * time.Millisecond)
 	defer poll.Stop()
-	for deadline := time.After(20 * time.Second); !condition(); {
+	for deadline := time.After(time.Minute); !condition(); {
 		select {
 		case <-poll.C:
 		case <-deadline:

@@ -16,7 +16,7 @@ func TestKannelTakesAMessage(t *testing.T) {
 		t.Fatalf("%v, %v", resp, err)
 	}
 	_ = resp.Body.Close()
-	for deadline := time.After(20 * time.Second); ; {
+	for deadline := time.After(time.Minute); ; {
 		if got := k.Received(); len(got) == 1 && strings.Contains(got[0], "Shop +4915123456789 text hello") {
 			return
 		}

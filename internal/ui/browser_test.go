@@ -99,7 +99,7 @@ type tab struct {
 }
 
 const (
-	patience = 20 * time.Second
+	patience = time.Minute
 	glance   = 25 * time.Millisecond
 )
 
