@@ -3,7 +3,6 @@ package admin
 import (
 	"context"
 	"errors"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -14,10 +13,8 @@ import (
 	"sendcode/internal/verification"
 )
 
-var (
-	accountName = regexp.MustCompile(`^[a-z][a-z0-9._-]{0,31}$`)
-	reserved    = map[string]bool{bootstrap.name: true, bearerName: true, commandLine: true}
-)
+// reserved are the names under which acts tell of who has no account.
+var reserved = map[string]bool{bootstrap.name: true, bearerName: true, commandLine: true}
 
 // commandLine is who the acts say it was that had a shell.
 const commandLine = "cli"
@@ -48,7 +45,7 @@ func ChangeAccount(ctx context.Context, log audit.Accounts, w Change, now time.T
 	if w.Do == "factor" {
 		return "", dropFactor(ctx, log, w, act)
 	}
-	if !accountName.MatchString(w.Name) || reserved[w.Name] {
+	if !audit.IsAccountName(w.Name) || reserved[w.Name] {
 		return "", invalid("name", "bad_name", "A name begins with a small letter and has up to 32 of a-z, 0-9, dot, dash and underscore; admin, token and cli are taken.")
 	}
 	switch _, err := log.Account(ctx, w.Name); {

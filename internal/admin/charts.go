@@ -25,12 +25,21 @@ type partView struct{ Class, Y, Height string }
 
 type keyView struct{ Class, Name string }
 
-// stretchView is one stretch of time in the tables that have the charts' numbers.
-type stretchView struct {
-	At clock
-	stretchJSON
-	Rate, Median, P95 string
+// numbersView is the table that has the charts' numbers, a row for each stretch of time.
+type numbersView struct {
+	Open  string // what the fold that holds it says
+	Time  string
+	Heads []string
+	Rows  []numbersRow
 }
+
+type numbersRow struct {
+	At    clock
+	Cells []cellView
+}
+
+// cellView says again what it is a number of, for where the screen is too narrow for columns.
+type cellView struct{ Head, Text string }
 
 // Size of a chart in units of its drawing.
 const (
@@ -108,13 +117,33 @@ func measuresCharts(stretches []stretchJSON, w words) []chartView {
 	}
 }
 
-// stretchViews are the rows of the table.
-func stretchViews(stretches []stretchJSON, w words) (all []stretchView) {
+func sendsNumbers(stretches []stretchJSON, w words) numbersView {
+	return numbers(stretches, w, []string{"overview.sent", "overview.failed", "overview.unknown", "overview.underway", "overview.refused"}, func(s stretchJSON) []string {
+		return []string{strconv.Itoa(s.Sent), strconv.Itoa(s.Failed), strconv.Itoa(s.Unknown), strconv.Itoa(s.UnderWay), strconv.Itoa(s.Refused)}
+	})
+}
+
+func measuresNumbers(stretches []stretchJSON, w words) numbersView {
+	return numbers(stretches, w, []string{"overview.rate", "overview.half", "overview.most"}, func(s stretchJSON) []string {
+		return []string{rateOf(s.Rate), tookOf(s.MedianMS, w), tookOf(s.P95MS, w)}
+	})
+}
+
+// numbers has a column for each of the words' keys.
+func numbers(stretches []stretchJSON, w words, keys []string, of func(stretchJSON) []string) numbersView {
+	v := numbersView{Open: w.say("overview.numbers"), Time: w.say("overview.time")}
+	for _, key := range keys {
+		v.Heads = append(v.Heads, w.say(key))
+	}
 	for _, s := range stretches {
 		at, _ := time.Parse(time.RFC3339, s.At)
-		all = append(all, stretchView{clock{Time: at}, s, rateOf(s.Rate), tookOf(s.MedianMS, w), tookOf(s.P95MS, w)})
+		row := numbersRow{At: clock{Time: at}}
+		for i, text := range of(s) {
+			row.Cells = append(row.Cells, cellView{v.Heads[i], text})
+		}
+		v.Rows = append(v.Rows, row)
 	}
-	return all
+	return v
 }
 
 func rateOf(rate *float64) string {

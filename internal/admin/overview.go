@@ -19,8 +19,9 @@ type overviewView struct {
 	Last     []option
 	Figures  []figureView
 	Sends    chartView
+	Became   numbersView // of the sends
 	Measures []chartView
-	Rows     []stretchView
+	Measured numbersView
 	Daily    bool
 	Refusals []countView // by rule
 	Failures []countView // by reason
@@ -70,7 +71,8 @@ func (a *Admin) overviewPage(c echo.Context) error {
 	if v.Prefixes, err = a.prefixesNow(c, w); err != nil {
 		return err
 	}
-	v.Sends, v.Measures, v.Rows = sendsChart(s.Stretches, w), measuresCharts(s.Stretches, w), stretchViews(s.Stretches, w)
+	v.Sends, v.Became = sendsChart(s.Stretches, w), sendsNumbers(s.Stretches, w)
+	v.Measures, v.Measured = measuresCharts(s.Stretches, w), measuresNumbers(s.Stretches, w)
 	v.Domains = domainsOf(s.Domains, given)
 	if v.Log, err = a.extent(c.Request().Context(), w); err != nil {
 		return err

@@ -30,8 +30,11 @@ var (
 	roles       = []string{"reader", "operator", "owner"}
 )
 
+// IsAccountName says whether an account may have the name: a small letter, and up to 31 more of a-z, 0-9, dot, dash and underscore.
+func IsAccountName(name string) bool { return accountName.MatchString(name) }
+
 func (a Account) checked(act Act) (Act, error) {
-	if !accountName.MatchString(a.Name) || !slices.Contains(roles, a.Role) || !storable(a.Password, a.Identity) {
+	if !IsAccountName(a.Name) || !slices.Contains(roles, a.Role) || !storable(a.Password, a.Identity) {
 		return act, bad("an account has a name of small letters and digits, and a role")
 	}
 	return act.checked()
@@ -56,7 +59,7 @@ func (a Account) changed(c AccountChange) Account {
 
 // checked also refuses what no account could become.
 func (c AccountChange) checked(name string, act Act) (Act, error) {
-	if !accountName.MatchString(name) {
+	if !IsAccountName(name) {
 		return act, ErrNotFound
 	}
 	return Account{Name: name, Role: roles[0]}.changed(c).checked(act)
