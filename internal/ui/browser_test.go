@@ -41,6 +41,7 @@ func TestInABrowser(t *testing.T) {
 		"wrong letters":                                     wrongLetters,
 		"a code from before a change":                       aCodeFromBeforeAChange,
 		"a wrong code":                                      aWrongCode,
+		"a press is not lost":                               aPressIsNotLost,
 		"a refusal":                                         aRefusal,
 		"a double click":                                    aDoubleClick,
 		"typing during a send":                              typingDuringASend,
@@ -62,6 +63,7 @@ func TestInABrowser(t *testing.T) {
 		"a widget's refusal":                                aWidgetsRefusal,
 		"a widget on a page that may not":                   aWidgetOnAPageThatMayNot,
 		"a widget through a reload":                         aWidgetThroughAReload,
+		"a widget's press is not lost":                      aWidgetsPressIsNotLost,
 		"a widget's wrong codes":                            aWidgetsWrongCodes,
 		"a widget's ends":                                   aWidgetsEnds,
 		"a widget offline":                                  aWidgetOffline,
@@ -241,11 +243,17 @@ func (b *tab) doubleClick(selector string) { b.Helper(); b.press(selector, 2) }
 
 func (b *tab) press(selector string, times int) {
 	b.Helper()
-	at := eval[[]float64](b, fmt.Sprintf(`(() => { const e = %s.querySelector(%q); e.scrollIntoView({ block: 'center' });
-		const r = e.getBoundingClientRect(); return [r.x + r.width / 2, r.y + r.height / 2] })()`, b.root, selector))
+	at := b.middle(selector)
 	for n := range times {
 		b.do(chromedp.MouseClickXY(at[0], at[1], func(p *input.DispatchMouseEventParams) { p.ClickCount = int64(n + 1) }))
 	}
+}
+
+// middle scrolls to an element and says where it then is.
+func (b *tab) middle(selector string) []float64 {
+	b.Helper()
+	return eval[[]float64](b, fmt.Sprintf(`(() => { const e = %s.querySelector(%q); e.scrollIntoView({ block: 'center' });
+		const r = e.getBoundingClientRect(); return [r.x + r.width / 2, r.y + r.height / 2] })()`, b.root, selector))
 }
 
 // paste puts text in as the clipboard does: at once, as one input.

@@ -8,11 +8,12 @@ import { put } from './time.js';
 export class Cards {
   #countdown;
   #said = '';
+  #waiting; // for the end of a press
 
   // submit takes a form and its button; over is called when the button can be pressed again, refresh when there is another
-  // card by now; busy says whether an answer is being waited for.
-  constructor(root, { submit, over, refresh, busy }) {
-    Object.assign(this, { root, busy });
+  // card by now, shown with each card that takes the place of one; busy says whether an answer is being waited for.
+  constructor(root, { submit, over, refresh, shown, busy }) {
+    Object.assign(this, { root, shown, busy });
     this.#countdown = new Countdown({
       card: () => this.card, next: refresh, over: () => { this.say(this.words.AvailableNow); over(); },
     });
@@ -42,7 +43,10 @@ export class Cards {
 
   tick() { this.#countdown.tick(); }
 
-  stop() { this.#countdown.stop(); }
+  stop() {
+    this.#countdown.stop();
+    clearTimeout(this.#waiting);
+  }
 
   // begin takes the first card as it stands.
   begin(moment) {
@@ -64,12 +68,18 @@ export class Cards {
   // it, so focus and voice follow; without one it was asked for unprompted, and nothing moves unless there is something new.
   show(next, moment, mine, force) {
     const old = this.card, field = this.find('#code'), active = this.root.activeElement;
+    clearTimeout(this.#waiting);
     const heading = this.find('#heading')?.textContent, focused = old.contains(active) && active.id;
     if (!mine && !force && old.dataset.rev === next.dataset.rev && this.#sameWaits(old, next, moment)) return false;
+    if (!mine && !force && (old.matches(':active') || this.busy())) { // a press would be lost with its button
+      this.#waiting = setTimeout(() => this.show(next, moment), 100);
+      return false;
+    }
     if (!mine && [...old.querySelectorAll('.ask :is(input, select)')].some(touched)) return false; // somebody is typing
     const same = old.dataset.kind === next.dataset.kind, open = same && old.querySelector('details')?.open;
     this.#countdown.receive(moment);
     old.replaceWith(next);
+    this.shown?.(next);
     if (same && field && !mine?.contains(field)) this.find('#code').value = field.value;
     if (open && next.querySelector('details')) next.querySelector('details').open = true;
     this.#prepare();

@@ -11,7 +11,7 @@ const { hm, h, m, s, available, offline, trouble } = document.body.dataset;
 const inquiry = new Inquiry({ look, polls: () => 'poll' in cards.card.dataset });
 
 const cards = new Cards(document, {
-  submit, over: () => inquiry.soon(), refresh: () => inquiry.refresh(), busy: () => inquiry.posting,
+  submit, over: () => inquiry.soon(), refresh: () => inquiry.refresh(), shown: name, busy: () => inquiry.posting,
 });
 
 async function ask(url, options) {
@@ -31,7 +31,10 @@ async function look(force) {
 function show(answer, mine, force) {
   if (!cards.show(answer.card, answer.moment, mine, force)) return;
   if (location.href !== answer.url) history.replaceState(null, '', answer.url);
-  document.title = answer.card.dataset.title;
+}
+
+function name(card) {
+  document.title = card.dataset.title;
 }
 
 async function submit(form, button) {
@@ -50,7 +53,7 @@ async function submit(form, button) {
   cards.say(wrong, form);
 }
 
-document.title = cards.card.dataset.title;
+name(cards.card);
 cards.speak({ HoursMinutes: hm, Hours: h, Minutes: m, Seconds: s, AvailableNow: available }, document.documentElement.lang);
 cards.begin(new Moment(performance.getEntriesByType('navigation')[0]?.responseStart || performance.now()));
 inquiry.follow();
