@@ -106,15 +106,17 @@ const (
 )
 
 // watching runs in each page before anything else: it keeps what the status line said, every text that the countdown
-// showed, and lets a test move the two clocks.
+// showed and how long each timer was to sleep, and lets a test stop and move the two clocks.
 const watching = `(() => {
-  window.said = []; window.shown = [];
-  let wall = 0, steady = 0, stopped;
+  window.said = []; window.shown = []; window.naps = [];
+  let wall = 0, steady = 0, halted, stopped;
   const date = Date.now.bind(Date), mono = performance.now.bind(performance);
-  Date.now = () => date() + wall;
+  Date.now = () => (halted ?? date()) + wall;
   performance.now = () => (stopped ?? mono()) + steady;
   window.jump = (w, s) => { wall += w; steady += s; };
-  window.stopSteady = () => { stopped = mono(); };
+  window.freeze = () => { halted = date(); stopped = mono(); };
+  const sleep = setTimeout;
+  window.setTimeout = (run, ms, ...more) => { naps.push(ms); return sleep(run, ms, ...more); };
   const note = (list, text) => { if (text && list.at(-1) !== text) list.push(text); };
   addEventListener('DOMContentLoaded', () => {
     new MutationObserver(() => {
@@ -129,7 +131,7 @@ func open(t *testing.T, browser context.Context, w *uitest.World, look uitest.Lo
 	t.Helper()
 	ctx, end := uitest.Tab(browser)
 	t.Cleanup(end)
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute) // far more than a test takes
+	ctx, cancel := context.WithTimeout(ctx, 15*time.Minute) // far more than a test takes: the longest needs one on a quiet machine
 	t.Cleanup(cancel)
 	if look.Width == 0 {
 		look.Width, look.Height = 800, 700
@@ -139,11 +141,18 @@ func open(t *testing.T, browser context.Context, w *uitest.World, look uitest.Lo
 	}
 	b := &tab{T: t, ctx: ctx, world: w, root: "document"}
 	b.listen()
-	b.do(look.Apply(), w.Adopt(), chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
-		_, err := cdp.Call(ctx, t, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: watching})
+	b.do(look.Apply(), w.Adopt())
+	b.first(watching)
+	return b
+}
+
+// first runs a script in each page before anything else, after those that do so already.
+func (b *tab) first(script string) {
+	b.Helper()
+	b.do(chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
+		_, err := cdp.Call(ctx, t, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: script})
 		return err
 	}))
-	return b
 }
 
 // listen fails the test on every error that the browser reports, violations of the policy among them.
@@ -285,6 +294,14 @@ func (b *tab) left() int {
 		b.Fatalf("the button says %q", text)
 	}
 	return 60*m + s
+}
+
+// counts: the button counts down a minute that began after a moment, however long the machine has taken since.
+func (b *tab) counts(from time.Time) {
+	b.Helper()
+	if left := b.left(); left > 60 || left < 59-int(time.Since(from)/time.Second) {
+		b.Errorf("%d s are left of 60, %v after the request", left, time.Since(from))
+	}
 }
 
 func scans(text string, m, s *int) bool {

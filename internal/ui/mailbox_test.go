@@ -101,9 +101,9 @@ func TestTheMailboxShowsMailsAtOnce(t *testing.T) {
 
 func theMailbox(t *testing.T, browser context.Context) {
 	w, mails := running(t), &box{}
-	b := open(t, browser, w, uitest.Look{})
 	site := httptest.NewServer(mailbox(w, mails))
-	defer site.Close()
+	t.Cleanup(site.Close) // after the tab, which asks it again and again, and would say that nobody answers
+	b := open(t, browser, w, uitest.Look{})
 	b.tolerate = "Blocked script execution" // the frame's fence at work
 	b.do(chromedp.Navigate(site.URL + "/mailbox"))
 	b.until(`document.body.innerText.includes('No mail yet.')`)

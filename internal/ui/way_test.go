@@ -18,6 +18,14 @@ import (
 // running is a world whose clock runs.
 func running(t *testing.T, rules ...quota.Rule) *uitest.World {
 	t.Helper()
+	w := standing(t, rules...)
+	w.Run()
+	return w
+}
+
+// standing is a world whose clock moves only by hand.
+func standing(t *testing.T, rules ...quota.Rule) *uitest.World {
+	t.Helper()
 	if rules == nil {
 		rules = uitest.DefaultRules()
 	}
@@ -26,7 +34,6 @@ func running(t *testing.T, rules ...quota.Rule) *uitest.World {
 		t.Fatal(err)
 	}
 	t.Cleanup(w.Close)
-	w.Run()
 	return w
 }
 

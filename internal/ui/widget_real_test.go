@@ -11,9 +11,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
-	"github.com/chromedp/cdproto/cdp"
-	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
@@ -57,18 +56,16 @@ func aWidgetByItsDocumentation(t *testing.T, browser context.Context) {
 	b := open(t, browser, running(t), uitest.Look{})
 	b.tolerate = "favicon" // the documented policy allows a site no picture
 	b.root = `document.querySelector('send-code').shadowRoot`
-	b.do(chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
-		_, err := cdp.Call(ctx, t, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{
-			Source: listening + `; addEventListener('approved', (e) => { window.proof = e.detail.proof })`,
-		})
-		return err
-	}), chromedp.Navigate(site.URL))
+	b.first(listening + `; addEventListener('approved', (e) => { window.proof = e.detail.proof })`)
+	b.do(chromedp.Navigate(site.URL))
 	b.card("ask", "Get a code")
 	b.focus("to")
 	b.keys(uitest.Address)
+	from := time.Now()
 	b.doubleClick("#send")
 	b.keys(kb.Enter)
-	b.card("code", "Check your mail", "Code sent to a•••@example.com", "Send again in 0:5", "4 left", "9 left")
+	b.card("code", "Check your mail", "Code sent to a•••@example.com", "Send again in", "4 left", "9 left")
+	b.counts(from)
 	if n := eval[int](b, b.root+`.querySelectorAll('.pips-row').length`); n != 3 { // those of the network are nobody's own
 		t.Errorf("%d rules are shown", n)
 	}
