@@ -22,7 +22,7 @@ type desk struct {
 
 func (s *stack) desk() *desk {
 	s.Helper()
-	browser, end := uitest.Browser(context.Background(), parts.Chromium(s.T), s.TempDir())
+	browser, end := uitest.Browser(context.Background(), parts.Chromium(s.T))
 	s.Cleanup(end)
 	must(s.T, chromedp.Do(browser)) // the browser lives as long as the context that starts it
 	tab, closeTab := uitest.Tab(browser)

@@ -19,7 +19,7 @@ import (
 
 // The browser's tests share one Chromium; each has a tab with cookies of its own.
 func TestInABrowser(t *testing.T) {
-	browser, end := uitest.Browser(context.Background(), parts.Chromium(t), t.TempDir())
+	browser, end := uitest.Browser(context.Background(), parts.Chromium(t))
 	t.Cleanup(end)
 	if err := chromedp.Do(browser); err != nil {
 		t.Fatal(err)

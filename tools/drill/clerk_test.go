@@ -25,7 +25,7 @@ type clerk struct {
 
 func newClerk(t *testing.T, base string) *clerk {
 	t.Helper()
-	browser, end := uitest.Browser(context.Background(), parts.Chromium(t), t.TempDir())
+	browser, end := uitest.Browser(context.Background(), parts.Chromium(t))
 	t.Cleanup(end)
 	if err := chromedp.Do(browser); err != nil {
 		t.Fatal(err)

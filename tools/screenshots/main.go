@@ -38,15 +38,10 @@ func run(ctx context.Context, prefix string) error {
 	if err != nil {
 		return err
 	}
-	profile, err := os.MkdirTemp("", "sendcode-screenshots-")
-	if err != nil {
-		return err
-	}
-	defer func() { _ = os.RemoveAll(profile) }()
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return err
 	}
-	browser, end := uitest.Browser(ctx, program, profile)
+	browser, end := uitest.Browser(ctx, program)
 	defer end()
 	if err := chromedp.Do(browser); err != nil { // starts it, before tabs are opened side by side
 		return err

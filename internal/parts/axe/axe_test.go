@@ -23,7 +23,7 @@ func TestEngine(t *testing.T) {
 		_, _ = w.Write([]byte(content))
 	}))
 	defer site.Close()
-	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(parts.Chromium(t)), chromedp.UserDataDir(t.TempDir()), chromedp.NoSandbox, chromedp.DisableGPU)
+	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(parts.Chromium(t)), chromedp.NoSandbox, chromedp.DisableGPU)
 	ctx, stop := chromedp.NewExecAllocator(context.Background(), options...)
 	defer stop()
 	tab, cancel := chromedp.NewContext(ctx)

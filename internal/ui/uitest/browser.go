@@ -10,11 +10,12 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// Browser starts a headless Chromium with a profile of its own; it ends with the context. It talks to nobody but the
-// pages that it is sent to.
-func Browser(ctx context.Context, program, profile string) (context.Context, context.CancelFunc) {
+// Browser starts a headless Chromium, which ends with the context, with all its processes and its profile: had that a place of
+// ours, processes that outlive the first one could still write there while it is removed. It talks to nobody but the pages that it is
+// sent to.
+func Browser(ctx context.Context, program string) (context.Context, context.CancelFunc) {
 	options := append(chromedp.DefaultExecAllocatorOptions[:],
-		chromedp.ExecPath(program), chromedp.UserDataDir(profile), chromedp.NoSandbox, chromedp.DisableGPU,
+		chromedp.ExecPath(program), chromedp.NoSandbox, chromedp.DisableGPU,
 		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true),
 		chromedp.Flag("hide-scrollbars", true), chromedp.Flag("font-render-hinting", "none"),
 	)
