@@ -63,17 +63,17 @@ func TestBrowserAxeOfForms(t *testing.T) {
 	engine, err := axe.Load(w.ctx)
 	r.must(err)
 	enter := func(field, text string) step { return chromedp.SetValue(chromedp.CSS(field), text) }
-	w.do(chromedp.Navigate(w.base+"/admin/login"), enter("#password", "wrong"), chromedp.Click(chromedp.CSS("form:not(.provider) button")), chromedp.WaitVisible(chromedp.CSS("#problem")))
+	w.shows("#problem", chromedp.Navigate(w.base+"/admin/login"), enter("#password", "wrong"), chromedp.Click(chromedp.CSS("form:not(.provider) button")))
 	w.clean(engine, "a wrong password")
 	w.logIn()
-	w.do(chromedp.Navigate(w.base+factorPage), enter("#password", testPassword), chromedp.Click(chromedp.CSS("main form button")), chromedp.WaitVisible(chromedp.CSS(".qr")))
+	w.shows(".qr", chromedp.Navigate(w.base+factorPage), enter("#password", testPassword), chromedp.Click(chromedp.CSS("main form button")))
 	w.clean(engine, "a second factor to be")
 	d := device{r: r, secret: w.text(`document.querySelector(".shown").innerText.replaceAll(" ", "")`)}
-	w.do(enter("#code", d.code()), chromedp.Click(chromedp.CSS("main form button")), chromedp.WaitVisible(chromedp.CSS(".codes")))
+	w.shows(".codes", enter("#code", d.code()), chromedp.Click(chromedp.CSS("main form button")))
 	w.clean(engine, "recovery codes")
 	w.leads(exactly("/admin/login"), chromedp.Click(chromedp.CSS(".top button")))
 	w.leads(begins(codePage), enter("#password", testPassword), chromedp.Click(chromedp.CSS("form:not(.provider) button")))
 	w.clean(engine, "the code page")
-	w.do(enter("#code", "000000"), chromedp.Click(chromedp.CSS("main form button")), chromedp.WaitVisible(chromedp.CSS("#problem")))
+	w.shows("#problem", enter("#code", "000000"), chromedp.Click(chromedp.CSS("main form button")))
 	w.clean(engine, "a wrong code")
 }

@@ -15,7 +15,7 @@ func TestBrowserSecondFactor(t *testing.T) {
 	w := openWindow(r)
 	w.do(chromedp.Navigate(w.base + "/admin"))
 	w.leads(exactly(factorPage), chromedp.Focus(chromedp.CSS("#password")), chromedp.KeyEvent(testPassword+kb.Enter))
-	w.do(chromedp.Focus(chromedp.CSS("#password")), chromedp.KeyEvent(testPassword+kb.Enter), chromedp.WaitVisible(chromedp.CSS(".qr")))
+	w.shows(".qr", chromedp.Focus(chromedp.CSS("#password")), chromedp.KeyEvent(testPassword+kb.Enter))
 	for _, width := range []int64{320, 1280} {
 		w.do(emulate(width, "dark"))
 		if wide := w.text(`String(document.documentElement.scrollWidth)`); wide != fmt.Sprint(width) {
@@ -24,7 +24,9 @@ func TestBrowserSecondFactor(t *testing.T) {
 		w.shot(fmt.Sprintf("factor-begun-%d-dark", width))
 	}
 	d := device{r: r, secret: strings.ReplaceAll(w.text(`document.querySelector(".shown").innerText`), " ", "")}
-	w.do(chromedp.KeyEvent(d.code()+kb.Enter), chromedp.WaitVisible(chromedp.CSS(".codes")))
+	const ready = `document.activeElement.id === "code"` // which a browser may see to after the page has been loaded
+	w.until(ready)
+	w.shows(".codes", chromedp.KeyEvent(d.code()+kb.Enter))
 	if n := w.text(`String(document.querySelectorAll(".codes li").length)`); n != "10" {
 		t.Errorf("%s recovery codes", n)
 	}
@@ -34,7 +36,8 @@ func TestBrowserSecondFactor(t *testing.T) {
 	w.leads(exactly("/admin/login/code?next=%2Fadmin%2Ftail"), chromedp.Navigate(w.base+"/admin/tail"),
 		chromedp.Focus(chromedp.CSS("#password")), chromedp.KeyEvent(testPassword+kb.Enter))
 	w.shot("factor-code-320-light")
+	w.until(ready)
 	w.leads(exactly("/admin/tail"), chromedp.KeyEvent(d.next()+kb.Enter))
-	r.console.Stop()
 	w.quietAt()
+	r.console.Stop() // which the page would complain about in the end
 }
