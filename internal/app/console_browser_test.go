@@ -66,6 +66,7 @@ func (d *desk) says(of string, texts ...string) {
 func TestConsoleHelpsSomebody(t *testing.T) {
 	t.Parallel()
 	s := onRealParts(t).start(2)
+	d := s.desk() // before the minute begins in which somebody is refused
 	spec := s.ask(0, ana)
 	if again := s.ask(1, ana); spec.status != http.StatusAccepted || again.status != http.StatusTooManyRequests {
 		t.Fatalf("%d %d", spec.status, again.status)
@@ -75,7 +76,6 @@ func TestConsoleHelpsSomebody(t *testing.T) {
 		return strings.Contains(string(s.do(0, http.MethodGet, "/v1/admin/sends?status=refused", "", asAdmin).raw), `"refused"`)
 	})
 
-	d := s.desk()
 	d.leads("/admin?recipient=", chromedp.Focus(chromedp.CSS("#q")), chromedp.KeyEvent(ana+kb.Enter))
 	d.says(".person", anaMasked, "free in")
 	d.says("tbody tr:nth-child(1)", "refused", "minute")
