@@ -79,7 +79,7 @@ func (s *street) request(i *incident, purpose string, change ...func(map[string]
 	for _, c := range change {
 		c(body)
 	}
-	return s.post("/v1/verifications", keyOf(i.app), body, "Prefer", "wait=5")
+	return s.post("/v1/verifications", keyOf(i.app), body, "Prefer", "wait=20")
 }
 
 // ask has a person ask for a code, and notes what they and their app can see of it.

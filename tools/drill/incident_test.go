@@ -47,6 +47,12 @@ func (i *incident) happened(name string, from time.Time) {
 	i.known[name] = fact{from: from, to: time.Now()}
 }
 
+// barred notes a suppression of 30 days that began between from and now.
+func (i *incident) barred(from time.Time) {
+	const days = 30 * 24 * time.Hour
+	i.known["barred"] = fact{from: from.Add(days), to: time.Now().Add(days)}
+}
+
 // moved shifts every time that is known.
 func (i *incident) moved(by time.Duration) {
 	for name, f := range i.known {

@@ -85,8 +85,9 @@ var arrived = []*kind{
 		name: "bounced afterwards", old: true,
 		make: func(s *street, i *incident) {
 			a := s.sent(i, "order")
+			began := time.Now()
 			s.tells(i, a.Send.ID, "gone", "550 5.1.1")
-			i.knows("barred", time.Now().Add(30*24*time.Hour))
+			i.barred(began)
 		},
 		what:  words("Accepted by\n at {ended}\n bounced later, at {told}\n post\n 550 5.1.1"),
 		next:  words("did not arrive\n address with them, letter by letter\n no mail until {barred}"),
@@ -106,8 +107,9 @@ var arrived = []*kind{
 		name: "called spam", old: true,
 		make: func(s *street, i *incident) {
 			a := s.sent(i, "order")
+			began := time.Now()
 			s.tells(i, a.Send.ID, "spam", "abuse")
-			i.knows("barred", time.Now().Add(30*24*time.Hour))
+			i.barred(began)
 		},
 		what: words("Accepted by\n at {ended}\n {told}\n called spam"),
 		next: words("spam folder\n no mail until {barred}\n lift"),

@@ -94,8 +94,9 @@ var refusedByThem = []*kind{
 		name: "no such address", old: true,
 		before: replies("550 5.1.1 no such user"),
 		make: func(s *street, i *incident) {
+			began := time.Now()
 			s.ask(i, "order")
-			i.knows("barred", time.Now().Add(30*24*time.Hour))
+			i.barred(began)
 		},
 		what:  words("Rejected by\n at {ended}\n does not know the address\n 550 5.1.1"),
 		next:  words("spelling\n letter by letter\n did not count\n no mail until {barred}"),
@@ -124,10 +125,13 @@ var refusedByThem = []*kind{
 	{
 		name: "put off, and tried again", live: true,
 		before: replies("451 4.7.1 greylisted, come again"),
-		make:   func(s *street, i *incident) { s.postponed(i) },
-		what:   words("waits for its next attempt\n 451 4.7.1"),
-		next:   words("next try is due at\n until {until}\n some minutes"),
-		never:  words("spam\n ask again"),
+		make: func(s *street, i *incident) {
+			s.postponed(i)
+			s.rests(i)
+		},
+		what:  words("waits for its next attempt\n 451 4.7.1"),
+		next:  words("next try is due at\n until {until}\n some minutes"),
+		never: words("spam\n ask again"),
 	},
 	{
 		name: "our mail server was down", old: true, down: true,

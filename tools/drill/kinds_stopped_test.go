@@ -14,7 +14,7 @@ var stopped = []*kind{
 			began := time.Now()
 			s.ask(i, "order")
 			i.happened("since", began)
-			i.knows("barred", time.Now().Add(30*24*time.Hour))
+			i.barred(began)
 			s.age(i, 50*time.Hour)
 			since, barred := i.known["since"], i.known["barred"]
 			s.ask(i, "order")

@@ -216,5 +216,15 @@ func (s *street) hurry(i *incident, left time.Duration) {
 	i.knows("until", ends)
 }
 
+// rests puts the next attempt off for some minutes: of one that is under way when the clerk looks, the verdict would be another.
+func (s *street) rests(i *incident) {
+	s.Helper()
+	s.await(i, "a pause between two attempts", func([]row) bool {
+		done, err := s.db.Exec(s.Context(), `UPDATE sends SET due_at = due_at + interval '3 minutes' WHERE recipient = $1 AND status = 'queued'`, s.hash(i))
+		s.must(err)
+		return done.RowsAffected() == 1
+	})
+}
+
 // client talks to the service on loopback.
 var client = &http.Client{Timeout: time.Minute}
