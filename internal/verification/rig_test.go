@@ -142,10 +142,13 @@ func (r *rig) quit() {
 	<-r.stopped
 }
 
+// ids are of sends and the like: one of them has the six digits of some code once in a few thousand runs.
+var ids = regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`)
+
 // noLeak searches everything that was logged for what must not be there.
 func (r *rig) noLeak() {
 	r.Helper()
-	out := r.printed.String()
+	out := ids.ReplaceAllString(r.printed.String(), "")
 	for _, m := range r.post.all() {
 		if strings.Contains(out, codeIn(m)) {
 			r.Errorf("a code was logged")
