@@ -15,10 +15,11 @@ import (
 	"sendcode/internal/recipient"
 )
 
-// faultFixture is a log on the server's own clock behind a proxy; its replica is connected directly.
-func faultFixture(t *testing.T, server *parts.PostgresServer) (*fixture, *proxy) {
+// faultFixture is a log on the server's own clock behind a proxy; its replica is connected directly. Locks are waited for as long as
+// tests take to look for who waits, not for the second that is the service's, or as long as is given.
+func faultFixture(t *testing.T, server *parts.PostgresServer, lockTimeout ...string) (*fixture, *proxy) {
 	t.Helper()
-	direct := newDatabase(t, server)
+	direct := newDatabase(t, server) + "&idle_in_transaction_session_timeout=1min&lock_timeout=" + append(lockTimeout, "1min")[0]
 	p, through := newProxy(t, direct)
 	f := &fixture{Log: openTest(t, through, serverClock), replica: openTest(t, direct, serverClock)}
 	f.admit(t, f.intent(0)) // connected and prepared
@@ -134,29 +135,6 @@ func TestPostgresLostReadsAndWrites(t *testing.T) {
 	}
 }
 
-// hold takes a recipient's lock as another replica's transaction would.
-func hold(t *testing.T, log *Postgres, in Intent) (release func()) {
-	t.Helper()
-	tx, err := log.pool.Begin(t.Context())
-	ok(t, err)
-	_, err = tx.Exec(t.Context(), `SELECT pg_advisory_xact_lock($1)`, lockKey(in.Send))
-	ok(t, err)
-	return func() { _ = tx.Rollback(context.Background()) }
-}
-
-// kill ends the server process that waits for a recipient's lock, once there is one.
-func kill(t *testing.T, log *Postgres) {
-	t.Helper()
-	eventually(t, func() bool {
-		var killed bool
-		err := log.pool.QueryRow(t.Context(), `
-SELECT count(pg_terminate_backend(pid)) > 0 FROM pg_locks
-WHERE locktype = 'advisory' AND NOT granted AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`).Scan(&killed)
-		ok(t, err)
-		return killed
-	})
-}
-
 // eventually awaits a condition of a server that tells nobody.
 func eventually(t *testing.T, condition func() bool) {
 	t.Helper()
@@ -169,85 +147,6 @@ func eventually(t *testing.T, condition func() bool) {
 			t.Fatal("it does not come")
 		}
 	}
-}
-
-func TestPostgresServerEndsTheTransaction(t *testing.T) {
-	server := parts.Postgres(t)
-	t.Run("once", func(t *testing.T) {
-		t.Parallel()
-		f, _ := faultFixture(t, server)
-		in := f.intent(1)
-		release := hold(t, f.replica.(*Postgres), in)
-		result := make(chan error)
-		go func() { _, err := f.Begin(t.Context(), in); result <- err }()
-		kill(t, f.replica.(*Postgres))
-		release()
-		ok(t, <-result)
-		equal(t, "rows", f.count(t), 2)
-	})
-	t.Run("twice", func(t *testing.T) {
-		t.Parallel()
-		f, _ := faultFixture(t, server)
-		in := f.intent(1)
-		defer hold(t, f.replica.(*Postgres), in)()
-		result := make(chan error)
-		go func() { _, err := f.Begin(t.Context(), in); result <- err }()
-		kill(t, f.replica.(*Postgres))
-		kill(t, f.replica.(*Postgres))
-		certain(t, <-result) // the server said so before it came to the commit
-		equal(t, "rows", f.count(t), 1)
-	})
-}
-
-// A check that approves the verification while a resend waits for its row: the resend looks again, and opens a new one.
-func TestPostgresApprovedWhileJoining(t *testing.T) {
-	f, _ := faultFixture(t, parts.Postgres(t))
-	log := f.replica.(*Postgres)
-	for n, change := range []string{"approved_at = now()", "canceled_at = now()", "attempts = max_attempts", "locale = 'de'"} {
-		first := f.admit(t, f.intent(n, func(in *Intent) { in.Verification.Holder = "s:1" }))
-		tx, err := log.pool.Begin(t.Context())
-		ok(t, err)
-		_, err = tx.Exec(t.Context(), `UPDATE verifications SET `+change+` WHERE id = $1`, first.Verification.ID)
-		ok(t, err)
-		in := f.intent(n, func(in *Intent) { in.Verification.Holder = "s:1" })
-		var begun Begun
-		result := make(chan error)
-		go func() { begun, err = f.Begin(t.Context(), in); result <- err }()
-		eventually(t, func() bool {
-			var waiting bool
-			ok(t, log.pool.QueryRow(t.Context(), `SELECT count(*) > 0 FROM pg_locks WHERE locktype = 'transactionid' AND NOT granted`).Scan(&waiting))
-			return waiting
-		})
-		ok(t, tx.Commit(t.Context()))
-		ok(t, <-result)
-		want := in.Verification.ID
-		if change == "locale = 'de'" {
-			want = first.Verification.ID // what does not end it does not matter
-			equal(t, "sends", begun.Verification.Sends, 2)
-		}
-		equal(t, change, begun.Verification.ID, want)
-		equal(t, "row", f.row(t, in.Send.ID), begun.Send)
-	}
-}
-
-// One recipient whose lock somebody holds for too long fails alone; those who share its round trip are let in.
-func TestPostgresOneStuckRecipient(t *testing.T) {
-	f, _ := faultFixture(t, parts.Postgres(t))
-	log := f.Log.(*Postgres)
-	stuck := f.intent(1)
-	defer hold(t, f.replica.(*Postgres), stuck)()
-	batch := []*call{newCall(stuck, lockKey(stuck.Send))}
-	for n := range 5 {
-		in := f.intent(2 + n)
-		batch = append(batch, newCall(in, lockKey(in.Send)))
-	}
-	log.decide(batch)
-	certain(t, batch[0].err)
-	for _, x := range batch[1:] {
-		ok(t, x.err)
-		equal(t, "admitted", x.answer.Admitted, true)
-	}
-	equal(t, "rows", f.count(t), 6)
 }
 
 // What only the database finds wrong with one intent is that intent's alone, and certain.

@@ -10,7 +10,7 @@ import (
 
 // One send whose row somebody holds for too long fails alone, and certainly: those that share its round trip are closed.
 func TestPostgresOneStuckOutcome(t *testing.T) {
-	f, _ := faultFixture(t, parts.Postgres(t))
+	f, _ := faultFixture(t, parts.Postgres(t), shortWait)
 	log := f.Log.(*Postgres)
 	var batch []*ending
 	for n := range 5 {
