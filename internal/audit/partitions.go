@@ -143,8 +143,10 @@ func MonthsAhead(until, now time.Time) int {
 
 // MakeRoom implements Log.
 func (p *Postgres) MakeRoom(ctx context.Context) (until time.Time, err error) {
-	err = p.change(ctx, func(conn *pgxpool.Conn) error {
-		return conn.QueryRow(ctx, `SELECT sendcode_make_partitions()`).Scan(timeField{&until})
+	err = insistent(ctx, func() error { // another replica may take longer than the statement waits
+		return p.change(ctx, func(conn *pgxpool.Conn) error {
+			return conn.QueryRow(ctx, `SELECT sendcode_make_partitions()`).Scan(timeField{&until})
+		})
 	})
 	return until, err
 }

@@ -65,11 +65,33 @@ func TestPartitionsAreMadeAhead(t *testing.T) {
 		}
 	})
 	equal(t, "made again", names(t, log), before)
+	waitsForRoom(t, f, log, owner, before)
 	var unlike int
 	ok(t, owner.QueryRow(t.Context(), `
 SELECT count(*) FROM sendcode_partitions p WHERE (SELECT count(*) FROM pg_index i JOIN pg_inherits h ON h.inhrelid = i.indexrelid WHERE i.indrelid = p.id AND i.indisvalid)
    <> (SELECT count(*) FROM pg_index i WHERE i.indrelid = 'sends'::regclass AND i.indisvalid)`).Scan(&unlike))
 	equal(t, "partitions without all indexes", unlike, 0)
+}
+
+// waitsForRoom has somebody make a partition for longer than a lock is waited for: whoever else comes for it comes again.
+func waitsForRoom(t *testing.T, f *fixture, log *Postgres, owner *pgx.Conn, partitions []string) {
+	t.Helper()
+	exec(t, owner, `DROP TABLE `+partitions[len(partitions)-1], `BEGIN`, `LOCK TABLE sends IN SHARE UPDATE EXCLUSIVE MODE`)
+	made := make(chan error)
+	go func() { _, err := f.MakeRoom(t.Context()); made <- err }()
+	since := func() (at time.Time) {
+		eventually(t, func() bool {
+			err := log.pool.QueryRow(t.Context(), `
+SELECT query_start FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%sendcode_make_partitions%' AND pid <> pg_backend_pid()`).Scan(&at)
+			return err == nil
+		})
+		return at
+	}
+	first := since()
+	eventually(t, func() bool { return since().After(first) })
+	exec(t, owner, `ROLLBACK`)
+	ok(t, <-made)
+	equal(t, "made after another", names(t, log), partitions)
 }
 
 // Without a partition for now nothing is sent, everybody hears why, and it is made as soon as somebody looks.
