@@ -88,7 +88,7 @@ func lockSchema(ctx context.Context, db *sql.DB) (unlock func() error, err error
 	for {
 		var got bool
 		if err := conn.QueryRowContext(ctx, `SELECT pg_try_advisory_lock($1)`, int64(migrationLock)).Scan(&got); err != nil {
-			return nil, errors.Join(err, conn.Close())
+			return nil, errors.Join(ctx.Err(), err, conn.Close()) // of a ctx that has ended the driver says that the connection is bad
 		}
 		if got {
 			return func() error { return unlockSchema(context.WithoutCancel(ctx), conn) }, nil
