@@ -58,7 +58,9 @@ func TestPartitionsAreMadeAhead(t *testing.T) {
 		t.Errorf("%d months ahead, until %v", n, until)
 	}
 	equal(t, "nothing to do", names(t, log), before)
-	exec(t, owner, `DROP TABLE `+before[len(before)-1], `DROP TABLE `+before[len(before)-2])
+	for _, name := range before[1:] { // the first one reaches a month further from the end of a month on
+		exec(t, owner, `DROP TABLE `+name)
+	}
 	together(6, func(i int) {
 		if _, err := f.both(i).MakeRoom(t.Context()); err != nil {
 			t.Error(err)
