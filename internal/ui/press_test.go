@@ -54,11 +54,13 @@ func (b *tab) holds() {
 		})
 		return func() { b.Helper(); mouse(at, chromedp.MouseReleased) }
 	}
-	letGo := during("#heading", audit.Unknown)
+	letGo := during("#heading", audit.Sending)
 	if got := eval[string](b, fmt.Sprintf("%s.querySelector('#heading').innerText", b.root)); got != "Check your mail" {
 		b.Errorf("under a press the card has changed to %q", got)
 	}
 	letGo()
+	b.card("code", "On its way")
+	w.Codes.Settle(audit.Unknown) // which is asked for as for any mail on its way
 	b.card("code", "It may still arrive")
 	during("#again", audit.Sent)()
 	b.await("the send that was pressed for", func() bool { return w.Codes.Sends() == 2 })

@@ -11,9 +11,9 @@ export class Cards {
   #waiting; // for the end of a press
 
   // submit takes a form and its button; over is called when the button can be pressed again, refresh when there is another
-  // card by now, shown with each card that takes the place of one; busy says whether an answer is being waited for.
-  constructor(root, { submit, over, refresh, shown, busy }) {
-    Object.assign(this, { root, shown, busy });
+  // card by now; busy says whether an answer is being waited for.
+  constructor(root, { submit, over, refresh, busy }) {
+    Object.assign(this, { root, busy });
     this.#countdown = new Countdown({
       card: () => this.card, next: refresh, over: () => { this.say(this.words.AvailableNow); over(); },
     });
@@ -65,21 +65,21 @@ export class Cards {
   }
 
   // show takes a card in that came at a moment, and says whether it did. mine is the form or button that somebody used for
-  // it, so focus and voice follow; without one it was asked for unprompted, and nothing moves unless there is something new.
-  show(next, moment, mine, force) {
+  // it, so focus and voice follow; without one it was asked for unprompted, and nothing moves unless there is something new,
+  // nor while somebody presses a button: again is called until that is over.
+  show(next, moment, { mine, force, again }) {
     const old = this.card, field = this.find('#code'), active = this.root.activeElement;
     clearTimeout(this.#waiting);
     const heading = this.find('#heading')?.textContent, focused = old.contains(active) && active.id;
     if (!mine && !force && old.dataset.rev === next.dataset.rev && this.#sameWaits(old, next, moment)) return false;
     if (!mine && !force && (old.matches(':active') || this.busy())) { // a press would be lost with its button
-      this.#waiting = setTimeout(() => this.show(next, moment), 100);
+      this.#waiting = setTimeout(again, 100);
       return false;
     }
     if (!mine && [...old.querySelectorAll('.ask :is(input, select)')].some(touched)) return false; // somebody is typing
     const same = old.dataset.kind === next.dataset.kind, open = same && old.querySelector('details')?.open;
     this.#countdown.receive(moment);
     old.replaceWith(next);
-    this.shown?.(next);
     if (same && field && !mine?.contains(field)) this.find('#code').value = field.value;
     if (open && next.querySelector('details')) next.querySelector('details').open = true;
     this.#prepare();

@@ -11,7 +11,7 @@ const { hm, h, m, s, available, offline, trouble } = document.body.dataset;
 const inquiry = new Inquiry({ look, polls: () => 'poll' in cards.card.dataset });
 
 const cards = new Cards(document, {
-  submit, over: () => inquiry.soon(), refresh: () => inquiry.refresh(), shown: name, busy: () => inquiry.posting,
+  submit, over: () => inquiry.soon(), refresh: () => inquiry.refresh(), busy: () => inquiry.posting,
 });
 
 async function ask(url, options) {
@@ -29,12 +29,10 @@ async function look(force) {
 }
 
 function show(answer, mine, force) {
-  if (!cards.show(answer.card, answer.moment, mine, force)) return;
+  const again = () => { show(answer); inquiry.follow(); };
+  if (!cards.show(answer.card, answer.moment, { mine, force, again })) return;
   if (location.href !== answer.url) history.replaceState(null, '', answer.url);
-}
-
-function name(card) {
-  document.title = card.dataset.title;
+  document.title = answer.card.dataset.title;
 }
 
 async function submit(form, button) {
@@ -53,7 +51,7 @@ async function submit(form, button) {
   cards.say(wrong, form);
 }
 
-name(cards.card);
+document.title = cards.card.dataset.title;
 cards.speak({ HoursMinutes: hm, Hours: h, Minutes: m, Seconds: s, AvailableNow: available }, document.documentElement.lang);
 cards.begin(new Moment(performance.getEntriesByType('navigation')[0]?.responseStart || performance.now()));
 inquiry.follow();

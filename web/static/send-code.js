@@ -129,7 +129,7 @@ export class SendCode extends HTMLElement {
   }
 
   #show(mine) {
-    this.#cards.show(draw(this.#words, this.#seen), this.#moment, mine);
+    this.#cards.show(draw(this.#words, this.#seen), this.#moment, { mine, again: () => this.#show() });
     this.#inquiry.follow();
   }
 
