@@ -7,13 +7,14 @@ import (
 	"time"
 
 	"sendcode/internal/delivery/smtptest"
+	"sendcode/internal/parts"
 )
 
 // A mail server that is away is named where people look: metrics, console, log, doctor.
 func TestMailServerSetAsideIsNamed(t *testing.T) {
 	t.Parallel()
 	s := embedded(t)
-	away, good := smtptest.Start(t, smtptest.Script{}), smtptest.Start(t, smtptest.Script{})
+	away, good := smtptest.StartAt(t, parts.FreePort(t), smtptest.Script{}), smtptest.Start(t, smtptest.Script{})
 	s.smtp = good
 	s.env["SENDCODE_SMTP_URL"] = away.URL() + "," + good.URL()
 	s.env["SENDCODE_ADMIN_PASSWORD"] = "a password for the tests"

@@ -62,7 +62,7 @@ func onRealParts(t *testing.T) *stack {
 	t.Helper()
 	s := newStack(t)
 	s.redis, s.postgres = parts.Redis(t), parts.Postgres(t)
-	s.smtp = smtptest.Start(t, smtptest.Script{TLS: smtptest.STARTTLS, Username: "sendcode", Password: "a password & more"})
+	s.smtp = smtptest.StartAt(t, parts.FreePort(t), smtptest.Script{TLS: smtptest.STARTTLS, Username: "sendcode", Password: "a password & more"})
 	s.env["SENDCODE_DATA_DIR"] = filepath.Join(t.TempDir(), "data")
 	s.env["SENDCODE_REDIS_URL"] = s.redis.URL()
 	s.env["SENDCODE_DATABASE_URL"] = s.postgres.URL()

@@ -3,13 +3,13 @@ package delivery_test
 import (
 	"errors"
 	"fmt"
-	"net"
 	"strings"
 	"testing"
 	"time"
 
 	"sendcode/internal/delivery"
 	"sendcode/internal/delivery/smtptest"
+	"sendcode/internal/parts"
 )
 
 // What must never be in an error.
@@ -138,10 +138,5 @@ func verbs(server *smtptest.Server) string {
 // unusedAddr is a loopback address on which nobody listens.
 func unusedAddr(t *testing.T) string {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer listener.Close()
-	return listener.Addr().String()
+	return fmt.Sprint("127.0.0.1:", parts.FreePort(t))
 }

@@ -5,6 +5,7 @@ import (
 
 	"sendcode/internal/delivery"
 	"sendcode/internal/delivery/smtptest"
+	"sendcode/internal/parts"
 )
 
 // TestKeptConnectionThatFails: whatever happens on it before 354, the mail goes out once, over a fresh one.
@@ -109,7 +110,7 @@ func TestRefusalKeepsTheConnection(t *testing.T) {
 
 // TestOutageOnOnePort: down is Temporary, up again needs nothing from us.
 func TestOutageOnOnePort(t *testing.T) {
-	server := smtptest.Start(t, smtptest.Script{})
+	server := smtptest.StartAt(t, parts.FreePort(t), smtptest.Script{})
 	s := sender(t, server)
 	sendAll(t, s, 1, 1)
 	server.Stop()

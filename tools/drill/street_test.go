@@ -102,7 +102,7 @@ apps:
 // open starts all of it, with so many ordinary sends.
 func open(t *testing.T, size int) *street {
 	t.Helper()
-	s := &street{T: t, mails: smtptest.Start(t, smtptest.Script{}), carrier: startCarrier(t)}
+	s := &street{T: t, mails: smtptest.StartAt(t, parts.FreePort(t), smtptest.Script{}), carrier: startCarrier(t)}
 	postgres, err := parts.StartPostgres(t.Context(), "shared_buffers=512MB", "max_wal_size=4GB", "maintenance_work_mem=256MB")
 	if err != nil {
 		parts.Postgres(t) // skips where there is none

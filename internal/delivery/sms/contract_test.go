@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"sendcode/internal/delivery"
+	"sendcode/internal/parts"
 )
 
 // said is one answer of a carrier.
@@ -220,12 +221,7 @@ func everyCarrier(t *testing.T, r rig) {
 	}
 	t.Run("the wait is over after the request", func(t *testing.T) { givenUp(t, r) })
 	t.Run("nobody listens", func(t *testing.T) {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		_ = l.Close()
-		if _, fail := send(t, r.make(t, "http://"+l.Addr().String())); fail == nil || fail.Class != delivery.Temporary || fail.Stage != StageDial {
+		if _, fail := send(t, r.make(t, fmt.Sprint("http://127.0.0.1:", parts.FreePort(t)))); fail == nil || fail.Class != delivery.Temporary || fail.Stage != StageDial {
 			t.Errorf("%v", fail)
 		}
 	})

@@ -9,6 +9,8 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+
+	"sendcode/internal/parts"
 )
 
 // probed is the carrier's side of a probe: it checks the signature as documented.
@@ -69,11 +71,10 @@ func TestProbe(t *testing.T) {
 }
 
 func TestProbeOfWhoIsNotThere(t *testing.T) {
-	closed := httptest.NewServer(http.NotFoundHandler())
-	closed.Close()
+	nobody := fmt.Sprint("http://127.0.0.1:", parts.FreePort(t))
 	foreign := httptest.NewTLSServer(http.NotFoundHandler()) // of a certificate that nobody trusts
 	t.Cleanup(foreign.Close)
-	for endpoint, want := range map[string]error{closed.URL: errNoReach, foreign.URL: errNoTLS, "https://nobody.invalid": errResolve} {
+	for endpoint, want := range map[string]error{nobody: errNoReach, foreign.URL: errNoTLS, "https://nobody.invalid": errResolve} {
 		if got, err := Probe(context.Background(), twilioRig().make(t, endpoint)); !errors.Is(err, want) || got != "" {
 			t.Errorf("%s: %q, %v", endpoint, got, err)
 		}

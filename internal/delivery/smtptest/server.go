@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"strconv"
 	"sync"
 	"testing"
 )
@@ -24,6 +25,7 @@ type Server struct {
 	uses     []int // fitting occasions of each rule
 	listener net.Listener
 	addr     string
+	kept     bool // the port is this server's also while it does not listen
 	conns    map[net.Conn]struct{}
 	stopped  chan struct{}
 	running  sync.WaitGroup
@@ -42,12 +44,25 @@ func New(tb testing.TB, script Script) *Server {
 // Start makes a server on a loopback port. It stops with the test.
 func Start(tb testing.TB, script Script) *Server {
 	tb.Helper()
+	return start(tb, "127.0.0.1:0", script)
+}
+
+// StartAt is Start on a port that nobody else is given, as parts.FreePort has them: it can Restart there.
+func StartAt(tb testing.TB, port int, script Script) *Server {
+	tb.Helper()
+	s := start(tb, net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), script)
+	s.kept = true
+	return s
+}
+
+func start(tb testing.TB, addr string, script Script) *Server {
+	tb.Helper()
 	s := New(tb, script)
 	s.caFile = filepath.Join(tb.TempDir(), "ca.pem")
 	if err := os.WriteFile(s.caFile, s.authority.pem(), 0o600); err != nil {
 		tb.Fatalf("smtptest: %v", err)
 	}
-	s.listen("127.0.0.1:0")
+	s.listen(addr)
 	return s
 }
 
@@ -80,9 +95,13 @@ func (s *Server) Stop() {
 	s.running.Wait()
 }
 
-// Restart listens again, after Stop, on the port that Start chose. What was recorded stays.
+// Restart listens again, after Stop, on the port of StartAt: one that the kernel chose may be somebody else's by now. What was
+// recorded stays.
 func (s *Server) Restart() {
 	s.tb.Helper()
+	if !s.kept {
+		s.tb.Fatal("smtptest: Restart on a port that was not kept; use StartAt")
+	}
 	s.mu.Lock()
 	s.stopped = make(chan struct{})
 	addr := s.addr

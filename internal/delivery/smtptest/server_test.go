@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"sendcode/internal/delivery/smtptest"
+	"sendcode/internal/parts"
 )
 
 // send sends with the standard library's client, so that the server is not only tested by the client it tests.
@@ -77,7 +78,7 @@ func TestRules(t *testing.T) {
 }
 
 func TestDownAndUpOnOnePort(t *testing.T) {
-	server := smtptest.Start(t, smtptest.Script{})
+	server := smtptest.StartAt(t, parts.FreePort(t), smtptest.Script{})
 	mustSend(t, server, "1@x", "a@x.example")
 	addr := server.Addr()
 	conn, err := net.Dial("tcp", addr)
