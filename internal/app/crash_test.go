@@ -152,7 +152,7 @@ func TestKilledBetweenAnswerAndMail(t *testing.T) {
 	})
 	t.Run("killed after the mail, before the log knows: at most a double, with the same Message-ID", func(t *testing.T) {
 		t.Parallel()
-		s := embedded(t)
+		s := embedded(t).policy(oneAtMost)
 		s.stall(smtptest.Dot)
 		killed := s.spawn(binary)
 		v := s.askProcess(killed)

@@ -64,7 +64,9 @@ func (s *stack) burstOfTexts(to, purpose string) (admitted int) {
 	var wg sync.WaitGroup
 	for i := range 30 {
 		wg.Go(func() {
-			a := s.do(i%len(s.replicas), http.MethodPost, "/v1/verifications", textFor(to, purpose))
+			a := unlessBusy(func() answer {
+				return s.do(i%len(s.replicas), http.MethodPost, "/v1/verifications", textFor(to, purpose))
+			})
 			switch a.status {
 			case http.StatusAccepted:
 				in.Add(1)
@@ -168,7 +170,10 @@ func TestACodeThroughKannel(t *testing.T) {
 	if n := len(k.Received()); n != 1 {
 		t.Errorf("%d messages", n)
 	}
-	for _, secret := range []string{code, phoneNumber[1:], "a+password", parts.KannelPassword} {
+	if standsAlone(s.printed.String(), code) {
+		t.Error("the code was logged")
+	}
+	for _, secret := range []string{phoneNumber[1:], "a+password", parts.KannelPassword} {
 		if strings.Contains(s.printed.String(), secret) {
 			t.Errorf("%q was logged", secret)
 		}

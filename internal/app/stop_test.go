@@ -5,7 +5,6 @@ import (
 	"errors"
 	"net/http"
 	"os/exec"
-	"slices"
 	"syscall"
 	"testing"
 	"time"
@@ -106,10 +105,11 @@ func TestSecondSignalEndsAtOnce(t *testing.T) {
 // does not exist. That changes nothing any more: no state goes back, no place is given back.
 func TestFrozenForLongerThanItsLease(t *testing.T) {
 	t.Parallel()
-	s := onRealParts(t)
+	s := onRealParts(t).policy(oneAtMost)
+	refuses, accepts := make(chan struct{}), make(chan struct{})
 	s.smtp = smtptest.Start(t, smtptest.Script{Rules: []smtptest.Rule{
-		{Stage: smtptest.Rcpt, Times: 1, Delay: 4 * time.Second, Reply: "550 5.1.1 no such user"},
-		{Stage: smtptest.Rcpt, Times: 1, Delay: 6 * time.Second},
+		{Stage: smtptest.Rcpt, Times: 1, Until: refuses, Reply: "550 5.1.1 no such user"},
+		{Stage: smtptest.Rcpt, Times: 1, Until: accepts},
 	}})
 	s.env["SENDCODE_SMTP_URL"] = s.smtp.URL()
 	frozen := s.spawn(build(t))
@@ -117,9 +117,8 @@ func TestFrozenForLongerThanItsLease(t *testing.T) {
 	s.awaitCommand("RCPT")
 	frozen.signal(s, syscall.SIGSTOP)
 	s.start(1)
-	s.await("the other one to take over", func() bool {
-		return slices.ContainsFunc(s.history(), func(r audit.Send) bool { return r.Attempt == 2 })
-	})
+	s.await("the other one to take over", func() bool { return s.named(ana) == 2 })
+	close(refuses)
 	frozen.signal(s, syscall.SIGCONT)
 	s.await("the frozen one to hear of its failure", func() bool {
 		return contains(s.printed, "an outcome came too late")
@@ -127,6 +126,7 @@ func TestFrozenForLongerThanItsLease(t *testing.T) {
 	if now := s.history()[0]; now.Status != audit.Sending || !now.Counts || now.RefundDue || now.Attempt != 2 {
 		t.Errorf("while the other one sends: %+v", now)
 	}
+	close(accepts)
 	s.sentOnce(0, v)
 	h := s.history()
 	if len(h) != 1 || h[0].Status != audit.Sent || !h[0].Counts || h[0].RefundDue || h[0].Attempt != 2 {

@@ -13,7 +13,7 @@ func (d *dialogue) act(stage Stage, usual string) bool {
 
 // follow does what a rule says; false ends the connection.
 func (d *dialogue) follow(r Rule, usual string) bool {
-	if r.Delay > 0 && !d.pause(r.Delay) {
+	if r.Until != nil && !d.await(r.Until) || r.Delay > 0 && !d.pause(r.Delay) {
 		return false
 	}
 	answer := r.Reply
@@ -70,6 +70,15 @@ func (d *dialogue) write(text string, r Rule) bool {
 		}
 	}
 	return true
+}
+
+func (d *dialogue) await(closed <-chan struct{}) bool {
+	select {
+	case <-closed:
+		return true
+	case <-d.stopped:
+		return false
+	}
 }
 
 func (d *dialogue) pause(length time.Duration) bool {

@@ -7,7 +7,7 @@
 //	… send to server.URL() …
 //	messages := server.Await(1)
 //
-// Stop and Restart play an outage on one port; SetScript changes the behaviour under way. [New] gives a server without
+// Stop and Restart play an outage on one port, that of [StartAt]; SetScript changes the behaviour under way. [New] gives a server without
 // a listener, whose Dial works over net.Pipe and so within a testing/synctest bubble, where stalls and delays
 // take no time. Only tests import this package.
 package smtptest
@@ -44,7 +44,8 @@ type Rule struct {
 	// Skip is how many fitting occasions pass first; Times on how many the rule then applies, 0 for all.
 	Skip, Times int
 
-	// Delay comes before anything else.
+	// Until, if set, is closed before anything else happens; Delay comes after that.
+	Until <-chan struct{}
 	Delay time.Duration
 	// Reply takes the place of the usual answer; CRLF is added.
 	Reply string
