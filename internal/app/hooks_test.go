@@ -62,7 +62,7 @@ func TestAppsAreTold(t *testing.T) {
 				t.Errorf("%s", e.raw)
 			}
 			for _, e := range events {
-				if strings.Contains(string(e.raw), code) || strings.Contains(string(e.raw), "ana.maria") {
+				if standsAlone(string(e.raw), code) || strings.Contains(string(e.raw), "ana.maria") {
 					t.Error("an event says too much")
 				}
 			}
