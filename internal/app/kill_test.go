@@ -179,13 +179,18 @@ func TestKilledUnderLoad(t *testing.T) {
 		f.mu.Unlock()
 	}
 	after(time.Second)
+	f.await("enough to show something", func() bool { // which takes a busy machine longer
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		return len(f.told) >= 10**kills
+	})
 	stop()
 	clients.Wait()
 	h := f.ended(f.log)
 	doubled := f.verdict(h)
 	t.Logf("%d kills, %d sends accepted, %d in the log, %d requests without an answer, %d mails twice", *kills, len(f.told), len(h), f.cut, doubled)
-	if len(f.told) < 10**kills || f.cut == 0 {
-		t.Error("too little happened to show anything")
+	if f.cut == 0 {
+		t.Error("no kill cut anything")
 	}
 	if doubled > verification.DefaultWorkers**kills { // those whose outcome was not in the log yet
 		t.Errorf("%d mails came twice", doubled)

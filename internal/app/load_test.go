@@ -73,7 +73,7 @@ func (s *stack) asking(recipients, each int, fault func(context.Context) int, mo
 		times <- fault(ctx)
 	}()
 	enough := func() bool { return l.admitted.Load() >= int64(recipients) && l.refused.Load() >= 20 }
-	for after(*faultTime); time.Since(started) < max(time.Minute, *faultTime) && !(enough() && all(more)); {
+	for after(*faultTime); time.Since(started) < max(patience, *faultTime) && !(enough() && all(more)); {
 		after(100 * time.Millisecond)
 	}
 	cancel()
@@ -174,9 +174,7 @@ func (s *stack) recovers() {
 	s.Helper()
 	for i := range s.replicas {
 		s.await("readiness", func() bool { status, body := s.ready(i); return status == 200 && body == "ok" })
-		if up := s.limiterUp(i); up != "1" {
-			s.Errorf("the metrics say that the limiter is %s", up)
-		}
+		s.await("the metrics to say so", func() bool { return s.limiterUp(i) == "1" })
 		tries := 0
 		s.await("a decision by Redis", func() bool {
 			tries++

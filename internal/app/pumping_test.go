@@ -56,10 +56,10 @@ func TestPumpedPrefixRests(t *testing.T) {
 	if n := c.requests(); n != 5 {
 		t.Errorf("the carrier was asked %d times", n)
 	}
-	metrics := string(s.do(first, http.MethodGet, "/metrics", "").raw) + string(s.do(first+1, http.MethodGet, "/metrics", "").raw)
-	if strings.Count(metrics, `sendcode_prefix_pauses_total{app="default",country="DE"} 1`) != 1 || strings.Count(metrics, "sendcode_prefixes_paused 1") != 2 {
-		t.Error("the metrics do not say so once")
-	}
+	s.await("the metrics to say so once", func() bool {
+		metrics := string(s.do(first, http.MethodGet, "/metrics", "").raw) + string(s.do(first+1, http.MethodGet, "/metrics", "").raw)
+		return strings.Count(metrics, `sendcode_prefix_pauses_total{app="default",country="DE"} 1`) == 1 && strings.Count(metrics, "sendcode_prefixes_paused 1") == 2
+	})
 	list := s.do(first, http.MethodGet, "/v1/admin/prefixes", "", asAdmin)
 	router := s.specificationOf(first)
 	if err := conforms(router, http.MethodGet, "/v1/admin/prefixes", list); err != nil {

@@ -28,7 +28,7 @@ func rejecting(t *testing.T) *stack {
 func (s *stack) hammer(n int, replicas ...int) {
 	s.Helper()
 	for i := range n {
-		a := s.do(replicas[i%len(replicas)], http.MethodPost, "/v1/verifications", `{"channel":"email","to":"`+ana+`"}`, func(r *http.Request) { r.Header.Set("Prefer", "wait=10") })
+		a := s.do(replicas[i%len(replicas)], http.MethodPost, "/v1/verifications", `{"channel":"email","to":"`+ana+`"}`, patiently)
 		if a.status != http.StatusBadGateway || a.Send.Reason != "rejected" {
 			s.Fatalf("%d: %d %s", i, a.status, a.raw)
 		}

@@ -112,7 +112,10 @@ func TestRequestsDuringReloads(t *testing.T) {
 	for i := range s.replicas {
 		s.write(limit(7))
 		s.replicas[i].hup <- syscall.SIGHUP
-		s.await("seven", func() bool { return s.ask(i, "look"+fmt.Sprint(i)+"@example.com").Quota.Rules[0].Limit == 7 })
+		s.await("seven", func() bool {
+			a := s.ask(i, fmt.Sprintf("look%d@example.com", i))
+			return len(a.Quota.Rules) == 1 && a.Quota.Rules[0].Limit == 7
+		})
 	}
 	n += s.burst(50, ana)
 	if n != 7 {
