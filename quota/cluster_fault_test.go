@@ -111,7 +111,7 @@ func TestQuota10AMasterThatIsGoneAdmitsNothingOfItsOwn(t *testing.T) {
 		begin := time.Now()
 		d, err := limiter.Take(ctx, req)
 		same(t, "unavailable", errors.Is(err, ErrUnavailable) && !d.Admitted, true)
-		if took := time.Since(begin); took > budget+time.Second {
+		if took := time.Since(begin); took > 10*budget {
 			t.Errorf("after %v", took)
 		}
 	}

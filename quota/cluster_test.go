@@ -55,7 +55,7 @@ var (
 func clusterLimiter(t *testing.T, hooks ...redis.Hook) (*Redis, *redis.ClusterClient) {
 	client := sharedCluster(t)
 	onEach(t, client, func(c *redis.Client) error { return c.FlushAll(t.Context()).Err() })
-	warm := NewRedis(client, "q:")
+	warm := patient(NewRedis(client, "q:"))
 	for i := range 20 { // so that each node knows the scripts
 		must(t, warm.Refund(t.Context(), "warm", Bucket("warm", fmt.Sprint(i))))
 		_, err := warm.Take(t.Context(), Request{ID: "warm", Rules: twice[:1], Buckets: map[Scope]string{Recipient: Bucket("take", fmt.Sprint(i))}})
@@ -65,7 +65,7 @@ func clusterLimiter(t *testing.T, hooks ...redis.Hook) (*Redis, *redis.ClusterCl
 	for _, h := range hooks {
 		hooked.AddHook(h)
 	}
-	return NewRedis(hooked, "q:"), client
+	return patient(NewRedis(hooked, "q:")), client
 }
 
 // counted is which IDs count in a bucket.

@@ -15,8 +15,11 @@ import (
 	"sendcode/internal/parts/locate"
 )
 
-// shared is one cluster for all tests that leave it whole: its nodes need seconds to come together.
-var shared = sync.OnceValues(func() (*parts.RedisCluster, error) { return parts.StartRedisCluster(context.Background()) })
+// shared is one cluster for all tests that leave it whole: its nodes need seconds to come together, and take none of them for gone
+// because the machine stood still.
+var shared = sync.OnceValues(func() (*parts.RedisCluster, error) {
+	return parts.StartRedisCluster(context.Background(), "--cluster-node-timeout", "30000")
+})
 
 var sharedIsUp bool
 
@@ -37,13 +40,13 @@ func sharedCluster(t *testing.T) *redis.ClusterClient {
 	}
 	must(t, err)
 	sharedIsUp = true
-	return newClient(t, c.URL()).(*redis.ClusterClient)
+	return newClient(t, c.URL()+patiently).(*redis.ClusterClient)
 }
 
 // clusterWorld runs the scripts of production over clocks that each call brings along: no key is on every node.
 func clusterWorld(t *testing.T) *world {
 	client := sharedCluster(t)
-	w := &world{t: t, Limiter: newRedis(client, "q:", toldClock)}
+	w := &world{t: t, Limiter: patient(newRedis(client, "q:", toldClock))}
 	client.AddHook(tellClock(func(string) time.Time { return w.now }))
 	w.set = func(now time.Time) {
 		w.now = now

@@ -87,8 +87,8 @@ func TestQuota14ARedisThatIsSilentAdmitsNothing(t *testing.T) {
 	server := parts.Redis(t)
 	limiter := NewRedis(newClient(t, server.URL()), "q:")
 	same(t, "budget", limiter.budget, 2*time.Second)
-	limiter.budget = 50 * time.Millisecond
 	must(t, limiter.Ping(t.Context()))
+	limiter.budget = 50 * time.Millisecond
 	must(t, server.Pause())
 	mustBeUnavailable(t, calls(t, limiter))
 	must(t, server.Resume())

@@ -31,7 +31,7 @@ func TestRandomScheduleOfManySteps(t *testing.T) {
 
 // TestRandomSchedulesShrunk finds the shortest schedule where they differ.
 func TestRandomSchedulesShrunk(t *testing.T) {
-	client := newClient(t, parts.Redis(t).URL())
+	client := newClient(t, parts.Redis(t).URL()+patiently)
 	rapid.Check(t, func(rt *rapid.T) {
 		s := newSchedule(rt, func(n int) int { return rapid.IntRange(0, n-1).Draw(rt, "dice") }, memoryWorld(rt), rememberingWorld(rt), fakeRedis(rt, client))
 		s.flush()

@@ -73,8 +73,18 @@ func rememberingWorld(t tester) *world {
 	return w
 }
 
+// patient gives a limiter far more time for a call than production does: what these tests ask is what it says, also where the
+// machine stands still for a while among thousands of calls.
+func patient(r *Redis) *Redis {
+	r.budget = time.Minute
+	return r
+}
+
+// patiently is the same of a client's steps, for its URL.
+const patiently = "?read_timeout=30s&write_timeout=30s&dial_timeout=30s&pool_timeout=30s"
+
 func redisWorld(t *testing.T) *world {
-	client := newClient(t, parts.Redis(t).URL())
+	client := newClient(t, parts.Redis(t).URL()+patiently)
 	return fakeRedis(t, client)
 }
 
@@ -89,7 +99,7 @@ return 1`)
 // fakeRedis runs the scripts of production over a clock that lies in a key.
 func fakeRedis(t tester, client redis.UniversalClient) *world {
 	const clock = "local function clock() return tonumber(redis.call('GET', 'now')) end\n"
-	w := &world{t: t, Limiter: newRedis(client, "q:", clock)}
+	w := &world{t: t, Limiter: patient(newRedis(client, "q:", clock))}
 	w.set = func(now time.Time) {
 		w.now = now
 		must(t, tick.Run(t.Context(), client, nil, now.UnixMicro(), now.UnixMilli()).Err())
