@@ -184,7 +184,7 @@ func TestWaitingEndsAsConfigured(t *testing.T) {
 	brief := func(c *delivery.SMTPConfig) {
 		c.CommandTimeout, c.DotTimeout = 30*time.Millisecond, 30*time.Millisecond
 	}
-	patient := func(c *delivery.SMTPConfig) { c.DotTimeout = 30 * time.Millisecond }
+	patient := func(c *delivery.SMTPConfig) { c.DotTimeout = time.Second } // enough for the dot itself to leave
 	for _, c := range []struct {
 		stage  smtptest.Stage
 		change func(*delivery.SMTPConfig)
