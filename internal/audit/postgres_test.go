@@ -59,9 +59,11 @@ func newTestSchema(t *testing.T, server *parts.PostgresServer, options ...Option
 	return url
 }
 
-// postgresFixture opens two replicas on a database that newTestSchema has made.
+// postgresFixture opens two replicas on a database that newTestSchema has made. What two dozen do to one row at once waits for its
+// lock as long as a busy machine takes, not for the second that is the service's.
 func postgresFixture(t *testing.T, url string, options ...Option) *fixture {
 	t.Helper()
+	url += "&lock_timeout=1min"
 	conn, err := pgx.Connect(t.Context(), url)
 	ok(t, err)
 	t.Cleanup(func() { _ = conn.Close(context.Background()) })
