@@ -28,14 +28,16 @@ type tail struct {
 	readers map[*reader]bool
 	closed  bool
 	stop    context.CancelFunc // of the follower, while it runs
+	begun   chan struct{}      // closed when that has looked for the first time
 	done    sync.WaitGroup
 }
 
 // reader is one stream.
 type reader struct {
 	filter audit.Filter
-	rows   chan batch // closed when the stream is over
-	why    string     // set before rows is closed
+	begun  <-chan struct{} // closed when what comes from then on will be told
+	rows   chan batch      // closed when the stream is over
+	why    string          // set before rows is closed
 }
 
 // batch is what one look found for a reader.
@@ -84,13 +86,14 @@ func (t *tail) join(f audit.Filter) (*reader, error) {
 	case len(t.readers) >= maxReaders:
 		return nil, errTailFull
 	}
-	r := &reader{filter: f, rows: make(chan batch, maxBehind)}
-	t.readers[r] = true
 	if t.stop == nil {
 		ctx, stop := context.WithCancel(context.Background())
-		t.stop = stop
-		t.done.Go(func() { t.follow(ctx) })
+		begun := make(chan struct{})
+		t.stop, t.begun = stop, begun
+		t.done.Go(func() { t.follow(ctx, begun) })
 	}
+	r := &reader{filter: f, begun: t.begun, rows: make(chan batch, maxBehind)}
+	t.readers[r] = true
 	return r, nil
 }
 
@@ -164,13 +167,17 @@ type follower struct {
 	watched []uuid.UUID              // those that may change, the oldest first
 }
 
-func (t *tail) follow(ctx context.Context) {
+func (t *tail) follow(ctx context.Context, looked chan<- struct{}) {
 	f := &follower{tail: t, seen: map[uuid.UUID]audit.Send{}}
 	ticks := time.NewTicker(tailTick)
 	defer ticks.Stop()
 	away := false
 	for begun := false; ; {
 		err := f.look(ctx, begun)
+		if looked != nil {
+			close(looked)
+			looked = nil
+		}
 		begun = begun || err == nil
 		if err != nil && ctx.Err() == nil && !away {
 			t.logger.Warn("the log cannot be followed; trying again", "error", err)

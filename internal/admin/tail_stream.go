@@ -83,6 +83,11 @@ func (a *Admin) stream(c echo.Context, event string, draw func(audit.Send) (stri
 		return &server.Problem{Kind: server.Unavailable, Detail: "So many follow the log already, or the service is stopping."}
 	}
 	defer a.tail.leave(r)
+	select { // or a row that ends before the first look would be in neither
+	case <-r.begun:
+	case <-c.Request().Context().Done():
+		return nil
+	}
 	var past batch
 	if from != nil {
 		if past, err = a.since(c, q.filter, *from); err != nil {

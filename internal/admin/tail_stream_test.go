@@ -135,6 +135,40 @@ func TestTailStreams(t *testing.T) {
 	}
 }
 
+// lateLog answers when it is let.
+type lateLog struct {
+	Log
+	let chan struct{}
+}
+
+func (l lateLog) Sends(ctx context.Context, f audit.Filter) ([]audit.Send, error) {
+	<-l.let
+	return l.Log.Sends(ctx, f)
+}
+
+// What comes and ends while the log is looked at for the first time is told, too.
+func TestTailTellsWhatEndsBeforeItsFirstLook(t *testing.T) {
+	r, console, base := served(t)
+	old := r.sent("old@example.com")
+	r.clock.add(time.Minute)
+	late := lateLog{console.tail.log, make(chan struct{})}
+	console.tail.log = late
+	opened := make(chan func() sse)
+	go func() {
+		next, _ := listen(t, base, "/v1/admin/tail?newer="+url.QueryEscape(writeCursor(audit.Mark{At: old.LoggedAt, ID: old.ID})))
+		opened <- next
+	}()
+	awaitReaders(t, r, 1)
+	s := r.sent("ana@example.com")
+	close(late.let)
+	next := <-opened
+	for _, want := range []string{old.ID.String(), s.ID.String()} { // the place itself is told again
+		if row := rowIn(t, next()); row.ID != want || row.Status != audit.Sent {
+			t.Errorf("%+v, want %s", row, want)
+		}
+	}
+}
+
 func awaitReaders(t *testing.T, r *rig, n int) {
 	t.Helper()
 	tick := time.NewTicker(10 * time.Millisecond)
