@@ -107,21 +107,28 @@ func (w *window) text(script string) string {
 	return s
 }
 
-// until waits for something to hold of the page that is there then.
-func (w *window) until(script string) {
-	w.Helper()
+// await says whether something came to hold while the window was there.
+func (w *window) await(holds func() bool) bool {
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
-	for {
-		// While a page is being left there is nothing to ask.
-		if holds, err := chromedp.Run(w.ctx, chromedp.Evaluate[bool](script)); err == nil && holds {
-			return
-		}
+	for !holds() {
 		select {
 		case <-tick.C:
 		case <-w.ctx.Done():
-			w.Fatalf("still not: %s", script)
+			return false
 		}
+	}
+	return true
+}
+
+// until waits for something to hold of the page that is there then.
+func (w *window) until(script string) {
+	w.Helper()
+	if !w.await(func() bool {
+		holds, err := chromedp.Run(w.ctx, chromedp.Evaluate[bool](script))
+		return err == nil && holds // an error: the page is just being left
+	}) {
+		w.Fatalf("still not: %s", script)
 	}
 }
 
@@ -133,23 +140,17 @@ func (w *window) shows(element string, steps ...step) {
 }
 
 // leads waits until what was done has led to a page whose address satisfies is.
-func (w *window) leads(is func(string) bool, steps ...step) string {
+func (w *window) leads(is func(string) bool, steps ...step) (at string) {
 	w.Helper()
 	w.do(steps...)
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		// While a page is being left there is nothing to ask.
-		at, err := chromedp.Run(w.ctx, chromedp.Evaluate[string](`document.readyState === "complete" ? location.href : ""`))
-		if err == nil && at != "" && is(strings.TrimPrefix(at, w.base)) {
-			return at
-		}
-		select {
-		case <-tick.C:
-		case <-w.ctx.Done():
-			w.Fatalf("still at %s", at)
-		}
+	if !w.await(func() (there bool) {
+		var err error
+		at, err = chromedp.Run(w.ctx, chromedp.Evaluate[string](`document.readyState === "complete" ? location.href : ""`))
+		return err == nil && at != "" && is(strings.TrimPrefix(at, w.base)) // an error: the page is just being left
+	}) {
+		w.Fatalf("still at %s", at)
 	}
+	return at
 }
 
 func exactly(path string) func(string) bool { return func(at string) bool { return at == path } }

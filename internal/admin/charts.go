@@ -53,9 +53,9 @@ type amount struct {
 	n     float64
 }
 
-// drawn stacks each stretch's amounts, the highest bar as high as the chart, which is at least least.
-func drawn(stretches []stretchJSON, least float64, of func(stretchJSON) []amount) (bars []barView, highest float64) {
-	highest = least
+// drawn stacks each stretch's amounts, the highest bar as high as the chart, which is at least 1.
+func drawn(stretches []stretchJSON, of func(stretchJSON) []amount) (bars []barView, highest float64) {
+	highest = 1
 	for _, s := range stretches {
 		sum := 0.0
 		for _, a := range of(s) {
@@ -81,7 +81,7 @@ func drawn(stretches []stretchJSON, least float64, of func(stretchJSON) []amount
 
 // sendsChart shows what became of the sends.
 func sendsChart(stretches []stretchJSON, w words) chartView {
-	bars, most := drawn(stretches, 1, func(s stretchJSON) []amount {
+	bars, most := drawn(stretches, func(s stretchJSON) []amount {
 		return []amount{
 			{"good", float64(s.Sent)}, {"still", float64(s.UnderWay)}, {"unsure", float64(s.Unknown)}, {"bad", float64(s.Failed)}, {"warn", float64(s.Refused)},
 		}
@@ -96,13 +96,13 @@ func sendsChart(stretches []stretchJSON, w words) chartView {
 
 // measuresCharts show how many codes were approved, and how long sending took.
 func measuresCharts(stretches []stretchJSON, w words) []chartView {
-	approved, _ := drawn(stretches, 1, func(s stretchJSON) []amount {
+	approved, _ := drawn(stretches, func(s stretchJSON) []amount {
 		if s.Rate == nil {
 			return nil
 		}
 		return []amount{{"good", *s.Rate}}
 	})
-	times, longest := drawn(stretches, 1, func(s stretchJSON) []amount {
+	times, longest := drawn(stretches, func(s stretchJSON) []amount {
 		if s.P95MS == nil {
 			return nil
 		}

@@ -28,21 +28,44 @@ func (s *Stretch) took(each time.Duration) []any {
 	return []any{stretchField{&s.At, each}, spanField{&s.Median}, spanField{&s.P95}}
 }
 
-// measure takes in what was said of the stretches, and of the whole's times; the rest of the whole is their sum.
-func (s *Stats) measure(approvals, took, all []Stretch) {
+// ask has a database measure each stretch, and the whole's times; read reads the rows of a query.
+func (s *Stats) ask(q StatsQuery, c conditions, stretch, span string, read func(func(*Stretch) []any, string) ([]Stretch, error)) error {
+	took := func(x *Stretch) []any { return x.took(q.Each) }
 	by := map[time.Time]Measures{}
-	for _, x := range approvals {
-		by[x.At] = x.Measures
-		s.Opened, s.Approved = s.Opened+x.Opened, s.Approved+x.Approved
+	opened, err := read(func(x *Stretch) []any { return x.approvals(q.Each) }, c.approvals(stretch))
+	if err != nil {
+		return err
 	}
-	for _, x := range took {
+	for _, x := range opened {
+		by[x.At] = x.Measures
+	}
+	sent, err := read(took, c.tookBy(stretch, span))
+	if err != nil {
+		return err
+	}
+	for _, x := range sent {
 		m := by[x.At]
 		m.Median, m.P95 = x.Median, x.P95
 		by[x.At] = m
 	}
-	for _, x := range all {
-		s.Median, s.P95 = x.Median, x.P95
+	sums, err := read(took, c.tookBy(whole, span))
+	if err != nil {
+		return err
 	}
+	var all Measures // where nothing was sent there is no row
+	for _, x := range sums {
+		all = x.Measures
+	}
+	s.measure(by, all.Median, all.P95)
+	return nil
+}
+
+// measure takes in the stretches and the whole's times; the rest of the whole is the stretches' sum.
+func (s *Stats) measure(by map[time.Time]Measures, median, p95 time.Duration) {
+	for _, m := range by {
+		s.Opened, s.Approved = s.Opened+m.Opened, s.Approved+m.Approved
+	}
+	s.Median, s.P95 = median, p95
 	s.Stretches = stretches(by)
 }
 

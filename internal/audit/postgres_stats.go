@@ -124,39 +124,27 @@ func stretchSQL(column string, each time.Duration) string {
 
 // statsOfRows reads a time in which no hour is counted.
 func (p *Postgres) statsOfRows(ctx context.Context, q StatsQuery) (stats Stats, err error) {
-	c, stretch := q.conditions(postgresWords), stretchSQL("s.logged_at", q.Each)
+	c := q.conditions(postgresWords)
 	if stats.Tallies, err = p.talliesOf(ctx, q, c); err != nil {
 		return Stats{}, err
 	}
-	approvals, err := p.approvalsOf(ctx, q, c)
-	if err != nil {
-		return Stats{}, err
-	}
 	const span = `(extract(epoch FROM s.finished_at - s.logged_at) * 1000000)::bigint`
-	took, err := readRows(ctx, p, func(x *Stretch) []any { return x.took(q.Each) }, c.tookBy(stretch, span), c.args...)
+	err = stats.ask(q, c, stretchSQL("s.logged_at", q.Each), span, func(fields func(*Stretch) []any, query string) ([]Stretch, error) {
+		return readRows(ctx, p, fields, query, c.args...)
+	})
 	if err != nil {
 		return Stats{}, err
 	}
-	all, err := readRows(ctx, p, func(x *Stretch) []any { return x.took(q.Each) }, c.tookBy(whole, span), c.args...)
-	if err != nil {
-		return Stats{}, err
-	}
-	stats.measure(approvals, took, all)
 	return stats, nil
-}
-
-// approvalsOf counts in rows.
-func (p *Postgres) approvalsOf(ctx context.Context, q StatsQuery, c conditions) ([]Stretch, error) {
-	return readRows(ctx, p, func(x *Stretch) []any { return x.approvals(q.Each) }, c.approvals(stretchSQL("s.logged_at", q.Each)), c.args...)
 }
 
 // countedRows is statsOfRows as part of a longer time.
 func (p *Postgres) countedRows(ctx context.Context, q StatsQuery) (sum counted, err error) {
-	c := q.conditions(postgresWords)
+	c, stretch := q.conditions(postgresWords), stretchSQL("s.logged_at", q.Each)
 	if sum.tallies, err = p.talliesOf(ctx, q, c); err != nil {
 		return sum, err
 	}
-	approvals, err := p.approvalsOf(ctx, q, c)
+	approvals, err := readRows(ctx, p, func(x *Stretch) []any { return x.approvals(q.Each) }, c.approvals(stretch), c.args...)
 	if err != nil {
 		return sum, err
 	}
@@ -165,7 +153,7 @@ func (p *Postgres) countedRows(ctx context.Context, q StatsQuery) (sum counted, 
 		s.opened, s.approved = x.Opened, x.Approved
 	}
 	return sum, p.times(ctx, &sum, q.Each, `SELECT stretch, `+bucketSQL+`, count(*)
-FROM (`+c.tookIn(stretchSQL("s.logged_at", q.Each), `s.finished_at - s.logged_at`)+`) sent GROUP BY 1, 2`, c.args)
+FROM (`+c.tookIn(stretch, `s.finished_at - s.logged_at`)+`) sent GROUP BY 1, 2`, c.args)
 }
 
 // countedHours reads what was counted before.

@@ -108,19 +108,12 @@ func (s *SQLite) Stats(ctx context.Context, q StatsQuery) (stats Stats, err erro
 	if err != nil {
 		return Stats{}, err
 	}
-	approvals, err := sqliteRows(ctx, s, func(x *Stretch) []any { return x.approvals(q.Each) }, c.approvals(stretch), c.args...)
+	err = stats.ask(q, c, stretch, span, func(fields func(*Stretch) []any, query string) ([]Stretch, error) {
+		return sqliteRows(ctx, s, fields, query, c.args...)
+	})
 	if err != nil {
 		return Stats{}, err
 	}
-	took, err := sqliteRows(ctx, s, func(x *Stretch) []any { return x.took(q.Each) }, c.tookBy(stretch, span), c.args...)
-	if err != nil {
-		return Stats{}, err
-	}
-	all, err := sqliteRows(ctx, s, func(x *Stretch) []any { return x.took(q.Each) }, c.tookBy(whole, span), c.args...)
-	if err != nil {
-		return Stats{}, err
-	}
-	stats.measure(approvals, took, all)
 	if err := s.readers.QueryRowContext(ctx, c.lost(), c.args...).Scan(&stats.Undelivered); err != nil {
 		return Stats{}, unavailable(err)
 	}
@@ -178,10 +171,7 @@ func (m *Memory) Stats(ctx context.Context, q StatsQuery) (stats Stats, err erro
 		x.Median, x.P95 = timesOf(some)
 		measures[at] = x
 	}
-	for _, x := range measures {
-		stats.Opened, stats.Approved = stats.Opened+x.Opened, stats.Approved+x.Approved
-	}
-	stats.Median, stats.P95 = timesOf(all)
-	stats.Stretches = stretches(measures)
+	median, p95 := timesOf(all)
+	stats.measure(measures, median, p95)
 	return stats, nil
 }

@@ -215,17 +215,25 @@ func (b *tab) until(expression string) {
 
 func (b *tab) await(what string, holds func() bool) {
 	b.Helper()
+	if !await(holds) {
+		b.Fatalf("still not: %s; fields %s; the page says: %s", what,
+			eval[string](b, "JSON.stringify([document.activeElement.id, ...[...document.querySelectorAll('input')].map((e) => e.value)])"),
+			eval[string](b, "document.body.innerText + ("+b.root+".querySelector('#card')?.parentElement.innerText)"))
+	}
+}
+
+// await says whether something came to hold.
+func await(holds func() bool) bool {
 	tick, deadline := time.NewTicker(glance), time.After(patience)
 	defer tick.Stop()
 	for !holds() {
 		select {
 		case <-tick.C:
 		case <-deadline:
-			b.Fatalf("still not: %s; fields %s; the page says: %s", what,
-				eval[string](b, "JSON.stringify([document.activeElement.id, ...[...document.querySelectorAll('input')].map((e) => e.value)])"),
-				eval[string](b, "document.body.innerText + ("+b.root+".querySelector('#card')?.parentElement.innerText)"))
+			return false
 		}
 	}
+	return true
 }
 
 // card waits for a card of the kind that says all of the words.

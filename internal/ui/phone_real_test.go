@@ -60,21 +60,14 @@ func (c *carrier) texts() []url.Values {
 // await waits until so many messages were taken.
 func (c *carrier) await(t *testing.T, n int) []url.Values {
 	t.Helper()
-	tick, deadline := time.NewTicker(glance), time.After(patience)
-	defer tick.Stop()
-	for {
-		if texts := c.texts(); len(texts) >= n {
-			if len(texts) > n {
-				t.Errorf("%d text messages", len(texts))
-			}
-			return texts
-		}
-		select {
-		case <-tick.C:
-		case <-deadline:
-			t.Fatalf("%d text messages", len(c.texts()))
-		}
+	if !await(func() bool { return len(c.texts()) >= n }) {
+		t.Fatalf("%d text messages", len(c.texts()))
 	}
+	texts := c.texts()
+	if len(texts) > n {
+		t.Errorf("%d text messages", len(texts))
+	}
+	return texts
 }
 
 // configured writes a file of the configuration.
@@ -97,24 +90,18 @@ func carried(at string) string {
 }
 
 // settled looks at the page until what was asked for is not on its way any more.
-func settled(t *testing.T, v *uitest.Visitor) string {
+func settled(t *testing.T, v *uitest.Visitor) (page string) {
 	t.Helper()
-	tick, deadline := time.NewTicker(glance), time.After(patience)
-	defer tick.Stop()
-	for {
-		page, err := v.Get("")
-		if err != nil {
+	if !await(func() bool {
+		var err error
+		if page, err = v.Get(""); err != nil {
 			t.Fatal(err)
 		}
-		if !strings.Contains(page, " data-poll") {
-			return page
-		}
-		select {
-		case <-tick.C:
-		case <-deadline:
-			t.Fatalf("still on its way: %s", text(page))
-		}
+		return !strings.Contains(page, " data-poll")
+	}) {
+		t.Fatalf("still on its way: %s", text(page))
 	}
+	return page
 }
 
 var waits = regexp.MustCompile(`Next code in (?:1 h|(\d+) min)`)

@@ -90,26 +90,19 @@ var sixDigits = regexp.MustCompile(`\b\d{6}\b`)
 // codeIn waits for the mail, and reads the code from it.
 func codeIn(t *testing.T, base string) string {
 	t.Helper()
-	tick, deadline := time.NewTicker(glance), time.After(patience)
-	defer tick.Stop()
-	for {
+	var mails []struct{ To, Text string }
+	if !await(func() bool {
 		answer, err := http.Get(base + "/mailbox/messages")
 		if err != nil {
 			t.Fatal(err)
 		}
-		var mails []struct{ To, Text string }
-		err = json.NewDecoder(answer.Body).Decode(&mails)
-		answer.Body.Close()
-		if err != nil {
+		defer answer.Body.Close()
+		if err := json.NewDecoder(answer.Body).Decode(&mails); err != nil {
 			t.Fatal(err)
 		}
-		if len(mails) > 0 {
-			return sixDigits.FindString(mails[0].Text)
-		}
-		select {
-		case <-tick.C:
-		case <-deadline:
-			t.Fatal("no mail came")
-		}
+		return len(mails) > 0
+	}) {
+		t.Fatal("no mail came")
 	}
+	return sixDigits.FindString(mails[0].Text)
 }
