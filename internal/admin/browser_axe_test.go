@@ -74,6 +74,6 @@ func TestBrowserAxeOfForms(t *testing.T) {
 	w.leads(exactly("/admin/login"), chromedp.Click(chromedp.CSS(".top button")))
 	w.leads(begins(codePage), enter("#password", testPassword), chromedp.Click(chromedp.CSS("form:not(.provider) button")))
 	w.clean(engine, "the code page")
-	w.shows("#problem", enter("#code", "000000"), chromedp.Click(chromedp.CSS("main form button")))
+	w.shows("#problem", enter("#code", d.wrong()), chromedp.Click(chromedp.CSS("main form button")))
 	w.clean(engine, "a wrong code")
 }
