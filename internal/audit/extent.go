@@ -67,8 +67,9 @@ func (p *Postgres) Extent(ctx context.Context, age time.Duration) (e Extent, err
 
 // Extent implements Log.
 func (s *SQLite) Extent(ctx context.Context, age time.Duration) (Extent, error) {
-	e := Extent{Now: micro(s.now()), Age: age}
-	err := s.readers.QueryRowContext(ctx, extentSQL, µs(dueBefore(e.Now, age)), µs(e.Now)).Scan(e.fields()...)
+	now := micro(s.now())
+	e, err := first(ctx, s.readers, (*Extent).fields, extentSQL, µs(dueBefore(now, age)), µs(now))
+	e.Now, e.Age = now, age
 	return e, unavailable(err)
 }
 

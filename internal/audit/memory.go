@@ -55,16 +55,6 @@ type memoryBucket struct {
 
 func (s Send) bucket() memoryBucket { return memoryBucket{s.App, s.Channel, s.Recipient} }
 
-// Fault is what a test makes of one call.
-type Fault int
-
-// The faults.
-const (
-	None Fault = iota
-	Down       // the log is away: nothing happens, ErrUnavailable
-	Lost       // it happens, but the answer is lost: ErrUnavailable and ErrUncertain
-)
-
 // NewMemory makes an empty log. now is its own clock; it is read while the log is locked, so it must not call back.
 func NewMemory(now func() time.Time) *Memory {
 	return &Memory{

@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"time"
 
 	_ "modernc.org/sqlite" // the driver "sqlite"
@@ -18,8 +19,9 @@ import (
 // Its clock is the program's. Safe for concurrent use.
 type SQLite struct {
 	writer  *sql.DB
-	readers *sql.DB
+	readers readPool
 	now     func() time.Time
+	hook    atomic.Pointer[faults]
 }
 
 // Pragmas of each connection. https://www.sqlite.org/pragma.html
@@ -40,15 +42,20 @@ func OpenSQLite(ctx context.Context, path string, now func() time.Time) (*SQLite
 	if err != nil {
 		return nil, err
 	}
-	s := &SQLite{writer: writer, now: now}
 	if err := migrateSQLite(ctx, writer); err != nil {
-		return nil, errors.Join(err, s.Close())
+		return nil, errors.Join(err, writer.Close())
 	}
-	s.readers, err = sqliteDB(path, readerPragmas, readers)
+	reader, err := sqliteDB(path, readerPragmas, readers)
 	if err != nil {
-		return nil, errors.Join(err, s.Close())
+		return nil, errors.Join(err, writer.Close())
 	}
-	return s, nil
+	return newSQLite(writer, reader, now), nil
+}
+
+func newSQLite(writer, reader *sql.DB, now func() time.Time) *SQLite {
+	s := &SQLite{writer: writer, now: now}
+	s.readers = readPool{DB: reader, fault: s.fault}
+	return s
 }
 
 // secure makes the file, or takes everybody else's rights from it. SQLite gives its -wal and -shm files the same mode.
@@ -78,11 +85,7 @@ func sqliteDB(path, pragmas string, connections int) (*sql.DB, error) {
 
 // Close implements Log.
 func (s *SQLite) Close() error {
-	err := s.writer.Close()
-	if s.readers != nil {
-		err = errors.Join(s.readers.Close(), err)
-	}
-	return err
+	return errors.Join(s.readers.Close(), s.writer.Close())
 }
 
 // Ping implements Log.
@@ -93,6 +96,10 @@ func (s *SQLite) Ping(ctx context.Context) error {
 // write runs f in a transaction, at an instant taken after the lock. The wait for the one writer ends with ctx. What has
 // begun is brought to its end all the same, which takes milliseconds: so its outcome is known.
 func (s *SQLite) write(ctx context.Context, f func(ctx context.Context, tx *sql.Tx, now time.Time) error) error {
+	fault := s.fault()
+	if fault == Down {
+		return errDown
+	}
 	conn, err := s.writer.Conn(ctx)
 	if err != nil {
 		return unavailable(err)
@@ -108,6 +115,9 @@ func (s *SQLite) write(ctx context.Context, f func(ctx context.Context, tx *sql.
 	}
 	if err := tx.Commit(); err != nil {
 		return uncertain(err) // the driver rolls back, but what failed may be a sync that had reached the disk
+	}
+	if fault == Lost {
+		return errLost
 	}
 	return nil
 }

@@ -152,22 +152,26 @@ SELECT %[1]s FROM sends s WHERE s.recipient = $2 AND s.app = $3 AND s.channel = 
 ORDER BY 20, 1 LIMIT %[2]d`, sendColumns, maxRelated, further) // logged_at, id
 }
 
-// Counting implements Log.
+// Counting implements Log. It reads in pages: no statement runs while yield does, which may use the log.
 func (s *SQLite) Counting(ctx context.Context, clock string, within time.Duration, yield func(Counting) error) error {
-	rows, err := s.readers.QueryContext(ctx, `
-SELECT `+sendColumns+` FROM sends s WHERE s.logged_at > $1 AND s.counts = 1 ORDER BY s.logged_at, s.id`, µs(micro(s.now()))-within.Microseconds())
-	if err != nil {
-		return unavailable(err)
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var row Send
-		if err := rows.Scan(row.fields()...); err != nil {
-			return unavailable(err)
-		}
-		if err := yield(counting(row, clock)); err != nil {
+	mark := Mark{At: micro(s.now()).Add(-within.Truncate(time.Microsecond)), ID: uuid.Max}
+	for {
+		page, err := s.sends(ctx, countingSQLite, µs(mark.At), mark.ID, countingPage)
+		if err != nil {
 			return err
 		}
+		for _, row := range page {
+			if err := yield(counting(row, clock)); err != nil {
+				return err
+			}
+		}
+		if len(page) < countingPage {
+			return nil
+		}
+		last := page[len(page)-1]
+		mark = Mark{At: last.LoggedAt, ID: last.ID}
 	}
-	return unavailable(rows.Err())
 }
+
+const countingSQLite = `
+SELECT ` + sendColumns + ` FROM sends s WHERE (s.logged_at, s.id) > ($1, $2) AND s.counts = 1 ORDER BY s.logged_at, s.id LIMIT $3`

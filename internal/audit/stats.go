@@ -114,7 +114,8 @@ func (s *SQLite) Stats(ctx context.Context, q StatsQuery) (stats Stats, err erro
 	if err != nil {
 		return Stats{}, err
 	}
-	if err := s.readers.QueryRowContext(ctx, c.lost(), c.args...).Scan(&stats.Undelivered); err != nil {
+	stats.Undelivered, err = first(ctx, s.readers, func(n *int) []any { return []any{n} }, c.lost(), c.args...)
+	if err != nil {
 		return Stats{}, unavailable(err)
 	}
 	return stats, nil

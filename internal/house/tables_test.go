@@ -49,6 +49,7 @@ var edges = map[string]string{
 	"internal/parts":             "internal/parts/locate",
 	"internal/parts/locate":      "",
 	"internal/parts/axe":         "",
+	"internal/audit/audittest":   "internal/audit",
 	"internal/delivery/smtptest": "",
 	"internal/openid/openidtest": "",
 	"internal/ui/uitest": "quota internal/api internal/audit internal/keyring internal/recipient internal/server internal/ui " +
@@ -69,6 +70,7 @@ var support = map[string]bool{
 	"internal/parts":             true,
 	"internal/parts/locate":      true,
 	"internal/parts/axe":         true,
+	"internal/audit/audittest":   true,
 	"internal/delivery/smtptest": true,
 	"internal/openid/openidtest": true,
 	"internal/ui/uitest":         true,
