@@ -19,6 +19,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"sendcode/internal/audit"
+	"sendcode/internal/audit/audittest"
 	"sendcode/internal/delivery"
 	"sendcode/internal/keyring"
 	"sendcode/internal/message"
@@ -60,7 +61,7 @@ func (s *steps) add(d time.Duration) {
 type rig struct {
 	*testing.T
 	clock   *steps
-	log     *audit.Memory
+	log     *audit.SQLite
 	limiter *quota.Memory
 	codes   *verification.Service
 	ring    *keyring.Ring
@@ -73,7 +74,7 @@ type rig struct {
 func newRig(t *testing.T, changes ...func(*Config)) *rig {
 	t.Helper()
 	r := &rig{T: t, clock: &steps{t: start}, logged: &bytes.Buffer{}, ring: testRing(t)}
-	r.log, r.limiter = audit.NewMemory(r.clock.now), quota.NewMemory(r.clock.now, "test")
+	r.log, r.limiter = audittest.Open(t, r.clock.now), quota.NewMemory(r.clock.now, "test")
 	logger := slog.New(slog.NewTextHandler(r.logged, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	renderer, err := message.New(templates.FS, nil)
 	r.must(err)

@@ -13,6 +13,7 @@ import (
 	"github.com/google/uuid"
 
 	"sendcode/internal/audit"
+	"sendcode/internal/audit/audittest"
 	"sendcode/internal/parts"
 	"sendcode/internal/recipient"
 )
@@ -20,7 +21,7 @@ import (
 // followed is a tail over a log in memory, in a bubble with a clock of its own.
 type followed struct {
 	*testing.T
-	log  *audit.Memory
+	log  *audit.SQLite
 	tail *tail
 	n    int
 }
@@ -28,7 +29,7 @@ type followed struct {
 func inTail(t *testing.T, test func(f *followed)) {
 	t.Helper()
 	parts.Bubble(t, func(t *testing.T) {
-		f := &followed{T: t, log: audit.NewMemory(time.Now)}
+		f := &followed{T: t, log: audittest.Open(t, time.Now)}
 		f.tail = newTail(f.log, slog.New(slog.DiscardHandler))
 		test(f)
 		f.tail.close()
@@ -185,7 +186,7 @@ func TestTailWatchesWhatIsUnderWay(t *testing.T) {
 func TestTailFindsRowsThatComeLate(t *testing.T) {
 	parts.Bubble(t, func(t *testing.T) {
 		var back time.Duration
-		f := &followed{T: t, log: audit.NewMemory(func() time.Time { return time.Now().Add(-back) })}
+		f := &followed{T: t, log: audittest.Open(t, func() time.Time { return time.Now().Add(-back) })}
 		f.tail = newTail(f.log, slog.New(slog.DiscardHandler))
 		r := f.join(audit.Filter{})
 		f.begin("first")

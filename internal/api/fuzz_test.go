@@ -17,7 +17,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"sendcode/internal/api"
-	"sendcode/internal/audit"
+	"sendcode/internal/audit/audittest"
 	"sendcode/internal/delivery"
 	"sendcode/internal/keyring"
 	"sendcode/internal/message"
@@ -61,7 +61,7 @@ func newAPI(t testing.TB, logged io.Writer) *echo.Echo {
 		Terms:    verification.Terms{Purposes: map[string]verification.Purpose{"default": purpose}},
 		MailFrom: "Shop <no-reply@shop.example>", Domain: "shop.example", IndexKey: raw[:], Ring: ring,
 	}, verification.Parts{
-		Limiter: quota.NewMemory(time.Now, "process"), Log: audit.NewMemory(time.Now), Renderer: renderer, Sender: nowhere{}, Logger: logger,
+		Limiter: quota.NewMemory(time.Now, "process"), Log: audittest.Open(t, time.Now), Renderer: renderer, Sender: nowhere{}, Logger: logger,
 	})
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan struct{})
