@@ -2,7 +2,6 @@ package api
 
 import (
 	"net/http"
-	"net/netip"
 
 	"github.com/labstack/echo/v4"
 
@@ -23,7 +22,7 @@ func (a *API) check(c echo.Context) error {
 		return err
 	}
 	who := caller(c)
-	if err := checkedBy(&who, body.ClientIP); err != nil {
+	if err := onBehalf(&who, body.ClientIP); err != nil {
 		return err
 	}
 	checked, err := a.codes.Check(c.Request().Context(), who, c.Param("id"), body.Code)
@@ -54,7 +53,7 @@ func (a *API) checkNamed(c echo.Context) error {
 	if err := server.ReadJSON(c, &body); err != nil {
 		return err
 	}
-	if err := checkedBy(&who, body.ClientIP); err != nil {
+	if err := onBehalf(&who, body.ClientIP); err != nil {
 		return err
 	}
 	named := verification.Named{Channel: body.Channel, To: body.To, Purpose: body.Purpose, Session: body.Session}
@@ -63,15 +62,6 @@ func (a *API) checkNamed(c echo.Context) error {
 		return err
 	}
 	return c.JSON(http.StatusOK, checkOf(checked))
-}
-
-// checkedBy says whose failed checks they are. A back end's own address is everybody's who uses it, so without a word
-// about the client no network is counted.
-func checkedBy(who *verification.Caller, clientIP string) error {
-	if who.Kind == verification.Secret {
-		who.IP = netip.Addr{}
-	}
-	return onBehalf(who, clientIP)
 }
 
 // cancel is POST /v1/verifications/{id}/cancel. Whoever knows the ID may cancel, as they may check. The body is empty or {}.

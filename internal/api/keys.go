@@ -71,9 +71,19 @@ func (a *API) authenticate(next echo.HandlerFunc) echo.HandlerFunc {
 			return &server.Problem{Kind: server.Forbidden, Detail: "A public key works on pages of its app's origins only."}
 		}
 		key.used.Store(now.UnixMilli())
-		c.Set(callerKey, verification.Caller{App: key.App, Kind: key.Kind, IP: server.ClientIP(c)})
+		c.Set(callerKey, callerOf(key, c))
 		return next(c)
 	}
+}
+
+// callerOf is the owner of the key. A back end's own address is not its clients': it has the one that the request names in
+// client_ip, or none (onBehalf).
+func callerOf(key *Key, c echo.Context) verification.Caller {
+	who := verification.Caller{App: key.App, Kind: key.Kind}
+	if key.Kind == verification.Browser {
+		who.IP = server.ClientIP(c)
+	}
+	return who
 }
 
 func caller(c echo.Context) verification.Caller {

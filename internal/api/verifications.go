@@ -91,7 +91,8 @@ func acceptLanguage(c echo.Context) string {
 	return header
 }
 
-// onBehalf lets a back end say whose address the IP rules should look at; a browser's own word would free it of them.
+// onBehalf lets a back end name its client's address, for rules on addresses and networks and for failed checks. A browser's
+// own word would free it of them.
 func onBehalf(who *verification.Caller, clientIP string) error {
 	if clientIP == "" {
 		return nil

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"sendcode/internal/delivery"
+	"sendcode/quota"
 )
 
 // warn says what works, and may yet surprise.
@@ -34,6 +35,9 @@ func (c *Config) warn(now time.Time) {
 		add(name != defaultName && len(c.PurposesOf(name)) == 0, "No purpose uses the policy %s.", name)
 	}
 	c.warnOfApps(now, add)
+	if c.Loopback() || slices.ContainsFunc(c.Apps, App.hasSecretKey) { // on loopback the app default is given one
+		c.warnOfNetworks(add)
+	}
 	for i, t := range c.TestRecipients {
 		add(now.Before(t.Expires), "Test recipient %d (%s) is let in with a code that is known, until %s.", i+1, t.To.Masked(), t.Expires.Format(time.RFC3339))
 		add(!now.Before(t.Expires), "Test recipient %d (%s) has expired: it is a recipient like any other.", i+1, t.To.Masked())
@@ -54,6 +58,17 @@ func (c *Config) warnOfApps(now time.Time, add func(when bool, format string, ar
 		for _, o := range a.Origins {
 			u, err := url.Parse(o)
 			add(err == nil && u.Scheme == "http" && !isLoopbackHost(u.Hostname()), "The origin %s of the app %s is not https: codes can be read on the way.", o, a.Name)
+		}
+	}
+}
+
+// warnOfNetworks names the rules on networks that a back end's sends may pass by: they need the client's address, which only
+// the field client_ip tells.
+func (c *Config) warnOfNetworks(add func(when bool, format string, args ...any)) {
+	for _, name := range sortedKeys(c.Policies) {
+		for _, r := range c.Policies[name].Rules {
+			add((r.Scope == quota.IP || r.Scope == quota.Network) && len(c.PurposesOf(name)) > 0, "The rule %s of the policy %s has the scope %s: "+
+				"of the sends with a secret key it counts only those that name the client's address in client_ip.", r.Name, name, r.Scope)
 		}
 	}
 }

@@ -23,8 +23,11 @@ func (s *Service) purposeFor(c Caller, name string) (Purpose, error) {
 	if err != nil {
 		return p, err
 	}
-	if c.Kind == Browser {
+	switch {
+	case c.Kind == Browser:
 		p.Policy.Rules = forBrowsers(p.Policy.Rules)
+	case !c.IP.IsValid():
+		p.Policy.Rules = withoutNetworks(p.Policy.Rules)
 	}
 	if b := terms.Breaker; b.Limit > 0 {
 		p.Policy.Rules = append(slices.Clip(p.Policy.Rules), b)
@@ -57,6 +60,12 @@ func (s *Service) alarmed(rule quota.State) {
 		s.alarm.last = now
 		s.Logger.Error("the breaker refuses: more codes are asked for in all than are let through", "limit", rule.Limit, "window", rule.Window.String())
 	}
+}
+
+// withoutNetworks are the rules that hold for a back end that does not name its client's address: its own address is the same
+// for all of its clients and says nothing of any one.
+func withoutNetworks(rules []quota.Rule) []quota.Rule {
+	return slices.DeleteFunc(slices.Clone(rules), func(r quota.Rule) bool { return r.Scope == quota.IP || r.Scope == quota.Network })
 }
 
 func forBrowsers(rules []quota.Rule) []quota.Rule {

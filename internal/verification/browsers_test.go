@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
+
 	"sendcode/quota"
 )
 
@@ -39,6 +41,54 @@ func TestBrowsersAreLimitedByAddress(t *testing.T) {
 		}
 		waited(time.Hour)
 		r.send(from(browser, 5000, "192.0.2.250"))
+	})
+}
+
+// A back end's send without the client's address is counted for no network and has none in its row; with the address the
+// rules hold, and a browser whose address is not known is refused, not let through.
+func TestRulesOfNetworksNeedAnAddress(t *testing.T) {
+	change := func(s *Settings) {
+		p := s.Purposes["default"]
+		p.Policy.Rules = []quota.Rule{
+			{Name: "day", Scope: quota.Recipient, Limit: 10, Window: 24 * time.Hour},
+			{Name: "address", Scope: quota.IP, Limit: 1, Window: time.Hour},
+			{Name: "wider", Scope: quota.Network, Limit: 2, Window: time.Hour},
+		}
+		s.Purposes["default"] = p
+	}
+	inBubbleWith(t, change, func(r *rig) {
+		from := func(c Caller, n int, ip string) Ask {
+			a := askFor(fmt.Sprintf("a%d@example.com", n))
+			a.Caller, a.IP = c, netip.Addr{}
+			if ip != "" {
+				a.IP = netip.MustParseAddr(ip)
+			}
+			return a
+		}
+		for n := range 5 {
+			a := r.send(from(backEnd, n, ""))
+			if len(a.Quota.Rules) != 1 || len(a.Policy.Rules) != 1 {
+				t.Errorf("%+v", a.Quota)
+			}
+			story, err := r.log.Story(t.Context(), uuid.MustParse(a.View.Send.ID))
+			if err != nil || story.Send.IP != "" {
+				t.Errorf("the row has the address %q, %v", story.Send.IP, err)
+			}
+		}
+		r.send(from(backEnd, 10, "192.0.2.1"))
+		a := r.refuse(from(backEnd, 11, "192.0.2.1"))
+		if worst, _ := a.Quota.Blocking(); worst.Name != "address" {
+			t.Errorf("%+v", a.Quota)
+		}
+		r.send(from(backEnd, 12, "192.0.2.2"))
+		r.refuse(from(backEnd, 13, "192.0.2.3"))
+		if a, err := r.svc.Send(t.Context(), from(browser, 14, "")); err == nil {
+			t.Errorf("a browser of no known address: %+v", a)
+		}
+		r.lose()
+		for n := range 5 {
+			r.send(from(backEnd, 20+n, ""))
+		}
 	})
 }
 

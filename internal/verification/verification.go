@@ -244,7 +244,7 @@ const (
 type Caller struct {
 	App  string
 	Kind Kind
-	IP   netip.Addr // what the IP rules look at
+	IP   netip.Addr // the client's, for rules on addresses and networks; of a back end the one that it names, if any
 }
 
 // newID is a UUID version 7 of now: IDs sort by time, and a send's 16 bytes are the member in the limiter's bucket.
