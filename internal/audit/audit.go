@@ -157,7 +157,8 @@ type Log interface {
 	// Domains are the mail domains to which most sends of that time failed, at most ten, those with the most first.
 	Domains(ctx context.Context, q StatsQuery) ([]DomainTally, error)
 
-	// Ping reports whether the log can take a send now.
+	// Ping reports whether the log can take a send now, by writing something. After it, what became of each earlier write in
+	// this process's SQLite is final: see undone.
 	Ping(ctx context.Context) error
 	Close() error
 }

@@ -3,7 +3,6 @@ package audit
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -141,23 +140,6 @@ func (p *Postgres) Close() error {
 	p.writers.Close()
 	p.pool.Close()
 	return nil
-}
-
-// Ping implements Log.
-func (p *Postgres) Ping(ctx context.Context) error {
-	var readOnly, room bool
-	err := p.read(ctx, func(conn *pgxpool.Conn) error {
-		return conn.QueryRow(ctx, p.sql(`
-SELECT pg_is_in_recovery() OR current_setting('transaction_read_only') = 'on',
-       EXISTS (SELECT FROM sendcode_partitions p WHERE coalesce(p.begins, '-infinity') <= {{now}} AND coalesce(p.ends, 'infinity') > {{now}})`)).Scan(&readOnly, &room)
-	})
-	switch {
-	case err == nil && readOnly:
-		err = fmt.Errorf("%w: the database is read-only", ErrUnavailable)
-	case err == nil && !room:
-		err = fmt.Errorf("%w: %w", ErrUnavailable, ErrNoPartition)
-	}
-	return err
 }
 
 // read runs what only reads, a second time where the first connection turned out to be dead.

@@ -38,6 +38,7 @@ var rights = map[string]string{
 	"acts":       "SELECT, INSERT",
 	"act_people": "SELECT, INSERT, UPDATE (recipient, masked)",
 	schemaTable:  "SELECT",
+	"writable":   "INSERT, TRUNCATE",
 }
 
 // works are the functions that the role may have work for it as the owner (migrations/postgres/00021_partitions.sql).

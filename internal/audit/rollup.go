@@ -2,6 +2,7 @@ package audit
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"strings"
 	"time"
@@ -113,7 +114,7 @@ func (s *SQLite) CountHours(ctx context.Context, age time.Duration, limit int) (
 	if err := checkAge(age, limit); err != nil {
 		return 0, err
 	}
-	return 0, s.Ping(ctx)
+	return 0, s.write(ctx, func(context.Context, *sql.Tx, time.Time) error { return nil })
 }
 
 // CountHours implements Log.

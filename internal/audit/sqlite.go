@@ -88,11 +88,6 @@ func (s *SQLite) Close() error {
 	return errors.Join(s.readers.Close(), s.writer.Close())
 }
 
-// Ping implements Log.
-func (s *SQLite) Ping(ctx context.Context) error {
-	return s.write(ctx, func(context.Context, *sql.Tx, time.Time) error { return nil })
-}
-
 // write runs f in a transaction, at an instant taken after the lock. The wait for the one writer ends with ctx. What has
 // begun is brought to its end all the same, which takes milliseconds: so its outcome is known.
 func (s *SQLite) write(ctx context.Context, f func(ctx context.Context, tx *sql.Tx, now time.Time) error) error {
@@ -113,13 +108,21 @@ func (s *SQLite) write(ctx context.Context, f func(ctx context.Context, tx *sql.
 	if err := f(ctx, tx, micro(s.now())); err != nil {
 		return unavailable(errors.Join(err, tx.Rollback()))
 	}
-	if err := tx.Commit(); err != nil {
-		return uncertain(err) // the driver rolls back, but what failed may be a sync that had reached the disk
+	if err := committing(tx.Commit()); err != nil {
+		return err
 	}
 	if fault == Lost {
 		return errLost
 	}
 	return nil
+}
+
+// committing is the error of a commit.
+func committing(err error) error {
+	if err == nil || undone(err) {
+		return unavailable(err)
+	}
+	return uncertain(err)
 }
 
 // one runs a statement that changes at most one row, and says whether it did.

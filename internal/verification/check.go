@@ -87,8 +87,8 @@ func (s *Service) approve(ctx context.Context, v audit.Verification, now time.Ti
 		return Checked{}, err
 	}
 	won, err := s.Log.Approve(ctx, v.ID, tell)
-	if err != nil {
-		return Checked{}, s.unreadable(err)
+	if err != nil { // the code was right
+		return Checked{uncompared: true}, s.unreadable(err)
 	}
 	if won {
 		s.told(tell)

@@ -64,19 +64,6 @@ func TestLogAway(t *testing.T) {
 	})
 }
 
-func TestUncertainLogKeepsThePlace(t *testing.T) {
-	inBubble(t, func(r *rig) {
-		r.log.uncertain.Store(true)
-		r.log.set(true)
-		if _, err := r.svc.Send(r.Context(), askFor(ana)); !errors.Is(err, ErrUnavailable) {
-			t.Errorf("Send: %v", err)
-		}
-		r.log.set(false)
-		waited(2 * time.Second)
-		r.refuse(askFor(ana))
-	})
-}
-
 // The place of a request that the log could not take is given back, however often the limiter fails to hear of it.
 func TestPlaceIsGivenBackUntilTheLimiterHears(t *testing.T) {
 	inBubble(t, func(r *rig) {

@@ -60,15 +60,20 @@ func (s *Service) claim(ctx context.Context, a asked) (claim, error) {
 	return c, nil
 }
 
-// settle gives the key up where no send came of the request. If that fails, the key is free when its lease ends.
+// settle gives the key up where no send came of the request. If that fails, the outbox repeats it; the key is free when its
+// lease ends in any case.
 func (s *Service) settle(ctx context.Context, c claim, answer Answer, err error) {
 	if !c.keyed || answer.Admitted {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), logTimeout)
 	defer cancel()
-	if err := s.Log.Release(ctx, c.key, c.send, !errors.Is(err, errUncertain)); err != nil {
+	uncertain := errors.Is(err, errUncertain)
+	if err := s.Log.Release(ctx, c.key, c.send, !uncertain); err != nil {
 		s.Logger.Warn("an idempotency key was not given up", "send", c.send, "error", err)
+		if !uncertain { // else it is remembered already
+			s.outbox.remember(unsettled{send: c.send, key: c.key})
+		}
 	}
 }
 

@@ -210,7 +210,7 @@ func TestCrashesWithAKey(t *testing.T) {
 			if err != nil {
 				r.Fatal(err)
 			}
-			if _, err := r.svc.begin(r.Context(), a, c.send, d); err != nil {
+			if _, err := r.svc.begin(r.Context(), a, c, d); err != nil {
 				r.Fatal(err)
 			}
 		},

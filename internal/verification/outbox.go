@@ -26,8 +26,10 @@ type outbox struct {
 	lanes   map[recipient.Channel]*lane
 	debts   []debt // what the limiter must still hear of
 	wake    chan struct{}
-	hungry  chan struct{} // told when there is room again for what waits in the log
-	done    sync.WaitGroup
+
+	unsettled []unsettled   // requests that the log has to be asked of
+	hungry    chan struct{} // told when there is room again for what waits in the log
+	done      sync.WaitGroup
 
 	base context.Context // ends when a stop has run out of patience
 	halt context.CancelFunc
@@ -221,6 +223,7 @@ func (o *outbox) tick(ctx context.Context) {
 		o.Logger.Info("log is back")
 		o.renew(ctx)
 	}
+	o.settleUncertain(ctx)
 	if !o.Now().Before(o.quiet) {
 		o.takeOver(ctx)
 	}

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 
-	"github.com/google/uuid"
-
 	"sendcode/internal/audit"
 	"sendcode/quota"
 )
@@ -65,7 +63,7 @@ func (s *Service) decide(waiting context.Context, a asked, c claim) (Answer, err
 	if !decision.Admitted {
 		return s.refused(a, decision, "refused"), nil
 	}
-	begun, err := s.begin(ctx, a, c.send, decision)
+	begun, err := s.begin(ctx, a, c, decision)
 	switch {
 	case err != nil:
 		return Answer{}, err
@@ -129,7 +127,8 @@ func (s *Service) take(ctx context.Context, a asked, c claim) (quota.Decision, e
 	return s.explainAlone(ctx, a.App, a.to.Channel(), a.hash, a.purpose, r.Buckets)
 }
 
-func (s *Service) begin(ctx context.Context, a asked, id uuid.UUID, d quota.Decision) (audit.Begun, error) {
+func (s *Service) begin(ctx context.Context, a asked, c claim, d quota.Decision) (audit.Begun, error) {
+	id := c.send
 	intent, err := s.intent(a, id, d)
 	if err != nil {
 		s.outbox.giveBack(string(id[:]), a.buckets())
@@ -142,6 +141,7 @@ func (s *Service) begin(ctx context.Context, a asked, id uuid.UUID, d quota.Deci
 		s.Logger.Error("log could not take a send", "error", err)
 		s.Observer.Decided(a.to.Channel(), a.App, "unavailable", "")
 		if errors.Is(err, audit.ErrUncertain) {
+			s.outbox.remember(unsettled{send: c.send, buckets: a.buckets(), uncertain: true})
 			return begun, errUncertain
 		}
 		s.outbox.giveBack(string(id[:]), a.buckets())

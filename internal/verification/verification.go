@@ -43,6 +43,8 @@ type Limiter interface {
 // Log is the record, the second gate and the outbox. Implementations: audit.Postgres, audit.SQLite, audit.Memory.
 type Log interface {
 	Begin(ctx context.Context, intent audit.Intent) (audit.Begun, error)
+	Ping(ctx context.Context) error
+	SendsByID(ctx context.Context, ids []uuid.UUID) ([]audit.Send, error)
 	Claim(ctx context.Context, c audit.Claim) (audit.Claimed, error)
 	Release(ctx context.Context, key [32]byte, id uuid.UUID, forget bool) error
 	Verification(ctx context.Context, id string) (audit.Verification, audit.Send, time.Time, error)
