@@ -53,6 +53,7 @@ type App struct {
 	metrics *metrics
 
 	listeners []listener
+	writable  *writable
 	health    interface{ Stopping() }
 	console   *admin.Admin   // nil when it is off
 	closers   []func() error // in the order of making; closed in reverse

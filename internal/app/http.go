@@ -44,6 +44,7 @@ func (a *App) listen() error {
 	if a.cfg.AdminAddr != "" {
 		back = server.New(server.Config{Logger: a.logger, TrustedProxies: a.cfg.TrustedProxies})
 	}
+	a.writable = &writable{ping: a.log.Ping, now: time.Now, logger: a.logger}
 	health := server.NewHealth(a.probes()...)
 	a.health = health
 	for _, e := range distinct(front, back) {
@@ -69,6 +70,7 @@ func (a *App) listen() error {
 		return err
 	}
 	a.metrics.watch(a.limiterPing())
+	a.metrics.writable(a.writable.check)
 	a.metrics.registry.MustRegister(extent{a.extent})
 	a.metrics.register(back)
 	return a.open(front, back)
@@ -136,7 +138,7 @@ func ignoreClosed(err error) error {
 
 // probes are what /readyz looks at: without the log nothing can be sent, without Redis less is known.
 func (a *App) probes() []server.Probe {
-	probes := []server.Probe{{Name: "log", Required: true, Check: a.log.Ping}}
+	probes := []server.Probe{{Name: "log", Required: true, Check: a.writable.check}}
 	if ping := a.limiterPing(); ping != nil {
 		probes = append(probes, server.Probe{Name: "redis", Check: ping})
 	}

@@ -87,6 +87,20 @@ func (m *metrics) watch(ping func(context.Context) error) {
 	}))
 }
 
+// writable adds whether the log can be written, asked at each scrape.
+func (m *metrics) writable(check func(context.Context) error) {
+	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "sendcode_log_writable", Help: "1 while rows can be written, 0 while nothing can be sent: the database is away, full or read-only.",
+	}, func() float64 {
+		ctx, cancel := context.WithTimeout(context.Background(), watchTimeout)
+		defer cancel()
+		if check(ctx) != nil {
+			return 0
+		}
+		return 1
+	}))
+}
+
 // watchTimeout is less than a scrape waits.
 const watchTimeout = time.Second
 

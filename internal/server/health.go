@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"sync"
 	"time"
@@ -14,6 +15,26 @@ type Probe struct {
 	Name     string
 	Required bool // without it the service can do nothing: 503 instead of degraded
 	Check    func(context.Context) error
+}
+
+// Reason is why a part does not serve, for the answer of /readyz: a stable word, and a sentence without paths and secrets.
+type Reason struct {
+	Word, Text string
+	Err        error
+}
+
+func (r *Reason) Error() string { return r.Word + ": " + r.Err.Error() }
+
+// Unwrap is the error of the part.
+func (r *Reason) Unwrap() error { return r.Err }
+
+// unavailable is the answer where a part is missing without which nothing can be sent.
+func unavailable(err error) string {
+	var r *Reason
+	if errors.As(err, &r) {
+		return "unavailable: " + r.Word + ": " + r.Text
+	}
+	return "unavailable"
 }
 
 // Health answers /livez and /readyz. Liveness touches no part; readiness looks at each, at most once a second (OPS-4).
@@ -80,7 +101,7 @@ func (h *Health) look(ctx context.Context) (int, string) {
 		switch {
 		case errs[i] == nil:
 		case p.Required:
-			return http.StatusServiceUnavailable, "unavailable"
+			return http.StatusServiceUnavailable, unavailable(errs[i])
 		default:
 			body = "degraded"
 		}

@@ -22,6 +22,7 @@ func TestReadiness(t *testing.T) {
 		{"all there", nil, nil, 200, "ok"},
 		{"redis away", nil, broken, 200, "degraded"},
 		{"log away", broken, nil, 503, "unavailable"},
+		{"log full", &Reason{"log_full", "No room.", broken}, broken, 503, "unavailable: log_full: No room."},
 		{"both away", broken, broken, 503, "unavailable"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -1,0 +1,60 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"sendcode/internal/audit"
+	"sendcode/internal/server"
+)
+
+// writable asks the log whether it can be written, at most once a second, for /readyz and the metrics, and logs each change.
+type writable struct {
+	ping   func(context.Context) error
+	now    func() time.Time
+	logger *slog.Logger
+
+	mu  sync.Mutex
+	at  time.Time
+	err error
+}
+
+// askAgain is how long an answer is kept: each one is a write.
+const askAgain = time.Second
+
+// check is the answer: nil, or a *server.Reason.
+func (w *writable) check(ctx context.Context) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.at.IsZero() && w.now().Sub(w.at) < askAgain {
+		return w.err
+	}
+	err := reasonOf(w.ping(ctx))
+	switch {
+	case err != nil && w.err == nil:
+		w.logger.Error("the log can't be written: nothing is sent", "error", err)
+	case err == nil && w.err != nil:
+		w.logger.Info("the log can be written again")
+	}
+	w.err, w.at = err, w.now()
+	return err
+}
+
+// reasonOf says in public words why the log can't be written.
+func reasonOf(err error) error {
+	reason := server.Reason{Word: "log_unreachable", Text: "The database does not answer.", Err: err}
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, audit.ErrFull):
+		reason.Word, reason.Text = "log_full", "The database has no room left to write."
+	case errors.Is(err, audit.ErrReadOnly):
+		reason.Word, reason.Text = "log_read_only", "The database can only be read."
+	case errors.Is(err, audit.ErrNoPartition):
+		reason.Word, reason.Text = "log_no_partition", "The log has no partition for the present time."
+	}
+	return &reason
+}
