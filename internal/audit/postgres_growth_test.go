@@ -1,0 +1,86 @@
+package audit
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"sendcode/internal/parts"
+)
+
+// Plans that were made while the partitions were empty, as on a new database and at the start of each month, read a handful of
+// blocks of each index once the partitions are full. A plan lives as long as its connection and nothing renews it before the
+// statistics come, so the server's own counts are asked per index: a whole one has hundreds of blocks.
+func TestPostgresPlansMadeOnEmptyPartitions(t *testing.T) {
+	for name, prepare := range map[string]string{"never analyzed": `SELECT`, "analyzed": `ANALYZE`} {
+		t.Run(name, func(t *testing.T) {
+			address := newDatabase(t, parts.Postgres(t))
+			admin, err := pgx.Connect(t.Context(), address)
+			ok(t, err)
+			defer admin.Close(context.Background())
+			_, err = admin.Exec(t.Context(), `DO $$ DECLARE name regclass; BEGIN
+FOR name IN SELECT inhrelid FROM pg_inherits WHERE inhparent = 'sends'::regclass LOOP EXECUTE format('ALTER TABLE %s SET (autovacuum_enabled = off)', name); END LOOP; END $$`)
+			ok(t, err)
+			_, err = admin.Exec(t.Context(), prepare)
+			ok(t, err)
+			log, err := OpenPostgres(t.Context(), address)
+			ok(t, err)
+			f := &fixture{Log: log}
+			finish := func(in Intent, status Status) {
+				t.Helper()
+				held := Held{f.admit(t, in).Send.ID, 1}
+				_, err := f.Postpone(t.Context(), Postponement{Held: held})
+				ok(t, err)
+				f.finish(t, Outcome{Held: held, Status: status}, true)
+			}
+			none := Held{uuid.Must(uuid.NewV7()), 1} // plans without a row
+			f.finish(t, Outcome{Held: none, Status: Sent}, false)
+			f.finish(t, Outcome{Held: none, Status: Sent, Tell: f.telling("send.sent")}, false)
+			_, err = f.Postpone(t.Context(), Postponement{Held: none})
+			ok(t, err)
+			in := f.intent(1)
+			finish(in, Sent)
+			_, err = admin.Exec(t.Context(), `
+INSERT INTO sends (id, verification_id, number, app, channel, purpose, recipient, masked, locale, reference, ip, status, reason, attempt, in_doubt, counts, taken_at, clock, logged_at)
+SELECT `+randomID+`, verification_id, 0, app, channel, purpose, recipient, masked, locale, 'order 7', ip, 'refused', '', 0, false, false, logged_at, clock, logged_at
+FROM sends, generate_series(1, 15000)`)
+			ok(t, err)
+			before := indexBlocks(t, admin)
+			const calls = 20
+			for range calls {
+				finish(f.intent(1, withRules(rule(1000, time.Hour))), Sent)
+				told := Held{f.admit(t, f.intent(1, withRules(rule(1000, time.Hour)))).Send.ID, 1}
+				f.finish(t, Outcome{Held: told, Status: Sent, Tell: f.telling("send.sent")}, true)
+			}
+			ok(t, log.Close())
+			scans(t, admin) // waits until the log's connections have ended and reported
+			for index, blocks := range indexBlocks(t, admin) {
+				if per := (blocks - before[index]) / calls; per > 60 {
+					t.Errorf("%s: %d blocks for each send", index, per)
+				}
+			}
+		})
+	}
+}
+
+// indexBlocks are the blocks of each index of sends that were read.
+func indexBlocks(t *testing.T, admin *pgx.Conn) map[string]int64 {
+	t.Helper()
+	_, err := admin.Exec(t.Context(), `SELECT pg_stat_force_next_flush(), pg_stat_clear_snapshot()`)
+	ok(t, err)
+	rows, err := admin.Query(t.Context(), `
+SELECT s.indexrelname, (s.idx_blks_hit + s.idx_blks_read)::bigint FROM pg_statio_user_indexes s JOIN pg_inherits h ON h.inhrelid = s.relid WHERE h.inhparent = 'sends'::regclass`)
+	ok(t, err)
+	defer rows.Close()
+	n := map[string]int64{}
+	for rows.Next() {
+		var name string
+		var blocks int64
+		ok(t, rows.Scan(&name, &blocks))
+		n[name] = blocks
+	}
+	return n
+}
