@@ -34,6 +34,11 @@ func (p *Postgres) prepareBegin(ctx context.Context, conn *pgx.Conn) error {
 	if _, err := conn.Exec(ctx, "SET plan_cache_mode = force_generic_plan"); err != nil {
 		return err
 	}
+	// On an empty partition every index costs its first page. Were pages not nearly free here, indexes that differ by what they
+	// leave to be filtered would count as equal, and any of them might be chosen for as long as the connection lives.
+	if _, err := conn.Exec(ctx, "SET random_page_cost = 0.001"); err != nil {
+		return err
+	}
 	decide := strings.NewReplacer(
 		"{{now}}", p.now, "{{lead}}", interval(lead), "{{drift}}", interval(maxDrift), "{{verification}}", verificationColumns, "{{joined}}", strings.ReplaceAll(verificationColumns, "v.", "joined."),
 	).Replace(beginSQL)
