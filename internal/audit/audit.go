@@ -89,7 +89,7 @@ type Log interface {
 	Newest(ctx context.Context, h Holding) (Verification, error)
 
 	// Refused records refusals; a refusal whose ID exists already is added to that row: Count grows, RetryAfter is
-	// renewed. A row that was a send is never touched.
+	// renewed, and of Recipients the larger stays. A row that was a send is never touched.
 	Refused(ctx context.Context, refusals []Send) error
 	// Sends lists rows, newest first, by LoggedAt and then ID.
 	Sends(ctx context.Context, filter Filter) ([]Send, error)

@@ -145,9 +145,12 @@ func merged(refusals []Send) ([]Send, error) {
 		if r.ID == uuid.Nil || r.App == "" || r.Channel == "" || r.Count < 0 || r.RetryAfter < 0 {
 			return nil, bad("a refusal names its row, app and channel")
 		}
+		if r.Recipients < 0 || r.Recipients > 0 && (r.Recipient != nobody || r.To != "") {
+			return nil, bad("a refusal of several recipients names none of them")
+		}
 		r.Count = max(1, r.Count)
 		if earlier, ok := byID[r.ID]; ok {
-			earlier.Count, earlier.RetryAfter = earlier.Count+r.Count, r.RetryAfter
+			earlier.Count, earlier.RetryAfter, earlier.Recipients = earlier.Count+r.Count, r.RetryAfter, max(earlier.Recipients, r.Recipients)
 			r = earlier
 		}
 		byID[r.ID] = r
@@ -167,7 +170,7 @@ func refusal(r Send) Send {
 		ID: r.ID, VerificationID: mended(r.VerificationID), App: mended(r.App), Channel: recipient.Channel(mended(string(r.Channel))),
 		Purpose: mended(r.Purpose), Recipient: r.Recipient, To: mended(r.To), Locale: mended(r.Locale),
 		Country: mended(r.Country), Prefix: mended(r.Prefix), Reference: mended(r.Reference), IP: mended(r.IP), Status: Refused, TakenAt: micro(r.TakenAt), Clock: mended(r.Clock),
-		BlockedBy: mended(r.BlockedBy), RetryAfter: r.RetryAfter.Truncate(time.Microsecond), Count: r.Count,
+		BlockedBy: mended(r.BlockedBy), RetryAfter: r.RetryAfter.Truncate(time.Microsecond), Count: r.Count, Recipients: r.Recipients,
 	}
 	if row.Clock == "" || row.TakenAt.IsZero() {
 		row.Clock = LogClock

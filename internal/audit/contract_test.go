@@ -78,6 +78,7 @@ var contract = []struct {
 	{"flight/no refund in doubt", noRefundInDoubt},
 	{"flight/bad outcomes", badOutcomes},
 	{"refused/added up", refusalsAddUp},
+	{"refused/share a row", refusalsShareARow}, {"refused/a shared row names no recipient", sharedRowsNameNobody},
 	{"refused/never touches a send", refusalTouchesNoSend},
 	{"refused/many at once", manyRefusals},
 	{"read/verification", readVerification},

@@ -20,7 +20,7 @@ import (
 var columns = map[string]struct{ nothing, erased, hash string }{
 	"sends": {
 		nothing: `id verification_id number app channel purpose status reason attempt in_doubt counts refund_since taken_at clock
-			logged_at due_at finished_at provider provider_code took blocked_by retry_after requests observed forgiven suppression_id afterwards receipt`,
+			logged_at due_at finished_at provider provider_code took blocked_by retry_after requests observed forgiven suppression_id afterwards receipt recipients`,
 		erased: `masked country prefix reference ip locale`, hash: `recipient`,
 	},
 	"verifications": {

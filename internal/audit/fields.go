@@ -24,14 +24,14 @@ func (v *Verification) fields() []any {
 
 const sendColumns = `s.id, s.verification_id, s.number, s.app, s.channel, s.purpose, s.recipient, s.masked, s.locale, s.reference,
  s.ip, ` + statusColumn + `, s.reason, s.attempt, s.in_doubt, s.counts, s.refund_since IS NOT NULL, s.taken_at, s.clock, s.logged_at,
- s.due_at, s.finished_at, s.provider, s.provider_code, s.took, s.blocked_by, s.retry_after, s.requests, s.observed, s.suppression_id, s.forgiven, s.afterwards, s.country, s.prefix`
+ s.due_at, s.finished_at, s.provider, s.provider_code, s.took, s.blocked_by, s.retry_after, s.requests, s.observed, s.suppression_id, s.forgiven, s.afterwards, s.country, s.prefix, s.recipients`
 
 // fields are where sendColumns are scanned to.
 func (s *Send) fields() []any {
 	return []any{
 		&s.ID, &s.VerificationID, &s.Number, &s.App, &s.Channel, &s.Purpose, hashField{&s.Recipient}, &s.To, &s.Locale, &s.Reference,
 		&s.IP, &s.Status, &s.Reason, &s.Attempt, &s.InDoubt, &s.Counts, &s.RefundDue, timeField{&s.TakenAt}, &s.Clock, timeField{&s.LoggedAt},
-		timeField{&s.DueAt}, timeField{&s.FinishedAt}, &s.Provider, &s.ProviderCode, spanField{&s.Took}, &s.BlockedBy, spanField{&s.RetryAfter}, &s.Count, namesField{&s.Observed}, maybeIDField{&s.Suppression}, &s.Forgiven, &s.Afterwards, &s.Country, &s.Prefix,
+		timeField{&s.DueAt}, timeField{&s.FinishedAt}, &s.Provider, &s.ProviderCode, spanField{&s.Took}, &s.BlockedBy, spanField{&s.RetryAfter}, &s.Count, namesField{&s.Observed}, maybeIDField{&s.Suppression}, &s.Forgiven, &s.Afterwards, &s.Country, &s.Prefix, &s.Recipients,
 	}
 }
 

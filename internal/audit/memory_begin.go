@@ -121,7 +121,7 @@ func (m *Memory) Refused(ctx context.Context, refusals []Send) (err error) {
 			}
 			m.add(&memoryRow{Send: r})
 		case old.Status == Refused:
-			old.Count, old.RetryAfter = old.Count+r.Count, r.RetryAfter
+			old.Count, old.RetryAfter, old.Recipients = old.Count+r.Count, r.RetryAfter, max(old.Recipients, r.Recipients)
 		}
 	}
 	return nil

@@ -30,17 +30,18 @@ const maxRefusals = 1000
 // refusedSQL keeps a refusal under its timely ID.
 var refusedSQL = strings.ReplaceAll(`
 INSERT INTO sends (id, verification_id, number, app, channel, purpose, recipient, masked, country, prefix, locale, reference, ip, status,
-                   attempt, counts, taken_at, clock, logged_at, finished_at, blocked_by, retry_after, requests)
+                   attempt, counts, taken_at, clock, logged_at, finished_at, blocked_by, retry_after, requests, recipients)
 SELECT CASE WHEN r.id BETWEEN sendcode_lowest_id(clock.now - {{drift}}) AND sendcode_lowest_id(clock.now + {{drift}}) THEN r.id
             ELSE (left(sendcode_lowest_id(clock.now)::text, 13) || substr(r.id::text, 14))::uuid END,
        r.verification_id, 0, r.app, r.channel, r.purpose, r.recipient, r.masked, r.country, r.prefix, r.locale, r.reference, r.ip, 'refused',
-       0, false, coalesce(r.taken_at, clock.now), r.clock, clock.now, clock.now, r.blocked_by, r.retry_after, r.requests
+       0, false, coalesce(r.taken_at, clock.now), r.clock, clock.now, clock.now, r.blocked_by, r.retry_after, r.requests, r.recipients
 FROM (SELECT {{now}} AS now OFFSET 0) clock,
      unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::text[], $6::bytea[], $7::text[], $8::text[], $9::text[], $10::text[],
-            $11::timestamptz[], $12::text[], $13::text[], $14::bigint[], $15::int[], $16::text[], $17::text[])
+            $11::timestamptz[], $12::text[], $13::text[], $14::bigint[], $15::int[], $16::text[], $17::text[], $18::int[])
      AS r(id, verification_id, app, channel, purpose, recipient, masked, locale, reference, ip,
-          taken_at, clock, blocked_by, retry_after, requests, country, prefix)
-ON CONFLICT (id) DO UPDATE SET requests = sends.requests + excluded.requests, retry_after = excluded.retry_after
+          taken_at, clock, blocked_by, retry_after, requests, country, prefix, recipients)
+ON CONFLICT (id) DO UPDATE SET requests = sends.requests + excluded.requests, retry_after = excluded.retry_after,
+              recipients = greatest(sends.recipients, excluded.recipients)
 WHERE sends.status = 'refused'`, "{{drift}}", interval(maxDrift))
 
 func refusalParameters(rows []Send) []any {
@@ -68,6 +69,7 @@ func refusalParameters(rows []Send) []any {
 		each(rows, func(s Send) int32 { return int32(s.Count) }),
 		text(func(s Send) string { return s.Country }),
 		text(func(s Send) string { return s.Prefix }),
+		each(rows, func(s Send) int32 { return int32(s.Recipients) }),
 	}
 }
 

@@ -92,6 +92,7 @@ type Send struct {
 	BlockedBy      string        // with Refused: the rule that blocks longest
 	RetryAfter     time.Duration // with Refused: the wait told last
 	Count          int           // with Refused: how many requests this row stands for; 1 for a send
+	Recipients     int           // with Refused: how many recipients the row stands for, estimated, where it names none; 0: it names its one
 	Afterwards     ToldKind      // the worst that a provider told of it later; empty: nothing
 	Suppression    uuid.UUID     // that Begin met: the send goes to nobody; Nil: none
 	Forgiven       bool          // an administrator forgave it: it counted until then
