@@ -67,7 +67,7 @@ func askOf(c echo.Context) (verification.Ask, error) {
 		Reference: body.Reference, Session: body.Session, Resend: body.VerificationID,
 	}
 	if ask.Locale == "" {
-		ask.Locale = acceptLanguage(c)
+		ask.Languages = acceptLanguage(c)
 	}
 	if err := onBehalf(&ask.Caller, body.ClientIP); err != nil {
 		return ask, err

@@ -1,6 +1,10 @@
 package message
 
-import "golang.org/x/text/language"
+import (
+	"errors"
+
+	"golang.org/x/text/language"
+)
 
 // fallbackLocale must exist; it serves everybody whose language does not.
 const fallbackLocale = "en"
@@ -28,4 +32,55 @@ func newMatcher(locales []string) language.Matcher {
 		tags[i] = language.Make(l)
 	}
 	return language.NewMatcher(tags)
+}
+
+// maxTag is the length of a tag that is kept, in bytes: room for all that a language is told by (RFC 5646, section 4.4.1).
+const maxTag = 35
+
+// Canonical is a BCP 47 tag as it is kept, of at most 35 characters. Subtags that are well-formed and in no registry are left out:
+// a newer registry may have them, and no free text is kept by way of them.
+func Canonical(text string) (string, bool) {
+	if len(text) > maxTag {
+		return "", false
+	}
+	tag, err := language.Parse(text)
+	if unknown := language.ValueError(nil); err != nil && !errors.As(err, &unknown) {
+		return "", false
+	}
+	s := tag.String()
+	return s, len(s) <= maxTag
+}
+
+// Prefer is the tag of an Accept-Language list by which the templates choose, or the first one; empty where the list cannot be read.
+// Rendered with this tag alone, a message has the language that it has with the list.
+func (r *Renderer) Prefer(list string) string {
+	if list == "" || len(list) > maxLocale {
+		return ""
+	}
+	wanted, _, err := language.ParseAcceptLanguage(list)
+	if err != nil || len(wanted) == 0 {
+		return ""
+	}
+	chosen := wanted[0]
+	_, best, how := r.matcher.Match(wanted...)
+	for _, tag := range wanted {
+		if _, i, sure := r.matcher.Match(tag); how > language.No && i == best && sure > language.No {
+			chosen = tag
+			break
+		}
+	}
+	return short(chosen)
+}
+
+// short is a tag of at most 35 characters: where it is longer, without its variants and extensions.
+func short(tag language.Tag) string {
+	if s := tag.String(); len(s) <= maxTag {
+		return s
+	}
+	base, script, region := tag.Raw()
+	tag, err := language.Compose(base, script, region)
+	if err != nil {
+		return ""
+	}
+	return tag.String()
 }

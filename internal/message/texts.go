@@ -174,6 +174,9 @@ func (t *Texts) Fit(titles []string, codeLength int) error {
 // Locales lists the languages that texts can have as BCP 47 tags, English first.
 func (t *Texts) Locales() []string { return slices.Clone(t.chooser.locales) }
 
+// Prefer is as with mails; see [Renderer.Prefer].
+func (t *Texts) Prefer(list string) string { return t.chooser.Prefer(list) }
+
 // Render makes the message. An error holds neither the code nor any text of the request. Notify has no meaning here: a
 // text message is read where it arrives.
 func (t *Texts) Render(req Request) (Text, error) {

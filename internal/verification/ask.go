@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"sendcode/internal/audit"
+	"sendcode/internal/message"
 	"sendcode/internal/recipient"
 )
 
@@ -18,7 +19,8 @@ type Ask struct {
 	To        string
 	Country   string        // ISO 3166-1 alpha-2: where a phone number in To is dialled, if it is not international; empty: nowhere
 	Purpose   string        // empty: default
-	Locale    string        // BCP 47, or an Accept-Language list
+	Locale    string        // a BCP 47 tag of at most 35 characters; empty: see Languages
+	Languages string        // an Accept-Language list; what cannot be read of it is as good as none
 	Reference string        // the app's own word for it, at most 64 characters
 	Session   string        // secret keys: names the end user's session, at most 128 characters
 	Wait      time.Duration // secret keys: for the outcome, at most MaxWait; 0: answer at once
@@ -35,6 +37,7 @@ type asked struct {
 	area    area
 	holder  string
 	join    string
+	locale  string // canonical
 	turn    *turn
 }
 
@@ -42,7 +45,6 @@ type asked struct {
 const (
 	maxReference = 64
 	maxSession   = 128
-	maxLocale    = 256
 )
 
 func (s *Service) understand(ctx context.Context, ask Ask) (asked, error) {
@@ -66,7 +68,7 @@ func (s *Service) understand(ctx context.Context, ask Ask) (asked, error) {
 		return a, err
 	}
 	a.purpose = a.purpose.on(a.to.Channel())
-	a.hash, a.area = s.hash(a.to), s.area(a.to)
+	a.hash, a.area, a.locale = s.hash(a.to), s.area(a.to), s.locale(a)
 	if ask.Kind == Secret {
 		a.holder = s.holder(a)
 	}
@@ -103,7 +105,7 @@ func (s *Service) recall(ctx context.Context, a *asked) error {
 		return invalid("purpose", "mismatch", "The verification named has another purpose.")
 	}
 	a.Channel, a.To, a.Purpose, a.join = string(v.Channel), to.Address(), v.Purpose, v.ID
-	a.Locale = or(a.Locale, v.Locale)
+	a.Languages = or(a.Languages, v.Locale)
 	a.Reference = or(a.Reference, v.Reference)
 	return nil
 }
@@ -127,10 +129,28 @@ func checkAttached(ask Ask) error {
 		return invalid("prefer", "not_allowed", "Only secret keys may wait for the outcome.")
 	case ask.Country != "" && !recipient.KnownCountry(ask.Country):
 		return invalid("country", "unknown", "A country is a code of two capital letters such as DE (ISO 3166-1).")
-	case !plain(ask.Locale, maxLocale):
-		return invalid("locale", "invalid", "A locale is a language tag such as en or zh-CN.")
+	case !validLocale(ask.Locale):
+		return invalid("locale", "invalid", "A locale is one language tag such as en or zh-CN (BCP 47), of at most 35 characters.")
 	}
 	return nil
+}
+
+func validLocale(text string) bool {
+	_, ok := message.Canonical(text)
+	return ok || text == ""
+}
+
+// locale is the language that the message is asked to be written in, as it is stored: the one that is named, else the one of the
+// client's list that there are templates for.
+func (s *Service) locale(a asked) string {
+	switch {
+	case a.Locale != "":
+		tag, _ := message.Canonical(a.Locale) // checkAttached has seen to it
+		return tag
+	case a.to.Channel() == recipient.SMS:
+		return s.Texts.Prefer(a.Languages)
+	}
+	return s.Renderer.Prefer(a.Languages)
 }
 
 func (s *Service) purpose(name string) (Purpose, error) { return s.Terms().purpose(name) }
@@ -190,7 +210,7 @@ func (s *Service) holder(a asked) string {
 func (a asked) row() audit.Send {
 	row := audit.Send{
 		App: a.App, Channel: a.to.Channel(), Purpose: a.purpose.Name, Recipient: a.hash, To: a.to.Masked(),
-		Country: a.to.Country(), Prefix: a.to.Range(), Locale: a.Locale, Reference: a.Reference, VerificationID: a.join,
+		Country: a.to.Country(), Prefix: a.to.Range(), Locale: a.locale, Reference: a.Reference, VerificationID: a.join,
 	}
 	if a.IP.IsValid() {
 		row.IP = network(a.IP, 24, 48)

@@ -91,7 +91,8 @@ func (s *Service) refused(a asked, d quota.Decision, outcome string) Answer {
 	s.alarmed(worst)
 	row := a.row()
 	row.Status, row.BlockedBy, row.RetryAfter, row.Count = audit.Refused, worst.Name, worst.RetryAfter, 1
-	s.refusals.add(row, s.Now())
+	row.Reference = "" // free text, and nothing came of the request that it could be found by
+	s.refusals.add(row, worst.Scope, s.Now())
 	s.Observer.Decided(a.to.Channel(), a.App, outcome, worst.Name)
 	return Answer{Quota: d.Told(), Policy: a.purpose.Policy, View: View{To: a.to.Masked(), Channel: a.to.Channel(), Purpose: a.purpose.Name}}
 }

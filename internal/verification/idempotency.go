@@ -114,7 +114,7 @@ func (s *Service) keyOf(a asked) [32]byte {
 
 // fingerprint is of everything that was asked for; not of where the request came from, which a retry may change.
 func (s *Service) fingerprint(a asked) [32]byte {
-	return s.keyed("request", string(a.to.Channel()), a.to.Address(), a.purpose.Name, a.Locale, a.Reference, a.Session, a.Resend)
+	return s.keyed("request", string(a.to.Channel()), a.to.Address(), a.purpose.Name, or(a.Locale, a.Languages), a.Reference, a.Session, a.Resend)
 }
 
 // keyed is a hash that cannot be tried out without the index key: a recipient is easily guessed.

@@ -1,44 +1,186 @@
 package verification
 
 import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"math/rand/v2"
 	"testing"
 	"time"
 
 	"sendcode/internal/audit"
+	"sendcode/internal/recipient"
+	"sendcode/quota"
 )
 
-// Refusals are one row until the deadline that was told, but for ten minutes at the most.
+var refusedAt = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+
+// stranger is a recipient with a hash as even as a keyed one.
+func stranger(n int) recipient.Hash {
+	random := rand.NewPCG(1, uint64(n))
+	var h recipient.Hash
+	binary.BigEndian.PutUint64(h[:8], random.Uint64())
+	binary.BigEndian.PutUint64(h[8:], random.Uint64())
+	return h
+}
+
+func refusal(n int, ip string) audit.Send {
+	return audit.Send{App: "shop", Channel: recipient.Email, Purpose: "login", Recipient: stranger(n), To: "a•••@example.com", BlockedBy: "rule", IP: ip, RetryAfter: time.Hour, Count: 1}
+}
+
+// counted sums up a batch: rows of one recipient, shared rows, and requests in all.
+func counted(batch []audit.Send) (own, shared, requests int) {
+	for _, row := range batch {
+		if row.Recipients > 0 {
+			shared++
+		} else {
+			own++
+		}
+		requests += row.Count
+	}
+	return own, shared, requests
+}
+
+// Refusals are one row until the deadline that was told, but for ten minutes at the most; by a wider rule for a minute at least.
 func TestRefusalsShareARowUntilTheirDeadline(t *testing.T) {
-	start := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	for _, c := range []struct {
 		name        string
+		scope       quota.Scope
 		told, later time.Duration
 		same        bool
 	}{
-		{"before the deadline", time.Minute, time.Minute - 1, true},
-		{"at the deadline", time.Minute, time.Minute, false},
-		{"a day's rule, nine minutes later", 24 * time.Hour, maxOpen - 1, true},
-		{"a day's rule, ten minutes later", 24 * time.Hour, maxOpen, false},
+		{"before the deadline", quota.Recipient, time.Minute, time.Minute - 1, true},
+		{"at the deadline", quota.Recipient, time.Minute, time.Minute, false},
+		{"a day's rule, nine minutes later", quota.Recipient, 24 * time.Hour, maxOpen - 1, true},
+		{"a day's rule, ten minutes later", quota.Recipient, 24 * time.Hour, maxOpen, false},
+		{"rejections", quota.Failures, time.Second, time.Second, false},
+		{"a network's rule, before a minute has passed", quota.IP, time.Second, minOpen - 1, true},
+		{"a network's rule, after a minute", quota.IP, time.Second, minOpen, false},
+		{"an app's rule, ten minutes later", quota.App, 24 * time.Hour, maxOpen, false},
 	} {
 		r := newRefusals()
-		row := audit.Send{App: "shop", BlockedBy: "rule", RetryAfter: c.told, Count: 1}
-		r.add(row, start)
-		first, _ := r.take(start)
-		r.add(row, start.Add(c.later))
-		second, _ := r.take(start.Add(c.later))
+		row := refusal(1, "")
+		row.RetryAfter = c.told
+		r.add(row, c.scope, refusedAt)
+		first, _ := r.take(refusedAt)
+		r.add(row, c.scope, refusedAt.Add(c.later))
+		second, _ := r.take(refusedAt.Add(c.later))
 		if len(first) != 1 || len(second) != 1 || (first[0].ID == second[0].ID) != c.same {
 			t.Errorf("%s: %+v, %+v", c.name, first, second)
 		}
 	}
 }
 
+// Whatever the scope, but the recipient's own rules, which cost a send each.
+func TestRefusalsByAWiderRuleHaveFiftyRowsAndOneThatTheRestShare(t *testing.T) {
+	for _, scope := range []quota.Scope{quota.IP, quota.Network, quota.App, quota.Purpose, quota.Country, quota.Prefix, quota.Global, Everything} {
+		r := newRefusals()
+		for i := range 1000 {
+			r.add(refusal(i, "192.0.2.0/24"), scope, refusedAt)
+			r.add(refusal(i, "192.0.2.0/24"), scope, refusedAt)
+		}
+		batch, lost := r.take(refusedAt)
+		if own, shared, requests := counted(batch); own != firstOwn || shared != 1 || requests != 2000 || lost != 0 {
+			t.Errorf("%s: %d rows of their own, %d shared, %d requests, %d lost", scope, own, shared, requests, lost)
+		}
+		for _, row := range batch {
+			if row.Recipients > 0 && (!row.Recipient.IsZero() || row.To != "" || row.Count != 1900 || math.Abs(float64(row.Recipients)-950) > 95) {
+				t.Errorf("%s: the shared row is %+v", scope, row)
+			}
+		}
+	}
+	r := newRefusals()
+	for i := range 1000 {
+		r.add(refusal(i, "192.0.2.0/24"), quota.Recipient, refusedAt)
+	}
+	batch, _ := r.take(refusedAt)
+	if own, shared, _ := counted(batch); own != 1000 || shared != 0 {
+		t.Errorf("recipient: %d rows of their own, %d shared", own, shared)
+	}
+}
+
+// One network that fills its rows takes none from another one, another app or another rule; and a deadline begins anew.
+func TestEachNetworkHasRowsOfItsOwn(t *testing.T) {
+	r := newRefusals()
+	app, rule := refusal(900, "192.0.2.0/24"), refusal(901, "192.0.2.0/24")
+	app.App, rule.BlockedBy = "other", "other"
+	for i := range 100 {
+		r.add(refusal(i, "192.0.2.0/24"), quota.IP, refusedAt)
+	}
+	for _, row := range []audit.Send{refusal(900, "198.51.100.0/24"), app, rule} {
+		r.add(row, quota.IP, refusedAt)
+	}
+	batch, _ := r.take(refusedAt)
+	if own, shared, _ := counted(batch); own != firstOwn+3 || shared != 1 {
+		t.Errorf("%d rows of their own, %d shared", own, shared)
+	}
+	later := refusedAt.Add(maxOpen)
+	r.take(later)
+	for i := range 100 {
+		r.add(refusal(1000+i, "192.0.2.0/24"), quota.IP, later)
+	}
+	batch, _ = r.take(later)
+	if own, shared, requests := counted(batch); own != firstOwn || shared != 1 || requests != 100 {
+		t.Errorf("later: %d rows of their own, %d shared, %d requests", own, shared, requests)
+	}
+}
+
+// Whoever refuses and wherever requests come from, memory has a bound, and every request is counted in some row.
 func TestRefusalsAreBoundedAndCounted(t *testing.T) {
 	r := newRefusals()
-	for i := range maxPending + 7 {
-		r.add(audit.Send{App: "shop", Recipient: [16]byte{byte(i), byte(i >> 8), byte(i >> 16)}, RetryAfter: time.Minute, Count: 1}, time.Unix(0, 0))
+	for i := range maxOwn + 100 {
+		r.add(refusal(i, ""), quota.Recipient, refusedAt)
 	}
-	batch, lost := r.take(time.Unix(0, 0))
-	if len(batch) != maxPending || lost != 7 {
-		t.Errorf("%d rows, %d lost", len(batch), lost)
+	batch, lost := r.take(refusedAt)
+	if own, shared, requests := counted(batch); own != maxOwn || shared != 1 || requests != maxOwn+100 || lost != 0 {
+		t.Errorf("own rules: %d rows of their own, %d shared, %d requests, %d lost", own, shared, requests, lost)
+	}
+	r = newRefusals()
+	const networks = 3 * maxShared
+	for i := range networks {
+		for j := range firstOwn + 2 {
+			r.add(refusal(i*100+j, fmt.Sprintf("2001:db8:%x::/48", i)), quota.IP, refusedAt)
+		}
+	}
+	batch, lost = r.take(refusedAt)
+	own, shared, requests := counted(batch)
+	if own != maxFirst || shared != maxShared+1 || requests != networks*(firstOwn+2) || lost != 0 {
+		t.Errorf("networks: %d rows of their own, %d shared, %d requests, %d lost", own, shared, requests, lost)
+	}
+	later := refusedAt.Add(maxOpen)
+	if r.take(later); len(r.own)+len(r.shared)+len(r.networks)+r.first != 0 {
+		t.Errorf("%d own, %d shared, %d networks and %d first ones are kept", len(r.own), len(r.shared), len(r.networks), r.first)
+	}
+}
+
+// While the log is away, rows gather up to the same bounds, and are all written when it is back.
+func TestRefusalsWaitForTheLog(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		r.log.set(true)
+		for i := range 200 {
+			for range 60 {
+				r.svc.refusals.add(refusal(i, "192.0.2.0/24"), quota.IP, time.Now())
+			}
+			waited(10 * time.Second)
+		}
+		r.log.set(false)
+		waited(time.Minute)
+		rows, err := r.log.Sends(r.Context(), audit.Filter{Limit: 200})
+		if own, shared, requests := counted(rows); err != nil || requests != 200*60 || shared != 1 || own > 200 {
+			t.Errorf("%d rows of their own, %d shared, %d requests, %v", own, shared, requests, err)
+		}
+	})
+}
+
+func TestDistinctRecipientsAreEstimated(t *testing.T) {
+	e, n := &estimator{}, 0
+	for _, size := range []int{0, 1, 2, 10, 100, 1000, 3000, 10_000, 100_000, 1_000_000} {
+		for ; n < size; n++ {
+			e.add(stranger(n))
+			e.add(stranger(n / 2)) // again
+		}
+		if got := e.estimate(); math.Abs(float64(got-size)) > 0.1*float64(size) {
+			t.Errorf("%d recipients are estimated as %d", size, got)
+		}
 	}
 }

@@ -90,12 +90,14 @@ type Log interface {
 type Renderer interface {
 	Render(message.Request) (message.Message, error)
 	Locales() []string
+	Prefer(list string) string // the tag of an Accept-Language list by which the templates choose
 }
 
 // Texts turns templates into the text of a text message. Implementation: message.Texts.
 type Texts interface {
 	Render(message.Request) (message.Text, error)
 	Locales() []string
+	Prefer(list string) string // the tag of an Accept-Language list by which the templates choose
 }
 
 // Carrier hands one text message over. Implementation: sms.Carriers.
