@@ -78,8 +78,14 @@ func personAddress(h recipient.Hash) string {
 	return address(nil, "recipient", h.String())
 }
 
+// errSeveral says that a row names no recipient whose rules could be asked.
+var errSeveral = errors.New("admin: the row stands for several recipients")
+
 // quotaOf asks what the recipient's rules say now about one more send like this one.
 func (a *Admin) quotaOf(ctx context.Context, s audit.Send) (quota.Decision, error) {
+	if s.Recipients > 0 {
+		return quota.Decision{}, errSeveral
+	}
 	return a.codes.RecipientQuota(ctx, s.App, s.Channel, s.Purpose, s.Recipient)
 }
 
@@ -91,6 +97,8 @@ func (a *Admin) quotaView(ctx context.Context, s audit.Send, w words) quotaView 
 func quotaViewOf(s audit.Send, d quota.Decision, err error, w words) quotaView {
 	var bad *verification.InvalidError
 	switch {
+	case errors.Is(err, errSeveral):
+		return quotaView{Reason: w.say("quota.several")}
 	case errors.As(err, &bad):
 		return quotaView{Reason: w.say("quota.gone")}
 	case err != nil:

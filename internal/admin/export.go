@@ -23,7 +23,7 @@ import (
 
 var exportHead = []string{
 	"at", "id", "app", "channel", "to", "recipient", "purpose", "status", "reason", "blocked_by", "retry_after", "count", "attempts",
-	"provider", "provider_code", "took_ms", "reference", "number", "locale", "network", "country",
+	"provider", "provider_code", "took_ms", "reference", "number", "locale", "network", "country", "recipients",
 }
 
 // Bounds of exports: of one, in rows, and of those at once in a process.
@@ -181,10 +181,14 @@ func exportRow(s audit.Send) []string {
 		}
 		return strconv.FormatInt(n, 10)
 	}
+	recipient := s.Recipient.String()
+	if s.Recipients > 0 {
+		recipient = ""
+	}
 	row := []string{
-		*stamp(s.LoggedAt), s.ID.String(), s.App, string(s.Channel), s.To, s.Recipient.String(), s.Purpose, string(s.Status), s.Reason, s.BlockedBy,
+		*stamp(s.LoggedAt), s.ID.String(), s.App, string(s.Channel), s.To, recipient, s.Purpose, string(s.Status), s.Reason, s.BlockedBy,
 		number(int64(quota.Seconds(s.RetryAfter)), s.Status == audit.Refused), number(int64(s.Count), true), number(int64(s.Attempt), true),
-		s.Provider, s.ProviderCode, number(quota.Milliseconds(s.Took), s.Took > 0), s.Reference, number(int64(s.Number), true), s.Locale, s.IP, s.Country,
+		s.Provider, s.ProviderCode, number(quota.Milliseconds(s.Took), s.Took > 0), s.Reference, number(int64(s.Number), true), s.Locale, s.IP, s.Country, number(int64(s.Recipients), s.Recipients > 0),
 	}
 	for i, cell := range row {
 		row[i] = harmless(cell)

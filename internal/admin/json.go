@@ -27,6 +27,7 @@ type rowJSON struct {
 	BlockedBy      *string      `json:"blocked_by"`
 	RetryAfter     *int         `json:"retry_after"`
 	Count          int          `json:"count"`
+	Recipients     int          `json:"recipients,omitempty"` // in rows of several alone
 	Attempts       int          `json:"attempts"`
 	Provider       *string      `json:"provider"`
 	ProviderCode   *string      `json:"provider_code"`
@@ -166,6 +167,9 @@ func rowOf(s audit.Send) rowJSON {
 		To: s.To, Recipient: s.Recipient.String(), Purpose: s.Purpose, App: s.App, Status: s.Status, Reason: text(s.Reason),
 		BlockedBy: text(s.BlockedBy), Count: s.Count, Attempts: s.Attempt, Provider: text(s.Provider),
 		ProviderCode: text(s.ProviderCode), Reference: text(s.Reference),
+	}
+	if s.Recipients > 0 {
+		row.Recipient, row.Recipients = "", s.Recipients
 	}
 	if s.Status == audit.Refused {
 		wait := quota.Seconds(s.RetryAfter)

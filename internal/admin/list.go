@@ -169,10 +169,18 @@ func address(given url.Values, name, value string) string {
 
 func viewOf(s audit.Send, w words) rowView {
 	return rowView{
-		Link: sendAddress(s.ID), At: clock{Time: s.LoggedAt, Exact: true}, To: s.To, Purpose: s.Purpose, App: s.App,
+		Link: sendAddress(s.ID), At: clock{Time: s.LoggedAt, Exact: true}, To: toOf(s, w), Purpose: s.Purpose, App: s.App,
 		Channel: w.or("channel", string(s.Channel)), State: stateViewOf(s, w), Why: why(s, w),
 		Through: or(s.Provider, "–"), Took: w.took(s.Took),
 	}
+}
+
+// toOf is the recipient as a row shows it, or how many there are in a row of several.
+func toOf(s audit.Send, w words) string {
+	if s.Recipients > 0 {
+		return w.plural("list.recipients", s.Recipients)
+	}
+	return s.To
 }
 
 func stateViewOf(s audit.Send, w words) stateView {

@@ -321,7 +321,7 @@ func awaitsReceipt(s audit.Send) bool {
 }
 
 func differs(a, b audit.Send) bool {
-	return a.Status != b.Status || a.Reason != b.Reason || a.Attempt != b.Attempt || a.Count != b.Count || a.ProviderCode != b.ProviderCode
+	return a.Status != b.Status || a.Reason != b.Reason || a.Attempt != b.Attempt || a.Count != b.Count || a.Recipients != b.Recipients || a.ProviderCode != b.ProviderCode
 }
 
 func later(a, b audit.Mark) bool {

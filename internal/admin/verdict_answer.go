@@ -29,6 +29,9 @@ func (a answer) Zone() [2]string {
 // answerOf says to the person what judge says to the administrator; none where there is nothing to say.
 func answerOf(c matter, reader words) answer {
 	a := answer{W: wordsOf(c.Locale, reader)}
+	if c.Recipients > 0 { // there is no one person to answer
+		return a
+	}
 	c.words = a.W
 	a.Text = c.tellPerson()
 	for _, p := range a.Text {

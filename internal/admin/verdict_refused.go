@@ -14,6 +14,9 @@ import (
 func (c matter) refused() (what, next sentence) {
 	rule, wait := strong("rule", c.BlockedBy), plain("wait", c.wait(c.RetryAfter))
 	what = c.and(c.about(c.pluralKey("verdict.refused", c.Count), rule, wait, plain("n", strconv.Itoa(c.Count))), c.about("wide."+c.looksAt()))
+	if c.Recipients > 0 {
+		what = c.and(what, c.about(c.pluralKey("verdict.refused.several", c.Recipients), plain("recipients", strconv.Itoa(c.Recipients))))
+	}
 	next = c.and(c.about("next.wide."+c.looksAt()), c.again())
 	if c.has != nil {
 		next = c.and(next, c.about("next.refused.code", at("has", c.has.ExpiresAt)))

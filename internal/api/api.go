@@ -7,6 +7,7 @@ package api
 import (
 	"context"
 	"log/slog"
+	"net/netip"
 	"sync/atomic"
 	"time"
 
@@ -28,11 +29,20 @@ type Codes interface {
 
 // API answers under /v1.
 type API struct {
-	codes  Codes
-	keys   atomic.Pointer[accepted]
-	logger *slog.Logger
-	now    func() time.Time
+	codes    Codes
+	keys     atomic.Pointer[accepted]
+	logger   *slog.Logger
+	now      func() time.Time
+	requests Requests // nil: no limit
 }
+
+// Requests bounds the requests of a network. Implementation: *server.Requests.
+type Requests interface {
+	Admit(ip netip.Addr) (wait time.Duration, ok bool)
+}
+
+// Limit bounds the requests that come with public keys. It is called before Register.
+func (a *API) Limit(r Requests) { a.requests = r }
 
 // New makes the API for the apps that hold the keys.
 func New(codes Codes, keys Keys, logger *slog.Logger) *API {

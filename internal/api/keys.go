@@ -70,6 +70,11 @@ func (a *API) authenticate(next echo.HandlerFunc) echo.HandlerFunc {
 		case key.Kind == verification.Browser && !from(c.Request(), key.Origins):
 			return &server.Problem{Kind: server.Forbidden, Detail: "A public key works on pages of its app's origins only."}
 		}
+		if key.Kind == verification.Browser && a.requests != nil {
+			if wait, ok := a.requests.Admit(server.ClientIP(c)); !ok {
+				return server.TooMany(wait)
+			}
+		}
 		key.used.Store(now.UnixMilli())
 		c.Set(callerKey, callerOf(key, c))
 		return next(c)

@@ -22,6 +22,7 @@ import (
 	"sendcode/internal/keyring"
 	"sendcode/internal/message"
 	"sendcode/internal/proof"
+	"sendcode/internal/server"
 	"sendcode/internal/ui"
 	"sendcode/internal/verification"
 	"sendcode/internal/webhook"
@@ -37,20 +38,21 @@ type App struct {
 	logger    *slog.Logger
 	generated []config.Generated
 
-	log     audit.Log
-	limiter verification.Limiter
-	redis   *quota.Redis // behind the limiter; nil when that is in process
-	clock   string       // of the limiter, when it is in process
-	mail    delivery.Servers
-	mailbox *delivery.Mailbox    // nil when a real server is configured
-	carrier verification.Carrier // nil without text messages
-	texts   *message.Texts       // with carrier
-	codes   *verification.Service
-	hooks   *webhook.Deliverer
-	api     *api.API
-	page    *ui.UI // nil when it is off
-	mails   *message.Renderer
-	metrics *metrics
+	log      audit.Log
+	limiter  verification.Limiter
+	redis    *quota.Redis // behind the limiter; nil when that is in process
+	clock    string       // of the limiter, when it is in process
+	mail     delivery.Servers
+	mailbox  *delivery.Mailbox    // nil when a real server is configured
+	carrier  verification.Carrier // nil without text messages
+	texts    *message.Texts       // with carrier
+	codes    *verification.Service
+	hooks    *webhook.Deliverer
+	api      *api.API
+	requests *server.Requests // of browsers and the page
+	page     *ui.UI           // nil when it is off
+	mails    *message.Renderer
+	metrics  *metrics
 
 	listeners []listener
 	writable  *writable

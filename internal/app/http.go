@@ -51,7 +51,9 @@ func (a *App) listen() error {
 		health.Register(e)
 		ui.RegisterStatic(e)
 	}
+	a.requests = server.NewRequests(a.cfg.RequestsPerMinute, a.logger, a.metrics.crowded.Inc, time.Now)
 	a.api = api.New(a.codes, apiKeys(a.cfg), a.logger)
+	a.api.Limit(a.requests)
 	a.api.Register(front)
 	a.registerProviders(front)
 	ui.RegisterWidget(front)
@@ -166,7 +168,7 @@ func (a *App) registerPages(e *echo.Echo) error {
 	}
 	a.page = ui.New(ui.Config{
 		App: a.cfg.Page.App, Channels: a.cfg.Page.Channels, Country: a.cfg.Page.Country, Origin: a.cfg.SMS.Origin,
-		Sender: senderAddress(a.cfg.MailFrom), Codes: a.codes, Cookies: ring, Logger: a.logger,
+		Sender: senderAddress(a.cfg.MailFrom), Codes: a.codes, Cookies: ring, Logger: a.logger, Requests: a.requests,
 	})
 	a.say(a.cfg)
 	a.page.Register(e)

@@ -30,6 +30,7 @@ type metrics struct {
 	hookAge  *prometheus.HistogramVec
 	events   *prometheus.CounterVec
 	pumped   *prometheus.CounterVec
+	crowded  prometheus.Counter
 }
 
 func newMetrics() *metrics {
@@ -61,11 +62,14 @@ func newMetrics() *metrics {
 	m.pumped = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "sendcode_prefix_pauses_total", Help: "Pauses of text messages to a prefix because hardly any code came back, by app and country.",
 	}, []string{"app", "country"})
+	m.crowded = prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "sendcode_network_refusals_total", Help: "Requests of browsers that were refused because their network made too many.",
+	})
 	m.hooks, m.hookAge = newHookMetrics()
 	for _, outcome := range []string{applied, unchanged, rejected} {
 		m.reloads.WithLabelValues(outcome) // there from the start, at 0
 	}
-	m.registry.MustRegister(m.decided, m.observed, m.finished, m.checked, m.reloads, m.stopped, m.hooks, m.hookAge, m.events, m.pumped, collectors.NewGoCollector(),
+	m.registry.MustRegister(m.decided, m.observed, m.finished, m.checked, m.reloads, m.stopped, m.hooks, m.hookAge, m.events, m.pumped, m.crowded, collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }

@@ -159,6 +159,7 @@ func (r *reloader) apply(ctx context.Context, renewed config.Config) {
 	wider := r.codes.Change(terms(renewed))
 	r.hooks.Change(receivers(renewed))
 	r.api.SetKeys(apiKeys(renewed))
+	r.requests.SetLimit(renewed.RequestsPerMinute)
 	if r.page != nil {
 		r.say(r.now)
 	}

@@ -43,25 +43,26 @@ type Config struct {
 	OIDCSecret        Secret // of Admin.OIDC's client; empty: a public client
 	WebhookSecrets    Secret // app:whsec_…,…; each app has its own in Webhook.Secrets
 
-	Policies       map[string]quota.Policy
-	Purposes       map[string]Purpose
-	Apps           []App // DefaultApp first, the others in the order of the file
-	Checks         Checks
-	Breaker        Bound // of all sends together; zero: none
-	TestRecipients []TestRecipient
-	Blocks         []Block
-	Pauses         []Pause
-	Providers      []Provider // that tell of mails which they took
-	Suppressions   Suppressions
-	Retention      time.Duration   // of sends and refusals in the log; 0: for ever
-	DisposableFile string          // the file that Disposable was read from
-	Disposable     map[string]bool // domains, lower-case A-labels
-	Folding        recipient.Folding
-	SMS            SMS
-	TrustedProxies []netip.Prefix
-	WebhooksAllow  []netip.Prefix // networks that webhooks may call although they are not public, and without TLS
-	Page           Page
-	Admin          Admin
+	Policies          map[string]quota.Policy
+	Purposes          map[string]Purpose
+	Apps              []App // DefaultApp first, the others in the order of the file
+	Checks            Checks
+	Breaker           Bound // of all sends together; zero: none
+	TestRecipients    []TestRecipient
+	Blocks            []Block
+	Pauses            []Pause
+	Providers         []Provider // that tell of mails which they took
+	Suppressions      Suppressions
+	RequestsPerMinute int             // of browsers and the page, by network; 0: no limit
+	Retention         time.Duration   // of sends and refusals in the log; 0: for ever
+	DisposableFile    string          // the file that Disposable was read from
+	Disposable        map[string]bool // domains, lower-case A-labels
+	Folding           recipient.Folding
+	SMS               SMS
+	TrustedProxies    []netip.Prefix
+	WebhooksAllow     []netip.Prefix // networks that webhooks may call although they are not public, and without TLS
+	Page              Page
+	Admin             Admin
 
 	Warnings []string // what works but deserves a sentence in the log
 }

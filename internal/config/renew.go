@@ -12,6 +12,7 @@ func (c Config) Renewed(next Config) Config {
 	c.Policies, c.Purposes, c.Apps, c.Warnings = next.Policies, next.Purposes, next.Apps, next.Warnings
 	c.Checks, c.Breaker = next.Checks, next.Breaker
 	c.Pauses, c.Suppressions, c.Retention = next.Pauses, next.Suppressions, next.Retention
+	c.RequestsPerMinute = next.RequestsPerMinute
 	c.WebhooksAllow, c.WebhookSecrets = next.WebhooksAllow, next.WebhookSecrets
 	c.TestRecipients, c.Blocks, c.DisposableFile, c.Disposable = next.TestRecipients, next.Blocks, next.DisposableFile, next.Disposable
 	if next.APIKey.IsSet() {
@@ -45,6 +46,7 @@ func (c Config) Differs(next Config) []string {
 	add("paused", c.Pauses, next.Pauses)
 	add("suppressions", c.Suppressions, next.Suppressions)
 	add("retention", c.Retention, next.Retention)
+	add("requests_per_minute", c.RequestsPerMinute, next.RequestsPerMinute)
 	add("disposable_domains", c.Disposable, next.Disposable)
 	return parts
 }

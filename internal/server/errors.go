@@ -37,6 +37,7 @@ var (
 	QuotaExceeded    = Kind{"quota-exceeded", http.StatusTooManyRequests, "Too many codes", "At least one rule has no place left. `blocked_by` is the rule that blocks longest, `retry_after` its wait in whole seconds: a request after that is let in, an earlier one is not. A refused request costs nothing and moves no deadline."}
 	TooManyChecks    = Kind{"too-many-checks", http.StatusTooManyRequests, "Too many failed checks", "Too many wrong codes were entered for this recipient, from this network or at this app, so none is compared now. A new code gives no new tries. `retry_after` is the wait in whole seconds. Nothing was counted."}
 	TooManyAttempts  = Kind{"too-many-attempts", http.StatusTooManyRequests, "Too many attempts", "Wait as long as Retry-After says."}
+	TooManyRequests  = Kind{"too-many-requests", http.StatusTooManyRequests, "Too many requests", "Browsers of your network made too many requests in the last minute, whatever they asked for. Wait as long as Retry-After says. Nothing was done, and nothing was counted against a recipient. Back ends with a secret key have no such limit."}
 	Internal         = Kind{"internal", http.StatusInternalServerError, "Internal error", "Something went wrong on our side; the request's X-Request-Id finds it in the log."}
 	DeliveryFailed   = Kind{"delivery-failed", http.StatusBadGateway, "Could not be delivered", "The message was refused for good, or not even tried; `send.reason` says why (`suppressed`: the recipient gets no mail for a while; `paused`: nothing is sent for now). The attempt did not count: another code may be asked for at once."}
 	Unavailable      = Kind{"unavailable", http.StatusServiceUnavailable, "Temporarily unavailable", "A part that decides is away, so nothing is sent. This is not a quota: try again after Retry-After."}
@@ -45,7 +46,7 @@ var (
 // Kinds lists every kind, for the pages and the specification.
 var Kinds = []Kind{
 	MalformedJSON, UnknownField, BadRequest, Unauthorized, Forbidden, NotFound, MethodNotAllowed, Conflict, NotDone, KeyReused, TooLarge,
-	UnsupportedMedia, InvalidField, QuotaExceeded, TooManyChecks, TooManyAttempts, Internal, DeliveryFailed, Unavailable,
+	UnsupportedMedia, InvalidField, QuotaExceeded, TooManyChecks, TooManyAttempts, TooManyRequests, Internal, DeliveryFailed, Unavailable,
 }
 
 // table maps errors to problems: the only place where that is said. The first row that knows the error wins; an

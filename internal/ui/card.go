@@ -3,6 +3,7 @@ package ui
 import (
 	"html/template"
 	"strings"
+	"time"
 
 	"sendcode/internal/recipient"
 	"sendcode/web"
@@ -18,13 +19,14 @@ type card interface {
 type frame struct {
 	T       *texts
 	Heading string
-	Say     string // what a screen reader is told when the card comes
-	Poll    bool   // something is under way: ask again soon
-	Next    int64  // ms until the state changes by itself; 0: it does not
-	Away    bool   // a part of the service does not answer: 503
-	Rev     string // equal for cards that differ in nothing but time
-	Of      string // mark of the verification that the forms are about
-	Intent  string // names this rendering, so that a double click acts once
+	Say     string        // what a screen reader is told when the card comes
+	Poll    bool          // something is under way: ask again soon
+	Next    int64         // ms until the state changes by itself; 0: it does not
+	Away    bool          // a part of the service does not answer: 503
+	Crowded time.Duration // too many requests came from the network: the wait of a 429; 0: they did not
+	Rev     string        // equal for cards that differ in nothing but time
+	Of      string        // mark of the verification that the forms are about
+	Intent  string        // names this rendering, so that a double click acts once
 	Note    *box
 	Support string // names the send to support; empty: there is none, or no need
 }

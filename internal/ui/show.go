@@ -8,6 +8,8 @@ import (
 	"strconv"
 
 	"github.com/labstack/echo/v4"
+
+	"sendcode/internal/server"
 )
 
 // show renders the card that is true now; to the script alone, else in its page.
@@ -22,9 +24,13 @@ func (u *UI) show(c echo.Context) error {
 		UI: u, ctx: c.Request().Context(), caller: u.caller(c), session: s, view: v,
 		words: words, t: t, regions: regionsOf(c.Request(), u.Country),
 	}
-	k := l.card()
-	f := k.head()
-	f.T, f.Of, f.Intent = t, s.mark(), rand.Text()
+	return u.draw(c, l, l.card())
+}
+
+// draw answers with a card.
+func (u *UI) draw(c echo.Context, l *look, k card) error {
+	f, t := k.head(), l.t
+	f.T, f.Of, f.Intent = t, l.session.mark(), rand.Text()
 	body, err := u.render(k, wantsFragment(c))
 	if err != nil {
 		return err
@@ -34,7 +40,11 @@ func (u *UI) show(c echo.Context) error {
 	h.Set("Content-Language", t.Lang)
 	h.Set("Cache-Control", "no-store") // also where no middleware says so: the card is one person's, and for now
 	status := http.StatusOK
-	if f.Away {
+	switch {
+	case f.Crowded > 0:
+		status = http.StatusTooManyRequests
+		h.Set("Retry-After", strconv.Itoa(server.WholeSeconds(f.Crowded)))
+	case f.Away:
 		status = http.StatusServiceUnavailable
 		h.Set("Retry-After", strconv.Itoa(int(awayWait.Seconds())))
 	}

@@ -104,6 +104,7 @@ type texts struct {
 	Canceled, CanceledLead                                      string
 	Used, UsedLead                                              string
 	GoesTo                                                      string // {to}
+	Crowded, CrowdedLead, CrowdedCode                           string // too many requests from one network; {d}
 	Away, AwayLead, AwayKept, AwayCode                          string // {to}
 	Approved, ApprovedLead, GoOn, GoOnApp, Another              string // {to}, {app}
 

@@ -15,6 +15,7 @@ import (
 	"html/template"
 	"log/slog"
 	"net/http"
+	"net/netip"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -58,6 +59,12 @@ type Config struct {
 	Cookies  Sealer
 	Now      func() time.Time // nil: time.Now
 	Logger   *slog.Logger
+	Requests Requests // nil: no limit
+}
+
+// Requests bounds the requests of a network. Implementation: *server.Requests.
+type Requests interface {
+	Admit(ip netip.Addr) (wait time.Duration, ok bool)
 }
 
 // UI is the page. Safe for concurrent use.
@@ -103,8 +110,8 @@ func (u *UI) current() *UI {
 // Register adds the page to a server. RegisterStatic must be called on it too.
 func (u *UI) Register(e *echo.Echo) {
 	protected := echo.WrapMiddleware(http.NewCrossOriginProtection().Handler)
-	e.GET("/", func(c echo.Context) error { return u.current().show(c) })
-	e.POST("/", func(c echo.Context) error { return u.current().act(c) }, protected)
+	e.GET("/", func(c echo.Context) error { return u.current().admitted(c, (*UI).show) })
+	e.POST("/", func(c echo.Context) error { return u.current().admitted(c, (*UI).act) }, protected)
 }
 
 // RegisterStatic adds what the pages and the console load: style sheets and scripts.

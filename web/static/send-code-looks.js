@@ -93,7 +93,7 @@ function code(w, state) {
   const { view, quota, note } = state;
   const letters = view.code_format?.alphabet === 'unambiguous', n = view.code_format?.length, wrong = wrongCode(w, note, view);
   const flying = underway.has(view.send.status), [head, sent] = sending(w, view.send);
-  const trouble = note?.kind === 'away' ? w.AwayCode : { failed: w.ResendFailed, undelivered: w.NotArrivedLead }[view.send.status] ?? '';
+  const trouble = note?.kind === 'away' ? awayBox(w, note) : { failed: w.ResendFailed, undelivered: w.NotArrivedLead }[view.send.status] ?? '';
   const hint = n && !wrong;
   return {
     kind: 'code', rev: [view.id, view.send, view.attempts_remaining, used(quota), quota.allowed, there(state)], next: view.expires_in * second + second,
@@ -149,7 +149,7 @@ function enough(w, state) {
     kind: 'enough', say: [why.heading, waiting(w, quota)].join(w.Stop), rev: [quota.blocked_by, used(quota), works, there(state)],
     next: works ? view.expires_in * second + second : null,
     body: [
-      heading(why.heading), lead(why.lead, ' ', link('change', w.Change)), note?.kind === 'away' && box('bad', w.AwayCode),
+      heading(why.heading), lead(why.lead, ' ', link('change', w.Change)), note?.kind === 'away' && box('bad', awayBox(w, note)),
       act('again', again(w, w.SendCode, quota)), rules(w, quota),
       works && h('p', { class: 'aside' }, until(view.expires_in * second, w.LastCodeUntil), ' ', link('code', w.EnterIt)),
       instead(w, state),
@@ -159,7 +159,7 @@ function enough(w, state) {
 
 function failed(w, state) {
   const { view, quota, note } = state;
-  const text = note?.kind === 'away' ? w.AwayCode : quota.allowed ? w.DidNotCountNow : w.DidNotCount;
+  const text = note?.kind === 'away' ? awayBox(w, note) : quota.allowed ? w.DidNotCountNow : w.DidNotCount;
   return {
     kind: 'failed', say: [w.NotDelivered, text].join(w.Stop), rev: [view.send.id, quota.allowed, there(state)],
     body: [
@@ -180,17 +180,21 @@ function ended(w, state) {
     kind: 'ended', say: [head, waiting(w, quota)].filter(Boolean).join(w.Stop), rev: [view.status, used(quota), there(state)],
     body: [
       heading(head), lead(why, w.Separator, emphasised(w.GoesTo, { to: view.to }), ' ', link('change', w.Change)),
-      note?.kind === 'away' && box('bad', w.AwayCode), act('again', again(w, w.NewCode, quota)), rules(w, quota), instead(w, state),
+      note?.kind === 'away' && box('bad', awayBox(w, note)), act('again', again(w, w.NewCode, quota)), rules(w, quota), instead(w, state),
     ],
   };
 }
 
-// away says that a part of the service does not answer.
+// awayBox says beside another card why a question came to nothing.
+const awayBox = (w, { crowded, wait }) => crowded ? put(w.CrowdedCode, { d: lasting(wait * second, w) }) : w.AwayCode;
+
+// away says that a part of the service does not answer, or that too many requests came from the network.
 function away(w, { note, to }) {
+  const [head, why] = note.crowded ? [w.Crowded, put(w.CrowdedLead, { d: lasting(note.wait * second, w) })] : [w.Away, w.AwayLead];
   return {
-    kind: 'away', say: w.Away, rev: [note],
+    kind: 'away', say: note.crowded ? [head, why].join(w.Stop) : head, rev: [note],
     body: [
-      heading(w.Away), lead(w.AwayLead), to && h('p', { class: 'kept' }, emphasised(w.AwayKept, { to })),
+      heading(head), lead(why), to && h('p', { class: 'kept' }, emphasised(w.AwayKept, { to })),
       act(note.reading ? 'look' : 'retry', button(w, { label: w.TryAgain, wait: note.wait * second, timer: false })),
     ],
   };

@@ -224,7 +224,7 @@ export class SendCode extends HTMLElement {
 
   // #asking is what is asked for, with what the page adds.
   #asking(what) {
-    return { ...what, locale: this.#locale, reference: this.getAttribute('reference') ?? undefined };
+    return { ...what, locale: tag(this.#locale), reference: this.getAttribute('reference') ?? undefined };
   }
 
   async #ask(wanted) {
@@ -356,11 +356,15 @@ export class SendCode extends HTMLElement {
     if (a.status === 0 && !reading) return 'lost';
     const now = wanted && wanted.channel !== this.#channel ? this.#arrive(wanted) : { ...this.#state, ...wanted && { to: wanted.to, country: wanted.country } };
     this.#moment = a.moment ?? new Moment();
-    this.#state = { ...now, note: { kind: 'away', wait: a.retry || shortWait, reading } };
-    this.#tell('failed', { reason: 'unavailable' });
+    const crowded = a.body?.type === '/problems/too-many-requests';
+    this.#state = { ...now, note: { kind: 'away', wait: a.retry || shortWait, reading, crowded } };
+    this.#tell('failed', { reason: crowded ? 'too-many-requests' : 'unavailable' });
     return undefined;
   }
 }
+
+// tag is a language as the API takes it; what a page around has for one may be none.
+const tag = (locale) => /^[a-z]{2,8}([-_][a-z0-9]{1,8})*$/i.test(locale) && locale.length <= 35 ? locale : undefined;
 
 // slipOf says what no code of this format looks like: a slip of the finger must not cost a try.
 function slipOf(typed, format) {
