@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"net"
 	"os"
@@ -76,10 +77,16 @@ func Run(ctx context.Context, cfg config.Config, again Reload, logger *slog.Logg
 // the garbage collector run for a sixth of the processor's time under load.
 const collectAt = 400
 
-// TuneRuntime sets what a program of ours wants of Go's runtime, unless the environment says otherwise.
-func TuneRuntime(getenv func(string) string) {
+// TuneRuntime sets what a program of ours wants of Go's runtime, unless the environment says otherwise: how far the heap may grow, and
+// within a container's memory limit how large it may become.
+func TuneRuntime(getenv func(string) string) { tuneRuntime(getenv, os.DirFS("/")) }
+
+func tuneRuntime(getenv func(string) string, root fs.FS) {
 	if getenv("GOGC") == "" {
 		debug.SetGCPercent(collectAt)
+	}
+	if limit, ok := containerMemory(root); ok && getenv("GOMEMLIMIT") == "" {
+		debug.SetMemoryLimit(int64(heapShare * float64(limit)))
 	}
 }
 
