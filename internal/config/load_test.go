@@ -34,8 +34,10 @@ func TestNothingGiven(t *testing.T) {
 		Checks:       Checks{Network: Bound{100, time.Hour}, App: Bound{10_000, time.Hour}},
 		Suppressions: Suppressions{For: 720 * time.Hour},
 		Retention:    2160 * time.Hour,
-		SMS:          defaultSMS(),
-		Admin:        Admin{SecondFactor: "optional", TokenRole: "owner"},
+
+		RequestsPerMinute: 300,
+		SMS:               defaultSMS(),
+		Admin:             Admin{SecondFactor: "optional", TokenRole: "owner"},
 	}
 	if !reflect.DeepEqual(c, want) {
 		t.Errorf("got\n%v\nwant\n%v", c, want)

@@ -71,7 +71,7 @@ func (c Config) node() *yaml.Node {
 	put(root, "paused", c.pausedNode())
 	put(root, "suppressions", flow(mapping("for", text(short(c.Suppressions.For)))))
 	put(root, "retention", text(short(c.Retention)))
-	put(root, "requests_per_minute", text(strconv.Itoa(c.RequestsPerMinute)))
+	put(root, "requests_per_minute", number(c.RequestsPerMinute))
 	put(root, "provider_events", c.providersNode())
 	put(root, "disposable_domains", text(c.DisposableFile))
 	put(root, "folding", c.foldingNode())
