@@ -41,7 +41,7 @@ func (nowhere) Send(context.Context, delivery.Message) (delivery.Receipt, error)
 }
 
 // newAPI is the API over the real use cases and the twins of the parts. What it logs goes to logged.
-func newAPI(t testing.TB, logged io.Writer) *echo.Echo {
+func newAPI(t testing.TB, logged io.Writer, change ...func(*verification.Settings)) *echo.Echo {
 	t.Helper()
 	raw := sha256.Sum256([]byte("fuzz"))
 	ring, err := keyring.Parse("k1:" + base64.StdEncoding.EncodeToString(raw[:]))
@@ -57,10 +57,14 @@ func newAPI(t testing.TB, logged io.Writer) *echo.Echo {
 		{Name: "hour", Scope: quota.Recipient, Limit: 3, Window: time.Hour}, {Name: "net", Scope: quota.IP, Limit: 10_000, Window: time.Hour},
 	}}
 	purpose := verification.Purpose{Name: "default", Policy: policy, Shares: []string{"default"}, Life: 10 * time.Minute, CodeLength: 6, Alphabet: verification.Digits}
-	codes := verification.New(verification.Settings{
+	settings := verification.Settings{
 		Terms:    verification.Terms{Purposes: map[string]verification.Purpose{"default": purpose}},
 		MailFrom: "Shop <no-reply@shop.example>", Domain: "shop.example", IndexKey: raw[:], Ring: ring,
-	}, verification.Parts{
+	}
+	for _, c := range change {
+		c(&settings)
+	}
+	codes := verification.New(settings, verification.Parts{
 		Limiter: quota.NewMemory(time.Now, "process"), Log: audittest.Open(t, time.Now), Renderer: renderer, Sender: nowhere{}, Logger: logger,
 	})
 	ctx, stop := context.WithCancel(context.Background())

@@ -38,6 +38,7 @@ type asked struct {
 	holder  string
 	join    string
 	locale  string // canonical
+	own     State // of the verification that the request names; empty: it names none
 	turn    *turn
 }
 
@@ -78,7 +79,7 @@ func (s *Service) understand(ctx context.Context, ask Ask) (asked, error) {
 // recall fills in what a resend leaves out from the verification that it names. What it does name must agree: a
 // different recipient under a known ID is a mistake of the caller's, not a new request.
 func (s *Service) recall(ctx context.Context, a *asked) error {
-	v, _, _, err := s.lookup(ctx, a.Caller, a.Resend)
+	v, _, now, err := s.lookup(ctx, a.Caller, a.Resend)
 	if err != nil {
 		return err
 	}
@@ -104,7 +105,7 @@ func (s *Service) recall(ctx context.Context, a *asked) error {
 	if a.Purpose != "" && a.Purpose != v.Purpose {
 		return invalid("purpose", "mismatch", "The verification named has another purpose.")
 	}
-	a.Channel, a.To, a.Purpose, a.join = string(v.Channel), to.Address(), v.Purpose, v.ID
+	a.Channel, a.To, a.Purpose, a.join, a.own = string(v.Channel), to.Address(), v.Purpose, v.ID, stateOf(v, now)
 	a.Languages = or(a.Languages, v.Locale)
 	a.Reference = or(a.Reference, v.Reference)
 	return nil

@@ -94,5 +94,5 @@ func (s *Service) refused(a asked, d quota.Decision, outcome string) Answer {
 	row.Reference = "" // free text, and nothing came of the request that it could be found by
 	s.refusals.add(row, worst.Scope, s.Now())
 	s.Observer.Decided(a.to.Channel(), a.App, outcome, worst.Name)
-	return Answer{Quota: d.Told(), Policy: a.purpose.Policy, View: View{To: a.to.Masked(), Channel: a.to.Channel(), Purpose: a.purpose.Name}}
+	return Answer{Quota: Public(d, a.Caller, a.own), Policy: a.purpose.Policy, View: View{To: a.to.Masked(), Channel: a.to.Channel(), Purpose: a.purpose.Name}}
 }

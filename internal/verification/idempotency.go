@@ -90,7 +90,7 @@ func (s *Service) replay(ctx context.Context, a asked, done audit.Claimed) (Answ
 	}
 	told := s.view(v, send, send.LoggedAt)
 	told.Now = done.Now
-	return Answer{Admitted: true, Replayed: true, View: told, Quota: d.Told(), Policy: a.purpose.Policy}, nil
+	return Answer{Admitted: true, Replayed: true, View: told, Quota: Public(d, a.Caller, stateOf(done.Verification, done.Now)), Policy: a.purpose.Policy}, nil
 }
 
 // firstTold is what was known when the send was let in.

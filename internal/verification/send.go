@@ -92,7 +92,7 @@ func (s *Service) admitted(ctx context.Context, a asked, d quota.Decision, begun
 	if a.Wait > 0 || d.Clock == audit.LogClock {
 		d = s.waitsNow(ctx, a, d)
 	}
-	return Answer{Admitted: true, View: s.view(begun.Verification, send, begun.Now.Add(s.Now().Sub(began))), Quota: d.Told(), Policy: a.purpose.Policy}, nil
+	return Answer{Admitted: true, View: s.view(begun.Verification, send, begun.Now.Add(s.Now().Sub(began))), Quota: Public(d, a.Caller, Pending), Policy: a.purpose.Policy}, nil
 }
 
 // waitsNow reads the waits again: time has passed, a refund may have given the place back, or no limiter told them. The

@@ -111,7 +111,7 @@ func (s *Service) Get(ctx context.Context, c Caller, id string) (Answer, error) 
 	if err != nil {
 		return Answer{}, err
 	}
-	return Answer{View: s.view(v, send, now), Quota: d.Told(), Policy: p.Policy}, nil
+	return Answer{View: s.view(v, send, now), Quota: Public(d, c, stateOf(v, now)), Policy: p.Policy}, nil
 }
 
 // Quota says what a recipient's rules would answer now, and spends nothing. Errors: *InvalidError, ErrUnavailable.
@@ -129,7 +129,7 @@ func (s *Service) Quota(ctx context.Context, c Caller, channel, to, purpose stri
 	if err != nil {
 		return Answer{}, err
 	}
-	return Answer{Quota: d.Told(), Policy: p.Policy, View: View{Channel: r.Channel(), To: r.Masked(), Purpose: p.Name}}, nil
+	return Answer{Quota: Public(d, c, ""), Policy: p.Policy, View: View{Channel: r.Channel(), To: r.Masked(), Purpose: p.Name}}, nil
 }
 
 // RecipientQuota is Quota for one who has only the recipient's hash: the administrator. It says all that the rules say, also

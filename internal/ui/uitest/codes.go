@@ -150,6 +150,10 @@ func (c *Codes) Send(ctx context.Context, ask verification.Ask) (verification.An
 	if ask.Resend != "" && !ok {
 		return verification.Answer{}, verification.ErrNotFound
 	}
+	var own verification.State
+	if ok {
+		own = c.seen(old).State
+	}
 	if ok && ask.To == "" {
 		ask.To, ask.Channel = old.to.Address(), string(old.to.Channel())
 	}
@@ -162,7 +166,7 @@ func (c *Codes) Send(ctx context.Context, ask verification.Ask) (verification.An
 	}
 	if c.barred[to].After(c.now()) {
 		d, err := c.peek(ctx, to, ask.Caller)
-		return verification.Answer{Quota: d, View: verification.View{Channel: to.Channel(), To: to.Masked()}}, err
+		return refused(d, ask.Caller, own, to), err
 	}
 	id := sendID(c.now(), len(c.asks))
 	d, err := c.limiter.Take(ctx, quota.Request{ID: id, Rules: c.Rules, Buckets: c.bucketsOf(to, ask.Caller)})
@@ -170,7 +174,7 @@ func (c *Codes) Send(ctx context.Context, ask verification.Ask) (verification.An
 		return verification.Answer{}, err
 	}
 	if !d.Admitted {
-		return verification.Answer{Quota: d, View: verification.View{Channel: to.Channel(), To: to.Masked()}}, nil
+		return refused(d, ask.Caller, own, to), nil
 	}
 	c.sends++
 	k := c.opened(old, to)
@@ -178,7 +182,11 @@ func (c *Codes) Send(ctx context.Context, ask verification.Ask) (verification.An
 	if c.Immediately != "" {
 		c.settle(k, c.Immediately)
 	}
-	return verification.Answer{Admitted: true, View: c.seen(k), Quota: d}, nil
+	return verification.Answer{Admitted: true, View: c.seen(k), Quota: verification.Public(d, ask.Caller, verification.Pending)}, nil
+}
+
+func refused(d quota.Decision, by verification.Caller, own verification.State, to recipient.Recipient) verification.Answer {
+	return verification.Answer{Quota: verification.Public(d, by, own), View: verification.View{Channel: to.Channel(), To: to.Masked()}}
 }
 
 // sendID is a UUIDv7, as the service has them.
@@ -227,7 +235,7 @@ func (c *Codes) Get(ctx context.Context, caller verification.Caller, id string) 
 		return verification.Answer{}, verification.ErrNotFound
 	}
 	d, err := c.peek(ctx, k.to, caller)
-	return verification.Answer{View: c.seen(k), Quota: d}, err
+	return verification.Answer{View: c.seen(k), Quota: verification.Public(d, caller, c.seen(k).State)}, err
 }
 
 // Quota implements ui.Codes.
@@ -242,7 +250,7 @@ func (c *Codes) Quota(ctx context.Context, caller verification.Caller, channel, 
 		return verification.Answer{}, err
 	}
 	d, err := c.peek(ctx, to, caller)
-	return verification.Answer{View: verification.View{Channel: to.Channel(), To: to.Masked()}, Quota: d}, err
+	return refused(d, caller, "", to), err
 }
 
 // Check implements ui.Codes.

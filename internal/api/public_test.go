@@ -1,0 +1,255 @@
+package api_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"sendcode/internal/parts"
+	"sendcode/internal/verification"
+	"sendcode/quota"
+)
+
+const (
+	alice = "alice@example.com" // a secret key asks for her codes
+	bob   = "bob@example.com"   // no code was ever asked for him
+)
+
+// client sends requests from one address with one key.
+type client struct {
+	*testing.T
+	e       *echo.Echo
+	ip, key string
+}
+
+func (c client) do(method, path, body, idempotency string) *httptest.ResponseRecorder {
+	c.Helper()
+	r := httptest.NewRequest(method, path, strings.NewReader(body))
+	r.RemoteAddr = c.ip + ":4711"
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Authorization", "Bearer "+c.key)
+	if c.key == public {
+		r.Header.Set("Origin", shop)
+	}
+	if idempotency != "" {
+		r.Header.Set("Idempotency-Key", idempotency)
+	}
+	w := httptest.NewRecorder()
+	c.e.ServeHTTP(w, r)
+	return w
+}
+
+func (c client) ask(to string) *httptest.ResponseRecorder {
+	c.Helper()
+	return c.do(http.MethodPost, "/v1/verifications", fmt.Sprintf(`{"channel":"email","to":%q}`, to), "")
+}
+
+// admitted asks, and fails the test unless the answer is a 202. It returns the verification's ID.
+func (c client) admitted(to string) string {
+	c.Helper()
+	w := c.ask(to)
+	if w.Code != http.StatusAccepted {
+		c.Fatalf("%s: %d %s", to, w.Code, w.Body)
+	}
+	return read(c.T, w).ID
+}
+
+// answer is what a browser reads of quota.
+type answer struct {
+	ID         string
+	BlockedBy  string   `json:"blocked_by"`
+	RetryAfter int      `json:"retry_after"`
+	Violated   []string `json:"violated-policies"`
+	Quota      struct {
+		Allowed    bool
+		BlockedBy  string `json:"blocked_by"`
+		RetryAfter int    `json:"retry_after"`
+		Rules      []struct {
+			Name       string
+			RetryAfter int `json:"retry_after"`
+		}
+	}
+}
+
+func read(t *testing.T, w *httptest.ResponseRecorder) answer {
+	t.Helper()
+	var a answer
+	if err := json.Unmarshal(w.Body.Bytes(), &a); err != nil {
+		t.Fatalf("%v: %s", err, w.Body)
+	}
+	return a
+}
+
+// rules names those in the body. It fails the test where the header lists others.
+func rules(t *testing.T, w *httptest.ResponseRecorder) string {
+	t.Helper()
+	var inBody, inHeader []string
+	for _, r := range read(t, w).Quota.Rules {
+		inBody = append(inBody, r.Name)
+	}
+	for _, item := range strings.Split(w.Header().Get("RateLimit-Policy"), ",") {
+		name, _, _ := strings.Cut(strings.TrimSpace(item), ";")
+		if name != "" {
+			inHeader = append(inHeader, strings.Trim(name, `"`))
+		}
+	}
+	if !slices.Equal(inBody, inHeader) {
+		t.Errorf("body %v, RateLimit-Policy %v", inBody, inHeader)
+	}
+	return strings.Join(inBody, " ")
+}
+
+// same compares two answers of one instant, byte by byte. The request's ID alone is random.
+func same(t *testing.T, a, b *httptest.ResponseRecorder) {
+	t.Helper()
+	for _, w := range []*httptest.ResponseRecorder{a, b} {
+		w.Header().Del(echo.HeaderXRequestID)
+	}
+	if a.Code != b.Code || !maps.EqualFunc(a.Header(), b.Header(), slices.Equal) || !bytes.Equal(a.Body.Bytes(), b.Body.Bytes()) {
+		t.Errorf("the answers differ:\n%d %v\n%s\n%d %v\n%s", a.Code, a.Header(), a.Body, b.Code, b.Header(), b.Body)
+	}
+}
+
+// own are the recipient's rules. The longer one outlasts every wider rule below.
+var own = []quota.Rule{
+	{Name: "minute", Scope: quota.Recipient, Limit: 1, Window: time.Minute},
+	{Name: "day", Scope: quota.Recipient, Limit: 1, Window: 24 * time.Hour},
+}
+
+func policyOf(more ...quota.Rule) func(*verification.Settings) {
+	return func(s *verification.Settings) {
+		p := s.Purposes["default"]
+		p.Policy.Rules = append(slices.Clone(own), more...)
+		s.Purposes["default"] = p
+	}
+}
+
+// An exhausted client learns nothing of a recipient: the clock of a bubble stands still, so the answers are equal.
+func TestAnExhaustedClientReadsTheSameOfEveryRecipient(t *testing.T) {
+	wide := func(scope quota.Scope) quota.Rule {
+		return quota.Rule{Name: "wide", Scope: scope, Limit: 3, Window: time.Hour}
+	}
+	for name, c := range map[string]struct {
+		rule   quota.Rule
+		from   string // a second address of the client
+		breaks bool
+	}{
+		"client":  {wide(quota.IP), "203.0.113.9", false},
+		"network": {wide(quota.Network), "203.0.113.77", false},
+		"app":     {wide(quota.App), "198.51.100.1", false},
+		"purpose": {wide(quota.Purpose), "198.51.100.1", false},
+		"global":  {wide(quota.Global), "198.51.100.1", false},
+		"breaker": {quota.Rule{Name: "wide", Scope: verification.Everything, Limit: 3, Window: time.Hour}, "198.51.100.1", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			parts.Bubble(t, func(t *testing.T) {
+				change := policyOf(c.rule)
+				if c.breaks {
+					change = func(s *verification.Settings) { policyOf()(s); s.Breaker = c.rule }
+				}
+				e := newAPI(t, io.Discard, change)
+				client{t, e, "192.0.2.1", secret}.admitted(alice)
+				time.Sleep(10 * time.Minute) // the rules stand at other waits
+				for n := 0; ; n++ {
+					w := client{t, e, "203.0.113.9", public}.ask(fmt.Sprintf("mallory%d@example.com", n))
+					if w.Code == http.StatusTooManyRequests {
+						break
+					}
+				}
+				browser := client{t, e, c.from, public}
+				withHistory, without := browser.ask(alice), browser.ask(bob)
+				same(t, withHistory, without)
+				if withHistory.Code != http.StatusTooManyRequests || rules(t, withHistory) != "wide" || read(t, withHistory).BlockedBy != "wide" {
+					t.Errorf("%d %s", withHistory.Code, withHistory.Body)
+				}
+				// A key of its own, and a back end beside it, change nothing of that.
+				body := func(to string) string { return fmt.Sprintf(`{"channel":"email","to":%q}`, to) }
+				same(t, browser.do(http.MethodPost, "/v1/verifications", body(alice), strings.Repeat("0a1b2c3d", 4)),
+					browser.do(http.MethodPost, "/v1/verifications", body(bob), strings.Repeat("3d2c1b0a", 4)))
+				all := client{t, e, "203.0.113.9", secret}.ask(alice)
+				if got := rules(t, all); !strings.HasPrefix(got, "minute day wide") || read(t, all).BlockedBy != "day" {
+					t.Errorf("a secret key reads %q: %s", got, all.Body)
+				}
+			})
+		})
+	}
+}
+
+// Of several wider rules the browser reads the one that blocks longest.
+func TestTheWiderRuleThatBlocksLongest(t *testing.T) {
+	parts.Bubble(t, func(t *testing.T) {
+		e := newAPI(t, io.Discard, policyOf(
+			quota.Rule{Name: "short", Scope: quota.IP, Limit: 1, Window: time.Minute},
+			quota.Rule{Name: "long", Scope: quota.Network, Limit: 1, Window: time.Hour}))
+		client{t, e, "192.0.2.1", secret}.admitted(alice)
+		browser := client{t, e, "203.0.113.9", public}
+		browser.admitted("mallory@example.com")
+		w := browser.ask(alice)
+		same(t, w, browser.ask(bob))
+		if a := read(t, w); rules(t, w) != "long" || a.RetryAfter != 3600 || w.Header().Get("Retry-After") != "3600" || fmt.Sprint(a.Violated) != "[long]" {
+			t.Errorf("%s", w.Body)
+		}
+	})
+}
+
+// With room in every wider rule, a browser learns no more than whether it is refused, by which rule and until when.
+func TestABrowserWithoutAVerificationReadsTheRuleThatRefuses(t *testing.T) {
+	parts.Bubble(t, func(t *testing.T) {
+		e := newAPI(t, io.Discard, policyOf())
+		client{t, e, "192.0.2.1", secret}.admitted(alice)
+		time.Sleep(10 * time.Second)
+		browser := client{t, e, "203.0.113.9", public}
+		refused, admitted := browser.ask(alice), browser.ask(bob)
+		a := read(t, refused)
+		if refused.Code != http.StatusTooManyRequests || rules(t, refused) != "day" || a.BlockedBy != "day" || fmt.Sprint(a.Violated) != "[day]" ||
+			a.RetryAfter != 24*3600-10 || a.Quota.RetryAfter != a.RetryAfter {
+			t.Errorf("%s", refused.Body)
+		}
+		if got := rules(t, admitted); admitted.Code != http.StatusAccepted || got != "minute day client network" {
+			t.Errorf("%d, rules %q: %s", admitted.Code, got, admitted.Body)
+		}
+	})
+}
+
+// A browser reads every rule while its verification is pending, and then the rule that blocks, alone.
+func TestWhatABrowserReadsOfItsVerification(t *testing.T) {
+	parts.Bubble(t, func(t *testing.T) {
+		e := newAPI(t, io.Discard, policyOf())
+		browser := client{t, e, "203.0.113.9", public}
+		id := browser.admitted(alice)
+		look := func() *httptest.ResponseRecorder { return browser.do(http.MethodGet, "/v1/verifications/"+id, "", "") }
+		resend := func() *httptest.ResponseRecorder {
+			return browser.do(http.MethodPost, "/v1/verifications", fmt.Sprintf(`{"verification_id":%q}`, id), "")
+		}
+		for what, ask := range map[string]func() *httptest.ResponseRecorder{"look": look, "resend": resend} {
+			if got := rules(t, ask()); got != "minute day client network" {
+				t.Errorf("%s while it is pending: %q", what, got)
+			}
+		}
+		time.Sleep(30 * time.Second)
+		canceled := browser.do(http.MethodPost, "/v1/verifications/"+id+"/cancel", "", "")
+		for what, w := range map[string]*httptest.ResponseRecorder{"cancel": canceled, "look": look(), "resend": resend()} {
+			if got := rules(t, w); got != "day" || read(t, w).Quota.RetryAfter != 24*3600-30 {
+				t.Errorf("%s after its end: %q: %s", what, got, w.Body)
+			}
+		}
+		if got := rules(t, client{t, e, "192.0.2.1", secret}.do(http.MethodGet, "/v1/verifications/"+id, "", "")); got != "minute day" {
+			t.Errorf("a secret key reads %q", got)
+		}
+		time.Sleep(24 * time.Hour)
+		w := look()
+		if a := read(t, w); !a.Quota.Allowed || rules(t, w) != "" || w.Header().Get("RateLimit") != "" {
+			t.Errorf("with room: %s", w.Body)
+		}
+	})
+}
