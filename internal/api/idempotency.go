@@ -7,8 +7,11 @@ import (
 	"sendcode/internal/server"
 )
 
-// maxKey bounds an Idempotency-Key, in bytes.
-const maxKey = 255
+// Bounds of an Idempotency-Key, in bytes.
+const (
+	minKey = 16
+	maxKey = 255
+)
 
 // idempotencyKey reads the header of that name: a string of structured fields, "8e03978e…", and also the bare text that
 // many clients send (draft-ietf-httpapi-idempotency-key-header-07 section 2.1, RFC 9651 section 3.3.3). Quoted or not,
@@ -19,8 +22,8 @@ func idempotencyKey(h http.Header) (string, error) {
 		return "", nil
 	}
 	key, ok := unquoted(strings.Trim(values[0], " \t"))
-	if !ok || len(values) > 1 || key == "" || len(key) > maxKey {
-		return "", &server.Problem{Kind: server.BadRequest, Detail: `An Idempotency-Key is one text of 1 to 255 visible characters, such as "8e03978e-40d5-43dd-bc93-6894a57f9324".`}
+	if !ok || len(values) > 1 || len(key) < minKey || len(key) > maxKey {
+		return "", &server.Problem{Kind: server.BadRequest, Detail: `An Idempotency-Key is one text of 16 to 255 visible characters; make it of 32 random hexadecimal digits, such as "5f0c9a4be1d24786a35e70c81b9f2d63".`}
 	}
 	return key, nil
 }

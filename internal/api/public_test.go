@@ -253,3 +253,71 @@ func TestWhatABrowserReadsOfItsVerification(t *testing.T) {
 		}
 	})
 }
+
+// A browser on another network with the first one's key gets no ID of the first, unless the key is 128 random bits.
+func TestAGuessedKeyHandsNoVerificationOver(t *testing.T) {
+	const strong = "5f0c9a4be1d24786a35e70c81b9f2d63"
+	for _, c := range []struct {
+		name, key, from, other string
+		replayed               bool
+	}{
+		{"weak, another address", "login-attempt-2026-11-21", "203.0.113.9", "203.0.113.10", false},
+		{"weak, the same address", "login-attempt-2026-11-21", "203.0.113.9", "203.0.113.9", true},
+		{"weak, another /64", "login-attempt-2026-11-21", "[2001:db8::1]", "[2001:db8:0:1::1]", false},
+		{"weak, the same /64", "login-attempt-2026-11-21", "[2001:db8::1]", "[2001:db8::2]", true},
+		{"a UUID of random bits", "8e03978e-40d5-43dd-bc93-6894a57f9324", "203.0.113.9", "198.51.100.1", false},
+		{"a counter of 32 digits", "00000000000000000000000000000a17", "203.0.113.9", "198.51.100.1", false},
+		{"a time of 32 digits", "20261121042359123456789012345678", "203.0.113.9", "198.51.100.1", false},
+		{"128 random bits", strong, "203.0.113.9", "198.51.100.1", true},
+		{"128 random bits in capitals", strings.ToUpper(strong), "203.0.113.9", "198.51.100.1", true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			parts.Bubble(t, func(t *testing.T) {
+				roomy := quota.Rule{Name: "roomy", Scope: quota.Recipient, Limit: 5, Window: time.Hour}
+				e := newAPI(t, io.Discard, func(s *verification.Settings) {
+					p := s.Purposes["default"]
+					p.Policy.Rules = []quota.Rule{roomy}
+					s.Purposes["default"] = p
+				})
+				ask := func(ip string) *httptest.ResponseRecorder {
+					return client{t, e, ip, public}.do(http.MethodPost, "/v1/verifications", fmt.Sprintf(`{"channel":"email","to":%q}`, alice), c.key)
+				}
+				first, second := ask(c.from), ask(c.other)
+				if first.Code != http.StatusAccepted || second.Code != http.StatusAccepted {
+					t.Fatalf("%s\n%s", first.Body, second.Body)
+				}
+				id := read(t, first).ID
+				replayed := second.Header().Get("Idempotent-Replayed") == "true"
+				if replayed != c.replayed || replayed != (read(t, second).ID == id) || replayed != strings.Contains(second.Body.String()+fmt.Sprint(second.Header()), id) {
+					t.Errorf("replayed %v: %s", replayed, second.Body)
+				}
+				if replayed {
+					return
+				}
+				intruder := client{t, e, c.other, public}
+				intruder.do(http.MethodPost, "/v1/verifications/"+read(t, second).ID+"/cancel", "", "")
+				if w := (client{t, e, c.from, public}).do(http.MethodGet, "/v1/verifications/"+id, "", ""); !strings.Contains(w.Body.String(), `"status":"pending"`) {
+					t.Errorf("the first is no longer pending: %s", w.Body)
+				}
+				if again := ask(c.from); read(t, again).ID != id {
+					t.Errorf("the first's retry opened another: %s", again.Body)
+				}
+			})
+		})
+	}
+}
+
+// Fewer than 16 characters are refused, of back ends too, before anything is done.
+func TestAShortKeyIsRefused(t *testing.T) {
+	e := newAPI(t, io.Discard)
+	for _, key := range []string{public, secret} {
+		c := client{t, e, "203.0.113.9", key}
+		body := `{"channel":"email","to":"alice@example.com"}`
+		if w := c.do(http.MethodPost, "/v1/verifications", body, `"fifteen letters`[:15]+`"`); w.Code != http.StatusBadRequest || !strings.Contains(w.Body.String(), "/problems/bad-request") {
+			t.Errorf("%d %s", w.Code, w.Body)
+		}
+		if w := c.do(http.MethodPost, "/v1/verifications", body, "sixteen-letters-"+key[:2]); w.Code != http.StatusAccepted {
+			t.Errorf("%d %s", w.Code, w.Body)
+		}
+	}
+}

@@ -23,9 +23,9 @@ func (s *stack) askKeyed(i int, to, key string) answer {
 func TestIdempotencyKey(t *testing.T) {
 	onEach(t, func(s *stack) {
 		s.start(1)
-		first := s.askKeyed(0, ana, `"one intent"`)
+		first := s.askKeyed(0, ana, `"the first intent"`)
 		s.awaitMail(ana, 1)
-		again := s.askKeyed(0, ana, `"one intent"`)
+		again := s.askKeyed(0, ana, `"the first intent"`)
 		if again.status != 202 || again.ID != first.ID || again.Send != first.Send || again.header.Get("Location") != first.header.Get("Location") {
 			s.Errorf("first %s\nthen %s", first.raw, again.raw)
 		}
@@ -40,15 +40,15 @@ func TestIdempotencyKey(t *testing.T) {
 			status  int
 			kind    string
 		}{
-			"another recipient under the same key": {"bea@example.com", `"one intent"`, 422, "/problems/idempotency-key-reused"},
+			"another recipient under the same key": {"bea@example.com", `"the first intent"`, 422, "/problems/idempotency-key-reused"},
 			"a key that is none":                   {"bea@example.com", `"`, 400, "/problems/bad-request"},
-			"the next intent, too early":           {ana, "next", 429, "/problems/quota-exceeded"},
+			"the next intent, too early":           {ana, "the-next-intent-of-them", 429, "/problems/quota-exceeded"},
 		} {
 			if a := s.askKeyed(0, c.to, c.key); a.status != c.status || a.Type != c.kind {
 				s.Errorf("%s: %d %s", what, a.status, a.raw)
 			}
 		}
-		if a := s.askKeyed(0, "bea@example.com", "next"); a.status != 202 {
+		if a := s.askKeyed(0, "bea@example.com", "the-next-intent-of-them"); a.status != 202 {
 			s.Errorf("a refusal kept its key: %d %s", a.status, a.raw)
 		}
 		s.awaitMail("bea@example.com", 1)
@@ -71,7 +71,7 @@ func TestOneKeyOverTwoReplicas(t *testing.T) {
 		}
 		req.Header.Set("Authorization", "Bearer "+s.key)
 		req.Header.Set("Content-Type", "application/json")
-		withKey("once")(req)
+		withKey("once-and-no-more-than-that")(req)
 		resp, err := client.Do(req)
 		if err != nil {
 			return 0, "" // it was killed

@@ -2,7 +2,7 @@ package ui
 
 import (
 	"context"
-	"encoding/base64"
+	"encoding/hex"
 	"errors"
 	"net/http"
 	"strings"
@@ -26,6 +26,9 @@ type posted struct {
 	code    string            // check
 	act     string            // send: names the rendering that was pressed and what was pressed on it; empty: unknown
 }
+
+// minIntent is how long the name of a rendering is (see show). A shorter one is not ours, and can be guessed.
+const minIntent = 26
 
 // maxAddress is how much of a typed address is remembered, in bytes: an address has at most 254, and the cookie that
 // carries it at most 4096.
@@ -59,10 +62,14 @@ func (u *UI) act(c echo.Context) error {
 	}
 	ctx := c.Request().Context()
 	key := actKey(f.Get("intent"), f.Get("act"), string(p.channel), p.to, p.country, p.sure, p.code, s.ID)
-	if f.Get("intent") != "" {
-		p.act = base64.RawURLEncoding.EncodeToString(key[:])
+	if len(f.Get("intent")) >= minIntent {
+		p.act = hex.EncodeToString(key[:])
 	}
-	after, err := u.once.do(ctx, key, u.Now(), func() session { return do(context.WithoutCancel(ctx), s, p) })
+	acts := func() session { return do(context.WithoutCancel(ctx), s, p) }
+	if p.act == "" { // another browser can post the same form
+		return u.back(c, acts())
+	}
+	after, err := u.once.do(ctx, key, u.Now(), acts)
 	if err != nil {
 		return err // the browser has gone
 	}
@@ -192,6 +199,9 @@ func (u *UI) ask(ctx context.Context, s session, p posted) session {
 		return s
 	}
 	s.Refused, s.Until = true, u.Now().Add(a.Quota.RetryAfter())
+	if s.ID == "" {
+		s.By = ruleOf(a.Quota)
+	}
 	return s
 }
 

@@ -50,11 +50,11 @@ func (l *look) card() card {
 		return l.verification()
 	case l.session.Note.Kind == away:
 		return l.away(false)
-	case l.session.Refused && l.Now().Before(l.session.Until):
+	case l.session.Refused && l.session.By != rule{} && l.Now().Before(l.session.Until):
 		return l.refusal()
 	}
 	k := l.askFor(l.typed())
-	if l.session.Refused {
+	if l.session.Refused && !l.Now().Before(l.session.Until) {
 		k.Note = &box{"good", l.t.FreeNow}
 	}
 	return k
@@ -115,19 +115,11 @@ func (l *look) at(a verification.Answer) card {
 	return l.code(a)
 }
 
-// refusal reads the quota of an address that the browser has no verification for. It was told this quota when it was
-// refused; it is read again only until the wait told then is over, so nobody can go on watching an address.
+// refusal shows a browser without a verification the rule that refused it, as its cookie has it. The use cases are not asked
+// again: with each look, and from each network, their answer would say what became of the address meanwhile.
 func (l *look) refusal() card {
-	a, err := l.Codes.Quota(l.ctx, l.caller, string(l.session.channel()), l.session.To, l.Purpose)
-	switch {
-	case err != nil:
-		return l.away(true)
-	case a.Quota.Allowed():
-		k := l.askFor(typed{on: l.session.channel(), text: l.session.shown()})
-		k.Note = &box{"good", l.t.FreeNow}
-		return k
-	}
-	return l.enough(a)
+	v := verification.View{Channel: l.session.channel(), To: l.session.masked()}
+	return l.enough(verification.Answer{View: v, Quota: l.session.By.decision(l.session.Until, l.Now())})
 }
 
 // again is the button for the next code, under the rules as they are.

@@ -32,6 +32,7 @@ type leg struct {
 	To      string            `json:"t,omitempty"` // address as typed, or the number in E.164 form, that codes were asked for
 	Refused bool              `json:"r,omitempty"` // the last request for a code was refused
 	Until   time.Time         `json:"u,omitzero"`  // end of that refusal, as told
+	By      rule              `json:"b,omitzero"`  // that refused, where no verification is at hand
 }
 
 func (l leg) channel() recipient.Channel {

@@ -34,7 +34,6 @@ type Codes interface {
 	Get(ctx context.Context, c verification.Caller, id string) (verification.Answer, error)
 	Check(ctx context.Context, c verification.Caller, id, code string) (verification.Checked, error)
 	Offers(purpose string) []verification.Offer
-	Quota(ctx context.Context, c verification.Caller, channel, to, purpose string) (verification.Answer, error)
 }
 
 // Sealer encrypts what a cookie holds. Implementation: *keyring.Ring.

@@ -146,7 +146,7 @@ func TestARuleForAllIsNobodysFault(t *testing.T) {
 		quota.App: english.EnoughAll, quota.Purpose: english.EnoughAll, quota.Global: english.EnoughAll,
 	} {
 		heading, lead := english.spent(quota.State{Rule: quota.Rule{Scope: scope, Limit: 1, Per: quota.Day}, Used: 1}, "a•••@x.example")
-		if heading != want || lead.MS != 0 || !strings.Contains(lead.Else, "a•••@x.example itself is not the reason") {
+		if heading != want || lead.MS != 0 || !strings.Contains(lead.Else, "This limit is not about a•••@x.example.") {
 			t.Errorf("%s: %q, %+v", scope, heading, lead)
 		}
 	}

@@ -103,16 +103,20 @@ func firstTold(v audit.Verification, s audit.Send) (audit.Verification, audit.Se
 	return v, s
 }
 
-// keyOf hides the key, which a caller may have made of anything, and keeps those of other apps and callers apart.
+// keyOf hides the key, which a caller may have made of anything, and keeps those of other apps and callers apart. A browser's
+// key that can be guessed is a key of the browser's network alone: sent from another one it is another key, so that no
+// answer hands a verification over.
 func (s *Service) keyOf(a asked) [32]byte {
-	kind := "browser"
-	if a.Kind == Secret {
-		kind = "secret"
+	switch {
+	case a.Kind == Secret:
+		return s.keyed("key", a.App, "secret", a.Key)
+	case strongKey(a.Key):
+		return s.keyed("key", a.App, "browser", a.Key)
 	}
-	return s.keyed("key", a.App, kind, a.Key)
+	return s.keyed("key", a.App, "browser of "+network(a.IP, 32, 64), a.Key)
 }
 
-// fingerprint is of everything that was asked for; not of where the request came from, which a retry may change.
+// fingerprint is of everything that was asked for; not of where the request came from, which a retry may change; see keyOf.
 func (s *Service) fingerprint(a asked) [32]byte {
 	return s.keyed("request", string(a.to.Channel()), a.to.Address(), a.purpose.Name, or(a.Locale, a.Languages), a.Reference, a.Session, a.Resend)
 }
