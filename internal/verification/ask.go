@@ -38,7 +38,7 @@ type asked struct {
 	holder  string
 	join    string
 	locale  string // canonical
-	own     State // of the verification that the request names; empty: it names none
+	own     State  // of the verification that the request names; empty: it names none
 	turn    *turn
 }
 

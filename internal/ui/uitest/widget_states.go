@@ -8,12 +8,14 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"sendcode/internal/audit"
+	"sendcode/quota"
 )
 
 // WidgetState is one that the widget can be in, and how a person gets there.
 type WidgetState struct {
 	Name   string
 	Kind   string // of the card at its end
+	Rules  []quota.Rule
 	Before []Step // what the world went through before the person came
 	To     string // the address that is typed; empty: none
 	Phone  bool   // it is a number, and the widget offers text messages first
@@ -38,6 +40,7 @@ func WidgetStates() []WidgetState {
 		{Name: "widget-code-unknown", Kind: "code", Before: in(immediately(audit.Unknown)), To: Address},
 		{Name: "widget-enough-minute", Kind: "enough", Before: in(arrives, send(Address), later(12*time.Second)), To: Address},
 		{Name: "widget-enough-hour", Kind: "enough", Before: in(spent(5, 7*time.Minute), later(3*time.Minute)), To: Address},
+		{Name: "widget-enough-network", Kind: "enough", Rules: crowded(), Before: in(send("ben@example.com"), send("cem@example.com")), To: Address},
 		{Name: "widget-failed", Kind: "failed", To: Address, After: in(settle(audit.Failed))},
 		{Name: "widget-expired", Kind: "ended", Before: in(arrives), To: Address, After: in(later(11 * time.Minute))},
 		{Name: "widget-away", Kind: "away", Before: in(down), To: Address},
@@ -57,7 +60,7 @@ func WidgetStates() []WidgetState {
 
 // World starts a world as it was before the person came, and a site with the widget in a language; Close both.
 func (s WidgetState) World(lang string) (*World, *Site, error) {
-	w, err := State{Steps: s.Before}.New("en")
+	w, err := State{Rules: s.Rules, Steps: s.Before}.New("en")
 	if err != nil {
 		return nil, nil, err
 	}
