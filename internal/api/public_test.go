@@ -313,7 +313,7 @@ func TestAShortKeyIsRefused(t *testing.T) {
 	for _, key := range []string{public, secret} {
 		c := client{t, e, "203.0.113.9", key}
 		body := `{"channel":"email","to":"alice@example.com"}`
-		if w := c.do(http.MethodPost, "/v1/verifications", body, `"fifteen letters`[:15]+`"`); w.Code != http.StatusBadRequest || !strings.Contains(w.Body.String(), "/problems/bad-request") {
+		if w := c.do(http.MethodPost, "/v1/verifications", body, `"fifteen-letters"`); w.Code != http.StatusBadRequest || !strings.Contains(w.Body.String(), "/problems/bad-request") {
 			t.Errorf("%d %s", w.Code, w.Body)
 		}
 		if w := c.do(http.MethodPost, "/v1/verifications", body, "sixteen-letters-"+key[:2]); w.Code != http.StatusAccepted {
