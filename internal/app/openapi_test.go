@@ -37,7 +37,7 @@ func TestAnswersMatchTheSpecification(t *testing.T) {
 		{"POST", "/v1/verifications", `{"channel":"email","to":"cleo@example.com"}`, 202, withKey("the-key-named-k")},
 		{"POST", "/v1/verifications", `{"channel":"email","to":"cleo@example.com"}`, 202, withKey("the-key-named-k")},
 		{"POST", "/v1/verifications", `{"channel":"email","to":"dora@example.com"}`, 422, withKey("the-key-named-k")},
-		{"POST", "/v1/verifications", `{"channel":"email","to":"dora@example.com"}`, 400, withKey("a key")},
+		{"POST", "/v1/verifications", `{"channel":"email","to":"dora@example.com"}`, 400, withKey("a key that is not quoted")},
 		{"GET", "/v1/verifications/" + id, "", 200, nil},
 		{"GET", "/v1/verifications/nothing", "", 404, nil},
 		{"POST", "/v1/verifications/" + id + "/check", `{"code":"000000"}`, 200, nil},

@@ -89,7 +89,7 @@ func TestCountriesOfTextMessages(t *testing.T) {
 func TestNumbersOfACountry(t *testing.T) {
 	s := embedded(t).start(1)
 	ask := func(to, country string) answer {
-		return s.do(0, http.MethodPost, "/v1/verifications", fmt.Sprintf(`{"channel":"sms","to":%q,"country":%q}`, to, country), withKey("one"))
+		return s.do(0, http.MethodPost, "/v1/verifications", fmt.Sprintf(`{"channel":"sms","to":%q,"country":%q}`, to, country), withKey("one-text-message"))
 	}
 	a := ask("0151 23456789", "DE")
 	if a.status != http.StatusAccepted || a.To != maskedPhone {
