@@ -34,7 +34,7 @@ func neverSent(v verification.View) bool { return v.Send.Status == audit.Failed 
 
 // spent says which rule it was in the person's words.
 func (t *texts) spent(worst quota.State, to string) (string, until) {
-	switch worst.Scope {
+	switch worst.Scope.Base() {
 	case quota.Recipient:
 		if worst.Name == verification.CarrierRule {
 			return t.EnoughCarrier, until{Else: fill(t.EnoughCarrierLead, "to", to)}

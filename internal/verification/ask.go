@@ -35,7 +35,10 @@ type asked struct {
 	area    area
 	holder  string
 	join    string
-	turn    *turn
+	// joinByBrowser says who opened the verification to join.
+	joinByBrowser bool
+	longer        bool // a new code has LongCode characters at least
+	turn          *turn
 }
 
 // Bounds of what callers may attach.
@@ -103,6 +106,7 @@ func (s *Service) recall(ctx context.Context, a *asked) error {
 		return invalid("purpose", "mismatch", "The verification named has another purpose.")
 	}
 	a.Channel, a.To, a.Purpose, a.join = string(v.Channel), to.Address(), v.Purpose, v.ID
+	a.joinByBrowser = v.ByBrowser
 	a.Locale = or(a.Locale, v.Locale)
 	a.Reference = or(a.Reference, v.Reference)
 	return nil

@@ -25,6 +25,8 @@ func (s *Service) purposeFor(c Caller, name string) (Purpose, error) {
 	}
 	if c.Kind == Browser {
 		p.Policy.Rules = forBrowsers(p.Policy.Rules)
+	} else {
+		p.Policy.Rules = slices.DeleteFunc(slices.Clone(p.Policy.Rules), func(r quota.Rule) bool { return r.Scope.Browsers() })
 	}
 	if b := terms.Breaker; b.Limit > 0 {
 		p.Policy.Rules = append(slices.Clip(p.Policy.Rules), b)
@@ -62,7 +64,7 @@ func (s *Service) alarmed(rule quota.State) {
 func forBrowsers(rules []quota.Rule) []quota.Rule {
 	all := slices.Clip(rules)
 	for _, r := range browserRules {
-		if slices.ContainsFunc(rules, func(own quota.Rule) bool { return own.Scope == r.Scope }) {
+		if slices.ContainsFunc(rules, func(own quota.Rule) bool { return own.Scope.Base() == r.Scope }) {
 			continue
 		}
 		for slices.ContainsFunc(rules, func(own quota.Rule) bool { return own.Name == r.Name }) {
