@@ -33,11 +33,13 @@ const (
 	Prefix    Scope = "prefix"    // phone numbers that differ in their last four digits alone
 	Global    Scope = "global"    // everything
 	Failures  Scope = "failures"  // what failed for good for one mailbox or phone; see Counted
+
+	FailedChecks Scope = "checks" // codes that were wrong; see Counted
 )
 
 // Counted reports whether Take counts its event in the scope's bucket. One that is not counted is only looked at: its rules
 // decide like all others, and its events come by Record, once it is known that something failed.
-func (s Scope) Counted() bool { return s != Failures }
+func (s Scope) Counted() bool { return s != Failures && s != FailedChecks }
 
 // Rule admits fewer than Limit events in each sliding Window, or in each period of a calendar.
 type Rule struct {

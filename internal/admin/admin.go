@@ -53,6 +53,7 @@ type Codes interface {
 	Suppress(ctx context.Context, b verification.Barring) (audit.Suppression, error)
 	Lift(ctx context.Context, l verification.Lifting) ([]audit.Suppression, error)
 	Paused(ch recipient.Channel, purpose string) (verification.Pause, bool)
+	Lockouts(ctx context.Context, app string, ch recipient.Channel, h recipient.Hash) ([]audit.Lockout, error)
 }
 
 // Limiter counts attempts to log in, over all replicas where it is theirs. Implementations: quota.Memory, quota.Redis.

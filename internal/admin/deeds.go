@@ -75,10 +75,20 @@ func (a *Admin) cancel(c echo.Context, s audit.Story, act audit.Act) (string, er
 
 func (a *Admin) resend(c echo.Context, s audit.Story, act audit.Act) (string, error) {
 	answer, err := a.doer.ResendFor(c.Request().Context(), *s.Verification, server.ClientIP(c), act)
+	err = notWhileLockedOut(err, wordsFor(c.Request()))
 	if err == nil && !answer.Admitted {
 		err = &failedDeed{status: http.StatusTooManyRequests, key: "deed.problem.limited", wait: wordsFor(c.Request()).wait(answer.Quota.RetryAfter())}
 	}
 	return "", err
+}
+
+// notWhileLockedOut explains a send that was refused as its code could not be checked.
+func notWhileLockedOut(err error, w words) error {
+	var locked *verification.TooManyChecksError
+	if errors.As(err, &locked) {
+		return &failedDeed{status: http.StatusTooManyRequests, key: "deed.problem.locked_out", wait: w.wait(locked.RetryAfter)}
+	}
+	return err
 }
 
 func personOf(s audit.Send) verification.Person {

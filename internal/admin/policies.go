@@ -93,7 +93,7 @@ func (a *Admin) policiesPage(c echo.Context) error {
 func (a *Admin) rulesOf(ctx context.Context, p verification.InForce, w words) (rules []ruleView, err error) {
 	for _, r := range p.Rules {
 		v := ruleView{
-			Name: r.Name, Scope: w.or("scope", string(r.Scope)), Limit: strconv.Itoa(r.Limit), Per: perWords(r, w), Observed: r.Observe,
+			Name: r.Name, Scope: scopeWords(r.Scope, w), Limit: strconv.Itoa(r.Limit), Per: perWords(r, w), Observed: r.Observe,
 		}
 		if r.Scope == quota.Recipient {
 			crowds, all, err := a.policies.AtLimit(ctx, p, r, atLimitShown)
@@ -114,6 +114,15 @@ func (a *Admin) rulesOf(ctx context.Context, p verification.InForce, w words) (r
 		rules = append(rules, v)
 	}
 	return rules, nil
+}
+
+// scopeWords says whose events a rule counts.
+func scopeWords(s quota.Scope, w words) string {
+	words := w.or("scope", string(s.Base()))
+	if s.Browsers() {
+		words = w.say("policies.browsers", "scope", words)
+	}
+	return words
 }
 
 // perWords says for how long a rule counts: "1 h", "calendar day, Asia/Shanghai".

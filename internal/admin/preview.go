@@ -135,6 +135,7 @@ func (a *Admin) tryForm(c echo.Context) error {
 		Locale: form.Get("locale"), From: server.ClientIP(c),
 	}
 	answer, err := a.previews.Try(c.Request().Context(), trial, act)
+	err = notWhileLockedOut(err, wordsFor(c.Request()))
 	if err == nil && !answer.Admitted {
 		err = &failedDeed{status: http.StatusTooManyRequests, key: "preview.problem.limited", wait: wordsFor(c.Request()).wait(answer.Quota.RetryAfter())}
 	}

@@ -15,6 +15,7 @@ type seen struct {
 	pause *verification.Pause // that holds now
 	rule  quota.Scope         // of the rule that refused the row; empty: not known
 	newer *audit.Send         // the newest request like it, where that is another one
+	locks []audit.Lockout     // of a refusal by failed checks: the kinds of callers whose codes are locked out now
 	has   *audit.Verification // of a refusal that belongs to no code: the newest one that reached its recipient
 }
 
@@ -27,6 +28,11 @@ func (a *Admin) seen(ctx context.Context, s audit.Story, now quota.Decision, awa
 	}
 	if s.Send.Status == audit.Refused {
 		known.rule = a.scopeOf(s.Send)
+		if s.Send.BlockedBy == verification.ChecksRule {
+			if known.locks, err = a.codes.Lockouts(ctx, s.Send.App, s.Send.Channel, s.Send.Recipient); err != nil {
+				return known, err
+			}
+		}
 		if known.has, err = a.codeOf(ctx, s); err != nil {
 			return known, err
 		}
@@ -40,7 +46,7 @@ func (a *Admin) scopeOf(s audit.Send) quota.Scope {
 	for _, p := range a.policies.Policies() {
 		i := slices.IndexFunc(p.Rules, func(r quota.Rule) bool { return r.Name == s.BlockedBy })
 		if i >= 0 && slices.Contains(p.Purposes, s.Purpose) {
-			return p.Rules[i].Scope
+			return p.Rules[i].Scope.Base()
 		}
 	}
 	return ""

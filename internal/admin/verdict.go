@@ -36,6 +36,7 @@ type matter struct {
 	quota *quota.Decision     // what the recipient's rules say now; nil: not known
 	pause *verification.Pause // that holds now for what the row went through; nil: none
 	rule  quota.Scope         // of the rule that refused it; empty: not known
+	locks []audit.Lockout     // kinds of callers whose codes for its recipient are locked out now
 	has   *audit.Verification // the pending code that reached its recipient; nil: none
 	now   time.Time
 
@@ -48,7 +49,7 @@ type matter struct {
 func judge(s audit.Story, now seen, w words) verdict {
 	c := matter{
 		Send: s.Send, words: w, code: s.Verification, out: slices.ContainsFunc(s.Related, wentOut), quota: now.quota, pause: now.pause,
-		rule: now.rule, now: s.Now, suppressions: s.Suppressions, events: s.Events, prefix: s.Pause,
+		rule: now.rule, locks: now.locks, now: s.Now, suppressions: s.Suppressions, events: s.Events, prefix: s.Pause,
 	}
 	if c.code != nil {
 		c.state = stateOf(*c.code, s.Now)

@@ -143,6 +143,9 @@ func (c matter) stillWorks() sentence {
 
 func (c matter) refusedPerson() sentence {
 	free, known := c.freeAgain()
+	if c.BlockedBy == verification.ChecksRule {
+		return c.checksPerson()
+	}
 	switch {
 	case c.BlockedBy == "failures" && known && !free.IsZero():
 		return c.person("refused.failures", at("free", free))
@@ -154,6 +157,18 @@ func (c matter) refusedPerson() sentence {
 		return c.person("refused.now")
 	}
 	return c.person("refused.at", at("free", free))
+}
+
+// checksPerson is about the lockout that ends last: which kind of caller asked is not for the person.
+func (c matter) checksPerson() sentence {
+	var wait time.Duration
+	for _, out := range c.locks {
+		wait = max(wait, out.Wait)
+	}
+	if wait == 0 {
+		return c.person("refused.now")
+	}
+	return c.person("refused.checks", at("free", c.now.Add(wait).Truncate(time.Second).Add(time.Second)))
 }
 
 // freeAgain is when the next request is let in, as again has it; zero: now.

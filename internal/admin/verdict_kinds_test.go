@@ -46,6 +46,12 @@ func (s situation) unwanted(x audit.Suppression) situation {
 	return s
 }
 
+// lockedOut has the codes of some kinds of callers locked out now.
+func (s situation) lockedOut(all ...audit.Lockout) situation {
+	s.locks = all
+	return s
+}
+
 func (s situation) forgotten() situation {
 	s.story.Send.To, s.story.Send.Locale, s.story.Send.IP = audit.Erased, "", ""
 	return s
@@ -73,6 +79,9 @@ func kindsOfSituations() []situation {
 		told("refused, and a code that it does not name", refusedBy("hour", 20*time.Minute, 1)).with(0, 20*time.Minute).by(quota.Recipient).holding(halfTried).alone(),
 		told("refused, and a spent code that it does not name", refusedBy("hour", 20*time.Minute, 1)).with(0, 20*time.Minute).by(quota.Recipient).holding(spent).alone(),
 		told("refused, too many failures", refusedBy("failures", 20*time.Hour, 1)).with(0, 0).failing(20 * time.Hour).by(quota.Failures).alone(),
+		told("refused, browsers' codes are locked out", refusedBy(verification.ChecksRule, 20*time.Hour, 1)).with(0, 0).lockedOut(audit.Lockout{ByBrowser: true, Wait: 19 * time.Hour, Failures: 20}).alone(),
+		told("refused, a back end's codes are locked out", refusedBy(verification.ChecksRule, 700*time.Hour, 3)).with(0, 0).lockedOut(audit.Lockout{Wait: 600 * time.Hour, Failures: 100}).alone(),
+		told("refused, codes were locked out", refusedBy(verification.ChecksRule, 20*time.Hour, 1)).with(0, 0).holding(halfTried).alone(),
 		told("refused, by the breaker", refusedBy(verification.BreakerName, 42*time.Second, 1)).with(0, 0).alone(),
 		told("refused, several by a network's rule", refusedBy("office", 42*time.Second, 7)).with(0, 0).by(quota.Network).alone(),
 	}

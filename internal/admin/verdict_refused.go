@@ -12,12 +12,40 @@ import (
 // Verdicts on what our own rules were against: whose requests they count, and when the next one is let in.
 
 func (c matter) refused() (what, next sentence) {
+	if c.BlockedBy == verification.ChecksRule {
+		return c.refusedByChecks()
+	}
 	rule, wait := strong("rule", c.BlockedBy), plain("wait", c.wait(c.RetryAfter))
 	what = c.and(c.about(c.pluralKey("verdict.refused", c.Count), rule, wait, plain("n", strconv.Itoa(c.Count))), c.about("wide."+c.looksAt()))
 	if c.Recipients > 0 {
 		what = c.and(what, c.about(c.pluralKey("verdict.refused.several", c.Recipients), plain("recipients", strconv.Itoa(c.Recipients))))
 	}
 	next = c.and(c.about("next.wide."+c.looksAt()), c.again())
+	if c.has != nil {
+		next = c.and(next, c.about("next.refused.code", at("has", c.has.ExpiresAt)))
+	}
+	return what, next
+}
+
+// refusedByChecks says that no code was sent since none could have been entered, whose codes that is about, and until when.
+func (c matter) refusedByChecks() (what, next sentence) {
+	what = c.about(c.pluralKey("verdict.checks", c.Count), plain("wait", c.wait(c.RetryAfter)), plain("n", strconv.Itoa(c.Count)))
+	if len(c.locks) == 0 {
+		next = c.about("next.refused.free")
+	}
+	for _, out := range c.locks {
+		key := "next.checks.secret"
+		if out.ByBrowser {
+			key = "next.checks.browser"
+		}
+		next = c.and(next, c.about(key, strong("failures", strconv.Itoa(out.Failures)), at("free", c.now.Add(out.Wait).Truncate(time.Second).Add(time.Second))))
+		if len(c.locks) == 1 {
+			next = c.and(next, c.about(key+".alone"))
+		}
+	}
+	if len(c.locks) > 0 {
+		next = c.and(next, c.about("next.checks"))
+	}
 	if c.has != nil {
 		next = c.and(next, c.about("next.refused.code", at("has", c.has.ExpiresAt)))
 	}

@@ -22,6 +22,7 @@ type situation struct {
 	rule  quota.Scope
 	newer *audit.Send
 	has   *audit.Verification
+	locks []audit.Lockout
 }
 
 // told puts a send and its code together as the log would; now is three minutes after the request.
@@ -207,7 +208,7 @@ func TestVerdicts(t *testing.T) {
 }
 
 func (s situation) judged(w words) verdict {
-	return judge(s.story, seen{s.quota, s.pause, s.rule, s.newer, s.has}, w)
+	return judge(s.story, seen{s.quota, s.pause, s.rule, s.newer, s.locks, s.has}, w)
 }
 
 // stopped is the row that a suppression stopped.

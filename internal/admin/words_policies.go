@@ -45,6 +45,7 @@ var englishPolicies = map[string]string{
 	"scope.country":           "country",
 	"scope.global":            "everybody together",
 	"scope.failures":          "recipient, of failures",
+	"policies.browsers":       "{scope}, browsers alone",
 }
 
 var chinesePolicies = map[string]string{
@@ -91,4 +92,5 @@ var chinesePolicies = map[string]string{
 	"scope.country":           "每个国家",
 	"scope.global":            "全部合计",
 	"scope.failures":          "每位收件人的失败",
+	"policies.browsers":       "{scope}（仅限浏览器）",
 }

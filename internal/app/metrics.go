@@ -24,6 +24,7 @@ type metrics struct {
 	observed *prometheus.CounterVec
 	finished *prometheus.HistogramVec
 	checked  *prometheus.CounterVec
+	bounds   *prometheus.CounterVec
 	reloads  *prometheus.CounterVec
 	stopped  *prometheus.CounterVec
 	hooks    *prometheus.CounterVec
@@ -49,6 +50,9 @@ func newMetrics() *metrics {
 		checked: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "sendcode_checks_total", Help: "Checks of a code, by outcome.",
 		}, []string{"channel", "app", "outcome"}),
+		bounds: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "sendcode_check_bounds_total", Help: "Checks that met a spent bound on failed checks, by bound: network and wide_network refused them, app let them through and alarms.",
+		}, []string{"channel", "app", "bound"}),
 		events: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "sendcode_provider_events_total", Help: "What mail providers told of messages, by what became of it.",
 		}, []string{"provider", "outcome"}),
@@ -69,7 +73,7 @@ func newMetrics() *metrics {
 	for _, outcome := range []string{applied, unchanged, rejected} {
 		m.reloads.WithLabelValues(outcome) // there from the start, at 0
 	}
-	m.registry.MustRegister(m.decided, m.observed, m.finished, m.checked, m.reloads, m.stopped, m.hooks, m.hookAge, m.events, m.pumped, m.crowded, collectors.NewGoCollector(),
+	m.registry.MustRegister(m.decided, m.observed, m.finished, m.checked, m.bounds, m.reloads, m.stopped, m.hooks, m.hookAge, m.events, m.pumped, m.crowded, collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
@@ -126,6 +130,11 @@ func (m *metrics) Finished(ch recipient.Channel, app string, s audit.Status, d t
 // Checked implements verification.Observer.
 func (m *metrics) Checked(ch recipient.Channel, app, outcome string) {
 	m.checked.WithLabelValues(string(ch), app, outcome).Inc()
+}
+
+// CheckBound implements verification.Observer.
+func (m *metrics) CheckBound(ch recipient.Channel, app, bound string) {
+	m.bounds.WithLabelValues(string(ch), app, bound).Inc()
 }
 
 // PrefixPaused implements verification.Observer.

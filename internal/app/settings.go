@@ -36,7 +36,8 @@ func terms(cfg config.Config) verification.Terms {
 	return verification.Terms{
 		Purposes: purposes(cfg), Titles: titles(cfg), Blocks: blocks(cfg), TestRecipients: testRecipients(cfg), Tells: tells(cfg),
 		Checks: verification.Checks{
-			Network: rule("network", quota.IP, cfg.Checks.Network), App: rule("app", quota.App, cfg.Checks.App),
+			Network: rule("network", quota.IP, cfg.Checks.Network), WideNetwork: rule("wide_network", quota.Network, cfg.Checks.WideNetwork),
+			App: rule("app", quota.App, cfg.Checks.App),
 		},
 		Pauses: pauses(cfg), SuppressFor: cfg.Suppressions.For, Retention: cfg.Retention,
 		Numbers: numbers(cfg),

@@ -290,7 +290,7 @@ func (s *stack) await(what string, done func() bool) {
 // after waits for a time that a client was told to wait.
 func after(d time.Duration) { <-time.After(d) }
 
-var codeLine = regexp.MustCompile(`(?m)^\s*(\d{6}|[BCDFGHJKLMNPQRSTVWXZ]{8})\s*$`)
+var codeLine = regexp.MustCompile(`(?m)^\s*(\d{6,10}|[BCDFGHJKLMNPQRSTVWXZ]{8})\s*$`)
 
 func (s *stack) codeIn(m letter) string {
 	s.Helper()

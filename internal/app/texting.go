@@ -127,7 +127,7 @@ func (a *App) checkTexts(cfg config.Config) error {
 		}
 		names = append(names, title)
 	}
-	longest := 0
+	longest := verification.LongCode // a code may become as long under attack
 	for _, p := range cfg.Purposes {
 		longest = max(longest, p.Code.Length)
 	}

@@ -46,7 +46,8 @@ type Log interface {
 	Watcher
 	Awaiting
 
-	// Begin decides and writes one send. A refusal is a value, and leaves nothing behind. With an error, nothing was
+	// Begin decides and writes one send. A refusal is a value, and leaves nothing behind: the rules refuse it, or the bounds on
+	// failed checks, while which its code could not be tried. With an error, nothing was
 	// written unless the error is ErrUncertain. Repeated with the same Send.ID it answers with the row that the first
 	// call wrote, as it was written, and writes no second one.
 	Begin(ctx context.Context, intent Intent) (Begun, error)
@@ -78,8 +79,9 @@ type Log interface {
 	// recipient is at the bound on failed checks; in the last case alone it is returned still pending. The verification
 	// is returned as it is afterwards, with the log's clock.
 	Attempt(ctx context.Context, id string) (Verification, bool, time.Time, error)
-	// Barred is how long until the bound on failed checks lets the recipient of v be tried again; 0 if it does now.
-	Barred(ctx context.Context, v Verification) (time.Duration, error)
+	// LockedOut says whether the bounds on failed checks let codes be tried now: those of the recipient of v that callers of the
+	// same kind opened as v.
+	LockedOut(ctx context.Context, v Verification) (Lockout, error)
 	// Approve approves a verification that is neither approved, canceled nor expired, whatever its tries: the try that
 	// was compared is counted already. False: somebody else did, or it ended. With it the event of tell is written, if any.
 	Approve(ctx context.Context, id string, tell Tell) (bool, error)

@@ -57,6 +57,8 @@ func checked(in Intent) (Intent, error) {
 		return in, bad("no instant on clock %q", s.Clock)
 	case in.Life < time.Microsecond || in.Lease < time.Microsecond || in.MinLife < 0 || v.MaxAttempts < 1:
 		return in, bad("life, lease and tries are positive")
+	case v.ByBrowser && v.Holder != "":
+		return in, bad("a browser holds its verifications by their IDs")
 	case !slices.Contains(in.Purposes, s.Purpose):
 		return in, bad("purpose %q does not share its own policy", s.Purpose)
 	case !storable(s.App, string(s.Channel), s.Purpose, s.To, s.Country, s.Prefix, s.Locale, s.Reference, s.IP, s.Clock, v.ID, v.Holder, v.KeyID, in.Join):

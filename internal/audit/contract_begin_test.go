@@ -249,6 +249,7 @@ func badIntents(t *testing.T, f *fixture) {
 		"not UTF-8":        func(in *Intent) { in.Send.Locale = "\xff" },
 		"joined purposes":  func(in *Intent) { in.Purposes = append(in.Purposes, "a"+separator+"b") },
 		"NUL in a purpose": func(in *Intent) { in.Purposes = append(in.Purposes, "a\x00") },
+		"browser's holder": func(in *Intent) { in.Verification.ByBrowser, in.Verification.Holder = true, "s:1" },
 		"long":             func(in *Intent) { in.Verification.Holder = strings.Repeat("x", maxText+1) },
 		"NUL in the join":  func(in *Intent) { in.Join = "\x00" },
 		"observing rule":   func(in *Intent) { in.Rules = rule(1, time.Minute); in.Rules[0].Observe = true },

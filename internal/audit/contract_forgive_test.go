@@ -25,9 +25,9 @@ func forgives(t *testing.T, f *fixture) {
 	f.reject(t, f.intent(1))
 	f.refuse(t, f.intent(1, one))
 	f.refuse(t, f.intent(1, rejections))
-	spent := f.fail(t, 1, 4)
 	fresh := f.admit(t, f.intent(1)).Verification
-	f.barred(t, fresh, spent[0].ExpiresAt.Add(FailureWindow).Sub(f.now))
+	spent := f.fail(t, 1, 4)
+	f.lockedOut(t, fresh, spent[0].ExpiresAt.Add(FailureWindow).Sub(f.now))
 	before := len(f.all(t))
 
 	act := f.act()
@@ -49,7 +49,7 @@ func forgives(t *testing.T, f *fixture) {
 	}
 	row := f.row(t, sent.Send.ID)
 	equal(t, "the send can be read", []any{row.Status, row.Counts, row.Forgiven, row.To}, []any{Sent, false, true, "a•••@example.com"})
-	f.barred(t, fresh, 0)
+	f.lockedOut(t, fresh, 0)
 	equal(t, "a try", tryOnce(t, f, fresh.ID), true)
 	got, _, _, err := f.Verification(t.Context(), spent[3].ID)
 	ok(t, err)
@@ -73,8 +73,8 @@ func forgives(t *testing.T, f *fixture) {
 	f.reject(t, f.intent(1))
 	f.refuse(t, f.intent(1, rejections))
 	tries(t, f, fresh.ID, 4)
-	f.fail(t, 1, 3)
 	last := f.admit(t, f.intent(1)).Verification
+	f.fail(t, 1, 3)
 	equal(t, "the twenty-first", tryOnce(t, f, last.ID), false)
 	f.forgive(t, ana)
 	equal(t, "forgiven again", tryOnce(t, f, last.ID), true)
@@ -99,7 +99,7 @@ func forgivesNothingElse(t *testing.T, f *fixture) {
 		t.Log(what)
 		f.refuse(t, f.intent(1, c, one))
 	}
-	f.barred(t, other[0], other[0].ExpiresAt.Add(FailureWindow).Sub(f.now))
+	f.lockedOut(t, other[0], other[0].ExpiresAt.Add(FailureWindow).Sub(f.now))
 	gift, desk := ana, ana
 	gift.Purposes, desk.App = []string{"gift"}, "desk"
 	f.forgive(t, gift, desk) // several at once
@@ -137,7 +137,7 @@ func forgivesUnderWay(t *testing.T, f *fixture) {
 	f.fail(t, 1, 3)
 	last := f.admit(t, f.intent(1)).Verification
 	tries(t, f, last.ID, 5) // 20 failures, none of the approved one among them
-	f.barred(t, last, last.CreatedAt.Add(10*time.Minute-3*time.Second+FailureWindow).Sub(f.now))
+	f.lockedOut(t, last, last.CreatedAt.Add(10*time.Minute-3*time.Second+FailureWindow).Sub(f.now))
 }
 
 func (f *fixture) erase(t *testing.T, n int, keep time.Duration) Act {
@@ -195,13 +195,14 @@ func erases(t *testing.T, f *fixture) {
 func eraseFreesNothing(t *testing.T, f *fixture) {
 	one := withRules(rule(1, time.Hour))
 	f.admit(t, f.intent(1, one))
-	spent := f.fail(t, 1, 4)
+	fresh := f.admit(t, f.intent(1)).Verification
 	f.reject(t, f.intent(1))
+	spent := f.fail(t, 1, 4)
 	f.erase(t, 1, RowWindow)
 	f.refuse(t, f.intent(1, one))
 	f.refuse(t, f.intent(1, withRejections(1, time.Hour)))
-	fresh := f.admit(t, f.intent(1)).Verification
-	f.barred(t, fresh, spent[0].ExpiresAt.Add(FailureWindow).Sub(f.now))
+	f.lockedOut(t, fresh, spent[0].ExpiresAt.Add(FailureWindow).Sub(f.now))
+	equal(t, "a send", f.begin(t, f.intent(1)).Admitted, false)
 	f.pass(time.Hour)
 	n, err := f.Forget(t.Context())
 	ok(t, err)

@@ -279,7 +279,7 @@ func closedAndCanceled(t *testing.T, f *fixture) {
 			return err
 		},
 		"Verification": func() error { _, _, _, err := f.Verification(t.Context(), "x"); return err },
-		"Barred":       func() error { _, err := f.Barred(t.Context(), Verification{}); return err },
+		"LockedOut":    func() error { _, err := f.LockedOut(t.Context(), Verification{}); return err },
 		"Cancel":       func() error { _, err := f.Cancel(t.Context(), "x"); return err },
 		"Newest":       func() error { _, err := f.Newest(t.Context(), Holding{Holder: "x"}); return err },
 		"Attempt":      func() error { _, _, _, err := f.Attempt(t.Context(), "x"); return err },

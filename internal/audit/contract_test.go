@@ -55,6 +55,8 @@ var contract = []struct {
 	{"check/50 approvals at once", approvalsAtOnce},
 	{"check/failures of a recipient", failures},
 	{"check/failures and what does not count", failuresApart},
+	{"check/failures of each kind of caller", failuresByKind},
+	{"check/failures after the rules", failuresAfterTheRules},
 	{"check/failures in a row", failuresInARow},
 	{"check/failures, 100 tries at once", failuresAtOnce},
 	{"check/cancel", cancels},

@@ -24,7 +24,7 @@ var columns = map[string]struct{ nothing, erased, hash string }{
 		erased: `masked country prefix reference ip locale`, hash: `recipient`,
 	},
 	"verifications": {
-		nothing: `id app channel purpose key_id code_length alphabet created_at expires_at attempts max_attempts sends approved_at canceled_at forgiven`,
+		nothing: `id by_browser app channel purpose key_id code_length alphabet created_at expires_at attempts max_attempts sends approved_at canceled_at forgiven`,
 		erased:  `masked sealed holder nonce locale reference`, hash: `recipient`,
 	},
 	"act_people": {nothing: `act`, erased: `masked`, hash: `recipient`},
@@ -49,6 +49,7 @@ var columns = map[string]struct{ nothing, erased, hash string }{
 	"hour_tallies":    {nothing: `hour app channel purpose status reason blocked_by rows requests opened approved`},
 	"hour_times":      {nothing: `hour app channel purpose bucket n`},
 	"hour_domains":    {nothing: `hour app channel purpose sends failed rejected`, erased: `domain`},
+	"writable":        {nothing: `filling`},
 	"sendcode_schema": {nothing: `id version_id is_applied tstamp`},
 }
 

@@ -10,8 +10,9 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// The bound on failed checks (SEC-7): of one recipient's codes, over all verifications of an app and channel, at most
-// FailureLimit tries fail in any FailureWindow. A try is a failure from the moment that it is counted, before anything
+// The bound on failed checks (SEC-7): of one recipient's codes, over all verifications of an app and channel that callers of
+// one kind opened (browsers, or secret keys), at most FailureLimit tries fail in any FailureWindow. The kinds are counted apart,
+// so that wrong codes of browsers lock out no back end. A try is a failure from the moment that it is counted, before anything
 // is compared; an approved verification has one failure less than tries. A failure counts until FailureWindow after
 // its code's life ended, so the time of each try need not be kept: that is at most one life longer than it must.
 const (
@@ -49,9 +50,21 @@ func (t *tried) fields() []any {
 	return []any{timeField{&t.expiresAt}, timeField{&t.approvedAt}, &t.attempts, &t.forgiven}
 }
 
-// barred is the wait until both bounds let a code be tried.
-func barred(list []tried, now time.Time) time.Duration {
-	return max(bound(list, now, FailureWindow, FailureLimit), bound(inARow(list), now, RowWindow, RowLimit))
+// Lockout is what the bounds on failed checks say of a recipient's codes that callers of one kind opened.
+type Lockout struct {
+	ByBrowser bool          // the kind: browsers, or secret keys
+	Wait      time.Duration // until a code can be tried; 0: now
+	Failures  int           // tries that failed, as the bound that locks out longer counts them
+}
+
+// lockoutOf is the wait until both bounds let a code be tried.
+func lockoutOf(list []tried, now time.Time) Lockout {
+	day := Lockout{Wait: bound(list, now, FailureWindow, FailureLimit), Failures: failuresOf(list, now, FailureWindow)}
+	row := inARow(list)
+	if wait := bound(row, now, RowWindow, RowLimit); wait > day.Wait {
+		return Lockout{Wait: wait, Failures: failuresOf(row, now, RowWindow)}
+	}
+	return day
 }
 
 // inARow are the verifications without a right code whose life did not end before the last right one.
@@ -72,12 +85,7 @@ func inARow(list []tried) (row []tried) {
 
 // bound is the wait until fewer than limit failures count.
 func bound(list []tried, now time.Time, window time.Duration, limit int) time.Duration {
-	list, count := slices.Clone(list), 0
-	for _, t := range list {
-		if t.counts(now, window) {
-			count += t.failures()
-		}
-	}
+	list, count := slices.Clone(list), failuresOf(list, now, window)
 	slices.SortFunc(list, func(a, b tried) int { return cmp.Compare(a.expiresAt.UnixMicro(), b.expiresAt.UnixMicro()) })
 	wait := time.Duration(0)
 	for _, t := range list {
@@ -91,44 +99,64 @@ func bound(list []tried, now time.Time, window time.Duration, limit int) time.Du
 	return wait
 }
 
+// failuresOf counts the failures within the window.
+func failuresOf(list []tried, now time.Time, window time.Duration) (n int) {
+	for _, t := range list {
+		if t.counts(now, window) {
+			n += t.failures()
+		}
+	}
+	return n
+}
+
 func (t tried) counts(now time.Time, window time.Duration) bool { return now.Sub(t.expiresAt) < window }
 
 func (m *Memory) tried(v Verification) (list []tried) {
 	for _, o := range m.verifications {
-		if o.App == v.App && o.Channel == v.Channel && o.Recipient == v.Recipient {
+		if o.App == v.App && o.Channel == v.Channel && o.Recipient == v.Recipient && o.ByBrowser == v.ByBrowser {
 			list = append(list, triedOf(*o))
 		}
 	}
 	return list
 }
 
-// Barred implements Log.
-func (m *Memory) Barred(ctx context.Context, v Verification) (wait time.Duration, err error) {
-	now, lost, err := m.enter(ctx, "Barred")
+// of names the kind of the verification that a lockout is about.
+func (l Lockout) of(v Verification) Lockout {
+	l.ByBrowser = v.ByBrowser
+	return l
+}
+
+// LockedOut implements Log.
+func (m *Memory) LockedOut(ctx context.Context, v Verification) (out Lockout, err error) {
+	now, lost, err := m.enter(ctx, "LockedOut")
 	if err != nil {
-		return 0, err
+		return Lockout{}, err
 	}
 	defer m.leave(lost, &err)
-	return barred(m.tried(v), now), nil
+	return m.lockout(v, now), nil
 }
 
-// triedSQL selects what may count of one recipient, $4 being the instant after which its life must have ended.
-const triedSQL = `SELECT v.expires_at, v.approved_at, v.attempts, v.forgiven FROM verifications v
-WHERE v.recipient = $1 AND v.app = $2 AND v.channel = $3 AND v.attempts > 0 AND v.expires_at > $4`
+func (m *Memory) lockout(v Verification, now time.Time) Lockout {
+	return lockoutOf(m.tried(v), now).of(v)
+}
 
-func sqliteBarred(ctx context.Context, q queryer, v Verification, now time.Time) (time.Duration, error) {
-	rows, err := q.QueryContext(ctx, triedSQL, v.Recipient[:], v.App, v.Channel, µs(now.Add(-RowWindow)))
+// triedSQL selects what may count of one recipient and kind of caller ($5), $4 being the instant after which its life must have ended.
+const triedSQL = `SELECT v.expires_at, v.approved_at, v.attempts, v.forgiven FROM verifications v
+WHERE v.recipient = $1 AND v.app = $2 AND v.channel = $3 AND v.attempts > 0 AND v.expires_at > $4 AND v.by_browser = $5`
+
+func sqliteLockedOut(ctx context.Context, q queryer, v Verification, now time.Time) (Lockout, error) {
+	rows, err := q.QueryContext(ctx, triedSQL, v.Recipient[:], v.App, v.Channel, µs(now.Add(-RowWindow)), v.ByBrowser)
 	if err != nil {
-		return 0, err
+		return Lockout{}, err
 	}
 	list, err := collect(rows, (*tried).fields)
-	return barred(list, now), err
+	return lockoutOf(list, now).of(v), err
 }
 
-// Barred implements Log.
-func (s *SQLite) Barred(ctx context.Context, v Verification) (time.Duration, error) {
-	wait, err := sqliteBarred(ctx, s.readers, v, micro(s.now()))
-	return wait, unavailable(err)
+// LockedOut implements Log.
+func (s *SQLite) LockedOut(ctx context.Context, v Verification) (Lockout, error) {
+	out, err := sqliteLockedOut(ctx, s.readers, v, micro(s.now()))
+	return out, unavailable(err)
 }
 
 // Attempt implements Log.
@@ -139,8 +167,8 @@ func (s *SQLite) Attempt(ctx context.Context, id string) (v Verification, counte
 		if err != nil || !pending(v, now) {
 			return err
 		}
-		wait, err := sqliteBarred(ctx, tx, v, now)
-		if err != nil || wait > 0 {
+		out, err := sqliteLockedOut(ctx, tx, v, now)
+		if err != nil || out.Wait > 0 {
 			return err
 		}
 		v.Attempts++
@@ -154,15 +182,15 @@ func (s *SQLite) Attempt(ctx context.Context, id string) (v Verification, counte
 	return v, counted, at, nil
 }
 
-// Barred implements Log.
-func (p *Postgres) Barred(ctx context.Context, v Verification) (time.Duration, error) {
+// LockedOut implements Log.
+func (p *Postgres) LockedOut(ctx context.Context, v Verification) (Lockout, error) {
 	var now time.Time
 	err := p.read(ctx, func(conn *pgxpool.Conn) error {
 		return conn.QueryRow(ctx, p.sql(`SELECT {{now}}`)).Scan(timeField{&now})
 	})
 	if err != nil {
-		return 0, err
+		return Lockout{}, err
 	}
-	list, err := readRows(ctx, p, (*tried).fields, triedSQL, v.Recipient[:], v.App, string(v.Channel), now.Add(-RowWindow))
-	return barred(list, now), err
+	list, err := readRows(ctx, p, (*tried).fields, triedSQL, v.Recipient[:], v.App, string(v.Channel), now.Add(-RowWindow), v.ByBrowser)
+	return lockoutOf(list, now).of(v), err
 }

@@ -11,14 +11,14 @@ import (
 // Both databases have the same columns, so what is read from them is described once.
 
 const verificationColumns = `v.id, v.app, v.channel, v.purpose, v.recipient, v.masked, v.sealed, v.holder, v.nonce, v.key_id,
- v.code_length, v.alphabet, v.locale, v.reference, v.created_at, v.expires_at, v.attempts, v.max_attempts, v.sends, v.approved_at, v.canceled_at, v.forgiven`
+ v.code_length, v.alphabet, v.locale, v.reference, v.created_at, v.expires_at, v.attempts, v.max_attempts, v.sends, v.approved_at, v.canceled_at, v.forgiven, v.by_browser`
 
 // fields are where verificationColumns are scanned to.
 func (v *Verification) fields() []any {
 	return []any{
 		&v.ID, &v.App, &v.Channel, &v.Purpose, hashField{&v.Recipient}, &v.To, &v.Sealed, &v.Holder, &v.Nonce, &v.KeyID,
 		&v.CodeLength, &v.Alphabet, &v.Locale, &v.Reference, timeField{&v.CreatedAt}, timeField{&v.ExpiresAt}, &v.Attempts, &v.MaxAttempts,
-		&v.Sends, timeField{&v.ApprovedAt}, timeField{&v.CanceledAt}, &v.Forgiven,
+		&v.Sends, timeField{&v.ApprovedAt}, timeField{&v.CanceledAt}, &v.Forgiven, &v.ByBrowser,
 	}
 }
 

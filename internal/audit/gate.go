@@ -160,6 +160,19 @@ func repeated(in Intent, s Send, v Verification) (Begun, error) {
 	return Begun{Admitted: true, Repeated: true, Verification: v, Send: s, Now: s.LoggedAt, Clock: LogClock}, nil
 }
 
+// carrier is the verification whose code the send would carry: the one that it joins, or a new one.
+func carrier(in Intent, joins *Verification) Verification {
+	if joins != nil {
+		return *joins
+	}
+	return in.Verification
+}
+
+// lockedOut is the answer to an intent whose code could not be tried.
+func lockedOut(in Intent, now time.Time, out Lockout) Begun {
+	return Begun{Lockout: out, Now: instant(in, now), Clock: in.Send.Clock}
+}
+
 // refused is the answer to an intent that the gate does not let in.
 func refused(in Intent, now time.Time, events, rejections []quota.Event) Begun {
 	return Begun{History: events, Rejected: rejections, Now: instant(in, now), Clock: in.Send.Clock}

@@ -34,6 +34,9 @@ func (m *Memory) Begin(ctx context.Context, intent Intent) (begun Begun, err err
 		return refused(in, now, events, failed), nil
 	}
 	v := m.join(in, now)
+	if out := m.lockout(carrier(in, v), now); out.Wait > 0 {
+		return lockedOut(in, now, out), nil
+	}
 	if v == nil {
 		fresh := opened(in, now)
 		v = &fresh
@@ -92,7 +95,7 @@ func (m *Memory) Attempt(ctx context.Context, id string) (v Verification, ok boo
 	if !found {
 		return Verification{}, false, now, ErrNotFound
 	}
-	ok = pending(*stored, now) && barred(m.tried(*stored), now) == 0
+	ok = pending(*stored, now) && m.lockout(*stored, now).Wait == 0
 	if ok {
 		stored.Attempts++
 	}

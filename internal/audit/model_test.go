@@ -125,6 +125,7 @@ func (m *model) begin(*rapid.T) {
 		in.Send.Channel = recipient.SMS
 	}
 	in.Verification.Holder = rapid.SampledFrom([]string{"", "s:1", "s:1", "s:2"}).Draw(m.T, "holder")
+	in.Verification.ByBrowser = in.Verification.Holder == "" && rapid.Bool().Draw(m.T, "by browser")
 	if len(m.codes) > 0 && rapid.IntRange(0, 3).Draw(m.T, "join") == 0 {
 		in.Join = rapid.SampledFrom(m.codes).Draw(m.T, "named")
 	}
@@ -317,8 +318,9 @@ func (m *model) read(*rapid.T) {
 		return show(v) + show(newest) + show(now), err
 	})
 	holding := Holding{App: "shop", Channel: recipient.Email, Recipient: recipient.Hash{15: 1}, Purpose: "login", Holder: "s:1"}
-	m.same("Barred", func(f *fixture) (any, error) {
-		return f.Barred(m.ctx, Verification{App: "shop", Channel: recipient.Email, Recipient: recipient.Hash{15: 1}})
+	browsers := rapid.Bool().Draw(m.T, "browsers")
+	m.same("LockedOut", func(f *fixture) (any, error) {
+		return f.LockedOut(m.ctx, Verification{App: "shop", Channel: recipient.Email, Recipient: recipient.Hash{15: 1}, ByBrowser: browsers})
 	})
 	m.same("Newest", func(f *fixture) (any, error) { return f.Newest(m.ctx, holding) })
 	m.same("Story", func(f *fixture) (any, error) { return f.Story(m.ctx, send) })

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -40,7 +41,9 @@ func (p *Postgres) prepareBegin(ctx context.Context, conn *pgx.Conn) error {
 		return err
 	}
 	decide := strings.NewReplacer(
-		"{{now}}", p.now, "{{lead}}", interval(lead), "{{drift}}", interval(maxDrift), "{{verification}}", verificationColumns, "{{joined}}", strings.ReplaceAll(verificationColumns, "v.", "joined."),
+		"{{now}}", p.now, "{{lead}}", interval(lead), "{{drift}}", interval(maxDrift),
+		"{{failure window}}", interval(FailureWindow), "{{failure limit}}", strconv.Itoa(FailureLimit), "{{row window}}", interval(RowWindow), "{{row limit}}", strconv.Itoa(RowLimit),
+		"{{verification}}", verificationColumns, "{{joined}}", strings.ReplaceAll(verificationColumns, "v.", "joined."),
 	).Replace(beginSQL)
 	for _, s := range []struct{ name, sql string }{
 		// Not left to a default: under REPEATABLE READ the snapshot would be older than the lock.
@@ -98,6 +101,7 @@ func (p *Postgres) decideWithin(ctx context.Context, batch []*call) {
 		return
 	}
 	var again []*call
+	var locked []int
 	for i, x := range batch {
 		if err == nil {
 			p.seen.Store(answers[i].now.UnixMicro())
@@ -111,9 +115,14 @@ func (p *Postgres) decideWithin(ctx context.Context, batch []*call) {
 			x.finish(Begun{}, errDrifted(x.in.Send.ID, answers[i].now))
 		case answers[i].elsewhere:
 			again = append(again, x)
+		case answers[i].lockedOut:
+			locked = append(locked, i)
 		default:
 			x.finish(answers[i].begun(x.in), nil)
 		}
+	}
+	for _, i := range locked { // the others have their answers
+		batch[i].finish(p.lockout(ctx, batch[i].in, answers[i]))
 	}
 	if len(again) > 0 { // nothing of them was written; now it is known whereabouts the log's clock is
 		p.decideWithin(ctx, again)
@@ -151,6 +160,17 @@ func outcome(sure bool, err error) error {
 		return unavailable(err)
 	}
 	return uncertain(err)
+}
+
+// lockout answers a call that the bounds on failed checks refused. Until when is read by itself: it is asked for under attack alone.
+func (p *Postgres) lockout(ctx context.Context, in Intent, d decision) (Begun, error) {
+	v := in.Verification
+	v.ByBrowser = d.byBrowser
+	out, err := p.LockedOut(ctx, v)
+	if out.Wait <= 0 { // it ended since
+		out.Wait = time.Second
+	}
+	return lockedOut(in, d.now, out), err
 }
 
 // recall answers a call whose row is there already.

@@ -22,21 +22,22 @@ WITH clock AS MATERIALIZED (
            u.join_id, u.min_life * interval '1 microsecond' AS min_life,
            u.verification, u.sealed, u.holder, u.nonce, u.key_id, u.code_length, u.alphabet,
            u.life * interval '1 microsecond' AS life, u.max_attempts, u.observed,
-           u.rejections, u.rejecting * interval '1 microsecond' AS rejecting, u.address
+           u.rejections, u.rejecting * interval '1 microsecond' AS rejecting, u.address, u.by_browser
     FROM clock, unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::bytea[], $6::text[], $7::text[], $8::text[], $9::text[],
                 $10::timestamptz[], $11::text[], $12::bigint[], $13::text[], $14::text[], $15::text[], $16::text[],
                 $17::bigint[], $18::text[], $19::bigint[], $20::text[], $21::bytea[], $22::text[], $23::bytea[], $24::text[],
-                $25::int[], $26::bigint[], $27::int[], $28::text[], $29::int[], $30::bigint[], $31::text[], $32::bytea[], $33::text[], $34::text[])
+                $25::int[], $26::bigint[], $27::int[], $28::text[], $29::int[], $30::bigint[], $31::text[], $32::bytea[], $33::text[], $34::text[], $41::boolean[])
          WITH ORDINALITY AS u(id, app, channel, purpose, recipient, masked, locale, reference, ip,
                 taken_at, clock, lease, purposes, limits, windows, turns, longest,
                 join_id, min_life, verification, sealed, holder, nonce, key_id, code_length,
-                life, max_attempts, observed, rejections, rejecting, alphabet, address, country, prefix, i)
-), gate AS MATERIALIZED (
+                life, max_attempts, observed, rejections, rejecting, alphabet, address, country, prefix, by_browser, i)
+), decided AS MATERIALIZED (
     SELECT intent.*, past.ids, past.ages, failed.ids AS failed_ids, failed.ages AS failed_ages, earlier.id IS NOT NULL AS repeated, rules.elsewhere, suppressed.id AS suppression,
+           checks.locked, code.by_browser AS code_by_browser,
            NOT intent.drifted AND NOT rules.elsewhere AND NOT EXISTS (
                SELECT FROM unnest(intent.limits, rules.widths) AS rule(places, width)
                WHERE (SELECT count(*) FROM unnest(past.ages) AS age WHERE age < rule.width) >= rule.places
-           ) AND (intent.rejections = 0 OR coalesce(cardinality(failed.ids), 0) < intent.rejections) AS room
+           ) AND (intent.rejections = 0 OR coalesce(cardinality(failed.ids), 0) < intent.rejections) AS allowed
     FROM intent
     -- A calendar rule counts the ages back to the turn with which the period began. Its width was told for the instant
     -- of the Take; for any other instant it is found between the turns, and outside of them nothing is decided.
@@ -84,6 +85,30 @@ WITH clock AS MATERIALIZED (
             OFFSET 0
         ) s
     ) failed
+    -- The code that the send would carry: of the verification that is named, while it can be joined, or of a new one.
+    CROSS JOIN LATERAL (
+        SELECT coalesce((
+            SELECT v.by_browser FROM verifications v
+            WHERE intent.join_id <> '' AND v.id = intent.join_id
+              AND v.app = intent.app AND v.channel = intent.channel AND v.purpose = intent.purpose AND v.recipient = intent.recipient
+              AND v.approved_at IS NULL AND v.canceled_at IS NULL AND v.attempts < v.max_attempts
+              AND v.expires_at > intent.now AND v.expires_at - intent.now >= intent.min_life
+        ), intent.by_browser) AS by_browser
+        OFFSET 0
+    ) code
+    -- While wrong codes lock such codes out (failures.go), none of them is sent.
+    CROSS JOIN LATERAL (
+        SELECT coalesce(sum(greatest(0, o.attempts - o.forgiven - CASE WHEN o.approved_at IS NULL THEN 0 ELSE 1 END))
+                        FILTER (WHERE o.expires_at > intent.now - {{failure window}}), 0) >= {{failure limit}}
+            OR coalesce(sum(o.attempts - o.forgiven)
+                        FILTER (WHERE o.approved_at IS NULL AND (o.last_right IS NULL OR o.expires_at > o.last_right)), 0) >= {{row limit}} AS locked
+        FROM (
+            SELECT v.attempts, v.forgiven, v.approved_at, v.expires_at, max(v.approved_at) OVER () AS last_right FROM verifications v
+            WHERE v.attempts > 0 AND v.recipient = intent.recipient AND v.app = intent.app AND v.channel = intent.channel
+              AND (v.recipient, v.app, v.channel, v.expires_at) > (intent.recipient, intent.app, intent.channel, intent.now - {{row window}})
+              AND v.by_browser = code.by_browser
+        ) o
+    ) checks
     -- Who gets no mail for a while: the send is written all the same, and says why it goes to nobody.
     LEFT JOIN LATERAL (
         SELECT x.id FROM suppressions x
@@ -92,6 +117,8 @@ WITH clock AS MATERIALIZED (
     ) suppressed ON true
     -- A repeated call, after an answer that was lost.
     LEFT JOIN LATERAL (SELECT s.id FROM sends s WHERE s.id >= intent.id AND s.id <= intent.id AND s.id BETWEEN $39 AND $40 ORDER BY s.id LIMIT 1) earlier ON true
+), gate AS MATERIALIZED (
+    SELECT decided.*, decided.allowed AND NOT decided.locked AS room FROM decided
 ), candidate AS MATERIALIZED (
     SELECT gate.i, v.id
     FROM gate
@@ -119,9 +146,9 @@ WITH clock AS MATERIALIZED (
     RETURNING candidate.i, {{verification}}
 ), opened AS (
     INSERT INTO verifications (id, app, channel, purpose, recipient, masked, sealed, holder, nonce, key_id, code_length, alphabet,
-                               locale, reference, created_at, expires_at, attempts, max_attempts, sends)
+                               locale, reference, created_at, expires_at, attempts, max_attempts, sends, by_browser)
     SELECT g.verification, g.app, g.channel, g.purpose, g.recipient, g.masked, g.sealed, g.holder, g.nonce, g.key_id, g.code_length, g.alphabet,
-           g.locale, g.reference, g.now, g.now + g.life, 0, g.max_attempts, 1
+           g.locale, g.reference, g.now, g.now + g.life, 0, g.max_attempts, 1, g.by_browser
     FROM gate g
     WHERE g.room AND NOT g.repeated AND NOT EXISTS (SELECT FROM joined WHERE joined.i = g.i)
 ), written AS (
@@ -133,6 +160,7 @@ WITH clock AS MATERIALIZED (
     WHERE g.room AND NOT g.repeated
 )
 SELECT g.now, g.repeated, g.room, g.elsewhere, g.drifted, CASE WHEN NOT g.room THEN g.ids END, CASE WHEN NOT g.room THEN g.ages END,
-       CASE WHEN NOT g.room THEN g.failed_ids END, CASE WHEN NOT g.room THEN g.failed_ages END, g.suppression, {{joined}}
+       CASE WHEN NOT g.room THEN g.failed_ids END, CASE WHEN NOT g.room THEN g.failed_ages END, g.suppression,
+       g.allowed AND g.locked, g.code_by_browser, {{joined}}
 FROM gate g LEFT JOIN joined ON joined.i = g.i
 ORDER BY g.i

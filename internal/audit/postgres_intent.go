@@ -34,7 +34,7 @@ func parameters(batch []*call, near time.Time) []any {
 	µs := func(part func(*Intent) time.Duration) []int64 {
 		return column(batch, func(in *Intent) int64 { return part(in).Microseconds() })
 	}
-	return append([]any{
+	return append(append([]any{
 		column(batch, func(in *Intent) [16]byte { return in.Send.ID }),
 		text(func(in *Intent) string { return in.Send.App }),
 		text(func(in *Intent) string { return string(in.Send.Channel) }),
@@ -71,7 +71,7 @@ func parameters(batch []*call, near time.Time) []any {
 		column(batch, func(in *Intent) []byte { return in.Address[:] }),
 		text(func(in *Intent) string { return in.Send.Country }),
 		text(func(in *Intent) string { return in.Send.Prefix }),
-	}, bounds(batch, near)...)
+	}, bounds(batch, near)...), column(batch, func(in *Intent) bool { return in.Verification.ByBrowser }))
 }
 
 // bounds leave out the partitions that a batch does not need, where the log's clock is found near the instant given: not much

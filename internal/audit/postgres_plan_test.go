@@ -124,7 +124,7 @@ func useAll(t *testing.T, f *fixture) {
 		ok(t, err)
 		_, err = f.Lift(t.Context(), Lifting{Channel: in.Send.Channel, Address: address(1)}, nil)
 		ok(t, err)
-		_, err = f.Barred(t.Context(), begun.Verification)
+		_, err = f.LockedOut(t.Context(), begun.Verification)
 		ok(t, err)
 		_, err = f.Newest(t.Context(), Holding{in.Send.App, in.Send.Channel, in.Send.Recipient, in.Send.Purpose, "s:1"})
 		ok(t, err)
@@ -176,13 +176,13 @@ func TestPostgresGatePlan(t *testing.T) {
 		}
 		fmt.Fprintf(&last, ", '%v'", x)
 	}
-	rows, err := conn.Query(t.Context(), fmt.Sprintf("EXPLAIN EXECUTE %s(NULL%s%s)", stmtDecide, strings.Repeat(", NULL", 33), last.String()))
+	rows, err := conn.Query(t.Context(), fmt.Sprintf("EXPLAIN EXECUTE %s(NULL%s%s, NULL)", stmtDecide, strings.Repeat(", NULL", 33), last.String()))
 	ok(t, err)
 	plan, err := pgx.CollectRows(rows, pgx.RowTo[string])
 	ok(t, err)
 	text := strings.Join(plan, "\n")
 	const counting, failures = "sends_%d_recipient_app_channel_logged_at_idx on", "sends_%d_recipient_app_channel_finished_at_idx on"
-	for _, index := range []string{fmt.Sprintf(counting, 3), fmt.Sprintf(failures, 3), "suppressions_active", "sends_3_pkey", "verifications_pkey", "verifications_holder"} {
+	for _, index := range []string{fmt.Sprintf(counting, 3), fmt.Sprintf(failures, 3), "suppressions_active", "sends_3_pkey", "verifications_pkey", "verifications_holder", "verifications_tried"} {
 		if !strings.Contains(text, index) {
 			t.Errorf("%s is not used", index)
 		}

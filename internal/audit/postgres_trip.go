@@ -26,6 +26,8 @@ type decision struct {
 	failed      []uuid.UUID // as ids and ages, of what was rejected
 	failedFor   []int64
 	suppression uuid.UUID
+	lockedOut   bool         // the rules let it in, and the bounds on failed checks do not let its code be tried
+	byBrowser   bool         // the kind of caller whose failed checks those are
 	joined      Verification // zero: a new one was opened
 }
 
@@ -83,7 +85,7 @@ func spoke(err error) bool {
 func scanDecision(row pgx.CollectableRow) (decision, error) {
 	var d decision
 	var joined *string
-	fields := append([]any{timeField{&d.now}, &d.repeated, &d.room, &d.elsewhere, &d.drifted, &d.ids, &d.ages, &d.failed, &d.failedFor, maybeIDField{&d.suppression}}, d.joined.fields()...)
+	fields := append([]any{timeField{&d.now}, &d.repeated, &d.room, &d.elsewhere, &d.drifted, &d.ids, &d.ages, &d.failed, &d.failedFor, maybeIDField{&d.suppression}, &d.lockedOut, &d.byBrowser}, d.joined.fields()...)
 	all := slices.Clone(fields)
 	own := len(fields) - len(d.joined.fields())
 	clear(fields[own:]) // nil: not read, for there is none as a rule

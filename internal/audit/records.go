@@ -44,6 +44,7 @@ type Verification struct {
 	To          string // masked
 	Sealed      []byte // the full recipient, encrypted; empty once erased
 	Holder      string // who may resend without naming the ID; empty: nobody
+	ByBrowser   bool   // a browser opened it, not a secret key: failed checks of each kind are bounded apart
 	Nonce       []byte // 16 random bytes that only the log has; the code is derived from them
 	KeyID       string // key of the ring that the code is derived from
 	CodeLength  int

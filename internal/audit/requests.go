@@ -36,6 +36,7 @@ type Begun struct {
 	Send         Send          // as written, Status Sending and Attempt 1; zero when refused
 	History      []quota.Event // when refused: the counting sends of the longest window, oldest first; ID is the 16 bytes of Send.ID
 	Rejected     []quota.Event // when refused: the sends that Rejections counts, oldest first, by their age on the log's clock
+	Lockout      Lockout       // when the rules let it in and the bounds on failed checks refuse it: Wait is positive
 	Now          time.Time     // admitted: Send.LoggedAt, on the log's clock; refused: Intent.Send.TakenAt, on Clock, but at most a second after the log's
 	Clock        string        // admitted: LogClock; refused: Intent.Send.Clock, which is LogClock where no limiter took it
 }

@@ -54,7 +54,14 @@ func sqliteBegin(ctx context.Context, tx *sql.Tx, in Intent, now time.Time) (Beg
 	if !admits(in, now, events) || !bears(in, failed) {
 		return refused(in, now, events, failed), nil
 	}
-	v, err := sqliteOpen(ctx, tx, in, now)
+	joins, err := sqliteJoin(ctx, tx, in, now)
+	if err != nil {
+		return Begun{}, err
+	}
+	if out, err := sqliteLockedOut(ctx, tx, carrier(in, joins), now); err != nil || out.Wait > 0 {
+		return lockedOut(in, now, out), err
+	}
+	v, err := sqliteOpen(ctx, tx, in, joins, now)
 	if err != nil {
 		return Begun{}, err
 	}
@@ -89,27 +96,36 @@ WHERE counts = 1 AND recipient = ? AND app = ? AND channel = ? AND purpose IN (?
 	return collect(rows, func(p *past) []any { return []any{&p.id, &p.clock, timeField{&p.takenAt}, timeField{&p.loggedAt}} })
 }
 
-// sqliteOpen joins a verification or opens one, and counts the send on it.
-func sqliteOpen(ctx context.Context, tx *sql.Tx, in Intent, now time.Time) (Verification, error) {
+// sqliteJoin is the verification that the intent resends; nil: it opens one.
+func sqliteJoin(ctx context.Context, tx *sql.Tx, in Intent, now time.Time) (*Verification, error) {
 	candidates, err := sqliteCandidates(ctx, tx, in)
 	if err != nil {
-		return Verification{}, err
+		return nil, err
 	}
 	for _, v := range candidates {
 		if joinable(v, in, now) {
-			v.Sends++
-			_, err := tx.ExecContext(ctx, `UPDATE verifications SET sends = $1 WHERE id = $2`, v.Sends, v.ID)
-			return v, err
+			return &v, nil
 		}
+	}
+	return nil, nil
+}
+
+// sqliteOpen joins a verification or opens one, and counts the send on it.
+func sqliteOpen(ctx context.Context, tx *sql.Tx, in Intent, joins *Verification, now time.Time) (Verification, error) {
+	if joins != nil {
+		v := *joins
+		v.Sends++
+		_, err := tx.ExecContext(ctx, `UPDATE verifications SET sends = $1 WHERE id = $2`, v.Sends, v.ID)
+		return v, err
 	}
 	v := opened(in, now)
 	v.Sends = 1
-	_, err = tx.ExecContext(ctx, `
+	_, err := tx.ExecContext(ctx, `
 INSERT INTO verifications (id, app, channel, purpose, recipient, masked, sealed, holder, nonce, key_id, code_length,
-                           alphabet, locale, reference, created_at, expires_at, attempts, max_attempts, sends)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, 0, $17, 1)`,
+                           alphabet, locale, reference, created_at, expires_at, attempts, max_attempts, sends, by_browser)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, 0, $17, 1, $18)`,
 		v.ID, v.App, v.Channel, v.Purpose, v.Recipient[:], v.To, v.Sealed, v.Holder, nonNil(v.Nonce), v.KeyID, v.CodeLength,
-		v.Alphabet, v.Locale, v.Reference, µs(v.CreatedAt), µs(v.ExpiresAt), v.MaxAttempts)
+		v.Alphabet, v.Locale, v.Reference, µs(v.CreatedAt), µs(v.ExpiresAt), v.MaxAttempts, v.ByBrowser)
 	return v, err
 }
 

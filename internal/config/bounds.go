@@ -10,14 +10,15 @@ import (
 
 // defaultChecks stop a machine, and neither an office behind one address nor a busy app.
 func defaultChecks() Checks {
-	return Checks{Network: Bound{100, time.Hour}, App: Bound{10_000, time.Hour}}
+	return Checks{Network: Bound{100, time.Hour}, WideNetwork: Bound{300, time.Hour}, App: Bound{10_000, time.Hour}}
 }
 
 // checks reads the bounds of failed checks. What is left out stays as it is by default.
 func (s *sections) checks(n *yaml.Node, path string) {
 	s.fields(n, path, map[string]func(*yaml.Node, string){
-		"network": func(v *yaml.Node, path string) { s.bound(&s.config.Checks.Network, v, path) },
-		"app":     func(v *yaml.Node, path string) { s.bound(&s.config.Checks.App, v, path) },
+		"network":      func(v *yaml.Node, path string) { s.bound(&s.config.Checks.Network, v, path) },
+		"wide_network": func(v *yaml.Node, path string) { s.bound(&s.config.Checks.WideNetwork, v, path) },
+		"app":          func(v *yaml.Node, path string) { s.bound(&s.config.Checks.App, v, path) },
 	})
 }
 

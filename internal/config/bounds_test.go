@@ -11,8 +11,11 @@ func TestBoundsOfChecksAndOfAll(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c.Checks.Network != (Bound{20, 10 * time.Minute}) || c.Checks.App != (Bound{10_000, time.Hour}) || c.Breaker != (Bound{1000, time.Minute}) {
+	if c.Checks.Network != (Bound{20, 10 * time.Minute}) || c.Checks.WideNetwork != (Bound{300, time.Hour}) || c.Checks.App != (Bound{10_000, time.Hour}) || c.Breaker != (Bound{1000, time.Minute}) {
 		t.Errorf("%+v %+v", c.Checks, c.Breaker)
+	}
+	if c, err = loadYAML("checks: {wide_network: {limit: 7, window: 2h}}"); err != nil || c.Checks.WideNetwork != (Bound{7, 2 * time.Hour}) {
+		t.Errorf("%+v %v", c.Checks, err)
 	}
 	c, _ = loadYAML("")
 	if c.Checks.Network != (Bound{100, time.Hour}) || c.Breaker != (Bound{}) {

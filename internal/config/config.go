@@ -75,8 +75,9 @@ type Bound struct {
 
 // Checks bound failed checks, beside those of a recipient.
 type Checks struct {
-	Network Bound // of one IPv4 address or IPv6 /64
-	App     Bound
+	Network     Bound // of one IPv4 address or IPv6 /64
+	WideNetwork Bound // of one IPv4 /24 or IPv6 /48
+	App         Bound // alarms, and refuses nobody
 }
 
 // Purpose is what a code is for.

@@ -65,6 +65,7 @@ type rulePlace struct {
 // rule reads one rule.
 func (s *sections) rule(n *yaml.Node, path string) (quota.Rule, rulePlace) {
 	var r quota.Rule
+	var only bool // of browsers
 	at := rulePlace{n, path, map[string]*yaml.Node{}, map[string]bool{}}
 	if n.Kind != yaml.MappingNode {
 		at.faulty = map[string]bool{"name": true, "scope": true, "limit": true, "window": true, "per": true, "time_zone": true}
@@ -85,8 +86,12 @@ func (s *sections) rule(n *yaml.Node, path string) (quota.Rule, rulePlace) {
 		}),
 		"per":       read("per", func(v *yaml.Node, path string) (ok bool) { r.Per, ok = s.period(v, path); return }),
 		"time_zone": read("time_zone", func(v *yaml.Node, path string) (ok bool) { r.Zone, ok = s.zone(v, path); return }),
+		"callers":   read("callers", func(v *yaml.Node, path string) (ok bool) { only, ok = s.callers(v, path); return }),
 		"mode":      read("mode", func(v *yaml.Node, path string) (ok bool) { r.Observe, ok = s.mode(v, path); return }),
 	})
+	if only && r.Scope != "" {
+		r.Scope = r.Scope.OfBrowsers()
+	}
 	if at.faulty["per"] { // then it is not known what goes together with it
 		at.faulty["window"], at.faulty["time_zone"] = true, true
 	}
@@ -117,6 +122,18 @@ func (s *sections) zone(n *yaml.Node, path string) (*time.Location, bool) {
 		return nil, false
 	}
 	return z, true
+}
+
+// browsers is what callers may be: the rule counts and refuses the sends of browsers alone.
+const browsers = "browsers"
+
+func (s *sections) callers(n *yaml.Node, path string) (only, ok bool) {
+	text, ok := s.text(n, path)
+	if ok && text != browsers {
+		s.mistake(n, path, "must be browsers; without it a rule is for all callers")
+		return false, false
+	}
+	return ok, ok
 }
 
 // The modes of a rule: one refuses, the other only says when it would have.
@@ -151,7 +168,11 @@ func (s *sections) scope(n *yaml.Node, path string) (quota.Scope, bool) {
 
 // validate lets quota judge its own rules, and finds the line for each complaint.
 func (s *sections) validate(p quota.Policy, n *yaml.Node, path string, places []rulePlace) {
-	for _, err := range flatten(p.Validate()) {
+	judged := quota.Policy{Name: p.Name, Rules: slices.Clone(p.Rules)}
+	for i := range judged.Rules {
+		judged.Rules[i].Scope = judged.Rules[i].Scope.Base()
+	}
+	for _, err := range flatten(judged.Validate()) {
 		var bad *quota.RuleError
 		if !errors.As(err, &bad) {
 			s.mistake(n, path, "%s", plain(err.Error()))
@@ -180,6 +201,9 @@ func (s *sections) checkFailures(p quota.Policy, places []rulePlace) {
 			}
 		}
 		switch {
+		case r.Scope == quota.Failures.OfBrowsers():
+			complain("callers", "a rule with scope failures is for all callers")
+			continue
 		case r.Scope != quota.Failures:
 			if r.Name == failuresName && r.Scope != "" {
 				complain("name", "is the name of the rule with scope failures")

@@ -58,6 +58,12 @@ var promised = []struct {
 		{Name: "hour", Scope: quota.Recipient, Limit: 5, Window: time.Hour},
 		{Name: "day", Scope: quota.Recipient, Limit: 10, Window: 24 * time.Hour},
 	}},
+	{"Codes for an app with both kinds of key", "yaml ", "default", []quota.Rule{
+		{Name: "hour", Scope: quota.Recipient, Limit: 5, Window: time.Hour},
+		{Name: "day", Scope: quota.Recipient, Limit: 10, Window: 24 * time.Hour},
+		{Name: "browser_hour", Scope: quota.Recipient.OfBrowsers(), Limit: 3, Window: time.Hour},
+		{Name: "browser_day", Scope: quota.Recipient.OfBrowsers(), Limit: 6, Window: 24 * time.Hour},
+	}},
 	{"A gateway: 1,000 requests per second", "go yaml ", "default", []quota.Rule{
 		{Name: "person", Scope: quota.Recipient, Limit: 5, Window: time.Hour},
 		{Name: "route", Scope: quota.Purpose, Limit: 1000, Window: time.Second},

@@ -64,7 +64,7 @@ func (c Config) node() *yaml.Node {
 	put(root, "purposes", c.purposesNode())
 	put(root, "apps", c.appsNode())
 	put(root, "trusted_proxies", networksNode(c.TrustedProxies))
-	put(root, "checks", flow(mapping("network", boundNode(c.Checks.Network), "app", boundNode(c.Checks.App))))
+	put(root, "checks", flow(mapping("network", boundNode(c.Checks.Network), "wide_network", boundNode(c.Checks.WideNetwork), "app", boundNode(c.Checks.App))))
 	put(root, "breaker", boundNode(c.Breaker))
 	put(root, "test_recipients", unshown(sequence(), len(c.TestRecipients)))
 	put(root, "block", c.blockNode())
@@ -127,12 +127,15 @@ func (c Config) policiesNode() *yaml.Node {
 }
 
 func ruleNode(r quota.Rule) *yaml.Node {
-	rule := mapping("name", text(r.Name), "scope", text(string(r.Scope)), "limit", number(r.Limit))
+	rule := mapping("name", text(r.Name), "scope", text(string(r.Scope.Base())), "limit", number(r.Limit))
 	if r.Calendar() {
 		put(rule, "per", text(string(r.Per)))
 		put(rule, "time_zone", text(r.Zone.String()))
 	} else {
 		put(rule, "window", text(short(r.Window)))
+	}
+	if r.Scope.Browsers() {
+		put(rule, "callers", text(browsers))
 	}
 	if r.Observe {
 		put(rule, "mode", text(observe))

@@ -35,7 +35,7 @@ var (
 	UnsupportedMedia = Kind{"unsupported-media-type", http.StatusUnsupportedMediaType, "Unsupported media type", "Send `Content-Type: application/json`."}
 	InvalidField     = Kind{"invalid-field", http.StatusUnprocessableEntity, "Invalid field", "`field` names the field, `reason` is a stable word for what is wrong with it, `detail` says it in a sentence."}
 	QuotaExceeded    = Kind{"quota-exceeded", http.StatusTooManyRequests, "Too many codes", "At least one rule has no place left. `blocked_by` is the rule that blocks longest, `retry_after` its wait in whole seconds: a request after that is let in, an earlier one is not. A refused request costs nothing and moves no deadline."}
-	TooManyChecks    = Kind{"too-many-checks", http.StatusTooManyRequests, "Too many failed checks", "Too many wrong codes were entered for this recipient, from this network or at this app, so none is compared now. A new code gives no new tries. `retry_after` is the wait in whole seconds. Nothing was counted."}
+	TooManyChecks    = Kind{"too-many-checks", http.StatusTooManyRequests, "Too many failed checks", "Too many wrong codes were entered for this recipient or from this network, so none is compared now. A new code gives no new tries, and none is sent that could not be checked: recipients are counted apart for what browsers and what secret keys asked for. `retry_after` is the wait in whole seconds. Nothing was counted or sent."}
 	TooManyAttempts  = Kind{"too-many-attempts", http.StatusTooManyRequests, "Too many attempts", "Wait as long as Retry-After says."}
 	TooManyRequests  = Kind{"too-many-requests", http.StatusTooManyRequests, "Too many requests", "Browsers of your network made too many requests in the last minute, whatever they asked for. Wait as long as Retry-After says. Nothing was done, and nothing was counted against a recipient. Back ends with a secret key have no such limit."}
 	Internal         = Kind{"internal", http.StatusInternalServerError, "Internal error", "Something went wrong on our side; the request's X-Request-Id finds it in the log."}
@@ -65,8 +65,12 @@ var table = []func(error) *Problem{
 			return nil
 		}
 		wait := max(1, quota.Seconds(e.RetryAfter))
+		next := "checked"
+		if e.Send {
+			next = "sent"
+		}
 		return &Problem{
-			Kind: TooManyChecks, Detail: "The next code can be checked in " + strconv.Itoa(wait) + " s.",
+			Kind: TooManyChecks, Detail: "The next code can be " + next + " in " + strconv.Itoa(wait) + " s.",
 			Header: http.Header{"Retry-After": {strconv.Itoa(wait)}}, Extra: map[string]any{"retry_after": wait},
 		}
 	},

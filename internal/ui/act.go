@@ -233,6 +233,11 @@ func (u *UI) sendOnce(ctx context.Context, ask verification.Ask) (verification.A
 // failed keeps what an error means for the next page.
 func (u *UI) failed(s session, err error) session {
 	var bad *verification.InvalidError
+	var locked *verification.TooManyChecksError
+	if errors.As(err, &locked) {
+		s.Note = note{Kind: tooMany}
+		return s
+	}
 	if errors.As(err, &bad) {
 		switch bad.Field {
 		case "to":

@@ -131,6 +131,9 @@ func (l *look) askNotes(k *askCard, e typed) {
 		k.Say = f.Error
 	case stale:
 		k.Note = &box{"warn", t.Stale}
+	case tooMany:
+		k.Note = &box{"bad", t.TooManyChecks}
+		k.Say = k.Note.Text
 	}
 	if f.Error == "" {
 		k.Typo = l.doubt(e)

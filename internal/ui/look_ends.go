@@ -34,7 +34,7 @@ func neverSent(v verification.View) bool { return v.Send.Status == audit.Failed 
 
 // spent says which rule it was in the person's words.
 func (t *texts) spent(worst quota.State, to string) (string, until) {
-	switch worst.Scope {
+	switch worst.Scope.Base() {
 	case quota.Recipient:
 		if worst.Name == verification.CarrierRule {
 			return t.EnoughCarrier, until{Else: fill(t.EnoughCarrierLead, "to", to)}
@@ -81,11 +81,20 @@ func (l *look) failed(a verification.Answer) card {
 	k.Again = l.again(&k.frame, t.TryAgain, a.Quota)
 	k.Again.Quiet = true
 	k.Instead = l.instead(&k.frame)
-	k.Rev = rev(k.kind(), a.View.Send.ID, a.Quota.Allowed(), k.Instead.rev())
-	if l.session.Note.Kind == away {
-		k.Note = &box{"bad", t.AwayCode}
-	}
+	k.Rev = rev(k.kind(), a.View.Send.ID, a.Quota.Allowed(), l.session.Note.Kind == tooMany, k.Instead.rev())
+	l.endNote(&k.frame)
 	return k
+}
+
+// endNote says what kept another code from being sent.
+func (l *look) endNote(f *frame) {
+	switch l.session.Note.Kind {
+	case away:
+		f.Note = &box{"bad", l.t.AwayCode}
+	case tooMany:
+		f.Note = &box{"bad", l.t.TooManyChecks}
+		f.Say = f.Note.Text
+	}
 }
 
 // ended shows a code that is no good any more.
@@ -102,9 +111,7 @@ func (l *look) ended(a verification.Answer) card {
 	}
 	k.Again = l.again(&k.frame, t.NewCode, a.Quota)
 	k.Say = k.Heading + t.Stop + k.Again.Reason
-	if l.session.Note.Kind == away {
-		k.Note = &box{"bad", t.AwayCode}
-	}
+	l.endNote(&k.frame)
 	k.Instead = l.instead(&k.frame)
 	k.Rev = rev(k.kind(), v.State, used(a.Quota), l.session.Note, k.Instead.rev())
 	return k

@@ -97,7 +97,7 @@ const (
 	landline   noteKind = "line"    // the number looks like one that gets no text messages: asked back as well
 	taken      noteKind = "taken"   // the suggested address was taken into the field
 	badCode    noteKind = "code"    // no code could look like this; no try was spent
-	tooMany    noteKind = "many"    // over the limit of failed checks; no try was spent
+	tooMany    noteKind = "many"    // over the limit of failed checks; no try was spent, or nothing was sent
 	wrongCode  noteKind = "wrong"   // a try was spent
 	away       noteKind = "away"    // a part that decides did not answer
 	stale      noteKind = "stale"   // the form belonged to another verification than the browser is at

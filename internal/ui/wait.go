@@ -77,7 +77,7 @@ func (t *texts) ticking(d time.Duration, short, otherwise string) string {
 func (t *texts) pips(d quota.Decision) []web.Pips {
 	var rows []web.Pips
 	for _, s := range d.Rules {
-		if s.Scope != quota.Recipient {
+		if s.Scope.Base() != quota.Recipient {
 			continue
 		}
 		p := web.PipsOf(s)

@@ -8,7 +8,6 @@ import (
 
 	"sendcode/internal/audit"
 	"sendcode/internal/recipient"
-	"sendcode/quota"
 )
 
 // What an administrator may do to a recipient or a code. Each is recorded before it happens, or with it; who may do it is
@@ -77,7 +76,7 @@ func (s *Service) ResetQuota(ctx context.Context, p Person, act audit.Act) error
 		logged = append(logged, audit.Bucket{App: app, Channel: p.Channel, Recipient: p.Recipient, Purposes: purpose.Shares})
 		limited = append(limited, failuresBucket(app, p.Channel, p.Recipient))
 		for _, policy := range terms.counted(purpose.Name) {
-			limited = append(limited, bucket(app, p.Channel, policy, quota.Recipient, p.Recipient.String()))
+			limited = append(limited, recipientBuckets(app, p.Channel, policy, p.Recipient)...)
 		}
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), logTimeout)
@@ -86,6 +85,9 @@ func (s *Service) ResetQuota(ctx context.Context, p Person, act audit.Act) error
 	act.Outcome = audit.ActBegun
 	if err := s.Log.Forgive(ctx, logged, act); err != nil {
 		return s.unreadable(err)
+	}
+	for _, app := range s.apps(p) {
+		s.lockouts.forget(app, p.Channel, p.Recipient)
 	}
 	s.outbox.forgive(limited)
 	err = errors.Join(s.limits.local.Reset(ctx, limited...), s.limits.Reset(ctx, limited...))
@@ -202,7 +204,10 @@ func (s *Service) sendFor(ctx context.Context, ask Ask, act audit.Act) (Answer, 
 	}
 	answer, err := s.Send(ctx, ask)
 	ctx = context.WithoutCancel(ctx)
+	var locked *TooManyChecksError
 	switch blocking, _ := answer.Quota.Blocking(); {
+	case errors.As(err, &locked):
+		s.ended(ctx, act, audit.ActFailed, ChecksRule)
 	case err != nil:
 		s.ended(ctx, act, audit.ActFailed, "error")
 	case !answer.Admitted:

@@ -107,21 +107,28 @@ func TestResetClearsTheLockouts(t *testing.T) {
 			s.Purposes[name] = p
 		}
 	}, func(r *rig) {
-		var last Answer
+		var sent []Answer
 		for i := range 5 {
 			ask := askFor(ana)
 			ask.Session = string(rune('a' + i))
-			last = r.send(ask)
+			sent = append(sent, r.send(ask))
+		}
+		for i, a := range sent[:4] {
 			for range 5 {
-				_, _ = r.svc.Check(r.Context(), backEnd, last.View.ID, wrongFor(codeIn(r.post.all()[i])))
+				_, _ = r.svc.Check(r.Context(), backEnd, a.View.ID, wrongFor(codeIn(r.post.all()[i])))
 			}
 		}
+		last := sent[4]
 		var barred *TooManyChecksError
 		if _, err := r.svc.Check(r.Context(), backEnd, last.View.ID, "000000"); !errors.As(err, &barred) {
 			t.Fatalf("not locked out: %v", err)
 		}
+		if _, err := r.svc.Send(r.Context(), askFor(ana)); !errors.As(err, &barred) {
+			t.Fatalf("a send while locked out: %v", err)
+		}
+		r.noError(r.svc.ResetQuota(r.Context(), r.person(), actOf("quota.reset")))
 		r.post.tell(failing(delivery.Rejected, "rcpt", 550, "5.1.1"))
-		r.send(askFor(ana))
+		r.send(askFor(ana)) // at once, also where the lockout was remembered
 		if a := r.refuse(askFor(ana)); a.Quota.Violated()[0] != "failures" {
 			t.Fatalf("refused by %v", a.Quota.Violated())
 		}

@@ -37,9 +37,12 @@ type asked struct {
 	area    area
 	holder  string
 	join    string
-	locale  string // canonical
-	own     State  // of the verification that the request names; empty: it names none
-	turn    *turn
+	// joinByBrowser says who opened the verification to join.
+	joinByBrowser bool
+	longer        bool   // a new code has LongCode characters at least
+	locale        string // canonical
+	own           State  // of the verification that the request names; empty: it names none
+	turn          *turn
 }
 
 // Bounds of what callers may attach.
@@ -107,6 +110,7 @@ func (s *Service) recall(ctx context.Context, a *asked) error {
 	}
 	a.Channel, a.To, a.Purpose, a.join, a.own = string(v.Channel), to.Address(), v.Purpose, v.ID, stateOf(v, now)
 	a.Languages = or(a.Languages, v.Locale)
+	a.joinByBrowser = v.ByBrowser
 	a.Reference = or(a.Reference, v.Reference)
 	return nil
 }

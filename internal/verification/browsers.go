@@ -1,6 +1,7 @@
 package verification
 
 import (
+	"net/netip"
 	"slices"
 	"sync"
 	"time"
@@ -23,11 +24,10 @@ func (s *Service) purposeFor(c Caller, name string) (Purpose, error) {
 	if err != nil {
 		return p, err
 	}
-	switch {
-	case c.Kind == Browser:
+	if c.Kind == Browser {
 		p.Policy.Rules = forBrowsers(p.Policy.Rules)
-	case !c.IP.IsValid():
-		p.Policy.Rules = withoutNetworks(p.Policy.Rules)
+	} else {
+		p.Policy.Rules = forBackEnds(p.Policy.Rules, c.IP)
 	}
 	if b := terms.Breaker; b.Limit > 0 {
 		p.Policy.Rules = append(slices.Clip(p.Policy.Rules), b)
@@ -62,16 +62,18 @@ func (s *Service) alarmed(rule quota.State) {
 	}
 }
 
-// withoutNetworks are the rules that hold for a back end that does not name its client's address: its own address is the same
-// for all of its clients and says nothing of any one.
-func withoutNetworks(rules []quota.Rule) []quota.Rule {
-	return slices.DeleteFunc(slices.Clone(rules), func(r quota.Rule) bool { return r.Scope == quota.IP || r.Scope == quota.Network })
+// forBackEnds are the rules that hold for a back end: none for browsers alone, and without its client's address none on
+// addresses, for its own is the same for all of its clients and says nothing of any one.
+func forBackEnds(rules []quota.Rule, client netip.Addr) []quota.Rule {
+	return slices.DeleteFunc(slices.Clone(rules), func(r quota.Rule) bool {
+		return r.Scope.Browsers() || !client.IsValid() && (r.Scope == quota.IP || r.Scope == quota.Network)
+	})
 }
 
 func forBrowsers(rules []quota.Rule) []quota.Rule {
 	all := slices.Clip(rules)
 	for _, r := range browserRules {
-		if slices.ContainsFunc(rules, func(own quota.Rule) bool { return own.Scope == r.Scope }) {
+		if slices.ContainsFunc(rules, func(own quota.Rule) bool { return own.Scope.Base() == r.Scope }) {
 			continue
 		}
 		for slices.ContainsFunc(rules, func(own quota.Rule) bool { return own.Name == r.Name }) {

@@ -13,6 +13,11 @@ func bucket(app string, ch recipient.Channel, policy string, scope quota.Scope, 
 	return quota.Bucket(app, string(ch), policy, string(scope), subject)
 }
 
+// recipientBuckets are those of a recipient under one policy: of all callers, and of browsers alone.
+func recipientBuckets(app string, ch recipient.Channel, policy string, h recipient.Hash) []string {
+	return []string{bucket(app, ch, policy, quota.Recipient, h.String()), bucket(app, ch, policy, quota.Recipient.OfBrowsers(), h.String())}
+}
+
 // buckets are those of the scopes that the purpose's rules have. A scope without one is a network of a caller whose
 // address is not known, or a country of a recipient's: then a send is refused, and a look leaves its rules out.
 func buckets(c Caller, ch recipient.Channel, in area, p Purpose, h recipient.Hash) map[quota.Scope]string {
@@ -22,8 +27,8 @@ func buckets(c Caller, ch recipient.Channel, in area, p Purpose, h recipient.Has
 	}
 	all := map[quota.Scope]string{}
 	for _, r := range p.Policy.Rules {
-		subject, app := subjects[r.Scope], c.App
-		if r.Scope == quota.Global {
+		subject, app := subjects[r.Scope.Base()], c.App
+		if r.Scope.Base() == quota.Global {
 			app = "" // no app has this name, so none can share its bucket
 		}
 		switch {

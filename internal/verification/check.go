@@ -56,7 +56,7 @@ func (s *Service) compare(ctx context.Context, id, code string) (Checked, error)
 	case err != nil:
 		return Checked{uncompared: true}, s.unreadable(err)
 	case !counted && stateOf(v, now) == Pending:
-		return Checked{uncompared: true}, s.barred(ctx, v)
+		return Checked{uncompared: true}, s.lockout(ctx, v)
 	case !counted:
 		ended := s.checked(v, now, "ended", false)
 		ended.uncompared = true

@@ -21,10 +21,11 @@ var (
 // errUncertain is ErrUnavailable of a send that may be in the log all the same.
 var errUncertain = fmt.Errorf("%w: the log may have taken the send", ErrUnavailable)
 
-// TooManyChecksError says that a recipient, a network or an app is over its limit of failed checks. Nothing was
-// compared and nothing was counted.
+// TooManyChecksError says that a recipient or a network is over its limit of failed checks. Nothing was compared or sent, and
+// nothing was counted.
 type TooManyChecksError struct {
 	RetryAfter time.Duration // positive
+	Send       bool          // a send was refused: its code could not be checked
 }
 
 func (e *TooManyChecksError) Error() string { return "verification: too many failed checks" }

@@ -54,7 +54,7 @@ func (s *Service) fresh(a asked) (audit.Verification, error) {
 	}
 	return audit.Verification{
 		ID: id, App: a.App, Channel: a.to.Channel(), Purpose: a.purpose.Name, Recipient: a.hash, To: a.to.Masked(),
-		Sealed: sealed, Holder: a.holder, Nonce: nonce, KeyID: s.Ring.Current(), CodeLength: a.purpose.CodeLength, Alphabet: string(a.purpose.Alphabet),
+		Sealed: sealed, Holder: a.holder, ByBrowser: a.Kind == Browser, Nonce: nonce, KeyID: s.Ring.Current(), CodeLength: a.codeLength(), Alphabet: string(a.purpose.Alphabet),
 		Locale: a.locale, Reference: a.Reference, MaxAttempts: maxAttempts,
 	}, nil
 }

@@ -71,7 +71,9 @@ func (p Purpose) on(ch recipient.Channel) Purpose {
 	return p
 }
 
-func byArea(r quota.Rule) bool { return r.Scope == quota.Country || r.Scope == quota.Prefix }
+func byArea(r quota.Rule) bool {
+	return r.Scope.Base() == quota.Country || r.Scope.Base() == quota.Prefix
+}
 
 // area is where a number belongs, as buckets name it. The zero area is not known, and leaves such rules out of a look.
 type area struct{ country, prefix string }

@@ -104,6 +104,17 @@ func (o *outbox) giveBack(id string, buckets map[quota.Scope]string) {
 	o.owe(debt{id: id, buckets: values(buckets)})
 }
 
+// giveBackNow is giveBack where the next request may need the place: the limiter is asked at once.
+func (o *outbox) giveBackNow(ctx context.Context, id string, buckets map[quota.Scope]string) {
+	if err := o.refund(ctx, id, values(buckets)...); err != nil {
+		o.giveBack(id, buckets)
+		return
+	}
+	if err := o.limits.local.Refund(ctx, id, values(buckets)...); err != nil {
+		o.Logger.Warn("a place was not given back in process", "error", err)
+	}
+}
+
 func (o *outbox) owe(d debt) {
 	d.since = o.Now()
 	o.mu.Lock()
@@ -211,6 +222,7 @@ func (o *outbox) stop() {
 func (o *outbox) tick(ctx context.Context) {
 	o.settle(ctx)
 	o.flushRefusals(ctx)
+	o.checkAlarms.log(o.Service)
 	if err := o.repeatRefunds(ctx); err != nil {
 		if !o.away && ctx.Err() == nil {
 			o.Logger.Warn("log is away", "error", err)
@@ -269,7 +281,7 @@ func (o *outbox) repeatRefunds(ctx context.Context) error {
 func (o *outbox) confirm(ctx context.Context, r audit.Refund) error {
 	var buckets []string
 	for _, policy := range o.terms.Load().counted(r.Purpose) {
-		buckets = append(buckets, bucket(r.App, r.Channel, policy, quota.Recipient, r.Recipient.String()))
+		buckets = append(buckets, recipientBuckets(r.App, r.Channel, policy, r.Recipient)...)
 	}
 	if err := o.limits.local.Refund(ctx, string(r.ID[:]), buckets...); err != nil { // where a rule that observes may have counted it
 		return err

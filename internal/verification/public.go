@@ -43,7 +43,7 @@ func refusing(d quota.Decision) (quota.State, bool) {
 
 // wider reports whether a scope counts the events of many recipients. A scope that is not listed is taken for the recipient's.
 func wider(s quota.Scope) bool {
-	switch s {
+	switch s.Base() {
 	case quota.IP, quota.Network, quota.App, quota.Purpose, quota.Country, quota.Prefix, quota.Global, Everything:
 		return true
 	}

@@ -117,7 +117,9 @@ func (r *refusals) rowOf(row audit.Send, scope quota.Scope, now time.Time) *open
 }
 
 // ofRecipient says whether a rule counts one recipient alone, whose refusals have cost it sends.
-func ofRecipient(scope quota.Scope) bool { return scope == quota.Recipient || scope == quota.Failures }
+func ofRecipient(scope quota.Scope) bool {
+	return scope.Base() == quota.Recipient || scope == quota.Failures
+}
 
 // takes says whether refusals are still added to the row: until its deadline, and for as long as it has not been written.
 func (o *openRow) takes(now time.Time) bool { return o != nil && (now.Before(o.until) || o.Count > 0) }

@@ -262,7 +262,7 @@ func hanging(release <-chan struct{}) func(context.Context) error {
 	return func(context.Context) error { <-release; return nil }
 }
 
-var codeLine = regexp.MustCompile(`(?m)^\s*(\d{6}|[BCDFGHJKLMNPQRSTVWXZ]{8})\s*$`)
+var codeLine = regexp.MustCompile(`(?m)^\s*(\d{6,10}|[BCDFGHJKLMNPQRSTVWXZ]{8})\s*$`)
 
 func codeIn(m delivery.Message) string {
 	found := codeLine.FindStringSubmatch(m.Text)

@@ -19,7 +19,7 @@ type Answer struct {
 }
 
 // Send decides a request for a code and, when both gates let it in, has it on its way before it returns. Errors:
-// *InvalidError, ErrNotFound, ErrUnavailable, ErrBusy, ErrOtherRequest.
+// *InvalidError, *TooManyChecksError while its code could not be checked, ErrNotFound, ErrUnavailable, ErrBusy, ErrOtherRequest.
 func (s *Service) Send(ctx context.Context, ask Ask) (Answer, error) {
 	a, err := s.understand(ctx, ask)
 	if err != nil {
@@ -44,7 +44,9 @@ func (s *Service) Send(ctx context.Context, ask Ask) (Answer, error) {
 // decide asks both gates. A client that hangs up must not leave a place taken and nothing sent; it is only not waited for.
 func (s *Service) decide(waiting context.Context, a asked, c claim) (Answer, error) {
 	ctx := context.WithoutCancel(waiting)
-	if _, held, err := s.embargo(ctx, a.to.Channel(), a.hash); held || err != nil {
+	// A lockout and a carrier's hold come after the rules: a caller whose own network is refused learns of neither.
+	lockout, locked := s.lockedOut(a)
+	if _, held, err := s.embargo(ctx, a.to.Channel(), a.hash); locked || held || err != nil {
 		d, err := s.peek(ctx, a.Caller, a.to.Channel(), a.area, a.purpose, a.hash)
 		if err != nil {
 			return Answer{}, err
@@ -53,6 +55,9 @@ func (s *Service) decide(waiting context.Context, a asked, c claim) (Answer, err
 			return s.refused(a, d, "refused"), nil
 		}
 	}
+	if locked {
+		return Answer{}, s.refusedByChecks(a, lockout)
+	}
 	decision, err := s.take(ctx, a, c)
 	switch {
 	case errors.Is(err, quota.ErrRefunded): // an inherited send that was given back a moment ago: the next try gets an ID of its own
@@ -60,6 +65,7 @@ func (s *Service) decide(waiting context.Context, a asked, c claim) (Answer, err
 	case err != nil:
 		return Answer{}, err
 	}
+	decision, a.longer = withoutChecks(decision)
 	if !decision.Admitted {
 		return s.refused(a, decision, "refused"), nil
 	}
@@ -67,6 +73,10 @@ func (s *Service) decide(waiting context.Context, a asked, c claim) (Answer, err
 	switch {
 	case err != nil:
 		return Answer{}, err
+	case begun.Lockout.Wait > 0:
+		s.outbox.giveBackNow(ctx, string(c.send[:]), a.buckets())
+		s.lockouts.remember(a.lockoutKey(begun.Lockout.ByBrowser), begun.Lockout, s.Now())
+		return Answer{}, s.refusedByChecks(a, begun.Lockout)
 	case !begun.Admitted:
 		return s.refused(a, s.correct(ctx, a, c.send, decision, begun), "refused_by_log"), nil
 	case begun.Repeated && c.inherited: // its first holder lives, or a replica takes it over
@@ -113,7 +123,7 @@ func (s *Service) waitsNow(ctx context.Context, a asked, told quota.Decision) qu
 
 // take asks the first gate. While it is away, its answer is that of the other scopes alone, on the log's clock.
 func (s *Service) take(ctx context.Context, a asked, c claim) (quota.Decision, error) {
-	r := quota.Request{ID: string(c.send[:]), Rules: a.purpose.Policy.Rules, Buckets: a.buckets(), Repeated: c.keyed}
+	r := s.withChecks(a, quota.Request{ID: string(c.send[:]), Rules: a.purpose.Policy.Rules, Buckets: a.buckets(), Repeated: c.keyed})
 	d, err := s.limits.Take(ctx, r)
 	if !errors.Is(err, errAway) {
 		return d, err

@@ -49,7 +49,7 @@ type Log interface {
 	Release(ctx context.Context, key [32]byte, id uuid.UUID, forget bool) error
 	Verification(ctx context.Context, id string) (audit.Verification, audit.Send, time.Time, error)
 	Attempt(ctx context.Context, id string) (audit.Verification, bool, time.Time, error)
-	Barred(ctx context.Context, v audit.Verification) (time.Duration, error)
+	LockedOut(ctx context.Context, v audit.Verification) (audit.Lockout, error)
 	Approve(ctx context.Context, id string, tell audit.Tell) (bool, error)
 	Cancel(ctx context.Context, id string) (bool, error)
 	Newest(ctx context.Context, h audit.Holding) (audit.Verification, error)
@@ -185,7 +185,10 @@ type Service struct {
 	lines    *lines
 	outbox   *outbox
 	alarm    alarm
+	lockouts *lockouts
 	ids      audit.IDs
+
+	checkAlarms checkAlarms
 }
 
 // New puts a service together. Nothing runs in the background until Run.
@@ -210,7 +213,7 @@ func New(s Settings, p Parts) *Service {
 	}
 	limits := newLimits(p.Limiter, p.Now)
 	p.Limiter = limits
-	svc := &Service{Settings: s, Parts: p, limits: limits, waiters: newWaiters(), refusals: newRefusals(), lines: newLines()}
+	svc := &Service{Settings: s, Parts: p, limits: limits, waiters: newWaiters(), refusals: newRefusals(), lines: newLines(), lockouts: newLockouts()}
 	s.Pauses = since(nil, s.Pauses, p.Now())
 	svc.terms.Store(&inForce{Terms: s.Terms})
 	svc.Settings.Terms = Terms{} // so that nobody works by what does not hold any more
@@ -223,7 +226,8 @@ type Observer interface {
 	Decided(channel recipient.Channel, app, outcome, rule string)                    // outcome: admitted, admitted_by_log_alone, refused, refused_by_log, unavailable
 	Observed(channel recipient.Channel, app, rule string)                            // a send that the rule would have refused, did it not only observe
 	Finished(channel recipient.Channel, app string, s audit.Status, d time.Duration) // d: from the log's instant to the outcome
-	Checked(channel recipient.Channel, app, outcome string)                          // outcome: approved, wrong, ended, barred
+	Checked(channel recipient.Channel, app, outcome string)                          // outcome: approved, wrong, ended, locked_out, refused
+	CheckBound(channel recipient.Channel, app, rule string)                          // a check met a bound that is spent: of a network, which refuses it, or of the app, which alarms
 	PrefixPaused(app, country string)                                                // text messages to some numbers there rest
 }
 
@@ -233,6 +237,7 @@ func (nobody) Decided(recipient.Channel, string, string, string)               {
 func (nobody) Observed(recipient.Channel, string, string)                      {}
 func (nobody) Finished(recipient.Channel, string, audit.Status, time.Duration) {}
 func (nobody) Checked(recipient.Channel, string, string)                       {}
+func (nobody) CheckBound(recipient.Channel, string, string)                    {}
 func (nobody) PrefixPaused(string, string)                                     {}
 
 // Kind says what a caller can be trusted with.

@@ -2,6 +2,5 @@
 
 -- As postgres/00024_writable.sql.
 CREATE TABLE writable (
-    id      INTEGER PRIMARY KEY,
     filling BLOB NOT NULL
 ) STRICT;

@@ -78,9 +78,9 @@ function ask(words, { note, to, draft, view, channel, channels, asking, country,
   const w = words[on] ?? words.email, wrong = note?.kind === 'address' && note.text, either = channels.length > 1;
   const typed = (c) => c === on && draft !== undefined ? draft : c === channel ? to : leg?.to;
   return {
-    kind: 'ask', say: wrong, rev: [on, typed(on), channels, countries.length],
+    kind: 'ask', say: wrong || (note?.kind === 'many' && w.TooManyChecks), rev: [on, typed(on), channels, countries.length],
     body: [
-      heading(w.AskHeading, 'heading'), lead(h('slot', { name: 'lead' }, either ? w.AskLeadEither : w.AskLead)),
+      heading(w.AskHeading, 'heading'), lead(h('slot', { name: 'lead' }, either ? w.AskLeadEither : w.AskLead)), locked(w, note),
       act('send', choice(w, channels, on),
         channels.map((c) => field(words[c] ?? words.email, c, { value: typed(c), wrong: c === on && wrong, focus: c === on, country, countries })),
         h('button', { id: 'send', class: 'button', part: 'button' }, w.SendCode)),
@@ -120,6 +120,9 @@ function code(w, state) {
     ],
   };
 }
+
+// locked says that wrong codes keep another one from being sent.
+const locked = (w, note) => note?.kind === 'many' && box('bad', w.TooManyChecks);
 
 // sending says how far the mail has come.
 function sending(w, { status, number }) {
@@ -165,7 +168,7 @@ function failed(w, state) {
     body: [
       heading(w.NotDelivered), lead(emphasised(w.NotDeliveredLead, { to: view.to })),
       h('p', { class: 'act' }, h('button', { type: 'button', class: 'button', part: 'button', 'data-act': 'change' }, w.ChangeAddress)),
-      act('again', again(w, w.TryAgain, quota, { quiet: true })), instead(w, state), box('bad', text),
+      act('again', again(w, w.TryAgain, quota, { quiet: true })), instead(w, state), box('bad', text), locked(w, note),
     ],
   };
 }
@@ -180,7 +183,7 @@ function ended(w, state) {
     kind: 'ended', say: [head, waiting(w, quota)].filter(Boolean).join(w.Stop), rev: [view.status, used(quota), there(state)],
     body: [
       heading(head), lead(why, w.Separator, emphasised(w.GoesTo, { to: view.to }), ' ', link('change', w.Change)),
-      note?.kind === 'away' && box('bad', awayBox(w, note)), act('again', again(w, w.NewCode, quota)), rules(w, quota), instead(w, state),
+      note?.kind === 'away' && box('bad', awayBox(w, note)), locked(w, note), act('again', again(w, w.NewCode, quota)), rules(w, quota), instead(w, state),
     ],
   };
 }

@@ -23,6 +23,7 @@ const home = new URL('../', import.meta.url); // where the service is, also belo
 const shortWait = 5; // seconds, where a service that is away names none
 
 // slips are the API's reasons for a code that is none, in the cards' words.
+const tooManyChecks = '/problems/too-many-checks';
 const slips = { required: 'required', not_digits: 'foreign', not_in_alphabet: 'foreign', too_long: 'length' };
 
 // spoken is a catalogue by channel: of text messages some things are said otherwise.
@@ -232,6 +233,7 @@ export class SendCode extends HTMLElement {
     const a = await this.#talk.send(wanted.body);
     if (a.status === 202) return this.#sent(a, wanted);
     if (a.status === 429 && a.body.quota) return this.#refused(a, wanted);
+    if (a.status === 429 && a.body.type === tooManyChecks) return this.#lockedOut(a.body, wanted);
     if (a.status === 422 && a.body.field === 'to') return this.#badAddress(a.body.reason, wanted);
     if (a.status === 404 && wanted.id) return this.#forgotten(wanted);
     return this.#elsewise(a, { wanted });
@@ -261,6 +263,13 @@ export class SendCode extends HTMLElement {
     this.#tell('refused', { what: 'send', blocked_by, retry_after });
   }
 
+  // #lockedOut: no code is sent that could not be checked.
+  #lockedOut({ retry_after }, wanted) {
+    if (!wanted.id) this.#state = this.#arrive(wanted);
+    this.#note('many');
+    this.#tell('refused', { what: 'send', blocked_by: 'checks', retry_after });
+  }
+
   #badAddress(reason, { channel, to, country }) {
     const w = this.#words[channel] ?? this.#words.email, known = w.BadAddress[reason === 'required' ? 'empty' : reason] ?? w.BadAddressElse;
     const text = numbersAlone.includes(reason) && this.#channels.includes('email') ? known + w.Separator + w.MailInstead : known;
@@ -285,7 +294,7 @@ export class SendCode extends HTMLElement {
     if (a.status === 200) return this.#checked(a.body);
     if (a.status === 422) return this.#note(slips[a.body.reason] ?? 'foreign');
     if (a.status === 404) return this.#forgotten();
-    if (a.status === 429 && a.body.type === '/problems/too-many-checks') {
+    if (a.status === 429 && a.body.type === tooManyChecks) {
       this.#note('many');
       return this.#tell('refused', { what: 'check', retry_after: a.body.retry_after });
     }
