@@ -60,7 +60,7 @@ func (s *Service) complete(ctx context.Context, of subject, d quota.Decision) (q
 		}
 	}
 	logged := quota.Evaluate(rules, events, d.At).Rules
-	if !slices.Equal(logged, common(d.Rules, logged)) {
+	if slices.ContainsFunc(logged, func(s quota.State) bool { return s.Used > 0 }) { // as many are not the same ones
 		if both, err := s.Limiter.Peek(ctx, quota.Request{Rules: of.purpose.Policy.Rules, Buckets: of.limiter}); err == nil {
 			d.Rules = both.Rules
 		}

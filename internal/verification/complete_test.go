@@ -152,7 +152,7 @@ func TestQuota11NothingIsAskedTwiceWhileNothingIsLost(t *testing.T) {
 			}
 		}
 		look()
-		expect("the first look", "peek", "history", "restore 1")
+		expect("the first look", "peek", "history", "restore 1", "peek")
 		for range 3 {
 			look()
 			r.looked(s)
