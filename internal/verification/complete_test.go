@@ -53,6 +53,17 @@ func (r *rig) looked(s *Service) quota.Decision {
 	return a.Quota
 }
 
+// holds fails the test unless the limiter itself counts so many events of the hour.
+func (r *rig) holds(when string, want int) {
+	r.Helper()
+	p := r.svc.Terms().Purposes["default"]
+	h, _ := r.svc.Hash("email", ana)
+	d, err := r.limiter.Peek(r.Context(), quota.Request{Rules: p.Policy.Rules, Buckets: buckets(backEnd, "email", area{}, p, h)})
+	if err != nil || d.Rules[1].Used != want {
+		r.Errorf("%s: the limiter has %+v, %v; want %d", when, d.Rules, err, want)
+	}
+}
+
 func TestQuota11EveryAnswerIsTrueAfterAFlush(t *testing.T) {
 	inBubbleWith(t, secondAndHour(time.Hour), func(r *rig) {
 		other := r.replica(r.post)
@@ -62,17 +73,15 @@ func TestQuota11EveryAnswerIsTrueAfterAFlush(t *testing.T) {
 		}
 		r.find()
 		r.says("a look on the other replica", r.looked(other), "[1 2]", 0)
+		r.holds("after the look", 3)
+		r.find()
 		r.says("the 4th", r.send(askFor(ana)).Quota, "[0 1]", time.Second)
+		r.holds("after the 4th", 4)
 		waited(time.Second)
-		flushed := r.find()
+		r.find()
 		a := r.send(askFor(ana))
 		r.says("the 5th", a.Quota, "[0 0]", time.Hour-4*time.Second)
-		p := r.svc.Terms().Purposes["default"]
-		h, _ := r.svc.Hash("email", ana)
-		d, err := flushed.Peek(r.Context(), quota.Request{Rules: p.Policy.Rules, Buckets: buckets(backEnd, "email", area{}, p, h)})
-		if err != nil || d.Rules[1].Used != 5 {
-			t.Errorf("the limiter has %+v, %v", d, err)
-		}
+		r.holds("after the 5th", 5)
 		r.find()
 		got, err := other.Get(r.Context(), backEnd, a.View.ID)
 		if err != nil {
@@ -171,5 +180,16 @@ func TestQuota11NothingIsAskedTwiceWhileNothingIsLost(t *testing.T) {
 		expect("a look after a flush", "peek", "history", "restore 5", "peek")
 		look()
 		expect("a look after it", "peek")
+	})
+}
+
+// Where the limiter can't be taught, the log's words are the answer.
+func TestQuota11AnswersAreTrueWhereTheLimiterLearnsNothing(t *testing.T) {
+	inBubbleWith(t, secondAndHour(time.Hour), func(r *rig) {
+		r.send(askFor(ana))
+		waited(time.Second)
+		r.limiter.set(unteachable{quota.NewMemory(time.Now, "process")})
+		r.says("a look", r.looked(r.svc), "[1 4]", 0)
+		r.says("a send", r.send(askFor(ana)).Quota, "[0 3]", time.Second)
 	})
 }
