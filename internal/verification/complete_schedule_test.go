@@ -56,7 +56,7 @@ func TestQuota11RandomLosses(t *testing.T) {
 func newLoss(r *rig, seed uint64) *loss {
 	l := &loss{rig: r, seed: seed, rand: rand.New(rand.NewPCG(seed, 11)), server: newServer()}
 	r.limiter.set(l.server)
-	r.log.Memory = audit.NewMemory(time.Now)
+	r.log = &away{Memory: audit.NewMemory(time.Now)} // that of the rig's own service stays as it is
 	for range 2 {
 		l.replicas = append(l.replicas, r.replica(r.post))
 		l.windows = append(l.windows, 0)
