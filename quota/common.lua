@@ -1,5 +1,6 @@
 -- A bucket is one sorted set. The score of an event is its instant; that of a refunded ID is minus the instant until
--- which it stays refunded, so that it never counts. All instants and windows are in µs.
+-- which it stays refunded, so that it never counts. All instants and windows are in µs. The member '', which is no ID, marks
+-- that the bucket has all events of so many seconds: its score is below all others, by life * span + seconds below lowest.
 
 local call = redis.call -- writes a number with 17 digits; Lua's own tostring keeps 14, and an instant has 16 (QUOTA-3)
 
@@ -87,6 +88,46 @@ local function tell(answer, key, limit, n)
   answer[last + 3] = n >= limit and score(key, limit) or 0
 end
 
+-- Below the score of every refunded ID; and how many seconds a mark has room for.
+local lowest, span = -2 ^ 52, 2 ^ 22
+
+-- The life of this server, mixed with the source that the caller's log reads from: more than 0. The server takes a new
+-- replication ID when it starts and when it is promoted. A user who may not ask for it has one life.
+local replid
+local function life(source)
+  if not replid then
+    local info = redis.pcall('INFO', 'replication')
+    local id = type(info) == 'string' and string.match(info, 'master_replid:(%x%x%x%x%x%x%x)')
+    replid = tonumber(id or '0', 16)
+  end
+  return (replid + source) % (2 ^ 28 - 1) + 1
+end
+
+-- How far below lowest the mark of a bucket is; 0 for none.
+local function mark(key)
+  return lowest - (tonumber(call('ZSCORE', key, '')) or lowest)
+end
+
+-- Adds to the answer, of each key for which ARGV from a on tells seconds and a source: 0 if its bucket has all events of that
+-- time, else the life for which it may be marked.
+local function ask(answer, a)
+  for i = 1, #KEYS do
+    local need, source = ARGV[a + 2 * i - 2] + 0, ARGV[a + 2 * i - 1] + 0
+    if need > 0 then
+      local found, now = mark(KEYS[i]), life(source)
+      local complete = math.floor(found / span) == now and found % span >= need
+      answer[#answer + 1] = complete and 0 or now
+    end
+  end
+end
+
+-- Takes the mark off a bucket that no longer keeps its events for as long as the mark says.
+local function shorten(key, keep)
+  if mark(key) % span > keep / 1000000 then
+    call('ZREM', key, '')
+  end
+end
+
 -- Lets a key that holds events live until then at least.
 local function outlive(key, till)
   till = math.ceil(till / 1000)
@@ -95,14 +136,19 @@ local function outlive(key, till)
   end
 end
 
--- After a write: a key lives as long as anything in it, never shorter than before while it holds events, else exactly as
--- long as its last refunded ID. keep is for how long events are needed, 0 to leave the events' time as it is.
+-- After a write: a key lives as long as anything in it, never shorter than before while it holds events or a mark, else
+-- exactly as long as its last refunded ID. keep is for how long events are needed, 0 to leave the events' time as it is.
 local function settle(key, keep)
-  local first, newest = score(key, 0), score(key, 1)
-  if newest and newest < 0 then
-    call('PEXPIREAT', key, math.ceil(-first / 1000))
-  elseif newest then
+  local first = tonumber(call('ZRANGE', key, string.format('(%.0f', lowest), '+inf', 'BYSCORE', 'LIMIT', 0, 1, 'WITHSCORES')[2])
+  local newest = score(key, 1)
+  if not first then
+    return
+  elseif newest >= 0 then
     outlive(key, math.max(newest + keep, -first))
+  elseif mark(key) > 0 then
+    outlive(key, -first)
+  else
+    call('PEXPIREAT', key, math.ceil(-first / 1000))
   end
 end
 

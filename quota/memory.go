@@ -61,6 +61,7 @@ func (m *Memory) Take(_ context.Context, req Request) (Decision, error) {
 	d := m.explain(p, now)
 	for i, s := range d.Rules {
 		if s.blocks() && !held[p.of[i]] {
+			d.Incomplete = m.incomplete(p, now)
 			return d, nil
 		}
 	}
@@ -84,7 +85,10 @@ func (m *Memory) Peek(_ context.Context, req Request) (Decision, error) {
 		return Decision{}, err
 	}
 	defer m.lock(p.buckets)()
-	return m.explain(p, m.now().UnixMicro()), nil
+	now := m.now().UnixMicro()
+	d := m.explain(p, now)
+	d.Incomplete = m.incomplete(p, now)
+	return d, nil
 }
 
 // Refund removes the event and remembers that it is refunded; see [Limiter].
@@ -94,24 +98,6 @@ func (m *Memory) Refund(_ context.Context, id string, buckets ...string) error {
 	}
 	return m.each(buckets, func(name string, now int64) {
 		m.open(name, now).refund(id, now)
-	})
-}
-
-// Record writes history found elsewhere; see [Limiter].
-func (m *Memory) Record(_ context.Context, bucket string, keep time.Duration, events []Event) error {
-	if err := checkRecord(bucket, keep, events); err != nil {
-		return err
-	}
-	return m.each([]string{bucket}, func(name string, now int64) {
-		b := m.open(name, now)
-		b.prune(now, keep) // no Take does where a bucket is only looked at
-		for _, e := range events {
-			at := e.At.UnixMicro()
-			if at > now-keep.Microseconds() && !b.refunded(e.ID, now) && !b.counts(e.ID, now, keep) {
-				b.add(e.ID, at)
-			}
-		}
-		b.settle(keep)
 	})
 }
 

@@ -12,7 +12,22 @@ type bucket struct {
 	ids   []string         // of the same events
 	index map[string]int64 // instant of each ID, once there are too many to look through
 	gone  *refunds         // nil until there is one
+	mark  mark             // that it is complete
 	until int64            // from then on nothing in here counts
+}
+
+// mark says for how long a bucket has all events; the zero value: nothing is known.
+type mark struct {
+	life string
+	keep time.Duration
+}
+
+// life differs by source alone: a limiter in process has only one, at whose beginning it is empty.
+func (a ask) life() string { return "process:" + a.source }
+
+// complete reports whether the bucket has all that is asked for.
+func (b *bucket) complete(a ask) bool {
+	return b != nil && b.mark.life == a.life() && b.mark.keep >= a.need
 }
 
 // indexed is the number of events above which an index is faster and worth its memory.
@@ -65,8 +80,9 @@ func (b *bucket) add(id string, at int64) {
 	}
 }
 
-// prune forgets what can count no more.
+// prune forgets what can count no more, and that the bucket had it.
 func (b *bucket) prune(now int64, keep time.Duration) {
+	b.mark.keep = min(b.mark.keep, keep)
 	old, _ := slices.BinarySearch(b.times, now-keep.Microseconds()+1)
 	for _, id := range b.ids[:old] {
 		delete(b.index, id)
@@ -105,12 +121,12 @@ func (b *bucket) reset() {
 	b.settle(0)
 }
 
-// settle lets the bucket live as long as anything in it: never shorter than before while it holds events, else exactly
-// as long as its last refunded ID. keep is the longest window, 0 to leave the events' time as it is.
+// settle lets the bucket live as long as anything in it: never shorter than before while it holds events or a mark, else
+// exactly as long as its last refunded ID. keep is the longest window, 0 to leave the events' time as it is.
 func (b *bucket) settle(keep time.Duration) {
 	if last := len(b.times) - 1; last >= 0 {
 		b.until = max(b.until, b.times[last]+keep.Microseconds())
-	} else {
+	} else if b.mark.keep == 0 {
 		b.until = 0
 	}
 	if b.gone != nil {

@@ -1,7 +1,7 @@
--- KEYS: the buckets. ARGV: the rules. Answers 0, the instant, and what tell says; or 3 and the instant, if that is outside
--- of the periods that a rule was told.
+-- KEYS: the buckets. ARGV: what ask reads, two for each bucket; the rules. Answers 0, the instant, what tell says, and what
+-- ask says; or 3 and the instant, if that is outside of the periods that a rule was told.
 local now = clock()
-local list = rules(1, now)
+local list = rules(1 + 2 * #KEYS, now)
 if not list then
   return {3, now}
 end
@@ -12,4 +12,5 @@ end
 for _, rule in ipairs(list) do
   tell(answer, rule[1], rule[2], count(rule[1], rule[3]))
 end
+ask(answer, 1)
 return answer

@@ -70,6 +70,15 @@ type Request struct {
 	Rules    []Rule           // all of them decide, or nothing is spent
 	Buckets  map[Scope]string // bucket of each scope; Take refuses to run when a rule's scope has none, Peek leaves the rule out
 	Repeated bool             // the ID may have been taken before by another process: a [Remembering] then asks, whatever it remembers
+	Logged   map[Scope]string // scopes whose events a log has as well, each with a name for all that is read there; the answer tells which are Incomplete
+}
+
+// History is all that a log has of one bucket, to be written into it by Restore.
+type History struct {
+	Bucket string
+	Keep   time.Duration // how far back it reaches: at least Longest of the bucket's rules
+	Life   string        // from Decision.Incomplete of the answer after which the log was read
+	Events []Event       // on the limiter's clock
 }
 
 // State is what one rule says at the instant of a decision. The Window of a calendar rule is here the length of its
@@ -94,6 +103,11 @@ type Decision struct {
 	At       time.Time // instant of the decision, whole µs
 	Clock    string    // names the clock that At was read from; instants of different clocks are not comparable
 	Rules    []State   // in the order of the request
+
+	// Incomplete are those scopes of Request.Logged whose buckets may lack events: they were never restored, or for a shorter
+	// time, from another source, or before the server was restarted or failed over. Each has the life of its server, for
+	// Restore. Peek tells them, and Take where it does not admit. A wait may be too short for what they lack.
+	Incomplete map[Scope]string
 }
 
 // Allowed reports whether the next event would be let in at the instant of the decision.
@@ -175,6 +189,11 @@ type Limiter interface {
 	// may come to hold more than a limit. Events that keep does not count are dropped, IDs that the bucket counts
 	// already keep their instant, refunded IDs are skipped; repeating is harmless. Errors: ErrBadRequest, ErrUnavailable.
 	Record(ctx context.Context, bucket string, keep time.Duration, events []Event) error
+
+	// Restore is Record of all that a log has of a bucket, and marks the bucket as complete from then on, until the mark is lost
+	// with the events: with the key, the server's memory, or a failover. A mark of a life that has ended meanwhile says nothing.
+	// Errors: ErrBadRequest, ErrUnavailable.
+	Restore(ctx context.Context, h History) error
 
 	// Reset forgets the events of the buckets. A refunded ID stays refunded. Errors: ErrBadRequest, ErrUnavailable.
 	Reset(ctx context.Context, buckets ...string) error

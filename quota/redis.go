@@ -87,11 +87,11 @@ func (r *Redis) Take(ctx context.Context, req Request) (Decision, error) {
 
 // try asks take.lua.
 func (r *Redis) try(ctx context.Context, id string, deed int64, p plan) (answer, error) {
-	args := append(make([]any, 0, 2+len(p.keeps)), id, deed)
+	args := append(make([]any, 0, 2+3*len(p.keeps)), id, deed)
 	for _, keep := range p.keeps {
 		args = append(args, keep.Microseconds())
 	}
-	return r.decide(ctx, r.take, p, args)
+	return r.decide(ctx, r.take, p, append(args, p.questions()...))
 }
 
 // Peek answers without counting; see [Limiter].
@@ -102,7 +102,7 @@ func (r *Redis) Peek(ctx context.Context, req Request) (Decision, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, r.budget)
 	defer cancel()
-	ask := func(p plan) (answer, error) { return r.decide(ctx, r.peek, p, nil) }
+	ask := func(p plan) (answer, error) { return r.decide(ctx, r.peek, p, p.questions()) }
 	if r.cluster != nil && len(p.buckets) > 1 {
 		parts := p.split()
 		answers, err := r.each(parts, ask)
@@ -118,26 +118,6 @@ func (r *Redis) Refund(ctx context.Context, id string, buckets ...string) error 
 		return err
 	}
 	return r.write(ctx, r.refund, buckets, id, tombstone.Microseconds())
-}
-
-// Record writes history found elsewhere; see [Limiter]. A failure may leave a part of it written.
-func (r *Redis) Record(ctx context.Context, bucket string, keep time.Duration, events []Event) error {
-	if err := checkRecord(bucket, keep, events); err != nil {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(ctx, r.budget)
-	defer cancel()
-	const most = 1000 // events in one step, so that other callers do not wait for a long history
-	for some := range slices.Chunk(events, most) {
-		args := []any{keep.Microseconds()}
-		for _, e := range some {
-			args = append(args, e.ID, e.At.UnixMicro())
-		}
-		if err := r.write(ctx, r.record, []string{bucket}, args...); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // Reset forgets the events of the buckets; see [Limiter].

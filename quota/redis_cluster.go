@@ -21,7 +21,7 @@ type part struct {
 func (p plan) split() []part {
 	parts := make([]part, len(p.buckets))
 	for i := range parts {
-		parts[i].buckets, parts[i].keeps = p.buckets[i:i+1], p.keeps[i:i+1]
+		parts[i].buckets, parts[i].keeps, parts[i].asks = p.buckets[i:i+1], p.keeps[i:i+1], p.asks[i:i+1]
 	}
 	for i, b := range p.of {
 		one := &parts[b]
@@ -41,6 +41,12 @@ func (p plan) merge(parts []part, answers []answer) Decision {
 	for i, part := range parts {
 		for j, at := range part.from {
 			d.Rules[at] = answers[i].Rules[j]
+		}
+		for scope, life := range answers[i].Incomplete {
+			if d.Incomplete == nil {
+				d.Incomplete = map[Scope]string{}
+			}
+			d.Incomplete[scope] = life
 		}
 	}
 	return d
@@ -88,7 +94,7 @@ func (r *Redis) takeEach(ctx context.Context, id string, p plan) (Decision, erro
 		}
 	}
 	d := p.merge(parts, answers)
-	d.Admitted = true
+	d.Admitted, d.Incomplete = true, nil
 	return d, nil
 }
 

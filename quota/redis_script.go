@@ -79,7 +79,8 @@ func (p plan) answer(cmd *redis.Cmd) (answer, error) {
 	if len(numbers) == head && numbers[0] == refunded {
 		return answer{}, ErrRefunded
 	}
-	if len(numbers) != head+each*len(p.rules) || !slices.Contains([]int64{refused, admitted, before}, numbers[0]) {
+	told := head + each*len(p.rules)
+	if len(numbers) != told && len(numbers) != told+p.asked() || !slices.Contains([]int64{refused, admitted, before}, numbers[0]) {
 		return answer{}, fmt.Errorf("%w: an answer of %d numbers to %d rules", ErrUnavailable, len(numbers), len(p.rules))
 	}
 	now := numbers[1]
@@ -87,6 +88,9 @@ func (p plan) answer(cmd *redis.Cmd) (answer, error) {
 	for i, rule := range p.rules {
 		n := numbers[head+each*i:]
 		d.Rules[i] = tally{used: int(n[0]), oldest: n[1], pivot: n[2]}.state(rule, now)
+	}
+	if len(numbers) > told {
+		d.Incomplete = p.incomplete(numbers[told:])
 	}
 	return answer{d, numbers[0] == admitted}, nil
 }

@@ -133,6 +133,15 @@ func (m *Remembering) Record(ctx context.Context, bucket string, keep time.Durat
 	return m.behind.Record(ctx, bucket, keep, events)
 }
 
+// Restore writes history behind; see [Limiter].
+func (m *Remembering) Restore(ctx context.Context, h History) error {
+	for _, e := range h.Events {
+		m.know(e.ID)
+	}
+	defer m.touch(h.Bucket)
+	return m.behind.Restore(ctx, h)
+}
+
 // Reset forgets the events behind; see [Limiter].
 func (m *Remembering) Reset(ctx context.Context, buckets ...string) error {
 	defer m.touch(buckets...)

@@ -20,6 +20,14 @@ type plan struct {
 	buckets []string        // each once, sorted: all callers go through them in one order
 	keeps   []time.Duration // for how long each bucket keeps events; 0 where it is only looked at
 	of      []int           // bucket of each rule
+	asks    []ask           // of each bucket, whether it is complete
+}
+
+// ask is whether a bucket has all events of the time that the rules of a scope need. Without a scope nothing is asked.
+type ask struct {
+	scope  Scope
+	need   time.Duration
+	source string
 }
 
 // planTake refuses a request that Take could only run by leaving out a rule.
@@ -35,17 +43,17 @@ func planTake(req Request) (plan, error) {
 			return plan{}, fmt.Errorf("%w: rule %q has no bucket for scope %q", ErrBadRequest, r.Name, r.Scope)
 		}
 	}
-	return newPlan(req.Rules, req.Buckets)
+	return newPlan(req.Rules, req)
 }
 
 // planPeek leaves out the rules that have no bucket.
 func planPeek(req Request) (plan, error) {
 	rules := slices.DeleteFunc(slices.Clone(req.Rules), func(r Rule) bool { return req.Buckets[r.Scope] == "" })
-	return newPlan(rules, req.Buckets)
+	return newPlan(rules, req)
 }
 
-func newPlan(rules []Rule, buckets map[Scope]string) (plan, error) {
-	p := plan{rules: rules, of: make([]int, len(rules))}
+func newPlan(rules []Rule, req Request) (plan, error) {
+	p, buckets := plan{rules: rules, of: make([]int, len(rules))}, req.Buckets
 	for i, r := range rules {
 		var err error
 		r.bounds(func(field, problem string) {
@@ -58,12 +66,15 @@ func newPlan(rules []Rule, buckets map[Scope]string) (plan, error) {
 	}
 	slices.Sort(p.buckets)
 	p.buckets = slices.Compact(p.buckets)
-	p.keeps = make([]time.Duration, len(p.buckets))
+	p.keeps, p.asks = make([]time.Duration, len(p.buckets)), make([]ask, len(p.buckets))
 	for i, r := range rules {
 		b, _ := slices.BinarySearch(p.buckets, buckets[r.Scope])
 		p.of[i] = b
 		if r.Scope.Counted() {
 			p.keeps[b] = max(p.keeps[b], r.Keep())
+		}
+		if source, ok := req.Logged[r.Scope]; ok {
+			p.asks[b] = ask{r.Scope, max(p.asks[b].need, r.Keep()), source}
 		}
 	}
 	return p, nil

@@ -1,7 +1,8 @@
--- KEYS: the buckets. ARGV: the ID; the deed; for how long each bucket keeps events, 0 where it is only looked at; the
--- rules. The deed is 0 to take, -1 to say what a take would, and more to take or else keep the ID refunded for so long.
+-- KEYS: the buckets. ARGV: the ID; the deed; for how long each bucket keeps events, 0 where it is only looked at; what
+-- ask reads, two for each bucket; the rules. The deed is 0 to take, -1 to say what a take would, and more to take or else keep the ID refunded for so long.
 -- Answers 0 refused, 1 admitted, 2 refunded, 3 outside of the periods that a rule was told, or 4 admitted with nothing to
--- count; the instant; and after 0, 1 and 4 what tell says of each rule.
+-- count; the instant; and after 0, 1 and 4 what tell says of each rule, and after 0 or with -1
+-- what ask says.
 local id, deed, now = ARGV[1], ARGV[2] + 0, clock()
 
 -- Counts the ID, and drops what counts no more, refunded or not.
@@ -13,6 +14,7 @@ local function add(key, id, now, keep)
   end
   if not n or n > 0 and scores[n] <= old then
     call('ZREMRANGEBYSCORE', key, -now, old)
+    shorten(key, keep)
   end
   call('ZADD', key, now, id)
   newest = math.max(newest or now, now)
@@ -37,7 +39,7 @@ for i = 1, #KEYS do
   fresh = fresh or counts[key]
 end
 
-local list, admitted = rules(3 + #KEYS, now), 1
+local list, admitted = rules(3 + 3 * #KEYS, now), 1
 if not list then
   return {3, now}
 end
@@ -66,6 +68,10 @@ for r = 1, #list do
     n = n + 1
   end
   tell(answer, rule[1], rule[2], n)
+end
+
+if admitted == 0 or deed < 0 then
+  ask(answer, 3 + #KEYS)
 end
 
 if admitted == 0 and deed > 0 then

@@ -124,6 +124,10 @@ type Log interface {
 	// clock. It decides nothing: between it and a Begin others may send.
 	History(ctx context.Context, b Bucket, within time.Duration) ([]quota.Event, time.Time, error)
 
+	// HistoryAt is History as a Begin of that instant would see it: each event lies its age before the instant of the clock
+	// named, where its row was taken on that clock, else its age on the log's. With LogClock the instant is the log's.
+	HistoryAt(ctx context.Context, b Bucket, within time.Duration, clock string, at time.Time) ([]quota.Event, time.Time, error)
+
 	// Rejected reads the rejected sends of a bucket's recipient, of every purpose, that ended within the time given, as
 	// History reads its counting ones: ended at, oldest first.
 	Rejected(ctx context.Context, b Bucket, within time.Duration) ([]quota.Event, time.Time, error)

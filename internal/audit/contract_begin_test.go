@@ -34,7 +34,7 @@ func beginWrites(t *testing.T, f *fixture) {
 		Status: Sending, Attempt: 1, Counts: true, TakenAt: epoch.Add(-7 * time.Hour), Clock: "redis", LoggedAt: f.now,
 		DueAt: f.now.Add(8 * time.Second), Count: 1, Observed: []string{"office", "stricter"},
 	}
-	equal(t, "begun", got, Begun{Admitted: true, Verification: v, Send: s, Now: f.now, Clock: LogClock})
+	equal(t, "begun", got, Begun{Admitted: true, Verification: v, Send: s, At: s.TakenAt, Now: f.now, Clock: LogClock})
 	equal(t, "row", f.row(t, s.ID), s)
 	read, newest, now, err := f.Verification(t.Context(), v.ID)
 	ok(t, err)
@@ -198,6 +198,9 @@ func historyExplains(t *testing.T, f *fixture) {
 	f.pass(30 * time.Minute) // a is older than the longest window on redis's clock, not on the log's
 	got = f.begin(t, f.intent(1, takenAt("redis", epoch.Add(time.Hour)), withRules(rule(2, time.Hour))))
 	equal(t, "events", len(got.History), 2)
+	let := f.admit(t, f.intent(1, takenAt("redis", epoch.Add(time.Hour)), withRules(rule(3, time.Hour))))
+	equal(t, "told to the one that is let in", let.History, got.History)
+	equal(t, "before", let.At, got.Now)
 }
 
 func noRules(t *testing.T, f *fixture) {
@@ -215,7 +218,7 @@ func repeatedBegin(t *testing.T, f *fixture) {
 	f.pass(time.Second)
 	again := f.begin(t, in)
 	equal(t, "told to be so", again.Repeated && !first.Repeated, true)
-	again.Repeated = false
+	again.Repeated, first.At = false, time.Time{} // it decides nothing
 	equal(t, "repeated", again, first)
 	equal(t, "rows", len(f.all(t)), 1)
 

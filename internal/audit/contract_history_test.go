@@ -40,6 +40,16 @@ func bucketHistory(t *testing.T, f *fixture) {
 		change()
 		equal(t, "another "+what, len(read(time.Hour)), 0)
 	}
+	at := f.now.Add(5 * time.Second) // of a limiter whose clock is ahead
+	events, _, err := f.HistoryAt(t.Context(), other, 2*time.Hour, "redis", at)
+	ok(t, err)
+	equal(t, "on the limiter's clock", events, []quota.Event{
+		{ID: string(first.Send.ID[:]), At: at.Add(-2*time.Second - lead)}, {ID: string(second.Send.ID[:]), At: at.Add(-time.Second)},
+	})
+	at = first.Send.TakenAt.Add(time.Second)
+	events, _, err = f.HistoryAt(t.Context(), other, 2*time.Hour, "redis", at)
+	ok(t, err)
+	equal(t, "on a limiter's clock that went back", events[0], quota.Event{ID: string(first.Send.ID[:]), At: first.Send.TakenAt})
 	for _, bad := range []Bucket{{}, {App: "a", Channel: "b"}, {Purposes: []string{"\x00"}}} {
 		_, _, err := f.History(t.Context(), bad, time.Hour)
 		is(t, err, ErrBadRequest)

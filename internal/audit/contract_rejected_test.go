@@ -38,8 +38,11 @@ func rejectionsOfARecipient(t *testing.T, f *fixture) {
 	equal(t, "history", len(got.History), 0)
 	d := quota.Evaluate([]quota.Rule{in.Rejections}, map[quota.Scope][]quota.Event{quota.Failures: got.Rejected}, got.Now)
 	equal(t, "wait", d.RetryAfter(), 49*time.Minute-time.Second)
-	f.admit(t, f.intent(1, withRejections(3, time.Hour))) // read with each request
-	f.admit(t, f.intent(1))                               // no rule
+	in = f.intent(1, withRejections(3, time.Hour), takenAt("redis", epoch)) // read with each request
+	let := f.admit(t, in)
+	equal(t, "rejected, told to the one that is let in", let.Rejected, got.Rejected)
+	equal(t, "before", let.At, got.At)
+	f.admit(t, f.intent(1)) // no rule
 	f.pass(49*time.Minute - time.Second - time.Microsecond)
 	f.refuse(t, f.intent(1, two))
 	f.pass(time.Microsecond)

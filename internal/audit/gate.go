@@ -173,7 +173,16 @@ func lockedOut(in Intent, now time.Time, out Lockout) Begun {
 	return Begun{Lockout: out, Now: instant(in, now), Clock: in.Send.Clock}
 }
 
+// admitted is the answer to an intent that the gate lets in.
+func admitted(in Intent, v Verification, s Send, now time.Time, events, rejections []quota.Event) Begun {
+	return Begun{
+		Admitted: true, Verification: v, Send: s, Now: now, Clock: LogClock,
+		History: events, Rejected: rejections, At: instant(in, now),
+	}
+}
+
 // refused is the answer to an intent that the gate does not let in.
 func refused(in Intent, now time.Time, events, rejections []quota.Event) Begun {
-	return Begun{History: events, Rejected: rejections, Now: instant(in, now), Clock: in.Send.Clock}
+	at := instant(in, now)
+	return Begun{History: events, Rejected: rejections, At: at, Now: at, Clock: in.Send.Clock}
 }

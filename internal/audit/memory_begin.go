@@ -45,7 +45,7 @@ func (m *Memory) Begin(ctx context.Context, intent Intent) (begun Begun, err err
 	v.Sends++
 	row := &memoryRow{Send: written(in, *v, v.Sends, m.suppressing(in, now), now)}
 	m.add(row)
-	return Begun{Admitted: true, Verification: m.verification(v.ID), Send: row.Send, Now: now, Clock: LogClock}, nil
+	return admitted(in, m.verification(v.ID), row.Send, now, events, failed), nil
 }
 
 func (m *Memory) add(row *memoryRow) {

@@ -159,8 +159,7 @@ WITH clock AS MATERIALIZED (
     FROM gate g LEFT JOIN joined ON joined.i = g.i
     WHERE g.room AND NOT g.repeated
 )
-SELECT g.now, g.repeated, g.room, g.elsewhere, g.drifted, CASE WHEN NOT g.room THEN g.ids END, CASE WHEN NOT g.room THEN g.ages END,
-       CASE WHEN NOT g.room THEN g.failed_ids END, CASE WHEN NOT g.room THEN g.failed_ages END, g.suppression,
+SELECT g.now, g.repeated, g.room, g.elsewhere, g.drifted, g.ids, g.ages, g.failed_ids, g.failed_ages, g.suppression,
        g.allowed AND g.locked, g.code_by_browser, {{joined}}
 FROM gate g LEFT JOIN joined ON joined.i = g.i
 ORDER BY g.i

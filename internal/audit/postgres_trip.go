@@ -98,15 +98,16 @@ func scanDecision(row pgx.CollectableRow) (decision, error) {
 
 // begun is the answer to the intent that the decision is about.
 func (d decision) begun(in Intent) Begun {
+	events, failed := d.before(in, d.ids, d.ages), d.before(in, d.failed, d.failedFor)
 	if !d.room {
-		return refused(in, d.now, d.before(in, d.ids, d.ages), d.before(in, d.failed, d.failedFor))
+		return refused(in, d.now, events, failed)
 	}
 	v := d.joined
 	if v.ID == "" {
 		v = opened(in, d.now)
 		v.Sends = 1
 	}
-	return Begun{Admitted: true, Verification: v, Send: written(in, v, v.Sends, d.suppression, d.now), Now: d.now, Clock: LogClock}
+	return admitted(in, v, written(in, v, v.Sends, d.suppression, d.now), d.now, events, failed)
 }
 
 // before are the events of the ages given, in µs.

@@ -76,7 +76,7 @@ INSERT INTO sends (id, verification_id, number, app, channel, purpose, recipient
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, 1, $14, $15, $16, $17, $18, $19, $20, $21)`,
 		row.ID, row.VerificationID, row.Number, row.App, row.Channel, row.Purpose, row.Recipient[:], row.To, row.Locale, row.Reference, row.IP,
 		row.Status, row.Attempt, µs(row.TakenAt), row.Clock, µs(row.LoggedAt), µs(row.DueAt), strings.Join(row.Observed, comma), knownID(row.Suppression), row.Country, row.Prefix)
-	return Begun{Admitted: true, Verification: v, Send: row, Now: now, Clock: LogClock}, err
+	return admitted(in, v, row, now, events, failed), err
 }
 
 // sqlitePast reads the counting sends of the intent's bucket. That is a few rows: what a recipient was sent within the

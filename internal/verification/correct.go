@@ -1,6 +1,7 @@
 package verification
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -15,14 +16,11 @@ import (
 // log's, and of each rule what the limiter says where that is longer, or where the log does not decide it. The limiter
 // may still say that there is room: its clock was set ahead, and what it counts already keeps its instant.
 func (s *Service) correct(ctx context.Context, a asked, id uuid.UUID, taken quota.Decision, begun audit.Begun) quota.Decision {
-	own := quota.OfScope(a.purpose.Policy.Rules, quota.Recipient)
-	if r := onFailures(a.purpose.Policy.Rules); r.Limit > 0 {
-		own = append(own, r)
-	}
+	own := decidedByLog(a.purpose.Policy.Rules)
 	d := quota.Evaluate(own, map[quota.Scope][]quota.Event{quota.Recipient: begun.History, quota.Failures: begun.Rejected}, begun.Now)
 	d.Clock = begun.Clock
 	states := taken.Rules
-	if learnt, err := s.teach(ctx, a, id, taken, begun); err == nil {
+	if learnt, err := s.unlearn(ctx, a, id, taken, begun); err == nil {
 		states = learnt.Rules
 		d.Rules = stricter(d.Rules, states)
 	} else {
@@ -37,12 +35,21 @@ func (s *Service) correct(ctx context.Context, a asked, id uuid.UUID, taken quot
 	return d
 }
 
-// stricter is of each of the first states the one with the longer wait.
+// decidedByLog are the rules that the log explains.
+func decidedByLog(rules []quota.Rule) []quota.Rule {
+	own := quota.OfScope(rules, quota.Recipient)
+	if r := onFailures(rules); r.Limit > 0 {
+		own = append(own, r)
+	}
+	return own
+}
+
+// stricter is of each of the first states the one with the longer wait, and with as long a one that which counts more.
 func stricter(states, others []quota.State) []quota.State {
 	for i, s := range states {
 		for _, o := range others {
-			if o.Name == s.Name && o.RetryAfter > s.RetryAfter {
-				states[i] = o
+			if o.Name == s.Name && cmp.Or(cmp.Compare(o.RetryAfter, s.RetryAfter), cmp.Compare(o.Used, s.Used)) > 0 {
+				states[i], s = o, o
 			}
 		}
 	}
@@ -52,24 +59,32 @@ func stricter(states, others []quota.State) []quota.State {
 // errOtherClock says that the limiter can't be told a history, as it is not on its clock.
 var errOtherClock = errors.New("verification: the history is on another clock")
 
-func (s *Service) teach(ctx context.Context, a asked, id uuid.UUID, taken quota.Decision, begun audit.Begun) (quota.Decision, error) {
+// unlearn takes a refused send out of the limiter, and teaches it the history.
+func (s *Service) unlearn(ctx context.Context, a asked, id uuid.UUID, taken quota.Decision, begun audit.Begun) (quota.Decision, error) {
 	if begun.Clock != taken.Clock || begun.Clock == audit.LogClock {
 		return quota.Decision{}, errOtherClock
-	}
-	history := slices.Clone(begun.History)
-	for i := range history { // an age is an age, wherever the log saw the limiter's now
-		history[i].At = history[i].At.Add(taken.At.Sub(begun.Now))
 	}
 	ctx, cancel := context.WithTimeout(ctx, takeTimeout)
 	defer cancel()
 	if err := s.Limiter.Refund(ctx, string(id[:]), values(a.buckets())...); err != nil {
 		return quota.Decision{}, err
 	}
+	return s.teach(ctx, a, taken, begun)
+}
+
+// teach writes the history into the limiter, and looks at what that makes of it.
+func (s *Service) teach(ctx context.Context, a asked, taken quota.Decision, begun audit.Begun) (quota.Decision, error) {
+	ctx, cancel := context.WithTimeout(ctx, takeTimeout)
+	defer cancel()
+	history := slices.Clone(begun.History)
+	for i := range history { // an age is an age, wherever the log saw the limiter's now
+		history[i].At = history[i].At.Add(taken.At.Sub(begun.At))
+	}
 	keep := quota.Longest(quota.OfScope(a.purpose.Policy.Rules, quota.Recipient))
 	if err := s.Limiter.Record(ctx, a.buckets()[quota.Recipient], keep, history); err != nil {
 		return quota.Decision{}, err
 	}
-	if err := s.learnFailures(ctx, failuresBucket(a.App, a.to.Channel(), a.hash), begun.Rejected, begun.Now); err != nil {
+	if err := s.learnFailures(ctx, failuresBucket(a.App, a.to.Channel(), a.hash), begun.Rejected, begun.At); err != nil {
 		return quota.Decision{}, err
 	}
 	return s.Limiter.Peek(ctx, quota.Request{Rules: a.purpose.Policy.Rules, Buckets: a.buckets()})

@@ -94,6 +94,8 @@ func (noLimiter) Record(context.Context, string, time.Duration, []quota.Event) e
 	return quota.ErrUnavailable
 }
 
+func (noLimiter) Restore(context.Context, quota.History) error { return quota.ErrUnavailable }
+
 func (noLimiter) Refund(context.Context, string, ...string) error { return quota.ErrUnavailable }
 
 // swap is a limiter that can be exchanged under way: flushed, lost, broken.
@@ -121,6 +123,10 @@ func (s *swap) Refund(ctx context.Context, id string, buckets ...string) error {
 
 func (s *swap) Record(ctx context.Context, bucket string, keep time.Duration, events []quota.Event) error {
 	return (*s.now.Load()).Record(ctx, bucket, keep, events)
+}
+
+func (s *swap) Restore(ctx context.Context, h quota.History) error {
+	return (*s.now.Load()).Restore(ctx, h)
 }
 
 func (s *swap) Reset(ctx context.Context, buckets ...string) error {
@@ -153,6 +159,8 @@ type unteachable struct{ *quota.Memory }
 func (unteachable) Record(context.Context, string, time.Duration, []quota.Event) error {
 	return quota.ErrUnavailable
 }
+
+func (unteachable) Restore(context.Context, quota.History) error { return quota.ErrUnavailable }
 
 // rival is a log in which somebody else's right answer is always a moment earlier.
 type rival struct{ *away }

@@ -28,8 +28,8 @@ func refusal(n int, ip string) audit.Send {
 	return audit.Send{App: "shop", Channel: recipient.Email, Purpose: "login", Recipient: stranger(n), To: "a•••@example.com", BlockedBy: "rule", IP: ip, RetryAfter: time.Hour, Count: 1}
 }
 
-// counted sums up a batch: rows of one recipient, shared rows, and requests in all.
-func counted(batch []audit.Send) (own, shared, requests int) {
+// sums adds up a batch: rows of one recipient, shared rows, and requests in all.
+func sums(batch []audit.Send) (own, shared, requests int) {
 	for _, row := range batch {
 		if row.Recipients > 0 {
 			shared++
@@ -80,7 +80,7 @@ func TestRefusalsByAWiderRuleHaveFiftyRowsAndOneThatTheRestShare(t *testing.T) {
 			r.add(refusal(i, "192.0.2.0/24"), scope, refusedAt)
 		}
 		batch, lost := r.take(refusedAt)
-		if own, shared, requests := counted(batch); own != firstOwn || shared != 1 || requests != 2000 || lost != 0 {
+		if own, shared, requests := sums(batch); own != firstOwn || shared != 1 || requests != 2000 || lost != 0 {
 			t.Errorf("%s: %d rows of their own, %d shared, %d requests, %d lost", scope, own, shared, requests, lost)
 		}
 		for _, row := range batch {
@@ -94,7 +94,7 @@ func TestRefusalsByAWiderRuleHaveFiftyRowsAndOneThatTheRestShare(t *testing.T) {
 		r.add(refusal(i, "192.0.2.0/24"), quota.Recipient, refusedAt)
 	}
 	batch, _ := r.take(refusedAt)
-	if own, shared, _ := counted(batch); own != 1000 || shared != 0 {
+	if own, shared, _ := sums(batch); own != 1000 || shared != 0 {
 		t.Errorf("recipient: %d rows of their own, %d shared", own, shared)
 	}
 }
@@ -111,7 +111,7 @@ func TestEachNetworkHasRowsOfItsOwn(t *testing.T) {
 		r.add(row, quota.IP, refusedAt)
 	}
 	batch, _ := r.take(refusedAt)
-	if own, shared, _ := counted(batch); own != firstOwn+3 || shared != 1 {
+	if own, shared, _ := sums(batch); own != firstOwn+3 || shared != 1 {
 		t.Errorf("%d rows of their own, %d shared", own, shared)
 	}
 	later := refusedAt.Add(maxOpen)
@@ -120,7 +120,7 @@ func TestEachNetworkHasRowsOfItsOwn(t *testing.T) {
 		r.add(refusal(1000+i, "192.0.2.0/24"), quota.IP, later)
 	}
 	batch, _ = r.take(later)
-	if own, shared, requests := counted(batch); own != firstOwn || shared != 1 || requests != 100 {
+	if own, shared, requests := sums(batch); own != firstOwn || shared != 1 || requests != 100 {
 		t.Errorf("later: %d rows of their own, %d shared, %d requests", own, shared, requests)
 	}
 }
@@ -132,7 +132,7 @@ func TestRefusalsAreBoundedAndCounted(t *testing.T) {
 		r.add(refusal(i, ""), quota.Recipient, refusedAt)
 	}
 	batch, lost := r.take(refusedAt)
-	if own, shared, requests := counted(batch); own != maxOwn || shared != 1 || requests != maxOwn+100 || lost != 0 {
+	if own, shared, requests := sums(batch); own != maxOwn || shared != 1 || requests != maxOwn+100 || lost != 0 {
 		t.Errorf("own rules: %d rows of their own, %d shared, %d requests, %d lost", own, shared, requests, lost)
 	}
 	r = newRefusals()
@@ -143,7 +143,7 @@ func TestRefusalsAreBoundedAndCounted(t *testing.T) {
 		}
 	}
 	batch, lost = r.take(refusedAt)
-	own, shared, requests := counted(batch)
+	own, shared, requests := sums(batch)
 	if own != maxFirst || shared != maxShared+1 || requests != networks*(firstOwn+2) || lost != 0 {
 		t.Errorf("networks: %d rows of their own, %d shared, %d requests, %d lost", own, shared, requests, lost)
 	}
@@ -166,7 +166,7 @@ func TestRefusalsWaitForTheLog(t *testing.T) {
 		r.log.set(false)
 		waited(time.Minute)
 		rows, err := r.log.Sends(r.Context(), audit.Filter{Limit: 200})
-		if own, shared, requests := counted(rows); err != nil || requests != 200*60 || shared != 1 || own > 200 {
+		if own, shared, requests := sums(rows); err != nil || requests != 200*60 || shared != 1 || own > 200 {
 			t.Errorf("%d rows of their own, %d shared, %d requests, %v", own, shared, requests, err)
 		}
 	})

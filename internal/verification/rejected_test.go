@@ -111,13 +111,16 @@ func (r *rig) rebuild() {
 func TestRebuildTellsFailures(t *testing.T) {
 	inBubbleWith(t, hammered, func(r *rig) {
 		r.hammer(bad)
-		r.find()
-		if d := r.look(""); !d.Allowed() {
-			t.Errorf("an empty limiter: %+v", d)
+		h, _ := r.svc.Hash("email", ana)
+		rules := quota.OfScope(r.svc.Terms().Purposes["default"].Policy.Rules, quota.Failures)
+		look := quota.Request{Rules: rules, Buckets: map[quota.Scope]string{quota.Failures: failuresBucket("shop", "email", h)}}
+		empty := r.find()
+		if d, err := empty.Peek(r.Context(), look); err != nil || !d.Allowed() {
+			t.Errorf("an empty limiter: %+v, %v", d, err)
 		}
 		r.rebuild()
-		if d := r.look(""); fmt.Sprint(d.Violated()) != "[failures]" {
-			t.Errorf("rebuilt: %+v", d)
+		if d, err := empty.Peek(r.Context(), look); err != nil || fmt.Sprint(d.Violated()) != "[failures]" {
+			t.Errorf("rebuilt: %+v, %v", d, err)
 		}
 		longer := r.svc.Terms()
 		longer.Purposes = maps.Clone(longer.Purposes)

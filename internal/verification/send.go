@@ -67,7 +67,7 @@ func (s *Service) decide(waiting context.Context, a asked, c claim) (Answer, err
 	}
 	decision, a.longer = withoutChecks(decision)
 	if !decision.Admitted {
-		return s.refused(a, decision, "refused"), nil
+		return s.refused(a, s.whole(ctx, a, decision), "refused"), nil
 	}
 	begun, err := s.begin(ctx, a, c, decision)
 	switch {
@@ -82,7 +82,7 @@ func (s *Service) decide(waiting context.Context, a asked, c claim) (Answer, err
 	case begun.Repeated && c.inherited: // its first holder lives, or a replica takes it over
 		return s.replay(ctx, a, audit.Claimed{Send: begun.Send, Verification: begun.Verification, Now: begun.Now})
 	}
-	return s.admitted(waiting, a, decision, begun)
+	return s.admitted(waiting, a, s.agreed(ctx, a, decision, begun), begun)
 }
 
 // admitted answers, with the send on its way or, where the caller waits for it, at its end.
@@ -99,7 +99,7 @@ func (s *Service) admitted(ctx context.Context, a asked, d quota.Decision, begun
 	}
 	began := s.Now()
 	send := s.startAndWait(ctx, audit.Work{Send: begun.Send, Verification: begun.Verification}, a.Wait)
-	if a.Wait > 0 || d.Clock == audit.LogClock {
+	if a.Wait > 0 || begun.Repeated || d.Clock == audit.LogClock {
 		d = s.waitsNow(ctx, a, d)
 	}
 	return Answer{Admitted: true, View: s.view(begun.Verification, send, begun.Now.Add(s.Now().Sub(began))), Quota: Public(d, a.Caller, Pending), Policy: a.purpose.Policy}, nil
@@ -123,7 +123,7 @@ func (s *Service) waitsNow(ctx context.Context, a asked, told quota.Decision) qu
 
 // take asks the first gate. While it is away, its answer is that of the other scopes alone, on the log's clock.
 func (s *Service) take(ctx context.Context, a asked, c claim) (quota.Decision, error) {
-	r := s.withChecks(a, quota.Request{ID: string(c.send[:]), Rules: a.purpose.Policy.Rules, Buckets: a.buckets(), Repeated: c.keyed})
+	r := s.withChecks(a, quota.Request{ID: string(c.send[:]), Rules: a.purpose.Policy.Rules, Buckets: a.buckets(), Repeated: c.keyed, Logged: a.purpose.logged()})
 	d, err := s.limits.Take(ctx, r)
 	if !errors.Is(err, errAway) {
 		return d, err

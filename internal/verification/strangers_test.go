@@ -81,7 +81,7 @@ func TestAHundredThousandStrangersFillNothing(t *testing.T) {
 		waited(3 * time.Second)
 		grown := heap() - before
 		rows := r.refusedRows()
-		own, shared, requests := counted(rows)
+		own, shared, requests := sums(rows)
 		if len(rows) > 200 || own != firstOwn || shared != 1 || requests != strangers {
 			t.Errorf("%d rows of their own and %d shared stand for %d requests", own, shared, requests)
 		}
@@ -126,7 +126,7 @@ func TestEachReplicaHasRowsOfItsOwn(t *testing.T) {
 		r.svc = r.replica(r.post)
 		r.run()
 		refuse()
-		if own, shared, requests := counted(r.refusedRows()); own != 2*firstOwn || shared != 2 || requests != 2*strangers {
+		if own, shared, requests := sums(r.refusedRows()); own != 2*firstOwn || shared != 2 || requests != 2*strangers {
 			t.Errorf("%d rows of their own and %d shared stand for %d requests", own, shared, requests)
 		}
 	})

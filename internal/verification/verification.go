@@ -37,6 +37,7 @@ type Limiter interface {
 	Peek(ctx context.Context, r quota.Request) (quota.Decision, error)
 	Refund(ctx context.Context, id string, buckets ...string) error
 	Record(ctx context.Context, bucket string, keep time.Duration, events []quota.Event) error
+	Restore(ctx context.Context, h quota.History) error
 	Reset(ctx context.Context, buckets ...string) error
 }
 
@@ -74,6 +75,7 @@ type Log interface {
 	Refunded(ctx context.Context, held audit.Held) error
 	Counting(ctx context.Context, clock string, within time.Duration, yield func(audit.Counting) error) error
 	History(ctx context.Context, b audit.Bucket, within time.Duration) ([]quota.Event, time.Time, error)
+	HistoryAt(ctx context.Context, b audit.Bucket, within time.Duration, clock string, at time.Time) ([]quota.Event, time.Time, error)
 	Rejected(ctx context.Context, b audit.Bucket, within time.Duration) ([]quota.Event, time.Time, error)
 	Embargo(ctx context.Context, ch recipient.Channel, h recipient.Hash, lasts time.Duration) error
 	Embargoed(ctx context.Context, ch recipient.Channel, h recipient.Hash) (audit.Embargo, error)

@@ -153,7 +153,7 @@ func (s *Service) Hash(channel, to string) (recipient.Hash, error) {
 
 func (s *Service) peek(ctx context.Context, c Caller, ch recipient.Channel, in area, p Purpose, h recipient.Hash) (quota.Decision, error) {
 	buckets := buckets(c, ch, in, p, h)
-	d, err := s.Limiter.Peek(ctx, quota.Request{Rules: p.Policy.Rules, Buckets: buckets})
+	d, err := s.look(ctx, subject{audit.Bucket{App: c.App, Channel: ch, Recipient: h, Purposes: p.Shares}, p, buckets})
 	if errors.Is(err, errAway) {
 		d, err = s.explainAlone(ctx, c.App, ch, h, p, buckets)
 	}

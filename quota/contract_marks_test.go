@@ -1,0 +1,150 @@
+package quota
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+)
+
+// logged asks whether ann's bucket is complete for the purposes given.
+func (w *world) logged(source string, rules ...Rule) Decision {
+	w.t.Helper()
+	d, err := w.Peek(w.t.Context(), Request{Rules: rules, Buckets: buckets("ann", "office"), Logged: map[Scope]string{Recipient: source}})
+	must(w.t, err)
+	return d
+}
+
+// lacking fails the test unless ann's bucket may lack events, and gives the life of its server.
+func (w *world) lacking(what, source string, rules ...Rule) string {
+	w.t.Helper()
+	d := w.logged(source, rules...)
+	if d.Incomplete[Recipient] == "" || len(d.Incomplete) != 1 {
+		w.t.Errorf("%s: incomplete are %v, want the recipient's bucket", what, d.Incomplete)
+	}
+	return d.Incomplete[Recipient]
+}
+
+func (w *world) complete(what, source string, rules ...Rule) {
+	w.t.Helper()
+	if d := w.logged(source, rules...); len(d.Incomplete) != 0 {
+		w.t.Errorf("%s: incomplete are %v", what, d.Incomplete)
+	}
+}
+
+func (w *world) restore(life string, keep time.Duration, events ...Event) {
+	w.t.Helper()
+	must(w.t, w.Restore(w.t.Context(), History{Bucket: ann(), Keep: keep, Life: life, Events: events}))
+}
+
+var perHour = sliding(Recipient, 5, time.Hour)
+
+func TestQuota11ABucketIsCompleteOnceItIsRestored(t *testing.T) {
+	both(t, func(t *testing.T, w *world) {
+		life := w.lacking("never seen", "login", perHour)
+		same(t, "incomplete when nothing is asked", len(w.peek(perHour).Incomplete), 0)
+		w.restore(life, time.Hour)
+		w.complete("empty", "login", perHour)
+		same(t, "used", w.peek(perHour).Rules[0].Used, 0)
+		w.admits(true, perHour)
+		w.complete("after a take", "login", perHour)
+		w.complete("for less time", "login", sliding(Recipient, 5, time.Minute))
+		w.lacking("for more time", "login", sliding(Recipient, 5, time.Hour+time.Second))
+		w.lacking("of another source", "login,gift", perHour)
+		must(t, w.Refund(t.Context(), w.id(), ann()))
+		must(t, w.Reset(t.Context(), ann()))
+		w.complete("after a reset, which the log knows of", "login", perHour)
+		w.flush()
+		w.lacking("flushed", "login", perHour)
+	})
+}
+
+func TestQuota11ARestoredBucketHasTheHistory(t *testing.T) {
+	both(t, func(t *testing.T, w *world) {
+		w.takeID("kept", perHour)
+		must(t, w.Refund(t.Context(), "refunded", ann()))
+		w.pass(30 * time.Second)
+		life := w.lacking("created by a take", "login", perHour)
+		w.restore(life, time.Hour, Event{"lost", w.now.Add(-30 * time.Minute)}, Event{"refunded", w.now}, Event{"kept", w.now})
+		d := w.logged("login", perHour)
+		same(t, "used", d.Rules[0].Used, 2)
+		same(t, "reset", d.Rules[0].ResetAfter, 30*time.Minute)
+		same(t, "incomplete", len(d.Incomplete), 0)
+	})
+}
+
+// Of what is recorded without a life nothing is known, however much it is.
+func TestQuota11OnlyRestoreMarks(t *testing.T) {
+	both(t, func(t *testing.T, w *world) {
+		must(t, w.Record(t.Context(), ann(), time.Hour, []Event{{"one", w.now}}))
+		life := w.lacking("recorded", "login", perHour)
+		w.restore("", time.Hour)
+		w.lacking("restored for no life", "login", perHour)
+		w.restore(life+"1", time.Hour)
+		w.lacking("restored for another life", "login", perHour)
+		many := make([]Event, 2500)
+		for i := range many {
+			many[i] = Event{fmt.Sprint("many", i), w.now}
+		}
+		w.restore(life, time.Hour, many...)
+		w.complete("restored in several steps", "login", perHour)
+		same(t, "used", w.peek(perHour).Rules[0].Used, 2501)
+		if err := w.Restore(t.Context(), History{Bucket: ann(), Keep: time.Millisecond}); !errors.Is(err, ErrBadRequest) {
+			t.Errorf("a keep that no rule has: %v", err)
+		}
+	})
+}
+
+// A replica that still goes by shorter windows drops events that longer ones need.
+func TestQuota17AMarkEndsWithTheEventsThatItSpeaksOf(t *testing.T) {
+	both(t, func(t *testing.T, w *world) {
+		perMinute := sliding(Recipient, 5, time.Minute)
+		for _, drop := range []func(){
+			func() { w.admits(true, perMinute) },
+			func() { must(t, w.Record(t.Context(), ann(), time.Minute, []Event{{"new", w.now}})) },
+		} {
+			w.flush()
+			w.restore(w.lacking("flushed", "login", perHour), time.Hour, Event{"old", w.now.Add(-30 * time.Minute)})
+			w.complete("restored", "login", perHour)
+			drop()
+			w.lacking("for an hour", "login", perHour)
+		}
+	})
+}
+
+func TestQuota11ARefusalTellsWhetherTheBucketIsComplete(t *testing.T) {
+	both(t, func(t *testing.T, w *world) {
+		office := sliding(IP, 2, time.Hour)
+		take := func() Decision {
+			d, err := w.Take(t.Context(), Request{
+				ID: w.id(), Rules: []Rule{perHour, office}, Buckets: buckets("ann", "office"), Logged: map[Scope]string{Recipient: "login"},
+			})
+			must(t, err)
+			return d
+		}
+		for range 2 {
+			d := take()
+			same(t, "admitted", d.Admitted, true)
+			same(t, "told where it is admitted", len(d.Incomplete), 0)
+		}
+		for range 2 { // the second one is not answered from memory
+			d := take()
+			same(t, "admitted", d.Admitted, false)
+			same(t, "told where it is refused", len(d.Incomplete), 1)
+		}
+		w.restore(w.lacking("unmarked", "login", perHour), time.Hour)
+		same(t, "told once it is restored", len(take().Incomplete), 0)
+	})
+}
+
+// A bucket that was only looked at is gone when its window has passed.
+func TestQuota11AMarkLastsForItsWindow(t *testing.T) {
+	both(t, func(t *testing.T, w *world) {
+		w.restore(w.lacking("never seen", "login", perHour), time.Hour)
+		must(t, w.Refund(t.Context(), "late", ann()))
+		w.pass(time.Hour - time.Second)
+		w.complete("within its window", "login", perHour)
+		w.pass(time.Minute)
+		w.lacking("after it", "login", perHour)
+	})
+}

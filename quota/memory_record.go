@@ -1,0 +1,52 @@
+package quota
+
+import (
+	"context"
+	"time"
+)
+
+// Record writes history found elsewhere; see [Limiter].
+func (m *Memory) Record(_ context.Context, bucket string, keep time.Duration, events []Event) error {
+	return m.write(History{Bucket: bucket, Keep: keep, Events: events})
+}
+
+// Restore writes all that a log has and marks the bucket as complete; see [Limiter]. A process has one life.
+func (m *Memory) Restore(_ context.Context, h History) error {
+	return m.write(h)
+}
+
+// write marks the bucket if the history names the life that it was read for.
+func (m *Memory) write(h History) error {
+	if err := checkRecord(h.Bucket, h.Keep, h.Events); err != nil {
+		return err
+	}
+	return m.each([]string{h.Bucket}, func(name string, now int64) {
+		b := m.open(name, now)
+		b.prune(now, h.Keep) // no Take does where a bucket is only looked at
+		for _, e := range h.Events {
+			at := e.At.UnixMicro()
+			if at > now-h.Keep.Microseconds() && !b.refunded(e.ID, now) && !b.counts(e.ID, now, h.Keep) {
+				b.add(e.ID, at)
+			}
+		}
+		if h.Life != "" {
+			b.mark = mark{h.Life, h.Keep}
+			b.until = max(b.until, now+h.Keep.Microseconds())
+		}
+		b.settle(h.Keep)
+	})
+}
+
+// incomplete are the scopes that are asked for whose buckets may lack events.
+func (m *Memory) incomplete(p plan, now int64) (scopes map[Scope]string) {
+	for i, a := range p.asks {
+		if a.scope == "" || m.find(p.buckets[i], now).complete(a) {
+			continue
+		}
+		if scopes == nil {
+			scopes = map[Scope]string{}
+		}
+		scopes[a.scope] = a.life()
+	}
+	return scopes
+}
