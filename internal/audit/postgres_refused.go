@@ -70,12 +70,3 @@ func refusalParameters(rows []Send) []any {
 		text(func(s Send) string { return s.Prefix }),
 	}
 }
-
-// each makes one parameter out of one part of every row.
-func each[R, T any](rows []R, part func(R) T) []T {
-	list := make([]T, len(rows))
-	for i, r := range rows {
-		list[i] = part(r)
-	}
-	return list
-}

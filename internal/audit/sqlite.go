@@ -17,6 +17,8 @@ import (
 // transaction after the other, each on the disk before it is answered (synchronous=FULL); others read beside it (WAL).
 // Its clock is the program's. Safe for concurrent use.
 type SQLite struct {
+	DB
+
 	writer  *sql.DB
 	readers *sql.DB
 	now     func() time.Time
@@ -41,6 +43,7 @@ func OpenSQLite(ctx context.Context, path string, now func() time.Time) (*SQLite
 		return nil, err
 	}
 	s := &SQLite{writer: writer, now: now}
+	s.DB = DB{sqliteWords, s}
 	if err := migrateSQLite(ctx, writer); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}

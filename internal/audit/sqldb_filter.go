@@ -9,21 +9,6 @@ import (
 	"sendcode/internal/recipient"
 )
 
-// dialect is what the two databases say differently.
-type dialect struct {
-	at          func(time.Time) any // an instant as a parameter
-	domain      string              // that the masked form shows
-	partitioned bool                // sends are, by time
-}
-
-// pgDomain is what an index of Postgres is on.
-const pgDomain = `split_part(s.masked, '@', 2) COLLATE "C"`
-
-var (
-	postgresWords = dialect{func(t time.Time) any { return t }, pgDomain, true}
-	sqliteWords   = dialect{func(t time.Time) any { return µs(t) }, `CASE WHEN instr(s.masked, '@') > 0 THEN substr(s.masked, instr(s.masked, '@') + 1) ELSE '' END`, false}
-)
-
 // conditions collects what rows must fulfil, with numbered parameters, which both databases understand.
 type conditions struct {
 	texts []string

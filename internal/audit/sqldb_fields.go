@@ -5,6 +5,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/google/uuid"
+
 	"sendcode/internal/recipient"
 )
 
@@ -96,3 +98,34 @@ func (f hashField) Scan(src any) error {
 	*f.to = recipient.Hash(x)
 	return nil
 }
+
+// keyField reads 32 bytes.
+type keyField struct{ to *[32]byte }
+
+// Scan implements sql.Scanner.
+func (f keyField) Scan(src any) error {
+	x, ok := src.([]byte)
+	if !ok || len(x) != len(f.to) {
+		return fmt.Errorf("audit: no 32 bytes: %T", src)
+	}
+	*f.to = [32]byte(x)
+	return nil
+}
+
+// maybeHashField is hashField where there may be none.
+type maybeHashField struct{ to *recipient.Hash }
+
+// Scan implements sql.Scanner.
+func (f maybeHashField) Scan(src any) error {
+	if b, ok := src.([]byte); src == nil || ok && b == nil {
+		*f.to = recipient.Hash{}
+		return nil
+	}
+	return hashField(f).Scan(src)
+}
+
+// maybeIDField reads a UUID where there may be none.
+type maybeIDField struct{ to *uuid.UUID }
+
+// Scan implements sql.Scanner.
+func (f maybeIDField) Scan(src any) error { return f.to.Scan(src) }
