@@ -6,8 +6,6 @@ import (
 	"database/sql"
 	"slices"
 	"time"
-
-	"github.com/jackc/pgx/v5/pgxpool"
 )
 
 // The bound on failed checks (SEC-7): of one recipient's codes, over all verifications of an app and channel, at most
@@ -43,10 +41,6 @@ func (t tried) failures() int {
 		n--
 	}
 	return max(0, n)
-}
-
-func (t *tried) fields() []any {
-	return []any{timeField{&t.expiresAt}, timeField{&t.approvedAt}, &t.attempts, &t.forgiven}
 }
 
 // barred is the wait until both bounds let a code be tried.
@@ -112,25 +106,6 @@ func (m *Memory) Barred(ctx context.Context, v Verification) (wait time.Duration
 	return barred(m.tried(v), now), nil
 }
 
-// triedSQL selects what may count of one recipient, $4 being the instant after which its life must have ended.
-const triedSQL = `SELECT v.expires_at, v.approved_at, v.attempts, v.forgiven FROM verifications v
-WHERE v.recipient = $1 AND v.app = $2 AND v.channel = $3 AND v.attempts > 0 AND v.expires_at > $4`
-
-func sqliteBarred(ctx context.Context, q queryer, v Verification, now time.Time) (time.Duration, error) {
-	rows, err := q.QueryContext(ctx, triedSQL, v.Recipient[:], v.App, v.Channel, µs(now.Add(-RowWindow)))
-	if err != nil {
-		return 0, err
-	}
-	list, err := collect(rows, (*tried).fields)
-	return barred(list, now), err
-}
-
-// Barred implements Log.
-func (s *SQLite) Barred(ctx context.Context, v Verification) (time.Duration, error) {
-	wait, err := sqliteBarred(ctx, s.readers, v, micro(s.now()))
-	return wait, unavailable(err)
-}
-
 // Attempt implements Log.
 func (s *SQLite) Attempt(ctx context.Context, id string) (v Verification, counted bool, at time.Time, err error) {
 	err = s.write(ctx, func(ctx context.Context, tx *sql.Tx, now time.Time) error {
@@ -152,17 +127,4 @@ func (s *SQLite) Attempt(ctx context.Context, id string) (v Verification, counte
 		return Verification{}, false, time.Time{}, err
 	}
 	return v, counted, at, nil
-}
-
-// Barred implements Log.
-func (p *Postgres) Barred(ctx context.Context, v Verification) (time.Duration, error) {
-	var now time.Time
-	err := p.read(ctx, func(conn *pgxpool.Conn) error {
-		return conn.QueryRow(ctx, p.sql(`SELECT {{now}}`)).Scan(timeField{&now})
-	})
-	if err != nil {
-		return 0, err
-	}
-	list, err := readRows(ctx, p, (*tried).fields, triedSQL, v.Recipient[:], v.App, string(v.Channel), now.Add(-RowWindow))
-	return barred(list, now), err
 }

@@ -2,12 +2,10 @@ package audit
 
 import (
 	"context"
+	"encoding/binary"
+	"hash/fnv"
 	"slices"
-	"strings"
 	"time"
-
-	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"sendcode/internal/recipient"
 	"sendcode/quota"
@@ -46,56 +44,10 @@ func (m *Memory) History(ctx context.Context, b Bucket, within time.Duration) (e
 	return ordered(events), now, nil
 }
 
-// History implements Log.
-func (s *SQLite) History(ctx context.Context, b Bucket, within time.Duration) ([]quota.Event, time.Time, error) {
-	if err := b.check(); err != nil {
-		return nil, time.Time{}, err
-	}
-	now := micro(s.now())
-	args := []any{b.Recipient[:], b.App, b.Channel, µs(now) - within.Microseconds()}
-	for _, p := range b.Purposes {
-		args = append(args, p)
-	}
-	rows, err := s.readers.QueryContext(ctx, `
-SELECT id, logged_at FROM sends
-WHERE counts = 1 AND recipient = ? AND app = ? AND channel = ? AND logged_at > ? AND purpose IN (?`+strings.Repeat(", ?", len(b.Purposes)-1)+`)`, args...)
-	if err != nil {
-		return nil, time.Time{}, unavailable(err)
-	}
-	list, err := collect(rows, func(p *past) []any { return []any{&p.id, timeField{&p.loggedAt}} })
-	if err != nil {
-		return nil, time.Time{}, unavailable(err)
-	}
-	var events []quota.Event
-	for _, p := range list {
-		events = append(events, quota.Event{ID: string(p.id[:]), At: p.loggedAt})
-	}
-	return ordered(events), now, nil
-}
-
-// History implements Log.
-func (p *Postgres) History(ctx context.Context, b Bucket, within time.Duration) ([]quota.Event, time.Time, error) {
-	if err := b.check(); err != nil {
-		return nil, time.Time{}, err
-	}
-	var now time.Time
-	var ids []uuid.UUID
-	var at []time.Time
-	err := p.read(ctx, func(conn *pgxpool.Conn) error {
-		return conn.QueryRow(ctx, p.sql(`
-WITH clock AS MATERIALIZED (SELECT {{now}} AS now)
-SELECT clock.now, past.ids, past.at FROM clock CROSS JOIN LATERAL (
-    SELECT array_agg(s.id) AS ids, array_agg(s.logged_at) AS at FROM sends s
-    WHERE s.counts AND s.recipient = $1 AND s.app = $2 AND s.channel = $3 AND s.purpose = ANY ($4)
-      AND s.logged_at > clock.now - $5 * interval '1 microsecond' AND `+loggedSince(p.beginning()+" - $5 * interval '1 microsecond'")+`
-) past`), b.Recipient[:], b.App, string(b.Channel), b.Purposes, within.Microseconds()).Scan(timeField{&now}, &ids, &at)
-	})
-	if err != nil {
-		return nil, time.Time{}, err
-	}
-	var events []quota.Event
-	for i, id := range ids {
-		events = append(events, quota.Event{ID: string(id[:]), At: micro(at[i])})
-	}
-	return ordered(events), now, nil
+// lockKey names a recipient's buckets. Two recipients with one key only wait for each other.
+func lockKey(s Send) int64 {
+	h := fnv.New64a()
+	h.Write([]byte(s.App + "\x00" + string(s.Channel) + "\x00"))
+	h.Write(s.Recipient[:])
+	return int64(binary.BigEndian.Uint64(h.Sum(nil)))
 }

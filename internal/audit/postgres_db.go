@@ -3,6 +3,7 @@ package audit
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"time"
 
@@ -18,12 +19,25 @@ var postgresWords = dialect{
 		"{{true}}", "true", "{{false}}", "false", "{{skip locked}}", "FOR UPDATE SKIP LOCKED", "{{lock}}", "FOR NO KEY UPDATE",
 		// As an array, a list is read once and before the rows that it names, whatever the planner thinks.
 		"{{among}}", "= ANY (ARRAY(", "{{end}}", "))",
+		// By laterals with a limit: the planner can only look each up by its key.
+		"{{of event}}", `LEFT JOIN LATERAL (SELECT * FROM sends s WHERE s.id = e.send_id LIMIT 1) s ON true
+LEFT JOIN LATERAL (SELECT * FROM verifications v WHERE v.id = e.verification_id LIMIT 1) v ON true`,
 	),
 	at:          func(t time.Time) any { return t },
 	domain:      pgDomain,
 	partitioned: true,
-	lock:        `SELECT pg_advisory_xact_lock(@key)`,
-	lockTries:   strings.NewReplacer("$1", "@app", "$2", "@channel", "$3", "@recipient").Replace(lockRecipientSQL),
+	since: func(at string, slack time.Duration) string {
+		if slack > 0 {
+			at = "(" + at + " - " + interval(slack) + ")"
+		}
+		return loggedSince(at)
+	},
+	latest:    latestSQL,
+	lock:      `SELECT pg_advisory_xact_lock(@key)`,
+	lockTries: strings.NewReplacer("$1", "@app", "$2", "@channel", "$3", "@recipient").Replace(lockRecipientSQL),
+	// Nothing is counted ahead while something is erased.
+	beforeErase:  []string{patientSQL, fmt.Sprintf(`SELECT pg_advisory_xact_lock(%d)`, int64(countLock)), eraseHoursSQL},
+	beforeForget: []string{patientSQL},
 }
 
 // words are postgresWords with the clock.
@@ -130,4 +144,13 @@ func notCommitted(err error, tag pgconn.CommandTag) error {
 		return errors.New("audit: a transaction was not committed")
 	}
 	return nil
+}
+
+// clock reads the log's.
+func (p *Postgres) clock(ctx context.Context) (now time.Time, err error) {
+	err = p.DB.read(ctx, func(q Tx) error {
+		now, err = q.clock()
+		return err
+	})
+	return now, err
 }

@@ -86,6 +86,14 @@ func (q Tx) change(statement string, args Args) (bool, error) {
 	return n > 0, err
 }
 
+// lock waits for the lock of that key until the end of the transaction.
+func (q Tx) lock(key int64) error {
+	if q.dialect.lock == "" {
+		return nil
+	}
+	return q.exec(q.dialect.lock, Args{"key": key})
+}
+
 // clock is the log's clock now.
 func (q Tx) clock() (now time.Time, err error) {
 	if q.dialect.now == "" {

@@ -55,7 +55,7 @@ func (db *DB) AddAccount(ctx context.Context, a Account, act Act) error {
 	}
 	return db.write(ctx, func(q Tx) error {
 		added, err := q.change(addAccountSQL, Args{
-			"name": a.Name, "role": a.Role, "password": a.Password, "identity": a.Identity, "disabled_at": a.DisabledAt,
+			"name": a.Name, "role": a.Role, "password": a.Password, "identity": a.Identity, "disabled_at": orNull(micro(a.DisabledAt)),
 		})
 		switch {
 		case err != nil:
@@ -76,7 +76,7 @@ func (db *DB) ChangeAccount(ctx context.Context, name string, c AccountChange, a
 	return db.write(ctx, func(q Tx) error {
 		act.Detail, err = single(q, func(role *string) []any { return []any{role} }, changeAccountSQL, Args{
 			"name": name, "role": c.Role, "password": c.Password, "identity": c.Identity,
-			"disables": c.DisabledAt != nil, "disabled_at": Account{}.changed(c).DisabledAt,
+			"disables": c.DisabledAt != nil, "disabled_at": orNull(Account{}.changed(c).DisabledAt),
 		})
 		if err != nil {
 			return identityOr(err)

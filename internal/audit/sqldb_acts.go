@@ -3,8 +3,6 @@ package audit
 import (
 	"context"
 	"fmt"
-
-	"sendcode/internal/recipient"
 )
 
 // An act whose ID is there already is left as it is.
@@ -32,16 +30,12 @@ func actFields(a *Act) []any {
 func (q Tx) addAct(a Act) error {
 	err := q.exec(addActSQL, Args{
 		"id": a.ID, "who": a.Who, "role": a.Role, "network": a.Network, "what": a.What, "app": a.App, "channel": a.Channel, "purpose": a.Purpose,
-		"target": a.Target, "reason": a.Reason, "outcome": a.Outcome, "detail": a.Detail, "ends": a.Ends,
+		"target": a.Target, "reason": a.Reason, "outcome": a.Outcome, "detail": a.Detail, "ends": orNull(a.Ends),
 	})
 	if err != nil || !a.onSomebody() {
 		return err
 	}
-	person := Args{"id": a.ID, "recipient": nil, "masked": a.To}
-	if a.Recipient != (recipient.Hash{}) {
-		person["recipient"] = a.Recipient
-	}
-	return q.exec(addPersonSQL, person)
+	return q.exec(addPersonSQL, Args{"id": a.ID, "recipient": orNull(a.Recipient), "masked": a.To})
 }
 
 // addActIf is addAct where there is one.

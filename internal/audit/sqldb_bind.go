@@ -13,19 +13,19 @@ import (
 )
 
 // Args are the parameters of a statement by their names: "@app" in a statement is Args{"app": …}. Those that the statement does
-// not name are left out. "IN (@ids)" takes a list. The zero time and the nil UUID are NULL. @now is the log's clock unless it is
-// given.
+// not name are left out. "IN (@ids)" takes a list. @now is the log's clock unless it is given.
 type Args map[string]any
 
-// with is a copy with more parameters.
-func (a Args) with(more Args) Args {
-	all := make(Args, len(a)+len(more))
-	for _, some := range []Args{a, more} {
-		for name, value := range some {
-			all[name] = value
-		}
+// date is a day as "2006-01-02".
+type date string
+
+// orNull is NULL for the zero value.
+func orNull[T comparable](x T) any {
+	var zero T
+	if x == zero {
+		return nil
 	}
-	return all
+	return x
 }
 
 // numbered are the parameters of a statement that numbers them, as conditions do.
@@ -48,16 +48,11 @@ type dialect struct {
 	latest      string              // reads the newest send of each of @recipients; "": the general statement does
 	lock        string              // waits for the lock named @key until the end of the transaction; "": there is one writer
 	lockTries   string              // the same for the failed checks of a recipient
-	beforeErase []string            // what Erase does first in its transaction
-	beforeTasks []string            // the same for what runs in the background and may take long
-}
-
-// since says of the rows of sends s that none was logged before an instant, for partitions to be left out by; at is SQL.
-func (d *dialect) since(at string) string {
-	if !d.partitioned {
-		return "1 = 1"
-	}
-	return loggedSince(at)
+	// since says of the rows of sends s that none was logged more than slack before an instant, for partitions to be left out by; at is
+	// SQL.
+	since        func(at string, slack time.Duration) string
+	beforeErase  []string // what Erase does first in its transaction
+	beforeForget []string // the same for Forget
 }
 
 var parameter = regexp.MustCompile(`IN \(@([a-z_]+)\)|[@$]([a-z0-9_]+)`)
@@ -119,9 +114,6 @@ func (d *dialect) value(v any) (any, string) {
 	case nil:
 		return nil, ""
 	case time.Time:
-		if x.IsZero() {
-			return nil, "timestamptz"
-		}
 		return d.at(x), "timestamptz"
 	case time.Duration:
 		if d.typed {
@@ -129,9 +121,6 @@ func (d *dialect) value(v any) (any, string) {
 		}
 		return x.Microseconds(), ""
 	case uuid.UUID:
-		if x == uuid.Nil {
-			return nil, "uuid"
-		}
 		return x, "uuid"
 	case recipient.Hash:
 		return x[:], "bytea"
@@ -141,6 +130,8 @@ func (d *dialect) value(v any) (any, string) {
 		return x, "bytea"
 	case bool:
 		return x, "boolean"
+	case date:
+		return string(x), "text::date"
 	case *string:
 		return x, "text"
 	case []string:

@@ -11,8 +11,10 @@ import (
 var sqliteWords = dialect{
 	words: strings.NewReplacer(
 		"{{true}}", "1", "{{false}}", "0", "{{skip locked}}", "", "{{lock}}", "", "{{among}}", "IN (", "{{end}}", ")",
+		"{{of event}}", "LEFT JOIN sends s ON s.id = e.send_id LEFT JOIN verifications v ON v.id = e.verification_id",
 	),
 	at:     func(t time.Time) any { return µs(t) },
+	since:  func(string, time.Duration) string { return "1 = 1" }, // there are no partitions
 	domain: `CASE WHEN instr(s.masked, '@') > 0 THEN substr(s.masked, instr(s.masked, '@') + 1) ELSE '' END`,
 }
 
@@ -66,4 +68,20 @@ func (s *SQLite) running(ctx context.Context, steps []*step) error {
 		}
 		return nil
 	})
+}
+
+// sqliteTx is a Tx in a transaction of the writer.
+func sqliteTx(ctx context.Context, tx *sql.Tx, now time.Time) Tx {
+	return Tx{liteConn{ctx, tx}, &sqliteWords, now}
+}
+
+func sqliteRejected(ctx context.Context, tx *sql.Tx, b memoryBucket, now time.Time, within time.Duration) ([]rejection, error) {
+	args := rejectedArgs(b.app, b.channel, b.recipient)
+	args["after"] = now.Add(-within.Truncate(time.Microsecond))
+	return all(sqliteTx(ctx, tx, now), rejectionFields, sqliteWords.rejectedSQL(), args)
+}
+
+func sqliteBarred(ctx context.Context, tx *sql.Tx, v Verification, now time.Time) (time.Duration, error) {
+	list, err := sqliteTx(ctx, tx, now).tried(v, now)
+	return barred(list, now), err
 }

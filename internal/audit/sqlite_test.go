@@ -171,7 +171,7 @@ func TestSQLitePlans(t *testing.T) {
 	who := in.Send.Recipient
 	filter := func(f Filter) string {
 		f.Limit = 10
-		query, _ := f.query(sqliteWords)
+		query, _ := sendFilter{f}.query(sqliteWords)
 		return query
 	}
 	for name, c := range map[string]struct{ query, index string }{
