@@ -83,9 +83,32 @@ func (p *Postgres) reading(ctx context.Context, f func(conn, time.Time) error) e
 	return p.read(ctx, func(c *pgxpool.Conn) error { return f(pgConn{ctx, c}, time.Time{}) })
 }
 
-// writing implements engine.
+// writing implements engine. The begin and the clock are one round trip.
 func (p *Postgres) writing(ctx context.Context, f func(conn, time.Time) error) error {
-	return p.inTransaction(ctx, func(tx pgx.Tx) error { return f(pgConn{ctx, tx}, time.Time{}) })
+	return p.change(ctx, func(c *pgxpool.Conn) error {
+		now, err := p.begin(ctx, c)
+		if err != nil {
+			return err
+		}
+		if err := f(pgConn{ctx, c}, now); err != nil {
+			_, _ = c.Exec(context.WithoutCancel(ctx), "ROLLBACK")
+			return err
+		}
+		tag, err := c.Exec(ctx, "COMMIT")
+		return errors.Join(err, notCommitted(err, tag))
+	})
+}
+
+func (p *Postgres) begin(ctx context.Context, c *pgxpool.Conn) (now time.Time, err error) {
+	var b pgx.Batch
+	b.Queue("BEGIN ISOLATION LEVEL READ COMMITTED")
+	b.Queue("SELECT " + p.now)
+	results := c.SendBatch(ctx, &b)
+	defer results.Close()
+	if _, err := results.Exec(); err != nil {
+		return now, err
+	}
+	return now, results.QueryRow().Scan(timeField{&now})
 }
 
 // inTransaction runs what writes more than one row. Each statement sees what was committed before it, whatever the

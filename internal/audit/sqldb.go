@@ -17,7 +17,7 @@ type engine interface {
 	// reading runs f with a connection that only reads. It may run f twice. now is the instant of @now where the dialect has no
 	// expression for it.
 	reading(ctx context.Context, f func(c conn, now time.Time) error) error
-	// writing runs f once, in a READ COMMITTED transaction, and rolls back if f fails.
+	// writing runs f once, in a READ COMMITTED transaction that begins now, and rolls back if f fails.
 	writing(ctx context.Context, f func(c conn, now time.Time) error) error
 	// running runs statements in one transaction and, where the database can, in one round trip. It sets their changed.
 	running(ctx context.Context, steps []*step) error
@@ -35,7 +35,7 @@ type scan = func(dest ...any) error
 type Tx struct {
 	conn    conn
 	dialect *dialect
-	now     time.Time
+	now     time.Time // on the log's clock, when the transaction began; of a read clock tells it
 }
 
 // read runs what only reads.
@@ -96,7 +96,7 @@ func (q Tx) lock(key int64) error {
 
 // clock is the log's clock now.
 func (q Tx) clock() (now time.Time, err error) {
-	if q.dialect.now == "" {
+	if !q.now.IsZero() {
 		return q.now, nil
 	}
 	_, err = q.run(`SELECT @now`, nil, func(read scan) error { return read(timeField{&now}) })

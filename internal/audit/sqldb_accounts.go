@@ -116,16 +116,12 @@ func (db *DB) BeginSession(ctx context.Context, s Session, life time.Duration, a
 		return s, err
 	}
 	err = db.write(ctx, func(q Tx) error {
-		now, err := q.clock()
-		if err != nil {
-			return err
-		}
-		s.StartedAt, s.SeenAt, s.FactorAt = now, now, time.Time{}
-		if err := q.exec(`DELETE FROM sessions WHERE started_at < @since`, Args{"since": now.Add(-life.Truncate(time.Microsecond))}); err != nil {
+		s.StartedAt, s.SeenAt, s.FactorAt = q.now, q.now, time.Time{}
+		if err := q.exec(`DELETE FROM sessions WHERE started_at < @since`, Args{"since": q.now.Add(-life.Truncate(time.Microsecond))}); err != nil {
 			return err
 		}
 		if err := q.exec(beginSessionSQL, Args{
-			"id": s.ID, "account": s.Account, "bound": s.Bound, "via": s.Via, "granted": s.Granted, "passed": s.Passed, "now": now,
+			"id": s.ID, "account": s.Account, "bound": s.Bound, "via": s.Via, "granted": s.Granted, "passed": s.Passed, "now": q.now,
 		}); err != nil {
 			return err
 		}

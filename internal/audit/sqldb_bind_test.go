@@ -13,10 +13,10 @@ import (
 func TestBind(t *testing.T) {
 	id, hash, at := uuid.MustParse("0190d9a8-0000-7000-8000-000000000001"), recipient.Hash{1}, time.UnixMicro(1_700_000_000_000_007).UTC()
 	for name, c := range map[string]struct {
-		statement      string
-		args           Args
-		postgres, lite string
-		values, liteIs []any
+		statement          string
+		args               Args
+		postgres, lite     string
+		values, liteValues []any
 	}{
 		"by name, once each": {
 			`UPDATE t SET a = @app WHERE b = @n AND c <> @app`, Args{"n": 7, "app": Status("sent"), "unused": 1},
@@ -57,6 +57,6 @@ func TestBind(t *testing.T) {
 		equal(t, name+": postgres", values, c.values)
 		text, values = sqliteWords.bind(c.statement, c.args, at)
 		equal(t, name+": sqlite", text, c.lite)
-		equal(t, name+": sqlite", values, c.liteIs)
+		equal(t, name+": sqlite", values, c.liteValues)
 	}
 }

@@ -26,7 +26,7 @@ func (db *DB) Approve(ctx context.Context, id string, tell Tell) (ok bool, err e
 		if ok, err = q.change(endSQL("approved_at"), Args{"id": id}); err != nil || !ok {
 			return err
 		}
-		return q.exec(tellApprovedSQL, Args{"event": tell.ID, "type": tell.Type, "test": tell.Test, "id": id})
+		return q.exec(addApprovedEventSQL, Args{"event": tell.ID, "type": tell.Type, "test": tell.Test, "id": id})
 	})
 	return ok && err == nil, err
 }

@@ -39,11 +39,7 @@ func (db *DB) Heard(ctx context.Context, e ProviderEvent, bar Bar) (recorded boo
 		if err != nil {
 			return err
 		}
-		now, err := q.clock()
-		if err != nil {
-			return err
-		}
-		e = e.heard(now)
+		e = e.heard(q.now)
 		recorded, err = q.change(addToldSQL,
 			Args{"id": e.Send, "kind": e.Kind, "at": e.At, "heard_at": e.HeardAt, "provider": e.Provider, "detail": e.Detail})
 		if err != nil || !recorded {

@@ -13,7 +13,11 @@ const (
 
 	expiringSQL = `SELECT s.id FROM sends s WHERE s.logged_at < @before AND ` + settledSQL + ` ORDER BY s.logged_at, s.id LIMIT @limit {{skip locked}}`
 
-	// A verification stays while its send waits for something.
+	// A verification goes with its send, where no send went with a whole partition.
+	expireWithSendsSQL = `
+DELETE FROM verifications WHERE id IN (SELECT s.verification_id FROM sends s WHERE s.id IN (@ids))`
+
+	// Else it goes by its own time, but stays while its send waits for something.
 	expireVerificationsSQL = `
 DELETE FROM verifications WHERE id {{among}}
     SELECT o.id FROM verifications o WHERE o.created_at < @before AND o.id NOT IN (
@@ -22,7 +26,7 @@ DELETE FROM verifications WHERE id {{among}}
         SELECT s.verification_id FROM sends s WHERE s.refund_since IS NOT NULL AND s.logged_at < @before)
     ORDER BY o.created_at LIMIT @limit {{skip locked}} {{end}}`
 
-	expireToldSQL = `
+	expireProviderEventsSQL = `
 DELETE FROM provider_events WHERE (send_id, kind) IN (
     SELECT o.send_id, o.kind FROM provider_events o WHERE o.send_id < @lowest ORDER BY o.send_id, o.kind LIMIT @limit {{skip locked}})`
 
@@ -43,17 +47,13 @@ func extentFields(e *Extent) []any {
 
 func idField(id *uuid.UUID) []any { return []any{id} }
 
-// Expire implements Expirer. Verifications and what providers told go by their own time as well as with their sends.
+// Expire implements Expirer. Events of providers go by their own time as well as with their sends.
 func (db *DB) Expire(ctx context.Context, age time.Duration, limit int) (gone Expired, err error) {
 	if err := checkAge(age, limit); err != nil {
 		return gone, err
 	}
 	err = db.write(ctx, func(q Tx) error {
-		now, err := q.clock()
-		if err != nil {
-			return err
-		}
-		gone, err = q.expire(now.Add(-(age + maxLife).Truncate(time.Microsecond)), limit)
+		gone, err = q.expire(q.now.Add(-(age + maxLife).Truncate(time.Microsecond)), limit)
 		return err
 	})
 	return gone, err
@@ -66,18 +66,19 @@ func (q Tx) expire(before time.Time, limit int) (gone Expired, err error) {
 		return gone, err
 	}
 	args["ids"] = ids
-	most := int64(len(ids))
-	for _, statement := range []string{
-		expireVerificationsSQL, expireToldSQL, expireSuppressionsSQL,
-		`DELETE FROM provider_events WHERE send_id IN (@ids)`, `DELETE FROM sends WHERE id IN (@ids)`,
-	} {
+	most, verifications := int64(len(ids)), expireWithSendsSQL
+	if q.dialect.partitioned {
+		verifications = expireVerificationsSQL
+	}
+	for _, statement := range []string{verifications, expireProviderEventsSQL, expireSuppressionsSQL} {
 		n, err := q.run(statement, args, nil)
 		if err != nil {
 			return gone, err
 		}
 		most = max(most, n)
 	}
-	return Expired{Rows: len(ids), More: most >= int64(limit)}, nil
+	err = q.execAll(args, `DELETE FROM provider_events WHERE send_id IN (@ids)`, `DELETE FROM sends WHERE id IN (@ids)`)
+	return Expired{Rows: len(ids), More: most >= int64(limit)}, err
 }
 
 // Extent implements Expirer.

@@ -34,12 +34,8 @@ func (db *DB) Spend(ctx context.Context, charges []Charge) (spent []Spent, refus
 		return nil, "", err
 	}
 	err = db.write(ctx, func(q Tx) error {
-		now, err := q.clock()
-		if err != nil {
-			return err
-		}
 		for _, c := range charges {
-			at := Spent{Charge: c, Period: period(c.Per, now)}
+			at := Spent{Charge: c, Period: period(c.Per, q.now)}
 			at.Used, err = single(q, func(used *int64) []any { return []any{used} }, spendSQL,
 				Args{"account": c.Account, "period": date(at.Period), "amount": c.Amount, "limit": c.Limit})
 			if errors.Is(err, ErrNotFound) {

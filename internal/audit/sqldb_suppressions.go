@@ -51,11 +51,7 @@ func (db *DB) Suppress(ctx context.Context, x Suppression, lasts time.Duration, 
 		if err := q.addActIf(act); err != nil {
 			return err
 		}
-		now, err := q.clock()
-		if err != nil {
-			return err
-		}
-		x.Since, x.Until = now, now.Add(lasts.Truncate(time.Microsecond))
+		x.Since, x.Until = q.now, q.now.Add(lasts.Truncate(time.Microsecond))
 		out = x
 		if added, err = q.suppress(x); err != nil || added {
 			return err
@@ -104,12 +100,8 @@ func (db *DB) Lift(ctx context.Context, l Lifting, act *Act) (lifted []Suppressi
 		return nil, err
 	}
 	err = db.write(ctx, func(q Tx) error {
-		now, err := q.clock()
-		if err != nil {
-			return err
-		}
 		lifted, err = all(q, suppressionFields, liftSQL,
-			Args{"by": l.By, "why": l.Why, "channel": l.Channel, "address": l.Address, "app": l.App, "now": now})
+			Args{"by": l.By, "why": l.Why, "channel": l.Channel, "address": l.Address, "app": l.App, "now": q.now})
 		if err != nil || act == nil {
 			return err
 		}

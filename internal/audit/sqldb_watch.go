@@ -98,11 +98,7 @@ func (db *DB) Watch(ctx context.Context, w Watch) (started []PrefixPause, err er
 		if err := q.lock(watchLock); err != nil {
 			return err
 		}
-		now, err := q.clock()
-		if err != nil {
-			return err
-		}
-		started, err = w.watch(now, sqlBook{q})
+		started, err = w.watch(q.now, sqlBook{q})
 		return err
 	})
 	if err != nil {
@@ -148,11 +144,7 @@ func (db *DB) LiftPrefix(ctx context.Context, l PrefixLifting, act *Act) (lifted
 		return PrefixPause{}, false, err
 	}
 	err = db.write(ctx, func(q Tx) error {
-		now, err := q.clock()
-		if err != nil {
-			return err
-		}
-		if done, err = q.change(liftPrefixSQL, Args{"by": l.By, "why": l.Why, "id": l.ID, "now": now}); err != nil {
+		if done, err = q.change(liftPrefixSQL, Args{"by": l.By, "why": l.Why, "id": l.ID, "now": q.now}); err != nil {
 			return err
 		}
 		lifted, err = single(q, prefixPauseFields, prefixPauseSQL+` WHERE p.id = @id`, Args{"id": l.ID})
