@@ -67,7 +67,7 @@ func OpenPostgres(ctx context.Context, url string, options ...Option) (*Postgres
 // openPostgres lets tests replace the log's clock.
 func openPostgres(ctx context.Context, url, now string, options ...Option) (*Postgres, error) {
 	p := &Postgres{now: now}
-	p.DB = DB{p.words(), p}
+	p.DB = DB{dialect: p.words(), engine: p}
 	role := accessOf(options).role
 	var err error
 	if p.pool, err = newPool(ctx, url, role, nil); err != nil {

@@ -15,14 +15,14 @@ import (
 // postgresWords are those of Postgres but for its clock.
 var postgresWords = dialect{
 	typed: true,
-	words: strings.NewReplacer(
-		"{{true}}", "true", "{{false}}", "false", "{{skip locked}}", "FOR UPDATE SKIP LOCKED", "{{lock}}", "FOR NO KEY UPDATE",
+	words: map[string]string{
+		"true": "true", "false": "false", "skip locked": "FOR UPDATE SKIP LOCKED", "lock": "FOR NO KEY UPDATE",
 		// As an array, a list is read once and before the rows that it names, whatever the planner thinks.
-		"{{among}}", "= ANY (ARRAY(", "{{end}}", "))",
+		"among": "= ANY (ARRAY(", "end": "))",
 		// By laterals with a limit: the planner can only look each up by its key.
-		"{{of event}}", `LEFT JOIN LATERAL (SELECT * FROM sends s WHERE s.id = e.send_id LIMIT 1) s ON true
+		"of event": `LEFT JOIN LATERAL (SELECT * FROM sends s WHERE s.id = e.send_id LIMIT 1) s ON true
 LEFT JOIN LATERAL (SELECT * FROM verifications v WHERE v.id = e.verification_id LIMIT 1) v ON true`,
-	),
+	},
 	at:          func(t time.Time) any { return t },
 	domain:      pgDomain,
 	partitioned: true,

@@ -1,9 +1,10 @@
 package audit
 
 import (
+	"bytes"
 	"fmt"
 	"reflect"
-	"regexp"
+	"strconv"
 	"strings"
 	"time"
 
@@ -41,7 +42,7 @@ func numbered(values []any) Args {
 type dialect struct {
 	now         string              // the log's clock; "": it is a parameter
 	typed       bool                // parameters are written with their types, which have instants and intervals; else those are µs
-	words       *strings.Replacer   // for what stands in double braces
+	words       map[string]string   // for what stands in double braces
 	at          func(time.Time) any // an instant as a parameter
 	domain      string              // that the masked form shows
 	partitioned bool                // sends are, by time
@@ -55,57 +56,95 @@ type dialect struct {
 	beforeForget []string // the same for Forget
 }
 
-var parameter = regexp.MustCompile(`IN \(@([a-z_]+)\)|[@$]([a-z0-9_]+)`)
+// binding is a statement on its way to a database.
+type binding struct {
+	*dialect
+	args   Args
+	now    time.Time
+	text   []byte
+	values []any
+	places map[string]string // of the parameters that were written before
+}
 
 // bind writes a statement in the dialect, with its parameters numbered.
 func (d *dialect) bind(statement string, args Args, now time.Time) (string, []any) {
-	var values []any
-	places := map[string]string{}
-	place := func(value any, typeName string) string {
-		values = append(values, value)
-		if !d.typed {
-			return fmt.Sprint("?", len(values))
+	b := binding{dialect: d, args: args, now: now, text: make([]byte, 0, 2*len(statement)), places: map[string]string{}}
+	for rest := statement; rest != ""; {
+		i := strings.IndexAny(rest, "@${")
+		if i < 0 {
+			i = len(rest)
 		}
-		if typeName == "" {
-			return fmt.Sprint("$", len(values))
-		}
-		return fmt.Sprint("$", len(values), "::", typeName)
+		b.text = append(b.text, rest[:i]...)
+		rest = b.next(rest[i:])
 	}
-	text := parameter.ReplaceAllStringFunc(d.words.Replace(statement), func(found string) string {
-		if written, ok := places[found]; ok {
-			return written
-		}
-		name := strings.Trim(found, "IN (@$)")
-		value, ok := args[name]
-		switch {
-		case !ok && name == "now" && d.now != "":
-			return d.now
-		case !ok && name == "now":
-			value = now
-		case !ok:
-			return found // the database refuses it
-		}
-		if strings.HasPrefix(found, "IN") {
-			places[found] = d.in(value, place)
-		} else {
-			places[found] = place(d.value(value))
-		}
-		return places[found]
-	})
-	return text, values
+	return string(b.text), b.values
+}
+
+// next writes the parameter, the word or the character that the text begins with, and returns what comes after it.
+func (b *binding) next(text string) string {
+	if word, rest, ok := strings.Cut(text, "}}"); ok && strings.HasPrefix(word, "{{") {
+		b.text = append(b.text, b.words[word[2:]]...)
+		return rest
+	}
+	if text == "" {
+		return ""
+	}
+	end := 1
+	for end < len(text) && (text[end] == '_' || text[end] >= 'a' && text[end] <= 'z' || text[end] >= '0' && text[end] <= '9') {
+		end++
+	}
+	list, ok := b.args[text[1:end]]
+	if before, isList := bytes.CutSuffix(b.text, []byte("IN (")); isList && ok && strings.HasPrefix(text[end:], ")") {
+		b.text = append(before, b.in(list)...)
+		return text[end+1:]
+	}
+	b.text = append(b.text, b.parameter(text[:end])...)
+	return text[end:]
+}
+
+// parameter is how one is written, or the text itself where there is none: then the database refuses it.
+func (b *binding) parameter(text string) string {
+	name := text[1:]
+	value, ok := b.args[name]
+	switch {
+	case !ok && name == "now" && b.dialect.now != "":
+		return b.dialect.now
+	case !ok && name == "now":
+		value = b.now
+	case !ok:
+		return text
+	}
+	if b.places[name] == "" {
+		b.places[name] = b.place(value)
+	}
+	return b.places[name]
 }
 
 // in is the condition that a column is one of a list.
-func (d *dialect) in(list any, place func(any, string) string) string {
-	if d.typed {
-		return "= ANY (" + place(d.value(list)) + ")"
+func (b *binding) in(list any) string {
+	if b.typed {
+		return "= ANY (" + b.place(list) + ")"
 	}
 	all := reflect.ValueOf(list)
 	texts := make([]string, all.Len())
 	for i := range texts {
-		texts[i] = place(d.value(all.Index(i).Interface()))
+		texts[i] = b.place(all.Index(i).Interface())
 	}
 	return "IN (" + strings.Join(texts, ", ") + ")"
+}
+
+// place adds a value and is where it is written.
+func (b *binding) place(value any) string {
+	v, typeName := b.value(value)
+	b.values = append(b.values, v)
+	number := strconv.Itoa(len(b.values))
+	switch {
+	case !b.typed:
+		return "?" + number
+	case typeName == "":
+		return "$" + number
+	}
+	return "$" + number + "::" + typeName
 }
 
 // value is a parameter as the driver takes it, with its type in Postgres.

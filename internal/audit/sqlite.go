@@ -43,7 +43,7 @@ func OpenSQLite(ctx context.Context, path string, now func() time.Time) (*SQLite
 		return nil, err
 	}
 	s := &SQLite{writer: writer, now: now}
-	s.DB = DB{sqliteWords, s}
+	s.DB = DB{dialect: sqliteWords, engine: s}
 	if err := migrateSQLite(ctx, writer); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
@@ -117,11 +117,6 @@ func (s *SQLite) write(ctx context.Context, f func(ctx context.Context, tx *sql.
 
 // one runs a statement that changes at most one row, and says whether it did.
 func (s *SQLite) one(ctx context.Context, statement string, args func(now time.Time) []any) (changed bool, err error) {
-	return s.oneAnd(ctx, statement, args, func(context.Context, *sql.Tx, time.Time) error { return nil })
-}
-
-// oneAnd is one with what goes with a change.
-func (s *SQLite) oneAnd(ctx context.Context, statement string, args func(now time.Time) []any, then func(context.Context, *sql.Tx, time.Time) error) (changed bool, err error) {
 	err = s.write(ctx, func(ctx context.Context, tx *sql.Tx, now time.Time) error {
 		result, err := tx.ExecContext(ctx, statement, args(now)...)
 		if err != nil {
@@ -129,10 +124,7 @@ func (s *SQLite) oneAnd(ctx context.Context, statement string, args func(now tim
 		}
 		n, err := result.RowsAffected()
 		changed = n > 0
-		if err != nil || !changed {
-			return err
-		}
-		return then(ctx, tx, now)
+		return err
 	})
 	return changed && err == nil, err
 }

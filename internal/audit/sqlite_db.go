@@ -3,16 +3,15 @@ package audit
 import (
 	"context"
 	"database/sql"
-	"strings"
 	"time"
 )
 
 // sqliteWords are those of SQLite. Its clock is a parameter.
 var sqliteWords = dialect{
-	words: strings.NewReplacer(
-		"{{true}}", "1", "{{false}}", "0", "{{skip locked}}", "", "{{lock}}", "", "{{among}}", "IN (", "{{end}}", ")",
-		"{{of event}}", "LEFT JOIN sends s ON s.id = e.send_id LEFT JOIN verifications v ON v.id = e.verification_id",
-	),
+	words: map[string]string{
+		"true": "1", "false": "0", "skip locked": "", "lock": "", "among": "IN (", "end": ")",
+		"of event": "LEFT JOIN sends s ON s.id = e.send_id LEFT JOIN verifications v ON v.id = e.verification_id",
+	},
 	at:     func(t time.Time) any { return µs(t) },
 	since:  func(string, time.Duration) string { return "1 = 1" }, // there are no partitions
 	domain: `CASE WHEN instr(s.masked, '@') > 0 THEN substr(s.masked, instr(s.masked, '@') + 1) ELSE '' END`,
@@ -72,7 +71,7 @@ func (s *SQLite) running(ctx context.Context, steps []*step) error {
 
 // sqliteTx is a Tx in a transaction of the writer.
 func sqliteTx(ctx context.Context, tx *sql.Tx, now time.Time) Tx {
-	return Tx{liteConn{ctx, tx}, &sqliteWords, now}
+	return Tx{conn: liteConn{ctx, tx}, dialect: &sqliteWords, now: now}
 }
 
 func sqliteRejected(ctx context.Context, tx *sql.Tx, b memoryBucket, now time.Time, within time.Duration) ([]rejection, error) {
