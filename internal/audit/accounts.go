@@ -2,7 +2,6 @@ package audit
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -163,18 +162,5 @@ func (m *Memory) EndSession(ctx context.Context, id [32]byte) (err error) {
 	}
 	defer m.leave(lost, &err)
 	delete(m.sessions, id)
-	return nil
-}
-
-// keyField reads 32 bytes.
-type keyField struct{ to *[32]byte }
-
-// Scan implements sql.Scanner.
-func (f keyField) Scan(src any) error {
-	x, ok := src.([]byte)
-	if !ok || len(x) != len(f.to) {
-		return fmt.Errorf("audit: no 32 bytes: %T", src)
-	}
-	*f.to = [32]byte(x)
 	return nil
 }

@@ -2,15 +2,9 @@ package audit
 
 import (
 	"context"
-	"database/sql"
-	"errors"
 	"regexp"
 	"slices"
-	"strings"
 	"time"
-
-	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 )
 
 // AccountChange names what changes of an account; what is nil stays as it is, whoever changes it at the same time.
@@ -110,100 +104,4 @@ func (m *Memory) putAccount(a Account, act Act, now time.Time) error {
 	m.accounts[a.Name] = a
 	m.addAct(act, now)
 	return nil
-}
-
-// Both databases understand these; {{now}} is the log's instant.
-const (
-	addAccountSQL = `
-INSERT INTO accounts (name, role, password, identity, disabled_at, made_at)
-VALUES ($1, $2, $3, $4, $5, {{now}}) ON CONFLICT (name) DO NOTHING`
-	changeAccountSQL = `
-UPDATE accounts SET role = COALESCE($2, role), password = COALESCE($3, password), identity = COALESCE($4, identity),
-  disabled_at = CASE WHEN $5 THEN $6 ELSE disabled_at END
-WHERE name = $1 RETURNING role`
-)
-
-// identityOr knows the violation of accounts_identity.
-func identityOr(err error) error {
-	var unique *pgconn.PgError
-	if errors.As(err, &unique) && unique.ConstraintName == "accounts_identity" || err != nil && strings.Contains(err.Error(), "accounts.identity") {
-		return ErrIdentityTaken
-	}
-	return err
-}
-
-// AddAccount implements Accounts.
-func (s *SQLite) AddAccount(ctx context.Context, a Account, act Act) error {
-	act, err := a.checked(act)
-	if err != nil {
-		return err
-	}
-	added, err := s.oneAnd(ctx, strings.ReplaceAll(addAccountSQL, "{{now}}", "$6"), func(now time.Time) []any {
-		return []any{a.Name, a.Role, a.Password, a.Identity, knownµs(a.DisabledAt), µs(now)}
-	}, func(ctx context.Context, tx *sql.Tx, now time.Time) error { return sqliteAct(ctx, tx, act, now) })
-	if err == nil && !added {
-		return ErrNameTaken
-	}
-	return identityOr(err)
-}
-
-// knownµs is an instant as a parameter of SQLite; the zero time is NULL.
-func knownµs(t time.Time) any {
-	if t.IsZero() {
-		return nil
-	}
-	return µs(t)
-}
-
-// ChangeAccount implements Accounts.
-func (s *SQLite) ChangeAccount(ctx context.Context, name string, c AccountChange, act Act) error {
-	act, err := c.checked(name, act)
-	if err != nil {
-		return err
-	}
-	return s.write(ctx, func(ctx context.Context, tx *sql.Tx, now time.Time) error {
-		disabled := Account{}.changed(c).DisabledAt
-		row := tx.QueryRowContext(ctx, changeAccountSQL, name, c.Role, c.Password, c.Identity, c.DisabledAt != nil, knownµs(disabled))
-		switch err := row.Scan(&act.Detail); {
-		case errors.Is(err, sql.ErrNoRows):
-			return ErrNotFound
-		case err != nil:
-			return identityOr(err)
-		}
-		return sqliteAct(ctx, tx, act, now)
-	})
-}
-
-// AddAccount implements Accounts.
-func (p *Postgres) AddAccount(ctx context.Context, a Account, act Act) error {
-	act, err := a.checked(act)
-	if err != nil {
-		return err
-	}
-	return p.inTransaction(ctx, func(tx pgx.Tx) error {
-		tag, err := tx.Exec(ctx, p.sql(addAccountSQL), a.Name, a.Role, a.Password, a.Identity, known(a.DisabledAt))
-		switch {
-		case err != nil:
-			return identityOr(err)
-		case tag.RowsAffected() == 0:
-			return ErrNameTaken
-		}
-		return p.addAct(ctx, tx, act)
-	})
-}
-
-// ChangeAccount implements Accounts.
-func (p *Postgres) ChangeAccount(ctx context.Context, name string, c AccountChange, act Act) error {
-	act, err := c.checked(name, act)
-	if err != nil {
-		return err
-	}
-	return p.inTransaction(ctx, func(tx pgx.Tx) error {
-		disabled := Account{}.changed(c).DisabledAt
-		row := tx.QueryRow(ctx, changeAccountSQL, name, c.Role, c.Password, c.Identity, c.DisabledAt != nil, known(disabled))
-		if err := found(row.Scan(&act.Detail)); err != nil {
-			return identityOr(err)
-		}
-		return p.addAct(ctx, tx, act)
-	})
 }

@@ -2,7 +2,6 @@ package audit
 
 import (
 	"context"
-	"strconv"
 	"time"
 
 	"github.com/google/uuid"
@@ -118,49 +117,4 @@ func checkShares(lease time.Duration, shares []Share) error {
 		}
 	}
 	return checkLease(lease, 1)
-}
-
-const appEventColumns = `e.id, e.app, e.type, e.send_id, e.verification_id, e.status, e.reason, e.test, e.at, e.state, e.attempt,
- e.due_at, e.ended_at, e.answer, coalesce(s.channel, v.channel, ''), coalesce(s.purpose, v.purpose, ''),
- coalesce(s.masked, v.masked, ''), coalesce(s.reference, v.reference, '')`
-
-// fields are where appEventColumns are scanned to.
-func (e *AppEvent) fields() []any {
-	return []any{
-		&e.ID, &e.App, &e.Type, nullUUID{&e.SendID}, &e.VerificationID, &e.Status, &e.Reason, &e.Test, timeField{&e.At}, &e.State, &e.Attempt,
-		timeField{&e.DueAt}, timeField{&e.EndedAt}, &e.Answer, &e.Channel, &e.Purpose, &e.To, &e.Reference,
-	}
-}
-
-// nullUUID reads a UUID; NULL is the nil UUID.
-type nullUUID struct{ to *uuid.UUID }
-
-// Scan implements sql.Scanner.
-func (f nullUUID) Scan(src any) error {
-	*f.to = uuid.Nil
-	if src == nil {
-		return nil
-	}
-	return f.to.Scan(src)
-}
-
-// query is the filter in SQL; both databases understand it.
-func (f AppEventFilter) query(from string) (string, []any) {
-	var c conditions
-	if f.App != "" {
-		c.add("e.app = ?", f.App)
-	}
-	switch f.State {
-	case "":
-	case EventGivenUp:
-		c.add("e.state = 'given_up'") // written out, for the partial index
-	case EventPending:
-		c.add("e.due_at IS NOT NULL")
-	default:
-		c.add("e.state = ?", string(f.State))
-	}
-	if f.Before != uuid.Nil {
-		c.add("e.id < ?", f.Before)
-	}
-	return `SELECT ` + appEventColumns + from + c.where() + ` ORDER BY e.id DESC LIMIT ` + strconv.Itoa(f.Limit), c.args
 }

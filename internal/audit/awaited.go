@@ -3,12 +3,10 @@ package audit
 import (
 	"cmp"
 	"context"
-	"database/sql"
 	"slices"
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 )
 
 // Awaited is a message that a carrier took, and of which nothing final is known.
@@ -39,7 +37,7 @@ const (
 	firstPause = 30 * time.Second // after the first one
 	lastPause  = 6 * time.Hour
 	awaitFor   = 72 * time.Hour
-	doublings  = 12
+	doublings  = 10 // then the pause is the last one
 )
 
 // pauseAfter is the pause after an inquiry that was the nth, from 0 on.
@@ -59,133 +57,12 @@ func checkInquiries(limit int) error {
 	return nil
 }
 
-func (a *Awaited) fields() []any { return []any{&a.Carrier, &a.ID, &a.Send, timeField{&a.At}} }
-
-// Both databases understand these; instants are parameters.
-const (
-	awaitSQL    = `INSERT INTO awaited (carrier, message_id, send_id, at, ask_at) VALUES ($1, $2, $3, $4, $5) ON CONFLICT (carrier, message_id) DO NOTHING`
-	sentAsSQL   = `SELECT carrier, message_id, send_id, at FROM awaited WHERE carrier = $1 AND message_id = $2`
-	answeredSQL = `DELETE FROM awaited WHERE send_id = $1`
-	givenUpSQL  = `DELETE FROM awaited WHERE at <= $1`
-	inquiriesOn = `
-UPDATE awaited SET asked = asked + 1, ask_at = `
-	inquiriesOf = ` WHERE (carrier, message_id) IN (
-    SELECT carrier, message_id FROM awaited WHERE ask_at <= $1 ORDER BY ask_at, carrier, message_id LIMIT $2`
-	inquiriesAre = `) RETURNING carrier, message_id, send_id, at`
-)
-
-// askAt is when a message is asked first, as a parameter; nil: never.
-func askAt(now time.Time, ask time.Duration, at func(time.Time) any) any {
-	if ask == 0 {
-		return nil
-	}
-	return at(now.Add(ask.Truncate(time.Microsecond)))
-}
-
-// Await implements Log.
-func (p *Postgres) Await(ctx context.Context, a Awaited, ask time.Duration) error {
-	if err := a.check(ask); err != nil {
-		return err
-	}
-	return p.inTransaction(ctx, func(tx pgx.Tx) error {
-		now, err := p.txClock(ctx, tx)
-		if err != nil {
-			return err
-		}
-		_, err = tx.Exec(ctx, awaitSQL, a.Carrier, a.ID, a.Send, now, askAt(now, ask, postgresWords.at))
-		return err
-	})
-}
-
-// Await implements Log.
-func (s *SQLite) Await(ctx context.Context, a Awaited, ask time.Duration) error {
-	if err := a.check(ask); err != nil {
-		return err
-	}
-	_, err := s.one(ctx, awaitSQL, func(now time.Time) []any {
-		return []any{a.Carrier, a.ID, a.Send, µs(now), askAt(now, ask, sqliteWords.at)}
-	})
-	return err
-}
-
-func sentAs(rows []Awaited, err error) (uuid.UUID, error) {
-	a, found, err := only(rows, err)
-	if err == nil && !found {
-		err = ErrNotFound
-	}
-	return a.Send, err
-}
-
-// AwaitedSend implements Log.
-func (p *Postgres) AwaitedSend(ctx context.Context, carrier, id string) (uuid.UUID, error) {
-	return sentAs(readRows(ctx, p, (*Awaited).fields, sentAsSQL, carrier, id))
-}
-
-// AwaitedSend implements Log.
-func (s *SQLite) AwaitedSend(ctx context.Context, carrier, id string) (uuid.UUID, error) {
-	return sentAs(sqliteRows(ctx, s, (*Awaited).fields, sentAsSQL, carrier, id))
-}
-
-// Inquiries implements Log.
-func (p *Postgres) Inquiries(ctx context.Context, limit int) (list []Awaited, err error) {
-	if err := checkInquiries(limit); err != nil {
-		return nil, err
-	}
-	const pause = `$1 + least($3 * power(2, least(asked, $4)), $5) * interval '1 microsecond'`
-	err = p.inTransaction(ctx, func(tx pgx.Tx) error {
-		now, err := p.txClock(ctx, tx)
-		if err != nil {
-			return err
-		}
-		if _, err := tx.Exec(ctx, givenUpSQL, now.Add(-awaitFor)); err != nil {
-			return err
-		}
-		list, err = txRows(ctx, tx, (*Awaited).fields, inquiriesOn+pause+inquiriesOf+" FOR UPDATE SKIP LOCKED"+inquiriesAre,
-			now, limit, firstPause.Microseconds(), doublings, lastPause.Microseconds())
-		return err
-	})
-	return oldestFirst(list), err
-}
-
-// Inquiries implements Log.
-func (s *SQLite) Inquiries(ctx context.Context, limit int) (list []Awaited, err error) {
-	if err := checkInquiries(limit); err != nil {
-		return nil, err
-	}
-	const pause = `$1 + min($3 << min(asked, $4), $5)`
-	err = s.write(ctx, func(ctx context.Context, tx *sql.Tx, now time.Time) error {
-		if _, err := tx.ExecContext(ctx, givenUpSQL, µs(now.Add(-awaitFor))); err != nil {
-			return err
-		}
-		rows, err := tx.QueryContext(ctx, inquiriesOn+pause+inquiriesOf+inquiriesAre,
-			µs(now), limit, firstPause.Microseconds(), doublings, lastPause.Microseconds())
-		if err != nil {
-			return err
-		}
-		list, err = collect(rows, (*Awaited).fields)
-		return err
-	})
-	return oldestFirst(list), err
-}
-
 // oldestFirst orders them.
 func oldestFirst(list []Awaited) []Awaited {
 	slices.SortFunc(list, func(a, b Awaited) int {
 		return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.Carrier, b.Carrier), cmp.Compare(a.ID, b.ID))
 	})
 	return list
-}
-
-// Answered implements Log.
-func (p *Postgres) Answered(ctx context.Context, send uuid.UUID) error {
-	_, err := p.one(ctx, answeredSQL, send)
-	return err
-}
-
-// Answered implements Log.
-func (s *SQLite) Answered(ctx context.Context, send uuid.UUID) error {
-	_, err := s.one(ctx, answeredSQL, func(time.Time) []any { return []any{send} })
-	return err
 }
 
 type memoryAwaited struct {

@@ -2,7 +2,6 @@ package audit
 
 import (
 	"context"
-	"strings"
 
 	"github.com/google/uuid"
 )
@@ -30,29 +29,4 @@ func (m *Memory) SendsByID(ctx context.Context, ids []uuid.UUID) (rows []Send, e
 		}
 	}
 	return rows, nil
-}
-
-// SendsByID implements Log.
-func (s *SQLite) SendsByID(ctx context.Context, ids []uuid.UUID) ([]Send, error) {
-	if err := checkIDs(ids); err != nil || len(ids) == 0 {
-		return nil, err
-	}
-	args := make([]any, len(ids))
-	for i, id := range ids {
-		args[i] = id
-	}
-	return s.sends(ctx, `SELECT `+sendColumns+` FROM sends s WHERE s.id IN (?`+strings.Repeat(", ?", len(ids)-1)+`)`, args...)
-}
-
-// SendsByID implements Log.
-func (p *Postgres) SendsByID(ctx context.Context, ids []uuid.UUID) ([]Send, error) {
-	if err := checkIDs(ids); err != nil || len(ids) == 0 {
-		return nil, err
-	}
-	list := make([][16]byte, len(ids))
-	for i, id := range ids {
-		list[i] = id
-	}
-	first, last := span(list)
-	return readRows(ctx, p, (*Send).fields, `SELECT `+sendColumns+` FROM sends s WHERE s.id = ANY ($1::uuid[]) AND s.id BETWEEN $2 AND $3`, list, first, last)
 }

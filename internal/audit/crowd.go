@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"slices"
-	"strings"
 	"time"
 
 	"sendcode/internal/recipient"
@@ -40,56 +39,6 @@ type Crowd struct {
 type crowdRow struct {
 	Crowd
 	all int // how many recipients there are
-}
-
-func (c *crowdRow) fields() []any {
-	return []any{&c.App, &c.Channel, hashField{&c.Recipient}, &c.To, &c.Purpose, &c.Sends, timeField{&c.Newest}, &c.all}
-}
-
-// crowdSQL reads the newest part of the log by its time, and groups that.
-func crowdSQL(q CrowdQuery, d dialect, since time.Time) (string, []any) {
-	var c conditions
-	since = micro(since)
-	after, least, limit := c.arg(d.at(since)), c.arg(q.AtLeast), c.arg(q.Limit)
-	var names []string
-	for _, p := range q.Purposes {
-		names = append(names, c.arg(p))
-	}
-	c.texts = []string{"s.counts", "s.logged_at > " + after, "s.purpose IN (" + strings.Join(names, ", ") + ")"}
-	c.logged(d, since, time.Time{})
-	return `SELECT s.app, s.channel, s.recipient, max(s.masked), max(s.purpose), count(*), max(s.logged_at), count(*) OVER ()
-FROM sends s` + c.where() + `
-GROUP BY s.app, s.channel, s.recipient HAVING count(*) >= ` + least + ` ORDER BY max(s.logged_at) DESC, s.recipient LIMIT ` + limit, c.args
-}
-
-func total(rows []crowdRow, err error) ([]Crowd, int, error) {
-	if err != nil || len(rows) == 0 {
-		return nil, 0, err
-	}
-	return each(rows, func(c crowdRow) Crowd { return c.Crowd }), rows[0].all, nil
-}
-
-// Crowds implements Log.
-func (p *Postgres) Crowds(ctx context.Context, q CrowdQuery) ([]Crowd, int, error) {
-	if err := q.check(); err != nil {
-		return nil, 0, err
-	}
-	now, err := p.clock(ctx)
-	if err != nil {
-		return nil, 0, err
-	}
-	query, args := crowdSQL(q, postgresWords, now.Add(-q.Within.Truncate(time.Microsecond)))
-	return total(readRows(ctx, p, (*crowdRow).fields, query, args...))
-}
-
-// Crowds implements Log.
-func (s *SQLite) Crowds(ctx context.Context, q CrowdQuery) ([]Crowd, int, error) {
-	if err := q.check(); err != nil {
-		return nil, 0, err
-	}
-	query, args := crowdSQL(q, sqliteWords, micro(s.now()).Add(-q.Within.Truncate(time.Microsecond)))
-	list, err := sqliteRows(ctx, s, (*crowdRow).fields, query, args...)
-	return total(list, err)
 }
 
 // Crowds implements Log.

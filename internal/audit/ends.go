@@ -2,11 +2,7 @@ package audit
 
 import (
 	"context"
-	"database/sql"
 	"time"
-
-	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 )
 
 // The two ways in which a verification is ended. Both change one that is open, and nothing else; they differ in what they
@@ -68,100 +64,4 @@ func (m *Memory) end(ctx context.Context, method, id string, set func(v *Verific
 	}
 	set(v, now)
 	return true, nil
-}
-
-// Approve implements Log.
-func (s *SQLite) Approve(ctx context.Context, id string, tell Tell) (bool, error) {
-	if err := tell.check(); err != nil {
-		return false, err
-	}
-	return s.end(ctx, "approved_at", id, tell)
-}
-
-// Cancel implements Log.
-func (s *SQLite) Cancel(ctx context.Context, id string) (bool, error) {
-	return s.end(ctx, "canceled_at", id, Tell{})
-}
-
-// CancelBy implements Log.
-func (s *SQLite) CancelBy(ctx context.Context, id string, act Act) (ok bool, err error) {
-	if act, err = act.checked(); err != nil {
-		return false, err
-	}
-	err = s.write(ctx, func(ctx context.Context, tx *sql.Tx, now time.Time) error {
-		result, err := tx.ExecContext(ctx, endSQLite("canceled_at"), µs(now), id)
-		if err != nil {
-			return err
-		}
-		n, err := result.RowsAffected()
-		if err != nil {
-			return err
-		}
-		if ok = n > 0; !ok {
-			act = act.late()
-		}
-		return sqliteAct(ctx, tx, act, now)
-	})
-	return ok && err == nil, err
-}
-
-func endSQLite(column string) string {
-	return `
-UPDATE verifications SET ` + column + ` = $1
-WHERE id = $2 AND approved_at IS NULL AND canceled_at IS NULL AND expires_at > $1`
-}
-
-func (s *SQLite) end(ctx context.Context, column, id string, tell Tell) (bool, error) {
-	return s.oneAnd(ctx, endSQLite(column), func(now time.Time) []any {
-		return []any{µs(now), id}
-	}, func(ctx context.Context, tx *sql.Tx, now time.Time) error {
-		return sqliteTell(ctx, tx, tell, uuid.Nil, id, now)
-	})
-}
-
-// Approve implements Log.
-func (p *Postgres) Approve(ctx context.Context, id string, tell Tell) (bool, error) {
-	switch err := tell.check(); {
-	case err != nil:
-		return false, err
-	case tell.Type == "" || !storable(id):
-		return p.end(ctx, "approved_at", id)
-	}
-	return p.one(ctx, approveTellingSQL, id, tell.ID, tell.Type, tell.Test)
-}
-
-// Cancel implements Log.
-func (p *Postgres) Cancel(ctx context.Context, id string) (bool, error) {
-	return p.end(ctx, "canceled_at", id)
-}
-
-func (p *Postgres) end(ctx context.Context, column, id string) (bool, error) {
-	if !storable(id) {
-		return false, nil
-	}
-	return p.one(ctx, endPostgres(column), id)
-}
-
-func endPostgres(column string) string {
-	return `
-UPDATE verifications SET ` + column + ` = {{now}}
-WHERE id = $1 AND approved_at IS NULL AND canceled_at IS NULL AND expires_at > {{now}}`
-}
-
-// CancelBy implements Log.
-func (p *Postgres) CancelBy(ctx context.Context, id string, act Act) (ok bool, err error) {
-	if act, err = act.checked(); err != nil || !storable(id) {
-		return false, err
-	}
-	err = p.inTransaction(ctx, func(tx pgx.Tx) error {
-		tag, err := tx.Exec(ctx, p.sql(endPostgres("canceled_at")), id)
-		if err != nil {
-			return err
-		}
-		if ok = tag.RowsAffected() > 0; !ok {
-			act = act.late()
-		}
-		return p.addAct(ctx, tx, act)
-	})
-	return ok && err == nil, err
 }

@@ -84,7 +84,7 @@ AND table_name NOT IN (SELECT name FROM sendcode_partitions) AND table_name <> '
 			}
 		}
 	}
-	said := map[string]string{}
+	said := map[string]string{"hour_domains": eraseHoursSQL}
 	for _, p := range personal {
 		said[p.table] += p.erase + p.forget
 	}

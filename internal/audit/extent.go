@@ -4,8 +4,6 @@ import (
 	"context"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgxpool"
-
 	"sendcode/internal/recipient"
 )
 
@@ -31,46 +29,12 @@ func (e Extent) Until() time.Time {
 	return e.Partitions[len(e.Partitions)-1].Ends
 }
 
-func (e *Extent) fields() []any {
-	return []any{timeField{&e.Oldest}, &e.Due, &e.Forgetting, &e.Late}
-}
-
-// extentSQL has the instant before which rows are due, or before which there is none, and that of now; both databases understand it.
-const extentSQL = `
-SELECT (SELECT s.logged_at FROM sends s ORDER BY s.logged_at, s.id LIMIT 1),
-       (SELECT count(*) FROM (SELECT 1 FROM sends s WHERE s.logged_at < $1 AND s.due_at IS NULL AND s.refund_since IS NULL ORDER BY s.logged_at LIMIT 10000) old),
-       (SELECT count(*) FROM erasures), (SELECT count(*) FROM erasures e WHERE e.forget_at <= $2)`
-
 // dueBefore is the instant before which rows of an age are let go; for no age the beginning of time.
 func dueBefore(now time.Time, age time.Duration) time.Time {
 	if age <= 0 {
 		return time.Unix(0, 0).UTC()
 	}
 	return now.Add(-(age + maxLife).Truncate(time.Microsecond))
-}
-
-// Extent implements Log.
-func (p *Postgres) Extent(ctx context.Context, age time.Duration) (e Extent, err error) {
-	if e.Now, err = p.clock(ctx); err != nil {
-		return e, err
-	}
-	e.Age = age
-	err = p.read(ctx, func(conn *pgxpool.Conn) error {
-		return conn.QueryRow(ctx, extentSQL, dueBefore(e.Now, age), e.Now).Scan(e.fields()...)
-	})
-	if err != nil {
-		return Extent{}, err
-	}
-	e.Partitions, err = p.partitions(ctx)
-	return e, err
-}
-
-// Extent implements Log.
-func (s *SQLite) Extent(ctx context.Context, age time.Duration) (Extent, error) {
-	now := micro(s.now())
-	e, err := first(ctx, s.readers, (*Extent).fields, extentSQL, µs(dueBefore(now, age)), µs(now))
-	e.Now, e.Age = now, age
-	return e, unavailable(err)
 }
 
 // Extent implements Log.

@@ -6,8 +6,6 @@ import (
 	"database/sql"
 	"slices"
 	"time"
-
-	"github.com/jackc/pgx/v5/pgxpool"
 )
 
 // The bound on failed checks (SEC-7): of one recipient's codes, over all verifications of an app and channel that callers of
@@ -44,10 +42,6 @@ func (t tried) failures() int {
 		n--
 	}
 	return max(0, n)
-}
-
-func (t *tried) fields() []any {
-	return []any{timeField{&t.expiresAt}, timeField{&t.approvedAt}, &t.attempts, &t.forgiven}
 }
 
 // Lockout is what the bounds on failed checks say of a recipient's codes that callers of one kind opened.
@@ -140,25 +134,6 @@ func (m *Memory) lockout(v Verification, now time.Time) Lockout {
 	return lockoutOf(m.tried(v), now).of(v)
 }
 
-// triedSQL selects what may count of one recipient and kind of caller ($5), $4 being the instant after which its life must have ended.
-const triedSQL = `SELECT v.expires_at, v.approved_at, v.attempts, v.forgiven FROM verifications v
-WHERE v.recipient = $1 AND v.app = $2 AND v.channel = $3 AND v.attempts > 0 AND v.expires_at > $4 AND v.by_browser = $5`
-
-func sqliteLockedOut(ctx context.Context, q queryer, v Verification, now time.Time) (Lockout, error) {
-	rows, err := q.QueryContext(ctx, triedSQL, v.Recipient[:], v.App, v.Channel, µs(now.Add(-RowWindow)), v.ByBrowser)
-	if err != nil {
-		return Lockout{}, err
-	}
-	list, err := collect(rows, (*tried).fields)
-	return lockoutOf(list, now).of(v), err
-}
-
-// LockedOut implements Log.
-func (s *SQLite) LockedOut(ctx context.Context, v Verification) (Lockout, error) {
-	out, err := sqliteLockedOut(ctx, s.readers, v, micro(s.now()))
-	return out, unavailable(err)
-}
-
 // Attempt implements Log.
 func (s *SQLite) Attempt(ctx context.Context, id string) (v Verification, counted bool, at time.Time, err error) {
 	err = s.write(ctx, func(ctx context.Context, tx *sql.Tx, now time.Time) error {
@@ -180,17 +155,4 @@ func (s *SQLite) Attempt(ctx context.Context, id string) (v Verification, counte
 		return Verification{}, false, time.Time{}, err
 	}
 	return v, counted, at, nil
-}
-
-// LockedOut implements Log.
-func (p *Postgres) LockedOut(ctx context.Context, v Verification) (Lockout, error) {
-	var now time.Time
-	err := p.read(ctx, func(conn *pgxpool.Conn) error {
-		return conn.QueryRow(ctx, p.sql(`SELECT {{now}}`)).Scan(timeField{&now})
-	})
-	if err != nil {
-		return Lockout{}, err
-	}
-	list, err := readRows(ctx, p, (*tried).fields, triedSQL, v.Recipient[:], v.App, string(v.Channel), now.Add(-RowWindow), v.ByBrowser)
-	return lockoutOf(list, now).of(v), err
 }

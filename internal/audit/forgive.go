@@ -3,12 +3,7 @@ package audit
 import (
 	"cmp"
 	"context"
-	"database/sql"
 	"slices"
-	"strings"
-	"time"
-
-	"github.com/jackc/pgx/v5"
 )
 
 // An administrator may forgive a recipient what was counted: sends, rejections and failed checks count no more, from now
@@ -68,80 +63,4 @@ func (m *Memory) Forgive(ctx context.Context, buckets []Bucket, act Act) (err er
 	}
 	m.addAct(act, now)
 	return nil
-}
-
-// Both databases understand these; the purposes are the last of the parameters. The conditions are those of the indexes.
-const (
-	forgiveSendsSQL    = `UPDATE sends SET counts = {{false}}, forgiven = {{true}} WHERE counts{{= 1}} AND recipient = $1 AND app = $2 AND channel = $3 AND purpose `
-	forgiveRejectedSQL = `UPDATE sends SET forgiven = {{true}} WHERE status = 'failed' AND reason IN ('rejected', 'suppressed', 'paused') AND NOT forgiven AND recipient = $1 AND app = $2 AND channel = $3`
-	forgiveTriesSQL    = `UPDATE verifications SET forgiven = attempts WHERE attempts > 0 AND attempts > forgiven AND recipient = $1 AND app = $2 AND channel = $3 AND expires_at > $4`
-)
-
-var (
-	postgresFlags = strings.NewReplacer("{{true}}", "true", "{{false}}", "false", "{{= 1}}", "")
-	sqliteFlags   = strings.NewReplacer("{{true}}", "1", "{{false}}", "0", "{{= 1}}", " = 1")
-)
-
-// Forgive implements Log.
-func (s *SQLite) Forgive(ctx context.Context, buckets []Bucket, act Act) error {
-	buckets, act, err := checkForgiven(buckets, act)
-	if err != nil {
-		return err
-	}
-	return s.write(ctx, func(ctx context.Context, tx *sql.Tx, now time.Time) error {
-		for _, b := range buckets {
-			args := []any{b.Recipient[:], b.App, b.Channel}
-			list := args
-			for _, p := range b.Purposes {
-				list = append(list, p)
-			}
-			for _, x := range []struct {
-				statement string
-				args      []any
-			}{
-				{forgiveSendsSQL + "IN (?" + strings.Repeat(", ?", len(b.Purposes)-1) + ")", list},
-				{forgiveRejectedSQL, args},
-				{forgiveTriesSQL, append(args[:3:3], µs(now.Add(-RowWindow)))},
-			} {
-				if _, err := tx.ExecContext(ctx, sqliteFlags.Replace(x.statement), x.args...); err != nil {
-					return err
-				}
-			}
-		}
-		return sqliteAct(ctx, tx, act, now)
-	})
-}
-
-// Forgive implements Log. It waits for the sends and the tries under way, which hold the same locks.
-func (p *Postgres) Forgive(ctx context.Context, buckets []Bucket, act Act) error {
-	buckets, act, err := checkForgiven(buckets, act)
-	if err != nil {
-		return err
-	}
-	return p.inTransaction(ctx, func(tx pgx.Tx) error {
-		for _, b := range buckets {
-			if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock($1)", lockKey(b.row())); err != nil {
-				return err
-			}
-			if _, err := tx.Exec(ctx, lockRecipientSQL, b.App, string(b.Channel), b.Recipient[:]); err != nil {
-				return err
-			}
-		}
-		for _, b := range buckets {
-			args := []any{b.Recipient[:], b.App, string(b.Channel)}
-			for _, x := range []struct {
-				statement string
-				args      []any
-			}{
-				{forgiveSendsSQL + "= ANY ($4)", append(args[:3:3], b.Purposes)},
-				{forgiveRejectedSQL, args},
-				{strings.Replace(forgiveTriesSQL, "$4", p.now+" - $4 * interval '1 microsecond'", 1), append(args[:3:3], RowWindow.Microseconds())},
-			} {
-				if _, err := tx.Exec(ctx, postgresFlags.Replace(x.statement), x.args...); err != nil {
-					return err
-				}
-			}
-		}
-		return p.addAct(ctx, tx, act)
-	})
 }

@@ -2,11 +2,9 @@ package audit
 
 import (
 	"context"
-	"strings"
+	"encoding/binary"
+	"hash/fnv"
 	"time"
-
-	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"sendcode/internal/recipient"
 	"sendcode/quota"
@@ -57,63 +55,10 @@ func (m *Memory) HistoryAt(ctx context.Context, b Bucket, within time.Duration, 
 	return before(m.past(Intent{Send: s, Purposes: b.Purposes}), within, clock, at, now), now, nil
 }
 
-// History implements Log.
-func (s *SQLite) History(ctx context.Context, b Bucket, within time.Duration) ([]quota.Event, time.Time, error) {
-	return s.HistoryAt(ctx, b, within, LogClock, time.Time{})
-}
-
-// HistoryAt implements Log.
-func (s *SQLite) HistoryAt(ctx context.Context, b Bucket, within time.Duration, clock string, at time.Time) ([]quota.Event, time.Time, error) {
-	if err := b.check(); err != nil {
-		return nil, time.Time{}, err
-	}
-	now := micro(s.now())
-	args := []any{b.Recipient[:], b.App, b.Channel, µs(now) - (within + stale).Microseconds()}
-	for _, p := range b.Purposes {
-		args = append(args, p)
-	}
-	rows, err := s.readers.QueryContext(ctx, `
-SELECT id, clock, taken_at, logged_at FROM sends
-WHERE counts = 1 AND recipient = ? AND app = ? AND channel = ? AND logged_at > ? AND purpose IN (?`+strings.Repeat(", ?", len(b.Purposes)-1)+`)`, args...)
-	if err != nil {
-		return nil, time.Time{}, unavailable(err)
-	}
-	list, err := collect(rows, func(p *past) []any { return []any{&p.id, &p.clock, timeField{&p.takenAt}, timeField{&p.loggedAt}} })
-	if err != nil {
-		return nil, time.Time{}, unavailable(err)
-	}
-	return before(list, within, clock, at, now), now, nil
-}
-
-// History implements Log.
-func (p *Postgres) History(ctx context.Context, b Bucket, within time.Duration) ([]quota.Event, time.Time, error) {
-	return p.HistoryAt(ctx, b, within, LogClock, time.Time{})
-}
-
-// HistoryAt implements Log.
-func (p *Postgres) HistoryAt(ctx context.Context, b Bucket, within time.Duration, clock string, at time.Time) ([]quota.Event, time.Time, error) {
-	if err := b.check(); err != nil {
-		return nil, time.Time{}, err
-	}
-	var now time.Time
-	var ids []uuid.UUID
-	var clocks []string
-	var takenAt, loggedAt []time.Time
-	err := p.read(ctx, func(conn *pgxpool.Conn) error {
-		return conn.QueryRow(ctx, p.sql(`
-WITH clock AS MATERIALIZED (SELECT {{now}} AS now)
-SELECT clock.now, past.ids, past.clocks, past.taken, past.logged FROM clock CROSS JOIN LATERAL (
-    SELECT array_agg(s.id) AS ids, array_agg(s.clock) AS clocks, array_agg(s.taken_at) AS taken, array_agg(s.logged_at) AS logged FROM sends s
-    WHERE s.counts AND s.recipient = $1 AND s.app = $2 AND s.channel = $3 AND s.purpose = ANY ($4)
-      AND s.logged_at > clock.now - $5 * interval '1 microsecond' AND `+loggedSince(p.beginning()+" - $5 * interval '1 microsecond'")+`
-) past`), b.Recipient[:], b.App, string(b.Channel), b.Purposes, (within+stale).Microseconds()).Scan(timeField{&now}, &ids, &clocks, &takenAt, &loggedAt)
-	})
-	if err != nil {
-		return nil, time.Time{}, err
-	}
-	rows := make([]past, len(ids))
-	for i, id := range ids {
-		rows[i] = past{id, clocks[i], micro(takenAt[i]), micro(loggedAt[i])}
-	}
-	return before(rows, within, clock, at, now), now, nil
+// lockKey names a recipient's buckets. Two recipients with one key only wait for each other.
+func lockKey(s Send) int64 {
+	h := fnv.New64a()
+	h.Write([]byte(s.App + "\x00" + string(s.Channel) + "\x00"))
+	h.Write(s.Recipient[:])
+	return int64(binary.BigEndian.Uint64(h.Sum(nil)))
 }

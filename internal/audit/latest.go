@@ -3,7 +3,6 @@ package audit
 import (
 	"context"
 	"slices"
-	"strings"
 	"time"
 
 	"sendcode/internal/recipient"
@@ -46,34 +45,4 @@ func latest(rows []Send) (list []Send) {
 		}
 	}
 	return list
-}
-
-// Latest implements Log.
-func (s *SQLite) Latest(ctx context.Context, hs []recipient.Hash, within time.Duration) ([]Send, error) {
-	if err := checkLatest(hs, within); err != nil || len(hs) == 0 {
-		return nil, err
-	}
-	args := []any{µs(micro(s.now()).Add(-within))}
-	for _, h := range hs {
-		args = append(args, h[:])
-	}
-	rows, err := s.sends(ctx, `SELECT `+sendColumns+` FROM sends s WHERE s.logged_at > ? AND s.recipient IN (?`+strings.Repeat(", ?", len(hs)-1)+`)`, args...)
-	return latest(rows), err
-}
-
-// Latest implements Log: one look at the index for each recipient, whatever the planner thinks of how many there are.
-func (p *Postgres) Latest(ctx context.Context, hs []recipient.Hash, within time.Duration) ([]Send, error) {
-	if err := checkLatest(hs, within); err != nil || len(hs) == 0 {
-		return nil, err
-	}
-	list := make([][]byte, len(hs))
-	for i, h := range hs {
-		list[i] = h[:]
-	}
-	rows, err := readRows(ctx, p, (*Send).fields, p.sql(`
-SELECT s.* FROM unnest($1::bytea[]) AS h (recipient) CROSS JOIN LATERAL (
-    SELECT `+sendColumns+` FROM sends s WHERE s.recipient = h.recipient AND s.logged_at > {{now}} - $2::interval
-    ORDER BY s.logged_at DESC, s.id DESC LIMIT 1
-) s`), list, within)
-	return latest(rows), err
 }

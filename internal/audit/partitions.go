@@ -96,16 +96,7 @@ func loggedSince(at string) string {
 	return "(s.id >= " + at + " OR s.id > " + at + ")"
 }
 
-// beginning is the begin of the transaction, in SQL: unlike the log's clock it stands still, so partitions can be left out by it.
-// It is a little earlier than the log's instant; should the clock have been set back between the two, clockStep covers it.
-func (p *Postgres) beginning() string {
-	at := p.now
-	if at == serverClock {
-		at = "now()"
-	}
-	return "(" + at + " - " + interval(clockStep) + ")"
-}
-
+// clockStep is how far the log's clock may be set back at once.
 const clockStep = time.Hour
 
 // logged adds the same for instants that are known here, and for the other end; for the partitioned log alone.

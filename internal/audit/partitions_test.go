@@ -272,18 +272,19 @@ func TestReadsLeavePartitionsOut(t *testing.T) {
 	}
 	for name, filter := range map[string]Filter{"times": {From: from, To: to}, "kind": {From: from, To: to, App: "shop"}, "mark": {From: from, Before: &Mark{to, uuid.Max}, Status: Failed}, "after": {After: &Mark{At: from}, To: to}} {
 		filter.Limit = 10
-		ask := filter.query
-		if filter.byKind() {
-			ask = filter.kindQuery
+		f := sendFilter{filter}
+		ask := f.query
+		if f.byKind() {
+			ask = f.kindQuery
 		}
 		text, args := ask(postgresWords)
-		if filter.byKind() { // the kinds themselves are looked for everywhere
+		if f.byKind() { // the kinds themselves are looked for everywhere
 			text = text[strings.Index(text, "SELECT s.* FROM kind"):]
 			text = "WITH kind (name) AS (VALUES ('shop')) " + text
 		}
 		add(name, "sends_1", text, args)
 	}
-	crowd, args := crowdSQL(CrowdQuery{Purposes: []string{"login"}, AtLeast: 1, Limit: 1}, postgresWords, now.Add(-2*day))
+	crowd, args := postgresWords.bind(postgresWords.crowdSQL(), Args{"purposes": []string{"login"}, "least": 1, "limit": 1, "after": now.Add(-2 * day)}, now)
 	add("crowds", "sends_2 sends_3", crowd, args)
 	for _, q := range queries {
 		rows, err := log.pool.Query(t.Context(), "EXPLAIN "+q.text, q.args...)

@@ -14,6 +14,8 @@ import (
 
 // Postgres is the log in a Postgres (14 or newer) that replicas share. Safe for concurrent use.
 type Postgres struct {
+	DB
+
 	writers *pgxpool.Pool // of Begin and of what ends something alone, so that no slow reader can hold them up
 	pool    *pgxpool.Pool
 	begins  *coalescer
@@ -64,6 +66,7 @@ func OpenPostgres(ctx context.Context, url string, options ...Option) (*Postgres
 // openPostgres lets tests replace the log's clock.
 func openPostgres(ctx context.Context, url, now string, options ...Option) (*Postgres, error) {
 	p := &Postgres{now: now}
+	p.DB = DB{dialect: p.words(), engine: p}
 	role := accessOf(options).role
 	var err error
 	if p.pool, err = newPool(ctx, url, role, nil); err != nil {

@@ -3,10 +3,8 @@ package audit
 import (
 	"context"
 	_ "embed"
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/fnv"
 	"slices"
 	"strconv"
 	"strings"
@@ -74,14 +72,6 @@ func (p *Postgres) Begin(ctx context.Context, intent Intent) (Begun, error) {
 		return Begun{}, err
 	}
 	return p.begins.do(ctx, newCall(in, lockKey(in.Send)))
-}
-
-// lockKey names a recipient's buckets. Two recipients with one key only wait for each other.
-func lockKey(s Send) int64 {
-	h := fnv.New64a()
-	h.Write([]byte(s.App + "\x00" + string(s.Channel) + "\x00"))
-	h.Write(s.Recipient[:])
-	return int64(binary.BigEndian.Uint64(h.Sum(nil)))
 }
 
 // decide answers a batch: every call gets its answer, whatever happens.

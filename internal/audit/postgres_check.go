@@ -75,18 +75,3 @@ func (p *Postgres) countTry(ctx context.Context, conn *pgxpool.Conn, id string, 
 	}
 	return tag.RowsAffected() > 0, now, nil
 }
-
-// Newest implements Log.
-func (p *Postgres) Newest(ctx context.Context, h Holding) (v Verification, err error) {
-	if err := h.check(); err != nil {
-		return v, err
-	}
-	err = p.read(ctx, func(conn *pgxpool.Conn) error {
-		return found(conn.QueryRow(ctx, p.sql(newestSQL+` AND v.attempts < v.max_attempts AND v.expires_at > {{now}}
-ORDER BY v.created_at DESC, v.id DESC LIMIT 1`), h.Recipient[:], h.App, string(h.Channel), h.Purpose, h.Holder).Scan(v.fields()...))
-	})
-	if err != nil {
-		return Verification{}, err
-	}
-	return v, nil
-}

@@ -1,68 +1,17 @@
 package audit
 
-import (
-	"context"
-	"strings"
-	"time"
+// A recipient who is attacked may have left many rows.
+const patientSQL = `SET LOCAL statement_timeout = '60s'`
 
-	"github.com/jackc/pgx/v5"
-
-	"sendcode/internal/recipient"
+// eraseHoursSQL takes what only the recipient had out of the domains that are counted ahead, while the rows still tell the domain.
+const eraseHoursSQL = `
+WITH mine AS MATERIALIZED (
+    SELECT date_trunc('hour', s.logged_at, 'UTC') AS hour, s.app, s.channel, s.purpose, ` + pgDomain + ` AS domain, count(*) AS sends,
+           count(*) FILTER (WHERE s.status = 'failed') AS failed, count(*) FILTER (WHERE s.status = 'failed' AND s.reason = '` + ReasonRejected + `') AS rejected
+    FROM sends s WHERE s.recipient = @recipient AND s.masked <> '•••' AND s.status <> 'refused' AND ` + pgDomain + ` <> '' GROUP BY 1, 2, 3, 4, 5
+), fewer AS (
+    UPDATE hour_domains d SET sends = d.sends - m.sends, failed = d.failed - m.failed, rejected = d.rejected - m.rejected
+    FROM mine m WHERE (d.hour, d.app, d.channel, d.purpose, d.domain) = (m.hour, m.app, m.channel, m.purpose, m.domain) AND d.sends > m.sends
 )
-
-// Erase implements Log.
-func (p *Postgres) Erase(ctx context.Context, h recipient.Hash, keep time.Duration, act Act) error {
-	act, err := checkErased(h, keep, act)
-	if err != nil {
-		return err
-	}
-	words := strings.NewReplacer("{{now}}", p.now, "{{later}}", p.now+" + $2 * interval '1 microsecond'", "{{empty}}", "''::bytea")
-	return p.inTransaction(ctx, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, "SET LOCAL statement_timeout = '"+eraseTimeout+"'"); err != nil {
-			return err
-		}
-		if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock($1)`, int64(countLock)); err != nil { // nothing is counted meanwhile
-			return err
-		}
-		for _, x := range personal {
-			if x.erase == "" {
-				continue
-			}
-			if _, err := tx.Exec(ctx, words.Replace(x.erase), h[:]); err != nil {
-				return err
-			}
-		}
-		if _, err := tx.Exec(ctx, words.Replace(addErasureSQL), h[:], keep.Microseconds()); err != nil {
-			return err
-		}
-		return p.addAct(ctx, tx, act)
-	})
-}
-
-// Forget implements Log. Replicas may do it at once: each person is one's alone.
-func (p *Postgres) Forget(ctx context.Context) (n int, err error) {
-	err = p.inTransaction(ctx, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, "SET LOCAL statement_timeout = '"+eraseTimeout+"'"); err != nil {
-			return err
-		}
-		rows, _ := tx.Query(ctx, strings.ReplaceAll(dueErasuresSQL, "{{now}}", p.now)+" FOR UPDATE SKIP LOCKED")
-		due, err := pgx.CollectRows(rows, pgx.RowTo[[]byte])
-		if err != nil {
-			return err
-		}
-		for _, h := range due {
-			for _, statement := range forgetting() {
-				args := []any{h, nobody[:]}
-				if !strings.Contains(statement, "$2") {
-					args = args[:1]
-				}
-				if _, err := tx.Exec(ctx, p.sql(statement), args...); err != nil {
-					return err
-				}
-			}
-		}
-		n = len(due)
-		return nil
-	})
-	return n, err
-}
+DELETE FROM hour_domains d USING mine m
+WHERE (d.hour, d.app, d.channel, d.purpose, d.domain) = (m.hour, m.app, m.channel, m.purpose, m.domain) AND d.sends <= m.sends`

@@ -111,13 +111,13 @@ func TestPostgresLostReadsAndWrites(t *testing.T) {
 		p.arm(cutNever, 0)
 	}
 	for name, call := range map[string]func() error{
-		"Finish":       func() error { _, err := f.Finish(t.Context(), Outcome{Held: held, Status: Sent}); return err },
-		"Attempt":      func() error { _, _, _, err := f.Attempt(t.Context(), begun.Verification.ID); return err },
-		"Cancel":       func() error { _, err := f.Cancel(t.Context(), begun.Verification.ID); return err },
-		"Approve":      func() error { _, err := f.Approve(t.Context(), begun.Verification.ID, Tell{}); return err },
-		"AppEventsDue": func() error { _, _, err := f.AppEventsDue(t.Context(), time.Second, nil); return err },
-		"TakeOver":     func() error { _, err := f.TakeOver(t.Context(), recipient.Email, time.Second, 1); return err },
-		"Refused":      func() error { return f.Refused(t.Context(), []Send{f.refusal(1, nil)}) },
+		"Finish":          func() error { _, err := f.Finish(t.Context(), Outcome{Held: held, Status: Sent}); return err },
+		"Attempt":         func() error { _, _, _, err := f.Attempt(t.Context(), begun.Verification.ID); return err },
+		"Cancel":          func() error { _, err := f.Cancel(t.Context(), begun.Verification.ID); return err },
+		"Approve":         func() error { _, err := f.Approve(t.Context(), begun.Verification.ID, Tell{}); return err },
+		"ForgetAppEvents": func() error { _, _, err := f.ForgetAppEvents(t.Context(), time.Second, 1); return err },
+		"TakeOver":        func() error { _, err := f.TakeOver(t.Context(), recipient.Email, time.Second, 1); return err },
+		"Refused":         func() error { return f.Refused(t.Context(), []Send{f.refusal(1, nil)}) },
 	} {
 		var err error
 		for range 5 { // the pool opens connections by itself, and one of those may be the one that is cut

@@ -3,9 +3,8 @@ package audit
 import (
 	"context"
 	"errors"
-	"time"
+	"fmt"
 
-	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 )
@@ -16,45 +15,6 @@ func found(err error) error {
 		return ErrNotFound
 	}
 	return err
-}
-
-// Verification implements Log.
-func (p *Postgres) Verification(ctx context.Context, id string) (v Verification, newest Send, now time.Time, err error) {
-	if !storable(id) {
-		return v, newest, now, ErrNotFound
-	}
-	err = p.read(ctx, func(conn *pgxpool.Conn) error {
-		var b pgx.Batch
-		b.Queue(p.sql(`SELECT {{now}}, `+verificationColumns+` FROM verifications v WHERE v.id = $1`), id)
-		b.Queue(`SELECT `+sendColumns+` FROM sends s
-WHERE s.verification_id <> '' AND s.verification_id = $1 AND s.status <> 'refused'
-  AND `+loggedSince("(SELECT v.created_at FROM verifications v WHERE v.id = $1)")+` ORDER BY s.number DESC LIMIT 1`, id)
-		results := conn.SendBatch(ctx, &b)
-		defer results.Close()
-		if err := results.QueryRow().Scan(append([]any{timeField{&now}}, v.fields()...)...); err != nil {
-			return found(err)
-		}
-		return found(results.QueryRow().Scan(newest.fields()...))
-	})
-	if err != nil {
-		return Verification{}, Send{}, time.Time{}, err
-	}
-	return v, newest, now, nil
-}
-
-// Sends implements Log.
-func (p *Postgres) Sends(ctx context.Context, filter Filter) ([]Send, error) {
-	filter, err := filter.checked()
-	if err != nil || !filter.matchable() {
-		return nil, err
-	}
-	inSQL := filter.query
-	if filter.byKind() {
-		inSQL = filter.kindQuery
-	}
-	query, args := inSQL(postgresWords)
-	rows, err := readRows(ctx, p, (*Send).fields, query, args...)
-	return filter.newestFirst(rows), err
 }
 
 func readRows[T any](ctx context.Context, p *Postgres, fields func(*T) []any, query string, args ...any) (list []T, err error) {
@@ -69,72 +29,58 @@ func readRows[T any](ctx context.Context, p *Postgres, fields func(*T) []any, qu
 	return list, nil
 }
 
-// Referenced implements Log.
-func (p *Postgres) Referenced(ctx context.Context, support string) ([]Send, error) {
-	r, ok := readReference(support)
-	if !ok {
-		return nil, nil
+// Sends implements Log. What could be rare by its kind alone is found by that.
+func (p *Postgres) Sends(ctx context.Context, filter Filter) ([]Send, error) {
+	filter, err := filter.checked()
+	if err != nil || !filter.matchable() {
+		return nil, err
 	}
-	from, to := r.between()
-	rows, err := readRows(ctx, p, (*Send).fields, referencedSends, from, to)
-	return r.of(rows), err
+	f := sendFilter{filter}
+	if !f.byKind() {
+		return p.DB.Sends(ctx, filter)
+	}
+	query, args := f.kindQuery(p.DB.dialect)
+	return p.page(ctx, filter, query, args)
 }
 
-// Story implements Log.
-func (p *Postgres) Story(ctx context.Context, id uuid.UUID) (story Story, err error) {
-	err = p.read(ctx, func(conn *pgxpool.Conn) error {
-		row := conn.QueryRow(ctx, p.sql(`SELECT {{now}}, `+sendColumns+` FROM sends s WHERE s.id = $1`), id)
-		return found(row.Scan(append([]any{timeField{&story.Now}}, story.Send.fields()...)...))
-	})
-	if err != nil {
-		return story, err
-	}
-	story.Suppressions, err = p.suppressionsOf(ctx, story.Send)
-	if err != nil {
-		return story, err
-	}
-	if story.Send.untried() {
-		if story.Pause, err = theOne(readRows(ctx, p, (*PrefixPause).fields, pauseOfSQL, story.Send.pauseArgs(postgresWords)...)); err != nil {
-			return story, err
-		}
-	}
-	story.Events, err = readRows(ctx, p, (*ProviderEvent).fields, toldSQL, id)
-	if err != nil || story.Send.VerificationID == "" {
-		return story, err
-	}
-	v, err := readRows(ctx, p, (*Verification).fields, `SELECT `+verificationColumns+` FROM verifications v WHERE v.id = $1`, story.Send.VerificationID)
-	if err != nil || len(v) == 0 {
-		return story, err
-	}
-	story.Verification = &v[0]
-	story.Related, err = readRows(ctx, p, (*Send).fields, relatedSQL(" AND "+loggedSince("$5::timestamptz")),
-		v[0].ID, refusedAs(v[0].Recipient), v[0].App, string(v[0].Channel), v[0].CreatedAt, v[0].ExpiresAt)
-	return story, err
+// latestSQL is one look at the index for each recipient, whatever the planner thinks of how many there are.
+const latestSQL = `
+SELECT s.* FROM unnest(@recipients) AS h (recipient) CROSS JOIN LATERAL (
+    SELECT ` + sendColumns + ` FROM sends s WHERE s.recipient = h.recipient AND s.logged_at > @now - @within
+    ORDER BY s.logged_at DESC, s.id DESC LIMIT 1
+) s`
+
+// byKind says that a filter by app, channel, purpose or provider is all that could be rare about the rows.
+func (f sendFilter) byKind() bool {
+	return f.App+string(f.Channel)+f.Purpose+f.Provider != "" && f.Recipient == nil && f.Reference+f.BlockedBy+f.Country+f.Domain+f.Support == "" &&
+		(f.Status == "" || f.Status == Sent)
 }
 
-// countingPage is how many rows are read at once: a rebuild may read many, and no statement of ours runs for long.
-const countingPage = 2000
+// kindOf is what one index of Postgres is on, which so serves app, channel, purpose, provider and any of them together.
+const kindOf = `(s.app || E'\x1f' || s.channel || E'\x1f' || s.purpose || E'\x1f' || s.provider) COLLATE "C"`
 
-// Counting implements Log.
-func (p *Postgres) Counting(ctx context.Context, clock string, within time.Duration, yield func(Counting) error) error {
-	mark := Mark{}
-	err := p.read(ctx, func(conn *pgxpool.Conn) error {
-		return conn.QueryRow(ctx, p.sql(`SELECT {{now}} - $1 * interval '1 microsecond'`), within.Microseconds()).Scan(timeField{&mark.At})
-	})
-	mark.ID = uuid.Max // so that the first page begins after that instant
-	for err == nil {
-		var page []Send
-		page, err = readRows(ctx, p, (*Send).fields, `SELECT `+sendColumns+` FROM sends s
-WHERE (s.logged_at, s.id) > ($1, $2) AND s.counts AND `+loggedSince("$1::timestamptz")+` ORDER BY s.logged_at, s.id LIMIT $3`, mark.At, mark.ID, countingPage)
-		for _, s := range page {
-			if err := yield(counting(s, clock)); err != nil {
-				return err
-			}
-			mark = Mark{s.LoggedAt, s.ID}
-		}
-		if len(page) < countingPage {
-			return err
+// kindQuery is the same as query, for Postgres. The few kinds that there are come first, each from one look at the index
+// past the one before (a loose index scan, https://wiki.postgresql.org/wiki/Loose_indexscan), then the first rows of each
+// kind that fits. So a kind that is rare, or is not there, is not looked for in the whole log. Bounds in place of an
+// equality, and an order that begins with the kind: no other index has that, so the planner cannot choose one.
+func (f sendFilter) kindQuery(d dialect) (string, []any) {
+	c := f.conditions(d)
+	c.add(kindOf + " >= kind.name AND " + kindOf + " <= kind.name")
+	f.between(&c, d, kindOf+", ", "kind.name, ")
+	inner := "SELECT " + sendColumns + " FROM sends s" + c.where() + f.page(kindOf)
+	fits := conditions{args: c.args}
+	for i, value := range []string{f.App, string(f.Channel), f.Purpose, f.Provider} {
+		if value != "" {
+			fits.add(fmt.Sprintf(`split_part(kind.name, E'\x1f', %d) = ?`, i+1), value)
 		}
 	}
-	return err
+	return `
+WITH RECURSIVE kind (name) AS (
+    (SELECT ` + kindOf + ` FROM sends s ORDER BY 1 LIMIT 1)
+    UNION ALL
+    SELECT next.name FROM kind CROSS JOIN LATERAL (
+        SELECT ` + kindOf + ` AS name FROM sends s WHERE ` + kindOf + ` > kind.name ORDER BY 1 LIMIT 1
+    ) next
+)
+SELECT s.* FROM kind CROSS JOIN LATERAL (` + inner + `) s` + fits.where() + f.page(), fits.args
 }

@@ -72,12 +72,3 @@ func refusalParameters(rows []Send) []any {
 		each(rows, func(s Send) int32 { return int32(s.Recipients) }),
 	}
 }
-
-// each makes one parameter out of one part of every row.
-func each[R, T any](rows []R, part func(R) T) []T {
-	list := make([]T, len(rows))
-	for i, r := range rows {
-		list[i] = part(r)
-	}
-	return list
-}

@@ -3,13 +3,10 @@ package audit
 import (
 	"cmp"
 	"context"
-	"database/sql"
-	"errors"
 	"slices"
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 
 	"sendcode/internal/recipient"
 )
@@ -30,11 +27,6 @@ var toldKinds = []ToldKind{"", ToldDelivered, ToldBounced, ToldOptedOut, ToldCom
 // rank orders kinds: what is known of a send is the worst that was told.
 func (k ToldKind) rank() int { return slices.Index(toldKinds, k) }
 
-// rankSQL is rank of a column or parameter; both databases understand it.
-func rankSQL(of string) string {
-	return `CASE ` + of + ` WHEN 'delivered' THEN 1 WHEN 'bounced' THEN 2 WHEN 'opted_out' THEN 3 WHEN 'complained' THEN 4 ELSE 0 END`
-}
-
 // ProviderEvent is one of them. A send has one of each kind: what is told again changes nothing.
 type ProviderEvent struct {
 	Send     uuid.UUID
@@ -43,12 +35,6 @@ type ProviderEvent struct {
 	HeardAt  time.Time // on the log's clock; the log sets it
 	Provider string    // its name in the configuration
 	Detail   string    // machine word or codes
-}
-
-const toldColumns = `e.send_id, e.kind, e.at, e.heard_at, e.provider, e.detail`
-
-func (e *ProviderEvent) fields() []any {
-	return []any{&e.Send, &e.Kind, timeField{&e.At}, timeField{&e.HeardAt}, &e.Provider, &e.Detail}
 }
 
 func (e ProviderEvent) checked(bar Bar) (ProviderEvent, Bar, error) {
@@ -113,79 +99,3 @@ func (m *Memory) eventsOf(id uuid.UUID) []ProviderEvent {
 	slices.SortFunc(list, func(a, b ProviderEvent) int { return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.Kind, b.Kind)) })
 	return list
 }
-
-const (
-	addToldSQL = `INSERT INTO provider_events (send_id, kind, at, heard_at, provider, detail) VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT (send_id, kind) DO NOTHING`
-	toldSQL    = `SELECT ` + toldColumns + ` FROM provider_events e WHERE e.send_id = $1 ORDER BY e.at, e.kind`
-)
-
-var afterwardsSQL = `UPDATE sends SET afterwards = $2 WHERE id = $1 AND ` + rankSQL("afterwards") + ` < ` + rankSQL("$2")
-
-// Heard implements Log.
-func (s *SQLite) Heard(ctx context.Context, e ProviderEvent, bar Bar) (recorded bool, err error) {
-	e, bar, err = e.checked(bar)
-	if err != nil {
-		return false, err
-	}
-	err = s.write(ctx, func(ctx context.Context, tx *sql.Tx, now time.Time) error {
-		row, err := sqliteSend(ctx, tx, e.Send)
-		if err == nil && row.Status == Refused {
-			err = ErrNotFound
-		}
-		if err != nil {
-			return err
-		}
-		e = e.heard(now)
-		result, err := tx.ExecContext(ctx, addToldSQL, e.Send, e.Kind, µs(e.At), µs(e.HeardAt), e.Provider, e.Detail)
-		if err != nil {
-			return err
-		}
-		if n, err := result.RowsAffected(); err != nil || n == 0 {
-			return err
-		}
-		recorded = true
-		if _, err := tx.ExecContext(ctx, afterwardsSQL, e.Send, e.Kind); err != nil || bar.For <= 0 {
-			return err
-		}
-		_, err = sqliteSuppress(ctx, tx, e.barred(bar, row))
-		return err
-	})
-	return recorded && err == nil, err
-}
-
-// Heard implements Log.
-func (p *Postgres) Heard(ctx context.Context, e ProviderEvent, bar Bar) (recorded bool, err error) {
-	e, bar, err = e.checked(bar)
-	if err != nil {
-		return false, err
-	}
-	err = p.inTransaction(ctx, func(tx pgx.Tx) error {
-		var row Send
-		var now time.Time
-		err := tx.QueryRow(ctx, p.sql(`SELECT {{now}}, `+sendColumns+` FROM sends s WHERE s.id = $1 AND s.status <> 'refused' FOR NO KEY UPDATE OF s`), e.Send).
-			Scan(append([]any{timeField{&now}}, row.fields()...)...)
-		if errors.Is(err, pgx.ErrNoRows) {
-			return ErrNotFound
-		}
-		if err != nil {
-			return err
-		}
-		e = e.heard(now)
-		tag, err := tx.Exec(ctx, addToldSQL, e.Send, string(e.Kind), e.At, e.HeardAt, e.Provider, e.Detail)
-		if err != nil || tag.RowsAffected() == 0 {
-			return err
-		}
-		recorded = true
-		if _, err := tx.Exec(ctx, afterwardsSQL, e.Send, string(e.Kind)); err != nil || bar.For <= 0 {
-			return err
-		}
-		s := e.barred(bar, row)
-		_, err = tx.Exec(ctx, barredSQL, s.ID, s.App, string(s.Channel), s.Address[:], s.Recipient[:], s.To, string(s.Cause), s.Detail, s.Send, s.Since, s.Until)
-		return err
-	})
-	return recorded && err == nil, err
-}
-
-const barredSQL = `
-INSERT INTO suppressions (id, app, channel, address, recipient, masked, reason, detail, send_id, made_by, since, until)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, '', $10, $11) ON CONFLICT (id) DO NOTHING`

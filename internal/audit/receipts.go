@@ -2,52 +2,19 @@ package audit
 
 import (
 	"context"
-	"database/sql"
-	"time"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 )
 
 // What a carrier says afterwards changes a send that went out, or may have: to Delivered, or to Undelivered. It never goes
 // back from there: a repeated or late word changes nothing, but that a message which was told to be lost did arrive after
 // all. Whatever it is, the send keeps its place in the quota; and it proves nothing of who holds the phone.
 
-// statusColumn is a send's status with its receipt, which may have come before the outcome.
-const statusColumn = `CASE WHEN s.receipt <> '' AND s.status IN ('sent', 'unknown') THEN s.receipt ELSE s.status END`
-
-// receiveSQL is the same statement in both databases.
-const receiveSQL = `
-UPDATE sends SET receipt = $1 WHERE id = $2 AND channel = 'sms' AND status IN ('sending', 'sent', 'unknown')
-   AND (receipt = '' OR receipt = 'undelivered' AND $1 = 'delivered')`
-
 func checkReceipt(status Status) error {
 	if status != Delivered && status != Undelivered {
 		return bad("a receipt says delivered or undelivered")
 	}
 	return nil
-}
-
-// Receive implements Log.
-func (p *Postgres) Receive(ctx context.Context, id uuid.UUID, status Status) (changed bool, err error) {
-	if err := checkReceipt(status); err != nil {
-		return false, err
-	}
-	err = p.inTransaction(ctx, func(tx pgx.Tx) error {
-		tag, err := tx.Exec(ctx, receiveSQL, string(status), id)
-		changed = tag.RowsAffected() > 0
-		return err
-	})
-	return changed && err == nil, err
-}
-
-// Receive implements Log.
-func (s *SQLite) Receive(ctx context.Context, id uuid.UUID, status Status) (changed bool, err error) {
-	if err := checkReceipt(status); err != nil {
-		return false, err
-	}
-	return s.oneAnd(ctx, receiveSQL, func(time.Time) []any { return []any{string(status), id} },
-		func(context.Context, *sql.Tx, time.Time) error { return nil })
 }
 
 // Receive implements Log.

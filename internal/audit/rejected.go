@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"sendcode/quota"
 )
@@ -29,8 +28,6 @@ type rejection struct {
 	id uuid.UUID
 	at time.Time
 }
-
-func (r *rejection) fields() []any { return []any{&r.id, timeField{&r.at}} }
 
 // rejected are the rejections that the intent's rule counts at now, oldest first, each its age before the instant of the
 // intent. One after now counts, as after every step back of the clock.
@@ -123,85 +120,4 @@ func tellAll(rows []Counting, yield func(Counting) error) error {
 		}
 	}
 	return nil
-}
-
-// Both databases ask alike; the first two conditions are those of the partial index.
-const (
-	isRejectedSQL  = `s.status = 'failed' AND s.reason IN ('rejected', 'suppressed', 'paused') AND NOT s.forgiven`
-	rejectedSQL    = `SELECT s.id, s.finished_at FROM sends s WHERE ` + isRejectedSQL + ` AND s.recipient = $1 AND s.app = $2 AND s.channel = $3 AND s.finished_at > $4`
-	allRejectedSQL = `SELECT ` + sendColumns + ` FROM sends s WHERE ` + isRejectedSQL + ` AND s.finished_at > $1`
-	inOrderSQL     = ` ORDER BY s.finished_at, s.id`
-)
-
-func sqliteRejected(ctx context.Context, q queryer, b memoryBucket, now time.Time, within time.Duration) ([]rejection, error) {
-	rows, err := q.QueryContext(ctx, rejectedSQL, b.recipient[:], b.app, b.channel, µs(now)-within.Microseconds())
-	if err != nil {
-		return nil, err
-	}
-	return collect(rows, (*rejection).fields)
-}
-
-// Rejected implements Log.
-func (s *SQLite) Rejected(ctx context.Context, b Bucket, within time.Duration) ([]quota.Event, time.Time, error) {
-	if err := b.check(); err != nil {
-		return nil, time.Time{}, err
-	}
-	now := micro(s.now())
-	rows, err := sqliteRejected(ctx, s.readers, memoryBucket{b.App, b.Channel, b.Recipient}, now, within)
-	if err != nil {
-		return nil, time.Time{}, unavailable(err)
-	}
-	return since(rows, now, within), now, nil
-}
-
-// AllRejected implements Log.
-func (s *SQLite) AllRejected(ctx context.Context, within time.Duration, yield func(Counting) error) error {
-	sends, err := s.sends(ctx, allRejectedSQL+inOrderSQL, µs(micro(s.now()))-within.Microseconds())
-	if err != nil {
-		return err
-	}
-	return tellAll(each(sends, ended), yield)
-}
-
-// endedSince is loggedSince for what was rejected since an instant: nothing is handed over any more once its code has expired, so it
-// was logged a day before at most.
-func endedSince(at string) string {
-	return loggedSince("(" + at + "::timestamptz - " + interval(stale) + ")")
-}
-
-// clock reads the log's.
-func (p *Postgres) clock(ctx context.Context) (now time.Time, err error) {
-	err = p.read(ctx, func(conn *pgxpool.Conn) error {
-		return conn.QueryRow(ctx, p.sql(`SELECT {{now}}`)).Scan(timeField{&now})
-	})
-	return now, err
-}
-
-// Rejected implements Log.
-func (p *Postgres) Rejected(ctx context.Context, b Bucket, within time.Duration) ([]quota.Event, time.Time, error) {
-	if err := b.check(); err != nil {
-		return nil, time.Time{}, err
-	}
-	now, err := p.clock(ctx)
-	if err != nil {
-		return nil, now, err
-	}
-	rows, err := readRows(ctx, p, (*rejection).fields, rejectedSQL+" AND "+endedSince("$4"), b.Recipient[:], b.App, string(b.Channel), now.Add(-within.Truncate(time.Microsecond)))
-	if err != nil {
-		return nil, time.Time{}, err
-	}
-	return since(rows, now, within), now, nil
-}
-
-// AllRejected implements Log.
-func (p *Postgres) AllRejected(ctx context.Context, within time.Duration, yield func(Counting) error) error {
-	now, err := p.clock(ctx)
-	if err != nil {
-		return err
-	}
-	sends, err := readRows(ctx, p, (*Send).fields, allRejectedSQL+" AND "+endedSince("$1")+inOrderSQL, now.Add(-within.Truncate(time.Microsecond)))
-	if err != nil {
-		return err
-	}
-	return tellAll(each(sends, ended), yield)
 }

@@ -18,6 +18,8 @@ import (
 // transaction after the other, each on the disk before it is answered (synchronous=FULL); others read beside it (WAL).
 // Its clock is the program's. Safe for concurrent use.
 type SQLite struct {
+	DB
+
 	writer  *sql.DB
 	readers readPool
 	now     func() time.Time
@@ -54,6 +56,7 @@ func OpenSQLite(ctx context.Context, path string, now func() time.Time) (*SQLite
 
 func newSQLite(writer, reader *sql.DB, now func() time.Time) *SQLite {
 	s := &SQLite{writer: writer, now: now}
+	s.DB = DB{dialect: sqliteWords, engine: s}
 	s.readers = readPool{DB: reader, fault: s.fault}
 	return s
 }
@@ -127,11 +130,6 @@ func committing(err error) error {
 
 // one runs a statement that changes at most one row, and says whether it did.
 func (s *SQLite) one(ctx context.Context, statement string, args func(now time.Time) []any) (changed bool, err error) {
-	return s.oneAnd(ctx, statement, args, func(context.Context, *sql.Tx, time.Time) error { return nil })
-}
-
-// oneAnd is one with what goes with a change.
-func (s *SQLite) oneAnd(ctx context.Context, statement string, args func(now time.Time) []any, then func(context.Context, *sql.Tx, time.Time) error) (changed bool, err error) {
 	err = s.write(ctx, func(ctx context.Context, tx *sql.Tx, now time.Time) error {
 		result, err := tx.ExecContext(ctx, statement, args(now)...)
 		if err != nil {
@@ -139,10 +137,7 @@ func (s *SQLite) oneAnd(ctx context.Context, statement string, args func(now tim
 		}
 		n, err := result.RowsAffected()
 		changed = n > 0
-		if err != nil || !changed {
-			return err
-		}
-		return then(ctx, tx, now)
+		return err
 	})
 	return changed && err == nil, err
 }

@@ -53,7 +53,8 @@ func (s *SQLite) fault() Fault {
 	return hook.ask(method)
 }
 
-// calledMethod is the exported method of SQLite through which a caller outside of the package came here.
+// calledMethod is the exported method of SQLite, its own or one that it has of DB, through which a caller outside of the
+// package came here.
 func calledMethod() (method string) {
 	calls := make([]uintptr, 24)
 	frames := runtime.CallersFrames(calls[:runtime.Callers(3, calls)])
@@ -61,6 +62,9 @@ func calledMethod() (method string) {
 	for {
 		frame, more := frames.Next()
 		pkg, name, ok := strings.Cut(frame.Function, "(*SQLite).")
+		if !ok {
+			pkg, name, ok = strings.Cut(frame.Function, "(*DB).")
+		}
 		if ok && name[0] >= 'A' && name[0] <= 'Z' && !strings.Contains(name, ".") {
 			method, own = name, pkg
 		}

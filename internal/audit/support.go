@@ -2,7 +2,6 @@ package audit
 
 import (
 	"encoding/binary"
-	"fmt"
 	"strings"
 	"time"
 
@@ -85,18 +84,6 @@ func sharesReference(id uuid.UUID, written string) bool {
 	want, ok := readReference(written)
 	mine, has := referenceOf(id)
 	return ok && has && mine == want
-}
-
-// rows are those of the reference in SQL, as a table: looked up by their IDs, whatever else is asked of them.
-func (r supportReference) rows(c *conditions) string {
-	from, to := r.between()
-	parity := "NOT IN"
-	if r.tail>>8 == 1 {
-		parity = "IN"
-	}
-	return fmt.Sprintf(`(SELECT * FROM sends s WHERE s.id >= %s AND s.id < %s AND substr(CAST(s.id AS text), 35) = %s
- AND substr(CAST(s.id AS text), 34, 1) %s ('1', '3', '5', '7', '9', 'b', 'd', 'f') LIMIT %d OFFSET 0) s`,
-		c.arg(from), c.arg(to), c.arg(fmt.Sprintf("%02x", r.tail&0xff)), parity, maxReferenced)
 }
 
 // between are the IDs that sends of the reference's second have: from the first on, before the second.

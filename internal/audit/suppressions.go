@@ -74,17 +74,6 @@ type Lifting struct {
 	By, Why string
 }
 
-const suppressionColumns = `x.id, x.app, x.channel, x.address, x.recipient, x.masked, x.reason, x.detail, x.send_id, x.made_by, x.since, x.until,
- x.lifted_at, x.lifted_by, x.lifted_why`
-
-// fields are where suppressionColumns are scanned to.
-func (s *Suppression) fields() []any {
-	return []any{
-		&s.ID, &s.App, &s.Channel, hashField{&s.Address}, hashField{&s.Recipient}, &s.To, &s.Cause, &s.Detail, maybeIDField{&s.Send}, &s.By,
-		timeField{&s.Since}, timeField{&s.Until}, timeField{&s.LiftedAt}, &s.LiftedBy, &s.LiftedWhy,
-	}
-}
-
 // suppressionsOf are the IDs of all that may have stopped a send, or have come of it.
 func suppressionsOf(s Send) []uuid.UUID {
 	ids := []uuid.UUID{SuppressionID(s.ID, HardBounce), SuppressionID(s.ID, Complaint), SuppressionID(s.ID, OptOut)}
@@ -120,22 +109,6 @@ func (f SuppressionFilter) checked() (SuppressionFilter, error) {
 		f.Before = &Mark{At: micro(f.Before.At), ID: f.Before.ID}
 	}
 	return f, nil
-}
-
-// query is the filter in SQL, at the log's now.
-func (f SuppressionFilter) query(now time.Time, at func(time.Time) any) (string, []any) {
-	var c conditions
-	if f.Active {
-		c.add("x.lifted_at IS NULL AND x.until > ?", at(now))
-	}
-	if f.Recipient != nil {
-		c.add("x.recipient = ?", f.Recipient[:])
-	}
-	if f.Before != nil {
-		c.add("(x.since, x.id) < (?, ?)", at(f.Before.At), f.Before.ID)
-	}
-	c.args = append(c.args, f.Limit)
-	return `SELECT ` + suppressionColumns + ` FROM suppressions x` + c.where() + ` ORDER BY x.since DESC, x.id DESC LIMIT ` + place(len(c.args)), c.args
 }
 
 func (l Lifting) checked(act *Act) (Lifting, *Act, error) {

@@ -187,19 +187,6 @@ func (f PrefixPauseFilter) checked() (PrefixPauseFilter, error) {
 	return f, err
 }
 
-// query is the filter in SQL, at the log's now.
-func (f PrefixPauseFilter) query(now time.Time, at func(time.Time) any) (string, []any) {
-	var c conditions
-	if f.Active {
-		c.add("p.lifted_at IS NULL AND p.until > ?", at(now))
-	}
-	if f.Before != nil {
-		c.add("(p.since, p.id) < (?, ?)", at(f.Before.At), f.Before.ID)
-	}
-	c.args = append(c.args, f.Limit)
-	return `SELECT ` + prefixPauseColumns + ` FROM prefix_pauses p` + c.where() + ` ORDER BY p.since DESC, p.id DESC LIMIT ` + place(len(c.args)), c.args
-}
-
 // lifted says in an act what was lifted.
 func (p PrefixPause) lifted(act Act) Act {
 	act.App, act.Channel, act.Target = p.App, "sms", p.Prefix
@@ -221,3 +208,6 @@ func checkTurn(name string, lasts time.Duration) error {
 	}
 	return nil
 }
+
+// untried says that a prefix's pause may have stopped the send.
+func (s Send) untried() bool { return s.Prefix != "" && s.Status == Failed && s.Reason == ReasonPaused }

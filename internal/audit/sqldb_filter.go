@@ -2,26 +2,10 @@ package audit
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
 	"sendcode/internal/recipient"
-)
-
-// dialect is what the two databases say differently.
-type dialect struct {
-	at          func(time.Time) any // an instant as a parameter
-	domain      string              // that the masked form shows
-	partitioned bool                // sends are, by time
-}
-
-// pgDomain is what an index of Postgres is on.
-const pgDomain = `split_part(s.masked, '@', 2) COLLATE "C"`
-
-var (
-	postgresWords = dialect{func(t time.Time) any { return t }, pgDomain, true}
-	sqliteWords   = dialect{func(t time.Time) any { return µs(t) }, `CASE WHEN instr(s.masked, '@') > 0 THEN substr(s.masked, instr(s.masked, '@') + 1) ELSE '' END`, false}
 )
 
 // conditions collects what rows must fulfil, with numbered parameters, which both databases understand.
@@ -60,9 +44,12 @@ func (c *conditions) where() string {
 	return " WHERE " + strings.Join(c.texts, " AND ")
 }
 
+// sendFilter is a Filter in SQL.
+type sendFilter struct{ Filter }
+
 // conditions are the filter in SQL but for times, app, channel, purpose and provider. What is said twice lets the planner use a partial
 // index.
-func (f Filter) conditions(d dialect) (c conditions) {
+func (f sendFilter) conditions(d dialect) (c conditions) {
 	if f.Recipient != nil {
 		c.add("s.recipient = ?", f.Recipient[:])
 	}
@@ -97,7 +84,7 @@ func (f Filter) conditions(d dialect) (c conditions) {
 
 // between adds the times and the mark, in the order of an index: column and value come before the time in it, if it has
 // such a column.
-func (f Filter) between(c *conditions, d dialect, column, value string) {
+func (f sendFilter) between(c *conditions, d dialect, column, value string) {
 	if !f.From.IsZero() {
 		c.add("("+column+"s.logged_at) >= ("+value+"?)", d.at(f.From))
 	}
@@ -119,7 +106,7 @@ func (f Filter) between(c *conditions, d dialect, column, value string) {
 const astray = `CASE WHEN s.status IN ('failed', 'unknown', 'refused') THEN s.status END`
 
 // page is how a page is ordered and ends: from its mark on, whichever way that is.
-func (f Filter) page(columns ...string) string {
+func (f sendFilter) page(columns ...string) string {
 	order := " DESC"
 	if f.After != nil {
 		order = " ASC"
@@ -128,16 +115,8 @@ func (f Filter) page(columns ...string) string {
 	return " ORDER BY " + strings.Join(columns, order+", ") + order + fmt.Sprintf(" LIMIT %d", f.Limit)
 }
 
-// newestFirst is the page as it is told.
-func (f Filter) newestFirst(rows []Send) []Send {
-	if f.After != nil {
-		slices.Reverse(rows)
-	}
-	return rows
-}
-
 // query is the filter in SQL for either database.
-func (f Filter) query(d dialect) (string, []any) {
+func (f sendFilter) query(d dialect) (string, []any) {
 	c := f.conditions(d)
 	f.between(&c, d, "", "")
 	c.kind(f.App, f.Channel, f.Purpose)
@@ -146,44 +125,21 @@ func (f Filter) query(d dialect) (string, []any) {
 	}
 	table := "sends s"
 	if r, ok := readReference(f.Support); ok {
-		table = r.rows(&c)
+		table = supportRows(r, &c)
 	} else if f.Support != "" {
 		c.add("1 = 0")
 	}
 	return "SELECT " + sendColumns + " FROM " + table + c.where() + f.page(), c.args
 }
 
-// byKind says that a filter by app, channel, purpose or provider is all that could be rare about the rows.
-func (f Filter) byKind() bool {
-	return f.App+string(f.Channel)+f.Purpose+f.Provider != "" && f.Recipient == nil && f.Reference+f.BlockedBy+f.Country+f.Domain+f.Support == "" &&
-		(f.Status == "" || f.Status == Sent)
-}
-
-// kindOf is what one index of Postgres is on, which so serves app, channel, purpose, provider and any of them together.
-const kindOf = `(s.app || E'\x1f' || s.channel || E'\x1f' || s.purpose || E'\x1f' || s.provider) COLLATE "C"`
-
-// kindQuery is the same as query, for Postgres. The few kinds that there are come first, each from one look at the index
-// past the one before (a loose index scan, https://wiki.postgresql.org/wiki/Loose_indexscan), then the first rows of each
-// kind that fits. So a kind that is rare, or is not there, is not looked for in the whole log. Bounds in place of an
-// equality, and an order that begins with the kind: no other index has that, so the planner cannot choose one.
-func (f Filter) kindQuery(d dialect) (string, []any) {
-	c := f.conditions(d)
-	c.add(kindOf + " >= kind.name AND " + kindOf + " <= kind.name")
-	f.between(&c, d, kindOf+", ", "kind.name, ")
-	inner := "SELECT " + sendColumns + " FROM sends s" + c.where() + f.page(kindOf)
-	fits := conditions{args: c.args}
-	for i, value := range []string{f.App, string(f.Channel), f.Purpose, f.Provider} {
-		if value != "" {
-			fits.add(fmt.Sprintf(`split_part(kind.name, E'\x1f', %d) = ?`, i+1), value)
-		}
+// supportRows are those of the reference in SQL, as a table: looked up by their IDs, whatever else is asked of them.
+func supportRows(r supportReference, c *conditions) string {
+	from, to := r.between()
+	parity := "NOT IN"
+	if r.tail>>8 == 1 {
+		parity = "IN"
 	}
-	return `
-WITH RECURSIVE kind (name) AS (
-    (SELECT ` + kindOf + ` FROM sends s ORDER BY 1 LIMIT 1)
-    UNION ALL
-    SELECT next.name FROM kind CROSS JOIN LATERAL (
-        SELECT ` + kindOf + ` AS name FROM sends s WHERE ` + kindOf + ` > kind.name ORDER BY 1 LIMIT 1
-    ) next
-)
-SELECT s.* FROM kind CROSS JOIN LATERAL (` + inner + `) s` + fits.where() + f.page(), fits.args
+	return fmt.Sprintf(`(SELECT * FROM sends s WHERE s.id >= %s AND s.id < %s AND substr(CAST(s.id AS text), 35) = %s
+ AND substr(CAST(s.id AS text), 34, 1) %s ('1', '3', '5', '7', '9', 'b', 'd', 'f') LIMIT %d OFFSET 0) s`,
+		c.arg(from), c.arg(to), c.arg(fmt.Sprintf("%02x", r.tail&0xff)), parity, maxReferenced)
 }

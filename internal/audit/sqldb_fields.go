@@ -5,6 +5,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/google/uuid"
+
 	"sendcode/internal/recipient"
 )
 
@@ -13,8 +15,8 @@ import (
 const verificationColumns = `v.id, v.app, v.channel, v.purpose, v.recipient, v.masked, v.sealed, v.holder, v.nonce, v.key_id,
  v.code_length, v.alphabet, v.locale, v.reference, v.created_at, v.expires_at, v.attempts, v.max_attempts, v.sends, v.approved_at, v.canceled_at, v.forgiven, v.by_browser`
 
-// fields are where verificationColumns are scanned to.
-func (v *Verification) fields() []any {
+// verificationFields are where verificationColumns are scanned to.
+func verificationFields(v *Verification) []any {
 	return []any{
 		&v.ID, &v.App, &v.Channel, &v.Purpose, hashField{&v.Recipient}, &v.To, &v.Sealed, &v.Holder, &v.Nonce, &v.KeyID,
 		&v.CodeLength, &v.Alphabet, &v.Locale, &v.Reference, timeField{&v.CreatedAt}, timeField{&v.ExpiresAt}, &v.Attempts, &v.MaxAttempts,
@@ -22,12 +24,15 @@ func (v *Verification) fields() []any {
 	}
 }
 
+// statusColumn is a send's status with its receipt, which may have come before the outcome.
+const statusColumn = `CASE WHEN s.receipt <> '' AND s.status IN ('sent', 'unknown') THEN s.receipt ELSE s.status END`
+
 const sendColumns = `s.id, s.verification_id, s.number, s.app, s.channel, s.purpose, s.recipient, s.masked, s.locale, s.reference,
  s.ip, ` + statusColumn + `, s.reason, s.attempt, s.in_doubt, s.counts, s.refund_since IS NOT NULL, s.taken_at, s.clock, s.logged_at,
  s.due_at, s.finished_at, s.provider, s.provider_code, s.took, s.blocked_by, s.retry_after, s.requests, s.observed, s.suppression_id, s.forgiven, s.afterwards, s.country, s.prefix, s.recipients`
 
-// fields are where sendColumns are scanned to.
-func (s *Send) fields() []any {
+// sendFields are where sendColumns are scanned to.
+func sendFields(s *Send) []any {
 	return []any{
 		&s.ID, &s.VerificationID, &s.Number, &s.App, &s.Channel, &s.Purpose, hashField{&s.Recipient}, &s.To, &s.Locale, &s.Reference,
 		&s.IP, &s.Status, &s.Reason, &s.Attempt, &s.InDoubt, &s.Counts, &s.RefundDue, timeField{&s.TakenAt}, &s.Clock, timeField{&s.LoggedAt},
@@ -95,4 +100,40 @@ func (f hashField) Scan(src any) error {
 	}
 	*f.to = recipient.Hash(x)
 	return nil
+}
+
+// keyField reads 32 bytes.
+type keyField struct{ to *[32]byte }
+
+// Scan implements sql.Scanner.
+func (f keyField) Scan(src any) error {
+	x, ok := src.([]byte)
+	if !ok || len(x) != len(f.to) {
+		return fmt.Errorf("audit: no 32 bytes: %T", src)
+	}
+	*f.to = [32]byte(x)
+	return nil
+}
+
+// maybeHashField is hashField where there may be none.
+type maybeHashField struct{ to *recipient.Hash }
+
+// Scan implements sql.Scanner.
+func (f maybeHashField) Scan(src any) error {
+	if b, ok := src.([]byte); src == nil || ok && b == nil {
+		*f.to = recipient.Hash{}
+		return nil
+	}
+	return hashField(f).Scan(src)
+}
+
+// maybeIDField reads a UUID where there may be none.
+type maybeIDField struct{ to *uuid.UUID }
+
+// Scan implements sql.Scanner.
+func (f maybeIDField) Scan(src any) error { return f.to.Scan(src) }
+
+// workFields are where sendColumns and verificationColumns are scanned to.
+func workFields(w *Work) []any {
+	return append(sendFields(&w.Send), verificationFields(&w.Verification)...)
 }

@@ -1,0 +1,179 @@
+package audit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// postgresWords are those of Postgres but for its clock.
+var postgresWords = dialect{
+	typed: true,
+	words: map[string]string{
+		"true": "true", "false": "false", "skip locked": "FOR UPDATE SKIP LOCKED", "lock": "FOR NO KEY UPDATE",
+		// As an array, a list is read once and before the rows that it names, whatever the planner thinks.
+		"among": "= ANY (ARRAY(", "end": "))",
+		// By laterals with a limit: the planner can only look each up by its key.
+		"of event": `LEFT JOIN LATERAL (SELECT * FROM sends s WHERE s.id = e.send_id LIMIT 1) s ON true
+LEFT JOIN LATERAL (SELECT * FROM verifications v WHERE v.id = e.verification_id LIMIT 1) v ON true`,
+	},
+	at:          func(t time.Time) any { return t },
+	domain:      pgDomain,
+	partitioned: true,
+	since: func(at string, slack time.Duration) string {
+		if slack > 0 {
+			at = "(" + at + " - " + interval(slack) + ")"
+		}
+		return loggedSince(at)
+	},
+	latest:    latestSQL,
+	lock:      `SELECT pg_advisory_xact_lock(@key)`,
+	lockTries: strings.NewReplacer("$1", "@app", "$2", "@channel", "$3", "@recipient").Replace(lockRecipientSQL),
+	// Nothing is counted ahead while something is erased.
+	beforeErase:  []string{patientSQL, fmt.Sprintf(`SELECT pg_advisory_xact_lock(%d)`, int64(countLock)), eraseHoursSQL},
+	beforeForget: []string{patientSQL},
+}
+
+// words are postgresWords with the clock.
+func (p *Postgres) words() dialect {
+	d := postgresWords
+	d.now = p.now
+	return d
+}
+
+// pgDomain is what an index of Postgres is on.
+const pgDomain = `split_part(s.masked, '@', 2) COLLATE "C"`
+
+// pgConn runs statements on a connection or in a transaction.
+type pgConn struct {
+	ctx context.Context
+	q   interface {
+		Query(ctx context.Context, statement string, args ...any) (pgx.Rows, error)
+	}
+}
+
+func (c pgConn) run(statement string, args []any, each func(scan) error) (int64, error) {
+	rows, err := c.q.Query(c.ctx, statement, args...)
+	if err != nil {
+		return 0, err
+	}
+	return drain(rows, each)
+}
+
+// drain reads all rows and closes them.
+func drain(rows pgx.Rows, each func(scan) error) (int64, error) {
+	defer rows.Close()
+	for each != nil && rows.Next() {
+		if err := each(rows.Scan); err != nil {
+			return 0, err
+		}
+	}
+	rows.Close()
+	return rows.CommandTag().RowsAffected(), rows.Err()
+}
+
+// reading implements engine.
+func (p *Postgres) reading(ctx context.Context, f func(conn, time.Time) error) error {
+	return p.read(ctx, func(c *pgxpool.Conn) error { return f(pgConn{ctx, c}, time.Time{}) })
+}
+
+// writing implements engine. The begin and the clock are one round trip.
+func (p *Postgres) writing(ctx context.Context, f func(conn, time.Time) error) error {
+	return p.change(ctx, func(c *pgxpool.Conn) error {
+		now, err := p.begin(ctx, c)
+		if err != nil {
+			return err
+		}
+		if err := f(pgConn{ctx, c}, now); err != nil {
+			_, _ = c.Exec(context.WithoutCancel(ctx), "ROLLBACK")
+			return err
+		}
+		tag, err := c.Exec(ctx, "COMMIT")
+		return errors.Join(err, notCommitted(err, tag))
+	})
+}
+
+func (p *Postgres) begin(ctx context.Context, c *pgxpool.Conn) (now time.Time, err error) {
+	var b pgx.Batch
+	b.Queue("BEGIN ISOLATION LEVEL READ COMMITTED")
+	b.Queue("SELECT " + p.now)
+	results := c.SendBatch(ctx, &b)
+	defer results.Close()
+	if _, err := results.Exec(); err != nil {
+		return now, err
+	}
+	return now, results.QueryRow().Scan(timeField{&now})
+}
+
+// inTransaction runs what writes more than one row. Each statement sees what was committed before it, whatever the
+// server's default says.
+func (p *Postgres) inTransaction(ctx context.Context, f func(tx pgx.Tx) error) error {
+	return p.change(ctx, func(conn *pgxpool.Conn) error {
+		tx, err := conn.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.ReadCommitted})
+		if err != nil {
+			return err
+		}
+		defer func() { _ = tx.Rollback(context.WithoutCancel(ctx)) }() // nothing to do after a commit
+		if err := f(tx); err != nil {
+			return err
+		}
+		return tx.Commit(ctx)
+	})
+}
+
+// running implements engine, in one round trip.
+func (p *Postgres) running(ctx context.Context, steps []*step) error {
+	return p.change(ctx, func(c *pgxpool.Conn) error {
+		var b pgx.Batch
+		b.Queue("BEGIN ISOLATION LEVEL READ COMMITTED")
+		for _, s := range steps {
+			text, args := p.DB.dialect.bind(s.statement, s.args, time.Time{})
+			b.Queue(text, args...)
+		}
+		b.Queue("COMMIT")
+		results := c.SendBatch(ctx, &b)
+		defer results.Close()
+		if _, err := results.Exec(); err != nil {
+			return err
+		}
+		for _, s := range steps {
+			if err := s.answered(results); err != nil {
+				return err
+			}
+		}
+		tag, err := results.Exec()
+		return errors.Join(err, notCommitted(err, tag))
+	})
+}
+
+func (s *step) answered(results pgx.BatchResults) error {
+	rows, err := results.Query()
+	if err != nil {
+		return err
+	}
+	s.changed, err = drain(rows, s.each)
+	return err
+}
+
+// notCommitted is the error of a COMMIT that the server answered otherwise.
+func notCommitted(err error, tag pgconn.CommandTag) error {
+	if err == nil && tag.String() != "COMMIT" {
+		return errors.New("audit: a transaction was not committed")
+	}
+	return nil
+}
+
+// clock reads the log's.
+func (p *Postgres) clock(ctx context.Context) (now time.Time, err error) {
+	err = p.DB.read(ctx, func(q Tx) error {
+		now, err = q.clock()
+		return err
+	})
+	return now, err
+}

@@ -1,0 +1,33 @@
+package audit
+
+import (
+	"context"
+	"time"
+)
+
+// Expire implements Expirer. The oldest partition goes whole, if nothing in it has to stay.
+func (p *Postgres) Expire(ctx context.Context, age time.Duration, limit int) (gone Expired, err error) {
+	if err := checkAge(age, limit); err != nil {
+		return gone, err
+	}
+	now, err := p.clock(ctx)
+	if err != nil {
+		return gone, err
+	}
+	dropped, err := p.dropPartition(ctx, dueBefore(now, age))
+	if err != nil {
+		return gone, err
+	}
+	gone, err = p.DB.Expire(ctx, age, limit)
+	gone.Partition, gone.More = dropped, gone.More || dropped != ""
+	return gone, err
+}
+
+// Extent implements Expirer.
+func (p *Postgres) Extent(ctx context.Context, age time.Duration) (e Extent, err error) {
+	if e, err = p.DB.Extent(ctx, age); err != nil {
+		return Extent{}, err
+	}
+	e.Partitions, err = p.partitions(ctx)
+	return e, err
+}

@@ -1,0 +1,113 @@
+package audit
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+const (
+	// {{of event}} completes events with what is known of their sends and verifications.
+	appEventSQL = `
+SELECT e.id, e.app, e.type, e.send_id, e.verification_id, e.status, e.reason, e.test, e.at, e.state, e.attempt,
+       e.due_at, e.ended_at, e.answer, coalesce(s.channel, v.channel, ''), coalesce(s.purpose, v.purpose, ''),
+       coalesce(s.masked, v.masked, ''), coalesce(s.reference, v.reference, '')
+FROM app_events e {{of event}}`
+
+	forgetAppEventsSQL = `
+DELETE FROM app_events WHERE id {{among}}
+    SELECT id FROM app_events WHERE ended_at IS NOT NULL AND ended_at < (SELECT @now - @keep)
+    ORDER BY ended_at, id LIMIT @limit {{skip locked}} {{end}}`
+
+	giveUpAppEventsSQL = `
+UPDATE app_events SET state = 'given_up', due_at = NULL, ended_at = @now WHERE id {{among}}
+    SELECT id FROM app_events WHERE due_at IS NOT NULL AND at < (SELECT @now - @keep)
+    ORDER BY at, id LIMIT @limit {{skip locked}} {{end}}`
+
+	addApprovedEventSQL = `
+INSERT INTO app_events (id, app, type, verification_id, status, reason, test, at, due_at)
+SELECT @event, app, @type, id, 'approved', '', @test, approved_at, approved_at FROM verifications WHERE id = @id`
+)
+
+func appEventFields(e *AppEvent) []any {
+	return []any{
+		&e.ID, &e.App, &e.Type, maybeIDField{&e.SendID}, &e.VerificationID, &e.Status, &e.Reason, &e.Test, timeField{&e.At}, &e.State, &e.Attempt,
+		timeField{&e.DueAt}, timeField{&e.EndedAt}, &e.Answer, &e.Channel, &e.Purpose, &e.To, &e.Reference,
+	}
+}
+
+// takeEventsSQL starts the next attempt of what is due in each share.
+func takeEventsSQL(shares []Share, args Args) string {
+	var due []string
+	for i, s := range shares {
+		app, limit := fmt.Sprint("app", i), fmt.Sprint("limit", i)
+		args[app], args[limit] = s.App, s.Limit
+		due = append(due, `
+    SELECT id FROM (SELECT e.id FROM app_events e WHERE e.app = @`+app+` AND e.due_at IS NOT NULL AND e.due_at <= @now
+                    ORDER BY e.due_at, e.id LIMIT @`+limit+` {{skip locked}}) AS share`+fmt.Sprint(i))
+	}
+	return `UPDATE app_events SET attempt = attempt + 1, due_at = @now + @lease WHERE id {{among}}` + strings.Join(due, " UNION ALL ") + ` {{end}} RETURNING id`
+}
+
+// AppEventsDue implements AppEvents.
+func (db *DB) AppEventsDue(ctx context.Context, lease time.Duration, shares []Share) (events []AppEvent, now time.Time, err error) {
+	if err := checkShares(lease, shares); err != nil {
+		return nil, now, err
+	}
+	err = db.write(ctx, func(q Tx) error {
+		if now = q.now; len(shares) == 0 {
+			return nil
+		}
+		args := Args{"now": now, "lease": lease}
+		ids, err := all(q, func(id *uuid.UUID) []any { return []any{id} }, takeEventsSQL(shares, args), args)
+		if err != nil || len(ids) == 0 {
+			return err
+		}
+		events, err = all(q, appEventFields, appEventSQL+` WHERE e.id IN (@ids) ORDER BY e.id`, Args{"ids": ids})
+		return err
+	})
+	if err != nil {
+		return nil, time.Time{}, err
+	}
+	return events, now, nil
+}
+
+// ForgetAppEvents implements AppEvents.
+func (db *DB) ForgetAppEvents(ctx context.Context, keep time.Duration, limit int) (forgotten, givenUp int, err error) {
+	if err := checkLease(keep, limit); err != nil {
+		return 0, 0, err
+	}
+	args := Args{"keep": keep, "limit": limit}
+	forget, giveUp := &step{statement: forgetAppEventsSQL, args: args}, &step{statement: giveUpAppEventsSQL, args: args}
+	if err := db.run(ctx, forget, giveUp); err != nil {
+		return 0, 0, err
+	}
+	return int(forget.changed), int(giveUp.changed), nil
+}
+
+// AppEvents implements AppEvents.
+func (db *DB) AppEvents(ctx context.Context, f AppEventFilter) ([]AppEvent, error) {
+	if err := f.check(); err != nil || !storable(f.App, string(f.State)) {
+		return nil, err
+	}
+	var c conditions
+	if f.App != "" {
+		c.add("e.app = ?", f.App)
+	}
+	switch f.State {
+	case "":
+	case EventGivenUp:
+		c.add("e.state = 'given_up'") // written out, for the partial index
+	case EventPending:
+		c.add("e.due_at IS NOT NULL")
+	default:
+		c.add("e.state = ?", f.State)
+	}
+	if f.Before != uuid.Nil {
+		c.add("e.id < ?", f.Before)
+	}
+	return readAll(ctx, db, appEventFields, appEventSQL+c.where()+fmt.Sprint(` ORDER BY e.id DESC LIMIT `, f.Limit), numbered(c.args))
+}

@@ -1,0 +1,103 @@
+package audit
+
+import (
+	"context"
+	"time"
+)
+
+// endSQL ends a verification that is open.
+func endSQL(column string) string {
+	return `
+UPDATE verifications SET ` + column + ` = @now
+WHERE id = @id AND approved_at IS NULL AND canceled_at IS NULL AND expires_at > @now`
+}
+
+// Approve implements Log.
+func (db *DB) Approve(ctx context.Context, id string, tell Tell) (ok bool, err error) {
+	switch err := tell.check(); {
+	case err != nil:
+		return false, err
+	case !storable(id):
+		return false, nil
+	case tell.Type == "":
+		return db.one(ctx, endSQL("approved_at"), Args{"id": id})
+	}
+	err = db.write(ctx, func(q Tx) error {
+		if ok, err = q.change(endSQL("approved_at"), Args{"id": id}); err != nil || !ok {
+			return err
+		}
+		return q.exec(addApprovedEventSQL, Args{"event": tell.ID, "type": tell.Type, "test": tell.Test, "id": id})
+	})
+	return ok && err == nil, err
+}
+
+// Cancel implements Log.
+func (db *DB) Cancel(ctx context.Context, id string) (bool, error) {
+	if !storable(id) {
+		return false, nil
+	}
+	return db.one(ctx, endSQL("canceled_at"), Args{"id": id})
+}
+
+// CancelBy implements Forgiver.
+func (db *DB) CancelBy(ctx context.Context, id string, act Act) (ok bool, err error) {
+	if act, err = act.checked(); err != nil || !storable(id) {
+		return false, err
+	}
+	err = db.write(ctx, func(q Tx) error {
+		if ok, err = q.change(endSQL("canceled_at"), Args{"id": id}); err != nil {
+			return err
+		}
+		if !ok {
+			act = act.late()
+		}
+		return q.addAct(act)
+	})
+	return ok && err == nil, err
+}
+
+// Newest implements Log. The first conditions are those of the partial index.
+func (db *DB) Newest(ctx context.Context, h Holding) (Verification, error) {
+	if err := h.check(); err != nil {
+		return Verification{}, err
+	}
+	return readSingle(ctx, db, verificationFields, `
+SELECT `+verificationColumns+` FROM verifications v
+WHERE v.holder <> '' AND v.approved_at IS NULL AND v.canceled_at IS NULL
+  AND v.recipient = @recipient AND v.app = @app AND v.channel = @channel AND v.purpose = @purpose AND v.holder = @holder
+  AND v.attempts < v.max_attempts AND v.expires_at > @now
+ORDER BY v.created_at DESC, v.id DESC LIMIT 1`,
+		Args{"recipient": h.Recipient, "app": h.App, "channel": h.Channel, "purpose": h.Purpose, "holder": h.Holder})
+}
+
+func triedFields(t *tried) []any {
+	return []any{timeField{&t.expiresAt}, timeField{&t.approvedAt}, &t.attempts, &t.forgiven}
+}
+
+// tried are the verifications of a recipient that callers of one kind opened, as far as they may count at now.
+func (q Tx) tried(v Verification, now time.Time) ([]tried, error) {
+	return all(q, triedFields, `
+SELECT v.expires_at, v.approved_at, v.attempts, v.forgiven FROM verifications v
+WHERE v.recipient = @recipient AND v.app = @app AND v.channel = @channel AND v.attempts > 0 AND v.expires_at > @after
+  AND v.by_browser = @by_browser`,
+		Args{"recipient": v.Recipient, "app": v.App, "channel": v.Channel, "after": now.Add(-RowWindow), "by_browser": v.ByBrowser})
+}
+
+// lockedOut is what the bounds on failed checks say of the verification's recipient and the kind of caller that opened it.
+func (q Tx) lockedOut(v Verification, now time.Time) (Lockout, error) {
+	list, err := q.tried(v, now)
+	return lockoutOf(list, now).of(v), err
+}
+
+// LockedOut implements Log.
+func (db *DB) LockedOut(ctx context.Context, v Verification) (out Lockout, err error) {
+	err = db.read(ctx, func(q Tx) error {
+		now, err := q.clock()
+		if err != nil {
+			return err
+		}
+		out, err = q.lockedOut(v, now)
+		return err
+	})
+	return out, err
+}

@@ -1,0 +1,49 @@
+package audit
+
+import "context"
+
+// The conditions are those of the indexes.
+var forgiveSQL = []string{
+	`UPDATE sends SET counts = {{false}}, forgiven = {{true}}
+WHERE counts = {{true}} AND recipient = @recipient AND app = @app AND channel = @channel AND purpose IN (@purposes)`,
+	`UPDATE sends SET forgiven = {{true}}
+WHERE status = 'failed' AND reason IN ('rejected', 'suppressed', 'paused') AND NOT forgiven AND recipient = @recipient AND app = @app AND channel = @channel`,
+	`UPDATE verifications SET forgiven = attempts
+WHERE attempts > 0 AND attempts > forgiven AND recipient = @recipient AND app = @app AND channel = @channel AND expires_at > (SELECT @now - @window)`,
+}
+
+// Forgive implements Forgiver. It waits for the sends and the tries under way, which hold the same locks.
+func (db *DB) Forgive(ctx context.Context, buckets []Bucket, act Act) error {
+	buckets, act, err := checkForgiven(buckets, act)
+	if err != nil {
+		return err
+	}
+	return db.write(ctx, func(q Tx) error {
+		for _, b := range buckets {
+			if err := q.lock(lockKey(b.row())); err != nil {
+				return err
+			}
+			if err := q.lockTries(b); err != nil {
+				return err
+			}
+		}
+		for _, b := range buckets {
+			for _, statement := range forgiveSQL {
+				if err := q.exec(statement, Args{
+					"recipient": b.Recipient, "app": b.App, "channel": b.Channel, "purposes": b.Purposes, "window": RowWindow,
+				}); err != nil {
+					return err
+				}
+			}
+		}
+		return q.addAct(act)
+	})
+}
+
+// lockTries waits until no check of the recipient is being counted.
+func (q Tx) lockTries(b Bucket) error {
+	if q.dialect.lockTries == "" {
+		return nil
+	}
+	return q.exec(q.dialect.lockTries, Args{"app": b.App, "channel": b.Channel, "recipient": b.Recipient})
+}

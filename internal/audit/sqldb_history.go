@@ -1,0 +1,110 @@
+package audit
+
+import (
+	"context"
+	"time"
+
+	"sendcode/internal/recipient"
+	"sendcode/quota"
+)
+
+// The first conditions are those of the partial indexes.
+const isRejectedSQL = `s.status = 'failed' AND s.reason IN ('rejected', 'suppressed', 'paused') AND NOT s.forgiven`
+
+func pastFields(p *past) []any {
+	return []any{&p.id, &p.clock, timeField{&p.takenAt}, timeField{&p.loggedAt}}
+}
+
+func rejectionFields(r *rejection) []any { return []any{&r.id, timeField{&r.at}} }
+
+func crowdFields(c *crowdRow) []any {
+	return []any{&c.App, &c.Channel, hashField{&c.Recipient}, &c.To, &c.Purpose, &c.Sends, timeField{&c.Newest}, &c.all}
+}
+
+// readSince is readAll of what happened after an instant, @after, that is within ago on the log's clock now.
+func readSince[T any](ctx context.Context, db *DB, within time.Duration, fields func(*T) []any, statement string, args Args) (rows []T, now time.Time, err error) {
+	err = db.read(ctx, func(q Tx) error {
+		if now, err = q.clock(); err != nil {
+			return err
+		}
+		args["after"] = now.Add(-within.Truncate(time.Microsecond))
+		rows, err = all(q, fields, statement, args)
+		return err
+	})
+	if err != nil {
+		return nil, time.Time{}, err
+	}
+	return rows, now, nil
+}
+
+// History implements Log.
+func (db *DB) History(ctx context.Context, b Bucket, within time.Duration) ([]quota.Event, time.Time, error) {
+	return db.HistoryAt(ctx, b, within, LogClock, time.Time{})
+}
+
+// HistoryAt implements Log.
+func (db *DB) HistoryAt(ctx context.Context, b Bucket, within time.Duration, clock string, at time.Time) ([]quota.Event, time.Time, error) {
+	if err := b.check(); err != nil {
+		return nil, time.Time{}, err
+	}
+	rows, now, err := readSince(ctx, db, within+stale, pastFields, `
+SELECT s.id, s.clock, s.taken_at, s.logged_at FROM sends s
+WHERE s.counts = {{true}} AND s.recipient = @recipient AND s.app = @app AND s.channel = @channel AND s.purpose IN (@purposes)
+  AND s.logged_at > @after AND `+db.dialect.since("@after", 0),
+		Args{"recipient": b.Recipient, "app": b.App, "channel": b.Channel, "purposes": b.Purposes})
+	if err != nil {
+		return nil, time.Time{}, err
+	}
+	return before(rows, within, clock, at, now), now, nil
+}
+
+// rejectedSQL selects the rejections of a recipient that ended after an instant. Nothing is handed over any more once its code has
+// expired, so they were logged a day before at most.
+func (d *dialect) rejectedSQL() string {
+	return `SELECT s.id, s.finished_at FROM sends s WHERE ` + isRejectedSQL + ` AND s.recipient = @recipient AND s.app = @app AND s.channel = @channel
+  AND s.finished_at > @after AND ` + d.since("@after", stale)
+}
+
+func rejectedArgs(app string, ch recipient.Channel, h recipient.Hash) Args {
+	return Args{"recipient": h, "app": app, "channel": ch}
+}
+
+// Rejected implements Log.
+func (db *DB) Rejected(ctx context.Context, b Bucket, within time.Duration) ([]quota.Event, time.Time, error) {
+	if err := b.check(); err != nil {
+		return nil, time.Time{}, err
+	}
+	rows, now, err := readSince(ctx, db, within, rejectionFields, db.dialect.rejectedSQL(), rejectedArgs(b.App, b.Channel, b.Recipient))
+	return since(rows, now, within), now, err
+}
+
+// AllRejected implements Log.
+func (db *DB) AllRejected(ctx context.Context, within time.Duration, yield func(Counting) error) error {
+	rows, _, err := readSince(ctx, db, within, sendFields, sendSQL+` WHERE `+isRejectedSQL+` AND s.finished_at > @after AND `+db.dialect.since("@after", stale)+`
+ORDER BY s.finished_at, s.id`, Args{})
+	if err != nil {
+		return err
+	}
+	return tellAll(each(rows, ended), yield)
+}
+
+// crowdSQL reads the newest part of the log by its time, and groups that.
+func (d *dialect) crowdSQL() string {
+	return `
+SELECT s.app, s.channel, s.recipient, max(s.masked), max(s.purpose), count(*), max(s.logged_at), count(*) OVER ()
+FROM sends s WHERE s.counts = {{true}} AND s.logged_at > @after AND s.purpose IN (@purposes) AND ` + d.since("@after", 0) + `
+GROUP BY s.app, s.channel, s.recipient HAVING count(*) >= @least ORDER BY max(s.logged_at) DESC, s.recipient LIMIT @limit`
+}
+
+// Crowds implements Log.
+func (db *DB) Crowds(ctx context.Context, q CrowdQuery) ([]Crowd, int, error) {
+	if err := q.check(); err != nil {
+		return nil, 0, err
+	}
+	rows, _, err := readSince(ctx, db, q.Within, crowdFields, db.dialect.crowdSQL(),
+		Args{"purposes": q.Purposes, "least": q.AtLeast, "limit": q.Limit})
+	if err != nil || len(rows) == 0 {
+		return nil, 0, err
+	}
+	return each(rows, func(c crowdRow) Crowd { return c.Crowd }), rows[0].all, nil
+}

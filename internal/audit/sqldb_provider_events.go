@@ -1,0 +1,63 @@
+package audit
+
+import (
+	"context"
+
+	"github.com/google/uuid"
+)
+
+const (
+	addToldSQL = `
+INSERT INTO provider_events (send_id, kind, at, heard_at, provider, detail)
+VALUES (@id, @kind, @at, @heard_at, @provider, @detail) ON CONFLICT (send_id, kind) DO NOTHING`
+
+	toldSQL = `SELECT e.send_id, e.kind, e.at, e.heard_at, e.provider, e.detail FROM provider_events e WHERE e.send_id = @id ORDER BY e.at, e.kind`
+
+	receiveSQL = `
+UPDATE sends SET receipt = @status WHERE id = @id AND channel = 'sms' AND status IN ('sending', 'sent', 'unknown')
+   AND (receipt = '' OR receipt = 'undelivered' AND @status = 'delivered')`
+)
+
+var afterwardsSQL = `UPDATE sends SET afterwards = @kind WHERE id = @id AND ` + rankSQL("afterwards") + ` < ` + rankSQL("@kind")
+
+// rankSQL is rank of a column or parameter.
+func rankSQL(of string) string {
+	return `CASE ` + of + ` WHEN 'delivered' THEN 1 WHEN 'bounced' THEN 2 WHEN 'opted_out' THEN 3 WHEN 'complained' THEN 4 ELSE 0 END`
+}
+
+func providerEventFields(e *ProviderEvent) []any {
+	return []any{&e.Send, &e.Kind, timeField{&e.At}, timeField{&e.HeardAt}, &e.Provider, &e.Detail}
+}
+
+// Heard implements Log.
+func (db *DB) Heard(ctx context.Context, e ProviderEvent, bar Bar) (recorded bool, err error) {
+	if e, bar, err = e.checked(bar); err != nil {
+		return false, err
+	}
+	err = db.write(ctx, func(q Tx) error {
+		row, err := single(q, sendFields, `SELECT `+sendColumns+` FROM sends s WHERE s.id = @id AND s.status <> 'refused' {{lock}}`, Args{"id": e.Send})
+		if err != nil {
+			return err
+		}
+		e = e.heard(q.now)
+		recorded, err = q.change(addToldSQL,
+			Args{"id": e.Send, "kind": e.Kind, "at": e.At, "heard_at": e.HeardAt, "provider": e.Provider, "detail": e.Detail})
+		if err != nil || !recorded {
+			return err
+		}
+		if err := q.exec(afterwardsSQL, Args{"id": e.Send, "kind": e.Kind}); err != nil || bar.For <= 0 {
+			return err
+		}
+		_, err = q.suppress(e.barred(bar, row))
+		return err
+	})
+	return recorded && err == nil, err
+}
+
+// Receive implements Log.
+func (db *DB) Receive(ctx context.Context, id uuid.UUID, status Status) (changed bool, err error) {
+	if err := checkReceipt(status); err != nil {
+		return false, err
+	}
+	return db.one(ctx, receiveSQL, Args{"id": id, "status": status})
+}
