@@ -136,7 +136,7 @@ func TestTailTellsOfReceipts(t *testing.T) {
 		all, lost := f.join(audit.Filter{}), f.join(audit.Filter{Status: audit.Undelivered})
 		receive := func(id uuid.UUID, status audit.Status) {
 			t.Helper()
-			if changed, err := f.log.Receive(t.Context(), id, status); err != nil || !changed {
+			if changed, err := f.log.Receive(f.Context(), id, status); err != nil || !changed {
 				t.Fatal(changed, err)
 			}
 		}
@@ -173,7 +173,7 @@ func TestTailWatchesWhatIsUnderWay(t *testing.T) {
 		f.hears(r, time.Minute)
 		f.begin("later")
 		f.hears(r, 2*tailTick)
-		if _, err := f.log.Receive(t.Context(), early, audit.Delivered); err != nil {
+		if _, err := f.log.Receive(f.Context(), early, audit.Delivered); err != nil {
 			t.Fatal(err)
 		}
 		f.finish(waits, audit.Failed)

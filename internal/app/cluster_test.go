@@ -20,21 +20,22 @@ func TestOnACluster(t *testing.T) {
 	cluster := parts.Cluster(t)
 	s.env["SENDCODE_REDIS_URL"] = cluster.URL()
 	s.start(2)
-	sent := s.ask(0, ana)
+	const office = "192.0.2.7"
+	sent := s.askFrom(0, office, ana)
 	if sent.status != http.StatusAccepted || sent.Quota.BlockedBy != "short" || len(sent.Quota.Rules) != 4 || sent.Quota.Rules[1].Remaining != 3 {
 		t.Fatalf("%d %s", sent.status, sent.raw)
 	}
 	s.awaitMail(ana, 1)
-	refused := s.ask(1, ana)
+	refused := s.askFrom(1, office, ana)
 	if refused.status != http.StatusTooManyRequests || !slices.Equal(refused.Violated, []string{"short"}) || refused.Quota.Rules[1].Remaining != 3 {
 		t.Errorf("%d %s", refused.status, refused.raw)
 	}
 	for i := range 3 {
-		if a := s.ask(i%2, fmt.Sprintf("one-%d@example.com", i)); a.status != http.StatusAccepted {
+		if a := s.askFrom(i%2, office, fmt.Sprintf("one-%d@example.com", i)); a.status != http.StatusAccepted {
 			t.Errorf("%d %s", a.status, a.raw)
 		}
 	}
-	refused = s.ask(0, "one-more@example.com")
+	refused = s.askFrom(0, office, "one-more@example.com")
 	if refused.status != http.StatusTooManyRequests || !slices.Equal(refused.Violated, []string{"office"}) || refused.Quota.Rules[0].Remaining != 1 || refused.Quota.Rules[3].Remaining != 96 {
 		t.Errorf("%d %s", refused.status, refused.raw)
 	}

@@ -48,7 +48,7 @@ func TestRemovedRulesLeaveNoKeysForEver(t *testing.T) {
 	s := onRealParts(t).policy(many).watching().start(1)
 	send := func() {
 		t.Helper()
-		if a := s.ask(0, ana); a.status != http.StatusAccepted {
+		if a := s.askFrom(0, "192.0.2.7", ana); a.status != http.StatusAccepted {
 			t.Fatalf("%d %s", a.status, a.raw)
 		}
 	}

@@ -230,6 +230,12 @@ func (s *stack) ask(i int, to string) answer {
 	return s.do(i, http.MethodPost, "/v1/verifications", fmt.Sprintf(`{"channel":"email","to":%q,"locale":"en"}`, to))
 }
 
+// askFrom asks for a client whose address the back end names.
+func (s *stack) askFrom(i int, client, to string) answer {
+	s.Helper()
+	return s.do(i, http.MethodPost, "/v1/verifications", fmt.Sprintf(`{"channel":"email","to":%q,"locale":"en","client_ip":%q}`, to, client))
+}
+
 // state is a status in quotes, or the number of a problem.
 func (a answer) state() string { return strings.Trim(string(a.Status), `"`) }
 

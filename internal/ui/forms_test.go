@@ -103,7 +103,7 @@ func TestOnlyTheSameAddressIsAResend(t *testing.T) {
 		t.Errorf("resends of %q", got)
 	}
 	for _, a := range w.Codes.Asks() {
-		if a.App != "shop" || a.Kind != 0 || !a.IP.IsLoopback() || a.Locale != "en" || a.Channel != "email" {
+		if a.App != "shop" || a.Kind != 0 || !a.IP.IsLoopback() || a.Languages != "en" || a.Channel != "email" {
 			t.Errorf("asked as %+v", a.Caller)
 		}
 	}
