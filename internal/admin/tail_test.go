@@ -185,13 +185,13 @@ func TestTailWatchesWhatIsUnderWay(t *testing.T) {
 // A row whose writer's clock, or commit, was a moment behind is not missed.
 func TestTailFindsRowsThatComeLate(t *testing.T) {
 	parts.Bubble(t, func(t *testing.T) {
-		var back time.Duration
-		f := &followed{T: t, log: audittest.Open(t, func() time.Time { return time.Now().Add(-back) })}
+		var back atomic.Int64 // ns, that the log's clock is behind
+		f := &followed{T: t, log: audittest.Open(t, func() time.Time { return time.Now().Add(-time.Duration(back.Load())) })}
 		f.tail = newTail(f.log, slog.New(slog.DiscardHandler))
 		r := f.join(audit.Filter{})
 		f.begin("first")
 		f.hears(r, 2*tailTick, "first sending")
-		back = 3*tailTick + overlap/2
+		back.Store(int64(3*tailTick + overlap/2))
 		f.begin("late")
 		f.hears(r, 2*tailTick, "late sending")
 		f.tail.leave(r)
