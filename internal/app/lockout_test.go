@@ -1,6 +1,7 @@
 package app
 
 import (
+	"flag"
 	"fmt"
 	"net/http"
 	"os"
@@ -73,32 +74,55 @@ func TestWrongCodesOfABrowser(t *testing.T) {
 	})
 }
 
-// The bound of an app stops nobody: people are alarmed, and browsers' new codes are longer.
+// guesses is how many wrong codes an attack has; make soak asks for 10,000, the bound by default.
+var guesses = flag.Int("app.guesses", 100, "wrong codes of an attack on an app, ten from each network")
+
+// Wrong codes from many networks, for recipients of the attackers' own: the right codes of honest callers are approved
+// throughout. At the app's bound browsers' new codes become longer, and the metrics and the log have an alarm.
 func TestAnAppOverItsBoundOnFailedChecks(t *testing.T) {
-	s := embedded(t).tenants().withSettings("trusted_proxies: [127.0.0.1/32]\nchecks: {app: {limit: 50, window: 1h}}\n").start(1)
-	for n := range 12 {
-		ip := fmt.Sprintf("198.18.%d.1", n)
-		a := s.browserAsks(ip, fmt.Sprintf("r%d@attacker.example", n))
-		if a.status != http.StatusAccepted {
-			s.Fatalf("%d %s", a.status, a.raw)
+	s := embedded(t).tenants().withSettings(fmt.Sprintf("trusted_proxies: [127.0.0.1/32]\nchecks: {app: {limit: %d, window: 1h}}\n", *guesses)).start(1)
+	mails := 0
+	honest := func(length int) {
+		t.Helper()
+		mails++
+		browsers, backEnds := fmt.Sprintf("browser%d@example.com", mails), fmt.Sprintf("backend%d@example.com", mails)
+		a, own := s.browserAsks("203.0.113.7", browsers), s.ask(0, backEnds)
+		code := s.codeIn(s.awaitMail(browsers, 1)[0])
+		if len(code) != length || !s.browserChecks("203.0.113.7", a.ID, code).Valid {
+			s.Errorf("an honest browser's code has %d characters, or is not approved", len(code))
 		}
-		for range 5 {
-			if c := s.browserChecks(ip, a.ID, "000000"); c.status != http.StatusOK {
-				s.Fatalf("%d %s", c.status, c.raw)
+		code = s.codeIn(s.awaitMail(backEnds, 1)[0])
+		if len(code) != 6 || !s.check(0, own.ID, code).Valid {
+			s.Errorf("a back end's code has %d characters, or is not approved", len(code))
+		}
+	}
+	compared := 0
+	for n := range *guesses / 10 {
+		ip := fmt.Sprintf("10.%d.%d.1", n/256, n%256)
+		for i := range 2 {
+			a := s.browserAsks(ip, fmt.Sprintf("r%d-%d@attacker.example", n, i))
+			for range 5 {
+				if c := s.browserChecks(ip, a.ID, "000000"); c.status == http.StatusOK && !c.Valid {
+					compared++
+				}
 			}
 		}
+		if n == *guesses/20 {
+			honest(6)
+		}
 	}
-	a := s.browserAsks("203.0.113.7", ana)
-	code := s.codeIn(s.awaitMail(ana, 1)[0])
-	if len(code) != 8 || !s.browserChecks("203.0.113.7", a.ID, code).Valid {
-		s.Errorf("an honest browser's code has %d characters, or is not approved", len(code))
+	if compared != *guesses {
+		s.Errorf("%d wrong codes were compared", compared)
 	}
-	own := s.ask(0, "bob@example.com")
-	code = s.codeIn(s.awaitMail("bob@example.com", 1)[0])
-	if len(code) != 6 || !s.check(0, own.ID, code).Valid {
-		s.Errorf("a back end's code has %d characters, or is not approved", len(code))
-	}
+	honest(8)
 	if m := s.metric(0, `sendcode_check_bounds_total{app="default",bound="app",channel="email"}`); m == "" || strings.HasSuffix(m, " 0") {
+		s.Errorf("the metrics say %q", m)
+	}
+	s.browserChecks("203.0.113.7", s.browserAsks("203.0.113.7", "late@example.com").ID, "00000000")
+	if logged := s.printed.String(); strings.Count(logged, "more codes fail to be checked") != 1 {
+		s.Error("the log has no alarm, or more than one a minute")
+	}
+	if m := s.metric(0, `sendcode_check_bounds_total{app="default",bound="network"`); m != "" {
 		s.Errorf("the metrics say %q", m)
 	}
 }
