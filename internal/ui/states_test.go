@@ -75,7 +75,7 @@ const sideways = `document.documentElement.scrollWidth > document.documentElemen
 // everyState at 320 CSS pixels, which is also 1280 at 400 % zoom: light and dark, from right to left, and in Chinese.
 func everyState(t *testing.T, browser context.Context) {
 	b := open(t, browser, running(t), uitest.Look{})
-	b.tolerate = "status of 503"
+	b.tolerate = "status of" // 503 of an outage, 429 of a limit
 	engine := b.axe()
 	for _, s := range uitest.States() {
 		if s.NoScript || s.Offline {

@@ -68,6 +68,12 @@ func later(d time.Duration) Step {
 
 func letters(w *World) error { w.SendLetters(); return nil }
 
+func lockOut(w *World) error { w.Codes.LockOut(); return nil }
+
+func exhaust(w *World) error { w.Exhaust(); return nil }
+
+func longCodes(w *World) error { w.SendLongCodes(); return nil }
+
 func down(w *World) error { w.Codes.Down(true); return nil }
 
 func immediately(s audit.Status) Step {
@@ -157,6 +163,11 @@ func mailStates() []State {
 		{Name: "enough-hour", Steps: in(spent(5, 7*time.Minute), later(3*time.Minute), again())},
 		{Name: "enough-day", Steps: in(spent(10, 55*time.Minute), later(5*time.Minute), forget, send(Address))},
 		{Name: "enough-network", Rules: crowded(), Steps: in(send("ben@example.com"), send("cem@example.com"), send(Address))},
+		{Name: "locked-out", Steps: in(lockOut, send(Address))},
+		{Name: "locked-out-code", Steps: in(sent, lockOut, later(9*time.Second), check("111111"))},
+		{Name: "too-many-requests", Steps: in(sent, exhaust)},
+		{Name: "code-long", Steps: in(longCodes, sent, later(9*time.Second))},
+		{Name: "code-long-approved", Steps: in(longCodes, sent, later(9*time.Second), check("4829 1376"))},
 		{Name: "failed", Steps: in(send(Address), settle(audit.Failed))},
 		{Name: "failed-did-you-mean", Steps: in(despite(Slip), settle(audit.Failed))},
 		{Name: "too-many-tries", Steps: in(sent, later(20*time.Second), repeat(5, check("111111")))},

@@ -41,6 +41,11 @@ func WidgetStates() []WidgetState {
 		{Name: "widget-enough-minute", Kind: "enough", Before: in(arrives, send(Address), later(12*time.Second)), To: Address},
 		{Name: "widget-enough-hour", Kind: "enough", Before: in(spent(5, 7*time.Minute), later(3*time.Minute)), To: Address},
 		{Name: "widget-enough-network", Kind: "enough", Rules: crowded(), Before: in(send("ben@example.com"), send("cem@example.com")), To: Address},
+		{Name: "widget-locked-out", Kind: "ask", Before: in(lockOut), To: Address},
+		{Name: "widget-locked-out-code", Kind: "code", Before: in(arrives), To: Address, After: in(lockOut), Code: "111111"},
+		{Name: "widget-too-many-requests", Kind: "away", Before: in(exhaust), To: Address},
+		{Name: "widget-code-long", Kind: "code", Before: in(longCodes, arrives), To: Address},
+		{Name: "widget-code-long-approved", Kind: "approved", Before: in(longCodes, arrives), To: Address, Code: LongCode},
 		{Name: "widget-failed", Kind: "failed", To: Address, After: in(settle(audit.Failed))},
 		{Name: "widget-expired", Kind: "ended", Before: in(arrives), To: Address, After: in(later(11 * time.Minute))},
 		{Name: "widget-away", Kind: "away", Before: in(down), To: Address},
@@ -97,7 +102,7 @@ func (s WidgetState) Reach(tab context.Context, w *World) error {
 			return err
 		}
 	}
-	if s.After != nil {
+	if s.After != nil && s.Code == "" {
 		return typed(tab, "", "", s.Kind)
 	}
 	if s.Code != "" {

@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"net/netip"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"sendcode/internal/api"
@@ -28,6 +29,8 @@ type World struct {
 	api    *api.API
 	logger *slog.Logger
 	clock  *clock
+
+	exhausted atomic.Bool
 }
 
 // newRing makes a ring that nothing else has.
@@ -69,10 +72,12 @@ func NewWorld(rules []quota.Rule) (*World, error) {
 	ui.RegisterStatic(e)
 	ui.RegisterWidget(e)
 	w.api = api.New(w.Codes, nil, logger)
+	w.api.Limit(requests{&w.exhausted})
 	w.api.Register(e)
 	w.page = ui.New(ui.Config{
 		App: "shop", Title: "Shop", Code: ofDigits, Sender: "no-reply@shop.example",
 		Subject: subject, Codes: w.Codes, Cookies: ring, Now: w.clock.now, Logger: logger,
+		Requests: requests{&w.exhausted},
 	})
 	w.page.Register(e)
 	w.server = httptest.NewServer(e)
@@ -102,6 +107,23 @@ func (w *World) SendLetters() {
 	w.Codes.mu.Unlock()
 	w.page.Say("Shop", ofLetters, subject)
 }
+
+// SendLongCodes has the codes that are sent from now on made of eight digits, as while an app is over its bound on failed checks.
+// The page goes on to expect what is configured.
+func (w *World) SendLongCodes() {
+	w.Codes.mu.Lock()
+	defer w.Codes.mu.Unlock()
+	w.Codes.shape = ofEight
+}
+
+// Exhaust refuses all further requests of the page and of the API, as if their network had made too many.
+func (w *World) Exhaust() { w.exhausted.Store(true) }
+
+// requests refuses while the world is exhausted.
+type requests struct{ *atomic.Bool }
+
+// Admit implements ui.Requests and api.Requests.
+func (r requests) Admit(netip.Addr) (time.Duration, bool) { return 42 * time.Second, !r.Load() }
 
 // Close ends the server.
 func (w *World) Close() { w.server.Close() }
