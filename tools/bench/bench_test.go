@@ -33,7 +33,7 @@ func TestBench(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"fsync=on", "ratio", "Processor time for each send", "2     floor", "2  sendcode", "outbox: compose, deliver, finish", "0 honest requests refused"} {
+	for _, want := range []string{"fsync=on", "ratio", "Processor time for each send", "2     floor", "2  sendcode", "Where the service's processor time goes", "0 honest requests refused"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("%q is missing in:\n%s", want, &out)
 		}
