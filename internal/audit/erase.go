@@ -37,9 +37,9 @@ var personal = []struct {
 		table: "hour_domains", counted: true,
 		erase: `
 WITH mine AS MATERIALIZED (
-    SELECT date_trunc('hour', s.logged_at, 'UTC') AS hour, s.app, s.channel, s.purpose, ` + pgDomain + ` AS domain, count(*) AS sends,
+    SELECT date_trunc('hour', s.logged_at, 'UTC') AS hour, s.app, s.channel, s.purpose, s.domain, count(*) AS sends,
            count(*) FILTER (WHERE s.status = 'failed') AS failed, count(*) FILTER (WHERE s.status = 'failed' AND s.reason = '` + ReasonRejected + `') AS rejected
-    FROM sends s WHERE s.recipient = $1 AND s.masked <> '•••' AND s.status <> 'refused' AND ` + pgDomain + ` <> '' GROUP BY 1, 2, 3, 4, 5
+    FROM sends s WHERE s.recipient = $1 AND s.number > 0 AND s.masked <> '•••' AND s.domain <> '' GROUP BY 1, 2, 3, 4, 5
 ), fewer AS (
     UPDATE hour_domains d SET sends = d.sends - m.sends, failed = d.failed - m.failed, rejected = d.rejected - m.rejected
     FROM mine m WHERE (d.hour, d.app, d.channel, d.purpose, d.domain) = (m.hour, m.app, m.channel, m.purpose, m.domain) AND d.sends > m.sends
@@ -48,15 +48,28 @@ DELETE FROM hour_domains d USING mine m
 WHERE (d.hour, d.app, d.channel, d.purpose, d.domain) = (m.hour, m.app, m.channel, m.purpose, m.domain) AND d.sends <= m.sends`,
 	},
 	{
+		// What waits for its next attempt ends; what an attempt holds ends as that attempt does.
+		table: "flights",
+		erase: `DELETE FROM flights WHERE queued AND id IN (SELECT s.id FROM sends s WHERE s.recipient = $1 AND s.number > 0 AND s.status = 'queued')`,
+	},
+	{
 		table: "sends",
 		erase: `
-UPDATE sends SET masked = '•••', country = '', prefix = '', reference = '', ip = '', locale = '',
-       reason = CASE WHEN status = 'queued' THEN 'erased' ELSE reason END,
-       finished_at = CASE WHEN status = 'queued' THEN {{now}} ELSE finished_at END,
-       due_at = CASE WHEN status = 'queued' THEN NULL ELSE due_at END,
-       status = CASE WHEN status = 'queued' THEN 'failed' ELSE status END
-WHERE recipient = $1 AND masked <> '•••'`,
-		forget: `UPDATE sends SET recipient = $2 WHERE recipient = $1 AND masked = '•••'`,
+UPDATE sends SET status = 'failed', reason = 'erased', finished_at = {{now}}
+WHERE recipient = $1 AND number > 0 AND status = 'queued' AND NOT EXISTS (SELECT 1 FROM flights f WHERE f.id = sends.id)`,
+	},
+	{
+		table: "failures",
+		erase: `
+INSERT INTO failures (status, logged_at, id, finished_at, counts, app, channel, recipient)
+SELECT s.status, s.logged_at, s.id, s.finished_at, {{false}}, s.app, s.channel, s.recipient
+FROM sends s WHERE s.recipient = $1 AND s.number > 0 AND s.status = 'failed' AND s.reason = 'erased' ON CONFLICT DO NOTHING`,
+	},
+	{table: "sends", erase: eraseSendsSQL + `number > 0`, forget: forgetSendsSQL + `number > 0`},
+	{table: "sends", erase: eraseSendsSQL + `number = 0`, forget: forgetSendsSQL + `number = 0`},
+	{
+		table:  "failures", // after their sends
+		forget: `UPDATE failures SET recipient = $2 WHERE recipient = $1 AND NOT EXISTS (SELECT 1 FROM sends s WHERE s.id = failures.id AND s.recipient = $1)`,
 	},
 	{
 		table: "verifications",
@@ -88,6 +101,12 @@ WHERE recipient = $1 AND masked = '•••' AND (lifted_at IS NOT NULL OR unti
 }
 
 const (
+	// Sends and refusals of a recipient are in two indexes.
+	eraseSendsSQL = `
+UPDATE sends SET masked = '•••', domain = '', country = '', prefix = '', reference = '', ip = '', locale = ''
+WHERE recipient = $1 AND masked <> '•••' AND `
+	forgetSendsSQL = `UPDATE sends SET recipient = $2 WHERE recipient = $1 AND masked = '•••' AND `
+
 	// An erasure that comes after another one keeps what was erased before for as long as what is erased now.
 	addErasureSQL = `
 INSERT INTO erasures (recipient, erased_at, forget_at) VALUES ($1, {{now}}, {{later}})

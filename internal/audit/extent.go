@@ -37,8 +37,8 @@ func (e *Extent) fields() []any {
 
 // extentSQL has the instant before which rows are due, or before which there is none, and that of now; both databases understand it.
 const extentSQL = `
-SELECT (SELECT s.logged_at FROM sends s ORDER BY s.logged_at, s.id LIMIT 1),
-       (SELECT count(*) FROM (SELECT 1 FROM sends s WHERE s.logged_at < $1 AND s.due_at IS NULL AND s.refund_since IS NULL ORDER BY s.logged_at LIMIT 10000) old),
+SELECT (SELECT s.logged_at FROM sends s ORDER BY s.logged_at LIMIT 1),
+       (SELECT count(*) FROM (SELECT 1 FROM sends s WHERE s.logged_at < $1` + doneWithSQL + ` ORDER BY s.logged_at LIMIT 10000) old),
        (SELECT count(*) FROM erasures), (SELECT count(*) FROM erasures e WHERE e.forget_at <= $2)`
 
 // dueBefore is the instant before which rows of an age are let go; for no age the beginning of time.

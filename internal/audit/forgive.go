@@ -72,8 +72,9 @@ func (m *Memory) Forgive(ctx context.Context, buckets []Bucket, act Act) (err er
 
 // Both databases understand these; the purposes are the last of the parameters. The conditions are those of the indexes.
 const (
-	forgiveSendsSQL    = `UPDATE sends SET counts = {{false}}, forgiven = {{true}} WHERE counts{{= 1}} AND recipient = $1 AND app = $2 AND channel = $3 AND purpose `
-	forgiveRejectedSQL = `UPDATE sends SET forgiven = {{true}} WHERE status = 'failed' AND reason IN ('rejected', 'suppressed', 'paused') AND NOT forgiven AND recipient = $1 AND app = $2 AND channel = $3`
+	forgiveSendsSQL    = `UPDATE sends SET counts = {{false}}, forgiven = {{true}} WHERE recipient = $1 AND number > 0 AND counts{{= 1}} AND app = $2 AND channel = $3 AND purpose `
+	forgiveRejectedSQL = `UPDATE sends SET forgiven = {{true}} WHERE recipient = $1 AND number > 0 AND status = 'failed' AND reason IN (` + failureReasons + `) AND NOT forgiven AND app = $2 AND channel = $3`
+	forgiveFailuresSQL = `UPDATE failures SET counts = {{false}} WHERE recipient = $1 AND app = $2 AND channel = $3 AND counts{{= 1}}`
 	forgiveTriesSQL    = `UPDATE verifications SET forgiven = attempts WHERE attempts > 0 AND attempts > forgiven AND recipient = $1 AND app = $2 AND channel = $3 AND expires_at > $4`
 )
 
@@ -101,6 +102,7 @@ func (s *SQLite) Forgive(ctx context.Context, buckets []Bucket, act Act) error {
 			}{
 				{forgiveSendsSQL + "IN (?" + strings.Repeat(", ?", len(b.Purposes)-1) + ")", list},
 				{forgiveRejectedSQL, args},
+				{forgiveFailuresSQL, args},
 				{forgiveTriesSQL, append(args[:3:3], µs(now.Add(-RowWindow)))},
 			} {
 				if _, err := tx.ExecContext(ctx, sqliteFlags.Replace(x.statement), x.args...); err != nil {
@@ -135,6 +137,7 @@ func (p *Postgres) Forgive(ctx context.Context, buckets []Bucket, act Act) error
 			}{
 				{forgiveSendsSQL + "= ANY ($4)", append(args[:3:3], b.Purposes)},
 				{forgiveRejectedSQL, args},
+				{forgiveFailuresSQL, args},
 				{strings.Replace(forgiveTriesSQL, "$4", p.now+" - $4 * interval '1 microsecond'", 1), append(args[:3:3], RowWindow.Microseconds())},
 			} {
 				if _, err := tx.Exec(ctx, postgresFlags.Replace(x.statement), x.args...); err != nil {

@@ -58,7 +58,7 @@ func (s *SQLite) History(ctx context.Context, b Bucket, within time.Duration) ([
 	}
 	rows, err := s.readers.QueryContext(ctx, `
 SELECT id, logged_at FROM sends
-WHERE counts = 1 AND recipient = ? AND app = ? AND channel = ? AND logged_at > ? AND purpose IN (?`+strings.Repeat(", ?", len(b.Purposes)-1)+`)`, args...)
+WHERE recipient = ? AND number > 0 AND counts = 1 AND app = ? AND channel = ? AND logged_at > ? AND purpose IN (?`+strings.Repeat(", ?", len(b.Purposes)-1)+`)`, args...)
 	if err != nil {
 		return nil, time.Time{}, unavailable(err)
 	}
@@ -86,7 +86,7 @@ func (p *Postgres) History(ctx context.Context, b Bucket, within time.Duration) 
 WITH clock AS MATERIALIZED (SELECT {{now}} AS now)
 SELECT clock.now, past.ids, past.at FROM clock CROSS JOIN LATERAL (
     SELECT array_agg(s.id) AS ids, array_agg(s.logged_at) AS at FROM sends s
-    WHERE s.counts AND s.recipient = $1 AND s.app = $2 AND s.channel = $3 AND s.purpose = ANY ($4)
+    WHERE s.recipient = $1 AND s.number > 0 AND s.counts AND s.app = $2 AND s.channel = $3 AND s.purpose = ANY ($4)
       AND s.logged_at > clock.now - $5 * interval '1 microsecond' AND `+loggedSince(p.beginning()+" - $5 * interval '1 microsecond'")+`
 ) past`), b.Recipient[:], b.App, string(b.Channel), b.Purposes, within.Microseconds()).Scan(timeField{&now}, &ids, &at)
 	})

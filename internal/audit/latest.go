@@ -57,8 +57,15 @@ func (s *SQLite) Latest(ctx context.Context, hs []recipient.Hash, within time.Du
 	for _, h := range hs {
 		args = append(args, h[:])
 	}
-	rows, err := s.sends(ctx, `SELECT `+sendColumns+` FROM sends s WHERE s.logged_at > ? AND s.recipient IN (?`+strings.Repeat(", ?", len(hs)-1)+`)`, args...)
-	return latest(rows), err
+	var all []Send
+	for _, half := range []string{"s.number > 0", "s.number = 0"} {
+		rows, err := s.sends(ctx, `SELECT `+sendColumns+` FROM sends s WHERE `+half+` AND s.logged_at > ? AND s.recipient IN (?`+strings.Repeat(", ?", len(hs)-1)+`)`, args...)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, rows...)
+	}
+	return latest(all), nil
 }
 
 // Latest implements Log: one look at the index for each recipient, whatever the planner thinks of how many there are.
@@ -72,8 +79,11 @@ func (p *Postgres) Latest(ctx context.Context, hs []recipient.Hash, within time.
 	}
 	rows, err := readRows(ctx, p, (*Send).fields, p.sql(`
 SELECT s.* FROM unnest($1::bytea[]) AS h (recipient) CROSS JOIN LATERAL (
-    SELECT `+sendColumns+` FROM sends s WHERE s.recipient = h.recipient AND s.logged_at > {{now}} - $2::interval
-    ORDER BY s.logged_at DESC, s.id DESC LIMIT 1
+    (SELECT `+sendColumns+` FROM sends s WHERE s.recipient = h.recipient AND s.number > 0 AND s.logged_at > {{now}} - $2::interval
+     ORDER BY s.logged_at DESC, s.id DESC LIMIT 1)
+    UNION ALL
+    (SELECT `+sendColumns+` FROM sends s WHERE s.recipient = h.recipient AND s.number = 0 AND s.logged_at > {{now}} - $2::interval
+     ORDER BY s.logged_at DESC, s.id DESC LIMIT 1)
 ) s`), list, within)
 	return latest(rows), err
 }

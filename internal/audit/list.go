@@ -11,17 +11,23 @@ import (
 
 // dialect is what the two databases say differently.
 type dialect struct {
-	at          func(time.Time) any // an instant as a parameter
-	domain      string              // that the masked form shows
-	partitioned bool                // sends are, by time
+	at          func(time.Time) any       // an instant as a parameter
+	among       func(query string) string // that a value is one of a query's, looked up and not joined
+	failures    string                    // the sends s of failures f: each looked up by its key
+	partitioned bool                      // sends are, by time
 }
 
-// pgDomain is what an index of Postgres is on.
-const pgDomain = `split_part(s.masked, '@', 2) COLLATE "C"`
-
 var (
-	postgresWords = dialect{func(t time.Time) any { return t }, pgDomain, true}
-	sqliteWords   = dialect{func(t time.Time) any { return µs(t) }, `CASE WHEN instr(s.masked, '@') > 0 THEN substr(s.masked, instr(s.masked, '@') + 1) ELSE '' END`, false}
+	postgresWords = dialect{
+		at:       func(t time.Time) any { return t },
+		among:    func(query string) string { return "= ANY (ARRAY(" + query + "))" },
+		failures: "failures f CROSS JOIN LATERAL (SELECT * FROM sends s WHERE s.id = f.id LIMIT 1) s", partitioned: true,
+	}
+	sqliteWords = dialect{
+		at:       func(t time.Time) any { return µs(t) },
+		among:    func(query string) string { return "IN (" + query + ")" },
+		failures: "failures f CROSS JOIN sends s ON s.id = f.id",
+	}
 )
 
 // conditions collects what rows must fulfil, with numbered parameters, which both databases understand.
@@ -62,12 +68,16 @@ func (c *conditions) where() string {
 
 // conditions are the filter in SQL but for times, app, channel, purpose and provider. What is said twice lets the planner use a partial
 // index.
-func (f Filter) conditions(d dialect) (c conditions) {
+func (f Filter) conditions(d dialect) conditions { return f.conditionsAfter(d, nil) }
+
+// conditionsAfter are the same in a statement that has these parameters already.
+func (f Filter) conditionsAfter(d dialect, args []any) conditions {
+	c := conditions{args: args}
 	if f.Recipient != nil {
 		c.add("s.recipient = ?", f.Recipient[:])
 	}
 	if f.BlockedBy != "" {
-		c.add("s.blocked_by = ? AND s.blocked_by <> ''", f.BlockedBy)
+		c.add("s.blocked_by = ? AND s.number = 0", f.BlockedBy)
 	}
 	if f.Reference != "" {
 		c.add("s.reference = ? AND s.reference <> ''", f.Reference)
@@ -76,19 +86,20 @@ func (f Filter) conditions(d dialect) (c conditions) {
 		c.add("s.country = ? AND s.country <> ''", f.Country)
 	}
 	if f.Domain != "" {
-		c.add(d.domain+" = ? AND "+d.domain+" <> ''", f.Domain)
+		c.add("s.domain = ? AND s.domain <> ''", f.Domain)
 	}
 	switch f.Status {
 	case "":
 	case Queued, Sending:
-		c.add("s.status = ? AND s.due_at IS NOT NULL", string(f.Status))
-	case Failed, Unknown, Refused:
-		c.add(astray+" = ? AND "+astray+" IS NOT NULL", string(f.Status))
-		if f.Status == Unknown {
-			c.add("s.receipt = ''")
-		}
-	case Delivered, Undelivered:
-		c.add("s.receipt = ? AND s.receipt <> '' AND s.status IN ('sent', 'unknown')", string(f.Status))
+		c.add("s.status = ? AND s.id "+d.among("SELECT f.id FROM flights f"), string(f.Status))
+	case Refused:
+		c.add("s.number = 0")
+	case Delivered:
+		c.add("s.receipt = ? AND s.channel = 'sms' AND s.number > 0 AND s.status IN ('sent', 'unknown')", string(f.Status))
+	case Undelivered:
+		c.add("s.receipt = ? AND s.status IN ('sent', 'unknown')", string(f.Status))
+	case Failed:
+		c.add("s.status = ?", string(f.Status))
 	default:
 		c.add("s.status = ? AND s.receipt = ''", string(f.Status))
 	}
@@ -115,9 +126,6 @@ func (f Filter) between(c *conditions, d dialect, column, value string) {
 	}
 }
 
-// astray is what the index of rows that were not just sent is on.
-const astray = `CASE WHEN s.status IN ('failed', 'unknown', 'refused') THEN s.status END`
-
 // page is how a page is ordered and ends: from its mark on, whichever way that is.
 func (f Filter) page(columns ...string) string {
 	order := " DESC"
@@ -136,54 +144,133 @@ func (f Filter) newestFirst(rows []Send) []Send {
 	return rows
 }
 
+// astray says that the filter's rows are best found among the failures.
+func (f Filter) astray() bool {
+	return (f.Status == Failed || f.Status == Unknown || f.Status == Undelivered) && f.Recipient == nil && f.Reference+f.Support == ""
+}
+
 // query is the filter in SQL for either database.
 func (f Filter) query(d dialect) (string, []any) {
 	c := f.conditions(d)
-	f.between(&c, d, "", "")
 	c.kind(f.App, f.Channel, f.Purpose)
 	if f.Provider != "" {
 		c.add("s.provider = ?", f.Provider)
 	}
+	if f.astray() {
+		return f.failureQuery(d, c)
+	}
+	f.between(&c, d, "", "")
 	table := "sends s"
 	if r, ok := readReference(f.Support); ok {
 		table = r.rows(&c)
 	} else if f.Support != "" {
 		c.add("1 = 0")
 	}
+	if f.Recipient != nil {
+		return f.recipientQuery(table, c), c.args
+	}
 	return "SELECT " + sendColumns + " FROM " + table + c.where() + f.page(), c.args
 }
 
-// byKind says that a filter by app, channel, purpose or provider is all that could be rare about the rows.
-func (f Filter) byKind() bool {
-	return f.App+string(f.Channel)+f.Purpose+f.Provider != "" && f.Recipient == nil && f.Reference+f.BlockedBy+f.Country+f.Domain+f.Support == "" &&
-		(f.Status == "" || f.Status == Sent)
+// recipientQuery reads the sends and the refusals of a recipient, each from an index of its own, and merges them.
+func (f Filter) recipientQuery(table string, c conditions) string {
+	half := func(which string) string {
+		return "SELECT * FROM (SELECT " + sendColumns + " FROM " + table + c.where() + " AND " + which + f.page() + ") s"
+	}
+	return "SELECT s.* FROM (" + half("s.number > 0") + " UNION ALL " + half("s.number = 0") + ") s" + f.page()
 }
 
-// kindOf is what one index of Postgres is on, which so serves app, channel, purpose, provider and any of them together.
-const kindOf = `(s.app || E'\x1f' || s.channel || E'\x1f' || s.purpose || E'\x1f' || s.provider) COLLATE "C"`
+// failureQuery reads the failures in their order, and looks each send up: that has the last word.
+func (f Filter) failureQuery(d dialect, c conditions) (string, []any) {
+	c.add("f.status = ?", string(f.Status))
+	if !f.From.IsZero() {
+		c.add("f.logged_at >= ?", d.at(f.From))
+	}
+	if !f.To.IsZero() {
+		c.add("f.logged_at < ?", d.at(f.To))
+	}
+	order := " DESC"
+	if f.Before != nil {
+		c.add("(f.logged_at, f.id) < (?, ?)", d.at(f.Before.At), f.Before.ID)
+	}
+	if f.After != nil {
+		order = " ASC"
+		c.add("(f.logged_at, f.id) > (?, ?)", d.at(f.After.At), f.After.ID)
+	}
+	return fmt.Sprintf("SELECT %s FROM %s%s ORDER BY f.status%[4]s, f.logged_at%[4]s, f.id%[4]s LIMIT %[5]d", sendColumns, d.failures, c.where(), order, f.Limit), c.args
+}
+
+// common says that no other condition of the filter finds few rows.
+func (f Filter) common() bool {
+	return f.Recipient == nil && f.Reference+f.BlockedBy+f.Country+f.Domain+f.Support == "" && (f.Status == "" || f.Status == Sent)
+}
+
+// postgresQuery is the filter in Postgres, whose log is too long to be looked through for what is rare.
+func (f Filter) postgresQuery() (string, []any) {
+	switch {
+	case f.Provider != "" && f.common():
+		return f.providerQuery()
+	case f.App+string(f.Channel)+f.Purpose != "" && f.common():
+		return f.kindQuery()
+	}
+	return f.query(postgresWords)
+}
+
+// The kind of a row is what one index of Postgres begins with, which so serves app, channel, purpose and any of them together.
+const (
+	kindColumns = "s.app, s.channel, s.purpose"
+	kindNames   = "kind.app, kind.channel, kind.purpose"
+)
 
 // kindQuery is the same as query, for Postgres. The few kinds that there are come first, each from one look at the index
 // past the one before (a loose index scan, https://wiki.postgresql.org/wiki/Loose_indexscan), then the first rows of each
 // kind that fits. So a kind that is rare, or is not there, is not looked for in the whole log. Bounds in place of an
 // equality, and an order that begins with the kind: no other index has that, so the planner cannot choose one.
-func (f Filter) kindQuery(d dialect) (string, []any) {
-	c := f.conditions(d)
-	c.add(kindOf + " >= kind.name AND " + kindOf + " <= kind.name")
-	f.between(&c, d, kindOf+", ", "kind.name, ")
-	inner := "SELECT " + sendColumns + " FROM sends s" + c.where() + f.page(kindOf)
+func (f Filter) kindQuery() (string, []any) {
+	c := f.conditions(postgresWords)
+	c.add("(" + kindColumns + ") >= (" + kindNames + ") AND (" + kindColumns + ") <= (" + kindNames + ")")
+	f.between(&c, postgresWords, kindColumns+", ", kindNames+", ")
+	inner := "SELECT " + sendColumns + " FROM sends s" + c.where() + f.page("s.app", "s.channel", "s.purpose")
 	fits := conditions{args: c.args}
-	for i, value := range []string{f.App, string(f.Channel), f.Purpose, f.Provider} {
-		if value != "" {
-			fits.add(fmt.Sprintf(`split_part(kind.name, E'\x1f', %d) = ?`, i+1), value)
+	for _, k := range []struct{ column, value string }{{"app", f.App}, {"channel", string(f.Channel)}, {"purpose", f.Purpose}} {
+		if k.value != "" {
+			fits.add("kind."+k.column+" = ?", k.value)
 		}
 	}
 	return `
-WITH RECURSIVE kind (name) AS (
-    (SELECT ` + kindOf + ` FROM sends s ORDER BY 1 LIMIT 1)
+WITH RECURSIVE kind AS (
+    (SELECT ` + kindColumns + ` FROM sends s ORDER BY ` + kindColumns + ` LIMIT 1)
     UNION ALL
-    SELECT next.name FROM kind CROSS JOIN LATERAL (
-        SELECT ` + kindOf + ` AS name FROM sends s WHERE ` + kindOf + ` > kind.name ORDER BY 1 LIMIT 1
+    SELECT next.* FROM kind CROSS JOIN LATERAL (
+        SELECT ` + kindColumns + ` FROM sends s WHERE (` + kindColumns + `) > (` + kindNames + `) ORDER BY ` + kindColumns + ` LIMIT 1
     ) next
 )
 SELECT s.* FROM kind CROSS JOIN LATERAL (` + inner + `) s` + fits.where() + f.page(), fits.args
+}
+
+// providerQuery is the same as query, for Postgres: minute by minute of those in which sends of the provider were logged.
+func (f Filter) providerQuery() (string, []any) {
+	var minutes conditions
+	minutes.add("p.provider = ?", f.Provider)
+	order := " DESC"
+	if f.After != nil {
+		order = " ASC"
+		minutes.add("p.minute > ?", f.After.At.Add(-time.Minute))
+	}
+	if f.Before != nil {
+		minutes.add("p.minute <= ?", f.Before.At)
+	}
+	if !f.From.IsZero() {
+		minutes.add("p.minute > ?", f.From.Add(-time.Minute))
+	}
+	if !f.To.IsZero() {
+		minutes.add("p.minute < ?", f.To)
+	}
+	all := f.conditionsAfter(postgresWords, minutes.args)
+	all.add("s.logged_at >= p.minute AND s.logged_at < p.minute + interval '1 minute' AND s.provider = ?", f.Provider)
+	all.add(loggedSince("p.minute"))
+	f.between(&all, postgresWords, "", "")
+	all.kind(f.App, f.Channel, f.Purpose)
+	return "SELECT s.* FROM (SELECT p.minute FROM providers p" + minutes.where() + " ORDER BY p.minute" + order + ") p CROSS JOIN LATERAL (SELECT " +
+		sendColumns + " FROM sends s" + all.where() + f.page() + ") s" + f.page("p.minute"), all.args
 }

@@ -28,21 +28,14 @@ func (m *Memory) Begin(ctx context.Context, intent Intent) (begun Begun, err err
 	if err := drifted(in.Send.ID, now); err != nil {
 		return Begun{}, err
 	}
-	events := history(in, now, m.past(in))
-	failed := rejected(in, now, m.rejections(in.Send.bucket()))
-	if !admits(in, now, events) || !bears(in, failed) {
-		return refused(in, now, events, failed), nil
+	r := decide(in, now, seen{m.past(in), m.rejections(in.Send.bucket()), m.candidates(in), m.suppressing(in, now)})
+	if r.Admitted {
+		v := r.Verification
+		m.verifications[v.ID] = &v
+		m.add(&memoryRow{Send: r.Send})
+		r.Verification = m.verification(v.ID)
 	}
-	v := m.join(in, now)
-	if v == nil {
-		fresh := opened(in, now)
-		v = &fresh
-		m.verifications[v.ID] = v
-	}
-	v.Sends++
-	row := &memoryRow{Send: written(in, *v, v.Sends, m.suppressing(in, now), now)}
-	m.add(row)
-	return Begun{Admitted: true, Verification: m.verification(v.ID), Send: row.Send, Now: now, Clock: LogClock}, nil
+	return r.Begun, nil
 }
 
 func (m *Memory) add(row *memoryRow) {
@@ -60,14 +53,13 @@ func (m *Memory) past(in Intent) []past {
 	return rows
 }
 
-func (m *Memory) join(in Intent, now time.Time) *Verification {
-	var best *Verification
+func (m *Memory) candidates(in Intent) (list []Verification) {
 	for _, v := range m.verifications {
-		if joinable(*v, in, now) && (best == nil || newer(*v, *best)) {
-			best = v
+		if v.Recipient == in.Send.Recipient {
+			list = append(list, *v)
 		}
 	}
-	return best
+	return list
 }
 
 // verification is a copy; zero when there is none.

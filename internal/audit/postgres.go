@@ -23,6 +23,9 @@ type Postgres struct {
 	postponements *gatherer[Postponement, bool]
 	eventEnds     *gatherer[AppEventEnd, bool]
 
+	overdue overdue       // what TakeOver knows
+	between func([]*call) // called between the trips of a Begin, by tests; nil: nothing is
+
 	now  string       // the log's clock, in SQL
 	seen atomic.Int64 // the log's instant that was told last, µs since 1970: whereabouts its clock is
 }

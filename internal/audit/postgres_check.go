@@ -81,9 +81,12 @@ func (p *Postgres) Newest(ctx context.Context, h Holding) (v Verification, err e
 	if err := h.check(); err != nil {
 		return v, err
 	}
+	now, err := p.clock(ctx)
+	if err != nil {
+		return v, err
+	}
 	err = p.read(ctx, func(conn *pgxpool.Conn) error {
-		return found(conn.QueryRow(ctx, p.sql(newestSQL+` AND v.attempts < v.max_attempts AND v.expires_at > {{now}}
-ORDER BY v.created_at DESC, v.id DESC LIMIT 1`), h.Recipient[:], h.App, string(h.Channel), h.Purpose, h.Holder).Scan(v.fields()...))
+		return found(conn.QueryRow(ctx, newestSQL(postgresWords), h.Recipient[:], h.App, string(h.Channel), h.Purpose, h.Holder, now, now.Add(-stale)).Scan(v.fields()...))
 	})
 	if err != nil {
 		return Verification{}, err

@@ -29,7 +29,9 @@ WHERE k.made_at <= excluded.made_at - $5 * interval '1 microsecond'
    OR k.held_until <= excluded.made_at AND k.fingerprint = excluded.fingerprint`
 
 	readClaimSQL = `SELECT {{now}}, k.fingerprint, k.send_id FROM claims k WHERE k.key = $1`
+)
 
+var (
 	claimedSendSQL = `SELECT ` + sendColumns + ` FROM sends s WHERE s.id = (SELECT k.send_id FROM claims k WHERE k.key = $1)`
 
 	claimedVerificationSQL = `

@@ -16,7 +16,7 @@ func (p *Postgres) Erase(ctx context.Context, h recipient.Hash, keep time.Durati
 	if err != nil {
 		return err
 	}
-	words := strings.NewReplacer("{{now}}", p.now, "{{later}}", p.now+" + $2 * interval '1 microsecond'", "{{empty}}", "''::bytea")
+	words := strings.NewReplacer("{{now}}", p.now, "{{later}}", p.now+" + $2 * interval '1 microsecond'", "{{empty}}", "''::bytea", "{{false}}", "false")
 	return p.inTransaction(ctx, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, "SET LOCAL statement_timeout = '"+eraseTimeout+"'"); err != nil {
 			return err

@@ -26,9 +26,7 @@ func (p *Postgres) Verification(ctx context.Context, id string) (v Verification,
 	err = p.read(ctx, func(conn *pgxpool.Conn) error {
 		var b pgx.Batch
 		b.Queue(p.sql(`SELECT {{now}}, `+verificationColumns+` FROM verifications v WHERE v.id = $1`), id)
-		b.Queue(`SELECT `+sendColumns+` FROM sends s
-WHERE s.verification_id <> '' AND s.verification_id = $1 AND s.status <> 'refused'
-  AND `+loggedSince("(SELECT v.created_at FROM verifications v WHERE v.id = $1)")+` ORDER BY s.number DESC LIMIT 1`, id)
+		b.Queue(newestOfSQL, id)
 		results := conn.SendBatch(ctx, &b)
 		defer results.Close()
 		if err := results.QueryRow().Scan(append([]any{timeField{&now}}, v.fields()...)...); err != nil {
@@ -42,17 +40,19 @@ WHERE s.verification_id <> '' AND s.verification_id = $1 AND s.status <> 'refuse
 	return v, newest, now, nil
 }
 
+// newestOfSQL is the newest send of a verification, by its recipient: refusals are not looked at.
+var newestOfSQL = `SELECT ` + sendColumns + ` FROM sends s
+WHERE s.recipient = (SELECT v.recipient FROM verifications v WHERE v.id = $1) AND s.number > 0 AND s.verification_id = $1
+  AND s.logged_at > (SELECT v.created_at FROM verifications v WHERE v.id = $1) - ` + interval(maxDrift) + `
+  AND ` + loggedSince("(SELECT v.created_at FROM verifications v WHERE v.id = $1)") + ` ORDER BY s.number DESC LIMIT 1`
+
 // Sends implements Log.
 func (p *Postgres) Sends(ctx context.Context, filter Filter) ([]Send, error) {
 	filter, err := filter.checked()
 	if err != nil || !filter.matchable() {
 		return nil, err
 	}
-	inSQL := filter.query
-	if filter.byKind() {
-		inSQL = filter.kindQuery
-	}
-	query, args := inSQL(postgresWords)
+	query, args := filter.postgresQuery()
 	rows, err := readRows(ctx, p, (*Send).fields, query, args...)
 	return filter.newestFirst(rows), err
 }
@@ -107,8 +107,8 @@ func (p *Postgres) Story(ctx context.Context, id uuid.UUID) (story Story, err er
 		return story, err
 	}
 	story.Verification = &v[0]
-	story.Related, err = readRows(ctx, p, (*Send).fields, relatedSQL(" AND "+loggedSince("$5::timestamptz")),
-		v[0].ID, refusedAs(v[0].Recipient), v[0].App, string(v[0].Channel), v[0].CreatedAt, v[0].ExpiresAt)
+	story.Related, err = readRows(ctx, p, (*Send).fields, relatedSQL(" AND "+loggedSince("$7::timestamptz")),
+		v[0].ID, v[0].Recipient[:], v[0].CreatedAt.Add(-maxDrift), refusedAs(v[0].Recipient), v[0].App, string(v[0].Channel), v[0].CreatedAt, v[0].ExpiresAt)
 	return story, err
 }
 

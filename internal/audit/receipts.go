@@ -16,10 +16,16 @@ import (
 // statusColumn is a send's status with its receipt, which may have come before the outcome.
 const statusColumn = `CASE WHEN s.receipt <> '' AND s.status IN ('sent', 'unknown') THEN s.receipt ELSE s.status END`
 
-// receiveSQL is the same statement in both databases.
-const receiveSQL = `
+// The statements are the same in both databases. What was lost is a failure at once, also where the outcome is still to come.
+const (
+	receiveSQL = `
 UPDATE sends SET receipt = $1 WHERE id = $2 AND channel = 'sms' AND status IN ('sending', 'sent', 'unknown')
    AND (receipt = '' OR receipt = 'undelivered' AND $1 = 'delivered')`
+	lostSQL = `
+INSERT INTO failures (status, logged_at, id, finished_at, counts, app, channel, recipient)
+SELECT 'undelivered', s.logged_at, s.id, coalesce(s.finished_at, s.logged_at), false, s.app, s.channel, s.recipient
+FROM sends s WHERE s.id = $1 AND s.receipt = 'undelivered' ON CONFLICT DO NOTHING`
+)
 
 func checkReceipt(status Status) error {
 	if status != Delivered && status != Undelivered {
@@ -35,7 +41,10 @@ func (p *Postgres) Receive(ctx context.Context, id uuid.UUID, status Status) (ch
 	}
 	err = p.inTransaction(ctx, func(tx pgx.Tx) error {
 		tag, err := tx.Exec(ctx, receiveSQL, string(status), id)
-		changed = tag.RowsAffected() > 0
+		if changed = tag.RowsAffected() > 0; err != nil || !changed || status != Undelivered {
+			return err
+		}
+		_, err = tx.Exec(ctx, lostSQL, id)
 		return err
 	})
 	return changed && err == nil, err
@@ -47,7 +56,13 @@ func (s *SQLite) Receive(ctx context.Context, id uuid.UUID, status Status) (chan
 		return false, err
 	}
 	return s.oneAnd(ctx, receiveSQL, func(time.Time) []any { return []any{string(status), id} },
-		func(context.Context, *sql.Tx, time.Time) error { return nil })
+		func(ctx context.Context, tx *sql.Tx, _ time.Time) error {
+			if status != Undelivered {
+				return nil
+			}
+			_, err := tx.ExecContext(ctx, lostSQL, id)
+			return err
+		})
 }
 
 // Receive implements Log.

@@ -125,13 +125,16 @@ func tellAll(rows []Counting, yield func(Counting) error) error {
 	return nil
 }
 
-// Both databases ask alike; the first two conditions are those of the partial index.
-const (
-	isRejectedSQL  = `s.status = 'failed' AND s.reason IN ('rejected', 'suppressed', 'paused') AND NOT s.forgiven`
-	rejectedSQL    = `SELECT s.id, s.finished_at FROM sends s WHERE ` + isRejectedSQL + ` AND s.recipient = $1 AND s.app = $2 AND s.channel = $3 AND s.finished_at > $4`
-	allRejectedSQL = `SELECT ` + sendColumns + ` FROM sends s WHERE ` + isRejectedSQL + ` AND s.finished_at > $1`
-	inOrderSQL     = ` ORDER BY s.finished_at, s.id`
-)
+// failureReasons are those of a failure that counts, in SQL.
+const failureReasons = `'` + ReasonRejected + `', '` + ReasonSuppressed + `', '` + ReasonPaused + `'`
+
+// Both databases ask alike.
+const rejectedSQL = `SELECT f.id, f.finished_at FROM failures f WHERE f.recipient = $1 AND f.app = $2 AND f.channel = $3 AND f.counts AND f.finished_at > $4`
+
+// allRejectedSQL reads from the failures of a database, as its dialect joins them.
+func allRejectedSQL(d dialect) string {
+	return `SELECT ` + sendColumns + ` FROM ` + d.failures + ` WHERE f.counts AND f.finished_at > $1 ORDER BY f.finished_at, f.id`
+}
 
 func sqliteRejected(ctx context.Context, q queryer, b memoryBucket, now time.Time, within time.Duration) ([]rejection, error) {
 	rows, err := q.QueryContext(ctx, rejectedSQL, b.recipient[:], b.app, b.channel, µs(now)-within.Microseconds())
@@ -156,17 +159,11 @@ func (s *SQLite) Rejected(ctx context.Context, b Bucket, within time.Duration) (
 
 // AllRejected implements Log.
 func (s *SQLite) AllRejected(ctx context.Context, within time.Duration, yield func(Counting) error) error {
-	sends, err := s.sends(ctx, allRejectedSQL+inOrderSQL, µs(micro(s.now()))-within.Microseconds())
+	sends, err := s.sends(ctx, allRejectedSQL(sqliteWords), µs(micro(s.now()))-within.Microseconds())
 	if err != nil {
 		return err
 	}
 	return tellAll(each(sends, ended), yield)
-}
-
-// endedSince is loggedSince for what was rejected since an instant: nothing is handed over any more once its code has expired, so it
-// was logged a day before at most.
-func endedSince(at string) string {
-	return loggedSince("(" + at + "::timestamptz - " + interval(stale) + ")")
 }
 
 // clock reads the log's.
@@ -186,7 +183,7 @@ func (p *Postgres) Rejected(ctx context.Context, b Bucket, within time.Duration)
 	if err != nil {
 		return nil, now, err
 	}
-	rows, err := readRows(ctx, p, (*rejection).fields, rejectedSQL+" AND "+endedSince("$4"), b.Recipient[:], b.App, string(b.Channel), now.Add(-within.Truncate(time.Microsecond)))
+	rows, err := readRows(ctx, p, (*rejection).fields, rejectedSQL, b.Recipient[:], b.App, string(b.Channel), now.Add(-within.Truncate(time.Microsecond)))
 	if err != nil {
 		return nil, time.Time{}, err
 	}
@@ -199,7 +196,7 @@ func (p *Postgres) AllRejected(ctx context.Context, within time.Duration, yield 
 	if err != nil {
 		return err
 	}
-	sends, err := readRows(ctx, p, (*Send).fields, allRejectedSQL+" AND "+endedSince("$1")+inOrderSQL, now.Add(-within.Truncate(time.Microsecond)))
+	sends, err := readRows(ctx, p, (*Send).fields, allRejectedSQL(postgresWords), now.Add(-within.Truncate(time.Microsecond)))
 	if err != nil {
 		return err
 	}

@@ -28,14 +28,15 @@ type Intent struct {
 // History and Now are what the gate saw, so that quota.Evaluate explains the refusal from them: each event lies its age
 // before Now. On a row of Intent's own clock that is its age on that clock, but at most a second more than on the log's:
 // a limiter whose clock was set ahead does not make a row older. A row of another clock (a Redis before a failover, or
-// none at all) is placed by its age on the log's clock.
+// none at all) is placed by its age on the log's clock. On success the events lie on the intent's clock too, before its Take, while Now
+// is the log's.
 type Begun struct {
 	Admitted     bool
 	Repeated     bool          // the row was there already: somebody else may have it in hand
 	Verification Verification  // joined or opened; zero when refused
 	Send         Send          // as written, Status Sending and Attempt 1; zero when refused
-	History      []quota.Event // when refused: the counting sends of the longest window, oldest first; ID is the 16 bytes of Send.ID
-	Rejected     []quota.Event // when refused: the sends that Rejections counts, oldest first, by their age on the log's clock
+	History      []quota.Event // the counting sends of the longest window before this one, oldest first; ID is the 16 bytes of Send.ID; none when repeated
+	Rejected     []quota.Event // the sends that Rejections counts, oldest first, by their age on the log's clock
 	Now          time.Time     // admitted: Send.LoggedAt, on the log's clock; refused: Intent.Send.TakenAt, on Clock, but at most a second after the log's
 	Clock        string        // admitted: LogClock; refused: Intent.Send.Clock, which is LogClock where no limiter took it
 }

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/jackc/pgx/v5"
 )
 
 // maxLife is the longest that a code lives (SEC-3). Rows stay that much longer, so that the verification that a send opened
@@ -53,29 +53,34 @@ func (p *Postgres) Expire(ctx context.Context, age time.Duration, limit int) (go
 	if gone.Partition, err = p.dropPartition(ctx, before); err != nil {
 		return gone, err
 	}
-	var verifications, told int
-	err = p.change(ctx, func(conn *pgxpool.Conn) error {
-		return conn.QueryRow(ctx, expireSQL, before, limit, lowestID(before.Add(-maxDrift))).Scan(&gone.Rows, &verifications, &told)
+	var verifications, told, failed int
+	err = p.inTransaction(ctx, func(tx pgx.Tx) error {
+		// Verifications have ranges of pages by their time, which no other plan can read.
+		if _, err := tx.Exec(ctx, `SET LOCAL enable_bitmapscan = on`); err != nil {
+			return err
+		}
+		return tx.QueryRow(ctx, expireSQL, before, limit, lowestID(before.Add(-maxDrift))).Scan(&gone.Rows, &verifications, &told, &failed)
 	})
-	gone.More = gone.Partition != "" || max(gone.Rows, verifications, told) == limit
+	gone.More = gone.Partition != "" || max(gone.Rows, verifications, told, failed) == limit
 	return gone, err
 }
+
+// doneWithSQL: nothing waits for the send.
+const doneWithSQL = ` AND NOT EXISTS (SELECT 1 FROM flights f WHERE f.id = s.id) AND NOT EXISTS (SELECT 1 FROM refunds r WHERE r.id = s.id)`
 
 // expireSQL lets go of rows one by one. Verifications and what providers told go by their own time, for the sends of a partition
 // that went whole can't be asked any more; a verification stays whose send still waits for something.
 const expireSQL = `
 WITH gone AS MATERIALIZED (
     SELECT s.id FROM sends s
-    WHERE s.logged_at < $1 AND s.due_at IS NULL AND s.refund_since IS NULL
-    ORDER BY s.logged_at, s.id LIMIT $2 FOR UPDATE SKIP LOCKED
+    WHERE s.logged_at < $1` + doneWithSQL + `
+    ORDER BY s.logged_at, s.id LIMIT $2 FOR UPDATE OF s SKIP LOCKED
 ), waits AS MATERIALIZED (
-    SELECT s.verification_id FROM sends s WHERE s.due_at IS NOT NULL AND s.logged_at < $1
-    UNION ALL
-    SELECT s.verification_id FROM sends s WHERE s.refund_since IS NOT NULL AND s.logged_at < $1
+    SELECT s.verification_id FROM sends s WHERE s.id = ANY (ARRAY(SELECT f.id FROM flights f UNION ALL SELECT r.id FROM refunds r)) AND s.logged_at < $1
 ), ended AS (
     DELETE FROM verifications v WHERE v.id = ANY (ARRAY(
         SELECT o.id FROM verifications o WHERE o.created_at < $1 AND o.id NOT IN (SELECT verification_id FROM waits)
-        ORDER BY o.created_at LIMIT $2 FOR UPDATE SKIP LOCKED))
+        LIMIT $2 FOR UPDATE SKIP LOCKED))
     RETURNING 1
 ), of_gone AS (
     DELETE FROM provider_events e WHERE e.send_id = ANY (ARRAY(SELECT gone.id FROM gone))
@@ -86,10 +91,20 @@ WITH gone AS MATERIALIZED (
 ), over AS (
     DELETE FROM suppressions x WHERE x.id = ANY (ARRAY(
         SELECT o.id FROM suppressions o WHERE o.since < $1 AND o.until < $1 ORDER BY o.since, o.id LIMIT $2))
+), failed AS (
+    DELETE FROM failures f WHERE (f.status, f.logged_at, f.id) IN (
+        SELECT o.status, o.logged_at, o.id FROM failures o
+        WHERE o.status IN ('failed', 'unknown', 'undelivered') AND o.logged_at < $1 AND o.id NOT IN (SELECT r.id FROM refunds r) LIMIT $2)
+    RETURNING 1
+), minutes AS (
+    DELETE FROM providers p WHERE p.minute < $1 - interval '1 minute'
 ), deleted AS (
     DELETE FROM sends s WHERE s.id = ANY (ARRAY(SELECT gone.id FROM gone)) RETURNING 1
 )
-SELECT (SELECT count(*) FROM deleted), (SELECT count(*) FROM ended), (SELECT count(*) FROM told)`
+SELECT (SELECT count(*) FROM deleted), (SELECT count(*) FROM ended), (SELECT count(*) FROM told), (SELECT count(*) FROM failed)`
+
+// expiredSQL are the rows that SQLite lets go of, before $1 and no more than $2.
+const expiredSQL = ` FROM sends s WHERE s.logged_at < $1` + doneWithSQL + ` ORDER BY s.logged_at, s.id LIMIT $2`
 
 // Expire implements Log.
 func (s *SQLite) Expire(ctx context.Context, age time.Duration, limit int) (gone Expired, err error) {
@@ -98,22 +113,17 @@ func (s *SQLite) Expire(ctx context.Context, age time.Duration, limit int) (gone
 	}
 	err = s.write(ctx, func(ctx context.Context, tx *sql.Tx, now time.Time) error {
 		before := µs(now) - (age + maxLife).Microseconds()
-		if _, err := tx.ExecContext(ctx, `
-DELETE FROM verifications WHERE id IN (
-    SELECT verification_id FROM sends WHERE logged_at < $1 AND due_at IS NULL AND refund_since IS NULL ORDER BY logged_at, id LIMIT $2)`, before, limit); err != nil {
-			return err
-		}
-		for _, statement := range []string{`
-DELETE FROM provider_events WHERE send_id IN (
-    SELECT id FROM sends WHERE logged_at < $1 AND due_at IS NULL AND refund_since IS NULL ORDER BY logged_at, id LIMIT $2)`, `
-DELETE FROM suppressions WHERE id IN (SELECT id FROM suppressions WHERE since < $1 AND until < $1 ORDER BY since, id LIMIT $2)`} {
+		for _, statement := range []string{
+			`DELETE FROM verifications WHERE id IN (SELECT s.verification_id` + expiredSQL + `)`,
+			`DELETE FROM provider_events WHERE send_id IN (SELECT s.id` + expiredSQL + `)`,
+			`DELETE FROM failures WHERE status IN ('failed', 'unknown', 'undelivered') AND logged_at < $1 AND id IN (SELECT s.id` + expiredSQL + `)`,
+			`DELETE FROM suppressions WHERE id IN (SELECT id FROM suppressions WHERE since < $1 AND until < $1 ORDER BY since, id LIMIT $2)`,
+		} {
 			if _, err := tx.ExecContext(ctx, statement, before, limit); err != nil {
 				return err
 			}
 		}
-		result, err := tx.ExecContext(ctx, `
-DELETE FROM sends WHERE id IN (
-    SELECT id FROM sends WHERE logged_at < $1 AND due_at IS NULL AND refund_since IS NULL ORDER BY logged_at, id LIMIT $2)`, before, limit)
+		result, err := tx.ExecContext(ctx, `DELETE FROM sends WHERE id IN (SELECT s.id`+expiredSQL+`)`, before, limit)
 		if err != nil {
 			return err
 		}

@@ -17,7 +17,7 @@ func (s *SQLite) Erase(ctx context.Context, h recipient.Hash, keep time.Duration
 		return err
 	}
 	err = s.write(ctx, func(ctx context.Context, tx *sql.Tx, now time.Time) error {
-		words := strings.NewReplacer("{{now}}", "$2", "{{later}}", "$3", "{{empty}}", "x''")
+		words := strings.NewReplacer("{{now}}", "$2", "{{later}}", "$3", "{{empty}}", "x''", "{{false}}", "0")
 		for _, p := range personal {
 			if p.erase == "" || p.counted {
 				continue

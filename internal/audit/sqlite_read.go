@@ -19,24 +19,14 @@ func (s *SQLite) Refused(ctx context.Context, refusals []Send) error {
 		return err
 	}
 	return s.write(ctx, func(ctx context.Context, tx *sql.Tx, now time.Time) error {
-		insert, err := tx.PrepareContext(ctx, `
-INSERT INTO sends (id, verification_id, number, app, channel, purpose, recipient, masked, locale, reference, ip, status,
-                   attempt, counts, taken_at, clock, logged_at, finished_at, blocked_by, retry_after, requests, country, prefix)
-VALUES ($1, $2, 0, $3, $4, $5, $6, $7, $8, $9, $10, 'refused', 0, 0, $11, $12, $13, $13, $14, $15, $16, $17, $18)
-ON CONFLICT (id) DO UPDATE SET requests = sends.requests + excluded.requests, retry_after = excluded.retry_after
-WHERE sends.status = 'refused'`)
+		insert, err := tx.PrepareContext(ctx, sendTable.insertOne(asBlock)+addRefusalSQL)
 		if err != nil {
 			return err
 		}
 		defer insert.Close()
-		for _, r := range rows {
-			if r.Clock == LogClock {
-				r.TakenAt = now
-			}
-			_, err := insert.ExecContext(ctx,
-				timely(r.ID, now), r.VerificationID, r.App, r.Channel, r.Purpose, r.Recipient[:], r.To, r.Locale, r.Reference, r.IP,
-				µs(r.TakenAt), r.Clock, µs(now), r.BlockedBy, r.RetryAfter.Microseconds(), r.Count, r.Country, r.Prefix)
-			if err != nil {
+		for i := range rows {
+			rows[i].refusedAt(now)
+			if _, err := insert.ExecContext(ctx, sendTable.values(asBlock, &rows[i])...); err != nil {
 				return err
 			}
 		}
@@ -58,9 +48,8 @@ func (s *SQLite) verification(ctx context.Context, id string) (v Verification, n
 	if err != nil {
 		return v, newest, err
 	}
-	newest, err = first(ctx, s.readers, (*Send).fields, `
-SELECT `+sendColumns+` FROM sends s WHERE s.verification_id <> '' AND s.verification_id = $1 AND s.status <> 'refused'
-ORDER BY s.number DESC LIMIT 1`, id)
+	newest, err = first(ctx, s.readers, (*Send).fields, `SELECT `+sendColumns+` FROM sends s WHERE `+sentOfSQL+` ORDER BY s.number DESC LIMIT 1`,
+		id, v.Recipient[:], µs(v.CreatedAt.Add(-maxDrift)))
 	return v, newest, err
 }
 
@@ -131,7 +120,8 @@ func (s *SQLite) Story(ctx context.Context, id uuid.UUID) (Story, error) {
 		return Story{}, unavailable(err)
 	}
 	story.Verification = &v
-	story.Related, err = s.sends(ctx, relatedSQL(""), v.ID, refusedAs(v.Recipient), v.App, v.Channel, µs(v.CreatedAt), µs(v.ExpiresAt))
+	story.Related, err = s.sends(ctx, relatedSQL(""), v.ID, v.Recipient[:], µs(v.CreatedAt.Add(-maxDrift)),
+		refusedAs(v.Recipient), v.App, v.Channel, µs(v.CreatedAt), µs(v.ExpiresAt))
 	return story, err
 }
 
@@ -143,13 +133,17 @@ func refusedAs(h recipient.Hash) []byte {
 	return h[:]
 }
 
+// sentOfSQL finds the sends of a verification, $1, by its recipient, $2, and the time before which it was not there, $3. Both databases
+// understand it.
+const sentOfSQL = `s.recipient = $2 AND s.number > 0 AND s.logged_at > $3 AND s.verification_id = $1`
+
 // relatedSQL are the rows of a Story; both databases understand it but for the further condition, which may be empty.
 func relatedSQL(further string) string {
 	return fmt.Sprintf(`
-SELECT %[1]s FROM sends s WHERE s.verification_id <> '' AND s.verification_id = $1 AND s.status <> 'refused'%[3]s
+SELECT %[1]s FROM sends s WHERE `+sentOfSQL+`%[3]s
 UNION ALL
-SELECT %[1]s FROM sends s WHERE s.recipient = $2 AND s.app = $3 AND s.channel = $4 AND s.logged_at >= $5 AND s.logged_at < $6 AND s.status = 'refused'%[3]s
-ORDER BY 20, 1 LIMIT %[2]d`, sendColumns, maxRelated, further) // logged_at, id
+SELECT %[1]s FROM sends s WHERE s.recipient = $4 AND s.app = $5 AND s.channel = $6 AND s.logged_at >= $7 AND s.logged_at < $8 AND s.number = 0%[3]s
+ORDER BY logged_at, id LIMIT %[2]d`, sendColumns, maxRelated, further)
 }
 
 // Counting implements Log.

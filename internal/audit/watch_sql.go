@@ -24,7 +24,7 @@ func (c *conversion) fields() []any {
 }
 
 // wentOutSQL: a carrier took it, or may have; test recipients are sent nothing.
-const wentOutSQL = `s.prefix <> '' AND s.status IN ('sent', 'unknown') AND NOT (s.provider = 'test' AND s.provider_code = '')`
+const wentOutSQL = `s.channel = 'sms' AND s.number > 0 AND s.prefix <> '' AND s.status IN ('sent', 'unknown') AND NOT (s.provider = 'test' AND s.provider_code = '')`
 
 // The statements are the same in both databases.
 const (
