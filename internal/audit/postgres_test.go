@@ -92,7 +92,7 @@ func divide(t *testing.T, conn *pgx.Conn, at ...time.Time) {
 			to = "'" + lowestID(at[i]).String() + "'"
 		}
 		name := fmt.Sprintf("sends_%d", i)
-		_, err := conn.Exec(t.Context(), `CREATE TABLE `+name+` (LIKE sends INCLUDING ALL) WITH (fillfactor = 75)`)
+		_, err := conn.Exec(t.Context(), `CREATE TABLE `+name+` (LIKE sends INCLUDING ALL) WITH (fillfactor = 50)`)
 		ok(t, err)
 		_, err = conn.Exec(t.Context(), `ALTER TABLE sends ATTACH PARTITION `+name+` FOR VALUES FROM (`+from+`) TO (`+to+`)`)
 		ok(t, err)

@@ -474,7 +474,8 @@ BEGIN
 PERFORM set_config('search_path', quote_ident(current_schema()) || ', pg_temp', true);
 
 -- Makes the partitions of this month and of the three that follow, as far as they are not there, and returns the end of the last
--- one. The caller has no say in what is made. A quarter of each page is left for the second version of its rows.
+-- one. The caller has no say in what is made. Half of each
+-- page is left for the second versions of its rows: a batch ends most rows of a page at once.
 CREATE FUNCTION sendcode_make_partitions() RETURNS timestamptz LANGUAGE plpgsql SECURITY DEFINER
 SET search_path FROM CURRENT SET lock_timeout = '1s'
 AS $$
@@ -494,7 +495,7 @@ BEGIN
     WHILE last < goal LOOP
         next := (date_trunc('month', last AT TIME ZONE 'UTC') + interval '1 month') AT TIME ZONE 'UTC';
         name := 'sends_' || to_char(last AT TIME ZONE 'UTC', 'YYYY_MM');
-        EXECUTE format('CREATE TABLE %I (LIKE sends INCLUDING ALL) WITH (fillfactor = 75)', name);
+        EXECUTE format('CREATE TABLE %I (LIKE sends INCLUDING ALL) WITH (fillfactor = 50)', name);
         EXECUTE format('ALTER TABLE sends ATTACH PARTITION %I FOR VALUES FROM (%L) TO (%L)', name, sendcode_lowest_id(last), sendcode_lowest_id(next));
         last := next;
     END LOOP;
