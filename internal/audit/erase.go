@@ -50,13 +50,13 @@ WHERE (d.hour, d.app, d.channel, d.purpose, d.domain) = (m.hour, m.app, m.channe
 	{
 		// What waits for its next attempt ends; what an attempt holds ends as that attempt does.
 		table: "flights",
-		erase: `DELETE FROM flights WHERE queued AND id IN (SELECT s.id FROM sends s WHERE s.recipient = $1 AND s.number > 0 AND s.status = 'queued')`,
+		erase: `DELETE FROM flights WHERE queued AND id IN (SELECT s.id FROM sends s WHERE s.recipient = $1 AND s.number > 0 AND s.status = 'queued' AND s.masked <> '•••')`,
 	},
 	{
 		table: "sends",
 		erase: `
 UPDATE sends SET status = 'failed', reason = 'erased', finished_at = {{now}}
-WHERE recipient = $1 AND number > 0 AND status = 'queued' AND NOT EXISTS (SELECT 1 FROM flights f WHERE f.id = sends.id)`,
+WHERE recipient = $1 AND number > 0 AND status = 'queued' AND masked <> '•••' AND NOT EXISTS (SELECT 1 FROM flights f WHERE f.id = sends.id)`,
 	},
 	{
 		table: "failures",

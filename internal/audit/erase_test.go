@@ -23,10 +23,10 @@ var columns = map[string]struct{ nothing, erased, hash string }{
 			logged_at finished_at provider provider_code took blocked_by retry_after requests recipients observed forgiven suppression_id afterwards receipt`,
 		erased: `masked domain country prefix reference ip locale`, hash: `recipient`,
 	},
-	"flights":   {nothing: `id due_at attempt queued channel`},
-	"refunds":   {nothing: `id since attempt`},
-	"failures":  {nothing: `status logged_at id finished_at counts app channel`, hash: `recipient`},
-	"providers": {nothing: `provider minute`},
+	"flights":  {nothing: `id due_at attempt queued channel`},
+	"refunds":  {nothing: `id since attempt`},
+	"failures": {nothing: `status logged_at id finished_at counts app channel`, hash: `recipient`},
+	"minutes":  {nothing: `field value minute`},
 	"verifications": {
 		nothing: `id app channel purpose key_id code_length alphabet created_at expires_at attempts max_attempts sends approved_at canceled_at forgiven by_browser`,
 		erased:  `masked sealed holder nonce locale reference`, hash: `recipient`,
@@ -77,7 +77,7 @@ AND table_name NOT IN (SELECT name FROM sendcode_partitions) AND table_name <> '
 			}
 		}
 		for table, is := range columns {
-			if name == "sqlite" && (strings.HasPrefix(table, "hour") || table == "providers") { // only Postgres counts ahead, and has that index
+			if name == "sqlite" && (strings.HasPrefix(table, "hour") || table == "minutes") { // only Postgres counts ahead, and has that index
 				continue
 			}
 			for _, column := range strings.Fields(is.nothing + " " + is.erased + " " + is.hash) {

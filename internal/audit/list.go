@@ -106,22 +106,21 @@ func (f Filter) conditionsAfter(d dialect, args []any) conditions {
 	return c
 }
 
-// between adds the times and the mark, in the order of an index: column and value come before the time in it, if it has
-// such a column.
-func (f Filter) between(c *conditions, d dialect, column, value string) {
+// between adds the times and the mark.
+func (f Filter) between(c *conditions, d dialect) {
 	if !f.From.IsZero() {
-		c.add("("+column+"s.logged_at) >= ("+value+"?)", d.at(f.From))
+		c.add("s.logged_at >= ?", d.at(f.From))
 	}
 	c.logged(d, f.From, f.To)
 	if !f.To.IsZero() {
-		c.add("("+column+"s.logged_at) < ("+value+"?)", d.at(f.To))
+		c.add("s.logged_at < ?", d.at(f.To))
 	}
 	if f.Before != nil {
-		c.add("("+column+"s.logged_at, s.id) < ("+value+"?, ?)", d.at(f.Before.At), f.Before.ID)
+		c.add("(s.logged_at, s.id) < (?, ?)", d.at(f.Before.At), f.Before.ID)
 		c.logged(d, time.Time{}, f.Before.At)
 	}
 	if f.After != nil {
-		c.add("("+column+"s.logged_at, s.id) > ("+value+"?, ?)", d.at(f.After.At), f.After.ID)
+		c.add("(s.logged_at, s.id) > (?, ?)", d.at(f.After.At), f.After.ID)
 		c.logged(d, f.After.At, time.Time{})
 	}
 }
@@ -159,7 +158,7 @@ func (f Filter) query(d dialect) (string, []any) {
 	if f.astray() {
 		return f.failureQuery(d, c)
 	}
-	f.between(&c, d, "", "")
+	f.between(&c, d)
 	table := "sends s"
 	if r, ok := readReference(f.Support); ok {
 		table = r.rows(&c)
@@ -183,6 +182,12 @@ func (f Filter) recipientQuery(table string, c conditions) string {
 // failureQuery reads the failures in their order, and looks each send up: that has the last word.
 func (f Filter) failureQuery(d dialect, c conditions) (string, []any) {
 	c.add("f.status = ?", string(f.Status))
+	if f.App != "" {
+		c.add("f.app = ?", f.App)
+	}
+	if f.Channel != "" {
+		c.add("f.channel = ?", string(f.Channel))
+	}
 	if !f.From.IsZero() {
 		c.add("f.logged_at >= ?", d.at(f.From))
 	}
@@ -202,14 +207,16 @@ func (f Filter) failureQuery(d dialect, c conditions) (string, []any) {
 
 // common says that no other condition of the filter finds few rows.
 func (f Filter) common() bool {
-	return f.Recipient == nil && f.Reference+f.BlockedBy+f.Country+f.Domain+f.Support == "" && (f.Status == "" || f.Status == Sent)
+	return f.Recipient == nil && f.Reference+f.BlockedBy+f.Country+f.Domain+f.Support == "" && (f.Status == "" || f.Status == Sent || f.Status == Delivered)
 }
 
 // postgresQuery is the filter in Postgres, whose log is too long to be looked through for what is rare.
 func (f Filter) postgresQuery() (string, []any) {
 	switch {
 	case f.Provider != "" && f.common():
-		return f.providerQuery()
+		return f.minuteQuery("provider", f.Provider)
+	case f.Status == Delivered && f.common():
+		return f.minuteQuery("receipt", string(f.Status))
 	case f.App+string(f.Channel)+f.Purpose != "" && f.common():
 		return f.kindQuery()
 	}
@@ -228,8 +235,7 @@ const (
 // equality, and an order that begins with the kind: no other index has that, so the planner cannot choose one.
 func (f Filter) kindQuery() (string, []any) {
 	c := f.conditions(postgresWords)
-	c.add("(" + kindColumns + ") >= (" + kindNames + ") AND (" + kindColumns + ") <= (" + kindNames + ")")
-	f.between(&c, postgresWords, kindColumns+", ", kindNames+", ")
+	f.kindBounds(&c)
 	inner := "SELECT " + sendColumns + " FROM sends s" + c.where() + f.page("s.app", "s.channel", "s.purpose")
 	fits := conditions{args: c.args}
 	for _, k := range []struct{ column, value string }{{"app", f.App}, {"channel", string(f.Channel)}, {"purpose", f.Purpose}} {
@@ -248,29 +254,58 @@ WITH RECURSIVE kind AS (
 SELECT s.* FROM kind CROSS JOIN LATERAL (` + inner + `) s` + fits.where() + f.page(), fits.args
 }
 
-// providerQuery is the same as query, for Postgres: minute by minute of those in which sends of the provider were logged.
-func (f Filter) providerQuery() (string, []any) {
+// kindBounds are one condition for each end, by which the index is entered; with two of them it is entered by either.
+func (f Filter) kindBounds(c *conditions) {
+	bound := func(with, sign string, args ...any) {
+		c.add("("+kindColumns+with+") "+sign+" ("+kindNames+strings.Repeat(", ?", len(args))+")", args...)
+	}
+	switch {
+	case f.After != nil:
+		bound(", s.logged_at, s.id", ">", f.After.At, f.After.ID)
+	case !f.From.IsZero():
+		bound(", s.logged_at", ">=", f.From)
+	default:
+		bound("", ">=")
+	}
+	switch {
+	case f.Before != nil:
+		bound(", s.logged_at, s.id", "<", f.Before.At, f.Before.ID)
+	case !f.To.IsZero():
+		bound(", s.logged_at", "<", f.To)
+	default:
+		bound("", "<=")
+	}
+	f.between(c, postgresWords) // as well, for what the bounds leave out
+}
+
+// minuteQuery is the same as query, for Postgres: minute by minute of those in which sends were logged that have a value in a field.
+func (f Filter) minuteQuery(field, value string) (string, []any) {
 	var minutes conditions
-	minutes.add("p.provider = ?", f.Provider)
+	minutes.add("m.field = ? AND m.value = ?", field, value)
 	order := " DESC"
 	if f.After != nil {
 		order = " ASC"
-		minutes.add("p.minute > ?", f.After.At.Add(-time.Minute))
+		minutes.add("m.minute > ?", f.After.At.Add(-time.Minute))
 	}
 	if f.Before != nil {
-		minutes.add("p.minute <= ?", f.Before.At)
+		minutes.add("m.minute <= ?", f.Before.At)
 	}
 	if !f.From.IsZero() {
-		minutes.add("p.minute > ?", f.From.Add(-time.Minute))
+		minutes.add("m.minute > ?", f.From.Add(-time.Minute))
 	}
 	if !f.To.IsZero() {
-		minutes.add("p.minute < ?", f.To)
+		minutes.add("m.minute < ?", f.To)
 	}
-	all := f.conditionsAfter(postgresWords, minutes.args)
-	all.add("s.logged_at >= p.minute AND s.logged_at < p.minute + interval '1 minute' AND s.provider = ?", f.Provider)
-	all.add(loggedSince("p.minute"))
-	f.between(&all, postgresWords, "", "")
-	all.kind(f.App, f.Channel, f.Purpose)
-	return "SELECT s.* FROM (SELECT p.minute FROM providers p" + minutes.where() + " ORDER BY p.minute" + order + ") p CROSS JOIN LATERAL (SELECT " +
-		sendColumns + " FROM sends s" + all.where() + f.page() + ") s" + f.page("p.minute"), all.args
+	c := f.conditionsAfter(postgresWords, minutes.args)
+	c.add("s.logged_at >= m.minute AND s.logged_at < m.minute + interval '1 minute'")
+	c.add(loggedSince("m.minute"))
+	f.between(&c, postgresWords)
+	// Of use to no index: that of the time is the one.
+	for _, k := range []struct{ column, value string }{{"app", f.App}, {"channel", string(f.Channel)}, {"purpose", f.Purpose}, {"provider", f.Provider}} {
+		if k.value != "" {
+			c.add("(s."+k.column+" = ?) IS TRUE", k.value)
+		}
+	}
+	return "SELECT s.* FROM (SELECT m.minute FROM minutes m" + minutes.where() + " ORDER BY m.minute" + order + ") m CROSS JOIN LATERAL (SELECT " +
+		sendColumns + " FROM sends s" + c.where() + f.page() + ") s" + f.page("m.minute"), c.args
 }

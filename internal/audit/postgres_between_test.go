@@ -242,3 +242,25 @@ func touched(t *testing.T, log *Postgres, now, from time.Time) int {
 SELECT f.id FROM flights f WHERE f.due_at <= $1 AND f.due_at > $2 AND f.channel = 'email' ORDER BY f.due_at, f.id LIMIT 10`, now, from).Scan(&plan))
 	return plan[0].Plan.Blocks
 }
+
+// A mail that was asked for and sent has eight index entries, in all tables together; Finish adds none.
+func TestPostgresIndexEntriesOfASend(t *testing.T) {
+	f, log, _ := betweenFixture(t, parts.Postgres(t))
+	f.admit(t, f.intent(1, func(in *Intent) { in.Send.Reference, in.Verification.Holder = "", "s:1" }))
+	indexes, err := readRows(t.Context(), log, func(x *[3]string) []any { return []any{&x[0], &x[1], &x[2]} }, `
+SELECT i.indexrelid::regclass::text, i.indrelid::regclass::text, coalesce(pg_get_expr(i.indpred, i.indrelid), 'true')
+FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid JOIN pg_am a ON a.oid = c.relam
+WHERE i.indrelid IN ('sends'::regclass, 'verifications'::regclass, 'flights'::regclass) AND a.amname <> 'brin'`)
+	ok(t, err)
+	var entries []string
+	for _, index := range indexes {
+		var n int
+		ok(t, log.pool.QueryRow(t.Context(), `SELECT count(*) FROM `+index[1]+` WHERE `+index[2]).Scan(&n))
+		if n > 0 {
+			entries = append(entries, index[0])
+		}
+	}
+	if len(entries) > 8 {
+		t.Errorf("%d entries: %v", len(entries), entries)
+	}
+}

@@ -27,8 +27,8 @@ const (
 
 // seenSQL notes the minutes in which a provider had sends; in order, so that two statements do not wait for each other in a circle.
 const seenSQL = `, seen AS (
-INSERT INTO providers (provider, minute)
-SELECT DISTINCT provider, date_trunc('minute', logged_at) AS minute FROM done WHERE provider <> '' ORDER BY 1, 2 ON CONFLICT DO NOTHING
+INSERT INTO minutes (field, value, minute)
+SELECT DISTINCT 'provider', provider, date_trunc('minute', logged_at) FROM done WHERE provider <> '' ORDER BY 1, 2, 3 ON CONFLICT DO NOTHING
 )`
 
 // postponeSQL puts a batch of sends back, as finishSQL closes one.

@@ -39,7 +39,7 @@ func TestPostgresReadsNoWholeTable(t *testing.T) {
 		useAll(t, &fixture{Log: log, replica: log, serial: uint64(round) << 16})
 		ok(t, log.Close()) // its server processes end and report what they did
 	}
-	for _, table := range []string{"sends", "verifications", "suppressions", "app_events", "provider_events", "flights", "failures", "refunds", "providers"} {
+	for _, table := range []string{"sends", "verifications", "suppressions", "app_events", "provider_events", "flights", "failures", "refunds", "minutes"} {
 		if after := scans(t, admin); after[table] != before[table] {
 			t.Errorf("%s was read from end to end %d times", table, after[table]-before[table])
 		}
@@ -104,7 +104,7 @@ func useAll(t *testing.T, f *fixture) {
 		mark := &Mark{At: time.Now(), ID: begun.Send.ID}
 		for _, filter := range []Filter{{}, {Before: mark}, {Recipient: &begun.Send.Recipient, Before: mark}, {Reference: "order 7", Before: mark},
 			{After: mark}, {App: "shop"}, {App: "nobody", Before: mark}, {Channel: "email"}, {Channel: "sms", After: mark}, {Purpose: "login"}, {Purpose: "nothing"},
-			{App: "shop", Purpose: "login"}, {Status: Queued}, {Status: Sending}, {Status: Failed}, {Status: Unknown, Before: mark}, {Status: Refused}, {Status: Sent},
+			{App: "shop", Purpose: "login"}, {Status: Queued}, {Status: Sending}, {Status: Failed}, {Status: Unknown, Before: mark}, {Status: Refused}, {Status: Sent}, {Status: Delivered}, {Status: Undelivered},
 			{BlockedBy: "minute"}, {BlockedBy: "nothing", Before: mark}, {Provider: "smtp.example.com"}, {Provider: "nothing", After: mark}, {Country: "DE"},
 			{Country: "FR", Before: mark}, {Domain: "example.com"}, {Domain: "example.org", After: mark}} {
 			filter.Limit = 10

@@ -27,6 +27,10 @@ SELECT 'undelivered', s.logged_at, s.id, coalesce(s.finished_at, s.logged_at), f
 FROM sends s WHERE s.id = $1 AND s.receipt = 'undelivered' ON CONFLICT DO NOTHING`
 )
 
+// deliveredSQL notes in Postgres the minute in which there is a delivered message.
+const deliveredSQL = `
+INSERT INTO minutes (field, value, minute) SELECT 'receipt', 'delivered', date_trunc('minute', s.logged_at) FROM sends s WHERE s.id = $1 ON CONFLICT DO NOTHING`
+
 func checkReceipt(status Status) error {
 	if status != Delivered && status != Undelivered {
 		return bad("a receipt says delivered or undelivered")
@@ -41,10 +45,14 @@ func (p *Postgres) Receive(ctx context.Context, id uuid.UUID, status Status) (ch
 	}
 	err = p.inTransaction(ctx, func(tx pgx.Tx) error {
 		tag, err := tx.Exec(ctx, receiveSQL, string(status), id)
-		if changed = tag.RowsAffected() > 0; err != nil || !changed || status != Undelivered {
+		if changed = tag.RowsAffected() > 0; err != nil || !changed {
 			return err
 		}
-		_, err = tx.Exec(ctx, lostSQL, id)
+		statement := deliveredSQL
+		if status == Undelivered {
+			statement = lostSQL
+		}
+		_, err = tx.Exec(ctx, statement, id)
 		return err
 	})
 	return changed && err == nil, err

@@ -96,8 +96,8 @@ WITH gone AS MATERIALIZED (
         SELECT o.status, o.logged_at, o.id FROM failures o
         WHERE o.status IN ('failed', 'unknown', 'undelivered') AND o.logged_at < $1 AND o.id NOT IN (SELECT r.id FROM refunds r) LIMIT $2)
     RETURNING 1
-), minutes AS (
-    DELETE FROM providers p WHERE p.minute < $1 - interval '1 minute'
+), over_minutes AS (
+    DELETE FROM minutes m WHERE m.minute < $1 - interval '1 minute'
 ), deleted AS (
     DELETE FROM sends s WHERE s.id = ANY (ARRAY(SELECT gone.id FROM gone)) RETURNING 1
 )

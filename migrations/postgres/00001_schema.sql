@@ -7,7 +7,7 @@
 --     and a key that the database never sees.
 --   * What changes is not indexed. A send is written once (Begin) and ended once (Finish). Nothing that ends it is in an index, in a
 --     predicate or in a constraint of sends, so that the second write is a HOT update: a new row version on the same page, and no
---     index entry. What has to be found by its state has a small table of its own: flights, refunds, failures, providers.
+--     index entry. What has to be found by its state has a small table of its own: flights, refunds, failures, minutes.
 --   * At most eight index entries a send: sends 5 (key, recipient, time, kind, domain), verifications 1, flights 2.
 --
 -- Texts with fixed values have no type of their own: a later version adds a value without rewriting what an older one reads. sends
@@ -21,12 +21,12 @@
 --   app, channel, purpose, any of them                   sends_kind: one look for each kind that there is (loose scan), merged
 --   mail domain                                          sends_domain
 --   country                                              sends_country
---   provider                                             providers: the minutes in which there were any, then sends_logged in these
+--   provider                                             minutes in which there were any, then sends_logged in these
 --   status queued, sending                               flights, then the key
 --   status failed, unknown, undelivered                  failures, then the key
 --   status refused                                       sends_refused
 --   status sent                                          sends_logged or sends_kind: most rows are
---   status delivered                                     sends_texts: most text messages are
+--   status delivered                                     minutes, as for providers
 --   blocked by a rule                                    sends_blocked_by
 --   support reference, one row, rows by ID               the key
 --   latest of many recipients                            sends_recipient and sends_refused_recipient, a look for each
@@ -170,13 +170,15 @@ CREATE TABLE failures (
 );
 CREATE INDEX failures_recipient ON failures (recipient, app, channel, finished_at);
 
--- The minutes in which sends were logged that a provider had in hand, for the console's filter: what Finish sets can't be indexed.
-CREATE TABLE providers (
-    provider text        NOT NULL,
-    minute   timestamptz NOT NULL,
-    PRIMARY KEY (provider, minute)
+-- The minutes in which sends were logged that have a value in a column which is set later and so is in no index: that a provider had
+-- in hand, or that a carrier delivered. The console looks for such sends in these minutes alone.
+CREATE TABLE minutes (
+    field  text        NOT NULL, -- provider, receipt
+    value  text        NOT NULL,
+    minute timestamptz NOT NULL,
+    PRIMARY KEY (field, value, minute)
 );
-CREATE INDEX providers_minute ON providers (minute);
+CREATE INDEX minutes_minute ON minutes (minute); -- retention
 
 -- Requests that are one, by the caller's word (Idempotency-Key). A claim holds no request and no answer: it names the send that came
 -- of it. Not partitioned: a key has to be unique over all time that it lives.
