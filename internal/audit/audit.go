@@ -2,8 +2,8 @@
 // without its row. It is three things at once.
 //
 //   - The record that answers "did the mail to this person go out, and if not, why?".
-//   - The second gate: Begin decides the recipient's rules again, under a lock on that recipient, in the same round
-//     trip that writes the send. A lost or stale Redis therefore never admits one send too many.
+//   - The second gate: Begin decides the recipient's rules again, under a lock on that recipient, in the transaction
+//     that writes the send. A lost or stale Redis therefore never admits one send too many.
 //   - The outbox: a row in flight carries a lease; whoever holds the row's latest attempt may finish it, and any
 //     replica takes over a row whose lease ran out. There is no second queue.
 //

@@ -26,11 +26,11 @@ func (q StatsQuery) domains(d dialect) (string, []any) {
 	c := q.conditions(d)
 	return `
 WITH failed (domain, failed, rejected) AS (
-    SELECT ` + d.domain + `, count(*), count(CASE WHEN s.reason = '` + ReasonRejected + `' THEN 1 END)
-    FROM sends s` + c.where() + ` AND ` + astray + ` = 'failed' AND ` + astray + ` IS NOT NULL AND ` + d.domain + ` <> ''
+    SELECT s.domain, count(*), count(CASE WHEN s.reason = '` + ReasonRejected + `' THEN 1 END)
+    FROM ` + d.failures + c.where() + ` AND f.status = 'failed' AND f.logged_at >= $1 AND f.logged_at < $2 AND s.status = 'failed' AND s.domain <> ''
     GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT ` + c.arg(maxDomains) + `
 )
-SELECT f.domain, (SELECT count(*) FROM sends s` + c.where() + ` AND s.status <> 'refused' AND ` + d.domain + ` = f.domain AND ` + d.domain + ` <> ''), f.failed, f.rejected
+SELECT f.domain, (SELECT count(*) FROM sends s` + c.where() + ` AND s.number > 0 AND s.domain = f.domain AND s.domain <> ''), f.failed, f.rejected
 FROM failed f ORDER BY f.failed DESC, f.domain`, c.args
 }
 

@@ -31,9 +31,12 @@ type tried struct {
 	approvedAt time.Time
 	attempts   int
 	forgiven   int // of the attempts
+	byBrowser  bool
 }
 
-func triedOf(v Verification) tried { return tried{v.ExpiresAt, v.ApprovedAt, v.Attempts, v.Forgiven} }
+func triedOf(v Verification) tried {
+	return tried{v.ExpiresAt, v.ApprovedAt, v.Attempts, v.Forgiven, v.ByBrowser}
+}
 
 // failures are the tries that were wrong and that nobody forgave: the right one may be among those forgiven, or not.
 func (t tried) failures() int {
@@ -93,6 +96,16 @@ func bound(list []tried, now time.Time, window time.Duration, limit int) time.Du
 	return wait
 }
 
+// ofKind are those that callers of one kind opened.
+func ofKind(list []tried, byBrowser bool) (some []tried) {
+	for _, t := range list {
+		if t.byBrowser == byBrowser {
+			some = append(some, t)
+		}
+	}
+	return some
+}
+
 // failuresOf counts the failures within the window.
 func failuresOf(list []tried, now time.Time, window time.Duration) (n int) {
 	for _, t := range list {
@@ -107,7 +120,7 @@ func (t tried) counts(now time.Time, window time.Duration) bool { return now.Sub
 
 func (m *Memory) tried(v Verification) (list []tried) {
 	for _, o := range m.verifications {
-		if o.App == v.App && o.Channel == v.Channel && o.Recipient == v.Recipient && o.ByBrowser == v.ByBrowser {
+		if o.App == v.App && o.Channel == v.Channel && o.Recipient == v.Recipient {
 			list = append(list, triedOf(*o))
 		}
 	}
@@ -131,7 +144,7 @@ func (m *Memory) LockedOut(ctx context.Context, v Verification) (out Lockout, er
 }
 
 func (m *Memory) lockout(v Verification, now time.Time) Lockout {
-	return lockoutOf(m.tried(v), now).of(v)
+	return lockoutOf(ofKind(m.tried(v), v.ByBrowser), now).of(v)
 }
 
 // Attempt implements Log.

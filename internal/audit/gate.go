@@ -10,7 +10,61 @@ import (
 	"sendcode/quota"
 )
 
-// The second gate in Go, for Memory and SQLite; Postgres says the same in SQL (postgres_begin.sql).
+// The second gate: what a log has read under the recipient's lock comes in, what it has to write goes out. Nothing here knows a
+// database.
+
+// seen is what a log holds of an intent's recipient.
+type seen struct {
+	past        []past         // counting sends of the bucket
+	rejections  []rejection    // that the rule on rejections may count
+	candidates  []Verification // that may be joined, of those that the recipient has
+	tried       []tried        // the recipient's codes that were tried, whichever kind of caller opened them
+	suppression uuid.UUID      // that holds for the address; Nil: none
+}
+
+// ruling is what the gate decides.
+type ruling struct {
+	Begun
+	joined bool // the verification was there before
+}
+
+// decide decides an intent at an instant of the log's clock.
+func decide(in Intent, now time.Time, has seen) ruling {
+	events, failed := history(in, now, has.past), rejected(in, now, has.rejections)
+	if !admits(in, now, events) || !bears(in, failed) {
+		return ruling{Begun: refused(in, now, events, failed)}
+	}
+	v, joined := join(in, now, has.candidates)
+	if out := lockoutOf(ofKind(has.tried, v.ByBrowser), now).of(v); out.Wait > 0 {
+		return ruling{Begun: lockedOut(in, now, out)}
+	}
+	v.Sends++
+	return ruling{admitted(in, v, has.suppression, now, events, failed), joined}
+}
+
+// join is the newest verification that the intent may resend, or a new one.
+func join(in Intent, now time.Time, candidates []Verification) (best Verification, joined bool) {
+	for _, v := range candidates {
+		if joinable(v, in, now) && (!joined || newer(v, best)) {
+			best, joined = v, true
+		}
+	}
+	if joined {
+		return best, true
+	}
+	return opened(in, now), false
+}
+
+// reach is how far back a row of the bucket can lie that counts.
+func (in Intent) reach() time.Duration { return quota.Longest(in.Rules) + stale }
+
+// most is the largest limit of the intent's rules.
+func (in Intent) most() (n int) {
+	for _, r := range in.Rules {
+		n = max(n, r.Limit)
+	}
+	return n
+}
 
 // stale is how much longer than its window a row counts at most, by the log's clock, whatever its other clock says: a
 // limiter that was once set far ahead must not lock its recipients out until that time comes.
@@ -42,6 +96,9 @@ func (p past) age(in Intent, now time.Time) time.Duration {
 // history is the bucket as the gate sees it at now: what the longest window holds, oldest first, each event its age
 // before the instant of the intent.
 func history(in Intent, now time.Time, rows []past) []quota.Event {
+	if len(in.Rules) == 0 {
+		return nil
+	}
 	at, longest := instant(in, now), quota.Longest(in.Rules)
 	var events []quota.Event
 	for _, row := range rows {
@@ -160,24 +217,16 @@ func repeated(in Intent, s Send, v Verification) (Begun, error) {
 	return Begun{Admitted: true, Repeated: true, Verification: v, Send: s, Now: s.LoggedAt, Clock: LogClock}, nil
 }
 
-// carrier is the verification whose code the send would carry: the one that it joins, or a new one.
-func carrier(in Intent, joins *Verification) Verification {
-	if joins != nil {
-		return *joins
-	}
-	return in.Verification
-}
-
 // lockedOut is the answer to an intent whose code could not be tried.
 func lockedOut(in Intent, now time.Time, out Lockout) Begun {
-	return Begun{Lockout: out, Now: instant(in, now), Clock: in.Send.Clock}
+	return Begun{Lockout: out, At: instant(in, now), Now: instant(in, now), Clock: in.Send.Clock}
 }
 
 // admitted is the answer to an intent that the gate lets in.
-func admitted(in Intent, v Verification, s Send, now time.Time, events, rejections []quota.Event) Begun {
+func admitted(in Intent, v Verification, suppression uuid.UUID, now time.Time, events, rejections []quota.Event) Begun {
 	return Begun{
-		Admitted: true, Verification: v, Send: s, Now: now, Clock: LogClock,
-		History: events, Rejected: rejections, At: instant(in, now),
+		Admitted: true, Verification: v, Send: written(in, v, v.Sends, suppression, now),
+		History: events, Rejected: rejections, At: instant(in, now), Now: now, Clock: LogClock,
 	}
 }
 

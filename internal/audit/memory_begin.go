@@ -28,24 +28,14 @@ func (m *Memory) Begin(ctx context.Context, intent Intent) (begun Begun, err err
 	if err := drifted(in.Send.ID, now); err != nil {
 		return Begun{}, err
 	}
-	events := history(in, now, m.past(in))
-	failed := rejected(in, now, m.rejections(in.Send.bucket()))
-	if !admits(in, now, events) || !bears(in, failed) {
-		return refused(in, now, events, failed), nil
+	r := decide(in, now, seen{m.past(in), m.rejections(in.Send.bucket()), m.candidates(in), m.tried(in.Verification), m.suppressing(in, now)})
+	if r.Admitted {
+		v := r.Verification
+		m.verifications[v.ID] = &v
+		m.add(&memoryRow{Send: r.Send})
+		r.Verification = m.verification(v.ID)
 	}
-	v := m.join(in, now)
-	if out := m.lockout(carrier(in, v), now); out.Wait > 0 {
-		return lockedOut(in, now, out), nil
-	}
-	if v == nil {
-		fresh := opened(in, now)
-		v = &fresh
-		m.verifications[v.ID] = v
-	}
-	v.Sends++
-	row := &memoryRow{Send: written(in, *v, v.Sends, m.suppressing(in, now), now)}
-	m.add(row)
-	return admitted(in, m.verification(v.ID), row.Send, now, events, failed), nil
+	return r.Begun, nil
 }
 
 func (m *Memory) add(row *memoryRow) {
@@ -63,14 +53,13 @@ func (m *Memory) past(in Intent) []past {
 	return rows
 }
 
-func (m *Memory) join(in Intent, now time.Time) *Verification {
-	var best *Verification
+func (m *Memory) candidates(in Intent) (list []Verification) {
 	for _, v := range m.verifications {
-		if joinable(*v, in, now) && (best == nil || newer(*v, *best)) {
-			best = v
+		if v.Recipient == in.Send.Recipient {
+			list = append(list, *v)
 		}
 	}
-	return best
+	return list
 }
 
 // verification is a copy; zero when there is none.

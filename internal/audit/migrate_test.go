@@ -19,7 +19,7 @@ import (
 func TestMigrateThreeReplicasAtOnce(t *testing.T) {
 	url := parts.Postgres(t).NewDatabase(t)
 	_, err := OpenPostgres(t.Context(), url)
-	if err == nil || !strings.Contains(err.Error(), "schema version 0 and this program needs 24: run sendcode migrate") {
+	if err == nil || !strings.Contains(err.Error(), "schema version 0 and this program needs 1: run sendcode migrate") {
 		t.Fatalf("opened without a schema: %v", err)
 	}
 	together(3, func(int) {

@@ -23,7 +23,7 @@ func TestModel(t *testing.T) {
 		t.Parallel()
 		f := newSQLiteFixture(t)
 		checkModel(t, f, func() error {
-			_, err := f.Log.(*SQLite).writer.Exec(`DELETE FROM sends; DELETE FROM verifications; DELETE FROM suppressions; DELETE FROM app_events; DELETE FROM provider_events; DELETE FROM erasures`)
+			_, err := f.Log.(*SQLite).writer.Exec(`DELETE FROM sends; DELETE FROM flights; DELETE FROM failures; DELETE FROM refunds; DELETE FROM verifications; DELETE FROM suppressions; DELETE FROM app_events; DELETE FROM provider_events; DELETE FROM erasures`)
 			return err
 		})
 	})
@@ -31,7 +31,7 @@ func TestModel(t *testing.T) {
 		t.Parallel()
 		f := newPostgresFixture(t, parts.Postgres(t))
 		checkModel(t, f, func() error {
-			_, err := f.Log.(*Postgres).pool.Exec(t.Context(), `DELETE FROM sends; DELETE FROM verifications; DELETE FROM suppressions; DELETE FROM app_events; DELETE FROM provider_events; DELETE FROM erasures`)
+			_, err := f.Log.(*Postgres).pool.Exec(t.Context(), `DELETE FROM sends; DELETE FROM flights; DELETE FROM failures; DELETE FROM refunds; DELETE FROM verifications; DELETE FROM suppressions; DELETE FROM app_events; DELETE FROM provider_events; DELETE FROM erasures`)
 			return err
 		})
 	})

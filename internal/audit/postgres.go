@@ -3,6 +3,7 @@ package audit
 import (
 	"context"
 	"errors"
+	"maps"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -23,6 +24,9 @@ type Postgres struct {
 
 	postponements *gatherer[Postponement, bool]
 	eventEnds     *gatherer[AppEventEnd, bool]
+
+	overdue overdue       // what TakeOver knows
+	between func([]*call) // called between the trips of a Begin, by tests; nil: nothing is
 
 	now  string       // the log's clock, in SQL
 	seen atomic.Int64 // the log's instant that was told last, µs since 1970: whereabouts its clock is
@@ -55,6 +59,19 @@ var session = map[string]string{
 	// Each is in the order that is asked for, or looks a few rows up: no query gathers what several conditions leave.
 	"enable_bitmapscan": "off",
 	"jit":               "off",
+}
+
+// betweenTrips is how long a transaction of Begin may wait for its second trip: less than others wait for a lock, so that a replica that
+// stands still frees its recipients before they give up.
+const betweenTrips = "800ms"
+
+// settings are those of the writers' sessions, where prepare is given, or of all others.
+func settings(writers bool) map[string]string {
+	all := maps.Clone(session)
+	if writers {
+		all["idle_in_transaction_session_timeout"] = betweenTrips
+	}
+	return all
 }
 
 // OpenPostgres connects to the database at url, a postgres:// URL, whose schema MigratePostgres has made. ctx bounds
@@ -113,7 +130,7 @@ func newPool(ctx context.Context, url, role string, prepare func(context.Context
 	if config.ConnConfig.ConnectTimeout == 0 || config.ConnConfig.ConnectTimeout > connectTimeout {
 		config.ConnConfig.ConnectTimeout = connectTimeout
 	}
-	for name, value := range session {
+	for name, value := range settings(prepare != nil) {
 		if _, ok := config.ConnConfig.RuntimeParams[name]; !ok {
 			config.ConnConfig.RuntimeParams[name] = value
 		}

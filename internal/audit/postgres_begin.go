@@ -2,7 +2,6 @@ package audit
 
 import (
 	"context"
-	_ "embed"
 	"errors"
 	"fmt"
 	"slices"
@@ -13,15 +12,23 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-//go:embed postgres_begin.sql
-var beginSQL string
-
-// The statements of a round trip, prepared on each connection of the writers: no answer is then waited for between them.
+// The statements of the two trips, prepared on each connection of the writers: within a trip no answer is waited for.
 const (
-	stmtOpen   = "sendcode_open"
-	stmtLock   = "sendcode_lock"
-	stmtDecide = "sendcode_decide"
-	stmtCommit = "sendcode_commit"
+	stmtOpen          = "sendcode_open"
+	stmtLock          = "sendcode_lock"
+	stmtCandidates    = "sendcode_candidates"
+	stmtGate          = "sendcode_gate"
+	stmtVerifications = "sendcode_verifications"
+	stmtJoin          = "sendcode_join"
+	stmtSends         = "sendcode_sends"
+	stmtFlights       = "sendcode_flights"
+	stmtCommit        = "sendcode_commit"
+)
+
+// What the second trip writes beside the rows of sends and verifications.
+const (
+	joinSQL    = `UPDATE verifications v SET sends = x.sends FROM unnest($1::text[], $2::int[]) AS x(id, sends) WHERE v.id = ANY ($1::text[]) AND v.id = x.id`
+	flightsSQL = `INSERT INTO flights (id, due_at, attempt, queued, channel) SELECT u.id, u.due_at, 1, false, u.channel FROM unnest($1::uuid[], $2::timestamptz[], $3::text[]) AS u(id, due_at, channel)`
 )
 
 // beginTimeout bounds a Begin with all that it tries; it is less than callers wait, so that they hear what came of it.
@@ -29,33 +36,28 @@ const beginTimeout = 4 * time.Second
 
 func (p *Postgres) prepareBegin(ctx context.Context, conn *pgx.Conn) error {
 	// Planned once: the arrays' lengths make each batch look different, and planning costs as much as deciding. The plan
-	// can be no other anyway, see beginSQL.
+	// can be no other anyway: each row is looked up by the one index that finds it.
 	if _, err := conn.Exec(ctx, "SET plan_cache_mode = force_generic_plan"); err != nil {
 		return err
 	}
-	// On an empty partition every index costs its first page. Were pages not nearly free here, indexes that differ by what they
-	// leave to be filtered would count as equal, and any of them might be chosen for as long as the connection lives.
-	if _, err := conn.Exec(ctx, "SET random_page_cost = 0.001"); err != nil {
-		return err
-	}
-	decide := strings.NewReplacer(
-		"{{now}}", p.now, "{{lead}}", interval(lead), "{{drift}}", interval(maxDrift),
-		"{{failure window}}", interval(FailureWindow), "{{failure limit}}", strconv.Itoa(FailureLimit), "{{row window}}", interval(RowWindow), "{{row limit}}", strconv.Itoa(RowLimit),
-		"{{verification}}", verificationColumns, "{{joined}}", strings.ReplaceAll(verificationColumns, "v.", "joined."),
-	).Replace(beginSQL)
 	for _, s := range []struct{ name, sql string }{
 		// Not left to a default: under REPEATABLE READ the snapshot would be older than the lock.
 		{stmtOpen, "BEGIN ISOLATION LEVEL READ COMMITTED"},
 		{stmtLock, "SELECT pg_advisory_xact_lock(key) FROM unnest($1::bigint[]) AS key"},
-		{stmtDecide, decide},
+		{stmtCandidates, p.sql(candidatesSQL)},
+		{stmtGate, p.sql(strings.NewReplacer("{{stale}}", strconv.FormatInt(stale.Microseconds(), 10), "{{row window}}", interval(RowWindow)).Replace(gateSQL))},
+		{stmtVerifications, verificationTable.insertMany(asSend)},
+		{stmtJoin, joinSQL},
+		{stmtSends, sendTable.insertMany(asSend)},
+		{stmtFlights, flightsSQL},
 		{stmtCommit, "COMMIT"},
 		{stmtFinish, p.sql(finishSQL)},
-		{stmtFinishTelling, p.sql(finishTellingSQL)},
+		{stmtFinishFully, p.sql(finishFullySQL)},
 		{stmtPostpone, p.sql(postponeSQL)},
 		{stmtEndEvents, p.sql(endEventsSQL)},
 	} {
 		if _, err := conn.Prepare(ctx, s.name, s.sql); err != nil {
-			return err
+			return fmt.Errorf("%s: %w", s.name, err)
 		}
 	}
 	return nil
@@ -90,32 +92,15 @@ func (p *Postgres) decideWithin(ctx context.Context, batch []*call) {
 		}
 		return
 	}
-	var again []*call
-	var locked []int
 	for i, x := range batch {
-		if err == nil {
-			p.seen.Store(answers[i].now.UnixMicro())
-		}
 		switch {
 		case err != nil:
 			x.finish(Begun{}, err)
 		case answers[i].repeated:
 			x.finish(p.recall(ctx, x.in))
-		case answers[i].drifted:
-			x.finish(Begun{}, errDrifted(x.in.Send.ID, answers[i].now))
-		case answers[i].elsewhere:
-			again = append(again, x)
-		case answers[i].lockedOut:
-			locked = append(locked, i)
 		default:
-			x.finish(answers[i].begun(x.in), nil)
+			x.finish(answers[i].Begun, answers[i].err)
 		}
-	}
-	for _, i := range locked { // the others have their answers
-		batch[i].finish(p.lockout(ctx, batch[i].in, answers[i]))
-	}
-	if len(again) > 0 { // nothing of them was written; now it is known whereabouts the log's clock is
-		p.decideWithin(ctx, again)
 	}
 }
 
@@ -126,10 +111,10 @@ func poisoned(err error) bool {
 	return aborted(err) && (slices.Contains([]string{"22", "23", "54"}, c[:min(2, len(c))]) || c == lockNotAvailable || c == "57014")
 }
 
-// attempt makes a round trip, and a second one where the first failed with its connection or lost a race. That is safe
-// even when the first may have been committed: a row that is there already is found by its ID and answered, and a first
-// round trip that the server is still working on finds the second one's.
-func (p *Postgres) attempt(ctx context.Context, batch []*call) ([]decision, error) {
+// attempt makes both trips, and makes them again where they failed with their connection or lost a race. That is safe even when the
+// first transaction may have been committed: a row that is there already is found by its ID and answered, and one that the server
+// is still working on holds the recipients' locks.
+func (p *Postgres) attempt(ctx context.Context, batch []*call) ([]answer, error) {
 	answers, sure, err := p.roundTrip(ctx, batch)
 	if err == nil || ctx.Err() != nil || !connectionLost(err) && !readOnly(err) && !strings.HasPrefix(code(err), "40") {
 		return answers, outcome(sure, err)
@@ -150,17 +135,6 @@ func outcome(sure bool, err error) error {
 		return unavailable(err)
 	}
 	return uncertain(err)
-}
-
-// lockout answers a call that the bounds on failed checks refused. Until when is read by itself: it is asked for under attack alone.
-func (p *Postgres) lockout(ctx context.Context, in Intent, d decision) (Begun, error) {
-	v := in.Verification
-	v.ByBrowser = d.byBrowser
-	out, err := p.LockedOut(ctx, v)
-	if out.Wait <= 0 { // it ended since
-		out.Wait = time.Second
-	}
-	return lockedOut(in, d.now, out), err
 }
 
 // recall answers a call whose row is there already.

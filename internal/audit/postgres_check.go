@@ -67,7 +67,7 @@ func (p *Postgres) countTry(ctx context.Context, conn *pgxpool.Conn, id string, 
 	if err != nil {
 		return false, now, err
 	}
-	if err := results.QueryRow().Scan(append([]any{timeField{&now}}, v.fields()...)...); err != nil {
+	if err := results.QueryRow().Scan(append([]any{timeField{&now}}, verificationFields(v)...)...); err != nil {
 		return false, now, found(err)
 	}
 	if done, err := results.Exec(); err != nil || done.String() != "COMMIT" {

@@ -24,7 +24,8 @@ var postgresWords = dialect{
 LEFT JOIN LATERAL (SELECT * FROM verifications v WHERE v.id = e.verification_id LIMIT 1) v ON true`,
 	},
 	at:          func(t time.Time) any { return t },
-	domain:      pgDomain,
+	failures:    "failures f CROSS JOIN LATERAL (SELECT * FROM sends s WHERE s.id = f.id LIMIT 1) s",
+	delivered:   deliveredSQL,
 	partitioned: true,
 	since: func(at string, slack time.Duration) string {
 		if slack > 0 {
@@ -38,6 +39,7 @@ LEFT JOIN LATERAL (SELECT * FROM verifications v WHERE v.id = e.verification_id 
 	// Nothing is counted ahead while something is erased.
 	beforeErase:  []string{patientSQL, fmt.Sprintf(`SELECT pg_advisory_xact_lock(%d)`, int64(countLock)), eraseHoursSQL},
 	beforeForget: []string{patientSQL},
+	beforeExpire: []string{`SET LOCAL enable_bitmapscan = on`}, // verifications have ranges of pages by their time, which no other plan can read
 }
 
 // words are postgresWords with the clock.
@@ -46,9 +48,6 @@ func (p *Postgres) words() dialect {
 	d.now = p.now
 	return d
 }
-
-// pgDomain is what an index of Postgres is on.
-const pgDomain = `split_part(s.masked, '@', 2) COLLATE "C"`
 
 // pgConn runs statements on a connection or in a transaction.
 type pgConn struct {

@@ -16,54 +16,77 @@ import (
 const finishTimeout = 5 * time.Second
 
 const (
-	stmtFinish        = "sendcode_finish"
-	stmtFinishTelling = "sendcode_finish_telling"
-	stmtPostpone      = "sendcode_postpone"
-	stmtEndEvents     = "sendcode_end_events"
+	stmtFinish      = "sendcode_finish"
+	stmtFinishFully = "sendcode_finish_fully"
+	stmtPostpone    = "sendcode_postpone"
+	stmtEndEvents   = "sendcode_end_events"
 )
+
+// All of these begin with the flights, whose rows say which attempt holds, and lock them; only then is sends touched, by the list of
+// the IDs and thus by its key, in the partitions from the first of them to the last.
+
+// seenSQL notes the minutes in which a provider had sends; in order, so that two statements do not wait for each other in a circle.
+const seenSQL = `, seen AS (
+INSERT INTO minutes (field, value, minute)
+SELECT DISTINCT 'provider', provider, date_trunc('minute', logged_at) FROM done WHERE provider <> '' ORDER BY 1, 2, 3 ON CONFLICT DO NOTHING
+)`
 
 // postponeSQL puts a batch of sends back, as finishSQL closes one.
 const postponeSQL = `
-WITH clock AS MATERIALIZED (SELECT {{now}} AS now)
-UPDATE sends s SET status = 'queued', reason = p.reason, provider = p.provider, provider_code = p.provider_code,
-       due_at = clock.now + p.after * interval '1 microsecond'
-FROM clock, unnest($1::uuid[], $2::int[], $3::text[], $4::text[], $5::text[], $6::bigint[])
-     AS p(id, attempt, reason, provider, provider_code, after)
-WHERE s.id = ANY ($1::uuid[]) AND (s.id >= $7 OR s.id > $7) AND (s.id <= $8 OR s.id < $8) AND s.id = p.id AND s.attempt = p.attempt AND s.status IN ('queued', 'sending')
-RETURNING s.id`
+WITH clock AS MATERIALIZED (SELECT {{now}} AS now), held AS (
+UPDATE flights f SET queued = true, due_at = clock.now + p.after * interval '1 microsecond'
+FROM clock, unnest($1::uuid[], $2::int[], $6::bigint[]) AS p(id, attempt, after)
+WHERE f.id = ANY ($1::uuid[]) AND f.id = p.id AND f.attempt = p.attempt
+RETURNING f.id
+), done AS (
+UPDATE sends s SET status = 'queued', reason = p.reason, provider = p.provider, provider_code = p.provider_code
+FROM held, unnest($1::uuid[], $3::text[], $4::text[], $5::text[]) AS p(id, reason, provider, provider_code)
+WHERE s.id = ANY ($1::uuid[]) AND s.id BETWEEN $7 AND $8 AND s.id = held.id AND p.id = held.id
+RETURNING s.id, s.provider, s.logged_at
+)` + seenSQL + `
+SELECT id FROM done`
 
-// finishTemplate closes a batch of sends, and suppresses whom they show to have no mailbox. The rows are looked up by the
-// list of their IDs, so that no plan can read others, and in the partitions from the first of them to the last. Those bounds are
-// each an OR, which leaves partitions out and is of use to no index: as a range of IDs they make an index that has the ID in a
-// later column look as good as the primary key, on partitions that are empty when the plan is made, and then all of it is read.
-const finishTemplate = `
-WITH clock AS MATERIALIZED (SELECT {{now}} AS now), done AS (
+// endedSQL closes a batch of sends.
+const endedSQL = `
+WITH clock AS MATERIALIZED (SELECT {{now}} AS now), held AS (
+DELETE FROM flights f USING unnest($1::uuid[], $2::int[]) AS o(id, attempt)
+WHERE f.id = ANY ($1::uuid[]) AND f.id = o.id AND f.attempt = o.attempt
+RETURNING f.id
+), done AS (
 UPDATE sends s SET status = o.status, reason = o.reason, provider = o.provider, provider_code = o.provider_code, took = o.took,
-       finished_at = clock.now, due_at = NULL,
-       counts = s.counts AND NOT (o.refund AND NOT s.in_doubt),
-       refund_since = CASE WHEN o.refund AND NOT s.in_doubt THEN clock.now END
-FROM clock, unnest($1::uuid[], $2::int[], $3::text[], $4::text[], $5::text[], $6::text[], $7::bigint[], $8::bool[], $9::uuid[], $10::bytea[], $11::bigint[], $12::text[]{{tell parameters}})
-     AS o(id, attempt, status, reason, provider, provider_code, took, refund, bar, address, bar_for, cause{{tell names}})
-WHERE s.id = ANY ($1::uuid[]) AND (s.id >= $13 OR s.id > $13) AND (s.id <= $14 OR s.id < $14) AND s.id = o.id AND s.attempt = o.attempt AND s.status IN ('queued', 'sending')
-RETURNING s.id, s.app, s.channel, s.recipient, s.masked, s.provider_code, s.finished_at, o.bar, o.address, o.bar_for, o.cause{{tell columns}}
+       finished_at = clock.now{{refund}}
+FROM clock, held, unnest($1::uuid[], $3::text[], $4::text[], $5::text[], $6::text[], $7::bigint[]{{arrays}})
+     AS o(id, status, reason, provider, provider_code, took{{names}})
+WHERE s.id = ANY ($1::uuid[]) AND s.id BETWEEN $8 AND $9 AND s.id = held.id AND o.id = held.id
+RETURNING s.id, s.provider, s.logged_at{{columns}}
+)` + seenSQL + `{{more}}
+SELECT id FROM done`
+
+// A batch of which all was just sent and no app is told runs finishSQL. Any other runs finishFullySQL, which also gives places back,
+// notes failures, suppresses addresses that are shown to have no mailbox, and writes the apps' events.
+var (
+	finishSQL      = strings.NewReplacer("{{refund}}", "", "{{arrays}}", "", "{{names}}", "", "{{columns}}", "", "{{more}}", "").Replace(endedSQL)
+	finishFullySQL = strings.NewReplacer(
+		"{{refund}}", ", counts = s.counts AND NOT (o.refund AND NOT s.in_doubt)",
+		"{{arrays}}", ", $10::bool[], $11::uuid[], $12::bytea[], $13::bigint[], $14::text[], $15::uuid[], $16::text[], $17::bool[]",
+		"{{names}}", ", refund, bar, address, bar_for, cause, event, type, test",
+		"{{columns}}", `, s.status, s.reason, s.attempt, s.app, s.channel, s.recipient, s.masked, s.provider_code, s.finished_at, s.forgiven, s.verification_id,
+          o.refund AND NOT s.in_doubt AS refund, o.bar, o.address, o.bar_for, o.cause, o.event, o.type, o.test`,
+		"{{more}}", `, failed AS (
+INSERT INTO failures (status, logged_at, id, finished_at, counts, app, channel, recipient)
+SELECT status, logged_at, id, finished_at, status = 'failed' AND reason IN (`+failureReasons+`) AND NOT forgiven, app, channel, recipient
+FROM done WHERE status <> 'sent' ON CONFLICT DO NOTHING
+), refunded AS (
+INSERT INTO refunds (id, since, attempt) SELECT id, finished_at, attempt FROM done WHERE refund
 ), barred AS (
 INSERT INTO suppressions (id, app, channel, address, recipient, masked, reason, detail, send_id, made_by, since, until)
 SELECT bar, app, channel, address, recipient, masked, cause, provider_code, id, '', finished_at, finished_at + bar_for * interval '1 microsecond'
 FROM done WHERE bar_for > 0
 ON CONFLICT (id) DO NOTHING
-){{tell}}
-SELECT id FROM done`
-
-// Without an app that is told of something a batch runs finishSQL, with one finishTellingSQL, which writes the events too.
-var (
-	finishSQL        = strings.NewReplacer("{{tell parameters}}", "", "{{tell names}}", "", "{{tell columns}}", "", "{{tell}}", "").Replace(finishTemplate)
-	finishTellingSQL = strings.NewReplacer(
-		"{{tell parameters}}", ", $15::uuid[], $16::text[], $17::bool[]", "{{tell names}}", ", event, type, test",
-		"{{tell columns}}", ", s.verification_id, s.status, s.reason, o.event, o.type, o.test",
-		"{{tell}}", `, told AS (
+), told AS (
 INSERT INTO app_events (id, app, type, send_id, verification_id, status, reason, test, at, due_at)
 SELECT event, app, type, id, verification_id, status, reason, test, finished_at, finished_at FROM done WHERE type <> ''
-)`).Replace(finishTemplate)
+)`).Replace(endedSQL)
 )
 
 // Finish implements Log. Outcomes that come while a round trip is under way share the next one.
@@ -91,8 +114,8 @@ func sendKey(h Held) int64 {
 
 func (p *Postgres) finish(batch []*ending) {
 	id := func(o Outcome) uuid.UUID { return o.ID }
-	if slices.ContainsFunc(batch, func(x *ending) bool { return x.in.Tell.Type != "" }) {
-		changeTogether(p, stmtFinishTelling, batch, outcomesTelling, id)
+	if slices.ContainsFunc(batch, func(x *ending) bool { return x.in.Status != Sent || x.in.Tell.Type != "" }) {
+		changeTogether(p, stmtFinishFully, batch, outcomesFully, id)
 		return
 	}
 	changeTogether(p, stmtFinish, batch, outcomes, id)
@@ -140,29 +163,37 @@ func (p *Postgres) changed(ctx context.Context, statement string, parameters []a
 
 // outcomes are the parameters of finishSQL.
 func outcomes(batch []*ending) []any {
-	n := len(batch)
-	ids, attempts, took, refund := make([][16]byte, n), make([]int32, n), make([]int64, n), make([]bool, n)
-	bars, addresses, barFor := make([][16]byte, n), make([][]byte, n), make([]int64, n)
-	var texts [5][]string
-	for i, x := range batch {
-		o := &x.in
-		ids[i], attempts[i], took[i], refund[i] = o.ID, int32(o.Attempt), o.Took.Microseconds(), o.Refund
-		bars[i], addresses[i], barFor[i] = SuppressionID(o.ID, o.Bar.Cause), o.Bar.Address[:], o.Bar.For.Microseconds()
-		for j, text := range [...]string{string(o.Status), o.Reason, o.Provider, o.ProviderCode, string(o.Bar.Cause)} {
-			texts[j] = append(texts[j], text)
-		}
-	}
+	ids := part(batch, func(o *Outcome) [16]byte { return o.ID })
 	first, last := span(ids)
-	return []any{ids, attempts, texts[0], texts[1], texts[2], texts[3], took, refund, bars, addresses, barFor, texts[4], first, last}
+	return []any{
+		ids,
+		part(batch, func(o *Outcome) int32 { return int32(o.Attempt) }),
+		part(batch, func(o *Outcome) string { return string(o.Status) }),
+		part(batch, func(o *Outcome) string { return o.Reason }),
+		part(batch, func(o *Outcome) string { return o.Provider }),
+		part(batch, func(o *Outcome) string { return o.ProviderCode }),
+		part(batch, func(o *Outcome) int64 { return o.Took.Microseconds() }),
+		first, last,
+	}
 }
 
-// outcomesTelling are the parameters of finishTellingSQL.
-func outcomesTelling(batch []*ending) []any {
-	ids, types, tests := make([][16]byte, len(batch)), make([]string, len(batch)), make([]bool, len(batch))
-	for i, x := range batch {
-		ids[i], types[i], tests[i] = x.in.Tell.ID, x.in.Tell.Type, x.in.Tell.Test
-	}
-	return append(outcomes(batch), ids, types, tests)
+// part makes one parameter out of one part of every outcome.
+func part[T any](batch []*ending, of func(*Outcome) T) []T {
+	return each(batch, func(x *ending) T { return of(&x.in) })
+}
+
+// outcomesFully are the parameters of finishFullySQL.
+func outcomesFully(batch []*ending) []any {
+	return append(outcomes(batch),
+		part(batch, func(o *Outcome) bool { return o.Refund }),
+		part(batch, func(o *Outcome) [16]byte { return SuppressionID(o.ID, o.Bar.Cause) }),
+		part(batch, func(o *Outcome) []byte { return o.Bar.Address[:] }),
+		part(batch, func(o *Outcome) int64 { return o.Bar.For.Microseconds() }),
+		part(batch, func(o *Outcome) string { return string(o.Bar.Cause) }),
+		part(batch, func(o *Outcome) [16]byte { return o.Tell.ID }),
+		part(batch, func(o *Outcome) string { return o.Tell.Type }),
+		part(batch, func(o *Outcome) bool { return o.Tell.Test }),
+	)
 }
 
 // postponements are the parameters of postponeSQL.

@@ -66,11 +66,13 @@ func TestPostgresOutcomesShareRoundTrips(t *testing.T) {
 	equal(t, "second batch", <-sizes, len(others))
 }
 
-// Where nobody is told, no word of events is in the statement: it costs what it always did.
-func TestFinishTellsOnlyWhereSomebodyIsTold(t *testing.T) {
-	for sql, tells := range map[string]bool{finishSQL: false, finishTellingSQL: true} {
-		if strings.Contains(sql, "app_events") != tells || strings.Contains(sql, "{{tell") {
-			t.Errorf("the statement where somebody is told: %v\n%s", tells, sql)
+// A batch that was just sent runs a statement with no word of failures, refunds or events.
+func TestFinishInFullOnlyWhereNeeded(t *testing.T) {
+	for sql, full := range map[string]bool{finishSQL: false, finishFullySQL: true} {
+		for _, table := range []string{"app_events", "failures", "refunds", "suppressions"} {
+			if strings.Contains(sql, table) != full || strings.Contains(sql, "{{more") {
+				t.Errorf("%s in the full statement: %v\n%s", table, full, sql)
+			}
 		}
 	}
 }

@@ -44,8 +44,8 @@ FOR name IN SELECT inhrelid FROM pg_inherits WHERE inhparent = 'sends'::regclass
 			in := f.intent(1)
 			finish(in, Sent)
 			_, err = admin.Exec(t.Context(), `
-INSERT INTO sends (id, verification_id, number, app, channel, purpose, recipient, masked, locale, reference, ip, status, reason, attempt, in_doubt, counts, taken_at, clock, logged_at)
-SELECT `+randomID+`, verification_id, 0, app, channel, purpose, recipient, masked, locale, 'order 7', ip, 'refused', '', 0, false, false, logged_at, clock, logged_at
+INSERT INTO sends (id, verification_id, number, app, channel, purpose, recipient, masked, domain, country, prefix, locale, reference, ip, status, reason, attempt, in_doubt, counts, taken_at, clock, logged_at)
+SELECT `+randomID+`, verification_id, 0, app, channel, purpose, recipient, masked, domain, country, prefix, locale, 'order 7', ip, 'refused', '', 0, false, false, logged_at, clock, logged_at
 FROM sends, generate_series(1, 15000)`)
 			ok(t, err)
 			before := indexBlocks(t, admin)

@@ -100,10 +100,10 @@ func TestPostgresOneStuckRecipient(t *testing.T) {
 	log := f.Log.(*Postgres)
 	stuck := f.intent(1)
 	defer hold(t, f.replica.(*Postgres), stuck)()
-	batch := []*call{newCall(stuck, lockKey(stuck.Send))}
+	batch := []*call{called(t, stuck)}
 	for n := range 5 {
 		in := f.intent(2 + n)
-		batch = append(batch, newCall(in, lockKey(in.Send)))
+		batch = append(batch, called(t, in))
 	}
 	log.decide(batch)
 	certain(t, batch[0].err)

@@ -29,8 +29,7 @@ func TestPostgresReadsNoWholeTable(t *testing.T) {
 	for round, prepare := range []string{
 		`SELECT`, // new
 		`ANALYZE`,
-		`INSERT INTO sends SELECT ` + randomID + `, verification_id, number, app, channel, purpose, recipient, masked, locale, reference, ip,
-		 'sent', reason, attempt, in_doubt, counts, refund_since, taken_at, clock, logged_at FROM sends, generate_series(1, 20) WHERE logged_at > '-infinity' AND due_at IS NULL`, // grown
+		copySends("logged_at") + `, generate_series(1, 20) WHERE logged_at > '-infinity' AND NOT EXISTS (SELECT FROM flights f WHERE f.id = s.id)`, // grown
 		`ANALYZE`,
 	} {
 		_, err := admin.Exec(t.Context(), prepare)
@@ -40,7 +39,7 @@ func TestPostgresReadsNoWholeTable(t *testing.T) {
 		useAll(t, &fixture{Log: log, replica: log, serial: uint64(round) << 16})
 		ok(t, log.Close()) // its server processes end and report what they did
 	}
-	for _, table := range []string{"sends", "verifications", "suppressions", "app_events", "provider_events"} {
+	for _, table := range []string{"sends", "verifications", "suppressions", "app_events", "provider_events", "flights", "failures", "refunds", "minutes"} {
 		if after := scans(t, admin); after[table] != before[table] {
 			t.Errorf("%s was read from end to end %d times", table, after[table]-before[table])
 		}
@@ -105,7 +104,7 @@ func useAll(t *testing.T, f *fixture) {
 		mark := &Mark{At: time.Now(), ID: begun.Send.ID}
 		for _, filter := range []Filter{{}, {Before: mark}, {Recipient: &begun.Send.Recipient, Before: mark}, {Reference: "order 7", Before: mark},
 			{After: mark}, {App: "shop"}, {App: "nobody", Before: mark}, {Channel: "email"}, {Channel: "sms", After: mark}, {Purpose: "login"}, {Purpose: "nothing"},
-			{App: "shop", Purpose: "login"}, {Status: Queued}, {Status: Sending}, {Status: Failed}, {Status: Unknown, Before: mark}, {Status: Refused}, {Status: Sent},
+			{App: "shop", Purpose: "login"}, {Status: Queued}, {Status: Sending}, {Status: Failed}, {Status: Unknown, Before: mark}, {Status: Refused}, {Status: Sent}, {Status: Delivered}, {Status: Undelivered},
 			{BlockedBy: "minute"}, {BlockedBy: "nothing", Before: mark}, {Provider: "smtp.example.com"}, {Provider: "nothing", After: mark}, {Country: "DE"},
 			{Country: "FR", Before: mark}, {Domain: "example.com"}, {Domain: "example.org", After: mark}} {
 			filter.Limit = 10
@@ -148,64 +147,83 @@ func useAll(t *testing.T, f *fixture) {
 	}
 }
 
-// The second gate looks each recipient up by the index that holds nothing but counting sends, in the partitions of its window alone,
-// also where the statistics are from a time when there was one recipient.
-func TestPostgresGatePlan(t *testing.T) {
+// The second gate and the outcomes look each row up by the index that finds it, in the partitions of their window alone: where the
+// tables are new, where somebody has analysed them empty, and where the statistics are from a time when there was one recipient.
+func TestPostgresHotPlans(t *testing.T) {
 	log := openTest(t, newDatabase(t, parts.Postgres(t)), serverClock)
 	f := &fixture{Log: log}
 	direct, err := pgx.Connect(t.Context(), log.pool.Config().ConnString())
 	ok(t, err)
 	defer direct.Close(context.Background())
-	const day = 24 * time.Hour
 	now := time.Now()
 	divide(t, direct, now.Add(-60*day), now.Add(-30*day), now.Add(-6*day), now.Add(40*day)) // sends_3 is of now, sends_2 too old for a day's rule
+	hotPlans(t, log, now)
+	exec(t, direct, `ANALYZE`)
+	hotPlans(t, log, now)
 	for range 300 {
 		f.admit(t, f.intent(1))
 	}
-	_, err = direct.Exec(t.Context(), `ANALYZE`)
-	ok(t, err)
+	hotPlans(t, log, now)
+	exec(t, direct, `ANALYZE`)
+	hotPlans(t, log, now)
+}
+
+func hotPlans(t *testing.T, log *Postgres, now time.Time) {
+	t.Helper()
+	b := boundsOf([]*call{newCall((&fixture{}).intent(2, withRules(rule(1, day))), 0)}, now)
+	window, own := fmt.Sprintf(", '%v', '%v'", b.first, b.last), fmt.Sprintf(", '%v', '%v'", lowestID(now), lowestID(now.Add(time.Second)))
+	const bucket, key = "sends_3_recipient_logged_at_idx", "sends_3_pkey"
+	for _, c := range []struct {
+		statement, parameters string
+		indexes               []string
+	}{
+		{stmtGate, strings.Repeat(", NULL", 11) + window + own, []string{bucket, key, "failures_recipient", "suppressions_active", "verifications_tried"}},
+		{stmtCandidates, strings.Repeat(", NULL", 6) + window, []string{bucket, "verifications_pkey"}},
+		{stmtJoin, ", NULL, NULL", []string{"verifications_pkey"}},
+		{stmtFinish, strings.Repeat(", NULL", 7) + own, []string{"flights_pkey", key}},
+		{stmtFinishFully, strings.Repeat(", NULL", 7) + own + strings.Repeat(", NULL", 8), []string{"flights_pkey", key}},
+		{stmtPostpone, strings.Repeat(", NULL", 6) + own, []string{"flights_pkey", key}},
+	} {
+		plan := planOf(t, log, c.statement, c.parameters[2:])
+		used := map[string]bool{}
+		for _, index := range regexp.MustCompile(`(?:using|Index Scan on) (\S+)`).FindAllStringSubmatch(plan, -1) {
+			used[index[1]] = true
+		}
+		for _, index := range c.indexes {
+			if !used[index] {
+				t.Errorf("%s: %s is not used", c.statement, index)
+			}
+			delete(used, index)
+		}
+		for index := range used {
+			t.Errorf("%s: %s is used", c.statement, index)
+		}
+		for _, word := range []string{"Seq Scan", "JIT", "Bitmap"} {
+			if strings.Contains(plan, word) {
+				t.Errorf("%s: %s", c.statement, word)
+			}
+		}
+		// Each scan of an index says what it looks for.
+		if scans, conditions := strings.Count(plan, "Index Scan")+strings.Count(plan, "Index Only Scan"), strings.Count(plan, "Index Cond"); scans != conditions {
+			t.Errorf("%s: a whole index is read", c.statement)
+		}
+		if t.Failed() {
+			t.Fatal(plan)
+		}
+	}
+}
+
+// planOf is the plan that all batches share.
+func planOf(t *testing.T, log *Postgres, statement, parameters string) string {
+	t.Helper()
 	conn, err := log.writers.Acquire(t.Context())
 	ok(t, err)
 	defer conn.Release()
-	_, err = conn.Exec(t.Context(), `SET plan_cache_mode = force_generic_plan`) // the one that all batches come to share
-	ok(t, err)
-	var last strings.Builder
-	for _, x := range bounds([]*call{newCall(f.intent(2, withRules(rule(1, day))), 0)}, now) {
-		if at, ok := x.(time.Time); ok {
-			x = at.Format(time.RFC3339)
-		}
-		fmt.Fprintf(&last, ", '%v'", x)
-	}
-	rows, err := conn.Query(t.Context(), fmt.Sprintf("EXPLAIN EXECUTE %s(NULL%s%s, NULL)", stmtDecide, strings.Repeat(", NULL", 33), last.String()))
+	rows, err := conn.Query(t.Context(), fmt.Sprintf("EXPLAIN EXECUTE %s(%s)", statement, parameters))
 	ok(t, err)
 	plan, err := pgx.CollectRows(rows, pgx.RowTo[string])
 	ok(t, err)
-	text := strings.Join(plan, "\n")
-	const counting, failures = "sends_%d_recipient_app_channel_logged_at_idx on", "sends_%d_recipient_app_channel_finished_at_idx on"
-	for _, index := range []string{fmt.Sprintf(counting, 3), fmt.Sprintf(failures, 3), "suppressions_active", "sends_3_pkey", "verifications_pkey", "verifications_holder", "verifications_tried"} {
-		if !strings.Contains(text, index) {
-			t.Errorf("%s is not used", index)
-		}
-	}
-	for _, n := range []int{0, 1, 2, 4} {
-		if strings.Contains(text, fmt.Sprintf(counting, n)) || strings.Contains(text, fmt.Sprintf(failures, n)) {
-			t.Errorf("partition %d is looked at", n)
-		}
-	}
-	for _, index := range regexp.MustCompile(`using (\S+) on sends_`).FindAllStringSubmatch(text, -1) {
-		if !strings.Contains(index[1], "_recipient_") && !strings.HasSuffix(index[1], "_pkey") {
-			t.Errorf("%s is used: it finds no recipient", index[1])
-		}
-	}
-	if strings.Count(text, "_pkey on sends_") != 1 || strings.Contains(text, "Bitmap") {
-		t.Error("rows are gathered by their IDs") // the earlier one of a repeated call is looked up
-	}
-	if strings.Contains(text, "Seq Scan") || strings.Contains(text, "JIT") {
-		t.Error("a whole table is read, or code compiled")
-	}
-	if t.Failed() {
-		t.Log(text)
-	}
+	return strings.Join(plan, "\n")
 }
 
 // The same on the server's own clock, with which no test can meddle: two replicas, batches, real concurrency.
@@ -252,10 +270,7 @@ func TestPostgresCountsPageByPage(t *testing.T) {
 	f := &fixture{Log: log}
 	f.admit(t, f.intent(1))
 	const more = 2*countingPage + 500
-	_, err := log.pool.Exec(t.Context(), `
-INSERT INTO sends SELECT `+randomID+`, verification_id, number, app, channel, purpose, recipient, masked, locale, reference, ip,
-       'sent', reason, attempt, in_doubt, counts, refund_since, taken_at, clock, logged_at + n / 1500 * interval '1 microsecond'
-FROM sends, generate_series(1, $1) n`, more)
+	_, err := log.pool.Exec(t.Context(), copySends("logged_at + n / 1500 * interval '1 microsecond'")+`, generate_series(1, $1) n`, more)
 	ok(t, err)
 	seen := map[string]bool{}
 	var last quota.Event

@@ -108,7 +108,7 @@ func (p *Postgres) Stats(ctx context.Context, q StatsQuery) (stats Stats, err er
 
 func (p *Postgres) lost(ctx context.Context, q StatsQuery) (n int, err error) {
 	c := q.conditions(postgresWords)
-	err = p.read(ctx, func(conn *pgxpool.Conn) error { return conn.QueryRow(ctx, c.lost(), c.args...).Scan(&n) })
+	err = p.read(ctx, func(conn *pgxpool.Conn) error { return conn.QueryRow(ctx, c.lost(postgresWords), c.args...).Scan(&n) })
 	return n, err
 }
 
@@ -265,8 +265,8 @@ func (p *Postgres) Domains(ctx context.Context, q StatsQuery) ([]DomainTally, er
 	parts := []string{`SELECT s.domain, s.sends, s.failed, s.rejected FROM hour_domains s` + c.where()}
 	for _, part := range rows {
 		of := part.conditionsAfter(postgresWords, c.args)
-		of.add(pgDomain + " <> '' AND s.status <> 'refused'")
-		parts = append(parts, `SELECT `+pgDomain+`, 1, CASE WHEN s.status = 'failed' THEN 1 ELSE 0 END, CASE WHEN s.status = 'failed' AND s.reason = '`+ReasonRejected+`' THEN 1 ELSE 0 END FROM sends s`+of.where())
+		of.add("s.domain <> '' AND s.number > 0")
+		parts = append(parts, `SELECT s.domain, 1, CASE WHEN s.status = 'failed' THEN 1 ELSE 0 END, CASE WHEN s.status = 'failed' AND s.reason = '`+ReasonRejected+`' THEN 1 ELSE 0 END FROM sends s`+of.where())
 		c.args = of.args
 	}
 	return readRows(ctx, p, (*DomainTally).fields, `

@@ -92,7 +92,7 @@ func divide(t *testing.T, conn *pgx.Conn, at ...time.Time) {
 			to = "'" + lowestID(at[i]).String() + "'"
 		}
 		name := fmt.Sprintf("sends_%d", i)
-		_, err := conn.Exec(t.Context(), `CREATE TABLE `+name+` (LIKE sends INCLUDING ALL)`)
+		_, err := conn.Exec(t.Context(), `CREATE TABLE `+name+` (LIKE sends INCLUDING ALL) WITH (fillfactor = 50)`)
 		ok(t, err)
 		_, err = conn.Exec(t.Context(), `ALTER TABLE sends ATTACH PARTITION `+name+` FOR VALUES FROM (`+from+`) TO (`+to+`)`)
 		ok(t, err)
@@ -100,8 +100,22 @@ func divide(t *testing.T, conn *pgx.Conn, at ...time.Time) {
 	}
 }
 
+// copySends writes copies of the sends that ended, with other IDs, in SQL; logged is when each was logged.
+func copySends(logged string) string {
+	const same = "verification_id, number, app, channel, purpose, recipient, masked, domain, country, prefix, locale, reference, ip, attempt, counts, taken_at, clock"
+	return `INSERT INTO sends (id, status, logged_at, ` + same + `) SELECT ` + randomID + `, 'sent', ` + logged + `, ` + same + ` FROM sends s`
+}
+
 // randomID is one of now, in SQL.
 const randomID = `(left(sendcode_lowest_id(now())::text, 13) || substr(gen_random_uuid()::text, 14))::uuid`
+
+// called is the call of an intent, as Begin makes it.
+func called(t *testing.T, in Intent) *call {
+	t.Helper()
+	in, err := checked(in)
+	ok(t, err)
+	return newCall(in, lockKey(in.Send))
+}
 
 func newDatabase(t *testing.T, server *parts.PostgresServer) string {
 	t.Helper()

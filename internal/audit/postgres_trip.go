@@ -6,116 +6,174 @@ import (
 	"slices"
 	"time"
 
-	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/jackc/pgx/v5/pgxpool"
-
-	"sendcode/quota"
 )
 
-// decision is one row that postgres_begin.sql answers.
-type decision struct {
-	now         time.Time
-	repeated    bool
-	room        bool
-	drifted     bool // the ID's time is too far from the log's clock
-	elsewhere   bool // the log's clock is not where it was thought to be, or in none of the periods that a rule was told: nothing was decided
-	ids         []uuid.UUID
-	ages        []int64     // µs
-	failed      []uuid.UUID // as ids and ages, of what was rejected
-	failedFor   []int64
-	suppression uuid.UUID
-	lockedOut   bool         // the rules let it in, and the bounds on failed checks do not let its code be tried
-	byBrowser   bool         // the kind of caller whose failed checks those are
-	joined      Verification // zero: a new one was opened
+// Begin makes two trips to the server in one transaction: the first locks the recipients and reads, then gate.go decides, the second
+// writes and commits. A failure before the second trip certainly wrote nothing.
+
+// answer is what comes of one call.
+type answer struct {
+	ruling
+	repeated bool
+	err      error // of this call alone
 }
 
-// roundTrip sends begin, locks, decision and commit in one go. With an error, sure says that it was not committed.
-func (p *Postgres) roundTrip(ctx context.Context, batch []*call) (answers []decision, sure bool, err error) {
+// keys are sorted, so that two replicas that lock the same recipients do not wait for each other in a circle.
+func keys(batch []*call) []int64 {
+	list := each(batch, func(x *call) int64 { return x.key })
+	slices.Sort(list)
+	return list
+}
+
+// elsewhere is how often the log's clock may be found in another place than it was thought to be.
+const elsewhere = 3
+
+// roundTrip makes both trips. With an error, sure says that nothing was committed.
+func (p *Postgres) roundTrip(ctx context.Context, batch []*call) (answers []answer, sure bool, err error) {
 	conn, err := p.writers.Acquire(ctx)
 	if err != nil {
 		return nil, true, err
 	}
 	defer conn.Release() // destroys it where the transaction is still open
-	answers, sure, err = converse(ctx, conn, batch, time.UnixMicro(p.seen.Load()))
+	answers, sure, err = p.converse(ctx, conn, batch)
 	if readOnly(err) {
 		_ = conn.Conn().Close(ctx)
 	}
 	return answers, sure, err
 }
 
-func converse(ctx context.Context, conn *pgxpool.Conn, batch []*call, near time.Time) (answers []decision, sure bool, err error) {
-	var b pgx.Batch
-	b.Queue(stmtOpen)
-	b.Queue(stmtLock, keys(batch))
-	b.Queue(stmtDecide, parameters(batch, near)...)
-	b.Queue(stmtCommit)
-	results := conn.SendBatch(ctx, &b)
-	defer results.Close()
-	// Up to here the server has not come to the COMMIT, for it answers in order: its own word that it ended before is
-	// certain. Silence is not: everything is on its way.
+func (p *Postgres) converse(ctx context.Context, conn *pgxpool.Conn, batch []*call) (answers []answer, sure bool, err error) {
+	for range elsewhere {
+		b := boundsOf(batch, time.UnixMicro(p.seen.Load()))
+		v, err := readTrip(ctx, conn, batch, b)
+		if err != nil {
+			return nil, true, err
+		}
+		p.seen.Store(v.now.UnixMicro())
+		if b.hold(v.now) {
+			if p.between != nil {
+				p.between(batch)
+			}
+			answers = v.decide(batch)
+			sure, err = writeTrip(ctx, conn, batch, answers)
+			return answers, sure, err
+		}
+		if _, err := conn.Exec(ctx, "ROLLBACK"); err != nil {
+			return nil, true, err
+		}
+	}
+	return nil, true, errors.New("audit: the log's clock does not stand still")
+}
+
+// decide decides every call by what was read.
+func (v view) decide(batch []*call) []answer {
+	answers := make([]answer, len(batch))
+	for i, x := range batch {
+		answers[i].repeated = v.repeated[i]
+		if v.repeated[i] {
+			continue
+		}
+		if answers[i].err = drifted(x.in.Send.ID, v.now); answers[i].err == nil {
+			answers[i].ruling = decide(x.in, v.now, v.has[i])
+		}
+	}
+	return answers
+}
+
+// readTrip opens a transaction, locks the recipients and reads what decides.
+func readTrip(ctx context.Context, conn *pgxpool.Conn, batch []*call, b bounds) (v view, err error) {
+	var trip pgx.Batch
+	trip.Queue(stmtOpen)
+	trip.Queue(stmtLock, keys(batch))
+	joins := mayJoin(batch)
+	if joins {
+		trip.Queue(stmtCandidates, joining(batch, b)...)
+	}
+	trip.Queue(stmtGate, deciding(batch, b)...)
+	results := conn.SendBatch(ctx, &trip)
+	defer func() { err = errors.Join(err, results.Close()) }()
 	for range 2 { // begin, locks
 		if _, err := results.Exec(); err != nil {
-			return nil, spoke(err), err
+			return v, err
+		}
+	}
+	var candidates [][]Verification
+	if joins {
+		rows, _ := results.Query()
+		if candidates, err = readCandidates(rows, len(batch)); err != nil {
+			return v, err
 		}
 	}
 	rows, _ := results.Query()
-	answers, err = pgx.CollectRows(rows, scanDecision)
-	if err != nil {
-		return nil, spoke(err), err
+	v, err = readView(rows, len(batch))
+	for i := range candidates {
+		v.has[i].candidates = candidates[i]
+	}
+	return v, err
+}
+
+// writeTrip writes what was decided, and commits.
+func writeTrip(ctx context.Context, conn *pgxpool.Conn, batch []*call, answers []answer) (sure bool, err error) {
+	var trip pgx.Batch
+	n := queueRows(&trip, answers)
+	trip.Queue(stmtCommit)
+	results := conn.SendBatch(ctx, &trip)
+	defer results.Close()
+	// The server answers in order: its own word that it ended before the COMMIT is certain. Silence is not: everything is on
+	// its way.
+	for range n {
+		if _, err := results.Exec(); err != nil {
+			return n > 0 && spoke(err), err
+		}
 	}
 	tag, err := results.Exec()
-	if err != nil {
+	switch {
+	case err != nil:
 		// Now only an ERROR says that it was undone; a FATAL may follow upon a commit.
-		return nil, aborted(err) || pgconn.SafeToRetry(err), err
+		return n == 0 || aborted(err) || pgconn.SafeToRetry(err), err
+	case tag.String() != "COMMIT":
+		return tag.String() == "ROLLBACK", errors.New("audit: transaction was not committed as asked: " + tag.String())
 	}
-	if tag.String() != "COMMIT" || len(answers) != len(batch) {
-		return nil, tag.String() == "ROLLBACK", errors.New("audit: transaction was not committed as asked: " + tag.String())
+	return false, nil
+}
+
+// queueRows queues the statements that write the rows of all that were admitted, and says how many they are.
+func queueRows(trip *pgx.Batch, answers []answer) int {
+	var sends []*Send
+	var fresh, joined []*Verification
+	for i := range answers {
+		a := &answers[i]
+		switch {
+		case !a.Admitted:
+			continue
+		case a.joined:
+			joined = append(joined, &a.Verification)
+		default:
+			fresh = append(fresh, &a.Verification)
+		}
+		sends = append(sends, &a.Send)
 	}
-	return answers, false, nil
+	if len(fresh) > 0 {
+		trip.Queue(stmtVerifications, verificationTable.arrays(asSend, fresh)...)
+	}
+	if len(joined) > 0 {
+		trip.Queue(stmtJoin, each(joined, func(v *Verification) string { return v.ID }), each(joined, func(v *Verification) int32 { return int32(v.Sends) }))
+	}
+	if len(sends) > 0 {
+		trip.Queue(stmtSends, sendTable.arrays(asSend, sends)...)
+		trip.Queue(stmtFlights, each(sends, func(s *Send) [16]byte { return s.ID }),
+			each(sends, func(s *Send) pgtype.Timestamptz { return pgtype.Timestamptz{Time: s.DueAt, Valid: true} }),
+			each(sends, func(s *Send) string { return string(s.Channel) }))
+	}
+	return trip.Len()
 }
 
 // spoke says that the server itself told of the failure, or that nothing was sent to it.
 func spoke(err error) bool {
 	var e *pgconn.PgError
 	return errors.As(err, &e) || pgconn.SafeToRetry(err)
-}
-
-func scanDecision(row pgx.CollectableRow) (decision, error) {
-	var d decision
-	var joined *string
-	fields := append([]any{timeField{&d.now}, &d.repeated, &d.room, &d.elsewhere, &d.drifted, &d.ids, &d.ages, &d.failed, &d.failedFor, maybeIDField{&d.suppression}, &d.lockedOut, &d.byBrowser}, d.joined.fields()...)
-	all := slices.Clone(fields)
-	own := len(fields) - len(d.joined.fields())
-	clear(fields[own:]) // nil: not read, for there is none as a rule
-	fields[own] = &joined
-	if err := row.Scan(fields...); err != nil || joined == nil {
-		return d, err
-	}
-	return d, row.Scan(all...)
-}
-
-// begun is the answer to the intent that the decision is about.
-func (d decision) begun(in Intent) Begun {
-	events, failed := d.before(in, d.ids, d.ages), d.before(in, d.failed, d.failedFor)
-	if !d.room {
-		return refused(in, d.now, events, failed)
-	}
-	v := d.joined
-	if v.ID == "" {
-		v = opened(in, d.now)
-		v.Sends = 1
-	}
-	return admitted(in, v, written(in, v, v.Sends, d.suppression, d.now), d.now, events, failed)
-}
-
-// before are the events of the ages given, in µs.
-func (d decision) before(in Intent, ids []uuid.UUID, ages []int64) []quota.Event {
-	at := instant(in, d.now)
-	var events []quota.Event
-	for i, id := range ids {
-		events = append(events, quota.Event{ID: string(id[:]), At: at.Add(-time.Duration(ages[i]) * time.Microsecond)})
-	}
-	return ordered(events)
 }

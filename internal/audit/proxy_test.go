@@ -15,7 +15,7 @@ const (
 	cutNever   cut = iota
 	cutRequest     // before the server hears of it
 	cutReply       // the server committed; no word of it comes back
-	cutLocked      // the same, but the replies up to that of the locks come back
+	cutWritten     // the same, but the replies up to that of the first rows come back
 	cutBefore      // the same, but all replies up to that of the COMMIT come back
 	cutAfter       // after the reply to the COMMIT, before the server says that it is ready again
 	cutAny         // whatever the client says next, before the server hears of it; not only a COMMIT
@@ -32,6 +32,7 @@ type proxy struct {
 	commits int  // seen since it was armed
 	leaving bool // after the cut nobody is there any more
 	away    bool
+	spared  int // of cutAny
 }
 
 // newProxy returns a proxy and the URL of the database through it.
@@ -52,7 +53,14 @@ func newProxy(t *testing.T, databaseURL string) (*proxy, string) {
 func (p *proxy) arm(mode cut, times int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.mode, p.times, p.commits, p.leaving, p.away = mode, times, 0, false, false
+	p.mode, p.times, p.commits, p.leaving, p.away, p.spared = mode, times, 0, false, false, 0
+}
+
+// after spares the next n times that the client says something.
+func (p *proxy) after(n int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.spared = n
 }
 
 // next is what to do with the COMMIT that is seen now.
@@ -71,7 +79,11 @@ func (p *proxy) next() cut {
 func (p *proxy) any() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.mode == cutAny && p.times > 0
+	if p.mode != cutAny || p.times == 0 {
+		return false
+	}
+	p.spared--
+	return p.spared < 0
 }
 
 // leave makes the next cut the last that is heard of the server; arm brings it back.
@@ -152,7 +164,7 @@ func (c *conversation) requests() {
 
 // What the server says last of a statement: CommandComplete, its length, and a tag.
 var (
-	locked    = []byte("C\x00\x00\x00\x0dSELECT 1\x00") // one lock was taken
+	inserted1 = []byte("C\x00\x00\x00\x0fINSERT 0 1\x00")
 	committed = []byte("C\x00\x00\x00\x0bCOMMIT\x00")
 )
 
@@ -178,8 +190,8 @@ func (c *conversation) replies() {
 		held = append(held, buffer[:n]...)
 		if at := bytes.Index(held, committed); at >= 0 {
 			switch mode {
-			case cutLocked:
-				_, _ = c.client.Write(held[:bytes.Index(held, locked)+len(locked)])
+			case cutWritten:
+				_, _ = c.client.Write(held[:bytes.Index(held, inserted1)+len(inserted1)])
 			case cutBefore:
 				_, _ = c.client.Write(held[:at])
 			case cutAfter:

@@ -41,7 +41,7 @@ var rights = map[string]string{
 	"writable":   "INSERT, TRUNCATE",
 }
 
-// works are the functions that the role may have work for it as the owner (migrations/postgres/00021_partitions.sql).
+// works are the functions that the role may have work for it as the owner (migrations/postgres/00001_schema.sql).
 var works = []string{"sendcode_make_partitions()", "sendcode_drop_partition(timestamptz)"}
 
 const otherRights = "SELECT, INSERT, UPDATE, DELETE"

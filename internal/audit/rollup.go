@@ -31,12 +31,12 @@ const (
 )
 
 // nextHour is the newest that is over and not yet counted: $1 is how far back. An hour with a row that is under way waits; there
-// are few such rows, and they have an index. Hours that are too old are forgotten on the way.
+// are few such rows, and they have a table. Hours that are too old are forgotten on the way.
 var nextHour = strings.ReplaceAll(`
 WITH clock AS MATERIALIZED (
     SELECT {{now}} AS now, {{now}} - $1 * interval '1 microsecond' AS since
 ), under_way AS MATERIALIZED (
-    SELECT DISTINCT date_trunc('hour', logged_at, 'UTC') AS hour FROM sends WHERE due_at IS NOT NULL
+    SELECT DISTINCT date_trunc('hour', s.logged_at, 'UTC') AS hour FROM sends s WHERE s.id = ANY (ARRAY(SELECT f.id FROM flights f))
 ), old AS (
     DELETE FROM hours h USING clock WHERE h.hour < clock.since
 ), old_tallies AS (
@@ -54,7 +54,7 @@ ORDER BY h.hour DESC LIMIT 1`, "{{settled}}", interval(settled))
 var countHour = `
 WITH row AS MATERIALIZED (
     SELECT s.app, s.channel, s.purpose, s.status, CASE WHEN s.status IN ('failed', 'unknown') THEN s.reason ELSE '' END AS reason, s.blocked_by, s.requests,
-           ` + pgDomain + ` AS domain, v.id IS NOT NULL AS opened, v.approved_at IS NOT NULL AS approved,
+           s.domain, v.id IS NOT NULL AS opened, v.approved_at IS NOT NULL AS approved,
            CASE WHEN s.status IN ('sent', 'delivered', 'undelivered') THEN s.finished_at - s.logged_at END AS took
     FROM sends s LEFT JOIN verifications v ON s.number = 1 AND v.id = s.verification_id
     WHERE s.logged_at >= $1 AND s.logged_at < $1 + interval '1 hour' AND ` + loggedSince("$1::timestamptz") + `

@@ -44,7 +44,8 @@ type dialect struct {
 	typed       bool                // parameters are written with their types, which have instants and intervals; else those are µs
 	words       map[string]string   // for what stands in double braces
 	at          func(time.Time) any // an instant as a parameter
-	domain      string              // that the masked form shows
+	failures    string              // the sends s of failures f, each looked up by its key
+	delivered   string              // notes that the send @id was delivered; "": not noted
 	partitioned bool                // sends are, by time
 	latest      string              // reads the newest send of each of @recipients; "": the general statement does
 	lock        string              // waits for the lock named @key until the end of the transaction; "": there is one writer
@@ -54,6 +55,7 @@ type dialect struct {
 	since        func(at string, slack time.Duration) string
 	beforeErase  []string // what Erase does first in its transaction
 	beforeForget []string // the same for Forget
+	beforeExpire []string // the same for Expire
 }
 
 // binding is a statement on its way to a database.
@@ -187,13 +189,4 @@ func (d *dialect) value(v any) (any, string) {
 		return x.Int(), "bigint"
 	}
 	return v, "" // the driver refuses it
-}
-
-// each makes a list out of one part of every row.
-func each[R, T any](rows []R, part func(R) T) []T {
-	list := make([]T, len(rows))
-	for i, r := range rows {
-		list[i] = part(r)
-	}
-	return list
 }

@@ -25,7 +25,9 @@ WHERE k.made_at <= excluded.made_at - @life
    OR k.held_until <= excluded.made_at AND k.fingerprint = excluded.fingerprint`
 
 	readClaimSQL = `SELECT @now, k.fingerprint, k.send_id FROM claims k WHERE k.key = @key`
+)
 
+var (
 	claimedSendSQL = `SELECT ` + sendColumns + ` FROM sends s WHERE s.id = (SELECT k.send_id FROM claims k WHERE k.key = @key)`
 
 	claimedVerificationSQL = `

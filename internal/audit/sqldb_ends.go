@@ -56,31 +56,41 @@ func (db *DB) CancelBy(ctx context.Context, id string, act Act) (ok bool, err er
 	return ok && err == nil, err
 }
 
-// Newest implements Log. The first conditions are those of the partial index.
+// newestSQL selects what a holder may still check, among what its recipient was sent lately.
+var newestSQL = `
+SELECT ` + verificationColumns + ` FROM verifications v
+WHERE v.id {{among}}
+    SELECT s.verification_id FROM sends s
+    WHERE s.recipient = @recipient AND s.number > 0 AND s.logged_at > (SELECT @now - @life) AND s.app = @app AND s.channel = @channel AND s.purpose = @purpose {{end}}
+  AND v.recipient = @recipient AND v.app = @app AND v.channel = @channel AND v.purpose = @purpose AND v.holder = @holder
+  AND v.approved_at IS NULL AND v.canceled_at IS NULL AND v.attempts < v.max_attempts AND v.expires_at > @now
+ORDER BY v.created_at DESC, v.id DESC LIMIT 1`
+
+// Newest implements Log.
 func (db *DB) Newest(ctx context.Context, h Holding) (Verification, error) {
 	if err := h.check(); err != nil {
 		return Verification{}, err
 	}
-	return readSingle(ctx, db, verificationFields, `
-SELECT `+verificationColumns+` FROM verifications v
-WHERE v.holder <> '' AND v.approved_at IS NULL AND v.canceled_at IS NULL
-  AND v.recipient = @recipient AND v.app = @app AND v.channel = @channel AND v.purpose = @purpose AND v.holder = @holder
-  AND v.attempts < v.max_attempts AND v.expires_at > @now
-ORDER BY v.created_at DESC, v.id DESC LIMIT 1`,
-		Args{"recipient": h.Recipient, "app": h.App, "channel": h.Channel, "purpose": h.Purpose, "holder": h.Holder})
+	return readSingle(ctx, db, verificationFields, newestSQL,
+		Args{"recipient": h.Recipient, "app": h.App, "channel": h.Channel, "purpose": h.Purpose, "holder": h.Holder, "life": stale})
 }
 
 func triedFields(t *tried) []any {
-	return []any{timeField{&t.expiresAt}, timeField{&t.approvedAt}, &t.attempts, &t.forgiven}
+	return []any{timeField{&t.expiresAt}, timeField{&t.approvedAt}, &t.attempts, &t.forgiven, &t.byBrowser}
 }
 
 // tried are the verifications of a recipient that callers of one kind opened, as far as they may count at now.
 func (q Tx) tried(v Verification, now time.Time) ([]tried, error) {
+	list, err := q.allTried(v, now)
+	return ofKind(list, v.ByBrowser), err
+}
+
+// allTried are those of both kinds.
+func (q Tx) allTried(v Verification, now time.Time) ([]tried, error) {
 	return all(q, triedFields, `
-SELECT v.expires_at, v.approved_at, v.attempts, v.forgiven FROM verifications v
-WHERE v.recipient = @recipient AND v.app = @app AND v.channel = @channel AND v.attempts > 0 AND v.expires_at > @after
-  AND v.by_browser = @by_browser`,
-		Args{"recipient": v.Recipient, "app": v.App, "channel": v.Channel, "after": now.Add(-RowWindow), "by_browser": v.ByBrowser})
+SELECT v.expires_at, v.approved_at, v.attempts, v.forgiven, v.by_browser FROM verifications v
+WHERE v.recipient = @recipient AND v.app = @app AND v.channel = @channel AND v.attempts > 0 AND v.expires_at > @after`,
+		Args{"recipient": v.Recipient, "app": v.App, "channel": v.Channel, "after": now.Add(-RowWindow)})
 }
 
 // lockedOut is what the bounds on failed checks say of the verification's recipient and the kind of caller that opened it.

@@ -15,15 +15,32 @@ type personalTable struct{ table, erase, forget string }
 // and left out here fails TestEveryColumnIsErased.
 var personal = []personalTable{
 	{
+		// A send that waits for its next attempt ends; one that an attempt holds ends as that attempt does.
+		table: "flights",
+		erase: `
+DELETE FROM flights WHERE queued = {{true}} AND id {{among}}
+    SELECT s.id FROM sends s WHERE s.recipient = @recipient AND s.number > 0 AND s.status = 'queued' AND s.masked <> '•••' {{end}}`,
+	},
+	{
 		table: "sends",
 		erase: `
-UPDATE sends SET masked = '•••', country = '', prefix = '', reference = '', ip = '', locale = '',
-       reason = CASE WHEN status = 'queued' THEN 'erased' ELSE reason END,
-       finished_at = CASE WHEN status = 'queued' THEN @now ELSE finished_at END,
-       due_at = CASE WHEN status = 'queued' THEN NULL ELSE due_at END,
-       status = CASE WHEN status = 'queued' THEN 'failed' ELSE status END
-WHERE recipient = @recipient AND masked <> '•••'`,
-		forget: `UPDATE sends SET recipient = @nobody WHERE recipient = @recipient AND masked = '•••'`,
+UPDATE sends SET status = 'failed', reason = 'erased', finished_at = @now
+WHERE recipient = @recipient AND number > 0 AND status = 'queued' AND masked <> '•••' AND NOT EXISTS (SELECT 1 FROM flights f WHERE f.id = sends.id)`,
+	},
+	{
+		table: "failures",
+		erase: `
+INSERT INTO failures (status, logged_at, id, finished_at, counts, app, channel, recipient)
+SELECT s.status, s.logged_at, s.id, s.finished_at, {{false}}, s.app, s.channel, s.recipient
+FROM sends s WHERE s.recipient = @recipient AND s.number > 0 AND s.status = 'failed' AND s.reason = 'erased' ON CONFLICT DO NOTHING`,
+	},
+	{table: "sends", erase: eraseSendsSQL + `number > 0`, forget: forgetSendsSQL + `number > 0`},
+	{table: "sends", erase: eraseSendsSQL + `number = 0`, forget: forgetSendsSQL + `number = 0`},
+	{
+		table: "failures", // after their sends
+		forget: `
+UPDATE failures SET recipient = @nobody
+WHERE recipient = @recipient AND NOT EXISTS (SELECT 1 FROM sends s WHERE s.id = failures.id AND s.recipient = @recipient)`,
 	},
 	{
 		table: "verifications",
@@ -55,6 +72,12 @@ WHERE recipient = @recipient AND masked = '•••' AND (lifted_at IS NOT NULL
 }
 
 const (
+	// Sends and refusals of a recipient are in two indexes.
+	eraseSendsSQL = `
+UPDATE sends SET masked = '•••', domain = '', country = '', prefix = '', reference = '', ip = '', locale = ''
+WHERE recipient = @recipient AND masked <> '•••' AND `
+	forgetSendsSQL = `UPDATE sends SET recipient = @nobody WHERE recipient = @recipient AND masked = '•••' AND `
+
 	// An erasure that comes after another one keeps what was erased before for as long as what is erased now.
 	addErasureSQL = `
 INSERT INTO erasures (recipient, erased_at, forget_at) VALUES (@recipient, @now, @now + @keep)

@@ -10,35 +10,93 @@ import (
 	"sendcode/internal/recipient"
 )
 
-// Both databases have the same columns, so what is read from them is described once.
+// sendTable describes a send as it is stored.
+var sendTable = table[Send]{name: "sends", alias: "s", columns: []column[Send]{
+	idColumn("id", func(s *Send) *uuid.UUID { return &s.ID }, inserts),
+	timeColumn("taken_at", func(s *Send) *time.Time { return &s.TakenAt }, inserts),
+	timeColumn("logged_at", func(s *Send) *time.Time { return &s.LoggedAt }, inserts),
+	timeColumn("finished_at", func(s *Send) *time.Time { return &s.FinishedAt }, asBlock),
+	spanColumn("took", func(s *Send) *time.Duration { return &s.Took }, never),
+	spanColumn("retry_after", func(s *Send) *time.Duration { return &s.RetryAfter }, asBlock),
+	numberColumn("number", func(s *Send) *int { return &s.Number }, inserts),
+	numberColumn("attempt", func(s *Send) *int { return &s.Attempt }, inserts),
+	numberColumn("requests", func(s *Send) *int { return &s.Count }, asBlock),
+	numberColumn("recipients", func(s *Send) *int { return &s.Recipients }, asBlock),
+	flagColumn("in_doubt", func(s *Send) *bool { return &s.InDoubt }, never),
+	flagColumn("counts", func(s *Send) *bool { return &s.Counts }, inserts),
+	flagColumn("forgiven", func(s *Send) *bool { return &s.Forgiven }, never),
+	flagColumn("refund_due", func(s *Send) *bool { return &s.RefundDue }, never).as(refundDueSQL),
+	timeColumn("due_at", func(s *Send) *time.Time { return &s.DueAt }, never).as(dueAtSQL),
+	maybeIDColumn("suppression_id", func(s *Send) *uuid.UUID { return &s.Suppression }, asSend),
+	textColumn("status", func(s *Send) *Status { return &s.Status }, inserts).as(statusColumn),
+	textColumn("reason", func(s *Send) *string { return &s.Reason }, never),
+	textColumn("provider", func(s *Send) *string { return &s.Provider }, never),
+	textColumn("provider_code", func(s *Send) *string { return &s.ProviderCode }, never),
+	textColumn("afterwards", func(s *Send) *ToldKind { return &s.Afterwards }, never),
+	textColumn("app", func(s *Send) *string { return &s.App }, inserts),
+	textColumn("channel", func(s *Send) *recipient.Channel { return &s.Channel }, inserts),
+	textColumn("purpose", func(s *Send) *string { return &s.Purpose }, inserts),
+	hashColumn("recipient", func(s *Send) *recipient.Hash { return &s.Recipient }, inserts),
+	textColumn("masked", func(s *Send) *string { return &s.To }, inserts),
+	derivedColumn("domain", func(s *Send) string { return recipient.DomainOf(s.To) }, inserts),
+	textColumn("country", func(s *Send) *string { return &s.Country }, inserts),
+	textColumn("prefix", func(s *Send) *string { return &s.Prefix }, inserts),
+	textColumn("verification_id", func(s *Send) *string { return &s.VerificationID }, inserts),
+	textColumn("clock", func(s *Send) *string { return &s.Clock }, inserts),
+	textColumn("locale", func(s *Send) *string { return &s.Locale }, inserts),
+	textColumn("reference", func(s *Send) *string { return &s.Reference }, inserts),
+	textColumn("ip", func(s *Send) *string { return &s.IP }, inserts),
+	namesColumn("observed", func(s *Send) *[]string { return &s.Observed }, asSend),
+	textColumn("blocked_by", func(s *Send) *string { return &s.BlockedBy }, asBlock),
+}}
 
-const verificationColumns = `v.id, v.app, v.channel, v.purpose, v.recipient, v.masked, v.sealed, v.holder, v.nonce, v.key_id,
- v.code_length, v.alphabet, v.locale, v.reference, v.created_at, v.expires_at, v.attempts, v.max_attempts, v.sends, v.approved_at, v.canceled_at, v.forgiven, v.by_browser`
+// What is in a small table of its own, as long as there is something.
+const (
+	refundDueSQL = `CASE WHEN s.status = 'failed' THEN EXISTS (SELECT 1 FROM refunds r WHERE r.id = s.id) ELSE false END`
+	dueAtSQL     = `CASE WHEN s.status IN ('queued', 'sending') THEN (SELECT f.due_at FROM flights f WHERE f.id = s.id) END`
+)
 
-// verificationFields are where verificationColumns are scanned to.
-func verificationFields(v *Verification) []any {
-	return []any{
-		&v.ID, &v.App, &v.Channel, &v.Purpose, hashField{&v.Recipient}, &v.To, &v.Sealed, &v.Holder, &v.Nonce, &v.KeyID,
-		&v.CodeLength, &v.Alphabet, &v.Locale, &v.Reference, timeField{&v.CreatedAt}, timeField{&v.ExpiresAt}, &v.Attempts, &v.MaxAttempts,
-		&v.Sends, timeField{&v.ApprovedAt}, timeField{&v.CanceledAt}, &v.Forgiven, &v.ByBrowser,
-	}
-}
+// verificationTable describes a verification as it is stored.
+var verificationTable = table[Verification]{name: "verifications", alias: "v", columns: []column[Verification]{
+	timeColumn("created_at", func(v *Verification) *time.Time { return &v.CreatedAt }, inserts),
+	timeColumn("expires_at", func(v *Verification) *time.Time { return &v.ExpiresAt }, inserts),
+	timeColumn("approved_at", func(v *Verification) *time.Time { return &v.ApprovedAt }, never),
+	timeColumn("canceled_at", func(v *Verification) *time.Time { return &v.CanceledAt }, never),
+	numberColumn("attempts", func(v *Verification) *int { return &v.Attempts }, never),
+	numberColumn("max_attempts", func(v *Verification) *int { return &v.MaxAttempts }, inserts),
+	numberColumn("sends", func(v *Verification) *int { return &v.Sends }, inserts),
+	numberColumn("forgiven", func(v *Verification) *int { return &v.Forgiven }, never),
+	flagColumn("by_browser", func(v *Verification) *bool { return &v.ByBrowser }, inserts),
+	numberColumn("code_length", func(v *Verification) *int { return &v.CodeLength }, inserts),
+	textColumn("id", func(v *Verification) *string { return &v.ID }, inserts),
+	textColumn("app", func(v *Verification) *string { return &v.App }, inserts),
+	textColumn("channel", func(v *Verification) *recipient.Channel { return &v.Channel }, inserts),
+	textColumn("purpose", func(v *Verification) *string { return &v.Purpose }, inserts),
+	hashColumn("recipient", func(v *Verification) *recipient.Hash { return &v.Recipient }, inserts),
+	textColumn("masked", func(v *Verification) *string { return &v.To }, inserts),
+	bytesColumn("sealed", func(v *Verification) *[]byte { return &v.Sealed }, true, inserts),
+	textColumn("holder", func(v *Verification) *string { return &v.Holder }, inserts),
+	bytesColumn("nonce", func(v *Verification) *[]byte { return &v.Nonce }, false, inserts),
+	textColumn("key_id", func(v *Verification) *string { return &v.KeyID }, inserts),
+	textColumn("alphabet", func(v *Verification) *string { return &v.Alphabet }, inserts),
+	textColumn("locale", func(v *Verification) *string { return &v.Locale }, inserts),
+	textColumn("reference", func(v *Verification) *string { return &v.Reference }, inserts),
+}}
 
 // statusColumn is a send's status with its receipt, which may have come before the outcome.
 const statusColumn = `CASE WHEN s.receipt <> '' AND s.status IN ('sent', 'unknown') THEN s.receipt ELSE s.status END`
 
-const sendColumns = `s.id, s.verification_id, s.number, s.app, s.channel, s.purpose, s.recipient, s.masked, s.locale, s.reference,
- s.ip, ` + statusColumn + `, s.reason, s.attempt, s.in_doubt, s.counts, s.refund_since IS NOT NULL, s.taken_at, s.clock, s.logged_at,
- s.due_at, s.finished_at, s.provider, s.provider_code, s.took, s.blocked_by, s.retry_after, s.requests, s.observed, s.suppression_id, s.forgiven, s.afterwards, s.country, s.prefix, s.recipients`
+// Each table's columns as they are selected.
+var (
+	sendColumns         = sendTable.list()
+	verificationColumns = verificationTable.list()
+)
 
 // sendFields are where sendColumns are scanned to.
-func sendFields(s *Send) []any {
-	return []any{
-		&s.ID, &s.VerificationID, &s.Number, &s.App, &s.Channel, &s.Purpose, hashField{&s.Recipient}, &s.To, &s.Locale, &s.Reference,
-		&s.IP, &s.Status, &s.Reason, &s.Attempt, &s.InDoubt, &s.Counts, &s.RefundDue, timeField{&s.TakenAt}, &s.Clock, timeField{&s.LoggedAt},
-		timeField{&s.DueAt}, timeField{&s.FinishedAt}, &s.Provider, &s.ProviderCode, spanField{&s.Took}, &s.BlockedBy, spanField{&s.RetryAfter}, &s.Count, namesField{&s.Observed}, maybeIDField{&s.Suppression}, &s.Forgiven, &s.Afterwards, &s.Country, &s.Prefix, &s.Recipients,
-	}
-}
+func sendFields(s *Send) []any { return sendTable.fields(s) }
+
+// verificationFields are where verificationColumns are scanned to.
+func verificationFields(v *Verification) []any { return verificationTable.fields(v) }
 
 // timeField reads a timestamptz, or µs since 1970; NULL is the zero time.
 type timeField struct{ to *time.Time }
@@ -95,6 +153,10 @@ type hashField struct{ to *recipient.Hash }
 // Scan implements sql.Scanner.
 func (f hashField) Scan(src any) error {
 	x, ok := src.([]byte)
+	if ok && len(x) == 0 { // of several recipients together
+		*f.to = recipient.Hash{}
+		return nil
+	}
 	if !ok || len(x) != len(f.to) {
 		return fmt.Errorf("audit: no recipient hash: %T", src)
 	}

@@ -49,12 +49,16 @@ type sendFilter struct{ Filter }
 
 // conditions are the filter in SQL but for times, app, channel, purpose and provider. What is said twice lets the planner use a partial
 // index.
-func (f sendFilter) conditions(d dialect) (c conditions) {
+func (f sendFilter) conditions() conditions { return f.conditionsAfter(nil) }
+
+// conditionsAfter are the same in a statement that has these parameters already.
+func (f sendFilter) conditionsAfter(args []any) conditions {
+	c := conditions{args: args}
 	if f.Recipient != nil {
 		c.add("s.recipient = ?", f.Recipient[:])
 	}
 	if f.BlockedBy != "" {
-		c.add("s.blocked_by = ? AND s.blocked_by <> ''", f.BlockedBy)
+		c.add("s.blocked_by = ? AND s.number = 0", f.BlockedBy)
 	}
 	if f.Reference != "" {
 		c.add("s.reference = ? AND s.reference <> ''", f.Reference)
@@ -63,47 +67,44 @@ func (f sendFilter) conditions(d dialect) (c conditions) {
 		c.add("s.country = ? AND s.country <> ''", f.Country)
 	}
 	if f.Domain != "" {
-		c.add(d.domain+" = ? AND "+d.domain+" <> ''", f.Domain)
+		c.add("s.domain = ? AND s.domain <> ''", f.Domain)
 	}
 	switch f.Status {
 	case "":
 	case Queued, Sending:
-		c.add("s.status = ? AND s.due_at IS NOT NULL", string(f.Status))
-	case Failed, Unknown, Refused:
-		c.add(astray+" = ? AND "+astray+" IS NOT NULL", string(f.Status))
-		if f.Status == Unknown {
-			c.add("s.receipt = ''")
-		}
-	case Delivered, Undelivered:
-		c.add("s.receipt = ? AND s.receipt <> '' AND s.status IN ('sent', 'unknown')", string(f.Status))
+		c.add("s.status = ? AND s.id {{among}} SELECT f.id FROM flights f {{end}}", string(f.Status))
+	case Refused:
+		c.add("s.number = 0")
+	case Delivered:
+		c.add("s.receipt = ? AND s.channel = 'sms' AND s.number > 0 AND s.status IN ('sent', 'unknown')", string(f.Status))
+	case Undelivered:
+		c.add("s.receipt = ? AND s.status IN ('sent', 'unknown')", string(f.Status))
+	case Failed:
+		c.add("s.status = ?", string(f.Status))
 	default:
 		c.add("s.status = ? AND s.receipt = ''", string(f.Status))
 	}
 	return c
 }
 
-// between adds the times and the mark, in the order of an index: column and value come before the time in it, if it has
-// such a column.
-func (f sendFilter) between(c *conditions, d dialect, column, value string) {
+// between adds the times and the mark.
+func (f sendFilter) between(c *conditions, d dialect) {
 	if !f.From.IsZero() {
-		c.add("("+column+"s.logged_at) >= ("+value+"?)", d.at(f.From))
+		c.add("s.logged_at >= ?", d.at(f.From))
 	}
 	c.logged(d, f.From, f.To)
 	if !f.To.IsZero() {
-		c.add("("+column+"s.logged_at) < ("+value+"?)", d.at(f.To))
+		c.add("s.logged_at < ?", d.at(f.To))
 	}
 	if f.Before != nil {
-		c.add("("+column+"s.logged_at, s.id) < ("+value+"?, ?)", d.at(f.Before.At), f.Before.ID)
+		c.add("(s.logged_at, s.id) < (?, ?)", d.at(f.Before.At), f.Before.ID)
 		c.logged(d, time.Time{}, f.Before.At)
 	}
 	if f.After != nil {
-		c.add("("+column+"s.logged_at, s.id) > ("+value+"?, ?)", d.at(f.After.At), f.After.ID)
+		c.add("(s.logged_at, s.id) > (?, ?)", d.at(f.After.At), f.After.ID)
 		c.logged(d, f.After.At, time.Time{})
 	}
 }
-
-// astray is what the index of rows that were not just sent is on.
-const astray = `CASE WHEN s.status IN ('failed', 'unknown', 'refused') THEN s.status END`
 
 // page is how a page is ordered and ends: from its mark on, whichever way that is.
 func (f sendFilter) page(columns ...string) string {
@@ -115,21 +116,66 @@ func (f sendFilter) page(columns ...string) string {
 	return " ORDER BY " + strings.Join(columns, order+", ") + order + fmt.Sprintf(" LIMIT %d", f.Limit)
 }
 
+// astray says that the filter's rows are best found among the failures.
+func (f sendFilter) astray() bool {
+	return (f.Status == Failed || f.Status == Unknown || f.Status == Undelivered) && f.Recipient == nil && f.Reference+f.Support == ""
+}
+
 // query is the filter in SQL for either database.
 func (f sendFilter) query(d dialect) (string, []any) {
-	c := f.conditions(d)
-	f.between(&c, d, "", "")
+	c := f.conditions()
 	c.kind(f.App, f.Channel, f.Purpose)
 	if f.Provider != "" {
 		c.add("s.provider = ?", f.Provider)
 	}
+	if f.astray() {
+		return f.failureQuery(d, c)
+	}
+	f.between(&c, d)
 	table := "sends s"
 	if r, ok := readReference(f.Support); ok {
 		table = supportRows(r, &c)
 	} else if f.Support != "" {
 		c.add("1 = 0")
 	}
+	if f.Recipient != nil {
+		return f.recipientQuery(table, c), c.args
+	}
 	return "SELECT " + sendColumns + " FROM " + table + c.where() + f.page(), c.args
+}
+
+// recipientQuery reads the sends and the refusals of a recipient, each from an index of its own, and merges them.
+func (f sendFilter) recipientQuery(table string, c conditions) string {
+	half := func(which string) string {
+		return "SELECT * FROM (SELECT " + sendColumns + " FROM " + table + c.where() + " AND " + which + f.page() + ") s"
+	}
+	return "SELECT s.* FROM (" + half("s.number > 0") + " UNION ALL " + half("s.number = 0") + ") s" + f.page()
+}
+
+// failureQuery reads the failures in their order, and looks each send up: that has the last word.
+func (f sendFilter) failureQuery(d dialect, c conditions) (string, []any) {
+	c.add("f.status = ?", string(f.Status))
+	if f.App != "" {
+		c.add("f.app = ?", f.App)
+	}
+	if f.Channel != "" {
+		c.add("f.channel = ?", string(f.Channel))
+	}
+	if !f.From.IsZero() {
+		c.add("f.logged_at >= ?", d.at(f.From))
+	}
+	if !f.To.IsZero() {
+		c.add("f.logged_at < ?", d.at(f.To))
+	}
+	order := " DESC"
+	if f.Before != nil {
+		c.add("(f.logged_at, f.id) < (?, ?)", d.at(f.Before.At), f.Before.ID)
+	}
+	if f.After != nil {
+		order = " ASC"
+		c.add("(f.logged_at, f.id) > (?, ?)", d.at(f.After.At), f.After.ID)
+	}
+	return fmt.Sprintf("SELECT %s FROM %s%s ORDER BY f.status%[4]s, f.logged_at%[4]s, f.id%[4]s LIMIT %[5]d", sendColumns, d.failures, c.where(), order, f.Limit), c.args
 }
 
 // supportRows are those of the reference in SQL, as a table: looked up by their IDs, whatever else is asked of them.

@@ -2,12 +2,12 @@ package audit
 
 import "context"
 
-// The conditions are those of the indexes.
 var forgiveSQL = []string{
 	`UPDATE sends SET counts = {{false}}, forgiven = {{true}}
-WHERE counts = {{true}} AND recipient = @recipient AND app = @app AND channel = @channel AND purpose IN (@purposes)`,
+WHERE recipient = @recipient AND number > 0 AND counts = {{true}} AND app = @app AND channel = @channel AND purpose IN (@purposes)`,
 	`UPDATE sends SET forgiven = {{true}}
-WHERE status = 'failed' AND reason IN ('rejected', 'suppressed', 'paused') AND NOT forgiven AND recipient = @recipient AND app = @app AND channel = @channel`,
+WHERE recipient = @recipient AND number > 0 AND status = 'failed' AND reason IN (` + failureReasons + `) AND NOT forgiven AND app = @app AND channel = @channel`,
+	`UPDATE failures SET counts = {{false}} WHERE recipient = @recipient AND app = @app AND channel = @channel AND counts = {{true}}`,
 	`UPDATE verifications SET forgiven = attempts
 WHERE attempts > 0 AND attempts > forgiven AND recipient = @recipient AND app = @app AND channel = @channel AND expires_at > (SELECT @now - @window)`,
 }

@@ -8,8 +8,8 @@ import (
 	"sendcode/quota"
 )
 
-// The first conditions are those of the partial indexes.
-const isRejectedSQL = `s.status = 'failed' AND s.reason IN ('rejected', 'suppressed', 'paused') AND NOT s.forgiven`
+// failureReasons are those of a failure that counts, in SQL.
+const failureReasons = `'` + ReasonRejected + `', '` + ReasonSuppressed + `', '` + ReasonPaused + `'`
 
 func pastFields(p *past) []any {
 	return []any{&p.id, &p.clock, timeField{&p.takenAt}, timeField{&p.loggedAt}}
@@ -49,7 +49,7 @@ func (db *DB) HistoryAt(ctx context.Context, b Bucket, within time.Duration, clo
 	}
 	rows, now, err := readSince(ctx, db, within+stale, pastFields, `
 SELECT s.id, s.clock, s.taken_at, s.logged_at FROM sends s
-WHERE s.counts = {{true}} AND s.recipient = @recipient AND s.app = @app AND s.channel = @channel AND s.purpose IN (@purposes)
+WHERE s.recipient = @recipient AND s.number > 0 AND s.counts = {{true}} AND s.app = @app AND s.channel = @channel AND s.purpose IN (@purposes)
   AND s.logged_at > @after AND `+db.dialect.since("@after", 0),
 		Args{"recipient": b.Recipient, "app": b.App, "channel": b.Channel, "purposes": b.Purposes})
 	if err != nil {
@@ -58,12 +58,10 @@ WHERE s.counts = {{true}} AND s.recipient = @recipient AND s.app = @app AND s.ch
 	return before(rows, within, clock, at, now), now, nil
 }
 
-// rejectedSQL selects the rejections of a recipient that ended after an instant. Nothing is handed over any more once its code has
-// expired, so they were logged a day before at most.
-func (d *dialect) rejectedSQL() string {
-	return `SELECT s.id, s.finished_at FROM sends s WHERE ` + isRejectedSQL + ` AND s.recipient = @recipient AND s.app = @app AND s.channel = @channel
-  AND s.finished_at > @after AND ` + d.since("@after", stale)
-}
+// rejectedSQL selects the rejections of a recipient that ended after an instant.
+const rejectedSQL = `
+SELECT f.id, f.finished_at FROM failures f
+WHERE f.recipient = @recipient AND f.app = @app AND f.channel = @channel AND f.counts = {{true}} AND f.finished_at > @after`
 
 func rejectedArgs(app string, ch recipient.Channel, h recipient.Hash) Args {
 	return Args{"recipient": h, "app": app, "channel": ch}
@@ -74,14 +72,14 @@ func (db *DB) Rejected(ctx context.Context, b Bucket, within time.Duration) ([]q
 	if err := b.check(); err != nil {
 		return nil, time.Time{}, err
 	}
-	rows, now, err := readSince(ctx, db, within, rejectionFields, db.dialect.rejectedSQL(), rejectedArgs(b.App, b.Channel, b.Recipient))
+	rows, now, err := readSince(ctx, db, within, rejectionFields, rejectedSQL, rejectedArgs(b.App, b.Channel, b.Recipient))
 	return since(rows, now, within), now, err
 }
 
 // AllRejected implements Log.
 func (db *DB) AllRejected(ctx context.Context, within time.Duration, yield func(Counting) error) error {
-	rows, _, err := readSince(ctx, db, within, sendFields, sendSQL+` WHERE `+isRejectedSQL+` AND s.finished_at > @after AND `+db.dialect.since("@after", stale)+`
-ORDER BY s.finished_at, s.id`, Args{})
+	rows, _, err := readSince(ctx, db, within, sendFields, `
+SELECT `+sendColumns+` FROM `+db.dialect.failures+` WHERE f.counts = {{true}} AND f.finished_at > @after ORDER BY f.finished_at, f.id`, Args{})
 	if err != nil {
 		return err
 	}

@@ -16,6 +16,12 @@ VALUES (@id, @kind, @at, @heard_at, @provider, @detail) ON CONFLICT (send_id, ki
 	receiveSQL = `
 UPDATE sends SET receipt = @status WHERE id = @id AND channel = 'sms' AND status IN ('sending', 'sent', 'unknown')
    AND (receipt = '' OR receipt = 'undelivered' AND @status = 'delivered')`
+
+	// lostSQL makes a failure of a message that was lost, also where the outcome of its send is still to come.
+	lostSQL = `
+INSERT INTO failures (status, logged_at, id, finished_at, counts, app, channel, recipient)
+SELECT 'undelivered', s.logged_at, s.id, coalesce(s.finished_at, s.logged_at), {{false}}, s.app, s.channel, s.recipient
+FROM sends s WHERE s.id = @id AND s.receipt = 'undelivered' ON CONFLICT DO NOTHING`
 )
 
 var afterwardsSQL = `UPDATE sends SET afterwards = @kind WHERE id = @id AND ` + rankSQL("afterwards") + ` < ` + rankSQL("@kind")
@@ -59,5 +65,16 @@ func (db *DB) Receive(ctx context.Context, id uuid.UUID, status Status) (changed
 	if err := checkReceipt(status); err != nil {
 		return false, err
 	}
-	return db.one(ctx, receiveSQL, Args{"id": id, "status": status})
+	statement := db.dialect.delivered
+	if status == Undelivered {
+		statement = lostSQL
+	}
+	err = db.write(ctx, func(q Tx) error {
+		args := Args{"id": id, "status": status}
+		if changed, err = q.change(receiveSQL, args); err != nil || !changed {
+			return err
+		}
+		return q.execAll(args, statement)
+	})
+	return changed && err == nil, err
 }

@@ -12,7 +12,7 @@ import (
 	"sendcode/internal/recipient"
 )
 
-const (
+var (
 	sendSQL         = `SELECT ` + sendColumns + ` FROM sends s`
 	verificationSQL = `SELECT ` + verificationColumns + ` FROM verifications v WHERE v.id = @id`
 )
@@ -29,9 +29,10 @@ func (db *DB) Verification(ctx context.Context, id string) (Verification, Send, 
 	}
 	var now time.Time
 	w, err := readSingle(ctx, db, withNow(&now, workFields), `
-SELECT @now, `+sendColumns+`, `+verificationColumns+` FROM verifications v JOIN sends s ON s.verification_id = v.id
-WHERE v.id = @id AND s.verification_id <> '' AND s.verification_id = @id AND s.status <> 'refused'
-  AND `+db.dialect.since("(SELECT o.created_at FROM verifications o WHERE o.id = @id)", 0)+` ORDER BY s.number DESC LIMIT 1`, Args{"id": id})
+SELECT @now, `+sendColumns+`, `+verificationColumns+` FROM verifications v CROSS JOIN sends s
+WHERE v.id = @id AND s.verification_id = @id AND s.number > 0 AND s.recipient = (SELECT o.recipient FROM verifications o WHERE o.id = @id)
+  AND s.logged_at > (SELECT o.created_at FROM verifications o WHERE o.id = @id) - @drift
+  AND `+db.dialect.since("(SELECT o.created_at FROM verifications o WHERE o.id = @id)", 0)+` ORDER BY s.number DESC LIMIT 1`, Args{"id": id, "drift": maxDrift})
 	if err != nil {
 		return Verification{}, Send{}, time.Time{}, err
 	}
@@ -75,7 +76,8 @@ func (db *DB) Latest(ctx context.Context, hs []recipient.Hash, within time.Durat
 	}
 	statement := db.dialect.latest
 	if statement == "" {
-		statement = sendSQL + ` WHERE s.logged_at > (SELECT @now - @within) AND s.recipient IN (@recipients)`
+		half := sendSQL + ` WHERE s.logged_at > (SELECT @now - @within) AND s.recipient IN (@recipients) AND `
+		statement = half + `s.number > 0 UNION ALL ` + half + `s.number = 0`
 	}
 	rows, err := readAll(ctx, db, sendFields, statement, Args{"recipients": hs, "within": within})
 	return latest(rows), err
@@ -135,16 +137,20 @@ func (q Tx) story(id uuid.UUID) (story Story, err error) {
 	return story, err
 }
 
+// sentOfSQL finds the sends of a verification by its recipient and the time before which it was not there.
+const sentOfSQL = `s.recipient = @its_recipient AND s.number > 0 AND s.logged_at > @since AND s.verification_id = @id`
+
 // related are the sends of a verification, and the refusals of its recipient during its life.
 func (q Tx) related(v Verification) ([]Send, error) {
 	further := q.dialect.since("@created_at", 0)
 	return all(q, sendFields, fmt.Sprintf(`
-SELECT %[1]s FROM sends s WHERE s.verification_id <> '' AND s.verification_id = @id AND s.status <> 'refused' AND %[3]s
+SELECT %[1]s FROM sends s
+WHERE `+sentOfSQL+` AND %[3]s
 UNION ALL
 SELECT %[1]s FROM sends s
-WHERE s.recipient = @recipient AND s.app = @app AND s.channel = @channel AND s.logged_at >= @created_at AND s.logged_at < @expires_at AND s.status = 'refused' AND %[3]s
-ORDER BY 20, 1 LIMIT %[2]d`, sendColumns, maxRelated, further), // logged_at, id
-		Args{"id": v.ID, "recipient": refusedAs(v.Recipient), "app": v.App, "channel": v.Channel, "created_at": v.CreatedAt, "expires_at": v.ExpiresAt})
+WHERE s.recipient = @recipient AND s.app = @app AND s.channel = @channel AND s.logged_at >= @created_at AND s.logged_at < @expires_at AND s.number = 0 AND %[3]s
+ORDER BY logged_at, id LIMIT %[2]d`, sendColumns, maxRelated, further),
+		Args{"id": v.ID, "its_recipient": v.Recipient, "since": v.CreatedAt.Add(-maxDrift), "recipient": refusedAs(v.Recipient), "app": v.App, "channel": v.Channel, "created_at": v.CreatedAt, "expires_at": v.ExpiresAt})
 }
 
 // refusedAs finds the refusals of a recipient; none of one who was forgotten, for nobody's hash is that of them all.

@@ -8,23 +8,29 @@ import (
 )
 
 const (
-	// settledSQL: nothing is under way of the send, and no refund is due.
-	settledSQL = `s.due_at IS NULL AND s.refund_since IS NULL`
+	// settledSQL: nothing waits for the send.
+	settledSQL = `NOT EXISTS (SELECT 1 FROM flights f WHERE f.id = s.id) AND NOT EXISTS (SELECT 1 FROM refunds r WHERE r.id = s.id)`
 
 	expiringSQL = `SELECT s.id FROM sends s WHERE s.logged_at < @before AND ` + settledSQL + ` ORDER BY s.logged_at, s.id LIMIT @limit {{skip locked}}`
 
-	// A verification goes with its send, where no send went with a whole partition.
+	// A verification and a failure go with their send, where no send went with a whole partition.
 	expireWithSendsSQL = `
 DELETE FROM verifications WHERE id IN (SELECT s.verification_id FROM sends s WHERE s.id IN (@ids))`
+	expireFailuresWithSendsSQL = `
+DELETE FROM failures WHERE status IN ('failed', 'unknown', 'undelivered') AND logged_at < @before AND id IN (@ids)`
 
-	// Else it goes by its own time, but stays while its send waits for something.
+	// Else they go by their own time, but stay while their send waits for something.
 	expireVerificationsSQL = `
 DELETE FROM verifications WHERE id {{among}}
     SELECT o.id FROM verifications o WHERE o.created_at < @before AND o.id NOT IN (
-        SELECT s.verification_id FROM sends s WHERE s.due_at IS NOT NULL AND s.logged_at < @before
-        UNION ALL
-        SELECT s.verification_id FROM sends s WHERE s.refund_since IS NOT NULL AND s.logged_at < @before)
-    ORDER BY o.created_at LIMIT @limit {{skip locked}} {{end}}`
+        SELECT s.verification_id FROM sends s WHERE s.id {{among}} SELECT f.id FROM flights f UNION ALL SELECT r.id FROM refunds r {{end}} AND s.logged_at < @before)
+    LIMIT @limit {{skip locked}} {{end}}`
+	expireFailuresSQL = `
+DELETE FROM failures WHERE (status, logged_at, id) IN (
+    SELECT o.status, o.logged_at, o.id FROM failures o
+    WHERE o.status IN ('failed', 'unknown', 'undelivered') AND o.logged_at < @before AND o.id NOT IN (SELECT r.id FROM refunds r) LIMIT @limit)`
+
+	expireMinutesSQL = `DELETE FROM minutes WHERE minute < @minute`
 
 	expireProviderEventsSQL = `
 DELETE FROM provider_events WHERE (send_id, kind) IN (
@@ -36,7 +42,7 @@ DELETE FROM suppressions WHERE id {{among}}
 
 	// extentSQL has the instant before which rows are due, or before which there is none.
 	extentSQL = `
-SELECT (SELECT s.logged_at FROM sends s ORDER BY s.logged_at, s.id LIMIT 1),
+SELECT (SELECT s.logged_at FROM sends s ORDER BY s.logged_at LIMIT 1),
        (SELECT count(*) FROM (SELECT 1 FROM sends s WHERE s.logged_at < @before AND ` + settledSQL + ` ORDER BY s.logged_at LIMIT 10000) old),
        (SELECT count(*) FROM erasures), (SELECT count(*) FROM erasures e WHERE e.forget_at <= @now)`
 )
@@ -61,23 +67,28 @@ func (db *DB) Expire(ctx context.Context, age time.Duration, limit int) (gone Ex
 
 func (q Tx) expire(before time.Time, limit int) (gone Expired, err error) {
 	args := Args{"before": before, "limit": limit, "lowest": lowestID(before.Add(-maxDrift))}
+	if err := q.execAll(nil, q.dialect.beforeExpire...); err != nil {
+		return gone, err
+	}
 	ids, err := all(q, idField, expiringSQL, args)
 	if err != nil {
 		return gone, err
 	}
-	args["ids"] = ids
-	most, verifications := int64(len(ids)), expireWithSendsSQL
+	args["ids"], args["minute"] = ids, before.Add(-time.Minute)
+	most, statements := int64(len(ids)), []string{expireWithSendsSQL, expireFailuresWithSendsSQL, expireProviderEventsSQL, expireSuppressionsSQL}
+	last := []string{`DELETE FROM provider_events WHERE send_id IN (@ids)`, `DELETE FROM sends WHERE id IN (@ids)`}
 	if q.dialect.partitioned {
-		verifications = expireVerificationsSQL
+		statements[0], statements[1] = expireVerificationsSQL, expireFailuresSQL
+		last = append(last, expireMinutesSQL)
 	}
-	for _, statement := range []string{verifications, expireProviderEventsSQL, expireSuppressionsSQL} {
+	for _, statement := range statements {
 		n, err := q.run(statement, args, nil)
 		if err != nil {
 			return gone, err
 		}
 		most = max(most, n)
 	}
-	err = q.execAll(args, `DELETE FROM provider_events WHERE send_id IN (@ids)`, `DELETE FROM sends WHERE id IN (@ids)`)
+	err = q.execAll(args, last...)
 	return Expired{Rows: len(ids), More: most >= int64(limit)}, err
 }
 

@@ -12,7 +12,7 @@ const (
 SELECT p.id, p.app, p.country, p.prefix, p.since, p.until, p.sends, p.approved, p.usual, p.lifted_at, p.lifted_by, p.lifted_why FROM prefix_pauses p`
 
 	// wentOutSQL: a carrier took it, or may have; test recipients are sent nothing.
-	wentOutSQL = `s.prefix <> '' AND s.status IN ('sent', 'unknown') AND NOT (s.provider = 'test' AND s.provider_code = '')`
+	wentOutSQL = `s.channel = 'sms' AND s.number > 0 AND s.prefix <> '' AND s.status IN ('sent', 'unknown') AND NOT (s.provider = 'test' AND s.provider_code = '')`
 
 	poorSQL = `
 SELECT s.app, max(s.country), s.prefix, count(*), count(v.approved_at)

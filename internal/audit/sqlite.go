@@ -130,6 +130,11 @@ func committing(err error) error {
 
 // one runs a statement that changes at most one row, and says whether it did.
 func (s *SQLite) one(ctx context.Context, statement string, args func(now time.Time) []any) (changed bool, err error) {
+	return s.oneAnd(ctx, statement, args, func(context.Context, *sql.Tx, time.Time) error { return nil })
+}
+
+// oneAnd is one with what goes with a change.
+func (s *SQLite) oneAnd(ctx context.Context, statement string, args func(now time.Time) []any, then func(context.Context, *sql.Tx, time.Time) error) (changed bool, err error) {
 	err = s.write(ctx, func(ctx context.Context, tx *sql.Tx, now time.Time) error {
 		result, err := tx.ExecContext(ctx, statement, args(now)...)
 		if err != nil {
@@ -137,7 +142,10 @@ func (s *SQLite) one(ctx context.Context, statement string, args func(now time.T
 		}
 		n, err := result.RowsAffected()
 		changed = n > 0
-		return err
+		if err != nil || !changed {
+			return err
+		}
+		return then(ctx, tx, now)
 	})
 	return changed && err == nil, err
 }

@@ -41,122 +41,98 @@ func sqliteBegin(ctx context.Context, tx *sql.Tx, in Intent, now time.Time) (Beg
 	if err := drifted(in.Send.ID, now); err != nil {
 		return Begun{}, err
 	}
-	rows, err := sqlitePast(ctx, tx, in)
+	has, err := sqliteSeen(ctx, tx, in, now)
 	if err != nil {
 		return Begun{}, err
 	}
-	events := history(in, now, rows)
-	rejections, err := sqliteRejected(ctx, tx, in.Send.bucket(), now, in.Rejections.Window)
-	if err != nil {
-		return Begun{}, err
+	r := decide(in, now, has)
+	if !r.Admitted {
+		return r.Begun, nil
 	}
-	failed := rejected(in, now, rejections)
-	if !admits(in, now, events) || !bears(in, failed) {
-		return refused(in, now, events, failed), nil
-	}
-	joins, err := sqliteJoin(ctx, tx, in, now)
-	if err != nil {
-		return Begun{}, err
-	}
-	if out, err := sqliteLockedOut(ctx, tx, carrier(in, joins), now); err != nil || out.Wait > 0 {
-		return lockedOut(in, now, out), err
-	}
-	v, err := sqliteOpen(ctx, tx, in, joins, now)
-	if err != nil {
-		return Begun{}, err
-	}
-	suppression, err := sqliteSuppressing(ctx, tx, in, now)
-	if err != nil {
-		return Begun{}, err
-	}
-	row := written(in, v, v.Sends, suppression, now)
-	_, err = tx.ExecContext(ctx, `
-INSERT INTO sends (id, verification_id, number, app, channel, purpose, recipient, masked, locale, reference, ip,
-                   status, attempt, counts, taken_at, clock, logged_at, due_at, observed, suppression_id, country, prefix)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, 1, $14, $15, $16, $17, $18, $19, $20, $21)`,
-		row.ID, row.VerificationID, row.Number, row.App, row.Channel, row.Purpose, row.Recipient[:], row.To, row.Locale, row.Reference, row.IP,
-		row.Status, row.Attempt, µs(row.TakenAt), row.Clock, µs(row.LoggedAt), µs(row.DueAt), strings.Join(row.Observed, comma), knownID(row.Suppression), row.Country, row.Prefix)
-	return admitted(in, v, row, now, events, failed), err
+	return r.Begun, sqliteWrite(ctx, tx, r)
 }
 
-// sqlitePast reads the counting sends of the intent's bucket. That is a few rows: what a recipient was sent within the
-// retention.
-func sqlitePast(ctx context.Context, tx *sql.Tx, in Intent) ([]past, error) {
+// sqliteSeen reads what decides an intent.
+func sqliteSeen(ctx context.Context, tx *sql.Tx, in Intent, now time.Time) (has seen, err error) {
+	if has.past, err = sqlitePast(ctx, tx, in, now); err != nil {
+		return has, err
+	}
+	if has.rejections, err = sqliteRejected(ctx, tx, in.Send.bucket(), now, in.Rejections.Window); err != nil {
+		return has, err
+	}
+	if has.candidates, err = sqliteCandidates(ctx, tx, in, now); err != nil {
+		return has, err
+	}
+	if has.tried, err = sqliteTx(ctx, tx, now).allTried(in.Verification, now); err != nil {
+		return has, err
+	}
+	has.suppression, err = sqliteSuppressing(ctx, tx, in, now)
+	return has, err
+}
+
+// sqliteWrite writes what was admitted.
+func sqliteWrite(ctx context.Context, tx *sql.Tx, r ruling) (err error) {
+	if r.joined {
+		_, err = tx.ExecContext(ctx, `UPDATE verifications SET sends = $1 WHERE id = $2`, r.Verification.Sends, r.Verification.ID)
+	} else {
+		_, err = tx.ExecContext(ctx, insertVerification, verificationTable.values(asSend, &r.Verification)...)
+	}
+	if err != nil {
+		return err
+	}
+	if _, err := tx.ExecContext(ctx, insertSend, sendTable.values(asSend, &r.Send)...); err != nil {
+		return err
+	}
+	_, err = tx.ExecContext(ctx, `INSERT INTO flights (id, due_at, attempt, queued, channel) VALUES ($1, $2, 1, 0, $3)`, r.Send.ID, µs(r.Send.DueAt), r.Send.Channel)
+	return err
+}
+
+var (
+	insertVerification = verificationTable.insertOne(asSend)
+	insertSend         = sendTable.insertOne(asSend)
+)
+
+// sqlitePast reads the sends of the intent's bucket that may count, the newest first.
+func sqlitePast(ctx context.Context, tx *sql.Tx, in Intent, now time.Time) ([]past, error) {
+	if len(in.Rules) == 0 {
+		return nil, nil
+	}
 	s := in.Send
-	args := []any{s.Recipient[:], s.App, s.Channel}
+	args := []any{s.Recipient[:], µs(now.Add(-in.reach())), s.App, s.Channel}
 	for _, p := range in.Purposes {
 		args = append(args, p)
 	}
-	rows, err := tx.QueryContext(ctx, `
-SELECT id, clock, taken_at, logged_at FROM sends
-WHERE counts = 1 AND recipient = ? AND app = ? AND channel = ? AND purpose IN (?`+strings.Repeat(", ?", len(in.Purposes)-1)+`)`, args...)
+	rows, err := tx.QueryContext(ctx, sqlitePastSQL+`(?`+strings.Repeat(", ?", len(in.Purposes)-1)+`) ORDER BY s.logged_at DESC`, args...)
 	if err != nil {
 		return nil, err
 	}
 	return collect(rows, func(p *past) []any { return []any{&p.id, &p.clock, timeField{&p.takenAt}, timeField{&p.loggedAt}} })
 }
 
-// sqliteJoin is the verification that the intent resends; nil: it opens one.
-func sqliteJoin(ctx context.Context, tx *sql.Tx, in Intent, now time.Time) (*Verification, error) {
-	candidates, err := sqliteCandidates(ctx, tx, in)
-	if err != nil {
-		return nil, err
-	}
-	for _, v := range candidates {
-		if joinable(v, in, now) {
-			return &v, nil
-		}
-	}
-	return nil, nil
-}
+const sqlitePastSQL = `SELECT s.id, s.clock, s.taken_at, s.logged_at FROM sends s
+WHERE s.recipient = ? AND s.number > 0 AND s.logged_at > ? AND s.counts = 1 AND s.app = ? AND s.channel = ? AND s.purpose IN `
 
-// sqliteOpen joins a verification or opens one, and counts the send on it.
-func sqliteOpen(ctx context.Context, tx *sql.Tx, in Intent, joins *Verification, now time.Time) (Verification, error) {
-	if joins != nil {
-		v := *joins
-		v.Sends++
-		_, err := tx.ExecContext(ctx, `UPDATE verifications SET sends = $1 WHERE id = $2`, v.Sends, v.ID)
-		return v, err
-	}
-	v := opened(in, now)
-	v.Sends = 1
-	_, err := tx.ExecContext(ctx, `
-INSERT INTO verifications (id, app, channel, purpose, recipient, masked, sealed, holder, nonce, key_id, code_length,
-                           alphabet, locale, reference, created_at, expires_at, attempts, max_attempts, sends, by_browser)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, 0, $17, 1, $18)`,
-		v.ID, v.App, v.Channel, v.Purpose, v.Recipient[:], v.To, v.Sealed, v.Holder, nonNil(v.Nonce), v.KeyID, v.CodeLength,
-		v.Alphabet, v.Locale, v.Reference, µs(v.CreatedAt), µs(v.ExpiresAt), v.MaxAttempts, v.ByBrowser)
-	return v, err
-}
-
-// sqliteCandidates are the verifications that the intent may join, the newest first; joinable decides.
-func sqliteCandidates(ctx context.Context, tx *sql.Tx, in Intent) ([]Verification, error) {
-	s := in.Send
-	var c conditions
+// sqliteCandidates are the verifications that the intent may join; joinable decides.
+func sqliteCandidates(ctx context.Context, tx *sql.Tx, in Intent, now time.Time) ([]Verification, error) {
+	s, query := in.Send, `SELECT `+verificationColumns+` FROM verifications v WHERE v.id = ?`
+	args := []any{in.Join}
 	switch {
 	case in.Join != "":
-		c.add("v.id = ?", in.Join)
 	case in.Verification.Holder != "":
-		c.add("v.holder <> '' AND v.approved_at IS NULL AND v.canceled_at IS NULL") // the partial index
-		c.add("v.recipient = ? AND v.app = ? AND v.channel = ?", s.Recipient[:], s.App, s.Channel)
-		c.add("v.purpose = ? AND v.holder = ?", s.Purpose, in.Verification.Holder)
+		query, args = sqliteHeldSQL, []any{s.Recipient[:], µs(now.Add(-stale)), s.App, s.Channel, s.Purpose}
 	default:
 		return nil, nil
 	}
-	rows, err := tx.QueryContext(ctx, `SELECT `+verificationColumns+` FROM verifications v`+c.where()+` ORDER BY v.created_at DESC, v.id DESC`, c.args...)
+	rows, err := tx.QueryContext(ctx, query, args...)
 	if err != nil {
 		return nil, err
 	}
-	return collect(rows, (*Verification).fields)
+	return collect(rows, verificationFields)
 }
 
-// nonNil is what a column that is not NULL takes.
-func nonNil(b []byte) []byte {
-	if b == nil {
-		return []byte{}
-	}
-	return b
-}
+// sqliteHeldSQL finds the verifications of a recipient by its sends of the time that one may live.
+var sqliteHeldSQL = `SELECT ` + verificationColumns + ` FROM verifications v WHERE v.id IN (
+    SELECT s.verification_id FROM sends s WHERE s.recipient = ? AND s.number > 0 AND s.logged_at > ? AND s.app = ? AND s.channel = ? AND s.purpose = ?)`
 
 // queryer is what both a transaction and the readers do.
 type queryer interface {
@@ -164,11 +140,11 @@ type queryer interface {
 }
 
 func sqliteSend(ctx context.Context, q queryer, id uuid.UUID) (Send, error) {
-	return first(ctx, q, (*Send).fields, `SELECT `+sendColumns+` FROM sends s WHERE s.id = $1`, id)
+	return first(ctx, q, sendFields, `SELECT `+sendColumns+` FROM sends s WHERE s.id = $1`, id)
 }
 
 func sqliteVerification(ctx context.Context, q queryer, id string) (Verification, error) {
-	return first(ctx, q, (*Verification).fields, `SELECT `+verificationColumns+` FROM verifications v WHERE v.id = $1`, id)
+	return first(ctx, q, verificationFields, `SELECT `+verificationColumns+` FROM verifications v WHERE v.id = $1`, id)
 }
 
 // first reads one row, or ErrNotFound.

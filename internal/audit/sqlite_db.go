@@ -12,9 +12,10 @@ var sqliteWords = dialect{
 		"true": "1", "false": "0", "skip locked": "", "lock": "", "among": "IN (", "end": ")",
 		"of event": "LEFT JOIN sends s ON s.id = e.send_id LEFT JOIN verifications v ON v.id = e.verification_id",
 	},
-	at:     func(t time.Time) any { return µs(t) },
-	since:  func(string, time.Duration) string { return "1 = 1" }, // there are no partitions
-	domain: `CASE WHEN instr(s.masked, '@') > 0 THEN substr(s.masked, instr(s.masked, '@') + 1) ELSE '' END`,
+	failures: "failures f CROSS JOIN sends s ON s.id = f.id",
+	at:       func(t time.Time) any { return µs(t) },
+	since:    func(string, time.Duration) string { return "1 = 1" }, // there are no partitions
+
 }
 
 // liteConn runs statements in a transaction or on a reader.
@@ -77,7 +78,7 @@ func sqliteTx(ctx context.Context, tx *sql.Tx, now time.Time) Tx {
 func sqliteRejected(ctx context.Context, tx *sql.Tx, b memoryBucket, now time.Time, within time.Duration) ([]rejection, error) {
 	args := rejectedArgs(b.app, b.channel, b.recipient)
 	args["after"] = now.Add(-within.Truncate(time.Microsecond))
-	return all(sqliteTx(ctx, tx, now), rejectionFields, sqliteWords.rejectedSQL(), args)
+	return all(sqliteTx(ctx, tx, now), rejectionFields, rejectedSQL, args)
 }
 
 func sqliteLockedOut(ctx context.Context, tx *sql.Tx, v Verification, now time.Time) (Lockout, error) {

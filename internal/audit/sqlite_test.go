@@ -177,12 +177,18 @@ func TestSQLitePlans(t *testing.T) {
 		query, _ := sendFilter{f}.query(sqliteWords)
 		return query
 	}
+	sentOf, _ := sqliteWords.bind(`SELECT id FROM sends s WHERE `+sentOfSQL, Args{"its_recipient": who, "since": epoch, "id": "x"}, epoch)
 	for name, c := range map[string]struct{ query, index string }{
-		"gate":      {`SELECT id FROM sends WHERE counts = 1 AND recipient = ? AND app = ? AND channel = ? AND purpose IN (?)`, "sends_counting"},
-		"holder":    {`SELECT id FROM verifications v WHERE v.holder <> '' AND v.approved_at IS NULL AND v.canceled_at IS NULL AND v.recipient = ? AND v.app = ? AND v.channel = ? AND v.purpose = ? AND v.holder = ?`, "verifications_holder"},
-		"in flight": {`SELECT id FROM sends s WHERE s.due_at IS NOT NULL AND s.due_at <= 5 ORDER BY s.due_at, s.id LIMIT 3`, "sends_in_flight"},
-		"refunds":   {`SELECT id FROM sends WHERE refund_since IS NOT NULL AND refund_since <= 5 ORDER BY refund_since, id LIMIT 3`, "sends_refunds"},
-		"newest":    {`SELECT id FROM sends s WHERE s.verification_id <> '' AND s.verification_id = $1`, "sends_verification"},
+		"gate":      {sqlitePastSQL + `(?)`, "sends_recipient"},
+		"holder":    {sqliteHeldSQL, "sends_recipient"},
+		"in flight": {`SELECT f.id FROM flights f CROSS JOIN sends s ON s.id = f.id WHERE f.due_at <= 5 AND f.channel = 'email' ORDER BY f.due_at, f.id LIMIT 3`, "flights_due"},
+		"refunds":   {`SELECT r.id FROM refunds r CROSS JOIN sends s ON s.id = r.id WHERE r.since <= 5 ORDER BY r.since, r.id LIMIT 3`, "refunds_since"},
+		"newest":    {sentOf, "sends_recipient"},
+		"failed":    {filter(Filter{Status: Failed, Before: &Mark{}}), "sqlite_autoindex_failures_1"},
+		"refused":   {filter(Filter{Status: Refused, Before: &Mark{}}), "sends_refused"},
+		"rule":      {filter(Filter{BlockedBy: "x"}), "sends_blocked_by"},
+		"domain":    {filter(Filter{Domain: "x"}), "sends_domain"},
+		"delivered": {filter(Filter{Status: Delivered}), "sends_texts"},
 		"all":       {filter(Filter{}), "sends_logged"},
 		"page":      {filter(Filter{Before: &Mark{}}), "sends_logged"},
 		"recipient": {filter(Filter{Recipient: &who, Before: &Mark{}}), "sends_recipient"},
@@ -190,7 +196,7 @@ func TestSQLitePlans(t *testing.T) {
 		"counting":  {`SELECT id FROM sends s WHERE (s.logged_at, s.id) > ($1, $2) AND s.counts = 1 ORDER BY s.logged_at, s.id LIMIT 9`, "sends_logged"},
 	} {
 		plan := sqlitePlan(t, log, c.query)
-		if !strings.Contains(plan, c.index) || strings.Contains(plan, "TEMP B-TREE") {
+		if !strings.Contains(plan, c.index) || strings.Contains(plan, "TEMP B-TREE") && name != "recipient" { // that merges two
 			t.Errorf("%s: %s", name, plan)
 		}
 	}

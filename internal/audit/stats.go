@@ -87,9 +87,10 @@ func (c conditions) tallies(stretch string) string {
 FROM sends s` + c.where() + ` GROUP BY 1, 2, 3, 4 ORDER BY 1, 2, 3, 4`
 }
 
-// lost counts what carriers say was lost, in the words of its index.
-func (c conditions) lost() string {
-	return `SELECT count(*) FROM sends s` + c.where() + ` AND s.receipt = 'undelivered' AND s.receipt <> '' AND s.status IN ('sent', 'unknown')`
+// lost counts what carriers say was lost, among the failures of the time from $1 to $2.
+func (c conditions) lost(d dialect) string {
+	return `SELECT count(*) FROM ` + d.failures + c.where() + ` AND f.status = 'undelivered' AND f.logged_at >= $1 AND f.logged_at < $2
+ AND s.receipt = 'undelivered' AND s.status IN ('sent', 'unknown')`
 }
 
 // inOrder is the order of tallies.
@@ -114,8 +115,7 @@ func (s *SQLite) Stats(ctx context.Context, q StatsQuery) (stats Stats, err erro
 	if err != nil {
 		return Stats{}, err
 	}
-	stats.Undelivered, err = first(ctx, s.readers, func(n *int) []any { return []any{n} }, c.lost(), c.args...)
-	if err != nil {
+	if err := s.readers.QueryRowContext(ctx, c.lost(sqliteWords), c.args...).Scan(&stats.Undelivered); err != nil {
 		return Stats{}, unavailable(err)
 	}
 	return stats, nil

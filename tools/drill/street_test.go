@@ -197,6 +197,7 @@ func (s *street) age(i *incident, by time.Duration) {
 	shift := fmt.Sprintf("%d microseconds", by.Microseconds())
 	for _, sql := range []string{
 		`UPDATE sends SET taken_at = taken_at - $1::interval, logged_at = logged_at - $1::interval, finished_at = finished_at - $1::interval WHERE recipient = $2`,
+		`UPDATE failures SET logged_at = logged_at - $1::interval, finished_at = finished_at - $1::interval WHERE recipient = $2`,
 		`UPDATE verifications SET created_at = created_at - $1::interval, expires_at = expires_at - $1::interval, approved_at = approved_at - $1::interval, canceled_at = canceled_at - $1::interval WHERE recipient = $2`,
 		`UPDATE suppressions SET since = since - $1::interval, until = until - $1::interval WHERE recipient = $2`,
 		`UPDATE provider_events SET at = at - $1::interval, heard_at = heard_at - $1::interval WHERE send_id IN (SELECT id FROM sends WHERE recipient = $2)`,
@@ -220,7 +221,7 @@ func (s *street) hurry(i *incident, left time.Duration) {
 func (s *street) rests(i *incident) {
 	s.Helper()
 	s.await(i, "a pause between two attempts", func([]row) bool {
-		done, err := s.db.Exec(s.Context(), `UPDATE sends SET due_at = due_at + interval '3 minutes' WHERE recipient = $1 AND status = 'queued'`, s.hash(i))
+		done, err := s.db.Exec(s.Context(), `UPDATE flights SET due_at = due_at + interval '3 minutes' WHERE queued AND id IN (SELECT id FROM sends WHERE recipient = $1)`, s.hash(i))
 		s.must(err)
 		return done.RowsAffected() == 1
 	})

@@ -1,0 +1,266 @@
+package audit
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"sendcode/internal/parts"
+	"sendcode/quota"
+)
+
+// betweenFixture is a log on the server's own clock whose first trips are followed by a call, and a second one on the same rows.
+func betweenFixture(t *testing.T, server *parts.PostgresServer) (f *fixture, log, other *Postgres) {
+	t.Helper()
+	address := newDatabase(t, server)
+	log, other = openTest(t, address, serverClock), openTest(t, address, serverClock)
+	return &fixture{Log: log, replica: other}, log, other
+}
+
+// once has the next Begin of a log followed by a call, between its trips.
+func once(log *Postgres, then func()) {
+	var done atomic.Bool
+	log.between = func([]*call) {
+		if !done.Swap(true) {
+			then()
+		}
+	}
+}
+
+// Whatever an administrator or a person does between the two trips of a Begin, the answer is the row, and nobody is sent a code that
+// ended before it. By seed: a check, an approval, a cancel, a reset, a refund.
+func TestPostgresBetweenTheTrips(t *testing.T) {
+	f, log, other := betweenFixture(t, parts.Postgres(t))
+	for seed := range uint64(40) {
+		dice := rand.New(rand.NewPCG(seed, 1)).IntN
+		first := f.admit(t, f.intent(int(seed), func(in *Intent) { in.Verification.Holder = "s:1" }))
+		in := f.intent(int(seed), withRules(rule(2+dice(2), time.Hour)), func(in *Intent) { in.Verification.Holder = "s:1" })
+		what := dice(5)
+		done := make(chan error, 1)
+		once(log, func() {
+			go func() { done <- meddle(other, what, first, f.act()) }()
+			eventually(t, func() bool { return len(done) > 0 || waits(t, other) })
+		})
+		begun := f.begin(t, in)
+		log.between = nil
+		ok(t, <-done)
+		equal(t, "admitted", begun.Admitted, true)
+		equal(t, fmt.Sprintf("seed %d: joined beside %d", seed, what), begun.Verification.ID, first.Verification.ID)
+		row := f.row(t, in.Send.ID)
+		equal(t, "number", row.Number, 2)
+		v, newest, _, err := f.Verification(t.Context(), first.Verification.ID)
+		ok(t, err)
+		equal(t, "sends", v.Sends, 2)
+		equal(t, "newest", newest.ID, in.Send.ID)
+		equal(t, "reset", row.Forgiven, what == 3)
+		equal(t, "counts", row.Counts, what != 3)
+	}
+}
+
+// meddle does something to a verification and its recipient.
+func meddle(log *Postgres, what int, first Begun, act Act) error {
+	ctx := context.Background()
+	var err error
+	switch what {
+	case 0:
+		_, _, _, err = log.Attempt(ctx, first.Verification.ID)
+	case 1:
+		_, err = log.Approve(ctx, first.Verification.ID, Tell{})
+	case 2:
+		_, err = log.Cancel(ctx, first.Verification.ID)
+	case 3:
+		s := first.Send
+		err = log.Forgive(ctx, []Bucket{{s.App, s.Channel, s.Recipient, []string{"login", "signup"}}}, act)
+	case 4:
+		_, err = log.Finish(ctx, Outcome{Held: Held{first.Send.ID, 1}, Status: Failed, Reason: ReasonRejected, Refund: true})
+	}
+	return err
+}
+
+// waits says whether somebody waits for a lock in the log's database.
+func waits(t *testing.T, log *Postgres) (waiting bool) {
+	t.Helper()
+	ok(t, log.pool.QueryRow(t.Context(), `
+SELECT count(*) > 0 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`).Scan(&waiting))
+	return waiting
+}
+
+// A replica that is killed or stands still between its trips has written nothing, and its recipient is free within a second: another
+// replica's send, which waited for the lock, goes through.
+func TestPostgresStopsBetweenTheTrips(t *testing.T) {
+	server := parts.Postgres(t)
+	for seed := range uint64(6) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			t.Parallel()
+			f, log, other := betweenFixture(t, server)
+			f.admit(t, f.intent(0))
+			ok(t, other.Ping(t.Context()))
+			frozen, thaw := make(chan time.Time, 1), make(chan struct{})
+			killed := seed%2 == 0
+			once(log, func() {
+				frozen <- time.Now()
+				if killed {
+					end(t, other)
+					return
+				}
+				<-thaw
+			})
+			mine, theirs := f.intent(1, withRules(rule(1, time.Hour))), f.intent(1, withRules(rule(1, time.Hour)))
+			result := make(chan error, 1)
+			var begun Begun
+			go func() {
+				var err error
+				begun, err = f.Begin(t.Context(), mine)
+				result <- err
+			}()
+			<-frozen
+			got, err := other.Begin(t.Context(), theirs)
+			ok(t, err)
+			close(thaw)
+			ok(t, <-result) // it tries again
+			if got.Admitted == begun.Admitted {
+				t.Errorf("admitted: %v and %v, by a limit of 1", got.Admitted, begun.Admitted)
+			}
+			if !killed {
+				equal(t, "the one that waited", got.Admitted, true)
+			}
+			equal(t, "rows", len(f.all(t)), 2)
+		})
+	}
+}
+
+// end ends the server processes that are between two trips.
+func end(t *testing.T, log *Postgres) {
+	var n int
+	if err := log.pool.QueryRow(context.Background(), `
+SELECT count(*) FILTER (WHERE pg_terminate_backend(pid, 4000)) FROM pg_stat_activity WHERE datname = current_database() AND state = 'idle in transaction'`).Scan(&n); err != nil || n != 1 {
+		t.Errorf("%d processes ended: %v", n, err)
+	}
+}
+
+// The setting that frees them is shorter than the wait for a lock.
+func TestPostgresFreesLocksInTime(t *testing.T) {
+	log := openTest(t, newDatabase(t, parts.Postgres(t)), serverClock)
+	var idle, lock string
+	ok(t, log.writers.QueryRow(t.Context(), `SELECT current_setting('idle_in_transaction_session_timeout'), current_setting('lock_timeout')`).Scan(&idle, &lock))
+	patience, err := time.ParseDuration(idle)
+	ok(t, err)
+	wait, err := time.ParseDuration(lock)
+	ok(t, err)
+	if patience <= 0 || patience >= wait {
+		t.Errorf("between two trips %s, for a lock %s", idle, lock)
+	}
+}
+
+// The program's clock an hour off in either direction changes nothing: ages are those of the log's clock, or the limiter's.
+func TestPostgresProgramsClockIsOff(t *testing.T) {
+	f, log, _ := betweenFixture(t, parts.Postgres(t))
+	for n, off := range []time.Duration{-time.Hour, time.Hour, -30 * time.Hour, 30 * time.Hour} {
+		log.seen.Store(time.Now().Add(off).UnixMicro()) // where it thinks that the log's clock is
+		limits := []quota.Rule{{Name: "minute", Scope: quota.Recipient, Limit: 1, Window: time.Minute}}
+		in := f.intent(n, withRules(limits), withID(&fixture{now: time.Now()}, off))
+		first := f.admit(t, in)
+		if age := time.Since(first.Now); age < -time.Minute || age > time.Minute {
+			t.Errorf("%v off: logged %v ago", off, age)
+		}
+		f.refuse(t, f.intent(n, withRules(limits), withID(&fixture{now: time.Now(), serial: uint64(n)}, off)))
+	}
+}
+
+// Finish writes the second version of a row on the page of the first, and no index entry.
+func TestPostgresFinishIsHot(t *testing.T) {
+	f, log, _ := betweenFixture(t, parts.Postgres(t))
+	const sends = 2000
+	together(32, func(caller int) {
+		g := &fixture{Log: log, serial: uint64(caller+1) << 20}
+		for i := range sends / 32 {
+			begun, err := log.Begin(t.Context(), g.intent(1000*caller+i))
+			if err == nil {
+				_, err = log.Finish(t.Context(), Outcome{Held: Held{begun.Send.ID, 1}, Status: Sent, Provider: "mx", ProviderCode: "250 2.0.0"})
+			}
+			if err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	address := log.pool.Config().ConnString()
+	ok(t, f.Close())
+	ok(t, f.replica.Close())
+	conn, err := pgx.Connect(t.Context(), address)
+	ok(t, err)
+	defer conn.Close(context.Background())
+	scans(t, conn) // all others are gone and have reported
+	var updates, hot int64
+	ok(t, conn.QueryRow(t.Context(), `SELECT sum(n_tup_upd)::bigint, sum(n_tup_hot_upd)::bigint FROM pg_stat_user_tables WHERE relname LIKE 'sends_2%'`).Scan(&updates, &hot))
+	t.Logf("%d updates, %d of them HOT", updates, hot)
+	if updates < sends*9/10 || hot*100 < updates*95 {
+		t.Errorf("%d updates, %d of them HOT", updates, hot)
+	}
+}
+
+// While a snapshot is held, what ended can't be vacuumed. A look for what is overdue reads no more of it for that.
+func TestPostgresTakesOverBesideAHeldSnapshot(t *testing.T) {
+	f, log, _ := betweenFixture(t, parts.Postgres(t))
+	holder, err := pgx.Connect(t.Context(), log.pool.Config().ConnString())
+	ok(t, err)
+	defer holder.Close(context.Background())
+	exec(t, holder, `BEGIN ISOLATION LEVEL REPEATABLE READ`, `SELECT count(*) FROM flights`)
+	stuck := f.admit(t, f.intent(1))
+	// 10,000 that ended, of the time before: as many dead rows.
+	_, err = log.pool.Exec(t.Context(), `
+INSERT INTO flights (id, due_at, attempt, queued, channel) SELECT gen_random_uuid(), now() - interval '1 minute' - n * interval '1 ms', 1, false, 'email' FROM generate_series(1, 10000) n`)
+	ok(t, err)
+	_, err = log.pool.Exec(t.Context(), `DELETE FROM flights WHERE due_at < now()`)
+	ok(t, err)
+	equal(t, "due", len(f.takeOver(t, 10)), 0) // the first look reads them all
+	_, err = log.pool.Exec(t.Context(), `UPDATE flights SET due_at = now() WHERE id = $1`, stuck.Send.ID)
+	ok(t, err)
+	now, err := log.clock(t.Context())
+	ok(t, err)
+	whole, read := touched(t, log, now, time.Time{}), touched(t, log, now, log.overdue.from("email", now))
+	t.Logf("from the oldest on %d pages, from the mark on %d", whole, read)
+	equal(t, "taken over", f.takeOver(t, 10)[0].Send.ID, stuck.Send.ID)
+	if read > 20 || whole < 20 {
+		t.Errorf("%d pages were touched, and %d from the oldest on", read, whole)
+	}
+}
+
+// touched is how many pages of its index and table a look for what is overdue touches.
+func touched(t *testing.T, log *Postgres, now, from time.Time) int {
+	t.Helper()
+	var plan []struct {
+		Plan struct {
+			Blocks int `json:"Shared Hit Blocks"`
+		}
+	}
+	ok(t, log.pool.QueryRow(t.Context(), `EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON)
+SELECT f.id FROM flights f WHERE f.due_at <= $1 AND f.due_at > $2 AND f.channel = 'email' ORDER BY f.due_at, f.id LIMIT 10`, now, from).Scan(&plan))
+	return plan[0].Plan.Blocks
+}
+
+// A mail that was asked for and sent has eight index entries, in all tables together; Finish adds none.
+func TestPostgresIndexEntriesOfASend(t *testing.T) {
+	f, log, _ := betweenFixture(t, parts.Postgres(t))
+	f.admit(t, f.intent(1, func(in *Intent) { in.Send.Reference, in.Verification.Holder = "", "s:1" }))
+	indexes, err := readRows(t.Context(), log, func(x *[3]string) []any { return []any{&x[0], &x[1], &x[2]} }, `
+SELECT i.indexrelid::regclass::text, i.indrelid::regclass::text, coalesce(pg_get_expr(i.indpred, i.indrelid), 'true')
+FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid JOIN pg_am a ON a.oid = c.relam
+WHERE i.indrelid IN ('sends'::regclass, 'verifications'::regclass, 'flights'::regclass) AND a.amname <> 'brin'`)
+	ok(t, err)
+	var entries []string
+	for _, index := range indexes {
+		var n int
+		ok(t, log.pool.QueryRow(t.Context(), `SELECT count(*) FROM `+index[1]+` WHERE `+index[2]).Scan(&n))
+		if n > 0 {
+			entries = append(entries, index[0])
+		}
+	}
+	if len(entries) > 8 {
+		t.Errorf("%d entries: %v", len(entries), entries)
+	}
+}

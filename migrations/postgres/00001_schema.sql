@@ -1,0 +1,550 @@
+-- +goose Up
+
+-- The schema of version 0.1.0. Later migrations only add to it. Three ideas hold it together:
+--
+--   * One table of the record. sends has a row for each send and for each group of equal refusals; verifications has the codes that
+--     the sends carried. No recipient stands here in the clear, and no code anywhere: a code is derived from a verification's nonce
+--     and a key that the database never sees.
+--   * What changes is not indexed. A send is written once (Begin) and ended once (Finish). Nothing that ends it is in an index, in a
+--     predicate or in a constraint of sends, so that the second write is a HOT update: a new row version on the same page, and no
+--     index entry. What has to be found by its state has a small table of its own: flights, refunds, failures, minutes.
+--   * At most eight index entries a send: sends 5 (key, recipient, time, kind, domain), verifications 1, flights 2.
+--
+-- Texts with fixed values have no type of their own: a later version adds a value without rewriting what an older one reads. sends
+-- and flights have no CHECK: it would be parsed and evaluated at each update. Package audit writes nothing else.
+--
+-- The console's queries, and what serves them (internal/audit/sqldb_filter.go, postgres_filter.go, stats.go):
+--
+--   all rows, newest first, from a mark, between times   sends_logged, backwards
+--   recipient                                            sends_recipient and sends_refused_recipient, merged
+--   reference                                            sends_reference
+--   app, channel, purpose, any of them                   sends_kind: one look for each kind that there is (loose scan), merged
+--   mail domain                                          sends_domain
+--   country                                              sends_country
+--   provider                                             minutes in which there were any, then sends_logged in these
+--   status queued, sending                               flights, then the key
+--   status failed, unknown, undelivered                  failures, then the key
+--   status refused                                       sends_refused
+--   status sent                                          sends_logged or sends_kind: most rows are
+--   status delivered                                     minutes, as for providers
+--   blocked by a rule                                    sends_blocked_by
+--   support reference, one row, rows by ID               the key
+--   latest of many recipients                            sends_recipient and sends_refused_recipient, a look for each
+--   sends and refusals of one verification               the same two, by the verification's recipient and time
+--   statistics, domains with failures                    hours and its tables; the hours that are not counted yet by sends_logged
+--   what carriers lost                                   failures
+--   crowded recipients, rebuilding a limiter             sends_logged
+--   text messages by prefix (the watch)                  sends_texts
+--   acts, events, suppressions, pauses, accounts         their own indexes, below
+--
+-- Indexes have the time and not the ID that makes an order total: rows of one instant are sorted when they are read. Only the key
+-- has the ID, so no plan can look a row up by its ID in any other index, whatever the statistics say.
+
+-- The first ID that a send of an instant can have: IDs begin with their time (RFC 9562 section 5.7).
+CREATE FUNCTION sendcode_lowest_id(at timestamptz) RETURNS uuid LANGUAGE sql STABLE PARALLEL SAFE
+AS $$ SELECT (lpad(to_hex(greatest(0, floor(extract(epoch FROM at) * 1000)::bigint)), 12, '0') || '00000000000000000000')::uuid $$;
+
+CREATE TABLE verifications (
+    created_at   timestamptz NOT NULL,
+    expires_at   timestamptz NOT NULL,
+    approved_at  timestamptz,
+    canceled_at  timestamptz,
+    -- A status is not stored: it follows from these and the clock, so it can't contradict them.
+    attempts     integer     NOT NULL DEFAULT 0,
+    max_attempts integer     NOT NULL,
+    sends        integer     NOT NULL,
+    forgiven     integer     NOT NULL DEFAULT 0, -- of the attempts: an administrator forgave them, and no bound counts them
+    code_length  smallint    NOT NULL,
+    by_browser   boolean     NOT NULL DEFAULT false, -- opened by a browser, not with a secret key: failed checks are bounded apart
+    id           text        NOT NULL PRIMARY KEY, -- a capability, at least 128 random bits
+    app          text        NOT NULL,
+    channel      text        NOT NULL,
+    purpose      text        NOT NULL,
+    recipient    bytea       NOT NULL CHECK (octet_length(recipient) = 16), -- keyed hash: search and quota
+    masked       text        NOT NULL,             -- for people
+    sealed       bytea,                            -- encrypted, for a retry; NULL once erased
+    holder       text        NOT NULL,             -- may resend without naming the ID; '' is nobody
+    nonce        bytea       NOT NULL,             -- the code is derived from it
+    key_id       text        NOT NULL,
+    alphabet     text        NOT NULL,             -- of the code
+    locale       text        NOT NULL,
+    reference    text        NOT NULL
+) WITH (fillfactor = 80);
+
+-- Retention. Rows come in the order of their time, so ranges of pages tell it: no entry for each row.
+CREATE INDEX verifications_created ON verifications USING brin (created_at) WITH (pages_per_range = 32, autosummarize = on);
+
+-- How often one recipient's codes were tried lately, over all its verifications: the bound on failed checks. A send makes no entry.
+CREATE INDEX verifications_tried ON verifications (recipient, app, channel, expires_at) WHERE attempts > 0;
+
+-- One row for each send, and for repeated refusals of one kind together: the record, the second gate's memory and the outbox in
+-- one, so that no two of them can disagree. A partition for each month, by the time that IDs begin with: so the key holds over all of
+-- them. Nothing refers to sends, and sends to nothing, by a foreign key: partitions are dropped whole.
+CREATE TABLE sends (
+    id              uuid        NOT NULL PRIMARY KEY,
+    taken_at        timestamptz NOT NULL,             -- on the clock named below, of the limiter that let it in
+    logged_at       timestamptz NOT NULL,             -- on this database's clock, read after the lock on the recipient
+    finished_at     timestamptz,
+    took            bigint      NOT NULL DEFAULT 0,   -- µs
+    retry_after     bigint      NOT NULL DEFAULT 0,   -- µs, as answered last; of a refusal
+    number          integer     NOT NULL,             -- of the send within its verification, from 1; 0 for a refusal
+    attempt         integer     NOT NULL,             -- fences late writers
+    requests        integer     NOT NULL DEFAULT 1,   -- that a refusal stands for
+    recipients      integer     NOT NULL DEFAULT 0,   -- that a refusal stands for, about; 0: the one that it names
+    in_doubt        boolean     NOT NULL DEFAULT false, -- an earlier attempt ended without an outcome
+    counts          boolean     NOT NULL,             -- uses one of the recipient's rules
+    forgiven        boolean     NOT NULL DEFAULT false, -- an administrator forgave it: it counted until then
+    suppression_id  uuid,                             -- that Begin met: the send goes to nobody
+    status          text        NOT NULL,             -- queued, sending, sent, failed, unknown; refused
+    reason          text        NOT NULL DEFAULT '',
+    provider        text        NOT NULL DEFAULT '',
+    provider_code   text        NOT NULL DEFAULT '',
+    receipt         text        NOT NULL DEFAULT '',  -- what a carrier said later: delivered, undelivered
+    afterwards      text        NOT NULL DEFAULT '',  -- the worst that a mail provider said later
+    app             text        NOT NULL,
+    channel         text        NOT NULL,
+    purpose         text        NOT NULL,
+    recipient       bytea       NOT NULL,             -- keyed hash, 16 bytes; empty for refusals of several recipients together
+    masked          text        NOT NULL,
+    domain          text        NOT NULL,             -- of a mail address, as the mask shows it; else ''
+    country         text        NOT NULL,             -- of a phone number; else ''
+    prefix          text        NOT NULL,             -- that a phone number begins with; else ''
+    verification_id text        NOT NULL,             -- '' for a refusal that belongs to none
+    clock           text        NOT NULL,             -- 'log': no limiter let it in, and taken_at is logged_at
+    locale          text        NOT NULL,
+    reference       text        NOT NULL,
+    ip              text        NOT NULL,             -- the client's network, never its address
+    observed        text        NOT NULL DEFAULT '',  -- rules in mode observe that would have refused it, by commas
+    blocked_by      text        NOT NULL DEFAULT ''   -- of a refusal: the rule
+) PARTITION BY RANGE (id);
+
+-- The second gate, and the sends of one recipient. Refusals are in an index of their own: an attack on a recipient does not make
+-- its own check slower. A row is the one or the other for good, so no update touches either index.
+CREATE INDEX sends_recipient ON sends (recipient, logged_at) WHERE number > 0;
+CREATE INDEX sends_refused_recipient ON sends (recipient, logged_at) WHERE number = 0;
+
+CREATE INDEX sends_logged ON sends (logged_at);
+CREATE INDEX sends_kind ON sends (app, channel, purpose, logged_at);
+CREATE INDEX sends_domain ON sends (domain, logged_at) WHERE domain <> '';
+CREATE INDEX sends_reference ON sends (reference, logged_at) WHERE reference <> '';
+
+-- Text messages: they have no domain, so these are one entry more than mails have.
+CREATE INDEX sends_texts ON sends (logged_at) WHERE channel = 'sms' AND number > 0;
+CREATE INDEX sends_country ON sends (country, logged_at) WHERE country <> '';
+
+-- Refusals.
+CREATE INDEX sends_refused ON sends (logged_at) WHERE number = 0;
+CREATE INDEX sends_blocked_by ON sends (blocked_by, logged_at) WHERE number = 0;
+
+-- What is in flight: Begin inserts, Finish deletes, and leases are renewed, ended and taken over here. A row is found by its key,
+-- or by the time when it has to be looked after. Rows live for a second, so dead ones are vacuumed early.
+CREATE TABLE flights (
+    id      uuid        NOT NULL PRIMARY KEY, -- of the send
+    due_at  timestamptz NOT NULL,             -- end of the lease, or time of the next attempt
+    attempt integer     NOT NULL,             -- as in sends
+    queued  boolean     NOT NULL,             -- waits for its next attempt; else an attempt holds the lease
+    channel text        NOT NULL
+) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_insert_scale_factor = 0.5, autovacuum_vacuum_cost_delay = 0);
+CREATE INDEX flights_due ON flights (due_at);
+
+-- Refunds that the limiter has not confirmed.
+CREATE TABLE refunds (
+    id      uuid        NOT NULL PRIMARY KEY, -- of the send
+    since   timestamptz NOT NULL,             -- due since, or handed out then
+    attempt integer     NOT NULL
+);
+CREATE INDEX refunds_since ON refunds (since);
+
+-- Sends that did not go well, written when it happens: by them the console finds failed, unknown and undelivered sends, and the
+-- rule on failures counts. The send's own row has the last word on its status: a row here may be out of date.
+CREATE TABLE failures (
+    status      text        NOT NULL, -- failed, unknown, undelivered
+    logged_at   timestamptz NOT NULL, -- as in sends
+    id          uuid        NOT NULL, -- of the send
+    finished_at timestamptz NOT NULL,
+    counts      boolean     NOT NULL, -- in the rule on failures
+    app         text        NOT NULL,
+    channel     text        NOT NULL,
+    recipient   bytea       NOT NULL,
+    PRIMARY KEY (status, logged_at, id)
+);
+CREATE INDEX failures_recipient ON failures (recipient, app, channel, finished_at);
+
+-- The minutes in which sends were logged that have a value in a column which is set later and so is in no index: that a provider had
+-- in hand, or that a carrier delivered. The console looks for such sends in these minutes alone.
+CREATE TABLE minutes (
+    field  text        NOT NULL, -- provider, receipt
+    value  text        NOT NULL,
+    minute timestamptz NOT NULL,
+    PRIMARY KEY (field, value, minute)
+);
+CREATE INDEX minutes_minute ON minutes (minute); -- retention
+
+-- Requests that are one, by the caller's word (Idempotency-Key). A claim holds no request and no answer: it names the send that came
+-- of it. Not partitioned: a key has to be unique over all time that it lives.
+CREATE TABLE claims (
+    key         bytea       NOT NULL PRIMARY KEY CHECK (octet_length(key) = 32), -- keyed hash
+    fingerprint bytea       NOT NULL CHECK (octet_length(fingerprint) = 32),     -- keyed hash of the request
+    send_id     uuid        NOT NULL,
+    made_at     timestamptz NOT NULL,
+    held_until  timestamptz NOT NULL -- until then a request works on it
+);
+CREATE INDEX claims_made ON claims (made_at);
+
+-- What administrators did. Rows are only added: the trigger holds for every role, and the role that the service works as has no
+-- right to anything else (package audit, rights.go). The database's owner can take both away, so the service should not have the
+-- owner's password.
+CREATE TABLE acts (
+    id      uuid        NOT NULL PRIMARY KEY, -- version 7
+    at      timestamptz NOT NULL,             -- on this database's clock
+    who     text        NOT NULL CHECK (who <> ''),
+    role    text        NOT NULL,
+    network text        NOT NULL,             -- where the request came from
+    what    text        NOT NULL CHECK (what <> ''),
+    app     text        NOT NULL,
+    channel text        NOT NULL,
+    purpose text        NOT NULL,
+    target  text        NOT NULL,             -- ID of the send or name of the account that it was done to; '' is none
+    reason  text        NOT NULL,             -- why, in the administrator's words; names no recipient
+    outcome text        NOT NULL CHECK (outcome IN ('begun', 'done', 'failed')),
+    detail  text        NOT NULL,
+    ends    uuid                              -- the act, begun before, whose outcome this row is
+);
+CREATE INDEX acts_at ON acts (at, id);
+
+-- On whom. It stands apart from the acts, since a person may be erased and an act may not change: a row here can lose what it says,
+-- and nothing else.
+CREATE TABLE act_people (
+    act       uuid  NOT NULL PRIMARY KEY,
+    recipient bytea CHECK (octet_length(recipient) = 16), -- keyed hash; NULL once forgotten
+    masked    text  NOT NULL
+);
+CREATE INDEX act_people_recipient ON act_people (recipient) WHERE recipient IS NOT NULL;
+
+-- +goose StatementBegin
+CREATE FUNCTION sendcode_only_added() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    RAISE EXCEPTION 'rows of % are only added', TG_TABLE_NAME USING ERRCODE = 'insufficient_privilege';
+END $$;
+-- +goose StatementEnd
+
+-- +goose StatementBegin
+CREATE FUNCTION sendcode_only_forgotten() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF NEW.act = OLD.act AND NEW.masked = '•••' AND (NEW.recipient IS NULL OR NEW.recipient = OLD.recipient) THEN
+        RETURN NEW;
+    END IF;
+    RAISE EXCEPTION 'rows of % can only be forgotten', TG_TABLE_NAME USING ERRCODE = 'insufficient_privilege';
+END $$;
+-- +goose StatementEnd
+
+CREATE TRIGGER acts_only_added BEFORE UPDATE OR DELETE OR TRUNCATE ON acts FOR EACH STATEMENT EXECUTE FUNCTION sendcode_only_added();
+CREATE TRIGGER act_people_only_added BEFORE DELETE OR TRUNCATE ON act_people FOR EACH STATEMENT EXECUTE FUNCTION sendcode_only_added();
+CREATE TRIGGER act_people_only_forgotten BEFORE UPDATE ON act_people FOR EACH ROW EXECUTE FUNCTION sendcode_only_forgotten();
+
+-- Also in a session that plays a replica, where other triggers sleep.
+ALTER TABLE acts ENABLE ALWAYS TRIGGER acts_only_added;
+ALTER TABLE act_people ENABLE ALWAYS TRIGGER act_people_only_added;
+ALTER TABLE act_people ENABLE ALWAYS TRIGGER act_people_only_forgotten;
+
+-- Recipients that get no mail for a while, and why. A row is about one very address, not about all spellings of a mailbox: what one of
+-- them bounces says nothing of the others. Rows are lifted, not deleted: they are a part of the record.
+CREATE TABLE suppressions (
+    id         uuid        NOT NULL PRIMARY KEY,
+    app        text        NOT NULL, -- '': of every app
+    channel    text        NOT NULL,
+    address    bytea       NOT NULL CHECK (octet_length(address) = 16),   -- keyed hash of the very address: decides
+    recipient  bytea       NOT NULL CHECK (octet_length(recipient) = 16), -- keyed hash as its sends have it: leads to them
+    masked     text        NOT NULL,
+    reason     text        NOT NULL CHECK (reason IN ('hard_bounce', 'complaint', 'opt_out', 'manual')),
+    detail     text        NOT NULL,
+    send_id    uuid,                 -- of which it came; NULL: by hand
+    made_by    text        NOT NULL,
+    since      timestamptz NOT NULL,
+    until      timestamptz NOT NULL,
+    lifted_at  timestamptz,
+    lifted_by  text        NOT NULL DEFAULT '',
+    lifted_why text        NOT NULL DEFAULT ''
+);
+-- Begin looks one recipient up. What has run out stays in it: a predicate can't know the time.
+CREATE INDEX suppressions_active ON suppressions (address, channel, until) WHERE lifted_at IS NULL;
+CREATE INDEX suppressions_listed ON suppressions (since, id);
+CREATE INDEX suppressions_recipient ON suppressions (recipient); -- erasure
+
+-- Events for apps, each written by the statement that made the change. The row is the outbox of its delivery; it holds nothing of the
+-- recipient, which is read from the send or the verification when it is delivered.
+CREATE TABLE app_events (
+    id              uuid        NOT NULL PRIMARY KEY, -- version 7; the receiver knows a repeated delivery by it
+    app             text        NOT NULL,
+    type            text        NOT NULL,
+    send_id         uuid,                             -- NULL: it is about the verification
+    verification_id text        NOT NULL,
+    status          text        NOT NULL,             -- as it became then
+    reason          text        NOT NULL,
+    test            boolean     NOT NULL,             -- of a test recipient
+    at              timestamptz NOT NULL,             -- on this database's clock
+    state           text        NOT NULL DEFAULT 'pending' CHECK (state IN ('pending', 'delivered', 'given_up')),
+    attempt         integer     NOT NULL DEFAULT 0,   -- fences late writers
+    due_at          timestamptz,                      -- pending: time of the next attempt, or end of the lease
+    ended_at        timestamptz,
+    answer          text        NOT NULL DEFAULT '',  -- of the last attempt
+    CONSTRAINT app_events_pending_is_due CHECK ((state = 'pending') = (due_at IS NOT NULL) AND (due_at IS NULL) = (ended_at IS NOT NULL))
+);
+CREATE INDEX app_events_due ON app_events (app, due_at, id) WHERE due_at IS NOT NULL; -- by app: one that does not answer is not in the way of others
+CREATE INDEX app_events_pending ON app_events (at, id) WHERE due_at IS NOT NULL;      -- given up
+CREATE INDEX app_events_ended ON app_events (ended_at, id) WHERE ended_at IS NOT NULL; -- forgotten
+CREATE INDEX app_events_app ON app_events (app, id);                                   -- pages of one app; those of all go by the key
+CREATE INDEX app_events_given_up ON app_events (id) WHERE state = 'given_up';
+
+-- Recipients that were erased, by the keyed hash. Being erased frees no quota, so the hash stays where it counts until every window
+-- has passed; then it goes everywhere, and this row with it.
+CREATE TABLE erasures (
+    recipient bytea       NOT NULL PRIMARY KEY CHECK (octet_length(recipient) = 16),
+    erased_at timestamptz NOT NULL,
+    forget_at timestamptz NOT NULL
+);
+CREATE INDEX erasures_forget ON erasures (forget_at);
+
+-- What text messages have cost in a period, by what a cap looks at. One statement adds to it and looks at the cap, so that parallel
+-- sends never pass it (package audit, spending.go).
+CREATE TABLE spending (
+    account text   NOT NULL,
+    period  date   NOT NULL, -- its first day, in UTC
+    used    bigint NOT NULL CHECK (used >= 0), -- millionths of the currency
+    PRIMARY KEY (account, period)
+);
+
+-- Recipients for which a carrier takes nothing more for a while.
+CREATE TABLE embargoes (
+    channel   text        NOT NULL,
+    recipient bytea       NOT NULL CHECK (octet_length(recipient) = 16),
+    since     timestamptz NOT NULL,
+    until     timestamptz NOT NULL,
+    PRIMARY KEY (recipient, channel)
+);
+
+-- What a mail provider said later of a mail that it had taken. Events are added, once for each kind, and change no status: so
+-- duplicates and late ones take nothing back.
+CREATE TABLE provider_events (
+    send_id  uuid        NOT NULL,
+    kind     text        NOT NULL CHECK (kind IN ('delivered', 'bounced', 'complained', 'opted_out')),
+    at       timestamptz NOT NULL, -- as the provider says, no later than it was heard
+    heard_at timestamptz NOT NULL,
+    provider text        NOT NULL, -- its name in the configuration
+    detail   text        NOT NULL, -- reply code and enhanced status code, or one word
+    PRIMARY KEY (send_id, kind)
+);
+
+-- Text messages that a carrier took and of which nothing final is known: it reports by its own ID, or is asked. A row goes once there
+-- is a receipt, and after three days (package audit, awaited.go).
+CREATE TABLE awaited (
+    carrier    text        NOT NULL, -- its name in the configuration
+    message_id text        NOT NULL, -- the carrier's
+    send_id    uuid        NOT NULL,
+    at         timestamptz NOT NULL,
+    ask_at     timestamptz,          -- when it is asked next; NULL: never
+    asked      integer     NOT NULL DEFAULT 0,
+    PRIMARY KEY (carrier, message_id)
+);
+CREATE INDEX awaited_send ON awaited (send_id);
+CREATE INDEX awaited_ask ON awaited (ask_at) WHERE ask_at IS NOT NULL;
+CREATE INDEX awaited_at ON awaited (at);
+
+-- Prefixes of phone numbers to which an app's text messages rest, because codes went there and hardly any came back (package audit,
+-- watch.go). Rows are few, and a part of the record.
+CREATE TABLE prefix_pauses (
+    id         uuid        NOT NULL PRIMARY KEY,
+    app        text        NOT NULL,
+    country    text        NOT NULL,
+    prefix     text        NOT NULL CHECK (prefix <> ''),
+    since      timestamptz NOT NULL,
+    until      timestamptz NOT NULL,
+    sends      integer     NOT NULL, -- that were looked at
+    approved   integer     NOT NULL, -- of them
+    usual      integer     NOT NULL, -- percent that are approved elsewhere; -1: not known
+    lifted_at  timestamptz,
+    lifted_by  text        NOT NULL DEFAULT '',
+    lifted_why text        NOT NULL DEFAULT ''
+);
+CREATE INDEX prefix_pauses_prefix ON prefix_pauses (app, prefix, since);
+CREATE INDEX prefix_pauses_since ON prefix_pauses (since, id);
+
+-- A look whether rows can be written fills this table and empties it again: for that it needs new pages, as rows of sends do
+-- (package audit, writable.go). Nothing reads it.
+CREATE TABLE writable (
+    filling text NOT NULL
+);
+ALTER TABLE writable ALTER COLUMN filling SET STORAGE PLAIN; -- neither compressed nor elsewhere
+
+-- Work that one replica does for all: whose turn it is, until when.
+CREATE TABLE turns (
+    name  text        NOT NULL PRIMARY KEY,
+    until timestamptz NOT NULL
+);
+
+-- The console's accounts, beside the one whose password is in the settings.
+CREATE TABLE accounts (
+    name        text        NOT NULL PRIMARY KEY,
+    role        text        NOT NULL CHECK (role IN ('reader', 'operator', 'owner')),
+    password    text        NOT NULL, -- argon2id, PHC string
+    made_at     timestamptz NOT NULL,
+    disabled_at timestamptz,          -- NULL: may log in
+    identity    text        NOT NULL DEFAULT '' -- at the provider (OpenID Connect); '': logs in by password
+);
+CREATE UNIQUE INDEX accounts_identity ON accounts (identity) WHERE identity <> '';
+
+-- Sessions are in the database, so that logging out holds on every replica.
+CREATE TABLE sessions (
+    id         bytea       NOT NULL PRIMARY KEY CHECK (octet_length(id) = 32), -- SHA-256 of what the cookie holds
+    account    text        NOT NULL,
+    bound      bytea       NOT NULL CHECK (octet_length(bound) = 32), -- names the password: a session ends when that changes
+    started_at timestamptz NOT NULL,
+    seen_at    timestamptz NOT NULL,
+    via        text        NOT NULL DEFAULT '',    -- '': by password; 'oidc': by the provider
+    granted    text        NOT NULL DEFAULT '',    -- what the provider said that gave a role where there is no account
+    passed     boolean     NOT NULL DEFAULT false  -- began with the second factor of then
+);
+CREATE INDEX sessions_started ON sessions (started_at);
+
+-- What an account, the one of the settings too, proves itself with beside its password.
+CREATE TABLE second_factors (
+    account text        NOT NULL PRIMARY KEY,
+    sealed  bytea       NOT NULL, -- the secret of RFC 6238
+    step    bigint      NOT NULL, -- the newest time step whose code was taken: none is taken twice
+    made_at timestamptz NOT NULL
+);
+
+-- A code that was used is deleted.
+CREATE TABLE recovery_codes (
+    account text  NOT NULL,
+    hash    bytea NOT NULL CHECK (octet_length(hash) = 32), -- SHA-256; a code has 80 random bits
+    PRIMARY KEY (account, hash)
+);
+
+-- What the log counted in an hour that is over, so that it is counted once, beside the traffic (package audit, rollup.go). An hour
+-- that is not in hours is counted from its rows.
+CREATE TABLE hours (
+    hour timestamptz NOT NULL PRIMARY KEY -- its beginning
+);
+
+CREATE TABLE hour_tallies (
+    hour       timestamptz NOT NULL,
+    app        text        NOT NULL,
+    channel    text        NOT NULL,
+    purpose    text        NOT NULL,
+    status     text        NOT NULL,
+    reason     text        NOT NULL,
+    blocked_by text        NOT NULL,
+    rows       bigint      NOT NULL,
+    requests   bigint      NOT NULL,
+    opened     bigint      NOT NULL, -- verifications, by their first sends
+    approved   bigint      NOT NULL, -- of these
+    PRIMARY KEY (hour, app, channel, purpose, status, reason, blocked_by)
+);
+
+-- Times between the row and the outcome of what was sent.
+CREATE TABLE hour_times (
+    hour    timestamptz NOT NULL,
+    app     text        NOT NULL,
+    channel text        NOT NULL,
+    purpose text        NOT NULL,
+    bucket  integer     NOT NULL, -- logarithm of the µs, to the base 1.04
+    n       bigint      NOT NULL,
+    PRIMARY KEY (hour, app, channel, purpose, bucket)
+);
+
+-- Sends by mail domain, as masks show it.
+CREATE TABLE hour_domains (
+    hour     timestamptz NOT NULL,
+    app      text        NOT NULL,
+    channel  text        NOT NULL,
+    purpose  text        NOT NULL,
+    domain   text        NOT NULL,
+    sends    bigint      NOT NULL,
+    failed   bigint      NOT NULL,
+    rejected bigint      NOT NULL, -- of those that failed
+    PRIMARY KEY (hour, app, channel, purpose, domain)
+);
+
+-- The partitions of sends that there are, and the time that each is for.
+CREATE VIEW sendcode_partitions AS
+SELECT c.oid AS id, c.relname::text AS name,
+       to_timestamp(('x' || left(replace(substring(b.bound FROM $$FROM \('([0-9a-f-]{36})'\)$$), '-', ''), 12))::bit(48)::bigint / 1000.0) AS begins,
+       to_timestamp(('x' || left(replace(substring(b.bound FROM $$TO \('([0-9a-f-]{36})'\)$$), '-', ''), 12))::bit(48)::bigint / 1000.0) AS ends
+FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid CROSS JOIN LATERAL (SELECT pg_get_expr(c.relpartbound, c.oid) AS bound) b
+WHERE i.inhparent = 'sends'::regclass;
+GRANT SELECT ON sendcode_partitions TO PUBLIC;
+
+-- Both functions work as the tables' owner, for roles that may call them (package audit, rights.go); so the names in them mean what
+-- they mean here, whatever is made in other schemas.
+-- +goose StatementBegin
+DO $do$
+BEGIN
+PERFORM set_config('search_path', quote_ident(current_schema()) || ', pg_temp', true);
+
+-- Makes the partitions of this month and of the three that follow, as far as they are not there, and returns the end of the last
+-- one. The caller has no say in what is made. Half of each
+-- page is left for the second versions of its rows: a batch ends most rows of a page at once.
+CREATE FUNCTION sendcode_make_partitions() RETURNS timestamptz LANGUAGE plpgsql SECURITY DEFINER
+SET search_path FROM CURRENT SET lock_timeout = '1s'
+AS $$
+DECLARE
+    goal timestamptz := (date_trunc('month', clock_timestamp() AT TIME ZONE 'UTC') + interval '4 months') AT TIME ZONE 'UTC';
+    last timestamptz;
+    next timestamptz;
+    name text;
+BEGIN
+    SELECT max(p.ends) INTO last FROM sendcode_partitions p;
+    IF last >= goal THEN
+        RETURN last;
+    END IF;
+    LOCK TABLE sends IN SHARE UPDATE EXCLUSIVE MODE; -- one at a time; readers and writers do not wait
+    SELECT max(p.ends) INTO last FROM sendcode_partitions p;
+    last := coalesce(last, date_trunc('month', clock_timestamp() AT TIME ZONE 'UTC' - interval '32 days') AT TIME ZONE 'UTC'); -- there is none at all
+    WHILE last < goal LOOP
+        next := (date_trunc('month', last AT TIME ZONE 'UTC') + interval '1 month') AT TIME ZONE 'UTC';
+        name := 'sends_' || to_char(last AT TIME ZONE 'UTC', 'YYYY_MM');
+        EXECUTE format('CREATE TABLE %I (LIKE sends INCLUDING ALL) WITH (fillfactor = 50)', name);
+        EXECUTE format('ALTER TABLE sends ATTACH PARTITION %I FOR VALUES FROM (%L) TO (%L)', name, sendcode_lowest_id(last), sendcode_lowest_id(next));
+        last := next;
+    END LOOP;
+    RETURN last;
+END $$;
+REVOKE ALL ON FUNCTION sendcode_make_partitions() FROM PUBLIC;
+
+-- Drops the oldest partition where all of its rows were logged before an instant, and returns its name; none that is younger than
+-- what counts, whoever calls it, and none with a send in flight or a refund due. It waits for a tenth of a second, since all others
+-- wait behind it, and fails with lock_not_available.
+CREATE FUNCTION sendcode_drop_partition(before timestamptz) RETURNS text LANGUAGE plpgsql SECURITY DEFINER
+SET search_path FROM CURRENT SET lock_timeout = '100ms'
+AS $$
+DECLARE
+    old    record;
+    needed boolean;
+BEGIN
+    before := least(before, clock_timestamp() - interval '32 days');
+    SELECT p.id::regclass AS place, p.name, sendcode_lowest_id(p.ends) AS over INTO old FROM sendcode_partitions p WHERE p.ends <= before ORDER BY p.ends LIMIT 1;
+    IF NOT FOUND THEN
+        RETURN NULL;
+    END IF;
+    FOR round IN 1 .. 2 LOOP -- the second time nothing can change it any more
+        EXECUTE format('SELECT EXISTS (SELECT FROM flights WHERE id < $2) OR EXISTS (SELECT FROM refunds WHERE id < $2)
+                               OR EXISTS (SELECT FROM %1$s WHERE logged_at >= $1)', old.place) INTO needed USING before, old.over;
+        IF needed THEN
+            RETURN NULL;
+        END IF;
+        IF round = 1 THEN
+            LOCK TABLE sends IN ACCESS EXCLUSIVE MODE;
+            IF NOT EXISTS (SELECT FROM sendcode_partitions p WHERE p.name = old.name) THEN
+                RETURN NULL; -- another replica was first
+            END IF;
+        END IF;
+    END LOOP;
+    EXECUTE format('ALTER TABLE sends DETACH PARTITION %s', old.place);
+    EXECUTE format('DROP TABLE %s', old.place);
+    RETURN old.name;
+END $$;
+REVOKE ALL ON FUNCTION sendcode_drop_partition(timestamptz) FROM PUBLIC;
+END $do$;
+-- +goose StatementEnd
+SELECT sendcode_make_partitions();

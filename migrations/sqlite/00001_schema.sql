@@ -1,0 +1,320 @@
+-- +goose Up
+
+-- The same log as postgres/00001_schema.sql, where each choice is explained; a file has no partitions and no roles, and nothing is
+-- counted ahead in it. Instants and durations are whole microseconds (instants since 1970, UTC) on the clock of the program, flags
+-- are 0 or 1, IDs of sends are UUIDs as text.
+
+CREATE TABLE verifications (
+    created_at   INTEGER NOT NULL,
+    expires_at   INTEGER NOT NULL,
+    approved_at  INTEGER,
+    canceled_at  INTEGER,
+    attempts     INTEGER NOT NULL DEFAULT 0,
+    max_attempts INTEGER NOT NULL,
+    sends        INTEGER NOT NULL,
+    forgiven     INTEGER NOT NULL DEFAULT 0,
+    code_length  INTEGER NOT NULL,
+    by_browser   INTEGER NOT NULL DEFAULT 0,
+    id           TEXT    NOT NULL PRIMARY KEY,
+    app          TEXT    NOT NULL,
+    channel      TEXT    NOT NULL,
+    purpose      TEXT    NOT NULL,
+    recipient    BLOB    NOT NULL CHECK (length(recipient) = 16), -- keyed hash
+    masked       TEXT    NOT NULL,
+    sealed       BLOB,                                            -- encrypted; NULL once erased
+    holder       TEXT    NOT NULL,
+    nonce        BLOB    NOT NULL,
+    key_id       TEXT    NOT NULL,
+    alphabet     TEXT    NOT NULL,
+    locale       TEXT    NOT NULL,
+    reference    TEXT    NOT NULL
+) STRICT;
+CREATE INDEX verifications_tried ON verifications (recipient, app, channel, expires_at) WHERE attempts > 0;
+
+CREATE TABLE sends (
+    id              TEXT    NOT NULL PRIMARY KEY,
+    taken_at        INTEGER NOT NULL,
+    logged_at       INTEGER NOT NULL,
+    finished_at     INTEGER,
+    took            INTEGER NOT NULL DEFAULT 0,
+    retry_after     INTEGER NOT NULL DEFAULT 0,
+    number          INTEGER NOT NULL, -- 0 for a refusal
+    attempt         INTEGER NOT NULL,
+    requests        INTEGER NOT NULL DEFAULT 1,
+    recipients      INTEGER NOT NULL DEFAULT 0,
+    in_doubt        INTEGER NOT NULL DEFAULT 0,
+    counts          INTEGER NOT NULL,
+    forgiven        INTEGER NOT NULL DEFAULT 0,
+    suppression_id  TEXT,
+    status          TEXT    NOT NULL,
+    reason          TEXT    NOT NULL DEFAULT '',
+    provider        TEXT    NOT NULL DEFAULT '',
+    provider_code   TEXT    NOT NULL DEFAULT '',
+    receipt         TEXT    NOT NULL DEFAULT '',
+    afterwards      TEXT    NOT NULL DEFAULT '',
+    app             TEXT    NOT NULL,
+    channel         TEXT    NOT NULL,
+    purpose         TEXT    NOT NULL,
+    recipient       BLOB    NOT NULL CHECK (length(recipient) IN (0, 16)),
+    masked          TEXT    NOT NULL,
+    domain          TEXT    NOT NULL,
+    country         TEXT    NOT NULL,
+    prefix          TEXT    NOT NULL,
+    verification_id TEXT    NOT NULL,
+    clock           TEXT    NOT NULL,
+    locale          TEXT    NOT NULL,
+    reference       TEXT    NOT NULL,
+    ip              TEXT    NOT NULL,
+    observed        TEXT    NOT NULL DEFAULT '',
+    blocked_by      TEXT    NOT NULL DEFAULT ''
+) STRICT;
+CREATE INDEX sends_recipient         ON sends (recipient, logged_at, id) WHERE number > 0;
+CREATE INDEX sends_refused_recipient ON sends (recipient, logged_at, id) WHERE number = 0;
+CREATE INDEX sends_logged            ON sends (logged_at, id);
+CREATE INDEX sends_domain            ON sends (domain, logged_at, id) WHERE domain <> '';
+CREATE INDEX sends_reference         ON sends (reference, logged_at, id) WHERE reference <> '';
+CREATE INDEX sends_texts             ON sends (logged_at, id) WHERE channel = 'sms' AND number > 0;
+CREATE INDEX sends_country           ON sends (country, logged_at, id) WHERE country <> '';
+CREATE INDEX sends_refused           ON sends (logged_at, id) WHERE number = 0;
+CREATE INDEX sends_blocked_by        ON sends (blocked_by, logged_at, id) WHERE number = 0;
+
+CREATE TABLE flights (
+    id      TEXT    NOT NULL PRIMARY KEY,
+    due_at  INTEGER NOT NULL,
+    attempt INTEGER NOT NULL,
+    queued  INTEGER NOT NULL,
+    channel TEXT    NOT NULL
+) STRICT;
+CREATE INDEX flights_due ON flights (due_at, id);
+
+CREATE TABLE refunds (
+    id      TEXT    NOT NULL PRIMARY KEY,
+    since   INTEGER NOT NULL,
+    attempt INTEGER NOT NULL
+) STRICT;
+CREATE INDEX refunds_since ON refunds (since, id);
+
+CREATE TABLE failures (
+    status      TEXT    NOT NULL,
+    logged_at   INTEGER NOT NULL,
+    id          TEXT    NOT NULL,
+    finished_at INTEGER NOT NULL,
+    counts      INTEGER NOT NULL,
+    app         TEXT    NOT NULL,
+    channel     TEXT    NOT NULL,
+    recipient   BLOB    NOT NULL,
+    PRIMARY KEY (status, logged_at, id)
+) STRICT;
+CREATE INDEX failures_recipient ON failures (recipient, app, channel, finished_at);
+
+CREATE TABLE claims (
+    key         BLOB    NOT NULL PRIMARY KEY CHECK (length(key) = 32),
+    fingerprint BLOB    NOT NULL CHECK (length(fingerprint) = 32),
+    send_id     TEXT    NOT NULL,
+    made_at     INTEGER NOT NULL,
+    held_until  INTEGER NOT NULL
+) STRICT;
+CREATE INDEX claims_made ON claims (made_at);
+
+CREATE TABLE acts (
+    id      TEXT    NOT NULL PRIMARY KEY,
+    at      INTEGER NOT NULL,
+    who     TEXT    NOT NULL CHECK (who <> ''),
+    role    TEXT    NOT NULL,
+    network TEXT    NOT NULL,
+    what    TEXT    NOT NULL CHECK (what <> ''),
+    app     TEXT    NOT NULL,
+    channel TEXT    NOT NULL,
+    purpose TEXT    NOT NULL,
+    target  TEXT    NOT NULL,
+    reason  TEXT    NOT NULL,
+    outcome TEXT    NOT NULL CHECK (outcome IN ('begun', 'done', 'failed')),
+    detail  TEXT    NOT NULL,
+    ends    TEXT
+) STRICT;
+CREATE INDEX acts_at ON acts (at, id);
+
+CREATE TABLE act_people (
+    act       TEXT NOT NULL PRIMARY KEY,
+    recipient BLOB CHECK (length(recipient) = 16),
+    masked    TEXT NOT NULL
+) STRICT;
+CREATE INDEX act_people_recipient ON act_people (recipient) WHERE recipient IS NOT NULL;
+
+-- An insert that replaces deletes without a DELETE trigger, unless the connection asks for recursive triggers.
+-- +goose StatementBegin
+CREATE TRIGGER acts_added_once BEFORE INSERT ON acts WHEN EXISTS (SELECT 1 FROM acts WHERE id = NEW.id)
+BEGIN SELECT RAISE(IGNORE); END;
+-- +goose StatementEnd
+-- +goose StatementBegin
+CREATE TRIGGER acts_not_changed BEFORE UPDATE ON acts
+BEGIN SELECT RAISE(ABORT, 'rows of acts are only added'); END;
+-- +goose StatementEnd
+-- +goose StatementBegin
+CREATE TRIGGER acts_not_deleted BEFORE DELETE ON acts
+BEGIN SELECT RAISE(ABORT, 'rows of acts are only added'); END;
+-- +goose StatementEnd
+-- +goose StatementBegin
+CREATE TRIGGER act_people_added_once BEFORE INSERT ON act_people WHEN EXISTS (SELECT 1 FROM act_people WHERE act = NEW.act)
+BEGIN SELECT RAISE(IGNORE); END;
+-- +goose StatementEnd
+-- +goose StatementBegin
+CREATE TRIGGER act_people_only_forgotten BEFORE UPDATE ON act_people
+WHEN NOT (NEW.act = OLD.act AND NEW.masked = '•••' AND (NEW.recipient IS NULL OR NEW.recipient IS OLD.recipient))
+BEGIN SELECT RAISE(ABORT, 'rows of act_people can only be forgotten'); END;
+-- +goose StatementEnd
+-- +goose StatementBegin
+CREATE TRIGGER act_people_not_deleted BEFORE DELETE ON act_people
+BEGIN SELECT RAISE(ABORT, 'rows of act_people are only added'); END;
+-- +goose StatementEnd
+
+CREATE TABLE suppressions (
+    id         TEXT    NOT NULL PRIMARY KEY,
+    app        TEXT    NOT NULL,
+    channel    TEXT    NOT NULL,
+    address    BLOB    NOT NULL CHECK (length(address) = 16),
+    recipient  BLOB    NOT NULL CHECK (length(recipient) = 16),
+    masked     TEXT    NOT NULL,
+    reason     TEXT    NOT NULL CHECK (reason IN ('hard_bounce', 'complaint', 'opt_out', 'manual')),
+    detail     TEXT    NOT NULL,
+    send_id    TEXT,
+    made_by    TEXT    NOT NULL,
+    since      INTEGER NOT NULL,
+    until      INTEGER NOT NULL,
+    lifted_at  INTEGER,
+    lifted_by  TEXT    NOT NULL DEFAULT '',
+    lifted_why TEXT    NOT NULL DEFAULT ''
+) STRICT;
+CREATE INDEX suppressions_active ON suppressions (address, channel, until) WHERE lifted_at IS NULL;
+CREATE INDEX suppressions_listed ON suppressions (since, id);
+
+CREATE TABLE app_events (
+    id              TEXT    NOT NULL PRIMARY KEY,
+    app             TEXT    NOT NULL,
+    type            TEXT    NOT NULL,
+    send_id         TEXT,
+    verification_id TEXT    NOT NULL,
+    status          TEXT    NOT NULL,
+    reason          TEXT    NOT NULL,
+    test            INTEGER NOT NULL,
+    at              INTEGER NOT NULL,
+    state           TEXT    NOT NULL DEFAULT 'pending' CHECK (state IN ('pending', 'delivered', 'given_up')),
+    attempt         INTEGER NOT NULL DEFAULT 0,
+    due_at          INTEGER,
+    ended_at        INTEGER,
+    answer          TEXT    NOT NULL DEFAULT '',
+    CHECK ((state = 'pending') = (due_at IS NOT NULL) AND (due_at IS NULL) = (ended_at IS NOT NULL))
+) STRICT;
+CREATE INDEX app_events_due ON app_events (app, due_at, id) WHERE due_at IS NOT NULL;
+CREATE INDEX app_events_pending ON app_events (at, id) WHERE due_at IS NOT NULL;
+CREATE INDEX app_events_ended ON app_events (ended_at, id) WHERE ended_at IS NOT NULL;
+CREATE INDEX app_events_app ON app_events (app, id);
+CREATE INDEX app_events_given_up ON app_events (id) WHERE state = 'given_up';
+
+CREATE TABLE erasures (
+    recipient BLOB    NOT NULL PRIMARY KEY CHECK (length(recipient) = 16),
+    erased_at INTEGER NOT NULL,
+    forget_at INTEGER NOT NULL
+) STRICT;
+CREATE INDEX erasures_forget ON erasures (forget_at);
+
+CREATE INDEX suppressions_recipient ON suppressions (recipient);
+
+CREATE TABLE spending (
+    account TEXT    NOT NULL,
+    period  TEXT    NOT NULL,
+    used    INTEGER NOT NULL CHECK (used >= 0),
+    PRIMARY KEY (account, period)
+) STRICT;
+
+CREATE TABLE embargoes (
+    channel   TEXT    NOT NULL,
+    recipient BLOB    NOT NULL CHECK (length(recipient) = 16),
+    since     INTEGER NOT NULL,
+    until     INTEGER NOT NULL,
+    PRIMARY KEY (recipient, channel)
+) STRICT;
+
+CREATE TABLE provider_events (
+    send_id  TEXT    NOT NULL,
+    kind     TEXT    NOT NULL CHECK (kind IN ('delivered', 'bounced', 'complained', 'opted_out')),
+    at       INTEGER NOT NULL,
+    heard_at INTEGER NOT NULL,
+    provider TEXT    NOT NULL,
+    detail   TEXT    NOT NULL,
+    PRIMARY KEY (send_id, kind)
+) STRICT;
+
+CREATE TABLE accounts (
+    name        TEXT    NOT NULL PRIMARY KEY,
+    role        TEXT    NOT NULL CHECK (role IN ('reader', 'operator', 'owner')),
+    password    TEXT    NOT NULL,
+    made_at     INTEGER NOT NULL,
+    disabled_at INTEGER,
+    identity    TEXT    NOT NULL DEFAULT ''
+) STRICT;
+
+CREATE TABLE sessions (
+    id         BLOB    NOT NULL PRIMARY KEY CHECK (length(id) = 32),
+    account    TEXT    NOT NULL,
+    bound      BLOB    NOT NULL CHECK (length(bound) = 32),
+    started_at INTEGER NOT NULL,
+    seen_at    INTEGER NOT NULL,
+    via        TEXT    NOT NULL DEFAULT '',
+    granted    TEXT    NOT NULL DEFAULT '',
+    passed     INTEGER NOT NULL DEFAULT 0
+) STRICT;
+CREATE INDEX sessions_started ON sessions (started_at);
+
+CREATE UNIQUE INDEX accounts_identity ON accounts (identity) WHERE identity <> '';
+
+CREATE TABLE second_factors (
+    account TEXT    NOT NULL PRIMARY KEY,
+    sealed  BLOB    NOT NULL,
+    step    INTEGER NOT NULL,
+    made_at INTEGER NOT NULL
+) STRICT;
+
+CREATE TABLE recovery_codes (
+    account TEXT NOT NULL,
+    hash    BLOB NOT NULL CHECK (length(hash) = 32),
+    PRIMARY KEY (account, hash)
+) STRICT;
+
+CREATE TABLE prefix_pauses (
+    id         TEXT    NOT NULL PRIMARY KEY,
+    app        TEXT    NOT NULL,
+    country    TEXT    NOT NULL,
+    prefix     TEXT    NOT NULL CHECK (prefix <> ''),
+    since      INTEGER NOT NULL,
+    until      INTEGER NOT NULL,
+    sends      INTEGER NOT NULL,
+    approved   INTEGER NOT NULL,
+    usual      INTEGER NOT NULL,
+    lifted_at  INTEGER,
+    lifted_by  TEXT    NOT NULL DEFAULT '',
+    lifted_why TEXT    NOT NULL DEFAULT ''
+) STRICT;
+CREATE INDEX prefix_pauses_prefix ON prefix_pauses (app, prefix, since);
+
+CREATE TABLE turns (
+    name  TEXT    NOT NULL PRIMARY KEY,
+    until INTEGER NOT NULL
+) STRICT;
+
+CREATE TABLE awaited (
+    carrier    TEXT    NOT NULL,
+    message_id TEXT    NOT NULL,
+    send_id    TEXT    NOT NULL,
+    at         INTEGER NOT NULL,
+    ask_at     INTEGER,
+    asked      INTEGER NOT NULL DEFAULT 0,
+    PRIMARY KEY (carrier, message_id)
+) STRICT;
+CREATE INDEX awaited_send ON awaited (send_id);
+CREATE INDEX awaited_ask ON awaited (ask_at) WHERE ask_at IS NOT NULL;
+CREATE INDEX awaited_at ON awaited (at);
+
+CREATE TABLE writable (
+    filling BLOB NOT NULL
+) STRICT;
