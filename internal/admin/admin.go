@@ -26,7 +26,7 @@ import (
 	"sendcode/quota"
 )
 
-// Log is what the console reads. Implementations: audit.Postgres, audit.SQLite, audit.Memory.
+// Log is what the console reads. Implementations: audit.Postgres and audit.SQLite.
 type Log interface {
 	Stats(ctx context.Context, q audit.StatsQuery) (audit.Stats, error)
 	Domains(ctx context.Context, q audit.StatsQuery) ([]audit.DomainTally, error)

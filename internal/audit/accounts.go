@@ -2,9 +2,6 @@ package audit
 
 import (
 	"context"
-	"maps"
-	"slices"
-	"strings"
 	"time"
 )
 
@@ -61,106 +58,4 @@ func (s Session) checked(act Act) (Act, error) {
 		return act, bad("a text of a session can't be stored")
 	}
 	return act.checked()
-}
-
-// AccountOf implements Accounts.
-func (m *Memory) AccountOf(ctx context.Context, identity string) (_ Account, err error) {
-	_, lost, err := m.enter(ctx, "AccountOf")
-	if err != nil {
-		return Account{}, err
-	}
-	defer m.leave(lost, &err)
-	for _, a := range m.accounts {
-		if a.Identity == identity && identity != "" {
-			return a, nil
-		}
-	}
-	return Account{}, ErrNotFound
-}
-
-// Account implements Accounts.
-func (m *Memory) Account(ctx context.Context, name string) (a Account, err error) {
-	_, lost, err := m.enter(ctx, "Account")
-	if err != nil {
-		return a, err
-	}
-	defer m.leave(lost, &err)
-	a, ok := m.accounts[name]
-	if !ok {
-		return a, ErrNotFound
-	}
-	return a, nil
-}
-
-// Accounts implements Accounts.
-func (m *Memory) Accounts(ctx context.Context) (list []Account, err error) {
-	_, lost, err := m.enter(ctx, "Accounts")
-	if err != nil {
-		return nil, err
-	}
-	defer m.leave(lost, &err)
-	return slices.SortedFunc(maps.Values(m.accounts), func(a, b Account) int { return strings.Compare(a.Name, b.Name) }), nil
-}
-
-// BeginSession implements Accounts.
-func (m *Memory) BeginSession(ctx context.Context, s Session, life time.Duration, act Act) (_ Session, err error) {
-	if act, err = s.checked(act); err != nil {
-		return s, err
-	}
-	now, lost, err := m.enter(ctx, "BeginSession")
-	if err != nil {
-		return s, err
-	}
-	defer m.leave(lost, &err)
-	for id, old := range m.sessions {
-		if now.Sub(old.StartedAt) > life.Truncate(time.Microsecond) {
-			delete(m.sessions, id)
-		}
-	}
-	s.StartedAt, s.SeenAt, s.FactorAt = now, now, time.Time{}
-	m.sessions[s.ID] = s
-	m.addAct(act, now)
-	return s, nil
-}
-
-// Session implements Accounts.
-func (m *Memory) Session(ctx context.Context, id [32]byte) (s Session, now time.Time, err error) {
-	now, lost, err := m.enter(ctx, "Session")
-	if err != nil {
-		return s, now, err
-	}
-	defer m.leave(lost, &err)
-	s, ok := m.sessions[id]
-	if !ok {
-		return s, now, ErrNotFound
-	}
-	if f, has := m.factors[s.Account]; has {
-		s.FactorAt = f.MadeAt
-	}
-	return s, now, nil
-}
-
-// SeeSession implements Accounts.
-func (m *Memory) SeeSession(ctx context.Context, id [32]byte) (err error) {
-	now, lost, err := m.enter(ctx, "SeeSession")
-	if err != nil {
-		return err
-	}
-	defer m.leave(lost, &err)
-	if s, ok := m.sessions[id]; ok {
-		s.SeenAt = now
-		m.sessions[id] = s
-	}
-	return nil
-}
-
-// EndSession implements Accounts.
-func (m *Memory) EndSession(ctx context.Context, id [32]byte) (err error) {
-	_, lost, err := m.enter(ctx, "EndSession")
-	if err != nil {
-		return err
-	}
-	defer m.leave(lost, &err)
-	delete(m.sessions, id)
-	return nil
 }

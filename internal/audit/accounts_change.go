@@ -1,7 +1,6 @@
 package audit
 
 import (
-	"context"
 	"regexp"
 	"slices"
 	"time"
@@ -57,51 +56,4 @@ func (c AccountChange) checked(name string, act Act) (Act, error) {
 		return act, ErrNotFound
 	}
 	return Account{Name: name, Role: roles[0]}.changed(c).checked(act)
-}
-
-// AddAccount implements Accounts.
-func (m *Memory) AddAccount(ctx context.Context, a Account, act Act) (err error) {
-	if act, err = a.checked(act); err != nil {
-		return err
-	}
-	now, lost, err := m.enter(ctx, "AddAccount")
-	if err != nil {
-		return err
-	}
-	defer m.leave(lost, &err)
-	if _, taken := m.accounts[a.Name]; taken {
-		return ErrNameTaken
-	}
-	a.MadeAt, a.DisabledAt = now, micro(a.DisabledAt)
-	return m.putAccount(a, act, now)
-}
-
-// ChangeAccount implements Accounts.
-func (m *Memory) ChangeAccount(ctx context.Context, name string, c AccountChange, act Act) (err error) {
-	if act, err = c.checked(name, act); err != nil {
-		return err
-	}
-	now, lost, err := m.enter(ctx, "ChangeAccount")
-	if err != nil {
-		return err
-	}
-	defer m.leave(lost, &err)
-	a, ok := m.accounts[name]
-	if !ok {
-		return ErrNotFound
-	}
-	a = a.changed(c)
-	act.Detail = a.Role
-	return m.putAccount(a, act, now)
-}
-
-func (m *Memory) putAccount(a Account, act Act, now time.Time) error {
-	for _, b := range m.accounts {
-		if a.Identity != "" && b.Identity == a.Identity && b.Name != a.Name {
-			return ErrIdentityTaken
-		}
-	}
-	m.accounts[a.Name] = a
-	m.addAct(act, now)
-	return nil
 }

@@ -8,7 +8,7 @@
 //     replica takes over a row whose lease ran out. There is no second queue.
 //
 // It stands between quota.Take and delivery; package verification is its only writer, admin and api read it.
-// Postgres is the real part, SQLite the embedded default, Memory the twin for tests: one contract suite holds all three.
+// Postgres is the real part, SQLite the embedded default, in a file or, for tests, in memory: one contract suite holds all three.
 //
 // Instants are whole microseconds, UTC. A row keeps two: TakenAt on the clock of the limiter that let it in (named by
 // Clock) and LoggedAt on the log's own clock, read after the lock. Ages compare instants of one clock only, and are at
@@ -39,7 +39,7 @@ var (
 	ErrBadRequest = errors.New("audit: bad request")
 )
 
-// Log is the contract that Postgres, SQLite and Memory fulfil; the contract suite runs on it. Consumers declare the
+// Log is the contract that Postgres and SQLite fulfil; the contract suite runs on it. Consumers declare the
 // part that they need.
 type Log interface {
 	AppEvents

@@ -1,7 +1,6 @@
 package audit
 
 import (
-	"context"
 	"time"
 
 	"github.com/google/uuid"
@@ -66,65 +65,6 @@ func (r claimRow) claimed(c Claim, held bool, s Send, v Verification, now time.T
 func (c Claim) check() error {
 	if c.SendID == uuid.Nil || c.Lease < time.Microsecond || c.Life < c.Lease {
 		return bad("a claim names its send, and lives at least as long as its lease")
-	}
-	return nil
-}
-
-type memoryClaim struct {
-	claimRow
-	madeAt, heldUntil time.Time
-}
-
-// Claim implements Log.
-func (m *Memory) Claim(ctx context.Context, c Claim) (out Claimed, err error) {
-	if err := c.check(); err != nil {
-		return Claimed{}, err
-	}
-	now, lost, err := m.enter(ctx, "Claim")
-	if err != nil {
-		return Claimed{}, err
-	}
-	defer m.leave(lost, &err)
-	m.forget(now.Add(-c.Life))
-	k, ok := m.claims[c.Key]
-	held := !ok
-	if !ok {
-		k = &memoryClaim{claimRow: claimRow{c.Fingerprint[:], c.SendID}, madeAt: now}
-		m.claims[c.Key] = k
-	} else if !k.heldUntil.After(now) && string(k.fingerprint) == string(c.Fingerprint[:]) {
-		held = true
-	}
-	if held {
-		k.heldUntil = now.Add(c.Lease)
-	}
-	var s Send
-	var v Verification
-	if row, ok := m.rows[k.sendID]; ok {
-		s, v = row.Send, m.verification(row.VerificationID)
-	}
-	return k.claimed(c, held, s, v, now), nil
-}
-
-func (m *Memory) forget(before time.Time) {
-	for key, k := range m.claims {
-		if !k.madeAt.After(before) {
-			delete(m.claims, key)
-		}
-	}
-}
-
-// Release implements Log.
-func (m *Memory) Release(ctx context.Context, key [32]byte, id uuid.UUID, forget bool) (err error) {
-	now, lost, err := m.enter(ctx, "Release")
-	if err != nil {
-		return err
-	}
-	defer m.leave(lost, &err)
-	if k, ok := m.claims[key]; ok && k.sendID == id {
-		k.heldUntil = now
-		if forget {
-			delete(m.claims, key)
-		}
 	}
 	return nil
 }

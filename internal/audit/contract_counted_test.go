@@ -216,3 +216,10 @@ func TestPostgresCountsForItself(t *testing.T) {
 		}
 	}
 }
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}

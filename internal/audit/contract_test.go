@@ -184,14 +184,6 @@ func runContract(t *testing.T, open func(t *testing.T) *fixture) {
 	}
 }
 
-func TestMemory(t *testing.T) { runContract(t, newMemoryFixture) }
-
-func newMemoryFixture(*testing.T) *fixture {
-	clock := &testClock{at: epoch}
-	m := NewMemory(clock.now)
-	return &fixture{Log: m, replica: m, step: clock.step, now: epoch}
-}
-
 // epoch is where the log's clock starts in every test: not on a whole second.
 var epoch = time.Date(2030, 3, 1, 12, 0, 0, 123457000, time.UTC)
 

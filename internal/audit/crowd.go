@@ -1,9 +1,6 @@
 package audit
 
 import (
-	"cmp"
-	"context"
-	"slices"
 	"time"
 
 	"sendcode/internal/recipient"
@@ -39,34 +36,4 @@ type Crowd struct {
 type crowdRow struct {
 	Crowd
 	all int // how many recipients there are
-}
-
-// Crowds implements Log.
-func (m *Memory) Crowds(ctx context.Context, q CrowdQuery) (list []Crowd, all int, err error) {
-	if err := q.check(); err != nil {
-		return nil, 0, err
-	}
-	now, lost, err := m.enter(ctx, "Crowds")
-	if err != nil {
-		return nil, 0, err
-	}
-	defer m.leave(lost, &err)
-	for b, rows := range m.buckets {
-		c := Crowd{App: b.app, Channel: b.channel, Recipient: b.recipient}
-		for _, r := range rows {
-			if r.Counts && slices.Contains(q.Purposes, r.Purpose) && now.Sub(r.LoggedAt) < q.Within.Truncate(time.Microsecond) {
-				c.Sends, c.To, c.Purpose = c.Sends+1, max(c.To, r.To), max(c.Purpose, r.Purpose)
-				if r.LoggedAt.After(c.Newest) {
-					c.Newest = r.LoggedAt
-				}
-			}
-		}
-		if c.Sends >= q.AtLeast {
-			list = append(list, c)
-		}
-	}
-	slices.SortFunc(list, func(a, b Crowd) int {
-		return cmp.Or(b.Newest.Compare(a.Newest), slices.Compare(a.Recipient[:], b.Recipient[:]))
-	})
-	return list[:min(q.Limit, len(list))], len(list), nil
 }

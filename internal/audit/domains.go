@@ -1,11 +1,7 @@
 package audit
 
 import (
-	"cmp"
 	"context"
-	"slices"
-
-	"sendcode/internal/recipient"
 )
 
 // DomainTally is how the mails to the addresses of one domain fared.
@@ -42,42 +38,4 @@ func (s *SQLite) Domains(ctx context.Context, q StatsQuery) ([]DomainTally, erro
 	}
 	query, args := q.domains(sqliteWords)
 	return sqliteRows(ctx, s, (*DomainTally).fields, query, args...)
-}
-
-// Domains implements Log.
-func (m *Memory) Domains(ctx context.Context, q StatsQuery) (list []DomainTally, err error) {
-	if q, err = q.checked(); err != nil {
-		return nil, err
-	}
-	_, lost, err := m.enter(ctx, "Domains")
-	if err != nil {
-		return nil, err
-	}
-	defer m.leave(lost, &err)
-	counted := map[string]DomainTally{}
-	for _, r := range m.rows {
-		domain := recipient.DomainOf(r.To)
-		if domain == "" || r.Status == Refused || !q.selects(r.Send) {
-			continue
-		}
-		d := counted[domain]
-		d.Domain = domain
-		d.Sends++
-		if r.Status == Failed {
-			d.Failed++
-		}
-		if r.Status == Failed && r.Reason == ReasonRejected {
-			d.Rejected++
-		}
-		counted[domain] = d
-	}
-	for _, d := range counted {
-		if d.Failed > 0 {
-			list = append(list, d)
-		}
-	}
-	slices.SortFunc(list, func(a, b DomainTally) int {
-		return cmp.Or(cmp.Compare(b.Failed, a.Failed), cmp.Compare(a.Domain, b.Domain))
-	})
-	return list[:min(len(list), maxDomains)], nil
 }

@@ -1,10 +1,7 @@
 package audit
 
 import (
-	"context"
 	"time"
-
-	"sendcode/internal/recipient"
 )
 
 // Extent is how far the log reaches, and what is still to be done in the background.
@@ -35,33 +32,4 @@ func dueBefore(now time.Time, age time.Duration) time.Time {
 		return time.Unix(0, 0).UTC()
 	}
 	return now.Add(-(age + maxLife).Truncate(time.Microsecond))
-}
-
-// Extent implements Log.
-func (m *Memory) Extent(ctx context.Context, age time.Duration) (e Extent, err error) {
-	now, lost, err := m.enter(ctx, "Extent")
-	if err != nil {
-		return e, err
-	}
-	defer m.leave(lost, &err)
-	e.Now, e.Age = now, age
-	for _, r := range m.rows {
-		if e.Oldest.IsZero() || r.LoggedAt.Before(e.Oldest) {
-			e.Oldest = r.LoggedAt
-		}
-		if r.LoggedAt.Before(dueBefore(now, age)) && r.DueAt.IsZero() && !r.RefundDue && e.Due < MaxDue {
-			e.Due++
-		}
-	}
-	e.count(m.erasures, now)
-	return e, nil
-}
-
-func (e *Extent) count(erasures map[recipient.Hash]time.Time, now time.Time) {
-	e.Forgetting = len(erasures)
-	for _, at := range erasures {
-		if !at.After(now) {
-			e.Late++
-		}
-	}
 }

@@ -1,7 +1,6 @@
 package audit
 
 import (
-	"bytes"
 	"context"
 	"time"
 )
@@ -42,108 +41,4 @@ func (f SecondFactor) checked(act Act) (Act, error) {
 		return act, bad("a second factor has an account and a sealed secret")
 	}
 	return act.checked()
-}
-
-func hashes(codes [][32]byte) map[[32]byte]bool {
-	all := map[[32]byte]bool{}
-	for _, c := range codes {
-		all[c] = true
-	}
-	return all
-}
-
-// AddSecondFactor implements SecondFactors.
-func (m *Memory) AddSecondFactor(ctx context.Context, f SecondFactor, codes [][32]byte, act Act) (_ bool, err error) {
-	if act, err = f.checked(act); err != nil {
-		return false, err
-	}
-	now, lost, err := m.enter(ctx, "AddSecondFactor")
-	if err != nil {
-		return false, err
-	}
-	defer m.leave(lost, &err)
-	if _, has := m.factors[f.Account]; has {
-		return false, nil
-	}
-	f.MadeAt, f.Sealed, f.Codes = now, bytes.Clone(f.Sealed), 0
-	m.factors[f.Account], m.recovery[f.Account] = f, hashes(codes)
-	m.addAct(act, now)
-	return true, nil
-}
-
-// SecondFactor implements SecondFactors.
-func (m *Memory) SecondFactor(ctx context.Context, account string) (f SecondFactor, err error) {
-	_, lost, err := m.enter(ctx, "SecondFactor")
-	if err != nil {
-		return f, err
-	}
-	defer m.leave(lost, &err)
-	f, has := m.factors[account]
-	if !has {
-		return f, ErrNotFound
-	}
-	f.Sealed, f.Codes = bytes.Clone(f.Sealed), len(m.recovery[account])
-	return f, nil
-}
-
-// TakeStep implements SecondFactors.
-func (m *Memory) TakeStep(ctx context.Context, account string, step int64, from, to []byte) (_ bool, err error) {
-	_, lost, err := m.enter(ctx, "TakeStep")
-	if err != nil {
-		return false, err
-	}
-	defer m.leave(lost, &err)
-	f, has := m.factors[account]
-	if !has || f.Step >= step || !bytes.Equal(f.Sealed, from) {
-		return false, nil
-	}
-	f.Step, f.Sealed = step, bytes.Clone(to)
-	m.factors[account] = f
-	return true, nil
-}
-
-// TakeRecoveryCode implements SecondFactors.
-func (m *Memory) TakeRecoveryCode(ctx context.Context, account string, hash [32]byte, act Act) (bool, error) {
-	return m.factorAct(ctx, "TakeRecoveryCode", act, func() bool {
-		has := m.recovery[account][hash]
-		delete(m.recovery[account], hash)
-		return has
-	})
-}
-
-// PutRecoveryCodes implements SecondFactors.
-func (m *Memory) PutRecoveryCodes(ctx context.Context, account string, codes [][32]byte, act Act) (bool, error) {
-	return m.factorAct(ctx, "PutRecoveryCodes", act, func() bool {
-		_, has := m.factors[account]
-		if has {
-			m.recovery[account] = hashes(codes)
-		}
-		return has
-	})
-}
-
-// DropSecondFactor implements SecondFactors.
-func (m *Memory) DropSecondFactor(ctx context.Context, account string, act Act) (bool, error) {
-	return m.factorAct(ctx, "DropSecondFactor", act, func() bool {
-		_, has := m.factors[account]
-		delete(m.factors, account)
-		delete(m.recovery, account)
-		return has
-	})
-}
-
-// factorAct writes the act where something was done.
-func (m *Memory) factorAct(ctx context.Context, method string, act Act, do func() bool) (done bool, err error) {
-	if act, err = act.checked(); err != nil {
-		return false, err
-	}
-	now, lost, err := m.enter(ctx, method)
-	if err != nil {
-		return false, err
-	}
-	defer m.leave(lost, &err)
-	if done = do(); done {
-		m.addAct(act, now)
-	}
-	return done, nil
 }

@@ -34,10 +34,6 @@ type tried struct {
 	byBrowser  bool
 }
 
-func triedOf(v Verification) tried {
-	return tried{v.ExpiresAt, v.ApprovedAt, v.Attempts, v.Forgiven, v.ByBrowser}
-}
-
 // failures are the tries that were wrong and that nobody forgave: the right one may be among those forgiven, or not.
 func (t tried) failures() int {
 	n := t.attempts - t.forgiven
@@ -118,33 +114,10 @@ func failuresOf(list []tried, now time.Time, window time.Duration) (n int) {
 
 func (t tried) counts(now time.Time, window time.Duration) bool { return now.Sub(t.expiresAt) < window }
 
-func (m *Memory) tried(v Verification) (list []tried) {
-	for _, o := range m.verifications {
-		if o.App == v.App && o.Channel == v.Channel && o.Recipient == v.Recipient {
-			list = append(list, triedOf(*o))
-		}
-	}
-	return list
-}
-
 // of names the kind of the verification that a lockout is about.
 func (l Lockout) of(v Verification) Lockout {
 	l.ByBrowser = v.ByBrowser
 	return l
-}
-
-// LockedOut implements Log.
-func (m *Memory) LockedOut(ctx context.Context, v Verification) (out Lockout, err error) {
-	now, lost, err := m.enter(ctx, "LockedOut")
-	if err != nil {
-		return Lockout{}, err
-	}
-	defer m.leave(lost, &err)
-	return m.lockout(v, now), nil
-}
-
-func (m *Memory) lockout(v Verification, now time.Time) Lockout {
-	return lockoutOf(ofKind(m.tried(v), v.ByBrowser), now).of(v)
 }
 
 // Attempt implements Log.

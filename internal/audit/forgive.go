@@ -36,31 +36,3 @@ func checkForgiven(buckets []Bucket, act Act) ([]Bucket, Act, error) {
 
 // row is what a bucket's lock is named after.
 func (b Bucket) row() Send { return Send{App: b.App, Channel: b.Channel, Recipient: b.Recipient} }
-
-// Forgive implements Log.
-func (m *Memory) Forgive(ctx context.Context, buckets []Bucket, act Act) (err error) {
-	buckets, act, err = checkForgiven(buckets, act)
-	if err != nil {
-		return err
-	}
-	now, lost, err := m.enter(ctx, "Forgive")
-	if err != nil {
-		return err
-	}
-	defer m.leave(lost, &err)
-	for _, b := range buckets {
-		for _, r := range m.buckets[memoryBucket{b.App, b.Channel, b.Recipient}] {
-			if r.Counts && slices.Contains(b.Purposes, r.Purpose) {
-				r.Counts, r.Forgiven = false, true
-			}
-			r.Forgiven = r.Forgiven || r.Status == Failed && Failure(r.Reason)
-		}
-		for _, v := range m.verifications {
-			if v.App == b.App && v.Channel == b.Channel && v.Recipient == b.Recipient && now.Sub(v.ExpiresAt) < RowWindow {
-				v.Forgiven = v.Attempts
-			}
-		}
-	}
-	m.addAct(act, now)
-	return nil
-}

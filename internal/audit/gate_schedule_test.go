@@ -17,7 +17,6 @@ var gateSteps = flag.Int("audit.steps", 2000, "steps of the gates' random schedu
 // makes of its refusals.
 func TestGateOnManySteps(t *testing.T) {
 	for name, open := range map[string]func(t *testing.T) *fixture{
-		"memory":   newMemoryFixture,
 		"sqlite":   newSQLiteFixture,
 		"postgres": func(t *testing.T) *fixture { return newPostgresFixture(t, parts.Postgres(t)) },
 	} {
@@ -28,9 +27,6 @@ func TestGateOnManySteps(t *testing.T) {
 				const life = 200 // a naive gate gets slow with all that it never forgets
 				if i%life == 0 {
 					s.naive, s.recipient = naiveGate{}, i/life
-					if name == "memory" { // so does this one
-						s.fixture, s.limiter = open(t), epoch
-					}
 				}
 				if s.step(); t.Failed() {
 					t.Fatalf("step %d", i)

@@ -1,7 +1,6 @@
 package audit
 
 import (
-	"context"
 	"encoding/binary"
 	"hash/fnv"
 	"time"
@@ -34,25 +33,6 @@ func before(rows []past, within time.Duration, clock string, at, now time.Time) 
 		events[i].At = events[i].At.Add(shift)
 	}
 	return events
-}
-
-// History implements Log.
-func (m *Memory) History(ctx context.Context, b Bucket, within time.Duration) ([]quota.Event, time.Time, error) {
-	return m.HistoryAt(ctx, b, within, LogClock, time.Time{})
-}
-
-// HistoryAt implements Log.
-func (m *Memory) HistoryAt(ctx context.Context, b Bucket, within time.Duration, clock string, at time.Time) (events []quota.Event, now time.Time, err error) {
-	if err := b.check(); err != nil {
-		return nil, now, err
-	}
-	now, lost, err := m.enter(ctx, "History")
-	if err != nil {
-		return nil, now, err
-	}
-	defer m.leave(lost, &err)
-	s := Send{App: b.App, Channel: b.Channel, Recipient: b.Recipient}
-	return before(m.past(Intent{Send: s, Purposes: b.Purposes}), within, clock, at, now), now, nil
 }
 
 // lockKey names a recipient's buckets. Two recipients with one key only wait for each other.

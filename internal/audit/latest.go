@@ -1,7 +1,6 @@
 package audit
 
 import (
-	"context"
 	"slices"
 	"time"
 
@@ -16,24 +15,6 @@ func checkLatest(hs []recipient.Hash, within time.Duration) error {
 		return bad("the latest of up to %d recipients are read, within a positive time", maxLatest)
 	}
 	return nil
-}
-
-// Latest implements Log.
-func (m *Memory) Latest(ctx context.Context, hs []recipient.Hash, within time.Duration) (rows []Send, err error) {
-	if err := checkLatest(hs, within); err != nil {
-		return nil, err
-	}
-	now, lost, err := m.enter(ctx, "Latest")
-	if err != nil {
-		return nil, err
-	}
-	defer m.leave(lost, &err)
-	for _, row := range m.rows {
-		if slices.Contains(hs, row.Recipient) && now.Sub(row.LoggedAt) < within {
-			rows = append(rows, row.Send)
-		}
-	}
-	return latest(rows), nil
 }
 
 // latest leaves the newest row of each recipient, newest first.

@@ -105,11 +105,3 @@ GROUP BY stretch ORDER BY stretch`
 
 // rank is the place of a part of n in order, counted from 0: the nearest rank.
 func rank(n int, part float64) int { return max(0, int(part*float64(n)+0.999999)-1) }
-
-// timesOf are the measures' times, of some that are put in order.
-func timesOf(took []time.Duration) (median, p95 time.Duration) {
-	if slices.Sort(took); len(took) == 0 {
-		return 0, 0
-	}
-	return took[rank(len(took), 0.5)], took[rank(len(took), 0.95)]
-}

@@ -170,13 +170,3 @@ const lockNotAvailable = "55P03"
 
 // MakeRoom implements Log: a file has it.
 func (s *SQLite) MakeRoom(context.Context) (until time.Time, err error) { return until, nil }
-
-// MakeRoom implements Log.
-func (m *Memory) MakeRoom(ctx context.Context) (until time.Time, err error) {
-	_, lost, err := m.enter(ctx, "MakeRoom")
-	if err != nil {
-		return until, err
-	}
-	defer m.leave(lost, &err)
-	return until, nil
-}

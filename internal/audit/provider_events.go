@@ -1,8 +1,6 @@
 package audit
 
 import (
-	"cmp"
-	"context"
 	"slices"
 	"time"
 
@@ -62,40 +60,4 @@ func (e ProviderEvent) barred(bar Bar, row Send) Suppression {
 		ID: SuppressionID(row.ID, bar.Cause), App: row.App, Channel: row.Channel, Address: bar.Address, Recipient: row.Recipient, To: row.To,
 		Cause: bar.Cause, Detail: e.Detail, Send: row.ID, Since: e.HeardAt, Until: e.HeardAt.Add(bar.For),
 	}
-}
-
-// Heard implements Log.
-func (m *Memory) Heard(ctx context.Context, e ProviderEvent, bar Bar) (recorded bool, err error) {
-	e, bar, err = e.checked(bar)
-	if err != nil {
-		return false, err
-	}
-	now, lost, err := m.enter(ctx, "Heard")
-	if err != nil {
-		return false, err
-	}
-	defer m.leave(lost, &err)
-	row, ok := m.rows[e.Send]
-	if !ok || row.Status == Refused {
-		return false, ErrNotFound
-	}
-	if slices.ContainsFunc(m.told[e.Send], func(x ProviderEvent) bool { return x.Kind == e.Kind }) {
-		return false, nil
-	}
-	e = e.heard(now)
-	m.told[e.Send] = append(m.told[e.Send], e)
-	if e.Kind.rank() > row.Afterwards.rank() {
-		row.Afterwards = e.Kind
-	}
-	if s := e.barred(bar, row.Send); bar.For > 0 && m.suppressions[s.ID] == nil {
-		m.suppressions[s.ID] = &s
-	}
-	return true, nil
-}
-
-// eventsOf are those of a send, the oldest first.
-func (m *Memory) eventsOf(id uuid.UUID) []ProviderEvent {
-	list := slices.Clone(m.told[id])
-	slices.SortFunc(list, func(a, b ProviderEvent) int { return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.Kind, b.Kind)) })
-	return list
 }

@@ -1,6 +1,8 @@
 package audit
 
 import (
+	"cmp"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -24,9 +26,6 @@ const (
 
 	Refused Status = "refused" // never was a send: a rule refused the request
 )
-
-// taken says that a server or carrier took it, whatever became of it then.
-func (s Status) taken() bool { return s == Sent || s == Delivered || s == Undelivered }
 
 // InFlight says that the send still waits for its outcome.
 func (s Status) InFlight() bool { return s == Queued || s == Sending }
@@ -98,4 +97,32 @@ type Send struct {
 	Suppression    uuid.UUID     // that Begin met: the send goes to nobody; Nil: none
 	Forgiven       bool          // an administrator forgave it: it counted until then
 	Observed       []string      // names of the observing rules that would have refused this send; none for a refusal
+}
+
+// byLogged orders rows as pages do, oldest first.
+func byLogged(a, b Send) int {
+	return cmp.Or(a.LoggedAt.Compare(b.LoggedAt), slices.Compare(a.ID[:], b.ID[:]))
+}
+
+// Selects says whether s is one of the rows that f selects, but for its length.
+func (f Filter) Selects(s Send) bool {
+	switch {
+	case f.Recipient != nil && s.Recipient != *f.Recipient,
+		f.Status != "" && s.Status != f.Status,
+		f.Channel != "" && s.Channel != f.Channel,
+		f.Purpose != "" && s.Purpose != f.Purpose,
+		f.App != "" && s.App != f.App,
+		f.BlockedBy != "" && s.BlockedBy != f.BlockedBy,
+		f.Reference != "" && s.Reference != f.Reference,
+		f.Provider != "" && s.Provider != f.Provider,
+		f.Country != "" && s.Country != f.Country,
+		f.Support != "" && !sharesReference(s.ID, f.Support),
+		f.Domain != "" && recipient.DomainOf(s.To) != f.Domain,
+		!f.From.IsZero() && s.LoggedAt.Before(f.From),
+		!f.To.IsZero() && !s.LoggedAt.Before(f.To),
+		f.Before != nil && byLogged(s, Send{ID: f.Before.ID, LoggedAt: f.Before.At}) >= 0,
+		f.After != nil && byLogged(s, Send{ID: f.After.ID, LoggedAt: f.After.At}) <= 0:
+		return false
+	}
+	return true
 }

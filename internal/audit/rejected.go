@@ -1,12 +1,11 @@
 package audit
 
 import (
-	"context"
-	"slices"
 	"time"
 
 	"github.com/google/uuid"
 
+	"sendcode/internal/recipient"
 	"sendcode/quota"
 )
 
@@ -47,30 +46,6 @@ func bears(in Intent, events []quota.Event) bool {
 	return in.Rejections.Limit == 0 || len(events) < in.Rejections.Limit
 }
 
-func (r *memoryRow) rejected() bool { return r.Status == Failed && Failure(r.Reason) && !r.Forgiven }
-
-func (m *Memory) rejections(b memoryBucket) (rows []rejection) {
-	for _, r := range m.buckets[b] {
-		if r.rejected() {
-			rows = append(rows, rejection{r.ID, r.FinishedAt})
-		}
-	}
-	return rows
-}
-
-// Rejected implements Log.
-func (m *Memory) Rejected(ctx context.Context, b Bucket, within time.Duration) (events []quota.Event, now time.Time, err error) {
-	if err := b.check(); err != nil {
-		return nil, now, err
-	}
-	now, lost, err := m.enter(ctx, "Rejected")
-	if err != nil {
-		return nil, now, err
-	}
-	defer m.leave(lost, &err)
-	return since(m.rejections(memoryBucket{b.App, b.Channel, b.Recipient}), now, within), now, nil
-}
-
 // since are the rejections less than within ago as events.
 func since(rows []rejection, now time.Time, within time.Duration) (events []quota.Event) {
 	for _, r := range rows {
@@ -79,30 +54,6 @@ func since(rows []rejection, now time.Time, within time.Duration) (events []quot
 		}
 	}
 	return ordered(events)
-}
-
-// AllRejected implements Log.
-func (m *Memory) AllRejected(ctx context.Context, within time.Duration, yield func(Counting) error) error {
-	rows, err := m.allRejected(ctx, within)
-	if err != nil {
-		return err
-	}
-	return tellAll(rows, yield)
-}
-
-func (m *Memory) allRejected(ctx context.Context, within time.Duration) (rows []Counting, err error) {
-	now, lost, err := m.enter(ctx, "AllRejected")
-	if err != nil {
-		return nil, err
-	}
-	defer m.leave(lost, &err)
-	for _, r := range m.rows {
-		if r.rejected() && now.Sub(r.FinishedAt) < within.Truncate(time.Microsecond) {
-			rows = append(rows, ended(r.Send))
-		}
-	}
-	slices.SortFunc(rows, func(a, b Counting) int { return ordering(a.Event, b.Event) })
-	return rows, nil
 }
 
 // ended is a rejected send as a limiter counts it: from its end, on the log's clock.
@@ -121,3 +72,12 @@ func tellAll(rows []Counting, yield func(Counting) error) error {
 	}
 	return nil
 }
+
+// failureBucket is whose rejected sends the rule on failures counts.
+type failureBucket struct {
+	app       string
+	channel   recipient.Channel
+	recipient recipient.Hash
+}
+
+func (s Send) bucket() failureBucket { return failureBucket{s.App, s.Channel, s.Recipient} }

@@ -2,7 +2,6 @@ package audit
 
 import (
 	"context"
-	"slices"
 	"time"
 )
 
@@ -35,33 +34,4 @@ func checkAge(age time.Duration, limit int) error {
 		return bad("an age and a limit are positive")
 	}
 	return nil
-}
-
-// Expire implements Log.
-func (m *Memory) Expire(ctx context.Context, age time.Duration, limit int) (gone Expired, err error) {
-	if err := checkAge(age, limit); err != nil {
-		return gone, err
-	}
-	now, lost, err := m.enter(ctx, "Expire")
-	if err != nil {
-		return gone, err
-	}
-	defer m.leave(lost, &err)
-	var rows []*memoryRow
-	for _, r := range m.rows {
-		if now.Sub(r.LoggedAt) > (age+maxLife).Truncate(time.Microsecond) && r.DueAt.IsZero() && !r.RefundDue {
-			rows = append(rows, r)
-		}
-	}
-	slices.SortFunc(rows, func(a, b *memoryRow) int { return byLogged(a.Send, b.Send) })
-	rows = rows[:min(limit, len(rows))]
-	for _, r := range rows {
-		b := r.bucket()
-		m.buckets[b] = slices.DeleteFunc(m.buckets[b], func(other *memoryRow) bool { return other == r })
-		delete(m.rows, r.ID)
-		delete(m.told, r.ID)
-		delete(m.verifications, r.VerificationID)
-	}
-	m.expireSuppressions(now.Add(-(age + maxLife).Truncate(time.Microsecond)), limit)
-	return Expired{Rows: len(rows), More: len(rows) == limit}, nil
 }

@@ -1,13 +1,11 @@
 package audit
 
 import (
-	"context"
 	"errors"
 	"slices"
 	"strings"
 	"time"
 
-	"sendcode/internal/recipient"
 	"sendcode/quota"
 )
 
@@ -67,82 +65,7 @@ func checkEmbargo(lasts time.Duration) error {
 
 const maxEmbargo = 31 * 24 * time.Hour
 
-type (
-	accountKey struct{ account, period string }
-	embargoKey struct {
-		channel   recipient.Channel
-		recipient recipient.Hash
-	}
-	embargoed struct{ since, until time.Time }
-)
-
-// Spend implements Log.
-func (m *Memory) Spend(ctx context.Context, charges []Charge) (spent []Spent, refusedBy string, err error) {
-	charges, err = checkedCharges(charges)
-	if err != nil {
-		return nil, "", err
-	}
-	now, lost, err := m.enter(ctx, "Spend")
-	if err != nil {
-		return nil, "", err
-	}
-	defer m.leave(lost, &err)
-	for _, c := range charges {
-		key := accountKey{c.Account, period(c.Per, now)}
-		if used := m.spending[key] + c.Amount; used <= c.Limit {
-			spent = append(spent, Spent{c, key.period, used})
-			continue
-		}
-		return nil, c.Account, nil
-	}
-	for _, s := range spent {
-		m.spending[accountKey{s.Account, s.Period}] = s.Used
-	}
-	return spent, "", nil
-}
-
-// Unspend implements Log.
-func (m *Memory) Unspend(ctx context.Context, spent []Spent) (err error) {
-	_, lost, err := m.enter(ctx, "Unspend")
-	if err != nil {
-		return err
-	}
-	defer m.leave(lost, &err)
-	for _, s := range spent {
-		key := accountKey{s.Account, s.Period}
-		if used, ok := m.spending[key]; ok {
-			m.spending[key] = max(0, used-s.Amount)
-		}
-	}
-	return nil
-}
-
-// Embargo implements Log.
-func (m *Memory) Embargo(ctx context.Context, ch recipient.Channel, h recipient.Hash, lasts time.Duration) (err error) {
-	if err := checkEmbargo(lasts); err != nil {
-		return err
-	}
-	now, lost, err := m.enter(ctx, "Embargo")
-	if err != nil {
-		return err
-	}
-	defer m.leave(lost, &err)
-	key := embargoKey{ch, h}
-	if until := now.Add(lasts.Truncate(time.Microsecond)); until.After(m.embargoes[key].until) {
-		m.embargoes[key] = embargoed{now, until}
-	}
-	return nil
-}
-
-// Embargoed implements Log.
-func (m *Memory) Embargoed(ctx context.Context, ch recipient.Channel, h recipient.Hash) (e Embargo, err error) {
-	now, lost, err := m.enter(ctx, "Embargoed")
-	if err != nil {
-		return Embargo{}, err
-	}
-	defer m.leave(lost, &err)
-	return m.embargoes[embargoKey{ch, h}].at(now), nil
-}
+type embargoed struct{ since, until time.Time }
 
 func (e embargoed) at(now time.Time) Embargo {
 	if !now.Before(e.until) {

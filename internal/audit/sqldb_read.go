@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"sendcode/internal/recipient"
+	"sendcode/quota"
 )
 
 var (
@@ -188,4 +189,14 @@ WHERE (s.logged_at, s.id) > (@at, @id) AND s.counts = {{true}} AND `+db.dialect.
 		}
 	}
 	return err
+}
+
+// counting is a row as a limiter on clock reads it.
+func counting(s Send, clock string) Counting {
+	c := Counting{App: s.App, Channel: s.Channel, Purpose: s.Purpose, Recipient: s.Recipient, Clock: LogClock}
+	c.Event = quota.Event{ID: string(s.ID[:]), At: s.LoggedAt}
+	if s.Clock == clock {
+		c.Event.At, c.Clock = s.TakenAt, clock
+	}
+	return c
 }

@@ -10,8 +10,6 @@ import (
 	"path/filepath"
 	"sync/atomic"
 	"time"
-
-	_ "modernc.org/sqlite" // the driver "sqlite"
 )
 
 // SQLite is the log in one file, for one process: the default where no Postgres is named. One connection writes, one
@@ -77,7 +75,7 @@ func sqliteDB(path, pragmas string, connections int) (*sql.DB, error) {
 	}
 	// As a URI, with the path escaped, so that a "?" in it is no parameter.
 	dsn := (&url.URL{Scheme: "file", Path: filepath.ToSlash(abs), RawQuery: pragmas}).String()
-	db, err := sql.Open("sqlite", dsn)
+	db, err := sqlitePool(dsn)
 	if err != nil {
 		return nil, err
 	}

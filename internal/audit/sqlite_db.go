@@ -75,7 +75,7 @@ func sqliteTx(ctx context.Context, tx *sql.Tx, now time.Time) Tx {
 	return Tx{conn: liteConn{ctx, tx}, dialect: &sqliteWords, now: now}
 }
 
-func sqliteRejected(ctx context.Context, tx *sql.Tx, b memoryBucket, now time.Time, within time.Duration) ([]rejection, error) {
+func sqliteRejected(ctx context.Context, tx *sql.Tx, b failureBucket, now time.Time, within time.Duration) ([]rejection, error) {
 	args := rejectedArgs(b.app, b.channel, b.recipient)
 	args["after"] = now.Add(-within.Truncate(time.Microsecond))
 	return all(sqliteTx(ctx, tx, now), rejectionFields, rejectedSQL, args)

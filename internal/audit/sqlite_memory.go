@@ -33,7 +33,7 @@ func OpenSQLiteMemory(now func() time.Time) (*SQLite, error) {
 }
 
 func memoryDB() (*sql.DB, error) {
-	db, err := sql.Open("sqlite", "file::memory:?"+memoryPragmas)
+	db, err := sqlitePool("file::memory:?" + memoryPragmas)
 	if err != nil {
 		return nil, err
 	}

@@ -3,7 +3,6 @@ package audit
 import (
 	"cmp"
 	"context"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -65,11 +64,6 @@ func (q StatsQuery) checked() (StatsQuery, error) {
 	return q, nil
 }
 
-// selects says whether a row is one of those that q asks for.
-func (q StatsQuery) selects(s Send) bool {
-	return Filter{App: q.App, Channel: q.Channel, Purpose: q.Purpose, From: q.From, To: q.To}.Selects(s)
-}
-
 func (q StatsQuery) conditions(d dialect) conditions { return q.conditionsAfter(d, nil) }
 
 // conditionsAfter are the same in a statement that has these parameters already.
@@ -118,61 +112,5 @@ func (s *SQLite) Stats(ctx context.Context, q StatsQuery) (stats Stats, err erro
 	if err := s.readers.QueryRowContext(ctx, c.lost(sqliteWords), c.args...).Scan(&stats.Undelivered); err != nil {
 		return Stats{}, unavailable(err)
 	}
-	return stats, nil
-}
-
-// Stats implements Log.
-func (m *Memory) Stats(ctx context.Context, q StatsQuery) (stats Stats, err error) {
-	if q, err = q.checked(); err != nil {
-		return stats, err
-	}
-	_, lost, err := m.enter(ctx, "Stats")
-	if err != nil {
-		return stats, err
-	}
-	defer m.leave(lost, &err)
-	counted, measures, took := map[Tally]*Tally{}, map[time.Time]Measures{}, map[time.Time][]time.Duration{}
-	for _, r := range m.rows {
-		if !q.selects(r.Send) {
-			continue
-		}
-		at := r.LoggedAt.Truncate(q.Each)
-		kind := Tally{At: at, Status: r.Status, BlockedBy: r.BlockedBy}
-		if r.Status == Failed || r.Status == Unknown {
-			kind.Reason = r.Reason
-		}
-		if counted[kind] == nil {
-			counted[kind] = new(kind)
-		}
-		counted[kind].Rows++
-		counted[kind].Requests += r.Count
-		if v, ok := m.verifications[r.VerificationID]; ok && r.Number == 1 {
-			x := measures[at]
-			x.Opened++
-			if !v.ApprovedAt.IsZero() {
-				x.Approved++
-			}
-			measures[at] = x
-		}
-		if r.Status == Undelivered {
-			stats.Undelivered++
-		}
-		if r.Status.taken() {
-			took[at] = append(took[at], r.FinishedAt.Sub(r.LoggedAt))
-		}
-	}
-	for _, t := range counted {
-		stats.Tallies = append(stats.Tallies, *t)
-	}
-	slices.SortFunc(stats.Tallies, inOrder)
-	var all []time.Duration
-	for at, some := range took {
-		all = append(all, some...)
-		x := measures[at]
-		x.Median, x.P95 = timesOf(some)
-		measures[at] = x
-	}
-	median, p95 := timesOf(all)
-	stats.measure(measures, median, p95)
 	return stats, nil
 }

@@ -79,13 +79,6 @@ func IsSupportReference(text string) bool {
 	return ok
 }
 
-// sharesReference says whether a send has the reference that is written so.
-func sharesReference(id uuid.UUID, written string) bool {
-	want, ok := readReference(written)
-	mine, has := referenceOf(id)
-	return ok && has && mine == want
-}
-
 // between are the IDs that sends of the reference's second have: from the first on, before the second.
 func (r supportReference) between() (from, to uuid.UUID) {
 	binary.BigEndian.PutUint64(from[:], uint64(r.second*1000)<<16)
@@ -105,4 +98,11 @@ func (r supportReference) of(rows []Send) []Send {
 		}
 	}
 	return out
+}
+
+// sharesReference says whether a send has the reference that is written so.
+func sharesReference(id uuid.UUID, written string) bool {
+	want, ok := readReference(written)
+	mine, has := referenceOf(id)
+	return ok && has && mine == want
 }

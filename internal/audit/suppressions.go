@@ -1,6 +1,8 @@
 package audit
 
 import (
+	"cmp"
+	"slices"
 	"strconv"
 	"time"
 
@@ -137,3 +139,8 @@ func liftedAs(act Act, list []Suppression) Act {
 	}
 	return act
 }
+
+func (s Suppression) mark() Mark { return Mark{At: s.Since, ID: s.ID} }
+
+// byTime orders places in a list, the oldest first.
+func byTime(a, b Mark) int { return cmp.Or(a.At.Compare(b.At), slices.Compare(a.ID[:], b.ID[:])) }

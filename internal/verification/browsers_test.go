@@ -70,7 +70,7 @@ func TestRulesOfNetworksNeedAnAddress(t *testing.T) {
 			if len(a.Quota.Rules) != 1 || len(a.Policy.Rules) != 1 {
 				t.Errorf("%+v", a.Quota)
 			}
-			story, err := r.log.Story(t.Context(), uuid.MustParse(a.View.Send.ID))
+			story, err := r.log.Story(r.Context(), uuid.MustParse(a.View.Send.ID))
 			if err != nil || story.Send.IP != "" {
 				t.Errorf("the row has the address %q, %v", story.Send.IP, err)
 			}
@@ -82,7 +82,7 @@ func TestRulesOfNetworksNeedAnAddress(t *testing.T) {
 		}
 		r.send(from(backEnd, 12, "192.0.2.2"))
 		r.refuse(from(backEnd, 13, "192.0.2.3"))
-		if a, err := r.svc.Send(t.Context(), from(browser, 14, "")); err == nil {
+		if a, err := r.svc.Send(r.Context(), from(browser, 14, "")); err == nil {
 			t.Errorf("a browser of no known address: %+v", a)
 		}
 		r.lose()

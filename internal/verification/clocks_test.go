@@ -57,7 +57,7 @@ func TestLogBoundsALimiterThatIsInTheNextDay(t *testing.T) {
 		p.Policy.Rules = []quota.Rule{{Name: "today", Scope: quota.Recipient, Limit: 1, Per: quota.Day}}
 		s.Purposes["default"] = p
 	}
-	inBubbleWith(t, daily, func(r *rig) { // starts at midnight
+	inBubbleWith(t, seldom(daily), func(r *rig) { // starts at midnight
 		memory, offset := skewed()
 		r.limiter.set(memory)
 		r.send(askFor(ana))

@@ -29,7 +29,8 @@ type loss struct {
 }
 
 func TestQuota11RandomLosses(t *testing.T) {
-	inBubbleWith(t, nil, func(r *rig) {
+	// The replicas do not run, and nothing is in the log of the service that does.
+	inBubbleWith(t, func(s *Settings) { s.Tick = 24 * time.Hour }, func(r *rig) {
 		admitted := 0
 		for seed := *firstSchedule; seed < *firstSchedule+uint64(*schedules) && !t.Failed(); seed++ {
 			l := newLoss(r, seed)
@@ -48,6 +49,10 @@ func TestQuota11RandomLosses(t *testing.T) {
 			if t.Failed() {
 				t.Logf("seed %d: -verification.loss=%d -verification.losses=1\n%v", seed, seed, l.done)
 			}
+			synctest.Wait()
+			if err := l.log.Close(); err != nil { // a thousand of them are much memory
+				t.Fatal(err)
+			}
 		}
 		t.Logf("%d schedules from seed %d on, %d sends let in", *schedules, *firstSchedule, admitted)
 	})
@@ -56,13 +61,21 @@ func TestQuota11RandomLosses(t *testing.T) {
 func newLoss(r *rig, seed uint64) *loss {
 	l := &loss{rig: r, seed: seed, rand: rand.New(rand.NewPCG(seed, 11)), server: newServer()}
 	r.limiter.set(l.server)
-	r.log = &away{Memory: audit.NewMemory(time.Now)} // that of the rig's own service stays as it is
+	r.log = &away{SQLite: memoryLog(r)} // that of the rig's own service stays as it is
 	for range 2 {
 		l.replicas = append(l.replicas, r.replica(r.post))
 		l.windows = append(l.windows, 0)
 		l.lookBack(len(l.windows)-1, time.Minute)
 	}
 	return l
+}
+
+func memoryLog(r *rig) *audit.SQLite {
+	log, err := audit.OpenSQLiteMemory(time.Now)
+	if err != nil {
+		r.Fatal(err)
+	}
+	return log
 }
 
 // lookBack changes the longest window of one replica.

@@ -13,7 +13,7 @@ import (
 
 // away is a log whose connection can be cut.
 type away struct {
-	*audit.Memory
+	*audit.SQLite
 	uncertain atomic.Bool
 	cut       atomic.Bool
 }
@@ -34,49 +34,49 @@ func (a *away) Begin(ctx context.Context, i audit.Intent) (audit.Begun, error) {
 	if err := a.err(); err != nil {
 		return audit.Begun{}, err
 	}
-	return a.Memory.Begin(ctx, i)
+	return a.SQLite.Begin(ctx, i)
 }
 
 func (a *away) Refused(ctx context.Context, rows []audit.Send) error {
 	if err := a.err(); err != nil {
 		return err
 	}
-	return a.Memory.Refused(ctx, rows)
+	return a.SQLite.Refused(ctx, rows)
 }
 
 func (a *away) Renew(ctx context.Context, lease time.Duration, held []audit.Held) error {
 	if err := a.err(); err != nil {
 		return err
 	}
-	return a.Memory.Renew(ctx, lease, held)
+	return a.SQLite.Renew(ctx, lease, held)
 }
 
 func (a *away) Finish(ctx context.Context, o audit.Outcome) (bool, error) {
 	if err := a.err(); err != nil {
 		return false, err
 	}
-	return a.Memory.Finish(ctx, o)
+	return a.SQLite.Finish(ctx, o)
 }
 
 func (a *away) Postpone(ctx context.Context, p audit.Postponement) (bool, error) {
 	if err := a.err(); err != nil {
 		return false, err
 	}
-	return a.Memory.Postpone(ctx, p)
+	return a.SQLite.Postpone(ctx, p)
 }
 
 func (a *away) TakeOver(ctx context.Context, ch recipient.Channel, lease time.Duration, n int) ([]audit.Work, error) {
 	if err := a.err(); err != nil {
 		return nil, err
 	}
-	return a.Memory.TakeOver(ctx, ch, lease, n)
+	return a.SQLite.TakeOver(ctx, ch, lease, n)
 }
 
 func (a *away) RefundsDue(ctx context.Context, lease time.Duration, n int) ([]audit.Refund, error) {
 	if err := a.err(); err != nil {
 		return nil, err
 	}
-	return a.Memory.RefundsDue(ctx, lease, n)
+	return a.SQLite.RefundsDue(ctx, lease, n)
 }
 
 // noLimiter is a Redis that does not answer.

@@ -37,7 +37,7 @@ func (r *rig) mails(want int) {
 }
 
 func TestSameKeyIsOneSend(t *testing.T) {
-	inBubble(t, func(r *rig) {
+	inBubbleWith(t, seldom(nil), func(r *rig) {
 		first := r.send(keyed(ana, "k"))
 		waited(30 * time.Second)
 		again := r.replayed(keyed(ana, "k"), first)

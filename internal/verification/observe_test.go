@@ -117,7 +117,7 @@ func TestAloneObservingRulesAreDecidedInProcess(t *testing.T) {
 
 // A limiter that starts with the process counts for an observing rule what the log has for as long as that rule looks back.
 func TestRebuildForObservingRules(t *testing.T) {
-	inBubbleWith(t, trial, func(r *rig) {
+	inBubbleWith(t, seldom(trial), func(r *rig) {
 		r.send(askFor(ana))
 		waited(minute)
 		r.send(askFor(ana))

@@ -210,7 +210,7 @@ func TestRebuildAfterARestart(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		r.send(askFor(ana))
 		waited(10 * time.Second)
-		fresh := newRig(t, nil)
+		fresh := newRig(r.T, nil)
 		fresh.svc.Log = r.log
 		if err := fresh.svc.Rebuild(r.Context(), "process"); err != nil {
 			t.Fatal(err)

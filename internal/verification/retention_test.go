@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"sendcode/internal/audit"
+	"sendcode/internal/audit/audittest"
 	"sendcode/internal/parts"
 )
 
@@ -87,7 +88,7 @@ func TestManyOldRowsGoAFewAtATime(t *testing.T) {
 
 // little is a log that tells of little room for rows to come, or of none.
 type little struct {
-	*audit.Memory
+	*audit.SQLite
 	mu    sync.Mutex
 	until time.Time
 	err   error
@@ -114,7 +115,7 @@ func (l *little) say(until time.Time, err error) (asked int) {
 func TestLittleRoomIsTold(t *testing.T) {
 	parts.Bubble(t, func(t *testing.T) {
 		r := newRig(t, nil)
-		log := &little{Memory: audit.NewMemory(time.Now), until: time.Now().AddDate(0, 4, 0)}
+		log := &little{SQLite: audittest.Open(r.T, time.Now), until: time.Now().AddDate(0, 4, 0)}
 		r.svc = New(r.settings, Parts{
 			Limiter: r.limiter, Log: log, Renderer: r.renderer, Sender: r.post, Texts: testTexts(t), Carrier: r.handset, Logger: slog.New(slog.NewTextHandler(r.printed, nil)),
 		})

@@ -15,7 +15,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"sendcode/internal/audit"
+	"sendcode/internal/audit/audittest"
 	"sendcode/internal/delivery"
 	"sendcode/internal/keyring"
 	"sendcode/internal/message"
@@ -49,7 +49,7 @@ func ringOf(t *testing.T, keys string) *keyring.Ring {
 	return ring
 }
 
-// rig is a service on the memory twins, inside a bubble with a clock of its own.
+// rig is a service on a log and a limiter in memory, inside a bubble with a clock of its own.
 type rig struct {
 	*testing.T
 	svc      *Service
@@ -81,6 +81,16 @@ func inBubbleWith(t *testing.T, change func(*Settings), test func(r *rig)) {
 	})
 }
 
+// seldom makes the outbox look around once a minute: for tests in which hours or days pass and nothing waits for a look.
+func seldom(change func(*Settings)) func(*Settings) {
+	return func(s *Settings) {
+		if change != nil {
+			change(s)
+		}
+		s.Tick = minute
+	}
+}
+
 func newRig(t *testing.T, change func(*Settings)) *rig {
 	t.Helper()
 	renderer, err := message.New(templates.FS, nil)
@@ -88,7 +98,7 @@ func newRig(t *testing.T, change func(*Settings)) *rig {
 		t.Fatal(err)
 	}
 	r := &rig{
-		T: t, log: &away{Memory: audit.NewMemory(time.Now)}, limiter: newSwap(quota.NewMemory(time.Now, "process")),
+		T: t, log: &away{SQLite: audittest.Open(t, time.Now)}, limiter: newSwap(quota.NewMemory(time.Now, "process")),
 		post: &postbox{}, handset: &handset{}, printed: &parts.Text{}, settings: testSettings(t), renderer: renderer,
 	}
 	if change != nil {
@@ -140,6 +150,7 @@ func (r *rig) run() {
 func (r *rig) quit() {
 	r.stop()
 	<-r.stopped
+	synctest.Wait() // what is under way in other replicas ends before the log closes
 }
 
 // ids are of sends and the like: one of them has the six digits of some code once in a few thousand runs.

@@ -17,7 +17,7 @@ func tellAll(s *Settings) { s.Tells = map[string][]string{"shop": Events} }
 // events are all events as "type reason", the oldest first; test recipients' with a mark.
 func (r *rig) events() (list []string) {
 	r.Helper()
-	events, err := r.log.Memory.AppEvents(r.Context(), audit.AppEventFilter{Limit: 200})
+	events, err := r.log.SQLite.AppEvents(r.Context(), audit.AppEventFilter{Limit: 200})
 	if err != nil {
 		r.Fatal(err)
 	}

@@ -195,7 +195,7 @@ func TestRequestsWhileTermsChange(t *testing.T) {
 	r := newRig(t, nil)
 	r.change(hourly("default", 7, time.Hour))
 	r.run()
-	defer r.quit()
+	defer func() { r.stop(); <-r.stopped }() // there is no bubble to wait for
 	var in atomic.Int32
 	var work, changes sync.WaitGroup
 	done := make(chan struct{})
@@ -207,7 +207,7 @@ func TestRequestsWhileTermsChange(t *testing.T) {
 			default:
 				r.svc.Change(r.terms(hourly("default", []int{3, 7}[i%2], time.Hour)))
 				if i%10 == 0 {
-					if err := r.svc.Rebuild(t.Context(), "process"); err != nil {
+					if err := r.svc.Rebuild(r.Context(), "process"); err != nil {
 						t.Error(err)
 					}
 				}
@@ -218,7 +218,7 @@ func TestRequestsWhileTermsChange(t *testing.T) {
 		work.Go(func() {
 			who := Caller{App: "shop", Kind: Secret, IP: netip.AddrFrom4([4]byte{192, 0, 2, byte(i)})}
 			for range 25 {
-				a, err := r.svc.Send(t.Context(), Ask{Caller: who, Channel: "email", To: ana, Locale: "en"})
+				a, err := r.svc.Send(r.Context(), Ask{Caller: who, Channel: "email", To: ana, Locale: "en"})
 				if err != nil {
 					t.Error(err)
 					return
@@ -228,7 +228,7 @@ func TestRequestsWhileTermsChange(t *testing.T) {
 				}
 				if a.Admitted {
 					in.Add(1)
-					_, _ = r.svc.Get(t.Context(), who, a.View.ID)
+					_, _ = r.svc.Get(r.Context(), who, a.View.ID)
 				}
 			}
 		})

@@ -41,7 +41,7 @@ type Limiter interface {
 	Reset(ctx context.Context, buckets ...string) error
 }
 
-// Log is the record, the second gate and the outbox. Implementations: audit.Postgres, audit.SQLite, audit.Memory.
+// Log is the record, the second gate and the outbox. Implementations: audit.Postgres and audit.SQLite.
 type Log interface {
 	Begin(ctx context.Context, intent audit.Intent) (audit.Begun, error)
 	Ping(ctx context.Context) error

@@ -38,6 +38,9 @@ func New(s Settings, p Parts) *Deliverer {
 	if p.Now == nil {
 		p.Now = time.Now
 	}
+	if p.Tick == 0 {
+		p.Tick = tick
+	}
 	d := &Deliverer{Parts: p, post: post, lanes: map[string]*lane{}, wake: make(chan struct{}, 1)}
 	d.base, d.halt = context.WithCancel(context.Background())
 	d.Change(s)
@@ -72,7 +75,7 @@ func (d *Deliverer) Wake() {
 // Run delivers until ctx ends, and then waits a little for attempts under way. What it leaves is delivered by another
 // replica, or at the next start.
 func (d *Deliverer) Run(ctx context.Context) {
-	ticks, sweeps := time.NewTicker(tick), time.NewTicker(sweep)
+	ticks, sweeps := time.NewTicker(d.Tick), time.NewTicker(sweep)
 	defer ticks.Stop()
 	defer sweeps.Stop()
 	defer d.stop()

@@ -13,14 +13,16 @@ import (
 	"github.com/google/uuid"
 
 	"sendcode/internal/audit"
+	"sendcode/internal/audit/audittest"
 	"sendcode/internal/parts"
 )
 
 // rig is a deliverer, or several, over one log in memory, inside a bubble with a clock of its own.
 type rig struct {
 	*testing.T
-	log    *audit.Memory
+	log    *audit.SQLite
 	began  time.Time
+	tick   time.Duration // of later replicas; 0: the usual one
 	serial uint32
 
 	mu     sync.Mutex
@@ -41,7 +43,7 @@ func inBubble(t *testing.T, test func(r *rig)) {
 	t.Helper()
 	parts.Bubble(t, func(t *testing.T) {
 		test(&rig{
-			T: t, log: audit.NewMemory(time.Now), began: time.Now(), told: map[string]int{},
+			T: t, log: audittest.Open(t, time.Now), began: time.Now(), told: map[string]int{},
 			answer: map[string]func(context.Context) answer{},
 		})
 	})
@@ -53,7 +55,7 @@ func (r *rig) replica(apps ...string) (*Deliverer, func()) {
 	for _, app := range apps {
 		s.Receivers[app] = Receiver{URL: "https://" + app + ".example"}
 	}
-	d := New(s, Parts{Log: r.log, Observer: r, Logger: slog.New(slog.NewTextHandler(&r.errors, &slog.HandlerOptions{Level: slog.LevelError}))})
+	d := New(s, Parts{Log: r.log, Observer: r, Tick: r.tick, Logger: slog.New(slog.NewTextHandler(&r.errors, &slog.HandlerOptions{Level: slog.LevelError}))})
 	d.post = r.post
 	ctx, cancel := context.WithCancel(context.Background())
 	stopped := make(chan struct{})

@@ -19,7 +19,7 @@ import (
 	"sendcode/internal/audit"
 )
 
-// Log is the outbox of events. Implementations: audit.Postgres, audit.SQLite, audit.Memory.
+// Log is the outbox of events. Implementations: audit.Postgres and audit.SQLite.
 type Log interface {
 	AppEventsDue(ctx context.Context, lease time.Duration, shares []audit.Share) ([]audit.AppEvent, time.Time, error)
 	AppEventEnded(ctx context.Context, end audit.AppEventEnd) (bool, error)
@@ -58,6 +58,7 @@ type Parts struct {
 	Logger   *slog.Logger
 	Observer Observer
 	Now      func() time.Time // nil: time.Now; for webhook-timestamp alone, all else is on the log's clock
+	Tick     time.Duration    // between two looks for what is due; 0: one second
 }
 
 // How long things take.
@@ -66,7 +67,7 @@ const (
 	attemptTimeout = 15 * time.Second
 	// lease is longer than an attempt and writing down what came of it. After a crash an event waits for so long.
 	lease = 30 * time.Second
-	// tick is the time between two looks for what is due.
+	// tick is Parts.Tick unless that is set.
 	tick = time.Second
 	// life is how long after it happened an event is tried again.
 	life = 24 * time.Hour
