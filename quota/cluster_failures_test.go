@@ -37,8 +37,8 @@ func TestQuota15LookingCountsNothingToGiveBack(t *testing.T) {
 	r := redisWorld(t).Limiter.(*Redis)
 	p, err := planTake(Request{ID: "one", Rules: []Rule{{Name: "failures", Scope: Failures, Limit: 1, Window: time.Hour}}, Buckets: map[Scope]string{Failures: "f"}})
 	must(t, err)
-	a, err := r.try(t.Context(), "one", commit, p)
+	a, err := r.try(t.Context(), "one", take, 0, p)
 	must(t, err)
 	same(t, "admitted", a.Admitted, true)
-	same(t, "counted", a.counted, false)
+	same(t, "added", a.added, false)
 }

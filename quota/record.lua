@@ -1,20 +1,16 @@
--- KEYS: the bucket. ARGV: its longest window; the life for which it is marked as complete, 0 for none; then ID and
--- instant of each event.
-local key, keep, now = KEYS[1], tonumber(ARGV[1]), clock()
-local cutoff = now - keep
-call('ZREMRANGEBYSCORE', key, -now, cutoff) -- no Take drops what a bucket that is only looked at counts no more
-shorten(key, keep)
+-- KEYS: the bucket. ARGV: for how long it keeps events; the life for which it is marked as having all of them, 0 for none;
+-- then the ID and the instant of each event.
+local key, keep, marked, now = KEYS[1], ARGV[1] + 0, ARGV[2] + 0, clock()
+prune(key, keep, now)
 for a = 3, #ARGV, 2 do
   local id, at = ARGV[a], tonumber(ARGV[a + 1])
-  local had = call('ZSCORE', key, id) -- counted or refunded
-  if not had and at > cutoff then
+  if at > now - keep and not call('ZSCORE', key, id) then -- neither counted nor refunded
     call('ZADD', key, at, id)
   end
 end
-local marked = ARGV[2] + 0
-if marked > 0 then -- of another life than the server's, a mark says nothing
+if marked > 0 then -- the mark of a life that has ended says nothing
   call('ZADD', key, lowest - marked * span - math.floor(keep / 1000000), '')
-  outlive(key, now + keep)
+  extend(key, now + keep)
 end
-settle(key, keep)
+expire(key, keep)
 return 1

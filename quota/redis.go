@@ -6,7 +6,6 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
-	"slices"
 	"sync/atomic"
 	"time"
 
@@ -24,9 +23,9 @@ type Redis struct {
 	budget  time.Duration
 	cluster *redis.ClusterClient // the same client, if it is one
 	pipe    *pipe                // nil on Cluster
-	seen    atomic.Int64         // the instant that the server told last, µs since 1970: whereabouts its clock is
+	seen    atomic.Int64         // the instant that the server answered last, µs since 1970: whereabouts its clock is
 
-	take, peek, refund, record, reset, probe *redis.Script
+	take, refund, record, reset, probe *redis.Script
 }
 
 // NewRedis makes a limiter whose keys start with prefix: each byte of it is one more for every recipient. Get the client
@@ -49,8 +48,8 @@ func newRedis(client redis.UniversalClient, prefix, clock string) *Redis {
 	}
 	return &Redis{
 		client: client, cluster: cluster, pipe: shared, prefix: prefix, budget: budget,
-		take: script(takeScript), peek: script(peekScript), refund: script(refundScript),
-		record: script(recordScript), reset: script(resetScript), probe: script("return clock()"),
+		take: script(takeScript), refund: script(refundScript), record: script(recordScript),
+		reset: script(resetScript), probe: script("return clock()"),
 	}
 }
 
@@ -81,34 +80,27 @@ func (r *Redis) Take(ctx context.Context, req Request) (Decision, error) {
 	if r.cluster != nil && len(p.buckets) > 1 {
 		return r.takeEach(ctx, req.ID, p)
 	}
-	a, err := r.try(ctx, req.ID, commit, p)
+	a, err := r.try(ctx, req.ID, take, 0, p)
 	return a.Decision, err
 }
 
-// try asks take.lua.
-func (r *Redis) try(ctx context.Context, id string, deed int64, p plan) (answer, error) {
-	args := append(make([]any, 0, 2+3*len(p.keeps)), id, deed)
-	for _, keep := range p.keeps {
-		args = append(args, keep.Microseconds())
-	}
-	return r.decide(ctx, r.take, p, append(args, p.questions()...))
-}
-
-// Peek answers without counting; see [Limiter].
+// Peek answers without counting; see [Limiter]. It is a look at buckets none of which counts an ID.
 func (r *Redis) Peek(ctx context.Context, req Request) (Decision, error) {
 	p, err := planPeek(req)
 	if err != nil {
 		return Decision{}, err
 	}
+	clear(p.keeps)
 	ctx, cancel := context.WithTimeout(ctx, r.budget)
 	defer cancel()
-	ask := func(p plan) (answer, error) { return r.decide(ctx, r.peek, p, p.questions()) }
+	ask := func(p plan) (answer, error) { return r.try(ctx, "", look, 0, p) }
 	if r.cluster != nil && len(p.buckets) > 1 {
 		parts := p.split()
 		answers, err := r.each(parts, ask)
 		return p.merge(parts, answers), err
 	}
 	a, err := ask(p)
+	a.Admitted = false
 	return a.Decision, err
 }
 
@@ -141,17 +133,18 @@ func (r *Redis) write(ctx context.Context, script *redis.Script, buckets []strin
 	return err
 }
 
-func (r *Redis) decide(ctx context.Context, script *redis.Script, p plan, args []any) (answer, error) {
+// try runs take.lua; tombstone is for how long a refused ID stays refunded.
+func (r *Redis) try(ctx context.Context, id, mode string, tombstone time.Duration, p plan) (answer, error) {
 	for range tries {
-		cmd, err := r.run(ctx, script, p.buckets, slices.Concat(args, p.args(r.seen.Load())))
+		cmd, err := r.run(ctx, r.take, p.buckets, p.args(id, mode, tombstone, instant(r.seen.Load())))
 		if err != nil {
 			return answer{}, err
 		}
 		a, err := p.answer(cmd)
-		if err == nil || errors.Is(err, errElsewhere) {
+		if err == nil || errors.Is(err, errOutside) {
 			r.seen.Store(a.At.UnixMicro())
 		}
-		if !errors.Is(err, errElsewhere) {
+		if !errors.Is(err, errOutside) {
 			return a, err
 		}
 	}
@@ -159,11 +152,11 @@ func (r *Redis) decide(ctx context.Context, script *redis.Script, p plan, args [
 }
 
 // tries is how often a decision by the calendar is asked for: the second time with the periods around the instant that
-// the server told, the third in case its clock was set meanwhile.
+// the server answered, the third in case its clock was set meanwhile.
 const tries = 3
 
-// errElsewhere says that the server's clock is in none of the periods that it was told.
-var errElsewhere = errors.New("quota: the clock is elsewhere")
+// errOutside says that the server's clock is in none of the periods that the script was given.
+var errOutside = errors.New("quota: the clock is outside of the periods")
 
 // run repeats nothing by itself: the client does, and every script may be repeated. ctx ends with the budget.
 func (r *Redis) run(ctx context.Context, script *redis.Script, buckets []string, args []any) (*redis.Cmd, error) {

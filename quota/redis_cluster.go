@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -56,14 +57,14 @@ func (p plan) merge(parts []part, answers []answer) Decision {
 // refusal writes nothing, and then takes one after the other, in the order that all callers go in.
 //
 // Who is refused at a bucket after all, because others were faster, gives back what it took before. The refusal itself
-// buries the ID in that bucket, in the same step: so no other call with this ID can be admitted there and rely on what
+// leaves a tombstone in that bucket, in the same step: so no other call with this ID can be admitted there and rely on what
 // is being given back. A failure gives nothing back, as after every failure the caller does: it repeats the ID, which
 // finds its places again, or refunds it.
 func (r *Redis) takeEach(ctx context.Context, id string, p plan) (Decision, error) {
 	whole, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.budget) // also when the caller has gone
 	defer cancel()
 	parts := p.split()
-	answers, err := r.each(parts, func(one plan) (answer, error) { return r.try(ctx, id, look, one) })
+	answers, err := r.each(parts, func(one plan) (answer, error) { return r.try(ctx, id, look, 0, one) })
 	if err != nil || slices.ContainsFunc(answers, func(a answer) bool { return !a.Admitted }) {
 		return p.merge(parts, answers), err
 	}
@@ -73,11 +74,11 @@ func (r *Redis) takeEach(ctx context.Context, id string, p plan) (Decision, erro
 		if one.keeps[0] == 0 {
 			continue // only looked at
 		}
-		deed := int64(commit)
+		var keepOut time.Duration
 		if len(mine) > 0 {
-			deed = tombstone.Microseconds()
+			keepOut = tombstone
 		}
-		answers[i], err = r.try(ctx, id, deed, one.plan)
+		answers[i], err = r.try(ctx, id, take, keepOut, one.plan)
 		if errors.Is(err, ErrUnavailable) {
 			return Decision{}, err
 		}
@@ -89,7 +90,7 @@ func (r *Redis) takeEach(ctx context.Context, id string, p plan) (Decision, erro
 			}
 			return p.merge(parts, answers), nil
 		}
-		if answers[i].counted {
+		if answers[i].added {
 			mine = append(mine, one.buckets[0])
 		}
 	}

@@ -46,15 +46,6 @@ func (r *Redis) step(ctx context.Context, h History, events []Event, life uint64
 	return r.write(ctx, r.record, []string{h.Bucket}, args...)
 }
 
-// questions are, of each bucket, for how many seconds it is to have all events, 0 where that is not asked, and the source.
-func (p plan) questions() []any {
-	args := make([]any, 0, 2*len(p.asks))
-	for _, a := range p.asks {
-		args = append(args, Seconds(a.need), sourceNumber(a.source))
-	}
-	return args
-}
-
 const bits = 28 // that a mark has room for
 
 // lifeNumber is 0 for what no script has told.

@@ -4,6 +4,7 @@ import (
 	_ "embed"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -15,8 +16,6 @@ var (
 	commonScript string
 	//go:embed take.lua
 	takeScript string
-	//go:embed peek.lua
-	peekScript string
 	//go:embed refund.lua
 	refundScript string
 	//go:embed record.lua
@@ -25,11 +24,19 @@ var (
 	resetScript string
 )
 
-// args are the bucket (from 1, negative where the rule observes), the limit and the window in µs of each rule; of a
-// calendar rule a window of 0 and the turns of its periods around near, of which the script finds the one that its own
-// clock is in.
-func (p plan) args(near int64) []any {
-	args := make([]any, 0, 3*len(p.rules))
+// A script looks at what a take would do, or takes.
+const (
+	look = "look"
+	take = "take"
+)
+
+// args are those of take.lua. tombstone is for how long a refused ID stays refunded, and near is whereabouts the script's
+// clock is: of the periods of a calendar rule around it, the script finds the one that its clock is in.
+func (p plan) args(id, mode string, tombstone time.Duration, near time.Time) []any {
+	args := append(make([]any, 0, 3+3*len(p.keeps)+3*len(p.rules)), id, mode, tombstone.Microseconds())
+	for i, keep := range p.keeps {
+		args = append(args, keep.Microseconds(), Seconds(p.asks[i].need), sourceNumber(p.asks[i].source))
+	}
 	for i, rule := range p.rules {
 		bucket := p.of[i] + 1
 		if rule.Observe {
@@ -37,7 +44,7 @@ func (p plan) args(near int64) []any {
 		}
 		args = append(args, bucket, rule.Limit, rule.Window.Microseconds())
 		if rule.Calendar() {
-			for _, turn := range rule.Turns(instant(near)) {
+			for _, turn := range rule.Turns(near) {
 				args = append(args, turn.UnixMicro())
 			}
 		}
@@ -45,42 +52,36 @@ func (p plan) args(near int64) []any {
 	return args
 }
 
-// What a script says first.
+// The codes that take.lua answers first.
 const (
 	refused = iota
 	admitted
 	refunded
-	elsewhere
-	before // admitted, and every bucket had counted the ID already
+	outside   // the clock is in none of the periods of a calendar rule that the script was given
+	unchanged // admitted, and no bucket had anything to add
 )
 
-// What take.lua is to do; more than these: for how many µs the ID is to stay refunded, if it is refused.
-const (
-	look   = -1
-	commit = 0
-)
-
-// answer is a decision, and whether the script has just counted the event.
+// answer is a decision, and whether the script has just added the ID to a bucket.
 type answer struct {
 	Decision
-	counted bool
+	added bool
 }
 
-// answer reads what take.lua and peek.lua say.
+// answer reads what take.lua answers.
 func (p plan) answer(cmd *redis.Cmd) (answer, error) {
 	numbers, err := cmd.Int64Slice()
 	if err != nil {
 		return answer{}, fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
 	const head, each = 2, 3
-	if len(numbers) == head && numbers[0] == elsewhere {
-		return answer{Decision: Decision{At: instant(numbers[1])}}, errElsewhere
+	if len(numbers) == head && numbers[0] == outside {
+		return answer{Decision: Decision{At: instant(numbers[1])}}, errOutside
 	}
 	if len(numbers) == head && numbers[0] == refunded {
 		return answer{}, ErrRefunded
 	}
-	told := head + each*len(p.rules)
-	if len(numbers) != told && len(numbers) != told+p.asked() || !slices.Contains([]int64{refused, admitted, before}, numbers[0]) {
+	states := head + each*len(p.rules)
+	if len(numbers) != states && len(numbers) != states+p.asked() || !slices.Contains([]int64{refused, admitted, unchanged}, numbers[0]) {
 		return answer{}, fmt.Errorf("%w: an answer of %d numbers to %d rules", ErrUnavailable, len(numbers), len(p.rules))
 	}
 	now := numbers[1]
@@ -89,8 +90,8 @@ func (p plan) answer(cmd *redis.Cmd) (answer, error) {
 		n := numbers[head+each*i:]
 		d.Rules[i] = tally{used: int(n[0]), oldest: n[1], pivot: n[2]}.state(rule, now)
 	}
-	if len(numbers) > told {
-		d.Incomplete = p.incomplete(numbers[told:])
+	if len(numbers) > states {
+		d.Incomplete = p.incomplete(numbers[states:])
 	}
 	return answer{d, numbers[0] == admitted}, nil
 }

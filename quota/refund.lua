@@ -1,6 +1,6 @@
--- KEYS: the buckets. ARGV: the ID, and for how long it stays refunded.
+-- KEYS: the buckets. ARGV: the ID; for how long its tombstone stays.
 local till = clock() + ARGV[2]
 for _, key in ipairs(KEYS) do
-  bury(key, ARGV[1], till)
+  put_tombstone(key, ARGV[1], till)
 end
 return 1

@@ -1,6 +1,6 @@
--- KEYS: the buckets, whose events are forgotten; a refunded ID stays refunded.
+-- KEYS: the buckets, whose events go. Tombstones and marks stay.
 for _, key in ipairs(KEYS) do
   call('ZREMRANGEBYSCORE', key, 0, '+inf')
-  settle(key, 0)
+  expire(key, 0)
 end
 return 1

@@ -1,82 +1,122 @@
--- KEYS: the buckets. ARGV: the ID; the deed; for how long each bucket keeps events, 0 where it is only looked at; what
--- ask reads, two for each bucket; the rules. The deed is 0 to take, -1 to say what a take would, and more to take or else keep the ID refunded for so long.
--- Answers 0 refused, 1 admitted, 2 refunded, 3 outside of the periods that a rule was told, or 4 admitted with nothing to
--- count; the instant; and after 0, 1 and 4 what tell says of each rule, and after 0 or with -1
--- what ask says.
-local id, deed, now = ARGV[1], ARGV[2] + 0, clock()
+-- Decides all rules of a request at one instant: an admitted ID is counted in every bucket, a refused one in none.
+--
+-- KEYS are the buckets. ARGV: the ID; 'take', or 'look' to write nothing; for how long a refused ID gets a tombstone, or 0.
+-- Of each bucket: for how long it keeps events, 0 where it is only looked at; of how many seconds it must have all events,
+-- 0 where that is not asked; the number of the log that has them too. Of each rule: the number of its bucket, negative
+-- where the rule only observes; its limit; its window, or 0 and the four turns of its calendar's periods around now.
+--
+-- Answers a code and the instant. Unless REFUNDED or OUTSIDE, of each rule: how many events it counts, the oldest of them, and
+-- the one that has to leave before the next is admitted; 0 for none. After a refusal or a look, of each bucket that must have
+-- all events: 0 if it has, else the life in which it may be marked.
+local REFUSED, ADMITTED, REFUNDED, OUTSIDE, UNCHANGED = 0, 1, 2, 3, 4 -- UNCHANGED: admitted, with nothing to add
+local id, writes, tombstone, now = ARGV[1], ARGV[2] == 'take', ARGV[3] + 0, clock()
 
--- Counts the ID, and drops what counts no more, refunded or not.
-local function add(key, id, now, keep)
-  local scores, old = known[key], now - keep
-  local n, newest = scores.whole, scores[1]
-  while n and n > 0 and scores[n] < -now do -- refunded still
-    n = n - 1
-  end
-  if not n or n > 0 and scores[n] <= old then
-    call('ZREMRANGEBYSCORE', key, -now, old)
-    shorten(key, keep)
-  end
-  call('ZADD', key, now, id)
-  newest = math.max(newest or now, now)
-  if scores.whole == 0 then -- a new key
-    call('PEXPIREAT', key, math.ceil((newest + keep) / 1000))
-    known[key] = {now, whole = 1}
-  else
-    outlive(key, newest + keep)
-    read(key)
-  end
-end
-
-local held, counts, fresh = {}, {}, false -- who counts the ID already, neither decides nor counts again (QUOTA-8)
-for i = 1, #KEYS do
-  local key, keep = KEYS[i], ARGV[2 + i] + 0
-  local at = read(key, keep > 0 and id)
-  if at and at < -now then
-    return {2, now}
-  end
-  held[key] = at and at > now - keep
-  counts[key] = keep > 0 and not held[key]
-  fresh = fresh or counts[key]
-end
-
-local list, admitted = rules(3 + 3 * #KEYS, now), 1
-if not list then
-  return {3, now}
-end
-for r = 1, #list do
-  local rule = list[r]
-  local key, n = rule[1], count(rule[1], rule[3])
-  if n >= rule[2] and not rule[4] and not held[key] then
-    admitted = 0
-  end
-  rule[3] = n
-end
-
-if admitted == 1 and deed >= 0 then -- a refusal writes nothing (QUOTA-7)
-  for i = 1, #KEYS do
-    if counts[KEYS[i]] then
-      add(KEYS[i], id, now, ARGV[2 + i] + 0)
+-- Read the newest members of each bucket, which are nearly always all. The ID means nothing to a bucket that is only looked
+-- at. A bucket that counts the ID already does not decide, and does not count it again.
+local few, buckets = 16, {}
+for i, key in ipairs(KEYS) do
+  local b, at = {key = key, keep = ARGV[3 * i + 1] + 0, newest = {}}, nil
+  local found = call('ZRANGE', key, 0, few - 1, 'REV', 'WITHSCORES')
+  for m = 1, #found, 2 do
+    local score = tonumber(found[m + 1])
+    b.newest[(m + 1) / 2] = score
+    if found[m] == '' then
+      b.mark = score
+    elseif found[m] == id then
+      at = score
     end
   end
+  b.all = #b.newest < few
+  if b.keep > 0 then
+    at = at or not b.all and tonumber(call('ZSCORE', key, id))
+    if at and at < -now then
+      return {REFUNDED, now}
+    end
+    b.counted = at and at > now - b.keep
+    b.adds = not b.counted
+  end
+  buckets[i] = b
 end
 
-local answer = {admitted == 1 and not fresh and 4 or admitted, now}
-for r = 1, #list do
-  local rule = list[r]
-  local n = rule[3]
-  if admitted == 1 and deed >= 0 and counts[rule[1]] then
+-- Prune: an event up to the cutoff of a rule no longer counts for it. The members that no rule needs go when an ID is added.
+local rules, a = {}, 4 + 3 * #KEYS
+while ARGV[a] do
+  local bucket, limit, window = ARGV[a] + 0, ARGV[a + 1] + 0, ARGV[a + 2] + 0
+  local cutoff = now - window
+  a = a + 3
+  if window == 0 then -- a calendar's period, which began with the last turn that is not ahead
+    local first, last, turn = a, a + 3, a + 3
+    while turn >= first and now < tonumber(ARGV[turn]) do
+      turn = turn - 1
+    end
+    if turn < first or turn == last then
+      return {OUTSIDE, now}
+    end
+    cutoff, a = ARGV[turn] - 1, last + 1
+  end
+  rules[#rules + 1] = {bucket = buckets[math.abs(bucket)], observes = bucket < 0, limit = limit, cutoff = cutoff}
+end
+
+-- Count the events after the cutoff.
+for _, rule in ipairs(rules) do
+  local b, n = rule.bucket, 0
+  while b.newest[n + 1] and b.newest[n + 1] > rule.cutoff do
     n = n + 1
   end
-  tell(answer, rule[1], rule[2], n)
+  rule.used = (b.newest[n + 1] or b.all) and n or call('ZCOUNT', b.key, string.format('(%.0f', rule.cutoff), '+inf')
 end
 
-if admitted == 0 or deed < 0 then
-  ask(answer, 3 + #KEYS)
+-- Decide.
+local code = UNCHANGED
+for _, b in ipairs(buckets) do
+  code = b.adds and ADMITTED or code
+end
+for _, rule in ipairs(rules) do
+  if rule.used >= rule.limit and not rule.observes and not rule.bucket.counted then
+    code = REFUSED
+  end
 end
 
-if admitted == 0 and deed > 0 then
-  for i = 1, #KEYS do
-    bury(KEYS[i], id, now + deed)
+-- Add the ID, and let the key expire with its newest event. A refusal writes nothing but the tombstone that is asked for.
+for _, b in ipairs(buckets) do
+  b.added = b.adds and code == ADMITTED and writes
+  if b.added then
+    local rank = 1
+    while b.newest[rank] and b.newest[rank] > now do
+      rank = rank + 1
+    end
+    if b.newest[1] then
+      prune(b.key, b.keep, now)
+    end
+    call('ZADD', b.key, now, id)
+    if b.newest[rank] or b.all then
+      table.insert(b.newest, rank, now)
+    end
+    extend(b.key, b.newest[1] + b.keep)
+  elseif code == REFUSED and tombstone > 0 then
+    put_tombstone(b.key, id, now + tombstone)
+  end
+end
+
+-- Answer. An event is found by its rank from the newest, in O(log n) whatever the limit.
+local function event(b, rank)
+  b.newest[rank] = b.newest[rank] or tonumber(call('ZRANGE', b.key, rank - 1, rank - 1, 'REV', 'WITHSCORES')[2])
+  return b.newest[rank]
+end
+local answer = {code, now}
+for _, rule in ipairs(rules) do
+  local b, n, last = rule.bucket, rule.used, #answer
+  n = b.added and n + 1 or n
+  answer[last + 1] = n
+  answer[last + 2] = n > 0 and event(b, n) or 0
+  answer[last + 3] = n >= rule.limit and event(b, rule.limit) or 0
+end
+for i, b in ipairs(buckets) do
+  local seconds, log = ARGV[3 * i + 2] + 0, ARGV[3 * i + 3] + 0
+  if seconds > 0 and (code == REFUSED or not writes) then
+    local marked, complete = mark(b.mark or not b.all and call('ZSCORE', b.key, ''))
+    local current = life(log)
+    answer[#answer + 1] = marked == current and complete >= seconds and 0 or current
   end
 end
 return answer
