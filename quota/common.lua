@@ -10,7 +10,7 @@ local call = redis.call -- writes a number with 17 digits; Lua's own tostring wr
 local lowest, span = -2 ^ 52, 2 ^ 22
 
 -- The life and the seconds of a mark with this score; 0 and 0 without one.
-local function mark(score)
+local function read_mark(score)
   local below = lowest - (tonumber(score) or lowest)
   return math.floor(below / span), below % span
 end
@@ -30,7 +30,7 @@ end
 -- Removes the events that a bucket no longer keeps, the tombstones that have ended, and a mark that promises more.
 local function prune(key, keep, now)
   call('ZREMRANGEBYSCORE', key, -now, now - keep)
-  local _, seconds = mark(call('ZSCORE', key, ''))
+  local _, seconds = read_mark(call('ZSCORE', key, ''))
   if seconds > keep / 1000000 then
     call('ZREM', key, '')
   end
@@ -39,22 +39,24 @@ end
 -- Lets a key expire at this instant, or later if it does so already.
 local function extend(key, till)
   till = math.ceil(till / 1000)
-  if call('PEXPIRETIME', key) < till then
-    call('PEXPIREAT', key, till)
+  if call('PEXPIREAT', key, till, 'NX') == 0 then -- not a new key
+    call('PEXPIREAT', key, till, 'GT')
   end
 end
 
--- Lets a key expire with its last member: a tombstone ends by itself, an event is needed for keep, and none shortens what the
--- key has. Only where no event and no mark is left, the key may come to expire earlier.
+-- Lets a key expire with its last member: a tombstone ends by itself, an event is needed for keep, or for as long as the key
+-- lives already. Only a key of nothing but tombstones may come to expire earlier.
 local function expire(key, keep)
-  local newest = tonumber(call('ZRANGE', key, 0, 0, 'REV', 'WITHSCORES')[2])
   local first = call('ZRANGE', key, string.format('(%.0f', lowest), '+inf', 'BYSCORE', 'LIMIT', 0, 1, 'WITHSCORES')[2]
-  local last = -tonumber(first or 0) -- end of the last tombstone
-  if newest and newest >= 0 then
+  if not first then
+    return -- no key, or a mark alone
+  end
+  local newest, last = tonumber(call('ZRANGE', key, 0, 0, 'REV', 'WITHSCORES')[2]), -tonumber(first)
+  if newest >= 0 then
     extend(key, math.max(newest + keep, last))
   elseif call('ZSCORE', key, '') then
     extend(key, last)
-  elseif newest then
+  else
     call('PEXPIREAT', key, math.ceil(last / 1000))
   end
 end

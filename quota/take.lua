@@ -11,31 +11,29 @@
 local REFUSED, ADMITTED, REFUNDED, OUTSIDE, UNCHANGED = 0, 1, 2, 3, 4 -- UNCHANGED: admitted, with nothing to add
 local id, writes, tombstone, now = ARGV[1], ARGV[2] == 'take', ARGV[3] + 0, clock()
 
--- Read the newest members of each bucket, which are nearly always all. The ID means nothing to a bucket that is only looked
--- at. A bucket that counts the ID already does not decide, and does not count it again.
+-- Read the members of each bucket at once, if they are few, as nearly always. The ID means nothing to a bucket that is only
+-- looked at. A bucket that counts the ID already does not decide, and does not count it again.
 local few, buckets = 16, {}
 for i, key in ipairs(KEYS) do
-  local b, at = {key = key, keep = ARGV[3 * i + 1] + 0, newest = {}}, nil
-  local found = call('ZRANGE', key, 0, few - 1, 'REV', 'WITHSCORES')
-  for m = 1, #found, 2 do
-    local score = tonumber(found[m + 1])
-    b.newest[(m + 1) / 2] = score
-    if found[m] == '' then
-      b.mark = score
-    elseif found[m] == id then
-      at = score
+  local keep, size, newest, mark, at = ARGV[3 * i + 1] + 0, call('ZCARD', key), {}, nil, nil
+  if size > few then
+    mark, at = call('ZSCORE', key, ''), tonumber(call('ZSCORE', key, id))
+  elseif size > 0 then
+    local members = call('ZRANGE', key, 0, -1, 'REV', 'WITHSCORES')
+    for m = 1, #members, 2 do
+      local rank, score = (m + 1) / 2, tonumber(members[m + 1])
+      newest[rank] = score
+      mark = members[m] == '' and score or mark
+      at = members[m] == id and score or at
     end
   end
-  b.all = #b.newest < few
-  if b.keep > 0 then
-    at = at or not b.all and tonumber(call('ZSCORE', key, id))
-    if at and at < -now then
-      return {REFUNDED, now}
-    end
-    b.counted = at and at > now - b.keep
-    b.adds = not b.counted
+  local counts = keep > 0
+  if counts and at and at < -now then
+    return {REFUNDED, now}
   end
-  buckets[i] = b
+  local counted = counts and at and at > now - keep
+  local adds = counts and not counted
+  buckets[i] = {key = key, keep = keep, newest = newest, all = size <= few, mark = mark, counted = counted, adds = adds}
 end
 
 -- Prune: an event up to the cutoff of a rule no longer counts for it. The members that no rule needs go when an ID is added.
@@ -44,7 +42,7 @@ while ARGV[a] do
   local bucket, limit, window = ARGV[a] + 0, ARGV[a + 1] + 0, ARGV[a + 2] + 0
   local cutoff = now - window
   a = a + 3
-  if window == 0 then -- a calendar's period, which began with the last turn that is not ahead
+  if window == 0 then -- the calendar's period began with the last turn that is not ahead
     local first, last, turn = a, a + 3, a + 3
     while turn >= first and now < tonumber(ARGV[turn]) do
       turn = turn - 1
@@ -54,7 +52,7 @@ while ARGV[a] do
     end
     cutoff, a = ARGV[turn] - 1, last + 1
   end
-  rules[#rules + 1] = {bucket = buckets[math.abs(bucket)], observes = bucket < 0, limit = limit, cutoff = cutoff}
+  rules[#rules + 1] = {bucket = buckets[math.abs(bucket)], observes = bucket < 0, limit = limit, cutoff = cutoff, used = 0}
 end
 
 -- Count the events after the cutoff.
@@ -63,7 +61,7 @@ for _, rule in ipairs(rules) do
   while b.newest[n + 1] and b.newest[n + 1] > rule.cutoff do
     n = n + 1
   end
-  rule.used = (b.newest[n + 1] or b.all) and n or call('ZCOUNT', b.key, string.format('(%.0f', rule.cutoff), '+inf')
+  rule.used = b.all and n or call('ZCOUNT', b.key, string.format('(%.0f', rule.cutoff), '+inf')
 end
 
 -- Decide.
@@ -77,36 +75,38 @@ for _, rule in ipairs(rules) do
   end
 end
 
+-- Ranks go from the newest event, 1, so that one is found in O(log n) whatever the limit.
+local function event(b, rank)
+  b.newest[rank] = b.newest[rank] or tonumber(call('ZRANGE', b.key, rank - 1, rank - 1, 'REV', 'WITHSCORES')[2])
+  return b.newest[rank]
+end
+
 -- Add the ID, and let the key expire with its newest event. A refusal writes nothing but the tombstone that is asked for.
+local adds = code == ADMITTED and writes
 for _, b in ipairs(buckets) do
-  b.added = b.adds and code == ADMITTED and writes
-  if b.added then
+  if adds and b.adds then
+    if b.newest[1] or not b.all then
+      prune(b.key, b.keep, now)
+    end
+    call('ZADD', b.key, now, id)
     local rank = 1
     while b.newest[rank] and b.newest[rank] > now do
       rank = rank + 1
     end
-    if b.newest[1] then
-      prune(b.key, b.keep, now)
-    end
-    call('ZADD', b.key, now, id)
-    if b.newest[rank] or b.all then
+    if b.all then
       table.insert(b.newest, rank, now)
     end
-    extend(b.key, b.newest[1] + b.keep)
+    extend(b.key, event(b, 1) + b.keep)
   elseif code == REFUSED and tombstone > 0 then
     put_tombstone(b.key, id, now + tombstone)
   end
 end
 
--- Answer. An event is found by its rank from the newest, in O(log n) whatever the limit.
-local function event(b, rank)
-  b.newest[rank] = b.newest[rank] or tonumber(call('ZRANGE', b.key, rank - 1, rank - 1, 'REV', 'WITHSCORES')[2])
-  return b.newest[rank]
-end
+-- Answer.
 local answer = {code, now}
 for _, rule in ipairs(rules) do
   local b, n, last = rule.bucket, rule.used, #answer
-  n = b.added and n + 1 or n
+  n = adds and b.adds and n + 1 or n
   answer[last + 1] = n
   answer[last + 2] = n > 0 and event(b, n) or 0
   answer[last + 3] = n >= rule.limit and event(b, rule.limit) or 0
@@ -114,8 +114,7 @@ end
 for i, b in ipairs(buckets) do
   local seconds, log = ARGV[3 * i + 2] + 0, ARGV[3 * i + 3] + 0
   if seconds > 0 and (code == REFUSED or not writes) then
-    local marked, complete = mark(b.mark or not b.all and call('ZSCORE', b.key, ''))
-    local current = life(log)
+    local current, marked, complete = life(log), read_mark(b.mark)
     answer[#answer + 1] = marked == current and complete >= seconds and 0 or current
   end
 end
