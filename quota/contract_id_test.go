@@ -51,6 +51,35 @@ func TestQuota8AlsoInALargeBucket(t *testing.T) {
 	})
 }
 
+// A small bucket is read as a whole, a larger one by rank.
+func TestABucketOfAnySizeAnswersItsWaits(t *testing.T) {
+	both(t, func(t *testing.T, w *world) {
+		for n := range 20 {
+			d := w.admits(true, sliding(Recipient, n+1, time.Hour), observing(sliding(Recipient, 1, time.Hour)))
+			same(t, "used", d.Rules[0].Used, n+1)
+			same(t, "wait for the oldest", d.Rules[0].RetryAfter, time.Hour-time.Duration(n)*time.Second)
+			same(t, "the oldest leaves", d.Rules[0].ResetAfter, time.Hour-time.Duration(n)*time.Second)
+			same(t, "wait for the newest", d.Rules[1].RetryAfter, time.Hour)
+			w.pass(time.Second)
+		}
+	})
+}
+
+// Nothing else is written meanwhile that would drop the tombstone.
+func TestATombstoneEndsAfterExactlyAMinute(t *testing.T) {
+	both(t, func(t *testing.T, w *world) {
+		w.admits(true, perHour)
+		must(t, w.Refund(t.Context(), "refunded", ann()))
+		req := Request{ID: "refunded", Rules: []Rule{perHour}, Buckets: buckets("ann", "office")}
+		w.pass(time.Minute - µs)
+		if _, err := w.Take(t.Context(), req); !errors.Is(err, ErrRefunded) {
+			t.Errorf("1 µs before: %v", err)
+		}
+		w.pass(µs)
+		same(t, "admitted", w.takeID("refunded", perHour).Admitted, true)
+	})
+}
+
 func TestQuota8TwoIDsInOneMicrosecondAreTwo(t *testing.T) {
 	both(t, func(t *testing.T, w *world) {
 		r := sliding(Recipient, 2, time.Minute)

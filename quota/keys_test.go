@@ -136,11 +136,15 @@ func TestABucketHoldsNoMoreEventsThanItsLimit(t *testing.T) {
 
 // Only a step back of the clock and a longer window together show it: the older event is then the later one.
 func TestAKeyOutlivesAnEventInTheFuture(t *testing.T) {
-	w := redisWorld(t)
-	limiter := w.Limiter.(*Redis)
-	w.admits(true, sliding(Recipient, 2, time.Minute))
-	w.pass(-30 * time.Second)
-	w.admits(true, sliding(Recipient, 2, time.Hour))
-	end := limiter.client.PExpireTime(t.Context(), limiter.Key(ann())).Val().Milliseconds()
-	same(t, "end of the key", end, epoch.Add(time.Hour+time.Millisecond).UnixMilli())
+	for _, events := range []int{1, 20} { // read as a whole, and by rank
+		w := redisWorld(t)
+		limiter := w.Limiter.(*Redis)
+		for range events {
+			w.admits(true, sliding(Recipient, events, time.Minute))
+		}
+		w.pass(-30 * time.Second)
+		w.admits(true, sliding(Recipient, events+1, time.Hour))
+		end := limiter.client.PExpireTime(t.Context(), limiter.Key(ann())).Val().Milliseconds()
+		same(t, "end of the key", end, epoch.Add(time.Hour+time.Millisecond).UnixMilli())
+	}
 }
