@@ -65,13 +65,14 @@ func TestABucketOfAnySizeAnswersItsWaits(t *testing.T) {
 	})
 }
 
-// Nothing else is written meanwhile that would drop the tombstone.
+// An add drops tombstones that have ended, and none before.
 func TestATombstoneEndsAfterExactlyAMinute(t *testing.T) {
 	both(t, func(t *testing.T, w *world) {
 		w.admits(true, perHour)
 		must(t, w.Refund(t.Context(), "refunded", ann()))
 		req := Request{ID: "refunded", Rules: []Rule{perHour}, Buckets: buckets("ann", "office")}
 		w.pass(time.Minute - µs)
+		w.admits(true, perHour)
 		if _, err := w.Take(t.Context(), req); !errors.Is(err, ErrRefunded) {
 			t.Errorf("1 µs before: %v", err)
 		}
