@@ -57,8 +57,8 @@ func (p plan) merge(parts []part, answers []answer) Decision {
 // refusal writes nothing, and then takes one after the other, in the order that all callers go in.
 //
 // Who is refused at a bucket after all, because others were faster, gives back what it took before. The refusal itself
-// leaves a tombstone in that bucket, in the same step: so no other call with this ID can be admitted there and rely on what
-// is being given back. A failure gives nothing back, as after every failure the caller does: it repeats the ID, which
+// leaves a tombstone in that bucket, in the same step: so no other call with this ID can be admitted there and rely on
+// what is being given back. A failure gives nothing back, as after every failure the caller does: it repeats the ID, which
 // finds its places again, or refunds it.
 func (r *Redis) takeEach(ctx context.Context, id string, p plan) (Decision, error) {
 	whole, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.budget) // also when the caller has gone
