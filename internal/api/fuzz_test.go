@@ -89,6 +89,7 @@ func FuzzAPI(f *testing.F) {
 		{"/v1/verifications/x/check", `{"code":"123 456"}`, ""},
 		{"/v1/verifications/%2e%2e%2f/check", `{"code":"١٢٣٤٥٦"}`, ""},
 		{"/v1/verifications/check", `{"channel":"email","to":"ana@example.com","code":"000000"}`, ""},
+		{"/v1/verifications", `{"channel":"email","to":"ana@example.com","TO":"bea@example.com"}`, ""},
 		{"/v1/verifications/x/cancel", `{}`, ""},
 		{"/v1/quota", `{"channel":"sms","to":"+4915123456789"}`, ""},
 		{"/v1/verifications/x", ``, ""},

@@ -33,6 +33,8 @@ func TestMalformedRequests(t *testing.T) {
 		{"a null", "POST", path, `null`, 400, "malformed-json", "", nil},
 		{"not UTF-8", "POST", path, "{\"to\":\"\xff\"}", 400, "malformed-json", "", nil},
 		{"unknown field", "POST", path, `{"channel":"email","to":"x@example.com","tos":1}`, 400, "unknown-field", "tos", nil},
+		{"two recipients by case", "POST", path, `{"channel":"email","to":"x@example.com","TO":"y@example.com"}`, 400, "malformed-json", "TO", nil},
+		{"a code twice", "POST", check, `{"code":"000000","code":"111111"}`, 400, "malformed-json", "code", nil},
 		{"to is a number", "POST", path, `{"channel":"email","to":5}`, 422, "invalid-field", "to", nil},
 		{"to is a list", "POST", path, `{"channel":"email","to":["x@example.com"]}`, 422, "invalid-field", "to", nil},
 		{"channel is an object", "POST", path, `{"channel":{},"to":"x@example.com"}`, 422, "invalid-field", "channel", nil},

@@ -13,8 +13,8 @@ import (
 	"github.com/labstack/echo/v4"
 )
 
-// ReadJSON decodes the body as one JSON object into v: nothing unknown, nothing after it, nothing of a wrong type. Each
-// mistake is a problem that says where it is.
+// ReadJSON decodes the body as one JSON object into v: nothing unknown, nothing twice, nothing after it, nothing of a
+// wrong type. Each mistake is a problem that says where it is.
 func ReadJSON(c echo.Context, v any) error {
 	media, _, err := mime.ParseMediaType(c.Request().Header.Get(echo.HeaderContentType))
 	if err != nil || media != echo.MIMEApplicationJSON {
@@ -37,6 +37,12 @@ func ReadJSON(c echo.Context, v any) error {
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
 		return malformed("There is something after the JSON object.", d.InputOffset())
+	}
+	if name, position, found := duplicateName(body); found {
+		return &Problem{
+			Kind: MalformedJSON, Detail: "An object of the body has this name twice; names that differ by case alone count as one.",
+			Extra: map[string]any{"field": safeName(name), "position": position},
+		}
 	}
 	return nil
 }

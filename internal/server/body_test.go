@@ -13,6 +13,7 @@ import (
 type sample struct {
 	To    string `json:"to"`
 	Count int    `json:"count"`
+	Rest  any    `json:"rest"`
 }
 
 func readSample(body, media string) (sample, error) {
@@ -44,6 +45,12 @@ func TestReadJSONSaysWhereAndWhat(t *testing.T) {
 		{`{"count":"1"}`, "application/json", "invalid-field", "count", int64(12)},
 		{`{"count":1.5}`, "application/json", "invalid-field", "count", int64(12)},
 		{`{"other":1}`, "application/json", "unknown-field", "other", nil},
+		{`{"to":"x","to":"y"}`, "application/json", "malformed-json", "to", int64(14)},
+		{`{"to":"x","TO":"y"}`, "application/json", "malformed-json", "TO", int64(14)},
+		{`{"to":"x","\u0074o":"y"}`, "application/json", "malformed-json", "to", int64(19)},
+		{`{"rest":[{"a":1},{"a":{"b":[],"B":{}}}]}`, "application/json", "malformed-json", "B", int64(33)},
+		{`{"rest":{"a":["b","b"],"b":"a","c":{"a":"a"}},"to":"to"}`, "application/json", "", "", nil},
+		{"{\"rest\":{\"k\":1,\"\u212a\":1}}", "application/json", "malformed-json", "\u212a", int64(20)},
 		{`{"` + strings.Repeat("x", 100) + `":1}`, "application/json", "unknown-field", strings.Repeat("x", 64) + "…", nil},
 	} {
 		_, err := readSample(c.body, c.media)
@@ -69,7 +76,7 @@ func TestReadJSONSaysWhereAndWhat(t *testing.T) {
 
 // Whatever arrives, the answer is a value or a problem of the caller's, never a panic and never a 500.
 func FuzzReadJSON(f *testing.F) {
-	for _, s := range []string{`{"to":"x"}`, `{`, `[]`, `{"to":{"to":[]}}`, "\xff", `{"count":1e400}`, `{"to":"\ud800"}`} {
+	for _, s := range []string{`{"to":"x"}`, `{`, `[]`, `{"to":{"to":[]}}`, "\xff", `{"count":1e400}`, `{"to":"\ud800"}`, `{"to":"x","TO":"y"}`} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, body string) {
