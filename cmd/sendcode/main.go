@@ -28,6 +28,7 @@ type commands struct {
 	Admin   accounts `cmd:"" help:"Add, change or list the accounts of the console."`
 	Key     key      `cmd:"" help:"Make a key."`
 	Version version  `cmd:"" help:"Print the version."`
+	Help    help     `cmd:"" help:"Print this list, or what a command takes."`
 }
 
 // program is what a command may use of its surroundings.

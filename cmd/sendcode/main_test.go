@@ -144,6 +144,19 @@ func TestKeys(t *testing.T) {
 	}
 }
 
+func TestHelpIsACommandToo(t *testing.T) {
+	for _, command := range [][]string{nil, {"key"}, {"admin", "add"}} {
+		want, _, _ := sendcode(t, nil, append(command, "--help")...)
+		got, err, code := sendcode(t, wrong, append([]string{"help"}, command...)...)
+		if code != 0 || got != want || want == "" {
+			t.Errorf("help %v: code %d, %s%s, not %s", command, code, got, err, want)
+		}
+	}
+	if out, err, code := sendcode(t, nil, "help", "party"); code != 80 || out != "" || !strings.Contains(err, "party") {
+		t.Errorf("help of no command: code %d, %s%s", code, out, err)
+	}
+}
+
 func TestCommandLinesThatAreNotUnderstood(t *testing.T) {
 	for _, args := range [][]string{{"sevre"}, {"key", "--kind=rsa"}, {"config", "x"}, {"--colour"}} {
 		out, err, code := sendcode(t, nil, args...)
