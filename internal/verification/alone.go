@@ -3,6 +3,7 @@ package verification
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -23,13 +24,34 @@ const pause = time.Second
 // limits asks the limiter and, while it is away, does without.
 type limits struct {
 	Limiter
-	local Limiter // decides the other scopes meanwhile
-	now   func() time.Time
-	away  atomic.Int64 // until when, in µs since 1970
+	local  Limiter // decides the other scopes meanwhile
+	now    func() time.Time
+	logger *slog.Logger
+	away   atomic.Int64 // until when, in µs since 1970
+	outage outage
 }
 
-func newLimits(shared Limiter, now func() time.Time) *limits {
-	return &limits{Limiter: shared, local: quota.NewMemory(now, audit.LogClock), now: now}
+func newLimits(shared Limiter, now func() time.Time, logger *slog.Logger) *limits {
+	return &limits{Limiter: shared, local: quota.NewMemory(now, audit.LogClock), now: now, logger: logger}
+}
+
+// outage is what the log of the process says of a limiter that does not answer: one line at the beginning and one at the end,
+// not one for each request.
+type outage struct {
+	lasts atomic.Bool
+	sends atomic.Int64 // decided without the limiter since it began
+}
+
+func (l *limits) lost(err error) {
+	if l.outage.lasts.CompareAndSwap(false, true) {
+		l.logger.Warn("the limiter is away; the log decides alone", "error", err)
+	}
+}
+
+func (l *limits) back() {
+	if l.outage.lasts.CompareAndSwap(true, false) {
+		l.logger.Info("the limiter is back", "sends_decided_by_the_log", l.outage.sends.Swap(0))
+	}
 }
 
 // errAway says that the log has to decide alone.
@@ -46,16 +68,21 @@ func (l *limits) Peek(ctx context.Context, r quota.Request) (quota.Decision, err
 }
 
 func (l *limits) ask(ctx context.Context, r quota.Request, call func(context.Context, quota.Request) (quota.Decision, error)) (quota.Decision, error) {
-	if l.now().UnixMicro() < l.away.Load() {
+	began := l.now().UnixMicro()
+	if began < l.away.Load() {
 		return quota.Decision{}, errAway
 	}
 	ctx, cancel := context.WithTimeout(ctx, takeTimeout)
 	defer cancel()
 	d, err := call(ctx, r)
 	if err == nil || !errors.Is(err, quota.ErrUnavailable) {
+		if began >= l.away.Load() { // an answer to a question from before the failure proves nothing
+			l.back()
+		}
 		return d, err
 	}
 	l.away.Store(l.now().Add(pause).UnixMicro())
+	l.lost(err)
 	return quota.Decision{}, errors.Join(errAway, err)
 }
 

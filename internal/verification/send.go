@@ -128,7 +128,7 @@ func (s *Service) take(ctx context.Context, a asked, c claim) (quota.Decision, e
 	if !errors.Is(err, errAway) {
 		return d, err
 	}
-	s.Logger.Warn("the limiter is away; the log decides alone", "error", err)
+	s.limits.outage.sends.Add(1)
 	d, err = s.limits.takeAlone(ctx, r)
 	if err != nil || d.Admitted {
 		return d, err

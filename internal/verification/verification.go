@@ -213,7 +213,7 @@ func New(s Settings, p Parts) *Service {
 	if s.Workers == 0 {
 		s.Workers = DefaultWorkers
 	}
-	limits := newLimits(p.Limiter, p.Now)
+	limits := newLimits(p.Limiter, p.Now, p.Logger)
 	p.Limiter = limits
 	svc := &Service{Settings: s, Parts: p, limits: limits, waiters: newWaiters(), refusals: newRefusals(), lines: newLines(), lockouts: newLockouts()}
 	s.Pauses = since(nil, s.Pauses, p.Now())
