@@ -12,6 +12,6 @@ COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/
 COPY --from=build /sendcode /sendcode
 USER 65532:65532
 ENV SENDCODE_ADDR=0.0.0.0:8080
-EXPOSE 8080
+EXPOSE 8080 8081
 ENTRYPOINT ["/sendcode"]
 CMD ["serve"]

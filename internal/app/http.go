@@ -74,7 +74,7 @@ func (a *App) listen() error {
 	a.metrics.watch(a.limiterPing())
 	a.metrics.writable(a.writable.check)
 	a.metrics.registry.MustRegister(extent{a.extent})
-	a.metrics.register(back)
+	a.registerMetrics(back)
 	return a.open(front, back)
 }
 
@@ -216,6 +216,18 @@ func (a *App) registerConsole(e *echo.Echo) error {
 	})
 	a.console.Register(e)
 	return nil
+}
+
+// registerMetrics opens /metrics, but not to the public: where it shares the listener of the API it wants a token, and without
+// one it is not there.
+func (a *App) registerMetrics(e *echo.Echo) {
+	token := a.cfg.MetricsToken
+	switch {
+	case !a.cfg.PublicConsole():
+		a.metrics.register(e)
+	case token.IsSet():
+		a.metrics.register(e, server.RequireToken(token.Reveal()))
+	}
 }
 
 // aside names the mail servers and the carriers that get nothing now.

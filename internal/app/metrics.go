@@ -211,6 +211,6 @@ func (u keyUse) Collect(out chan<- prometheus.Metric) {
 	}
 }
 
-func (m *metrics) register(e *echo.Echo) {
-	e.GET("/metrics", echo.WrapHandler(promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{})))
+func (m *metrics) register(e *echo.Echo, guards ...echo.MiddlewareFunc) {
+	e.GET("/metrics", echo.WrapHandler(promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{})), guards...)
 }

@@ -40,6 +40,7 @@ type Config struct {
 	AdminPassword     Secret // empty with AdminPasswordHash, or while the console is off
 	AdminPasswordHash Secret // argon2id, PHC string
 	AdminToken        Secret // bearer token of the admin API; empty: none is accepted
+	MetricsToken      Secret // bearer token of /metrics on an address that other machines reach; empty: it is off there
 	OIDCSecret        Secret // of Admin.OIDC's client; empty: a public client
 	WebhookSecrets    Secret // app:whsec_…,…; each app has its own in Webhook.Secrets
 
@@ -147,6 +148,9 @@ const apiKeyID = "api_key"
 func (c Config) Loopback() bool {
 	return isLoopback(c.Addr) && (c.AdminAddr == "" || isLoopback(c.AdminAddr))
 }
+
+// PublicConsole reports whether /admin and /metrics are on the listener of the API, and other machines can reach it.
+func (c Config) PublicConsole() bool { return c.AdminAddr == "" && !isLoopback(c.Addr) }
 
 // AdminEnabled reports whether anybody can log in to the console.
 func (c Config) AdminEnabled() bool {

@@ -73,6 +73,8 @@ func (c *Config) secret(key string) *Secret {
 		return &c.AdminPasswordHash
 	case keyAdminToken:
 		return &c.AdminToken
+	case keyMetricsToken:
+		return &c.MetricsToken
 	case keyOIDCSecret:
 		return &c.OIDCSecret
 	case keyWebhookSecrets:

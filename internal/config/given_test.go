@@ -23,7 +23,7 @@ var reachable = []string{
 	"SENDCODE_ADDR=0.0.0.0:8080", "SENDCODE_SECRET_KEYS=" + goodRing, "SENDCODE_INDEX_KEY=" + goodIndex,
 	"SENDCODE_API_KEY=" + goodKey, "SENDCODE_SMTP_URL=" + goodSMTP, "SENDCODE_ADMIN_PASSWORD_HASH=" + goodHash,
 	"SENDCODE_MAIL_FROM=Shop <no-reply@shop.example>", "SENDCODE_DATABASE_URL=postgres://u:p@db/sendcode",
-	"SENDCODE_REDIS_URL=redis://redis:6379/0",
+	"SENDCODE_REDIS_URL=redis://redis:6379/0", "SENDCODE_ADMIN_ADDR=127.0.0.1:8081",
 }
 
 // with replaces or adds variables.

@@ -182,7 +182,7 @@ func (c Config) secretsComment() string {
 	var b strings.Builder
 	b.WriteString("# Secrets do not belong in a file of settings; they come from variables, or files that variables name:\n")
 	missing := c.missingSecrets()
-	for _, key := range []string{keySecretKeys, keyIndexKey, keyAPIKey, keyAdminPassword, keyAdminPasswordHash, keyAdminToken, keyOIDCSecret, keyWebhookSecrets} {
+	for _, key := range []string{keySecretKeys, keyIndexKey, keyAPIKey, keyAdminPassword, keyAdminPasswordHash, keyAdminToken, keyMetricsToken, keyOIDCSecret, keyWebhookSecrets} {
 		state := "not set"
 		switch {
 		case slices.Contains(missing, key):

@@ -84,7 +84,7 @@ func (c Config) raw(key string) string {
 		return c.RedisURL
 	case keySMTPURL:
 		return c.SMTPURL
-	case keySecretKeys, keyIndexKey, keyAdminPassword, keyAdminPasswordHash, keyAdminToken, keyOIDCSecret:
+	case keySecretKeys, keyIndexKey, keyAdminPassword, keyAdminPasswordHash, keyAdminToken, keyMetricsToken, keyOIDCSecret:
 		return c.secret(key).Reveal()
 	}
 	return c.shown(key)

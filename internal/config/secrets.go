@@ -82,7 +82,7 @@ func checkAdminPassword(value string) string {
 // A token that opens the whole log is long, and fits a header.
 var tokenShape = regexp.MustCompile(`^[A-Za-z0-9._~+/=-]{20,1000}$`)
 
-func checkAdminToken(value string) string {
+func checkToken(value string) string {
 	if !tokenShape.MatchString(value) {
 		return "must have at least 20 letters, digits or any of . _ ~ + / = - (RFC 6750)"
 	}

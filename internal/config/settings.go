@@ -43,7 +43,8 @@ func (c *Config) readSettings(from map[string]setting, errs *Errors) {
 	secret(keyAPIKey, &c.APIKey, checkAPIKey)
 	secret(keyAdminPassword, &c.AdminPassword, checkAdminPassword)
 	secret(keyAdminPasswordHash, &c.AdminPasswordHash, checkAdminPasswordHash)
-	secret(keyAdminToken, &c.AdminToken, checkAdminToken)
+	secret(keyAdminToken, &c.AdminToken, checkToken)
+	secret(keyMetricsToken, &c.MetricsToken, checkToken)
 	secret(keyOIDCSecret, &c.OIDCSecret, anything)
 	secret(keyWebhookSecrets, &c.WebhookSecrets, checkWebhookSecrets)
 }

@@ -24,6 +24,7 @@ const (
 	keyAdminPassword     = "admin_password"
 	keyAdminPasswordHash = "admin_password_hash"
 	keyAdminToken        = "admin_token"
+	keyMetricsToken      = "metrics_token"
 	keyOIDCSecret        = "oidc_client_secret"
 	keyWebhookSecrets    = "webhook_secrets"
 	keyConfig            = "config"
@@ -54,6 +55,7 @@ var variables = []variable{
 	{key: keyAdminPassword, fromFile: true},
 	{key: keyAdminPasswordHash, fromFile: true},
 	{key: keyAdminToken, fromFile: true},
+	{key: keyMetricsToken, fromFile: true},
 	{key: keyOIDCSecret, fromFile: true},
 	{key: keyWebhookSecrets, fromFile: true},
 	{key: keyConfig},

@@ -27,6 +27,10 @@ func (c *Config) warn(now time.Time) {
 		"generated ones belong to this data directory. A second replica with another directory could not check the "+
 		"codes of this one, and would count its recipients apart.")
 	add(!c.Loopback() && !c.AdminEnabled(), "Neither SENDCODE_ADMIN_PASSWORD nor SENDCODE_ADMIN_PASSWORD_HASH nor admin.oidc is set: /admin is off.")
+	add(c.PublicConsole() && (c.AdminEnabled() || c.AdminToken.IsSet()), "/admin is on %s, with the API, for other machines to reach: set "+
+		"SENDCODE_ADMIN_ADDR to an address of its own, such as 127.0.0.1:8081.", c.Addr)
+	add(c.PublicConsole() && !c.MetricsToken.IsSet(), "/metrics is off, because other machines can reach %s: set SENDCODE_METRICS_TOKEN, "+
+		"or SENDCODE_ADMIN_ADDR to an address of its own.", c.Addr)
 	add(c.OIDCSecret.IsSet() && !c.Admin.OIDC.IsSet(), "SENDCODE_OIDC_CLIENT_SECRET is of no use without admin.oidc.")
 	add(c.SMTPURL != "" && c.MailDomain() == "localhost", "SENDCODE_MAIL_FROM is an address at localhost: other mail servers will not accept it.")
 	add(c.plainMail(), "SENDCODE_SMTP_URL allows mail without TLS to another machine: codes can be read on the way.")
