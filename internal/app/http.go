@@ -39,10 +39,10 @@ const (
 // listen makes the edges and opens their ports: everything on one or, with an admin address, the console and the
 // metrics on another.
 func (a *App) listen() error {
-	front := server.New(server.Config{Logger: a.logger, TrustedProxies: a.cfg.TrustedProxies})
+	front := server.New(server.Config{Logger: a.logger, TrustedProxies: a.cfg.TrustedProxies, HTTPS: a.cfg.HTTPS(a.cfg.Addr)})
 	back := front
 	if a.cfg.AdminAddr != "" {
-		back = server.New(server.Config{Logger: a.logger, TrustedProxies: a.cfg.TrustedProxies})
+		back = server.New(server.Config{Logger: a.logger, TrustedProxies: a.cfg.TrustedProxies, HTTPS: a.cfg.HTTPS(a.cfg.AdminAddr)})
 	}
 	a.writable = &writable{ping: a.log.Ping, now: time.Now, logger: a.logger}
 	health := server.NewHealth(a.probes()...)

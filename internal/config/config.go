@@ -152,6 +152,10 @@ func (c Config) Loopback() bool {
 // PublicConsole reports whether /admin and /metrics are on the listener of the API, and other machines can reach it.
 func (c Config) PublicConsole() bool { return c.AdminAddr == "" && !isLoopback(c.Addr) }
 
+// HTTPS reports whether browsers reach a listener over TLS: at an address that is not loopback they must, since cookies and codes
+// pass there.
+func (c Config) HTTPS(addr string) bool { return !isLoopback(addr) }
+
 // AdminEnabled reports whether anybody can log in to the console.
 func (c Config) AdminEnabled() bool {
 	return c.AdminPassword.IsSet() || c.AdminPasswordHash.IsSet() || c.Admin.OIDC.IsSet()

@@ -13,6 +13,19 @@ import (
 	"sendcode/quota"
 )
 
+// The environment's proxies take the place of the file's.
+func TestTrustedProxiesFromTheEnvironment(t *testing.T) {
+	c, err := loadYAML("trusted_proxies: [192.0.2.7]", "SENDCODE_TRUSTED_PROXIES=10.1.2.3/8, fd00::/8,127.0.0.1")
+	if err != nil || !strings.Contains(c.YAML(), "trusted_proxies: [10.0.0.0/8, 'fd00::/8', 127.0.0.1/32]") {
+		t.Errorf("%v\n%v", err, c)
+	}
+	for _, wrong := range []string{"proxy", "0.0.0.0/0", "10.0.0.0/8,,", "::ffff:10.0.0.0/104"} {
+		if _, err := loadYAML("", "SENDCODE_TRUSTED_PROXIES="+wrong); err == nil || !strings.Contains(err.Error(), "SENDCODE_TRUSTED_PROXIES: ") {
+			t.Errorf("%s: %v", wrong, err)
+		}
+	}
+}
+
 func TestNothingGiven(t *testing.T) {
 	c, err := Load(nil, files{}.read)
 	if err != nil {

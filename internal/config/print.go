@@ -46,7 +46,7 @@ func (c Config) MarshalText() ([]byte, error) { return []byte(c.YAML()), nil }
 func (c Config) node() *yaml.Node {
 	root := mapping()
 	for _, v := range variables {
-		if v.inFile {
+		if v.inFile && !v.list {
 			value := c.shown(v.key)
 			n := text(value)
 			if value == "" {

@@ -56,7 +56,7 @@ func (c Config) Differs(next Config) []string {
 func (c Config) Fixed(next Config) []string {
 	var names []string
 	for _, v := range variables {
-		if v.key != keyConfig && v.key != keyAPIKey && v.key != keyWebhookSecrets && c.raw(v.key) != next.raw(v.key) {
+		if v.key != keyConfig && !v.list && v.key != keyAPIKey && v.key != keyWebhookSecrets && c.raw(v.key) != next.raw(v.key) {
 			names = append(names, envName(v.key))
 		}
 	}

@@ -18,7 +18,7 @@ func TestFixedNamesEverySettingThatDiffers(t *testing.T) {
 		keyAdminPasswordHash: "$argon2id$v=19$m=65536,t=3,p=4$c29tZXNhbHRzb21lc2FsdA$RdescudvJCsgt3ub+b4dWRWJTmaaJObG9O5UHxnTzrc",
 	}
 	for _, v := range variables {
-		if v.key == keyConfig || v.key == keyAPIKey || v.key == keyWebhookSecrets {
+		if v.key == keyConfig || v.key == keyAPIKey || v.key == keyWebhookSecrets || v.list {
 			continue
 		}
 		c, err := Load(nil, files{}.read)

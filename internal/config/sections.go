@@ -4,6 +4,7 @@ import (
 	"net/netip"
 	"regexp"
 	"slices"
+	"strings"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -55,7 +56,7 @@ func (s *sections) read(root *yaml.Node, settings map[string]setting) {
 		"admin":               s.admin,
 	}
 	for _, v := range variables {
-		if v.key != keyConfig {
+		if v.key != keyConfig && !v.list {
 			known[v.key] = s.single(v, settings)
 		}
 	}
@@ -82,7 +83,7 @@ func (s *sections) templates(n *yaml.Node, path string) {
 }
 
 func (s *sections) trustedProxies(n *yaml.Node, path string) {
-	s.networks(n, path, "would trust everybody, and let every client choose the address that the rules look at", func(p netip.Prefix) {
+	s.networks(n, path, trustsEverybody, func(p netip.Prefix) {
 		s.config.TrustedProxies = append(s.config.TrustedProxies, p)
 	})
 }
@@ -94,22 +95,48 @@ func (s *sections) networks(n *yaml.Node, path, everybody string, yield func(net
 		if !ok {
 			return
 		}
-		network, err := netip.ParsePrefix(text)
-		if address, notAlone := netip.ParseAddr(text); err != nil && notAlone == nil && address.Zone() == "" {
-			network, err = netip.PrefixFrom(address, address.BitLen()), nil
+		network, problem := readNetwork(text, everybody)
+		if problem != "" {
+			s.mistake(v, path, "%s", problem)
+			return
 		}
-		switch {
-		case err != nil:
-			s.mistake(v, path, "is not a network such as 10.0.0.0/8 or fd00::/8")
-		case network.Addr().Is4In6():
-			s.mistake(v, path, "is an IPv4 network in IPv6 form; write it as IPv4")
-		case network.Bits() == 0:
-			s.mistake(v, path, "%s", everybody)
-		default:
-			yield(network.Masked())
-		}
+		yield(network)
 	})
 }
+
+func readNetwork(text, everybody string) (netip.Prefix, string) {
+	network, err := netip.ParsePrefix(text)
+	if address, notAlone := netip.ParseAddr(text); err != nil && notAlone == nil && address.Zone() == "" {
+		network, err = netip.PrefixFrom(address, address.BitLen()), nil
+	}
+	switch {
+	case err != nil:
+		return network, "is not a network such as 10.0.0.0/8 or fd00::/8"
+	case network.Addr().Is4In6():
+		return network, "is an IPv4 network in IPv6 form; write it as IPv4"
+	case network.Bits() == 0:
+		return network, everybody
+	}
+	return network.Masked(), ""
+}
+
+// readProxies takes the networks of SENDCODE_TRUSTED_PROXIES instead of those of the file.
+func (c *Config) readProxies(s setting, errs *Errors) {
+	if s.value == "" {
+		return
+	}
+	c.TrustedProxies = nil
+	for text := range strings.SplitSeq(s.value, ",") {
+		network, problem := readNetwork(strings.TrimSpace(text), trustsEverybody)
+		if problem != "" {
+			errs.add(s.where, "%s", problem)
+			continue
+		}
+		c.TrustedProxies = append(c.TrustedProxies, network)
+	}
+}
+
+const trustsEverybody = "would trust everybody, and let every client choose the address that the rules look at"
 
 // page is {app: name, channels: [email, sms], country: DE}; an empty name turns the page off.
 func (s *sections) page(n *yaml.Node, path string) {

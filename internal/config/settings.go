@@ -29,6 +29,7 @@ func (c *Config) readSettings(from map[string]setting, errs *Errors) {
 	check(keyRedisURL, &c.RedisURL, checkRedisURL)
 	check(keySMTPURL, &c.SMTPURL, checkSMTPURL)
 	check(keyMailFrom, &c.MailFrom, checkMailFrom)
+	c.readProxies(from[keyTrustedProxies], errs)
 	var level string
 	check(keyLogLevel, &level, checkLevel)
 	_ = c.LogLevel.UnmarshalText([]byte(level)) // checked above; what is wrong leaves info

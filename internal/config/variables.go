@@ -27,6 +27,7 @@ const (
 	keyMetricsToken      = "metrics_token"
 	keyOIDCSecret        = "oidc_client_secret"
 	keyWebhookSecrets    = "webhook_secrets"
+	keyTrustedProxies    = "trusted_proxies"
 	keyConfig            = "config"
 )
 
@@ -36,6 +37,7 @@ type variable struct {
 	initial  string // what holds when nobody gives it
 	fromFile bool   // SENDCODE_…_FILE may name a file that holds it (OPS-7)
 	inFile   bool   // the YAML file may give it: no secrets, so that the file can be shared
+	list     bool   // a list in the file, values by commas in the environment
 	meaning  string // of an empty value, for people
 }
 
@@ -58,6 +60,7 @@ var variables = []variable{
 	{key: keyMetricsToken, fromFile: true},
 	{key: keyOIDCSecret, fromFile: true},
 	{key: keyWebhookSecrets, fromFile: true},
+	{key: keyTrustedProxies, inFile: true, list: true},
 	{key: keyConfig},
 }
 

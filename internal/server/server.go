@@ -31,6 +31,7 @@ const (
 type Config struct {
 	Logger         *slog.Logger
 	TrustedProxies []netip.Prefix // whose X-Forwarded-For is believed; empty: nobody's
+	HTTPS          bool           // browsers come over TLS, whatever a request looks like: cookies are Secure
 }
 
 // New makes an echo without routes but those that explain its own problems.
@@ -41,11 +42,14 @@ func New(c Config) *echo.Echo {
 	e.SchemeExtractor = echo.ExtractSchemeDirect()
 	if len(c.TrustedProxies) > 0 {
 		trust := trustOf(c.TrustedProxies)
-		e.IPExtractor = echo.ExtractIPFromXFFHeader(trust...)
+		e.IPExtractor = clientOf(c.TrustedProxies)
 		e.SchemeExtractor = echo.ExtractSchemeFromHeaders(trust...)
 	}
+	if c.HTTPS {
+		e.SchemeExtractor = func(*http.Request) string { return "https" }
+	}
 	e.HTTPErrorHandler = errorHandler(c.Logger)
-	e.Pre(requestID)
+	e.Pre(requestID, (&strangers{proxies: c.TrustedProxies, logger: c.Logger, now: time.Now}).watch)
 	e.Use(accessLog(c.Logger), securityHeaders, recovered(c.Logger), middleware.BodyLimitWithConfig(middleware.BodyLimitConfig{Limit: "16K", Skipper: bringsEvents}))
 	e.GET("/problems/:slug", problemPage)
 	return e

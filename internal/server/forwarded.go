@@ -1,0 +1,103 @@
+package server
+
+import (
+	"log/slog"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/labstack/echo/v4"
+)
+
+// clientOf reads the client's address: the last hop that is no trusted proxy. An entry that is no address makes the whole header
+// worthless; then it is the peer.
+func clientOf(proxies []netip.Prefix) echo.IPExtractor {
+	return func(r *http.Request) string {
+		peer, _ := hop(r.RemoteAddr)
+		client := peer
+		hops := strings.Split(strings.Join(r.Header[echo.HeaderXForwardedFor], ","), ",")
+		if len(r.Header[echo.HeaderXForwardedFor]) == 0 {
+			hops = nil
+		}
+		for _, text := range slices.Backward(hops) {
+			if !trusted(proxies, client) {
+				break
+			}
+			next, ok := hop(text)
+			if !ok {
+				client = peer
+				break
+			}
+			client = next
+		}
+		if !client.IsValid() {
+			return ""
+		}
+		return client.String()
+	}
+}
+
+// hop reads an address that may have a port or brackets: 192.0.2.1, 192.0.2.1:80, 2001:db8::1, [2001:db8::1], [2001:db8::1]:443.
+func hop(text string) (netip.Addr, bool) {
+	text = strings.TrimSpace(text)
+	if with, err := netip.ParseAddrPort(text); err == nil {
+		return with.Addr().Unmap().WithZone(""), true
+	}
+	if inner, bracketed := strings.CutPrefix(text, "["); bracketed && strings.HasSuffix(inner, "]") {
+		text = strings.TrimSuffix(inner, "]")
+	}
+	addr, err := netip.ParseAddr(text)
+	return addr.Unmap().WithZone(""), err == nil
+}
+
+func trusted(proxies []netip.Prefix, addr netip.Addr) bool {
+	return slices.ContainsFunc(proxies, func(p netip.Prefix) bool { return p.Contains(addr) })
+}
+
+// remindAfter is how often the warning of headers from untrusted peers is repeated.
+const remindAfter = time.Hour
+
+// strangers warns of proxies that are not in the settings: behind one every client has its address.
+type strangers struct {
+	proxies []netip.Prefix
+	logger  *slog.Logger
+	now     func() time.Time
+
+	mu   sync.Mutex
+	next time.Time
+}
+
+func (s *strangers) watch(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		h := c.Request().Header
+		if h.Get(echo.HeaderXForwardedFor) != "" || h.Get("Forwarded") != "" {
+			if peer, ok := hop(c.Request().RemoteAddr); ok && !trusted(s.proxies, peer) && s.due() {
+				s.warn(peer)
+			}
+		}
+		return next(c)
+	}
+}
+
+func (s *strangers) due() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.now().Before(s.next) {
+		return false
+	}
+	s.next = s.now().Add(remindAfter)
+	return true
+}
+
+// warn names the peer only where it cannot be a person's address.
+func (s *strangers) warn(peer netip.Addr) {
+	from := "a public address"
+	if peer.IsPrivate() || peer.IsLoopback() || peer.IsLinkLocalUnicast() {
+		from = peer.String()
+	}
+	s.logger.Warn("a peer that is not in trusted_proxies sends X-Forwarded-For or Forwarded, which are ignored: if it is your proxy, "+
+		"name it in SENDCODE_TRUSTED_PROXIES, or all clients count as one address", "peer", from)
+}

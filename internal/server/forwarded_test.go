@@ -1,0 +1,57 @@
+package server
+
+import (
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"sendcode/internal/parts"
+)
+
+func TestHeadersOfUntrustedPeersAreWarnedOfOnceAnHour(t *testing.T) {
+	out, now := &parts.Text{}, time.Unix(1e9, 0)
+	s := &strangers{
+		proxies: []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")}, now: func() time.Time { return now },
+		logger: slog.New(slog.NewJSONHandler(out, nil)),
+	}
+	from := func(peer, header string) {
+		r := httptest.NewRequest(http.MethodGet, "/", nil)
+		r.RemoteAddr = peer
+		if header != "" {
+			r.Header.Set(header, "198.51.100.1")
+		}
+		_ = s.watch(func(echo.Context) error { return nil })(echo.New().NewContext(r, httptest.NewRecorder()))
+	}
+	lines := func(want int) {
+		t.Helper()
+		if got := strings.Count(out.String(), "SENDCODE_TRUSTED_PROXIES"); got != want {
+			t.Errorf("%d warnings, want %d", got, want)
+		}
+	}
+	from("192.0.2.1:1", "X-Forwarded-For")
+	from("10.0.0.1:1", "")
+	lines(0)
+	from("10.0.0.1:1", "X-Forwarded-For")
+	from("10.0.0.1:1", "Forwarded")
+	lines(1)
+	now = now.Add(remindAfter)
+	from("203.0.113.9:1", "Forwarded")
+	lines(2)
+	if !strings.Contains(out.String(), "10.0.0.1") || strings.Contains(out.String(), "203.0.113.9") {
+		t.Errorf("a proxy inside is named, a public address is not: %s", out)
+	}
+}
+
+func TestHTTPSHoldsWhateverARequestLooksLike(t *testing.T) {
+	e := New(Config{Logger: slog.New(slog.DiscardHandler), HTTPS: true})
+	e.GET("/x", func(c echo.Context) error { return c.String(http.StatusOK, c.Scheme()) })
+	if w := get(e, "/x"); w.Body.String() != "https" {
+		t.Errorf("%s", w.Body)
+	}
+}
