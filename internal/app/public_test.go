@@ -2,6 +2,7 @@ package app
 
 import (
 	"net/http"
+	"net/url"
 	"strings"
 	"testing"
 )
@@ -44,5 +45,19 @@ func TestMetricsOnAPublicListenerNeedTheirToken(t *testing.T) {
 		if a := s.do(1, http.MethodGet, "/metrics", "", bearer(given)); a.status != want || strings.Contains(string(a.raw), "sendcode_limiter_up") != (want == 200) {
 			t.Errorf("%q: %d %s, want %d", given, a.status, a.raw, want)
 		}
+	}
+}
+
+// The console's cookie is Secure at a public address, although the proxy before it is not trusted and nothing says https.
+func TestCookiesOnAPublicListenerAreSecure(t *testing.T) {
+	s := public(t).start(1)
+	visit := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	resp, err := visit.PostForm(s.replicas[0].base+"/admin/login", url.Values{"username": {"admin"}, "password": {s.env["SENDCODE_ADMIN_PASSWORD"]}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if c := resp.Header.Get("Set-Cookie"); !strings.HasPrefix(c, "__Host-") || !strings.Contains(c, "; Secure") {
+		t.Errorf("%d, %.20q", resp.StatusCode, c)
 	}
 }
