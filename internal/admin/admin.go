@@ -59,6 +59,7 @@ type Codes interface {
 // Limiter counts attempts to log in, over all replicas where it is theirs. Implementations: quota.Memory, quota.Redis.
 type Limiter interface {
 	Take(ctx context.Context, r quota.Request) (quota.Decision, error)
+	Peek(ctx context.Context, r quota.Request) (quota.Decision, error)
 }
 
 // Config is what a console works with.
@@ -83,6 +84,8 @@ type Config struct {
 	Provider *Provider     // that may log people in; nil: passwords alone
 
 	DemandFactor bool // of all who log in with a password
+
+	Refused func(what, rule string) // hears of attempts that a rule refused: what is login or token; nil: not counted
 }
 
 // Aside is a mail server, or a carrier of text messages, that this process has set aside after failures.
@@ -105,6 +108,8 @@ type Admin struct {
 	replays  chan struct{} // bounds the replays at once
 	limiter  Limiter
 	spare    Limiter // counts while the limiter is away
+	lines    lines
+	refused  func(what, rule string)
 	logger   *slog.Logger
 	now      func() time.Time
 	aside    func() []Aside
@@ -124,7 +129,7 @@ type Admin struct {
 func New(c Config) *Admin {
 	a := &Admin{
 		log: c.Log, codes: c.Codes, doer: c.Doer, policies: c.Policies, previews: c.Previews, replays: make(chan struct{}, 1), limiter: c.Limiter, logger: c.Logger, now: c.Now, aside: c.Aside, reaches: c.Extent,
-		bearer: actor{bearerName, c.TokenRole}, ring: c.Ring, provider: c.Provider, demands: c.DemandFactor,
+		bearer: actor{bearerName, c.TokenRole}, ring: c.Ring, provider: c.Provider, demands: c.DemandFactor, refused: c.Refused,
 		pages: newPages(), origin: http.NewCrossOriginProtection(), checks: make(chan struct{}, maxChecks),
 	}
 	if a.now == nil {
@@ -132,6 +137,9 @@ func New(c Config) *Admin {
 	}
 	if a.aside == nil {
 		a.aside = func() []Aside { return nil }
+	}
+	if a.refused == nil {
+		a.refused = func(string, string) {}
 	}
 	a.tail, a.exports = newTail(c.Log, c.Logger), make(chan struct{}, maxExports)
 	a.spare = quota.NewMemory(a.now, "console")

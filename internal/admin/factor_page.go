@@ -88,7 +88,7 @@ func (a *Admin) changeFactor(c echo.Context) error {
 // beginFactor shows a new secret. The password is asked for: with a session alone nobody can shut its owner out.
 func (a *Admin) beginFactor(c echo.Context, s session, form url.Values) error {
 	ctx, w := c.Request().Context(), wordsFor(c.Request())
-	count, err := a.countLogin(ctx, s.Account, server.ClientIP(c))
+	count, err := a.countLogin(ctx, s.Account, a.browserOf(c, s.Account), server.ClientIP(c))
 	if err != nil || !count.Admitted {
 		return a.showFactor(c, s, http.StatusTooManyRequests, factorView{Problem: w.say("login.limited", "wait", w.wait(count.RetryAfter()))})
 	}

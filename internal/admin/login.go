@@ -7,7 +7,6 @@ import (
 	"net/netip"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/labstack/echo/v4"
 
@@ -102,24 +101,46 @@ func (a *Admin) hasFactor(ctx context.Context, account string) (bool, error) {
 }
 
 // counted counts an attempt at an account; answered: it is one too many, or can't be counted, and the answer says so.
-func (a *Admin) counted(c echo.Context, next, name, account string) (count quota.Decision, answered bool, err error) {
-	ctx, address := c.Request().Context(), server.ClientIP(c)
-	count, err = a.countLogin(ctx, account, address)
-	switch {
-	case err != nil:
-		a.logger.ErrorContext(ctx, "login attempts could not be counted", "error", err)
-		return count, true, a.showLogin(c, http.StatusServiceUnavailable, next, name, wordsFor(c.Request()).say("login.unavailable"))
-	case !count.Admitted:
-		a.logger.WarnContext(ctx, "login refused: too many attempts", "network", network(address))
-		return count, true, a.tooMany(c, next, name, count.RetryAfter())
-	}
-	return count, false, nil
+func (a *Admin) counted(c echo.Context, next, name, account string) (quota.Decision, bool, error) {
+	count, err := a.countLogin(c.Request().Context(), account, a.browserOf(c, account), server.ClientIP(c))
+	answered, err := a.uncounted(c, count, err, next, name)
+	return count, answered, err
 }
 
-func (a *Admin) tooMany(c echo.Context, next, name string, wait time.Duration) error {
-	w := wordsFor(c.Request())
+// uncounted answers an attempt that was refused, or could not be counted.
+func (a *Admin) uncounted(c echo.Context, count quota.Decision, err error, next, name string) (answered bool, _ error) {
+	switch {
+	case err != nil:
+		a.logger.ErrorContext(c.Request().Context(), "login attempts could not be counted", "error", err)
+		return true, a.showLogin(c, http.StatusServiceUnavailable, next, name, wordsFor(c.Request()).say("login.unavailable"))
+	case !count.Admitted:
+		a.reportRefused(c, count)
+		return true, a.tooMany(c, next, name, count)
+	}
+	return false, nil
+}
+
+// reportRefused writes at most one line a minute for each rule.
+func (a *Admin) reportRefused(c echo.Context, count quota.Decision) {
+	rule, _ := count.Blocking()
+	a.refused("login", rule.Name)
+	n, due := a.lines.add("login."+rule.Name, a.now())
+	ctx, where := c.Request().Context(), network(server.ClientIP(c))
+	switch {
+	case due && rule.Name == overall:
+		a.logger.ErrorContext(ctx, "login attempts of unknown browsers are refused: too many in all; known browsers and the provider still log people in", "count", n, "network", where)
+	case due:
+		a.logger.WarnContext(ctx, "login refused: too many attempts", "rule", rule.Name, "count", n, "network", where)
+	}
+}
+
+func (a *Admin) tooMany(c echo.Context, next, name string, count quota.Decision) error {
+	w, wait, text := wordsFor(c.Request()), count.RetryAfter(), "login.limited"
+	if rule, _ := count.Blocking(); rule.Name == overall || rule.Name == "account" {
+		text = "login.attacked"
+	}
 	c.Response().Header().Set("Retry-After", strconv.Itoa(seconds(wait)))
-	return a.showLogin(c, http.StatusTooManyRequests, next, name, w.say("login.limited", "wait", w.wait(wait)))
+	return a.showLogin(c, http.StatusTooManyRequests, next, name, w.say(text, "wait", w.wait(wait)))
 }
 
 // isPassword takes its turn: argon2id is slow and takes its memory on purpose. Where there is no password to compare with,
@@ -160,15 +181,19 @@ func orStart(next string) string {
 
 // network is what logs and limits call an address: a person's IPv6 addresses are a whole /64 (QUOTA-19).
 func network(address netip.Addr) string {
-	if !address.IsValid() {
-		return "none"
-	}
-	bits := 64
+	return prefixOf(address, 32, 64)
+}
+
+// wideNetwork is an address's /24 or /48.
+func wideNetwork(address netip.Addr) string { return prefixOf(address, 24, 48) }
+
+func prefixOf(address netip.Addr, bits4, bits6 int) string {
+	bits := bits6
 	if address.Is4() {
-		bits = 32
+		bits = bits4
 	}
 	p, err := address.Prefix(bits)
-	if err != nil {
+	if err != nil || !address.IsValid() {
 		return "none"
 	}
 	return p.String()

@@ -90,11 +90,11 @@ func (a *Admin) finishProvider(c echo.Context) error {
 	if !ok {
 		return a.showLogin(c, http.StatusBadRequest, "", "", w.say("provider.late"))
 	}
-	// Whose account it is nobody knows yet: the limits of an address and of all hold alone.
-	if _, answered, err := a.counted(c, kept.Next, "", viaProvider+":"+digest(kept.State)); answered {
+	ctx := c.Request().Context()
+	count, err := a.count(ctx, providerRules, networkBuckets(viaProvider, server.ClientIP(c)))
+	if answered, err := a.uncounted(c, count, err, kept.Next, ""); answered {
 		return err
 	}
-	ctx := c.Request().Context()
 	if fresh, err := a.firstUse(ctx, kept.State); err != nil || !fresh {
 		a.logger.WarnContext(ctx, "a login by the provider was brought twice", "network", network(server.ClientIP(c)), "error", err)
 		return a.showLogin(c, http.StatusBadRequest, kept.Next, "", w.say("provider.late"))

@@ -147,7 +147,7 @@ func TestLoginsByTheProviderAreLimited(t *testing.T) {
 	if rec.Header().Get("Retry-After") == "" || server.Seen("/token") != calls {
 		t.Error("the provider was asked all the same, or nothing said when")
 	}
-	want(t, b.login(testPassword), http.StatusTooManyRequests) // they are counted together
+	want(t, b.login(testPassword), http.StatusSeeOther) // passwords are counted apart
 	other := r.browser()
 	other.from = "192.0.2.9:1"
 	leadsTo(t, other.byProvider(""))

@@ -334,4 +334,8 @@ func (deaf) Take(context.Context, quota.Request) (quota.Decision, error) {
 	return quota.Decision{}, errors.New("no answer")
 }
 
+func (deaf) Peek(context.Context, quota.Request) (quota.Decision, error) {
+	return quota.Decision{}, errors.New("no answer")
+}
+
 func quiet() *slog.Logger { return slog.New(slog.NewTextHandler(io.Discard, nil)) }

@@ -165,5 +165,8 @@ func (a *Admin) begin(c echo.Context, who actor, p proof, s audit.Session, deed 
 	}
 	a.logger.InfoContext(ctx, deed, "account", who.name, "network", act.Network)
 	a.keep(c, base64.RawURLEncoding.EncodeToString(key), session{Session: s, who: who, now: s.StartedAt})
+	if deed == deedLogin && s.Via != viaProvider {
+		a.rememberBrowser(c, who.name)
+	}
 	return nil
 }

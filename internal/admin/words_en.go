@@ -32,6 +32,7 @@ var englishBasics = map[string]string{
 	"login.left.one":    "{n} try left for now.",
 	"login.left.other":  "{n} tries left for now.",
 	"login.limited":     "Too many tries. The next one is possible in {wait}.",
+	"login.attacked":    "Too many tries from many places. Browsers that have logged in to this account before can still log in; this one can try again in {wait}.",
 	"login.unavailable": "Tries cannot be counted at the moment, so nobody can log in. Try again shortly.",
 
 	// The list.

@@ -32,6 +32,7 @@ var chineseBasics = map[string]string{
 	"login.left.one":    "目前还可再试 {n} 次。",
 	"login.left.other":  "目前还可再试 {n} 次。",
 	"login.limited":     "尝试次数过多，请在 {wait}后再试。",
+	"login.attacked":    "来自多处的尝试过多。曾登录过此账号的浏览器仍可登录；此浏览器请在 {wait}后再试。",
 	"login.unavailable": "目前无法统计尝试次数，因此暂时不能登录，请稍后再试。",
 
 	// The list.

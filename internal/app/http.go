@@ -211,7 +211,7 @@ func (a *App) registerConsole(e *echo.Echo) error {
 	a.console = admin.New(admin.Config{
 		Log: a.log, Codes: a.codes, Doer: a.codes, Policies: a.codes, Previews: a.codes, Limiter: a.limiter, Logger: a.logger,
 		Password: a.cfg.AdminPassword.Reveal(), PasswordHash: a.cfg.AdminPasswordHash.Reveal(), Token: a.cfg.AdminToken.Reveal(),
-		Aside: a.aside, Extent: a.extent, Ring: ring, Provider: provider(a.cfg),
+		Aside: a.aside, Extent: a.extent, Ring: ring, Provider: provider(a.cfg), Refused: a.metrics.adminRefused,
 		TokenRole: admin.Role(a.cfg.Admin.TokenRole), DemandFactor: a.cfg.Admin.SecondFactor == config.FactorRequired,
 	})
 	a.console.Register(e)

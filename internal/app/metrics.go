@@ -32,6 +32,7 @@ type metrics struct {
 	events   *prometheus.CounterVec
 	pumped   *prometheus.CounterVec
 	crowded  prometheus.Counter
+	logins   *prometheus.CounterVec
 }
 
 func newMetrics() *metrics {
@@ -69,14 +70,20 @@ func newMetrics() *metrics {
 	m.crowded = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "sendcode_network_refusals_total", Help: "Requests of browsers that were refused because their network made too many.",
 	})
+	m.logins = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "sendcode_admin_refusals_total", Help: "Attempts to log in to the console, and wrong admin tokens, that a rule refused, by rule.",
+	}, []string{"what", "rule"})
 	m.hooks, m.hookAge = newHookMetrics()
 	for _, outcome := range []string{applied, unchanged, rejected} {
 		m.reloads.WithLabelValues(outcome) // there from the start, at 0
 	}
-	m.registry.MustRegister(m.decided, m.observed, m.finished, m.checked, m.bounds, m.reloads, m.stopped, m.hooks, m.hookAge, m.events, m.pumped, m.crowded, collectors.NewGoCollector(),
+	m.registry.MustRegister(m.decided, m.observed, m.finished, m.checked, m.bounds, m.reloads, m.stopped, m.hooks, m.hookAge, m.events, m.pumped, m.crowded, m.logins, collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
+
+// adminRefused counts an attempt to log in, or a wrong admin token, that a rule refused.
+func (m *metrics) adminRefused(what, rule string) { m.logins.WithLabelValues(what, rule).Inc() }
 
 // capped counts a text message that a cap stopped.
 func (m *metrics) capped(spendCap string) { m.stopped.WithLabelValues(spendCap).Inc() }
