@@ -12,8 +12,10 @@ package admin
 
 import (
 	"context"
+	"crypto/sha256"
 	"log/slog"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -79,6 +81,7 @@ type Config struct {
 	PasswordHash string // argon2id in PHC form, instead of Password; with neither nobody can log in
 	Token        string // bearer token of the JSON API; empty: none is accepted
 	TokenRole    Role   // of who brings it; one that does not exist may do nothing
+	Tokens       []Token
 
 	Ring     *keyring.Ring // seals what browsers and the log keep for the console
 	Provider *Provider     // that may log people in; nil: passwords alone
@@ -115,8 +118,7 @@ type Admin struct {
 	aside    func() []Aside
 	reaches  func(context.Context) (audit.Extent, error)
 	password password
-	token    *secret // nil: none is accepted
-	bearer   actor   // of the token
+	tokens   []Token
 	ring     *keyring.Ring
 	provider *Provider // nil: passwords alone
 	demands  bool      // a second factor beside a password
@@ -129,7 +131,7 @@ type Admin struct {
 func New(c Config) *Admin {
 	a := &Admin{
 		log: c.Log, codes: c.Codes, doer: c.Doer, policies: c.Policies, previews: c.Previews, replays: make(chan struct{}, 1), limiter: c.Limiter, logger: c.Logger, now: c.Now, aside: c.Aside, reaches: c.Extent,
-		bearer: actor{bearerName, c.TokenRole}, ring: c.Ring, provider: c.Provider, demands: c.DemandFactor, refused: c.Refused,
+		tokens: slices.Clone(c.Tokens), ring: c.Ring, provider: c.Provider, demands: c.DemandFactor, refused: c.Refused,
 		pages: newPages(), origin: http.NewCrossOriginProtection(), checks: make(chan struct{}, maxChecks),
 	}
 	if a.now == nil {
@@ -148,7 +150,7 @@ func New(c Config) *Admin {
 		a.logger.Error("nobody can log in to the console: the password's hash cannot be read", "error", err)
 	}
 	if c.Token != "" {
-		a.token = newSecret(c.Token)
+		a.tokens = append(a.tokens, Token{SHA256: sha256.Sum256([]byte(c.Token)), Role: c.TokenRole})
 	}
 	return a
 }

@@ -77,10 +77,11 @@ func oursOr(address string) string {
 func (a *Admin) programsNeedKey(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		if header := c.Request().Header.Get(echo.HeaderAuthorization); header != "" {
-			if !a.isToken(header) {
-				return &server.Problem{Kind: server.Unauthorized, Detail: "The admin token is not known."}
+			bearer, err := a.bearerOf(c, header)
+			if err != nil {
+				return err
 			}
-			a.bearer.is(c)
+			bearer.is(c)
 			return next(c)
 		}
 		v, ok, err := a.current(c)
@@ -96,10 +97,4 @@ func (a *Admin) programsNeedKey(next echo.HandlerFunc) echo.HandlerFunc {
 		}
 		return next(c)
 	}
-}
-
-// isToken reads an Authorization header; the scheme's case does not matter (RFC 9110 section 11.1).
-func (a *Admin) isToken(header string) bool {
-	scheme, presented, _ := strings.Cut(header, " ")
-	return a.token != nil && strings.EqualFold(scheme, "Bearer") && a.token.is(strings.TrimSpace(presented))
 }

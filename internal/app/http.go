@@ -201,7 +201,7 @@ func subject(r *message.Renderer, p config.Purpose, title string) func(string) s
 }
 
 func (a *App) registerConsole(e *echo.Echo) error {
-	if !a.cfg.AdminEnabled() && !a.cfg.AdminToken.IsSet() {
+	if !a.cfg.AdminEnabled() && !a.cfg.AdminToken.IsSet() && len(a.cfg.Admin.Tokens) == 0 {
 		return nil
 	}
 	ring, err := a.ring()
@@ -212,7 +212,7 @@ func (a *App) registerConsole(e *echo.Echo) error {
 		Log: a.log, Codes: a.codes, Doer: a.codes, Policies: a.codes, Previews: a.codes, Limiter: a.limiter, Logger: a.logger,
 		Password: a.cfg.AdminPassword.Reveal(), PasswordHash: a.cfg.AdminPasswordHash.Reveal(), Token: a.cfg.AdminToken.Reveal(),
 		Aside: a.aside, Extent: a.extent, Ring: ring, Provider: provider(a.cfg), Refused: a.metrics.adminRefused,
-		TokenRole: admin.Role(a.cfg.Admin.TokenRole), DemandFactor: a.cfg.Admin.SecondFactor == config.FactorRequired,
+		Tokens: adminTokens(a.cfg), TokenRole: admin.Role(a.cfg.Admin.TokenRole), DemandFactor: a.cfg.Admin.SecondFactor == config.FactorRequired,
 	})
 	a.console.Register(e)
 	return nil
@@ -228,6 +228,13 @@ func (a *App) registerMetrics(e *echo.Echo) {
 	case token.IsSet():
 		a.metrics.register(e, server.RequireToken(token.Reveal()))
 	}
+}
+
+func adminTokens(c config.Config) (all []admin.Token) {
+	for _, t := range c.Admin.Tokens {
+		all = append(all, admin.Token{ID: t.ID, SHA256: t.SHA256, Role: admin.Role(t.Role), Expires: t.Expires})
+	}
+	return all
 }
 
 // aside names the mail servers and the carriers that get nothing now.

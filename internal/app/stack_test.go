@@ -76,7 +76,7 @@ func onRealParts(t *testing.T) *stack {
 func newStack(t *testing.T) *stack {
 	t.Helper()
 	s := &stack{T: t, key: apiKey, printed: &parts.Text{}, answered: &parts.Text{}, env: map[string]string{
-		"SENDCODE_ADDR": "127.0.0.1:0", "SENDCODE_API_KEY": apiKey, "SENDCODE_ADMIN_TOKEN": token,
+		"SENDCODE_ADDR": "127.0.0.1:0", "SENDCODE_API_KEY": apiKey, "SENDCODE_ADMIN_TOKEN": token, "SENDCODE_ADMIN_TOKEN_ROLE": "owner",
 	}}
 	t.Cleanup(s.leaks)
 	return s

@@ -1,9 +1,11 @@
 package config
 
 import (
+	"crypto/sha256"
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -13,6 +15,15 @@ type Admin struct {
 	OIDC         OIDC
 	SecondFactor string // FactorOptional or FactorRequired, of who logs in with a password
 	TokenRole    string // of who brings Config.AdminToken: reader, operator or owner
+	Tokens       []AdminToken
+}
+
+// AdminToken is a bearer token of the admin API that the file lists; only its hash is kept.
+type AdminToken struct {
+	ID      string // unique
+	SHA256  [sha256.Size]byte
+	Role    string    // reader, operator or owner
+	Expires time.Time // from then on it is refused; zero: never
 }
 
 // The values of Admin.SecondFactor.
@@ -44,12 +55,13 @@ var scopesOf = map[string]string{"email": "email", "preferred_username": "profil
 
 var adminRoles = []string{"reader", "operator", "owner"}
 
-func defaultAdmin() Admin { return Admin{SecondFactor: FactorOptional, TokenRole: "owner"} }
+func defaultAdmin() Admin { return Admin{SecondFactor: FactorOptional, TokenRole: adminRoles[0]} }
 
-// admin reads {second_factor: …, token_role: …, oidc: …}.
+// admin reads {second_factor: …, token_role: …, tokens: …, oidc: …}.
 func (s *sections) admin(n *yaml.Node, path string) {
 	s.fields(n, path, map[string]func(*yaml.Node, string){
-		"oidc": s.oidc,
+		"oidc":   s.oidc,
+		"tokens": s.adminTokens,
 		"second_factor": func(v *yaml.Node, path string) {
 			text, ok := s.text(v, path)
 			if ok && text != FactorOptional && text != FactorRequired {
@@ -57,14 +69,16 @@ func (s *sections) admin(n *yaml.Node, path string) {
 			}
 			s.config.Admin.SecondFactor = text
 		},
-		"token_role": func(v *yaml.Node, path string) {
-			text, ok := s.text(v, path)
-			if ok && !slices.Contains(adminRoles, text) {
-				s.mistake(v, path, "a role is reader, operator or owner")
-			}
-			s.config.Admin.TokenRole = text
-		},
+		"token_role": func(v *yaml.Node, path string) { s.adminRole(&s.config.Admin.TokenRole, v, path) },
 	})
+}
+
+func (s *sections) adminRole(into *string, n *yaml.Node, path string) {
+	text, ok := s.text(n, path)
+	if ok && checkAdminRole(text) != "" {
+		s.mistake(n, path, "%s", checkAdminRole(text))
+	}
+	*into = text
 }
 
 func (s *sections) oidc(n *yaml.Node, path string) {
@@ -188,6 +202,9 @@ func (s *sections) oidcRoles(o *OIDC, n *yaml.Node, path string) {
 
 func (c Config) adminNode() *yaml.Node {
 	admin := mapping("second_factor", text(c.Admin.SecondFactor), "token_role", text(c.Admin.TokenRole))
+	if len(c.Admin.Tokens) > 0 {
+		put(admin, "tokens", c.adminTokensNode())
+	}
 	if o := c.Admin.OIDC; o.IsSet() {
 		scopes := flow(sequence())
 		for _, scope := range o.Scopes {

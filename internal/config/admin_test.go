@@ -88,3 +88,48 @@ func TestMistakesOfOIDC(t *testing.T) {
 		t.Errorf("on this machine: %v", err)
 	}
 }
+
+func TestAdminTokens(t *testing.T) {
+	one, other := strings.Repeat("ab", 32), strings.Repeat("cd", 32)
+	c, err := loadYAML("admin:\n  tokens:\n    - {id: charts, sha256: \"" + one + "\"}\n    - {id: desk, sha256: \"" + other + "\", role: operator, expires: 2020-01-31}\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := c.Admin.Tokens
+	if len(got) != 2 || got[0].Role != "reader" || !got[0].Expires.IsZero() || got[1].Role != "operator" || got[1].Expires.Format("2006-01-02") != "2020-02-01" {
+		t.Errorf("%+v", got)
+	}
+	if !strings.Contains(strings.Join(c.Warnings, " "), "The admin token desk has expired.") {
+		t.Errorf("%v", c.Warnings)
+	}
+	again, err := loadYAML(c.YAML())
+	if err != nil || !reflect.DeepEqual(again.Admin, c.Admin) {
+		t.Errorf("printed and read again: %v, %+v", err, again.Admin)
+	}
+	for what, token := range map[string]string{
+		"sha256 is missing": "{id: a}", "id is missing": "{sha256: \"" + one + "\"}", "not the token": "{id: a, sha256: a-token-of-ours}",
+		"a role is":                       "{id: a, sha256: \"" + one + "\", role: root}",
+		"not the hash of a token":         "{id: a, sha256: \"" + strings.Repeat("0", 64) + "\"}",
+		"another token has the same hash": "{id: a, sha256: \"" + one + "\"}, {id: b, sha256: \"" + one + "\"}",
+		"another token has the same id":   "{id: a, sha256: \"" + one + "\"}, {id: a, sha256: \"" + other + "\"}",
+	} {
+		_, err := loadYAML("admin: {tokens: [" + token + "]}")
+		if err == nil || !strings.Contains(err.Error(), what) || strings.Contains(err.Error(), "a-token-of-ours") {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+}
+
+func TestAdminTokenRoleOfTheEnvironment(t *testing.T) {
+	for _, c := range []struct {
+		yaml, env, is string
+	}{{"", "", "reader"}, {"admin: {token_role: owner}", "", "owner"}, {"admin: {token_role: owner}", "operator", "operator"}} {
+		got, err := loadYAML(c.yaml, "SENDCODE_ADMIN_TOKEN_ROLE="+c.env)
+		if err != nil || got.Admin.TokenRole != c.is {
+			t.Errorf("%+v: %q, %v", c, got.Admin.TokenRole, err)
+		}
+	}
+	if _, err := loadYAML("", "SENDCODE_ADMIN_TOKEN_ROLE=root"); err == nil || !strings.Contains(err.Error(), "SENDCODE_ADMIN_TOKEN_ROLE") {
+		t.Error(err)
+	}
+}

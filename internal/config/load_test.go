@@ -50,7 +50,7 @@ func TestNothingGiven(t *testing.T) {
 
 		RequestsPerMinute: 300,
 		SMS:               defaultSMS(),
-		Admin:             Admin{SecondFactor: "optional", TokenRole: "owner"},
+		Admin:             Admin{SecondFactor: "optional", TokenRole: "reader"},
 	}
 	if !reflect.DeepEqual(c, want) {
 		t.Errorf("got\n%v\nwant\n%v", c, want)

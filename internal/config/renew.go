@@ -68,6 +68,7 @@ func (c Config) Fixed(next Config) []string {
 	add("templates", c.Templates == next.Templates)
 	add("trusted_proxies", slices.Equal(c.TrustedProxies, next.TrustedProxies))
 	add("page", reflect.DeepEqual(c.Page, next.Page))
+	c.Admin.TokenRole = next.Admin.TokenRole // compared above
 	add("admin", reflect.DeepEqual(c.Admin, next.Admin))
 	add("provider_events", reflect.DeepEqual(c.Providers, next.Providers))
 	add("sms", reflect.DeepEqual(c.SMS, next.SMS))

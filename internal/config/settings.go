@@ -26,6 +26,9 @@ func (c *Config) readSettings(from map[string]setting, errs *Errors) {
 	check(keyDataDir, &c.DataDir, anything)
 	check(keyDatabaseURL, &c.DatabaseURL, checkDatabaseURL)
 	check(keyDatabaseRole, &c.DatabaseRole, checkRole)
+	if from[keyAdminTokenRole].value != "" { // the file's admin: token_role otherwise
+		check(keyAdminTokenRole, &c.Admin.TokenRole, checkAdminRole)
+	}
 	check(keyRedisURL, &c.RedisURL, checkRedisURL)
 	check(keySMTPURL, &c.SMTPURL, checkSMTPURL)
 	check(keyMailFrom, &c.MailFrom, checkMailFrom)

@@ -25,6 +25,7 @@ const (
 	keyAdminPasswordHash = "admin_password_hash"
 	keyAdminToken        = "admin_token"
 	keyMetricsToken      = "metrics_token"
+	keyAdminTokenRole    = "admin_token_role"
 	keyOIDCSecret        = "oidc_client_secret"
 	keyWebhookSecrets    = "webhook_secrets"
 	keyTrustedProxies    = "trusted_proxies"
@@ -58,6 +59,7 @@ var variables = []variable{
 	{key: keyAdminPasswordHash, fromFile: true},
 	{key: keyAdminToken, fromFile: true},
 	{key: keyMetricsToken, fromFile: true},
+	{key: keyAdminTokenRole},
 	{key: keyOIDCSecret, fromFile: true},
 	{key: keyWebhookSecrets, fromFile: true},
 	{key: keyTrustedProxies, inFile: true, list: true},

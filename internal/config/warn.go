@@ -39,6 +39,7 @@ func (c *Config) warn(now time.Time) {
 		add(name != defaultName && len(c.PurposesOf(name)) == 0, "No purpose uses the policy %s.", name)
 	}
 	c.warnOfApps(now, add)
+	c.warnOfAdminTokens(now, add)
 	if c.Loopback() || slices.ContainsFunc(c.Apps, App.hasSecretKey) { // on loopback the app default is given one
 		c.warnOfNetworks(add)
 	}

@@ -85,7 +85,7 @@ func measureAt(ctx context.Context, database string, size int, t *table) (err er
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	cfg, err := config.Load([]string{
 		"SENDCODE_ADDR=127.0.0.1:0", "SENDCODE_DATA_DIR=" + filepath.Join(dir, "data"), "SENDCODE_DATABASE_URL=" + database,
-		"SENDCODE_ADMIN_TOKEN=" + token,
+		"SENDCODE_ADMIN_TOKEN=" + token, "SENDCODE_ADMIN_TOKEN_ROLE=owner",
 	}, os.ReadFile)
 	if err != nil {
 		return err
