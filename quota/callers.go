@@ -12,5 +12,5 @@ func (s Scope) OfBrowsers() Scope { return s.Base() + browsersOnly }
 // Browsers reports whether the scope is one of OfBrowsers.
 func (s Scope) Browsers() bool { return strings.HasSuffix(string(s), browsersOnly) }
 
-// Base is the scope whoever the caller is.
+// Base is the scope without the restriction to browsers.
 func (s Scope) Base() Scope { return Scope(strings.TrimSuffix(string(s), browsersOnly)) }

@@ -192,7 +192,7 @@ var englishBasics = map[string]string{
 	"next.checks.secret":              "{failures} checks of codes that a back end asked for with a secret key failed: no such code is checked or sent until {free}.",
 	"next.checks.browser.alone":       "What a back end asks for with a secret key goes on.",
 	"next.checks.secret.alone":        "What browsers ask for goes on.",
-	"next.checks":                     "Somebody may be guessing. If it was the person, a reset of the quota lets them go on at once.",
+	"next.checks":                     "These may be guesses. If the person entered the codes, a reset of the quota lets them continue at once.",
 	"next.refused.free":               "They can ask again now.",
 	"next.refused.wait":               "They can ask again at {free}; until then {rule} blocks.",
 	"next.refused.from":               "They can ask again from {free}.",

@@ -32,7 +32,7 @@ func (c *checkAlarms) app(s *Service, ch recipient.Channel, app string) {
 func (c *checkAlarms) log(s *Service) {
 	if counts := c.apps.due(s.Now()); counts != nil {
 		rule := s.Terms().checks().App
-		s.Logger.Error("more codes fail to be checked than an app's bound allows: somebody may be guessing; new codes that browsers ask for have 8 characters meanwhile",
+		s.Logger.Error("more codes fail to be checked than an app's bound allows: codes are being guessed; new codes that browsers ask for have 8 characters meanwhile",
 			"limit", rule.Limit, "window", rule.Window.String(), "checks", counts)
 	}
 	if counts := c.networks.due(s.Now()); counts != nil {
