@@ -35,7 +35,7 @@ func TestAccountsByShell(t *testing.T) {
 	}
 	visit := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	resp, err := visit.PostForm(s.replicas[0].base+"/admin/login", url.Values{"username": {"mei"}, "password": {lines[1]}})
-	if err != nil || resp.StatusCode != http.StatusSeeOther || len(resp.Cookies()) != 1 {
+	if err != nil || resp.StatusCode != http.StatusSeeOther || len(resp.Cookies()) != 2 { // the session, and that the browser is known
 		t.Fatal(resp, err)
 	}
 	defer resp.Body.Close()
