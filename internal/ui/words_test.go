@@ -46,6 +46,11 @@ func TestEachStateHasItsOwnWords(t *testing.T) {
 		"offline":             {"code", []string{"Check your mail"}},
 		"approved":            {"approved", []string{"is yours"}},
 		"no-script":           {"code", []string{"See what's new"}},
+		"locked-out":          {"ask", []string{"Too many wrong codes were entered. Try again later."}},
+		"locked-out-code":     {"code", []string{"Too many wrong codes were entered. Try again later."}},
+		"too-many-requests":   {"away", []string{"Too many requests from your network", "Nothing was done, and no code was used up."}},
+		"code-long":           {"code", []string{"as soon as all 8 digits are in"}},
+		"code-long-approved":  {"approved", []string{"is yours"}},
 
 		"phone-ask":              {"ask", []string{"We'll send you a 6-digit code.", "Email", "Text message", "United States (+1)", "As in (201) 555-0123, or with +"}},
 		"phone-ask-choice":       {"ask", []string{"Email address", "Phone number"}},

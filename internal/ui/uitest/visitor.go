@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/cookiejar"
 	"net/url"
+	"slices"
 	"strings"
 )
 
@@ -90,7 +91,8 @@ func (v *Visitor) do(r *http.Request) (string, error) {
 	}
 	defer answer.Body.Close()
 	body, err := io.ReadAll(answer.Body)
-	if err == nil && answer.StatusCode != http.StatusOK && answer.StatusCode != http.StatusServiceUnavailable {
+	cards := []int{http.StatusOK, http.StatusServiceUnavailable, http.StatusTooManyRequests} // that have one of the page's cards
+	if err == nil && !slices.Contains(cards, answer.StatusCode) {
 		err = fmt.Errorf("status %d", answer.StatusCode)
 	}
 	return string(body), err
