@@ -15,6 +15,7 @@ FUZZTIME ?= 30s
 SOAKTIME ?= 20s
 KILLS ?= 100
 STEPS ?= 100000
+LOSSES ?= 10000
 CODES ?= 10000000
 SEED ?= 0
 
@@ -65,12 +66,13 @@ fuzz: ## every fuzz target, each for FUZZTIME=30s
 		go test -run='^$$' -fuzz="^$$name\$$" -fuzztime=$(FUZZTIME) "$$package" < /dev/null || exit 1; \
 	done
 
-soak: tools ## faults under load, each for SOAKTIME=20s, a replica killed KILLS=100 times, STEPS=100000 random steps, 10,000 wrong codes, and CODES=10000000 counted
+soak: tools ## faults under load, each for SOAKTIME=20s, a replica killed KILLS=100 times, STEPS=100000 random steps, 10,000 wrong codes, LOSSES=10000 schedules of a limiter that forgets, and CODES=10000000 counted
 	@bin/ensure
 	go test -run='UnderLoad$$' -count=1 -v -timeout=20m ./internal/app -app.faults=$(SOAKTIME) -app.kills=$(KILLS)
 	go test -run='RandomScheduleOfManySteps' -count=1 -v -timeout=20m ./quota -quota.steps=$(STEPS)
 	go test -run='GateOnManySteps' -count=1 -v -timeout=20m ./internal/audit -audit.steps=$(STEPS)
 	go test -run='^TestAnAppOverItsBoundOnFailedChecks$$' -count=1 -v -timeout=20m ./internal/app -app.guesses=10000
+	go test -run='^TestQuota11RandomLosses$$' -count=1 -v -timeout=20m ./internal/verification -verification.losses=$(LOSSES)
 	go test -run='^TestDeriveIsUniform$$' -count=1 -v -timeout=20m ./internal/verification -verification.codes=$(CODES)
 
 up: ## the service on a Redis, Postgres and SMTP server of its own

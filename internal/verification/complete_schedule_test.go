@@ -12,7 +12,7 @@ import (
 	"sendcode/quota"
 )
 
-var schedules = flag.Int("verification.losses", 1000, "random schedules of sends, flushes and failovers")
+var schedules = flag.Int("verification.losses", 300, "random schedules of sends, flushes and failovers")
 var firstSchedule = flag.Uint64("verification.loss", 0, "the first of them")
 
 // loss is one schedule: two replicas, a limiter that loses events, and one recipient.
