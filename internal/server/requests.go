@@ -9,6 +9,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"sendcode/quota"
 )
 
 // Requests bounds how many requests a network makes in a minute, /32 for IPv4 and /64 for IPv6, refused ones included in no count.
@@ -161,14 +163,9 @@ func masked(ip netip.Addr) string {
 
 // TooMany is the answer to a request that came too soon.
 func TooMany(wait time.Duration) *Problem {
-	seconds := WholeSeconds(wait)
+	seconds := quota.Seconds(wait)
 	return &Problem{
 		Kind: TooManyRequests, Detail: "Too many requests came from your network. Try again in " + strconv.Itoa(seconds) + " s.",
 		Header: http.Header{"Retry-After": {strconv.Itoa(seconds)}}, Extra: map[string]any{"retry_after": seconds},
 	}
-}
-
-// WholeSeconds is a wait as Retry-After has it: never early, never 0.
-func WholeSeconds(wait time.Duration) int {
-	return max(1, int((wait+time.Second-1)/time.Second))
 }

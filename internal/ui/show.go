@@ -9,7 +9,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"sendcode/internal/server"
+	"sendcode/quota"
 )
 
 // show renders the card that is true now; to the script alone, else in its page.
@@ -43,7 +43,7 @@ func (u *UI) draw(c echo.Context, l *look, k card) error {
 	switch {
 	case f.Crowded > 0:
 		status = http.StatusTooManyRequests
-		h.Set("Retry-After", strconv.Itoa(server.WholeSeconds(f.Crowded)))
+		h.Set("Retry-After", strconv.Itoa(quota.Seconds(f.Crowded)))
 	case f.Away:
 		status = http.StatusServiceUnavailable
 		h.Set("Retry-After", strconv.Itoa(int(awayWait.Seconds())))
