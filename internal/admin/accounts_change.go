@@ -38,7 +38,7 @@ type Change struct {
 
 // ChangeAccount does what is wished of an account, and gives the password where a new one was made: it is shown once and
 // kept as a hash. Errors: *verification.InvalidError, audit.ErrUnavailable.
-func ChangeAccount(ctx context.Context, log audit.Accounts, w Change, now time.Time, act audit.Act) (password string, err error) {
+func ChangeAccount(ctx context.Context, log audit.AccountStore, w Change, now time.Time, act audit.Act) (password string, err error) {
 	if err := verification.CheckReason(w.Reason, ""); err != nil {
 		return "", err
 	}
@@ -73,7 +73,7 @@ func ChangeAccount(ctx context.Context, log audit.Accounts, w Change, now time.T
 }
 
 // changeOf is what of an account a wish is about, with the password where that is a new one.
-func changeOf(ctx context.Context, log audit.Accounts, w Change, now time.Time) (c audit.AccountChange, password string, err error) {
+func changeOf(ctx context.Context, log audit.AccountStore, w Change, now time.Time) (c audit.AccountChange, password string, err error) {
 	if w.Do == "add" || w.Do == "role" {
 		if ranks[w.Role] == 0 {
 			return c, "", invalid("role", "bad_role", "A role is reader, operator or owner.")
@@ -117,7 +117,7 @@ func decided(password string, err error) (string, error) {
 }
 
 // dropFactor is for who has lost the device and the recovery codes. Also the account of the settings may have.
-func dropFactor(ctx context.Context, log audit.Accounts, w Change, act audit.Act) error {
+func dropFactor(ctx context.Context, log audit.AccountStore, w Change, act audit.Act) error {
 	act.What, act.Target, act.Reason = deedAccounts+"."+w.Do, w.Name, w.Reason
 	dropped, err := log.DropSecondFactor(ctx, w.Name, act)
 	if err == nil && !dropped {
@@ -127,7 +127,7 @@ func dropFactor(ctx context.Context, log audit.Accounts, w Change, act audit.Act
 }
 
 // identity is the wished one, which nobody else may have.
-func identity(ctx context.Context, log audit.Accounts, w Change) (string, error) {
+func identity(ctx context.Context, log audit.AccountStore, w Change) (string, error) {
 	strange := func(r rune) bool { return !unicode.IsGraphic(r) || unicode.IsSpace(r) }
 	if len(w.Identity) > maxIdentity || !utf8.ValidString(w.Identity) || strings.ContainsFunc(w.Identity, strange) {
 		return "", invalid("identity", "bad_identity", "What the provider calls somebody has at most 200 bytes, and no spaces.")

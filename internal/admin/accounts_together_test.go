@@ -12,7 +12,7 @@ import (
 )
 
 // accountsLog has a name of its own: Accounts is a method, too.
-type accountsLog = audit.Accounts
+type accountsLog = audit.AccountStore
 
 // meanwhile is a log in which something happens right after an account was read.
 type meanwhile struct {
@@ -31,7 +31,7 @@ func TestChangesOfAnAccountAtOnce(t *testing.T) {
 	for _, order := range [][2]string{{"close", "role"}, {"role", "close"}, {"close", "password"}, {"close", "identity"}} {
 		r := newRig(t)
 		r.account(audit.Account{Name: "mei", Role: "owner", Password: "old", Identity: "old"})
-		wish := func(log audit.Accounts, do string) {
+		wish := func(log audit.AccountStore, do string) {
 			t.Helper()
 			act := ActOfCommand(audit.Act{ID: uuid.Must(uuid.NewV7())})
 			_, err := ChangeAccount(t.Context(), log, Change{Name: "mei", Role: Reader, Do: do, Reason: "x", Identity: "new"}, r.clock.now(), act)

@@ -39,7 +39,7 @@ type Log interface {
 	RecordAct(ctx context.Context, a audit.Act) error
 	Acts(ctx context.Context, f audit.ActFilter) ([]audit.Act, error)
 	SendsByID(ctx context.Context, ids []uuid.UUID) ([]audit.Send, error)
-	audit.Accounts
+	audit.AccountStore
 	Suppressions(ctx context.Context, f audit.SuppressionFilter) ([]audit.Suppression, time.Time, error)
 	AppEvents(ctx context.Context, filter audit.AppEventFilter) ([]audit.AppEvent, error)
 	PrefixPauses(ctx context.Context, f audit.PrefixPauseFilter) ([]audit.PrefixPause, time.Time, error)

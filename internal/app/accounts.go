@@ -44,7 +44,7 @@ func ChangeAccount(ctx context.Context, cfg config.Config, wish AccountChange, o
 	return err
 }
 
-func listAccounts(ctx context.Context, log audit.Accounts, out io.Writer) error {
+func listAccounts(ctx context.Context, log audit.AccountStore, out io.Writer) error {
 	list, err := log.Accounts(ctx)
 	if err != nil {
 		return err
@@ -62,7 +62,7 @@ func listAccounts(ctx context.Context, log audit.Accounts, out io.Writer) error 
 }
 
 // openAccounts opens the log beside a service that runs, where that is on Postgres; a SQLite file is one process's.
-func openAccounts(ctx context.Context, cfg config.Config) (audit.Accounts, func(), error) {
+func openAccounts(ctx context.Context, cfg config.Config) (audit.AccountStore, func(), error) {
 	if cfg.DatabaseURL != "" {
 		log, err := audit.OpenPostgres(ctx, cfg.DatabaseURL, audit.As(cfg.DatabaseRole))
 		if err != nil {

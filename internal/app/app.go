@@ -39,7 +39,7 @@ type App struct {
 	logger    *slog.Logger
 	generated []config.Generated
 
-	log      audit.Log
+	log      audit.Store
 	limiter  verification.Limiter
 	redis    *quota.Redis // behind the limiter; nil when that is in process
 	clock    string       // of the limiter, when it is in process

@@ -28,7 +28,7 @@ func (a *App) openLog(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("the log can't be opened: %w", err)
 		}
-		a.log = log
+		a.log = log.Store()
 		a.onClose(log.Close)
 		return nil
 	}
@@ -40,7 +40,7 @@ func (a *App) openLog(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("the database can't be opened: %w", err)
 	}
-	a.log = log
+	a.log = log.Store()
 	a.onClose(log.Close)
 	return nil
 }

@@ -28,8 +28,8 @@ type Session struct {
 	FactorAt  time.Time // read alone: when the account's second factor was made; zero: it has none
 }
 
-// Accounts is the part of the log that is about administrators.
-type Accounts interface {
+// AccountStore has the administrators, their sessions and their second factors.
+type AccountStore interface {
 	// AddAccount adds an account that is made now, and writes the act with it. Errors: ErrNameTaken, ErrIdentityTaken.
 	AddAccount(ctx context.Context, a Account, act Act) error
 	// ChangeAccount changes what c names of an account, and writes the act with it, whose detail is the role that the account

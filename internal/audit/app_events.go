@@ -9,10 +9,10 @@ import (
 	"sendcode/internal/recipient"
 )
 
-// AppEvents is the outbox of what apps are told of. An event's row is written by the statement that changes what it tells
+// EventQueue is the outbox of what apps are told of. An event's row is written by the statement that changes what it tells
 // of (Finish, Approve): there is no outcome without its event, and no event without its outcome. Package webhook delivers
 // them; leases, attempts and takeover are as those of sends.
-type AppEvents interface {
+type EventQueue interface {
 	// AppEventsDue starts the next attempt of events that are due or whose lease ran out: of each app as many as its
 	// share, the longest overdue first. now is the log's clock.
 	AppEventsDue(ctx context.Context, lease time.Duration, shares []Share) (events []AppEvent, now time.Time, err error)
@@ -21,7 +21,7 @@ type AppEvents interface {
 	// ForgetAppEvents deletes up to limit events that ended longer than keep ago, and gives up as many that happened
 	// longer ago than that and that nobody has delivered, since their app has no receiver any more.
 	ForgetAppEvents(ctx context.Context, keep time.Duration, limit int) (forgotten, givenUp int, err error)
-	// AppEvents lists events, the newest first by their IDs.
+	// EventQueue lists events, the newest first by their IDs.
 	AppEvents(ctx context.Context, filter AppEventFilter) ([]AppEvent, error)
 }
 

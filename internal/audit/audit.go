@@ -39,13 +39,8 @@ var (
 	ErrBadRequest = errors.New("audit: bad request")
 )
 
-// Log is the contract that Postgres and SQLite fulfil; the contract suite runs on it. Consumers declare the
-// part that they need.
-type Log interface {
-	AppEvents
-	Watcher
-	Awaiting
-
+// Outbox decides and writes sends, and holds them until they have ended.
+type Outbox interface {
 	// Begin decides and writes one send. A refusal is a value, and leaves nothing behind: the rules refuse it, or the bounds on
 	// failed checks, while which its code could not be tried. With an error, nothing was
 	// written unless the error is ErrUncertain. Repeated with the same Send.ID it answers with the row that the first
@@ -65,14 +60,20 @@ type Log interface {
 	RefundsDue(ctx context.Context, lease time.Duration, limit int) ([]Refund, error)
 	// Refunded confirms a refund.
 	Refunded(ctx context.Context, held Held) error
+}
 
+// IdempotencyKeys hold what requests with an Idempotency-Key came to.
+type IdempotencyKeys interface {
 	// Claim takes an idempotency key, once for all requests that share it while it lives; see Claim the type. One that was
 	// held for longer than its lease without a send goes to the next request.
 	Claim(ctx context.Context, c Claim) (Claimed, error)
 	// Release gives a claim up that no send came of: the next request may have it at once. forget: as if it never was, also
 	// for a request that asks something else. A claim with another send is not touched.
 	Release(ctx context.Context, key [32]byte, id uuid.UUID, forget bool) error
+}
 
+// Verifications are checked and canceled.
+type Verifications interface {
 	// Verification reads one with its newest send, and the log's clock.
 	Verification(ctx context.Context, id string) (Verification, Send, time.Time, error)
 	// Attempt counts one try before anything is compared. False: no try was left, it is not pending (any more), or its
@@ -89,10 +90,17 @@ type Log interface {
 	Cancel(ctx context.Context, id string) (bool, error)
 	// Newest is the newest pending verification that a holder has for a recipient, or ErrNotFound.
 	Newest(ctx context.Context, h Holding) (Verification, error)
+}
 
+// Refusals are sends that did not begin.
+type Refusals interface {
 	// Refused records refusals; a refusal whose ID exists already is added to that row: Count grows, RetryAfter is
 	// renewed, and of Recipients the larger stays. A row that was a send is never touched.
 	Refused(ctx context.Context, refusals []Send) error
+}
+
+// Search reads sends and refusals, for people.
+type Search interface {
 	// Sends lists rows, newest first, by LoggedAt and then ID.
 	Sends(ctx context.Context, filter Filter) ([]Send, error)
 	// SendsByID reads up to 1,000 rows, in no order. Those that there are not are left out.
@@ -103,10 +111,32 @@ type Log interface {
 	Story(ctx context.Context, id uuid.UUID) (Story, error)
 	// Referenced reads the rows that a support reference means, by ID; none for a text that is no reference.
 	Referenced(ctx context.Context, support string) ([]Send, error)
+	// Crowds are the recipients with at least so many counting sends, those with the newest send first, and how many
+	// there are in all.
+	Crowds(ctx context.Context, q CrowdQuery) ([]Crowd, int, error)
+}
+
+// Counts tell a limiter what counts.
+type Counts interface {
 	// Counting calls yield for every counting send whose LoggedAt is less than within ago, oldest first by LoggedAt. An
 	// error of yield ends it and is returned as it is.
 	Counting(ctx context.Context, clock string, within time.Duration, yield func(Counting) error) error
+	// History reads the counting sends of a bucket within the time given, oldest first, on the log's own clock, and that
+	// clock. It decides nothing: between it and a Begin others may send.
+	History(ctx context.Context, b Bucket, within time.Duration) ([]quota.Event, time.Time, error)
+	// HistoryAt is History as a Begin of that instant would see it: each event lies its age before the instant of the clock
+	// named, where its row was taken on that clock, else its age on the log's. With LogClock the instant is the log's.
+	HistoryAt(ctx context.Context, b Bucket, within time.Duration, clock string, at time.Time) ([]quota.Event, time.Time, error)
+	// Rejected reads the rejected sends of a bucket's recipient, of every purpose, that ended within the time given, as
+	// History reads its counting ones: ended at, oldest first.
+	Rejected(ctx context.Context, b Bucket, within time.Duration) ([]quota.Event, time.Time, error)
+	// AllRejected calls yield for every rejected send that ended less than within ago, oldest first, from its end. An error
+	// of yield ends it and is returned as it is.
+	AllRejected(ctx context.Context, within time.Duration, yield func(Counting) error) error
+}
 
+// SuppressionList has the addresses that get nothing.
+type SuppressionList interface {
 	// Suppress adds a suppression, which lasts from now. False: one of this ID is there already, also where it was lifted,
 	// and is returned as it is. An act, if there is one, is written with it, or neither.
 	Suppress(ctx context.Context, s Suppression, lasts time.Duration, act *Act) (Suppression, bool, error)
@@ -115,56 +145,76 @@ type Log interface {
 	// Lift ends all that hold for an address now, and returns them. The act, if there is one, is written with it, or neither,
 	// also where nothing held: it then says on whom, as far as the suppressions tell, and how many there were.
 	Lift(ctx context.Context, l Lifting, act *Act) ([]Suppression, error)
+}
 
+// ProviderEvents are what providers tell of sends that they took.
+type ProviderEvents interface {
 	// Heard records what a provider told of a send that it took, and suppresses as bar says, in one transaction. It changes no
 	// status. False: it was told before, and nothing was changed. Errors: ErrNotFound, ErrUnavailable.
 	Heard(ctx context.Context, e ProviderEvent, bar Bar) (bool, error)
+}
 
-	// History reads the counting sends of a bucket within the time given, oldest first, on the log's own clock, and that
-	// clock. It decides nothing: between it and a Begin others may send.
-	History(ctx context.Context, b Bucket, within time.Duration) ([]quota.Event, time.Time, error)
-
-	// HistoryAt is History as a Begin of that instant would see it: each event lies its age before the instant of the clock
-	// named, where its row was taken on that clock, else its age on the log's. With LogClock the instant is the log's.
-	HistoryAt(ctx context.Context, b Bucket, within time.Duration, clock string, at time.Time) ([]quota.Event, time.Time, error)
-
-	// Rejected reads the rejected sends of a bucket's recipient, of every purpose, that ended within the time given, as
-	// History reads its counting ones: ended at, oldest first.
-	Rejected(ctx context.Context, b Bucket, within time.Duration) ([]quota.Event, time.Time, error)
-	// AllRejected calls yield for every rejected send that ended less than within ago, oldest first, from its end. An error
-	// of yield ends it and is returned as it is.
-	AllRejected(ctx context.Context, within time.Duration, yield func(Counting) error) error
-
-	// Crowds are the recipients with at least so many counting sends, those with the newest send first, and how many
-	// there are in all.
-	Crowds(ctx context.Context, q CrowdQuery) ([]Crowd, int, error)
-
-	ActLog
-	Forgiver
-	Eraser
-	Accounts
-
-	Expirer
-	Counter
+// Budgets bound what text messages may cost.
+type Budgets interface {
 	// Spend makes all charges, if none of them passes its cap, or none at all; then refusedBy is the account that is in the
 	// way. Parallel calls never pass a cap together. With an error, nothing was spent unless it is ErrUncertain.
 	Spend(ctx context.Context, charges []Charge) (spent []Spent, refusedBy string, err error)
 	// Unspend takes charges back that Spend made, in the period in which it did.
 	Unspend(ctx context.Context, spent []Spent) error
+}
+
+// Receipts are what carriers tell of text messages.
+type Receipts interface {
 	// Receive notes what a carrier said afterwards became of a text message, Delivered or Undelivered; false: nothing changed.
 	Receive(ctx context.Context, id uuid.UUID, status Status) (bool, error)
+}
+
+// CarrierHolds keep messages from a recipient for a while.
+type CarrierHolds interface {
 	// Embargo keeps messages from a recipient for a while; a longer one that holds already stays.
 	Embargo(ctx context.Context, ch recipient.Channel, h recipient.Hash, lasts time.Duration) error
 	// Embargoed is what is left of an embargo.
 	Embargoed(ctx context.Context, ch recipient.Channel, h recipient.Hash) (Embargo, error)
+}
 
+// Statistics count what there is in a stretch of time.
+type Statistics interface {
 	// Stats counts what there is in a stretch of time.
 	Stats(ctx context.Context, q StatsQuery) (Stats, error)
 	// Domains are the mail domains to which most sends of that time failed, at most ten, those with the most first.
 	Domains(ctx context.Context, q StatsQuery) ([]DomainTally, error)
+}
 
+// Health tells whether the store can be written.
+type Health interface {
 	// Ping reports whether the log can take a send now, by writing something. After it, what became of each earlier write in
 	// this process's SQLite is final: see undone.
 	Ping(ctx context.Context) error
 	Close() error
+}
+
+// Store is all that a database does, feature by feature. A package that needs some of it declares what that is.
+type Store struct {
+	Outbox
+	IdempotencyKeys
+	Verifications
+	Refusals
+	Search
+	Counts
+	SuppressionList
+	ProviderEvents
+	Budgets
+	Receipts
+	CarrierHolds
+	Statistics
+	Health
+	EventQueue
+	Watcher
+	Awaiting
+	ActLog
+	Forgiver
+	Eraser
+	AccountStore
+	Expirer
+	Counter
 }

@@ -75,10 +75,10 @@ func (x *waiting[In, Answer]) finish(answer Answer, err error) {
 // nothing. When ctx ends later, the write goes on, and what came of it is not known here.
 func (c *gatherer[In, Answer]) do(ctx context.Context, x *waiting[In, Answer]) (none Answer, err error) {
 	if err := ctx.Err(); err != nil {
-		return none, unavailable(err)
+		return none, unavailable(postgresCause(err))
 	}
 	if err := c.enqueue(x); err != nil {
-		return none, unavailable(err)
+		return none, unavailable(postgresCause(err))
 	}
 	select {
 	case <-x.done:

@@ -127,7 +127,7 @@ func sessions(t *testing.T, f *fixture) {
 		ok(t, err)
 		return s
 	}
-	find := func(f Log, n byte) (Session, time.Time, error) { return f.Session(t.Context(), [32]byte{n}) }
+	find := func(f Store, n byte) (Session, time.Time, error) { return f.Session(t.Context(), [32]byte{n}) }
 	first := begin(1)
 	equal(t, "begun", first, Session{ID: [32]byte{1}, Account: "mei", Bound: [32]byte{9, 1}, Via: "oidc", Granted: "staff", Passed: true, StartedAt: f.now, SeenAt: f.now})
 	equal(t, "acts", len(f.acts(t, ActFilter{})), 1)
@@ -136,7 +136,7 @@ func sessions(t *testing.T, f *fixture) {
 	ok(t, err)
 	equal(t, "found", []any{got, now}, []any{first, f.now})
 	ok(t, f.SeeSession(t.Context(), first.ID))
-	got, _, err = find(f, 1)
+	got, _, err = find(f.Store, 1)
 	ok(t, err)
 	equal(t, "seen", []time.Time{got.StartedAt, got.SeenAt}, []time.Time{first.StartedAt, f.now})
 	factor := f.now
@@ -149,20 +149,20 @@ func sessions(t *testing.T, f *fixture) {
 	ok(t, f.replica.EndSession(t.Context(), [32]byte{2}))
 	ok(t, f.EndSession(t.Context(), [32]byte{2}))
 	ok(t, f.SeeSession(t.Context(), [32]byte{2}))
-	_, _, err = find(f, 2)
+	_, _, err = find(f.Store, 2)
 	is(t, err, ErrNotFound)
 	f.pass(12*time.Hour - time.Minute)
 	begin(3)
-	_, _, err = find(f, 1)
+	_, _, err = find(f.Store, 1)
 	ok(t, err) // to the microsecond
 	f.pass(time.Microsecond)
 	begin(4)
-	_, _, err = find(f, 1)
+	_, _, err = find(f.Store, 1)
 	is(t, err, ErrNotFound)
 	_, err = f.BeginSession(t.Context(), Session{ID: [32]byte{5}, Account: "\x00"}, time.Hour, f.act())
 	is(t, err, ErrBadRequest)
 	_, err = f.BeginSession(t.Context(), Session{ID: [32]byte{5}, Account: "mei"}, time.Hour, f.act(func(a *Act) { a.What = "" }))
 	is(t, err, ErrBadRequest)
-	_, _, err = find(f, 5)
+	_, _, err = find(f.Store, 5)
 	is(t, err, ErrNotFound)
 }

@@ -273,7 +273,7 @@ func badIntents(t *testing.T, f *fixture) {
 }
 
 // both is the fixture's log and its replica, in turn.
-func (f *fixture) both(i int) Log { return []Log{f.Log, f.replica}[i%2] }
+func (f *fixture) both(i int) Store { return []Store{f.Store, f.replica}[i%2] }
 
 func sixtyCallers(t *testing.T, f *fixture) {
 	intents := make([]Intent, 60)

@@ -66,17 +66,17 @@ func calendarOnTheLogsClock(t *testing.T, f *fixture) {
 
 // A replica that has not seen the log's clock for days finds the day all the same.
 func calendarAfterAWhile(t *testing.T, f *fixture) {
-	begun := func(log Log) bool {
+	begun := func(log Store) bool {
 		begun, err := log.Begin(t.Context(), f.intent(1, withRules(today)))
 		ok(t, err)
 		return begun.Admitted
 	}
-	equal(t, "here", begun(f.Log), true)
+	equal(t, "here", begun(f.Store), true)
 	f.pass(toTheTurn + 23*time.Hour)
 	equal(t, "there, the day after", begun(f.replica), true)
 	equal(t, "and again", begun(f.replica), true)
 	f.pass(time.Hour)
-	equal(t, "here, on the third day", begun(f.Log), true)
-	equal(t, "and again", begun(f.Log), true)
-	equal(t, "once more", begun(f.Log), false)
+	equal(t, "here, on the third day", begun(f.Store), true)
+	equal(t, "and again", begun(f.Store), true)
+	equal(t, "once more", begun(f.Store), false)
 }

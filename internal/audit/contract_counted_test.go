@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -68,6 +69,19 @@ func questions(from, to time.Time) (all []StatsQuery) {
 	return all
 }
 
+// summed has the tallies of one kind and time as one.
+func summed(tallies []Tally) (sum []Tally) {
+	slices.SortStableFunc(tallies, inOrder)
+	for _, x := range tallies {
+		if n := len(sum) - 1; n >= 0 && inOrder(sum[n], x) == 0 {
+			sum[n].Rows, sum[n].Requests = sum[n].Rows+x.Rows, sum[n].Requests+x.Requests
+		} else {
+			sum = append(sum, x)
+		}
+	}
+	return sum
+}
+
 // saysAsItsRows asks each question, and of its rows, which stretches of a minute are always read from.
 func saysAsItsRows(t *testing.T, f *fixture, when string, asked []StatsQuery) {
 	t.Helper()
@@ -85,7 +99,7 @@ func saysAsItsRows(t *testing.T, f *fixture, when string, asked []StatsQuery) {
 		for i := range rows.Tallies {
 			rows.Tallies[i].At = rows.Tallies[i].At.Truncate(each)
 		}
-		want := counted{tallies: rows.Tallies}.stats()
+		want := Stats{Tallies: summed(rows.Tallies)}
 		want.Undelivered, want.Measures = rows.Undelivered, rows.Measures
 		for _, x := range got.Stretches {
 			part := q
@@ -105,7 +119,7 @@ func saysAsItsRows(t *testing.T, f *fixture, when string, asked []StatsQuery) {
 
 // What was counted ahead is what the rows say, whatever is asked and however far the counting has come.
 func countedAhead(t *testing.T, f *fixture) {
-	count := func(log Log, limit int) (n int) {
+	count := func(log Store, limit int) (n int) {
 		for {
 			k, err := log.CountHours(t.Context(), 1000*time.Hour, limit)
 			ok(t, err)
@@ -124,7 +138,7 @@ func countedAhead(t *testing.T, f *fixture) {
 	late := f.admit(t, f.intent(5002))
 	f.finish(t, Outcome{Held: Held{late.Send.ID, 1}, Status: Sent}, true)
 	f.pass(5 * time.Minute) // the hour is over, and a code of it still good
-	count(f, 1000)
+	count(f.Store, 1000)
 	_, err := f.Approve(t.Context(), late.Verification.ID, Tell{})
 	ok(t, err)
 	f.pass(time.Hour)
@@ -137,14 +151,14 @@ func countedAhead(t *testing.T, f *fixture) {
 	}
 	done := make(chan int)
 	go func() { done <- count(f.replica, 2) }()
-	count(f, 3)
+	count(f.Store, 3)
 	<-done
 	saysAsItsRows(t, f, "counted", asked)
 	f.finish(t, Outcome{Held: Held{waiting.Send.ID, 1}, Status: Failed, Reason: "expired"}, true)
 	saysAsItsRows(t, f, "once what was under way has ended", asked)
-	count(f, 100)
+	count(f.Store, 100)
 	saysAsItsRows(t, f, "with that counted", asked)
-	if n := count(f, 100); n != 0 {
+	if n := count(f.Store, 100); n != 0 {
 		t.Errorf("%d hours were counted twice", n)
 	}
 }
@@ -169,7 +183,7 @@ func near(t *testing.T, got *Stats, want Stats) {
 // Rows that are gone were counted; who is erased takes their domain with them; old hours go.
 func TestPostgresCountsForItself(t *testing.T) {
 	f := newPostgresFixture(t, parts.Postgres(t))
-	log := f.Log.(*Postgres)
+	log := f.db.(*Postgres)
 	rows := func(table string) (n int) {
 		ok(t, log.read(t.Context(), func(conn *pgxpool.Conn) error {
 			return conn.QueryRow(t.Context(), `SELECT count(*) FROM `+table).Scan(&n)

@@ -94,7 +94,7 @@ func secondFactorsAtOnce(t *testing.T, f *fixture) {
 	}
 	var steps, codes [8]bool
 	together(8, func(i int) {
-		log := []Log{f.Log, f.replica}[i%2]
+		log := []Store{f.Store, f.replica}[i%2]
 		steps[i], _ = log.TakeStep(t.Context(), "mei", 7, []byte("s"), []byte("s"))
 		codes[i], _ = log.TakeRecoveryCode(t.Context(), "mei", [32]byte{1}, act[i])
 	})

@@ -71,7 +71,7 @@ func spendInParallel(t *testing.T, f *fixture) {
 	var in atomic.Int32
 	var wg sync.WaitGroup
 	for n := range 60 {
-		log := []Log{f.Log, f.replica}[n%2]
+		log := []Store{f.Store, f.replica}[n%2]
 		wg.Go(func() {
 			charges := []Charge{charge("all", 7, 100), charge([]string{"app-a", "app-b"}[n/2%2], 7, 63)}
 			spent, _, err := log.Spend(t.Context(), charges)

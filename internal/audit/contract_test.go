@@ -15,7 +15,7 @@ import (
 	"sendcode/quota"
 )
 
-// contract is what every Log must do. Each case gets an empty log.
+// contract is what every database must do. Each case gets an empty log.
 var contract = []struct {
 	name string
 	run  func(t *testing.T, f *fixture)
@@ -206,11 +206,40 @@ func (c *testClock) step(d time.Duration) {
 
 // fixture is a log under test with its clock, and a second one on the same rows.
 type fixture struct {
-	Log
-	replica Log
+	Store
+	db      database
+	replica Store
+	other   database // of the replica
 	step    func(time.Duration)
 	now     time.Time // of the log's clock, as tests follow it with pass
 	serial  uint64
+}
+
+// database is Postgres or SQLite.
+type database interface{ Store() Store }
+
+// newFixture is a fixture without a replica, on the present.
+func newFixture(db database) *fixture { return &fixture{Store: db.Store(), db: db} }
+
+// reopen goes on with another database.
+func (f *fixture) reopen(db database) { f.Store, f.db = db.Store(), db }
+
+// beside gives the fixture a replica.
+func (f *fixture) beside(other database) *fixture {
+	f.replica, f.other = other.Store(), other
+	return f
+}
+
+// clocked gives the fixture its clock: where it is, and how it is moved.
+func (f *fixture) clocked(now time.Time, step func(time.Duration)) *fixture {
+	f.now, f.step = now, step
+	return f
+}
+
+// numbered gives the fixture numbers for IDs of its own.
+func (f *fixture) numbered(from uint64) *fixture {
+	f.serial = from
+	return f
 }
 
 // pass lets time go by on the log's clock; d may be negative.

@@ -12,14 +12,14 @@ type DomainTally struct {
 	Rejected int // of those that failed: refused for good by a mail server
 }
 
-func (d *DomainTally) fields() []any { return []any{&d.Domain, &d.Sends, &d.Failed, &d.Rejected} }
+func domainFields(d *DomainTally) []any { return []any{&d.Domain, &d.Sends, &d.Failed, &d.Rejected} }
 
 // maxDomains are those with the most failures.
 const maxDomains = 10
 
-// domains counts in SQL. Few rows fail, and they have an index; only of their domains all others are counted.
-func (q StatsQuery) domains(d dialect) (string, []any) {
-	c := q.conditions(d)
+// domainsQuery counts in SQL. Few rows fail, and they have an index; only of their domains all others are counted.
+func domainsQuery(q StatsQuery, d dialect) (string, []any) {
+	c := statsConditions(q, d)
 	return `
 WITH failed (domain, failed, rejected) AS (
     SELECT s.domain, count(*), count(CASE WHEN s.reason = '` + ReasonRejected + `' THEN 1 END)
@@ -30,12 +30,12 @@ SELECT f.domain, (SELECT count(*) FROM sends s` + c.where() + ` AND s.number > 0
 FROM failed f ORDER BY f.failed DESC, f.domain`, c.args
 }
 
-// Domains implements Log.
+// Domains implements Statistics.
 func (s *SQLite) Domains(ctx context.Context, q StatsQuery) ([]DomainTally, error) {
 	q, err := q.checked()
 	if err != nil {
 		return nil, err
 	}
-	query, args := q.domains(sqliteWords)
-	return sqliteRows(ctx, s, (*DomainTally).fields, query, args...)
+	query, args := domainsQuery(q, sqliteWords)
+	return sqliteRows(ctx, s, domainFields, query, args...)
 }

@@ -2,6 +2,7 @@ package audit
 
 import (
 	"bytes"
+	"database/sql"
 	"maps"
 	"os"
 	"slices"
@@ -58,11 +59,22 @@ var columns = map[string]struct{ nothing, erased, hash string }{
 }
 
 func TestEveryColumnIsErased(t *testing.T) {
-	log := openSQLite(t, tempFile(t), &testClock{at: epoch})
-	rows, err := log.writer.Query(`SELECT m.name, c.name FROM sqlite_master m, pragma_table_info(m.name) c WHERE m.type = 'table' AND m.name NOT LIKE 'sqlite_%'`)
+	path := tempFile(t)
+	log, err := OpenSQLite(t.Context(), path, time.Now)
 	ok(t, err)
-	lite, err := collect(rows, func(c *[2]string) []any { return []any{&c[0], &c[1]} })
+	ok(t, log.Close())
+	file, err := sql.Open("sqlite", path)
 	ok(t, err)
+	defer file.Close()
+	rows, err := file.Query(`SELECT m.name, c.name FROM sqlite_master m, pragma_table_info(m.name) c WHERE m.type = 'table' AND m.name NOT LIKE 'sqlite_%'`)
+	ok(t, err)
+	var lite [][2]string
+	for rows.Next() {
+		var c [2]string
+		ok(t, rows.Scan(&c[0], &c[1]))
+		lite = append(lite, c)
+	}
+	ok(t, rows.Err())
 	pg := openTest(t, newDatabase(t, parts.Postgres(t)), serverClock)
 	full, err := readRows(t.Context(), pg, func(c *[2]string) []any { return []any{&c[0], &c[1]} },
 		`SELECT table_name, column_name FROM information_schema.columns WHERE table_schema = current_schema()
@@ -166,7 +178,7 @@ func foundIn(content []byte) []string {
 func TestPostgresKeepsNoTrace(t *testing.T) {
 	server := parts.Postgres(t)
 	url := newDatabase(t, server)
-	f := &fixture{Log: openTest(t, url, serverClock)}
+	f := newFixture(openTest(t, url, serverClock))
 	leave(t, f, 77)
 	equal(t, "before", len(foundIn([]byte(server.Dump(t, url)))), len(traces)) // the search finds
 	ok(t, f.Erase(t.Context(), recipient.Hash{15: 77}, time.Millisecond, f.act()))
@@ -181,7 +193,7 @@ func TestPostgresKeepsNoTrace(t *testing.T) {
 // The file itself and what is beside it, not only what its rows say.
 func TestSQLiteKeepsNoTrace(t *testing.T) {
 	clock, path := &testClock{at: epoch}, tempFile(t)
-	f := &fixture{Log: openSQLite(t, path, clock), now: epoch, step: clock.step}
+	f := newFixture(openSQLite(t, path, clock)).clocked(epoch, clock.step)
 	for n := range 40 {
 		f.admit(t, f.intent(n)) // others, before and after, so that rows move about on their pages
 		if n == 20 {

@@ -10,12 +10,12 @@ func unavailable(err error) error {
 	if err == nil || own(err) {
 		return err
 	}
-	return fmt.Errorf("%w: %w", ErrUnavailable, cause(err))
+	return fmt.Errorf("%w: %w", ErrUnavailable, err)
 }
 
 // uncertain says that the log failed and the write may have been committed.
 func uncertain(err error) error {
-	return fmt.Errorf("%w: %w: %w", ErrUnavailable, ErrUncertain, cause(err))
+	return fmt.Errorf("%w: %w: %w", ErrUnavailable, ErrUncertain, err)
 }
 
 func own(err error) bool {

@@ -120,7 +120,7 @@ func (l Lockout) of(v Verification) Lockout {
 	return l
 }
 
-// Attempt implements Log.
+// Attempt implements Verifications.
 func (s *SQLite) Attempt(ctx context.Context, id string) (v Verification, counted bool, at time.Time, err error) {
 	err = s.write(ctx, func(ctx context.Context, tx *sql.Tx, now time.Time) error {
 		at = now

@@ -46,7 +46,7 @@ func holds(t *testing.T, f *fixture, want int) {
 // A database that may not grow refuses at a statement, long before the commit.
 func TestSQLiteMayNotGrow(t *testing.T) {
 	log := openSQLite(t, tempFile(t), &testClock{at: epoch})
-	f := &fixture{Log: log, now: epoch}
+	f := newFixture(log).clocked(epoch, nil)
 	f.admit(t, f.intent(1))
 	var pages int
 	ok(t, log.writer.QueryRow(`PRAGMA page_count`).Scan(&pages))
@@ -77,7 +77,7 @@ func TestSQLiteDiskIsFull(t *testing.T) {
 	disk := parts.SmallDisk(t, 6<<20)
 	path, clock := filepath.Join(disk.Dir, "sendcode.db"), &testClock{at: epoch}
 	log := openSQLite(t, path, clock)
-	f := &fixture{Log: log, now: epoch}
+	f := newFixture(log).clocked(epoch, nil)
 	f.admit(t, f.intent(1))
 	rows := 1
 	for round := range 8 { // the commit fails at another byte each time
@@ -91,7 +91,7 @@ func TestSQLiteDiskIsFull(t *testing.T) {
 	f.admit(t, f.intent(5000))
 	ok(t, log.Close())
 	again := openSQLite(t, path, clock)
-	holds(t, &fixture{Log: again, now: epoch}, rows+1)
+	holds(t, newFixture(again).clocked(epoch, nil), rows+1)
 }
 
 // newDatabaseIn is newDatabase whose tables are in a tablespace.
@@ -120,7 +120,7 @@ func TestPostgresDiskIsFull(t *testing.T) {
 	_, err = admin.Exec(t.Context(), `GRANT CREATE ON TABLESPACE small TO PUBLIC`)
 	ok(t, err)
 	log := openTest(t, newDatabaseIn(t, server, admin, "small"), serverClock)
-	f := &fixture{Log: log}
+	f := newFixture(log)
 	f.admit(t, f.intent(1))
 	ok(t, f.Ping(t.Context()))
 
@@ -136,7 +136,7 @@ func TestPostgresDiskIsFull(t *testing.T) {
 // An error that the server reports of the COMMIT says that it was undone.
 func TestPostgresCommitOnAFullDisk(t *testing.T) {
 	log := openTest(t, newDatabase(t, parts.Postgres(t)), serverClock)
-	f := &fixture{Log: log}
+	f := newFixture(log)
 	_, err := log.pool.Exec(t.Context(), `
 CREATE FUNCTION full_disk() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'no space left' USING ERRCODE = '53100'; END $$;
 CREATE CONSTRAINT TRIGGER full_disk AFTER INSERT ON verifications DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION full_disk()`, pgx.QueryExecModeSimpleProtocol)
@@ -152,7 +152,7 @@ CREATE CONSTRAINT TRIGGER full_disk AFTER INSERT ON verifications DEFERRABLE INI
 // A look whether rows can be written waits for no reader of its table and for no other look.
 func TestPostgresPingBesideABackup(t *testing.T) {
 	log := openTest(t, newDatabase(t, parts.Postgres(t)), serverClock)
-	f := &fixture{Log: log}
+	f := newFixture(log)
 	tx, err := log.pool.Begin(t.Context())
 	ok(t, err)
 	_, err = tx.Exec(t.Context(), `LOCK TABLE writable IN ACCESS SHARE MODE`) // as pg_dump does, for as long as it takes

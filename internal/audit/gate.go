@@ -55,11 +55,11 @@ func join(in Intent, now time.Time, candidates []Verification) (best Verificatio
 	return opened(in, now), false
 }
 
-// reach is how far back a row of the bucket can lie that counts.
-func (in Intent) reach() time.Duration { return quota.Longest(in.Rules) + stale }
+// reachOf is how far back a row of the bucket can lie that counts.
+func reachOf(in Intent) time.Duration { return quota.Longest(in.Rules) + stale }
 
 // most is the largest limit of the intent's rules.
-func (in Intent) most() (n int) {
+func most(in Intent) (n int) {
 	for _, r := range in.Rules {
 		n = max(n, r.Limit)
 	}

@@ -7,37 +7,28 @@ import (
 	"testing"
 	"time"
 
-	"sendcode/internal/parts"
 	"sendcode/quota"
 )
 
-var gateSteps = flag.Int("audit.steps", 2000, "steps of the gates' random schedule, on each log")
+var gateSteps = flag.Int("store.steps", 2000, "steps of the gates' random schedule, on each log")
 
-// TestGateOnManySteps holds each log's gate against the naive one, to the µs: what it decides, and what quota.Evaluate
-// makes of its refusals.
-func TestGateOnManySteps(t *testing.T) {
-	for name, open := range map[string]func(t *testing.T) *fixture{
-		"sqlite":   newSQLiteFixture,
-		"postgres": func(t *testing.T) *fixture { return newPostgresFixture(t, parts.Postgres(t)) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := &gateSchedule{T: t, fixture: open(t), dice: rand.New(rand.NewPCG(1, 2)).IntN, limiter: epoch, seen: map[string]int{}}
-			for i := range *gateSteps {
-				const life = 200 // a naive gate gets slow with all that it never forgets
-				if i%life == 0 {
-					s.naive, s.recipient = naiveGate{}, i/life
-				}
-				if s.step(); t.Failed() {
-					t.Fatalf("step %d", i)
-				}
-			}
-			for _, e := range []string{"admitted", "refused", "refunded", "freed", "limiter ahead", "limiter behind", "log behind", "hour", "hour of the log", "another clock", "stale"} {
-				if s.seen[e] < *gateSteps/500 {
-					t.Errorf("%s: only %d times, so the schedule tests too little: %v", e, s.seen[e], s.seen)
-				}
-			}
-		})
+// runGateSchedule holds a database's gate against the naive one, to the µs: what it decides, and what quota.Evaluate makes of its
+// refusals.
+func runGateSchedule(t *testing.T, f *fixture) {
+	s := &gateSchedule{T: t, fixture: f, dice: rand.New(rand.NewPCG(1, 2)).IntN, limiter: epoch, seen: map[string]int{}}
+	for i := range *gateSteps {
+		const life = 200 // a naive gate gets slow with all that it never forgets
+		if i%life == 0 {
+			s.naive, s.recipient = naiveGate{}, i/life
+		}
+		if s.step(); t.Failed() {
+			t.Fatalf("step %d", i)
+		}
+	}
+	for _, e := range []string{"admitted", "refused", "refunded", "freed", "limiter ahead", "limiter behind", "log behind", "hour", "hour of the log", "another clock", "stale"} {
+		if s.seen[e] < *gateSteps/500 {
+			t.Errorf("%s: only %d times, so the schedule tests too little: %v", e, s.seen[e], s.seen)
+		}
 	}
 }
 

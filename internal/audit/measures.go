@@ -20,19 +20,19 @@ type Stretch struct {
 	Measures
 }
 
-func (s *Stretch) approvals(each time.Duration) []any {
+func approvalFields(s *Stretch, each time.Duration) []any {
 	return []any{stretchField{&s.At, each}, &s.Opened, &s.Approved}
 }
 
-func (s *Stretch) took(each time.Duration) []any {
+func tookFields(s *Stretch, each time.Duration) []any {
 	return []any{stretchField{&s.At, each}, spanField{&s.Median}, spanField{&s.P95}}
 }
 
-// ask has a database measure each stretch, and the whole's times; read reads the rows of a query.
-func (s *Stats) ask(q StatsQuery, c conditions, stretch, span string, read func(func(*Stretch) []any, string) ([]Stretch, error)) error {
-	took := func(x *Stretch) []any { return x.took(q.Each) }
+// askMeasures has a database measure each stretch, and the whole's times; read reads the rows of a query.
+func askMeasures(s *Stats, q StatsQuery, c conditions, stretch, span string, read func(func(*Stretch) []any, string) ([]Stretch, error)) error {
+	took := func(x *Stretch) []any { return tookFields(x, q.Each) }
 	by := map[time.Time]Measures{}
-	opened, err := read(func(x *Stretch) []any { return x.approvals(q.Each) }, c.approvals(stretch))
+	opened, err := read(func(x *Stretch) []any { return approvalFields(x, q.Each) }, c.approvals(stretch))
 	if err != nil {
 		return err
 	}

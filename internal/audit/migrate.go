@@ -140,7 +140,7 @@ func checkSchema(ctx context.Context, pool *pgxpool.Pool) error {
 	var have int64
 	err = pool.QueryRow(ctx, `SELECT coalesce(max(version_id), 0) FROM `+schemaTable+` WHERE is_applied`).Scan(&have)
 	if err != nil && code(err) != "42P01" { // no such table: never migrated
-		return unavailable(err)
+		return unavailable(postgresCause(err))
 	}
 	if have < want {
 		return fmt.Errorf("audit: the database has schema version %d and this program needs %d: run sendcode migrate", have, want)

@@ -31,7 +31,7 @@ func TestMigrateThreeReplicasAtOnce(t *testing.T) {
 	log, err := OpenPostgres(t.Context(), url)
 	ok(t, err)
 	defer log.Close()
-	f := &fixture{Log: log}
+	f := newFixture(log)
 	f.admit(t, f.intent(1))
 	var locks int
 	ok(t, log.pool.QueryRow(t.Context(), `SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'`).Scan(&locks))

@@ -132,7 +132,7 @@ func MonthsAhead(until, now time.Time) int {
 	return 12*(until.Year()-now.Year()) + int(until.Month()-now.Month()) - 1
 }
 
-// MakeRoom implements Log.
+// MakeRoom implements Maker.
 func (p *Postgres) MakeRoom(ctx context.Context) (until time.Time, err error) {
 	err = insistent(ctx, func() error { // another replica may take longer than the statement waits
 		return p.change(ctx, func(conn *pgxpool.Conn) error {
@@ -168,5 +168,5 @@ func (p *Postgres) dropPartition(ctx context.Context, before time.Time) (name st
 // lockNotAvailable: it was waited for long enough.
 const lockNotAvailable = "55P03"
 
-// MakeRoom implements Log: a file has it.
+// MakeRoom implements Maker: a file has it.
 func (s *SQLite) MakeRoom(context.Context) (until time.Time, err error) { return until, nil }

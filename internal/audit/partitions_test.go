@@ -25,7 +25,7 @@ func owned(t *testing.T) (*fixture, *Postgres, *pgx.Conn) {
 	ok(t, err)
 	t.Cleanup(func() { _ = owner.Close(context.Background()) })
 	log := openTest(t, as(t, address, appRole), serverClock, As(appRole))
-	return &fixture{Log: log, replica: openTest(t, as(t, address, appRole), serverClock, As(appRole))}, log, owner
+	return newFixture(log).beside(openTest(t, as(t, address, appRole), serverClock, As(appRole))), log, owner
 }
 
 func exec(t *testing.T, conn *pgx.Conn, statements ...string) {
@@ -261,7 +261,7 @@ func TestReadsLeavePartitionsOut(t *testing.T) {
 	now := time.Now()
 	divide(t, owner, now.Add(-60*day), now.Add(-20*day), now.Add(20*day)) // sends_1 has the month before
 	from, to := now.Add(-50*day), now.Add(-30*day)
-	stats := StatsQuery{From: from, To: to, Each: time.Hour}.conditions(postgresWords)
+	stats := statsConditions(StatsQuery{From: from, To: to, Each: time.Hour}, postgresWords)
 	type query struct {
 		name string
 		text string
@@ -276,7 +276,7 @@ func TestReadsLeavePartitionsOut(t *testing.T) {
 	}
 	for name, filter := range map[string]Filter{"times": {From: from, To: to}, "kind": {From: from, To: to, App: "shop"}, "mark": {From: from, Before: &Mark{to, uuid.Max}, Status: Sent}, "refused": {From: from, To: to, Status: Refused}, "after": {After: &Mark{At: from}, To: to}} {
 		filter.Limit = 10
-		text, args := sendFilter{filter}.postgresQuery()
+		text, args := postgresFilter{sendFilter{filter}}.postgresQuery()
 		if i := strings.Index(text, "SELECT s.* FROM kind"); i >= 0 { // the kinds themselves are looked for everywhere
 			text = "WITH kind (app, channel, purpose) AS (VALUES ('shop', 'email', 'login')) " + text[i:]
 		}

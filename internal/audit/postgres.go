@@ -151,7 +151,35 @@ func durable(ctx context.Context, conn *pgx.Conn) error {
 	return err
 }
 
-// Close implements Log. Calls under way are brought to their end.
+// Store is the database, feature by feature.
+func (p *Postgres) Store() Store {
+	return Store{
+		Outbox:          p,
+		IdempotencyKeys: p,
+		Verifications:   p,
+		Refusals:        p,
+		Search:          p,
+		Counts:          p,
+		SuppressionList: p,
+		ProviderEvents:  p,
+		Budgets:         p,
+		Receipts:        p,
+		CarrierHolds:    p,
+		Statistics:      p,
+		Health:          p,
+		EventQueue:      p,
+		Watcher:         p,
+		Awaiting:        p,
+		ActLog:          p,
+		Forgiver:        p,
+		Eraser:          p,
+		AccountStore:    p,
+		Expirer:         p,
+		Counter:         p,
+	}
+}
+
+// Close implements Health. Calls under way are brought to their end.
 func (p *Postgres) Close() error {
 	p.begins.close()
 	p.endings.close()
@@ -169,7 +197,7 @@ func (p *Postgres) read(ctx context.Context, f func(*pgxpool.Conn) error) error 
 		p.pool.Reset() // its neighbours were made at the same time
 		err = p.with(ctx, f)
 	}
-	return unavailable(err)
+	return unavailable(postgresCause(err))
 }
 
 // change runs what writes, once: what is not repeated is not done twice.
@@ -180,16 +208,16 @@ func (p *Postgres) change(ctx context.Context, f func(*pgxpool.Conn) error) erro
 // changing is the error of a statement that writes.
 func changing(err error) error {
 	if err == nil || own(err) || pgconn.SafeToRetry(err) || aborted(err) {
-		return unavailable(err)
+		return unavailable(postgresCause(err))
 	}
-	return uncertain(err)
+	return uncertain(postgresCause(err))
 }
 
 // with lends a connection. An error of getting one is of the log's own kind: nothing was sent.
 func (p *Postgres) with(ctx context.Context, f func(*pgxpool.Conn) error) error {
 	conn, err := p.pool.Acquire(ctx)
 	if err != nil {
-		return unavailable(err)
+		return unavailable(postgresCause(err))
 	}
 	defer conn.Release()
 	err = f(conn)

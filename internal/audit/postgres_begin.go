@@ -67,7 +67,7 @@ func interval(d time.Duration) string {
 	return fmt.Sprintf("interval '%d microseconds'", d.Microseconds())
 }
 
-// Begin implements Log.
+// Begin implements Outbox.
 func (p *Postgres) Begin(ctx context.Context, intent Intent) (Begun, error) {
 	in, err := checked(intent)
 	if err != nil {
@@ -132,16 +132,16 @@ func (p *Postgres) attempt(ctx context.Context, batch []*call) ([]answer, error)
 // outcome is the error of a write, of which we are or are not sure that it was not committed.
 func outcome(sure bool, err error) error {
 	if err == nil || sure {
-		return unavailable(err)
+		return unavailable(postgresCause(err))
 	}
-	return uncertain(err)
+	return uncertain(postgresCause(err))
 }
 
 // recall answers a call whose row is there already.
 func (p *Postgres) recall(ctx context.Context, in Intent) (Begun, error) {
 	story, err := p.Story(ctx, in.Send.ID)
 	if err != nil {
-		return Begun{}, uncertain(err)
+		return Begun{}, uncertain(postgresCause(err))
 	}
 	var v Verification
 	if story.Verification != nil {

@@ -19,7 +19,7 @@ func betweenFixture(t *testing.T, server *parts.PostgresServer) (f *fixture, log
 	t.Helper()
 	address := newDatabase(t, server)
 	log, other = openTest(t, address, serverClock), openTest(t, address, serverClock)
-	return &fixture{Log: log, replica: other}, log, other
+	return newFixture(log).beside(other), log, other
 }
 
 // once has the next Begin of a log followed by a call, between its trips.
@@ -180,7 +180,7 @@ func TestPostgresFinishIsHot(t *testing.T) {
 	f, log, _ := betweenFixture(t, parts.Postgres(t))
 	const sends = 2000
 	together(32, func(caller int) {
-		g := &fixture{Log: log, serial: uint64(caller+1) << 20}
+		g := newFixture(log).numbered(uint64(caller+1) << 20)
 		for i := range sends / 32 {
 			begun, err := log.Begin(t.Context(), g.intent(1000*caller+i))
 			if err == nil {

@@ -33,7 +33,7 @@ WHERE v.id = $1 AND v.attempts < v.max_attempts AND v.approved_at IS NULL AND v.
                AND a.expires_at > (SELECT {{now}} - $4 * interval '1 microsecond')))) < $5`
 )
 
-// Attempt implements Log.
+// Attempt implements Verifications.
 func (p *Postgres) Attempt(ctx context.Context, id string) (v Verification, counted bool, now time.Time, err error) {
 	if !storable(id) {
 		return v, false, now, ErrNotFound

@@ -142,7 +142,7 @@ func (p *Postgres) running(ctx context.Context, steps []*step) error {
 			return err
 		}
 		for _, s := range steps {
-			if err := s.answered(results); err != nil {
+			if err := answered(s, results); err != nil {
 				return err
 			}
 		}
@@ -151,7 +151,7 @@ func (p *Postgres) running(ctx context.Context, steps []*step) error {
 	})
 }
 
-func (s *step) answered(results pgx.BatchResults) error {
+func answered(s *step, results pgx.BatchResults) error {
 	rows, err := results.Query()
 	if err != nil {
 		return err

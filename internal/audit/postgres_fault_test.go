@@ -22,7 +22,7 @@ func faultFixture(t *testing.T, server *parts.PostgresServer, lockTimeout ...str
 	t.Helper()
 	direct := newDatabase(t, server) + "&idle_in_transaction_session_timeout=1min&lock_timeout=" + append(lockTimeout, "1min")[0]
 	p, through := newProxy(t, direct)
-	f := &fixture{Log: openTest(t, through, serverClock), replica: openTest(t, direct, serverClock)}
+	f := newFixture(openTest(t, through, serverClock)).beside(openTest(t, direct, serverClock))
 	f.admit(t, f.intent(0)) // connected and prepared
 	return f, p
 }
@@ -156,7 +156,7 @@ func eventually(t *testing.T, condition func() bool) {
 // What only the database finds wrong with one intent is that intent's alone, and certain.
 func TestPostgresOnePoisonedIntent(t *testing.T) {
 	f, _ := faultFixture(t, parts.Postgres(t))
-	log := f.Log.(*Postgres)
+	log := f.db.(*Postgres)
 	taken := f.admit(t, f.intent(1)).Verification.ID
 	var batch []*call
 	for n := range 5 {
@@ -180,8 +180,8 @@ func TestPostgresOnePoisonedIntent(t *testing.T) {
 func TestPostgresRestart(t *testing.T) {
 	server := parts.Postgres(t)
 	url := newDatabase(t, server)
-	f := &fixture{Log: openTest(t, url, serverClock)}
-	f.replica = f.Log
+	f := newFixture(openTest(t, url, serverClock))
+	f.beside(f.db)
 	for round := range 3 {
 		begun := f.admit(t, f.intent(round))
 		together(10, func(int) { _, _ = f.Sends(t.Context(), Filter{Limit: 1}) }) // fills the pool with connections
@@ -217,13 +217,13 @@ func TestPostgresHangs(t *testing.T) {
 	server := parts.Postgres(t)
 	f, _ := faultFixture(t, server)
 	in := f.intent(1)
-	release := hold(t, f.replica.(*Postgres), in)
+	release := hold(t, f.other.(*Postgres), in)
 	ctx, cancel := context.WithCancel(t.Context())
 	result := make(chan error)
 	go func() { _, err := f.Begin(ctx, in); result <- err }()
 	eventually(t, func() bool {
 		var waiting bool
-		ok(t, f.replica.(*Postgres).pool.QueryRow(t.Context(), `SELECT count(*) > 0 FROM pg_locks WHERE locktype = 'advisory' AND NOT granted`).Scan(&waiting))
+		ok(t, f.other.(*Postgres).pool.QueryRow(t.Context(), `SELECT count(*) > 0 FROM pg_locks WHERE locktype = 'advisory' AND NOT granted`).Scan(&waiting))
 		return waiting
 	})
 	behind := f.intent(1)
@@ -245,8 +245,8 @@ func TestPostgresHangs(t *testing.T) {
 func TestPostgresReadOnly(t *testing.T) {
 	server := parts.Postgres(t)
 	address := newDatabase(t, server)
-	f := &fixture{Log: openTest(t, address, serverClock)}
-	f.replica = f.Log
+	f := newFixture(openTest(t, address, serverClock))
+	f.beside(f.db)
 	f.admit(t, f.intent(1))
 	u, err := url.Parse(address)
 	ok(t, err)

@@ -6,23 +6,26 @@ import (
 	"time"
 )
 
-// Sends implements Log.
+// Sends implements Search.
 func (p *Postgres) Sends(ctx context.Context, filter Filter) ([]Send, error) {
 	filter, err := filter.checked()
 	if err != nil || !filter.matchable() {
 		return nil, err
 	}
-	query, args := sendFilter{filter}.postgresQuery()
+	query, args := postgresFilter{sendFilter{filter}}.postgresQuery()
 	return p.page(ctx, filter, query, args)
 }
 
+// postgresFilter is a filter in SQL of Postgres.
+type postgresFilter struct{ sendFilter }
+
 // common says that no other condition of the filter finds few rows.
-func (f sendFilter) common() bool {
+func (f postgresFilter) common() bool {
 	return f.Recipient == nil && f.Reference+f.BlockedBy+f.Country+f.Domain+f.Support == "" && (f.Status == "" || f.Status == Sent || f.Status == Delivered)
 }
 
 // postgresQuery is the filter in Postgres, whose log is too long to be looked through for what is rare.
-func (f sendFilter) postgresQuery() (string, []any) {
+func (f postgresFilter) postgresQuery() (string, []any) {
 	switch {
 	case f.Provider != "" && f.common():
 		return f.minuteQuery("provider", f.Provider)
@@ -44,7 +47,7 @@ const (
 // past the one before (a loose index scan, https://wiki.postgresql.org/wiki/Loose_indexscan), then the first rows of each
 // kind that fits. So a kind that is rare, or is not there, is not looked for in the whole log. Bounds in place of an
 // equality, and an order that begins with the kind: no other index has that, so the planner cannot choose one.
-func (f sendFilter) kindQuery() (string, []any) {
+func (f postgresFilter) kindQuery() (string, []any) {
 	c := f.conditions()
 	f.kindBounds(&c)
 	inner := "SELECT " + sendColumns + " FROM sends s" + c.where() + f.page("s.app", "s.channel", "s.purpose")
@@ -66,7 +69,7 @@ SELECT s.* FROM kind CROSS JOIN LATERAL (` + inner + `) s` + fits.where() + f.pa
 }
 
 // kindBounds are one condition for each end, by which the index is entered; with two of them it is entered by either.
-func (f sendFilter) kindBounds(c *conditions) {
+func (f postgresFilter) kindBounds(c *conditions) {
 	bound := func(with, sign string, args ...any) {
 		c.add("("+kindColumns+with+") "+sign+" ("+kindNames+strings.Repeat(", ?", len(args))+")", args...)
 	}
@@ -90,7 +93,7 @@ func (f sendFilter) kindBounds(c *conditions) {
 }
 
 // minuteQuery is the same as query, for Postgres: minute by minute of those in which sends were logged that have a value in a field.
-func (f sendFilter) minuteQuery(field, value string) (string, []any) {
+func (f postgresFilter) minuteQuery(field, value string) (string, []any) {
 	var minutes conditions
 	minutes.add("m.field = ? AND m.value = ?", field, value)
 	order := " DESC"

@@ -89,7 +89,7 @@ SELECT event, app, type, id, verification_id, status, reason, test, finished_at,
 )`).Replace(endedSQL)
 )
 
-// Finish implements Log. Outcomes that come while a round trip is under way share the next one.
+// Finish implements Outbox. Outcomes that come while a round trip is under way share the next one.
 func (p *Postgres) Finish(ctx context.Context, outcome Outcome) (bool, error) {
 	o, err := outcome.checked()
 	if err != nil {
@@ -98,7 +98,7 @@ func (p *Postgres) Finish(ctx context.Context, outcome Outcome) (bool, error) {
 	return p.endings.do(ctx, newWaiting[Outcome, bool](o, sendKey(o.Held)))
 }
 
-// Postpone implements Log, in the same way.
+// Postpone implements Outbox, in the same way.
 func (p *Postgres) Postpone(ctx context.Context, postponement Postponement) (bool, error) {
 	q, err := postponement.checked()
 	if err != nil {
@@ -146,7 +146,7 @@ func changeTogether[In any](p *Postgres, statement string, batch []*waiting[In, 
 func (p *Postgres) changed(ctx context.Context, statement string, parameters []any) (map[uuid.UUID]bool, error) {
 	conn, err := p.writers.Acquire(ctx)
 	if err != nil {
-		return nil, unavailable(err)
+		return nil, unavailable(postgresCause(err))
 	}
 	defer conn.Release()
 	rows, _ := conn.Query(ctx, statement, parameters...)

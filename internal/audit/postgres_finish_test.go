@@ -11,7 +11,7 @@ import (
 // One send whose row somebody holds for too long fails alone, and certainly: those that share its round trip are closed.
 func TestPostgresOneStuckOutcome(t *testing.T) {
 	f, _ := faultFixture(t, parts.Postgres(t), shortWait)
-	log := f.Log.(*Postgres)
+	log := f.db.(*Postgres)
 	var batch []*ending
 	for n := range 5 {
 		o := Outcome{Held: Held{f.admit(t, f.intent(n)).Send.ID, 1}, Status: Sent}
@@ -38,7 +38,7 @@ func TestPostgresOneStuckOutcome(t *testing.T) {
 // Outcomes share round trips: while one waits for a row, those that come meanwhile go together in the next.
 func TestPostgresOutcomesShareRoundTrips(t *testing.T) {
 	f, _ := faultFixture(t, parts.Postgres(t))
-	log := f.Log.(*Postgres)
+	log := f.db.(*Postgres)
 	sizes := make(chan int, 100)
 	log.endings.run = func(batch []*ending) { sizes <- len(batch); log.finish(batch) }
 	tx, err := log.pool.Begin(t.Context())

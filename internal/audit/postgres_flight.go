@@ -21,7 +21,7 @@ func (p *Postgres) one(ctx context.Context, statement string, args ...any) (chan
 	return changed, err
 }
 
-// Renew implements Log.
+// Renew implements Outbox.
 func (p *Postgres) Renew(ctx context.Context, lease time.Duration, held []Held) error {
 	if err := checkLease(lease, 1); err != nil {
 		return err
@@ -60,7 +60,7 @@ SELECT s.due, ` + sendColumns + `, ` + verificationColumns + `
 FROM taken s JOIN LATERAL (SELECT * FROM verifications v WHERE v.id = s.verification_id LIMIT 1) v ON true
 ORDER BY s.since, s.id`
 
-// TakeOver implements Log.
+// TakeOver implements Outbox.
 func (p *Postgres) TakeOver(ctx context.Context, ch recipient.Channel, lease time.Duration, limit int) ([]Work, error) {
 	if err := checkLease(lease, limit); err != nil {
 		return nil, err
@@ -128,12 +128,12 @@ func (o *overdue) looked(ch recipient.Channel, now time.Time, empty bool) {
 	o.marks[ch] = m
 }
 
-// RefundsDue implements Log.
+// RefundsDue implements Outbox.
 func (p *Postgres) RefundsDue(ctx context.Context, lease time.Duration, limit int) ([]Refund, error) {
 	if err := checkLease(lease, limit); err != nil {
 		return nil, err
 	}
-	return changeRows(ctx, p, (*Refund).fields, `
+	return changeRows(ctx, p, refundFields, `
 WITH clock AS MATERIALIZED (
     SELECT {{now}} AS now
 ), due AS MATERIALIZED (
@@ -168,7 +168,7 @@ func scanned[T any](fields func(*T) []any) pgx.RowToFunc[T] {
 	}
 }
 
-// Refunded implements Log.
+// Refunded implements Outbox.
 func (p *Postgres) Refunded(ctx context.Context, held Held) error {
 	_, err := p.one(ctx, refundedSQL, held.ID, held.Attempt)
 	return err

@@ -28,7 +28,7 @@ FOR name IN SELECT inhrelid FROM pg_inherits WHERE inhparent = 'sends'::regclass
 			ok(t, err)
 			log, err := OpenPostgres(t.Context(), address)
 			ok(t, err)
-			f := &fixture{Log: log}
+			f := newFixture(log)
 			finish := func(in Intent, status Status) {
 				t.Helper()
 				held := Held{f.admit(t, in).Send.ID, 1}

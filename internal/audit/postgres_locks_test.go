@@ -39,10 +39,10 @@ func TestPostgresServerEndsTheTransaction(t *testing.T) {
 		t.Parallel()
 		f, _ := faultFixture(t, server)
 		in := f.intent(1)
-		release := hold(t, f.replica.(*Postgres), in)
+		release := hold(t, f.other.(*Postgres), in)
 		result := make(chan error)
 		go func() { _, err := f.Begin(t.Context(), in); result <- err }()
-		kill(t, f.replica.(*Postgres))
+		kill(t, f.other.(*Postgres))
 		release()
 		ok(t, <-result)
 		equal(t, "rows", f.count(t), 2)
@@ -51,11 +51,11 @@ func TestPostgresServerEndsTheTransaction(t *testing.T) {
 		t.Parallel()
 		f, _ := faultFixture(t, server)
 		in := f.intent(1)
-		defer hold(t, f.replica.(*Postgres), in)()
+		defer hold(t, f.other.(*Postgres), in)()
 		result := make(chan error)
 		go func() { _, err := f.Begin(t.Context(), in); result <- err }()
-		kill(t, f.replica.(*Postgres))
-		kill(t, f.replica.(*Postgres))
+		kill(t, f.other.(*Postgres))
+		kill(t, f.other.(*Postgres))
 		certain(t, <-result) // the server said so before it came to the commit
 		equal(t, "rows", f.count(t), 1)
 	})
@@ -64,7 +64,7 @@ func TestPostgresServerEndsTheTransaction(t *testing.T) {
 // A check that approves the verification while a resend waits for its row: the resend looks again, and opens a new one.
 func TestPostgresApprovedWhileJoining(t *testing.T) {
 	f, _ := faultFixture(t, parts.Postgres(t))
-	log := f.replica.(*Postgres)
+	log := f.other.(*Postgres)
 	for n, change := range []string{"approved_at = now()", "canceled_at = now()", "attempts = max_attempts", "locale = 'de'"} {
 		first := f.admit(t, f.intent(n, func(in *Intent) { in.Verification.Holder = "s:1" }))
 		tx, err := log.pool.Begin(t.Context())
@@ -97,9 +97,9 @@ func TestPostgresOneStuckRecipient(t *testing.T) {
 	server := parts.Postgres(t)
 	waitsInTime(t, server)
 	f, _ := faultFixture(t, server, shortWait)
-	log := f.Log.(*Postgres)
+	log := f.db.(*Postgres)
 	stuck := f.intent(1)
-	defer hold(t, f.replica.(*Postgres), stuck)()
+	defer hold(t, f.other.(*Postgres), stuck)()
 	batch := []*call{called(t, stuck)}
 	for n := range 5 {
 		in := f.intent(2 + n)

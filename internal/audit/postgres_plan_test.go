@@ -36,7 +36,7 @@ func TestPostgresReadsNoWholeTable(t *testing.T) {
 		ok(t, err)
 		log, err := OpenPostgres(t.Context(), address)
 		ok(t, err)
-		useAll(t, &fixture{Log: log, replica: log, serial: uint64(round) << 16})
+		useAll(t, newFixture(log).beside(log).numbered(uint64(round)<<16))
 		ok(t, log.Close()) // its server processes end and report what they did
 	}
 	for _, table := range []string{"sends", "verifications", "suppressions", "app_events", "provider_events", "flights", "failures", "refunds", "minutes"} {
@@ -151,7 +151,7 @@ func useAll(t *testing.T, f *fixture) {
 // tables are new, where somebody has analysed them empty, and where the statistics are from a time when there was one recipient.
 func TestPostgresHotPlans(t *testing.T) {
 	log := openTest(t, newDatabase(t, parts.Postgres(t)), serverClock)
-	f := &fixture{Log: log}
+	f := newFixture(log)
 	direct, err := pgx.Connect(t.Context(), log.pool.Config().ConnString())
 	ok(t, err)
 	defer direct.Close(context.Background())
@@ -229,9 +229,9 @@ func planOf(t *testing.T, log *Postgres, statement, parameters string) string {
 // The same on the server's own clock, with which no test can meddle: two replicas, batches, real concurrency.
 func TestPostgresOnItsOwnClock(t *testing.T) {
 	address := newDatabase(t, parts.Postgres(t))
-	f := &fixture{Log: openTest(t, address, serverClock), replica: openTest(t, address, serverClock)}
+	f := newFixture(openTest(t, address, serverClock)).beside(openTest(t, address, serverClock))
 	mixedRecipients(t, f)
-	sixty := &fixture{Log: f.Log, replica: f.replica, serial: 1 << 20}
+	sixty := newFixture(f.db).beside(f.other).numbered(1 << 20)
 	var intents []Intent
 	for range 60 {
 		intents = append(intents, sixty.intent(1000, withRules(rule(7, time.Hour))))
@@ -267,7 +267,7 @@ func TestPostgresOnItsOwnClock(t *testing.T) {
 // A rebuild reads more rows than one page has, many of one instant: none is left out, none told twice.
 func TestPostgresCountsPageByPage(t *testing.T) {
 	log := openTest(t, newDatabase(t, parts.Postgres(t)), serverClock)
-	f := &fixture{Log: log}
+	f := newFixture(log)
 	f.admit(t, f.intent(1))
 	const more = 2*countingPage + 500
 	_, err := log.pool.Exec(t.Context(), copySends("logged_at + n / 1500 * interval '1 microsecond'")+`, generate_series(1, $1) n`, more)

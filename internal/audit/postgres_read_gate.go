@@ -216,7 +216,7 @@ func deciding(batch []*call, b bounds) []any {
 			if len(in.Rules) == 0 {
 				return 0
 			}
-			return int32(in.most() + spare)
+			return int32(most(*in) + spare)
 		}),
 		wanted(batch, func(in *Intent) int64 { return in.Rejections.Window.Microseconds() }),
 		wanted(batch, func(in *Intent) []byte { return in.Address[:] }),
@@ -240,7 +240,7 @@ func boundsOf(batch []*call, near time.Time) bounds {
 	b := bounds{from: near.Add(-clockStep), to: near.Add(24 * time.Hour)}
 	reach := stale
 	for _, x := range batch {
-		reach = max(reach, x.in.reach())
+		reach = max(reach, reachOf(x.in))
 	}
 	b.first, b.last = lowestID(b.from.Add(-reach-maxDrift)), lowestID(b.to.Add(clockBack+maxDrift))
 	b.earliest, b.latest = span(wanted(batch, func(in *Intent) [16]byte { return in.Send.ID }))

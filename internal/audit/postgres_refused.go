@@ -17,7 +17,7 @@ ON CONFLICT (id) DO UPDATE SET requests = sends.requests + excluded.requests, re
               recipients = CASE WHEN excluded.recipients > sends.recipients THEN excluded.recipients ELSE sends.recipients END
 WHERE sends.status = 'refused'`
 
-// Refused implements Log.
+// Refused implements Refusals.
 func (p *Postgres) Refused(ctx context.Context, refusals []Send) error {
 	rows, err := merged(refusals)
 	if err != nil || len(rows) == 0 {

@@ -72,7 +72,7 @@ func (p *Postgres) spans(ctx context.Context, q StatsQuery) (hours StatsQuery, r
 	return hours, rows, nil
 }
 
-// Stats implements Log.
+// Stats implements Statistics.
 func (p *Postgres) Stats(ctx context.Context, q StatsQuery) (stats Stats, err error) {
 	if q, err = q.checked(); err != nil {
 		return stats, err
@@ -107,14 +107,14 @@ func (p *Postgres) Stats(ctx context.Context, q StatsQuery) (stats Stats, err er
 }
 
 func (p *Postgres) lost(ctx context.Context, q StatsQuery) (n int, err error) {
-	c := q.conditions(postgresWords)
+	c := statsConditions(q, postgresWords)
 	err = p.read(ctx, func(conn *pgxpool.Conn) error { return conn.QueryRow(ctx, c.lost(postgresWords), c.args...).Scan(&n) })
 	return n, err
 }
 
 // talliesOf counts in rows.
 func (p *Postgres) talliesOf(ctx context.Context, q StatsQuery, c conditions) ([]Tally, error) {
-	return readRows(ctx, p, func(t *Tally) []any { return t.fields(q.Each) }, c.tallies(stretchSQL("s.logged_at", q.Each)), c.args...)
+	return readRows(ctx, p, func(t *Tally) []any { return tallyFields(t, q.Each) }, c.tallies(stretchSQL("s.logged_at", q.Each)), c.args...)
 }
 
 // stretchSQL is the number of the stretch of time that an instant is in.
@@ -124,12 +124,12 @@ func stretchSQL(column string, each time.Duration) string {
 
 // statsOfRows reads a time in which no hour is counted.
 func (p *Postgres) statsOfRows(ctx context.Context, q StatsQuery) (stats Stats, err error) {
-	c := q.conditions(postgresWords)
+	c := statsConditions(q, postgresWords)
 	if stats.Tallies, err = p.talliesOf(ctx, q, c); err != nil {
 		return Stats{}, err
 	}
 	const span = `(extract(epoch FROM s.finished_at - s.logged_at) * 1000000)::bigint`
-	err = stats.ask(q, c, stretchSQL("s.logged_at", q.Each), span, func(fields func(*Stretch) []any, query string) ([]Stretch, error) {
+	err = askMeasures(&stats, q, c, stretchSQL("s.logged_at", q.Each), span, func(fields func(*Stretch) []any, query string) ([]Stretch, error) {
 		return readRows(ctx, p, fields, query, c.args...)
 	})
 	if err != nil {
@@ -140,11 +140,11 @@ func (p *Postgres) statsOfRows(ctx context.Context, q StatsQuery) (stats Stats, 
 
 // countedRows is statsOfRows as part of a longer time.
 func (p *Postgres) countedRows(ctx context.Context, q StatsQuery) (sum counted, err error) {
-	c, stretch := q.conditions(postgresWords), stretchSQL("s.logged_at", q.Each)
+	c, stretch := statsConditions(q, postgresWords), stretchSQL("s.logged_at", q.Each)
 	if sum.tallies, err = p.talliesOf(ctx, q, c); err != nil {
 		return sum, err
 	}
-	approvals, err := readRows(ctx, p, func(x *Stretch) []any { return x.approvals(q.Each) }, c.approvals(stretch), c.args...)
+	approvals, err := readRows(ctx, p, func(x *Stretch) []any { return approvalFields(x, q.Each) }, c.approvals(stretch), c.args...)
 	if err != nil {
 		return sum, err
 	}
@@ -158,12 +158,12 @@ FROM (`+c.tookIn(stretch, `s.finished_at - s.logged_at`)+`) sent GROUP BY 1, 2`,
 
 // countedHours reads what was counted before.
 func (p *Postgres) countedHours(ctx context.Context, q StatsQuery) (sum counted, err error) {
-	c := q.hours()
+	c := hourConditions(q)
 	type hourTally struct {
 		Tally
 		opened, approved int
 	}
-	tallies, err := readRows(ctx, p, func(t *hourTally) []any { return append(t.fields(q.Each), &t.opened, &t.approved) },
+	tallies, err := readRows(ctx, p, func(t *hourTally) []any { return append(tallyFields(&t.Tally, q.Each), &t.opened, &t.approved) },
 		`SELECT `+stretchSQL("s.hour", q.Each)+`, s.status, s.reason, s.blocked_by, sum(s.rows)::bigint, sum(s.requests)::bigint, sum(s.opened)::bigint, sum(s.approved)::bigint
 FROM hour_tallies s`+c.where()+` GROUP BY 1, 2, 3, 4 ORDER BY 1, 2, 3, 4`, c.args...)
 	if err != nil {
@@ -177,8 +177,8 @@ FROM hour_tallies s`+c.where()+` GROUP BY 1, 2, 3, 4 ORDER BY 1, 2, 3, 4`, c.arg
 	return sum, p.times(ctx, &sum, q.Each, `SELECT `+stretchSQL("s.hour", q.Each)+`, s.bucket, sum(s.n)::bigint FROM hour_times s`+c.where()+` GROUP BY 1, 2`, c.args)
 }
 
-// hours are the conditions of tables that are by hours.
-func (q StatsQuery) hours() (c conditions) {
+// hourConditions are those of tables that are by hours.
+func hourConditions(q StatsQuery) (c conditions) {
 	c.add("s.hour >= ? AND s.hour < ?", q.From, q.To)
 	c.kind(q.App, q.Channel, q.Purpose)
 	return c
@@ -247,7 +247,7 @@ func (b buckets) part(of float64) time.Duration {
 	return 0
 }
 
-// Domains implements Log.
+// Domains implements Statistics.
 func (p *Postgres) Domains(ctx context.Context, q StatsQuery) ([]DomainTally, error) {
 	q, err := q.checked()
 	if err != nil {
@@ -258,18 +258,18 @@ func (p *Postgres) Domains(ctx context.Context, q StatsQuery) ([]DomainTally, er
 		return nil, err
 	}
 	if hours.From.IsZero() {
-		query, args := q.domains(postgresWords)
-		return readRows(ctx, p, (*DomainTally).fields, query, args...)
+		query, args := domainsQuery(q, postgresWords)
+		return readRows(ctx, p, domainFields, query, args...)
 	}
-	c := hours.hours()
+	c := hourConditions(hours)
 	parts := []string{`SELECT s.domain, s.sends, s.failed, s.rejected FROM hour_domains s` + c.where()}
 	for _, part := range rows {
-		of := part.conditionsAfter(postgresWords, c.args)
+		of := statsConditionsAfter(part, postgresWords, c.args)
 		of.add("s.domain <> '' AND s.number > 0")
 		parts = append(parts, `SELECT s.domain, 1, CASE WHEN s.status = 'failed' THEN 1 ELSE 0 END, CASE WHEN s.status = 'failed' AND s.reason = '`+ReasonRejected+`' THEN 1 ELSE 0 END FROM sends s`+of.where())
 		c.args = of.args
 	}
-	return readRows(ctx, p, (*DomainTally).fields, `
+	return readRows(ctx, p, domainFields, `
 SELECT domain, sum(sends)::bigint, sum(failed)::bigint, sum(rejected)::bigint FROM (`+strings.Join(parts, " UNION ALL ")+`) part
 GROUP BY domain HAVING sum(failed) > 0 ORDER BY 3 DESC, 1 LIMIT `+strconv.Itoa(maxDomains), c.args...)
 }

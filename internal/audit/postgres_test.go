@@ -19,6 +19,10 @@ func TestPostgres(t *testing.T) {
 	runContract(t, func(t *testing.T) *fixture { return postgresFixture(t, server.Copy(t, schema), As(appRole)) })
 }
 
+func TestPostgresGateOnManySteps(t *testing.T) {
+	runGateSchedule(t, newPostgresFixture(t, parts.Postgres(t)))
+}
+
 const appRole = "sendcode_app"
 
 // makeAppRole makes the role that the service works as, as an administrator of the database would.
@@ -71,7 +75,7 @@ func postgresFixture(t *testing.T, url string, options ...Option) *fixture {
 		_, err := conn.Exec(t.Context(), `UPDATE test_clock SET at = at + $1 * interval '1 microsecond'`, d.Microseconds())
 		ok(t, err)
 	}
-	return &fixture{Log: openTest(t, url, testClockSQL, options...), replica: openTest(t, url, testClockSQL, options...), step: step, now: epoch}
+	return newFixture(openTest(t, url, testClockSQL, options...)).beside(openTest(t, url, testClockSQL, options...)).clocked(epoch, step)
 }
 
 // divide makes other partitions than those of the present, from the beginning of time to its end.

@@ -5,7 +5,6 @@ import (
 
 	"github.com/google/uuid"
 
-	"sendcode/internal/recipient"
 	"sendcode/quota"
 )
 
@@ -72,12 +71,3 @@ func tellAll(rows []Counting, yield func(Counting) error) error {
 	}
 	return nil
 }
-
-// failureBucket is whose rejected sends the rule on failures counts.
-type failureBucket struct {
-	app       string
-	channel   recipient.Channel
-	recipient recipient.Hash
-}
-
-func (s Send) bucket() failureBucket { return failureBucket{s.App, s.Channel, s.Recipient} }

@@ -57,7 +57,7 @@ func TestPostgresActsAreOnlyAdded(t *testing.T) {
 	for name, open := range map[string]string{"its own login": as(t, address, appRole), "the owner's login": address} {
 		log, err := OpenPostgres(t.Context(), open, As(appRole))
 		ok(t, err)
-		f := &fixture{Log: log, now: epoch}
+		f := newFixture(log).clocked(epoch, nil)
 		f.serial = uint64(len(name)) * 100
 		ok(t, f.RecordAct(t.Context(), f.act()))
 		before := show(f.acts(t, ActFilter{}))
@@ -79,7 +79,7 @@ func TestPostgresActsAreOnlyAdded(t *testing.T) {
 // One login for everything: the trigger alone holds, whatever is tried but to take it away.
 func TestPostgresActsAreOnlyAddedByTheOwner(t *testing.T) {
 	log := openTest(t, newDatabase(t, parts.Postgres(t)), serverClock)
-	f := &fixture{Log: log, now: epoch}
+	f := newFixture(log).clocked(epoch, nil)
 	ok(t, f.RecordAct(t.Context(), f.act()))
 	before := show(f.acts(t, ActFilter{}))
 	for _, statement := range append(append([]string{}, onActs...), onPostgres...) {
@@ -100,7 +100,7 @@ func TestPostgresForgetsWhomAnActWasOn(t *testing.T) {
 	address := server.NewDatabase(t)
 	ok(t, MigratePostgres(t.Context(), address, As(appRole)))
 	log := openTest(t, as(t, address, appRole), serverClock, As(appRole))
-	f := &fixture{Log: log, now: epoch}
+	f := newFixture(log).clocked(epoch, nil)
 	ok(t, f.RecordAct(t.Context(), f.act()))
 	for _, statement := range []string{`UPDATE act_people SET masked = '•••'`, `UPDATE act_people SET masked = '•••', recipient = NULL`} {
 		_, err := log.pool.Exec(t.Context(), statement)
@@ -112,7 +112,7 @@ func TestPostgresForgetsWhomAnActWasOn(t *testing.T) {
 
 func TestSQLiteActsAreOnlyAdded(t *testing.T) {
 	log := openSQLite(t, tempFile(t), &testClock{at: epoch})
-	f := &fixture{Log: log, now: epoch}
+	f := newFixture(log).clocked(epoch, nil)
 	a := f.act()
 	ok(t, f.RecordAct(t.Context(), a))
 	before := show(f.acts(t, ActFilter{}))
@@ -165,7 +165,7 @@ func TestMigrateWithoutTheRole(t *testing.T) {
 		t.Fatalf("%v", err)
 	}
 	log := openTest(t, address, serverClock)
-	f := &fixture{Log: log}
+	f := newFixture(log)
 	f.admit(t, f.intent(1))
 	_, err = OpenPostgres(t.Context(), address, As("nobody_made_it"))
 	is(t, err, ErrUnavailable)
@@ -188,7 +188,7 @@ func TestMigrateMakesTheRole(t *testing.T) {
 	role := maker + "_app"
 	ok(t, MigratePostgres(t.Context(), u.String(), As(role)))
 	log := openTest(t, u.String(), serverClock, As(role))
-	f := &fixture{Log: log}
+	f := newFixture(log)
 	f.admit(t, f.intent(1))
 	ok(t, f.RecordAct(t.Context(), f.act()))
 	refusedBy(t, log, role, `DELETE FROM acts`)

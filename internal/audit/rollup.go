@@ -72,7 +72,7 @@ WITH row AS MATERIALIZED (
 )
 INSERT INTO hours (hour) VALUES ($1)`
 
-// CountHours implements Log. Each hour is a transaction of its own: whoever erases somebody waits for one at most.
+// CountHours implements Counter. Each hour is a transaction of its own: whoever erases somebody waits for one at most.
 func (p *Postgres) CountHours(ctx context.Context, age time.Duration, limit int) (n int, err error) {
 	if err := checkAge(age, limit); err != nil {
 		return 0, err
@@ -109,7 +109,7 @@ func countOne(ctx context.Context, tx pgx.Tx, nextHour string, age time.Duration
 	return err == nil, err
 }
 
-// CountHours implements Log.
+// CountHours implements Counter.
 func (s *SQLite) CountHours(ctx context.Context, age time.Duration, limit int) (int, error) {
 	if err := checkAge(age, limit); err != nil {
 		return 0, err

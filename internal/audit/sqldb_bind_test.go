@@ -50,12 +50,12 @@ func TestBind(t *testing.T) {
 			[]any{"x"}, []any{"x"},
 		},
 	} {
-		pg := postgresWords
-		pg.now = serverClock
+		pg := dialect{now: "clock_timestamp()", typed: true, words: map[string]string{"true": "true", "skip locked": "FOR UPDATE SKIP LOCKED"}, at: func(at time.Time) any { return at }}
+		lite := dialect{words: map[string]string{"true": "1", "skip locked": ""}, at: func(at time.Time) any { return µs(at) }}
 		text, values := pg.bind(c.statement, c.args, time.Time{})
 		equal(t, name+": postgres", text, c.postgres)
 		equal(t, name+": postgres", values, c.values)
-		text, values = sqliteWords.bind(c.statement, c.args, at)
+		text, values = lite.bind(c.statement, c.args, at)
 		equal(t, name+": sqlite", text, c.lite)
 		equal(t, name+": sqlite", values, c.liteValues)
 	}

@@ -35,7 +35,7 @@ SELECT ` + verificationColumns + ` FROM verifications v
 WHERE v.id = (SELECT s.verification_id FROM sends s WHERE s.id = (SELECT k.send_id FROM claims k WHERE k.key = @key))`
 )
 
-// Claim implements Log.
+// Claim implements IdempotencyKeys.
 func (db *DB) Claim(ctx context.Context, c Claim) (Claimed, error) {
 	if err := c.check(); err != nil {
 		return Claimed{}, err
@@ -63,7 +63,7 @@ func (db *DB) Claim(ctx context.Context, c Claim) (Claimed, error) {
 	return row.claimed(c, claim.changed > 0, s, v, now), nil
 }
 
-// Release implements Log.
+// Release implements IdempotencyKeys.
 func (db *DB) Release(ctx context.Context, key [32]byte, id uuid.UUID, forget bool) error {
 	statement := `UPDATE claims SET held_until = @now WHERE key = @key AND send_id = @id`
 	if forget {

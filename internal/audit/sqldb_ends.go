@@ -12,7 +12,7 @@ UPDATE verifications SET ` + column + ` = @now
 WHERE id = @id AND approved_at IS NULL AND canceled_at IS NULL AND expires_at > @now`
 }
 
-// Approve implements Log.
+// Approve implements Verifications.
 func (db *DB) Approve(ctx context.Context, id string, tell Tell) (ok bool, err error) {
 	switch err := tell.check(); {
 	case err != nil:
@@ -31,7 +31,7 @@ func (db *DB) Approve(ctx context.Context, id string, tell Tell) (ok bool, err e
 	return ok && err == nil, err
 }
 
-// Cancel implements Log.
+// Cancel implements Verifications.
 func (db *DB) Cancel(ctx context.Context, id string) (bool, error) {
 	if !storable(id) {
 		return false, nil
@@ -66,7 +66,7 @@ WHERE v.id {{among}}
   AND v.approved_at IS NULL AND v.canceled_at IS NULL AND v.attempts < v.max_attempts AND v.expires_at > @now
 ORDER BY v.created_at DESC, v.id DESC LIMIT 1`
 
-// Newest implements Log.
+// Newest implements Verifications.
 func (db *DB) Newest(ctx context.Context, h Holding) (Verification, error) {
 	if err := h.check(); err != nil {
 		return Verification{}, err
@@ -99,7 +99,7 @@ func (q Tx) lockedOut(v Verification, now time.Time) (Lockout, error) {
 	return lockoutOf(list, now).of(v), err
 }
 
-// LockedOut implements Log.
+// LockedOut implements Verifications.
 func (db *DB) LockedOut(ctx context.Context, v Verification) (out Lockout, err error) {
 	err = db.read(ctx, func(q Tx) error {
 		now, err := q.clock()

@@ -37,12 +37,12 @@ func readSince[T any](ctx context.Context, db *DB, within time.Duration, fields 
 	return rows, now, nil
 }
 
-// History implements Log.
+// History implements Counts.
 func (db *DB) History(ctx context.Context, b Bucket, within time.Duration) ([]quota.Event, time.Time, error) {
 	return db.HistoryAt(ctx, b, within, LogClock, time.Time{})
 }
 
-// HistoryAt implements Log.
+// HistoryAt implements Counts.
 func (db *DB) HistoryAt(ctx context.Context, b Bucket, within time.Duration, clock string, at time.Time) ([]quota.Event, time.Time, error) {
 	if err := b.check(); err != nil {
 		return nil, time.Time{}, err
@@ -67,7 +67,7 @@ func rejectedArgs(app string, ch recipient.Channel, h recipient.Hash) Args {
 	return Args{"recipient": h, "app": app, "channel": ch}
 }
 
-// Rejected implements Log.
+// Rejected implements Counts.
 func (db *DB) Rejected(ctx context.Context, b Bucket, within time.Duration) ([]quota.Event, time.Time, error) {
 	if err := b.check(); err != nil {
 		return nil, time.Time{}, err
@@ -76,7 +76,7 @@ func (db *DB) Rejected(ctx context.Context, b Bucket, within time.Duration) ([]q
 	return since(rows, now, within), now, err
 }
 
-// AllRejected implements Log.
+// AllRejected implements Counts.
 func (db *DB) AllRejected(ctx context.Context, within time.Duration, yield func(Counting) error) error {
 	rows, _, err := readSince(ctx, db, within, sendFields, `
 SELECT `+sendColumns+` FROM `+db.dialect.failures+` WHERE f.counts = {{true}} AND f.finished_at > @after ORDER BY f.finished_at, f.id`, Args{})
@@ -94,7 +94,7 @@ FROM sends s WHERE s.counts = {{true}} AND s.logged_at > @after AND s.purpose IN
 GROUP BY s.app, s.channel, s.recipient HAVING count(*) >= @least ORDER BY max(s.logged_at) DESC, s.recipient LIMIT @limit`
 }
 
-// Crowds implements Log.
+// Crowds implements Search.
 func (db *DB) Crowds(ctx context.Context, q CrowdQuery) ([]Crowd, int, error) {
 	if err := q.check(); err != nil {
 		return nil, 0, err

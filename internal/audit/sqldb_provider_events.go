@@ -35,7 +35,7 @@ func providerEventFields(e *ProviderEvent) []any {
 	return []any{&e.Send, &e.Kind, timeField{&e.At}, timeField{&e.HeardAt}, &e.Provider, &e.Detail}
 }
 
-// Heard implements Log.
+// Heard implements ProviderEvents.
 func (db *DB) Heard(ctx context.Context, e ProviderEvent, bar Bar) (recorded bool, err error) {
 	if e, bar, err = e.checked(bar); err != nil {
 		return false, err
@@ -60,7 +60,7 @@ func (db *DB) Heard(ctx context.Context, e ProviderEvent, bar Bar) (recorded boo
 	return recorded && err == nil, err
 }
 
-// Receive implements Log.
+// Receive implements Receipts.
 func (db *DB) Receive(ctx context.Context, id uuid.UUID, status Status) (changed bool, err error) {
 	if err := checkReceipt(status); err != nil {
 		return false, err

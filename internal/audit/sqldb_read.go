@@ -23,7 +23,7 @@ func withNow[T any](now *time.Time, fields func(*T) []any) func(*T) []any {
 	return func(x *T) []any { return append([]any{timeField{now}}, fields(x)...) }
 }
 
-// Verification implements Log.
+// Verification implements Verifications.
 func (db *DB) Verification(ctx context.Context, id string) (Verification, Send, time.Time, error) {
 	if !storable(id) {
 		return Verification{}, Send{}, time.Time{}, ErrNotFound
@@ -40,7 +40,7 @@ WHERE v.id = @id AND s.verification_id = @id AND s.number > 0 AND s.recipient = 
 	return w.Verification, w.Send, now, nil
 }
 
-// Sends implements Log.
+// Sends implements Search.
 func (db *DB) Sends(ctx context.Context, filter Filter) ([]Send, error) {
 	filter, err := filter.checked()
 	if err != nil || !filter.matchable() {
@@ -59,7 +59,7 @@ func (db *DB) page(ctx context.Context, filter Filter, query string, args []any)
 	return rows, err
 }
 
-// SendsByID implements Log.
+// SendsByID implements Search.
 func (db *DB) SendsByID(ctx context.Context, ids []uuid.UUID) ([]Send, error) {
 	if err := checkIDs(ids); err != nil || len(ids) == 0 {
 		return nil, err
@@ -70,7 +70,7 @@ func (db *DB) SendsByID(ctx context.Context, ids []uuid.UUID) ([]Send, error) {
 
 func compareIDs(a, b uuid.UUID) int { return slices.Compare(a[:], b[:]) }
 
-// Latest implements Log.
+// Latest implements Search.
 func (db *DB) Latest(ctx context.Context, hs []recipient.Hash, within time.Duration) ([]Send, error) {
 	if err := checkLatest(hs, within); err != nil || len(hs) == 0 {
 		return nil, err
@@ -84,7 +84,7 @@ func (db *DB) Latest(ctx context.Context, hs []recipient.Hash, within time.Durat
 	return latest(rows), err
 }
 
-// Referenced implements Log.
+// Referenced implements Search.
 func (db *DB) Referenced(ctx context.Context, support string) ([]Send, error) {
 	r, ok := readReference(support)
 	if !ok {
@@ -96,7 +96,7 @@ func (db *DB) Referenced(ctx context.Context, support string) ([]Send, error) {
 	return r.of(rows), err
 }
 
-// Story implements Log.
+// Story implements Search.
 func (db *DB) Story(ctx context.Context, id uuid.UUID) (story Story, err error) {
 	err = db.read(ctx, func(q Tx) error {
 		story, err = q.story(id)
@@ -165,7 +165,7 @@ func refusedAs(h recipient.Hash) []byte {
 // countingPage is how many rows are read at once: a rebuild may read many, and no statement of ours runs for long.
 const countingPage = 2000
 
-// Counting implements Log.
+// Counting implements Counts.
 func (db *DB) Counting(ctx context.Context, clock string, within time.Duration, yield func(Counting) error) error {
 	mark := Mark{ID: uuid.Max} // so that the first page begins after that instant
 	err := db.read(ctx, func(q Tx) error {

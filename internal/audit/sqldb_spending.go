@@ -27,7 +27,7 @@ ON CONFLICT (recipient, channel) DO UPDATE SET since = excluded.since, until = e
 	embargoedSQL = `SELECT since, until, @now FROM embargoes WHERE recipient = @recipient AND channel = @channel`
 )
 
-// Spend implements Log.
+// Spend implements Budgets.
 func (db *DB) Spend(ctx context.Context, charges []Charge) (spent []Spent, refusedBy string, err error) {
 	charges, err = checkedCharges(charges)
 	if err != nil {
@@ -52,7 +52,7 @@ func (db *DB) Spend(ctx context.Context, charges []Charge) (spent []Spent, refus
 	return spending(spent, refusedBy, err)
 }
 
-// Unspend implements Log.
+// Unspend implements Budgets.
 func (db *DB) Unspend(ctx context.Context, spent []Spent) error {
 	return db.write(ctx, func(q Tx) error {
 		for _, x := range spent {
@@ -64,7 +64,7 @@ func (db *DB) Unspend(ctx context.Context, spent []Spent) error {
 	})
 }
 
-// Embargo implements Log.
+// Embargo implements CarrierHolds.
 func (db *DB) Embargo(ctx context.Context, ch recipient.Channel, h recipient.Hash, lasts time.Duration) error {
 	if err := checkEmbargo(lasts); err != nil {
 		return err
@@ -73,7 +73,7 @@ func (db *DB) Embargo(ctx context.Context, ch recipient.Channel, h recipient.Has
 	return err
 }
 
-// Embargoed implements Log.
+// Embargoed implements CarrierHolds.
 func (db *DB) Embargoed(ctx context.Context, ch recipient.Channel, h recipient.Hash) (Embargo, error) {
 	var now time.Time
 	e, err := readSingle(ctx, db, func(e *embargoed) []any { return []any{timeField{&e.since}, timeField{&e.until}, timeField{&now}} },

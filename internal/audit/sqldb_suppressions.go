@@ -41,7 +41,7 @@ func (q Tx) suppressions(ids []uuid.UUID) ([]Suppression, error) {
 	return all(q, suppressionFields, `SELECT `+suppressionColumns+` FROM suppressions WHERE id IN (@ids) ORDER BY since, id`, Args{"ids": ids})
 }
 
-// Suppress implements Log.
+// Suppress implements SuppressionList.
 func (db *DB) Suppress(ctx context.Context, x Suppression, lasts time.Duration, act *Act) (out Suppression, added bool, err error) {
 	x, act, err = x.checked(lasts, act)
 	if err != nil {
@@ -68,7 +68,7 @@ func (db *DB) Suppress(ctx context.Context, x Suppression, lasts time.Duration, 
 	return out, added, nil
 }
 
-// Suppressions implements Log.
+// Suppressions implements SuppressionList.
 func (db *DB) Suppressions(ctx context.Context, f SuppressionFilter) (list []Suppression, now time.Time, err error) {
 	if f, err = f.checked(); err != nil {
 		return nil, time.Time{}, err
@@ -94,7 +94,7 @@ func (db *DB) Suppressions(ctx context.Context, f SuppressionFilter) (list []Sup
 	return list, now, err
 }
 
-// Lift implements Log.
+// Lift implements SuppressionList.
 func (db *DB) Lift(ctx context.Context, l Lifting, act *Act) (lifted []Suppression, err error) {
 	if l, act, err = l.checked(act); err != nil {
 		return nil, err

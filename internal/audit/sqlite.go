@@ -84,7 +84,35 @@ func sqliteDB(path, pragmas string, connections int) (*sql.DB, error) {
 	return db, nil
 }
 
-// Close implements Log.
+// Store is the database, feature by feature.
+func (s *SQLite) Store() Store {
+	return Store{
+		Outbox:          s,
+		IdempotencyKeys: s,
+		Verifications:   s,
+		Refusals:        s,
+		Search:          s,
+		Counts:          s,
+		SuppressionList: s,
+		ProviderEvents:  s,
+		Budgets:         s,
+		Receipts:        s,
+		CarrierHolds:    s,
+		Statistics:      s,
+		Health:          s,
+		EventQueue:      s,
+		Watcher:         s,
+		Awaiting:        s,
+		ActLog:          s,
+		Forgiver:        s,
+		Eraser:          s,
+		AccountStore:    s,
+		Expirer:         s,
+		Counter:         s,
+	}
+}
+
+// Close implements Health.
 func (s *SQLite) Close() error {
 	return errors.Join(s.readers.Close(), s.writer.Close())
 }
@@ -98,16 +126,16 @@ func (s *SQLite) write(ctx context.Context, f func(ctx context.Context, tx *sql.
 	}
 	conn, err := s.writer.Conn(ctx)
 	if err != nil {
-		return unavailable(err)
+		return unavailable(sqliteCause(err))
 	}
 	defer conn.Close()
 	ctx = context.WithoutCancel(ctx)
 	tx, err := conn.BeginTx(ctx, nil) // IMMEDIATE, by _txlock
 	if err != nil {
-		return unavailable(err)
+		return unavailable(sqliteCause(err))
 	}
 	if err := f(ctx, tx, micro(s.now())); err != nil {
-		return unavailable(errors.Join(err, tx.Rollback()))
+		return unavailable(sqliteCause(errors.Join(err, tx.Rollback())))
 	}
 	if err := committing(tx.Commit()); err != nil {
 		return err
@@ -121,9 +149,9 @@ func (s *SQLite) write(ctx context.Context, f func(ctx context.Context, tx *sql.
 // committing is the error of a commit.
 func committing(err error) error {
 	if err == nil || undone(err) {
-		return unavailable(err)
+		return unavailable(sqliteCause(err))
 	}
-	return uncertain(err)
+	return uncertain(sqliteCause(err))
 }
 
 // one runs a statement that changes at most one row, and says whether it did.

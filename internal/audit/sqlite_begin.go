@@ -10,7 +10,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// Begin implements Log.
+// Begin implements Outbox.
 func (s *SQLite) Begin(ctx context.Context, intent Intent) (begun Begun, err error) {
 	in, err := checked(intent)
 	if err != nil {
@@ -57,7 +57,7 @@ func sqliteSeen(ctx context.Context, tx *sql.Tx, in Intent, now time.Time) (has 
 	if has.past, err = sqlitePast(ctx, tx, in, now); err != nil {
 		return has, err
 	}
-	if has.rejections, err = sqliteRejected(ctx, tx, in.Send.bucket(), now, in.Rejections.Window); err != nil {
+	if has.rejections, err = sqliteRejected(ctx, tx, in.Send, now, in.Rejections.Window); err != nil {
 		return has, err
 	}
 	if has.candidates, err = sqliteCandidates(ctx, tx, in, now); err != nil {
@@ -98,7 +98,7 @@ func sqlitePast(ctx context.Context, tx *sql.Tx, in Intent, now time.Time) ([]pa
 		return nil, nil
 	}
 	s := in.Send
-	args := []any{s.Recipient[:], µs(now.Add(-in.reach())), s.App, s.Channel}
+	args := []any{s.Recipient[:], µs(now.Add(-reachOf(in))), s.App, s.Channel}
 	for _, p := range in.Purposes {
 		args = append(args, p)
 	}

@@ -50,7 +50,7 @@ func (c liteConn) run(statement string, args []any, each func(scan) error) (n in
 
 // reading implements engine.
 func (s *SQLite) reading(ctx context.Context, f func(conn, time.Time) error) error {
-	return unavailable(f(liteConn{ctx, s.readers}, micro(s.now())))
+	return unavailable(sqliteCause(f(liteConn{ctx, s.readers}, micro(s.now()))))
 }
 
 // writing implements engine.
@@ -75,8 +75,8 @@ func sqliteTx(ctx context.Context, tx *sql.Tx, now time.Time) Tx {
 	return Tx{conn: liteConn{ctx, tx}, dialect: &sqliteWords, now: now}
 }
 
-func sqliteRejected(ctx context.Context, tx *sql.Tx, b failureBucket, now time.Time, within time.Duration) ([]rejection, error) {
-	args := rejectedArgs(b.app, b.channel, b.recipient)
+func sqliteRejected(ctx context.Context, tx *sql.Tx, s Send, now time.Time, within time.Duration) ([]rejection, error) {
+	args := rejectedArgs(s.App, s.Channel, s.Recipient)
 	args["after"] = now.Add(-within.Truncate(time.Microsecond))
 	return all(sqliteTx(ctx, tx, now), rejectionFields, rejectedSQL, args)
 }

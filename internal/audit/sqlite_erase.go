@@ -27,5 +27,5 @@ func (s *SQLite) Forget(ctx context.Context) (n int, err error) {
 // emptyWAL brings what was written into the file itself and leaves nothing beside it, unless a reader needs it just now.
 func (s *SQLite) emptyWAL(ctx context.Context) error {
 	_, err := s.writer.ExecContext(ctx, `PRAGMA wal_checkpoint(TRUNCATE)`)
-	return unavailable(err)
+	return unavailable(sqliteCause(err))
 }

@@ -9,7 +9,7 @@ import (
 	"sendcode/internal/recipient"
 )
 
-// Renew implements Log.
+// Renew implements Outbox.
 func (s *SQLite) Renew(ctx context.Context, lease time.Duration, held []Held) error {
 	if err := checkLease(lease, 1); err != nil {
 		return err
@@ -26,7 +26,7 @@ func (s *SQLite) Renew(ctx context.Context, lease time.Duration, held []Held) er
 	})
 }
 
-// Finish implements Log.
+// Finish implements Outbox.
 func (s *SQLite) Finish(ctx context.Context, outcome Outcome) (bool, error) {
 	o, err := outcome.checked()
 	if err != nil {
@@ -58,7 +58,7 @@ INSERT INTO failures (status, logged_at, id, finished_at, counts, app, channel, 
 SELECT status, logged_at, id, finished_at, status = 'failed' AND reason IN (` + failureReasons + `) AND NOT forgiven, app, channel, recipient
 FROM sends WHERE id = $1 ON CONFLICT DO NOTHING`
 
-// Postpone implements Log.
+// Postpone implements Outbox.
 func (s *SQLite) Postpone(ctx context.Context, p Postponement) (bool, error) {
 	p, err := p.checked()
 	if err != nil {
@@ -72,7 +72,7 @@ func (s *SQLite) Postpone(ctx context.Context, p Postponement) (bool, error) {
 	})
 }
 
-// TakeOver implements Log.
+// TakeOver implements Outbox.
 func (s *SQLite) TakeOver(ctx context.Context, ch recipient.Channel, lease time.Duration, limit int) (work []Work, err error) {
 	if err := checkLease(lease, limit); err != nil {
 		return nil, err
@@ -109,7 +109,7 @@ WHERE f.due_at <= $1 AND f.channel = $2 ORDER BY f.due_at, f.id LIMIT $3`, µs(n
 	return work, nil
 }
 
-// RefundsDue implements Log.
+// RefundsDue implements Outbox.
 func (s *SQLite) RefundsDue(ctx context.Context, lease time.Duration, limit int) (refunds []Refund, err error) {
 	if err := checkLease(lease, limit); err != nil {
 		return nil, err
@@ -121,7 +121,7 @@ WHERE r.since <= $1 ORDER BY r.since, r.id LIMIT $2`, µs(now)-lease.Microsecond
 		if err != nil {
 			return err
 		}
-		refunds, err = collect(rows, (*Refund).fields)
+		refunds, err = collect(rows, refundFields)
 		if err != nil {
 			return err
 		}
@@ -138,11 +138,11 @@ WHERE r.since <= $1 ORDER BY r.since, r.id LIMIT $2`, µs(now)-lease.Microsecond
 	return refunds, nil
 }
 
-func (r *Refund) fields() []any {
+func refundFields(r *Refund) []any {
 	return []any{&r.ID, &r.Attempt, &r.App, &r.Channel, &r.Purpose, hashField{&r.Recipient}}
 }
 
-// Refunded implements Log.
+// Refunded implements Outbox.
 func (s *SQLite) Refunded(ctx context.Context, held Held) error {
 	_, err := s.one(ctx, refundedSQL, func(time.Time) []any {
 		return []any{held.ID, held.Attempt}

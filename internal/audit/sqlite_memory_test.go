@@ -16,12 +16,12 @@ func newSQLiteMemory(t *testing.T) *fixture {
 	log, err := OpenSQLiteMemory(clock.now)
 	ok(t, err)
 	t.Cleanup(func() { ok(t, log.Close()) })
-	return &fixture{Log: log, replica: log, step: clock.step, now: epoch}
+	return newFixture(log).beside(log).clocked(epoch, clock.step)
 }
 
 func TestFaults(t *testing.T) {
 	f := newSQLiteMemory(t)
-	log := f.Log.(*SQLite)
+	log := f.db.(*SQLite)
 	fault := None
 	var asked []string
 	log.SetFault(func(method string) Fault { asked = append(asked, method); return fault })

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Refused implements Log.
+// Refused implements Refusals.
 func (s *SQLite) Refused(ctx context.Context, refusals []Send) error {
 	rows, err := merged(refusals)
 	if err != nil {
@@ -31,8 +31,8 @@ func (s *SQLite) Refused(ctx context.Context, refusals []Send) error {
 func sqliteRows[T any](ctx context.Context, s *SQLite, fields func(*T) []any, query string, args ...any) ([]T, error) {
 	rows, err := s.readers.QueryContext(ctx, query, args...)
 	if err != nil {
-		return nil, unavailable(err)
+		return nil, unavailable(sqliteCause(err))
 	}
 	list, err := collect(rows, fields)
-	return list, unavailable(err)
+	return list, unavailable(sqliteCause(err))
 }

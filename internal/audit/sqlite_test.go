@@ -24,18 +24,20 @@ func TestSQLite(t *testing.T) {
 	})
 }
 
+func TestSQLiteGateOnManySteps(t *testing.T) { runGateSchedule(t, newSQLiteFixture(t)) }
+
 func newSQLiteFixture(t *testing.T) *fixture { return sqliteFixture(t, tempFile(t)) }
 
 func sqliteFixture(t *testing.T, path string) *fixture {
 	clock := &testClock{at: epoch}
 	log := openSQLite(t, path, clock)
-	return &fixture{Log: log, replica: log, step: clock.step, now: epoch}
+	return newFixture(log).beside(log).clocked(epoch, clock.step)
 }
 
 // The data directory is locked against a second process; but if there were one, the gate would hold all the same.
 func TestSQLiteTwice(t *testing.T) {
 	clock, path := &testClock{at: epoch}, tempFile(t)
-	f := &fixture{Log: openSQLite(t, path, clock), replica: openSQLite(t, path, clock), now: epoch}
+	f := newFixture(openSQLite(t, path, clock)).beside(openSQLite(t, path, clock)).clocked(epoch, nil)
 	var intents []Intent
 	for range 24 {
 		intents = append(intents, f.intent(1, withRules(rule(7, time.Hour))))
@@ -60,7 +62,7 @@ func TestSQLiteFileIsPrivate(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "odd ?name=#1%41.db")
 	ok(t, os.WriteFile(path, nil, 0o644))
 	clock := &testClock{at: epoch}
-	f := &fixture{Log: openSQLite(t, path, clock), now: epoch}
+	f := newFixture(openSQLite(t, path, clock)).clocked(epoch, nil)
 	f.admit(t, f.intent(1))
 	files, err := filepath.Glob(filepath.Join(filepath.Dir(path), "*"))
 	ok(t, err)
@@ -86,13 +88,13 @@ func TestSQLiteOpenErrors(t *testing.T) {
 // A process that is killed leaves its connections open; the next one finds all that was answered.
 func TestSQLiteSurvivesReopening(t *testing.T) {
 	clock, path := &testClock{at: epoch}, tempFile(t)
-	f := &fixture{Log: openSQLite(t, path, clock), now: epoch}
+	f := newFixture(openSQLite(t, path, clock)).clocked(epoch, nil)
 	begun := f.admit(t, f.intent(1, withRules(rule(1, time.Hour))))
-	f.Log = openSQLite(t, path, clock)
+	f.reopen(openSQLite(t, path, clock))
 	equal(t, "row", f.row(t, begun.Send.ID), begun.Send)
 	f.refuse(t, f.intent(1, withRules(rule(1, time.Hour))))
 	ok(t, f.Close())
-	f.Log = openSQLite(t, path, clock)
+	f.reopen(openSQLite(t, path, clock))
 	f.refuse(t, f.intent(1, withRules(rule(1, time.Hour))))
 }
 
@@ -114,7 +116,7 @@ func TestSQLiteSettings(t *testing.T) {
 // The wait for the one writer ends with the caller's patience, and then nothing was written.
 func TestSQLiteWaitForTheWriter(t *testing.T) {
 	log := openSQLite(t, tempFile(t), &testClock{at: epoch})
-	f := &fixture{Log: log, now: epoch}
+	f := newFixture(log).clocked(epoch, nil)
 	in := f.intent(1)
 	entered, leave := make(chan struct{}), make(chan struct{})
 	done := make(chan error)
@@ -141,7 +143,7 @@ func TestSQLiteWaitForTheWriter(t *testing.T) {
 // the commit.
 func TestSQLiteFailedCommit(t *testing.T) {
 	log := openSQLite(t, tempFile(t), &testClock{at: epoch})
-	f := &fixture{Log: log, now: epoch}
+	f := newFixture(log).clocked(epoch, nil)
 	err := log.write(t.Context(), func(ctx context.Context, tx *sql.Tx, _ time.Time) error {
 		_, err := tx.ExecContext(ctx, `
 CREATE TABLE a (id INTEGER PRIMARY KEY);
@@ -169,7 +171,7 @@ INSERT INTO b VALUES (1)`)
 // No query of the flow reads a whole table.
 func TestSQLitePlans(t *testing.T) {
 	log := openSQLite(t, tempFile(t), &testClock{at: epoch})
-	f := &fixture{Log: log, now: epoch}
+	f := newFixture(log).clocked(epoch, nil)
 	in := f.intent(1)
 	who := in.Send.Recipient
 	filter := func(f Filter) string {

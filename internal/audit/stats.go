@@ -39,7 +39,7 @@ type Tally struct {
 	Requests  int // a refusal's row may stand for several
 }
 
-func (t *Tally) fields(each time.Duration) []any {
+func tallyFields(t *Tally, each time.Duration) []any {
 	return []any{stretchField{&t.At, each}, &t.Status, &t.Reason, &t.BlockedBy, &t.Rows, &t.Requests}
 }
 
@@ -64,10 +64,11 @@ func (q StatsQuery) checked() (StatsQuery, error) {
 	return q, nil
 }
 
-func (q StatsQuery) conditions(d dialect) conditions { return q.conditionsAfter(d, nil) }
+// statsConditions select the rows of a question.
+func statsConditions(q StatsQuery, d dialect) conditions { return statsConditionsAfter(q, d, nil) }
 
-// conditionsAfter are the same in a statement that has these parameters already.
-func (q StatsQuery) conditionsAfter(d dialect, args []any) conditions {
+// statsConditionsAfter are the same in a statement that has these parameters already.
+func statsConditionsAfter(q StatsQuery, d dialect, args []any) conditions {
 	c := conditions{args: args}
 	c.add("s.logged_at >= ? AND s.logged_at < ?", d.at(q.From), d.at(q.To))
 	c.logged(d, q.From, q.To)
@@ -92,25 +93,25 @@ func inOrder(a, b Tally) int {
 	return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.Status, b.Status), strings.Compare(a.Reason, b.Reason), strings.Compare(a.BlockedBy, b.BlockedBy))
 }
 
-// Stats implements Log.
+// Stats implements Statistics.
 func (s *SQLite) Stats(ctx context.Context, q StatsQuery) (stats Stats, err error) {
 	if q, err = q.checked(); err != nil {
 		return stats, err
 	}
-	c := q.conditions(sqliteWords)
+	c := statsConditions(q, sqliteWords)
 	stretch, span := "s.logged_at / "+strconv.Itoa(int(q.Each/time.Second))+"000000", "s.finished_at - s.logged_at"
-	stats.Tallies, err = sqliteRows(ctx, s, func(t *Tally) []any { return t.fields(q.Each) }, c.tallies(stretch), c.args...)
+	stats.Tallies, err = sqliteRows(ctx, s, func(t *Tally) []any { return tallyFields(t, q.Each) }, c.tallies(stretch), c.args...)
 	if err != nil {
 		return Stats{}, err
 	}
-	err = stats.ask(q, c, stretch, span, func(fields func(*Stretch) []any, query string) ([]Stretch, error) {
+	err = askMeasures(&stats, q, c, stretch, span, func(fields func(*Stretch) []any, query string) ([]Stretch, error) {
 		return sqliteRows(ctx, s, fields, query, c.args...)
 	})
 	if err != nil {
 		return Stats{}, err
 	}
 	if err := s.readers.QueryRowContext(ctx, c.lost(sqliteWords), c.args...).Scan(&stats.Undelivered); err != nil {
-		return Stats{}, unavailable(err)
+		return Stats{}, unavailable(sqliteCause(err))
 	}
 	return stats, nil
 }

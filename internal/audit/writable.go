@@ -54,8 +54,8 @@ func sqliteCode(err error) int {
 	return 0
 }
 
-// cause makes the database's word for why it can't write our own.
-func cause(err error) error {
+// sqliteCause makes SQLite's reason why it can't write one of the store's.
+func sqliteCause(err error) error {
 	switch why := sqliteCode(err); {
 	case why == sqliteIOErrWrite || why == sqliteIOErrNoMem || why == sqliteIOErrShmSize:
 		return fmt.Errorf("%w: %w", ErrFull, err)
@@ -64,16 +64,10 @@ func cause(err error) error {
 	case why&0xff == sqliteReadOnly:
 		return fmt.Errorf("%w: %w", ErrReadOnly, err)
 	}
-	switch code := code(err); code {
-	case "53100", "53200": // disk_full, out_of_memory
-		return fmt.Errorf("%w: %w", ErrFull, err)
-	case "25006":
-		return fmt.Errorf("%w: %w", ErrReadOnly, err)
-	}
-	return noPartition(err)
+	return err
 }
 
-// Ping implements Log: it writes, for a disk without room is read as well as any other. What it writes takes more pages than a
+// Ping implements Health: it writes, for a disk without room is read as well as any other. What it writes takes more pages than a
 // send does and is gone before the commit, so that the pages are there for the next.
 func (s *SQLite) Ping(ctx context.Context) error {
 	return s.write(ctx, func(ctx context.Context, tx *sql.Tx, _ time.Time) error {
@@ -85,6 +79,17 @@ func (s *SQLite) Ping(ctx context.Context) error {
 	})
 }
 
+// postgresCause makes Postgres's reason why it can't write one of the store's.
+func postgresCause(err error) error {
+	switch code(err) {
+	case "53100", "53200": // disk_full, out_of_memory
+		return fmt.Errorf("%w: %w", ErrFull, err)
+	case "25006":
+		return fmt.Errorf("%w: %w", ErrReadOnly, err)
+	}
+	return noPartition(err)
+}
+
 // The looks whether Postgres can be written. TRUNCATE gives the table a new file, whose pages the disk must have room for. It
 // would wait for whatever reads the table, such as a backup; then a row is added instead, which goes with the next TRUNCATE.
 // Each is one message, and one transaction.
@@ -93,7 +98,7 @@ const (
 	addSQL  = `SET LOCAL lock_timeout = '50ms'; INSERT INTO writable VALUES (repeat('x', 7000))`
 )
 
-// Ping implements Log, in the same way.
+// Ping implements Health, in the same way.
 func (p *Postgres) Ping(ctx context.Context) error {
 	if err := p.hasRoom(ctx); err != nil {
 		return err

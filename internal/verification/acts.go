@@ -129,7 +129,7 @@ func (o *outbox) forgive(buckets []string) {
 	o.debts = left
 }
 
-// Erase takes a recipient out of the log, in every app and for every purpose: see audit.Log. What their rules counted counts
+// Erase takes a recipient out of the log, in every app and for every purpose: see audit.Store. What their rules counted counts
 // on, under the keyed hash, until the longest window has passed. Errors: ErrUnavailable.
 func (s *Service) Erase(ctx context.Context, p Person, act audit.Act) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), eraseTimeout)
