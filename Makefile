@@ -70,7 +70,7 @@ soak: tools ## faults under load, each for SOAKTIME=20s, a replica killed KILLS=
 	@bin/ensure
 	go test -run='UnderLoad$$' -count=1 -v -timeout=20m ./internal/app -app.faults=$(SOAKTIME) -app.kills=$(KILLS)
 	go test -run='RandomScheduleOfManySteps' -count=1 -v -timeout=20m ./quota -quota.steps=$(STEPS)
-	go test -run='GateOnManySteps' -count=1 -v -timeout=20m ./internal/audit -store.steps=$(STEPS)
+	go test -run='GateOnManySteps' -count=1 -v -timeout=20m ./internal/store/postgres ./internal/store/sqlite -store.steps=$(STEPS)
 	go test -run='^TestAnAppOverItsBoundOnFailedChecks$$' -count=1 -v -timeout=20m ./internal/app -app.guesses=10000
 	go test -run='^TestQuota11RandomLosses$$' -count=1 -v -timeout=20m ./internal/verification -verification.losses=$(LOSSES)
 	go test -run='^TestDeriveIsUniform$$' -count=1 -v -timeout=20m ./internal/verification -verification.codes=$(CODES)

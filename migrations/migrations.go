@@ -1,5 +1,5 @@
 // Package migrations holds the schema of the log as numbered SQL files, one directory for each database. They are part of
-// the binary: package audit applies them, forward only, for a log is never dropped by a tool.
+// the binary: packages postgres and sqlite apply them, forward only, for a log is never dropped by a tool.
 package migrations
 
 import "embed"

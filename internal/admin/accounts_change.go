@@ -9,7 +9,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"sendcode/internal/audit"
+	"sendcode/internal/store"
 	"sendcode/internal/verification"
 )
 
@@ -37,23 +37,23 @@ type Change struct {
 }
 
 // ChangeAccount does what is wished of an account, and gives the password where a new one was made: it is shown once and
-// kept as a hash. Errors: *verification.InvalidError, audit.ErrUnavailable.
-func ChangeAccount(ctx context.Context, log audit.AccountStore, w Change, now time.Time, act audit.Act) (password string, err error) {
+// kept as a hash. Errors: *verification.InvalidError, store.ErrUnavailable.
+func ChangeAccount(ctx context.Context, log store.AccountStore, w Change, now time.Time, act store.Act) (password string, err error) {
 	if err := verification.CheckReason(w.Reason, ""); err != nil {
 		return "", err
 	}
 	if w.Do == "factor" {
 		return "", dropFactor(ctx, log, w, act)
 	}
-	if !audit.IsAccountName(w.Name) || reserved[w.Name] {
+	if !store.IsAccountName(w.Name) || reserved[w.Name] {
 		return "", invalid("name", "bad_name", "A name begins with a small letter and has up to 32 of a-z, 0-9, dot, dash and underscore; admin, token and cli are taken.")
 	}
 	switch _, err := log.Account(ctx, w.Name); {
 	case err == nil && w.Do == "add":
 		return "", errTaken
-	case errors.Is(err, audit.ErrNotFound) && w.Do != "add":
+	case errors.Is(err, store.ErrNotFound) && w.Do != "add":
 		return "", errUnknownAccount
-	case err != nil && !errors.Is(err, audit.ErrNotFound):
+	case err != nil && !errors.Is(err, store.ErrNotFound):
 		return "", err
 	}
 	act.What, act.Target, act.Reason = deedAccounts+"."+w.Do, w.Name, w.Reason
@@ -65,7 +65,7 @@ func ChangeAccount(ctx context.Context, log audit.AccountStore, w Change, now ti
 		return decided(password, log.ChangeAccount(ctx, w.Name, c, act))
 	}
 	act.Detail = string(w.Role)
-	x := audit.Account{Name: w.Name, Role: act.Detail, Identity: *c.Identity}
+	x := store.Account{Name: w.Name, Role: act.Detail, Identity: *c.Identity}
 	if c.Password != nil {
 		x.Password = *c.Password
 	}
@@ -73,7 +73,7 @@ func ChangeAccount(ctx context.Context, log audit.AccountStore, w Change, now ti
 }
 
 // changeOf is what of an account a wish is about, with the password where that is a new one.
-func changeOf(ctx context.Context, log audit.AccountStore, w Change, now time.Time) (c audit.AccountChange, password string, err error) {
+func changeOf(ctx context.Context, log store.AccountStore, w Change, now time.Time) (c store.AccountChange, password string, err error) {
 	if w.Do == "add" || w.Do == "role" {
 		if ranks[w.Role] == 0 {
 			return c, "", invalid("role", "bad_role", "A role is reader, operator or owner.")
@@ -106,18 +106,18 @@ func decided(password string, err error) (string, error) {
 	switch {
 	case err == nil:
 		return password, nil
-	case errors.Is(err, audit.ErrNameTaken):
+	case errors.Is(err, store.ErrNameTaken):
 		return "", errTaken
-	case errors.Is(err, audit.ErrIdentityTaken):
+	case errors.Is(err, store.ErrIdentityTaken):
 		return "", errIdentityTaken
-	case errors.Is(err, audit.ErrNotFound):
+	case errors.Is(err, store.ErrNotFound):
 		return "", errUnknownAccount
 	}
 	return "", err
 }
 
 // dropFactor is for who has lost the device and the recovery codes. Also the account of the settings may have.
-func dropFactor(ctx context.Context, log audit.AccountStore, w Change, act audit.Act) error {
+func dropFactor(ctx context.Context, log store.AccountStore, w Change, act store.Act) error {
 	act.What, act.Target, act.Reason = deedAccounts+"."+w.Do, w.Name, w.Reason
 	dropped, err := log.DropSecondFactor(ctx, w.Name, act)
 	if err == nil && !dropped {
@@ -127,7 +127,7 @@ func dropFactor(ctx context.Context, log audit.AccountStore, w Change, act audit
 }
 
 // identity is the wished one, which nobody else may have.
-func identity(ctx context.Context, log audit.AccountStore, w Change) (string, error) {
+func identity(ctx context.Context, log store.AccountStore, w Change) (string, error) {
 	strange := func(r rune) bool { return !unicode.IsGraphic(r) || unicode.IsSpace(r) }
 	if len(w.Identity) > maxIdentity || !utf8.ValidString(w.Identity) || strings.ContainsFunc(w.Identity, strange) {
 		return "", invalid("identity", "bad_identity", "What the provider calls somebody has at most 200 bytes, and no spaces.")
@@ -136,7 +136,7 @@ func identity(ctx context.Context, log audit.AccountStore, w Change) (string, er
 	switch {
 	case err == nil && other.Name != w.Name:
 		return "", errIdentityTaken
-	case err != nil && !errors.Is(err, audit.ErrNotFound):
+	case err != nil && !errors.Is(err, store.ErrNotFound):
 		return "", err
 	}
 	return w.Identity, nil
@@ -146,7 +146,7 @@ func identity(ctx context.Context, log audit.AccountStore, w Change) (string, er
 const maxIdentity = 200
 
 // ActOfCommand begins the record of what was done with a shell.
-func ActOfCommand(act audit.Act) audit.Act {
-	act.Who, act.Role, act.Network, act.Outcome = commandLine, string(Owner), "", audit.ActDone
+func ActOfCommand(act store.Act) store.Act {
+	act.Who, act.Role, act.Network, act.Outcome = commandLine, string(Owner), "", store.ActDone
 	return act
 }

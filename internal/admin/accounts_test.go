@@ -9,7 +9,7 @@ import (
 
 	"golang.org/x/crypto/argon2"
 
-	"sendcode/internal/audit"
+	"sendcode/internal/store/sqlite"
 )
 
 // smallHash is a hash that costs a test nothing.
@@ -78,11 +78,11 @@ func TestAccountsAreAskedForRight(t *testing.T) {
 			t.Errorf("%s: %d", what, rec.Code)
 		}
 	}
-	r.log.SetFault(func(m string) audit.Fault {
+	r.log.SetFault(func(m string) sqlite.Fault {
 		if m == "AddAccount" {
-			return audit.Down
+			return sqlite.Down
 		}
-		return audit.None
+		return sqlite.None
 	})
 	want(t, b.post("/admin/accounts", account("add", "li", "owner", "x")), http.StatusServiceUnavailable)
 	r.log.SetFault(nil)

@@ -7,12 +7,12 @@ import (
 
 	"github.com/google/uuid"
 
-	"sendcode/internal/audit"
+	"sendcode/internal/store"
 	"sendcode/internal/verification"
 )
 
 // accountsLog has a name of its own: Accounts is a method, too.
-type accountsLog = audit.AccountStore
+type accountsLog = store.AccountStore
 
 // meanwhile is a log in which something happens right after an account was read.
 type meanwhile struct {
@@ -20,7 +20,7 @@ type meanwhile struct {
 	do func()
 }
 
-func (m meanwhile) Account(ctx context.Context, name string) (audit.Account, error) {
+func (m meanwhile) Account(ctx context.Context, name string) (store.Account, error) {
 	a, err := m.accountsLog.Account(ctx, name)
 	m.do()
 	return a, err
@@ -30,10 +30,10 @@ func (m meanwhile) Account(ctx context.Context, name string) (audit.Account, err
 func TestChangesOfAnAccountAtOnce(t *testing.T) {
 	for _, order := range [][2]string{{"close", "role"}, {"role", "close"}, {"close", "password"}, {"close", "identity"}} {
 		r := newRig(t)
-		r.account(audit.Account{Name: "mei", Role: "owner", Password: "old", Identity: "old"})
-		wish := func(log audit.AccountStore, do string) {
+		r.account(store.Account{Name: "mei", Role: "owner", Password: "old", Identity: "old"})
+		wish := func(log store.AccountStore, do string) {
 			t.Helper()
-			act := ActOfCommand(audit.Act{ID: uuid.Must(uuid.NewV7())})
+			act := ActOfCommand(store.Act{ID: uuid.Must(uuid.NewV7())})
 			_, err := ChangeAccount(t.Context(), log, Change{Name: "mei", Role: Reader, Do: do, Reason: "x", Identity: "new"}, r.clock.now(), act)
 			r.must(err)
 		}
@@ -51,12 +51,12 @@ func TestChangesOfAnAccountAtOnce(t *testing.T) {
 
 // An account that is added, or gets an identity, in the moment in which another does is refused as it is a moment later.
 func TestAccountsAddedAtOnce(t *testing.T) {
-	for want, other := range map[string]audit.Account{
+	for want, other := range map[string]store.Account{
 		"taken": {Name: "mei", Role: "owner"}, "identity_taken": {Name: "li", Role: "reader", Identity: "mei@example.com"},
 	} {
 		r := newRig(t)
 		log := meanwhile{r.log, func() { r.account(other) }}
-		_, err := ChangeAccount(t.Context(), log, Change{Name: "mei", Role: Reader, Do: "add", Reason: "x", Identity: "mei@example.com"}, r.clock.now(), ActOfCommand(audit.Act{ID: r.id()}))
+		_, err := ChangeAccount(t.Context(), log, Change{Name: "mei", Role: Reader, Do: "add", Reason: "x", Identity: "mei@example.com"}, r.clock.now(), ActOfCommand(store.Act{ID: r.id()}))
 		var bad *verification.InvalidError
 		if !errors.As(err, &bad) || bad.Reason != want {
 			t.Errorf("%s: %v", want, err)

@@ -10,7 +10,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/labstack/echo/v4"
 
-	"sendcode/internal/audit"
+	"sendcode/internal/store"
 )
 
 // actsView is the list of what administrators did.
@@ -48,7 +48,7 @@ type actJSON struct {
 	Recipient *string          `json:"recipient"`
 	Target    *string          `json:"target"`
 	Reason    *string          `json:"reason"`
-	Outcome   audit.ActOutcome `json:"outcome"`
+	Outcome   store.ActOutcome `json:"outcome"`
 	Detail    *string          `json:"detail"`
 	Ends      *string          `json:"ends"`
 }
@@ -62,13 +62,13 @@ type actsJSON struct {
 var actNames = []string{"who", "what", "recipient", "cursor", "limit"}
 
 // parseActs reads the address of a list of acts, as parseQuery does that of a list of sends.
-func parseActs(raw string) (audit.ActFilter, url.Values, error) {
+func parseActs(raw string) (store.ActFilter, url.Values, error) {
 	values, err := url.ParseQuery(raw)
 	if err != nil {
 		_, err := parseQuery(raw, time.Time{})
-		return audit.ActFilter{}, nil, err
+		return store.ActFilter{}, nil, err
 	}
-	f, shared := audit.ActFilter{}, url.Values{}
+	f, shared := store.ActFilter{}, url.Values{}
 	own := map[string]*string{"who": &f.Who, "what": &f.What}
 	for name, list := range values {
 		switch field := own[name]; {
@@ -79,7 +79,7 @@ func parseActs(raw string) (audit.ActFilter, url.Values, error) {
 		case field == nil:
 			shared[name] = list
 		default:
-			if problem := word(func(*audit.Filter) *string { return field })(nil, list[0], time.Time{}); problem != "" {
+			if problem := word(func(*store.Filter) *string { return field })(nil, list[0], time.Time{}); problem != "" {
 				return f, nil, invalid(name, "invalid", problem)
 			}
 		}
@@ -90,10 +90,10 @@ func parseActs(raw string) (audit.ActFilter, url.Values, error) {
 }
 
 // findActs reads one page, and says where the next one begins; "" where there is none.
-func (a *Admin) findActs(ctx context.Context, f audit.ActFilter) (list []audit.Act, next string, err error) {
+func (a *Admin) findActs(ctx context.Context, f store.ActFilter) (list []store.Act, next string, err error) {
 	list, err = a.log.Acts(ctx, f)
 	if err == nil {
-		next, err = cursorAfter(list, f.Limit, func(x audit.Act) audit.Mark { return audit.Mark{At: x.At, ID: x.ID} }, func(last audit.Mark) ([]audit.Act, error) {
+		next, err = cursorAfter(list, f.Limit, func(x store.Act) store.Mark { return store.Mark{At: x.At, ID: x.ID} }, func(last store.Mark) ([]store.Act, error) {
 			f.Before, f.Limit = &last, 1
 			return a.log.Acts(ctx, f)
 		})
@@ -120,7 +120,7 @@ func (a *Admin) actsJSON(c echo.Context) error {
 	return c.JSON(http.StatusOK, out)
 }
 
-func actJSONOf(a audit.Act) actJSON {
+func actJSONOf(a store.Act) actJSON {
 	out := actJSON{
 		ID: a.ID.String(), At: *stamp(a.At), Who: a.Who, Role: a.Role, Network: text(a.Network), What: a.What, App: text(a.App),
 		Channel: text(string(a.Channel)), Purpose: text(a.Purpose), To: text(a.To), Target: text(a.Target), Reason: text(a.Reason),
@@ -180,11 +180,11 @@ func actsAddress(given url.Values, cursor string) string {
 	return "/admin/acts?" + next.Encode()
 }
 
-var actTones = map[audit.ActOutcome]tone{audit.ActBegun: still, audit.ActDone: good, audit.ActFailed: bad}
+var actTones = map[store.ActOutcome]tone{store.ActBegun: still, store.ActDone: good, store.ActFailed: bad}
 
-var actSigns = map[audit.ActOutcome]string{audit.ActBegun: "…", audit.ActDone: "✓", audit.ActFailed: "✕"}
+var actSigns = map[store.ActOutcome]string{store.ActBegun: "…", store.ActDone: "✓", store.ActFailed: "✕"}
 
-func actViewOf(a audit.Act, w words) actView {
+func actViewOf(a store.Act, w words) actView {
 	v := actView{
 		At: clock{Time: a.At, Exact: true}, Who: a.Who + " (" + w.or("role", a.Role) + ")", On: or(a.To, "–"), Deed: w.or("deed", a.What), Why: a.Reason,
 		State: stateView{Sign: actSigns[a.Outcome], Word: w.or("outcome", string(a.Outcome)), Tone: actTones[a.Outcome]},

@@ -8,16 +8,17 @@ import (
 	"testing"
 	"time"
 
-	"sendcode/internal/audit"
 	"sendcode/internal/recipient"
+	"sendcode/internal/store"
+	"sendcode/internal/store/sqlite"
 )
 
 // acted writes an act as a deed does.
-func (r *rig) acted(changes ...func(*audit.Act)) audit.Act {
+func (r *rig) acted(changes ...func(*store.Act)) store.Act {
 	r.Helper()
-	a := audit.Act{
+	a := store.Act{
 		ID: r.id(), Who: "mei", Role: "operator", Network: "192.0.2.1/32", What: "quota.reset", App: "shop", Channel: recipient.Email, Purpose: "login",
-		Recipient: recipient.Hash{1}, To: "a•••@example.com", Reason: "<b>ticket 7</b>", Outcome: audit.ActDone,
+		Recipient: recipient.Hash{1}, To: "a•••@example.com", Reason: "<b>ticket 7</b>", Outcome: store.ActDone,
 	}
 	for _, change := range changes {
 		change(&a)
@@ -36,12 +37,12 @@ func TestActsAreListed(t *testing.T) {
 	r.clock.add(time.Second)
 	first := r.acted()
 	r.clock.add(time.Second)
-	second := r.acted(func(a *audit.Act) {
+	second := r.acted(func(a *store.Act) {
 		a.Who, a.What, a.Recipient, a.To, a.App, a.Channel, a.Purpose, a.Network = "li", "account.add", recipient.Hash{}, "", "", "", "", ""
-		a.Target, a.Outcome, a.Detail, a.Ends, a.Reason = "mei", audit.ActFailed, "limiter", first.ID, ""
+		a.Target, a.Outcome, a.Detail, a.Ends, a.Reason = "mei", store.ActFailed, "limiter", first.ID, ""
 	})
 	send := r.sent("ana@example.com")
-	r.acted(func(a *audit.Act) { a.Target = send.ID.String() })
+	r.acted(func(a *store.Act) { a.Target = send.ID.String() })
 
 	page := b.get("/admin/acts")
 	want(t, page, http.StatusOK)
@@ -93,7 +94,7 @@ func TestActsAreAskedForRight(t *testing.T) {
 	if to := r.browser().get("/admin/acts").Header().Get("Location"); to != "/admin/login?next=%2Fadmin%2Facts" {
 		t.Errorf("without a session to %s", to)
 	}
-	r.log.SetFault(func(string) audit.Fault { return audit.Down })
+	r.log.SetFault(func(string) sqlite.Fault { return sqlite.Down })
 	want(t, b.get("/admin/acts"), http.StatusServiceUnavailable)
 	want(t, b.get("/v1/admin/acts"), http.StatusServiceUnavailable)
 }

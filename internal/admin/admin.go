@@ -21,28 +21,28 @@ import (
 	"github.com/google/uuid"
 	"github.com/labstack/echo/v4"
 
-	"sendcode/internal/audit"
 	"sendcode/internal/keyring"
 	"sendcode/internal/recipient"
+	"sendcode/internal/store"
 	"sendcode/internal/verification"
 	"sendcode/quota"
 )
 
-// Log is what the console reads. Implementations: audit.Postgres and audit.SQLite.
+// Log is what the console reads. Implementations: postgres.DB and sqlite.DB.
 type Log interface {
-	Stats(ctx context.Context, q audit.StatsQuery) (audit.Stats, error)
-	Domains(ctx context.Context, q audit.StatsQuery) ([]audit.DomainTally, error)
-	Sends(ctx context.Context, filter audit.Filter) ([]audit.Send, error)
-	Story(ctx context.Context, id uuid.UUID) (audit.Story, error)
-	Referenced(ctx context.Context, support string) ([]audit.Send, error)
-	Latest(ctx context.Context, hs []recipient.Hash, within time.Duration) ([]audit.Send, error)
-	RecordAct(ctx context.Context, a audit.Act) error
-	Acts(ctx context.Context, f audit.ActFilter) ([]audit.Act, error)
-	SendsByID(ctx context.Context, ids []uuid.UUID) ([]audit.Send, error)
-	audit.AccountStore
-	Suppressions(ctx context.Context, f audit.SuppressionFilter) ([]audit.Suppression, time.Time, error)
-	AppEvents(ctx context.Context, filter audit.AppEventFilter) ([]audit.AppEvent, error)
-	PrefixPauses(ctx context.Context, f audit.PrefixPauseFilter) ([]audit.PrefixPause, time.Time, error)
+	Stats(ctx context.Context, q store.StatsQuery) (store.Stats, error)
+	Domains(ctx context.Context, q store.StatsQuery) ([]store.DomainTally, error)
+	Sends(ctx context.Context, filter store.Filter) ([]store.Send, error)
+	Story(ctx context.Context, id uuid.UUID) (store.Story, error)
+	Referenced(ctx context.Context, support string) ([]store.Send, error)
+	Latest(ctx context.Context, hs []recipient.Hash, within time.Duration) ([]store.Send, error)
+	RecordAct(ctx context.Context, a store.Act) error
+	Acts(ctx context.Context, f store.ActFilter) ([]store.Act, error)
+	SendsByID(ctx context.Context, ids []uuid.UUID) ([]store.Send, error)
+	store.AccountStore
+	Suppressions(ctx context.Context, f store.SuppressionFilter) ([]store.Suppression, time.Time, error)
+	AppEvents(ctx context.Context, filter store.AppEventFilter) ([]store.AppEvent, error)
+	PrefixPauses(ctx context.Context, f store.PrefixPauseFilter) ([]store.PrefixPause, time.Time, error)
 }
 
 // Codes turns an address into the hash that the log knows, and says what a recipient's rules answer now.
@@ -50,12 +50,12 @@ type Log interface {
 type Codes interface {
 	Hash(channel, to string) (recipient.Hash, error)
 	Served(channel, to string) error
-	Lookalikes(ctx context.Context, channel, to string, most int) ([]audit.Send, error)
+	Lookalikes(ctx context.Context, channel, to string, most int) ([]store.Send, error)
 	RecipientQuota(ctx context.Context, app string, ch recipient.Channel, purpose string, h recipient.Hash) (quota.Decision, error)
-	Suppress(ctx context.Context, b verification.Barring) (audit.Suppression, error)
-	Lift(ctx context.Context, l verification.Lifting) ([]audit.Suppression, error)
+	Suppress(ctx context.Context, b verification.Barring) (store.Suppression, error)
+	Lift(ctx context.Context, l verification.Lifting) ([]store.Suppression, error)
 	Paused(ch recipient.Channel, purpose string) (verification.Pause, bool)
-	Lockouts(ctx context.Context, app string, ch recipient.Channel, h recipient.Hash) ([]audit.Lockout, error)
+	Lockouts(ctx context.Context, app string, ch recipient.Channel, h recipient.Hash) ([]store.Lockout, error)
 }
 
 // Limiter counts attempts to log in, over all replicas where it is theirs. Implementations: quota.Memory, quota.Redis.
@@ -75,7 +75,7 @@ type Config struct {
 	Logger   *slog.Logger
 	Now      func() time.Time                            // nil: time.Now
 	Aside    func() []Aside                              // the mail servers and carriers that get nothing now; nil: none
-	Extent   func(context.Context) (audit.Extent, error) // how far the log reaches; nil: nobody is told
+	Extent   func(context.Context) (store.Extent, error) // how far the log reaches; nil: nobody is told
 
 	Password     string // of the login page
 	PasswordHash string // argon2id in PHC form, instead of Password; with neither nobody can log in
@@ -116,7 +116,7 @@ type Admin struct {
 	logger   *slog.Logger
 	now      func() time.Time
 	aside    func() []Aside
-	reaches  func(context.Context) (audit.Extent, error)
+	reaches  func(context.Context) (store.Extent, error)
 	password password
 	tokens   []Token
 	ring     *keyring.Ring

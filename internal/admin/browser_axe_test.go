@@ -9,8 +9,8 @@ import (
 
 	"github.com/chromedp/chromedp"
 
-	"sendcode/internal/audit"
 	"sendcode/internal/parts/axe"
+	"sendcode/internal/store"
 )
 
 // clean: for those whom a mouse, eyes or a steady hand do not serve, axe-core finds nothing wrong with the page that is shown, narrow and
@@ -38,7 +38,7 @@ func TestBrowserAxe(t *testing.T) {
 	r, _ := besideProvider(t)
 	pages := everyPage(r)
 	r.as(Operator) // so that there are accounts to look at
-	r.account(audit.Account{Name: "mei", Role: "reader", Identity: "mei.with-a-long-name.of-the-support-department@example.org"})
+	r.account(store.Account{Name: "mei", Role: "reader", Identity: "mei.with-a-long-name.of-the-support-department@example.org"})
 	w := openWindow(r)
 	engine, err := axe.Load(w.ctx)
 	r.must(err)

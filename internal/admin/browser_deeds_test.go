@@ -9,7 +9,7 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
-	"sendcode/internal/audit"
+	"sendcode/internal/store"
 )
 
 // From "where is my code?" to the record of what was done about it: find the refused send by its recipient, open its time line,
@@ -43,7 +43,7 @@ func TestBrowserResetsAQuota(t *testing.T) {
 	if got := w.text(`document.querySelector("tbody tr").innerText`); !strings.Contains(got, "reset the quota") || !strings.Contains(got, "ticket 7") || !strings.Contains(got, "done") || !strings.Contains(got, "a•••@example.com") {
 		t.Errorf("the newest act: %q", got)
 	}
-	on := audit.Act{}.Detail + "|a•••@example.com|ticket 7"
+	on := store.Act{}.Detail + "|a•••@example.com|ticket 7"
 	r.acts("admin|quota.reset|begun|"+on, "admin|quota.reset|done|"+on)
 	w.quietAt()
 }

@@ -19,8 +19,8 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
-	"sendcode/internal/audit"
 	"sendcode/internal/parts"
+	"sendcode/internal/store"
 	"sendcode/internal/verification"
 )
 
@@ -175,25 +175,25 @@ func (w *window) quietAt() {
 }
 
 // busy fills the log with one of each kind.
-func busy(r *rig) (refusedRow audit.Send) {
-	sent := r.begin("w.zhang@qq.com", func(s *audit.Send) { s.Reference, s.Locale = "order-7", "zh-CN" })
+func busy(r *rig) (refusedRow store.Send) {
+	sent := r.begin("w.zhang@qq.com", func(s *store.Send) { s.Reference, s.Locale = "order-7", "zh-CN" })
 	r.clock.add(96 * time.Millisecond)
-	r.finish(sent.Send, audit.Outcome{Status: audit.Failed, Reason: "rejected", Provider: "mx1.example.net", ProviderCode: "550 5.1.1", Took: 96 * time.Millisecond, Refund: true})
+	r.finish(sent.Send, store.Outcome{Status: store.Failed, Reason: "rejected", Provider: "mx1.example.net", ProviderCode: "550 5.1.1", Took: 96 * time.Millisecond, Refund: true})
 	r.clock.add(20 * time.Second)
-	r.sent("long.name@"+strings.Repeat("subdomain-", 5)+"of-a-company."+strings.Repeat("quite-long.", 4)+"example.com", func(s *audit.Send) { s.Purpose = "signup-with-confirmation" })
+	r.sent("long.name@"+strings.Repeat("subdomain-", 5)+"of-a-company."+strings.Repeat("quite-long.", 4)+"example.com", func(s *store.Send) { s.Purpose = "signup-with-confirmation" })
 	unknown := r.begin("li@example.com")
 	r.clock.add(3 * time.Second)
-	r.finish(unknown.Send, audit.Outcome{Status: audit.Unknown, Reason: "no_answer", Provider: "mx2.example.net", Took: 2100 * time.Millisecond})
+	r.finish(unknown.Send, store.Outcome{Status: store.Unknown, Reason: "no_answer", Provider: "mx2.example.net", Took: 2100 * time.Millisecond})
 	queued := r.begin("q@example.com")
-	ok, err := r.log.Postpone(context.Background(), audit.Postponement{Held: audit.Held{ID: queued.Send.ID, Attempt: 1}, After: 4 * time.Second, Reason: "temporary_rcpt", Provider: "mx1.example.net", ProviderCode: "421 4.7.0"})
+	ok, err := r.log.Postpone(context.Background(), store.Postponement{Held: store.Held{ID: queued.Send.ID, Attempt: 1}, After: 4 * time.Second, Reason: "temporary_rcpt", Provider: "mx1.example.net", ProviderCode: "421 4.7.0"})
 	if err != nil || !ok {
 		r.Fatal(ok, err)
 	}
-	ana := r.begin("ana@example.com", func(s *audit.Send) { s.Locale = "zh-CN" })
+	ana := r.begin("ana@example.com", func(s *store.Send) { s.Locale = "zh-CN" })
 	r.clock.add(184 * time.Millisecond)
-	r.finish(ana.Send, audit.Outcome{Status: audit.Sent, Provider: "mx1.example.net", ProviderCode: "250 2.0.0", Took: 184 * time.Millisecond})
+	r.finish(ana.Send, store.Outcome{Status: store.Sent, Provider: "mx1.example.net", ProviderCode: "250 2.0.0", Took: 184 * time.Millisecond})
 	r.clock.add(18 * time.Second)
-	row := r.refused("ana@example.com", "minute", 42*time.Second, 3, func(s *audit.Send) { s.VerificationID = ana.Send.VerificationID })
+	row := r.refused("ana@example.com", "minute", 42*time.Second, 3, func(s *store.Send) { s.VerificationID = ana.Send.VerificationID })
 	r.clock.add(4 * time.Second)
 	return row
 }
@@ -292,13 +292,13 @@ func everyPage(r *rig) map[string]string {
 	}
 	toldApps(r)
 	lifted := r.pausedPrefix("+49160")
-	_, _, err := r.log.LiftPrefix(context.Background(), audit.PrefixLifting{ID: lifted.ID, By: "admin", Why: "testers of ours, ticket 7"}, nil)
+	_, _, err := r.log.LiftPrefix(context.Background(), store.PrefixLifting{ID: lifted.ID, By: "admin", Why: "testers of ours, ticket 7"}, nil)
 	r.must(err)
 	r.pausedPrefix("+49151")
 	r.Cleanup(r.console.Stop)
-	failed, err := r.log.Sends(context.Background(), audit.Filter{Status: audit.Failed, Limit: 1})
+	failed, err := r.log.Sends(context.Background(), store.Filter{Status: store.Failed, Limit: 1})
 	r.must(err)
-	older, err := r.log.Sends(context.Background(), audit.Filter{Recipient: &hash, Status: audit.Sent, Limit: 1})
+	older, err := r.log.Sends(context.Background(), store.Filter{Recipient: &hash, Status: store.Sent, Limit: 1})
 	r.must(err)
 	_, mistyped := r.recipient("w.zhang@qq.co")
 	return map[string]string{

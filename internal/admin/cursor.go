@@ -7,7 +7,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"sendcode/internal/audit"
+	"sendcode/internal/store"
 )
 
 // A cursor is a place in the log: version (1 byte) | instant (8 bytes, µs since 1970) | row's ID (16 bytes), in base64.
@@ -18,21 +18,21 @@ const (
 	cursorSize    = 1 + 8 + 16
 )
 
-func writeCursor(m audit.Mark) string {
+func writeCursor(m store.Mark) string {
 	b := []byte{cursorVersion}
 	b = binary.BigEndian.AppendUint64(b, uint64(m.At.UnixMicro()))
 	b = append(b, m.ID[:]...)
 	return base64.RawURLEncoding.EncodeToString(b)
 }
 
-func readCursor(text string) (audit.Mark, bool) {
+func readCursor(text string) (store.Mark, bool) {
 	if len(text) != base64.RawURLEncoding.EncodedLen(cursorSize) { // also one with line ends, which decoding passes over
-		return audit.Mark{}, false
+		return store.Mark{}, false
 	}
 	b, err := base64.RawURLEncoding.Strict().DecodeString(text)
 	if err != nil || len(b) != cursorSize || b[0] != cursorVersion {
-		return audit.Mark{}, false
+		return store.Mark{}, false
 	}
 	at := time.UnixMicro(int64(binary.BigEndian.Uint64(b[1:]))).UTC()
-	return audit.Mark{At: at, ID: uuid.UUID(b[9:])}, inRange(at)
+	return store.Mark{At: at, ID: uuid.UUID(b[9:])}, inRange(at)
 }

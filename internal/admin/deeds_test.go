@@ -8,15 +8,16 @@ import (
 	"testing"
 	"time"
 
-	"sendcode/internal/audit"
 	"sendcode/internal/recipient"
+	"sendcode/internal/store"
+	"sendcode/internal/store/sqlite"
 	"sendcode/quota"
 )
 
 // told are all acts but logins, the oldest first: who, what, outcome, detail, on whom, why.
 func (r *rig) told() []string {
 	r.Helper()
-	list, err := r.log.Acts(context.Background(), audit.ActFilter{Limit: 100})
+	list, err := r.log.Acts(context.Background(), store.ActFilter{Limit: 100})
 	r.must(err)
 	var out []string
 	for i := len(list) - 1; i >= 0; i-- {
@@ -37,11 +38,11 @@ func (r *rig) acts(want ...string) {
 func because(reason string) url.Values { return url.Values{"reason": {reason}} }
 
 // free says whether both gates would let one more through.
-func (r *rig) free(s audit.Send) bool {
+func (r *rig) free(s store.Send) bool {
 	r.Helper()
 	d, err := r.codes.RecipientQuota(context.Background(), s.App, s.Channel, s.Purpose, s.Recipient)
 	r.must(err)
-	events, _, err := r.log.History(context.Background(), audit.Bucket{App: s.App, Channel: s.Channel, Recipient: s.Recipient, Purposes: []string{s.Purpose}}, time.Hour)
+	events, _, err := r.log.History(context.Background(), store.Bucket{App: s.App, Channel: s.Channel, Recipient: s.Recipient, Purposes: []string{s.Purpose}}, time.Hour)
 	r.must(err)
 	return d.Allowed() && len(events) == 0
 }
@@ -129,18 +130,18 @@ func TestCancelResendAndReveal(t *testing.T) {
 func TestEraseFromAPage(t *testing.T) {
 	r := newRig(t)
 	b := r.loggedIn()
-	s := r.sent("ana@example.com", func(s *audit.Send) { s.Reference = "order 7" })
+	s := r.sent("ana@example.com", func(s *store.Send) { s.Reference = "order 7" })
 	form := because("letter of 3 March")
 	form.Set("sure", "yes")
 	want(t, b.post(sendAddress(s.ID)+"/erase", form), http.StatusSeeOther)
 	page := b.get(sendAddress(s.ID))
 	lacks(t, page, "a•••@", "order 7", "203.0.113", "Show the full recipient")
-	contains(t, page, audit.Erased)
+	contains(t, page, store.Erased)
 	want(t, b.post(sendAddress(s.ID)+"/reveal", because("curious")), http.StatusConflict)
 	if r.free(s) {
 		t.Error("being erased freed quota")
 	}
-	r.acts("admin|recipient.erase|done||" + audit.Erased + "|letter of 3 March")
+	r.acts("admin|recipient.erase|done||" + store.Erased + "|letter of 3 March")
 }
 
 func TestDeedsByScript(t *testing.T) {
@@ -188,7 +189,7 @@ func TestDeedsByScript(t *testing.T) {
 	if got := post(one+"/reset", `{"reason":"x"}`); got != http.StatusNotFound {
 		t.Errorf("there is one way to reset: %d", got)
 	}
-	on := audit.Erased + "|ticket 7"
+	on := store.Erased + "|ticket 7"
 	r.acts("token|quota.reset|begun||"+on, "token|quota.reset|done||"+on, "token|recipient.reveal|done||"+on, "token|verification.cancel|done||"+on, "token|recipient.erase|done||"+on)
 }
 
@@ -226,11 +227,11 @@ func TestDeedsWithoutTheLogOrTheLimiter(t *testing.T) {
 	b := r.loggedIn()
 	s := r.sent("ana@example.com")
 	for _, method := range []string{"Forgive", "RecordAct"} {
-		r.log.SetFault(func(m string) audit.Fault {
+		r.log.SetFault(func(m string) sqlite.Fault {
 			if m == method {
-				return audit.Down
+				return sqlite.Down
 			}
-			return audit.None
+			return sqlite.None
 		})
 		path := map[string]string{"Forgive": "/reset", "RecordAct": "/reveal"}[method]
 		rec := b.post(sendAddress(s.ID)+path, because("ticket 7"))
@@ -257,7 +258,7 @@ func TestDeedsOfARefusal(t *testing.T) {
 	want(t, b.post(sendAddress(s.ID)+"/reset", because("x")), http.StatusSeeOther)
 	_, err := r.limiter.Peek(context.Background(), quota.Request{})
 	r.must(err)
-	if !r.free(audit.Send{App: "shop", Channel: recipient.Email, Purpose: "login", Recipient: s.Recipient}) {
+	if !r.free(store.Send{App: "shop", Channel: recipient.Email, Purpose: "login", Recipient: s.Recipient}) {
 		t.Error("not reset")
 	}
 }

@@ -9,8 +9,8 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"sendcode/internal/audit"
 	"sendcode/internal/recipient"
+	"sendcode/internal/store"
 	"sendcode/internal/verification"
 	"sendcode/quota"
 	"sendcode/web"
@@ -24,7 +24,7 @@ type sendView struct {
 	Send    rowView
 	Code    string // state of the verification, in words; empty without one
 	Person  string // address of everything of this recipient; empty: they were forgotten
-	Facts   audit.Send
+	Facts   store.Send
 	Support string // what the person reads out to support
 	Trial   string // rules in mode observe that would have refused it
 	Line    []entry
@@ -50,7 +50,7 @@ func (a *Admin) sendPage(c echo.Context) error {
 	return a.showSend(c, http.StatusOK, s, n)
 }
 
-func (a *Admin) showSend(c echo.Context, status int, s audit.Story, n note) error {
+func (a *Admin) showSend(c echo.Context, status int, s store.Story, n note) error {
 	ctx, w := c.Request().Context(), wordsFor(c.Request())
 	now, away := a.quotaOf(ctx, s.Send) // without it the rest of the page is as true as with it
 	known, err := a.seen(ctx, s, now, away)
@@ -60,7 +60,7 @@ func (a *Admin) showSend(c echo.Context, status int, s audit.Story, n note) erro
 	verdict := judge(s, known, w)
 	v := sendView{
 		page: page{W: w, Title: verdict.What.String(), In: true, Here: "sends"}, Verdict: verdict, State: stateViewOf(s.Send, w),
-		Send: viewOf(s.Send, w), Facts: s.Send, Support: audit.SupportReference(s.Send.ID), Line: timeline(s, w), Quota: quotaViewOf(s.Send, now, away, w),
+		Send: viewOf(s.Send, w), Facts: s.Send, Support: store.SupportReference(s.Send.ID), Line: timeline(s, w), Quota: quotaViewOf(s.Send, now, away, w),
 		Person: personAddress(s.Send.Recipient), Trial: strings.Join(s.Send.Observed, w.say("list.comma")),
 		Note: n, Deeds: deedViews(actorOf(c), s, n, w),
 	}
@@ -82,19 +82,19 @@ func personAddress(h recipient.Hash) string {
 var errSeveral = errors.New("admin: the row stands for several recipients")
 
 // quotaOf asks what the recipient's rules say now about one more send like this one.
-func (a *Admin) quotaOf(ctx context.Context, s audit.Send) (quota.Decision, error) {
+func (a *Admin) quotaOf(ctx context.Context, s store.Send) (quota.Decision, error) {
 	if s.Recipients > 0 {
 		return quota.Decision{}, errSeveral
 	}
 	return a.codes.RecipientQuota(ctx, s.App, s.Channel, s.Purpose, s.Recipient)
 }
 
-func (a *Admin) quotaView(ctx context.Context, s audit.Send, w words) quotaView {
+func (a *Admin) quotaView(ctx context.Context, s store.Send, w words) quotaView {
 	now, err := a.quotaOf(ctx, s)
 	return quotaViewOf(s, now, err, w)
 }
 
-func quotaViewOf(s audit.Send, d quota.Decision, err error, w words) quotaView {
+func quotaViewOf(s store.Send, d quota.Decision, err error, w words) quotaView {
 	var bad *verification.InvalidError
 	switch {
 	case errors.Is(err, errSeveral):

@@ -13,8 +13,8 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"sendcode/internal/audit"
 	"sendcode/internal/server"
+	"sendcode/internal/store"
 	"sendcode/quota"
 )
 
@@ -73,14 +73,14 @@ func (a *Admin) exportCSV(c echo.Context) error {
 }
 
 // exportBegins records who exports what. Texts that were typed are left out, since they may name somebody for good.
-func (a *Admin) exportBegins(c echo.Context, q query, rows []audit.Send) (audit.Act, error) {
+func (a *Admin) exportBegins(c echo.Context, q query, rows []store.Send) (store.Act, error) {
 	act, err := a.act(c, deedExport)
 	if err != nil {
 		return act, err
 	}
-	act.Outcome, act.Detail = audit.ActBegun, exported(q.given)
+	act.Outcome, act.Detail = store.ActBegun, exported(q.given)
 	if q.filter.Recipient != nil {
-		act.Recipient, act.To = *q.filter.Recipient, audit.Erased
+		act.Recipient, act.To = *q.filter.Recipient, store.Erased
 		if len(rows) > 0 {
 			act.To = rows[0].To
 		}
@@ -107,14 +107,14 @@ func exported(given url.Values) string {
 	return strings.Join(parts, " ")
 }
 
-func (a *Admin) exportEnded(c echo.Context, act audit.Act, n int, failed error) {
+func (a *Admin) exportEnded(c echo.Context, act store.Act, n int, failed error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.Request().Context()), 5*time.Second)
 	defer cancel()
-	outcome := audit.ActDone
+	outcome := store.ActDone
 	if failed != nil {
-		outcome = audit.ActFailed
+		outcome = store.ActFailed
 	}
-	end, err := audit.EndOf(act, outcome, "rows="+strconv.Itoa(n))
+	end, err := store.EndOf(act, outcome, "rows="+strconv.Itoa(n))
 	if err == nil {
 		err = a.log.RecordAct(ctx, end)
 	}
@@ -124,7 +124,7 @@ func (a *Admin) exportEnded(c echo.Context, act audit.Act, n int, failed error) 
 }
 
 // writeCSV writes the rows and those behind them, and counts them.
-func (a *Admin) writeCSV(c echo.Context, f audit.Filter, rows []audit.Send) (n int, err error) {
+func (a *Admin) writeCSV(c echo.Context, f store.Filter, rows []store.Send) (n int, err error) {
 	h := c.Response().Header()
 	h.Set("Content-Type", "text/csv; charset=utf-8; header=present")
 	h.Set("Content-Disposition", `attachment; filename="sends.csv"`)
@@ -155,7 +155,7 @@ func (a *Admin) writeCSV(c echo.Context, f audit.Filter, rows []audit.Send) (n i
 			return n, err
 		}
 		last := rows[len(rows)-1]
-		f.Before = &audit.Mark{At: last.LoggedAt, ID: last.ID}
+		f.Before = &store.Mark{At: last.LoggedAt, ID: last.ID}
 		if rows, err = a.log.Sends(c.Request().Context(), f); err != nil {
 			return n, err
 		}
@@ -174,7 +174,7 @@ func exportAddress(given url.Values) string {
 	return "/v1/admin/sends.csv?" + all.Encode()
 }
 
-func exportRow(s audit.Send) []string {
+func exportRow(s store.Send) []string {
 	number := func(n int64, known bool) string {
 		if !known {
 			return ""
@@ -187,7 +187,7 @@ func exportRow(s audit.Send) []string {
 	}
 	row := []string{
 		*stamp(s.LoggedAt), s.ID.String(), s.App, string(s.Channel), s.To, recipient, s.Purpose, string(s.Status), s.Reason, s.BlockedBy,
-		number(int64(quota.Seconds(s.RetryAfter)), s.Status == audit.Refused), number(int64(s.Count), true), number(int64(s.Attempt), true),
+		number(int64(quota.Seconds(s.RetryAfter)), s.Status == store.Refused), number(int64(s.Count), true), number(int64(s.Attempt), true),
 		s.Provider, s.ProviderCode, number(quota.Milliseconds(s.Took), s.Took > 0), s.Reference, number(int64(s.Number), true), s.Locale, s.IP, s.Country, number(int64(s.Recipients), s.Recipients > 0),
 	}
 	for i, cell := range row {

@@ -13,7 +13,8 @@ import (
 
 	"github.com/google/uuid"
 
-	"sendcode/internal/audit"
+	"sendcode/internal/store"
+	"sendcode/internal/store/sqlite"
 )
 
 // exportOf reads a whole export.
@@ -39,9 +40,9 @@ func exportOf(t *testing.T, body []byte) (rows []map[string]string) {
 
 func TestExport(t *testing.T) {
 	r := newRig(t)
-	s := r.sent("ana@example.com", func(s *audit.Send) { s.Reference = "=HYPERLINK(\"https://x.example\")" })
+	s := r.sent("ana@example.com", func(s *store.Send) { s.Reference = "=HYPERLINK(\"https://x.example\")" })
 	r.clock.add(time.Second)
-	r.refused("li@qq.com", "minute", 42*time.Second, 3, func(s *audit.Send) { s.Reference = "two\nlines, \"quoted\"" })
+	r.refused("li@qq.com", "minute", 42*time.Second, 3, func(s *store.Send) { s.Reference = "two\nlines, \"quoted\"" })
 	b := r.loggedIn()
 	rec := b.get("/v1/admin/sends.csv")
 	want(t, rec, http.StatusOK)
@@ -75,7 +76,7 @@ func TestExport(t *testing.T) {
 	if rows := exportOf(t, b.get("/v1/admin/sends.csv?app=other").Body.Bytes()); len(rows) != 0 {
 		t.Errorf("nothing: %v", rows)
 	}
-	for _, query := range []string{"?limit=5", "?cursor=" + writeCursor(audit.Mark{At: start}), "?newer=" + writeCursor(audit.Mark{At: start}), "?status=lost"} {
+	for _, query := range []string{"?limit=5", "?cursor=" + writeCursor(store.Mark{At: start}), "?newer=" + writeCursor(store.Mark{At: start}), "?status=lost"} {
 		want(t, b.get("/v1/admin/sends.csv"+query), http.StatusUnprocessableEntity)
 	}
 	want(t, r.browser().get("/v1/admin/sends.csv"), http.StatusUnauthorized)
@@ -86,23 +87,23 @@ func TestExport(t *testing.T) {
 // Who exported what is recorded before the first row, and how it ended after the last; nobody is named for good.
 func TestExportIsAnAct(t *testing.T) {
 	r := newRig(t)
-	s := r.sent("ana@example.com", func(s *audit.Send) { s.Reference = "ana@example.com" })
+	s := r.sent("ana@example.com", func(s *store.Send) { s.Reference = "ana@example.com" })
 	b := r.loggedIn()
 	want(t, b.get("/v1/admin/sends.csv?reference=ana@example.com&status=sent&recipient="+s.Recipient.String()), http.StatusOK)
-	acts, err := r.log.Acts(t.Context(), audit.ActFilter{What: deedExport, Limit: 10})
+	acts, err := r.log.Acts(t.Context(), store.ActFilter{What: deedExport, Limit: 10})
 	r.must(err)
-	if len(acts) != 2 || acts[0].Outcome != audit.ActDone || acts[0].Ends != acts[1].ID || acts[0].Detail != "rows=1" || acts[1].Outcome != audit.ActBegun ||
+	if len(acts) != 2 || acts[0].Outcome != store.ActDone || acts[0].Ends != acts[1].ID || acts[0].Detail != "rows=1" || acts[1].Outcome != store.ActBegun ||
 		acts[1].Detail != "status=sent reference recipient" || acts[1].Who != "admin" || acts[1].Recipient != s.Recipient || acts[1].To != "a•••@example.com" {
 		t.Errorf("%+v", acts)
 	}
 	contains(t, b.get("/admin/acts"), "exported sends")
 	lacks(t, r.as(Reader).get("/admin"), "sends.csv")
 	contains(t, r.as(Operator).get("/admin"), "sends.csv")
-	r.log.SetFault(func(method string) audit.Fault {
+	r.log.SetFault(func(method string) sqlite.Fault {
 		if method == "RecordAct" {
-			return audit.Down
+			return sqlite.Down
 		}
-		return audit.None
+		return sqlite.None
 	})
 	rec := b.get("/v1/admin/sends.csv")
 	want(t, rec, http.StatusServiceUnavailable)
@@ -113,9 +114,9 @@ func TestExportIsAnAct(t *testing.T) {
 func TestExportStreams(t *testing.T) {
 	r, _, base := served(t)
 	const n = 5*maxLimit + 17
-	var rows []audit.Send
+	var rows []store.Send
 	for i := range n {
-		rows = append(rows, audit.Send{ID: uuid.UUID{5, 14: byte(i >> 8), 15: byte(i)}, App: "shop", Channel: "email", BlockedBy: "minute", Count: 1})
+		rows = append(rows, store.Send{ID: uuid.UUID{5, 14: byte(i >> 8), 15: byte(i)}, App: "shop", Channel: "email", BlockedBy: "minute", Count: 1})
 	}
 	r.must(r.log.Refused(t.Context(), rows))
 	get := func() ([]byte, error) {
@@ -128,13 +129,13 @@ func TestExportStreams(t *testing.T) {
 		return io.ReadAll(resp.Body)
 	}
 	pages := 0
-	r.log.SetFault(func(method string) audit.Fault {
+	r.log.SetFault(func(method string) sqlite.Fault {
 		if method == "Sends" {
 			if pages++; pages > 1 {
 				<-time.After(250 * time.Millisecond) // together more than the server's second
 			}
 		}
-		return audit.None
+		return sqlite.None
 	})
 	body, err := get()
 	r.must(err)
@@ -146,20 +147,20 @@ func TestExportStreams(t *testing.T) {
 		t.Errorf("%d rows of %d, %d pages", len(seen), n, pages)
 	}
 	pages = 0
-	r.log.SetFault(func(method string) audit.Fault {
+	r.log.SetFault(func(method string) sqlite.Fault {
 		if method == "Sends" {
 			if pages++; pages > 2 {
-				return audit.Down
+				return sqlite.Down
 			}
 		}
-		return audit.None
+		return sqlite.None
 	})
 	if body, err := get(); err == nil {
 		t.Errorf("half an export of %d bytes looks like a whole one", len(body))
 	}
-	acts, err := r.log.Acts(t.Context(), audit.ActFilter{What: deedExport, Limit: 1})
+	acts, err := r.log.Acts(t.Context(), store.ActFilter{What: deedExport, Limit: 1})
 	r.must(err)
-	if acts[0].Outcome != audit.ActFailed || acts[0].Detail != fmt.Sprint("rows=", 2*maxLimit) {
+	if acts[0].Outcome != store.ActFailed || acts[0].Detail != fmt.Sprint("rows=", 2*maxLimit) {
 		t.Errorf("%+v", acts[0])
 	}
 }

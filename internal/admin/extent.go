@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"time"
 
-	"sendcode/internal/audit"
+	"sendcode/internal/store"
 )
 
 // extentView is how far the log reaches, and how far the background has come with what is old.
@@ -37,8 +37,8 @@ func (a *Admin) extent(ctx context.Context, w words) (*extentView, error) {
 	switch {
 	case e.Age == 0:
 		v.Lines = append(v.Lines, w.say("extent.ever"))
-	case e.Due >= audit.MaxDue:
-		v.Lines = append(v.Lines, w.say("extent.kept", "time", w.wait(e.Age)), w.say("extent.due.many", "n", strconv.Itoa(audit.MaxDue)))
+	case e.Due >= store.MaxDue:
+		v.Lines = append(v.Lines, w.say("extent.kept", "time", w.wait(e.Age)), w.say("extent.due.many", "n", strconv.Itoa(store.MaxDue)))
 	case e.Due == 0:
 		v.Lines = append(v.Lines, w.say("extent.kept", "time", w.wait(e.Age)), w.say("extent.due.none"))
 	default:

@@ -11,8 +11,8 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"sendcode/internal/audit"
 	"sendcode/internal/server"
+	"sendcode/internal/store"
 	"sendcode/internal/verification"
 	"sendcode/quota"
 )
@@ -107,7 +107,7 @@ func (a *Admin) anew(c echo.Context, v session) error {
 	if err != nil {
 		return err
 	}
-	if err := a.begin(c, who, p, audit.Session{Passed: true}, deedLogin); err != nil {
+	if err := a.begin(c, who, p, store.Session{Passed: true}, deedLogin); err != nil {
 		return err
 	}
 	if err := a.log.EndSession(ctx, v.ID); err != nil {
@@ -157,7 +157,7 @@ func (a *Admin) isCode(c echo.Context, v session, code string) (bool, error) {
 		return taken, a.readable(ctx, err)
 	}
 	f, err := a.log.SecondFactor(ctx, v.Account)
-	if errors.Is(err, audit.ErrNotFound) {
+	if errors.Is(err, store.ErrNotFound) {
 		return false, nil
 	}
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"sendcode/internal/audit"
 	"sendcode/internal/server"
+	"sendcode/internal/store"
 )
 
 // factorView is the page on which people look after their own second factor.
@@ -46,7 +46,7 @@ func (a *Admin) showFactor(c echo.Context, s session, status int, v factorView) 
 	switch {
 	case err == nil:
 		v.Has, v.Since, v.Left = true, clock{Time: f.MadeAt}, w.plural("factor.left", f.Codes)
-	case !errors.Is(err, audit.ErrNotFound):
+	case !errors.Is(err, store.ErrNotFound):
 		return a.unreadable(ctx, err)
 	}
 	return a.pages.show(c, status, "factor", v)
@@ -154,7 +154,7 @@ func (a *Admin) confirmFactor(c echo.Context, s session, form url.Values) error 
 	}
 	act.Target = s.Account
 	shown, kept := newRecoveryCodes(s.Account)
-	added, err := a.log.AddSecondFactor(ctx, audit.SecondFactor{Account: s.Account, Sealed: sealed, Step: step}, kept, act)
+	added, err := a.log.AddSecondFactor(ctx, store.SecondFactor{Account: s.Account, Sealed: sealed, Step: step}, kept, act)
 	switch {
 	case err != nil:
 		return a.unreadable(ctx, err)

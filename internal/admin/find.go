@@ -10,19 +10,19 @@ import (
 
 	"github.com/google/uuid"
 
-	"sendcode/internal/audit"
+	"sendcode/internal/store"
 	"sendcode/internal/verification"
 )
 
 // found is one page of the list.
 type found struct {
-	rows  []audit.Send
+	rows  []store.Send
 	next  string // cursor of the page after it; empty: this is the last
 	newer string // of the page before it, for "newer"; empty: this is the first
 }
 
 // find reads one page.
-func (a *Admin) find(ctx context.Context, f audit.Filter) (found, error) {
+func (a *Admin) find(ctx context.Context, f store.Filter) (found, error) {
 	rows, err := a.log.Sends(ctx, f)
 	if err != nil {
 		return found{}, a.unreadable(ctx, err)
@@ -38,7 +38,7 @@ func (a *Admin) find(ctx context.Context, f audit.Filter) (found, error) {
 	if f.After == nil && !full {
 		return p, nil
 	}
-	p.next, err = cursorAfter(rows, len(rows), markOf, func(last audit.Mark) ([]audit.Send, error) {
+	p.next, err = cursorAfter(rows, len(rows), markOf, func(last store.Mark) ([]store.Send, error) {
 		f.Before, f.After, f.Limit = &last, nil, 1
 		return a.log.Sends(ctx, f)
 	})
@@ -59,7 +59,7 @@ func goesOn[T any](page []T, limit int, after func(last T) ([]T, error)) (bool, 
 }
 
 // cursorAfter is where a list goes on that is in the order of marks; "" where this page is its end.
-func cursorAfter[T any](page []T, limit int, mark func(T) audit.Mark, after func(audit.Mark) ([]T, error)) (cursor string, err error) {
+func cursorAfter[T any](page []T, limit int, mark func(T) store.Mark, after func(store.Mark) ([]T, error)) (cursor string, err error) {
 	more, err := goesOn(page, limit, func(last T) ([]T, error) {
 		cursor = writeCursor(mark(last))
 		return after(mark(last))
@@ -70,13 +70,13 @@ func cursorAfter[T any](page []T, limit int, mark func(T) audit.Mark, after func
 	return cursor, nil
 }
 
-func markOf(s audit.Send) audit.Mark { return audit.Mark{At: s.LoggedAt, ID: s.ID} }
+func markOf(s store.Send) store.Mark { return store.Mark{At: s.LoggedAt, ID: s.ID} }
 
 // story reads one row with what belongs to it.
-func (a *Admin) story(ctx context.Context, id string) (audit.Story, error) {
+func (a *Admin) story(ctx context.Context, id string) (store.Story, error) {
 	parsed, err := uuid.Parse(id)
 	if err != nil || !strings.EqualFold(parsed.String(), id) { // no braces, no urn:
-		return audit.Story{}, verification.ErrNotFound
+		return store.Story{}, verification.ErrNotFound
 	}
 	s, err := a.log.Story(ctx, parsed)
 	if err == nil && s.Verification == nil {
@@ -95,11 +95,11 @@ const (
 )
 
 // lead is what the recipient's rules have counted, most likely, and the row itself; oldest first.
-func (a *Admin) lead(ctx context.Context, s audit.Send) ([]audit.Send, error) {
+func (a *Admin) lead(ctx context.Context, s store.Send) ([]store.Send, error) {
 	if s.Recipient.IsZero() { // forgotten, as others are
-		return []audit.Send{s}, nil
+		return []store.Send{s}, nil
 	}
-	rows, err := a.log.Sends(ctx, audit.Filter{
+	rows, err := a.log.Sends(ctx, store.Filter{
 		Recipient: &s.Recipient, App: s.App, Channel: s.Channel, From: s.LoggedAt.Add(-leadTime),
 		Before: new(markOf(s)), Limit: leadRows,
 	})
@@ -110,11 +110,11 @@ func (a *Admin) lead(ctx context.Context, s audit.Send) ([]audit.Send, error) {
 // unreadable says what the log's error is to those outside.
 func (a *Admin) unreadable(ctx context.Context, err error) error {
 	switch {
-	case errors.Is(err, audit.ErrNotFound):
+	case errors.Is(err, store.ErrNotFound):
 		return verification.ErrNotFound
 	case ctx.Err() != nil:
 		return fmt.Errorf("%w: the reader left", verification.ErrUnavailable)
-	case errors.Is(err, audit.ErrUnavailable):
+	case errors.Is(err, store.ErrUnavailable):
 		a.logger.ErrorContext(ctx, "log could not be read", "error", err)
 		return verification.ErrUnavailable
 	}

@@ -6,8 +6,8 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"sendcode/internal/audit"
 	"sendcode/internal/server"
+	"sendcode/internal/store"
 	"sendcode/internal/verification"
 	"sendcode/quota"
 )
@@ -22,7 +22,7 @@ type rowJSON struct {
 	Recipient      string       `json:"recipient"`
 	Purpose        string       `json:"purpose"`
 	App            string       `json:"app"`
-	Status         audit.Status `json:"status"`
+	Status         store.Status `json:"status"`
 	Reason         *string      `json:"reason"`
 	BlockedBy      *string      `json:"blocked_by"`
 	RetryAfter     *int         `json:"retry_after"`
@@ -122,7 +122,7 @@ func (a *Admin) searchJSON(c echo.Context) error {
 	return a.answerList(c, q.filter)
 }
 
-func (a *Admin) answerList(c echo.Context, f audit.Filter) error {
+func (a *Admin) answerList(c echo.Context, f store.Filter) error {
 	page, err := a.find(c.Request().Context(), f)
 	if err != nil {
 		return err
@@ -153,7 +153,7 @@ func (a *Admin) sendJSON(c echo.Context) error {
 	return c.JSON(http.StatusOK, out)
 }
 
-func rowsOf(sends []audit.Send) []rowJSON {
+func rowsOf(sends []store.Send) []rowJSON {
 	rows := make([]rowJSON, 0, len(sends))
 	for _, s := range sends {
 		rows = append(rows, rowOf(s))
@@ -161,7 +161,7 @@ func rowsOf(sends []audit.Send) []rowJSON {
 	return rows
 }
 
-func rowOf(s audit.Send) rowJSON {
+func rowOf(s store.Send) rowJSON {
 	row := rowJSON{
 		ID: s.ID.String(), VerificationID: text(s.VerificationID), At: *stamp(s.LoggedAt), Channel: string(s.Channel),
 		To: s.To, Recipient: s.Recipient.String(), Purpose: s.Purpose, App: s.App, Status: s.Status, Reason: text(s.Reason),
@@ -171,7 +171,7 @@ func rowOf(s audit.Send) rowJSON {
 	if s.Recipients > 0 {
 		row.Recipient, row.Recipients = "", s.Recipients
 	}
-	if s.Status == audit.Refused {
+	if s.Status == store.Refused {
 		wait := quota.Seconds(s.RetryAfter)
 		row.RetryAfter = &wait
 	}
@@ -182,7 +182,7 @@ func rowOf(s audit.Send) rowJSON {
 	return row
 }
 
-func verificationOf(s audit.Story) *verificationJSON {
+func verificationOf(s store.Story) *verificationJSON {
 	if s.Verification == nil {
 		return nil
 	}

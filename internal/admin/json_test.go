@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"sendcode/internal/audit"
+	"sendcode/internal/store"
 	"sendcode/internal/verification"
 	"sendcode/quota"
 )
@@ -42,7 +42,7 @@ var members = []string{"app", "at", "attempts", "blocked_by", "channel", "count"
 
 func TestListJSON(t *testing.T) {
 	r := newRig(t)
-	sent := r.sent("ana@example.com", func(s *audit.Send) { s.Reference = "order-7" })
+	sent := r.sent("ana@example.com", func(s *store.Send) { s.Reference = "order-7" })
 	refused := r.refused("ana@example.com", "minute", 41713*time.Millisecond, 3)
 	got := r.browser().list("/v1/admin/sends")
 	if len(got.Sends) != 2 || got.Next != nil {
@@ -100,8 +100,8 @@ func TestListJSONPages(t *testing.T) {
 
 func TestSendJSON(t *testing.T) {
 	r := newRig(t)
-	begun := r.begin("ana@example.com", func(s *audit.Send) { s.Observed = []string{"office", "stricter"} })
-	r.finish(begun.Send, audit.Outcome{Status: audit.Sent, Provider: "mx1", ProviderCode: "250 2.0.0", Took: 400 * time.Microsecond})
+	begun := r.begin("ana@example.com", func(s *store.Send) { s.Observed = []string{"office", "stricter"} })
+	r.finish(begun.Send, store.Outcome{Status: store.Sent, Provider: "mx1", ProviderCode: "250 2.0.0", Took: 400 * time.Microsecond})
 	for range 2 {
 		_, _, _, err := r.log.Attempt(context.Background(), begun.Verification.ID)
 		r.must(err)
@@ -147,7 +147,7 @@ func TestSendJSON(t *testing.T) {
 
 func TestSendJSONWithoutItsPolicy(t *testing.T) {
 	r := newRig(t)
-	row := r.refused("ana@example.com", "minute", time.Minute, 1, func(s *audit.Send) { s.Purpose = "gone" })
+	row := r.refused("ana@example.com", "minute", time.Minute, 1, func(s *store.Send) { s.Purpose = "gone" })
 	b := r.loggedIn()
 	rec := b.get("/v1/admin/sends/" + row.ID.String())
 	want(t, rec, http.StatusOK)
@@ -162,7 +162,7 @@ func TestSendJSONWithoutItsPolicy(t *testing.T) {
 // A send that rules on trial would have refused says so, in both languages; others do not mention them.
 func TestSendShowsRulesOnTrial(t *testing.T) {
 	r := newRig(t)
-	tried := r.sent("ana@example.com", func(s *audit.Send) { s.Observed = []string{"office", "stricter"} })
+	tried := r.sent("ana@example.com", func(s *store.Send) { s.Observed = []string{"office", "stricter"} })
 	other := r.sent("bo@example.com")
 	b := r.loggedIn()
 	contains(t, b.get("/admin/sends/"+tried.ID.String()), "<dt>On trial, would refuse</dt><dd>office, stricter</dd>")
@@ -197,7 +197,7 @@ func TestRefusalShowsWhatLedToIt(t *testing.T) {
 	r.clock.add(25 * time.Hour)
 	sent := r.sent("ana@example.com")
 	r.sent("bo@example.com")
-	r.refused("ana@example.com", "minute", time.Minute, 1, func(s *audit.Send) { s.App = "desk" })
+	r.refused("ana@example.com", "minute", time.Minute, 1, func(s *store.Send) { s.App = "desk" })
 	row := r.refused("ana@example.com", "minute", 50*time.Second, 1)
 	r.refused("ana@example.com", "hour", 50*time.Minute, 1)
 	b := r.loggedIn()

@@ -9,7 +9,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"sendcode/internal/audit"
+	"sendcode/internal/store"
 )
 
 // listView is the list with its filters.
@@ -101,7 +101,7 @@ func (a *Admin) showList(c echo.Context, status int, q query, s searchView) erro
 		v.Person = a.person(c, q, found, w)
 	}
 	if q.filter.Support != "" && len(found.rows) > 1 {
-		v.Shared = w.tell("list.shared", strong("support", audit.SupportReference(found.rows[0].ID)))
+		v.Shared = w.tell("list.shared", strong("support", store.SupportReference(found.rows[0].ID)))
 	}
 	if actorOf(c).may(deedExport) && len(found.rows) > 0 {
 		v.Export = exportAddress(q.given)
@@ -167,7 +167,7 @@ func address(given url.Values, name, value string) string {
 	return "/admin?" + next.Encode()
 }
 
-func viewOf(s audit.Send, w words) rowView {
+func viewOf(s store.Send, w words) rowView {
 	return rowView{
 		Link: sendAddress(s.ID), At: clock{Time: s.LoggedAt, Exact: true}, To: toOf(s, w), Purpose: s.Purpose, App: s.App,
 		Channel: w.or("channel", string(s.Channel)), State: stateViewOf(s, w), Why: why(s, w),
@@ -176,26 +176,26 @@ func viewOf(s audit.Send, w words) rowView {
 }
 
 // toOf is the recipient as a row shows it, or how many there are in a row of several.
-func toOf(s audit.Send, w words) string {
+func toOf(s store.Send, w words) string {
 	if s.Recipients > 0 {
 		return w.plural("list.recipients", s.Recipients)
 	}
 	return s.To
 }
 
-func stateViewOf(s audit.Send, w words) stateView {
+func stateViewOf(s store.Send, w words) stateView {
 	return stateView{Sign: signs[s.Status], Word: w.or("status", string(s.Status)), Tone: toneOf(s.Status)}
 }
 
 // why is the reason in a few words: "550 5.1.1 · refused by the server · did not count", "minute · 42 s left · ×3".
-func why(s audit.Send, w words) string {
+func why(s store.Send, w words) string {
 	var parts []string
 	add := func(p string) {
 		if p != "" {
 			parts = append(parts, p)
 		}
 	}
-	if s.Status == audit.Refused {
+	if s.Status == store.Refused {
 		add(s.BlockedBy)
 		add(w.say("why.wait", "wait", w.wait(s.RetryAfter)))
 		if s.Count > 1 {
@@ -206,9 +206,9 @@ func why(s audit.Send, w words) string {
 	add(s.ProviderCode)
 	add(w.or("reason", s.Reason))
 	switch {
-	case s.Status == audit.Queued && s.Attempt > 0:
+	case s.Status == store.Queued && s.Attempt > 0:
 		add(w.say("why.again"))
-	case s.Status == audit.Failed && !s.Counts:
+	case s.Status == store.Failed && !s.Counts:
 		add(w.say("why.given_back"))
 	}
 	if s.Forgiven {

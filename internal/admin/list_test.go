@@ -10,8 +10,9 @@ import (
 	"testing"
 	"time"
 
-	"sendcode/internal/audit"
 	"sendcode/internal/recipient"
+	"sendcode/internal/store"
+	"sendcode/internal/store/sqlite"
 )
 
 // rowsIn finds the rows of a list page, newest first, by their sends' ids.
@@ -34,19 +35,19 @@ func linkIn(body, text string) string {
 
 func TestListShowsWhatHappened(t *testing.T) {
 	r := newRig(t)
-	r.sent("ana@example.com", func(s *audit.Send) { s.Reference = "order-7" })
+	r.sent("ana@example.com", func(s *store.Send) { s.Reference = "order-7" })
 	r.clock.add(10 * time.Second)
 	r.refused("ana@example.com", "minute", 49500*time.Millisecond, 3)
 	failed := r.begin("w@qq.com")
 	r.clock.add(96 * time.Millisecond)
-	r.finish(failed.Send, audit.Outcome{Status: audit.Failed, Reason: "rejected", Provider: "mx1", ProviderCode: "550 5.1.1", Took: 96 * time.Millisecond, Refund: true})
+	r.finish(failed.Send, store.Outcome{Status: store.Failed, Reason: "rejected", Provider: "mx1", ProviderCode: "550 5.1.1", Took: 96 * time.Millisecond, Refund: true})
 	kept := r.begin("k@example.com")
-	r.finish(kept.Send, audit.Outcome{Status: audit.Failed, Reason: "template"})
+	r.finish(kept.Send, store.Outcome{Status: store.Failed, Reason: "template"})
 	r.refused("zoe@example.com", "hour", time.Minute, 2)
 	unknown := r.begin("li@example.com")
-	r.finish(unknown.Send, audit.Outcome{Status: audit.Unknown, Reason: "no_answer", Provider: "mx1", Took: 61 * time.Second})
+	r.finish(unknown.Send, store.Outcome{Status: store.Unknown, Reason: "no_answer", Provider: "mx1", Took: 61 * time.Second})
 	queued := r.begin("q@example.com")
-	_, err := r.log.Postpone(context.Background(), audit.Postponement{Held: audit.Held{ID: queued.Send.ID, Attempt: 1}, After: time.Second, Reason: "temporary_dial", Provider: "mx1"})
+	_, err := r.log.Postpone(context.Background(), store.Postponement{Held: store.Held{ID: queued.Send.ID, Attempt: 1}, After: time.Second, Reason: "temporary_dial", Provider: "mx1"})
 	r.must(err)
 	r.begin("s@example.com")
 
@@ -86,12 +87,12 @@ func TestListSaysWhyItIsEmpty(t *testing.T) {
 	contains(t, b.get("/admin?limit=5"), "Nothing has been sent yet")
 	contains(t, b.get("/admin?status=sent"), "Nothing matches")
 	contains(t, b.get("/admin?recipient="+strings.Repeat("0", 32)), "No request for this recipient reached us")
-	contains(t, b.get("/admin?cursor="+writeCursor(audit.Mark{At: start})), "There is nothing older")
+	contains(t, b.get("/admin?cursor="+writeCursor(store.Mark{At: start})), "There is nothing older")
 }
 
 func TestListHTMLIsEscaped(t *testing.T) {
 	r := newRig(t)
-	s := r.sent("ana@example.com", func(s *audit.Send) { s.App, s.Locale = `<b onclick="x">`, `"><i>` })
+	s := r.sent("ana@example.com", func(s *store.Send) { s.App, s.Locale = `<b onclick="x">`, `"><i>` })
 	b := r.loggedIn()
 	lacks(t, b.get("/admin/sends/"+s.ID.String()), "<b onclick", `"><i>`)
 	rec := b.get("/admin?purpose=" + url.QueryEscape(`"><script>x</script>`))
@@ -160,7 +161,7 @@ func TestPagingBack(t *testing.T) {
 		t.Errorf("the first page: %v, newer %q", rows, linkIn(rec.Body.String(), "Newer"))
 	}
 	want(t, b.get("/admin?newer=x"), http.StatusUnprocessableEntity)
-	cursor := writeCursor(audit.Mark{At: r.clock.now()})
+	cursor := writeCursor(store.Mark{At: r.clock.now()})
 	want(t, b.get("/admin?newer="+cursor+"&cursor="+cursor), http.StatusUnprocessableEntity)
 }
 
@@ -180,11 +181,11 @@ func TestNoOlderLinkWhereNothingIsOlder(t *testing.T) {
 
 func TestFilters(t *testing.T) {
 	r := newRig(t)
-	sent := r.sent("ana@example.com", func(s *audit.Send) { s.Reference = "order-7" }).ID.String()
+	sent := r.sent("ana@example.com", func(s *store.Send) { s.Reference = "order-7" }).ID.String()
 	r.clock.add(time.Hour)
 	middle := r.clock.now()
-	refused := r.refused("bo@example.com", "hour", time.Minute, 1, func(s *audit.Send) { s.App = "desk" }).ID.String()
-	sms := r.refused("bo@example.com", "day", time.Minute, 1, func(s *audit.Send) {
+	refused := r.refused("bo@example.com", "hour", time.Minute, 1, func(s *store.Send) { s.App = "desk" }).ID.String()
+	sms := r.refused("bo@example.com", "day", time.Minute, 1, func(s *store.Send) {
 		s.Channel, s.Purpose, s.To, s.Country = recipient.SMS, "signup", "+49 151•••021", "DE"
 	}).ID.String()
 	_, hash := r.recipient("BO@example.com")
@@ -258,8 +259,8 @@ func TestBadFiltersAreNamed(t *testing.T) {
 	long := strings.Repeat("x", 65)
 	for query, field := range map[string]string{
 		"limit=0": "limit", "limit=201": "limit", "limit=x": "limit", "limit=1.5": "limit", "limit=99999999999999999999": "limit", "limit=-1": "limit",
-		"cursor=x": "cursor", "cursor=" + strings.Repeat("A", 34): "cursor", "cursor=" + writeCursor(audit.Mark{At: start}) + "A": "cursor",
-		"cursor=" + strings.Repeat("_", 34): "cursor", "cursor=%00": "cursor", "cursor=" + respelt(writeCursor(audit.Mark{At: start})): "cursor",
+		"cursor=x": "cursor", "cursor=" + strings.Repeat("A", 34): "cursor", "cursor=" + writeCursor(store.Mark{At: start}) + "A": "cursor",
+		"cursor=" + strings.Repeat("_", 34): "cursor", "cursor=%00": "cursor", "cursor=" + respelt(writeCursor(store.Mark{At: start})): "cursor",
 		"status=delivered2": "status", "status=SENT": "status", "status=%00": "status",
 		"channel=fax": "channel", "channel=Email": "channel",
 		"recipient=ana%40example.com": "recipient", "recipient=" + strings.Repeat("A", 32): "recipient", "recipient=00": "recipient",
@@ -289,19 +290,19 @@ func respelt(cursor string) string { return cursor[:len(cursor)-1] + "B" }
 func TestCursor(t *testing.T) {
 	r := newRig(t)
 	for _, at := range []time.Time{start, time.UnixMicro(0).UTC(), start.Add(123 * time.Microsecond), time.Date(9999, 12, 31, 23, 59, 59, 999_999_000, time.UTC)} {
-		m := audit.Mark{At: at, ID: r.id()}
+		m := store.Mark{At: at, ID: r.id()}
 		if got, ok := readCursor(writeCursor(m)); !ok || got != m {
 			t.Errorf("%v becomes %v, %v", m, got, ok)
 		}
 	}
-	before := audit.Mark{At: time.Date(1969, 12, 31, 0, 0, 0, 0, time.UTC)}
+	before := store.Mark{At: time.Date(1969, 12, 31, 0, 0, 0, 0, time.UTC)}
 	if _, ok := readCursor(writeCursor(before)); ok {
 		t.Error("a cursor before 1970 is taken")
 	}
 }
 
 func FuzzCursor(f *testing.F) {
-	f.Add(writeCursor(audit.Mark{At: start}))
+	f.Add(writeCursor(store.Mark{At: start}))
 	f.Add("")
 	f.Fuzz(func(t *testing.T, text string) {
 		if m, ok := readCursor(text); ok && writeCursor(m) != text {
@@ -313,7 +314,7 @@ func FuzzCursor(f *testing.F) {
 func TestLogAway(t *testing.T) {
 	r := newRig(t)
 	b := r.loggedIn()
-	r.log.SetFault(func(string) audit.Fault { return audit.Down })
+	r.log.SetFault(func(string) sqlite.Fault { return sqlite.Down })
 	for _, path := range []string{"/admin", "/admin/sends/0198f2b0-0000-7000-8000-000000000001"} {
 		rec := b.get(path)
 		want(t, rec, http.StatusServiceUnavailable)

@@ -10,8 +10,8 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"sendcode/internal/audit"
 	"sendcode/internal/server"
+	"sendcode/internal/store"
 	"sendcode/quota"
 )
 
@@ -78,7 +78,7 @@ func (a *Admin) login(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := a.begin(c, who, p.proof(), audit.Session{}, deed); err != nil {
+	if err := a.begin(c, who, p.proof(), store.Session{}, deed); err != nil {
 		return err
 	}
 	return c.Redirect(http.StatusSeeOther, orStart(next))
@@ -94,7 +94,7 @@ func (a *Admin) nextDeed(ctx context.Context, account string) (string, error) {
 
 func (a *Admin) hasFactor(ctx context.Context, account string) (bool, error) {
 	_, err := a.log.SecondFactor(ctx, account)
-	if errors.Is(err, audit.ErrNotFound) {
+	if errors.Is(err, store.ErrNotFound) {
 		return false, nil
 	}
 	return err == nil, a.readable(ctx, err)

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
-	"sendcode/internal/audit"
 	"sendcode/internal/recipient"
+	"sendcode/internal/store"
 	"sendcode/internal/verification"
 )
 
@@ -86,7 +86,7 @@ func (a *Admin) nobody(ctx context.Context, h hints, w words) (*verdict, error) 
 		return nil, a.unreadable(ctx, err)
 	}
 	for _, row := range rows {
-		if row.To != audit.Erased {
+		if row.To != store.Erased {
 			v.Near = append(v.Near, w.onward("near.asked", row))
 		}
 	}

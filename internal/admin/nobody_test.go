@@ -8,8 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"sendcode/internal/audit"
 	"sendcode/internal/recipient"
+	"sendcode/internal/store"
+	"sendcode/internal/store/sqlite"
 )
 
 // Whoever mistyped their address waits for a code that went elsewhere: the right one leads there.
@@ -40,9 +41,9 @@ func TestSearchFindsWhoMistyped(t *testing.T) {
 	rec = b.get(to)
 	contains(t, rec, "No request for this recipient reached us", "Have them spell it")
 	lacks(t, rec, "spelled almost")
-	r.log.SetFault(func(op string) audit.Fault {
+	r.log.SetFault(func(op string) sqlite.Fault {
 		if op == "Latest" {
-			return audit.Down
+			return sqlite.Down
 		}
 		return 0
 	})
@@ -55,7 +56,7 @@ func TestMistypedAndErased(t *testing.T) {
 	r := newRig(t)
 	r.sent("ana@gmial.com")
 	_, theirs := r.recipient("ana@gmial.com")
-	r.must(r.log.Erase(t.Context(), theirs, time.Hour, audit.Act{ID: r.id(), Who: "admin", What: "recipient.erase", Reason: "ticket 7", Outcome: audit.ActDone}))
+	r.must(r.log.Erase(t.Context(), theirs, time.Hour, store.Act{ID: r.id(), Who: "admin", What: "recipient.erase", Reason: "ticket 7", Outcome: store.ActDone}))
 	b := r.loggedIn()
 	rec := b.get(b.post("/admin/search", url.Values{"q": {"ana@gmail.com"}}).Header().Get("Location"))
 	contains(t, rec, "No request for this recipient reached us")

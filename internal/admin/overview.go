@@ -10,7 +10,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"sendcode/internal/audit"
+	"sendcode/internal/store"
 )
 
 // overviewView is what happened lately: numbers beside those of the time before, charts, and what stood in the way.
@@ -65,7 +65,7 @@ func (a *Admin) overviewPage(c echo.Context) error {
 		Last: options(w, "filter.last", "filter.last", last, "1h", "24h", "7d", "30d")[1:], Figures: figures(s, given, w),
 		Refusals: counts(s.Total.Refusals, func(name string) (string, string) { return name, address(given, "blocked_by", name) }),
 		Failures: counts(s.Total.Failures, func(name string) (string, string) {
-			return w.or("reason", name), address(given, "status", string(audit.Failed))
+			return w.or("reason", name), address(given, "status", string(store.Failed))
 		}),
 	}
 	if v.Prefixes, err = a.prefixesNow(c, w); err != nil {
@@ -83,15 +83,15 @@ func (a *Admin) overviewPage(c echo.Context) error {
 func figures(s statsJSON, given url.Values, w words) []figureView {
 	number := func(n int) string { return strconv.Itoa(n) }
 	now, before := s.Total, s.Before
-	rows := func(s audit.Status) string { return address(given, "status", string(s)) }
-	all := []figureView{{w.say("overview.sent"), number(now.Sent), number(before.Sent), rows(audit.Sent)}}
+	rows := func(s store.Status) string { return address(given, "status", string(s)) }
+	all := []figureView{{w.say("overview.sent"), number(now.Sent), number(before.Sent), rows(store.Sent)}}
 	if now.Lost+before.Lost > 0 {
-		all = append(all, figureView{w.say("overview.lost"), number(now.Lost), number(before.Lost), rows(audit.Undelivered)})
+		all = append(all, figureView{w.say("overview.lost"), number(now.Lost), number(before.Lost), rows(store.Undelivered)})
 	}
 	return append(all, []figureView{
-		{w.say("overview.failed"), number(now.Failed), number(before.Failed), rows(audit.Failed)},
-		{w.say("overview.unknown"), number(now.Unknown), number(before.Unknown), rows(audit.Unknown)},
-		{w.say("overview.refused"), number(now.Refused), number(before.Refused), rows(audit.Refused)},
+		{w.say("overview.failed"), number(now.Failed), number(before.Failed), rows(store.Failed)},
+		{w.say("overview.unknown"), number(now.Unknown), number(before.Unknown), rows(store.Unknown)},
+		{w.say("overview.refused"), number(now.Refused), number(before.Refused), rows(store.Refused)},
 		{w.say("overview.rate"), rateOf(now.Rate), rateOf(before.Rate), ""},
 		{w.say("overview.median"), tookOf(now.MedianMS, w), tookOf(before.MedianMS, w), ""},
 		{w.say("overview.p95"), tookOf(now.P95MS, w), tookOf(before.P95MS, w), ""},
@@ -102,7 +102,7 @@ func domainsOf(domains []domainJSON, given url.Values) (all []domainView) {
 	for _, d := range domains {
 		part := func(n int) string { return strconv.FormatFloat(100*float64(n)/float64(max(1, d.Sends)), 'f', 1, 64) }
 		failed := maps.Clone(given)
-		failed.Set("status", string(audit.Failed))
+		failed.Set("status", string(store.Failed))
 		all = append(all, domainView{
 			domainJSON: d, Share: part(d.Failed) + " %", Rejected100: part(d.Rejected), Other100: part(d.Failed - d.Rejected),
 			Link: address(failed, "domain", d.Domain),

@@ -10,7 +10,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"sendcode/internal/audit"
+	"sendcode/internal/store"
 	"sendcode/internal/verification"
 	"sendcode/quota"
 )
@@ -19,7 +19,7 @@ import (
 // verification.Service.
 type Policies interface {
 	Policies() []verification.InForce
-	AtLimit(ctx context.Context, p verification.InForce, rule quota.Rule, most int) ([]audit.Crowd, int, error)
+	AtLimit(ctx context.Context, p verification.InForce, rule quota.Rule, most int) ([]store.Crowd, int, error)
 	Replay(ctx context.Context, p verification.InForce, rules []quota.Rule, period time.Duration) (verification.Replayed, error)
 }
 

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"sendcode/internal/audit"
+	"sendcode/internal/store/sqlite"
 	"sendcode/internal/verification"
 	"sendcode/quota"
 )
@@ -185,6 +185,6 @@ func TestOneReplayAtATime(t *testing.T) {
 func TestPoliciesWithoutTheLog(t *testing.T) {
 	r := newRig(t)
 	console := r.loggedIn()
-	r.log.SetFault(func(string) audit.Fault { return audit.Down })
+	r.log.SetFault(func(string) sqlite.Fault { return sqlite.Down })
 	want(t, console.get("/admin/policies"), http.StatusServiceUnavailable)
 }

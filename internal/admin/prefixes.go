@@ -10,8 +10,8 @@ import (
 	"github.com/google/uuid"
 	"github.com/labstack/echo/v4"
 
-	"sendcode/internal/audit"
 	"sendcode/internal/server"
+	"sendcode/internal/store"
 	"sendcode/internal/verification"
 )
 
@@ -65,8 +65,8 @@ type prefixesJSON struct {
 
 // prefixPage is one page of pauses, as an address asks for it.
 type prefixPage struct {
-	filter audit.PrefixPauseFilter
-	list   []audit.PrefixPause
+	filter store.PrefixPauseFilter
+	list   []store.PrefixPause
 	now    time.Time
 	next   string // cursor; empty: this is the end
 }
@@ -80,12 +80,12 @@ func (a *Admin) findPrefixes(c echo.Context, raw, state string) (p prefixPage, e
 	if f.Recipient != nil {
 		return p, invalid("recipient", "unknown", "There is no such parameter.")
 	}
-	p.filter = audit.PrefixPauseFilter{Active: f.Active, Before: f.Before, Limit: f.Limit}
+	p.filter = store.PrefixPauseFilter{Active: f.Active, Before: f.Before, Limit: f.Limit}
 	ctx := c.Request().Context()
 	p.list, p.now, err = a.log.PrefixPauses(ctx, p.filter)
 	if err == nil {
-		p.next, err = cursorAfter(p.list, f.Limit, func(x audit.PrefixPause) audit.Mark { return audit.Mark{At: x.Since, ID: x.ID} }, func(last audit.Mark) ([]audit.PrefixPause, error) {
-			more, _, err := a.log.PrefixPauses(ctx, audit.PrefixPauseFilter{Active: f.Active, Before: &last, Limit: 1})
+		p.next, err = cursorAfter(p.list, f.Limit, func(x store.PrefixPause) store.Mark { return store.Mark{At: x.Since, ID: x.ID} }, func(last store.Mark) ([]store.PrefixPause, error) {
+			more, _, err := a.log.PrefixPauses(ctx, store.PrefixPauseFilter{Active: f.Active, Before: &last, Limit: 1})
 			return more, err
 		})
 	}
@@ -104,7 +104,7 @@ func (a *Admin) prefixesJSON(c echo.Context) error {
 	return c.JSON(http.StatusOK, out)
 }
 
-func prefixJSONOf(p audit.PrefixPause, now time.Time) prefixJSON {
+func prefixJSONOf(p store.PrefixPause, now time.Time) prefixJSON {
 	out := prefixJSON{
 		ID: p.ID.String(), App: p.App, Country: p.Country, Prefix: p.Prefix, Since: *stamp(p.Since), Until: *stamp(p.Until), Sends: p.Sends,
 		Approved: p.Approved, Active: p.Active(now), LiftedAt: stamp(p.LiftedAt), LiftedBy: text(p.LiftedBy), LiftedWhy: text(p.LiftedWhy),
@@ -147,7 +147,7 @@ func (a *Admin) showPrefixes(c echo.Context, status int, raw, problem string) er
 
 const prefixesPath = "/admin/prefixes"
 
-func prefixViewOf(p audit.PrefixPause, now time.Time, w words) prefixView {
+func prefixViewOf(p store.PrefixPause, now time.Time, w words) prefixView {
 	v := prefixView{
 		ID: p.ID.String(), Since: clock{Time: p.Since}, Until: clock{Time: p.Until}, Prefix: p.Prefix, App: p.App, Country: p.Country,
 		Sends: address(nil, "country", p.Country), Why: numbersOf(p, w), Active: p.Active(now),
@@ -157,7 +157,7 @@ func prefixViewOf(p audit.PrefixPause, now time.Time, w words) prefixView {
 }
 
 // numbersOf are those that it was paused for.
-func numbersOf(p audit.PrefixPause, w words) string {
+func numbersOf(p store.PrefixPause, w words) string {
 	text := w.say("prefixes.numbers", "sends", strconv.Itoa(p.Sends), "approved", strconv.Itoa(p.Approved))
 	if p.Usual >= 0 {
 		text += w.say("prefixes.usual", "percent", strconv.Itoa(p.Usual))
@@ -166,16 +166,16 @@ func numbersOf(p audit.PrefixPause, w words) string {
 }
 
 // liftPrefix ends a pause, and has the act recorded with it.
-func (a *Admin) liftPrefix(c echo.Context, id, reason string) (audit.PrefixPause, error) {
+func (a *Admin) liftPrefix(c echo.Context, id, reason string) (store.PrefixPause, error) {
 	pause, err := uuid.Parse(id)
 	if err != nil {
-		return audit.PrefixPause{}, invalid("id", "invalid", "This is no ID of a pause.")
+		return store.PrefixPause{}, invalid("id", "invalid", "This is no ID of a pause.")
 	}
 	act, err := a.act(c, deedLiftPrefix)
 	if err != nil {
-		return audit.PrefixPause{}, err
+		return store.PrefixPause{}, err
 	}
-	p, _, err := a.doer.LiftPrefix(c.Request().Context(), audit.PrefixLifting{ID: pause, By: actorOf(c).name, Why: strings.TrimSpace(reason)}, act)
+	p, _, err := a.doer.LiftPrefix(c.Request().Context(), store.PrefixLifting{ID: pause, By: actorOf(c).name, Why: strings.TrimSpace(reason)}, act)
 	return p, err
 }
 
@@ -212,7 +212,7 @@ func (a *Admin) liftPrefixForm(c echo.Context) error {
 
 // prefixesNow says how many rest now; nothing where none does.
 func (a *Admin) prefixesNow(c echo.Context, w words) (string, error) {
-	list, _, err := a.log.PrefixPauses(c.Request().Context(), audit.PrefixPauseFilter{Active: true, Limit: 200})
+	list, _, err := a.log.PrefixPauses(c.Request().Context(), store.PrefixPauseFilter{Active: true, Limit: 200})
 	if err != nil || len(list) == 0 {
 		return "", a.readable(c.Request().Context(), err)
 	}

@@ -8,25 +8,25 @@ import (
 	"testing"
 	"time"
 
-	"sendcode/internal/audit"
 	"sendcode/internal/recipient"
+	"sendcode/internal/store"
 )
 
 // pausedPrefix has text messages go to a prefix without any coming back, and the log pause it.
-func (r *rig) pausedPrefix(prefix string) audit.PrefixPause {
+func (r *rig) pausedPrefix(prefix string) store.PrefixPause {
 	r.Helper()
 	for n := range 5 {
 		row := r.row(fmt.Sprintf("p%d@example.com", n))
 		row.ID, row.Channel, row.To, row.Prefix, row.Country = r.id(), recipient.SMS, prefix+"•••21", prefix, "DE"
-		begun, err := r.log.Begin(context.Background(), audit.Intent{
+		begun, err := r.log.Begin(context.Background(), store.Intent{
 			Send: row, Purposes: []string{"login"}, Life: 10 * time.Minute, Lease: time.Minute,
-			Verification: audit.Verification{ID: "v" + row.ID.String(), KeyID: "k", CodeLength: 6, MaxAttempts: 5},
+			Verification: store.Verification{ID: "v" + row.ID.String(), KeyID: "k", CodeLength: 6, MaxAttempts: 5},
 		})
 		r.must(err)
-		r.finish(begun.Send, audit.Outcome{Status: audit.Sent, Provider: "carrier"})
+		r.finish(begun.Send, store.Outcome{Status: store.Sent, Provider: "carrier"})
 	}
 	r.clock.add(10 * time.Minute)
-	started, err := r.log.Watch(context.Background(), audit.Watch{Sends: 5, Percent: 10, Within: time.Hour, Life: 10 * time.Minute, For: time.Hour})
+	started, err := r.log.Watch(context.Background(), store.Watch{Sends: 5, Percent: 10, Within: time.Hour, Life: 10 * time.Minute, For: time.Hour})
 	r.must(err)
 	if len(started) != 1 {
 		r.Fatalf("%+v", started)
@@ -58,7 +58,7 @@ func TestPrefixesPage(t *testing.T) {
 	contains(t, b.get("/admin/prefixes?state=all"), "lifted", "ours, &lt;b&gt;ticket&lt;/b&gt; 7", "49151", "admin")
 	lacks(t, b.get("/admin/overview"), "hardly any code came back")
 	contains(t, b.get("/admin/acts"), "lifted a pause of numbers", "49151", "ticket")
-	acts, err := r.log.Acts(context.Background(), audit.ActFilter{What: "prefix.lift", Limit: 9})
+	acts, err := r.log.Acts(context.Background(), store.ActFilter{What: "prefix.lift", Limit: 9})
 	if err != nil || len(acts) != 1 || acts[0].App != "shop" || acts[0].Role != "owner" {
 		t.Errorf("%+v, %v", acts, err)
 	}
@@ -114,15 +114,15 @@ func TestVerdictOnAPausedPrefix(t *testing.T) {
 	p := r.pausedPrefix("+49151")
 	row := r.row("q@example.com")
 	row.ID, row.Channel, row.To, row.Prefix, row.Country = r.id(), recipient.SMS, "+49 151•••21", "+49151", "DE"
-	begun, err := r.log.Begin(context.Background(), audit.Intent{
+	begun, err := r.log.Begin(context.Background(), store.Intent{
 		Send: row, Purposes: []string{"login"}, Life: 10 * time.Minute, Lease: time.Minute,
-		Verification: audit.Verification{ID: "v" + row.ID.String(), KeyID: "k", CodeLength: 6, MaxAttempts: 5},
+		Verification: store.Verification{ID: "v" + row.ID.String(), KeyID: "k", CodeLength: 6, MaxAttempts: 5},
 	})
 	r.must(err)
-	r.finish(begun.Send, audit.Outcome{Status: audit.Failed, Reason: audit.ReasonPaused, Refund: true})
+	r.finish(begun.Send, store.Outcome{Status: store.Failed, Reason: store.ReasonPaused, Refund: true})
 	path := "/admin/sends/" + row.ID.String()
 	contains(t, b.get(path), "49151", "5 sent, 0 entered", "It holds until", "have the code by mail", "have the code sent by mail")
-	_, _, err = r.log.LiftPrefix(context.Background(), audit.PrefixLifting{ID: p.ID, By: "mei", Why: "x"}, nil)
+	_, _, err = r.log.LiftPrefix(context.Background(), store.PrefixLifting{ID: p.ID, By: "mei", Why: "x"}, nil)
 	r.must(err)
 	contains(t, b.get(path), "It was lifted at", "49151")
 	contains(t, b.get(path, "Accept-Language", "zh-CN"), "暂停发送短信", "已于")

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"sendcode/internal/audit"
+	"sendcode/internal/store"
 	"sendcode/internal/verification"
 )
 
@@ -47,7 +47,7 @@ func TestPreviewSendsOne(t *testing.T) {
 	rec := b.post("/admin/preview", form)
 	want(t, rec, http.StatusSeeOther)
 	to := rec.Header().Get("Location")
-	rows, err := r.log.Sends(context.Background(), audit.Filter{Reference: "preview", Limit: 10})
+	rows, err := r.log.Sends(context.Background(), store.Filter{Reference: "preview", Limit: 10})
 	r.must(err)
 	if len(rows) != 1 || to != "/admin/sends/"+rows[0].ID.String() || rows[0].Locale != "zh-Hans" || rows[0].To != "m•••@example.com" {
 		t.Fatalf("leads to %s of %+v", to, rows)
@@ -66,7 +66,7 @@ func TestPreviewSendsOne(t *testing.T) {
 			t.Errorf("%s: %d", name, rec.Code)
 		}
 	}
-	acts, err := r.log.Acts(context.Background(), audit.ActFilter{What: deedPreview, Limit: 10})
+	acts, err := r.log.Acts(context.Background(), store.ActFilter{What: deedPreview, Limit: 10})
 	r.must(err)
 	var outcomes []string
 	for _, a := range acts {
@@ -80,9 +80,9 @@ func TestPreviewSendsOne(t *testing.T) {
 	}
 	want(t, b.post("/admin/preview", form, "Sec-Fetch-Site", "cross-site"), http.StatusForbidden)
 	want(t, r.browser().post("/admin/preview", form), http.StatusSeeOther)
-	rows, err = r.log.Sends(context.Background(), audit.Filter{Reference: "preview", Limit: 10})
+	rows, err = r.log.Sends(context.Background(), store.Filter{Reference: "preview", Limit: 10})
 	r.must(err)
-	if rows = slices.DeleteFunc(rows, func(s audit.Send) bool { return s.Status == audit.Refused }); len(rows) != 1 {
+	if rows = slices.DeleteFunc(rows, func(s store.Send) bool { return s.Status == store.Refused }); len(rows) != 1 {
 		t.Errorf("%d were sent", len(rows))
 	}
 }

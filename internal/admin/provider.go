@@ -13,9 +13,9 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"sendcode/internal/audit"
 	"sendcode/internal/openid"
 	"sendcode/internal/server"
+	"sendcode/internal/store"
 	"sendcode/quota"
 )
 
@@ -133,14 +133,14 @@ func (a *Admin) notVouchedFor(c echo.Context, next string, err error) error {
 }
 
 // welcome is who somebody is here whom the provider names, and the session that they may have; without a proof they have no access.
-func (a *Admin) welcome(ctx context.Context, person openid.Person) (actor, proof, audit.Session, error) {
-	s := audit.Session{Via: viaProvider}
+func (a *Admin) welcome(ctx context.Context, person openid.Person) (actor, proof, store.Session, error) {
+	s := store.Session{Via: viaProvider}
 	known, err := a.log.AccountOf(ctx, person.Name)
 	switch {
 	case err == nil:
 		who, p := a.byIdentity(known)
 		return who, p, s, nil
-	case !errors.Is(err, audit.ErrNotFound):
+	case !errors.Is(err, store.ErrNotFound):
 		return actor{}, proof{}, s, a.unreadable(ctx, err)
 	}
 	who := actor{name: viaProvider + ":" + person.Name}
@@ -157,7 +157,7 @@ func (a *Admin) welcome(ctx context.Context, person openid.Person) (actor, proof
 
 // vouchedFor is who a session by the provider stands for now: an account that was closed, or got another identity, ends it, and
 // so does a value that gives no role any more.
-func (a *Admin) vouchedFor(ctx context.Context, s audit.Session) (actor, proof, error) {
+func (a *Admin) vouchedFor(ctx context.Context, s store.Session) (actor, proof, error) {
 	if a.provider == nil {
 		return actor{}, proof{}, nil
 	}
@@ -168,7 +168,7 @@ func (a *Admin) vouchedFor(ctx context.Context, s audit.Session) (actor, proof, 
 	}
 	known, err := find(ctx, name)
 	switch {
-	case err != nil && !errors.Is(err, audit.ErrNotFound):
+	case err != nil && !errors.Is(err, store.ErrNotFound):
 		return actor{}, proof{}, a.unreadable(ctx, err)
 	case mapped && err != nil && a.provider.Roles[s.Granted] != "":
 		return actor{s.Account, a.provider.Roles[s.Granted]}, a.word(name), nil
@@ -180,7 +180,7 @@ func (a *Admin) vouchedFor(ctx context.Context, s audit.Session) (actor, proof, 
 }
 
 // byIdentity is who an account stands for that is logged in to by the provider.
-func (a *Admin) byIdentity(known audit.Account) (actor, proof) {
+func (a *Admin) byIdentity(known store.Account) (actor, proof) {
 	if !known.DisabledAt.IsZero() || known.Identity == "" {
 		return actor{}, proof{}
 	}

@@ -11,9 +11,9 @@ import (
 	"testing"
 	"time"
 
-	"sendcode/internal/audit"
 	"sendcode/internal/openid"
 	"sendcode/internal/openid/openidtest"
+	"sendcode/internal/store"
 )
 
 const consoleAddress = "http://console.example"
@@ -76,12 +76,12 @@ func (b *browser) byProvider(next string) *httptest.ResponseRecorder {
 }
 
 // account adds an account, or makes the one of its name like it.
-func (r *rig) account(a audit.Account) {
+func (r *rig) account(a store.Account) {
 	r.Helper()
-	act := audit.Act{ID: r.id(), Who: "test", What: "account.add", Outcome: audit.ActDone}
+	act := store.Act{ID: r.id(), Who: "test", What: "account.add", Outcome: store.ActDone}
 	err := r.log.AddAccount(r.Context(), a, act)
-	if errors.Is(err, audit.ErrNameTaken) {
-		all := audit.AccountChange{Role: &a.Role, Password: &a.Password, Identity: &a.Identity, DisabledAt: &a.DisabledAt}
+	if errors.Is(err, store.ErrNameTaken) {
+		all := store.AccountChange{Role: &a.Role, Password: &a.Password, Identity: &a.Identity, DisabledAt: &a.DisabledAt}
 		err = r.log.ChangeAccount(r.Context(), a.Name, all, act)
 	}
 	r.must(err)
@@ -89,7 +89,7 @@ func (r *rig) account(a audit.Account) {
 
 func TestLoginByTheProvider(t *testing.T) {
 	r, server := besideProvider(t)
-	r.account(audit.Account{Name: "ana", Role: "operator", Identity: "ana@example.org"})
+	r.account(store.Account{Name: "ana", Role: "operator", Identity: "ana@example.org"})
 	b := r.browser()
 	contains(t, b.get("/admin/login?next=/admin/preview"), "Log in with Example ID", `value="/admin/preview"`)
 	is(server, "ana@example.org", "console-owners") // the account decides, not the group
@@ -103,7 +103,7 @@ func TestLoginByTheProvider(t *testing.T) {
 	}
 	want(t, b.get("/admin"), http.StatusOK)
 	want(t, b.get("/admin/accounts"), http.StatusForbidden)
-	acts, err := r.log.Acts(t.Context(), audit.ActFilter{Limit: 1})
+	acts, err := r.log.Acts(t.Context(), store.ActFilter{Limit: 1})
 	r.must(err)
 	if a := acts[0]; a.Who != "ana" || a.What != deedLogin || a.Role != "operator" || a.Detail != "oidc" {
 		t.Errorf("%+v", a)
@@ -133,7 +133,7 @@ func TestRolesByTheProvider(t *testing.T) {
 		want(t, b.get("/admin"), http.StatusOK)
 		want(t, b.get("/admin/accounts"), c.accounts)
 		want(t, b.get("/v1/admin/sends.csv"), c.export)
-		acts, err := r.log.Acts(t.Context(), audit.ActFilter{What: deedLogin, Limit: 1})
+		acts, err := r.log.Acts(t.Context(), store.ActFilter{What: deedLogin, Limit: 1})
 		r.must(err)
 		if a := acts[0]; a.Who != "oidc:bo" || a.Detail != c.granted {
 			t.Errorf("%+v", a)
@@ -154,8 +154,8 @@ func TestRolesByTheProvider(t *testing.T) {
 // A session by the provider ends when what it rests on does: the account, its identity, the value that gave a role, the provider itself.
 func TestSessionsByTheProviderEnd(t *testing.T) {
 	r, server := besideProvider(t)
-	ana := audit.Account{Name: "ana", Role: "operator", Identity: "ana"}
-	changed := func(change func(*audit.Account)) func() {
+	ana := store.Account{Name: "ana", Role: "operator", Identity: "ana"}
+	changed := func(change func(*store.Account)) func() {
 		return func() { a := ana; change(&a); r.account(a) }
 	}
 	other := func(change func(*Provider)) func() {
@@ -170,15 +170,15 @@ func TestSessionsByTheProviderEnd(t *testing.T) {
 		who    string
 		change func()
 	}{
-		"closed":                {"ana", changed(func(a *audit.Account) { a.DisabledAt = start })},
-		"another identity":      {"ana", changed(func(a *audit.Account) { a.Identity = "ana2" })},
-		"no identity":           {"ana", changed(func(a *audit.Account) { a.Identity = "" })},
+		"closed":                {"ana", changed(func(a *store.Account) { a.DisabledAt = start })},
+		"another identity":      {"ana", changed(func(a *store.Account) { a.Identity = "ana2" })},
+		"no identity":           {"ana", changed(func(a *store.Account) { a.Identity = "" })},
 		"another provider":      {"ana", other(func(p *Provider) { p.About = "two" })},
 		"no provider":           {"ana", func() { r.console.provider = nil }},
 		"no role any more":      {"bo", other(func(p *Provider) { p.Roles = nil })},
 		"bo's another provider": {"bo", other(func(p *Provider) { p.About = "two" })},
 		"bo's no provider":      {"bo", func() { r.console.provider = nil }},
-		"bo's account closed":   {"bo", changed(func(a *audit.Account) { a.Name, a.Identity, a.DisabledAt = "bo", "bo", start })},
+		"bo's account closed":   {"bo", changed(func(a *store.Account) { a.Name, a.Identity, a.DisabledAt = "bo", "bo", start })},
 	} {
 		r.console.provider = whole
 		r.account(ana)
@@ -194,16 +194,16 @@ func TestSessionsByTheProviderEnd(t *testing.T) {
 			t.Errorf("%s: %d for a program", what, got)
 		}
 		r.console.provider = whole
-		r.account(audit.Account{Name: "bo", Role: "reader"})
+		r.account(store.Account{Name: "bo", Role: "reader"})
 		r.clock.add(time.Hour) // the limits forget
 	}
 	is(server, "ana")
 	r.account(ana)
 	b := r.browser()
 	leadsTo(t, b.byProvider(""))
-	changed(func(a *audit.Account) { a.Role = "owner" })()
+	changed(func(a *store.Account) { a.Role = "owner" })()
 	want(t, b.get("/admin/accounts"), http.StatusOK) // the role is read with each request
-	changed(func(a *audit.Account) { a.DisabledAt = r.clock.now() })()
+	changed(func(a *store.Account) { a.DisabledAt = r.clock.now() })()
 	rec := r.browser().byProvider("")
 	want(t, rec, http.StatusForbidden)
 	is(server, "ana", "console-owners") // nor does a group open what an owner closed

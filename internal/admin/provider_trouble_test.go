@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"sendcode/internal/audit"
 	"sendcode/internal/openid/openidtest"
+	"sendcode/internal/store/sqlite"
 )
 
 // What comes back must come from the browser that was sent, in time, and once.
@@ -113,11 +113,11 @@ func TestProviderInTrouble(t *testing.T) {
 	rec := r.browser().post(providerStart, url.Values{"next": {"/admin/tail"}})
 	want(t, rec, http.StatusServiceUnavailable)
 	contains(t, rec, "Example ID cannot be reached", `value="/admin/tail"`)
-	r.log.SetFault(func(m string) audit.Fault {
+	r.log.SetFault(func(m string) sqlite.Fault {
 		if m == "AccountOf" {
-			return audit.Down
+			return sqlite.Down
 		}
-		return audit.None
+		return sqlite.None
 	})
 	server.Do(func() { server.Intercept = nil })
 	is(server, "bo", "support")

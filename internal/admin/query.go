@@ -10,15 +10,15 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"sendcode/internal/audit"
 	"sendcode/internal/recipient"
 	"sendcode/internal/server"
+	"sendcode/internal/store"
 	"sendcode/internal/verification"
 )
 
 // query is what a list is asked for in its address: filters, a place and a length.
 type query struct {
-	filter audit.Filter
+	filter store.Filter
 	given  url.Values // what was asked, empty parameters left out
 	hints  hints      // of a search that found nobody
 }
@@ -33,12 +33,12 @@ const (
 var spans = map[string]time.Duration{"1h": time.Hour, "24h": 24 * time.Hour, "7d": 7 * 24 * time.Hour, "30d": 30 * 24 * time.Hour}
 
 // statuses are all that a row can have.
-var statuses = []audit.Status{audit.Queued, audit.Sending, audit.Sent, audit.Delivered, audit.Undelivered, audit.Failed, audit.Unknown, audit.Refused}
+var statuses = []store.Status{store.Queued, store.Sending, store.Sent, store.Delivered, store.Undelivered, store.Failed, store.Unknown, store.Refused}
 
 // parseQuery reads an address's raw query. A parameter that is unknown, repeated or wrong is an error that names it:
 // a filter that was left out in silence would answer another question than the one asked.
 func parseQuery(raw string, now time.Time) (query, error) {
-	q := query{filter: audit.Filter{Limit: defaultLimit}, given: url.Values{}}
+	q := query{filter: store.Filter{Limit: defaultLimit}, given: url.Values{}}
 	err := eachParameter(raw, func(name, value string) error {
 		set, known := parameters[name]
 		if !known {
@@ -88,27 +88,27 @@ func (q query) checkRange() error {
 }
 
 // parameters sets one part of a filter each, or says what is wrong with the value.
-var parameters = map[string]func(f *audit.Filter, value string, now time.Time) string{
+var parameters = map[string]func(f *store.Filter, value string, now time.Time) string{
 	"recipient":  setRecipient,
 	"status":     setStatus,
 	"channel":    setChannel,
-	"purpose":    word(func(f *audit.Filter) *string { return &f.Purpose }),
-	"app":        word(func(f *audit.Filter) *string { return &f.App }),
-	"blocked_by": word(func(f *audit.Filter) *string { return &f.BlockedBy }),
-	"reference":  word(func(f *audit.Filter) *string { return &f.Reference }),
-	"carrier":    word(func(f *audit.Filter) *string { return &f.Provider }),
+	"purpose":    word(func(f *store.Filter) *string { return &f.Purpose }),
+	"app":        word(func(f *store.Filter) *string { return &f.App }),
+	"blocked_by": word(func(f *store.Filter) *string { return &f.BlockedBy }),
+	"reference":  word(func(f *store.Filter) *string { return &f.Reference }),
+	"carrier":    word(func(f *store.Filter) *string { return &f.Provider }),
 	"country":    setCountry,
 	"domain":     setDomain,
 	"support":    setSupport,
-	"from":       instant(func(f *audit.Filter) *time.Time { return &f.From }),
-	"to":         instant(func(f *audit.Filter) *time.Time { return &f.To }),
+	"from":       instant(func(f *store.Filter) *time.Time { return &f.From }),
+	"to":         instant(func(f *store.Filter) *time.Time { return &f.To }),
 	"last":       setLast,
-	"cursor":     setCursor(func(f *audit.Filter) **audit.Mark { return &f.Before }),
-	"newer":      setCursor(func(f *audit.Filter) **audit.Mark { return &f.After }),
+	"cursor":     setCursor(func(f *store.Filter) **store.Mark { return &f.Before }),
+	"newer":      setCursor(func(f *store.Filter) **store.Mark { return &f.After }),
 	"limit":      setLimit,
 }
 
-func setRecipient(f *audit.Filter, value string, _ time.Time) string {
+func setRecipient(f *store.Filter, value string, _ time.Time) string {
 	h, err := recipient.ParseHash(value)
 	if err != nil {
 		return "A recipient is given by its hash, 32 lower-case hexadecimal digits; an address belongs into the search."
@@ -117,15 +117,15 @@ func setRecipient(f *audit.Filter, value string, _ time.Time) string {
 	return ""
 }
 
-func setStatus(f *audit.Filter, value string, _ time.Time) string {
-	f.Status = audit.Status(value)
+func setStatus(f *store.Filter, value string, _ time.Time) string {
+	f.Status = store.Status(value)
 	if !slices.Contains(statuses, f.Status) {
 		return "A status is queued, sending, sent, delivered, undelivered, failed, unknown or refused."
 	}
 	return ""
 }
 
-func setChannel(f *audit.Filter, value string, _ time.Time) (problem string) {
+func setChannel(f *store.Filter, value string, _ time.Time) (problem string) {
 	var err error
 	if f.Channel, err = recipient.ParseChannel(value); err != nil {
 		return "A channel is email or sms."
@@ -133,7 +133,7 @@ func setChannel(f *audit.Filter, value string, _ time.Time) (problem string) {
 	return ""
 }
 
-func setCountry(f *audit.Filter, value string, _ time.Time) string {
+func setCountry(f *store.Filter, value string, _ time.Time) string {
 	f.Country = strings.ToUpper(strings.TrimSpace(value))
 	if !recipient.KnownCountry(f.Country) {
 		return "A country is that of a phone number, two letters as in DE, or 001 for numbers of none."
@@ -141,7 +141,7 @@ func setCountry(f *audit.Filter, value string, _ time.Time) string {
 	return ""
 }
 
-func setDomain(f *audit.Filter, value string, _ time.Time) (problem string) {
+func setDomain(f *store.Filter, value string, _ time.Time) (problem string) {
 	var err error
 	if f.Domain, err = recipient.MaskedDomain(value); err != nil {
 		return "A domain is what stands after the @ of a mail address."
@@ -149,15 +149,15 @@ func setDomain(f *audit.Filter, value string, _ time.Time) (problem string) {
 	return ""
 }
 
-func setSupport(f *audit.Filter, value string, _ time.Time) string {
-	if f.Support = value; !audit.IsSupportReference(value) {
+func setSupport(f *store.Filter, value string, _ time.Time) string {
+	if f.Support = value; !store.IsSupportReference(value) {
 		return "A support reference is written as S-7K3M-Q2XP."
 	}
 	return ""
 }
 
-func setCursor(field func(*audit.Filter) **audit.Mark) func(*audit.Filter, string, time.Time) string {
-	return func(f *audit.Filter, value string, _ time.Time) string {
+func setCursor(field func(*store.Filter) **store.Mark) func(*store.Filter, string, time.Time) string {
+	return func(f *store.Filter, value string, _ time.Time) string {
 		m, ok := readCursor(value)
 		if !ok {
 			return "A cursor is passed back as the list before gave it."
@@ -167,7 +167,7 @@ func setCursor(field func(*audit.Filter) **audit.Mark) func(*audit.Filter, strin
 	}
 }
 
-func setLimit(f *audit.Filter, value string, _ time.Time) string {
+func setLimit(f *store.Filter, value string, _ time.Time) string {
 	n, err := strconv.Atoi(value)
 	if err != nil || n < 1 || n > maxLimit {
 		return "A limit is a number from 1 to 200."
@@ -177,7 +177,7 @@ func setLimit(f *audit.Filter, value string, _ time.Time) string {
 }
 
 // setLast sets From unless the address gives it: "from" comes before "last" in the order of names.
-func setLast(f *audit.Filter, value string, now time.Time) string {
+func setLast(f *store.Filter, value string, now time.Time) string {
 	span, ok := spans[value]
 	if !ok {
 		return "This is 1h, 24h, 7d or 30d."
@@ -192,8 +192,8 @@ func setLast(f *audit.Filter, value string, now time.Time) string {
 const maxWord = 64
 
 // word reads a text that a row may hold. A database would refuse some texts with an error of its own.
-func word(field func(*audit.Filter) *string) func(*audit.Filter, string, time.Time) string {
-	return func(f *audit.Filter, value string, _ time.Time) string {
+func word(field func(*store.Filter) *string) func(*store.Filter, string, time.Time) string {
+	return func(f *store.Filter, value string, _ time.Time) string {
 		if !utf8.ValidString(value) || utf8.RuneCountInString(value) > maxWord || strings.ContainsFunc(value, unicode.IsControl) {
 			return "This has at most 64 characters, and no control character among them."
 		}
@@ -203,8 +203,8 @@ func word(field func(*audit.Filter) *string) func(*audit.Filter, string, time.Ti
 }
 
 // instant reads RFC 3339, or what a browser's datetime-local field sends, which is then UTC.
-func instant(field func(*audit.Filter) *time.Time) func(*audit.Filter, string, time.Time) string {
-	return func(f *audit.Filter, value string, _ time.Time) string {
+func instant(field func(*store.Filter) *time.Time) func(*store.Filter, string, time.Time) string {
+	return func(f *store.Filter, value string, _ time.Time) string {
 		for _, layout := range []string{time.RFC3339Nano, "2006-01-02T15:04", "2006-01-02T15:04:05"} {
 			if t, err := time.Parse(layout, value); err == nil && inRange(t) {
 				*field(f) = t.UTC()

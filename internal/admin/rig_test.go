@@ -18,13 +18,14 @@ import (
 	"github.com/google/uuid"
 	"github.com/labstack/echo/v4"
 
-	"sendcode/internal/audit"
-	"sendcode/internal/audit/audittest"
 	"sendcode/internal/delivery"
 	"sendcode/internal/keyring"
 	"sendcode/internal/message"
 	"sendcode/internal/recipient"
 	"sendcode/internal/server"
+	"sendcode/internal/store"
+	"sendcode/internal/store/sqlite"
+	"sendcode/internal/store/sqlite/sqlitetest"
 	"sendcode/internal/verification"
 	"sendcode/quota"
 	"sendcode/templates"
@@ -61,7 +62,7 @@ func (s *steps) add(d time.Duration) {
 type rig struct {
 	*testing.T
 	clock   *steps
-	log     *audit.SQLite
+	log     *sqlite.DB
 	limiter *quota.Memory
 	codes   *verification.Service
 	ring    *keyring.Ring
@@ -74,7 +75,7 @@ type rig struct {
 func newRig(t *testing.T, changes ...func(*Config)) *rig {
 	t.Helper()
 	r := &rig{T: t, clock: &steps{t: start}, logged: &bytes.Buffer{}, ring: testRing(t)}
-	r.log, r.limiter = audittest.Open(t, r.clock.now), quota.NewMemory(r.clock.now, "test")
+	r.log, r.limiter = sqlitetest.Open(t, r.clock.now), quota.NewMemory(r.clock.now, "test")
 	logger := slog.New(slog.NewTextHandler(r.logged, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	renderer, err := message.New(templates.FS, nil)
 	r.must(err)
@@ -93,7 +94,7 @@ func (r *rig) replica(logger *slog.Logger, changes ...func(*Config)) *echo.Echo 
 	c := Config{
 		Log: r.log, Codes: r.codes, Doer: r.codes, Policies: r.codes, Previews: r.codes, Limiter: r.limiter, Logger: logger, Now: r.clock.now,
 		Password: testPassword, Token: testToken, TokenRole: Owner, Ring: r.ring,
-		Extent: func(ctx context.Context) (audit.Extent, error) { return r.log.Extent(ctx, 90*24*time.Hour) },
+		Extent: func(ctx context.Context) (store.Extent, error) { return r.log.Extent(ctx, 90*24*time.Hour) },
 	}
 	for _, change := range changes {
 		change(&c)
@@ -156,28 +157,28 @@ func (r *rig) must(err error) {
 }
 
 // row is what a send and a refusal have in common.
-func (r *rig) row(to string) audit.Send {
+func (r *rig) row(to string) store.Send {
 	r.Helper()
 	p, hash := r.recipient(to)
-	return audit.Send{
+	return store.Send{
 		ID: r.id(), App: "shop", Channel: recipient.Email, Purpose: "login", Recipient: hash, To: p.Masked(), Locale: "en",
 		IP: "203.0.113.0/24", TakenAt: r.clock.now(), Clock: "test",
 	}
 }
 
 // begin writes a send as the use cases do: a place in the limiter, then the row.
-func (r *rig) begin(to string, changes ...func(*audit.Send)) audit.Begun {
+func (r *rig) begin(to string, changes ...func(*store.Send)) store.Begun {
 	r.Helper()
 	row := r.row(to)
 	for _, change := range changes {
 		change(&row)
 	}
 	r.take(row)
-	v := audit.Verification{
+	v := store.Verification{
 		ID: "v" + row.ID.String(), App: row.App, Channel: row.Channel, Purpose: row.Purpose, Recipient: row.Recipient, To: row.To,
 		Sealed: r.sealed("v"+row.ID.String(), to), Nonce: make([]byte, 16), KeyID: "k", CodeLength: 6, Alphabet: "digits", Holder: "h", MaxAttempts: 5, Reference: row.Reference,
 	}
-	begun, err := r.log.Begin(context.Background(), audit.Intent{
+	begun, err := r.log.Begin(context.Background(), store.Intent{
 		Send: row, Verification: v, Rules: testRules, Purposes: []string{row.Purpose}, Life: 10 * time.Minute, MinLife: 2 * time.Minute, Lease: 8 * time.Second,
 	})
 	r.must(err)
@@ -195,7 +196,7 @@ func (r *rig) sealed(id, to string) []byte {
 	return sealed
 }
 
-func (r *rig) take(row audit.Send) quota.Decision {
+func (r *rig) take(row store.Send) quota.Decision {
 	r.Helper()
 	d, err := r.limiter.Take(context.Background(), quota.Request{ID: string(row.ID[:]), Rules: testRules, Buckets: map[quota.Scope]string{
 		quota.Recipient: quota.Bucket(row.App, string(row.Channel), "default", string(quota.Recipient), row.Recipient.String()),
@@ -204,9 +205,9 @@ func (r *rig) take(row audit.Send) quota.Decision {
 	return d
 }
 
-func (r *rig) finish(s audit.Send, o audit.Outcome) {
+func (r *rig) finish(s store.Send, o store.Outcome) {
 	r.Helper()
-	o.Held = audit.Held{ID: s.ID, Attempt: s.Attempt}
+	o.Held = store.Held{ID: s.ID, Attempt: s.Attempt}
 	ok, err := r.log.Finish(context.Background(), o)
 	r.must(err)
 	if !ok {
@@ -215,23 +216,23 @@ func (r *rig) finish(s audit.Send, o audit.Outcome) {
 }
 
 // sent writes a send that a server took 184 ms later.
-func (r *rig) sent(to string, changes ...func(*audit.Send)) audit.Send {
+func (r *rig) sent(to string, changes ...func(*store.Send)) store.Send {
 	r.Helper()
 	s := r.begin(to, changes...).Send
 	r.clock.add(184 * time.Millisecond)
-	r.finish(s, audit.Outcome{Status: audit.Sent, Provider: "mx1.example.net", ProviderCode: "250 2.0.0", Took: 184 * time.Millisecond})
+	r.finish(s, store.Outcome{Status: store.Sent, Provider: "mx1.example.net", ProviderCode: "250 2.0.0", Took: 184 * time.Millisecond})
 	return s
 }
 
 // refused writes n refusals by the rule as one row.
-func (r *rig) refused(to, rule string, wait time.Duration, n int, changes ...func(*audit.Send)) audit.Send {
+func (r *rig) refused(to, rule string, wait time.Duration, n int, changes ...func(*store.Send)) store.Send {
 	r.Helper()
 	row := r.row(to)
-	row.Status, row.BlockedBy, row.RetryAfter, row.Count = audit.Refused, rule, wait, n
+	row.Status, row.BlockedBy, row.RetryAfter, row.Count = store.Refused, rule, wait, n
 	for _, change := range changes {
 		change(&row)
 	}
-	r.must(r.log.Refused(context.Background(), []audit.Send{row}))
+	r.must(r.log.Refused(context.Background(), []store.Send{row}))
 	return row
 }
 

@@ -4,8 +4,8 @@ import (
 	"github.com/google/uuid"
 	"github.com/labstack/echo/v4"
 
-	"sendcode/internal/audit"
 	"sendcode/internal/server"
+	"sendcode/internal/store"
 )
 
 // Role is what an account may do: an operator all that a reader may, an owner everything.
@@ -118,10 +118,10 @@ func (a *Admin) toPrograms(deed string) []echo.MiddlewareFunc {
 
 // act begins the record of a deed: who does it, from where. What, on whom and why is the caller's to add, and to have
 // written, by the log's own method where the effect is in the log, else by RecordAct before the effect.
-func (a *Admin) act(c echo.Context, deed string) (audit.Act, error) {
+func (a *Admin) act(c echo.Context, deed string) (store.Act, error) {
 	id, err := uuid.NewV7()
 	w := actorOf(c)
-	return audit.Act{
-		ID: id, Who: w.name, Role: string(w.role), Network: network(server.ClientIP(c)), What: deed, Outcome: audit.ActDone,
+	return store.Act{
+		ID: id, Who: w.name, Role: string(w.role), Network: network(server.ClientIP(c)), What: deed, Outcome: store.ActDone,
 	}, err
 }

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"sendcode/internal/audit"
+	"sendcode/internal/store"
 )
 
 // routes says what role each route wants at least: nobody's, a reader's or more. One that is not here fails the test, so that
@@ -43,8 +43,8 @@ func (r *rig) as(role Role) *browser {
 	r.Helper()
 	name := "the-" + string(role)
 	if _, err := r.log.Account(context.Background(), name); err != nil {
-		act := audit.Act{ID: r.id(), Who: "test", What: "account.add", Outcome: audit.ActDone}
-		r.must(r.log.AddAccount(context.Background(), audit.Account{Name: name, Role: string(role), Password: smallHash(name + "'s password")}, act))
+		act := store.Act{ID: r.id(), Who: "test", What: "account.add", Outcome: store.ActDone}
+		r.must(r.log.AddAccount(context.Background(), store.Account{Name: name, Role: string(role), Password: smallHash(name + "'s password")}, act))
 	}
 	b := r.browser()
 	want(r.T, b.loginAs(name, name+"'s password"), http.StatusSeeOther)
@@ -55,7 +55,7 @@ func (r *rig) as(role Role) *browser {
 func (r *rig) everything() string {
 	r.Helper()
 	var all strings.Builder
-	sends, err := r.log.Sends(context.Background(), audit.Filter{Limit: 200})
+	sends, err := r.log.Sends(context.Background(), store.Filter{Limit: 200})
 	r.must(err)
 	for _, s := range sends {
 		v, _, _, _ := r.log.Verification(context.Background(), s.VerificationID)
@@ -64,7 +64,7 @@ func (r *rig) everything() string {
 			_, _ = all.WriteString(" does not count")
 		}
 	}
-	suppressions, _, err := r.log.Suppressions(context.Background(), audit.SuppressionFilter{Limit: 200})
+	suppressions, _, err := r.log.Suppressions(context.Background(), store.SuppressionFilter{Limit: 200})
 	r.must(err)
 	accounts, err := r.log.Accounts(context.Background())
 	r.must(err)

@@ -11,8 +11,8 @@ import (
 	"github.com/google/uuid"
 	"github.com/labstack/echo/v4"
 
-	"sendcode/internal/audit"
 	"sendcode/internal/recipient"
+	"sendcode/internal/store"
 	"sendcode/internal/verification"
 )
 
@@ -30,7 +30,7 @@ func (a *Admin) searchPage(c echo.Context) error {
 	}
 	var bad *verification.InvalidError
 	if errors.As(err, &bad) {
-		q := query{filter: audit.Filter{Limit: defaultLimit}, given: url.Values{}}
+		q := query{filter: store.Filter{Limit: defaultLimit}, given: url.Values{}}
 		return a.showList(c, http.StatusUnprocessableEntity, q, searchView{Typed: typed, Problem: a.searchProblem(c, bad)})
 	}
 	if err != nil {
@@ -59,7 +59,7 @@ func (a *Admin) supported(ctx context.Context, typed string) (string, error) {
 	case len(rows) == 1:
 		return sendAddress(rows[0].ID), nil
 	}
-	return address(nil, "support", audit.SupportReference(rows[0].ID)), nil
+	return address(nil, "support", store.SupportReference(rows[0].ID)), nil
 }
 
 // lookUp is where a search leads. Whatever may be a recipient is never taken for a reference, which would put it into
@@ -76,7 +76,7 @@ func (a *Admin) lookUp(ctx context.Context, typed string) (string, error) {
 	}
 	ch, to, is := recipientIn(typed)
 	if !is {
-		if problem := parameters["reference"](&audit.Filter{}, typed, a.now()); problem != "" {
+		if problem := parameters["reference"](&store.Filter{}, typed, a.now()); problem != "" {
 			return "", invalid("q", "invalid", problem)
 		}
 		return address(nil, "reference", typed), nil
@@ -86,7 +86,7 @@ func (a *Admin) lookUp(ctx context.Context, typed string) (string, error) {
 		return "", err
 	}
 	list := address(nil, "recipient", h.String())
-	rows, err := a.log.Sends(ctx, audit.Filter{Recipient: &h, Limit: 1})
+	rows, err := a.log.Sends(ctx, store.Filter{Recipient: &h, Limit: 1})
 	if err != nil {
 		return "", a.unreadable(ctx, err)
 	}

@@ -8,8 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"sendcode/internal/audit"
 	"sendcode/internal/recipient"
+	"sendcode/internal/store"
+	"sendcode/internal/store/sqlite"
 )
 
 func TestSearchLeadsToTheHash(t *testing.T) {
@@ -61,7 +62,7 @@ func TestSearchBySupportReference(t *testing.T) {
 	r.clock.add(10 * 365 * 24 * time.Hour) // references begin with 2020
 	mine := r.sent("ana@example.com").ID
 	r.sent("bea@example.com")
-	ref := audit.SupportReference(mine)
+	ref := store.SupportReference(mine)
 	b := r.loggedIn()
 	for _, typed := range []string{ref, strings.ToLower(ref), " " + strings.ReplaceAll(ref, "-", " ") + " "} {
 		rec := b.post("/admin/search", url.Values{"q": {typed}})
@@ -73,18 +74,18 @@ func TestSearchBySupportReference(t *testing.T) {
 	if got := rec.Header().Get("Location"); got != "/admin?reference=S-0000-0000" {
 		t.Errorf("one that no send has leads to %q", got)
 	}
-	twin := r.sent("cem@example.com", func(s *audit.Send) { s.ID = mine; s.ID[7]++ })
-	if audit.SupportReference(twin.ID) != ref {
+	twin := r.sent("cem@example.com", func(s *store.Send) { s.ID = mine; s.ID[7]++ })
+	if store.SupportReference(twin.ID) != ref {
 		t.Fatal("the twin has a reference of its own")
 	}
-	r.sent("deb@example.com", func(s *audit.Send) { s.ID = mine; s.ID[7]++; s.ID[15]++ }) // of the same moment
+	r.sent("deb@example.com", func(s *store.Send) { s.ID = mine; s.ID[7]++; s.ID[15]++ }) // of the same moment
 	rec = b.get(b.post("/admin/search", url.Values{"q": {strings.ToLower(ref)}}).Header().Get("Location"))
 	contains(t, rec, "These share the support reference <b>"+ref+"</b>", `name="support" value="`+ref+`"`, ">Clear</a>")
 	if got := rowsIn(rec.Body.String()); !slices.Equal(got, []string{twin.ID.String(), mine.String()}) {
 		t.Errorf("two sends of one reference: the list shows %v", got)
 	}
 	want(t, b.get("/admin?support=order-7"), http.StatusUnprocessableEntity)
-	r.log.SetFault(func(string) audit.Fault { return audit.Down })
+	r.log.SetFault(func(string) sqlite.Fault { return sqlite.Down })
 	want(t, b.post("/admin/search", url.Values{"q": {ref}}), http.StatusServiceUnavailable)
 }
 
@@ -129,7 +130,7 @@ func TestNoFullRecipientAnywhere(t *testing.T) {
 	const whole = local + "@" + domain
 	r := newRig(t)
 	sent := r.sent(whole)
-	r.refused(whole, "minute", 30*time.Second, 2, func(s *audit.Send) { s.VerificationID = sent.VerificationID })
+	r.refused(whole, "minute", 30*time.Second, 2, func(s *store.Send) { s.VerificationID = sent.VerificationID })
 	b := r.loggedIn()
 	rec := b.post("/admin/search", url.Values{"q": {whole}})
 	want(t, rec, http.StatusSeeOther)

@@ -4,7 +4,7 @@ import (
 	"context"
 	"slices"
 
-	"sendcode/internal/audit"
+	"sendcode/internal/store"
 	"sendcode/internal/verification"
 	"sendcode/quota"
 )
@@ -14,19 +14,19 @@ type seen struct {
 	quota *quota.Decision     // what the recipient's rules say now; nil: not known
 	pause *verification.Pause // that holds now
 	rule  quota.Scope         // of the rule that refused the row; empty: not known
-	newer *audit.Send         // the newest request like it, where that is another one
-	locks []audit.Lockout     // of a refusal by failed checks: the kinds of callers whose codes are locked out now
-	has   *audit.Verification // of a refusal that belongs to no code: the newest one that reached its recipient
+	newer *store.Send         // the newest request like it, where that is another one
+	locks []store.Lockout     // of a refusal by failed checks: the kinds of callers whose codes are locked out now
+	has   *store.Verification // of a refusal that belongs to no code: the newest one that reached its recipient
 }
 
-func (a *Admin) seen(ctx context.Context, s audit.Story, now quota.Decision, away error) (known seen, err error) {
+func (a *Admin) seen(ctx context.Context, s store.Story, now quota.Decision, away error) (known seen, err error) {
 	if away == nil {
 		known.quota = &now
 	}
 	if p, paused := a.codes.Paused(s.Send.Channel, s.Send.Purpose); paused {
 		known.pause = &p
 	}
-	if s.Send.Status == audit.Refused {
+	if s.Send.Status == store.Refused {
 		known.rule = a.scopeOf(s.Send)
 		if s.Send.BlockedBy == verification.ChecksRule {
 			if known.locks, err = a.codes.Lockouts(ctx, s.Send.App, s.Send.Channel, s.Send.Recipient); err != nil {
@@ -42,7 +42,7 @@ func (a *Admin) seen(ctx context.Context, s audit.Story, now quota.Decision, awa
 }
 
 // scopeOf is whom the rule that refused a row looks at, as far as it is still in force.
-func (a *Admin) scopeOf(s audit.Send) quota.Scope {
+func (a *Admin) scopeOf(s store.Send) quota.Scope {
 	for _, p := range a.policies.Policies() {
 		i := slices.IndexFunc(p.Rules, func(r quota.Rule) bool { return r.Name == s.BlockedBy })
 		if i >= 0 && slices.Contains(p.Purposes, s.Purpose) {
@@ -53,11 +53,11 @@ func (a *Admin) scopeOf(s audit.Send) quota.Scope {
 }
 
 // newest is the latest request of the same recipient for the same; nil where that is the row itself, or nobody's by now.
-func (a *Admin) newest(ctx context.Context, s audit.Send) (*audit.Send, error) {
+func (a *Admin) newest(ctx context.Context, s store.Send) (*store.Send, error) {
 	if s.Recipient.IsZero() {
 		return nil, nil
 	}
-	rows, err := a.log.Sends(ctx, audit.Filter{Recipient: &s.Recipient, App: s.App, Channel: s.Channel, Purpose: s.Purpose, Limit: 1})
+	rows, err := a.log.Sends(ctx, store.Filter{Recipient: &s.Recipient, App: s.App, Channel: s.Channel, Purpose: s.Purpose, Limit: 1})
 	switch {
 	case err != nil:
 		return nil, a.unreadable(ctx, err)
@@ -69,7 +69,7 @@ func (a *Admin) newest(ctx context.Context, s audit.Send) (*audit.Send, error) {
 
 // codeOf is the newest code among what led to a refusal. One that a back end's key asked for names none, and its recipient may have
 // one all the same.
-func (a *Admin) codeOf(ctx context.Context, s audit.Story) (*audit.Verification, error) {
+func (a *Admin) codeOf(ctx context.Context, s store.Story) (*store.Verification, error) {
 	if s.Verification != nil {
 		return nil, nil
 	}

@@ -6,8 +6,9 @@ import (
 	"testing"
 	"time"
 
-	"sendcode/internal/audit"
 	"sendcode/internal/recipient"
+	"sendcode/internal/store"
+	"sendcode/internal/store/sqlite"
 	"sendcode/quota"
 )
 
@@ -15,31 +16,31 @@ import (
 func TestRefusalNamesTheCodeThatTheyHave(t *testing.T) {
 	r := newRig(t)
 	failed := r.begin("ana@example.com")
-	r.finish(failed.Send, audit.Outcome{Status: audit.Failed, Reason: "rejected", Refund: true})
+	r.finish(failed.Send, store.Outcome{Status: store.Failed, Reason: "rejected", Refund: true})
 	r.clock.add(time.Minute)
 	sent := r.sent("ana@example.com")
 	r.clock.add(time.Second)
 	row := r.refused("ana@example.com", "minute", 42*time.Second, 1)
-	other := r.refused("ana@example.com", "minute", 42*time.Second, 1, func(s *audit.Send) { s.Purpose = "signup" })
+	other := r.refused("ana@example.com", "minute", 42*time.Second, 1, func(s *store.Send) { s.Purpose = "signup" })
 	b := r.loggedIn()
 	until := r.verification(sent).ExpiresAt.UTC().Format("15:04:05")
 	contains(t, b.get(sendAddress(row.ID)), "The code that they have works until", until+"</time>.", "The code that you have already works until")
 	lacks(t, b.get(sendAddress(other.ID)), "The code that they have")
 	lost := r.begin("bo@example.com")
-	r.finish(lost.Send, audit.Outcome{Status: audit.Failed, Reason: "rejected", Refund: true})
+	r.finish(lost.Send, store.Outcome{Status: store.Failed, Reason: "rejected", Refund: true})
 	lacks(t, b.get(sendAddress(r.refused("bo@example.com", "minute", time.Second, 1).ID)), "The code that they have") // it never went out
 	r.clock.add(11 * time.Minute)
 	lacks(t, b.get(sendAddress(row.ID)), "The code that they have")
-	r.log.SetFault(func(op string) audit.Fault {
+	r.log.SetFault(func(op string) sqlite.Fault {
 		if op == "Sends" {
-			return audit.Down
+			return sqlite.Down
 		}
 		return 0
 	})
 	want(t, b.get(sendAddress(row.ID)), http.StatusServiceUnavailable)
 }
 
-func (r *rig) verification(s audit.Send) audit.Verification {
+func (r *rig) verification(s store.Send) store.Verification {
 	r.Helper()
 	v, _, _, err := r.log.Verification(r.Context(), s.VerificationID)
 	r.must(err)
@@ -53,7 +54,7 @@ func TestOldRequestLeadsToTheNewest(t *testing.T) {
 	r.clock.add(20 * time.Minute)
 	last := r.sent("ana@example.com")
 	r.sent("bo@example.com")
-	r.refused("ana@example.com", "minute", time.Second, 1, func(s *audit.Send) { s.App = "desk" })
+	r.refused("ana@example.com", "minute", time.Second, 1, func(s *store.Send) { s.App = "desk" })
 	b := r.loggedIn()
 	contains(t, b.get(sendAddress(old.ID)), `<p class="newer">They asked again at`, ": sent.", `<a href="`+sendAddress(last.ID)+`">See that request</a>`)
 	lacks(t, b.get(sendAddress(last.ID)), "They asked again")
@@ -63,11 +64,11 @@ func TestOldRequestLeadsToTheNewest(t *testing.T) {
 func TestRefusalSaysWhomItsRuleCounts(t *testing.T) {
 	r := newRig(t)
 	for rule, scope := range map[string]quota.Scope{"minute": quota.Recipient, "gone": ""} {
-		if got := r.console.scopeOf(audit.Send{Purpose: "login", BlockedBy: rule}); got != scope {
+		if got := r.console.scopeOf(store.Send{Purpose: "login", BlockedBy: rule}); got != scope {
 			t.Errorf("%s counts %q", rule, got)
 		}
 	}
-	if got := r.console.scopeOf(audit.Send{Purpose: "signup", BlockedBy: "minute"}); got != "" {
+	if got := r.console.scopeOf(store.Send{Purpose: "signup", BlockedBy: "minute"}); got != "" {
 		t.Errorf("another purpose's counts %q", got)
 	}
 	row := r.refused("ana@example.com", "gone", time.Minute, 1)
@@ -81,16 +82,16 @@ func TestRefusalSaysWhomItsRuleCounts(t *testing.T) {
 // Those who were forgotten share the hash of nobody: none of their pages tells of another, or leads to them all as if they were one.
 func TestForgottenHaveNothingInCommon(t *testing.T) {
 	r := newRig(t)
-	act := func() audit.Act {
-		return audit.Act{ID: r.id(), Who: "mei", Role: "owner", What: "recipient.erase", Reason: "asked", Outcome: audit.ActDone}
+	act := func() store.Act {
+		return store.Act{ID: r.id(), Who: "mei", Role: "owner", What: "recipient.erase", Reason: "asked", Outcome: store.ActDone}
 	}
 	other := r.sent("bo@example.com")
 	r.clock.add(time.Second)
 	row := r.refused("ana@example.com", "minute", time.Minute, 1)
 	for _, to := range []string{"ana@example.com", "bo@example.com"} {
 		_, h := r.recipient(to)
-		_, _, err := r.log.Suppress(t.Context(), audit.Suppression{
-			ID: r.id(), Channel: recipient.Email, Address: h, Recipient: h, To: to, Cause: audit.HardBounce, Detail: "550 5.1.1",
+		_, _, err := r.log.Suppress(t.Context(), store.Suppression{
+			ID: r.id(), Channel: recipient.Email, Address: h, Recipient: h, To: to, Cause: store.HardBounce, Detail: "550 5.1.1",
 		}, time.Minute, nil)
 		r.must(err)
 		r.must(r.log.Erase(t.Context(), h, time.Hour, act()))
@@ -106,7 +107,7 @@ func TestForgottenHaveNothingInCommon(t *testing.T) {
 	lacks(t, rec, other.ID.String(), "everything of this recipient", strings.Repeat("0", 32))
 	lacks(t, b.get("/v1/admin/sends/"+row.ID.String()), other.ID.String())
 	page := b.get("/admin/suppressions?state=all")
-	contains(t, page, "550 5.1.1", audit.Erased)
-	lacks(t, page, `<a href="">`, strings.Repeat("0", 32)+`">`+audit.Erased)
+	contains(t, page, "550 5.1.1", store.Erased)
+	lacks(t, page, `<a href="">`, strings.Repeat("0", 32)+`">`+store.Erased)
 	contains(t, b.get(sendAddress(r.sent("cleo@example.com").ID)), "everything of this recipient")
 }

@@ -12,7 +12,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"sendcode/internal/audit"
+	"sendcode/internal/store"
 )
 
 // How long a session lives (SEC-17).
@@ -25,7 +25,7 @@ const (
 // session is who is logged in. The log keeps it, so that logging out holds on every replica; the cookie holds a random key
 // and nothing else, of which the log has the hash.
 type session struct {
-	audit.Session
+	store.Session
 	who   actor
 	now   time.Time // on the log's clock, which a session's times are on
 	lacks string    // what must be given before anything else may be done; empty: nothing
@@ -97,7 +97,7 @@ func (a *Admin) sessionOf(ctx context.Context, key []byte) (session, bool, error
 	s, now, err := a.log.Session(ctx, sha256.Sum256(key))
 	v := session{Session: s, now: now}
 	switch {
-	case errors.Is(err, audit.ErrNotFound):
+	case errors.Is(err, store.ErrNotFound):
 		return v, false, nil
 	case err != nil:
 		return v, false, a.unreadable(ctx, err)
@@ -116,7 +116,7 @@ func (a *Admin) sessionOf(ctx context.Context, key []byte) (session, bool, error
 }
 
 // holder is who a session stands for now, and by what proof, judged by the way in which they logged in.
-func (a *Admin) holder(ctx context.Context, s audit.Session) (actor, proof, error) {
+func (a *Admin) holder(ctx context.Context, s store.Session) (actor, proof, error) {
 	if s.Via == viaProvider {
 		return a.vouchedFor(ctx, s)
 	}
@@ -131,7 +131,7 @@ func (a *Admin) account(ctx context.Context, name string) (actor, password, erro
 	}
 	known, err := a.log.Account(ctx, name)
 	switch {
-	case errors.Is(err, audit.ErrNotFound):
+	case errors.Is(err, store.ErrNotFound):
 		return actor{}, password{}, nil
 	case err != nil:
 		return actor{}, password{}, a.unreadable(ctx, err)
@@ -147,7 +147,7 @@ func (a *Admin) account(ctx context.Context, name string) (actor, password, erro
 }
 
 // begin logs somebody in: a new session, recorded with it, and its cookie. Of s it takes how they logged in.
-func (a *Admin) begin(c echo.Context, who actor, p proof, s audit.Session, deed string) error {
+func (a *Admin) begin(c echo.Context, who actor, p proof, s store.Session, deed string) error {
 	key := make([]byte, keySize)
 	rand.Read(key) // never fails: the program stops when the system has no randomness
 	who.is(c)

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"sendcode/internal/audit"
+	"sendcode/internal/store/sqlite"
 )
 
 func TestCookie(t *testing.T) {
@@ -161,7 +161,7 @@ func TestLogout(t *testing.T) {
 func TestSessionsWithoutTheLog(t *testing.T) {
 	r := newRig(t)
 	b := r.loggedIn()
-	r.log.SetFault(func(string) audit.Fault { return audit.Down })
+	r.log.SetFault(func(string) sqlite.Fault { return sqlite.Down })
 	want(t, b.get("/admin"), http.StatusServiceUnavailable)
 	want(t, b.get("/v1/admin/sends"), http.StatusServiceUnavailable)
 	want(t, b.post("/admin/logout", url.Values{}), http.StatusServiceUnavailable) // it would not be true

@@ -4,14 +4,14 @@ import (
 	"testing"
 	"time"
 
-	"sendcode/internal/audit"
 	"sendcode/internal/recipient"
+	"sendcode/internal/store"
 )
 
 // A row that stands for several recipients is shown as one of several wherever rows are shown, and is none of a recipient's.
 func TestRowsOfSeveralRecipients(t *testing.T) {
 	r := newRig(t)
-	row := r.refused("anna@example.com", "office", time.Hour, 90, func(s *audit.Send) {
+	row := r.refused("anna@example.com", "office", time.Hour, 90, func(s *store.Send) {
 		s.Recipient, s.To, s.Recipients, s.IP = recipient.Hash{}, "", 42, "192.0.2.0/24"
 	})
 	r.refused("anna@example.com", "office", time.Hour, 1)

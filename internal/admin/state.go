@@ -3,7 +3,7 @@ package admin
 import (
 	"time"
 
-	"sendcode/internal/audit"
+	"sendcode/internal/store"
 	"sendcode/internal/verification"
 )
 
@@ -17,25 +17,25 @@ const (
 	still tone = "still" // under way
 )
 
-func toneOf(s audit.Status) tone {
+func toneOf(s store.Status) tone {
 	switch s {
-	case audit.Sent, audit.Delivered:
+	case store.Sent, store.Delivered:
 		return good
-	case audit.Failed:
+	case store.Failed:
 		return bad
-	case audit.Queued, audit.Sending:
+	case store.Queued, store.Sending:
 		return still
 	}
 	return warn
 }
 
 // signs stand beside the words, so that a list can be read at speed without its colours.
-var signs = map[audit.Status]string{
-	audit.Sent: "✓", audit.Delivered: "✓", audit.Undelivered: "✕", audit.Failed: "✕", audit.Refused: "⏸\ufe0e", audit.Unknown: "?", audit.Queued: "…", audit.Sending: "→",
+var signs = map[store.Status]string{
+	store.Sent: "✓", store.Delivered: "✓", store.Undelivered: "✕", store.Failed: "✕", store.Refused: "⏸\ufe0e", store.Unknown: "?", store.Queued: "…", store.Sending: "→",
 }
 
 // stateOf is where a verification stands, by the log's clock.
-func stateOf(v audit.Verification, now time.Time) verification.State {
+func stateOf(v store.Verification, now time.Time) verification.State {
 	switch {
 	case !v.ApprovedAt.IsZero():
 		return verification.Approved

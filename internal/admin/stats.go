@@ -10,7 +10,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"sendcode/internal/audit"
+	"sendcode/internal/store"
 )
 
 // Bounds of statistics: they count rows, so a longer time would take the log longer than anybody waits.
@@ -72,32 +72,32 @@ type stretchJSON struct {
 	measuresJSON
 }
 
-func (c *countsJSON) add(t audit.Tally) {
-	if t.Status == audit.Refused {
+func (c *countsJSON) add(t store.Tally) {
+	if t.Status == store.Refused {
 		c.Refused += t.Requests
 		return
 	}
 	c.Sends += t.Rows
 	switch t.Status {
-	case audit.Failed:
+	case store.Failed:
 		c.Failed += t.Rows
-	case audit.Unknown:
+	case store.Unknown:
 		c.Unknown += t.Rows
-	case audit.Queued, audit.Sending:
+	case store.Queued, store.Sending:
 		c.UnderWay += t.Rows
 	default:
 		c.Sent += t.Rows
 	}
 }
 
-func totalOf(s audit.Stats) totalJSON {
+func totalOf(s store.Stats) totalJSON {
 	t := totalJSON{Refusals: map[string]int{}, Failures: map[string]int{}, Lost: s.Undelivered}
 	for _, x := range s.Tallies {
 		t.add(x)
 		switch x.Status {
-		case audit.Refused:
+		case store.Refused:
 			t.Refusals[x.BlockedBy] += x.Requests
-		case audit.Failed:
+		case store.Failed:
 			t.Failures[x.Reason] += x.Rows
 		}
 	}
@@ -105,7 +105,7 @@ func totalOf(s audit.Stats) totalJSON {
 	return t
 }
 
-func measuresOf(m audit.Measures, sent int) measuresJSON {
+func measuresOf(m store.Measures, sent int) measuresJSON {
 	out := measuresJSON{Opened: m.Opened, Approved: m.Approved}
 	if m.Opened > 0 {
 		out.Rate = new(math.Round(1000*float64(m.Approved)/float64(m.Opened)) / 1000)
@@ -139,10 +139,10 @@ func (a *Admin) stats(c echo.Context) (s statsJSON, given url.Values, err error)
 }
 
 // statsQuery takes what a list's filters can say of a time, an app, a channel and a purpose.
-func (a *Admin) statsQuery(q query) (audit.StatsQuery, error) {
+func (a *Admin) statsQuery(q query) (store.StatsQuery, error) {
 	for name := range q.given {
 		if !slices.Contains([]string{"app", "channel", "purpose", "from", "to", "last"}, name) {
-			return audit.StatsQuery{}, invalid(name, "unknown", "Statistics are by app, channel, purpose and time alone.")
+			return store.StatsQuery{}, invalid(name, "unknown", "Statistics are by app, channel, purpose and time alone.")
 		}
 	}
 	f := q.filter
@@ -155,16 +155,16 @@ func (a *Admin) statsQuery(q query) (audit.StatsQuery, error) {
 	each := time.Hour
 	switch length := f.To.Sub(f.From); {
 	case length <= 0:
-		return audit.StatsQuery{}, invalid("to", "invalid", "The end must be after the beginning.")
+		return store.StatsQuery{}, invalid("to", "invalid", "The end must be after the beginning.")
 	case length > maxStats:
-		return audit.StatsQuery{}, invalid("from", "invalid", "Statistics are of 31 days at most.")
+		return store.StatsQuery{}, invalid("from", "invalid", "Statistics are of 31 days at most.")
 	case length > hourlyUpTo:
 		each = 24 * time.Hour
 	}
-	return audit.StatsQuery{App: f.App, Channel: f.Channel, Purpose: f.Purpose, From: f.From, To: f.To, Each: each}, nil
+	return store.StatsQuery{App: f.App, Channel: f.Channel, Purpose: f.Purpose, From: f.From, To: f.To, Each: each}, nil
 }
 
-func (a *Admin) statsOf(ctx context.Context, q audit.StatsQuery) (statsJSON, error) {
+func (a *Admin) statsOf(ctx context.Context, q store.StatsQuery) (statsJSON, error) {
 	now, err := a.log.Stats(ctx, q)
 	if err != nil {
 		return statsJSON{}, a.unreadable(ctx, err)

@@ -9,8 +9,9 @@ import (
 	"testing"
 	"time"
 
-	"sendcode/internal/audit"
 	"sendcode/internal/recipient"
+	"sendcode/internal/store"
+	"sendcode/internal/store/sqlite"
 )
 
 // counted is a rig with two hours of traffic, and a send in the time before.
@@ -19,13 +20,13 @@ func counted(t *testing.T) *rig {
 	r.sent("old@example.com")
 	r.clock.add(25 * time.Hour)
 	ana := r.sent("ana@example.com")
-	_, err := r.log.Approve(context.Background(), ana.VerificationID, audit.Tell{})
+	_, err := r.log.Approve(context.Background(), ana.VerificationID, store.Tell{})
 	r.must(err)
 	r.refused("ana@example.com", "minute", time.Minute, 3)
 	r.clock.add(time.Hour)
 	bob := r.begin("bob@example.com")
 	r.clock.add(time.Second)
-	r.finish(bob.Send, audit.Outcome{Status: audit.Failed, Reason: "rejected", Refund: true})
+	r.finish(bob.Send, store.Outcome{Status: store.Failed, Reason: "rejected", Refund: true})
 	r.begin("eve@example.com")
 	r.clock.add(time.Second)
 	return r
@@ -72,11 +73,11 @@ func TestStatsCountWhatHappened(t *testing.T) {
 	}
 	want(t, r.browser().get("/v1/admin/stats"), http.StatusUnauthorized)
 	b := r.as(Reader)
-	r.log.SetFault(func(method string) audit.Fault {
+	r.log.SetFault(func(method string) sqlite.Fault {
 		if method == "Stats" {
-			return audit.Down
+			return sqlite.Down
 		}
-		return audit.None
+		return sqlite.None
 	})
 	want(t, b.get("/v1/admin/stats"), http.StatusServiceUnavailable)
 }
@@ -110,8 +111,8 @@ func TestOverviewDrawsTheNumbers(t *testing.T) {
 func TestOverviewTellsWhatWasLost(t *testing.T) {
 	r := counted(t)
 	lacks(t, r.as(Reader).get("/admin/overview"), "Not delivered")
-	s := r.sent("old@example.com", func(s *audit.Send) { s.Channel = recipient.SMS })
-	if changed, err := r.log.Receive(t.Context(), s.ID, audit.Undelivered); err != nil || !changed {
+	s := r.sent("old@example.com", func(s *store.Send) { s.Channel = recipient.SMS })
+	if changed, err := r.log.Receive(t.Context(), s.ID, store.Undelivered); err != nil || !changed {
 		t.Fatal(changed, err)
 	}
 	rec := r.as(Reader).get("/admin/overview")
@@ -129,17 +130,17 @@ func TestOverviewTellsWhatWasLost(t *testing.T) {
 func TestOverviewSaysHowFarTheLogReaches(t *testing.T) {
 	r := counted(t)
 	contains(t, r.as(Reader).get("/admin/overview"), "The log", "Its rows are kept for 90 d.", "None is older.", "It reaches back to ")
-	e := audit.Extent{Age: 24 * time.Hour, Due: audit.MaxDue, Forgetting: 2, Late: 1, Partitions: []audit.Partition{
+	e := store.Extent{Age: 24 * time.Hour, Due: store.MaxDue, Forgetting: 2, Late: 1, Partitions: []store.Partition{
 		{Name: "sends_before", Ends: start, Rows: -1, Bytes: 900}, {Name: "sends_2027_01", Begins: start, Ends: start.AddDate(0, 1, 0), Rows: 5, Bytes: 3 << 20},
 	}}
-	r.handler = r.replica(slog.New(slog.DiscardHandler), func(c *Config) { c.Extent = func(context.Context) (audit.Extent, error) { return e, nil } })
+	r.handler = r.replica(slog.New(slog.DiscardHandler), func(c *Config) { c.Extent = func(context.Context) (store.Extent, error) { return e, nil } })
 	rec := r.as(Reader).get("/admin/overview")
 	contains(t, rec, "It is empty.", "10000 rows or more are older", "Of 2 erased recipients", "1 of these is due to go.", "3 MiB", "900 B")
 	day := start.Format(time.DateOnly)
 	if text := textOf(rec.Body.String()); !strings.Contains(text, "sends_before – "+day+" – 900 B sends_2027_01 "+day+" "+start.AddDate(0, 1, 0).Format(time.DateOnly)+" 5 3 MiB") {
 		t.Error(text)
 	}
-	e = audit.Extent{}
+	e = store.Extent{}
 	contains(t, r.as(Reader).get("/admin/overview"), "Its rows are kept for ever.")
 	r.handler = r.replica(slog.New(slog.DiscardHandler), func(c *Config) { c.Extent = nil })
 	if rec := r.as(Reader).get("/admin/overview"); strings.Contains(rec.Body.String(), "extent-title") {

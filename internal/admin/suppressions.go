@@ -10,8 +10,8 @@ import (
 	"github.com/google/uuid"
 	"github.com/labstack/echo/v4"
 
-	"sendcode/internal/audit"
 	"sendcode/internal/server"
+	"sendcode/internal/store"
 	"sendcode/internal/verification"
 )
 
@@ -22,7 +22,7 @@ type suppressionJSON struct {
 	Channel   string      `json:"channel"`
 	To        string      `json:"to"`
 	Recipient string      `json:"recipient"`
-	Reason    audit.Cause `json:"reason"`
+	Reason    store.Cause `json:"reason"`
 	Detail    *string     `json:"detail"`
 	SendID    *string     `json:"send_id"`
 	By        *string     `json:"by"`
@@ -47,13 +47,13 @@ type liftedJSON struct {
 var suppressionNames = []string{"state", "recipient", "cursor", "limit"}
 
 // parseSuppressions reads the address of a list of suppressions, as parseQuery does that of a list of sends.
-func parseSuppressions(raw, state string) (audit.SuppressionFilter, url.Values, error) {
+func parseSuppressions(raw, state string) (store.SuppressionFilter, url.Values, error) {
 	values, err := url.ParseQuery(raw)
 	if err != nil {
 		_, err := parseQuery(raw, time.Time{})
-		return audit.SuppressionFilter{}, nil, err
+		return store.SuppressionFilter{}, nil, err
 	}
-	f, shared := audit.SuppressionFilter{}, url.Values{}
+	f, shared := store.SuppressionFilter{}, url.Values{}
 	for name, list := range values {
 		switch {
 		case !slices.Contains(suppressionNames, name):
@@ -75,10 +75,10 @@ func parseSuppressions(raw, state string) (audit.SuppressionFilter, url.Values, 
 }
 
 // findSuppressions reads one page, and says where the next one begins; "" where there is none.
-func (a *Admin) findSuppressions(ctx context.Context, f audit.SuppressionFilter) (list []audit.Suppression, now time.Time, next string, err error) {
+func (a *Admin) findSuppressions(ctx context.Context, f store.SuppressionFilter) (list []store.Suppression, now time.Time, next string, err error) {
 	list, now, err = a.log.Suppressions(ctx, f)
 	if err == nil {
-		next, err = cursorAfter(list, f.Limit, func(s audit.Suppression) audit.Mark { return audit.Mark{At: s.Since, ID: s.ID} }, func(last audit.Mark) ([]audit.Suppression, error) {
+		next, err = cursorAfter(list, f.Limit, func(s store.Suppression) store.Mark { return store.Mark{At: s.Since, ID: s.ID} }, func(last store.Mark) ([]store.Suppression, error) {
 			f.Before, f.Limit = &last, 1
 			more, _, err := a.log.Suppressions(ctx, f)
 			return more, err
@@ -99,7 +99,7 @@ func (a *Admin) suppressionsJSON(c echo.Context) error {
 	return c.JSON(http.StatusOK, suppressionsJSON{Suppressions: suppressionsOf(list, now), Next: text(next)})
 }
 
-func suppressionsOf(list []audit.Suppression, now time.Time) []suppressionJSON {
+func suppressionsOf(list []store.Suppression, now time.Time) []suppressionJSON {
 	out := make([]suppressionJSON, 0, len(list))
 	for _, s := range list {
 		row := suppressionJSON{
@@ -133,22 +133,22 @@ func (a *Admin) suppressJSON(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	return c.JSON(http.StatusCreated, suppressionsOf([]audit.Suppression{s}, s.Since)[0])
+	return c.JSON(http.StatusCreated, suppressionsOf([]store.Suppression{s}, s.Since)[0])
 }
 
 // suppress has a recipient get no mail, and the act recorded with it.
-func (a *Admin) suppress(c echo.Context, w wish) (audit.Suppression, error) {
+func (a *Admin) suppress(c echo.Context, w wish) (store.Suppression, error) {
 	b := verification.Barring{Channel: w.Channel, To: w.To, App: w.App, Why: w.Reason, By: actorOf(c).name}
 	if w.For != nil {
 		most := int64(verification.MaxSuppression / time.Second)
 		if *w.For < 1 || *w.For > most {
-			return audit.Suppression{}, invalid("for", "out_of_range", "A suppression lasts for 1 s at least and 366 days at most.")
+			return store.Suppression{}, invalid("for", "out_of_range", "A suppression lasts for 1 s at least and 366 days at most.")
 		}
 		b.For = time.Duration(*w.For) * time.Second
 	}
 	act, err := a.act(c, deedSuppress)
 	if err != nil {
-		return audit.Suppression{}, err
+		return store.Suppression{}, err
 	}
 	b.Act = &act
 	return a.codes.Suppress(c.Request().Context(), b)
@@ -172,7 +172,7 @@ func (a *Admin) liftJSON(c echo.Context) error {
 }
 
 // lift has a recipient get mail again, and the act recorded with it.
-func (a *Admin) lift(c echo.Context, l verification.Lifting) ([]audit.Suppression, error) {
+func (a *Admin) lift(c echo.Context, l verification.Lifting) ([]store.Suppression, error) {
 	act, err := a.act(c, deedLift)
 	if err != nil {
 		return nil, err

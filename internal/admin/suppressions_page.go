@@ -11,8 +11,8 @@ import (
 	"github.com/google/uuid"
 	"github.com/labstack/echo/v4"
 
-	"sendcode/internal/audit"
 	"sendcode/internal/recipient"
+	"sendcode/internal/store"
 	"sendcode/internal/verification"
 )
 
@@ -99,7 +99,7 @@ func suppressionsAddress(given url.Values, name, value string) string {
 	return "/admin/suppressions?" + next.Encode()
 }
 
-func suppressionViewOf(s audit.Suppression, now time.Time, w words) suppressionView {
+func suppressionViewOf(s store.Suppression, now time.Time, w words) suppressionView {
 	v := suppressionView{
 		Since: clock{Time: s.Since}, Until: clock{Time: s.Until}, To: s.To, Person: personAddress(s.Recipient),
 		Why: causeOf(s, w), App: or(s.App, w.say("suppressions.every")), Active: s.Active(now), Channel: string(s.Channel),
@@ -125,7 +125,7 @@ func heldOrLifted(active bool, holds string, liftedAt time.Time, by, why string,
 }
 
 // causeOf is why somebody is suppressed, in a few words.
-func causeOf(s audit.Suppression, w words) string {
+func causeOf(s store.Suppression, w words) string {
 	parts := []string{w.or("cause", string(s.Cause))}
 	if s.Detail != "" {
 		parts = append(parts, s.Detail)

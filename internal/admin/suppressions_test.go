@@ -8,8 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"sendcode/internal/audit"
 	"sendcode/internal/recipient"
+	"sendcode/internal/store"
+	"sendcode/internal/store/sqlite"
 	"sendcode/internal/verification"
 )
 
@@ -43,7 +44,7 @@ func TestSuppressionsJSON(t *testing.T) {
 	}
 	send := r.begin("ana@example.com").Send
 	p, hash := r.recipient("ana@example.com")
-	r.finish(send, audit.Outcome{Status: audit.Failed, Reason: "rejected", ProviderCode: "550 5.1.1", Refund: true, Bar: audit.Bar{Cause: audit.HardBounce, Address: p.Hash(r.codes.IndexKey), For: 720 * time.Hour}})
+	r.finish(send, store.Outcome{Status: store.Failed, Reason: "rejected", ProviderCode: "550 5.1.1", Refund: true, Bar: store.Bar{Cause: store.HardBounce, Address: p.Hash(r.codes.IndexKey), For: 720 * time.Hour}})
 	r.clock.add(time.Second)
 	added := b.program("POST", suppressions, `{"channel":"email","to":"bo@example.com","reason":"asked","for":3600}`, 201).Suppressions[0]
 	for name, want := range map[string]any{
@@ -116,10 +117,10 @@ func TestSuppressionsAreAskedForRight(t *testing.T) {
 			t.Errorf("%s without a session to %q", path, to)
 		}
 	}
-	if list, _, err := r.log.Suppressions(context.Background(), audit.SuppressionFilter{Limit: 10}); len(list) != 0 || err != nil {
+	if list, _, err := r.log.Suppressions(context.Background(), store.SuppressionFilter{Limit: 10}); len(list) != 0 || err != nil {
 		t.Errorf("%v, %v", list, err)
 	}
-	r.log.SetFault(func(string) audit.Fault { return audit.Down })
+	r.log.SetFault(func(string) sqlite.Fault { return sqlite.Down })
 	want(t, in.get("/admin/suppressions"), http.StatusServiceUnavailable)
 	b.program("GET", suppressions, "", http.StatusServiceUnavailable)
 	b.program("POST", suppressions, `{"channel":"email","to":"ana@example.com","reason":"x"}`, http.StatusServiceUnavailable)
@@ -187,20 +188,20 @@ func TestStoryOfWhatWasHandedToNobody(t *testing.T) {
 	_, err := r.codes.Suppress(context.Background(), verification.Barring{Channel: "email", To: p.Address(), Why: "asked by telephone", By: "mei"})
 	r.must(err)
 	row := r.row("ana@example.com")
-	begun, err := r.log.Begin(context.Background(), audit.Intent{
+	begun, err := r.log.Begin(context.Background(), store.Intent{
 		Send: row, Address: hash, Purposes: []string{"login"}, Life: 10 * time.Minute, Lease: 8 * time.Second,
-		Verification: audit.Verification{ID: "v", Nonce: make([]byte, 16), KeyID: "k", CodeLength: 6, Alphabet: "digits", MaxAttempts: 5},
+		Verification: store.Verification{ID: "v", Nonce: make([]byte, 16), KeyID: "k", CodeLength: 6, Alphabet: "digits", MaxAttempts: 5},
 	})
 	r.must(err)
-	r.finish(begun.Send, audit.Outcome{Status: audit.Failed, Reason: audit.ReasonSuppressed, Refund: true})
+	r.finish(begun.Send, store.Outcome{Status: store.Failed, Reason: store.ReasonSuppressed, Refund: true})
 	other := r.begin("bo@example.com").Send
-	r.finish(other, audit.Outcome{Status: audit.Failed, Reason: audit.ReasonPaused, Refund: true})
+	r.finish(other, store.Outcome{Status: store.Failed, Reason: store.ReasonPaused, Refund: true})
 	r.codes.Change(verification.Terms{Purposes: r.codes.Terms().Purposes, Pauses: []verification.Pause{{Channel: recipient.Email, Reason: "the server moves"}}})
 	b := r.loggedIn()
 	contains(t, b.get("/admin/sends/"+begun.Send.ID.String()), "Nothing was sent: since", "asked by telephone", "lift it at Suppressions", "handed to nobody")
 	contains(t, b.get("/admin/sends/"+other.ID.String()), "paused by the configuration", "the server moves")
 	contains(t, b.get("/admin"), "suppressed", "paused", "did not count")
-	_, err = r.log.Heard(context.Background(), audit.ProviderEvent{Send: r.sent("cy@example.com").ID, Kind: audit.ToldBounced, Provider: "postmark"}, audit.Bar{})
+	_, err = r.log.Heard(context.Background(), store.ProviderEvent{Send: r.sent("cy@example.com").ID, Kind: store.ToldBounced, Provider: "postmark"}, store.Bar{})
 	r.must(err)
 	contains(t, b.get("/admin"), "bounced later")
 }

@@ -10,8 +10,8 @@ import (
 
 	"github.com/google/uuid"
 
-	"sendcode/internal/audit"
 	"sendcode/internal/recipient"
+	"sendcode/internal/store"
 )
 
 // tail follows the log while somebody looks, for all of them together: one goroutine reads what came since it last looked
@@ -34,7 +34,7 @@ type tail struct {
 
 // reader is one stream.
 type reader struct {
-	filter audit.Filter
+	filter store.Filter
 	begun  <-chan struct{} // closed when what comes from then on will be told
 	rows   chan batch      // closed when the stream is over
 	why    string          // set before rows is closed
@@ -42,7 +42,7 @@ type reader struct {
 
 // batch is what one look found for a reader.
 type batch struct {
-	rows []audit.Send
+	rows []store.Send
 	gap  bool // rows before these were left out: more came than can be shown
 }
 
@@ -77,7 +77,7 @@ func newTail(log Log, logger *slog.Logger) *tail {
 }
 
 // join adds a reader, who must leave.
-func (t *tail) join(f audit.Filter) (*reader, error) {
+func (t *tail) join(f store.Filter) (*reader, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	switch {
@@ -135,7 +135,7 @@ func (t *tail) publish(changes []change, gap bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for r := range t.readers {
-		var rows []audit.Send
+		var rows []store.Send
 		for _, c := range changes {
 			if r.filter.Selects(c.now) || c.before != nil && r.filter.Selects(*c.before) {
 				rows = append(rows, c.now)
@@ -154,21 +154,21 @@ func (t *tail) publish(changes []change, gap bool) {
 
 // change is a row that is new or another than before.
 type change struct {
-	now    audit.Send
-	before *audit.Send // nil: it is new
+	now    store.Send
+	before *store.Send // nil: it is new
 }
 
 // follower is what one run of follow knows.
 type follower struct {
 	*tail
-	mark    audit.Mark               // rows up to here have been read
-	floor   audit.Mark               // rows up to here were left out, and are not read again
-	seen    map[uuid.UUID]audit.Send // as they were last: those behind the mark that may come again, and those that may change
+	mark    store.Mark               // rows up to here have been read
+	floor   store.Mark               // rows up to here were left out, and are not read again
+	seen    map[uuid.UUID]store.Send // as they were last: those behind the mark that may come again, and those that may change
 	watched []uuid.UUID              // those that may change, the oldest first
 }
 
 func (t *tail) follow(ctx context.Context, looked chan<- struct{}) {
-	f := &follower{tail: t, seen: map[uuid.UUID]audit.Send{}}
+	f := &follower{tail: t, seen: map[uuid.UUID]store.Send{}}
 	ticks := time.NewTicker(tailTick)
 	defer ticks.Stop()
 	away := false
@@ -216,7 +216,7 @@ func (f *follower) look(ctx context.Context, begun bool) error {
 
 // skip goes to the end of the log.
 func (f *follower) skip(ctx context.Context) error {
-	rows, err := f.log.Sends(ctx, audit.Filter{Limit: tailPage})
+	rows, err := f.log.Sends(ctx, store.Filter{Limit: tailPage})
 	slices.Reverse(rows)
 	f.take(rows)
 	return err
@@ -224,12 +224,12 @@ func (f *follower) skip(ctx context.Context) error {
 
 // came reads rows behind the mark, and those shortly before it again, of which some may have been committed late.
 func (f *follower) came(ctx context.Context) (changes []change, all bool, err error) {
-	after := audit.Mark{At: f.mark.At.Add(-overlap)}
+	after := store.Mark{At: f.mark.At.Add(-overlap)}
 	if later(f.floor, after) {
 		after = f.floor
 	}
 	for range f.pages {
-		rows, err := f.log.Sends(ctx, audit.Filter{After: &after, Limit: tailPage})
+		rows, err := f.log.Sends(ctx, store.Filter{After: &after, Limit: tailPage})
 		if err != nil {
 			return changes, false, err
 		}
@@ -239,13 +239,13 @@ func (f *follower) came(ctx context.Context) (changes []change, all bool, err er
 			return changes, true, nil
 		}
 		last := rows[len(rows)-1]
-		after = audit.Mark{At: last.LoggedAt, ID: last.ID}
+		after = store.Mark{At: last.LoggedAt, ID: last.ID}
 	}
 	return changes, false, nil
 }
 
 // take notes rows, the oldest first, and gives those that are new or changed.
-func (f *follower) take(rows []audit.Send) (changes []change) {
+func (f *follower) take(rows []store.Send) (changes []change) {
 	for _, row := range rows {
 		before, known := f.seen[row.ID]
 		if known && !differs(before, row) {
@@ -259,7 +259,7 @@ func (f *follower) take(rows []audit.Send) (changes []change) {
 		}
 		f.seen[row.ID] = row
 		changes = append(changes, c)
-		if m := (audit.Mark{At: row.LoggedAt, ID: row.ID}); later(m, f.mark) {
+		if m := (store.Mark{At: row.LoggedAt, ID: row.ID}); later(m, f.mark) {
 			f.mark = m
 		}
 	}
@@ -312,18 +312,18 @@ func (f *follower) forget() {
 }
 
 // mayChange: what is in flight ends, refusals are added up for a while, and a carrier tells more of text messages later.
-func mayChange(s audit.Send) bool {
-	return s.Status.InFlight() || s.Status == audit.Refused || awaitsReceipt(s)
+func mayChange(s store.Send) bool {
+	return s.Status.InFlight() || s.Status == store.Refused || awaitsReceipt(s)
 }
 
-func awaitsReceipt(s audit.Send) bool {
-	return s.Channel == recipient.SMS && (s.Status == audit.Sent || s.Status == audit.Unknown || s.Status == audit.Undelivered)
+func awaitsReceipt(s store.Send) bool {
+	return s.Channel == recipient.SMS && (s.Status == store.Sent || s.Status == store.Unknown || s.Status == store.Undelivered)
 }
 
-func differs(a, b audit.Send) bool {
+func differs(a, b store.Send) bool {
 	return a.Status != b.Status || a.Reason != b.Reason || a.Attempt != b.Attempt || a.Count != b.Count || a.Recipients != b.Recipients || a.ProviderCode != b.ProviderCode
 }
 
-func later(a, b audit.Mark) bool {
+func later(a, b store.Mark) bool {
 	return a.At.After(b.At) || a.At.Equal(b.At) && slices.Compare(a.ID[:], b.ID[:]) > 0
 }

@@ -12,8 +12,8 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"sendcode/internal/audit"
 	"sendcode/internal/server"
+	"sendcode/internal/store"
 )
 
 // Server-sent events (https://html.spec.whatwg.org/multipage/server-sent-events.html). A browser keeps the ID of the last
@@ -32,7 +32,7 @@ const (
 var onlyOfLists = []string{"from", "to", "last", "cursor", "limit"}
 
 // parseTail reads the filters of a stream and the place that it goes on from.
-func (a *Admin) parseTail(c echo.Context) (q query, from *audit.Mark, err error) {
+func (a *Admin) parseTail(c echo.Context) (q query, from *store.Mark, err error) {
 	q, err = parseQuery(c.Request().URL.RawQuery, a.now())
 	if err != nil {
 		return q, nil, err
@@ -56,7 +56,7 @@ func (a *Admin) parseTail(c echo.Context) (q query, from *audit.Mark, err error)
 
 // tailJSON streams rows to scripts.
 func (a *Admin) tailJSON(c echo.Context) error {
-	return a.stream(c, "send", func(s audit.Send) (string, error) {
+	return a.stream(c, "send", func(s store.Send) (string, error) {
 		body, err := json.Marshal(rowOf(s))
 		return string(body), err
 	})
@@ -65,7 +65,7 @@ func (a *Admin) tailJSON(c echo.Context) error {
 // tailRows streams rows to the page, as it draws them.
 func (a *Admin) tailRows(c echo.Context) error {
 	w := wordsFor(c.Request())
-	return a.stream(c, "row", func(s audit.Send) (string, error) {
+	return a.stream(c, "row", func(s store.Send) (string, error) {
 		var b bytes.Buffer
 		err := a.pages.templates["tail"].ExecuteTemplate(&b, "row", tailRow{s.ID.String(), viewOf(s, w)})
 		return b.String(), err
@@ -73,7 +73,7 @@ func (a *Admin) tailRows(c echo.Context) error {
 }
 
 // stream answers with what comes, until the reader leaves or is sent away.
-func (a *Admin) stream(c echo.Context, event string, draw func(audit.Send) (string, error)) error {
+func (a *Admin) stream(c echo.Context, event string, draw func(store.Send) (string, error)) error {
 	q, from, err := a.parseTail(c)
 	if err != nil {
 		return err
@@ -106,8 +106,8 @@ func (a *Admin) stream(c echo.Context, event string, draw func(audit.Send) (stri
 }
 
 // since are the rows behind a place, for one who was there.
-func (a *Admin) since(c echo.Context, f audit.Filter, from audit.Mark) (past batch, err error) {
-	after := audit.Mark{At: from.At.Add(-resumeOverlap)}
+func (a *Admin) since(c echo.Context, f store.Filter, from store.Mark) (past batch, err error) {
+	after := store.Mark{At: from.At.Add(-resumeOverlap)}
 	for range resumePages {
 		f.After = &after
 		rows, err := a.log.Sends(c.Request().Context(), f)
@@ -120,7 +120,7 @@ func (a *Admin) since(c echo.Context, f audit.Filter, from audit.Mark) (past bat
 			return past, nil
 		}
 		last := rows[len(rows)-1]
-		after = audit.Mark{At: last.LoggedAt, ID: last.ID}
+		after = store.Mark{At: last.LoggedAt, ID: last.ID}
 	}
 	past.gap = true
 	return past, nil
@@ -131,11 +131,11 @@ type events struct {
 	c     echo.Context
 	rc    *http.ResponseController
 	event string
-	draw  func(audit.Send) (string, error)
-	mark  audit.Mark // the newest row that was written
+	draw  func(store.Send) (string, error)
+	mark  store.Mark // the newest row that was written
 }
 
-func newEvents(c echo.Context, event string, draw func(audit.Send) (string, error)) *events {
+func newEvents(c echo.Context, event string, draw func(store.Send) (string, error)) *events {
 	return &events{c: c, rc: http.NewResponseController(c.Response()), event: event, draw: draw}
 }
 
@@ -192,7 +192,7 @@ func (s *events) tell(b batch) error {
 		if err != nil {
 			return err
 		}
-		if m := (audit.Mark{At: row.LoggedAt, ID: row.ID}); later(m, s.mark) {
+		if m := (store.Mark{At: row.LoggedAt, ID: row.ID}); later(m, s.mark) {
 			s.mark = m
 		}
 		fmt.Fprintf(&out, "event: %s\nid: %s\n", s.event, writeCursor(s.mark))
@@ -246,7 +246,7 @@ func (a *Admin) tailPage(c echo.Context) error {
 	stream := maps.Clone(q.given)
 	for i, row := range found.rows {
 		if i == 0 {
-			stream.Set("newer", writeCursor(audit.Mark{At: row.LoggedAt, ID: row.ID}))
+			stream.Set("newer", writeCursor(store.Mark{At: row.LoggedAt, ID: row.ID}))
 		}
 		v.Rows = append(v.Rows, tailRow{row.ID.String(), viewOf(row, w)})
 	}

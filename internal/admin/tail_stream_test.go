@@ -14,7 +14,8 @@ import (
 
 	"github.com/chromedp/chromedp"
 
-	"sendcode/internal/audit"
+	"sendcode/internal/store"
+	"sendcode/internal/store/sqlite"
 )
 
 // served is a console behind a server whose own timeouts are far shorter than a stream.
@@ -86,11 +87,11 @@ func TestTailStreams(t *testing.T) {
 	r.clock.add(time.Minute)
 	looked := make(chan struct{})
 	look := sync.OnceFunc(func() { close(looked) })
-	r.log.SetFault(func(method string) audit.Fault {
+	r.log.SetFault(func(method string) sqlite.Fault {
 		if method == "Sends" {
 			look()
 		}
-		return audit.None
+		return sqlite.None
 	})
 	next, resp := listen(t, base, "/v1/admin/tail?app=shop")
 	h := resp.Header
@@ -98,12 +99,12 @@ func TestTailStreams(t *testing.T) {
 		t.Fatalf("%d %v", resp.StatusCode, h)
 	}
 	<-looked // what the first look finds was there before
-	first := r.sent("ana@example.com", func(s *audit.Send) { s.Reference = "line\nbreak" })
+	first := r.sent("ana@example.com", func(s *store.Send) { s.Reference = "line\nbreak" })
 	e := next()
-	for rowIn(t, e).Status == audit.Sending { // a look between its two writes
+	for rowIn(t, e).Status == store.Sending { // a look between its two writes
 		e = next()
 	}
-	if row := rowIn(t, e); row.ID != first.ID.String() || row.Status != audit.Sent || row.To != "a•••@example.com" || strings.Count(e.data, "\n") != 1 {
+	if row := rowIn(t, e); row.ID != first.ID.String() || row.Status != store.Sent || row.To != "a•••@example.com" || strings.Count(e.data, "\n") != 1 {
 		t.Errorf("%+v", row)
 	}
 	// Longer than the server's own timeouts later it still comes.
@@ -112,11 +113,11 @@ func TestTailStreams(t *testing.T) {
 	r.clock.add(time.Second)
 	second := r.begin("li@example.com").Send
 	e = next()
-	if row := rowIn(t, e); row.ID != second.ID.String() || row.Status != audit.Sending {
+	if row := rowIn(t, e); row.ID != second.ID.String() || row.Status != store.Sending {
 		t.Errorf("%+v", row)
 	}
-	r.finish(second, audit.Outcome{Status: audit.Sent})
-	if row := rowIn(t, next()); row.ID != second.ID.String() || row.Status != audit.Sent {
+	r.finish(second, store.Outcome{Status: store.Sent})
+	if row := rowIn(t, next()); row.ID != second.ID.String() || row.Status != store.Sent {
 		t.Errorf("%+v", row)
 	}
 	// Who comes back goes on where it was; what was there a moment before is told again, as it is now.
@@ -141,7 +142,7 @@ type lateLog struct {
 	let chan struct{}
 }
 
-func (l lateLog) Sends(ctx context.Context, f audit.Filter) ([]audit.Send, error) {
+func (l lateLog) Sends(ctx context.Context, f store.Filter) ([]store.Send, error) {
 	<-l.let
 	return l.Log.Sends(ctx, f)
 }
@@ -155,7 +156,7 @@ func TestTailTellsWhatEndsBeforeItsFirstLook(t *testing.T) {
 	console.tail.log = late
 	opened := make(chan func() sse)
 	go func() {
-		next, _ := listen(t, base, "/v1/admin/tail?newer="+url.QueryEscape(writeCursor(audit.Mark{At: old.LoggedAt, ID: old.ID})))
+		next, _ := listen(t, base, "/v1/admin/tail?newer="+url.QueryEscape(writeCursor(store.Mark{At: old.LoggedAt, ID: old.ID})))
 		opened <- next
 	}()
 	awaitReaders(t, r, 1)
@@ -163,7 +164,7 @@ func TestTailTellsWhatEndsBeforeItsFirstLook(t *testing.T) {
 	close(late.let)
 	next := <-opened
 	for _, want := range []string{old.ID.String(), s.ID.String()} { // the place itself is told again
-		if row := rowIn(t, next()); row.ID != want || row.Status != audit.Sent {
+		if row := rowIn(t, next()); row.ID != want || row.Status != store.Sent {
 			t.Errorf("%+v, want %s", row, want)
 		}
 	}
@@ -217,7 +218,7 @@ func TestTailRefuses(t *testing.T) {
 	r := newRig(t)
 	b := r.browser()
 	for path, status := range map[string]int{
-		"/v1/admin/tail?limit=5": 422, "/v1/admin/tail?from=2026-01-01T00:00:00Z": 422, "/v1/admin/tail?cursor=" + writeCursor(audit.Mark{At: start}): 422,
+		"/v1/admin/tail?limit=5": 422, "/v1/admin/tail?from=2026-01-01T00:00:00Z": 422, "/v1/admin/tail?cursor=" + writeCursor(store.Mark{At: start}): 422,
 		"/v1/admin/tail?last=1h": 422, "/v1/admin/tail?status=lost": 422, "/v1/admin/tail?newer=x": 422, "/admin/tail/rows?limit=5": 422,
 	} {
 		want(t, b.get(path, "Authorization", "Bearer "+testToken), status)
@@ -234,7 +235,7 @@ func TestTailPage(t *testing.T) {
 	contains(t, b.get("/admin/tail"), "Nothing yet", `data-tail="/admin/tail/rows?"`)
 	s := r.sent("ana@example.com")
 	rec := b.get("/admin/tail?app=shop&status=sent")
-	cursor := url.QueryEscape(writeCursor(audit.Mark{At: s.LoggedAt, ID: s.ID}))
+	cursor := url.QueryEscape(writeCursor(store.Mark{At: s.LoggedAt, ID: s.ID}))
 	contains(t, rec, `id="r-`+s.ID.String(), "a•••@example.com", `data-tail="/admin/tail/rows?app=shop&amp;newer=`+cursor+`&amp;status=sent"`, `value="sent" selected`)
 	lacks(t, rec, "ana@", " style=")
 	contains(t, b.get("/admin/tail", "Accept-Language", "zh"), "暂停")
@@ -267,7 +268,7 @@ func TestBrowserTail(t *testing.T) {
 	s := r.begin("nora@example.org").Send
 	until(`String(document.querySelector("tbody tr .to").textContent)`, s.To)
 	until(`String((`+top+`).includes("sending"))`, "true")
-	r.finish(s, audit.Outcome{Status: audit.Sent, Provider: "mx.example.net", ProviderCode: "250"})
+	r.finish(s, store.Outcome{Status: store.Sent, Provider: "mx.example.net", ProviderCode: "250"})
 	until(`String((`+top+`).includes("mx.example.net"))`, "true")
 	if zone := w.text(`document.querySelector("tbody tr time").textContent`); strings.Contains(zone, s.LoggedAt.UTC().Format("15:04:05.000")) {
 		t.Errorf("the new row's time is not the reader's: %s", zone)

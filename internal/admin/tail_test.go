@@ -12,16 +12,17 @@ import (
 
 	"github.com/google/uuid"
 
-	"sendcode/internal/audit"
-	"sendcode/internal/audit/audittest"
 	"sendcode/internal/parts"
 	"sendcode/internal/recipient"
+	"sendcode/internal/store"
+	"sendcode/internal/store/sqlite"
+	"sendcode/internal/store/sqlite/sqlitetest"
 )
 
 // followed is a tail over a log in memory, in a bubble with a clock of its own.
 type followed struct {
 	*testing.T
-	log  *audit.SQLite
+	log  *sqlite.DB
 	tail *tail
 	n    int
 }
@@ -29,14 +30,14 @@ type followed struct {
 func inTail(t *testing.T, test func(f *followed)) {
 	t.Helper()
 	parts.Bubble(t, func(t *testing.T) {
-		f := &followed{T: t, log: audittest.Open(t, time.Now)}
+		f := &followed{T: t, log: sqlitetest.Open(t, time.Now)}
 		f.tail = newTail(f.log, slog.New(slog.DiscardHandler))
 		test(f)
 		f.tail.close()
 	})
 }
 
-func (f *followed) join(filter audit.Filter) *reader {
+func (f *followed) join(filter store.Filter) *reader {
 	f.Helper()
 	r, err := f.tail.join(filter)
 	if err != nil {
@@ -57,9 +58,9 @@ func (f *followed) beginOn(ch recipient.Channel, app string) uuid.UUID {
 	f.n++
 	id := uuid.UUID{8: 0x80, 14: byte(f.n >> 8), 15: byte(f.n)}
 	binary.BigEndian.PutUint64(id[:], uint64(time.Now().UnixMilli())<<16|0x7000)
-	_, err := f.log.Begin(f.Context(), audit.Intent{
-		Send:     audit.Send{ID: id, App: app, Channel: ch, Purpose: "login"},
-		Purposes: []string{"login"}, Life: time.Hour, Lease: time.Hour, Verification: audit.Verification{ID: "v" + id.String(), MaxAttempts: 5},
+	_, err := f.log.Begin(f.Context(), store.Intent{
+		Send:     store.Send{ID: id, App: app, Channel: ch, Purpose: "login"},
+		Purposes: []string{"login"}, Life: time.Hour, Lease: time.Hour, Verification: store.Verification{ID: "v" + id.String(), MaxAttempts: 5},
 	})
 	if err != nil {
 		f.Fatal(err)
@@ -67,9 +68,9 @@ func (f *followed) beginOn(ch recipient.Channel, app string) uuid.UUID {
 	return id
 }
 
-func (f *followed) finish(id uuid.UUID, status audit.Status) {
+func (f *followed) finish(id uuid.UUID, status store.Status) {
 	f.Helper()
-	if done, err := f.log.Finish(f.Context(), audit.Outcome{Held: audit.Held{ID: id, Attempt: 1}, Status: status}); err != nil || !done {
+	if done, err := f.log.Finish(f.Context(), store.Outcome{Held: store.Held{ID: id, Attempt: 1}, Status: status}); err != nil || !done {
 		f.Fatal(done, err)
 	}
 }
@@ -108,20 +109,20 @@ func TestTailTellsWhatComesAndWhatChanges(t *testing.T) {
 		old := f.begin("old")
 		f.begin("older, and left")
 		time.Sleep(time.Minute)
-		r := f.join(audit.Filter{})
+		r := f.join(store.Filter{})
 		f.hears(r, 3*tailTick) // what was there before is on the page
 		id := f.begin("shop")
 		f.hears(r, 2*tailTick, "shop sending")
-		f.finish(id, audit.Sent)
-		f.finish(old, audit.Failed) // from before, and still in flight
+		f.finish(id, store.Sent)
+		f.finish(old, store.Failed) // from before, and still in flight
 		f.hears(r, 2*tailTick, "old failed", "shop sent")
 		f.hears(r, time.Minute)
 		quick := f.begin("quick")
-		f.finish(quick, audit.Sent)
+		f.finish(quick, store.Sent)
 		f.hears(r, 2*tailTick, "quick sent")
-		refusal := audit.Send{ID: uuid.UUID{9}, App: "shop", Channel: "email", BlockedBy: "minute"}
+		refusal := store.Send{ID: uuid.UUID{9}, App: "shop", Channel: "email", BlockedBy: "minute"}
 		for range 2 {
-			if err := f.log.Refused(f.Context(), []audit.Send{refusal}); err != nil {
+			if err := f.log.Refused(f.Context(), []store.Send{refusal}); err != nil {
 				f.Fatal(err)
 			}
 			f.hears(r, 2*tailTick, "shop refused")
@@ -133,25 +134,25 @@ func TestTailTellsWhatComesAndWhatChanges(t *testing.T) {
 // What a carrier tells of a text message afterwards changes its row, some time after it was sent.
 func TestTailTellsOfReceipts(t *testing.T) {
 	inTail(t, func(f *followed) {
-		all, lost := f.join(audit.Filter{}), f.join(audit.Filter{Status: audit.Undelivered})
-		receive := func(id uuid.UUID, status audit.Status) {
+		all, lost := f.join(store.Filter{}), f.join(store.Filter{Status: store.Undelivered})
+		receive := func(id uuid.UUID, status store.Status) {
 			t.Helper()
 			if changed, err := f.log.Receive(f.Context(), id, status); err != nil || !changed {
 				t.Fatal(changed, err)
 			}
 		}
 		id, silent := f.text("shop"), f.text("desk")
-		f.finish(id, audit.Sent)
-		f.finish(silent, audit.Unknown)
+		f.finish(id, store.Sent)
+		f.finish(silent, store.Unknown)
 		f.hears(all, 2*tailTick, "shop sent", "desk unknown")
 		time.Sleep(time.Minute)
 		f.begin("later") // so that they are not among the newest any more
 		f.hears(all, 2*tailTick, "later sending")
-		receive(id, audit.Undelivered)
+		receive(id, store.Undelivered)
 		f.hears(all, 2*tailTick, "shop undelivered")
 		f.hears(lost, 0, "shop undelivered")
-		receive(id, audit.Delivered)
-		receive(silent, audit.Delivered)
+		receive(id, store.Delivered)
+		receive(silent, store.Delivered)
 		f.hears(all, 2*tailTick, "shop delivered", "desk delivered")
 		f.hears(lost, 0, "shop delivered") // told once that it does not belong any more
 		f.tail.leave(all)
@@ -163,20 +164,20 @@ func TestTailTellsOfReceipts(t *testing.T) {
 func TestTailWatchesWhatIsUnderWay(t *testing.T) {
 	inTail(t, func(f *followed) {
 		waits := f.begin("shop")
-		r := f.join(audit.Filter{App: "shop"})
+		r := f.join(store.Filter{App: "shop"})
 		early := f.text("shop")
-		f.finish(early, audit.Sent)
+		f.finish(early, store.Sent)
 		f.hears(r, 2*tailTick, "shop sent")
 		for range maxWatched {
-			f.finish(f.text("flood"), audit.Sent)
+			f.finish(f.text("flood"), store.Sent)
 		}
 		f.hears(r, time.Minute)
 		f.begin("later")
 		f.hears(r, 2*tailTick)
-		if _, err := f.log.Receive(f.Context(), early, audit.Delivered); err != nil {
+		if _, err := f.log.Receive(f.Context(), early, store.Delivered); err != nil {
 			t.Fatal(err)
 		}
-		f.finish(waits, audit.Failed)
+		f.finish(waits, store.Failed)
 		f.hears(r, 3*tailTick, "shop failed")
 		f.tail.leave(r)
 	})
@@ -186,9 +187,9 @@ func TestTailWatchesWhatIsUnderWay(t *testing.T) {
 func TestTailFindsRowsThatComeLate(t *testing.T) {
 	parts.Bubble(t, func(t *testing.T) {
 		var back atomic.Int64 // ns, that the log's clock is behind
-		f := &followed{T: t, log: audittest.Open(t, func() time.Time { return time.Now().Add(-time.Duration(back.Load())) })}
+		f := &followed{T: t, log: sqlitetest.Open(t, func() time.Time { return time.Now().Add(-time.Duration(back.Load())) })}
 		f.tail = newTail(f.log, slog.New(slog.DiscardHandler))
-		r := f.join(audit.Filter{})
+		r := f.join(store.Filter{})
 		f.begin("first")
 		f.hears(r, 2*tailTick, "first sending")
 		back.Store(int64(3*tailTick + overlap/2))
@@ -201,15 +202,15 @@ func TestTailFindsRowsThatComeLate(t *testing.T) {
 
 func TestTailFilters(t *testing.T) {
 	inTail(t, func(f *followed) {
-		shop, sending := f.join(audit.Filter{App: "shop"}), f.join(audit.Filter{Status: audit.Sending})
+		shop, sending := f.join(store.Filter{App: "shop"}), f.join(store.Filter{Status: store.Sending})
 		id := f.begin("shop")
 		f.begin("other")
 		f.hears(shop, 2*tailTick, "shop sending")
 		f.hears(sending, 0, "shop sending", "other sending")
-		f.finish(id, audit.Sent)
+		f.finish(id, store.Sent)
 		f.hears(shop, 2*tailTick, "shop sent")
 		f.hears(sending, 0, "shop sent") // told once that it does not belong any more
-		f.finish(f.begin("shop"), audit.Unknown)
+		f.finish(f.begin("shop"), store.Unknown)
 		f.hears(sending, 2*tailTick)
 		f.tail.leave(shop)
 		f.tail.leave(sending)
@@ -220,17 +221,17 @@ func TestTailFilters(t *testing.T) {
 func TestTailRestsWithoutReaders(t *testing.T) {
 	inTail(t, func(f *followed) {
 		var reads atomic.Int32
-		f.log.SetFault(func(method string) audit.Fault {
+		f.log.SetFault(func(method string) sqlite.Fault {
 			if strings.HasPrefix(method, "Sends") {
 				reads.Add(1)
 			}
-			return audit.None
+			return sqlite.None
 		})
 		time.Sleep(time.Minute)
 		if n := reads.Load(); n != 0 {
 			f.Errorf("%d reads for nobody", n)
 		}
-		r, other := f.join(audit.Filter{}), f.join(audit.Filter{})
+		r, other := f.join(store.Filter{}), f.join(store.Filter{})
 		f.hears(r, 10*tailTick)
 		if n := reads.Load(); n < 5 || n > 15 {
 			f.Errorf("%d reads for two readers in ten looks", n)
@@ -243,7 +244,7 @@ func TestTailRestsWithoutReaders(t *testing.T) {
 		if n := reads.Load(); n > 1 {
 			f.Errorf("%d reads after the last one left", n)
 		}
-		r = f.join(audit.Filter{})
+		r = f.join(store.Filter{})
 		f.begin("shop")
 		f.hears(r, 2*tailTick, "shop sending")
 		f.tail.leave(r)
@@ -253,7 +254,7 @@ func TestTailRestsWithoutReaders(t *testing.T) {
 // A reader that takes nothing is sent away, and holds up nobody.
 func TestTailSendsSlowReadersAway(t *testing.T) {
 	inTail(t, func(f *followed) {
-		slow, quick := f.join(audit.Filter{}), f.join(audit.Filter{})
+		slow, quick := f.join(store.Filter{}), f.join(store.Filter{})
 		for range maxBehind + 2 {
 			f.begin("shop")
 			f.hears(quick, tailTick, "shop sending")
@@ -274,10 +275,10 @@ func TestTailSendsSlowReadersAway(t *testing.T) {
 func TestTailSkips(t *testing.T) {
 	inTail(t, func(f *followed) {
 		f.tail.pages = 3
-		r := f.join(audit.Filter{App: "shop"})
-		var rows []audit.Send
+		r := f.join(store.Filter{App: "shop"})
+		var rows []store.Send
 		for i := range 3*tailPage + 150 {
-			rows = append(rows, audit.Send{ID: uuid.UUID{8, 12: byte(i >> 16), 13: byte(i >> 8), 14: byte(i)}, App: "flood", Channel: "email"})
+			rows = append(rows, store.Send{ID: uuid.UUID{8, 12: byte(i >> 16), 13: byte(i >> 8), 14: byte(i)}, App: "flood", Channel: "email"})
 		}
 		if err := f.log.Refused(f.Context(), rows); err != nil {
 			f.Fatal(err)
@@ -294,16 +295,16 @@ func TestTailIsBounded(t *testing.T) {
 	inTail(t, func(f *followed) {
 		var readers []*reader
 		for range maxReaders {
-			readers = append(readers, f.join(audit.Filter{}))
+			readers = append(readers, f.join(store.Filter{}))
 		}
-		if _, err := f.tail.join(audit.Filter{}); err != errTailFull {
+		if _, err := f.tail.join(store.Filter{}); err != errTailFull {
 			f.Error(err)
 		}
 		f.tail.leave(readers[0])
-		f.join(audit.Filter{})
+		f.join(store.Filter{})
 		f.tail.close()
 		f.hears(readers[1], 0, "end: stopping")
-		if _, err := f.tail.join(audit.Filter{}); err != errTailClosed {
+		if _, err := f.tail.join(store.Filter{}); err != errTailClosed {
 			f.Error(err)
 		}
 		f.tail.leave(readers[1])
@@ -312,12 +313,12 @@ func TestTailIsBounded(t *testing.T) {
 
 func TestTailOutlivesTheLog(t *testing.T) {
 	inTail(t, func(f *followed) {
-		r := f.join(audit.Filter{})
-		f.log.SetFault(func(method string) audit.Fault {
+		r := f.join(store.Filter{})
+		f.log.SetFault(func(method string) sqlite.Fault {
 			if strings.HasPrefix(method, "Sends") {
-				return audit.Down
+				return sqlite.Down
 			}
-			return audit.None
+			return sqlite.None
 		})
 		f.begin("shop")
 		f.hears(r, time.Minute)

@@ -8,7 +8,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"sendcode/internal/audit"
+	"sendcode/internal/store"
 	"sendcode/internal/verification"
 )
 
@@ -23,7 +23,7 @@ type entry struct {
 }
 
 // timeline tells the whole story in the order in which it happened.
-func timeline(s audit.Story, w words) []entry {
+func timeline(s store.Story, w words) []entry {
 	var all []entry
 	for _, row := range withSelf(s) {
 		told := teller{words: w, row: row}.entries()
@@ -41,8 +41,8 @@ func timeline(s audit.Story, w words) []entry {
 }
 
 // withSelf is what belongs to the row, oldest first, the row itself among it.
-func withSelf(s audit.Story) []audit.Send {
-	if slices.ContainsFunc(s.Related, func(r audit.Send) bool { return r.ID == s.Send.ID }) {
+func withSelf(s store.Story) []store.Send {
+	if slices.ContainsFunc(s.Related, func(r store.Send) bool { return r.ID == s.Send.ID }) {
 		return s.Related
 	}
 	return append(slices.Clone(s.Related), s.Send)
@@ -53,11 +53,11 @@ func sendAddress(id uuid.UUID) string { return "/admin/sends/" + id.String() }
 // teller tells of one row.
 type teller struct {
 	words
-	row audit.Send
+	row store.Send
 }
 
 func (t teller) entries() []entry {
-	if t.row.Status == audit.Refused {
+	if t.row.Status == store.Refused {
 		key := t.pluralKey("line.refused", t.row.Count)
 		return []entry{t.dated(t.row.LoggedAt, warn, key)}
 	}
@@ -89,21 +89,21 @@ func (t teller) askedAs() string {
 
 func (t teller) outcome() entry {
 	switch t.row.Status {
-	case audit.Queued:
+	case store.Queued:
 		if t.row.Attempt > 0 && (t.row.Reason != "" || t.row.ProviderCode != "") {
 			return t.undated(t.row.LoggedAt, warn, "line.postponed")
 		}
 		return t.undated(t.row.LoggedAt, still, "line.queued")
-	case audit.Sending:
+	case store.Sending:
 		return t.undated(t.row.LoggedAt, still, "line.sending")
-	case audit.Sent, audit.Delivered:
+	case store.Sent, store.Delivered:
 		return t.dated(t.row.FinishedAt, good, "line.sent")
-	case audit.Undelivered:
+	case store.Undelivered:
 		return t.dated(t.row.FinishedAt, warn, "line.sent")
-	case audit.Unknown:
+	case store.Unknown:
 		return t.dated(t.row.FinishedAt, warn, "line.unknown")
 	}
-	if t.row.Reason == audit.ReasonSuppressed || t.row.Reason == audit.ReasonPaused {
+	if t.row.Reason == store.ReasonSuppressed || t.row.Reason == store.ReasonPaused {
 		return t.dated(t.row.FinishedAt, bad, "line.untried")
 	}
 	if t.row.Counts {
@@ -139,7 +139,7 @@ func (t teller) said() string {
 }
 
 // codeEntries tell what became of the code itself.
-func codeEntries(v audit.Verification, now time.Time, w words) []entry {
+func codeEntries(v store.Verification, now time.Time, w words) []entry {
 	tries := []part{plain("tries", strconv.Itoa(v.Attempts)), plain("of", strconv.Itoa(v.MaxAttempts))}
 	line := func(when time.Time, tone tone, key string) entry {
 		return entry{At: clock{Time: when, Exact: true}, Tone: tone, What: w.tell(key, tries...), order: when}

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"sendcode/internal/audit"
+	"sendcode/internal/store"
 )
 
 func (b *browser) withToken(token string) int {
@@ -99,7 +99,7 @@ func TestListedTokens(t *testing.T) {
 			t.Errorf("%s: %v, want %v", id, got, is)
 		}
 	}
-	acts, err := r.log.Acts(t.Context(), audit.ActFilter{What: deedExport, Limit: 9})
+	acts, err := r.log.Acts(t.Context(), store.ActFilter{What: deedExport, Limit: 9})
 	r.must(err)
 	if len(acts) == 0 || acts[0].Who != "token:desk" {
 		t.Errorf("%+v", acts)

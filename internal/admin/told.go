@@ -3,21 +3,21 @@ package admin
 import (
 	"slices"
 
-	"sendcode/internal/audit"
+	"sendcode/internal/store"
 	"sendcode/internal/verification"
 )
 
 // What a mail provider told of a mail after it had taken it.
 
 type toldJSON struct {
-	Kind     audit.ToldKind `json:"kind"`
+	Kind     store.ToldKind `json:"kind"`
 	At       string         `json:"at"`
 	HeardAt  string         `json:"heard_at"`
 	Provider string         `json:"provider"`
 	Detail   *string        `json:"detail"`
 }
 
-func toldOf(list []audit.ProviderEvent) []toldJSON {
+func toldOf(list []store.ProviderEvent) []toldJSON {
 	out := make([]toldJSON, 0, len(list))
 	for _, e := range list {
 		out = append(out, toldJSON{Kind: e.Kind, At: *stamp(e.At), HeardAt: *stamp(e.HeardAt), Provider: e.Provider, Detail: text(e.Detail)})
@@ -27,22 +27,22 @@ func toldOf(list []audit.ProviderEvent) []toldJSON {
 
 // toldTone is how an event looks, and what suppression may come of it.
 type toldTone struct {
-	kind  audit.ToldKind
+	kind  store.ToldKind
 	tone  tone
-	bars  audit.Cause
+	bars  store.Cause
 	after string // texts of what a suppression that came of it means
 }
 
 // toldTones are the events, the worst first.
 var toldTones = []toldTone{
-	{audit.ToldComplained, bad, audit.Complaint, "unwanted"}, {audit.ToldOptedOut, warn, audit.OptOut, "unwanted"},
-	{audit.ToldBounced, bad, audit.HardBounce, "bounced"}, {kind: audit.ToldDelivered, tone: good},
+	{store.ToldComplained, bad, store.Complaint, "unwanted"}, {store.ToldOptedOut, warn, store.OptOut, "unwanted"},
+	{store.ToldBounced, bad, store.HardBounce, "bounced"}, {kind: store.ToldDelivered, tone: good},
 }
 
 // told adds to a verdict the worst that a provider told. A code that was entered did arrive, whatever was told.
 func (c matter) told(v verdict) verdict {
 	for _, t := range toldTones {
-		i := slices.IndexFunc(c.events, func(e audit.ProviderEvent) bool { return e.Kind == t.kind })
+		i := slices.IndexFunc(c.events, func(e store.ProviderEvent) bool { return e.Kind == t.kind })
 		if i < 0 {
 			continue
 		}
@@ -55,7 +55,7 @@ func (c matter) told(v verdict) verdict {
 		if c.state != verification.Approved {
 			v.Next = c.about(c.variant("next.later."+string(e.Kind), c.topic(e.Detail)))
 		}
-		if s, found := c.suppressionOf(audit.SuppressionID(c.ID, t.bars)); found {
+		if s, found := c.suppressionOf(store.SuppressionID(c.ID, t.bars)); found {
 			v.Next = c.and(v.Next, c.still(t.after, s))
 		}
 		return v
@@ -70,7 +70,7 @@ func (w words) inBrackets(s string) string {
 	return w.say("reply", "code", s)
 }
 
-func toldEntries(s audit.Story, w words) (all []entry) {
+func toldEntries(s store.Story, w words) (all []entry) {
 	for _, e := range s.Events {
 		i := slices.IndexFunc(toldTones, func(t toldTone) bool { return t.kind == e.Kind })
 		line := entry{At: clock{Time: e.At, Exact: true}, Tone: still, order: e.At}

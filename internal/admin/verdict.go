@@ -5,8 +5,8 @@ import (
 	"strconv"
 	"time"
 
-	"sendcode/internal/audit"
 	"sendcode/internal/recipient"
+	"sendcode/internal/store"
 	"sendcode/internal/verification"
 	"sendcode/quota"
 )
@@ -28,25 +28,25 @@ type onward struct {
 
 // matter is all that a verdict is made from.
 type matter struct {
-	audit.Send
+	store.Send
 	words
-	code  *audit.Verification // nil for a refusal that belongs to none
+	code  *store.Verification // nil for a refusal that belongs to none
 	state verification.State  // of the code; empty without one
 	out   bool                // a mail with the code went out, or may have
 	quota *quota.Decision     // what the recipient's rules say now; nil: not known
 	pause *verification.Pause // that holds now for what the row went through; nil: none
 	rule  quota.Scope         // of the rule that refused it; empty: not known
-	locks []audit.Lockout     // kinds of callers whose codes for its recipient are locked out now
-	has   *audit.Verification // the pending code that reached its recipient; nil: none
+	locks []store.Lockout     // kinds of callers whose codes for its recipient are locked out now
+	has   *store.Verification // the pending code that reached its recipient; nil: none
 	now   time.Time
 
-	suppressions []audit.Suppression // that stopped the row or came of it
-	events       []audit.ProviderEvent
-	prefix       *audit.PrefixPause // that stopped the row; nil: none
+	suppressions []store.Suppression // that stopped the row or came of it
+	events       []store.ProviderEvent
+	prefix       *store.PrefixPause // that stopped the row; nil: none
 }
 
 // judge says what became of a row. Each combination of states has its sentence; testdata/verdicts holds them all.
-func judge(s audit.Story, now seen, w words) verdict {
+func judge(s store.Story, now seen, w words) verdict {
 	c := matter{
 		Send: s.Send, words: w, code: s.Verification, out: slices.ContainsFunc(s.Related, wentOut), quota: now.quota, pause: now.pause,
 		rule: now.rule, locks: now.locks, now: s.Now, suppressions: s.Suppressions, events: s.Events, prefix: s.Pause,
@@ -62,22 +62,22 @@ func judge(s audit.Story, now seen, w words) verdict {
 	}
 	v := verdict{Tone: toneOf(s.Send.Status), Answer: answerOf(c, w), Newer: c.newer(now.newer)}
 	switch s.Send.Status {
-	case audit.Sent:
+	case store.Sent:
 		if s.Send.Provider == "test" && s.Send.ProviderCode == "" {
 			v.What, v.Next = c.about("verdict.sent.test"), c.about("next.sent.test")
 			break
 		}
 		v.What, v.Next = c.and(c.about("verdict.sent"), c.doubt()), c.afterwards("sent")
-	case audit.Delivered, audit.Undelivered:
+	case store.Delivered, store.Undelivered:
 		how := string(s.Send.Status)
 		v.What, v.Next = c.about("verdict."+how), c.afterwards(how)
-	case audit.Unknown:
+	case store.Unknown:
 		v.What, v.Next = c.and(c.about("verdict.unknown"), c.doubt()), c.afterwards("unknown")
-	case audit.Failed:
+	case store.Failed:
 		v.What, v.Next = c.failed()
-	case audit.Refused:
+	case store.Refused:
 		v.What, v.Next = c.refused()
-	case audit.Queued:
+	case store.Queued:
 		v.What, v.Next = c.and(c.about("verdict."+c.queuedAs()), c.doubt()), c.about(c.variant("next.queued", c.topic(c.ProviderCode)))
 	default:
 		v.What, v.Next = c.and(c.about("verdict.sending"), c.doubt()), c.about("next.sending")
@@ -85,8 +85,8 @@ func judge(s audit.Story, now seen, w words) verdict {
 	return c.erased(c.told(v))
 }
 
-func wentOut(s audit.Send) bool {
-	return s.Status == audit.Sent || s.Status == audit.Delivered || s.Status == audit.Undelivered || s.Status == audit.Unknown || s.InDoubt
+func wentOut(s store.Send) bool {
+	return s.Status == store.Sent || s.Status == store.Delivered || s.Status == store.Undelivered || s.Status == store.Unknown || s.InDoubt
 }
 
 // about fills a pattern with everything that the row and its code can say. Where there is one for text messages, they have that.
@@ -137,7 +137,7 @@ func (c matter) doubt() sentence {
 	switch {
 	case !c.InDoubt:
 		return nil
-	case c.Status == audit.Sent:
+	case c.Status == store.Sent:
 		return c.about("doubt.sent")
 	}
 	return c.about("doubt.else")

@@ -7,8 +7,8 @@ import (
 
 	"golang.org/x/text/language"
 
-	"sendcode/internal/audit"
 	"sendcode/internal/recipient"
+	"sendcode/internal/store"
 	"sendcode/internal/verification"
 )
 
@@ -58,31 +58,31 @@ func wordsOf(locale string, otherwise words) words {
 }
 
 func (c matter) tellPerson() sentence {
-	if c.Afterwards == audit.ToldBounced && c.state != verification.Approved { // it came back, whatever was said at first
-		if _, gone := c.suppressionOf(audit.SuppressionID(c.ID, audit.HardBounce)); gone {
+	if c.Afterwards == store.ToldBounced && c.state != verification.Approved { // it came back, whatever was said at first
+		if _, gone := c.suppressionOf(store.SuppressionID(c.ID, store.HardBounce)); gone {
 			return c.person("failed.rejected.address")
 		}
-		if slices.ContainsFunc(c.events, func(e audit.ProviderEvent) bool { return e.Kind == audit.ToldBounced && c.topic(e.Detail) == "full" }) {
+		if slices.ContainsFunc(c.events, func(e store.ProviderEvent) bool { return e.Kind == store.ToldBounced && c.topic(e.Detail) == "full" }) {
 			return c.person("failed.rejected.full")
 		}
 		return c.person("failed.rejected.mailbox")
 	}
 	switch c.Status {
-	case audit.Undelivered:
+	case store.Undelivered:
 		if c.state != verification.Approved {
 			return c.person("undelivered")
 		}
 		return c.person("sent.approved")
-	case audit.Sent, audit.Delivered:
+	case store.Sent, store.Delivered:
 		if c.Provider == "test" && c.ProviderCode == "" {
 			return nil
 		}
 		return c.person("sent." + or(string(c.state), "none"))
-	case audit.Unknown:
+	case store.Unknown:
 		return c.person("unknown." + or(string(c.state), "none"))
-	case audit.Failed:
+	case store.Failed:
 		return c.and(c.person("failed."+c.blame()), c.costPerson(), c.stillWorks())
-	case audit.Refused:
+	case store.Refused:
 		return c.and(c.refusedPerson(), c.stillWorks())
 	}
 	return c.person("underway")
@@ -107,7 +107,7 @@ func (c matter) blame() string {
 		return "rejected"
 	}
 	switch {
-	case c.Reason == audit.ReasonSuppressed:
+	case c.Reason == store.ReasonSuppressed:
 		switch s, found := c.suppressionOf(c.Suppression); {
 		case found && !s.Active(c.now):
 			return "suppressed.over"
@@ -115,11 +115,11 @@ func (c matter) blame() string {
 			return "opted_out"
 		}
 		return "suppressed"
-	case c.Reason == audit.ReasonPaused && c.prefix != nil && c.prefix.Active(c.now):
+	case c.Reason == store.ReasonPaused && c.prefix != nil && c.prefix.Active(c.now):
 		return "prefix"
-	case c.Reason == audit.ReasonPaused && c.pause == nil:
+	case c.Reason == store.ReasonPaused && c.pause == nil:
 		return "paused.over"
-	case c.Reason == audit.ReasonPaused:
+	case c.Reason == store.ReasonPaused:
 		return "paused"
 	}
 	return "ours"

@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"sendcode/internal/audit"
 	"sendcode/internal/recipient"
+	"sendcode/internal/store"
 	"sendcode/internal/verification"
 )
 
@@ -52,7 +52,7 @@ func TestAnswersAreInThePersonsLanguage(t *testing.T) {
 }
 
 func TestAnswersOfTextMessages(t *testing.T) {
-	s := told("sent", sentAs(audit.Sent, "", func(s *audit.Send, _ *audit.Verification) {
+	s := told("sent", sentAs(store.Sent, "", func(s *store.Send, _ *store.Verification) {
 		s.Channel, s.To, s.Locale = recipient.SMS, "+86 138•••00", "en"
 	}))
 	if got := s.judged(english).Answer.Text.String(); !strings.Contains(got, "your phone network took it") || strings.Contains(got, "spam") {
@@ -63,7 +63,7 @@ func TestAnswersOfTextMessages(t *testing.T) {
 // A refusal says the same instant to the person as to the administrator.
 func TestAnswersTellTheSameWait(t *testing.T) {
 	for _, s := range situations() {
-		if s.story.Send.Status != audit.Refused {
+		if s.story.Send.Status != store.Refused {
 			continue
 		}
 		v := s.judged(english)
@@ -95,7 +95,7 @@ func expiryOf(s situation) time.Time {
 func TestAnswerOnThePage(t *testing.T) {
 	r := newRig(t)
 	b := r.loggedIn()
-	sent := r.sent("ana@example.com", func(s *audit.Send) { s.Locale = "zh-CN" })
+	sent := r.sent("ana@example.com", func(s *store.Send) { s.Locale = "zh-CN" })
 	contains(t, b.get("/admin/sends/"+sent.ID.String()), `<blockquote id="answer" lang="zh-Hans">我们已向 a•••@example.com 发送验证码`,
 		`data-copy="answer"`, "A reply to copy", `以上时间为 <span data-zone>UTC</span>。`)
 	row := r.row("bea@example.com")

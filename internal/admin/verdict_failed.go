@@ -3,7 +3,7 @@ package admin
 import (
 	"strings"
 
-	"sendcode/internal/audit"
+	"sendcode/internal/store"
 	"sendcode/internal/verification"
 )
 
@@ -11,10 +11,10 @@ import (
 
 func (c matter) failed() (what, next sentence) {
 	switch c.Reason {
-	case audit.ReasonSuppressed:
+	case store.ReasonSuppressed:
 		what, next = c.suppressed()
 		return what, c.and(next, c.cost())
-	case audit.ReasonPaused:
+	case store.ReasonPaused:
 		if c.prefix != nil {
 			what, next = c.prefixPaused(*c.prefix)
 			return c.and(what, c.doubt()), c.and(next, c.cost())
@@ -25,7 +25,7 @@ func (c matter) failed() (what, next sentence) {
 	if kind == "carrier_limit" { // the wait is among what the recipient's rules say
 		return c.about("verdict.failed." + kind), c.and(c.whenFree(), c.cost())
 	}
-	if s, found := c.suppressionOf(audit.SuppressionID(c.ID, audit.HardBounce)); found {
+	if s, found := c.suppressionOf(store.SuppressionID(c.ID, store.HardBounce)); found {
 		return c.and(c.about("verdict.failed."+kind), c.doubt()), c.and(c.about("next.failed."+kind), c.still("bounced", s), c.cost())
 	}
 	return c.and(c.about("verdict.failed."+kind), c.doubt()), c.and(c.about("next.failed."+kind), c.cost())
@@ -38,7 +38,7 @@ func (c matter) failure() string {
 		return "ended.canceled"
 	case c.Reason == "expired" && c.ProviderCode == "" && c.Provider != "":
 		return "expired.away"
-	case (c.Reason == "expired" || c.Reason == audit.ReasonRejected) && c.ProviderCode == "":
+	case (c.Reason == "expired" || c.Reason == store.ReasonRejected) && c.ProviderCode == "":
 		return c.Reason + ".silent"
 	}
 	const failed = "verdict.failed."

@@ -5,8 +5,8 @@ import (
 
 	"github.com/google/uuid"
 
-	"sendcode/internal/audit"
 	"sendcode/internal/recipient"
+	"sendcode/internal/store"
 	"sendcode/internal/verification"
 	"sendcode/quota"
 )
@@ -27,60 +27,60 @@ func (s situation) text() situation {
 }
 
 // since has the same been asked for again.
-func (s situation) since(became audit.Status) situation {
-	s.newer = &audit.Send{ID: uuid.UUID{5}, Status: became, LoggedAt: start.Add(2 * time.Minute)}
+func (s situation) since(became store.Status) situation {
+	s.newer = &store.Send{ID: uuid.UUID{5}, Status: became, LoggedAt: start.Add(2 * time.Minute)}
 	return s
 }
 
 // holding gives the recipient a code that the refusal does not name.
-func (s situation) holding(end func(*audit.Send, *audit.Verification)) situation {
+func (s situation) holding(end func(*store.Send, *store.Verification)) situation {
 	s.has = told("", end).story.Verification
 	return s
 }
 
 // unwanted is the row of which a complaint came.
-func (s situation) unwanted(x audit.Suppression) situation {
-	x.Cause = audit.Complaint
+func (s situation) unwanted(x store.Suppression) situation {
+	x.Cause = store.Complaint
 	s = s.bounced(x)
-	s.story.Suppressions[1].ID = audit.SuppressionID(s.story.Send.ID, audit.Complaint)
+	s.story.Suppressions[1].ID = store.SuppressionID(s.story.Send.ID, store.Complaint)
 	return s
 }
 
 // lockedOut has the codes of some kinds of callers locked out now.
-func (s situation) lockedOut(all ...audit.Lockout) situation {
+func (s situation) lockedOut(all ...store.Lockout) situation {
 	s.locks = all
 	return s
 }
 
 func (s situation) forgotten() situation {
-	s.story.Send.To, s.story.Send.Locale, s.story.Send.IP = audit.Erased, "", ""
+	s.story.Send.To, s.story.Send.Locale, s.story.Send.IP = store.Erased, "", ""
 	return s
 }
 
-func postponed(reason, code string) func(*audit.Send, *audit.Verification) {
-	return func(s *audit.Send, _ *audit.Verification) {
-		s.Status, s.FinishedAt, s.Reason, s.ProviderCode = audit.Queued, time.Time{}, reason, code
+func postponed(reason, code string) func(*store.Send, *store.Verification) {
+	return func(s *store.Send, _ *store.Verification) {
+		s.Status, s.FinishedAt, s.Reason, s.ProviderCode = store.Queued, time.Time{}, reason, code
 	}
 }
 
 func kindsOfSituations() []situation {
 	all := []situation{
-		told("sent, asked again and refused", sentAs(audit.Sent, "250 2.0.0")).since(audit.Refused),
-		told("sent, expired, asked again", sentAs(audit.Sent, "250 2.0.0", expired)).since(audit.Sent),
-		told("sent, erased", sentAs(audit.Sent, "250 2.0.0", canceled)).forgotten(),
-		told("failed, erased while it waited", failedAs(audit.ReasonErased, "", true)).forgotten(),
+		told("sent, asked again and refused", sentAs(store.Sent, "250 2.0.0")).since(store.Refused),
+		told("sent, expired, asked again", sentAs(store.Sent, "250 2.0.0", expired)).since(store.Sent),
+		told("sent, erased", sentAs(store.Sent, "250 2.0.0", canceled)).forgotten(),
+		told("failed, erased while it waited", failedAs(store.ReasonErased, "", true)).forgotten(),
 		told("failed, mailbox full until expired", failedAs("expired", "452 4.2.2", false)),
 		told("failed, its mailbox until expired", failedAs("expired", "451 4.2.1", false)),
-		told("sent, bounced later, mailbox full", sentAs(audit.Sent, "250 2.0.0")).later(audit.ToldBounced, "552 5.2.2"),
-		told("sent, bounced later, policy", sentAs(audit.Sent, "250 2.0.0")).later(audit.ToldBounced, "5.7.1"),
-		told("sent, called spam, and suppressed for it", sentAs(audit.Sent, "250 2.0.0")).unwanted(audit.Suppression{}).later(audit.ToldComplained, "abuse"),
-		told("sent, called spam, and lifted", sentAs(audit.Sent, "250 2.0.0")).unwanted(audit.Suppression{LiftedAt: start.Add(time.Minute)}).later(audit.ToldComplained, "abuse"),
+		told("sent, bounced later, mailbox full", sentAs(store.Sent, "250 2.0.0")).later(store.ToldBounced, "552 5.2.2"),
+		told("sent, bounced later, policy", sentAs(store.Sent, "250 2.0.0")).later(store.ToldBounced, "5.7.1"),
+		told("sent, called spam, and suppressed for it", sentAs(store.Sent, "250 2.0.0")).unwanted(store.Suppression{}).later(store.ToldComplained, "abuse"),
+		told("sent, called spam, and lifted", sentAs(store.Sent, "250 2.0.0")).unwanted(store.Suppression{LiftedAt: start.Add(time.Minute)}).later(store.ToldComplained, "abuse"),
 		told("queued, mailbox full", postponed("temporary_rcpt", "452 4.2.2")),
 		told("refused, and a code that it does not name", refusedBy("hour", 20*time.Minute, 1)).with(0, 20*time.Minute).by(quota.Recipient).holding(halfTried).alone(),
 		told("refused, and a spent code that it does not name", refusedBy("hour", 20*time.Minute, 1)).with(0, 20*time.Minute).by(quota.Recipient).holding(spent).alone(),
 		told("refused, too many failures", refusedBy("failures", 20*time.Hour, 1)).with(0, 0).failing(20 * time.Hour).by(quota.Failures).alone(),
-		told("refused, browsers' codes are locked out", refusedBy(verification.ChecksRule, 20*time.Hour, 1)).with(0, 0).lockedOut(audit.Lockout{ByBrowser: true, Wait: 19 * time.Hour, Failures: 20}).alone(),
-		told("refused, a back end's codes are locked out", refusedBy(verification.ChecksRule, 700*time.Hour, 3)).with(0, 0).lockedOut(audit.Lockout{Wait: 600 * time.Hour, Failures: 100}).alone(),
+		told("refused, browsers' codes are locked out", refusedBy(verification.ChecksRule, 20*time.Hour, 1)).with(0, 0).lockedOut(store.Lockout{ByBrowser: true, Wait: 19 * time.Hour, Failures: 20}).alone(),
+		told("refused, a back end's codes are locked out", refusedBy(verification.ChecksRule, 700*time.Hour, 3)).with(0, 0).lockedOut(store.Lockout{Wait: 600 * time.Hour, Failures: 100}).alone(),
 		told("refused, codes were locked out", refusedBy(verification.ChecksRule, 20*time.Hour, 1)).with(0, 0).holding(halfTried).alone(),
 		told("refused, by the breaker", refusedBy(verification.BreakerName, 42*time.Second, 1)).with(0, 0).alone(),
 		told("refused, several by a network's rule", refusedBy("office", 42*time.Second, 7)).with(0, 0).by(quota.Network).alone(),
@@ -89,27 +89,27 @@ func kindsOfSituations() []situation {
 		all = append(all, told("refused, by a rule on "+string(scope), refusedBy("wide", 42*time.Second, 1)).with(0, 0).by(scope).alone())
 	}
 	for _, s := range []situation{
-		told("sent", sentAs(audit.Sent, "201")),
-		told("sent, expired", sentAs(audit.Sent, "201", expired)),
-		told("sent, no code known", sentAs(audit.Sent, "201")).alone(),
-		told("delivered", sentAs(audit.Delivered, "201")),
-		told("delivered, approved", sentAs(audit.Delivered, "201", approved)),
-		told("delivered, expired", sentAs(audit.Delivered, "201", expired)),
-		told("delivered, too many wrong tries", sentAs(audit.Delivered, "201", spent)),
-		told("delivered, no code known", sentAs(audit.Delivered, "201")).alone(),
-		told("undelivered", sentAs(audit.Undelivered, "201")),
-		told("undelivered, approved", sentAs(audit.Undelivered, "201", approved)),
-		told("undelivered, expired", sentAs(audit.Undelivered, "201", expired)),
-		told("undelivered, no code known", sentAs(audit.Undelivered, "201")).alone(),
-		told("unknown", sentAs(audit.Unknown, "", unanswered)),
-		told("unknown, in doubt", sentAs(audit.Unknown, "", unanswered, doubtful)),
-		told("unknown, no code known", sentAs(audit.Unknown, "", unanswered)).alone(),
+		told("sent", sentAs(store.Sent, "201")),
+		told("sent, expired", sentAs(store.Sent, "201", expired)),
+		told("sent, no code known", sentAs(store.Sent, "201")).alone(),
+		told("delivered", sentAs(store.Delivered, "201")),
+		told("delivered, approved", sentAs(store.Delivered, "201", approved)),
+		told("delivered, expired", sentAs(store.Delivered, "201", expired)),
+		told("delivered, too many wrong tries", sentAs(store.Delivered, "201", spent)),
+		told("delivered, no code known", sentAs(store.Delivered, "201")).alone(),
+		told("undelivered", sentAs(store.Undelivered, "201")),
+		told("undelivered, approved", sentAs(store.Undelivered, "201", approved)),
+		told("undelivered, expired", sentAs(store.Undelivered, "201", expired)),
+		told("undelivered, no code known", sentAs(store.Undelivered, "201")).alone(),
+		told("unknown", sentAs(store.Unknown, "", unanswered)),
+		told("unknown, in doubt", sentAs(store.Unknown, "", unanswered, doubtful)),
+		told("unknown, no code known", sentAs(store.Unknown, "", unanswered)).alone(),
 		told("failed, refused", failedAs("rejected", "400 21211", false)),
 		told("failed, refused without a word", failedAs("rejected", "", false)),
 		told("failed, put off until expired", failedAs("expired", "429", false)),
 		told("failed, unreachable until expired", failedAs("expired", "", false)),
-		told("failed, nobody tried before it expired", func(s *audit.Send, _ *audit.Verification) {
-			s.Status, s.Reason, s.Provider, s.Counts = audit.Failed, "expired", "", false
+		told("failed, nobody tried before it expired", func(s *store.Send, _ *store.Verification) {
+			s.Status, s.Reason, s.Provider, s.Counts = store.Failed, "expired", "", false
 		}),
 		told("failed, the carrier's limit", failedAs("carrier_limit", "200 9", false)).with(0, 0).held(30 * time.Minute),
 		told("failed, the carrier's limit is over", failedAs("carrier_limit", "200 9", false)).with(0, 0),
@@ -118,15 +118,15 @@ func kindsOfSituations() []situation {
 		told("failed, opted out", failedAs("opted_out", "400 21610", false)),
 		told("failed, country not served any more", failedAs("country_not_served", "", false)),
 		told("failed, no carrier any more", failedAs("not_configured", "", false)),
-		told("failed, suppressed since they told the carrier to stop", failedAs("suppressed", "", false)).stopped(audit.Suppression{Cause: audit.OptOut}),
-		told("failed, suppressed since they told the carrier to stop, and lifted", failedAs("suppressed", "", false)).stopped(audit.Suppression{Cause: audit.OptOut, LiftedAt: start.Add(time.Minute)}),
-		told("failed, suppressed by hand", failedAs("suppressed", "", false)).stopped(audit.Suppression{Cause: audit.Manual}),
+		told("failed, suppressed since they told the carrier to stop", failedAs("suppressed", "", false)).stopped(store.Suppression{Cause: store.OptOut}),
+		told("failed, suppressed since they told the carrier to stop, and lifted", failedAs("suppressed", "", false)).stopped(store.Suppression{Cause: store.OptOut, LiftedAt: start.Add(time.Minute)}),
+		told("failed, suppressed by hand", failedAs("suppressed", "", false)).stopped(store.Suppression{Cause: store.Manual}),
 		told("queued, put off", postponed("temporary_answer", "429")),
-		told("queued, nobody known", func(s *audit.Send, v *audit.Verification) {
+		told("queued, nobody known", func(s *store.Send, v *store.Verification) {
 			postponed("temporary_request", "")(s, v)
 			s.Provider = ""
 		}),
-		told("sending", func(s *audit.Send, _ *audit.Verification) { s.Status, s.FinishedAt = audit.Sending, time.Time{} }),
+		told("sending", func(s *store.Send, _ *store.Verification) { s.Status, s.FinishedAt = store.Sending, time.Time{} }),
 		told("refused, the carrier's limit", refusedBy(verification.CarrierRule, 30*time.Minute, 1)).with(0, 0).held(30 * time.Minute).alone(),
 	} {
 		all = append(all, s.text())
@@ -134,7 +134,7 @@ func kindsOfSituations() []situation {
 	return all
 }
 
-func halfTried(_ *audit.Send, v *audit.Verification) { v.Attempts = 1 }
+func halfTried(_ *store.Send, v *store.Verification) { v.Attempts = 1 }
 
 // failing adds the rule on failures, which is told of only while it blocks.
 func (s situation) failing(wait time.Duration) situation {

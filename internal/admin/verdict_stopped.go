@@ -6,16 +6,16 @@ import (
 
 	"github.com/google/uuid"
 
-	"sendcode/internal/audit"
 	"sendcode/internal/recipient"
+	"sendcode/internal/store"
 )
 
 // Verdicts on what was handed to nobody: since when, why, and what to do.
 
-func (c matter) suppressionOf(id uuid.UUID) (audit.Suppression, bool) {
-	i := slices.IndexFunc(c.suppressions, func(s audit.Suppression) bool { return s.ID == id })
+func (c matter) suppressionOf(id uuid.UUID) (store.Suppression, bool) {
+	i := slices.IndexFunc(c.suppressions, func(s store.Suppression) bool { return s.ID == id })
 	if i < 0 {
-		return audit.Suppression{}, false
+		return store.Suppression{}, false
 	}
 	return c.suppressions[i], true
 }
@@ -29,18 +29,18 @@ func (c matter) suppressed() (what, next sentence) {
 }
 
 // mendedBy is the key of what to do about a suppression: who told a carrier to stop has to tell it otherwise first.
-func (c matter) mendedBy(s audit.Suppression) string {
+func (c matter) mendedBy(s store.Suppression) string {
 	if c.toldToStop(s) && s.Active(c.now) {
 		return "next.failed.suppressed.stop"
 	}
 	return "next.failed.suppressed"
 }
 
-func (c matter) toldToStop(s audit.Suppression) bool {
-	return c.Channel == recipient.SMS && s.Cause == audit.OptOut
+func (c matter) toldToStop(s store.Suppression) bool {
+	return c.Channel == recipient.SMS && s.Cause == store.OptOut
 }
 
-func (c matter) prefixPaused(p audit.PrefixPause) (what, next sentence) {
+func (c matter) prefixPaused(p store.PrefixPause) (what, next sentence) {
 	return c.about("verdict.failed.prefix", at("since", p.Since), strong("prefix", p.Prefix), plain("numbers", numbersOf(p, c.words))),
 		c.about("next.failed.prefix"+standing(p.Active(c.now), p.LiftedAt), at("until2", p.Until), at("lifted", p.LiftedAt))
 }
@@ -57,7 +57,7 @@ func standing(active bool, lifted time.Time) string {
 }
 
 // still says whether a suppression still holds. A text that there is not says nothing.
-func (c matter) still(key string, s audit.Suppression) sentence {
+func (c matter) still(key string, s store.Suppression) sentence {
 	return c.about(key+standing(s.Active(c.now), s.LiftedAt), at("suntil", s.Until), at("lifted", s.LiftedAt))
 }
 
@@ -69,20 +69,20 @@ func (c matter) paused() sentence {
 }
 
 // newer points to the latest request like this one.
-func (c matter) newer(s *audit.Send) *onward {
+func (c matter) newer(s *store.Send) *onward {
 	if s == nil {
 		return nil
 	}
 	return new(c.onward("newer.asked", *s))
 }
 
-func (w words) onward(key string, s audit.Send) onward {
+func (w words) onward(key string, s store.Send) onward {
 	return onward{Text: w.tell(key, strong("to", s.To), at("at", s.LoggedAt), plain("became", w.or("status", string(s.Status)))), Link: sendAddress(s.ID)}
 }
 
 // erased says of a row whose recipient was forgotten that nothing else about it is of use.
 func (c matter) erased(v verdict) verdict {
-	if c.To != audit.Erased {
+	if c.To != store.Erased {
 		return v
 	}
 	v.What, v.Next = c.and(v.What, c.about("verdict.erased")), c.about("next.erased")

@@ -8,7 +8,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"sendcode/internal/audit"
+	"sendcode/internal/store"
 	"sendcode/internal/verification"
 	"sendcode/quota"
 )
@@ -16,29 +16,29 @@ import (
 // situation is one combination of states that somebody may ask about.
 type situation struct {
 	name  string
-	story audit.Story
+	story store.Story
 	quota *quota.Decision
 	pause *verification.Pause
 	rule  quota.Scope
-	newer *audit.Send
-	has   *audit.Verification
-	locks []audit.Lockout
+	newer *store.Send
+	has   *store.Verification
+	locks []store.Lockout
 }
 
 // told puts a send and its code together as the log would; now is three minutes after the request.
-func told(name string, change func(*audit.Send, *audit.Verification)) situation {
-	v := audit.Verification{CreatedAt: start, ExpiresAt: start.Add(10 * time.Minute), MaxAttempts: 5, Sends: 1}
-	s := audit.Send{
+func told(name string, change func(*store.Send, *store.Verification)) situation {
+	v := store.Verification{CreatedAt: start, ExpiresAt: start.Add(10 * time.Minute), MaxAttempts: 5, Sends: 1}
+	s := store.Send{
 		Number: 1, App: "shop", Purpose: "login", Locale: "zh-CN", IP: "203.0.113.0/24", Attempt: 1, Counts: true, Count: 1,
 		TakenAt: start.Add(-3 * time.Millisecond), LoggedAt: start, DueAt: start.Add(3*time.Minute + 4*time.Second),
 		FinishedAt: start.Add(184 * time.Millisecond), Provider: "mx1.example.net", Took: 184 * time.Millisecond,
 	}
 	change(&s, &v)
-	return situation{name: name, story: audit.Story{Send: s, Verification: &v, Now: start.Add(3 * time.Minute)}}
+	return situation{name: name, story: store.Story{Send: s, Verification: &v, Now: start.Add(3 * time.Minute)}}
 }
 
-func sentAs(status audit.Status, code string, more ...func(*audit.Send, *audit.Verification)) func(*audit.Send, *audit.Verification) {
-	return func(s *audit.Send, v *audit.Verification) {
+func sentAs(status store.Status, code string, more ...func(*store.Send, *store.Verification)) func(*store.Send, *store.Verification) {
+	return func(s *store.Send, v *store.Verification) {
 		s.Status, s.ProviderCode = status, code
 		for _, change := range more {
 			change(s, v)
@@ -46,27 +46,27 @@ func sentAs(status audit.Status, code string, more ...func(*audit.Send, *audit.V
 	}
 }
 
-func failedAs(reason, code string, counts bool) func(*audit.Send, *audit.Verification) {
-	return func(s *audit.Send, _ *audit.Verification) {
-		s.Status, s.Reason, s.ProviderCode, s.Counts = audit.Failed, reason, code, counts
+func failedAs(reason, code string, counts bool) func(*store.Send, *store.Verification) {
+	return func(s *store.Send, _ *store.Verification) {
+		s.Status, s.Reason, s.ProviderCode, s.Counts = store.Failed, reason, code, counts
 	}
 }
 
-func refusedBy(rule string, wait time.Duration, n int) func(*audit.Send, *audit.Verification) {
-	return func(s *audit.Send, _ *audit.Verification) {
-		*s = audit.Send{App: "shop", Purpose: "login", Status: audit.Refused, LoggedAt: start, FinishedAt: start, BlockedBy: rule, RetryAfter: wait, Count: n}
+func refusedBy(rule string, wait time.Duration, n int) func(*store.Send, *store.Verification) {
+	return func(s *store.Send, _ *store.Verification) {
+		*s = store.Send{App: "shop", Purpose: "login", Status: store.Refused, LoggedAt: start, FinishedAt: start, BlockedBy: rule, RetryAfter: wait, Count: n}
 	}
 }
 
 // The ends that a code can come to.
-func approved(_ *audit.Send, v *audit.Verification) {
+func approved(_ *store.Send, v *store.Verification) {
 	v.ApprovedAt, v.Attempts = start.Add(70*time.Second), 2
 }
-func canceled(_ *audit.Send, v *audit.Verification) { v.CanceledAt = start.Add(80 * time.Second) }
-func spent(_ *audit.Send, v *audit.Verification)    { v.Attempts = 5 }
-func expired(_ *audit.Send, v *audit.Verification)  { v.ExpiresAt = start.Add(3 * time.Minute) }
-func doubtful(s *audit.Send, _ *audit.Verification) { s.InDoubt, s.Attempt = true, 2 }
-func unanswered(s *audit.Send, _ *audit.Verification) {
+func canceled(_ *store.Send, v *store.Verification) { v.CanceledAt = start.Add(80 * time.Second) }
+func spent(_ *store.Send, v *store.Verification)    { v.Attempts = 5 }
+func expired(_ *store.Send, v *store.Verification)  { v.ExpiresAt = start.Add(3 * time.Minute) }
+func doubtful(s *store.Send, _ *store.Verification) { s.InDoubt, s.Attempt = true, 2 }
+func unanswered(s *store.Send, _ *store.Verification) {
 	s.Reason, s.ProviderCode = "no_answer", ""
 }
 
@@ -76,9 +76,9 @@ func (s situation) alone() situation {
 }
 
 // after puts sends before it that ended so.
-func (s situation) after(ends ...audit.Status) situation {
+func (s situation) after(ends ...store.Status) situation {
 	for i, end := range ends {
-		s.story.Related = append(s.story.Related, audit.Send{
+		s.story.Related = append(s.story.Related, store.Send{
 			ID: uuid.UUID{9, byte(i)}, Number: i + 1, App: "shop", Purpose: "login", Status: end, Attempt: 1, Counts: true, Count: 1,
 			LoggedAt: start.Add(-time.Minute), FinishedAt: start.Add(-time.Minute), DueAt: start.Add(time.Minute),
 		})
@@ -97,89 +97,89 @@ func (s situation) with(minute, hour time.Duration) situation {
 
 func situations() []situation {
 	return append([]situation{
-		told("sent", sentAs(audit.Sent, "250 2.0.0")),
-		told("sent, approved", sentAs(audit.Sent, "250 2.0.0", approved)),
-		told("sent, expired", sentAs(audit.Sent, "250", expired)),
-		told("sent, too many wrong tries", sentAs(audit.Sent, "250 2.0.0", spent)),
-		told("sent, canceled", sentAs(audit.Sent, "250 2.0.0", canceled)),
-		told("sent, in doubt", sentAs(audit.Sent, "250 2.0.0", doubtful)),
-		told("sent, by nobody known", sentAs(audit.Sent, "", func(s *audit.Send, _ *audit.Verification) { s.Provider = "" })),
-		told("sent, no code known", sentAs(audit.Sent, "250 2.0.0")).alone(),
-		told("unknown", sentAs(audit.Unknown, "", unanswered)),
-		told("unknown, approved", sentAs(audit.Unknown, "", unanswered, approved)),
-		told("unknown, expired", sentAs(audit.Unknown, "", unanswered, expired)),
-		told("unknown, too many wrong tries", sentAs(audit.Unknown, "", unanswered, spent)),
-		told("unknown, canceled", sentAs(audit.Unknown, "", unanswered, canceled)),
-		told("unknown, in doubt", sentAs(audit.Unknown, "", unanswered, doubtful)),
-		told("unknown, no code known", sentAs(audit.Unknown, "", unanswered)).alone(),
+		told("sent", sentAs(store.Sent, "250 2.0.0")),
+		told("sent, approved", sentAs(store.Sent, "250 2.0.0", approved)),
+		told("sent, expired", sentAs(store.Sent, "250", expired)),
+		told("sent, too many wrong tries", sentAs(store.Sent, "250 2.0.0", spent)),
+		told("sent, canceled", sentAs(store.Sent, "250 2.0.0", canceled)),
+		told("sent, in doubt", sentAs(store.Sent, "250 2.0.0", doubtful)),
+		told("sent, by nobody known", sentAs(store.Sent, "", func(s *store.Send, _ *store.Verification) { s.Provider = "" })),
+		told("sent, no code known", sentAs(store.Sent, "250 2.0.0")).alone(),
+		told("unknown", sentAs(store.Unknown, "", unanswered)),
+		told("unknown, approved", sentAs(store.Unknown, "", unanswered, approved)),
+		told("unknown, expired", sentAs(store.Unknown, "", unanswered, expired)),
+		told("unknown, too many wrong tries", sentAs(store.Unknown, "", unanswered, spent)),
+		told("unknown, canceled", sentAs(store.Unknown, "", unanswered, canceled)),
+		told("unknown, in doubt", sentAs(store.Unknown, "", unanswered, doubtful)),
+		told("unknown, no code known", sentAs(store.Unknown, "", unanswered)).alone(),
 		told("failed, no such address", failedAs("rejected", "550 5.1.1", false)),
 		told("failed, mailbox full", failedAs("rejected", "552 5.2.2", false)),
 		told("failed, mailbox disabled", failedAs("rejected", "550 5.2.1", false)),
 		told("failed, policy", failedAs("rejected", "554 5.7.1", false)),
 		told("failed, refused without a reason", failedAs("rejected", "550", false)),
 		told("failed, never sayable", failedAs("rejected", "", false)),
-		told("failed, after a doubtful attempt", func(s *audit.Send, v *audit.Verification) {
+		told("failed, after a doubtful attempt", func(s *store.Send, v *store.Verification) {
 			failedAs("rejected", "550 5.1.1", true)(s, v)
 			doubtful(s, v)
 		}),
 		told("failed, put off until expired", failedAs("expired", "451 4.7.1", false)),
 		told("failed, nobody tried before it expired", failedAs("expired", "", false)),
-		told("failed, approved meanwhile", func(s *audit.Send, v *audit.Verification) {
+		told("failed, approved meanwhile", func(s *store.Send, v *store.Verification) {
 			failedAs("ended", "", false)(s, v)
 			approved(s, v)
 		}),
-		told("failed, canceled meanwhile", func(s *audit.Send, v *audit.Verification) {
+		told("failed, canceled meanwhile", func(s *store.Send, v *store.Verification) {
 			failedAs("ended", "", false)(s, v)
 			canceled(s, v)
 		}),
 		told("failed, key gone", failedAs("unreadable", "", false)),
 		told("failed, on the block list", failedAs("blocked", "", true)),
-		told("sent, to a test recipient", sentAs(audit.Sent, "", func(s *audit.Send, _ *audit.Verification) { s.Provider = "test" })),
+		told("sent, to a test recipient", sentAs(store.Sent, "", func(s *store.Send, _ *store.Verification) { s.Provider = "test" })),
 		told("failed, template broken", failedAs("template", "", false)),
 		told("failed, for a reason of a later version", failedAs("of a later version", "", false)),
-		told("failed, suppressed", failedAs("suppressed", "", false)).stopped(audit.Suppression{Cause: audit.HardBounce, Detail: "550 5.1.1"}),
-		told("failed, suppressed by hand and lifted", failedAs("suppressed", "", false)).stopped(audit.Suppression{Cause: audit.Manual, Detail: "asked by telephone", By: "mei", LiftedAt: start.Add(time.Minute)}),
-		told("failed, suppressed until a moment ago", failedAs("suppressed", "", false)).stopped(audit.Suppression{Cause: audit.Complaint, Until: start.Add(time.Minute)}),
+		told("failed, suppressed", failedAs("suppressed", "", false)).stopped(store.Suppression{Cause: store.HardBounce, Detail: "550 5.1.1"}),
+		told("failed, suppressed by hand and lifted", failedAs("suppressed", "", false)).stopped(store.Suppression{Cause: store.Manual, Detail: "asked by telephone", By: "mei", LiftedAt: start.Add(time.Minute)}),
+		told("failed, suppressed until a moment ago", failedAs("suppressed", "", false)).stopped(store.Suppression{Cause: store.Complaint, Until: start.Add(time.Minute)}),
 		told("failed, suppressed by what is not known any more", failedAs("suppressed", "", false)),
-		told("failed, no such address, suppressed since", failedAs("rejected", "550 5.1.1", false)).bounced(audit.Suppression{}),
-		told("failed, no such address, suppression lifted", failedAs("rejected", "550 5.1.1", false)).bounced(audit.Suppression{LiftedAt: start.Add(time.Minute)}),
-		told("failed, no such address, suppression ended", failedAs("rejected", "550 5.1.1", false)).bounced(audit.Suppression{Until: start.Add(time.Minute)}),
+		told("failed, no such address, suppressed since", failedAs("rejected", "550 5.1.1", false)).bounced(store.Suppression{}),
+		told("failed, no such address, suppression lifted", failedAs("rejected", "550 5.1.1", false)).bounced(store.Suppression{LiftedAt: start.Add(time.Minute)}),
+		told("failed, no such address, suppression ended", failedAs("rejected", "550 5.1.1", false)).bounced(store.Suppression{Until: start.Add(time.Minute)}),
 		told("failed, paused", failedAs("paused", "", false)),
-		told("sent, delivered as told", sentAs(audit.Sent, "250 2.0.0")).later(audit.ToldDelivered, "250"),
-		told("sent, bounced later", sentAs(audit.Sent, "250 2.0.0")).bounced(audit.Suppression{}).later(audit.ToldDelivered, "").later(audit.ToldBounced, "550 5.1.1"),
-		told("sent, bounced later and expired", sentAs(audit.Sent, "250 2.0.0", expired)).later(audit.ToldBounced, "5.2.2"),
-		told("sent, bounced later, and approved all the same", sentAs(audit.Sent, "250 2.0.0", approved)).later(audit.ToldBounced, ""),
-		told("sent, called spam", sentAs(audit.Sent, "250 2.0.0")).later(audit.ToldBounced, "").later(audit.ToldComplained, "abuse"),
-		told("sent, opted out", sentAs(audit.Sent, "250 2.0.0", approved)).later(audit.ToldOptedOut, ""),
-		told("unknown, delivered as told", sentAs(audit.Unknown, "", unanswered)).later(audit.ToldDelivered, ""),
+		told("sent, delivered as told", sentAs(store.Sent, "250 2.0.0")).later(store.ToldDelivered, "250"),
+		told("sent, bounced later", sentAs(store.Sent, "250 2.0.0")).bounced(store.Suppression{}).later(store.ToldDelivered, "").later(store.ToldBounced, "550 5.1.1"),
+		told("sent, bounced later and expired", sentAs(store.Sent, "250 2.0.0", expired)).later(store.ToldBounced, "5.2.2"),
+		told("sent, bounced later, and approved all the same", sentAs(store.Sent, "250 2.0.0", approved)).later(store.ToldBounced, ""),
+		told("sent, called spam", sentAs(store.Sent, "250 2.0.0")).later(store.ToldBounced, "").later(store.ToldComplained, "abuse"),
+		told("sent, opted out", sentAs(store.Sent, "250 2.0.0", approved)).later(store.ToldOptedOut, ""),
+		told("unknown, delivered as told", sentAs(store.Unknown, "", unanswered)).later(store.ToldDelivered, ""),
 		told("failed, paused and still so", failedAs("paused", "", false)).pausedFor("the server moves"),
 		told("failed, paused for no reason", failedAs("paused", "", false)).pausedFor(""),
 		told("refused, still blocked", refusedBy("minute", 41713*time.Millisecond, 1)).with(17*time.Second+time.Microsecond, 0).alone(),
 		told("refused, another rule blocks by now", refusedBy("minute", 42*time.Second, 1)).with(0, 20*time.Minute).alone(),
 		told("refused, free again", refusedBy("minute", 42*time.Second, 3)).with(0, 0).alone(),
-		told("refused, and a code that works", refusedBy("minute", 42*time.Second, 3)).with(0, 0).after(audit.Failed, audit.Sent),
-		told("refused, and a code that may have arrived", refusedBy("minute", 42*time.Second, 3)).with(0, 0).after(audit.Unknown),
-		told("refused, and a code that never went out", refusedBy("minute", 42*time.Second, 3)).with(0, 0).after(audit.Failed, audit.Queued),
+		told("refused, and a code that works", refusedBy("minute", 42*time.Second, 3)).with(0, 0).after(store.Failed, store.Sent),
+		told("refused, and a code that may have arrived", refusedBy("minute", 42*time.Second, 3)).with(0, 0).after(store.Unknown),
+		told("refused, and a code that never went out", refusedBy("minute", 42*time.Second, 3)).with(0, 0).after(store.Failed, store.Queued),
 		told("refused, by a rule of another scope", refusedBy("office", 42*time.Second, 1)).with(0, 0).alone(),
 		told("refused, several by a rule of another scope", refusedBy("office", 42*time.Second, 7)).with(0, 0).alone(),
 		told("refused, quota not known", refusedBy("minute", 42*time.Second, 1)).alone(),
 		told("refused, several, quota not known", refusedBy("day", 3*time.Hour+20*time.Minute, 2)).alone(),
-		told("queued, first", func(s *audit.Send, _ *audit.Verification) {
-			s.Status, s.FinishedAt, s.Provider, s.Took = audit.Queued, time.Time{}, "", 0
+		told("queued, first", func(s *store.Send, _ *store.Verification) {
+			s.Status, s.FinishedAt, s.Provider, s.Took = store.Queued, time.Time{}, "", 0
 		}),
-		told("queued, put off", func(s *audit.Send, _ *audit.Verification) {
-			s.Status, s.FinishedAt, s.Reason, s.ProviderCode = audit.Queued, time.Time{}, "temporary_rcpt", "421 4.7.0"
+		told("queued, put off", func(s *store.Send, _ *store.Verification) {
+			s.Status, s.FinishedAt, s.Reason, s.ProviderCode = store.Queued, time.Time{}, "temporary_rcpt", "421 4.7.0"
 		}),
-		told("queued, server away", func(s *audit.Send, _ *audit.Verification) {
-			s.Status, s.FinishedAt, s.Reason, s.Attempt = audit.Queued, time.Time{}, "temporary_dial", 3
+		told("queued, server away", func(s *store.Send, _ *store.Verification) {
+			s.Status, s.FinishedAt, s.Reason, s.Attempt = store.Queued, time.Time{}, "temporary_dial", 3
 		}),
-		told("queued, in doubt", func(s *audit.Send, v *audit.Verification) {
-			s.Status, s.FinishedAt, s.Reason = audit.Queued, time.Time{}, "temporary_dial"
+		told("queued, in doubt", func(s *store.Send, v *store.Verification) {
+			s.Status, s.FinishedAt, s.Reason = store.Queued, time.Time{}, "temporary_dial"
 			doubtful(s, v)
 		}),
-		told("sending", func(s *audit.Send, _ *audit.Verification) { s.Status, s.FinishedAt = audit.Sending, time.Time{} }),
-		told("sending, in doubt", func(s *audit.Send, v *audit.Verification) {
-			s.Status, s.FinishedAt = audit.Sending, time.Time{}
+		told("sending", func(s *store.Send, _ *store.Verification) { s.Status, s.FinishedAt = store.Sending, time.Time{} }),
+		told("sending, in doubt", func(s *store.Send, v *store.Verification) {
+			s.Status, s.FinishedAt = store.Sending, time.Time{}
 			doubtful(s, v)
 		}),
 	}, kindsOfSituations()...)
@@ -212,27 +212,27 @@ func (s situation) judged(w words) verdict {
 }
 
 // stopped is the row that a suppression stopped.
-func (s situation) stopped(x audit.Suppression) situation {
+func (s situation) stopped(x store.Suppression) situation {
 	x.ID, x.Since = uuid.UUID{8}, start.Add(-48*time.Hour)
 	if x.Until.IsZero() {
 		x.Until = x.Since.Add(30 * 24 * time.Hour)
 	}
-	s.story.Send.Suppression, s.story.Suppressions = x.ID, []audit.Suppression{{ID: uuid.UUID{7}}, x}
+	s.story.Send.Suppression, s.story.Suppressions = x.ID, []store.Suppression{{ID: uuid.UUID{7}}, x}
 	return s
 }
 
 // later is what a provider told of the row.
-func (s situation) later(kind audit.ToldKind, detail string) situation {
+func (s situation) later(kind store.ToldKind, detail string) situation {
 	n := time.Duration(len(s.story.Events) + 1)
-	s.story.Events = append(s.story.Events, audit.ProviderEvent{Kind: kind, At: start.Add(n * time.Second), HeardAt: start.Add(time.Minute), Provider: "postmark", Detail: detail})
+	s.story.Events = append(s.story.Events, store.ProviderEvent{Kind: kind, At: start.Add(n * time.Second), HeardAt: start.Add(time.Minute), Provider: "postmark", Detail: detail})
 	s.story.Send.Afterwards = kind
 	return s
 }
 
 // bounced is the row that a suppression came of.
-func (s situation) bounced(x audit.Suppression) situation {
+func (s situation) bounced(x store.Suppression) situation {
 	s = s.stopped(x)
-	s.story.Send.Suppression, s.story.Suppressions[1].ID = uuid.Nil, audit.SuppressionID(s.story.Send.ID, audit.HardBounce)
+	s.story.Send.Suppression, s.story.Suppressions[1].ID = uuid.Nil, store.SuppressionID(s.story.Send.ID, store.HardBounce)
 	return s
 }
 
@@ -243,14 +243,14 @@ func (s situation) pausedFor(why string) situation {
 
 // Every pair of a status and a code's state says something in both languages, also those that should not happen.
 func TestEveryCombinationHasAVerdict(t *testing.T) {
-	ends := map[verification.State]func(*audit.Send, *audit.Verification){
-		verification.Pending: func(*audit.Send, *audit.Verification) {}, verification.Approved: approved, verification.Canceled: canceled,
+	ends := map[verification.State]func(*store.Send, *store.Verification){
+		verification.Pending: func(*store.Send, *store.Verification) {}, verification.Approved: approved, verification.Canceled: canceled,
 		verification.Expired: expired, verification.MaxAttemptsReached: spent,
 	}
 	for _, status := range append(statuses, "delivered") {
 		for state, end := range ends {
 			for _, reason := range []string{"", "rejected", "expired", "ended", "unreadable", "template", "no_answer", "temporary_rcpt", "suppressed", "paused", "new"} {
-				s := told("", sentAs(status, "", end, func(s *audit.Send, _ *audit.Verification) { s.Reason = reason }))
+				s := told("", sentAs(status, "", end, func(s *store.Send, _ *store.Verification) { s.Reason = reason }))
 				if got := stateOf(*s.story.Verification, s.story.Now); got != state {
 					t.Fatalf("%s is %s", state, got)
 				}
@@ -270,17 +270,17 @@ func TestEveryCombinationHasAVerdict(t *testing.T) {
 func TestTimeline(t *testing.T) {
 	var b strings.Builder
 	all := situations()
-	resend := told("three requests, two sends", sentAs(audit.Sent, "250 2.0.0", approved, func(s *audit.Send, v *audit.Verification) {
+	resend := told("three requests, two sends", sentAs(store.Sent, "250 2.0.0", approved, func(s *store.Send, v *store.Verification) {
 		s.Number, v.Sends = 2, 2
 		s.TakenAt, s.LoggedAt, s.FinishedAt = start.Add(time.Minute), start.Add(time.Minute+2*time.Millisecond), start.Add(time.Minute+99*time.Millisecond)
 	}))
-	first := told("", sentAs(audit.Failed, "550 5.1.1", func(s *audit.Send, _ *audit.Verification) { s.ID[0], s.Reason, s.Counts = 1, "rejected", false }))
+	first := told("", sentAs(store.Failed, "550 5.1.1", func(s *store.Send, _ *store.Verification) { s.ID[0], s.Reason, s.Counts = 1, "rejected", false }))
 	blocked := told("", refusedBy("minute", 42*time.Second, 3))
 	blocked.story.Send.ID[0], blocked.story.Send.LoggedAt = 2, start.Add(18*time.Second)
-	resend.story.Related = []audit.Send{first.story.Send, blocked.story.Send, resend.story.Send}
-	skewed := told("clocks that disagree", sentAs(audit.Sent, "250", func(s *audit.Send, _ *audit.Verification) { s.TakenAt = start.Add(time.Hour) }))
-	behind := told("a limiter's clock far behind", sentAs(audit.Sent, "250", func(s *audit.Send, _ *audit.Verification) { s.TakenAt = start.Add(-time.Hour) }))
-	tried := told("tried and pending", sentAs(audit.Sent, "250", func(_ *audit.Send, v *audit.Verification) { v.Attempts = 1 }))
+	resend.story.Related = []store.Send{first.story.Send, blocked.story.Send, resend.story.Send}
+	skewed := told("clocks that disagree", sentAs(store.Sent, "250", func(s *store.Send, _ *store.Verification) { s.TakenAt = start.Add(time.Hour) }))
+	behind := told("a limiter's clock far behind", sentAs(store.Sent, "250", func(s *store.Send, _ *store.Verification) { s.TakenAt = start.Add(-time.Hour) }))
+	tried := told("tried and pending", sentAs(store.Sent, "250", func(_ *store.Send, v *store.Verification) { v.Attempts = 1 }))
 	for _, s := range append(all, resend, skewed, behind, tried) {
 		fmt.Fprintf(&b, "== %s\n", s.name)
 		for _, w := range languages {

@@ -12,7 +12,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/labstack/echo/v4"
 
-	"sendcode/internal/audit"
+	"sendcode/internal/store"
 )
 
 // What apps are told of, and whether it arrived: for who asks why a back end did not hear of something.
@@ -37,7 +37,7 @@ type eventJSON struct {
 	Reason         *string          `json:"reason"`
 	Reference      *string          `json:"reference"`
 	Test           bool             `json:"test"`
-	State          audit.EventState `json:"state"`
+	State          store.EventState `json:"state"`
 	Attempts       int              `json:"attempts"`
 	DueAt          *string          `json:"due_at"`
 	EndedAt        *string          `json:"ended_at"`
@@ -63,21 +63,21 @@ type eventView struct {
 	State                               stateView
 }
 
-var eventTones = map[audit.EventState]stateView{
-	audit.EventPending:   {Sign: "…", Tone: still},
-	audit.EventDelivered: {Sign: "✓", Tone: good},
-	audit.EventGivenUp:   {Sign: "✕", Tone: bad},
+var eventTones = map[store.EventState]stateView{
+	store.EventPending:   {Sign: "…", Tone: still},
+	store.EventDelivered: {Sign: "✓", Tone: good},
+	store.EventGivenUp:   {Sign: "✕", Tone: bad},
 }
 
 // eventQuery is what a list of events is asked for.
 type eventQuery struct {
-	filter audit.AppEventFilter
+	filter store.AppEventFilter
 	given  url.Values
 }
 
 // parseEventQuery reads an address's raw query, as parseQuery does.
 func parseEventQuery(raw string) (eventQuery, error) {
-	q := eventQuery{filter: audit.AppEventFilter{Limit: defaultLimit}, given: url.Values{}}
+	q := eventQuery{filter: store.AppEventFilter{Limit: defaultLimit}, given: url.Values{}}
 	err := eachParameter(raw, func(name, value string) error {
 		if value != "" {
 			q.given.Set(name, value)
@@ -99,7 +99,7 @@ func (q *eventQuery) set(name, value string) (reason, detail string) {
 			return "invalid", "An app's name has at most 32 of a-z 0-9 _ -."
 		}
 	case "state":
-		if f.State = audit.EventState(value); value != "" && eventTones[f.State].Sign == "" {
+		if f.State = store.EventState(value); value != "" && eventTones[f.State].Sign == "" {
 			return "invalid", "A state is pending, delivered or given_up."
 		}
 	case "cursor":
@@ -122,12 +122,12 @@ func (q *eventQuery) set(name, value string) (reason, detail string) {
 }
 
 // findEvents reads one page, and the cursor of the next one where there is one.
-func (a *Admin) findEvents(c echo.Context, f audit.AppEventFilter) (events []audit.AppEvent, next string, err error) {
+func (a *Admin) findEvents(c echo.Context, f store.AppEventFilter) (events []store.AppEvent, next string, err error) {
 	ctx := c.Request().Context()
 	if events, err = a.log.AppEvents(ctx, f); err != nil {
 		return nil, "", a.unreadable(ctx, err)
 	}
-	more, err := goesOn(events, f.Limit, func(last audit.AppEvent) ([]audit.AppEvent, error) {
+	more, err := goesOn(events, f.Limit, func(last store.AppEvent) ([]store.AppEvent, error) {
 		f.Before, f.Limit, next = last.ID, 1, last.ID.String()
 		return a.log.AppEvents(ctx, f)
 	})
@@ -173,7 +173,7 @@ func (a *Admin) eventsPage(c echo.Context) error {
 	w := wordsFor(c.Request())
 	v := eventsView{page: page{W: w, Title: w.say("events.title"), In: true, Here: "webhooks"}, App: q.filter.App}
 	v.Any = q.filter.App != "" || q.filter.State != ""
-	for _, state := range []audit.EventState{"", audit.EventPending, audit.EventDelivered, audit.EventGivenUp} {
+	for _, state := range []store.EventState{"", store.EventPending, store.EventDelivered, store.EventGivenUp} {
 		key := "events.state." + or(string(state), "any")
 		v.State = append(v.State, option{Value: string(state), Text: w.say(key), Chosen: state == q.filter.State})
 	}
@@ -205,7 +205,7 @@ func eventsAddress(given url.Values, cursor string) string {
 	return "/admin/webhooks?" + next.Encode()
 }
 
-func eventViewOf(e audit.AppEvent, now time.Time, w words) eventView {
+func eventViewOf(e store.AppEvent, now time.Time, w words) eventView {
 	v := eventView{
 		At: clock{Time: e.At, Exact: true}, Type: e.Type, App: e.App, To: or(e.To, "–"), Answer: or(e.Answer, "–"),
 		Tries: "×" + strconv.Itoa(e.Attempt), State: eventTones[e.State],
@@ -214,7 +214,7 @@ func eventViewOf(e audit.AppEvent, now time.Time, w words) eventView {
 	if e.SendID != uuid.Nil {
 		v.Link = sendAddress(e.SendID)
 	}
-	if e.State == audit.EventPending && e.Attempt > 0 {
+	if e.State == store.EventPending && e.Attempt > 0 {
 		v.Again = w.say("events.again", "wait", w.wait(max(0, e.DueAt.Sub(now))))
 	}
 	return v

@@ -8,29 +8,29 @@ import (
 	"testing"
 	"time"
 
-	"sendcode/internal/audit"
+	"sendcode/internal/store"
 )
 
 // toldApps fills the log with an event of each state: arrived, tried and pending, given up, and one about an approval.
 func toldApps(r *rig) (ids []string) {
-	states := []audit.AppEventEnd{
-		{State: audit.EventDelivered, Answer: "204"}, {State: audit.EventPending, Answer: "forbidden address", After: 20 * time.Second},
-		{State: audit.EventGivenUp, Answer: "410"},
+	states := []store.AppEventEnd{
+		{State: store.EventDelivered, Answer: "204"}, {State: store.EventPending, Answer: "forbidden address", After: 20 * time.Second},
+		{State: store.EventGivenUp, Answer: "410"},
 	}
 	for i, end := range states {
-		s := r.begin([]string{"nora@example.com", "lu@qq.com", "sam@example.net"}[i], func(s *audit.Send) { s.Reference = "order-7" }).Send
-		tell := audit.Tell{ID: r.id(), Type: "send.failed", Test: i == 2}
-		r.finish(s, audit.Outcome{Status: audit.Failed, Reason: "rejected", Tell: tell})
-		due, _, err := r.log.AppEventsDue(context.Background(), time.Second, []audit.Share{{App: "shop", Limit: 1}})
+		s := r.begin([]string{"nora@example.com", "lu@qq.com", "sam@example.net"}[i], func(s *store.Send) { s.Reference = "order-7" }).Send
+		tell := store.Tell{ID: r.id(), Type: "send.failed", Test: i == 2}
+		r.finish(s, store.Outcome{Status: store.Failed, Reason: "rejected", Tell: tell})
+		due, _, err := r.log.AppEventsDue(context.Background(), time.Second, []store.Share{{App: "shop", Limit: 1}})
 		r.must(err)
-		end.Held = audit.Held{ID: due[0].ID, Attempt: due[0].Attempt}
+		end.Held = store.Held{ID: due[0].ID, Attempt: due[0].Attempt}
 		_, err = r.log.AppEventEnded(context.Background(), end)
 		r.must(err)
 		ids = append(ids, tell.ID.String())
 		r.clock.add(time.Second)
 	}
 	v := r.begin("eve@example.com").Verification
-	tell := audit.Tell{ID: r.id(), Type: "verification.approved"}
+	tell := store.Tell{ID: r.id(), Type: "verification.approved"}
 	_, err := r.log.Approve(context.Background(), v.ID, tell)
 	r.must(err)
 	return append(ids, tell.ID.String())

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"sendcode/internal/audit"
+	"sendcode/internal/store"
 	assets "sendcode/web/admin"
 )
 
@@ -72,7 +72,7 @@ func TestEveryStateHasAWordAndASign(t *testing.T) {
 			t.Errorf("%s has no word or sign", s)
 		}
 	}
-	v := viewOf(audit.Send{Status: "delivered", Reason: "new_word"}, english)
+	v := viewOf(store.Send{Status: "delivered", Reason: "new_word"}, english)
 	if v.State.Word != "delivered" || v.Why != "new_word" {
 		t.Errorf("words of a later version are lost: %+v", v)
 	}

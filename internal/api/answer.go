@@ -5,8 +5,8 @@ import (
 
 	"github.com/google/uuid"
 
-	"sendcode/internal/audit"
 	"sendcode/internal/recipient"
+	"sendcode/internal/store"
 	"sendcode/internal/verification"
 	"sendcode/quota/quotahttp"
 )
@@ -38,7 +38,7 @@ type codeJSON struct {
 type sendJSON struct {
 	ID     string       `json:"id"`
 	Number int          `json:"number"`
-	Status audit.Status `json:"status"`
+	Status store.Status `json:"status"`
 	Reason string       `json:"reason,omitempty"`
 	// Support is what a person is shown of it for support: it finds the send in the console and gives no hold over anything.
 	Support string `json:"support,omitempty"`
@@ -81,7 +81,7 @@ func support(send string) string {
 	if err != nil {
 		return ""
 	}
-	return audit.SupportReference(id)
+	return store.SupportReference(id)
 }
 
 func checkOf(c verification.Checked) checkJSON {

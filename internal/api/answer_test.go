@@ -10,8 +10,8 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"sendcode/internal/audit"
 	"sendcode/internal/server"
+	"sendcode/internal/store"
 	"sendcode/internal/verification"
 	"sendcode/quota"
 )
@@ -40,8 +40,8 @@ func TestTheAnswerToTooMany(t *testing.T) {
 }
 
 func TestBrowsersSeeNoReasons(t *testing.T) {
-	a := verification.Answer{View: verification.View{ID: "v", Send: verification.SendView{Status: audit.Failed, Reason: "rejected"}}}
-	if got := verificationOf(a, verification.Browser); got.Send.Reason != "" || got.Send.Status != audit.Failed {
+	a := verification.Answer{View: verification.View{ID: "v", Send: verification.SendView{Status: store.Failed, Reason: "rejected"}}}
+	if got := verificationOf(a, verification.Browser); got.Send.Reason != "" || got.Send.Status != store.Failed {
 		t.Errorf("browser: %+v", got.Send)
 	}
 	if got := verificationOf(a, verification.Secret); got.Send.Reason != "rejected" {

@@ -17,11 +17,11 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"sendcode/internal/api"
-	"sendcode/internal/audit/audittest"
 	"sendcode/internal/delivery"
 	"sendcode/internal/keyring"
 	"sendcode/internal/message"
 	"sendcode/internal/server"
+	"sendcode/internal/store/sqlite/sqlitetest"
 	"sendcode/internal/verification"
 	"sendcode/quota"
 	"sendcode/templates"
@@ -65,7 +65,7 @@ func newAPI(t testing.TB, logged io.Writer, change ...func(*verification.Setting
 		c(&settings)
 	}
 	codes := verification.New(settings, verification.Parts{
-		Limiter: quota.NewMemory(time.Now, "process"), Log: audittest.Open(t, time.Now), Renderer: renderer, Sender: nowhere{}, Logger: logger,
+		Limiter: quota.NewMemory(time.Now, "process"), Log: sqlitetest.Open(t, time.Now), Renderer: renderer, Sender: nowhere{}, Logger: logger,
 	})
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan struct{})

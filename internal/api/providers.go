@@ -9,9 +9,9 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"sendcode/internal/audit"
 	"sendcode/internal/events"
 	"sendcode/internal/server"
+	"sendcode/internal/store"
 	"sendcode/internal/verification"
 )
 
@@ -51,7 +51,7 @@ const (
 
 // ProviderOutcomes are all that are counted.
 var ProviderOutcomes = []string{
-	string(audit.ToldDelivered), string(audit.ToldBounced), string(audit.ToldComplained), string(audit.ToldOptedOut), string(verification.Repeated),
+	string(store.ToldDelivered), string(store.ToldBounced), string(store.ToldComplained), string(store.ToldOptedOut), string(verification.Repeated),
 	string(verification.UnknownMessage), string(verification.OtherRecipient), string(events.Ignored), unmapped, forged, malformed, unavailable,
 }
 
@@ -89,9 +89,9 @@ func (p *Providers) hear(c echo.Context) error {
 	return c.NoContent(http.StatusNoContent)
 }
 
-var kinds = map[events.Outcome]audit.ToldKind{
-	events.Delivered: audit.ToldDelivered, events.Bounced: audit.ToldBounced, events.Gone: audit.ToldBounced,
-	events.Complained: audit.ToldComplained, events.OptedOut: audit.ToldOptedOut,
+var kinds = map[events.Outcome]store.ToldKind{
+	events.Delivered: store.ToldDelivered, events.Bounced: store.ToldBounced, events.Gone: store.ToldBounced,
+	events.Complained: store.ToldComplained, events.OptedOut: store.ToldOptedOut,
 }
 
 func (p *Providers) one(ctx context.Context, provider string, e events.Event) (outcome string, err error) {

@@ -13,9 +13,9 @@ import (
 
 	"github.com/google/uuid"
 
-	"sendcode/internal/audit"
 	"sendcode/internal/events"
 	"sendcode/internal/server"
+	"sendcode/internal/store"
 	"sendcode/internal/verification"
 )
 
@@ -74,9 +74,9 @@ func TestProviderEvents(t *testing.T) {
 	x.post(here, right, `[{"kind":"ok","tag":"`+eventID+`"},{"kind":"gone","tag":"<`+eventID+`@shop.example>","to":"ana@example.com","why":"550 5.1.1"},{"kind":"back"},{"kind":"spam"},{"kind":"stop"},{"kind":"read"},{"kind":"new"}]`, 204)
 	id := uuid.MustParse(eventID)
 	want := []verification.Told{
-		{Provider: "post", Kind: audit.ToldDelivered, Send: id},
-		{Provider: "post", Kind: audit.ToldBounced, Gone: true, Send: id, To: "ana@example.com", Detail: "550 5.1.1", Enhanced: "5.1.1"},
-		{Provider: "post", Kind: audit.ToldBounced}, {Provider: "post", Kind: audit.ToldComplained}, {Provider: "post", Kind: audit.ToldOptedOut},
+		{Provider: "post", Kind: store.ToldDelivered, Send: id},
+		{Provider: "post", Kind: store.ToldBounced, Gone: true, Send: id, To: "ana@example.com", Detail: "550 5.1.1", Enhanced: "5.1.1"},
+		{Provider: "post", Kind: store.ToldBounced}, {Provider: "post", Kind: store.ToldComplained}, {Provider: "post", Kind: store.ToldOptedOut},
 	}
 	if !slices.Equal(x.ear.heard, want) {
 		t.Errorf("%+v", x.ear.heard)

@@ -8,8 +8,8 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"sendcode/internal/audit"
 	"sendcode/internal/server"
+	"sendcode/internal/store"
 	"sendcode/internal/verification"
 	"sendcode/quota/quotahttp"
 )
@@ -49,7 +49,7 @@ func (a *API) send(c echo.Context) error {
 	}
 	if ask.Wait > 0 {
 		h.Set("Preference-Applied", fmt.Sprintf("wait=%d", int(ask.Wait/time.Second)))
-		if answer.View.Send.Status == audit.Failed {
+		if answer.View.Send.Status == store.Failed {
 			return deliveryProblem(answer, ask.Kind)
 		}
 	}

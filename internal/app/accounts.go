@@ -10,8 +10,10 @@ import (
 	"github.com/google/uuid"
 
 	"sendcode/internal/admin"
-	"sendcode/internal/audit"
 	"sendcode/internal/config"
+	"sendcode/internal/store"
+	"sendcode/internal/store/postgres"
+	"sendcode/internal/store/sqlite"
 )
 
 // AccountChange is a wish about an account of the console. Role is reader, operator or owner; Do is add, role, identity,
@@ -34,7 +36,7 @@ func ChangeAccount(ctx context.Context, cfg config.Config, wish AccountChange, o
 	if err != nil {
 		return err
 	}
-	password, err := admin.ChangeAccount(ctx, log, w, time.Now(), admin.ActOfCommand(audit.Act{ID: id}))
+	password, err := admin.ChangeAccount(ctx, log, w, time.Now(), admin.ActOfCommand(store.Act{ID: id}))
 	if err != nil {
 		return err
 	}
@@ -44,7 +46,7 @@ func ChangeAccount(ctx context.Context, cfg config.Config, wish AccountChange, o
 	return err
 }
 
-func listAccounts(ctx context.Context, log audit.AccountStore, out io.Writer) error {
+func listAccounts(ctx context.Context, log store.AccountStore, out io.Writer) error {
 	list, err := log.Accounts(ctx)
 	if err != nil {
 		return err
@@ -62,9 +64,9 @@ func listAccounts(ctx context.Context, log audit.AccountStore, out io.Writer) er
 }
 
 // openAccounts opens the log beside a service that runs, where that is on Postgres; a SQLite file is one process's.
-func openAccounts(ctx context.Context, cfg config.Config) (audit.AccountStore, func(), error) {
+func openAccounts(ctx context.Context, cfg config.Config) (store.AccountStore, func(), error) {
 	if cfg.DatabaseURL != "" {
-		log, err := audit.OpenPostgres(ctx, cfg.DatabaseURL, audit.As(cfg.DatabaseRole))
+		log, err := postgres.Open(ctx, cfg.DatabaseURL, postgres.As(cfg.DatabaseRole))
 		if err != nil {
 			return nil, nil, err
 		}
@@ -74,7 +76,7 @@ func openAccounts(ctx context.Context, cfg config.Config) (audit.AccountStore, f
 	if err != nil {
 		return nil, nil, fmt.Errorf("%w; while the service runs, use /admin/accounts", err)
 	}
-	log, err := audit.OpenSQLite(ctx, filepath.Join(cfg.DataDir, "sendcode.db"), time.Now)
+	log, err := sqlite.Open(ctx, filepath.Join(cfg.DataDir, "sendcode.db"), time.Now)
 	if err != nil {
 		_ = unlock()
 		return nil, nil, err

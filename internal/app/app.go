@@ -17,13 +17,13 @@ import (
 
 	"sendcode/internal/admin"
 	"sendcode/internal/api"
-	"sendcode/internal/audit"
 	"sendcode/internal/config"
 	"sendcode/internal/delivery"
 	"sendcode/internal/keyring"
 	"sendcode/internal/message"
 	"sendcode/internal/proof"
 	"sendcode/internal/server"
+	"sendcode/internal/store"
 	"sendcode/internal/ui"
 	"sendcode/internal/verification"
 	"sendcode/internal/webhook"
@@ -39,7 +39,7 @@ type App struct {
 	logger    *slog.Logger
 	generated []config.Generated
 
-	log      audit.Store
+	log      store.Store
 	limiter  verification.Limiter
 	redis    *quota.Redis // behind the limiter; nil when that is in process
 	clock    string       // of the limiter, when it is in process

@@ -9,10 +9,10 @@ import (
 	"strings"
 	"time"
 
-	"sendcode/internal/audit"
 	"sendcode/internal/config"
 	"sendcode/internal/delivery"
 	"sendcode/internal/delivery/sms"
+	"sendcode/internal/store/postgres"
 	"sendcode/quota"
 )
 
@@ -70,7 +70,7 @@ func (d *doctor) database(ctx context.Context) (string, error) {
 	if d.cfg.DatabaseURL == "" {
 		return "SQLite in " + d.cfg.DataDir, nil
 	}
-	log, err := audit.OpenPostgres(ctx, d.cfg.DatabaseURL, audit.As(d.cfg.DatabaseRole))
+	log, err := postgres.Open(ctx, d.cfg.DatabaseURL, postgres.As(d.cfg.DatabaseRole))
 	if err != nil {
 		return "", err
 	}

@@ -8,7 +8,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"sendcode/internal/audit"
+	"sendcode/internal/store"
+	"sendcode/internal/store/postgres"
 )
 
 // monthsAhead is how many whole months the log should have room for; with less somebody is told.
@@ -17,7 +18,7 @@ const monthsAhead = 2
 // extent tells at each scrape how far the log reaches, and what the background has still to do. It is a prometheus.Collector: while
 // the log does not answer there is nothing to tell.
 type extent struct {
-	of func(context.Context) (audit.Extent, error)
+	of func(context.Context) (store.Extent, error)
 }
 
 var (
@@ -25,7 +26,7 @@ var (
 		"Whole months after the present one that the log has partitions for; none where it needs none.", nil, nil)
 	oldestDesc = prometheus.NewDesc("sendcode_log_oldest_timestamp_seconds", "When the oldest row was logged.", nil, nil)
 	dueDesc    = prometheus.NewDesc("sendcode_retention_due_rows",
-		fmt.Sprintf("Rows older than the log keeps them, not yet deleted; counted up to %d.", audit.MaxDue), nil, nil)
+		fmt.Sprintf("Rows older than the log keeps them, not yet deleted; counted up to %d.", store.MaxDue), nil, nil)
 	lateDesc = prometheus.NewDesc("sendcode_erasures_due", "Erased persons whose keyed hash should be gone.", nil, nil)
 )
 
@@ -46,7 +47,7 @@ func (x extent) Collect(out chan<- prometheus.Metric) {
 	}
 	gauge := func(d *prometheus.Desc, n float64) { out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, n) }
 	if len(e.Partitions) > 0 {
-		gauge(aheadDesc, float64(audit.MonthsAhead(e.Until(), e.Now)))
+		gauge(aheadDesc, float64(store.MonthsAhead(e.Until(), e.Now)))
 	}
 	if !e.Oldest.IsZero() {
 		gauge(oldestDesc, float64(e.Oldest.UnixMilli())/1000)
@@ -55,17 +56,17 @@ func (x extent) Collect(out chan<- prometheus.Metric) {
 	gauge(lateDesc, float64(e.Late))
 }
 
-func (a *App) extent(ctx context.Context) (audit.Extent, error) {
+func (a *App) extent(ctx context.Context) (store.Extent, error) {
 	return a.log.Extent(ctx, a.codes.Terms().Retention)
 }
 
 // extent says what there is in the log's database, and remarks on what should be otherwise.
-func (d *doctor) extent(ctx context.Context, log *audit.Postgres) (string, error) {
+func (d *doctor) extent(ctx context.Context, log *postgres.DB) (string, error) {
 	e, err := log.Extent(ctx, d.cfg.Retention)
 	if err != nil {
 		return "", err
 	}
-	if audit.MonthsAhead(e.Until(), e.Now) < monthsAhead {
+	if store.MonthsAhead(e.Until(), e.Now) < monthsAhead {
 		d.remark("partitions", "rows can be written until "+e.Until().Format(time.DateOnly)+" alone; the service makes more while it runs, and sendcode migrate does")
 	}
 	if e.Due > 0 {
@@ -83,8 +84,8 @@ func (d *doctor) extent(ctx context.Context, log *audit.Postgres) (string, error
 }
 
 func counted(n int) string {
-	if n >= audit.MaxDue {
-		return fmt.Sprintf("%d or more", audit.MaxDue)
+	if n >= store.MaxDue {
+		return fmt.Sprintf("%d or more", store.MaxDue)
 	}
 	return fmt.Sprint(n)
 }

@@ -14,8 +14,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"sendcode/internal/audit"
 	"sendcode/internal/parts"
+	"sendcode/internal/store"
 )
 
 // fullDisk has the service in front of a database that has little room, and fills its disk.
@@ -142,7 +142,7 @@ func TestReasonsOfTheLog(t *testing.T) {
 	for _, c := range []struct {
 		err  error
 		word string
-	}{{audit.ErrFull, "log_full"}, {audit.ErrReadOnly, "log_read_only"}, {audit.ErrNoPartition, "log_no_partition"}, {errors.New("dial /var/run"), "log_unreachable"}} {
+	}{{store.ErrFull, "log_full"}, {store.ErrReadOnly, "log_read_only"}, {store.ErrNoPartition, "log_no_partition"}, {errors.New("dial /var/run"), "log_unreachable"}} {
 		now, asked := time.Unix(0, 0), 0
 		w := &writable{
 			ping: func(context.Context) error { asked++; return c.err }, now: func() time.Time { return now }, logger: slog.New(slog.DiscardHandler),

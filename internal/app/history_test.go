@@ -8,31 +8,31 @@ import (
 
 	"github.com/google/uuid"
 
-	"sendcode/internal/audit"
 	"sendcode/internal/recipient"
+	"sendcode/internal/store"
 	"sendcode/quota"
 )
 
 // history is the log as it is read after a run: every send, the oldest first.
-type history []audit.Send
+type history []store.Send
 
 func (s *stack) history() history { return s.historyIn(s.replicas[0].log) }
 
 type sends interface {
-	Sends(context.Context, audit.Filter) ([]audit.Send, error)
+	Sends(context.Context, store.Filter) ([]store.Send, error)
 }
 
 func (s *stack) historyIn(log sends) history {
 	s.Helper()
 	var all history
-	filter := audit.Filter{Limit: 200}
+	filter := store.Filter{Limit: 200}
 	for {
 		page, err := log.Sends(s.Context(), filter)
 		if err != nil {
 			s.Fatal(err)
 		}
 		for _, row := range page {
-			if row.Status != audit.Refused {
+			if row.Status != store.Refused {
 				all = append(all, row)
 			}
 		}
@@ -41,7 +41,7 @@ func (s *stack) historyIn(log sends) history {
 			return all
 		}
 		last := page[len(page)-1]
-		filter.Before = &audit.Mark{At: last.LoggedAt, ID: last.ID}
+		filter.Before = &store.Mark{At: last.LoggedAt, ID: last.ID}
 	}
 }
 
@@ -64,7 +64,7 @@ func (s *stack) ended(log sends) (h history) {
 	s.Helper()
 	s.await("every send and refund to end", func() bool {
 		h = s.historyIn(log)
-		return !slices.ContainsFunc(h, func(r audit.Send) bool { return r.Status.InFlight() || r.RefundDue })
+		return !slices.ContainsFunc(h, func(r store.Send) bool { return r.Status.InFlight() || r.RefundDue })
 	})
 	return h
 }
@@ -84,7 +84,7 @@ func (h history) overPolicy(rules []quota.Rule, lead time.Duration) (breaches []
 				used := 0
 				for _, earlier := range sends[:i] {
 					age := row.LoggedAt.Sub(earlier.LoggedAt) + lead
-					if lead == 0 && row.Clock == earlier.Clock && row.Clock != audit.LogClock {
+					if lead == 0 && row.Clock == earlier.Clock && row.Clock != store.LogClock {
 						age = row.TakenAt.Sub(earlier.TakenAt)
 					}
 					if age < rule.Window {
@@ -115,8 +115,8 @@ func (h history) lostOrDoubled(accepted map[uuid.UUID]bool, mails []letter, unav
 		}
 		n := got[row.ID.String()+"@localhost"]
 		switch {
-		case row.Status == audit.Sent && row.Counts && n == 1:
-		case row.Status == audit.Failed && !row.Counts && n == 0:
+		case row.Status == store.Sent && row.Counts && n == 1:
+		case row.Status == store.Failed && !row.Counts && n == 0:
 		default:
 			faults = append(faults, "send "+row.ID.String()+" is "+string(row.Status)+": lost, doubled or given back wrongly")
 		}
@@ -134,8 +134,8 @@ func (h history) lostOrDoubled(accepted map[uuid.UUID]bool, mails []letter, unav
 func TestTheCheckerFindsBreaches(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2030, 3, 1, 12, 0, 0, 0, time.UTC)
-	row := func(clock string, taken, logged time.Duration) audit.Send {
-		return audit.Send{ID: uuid.New(), Status: audit.Sent, Counts: true, Clock: clock, TakenAt: at.Add(taken), LoggedAt: at.Add(logged)}
+	row := func(clock string, taken, logged time.Duration) store.Send {
+		return store.Send{ID: uuid.New(), Status: store.Sent, Counts: true, Clock: clock, TakenAt: at.Add(taken), LoggedAt: at.Add(logged)}
 	}
 	rules := []quota.Rule{{Name: "short", Limit: 1, Window: 2 * time.Second}, {Name: "long", Limit: 2, Window: 6 * time.Second}}
 	const µs = time.Microsecond
@@ -156,8 +156,8 @@ func TestTheCheckerFindsBreaches(t *testing.T) {
 		}
 	}
 	sent, failed, lost, doubled, secret := row("log", 0, 0), row("log", 0, 0), row("log", 0, 0), row("log", 0, 0), row("log", 0, 0)
-	failed.Status, failed.Counts = audit.Failed, false
-	mail := func(rows ...audit.Send) (list []letter) {
+	failed.Status, failed.Counts = store.Failed, false
+	mail := func(rows ...store.Send) (list []letter) {
 		for _, r := range rows {
 			list = append(list, letter{id: r.ID.String() + "@localhost"})
 		}
@@ -166,7 +166,7 @@ func TestTheCheckerFindsBreaches(t *testing.T) {
 	ok := history{sent, failed}
 	for name, c := range map[string]struct {
 		rows     history
-		accepted []audit.Send
+		accepted []store.Send
 		mails    []letter
 		want     int
 	}{

@@ -15,7 +15,8 @@ import (
 
 	"github.com/google/uuid"
 
-	"sendcode/internal/audit"
+	"sendcode/internal/store"
+	"sendcode/internal/store/postgres"
 	"sendcode/internal/verification"
 	"sendcode/quota"
 )
@@ -27,7 +28,7 @@ var kills = flag.Int("app.kills", 10, "how often a replica is killed under load"
 type fleet struct {
 	*stack
 	binary string
-	log    *audit.Postgres
+	log    *postgres.DB
 
 	mu   sync.Mutex
 	at   []*process
@@ -42,7 +43,7 @@ func newFleet(s *stack, n int) *fleet {
 	for range n {
 		f.at = append(f.at, s.spawn(f.binary))
 	}
-	log, err := audit.OpenPostgres(s.Context(), s.env["SENDCODE_DATABASE_URL"])
+	log, err := postgres.Open(s.Context(), s.env["SENDCODE_DATABASE_URL"])
 	if err != nil {
 		s.Fatal(err)
 	}
@@ -129,7 +130,7 @@ func (f *fleet) verdict(h history) (doubled int) {
 	for _, odd := range f.odd {
 		f.Errorf("answered %s", odd)
 	}
-	rows := map[uuid.UUID]audit.Send{}
+	rows := map[uuid.UUID]store.Send{}
 	for _, row := range h {
 		rows[row.ID] = row
 	}
@@ -145,7 +146,7 @@ func (f *fleet) verdict(h history) (doubled int) {
 	for _, row := range h {
 		got := mails[row.ID.String()+"@localhost"]
 		delete(mails, row.ID.String()+"@localhost")
-		if row.Status != audit.Sent || !row.Counts || len(got) == 0 {
+		if row.Status != store.Sent || !row.Counts || len(got) == 0 {
 			f.Errorf("send %s is %s %s with %d mails", row.ID, row.Status, row.Reason, len(got))
 		}
 		for _, again := range got[min(1, len(got)):] {

@@ -11,10 +11,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"sendcode/internal/api"
-	"sendcode/internal/audit"
 	"sendcode/internal/delivery"
 	"sendcode/internal/delivery/sms"
 	"sendcode/internal/recipient"
+	"sendcode/internal/store"
 )
 
 // metrics hears of what happened. Labels are a handful of words each, never a recipient, an address or an ID (OPS-6).
@@ -130,7 +130,7 @@ func (m *metrics) Observed(ch recipient.Channel, app, rule string) {
 }
 
 // Finished implements verification.Observer.
-func (m *metrics) Finished(ch recipient.Channel, app string, s audit.Status, d time.Duration) {
+func (m *metrics) Finished(ch recipient.Channel, app string, s store.Status, d time.Duration) {
 	m.finished.WithLabelValues(string(ch), app, string(s)).Observe(d.Seconds())
 }
 

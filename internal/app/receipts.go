@@ -12,9 +12,9 @@ import (
 	"github.com/google/uuid"
 	"github.com/labstack/echo/v4"
 
-	"sendcode/internal/audit"
 	"sendcode/internal/delivery/sms"
 	"sendcode/internal/server"
+	"sendcode/internal/store"
 )
 
 // receiptsPath is where carriers tell what became of messages, with their name behind it.
@@ -88,7 +88,7 @@ func (a *App) receive(c echo.Context, carrier string, report sms.Report) (err er
 	id, unreadable := uuid.Parse(report.Send)
 	switch {
 	case report.ID != "":
-		if _, err = a.codes.ReceiptOf(c.Request().Context(), carrier, report.ID, report.Delivered); errors.Is(err, audit.ErrNotFound) {
+		if _, err = a.codes.ReceiptOf(c.Request().Context(), carrier, report.ID, report.Delivered); errors.Is(err, store.ErrNotFound) {
 			a.logger.Info("a receipt is of a message that nobody awaits", "carrier", carrier)
 			return nil
 		}

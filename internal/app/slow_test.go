@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"sendcode/internal/audit"
 	"sendcode/internal/delivery/smtptest"
+	"sendcode/internal/store"
 )
 
 // A receiver that takes a second for each mail changes no answer: hundreds of requests are answered while it has taken
@@ -42,7 +42,7 @@ func TestSlowReceiver(t *testing.T) {
 			s.smtp.SetScript(smtptest.Script{})
 			s.await("every send to end", func() bool {
 				h := s.history()
-				return len(h) == n && !slices.ContainsFunc(h, func(r audit.Send) bool { return r.Status != audit.Sent })
+				return len(h) == n && !slices.ContainsFunc(h, func(r store.Send) bool { return r.Status != store.Sent })
 			})
 			for id, times := range s.smtp.ByID() {
 				if times != 1 {

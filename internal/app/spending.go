@@ -6,10 +6,10 @@ import (
 	"sync"
 	"time"
 
-	"sendcode/internal/audit"
 	"sendcode/internal/config"
 	"sendcode/internal/delivery"
 	"sendcode/internal/delivery/sms"
+	"sendcode/internal/store"
 	"sendcode/quota"
 )
 
@@ -18,8 +18,8 @@ import (
 // spent that was not: caps are reached early, never late.
 type budget struct {
 	ledger interface {
-		Spend(ctx context.Context, charges []audit.Charge) ([]audit.Spent, string, error)
-		Unspend(ctx context.Context, spent []audit.Spent) error
+		Spend(ctx context.Context, charges []store.Charge) ([]store.Spent, string, error)
+		Unspend(ctx context.Context, spent []store.Spent) error
 	}
 	caps   []config.SpendCap
 	logger *slog.Logger
@@ -59,8 +59,8 @@ func (b *budget) reserve(ctx context.Context, m sms.Message, cost int64) (func()
 }
 
 // charges are one for each cap, and the caps' names by account.
-func (b *budget) charges(m sms.Message, cost int64) ([]audit.Charge, map[string]string) {
-	var all []audit.Charge
+func (b *budget) charges(m sms.Message, cost int64) ([]store.Charge, map[string]string) {
+	var all []store.Charge
 	names := map[string]string{}
 	for _, c := range b.caps {
 		account := c.Name
@@ -71,13 +71,13 @@ func (b *budget) charges(m sms.Message, cost int64) ([]audit.Charge, map[string]
 			account += " country " + m.Country
 		}
 		names[account] = c.Name
-		all = append(all, audit.Charge{Account: account, Per: c.Per, Amount: cost, Limit: c.Limit})
+		all = append(all, store.Charge{Account: account, Per: c.Per, Amount: cost, Limit: c.Limit})
 	}
 	return all, names
 }
 
 // back takes a cost back that did not come to be. What fails stays spent, on the safe side.
-func (b *budget) back(ctx context.Context, spent []audit.Spent) {
+func (b *budget) back(ctx context.Context, spent []store.Spent) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), ledgerTimeout)
 	defer cancel()
 	if err := b.ledger.Unspend(ctx, spent); err != nil {

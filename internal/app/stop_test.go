@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"sendcode/internal/audit"
 	"sendcode/internal/delivery/smtptest"
+	"sendcode/internal/store"
 )
 
 func (p *process) signal(s *stack, sig syscall.Signal) {
@@ -123,19 +123,19 @@ func TestFrozenForLongerThanItsLease(t *testing.T) {
 	s.await("the frozen one to hear of its failure", func() bool {
 		return contains(s.printed, "an outcome came too late")
 	})
-	if now := s.history()[0]; now.Status != audit.Sending || !now.Counts || now.RefundDue || now.Attempt != 2 {
+	if now := s.history()[0]; now.Status != store.Sending || !now.Counts || now.RefundDue || now.Attempt != 2 {
 		t.Errorf("while the other one sends: %+v", now)
 	}
 	close(accepts)
 	s.sentOnce(0, v)
 	h := s.history()
-	if len(h) != 1 || h[0].Status != audit.Sent || !h[0].Counts || h[0].RefundDue || h[0].Attempt != 2 {
+	if len(h) != 1 || h[0].Status != store.Sent || !h[0].Counts || h[0].RefundDue || h[0].Attempt != 2 {
 		t.Errorf("in the end: %+v", h)
 	}
 	if again := s.ask(0, ana); again.status != http.StatusTooManyRequests {
 		t.Errorf("the place was given back: %d", again.status)
 	}
-	if list, _, err := s.replicas[0].log.Suppressions(t.Context(), audit.SuppressionFilter{Limit: 1}); err != nil || len(list) != 0 {
+	if list, _, err := s.replicas[0].log.Suppressions(t.Context(), store.SuppressionFilter{Limit: 1}); err != nil || len(list) != 0 {
 		t.Errorf("suppressed by a failure that changed nothing: %+v, %v", list, err)
 	}
 }

@@ -9,8 +9,9 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"sendcode/internal/audit"
 	"sendcode/internal/delivery"
+	"sendcode/internal/store/postgres"
+	"sendcode/internal/store/sqlite"
 	"sendcode/quota"
 )
 
@@ -24,7 +25,7 @@ func (a *App) openLog(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, openTimeout)
 	defer cancel()
 	if a.cfg.DatabaseURL == "" {
-		log, err := audit.OpenSQLite(ctx, filepath.Join(a.cfg.DataDir, "sendcode.db"), time.Now)
+		log, err := sqlite.Open(ctx, filepath.Join(a.cfg.DataDir, "sendcode.db"), time.Now)
 		if err != nil {
 			return fmt.Errorf("the log can't be opened: %w", err)
 		}
@@ -32,11 +33,11 @@ func (a *App) openLog(ctx context.Context) error {
 		a.onClose(log.Close)
 		return nil
 	}
-	as := audit.As(a.cfg.DatabaseRole)
-	if err := audit.MigratePostgres(ctx, a.cfg.DatabaseURL, as); err != nil {
+	as := postgres.As(a.cfg.DatabaseRole)
+	if err := postgres.Migrate(ctx, a.cfg.DatabaseURL, as); err != nil {
 		return fmt.Errorf("the database can't be migrated: %w", err)
 	}
-	log, err := audit.OpenPostgres(ctx, a.cfg.DatabaseURL, as)
+	log, err := postgres.Open(ctx, a.cfg.DatabaseURL, as)
 	if err != nil {
 		return fmt.Errorf("the database can't be opened: %w", err)
 	}

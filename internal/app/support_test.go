@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"sendcode/internal/audit"
+	"sendcode/internal/store"
 
 	"github.com/google/uuid"
 )
@@ -18,7 +18,7 @@ func TestSupportReference(t *testing.T) {
 		a := s.do(0, "POST", "/v1/verifications", `{"channel":"email","to":"`+ana+`"}`, as(publicKey))
 		mail := s.awaitMail(ana, 1)[0]
 		ref := regexp.MustCompile(`S-[0-9A-Z]{4}-[0-9A-Z]{4}`).FindString(mail.text)
-		if ref == "" || ref != audit.SupportReference(uuid.MustParse(a.Send.ID)) || !strings.Contains(string(a.raw), `"support":"`+ref+`"`) {
+		if ref == "" || ref != store.SupportReference(uuid.MustParse(a.Send.ID)) || !strings.Contains(string(a.raw), `"support":"`+ref+`"`) {
 			s.Errorf("the mail has %q, the answer is %s", ref, a.raw)
 		}
 		rows, err := s.replicas[0].log.Referenced(t.Context(), ref)

@@ -7,11 +7,11 @@ import (
 	"slices"
 	"time"
 
-	"sendcode/internal/audit"
 	"sendcode/internal/config"
 	"sendcode/internal/delivery"
 	"sendcode/internal/delivery/sms"
 	"sendcode/internal/message"
+	"sendcode/internal/store"
 	"sendcode/internal/verification"
 	"sendcode/templates"
 )
@@ -53,7 +53,7 @@ func (a *App) openCarriers() error {
 	carriers := sms.NewCarriers(routes, options)
 	a.metrics.carriers(carriers)
 	a.metrics.pausedPrefixes(func(ctx context.Context) (int, error) {
-		list, _, err := a.log.PrefixPauses(ctx, audit.PrefixPauseFilter{Active: true, Limit: 200})
+		list, _, err := a.log.PrefixPauses(ctx, store.PrefixPauseFilter{Active: true, Limit: 200})
 		return len(list), err
 	})
 	a.carrier = carriers
@@ -85,16 +85,16 @@ func (a *App) askAfter() time.Duration {
 }
 
 // watchOf is the watch as the log wants it; zero without carriers, since nobody pays for what ends in the dev mailbox.
-func (a *App) watchOf() audit.Watch {
+func (a *App) watchOf() store.Watch {
 	w := a.cfg.SMS.Watch
 	if len(a.cfg.SMS.Carriers) == 0 || w.Off {
-		return audit.Watch{}
+		return store.Watch{}
 	}
 	var life time.Duration
 	for _, p := range a.cfg.Purposes {
 		life = max(life, p.TTL)
 	}
-	return audit.Watch{Sends: w.Sends, Percent: w.Approved, Within: w.Within, Life: life, For: w.Pause, Exempt: w.Exempt}
+	return store.Watch{Sends: w.Sends, Percent: w.Approved, Within: w.Within, Life: life, For: w.Pause, Exempt: w.Exempt}
 }
 
 func (a *App) carrierMoved(h delivery.Health) {

@@ -10,7 +10,7 @@ import (
 	"github.com/Shopify/toxiproxy/v2"
 	"github.com/rs/zerolog"
 
-	"sendcode/internal/audit"
+	"sendcode/internal/store"
 	"sendcode/quota"
 )
 
@@ -120,13 +120,13 @@ func (s *stack) survives(l *load) {
 }
 
 // truthful says whether a row and the mails that arrived agree.
-func truthful(row audit.Send, mails int) bool {
+func truthful(row store.Send, mails int) bool {
 	switch row.Status {
-	case audit.Sent:
+	case store.Sent:
 		return row.Counts && (mails == 1 || row.InDoubt && mails == 2)
-	case audit.Failed:
+	case store.Failed:
 		return row.Counts == row.InDoubt && (mails == 0 || row.InDoubt)
-	case audit.Unknown:
+	case store.Unknown:
 		return row.Counts && mails <= 1
 	}
 	return false
@@ -134,25 +134,25 @@ func truthful(row audit.Send, mails int) bool {
 
 func TestTruthful(t *testing.T) {
 	for name, c := range map[string]struct {
-		row   audit.Send
+		row   store.Send
 		mails int
 		want  bool
 	}{
-		"sent":                    {audit.Send{Status: audit.Sent, Counts: true}, 1, true},
-		"sent twice":              {audit.Send{Status: audit.Sent, Counts: true}, 2, false},
-		"sent twice, in doubt":    {audit.Send{Status: audit.Sent, Counts: true, InDoubt: true}, 2, true},
-		"never sent":              {audit.Send{Status: audit.Sent, Counts: true}, 0, false},
-		"sent, given back":        {audit.Send{Status: audit.Sent}, 1, false},
-		"failed":                  {audit.Send{Status: audit.Failed}, 0, true},
-		"failed, kept":            {audit.Send{Status: audit.Failed, Counts: true}, 0, false},
-		"failed, and came":        {audit.Send{Status: audit.Failed}, 1, false},
-		"failed, in doubt":        {audit.Send{Status: audit.Failed, Counts: true, InDoubt: true}, 1, true},
-		"in doubt, given back":    {audit.Send{Status: audit.Failed, InDoubt: true}, 0, false},
-		"unknown":                 {audit.Send{Status: audit.Unknown, Counts: true}, 1, true},
-		"unknown, and never came": {audit.Send{Status: audit.Unknown, Counts: true}, 0, true},
-		"unknown, came twice":     {audit.Send{Status: audit.Unknown, Counts: true}, 2, false},
-		"unknown, given back":     {audit.Send{Status: audit.Unknown}, 0, false},
-		"in flight":               {audit.Send{Status: audit.Queued, Counts: true}, 0, false},
+		"sent":                    {store.Send{Status: store.Sent, Counts: true}, 1, true},
+		"sent twice":              {store.Send{Status: store.Sent, Counts: true}, 2, false},
+		"sent twice, in doubt":    {store.Send{Status: store.Sent, Counts: true, InDoubt: true}, 2, true},
+		"never sent":              {store.Send{Status: store.Sent, Counts: true}, 0, false},
+		"sent, given back":        {store.Send{Status: store.Sent}, 1, false},
+		"failed":                  {store.Send{Status: store.Failed}, 0, true},
+		"failed, kept":            {store.Send{Status: store.Failed, Counts: true}, 0, false},
+		"failed, and came":        {store.Send{Status: store.Failed}, 1, false},
+		"failed, in doubt":        {store.Send{Status: store.Failed, Counts: true, InDoubt: true}, 1, true},
+		"in doubt, given back":    {store.Send{Status: store.Failed, InDoubt: true}, 0, false},
+		"unknown":                 {store.Send{Status: store.Unknown, Counts: true}, 1, true},
+		"unknown, and never came": {store.Send{Status: store.Unknown, Counts: true}, 0, true},
+		"unknown, came twice":     {store.Send{Status: store.Unknown, Counts: true}, 2, false},
+		"unknown, given back":     {store.Send{Status: store.Unknown}, 0, false},
+		"in flight":               {store.Send{Status: store.Queued, Counts: true}, 0, false},
 	} {
 		if truthful(c.row, c.mails) != c.want {
 			t.Errorf("%s: %v", name, !c.want)

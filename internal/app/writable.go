@@ -7,8 +7,8 @@ import (
 	"sync"
 	"time"
 
-	"sendcode/internal/audit"
 	"sendcode/internal/server"
+	"sendcode/internal/store"
 )
 
 // writable asks the log whether it can be written, at most once a second, for /readyz and the metrics, and logs each change.
@@ -49,11 +49,11 @@ func reasonOf(err error) error {
 	switch {
 	case err == nil:
 		return nil
-	case errors.Is(err, audit.ErrFull):
+	case errors.Is(err, store.ErrFull):
 		reason.Word, reason.Text = "log_full", "The database has no room left to write."
-	case errors.Is(err, audit.ErrReadOnly):
+	case errors.Is(err, store.ErrReadOnly):
 		reason.Word, reason.Text = "log_read_only", "The database can only be read."
-	case errors.Is(err, audit.ErrNoPartition):
+	case errors.Is(err, store.ErrNoPartition):
 		reason.Word, reason.Text = "log_no_partition", "The log has no partition for the present time."
 	}
 	return &reason

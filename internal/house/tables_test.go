@@ -24,38 +24,43 @@ var edges = map[string]string{
 	"web":                   "quota", // draws a rule's state the same way on every page
 
 	// What a send passes through. Only verification knows more than one of them.
-	"internal/message": "templates",
-	"internal/audit":   "quota internal/recipient migrations",
-	"internal/webhook": "internal/audit",
+	"internal/message":        "templates",
+	"internal/store":          "quota internal/recipient",
+	"internal/store/gate":     "quota internal/store",
+	"internal/store/sqldb":    "quota internal/recipient internal/store internal/store/gate",
+	"internal/store/postgres": "quota internal/recipient internal/store internal/store/gate internal/store/sqldb migrations",
+	"internal/store/sqlite":   "quota internal/recipient internal/store internal/store/gate internal/store/sqldb migrations",
+	"internal/webhook":        "internal/store",
 	"internal/verification": "quota internal/recipient internal/keyring internal/message internal/delivery " +
-		"internal/delivery/sms internal/audit internal/proof",
+		"internal/delivery/sms internal/store internal/store/gate internal/proof",
 
 	// HTTP, by audience.
 	"internal/server": "quota internal/recipient internal/verification",
-	"internal/api":    "quota quota/quotahttp internal/recipient internal/verification internal/audit internal/server internal/events",
-	"internal/ui": "quota internal/recipient internal/verification internal/audit internal/server web " +
+	"internal/api":    "quota quota/quotahttp internal/recipient internal/verification internal/store internal/server internal/events",
+	"internal/ui": "quota internal/recipient internal/verification internal/store internal/server web " +
 		"internal/delivery", // the dev mailbox shows what its receiver has
-	"internal/admin": "quota internal/recipient internal/verification internal/audit internal/server web " +
+	"internal/admin": "quota internal/recipient internal/verification internal/store internal/server web " +
 		"web/admin internal/keyring internal/openid", // what browsers keep is sealed with the ring, so that every replica accepts it
 
 	// Settings, and the only place where parts are put together.
 	"internal/config": "quota internal/recipient internal/keyring internal/delivery internal/delivery/sms internal/events",
 	"internal/app": "internal/proof quota docs migrations templates web internal/recipient internal/keyring internal/message " +
-		"internal/delivery internal/delivery/sms internal/audit internal/verification internal/server internal/api internal/ui " +
+		"internal/delivery internal/delivery/sms internal/store internal/store/postgres internal/store/sqlite internal/verification internal/server internal/api internal/ui " +
 		"internal/admin internal/config internal/events internal/webhook internal/openid",
 
 	// For tests and tools.
-	"internal/house":             "",
-	"internal/parts":             "internal/parts/locate",
-	"internal/parts/locate":      "",
-	"internal/parts/axe":         "",
-	"internal/audit/audittest":   "internal/audit",
-	"internal/delivery/smtptest": "",
-	"internal/openid/openidtest": "",
-	"internal/ui/uitest": "quota internal/api internal/audit internal/keyring internal/recipient internal/server internal/ui " +
+	"internal/house":                   "",
+	"internal/parts":                   "internal/parts/locate",
+	"internal/parts/locate":            "",
+	"internal/parts/axe":               "",
+	"internal/store/sqlite/sqlitetest": "internal/store/sqlite",
+	"internal/store/storetest":         "quota internal/recipient internal/store internal/store/gate",
+	"internal/delivery/smtptest":       "",
+	"internal/openid/openidtest":       "",
+	"internal/ui/uitest": "quota internal/api internal/store internal/keyring internal/recipient internal/server internal/ui " +
 		"internal/verification internal/parts",
 	"tools/bench":       "internal/parts internal/app internal/config",
-	"tools/benchadmin":  "tools/rows internal/parts internal/app internal/audit internal/config",
+	"tools/benchadmin":  "tools/rows internal/parts internal/app internal/store/postgres internal/config",
 	"tools/count":       "",
 	"tools/drill":       "",
 	"tools/ensure":      "internal/parts/locate",
@@ -67,24 +72,27 @@ var edges = map[string]string{
 
 // support is what no production package imports; every test may.
 var support = map[string]bool{
-	"internal/parts":             true,
-	"internal/parts/locate":      true,
-	"internal/parts/axe":         true,
-	"internal/audit/audittest":   true,
-	"internal/delivery/smtptest": true,
-	"internal/openid/openidtest": true,
-	"internal/ui/uitest":         true,
+	"internal/parts":                   true,
+	"internal/parts/locate":            true,
+	"internal/parts/axe":               true,
+	"internal/store/sqlite/sqlitetest": true,
+	"internal/store/storetest":         true,
+	"internal/delivery/smtptest":       true,
+	"internal/openid/openidtest":       true,
+	"internal/ui/uitest":               true,
 }
 
 // extraInTests are edges that tests have beyond those of their package.
 var extraInTests = map[string]string{
-	"internal/house":        "internal/config",
-	"internal/ui":           "internal/app internal/config", // one test goes the whole way over the program itself
-	"internal/verification": "templates",
-	"internal/admin":        "internal/message internal/delivery templates",                  // what is shown of them
-	"internal/api":          "internal/keyring internal/message internal/delivery templates", // fuzzed over the real use cases
-	"tools/drill":           "internal/app internal/config internal/recipient tools/rows",
-	"tools/up":              "internal/config",
+	"internal/house":          "internal/config",
+	"internal/ui":             "internal/app internal/config", // one test goes the whole way over the program itself
+	"internal/verification":   "templates internal/store/sqlite",
+	"internal/store/postgres": "internal/store/sqlite",                                              // the model of random schedules
+	"internal/admin":          "internal/store/sqlite internal/message internal/delivery templates", // what is shown of them, and the faults of a store
+	"internal/webhook":        "internal/store/sqlite",                                              // its faults
+	"internal/api":            "internal/keyring internal/message internal/delivery templates",      // fuzzed over the real use cases
+	"tools/drill":             "internal/app internal/config internal/recipient tools/rows",
+	"tools/up":                "internal/config",
 }
 
 // modules says which packages may use a module of somebody else's, so that
@@ -106,12 +114,12 @@ var modules = map[string]string{
 	"github.com/gofrs/flock":              "internal/app internal/config internal/parts",
 	"github.com/golang-jwt/jwt":           "internal/proof",
 	"github.com/google/uuid":              anywhere,
-	"github.com/jackc/pgx":                "internal/audit internal/app internal/parts tools/bench tools/rows tools/floor",
+	"github.com/jackc/pgx":                "internal/store/sqldb internal/store/postgres internal/app internal/parts tools/bench tools/rows tools/floor",
 	"github.com/knadh/koanf":              "internal/config",
 	"github.com/labstack/echo":            "internal/api internal/ui internal/admin internal/server internal/app quota/echoquota tools/floor",
 	"github.com/nyaruka/phonenumbers":     "internal/recipient",
 	"github.com/pquerna/otp":              "internal/admin",
-	"github.com/pressly/goose":            "internal/audit migrations",
+	"github.com/pressly/goose":            "internal/store/sqldb internal/store/postgres internal/store/sqlite migrations",
 	"github.com/prometheus/client_golang": "internal/app",
 	"github.com/redis/go-redis":           "quota internal/app internal/parts tools/floor",
 	"github.com/sony/gobreaker":           "internal/delivery internal/delivery/sms",
@@ -123,7 +131,7 @@ var modules = map[string]string{
 	"golang.org/x/oauth2":                 "internal/openid",
 	"golang.org/x/sync":                   anywhere,
 	"golang.org/x/text":                   "internal/recipient internal/message internal/ui internal/admin",
-	"modernc.org/sqlite":                  "internal/audit",
+	"modernc.org/sqlite":                  "internal/store/sqlite",
 	"pgregory.net/rapid":                  testsOnly,
 }
 

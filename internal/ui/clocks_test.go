@@ -9,7 +9,7 @@ import (
 
 	"github.com/chromedp/chromedp"
 
-	"sendcode/internal/audit"
+	"sendcode/internal/store"
 	"sendcode/internal/ui/uitest"
 	"sendcode/quota"
 )
@@ -116,14 +116,14 @@ func backAndForwardShowTheTruth(t *testing.T, browser context.Context) {
 	b.history("back")
 	b.card("code", "Send again in")
 	b.until(fmt.Sprintf(`Number(document.querySelector('#again').innerText.split(':')[1]) <= %d`, before-25))
-	w.Codes.Settle(audit.Unknown)
+	w.Codes.Settle(store.Unknown)
 	b.history("forward")
 	b.card("ask")
 	b.history("back")
 	b.card("code", "It may still arrive")
 	b.until(`document.readyState === 'complete'`) // its scripts have run; the browser need not have kept it
 	// A page that the browser kept alive whole asks again when it is shown again.
-	w.Codes.Settle(audit.Sent)
+	w.Codes.Settle(store.Sent)
 	eval[bool](b, `dispatchEvent(new PageTransitionEvent('pageshow', { persisted: true }))`)
 	b.card("code", "Check your mail")
 }
@@ -132,7 +132,7 @@ func backAndForwardShowTheTruth(t *testing.T, browser context.Context) {
 // says in the end what the server says.
 func anUnansweredQuestionIsAskedAgain(t *testing.T, browser context.Context) {
 	w := sent(t)
-	w.Codes.Settle(audit.Unknown)
+	w.Codes.Settle(store.Unknown)
 	b := open(t, browser, w, uitest.Look{})
 	b.tolerate = "Failed to load resource"
 	b.visit("")
@@ -141,7 +141,7 @@ func anUnansweredQuestionIsAskedAgain(t *testing.T, browser context.Context) {
 	b.until(`document.readyState === 'complete'`)
 	eval[bool](b, `document.dispatchEvent(new Event('visibilitychange'))`)
 	b.await("a look that failed", func() bool { return strings.Contains(w.Log.String(), `"status":503`) })
-	w.Codes.Settle(audit.Sent)
+	w.Codes.Settle(store.Sent)
 	w.Codes.Down(false)
 	b.card("code", "Check your mail")
 	w.Codes.Down(true)

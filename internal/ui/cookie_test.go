@@ -7,13 +7,13 @@ import (
 	"testing"
 	"time"
 
-	"sendcode/internal/audit"
+	"sendcode/internal/store"
 	"sendcode/internal/ui/uitest"
 )
 
 func TestTheCookieIsSealedAndBound(t *testing.T) {
 	w := world(t)
-	w.Codes.Immediately = audit.Sent
+	w.Codes.Immediately = store.Sent
 	for _, https := range []bool{false, true} {
 		answer := raw(t, w, http.MethodPost, "", formOf(t, w, "?view=new", "send", "to", uitest.Address), func(r *http.Request) {
 			if https {
@@ -47,7 +47,7 @@ func TestTheCookieIsSealedAndBound(t *testing.T) {
 func TestATamperedOldOrForeignCookieIsNone(t *testing.T) {
 	w, other := world(t), world(t)
 	for _, each := range []*uitest.World{w, other} {
-		each.Codes.Immediately = audit.Sent
+		each.Codes.Immediately = store.Sent
 		post(t, each, "", "send", "to", uitest.Address)
 	}
 	good := w.Cookies()[0]

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"sendcode/internal/audit"
+	"sendcode/internal/store"
 	"sendcode/internal/ui/uitest"
 )
 
@@ -37,7 +37,7 @@ func TestADoubleClickActsOnce(t *testing.T) {
 
 func TestADoubleClickSpendsOneTry(t *testing.T) {
 	w := world(t)
-	w.Codes.Immediately = audit.Sent
+	w.Codes.Immediately = store.Sent
 	post(t, w, "", "send", "to", uitest.Address)
 	form := formOf(t, w, "", "check", "code", "111111")
 	for range 3 {
@@ -55,7 +55,7 @@ func TestADoubleClickSpendsOneTry(t *testing.T) {
 // The same rendering, posted again after a while, is meant: a bfcached page has the old hidden fields.
 func TestTheSameFormActsAgainLater(t *testing.T) {
 	w := world(t)
-	w.Codes.Immediately = audit.Sent
+	w.Codes.Immediately = store.Sent
 	form := formOf(t, w, "", "send", "to", uitest.Address)
 	raw(t, w, http.MethodPost, "", form, nil)
 	w.Advance(61 * time.Second)
@@ -70,7 +70,7 @@ func TestTheSameFormActsAgainLater(t *testing.T) {
 // Two tabs share a cookie: a code typed in the older one must not be tried on the newer one's verification.
 func TestAFormOfAnotherVerificationDoesNothing(t *testing.T) {
 	w := world(t)
-	w.Codes.Immediately = audit.Sent
+	w.Codes.Immediately = store.Sent
 	post(t, w, "", "send", "to", uitest.Address)
 	older := formOf(t, w, "", "check", "code", uitest.Code)
 	again := formOf(t, w, "", "again")
@@ -88,7 +88,7 @@ func TestAFormOfAnotherVerificationDoesNothing(t *testing.T) {
 // A resend names the verification, so that it stays the holder's; another address does not.
 func TestOnlyTheSameAddressIsAResend(t *testing.T) {
 	w := world(t)
-	w.Codes.Immediately = audit.Sent
+	w.Codes.Immediately = store.Sent
 	post(t, w, "", "send", "to", uitest.Address)
 	w.Advance(61 * time.Second)
 	post(t, w, "?view=change", "send", "to", " ana@EXAMPLE.com ")
@@ -112,7 +112,7 @@ func TestOnlyTheSameAddressIsAResend(t *testing.T) {
 // A doubted address that was typed over a live verification does not get into its way.
 func TestADraftLeavesTheVerificationAlone(t *testing.T) {
 	w := world(t)
-	w.Codes.Immediately = audit.Sent
+	w.Codes.Immediately = store.Sent
 	post(t, w, "", "send", "to", uitest.Address)
 	shows(t, post(t, w, "?view=change", "send", "to", uitest.Slip), "ask", "Did you mean example.com?")
 	shows(t, get(t, w, ""), "code", "a•••@example.com")

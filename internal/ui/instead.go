@@ -3,8 +3,8 @@ package ui
 import (
 	"time"
 
-	"sendcode/internal/audit"
 	"sendcode/internal/recipient"
+	"sendcode/internal/store"
 	"sendcode/internal/verification"
 )
 
@@ -52,9 +52,9 @@ func (l *look) waitThere(s leg) (wait time.Duration, pending bool) {
 // elsewhere yet, unless it is known that it may not come.
 func patient(a verification.Answer) bool {
 	switch wait := a.Quota.RetryAfter(); a.View.Send.Status {
-	case audit.Queued, audit.Sending:
+	case store.Queued, store.Sending:
 		return true
-	case audit.Sent, audit.Delivered:
+	case store.Sent, store.Delivered:
 		return 0 < wait && wait <= soon
 	}
 	return false

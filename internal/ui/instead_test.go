@@ -6,14 +6,14 @@ import (
 	"testing"
 	"time"
 
-	"sendcode/internal/audit"
+	"sendcode/internal/store"
 	"sendcode/internal/ui/uitest"
 )
 
 // Two channels are two recipients with buckets of their own: each one's wait is its own, and stays true.
 func TestEachChannelWaitsForItself(t *testing.T) {
 	w := texting(t, "DE")
-	w.Codes.Immediately = audit.Sent
+	w.Codes.Immediately = store.Sent
 	silent(t, post(t, w, "", "send", "to", uitest.Address), "Send a text message instead") // it mostly comes within the minute
 	w.Advance(61 * time.Second)
 	page := get(t, w, "")
@@ -44,7 +44,7 @@ func TestEachChannelWaitsForItself(t *testing.T) {
 // Going back to a channel that waits refuses nobody and asks for nothing.
 func TestGoingBackToAChannelThatWaits(t *testing.T) {
 	w := texting(t, "DE")
-	w.Codes.Immediately = audit.Sent
+	w.Codes.Immediately = store.Sent
 	post(t, w, "", "send", "to", uitest.Address)
 	w.Advance(61 * time.Second)
 	texted(t, w, "?view=instead", number)
@@ -71,7 +71,7 @@ func TestGoingBackToAChannelThatWaits(t *testing.T) {
 // A code that came by one channel is entered at that channel's card, also when the browser has gone on to the other.
 func TestTheOtherCodeCanBeEntered(t *testing.T) {
 	w := texting(t, "DE")
-	w.Codes.Immediately = audit.Sent
+	w.Codes.Immediately = store.Sent
 	post(t, w, "", "send", "to", uitest.Address)
 	w.Advance(61 * time.Second)
 	texted(t, w, "?view=instead", number)
@@ -86,7 +86,7 @@ func TestTheOtherCodeCanBeEntered(t *testing.T) {
 // Where somebody else's address takes the place of one, nothing stays of the number that was beside it.
 func TestAnotherAddressForgetsTheNumber(t *testing.T) {
 	w := texting(t, "DE")
-	w.Codes.Immediately = audit.Sent
+	w.Codes.Immediately = store.Sent
 	texted(t, w, "", number)
 	w.Advance(61 * time.Second)
 	post(t, w, "?view=instead", "send", "channel", "email", "to", uitest.Address)
@@ -104,7 +104,7 @@ func TestAnotherAddressForgetsTheNumber(t *testing.T) {
 // Nobody is told what belongs to an address elsewhere: the way to the other channel is the same for all.
 func TestTheOtherChannelTellsNothingOfOthers(t *testing.T) {
 	w := texting(t, "DE")
-	w.Codes.Immediately = audit.Sent
+	w.Codes.Immediately = store.Sent
 	post(t, w, "", "send", "to", uitest.Address)
 	w.Advance(61 * time.Second)
 	texted(t, w, "?view=instead", number) // somebody with both
@@ -125,7 +125,7 @@ func TestTheOtherChannelTellsNothingOfOthers(t *testing.T) {
 // A form for the other channel that was posted late, or made up, does nothing.
 func TestTheOtherChannelHasToBeKnown(t *testing.T) {
 	w := texting(t, "DE")
-	w.Codes.Immediately = audit.Sent
+	w.Codes.Immediately = store.Sent
 	post(t, w, "", "send", "to", uitest.Address)
 	w.Advance(61 * time.Second)
 	form := formOf(t, w, "", "again")
@@ -141,7 +141,7 @@ func TestTheOtherChannelHasToBeKnown(t *testing.T) {
 // What another browser has spent of a number is waited for without a code of one's own; and a code that has ended is not led to.
 func TestTheOtherChannelsWaitWithoutACode(t *testing.T) {
 	w := texting(t, "DE")
-	w.Codes.Immediately = audit.Sent
+	w.Codes.Immediately = store.Sent
 	texted(t, w, "", number)
 	for range 4 {
 		w.Advance(61 * time.Second)
@@ -173,7 +173,7 @@ func TestTheOtherChannelsWaitWithoutACode(t *testing.T) {
 // A number that is refused leaves the browser where it was: at the code that was mailed.
 func TestARefusedNumberLeavesTheCodeAlone(t *testing.T) {
 	w := texting(t, "DE")
-	w.Codes.Immediately = audit.Sent
+	w.Codes.Immediately = store.Sent
 	post(t, w, "", "send", "to", uitest.Address)
 	w.Advance(61 * time.Second)
 	shows(t, texted(t, w, "?view=instead", "+34 612 34 56 78"), "ask", "phone numbers of this country", "Back to the code")

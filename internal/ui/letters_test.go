@@ -8,7 +8,7 @@ import (
 
 	"github.com/chromedp/chromedp/kb"
 
-	"sendcode/internal/audit"
+	"sendcode/internal/store"
 	"sendcode/internal/ui/uitest"
 )
 
@@ -17,7 +17,7 @@ func sentLetters(t *testing.T) *uitest.World {
 	t.Helper()
 	w := running(t)
 	w.SendLetters()
-	w.Codes.Immediately = audit.Sent
+	w.Codes.Immediately = store.Sent
 	if _, err := w.Post("", "send", "to", uitest.Address); err != nil {
 		t.Fatal(err)
 	}

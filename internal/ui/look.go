@@ -7,7 +7,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"sendcode/internal/audit"
+	"sendcode/internal/store"
 	"sendcode/internal/verification"
 	"sendcode/quota"
 )
@@ -90,7 +90,7 @@ func support(t *texts, send string) string {
 	if err != nil {
 		return ""
 	}
-	if ref := audit.SupportReference(id); ref != "" {
+	if ref := store.SupportReference(id); ref != "" {
 		return fill(t.SupportReference, "ref", ref)
 	}
 	return ""

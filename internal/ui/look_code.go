@@ -5,8 +5,8 @@ import (
 	"strconv"
 	"time"
 
-	"sendcode/internal/audit"
 	"sendcode/internal/recipient"
+	"sendcode/internal/store"
 	"sendcode/internal/verification"
 )
 
@@ -40,7 +40,7 @@ func (l *look) code(a verification.Answer) card {
 	return k
 }
 
-func inFlight(s audit.Status) bool { return s == audit.Queued || s == audit.Sending }
+func inFlight(s store.Status) bool { return s == store.Queued || s == store.Sending }
 
 // sending says how far the mail has come.
 func (t *texts) sending(v verification.View) (heading string, sent template.HTML) {
@@ -48,11 +48,11 @@ func (t *texts) sending(v verification.View) (heading string, sent template.HTML
 	switch {
 	case inFlight(v.Send.Status):
 		heading, pattern = t.OnItsWay, t.SendingTo
-	case v.Send.Status == audit.Unknown:
+	case v.Send.Status == store.Unknown:
 		heading, pattern = t.MayArrive, t.MaybeSentTo
-	case v.Send.Status == audit.Undelivered:
+	case v.Send.Status == store.Undelivered:
 		heading = t.NotArrived
-	case v.Send.Number > 1 && (v.Send.Status == audit.Sent || v.Send.Status == audit.Delivered):
+	case v.Send.Number > 1 && (v.Send.Status == store.Sent || v.Send.Status == store.Delivered):
 		pattern = t.SentAgainTo
 	}
 	return heading, emphasise(pattern, "to", v.To)
@@ -87,10 +87,10 @@ func (l *look) codeNotes(k *codeCard, v verification.View) {
 	}
 	switch {
 	case k.Note != nil:
-	case v.Send.Status == audit.Failed:
+	case v.Send.Status == store.Failed:
 		k.Note = &box{"bad", t.ResendFailed}
 		k.Typo = l.doubt(typed{on: l.session.channel(), text: l.session.To})
-	case v.Send.Status == audit.Undelivered:
+	case v.Send.Status == store.Undelivered:
 		k.Note = &box{"bad", t.NotArrivedLead}
 	}
 	if k.Note != nil {
@@ -130,11 +130,11 @@ func (l *look) help(a verification.Answer) *help {
 	if !v.Send.FinishedAt.IsZero() {
 		since = v.Now.Sub(v.Send.FinishedAt)
 	}
-	if v.Send.Status == audit.Failed || inFlight(v.Send.Status) && since < helpAfter {
+	if v.Send.Status == store.Failed || inFlight(v.Send.Status) && since < helpAfter {
 		return nil
 	}
 	h := &help{Open: since >= helpAfter, OpenIn: max(0, (helpAfter - since).Milliseconds())}
-	if v.Send.Status == audit.Unknown {
+	if v.Send.Status == store.Unknown {
 		h.Open, h.OpenIn = true, 0
 	}
 	h.Spam = l.spam()
@@ -161,13 +161,13 @@ func (l *look) spam() template.HTML {
 // known is what the mail server said, or did not.
 func (t *texts) known(v verification.View, since time.Duration) until {
 	switch v.Send.Status {
-	case audit.Delivered:
+	case store.Delivered:
 		return until{Else: t.HasArrived}
-	case audit.Sent, audit.Undelivered:
+	case store.Sent, store.Undelivered:
 		m := at(-since, t.AcceptedAt, fill(t.AcceptedElse, "d", t.atMost(since)))
 		m.Round = "second"
 		return m
-	case audit.Unknown:
+	case store.Unknown:
 		return until{Else: t.AcceptedHow}
 	}
 	return until{Else: t.NotAcceptedYet}

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"sendcode/internal/audit"
+	"sendcode/internal/store"
 	"sendcode/internal/verification"
 	"sendcode/quota"
 )
@@ -30,7 +30,7 @@ func (l *look) enough(a verification.Answer) card {
 }
 
 // neverSent says that not even the first message of a verification went out.
-func neverSent(v verification.View) bool { return v.Send.Status == audit.Failed && v.Send.Number <= 1 }
+func neverSent(v verification.View) bool { return v.Send.Status == store.Failed && v.Send.Number <= 1 }
 
 // spent says which rule it was in the person's words.
 func (t *texts) spent(worst quota.State, to string) (string, until) {

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"sendcode/internal/audit"
+	"sendcode/internal/store"
 	"sendcode/internal/ui/uitest"
 	"sendcode/quota"
 )
@@ -92,7 +92,7 @@ func TestAPersonWithoutScriptsGetsInWithFormsAlone(t *testing.T) {
 	w := world(t)
 	shows(t, get(t, w, ""), "ask", "Your code for Shop", "6-digit code", "Send code")
 	shows(t, post(t, w, "", "send", "to", uitest.Address), "code", "On its way", "Sending a code to a•••@example.com", "Send again in 1:00")
-	w.Codes.Settle(audit.Sent)
+	w.Codes.Settle(store.Sent)
 	w.Advance(20 * time.Second)
 	shows(t, get(t, w, ""), "code", "Check your mail", "Send again in 0:40", "4 left", "accepted it 20 s ago",
 		"no-reply@shop.example", "A new mail brings the same code.")
@@ -105,7 +105,7 @@ func TestAPersonWithoutScriptsGetsInWithFormsAlone(t *testing.T) {
 
 func TestTheServiceAwayIsA503ThatIsNoQuota(t *testing.T) {
 	w := world(t)
-	w.Codes.Immediately = audit.Sent
+	w.Codes.Immediately = store.Sent
 	post(t, w, "", "send", "to", uitest.Address)
 	w.Codes.Down(true)
 	answer, err := w.Client().Get(w.URL)
@@ -129,7 +129,7 @@ func TestNobodyTypesTheirAddressTwice(t *testing.T) {
 	w.Codes.Down(true)
 	shows(t, post(t, w, "", "send", "to", uitest.Address), "away")
 	w.Codes.Down(false)
-	w.Codes.Immediately = audit.Sent
+	w.Codes.Immediately = store.Sent
 	shows(t, post(t, w, "", "again"), "code", "Code sent to a•••@example.com")
 	w.Advance(11 * time.Minute)
 	shows(t, get(t, w, ""), "ended", "This code has expired")
@@ -144,7 +144,7 @@ func TestNobodyTypesTheirAddressTwice(t *testing.T) {
 
 func TestARefusalNamesItsRuleAndKeepsTheLastCode(t *testing.T) {
 	w := world(t)
-	w.Codes.Immediately = audit.Sent
+	w.Codes.Immediately = store.Sent
 	post(t, w, "", "send", "to", uitest.Address)
 	for range 4 {
 		w.Advance(61 * time.Second)
@@ -163,7 +163,7 @@ func TestARefusalNamesItsRuleAndKeepsTheLastCode(t *testing.T) {
 // The wait told with a refusal is the one that the page still shows after a reload, until it is over.
 func TestARefusalWithoutAVerificationSurvivesAReload(t *testing.T) {
 	first := world(t)
-	first.Codes.Immediately = audit.Sent
+	first.Codes.Immediately = store.Sent
 	post(t, first, "", "send", "to", uitest.Address)
 	first.Advance(12 * time.Second)
 	if err := first.Forget(); err != nil {
@@ -185,7 +185,7 @@ func TestARefusalWithoutAVerificationSurvivesAReload(t *testing.T) {
 // A verification that the log no longer has is no reason to type an address again, or for an error.
 func TestAnErasedVerificationIsBegunAnew(t *testing.T) {
 	w := world(t)
-	w.Codes.Immediately = audit.Sent
+	w.Codes.Immediately = store.Sent
 	post(t, w, "", "send", "to", uitest.Address)
 	again, check := formOf(t, w, "", "again"), formOf(t, w, "", "check", "code", uitest.Code)
 	w.Codes.Erase()
@@ -209,7 +209,7 @@ func TestAnErasedVerificationIsBegunAnew(t *testing.T) {
 // After an approval nothing of the address stays in the browser.
 func TestApprovalForgetsTheAddress(t *testing.T) {
 	w := world(t)
-	w.Codes.Immediately = audit.Sent
+	w.Codes.Immediately = store.Sent
 	post(t, w, "", "send", "to", uitest.Address)
 	shows(t, post(t, w, "", "check", "code", uitest.Code), "approved")
 	silent(t, get(t, w, "?view=change"), "ana@example.com")
@@ -218,7 +218,7 @@ func TestApprovalForgetsTheAddress(t *testing.T) {
 // A day's wait is remembered for that day, an hour's for an hour.
 func TestALongRefusalOutlivesTheHour(t *testing.T) {
 	w := world(t)
-	w.Codes.Immediately = audit.Sent
+	w.Codes.Immediately = store.Sent
 	post(t, w, "", "send", "to", uitest.Address)
 	for range 9 {
 		w.Advance(13 * time.Minute)
@@ -235,7 +235,7 @@ func TestALongRefusalOutlivesTheHour(t *testing.T) {
 // A refusal over a minute away is explained, a shorter one is the waiting that was there before.
 func TestAShortRefusalIsNoAlarm(t *testing.T) {
 	w := world(t)
-	w.Codes.Immediately = audit.Sent
+	w.Codes.Immediately = store.Sent
 	post(t, w, "", "send", "to", uitest.Address)
 	w.Advance(time.Second)
 	shows(t, post(t, w, "", "again"), "code", "Check your mail", "Send again in 0:59")
@@ -244,7 +244,7 @@ func TestAShortRefusalIsNoAlarm(t *testing.T) {
 // Once the wait that was told is over, the page says nothing more about an address that others may be using.
 func TestAnAddressIsNotWatchedAfterARefusal(t *testing.T) {
 	w := world(t)
-	w.Codes.Immediately = audit.Sent
+	w.Codes.Immediately = store.Sent
 	post(t, w, "", "send", "to", uitest.Address)
 	if err := w.Forget(); err != nil {
 		t.Fatal(err)
@@ -264,7 +264,7 @@ func TestHelpComesWhenItIsNeeded(t *testing.T) {
 	w := world(t)
 	page := post(t, w, "", "send", "to", uitest.Address)
 	silent(t, page, "<details")
-	w.Codes.Settle(audit.Sent)
+	w.Codes.Settle(store.Sent)
 	w.Advance(14 * time.Second)
 	if page := get(t, w, ""); !strings.Contains(page, `<details class="help" data-open="1000">`) {
 		t.Errorf("after 14 s: %s", text(page))
@@ -278,7 +278,7 @@ func TestHelpComesWhenItIsNeeded(t *testing.T) {
 // A resend near the end of a code's life brings another code, and the page says so.
 func TestTheNextMailIsSaidToBringWhatItBrings(t *testing.T) {
 	w := world(t)
-	w.Codes.Immediately = audit.Sent
+	w.Codes.Immediately = store.Sent
 	post(t, w, "", "send", "to", uitest.Address)
 	w.Advance(8*time.Minute - time.Second)
 	shows(t, get(t, w, ""), "code", "A new mail brings the same code. You can ask for it now.")
@@ -288,7 +288,7 @@ func TestTheNextMailIsSaidToBringWhatItBrings(t *testing.T) {
 
 func TestACodeThatWasWrongIsNotCheckedByItself(t *testing.T) {
 	w := world(t)
-	w.Codes.Immediately = audit.Sent
+	w.Codes.Immediately = store.Sent
 	if page := post(t, w, "", "send", "to", uitest.Address); !strings.Contains(page, " data-auto") {
 		t.Error("the first code is not checked by itself")
 	}
@@ -305,7 +305,7 @@ func TestAFailureThatStillWaitsSaysNoMore(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer w.Close()
-	w.Codes.Immediately = audit.Failed
+	w.Codes.Immediately = store.Failed
 	page := post(t, w, "", "send", "to", uitest.Address)
 	shows(t, page, "failed", "This attempt did not count.", "Try again in 1:00")
 	silent(t, page, "at once")

@@ -8,7 +8,7 @@ import (
 
 	"github.com/chromedp/chromedp/kb"
 
-	"sendcode/internal/audit"
+	"sendcode/internal/store"
 	"sendcode/internal/ui/uitest"
 	"sendcode/quota"
 )
@@ -51,7 +51,7 @@ func theWayByPhone(t *testing.T, browser context.Context) {
 	b.card("code", "On its way", "Sending a code to "+"+49 151•••789", "Send again in")
 	b.focused("code")
 	b.nothingKept()
-	w.Codes.Settle(audit.Sent)
+	w.Codes.Settle(store.Sent)
 	b.card("code", "Check your phone")
 	b.keys(uitest.Code)
 	b.card("approved", "+49 151•••789 is yours")
@@ -64,7 +64,7 @@ func theWayByPhone(t *testing.T, browser context.Context) {
 
 func aPhoneWithoutScripts(t *testing.T, browser context.Context) {
 	w := phoning(t)
-	w.Codes.Immediately = audit.Sent
+	w.Codes.Immediately = store.Sent
 	b := open(t, browser, w, uitest.Look{NoScript: true, Width: 320, Height: 640, Lang: "de-DE,en"})
 	b.visit("")
 	b.card("ask", "Text message")
@@ -156,7 +156,7 @@ func aNumberBeingTypedStays(t *testing.T, browser context.Context) {
 // fromOneChannelToTheOther, as the wait is over: the way is there by itself, and each channel counts its own time down.
 func fromOneChannelToTheOther(t *testing.T, browser context.Context) {
 	w := phoning(t)
-	w.Codes.Immediately = audit.Sent
+	w.Codes.Immediately = store.Sent
 	b := open(t, browser, w, uitest.Look{Lang: "de-DE,en"})
 	b.visit("")
 	b.card("ask")

@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"sendcode/internal/audit"
 	"sendcode/internal/recipient"
+	"sendcode/internal/store"
 	"sendcode/internal/ui/uitest"
 )
 
@@ -36,12 +36,12 @@ func TestAPersonWithoutScriptsGetsInByPhone(t *testing.T) {
 	w := texting(t, "DE", "US")
 	shows(t, get(t, w, ""), "ask", "Email", "Text message", "Germany (+49)", "United States (+1)")
 	shows(t, texted(t, w, "", "(0170) 111-22 23"), "code", "On its way", "Sending a code to "+maskedNumber, "Send again in 1:00")
-	w.Codes.Settle(audit.Sent)
+	w.Codes.Settle(store.Sent)
 	w.Advance(20 * time.Second)
 	shows(t, get(t, w, ""), "code", "Check your phone", "Send again in 0:40", "4 left", "accepted it 20 s ago", "A new text message brings the same code.")
 	w.Advance(41 * time.Second)
 	shows(t, post(t, w, "", "again"), "code", maskedNumber)
-	w.Codes.Settle(audit.Sent)
+	w.Codes.Settle(store.Sent)
 	shows(t, get(t, w, ""), "code", "Code sent again to "+maskedNumber)
 	shows(t, post(t, w, "", "check", "code", uitest.Code), "approved", maskedNumber+" is yours")
 	for i, a := range w.Codes.Asks() {
@@ -202,7 +202,7 @@ func TestANumberIsKeptFromSight(t *testing.T) {
 		t.Fatalf("%d to %q", answer.StatusCode, answer.Header.Get("Location"))
 	}
 	w.Keep(answer.Cookies())
-	w.Codes.Settle(audit.Sent)
+	w.Codes.Settle(store.Sent)
 	page := get(t, w, "")
 	shows(t, page, "code", maskedNumber)
 	sinks := drawn.ReplaceAllString(page, "") + w.Log.String() + fmt.Sprint(answer.Header)
@@ -216,7 +216,7 @@ func TestANumberIsKeptFromSight(t *testing.T) {
 // Text messages that are taken out of the configuration take nobody into a dead end.
 func TestTextMessagesThatAreGone(t *testing.T) {
 	w := texting(t, "DE")
-	w.Codes.Immediately = audit.Sent
+	w.Codes.Immediately = store.Sent
 	texted(t, w, "", number)
 	w.Advance(61 * time.Second)
 	w.Codes.Text()
@@ -225,7 +225,7 @@ func TestTextMessagesThatAreGone(t *testing.T) {
 
 func TestCookiesOfBeforeTheChoiceAreUnderstood(t *testing.T) {
 	w := world(t)
-	w.Codes.Immediately = audit.Sent
+	w.Codes.Immediately = store.Sent
 	post(t, w, "", "send", "to", uitest.Address)
 	w.Codes.Text("DE")
 	w.Advance(61 * time.Second)

@@ -10,7 +10,7 @@ import (
 	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/chromedp"
 
-	"sendcode/internal/audit"
+	"sendcode/internal/store"
 	"sendcode/internal/ui/uitest"
 )
 
@@ -23,7 +23,7 @@ func aPressIsNotLost(t *testing.T, browser context.Context) {
 
 func aWidgetsPressIsNotLost(t *testing.T, browser context.Context) {
 	w := running(t)
-	w.Codes.Immediately = audit.Sent
+	w.Codes.Immediately = store.Sent
 	b, _ := embedded(t, browser, w, uitest.Look{}, tag)
 	b.asked(uitest.Address)
 	b.holds()
@@ -42,7 +42,7 @@ func (b *tab) holds() {
 		b.do(chromedp.MouseEvent(kind, at[0], at[1], chromedp.ButtonLeft, chromedp.ClickCount(1)))
 	}
 	looks := func() int { return strings.Count(w.Log.String(), `"method":"GET"`) }
-	during := func(selector string, status audit.Status) (letGo func()) {
+	during := func(selector string, status store.Status) (letGo func()) {
 		b.Helper()
 		at := b.middle(selector)
 		mouse(at, chromedp.MousePressed)
@@ -54,15 +54,15 @@ func (b *tab) holds() {
 		})
 		return func() { b.Helper(); mouse(at, chromedp.MouseReleased) }
 	}
-	letGo := during("#heading", audit.Sending)
+	letGo := during("#heading", store.Sending)
 	if got := eval[string](b, fmt.Sprintf("%s.querySelector('#heading').innerText", b.root)); got != "Check your mail" {
 		b.Errorf("under a press the card has changed to %q", got)
 	}
 	letGo()
 	b.card("code", "On its way")
-	w.Codes.Settle(audit.Unknown) // which is asked for as for any mail on its way
+	w.Codes.Settle(store.Unknown) // which is asked for as for any mail on its way
 	b.card("code", "It may still arrive")
-	during("#again", audit.Sent)()
+	during("#again", store.Sent)()
 	b.await("the send that was pressed for", func() bool { return w.Codes.Sends() == 2 })
 	b.card("code", "Send again in 0:")
 }

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"sendcode/internal/audit"
+	"sendcode/internal/store"
 	"sendcode/internal/ui/uitest"
 	"sendcode/quota"
 )
@@ -21,7 +21,7 @@ func TestTheCardOfARefusalSaysNothingOfTheAddress(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(w.Close)
-	w.Codes.Immediately = audit.Sent
+	w.Codes.Immediately = store.Sent
 	for _, to := range []string{"ana@example.com", "ben@example.com", "cem@example.com"} {
 		post(t, w, "?view=new", "send", "to", to)
 	}
@@ -70,7 +70,7 @@ func seenFrom(t *testing.T, w *uitest.World, ip string) string {
 // Of its recipient's rules a browser without a verification sees the one that refuses.
 func TestTheCardOfARefusalShowsOneRule(t *testing.T) {
 	w := world(t)
-	w.Codes.Immediately = audit.Sent
+	w.Codes.Immediately = store.Sent
 	post(t, w, "", "send", "to", uitest.Address)
 	if err := w.Forget(); err != nil {
 		t.Fatal(err)

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"sendcode/internal/audit"
+	"sendcode/internal/store"
 	"sendcode/internal/ui/uitest"
 )
 
@@ -110,7 +110,7 @@ func TestEveryAnswerIsFencedIn(t *testing.T) {
 
 func TestLookingChangesNothing(t *testing.T) {
 	w := world(t)
-	w.Codes.Immediately = audit.Sent
+	w.Codes.Immediately = store.Sent
 	post(t, w, "", "send", "to", uitest.Address)
 	for _, query := range []string{"", "?view=change", "?view=code", "?view=new", "?act=again", "?act=check&code=" + uitest.Code} {
 		if answer := raw(t, w, http.MethodGet, query, nil, nil); len(answer.Cookies()) != 0 {
@@ -159,7 +159,7 @@ func TestWhatIsTypedIsOnlyEverText(t *testing.T) {
 		silent(t, page, "<script>alert")
 	}
 	for _, typed := range []string{"<b>1</b>", strings.Repeat("1", 5000), "😀", "\x00", "482913 or 1=1"} {
-		w.Codes.Immediately = audit.Sent
+		w.Codes.Immediately = store.Sent
 		post(t, w, "?view=new", "send", "to", uitest.Address)
 		page := post(t, w, "", "check", "code", typed)
 		shows(t, page, "code")
@@ -178,7 +178,7 @@ func TestWhatIsTypedIsOnlyEverText(t *testing.T) {
 // Without cookies there is nothing to come back to, and the page says nothing of anybody.
 func TestAStrangerSeesAnEmptyForm(t *testing.T) {
 	w := world(t)
-	w.Codes.Immediately = audit.Sent
+	w.Codes.Immediately = store.Sent
 	post(t, w, "", "send", "to", uitest.Address)
 	if err := w.Forget(); err != nil {
 		t.Fatal(err)

@@ -10,7 +10,7 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
-	"sendcode/internal/audit"
+	"sendcode/internal/store"
 	"sendcode/internal/ui/uitest"
 	"sendcode/quota"
 )
@@ -47,7 +47,7 @@ func sent(t *testing.T, rules ...quota.Rule) *uitest.World {
 
 func send(t *testing.T, w *uitest.World) {
 	t.Helper()
-	w.Codes.Immediately = audit.Sent
+	w.Codes.Immediately = store.Sent
 	post(t, w, "", "send", "to", uitest.Address)
 }
 
@@ -67,7 +67,7 @@ func theWholeWay(t *testing.T, browser context.Context) {
 		t.Errorf("the title is %q", got)
 	}
 	b.keys("482")
-	w.Codes.Settle(audit.Sent)
+	w.Codes.Settle(store.Sent)
 	b.card("code", "Check your mail", "Code sent to a•••@example.com")
 	if got := eval[string](b, "document.querySelector('#code').value"); got != "482" {
 		t.Errorf("of what was typed is left %q", got)
@@ -190,7 +190,7 @@ func aRefusal(t *testing.T, browser context.Context) {
 // aDoubleClick posts once: what the server would make of the second post is another test's.
 func aDoubleClick(t *testing.T, browser context.Context) {
 	w := running(t)
-	w.Codes.Immediately = audit.Sent
+	w.Codes.Immediately = store.Sent
 	b := open(t, browser, w, uitest.Look{})
 	b.visit("")
 	b.focus("to")
@@ -299,7 +299,7 @@ func anOutage(t *testing.T, browser context.Context) {
 
 func withoutScripts(t *testing.T, browser context.Context) {
 	w := running(t)
-	w.Codes.Immediately = audit.Sent
+	w.Codes.Immediately = store.Sent
 	b := open(t, browser, w, uitest.Look{NoScript: true})
 	b.visit("")
 	enter := func(field, value string) {

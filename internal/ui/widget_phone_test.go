@@ -12,8 +12,8 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
-	"sendcode/internal/audit"
 	"sendcode/internal/recipient"
+	"sendcode/internal/store"
 	"sendcode/internal/ui/uitest"
 )
 
@@ -46,7 +46,7 @@ func aWidgetByPhone(t *testing.T, browser context.Context) {
 	b.card("code", "On its way", "Sending a code to +49 151•••789", "Send again in 0:", "4 left")
 	b.focused("code")
 	b.hears("sent", `"number":1`, `"to":"+49 151•••789"`, `"channel":"sms"`)
-	w.Codes.Settle(audit.Sent)
+	w.Codes.Settle(store.Sent)
 	b.card("code", "Check your phone", "Code sent to +49 151•••789")
 	b.do(chromedp.Reload())
 	b.card("code", "Check your phone", "Send again in 0:")
@@ -90,7 +90,7 @@ func aWidgetsNumbers(t *testing.T, browser context.Context) {
 // aWidgetsOtherChannel has its own wait, and its own code.
 func aWidgetsOtherChannel(t *testing.T, browser context.Context) {
 	w := phoning(t)
-	w.Codes.Immediately = audit.Sent
+	w.Codes.Immediately = store.Sent
 	b, _ := embedded(t, browser, w, uitest.Look{Width: 600, Height: 1000}, tagWith(`channels="email sms" locale="en"`))
 	b.until(b.root + `.querySelector('#country')`)
 	b.asked(uitest.Address)

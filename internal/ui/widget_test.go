@@ -10,7 +10,7 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
-	"sendcode/internal/audit"
+	"sendcode/internal/store"
 	"sendcode/internal/ui/uitest"
 	"sendcode/quota"
 )
@@ -68,7 +68,7 @@ func aWidgetGoesTheWholeWay(t *testing.T, browser context.Context) {
 	b.focused("code")
 	b.hears("sent", `"number":1`, `"to":"a•••@example.com"`)
 	b.keys("48")
-	w.Codes.Settle(audit.Sent)
+	w.Codes.Settle(store.Sent)
 	b.card("code", "Check your mail", "Code sent to a•••@example.com", "It works until", "Reference for support: S-")
 	if got := eval[string](b, b.root+".querySelector('#code').value"); got != "48" {
 		t.Errorf("of what was typed is left %q", got)
@@ -86,7 +86,7 @@ func aWidgetGoesTheWholeWay(t *testing.T, browser context.Context) {
 // aWidgetIsOneSend: a double click, Enter with a click, and a press after a lost answer are one request each.
 func aWidgetIsOneSend(t *testing.T, browser context.Context) {
 	w := running(t)
-	w.Codes.Immediately = audit.Sent
+	w.Codes.Immediately = store.Sent
 	b, _ := embedded(t, browser, w, uitest.Look{}, tag)
 	b.card("ask")
 	b.focus("to")
@@ -105,7 +105,7 @@ func aWidgetIsOneSend(t *testing.T, browser context.Context) {
 // aWidgetSendsAgainOnce: what is asked for again after a lost answer carries the same key, what is meant anew another one.
 func aWidgetSendsAgainOnce(t *testing.T, browser context.Context) {
 	w := running(t, every(2*time.Second))
-	w.Codes.Immediately = audit.Sent
+	w.Codes.Immediately = store.Sent
 	b, _ := embedded(t, browser, w, uitest.Look{}, tag)
 	b.tolerate = "status of 429" // the twins do not know of each other here
 	b.card("ask")
@@ -178,7 +178,7 @@ func aWidgetsRefusal(t *testing.T, browser context.Context) {
 // aWidgetThroughAReload comes back with the time that is left, and keeps nothing of a person.
 func aWidgetThroughAReload(t *testing.T, browser context.Context) {
 	w := running(t)
-	w.Codes.Immediately = audit.Sent
+	w.Codes.Immediately = store.Sent
 	b, _ := embedded(t, browser, w, uitest.Look{}, tag)
 	b.tolerate = "status of 404"
 	b.asked(uitest.Address)
@@ -220,7 +220,7 @@ func (b *tab) nothingKeptBut(id string) {
 
 func aWidgetsWrongCodes(t *testing.T, browser context.Context) {
 	w := running(t)
-	w.Codes.Immediately = audit.Sent
+	w.Codes.Immediately = store.Sent
 	b, _ := embedded(t, browser, w, uitest.Look{}, tag)
 	b.tolerate = "status of 4"
 	b.asked("nobody")
@@ -261,7 +261,7 @@ func aWidgetsEnds(t *testing.T, browser context.Context) {
 	b, _ := embedded(t, browser, w, uitest.Look{}, tag)
 	b.asked(uitest.Address)
 	b.card("code", "On its way")
-	w.Codes.Settle(audit.Failed)
+	w.Codes.Settle(store.Failed)
 	b.card("failed", "Could not be delivered", "did not reach a•••@example.com", "did not count: you can ask again at once")
 	b.hears("failed", `"reason":"undelivered"`)
 	b.click(`[data-act=change]`)
@@ -269,7 +269,7 @@ func aWidgetsEnds(t *testing.T, browser context.Context) {
 	eval[bool](b, b.root+`.querySelector('#to').value = '', true`)
 	b.asked("ben@example.com")
 	b.card("code", "Sending a code to b•••@example.com")
-	w.Codes.Settle(audit.Unknown)
+	w.Codes.Settle(store.Unknown)
 	b.card("code", "It may still arrive", "A code may have reached b•••@example.com", "We lost the mail server's answer")
 	w.Advance(11 * time.Minute)
 	eval[bool](b, `jump(660_000, 0), document.dispatchEvent(new Event('visibilitychange'))`)
@@ -288,7 +288,7 @@ func severalWidgets(t *testing.T, browser context.Context) {
 	b.root = one
 	b.asked(uitest.Address)
 	b.card("code", "a•••@example.com")
-	w.Codes.Immediately = audit.Sent
+	w.Codes.Immediately = store.Sent
 	b.root = two
 	b.card("ask", "获取验证码")
 	b.click("#send")
@@ -326,7 +326,7 @@ func severalWidgets(t *testing.T, browser context.Context) {
 // aWidgetInAForm gives its form the proof, and nothing before there is one.
 func aWidgetInAForm(t *testing.T, browser context.Context) {
 	w := running(t)
-	w.Codes.Immediately, w.Codes.Proof = audit.Sent, "a.b.c"
+	w.Codes.Immediately, w.Codes.Proof = store.Sent, "a.b.c"
 	b, _ := embedded(t, browser, w, uitest.Look{}, `<form>`+strings.Replace(tag, "<send-code", `<send-code name="proof"`, 1)+`</form>`)
 	given := func() string {
 		return eval[string](b, `JSON.stringify([...new FormData(document.querySelector('form'))])`)

@@ -8,7 +8,7 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
-	"sendcode/internal/audit"
+	"sendcode/internal/store"
 	"sendcode/internal/ui/uitest"
 )
 
@@ -50,7 +50,7 @@ func aWidgetOnAPageThatMayNot(t *testing.T, browser context.Context) {
 
 func aWidgetOffline(t *testing.T, browser context.Context) {
 	w := running(t)
-	w.Codes.Immediately = audit.Sent
+	w.Codes.Immediately = store.Sent
 	b, _ := embedded(t, browser, w, uitest.Look{}, tag)
 	b.tolerate = "ERR_INTERNET_DISCONNECTED"
 	b.asked(uitest.Address)
@@ -77,7 +77,7 @@ func aWidgetOffline(t *testing.T, browser context.Context) {
 
 func aWidgetAndAnOutage(t *testing.T, browser context.Context) {
 	w := running(t)
-	w.Codes.Immediately = audit.Sent
+	w.Codes.Immediately = store.Sent
 	w.Codes.Down(true)
 	b, _ := embedded(t, browser, w, uitest.Look{}, tag)
 	b.tolerate = "status of 503"
@@ -119,7 +119,7 @@ func aWidgetAndAnOutage(t *testing.T, browser context.Context) {
 // aWidgetThatSleeps wakes with the time that has passed, also when the steady clock stood still.
 func aWidgetThatSleeps(t *testing.T, browser context.Context) {
 	w := running(t)
-	w.Codes.Immediately = audit.Sent
+	w.Codes.Immediately = store.Sent
 	b, _ := embedded(t, browser, w, uitest.Look{}, tag)
 	b.tolerate = "ERR_INTERNET_DISCONNECTED"
 	b.asked(uitest.Address)

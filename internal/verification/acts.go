@@ -6,8 +6,9 @@ import (
 	"net/netip"
 	"time"
 
-	"sendcode/internal/audit"
 	"sendcode/internal/recipient"
+	"sendcode/internal/store"
+	"sendcode/internal/store/gate"
 )
 
 // What an administrator may do to a recipient or a code. Each is recorded before it happens, or with it; who may do it is
@@ -43,7 +44,7 @@ func (s *Service) Person(app, channel, to, purpose, reason string) (Person, erro
 }
 
 // on writes whom an act is done to into it.
-func (p Person) on(act audit.Act) audit.Act {
+func (p Person) on(act store.Act) store.Act {
 	act.App, act.Channel, act.Purpose, act.Recipient, act.To = p.App, p.Channel, p.Purpose, p.Recipient, p.To
 	return act
 }
@@ -64,16 +65,16 @@ func (s *Service) apps(p Person) []string {
 // the rejections and the failed checks. Other scopes' rules (networks, apps) are not the recipient's and stay. First the log,
 // or the limiter would learn the old history from it again; then the limiter. Where that does not answer, the log's part
 // is done and ErrUnavailable says that the reset has to be repeated. Errors: *InvalidError, ErrUnavailable.
-func (s *Service) ResetQuota(ctx context.Context, p Person, act audit.Act) error {
+func (s *Service) ResetQuota(ctx context.Context, p Person, act store.Act) error {
 	terms := s.terms.Load()
 	purpose, err := terms.purpose(p.Purpose)
 	if err != nil {
 		return err
 	}
-	var logged []audit.Bucket
+	var logged []store.Bucket
 	var limited []string
 	for _, app := range s.apps(p) {
-		logged = append(logged, audit.Bucket{App: app, Channel: p.Channel, Recipient: p.Recipient, Purposes: purpose.Shares})
+		logged = append(logged, store.Bucket{App: app, Channel: p.Channel, Recipient: p.Recipient, Purposes: purpose.Shares})
 		limited = append(limited, failuresBucket(app, p.Channel, p.Recipient))
 		for _, policy := range terms.counted(purpose.Name) {
 			limited = append(limited, recipientBuckets(app, p.Channel, policy, p.Recipient)...)
@@ -82,7 +83,7 @@ func (s *Service) ResetQuota(ctx context.Context, p Person, act audit.Act) error
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), logTimeout)
 	defer cancel()
 	act = p.on(act)
-	act.Outcome = audit.ActBegun
+	act.Outcome = store.ActBegun
 	if err := s.Log.Forgive(ctx, logged, act); err != nil {
 		return s.unreadable(err)
 	}
@@ -92,18 +93,18 @@ func (s *Service) ResetQuota(ctx context.Context, p Person, act audit.Act) error
 	s.outbox.forgive(limited)
 	err = errors.Join(s.limits.local.Reset(ctx, limited...), s.limits.Reset(ctx, limited...))
 	if err != nil {
-		s.ended(ctx, act, audit.ActFailed, "limiter")
+		s.ended(ctx, act, store.ActFailed, "limiter")
 		s.Logger.Error("a quota was reset in the log and not in the limiter", "error", err)
 		return ErrUnavailable
 	}
-	s.ended(ctx, act, audit.ActDone, "")
+	s.ended(ctx, act, store.ActDone, "")
 	return nil
 }
 
 // ended tells how an act ended that was begun. If it can't be written, the act stands as begun, and the process's own log
 // has the rest.
-func (s *Service) ended(ctx context.Context, act audit.Act, outcome audit.ActOutcome, detail string) {
-	end, err := audit.EndOf(act, outcome, detail)
+func (s *Service) ended(ctx context.Context, act store.Act, outcome store.ActOutcome, detail string) {
+	end, err := store.EndOf(act, outcome, detail)
 	if err == nil {
 		err = s.Log.RecordAct(ctx, end)
 	}
@@ -129,9 +130,9 @@ func (o *outbox) forgive(buckets []string) {
 	o.debts = left
 }
 
-// Erase takes a recipient out of the log, in every app and for every purpose: see audit.Store. What their rules counted counts
+// Erase takes a recipient out of the log, in every app and for every purpose: see store.Store. What their rules counted counts
 // on, under the keyed hash, until the longest window has passed. Errors: ErrUnavailable.
-func (s *Service) Erase(ctx context.Context, p Person, act audit.Act) error {
+func (s *Service) Erase(ctx context.Context, p Person, act store.Act) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), eraseTimeout)
 	defer cancel()
 	p.App, p.Purpose = "", ""
@@ -145,7 +146,7 @@ const eraseTimeout = 90 * time.Second
 // remembers is for how long any rule or bound can need to know a recipient.
 func (t Terms) remembers() time.Duration {
 	const life = 10 * time.Minute // of a code, at most: failures count from its end
-	return max(longestWindow(t.Purposes), t.memory(), audit.RowWindow+life, audit.FailureWindow+life) + 24*time.Hour
+	return max(longestWindow(t.Purposes), t.memory(), gate.RowWindow+life, gate.FailureWindow+life) + 24*time.Hour
 }
 
 // forgetEvery is how often the hashes of those who were erased are looked at.
@@ -173,14 +174,14 @@ func (o *outbox) forget(ctx context.Context) {
 }
 
 // CancelFor is Cancel by an administrator. False: it had ended before. Errors: ErrUnavailable.
-func (s *Service) CancelFor(ctx context.Context, v audit.Verification, act audit.Act) (bool, error) {
+func (s *Service) CancelFor(ctx context.Context, v store.Verification, act store.Act) (bool, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), logTimeout)
 	defer cancel()
 	done, err := s.Log.CancelBy(ctx, v.ID, whose(v).on(act))
 	return done, s.unavailable(err)
 }
 
-func whose(v audit.Verification) Person {
+func whose(v store.Verification) Person {
 	return Person{App: v.App, Channel: v.Channel, Purpose: v.Purpose, Recipient: v.Recipient, To: v.To}
 }
 
@@ -188,7 +189,7 @@ func whose(v audit.Verification) Person {
 // than the policy says, by whomever. An administrator who means that more should be sent resets the quota first, which
 // is another act. from is where the request comes from: rules on networks look at it. Errors: *InvalidError when the
 // code has ended, ErrUnavailable.
-func (s *Service) ResendFor(ctx context.Context, v audit.Verification, from netip.Addr, act audit.Act) (Answer, error) {
+func (s *Service) ResendFor(ctx context.Context, v store.Verification, from netip.Addr, act store.Act) (Answer, error) {
 	now, err := s.stillOpen(ctx, v)
 	if err != nil {
 		return Answer{}, err
@@ -197,8 +198,8 @@ func (s *Service) ResendFor(ctx context.Context, v audit.Verification, from neti
 }
 
 // sendFor asks for a code as an administrator does: that it is asked for is recorded before, and what came of it after.
-func (s *Service) sendFor(ctx context.Context, ask Ask, act audit.Act) (Answer, error) {
-	act.Outcome = audit.ActBegun
+func (s *Service) sendFor(ctx context.Context, ask Ask, act store.Act) (Answer, error) {
+	act.Outcome = store.ActBegun
 	if err := s.Log.RecordAct(ctx, act); err != nil {
 		return Answer{}, s.unavailable(err)
 	}
@@ -207,20 +208,20 @@ func (s *Service) sendFor(ctx context.Context, ask Ask, act audit.Act) (Answer, 
 	var locked *TooManyChecksError
 	switch blocking, _ := answer.Quota.Blocking(); {
 	case errors.As(err, &locked):
-		s.ended(ctx, act, audit.ActFailed, ChecksRule)
+		s.ended(ctx, act, store.ActFailed, ChecksRule)
 	case err != nil:
-		s.ended(ctx, act, audit.ActFailed, "error")
+		s.ended(ctx, act, store.ActFailed, "error")
 	case !answer.Admitted:
-		s.ended(ctx, act, audit.ActFailed, blocking.Name)
+		s.ended(ctx, act, store.ActFailed, blocking.Name)
 	default:
-		s.ended(ctx, act, audit.ActDone, "")
+		s.ended(ctx, act, store.ActDone, "")
 	}
 	return answer, err
 }
 
 // stillOpen reads a verification again that is to be sent once more. One that has ended, or is about to, would come as a new
 // code, which nobody has asked for.
-func (s *Service) stillOpen(ctx context.Context, v audit.Verification) (audit.Verification, error) {
+func (s *Service) stillOpen(ctx context.Context, v store.Verification) (store.Verification, error) {
 	v, _, now, err := s.Log.Verification(ctx, v.ID)
 	if err != nil {
 		return v, s.unreadable(err)
@@ -234,13 +235,13 @@ func (s *Service) stillOpen(ctx context.Context, v audit.Verification) (audit.Ve
 
 // Reveal opens the full recipient of a verification, after it was recorded that somebody looks. Errors: *InvalidError when it
 // is not kept any more, ErrUnavailable.
-func (s *Service) Reveal(ctx context.Context, v audit.Verification, act audit.Act) (string, error) {
+func (s *Service) Reveal(ctx context.Context, v store.Verification, act store.Act) (string, error) {
 	if err := s.Log.RecordAct(ctx, whose(v).on(act)); err != nil {
 		return "", s.unavailable(err)
 	}
 	r, err := s.recipientOf(v)
 	if err != nil {
-		s.ended(ctx, whose(v).on(act), audit.ActFailed, reasonUnreadable)
+		s.ended(ctx, whose(v).on(act), store.ActFailed, reasonUnreadable)
 		return "", invalid("id", "not_kept", "The full address is not kept any more, or its key has left the ring.")
 	}
 	return r.Address(), nil

@@ -10,13 +10,14 @@ import (
 
 	"github.com/google/uuid"
 
-	"sendcode/internal/audit"
 	"sendcode/internal/delivery"
+	"sendcode/internal/store"
+	"sendcode/internal/store/sqlite"
 	"sendcode/quota"
 )
 
-func actOf(what string) audit.Act {
-	return audit.Act{ID: uuid.Must(uuid.NewV7()), Who: "mei", Role: "operator", What: what, Reason: "ticket 7", Outcome: audit.ActDone}
+func actOf(what string) store.Act {
+	return store.Act{ID: uuid.Must(uuid.NewV7()), Who: "mei", Role: "operator", What: what, Reason: "ticket 7", Outcome: store.ActDone}
 }
 
 func (r *rig) person() Person {
@@ -36,7 +37,7 @@ func (r *rig) noError(err error) {
 // ends are the outcomes of all acts, the oldest first, with whom they were on.
 func (r *rig) ends() string {
 	r.Helper()
-	list, err := r.log.Acts(r.Context(), audit.ActFilter{Limit: 100})
+	list, err := r.log.Acts(r.Context(), store.ActFilter{Limit: 100})
 	r.noError(err)
 	var out []string
 	for i := len(list) - 1; i >= 0; i-- {
@@ -46,7 +47,7 @@ func (r *rig) ends() string {
 	return strings.Join(out, "; ")
 }
 
-func (r *rig) verification(id string) audit.Verification {
+func (r *rig) verification(id string) store.Verification {
 	r.Helper()
 	v, _, _, err := r.log.Verification(r.Context(), id)
 	r.noError(err)
@@ -159,7 +160,7 @@ func TestResetWithoutTheLimiter(t *testing.T) {
 		if got := r.ends(); !strings.Contains(got, "begun "+anaAs+"; quota.reset failed limiter "+anaAs+"; quota.reset begun "+anaAs+"; quota.reset done") {
 			t.Errorf("acts: %s", got)
 		}
-		r.log.SetFault(func(string) audit.Fault { return audit.Down })
+		r.log.SetFault(func(string) sqlite.Fault { return sqlite.Down })
 		err := r.svc.ResetQuota(r.Context(), r.person(), actOf("quota.reset"))
 		r.log.SetFault(nil)
 		if !errors.Is(err, ErrUnavailable) {
@@ -179,13 +180,13 @@ func TestEraseEndsWhatWaits(t *testing.T) {
 		if mails := r.post.all(); len(mails) != 1 {
 			t.Errorf("%d attempts after the erasure", len(mails)-1)
 		}
-		if v := r.get(a.View.ID); v.Send.Status != audit.Failed || v.Send.Reason != "erased" || v.To != audit.Erased || v.State != Canceled {
+		if v := r.get(a.View.ID); v.Send.Status != store.Failed || v.Send.Reason != "erased" || v.To != store.Erased || v.State != Canceled {
 			t.Errorf("afterwards: %+v", v)
 		}
-		all, err := r.log.Sends(r.Context(), audit.Filter{Limit: 100})
+		all, err := r.log.Sends(r.Context(), store.Filter{Limit: 100})
 		r.noError(err)
 		for _, s := range all {
-			if s.To != audit.Erased || s.Reference != "" || s.IP != "" {
+			if s.To != store.Erased || s.Reference != "" || s.IP != "" {
 				t.Errorf("left: %+v", s)
 			}
 		}
@@ -202,7 +203,7 @@ func TestEraseEndsWhatWaits(t *testing.T) {
 		if _, err := r.svc.Send(r.Context(), resend); !errors.Is(err, ErrNotFound) {
 			t.Errorf("a resend by its ID: %v", err)
 		}
-		if got := r.ends(); got != "erase done "+audit.Erased {
+		if got := r.ends(); got != "erase done "+store.Erased {
 			t.Errorf("acts: %s", got)
 		}
 	})
@@ -231,7 +232,7 @@ func TestLongWaitersAreReadAgain(t *testing.T) {
 					t.Errorf("%s: a mail went out all the same", what)
 				}
 			}
-			if v := r.get(a.View.ID); v.Send.Status != audit.Failed || v.Send.Reason != map[string]string{"erased": "erased", "canceled": "ended"}[what] {
+			if v := r.get(a.View.ID); v.Send.Status != store.Failed || v.Send.Reason != map[string]string{"erased": "erased", "canceled": "ended"}[what] {
 				t.Errorf("%s: %+v", what, v.Send)
 			}
 		})
@@ -296,11 +297,11 @@ func TestCancelAndResendByAnAdministrator(t *testing.T) {
 func TestRevealIsRecordedFirst(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		v := r.verification(r.send(askFor(ana)).View.ID)
-		r.log.SetFault(func(method string) audit.Fault {
+		r.log.SetFault(func(method string) sqlite.Fault {
 			if method == "RecordAct" {
-				return audit.Down
+				return sqlite.Down
 			}
-			return audit.None
+			return sqlite.None
 		})
 		if to, err := r.svc.Reveal(r.Context(), v, actOf("reveal")); to != "" || !errors.Is(err, ErrUnavailable) {
 			t.Errorf("shown without a record: %v", err)
@@ -313,7 +314,7 @@ func TestRevealIsRecordedFirst(t *testing.T) {
 		if to, err := r.svc.Reveal(r.Context(), r.verification(v.ID), actOf("reveal")); to != "" || err == nil {
 			t.Errorf("erased: %v", err)
 		}
-		if got := r.ends(); got != strings.ReplaceAll("reveal done X; erase done X; reveal done X; reveal failed unreadable X", "X", audit.Erased) {
+		if got := r.ends(); got != strings.ReplaceAll("reveal done X; erase done X; reveal done X; reveal failed unreadable X", "X", store.Erased) {
 			t.Errorf("acts: %s", got)
 		}
 	})

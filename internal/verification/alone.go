@@ -10,8 +10,8 @@ import (
 
 	"github.com/google/uuid"
 
-	"sendcode/internal/audit"
 	"sendcode/internal/recipient"
+	"sendcode/internal/store"
 	"sendcode/quota"
 )
 
@@ -32,7 +32,7 @@ type limits struct {
 }
 
 func newLimits(shared Limiter, now func() time.Time, logger *slog.Logger) *limits {
-	return &limits{Limiter: shared, local: quota.NewMemory(now, audit.LogClock), now: now, logger: logger}
+	return &limits{Limiter: shared, local: quota.NewMemory(now, store.LogClock), now: now, logger: logger}
 }
 
 // outage is what the log of the process says of a limiter that does not answer: one line at the beginning and one at the end,
@@ -91,7 +91,7 @@ func (l *limits) ask(ctx context.Context, r quota.Request, call func(context.Con
 func (l *limits) takeAlone(ctx context.Context, r quota.Request) (quota.Decision, error) {
 	r.Rules = ungated(r.Rules)
 	if len(r.Rules) == 0 {
-		return quota.Decision{Admitted: true, At: l.now(), Clock: audit.LogClock}, nil
+		return quota.Decision{Admitted: true, At: l.now(), Clock: store.LogClock}, nil
 	}
 	return l.local.Take(ctx, r)
 }
@@ -117,7 +117,7 @@ func ungated(rules []quota.Rule) []quota.Rule {
 func (s *Service) explainAlone(ctx context.Context, app string, ch recipient.Channel, h recipient.Hash, p Purpose, buckets map[quota.Scope]string) (quota.Decision, error) {
 	ctx, cancel := context.WithTimeout(ctx, logTimeout)
 	defer cancel()
-	b := audit.Bucket{App: app, Channel: ch, Recipient: h, Purposes: p.Shares}
+	b := store.Bucket{App: app, Channel: ch, Recipient: h, Purposes: p.Shares}
 	events, now, err := s.Log.History(ctx, b, p.keep())
 	if err != nil {
 		return quota.Decision{}, err
@@ -129,7 +129,7 @@ func (s *Service) explainAlone(ctx context.Context, app string, ch recipient.Cha
 		}
 	}
 	d := quota.Evaluate(slices.DeleteFunc(slices.Clone(p.Policy.Rules), notInLog), history, now)
-	d.Clock = audit.LogClock
+	d.Clock = store.LogClock
 	rest, err := s.limits.local.Peek(ctx, quota.Request{Rules: slices.DeleteFunc(slices.Clone(p.Policy.Rules), inLog), Buckets: buckets})
 	if err != nil {
 		return quota.Decision{}, err

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"sendcode/internal/audit"
+	"sendcode/internal/store"
 	"sendcode/quota"
 )
 
@@ -176,7 +176,7 @@ func TestBothAway(t *testing.T) {
 		r.find()
 		waited(2 * time.Second)
 		r.send(askFor(ana))
-		rows, err := r.log.Sends(r.Context(), audit.Filter{Limit: 10})
+		rows, err := r.log.Sends(r.Context(), store.Filter{Limit: 10})
 		if err != nil || len(rows) != 1 {
 			t.Errorf("%d rows, %v", len(rows), err)
 		}

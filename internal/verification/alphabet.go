@@ -4,7 +4,7 @@ import (
 	"strings"
 	"unicode"
 
-	"sendcode/internal/audit"
+	"sendcode/internal/store"
 )
 
 // Alphabet names what a code is made of.
@@ -33,7 +33,7 @@ type CodeShape struct {
 }
 
 // shape is that of the code that is right for v now: a test recipient's is the one that was configured.
-func (s *Service) shape(v audit.Verification) CodeShape {
+func (s *Service) shape(v store.Verification) CodeShape {
 	t, ok := s.testRecipient(v)
 	switch {
 	case !ok:

@@ -10,8 +10,8 @@ import (
 	"time"
 	"unicode"
 
-	"sendcode/internal/audit"
 	"sendcode/internal/recipient"
+	"sendcode/internal/store"
 )
 
 // deriveCodes is how many codes of each alphabet are looked at; make soak asks for 10 million.
@@ -251,7 +251,7 @@ func TestAnAlphabetOfAnotherVersion(t *testing.T) {
 			return terms
 		}())
 		a := r.send(askFor(ana))
-		if v := r.get(a.View.ID); v.Send.Status != audit.Failed || v.Send.Reason != reasonUnreadable {
+		if v := r.get(a.View.ID); v.Send.Status != store.Failed || v.Send.Reason != reasonUnreadable {
 			t.Errorf("%+v", v.Send)
 		}
 		if _, err := r.svc.Check(r.Context(), backEnd, a.View.ID, "123456"); !errors.Is(err, ErrUnavailable) {

@@ -7,9 +7,9 @@ import (
 	"errors"
 	"time"
 
-	"sendcode/internal/audit"
 	"sendcode/internal/message"
 	"sendcode/internal/recipient"
+	"sendcode/internal/store"
 )
 
 // Ask is one request for a code, as it came in.
@@ -212,8 +212,8 @@ func (s *Service) holder(a asked) string {
 }
 
 // row is what the log writes of the request, whether it is let in or refused.
-func (a asked) row() audit.Send {
-	row := audit.Send{
+func (a asked) row() store.Send {
+	row := store.Send{
 		App: a.App, Channel: a.to.Channel(), Purpose: a.purpose.Name, Recipient: a.hash, To: a.to.Masked(),
 		Country: a.to.Country(), Prefix: a.to.Range(), Locale: a.locale, Reference: a.Reference, VerificationID: a.join,
 	}

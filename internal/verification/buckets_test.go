@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"sendcode/internal/audit"
+	"sendcode/internal/store"
 	"sendcode/quota"
 )
 
@@ -124,7 +124,7 @@ func TestScopesWithTheLimiterAway(t *testing.T) {
 		r.send(askFor("a1@example.com"))
 		r.send(askFor("a2@example.com"))
 		a := r.refuse(askFor("a3@example.com"))
-		if worst, _ := a.Quota.Blocking(); worst.Name != "all" || worst.Window < 28*24*time.Hour || a.Quota.Clock != audit.LogClock {
+		if worst, _ := a.Quota.Blocking(); worst.Name != "all" || worst.Window < 28*24*time.Hour || a.Quota.Clock != store.LogClock {
 			t.Errorf("%+v", a.Quota)
 		}
 	})

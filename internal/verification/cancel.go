@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 
-	"sendcode/internal/audit"
+	"sendcode/internal/store"
 )
 
 // Cancel ends a pending verification: its code is dead and is not sent again. One that has ended stays as it ended, so
@@ -38,11 +38,11 @@ func (s *Service) CheckNamed(ctx context.Context, c Caller, n Named, typed strin
 	if err != nil {
 		return Checked{}, err
 	}
-	v, err := s.Log.Newest(ctx, audit.Holding{
+	v, err := s.Log.Newest(ctx, store.Holding{
 		App: c.App, Channel: a.to.Channel(), Recipient: a.hash, Purpose: a.purpose.Name, Holder: a.holder,
 	})
 	switch {
-	case errors.Is(err, audit.ErrNotFound):
+	case errors.Is(err, store.ErrNotFound):
 		return Checked{}, ErrNotFound
 	case err != nil:
 		s.Logger.Error("log could not be read", "error", err)

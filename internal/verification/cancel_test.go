@@ -4,7 +4,7 @@ import (
 	"errors"
 	"testing"
 
-	"sendcode/internal/audit"
+	"sendcode/internal/store/sqlite"
 )
 
 func (r *rig) cancel(id string) View {
@@ -60,11 +60,11 @@ func TestCancelIsTheAppsOwn(t *testing.T) {
 		if v := r.get(a.View.ID); v.State != Pending {
 			t.Errorf("a stranger canceled: %+v", v)
 		}
-		r.log.SetFault(func(method string) audit.Fault {
+		r.log.SetFault(func(method string) sqlite.Fault {
 			if method == "Cancel" {
-				return audit.Down
+				return sqlite.Down
 			}
-			return audit.None
+			return sqlite.None
 		})
 		if _, err := r.svc.Cancel(r.Context(), backEnd, a.View.ID); !errors.Is(err, ErrUnavailable) {
 			t.Errorf("without the log: %v", err)

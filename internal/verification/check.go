@@ -5,8 +5,8 @@ import (
 	"errors"
 	"time"
 
-	"sendcode/internal/audit"
 	"sendcode/internal/proof"
+	"sendcode/internal/store"
 )
 
 // Checked is what a check came to. A wrong, used or expired code is a value, not an error.
@@ -81,7 +81,7 @@ func (s *Service) pretend(ctx context.Context, typed string) {
 	_ = equal(code, derive([]byte("no key"), "", nil, alphabets[Digits], max(1, len(code))))
 }
 
-func (s *Service) approve(ctx context.Context, v audit.Verification, now time.Time) (Checked, error) {
+func (s *Service) approve(ctx context.Context, v store.Verification, now time.Time) (Checked, error) {
 	tell, err := s.tellOfApproval(v)
 	if err != nil {
 		return Checked{}, err
@@ -105,7 +105,7 @@ func (s *Service) approve(ctx context.Context, v audit.Verification, now time.Ti
 }
 
 // prove is empty when there is no proof: the approval stands all the same, and a back end that checks by itself needs none.
-func (s *Service) prove(v audit.Verification, now time.Time) string {
+func (s *Service) prove(v store.Verification, now time.Time) string {
 	if s.Prover == nil {
 		return ""
 	}
@@ -123,13 +123,13 @@ func (s *Service) prove(v audit.Verification, now time.Time) string {
 	return token
 }
 
-func (s *Service) checked(v audit.Verification, now time.Time, outcome string, valid bool) Checked {
+func (s *Service) checked(v store.Verification, now time.Time, outcome string, valid bool) Checked {
 	s.Observer.Checked(v.Channel, v.App, outcome)
-	return Checked{View: s.view(v, audit.Send{}, now), Valid: valid}
+	return Checked{View: s.view(v, store.Send{}, now), Valid: valid}
 }
 
 func (s *Service) unreadable(err error) error {
-	if errors.Is(err, audit.ErrNotFound) {
+	if errors.Is(err, store.ErrNotFound) {
 		return ErrNotFound
 	}
 	s.Logger.Error("log could not end a verification", "error", err)

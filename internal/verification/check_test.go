@@ -9,8 +9,8 @@ import (
 	"time"
 	"unicode"
 
-	"sendcode/internal/audit"
 	"sendcode/internal/delivery"
+	"sendcode/internal/store"
 )
 
 func TestCheckCountsThenCompares(t *testing.T) {
@@ -101,7 +101,7 @@ func TestFailedResendKeepsTheCode(t *testing.T) {
 		waited(minute)
 		r.post.tell(failing(delivery.Rejected, "rcpt", 550, "5.1.1"))
 		r.send(askFor(ana))
-		if v := r.get(a.View.ID); v.Send.Number != 2 || v.Send.Status == audit.Sent {
+		if v := r.get(a.View.ID); v.Send.Number != 2 || v.Send.Status == store.Sent {
 			t.Fatalf("the resend should have failed: %+v", v.Send)
 		}
 		if c := r.check(a.View.ID, codeIn(r.post.all()[0])); !c.Valid {

@@ -7,12 +7,12 @@ import (
 	"encoding/binary"
 	"errors"
 
-	"sendcode/internal/audit"
+	"sendcode/internal/store"
 )
 
 // code derives the code of a verification. It is a function of the ring's key, the ID and the nonce, so it is stored
 // nowhere, and neither the log nor the key alone gives it (SEC-1).
-func (s *Service) code(v audit.Verification) (string, error) {
+func (s *Service) code(v store.Verification) (string, error) {
 	key, err := s.Ring.Subkey(v.KeyID, "code")
 	if err != nil {
 		return "", err

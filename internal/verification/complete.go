@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"sendcode/internal/audit"
+	"sendcode/internal/store"
 	"sendcode/quota"
 )
 
@@ -21,13 +21,13 @@ func (p Purpose) logged() map[quota.Scope]string {
 
 // subject is a recipient's bucket in both gates.
 type subject struct {
-	audit.Bucket
+	store.Bucket
 	purpose Purpose
 	limiter map[quota.Scope]string
 }
 
 func (a asked) subject() subject {
-	return subject{audit.Bucket{App: a.App, Channel: a.to.Channel(), Recipient: a.hash, Purposes: a.purpose.Shares}, a.purpose, a.buckets()}
+	return subject{store.Bucket{App: a.App, Channel: a.to.Channel(), Recipient: a.hash, Purposes: a.purpose.Shares}, a.purpose, a.buckets()}
 }
 
 // look asks the limiter, and the log where the limiter may lack events.
@@ -112,8 +112,8 @@ func (s *Service) whole(ctx context.Context, a asked, d quota.Decision) quota.De
 }
 
 // agreed is what both gates say of a send that they let in. Where the log counted more, the limiter is taught, and asked again.
-func (s *Service) agreed(ctx context.Context, a asked, taken quota.Decision, begun audit.Begun) quota.Decision {
-	if begun.Repeated || taken.Clock == audit.LogClock {
+func (s *Service) agreed(ctx context.Context, a asked, taken quota.Decision, begun store.Begun) quota.Decision {
+	if begun.Repeated || taken.Clock == store.LogClock {
 		return taken // the waits are read again
 	}
 	counted := append(slices.Clone(begun.History), quota.Event{ID: string(begun.Send.ID[:]), At: begun.At})

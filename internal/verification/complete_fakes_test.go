@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"sendcode/internal/audit"
+	"sendcode/internal/store"
 	"sendcode/quota"
 )
 
@@ -109,22 +109,22 @@ type countedLog struct {
 	calls *[]string
 }
 
-func (c countedLog) Begin(ctx context.Context, in audit.Intent) (audit.Begun, error) {
+func (c countedLog) Begin(ctx context.Context, in store.Intent) (store.Begun, error) {
 	*c.calls = append(*c.calls, "begin")
 	return c.away.Begin(ctx, in)
 }
 
-func (c countedLog) History(ctx context.Context, b audit.Bucket, within time.Duration) ([]quota.Event, time.Time, error) {
+func (c countedLog) History(ctx context.Context, b store.Bucket, within time.Duration) ([]quota.Event, time.Time, error) {
 	*c.calls = append(*c.calls, "history")
 	return c.away.History(ctx, b, within)
 }
 
-func (c countedLog) HistoryAt(ctx context.Context, b audit.Bucket, within time.Duration, clock string, at time.Time) ([]quota.Event, time.Time, error) {
+func (c countedLog) HistoryAt(ctx context.Context, b store.Bucket, within time.Duration, clock string, at time.Time) ([]quota.Event, time.Time, error) {
 	*c.calls = append(*c.calls, "history")
 	return c.away.HistoryAt(ctx, b, within, clock, at)
 }
 
-func (c countedLog) Rejected(ctx context.Context, b audit.Bucket, within time.Duration) ([]quota.Event, time.Time, error) {
+func (c countedLog) Rejected(ctx context.Context, b store.Bucket, within time.Duration) ([]quota.Event, time.Time, error) {
 	*c.calls = append(*c.calls, "rejected")
 	return c.away.Rejected(ctx, b, within)
 }

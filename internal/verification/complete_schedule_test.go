@@ -8,7 +8,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"sendcode/internal/audit"
+	"sendcode/internal/store"
+	"sendcode/internal/store/sqlite"
 	"sendcode/quota"
 )
 
@@ -37,7 +38,7 @@ func TestQuota11RandomLosses(t *testing.T) {
 			for range 30 {
 				l.step()
 			}
-			rows, err := l.log.Sends(r.Context(), audit.Filter{Limit: 200})
+			rows, err := l.log.Sends(r.Context(), store.Filter{Limit: 200})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -61,7 +62,7 @@ func TestQuota11RandomLosses(t *testing.T) {
 func newLoss(r *rig, seed uint64) *loss {
 	l := &loss{rig: r, seed: seed, rand: rand.New(rand.NewPCG(seed, 11)), server: newServer()}
 	r.limiter.set(l.server)
-	r.log = &away{SQLite: memoryLog(r)} // that of the rig's own service stays as it is
+	r.log = &away{DB: memoryLog(r)} // that of the rig's own service stays as it is
 	for range 2 {
 		l.replicas = append(l.replicas, r.replica(r.post))
 		l.windows = append(l.windows, 0)
@@ -70,8 +71,8 @@ func newLoss(r *rig, seed uint64) *loss {
 	return l
 }
 
-func memoryLog(r *rig) *audit.SQLite {
-	log, err := audit.OpenSQLiteMemory(time.Now)
+func memoryLog(r *rig) *sqlite.DB {
+	log, err := sqlite.OpenMemory(time.Now)
 	if err != nil {
 		r.Fatal(err)
 	}
@@ -175,7 +176,7 @@ func (l *loss) judge(i int, what string, told quota.Decision) {
 	}
 	h, _ := l.replicas[i].Hash("email", ana)
 	p := l.replicas[i].Terms().Purposes["default"]
-	events, _, err := l.log.HistoryAt(l.Context(), audit.Bucket{App: "shop", Channel: "email", Recipient: h, Purposes: p.Shares}, p.keep(), "process", limited.At)
+	events, _, err := l.log.HistoryAt(l.Context(), store.Bucket{App: "shop", Channel: "email", Recipient: h, Purposes: p.Shares}, p.keep(), "process", limited.At)
 	if err != nil {
 		l.Fatal(err)
 	}

@@ -8,14 +8,14 @@ import (
 
 	"github.com/google/uuid"
 
-	"sendcode/internal/audit"
+	"sendcode/internal/store"
 	"sendcode/quota"
 )
 
 // correct tells the limiter what the log knew better: its own place goes, the true history comes in. The answer is the
 // log's, and of each rule what the limiter says where that is longer, or where the log does not decide it. The limiter
 // may still say that there is room: its clock was set ahead, and what it counts already keeps its instant.
-func (s *Service) correct(ctx context.Context, a asked, id uuid.UUID, taken quota.Decision, begun audit.Begun) quota.Decision {
+func (s *Service) correct(ctx context.Context, a asked, id uuid.UUID, taken quota.Decision, begun store.Begun) quota.Decision {
 	own := decidedByLog(a.purpose.Policy.Rules)
 	d := quota.Evaluate(own, map[quota.Scope][]quota.Event{quota.Recipient: begun.History, quota.Failures: begun.Rejected}, begun.Now)
 	d.Clock = begun.Clock
@@ -60,8 +60,8 @@ func stricter(states, others []quota.State) []quota.State {
 var errOtherClock = errors.New("verification: the history is on another clock")
 
 // unlearn takes a refused send out of the limiter, and teaches it the history.
-func (s *Service) unlearn(ctx context.Context, a asked, id uuid.UUID, taken quota.Decision, begun audit.Begun) (quota.Decision, error) {
-	if begun.Clock != taken.Clock || begun.Clock == audit.LogClock {
+func (s *Service) unlearn(ctx context.Context, a asked, id uuid.UUID, taken quota.Decision, begun store.Begun) (quota.Decision, error) {
+	if begun.Clock != taken.Clock || begun.Clock == store.LogClock {
 		return quota.Decision{}, errOtherClock
 	}
 	ctx, cancel := context.WithTimeout(ctx, takeTimeout)
@@ -73,7 +73,7 @@ func (s *Service) unlearn(ctx context.Context, a asked, id uuid.UUID, taken quot
 }
 
 // teach writes the history into the limiter, and looks at what that makes of it.
-func (s *Service) teach(ctx context.Context, a asked, taken quota.Decision, begun audit.Begun) (quota.Decision, error) {
+func (s *Service) teach(ctx context.Context, a asked, taken quota.Decision, begun store.Begun) (quota.Decision, error) {
 	ctx, cancel := context.WithTimeout(ctx, takeTimeout)
 	defer cancel()
 	history := slices.Clone(begun.History)
@@ -105,7 +105,7 @@ func (s *Service) refused(a asked, d quota.Decision, outcome string) Answer {
 	worst, _ := d.Blocking()
 	s.alarmed(worst)
 	row := a.row()
-	row.Status, row.BlockedBy, row.RetryAfter, row.Count = audit.Refused, worst.Name, worst.RetryAfter, 1
+	row.Status, row.BlockedBy, row.RetryAfter, row.Count = store.Refused, worst.Name, worst.RetryAfter, 1
 	row.Reference = "" // free text, and nothing came of the request that it could be found by
 	s.refusals.add(row, worst.Scope, s.Now())
 	s.Observer.Decided(a.to.Channel(), a.App, outcome, worst.Name)

@@ -7,25 +7,25 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"sendcode/internal/audit"
 	"sendcode/internal/delivery"
 	"sendcode/internal/delivery/sms"
 	"sendcode/internal/message"
 	"sendcode/internal/recipient"
+	"sendcode/internal/store"
 )
 
 // Reasons of a send that failed or is unknown, as rows, answers and the console name them.
 const (
-	reasonRejected   = audit.ReasonRejected // the server refused it for good
+	reasonRejected   = store.ReasonRejected // the server refused it for good
 	reasonExpired    = "expired"            // the code's life ended before the mail could go out
 	reasonNoLonger   = "ended"              // approved or canceled while it waited
 	reasonUnreadable = "unreadable"         // recipient or code can't be recovered: a key left the ring
-	reasonErased     = audit.ReasonErased   // the recipient was, while it waited
+	reasonErased     = store.ReasonErased   // the recipient was, while it waited
 	reasonTemplate   = "template"           // the message could not be rendered
 	reasonNoAnswer   = "no_answer"          // nothing was heard after the whole mail was handed over
 	reasonBlocked    = "blocked"            // the recipient is on the list of those who get no codes
-	reasonSuppressed = audit.ReasonSuppressed
-	reasonPaused     = audit.ReasonPaused
+	reasonSuppressed = store.ReasonSuppressed
+	reasonPaused     = store.ReasonPaused
 	reasonCountry    = "country_not_served" // the number's country was taken off the list while the send waited
 	reasonOff        = "not_configured"     // nothing sends on this channel any more
 )
@@ -37,28 +37,28 @@ type failure struct {
 
 // attempt makes one attempt, and gives what records its outcome.
 func (o *outbox) attempt(ctx context.Context, f *flight) (end func()) {
-	finish := func(out audit.Outcome) func() { return func() { o.finish(f, out) } }
+	finish := func(out store.Outcome) func() { return func() { o.finish(f, out) } }
 	w := o.readAgain(ctx, f)
 	v := w.Verification
 	if len(v.Sealed) == 0 { // it frees no quota to be erased
-		return finish(audit.Outcome{Status: audit.Failed, Reason: reasonErased})
+		return finish(store.Outcome{Status: store.Failed, Reason: reasonErased})
 	}
 	if reason := o.pointless(v); reason != "" { // what the last attempt heard stays with it
-		return finish(audit.Outcome{Status: audit.Failed, Reason: reason, Provider: w.Send.Provider, ProviderCode: w.Send.ProviderCode, Refund: true})
+		return finish(store.Outcome{Status: store.Failed, Reason: reason, Provider: w.Send.Provider, ProviderCode: w.Send.ProviderCode, Refund: true})
 	}
 	if _, ok := o.testRecipient(v); ok {
-		return finish(audit.Outcome{Status: audit.Sent, Provider: testProvider})
+		return finish(store.Outcome{Status: store.Sent, Provider: testProvider})
 	}
 	reason, err := o.untried(ctx, w.Send)
 	switch {
 	case err != nil: // nothing leaves that may have to rest
 		return func() { o.postpone(f, backoff(w.Send.Attempt), failure{reason: "temporary_log"}) }
 	case reason != "":
-		return finish(audit.Outcome{Status: audit.Failed, Reason: reason, Refund: true})
+		return finish(store.Outcome{Status: store.Failed, Reason: reason, Refund: true})
 	}
 	t, reason, err := o.open(w)
 	if errors.Is(err, errBlocked) {
-		return finish(audit.Outcome{Status: audit.Failed, Reason: reason})
+		return finish(store.Outcome{Status: store.Failed, Reason: reason})
 	}
 	var h heard
 	if err == nil {
@@ -66,10 +66,10 @@ func (o *outbox) attempt(ctx context.Context, f *flight) (end func()) {
 	}
 	if err != nil {
 		o.Logger.Error("a message could not be composed", "send", w.Send.ID, "reason", reason, "error", err)
-		return finish(audit.Outcome{Status: audit.Failed, Reason: reason, Refund: true})
+		return finish(store.Outcome{Status: store.Failed, Reason: reason, Refund: true})
 	}
 	if h.trouble == nil {
-		return finish(audit.Outcome{Status: audit.Sent, Provider: h.provider, ProviderCode: h.code, Took: h.took})
+		return finish(store.Outcome{Status: store.Sent, Provider: h.provider, ProviderCode: h.code, Took: h.took})
 	}
 	return o.failed(f, h)
 }
@@ -91,7 +91,7 @@ type trouble struct {
 }
 
 // hand gives the message to what sends on its channel. The error is about composing it, with its reason.
-func (o *outbox) hand(ctx context.Context, w audit.Work, t content) (heard, string, error) {
+func (o *outbox) hand(ctx context.Context, w store.Work, t content) (heard, string, error) {
 	if w.Verification.Channel == recipient.SMS {
 		return o.handText(ctx, w, t)
 	}
@@ -115,15 +115,15 @@ func (o *outbox) failed(f *flight, h heard) (end func()) {
 	w, e := f.work, h.trouble
 	why := failure{provider: h.provider, code: h.code}
 	o.Logger.Info("an attempt failed", "send", w.Send.ID, "attempt", w.Send.Attempt, "class", e.class.String(), "stage", e.stage, "code", why.code)
-	out := audit.Outcome{Status: audit.Failed, Provider: why.provider, ProviderCode: why.code, Took: h.took, Refund: true}
+	out := store.Outcome{Status: store.Failed, Provider: why.provider, ProviderCode: why.code, Took: h.took, Refund: true}
 	switch e.class {
 	case delivery.Rejected:
 		out.Reason = or(e.reason, reasonRejected)
 		switch {
 		case e.gone:
-			out.Bar = o.bar(w.Verification, audit.HardBounce)
+			out.Bar = o.bar(w.Verification, store.HardBounce)
 		case e.reason == sms.ReasonOptOut:
-			out.Bar = o.bar(w.Verification, audit.OptOut)
+			out.Bar = o.bar(w.Verification, store.OptOut)
 		}
 	case delivery.Temporary:
 		wait := max(backoff(w.Send.Attempt), e.after)
@@ -133,13 +133,13 @@ func (o *outbox) failed(f *flight, h heard) (end func()) {
 		}
 		out.Reason = reasonExpired
 	default:
-		out.Status, out.Reason, out.Refund = audit.Unknown, reasonNoAnswer, false
+		out.Status, out.Reason, out.Refund = store.Unknown, reasonNoAnswer, false
 	}
 	return func() { o.finish(f, out) }
 }
 
 // pointless says why a mail would help nobody any more; empty if it would.
-func (o *outbox) pointless(v audit.Verification) string {
+func (o *outbox) pointless(v store.Verification) string {
 	switch stateOf(v, o.Now()) {
 	case Expired:
 		return reasonExpired
@@ -158,7 +158,7 @@ type content struct {
 }
 
 // open recovers what a row only has sealed, and looks again whether it may go there.
-func (o *outbox) open(w audit.Work) (content, string, error) {
+func (o *outbox) open(w store.Work) (content, string, error) {
 	v, terms := w.Verification, o.Terms()
 	to, err := o.recipientOf(v)
 	if err != nil {
@@ -181,8 +181,8 @@ func (o *outbox) open(w audit.Work) (content, string, error) {
 	}}, "", nil
 }
 
-func (o *outbox) mail(w audit.Work, t content) (delivery.Message, string, error) {
-	t.request.Data.Support = audit.SupportReference(w.Send.ID)
+func (o *outbox) mail(w store.Work, t content) (delivery.Message, string, error) {
+	t.request.Data.Support = store.SupportReference(w.Send.ID)
 	m, err := o.Renderer.Render(t.request)
 	if err != nil {
 		return delivery.Message{}, reasonTemplate, err
@@ -223,7 +223,7 @@ func replyCode(code int, enhanced string) string {
 
 // finish records an outcome until the log has taken it: the mail is out, and a row that says otherwise would send it
 // again. It gives up only when the process is told to end at once.
-func (o *outbox) finish(f *flight, out audit.Outcome) {
+func (o *outbox) finish(f *flight, out store.Outcome) {
 	out.Tell = o.tellOfSend(f.work.Send.App, out)
 	applied := o.insist(func(ctx context.Context) (bool, error) {
 		out.Held, _ = o.holds(f)
@@ -239,12 +239,12 @@ func (o *outbox) finish(f *flight, out audit.Outcome) {
 	defer o.waiters.tell(s.ID, out) // after the refund: who hears of it may ask again at once
 	o.Observer.Finished(s.Channel, s.App, out.Status, o.Now().Sub(s.LoggedAt))
 	if out.Refund && !inDoubt {
-		r := audit.Refund{Held: held, App: s.App, Channel: s.Channel, Purpose: s.Purpose, Recipient: s.Recipient}
+		r := store.Refund{Held: held, App: s.App, Channel: s.Channel, Purpose: s.Purpose, Recipient: s.Recipient}
 		if err := o.confirm(context.Background(), r); err != nil {
 			o.Logger.Warn("a refund waits for the limiter", "send", held.ID, "error", err)
 		}
 	}
-	if out.Status == audit.Failed && audit.Failure(out.Reason) {
+	if out.Status == store.Failed && store.Failure(out.Reason) {
 		o.rejected(s)
 	}
 }
@@ -252,7 +252,7 @@ func (o *outbox) finish(f *flight, out audit.Outcome) {
 func (o *outbox) postpone(f *flight, wait time.Duration, why failure) {
 	o.insist(func(ctx context.Context) (bool, error) {
 		held, _ := o.holds(f)
-		return o.Log.Postpone(ctx, audit.Postponement{Held: held, After: wait, Reason: why.reason, Provider: why.provider, ProviderCode: why.code})
+		return o.Log.Postpone(ctx, store.Postponement{Held: held, After: wait, Reason: why.reason, Provider: why.provider, ProviderCode: why.code})
 	})
 }
 

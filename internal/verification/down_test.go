@@ -9,10 +9,10 @@ import (
 	"testing"
 	"time"
 
-	"sendcode/internal/audit"
 	"sendcode/internal/delivery"
 	"sendcode/internal/delivery/smtptest"
 	"sendcode/internal/parts"
+	"sendcode/internal/store"
 )
 
 // The mail server is down for two minutes while people ask. When it is back, every code that is still alive arrives,
@@ -65,9 +65,9 @@ func TestReceiverDownForTwoMinutes(t *testing.T) {
 			v := r.get(s.id)
 			got := mails[v.Send.ID+"@shop.example"]
 			switch {
-			case v.Send.Status == audit.Sent && got == 1:
+			case v.Send.Status == store.Sent && got == 1:
 				arrived++
-			case v.Send.Status == audit.Failed && v.Send.Reason == reasonExpired && got == 0:
+			case v.Send.Status == store.Failed && v.Send.Reason == reasonExpired && got == 0:
 				expired++
 				if s.expires.After(back.Add(45 * time.Second)) {
 					t.Errorf("%d: failed with %v of life left", i, s.expires.Sub(back))

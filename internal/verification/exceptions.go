@@ -5,8 +5,8 @@ import (
 	"strings"
 	"time"
 
-	"sendcode/internal/audit"
 	"sendcode/internal/recipient"
+	"sendcode/internal/store"
 )
 
 // TestRecipient has a code that is known, and nothing is sent to it: a reviewer of an app shop, an automated test. Quota,
@@ -21,7 +21,7 @@ const testProvider = "test"
 
 // testRecipient says whether v is a test recipient's now. Another spelling of its mailbox is not: whoever knows the code
 // could prove that one, too.
-func (s *Service) testRecipient(v audit.Verification) (TestRecipient, bool) {
+func (s *Service) testRecipient(v store.Verification) (TestRecipient, bool) {
 	t, ok := s.Terms().TestRecipients[v.Recipient]
 	if !ok || !s.Now().Before(t.Expires) {
 		return t, false
@@ -70,7 +70,7 @@ func within(domain string, listed map[string]bool) bool {
 }
 
 // rightCode is what a person has to enter for v.
-func (s *Service) rightCode(v audit.Verification) (string, error) {
+func (s *Service) rightCode(v store.Verification) (string, error) {
 	if t, ok := s.testRecipient(v); ok {
 		return t.Code, nil
 	}

@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"sendcode/internal/audit"
 	"sendcode/internal/recipient"
+	"sendcode/internal/store"
 )
 
 func emailOf(t *testing.T, address string) recipient.Recipient {
@@ -31,7 +31,7 @@ func TestTestRecipients(t *testing.T) {
 			t.Errorf("%+v", a)
 		}
 		r.refuse(askFor("reviewer@example.com"))
-		if v := r.get(a.View.ID); v.Send.Status != audit.Sent || v.Send.Provider != testProvider || !v.Test {
+		if v := r.get(a.View.ID); v.Send.Status != store.Sent || v.Send.Provider != testProvider || !v.Test {
 			t.Errorf("%+v", v)
 		}
 		for i := range 4 {
@@ -79,7 +79,7 @@ func TestBlockedRecipients(t *testing.T) {
 	inBubbleWith(t, change, func(r *rig) {
 		for _, to := range []string{"Abuser@EXAMPLE.com", "a@bad.example", "a@very.bad.example"} {
 			a := r.send(askFor(to))
-			if s := r.get(a.View.ID).Send; s.Status != audit.Failed || s.Reason != reasonBlocked {
+			if s := r.get(a.View.ID).Send; s.Status != store.Failed || s.Reason != reasonBlocked {
 				t.Errorf("%s: %+v", to, s)
 			}
 			r.refuse(askFor(to))

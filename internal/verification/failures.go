@@ -6,13 +6,13 @@ import (
 	"slices"
 	"time"
 
-	"sendcode/internal/audit"
 	"sendcode/internal/recipient"
+	"sendcode/internal/store"
 	"sendcode/quota"
 )
 
 // Failed checks are limited three times. For the recipient in the log, which decides with the try itself and forgets nothing
-// (audit.FailureLimit), apart for codes that browsers and that secret keys asked for. For the client's networks by the limiter,
+// (gate.FailureLimit), apart for codes that browsers and that secret keys asked for. For the client's networks by the limiter,
 // before anything is compared. And for the app, which refuses nobody: while its bound is passed, people are alarmed and browsers'
 // new codes are longer. A failure is counted beforehand; a right code takes its own count back.
 
@@ -118,7 +118,7 @@ func (s *Service) noFailure(p place) {
 }
 
 // lockout is the answer to a try that the log did not count, though v is pending: its recipient is at the bound.
-func (s *Service) lockout(ctx context.Context, v audit.Verification) error {
+func (s *Service) lockout(ctx context.Context, v store.Verification) error {
 	out, err := s.Log.LockedOut(ctx, v)
 	if err != nil {
 		return s.unreadable(err)
@@ -131,9 +131,9 @@ func (s *Service) lockout(ctx context.Context, v audit.Verification) error {
 }
 
 // Lockouts are the kinds of callers whose codes for a recipient cannot be checked now, for the administrator. Error: ErrUnavailable.
-func (s *Service) Lockouts(ctx context.Context, app string, ch recipient.Channel, h recipient.Hash) (all []audit.Lockout, err error) {
+func (s *Service) Lockouts(ctx context.Context, app string, ch recipient.Channel, h recipient.Hash) (all []store.Lockout, err error) {
 	for _, byBrowser := range []bool{true, false} {
-		out, err := s.Log.LockedOut(ctx, audit.Verification{App: app, Channel: ch, Recipient: h, ByBrowser: byBrowser})
+		out, err := s.Log.LockedOut(ctx, store.Verification{App: app, Channel: ch, Recipient: h, ByBrowser: byBrowser})
 		if err != nil {
 			return nil, s.unavailable(err)
 		}

@@ -8,7 +8,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"sendcode/internal/audit"
+	"sendcode/internal/store/gate"
+	"sendcode/internal/store/sqlite"
 	"sendcode/quota"
 )
 
@@ -74,7 +75,7 @@ func TestGuessesOfOneRecipientADay(t *testing.T) {
 				}
 				a := r.send(asks(100))
 				code := codeIn(r.post.all()[len(r.post.all())-1])
-				if n := guess(); n != audit.FailureLimit {
+				if n := guess(); n != gate.FailureLimit {
 					t.Fatalf("%d wrong codes were compared", n)
 				}
 				_, compared, wait := r.try(backEnd, a.View.ID, code)
@@ -89,7 +90,7 @@ func TestGuessesOfOneRecipientADay(t *testing.T) {
 					t.Errorf("1 µs early, %d were compared", n)
 				}
 				waited(time.Microsecond)
-				if n := guess(); n != audit.FailureLimit {
+				if n := guess(); n != gate.FailureLimit {
 					t.Errorf("on the next day, %d were compared", n)
 				}
 			})
@@ -168,11 +169,11 @@ func TestWhatIsNoFailure(t *testing.T) {
 		r.check(a.View.ID, wrongFor(code))
 		is(1, "an ended code")
 		b := r.send(askFor(ana))
-		r.log.SetFault(func(method string) audit.Fault {
+		r.log.SetFault(func(method string) sqlite.Fault {
 			if method == "Attempt" {
-				return audit.Down
+				return sqlite.Down
 			}
-			return audit.None
+			return sqlite.None
 		})
 		if _, err := r.svc.Check(r.Context(), backEnd, b.View.ID, "000000"); !errors.Is(err, ErrUnavailable) {
 			t.Errorf("without the log: %v", err)
@@ -202,7 +203,7 @@ func TestChecksWithoutTheLimiter(t *testing.T) {
 				}
 			}
 		}
-		if compared != audit.FailureLimit {
+		if compared != gate.FailureLimit {
 			t.Errorf("%d compared", compared)
 		}
 		r.limiter.set(quota.NewMemory(time.Now, "process"))

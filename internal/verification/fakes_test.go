@@ -6,14 +6,15 @@ import (
 	"sync/atomic"
 	"time"
 
-	"sendcode/internal/audit"
 	"sendcode/internal/recipient"
+	"sendcode/internal/store"
+	"sendcode/internal/store/sqlite"
 	"sendcode/quota"
 )
 
 // away is a log whose connection can be cut.
 type away struct {
-	*audit.SQLite
+	*sqlite.DB
 	uncertain atomic.Bool
 	cut       atomic.Bool
 }
@@ -25,58 +26,58 @@ func (a *away) err() error {
 	case !a.cut.Load():
 		return nil
 	case a.uncertain.Load():
-		return fmt.Errorf("%w: %w", audit.ErrUnavailable, audit.ErrUncertain)
+		return fmt.Errorf("%w: %w", store.ErrUnavailable, store.ErrUncertain)
 	}
-	return audit.ErrUnavailable
+	return store.ErrUnavailable
 }
 
-func (a *away) Begin(ctx context.Context, i audit.Intent) (audit.Begun, error) {
+func (a *away) Begin(ctx context.Context, i store.Intent) (store.Begun, error) {
 	if err := a.err(); err != nil {
-		return audit.Begun{}, err
+		return store.Begun{}, err
 	}
-	return a.SQLite.Begin(ctx, i)
+	return a.DB.Begin(ctx, i)
 }
 
-func (a *away) Refused(ctx context.Context, rows []audit.Send) error {
-	if err := a.err(); err != nil {
-		return err
-	}
-	return a.SQLite.Refused(ctx, rows)
-}
-
-func (a *away) Renew(ctx context.Context, lease time.Duration, held []audit.Held) error {
+func (a *away) Refused(ctx context.Context, rows []store.Send) error {
 	if err := a.err(); err != nil {
 		return err
 	}
-	return a.SQLite.Renew(ctx, lease, held)
+	return a.DB.Refused(ctx, rows)
 }
 
-func (a *away) Finish(ctx context.Context, o audit.Outcome) (bool, error) {
+func (a *away) Renew(ctx context.Context, lease time.Duration, held []store.Held) error {
+	if err := a.err(); err != nil {
+		return err
+	}
+	return a.DB.Renew(ctx, lease, held)
+}
+
+func (a *away) Finish(ctx context.Context, o store.Outcome) (bool, error) {
 	if err := a.err(); err != nil {
 		return false, err
 	}
-	return a.SQLite.Finish(ctx, o)
+	return a.DB.Finish(ctx, o)
 }
 
-func (a *away) Postpone(ctx context.Context, p audit.Postponement) (bool, error) {
+func (a *away) Postpone(ctx context.Context, p store.Postponement) (bool, error) {
 	if err := a.err(); err != nil {
 		return false, err
 	}
-	return a.SQLite.Postpone(ctx, p)
+	return a.DB.Postpone(ctx, p)
 }
 
-func (a *away) TakeOver(ctx context.Context, ch recipient.Channel, lease time.Duration, n int) ([]audit.Work, error) {
+func (a *away) TakeOver(ctx context.Context, ch recipient.Channel, lease time.Duration, n int) ([]store.Work, error) {
 	if err := a.err(); err != nil {
 		return nil, err
 	}
-	return a.SQLite.TakeOver(ctx, ch, lease, n)
+	return a.DB.TakeOver(ctx, ch, lease, n)
 }
 
-func (a *away) RefundsDue(ctx context.Context, lease time.Duration, n int) ([]audit.Refund, error) {
+func (a *away) RefundsDue(ctx context.Context, lease time.Duration, n int) ([]store.Refund, error) {
 	if err := a.err(); err != nil {
 		return nil, err
 	}
-	return a.SQLite.RefundsDue(ctx, lease, n)
+	return a.DB.RefundsDue(ctx, lease, n)
 }
 
 // noLimiter is a Redis that does not answer.
@@ -165,8 +166,8 @@ func (unteachable) Restore(context.Context, quota.History) error { return quota.
 // rival is a log in which somebody else's right answer is always a moment earlier.
 type rival struct{ *away }
 
-func (l rival) Approve(ctx context.Context, id string, tell audit.Tell) (bool, error) {
-	if _, err := l.away.Approve(ctx, id, audit.Tell{}); err != nil {
+func (l rival) Approve(ctx context.Context, id string, tell store.Tell) (bool, error) {
+	if _, err := l.away.Approve(ctx, id, store.Tell{}); err != nil {
 		return false, err
 	}
 	return l.away.Approve(ctx, id, tell)

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"sendcode/internal/audit"
+	"sendcode/internal/store"
 	"sendcode/quota"
 )
 
@@ -87,7 +87,7 @@ func TestRefusalIsRecorded(t *testing.T) {
 		waited(2 * time.Second)
 		r.refuse(askFor(ana))
 		waited(2 * time.Second)
-		rows, err := r.log.Sends(r.Context(), audit.Filter{Status: audit.Refused, Limit: 10})
+		rows, err := r.log.Sends(r.Context(), store.Filter{Status: store.Refused, Limit: 10})
 		if err != nil || len(rows) != 1 {
 			t.Fatalf("%d rows, %v", len(rows), err)
 		}
@@ -107,7 +107,7 @@ func TestRefusalsOutliveTheLogsAbsence(t *testing.T) {
 		r.refuse(askFor(ana))
 		r.log.set(false)
 		waited(2 * time.Second)
-		rows, err := r.log.Sends(r.Context(), audit.Filter{Status: audit.Refused, Limit: 10})
+		rows, err := r.log.Sends(r.Context(), store.Filter{Status: store.Refused, Limit: 10})
 		if err != nil || len(rows) != 1 || rows[0].Count != 2 {
 			t.Errorf("%+v, %v", rows, err)
 		}

@@ -10,7 +10,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"sendcode/internal/audit"
+	"sendcode/internal/store"
 )
 
 // A request with an idempotency key is done once (API-4): the key is claimed in the log before any gate is asked, and the
@@ -31,7 +31,7 @@ type claim struct {
 	key       [32]byte
 	keyed     bool
 	inherited bool // the send's ID is that of a request before this one, which may have got anywhere
-	done      *audit.Claimed
+	done      *store.Claimed
 }
 
 // claim takes the request's key, if it has one. Errors: ErrBusy, ErrOtherRequest, ErrUnavailable.
@@ -43,16 +43,16 @@ func (s *Service) claim(ctx context.Context, a asked) (claim, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), logTimeout)
 	defer cancel()
 	c := claim{send: id, key: s.keyOf(a), keyed: true}
-	got, err := s.Log.Claim(ctx, audit.Claim{Key: c.key, Fingerprint: s.fingerprint(a), SendID: id, Lease: claimLease, Life: KeyLife})
+	got, err := s.Log.Claim(ctx, store.Claim{Key: c.key, Fingerprint: s.fingerprint(a), SendID: id, Lease: claimLease, Life: KeyLife})
 	if err != nil {
 		return c, s.unreadable(err)
 	}
 	switch got.State {
-	case audit.ClaimBusy:
+	case store.ClaimBusy:
 		return c, ErrBusy
-	case audit.ClaimOther:
+	case store.ClaimOther:
 		return c, ErrOtherRequest
-	case audit.ClaimDone:
+	case store.ClaimDone:
 		c.done = &got
 	default:
 		c.send, c.inherited = got.SendID, got.SendID != id
@@ -79,7 +79,7 @@ func (s *Service) settle(ctx context.Context, c claim, answer Answer, err error)
 
 // replay answers with what the first request was answered. The waits are those of now, so that a countdown goes on (API-5);
 // and who waits for the outcome is told the outcome, as far as it is known.
-func (s *Service) replay(ctx context.Context, a asked, done audit.Claimed) (Answer, error) {
+func (s *Service) replay(ctx context.Context, a asked, done store.Claimed) (Answer, error) {
 	d, err := s.peek(ctx, a.Caller, a.to.Channel(), a.area, a.purpose, a.hash)
 	if err != nil {
 		return Answer{}, err
@@ -94,12 +94,12 @@ func (s *Service) replay(ctx context.Context, a asked, done audit.Claimed) (Answ
 }
 
 // firstTold is what was known when the send was let in.
-func firstTold(v audit.Verification, s audit.Send) (audit.Verification, audit.Send) {
+func firstTold(v store.Verification, s store.Send) (store.Verification, store.Send) {
 	v.ApprovedAt, v.CanceledAt = time.Time{}, time.Time{}
 	if s.Number == 1 {
 		v.Attempts = 0
 	}
-	s.Status, s.Reason, s.Attempt, s.FinishedAt, s.Provider, s.ProviderCode = audit.Queued, "", 1, time.Time{}, "", ""
+	s.Status, s.Reason, s.Attempt, s.FinishedAt, s.Provider, s.ProviderCode = store.Queued, "", 1, time.Time{}, "", ""
 	return v, s
 }
 

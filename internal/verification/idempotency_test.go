@@ -8,8 +8,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"sendcode/internal/audit"
 	"sendcode/internal/delivery"
+	"sendcode/internal/store"
+	"sendcode/internal/store/sqlite"
 	"sendcode/quota"
 )
 
@@ -139,12 +140,12 @@ func TestRefusalGivesTheKeyUp(t *testing.T) {
 }
 
 // fail makes the next call of a method of the log go wrong.
-func (r *rig) fail(method string, how audit.Fault) {
-	r.log.SetFault(func(m string) audit.Fault {
+func (r *rig) fail(method string, how sqlite.Fault) {
+	r.log.SetFault(func(m string) sqlite.Fault {
 		if m == method {
 			return how
 		}
-		return audit.None
+		return sqlite.None
 	})
 }
 
@@ -152,12 +153,12 @@ func TestOutagesAndKeys(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		method string
-		how    audit.Fault
+		how    sqlite.Fault
 		lands  bool // what the answer was lost of
 	}{
-		{"no claim", "Claim", audit.Down, false},
-		{"nothing written", "Begin", audit.Down, false},
-		{"written, and the answer lost", "Begin", audit.Lost, true},
+		{"no claim", "Claim", sqlite.Down, false},
+		{"nothing written", "Begin", sqlite.Down, false},
+		{"written, and the answer lost", "Begin", sqlite.Lost, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			inBubble(t, func(r *rig) {
@@ -165,7 +166,7 @@ func TestOutagesAndKeys(t *testing.T) {
 				if _, err := r.svc.Send(r.Context(), keyed(ana, "k")); !errors.Is(err, ErrUnavailable) {
 					t.Fatalf("%v", err)
 				}
-				r.fail("", audit.None)
+				r.fail("", sqlite.None)
 				synctest.Wait()              // the place is given back beside the answer
 				a := r.send(keyed(ana, "k")) // at once: neither refused nor sent twice
 				if a.Replayed != c.lands {
@@ -247,8 +248,8 @@ func TestCrashesWithAKey(t *testing.T) {
 				}
 				waited(10 * time.Second)
 				r.mails(1)
-				all, err := r.log.Sends(r.Context(), audit.Filter{Limit: 10})
-				if err != nil || len(all) != 1 || all[0].Status != audit.Sent {
+				all, err := r.log.Sends(r.Context(), store.Filter{Limit: 10})
+				if err != nil || len(all) != 1 || all[0].Status != store.Sent {
 					t.Errorf("%+v, %v", all, err)
 				}
 			})
@@ -294,11 +295,11 @@ func TestReplayTellsTheOutcomeToWhoWaits(t *testing.T) {
 		r.post.tell(failing(delivery.Rejected, "rcpt", 550, "5.1.1"))
 		ask := keyed(ana, "k")
 		ask.Wait = 5 * time.Second
-		if a, err := r.svc.Send(r.Context(), ask); err != nil || a.View.Send.Status != audit.Failed {
+		if a, err := r.svc.Send(r.Context(), ask); err != nil || a.View.Send.Status != store.Failed {
 			t.Fatalf("%+v, %v", a, err)
 		}
 		a, err := r.svc.Send(r.Context(), ask)
-		if err != nil || !a.Replayed || a.View.Send.Status != audit.Failed || a.View.Send.Reason != reasonRejected {
+		if err != nil || !a.Replayed || a.View.Send.Status != store.Failed || a.View.Send.Reason != reasonRejected {
 			t.Errorf("%+v, %v", a, err)
 		}
 		r.mails(1)

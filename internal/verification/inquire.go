@@ -8,9 +8,9 @@ import (
 
 	"github.com/google/uuid"
 
-	"sendcode/internal/audit"
 	"sendcode/internal/delivery"
 	"sendcode/internal/delivery/sms"
+	"sendcode/internal/store"
 )
 
 // What became of a text message is told by its carrier, or asked for. Each message that somebody will ask about, or that a
@@ -31,7 +31,7 @@ const (
 )
 
 // await notes a message that a carrier has taken.
-func (o *outbox) await(ctx context.Context, w audit.Work, r sms.Receipt) {
+func (o *outbox) await(ctx context.Context, w store.Work, r sms.Receipt) {
 	if o.Inquirer == nil || r.ID == "" {
 		return
 	}
@@ -42,7 +42,7 @@ func (o *outbox) await(ctx context.Context, w audit.Work, r sms.Receipt) {
 		return
 	}
 	o.insist(func(ctx context.Context) (bool, error) {
-		return true, o.Log.Await(ctx, audit.Awaited{Carrier: r.Carrier, ID: r.ID, Send: w.Send.ID}, ask)
+		return true, o.Log.Await(ctx, store.Awaited{Carrier: r.Carrier, ID: r.ID, Send: w.Send.ID}, ask)
 	})
 }
 
@@ -80,7 +80,7 @@ func (o *outbox) inquire(ctx context.Context) {
 }
 
 // ask asks once what became of a message. What is not known yet is asked again at its next time, which the log has set.
-func (o *outbox) ask(ctx context.Context, a audit.Awaited) {
+func (o *outbox) ask(ctx context.Context, a store.Awaited) {
 	q, err := o.inquiry(ctx, a)
 	asker, can := o.Inquirer.Asker(a.Carrier)
 	if errors.Is(err, errNoInquiry) || !can {
@@ -107,10 +107,10 @@ func (o *outbox) ask(ctx context.Context, a audit.Awaited) {
 // errNoInquiry: there is nothing left to be asked for.
 var errNoInquiry = errors.New("verification: nothing to ask for")
 
-func (o *outbox) inquiry(ctx context.Context, a audit.Awaited) (sms.Inquiry, error) {
+func (o *outbox) inquiry(ctx context.Context, a store.Awaited) (sms.Inquiry, error) {
 	story, err := o.Log.Story(ctx, a.Send)
 	switch {
-	case errors.Is(err, audit.ErrNotFound) || err == nil && (story.Verification == nil || final(story.Send.Status)):
+	case errors.Is(err, store.ErrNotFound) || err == nil && (story.Verification == nil || final(story.Send.Status)):
 		return sms.Inquiry{}, errNoInquiry
 	case err != nil:
 		return sms.Inquiry{}, err
@@ -123,8 +123,8 @@ func (o *outbox) inquiry(ctx context.Context, a audit.Awaited) (sms.Inquiry, err
 }
 
 // final says that no receipt changes the status any more.
-func final(s audit.Status) bool {
-	return s == audit.Delivered || s == audit.Undelivered || s == audit.Failed
+func final(s store.Status) bool {
+	return s == store.Delivered || s == store.Undelivered || s == store.Failed
 }
 
 func (o *outbox) answered(ctx context.Context, send uuid.UUID) {
@@ -136,9 +136,9 @@ func (o *outbox) answered(ctx context.Context, send uuid.UUID) {
 // Receipt records what became of a text message, and that it need not be asked for any more. False: it was known, or the
 // send is none of those. Errors: those of the log.
 func (s *Service) Receipt(ctx context.Context, send uuid.UUID, delivered bool) (changed bool, err error) {
-	status := audit.Undelivered
+	status := store.Undelivered
 	if delivered {
-		status = audit.Delivered
+		status = store.Delivered
 	}
 	if changed, err = s.Log.Receive(ctx, send, status); err == nil {
 		s.outbox.answered(ctx, send)
@@ -146,7 +146,7 @@ func (s *Service) Receipt(ctx context.Context, send uuid.UUID, delivered bool) (
 	return changed, err
 }
 
-// ReceiptOf is Receipt for who knows a message by its carrier's ID. Error: audit.ErrNotFound where nobody knows it.
+// ReceiptOf is Receipt for who knows a message by its carrier's ID. Error: store.ErrNotFound where nobody knows it.
 func (s *Service) ReceiptOf(ctx context.Context, carrier, id string, delivered bool) (bool, error) {
 	send, err := s.Log.AwaitedSend(ctx, carrier, id)
 	if err != nil {

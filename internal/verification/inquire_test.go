@@ -10,10 +10,10 @@ import (
 
 	"github.com/google/uuid"
 
-	"sendcode/internal/audit"
 	"sendcode/internal/delivery"
 	"sendcode/internal/delivery/sms"
 	"sendcode/internal/parts"
+	"sendcode/internal/store"
 )
 
 // oracle is a carrier that is asked what became of messages.
@@ -118,7 +118,7 @@ func TestWhoIsNotAsked(t *testing.T) {
 				r.Errorf("again %v: %v, %v, %s", again, changed, err, r.status(told))
 			}
 		}
-		if _, err := r.svc.ReceiptOf(r.Context(), "fake", "id-1", true); !errors.Is(err, audit.ErrNotFound) {
+		if _, err := r.svc.ReceiptOf(r.Context(), "fake", "id-1", true); !errors.Is(err, store.ErrNotFound) {
 			r.Errorf("%v", err)
 		}
 		waited(2 * minute)
@@ -126,7 +126,7 @@ func TestWhoIsNotAsked(t *testing.T) {
 			r.Errorf("%d inquiries about what was told", n)
 		}
 		quiet := r.send(textTo("+4915123456787"))
-		if _, err := r.log.Receive(r.Context(), uuid.MustParse(quiet.View.Send.ID), audit.Delivered); err != nil { // by a replica that died then
+		if _, err := r.log.Receive(r.Context(), uuid.MustParse(quiet.View.Send.ID), store.Delivered); err != nil { // by a replica that died then
 			r.Error(err)
 		}
 		waited(2 * minute)
@@ -146,7 +146,7 @@ func TestWhoIsNotAsked(t *testing.T) {
 		if err != nil {
 			r.Fatal(err)
 		}
-		act := audit.Act{ID: uuid.UUID{1, 6: 0x70, 8: 0x80}, Who: "mei", Role: "owner", What: "recipient.erase", Reason: "ticket 7", Outcome: audit.ActDone}
+		act := store.Act{ID: uuid.UUID{1, 6: 0x70, 8: 0x80}, Who: "mei", Role: "owner", What: "recipient.erase", Reason: "ticket 7", Outcome: store.ActDone}
 		if err := r.svc.Erase(r.Context(), p, act); err != nil {
 			r.Fatal(err)
 		}

@@ -8,7 +8,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"sendcode/internal/audit"
+	"sendcode/internal/store"
 	"sendcode/quota"
 )
 
@@ -23,15 +23,15 @@ const (
 )
 
 // intent is what the log is asked to decide and to write.
-func (s *Service) intent(a asked, id uuid.UUID, d quota.Decision) (audit.Intent, error) {
+func (s *Service) intent(a asked, id uuid.UUID, d quota.Decision) (store.Intent, error) {
 	fresh, err := s.fresh(a)
 	if err != nil {
-		return audit.Intent{}, err
+		return store.Intent{}, err
 	}
 	row := a.row()
 	row.ID, row.TakenAt, row.Clock, row.VerificationID = id, d.At, d.Clock, ""
 	row.Observed = d.Observed()
-	return audit.Intent{
+	return store.Intent{
 		Send: row, Verification: fresh, Join: a.join, Address: a.to.Hash(s.IndexKey),
 		Rules: gated(a.purpose.Policy.Rules), Rejections: onFailures(a.purpose.Policy.Rules), Purposes: a.purpose.Shares,
 		Life: a.purpose.Life, MinLife: min(maxMinLife, a.purpose.Life/minLifeShare), Lease: s.Lease,
@@ -39,20 +39,20 @@ func (s *Service) intent(a asked, id uuid.UUID, d quota.Decision) (audit.Intent,
 }
 
 // fresh is the verification that Begin opens when there is none to join.
-func (s *Service) fresh(a asked) (audit.Verification, error) {
+func (s *Service) fresh(a asked) (store.Verification, error) {
 	id, err := newVerificationID()
 	if err != nil {
-		return audit.Verification{}, err
+		return store.Verification{}, err
 	}
 	nonce := make([]byte, 16)
 	if _, err := rand.Read(nonce); err != nil {
-		return audit.Verification{}, err
+		return store.Verification{}, err
 	}
 	sealed, err := s.Ring.Seal(sealLabel, []byte(a.to.Address()), []byte(id))
 	if err != nil {
-		return audit.Verification{}, err
+		return store.Verification{}, err
 	}
-	return audit.Verification{
+	return store.Verification{
 		ID: id, App: a.App, Channel: a.to.Channel(), Purpose: a.purpose.Name, Recipient: a.hash, To: a.to.Masked(),
 		Sealed: sealed, Holder: a.holder, ByBrowser: a.Kind == Browser, Nonce: nonce, KeyID: s.Ring.Current(), CodeLength: a.codeLength(), Alphabet: string(a.purpose.Alphabet),
 		Locale: a.locale, Reference: a.Reference, MaxAttempts: maxAttempts,

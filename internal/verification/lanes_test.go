@@ -8,10 +8,10 @@ import (
 	"testing/synctest"
 	"time"
 
-	"sendcode/internal/audit"
 	"sendcode/internal/delivery"
 	"sendcode/internal/delivery/sms"
 	"sendcode/internal/parts"
+	"sendcode/internal/store"
 )
 
 // deadCarrier is one whose connections open, and that never says anything.
@@ -49,14 +49,14 @@ func TestHangingCarrierHoldsUpNoMail(t *testing.T) {
 		}
 		synctest.Wait()
 		for n := range 3 * DefaultWorkers {
-			if a := r.send(askFor(nth(n))); r.get(a.View.ID).Send.Status != audit.Sent {
+			if a := r.send(askFor(nth(n))); r.get(a.View.ID).Send.Status != store.Sent {
 				t.Fatalf("mail %d waits", n)
 			}
 		}
 		r.post.tell(failing(delivery.Temporary, "rcpt", 451, "4.7.1"))
 		a := r.send(askFor(ana))
 		waited(10 * time.Second)
-		if s := r.get(a.View.ID).Send; s.Status != audit.Sent {
+		if s := r.get(a.View.ID).Send; s.Status != store.Sent {
 			t.Errorf("the mail that was tried again: %+v", s)
 		}
 		r.quit()
@@ -73,7 +73,7 @@ func TestHangingMailServerHoldsUpNoText(t *testing.T) {
 		r.crowd(0, memory+300)
 		synctest.Wait()
 		for n := range 3 * DefaultWorkers {
-			if a := r.send(textTo(nthNumber(n))); r.get(a.View.ID).Send.Status != audit.Sent {
+			if a := r.send(textTo(nthNumber(n))); r.get(a.View.ID).Send.Status != store.Sent {
 				t.Fatalf("text message %d waits", n)
 			}
 		}
@@ -81,7 +81,7 @@ func TestHangingMailServerHoldsUpNoText(t *testing.T) {
 		a := r.send(textTo(mobile))
 		r.handset.fails(nil)
 		waited(10 * time.Second)
-		if s := r.get(a.View.ID).Send; s.Status != audit.Sent {
+		if s := r.get(a.View.ID).Send; s.Status != store.Sent {
 			t.Errorf("the text message that was tried again: %+v", s)
 		}
 		r.quit()

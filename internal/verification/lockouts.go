@@ -4,8 +4,8 @@ import (
 	"sync"
 	"time"
 
-	"sendcode/internal/audit"
 	"sendcode/internal/recipient"
+	"sendcode/internal/store"
 	"sendcode/quota"
 )
 
@@ -29,7 +29,7 @@ type lockouts struct {
 }
 
 type knownLockout struct {
-	audit.Lockout
+	store.Lockout
 	at time.Time
 }
 
@@ -41,7 +41,7 @@ const (
 
 func newLockouts() *lockouts { return &lockouts{known: map[lockoutKey]knownLockout{}} }
 
-func (l *lockouts) remember(key lockoutKey, out audit.Lockout, now time.Time) {
+func (l *lockouts) remember(key lockoutKey, out store.Lockout, now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if len(l.known) >= maxLockouts {
@@ -57,17 +57,17 @@ func (l *lockouts) remember(key lockoutKey, out audit.Lockout, now time.Time) {
 }
 
 // holds is the lockout that is remembered and has not ended, with its wait from now on.
-func (l *lockouts) holds(key lockoutKey, now time.Time) (audit.Lockout, bool) {
+func (l *lockouts) holds(key lockoutKey, now time.Time) (store.Lockout, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	known, ok := l.known[key]
 	if !ok {
-		return audit.Lockout{}, false
+		return store.Lockout{}, false
 	}
 	age := max(0, now.Sub(known.at))
 	if age >= lockoutRemembered || age >= known.Wait {
 		delete(l.known, key)
-		return audit.Lockout{}, false
+		return store.Lockout{}, false
 	}
 	out := known.Lockout
 	out.Wait -= age
@@ -88,18 +88,18 @@ func (a asked) lockoutKey(byBrowser bool) lockoutKey {
 
 // lockedOut says whether it is known that the code of a send could not be checked. The code is the caller's own kind's; of a
 // verification that is named the log alone says whether it can be joined, where another kind opened it.
-func (s *Service) lockedOut(a asked) (audit.Lockout, bool) {
+func (s *Service) lockedOut(a asked) (store.Lockout, bool) {
 	mine := a.Kind == Browser
 	if a.join != "" && a.joinByBrowser != mine {
-		return audit.Lockout{}, false
+		return store.Lockout{}, false
 	}
 	return s.lockouts.holds(a.lockoutKey(mine), s.Now())
 }
 
 // refusedByChecks records a send that is refused as its code could not be checked.
-func (s *Service) refusedByChecks(a asked, out audit.Lockout) error {
+func (s *Service) refusedByChecks(a asked, out store.Lockout) error {
 	row := a.row()
-	row.Status, row.BlockedBy, row.RetryAfter, row.Count = audit.Refused, ChecksRule, out.Wait, 1
+	row.Status, row.BlockedBy, row.RetryAfter, row.Count = store.Refused, ChecksRule, out.Wait, 1
 	s.refusals.add(row, quota.Recipient, s.Now())
 	s.Observer.Decided(a.to.Channel(), a.App, "refused", ChecksRule)
 	return &TooManyChecksError{RetryAfter: out.Wait, Send: true}

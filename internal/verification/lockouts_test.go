@@ -9,9 +9,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"sendcode/internal/audit"
 	"sendcode/internal/delivery"
 	"sendcode/internal/recipient"
+	"sendcode/internal/store/sqlite"
 	"sendcode/quota"
 )
 
@@ -136,11 +136,11 @@ func TestALockoutIsRememberedForAMoment(t *testing.T) {
 			r.guess(browser, 5, r.send(byBrowser(ana)).View.ID)
 		}
 		begins := 0
-		r.log.SetFault(func(method string) audit.Fault {
+		r.log.SetFault(func(method string) sqlite.Fault {
 			if method == "Begin" {
 				begins++
 			}
-			return audit.None
+			return sqlite.None
 		})
 		for range 10 {
 			r.locked(byBrowser(ana))

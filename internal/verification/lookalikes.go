@@ -4,8 +4,8 @@ import (
 	"context"
 	"time"
 
-	"sendcode/internal/audit"
 	"sendcode/internal/recipient"
+	"sendcode/internal/store"
 )
 
 // recently is how far back somebody's request is looked for under another spelling: who asks for their code asked today.
@@ -13,7 +13,7 @@ const recently = 24 * time.Hour
 
 // Lookalikes are the newest requests of recipients one slip of the hand away from this one, at most so many of them: whoever
 // mistyped their address waits for a mail that went there. Errors: *InvalidError, ErrUnavailable.
-func (s *Service) Lookalikes(ctx context.Context, channel, to string, most int) ([]audit.Send, error) {
+func (s *Service) Lookalikes(ctx context.Context, channel, to string, most int) ([]store.Send, error) {
 	r, err := parseRecipient(channel, to)
 	if err != nil {
 		return nil, err

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"sendcode/internal/audit"
+	"sendcode/internal/store/sqlite"
 )
 
 // A slip of the hand away, today, the newest first; another spelling of the same mailbox is no slip.
@@ -39,7 +39,7 @@ func TestLookalikes(t *testing.T) {
 		if _, err := r.svc.Lookalikes(r.Context(), "email", "ana@", 3); !errors.As(err, &bad) {
 			t.Errorf("no address: %v", err)
 		}
-		r.log.SetFault(func(string) audit.Fault { return audit.Down })
+		r.log.SetFault(func(string) sqlite.Fault { return sqlite.Down })
 		if _, err := r.svc.Lookalikes(r.Context(), "email", "ana@gmail.com", 3); !errors.Is(err, ErrUnavailable) {
 			t.Errorf("without the log: %v", err)
 		}

@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"sendcode/internal/audit"
 	"sendcode/internal/recipient"
+	"sendcode/internal/store"
 	"sendcode/quota"
 )
 
@@ -61,7 +61,7 @@ func (r *rig) sendsObserved(want ...[]string) {
 	r.Helper()
 	var got [][]string
 	for _, row := range r.rows() {
-		if row.Status != audit.Refused {
+		if row.Status != store.Refused {
 			got = append(got, row.Observed)
 		} else if row.Observed != nil {
 			r.Errorf("a refusal observed %v", row.Observed)
@@ -73,9 +73,9 @@ func (r *rig) sendsObserved(want ...[]string) {
 }
 
 // rows is the whole log, the oldest first.
-func (r *rig) rows() []audit.Send {
+func (r *rig) rows() []store.Send {
 	r.Helper()
-	rows, err := r.log.Sends(r.Context(), audit.Filter{Limit: 100})
+	rows, err := r.log.Sends(r.Context(), store.Filter{Limit: 100})
 	if err != nil {
 		r.Fatal(err)
 	}

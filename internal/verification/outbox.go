@@ -8,8 +8,8 @@ import (
 
 	"github.com/google/uuid"
 
-	"sendcode/internal/audit"
 	"sendcode/internal/recipient"
+	"sendcode/internal/store"
 	"sendcode/quota"
 )
 
@@ -47,8 +47,8 @@ type outbox struct {
 
 // flight is a row that this process is working on.
 type flight struct {
-	work    audit.Work
-	held    audit.Held
+	work    store.Work
+	held    store.Held
 	inDoubt bool
 	renewed time.Time // when its lease began
 	read    time.Time // when the log told of it
@@ -278,7 +278,7 @@ func (o *outbox) repeatRefunds(ctx context.Context) error {
 
 // confirm refunds in the limiter and tells the log. Only the recipient's bucket is refunded (QUOTA-15), under each
 // policy that the purpose has had: terms may have changed since the send was counted.
-func (o *outbox) confirm(ctx context.Context, r audit.Refund) error {
+func (o *outbox) confirm(ctx context.Context, r store.Refund) error {
 	var buckets []string
 	for _, policy := range o.terms.Load().counted(r.Purpose) {
 		buckets = append(buckets, recipientBuckets(r.App, r.Channel, policy, r.Recipient)...)

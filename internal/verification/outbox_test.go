@@ -5,9 +5,9 @@ import (
 	"testing"
 	"time"
 
-	"sendcode/internal/audit"
 	"sendcode/internal/delivery"
 	"sendcode/internal/parts"
+	"sendcode/internal/store"
 	"sendcode/quota"
 )
 
@@ -15,15 +15,15 @@ func TestWhatAFailureMeans(t *testing.T) {
 	for _, c := range []struct {
 		name     string
 		answer   func(context.Context) error
-		status   audit.Status
+		status   store.Status
 		reason   string
 		code     string
 		refunded bool
 	}{
-		{"mailbox unknown", failing(delivery.Rejected, "rcpt", 550, "5.1.1"), audit.Failed, "rejected", "550 5.1.1", true},
-		{"policy", failing(delivery.Rejected, "dot", 554, "5.7.1"), audit.Failed, "rejected", "554 5.7.1", true},
-		{"no answer after the dot", failing(delivery.Unknown, "dot", 0, ""), audit.Unknown, "no_answer", "", false},
-		{"a failure of no class", func(context.Context) error { return context.DeadlineExceeded }, audit.Unknown, "no_answer", "", false},
+		{"mailbox unknown", failing(delivery.Rejected, "rcpt", 550, "5.1.1"), store.Failed, "rejected", "550 5.1.1", true},
+		{"policy", failing(delivery.Rejected, "dot", 554, "5.7.1"), store.Failed, "rejected", "554 5.7.1", true},
+		{"no answer after the dot", failing(delivery.Unknown, "dot", 0, ""), store.Unknown, "no_answer", "", false},
+		{"a failure of no class", func(context.Context) error { return context.DeadlineExceeded }, store.Unknown, "no_answer", "", false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			inBubble(t, func(r *rig) {
@@ -75,7 +75,7 @@ func TestTemporaryFailureIsRetried(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		r.post.tell(failing(delivery.Temporary, "rcpt", 451, "4.7.1"))
 		a := r.send(askFor(ana))
-		if s := r.get(a.View.ID).Send; s.Status != audit.Queued || s.ProviderCode != "451 4.7.1" || s.Reason != "temporary_rcpt" {
+		if s := r.get(a.View.ID).Send; s.Status != store.Queued || s.ProviderCode != "451 4.7.1" || s.Reason != "temporary_rcpt" {
 			t.Fatalf("after a temporary failure: %+v", s)
 		}
 		waited(10 * time.Second)
@@ -83,7 +83,7 @@ func TestTemporaryFailureIsRetried(t *testing.T) {
 		if len(mails) != 2 || mails[0].ID != mails[1].ID || codeIn(mails[0]) != codeIn(mails[1]) {
 			t.Fatalf("a retry carries the same code and Message-ID: %d mails", len(mails))
 		}
-		if s := r.get(a.View.ID).Send; s.Status != audit.Sent || s.Number != 1 || s.Attempt != 2 {
+		if s := r.get(a.View.ID).Send; s.Status != store.Sent || s.Number != 1 || s.Attempt != 2 {
 			t.Errorf("after the retry: %+v", s)
 		}
 		r.refuse(askFor(ana))
@@ -98,7 +98,7 @@ func TestRetriesEndBeforeTheCodeDoes(t *testing.T) {
 		a := r.send(askFor(ana))
 		waited(11 * minute)
 		send := r.get(a.View.ID).Send
-		if send.Status != audit.Failed || send.Reason != "expired" {
+		if send.Status != store.Failed || send.Reason != "expired" {
 			t.Errorf("%+v", send)
 		}
 		if n := len(r.post.all()); n < 10 || n > 60 {
@@ -114,7 +114,7 @@ func TestServerThatComesBackGetsTheLiveOnes(t *testing.T) {
 		}
 		a := r.send(askFor(ana))
 		waited(5 * minute)
-		if s := r.get(a.View.ID).Send; s.Status != audit.Sent {
+		if s := r.get(a.View.ID).Send; s.Status != store.Sent {
 			t.Errorf("%+v", s)
 		}
 	})
@@ -153,7 +153,7 @@ func TestExpiredInTheQueueIsNotSent(t *testing.T) {
 		waited(10 * minute)
 		r.run()
 		waited(time.Second)
-		if s := r.get(a.View.ID).Send; s.Status != audit.Failed || s.Reason != "expired" {
+		if s := r.get(a.View.ID).Send; s.Status != store.Failed || s.Reason != "expired" {
 			t.Errorf("%+v", s)
 		}
 		if n := len(r.post.all()); n != 0 {
@@ -176,10 +176,10 @@ func TestStopFinishesWhatIsInFlight(t *testing.T) {
 		waited(5 * time.Second)
 		close(release)
 		<-r.stopped
-		if s := r.get(a.View.ID).Send; s.Status != audit.Sent {
+		if s := r.get(a.View.ID).Send; s.Status != store.Sent {
 			t.Errorf("%+v", s)
 		}
-		rows, err := r.log.Sends(r.Context(), audit.Filter{Status: audit.Refused, Limit: 10})
+		rows, err := r.log.Sends(r.Context(), store.Filter{Status: store.Refused, Limit: 10})
 		if err != nil || len(rows) != 1 {
 			t.Errorf("refusals were lost at the stop: %d, %v", len(rows), err)
 		}
@@ -200,7 +200,7 @@ func TestStopHandsBackWhatHangs(t *testing.T) {
 		if took := time.Since(began); took > stopWait+time.Second {
 			t.Errorf("the stop took %v", took)
 		}
-		if s := r.get(a.View.ID).Send; s.Status != audit.Queued {
+		if s := r.get(a.View.ID).Send; s.Status != store.Queued {
 			t.Errorf("%+v", s)
 		}
 	})
@@ -268,7 +268,7 @@ func TestWhatCannotBeComposedFails(t *testing.T) {
 			waited(DefaultLease)
 			r.run()
 			waited(2 * time.Second)
-			if s := r.get(a.View.ID).Send; s.Status != audit.Failed || s.Reason != c.reason {
+			if s := r.get(a.View.ID).Send; s.Status != store.Failed || s.Reason != c.reason {
 				t.Errorf("%s: %+v", c.reason, s)
 			}
 			if n := len(r.post.all()); n != 0 {

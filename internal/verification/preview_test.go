@@ -12,10 +12,10 @@ import (
 
 	"github.com/google/uuid"
 
-	"sendcode/internal/audit"
 	"sendcode/internal/delivery"
 	"sendcode/internal/message"
 	"sendcode/internal/recipient"
+	"sendcode/internal/store"
 )
 
 // Samples are what the templates make, in every language and on every channel, with a code of the purpose's own kind.
@@ -74,7 +74,7 @@ func TestTry(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			return r.svc.Try(context.Background(), trial, audit.Act{ID: id, Who: "mei", Role: "operator", What: "preview.send", Reason: "preview"})
+			return r.svc.Try(context.Background(), trial, store.Act{ID: id, Who: "mei", Role: "operator", What: "preview.send", Reason: "preview"})
 		}
 		first, err := try()
 		if err != nil || !first.Admitted || first.View.Reference != "preview" || first.View.Purpose != "login" {
@@ -97,7 +97,7 @@ func TestTry(t *testing.T) {
 		if _, err := try(); !errors.As(err, &invalid) {
 			t.Error(err)
 		}
-		acts, err := r.log.Acts(context.Background(), audit.ActFilter{Limit: 10})
+		acts, err := r.log.Acts(context.Background(), store.ActFilter{Limit: 10})
 		if err != nil {
 			t.Fatal(err)
 		}

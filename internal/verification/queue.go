@@ -3,8 +3,8 @@ package verification
 import (
 	"context"
 
-	"sendcode/internal/audit"
 	"sendcode/internal/recipient"
+	"sendcode/internal/store"
 )
 
 // lane is what waits on one channel, and who works at it. Each channel has its own, with its own bounds: a carrier that
@@ -23,7 +23,7 @@ func (o *outbox) lane(f *flight) *lane { return o.lanes[f.work.Send.Channel] }
 // start works on a row that this process has just written, and whose lease it holds. Memory has room for so many; the
 // others go back to the log at once, where they are queued for whoever has room first. While some wait there, so does
 // every new one, or the old ones would never have their turn.
-func (o *outbox) start(w audit.Work) {
+func (o *outbox) start(w store.Work) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	f := o.fly(w)
@@ -74,7 +74,7 @@ func (o *outbox) takeOverIn(ctx context.Context, l *lane) error {
 	return nil
 }
 
-func (o *outbox) claimWork(ctx context.Context, ch recipient.Channel, limit int) ([]audit.Work, error) {
+func (o *outbox) claimWork(ctx context.Context, ch recipient.Channel, limit int) ([]store.Work, error) {
 	ctx, cancel := context.WithTimeout(ctx, logTimeout)
 	defer cancel()
 	work, err := o.Log.TakeOver(ctx, ch, o.Lease, limit)
@@ -93,8 +93,8 @@ func (o *outbox) room(l *lane) int {
 }
 
 // fly notes a row as this process's own; nil where it is already. The caller holds the lock.
-func (o *outbox) fly(w audit.Work) *flight {
-	held := audit.Held{ID: w.Send.ID, Attempt: w.Send.Attempt}
+func (o *outbox) fly(w store.Work) *flight {
+	held := store.Held{ID: w.Send.ID, Attempt: w.Send.Attempt}
 	if f, ok := o.flights[w.Send.ID]; ok {
 		// The lease ran out while the log was away, and this process took its own row over: the attempt under way
 		// goes on under the new number.
@@ -157,18 +157,18 @@ func (o *outbox) land(f *flight) {
 	o.lane(f).held--
 }
 
-func (o *outbox) holds(f *flight) (audit.Held, bool) {
+func (o *outbox) holds(f *flight) (store.Held, bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return f.held, f.inDoubt
 }
 
 // toRenew are the flights whose lease is not fresh: most end before theirs needs to be renewed.
-func (o *outbox) toRenew() []audit.Held {
+func (o *outbox) toRenew() []store.Held {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	now := o.Now()
-	var held []audit.Held
+	var held []store.Held
 	for _, f := range o.flights {
 		if now.Sub(f.renewed) >= o.Lease/8 {
 			f.renewed = now

@@ -6,10 +6,10 @@ import (
 	"testing"
 	"time"
 
-	"sendcode/internal/audit"
 	"sendcode/internal/delivery"
 	"sendcode/internal/parts"
 	"sendcode/internal/recipient"
+	"sendcode/internal/store"
 )
 
 // slowPost is a mail server that takes a while for each mail.
@@ -42,7 +42,7 @@ func (r *rig) crowd(first, n int) []string {
 		if err != nil || !a.Admitted {
 			r.Fatalf("%d: %v", i, err)
 		}
-		if s := a.View.Send.Status; s != audit.Sending && s != audit.Queued {
+		if s := a.View.Send.Status; s != store.Sending && s != store.Queued {
 			r.Fatalf("%d: %s", i, s)
 		}
 		ids[i] = a.View.ID
@@ -128,7 +128,7 @@ func TestWhatHasNoRoomWaitsInTheLog(t *testing.T) {
 		r.run()
 		ids := r.crowd(0, n)
 		waited(50 * time.Millisecond)
-		if s := r.get(ids[n-1]).Send; s.Status != audit.Queued || s.Reason != "backlog" {
+		if s := r.get(ids[n-1]).Send; s.Status != store.Queued || s.Reason != "backlog" {
 			t.Errorf("the last one: %+v", s)
 		}
 		for k := range lates {
@@ -153,7 +153,7 @@ func TestWhatHasNoRoomWaitsInTheLog(t *testing.T) {
 			}
 		}
 		for _, id := range ids {
-			if s := r.get(id).Send; s.Status != audit.Sent {
+			if s := r.get(id).Send; s.Status != store.Sent {
 				t.Errorf("%+v", s)
 			}
 		}

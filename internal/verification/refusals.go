@@ -5,8 +5,8 @@ import (
 	"sync"
 	"time"
 
-	"sendcode/internal/audit"
 	"sendcode/internal/recipient"
+	"sendcode/internal/store"
 	"sendcode/quota"
 )
 
@@ -25,7 +25,7 @@ type refusals struct {
 	networks map[networkKey]*firsts
 	first    int // rows in own that are there because they came first in their network
 	lost     int // refusals without a row: there was no ID for one
-	ids      audit.IDs
+	ids      store.IDs
 }
 
 // refusalKey is what makes two refusals one row. A shared row has no recipient.
@@ -39,7 +39,7 @@ type refusalKey struct {
 	of        string // verification that was named
 }
 
-func keyOf(row audit.Send) refusalKey {
+func keyOf(row store.Send) refusalKey {
 	return refusalKey{row.App, row.Channel, row.Purpose, row.Recipient, row.BlockedBy, row.IP, row.VerificationID}
 }
 
@@ -53,7 +53,7 @@ type firsts struct {
 
 // openRow is a row that repeated refusals are added to. Its Count is what the log has not got yet.
 type openRow struct {
-	audit.Send
+	store.Send
 	until    time.Time // a later refusal is another story
 	first    bool
 	requests int        // all that it stands for
@@ -76,7 +76,7 @@ func newRefusals() *refusals {
 }
 
 // add counts a refused request by a rule of the scope.
-func (r *refusals) add(row audit.Send, scope quota.Scope, now time.Time) {
+func (r *refusals) add(row store.Send, scope quota.Scope, now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	open := r.rowOf(row, scope, now)
@@ -93,7 +93,7 @@ func (r *refusals) add(row audit.Send, scope quota.Scope, now time.Time) {
 }
 
 // rowOf finds the row that a refusal is counted in, or opens it.
-func (r *refusals) rowOf(row audit.Send, scope quota.Scope, now time.Time) *openRow {
+func (r *refusals) rowOf(row store.Send, scope quota.Scope, now time.Time) *openRow {
 	if open := r.own[keyOf(row)]; open.takes(now) {
 		return open
 	}
@@ -125,7 +125,7 @@ func ofRecipient(scope quota.Scope) bool {
 func (o *openRow) takes(now time.Time) bool { return o != nil && (now.Before(o.until) || o.Count > 0) }
 
 // firstsOf counts the first recipients of the row's network; nil where that is one network too many.
-func (r *refusals) firstsOf(row audit.Send, until, now time.Time) *firsts {
+func (r *refusals) firstsOf(row store.Send, until, now time.Time) *firsts {
 	key := networkKey{row.App, row.BlockedBy, row.IP}
 	f := r.networks[key]
 	switch {
@@ -140,7 +140,7 @@ func (r *refusals) firstsOf(row audit.Send, until, now time.Time) *firsts {
 
 // share finds the row for refusals without one of their own. Where there are too many networks it is that of all networks, of which
 // there are no more than the configuration has names.
-func (r *refusals) share(row audit.Send, now time.Time) *openRow {
+func (r *refusals) share(row store.Send, now time.Time) *openRow {
 	row.Recipient, row.To, row.VerificationID, row.Locale, row.Country, row.Prefix = recipient.Hash{}, "", "", "", "", ""
 	if open := r.shared[keyOf(row)]; open.takes(now) {
 		return open
@@ -158,7 +158,7 @@ func (r *refusals) share(row audit.Send, now time.Time) *openRow {
 	return open
 }
 
-func (r *refusals) open(rows map[refusalKey]*openRow, row audit.Send, until, now time.Time) *openRow {
+func (r *refusals) open(rows map[refusalKey]*openRow, row store.Send, until, now time.Time) *openRow {
 	id, err := r.ids.New(now)
 	if err != nil {
 		return nil
@@ -178,7 +178,7 @@ func (r *refusals) close(rows map[refusalKey]*openRow, key refusalKey) {
 }
 
 // take empties the batch and forgets rows and networks whose deadline has passed.
-func (r *refusals) take(now time.Time) (batch []audit.Send, lost int) {
+func (r *refusals) take(now time.Time) (batch []store.Send, lost int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, rows := range []map[refusalKey]*openRow{r.own, r.shared} {
@@ -201,7 +201,7 @@ func (r *refusals) take(now time.Time) (batch []audit.Send, lost int) {
 }
 
 // written is the row as it goes to the log.
-func (o *openRow) written() audit.Send {
+func (o *openRow) written() store.Send {
 	if o.distinct != nil {
 		o.Recipients = min(max(1, o.distinct.estimate()), o.requests)
 	}
@@ -212,7 +212,7 @@ func (o *openRow) written() audit.Send {
 
 // putBack counts again what was not written. It keeps the row's ID, so that a write that arrived after all is at most counted
 // again, never lost. The row is still there: while a batch is written, none is forgotten.
-func (r *refusals) putBack(batch []audit.Send) {
+func (r *refusals) putBack(batch []store.Send) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, row := range batch {

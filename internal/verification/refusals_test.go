@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"sendcode/internal/audit"
 	"sendcode/internal/recipient"
+	"sendcode/internal/store"
 	"sendcode/quota"
 )
 
@@ -24,12 +24,12 @@ func stranger(n int) recipient.Hash {
 	return h
 }
 
-func refusal(n int, ip string) audit.Send {
-	return audit.Send{App: "shop", Channel: recipient.Email, Purpose: "login", Recipient: stranger(n), To: "a•••@example.com", BlockedBy: "rule", IP: ip, RetryAfter: time.Hour, Count: 1}
+func refusal(n int, ip string) store.Send {
+	return store.Send{App: "shop", Channel: recipient.Email, Purpose: "login", Recipient: stranger(n), To: "a•••@example.com", BlockedBy: "rule", IP: ip, RetryAfter: time.Hour, Count: 1}
 }
 
 // sums adds up a batch: rows of one recipient, shared rows, and requests in all.
-func sums(batch []audit.Send) (own, shared, requests int) {
+func sums(batch []store.Send) (own, shared, requests int) {
 	for _, row := range batch {
 		if row.Recipients > 0 {
 			shared++
@@ -107,7 +107,7 @@ func TestEachNetworkHasRowsOfItsOwn(t *testing.T) {
 	for i := range 100 {
 		r.add(refusal(i, "192.0.2.0/24"), quota.IP, refusedAt)
 	}
-	for _, row := range []audit.Send{refusal(900, "198.51.100.0/24"), app, rule} {
+	for _, row := range []store.Send{refusal(900, "198.51.100.0/24"), app, rule} {
 		r.add(row, quota.IP, refusedAt)
 	}
 	batch, _ := r.take(refusedAt)
@@ -165,7 +165,7 @@ func TestRefusalsWaitForTheLog(t *testing.T) {
 		}
 		r.log.set(false)
 		waited(time.Minute)
-		rows, err := r.log.Sends(r.Context(), audit.Filter{Limit: 200})
+		rows, err := r.log.Sends(r.Context(), store.Filter{Limit: 200})
 		if own, shared, requests := sums(rows); err != nil || requests != 200*60 || shared != 1 || own > 200 {
 			t.Errorf("%d rows of their own, %d shared, %d requests, %v", own, shared, requests, err)
 		}

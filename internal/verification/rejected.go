@@ -5,8 +5,8 @@ import (
 	"slices"
 	"time"
 
-	"sendcode/internal/audit"
 	"sendcode/internal/recipient"
+	"sendcode/internal/store"
 	"sendcode/quota"
 )
 
@@ -63,7 +63,7 @@ func (s *Service) learnFailures(ctx context.Context, bucket string, events []quo
 }
 
 // rejected has the limiter learn that a send was refused for good, or not even tried, now or once it is back.
-func (o *outbox) rejected(s audit.Send) {
+func (o *outbox) rejected(s store.Send) {
 	d := debt{id: string(s.ID[:]), buckets: []string{failuresBucket(s.App, s.Channel, s.Recipient)}, at: o.Now(), failed: true, keep: o.Terms().memory()}
 	if err := o.pay(context.Background(), d); err != nil {
 		o.Logger.Warn("a failure waits for the limiter", "send", s.ID, "error", err)

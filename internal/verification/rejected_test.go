@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"sendcode/internal/audit"
 	"sendcode/internal/delivery"
+	"sendcode/internal/store"
 	"sendcode/quota"
 )
 
@@ -34,7 +34,7 @@ func (r *rig) hammer(n int) {
 	for range n {
 		r.post.tell(noSuchUser)
 		a := r.send(askFor(ana))
-		if v := r.get(a.View.ID); v.Send.Status != audit.Failed || v.Send.Reason != "rejected" {
+		if v := r.get(a.View.ID); v.Send.Status != store.Failed || v.Send.Reason != "rejected" {
 			r.Fatalf("%+v", v.Send)
 		}
 		waited(minute)
@@ -152,7 +152,7 @@ func TestQuota15WhatIsNoFailure(t *testing.T) {
 		}
 		a := r.send(askFor(ana)) // put off until its code has run out
 		waited(11 * minute)
-		if v := r.get(a.View.ID); v.Send.Status != audit.Failed || v.Send.Reason != "expired" {
+		if v := r.get(a.View.ID); v.Send.Status != store.Failed || v.Send.Reason != "expired" {
 			t.Fatalf("%+v", v.Send)
 		}
 		r.post.answers = nil

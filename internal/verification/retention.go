@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"sendcode/internal/audit"
+	"sendcode/internal/store"
 )
 
 // Bounds of letting go of old rows: a little at each tick, so that nothing else waits for it.
@@ -67,7 +67,7 @@ func (o *outbox) makeRoom(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, logTimeout)
 	defer cancel()
 	until, err := o.Log.MakeRoom(ctx)
-	if err == nil && (until.IsZero() || audit.MonthsAhead(until, now) >= roomAhead) {
+	if err == nil && (until.IsZero() || store.MonthsAhead(until, now) >= roomAhead) {
 		o.ahead.next = now.Add(roomEvery)
 		return
 	}

@@ -9,9 +9,10 @@ import (
 	"testing"
 	"time"
 
-	"sendcode/internal/audit"
-	"sendcode/internal/audit/audittest"
 	"sendcode/internal/parts"
+	"sendcode/internal/store"
+	"sendcode/internal/store/sqlite"
+	"sendcode/internal/store/sqlite/sqlitetest"
 )
 
 // keepFor sets how long rows are kept, and has the process tick slowly: weeks pass.
@@ -22,7 +23,7 @@ func keepFor(d time.Duration) func(*Settings) {
 const fiveWeeks = 35 * 24 * time.Hour
 
 func (r *rig) rowsLeft() int {
-	rows, err := r.log.Sends(r.Context(), audit.Filter{Limit: 200})
+	rows, err := r.log.Sends(r.Context(), store.Filter{Limit: 200})
 	if err != nil {
 		r.Fatal(err)
 	}
@@ -62,7 +63,7 @@ func TestRowsAreKeptForEver(t *testing.T) {
 // Many go a few at a time, tick after tick; a log that is away is asked again later.
 func TestManyOldRowsGoAFewAtATime(t *testing.T) {
 	inBubbleWith(t, keepFor(fiveWeeks), func(r *rig) {
-		r.fail("Expire", audit.Down)
+		r.fail("Expire", sqlite.Down)
 		for n := range 2*sweepRows + 7 {
 			r.send(askFor(fmt.Sprintf("p%d@example.com", n)))
 		}
@@ -71,7 +72,7 @@ func TestManyOldRowsGoAFewAtATime(t *testing.T) {
 		waited(sweepEvery)
 		for tick := range 5 {
 			rows := 0
-			if err := r.log.Counting(r.Context(), audit.LogClock, 2*fiveWeeks, func(audit.Counting) error { rows++; return nil }); err != nil {
+			if err := r.log.Counting(r.Context(), store.LogClock, 2*fiveWeeks, func(store.Counting) error { rows++; return nil }); err != nil {
 				t.Fatal(err)
 			}
 			if rows == 0 {
@@ -88,7 +89,7 @@ func TestManyOldRowsGoAFewAtATime(t *testing.T) {
 
 // little is a log that tells of little room for rows to come, or of none.
 type little struct {
-	*audit.SQLite
+	*sqlite.DB
 	mu    sync.Mutex
 	until time.Time
 	err   error
@@ -115,7 +116,7 @@ func (l *little) say(until time.Time, err error) (asked int) {
 func TestLittleRoomIsTold(t *testing.T) {
 	parts.Bubble(t, func(t *testing.T) {
 		r := newRig(t, nil)
-		log := &little{SQLite: audittest.Open(r.T, time.Now), until: time.Now().AddDate(0, 4, 0)}
+		log := &little{DB: sqlitetest.Open(r.T, time.Now), until: time.Now().AddDate(0, 4, 0)}
 		r.svc = New(r.settings, Parts{
 			Limiter: r.limiter, Log: log, Renderer: r.renderer, Sender: r.post, Texts: testTexts(t), Carrier: r.handset, Logger: slog.New(slog.NewTextHandler(r.printed, nil)),
 		})
@@ -132,7 +133,7 @@ func TestLittleRoomIsTold(t *testing.T) {
 		waited(time.Minute)
 		before := told()
 		waited(time.Hour)
-		log.say(time.Time{}, audit.ErrUnavailable)
+		log.say(time.Time{}, store.ErrUnavailable)
 		waited(30 * time.Minute)
 		if n := told(); n < before+2 || n > before+4 {
 			t.Errorf("told %d times of an error", n-before)

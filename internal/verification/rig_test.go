@@ -15,11 +15,11 @@ import (
 	"testing/synctest"
 	"time"
 
-	"sendcode/internal/audit/audittest"
 	"sendcode/internal/delivery"
 	"sendcode/internal/keyring"
 	"sendcode/internal/message"
 	"sendcode/internal/parts"
+	"sendcode/internal/store/sqlite/sqlitetest"
 	"sendcode/quota"
 	"sendcode/templates"
 )
@@ -98,7 +98,7 @@ func newRig(t *testing.T, change func(*Settings)) *rig {
 		t.Fatal(err)
 	}
 	r := &rig{
-		T: t, log: &away{SQLite: audittest.Open(t, time.Now)}, limiter: newSwap(quota.NewMemory(time.Now, "process")),
+		T: t, log: &away{DB: sqlitetest.Open(t, time.Now)}, limiter: newSwap(quota.NewMemory(time.Now, "process")),
 		post: &postbox{}, handset: &handset{}, printed: &parts.Text{}, settings: testSettings(t), renderer: renderer,
 	}
 	if change != nil {

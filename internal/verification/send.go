@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 
-	"sendcode/internal/audit"
+	"sendcode/internal/store"
 	"sendcode/quota"
 )
 
@@ -80,16 +80,16 @@ func (s *Service) decide(waiting context.Context, a asked, c claim) (Answer, err
 	case !begun.Admitted:
 		return s.refused(a, s.correct(ctx, a, c.send, decision, begun), "refused_by_log"), nil
 	case begun.Repeated && c.inherited: // its first holder lives, or a replica takes it over
-		return s.replay(ctx, a, audit.Claimed{Send: begun.Send, Verification: begun.Verification, Now: begun.Now})
+		return s.replay(ctx, a, store.Claimed{Send: begun.Send, Verification: begun.Verification, Now: begun.Now})
 	}
 	return s.admitted(waiting, a, s.agreed(ctx, a, decision, begun), begun)
 }
 
 // admitted answers, with the send on its way or, where the caller waits for it, at its end.
-func (s *Service) admitted(ctx context.Context, a asked, d quota.Decision, begun audit.Begun) (Answer, error) {
+func (s *Service) admitted(ctx context.Context, a asked, d quota.Decision, begun store.Begun) (Answer, error) {
 	a.turn.letIn()
 	outcome := "admitted"
-	if d.Clock == audit.LogClock {
+	if d.Clock == store.LogClock {
 		outcome = "admitted_by_log_alone"
 		s.teachLater(a, begun.Send.ID, begun.Send.LoggedAt)
 	}
@@ -98,8 +98,8 @@ func (s *Service) admitted(ctx context.Context, a asked, d quota.Decision, begun
 		s.Observer.Observed(a.to.Channel(), a.App, rule)
 	}
 	began := s.Now()
-	send := s.startAndWait(ctx, audit.Work{Send: begun.Send, Verification: begun.Verification}, a.Wait)
-	if a.Wait > 0 || begun.Repeated || d.Clock == audit.LogClock {
+	send := s.startAndWait(ctx, store.Work{Send: begun.Send, Verification: begun.Verification}, a.Wait)
+	if a.Wait > 0 || begun.Repeated || d.Clock == store.LogClock {
 		d = s.waitsNow(ctx, a, d)
 	}
 	return Answer{Admitted: true, View: s.view(begun.Verification, send, begun.Now.Add(s.Now().Sub(began))), Quota: Public(d, a.Caller, Pending), Policy: a.purpose.Policy}, nil
@@ -110,7 +110,7 @@ func (s *Service) admitted(ctx context.Context, a asked, d quota.Decision, begun
 func (s *Service) waitsNow(ctx context.Context, a asked, told quota.Decision) quota.Decision {
 	var d quota.Decision
 	var err error
-	if told.Clock == audit.LogClock { // a limiter that is back by now may not have heard of this send
+	if told.Clock == store.LogClock { // a limiter that is back by now may not have heard of this send
 		d, err = s.explainAlone(ctx, a.App, a.to.Channel(), a.hash, a.purpose, a.buckets())
 	} else {
 		d, err = s.peek(ctx, a.Caller, a.to.Channel(), a.area, a.purpose, a.hash)
@@ -137,12 +137,12 @@ func (s *Service) take(ctx context.Context, a asked, c claim) (quota.Decision, e
 	return s.explainAlone(ctx, a.App, a.to.Channel(), a.hash, a.purpose, r.Buckets)
 }
 
-func (s *Service) begin(ctx context.Context, a asked, c claim, d quota.Decision) (audit.Begun, error) {
+func (s *Service) begin(ctx context.Context, a asked, c claim, d quota.Decision) (store.Begun, error) {
 	id := c.send
 	intent, err := s.intent(a, id, d)
 	if err != nil {
 		s.outbox.giveBack(string(id[:]), a.buckets())
-		return audit.Begun{}, err
+		return store.Begun{}, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, logTimeout)
 	defer cancel()
@@ -150,7 +150,7 @@ func (s *Service) begin(ctx context.Context, a asked, c claim, d quota.Decision)
 	if err != nil {
 		s.Logger.Error("log could not take a send", "error", err)
 		s.Observer.Decided(a.to.Channel(), a.App, "unavailable", "")
-		if errors.Is(err, audit.ErrUncertain) {
+		if errors.Is(err, store.ErrUncertain) {
 			s.outbox.remember(unsettled{send: c.send, buckets: a.buckets(), uncertain: true})
 			return begun, errUncertain
 		}

@@ -9,14 +9,14 @@ import (
 	"testing"
 	"time"
 
-	"sendcode/internal/audit"
+	"sendcode/internal/store"
 	"sendcode/quota"
 )
 
 func TestSendArrives(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		a := r.send(askFor(ana))
-		if a.View.To != anaAs || a.View.State != Pending || a.View.Send.Status != audit.Queued || a.View.Send.Number != 1 {
+		if a.View.To != anaAs || a.View.State != Pending || a.View.Send.Status != store.Queued || a.View.Send.Number != 1 {
 			t.Errorf("answer: %+v", a.View)
 		}
 		if got := a.View.ExpiresAt.Sub(a.View.CreatedAt); got != 10*minute {
@@ -33,7 +33,7 @@ func TestSendArrives(t *testing.T) {
 			t.Fatalf("mails: %+v", mails)
 		}
 		v := r.get(a.View.ID)
-		if v.Send.Status != audit.Sent || v.Send.ProviderCode != "250 2.0.0" || v.Send.Provider != "mx.example" {
+		if v.Send.Status != store.Sent || v.Send.ProviderCode != "250 2.0.0" || v.Send.Provider != "mx.example" {
 			t.Errorf("after delivery: %+v", v.Send)
 		}
 		if c := r.check(a.View.ID, codeIn(mails[0])); !c.Valid || c.State != Approved {
@@ -179,7 +179,7 @@ func TestWhatTheAdministratorAsks(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		rows, err := r.log.Sends(r.Context(), audit.Filter{Recipient: &h, Limit: 5})
+		rows, err := r.log.Sends(r.Context(), store.Filter{Recipient: &h, Limit: 5})
 		if err != nil || len(rows) != 1 {
 			t.Errorf("%d rows by hash, %v", len(rows), err)
 		}

@@ -1,8 +1,8 @@
 package verification
 
 import (
-	"sendcode/internal/audit"
 	"sendcode/internal/recipient"
+	"sendcode/internal/store"
 )
 
 // Several spellings of an address may be one mailbox (recipient.Folding). Then they are one recipient to the limiter, the
@@ -14,7 +14,7 @@ func (s *Service) hash(r recipient.Recipient) recipient.Hash { return s.Folding.
 
 // spelling names the very address of a verification, whatever was folded when its row was written. It fails once the
 // address was erased, or its key left the ring.
-func (s *Service) spelling(v audit.Verification) (recipient.Hash, error) {
+func (s *Service) spelling(v store.Verification) (recipient.Hash, error) {
 	r, err := s.recipientOf(v)
 	if err != nil {
 		return recipient.Hash{}, err
@@ -23,7 +23,7 @@ func (s *Service) spelling(v audit.Verification) (recipient.Hash, error) {
 }
 
 // recipientOf decrypts the address of a verification.
-func (s *Service) recipientOf(v audit.Verification) (recipient.Recipient, error) {
+func (s *Service) recipientOf(v store.Verification) (recipient.Recipient, error) {
 	address, err := s.Ring.Open(sealLabel, v.Sealed, []byte(v.ID))
 	if err != nil {
 		return recipient.Recipient{}, err

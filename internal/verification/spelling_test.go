@@ -6,9 +6,9 @@ import (
 	"testing"
 	"time"
 
-	"sendcode/internal/audit"
 	"sendcode/internal/proof"
 	"sendcode/internal/recipient"
+	"sendcode/internal/store/gate"
 	"sendcode/quota"
 )
 
@@ -158,7 +158,7 @@ func TestFailuresOfAllSpellingsCount(t *testing.T) {
 	inBubbleWith(t, widened, func(r *rig) {
 		compared := 0
 		var sent []Answer
-		for i := range audit.FailureLimit {
+		for i := range gate.FailureLimit {
 			sent = append(sent, r.send(askFor(fmt.Sprintf("ana+%d@gmail.com", i))))
 			waited(time.Microsecond)
 		}
@@ -170,7 +170,7 @@ func TestFailuresOfAllSpellingsCount(t *testing.T) {
 				}
 			}
 		}
-		if compared != audit.FailureLimit {
+		if compared != gate.FailureLimit {
 			t.Errorf("%d wrong codes were compared for one mailbox", compared)
 		}
 	})

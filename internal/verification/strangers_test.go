@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"sendcode/internal/audit"
+	"sendcode/internal/store"
 	"sendcode/quota"
 )
 
@@ -31,9 +31,9 @@ func heap() int64 {
 }
 
 // refusedRows are all rows of refusals.
-func (r *rig) refusedRows() (rows []audit.Send) {
+func (r *rig) refusedRows() (rows []store.Send) {
 	r.Helper()
-	filter := audit.Filter{Status: audit.Refused, Limit: 200}
+	filter := store.Filter{Status: store.Refused, Limit: 200}
 	for {
 		page, err := r.log.Sends(r.Context(), filter)
 		if err != nil {
@@ -44,18 +44,18 @@ func (r *rig) refusedRows() (rows []audit.Send) {
 			return rows
 		}
 		last := page[len(page)-1]
-		filter.Before = &audit.Mark{At: last.LoggedAt, ID: last.ID}
+		filter.Before = &store.Mark{At: last.LoggedAt, ID: last.ID}
 	}
 }
 
-func (r *rig) rowsOf(to string) []audit.Send {
+func (r *rig) rowsOf(to string) []store.Send {
 	r.Helper()
 	to2, err := parseRecipient("email", to)
 	if err != nil {
 		r.Fatal(err)
 	}
 	h := r.svc.hash(to2)
-	rows, err := r.log.Sends(r.Context(), audit.Filter{Recipient: &h, Limit: 10})
+	rows, err := r.log.Sends(r.Context(), store.Filter{Recipient: &h, Limit: 10})
 	if err != nil {
 		r.Fatal(err)
 	}

@@ -7,9 +7,9 @@ import (
 
 	"github.com/google/uuid"
 
-	"sendcode/internal/audit"
 	"sendcode/internal/delivery"
 	"sendcode/internal/recipient"
+	"sendcode/internal/store"
 )
 
 // Some sends are let in and handed to nobody: their recipient gets no mail for a while, or what they would go through is
@@ -52,7 +52,7 @@ func (s *Service) Paused(ch recipient.Channel, purpose string) (Pause, bool) {
 }
 
 // untried is why a send is handed to nobody; empty if it is.
-func (o *outbox) untried(ctx context.Context, s audit.Send) (reason string, err error) {
+func (o *outbox) untried(ctx context.Context, s store.Send) (reason string, err error) {
 	if s.Suppression != uuid.Nil {
 		return reasonSuppressed, nil
 	}
@@ -68,12 +68,12 @@ func (o *outbox) untried(ctx context.Context, s audit.Send) (reason string, err 
 
 // bar has a bounce suppress the very address that it was sent to. The simulator's recipients are meant to bounce, again
 // and again.
-func (o *outbox) bar(v audit.Verification, why audit.Cause) audit.Bar {
+func (o *outbox) bar(v store.Verification, why store.Cause) store.Bar {
 	to, err := o.recipientOf(v)
 	if err != nil || to.Domain() == delivery.SimulatorDomain {
-		return audit.Bar{}
+		return store.Bar{}
 	}
-	return audit.Bar{Cause: why, Address: to.Hash(o.IndexKey), For: o.Terms().SuppressFor}
+	return store.Bar{Cause: why, Address: to.Hash(o.IndexKey), For: o.Terms().SuppressFor}
 }
 
 // Barring is an administrator's wish that a recipient gets no mail for a while.
@@ -83,7 +83,7 @@ type Barring struct {
 	Why         string        // at most 200 characters
 	For         time.Duration // 0: as long as a bounce; at most MaxSuppression
 	By          string
-	Act         *audit.Act // that it is recorded as; on whom and why is added
+	Act         *store.Act // that it is recorded as; on whom and why is added
 }
 
 // MaxSuppression is how long a suppression lasts at most, DefaultSuppression how long without a wish.
@@ -94,25 +94,25 @@ const (
 )
 
 // Suppress keeps mail from a recipient. Errors: *InvalidError, ErrUnavailable.
-func (s *Service) Suppress(ctx context.Context, b Barring) (audit.Suppression, error) {
+func (s *Service) Suppress(ctx context.Context, b Barring) (store.Suppression, error) {
 	to, err := s.named(b.Channel, b.To, b.App, b.Why)
 	if err != nil {
-		return audit.Suppression{}, err
+		return store.Suppression{}, err
 	}
 	if b.For < 0 || b.For > MaxSuppression {
-		return audit.Suppression{}, invalid("for", "out_of_range", "A suppression lasts for a second at least and 366 days at most.")
+		return store.Suppression{}, invalid("for", "out_of_range", "A suppression lasts for a second at least and 366 days at most.")
 	}
 	id, err := uuid.NewV7()
 	if err != nil {
-		return audit.Suppression{}, err
+		return store.Suppression{}, err
 	}
 	lasts := b.For
 	if lasts == 0 {
 		lasts = s.lasts()
 	}
-	row, _, err := s.Log.Suppress(ctx, audit.Suppression{
+	row, _, err := s.Log.Suppress(ctx, store.Suppression{
 		ID: id, App: b.App, Channel: to.Channel(), Address: to.Hash(s.IndexKey), Recipient: s.hash(to), To: to.Masked(),
-		Cause: audit.Manual, Detail: b.Why, By: b.By,
+		Cause: store.Manual, Detail: b.Why, By: b.By,
 	}, lasts, s.on(b.Act, to, b.App, b.Why))
 	return row, s.unavailable(err)
 }
@@ -132,12 +132,12 @@ type Lifting struct {
 	App         string         // only what is of this app alone; empty: all
 	Why         string
 	By          string
-	Act         *audit.Act // as in Barring
+	Act         *store.Act // as in Barring
 }
 
 // Lift ends what is suppressed for a recipient now, and returns it. Errors: *InvalidError, ErrUnavailable.
-func (s *Service) Lift(ctx context.Context, l Lifting) ([]audit.Suppression, error) {
-	lifting := audit.Lifting{Channel: recipient.Channel(l.Channel), Address: l.Address, App: l.App, By: l.By, Why: l.Why}
+func (s *Service) Lift(ctx context.Context, l Lifting) ([]store.Suppression, error) {
+	lifting := store.Lifting{Channel: recipient.Channel(l.Channel), Address: l.Address, App: l.App, By: l.By, Why: l.Why}
 	if l.Address == (recipient.Hash{}) {
 		to, err := s.named(l.Channel, l.To, l.App, l.Why)
 		if err != nil {
@@ -155,7 +155,7 @@ func (s *Service) Lift(ctx context.Context, l Lifting) ([]audit.Suppression, err
 }
 
 // on says in an act on whom it is and why.
-func (s *Service) on(act *audit.Act, to recipient.Recipient, app, why string) *audit.Act {
+func (s *Service) on(act *store.Act, to recipient.Recipient, app, why string) *store.Act {
 	if act == nil {
 		return nil
 	}

@@ -9,9 +9,9 @@ import (
 
 	"github.com/google/uuid"
 
-	"sendcode/internal/audit"
 	"sendcode/internal/delivery"
 	"sendcode/internal/recipient"
+	"sendcode/internal/store"
 )
 
 const month = 30 * 24 * time.Hour
@@ -29,7 +29,7 @@ func (r *rig) fails(to, reason string) Answer {
 	ask := askFor(to)
 	ask.Wait = time.Second
 	a := r.send(ask)
-	if s := a.View.Send; s.Status != audit.Failed || s.Reason != reason {
+	if s := a.View.Send; s.Status != store.Failed || s.Reason != reason {
 		r.Fatalf("%s: %s, %s; wanted failed, %s", to, s.Status, s.Reason, reason)
 	}
 	if a.Quota.Rules[0].Used != 0 {
@@ -38,9 +38,9 @@ func (r *rig) fails(to, reason string) Answer {
 	return a
 }
 
-func (r *rig) suppressions() []audit.Suppression {
+func (r *rig) suppressions() []store.Suppression {
 	r.Helper()
-	list, _, err := r.log.Suppressions(r.Context(), audit.SuppressionFilter{Limit: 200})
+	list, _, err := r.log.Suppressions(r.Context(), store.SuppressionFilter{Limit: 200})
 	if err != nil {
 		r.Fatal(err)
 	}
@@ -83,7 +83,7 @@ func TestMail16BounceSuppresses(t *testing.T) {
 				r.fails(ana, "suppressed")
 				r.mails(1)
 				list := r.suppressions()
-				if len(list) != 1 || list[0].Cause != audit.HardBounce || list[0].Detail != replyCode(x.code, x.enhanced) || list[0].Send.String() != first.View.Send.ID ||
+				if len(list) != 1 || list[0].Cause != store.HardBounce || list[0].Detail != replyCode(x.code, x.enhanced) || list[0].Send.String() != first.View.Send.ID ||
 					list[0].Until.Sub(list[0].Since) != month || list[0].App != "shop" || list[0].To != anaAs {
 					t.Errorf("%+v", list)
 				}
@@ -118,7 +118,7 @@ func TestSuppressed(t *testing.T) {
 		elsewhere.App = "desk"
 		r.send(elsewhere)
 		r.mails(3)
-		if v := r.get(other.View.ID); v.Send.Status != audit.Sent {
+		if v := r.get(other.View.ID); v.Send.Status != store.Sent {
 			t.Errorf("another spelling: %+v", v.Send)
 		}
 		waited(2*time.Hour - time.Since(since) - time.Microsecond)
@@ -157,7 +157,7 @@ func TestNothingSuppressesWhereItIsOff(t *testing.T) {
 	})
 }
 
-func (r *rig) bar(to string, lasts time.Duration) audit.Suppression {
+func (r *rig) bar(to string, lasts time.Duration) store.Suppression {
 	r.Helper()
 	s, err := r.svc.Suppress(r.Context(), Barring{Channel: "email", To: to, Why: "asked by telephone", For: lasts, By: "ops"})
 	if err != nil {
@@ -185,7 +185,7 @@ func TestSuppressedIsBoundedByFailures(t *testing.T) {
 func TestSuppressByHandAndLift(t *testing.T) {
 	inBubbleWith(t, barring, func(r *rig) {
 		s := r.bar("ana.maria@EXAMPLE.com", time.Hour)
-		if s.Cause != audit.Manual || s.Detail != "asked by telephone" || s.By != "ops" || s.App != "" || s.Send != uuid.Nil || s.To != anaAs || s.Until.Sub(s.Since) != time.Hour {
+		if s.Cause != store.Manual || s.Detail != "asked by telephone" || s.By != "ops" || s.App != "" || s.Send != uuid.Nil || s.To != anaAs || s.Until.Sub(s.Since) != time.Hour {
 			t.Errorf("%+v", s)
 		}
 		r.fails(ana, "suppressed")
@@ -238,7 +238,7 @@ func TestSuppressedIsTakenOver(t *testing.T) {
 			t.Fatal(err)
 		}
 		waited(10 * time.Second)
-		if s := r.get(a.View.ID).Send; s.Status != audit.Failed || s.Reason != "suppressed" || s.Attempt != 2 {
+		if s := r.get(a.View.ID).Send; s.Status != store.Failed || s.Reason != "suppressed" || s.Attempt != 2 {
 			t.Errorf("%+v", s)
 		}
 		r.mails(0)
@@ -259,11 +259,11 @@ func TestPaused(t *testing.T) {
 		began := time.Now()
 		terms(Pause{Channel: recipient.Email, Reason: "the server moves"})
 		a := r.fails(ana, "paused")
-		if got := r.get(a.View.ID); got.Send.Status != audit.Failed {
+		if got := r.get(a.View.ID); got.Send.Status != store.Failed {
 			t.Errorf("%+v", got.Send)
 		}
 		waited(30 * time.Second)
-		if s := r.get(waiting.View.ID).Send; s.Status != audit.Failed || s.Reason != "paused" {
+		if s := r.get(waiting.View.ID).Send; s.Status != store.Failed || s.Reason != "paused" {
 			t.Errorf("what waited: %+v", s)
 		}
 		r.mails(1)
@@ -298,7 +298,7 @@ func TestPausedButForTestRecipients(t *testing.T) {
 	}
 	inBubbleWith(t, change, func(r *rig) {
 		a := r.send(askFor(ana))
-		if s := r.get(a.View.ID).Send; s.Status != audit.Sent {
+		if s := r.get(a.View.ID).Send; s.Status != store.Sent {
 			t.Errorf("%+v", s)
 		}
 		r.fails("bo@example.com", "paused")

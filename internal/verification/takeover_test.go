@@ -5,9 +5,9 @@ import (
 	"testing"
 	"time"
 
-	"sendcode/internal/audit"
 	"sendcode/internal/delivery"
 	"sendcode/internal/parts"
+	"sendcode/internal/store"
 )
 
 // A process that was killed between the 202 and the mail never comes back; another takes its send over.
@@ -28,12 +28,12 @@ func TestCrashIsTakenOver(t *testing.T) {
 		if len(mails) != 1 || mails[0].ID != dead.all()[0].ID || codeIn(mails[0]) != codeIn(dead.all()[0]) {
 			t.Fatalf("after ten seconds: %d mails", len(mails))
 		}
-		if s := r.get(a.View.ID).Send; s.Status != audit.Sent || s.Attempt != 2 {
+		if s := r.get(a.View.ID).Send; s.Status != store.Sent || s.Attempt != 2 {
 			t.Errorf("%+v", s)
 		}
 		close(release) // the sleeper wakes and has nothing to say any more
 		waited(time.Second)
-		if s := r.get(a.View.ID).Send; s.Status != audit.Sent || s.Attempt != 2 || s.Provider != "mx.example" {
+		if s := r.get(a.View.ID).Send; s.Status != store.Sent || s.Attempt != 2 || s.Provider != "mx.example" {
 			t.Errorf("the sleeper changed something: %+v", s)
 		}
 		r.quit()
@@ -59,7 +59,7 @@ func TestSleeperChangesNothing(t *testing.T) {
 		waited(20 * time.Second)
 		close(release)
 		waited(time.Second)
-		if s := r.get(a.View.ID).Send; s.Status != audit.Sent {
+		if s := r.get(a.View.ID).Send; s.Status != store.Sent {
 			t.Errorf("%+v", s)
 		}
 		r.refuse(askFor(ana))
@@ -99,7 +99,7 @@ func TestOutcomeOutlivesTheLogsAbsence(t *testing.T) {
 		if n := len(r.post.all()); n != 1 {
 			t.Errorf("%d mails", n)
 		}
-		if s := r.get(a.View.ID).Send; s.Status != audit.Sent {
+		if s := r.get(a.View.ID).Send; s.Status != store.Sent {
 			t.Errorf("%+v", s)
 		}
 	})

@@ -5,10 +5,11 @@ import (
 	"testing"
 	"time"
 
-	"sendcode/internal/audit"
 	"sendcode/internal/delivery"
 	"sendcode/internal/parts"
 	"sendcode/internal/recipient"
+	"sendcode/internal/store"
+	"sendcode/internal/store/sqlite"
 )
 
 // tellAll has the shop told of everything.
@@ -17,7 +18,7 @@ func tellAll(s *Settings) { s.Tells = map[string][]string{"shop": Events} }
 // events are all events as "type reason", the oldest first; test recipients' with a mark.
 func (r *rig) events() (list []string) {
 	r.Helper()
-	events, err := r.log.SQLite.AppEvents(r.Context(), audit.AppEventFilter{Limit: 200})
+	events, err := r.log.DB.AppEvents(r.Context(), store.AppEventFilter{Limit: 200})
 	if err != nil {
 		r.Fatal(err)
 	}
@@ -167,12 +168,12 @@ func TestWhoDeliversIsWoken(t *testing.T) {
 			t.Errorf("woken %d times", woken)
 		}
 		lost := true
-		r.log.SetFault(func(method string) audit.Fault {
+		r.log.SetFault(func(method string) sqlite.Fault {
 			if method == "Finish" && lost {
 				lost = false
-				return audit.Lost
+				return sqlite.Lost
 			}
-			return audit.None
+			return sqlite.None
 		})
 		r.send(askFor("bea@example.com"))
 		waited(time.Second)

@@ -10,9 +10,9 @@ import (
 	"testing"
 	"time"
 
-	"sendcode/internal/audit"
 	"sendcode/internal/delivery"
 	"sendcode/internal/message"
+	"sendcode/internal/store"
 	"sendcode/quota"
 )
 
@@ -133,7 +133,7 @@ func TestAPurposeGoesWhileItsSendIsQueued(t *testing.T) {
 		r.svc.Change(Terms{Purposes: left, Titles: map[string]string{"shop": "Store"}})
 		waited(10 * time.Second)
 		mails := r.post.all()
-		if len(mails) != 2 || r.get(a.View.ID).Send.Status != audit.Sent {
+		if len(mails) != 2 || r.get(a.View.ID).Send.Status != store.Sent {
 			t.Fatalf("%d attempts, %+v", len(mails), r.get(a.View.ID).Send)
 		}
 		code := codeIn(mails[1])

@@ -5,10 +5,10 @@ import (
 	"errors"
 	"time"
 
-	"sendcode/internal/audit"
 	"sendcode/internal/delivery"
 	"sendcode/internal/delivery/sms"
 	"sendcode/internal/recipient"
+	"sendcode/internal/store"
 	"sendcode/quota"
 )
 
@@ -16,7 +16,7 @@ import (
 var errOff = errors.New("verification: no carrier is configured")
 
 // handText gives a text message to the carriers.
-func (o *outbox) handText(ctx context.Context, w audit.Work, t content) (heard, string, error) {
+func (o *outbox) handText(ctx context.Context, w store.Work, t content) (heard, string, error) {
 	if o.Carrier == nil {
 		return heard{}, reasonOff, errOff
 	}

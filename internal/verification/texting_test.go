@@ -11,10 +11,10 @@ import (
 	"testing/synctest"
 	"time"
 
-	"sendcode/internal/audit"
 	"sendcode/internal/delivery"
 	"sendcode/internal/delivery/sms"
 	"sendcode/internal/message"
+	"sendcode/internal/store"
 	"sendcode/quota"
 	"sendcode/templates"
 )
@@ -95,7 +95,7 @@ func TestTextMessages(t *testing.T) {
 		if a.View.To != "+49 151•••789" || a.View.Channel != "sms" {
 			r.Errorf("%+v", a.View)
 		}
-		if v := r.get(a.View.ID); v.Send.Status != audit.Sent || v.Send.Provider != "fake" || v.Send.ProviderCode != "202" {
+		if v := r.get(a.View.ID); v.Send.Status != store.Sent || v.Send.Provider != "fake" || v.Send.ProviderCode != "202" {
 			r.Errorf("%+v", v.Send)
 		}
 		if !r.check(a.View.ID, m.Code).Valid {
@@ -147,7 +147,7 @@ func TestCountryDeniedMeanwhile(t *testing.T) {
 		r.handset.fails(nil)
 		time.Sleep(minute)
 		synctest.Wait()
-		if v := r.get(a.View.ID); v.Send.Status != audit.Failed || v.Send.Reason != reasonCountry || len(r.handset.all()) != 0 {
+		if v := r.get(a.View.ID); v.Send.Status != store.Failed || v.Send.Reason != reasonCountry || len(r.handset.all()) != 0 {
 			r.Errorf("%+v", v.Send)
 		}
 	})
@@ -171,15 +171,15 @@ func TestVoIPIsRefusedWhereConfigured(t *testing.T) {
 func TestWhatACarrierSays(t *testing.T) {
 	for name, c := range map[string]struct {
 		fail   sms.Error
-		status audit.Status
+		status store.Status
 		reason string
 		free   bool
 	}{
-		"rejected":  {sms.Error{Class: delivery.Rejected, Status: 400, Code: "21211"}, audit.Failed, reasonRejected, true},
-		"opted out": {sms.Error{Class: delivery.Rejected, Reason: sms.ReasonOptOut}, audit.Failed, "opted_out", true},
-		"limit":     {sms.Error{Class: delivery.Rejected, Reason: sms.ReasonLimit}, audit.Failed, "carrier_limit", true},
-		"unknown":   {sms.Error{Class: delivery.Unknown, Stage: sms.StageRequest}, audit.Unknown, reasonNoAnswer, false},
-		"temporary": {sms.Error{Class: delivery.Temporary, Stage: sms.StageAnswer}, audit.Queued, "temporary_answer", false},
+		"rejected":  {sms.Error{Class: delivery.Rejected, Status: 400, Code: "21211"}, store.Failed, reasonRejected, true},
+		"opted out": {sms.Error{Class: delivery.Rejected, Reason: sms.ReasonOptOut}, store.Failed, "opted_out", true},
+		"limit":     {sms.Error{Class: delivery.Rejected, Reason: sms.ReasonLimit}, store.Failed, "carrier_limit", true},
+		"unknown":   {sms.Error{Class: delivery.Unknown, Stage: sms.StageRequest}, store.Unknown, reasonNoAnswer, false},
+		"temporary": {sms.Error{Class: delivery.Temporary, Stage: sms.StageAnswer}, store.Queued, "temporary_answer", false},
 	} {
 		inBubbleWith(t, toNumbers("DE"), func(r *rig) {
 			r.handset.fails(&c.fail)
@@ -208,7 +208,7 @@ func TestOptingOutSuppresses(t *testing.T) {
 		r.send(textTo(mobile))
 		r.handset.fails(nil)
 		a := r.send(textTo(mobile))
-		if v := r.get(a.View.ID); v.Send.Status != audit.Failed || v.Send.Reason != reasonSuppressed || len(r.handset.all()) != 0 {
+		if v := r.get(a.View.ID); v.Send.Status != store.Failed || v.Send.Reason != reasonSuppressed || len(r.handset.all()) != 0 {
 			r.Errorf("%+v", v.Send)
 		}
 	})
@@ -220,7 +220,7 @@ func TestCarrierLimitsHoldTheRecipient(t *testing.T) {
 		r.handset.fails(&sms.Error{Class: delivery.Rejected, Reason: sms.ReasonLimit, Hold: time.Hour})
 		a := r.send(textTo(mobile))
 		r.handset.fails(nil)
-		if v := r.get(a.View.ID); v.Send.Status != audit.Failed || v.Send.Reason != "carrier_limit" {
+		if v := r.get(a.View.ID); v.Send.Status != store.Failed || v.Send.Reason != "carrier_limit" {
 			r.Errorf("%+v", v.Send)
 		}
 		time.Sleep(20 * minute)
@@ -257,7 +257,7 @@ func TestRetryAfterIsHeeded(t *testing.T) {
 		}
 		time.Sleep(3 * time.Second)
 		synctest.Wait()
-		if v := r.get(a.View.ID); v.Send.Status != audit.Sent || v.Send.Attempt != 2 {
+		if v := r.get(a.View.ID); v.Send.Status != store.Sent || v.Send.Attempt != 2 {
 			r.Errorf("%+v", v.Send)
 		}
 	})

@@ -8,9 +8,9 @@ import (
 
 	"github.com/google/uuid"
 
-	"sendcode/internal/audit"
 	"sendcode/internal/delivery"
 	"sendcode/internal/recipient"
+	"sendcode/internal/store"
 )
 
 // Told is what a mail provider, which has shown that it is the one, tells of a message that it took. It changes no state and
@@ -18,7 +18,7 @@ import (
 // more mail are suppressed.
 type Told struct {
 	Provider string // its name in the configuration
-	Kind     audit.ToldKind
+	Kind     store.ToldKind
 	Gone     bool // a bounce because there is no such mailbox
 	Send     uuid.UUID
 	To       string    // whom the provider means; empty: it does not say
@@ -44,7 +44,7 @@ func (s *Service) Hear(ctx context.Context, t Told) (Hearing, error) {
 		return UnknownMessage, nil
 	}
 	story, err := s.Log.Story(ctx, t.Send)
-	if errors.Is(err, audit.ErrNotFound) || err == nil && story.Verification == nil {
+	if errors.Is(err, store.ErrNotFound) || err == nil && story.Verification == nil {
 		return UnknownMessage, nil
 	}
 	if err != nil {
@@ -55,13 +55,13 @@ func (s *Service) Hear(ctx context.Context, t Told) (Hearing, error) {
 	if known && !s.means(t.To, to) {
 		return OtherRecipient, nil
 	}
-	var bar audit.Bar
+	var bar store.Bar
 	if why := t.cause(); known && why != "" && to.Domain() != delivery.SimulatorDomain {
-		bar = audit.Bar{Cause: why, Address: to.Hash(s.IndexKey), For: s.Terms().SuppressFor}
+		bar = store.Bar{Cause: why, Address: to.Hash(s.IndexKey), For: s.Terms().SuppressFor}
 	}
-	fresh, err := s.Log.Heard(ctx, audit.ProviderEvent{Send: t.Send, Kind: t.Kind, At: t.At, Provider: t.Provider, Detail: t.Detail}, bar)
+	fresh, err := s.Log.Heard(ctx, store.ProviderEvent{Send: t.Send, Kind: t.Kind, At: t.At, Provider: t.Provider, Detail: t.Detail}, bar)
 	switch {
-	case errors.Is(err, audit.ErrNotFound):
+	case errors.Is(err, store.ErrNotFound):
 		return UnknownMessage, nil
 	case err != nil:
 		return "", s.unavailable(err)
@@ -86,16 +86,16 @@ func (s *Service) means(told string, to recipient.Recipient) bool {
 
 // cause is why an event suppresses its recipient; empty: it does not. A code is believed before a provider's own word for a
 // bounce: 5.7.x is policy and 4.x.x passes, whatever it is called (MAIL-11).
-func (t Told) cause() audit.Cause {
+func (t Told) cause() store.Cause {
 	switch {
-	case t.Kind == audit.ToldComplained:
-		return audit.Complaint
-	case t.Kind == audit.ToldOptedOut:
-		return audit.OptOut
-	case t.Kind != audit.ToldBounced:
+	case t.Kind == store.ToldComplained:
+		return store.Complaint
+	case t.Kind == store.ToldOptedOut:
+		return store.OptOut
+	case t.Kind != store.ToldBounced:
 		return ""
 	case delivery.NoMailbox(t.Enhanced), t.Gone && !strings.HasPrefix(t.Enhanced, "5.7.") && !strings.HasPrefix(t.Enhanced, "4."):
-		return audit.HardBounce
+		return store.HardBounce
 	}
 	return ""
 }

@@ -9,7 +9,8 @@ import (
 
 	"github.com/google/uuid"
 
-	"sendcode/internal/audit"
+	"sendcode/internal/store"
+	"sendcode/internal/store/sqlite"
 )
 
 func (r *rig) hear(want Hearing, t Told) {
@@ -32,19 +33,19 @@ func TestWhatAProviderTells(t *testing.T) {
 	inBubbleWith(t, barring, func(r *rig) {
 		for to, c := range map[string]struct {
 			told Told
-			want audit.Cause
+			want store.Cause
 		}{
-			"a@example.com":    {Told{Kind: audit.ToldDelivered}, ""},
-			"b@example.com":    {Told{Kind: audit.ToldBounced}, ""},
-			"c@example.com":    {Told{Kind: audit.ToldBounced, Gone: true}, audit.HardBounce},
-			"d@example.com":    {Told{Kind: audit.ToldBounced, Detail: "550 5.1.1", Enhanced: "5.1.1"}, audit.HardBounce},
-			"e@example.com":    {Told{Kind: audit.ToldBounced, Gone: true, Detail: "550 5.7.1", Enhanced: "5.7.1"}, ""},
-			"k@example.com":    {Told{Kind: audit.ToldBounced, Gone: true, Enhanced: "4.4.7"}, ""},
-			"f@example.com":    {Told{Kind: audit.ToldBounced, Gone: true, Detail: "550 5.1.1", Enhanced: "5.1.1"}, audit.HardBounce},
-			"g@example.com":    {Told{Kind: audit.ToldBounced, Enhanced: "5.2.2"}, ""},
-			"h@example.com":    {Told{Kind: audit.ToldComplained}, audit.Complaint},
-			"i@example.com":    {Told{Kind: audit.ToldOptedOut}, audit.OptOut},
-			"j@simulator.test": {Told{Kind: audit.ToldComplained}, ""},
+			"a@example.com":    {Told{Kind: store.ToldDelivered}, ""},
+			"b@example.com":    {Told{Kind: store.ToldBounced}, ""},
+			"c@example.com":    {Told{Kind: store.ToldBounced, Gone: true}, store.HardBounce},
+			"d@example.com":    {Told{Kind: store.ToldBounced, Detail: "550 5.1.1", Enhanced: "5.1.1"}, store.HardBounce},
+			"e@example.com":    {Told{Kind: store.ToldBounced, Gone: true, Detail: "550 5.7.1", Enhanced: "5.7.1"}, ""},
+			"k@example.com":    {Told{Kind: store.ToldBounced, Gone: true, Enhanced: "4.4.7"}, ""},
+			"f@example.com":    {Told{Kind: store.ToldBounced, Gone: true, Detail: "550 5.1.1", Enhanced: "5.1.1"}, store.HardBounce},
+			"g@example.com":    {Told{Kind: store.ToldBounced, Enhanced: "5.2.2"}, ""},
+			"h@example.com":    {Told{Kind: store.ToldComplained}, store.Complaint},
+			"i@example.com":    {Told{Kind: store.ToldOptedOut}, store.OptOut},
+			"j@simulator.test": {Told{Kind: store.ToldComplained}, ""},
 		} {
 			c.told.Send = r.toldOf(to)
 			before := r.rows()[0]
@@ -54,7 +55,7 @@ func TestWhatAProviderTells(t *testing.T) {
 			if err != nil || len(story.Events) != 1 || story.Events[0].Provider != "postmark" || story.Events[0].Kind != c.told.Kind {
 				t.Fatalf("%s: %+v, %v", to, story.Events, err)
 			}
-			if after := story.Send; after.Status != audit.Sent || !after.Counts || after.RefundDue || after.Attempt != before.Attempt {
+			if after := story.Send; after.Status != store.Sent || !after.Counts || after.RefundDue || after.Attempt != before.Attempt {
 				t.Errorf("%s: %+v", to, after)
 			}
 			if c.want == "" {
@@ -81,22 +82,22 @@ func TestWhomAProviderMeans(t *testing.T) {
 	inBubbleWith(t, func(s *Settings) { s.SuppressFor = month }, func(r *rig) {
 		id := r.toldOf(ana)
 		for _, to := range []string{"bo@example.com", "nobody", "ana.maria+x@example.com", "<>", "Ana <bo@example.com>"} {
-			r.hear(OtherRecipient, Told{Send: id, Kind: audit.ToldComplained, To: to})
+			r.hear(OtherRecipient, Told{Send: id, Kind: store.ToldComplained, To: to})
 		}
-		r.hear(UnknownMessage, Told{Kind: audit.ToldComplained})
-		r.hear(UnknownMessage, Told{Send: uuid.UUID{1}, Kind: audit.ToldComplained, To: ana})
+		r.hear(UnknownMessage, Told{Kind: store.ToldComplained})
+		r.hear(UnknownMessage, Told{Send: uuid.UUID{1}, Kind: store.ToldComplained, To: ana})
 		r.refuse(askFor("ana.maria@EXAMPLE.com")) // written as a row of its own, which is no send
 		waited(2 * time.Second)
 		for _, row := range r.rows() {
-			if row.Status == audit.Refused {
-				r.hear(UnknownMessage, Told{Send: row.ID, Kind: audit.ToldComplained, To: ana})
+			if row.Status == store.Refused {
+				r.hear(UnknownMessage, Told{Send: row.ID, Kind: store.ToldComplained, To: ana})
 			}
 		}
 		if list := r.suppressions(); len(list) != 0 {
 			t.Errorf("%+v", list)
 		}
-		r.hear(Recorded, Told{Send: id, Kind: audit.ToldDelivered, To: "Ana.Maria@example.COM"})
-		r.hear(Recorded, Told{Send: id, Kind: audit.ToldComplained, To: "Ana <" + ana + ">"})
+		r.hear(Recorded, Told{Send: id, Kind: store.ToldDelivered, To: "Ana.Maria@example.COM"})
+		r.hear(Recorded, Told{Send: id, Kind: store.ToldComplained, To: "Ana <" + ana + ">"})
 		if list := r.suppressions(); len(list) != 1 {
 			t.Errorf("%+v", list)
 		}
@@ -108,20 +109,20 @@ func TestToldWhileTheLogIsAway(t *testing.T) {
 	inBubbleWith(t, barring, func(r *rig) {
 		id := r.toldOf(ana)
 		var down atomic.Value
-		r.log.SetFault(func(method string) audit.Fault {
+		r.log.SetFault(func(method string) sqlite.Fault {
 			if method == down.Load() {
-				return audit.Down
+				return sqlite.Down
 			}
-			return audit.None
+			return sqlite.None
 		})
 		for _, method := range []string{"Story", "Heard"} {
 			down.Store(method)
-			if got, err := r.svc.Hear(context.Background(), Told{Send: id, Kind: audit.ToldComplained}); !errors.Is(err, ErrUnavailable) || got != "" {
+			if got, err := r.svc.Hear(context.Background(), Told{Send: id, Kind: store.ToldComplained}); !errors.Is(err, ErrUnavailable) || got != "" {
 				t.Errorf("%s: %q, %v", method, got, err)
 			}
 		}
 		down.Store("")
-		r.hear(Recorded, Told{Send: id, Kind: audit.ToldComplained})
+		r.hear(Recorded, Told{Send: id, Kind: store.ToldComplained})
 	})
 }
 
@@ -132,7 +133,7 @@ func TestToldOfWhomNobodyKnows(t *testing.T) {
 		other := r.settings
 		other.Ring = ringOf(t, "k9:"+newKey)
 		stranger := New(other, Parts{Limiter: r.limiter, Log: r.log, Renderer: r.renderer, Sender: r.post, Logger: r.svc.Logger})
-		got, err := stranger.Hear(r.Context(), Told{Send: id, Kind: audit.ToldComplained, To: "bo@example.com", Provider: "p"})
+		got, err := stranger.Hear(r.Context(), Told{Send: id, Kind: store.ToldComplained, To: "bo@example.com", Provider: "p"})
 		if got != Recorded || err != nil || len(r.suppressions()) != 0 {
 			t.Errorf("%q, %v, %+v", got, err, r.suppressions())
 		}

@@ -6,7 +6,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"sendcode/internal/audit"
+	"sendcode/internal/store"
 	"sendcode/quota"
 )
 
@@ -113,7 +113,7 @@ func (o *outbox) lookedUp(ctx context.Context, list []unsettled) (map[uuid.UUID]
 			return nil, err
 		}
 		for _, row := range rows {
-			there[row.ID] = row.Status != audit.Refused
+			there[row.ID] = row.Status != store.Refused
 		}
 		list = list[n:]
 	}

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"sendcode/internal/audit"
+	"sendcode/internal/store/sqlite"
 )
 
 // A send of which the log could not say whether it was written is looked up once the log answers. There is no row: the place
@@ -33,11 +33,11 @@ func TestUncertainSendIsLookedUp(t *testing.T) {
 // There is a row: it stays counted and goes out.
 func TestUncertainSendThatWasWritten(t *testing.T) {
 	inBubble(t, func(r *rig) {
-		r.log.SetFault(func(method string) audit.Fault {
+		r.log.SetFault(func(method string) sqlite.Fault {
 			if method == "Begin" {
-				return audit.Lost
+				return sqlite.Lost
 			}
-			return audit.None
+			return sqlite.None
 		})
 		if _, err := r.svc.Send(r.Context(), askFor(ana)); !errors.Is(err, ErrUnavailable) {
 			t.Errorf("Send: %v", err)
@@ -52,11 +52,11 @@ func TestUncertainSendThatWasWritten(t *testing.T) {
 // A key that could not be given up, because the log took nothing, is free once it does: the repeated request is a new one.
 func TestKeyIsReleasedWhenTheLogIsBack(t *testing.T) {
 	inBubble(t, func(r *rig) {
-		r.log.SetFault(func(method string) audit.Fault {
+		r.log.SetFault(func(method string) sqlite.Fault {
 			if method == "Begin" || method == "Release" || method == "Ping" {
-				return audit.Down
+				return sqlite.Down
 			}
-			return audit.None
+			return sqlite.None
 		})
 		if _, err := r.svc.Send(r.Context(), keyed(ana, "k")); !errors.Is(err, ErrUnavailable) {
 			t.Errorf("Send: %v", err)
@@ -78,11 +78,11 @@ func TestApprovalThatCouldNotBeWritten(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		a := r.send(askFor(ana))
 		code := codeIn(r.post.all()[0])
-		r.log.SetFault(func(method string) audit.Fault {
+		r.log.SetFault(func(method string) sqlite.Fault {
 			if method == "Approve" {
-				return audit.Down
+				return sqlite.Down
 			}
-			return audit.None
+			return sqlite.None
 		})
 		if c, err := r.svc.Check(r.Context(), backEnd, a.View.ID, code); !errors.Is(err, ErrUnavailable) || !c.uncompared {
 			t.Errorf("%+v %v", c, err)

@@ -21,13 +21,13 @@ import (
 
 	"github.com/google/uuid"
 
-	"sendcode/internal/audit"
 	"sendcode/internal/delivery"
 	"sendcode/internal/delivery/sms"
 	"sendcode/internal/keyring"
 	"sendcode/internal/message"
 	"sendcode/internal/proof"
 	"sendcode/internal/recipient"
+	"sendcode/internal/store"
 	"sendcode/quota"
 )
 
@@ -41,51 +41,51 @@ type Limiter interface {
 	Reset(ctx context.Context, buckets ...string) error
 }
 
-// Log is the record, the second gate and the outbox. Implementations: audit.Postgres and audit.SQLite.
+// Log is the record, the second gate and the outbox. Implementations: postgres.DB and sqlite.DB.
 type Log interface {
-	Begin(ctx context.Context, intent audit.Intent) (audit.Begun, error)
+	Begin(ctx context.Context, intent store.Intent) (store.Begun, error)
 	Ping(ctx context.Context) error
-	SendsByID(ctx context.Context, ids []uuid.UUID) ([]audit.Send, error)
-	Claim(ctx context.Context, c audit.Claim) (audit.Claimed, error)
+	SendsByID(ctx context.Context, ids []uuid.UUID) ([]store.Send, error)
+	Claim(ctx context.Context, c store.Claim) (store.Claimed, error)
 	Release(ctx context.Context, key [32]byte, id uuid.UUID, forget bool) error
-	Verification(ctx context.Context, id string) (audit.Verification, audit.Send, time.Time, error)
-	Attempt(ctx context.Context, id string) (audit.Verification, bool, time.Time, error)
-	LockedOut(ctx context.Context, v audit.Verification) (audit.Lockout, error)
-	Approve(ctx context.Context, id string, tell audit.Tell) (bool, error)
+	Verification(ctx context.Context, id string) (store.Verification, store.Send, time.Time, error)
+	Attempt(ctx context.Context, id string) (store.Verification, bool, time.Time, error)
+	LockedOut(ctx context.Context, v store.Verification) (store.Lockout, error)
+	Approve(ctx context.Context, id string, tell store.Tell) (bool, error)
 	Cancel(ctx context.Context, id string) (bool, error)
-	Newest(ctx context.Context, h audit.Holding) (audit.Verification, error)
-	Suppress(ctx context.Context, s audit.Suppression, lasts time.Duration, act *audit.Act) (audit.Suppression, bool, error)
-	Lift(ctx context.Context, l audit.Lifting, act *audit.Act) ([]audit.Suppression, error)
-	Story(ctx context.Context, id uuid.UUID) (audit.Story, error)
-	Latest(ctx context.Context, hs []recipient.Hash, within time.Duration) ([]audit.Send, error)
-	Heard(ctx context.Context, e audit.ProviderEvent, bar audit.Bar) (bool, error)
-	Refused(ctx context.Context, refusals []audit.Send) error
+	Newest(ctx context.Context, h store.Holding) (store.Verification, error)
+	Suppress(ctx context.Context, s store.Suppression, lasts time.Duration, act *store.Act) (store.Suppression, bool, error)
+	Lift(ctx context.Context, l store.Lifting, act *store.Act) ([]store.Suppression, error)
+	Story(ctx context.Context, id uuid.UUID) (store.Story, error)
+	Latest(ctx context.Context, hs []recipient.Hash, within time.Duration) ([]store.Send, error)
+	Heard(ctx context.Context, e store.ProviderEvent, bar store.Bar) (bool, error)
+	Refused(ctx context.Context, refusals []store.Send) error
 
-	RecordAct(ctx context.Context, a audit.Act) error
-	Forgive(ctx context.Context, buckets []audit.Bucket, act audit.Act) error
-	CancelBy(ctx context.Context, id string, act audit.Act) (bool, error)
-	Erase(ctx context.Context, h recipient.Hash, keep time.Duration, act audit.Act) error
+	RecordAct(ctx context.Context, a store.Act) error
+	Forgive(ctx context.Context, buckets []store.Bucket, act store.Act) error
+	CancelBy(ctx context.Context, id string, act store.Act) (bool, error)
+	Erase(ctx context.Context, h recipient.Hash, keep time.Duration, act store.Act) error
 	Forget(ctx context.Context) (int, error)
 
-	Renew(ctx context.Context, lease time.Duration, held []audit.Held) error
-	Finish(ctx context.Context, outcome audit.Outcome) (bool, error)
-	Postpone(ctx context.Context, p audit.Postponement) (bool, error)
-	TakeOver(ctx context.Context, ch recipient.Channel, lease time.Duration, limit int) ([]audit.Work, error)
-	RefundsDue(ctx context.Context, lease time.Duration, limit int) ([]audit.Refund, error)
-	Refunded(ctx context.Context, held audit.Held) error
-	Counting(ctx context.Context, clock string, within time.Duration, yield func(audit.Counting) error) error
-	History(ctx context.Context, b audit.Bucket, within time.Duration) ([]quota.Event, time.Time, error)
-	HistoryAt(ctx context.Context, b audit.Bucket, within time.Duration, clock string, at time.Time) ([]quota.Event, time.Time, error)
-	Rejected(ctx context.Context, b audit.Bucket, within time.Duration) ([]quota.Event, time.Time, error)
+	Renew(ctx context.Context, lease time.Duration, held []store.Held) error
+	Finish(ctx context.Context, outcome store.Outcome) (bool, error)
+	Postpone(ctx context.Context, p store.Postponement) (bool, error)
+	TakeOver(ctx context.Context, ch recipient.Channel, lease time.Duration, limit int) ([]store.Work, error)
+	RefundsDue(ctx context.Context, lease time.Duration, limit int) ([]store.Refund, error)
+	Refunded(ctx context.Context, held store.Held) error
+	Counting(ctx context.Context, clock string, within time.Duration, yield func(store.Counting) error) error
+	History(ctx context.Context, b store.Bucket, within time.Duration) ([]quota.Event, time.Time, error)
+	HistoryAt(ctx context.Context, b store.Bucket, within time.Duration, clock string, at time.Time) ([]quota.Event, time.Time, error)
+	Rejected(ctx context.Context, b store.Bucket, within time.Duration) ([]quota.Event, time.Time, error)
 	Embargo(ctx context.Context, ch recipient.Channel, h recipient.Hash, lasts time.Duration) error
-	Embargoed(ctx context.Context, ch recipient.Channel, h recipient.Hash) (audit.Embargo, error)
-	AllRejected(ctx context.Context, within time.Duration, yield func(audit.Counting) error) error
-	audit.Expirer
-	audit.Counter
-	audit.Watcher
-	audit.Awaiting
-	Receive(ctx context.Context, id uuid.UUID, status audit.Status) (bool, error)
-	Crowds(ctx context.Context, q audit.CrowdQuery) ([]audit.Crowd, int, error)
+	Embargoed(ctx context.Context, ch recipient.Channel, h recipient.Hash) (store.Embargo, error)
+	AllRejected(ctx context.Context, within time.Duration, yield func(store.Counting) error) error
+	store.Expirer
+	store.Counter
+	store.Watcher
+	store.Awaiting
+	Receive(ctx context.Context, id uuid.UUID, status store.Status) (bool, error)
+	Crowds(ctx context.Context, q store.CrowdQuery) ([]store.Crowd, int, error)
 }
 
 // Renderer turns templates into a message. Implementation: message.Renderer.
@@ -139,7 +139,7 @@ type Settings struct {
 	Marks    []string          // headers that each mail carries with its send's ID
 	Lease    time.Duration     // of a row in flight; 0 means DefaultLease
 	Tick     time.Duration     // between two looks for rows to take over; 0 means DefaultTick
-	Watch    audit.Watch       // where codes do not come back; zero: nobody looks, and no pause holds
+	Watch    store.Watch       // where codes do not come back; zero: nobody looks, and no pause holds
 	AskAfter time.Duration     // how long a carrier may take to tell what became of a message by itself; 0: it is not asked
 	Workers  int               // sends of one channel in flight at once; 0 means DefaultWorkers
 }
@@ -188,7 +188,7 @@ type Service struct {
 	outbox   *outbox
 	alarm    alarm
 	lockouts *lockouts
-	ids      audit.IDs
+	ids      store.IDs
 
 	checkAlarms checkAlarms
 }
@@ -227,7 +227,7 @@ func New(s Settings, p Parts) *Service {
 type Observer interface {
 	Decided(channel recipient.Channel, app, outcome, rule string)                    // outcome: admitted, admitted_by_log_alone, refused, refused_by_log, unavailable
 	Observed(channel recipient.Channel, app, rule string)                            // a send that the rule would have refused, did it not only observe
-	Finished(channel recipient.Channel, app string, s audit.Status, d time.Duration) // d: from the log's instant to the outcome
+	Finished(channel recipient.Channel, app string, s store.Status, d time.Duration) // d: from the log's instant to the outcome
 	Checked(channel recipient.Channel, app, outcome string)                          // outcome: approved, wrong, ended, locked_out, refused
 	CheckBound(channel recipient.Channel, app, rule string)                          // a check met a bound that is spent: of a network, which refuses it, or of the app, which alarms
 	PrefixPaused(app, country string)                                                // text messages to some numbers there rest
@@ -237,7 +237,7 @@ type nobody struct{}
 
 func (nobody) Decided(recipient.Channel, string, string, string)               {}
 func (nobody) Observed(recipient.Channel, string, string)                      {}
-func (nobody) Finished(recipient.Channel, string, audit.Status, time.Duration) {}
+func (nobody) Finished(recipient.Channel, string, store.Status, time.Duration) {}
 func (nobody) Checked(recipient.Channel, string, string)                       {}
 func (nobody) CheckBound(recipient.Channel, string, string)                    {}
 func (nobody) PrefixPaused(string, string)                                     {}

@@ -6,8 +6,8 @@ import (
 	"net/netip"
 	"time"
 
-	"sendcode/internal/audit"
 	"sendcode/internal/recipient"
+	"sendcode/internal/store"
 	"sendcode/quota"
 )
 
@@ -44,7 +44,7 @@ type View struct {
 type SendView struct {
 	ID           string
 	Number       int
-	Status       audit.Status
+	Status       store.Status
 	Reason       string // with Failed and Unknown; for secret keys and the administrator (SEC-19)
 	At           time.Time
 	FinishedAt   time.Time // zero while in flight
@@ -53,7 +53,7 @@ type SendView struct {
 	ProviderCode string
 }
 
-func stateOf(v audit.Verification, now time.Time) State {
+func stateOf(v store.Verification, now time.Time) State {
 	switch {
 	case !v.ApprovedAt.IsZero():
 		return Approved
@@ -67,7 +67,7 @@ func stateOf(v audit.Verification, now time.Time) State {
 	return Pending
 }
 
-func (s *Service) view(v audit.Verification, send audit.Send, now time.Time) View {
+func (s *Service) view(v store.Verification, send store.Send, now time.Time) View {
 	_, test := s.testRecipient(v)
 	return View{
 		Test: test, Code: s.shape(v),
@@ -81,16 +81,16 @@ func (s *Service) view(v audit.Verification, send audit.Send, now time.Time) Vie
 }
 
 // lookup reads a verification for a caller. Another app's is as unknown as one that never was (API-7).
-func (s *Service) lookup(ctx context.Context, c Caller, id string) (audit.Verification, audit.Send, time.Time, error) {
+func (s *Service) lookup(ctx context.Context, c Caller, id string) (store.Verification, store.Send, time.Time, error) {
 	v, send, now, err := s.Log.Verification(ctx, id)
 	switch {
-	case errors.Is(err, audit.ErrNotFound):
+	case errors.Is(err, store.ErrNotFound):
 		return v, send, now, ErrNotFound
 	case err != nil:
 		s.Logger.Error("log could not be read", "error", err)
 		return v, send, now, ErrUnavailable
 	case v.App != c.App:
-		return audit.Verification{}, audit.Send{}, now, ErrNotFound
+		return store.Verification{}, store.Send{}, now, ErrNotFound
 	}
 	return v, send, now, nil
 }
@@ -153,7 +153,7 @@ func (s *Service) Hash(channel, to string) (recipient.Hash, error) {
 
 func (s *Service) peek(ctx context.Context, c Caller, ch recipient.Channel, in area, p Purpose, h recipient.Hash) (quota.Decision, error) {
 	buckets := buckets(c, ch, in, p, h)
-	d, err := s.look(ctx, subject{audit.Bucket{App: c.App, Channel: ch, Recipient: h, Purposes: p.Shares}, p, buckets})
+	d, err := s.look(ctx, subject{store.Bucket{App: c.App, Channel: ch, Recipient: h, Purposes: p.Shares}, p, buckets})
 	if errors.Is(err, errAway) {
 		d, err = s.explainAlone(ctx, c.App, ch, h, p, buckets)
 	}

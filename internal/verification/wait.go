@@ -7,7 +7,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"sendcode/internal/audit"
+	"sendcode/internal/store"
 )
 
 // MaxWait bounds how long a request may wait for its outcome.
@@ -16,14 +16,14 @@ const MaxWait = 20 * time.Second
 // waiters are the requests that want to hear how their send ended in this process.
 type waiters struct {
 	mu      sync.Mutex
-	waiting map[uuid.UUID]chan audit.Outcome
+	waiting map[uuid.UUID]chan store.Outcome
 }
 
-func newWaiters() *waiters { return &waiters{waiting: map[uuid.UUID]chan audit.Outcome{}} }
+func newWaiters() *waiters { return &waiters{waiting: map[uuid.UUID]chan store.Outcome{}} }
 
 // expect must be called before the send starts, and leave when nobody waits any more.
-func (w *waiters) expect(id uuid.UUID) (ended <-chan audit.Outcome, leave func()) {
-	heard := make(chan audit.Outcome, 1)
+func (w *waiters) expect(id uuid.UUID) (ended <-chan store.Outcome, leave func()) {
+	heard := make(chan store.Outcome, 1)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.waiting[id] = heard
@@ -34,7 +34,7 @@ func (w *waiters) expect(id uuid.UUID) (ended <-chan audit.Outcome, leave func()
 	}
 }
 
-func (w *waiters) tell(id uuid.UUID, out audit.Outcome) {
+func (w *waiters) tell(id uuid.UUID, out store.Outcome) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if heard, ok := w.waiting[id]; ok {
@@ -45,8 +45,8 @@ func (w *waiters) tell(id uuid.UUID, out audit.Outcome) {
 
 // startAndWait starts a send and waits for its outcome, at most for wait. What has not ended by then goes on, and is
 // still queued as far as the caller hears.
-func (s *Service) startAndWait(ctx context.Context, w audit.Work, wait time.Duration) audit.Send {
-	w.Send.Status = audit.Queued // for the answer: the attempt starts after it
+func (s *Service) startAndWait(ctx context.Context, w store.Work, wait time.Duration) store.Send {
+	w.Send.Status = store.Queued // for the answer: the attempt starts after it
 	if wait <= 0 {
 		s.outbox.start(w)
 		return w.Send

@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"sendcode/internal/audit"
 	"sendcode/internal/delivery"
+	"sendcode/internal/store"
 )
 
 func waitFor(d time.Duration) Ask {
@@ -30,16 +30,16 @@ func TestWaitingForTheOutcome(t *testing.T) {
 		name    string
 		answer  func(context.Context) error
 		wait    time.Duration
-		status  audit.Status
+		status  store.Status
 		allowed bool
 		took    time.Duration
 	}{
-		{"sent", slowly(2*time.Second, nil), 5 * time.Second, audit.Sent, false, 2 * time.Second},
-		{"not in time", slowly(8*time.Second, nil), 5 * time.Second, audit.Queued, false, 5 * time.Second},
-		{"never longer than the bound", slowly(minute, nil), time.Hour, audit.Queued, false, MaxWait},
-		{"refused for good", slowly(time.Second, failing(delivery.Rejected, "rcpt", 550, "5.1.1")), 5 * time.Second, audit.Failed, true, time.Second},
-		{"refused for now", failing(delivery.Temporary, "rcpt", 451, ""), 10 * time.Second, audit.Sent, false, 0},
-		{"unknown", slowly(time.Second, failing(delivery.Unknown, "dot", 0, "")), 5 * time.Second, audit.Unknown, false, time.Second},
+		{"sent", slowly(2*time.Second, nil), 5 * time.Second, store.Sent, false, 2 * time.Second},
+		{"not in time", slowly(8*time.Second, nil), 5 * time.Second, store.Queued, false, 5 * time.Second},
+		{"never longer than the bound", slowly(minute, nil), time.Hour, store.Queued, false, MaxWait},
+		{"refused for good", slowly(time.Second, failing(delivery.Rejected, "rcpt", 550, "5.1.1")), 5 * time.Second, store.Failed, true, time.Second},
+		{"refused for now", failing(delivery.Temporary, "rcpt", 451, ""), 10 * time.Second, store.Sent, false, 0},
+		{"unknown", slowly(time.Second, failing(delivery.Unknown, "dot", 0, "")), 5 * time.Second, store.Unknown, false, time.Second},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			inBubble(t, func(r *rig) {
@@ -56,7 +56,7 @@ func TestWaitingForTheOutcome(t *testing.T) {
 				if c.allowed {
 					return
 				}
-				if s := r.get(a.View.ID).Send.Status; s != audit.Sent && s != audit.Unknown {
+				if s := r.get(a.View.ID).Send.Status; s != store.Sent && s != store.Unknown {
 					t.Errorf("in the end: %s", s)
 				}
 			})
@@ -75,7 +75,7 @@ func TestWhoHangsUpIsNotWaitedFor(t *testing.T) {
 			t.Errorf("%v after %v", err, time.Since(began))
 		}
 		waited(10 * time.Second)
-		if s := r.get(a.View.ID).Send.Status; s != audit.Sent {
+		if s := r.get(a.View.ID).Send.Status; s != store.Sent {
 			t.Errorf("the send ended with its client: %s", s)
 		}
 	})

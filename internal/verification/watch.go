@@ -5,8 +5,8 @@ import (
 	"errors"
 	"time"
 
-	"sendcode/internal/audit"
 	"sendcode/internal/recipient"
+	"sendcode/internal/store"
 )
 
 // Where codes go and hardly any comes back, somebody may be paid for the messages (decision 22). The log says where that is,
@@ -33,7 +33,7 @@ func (o *outbox) watch(ctx context.Context) {
 	defer cancel()
 	mine, err := o.Log.Turn(bounded, watchTurn, watchEvery-o.Tick)
 	if err == nil && mine {
-		var started []audit.PrefixPause
+		var started []store.PrefixPause
 		started, err = o.Log.Watch(bounded, o.Watch)
 		for _, p := range started {
 			o.prefixPauseBegan(p)
@@ -45,7 +45,7 @@ func (o *outbox) watch(ctx context.Context) {
 }
 
 // prefixPauseBegan is the alert: people have to look.
-func (o *outbox) prefixPauseBegan(p audit.PrefixPause) {
+func (o *outbox) prefixPauseBegan(p store.PrefixPause) {
 	args := []any{
 		"app", p.App, "prefix", p.Prefix, "country", p.Country, "sends", p.Sends, "approved", p.Approved, "until", p.Until.Format(time.RFC3339), "pause", p.ID,
 	}
@@ -58,7 +58,7 @@ func (o *outbox) prefixPauseBegan(p audit.PrefixPause) {
 
 // prefixPaused says whether the log holds a pause for what a send goes to. It is asked at each attempt, so a pause also
 // stops what waits for its next one, and one that was lifted stops nothing.
-func (o *outbox) prefixPaused(ctx context.Context, s audit.Send) (bool, error) {
+func (o *outbox) prefixPaused(ctx context.Context, s store.Send) (bool, error) {
 	if o.Watch.Sends == 0 || s.Channel != recipient.SMS || s.Prefix == "" || o.Watch.Exempts(s.Prefix) {
 		return false, nil
 	}
@@ -70,15 +70,15 @@ func (o *outbox) prefixPaused(ctx context.Context, s audit.Send) (bool, error) {
 
 // LiftPrefix ends a prefix's pause before its time; the act is recorded with it. False: it had ended. Errors: ErrNotFound,
 // *InvalidError, ErrUnavailable.
-func (s *Service) LiftPrefix(ctx context.Context, l audit.PrefixLifting, act audit.Act) (audit.PrefixPause, bool, error) {
+func (s *Service) LiftPrefix(ctx context.Context, l store.PrefixLifting, act store.Act) (store.PrefixPause, bool, error) {
 	if err := CheckReason(l.Why, ""); err != nil {
-		return audit.PrefixPause{}, false, err
+		return store.PrefixPause{}, false, err
 	}
 	act.Reason = l.Why
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), logTimeout)
 	defer cancel()
 	p, done, err := s.Log.LiftPrefix(ctx, l, &act)
-	if errors.Is(err, audit.ErrNotFound) {
+	if errors.Is(err, store.ErrNotFound) {
 		return p, false, ErrNotFound
 	}
 	return p, done, s.unavailable(err)
@@ -86,8 +86,8 @@ func (s *Service) LiftPrefix(ctx context.Context, l audit.PrefixLifting, act aud
 
 // Instead is the channel to offer to somebody whom a text message did not reach, whatever kept it: empty where there is none.
 // It tells nothing of why.
-func Instead(ch recipient.Channel, s audit.Status) recipient.Channel {
-	if ch == recipient.SMS && (s == audit.Failed || s == audit.Undelivered) {
+func Instead(ch recipient.Channel, s store.Status) recipient.Channel {
+	if ch == recipient.SMS && (s == store.Failed || s == store.Undelivered) {
 		return recipient.Email
 	}
 	return ""

@@ -9,11 +9,12 @@ import (
 
 	"github.com/google/uuid"
 
-	"sendcode/internal/audit"
 	"sendcode/internal/delivery"
 	"sendcode/internal/delivery/sms"
 	"sendcode/internal/parts"
 	"sendcode/internal/recipient"
+	"sendcode/internal/store"
+	"sendcode/internal/store/sqlite"
 )
 
 // pumped is a German prefix whose numbers are asked for, one after the other.
@@ -21,7 +22,7 @@ func pumped(n int) string { return fmt.Sprintf("+49151%08d", 30_000_000+n) }
 
 func watched(s *Settings) {
 	toNumbers("DE", "US")(s)
-	s.Watch = audit.Watch{Sends: 20, Percent: 10, Within: time.Hour, Life: 10 * time.Minute, For: time.Hour}
+	s.Watch = store.Watch{Sends: 20, Percent: 10, Within: time.Hour, Life: 10 * time.Minute, For: time.Hour}
 }
 
 // pump asks for codes that nobody enters.
@@ -71,7 +72,7 @@ func TestPumpedPrefixIsPaused(t *testing.T) {
 		}
 		other := textTo(pumped(61))
 		other.App = "gym"
-		if got := r.send(other); got.View.Send.Status == audit.Failed {
+		if got := r.send(other); got.View.Send.Status == store.Failed {
 			r.Errorf("another app: %+v", got.View.Send)
 		}
 		waited(time.Hour)
@@ -121,11 +122,11 @@ func TestPauseStopsWhatWaits(t *testing.T) {
 // While the log does not say whether there is a pause, nothing leaves; then it goes on.
 func TestNothingLeavesWhileTheLogDoesNotSay(t *testing.T) {
 	inBubbleWith(t, watched, func(r *rig) {
-		r.log.SetFault(func(method string) audit.Fault {
+		r.log.SetFault(func(method string) sqlite.Fault {
 			if method == "PrefixPaused" {
-				return audit.Down
+				return sqlite.Down
 			}
-			return audit.None
+			return sqlite.None
 		})
 		a := r.send(textTo(mobile))
 		if got := r.status(a); got != "queued temporary_log" || len(r.handset.all()) != 0 {
@@ -142,7 +143,7 @@ func TestNothingLeavesWhileTheLogDoesNotSay(t *testing.T) {
 func TestExemptPrefixesAndNoWatch(t *testing.T) {
 	for name, change := range map[string]func(*Settings){
 		"exempt": func(s *Settings) { s.Watch.Exempt = []string{"+49"} },
-		"off":    func(s *Settings) { s.Watch = audit.Watch{} },
+		"off":    func(s *Settings) { s.Watch = store.Watch{} },
 	} {
 		inBubbleWith(t, func(s *Settings) { watched(s); change(s) }, func(r *rig) {
 			r.pump(0, 20)
@@ -150,7 +151,7 @@ func TestExemptPrefixesAndNoWatch(t *testing.T) {
 			if got := r.status(r.send(textTo(pumped(60)))); got != "sent" {
 				r.Errorf("%s: %s", name, got)
 			}
-			if got, _, _ := r.log.PrefixPauses(r.Context(), audit.PrefixPauseFilter{Limit: 9}); len(got) != 0 {
+			if got, _, _ := r.log.PrefixPauses(r.Context(), store.PrefixPauseFilter{Limit: 9}); len(got) != 0 {
 				r.Errorf("%s: %+v", name, got)
 			}
 		})
@@ -170,26 +171,26 @@ func TestLiftPrefix(t *testing.T) {
 	inBubbleWith(t, watched, func(r *rig) {
 		r.pump(0, 20)
 		waited(12 * minute)
-		list, _, err := r.log.PrefixPauses(r.Context(), audit.PrefixPauseFilter{Active: true, Limit: 9})
+		list, _, err := r.log.PrefixPauses(r.Context(), store.PrefixPauseFilter{Active: true, Limit: 9})
 		if err != nil || len(list) != 1 {
 			r.Fatalf("%v, %v", list, err)
 		}
-		act := audit.Act{ID: uuid.UUID{1, 6: 0x70, 8: 0x80}, Who: "mei", Role: "operator", What: "prefix.lift", Outcome: audit.ActDone}
+		act := store.Act{ID: uuid.UUID{1, 6: 0x70, 8: 0x80}, Who: "mei", Role: "operator", What: "prefix.lift", Outcome: store.ActDone}
 		for reason, why := range map[string]string{"": "required", "asked by ana@example.com": "names_recipient"} {
 			var bad *InvalidError
-			_, _, err := r.svc.LiftPrefix(r.Context(), audit.PrefixLifting{ID: list[0].ID, Why: reason}, act)
+			_, _, err := r.svc.LiftPrefix(r.Context(), store.PrefixLifting{ID: list[0].ID, Why: reason}, act)
 			if !errors.As(err, &bad) || bad.Reason != why {
 				r.Errorf("%q: %v", reason, err)
 			}
 		}
-		if _, _, err := r.svc.LiftPrefix(r.Context(), audit.PrefixLifting{ID: uuid.UUID{5}, Why: "x"}, act); !errors.Is(err, ErrNotFound) {
+		if _, _, err := r.svc.LiftPrefix(r.Context(), store.PrefixLifting{ID: uuid.UUID{5}, Why: "x"}, act); !errors.Is(err, ErrNotFound) {
 			r.Errorf("%v", err)
 		}
-		p, done, err := r.svc.LiftPrefix(r.Context(), audit.PrefixLifting{ID: list[0].ID, By: "mei", Why: "ours, ticket 7"}, act)
+		p, done, err := r.svc.LiftPrefix(r.Context(), store.PrefixLifting{ID: list[0].ID, By: "mei", Why: "ours, ticket 7"}, act)
 		if err != nil || !done || p.LiftedWhy != "ours, ticket 7" {
 			r.Errorf("%+v, %v, %v", p, done, err)
 		}
-		acts, err := r.log.Acts(r.Context(), audit.ActFilter{Limit: 9})
+		acts, err := r.log.Acts(r.Context(), store.ActFilter{Limit: 9})
 		if err != nil || len(acts) != 1 || acts[0].Reason != "ours, ticket 7" || acts[0].Target != "+49151" {
 			r.Errorf("%+v, %v", acts, err)
 		}
@@ -224,11 +225,11 @@ func TestReplicasWatchInTurns(t *testing.T) {
 func TestInsteadOfATextMessage(t *testing.T) {
 	for _, c := range []struct {
 		ch     recipient.Channel
-		status audit.Status
+		status store.Status
 		want   recipient.Channel
 	}{
-		{recipient.SMS, audit.Failed, recipient.Email}, {recipient.SMS, audit.Undelivered, recipient.Email}, {recipient.SMS, audit.Sent, ""},
-		{recipient.SMS, audit.Unknown, ""}, {recipient.SMS, audit.Queued, ""}, {recipient.Email, audit.Failed, ""},
+		{recipient.SMS, store.Failed, recipient.Email}, {recipient.SMS, store.Undelivered, recipient.Email}, {recipient.SMS, store.Sent, ""},
+		{recipient.SMS, store.Unknown, ""}, {recipient.SMS, store.Queued, ""}, {recipient.Email, store.Failed, ""},
 	} {
 		if got := Instead(c.ch, c.status); got != c.want {
 			t.Errorf("%s %s: %q", c.ch, c.status, got)

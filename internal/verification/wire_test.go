@@ -5,10 +5,10 @@ import (
 	"testing"
 	"time"
 
-	"sendcode/internal/audit"
 	"sendcode/internal/delivery"
 	"sendcode/internal/delivery/smtptest"
 	"sendcode/internal/parts"
+	"sendcode/internal/store"
 )
 
 // What a mail server does on the wire, once, and what becomes of the send and its place: from the socket to the row.
@@ -70,9 +70,9 @@ func TestFromTheWireToTheRow(t *testing.T) {
 				r.svc = r.replica(delivery.Servers{smtp})
 				r.run()
 				a := r.send(askFor(ana))
-				status := func() (audit.Status, string) { s := r.get(a.View.ID).Send; return s.Status, s.Reason }
-				first := audit.Sending
-				for i := 0; first == audit.Sending && i < 1000; i++ { // ten minutes after the dot, at most
+				status := func() (store.Status, string) { s := r.get(a.View.ID).Send; return s.Status, s.Reason }
+				first := store.Sending
+				for i := 0; first == store.Sending && i < 1000; i++ { // ten minutes after the dot, at most
 					waited(time.Second)
 					first, _ = status()
 				}
@@ -80,10 +80,10 @@ func TestFromTheWireToTheRow(t *testing.T) {
 				last, reason := status()
 				mails, spent := len(server.Messages()), r.spent(ana) == 1
 				got := map[bool]string{
-					first == audit.Failed && reason == reasonRejected && mails == 0 && !spent: given,
-					first == audit.Queued && last == audit.Sent && mails == 1 && spent:        retried,
-					first == audit.Unknown && last == audit.Unknown && mails == 1 && spent:    unknown,
-					first == audit.Sent && last == audit.Sent && mails == 1 && spent:          sent,
+					first == store.Failed && reason == reasonRejected && mails == 0 && !spent: given,
+					first == store.Queued && last == store.Sent && mails == 1 && spent:        retried,
+					first == store.Unknown && last == store.Unknown && mails == 1 && spent:    unknown,
+					first == store.Sent && last == store.Sent && mails == 1 && spent:          sent,
 				}[true]
 				if got != c.want {
 					t.Errorf("first %s, then %s %s, %d mails, place spent: %v; want %s", first, last, reason, mails, spent, c.want)

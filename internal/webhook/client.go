@@ -13,7 +13,7 @@ import (
 	"strings"
 	"time"
 
-	"sendcode/internal/audit"
+	"sendcode/internal/store"
 )
 
 // Bounds of an answer: of its headers, and of its body, which is read so that the connection can be used again.
@@ -63,7 +63,7 @@ type answer struct {
 }
 
 // post makes one attempt.
-func (c *client) post(ctx context.Context, to Receiver, e audit.AppEvent) answer {
+func (c *client) post(ctx context.Context, to Receiver, e store.AppEvent) answer {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
 	body, err := bodyOf(e)

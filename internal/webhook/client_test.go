@@ -20,12 +20,12 @@ import (
 	"github.com/google/uuid"
 	"golang.org/x/net/dns/dnsmessage"
 
-	"sendcode/internal/audit"
+	"sendcode/internal/store"
 )
 
 var loopback = Guard{Allow: prefixes("127.0.0.0/8")}
 
-var someEvent = audit.AppEvent{
+var someEvent = store.AppEvent{
 	ID: uuid.UUID{1}, App: "shop", Type: "send.failed", SendID: uuid.UUID{2}, VerificationID: "v-1", Status: "failed", Reason: "rejected",
 	At: time.Date(2030, 3, 1, 12, 0, 0, 123456000, time.UTC), Channel: "email", Purpose: "login", To: "a•••@example.com", Reference: "order 7",
 }
@@ -97,7 +97,7 @@ func TestPostSignsAndTellsNoMoreThanItMay(t *testing.T) {
 	if string(body) != want {
 		t.Errorf("%s", body)
 	}
-	bare, err := bodyOf(audit.AppEvent{Type: "verification.approved", Status: "approved", Test: true})
+	bare, err := bodyOf(store.AppEvent{Type: "verification.approved", Status: "approved", Test: true})
 	var p struct{ Data map[string]any }
 	if err != nil || json.Unmarshal(bare, &p) != nil {
 		t.Fatal(err)

@@ -6,13 +6,13 @@ import (
 	"sync"
 	"time"
 
-	"sendcode/internal/audit"
+	"sendcode/internal/store"
 )
 
 // Deliverer delivers events until they arrive or are given up. Safe for concurrent use.
 type Deliverer struct {
 	Parts
-	post func(ctx context.Context, c *client, to Receiver, e audit.AppEvent) answer
+	post func(ctx context.Context, c *client, to Receiver, e store.AppEvent) answer
 	wake chan struct{}
 	done sync.WaitGroup
 
@@ -47,7 +47,7 @@ func New(s Settings, p Parts) *Deliverer {
 	return d
 }
 
-func post(ctx context.Context, c *client, to Receiver, e audit.AppEvent) answer {
+func post(ctx context.Context, c *client, to Receiver, e store.AppEvent) answer {
 	return c.post(ctx, to, e)
 }
 
@@ -137,7 +137,7 @@ func (d *Deliverer) take(ctx context.Context) {
 }
 
 // room is how many more events of each app can be under way.
-func (d *Deliverer) room() (shares []audit.Share) {
+func (d *Deliverer) room() (shares []store.Share) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for app := range d.settings.Receivers {
@@ -147,14 +147,14 @@ func (d *Deliverer) room() (shares []audit.Share) {
 			d.lanes[app] = l
 		}
 		if n := l.share - l.flying; n > 0 {
-			shares = append(shares, audit.Share{App: app, Limit: n})
+			shares = append(shares, store.Share{App: app, Limit: n})
 		}
 	}
 	return shares
 }
 
 // fly starts an attempt. The caller holds the lock.
-func (d *Deliverer) fly(e audit.AppEvent, now time.Time) {
+func (d *Deliverer) fly(e store.AppEvent, now time.Time) {
 	to, c, l := d.settings.Receivers[e.App], d.client, d.lanes[e.App]
 	l.flying++
 	d.done.Go(func() {
@@ -181,17 +181,17 @@ func (d *Deliverer) land(l *lane, heard answer) {
 
 // record writes down what an attempt came to. What the log does not take is tried again when the lease has run out: an
 // event may arrive twice, and is not lost.
-func (d *Deliverer) record(e audit.AppEvent, age time.Duration, heard answer) {
-	end := audit.AppEventEnd{Held: audit.Held{ID: e.ID, Attempt: e.Attempt}, Answer: heard.word, State: audit.EventPending}
+func (d *Deliverer) record(e store.AppEvent, age time.Duration, heard answer) {
+	end := store.AppEventEnd{Held: store.Held{ID: e.ID, Attempt: e.Attempt}, Answer: heard.word, State: store.EventPending}
 	outcome := Retried
 	wait := max(backoff(e.Attempt), heard.after)
 	switch {
 	case heard.ok:
-		end.State, outcome = audit.EventDelivered, Delivered
+		end.State, outcome = store.EventDelivered, Delivered
 	case d.base.Err() != nil:
 		// This process stops: another one goes on at once.
 	case heard.gone || age+wait > life:
-		end.State, outcome = audit.EventGivenUp, GivenUp
+		end.State, outcome = store.EventGivenUp, GivenUp
 	default:
 		end.After = wait
 	}
@@ -201,7 +201,7 @@ func (d *Deliverer) record(e audit.AppEvent, age time.Duration, heard answer) {
 	d.report(e, end, outcome, age, applied, err)
 }
 
-func (d *Deliverer) report(e audit.AppEvent, end audit.AppEventEnd, outcome string, age time.Duration, applied bool, err error) {
+func (d *Deliverer) report(e store.AppEvent, end store.AppEventEnd, outcome string, age time.Duration, applied bool, err error) {
 	about := []any{"event", e.ID, "app", e.App, "type", e.Type, "attempt", e.Attempt, "answer", end.Answer}
 	switch {
 	case err != nil:

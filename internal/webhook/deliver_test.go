@@ -11,7 +11,8 @@ import (
 
 	"github.com/google/uuid"
 
-	"sendcode/internal/audit"
+	"sendcode/internal/store"
+	"sendcode/internal/store/sqlite"
 )
 
 func TestEventsAreDeliveredAtOnce(t *testing.T) {
@@ -21,11 +22,11 @@ func TestEventsAreDeliveredAtOnce(t *testing.T) {
 		first := r.happens("shop")
 		d.Wake()
 		synctest.Wait() // no time has passed: nobody waited for a tick
-		r.is(first, audit.EventDelivered, 1)
+		r.is(first, store.EventDelivered, 1)
 		second, other := r.happens("shop"), r.happens("nobody listens")
 		pass(tick) // and without a word as well: another replica wrote it
-		r.is(second, audit.EventDelivered, 1)
-		r.is(other, audit.EventPending, 0)
+		r.is(second, store.EventDelivered, 1)
+		r.is(other, store.EventPending, 0)
 		if r.told["shop delivered"] != 2 || len(r.told) != 1 {
 			t.Errorf("%v", r.told)
 		}
@@ -64,7 +65,7 @@ func TestEventsAreTriedForADay(t *testing.T) {
 		if last := r.posts[n-1].at; last > life || last < 17*time.Hour {
 			t.Errorf("the last attempt was after %v", last)
 		}
-		r.is(id, audit.EventGivenUp, n)
+		r.is(id, store.EventGivenUp, n)
 		if e := r.event(id); e.Answer != "500" || r.told["shop given_up"] != 1 || r.told["shop retried"] != n-1 || !strings.Contains(r.errors.String(), id.String()) {
 			t.Errorf("%+v %v %s", e, r.told, r.errors.String())
 		}
@@ -84,7 +85,7 @@ func TestEventsArriveWhenTheReceiverIsBack(t *testing.T) {
 		r.answers("shop", nil)
 		pass(2 * time.Hour)
 		for _, id := range ids {
-			if e := r.event(id); e.State != audit.EventDelivered {
+			if e := r.event(id); e.State != store.EventDelivered {
 				t.Errorf("%+v", e)
 			}
 		}
@@ -102,15 +103,15 @@ func TestWhatAReceiverWishes(t *testing.T) {
 		r.answers("gone", always(answer{word: "410", gone: true}))
 		id, gone := r.happens("shop"), r.happens("gone")
 		pass(10 * time.Minute)
-		r.is(id, audit.EventPending, 1)
-		r.is(gone, audit.EventGivenUp, 1)
+		r.is(id, store.EventPending, 1)
+		r.is(gone, store.EventGivenUp, 1)
 		pass(2 * tick)
-		r.is(id, audit.EventPending, 2)
+		r.is(id, store.EventPending, 2)
 		// The next event is tried all the same: the address is the operator's to take away.
 		r.answers("gone", nil)
 		next := r.happens("gone")
 		pass(tick)
-		r.is(next, audit.EventDelivered, 1)
+		r.is(next, store.EventDelivered, 1)
 	})
 }
 
@@ -132,7 +133,7 @@ func TestADeadReceiverIsInNobodysWay(t *testing.T) {
 			id := r.happens("shop")
 			d.Wake()
 			synctest.Wait()
-			r.is(id, audit.EventDelivered, 1)
+			r.is(id, store.EventDelivered, 1)
 			pass(time.Second)
 		}
 		before := r.count("dead")
@@ -143,7 +144,7 @@ func TestADeadReceiverIsInNobodysWay(t *testing.T) {
 		// It is back: soon all of them have arrived, some after their wait.
 		r.answers("dead", nil)
 		pass(3 * time.Hour)
-		events, err := r.log.AppEvents(r.Context(), audit.AppEventFilter{App: "dead", State: audit.EventDelivered, Limit: 200})
+		events, err := r.log.AppEvents(r.Context(), store.AppEventFilter{App: "dead", State: store.EventDelivered, Limit: 200})
 		if err != nil || len(events) != 200 {
 			t.Errorf("%d arrived, %v", len(events), err)
 		}
@@ -177,9 +178,9 @@ func TestAnotherReplicaTakesOver(t *testing.T) {
 		r.answers("shop", nil)
 		_, stop := r.replica("shop")
 		pass(lease - 3*tick)
-		r.is(id, audit.EventPending, 1)
+		r.is(id, store.EventPending, 1)
 		pass(3 * tick)
-		r.is(id, audit.EventDelivered, 2)
+		r.is(id, store.EventDelivered, 2)
 		delivered := r.event(id)
 		close(release) // the sleeper's word comes too late
 		pass(tick)
@@ -203,11 +204,11 @@ func TestStopHandsBack(t *testing.T) {
 		if took := time.Since(began); took != stopWait {
 			t.Errorf("stopped after %v", took)
 		}
-		r.is(id, audit.EventDelivered, 1)
-		r.is(slow, audit.EventPending, 1)
+		r.is(id, store.EventDelivered, 1)
+		r.is(slow, store.EventPending, 1)
 		r.answers("slow", nil)
 		_, stopOther := r.replica("slow")
-		r.is(slow, audit.EventDelivered, 2)
+		r.is(slow, store.EventDelivered, 2)
 		stopOther()
 	})
 }
@@ -217,23 +218,23 @@ func TestTheLogIsAwayForAWhile(t *testing.T) {
 		_, stop := r.replica("shop")
 		defer stop()
 		id := r.happens("shop")
-		away := map[string]audit.Fault{"AppEventsDue": audit.Down, "ForgetAppEvents": audit.Down}
-		r.log.SetFault(func(method string) audit.Fault { return away[method] })
+		away := map[string]sqlite.Fault{"AppEventsDue": sqlite.Down, "ForgetAppEvents": sqlite.Down}
+		r.log.SetFault(func(method string) sqlite.Fault { return away[method] })
 		pass(time.Minute)
 		if len(r.posts) != 0 {
 			t.Errorf("%d attempts without a lease", len(r.posts))
 		}
-		r.log.SetFault(func(method string) audit.Fault {
+		r.log.SetFault(func(method string) sqlite.Fault {
 			if method == "AppEventEnded" {
-				return audit.Down
+				return sqlite.Down
 			}
-			return audit.None
+			return sqlite.None
 		})
 		pass(2 * tick)
 		r.log.SetFault(nil)
-		r.is(id, audit.EventPending, 1)
+		r.is(id, store.EventPending, 1)
 		pass(lease + tick) // it arrived, and nobody could write that down: it arrives again
-		r.is(id, audit.EventDelivered, 2)
+		r.is(id, store.EventDelivered, 2)
 		if len(r.posts) != 2 || r.posts[0].id != r.posts[1].id {
 			t.Errorf("%v", r.posts)
 		}
@@ -247,21 +248,21 @@ func TestChange(t *testing.T) {
 		d.Change(Settings{})
 		id := r.happens("shop")
 		pass(time.Hour)
-		r.is(id, audit.EventPending, 0)
+		r.is(id, store.EventPending, 0)
 		d.Change(Settings{Receivers: map[string]Receiver{"shop": {URL: "https://elsewhere.example"}}})
 		synctest.Wait()
-		r.is(id, audit.EventDelivered, 1)
+		r.is(id, store.EventDelivered, 1)
 
 		// Nobody listens for a week: given up, and there to be seen for another one.
 		d.Change(Settings{})
 		lost := r.happens("shop")
 		pass(keep + 2*sweep)
-		r.is(lost, audit.EventGivenUp, 0)
+		r.is(lost, store.EventGivenUp, 0)
 		if r.told[" given_up"] != 1 {
 			t.Errorf("%v", r.told)
 		}
 		pass(keep + 2*sweep)
-		if events, err := r.log.AppEvents(r.Context(), audit.AppEventFilter{Limit: 200}); err != nil || len(events) != 0 {
+		if events, err := r.log.AppEvents(r.Context(), store.AppEventFilter{Limit: 200}); err != nil || len(events) != 0 {
 			t.Errorf("%d are kept, %v", len(events), err)
 		}
 	})
@@ -284,10 +285,10 @@ func TestForgetsInSteps(t *testing.T) {
 
 type forgetful func() (int, int)
 
-func (forgetful) AppEventsDue(context.Context, time.Duration, []audit.Share) ([]audit.AppEvent, time.Time, error) {
+func (forgetful) AppEventsDue(context.Context, time.Duration, []store.Share) ([]store.AppEvent, time.Time, error) {
 	return nil, time.Time{}, nil
 }
-func (forgetful) AppEventEnded(context.Context, audit.AppEventEnd) (bool, error) { return true, nil }
+func (forgetful) AppEventEnded(context.Context, store.AppEventEnd) (bool, error) { return true, nil }
 func (f forgetful) ForgetAppEvents(context.Context, time.Duration, int) (int, int, error) {
 	a, b := f()
 	return a, b, nil

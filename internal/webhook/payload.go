@@ -6,7 +6,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"sendcode/internal/audit"
+	"sendcode/internal/store"
 )
 
 // payload is the body of an event: what the app's back end may see of it with its secret key, and nothing more. No code
@@ -30,7 +30,7 @@ type data struct {
 	Test           bool    `json:"test"`
 }
 
-func bodyOf(e audit.AppEvent) ([]byte, error) {
+func bodyOf(e store.AppEvent) ([]byte, error) {
 	d := data{
 		VerificationID: e.VerificationID, App: e.App, Channel: string(e.Channel), Purpose: e.Purpose, To: e.To, Status: e.Status,
 		Reason: orNull(e.Reason), Reference: orNull(e.Reference), Test: e.Test,

@@ -12,15 +12,16 @@ import (
 
 	"github.com/google/uuid"
 
-	"sendcode/internal/audit"
-	"sendcode/internal/audit/audittest"
 	"sendcode/internal/parts"
+	"sendcode/internal/store"
+	"sendcode/internal/store/sqlite"
+	"sendcode/internal/store/sqlite/sqlitetest"
 )
 
 // rig is a deliverer, or several, over one log in memory, inside a bubble with a clock of its own.
 type rig struct {
 	*testing.T
-	log    *audit.SQLite
+	log    *sqlite.DB
 	began  time.Time
 	tick   time.Duration // of later replicas; 0: the usual one
 	serial uint32
@@ -43,7 +44,7 @@ func inBubble(t *testing.T, test func(r *rig)) {
 	t.Helper()
 	parts.Bubble(t, func(t *testing.T) {
 		test(&rig{
-			T: t, log: audittest.Open(t, time.Now), began: time.Now(), told: map[string]int{},
+			T: t, log: sqlitetest.Open(t, time.Now), began: time.Now(), told: map[string]int{},
 			answer: map[string]func(context.Context) answer{},
 		})
 	})
@@ -64,7 +65,7 @@ func (r *rig) replica(apps ...string) (*Deliverer, func()) {
 	return d, func() { cancel(); <-stopped }
 }
 
-func (r *rig) post(ctx context.Context, _ *client, _ Receiver, e audit.AppEvent) answer {
+func (r *rig) post(ctx context.Context, _ *client, _ Receiver, e store.AppEvent) answer {
 	r.mu.Lock()
 	r.posts = append(r.posts, posted{e.ID, e.App, time.Since(r.began)})
 	f := r.answer[e.App]
@@ -104,23 +105,23 @@ func (r *rig) happens(app string) uuid.UUID {
 	id := uuid.UUID{8: 0x80}
 	binary.BigEndian.PutUint64(id[:], uint64(time.Now().UnixMilli())<<16|0x7000)
 	binary.BigEndian.PutUint32(id[12:], r.serial)
-	in := audit.Intent{
-		Send:     audit.Send{ID: id, App: app, Channel: "email", Purpose: "login"},
-		Purposes: []string{"login"}, Life: time.Hour, Lease: time.Minute, Verification: audit.Verification{ID: "v-" + id.String(), MaxAttempts: 5},
+	in := store.Intent{
+		Send:     store.Send{ID: id, App: app, Channel: "email", Purpose: "login"},
+		Purposes: []string{"login"}, Life: time.Hour, Lease: time.Minute, Verification: store.Verification{ID: "v-" + id.String(), MaxAttempts: 5},
 	}
 	if _, err := r.log.Begin(r.Context(), in); err != nil {
 		r.Fatal(err)
 	}
-	tell := audit.Tell{ID: id, Type: "send.sent"}
-	if done, err := r.log.Finish(r.Context(), audit.Outcome{Held: audit.Held{ID: id, Attempt: 1}, Status: audit.Sent, Tell: tell}); err != nil || !done {
+	tell := store.Tell{ID: id, Type: "send.sent"}
+	if done, err := r.log.Finish(r.Context(), store.Outcome{Held: store.Held{ID: id, Attempt: 1}, Status: store.Sent, Tell: tell}); err != nil || !done {
 		r.Fatal(done, err)
 	}
 	return id
 }
 
-func (r *rig) event(id uuid.UUID) audit.AppEvent {
+func (r *rig) event(id uuid.UUID) store.AppEvent {
 	r.Helper()
-	events, err := r.log.AppEvents(r.Context(), audit.AppEventFilter{Limit: 200})
+	events, err := r.log.AppEvents(r.Context(), store.AppEventFilter{Limit: 200})
 	if err != nil {
 		r.Fatal(err)
 	}
@@ -130,10 +131,10 @@ func (r *rig) event(id uuid.UUID) audit.AppEvent {
 		}
 	}
 	r.Fatalf("no event %v", id)
-	return audit.AppEvent{}
+	return store.AppEvent{}
 }
 
-func (r *rig) is(id uuid.UUID, state audit.EventState, attempt int) {
+func (r *rig) is(id uuid.UUID, state store.EventState, attempt int) {
 	r.Helper()
 	if e := r.event(id); e.State != state || e.Attempt != attempt {
 		r.Errorf("%s after attempt %d, want %s after %d", e.State, e.Attempt, state, attempt)

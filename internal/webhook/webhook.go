@@ -16,13 +16,13 @@ import (
 	"log/slog"
 	"time"
 
-	"sendcode/internal/audit"
+	"sendcode/internal/store"
 )
 
-// Log is the outbox of events. Implementations: audit.Postgres and audit.SQLite.
+// Log is the outbox of events. Implementations: postgres.DB and sqlite.DB.
 type Log interface {
-	AppEventsDue(ctx context.Context, lease time.Duration, shares []audit.Share) ([]audit.AppEvent, time.Time, error)
-	AppEventEnded(ctx context.Context, end audit.AppEventEnd) (bool, error)
+	AppEventsDue(ctx context.Context, lease time.Duration, shares []store.Share) ([]store.AppEvent, time.Time, error)
+	AppEventEnded(ctx context.Context, end store.AppEventEnd) (bool, error)
 	ForgetAppEvents(ctx context.Context, keep time.Duration, limit int) (forgotten, givenUp int, err error)
 }
 

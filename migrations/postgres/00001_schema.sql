@@ -13,7 +13,7 @@
 -- Texts with fixed values have no type of their own: a later version adds a value without rewriting what an older one reads. sends
 -- and flights have no CHECK: it would be parsed and evaluated at each update. Package audit writes nothing else.
 --
--- The console's queries, and what serves them (internal/audit/sqldb_filter.go, postgres_filter.go, stats.go):
+-- The console's queries, and what serves them (internal/store/sqldb/filter.go, stats.go, internal/store/postgres/filter.go):
 --
 --   all rows, newest first, from a mark, between times   sends_logged, backwards
 --   recipient                                            sends_recipient and sends_refused_recipient, merged
@@ -192,7 +192,7 @@ CREATE TABLE claims (
 CREATE INDEX claims_made ON claims (made_at);
 
 -- What administrators did. Rows are only added: the trigger holds for every role, and the role that the service works as has no
--- right to anything else (package audit, rights.go). The database's owner can take both away, so the service should not have the
+-- right to anything else (package postgres, rights.go). The database's owner can take both away, so the service should not have the
 -- owner's password.
 CREATE TABLE acts (
     id      uuid        NOT NULL PRIMARY KEY, -- version 7
@@ -306,7 +306,7 @@ CREATE TABLE erasures (
 CREATE INDEX erasures_forget ON erasures (forget_at);
 
 -- What text messages have cost in a period, by what a cap looks at. One statement adds to it and looks at the cap, so that parallel
--- sends never pass it (package audit, spending.go).
+-- sends never pass it (package sqldb, spending.go).
 CREATE TABLE spending (
     account text   NOT NULL,
     period  date   NOT NULL, -- its first day, in UTC
@@ -336,7 +336,7 @@ CREATE TABLE provider_events (
 );
 
 -- Text messages that a carrier took and of which nothing final is known: it reports by its own ID, or is asked. A row goes once there
--- is a receipt, and after three days (package audit, awaited.go).
+-- is a receipt, and after three days (package sqldb, awaited.go).
 CREATE TABLE awaited (
     carrier    text        NOT NULL, -- its name in the configuration
     message_id text        NOT NULL, -- the carrier's
@@ -350,7 +350,7 @@ CREATE INDEX awaited_send ON awaited (send_id);
 CREATE INDEX awaited_ask ON awaited (ask_at) WHERE ask_at IS NOT NULL;
 CREATE INDEX awaited_at ON awaited (at);
 
--- Prefixes of phone numbers to which an app's text messages rest, because codes went there and hardly any came back (package audit,
+-- Prefixes of phone numbers to which an app's text messages rest, because codes went there and hardly any came back (package sqldb,
 -- watch.go). Rows are few, and a part of the record.
 CREATE TABLE prefix_pauses (
     id         uuid        NOT NULL PRIMARY KEY,
@@ -370,7 +370,7 @@ CREATE INDEX prefix_pauses_prefix ON prefix_pauses (app, prefix, since);
 CREATE INDEX prefix_pauses_since ON prefix_pauses (since, id);
 
 -- A look whether rows can be written fills this table and empties it again: for that it needs new pages, as rows of sends do
--- (package audit, writable.go). Nothing reads it.
+-- (package postgres, writable.go). Nothing reads it.
 CREATE TABLE writable (
     filling text NOT NULL
 );
@@ -421,7 +421,7 @@ CREATE TABLE recovery_codes (
     PRIMARY KEY (account, hash)
 );
 
--- What the log counted in an hour that is over, so that it is counted once, beside the traffic (package audit, rollup.go). An hour
+-- What the log counted in an hour that is over, so that it is counted once, beside the traffic (package postgres, rollup.go). An hour
 -- that is not in hours is counted from its rows.
 CREATE TABLE hours (
     hour timestamptz NOT NULL PRIMARY KEY -- its beginning
@@ -475,7 +475,7 @@ FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid CROSS JOIN LATERAL (SEL
 WHERE i.inhparent = 'sends'::regclass;
 GRANT SELECT ON sendcode_partitions TO PUBLIC;
 
--- Both functions work as the tables' owner, for roles that may call them (package audit, rights.go); so the names in them mean what
+-- Both functions work as the tables' owner, for roles that may call them (package postgres, rights.go); so the names in them mean what
 -- they mean here, whatever is made in other schemas.
 -- +goose StatementBegin
 DO $do$

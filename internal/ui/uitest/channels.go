@@ -6,8 +6,8 @@ import (
 	"slices"
 	"time"
 
-	"sendcode/internal/audit"
 	"sendcode/internal/recipient"
+	"sendcode/internal/store"
 	"sendcode/internal/verification"
 	"sendcode/quota"
 )
@@ -48,7 +48,7 @@ func (c *Codes) Bar(d time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.barred[c.newest.to] = c.now().Add(d)
-	c.settle(c.newest, audit.Failed)
+	c.settle(c.newest, store.Failed)
 }
 
 // Text has text messages go to these countries from now on, in alphabetical order; none: there are none.

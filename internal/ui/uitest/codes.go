@@ -11,8 +11,8 @@ import (
 
 	"github.com/google/uuid"
 
-	"sendcode/internal/audit"
 	"sendcode/internal/recipient"
+	"sendcode/internal/store"
 	"sendcode/internal/verification"
 	"sendcode/quota"
 )
@@ -40,7 +40,7 @@ const (
 // Codes keeps verifications in memory. Sends stay queued until Settle, unless Immediately says what becomes of them.
 type Codes struct {
 	Rules       []quota.Rule
-	Immediately audit.Status
+	Immediately store.Status
 	Proof       string   // what a right code is answered with
 	Countries   []string // that text messages go to, sorted; nil: there are no text messages
 
@@ -132,19 +132,19 @@ func (c *Codes) Asks() []verification.Ask {
 }
 
 // Settle ends the newest send, and gives its place back when it failed.
-func (c *Codes) Settle(status audit.Status) {
+func (c *Codes) Settle(status store.Status) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.settle(c.newest, status)
 }
 
-func (c *Codes) settle(k *kept, status audit.Status) {
+func (c *Codes) settle(k *kept, status store.Status) {
 	k.view.Send.Status = status
-	if status == audit.Queued || status == audit.Sending {
+	if status == store.Queued || status == store.Sending {
 		return
 	}
 	k.view.Send.FinishedAt = c.now()
-	if status == audit.Failed {
+	if status == store.Failed {
 		for _, bucket := range c.bucketsOf(k.to, verification.Caller{}) {
 			_ = c.limiter.Refund(context.Background(), k.taken, bucket)
 		}
@@ -200,7 +200,7 @@ func (c *Codes) Send(ctx context.Context, ask verification.Ask) (verification.An
 	}
 	c.sends++
 	k := c.opened(old, to)
-	k.taken, k.view.Send = id, verification.SendView{ID: id, Number: k.view.Send.Number + 1, Status: audit.Queued, At: c.now()}
+	k.taken, k.view.Send = id, verification.SendView{ID: id, Number: k.view.Send.Number + 1, Status: store.Queued, At: c.now()}
 	if c.Immediately != "" {
 		c.settle(k, c.Immediately)
 	}

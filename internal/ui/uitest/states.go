@@ -3,7 +3,7 @@ package uitest
 import (
 	"time"
 
-	"sendcode/internal/audit"
+	"sendcode/internal/store"
 	"sendcode/quota"
 )
 
@@ -58,7 +58,7 @@ func send(address string) Step { return post("?view=new", "send", "to", address)
 func again() Step            { return post("", "again") }
 func check(code string) Step { return post("", "check", "code", code) }
 
-func settle(s audit.Status) Step {
+func settle(s store.Status) Step {
 	return func(w *World) error { w.Codes.Settle(s); return nil }
 }
 
@@ -76,7 +76,7 @@ func longCodes(w *World) error { w.SendLongCodes(); return nil }
 
 func down(w *World) error { w.Codes.Down(true); return nil }
 
-func immediately(s audit.Status) Step {
+func immediately(s store.Status) Step {
 	return func(w *World) error { w.Codes.Immediately = s; return nil }
 }
 
@@ -100,7 +100,7 @@ func repeat(n int, steps ...Step) Step {
 
 // spent sends n codes at intervals, all of them delivered.
 func spent(n int, apart time.Duration) []Step {
-	return []Step{immediately(audit.Sent), send(Address), repeat(n-1, later(apart), again())}
+	return []Step{immediately(store.Sent), send(Address), repeat(n-1, later(apart), again())}
 }
 
 func in(steps ...any) []Step {
@@ -138,25 +138,25 @@ func unusual() []quota.Rule {
 func States() []State { return append(mailStates(), phoneStates()...) }
 
 func mailStates() []State {
-	sent := in(send(Address), settle(audit.Sent))
+	sent := in(send(Address), settle(store.Sent))
 	return []State{
 		{Name: "ask"},
 		{Name: "ask-bad-address", Query: "?view=change", Steps: in(send("ana.example.com"))},
 		{Name: "ask-did-you-mean", Query: "?view=change", Steps: in(send(Slip))},
 		{Name: "ask-change", Query: "?view=change", Steps: sent},
-		{Name: "sending", Steps: in(send(Address), settle(audit.Sending))},
-		{Name: "sending-slow", Steps: in(send(Address), settle(audit.Sending), later(20*time.Second))},
+		{Name: "sending", Steps: in(send(Address), settle(store.Sending))},
+		{Name: "sending-slow", Steps: in(send(Address), settle(store.Sending), later(20*time.Second))},
 		{Name: "code-counting", Steps: in(sent, later(4*time.Second))},
 		{Name: "code-nothing-yet", Steps: in(sent, later(18*time.Second))},
 		{Name: "code-ready", Steps: in(sent, later(75*time.Second))},
-		{Name: "code-sent-again", Steps: in(sent, later(61*time.Second), again(), settle(audit.Sent), later(2*time.Second))},
+		{Name: "code-sent-again", Steps: in(sent, later(61*time.Second), again(), settle(store.Sent), later(2*time.Second))},
 		{Name: "code-wrong", Steps: in(sent, later(9*time.Second), check("111111"), check("222222"))},
 		{Name: "code-slip", Steps: in(sent, later(9*time.Second), check("4829"))},
 		{Name: "ask-letters", Steps: in(letters)},
 		{Name: "code-letters", Steps: in(letters, sent, later(9*time.Second))},
 		{Name: "code-letters-slip", Steps: in(letters, sent, later(9*time.Second), check("bkvx"))},
-		{Name: "code-unknown", Steps: in(send(Address), settle(audit.Unknown), later(6*time.Second))},
-		{Name: "code-resend-failed", Steps: in(sent, later(61*time.Second), again(), settle(audit.Failed))},
+		{Name: "code-unknown", Steps: in(send(Address), settle(store.Unknown), later(6*time.Second))},
+		{Name: "code-resend-failed", Steps: in(sent, later(61*time.Second), again(), settle(store.Failed))},
 		{Name: "code-hour-spent", Steps: in(spent(5, 100*time.Second), later(3*time.Second))},
 		{Name: "code-other-rules", Rules: unusual(), Steps: in(spent(3, time.Second))},
 		{Name: "enough-minute", Steps: in(sent, later(12*time.Second), forget, send(Address))},
@@ -168,8 +168,8 @@ func mailStates() []State {
 		{Name: "too-many-requests", Steps: in(sent, exhaust)},
 		{Name: "code-long", Steps: in(longCodes, sent, later(9*time.Second))},
 		{Name: "code-long-approved", Steps: in(longCodes, sent, later(9*time.Second), check("4829 1376"))},
-		{Name: "failed", Steps: in(send(Address), settle(audit.Failed))},
-		{Name: "failed-did-you-mean", Steps: in(despite(Slip), settle(audit.Failed))},
+		{Name: "failed", Steps: in(send(Address), settle(store.Failed))},
+		{Name: "failed-did-you-mean", Steps: in(despite(Slip), settle(store.Failed))},
 		{Name: "too-many-tries", Steps: in(sent, later(20*time.Second), repeat(5, check("111111")))},
 		{Name: "expired", Steps: in(sent, later(11*time.Minute))},
 		{Name: "away", Steps: in(down, send(Address))},

@@ -7,7 +7,7 @@ import (
 
 	"github.com/chromedp/chromedp"
 
-	"sendcode/internal/audit"
+	"sendcode/internal/store"
 	"sendcode/quota"
 )
 
@@ -29,7 +29,7 @@ const WidgetMarkup = `<main><send-code key="` + PublicKey + `" locale="%s" %s></
 
 // WidgetStates lists those of the widget.
 func WidgetStates() []WidgetState {
-	arrives := immediately(audit.Sent)
+	arrives := immediately(store.Sent)
 	return []WidgetState{
 		{Name: "widget-ask", Kind: "ask"},
 		{Name: "widget-bad-address", Kind: "ask", To: "ana.example.com"},
@@ -37,7 +37,7 @@ func WidgetStates() []WidgetState {
 		{Name: "widget-code", Kind: "code", Before: in(arrives), To: Address},
 		{Name: "widget-code-ready", Kind: "code", Before: in(arrives), To: Address, After: in(later(75 * time.Second))},
 		{Name: "widget-code-wrong", Kind: "code", Before: in(arrives), To: Address, Code: "111111"},
-		{Name: "widget-code-unknown", Kind: "code", Before: in(immediately(audit.Unknown)), To: Address},
+		{Name: "widget-code-unknown", Kind: "code", Before: in(immediately(store.Unknown)), To: Address},
 		{Name: "widget-enough-minute", Kind: "enough", Before: in(arrives, send(Address), later(12*time.Second)), To: Address},
 		{Name: "widget-enough-hour", Kind: "enough", Before: in(spent(5, 7*time.Minute), later(3*time.Minute)), To: Address},
 		{Name: "widget-enough-network", Kind: "enough", Rules: crowded(), Before: in(send("ben@example.com"), send("cem@example.com")), To: Address},
@@ -46,7 +46,7 @@ func WidgetStates() []WidgetState {
 		{Name: "widget-too-many-requests", Kind: "away", Before: in(exhaust), To: Address},
 		{Name: "widget-code-long", Kind: "code", Before: in(longCodes, arrives), To: Address},
 		{Name: "widget-code-long-approved", Kind: "approved", Before: in(longCodes, arrives), To: Address, Code: LongCode},
-		{Name: "widget-failed", Kind: "failed", To: Address, After: in(settle(audit.Failed))},
+		{Name: "widget-failed", Kind: "failed", To: Address, After: in(settle(store.Failed))},
 		{Name: "widget-expired", Kind: "ended", Before: in(arrives), To: Address, After: in(later(11 * time.Minute))},
 		{Name: "widget-away", Kind: "away", Before: in(down), To: Address},
 		{Name: "widget-misplaced", Kind: "misplaced", To: Address, Barred: true},
@@ -55,8 +55,8 @@ func WidgetStates() []WidgetState {
 		{Name: "widget-phone-denied", Kind: "ask", Phone: true, To: "+34 612 34 56 78"},
 		{Name: "widget-phone-code", Kind: "code", Phone: true, Before: in(arrives), To: Number},
 		{Name: "widget-phone-ready", Kind: "code", Phone: true, Before: in(arrives), To: Number, After: in(later(75 * time.Second))},
-		{Name: "widget-phone-undelivered", Kind: "code", Phone: true, Before: in(immediately(audit.Undelivered)), To: Number},
-		{Name: "widget-phone-failed", Kind: "failed", Phone: true, To: Number, After: in(settle(audit.Failed))},
+		{Name: "widget-phone-undelivered", Kind: "code", Phone: true, Before: in(immediately(store.Undelivered)), To: Number},
+		{Name: "widget-phone-failed", Kind: "failed", Phone: true, To: Number, After: in(settle(store.Failed))},
 		{Name: "widget-phone-limit", Kind: "enough", Phone: true, Before: in(texting("DE"), text(Number), bar(23*time.Hour)), To: Number},
 		{Name: "widget-phone-approved", Kind: "approved", Phone: true, Before: in(arrives), To: Number, Code: Code},
 		{Name: "widget-approved", Kind: "approved", Before: in(arrives), To: Address, Code: Code},

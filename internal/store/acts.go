@@ -1,0 +1,109 @@
+package store
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/google/uuid"
+
+	"sendcode/internal/recipient"
+)
+
+// Act is what an administrator did, or tried to: who, when, what, on whom, why, and what came of it (AUDIT-1). Acts are
+// only ever added. One whose effect is in the log is written in the same transaction as the effect; one whose effect lies
+// elsewhere is written before it, as Begun, and a second row tells how it ended.
+type Act struct {
+	ID        uuid.UUID // version 7
+	At        time.Time // on the log's clock; the log sets it
+	Who       string    // the account
+	Role      string    // that the account had
+	Network   string    // where the request came from
+	What      string    // machine word, as "quota.reset"
+	App       string
+	Channel   recipient.Channel
+	Purpose   string
+	Recipient recipient.Hash // zero: it was on nobody, or on somebody who was forgotten
+	To        string         // masked; Erased once the recipient was
+	Target    string         // ID of a send, or the name of an account
+	Reason    string         // why, in the administrator's words; must not name a recipient, for it stays
+	Outcome   ActOutcome
+	Detail    string    // machine word: why it failed, what was changed
+	Ends      uuid.UUID // the act, begun before, whose outcome this is; or uuid.Nil
+}
+
+// ActOutcome is what came of an act.
+type ActOutcome string
+
+// The outcomes of an act. A row that says Begun and that no other row ends is one whose process died in between.
+const (
+	ActBegun  ActOutcome = "begun"
+	ActDone   ActOutcome = "done"
+	ActFailed ActOutcome = "failed"
+)
+
+// Erased stands for the masked form of a recipient who was erased.
+const Erased = "•••"
+
+// ActFilter selects acts. Zero fields select all.
+type ActFilter struct {
+	Who       string
+	What      string
+	Recipient *recipient.Hash
+	Before    *Mark // acts older than this one (keyset paging)
+	Limit     int   // 1 to 200
+}
+
+// ActLog is the part of the log that is about acts.
+type ActLog interface {
+	// RecordAct adds an act. Repeated with the same ID it changes nothing. Errors: ErrBadRequest, ErrUnavailable.
+	RecordAct(ctx context.Context, a Act) error
+	// Acts lists acts, newest first, by At and then ID.
+	Acts(ctx context.Context, f ActFilter) ([]Act, error)
+}
+
+// MaxReason is how long an administrator's reason may be, in characters.
+const MaxReason = 500
+
+func (a Act) Checked() (Act, error) {
+	switch {
+	case a.ID == uuid.Nil || a.Who == "" || a.What == "":
+		return a, Bad("an act has an ID, says who did it and what it was")
+	case !slices.Contains([]ActOutcome{ActBegun, ActDone, ActFailed}, a.Outcome):
+		return a, Bad("an act has an outcome")
+	case !Storable(a.Who, a.Role, a.Network, a.What, a.App, string(a.Channel), a.Purpose, a.To, a.Target, a.Detail):
+		return a, Bad("a text of an act can't be stored")
+	case utf8.RuneCountInString(a.Reason) > MaxReason || !utf8.ValidString(a.Reason) || strings.ContainsRune(a.Reason, 0):
+		return a, Bad("a reason has at most %d characters", MaxReason)
+	}
+	return a, nil
+}
+
+// OnSomebody says whether the act has a row in act_people.
+func (a Act) OnSomebody() bool { return a.Recipient != recipient.Hash{} || a.To != "" }
+
+// ending is the row that tells how an act ended that was written as Begun.
+func (a Act) ending(id uuid.UUID, outcome ActOutcome, detail string) Act {
+	a.Ends, a.ID, a.Outcome, a.Detail = a.ID, id, outcome, detail
+	return a
+}
+
+// EndOf makes the row that tells how a begun act ended. Error: the system has no randomness.
+func EndOf(a Act, outcome ActOutcome, detail string) (Act, error) {
+	id, err := uuid.NewV7()
+	return a.ending(id, outcome, detail), err
+}
+
+func (f ActFilter) Checked() (ActFilter, error) {
+	if f.Limit < 1 || f.Limit > MaxPage {
+		return f, Bad("a page has 1 to %d acts, not %d", MaxPage, f.Limit)
+	}
+	if f.Before != nil {
+		m := *f.Before
+		m.At = Micro(m.At)
+		f.Before = &m
+	}
+	return f, nil
+}

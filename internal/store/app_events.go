@@ -1,0 +1,120 @@
+package store
+
+import (
+	"context"
+	"time"
+
+	"github.com/google/uuid"
+
+	"sendcode/internal/recipient"
+)
+
+// EventQueue is the outbox of what apps are told of. An event's row is written by the statement that changes what it tells
+// of (Finish, Approve): there is no outcome without its event, and no event without its outcome. Package webhook delivers
+// them; leases, attempts and takeover are as those of sends.
+type EventQueue interface {
+	// AppEventsDue starts the next attempt of events that are due or whose lease ran out: of each app as many as its
+	// share, the longest overdue first. now is the log's clock.
+	AppEventsDue(ctx context.Context, lease time.Duration, shares []Share) (events []AppEvent, now time.Time, err error)
+	// AppEventEnded ends an attempt; false: another attempt holds the event, or it had ended.
+	AppEventEnded(ctx context.Context, end AppEventEnd) (bool, error)
+	// ForgetAppEvents deletes up to limit events that ended longer than keep ago, and gives up as many that happened
+	// longer ago than that and that nobody has delivered, since their app has no receiver any more.
+	ForgetAppEvents(ctx context.Context, keep time.Duration, limit int) (forgotten, givenUp int, err error)
+	// EventQueue lists events, the newest first by their IDs.
+	AppEvents(ctx context.Context, filter AppEventFilter) ([]AppEvent, error)
+}
+
+// Tell is what an app is to be told of a change. The zero Tell tells nobody, and costs nothing.
+type Tell struct {
+	ID   uuid.UUID // version 7; the receiver knows a repeated delivery by it
+	Type string    // "send.sent"
+	Test bool      // of a test recipient
+}
+
+func (t Tell) Check() error {
+	if (t.Type == "") != (t.ID == uuid.Nil) || !Storable(t.Type) {
+		return Bad("who is told of something is told what, under an ID")
+	}
+	return nil
+}
+
+// EventState is where an event's delivery stands.
+type EventState string
+
+// The states of an event.
+const (
+	EventPending   EventState = "pending"
+	EventDelivered EventState = "delivered"
+	EventGivenUp   EventState = "given_up"
+)
+
+// AppEvent is something that an app is told of.
+type AppEvent struct {
+	ID             uuid.UUID
+	App            string
+	Type           string
+	SendID         uuid.UUID // nil UUID: it is about the verification
+	VerificationID string
+	Status         string // of the send or the verification, as it became then
+	Reason         string
+	Test           bool
+	At             time.Time // when it happened, on the log's clock
+	State          EventState
+	Attempt        int
+	DueAt          time.Time // while pending
+	EndedAt        time.Time // zero while pending
+	Answer         string    // what the last attempt came to, in a word or a status
+
+	// Of the send or the verification, as it is now; empty when that is gone.
+	Channel   recipient.Channel
+	Purpose   string
+	To        string // masked
+	Reference string
+}
+
+// Share is how many events of an app somebody has room for.
+type Share struct {
+	App   string
+	Limit int
+}
+
+// AppEventEnd is what an attempt came to.
+type AppEventEnd struct {
+	Held
+	State  EventState    // EventPending: it is tried again
+	After  time.Duration // with EventPending: until the next attempt may start
+	Answer string
+}
+
+func (e AppEventEnd) Checked() (AppEventEnd, error) {
+	e.Answer = mended(e.Answer)
+	if e.State != EventPending && e.State != EventDelivered && e.State != EventGivenUp || e.After < 0 {
+		return e, Bad("an attempt ends in a state, and the next one is not in the past")
+	}
+	return e, nil
+}
+
+// AppEventFilter selects events. Zero fields select all.
+type AppEventFilter struct {
+	App    string
+	State  EventState
+	Before uuid.UUID // older than this one, by its ID
+	Limit  int       // 1 to 200
+}
+
+func (f AppEventFilter) Check() error {
+	if f.Limit < 1 || f.Limit > MaxPage {
+		return Bad("a page has 1 to %d rows", MaxPage)
+	}
+	return nil
+}
+
+func CheckShares(lease time.Duration, shares []Share) error {
+	for _, s := range shares {
+		if err := CheckLease(lease, s.Limit); err != nil {
+			return err
+		}
+	}
+	return CheckLease(lease, 1)
+}

@@ -1,0 +1,63 @@
+package store
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// Awaited is a message that a carrier took, and of which nothing final is known.
+type Awaited struct {
+	Carrier string    // its name in the configuration
+	ID      string    // the carrier's for it
+	Send    uuid.UUID // that it was
+	At      time.Time // when it was taken, on the log's clock
+}
+
+// Awaiting is the part of the log that knows which receipts are missing.
+type Awaiting interface {
+	// Await notes a message that a carrier has just taken; it may be asked after a while, or is only looked up where ask is 0.
+	// Noted twice, it is one.
+	Await(ctx context.Context, a Awaited, ask time.Duration) error
+	// AwaitedSend is the send that a carrier's ID means, or ErrNotFound.
+	AwaitedSend(ctx context.Context, carrier, id string) (uuid.UUID, error)
+	// Inquiries are up to limit messages whose time to be asked has come, the longest overdue first. Each is put off to its next
+	// time with it, twice as far as the one before, up to six hours: so no other replica asks as well, and one whose asker
+	// died is asked again. What has been awaited for three days is given up.
+	Inquiries(ctx context.Context, limit int) ([]Awaited, error)
+	// Answered forgets what is awaited of a send: there is a receipt, or there will be none.
+	Answered(ctx context.Context, send uuid.UUID) error
+}
+
+// The times of inquiries.
+const (
+	FirstPause = 30 * time.Second // after the first one
+	LastPause  = 6 * time.Hour
+	AwaitFor   = 72 * time.Hour
+	Doublings  = 10 // then the pause is the last one
+)
+
+func (a Awaited) Check(ask time.Duration) error {
+	if a.Carrier == "" || a.ID == "" || a.Send == uuid.Nil || ask < 0 || !Storable(a.Carrier, a.ID) {
+		return Bad("what is awaited names its carrier, its message and its send")
+	}
+	return nil
+}
+
+func CheckInquiries(limit int) error {
+	if limit < 1 || limit > MaxPage {
+		return Bad("from 1 to %d messages are asked for", MaxPage)
+	}
+	return nil
+}
+
+// OldestFirst orders them.
+func OldestFirst(list []Awaited) []Awaited {
+	slices.SortFunc(list, func(a, b Awaited) int {
+		return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.Carrier, b.Carrier), cmp.Compare(a.ID, b.ID))
+	})
+	return list
+}

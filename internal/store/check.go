@@ -1,0 +1,189 @@
+package store
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/google/uuid"
+
+	"sendcode/internal/recipient"
+	"sendcode/quota"
+)
+
+// Bounds of what one call may ask for.
+const (
+	MaxPage    = 200
+	MaxRelated = 500
+	maxTaken   = 1000
+	MaxText    = 512 // bytes of a text that an index may hold: Postgres takes 2,704 for all of a row's key
+)
+
+func Bad(format string, args ...any) error {
+	return fmt.Errorf("%w: "+format, append([]any{ErrBadRequest}, args...)...)
+}
+
+// Micro is t as the log keeps it: whole microseconds, UTC, no monotonic part.
+func Micro(t time.Time) time.Time {
+	if t.IsZero() {
+		return time.Time{}
+	}
+	return time.UnixMicro(t.UnixMicro()).UTC()
+}
+
+// Storable says that every database takes these texts: Postgres refuses NUL, what is not UTF-8, and in an index what is
+// long; and one bad text must not fail a round trip that others share.
+func Storable(texts ...string) bool {
+	return !slices.ContainsFunc(texts, func(s string) bool {
+		return len(s) > MaxText || !utf8.ValidString(s) || strings.ContainsRune(s, 0)
+	})
+}
+
+// Checked is the intent as every implementation works on it, or what is wrong with it.
+func Checked(in Intent) (Intent, error) {
+	s, v := &in.Send, &in.Verification
+	v.App, v.Channel, v.Purpose, v.Recipient = s.App, s.Channel, s.Purpose, s.Recipient
+	v.To, v.Locale, v.Reference = s.To, s.Locale, s.Reference
+	s.TakenAt = Micro(s.TakenAt)
+	if s.Clock == "" || s.Clock == LogClock {
+		s.Clock, s.TakenAt = LogClock, time.Time{}
+	}
+	switch {
+	case s.ID == uuid.Nil || v.ID == "" || s.App == "" || s.Channel == "" || s.Purpose == "":
+		return in, Bad("an intent names its send, verification, app, channel and purpose")
+	case s.Clock != LogClock && s.TakenAt.IsZero():
+		return in, Bad("no instant on clock %q", s.Clock)
+	case in.Life < time.Microsecond || in.Lease < time.Microsecond || in.MinLife < 0 || v.MaxAttempts < 1:
+		return in, Bad("life, lease and tries are positive")
+	case v.ByBrowser && v.Holder != "":
+		return in, Bad("a browser holds its verifications by their IDs")
+	case !slices.Contains(in.Purposes, s.Purpose):
+		return in, Bad("purpose %q does not share its own policy", s.Purpose)
+	case !Storable(s.App, string(s.Channel), s.Purpose, s.To, s.Country, s.Prefix, s.Locale, s.Reference, s.IP, s.Clock, v.ID, v.Holder, v.KeyID, in.Join):
+		return in, Bad("a text is not plain UTF-8 of at most %d bytes", MaxText)
+	case slices.ContainsFunc(in.Purposes, func(p string) bool { return !Storable(p) || strings.Contains(p, Separator) }):
+		return in, Bad("a purpose has control characters")
+	case slices.ContainsFunc(s.Observed, func(r string) bool { return r == "" || !Storable(r) || strings.Contains(r, Comma) }):
+		return in, Bad("an observed rule has no name, or one with a comma")
+	case slices.ContainsFunc(in.Rules, func(r quota.Rule) bool { return r.Limit < 1 || r.Keep() < time.Microsecond }):
+		return in, Bad("limits and windows are positive")
+	case slices.ContainsFunc(in.Rules, func(r quota.Rule) bool { return r.Observe }):
+		return in, Bad("a rule that observes is not the log's to decide")
+	case in.Rejections.Limit < 0 || in.Rejections.Limit > 0 && in.Rejections.Window < time.Microsecond:
+		return in, Bad("the limit and the window of rejections are positive")
+	case in.Rejections.Calendar() || in.Rejections.Observe:
+		return in, Bad("the rule on rejections slides, and is enforced")
+	}
+	return in, nil
+}
+
+// Separator joins purposes where a list has to travel as one text.
+const Separator = "\x1f"
+
+// Checked is the outcome as it is written, or what is wrong with it. Texts from a mail server are mended, not refused:
+// an outcome that can't be recorded would leave the send in flight.
+func (o Outcome) Checked() (Outcome, error) {
+	o.Reason, o.Provider, o.ProviderCode = mended(o.Reason), mended(o.Provider), mended(o.ProviderCode)
+	o.Took, o.Bar.For = max(0, o.Took).Truncate(time.Microsecond), max(0, o.Bar.For).Truncate(time.Microsecond)
+	switch {
+	case o.Status != Sent && o.Status != Failed && o.Status != Unknown:
+		return o, Bad("status %q ends no send", o.Status)
+	case o.Refund && o.Status != Failed:
+		return o, Bad("only what certainly failed is refunded")
+	case o.Bar.For > 0 && (o.Status != Failed || o.Bar.Address == recipient.Hash{} || !o.Bar.Cause.known()):
+		return o, Bad("only a failure suppresses, and an address")
+	}
+	return o, o.Tell.Check()
+}
+
+func (p Postponement) Checked() (Postponement, error) {
+	p.Reason, p.Provider, p.ProviderCode = mended(p.Reason), mended(p.Provider), mended(p.ProviderCode)
+	if p.After < 0 {
+		return p, Bad("a postponement ends in the past")
+	}
+	return p, nil
+}
+
+// mended is the text as every database takes it.
+func mended(s string) string {
+	s = strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "\uFFFD")
+	if len(s) > MaxText {
+		s = strings.ToValidUTF8(s[:MaxText], "")
+	}
+	return s
+}
+
+func CheckLease(lease time.Duration, limit int) error {
+	if lease < time.Microsecond || limit < 1 || limit > maxTaken {
+		return Bad("a lease is positive and a limit is 1 to %d", maxTaken)
+	}
+	return nil
+}
+
+// Checked is the filter as every implementation works on it, or what is wrong with it.
+func (f Filter) Checked() (Filter, error) {
+	if f.Limit < 1 || f.Limit > MaxPage {
+		return f, Bad("a page has 1 to %d rows", MaxPage)
+	}
+	f.From, f.To = Micro(f.From), Micro(f.To)
+	if f.Before != nil && f.After != nil {
+		return f, Bad("a page is before a mark or after one")
+	}
+	for _, mark := range []**Mark{&f.Before, &f.After} {
+		if *mark != nil {
+			*mark = &Mark{At: Micro((*mark).At), ID: (*mark).ID}
+		}
+	}
+	return f, nil
+}
+
+// Merged checks refusals, completes them, and adds up those with one ID, in the order of their IDs: then one statement
+// writes each row once, and two replicas lock them in the same order.
+func Merged(refusals []Send) ([]Send, error) {
+	byID := map[uuid.UUID]Send{}
+	for _, r := range refusals {
+		if r.ID == uuid.Nil || r.App == "" || r.Channel == "" || r.Count < 0 || r.RetryAfter < 0 {
+			return nil, Bad("a refusal names its row, app and channel")
+		}
+		if r.Recipients < 0 || r.Recipients > 0 && (r.Recipient != Nobody || r.To != "") {
+			return nil, Bad("a refusal of several recipients names none of them")
+		}
+		r.Count = max(1, r.Count)
+		if earlier, ok := byID[r.ID]; ok {
+			earlier.Count, earlier.RetryAfter, earlier.Recipients = earlier.Count+r.Count, r.RetryAfter, max(earlier.Recipients, r.Recipients)
+			r = earlier
+		}
+		byID[r.ID] = r
+	}
+	rows := make([]Send, 0, len(byID))
+	for _, r := range byID {
+		rows = append(rows, refusal(r))
+	}
+	slices.SortFunc(rows, func(a, b Send) int { return slices.Compare(a.ID[:], b.ID[:]) })
+	return rows, nil
+}
+
+// refusal is the row of a refusal, but for LoggedAt: nothing of a send is on it. Texts are mended, not refused: every
+// request is accounted for (AUDIT-1).
+func refusal(r Send) Send {
+	row := Send{
+		ID: r.ID, VerificationID: mended(r.VerificationID), App: mended(r.App), Channel: recipient.Channel(mended(string(r.Channel))),
+		Purpose: mended(r.Purpose), Recipient: r.Recipient, To: mended(r.To), Locale: mended(r.Locale),
+		Country: mended(r.Country), Prefix: mended(r.Prefix), Reference: mended(r.Reference), IP: mended(r.IP), Status: Refused, TakenAt: Micro(r.TakenAt), Clock: mended(r.Clock),
+		BlockedBy: mended(r.BlockedBy), RetryAfter: r.RetryAfter.Truncate(time.Microsecond), Count: r.Count, Recipients: r.Recipients,
+	}
+	if row.Clock == "" || row.TakenAt.IsZero() {
+		row.Clock = LogClock
+	}
+	return row
+}
+
+// Matchable says whether any row can match the filter's texts; those that no row can hold are not worth asking for.
+func (f Filter) Matchable() bool {
+	return Storable(string(f.Status), string(f.Channel), f.Purpose, f.App, f.BlockedBy, f.Reference, f.Provider, f.Country, f.Domain) && (f.Support == "" || IsSupportReference(f.Support))
+}
+
+// Comma joins the names of rules, which have none.
+const Comma = ","

@@ -1,0 +1,70 @@
+package store
+
+import (
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// Claim is a caller's word that several requests are one (draft-ietf-httpapi-idempotency-key-header). The claim fixes the ID of
+// the one send that may come of them before any gate is asked. Both gates know an ID again, so whoever goes on with a
+// claim that a dead process left behind can at most find its send there, and the send's own row is the mark of completion:
+// there is nothing to be written twice and no moment in between.
+type Claim struct {
+	Key         [32]byte      // keyed hash of the caller's key and of whose it is: nobody else's requests share it
+	Fingerprint [32]byte      // keyed hash of what was asked
+	SendID      uuid.UUID     // of the send that may come of it, if the claim is new
+	Lease       time.Duration // how long others wait for the answer before they go on themselves
+	Life        time.Duration // how long the key is remembered
+}
+
+// ClaimState says what became of a claim.
+type ClaimState int
+
+// The states of a claim.
+const (
+	ClaimHeld  ClaimState = iota // the caller works on it, with Claimed.SendID
+	ClaimBusy                    // somebody else does
+	ClaimOther                   // the key was used with another request
+	ClaimDone                    // its send is in the log
+)
+
+// Claimed is the answer to a claim.
+type Claimed struct {
+	State        ClaimState
+	SendID       uuid.UUID    // with ClaimHeld: the claim's own, or that of an earlier holder
+	Send         Send         // with ClaimDone, as it is now
+	Verification Verification // with ClaimDone, as it is now; zero if it is gone
+	Now          time.Time    // on the log's clock
+}
+
+// Forgotten is how many claims that are past their life go with each new one: so there are never many more than a
+// life's worth, and no claim waits for a sweep.
+const Forgotten = 2
+
+// ClaimRow is a claim as it is stored.
+type ClaimRow struct {
+	Fingerprint []byte
+	SendID      uuid.UUID
+}
+
+// Claimed is the answer, where the send of the claim is in the log or not.
+func (r ClaimRow) Claimed(c Claim, held bool, s Send, v Verification, now time.Time) Claimed {
+	out := Claimed{State: ClaimBusy, Now: now}
+	switch {
+	case string(r.Fingerprint) != string(c.Fingerprint[:]):
+		out.State = ClaimOther
+	case s.ID != uuid.Nil && s.Status != Refused:
+		out.State, out.Send, out.Verification = ClaimDone, s, v
+	case held:
+		out.State, out.SendID = ClaimHeld, r.SendID
+	}
+	return out
+}
+
+func (c Claim) Check() error {
+	if c.SendID == uuid.Nil || c.Lease < time.Microsecond || c.Life < c.Lease {
+		return Bad("a claim names its send, and lives at least as long as its lease")
+	}
+	return nil
+}

@@ -1,0 +1,39 @@
+package store
+
+import (
+	"time"
+
+	"sendcode/internal/recipient"
+)
+
+// CrowdQuery asks who has had many counting sends lately.
+type CrowdQuery struct {
+	Purposes []string      // at least one; all together, as under one policy
+	Within   time.Duration // before now, on the log's clock
+	AtLeast  int           // sends of one recipient at one app, over one channel
+	Limit    int           // how many recipients are told, from 1 to 200
+}
+
+func (q CrowdQuery) Check() error {
+	if len(q.Purposes) == 0 || !Storable(q.Purposes...) || q.AtLeast < 1 || q.Limit < 1 || q.Limit > MaxPage {
+		return Bad("a crowd has purposes, a number of sends, and a limit")
+	}
+	return nil
+}
+
+// Crowd is one recipient with so many sends.
+type Crowd struct {
+	App       string
+	Channel   recipient.Channel
+	Recipient recipient.Hash
+	To        string // masked
+	Purpose   string // of one of the sends
+	Sends     int
+	Newest    time.Time
+}
+
+// CrowdRow is a Crowd as a database tells it.
+type CrowdRow struct {
+	Crowd
+	All int // how many recipients there are
+}

@@ -1,0 +1,108 @@
+package gate
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"sendcode/internal/store"
+)
+
+// The bound on failed checks (SEC-7): of one recipient's codes, over all verifications of an app and channel that callers of
+// one kind opened (browsers, or secret keys), at most FailureLimit tries fail in any FailureWindow. The kinds are counted apart,
+// so that wrong codes of browsers lock out no back end. A try is a failure from the moment that it is counted, before anything
+// is compared; an approved verification has one failure less than tries. A failure counts until FailureWindow after
+// its code's life ended, so the time of each try need not be kept: that is at most one life longer than it must.
+const (
+	FailureLimit  = 20
+	FailureWindow = 24 * time.Hour
+)
+
+// At most RowLimit tries fail in a row, with no right code between them, in any RowWindow (SEC-7, NIST SP 800-63B): who
+// guesses day after day is stopped for a month.
+const (
+	RowLimit  = 100
+	RowWindow = 30 * 24 * time.Hour
+)
+
+// Tried is a verification as the bounds see it.
+type Tried struct {
+	ExpiresAt  time.Time
+	ApprovedAt time.Time
+	Attempts   int
+	Forgiven   int // of the attempts
+	ByBrowser  bool
+}
+
+// failures are the tries that were wrong and that nobody forgave: the right one may be among those forgiven, or not.
+func (t Tried) failures() int {
+	n := t.Attempts - t.Forgiven
+	if !t.ApprovedAt.IsZero() {
+		n--
+	}
+	return max(0, n)
+}
+
+// LockoutOf is the wait until both bounds let a code be tried.
+func LockoutOf(list []Tried, now time.Time) store.Lockout {
+	day := store.Lockout{Wait: bound(list, now, FailureWindow, FailureLimit), Failures: failuresOf(list, now, FailureWindow)}
+	row := inARow(list)
+	if wait := bound(row, now, RowWindow, RowLimit); wait > day.Wait {
+		return store.Lockout{Wait: wait, Failures: failuresOf(row, now, RowWindow)}
+	}
+	return day
+}
+
+// inARow are the verifications without a right code whose life did not end before the last right one.
+func inARow(list []Tried) (row []Tried) {
+	var last time.Time
+	for _, t := range list {
+		if t.ApprovedAt.After(last) {
+			last = t.ApprovedAt
+		}
+	}
+	for _, t := range list {
+		if t.ApprovedAt.IsZero() && t.ExpiresAt.After(last) {
+			row = append(row, t)
+		}
+	}
+	return row
+}
+
+// bound is the wait until fewer than limit failures count.
+func bound(list []Tried, now time.Time, window time.Duration, limit int) time.Duration {
+	list, count := slices.Clone(list), failuresOf(list, now, window)
+	slices.SortFunc(list, func(a, b Tried) int { return cmp.Compare(a.ExpiresAt.UnixMicro(), b.ExpiresAt.UnixMicro()) })
+	wait := time.Duration(0)
+	for _, t := range list {
+		if count < limit {
+			break
+		}
+		if t.counts(now, window) {
+			count, wait = count-t.failures(), t.ExpiresAt.Add(window).Sub(now)
+		}
+	}
+	return wait
+}
+
+// OfKind are those that callers of one kind opened.
+func OfKind(list []Tried, byBrowser bool) (some []Tried) {
+	for _, t := range list {
+		if t.ByBrowser == byBrowser {
+			some = append(some, t)
+		}
+	}
+	return some
+}
+
+// failuresOf counts the failures within the window.
+func failuresOf(list []Tried, now time.Time, window time.Duration) (n int) {
+	for _, t := range list {
+		if t.counts(now, window) {
+			n += t.failures()
+		}
+	}
+	return n
+}
+
+func (t Tried) counts(now time.Time, window time.Duration) bool { return now.Sub(t.ExpiresAt) < window }

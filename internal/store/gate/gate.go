@@ -1,0 +1,240 @@
+// Package gate decides what the store writes: whether the rules on a recipient have a place left, which verification a send joins, and
+// whether failed checks lock its code out. It computes with what a database has read and knows no database itself.
+package gate
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+
+	"sendcode/internal/store"
+	"sendcode/quota"
+)
+
+// The second gate: what a log has read under the recipient's lock comes in, what it has to write goes out. Nothing here knows a
+// database.
+
+// Seen is what a log holds of an intent's recipient.
+type Seen struct {
+	Past        []Past               // counting sends of the bucket
+	Rejections  []Rejection          // that the rule on rejections may count
+	Candidates  []store.Verification // that may be joined, of those that the recipient has
+	Tried       []Tried              // the recipient's codes that were tried, whichever kind of caller opened them
+	Suppression uuid.UUID            // that holds for the address; Nil: none
+}
+
+// Ruling is what the gate decides.
+type Ruling struct {
+	store.Begun
+	Joined bool // the verification was there before
+}
+
+// Decide decides an intent at an instant of the log's clock.
+func Decide(in store.Intent, now time.Time, has Seen) Ruling {
+	events, failed := history(in, now, has.Past), rejected(in, now, has.Rejections)
+	if !admits(in, now, events) || !bears(in, failed) {
+		return Ruling{Begun: refused(in, now, events, failed)}
+	}
+	v, joined := join(in, now, has.Candidates)
+	if out := LockoutOf(OfKind(has.Tried, v.ByBrowser), now).For(v); out.Wait > 0 {
+		return Ruling{Begun: lockedOut(in, now, out)}
+	}
+	v.Sends++
+	return Ruling{admitted(in, v, has.Suppression, now, events, failed), joined}
+}
+
+// join is the newest verification that the intent may resend, or a new one.
+func join(in store.Intent, now time.Time, candidates []store.Verification) (best store.Verification, joined bool) {
+	for _, v := range candidates {
+		if joinable(v, in, now) && (!joined || newer(v, best)) {
+			best, joined = v, true
+		}
+	}
+	if joined {
+		return best, true
+	}
+	return opened(in, now), false
+}
+
+// ReachOf is how far back a row of the bucket can lie that counts.
+func ReachOf(in store.Intent) time.Duration { return quota.Longest(in.Rules) + Stale }
+
+// Most is the largest limit of the intent's rules.
+func Most(in store.Intent) (n int) {
+	for _, r := range in.Rules {
+		n = max(n, r.Limit)
+	}
+	return n
+}
+
+// Stale is how much longer than its window a row counts at most, by the log's clock, whatever its other clock says: a
+// limiter that was once set far ahead must not lock its recipients out until that time comes.
+const Stale = 24 * time.Hour
+
+// Lead is how far a limiter's clock may run ahead of the log's own: each gate is to be sufficient alone, also when the
+// other's clock was set or a replica with another one was promoted. It covers what a send may take longer from the Take
+// to the log's instant than a later one, so that who waited as told is let in.
+const Lead = time.Second
+
+// Past is a counting send of the bucket that an intent falls into.
+type Past struct {
+	ID       uuid.UUID
+	Clock    string
+	TakenAt  time.Time
+	LoggedAt time.Time
+}
+
+// age is how long ago the row was: on the clock of the intent where the row has it, but at most lead more than by the
+// log's; else by the log's. It is negative where the clock went back, and then the row counts.
+func (p Past) age(in store.Intent, now time.Time) time.Duration {
+	logged := now.Sub(p.LoggedAt)
+	if p.Clock == in.Send.Clock && in.Send.Clock != store.LogClock {
+		return min(in.Send.TakenAt.Sub(p.TakenAt), logged+Lead)
+	}
+	return logged
+}
+
+// history is the bucket as the gate sees it at now: what the longest window holds, oldest first, each event its age
+// before the instant of the intent.
+func history(in store.Intent, now time.Time, rows []Past) []quota.Event {
+	if len(in.Rules) == 0 {
+		return nil
+	}
+	at, longest := instant(in, now), quota.Longest(in.Rules)
+	var events []quota.Event
+	for _, row := range rows {
+		age := row.age(in, now)
+		if age < longest && now.Sub(row.LoggedAt) < longest+Stale {
+			events = append(events, quota.Event{ID: string(row.ID[:]), At: at.Add(-age)})
+		}
+	}
+	return ordered(events)
+}
+
+func ordered(events []quota.Event) []quota.Event {
+	slices.SortFunc(events, ordering)
+	return events
+}
+
+func ordering(a, b quota.Event) int { return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.ID, b.ID)) }
+
+// instant is when the intent is decided: at its Take, but at most lead after the log's clock. Only periods of the
+// calendar ask for it, all else is ages.
+func instant(in store.Intent, now time.Time) time.Time {
+	if at := taken(in, now); at.Before(now.Add(Lead)) {
+		return at
+	}
+	return now.Add(Lead)
+}
+
+// taken is the instant of the Take, or the log's where no limiter took it.
+func taken(in store.Intent, now time.Time) time.Time {
+	if in.Send.Clock == store.LogClock {
+		return now
+	}
+	return in.Send.TakenAt
+}
+
+// admits says whether every rule has a place left.
+func admits(in store.Intent, now time.Time, events []quota.Event) bool {
+	cutoffs := quota.Cutoffs(in.Rules, instant(in, now))
+	for i, rule := range in.Rules {
+		used := 0
+		for _, e := range events {
+			if e.At.After(cutoffs[i]) {
+				used++
+			}
+		}
+		if used >= rule.Limit {
+			return false
+		}
+	}
+	return true
+}
+
+// joinable says whether the intent may resend v.
+func joinable(v store.Verification, in store.Intent, now time.Time) bool {
+	s := in.Send
+	if v.App != s.App || v.Channel != s.Channel || v.Recipient != s.Recipient || v.Purpose != s.Purpose {
+		return false
+	}
+	if in.Join != "" && v.ID != in.Join || in.Join == "" && (v.Holder == "" || v.Holder != in.Verification.Holder) {
+		return false
+	}
+	return Pending(v, now) && v.ExpiresAt.Sub(now) >= in.MinLife
+}
+
+// Pending says whether v can still be checked.
+func Pending(v store.Verification, now time.Time) bool {
+	return open(v, now) && v.Attempts < v.MaxAttempts
+}
+
+// open says whether v can still be approved.
+func open(v store.Verification, now time.Time) bool {
+	return v.ApprovedAt.IsZero() && v.CanceledAt.IsZero() && now.Before(v.ExpiresAt)
+}
+
+// newer orders verifications of one holder: the newest is joined.
+func newer(a, b store.Verification) bool {
+	return cmp.Or(a.CreatedAt.Compare(b.CreatedAt), cmp.Compare(a.ID, b.ID)) > 0
+}
+
+// opened is the verification that an intent opens.
+func opened(in store.Intent, now time.Time) store.Verification {
+	v := in.Verification
+	v.Sealed, v.Nonce = slices.Clone(v.Sealed), slices.Clone(v.Nonce)
+	v.CreatedAt, v.ExpiresAt = now, now.Add(in.Life.Truncate(time.Microsecond))
+	v.Attempts, v.Sends, v.ApprovedAt, v.CanceledAt, v.Forgiven = 0, 0, time.Time{}, time.Time{}, 0
+	return v
+}
+
+// written is the row of an admitted intent.
+func written(in store.Intent, v store.Verification, number int, suppression uuid.UUID, now time.Time) store.Send {
+	s := in.Send
+	return store.Send{
+		ID: s.ID, VerificationID: v.ID, Number: number, App: s.App, Channel: s.Channel, Purpose: s.Purpose,
+		Recipient: s.Recipient, To: s.To, Country: s.Country, Prefix: s.Prefix, Locale: s.Locale, Reference: s.Reference, IP: s.IP,
+		Status: store.Sending, Attempt: 1, Counts: true, TakenAt: taken(in, now), Clock: s.Clock, LoggedAt: now,
+		DueAt: now.Add(in.Lease.Truncate(time.Microsecond)), Count: 1, Observed: slices.Clone(s.Observed), Suppression: suppression,
+	}
+}
+
+// asWritten undoes what happened to a row after its Begin, for the answer to a repeated one: whoever gets it speaks for
+// the first attempt, and if that one no longer holds, its writes change nothing.
+func asWritten(s store.Send, lease time.Duration) store.Send {
+	s.Status, s.Attempt, s.InDoubt, s.Counts, s.RefundDue, s.Forgiven = store.Sending, 1, false, true, false, false
+	s.Reason, s.Provider, s.ProviderCode, s.Took = "", "", "", 0
+	s.Afterwards = ""
+	s.DueAt, s.FinishedAt = s.LoggedAt.Add(lease.Truncate(time.Microsecond)), time.Time{}
+	return s
+}
+
+// Repeated answers a Begin whose row is there already.
+func Repeated(in store.Intent, s store.Send, v store.Verification) (store.Begun, error) {
+	if s.Status == store.Refused || s.App != in.Send.App || s.Channel != in.Send.Channel || s.Recipient != in.Send.Recipient {
+		return store.Begun{}, store.Bad("the ID belongs to another row")
+	}
+	s = asWritten(s, in.Lease)
+	return store.Begun{Admitted: true, Repeated: true, Verification: v, Send: s, Now: s.LoggedAt, Clock: store.LogClock}, nil
+}
+
+// lockedOut is the answer to an intent whose code could not be tried.
+func lockedOut(in store.Intent, now time.Time, out store.Lockout) store.Begun {
+	return store.Begun{Lockout: out, At: instant(in, now), Now: instant(in, now), Clock: in.Send.Clock}
+}
+
+// admitted is the answer to an intent that the gate lets in.
+func admitted(in store.Intent, v store.Verification, suppression uuid.UUID, now time.Time, events, rejections []quota.Event) store.Begun {
+	return store.Begun{
+		Admitted: true, Verification: v, Send: written(in, v, v.Sends, suppression, now),
+		History: events, Rejected: rejections, At: instant(in, now), Now: now, Clock: store.LogClock,
+	}
+}
+
+// refused is the answer to an intent that the gate does not let in.
+func refused(in store.Intent, now time.Time, events, rejections []quota.Event) store.Begun {
+	at := instant(in, now)
+	return store.Begun{History: events, Rejected: rejections, At: at, Now: at, Clock: in.Send.Clock}
+}

@@ -1,0 +1,102 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// In Postgres the sends of a month are a partition: by ranges of the ID, which begins with its time, so that the primary key
+// holds over all of them. What reads a time or a window says so of the IDs too, and partitions of other times are left out
+// before the statement begins. That is right because no send is written whose ID is further from the log's clock than
+// maxDrift: Begin refuses it, whatever the other databases could do with it, and refusals get another ID.
+
+// MaxDrift is how far the time in a send's ID may be from the log's clock when it is written. An Idempotency-Key fixes the ID up
+// to a day before.
+const MaxDrift = 48 * time.Hour
+
+// What a Begin or another write can fail with, beside ErrUnavailable.
+var (
+	// ErrDrift: the time in the ID is too far from the log's clock. One of the two clocks is wrong.
+	ErrDrift = errors.New("store: the clock that made the ID is too far from the log's")
+	// ErrNoPartition: the log has no place for rows of that time; see Maker.
+	ErrNoPartition = errors.New("store: the log has no partition for that time")
+)
+
+// IDs makes UUIDs version 7 that sort in the order in which they were made here (RFC 9562 section 6.2, method 3). The zero value is
+// ready; safe for concurrent use.
+type IDs struct {
+	mu   sync.Mutex
+	last uint64 // 48 bits of ms since 1970, 12 bits of a fraction
+}
+
+// maxAhead is how far IDs may run ahead of their clock to keep their order, as last counts: a second. A generator that never goes
+// back would go on with a wrong hour after the clock was set right.
+const maxAhead = 1000 << 12
+
+// New is an ID of an instant.
+func (g *IDs) New(at time.Time) (uuid.UUID, error) {
+	id, err := uuid.NewRandom()
+	if err != nil {
+		return id, err
+	}
+	ticks := uint64(max(0, at.UnixMilli()))<<12 | uint64(at.Nanosecond()%1e6)<<12/1e6
+	g.mu.Lock()
+	if ticks <= g.last && g.last-ticks < maxAhead {
+		ticks = g.last + 1
+	}
+	g.last = ticks
+	g.mu.Unlock()
+	binary.BigEndian.PutUint64(id[:], ticks>>12<<16|0x7000|ticks&0xfff)
+	return id, nil
+}
+
+// LowestID is the first ID that a send of the instant can have, as sendcode_lowest_id in SQL.
+func LowestID(at time.Time) (id uuid.UUID) {
+	binary.BigEndian.PutUint64(id[:], uint64(max(0, at.UnixMilli()))<<16)
+	return id
+}
+
+// Drifted is the error of an ID that is too far from the log's clock, in either direction.
+func Drifted(id uuid.UUID, now time.Time) error {
+	first, last := LowestID(now.Add(-MaxDrift)), LowestID(now.Add(MaxDrift))
+	if bytes.Compare(id[:], first[:]) < 0 || bytes.Compare(id[:], last[:]) > 0 {
+		return errDrifted(id, now)
+	}
+	return nil
+}
+
+// timely is the ID under which a refusal is kept: one that drifted begins with now instead, and is accounted for all the same.
+func timely(id uuid.UUID, now time.Time) uuid.UUID {
+	if Drifted(id, now) != nil {
+		lowest := LowestID(now)
+		copy(id[:6], lowest[:6]) // the milliseconds; RFC 9562 section 5.7
+	}
+	return id
+}
+
+func errDrifted(id uuid.UUID, now time.Time) error {
+	at := time.UnixMilli(int64(binary.BigEndian.Uint64(id[:8]) >> 16)).UTC() // what the ID begins with
+	return fmt.Errorf("%w: %w: that says %s, this %s", ErrUnavailable, ErrDrift, at.Format(time.RFC3339), now.Format(time.RFC3339))
+}
+
+// Partition is a table that holds the sends of a stretch of time.
+type Partition struct {
+	Name         string
+	Begins, Ends time.Time // zero Begins: with time
+	Rows         int64     // about; -1: nobody has counted yet
+	Bytes        int64     // with its indexes
+}
+
+// Maker makes room for rows of the time to come.
+type Maker interface {
+	// MakeRoom makes what rows of this month and the three that follow need, and says until when there is room; the zero time is
+	// for ever. Several replicas may call it at once.
+	MakeRoom(ctx context.Context) (until time.Time, err error)
+}

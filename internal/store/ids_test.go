@@ -1,0 +1,35 @@
+package store
+
+import (
+	"encoding/binary"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+func TestIDs(t *testing.T) {
+	var g IDs
+	at := time.Date(2030, 3, 1, 12, 0, 0, 123457000, time.UTC)
+	var last uuid.UUID
+	for i := range 10_000 {
+		id, err := g.New(at.Add(time.Duration(i/100) * 100 * time.Nanosecond))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if id.String() <= last.String() || id.Version() != 7 || id.Variant() != uuid.RFC4122 {
+			t.Fatalf("%v after %v", id, last)
+		}
+		last = id
+	}
+	if ahead := int64(binary.BigEndian.Uint64(last[:8])>>16) - at.UnixMilli(); ahead > 5 {
+		t.Errorf("%d ms ahead of its clock", ahead)
+	}
+	id, err := g.New(at.Add(-time.Hour)) // the clock was set right
+	if err != nil {
+		t.Fatal(err)
+	}
+	if low, high := LowestID(at.Add(-time.Hour)), LowestID(at.Add(-time.Hour+time.Millisecond)); id.String() < low.String() || id.String() >= high.String() {
+		t.Errorf("%v goes on with the wrong hour", id)
+	}
+}

@@ -1,0 +1,151 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"sendcode/internal/store"
+	"sendcode/internal/store/gate"
+	"sendcode/internal/store/sqldb"
+)
+
+// The statements of the two trips, prepared on each connection of the writers: within a trip no answer is waited for.
+const (
+	stmtOpen          = "sendcode_open"
+	stmtLock          = "sendcode_lock"
+	stmtCandidates    = "sendcode_candidates"
+	stmtGate          = "sendcode_gate"
+	stmtVerifications = "sendcode_verifications"
+	stmtJoin          = "sendcode_join"
+	stmtSends         = "sendcode_sends"
+	stmtFlights       = "sendcode_flights"
+	stmtCommit        = "sendcode_commit"
+)
+
+// What the second trip writes beside the rows of sends and verifications.
+const (
+	joinSQL    = `UPDATE verifications v SET sends = x.sends FROM unnest($1::text[], $2::int[]) AS x(id, sends) WHERE v.id = ANY ($1::text[]) AND v.id = x.id`
+	flightsSQL = `INSERT INTO flights (id, due_at, attempt, queued, channel) SELECT u.id, u.due_at, 1, false, u.channel FROM unnest($1::uuid[], $2::timestamptz[], $3::text[]) AS u(id, due_at, channel)`
+)
+
+// beginTimeout bounds a Begin with all that it tries; it is less than callers wait, so that they hear what came of it.
+const beginTimeout = 4 * time.Second
+
+func (p *DB) prepareBegin(ctx context.Context, conn *pgx.Conn) error {
+	// Planned once: the arrays' lengths make each batch look different, and planning costs as much as deciding. The plan
+	// can be no other anyway: each row is looked up by the one index that finds it.
+	if _, err := conn.Exec(ctx, "SET plan_cache_mode = force_generic_plan"); err != nil {
+		return err
+	}
+	for _, s := range []struct{ name, sql string }{
+		// Not left to a default: under REPEATABLE READ the snapshot would be older than the lock.
+		{stmtOpen, "BEGIN ISOLATION LEVEL READ COMMITTED"},
+		{stmtLock, "SELECT pg_advisory_xact_lock(key) FROM unnest($1::bigint[]) AS key"},
+		{stmtCandidates, p.sql(candidatesSQL)},
+		{stmtGate, p.sql(strings.NewReplacer("{{stale}}", strconv.FormatInt(gate.Stale.Microseconds(), 10), "{{row window}}", sqldb.Interval(gate.RowWindow)).Replace(gateSQL))},
+		{stmtVerifications, sqldb.VerificationTable.InsertMany(sqldb.AsSend)},
+		{stmtJoin, joinSQL},
+		{stmtSends, sqldb.SendTable.InsertMany(sqldb.AsSend)},
+		{stmtFlights, flightsSQL},
+		{stmtCommit, "COMMIT"},
+		{stmtFinish, p.sql(finishSQL)},
+		{stmtFinishFully, p.sql(finishFullySQL)},
+		{stmtPostpone, p.sql(postponeSQL)},
+		{stmtEndEvents, p.sql(endEventsSQL)},
+	} {
+		if _, err := conn.Prepare(ctx, s.name, s.sql); err != nil {
+			return fmt.Errorf("%s: %w", s.name, err)
+		}
+	}
+	return nil
+}
+
+// Begin implements Outbox.
+func (p *DB) Begin(ctx context.Context, intent store.Intent) (store.Begun, error) {
+	in, err := store.Checked(intent)
+	if err != nil {
+		return store.Begun{}, err
+	}
+	return p.begins.do(ctx, newCall(in, store.LockKey(in.Send)))
+}
+
+// decide answers a batch: every call gets its answer, whatever happens.
+func (p *DB) decide(batch []*call) {
+	ctx, cancel := context.WithTimeout(context.Background(), beginTimeout)
+	defer cancel()
+	p.decideWithin(ctx, batch)
+}
+
+func (p *DB) decideWithin(ctx context.Context, batch []*call) {
+	answers, err := p.attempt(ctx, batch)
+	if len(batch) > 1 && poisoned(err) {
+		// One of them fails the others; alone it fails itself.
+		for _, x := range batch {
+			p.decideWithin(ctx, []*call{x})
+		}
+		return
+	}
+	for i, x := range batch {
+		switch {
+		case err != nil:
+			x.finish(store.Begun{}, err)
+		case answers[i].repeated:
+			x.finish(p.recall(ctx, x.in))
+		default:
+			x.finish(answers[i].Begun, answers[i].err)
+		}
+	}
+}
+
+// poisoned says that the data of one intent (classes 22, 23 and 54), or the lock on one recipient, made the statement
+// fail. https://www.postgresql.org/docs/current/errcodes-appendix.html
+func poisoned(err error) bool {
+	c := code(err)
+	return aborted(err) && (slices.Contains([]string{"22", "23", "54"}, c[:min(2, len(c))]) || c == lockNotAvailable || c == "57014")
+}
+
+// attempt makes both trips, and makes them again where they failed with their connection or lost a race. That is safe even when the
+// first transaction may have been committed: a row that is there already is found by its ID and answered, and one that the server
+// is still working on holds the recipients' locks.
+func (p *DB) attempt(ctx context.Context, batch []*call) ([]answer, error) {
+	answers, sure, err := p.roundTrip(ctx, batch)
+	if err == nil || ctx.Err() != nil || !connectionLost(err) && !readOnly(err) && !strings.HasPrefix(code(err), "40") {
+		return answers, outcome(sure, err)
+	}
+	if connectionLost(err) {
+		p.writers.Reset()
+	}
+	answers, again, second := p.roundTrip(ctx, batch)
+	if second == nil {
+		return answers, nil
+	}
+	return nil, outcome(sure && again, errors.Join(err, second))
+}
+
+// outcome is the error of a write, of which we are or are not sure that it was not committed.
+func outcome(sure bool, err error) error {
+	if err == nil || sure {
+		return store.Unavailable(postgresCause(err))
+	}
+	return store.Uncertain(postgresCause(err))
+}
+
+// recall answers a call whose row is there already.
+func (p *DB) recall(ctx context.Context, in store.Intent) (store.Begun, error) {
+	story, err := p.Story(ctx, in.Send.ID)
+	if err != nil {
+		return store.Begun{}, store.Uncertain(postgresCause(err))
+	}
+	var v store.Verification
+	if story.Verification != nil {
+		v = *story.Verification
+	}
+	return gate.Repeated(in, story.Send, v)
+}

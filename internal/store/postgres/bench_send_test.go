@@ -1,0 +1,97 @@
+package postgres
+
+import (
+	"encoding/binary"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"sendcode/internal/parts"
+	"sendcode/internal/recipient"
+	"sendcode/internal/store"
+)
+
+// BenchmarkSend measures Begin and Finish of sends to fresh recipients, at one caller and at 64: sends per second, the server's
+// processor time and WAL for each. The server does not wait for its disk.
+//
+//	go test -run '^$' -bench Send -benchtime 10000x ./internal/store/postgres
+func BenchmarkSend(b *testing.B) {
+	server := parts.Postgres(b)
+	url := server.NewDatabase(b)
+	if err := Migrate(b.Context(), url); err != nil {
+		b.Fatal(err)
+	}
+	log, err := Open(b.Context(), url)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { _ = log.Close() })
+	conn, err := pgx.Connect(b.Context(), url)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer conn.Close(b.Context())
+	var serial atomic.Uint64
+	for _, callers := range []int{1, 64} {
+		b.Run(fmt.Sprintf("callers=%d", callers), func(b *testing.B) {
+			var before, after int64
+			position(b, conn, &before)
+			busy := busyOf(b, server.PID())
+			benchBegin(b, callers, func(in store.Intent) error {
+				in.Send.Recipient = recipient.Hash{}
+				binary.BigEndian.PutUint64(in.Send.Recipient[:], serial.Add(1)*0x9e3779b97f4a7c15)
+				begun, err := log.Begin(b.Context(), in)
+				if err == nil && !begun.Admitted {
+					err = fmt.Errorf("refused")
+				}
+				if err == nil {
+					_, err = log.Finish(b.Context(), store.Outcome{Held: store.Held{ID: in.Send.ID, Attempt: 1}, Status: store.Sent, Provider: "mx.example.net", ProviderCode: "250 2.0.0"})
+				}
+				return err
+			})
+			busy = busyOf(b, server.PID()) - busy
+			position(b, conn, &after)
+			b.ReportMetric(float64(busy)/1000/float64(b.N), "server-µs/send")
+			b.ReportMetric(float64(after-before)/float64(b.N), "WAL-B/send")
+		})
+	}
+}
+
+func position(b *testing.B, conn *pgx.Conn, at *int64) {
+	b.Helper()
+	if err := conn.QueryRow(b.Context(), `SELECT (pg_current_wal_insert_lsn() - '0/0')::bigint`).Scan(at); err != nil {
+		b.Fatal(err)
+	}
+}
+
+// busyOf is the processor time in ns of all children of a process.
+func busyOf(b *testing.B, parent int) (ns int64) {
+	b.Helper()
+	stats, err := filepath.Glob("/proc/[0-9]*/stat")
+	if err != nil {
+		b.Fatal(err)
+	}
+	for _, name := range stats {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			continue // it ended
+		}
+		fields := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))
+		if fields[1] != strconv.Itoa(parent) {
+			continue
+		}
+		sched, err := os.ReadFile(filepath.Join(filepath.Dir(name), "schedstat"))
+		if err != nil {
+			continue
+		}
+		n, _ := strconv.ParseInt(strings.Fields(string(sched))[0], 10, 64)
+		ns += n
+	}
+	return ns
+}

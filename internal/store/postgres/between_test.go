@@ -1,0 +1,271 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"sendcode/internal/parts"
+	"sendcode/internal/store"
+	"sendcode/internal/store/storetest"
+	"sendcode/quota"
+)
+
+// betweenFixture is a log on the server's own clock whose first trips are followed by a call, and a second one on the same rows.
+func betweenFixture(t *testing.T, server *parts.PostgresServer) (f *storetest.Fixture, log, other *DB) {
+	t.Helper()
+	address := newDatabase(t, server)
+	log, other = openTest(t, address, serverClock), openTest(t, address, serverClock)
+	return storetest.NewFixture(log).Beside(other), log, other
+}
+
+// once has the next Begin of a log followed by a call, between its trips.
+func once(log *DB, then func()) {
+	var done atomic.Bool
+	log.between = func([]*call) {
+		if !done.Swap(true) {
+			then()
+		}
+	}
+}
+
+// Whatever an administrator or a person does between the two trips of a Begin, the answer is the row, and nobody is sent a code that
+// ended before it. By seed: a check, an approval, a cancel, a reset, a refund.
+func TestPostgresBetweenTheTrips(t *testing.T) {
+	f, log, other := betweenFixture(t, parts.Postgres(t))
+	for seed := range uint64(40) {
+		dice := rand.New(rand.NewPCG(seed, 1)).IntN
+		first := f.Admit(t, f.Intent(int(seed), func(in *store.Intent) { in.Verification.Holder = "s:1" }))
+		in := f.Intent(int(seed), storetest.WithRules(storetest.Rule(2+dice(2), time.Hour)), func(in *store.Intent) { in.Verification.Holder = "s:1" })
+		what := dice(5)
+		done := make(chan error, 1)
+		once(log, func() {
+			go func() { done <- meddle(other, what, first, f.Act()) }()
+			eventually(t, func() bool { return len(done) > 0 || waits(t, other) })
+			if waited := len(done) == 0; waited != (what != 4) { // a refund has nothing to wait for
+				t.Errorf("seed %d: %d waits: %v", seed, what, waited)
+			}
+		})
+		begun := f.MustBegin(t, in)
+		log.between = nil
+		storetest.OK(t, <-done)
+		storetest.Equal(t, "admitted", begun.Admitted, true)
+		storetest.Equal(t, fmt.Sprintf("seed %d: joined beside %d", seed, what), begun.Verification.ID, first.Verification.ID)
+		row := f.Row(t, in.Send.ID)
+		storetest.Equal(t, "number", row.Number, 2)
+		v, newest, _, err := f.Verification(t.Context(), first.Verification.ID)
+		storetest.OK(t, err)
+		storetest.Equal(t, "sends", v.Sends, 2)
+		storetest.Equal(t, "newest", newest.ID, in.Send.ID)
+		storetest.Equal(t, "reset", row.Forgiven, what == 3)
+		storetest.Equal(t, "counts", row.Counts, what != 3)
+	}
+}
+
+// meddle does something to a verification and its recipient.
+func meddle(log *DB, what int, first store.Begun, act store.Act) error {
+	ctx := context.Background()
+	var err error
+	switch what {
+	case 0:
+		_, _, _, err = log.Attempt(ctx, first.Verification.ID)
+	case 1:
+		_, err = log.Approve(ctx, first.Verification.ID, store.Tell{})
+	case 2:
+		_, err = log.Cancel(ctx, first.Verification.ID)
+	case 3:
+		s := first.Send
+		err = log.Forgive(ctx, []store.Bucket{{App: s.App, Channel: s.Channel, Recipient: s.Recipient, Purposes: []string{"login", "signup"}}}, act)
+	case 4:
+		_, err = log.Finish(ctx, store.Outcome{Held: store.Held{ID: first.Send.ID, Attempt: 1}, Status: store.Failed, Reason: store.ReasonRejected, Refund: true})
+	}
+	return err
+}
+
+// waits says whether somebody waits for a lock in the log's database.
+func waits(t *testing.T, log *DB) (waiting bool) {
+	t.Helper()
+	storetest.OK(t, log.pool.QueryRow(t.Context(), `
+SELECT count(*) > 0 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`).Scan(&waiting))
+	return waiting
+}
+
+// A replica that is killed or stands still between its trips has written nothing, and its recipient is free within a second: another
+// replica's send, which waited for the lock, goes through.
+func TestPostgresStopsBetweenTheTrips(t *testing.T) {
+	server := parts.Postgres(t)
+	for seed := range uint64(6) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			t.Parallel()
+			f, log, other := betweenFixture(t, server)
+			f.Admit(t, f.Intent(0))
+			storetest.OK(t, other.Ping(t.Context()))
+			frozen, thaw := make(chan time.Time, 1), make(chan struct{})
+			killed := seed%2 == 0
+			once(log, func() {
+				frozen <- time.Now()
+				if killed {
+					end(t, other)
+					return
+				}
+				<-thaw
+			})
+			mine, theirs := f.Intent(1, storetest.WithRules(storetest.Rule(1, time.Hour))), f.Intent(1, storetest.WithRules(storetest.Rule(1, time.Hour)))
+			result := make(chan error, 1)
+			var begun store.Begun
+			go func() {
+				var err error
+				begun, err = f.Begin(t.Context(), mine)
+				result <- err
+			}()
+			<-frozen
+			got, err := other.Begin(t.Context(), theirs)
+			close(thaw)
+			storetest.OK(t, err)
+			storetest.OK(t, <-result) // it tries again
+			if got.Admitted == begun.Admitted {
+				t.Errorf("admitted: %v and %v, by a limit of 1", got.Admitted, begun.Admitted)
+			}
+			if !killed {
+				storetest.Equal(t, "the one that waited", got.Admitted, true)
+			}
+			storetest.Equal(t, "rows", len(f.All(t)), 2)
+		})
+	}
+}
+
+// end ends the server processes that are between two trips.
+func end(t *testing.T, log *DB) {
+	var n int
+	if err := log.pool.QueryRow(context.Background(), `
+SELECT count(*) FILTER (WHERE pg_terminate_backend(pid, 4000)) FROM pg_stat_activity WHERE datname = current_database() AND state = 'idle in transaction'`).Scan(&n); err != nil || n != 1 {
+		t.Errorf("%d processes ended: %v", n, err)
+	}
+}
+
+// The setting that frees them is shorter than the wait for a lock.
+func TestPostgresFreesLocksInTime(t *testing.T) {
+	log := openTest(t, newDatabase(t, parts.Postgres(t)), serverClock)
+	var idle, lock string
+	storetest.OK(t, log.writers.QueryRow(t.Context(), `SELECT current_setting('idle_in_transaction_session_timeout'), current_setting('lock_timeout')`).Scan(&idle, &lock))
+	patience, err := time.ParseDuration(idle)
+	storetest.OK(t, err)
+	wait, err := time.ParseDuration(lock)
+	storetest.OK(t, err)
+	if patience <= 0 || patience >= wait {
+		t.Errorf("between two trips %s, for a lock %s", idle, lock)
+	}
+}
+
+// The program's clock an hour off in either direction changes nothing: ages are those of the log's clock, or the limiter's.
+func TestPostgresProgramsClockIsOff(t *testing.T) {
+	f, log, _ := betweenFixture(t, parts.Postgres(t))
+	for n, off := range []time.Duration{-time.Hour, time.Hour, -30 * time.Hour, 30 * time.Hour} {
+		log.seen.Store(time.Now().Add(off).UnixMicro()) // where it thinks that the log's clock is
+		limits := []quota.Rule{{Name: "minute", Scope: quota.Recipient, Limit: 1, Window: time.Minute}}
+		in := f.Intent(n, storetest.WithRules(limits), storetest.WithID(&storetest.Fixture{Now: time.Now()}, off))
+		first := f.Admit(t, in)
+		if age := time.Since(first.Now); age < -time.Minute || age > time.Minute {
+			t.Errorf("%v off: logged %v ago", off, age)
+		}
+		f.Refuse(t, f.Intent(n, storetest.WithRules(limits), storetest.WithID(&storetest.Fixture{Now: time.Now(), Serial: uint64(n)}, off)))
+	}
+}
+
+// Finish writes the second version of a row on the page of the first, and no index entry.
+func TestPostgresFinishIsHot(t *testing.T) {
+	f, log, _ := betweenFixture(t, parts.Postgres(t))
+	const sends = 2000
+	storetest.Together(32, func(caller int) {
+		g := storetest.NewFixture(log).Numbered(uint64(caller+1) << 20)
+		for i := range sends / 32 {
+			begun, err := log.Begin(t.Context(), g.Intent(1000*caller+i))
+			if err == nil {
+				_, err = log.Finish(t.Context(), store.Outcome{Held: store.Held{ID: begun.Send.ID, Attempt: 1}, Status: store.Sent, Provider: "mx", ProviderCode: "250 2.0.0"})
+			}
+			if err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	address := log.pool.Config().ConnString()
+	storetest.OK(t, f.Close())
+	storetest.OK(t, f.Replica.Close())
+	conn, err := pgx.Connect(t.Context(), address)
+	storetest.OK(t, err)
+	defer conn.Close(context.Background())
+	scans(t, conn) // all others are gone and have reported
+	var updates, hot int64
+	storetest.OK(t, conn.QueryRow(t.Context(), `SELECT sum(n_tup_upd)::bigint, sum(n_tup_hot_upd)::bigint FROM pg_stat_user_tables WHERE relname LIKE 'sends_2%'`).Scan(&updates, &hot))
+	t.Logf("%d updates, %d of them HOT", updates, hot)
+	if updates < sends*9/10 || hot*100 < updates*95 {
+		t.Errorf("%d updates, %d of them HOT", updates, hot)
+	}
+}
+
+// While a snapshot is held, what ended can't be vacuumed. A look for what is overdue reads no more of it for that.
+func TestPostgresTakesOverBesideAHeldSnapshot(t *testing.T) {
+	f, log, _ := betweenFixture(t, parts.Postgres(t))
+	holder, err := pgx.Connect(t.Context(), log.pool.Config().ConnString())
+	storetest.OK(t, err)
+	defer holder.Close(context.Background())
+	exec(t, holder, `BEGIN ISOLATION LEVEL REPEATABLE READ`, `SELECT count(*) FROM flights`)
+	stuck := f.Admit(t, f.Intent(1))
+	// 10,000 that ended, of the time before: as many dead rows.
+	_, err = log.pool.Exec(t.Context(), `
+INSERT INTO flights (id, due_at, attempt, queued, channel) SELECT gen_random_uuid(), now() - interval '1 minute' - n * interval '1 ms', 1, false, 'email' FROM generate_series(1, 10000) n`)
+	storetest.OK(t, err)
+	_, err = log.pool.Exec(t.Context(), `DELETE FROM flights WHERE due_at < now()`)
+	storetest.OK(t, err)
+	storetest.Equal(t, "due", len(f.MustTakeOver(t, 10)), 0) // the first look reads them all
+	_, err = log.pool.Exec(t.Context(), `UPDATE flights SET due_at = now() WHERE id = $1`, stuck.Send.ID)
+	storetest.OK(t, err)
+	now, err := log.clock(t.Context())
+	storetest.OK(t, err)
+	whole, read := touched(t, log, now, time.Time{}), touched(t, log, now, log.overdue.from("email", now))
+	t.Logf("from the oldest on %d pages, from the mark on %d", whole, read)
+	storetest.Equal(t, "taken over", f.MustTakeOver(t, 10)[0].Send.ID, stuck.Send.ID)
+	if read > 20 || whole < 20 {
+		t.Errorf("%d pages were touched, and %d from the oldest on", read, whole)
+	}
+}
+
+// touched is how many pages of its index and table a look for what is overdue touches.
+func touched(t *testing.T, log *DB, now, from time.Time) int {
+	t.Helper()
+	var plan []struct {
+		Plan struct {
+			Blocks int `json:"Shared Hit Blocks"`
+		}
+	}
+	storetest.OK(t, log.pool.QueryRow(t.Context(), `EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON)
+SELECT f.id FROM flights f WHERE f.due_at <= $1 AND f.due_at > $2 AND f.channel = 'email' ORDER BY f.due_at, f.id LIMIT 10`, now, from).Scan(&plan))
+	return plan[0].Plan.Blocks
+}
+
+// A mail that was asked for and sent has eight index entries, in all tables together; Finish adds none.
+func TestPostgresIndexEntriesOfASend(t *testing.T) {
+	f, log, _ := betweenFixture(t, parts.Postgres(t))
+	f.Admit(t, f.Intent(1, func(in *store.Intent) { in.Send.Reference, in.Verification.Holder = "", "s:1" }))
+	indexes, err := readRows(t.Context(), log, func(x *[3]string) []any { return []any{&x[0], &x[1], &x[2]} }, `
+SELECT i.indexrelid::regclass::text, i.indrelid::regclass::text, coalesce(pg_get_expr(i.indpred, i.indrelid), 'true')
+FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid JOIN pg_am a ON a.oid = c.relam
+WHERE i.indrelid IN ('sends'::regclass, 'verifications'::regclass, 'flights'::regclass) AND a.amname <> 'brin'`)
+	storetest.OK(t, err)
+	var entries []string
+	for _, index := range indexes {
+		var n int
+		storetest.OK(t, log.pool.QueryRow(t.Context(), `SELECT count(*) FROM `+index[1]+` WHERE `+index[2]).Scan(&n))
+		if n > 0 {
+			entries = append(entries, index[0])
+		}
+	}
+	if len(entries) > 8 {
+		t.Errorf("%d entries: %v", len(entries), entries)
+	}
+}

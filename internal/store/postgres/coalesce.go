@@ -1,0 +1,178 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"sendcode/internal/store"
+)
+
+// Bounds of the coalescer. Two writers keep the database busy while one of them waits for its disk; more add contention
+// and make the round trips smaller.
+const (
+	maxWriters = 2
+	maxShared  = 256   // intents in one round trip
+	maxWaiting = 10000 // calls; beyond them the log is away, for all that callers can tell
+)
+
+var (
+	errClosed = errors.New("closed")
+	errFull   = errors.New("too many calls wait for the log")
+)
+
+// waiting is one call on its way.
+type waiting[In, Answer any] struct {
+	in     In
+	key    int64
+	answer Answer
+	err    error
+	done   chan struct{} // closed when answer and err are there
+}
+
+// The calls of Begin, whose key is that of the advisory lock, and of those that end something, whose key is its row.
+type (
+	call      = waiting[store.Intent, store.Begun]
+	coalescer = gatherer[store.Intent, store.Begun]
+	ending    = waiting[store.Outcome, bool]
+	putBack   = waiting[store.Postponement, bool]
+	eventEnd  = waiting[store.AppEventEnd, bool]
+)
+
+// gatherer lets calls that arrive while a round trip is under way share the next one. A caller alone goes at once, for
+// there is no window in which it would wait for others. Of the calls with one key at most one is under way, in all
+// round trips together: two in one statement would not see each other's row, and in two statements the second would
+// hold up everybody that shares its round trip.
+type gatherer[In, Answer any] struct {
+	Run     func([]*waiting[In, Answer]) // one round trip: answers every call, by finish
+	most    int                          // round trips at once
+	mu      sync.Mutex
+	queued  []*waiting[In, Answer]
+	busy    map[int64]bool // keys under way
+	writers sync.WaitGroup
+	active  int
+	closed  bool
+}
+
+func newCoalescer(run func([]*call)) *coalescer { return newGatherer(maxWriters, run) }
+
+func newGatherer[In, Answer any](most int, run func([]*waiting[In, Answer])) *gatherer[In, Answer] {
+	return &gatherer[In, Answer]{Run: run, most: most, busy: map[int64]bool{}}
+}
+
+func newCall(in store.Intent, key int64) *call { return newWaiting[store.Intent, store.Begun](in, key) }
+
+func newWaiting[In, Answer any](in In, key int64) *waiting[In, Answer] {
+	return &waiting[In, Answer]{in: in, key: key, done: make(chan struct{})}
+}
+
+func (x *waiting[In, Answer]) finish(answer Answer, err error) {
+	x.answer, x.err = answer, err
+	close(x.done)
+}
+
+// do waits for the call's answer. When ctx ends before its round trip, the call is withdrawn and certainly wrote
+// nothing. When ctx ends later, the write goes on, and what came of it is not known here.
+func (c *gatherer[In, Answer]) do(ctx context.Context, x *waiting[In, Answer]) (none Answer, err error) {
+	if err := ctx.Err(); err != nil {
+		return none, store.Unavailable(postgresCause(err))
+	}
+	if err := c.enqueue(x); err != nil {
+		return none, store.Unavailable(postgresCause(err))
+	}
+	select {
+	case <-x.done:
+		return x.answer, x.err
+	case <-ctx.Done():
+	}
+	if c.withdraw(x) {
+		return none, store.Unavailable(fmt.Errorf("before its turn: %w", ctx.Err()))
+	}
+	select {
+	case <-x.done: // both at once: the answer is worth more
+		return x.answer, x.err
+	default:
+		return none, store.Uncertain(ctx.Err())
+	}
+}
+
+func (c *gatherer[In, Answer]) enqueue(x *waiting[In, Answer]) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case c.closed:
+		return errClosed
+	case len(c.queued) >= maxWaiting:
+		return errFull
+	}
+	c.queued = append(c.queued, x)
+	if c.active < c.most {
+		c.active++
+		c.writers.Go(c.write)
+	}
+	return nil
+}
+
+func (c *gatherer[In, Answer]) withdraw(x *waiting[In, Answer]) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	i := slices.Index(c.queued, x)
+	if i < 0 {
+		return false
+	}
+	c.queued = slices.Delete(c.queued, i, i+1)
+	return true
+}
+
+// write makes round trips until nothing is left that it could take.
+func (c *gatherer[In, Answer]) write() {
+	for {
+		batch := c.take()
+		if len(batch) == 0 {
+			return
+		}
+		c.Run(batch)
+		c.release(batch)
+	}
+}
+
+// take takes the oldest calls whose keys are free. It ends the writer where there are none: those that are left have
+// keys in the other writer's hands, who looks again when it is done.
+func (c *gatherer[In, Answer]) take() []*waiting[In, Answer] {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var batch []*waiting[In, Answer]
+	left := c.queued[:0]
+	for _, x := range c.queued {
+		if len(batch) == maxShared || c.busy[x.key] {
+			left = append(left, x)
+			continue
+		}
+		c.busy[x.key] = true
+		batch = append(batch, x)
+	}
+	clear(c.queued[len(left):])
+	c.queued = left
+	if len(batch) == 0 {
+		c.active--
+	}
+	return batch
+}
+
+func (c *gatherer[In, Answer]) release(batch []*waiting[In, Answer]) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, x := range batch {
+		delete(c.busy, x.key)
+	}
+}
+
+// close refuses new calls and waits until those that are there have their answers.
+func (c *gatherer[In, Answer]) close() {
+	c.mu.Lock()
+	c.closed = true
+	c.mu.Unlock()
+	c.writers.Wait()
+}

@@ -1,0 +1,194 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"sendcode/internal/parts"
+	"sendcode/internal/recipient"
+	"sendcode/internal/store"
+	"sendcode/internal/store/storetest"
+)
+
+// gatedRuns is a coalescer whose round trips wait to be let through.
+type gatedRuns struct {
+	*coalescer
+	begun chan []*call
+	end   chan struct{}
+}
+
+func newGatedRuns() *gatedRuns {
+	g := &gatedRuns{begun: make(chan []*call), end: make(chan struct{})}
+	g.coalescer = newCoalescer(func(batch []*call) {
+		g.begun <- batch
+		<-g.end
+		for _, x := range batch {
+			x.finish(store.Begun{Admitted: true}, nil)
+		}
+	})
+	return g
+}
+
+func TestCoalescerLetsOneCallGoAtOnce(t *testing.T) {
+	parts.Bubble(t, func(t *testing.T) {
+		start := time.Now()
+		c := newCoalescer(func(batch []*call) {
+			storetest.Equal(t, "calls", len(batch), 1)
+			batch[0].finish(store.Begun{Admitted: true}, nil)
+		})
+		for range 3 {
+			begun, err := c.do(t.Context(), newCall(store.Intent{}, 1))
+			storetest.OK(t, err)
+			storetest.Equal(t, "admitted", begun.Admitted, true)
+		}
+		storetest.Equal(t, "time waited", time.Since(start), 0)
+		c.close()
+	})
+}
+
+func TestCoalescerSharesRoundTrips(t *testing.T) {
+	parts.Bubble(t, func(t *testing.T) {
+		g := newGatedRuns()
+		call := func(key int64) { _, err := g.do(t.Context(), newCall(store.Intent{}, key)); storetest.OK(t, err) }
+		for key := range int64(2) {
+			go call(key)
+			storetest.Equal(t, "first calls go alone", len(<-g.begun), 1)
+		}
+		for key := range int64(600) {
+			go call(2 + key)
+		}
+		synctest.Wait() // a third round trip would block on begun; none is
+		select {
+		case <-g.begun:
+			t.Error("more than two round trips at once")
+		default:
+		}
+		for _, want := range []int{256, 256, 88} {
+			g.end <- struct{}{}
+			storetest.Equal(t, "calls in the next round trip", len(<-g.begun), want)
+		}
+		g.end <- struct{}{}
+		g.end <- struct{}{}
+		g.close()
+	})
+}
+
+// Of the calls with one key one is under way, the oldest first, whatever the others do.
+func TestCoalescerKeepsKeysApart(t *testing.T) {
+	var mu sync.Mutex
+	under, trips, calls := map[int64]bool{}, 0, 0
+	c := newCoalescer(func(batch []*call) {
+		mu.Lock()
+		trips++
+		if trips > maxWriters {
+			t.Error("too many round trips at once")
+		}
+		for _, x := range batch {
+			if under[x.key] {
+				t.Errorf("key %d is under way twice", x.key)
+			}
+			under[x.key] = true
+			calls++
+		}
+		mu.Unlock()
+		for range rand.N(20) {
+			runtime.Gosched() // lets the round trips overlap
+		}
+		mu.Lock()
+		trips--
+		for _, x := range batch {
+			delete(under, x.key)
+		}
+		mu.Unlock()
+		for _, x := range batch {
+			x.finish(store.Begun{}, nil)
+		}
+	})
+	storetest.Together(500, func(i int) {
+		for n := range 10 {
+			if _, err := c.do(t.Context(), newCall(store.Intent{}, int64((i*n)%7))); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	c.close()
+	storetest.Equal(t, "calls", calls, 5000)
+	storetest.Equal(t, "left", fmt.Sprint(len(c.queued), len(c.busy), c.active), "0 0 0")
+}
+
+func TestCoalescerCallersWhoLeave(t *testing.T) {
+	parts.Bubble(t, func(t *testing.T) {
+		g := newGatedRuns()
+		ctx, cancel := context.WithCancel(t.Context())
+		results := map[string]chan error{}
+		leave := func(name string, key int64) {
+			results[name] = make(chan error, 1)
+			go func() { _, err := g.do(ctx, newCall(store.Intent{}, key)); results[name] <- err }()
+		}
+		leave("under way", 1)
+		<-g.begun
+		leave("waiting", 1)
+		synctest.Wait()
+		cancel()
+		err := <-results["waiting"]
+		storetest.Is(t, err, store.ErrUnavailable)
+		if errors.Is(err, store.ErrUncertain) {
+			t.Errorf("withdrawn, yet %v", err)
+		}
+		err = <-results["under way"]
+		storetest.Is(t, err, store.ErrUnavailable)
+		storetest.Is(t, err, store.ErrUncertain)
+		storetest.Is(t, err, context.Canceled)
+		go g.close()
+		g.end <- struct{}{} // one round trip alone: the call that waited was withdrawn
+		synctest.Wait()
+		_, err = g.do(t.Context(), newCall(store.Intent{}, 1))
+		storetest.Is(t, err, errClosed)
+	})
+}
+
+func TestCoalescerBound(t *testing.T) {
+	parts.Bubble(t, func(t *testing.T) {
+		g := newGatedRuns()
+		ctx, cancel := context.WithCancel(t.Context())
+		for range maxWaiting + 1 {
+			go func() { _, _ = g.do(ctx, newCall(store.Intent{}, 1)) }()
+		}
+		<-g.begun
+		synctest.Wait()
+		_, err := g.do(t.Context(), newCall(store.Intent{}, 2))
+		storetest.Is(t, err, errFull)
+		storetest.Is(t, err, store.ErrUnavailable)
+		if errors.Is(err, store.ErrUncertain) {
+			t.Errorf("not taken, yet %v", err)
+		}
+		cancel()
+		synctest.Wait()
+		g.end <- struct{}{}
+		g.close()
+	})
+}
+
+// Two replicas lock the same recipients in the same order, however their batches came about.
+func TestLocksAreTakenInOrder(t *testing.T) {
+	var batch []*call
+	for _, key := range []int64{5, -3, 9, 0, -7} {
+		batch = append(batch, newCall(store.Intent{}, key))
+	}
+	storetest.Equal(t, "keys", keys(batch), []int64{-7, -3, 0, 5, 9})
+
+	a := store.Send{App: "a", Channel: "b"}
+	for _, other := range []store.Send{{App: "ab", Channel: ""}, {App: "", Channel: "ab"}, {App: "a", Channel: "b", Recipient: recipient.Hash{1}}} {
+		if store.LockKey(a) == store.LockKey(other) {
+			t.Errorf("one key for %+v and %+v", a, other)
+		}
+	}
+	storetest.Equal(t, "key of another purpose", store.LockKey(store.Send{App: "a", Channel: "b", Purpose: "c"}), store.LockKey(a))
+}

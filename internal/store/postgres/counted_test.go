@@ -1,0 +1,64 @@
+package postgres
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"sendcode/internal/parts"
+	"sendcode/internal/store"
+	"sendcode/internal/store/storetest"
+)
+
+// Rows that are gone were counted; who is erased takes their domain with them; old hours go.
+func TestPostgresCountsForItself(t *testing.T) {
+	f := newPostgresFixture(t, parts.Postgres(t))
+	log := f.Db.(*DB)
+	rows := func(table string) (n int) {
+		storetest.OK(t, log.read(t.Context(), func(conn *pgxpool.Conn) error {
+			return conn.QueryRow(t.Context(), `SELECT count(*) FROM `+table).Scan(&n)
+		}))
+		return n
+	}
+	begin := f.Now.Truncate(time.Hour)
+	storetest.Traffic(t, f, 6)
+	alone := f.Admit(t, f.Intent(7000, func(in *store.Intent) { in.Send.To = "q•••@quentin.example" }))
+	f.MustFinish(t, store.Outcome{Held: store.Held{ID: alone.Send.ID, Attempt: 1}, Status: store.Failed, Reason: store.ReasonRejected, Refund: true}, true)
+	storetest.OK(t, log.Refunded(t.Context(), store.Held{ID: alone.Send.ID, Attempt: 1}))
+	f.Pass(2 * time.Hour)
+	end := f.Now.Truncate(time.Hour).Add(-time.Hour)
+	q := store.StatsQuery{From: begin, To: end, Each: time.Hour}
+	want, err := f.Stats(t.Context(), q)
+	storetest.OK(t, err)
+	n, err := f.CountHours(t.Context(), f.Now.Sub(begin)+time.Hour, 1000)
+	storetest.OK(t, err)
+	if hours := rows("hours"); n < 6 || hours != n {
+		t.Fatalf("%d hours counted, %d there", n, hours)
+	}
+	storetest.OK(t, f.Erase(t.Context(), alone.Send.Recipient, time.Hour, store.Act{ID: alone.Send.ID, Who: "ann", Role: "owner", What: "erase", Outcome: store.ActDone}))
+	domains, err := f.Domains(t.Context(), q)
+	storetest.OK(t, err)
+	for _, d := range domains {
+		if d.Domain == "quentin.example" {
+			t.Error("an erased recipient's domain is left")
+		}
+	}
+	if len(domains) == 0 || rows(`hour_domains WHERE domain = 'quentin.example'`) != 0 {
+		t.Errorf("domains %v", domains)
+	}
+	_, err = log.pool.Exec(context.Background(), `DELETE FROM sends`)
+	storetest.OK(t, err)
+	got, err := f.Stats(t.Context(), q)
+	storetest.OK(t, err)
+	storetest.Near(t, &got, want)
+	storetest.Equal(t, "once the rows are gone", got, want)
+	_, err = f.CountHours(t.Context(), time.Hour, 1)
+	storetest.OK(t, err)
+	for _, table := range []string{"hours", "hour_tallies", "hour_times", "hour_domains"} {
+		if n := rows(table + ` WHERE hour < '` + end.Add(-2*time.Hour).Format(time.RFC3339) + `'`); n != 0 {
+			t.Errorf("%s still has %d rows that are too old", table, n)
+		}
+	}
+}

@@ -1,0 +1,180 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"sendcode/internal/store/sqldb"
+)
+
+// postgresWords are those of Postgres but for its clock.
+var words = sqldb.Dialect{
+	Typed: true,
+	Words: map[string]string{
+		"true": "true", "false": "false", "skip locked": "FOR UPDATE SKIP LOCKED", "lock": "FOR NO KEY UPDATE",
+		// As an array, a list is read once and before the rows that it names, whatever the planner thinks.
+		"among": "= ANY (ARRAY(", "end": "))",
+		// By laterals with a limit: the planner can only look each up by its key.
+		"of event": `LEFT JOIN LATERAL (SELECT * FROM sends s WHERE s.id = e.send_id LIMIT 1) s ON true
+LEFT JOIN LATERAL (SELECT * FROM verifications v WHERE v.id = e.verification_id LIMIT 1) v ON true`,
+	},
+	At:          func(t time.Time) any { return t },
+	Failures:    "failures f CROSS JOIN LATERAL (SELECT * FROM sends s WHERE s.id = f.id LIMIT 1) s",
+	Delivered:   deliveredSQL,
+	Partitioned: true,
+	Since: func(at string, slack time.Duration) string {
+		if slack > 0 {
+			at = "(" + at + " - " + sqldb.Interval(slack) + ")"
+		}
+		return sqldb.LoggedSince(at)
+	},
+	Latest:    latestSQL,
+	Lock:      `SELECT pg_advisory_xact_lock(@key)`,
+	LockTries: strings.NewReplacer("$1", "@app", "$2", "@channel", "$3", "@recipient").Replace(lockRecipientSQL),
+	// Nothing is counted ahead while something is erased.
+	BeforeErase:  []string{patientSQL, fmt.Sprintf(`SELECT pg_advisory_xact_lock(%d)`, int64(countLock)), eraseHoursSQL},
+	BeforeForget: []string{patientSQL},
+	BeforeExpire: []string{`SET LOCAL enable_bitmapscan = on`}, // verifications have ranges of pages by their time, which no other plan can read
+}
+
+// words are postgresWords with the clock.
+func (p *DB) words() sqldb.Dialect {
+	d := words
+	d.Now = p.now
+	return d
+}
+
+// pgConn runs statements on a connection or in a transaction.
+type pgConn struct {
+	ctx context.Context
+	q   interface {
+		Query(ctx context.Context, statement string, args ...any) (pgx.Rows, error)
+	}
+}
+
+func (c pgConn) Run(statement string, args []any, each func(sqldb.Scan) error) (int64, error) {
+	rows, err := c.q.Query(c.ctx, statement, args...)
+	if err != nil {
+		return 0, err
+	}
+	return drain(rows, each)
+}
+
+// drain reads all rows and closes them.
+func drain(rows pgx.Rows, each func(sqldb.Scan) error) (int64, error) {
+	defer rows.Close()
+	for each != nil && rows.Next() {
+		if err := each(rows.Scan); err != nil {
+			return 0, err
+		}
+	}
+	rows.Close()
+	return rows.CommandTag().RowsAffected(), rows.Err()
+}
+
+// Reading implements engine.
+func (p *DB) Reading(ctx context.Context, f func(sqldb.Conn, time.Time) error) error {
+	return p.read(ctx, func(c *pgxpool.Conn) error { return f(pgConn{ctx, c}, time.Time{}) })
+}
+
+// Writing implements engine. The begin and the clock are one round trip.
+func (p *DB) Writing(ctx context.Context, f func(sqldb.Conn, time.Time) error) error {
+	return p.change(ctx, func(c *pgxpool.Conn) error {
+		now, err := p.begin(ctx, c)
+		if err != nil {
+			return err
+		}
+		if err := f(pgConn{ctx, c}, now); err != nil {
+			_, _ = c.Exec(context.WithoutCancel(ctx), "ROLLBACK")
+			return err
+		}
+		tag, err := c.Exec(ctx, "COMMIT")
+		return errors.Join(err, notCommitted(err, tag))
+	})
+}
+
+func (p *DB) begin(ctx context.Context, c *pgxpool.Conn) (now time.Time, err error) {
+	var b pgx.Batch
+	b.Queue("BEGIN ISOLATION LEVEL READ COMMITTED")
+	b.Queue("SELECT " + p.now)
+	results := c.SendBatch(ctx, &b)
+	defer results.Close()
+	if _, err := results.Exec(); err != nil {
+		return now, err
+	}
+	return now, results.QueryRow().Scan(sqldb.TimeField{To: &now})
+}
+
+// inTransaction runs what writes more than one row. Each statement sees what was committed before it, whatever the
+// server's default says.
+func (p *DB) inTransaction(ctx context.Context, f func(tx pgx.Tx) error) error {
+	return p.change(ctx, func(conn *pgxpool.Conn) error {
+		tx, err := conn.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.ReadCommitted})
+		if err != nil {
+			return err
+		}
+		defer func() { _ = tx.Rollback(context.WithoutCancel(ctx)) }() // nothing to do after a commit
+		if err := f(tx); err != nil {
+			return err
+		}
+		return tx.Commit(ctx)
+	})
+}
+
+// Running implements engine, in one round trip.
+func (p *DB) Running(ctx context.Context, steps []*sqldb.Step) error {
+	return p.change(ctx, func(c *pgxpool.Conn) error {
+		var b pgx.Batch
+		b.Queue("BEGIN ISOLATION LEVEL READ COMMITTED")
+		for _, s := range steps {
+			text, args := p.DB.Dialect.Bind(s.Statement, s.Args, time.Time{})
+			b.Queue(text, args...)
+		}
+		b.Queue("COMMIT")
+		results := c.SendBatch(ctx, &b)
+		defer results.Close()
+		if _, err := results.Exec(); err != nil {
+			return err
+		}
+		for _, s := range steps {
+			if err := answered(s, results); err != nil {
+				return err
+			}
+		}
+		tag, err := results.Exec()
+		return errors.Join(err, notCommitted(err, tag))
+	})
+}
+
+func answered(s *sqldb.Step, results pgx.BatchResults) error {
+	rows, err := results.Query()
+	if err != nil {
+		return err
+	}
+	s.Changed, err = drain(rows, s.Each)
+	return err
+}
+
+// notCommitted is the error of a COMMIT that the server answered otherwise.
+func notCommitted(err error, tag pgconn.CommandTag) error {
+	if err == nil && tag.String() != "COMMIT" {
+		return errors.New("store: a transaction was not committed")
+	}
+	return nil
+}
+
+// clock reads the log's.
+func (p *DB) clock(ctx context.Context) (now time.Time, err error) {
+	err = p.DB.Read(ctx, func(q sqldb.Tx) error {
+		now, err = q.Clock()
+		return err
+	})
+	return now, err
+}

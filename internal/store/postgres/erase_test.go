@@ -1,0 +1,135 @@
+package postgres
+
+import (
+	"database/sql"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"sendcode/internal/parts"
+	"sendcode/internal/recipient"
+	"sendcode/internal/store/sqldb"
+	"sendcode/internal/store/sqlite"
+	"sendcode/internal/store/storetest"
+)
+
+// columns says of every column what becomes of it when somebody is erased: it tells nothing of a recipient, it is erased,
+// or it is the keyed hash, which goes when its time has come. Whoever adds a column says it here, and in personal.
+var columns = map[string]struct{ nothing, erased, hash string }{
+	"sends": {
+		nothing: `id verification_id number app channel purpose status reason attempt in_doubt counts taken_at clock
+			logged_at finished_at provider provider_code took blocked_by retry_after requests recipients observed forgiven suppression_id afterwards receipt`,
+		erased: `masked domain country prefix reference ip locale`, hash: `recipient`,
+	},
+	"flights":  {nothing: `id due_at attempt queued channel`},
+	"refunds":  {nothing: `id since attempt`},
+	"failures": {nothing: `status logged_at id finished_at counts app channel`, hash: `recipient`},
+	"minutes":  {nothing: `field value minute`},
+	"verifications": {
+		nothing: `id app channel purpose key_id code_length alphabet created_at expires_at attempts max_attempts sends approved_at canceled_at forgiven by_browser`,
+		erased:  `masked sealed holder nonce locale reference`, hash: `recipient`,
+	},
+	"act_people": {nothing: `act`, erased: `masked`, hash: `recipient`},
+	"acts":       {nothing: `id at who role network what app channel purpose target reason outcome detail ends`}, // of the administrator; a reason that names somebody is refused
+	"claims":     {nothing: `key fingerprint send_id made_at held_until`},                                        // keyed hashes, for a day
+	"erasures":   {nothing: `erased_at forget_at`, hash: `recipient`},
+	"suppressions": {
+		nothing: `id app channel reason send_id made_by since until lifted_at lifted_by`, erased: `masked detail lifted_why`, hash: `address recipient`,
+	},
+	"app_events":      {nothing: `id app type send_id verification_id status reason test at state attempt due_at ended_at answer`},
+	"accounts":        {nothing: `name role password identity made_at disabled_at`}, // of administrators
+	"sessions":        {nothing: `id account bound via granted passed started_at seen_at`},
+	"second_factors":  {nothing: `account sealed step made_at`},
+	"recovery_codes":  {nothing: `account hash`},
+	"provider_events": {nothing: `send_id kind at heard_at provider detail`}, // detail: a code or one word
+	"spending":        {nothing: `account period used`},
+	"embargoes":       {nothing: `channel since until`, hash: `recipient`},
+	"prefix_pauses":   {nothing: `id app country prefix since until sends approved usual lifted_at lifted_by lifted_why`}, // of numbers, not of a number
+	"turns":           {nothing: `name until`},
+	"awaited":         {nothing: `carrier message_id send_id at ask_at asked`}, // the carrier's names for messages, for three days
+	"hours":           {nothing: `hour`},
+	"hour_tallies":    {nothing: `hour app channel purpose status reason blocked_by rows requests opened approved`},
+	"hour_times":      {nothing: `hour app channel purpose bucket n`},
+	"hour_domains":    {nothing: `hour app channel purpose sends failed rejected`, erased: `domain`},
+	"writable":        {nothing: `filling`},
+	"sendcode_schema": {nothing: `id version_id is_applied tstamp`},
+}
+
+func TestEveryColumnIsErased(t *testing.T) {
+	path := storetest.TempFile(t)
+	log, err := sqlite.Open(t.Context(), path, time.Now)
+	storetest.OK(t, err)
+	storetest.OK(t, log.Close())
+	file, err := sql.Open("sqlite", path)
+	storetest.OK(t, err)
+	defer file.Close()
+	rows, err := file.Query(`SELECT m.name, c.name FROM sqlite_master m, pragma_table_info(m.name) c WHERE m.type = 'table' AND m.name NOT LIKE 'sqlite_%'`)
+	storetest.OK(t, err)
+	var lite [][2]string
+	for rows.Next() {
+		var c [2]string
+		storetest.OK(t, rows.Scan(&c[0], &c[1]))
+		lite = append(lite, c)
+	}
+	storetest.OK(t, rows.Err())
+	pg := openTest(t, newDatabase(t, parts.Postgres(t)), serverClock)
+	full, err := readRows(t.Context(), pg, func(c *[2]string) []any { return []any{&c[0], &c[1]} },
+		`SELECT table_name, column_name FROM information_schema.columns WHERE table_schema = current_schema()
+AND table_name NOT IN (SELECT name FROM sendcode_partitions) AND table_name <> 'sendcode_partitions'`)
+	storetest.OK(t, err)
+	for name, list := range map[string][][2]string{"sqlite": lite, "postgres": full} {
+		found := map[string]bool{}
+		for _, c := range list {
+			found[c[0]+"."+c[1]] = true
+			is, known := columns[c[0]]
+			if !known || !slices.Contains(strings.Fields(is.nothing+" "+is.erased+" "+is.hash), c[1]) {
+				t.Errorf("%s: nobody said what becomes of %s.%s when a recipient is erased", name, c[0], c[1])
+			}
+		}
+		for table, is := range columns {
+			if name == "sqlite" && (strings.HasPrefix(table, "hour") || table == "minutes") { // only Postgres counts ahead, and has that index
+				continue
+			}
+			for _, column := range strings.Fields(is.nothing + " " + is.erased + " " + is.hash) {
+				if !found[table+"."+column] {
+					t.Errorf("%s: there is no %s.%s", name, table, column)
+				}
+			}
+		}
+	}
+	said := map[string]string{"hour_domains": eraseHoursSQL}
+	for _, p := range sqldb.Personal {
+		said[p.Table] += p.Erase + p.Forget
+	}
+	for table, is := range columns {
+		if table == "erasures" {
+			continue
+		}
+		for _, column := range strings.Fields(is.erased + " " + is.hash) {
+			if !strings.Contains(said[table], column+" =") && !strings.Contains(said[table], "DELETE") {
+				t.Errorf("nothing erases %s.%s", table, column)
+			}
+		}
+	}
+	for table := range said {
+		if _, ok := columns[table]; !ok {
+			t.Errorf("%s is erased, and nobody said what is in it", table)
+		}
+	}
+}
+
+func TestPostgresKeepsNoTrace(t *testing.T) {
+	server := parts.Postgres(t)
+	url := newDatabase(t, server)
+	f := storetest.NewFixture(openTest(t, url, serverClock))
+	storetest.Leave(t, f, 77)
+	storetest.Equal(t, "before", len(storetest.FoundIn([]byte(server.Dump(t, url)))), len(storetest.Traces)) // the search finds
+	storetest.OK(t, f.Erase(t.Context(), recipient.Hash{15: 77}, time.Millisecond, f.Act()))
+	dump := server.Dump(t, url)
+	storetest.Equal(t, "traces", storetest.FoundIn([]byte(dump)), nil)
+	hash := `\\x0000000000000000000000000000004d`
+	storetest.Equal(t, "the hash counts on", strings.Contains(dump, hash), true)
+	eventually(t, func() bool { n, err := f.Forget(t.Context()); storetest.OK(t, err); return n == 1 })
+	storetest.Equal(t, "the hash", strings.Contains(server.Dump(t, url), hash), false)
+}

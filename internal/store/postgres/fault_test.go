@@ -1,0 +1,296 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"sendcode/internal/parts"
+	"sendcode/internal/recipient"
+	"sendcode/internal/store"
+	"sendcode/internal/store/storetest"
+)
+
+// faultFixture is a log on the server's own clock behind a proxy; its replica is connected directly. Locks are waited for as long as
+// tests take to look for who waits, not for the second that is the service's, or as long as is given.
+func faultFixture(t *testing.T, server *parts.PostgresServer, lockTimeout ...string) (*storetest.Fixture, *proxy) {
+	t.Helper()
+	direct := newDatabase(t, server) + "&idle_in_transaction_session_timeout=1min&lock_timeout=" + append(lockTimeout, "1min")[0]
+	p, through := newProxy(t, direct)
+	f := storetest.NewFixture(openTest(t, through, serverClock)).Beside(openTest(t, direct, serverClock))
+	f.Admit(t, f.Intent(0)) // connected and prepared
+	return f, p
+}
+
+func certain(t *testing.T, err error) {
+	t.Helper()
+	storetest.Is(t, err, store.ErrUnavailable)
+	if errors.Is(err, store.ErrUncertain) {
+		t.Fatalf("certainly nothing was written, yet %v", err)
+	}
+}
+
+func TestPostgresLostConnections(t *testing.T) {
+	server := parts.Postgres(t)
+	for _, c := range []struct {
+		name  string
+		mode  cut
+		times int
+		rows  int // of the Begin, afterwards
+		ok    bool
+		trips int // of Begin
+	}{
+		{"reply lost, then nobody there", cutReply, 1, 1, false, 1},
+		{"request lost once", cutRequest, 1, 1, true, 2},
+		{"request lost twice", cutRequest, 2, 0, false, 2},
+		{"reply lost once", cutReply, 1, 1, true, 2},
+		{"reply lost twice", cutReply, 2, 1, false, 2},
+		{"reply to the rows lost once", cutWritten, 1, 1, true, 2},
+		{"reply to the rows lost twice", cutWritten, 2, 1, false, 2},
+		{"reply to the commit lost once", cutBefore, 1, 1, true, 2},
+		{"reply to the commit lost twice", cutBefore, 2, 1, false, 2},
+		{"lost after the reply to the commit", cutAfter, 1, 1, true, 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			f, p := faultFixture(t, server)
+			p.arm(c.mode, c.times)
+			if !c.ok && c.times == 1 {
+				p.leave()
+			}
+			in := f.Intent(1, storetest.WithRules(storetest.Rule(1, time.Hour)))
+			begun, err := f.Begin(t.Context(), in)
+			storetest.Equal(t, "round trips", p.seen(), c.trips)
+			if c.ok {
+				storetest.OK(t, err)
+				storetest.Equal(t, "admitted", begun.Admitted, true)
+				storetest.Equal(t, "row", f.Row(t, in.Send.ID), begun.Send)
+			} else {
+				storetest.Is(t, err, store.ErrUnavailable)
+				storetest.Is(t, err, store.ErrUncertain)
+			}
+			storetest.Equal(t, "rows", f.Count(t), 1+c.rows)
+			p.arm(cutNever, 0)
+			// It goes on, and what was written is there to be found.
+			storetest.Equal(t, "repeated", f.MustBegin(t, in).Admitted, true)
+			f.Refuse(t, f.Intent(1, storetest.WithRules(storetest.Rule(1, time.Hour))))
+			storetest.Equal(t, "rows", f.Count(t), 2)
+		})
+	}
+}
+
+// What reads is repeated. What writes is not, and says that it does not know.
+func TestPostgresLostReadsAndWrites(t *testing.T) {
+	f, p := faultFixture(t, parts.Postgres(t))
+	begun := f.Admit(t, f.Intent(1))
+	held := store.Held{ID: begun.Send.ID, Attempt: 1}
+	for name, call := range map[string]func() error{
+		"Sends":        func() error { _, err := f.Sends(t.Context(), store.Filter{Limit: 1}); return err },
+		"Verification": func() error { _, _, _, err := f.Verification(t.Context(), begun.Verification.ID); return err },
+		"Ping":         func() error { return f.Ping(t.Context()) },
+		"Counting": func() error {
+			return f.Counting(t.Context(), "", time.Hour, func(store.Counting) error { return nil })
+		},
+	} {
+		p.arm(cutAny, 1)
+		if err := call(); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		storetest.Equal(t, name+": cut", p.seen() > 0, true)
+		p.arm(cutNever, 0)
+	}
+	for name, call := range map[string]func() error{
+		"Finish": func() error {
+			_, err := f.Finish(t.Context(), store.Outcome{Held: held, Status: store.Sent})
+			return err
+		},
+		"Attempt":         func() error { _, _, _, err := f.Attempt(t.Context(), begun.Verification.ID); return err },
+		"Cancel":          func() error { _, err := f.Cancel(t.Context(), begun.Verification.ID); return err },
+		"Approve":         func() error { _, err := f.Approve(t.Context(), begun.Verification.ID, store.Tell{}); return err },
+		"ForgetAppEvents": func() error { _, _, err := f.ForgetAppEvents(t.Context(), time.Second, 1); return err },
+		"then TakeOver":   func() error { _, err := f.TakeOver(t.Context(), recipient.Email, time.Second, 1); return err },
+		"then Refused":    func() error { return f.Refused(t.Context(), []store.Send{f.Refusal(1, nil)}) },
+	} {
+		var err error
+		for range 5 { // the pool opens connections by itself, and one of those may be the one that is cut
+			storetest.OK(t, f.Ping(t.Context())) // a connection is there, so it is not opening one that fails
+			p.arm(cutAny, 1)
+			if strings.HasPrefix(name, "then ") { // it asks for the time first, which is repeated
+				p.after(1)
+			}
+			err = call()
+			p.arm(cutNever, 0)
+			if err != nil {
+				break
+			}
+		}
+		if !errors.Is(err, store.ErrUnavailable) || !errors.Is(err, store.ErrUncertain) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// eventually awaits a condition of a server that tells nobody.
+func eventually(t *testing.T, condition func() bool) {
+	t.Helper()
+	poll := time.NewTicker(2 * time.Millisecond)
+	defer poll.Stop()
+	for deadline := time.After(time.Minute); !condition(); {
+		select {
+		case <-poll.C:
+		case <-deadline:
+			t.Fatal("it does not come")
+		}
+	}
+}
+
+// What only the database finds wrong with one intent is that intent's alone, and certain.
+func TestPostgresOnePoisonedIntent(t *testing.T) {
+	f, _ := faultFixture(t, parts.Postgres(t))
+	log := f.Db.(*DB)
+	taken := f.Admit(t, f.Intent(1)).Verification.ID
+	var batch []*call
+	for n := range 5 {
+		in := f.Intent(2 + n)
+		if n == 3 {
+			in.Verification.ID = taken
+		}
+		batch = append(batch, called(t, in))
+	}
+	log.decide(batch)
+	for n, x := range batch {
+		if n == 3 {
+			certain(t, x.err)
+			continue
+		}
+		storetest.OK(t, x.err)
+	}
+	storetest.Equal(t, "rows", f.Count(t), 6)
+}
+
+func TestPostgresRestart(t *testing.T) {
+	server := parts.Postgres(t)
+	url := newDatabase(t, server)
+	f := storetest.NewFixture(openTest(t, url, serverClock))
+	f.Beside(f.Db)
+	for round := range 3 {
+		begun := f.Admit(t, f.Intent(round))
+		storetest.Together(10, func(int) { _, _ = f.Sends(t.Context(), store.Filter{Limit: 1}) }) // fills the pool with connections
+		storetest.OK(t, server.Restart())
+		switch round {
+		case 0:
+			f.Admit(t, f.Intent(100+round))
+		case 1:
+			f.Count(t)
+		case 2: // not repeated where it might count twice; the pool looks before it lends a connection
+			_, counted, _, err := f.Attempt(t.Context(), begun.Verification.ID)
+			storetest.OK(t, err)
+			storetest.Equal(t, "counted", counted, true)
+		}
+	}
+
+	server.Stop()
+	_, err := f.Begin(t.Context(), f.Intent(200))
+	certain(t, err)
+	_, err = f.Finish(t.Context(), store.Outcome{Status: store.Sent})
+	certain(t, err)
+	_, err = f.Sends(t.Context(), store.Filter{Limit: 1})
+	certain(t, err)
+	certain(t, f.Ping(t.Context()))
+	storetest.OK(t, server.Start())
+	storetest.OK(t, f.Ping(t.Context()))
+	f.Admit(t, f.Intent(201))
+	storetest.Equal(t, "rows", f.Count(t), 5)
+}
+
+// A server that answers nothing any more: callers hear of it in time, and do not know.
+func TestPostgresHangs(t *testing.T) {
+	server := parts.Postgres(t)
+	f, _ := faultFixture(t, server)
+	in := f.Intent(1)
+	release := hold(t, f.Other.(*DB), in)
+	ctx, cancel := context.WithCancel(t.Context())
+	result := make(chan error)
+	go func() { _, err := f.Begin(ctx, in); result <- err }()
+	eventually(t, func() bool {
+		var waiting bool
+		storetest.OK(t, f.Other.(*DB).pool.QueryRow(t.Context(), `SELECT count(*) > 0 FROM pg_locks WHERE locktype = 'advisory' AND NOT granted`).Scan(&waiting))
+		return waiting
+	})
+	behind := f.Intent(1)
+	second, leave := context.WithCancel(t.Context())
+	waiting := make(chan error)
+	go func() { _, err := f.Begin(second, behind); waiting <- err }()
+	leave()
+	certain(t, <-waiting) // never left the queue, for its recipient was under way
+	cancel()
+	err := <-result
+	storetest.Is(t, err, store.ErrUnavailable)
+	storetest.Is(t, err, store.ErrUncertain)
+	release()
+	eventually(t, func() bool { return f.Count(t) == 2 }) // the write went on
+	storetest.Equal(t, "repeated", f.MustBegin(t, in).Send.Number, 1)
+}
+
+// After a failover the old primary only reads. It is left for whatever the URL leads to now.
+func TestPostgresReadOnly(t *testing.T) {
+	server := parts.Postgres(t)
+	address := newDatabase(t, server)
+	f := storetest.NewFixture(openTest(t, address, serverClock))
+	f.Beside(f.Db)
+	f.Admit(t, f.Intent(1))
+	u, err := url.Parse(address)
+	storetest.OK(t, err)
+	admin, err := pgx.Connect(t.Context(), server.AdminURL())
+	storetest.OK(t, err)
+	defer admin.Close(context.Background())
+	demote := func(value string) {
+		_, err := admin.Exec(t.Context(), fmt.Sprintf(`ALTER DATABASE %s SET default_transaction_read_only = %s`, u.Path[1:], value))
+		storetest.OK(t, err)
+	}
+	demote("on")
+	name := u.Path[1:]
+	eventually(t, func() bool { // nobody is left who was connected before
+		var others int
+		storetest.OK(t, admin.QueryRow(t.Context(), `SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE datname = $1 AND pid <> pg_backend_pid()`, name).Scan(&others))
+		return others == 0
+	})
+	_, err = f.Begin(t.Context(), f.Intent(2))
+	certain(t, err)
+	_, err = f.Approve(t.Context(), "x", store.Tell{})
+	certain(t, err)
+	certain(t, f.Ping(t.Context()))
+	f.Count(t)
+	demote("off")
+	// No connection that met the refusal was kept; that of the readers, which met none, is replaced at once.
+	f.Admit(t, f.Intent(3))
+	eventually(t, func() bool { _, err := f.Approve(t.Context(), "x", store.Tell{}); return err == nil })
+	storetest.OK(t, f.Ping(t.Context()))
+}
+
+func TestPostgresIsDurable(t *testing.T) {
+	server := parts.Postgres(t)
+	address := newDatabase(t, server)
+	u, err := url.Parse(address)
+	storetest.OK(t, err)
+	admin, err := pgx.Connect(t.Context(), server.AdminURL())
+	storetest.OK(t, err)
+	defer admin.Close(context.Background())
+	for setting, want := range map[string]string{"off": "on", "local": "local"} {
+		_, err = admin.Exec(t.Context(), fmt.Sprintf(`ALTER DATABASE %s SET synchronous_commit = %s`, u.Path[1:], setting))
+		storetest.OK(t, err)
+		log := openTest(t, address, serverClock)
+		for _, pool := range []*pgxpool.Pool{log.writers, log.pool} {
+			var got string
+			storetest.OK(t, pool.QueryRow(t.Context(), `SHOW synchronous_commit`).Scan(&got))
+			storetest.Equal(t, "synchronous_commit with a default of "+setting, got, want)
+		}
+	}
+}

@@ -1,0 +1,83 @@
+package postgres
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"sendcode/internal/parts"
+	"sendcode/internal/store"
+	"sendcode/internal/store/storetest"
+)
+
+// One send whose row somebody holds for too long fails alone, and certainly: those that share its round trip are closed.
+func TestPostgresOneStuckOutcome(t *testing.T) {
+	f, _ := faultFixture(t, parts.Postgres(t), shortWait)
+	log := f.Db.(*DB)
+	var batch []*ending
+	for n := range 5 {
+		o := store.Outcome{Held: store.Held{ID: f.Admit(t, f.Intent(n)).Send.ID, Attempt: 1}, Status: store.Sent}
+		batch = append(batch, newWaiting[store.Outcome, bool](o, sendKey(o.Held)))
+	}
+	tx, err := log.pool.Begin(t.Context())
+	storetest.OK(t, err)
+	defer func() { _ = tx.Rollback(context.Background()) }()
+	_, err = tx.Exec(t.Context(), `SELECT FROM sends WHERE id = $1 FOR UPDATE`, batch[2].in.ID)
+	storetest.OK(t, err)
+	log.finish(batch)
+	for n, x := range batch {
+		if n == 2 {
+			certain(t, x.err)
+			continue
+		}
+		storetest.OK(t, x.err)
+		storetest.Equal(t, "finished", x.answer, true)
+	}
+	storetest.OK(t, tx.Rollback(t.Context()))
+	f.MustFinish(t, batch[2].in, true)
+}
+
+// Outcomes share round trips: while one waits for a row, those that come meanwhile go together in the next.
+func TestPostgresOutcomesShareRoundTrips(t *testing.T) {
+	f, _ := faultFixture(t, parts.Postgres(t))
+	log := f.Db.(*DB)
+	sizes := make(chan int, 100)
+	log.endings.Run = func(batch []*ending) { sizes <- len(batch); log.finish(batch) }
+	tx, err := log.pool.Begin(t.Context())
+	storetest.OK(t, err)
+	first := f.Admit(t, f.Intent(0)).Send.ID
+	_, err = tx.Exec(t.Context(), `SELECT FROM sends WHERE id = $1 FOR UPDATE`, first)
+	storetest.OK(t, err)
+	var others []store.Held
+	for n := range 20 {
+		others = append(others, store.Held{ID: f.Admit(t, f.Intent(1+n)).Send.ID, Attempt: 1})
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		f.MustFinish(t, store.Outcome{Held: store.Held{ID: first, Attempt: 1}, Status: store.Sent}, true)
+	}()
+	storetest.Equal(t, "first batch", <-sizes, 1)
+	go func() {
+		eventually(t, func() bool {
+			log.endings.mu.Lock()
+			defer log.endings.mu.Unlock()
+			return len(log.endings.queued) == len(others)
+		})
+		storetest.OK(t, tx.Rollback(context.Background()))
+	}()
+	storetest.Together(len(others), func(i int) { f.MustFinish(t, store.Outcome{Held: others[i], Status: store.Sent}, true) })
+	<-done
+	storetest.Equal(t, "second batch", <-sizes, len(others))
+}
+
+// A batch that was just sent runs a statement with no word of failures, refunds or events.
+func TestFinishInFullOnlyWhereNeeded(t *testing.T) {
+	for sql, full := range map[string]bool{finishSQL: false, finishFullySQL: true} {
+		for _, table := range []string{"app_events", "failures", "refunds", "suppressions"} {
+			if strings.Contains(sql, table) != full || strings.Contains(sql, "{{more") {
+				t.Errorf("%s in the full statement: %v\n%s", table, full, sql)
+			}
+		}
+	}
+}

@@ -1,0 +1,139 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"sendcode/internal/parts"
+	"sendcode/internal/store"
+	"sendcode/internal/store/storetest"
+)
+
+// The whole contract is kept by the role that has the fewest rights.
+func TestPostgres(t *testing.T) {
+	server := parts.Postgres(t)
+	makeAppRole(t, server)
+	schema := newTestSchema(t, server, As(appRole))
+	storetest.Run(t, func(t *testing.T) *storetest.Fixture { return postgresFixture(t, server.Copy(t, schema), As(appRole)) })
+}
+
+func TestPostgresGateOnManySteps(t *testing.T) {
+	storetest.RunGateSchedule(t, newPostgresFixture(t, parts.Postgres(t)))
+}
+
+const appRole = "sendcode_app"
+
+// makeAppRole makes the role that the service works as, as an administrator of the database would.
+func makeAppRole(t *testing.T, server *parts.PostgresServer) {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), server.AdminURL())
+	storetest.OK(t, err)
+	defer conn.Close(context.Background())
+	owner, err := pgx.ParseConfig(server.URL())
+	storetest.OK(t, err)
+	_, err = conn.Exec(t.Context(), `DO $$ BEGIN CREATE ROLE `+appRole+` LOGIN; EXCEPTION WHEN duplicate_object THEN NULL; END $$`)
+	storetest.OK(t, err)
+	_, err = conn.Exec(t.Context(), `GRANT `+appRole+` TO `+pgx.Identifier{owner.User}.Sanitize())
+	storetest.OK(t, err)
+}
+
+// testClockSQL reads the clock that tests step.
+const testClockSQL = "(SELECT at FROM test_clock)"
+
+// newPostgresFixture makes a database with two replicas on it.
+func newPostgresFixture(t *testing.T, server *parts.PostgresServer, options ...Option) *storetest.Fixture {
+	t.Helper()
+	return postgresFixture(t, newTestSchema(t, server, options...), options...)
+}
+
+// newTestSchema makes a database whose log has the clock and the partitions of tests. Nobody is connected to it, so it can be
+// copied.
+func newTestSchema(t *testing.T, server *parts.PostgresServer, options ...Option) string {
+	t.Helper()
+	url := server.NewDatabase(t)
+	conn, err := pgx.Connect(t.Context(), url)
+	storetest.OK(t, err)
+	defer func() { storetest.OK(t, conn.Close(context.Background())) }()
+	_, err = conn.Exec(t.Context(), `CREATE TABLE test_clock AS SELECT $1::timestamptz AS at`, storetest.Epoch)
+	storetest.OK(t, err)
+	storetest.OK(t, Migrate(t.Context(), url, options...))
+	divide(t, conn, storetest.Epoch.Add(time.Minute), storetest.Epoch.Add(time.Hour), storetest.Epoch.Add(40*24*time.Hour))
+	return url
+}
+
+// postgresFixture opens two replicas on a database that newTestSchema has made. What two dozen do to one row at once waits for its
+// lock as long as a busy machine takes, not for the second that is the service's.
+func postgresFixture(t *testing.T, url string, options ...Option) *storetest.Fixture {
+	t.Helper()
+	url += "&lock_timeout=1min"
+	conn, err := pgx.Connect(t.Context(), url)
+	storetest.OK(t, err)
+	t.Cleanup(func() { _ = conn.Close(context.Background()) })
+	step := func(d time.Duration) {
+		_, err := conn.Exec(t.Context(), `UPDATE test_clock SET at = at + $1 * interval '1 microsecond'`, d.Microseconds())
+		storetest.OK(t, err)
+	}
+	return storetest.NewFixture(openTest(t, url, testClockSQL, options...)).Beside(openTest(t, url, testClockSQL, options...)).Clocked(storetest.Epoch, step)
+}
+
+// divide makes other partitions than those of the present, from the beginning of time to its end.
+func divide(t *testing.T, conn *pgx.Conn, at ...time.Time) {
+	t.Helper()
+	rows, err := conn.Query(t.Context(), `SELECT name FROM sendcode_partitions`)
+	storetest.OK(t, err)
+	names, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	storetest.OK(t, err)
+	for _, name := range names {
+		_, err := conn.Exec(t.Context(), `DROP TABLE `+name)
+		storetest.OK(t, err)
+	}
+	from := "MINVALUE"
+	for i := range len(at) + 1 {
+		to := "MAXVALUE"
+		if i < len(at) {
+			to = "'" + store.LowestID(at[i]).String() + "'"
+		}
+		name := fmt.Sprintf("sends_%d", i)
+		_, err := conn.Exec(t.Context(), `CREATE TABLE `+name+` (LIKE sends INCLUDING ALL) WITH (fillfactor = 50)`)
+		storetest.OK(t, err)
+		_, err = conn.Exec(t.Context(), `ALTER TABLE sends ATTACH PARTITION `+name+` FOR VALUES FROM (`+from+`) TO (`+to+`)`)
+		storetest.OK(t, err)
+		from = to
+	}
+}
+
+// copySends writes copies of the sends that ended, with other IDs, in SQL; logged is when each was logged.
+func copySends(logged string) string {
+	const same = "verification_id, number, app, channel, purpose, recipient, masked, domain, country, prefix, locale, reference, ip, attempt, counts, taken_at, clock"
+	return `INSERT INTO sends (id, status, logged_at, ` + same + `) SELECT ` + randomID + `, 'sent', ` + logged + `, ` + same + ` FROM sends s`
+}
+
+// randomID is one of now, in SQL.
+const randomID = `(left(sendcode_lowest_id(now())::text, 13) || substr(gen_random_uuid()::text, 14))::uuid`
+
+// called is the call of an intent, as Begin makes it.
+func called(t *testing.T, in store.Intent) *call {
+	t.Helper()
+	in, err := store.Checked(in)
+	storetest.OK(t, err)
+	return newCall(in, store.LockKey(in.Send))
+}
+
+func newDatabase(t *testing.T, server *parts.PostgresServer) string {
+	t.Helper()
+	url := server.NewDatabase(t)
+	storetest.OK(t, Migrate(t.Context(), url))
+	return url
+}
+
+func openTest(t *testing.T, url, now string, options ...Option) *DB {
+	t.Helper()
+	log, err := openAt(t.Context(), url, now, options...)
+	storetest.OK(t, err)
+	t.Cleanup(func() { _ = log.Close() })
+	return log
+}

@@ -1,0 +1,177 @@
+package postgres
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"sendcode/internal/recipient"
+	"sendcode/internal/store"
+	"sendcode/internal/store/sqldb"
+)
+
+// one runs a statement that changes at most one row, and says whether it did.
+func (p *DB) one(ctx context.Context, statement string, args ...any) (changed bool, err error) {
+	err = p.change(ctx, func(conn *pgxpool.Conn) error {
+		tag, err := conn.Exec(ctx, p.sql(statement), args...)
+		changed = err == nil && tag.RowsAffected() > 0
+		return err
+	})
+	return changed, err
+}
+
+// Renew implements Outbox.
+func (p *DB) Renew(ctx context.Context, lease time.Duration, held []store.Held) error {
+	if err := store.CheckLease(lease, 1); err != nil {
+		return err
+	}
+	if len(held) == 0 {
+		return nil
+	}
+	ids, attempts := make([][16]byte, len(held)), make([]int32, len(held))
+	for i, h := range held {
+		ids[i], attempts[i] = h.ID, int32(h.Attempt)
+	}
+	_, err := p.one(ctx, `
+UPDATE flights f SET due_at = {{now}} + $1 * interval '1 microsecond'
+FROM unnest($2::uuid[], $3::int[]) AS held(id, attempt)
+WHERE f.id = ANY ($2::uuid[]) AND f.id = held.id AND f.attempt = held.attempt AND NOT f.queued`, lease.Microseconds(), ids, attempts)
+	return err
+}
+
+// takeOverSQL begins with the flights, as all that changes them does. SKIP LOCKED: what another replica takes at this moment is its own,
+// and what is being finished is no longer due.
+var takeOverSQL = `
+WITH due AS MATERIALIZED (
+    SELECT f.id, f.due_at AS since, NOT f.queued AS doubt FROM flights f
+    WHERE f.due_at <= $4 AND f.due_at > $5 AND f.channel = $3
+    ORDER BY f.due_at, f.id LIMIT $1 FOR UPDATE OF f SKIP LOCKED
+), held AS (
+    UPDATE flights f SET attempt = f.attempt + 1, queued = false, due_at = $4 + $2 * interval '1 microsecond'
+    FROM due WHERE f.id = ANY (ARRAY(SELECT due.id FROM due)) AND f.id = due.id
+    RETURNING f.id, f.attempt, f.due_at, due.since, due.doubt
+), taken AS (
+    UPDATE sends s SET status = 'sending', attempt = held.attempt, in_doubt = s.in_doubt OR held.doubt
+    FROM held WHERE s.id = ANY (ARRAY(SELECT due.id FROM due)) AND s.id = held.id
+    RETURNING held.since, held.due_at AS due, s.*
+)
+SELECT s.due, ` + sqldb.SendColumns + `, ` + sqldb.VerificationColumns + `
+FROM taken s JOIN LATERAL (SELECT * FROM verifications v WHERE v.id = s.verification_id LIMIT 1) v ON true
+ORDER BY s.since, s.id`
+
+// TakeOver implements Outbox.
+func (p *DB) TakeOver(ctx context.Context, ch recipient.Channel, lease time.Duration, limit int) ([]store.Work, error) {
+	if err := store.CheckLease(lease, limit); err != nil {
+		return nil, err
+	}
+	now, err := p.clock(ctx)
+	if err != nil {
+		return nil, err
+	}
+	type due struct {
+		at time.Time
+		store.Work
+	}
+	rows, err := changeRows(ctx, p, func(d *due) []any { return append([]any{sqldb.TimeField{To: &d.at}}, sqldb.WorkFields(&d.Work)...) },
+		takeOverSQL, limit, lease.Microseconds(), string(ch), now, p.overdue.from(ch, now))
+	if err != nil {
+		return nil, err
+	}
+	p.overdue.looked(ch, now, len(rows) < limit)
+	return sqldb.Each(rows, func(d due) store.Work { d.Send.DueAt = d.at; return d.Work }), nil
+}
+
+// overdue knows up to when nothing is due any more. Flights that ended leave dead entries in the index for as long as some transaction
+// still might see them; a look that began with the oldest would read them all, each time.
+type overdue struct {
+	mu    sync.Mutex
+	marks map[recipient.Channel]overdueMark
+}
+
+type overdueMark struct {
+	now   time.Time // of the last look, on the log's clock
+	whole time.Time // of the last one that began with the oldest
+	empty bool      // it left nothing that was due
+}
+
+const (
+	// lateCommit is longer than a transaction of ours may take. So long ago no row can have become due that a look did not see.
+	lateCommit = 10 * time.Second
+	// wholeLook is how often a look begins with the oldest all the same.
+	wholeLook = 10 * time.Minute
+)
+
+// from is the instant after which a look at now has to begin; a clock that went back has it begin with the oldest.
+func (o *overdue) from(ch recipient.Channel, now time.Time) time.Time {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	m := o.marks[ch]
+	if !m.empty || now.Before(m.now) || now.Sub(m.whole) >= wholeLook {
+		return time.Time{}
+	}
+	return m.now.Add(-lateCommit)
+}
+
+// looked notes a look at now, and whether it left nothing.
+func (o *overdue) looked(ch recipient.Channel, now time.Time, empty bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	m := o.marks[ch]
+	if !m.empty || now.Before(m.now) || now.Sub(m.whole) >= wholeLook {
+		m.whole = now
+	}
+	m.now, m.empty = now, empty
+	if o.marks == nil {
+		o.marks = map[recipient.Channel]overdueMark{}
+	}
+	o.marks[ch] = m
+}
+
+// RefundsDue implements Outbox.
+func (p *DB) RefundsDue(ctx context.Context, lease time.Duration, limit int) ([]store.Refund, error) {
+	if err := store.CheckLease(lease, limit); err != nil {
+		return nil, err
+	}
+	return changeRows(ctx, p, sqldb.RefundFields, `
+WITH clock AS MATERIALIZED (
+    SELECT {{now}} AS now
+), due AS MATERIALIZED (
+    SELECT r.id, r.since FROM refunds r
+    WHERE r.since <= (SELECT now FROM clock) - $2 * interval '1 microsecond'
+    ORDER BY r.since, r.id LIMIT $1 FOR UPDATE OF r SKIP LOCKED
+), leased AS (
+    UPDATE refunds r SET since = clock.now FROM due, clock WHERE r.id = ANY (ARRAY(SELECT due.id FROM due)) AND r.id = due.id
+    RETURNING r.id, r.attempt, due.since
+)
+SELECT leased.id, leased.attempt, s.app, s.channel, s.purpose, s.recipient
+FROM leased CROSS JOIN LATERAL (SELECT * FROM sends s WHERE s.id = leased.id LIMIT 1) s ORDER BY leased.since, leased.id`, limit, lease.Microseconds())
+}
+
+// changeRows runs a statement that changes rows and tells of them.
+func changeRows[T any](ctx context.Context, p *DB, fields func(*T) []any, statement string, args ...any) (list []T, err error) {
+	err = p.change(ctx, func(conn *pgxpool.Conn) error {
+		rows, _ := conn.Query(ctx, p.sql(statement), args...)
+		list, err = pgx.CollectRows(rows, scanned(fields))
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return list, nil
+}
+
+func scanned[T any](fields func(*T) []any) pgx.RowToFunc[T] {
+	return func(row pgx.CollectableRow) (x T, err error) {
+		err = row.Scan(fields(&x)...)
+		return x, err
+	}
+}
+
+// Refunded implements Outbox.
+func (p *DB) Refunded(ctx context.Context, held store.Held) error {
+	_, err := p.one(ctx, sqldb.RefundedSQL, held.ID, held.Attempt)
+	return err
+}

@@ -1,0 +1,99 @@
+package postgres
+
+import (
+	"context"
+	"net/url"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"sendcode/internal/parts"
+	"sendcode/internal/store/storetest"
+)
+
+// newDatabaseIn is newDatabase whose tables are in a tablespace.
+func newDatabaseIn(t *testing.T, server *parts.PostgresServer, admin *pgx.Conn, space string) string {
+	t.Helper()
+	address := server.NewDatabase(t)
+	u, err := url.Parse(address)
+	storetest.OK(t, err)
+	_, err = admin.Exec(t.Context(), `ALTER DATABASE `+u.Path[1:]+` SET default_tablespace = `+space)
+	storetest.OK(t, err)
+	storetest.OK(t, Migrate(t.Context(), address))
+	return address
+}
+
+// A tablespace without room fails at a statement; an error of the COMMIT itself is as certain.
+func TestPostgresDiskIsFull(t *testing.T) {
+	server := parts.Postgres(t)
+	disk := parts.SmallDisk(t, 24<<20)
+	space := filepath.Join(disk.Dir, "space")
+	storetest.OK(t, server.GiveTo(space))
+	admin, err := pgx.Connect(t.Context(), server.AdminURL())
+	storetest.OK(t, err)
+	defer admin.Close(context.Background())
+	_, err = admin.Exec(t.Context(), `CREATE TABLESPACE small LOCATION '`+space+`'`)
+	storetest.OK(t, err)
+	_, err = admin.Exec(t.Context(), `GRANT CREATE ON TABLESPACE small TO PUBLIC`)
+	storetest.OK(t, err)
+	log := openTest(t, newDatabaseIn(t, server, admin, "small"), serverClock)
+	f := storetest.NewFixture(log)
+	f.Admit(t, f.Intent(1))
+	storetest.OK(t, f.Ping(t.Context()))
+
+	storetest.OK(t, disk.Fill())
+	storetest.CertainlyFull(t, f.Ping(t.Context()))
+	taken := storetest.FillWithSends(t, f, 2, 2000)
+	storetest.CertainlyFull(t, f.Ping(t.Context()))
+	storetest.OK(t, disk.MakeRoom())
+	storetest.Holds(t, f, 1+taken)
+	f.Admit(t, f.Intent(5000))
+}
+
+// An error that the server reports of the COMMIT says that it was undone.
+func TestPostgresCommitOnAFullDisk(t *testing.T) {
+	log := openTest(t, newDatabase(t, parts.Postgres(t)), serverClock)
+	f := storetest.NewFixture(log)
+	_, err := log.pool.Exec(t.Context(), `
+CREATE FUNCTION full_disk() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'no space left' USING ERRCODE = '53100'; END $$;
+CREATE CONSTRAINT TRIGGER full_disk AFTER INSERT ON verifications DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION full_disk()`, pgx.QueryExecModeSimpleProtocol)
+	storetest.OK(t, err)
+	_, err = f.Begin(t.Context(), f.Intent(1))
+	storetest.CertainlyFull(t, err)
+	_, err = log.pool.Exec(t.Context(), `DROP TRIGGER full_disk ON verifications`)
+	storetest.OK(t, err)
+	storetest.Holds(t, f, 0)
+	f.Admit(t, f.Intent(1))
+}
+
+// A look whether rows can be written waits for no reader of its table and for no other look.
+func TestPostgresPingBesideABackup(t *testing.T) {
+	log := openTest(t, newDatabase(t, parts.Postgres(t)), serverClock)
+	f := storetest.NewFixture(log)
+	tx, err := log.pool.Begin(t.Context())
+	storetest.OK(t, err)
+	_, err = tx.Exec(t.Context(), `LOCK TABLE writable IN ACCESS SHARE MODE`) // as pg_dump does, for as long as it takes
+	storetest.OK(t, err)
+	storetest.OK(t, f.Ping(t.Context()))
+	storetest.OK(t, tx.Rollback(t.Context()))
+	tx, err = log.pool.Begin(t.Context())
+	storetest.OK(t, err)
+	_, err = tx.Exec(t.Context(), `TRUNCATE writable`)
+	storetest.OK(t, err)
+	storetest.OK(t, f.Ping(t.Context()))
+	storetest.OK(t, tx.Rollback(t.Context()))
+	storetest.Together(20, func(int) {
+		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+		defer cancel()
+		if err := f.Ping(ctx); err != nil {
+			t.Error(err)
+		}
+	})
+	var rows int
+	storetest.OK(t, log.pool.QueryRow(t.Context(), `SELECT count(*) FROM writable`).Scan(&rows))
+	if rows > 40 {
+		t.Errorf("%d rows are left", rows)
+	}
+}

@@ -1,0 +1,134 @@
+package postgres
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"sendcode/internal/parts"
+	"sendcode/internal/store"
+	"sendcode/internal/store/storetest"
+)
+
+// hold takes a recipient's lock as another replica's transaction would.
+func hold(t *testing.T, log *DB, in store.Intent) (release func()) {
+	t.Helper()
+	tx, err := log.pool.Begin(t.Context())
+	storetest.OK(t, err)
+	_, err = tx.Exec(t.Context(), `SELECT pg_advisory_xact_lock($1)`, store.LockKey(in.Send))
+	storetest.OK(t, err)
+	return func() { _ = tx.Rollback(context.Background()) }
+}
+
+// kill ends the server process that waits for a recipient's lock, once there is one, and awaits its end: the next one to be killed is another.
+func kill(t *testing.T, log *DB) {
+	t.Helper()
+	eventually(t, func() bool {
+		var killed bool
+		err := log.pool.QueryRow(t.Context(), `
+SELECT count(*) FILTER (WHERE pg_terminate_backend(pid, 4000)) > 0 FROM pg_locks
+WHERE locktype = 'advisory' AND NOT granted AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`).Scan(&killed)
+		storetest.OK(t, err)
+		return killed
+	})
+}
+
+func TestPostgresServerEndsTheTransaction(t *testing.T) {
+	server := parts.Postgres(t)
+	t.Run("once", func(t *testing.T) {
+		t.Parallel()
+		f, _ := faultFixture(t, server)
+		in := f.Intent(1)
+		release := hold(t, f.Other.(*DB), in)
+		result := make(chan error)
+		go func() { _, err := f.Begin(t.Context(), in); result <- err }()
+		kill(t, f.Other.(*DB))
+		release()
+		storetest.OK(t, <-result)
+		storetest.Equal(t, "rows", f.Count(t), 2)
+	})
+	t.Run("twice", func(t *testing.T) {
+		t.Parallel()
+		f, _ := faultFixture(t, server)
+		in := f.Intent(1)
+		defer hold(t, f.Other.(*DB), in)()
+		result := make(chan error)
+		go func() { _, err := f.Begin(t.Context(), in); result <- err }()
+		kill(t, f.Other.(*DB))
+		kill(t, f.Other.(*DB))
+		certain(t, <-result) // the server said so before it came to the commit
+		storetest.Equal(t, "rows", f.Count(t), 1)
+	})
+}
+
+// A check that approves the verification while a resend waits for its row: the resend looks again, and opens a new one.
+func TestPostgresApprovedWhileJoining(t *testing.T) {
+	f, _ := faultFixture(t, parts.Postgres(t))
+	log := f.Other.(*DB)
+	for n, change := range []string{"approved_at = now()", "canceled_at = now()", "attempts = max_attempts", "locale = 'de'"} {
+		first := f.Admit(t, f.Intent(n, func(in *store.Intent) { in.Verification.Holder = "s:1" }))
+		tx, err := log.pool.Begin(t.Context())
+		storetest.OK(t, err)
+		_, err = tx.Exec(t.Context(), `UPDATE verifications SET `+change+` WHERE id = $1`, first.Verification.ID)
+		storetest.OK(t, err)
+		in := f.Intent(n, func(in *store.Intent) { in.Verification.Holder = "s:1" })
+		var begun store.Begun
+		result := make(chan error)
+		go func() { begun, err = f.Begin(t.Context(), in); result <- err }()
+		eventually(t, func() bool {
+			var waiting bool
+			storetest.OK(t, log.pool.QueryRow(t.Context(), `SELECT count(*) > 0 FROM pg_locks WHERE locktype = 'transactionid' AND NOT granted`).Scan(&waiting))
+			return waiting
+		})
+		storetest.OK(t, tx.Commit(t.Context()))
+		storetest.OK(t, <-result)
+		want := in.Verification.ID
+		if change == "locale = 'de'" {
+			want = first.Verification.ID // what does not end it does not matter
+			storetest.Equal(t, "sends", begun.Verification.Sends, 2)
+		}
+		storetest.Equal(t, change, begun.Verification.ID, want)
+		storetest.Equal(t, "row", f.Row(t, in.Send.ID), begun.Send)
+	}
+}
+
+// One recipient whose lock somebody holds for too long fails alone; those who share its round trip are let in.
+func TestPostgresOneStuckRecipient(t *testing.T) {
+	server := parts.Postgres(t)
+	waitsInTime(t, server)
+	f, _ := faultFixture(t, server, shortWait)
+	log := f.Db.(*DB)
+	stuck := f.Intent(1)
+	defer hold(t, f.Other.(*DB), stuck)()
+	batch := []*call{called(t, stuck)}
+	for n := range 5 {
+		in := f.Intent(2 + n)
+		batch = append(batch, called(t, in))
+	}
+	log.decide(batch)
+	certain(t, batch[0].err)
+	for _, x := range batch[1:] {
+		storetest.OK(t, x.err)
+		storetest.Equal(t, "admitted", x.answer.Admitted, true)
+	}
+	storetest.Equal(t, "rows", f.Count(t), 6)
+}
+
+// shortWait for a lock leaves a busy machine all but a fifth of a second of the time that a call has.
+const shortWait = "100ms"
+
+// waitsInTime: the service's own wait fits twice into that time, in the round trip and alone.
+func waitsInTime(t *testing.T, server *parts.PostgresServer) {
+	t.Helper()
+	log := openTest(t, newDatabase(t, server), serverClock)
+	for _, pool := range []*pgxpool.Pool{log.writers, log.pool} {
+		var set string
+		storetest.OK(t, pool.QueryRow(t.Context(), `SHOW lock_timeout`).Scan(&set))
+		wait, err := time.ParseDuration(set)
+		if err != nil || wait <= 0 || 2*wait > min(beginTimeout, finishTimeout)-time.Second {
+			t.Errorf("a lock is waited for %s", set)
+		}
+	}
+}

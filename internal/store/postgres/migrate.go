@@ -1,0 +1,117 @@
+package postgres
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/jackc/pgx/v5/stdlib"
+	"github.com/pressly/goose/v3"
+
+	"sendcode/internal/store"
+	"sendcode/internal/store/sqldb"
+	"sendcode/migrations"
+)
+
+const (
+	migrationLock = 0x73656e64636f6465 // "sendcode"; of the migration, so it must never change
+	lockPoll      = 200 * time.Millisecond
+	lockRetries   = 12 // of a migration that waited lock_timeout for a table: a minute in all
+)
+
+// MigratePostgres brings the schema of the database at url up to date. Replicas may call it at once: one migrates, the
+// others wait. ctx bounds the wait. It is forward only; a schema newer than this program stays as it is, since
+// migrations only add. An error names no part of the URL. With As, the role gets its rights to the schema.
+func Migrate(ctx context.Context, url string, options ...Option) (err error) {
+	config, err := pgx.ParseConfig(url)
+	if err != nil {
+		return errors.New("store: the database URL can't be read") // the cause may show a password
+	}
+	// A migration that waits for a table makes everybody behind it wait too: rather give up and come again (OPS-1).
+	config.RuntimeParams["lock_timeout"] = "5s"
+	config.RuntimeParams["application_name"] = "sendcode migrate"
+	db := stdlib.OpenDB(*config)
+	defer func() { err = errors.Join(err, db.Close()) }()
+	role := accessOf(options).role
+	if is, err := isRole(ctx, db, role); is || err != nil {
+		return sqldb.Migrating(err)
+	}
+	unlock, err := lockSchema(ctx, db)
+	if err != nil {
+		return sqldb.Migrating(err)
+	}
+	defer func() { err = errors.Join(err, unlock()) }()
+	return insistent(ctx, func() error {
+		if err := sqldb.Migrate(ctx, goose.DialectPostgres, db, migrations.Postgres, "postgres"); err != nil {
+			return err
+		}
+		if _, err := db.ExecContext(ctx, `SELECT sendcode_make_partitions()`); err != nil { // also where no migration is due
+			return err
+		}
+		return grant(ctx, db, role)
+	})
+}
+
+// insistent repeats a migration that gave up on a table after its lock_timeout.
+func insistent(ctx context.Context, migrate func() error) (err error) {
+	for range lockRetries {
+		if err = migrate(); code(err) != lockNotAvailable || ctx.Err() != nil {
+			return err
+		}
+	}
+	return err
+}
+
+// lockSchema takes a lock on the right to migrate, on a connection of its own. It asks again and again instead of
+// waiting in the database, where the wait would hold a snapshot, which an index that is being built concurrently waits
+// for in turn (OPS-1).
+func lockSchema(ctx context.Context, db *sql.DB) (unlock func() error, err error) {
+	conn, err := db.Conn(ctx)
+	if err != nil {
+		return nil, err
+	}
+	poll := time.NewTicker(lockPoll)
+	defer poll.Stop()
+	for {
+		var got bool
+		if err := conn.QueryRowContext(ctx, `SELECT pg_try_advisory_lock($1)`, int64(migrationLock)).Scan(&got); err != nil {
+			return nil, errors.Join(ctx.Err(), err, conn.Close()) // of a ctx that has ended the driver says that the connection is bad
+		}
+		if got {
+			return func() error { return unlockSchema(context.WithoutCancel(ctx), conn) }, nil
+		}
+		select {
+		case <-poll.C:
+		case <-ctx.Done():
+			return nil, errors.Join(fmt.Errorf("another instance is migrating: %w", ctx.Err()), conn.Close())
+		}
+	}
+}
+
+func unlockSchema(ctx context.Context, conn *sql.Conn) error {
+	_, err := conn.ExecContext(ctx, `SELECT pg_advisory_unlock($1)`, int64(migrationLock))
+	return errors.Join(err, conn.Close())
+}
+
+// checkSchema says whether the schema has all that this program needs.
+func checkSchema(ctx context.Context, pool *pgxpool.Pool) error {
+	provider, err := sqldb.NewProvider(goose.DialectPostgres, new(sql.DB), migrations.Postgres, "postgres")
+	if err != nil {
+		return fmt.Errorf("store: migrations: %w", err)
+	}
+	sources := provider.ListSources()
+	want := sources[len(sources)-1].Version
+	var have int64
+	err = pool.QueryRow(ctx, `SELECT coalesce(max(version_id), 0) FROM `+sqldb.SchemaTable+` WHERE is_applied`).Scan(&have)
+	if err != nil && code(err) != "42P01" { // no such table: never migrated
+		return store.Unavailable(postgresCause(err))
+	}
+	if have < want {
+		return fmt.Errorf("store: the database has schema version %d and this program needs %d: run sendcode migrate", have, want)
+	}
+	return nil
+}

@@ -1,0 +1,160 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/stdlib"
+	"github.com/pressly/goose/v3"
+
+	"sendcode/internal/parts"
+	"sendcode/internal/store/sqldb"
+	"sendcode/internal/store/storetest"
+)
+
+func TestMigrateThreeReplicasAtOnce(t *testing.T) {
+	url := parts.Postgres(t).NewDatabase(t)
+	_, err := Open(t.Context(), url)
+	if err == nil || !strings.Contains(err.Error(), "schema version 0 and this program needs 1: run sendcode migrate") {
+		t.Fatalf("opened without a schema: %v", err)
+	}
+	storetest.Together(3, func(int) {
+		if err := Migrate(t.Context(), url); err != nil {
+			t.Error(err)
+		}
+	})
+	storetest.OK(t, Migrate(t.Context(), url)) // again: nothing to do
+	log, err := Open(t.Context(), url)
+	storetest.OK(t, err)
+	defer log.Close()
+	f := storetest.NewFixture(log)
+	f.Admit(t, f.Intent(1))
+	var locks int
+	storetest.OK(t, log.pool.QueryRow(t.Context(), `SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'`).Scan(&locks))
+	storetest.Equal(t, "locks left", locks, 0)
+
+	// A newer schema, after an update of another replica: migrations only add, so this program works on.
+	_, err = log.pool.Exec(t.Context(), `INSERT INTO sendcode_schema (version_id, is_applied) VALUES (99999, true)`)
+	storetest.OK(t, err)
+	newer, err := Open(t.Context(), url)
+	storetest.OK(t, err)
+	storetest.OK(t, newer.Close())
+}
+
+// While one replica migrates, others wait without a snapshot, or an index that is built concurrently would wait for
+// them, and they for it (OPS-1).
+func TestMigrateWaitsWithoutASnapshot(t *testing.T) {
+	url := parts.Postgres(t).NewDatabase(t)
+	storetest.OK(t, Migrate(t.Context(), url))
+	config, err := pgx.ParseConfig(url)
+	storetest.OK(t, err)
+	config.RuntimeParams["statement_timeout"] = "20s"
+	db := stdlib.OpenDB(*config)
+	defer db.Close()
+	unlock, err := lockSchema(t.Context(), db)
+	storetest.OK(t, err)
+
+	const waiters = 3
+	asked := func() int {
+		var n int
+		storetest.OK(t, db.QueryRow(`SELECT count(*) FROM pg_stat_activity WHERE application_name = 'sendcode migrate' AND query LIKE '%pg_try_advisory_lock%'`).Scan(&n))
+		return n
+	}
+	done := make(chan error)
+	for range waiters {
+		go func() { done <- Migrate(t.Context(), url) }()
+	}
+	eventually(t, func() bool { return asked() == waiters })
+	_, err = db.Exec(`CREATE INDEX CONCURRENTLY later ON verifications (locale)`)
+	storetest.OK(t, err)
+	select {
+	case err := <-done:
+		t.Fatalf("migrated beside another: %v", err)
+	default:
+	}
+	storetest.OK(t, unlock())
+	for range waiters {
+		storetest.OK(t, <-done)
+	}
+}
+
+func TestMigrateGivesUpWithItsContext(t *testing.T) {
+	url := parts.Postgres(t).NewDatabase(t)
+	config, err := pgx.ParseConfig(url)
+	storetest.OK(t, err)
+	db := stdlib.OpenDB(*config)
+	defer db.Close()
+	unlock, err := lockSchema(t.Context(), db)
+	storetest.OK(t, err)
+	ctx, cancel := context.WithCancelCause(t.Context())
+	result := make(chan error)
+	go func() { result <- Migrate(ctx, url) }()
+	eventually(t, func() bool {
+		var n int
+		storetest.OK(t, db.QueryRow(`SELECT count(*) FROM pg_stat_activity WHERE application_name = 'sendcode migrate'`).Scan(&n))
+		return n > 0
+	})
+	cancel(errors.New("enough"))
+	storetest.Is(t, <-result, context.Canceled)
+	storetest.OK(t, unlock())
+	storetest.OK(t, Migrate(t.Context(), url))
+}
+
+// A table that somebody holds: the migration lets go after its lock_timeout, so that those behind it get their turn, and
+// comes again.
+func TestMigrateComesAgain(t *testing.T) {
+	url := newDatabase(t, parts.Postgres(t))
+	config, err := pgx.ParseConfig(url)
+	storetest.OK(t, err)
+	config.RuntimeParams["lock_timeout"] = "10ms"
+	db := stdlib.OpenDB(*config)
+	defer db.Close()
+	holder, err := pgx.Connect(t.Context(), url)
+	storetest.OK(t, err)
+	defer holder.Close(context.Background())
+	tx, err := holder.Begin(t.Context())
+	storetest.OK(t, err)
+	_, err = tx.Exec(t.Context(), `LOCK TABLE sends IN ACCESS SHARE MODE`)
+	storetest.OK(t, err)
+
+	files := fstest.MapFS{"postgres/99998_later.sql": {Data: []byte("-- +goose Up\nALTER TABLE sends ADD later integer;\n")}}
+	tries := 0
+	err = insistent(t.Context(), func() error {
+		tries++
+		if tries == 3 {
+			storetest.OK(t, tx.Rollback(t.Context()))
+		}
+		return sqldb.Migrate(t.Context(), goose.DialectPostgres, db, files, "postgres")
+	})
+	storetest.OK(t, err)
+	storetest.Equal(t, "tries", tries, 3)
+
+	tries = 0
+	err = insistent(t.Context(), func() error { tries++; return errors.New("no such thing") })
+	if err == nil || tries != 1 {
+		t.Errorf("after %d tries: %v", tries, err)
+	}
+}
+
+func TestPostgresErrorsTellNoPassword(t *testing.T) {
+	port := parts.FreePort(t)
+	for _, url := range []string{
+		"postgres://me:hunter2@127.0.0.1:none/db", "postgres://me:hunter2@[::1/db", "host=/tmp password=hunter2 port=x",
+		"postgres://me:hunter2@127.0.0.1:" + strconv.Itoa(port) + "/db?connect_timeout=1", "hunter2://me",
+	} {
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		_, opened := Open(ctx, url)
+		for _, err := range []error{opened, Migrate(ctx, url)} {
+			if err == nil || strings.Contains(err.Error(), "hunter2") {
+				t.Errorf("%v", err)
+			}
+		}
+		cancel()
+	}
+}

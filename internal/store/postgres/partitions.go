@@ -1,0 +1,48 @@
+package postgres
+
+import (
+	"context"
+	"database/sql"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"sendcode/internal/store"
+	"sendcode/internal/store/sqldb"
+)
+
+// MakeRoom implements Maker.
+func (p *DB) MakeRoom(ctx context.Context) (until time.Time, err error) {
+	err = insistent(ctx, func() error { // another replica may take longer than the statement waits
+		return p.change(ctx, func(conn *pgxpool.Conn) error {
+			return conn.QueryRow(ctx, `SELECT sendcode_make_partitions()`).Scan(sqldb.TimeField{To: &until})
+		})
+	})
+	return until, err
+}
+
+// partitions are those that there are, the oldest first.
+func (p *DB) partitions(ctx context.Context) ([]store.Partition, error) {
+	return readRows(ctx, p, func(x *store.Partition) []any {
+		return []any{&x.Name, sqldb.TimeField{To: &x.Begins}, sqldb.TimeField{To: &x.Ends}, &x.Rows, &x.Bytes}
+	}, `
+SELECT p.name, p.begins, p.ends, c.reltuples::bigint, pg_total_relation_size(p.id)
+FROM sendcode_partitions p JOIN pg_class c ON c.oid = p.id ORDER BY p.ends`)
+}
+
+// dropPartition drops the oldest one that is wholly before an instant; "" if there is none, or if it is in use just now.
+func (p *DB) dropPartition(ctx context.Context, before time.Time) (name string, err error) {
+	err = p.change(ctx, func(conn *pgxpool.Conn) error {
+		var dropped sql.NullString
+		err := conn.QueryRow(ctx, `SELECT sendcode_drop_partition($1)`, before).Scan(&dropped)
+		name = dropped.String
+		return err
+	})
+	if code(err) == lockNotAvailable {
+		return "", nil
+	}
+	return name, err
+}
+
+// lockNotAvailable: it was waited for long enough.
+const lockNotAvailable = "55P03"

@@ -1,0 +1,302 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"sendcode/internal/parts"
+	"sendcode/internal/store"
+	"sendcode/internal/store/sqldb"
+	"sendcode/internal/store/storetest"
+)
+
+// owned is a database of the service's role, with the owner's connection beside it.
+func owned(t *testing.T) (*storetest.Fixture, *DB, *pgx.Conn) {
+	t.Helper()
+	server := parts.Postgres(t)
+	makeAppRole(t, server)
+	address := server.NewDatabase(t)
+	storetest.OK(t, Migrate(t.Context(), address, As(appRole)))
+	owner, err := pgx.Connect(t.Context(), address)
+	storetest.OK(t, err)
+	t.Cleanup(func() { _ = owner.Close(context.Background()) })
+	log := openTest(t, as(t, address, appRole), serverClock, As(appRole))
+	return storetest.NewFixture(log).Beside(openTest(t, as(t, address, appRole), serverClock, As(appRole))), log, owner
+}
+
+func exec(t *testing.T, conn *pgx.Conn, statements ...string) {
+	t.Helper()
+	for _, s := range statements {
+		_, err := conn.Exec(t.Context(), s)
+		storetest.OK(t, err)
+	}
+}
+
+func names(t *testing.T, log *DB) (list []string) {
+	t.Helper()
+	all, err := log.partitions(t.Context())
+	storetest.OK(t, err)
+	for i, p := range all {
+		if i > 0 && !p.Begins.Equal(all[i-1].Ends) {
+			t.Errorf("a gap before %s", p.Name)
+		}
+		list = append(list, p.Name)
+	}
+	return list
+}
+
+func TestPartitionsAreMadeAhead(t *testing.T) {
+	f, log, owner := owned(t)
+	before := names(t, log)
+	until, err := f.MakeRoom(t.Context())
+	storetest.OK(t, err)
+	if n := store.MonthsAhead(until, time.Now()); n < 2 || n > 4 {
+		t.Errorf("%d months ahead, until %v", n, until)
+	}
+	storetest.Equal(t, "nothing to do", names(t, log), before)
+	for _, name := range before[1:] { // the first one reaches a month further from the end of a month on
+		exec(t, owner, `DROP TABLE `+name)
+	}
+	storetest.Together(6, func(i int) {
+		if _, err := f.Both(i).MakeRoom(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+	storetest.Equal(t, "made again", names(t, log), before)
+	waitsForRoom(t, f, log, owner, before)
+	var unlike int
+	storetest.OK(t, owner.QueryRow(t.Context(), `
+SELECT count(*) FROM sendcode_partitions p WHERE (SELECT count(*) FROM pg_index i JOIN pg_inherits h ON h.inhrelid = i.indexrelid WHERE i.indrelid = p.id AND i.indisvalid)
+   <> (SELECT count(*) FROM pg_index i WHERE i.indrelid = 'sends'::regclass AND i.indisvalid)`).Scan(&unlike))
+	storetest.Equal(t, "partitions without all indexes", unlike, 0)
+}
+
+// waitsForRoom has somebody make a partition for longer than a lock is waited for: whoever else comes for it comes again.
+func waitsForRoom(t *testing.T, f *storetest.Fixture, log *DB, owner *pgx.Conn, partitions []string) {
+	t.Helper()
+	exec(t, owner, `DROP TABLE `+partitions[len(partitions)-1], `BEGIN`, `LOCK TABLE sends IN SHARE UPDATE EXCLUSIVE MODE`)
+	made := make(chan error)
+	go func() { _, err := f.MakeRoom(t.Context()); made <- err }()
+	since := func() (at time.Time) {
+		eventually(t, func() bool {
+			err := log.pool.QueryRow(t.Context(), `
+SELECT query_start FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%sendcode_make_partitions%' AND pid <> pg_backend_pid()`).Scan(&at)
+			return err == nil
+		})
+		return at
+	}
+	first := since()
+	eventually(t, func() bool { return since().After(first) })
+	exec(t, owner, `ROLLBACK`)
+	storetest.OK(t, <-made)
+	storetest.Equal(t, "made after another", names(t, log), partitions)
+}
+
+// Without a partition for now nothing is sent, everybody hears why, and it is made as soon as somebody looks.
+func TestPartitionIsMissing(t *testing.T) {
+	f, log, owner := owned(t)
+	all := names(t, log)
+	for _, name := range all[1:] {
+		exec(t, owner, `DROP TABLE `+name)
+	}
+	exec(t, owner, `ALTER TABLE sends DETACH PARTITION `+all[0], `ALTER TABLE `+all[0]+` RENAME TO sends_old`)
+	exec(t, owner, `ALTER TABLE sends ATTACH PARTITION sends_old FOR VALUES FROM (MINVALUE) TO ('`+store.LowestID(time.Now().AddDate(0, -2, 0)).String()+`')`)
+	in, refusal := f.Intent(1), f.Refusal(1, nil)
+	_, err := f.Begin(t.Context(), in)
+	certain(t, err)
+	storetest.Is(t, err, store.ErrNoPartition)
+	storetest.Is(t, f.Refused(t.Context(), []store.Send{refusal}), store.ErrNoPartition)
+	storetest.Is(t, f.Ping(t.Context()), store.ErrNoPartition)
+	_, err = f.MakeRoom(t.Context())
+	storetest.OK(t, err)
+	names(t, log)
+	f.Admit(t, in)
+	storetest.OK(t, f.Refused(t.Context(), []store.Send{refusal}))
+	storetest.OK(t, f.Ping(t.Context()))
+
+	for _, name := range names(t, log) { // not one left
+		exec(t, owner, `DROP TABLE `+name)
+	}
+	storetest.Is(t, f.Ping(t.Context()), store.ErrNoPartition)
+	_, err = f.MakeRoom(t.Context())
+	storetest.OK(t, err)
+	f.Admit(t, f.Intent(2, storetest.WithID(&storetest.Fixture{Now: time.Now()}, time.Minute-store.MaxDrift)))
+}
+
+const day = 24 * time.Hour
+
+// backdated writes a send that was logged a while ago, and gives its ID and its verification's.
+func backdated(t *testing.T, f *storetest.Fixture, owner *pgx.Conn, age time.Duration) (uuid.UUID, string) {
+	t.Helper()
+	begun := f.Admit(t, f.Intent(1))
+	old, new := begun.Send.ID, begun.Send.ID
+	lowest := store.LowestID(time.Now().Add(-age))
+	copy(new[:6], lowest[:6])
+	_, err := owner.Exec(t.Context(), `UPDATE sends SET id = $2, logged_at = now() - $3 * interval '1 microsecond' WHERE id = $1`, old, new, age.Microseconds())
+	storetest.OK(t, err)
+	_, err = owner.Exec(t.Context(), `UPDATE flights SET id = $2 WHERE id = $1`, old, new)
+	storetest.OK(t, err)
+	_, err = owner.Exec(t.Context(), `UPDATE verifications SET created_at = now() - $2 * interval '1 microsecond' WHERE id = $1`, begun.Verification.ID, age.Microseconds())
+	storetest.OK(t, err)
+	_, err = owner.Exec(t.Context(), `INSERT INTO provider_events VALUES ($1, 'delivered', now(), now(), 'post', '')`, new)
+	storetest.OK(t, err)
+	return new, begun.Verification.ID
+}
+
+// A partition goes whole, with what belongs to its rows, once all of them are old and nothing waits for something.
+func TestPartitionsExpire(t *testing.T) {
+	f, log, owner := owned(t)
+	now := time.Now()
+	divide(t, owner, now.Add(-100*day), now.Add(-60*day), now.Add(-35*day))
+	const keep = 50 * day
+	_, first := backdated(t, f, owner, 120*day)
+	flying, second := backdated(t, f, owner, 70*day)
+	refund, third := backdated(t, f, owner, 65*day)
+	_, fourth := backdated(t, f, owner, 55*day) // in a partition with younger ones
+	young, _ := backdated(t, f, owner, 45*day)
+	exec(t, owner, `UPDATE sends SET status = 'sent', finished_at = logged_at WHERE logged_at < now() - interval '100 days' OR logged_at > now() - interval '60 days'`,
+		`DELETE FROM flights WHERE id IN (SELECT id FROM sends WHERE status = 'sent')`)
+	f.MustFinish(t, store.Outcome{Held: store.Held{ID: refund, Attempt: 1}, Status: store.Failed, Refund: true}, true)
+
+	expire := func(want store.Expired) {
+		t.Helper()
+		got, err := f.Expire(t.Context(), keep, 10)
+		storetest.OK(t, err)
+		storetest.Equal(t, "expired", got, want)
+	}
+	left := func(want ...string) {
+		t.Helper()
+		rows, err := owner.Query(t.Context(), `SELECT id FROM verifications WHERE id = ANY ($1)`, []string{first, second, third, fourth})
+		storetest.OK(t, err)
+		got, err := pgx.CollectRows(rows, pgx.RowTo[string])
+		storetest.OK(t, err)
+		slices.Sort(got)
+		slices.Sort(want)
+		storetest.Equal(t, "verifications", got, want)
+	}
+	reader, err := owner.Begin(t.Context())
+	storetest.OK(t, err)
+	_, err = reader.Exec(t.Context(), `SELECT FROM sends LIMIT 1`)
+	storetest.OK(t, err)
+	expire(store.Expired{Rows: 2}) // somebody reads just now: the partition stays, its rows go one by one
+	left(second, third)
+	storetest.OK(t, reader.Rollback(t.Context()))
+	storetest.Equal(t, "partitions", names(t, log), []string{"sends_0", "sends_1", "sends_2", "sends_3"})
+	expire(store.Expired{Partition: "sends_0", More: true})
+	expire(store.Expired{}) // sends_1 has one in flight and a refund
+	storetest.OK(t, f.Refunded(t.Context(), store.Held{ID: refund, Attempt: 1}))
+	expire(store.Expired{Rows: 1})
+	left(second)
+	f.MustFinish(t, store.Outcome{Held: store.Held{ID: flying, Attempt: 1}, Status: store.Sent}, true)
+	exec(t, owner, `INSERT INTO refunds VALUES ('`+flying.String()+`', now(), 1)`)
+	expire(store.Expired{})
+	left(second)
+	exec(t, owner, `DELETE FROM refunds`)
+	expire(store.Expired{Partition: "sends_1", More: true}) // with its row
+	left()
+	storetest.Equal(t, "partitions", names(t, log), []string{"sends_2", "sends_3"})
+	storetest.Equal(t, "rows", storetest.IDs(f.All(t)), []uuid.UUID{young})
+	var events int
+	storetest.OK(t, owner.QueryRow(t.Context(), `SELECT count(*) FROM provider_events`).Scan(&events))
+	storetest.Equal(t, "events", events, 1)
+}
+
+// A row that was logged later than its ID says keeps its partition.
+func TestPartitionWithAYoungRowStays(t *testing.T) {
+	f, log, owner := owned(t)
+	divide(t, owner, time.Now().Add(-60*day))
+	id, _ := backdated(t, f, owner, 61*day)
+	exec(t, owner, `UPDATE sends SET status = 'sent', finished_at = now(), logged_at = now() - interval '40 days' WHERE id = '`+id.String()+`'`, `DELETE FROM flights`)
+	gone, err := f.Expire(t.Context(), 45*day, 10)
+	storetest.OK(t, err)
+	storetest.Equal(t, "expired", gone, store.Expired{})
+	storetest.Equal(t, "partitions", len(names(t, log)), 2)
+}
+
+// The role can have made and dropped what is due, and nothing else.
+func TestPartitionsAndTheRole(t *testing.T) {
+	f, log, owner := owned(t)
+	divide(t, owner, time.Now().Add(-31*day))
+	before := names(t, log)
+	for _, statement := range []string{
+		`DROP TABLE sends_0`, `TRUNCATE sends`, `ALTER TABLE sends DETACH PARTITION sends_0`, `CREATE TABLE sends_9 PARTITION OF sends FOR VALUES FROM (MINVALUE) TO (MAXVALUE)`,
+		`CREATE OR REPLACE FUNCTION sendcode_make_partitions() RETURNS timestamptz LANGUAGE sql AS 'SELECT now()'`, `ALTER FUNCTION sendcode_drop_partition(timestamptz) RESET search_path`,
+		`SELECT FROM sends_0`, `DELETE FROM sends_1`, `DROP VIEW sendcode_partitions`,
+	} {
+		refusedBy(t, log, appRole, statement)
+	}
+	conn, err := log.pool.Acquire(t.Context())
+	storetest.OK(t, err)
+	defer conn.Release()
+	for _, statement := range []string{
+		`SET search_path = pg_temp, public`,
+		`CREATE TEMP TABLE sendcode_partitions AS SELECT id, name, '2020-01-01'::timestamptz AS begins, '2020-02-01'::timestamptz AS ends FROM public.sendcode_partitions`,
+		`CREATE FUNCTION pg_temp.clock_timestamp() RETURNS timestamptz LANGUAGE sql AS $$ SELECT '2099-01-01'::timestamptz $$`,
+	} {
+		_, err := conn.Exec(t.Context(), statement)
+		storetest.OK(t, err)
+	}
+	for _, before := range []string{`now()`, `'infinity'`, `'2099-01-01'`} {
+		var dropped *string
+		storetest.OK(t, conn.QueryRow(t.Context(), `SELECT public.sendcode_drop_partition(`+before+`)`).Scan(&dropped))
+		if dropped != nil {
+			t.Errorf("%s, which may still count, was dropped", *dropped)
+		}
+	}
+	storetest.Equal(t, "partitions", names(t, log), before)
+	var stranger bool
+	storetest.OK(t, owner.QueryRow(t.Context(), `
+SELECT bool_or(has_function_privilege('public', p.oid, 'EXECUTE')) FROM pg_proc p WHERE p.proname IN ('sendcode_make_partitions', 'sendcode_drop_partition')`).Scan(&stranger))
+	storetest.Equal(t, "everybody may", stranger, false)
+	f.Admit(t, f.Intent(1))
+}
+
+// What reads a time leaves the partitions of other times out.
+func TestReadsLeavePartitionsOut(t *testing.T) {
+	_, log, owner := owned(t)
+	now := time.Now()
+	divide(t, owner, now.Add(-60*day), now.Add(-20*day), now.Add(20*day)) // sends_1 has the month before
+	from, to := now.Add(-50*day), now.Add(-30*day)
+	stats := sqldb.StatsConditions(store.StatsQuery{From: from, To: to, Each: time.Hour}, words)
+	type query struct {
+		name string
+		text string
+		args []any
+		only string
+	}
+	queries := []query{
+		{"tallies", stats.Tallies("1"), stats.Args, "sends_1"}, {"approvals", stats.Approvals("1"), stats.Args, "sends_1"},
+	}
+	add := func(name, only string, text string, args []any) {
+		queries = append(queries, query{name, text, args, only})
+	}
+	for name, filter := range map[string]store.Filter{"times": {From: from, To: to}, "kind": {From: from, To: to, App: "shop"}, "mark": {From: from, Before: &store.Mark{At: to, ID: uuid.Max}, Status: store.Sent}, "refused": {From: from, To: to, Status: store.Refused}, "after": {After: &store.Mark{At: from}, To: to}} {
+		filter.Limit = 10
+		text, args := postgresFilter{sqldb.SendFilter{Filter: filter}}.postgresQuery()
+		if i := strings.Index(text, "SELECT s.* FROM kind"); i >= 0 { // the kinds themselves are looked for everywhere
+			text = "WITH kind (app, channel, purpose) AS (VALUES ('shop', 'email', 'login')) " + text[i:]
+		}
+		add(name, "sends_1", text, args)
+	}
+	crowd, args := words.Bind(words.CrowdSQL(), sqldb.Args{"purposes": []string{"login"}, "least": 1, "limit": 1, "after": now.Add(-2 * day)}, now)
+	add("crowds", "sends_2 sends_3", crowd, args)
+	for _, q := range queries {
+		rows, err := log.pool.Query(t.Context(), "EXPLAIN "+q.text, q.args...)
+		storetest.OK(t, err)
+		plan, err := pgx.CollectRows(rows, pgx.RowTo[string])
+		storetest.OK(t, err)
+		for n := range 4 {
+			name := fmt.Sprintf("sends_%d", n)
+			if read := strings.Contains(strings.Join(plan, "\n"), " on "+name); read != strings.Contains(q.only, name) {
+				t.Errorf("%s: %s is read: %v\n%s", q.name, name, read, strings.Join(plan, "\n"))
+			}
+		}
+	}
+}

@@ -1,0 +1,288 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"sendcode/internal/parts"
+	"sendcode/internal/recipient"
+	"sendcode/internal/store"
+	"sendcode/internal/store/sqldb"
+	"sendcode/internal/store/storetest"
+	"sendcode/quota"
+)
+
+// The flow never reads a whole table, neither where the tables are new, nor where they grew since the planner looked.
+// The server counts for itself.
+func TestPostgresReadsNoWholeTable(t *testing.T) {
+	address := newDatabase(t, parts.Postgres(t))
+	admin, err := pgx.Connect(t.Context(), address)
+	storetest.OK(t, err)
+	defer admin.Close(context.Background())
+	_, err = admin.Exec(t.Context(), `SET enable_seqscan = off`) // what makes the tables grow is not counted
+	storetest.OK(t, err)
+	before := scans(t, admin)
+	for round, prepare := range []string{
+		`SELECT`, // new
+		`ANALYZE`,
+		copySends("logged_at") + `, generate_series(1, 20) WHERE logged_at > '-infinity' AND NOT EXISTS (SELECT FROM flights f WHERE f.id = s.id)`, // grown
+		`ANALYZE`,
+	} {
+		_, err := admin.Exec(t.Context(), prepare)
+		storetest.OK(t, err)
+		log, err := Open(t.Context(), address)
+		storetest.OK(t, err)
+		useAll(t, storetest.NewFixture(log).Beside(log).Numbered(uint64(round)<<16))
+		storetest.OK(t, log.Close()) // its server processes end and report what they did
+	}
+	for _, table := range []string{"sends", "verifications", "suppressions", "app_events", "provider_events", "flights", "failures", "refunds", "minutes"} {
+		if after := scans(t, admin); after[table] != before[table] {
+			t.Errorf("%s was read from end to end %d times", table, after[table]-before[table])
+		}
+	}
+}
+
+// scans is how often each table was read from end to end, or one of its partitions, once all other connections of the database are gone.
+func scans(t *testing.T, admin *pgx.Conn) map[string]int64 {
+	t.Helper()
+	eventually(t, func() bool {
+		var others int
+		storetest.OK(t, admin.QueryRow(t.Context(), `
+SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND backend_type = 'client backend' AND pid <> pg_backend_pid()`).Scan(&others))
+		return others == 0
+	})
+	_, err := admin.Exec(t.Context(), `SELECT pg_stat_clear_snapshot()`)
+	storetest.OK(t, err)
+	rows, err := admin.Query(t.Context(), `
+SELECT coalesce(h.inhparent, s.relid)::regclass::text, sum(s.seq_scan)::bigint FROM pg_stat_user_tables s LEFT JOIN pg_inherits h ON h.inhrelid = s.relid GROUP BY 1`)
+	storetest.OK(t, err)
+	defer rows.Close()
+	n := map[string]int64{}
+	for rows.Next() {
+		var name string
+		var scans int64
+		storetest.OK(t, rows.Scan(&name, &scans))
+		n[name] = scans
+	}
+	return n
+}
+
+// useAll calls every method, with every filter that has an index, often enough for the planner to settle.
+func useAll(t *testing.T, f *storetest.Fixture) {
+	t.Helper()
+	for range 12 {
+		in := f.Intent(1, storetest.WithRules(storetest.Rule(1000, time.Hour)), storetest.TakenAt("redis", storetest.Epoch))
+		in.Verification.Holder = "s:1"
+		begun := f.Admit(t, in)
+		in = f.Intent(1)
+		in.Join = begun.Verification.ID
+		f.Admit(t, in)
+		held := store.Held{ID: begun.Send.ID, Attempt: 1}
+		storetest.OK(t, f.Renew(t.Context(), time.Second, []store.Held{held}))
+		_, err := f.Postpone(t.Context(), store.Postponement{Held: held})
+		storetest.OK(t, err)
+		f.MustTakeOver(t, 1000)
+		f.MustFinish(t, store.Outcome{Held: store.Held{ID: held.ID, Attempt: 2}, Status: store.Failed, Refund: true, Bar: store.Bar{Cause: store.HardBounce, Address: storetest.Address(1), For: time.Hour}}, true)
+		_, err = f.RefundsDue(t.Context(), time.Microsecond, 10)
+		storetest.OK(t, err)
+		storetest.OK(t, f.Refunded(t.Context(), store.Held{ID: held.ID, Attempt: 2}))
+		_, _, _, err = f.Attempt(t.Context(), begun.Verification.ID)
+		storetest.OK(t, err)
+		storetest.OK(t, f.Refused(t.Context(), []store.Send{f.Refusal(1, nil)}))
+		_, err = f.SendsByID(t.Context(), []uuid.UUID{begun.Send.ID})
+		storetest.OK(t, err)
+		_, err = f.Latest(t.Context(), []recipient.Hash{begun.Send.Recipient}, time.Hour)
+		storetest.OK(t, err)
+		_, err = f.Story(t.Context(), begun.Send.ID)
+		storetest.OK(t, err)
+		_, _, _, err = f.Verification(t.Context(), begun.Verification.ID)
+		storetest.OK(t, err)
+		mark := &store.Mark{At: time.Now(), ID: begun.Send.ID}
+		for _, filter := range []store.Filter{{}, {Before: mark}, {Recipient: &begun.Send.Recipient, Before: mark}, {Reference: "order 7", Before: mark},
+			{After: mark}, {App: "shop"}, {App: "nobody", Before: mark}, {Channel: "email"}, {Channel: "sms", After: mark}, {Purpose: "login"}, {Purpose: "nothing"},
+			{App: "shop", Purpose: "login"}, {Status: store.Queued}, {Status: store.Sending}, {Status: store.Failed}, {Status: store.Unknown, Before: mark}, {Status: store.Refused}, {Status: store.Sent}, {Status: store.Delivered}, {Status: store.Undelivered},
+			{BlockedBy: "minute"}, {BlockedBy: "nothing", Before: mark}, {Provider: "smtp.example.com"}, {Provider: "nothing", After: mark}, {Country: "DE"},
+			{Country: "FR", Before: mark}, {Domain: "example.com"}, {Domain: "example.org", After: mark}} {
+			filter.Limit = 10
+			_, err = f.Sends(t.Context(), filter)
+			storetest.OK(t, err)
+		}
+		storetest.OK(t, f.Counting(t.Context(), "redis", time.Hour, func(store.Counting) error { return nil }))
+		_, _, err = f.History(t.Context(), store.Bucket{App: in.Send.App, Channel: in.Send.Channel, Recipient: in.Send.Recipient, Purposes: in.Purposes}, time.Hour)
+		storetest.OK(t, err)
+		_, _, err = f.Rejected(t.Context(), store.Bucket{App: in.Send.App, Channel: in.Send.Channel, Recipient: in.Send.Recipient, Purposes: in.Purposes}, time.Hour)
+		storetest.OK(t, err)
+		storetest.OK(t, f.AllRejected(t.Context(), time.Hour, func(store.Counting) error { return nil }))
+		_, err = f.Heard(t.Context(), store.ProviderEvent{Send: begun.Send.ID, Kind: store.ToldBounced}, store.Bar{Cause: store.Complaint, Address: storetest.Address(1), For: time.Hour})
+		storetest.OK(t, err)
+		_, _, err = f.Suppressions(t.Context(), store.SuppressionFilter{Limit: 10, Before: mark})
+		storetest.OK(t, err)
+		_, err = f.Lift(t.Context(), store.Lifting{Channel: in.Send.Channel, Address: storetest.Address(1)}, nil)
+		storetest.OK(t, err)
+		_, err = f.LockedOut(t.Context(), begun.Verification)
+		storetest.OK(t, err)
+		_, err = f.Newest(t.Context(), store.Holding{App: in.Send.App, Channel: in.Send.Channel, Recipient: in.Send.Recipient, Purpose: in.Send.Purpose, Holder: "s:1"})
+		storetest.OK(t, err)
+		_, err = f.Approve(t.Context(), begun.Verification.ID, f.Telling("verification.approved"))
+		storetest.OK(t, err)
+		told := f.Admit(t, f.Intent(1))
+		f.MustFinish(t, store.Outcome{Held: store.Held{ID: told.Send.ID, Attempt: 1}, Status: store.Sent, Tell: f.Telling("send.sent")}, true)
+		events, _, err := f.AppEventsDue(t.Context(), time.Second, []store.Share{{App: "shop", Limit: 10}, {App: "other", Limit: 10}})
+		storetest.OK(t, err)
+		for _, e := range events {
+			_, err = f.AppEventEnded(t.Context(), store.AppEventEnd{Held: store.Held{ID: e.ID, Attempt: e.Attempt}, State: store.EventDelivered})
+			storetest.OK(t, err)
+		}
+		_, _, err = f.ForgetAppEvents(t.Context(), time.Hour, 10)
+		storetest.OK(t, err)
+		for _, filter := range []store.AppEventFilter{{}, {App: "shop"}, {State: store.EventGivenUp}, {State: store.EventPending}, {Before: begun.Send.ID}} {
+			filter.Limit = 10
+			_, err = f.AppEvents(t.Context(), filter)
+			storetest.OK(t, err)
+		}
+	}
+}
+
+// The second gate and the outcomes look each row up by the index that finds it, in the partitions of their window alone: where the
+// tables are new, where somebody has analysed them empty, and where the statistics are from a time when there was one recipient.
+func TestPostgresHotPlans(t *testing.T) {
+	log := openTest(t, newDatabase(t, parts.Postgres(t)), serverClock)
+	f := storetest.NewFixture(log)
+	direct, err := pgx.Connect(t.Context(), log.pool.Config().ConnString())
+	storetest.OK(t, err)
+	defer direct.Close(context.Background())
+	now := time.Now()
+	divide(t, direct, now.Add(-60*day), now.Add(-30*day), now.Add(-6*day), now.Add(40*day)) // sends_3 is of now, sends_2 too old for a day's rule
+	hotPlans(t, log, now)
+	exec(t, direct, `ANALYZE`)
+	hotPlans(t, log, now)
+	for range 300 {
+		f.Admit(t, f.Intent(1))
+	}
+	hotPlans(t, log, now)
+	exec(t, direct, `ANALYZE`)
+	hotPlans(t, log, now)
+}
+
+func hotPlans(t *testing.T, log *DB, now time.Time) {
+	t.Helper()
+	b := boundsOf([]*call{newCall((&storetest.Fixture{}).Intent(2, storetest.WithRules(storetest.Rule(1, day))), 0)}, now)
+	window, own := fmt.Sprintf(", '%v', '%v'", b.first, b.last), fmt.Sprintf(", '%v', '%v'", store.LowestID(now), store.LowestID(now.Add(time.Second)))
+	const bucket, key = "sends_3_recipient_logged_at_idx", "sends_3_pkey"
+	for _, c := range []struct {
+		statement, parameters string
+		indexes               []string
+	}{
+		{stmtGate, strings.Repeat(", NULL", 11) + window + own, []string{bucket, key, "failures_recipient", "suppressions_active", "verifications_tried"}},
+		{stmtCandidates, strings.Repeat(", NULL", 6) + window, []string{bucket, "verifications_pkey"}},
+		{stmtJoin, ", NULL, NULL", []string{"verifications_pkey"}},
+		{stmtFinish, strings.Repeat(", NULL", 7) + own, []string{"flights_pkey", key}},
+		{stmtFinishFully, strings.Repeat(", NULL", 7) + own + strings.Repeat(", NULL", 8), []string{"flights_pkey", key}},
+		{stmtPostpone, strings.Repeat(", NULL", 6) + own, []string{"flights_pkey", key}},
+	} {
+		plan := planOf(t, log, c.statement, c.parameters[2:])
+		used := map[string]bool{}
+		for _, index := range regexp.MustCompile(`(?:using|Index Scan on) (\S+)`).FindAllStringSubmatch(plan, -1) {
+			used[index[1]] = true
+		}
+		for _, index := range c.indexes {
+			if !used[index] {
+				t.Errorf("%s: %s is not used", c.statement, index)
+			}
+			delete(used, index)
+		}
+		for index := range used {
+			t.Errorf("%s: %s is used", c.statement, index)
+		}
+		for _, word := range []string{"Seq Scan", "JIT", "Bitmap"} {
+			if strings.Contains(plan, word) {
+				t.Errorf("%s: %s", c.statement, word)
+			}
+		}
+		// Each scan of an index says what it looks for.
+		if scans, conditions := strings.Count(plan, "Index Scan")+strings.Count(plan, "Index Only Scan"), strings.Count(plan, "Index Cond"); scans != conditions {
+			t.Errorf("%s: a whole index is read", c.statement)
+		}
+		if t.Failed() {
+			t.Fatal(plan)
+		}
+	}
+}
+
+// planOf is the plan that all batches share.
+func planOf(t *testing.T, log *DB, statement, parameters string) string {
+	t.Helper()
+	conn, err := log.writers.Acquire(t.Context())
+	storetest.OK(t, err)
+	defer conn.Release()
+	rows, err := conn.Query(t.Context(), fmt.Sprintf("EXPLAIN EXECUTE %s(%s)", statement, parameters))
+	storetest.OK(t, err)
+	plan, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	storetest.OK(t, err)
+	return strings.Join(plan, "\n")
+}
+
+// The same on the server's own clock, with which no test can meddle: two replicas, batches, real concurrency.
+func TestPostgresOnItsOwnClock(t *testing.T) {
+	address := newDatabase(t, parts.Postgres(t))
+	f := storetest.NewFixture(openTest(t, address, serverClock)).Beside(openTest(t, address, serverClock))
+	storetest.MixedRecipients(t, f)
+	sixty := storetest.NewFixture(f.Db).Beside(f.Other).Numbered(1 << 20)
+	var intents []store.Intent
+	for range 60 {
+		intents = append(intents, sixty.Intent(1000, storetest.WithRules(storetest.Rule(7, time.Hour))))
+	}
+	storetest.Together(60, func(i int) {
+		if _, err := f.Both(i).Begin(t.Context(), intents[i]); err != nil {
+			t.Error(err)
+		}
+	})
+	who := intents[0].Send.Recipient
+	rows, err := f.Sends(t.Context(), store.Filter{Recipient: &who, Limit: store.MaxPage})
+	storetest.OK(t, err)
+	storetest.Equal(t, "rows", len(rows), 7)
+
+	// It tells the true wait: who comes when it is over is let in, who comes earlier is not.
+	short := []quota.Rule{{Name: "short", Scope: quota.Recipient, Limit: 1, Window: 300 * time.Millisecond}}
+	first := f.Admit(t, sixty.Intent(2000, storetest.WithRules(short)))
+	for {
+		got := f.MustBegin(t, sixty.Intent(2000, storetest.WithRules(short)))
+		if got.Admitted {
+			if age := got.Now.Sub(first.Now); age < 300*time.Millisecond {
+				t.Errorf("let in after %v", age)
+			}
+			return
+		}
+		d := quota.Evaluate(short, map[quota.Scope][]quota.Event{quota.Recipient: got.History}, got.Now)
+		if age := got.Now.Sub(first.Now); age+d.RetryAfter() != 300*time.Millisecond {
+			t.Errorf("told to wait %v at the age of %v", d.RetryAfter(), age)
+		}
+	}
+}
+
+// A rebuild reads more rows than one page has, many of one instant: none is left out, none told twice.
+func TestPostgresCountsPageByPage(t *testing.T) {
+	log := openTest(t, newDatabase(t, parts.Postgres(t)), serverClock)
+	f := storetest.NewFixture(log)
+	f.Admit(t, f.Intent(1))
+	const more = 2*sqldb.CountingPage + 500
+	_, err := log.pool.Exec(t.Context(), copySends("logged_at + n / 1500 * interval '1 microsecond'")+`, generate_series(1, $1) n`, more)
+	storetest.OK(t, err)
+	seen := map[string]bool{}
+	var last quota.Event
+	storetest.OK(t, log.Counting(t.Context(), "", time.Hour, func(c store.Counting) error {
+		if c.Event.At.Before(last.At) || c.Event.At.Equal(last.At) && c.Event.ID <= last.ID {
+			t.Fatal("out of order")
+		}
+		last, seen[c.Event.ID] = c.Event, true
+		return nil
+	}))
+	storetest.Equal(t, "sends", len(seen), more+1)
+}

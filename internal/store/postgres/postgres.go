@@ -1,0 +1,260 @@
+// Package postgres is the store in a Postgres that replicas share: what begins, ends and takes over sends, statistics, partitions,
+// migrations and rights.
+package postgres
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"sendcode/internal/store"
+	"sendcode/internal/store/sqldb"
+)
+
+// Postgres is the log in a Postgres (14 or newer) that replicas share. Safe for concurrent use.
+type DB struct {
+	sqldb.DB
+
+	writers *pgxpool.Pool // of Begin and of what ends something alone, so that no slow reader can hold them up
+	pool    *pgxpool.Pool
+	begins  *coalescer
+	endings *gatherer[store.Outcome, bool]
+
+	postponements *gatherer[store.Postponement, bool]
+	eventEnds     *gatherer[store.AppEventEnd, bool]
+
+	overdue overdue       // what TakeOver knows
+	between func([]*call) // called between the trips of a Begin, by tests; nil: nothing is
+
+	now  string       // the log's clock, in SQL
+	seen atomic.Int64 // the log's instant that was told last, µs since 1970: whereabouts its clock is
+}
+
+const (
+	serverClock = "clock_timestamp()" // not now(): that one stands still from the begin of the transaction, before the lock
+
+	otherConns     = 8 // of each replica, unless the URL says pool_max_conns; Begin has maxWriters more, Finish, Postpone and the ends of events one each
+	connectTimeout = 3 * time.Second
+	idleTime       = 5 * time.Minute
+	lifetime       = time.Hour
+)
+
+// session is how our connections are set up, unless the URL says otherwise.
+var session = map[string]string{
+	"application_name": "sendcode",
+	"timezone":         "UTC",
+	// No statement of ours runs for long, and one recipient's lock must not hold up the others in a round trip: it is
+	// waited for twice at most, in the round trip and then alone, within beginTimeout.
+	"statement_timeout":                   "5s",
+	"lock_timeout":                        "1s",
+	"idle_in_transaction_session_timeout": "5s",
+	// A client that vanished in the middle of a transaction holds its locks until the server notices.
+	"tcp_keepalives_idle":     "10",
+	"tcp_keepalives_interval": "5",
+	"tcp_keepalives_count":    "3",
+	// Every query has its index. These tables grow faster than the statistics that could talk the planner out of it.
+	"enable_seqscan": "off",
+	// Each is in the order that is asked for, or looks a few rows up: no query gathers what several conditions leave.
+	"enable_bitmapscan": "off",
+	"jit":               "off",
+}
+
+// betweenTrips is how long a transaction of Begin may wait for its second trip: less than others wait for a lock, so that a replica that
+// stands still frees its recipients before they give up.
+const betweenTrips = "800ms"
+
+// settings are those of the writers' sessions, where prepare is given, or of all others.
+func settings(writers bool) map[string]string {
+	all := maps.Clone(session)
+	if writers {
+		all["idle_in_transaction_session_timeout"] = betweenTrips
+	}
+	return all
+}
+
+// OpenPostgres connects to the database at url, a postgres:// URL, whose schema MigratePostgres has made. ctx bounds
+// the opening. An error names no part of the URL.
+func Open(ctx context.Context, url string, options ...Option) (*DB, error) {
+	return openAt(ctx, url, serverClock, options...)
+}
+
+// openPostgres lets tests replace the log's clock.
+func openAt(ctx context.Context, url, now string, options ...Option) (*DB, error) {
+	p := &DB{now: now}
+	p.DB = sqldb.DB{Dialect: p.words(), Engine: p}
+	role := accessOf(options).role
+	var err error
+	if p.pool, err = newPool(ctx, url, role, nil); err != nil {
+		return nil, err
+	}
+	if err := checkSchema(ctx, p.pool); err != nil {
+		p.pool.Close()
+		return nil, err
+	}
+	if p.writers, err = newPool(ctx, url, role, p.prepareBegin); err != nil {
+		p.pool.Close()
+		return nil, err
+	}
+	told, err := p.clock(ctx)
+	if err != nil {
+		p.writers.Close()
+		p.pool.Close()
+		return nil, err
+	}
+	p.seen.Store(told.UnixMicro())
+	p.begins = newCoalescer(p.decide)
+	p.endings, p.postponements, p.eventEnds = newGatherer(1, p.finish), newGatherer(1, p.postpone), newGatherer(1, p.endEvents)
+	return p, nil
+}
+
+// newPool makes a pool: that of the writers where prepare is given, else that of all others.
+func newPool(ctx context.Context, url, role string, prepare func(context.Context, *pgx.Conn) error) (*pgxpool.Pool, error) {
+	config, err := pgxpool.ParseConfig(url)
+	if err != nil {
+		return nil, errors.New("store: the database URL can't be read") // the cause may show a password
+	}
+	if prepare != nil {
+		config.MaxConns, config.MinConns = maxWriters+3, 1
+	} else if !strings.Contains(url, "pool_max_conns") {
+		config.MaxConns = otherConns
+	}
+	// A connection that died while it was idle must not make a write uncertain. Begin, which can be repeated, is spared
+	// the round trip that others make after a pause.
+	config.ShouldPing = func(_ context.Context, p pgxpool.ShouldPingParams) bool {
+		return readable(p.Conn.PgConn().Conn()) || prepare == nil && p.IdleDuration > time.Second
+	}
+	config.MaxConnIdleTime, config.MaxConnLifetime, config.MaxConnLifetimeJitter = idleTime, lifetime, lifetime/10
+	config.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeCacheStatement
+	if config.ConnConfig.ConnectTimeout == 0 || config.ConnConfig.ConnectTimeout > connectTimeout {
+		config.ConnConfig.ConnectTimeout = connectTimeout
+	}
+	for name, value := range settings(prepare != nil) {
+		if _, ok := config.ConnConfig.RuntimeParams[name]; !ok {
+			config.ConnConfig.RuntimeParams[name] = value
+		}
+	}
+	asRole(config, role)
+	config.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
+		if err := durable(ctx, conn); err != nil || prepare == nil {
+			return err
+		}
+		return prepare(ctx, conn)
+	}
+	return pgxpool.NewWithConfig(ctx, config)
+}
+
+// durable: a row that was answered is on the disk, also where the server's default says that it need not be.
+func durable(ctx context.Context, conn *pgx.Conn) error {
+	_, err := conn.Exec(ctx, `SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'`)
+	return err
+}
+
+// Store is the database, feature by feature.
+func (p *DB) Store() store.Store {
+	return store.Store{
+		Outbox:          p,
+		IdempotencyKeys: p,
+		Verifications:   p,
+		Refusals:        p,
+		Search:          p,
+		Counts:          p,
+		SuppressionList: p,
+		ProviderEvents:  p,
+		Budgets:         p,
+		Receipts:        p,
+		CarrierHolds:    p,
+		Statistics:      p,
+		Health:          p,
+		EventQueue:      p,
+		Watcher:         p,
+		Awaiting:        p,
+		ActLog:          p,
+		Forgiver:        p,
+		Eraser:          p,
+		AccountStore:    p,
+		Expirer:         p,
+		Counter:         p,
+	}
+}
+
+// Close implements Health. Calls under way are brought to their end.
+func (p *DB) Close() error {
+	p.begins.close()
+	p.endings.close()
+	p.postponements.close()
+	p.eventEnds.close()
+	p.writers.Close()
+	p.pool.Close()
+	return nil
+}
+
+// read runs what only reads, a second time where the first connection turned out to be dead.
+func (p *DB) read(ctx context.Context, f func(*pgxpool.Conn) error) error {
+	err := p.with(ctx, f)
+	if err != nil && ctx.Err() == nil && connectionLost(err) {
+		p.pool.Reset() // its neighbours were made at the same time
+		err = p.with(ctx, f)
+	}
+	return store.Unavailable(postgresCause(err))
+}
+
+// change runs what writes, once: what is not repeated is not done twice.
+func (p *DB) change(ctx context.Context, f func(*pgxpool.Conn) error) error {
+	return changing(p.with(ctx, f))
+}
+
+// changing is the error of a statement that writes.
+func changing(err error) error {
+	if err == nil || store.Own(err) || pgconn.SafeToRetry(err) || aborted(err) {
+		return store.Unavailable(postgresCause(err))
+	}
+	return store.Uncertain(postgresCause(err))
+}
+
+// with lends a connection. An error of getting one is of the log's own kind: nothing was sent.
+func (p *DB) with(ctx context.Context, f func(*pgxpool.Conn) error) error {
+	conn, err := p.pool.Acquire(ctx)
+	if err != nil {
+		return store.Unavailable(postgresCause(err))
+	}
+	defer conn.Release()
+	err = f(conn)
+	if readOnly(err) {
+		_ = conn.Conn().Close(ctx) // this server no longer is the primary: the next connection finds who is
+	}
+	return err
+}
+
+// aborted says that the server itself ended the statement, and with it the transaction, with an error.
+func aborted(err error) bool {
+	var e *pgconn.PgError
+	return errors.As(err, &e) && e.SeverityUnlocalized == "ERROR"
+}
+
+// connectionLost says that another connection may do better.
+func connectionLost(err error) bool {
+	return !store.Own(err) && !aborted(err) && !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded)
+}
+
+// readOnly says that the server only follows another one. https://www.postgresql.org/docs/current/errcodes-appendix.html
+func readOnly(err error) bool { return code(err) == "25006" }
+
+func code(err error) string {
+	var e *pgconn.PgError
+	if errors.As(err, &e) {
+		return e.Code
+	}
+	return ""
+}
+
+// sql completes a statement with the log's clock.
+func (p *DB) sql(statement string) string {
+	return strings.ReplaceAll(statement, "{{now}}", p.now)
+}

@@ -1,0 +1,254 @@
+package postgres
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"sendcode/internal/store"
+	"sendcode/internal/store/gate"
+	"sendcode/internal/store/sqldb"
+	"sendcode/quota"
+)
+
+// What the first trip of a Begin reads in Postgres, after the recipients' locks were taken by a statement of its own: under READ
+// COMMITTED the snapshot of what follows is younger than the locks, and sees all that earlier holders committed.
+
+// candidatesSQL reads the verifications that a batch may join, and locks them: checks go on meanwhile. A holder's are found by the
+// recipient's sends of the time that a verification may live.
+var candidatesSQL = `
+SELECT u.i, ` + sqldb.VerificationColumns + `
+FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::bytea[]) WITH ORDINALITY AS u(join_id, holder, app, channel, purpose, recipient, i)
+CROSS JOIN LATERAL (
+    SELECT * FROM verifications v
+    WHERE v.id = ANY (CASE WHEN u.join_id <> '' THEN ARRAY[u.join_id] WHEN u.holder <> '' THEN ARRAY(` + resentSQL("u.") + ` AND (s.id >= $7 OR s.id > $7) AND (s.id < $8 OR s.id <= $8)) END)
+      AND (u.join_id <> '' OR v.holder = u.holder) AND v.recipient = u.recipient AND v.app = u.app AND v.channel = u.channel AND v.purpose = u.purpose
+      AND v.approved_at IS NULL AND v.canceled_at IS NULL AND v.attempts < v.max_attempts AND v.expires_at > {{now}}
+    ORDER BY v.id FOR NO KEY UPDATE OF v
+) v`
+
+// resentSQL are the verifications that a recipient was sent codes of lately; of is where that comes from.
+func resentSQL(of string) string {
+	return `SELECT s.verification_id FROM sends s
+        WHERE s.recipient <= ` + of + `recipient AND (s.recipient, s.logged_at) > (` + of + `recipient, {{now}} - ` + sqldb.Interval(gate.Stale) + `) AND s.number > 0`
+}
+
+// The kinds of rows that gateSQL tells.
+const (
+	clockRow = iota
+	repeatedRow
+	suppressedRow
+	pastRow
+	rejectedRow
+	triedRow
+)
+
+// gateSQL reads what decides a batch, in rows of several kinds. A recipient is looked up by bounds and in an order that only its index
+// has, and what else is asked of its rows is of use to no index: so there is one plan, whatever the planner knows of a month that was
+// made ahead. Bounds of IDs leave partitions out before the
+// statement begins, and say nothing that the times do not say while the log's clock is where it was last seen ($12 to $13).
+const gateSQL = `
+WITH clock AS MATERIALIZED (
+    SELECT {{now}} AS now
+), u AS MATERIALIZED (
+    SELECT * FROM unnest($1::uuid[], $2::text[], $3::text[], $4::bytea[], $5::text[], $6::text[], $7::timestamptz[], $8::bigint[], $9::int[], $10::bigint[], $11::bytea[])
+        WITH ORDINALITY AS u(id, app, channel, recipient, purposes, clock, taken, longest, most, rejecting, address, i)
+)
+SELECT 0::bigint AS i, 0 AS kind, NULL::uuid AS id, NULL::text AS clock, NULL::timestamptz AS taken, now AS at, NULL::int AS attempts, NULL::int AS forgiven, NULL::boolean AS by_browser FROM clock
+UNION ALL
+SELECT u.i, 1, s.id, NULL, NULL, NULL, NULL, NULL, NULL FROM u CROSS JOIN LATERAL (SELECT s.id FROM sends s WHERE s.id = u.id AND s.id BETWEEN $14 AND $15 LIMIT 1) s
+UNION ALL
+SELECT u.i, 2, x.id, NULL, NULL, NULL, NULL, NULL, NULL FROM u CROSS JOIN LATERAL (
+    SELECT x.id FROM suppressions x
+    WHERE x.lifted_at IS NULL AND x.address = u.address AND x.channel = u.channel AND x.until > (SELECT now FROM clock) AND x.app IN ('', u.app)
+    ORDER BY x.until DESC, x.id DESC LIMIT 1
+) x
+UNION ALL
+SELECT u.i, 3, s.id, s.clock, s.taken_at, s.logged_at, NULL, NULL, NULL FROM clock, u CROSS JOIN LATERAL (
+    -- Rows that may count: those of the longest window, and those that are older by the log's clock alone.
+    SELECT s.id, s.clock, s.taken_at, s.logged_at FROM sends s
+    WHERE s.recipient <= u.recipient AND (s.recipient, s.logged_at) > (u.recipient, clock.now - (u.longest + {{stale}}) * interval '1 microsecond') AND s.number > 0
+      AND (s.counts AND s.app = u.app AND s.channel = u.channel AND s.purpose = ANY (string_to_array(u.purposes, E'\x1f'))) IS TRUE
+      AND (s.logged_at > clock.now - u.longest * interval '1 microsecond' OR s.clock = u.clock AND s.taken_at > u.taken - u.longest * interval '1 microsecond')
+      AND (s.id >= $12 OR s.id > $12) AND (s.id < $13 OR s.id <= $13) -- an OR is of use to no index
+    ORDER BY s.recipient DESC, s.logged_at DESC LIMIT u.most
+) s
+UNION ALL
+SELECT u.i, 4, f.id, NULL, NULL, f.finished_at, NULL, NULL, NULL FROM clock, u CROSS JOIN LATERAL (
+    SELECT f.id, f.finished_at FROM failures f
+    WHERE f.recipient = u.recipient AND f.app = u.app AND f.channel = u.channel AND f.counts AND f.finished_at > clock.now - u.rejecting * interval '1 microsecond'
+    ORDER BY f.finished_at DESC LIMIT 1000
+) f
+UNION ALL
+SELECT u.i, 5, NULL, NULL, v.approved_at, v.expires_at, v.attempts, v.forgiven, v.by_browser FROM clock, u CROSS JOIN LATERAL (
+    SELECT * FROM verifications v
+    WHERE v.attempts > 0 AND v.recipient = u.recipient AND v.app = u.app AND v.channel = u.channel
+      AND (v.recipient, v.app, v.channel, v.expires_at) > (u.recipient, u.app, u.channel, clock.now - {{row window}})
+    OFFSET 0
+) v`
+
+// spare is how many more rows of a bucket are read than its largest limit: where a limiter's clock went wrong, the newest rows are not
+// all of those that count.
+const spare = 100
+
+// gateRow is one row of gateSQL.
+type gateRow struct {
+	i     int64
+	kind  int32
+	id    pgtype.UUID
+	clock pgtype.Text
+	taken pgtype.Timestamptz
+	at    pgtype.Timestamptz
+
+	attempts, forgiven pgtype.Int4
+	byBrowser          pgtype.Bool
+}
+
+// view is what the first trip has read.
+type view struct {
+	now      time.Time
+	has      []gate.Seen // of each call
+	repeated []bool
+}
+
+// add takes a row in.
+func (v *view) add(r gateRow) error {
+	if r.kind == clockRow {
+		v.now = store.Micro(r.at.Time)
+		return nil
+	}
+	if r.i < 1 || int(r.i) > len(v.has) {
+		return errors.New("store: a row of no intent")
+	}
+	has := &v.has[r.i-1]
+	switch r.kind {
+	case repeatedRow:
+		v.repeated[r.i-1] = true
+	case suppressedRow:
+		has.Suppression = r.id.Bytes
+	case pastRow:
+		has.Past = append(has.Past, gate.Past{ID: r.id.Bytes, Clock: r.clock.String, TakenAt: store.Micro(r.taken.Time), LoggedAt: store.Micro(r.at.Time)})
+	case rejectedRow:
+		has.Rejections = append(has.Rejections, gate.Rejection{ID: r.id.Bytes, At: store.Micro(r.at.Time)})
+	case triedRow:
+		t := gate.Tried{ExpiresAt: store.Micro(r.at.Time), Attempts: int(r.attempts.Int32), Forgiven: int(r.forgiven.Int32), ByBrowser: r.byBrowser.Bool}
+		if r.taken.Valid {
+			t.ApprovedAt = store.Micro(r.taken.Time)
+		}
+		has.Tried = append(has.Tried, t)
+	default:
+		return fmt.Errorf("store: no kind of row: %d", r.kind)
+	}
+	return nil
+}
+
+// readView reads the rows of gateSQL.
+func readView(rows pgx.Rows, n int) (v view, err error) {
+	v = view{has: make([]gate.Seen, n), repeated: make([]bool, n)}
+	var r gateRow
+	_, err = pgx.ForEachRow(rows, []any{&r.i, &r.kind, &r.id, &r.clock, &r.taken, &r.at, &r.attempts, &r.forgiven, &r.byBrowser}, func() error { return v.add(r) })
+	if err == nil && v.now.IsZero() {
+		err = errors.New("store: the log told no time")
+	}
+	return v, err
+}
+
+// readCandidates reads the rows of candidatesSQL.
+func readCandidates(rows pgx.Rows, n int) ([][]store.Verification, error) {
+	list := make([][]store.Verification, n)
+	var i int64
+	var v store.Verification
+	_, err := pgx.ForEachRow(rows, append([]any{&i}, sqldb.VerificationFields(&v)...), func() error {
+		if i < 1 || int(i) > n {
+			return errors.New("store: a verification of no intent")
+		}
+		list[i-1] = append(list[i-1], v)
+		v = store.Verification{}
+		return nil
+	})
+	return list, err
+}
+
+// wanted makes one parameter out of one part of every call.
+func wanted[T any](batch []*call, part func(*store.Intent) T) []T {
+	return sqldb.Each(batch, func(x *call) T { return part(&x.in) })
+}
+
+// mayJoin says whether a call of the batch may join a verification.
+func mayJoin(batch []*call) bool {
+	for _, x := range batch {
+		if x.in.Join != "" || x.in.Verification.Holder != "" {
+			return true
+		}
+	}
+	return false
+}
+
+// joining are the parameters of candidatesSQL.
+func joining(batch []*call, b bounds) []any {
+	return []any{
+		wanted(batch, func(in *store.Intent) string { return in.Join }),
+		wanted(batch, func(in *store.Intent) string { return in.Verification.Holder }),
+		wanted(batch, func(in *store.Intent) string { return in.Send.App }),
+		wanted(batch, func(in *store.Intent) string { return string(in.Send.Channel) }),
+		wanted(batch, func(in *store.Intent) string { return in.Send.Purpose }),
+		wanted(batch, func(in *store.Intent) []byte { return in.Send.Recipient[:] }),
+		b.first, b.last,
+	}
+}
+
+// deciding are the parameters of gateSQL.
+func deciding(batch []*call, b bounds) []any {
+	return []any{
+		wanted(batch, func(in *store.Intent) [16]byte { return in.Send.ID }),
+		wanted(batch, func(in *store.Intent) string { return in.Send.App }),
+		wanted(batch, func(in *store.Intent) string { return string(in.Send.Channel) }),
+		wanted(batch, func(in *store.Intent) []byte { return in.Send.Recipient[:] }),
+		wanted(batch, func(in *store.Intent) string { return strings.Join(in.Purposes, store.Separator) }),
+		wanted(batch, func(in *store.Intent) string { return in.Send.Clock }),
+		wanted(batch, func(in *store.Intent) pgtype.Timestamptz {
+			return pgtype.Timestamptz{Time: in.Send.TakenAt, Valid: in.Send.Clock != store.LogClock}
+		}),
+		wanted(batch, func(in *store.Intent) int64 { return quota.Longest(in.Rules).Microseconds() }),
+		wanted(batch, func(in *store.Intent) int32 {
+			if len(in.Rules) == 0 {
+				return 0
+			}
+			return int32(gate.Most(*in) + spare)
+		}),
+		wanted(batch, func(in *store.Intent) int64 { return in.Rejections.Window.Microseconds() }),
+		wanted(batch, func(in *store.Intent) []byte { return in.Address[:] }),
+		b.first, b.last, b.earliest, b.latest,
+	}
+}
+
+// bounds leave out the partitions that a batch does not need.
+type bounds struct {
+	from, to         time.Time // the log's clock is in here, or nothing is decided
+	first, last      uuid.UUID // of what may count
+	earliest, latest uuid.UUID // of what would be written
+}
+
+// clockBack is as far as the log's clock may be set back with what was logged before still counting.
+const clockBack = 31 * 24 * time.Hour
+
+// boundsOf are those where the log's clock is found near the instant given: not much before it, and up to a day after. Rows of the
+// log's future count, where its clock went back: by a month, here.
+func boundsOf(batch []*call, near time.Time) bounds {
+	b := bounds{from: near.Add(-sqldb.ClockStep), to: near.Add(24 * time.Hour)}
+	reach := gate.Stale
+	for _, x := range batch {
+		reach = max(reach, gate.ReachOf(x.in))
+	}
+	b.first, b.last = store.LowestID(b.from.Add(-reach-store.MaxDrift)), store.LowestID(b.to.Add(clockBack+store.MaxDrift))
+	b.earliest, b.latest = span(wanted(batch, func(in *store.Intent) [16]byte { return in.Send.ID }))
+	return b
+}
+
+// hold says whether the log's clock is where the bounds take it to be.
+func (b bounds) hold(now time.Time) bool { return !now.Before(b.from) && now.Before(b.to) }

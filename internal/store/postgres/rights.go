@@ -1,0 +1,175 @@
+package postgres
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"sendcode/internal/store/sqldb"
+)
+
+// Who owns a table can always give himself rights to it. So the service works as another role than the one that migrates,
+// where it is told of one: that role gets its rights here, after each migration, and of the acts the right to read and to
+// add alone (AUDIT-1).
+
+// Option changes how a Postgres is opened or migrated.
+type Option func(*access)
+
+type access struct{ role string }
+
+// As has the service work as this role; "" is the one that the URL names. MigratePostgres makes the role, where it may, and
+// gives it its rights. Where the URL logs in as that very role, MigratePostgres leaves the schema alone: the owner has
+// migrated it before.
+func As(role string) Option { return func(a *access) { a.role = role } }
+
+func accessOf(options []Option) access {
+	var a access
+	for _, o := range options {
+		o(&a)
+	}
+	return a
+}
+
+// rights are what the role may do with a table; all that are not named here it may do all four with.
+var rights = map[string]string{
+	"acts":            "SELECT, INSERT",
+	"act_people":      "SELECT, INSERT, UPDATE (recipient, masked)",
+	sqldb.SchemaTable: "SELECT",
+	"writable":        "INSERT, TRUNCATE",
+}
+
+// works are the functions that the role may have work for it as the owner (migrations/postgres/00001_schema.sql).
+var works = []string{"sendcode_make_partitions()", "sendcode_drop_partition(timestamptz)"}
+
+const otherRights = "SELECT, INSERT, UPDATE, DELETE"
+
+// isRole says whether a connection logs in as the role that the service works as.
+func isRole(ctx context.Context, db *sql.DB, role string) (is bool, err error) {
+	if role == "" {
+		return false, nil
+	}
+	err = db.QueryRowContext(ctx, `SELECT session_user = $1`, role).Scan(&is)
+	return is, err
+}
+
+// grant gives the role what it needs of the present schema, and takes from everybody what only it may have. In one
+// transaction: the service never meets half of it.
+func grant(ctx context.Context, db *sql.DB, role string) error {
+	if role == "" {
+		return nil
+	}
+	if err := makeRole(ctx, db, role); err != nil {
+		return err
+	}
+	tx, err := db.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = tx.Rollback() }()
+	var schema string
+	if err := tx.QueryRowContext(ctx, `SELECT current_schema()`).Scan(&schema); err != nil {
+		return err
+	}
+	tables, err := ownTables(ctx, tx)
+	if err != nil {
+		return err
+	}
+	to := pgx.Identifier{role}.Sanitize()
+	statements := []string{"GRANT USAGE ON SCHEMA " + pgx.Identifier{schema}.Sanitize() + " TO " + to}
+	for _, table := range tables {
+		name, may := pgx.Identifier{schema, table}.Sanitize(), rights[table]
+		if may == "" {
+			may = otherRights
+		}
+		statements = append(statements, "REVOKE ALL ON "+name+" FROM PUBLIC", "REVOKE ALL ON "+name+" FROM "+to, "GRANT "+may+" ON "+name+" TO "+to)
+	}
+	for _, work := range works {
+		statements = append(statements, "GRANT EXECUTE ON FUNCTION "+pgx.Identifier{schema}.Sanitize()+"."+work+" TO "+to)
+	}
+	for _, statement := range statements {
+		if _, err := tx.ExecContext(ctx, statement); err != nil {
+			return fmt.Errorf("store: rights of the role %s: %w", role, err)
+		}
+	}
+	return tx.Commit()
+}
+
+// ownTables are those that this program's migrations made, as far as can be told: the owner's in the present schema. Rights to a
+// partition are those to its table.
+func ownTables(ctx context.Context, tx *sql.Tx) ([]string, error) {
+	rows, err := tx.QueryContext(ctx, `
+SELECT c.relname FROM pg_catalog.pg_class c
+WHERE c.relnamespace = current_schema()::regnamespace AND c.relkind IN ('r', 'p') AND NOT c.relispartition AND pg_has_role(c.relowner, 'USAGE') ORDER BY c.relname`)
+	if err != nil {
+		return nil, err
+	}
+	return sqldb.Collect(rows, func(name *string) []any { return []any{name} })
+}
+
+// makeRole makes the role where there is none, and the owner a member of it, so that a service with the owner's URL can
+// work as it.
+func makeRole(ctx context.Context, db *sql.DB, role string) error {
+	var exists, member bool
+	err := db.QueryRowContext(ctx, `SELECT count(*) > 0, coalesce(bool_and(pg_has_role(oid, 'MEMBER')), false) FROM pg_catalog.pg_roles WHERE rolname = $1`, role).Scan(&exists, &member)
+	if err != nil {
+		return err
+	}
+	name := pgx.Identifier{role}.Sanitize()
+	if !exists {
+		if _, err := db.ExecContext(ctx, "CREATE ROLE "+name+" NOLOGIN"); err != nil {
+			return fmt.Errorf("store: there is no role %s, and this one may not make it; have an administrator of the database do so: %w", role, err)
+		}
+	}
+	if !member {
+		// Without the right to: then the service needs a URL that logs in as the role, and says so when it can't work as it.
+		_, _ = db.ExecContext(ctx, "GRANT "+name+" TO CURRENT_USER")
+	}
+	return nil
+}
+
+// asRole has every connection begin as the role.
+func asRole(config *pgxpool.Config, role string) {
+	if role != "" {
+		config.ConnConfig.RuntimeParams["role"] = role
+	}
+}
+
+// Guarded says whether the role that p works as can do no more than add acts; else why it can.
+func (p *DB) Guarded(ctx context.Context) (why string, err error) {
+	var may []string
+	var owner bool
+	err = p.read(ctx, func(conn *pgxpool.Conn) error {
+		return conn.QueryRow(ctx, `
+SELECT pg_has_role(session_user, c.relowner, 'MEMBER'),
+       ARRAY(SELECT r FROM unnest(ARRAY['UPDATE', 'DELETE', 'TRUNCATE', 'TRIGGER']) AS r WHERE has_table_privilege(c.oid, r))
+FROM pg_catalog.pg_class c WHERE c.oid = 'acts'::regclass`).Scan(&owner, &may)
+	})
+	switch {
+	case err != nil:
+		return "", err
+	case len(may) > 0:
+		return "the service works as a role that may " + strings.Join(may, ", ") + " the administrators' acts; only a trigger stands before it", nil
+	case owner:
+		return "the service's password is the owner's, who can give himself any right", nil
+	}
+	return "", nil
+}
+
+var errIsRole = errors.New("store: the URL logs in as the role that the service works as, which may not migrate; migrate as the tables' owner")
+
+// MayMigrate says why the URL's user must not migrate for a service that works as role; nil: it may.
+func MayMigrate(ctx context.Context, url string, options ...Option) (err error) {
+	config, err := pgx.ParseConfig(url)
+	if err != nil {
+		return errors.New("store: the database URL can't be read") // the cause may show a password
+	}
+	if role := accessOf(options).role; role != "" && config.User == role {
+		return errIsRole
+	}
+	return nil
+}

@@ -1,0 +1,164 @@
+package postgres
+
+import (
+	"context"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"sendcode/internal/parts"
+	"sendcode/internal/store"
+	"sendcode/internal/store/storetest"
+)
+
+// onPostgres are those that only Postgres understands, or only it can refuse.
+var onPostgres = []string{
+	`TRUNCATE acts`, `TRUNCATE sends, acts`, `TRUNCATE act_people CASCADE`,
+	`WITH gone AS (DELETE FROM acts RETURNING *) SELECT count(*) FROM gone`,
+	`MERGE INTO acts USING (SELECT 1) x ON true WHEN MATCHED THEN DELETE`,
+}
+
+// beyondTheRole is what the owner could do, and the service's role may not.
+var beyondTheRole = []string{
+	`DROP TABLE acts`, `DROP TABLE acts CASCADE`, `ALTER TABLE acts DISABLE TRIGGER ALL`, `ALTER TABLE acts DISABLE TRIGGER acts_only_added`,
+	`DROP TRIGGER acts_only_added ON acts`, `CREATE TRIGGER mine BEFORE INSERT ON acts EXECUTE FUNCTION sendcode_only_added()`,
+	`ALTER TABLE acts DROP COLUMN who`, `ALTER TABLE acts RENAME TO acts_old`, `ALTER TABLE acts OWNER TO CURRENT_USER`,
+	`CREATE RULE r AS ON INSERT TO acts DO INSTEAD NOTHING`, `ALTER TABLE acts ENABLE ROW LEVEL SECURITY`,
+	`CREATE OR REPLACE FUNCTION sendcode_only_added() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END'`,
+	`SET session_replication_role = replica`,
+	`SET ROLE postgres`, `SET SESSION AUTHORIZATION postgres`, `REINDEX TABLE acts`, `CREATE UNIQUE INDEX one ON acts ((true))`,
+	`LOCK TABLE acts IN ACCESS EXCLUSIVE MODE`, `COPY acts TO PROGRAM 'true'`, `CREATE TABLE acts_too (LIKE acts)`,
+	`UPDATE sendcode_schema SET is_applied = false`, `DELETE FROM sendcode_schema`,
+}
+
+// The role that the service works as, logged in as it does: no statement of those that anybody thought of changes an act.
+func TestPostgresActsAreOnlyAdded(t *testing.T) {
+	server := parts.Postgres(t)
+	makeAppRole(t, server)
+	address := server.NewDatabase(t)
+	_, err := Open(t.Context(), as(t, address, appRole), As(appRole))
+	if err == nil {
+		t.Fatal("opened before its owner migrated it")
+	}
+	storetest.OK(t, Migrate(t.Context(), address, As(appRole)))
+	storetest.OK(t, Migrate(t.Context(), address, As(appRole)))                 // again: rights are given anew
+	storetest.OK(t, Migrate(t.Context(), as(t, address, appRole), As(appRole))) // the role itself leaves the schema alone
+	for name, open := range map[string]string{"its own login": as(t, address, appRole), "the owner's login": address} {
+		log, err := Open(t.Context(), open, As(appRole))
+		storetest.OK(t, err)
+		f := storetest.NewFixture(log).Clocked(storetest.Epoch, nil)
+		f.Serial = uint64(len(name)) * 100
+		storetest.OK(t, f.RecordAct(t.Context(), f.Act()))
+		before := storetest.Show(f.ListActs(t, store.ActFilter{}))
+		for _, statement := range []string{`GRANT DELETE ON acts TO CURRENT_USER`, `GRANT ALL ON acts TO PUBLIC`} {
+			_, _ = log.pool.Exec(t.Context(), statement) // a warning is all that comes of it; the right is tried below
+		}
+		for _, statement := range append(append(append([]string{}, storetest.OnActs...), onPostgres...), beyondTheRole...) {
+			refusedBy(t, log, name, statement)
+		}
+		storetest.Equal(t, "acts afterwards, with "+name, storetest.Show(f.ListActs(t, store.ActFilter{})), before)
+		storetest.OK(t, f.RecordAct(t.Context(), f.Act())) // and it can still add
+		why, err := log.Guarded(t.Context())
+		storetest.OK(t, err)
+		storetest.Equal(t, "guarded, with "+name, why == "", name == "its own login")
+		storetest.OK(t, log.Close())
+	}
+}
+
+// One login for everything: the trigger alone holds, whatever is tried but to take it away.
+func TestPostgresActsAreOnlyAddedByTheOwner(t *testing.T) {
+	log := openTest(t, newDatabase(t, parts.Postgres(t)), serverClock)
+	f := storetest.NewFixture(log).Clocked(storetest.Epoch, nil)
+	storetest.OK(t, f.RecordAct(t.Context(), f.Act()))
+	before := storetest.Show(f.ListActs(t, store.ActFilter{}))
+	for _, statement := range append(append([]string{}, storetest.OnActs...), onPostgres...) {
+		refusedBy(t, log, "one login", statement)
+	}
+	storetest.Equal(t, "acts afterwards", storetest.Show(f.ListActs(t, store.ActFilter{})), before)
+	why, err := log.Guarded(t.Context())
+	storetest.OK(t, err)
+	if !strings.Contains(why, "DELETE") {
+		t.Errorf("the owner is told: %q", why)
+	}
+}
+
+// A person can be forgotten by everybody.
+func TestPostgresForgetsWhomAnActWasOn(t *testing.T) {
+	server := parts.Postgres(t)
+	makeAppRole(t, server)
+	address := server.NewDatabase(t)
+	storetest.OK(t, Migrate(t.Context(), address, As(appRole)))
+	log := openTest(t, as(t, address, appRole), serverClock, As(appRole))
+	f := storetest.NewFixture(log).Clocked(storetest.Epoch, nil)
+	storetest.OK(t, f.RecordAct(t.Context(), f.Act()))
+	for _, statement := range []string{`UPDATE act_people SET masked = '•••'`, `UPDATE act_people SET masked = '•••', recipient = NULL`} {
+		_, err := log.pool.Exec(t.Context(), statement)
+		storetest.OK(t, err)
+	}
+	storetest.Equal(t, "masked", f.ListActs(t, store.ActFilter{})[0].To, store.Erased)
+	refusedBy(t, log, "the role", `UPDATE act_people SET masked = '•••', recipient = decode(repeat('01', 16), 'hex')`)
+}
+
+func refusedBy(t *testing.T, log *DB, who, statement string) {
+	t.Helper()
+	conn, err := log.pool.Acquire(t.Context())
+	storetest.OK(t, err)
+	defer conn.Release()
+	tx, err := conn.Begin(t.Context())
+	storetest.OK(t, err)
+	defer func() { _ = tx.Rollback(context.Background()) }()
+	if _, err = tx.Exec(t.Context(), statement); err == nil {
+		t.Errorf("%s: allowed: %s", who, statement)
+	} else if c := code(err); c != "42501" {
+		t.Errorf("%s: %s: refused for another reason: %v", who, statement, err)
+	}
+}
+
+// as is the URL with another login.
+func as(t *testing.T, address, user string) string {
+	t.Helper()
+	u, err := url.Parse(address)
+	storetest.OK(t, err)
+	u.User = url.User(user)
+	return u.String()
+}
+
+// A role that nobody made, and the owner may not make: said in plain words, and the migration itself stands.
+func TestMigrateWithoutTheRole(t *testing.T) {
+	address := parts.Postgres(t).NewDatabase(t)
+	err := Migrate(t.Context(), address, As("nobody_made_it"))
+	if err == nil || !strings.Contains(err.Error(), "there is no role nobody_made_it") {
+		t.Fatalf("%v", err)
+	}
+	log := openTest(t, address, serverClock)
+	f := storetest.NewFixture(log)
+	f.Admit(t, f.Intent(1))
+	_, err = Open(t.Context(), address, As("nobody_made_it"))
+	storetest.Is(t, err, store.ErrUnavailable)
+}
+
+// Whoever may make roles has the one that is asked for made, in PostgreSQL 15 and 16 alike.
+func TestMigrateMakesTheRole(t *testing.T) {
+	server := parts.Postgres(t)
+	conn, err := pgx.Connect(t.Context(), server.AdminURL())
+	storetest.OK(t, err)
+	defer conn.Close(context.Background())
+	maker := "maker_" + strings.ReplaceAll(uuid.NewString()[:8], "-", "")
+	_, err = conn.Exec(t.Context(), `CREATE ROLE `+maker+` LOGIN CREATEROLE CREATEDB`)
+	storetest.OK(t, err)
+	_, err = conn.Exec(t.Context(), `CREATE DATABASE `+maker+` OWNER `+maker+` TEMPLATE template0`)
+	storetest.OK(t, err)
+	u, err := url.Parse(as(t, server.URL(), maker))
+	storetest.OK(t, err)
+	u.Path = "/" + maker
+	role := maker + "_app"
+	storetest.OK(t, Migrate(t.Context(), u.String(), As(role)))
+	log := openTest(t, u.String(), serverClock, As(role))
+	f := storetest.NewFixture(log)
+	f.Admit(t, f.Intent(1))
+	storetest.OK(t, f.RecordAct(t.Context(), f.Act()))
+	refusedBy(t, log, role, `DELETE FROM acts`)
+}

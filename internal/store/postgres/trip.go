@@ -1,0 +1,183 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgtype"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"sendcode/internal/store"
+	"sendcode/internal/store/gate"
+	"sendcode/internal/store/sqldb"
+)
+
+// Begin makes two trips to the server in one transaction: the first locks the recipients and reads, then gate.go decides, the second
+// writes and commits. A failure before the second trip certainly wrote nothing.
+
+// answer is what comes of one call.
+type answer struct {
+	gate.Ruling
+	repeated bool
+	err      error // of this call alone
+}
+
+// keys are sorted, so that two replicas that lock the same recipients do not wait for each other in a circle.
+func keys(batch []*call) []int64 {
+	list := sqldb.Each(batch, func(x *call) int64 { return x.key })
+	slices.Sort(list)
+	return list
+}
+
+// elsewhere is how often the log's clock may be found in another place than it was thought to be.
+const elsewhere = 3
+
+// roundTrip makes both trips. With an error, sure says that nothing was committed.
+func (p *DB) roundTrip(ctx context.Context, batch []*call) (answers []answer, sure bool, err error) {
+	conn, err := p.writers.Acquire(ctx)
+	if err != nil {
+		return nil, true, err
+	}
+	defer conn.Release() // destroys it where the transaction is still open
+	answers, sure, err = p.converse(ctx, conn, batch)
+	if readOnly(err) {
+		_ = conn.Conn().Close(ctx)
+	}
+	return answers, sure, err
+}
+
+func (p *DB) converse(ctx context.Context, conn *pgxpool.Conn, batch []*call) (answers []answer, sure bool, err error) {
+	for range elsewhere {
+		b := boundsOf(batch, time.UnixMicro(p.seen.Load()))
+		v, err := readTrip(ctx, conn, batch, b)
+		if err != nil {
+			return nil, true, err
+		}
+		p.seen.Store(v.now.UnixMicro())
+		if b.hold(v.now) {
+			if p.between != nil {
+				p.between(batch)
+			}
+			answers = v.decide(batch)
+			sure, err = writeTrip(ctx, conn, batch, answers)
+			return answers, sure, err
+		}
+		if _, err := conn.Exec(ctx, "ROLLBACK"); err != nil {
+			return nil, true, err
+		}
+	}
+	return nil, true, errors.New("store: the log's clock does not stand still")
+}
+
+// decide decides every call by what was read.
+func (v view) decide(batch []*call) []answer {
+	answers := make([]answer, len(batch))
+	for i, x := range batch {
+		answers[i].repeated = v.repeated[i]
+		if v.repeated[i] {
+			continue
+		}
+		if answers[i].err = store.Drifted(x.in.Send.ID, v.now); answers[i].err == nil {
+			answers[i].Ruling = gate.Decide(x.in, v.now, v.has[i])
+		}
+	}
+	return answers
+}
+
+// readTrip opens a transaction, locks the recipients and reads what decides.
+func readTrip(ctx context.Context, conn *pgxpool.Conn, batch []*call, b bounds) (v view, err error) {
+	var trip pgx.Batch
+	trip.Queue(stmtOpen)
+	trip.Queue(stmtLock, keys(batch))
+	joins := mayJoin(batch)
+	if joins {
+		trip.Queue(stmtCandidates, joining(batch, b)...)
+	}
+	trip.Queue(stmtGate, deciding(batch, b)...)
+	results := conn.SendBatch(ctx, &trip)
+	defer func() { err = errors.Join(err, results.Close()) }()
+	for range 2 { // begin, locks
+		if _, err := results.Exec(); err != nil {
+			return v, err
+		}
+	}
+	var candidates [][]store.Verification
+	if joins {
+		rows, _ := results.Query()
+		if candidates, err = readCandidates(rows, len(batch)); err != nil {
+			return v, err
+		}
+	}
+	rows, _ := results.Query()
+	v, err = readView(rows, len(batch))
+	for i := range candidates {
+		v.has[i].Candidates = candidates[i]
+	}
+	return v, err
+}
+
+// writeTrip writes what was decided, and commits.
+func writeTrip(ctx context.Context, conn *pgxpool.Conn, batch []*call, answers []answer) (sure bool, err error) {
+	var trip pgx.Batch
+	n := queueRows(&trip, answers)
+	trip.Queue(stmtCommit)
+	results := conn.SendBatch(ctx, &trip)
+	defer results.Close()
+	// The server answers in order: its own word that it ended before the COMMIT is certain. Silence is not: everything is on
+	// its way.
+	for range n {
+		if _, err := results.Exec(); err != nil {
+			return n > 0 && spoke(err), err
+		}
+	}
+	tag, err := results.Exec()
+	switch {
+	case err != nil:
+		// Now only an ERROR says that it was undone; a FATAL may follow upon a commit.
+		return n == 0 || aborted(err) || pgconn.SafeToRetry(err), err
+	case tag.String() != "COMMIT":
+		return tag.String() == "ROLLBACK", errors.New("store: transaction was not committed as asked: " + tag.String())
+	}
+	return false, nil
+}
+
+// queueRows queues the statements that write the rows of all that were admitted, and says how many they are.
+func queueRows(trip *pgx.Batch, answers []answer) int {
+	var sends []*store.Send
+	var fresh, joined []*store.Verification
+	for i := range answers {
+		a := &answers[i]
+		switch {
+		case !a.Admitted:
+			continue
+		case a.Joined:
+			joined = append(joined, &a.Verification)
+		default:
+			fresh = append(fresh, &a.Verification)
+		}
+		sends = append(sends, &a.Send)
+	}
+	if len(fresh) > 0 {
+		trip.Queue(stmtVerifications, sqldb.VerificationTable.Arrays(sqldb.AsSend, fresh)...)
+	}
+	if len(joined) > 0 {
+		trip.Queue(stmtJoin, sqldb.Each(joined, func(v *store.Verification) string { return v.ID }), sqldb.Each(joined, func(v *store.Verification) int32 { return int32(v.Sends) }))
+	}
+	if len(sends) > 0 {
+		trip.Queue(stmtSends, sqldb.SendTable.Arrays(sqldb.AsSend, sends)...)
+		trip.Queue(stmtFlights, sqldb.Each(sends, func(s *store.Send) [16]byte { return s.ID }),
+			sqldb.Each(sends, func(s *store.Send) pgtype.Timestamptz { return pgtype.Timestamptz{Time: s.DueAt, Valid: true} }),
+			sqldb.Each(sends, func(s *store.Send) string { return string(s.Channel) }))
+	}
+	return trip.Len()
+}
+
+// spoke says that the server itself told of the failure, or that nothing was sent to it.
+func spoke(err error) bool {
+	var e *pgconn.PgError
+	return errors.As(err, &e) || pgconn.SafeToRetry(err)
+}

@@ -1,0 +1,76 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"sendcode/internal/store"
+)
+
+// postgresCause makes Postgres's reason why it can't write one of the store's.
+func postgresCause(err error) error {
+	switch code(err) {
+	case "53100", "53200": // disk_full, out_of_memory
+		return fmt.Errorf("%w: %w", store.ErrFull, err)
+	case "25006":
+		return fmt.Errorf("%w: %w", store.ErrReadOnly, err)
+	}
+	return noPartition(err)
+}
+
+// The looks whether Postgres can be written. TRUNCATE gives the table a new file, whose pages the disk must have room for. It
+// would wait for whatever reads the table, such as a backup; then a row is added instead, which goes with the next TRUNCATE.
+// Each is one message, and one transaction.
+const (
+	fillSQL = `SET LOCAL lock_timeout = '50ms'; TRUNCATE writable; INSERT INTO writable SELECT repeat('x', 7000) FROM generate_series(1, 8)`
+	addSQL  = `SET LOCAL lock_timeout = '50ms'; INSERT INTO writable VALUES (repeat('x', 7000))`
+)
+
+// Ping implements Health, in the same way.
+func (p *DB) Ping(ctx context.Context) error {
+	if err := p.hasRoom(ctx); err != nil {
+		return err
+	}
+	var err error
+	for _, statement := range []string{fillSQL, addSQL} {
+		err = p.change(ctx, func(conn *pgxpool.Conn) error {
+			_, err := conn.Exec(ctx, statement, pgx.QueryExecModeSimpleProtocol)
+			return err
+		})
+		if code(err) != lockNotAvailable {
+			return err
+		}
+	}
+	return nil // another replica looks at this moment
+}
+
+// hasRoom says whether the server takes writes at all, and has a partition for now.
+func (p *DB) hasRoom(ctx context.Context) error {
+	var readOnly, room bool
+	err := p.read(ctx, func(conn *pgxpool.Conn) error {
+		return conn.QueryRow(ctx, p.sql(`
+SELECT pg_is_in_recovery() OR current_setting('transaction_read_only') = 'on',
+       EXISTS (SELECT FROM sendcode_partitions p WHERE coalesce(p.begins, '-infinity') <= {{now}} AND coalesce(p.ends, 'infinity') > {{now}})`)).Scan(&readOnly, &room)
+	})
+	switch {
+	case err == nil && readOnly:
+		err = fmt.Errorf("%w: %w", store.ErrUnavailable, store.ErrReadOnly)
+	case err == nil && !room:
+		err = fmt.Errorf("%w: %w", store.ErrUnavailable, store.ErrNoPartition)
+	}
+	return err
+}
+
+// noPartition makes the database's word for a row without a place our own.
+func noPartition(err error) error {
+	var e *pgconn.PgError
+	if errors.As(err, &e) && e.Code == "23514" && e.ConstraintName == "" { // a check of ours has a name
+		return fmt.Errorf("%w: %w", store.ErrNoPartition, err)
+	}
+	return err
+}

@@ -1,0 +1,63 @@
+package store
+
+import (
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+
+	"sendcode/internal/recipient"
+)
+
+// ToldKind is what a provider told of a message that it had taken.
+type ToldKind string
+
+// The kinds of events, the worst last.
+const (
+	ToldDelivered  ToldKind = "delivered"
+	ToldBounced    ToldKind = "bounced"
+	ToldOptedOut   ToldKind = "opted_out"
+	ToldComplained ToldKind = "complained"
+)
+
+var ToldKinds = []ToldKind{"", ToldDelivered, ToldBounced, ToldOptedOut, ToldComplained}
+
+// rank orders kinds: what is known of a send is the worst that was told.
+func (k ToldKind) rank() int { return slices.Index(ToldKinds, k) }
+
+// ProviderEvent is one of them. A send has one of each kind: what is told again changes nothing.
+type ProviderEvent struct {
+	Send     uuid.UUID
+	Kind     ToldKind
+	At       time.Time // as the provider tells; at most HeardAt, and HeardAt where it tells none
+	HeardAt  time.Time // on the log's clock; the log sets it
+	Provider string    // its name in the configuration
+	Detail   string    // machine word or codes
+}
+
+func (e ProviderEvent) Checked(bar Bar) (ProviderEvent, Bar, error) {
+	e.At, e.Provider, e.Detail, bar.For = Micro(e.At), mended(e.Provider), mended(e.Detail), max(0, bar.For).Truncate(time.Microsecond)
+	switch {
+	case e.Send == uuid.Nil || e.Kind.rank() < 1:
+		return e, bar, Bad("an event names its send and its kind")
+	case bar.For > 0 && (bar.Address == recipient.Hash{} || !bar.Cause.known()):
+		return e, bar, Bad("an event suppresses an address, for a cause")
+	}
+	return e, bar, nil
+}
+
+// Heard is the event as it is written at now.
+func (e ProviderEvent) Heard(now time.Time) ProviderEvent {
+	if e.HeardAt = now; e.At.IsZero() || e.At.After(now) {
+		e.At = now
+	}
+	return e
+}
+
+// Barred is the suppression that comes of an event of a send.
+func (e ProviderEvent) Barred(bar Bar, row Send) Suppression {
+	return Suppression{
+		ID: SuppressionID(row.ID, bar.Cause), App: row.App, Channel: row.Channel, Address: bar.Address, Recipient: row.Recipient, To: row.To,
+		Cause: bar.Cause, Detail: e.Detail, Send: row.ID, Since: e.HeardAt, Until: e.HeardAt.Add(bar.For),
+	}
+}

@@ -1,0 +1,89 @@
+package store
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"sendcode/quota"
+)
+
+// Charge is what a text message would cost an account.
+type Charge struct {
+	Account string       // what a cap looks at, named by the caller
+	Per     quota.Period // quota.Day or quota.Month, in UTC on the log's clock
+	Amount  int64        // millionths of the currency, not negative
+	Limit   int64        // which Used may reach in one period
+}
+
+// Spent is a charge that was made.
+type Spent struct {
+	Charge
+	Period string // the first day of its period, "2006-01-02"
+	Used   int64  // in that period, with this charge
+}
+
+// Embargo keeps messages from a recipient for a while, as a carrier told.
+type Embargo struct {
+	Left  time.Duration // 0: there is none
+	Whole time.Duration
+}
+
+func CheckedCharges(charges []Charge) ([]Charge, error) {
+	charges = slices.Clone(charges)
+	for _, c := range charges {
+		if c.Account == "" || c.Amount < 0 || c.Limit < 0 || c.Per != quota.Day && c.Per != quota.Month {
+			return nil, Bad("a charge without an account, of less than nothing, or for no day or month")
+		}
+	}
+	// All callers go through accounts in one order, so that none waits for the other in a circle.
+	slices.SortStableFunc(charges, func(a, b Charge) int { return strings.Compare(a.Account, b.Account) })
+	for i := 1; i < len(charges); i++ {
+		if charges[i].Account == charges[i-1].Account {
+			return nil, Bad("an account that is charged twice")
+		}
+	}
+	return charges, nil
+}
+
+// Period is the first day of the period that t lies in.
+func Period(per quota.Period, t time.Time) string {
+	t = t.UTC()
+	if per == quota.Month {
+		t = t.AddDate(0, 0, 1-t.Day())
+	}
+	return t.Format(time.DateOnly)
+}
+
+func CheckEmbargo(lasts time.Duration) error {
+	if lasts < time.Second || lasts > maxEmbargo {
+		return Bad("an embargo lasts from a second to 31 days")
+	}
+	return nil
+}
+
+const maxEmbargo = 31 * 24 * time.Hour
+
+type Embargoed struct{ Since, Until time.Time }
+
+func (e Embargoed) At(now time.Time) Embargo {
+	if !now.Before(e.Until) {
+		return Embargo{}
+	}
+	return Embargo{Left: e.Until.Sub(now), Whole: e.Until.Sub(e.Since)}
+}
+
+// ErrOverCap rolls a transaction back that would pass a cap.
+var ErrOverCap = errors.New("store: a cap would be passed")
+
+// Spending is the answer of Spend once its transaction has ended.
+func Spending(spent []Spent, refusedBy string, err error) ([]Spent, string, error) {
+	switch {
+	case refusedBy != "" && errors.Is(err, ErrOverCap):
+		return nil, refusedBy, nil
+	case err != nil:
+		return nil, "", err
+	}
+	return spent, "", nil
+}

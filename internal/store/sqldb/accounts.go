@@ -1,0 +1,151 @@
+package sqldb
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"sendcode/internal/store"
+)
+
+const (
+	accountSQL = `SELECT a.name, a.role, a.password, a.identity, a.made_at, a.disabled_at FROM accounts a`
+
+	addAccountSQL = `
+INSERT INTO accounts (name, role, password, identity, disabled_at, made_at)
+VALUES (@name, @role, @password, @identity, @disabled_at, @now) ON CONFLICT (name) DO NOTHING`
+
+	changeAccountSQL = `
+UPDATE accounts SET role = COALESCE(@role, role), password = COALESCE(@password, password), identity = COALESCE(@identity, identity),
+  disabled_at = CASE WHEN @disables THEN @disabled_at ELSE disabled_at END
+WHERE name = @name RETURNING role`
+
+	sessionSQL = `
+SELECT @now, s.id, s.account, s.bound, s.via, s.granted, s.passed, s.started_at, s.seen_at, f.made_at
+FROM sessions s LEFT JOIN second_factors f ON f.account = s.account WHERE s.id = @id`
+
+	beginSessionSQL = `
+INSERT INTO sessions (id, account, bound, via, granted, passed, started_at, seen_at)
+VALUES (@id, @account, @bound, @via, @granted, @passed, @now, @now)`
+)
+
+func accountFields(a *store.Account) []any {
+	return []any{&a.Name, &a.Role, &a.Password, &a.Identity, TimeField{&a.MadeAt}, TimeField{&a.DisabledAt}}
+}
+
+func sessionFields(s *store.Session) []any {
+	return []any{
+		keyField{&s.ID}, &s.Account, keyField{&s.Bound}, &s.Via, &s.Granted, &s.Passed, TimeField{&s.StartedAt}, TimeField{&s.SeenAt}, TimeField{&s.FactorAt},
+	}
+}
+
+// identityOr knows the violation of accounts_identity, as either database names it.
+func identityOr(err error) error {
+	if err != nil && (strings.Contains(err.Error(), "accounts_identity") || strings.Contains(err.Error(), "accounts.identity")) {
+		return store.ErrIdentityTaken
+	}
+	return err
+}
+
+// AddAccount implements Accounts.
+func (db *DB) AddAccount(ctx context.Context, a store.Account, act store.Act) error {
+	act, err := a.Checked(act)
+	if err != nil {
+		return err
+	}
+	return db.Write(ctx, func(q Tx) error {
+		added, err := q.change(addAccountSQL, Args{
+			"name": a.Name, "role": a.Role, "password": a.Password, "identity": a.Identity, "disabled_at": orNull(store.Micro(a.DisabledAt)),
+		})
+		switch {
+		case err != nil:
+			return identityOr(err)
+		case !added:
+			return store.ErrNameTaken
+		}
+		return q.addAct(act)
+	})
+}
+
+// ChangeAccount implements Accounts.
+func (db *DB) ChangeAccount(ctx context.Context, name string, c store.AccountChange, act store.Act) error {
+	act, err := c.Checked(name, act)
+	if err != nil {
+		return err
+	}
+	return db.Write(ctx, func(q Tx) error {
+		act.Detail, err = single(q, func(role *string) []any { return []any{role} }, changeAccountSQL, Args{
+			"name": name, "role": c.Role, "password": c.Password, "identity": c.Identity,
+			"disables": c.DisabledAt != nil, "disabled_at": orNull(store.Account{}.Changed(c).DisabledAt),
+		})
+		if err != nil {
+			return identityOr(err)
+		}
+		return q.addAct(act)
+	})
+}
+
+// Account implements Accounts.
+func (db *DB) Account(ctx context.Context, name string) (store.Account, error) {
+	return db.account(ctx, ` WHERE a.name = @value`, name)
+}
+
+// AccountOf implements Accounts.
+func (db *DB) AccountOf(ctx context.Context, identity string) (store.Account, error) {
+	return db.account(ctx, ` WHERE a.identity = @value AND a.identity <> ''`, identity)
+}
+
+func (db *DB) account(ctx context.Context, where, value string) (store.Account, error) {
+	if !store.Storable(value) {
+		return store.Account{}, store.ErrNotFound
+	}
+	return readSingle(ctx, db, accountFields, accountSQL+where, Args{"value": value})
+}
+
+// Accounts implements Accounts.
+func (db *DB) Accounts(ctx context.Context) ([]store.Account, error) {
+	rows, err := readAll(ctx, db, accountFields, accountSQL, nil)
+	slices.SortFunc(rows, func(a, b store.Account) int { return cmp.Compare(a.Name, b.Name) })
+	return rows, err
+}
+
+// BeginSession implements Accounts.
+func (db *DB) BeginSession(ctx context.Context, s store.Session, life time.Duration, act store.Act) (store.Session, error) {
+	act, err := s.Checked(act)
+	if err != nil {
+		return s, err
+	}
+	err = db.Write(ctx, func(q Tx) error {
+		s.StartedAt, s.SeenAt, s.FactorAt = q.Now, q.Now, time.Time{}
+		if err := q.exec(`DELETE FROM sessions WHERE started_at < @since`, Args{"since": q.Now.Add(-life.Truncate(time.Microsecond))}); err != nil {
+			return err
+		}
+		if err := q.exec(beginSessionSQL, Args{
+			"id": s.ID, "account": s.Account, "bound": s.Bound, "via": s.Via, "granted": s.Granted, "passed": s.Passed, "now": q.Now,
+		}); err != nil {
+			return err
+		}
+		return q.addAct(act)
+	})
+	return s, err
+}
+
+// Session implements Accounts.
+func (db *DB) Session(ctx context.Context, id [32]byte) (s store.Session, now time.Time, err error) {
+	s, err = readSingle(ctx, db, func(s *store.Session) []any { return append([]any{TimeField{&now}}, sessionFields(s)...) }, sessionSQL, Args{"id": id})
+	return s, now, err
+}
+
+// SeeSession implements Accounts.
+func (db *DB) SeeSession(ctx context.Context, id [32]byte) error {
+	_, err := db.one(ctx, `UPDATE sessions SET seen_at = @now WHERE id = @id`, Args{"id": id})
+	return err
+}
+
+// EndSession implements Accounts.
+func (db *DB) EndSession(ctx context.Context, id [32]byte) error {
+	_, err := db.one(ctx, `DELETE FROM sessions WHERE id = @id`, Args{"id": id})
+	return err
+}

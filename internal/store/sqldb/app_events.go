@@ -1,0 +1,134 @@
+package sqldb
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"sendcode/internal/store"
+)
+
+const (
+	// {{of event}} completes events with what is known of their sends and verifications.
+	appEventSQL = `
+SELECT e.id, e.app, e.type, e.send_id, e.verification_id, e.status, e.reason, e.test, e.at, e.state, e.attempt,
+       e.due_at, e.ended_at, e.answer, coalesce(s.channel, v.channel, ''), coalesce(s.purpose, v.purpose, ''),
+       coalesce(s.masked, v.masked, ''), coalesce(s.reference, v.reference, '')
+FROM app_events e {{of event}}`
+
+	forgetAppEventsSQL = `
+DELETE FROM app_events WHERE id {{among}}
+    SELECT id FROM app_events WHERE ended_at IS NOT NULL AND ended_at < (SELECT @now - @keep)
+    ORDER BY ended_at, id LIMIT @limit {{skip locked}} {{end}}`
+
+	giveUpAppEventsSQL = `
+UPDATE app_events SET state = 'given_up', due_at = NULL, ended_at = @now WHERE id {{among}}
+    SELECT id FROM app_events WHERE due_at IS NOT NULL AND at < (SELECT @now - @keep)
+    ORDER BY at, id LIMIT @limit {{skip locked}} {{end}}`
+
+	addApprovedEventSQL = `
+INSERT INTO app_events (id, app, type, verification_id, status, reason, test, at, due_at)
+SELECT @event, app, @type, id, 'approved', '', @test, approved_at, approved_at FROM verifications WHERE id = @id`
+)
+
+func appEventFields(e *store.AppEvent) []any {
+	return []any{
+		&e.ID, &e.App, &e.Type, maybeIDField{&e.SendID}, &e.VerificationID, &e.Status, &e.Reason, &e.Test, TimeField{&e.At}, &e.State, &e.Attempt,
+		TimeField{&e.DueAt}, TimeField{&e.EndedAt}, &e.Answer, &e.Channel, &e.Purpose, &e.To, &e.Reference,
+	}
+}
+
+// takeEventsSQL starts the next attempt of what is due in each share.
+func takeEventsSQL(shares []store.Share, args Args) string {
+	var due []string
+	for i, s := range shares {
+		app, limit := fmt.Sprint("app", i), fmt.Sprint("limit", i)
+		args[app], args[limit] = s.App, s.Limit
+		due = append(due, `
+    SELECT id FROM (SELECT e.id FROM app_events e WHERE e.app = @`+app+` AND e.due_at IS NOT NULL AND e.due_at <= @now
+                    ORDER BY e.due_at, e.id LIMIT @`+limit+` {{skip locked}}) AS share`+fmt.Sprint(i))
+	}
+	return `UPDATE app_events SET attempt = attempt + 1, due_at = @now + @lease WHERE id {{among}}` + strings.Join(due, " UNION ALL ") + ` {{end}} RETURNING id`
+}
+
+// anyDueSQL looks without a lock. The instant is the log's.
+const anyDueSQL = `
+SELECT c.now, EXISTS (SELECT 1 FROM app_events e WHERE e.app IN (@apps) AND e.due_at IS NOT NULL AND e.due_at <= c.now) FROM (SELECT @now AS now) AS c`
+
+// idle says that nothing is due in any share, at an instant of the log's clock. Most looks end here, for the cost of one read.
+// An error is left to the transaction that follows.
+func (db *DB) idle(ctx context.Context, shares []store.Share) (now time.Time, idle bool) {
+	due := true
+	apps := Each(shares, func(s store.Share) string { return s.App })
+	err := db.Read(ctx, func(q Tx) error {
+		_, err := q.Run(anyDueSQL, Args{"apps": apps}, func(read Scan) error { return read(TimeField{&now}, &due) })
+		return err
+	})
+	return now, err == nil && !due
+}
+
+// AppEventsDue implements AppEvents.
+func (db *DB) AppEventsDue(ctx context.Context, lease time.Duration, shares []store.Share) (events []store.AppEvent, now time.Time, err error) {
+	if err := store.CheckShares(lease, shares); err != nil {
+		return nil, now, err
+	}
+	if now, idle := db.idle(ctx, shares); idle {
+		return nil, now, nil
+	}
+	err = db.Write(ctx, func(q Tx) error {
+		if now = q.Now; len(shares) == 0 {
+			return nil
+		}
+		args := Args{"now": now, "lease": lease}
+		ids, err := All(q, func(id *uuid.UUID) []any { return []any{id} }, takeEventsSQL(shares, args), args)
+		if err != nil || len(ids) == 0 {
+			return err
+		}
+		events, err = All(q, appEventFields, appEventSQL+` WHERE e.id IN (@ids) ORDER BY e.id`, Args{"ids": ids})
+		return err
+	})
+	if err != nil {
+		return nil, time.Time{}, err
+	}
+	return events, now, nil
+}
+
+// ForgetAppEvents implements AppEvents.
+func (db *DB) ForgetAppEvents(ctx context.Context, keep time.Duration, limit int) (forgotten, givenUp int, err error) {
+	if err := store.CheckLease(keep, limit); err != nil {
+		return 0, 0, err
+	}
+	args := Args{"keep": keep, "limit": limit}
+	forget, giveUp := &Step{Statement: forgetAppEventsSQL, Args: args}, &Step{Statement: giveUpAppEventsSQL, Args: args}
+	if err := db.Run(ctx, forget, giveUp); err != nil {
+		return 0, 0, err
+	}
+	return int(forget.Changed), int(giveUp.Changed), nil
+}
+
+// AppEvents implements AppEvents.
+func (db *DB) AppEvents(ctx context.Context, f store.AppEventFilter) ([]store.AppEvent, error) {
+	if err := f.Check(); err != nil || !store.Storable(f.App, string(f.State)) {
+		return nil, err
+	}
+	var c Conditions
+	if f.App != "" {
+		c.Add("e.app = ?", f.App)
+	}
+	switch f.State {
+	case "":
+	case store.EventGivenUp:
+		c.Add("e.state = 'given_up'") // written out, for the partial index
+	case store.EventPending:
+		c.Add("e.due_at IS NOT NULL")
+	default:
+		c.Add("e.state = ?", f.State)
+	}
+	if f.Before != uuid.Nil {
+		c.Add("e.id < ?", f.Before)
+	}
+	return readAll(ctx, db, appEventFields, appEventSQL+c.Where()+fmt.Sprint(` ORDER BY e.id DESC LIMIT `, f.Limit), numbered(c.Args))
+}

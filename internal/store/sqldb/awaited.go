@@ -1,0 +1,68 @@
+package sqldb
+
+import (
+	"context"
+	"time"
+
+	"github.com/google/uuid"
+
+	"sendcode/internal/store"
+)
+
+const (
+	awaitedColumns = `carrier, message_id, send_id, at`
+
+	awaitSQL = `
+INSERT INTO awaited (carrier, message_id, send_id, at, ask_at)
+SELECT @carrier, @message, @send, clock.now, clock.now + @ask FROM (SELECT @now AS now) AS clock WHERE true
+ON CONFLICT (carrier, message_id) DO NOTHING`
+
+	// inquireSQL doubles the pause each time, as pauseAfter does.
+	inquireSQL = `
+UPDATE awaited SET asked = asked + 1, ask_at = @now + CASE WHEN asked < @doublings THEN @first * (1 << asked) ELSE @last END
+WHERE (carrier, message_id) IN (
+    SELECT carrier, message_id FROM awaited WHERE ask_at <= (SELECT @now) ORDER BY ask_at, carrier, message_id LIMIT @limit {{skip locked}})
+RETURNING ` + awaitedColumns
+)
+
+func awaitedFields(a *store.Awaited) []any {
+	return []any{&a.Carrier, &a.ID, &a.Send, TimeField{&a.At}}
+}
+
+// Await implements Awaiting.
+func (db *DB) Await(ctx context.Context, a store.Awaited, ask time.Duration) error {
+	if err := a.Check(ask); err != nil {
+		return err
+	}
+	_, err := db.one(ctx, awaitSQL, Args{"carrier": a.Carrier, "message": a.ID, "send": a.Send, "ask": orNull(ask)}) // 0 is never
+	return err
+}
+
+// AwaitedSend implements Awaiting.
+func (db *DB) AwaitedSend(ctx context.Context, carrier, id string) (uuid.UUID, error) {
+	a, err := readSingle(ctx, db, awaitedFields, `SELECT `+awaitedColumns+` FROM awaited WHERE carrier = @carrier AND message_id = @message`,
+		Args{"carrier": carrier, "message": id})
+	return a.Send, err
+}
+
+// Inquiries implements Awaiting.
+func (db *DB) Inquiries(ctx context.Context, limit int) (list []store.Awaited, err error) {
+	if err := store.CheckInquiries(limit); err != nil {
+		return nil, err
+	}
+	err = db.Run(ctx,
+		&Step{Statement: `DELETE FROM awaited WHERE at <= (SELECT @now - @await)`, Args: Args{"await": store.AwaitFor}},
+		&Step{Statement: inquireSQL, Each: into(&list, awaitedFields), Args: Args{
+			"first": store.FirstPause, "last": store.LastPause, "doublings": store.Doublings, "limit": limit,
+		}})
+	if err != nil {
+		return nil, err
+	}
+	return store.OldestFirst(list), nil
+}
+
+// Answered implements Awaiting.
+func (db *DB) Answered(ctx context.Context, send uuid.UUID) error {
+	_, err := db.one(ctx, `DELETE FROM awaited WHERE send_id = @send`, Args{"send": send})
+	return err
+}

@@ -1,0 +1,116 @@
+package sqldb
+
+import (
+	"context"
+	"time"
+
+	"sendcode/internal/store"
+	"sendcode/internal/store/gate"
+)
+
+// endSQL ends a verification that is open.
+func endSQL(column string) string {
+	return `
+UPDATE verifications SET ` + column + ` = @now
+WHERE id = @id AND approved_at IS NULL AND canceled_at IS NULL AND expires_at > @now`
+}
+
+// Approve implements Verifications.
+func (db *DB) Approve(ctx context.Context, id string, tell store.Tell) (ok bool, err error) {
+	switch err := tell.Check(); {
+	case err != nil:
+		return false, err
+	case !store.Storable(id):
+		return false, nil
+	case tell.Type == "":
+		return db.one(ctx, endSQL("approved_at"), Args{"id": id})
+	}
+	err = db.Write(ctx, func(q Tx) error {
+		if ok, err = q.change(endSQL("approved_at"), Args{"id": id}); err != nil || !ok {
+			return err
+		}
+		return q.exec(addApprovedEventSQL, Args{"event": tell.ID, "type": tell.Type, "test": tell.Test, "id": id})
+	})
+	return ok && err == nil, err
+}
+
+// Cancel implements Verifications.
+func (db *DB) Cancel(ctx context.Context, id string) (bool, error) {
+	if !store.Storable(id) {
+		return false, nil
+	}
+	return db.one(ctx, endSQL("canceled_at"), Args{"id": id})
+}
+
+// CancelBy implements Forgiver.
+func (db *DB) CancelBy(ctx context.Context, id string, act store.Act) (ok bool, err error) {
+	if act, err = act.Checked(); err != nil || !store.Storable(id) {
+		return false, err
+	}
+	err = db.Write(ctx, func(q Tx) error {
+		if ok, err = q.change(endSQL("canceled_at"), Args{"id": id}); err != nil {
+			return err
+		}
+		if !ok {
+			act = act.Late()
+		}
+		return q.addAct(act)
+	})
+	return ok && err == nil, err
+}
+
+// newestSQL selects what a holder may still check, among what its recipient was sent lately.
+var newestSQL = `
+SELECT ` + VerificationColumns + ` FROM verifications v
+WHERE v.id {{among}}
+    SELECT s.verification_id FROM sends s
+    WHERE s.recipient = @recipient AND s.number > 0 AND s.logged_at > (SELECT @now - @life) AND s.app = @app AND s.channel = @channel AND s.purpose = @purpose {{end}}
+  AND v.recipient = @recipient AND v.app = @app AND v.channel = @channel AND v.purpose = @purpose AND v.holder = @holder
+  AND v.approved_at IS NULL AND v.canceled_at IS NULL AND v.attempts < v.max_attempts AND v.expires_at > @now
+ORDER BY v.created_at DESC, v.id DESC LIMIT 1`
+
+// Newest implements Verifications.
+func (db *DB) Newest(ctx context.Context, h store.Holding) (store.Verification, error) {
+	if err := h.Check(); err != nil {
+		return store.Verification{}, err
+	}
+	return readSingle(ctx, db, VerificationFields, newestSQL,
+		Args{"recipient": h.Recipient, "app": h.App, "channel": h.Channel, "purpose": h.Purpose, "holder": h.Holder, "life": gate.Stale})
+}
+
+func triedFields(t *gate.Tried) []any {
+	return []any{TimeField{&t.ExpiresAt}, TimeField{&t.ApprovedAt}, &t.Attempts, &t.Forgiven, &t.ByBrowser}
+}
+
+// tried are the verifications of a recipient that callers of one kind opened, as far as they may count at now.
+func (q Tx) tried(v store.Verification, now time.Time) ([]gate.Tried, error) {
+	list, err := q.AllTried(v, now)
+	return gate.OfKind(list, v.ByBrowser), err
+}
+
+// AllTried are those of both kinds.
+func (q Tx) AllTried(v store.Verification, now time.Time) ([]gate.Tried, error) {
+	return All(q, triedFields, `
+SELECT v.expires_at, v.approved_at, v.attempts, v.forgiven, v.by_browser FROM verifications v
+WHERE v.recipient = @recipient AND v.app = @app AND v.channel = @channel AND v.attempts > 0 AND v.expires_at > @after`,
+		Args{"recipient": v.Recipient, "app": v.App, "channel": v.Channel, "after": now.Add(-gate.RowWindow)})
+}
+
+// LockedOut is what the bounds on failed checks say of the verification's recipient and the kind of caller that opened it.
+func (q Tx) LockedOut(v store.Verification, now time.Time) (store.Lockout, error) {
+	list, err := q.tried(v, now)
+	return gate.LockoutOf(list, now).For(v), err
+}
+
+// LockedOut implements Verifications.
+func (db *DB) LockedOut(ctx context.Context, v store.Verification) (out store.Lockout, err error) {
+	err = db.Read(ctx, func(q Tx) error {
+		now, err := q.Clock()
+		if err != nil {
+			return err
+		}
+		out, err = q.LockedOut(v, now)
+		return err
+	})
+	return out, err
+}

@@ -1,0 +1,149 @@
+package sqldb
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"sendcode/internal/recipient"
+	"sendcode/internal/store"
+)
+
+// personalTable is a table that tells of a recipient.
+type personalTable struct{ Table, Erase, Forget string }
+
+// Personal says, of each table that tells of a recipient, how that is taken out of the rows of @recipient. A table that is added
+// and left out here fails TestEveryColumnIsErased.
+var Personal = []personalTable{
+	{
+		// A send that waits for its next attempt ends; one that an attempt holds ends as that attempt does.
+		Table: "flights",
+		Erase: `
+DELETE FROM flights WHERE queued = {{true}} AND id {{among}}
+    SELECT s.id FROM sends s WHERE s.recipient = @recipient AND s.number > 0 AND s.status = 'queued' AND s.masked <> '•••' {{end}}`,
+	},
+	{
+		Table: "sends",
+		Erase: `
+UPDATE sends SET status = 'failed', reason = 'erased', finished_at = @now
+WHERE recipient = @recipient AND number > 0 AND status = 'queued' AND masked <> '•••' AND NOT EXISTS (SELECT 1 FROM flights f WHERE f.id = sends.id)`,
+	},
+	{
+		Table: "failures",
+		Erase: `
+INSERT INTO failures (status, logged_at, id, finished_at, counts, app, channel, recipient)
+SELECT s.status, s.logged_at, s.id, s.finished_at, {{false}}, s.app, s.channel, s.recipient
+FROM sends s WHERE s.recipient = @recipient AND s.number > 0 AND s.status = 'failed' AND s.reason = 'erased' ON CONFLICT DO NOTHING`,
+	},
+	{Table: "sends", Erase: eraseSendsSQL + `number > 0`, Forget: forgetSendsSQL + `number > 0`},
+	{Table: "sends", Erase: eraseSendsSQL + `number = 0`, Forget: forgetSendsSQL + `number = 0`},
+	{
+		Table: "failures", // after their sends
+		Forget: `
+UPDATE failures SET recipient = @nobody
+WHERE recipient = @recipient AND NOT EXISTS (SELECT 1 FROM sends s WHERE s.id = failures.id AND s.recipient = @recipient)`,
+	},
+	{
+		Table: "verifications",
+		Erase: `
+UPDATE verifications SET masked = '•••', sealed = NULL, holder = '', nonce = @empty, locale = '', reference = '',
+       canceled_at = CASE WHEN approved_at IS NULL AND canceled_at IS NULL AND expires_at > @now THEN @now ELSE canceled_at END
+WHERE recipient = @recipient AND masked <> '•••'`,
+		Forget: `UPDATE verifications SET recipient = @nobody WHERE recipient = @recipient AND masked = '•••'`,
+	},
+	{
+		Table:  "act_people",
+		Erase:  `UPDATE act_people SET masked = '•••' WHERE recipient = @recipient AND masked <> '•••'`,
+		Forget: `UPDATE act_people SET recipient = NULL WHERE recipient = @recipient AND masked = '•••'`,
+	},
+	{
+		Table:  "embargoes", // a hash and its times: what is erased is nothing
+		Forget: `DELETE FROM embargoes WHERE recipient = @recipient AND until <= @now`,
+	},
+	{
+		// While a suppression holds, its hash keeps mail from them; so it is forgotten when it has run out.
+		Table: "suppressions",
+		Erase: `
+UPDATE suppressions SET masked = '•••', detail = CASE WHEN reason = 'manual' THEN '' ELSE detail END, lifted_why = ''
+WHERE recipient = @recipient AND masked <> '•••'`,
+		Forget: `
+UPDATE suppressions SET recipient = @nobody, address = @nobody
+WHERE recipient = @recipient AND masked = '•••' AND (lifted_at IS NOT NULL OR until <= @now)`,
+	},
+}
+
+const (
+	// Sends and refusals of a recipient are in two indexes.
+	eraseSendsSQL = `
+UPDATE sends SET masked = '•••', domain = '', country = '', prefix = '', reference = '', ip = '', locale = ''
+WHERE recipient = @recipient AND masked <> '•••' AND `
+	forgetSendsSQL = `UPDATE sends SET recipient = @nobody WHERE recipient = @recipient AND masked = '•••' AND `
+
+	// An erasure that comes after another one keeps what was erased before for as long as what is erased now.
+	addErasureSQL = `
+INSERT INTO erasures (recipient, erased_at, forget_at) VALUES (@recipient, @now, @now + @keep)
+ON CONFLICT (recipient) DO UPDATE SET erased_at = excluded.erased_at, forget_at = excluded.forget_at`
+
+	dueErasuresSQL = `SELECT recipient FROM erasures WHERE forget_at <= @now ORDER BY forget_at LIMIT 100 {{skip locked}}`
+
+	putOffErasureSQL = `
+UPDATE erasures SET forget_at = (SELECT max(x.until) FROM suppressions x WHERE x.recipient = @recipient AND x.masked = '•••')
+WHERE recipient = @recipient AND EXISTS (SELECT 1 FROM suppressions x WHERE x.recipient = @recipient AND x.masked = '•••')`
+
+	endErasureSQL = `DELETE FROM erasures WHERE recipient = @recipient AND forget_at <= @now`
+)
+
+// execAll runs the statements that are not empty, one after the other.
+func (q Tx) execAll(args Args, statements ...string) error {
+	for _, statement := range statements {
+		if statement == "" {
+			continue
+		}
+		if err := q.exec(statement, args); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Erase implements Eraser.
+func (db *DB) Erase(ctx context.Context, h recipient.Hash, keep time.Duration, act store.Act) error {
+	act, err := store.CheckErased(h, keep, act)
+	if err != nil {
+		return err
+	}
+	return db.Write(ctx, func(q Tx) error {
+		statements := append(slices.Clone(db.Dialect.BeforeErase), Each(Personal, func(p personalTable) string { return p.Erase })...)
+		args := Args{"recipient": h, "keep": keep, "empty": []byte{}}
+		if err := q.execAll(args, append(statements, addErasureSQL)...); err != nil {
+			return err
+		}
+		return q.addAct(act)
+	})
+}
+
+// Forget implements Eraser. Replicas may do it at once: each person is one's alone.
+func (db *DB) Forget(ctx context.Context) (n int, err error) {
+	err = db.Write(ctx, func(q Tx) error {
+		if err := q.execAll(nil, db.Dialect.BeforeForget...); err != nil {
+			return err
+		}
+		due, err := All(q, func(h *recipient.Hash) []any { return []any{hashField{h}} }, dueErasuresSQL, nil)
+		if err != nil {
+			return err
+		}
+		statements := Each(Personal, func(p personalTable) string { return p.Forget })
+		statements = append(statements, putOffErasureSQL, endErasureSQL)
+		for _, h := range due {
+			if err := q.execAll(Args{"recipient": h, "nobody": store.Nobody}, statements...); err != nil {
+				return err
+			}
+		}
+		n = len(due)
+		return nil
+	})
+	if err != nil {
+		return 0, err
+	}
+	return n, nil
+}

@@ -1,0 +1,95 @@
+package sqldb
+
+import (
+	"context"
+
+	"sendcode/internal/store"
+)
+
+const (
+	addFactorSQL = `INSERT INTO second_factors (account, sealed, step, made_at) VALUES (@account, @sealed, @step, @now) ON CONFLICT DO NOTHING`
+
+	factorSQL = `
+SELECT f.account, f.sealed, f.step, f.made_at, (SELECT count(*) FROM recovery_codes r WHERE r.account = f.account)
+FROM second_factors f WHERE f.account = @account`
+
+	// lockFactorSQL also says whether there is one.
+	lockFactorSQL = `UPDATE second_factors SET step = step WHERE account = @account`
+)
+
+func factorFields(f *store.SecondFactor) []any {
+	return []any{&f.Account, &f.Sealed, &f.Step, TimeField{&f.MadeAt}, &f.Codes}
+}
+
+// AddSecondFactor implements SecondFactors.
+func (db *DB) AddSecondFactor(ctx context.Context, f store.SecondFactor, codes [][32]byte, act store.Act) (bool, error) {
+	if _, err := f.Checked(act); err != nil {
+		return false, err
+	}
+	return db.changeFactor(ctx, act, addFactorSQL, Args{"account": f.Account, "sealed": f.Sealed, "step": f.Step}, codes)
+}
+
+// PutRecoveryCodes implements SecondFactors.
+func (db *DB) PutRecoveryCodes(ctx context.Context, account string, codes [][32]byte, act store.Act) (bool, error) {
+	return db.changeFactor(ctx, act, lockFactorSQL, Args{"account": account}, codes)
+}
+
+// DropSecondFactor implements SecondFactors.
+func (db *DB) DropSecondFactor(ctx context.Context, account string, act store.Act) (bool, error) {
+	return db.changeFactor(ctx, act, `DELETE FROM second_factors WHERE account = @account`, Args{"account": account}, nil)
+}
+
+// changeFactor runs a statement that changes, or locks, an account's second factor. If there was something to change, these codes
+// replace all others. Two calls that replace codes take turns.
+func (db *DB) changeFactor(ctx context.Context, act store.Act, statement string, args Args, codes [][32]byte) (bool, error) {
+	return db.changeWithAct(ctx, act, statement, args, func(q Tx) error {
+		if err := q.exec(`DELETE FROM recovery_codes WHERE account = @account`, args); err != nil {
+			return err
+		}
+		for _, c := range codes {
+			err := q.exec(`INSERT INTO recovery_codes (account, hash) VALUES (@account, @hash) ON CONFLICT DO NOTHING`,
+				Args{"account": args["account"], "hash": c})
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// changeWithAct runs a statement and, if that changed a row, what follows and the act.
+func (db *DB) changeWithAct(ctx context.Context, act store.Act, statement string, args Args, then func(q Tx) error) (changed bool, err error) {
+	if act, err = act.Checked(); err != nil {
+		return false, err
+	}
+	err = db.Write(ctx, func(q Tx) error {
+		if changed, err = q.change(statement, args); err != nil || !changed {
+			return err
+		}
+		if err := then(q); err != nil {
+			return err
+		}
+		return q.addAct(act)
+	})
+	return changed && err == nil, err
+}
+
+// SecondFactor implements SecondFactors.
+func (db *DB) SecondFactor(ctx context.Context, account string) (store.SecondFactor, error) {
+	if !store.Storable(account) {
+		return store.SecondFactor{}, store.ErrNotFound
+	}
+	return readSingle(ctx, db, factorFields, factorSQL, Args{"account": account})
+}
+
+// TakeStep implements SecondFactors.
+func (db *DB) TakeStep(ctx context.Context, account string, step int64, from, to []byte) (bool, error) {
+	return db.one(ctx, `UPDATE second_factors SET step = @step, sealed = @to WHERE account = @account AND step < @step AND sealed = @from`,
+		Args{"account": account, "step": step, "from": from, "to": to})
+}
+
+// TakeRecoveryCode implements SecondFactors.
+func (db *DB) TakeRecoveryCode(ctx context.Context, account string, hash [32]byte, act store.Act) (bool, error) {
+	return db.changeWithAct(ctx, act, `DELETE FROM recovery_codes WHERE account = @account AND hash = @hash`,
+		Args{"account": account, "hash": hash}, func(Tx) error { return nil })
+}

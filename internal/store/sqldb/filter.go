@@ -1,0 +1,192 @@
+package sqldb
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"sendcode/internal/recipient"
+	"sendcode/internal/store"
+)
+
+// Conditions collects what rows must fulfil, with numbered parameters, which both databases understand.
+type Conditions struct {
+	texts []string
+	Args  []any
+}
+
+// Add appends a condition whose parameters are written as "?".
+func (c *Conditions) Add(text string, args ...any) {
+	for _, arg := range args {
+		text = strings.Replace(text, "?", c.arg(arg), 1)
+	}
+	c.texts = append(c.texts, text)
+}
+
+// arg is the number of a new parameter.
+func (c *Conditions) arg(value any) string {
+	c.Args = append(c.Args, value)
+	return fmt.Sprint("$", len(c.Args))
+}
+
+// Kind adds those that are not empty.
+func (c *Conditions) Kind(app string, ch recipient.Channel, purpose string) {
+	for _, k := range []struct{ column, value string }{{"app", app}, {"channel", string(ch)}, {"purpose", purpose}} {
+		if k.value != "" {
+			c.Add("s."+k.column+" = ?", k.value)
+		}
+	}
+}
+
+func (c *Conditions) Where() string {
+	if len(c.texts) == 0 {
+		return ""
+	}
+	return " WHERE " + strings.Join(c.texts, " AND ")
+}
+
+// SendFilter is a Filter in SQL.
+type SendFilter struct{ store.Filter }
+
+// Conditions are the filter in SQL but for times, app, channel, purpose and provider. What is said twice lets the planner use a partial
+// index.
+func (f SendFilter) Conditions() Conditions { return f.ConditionsAfter(nil) }
+
+// ConditionsAfter are the same in a statement that has these parameters already.
+func (f SendFilter) ConditionsAfter(args []any) Conditions {
+	c := Conditions{Args: args}
+	if f.Recipient != nil {
+		c.Add("s.recipient = ?", f.Recipient[:])
+	}
+	if f.BlockedBy != "" {
+		c.Add("s.blocked_by = ? AND s.number = 0", f.BlockedBy)
+	}
+	if f.Reference != "" {
+		c.Add("s.reference = ? AND s.reference <> ''", f.Reference)
+	}
+	if f.Country != "" {
+		c.Add("s.country = ? AND s.country <> ''", f.Country)
+	}
+	if f.Domain != "" {
+		c.Add("s.domain = ? AND s.domain <> ''", f.Domain)
+	}
+	switch f.Status {
+	case "":
+	case store.Queued, store.Sending:
+		c.Add("s.status = ? AND s.id {{among}} SELECT f.id FROM flights f {{end}}", string(f.Status))
+	case store.Refused:
+		c.Add("s.number = 0")
+	case store.Delivered:
+		c.Add("s.receipt = ? AND s.channel = 'sms' AND s.number > 0 AND s.status IN ('sent', 'unknown')", string(f.Status))
+	case store.Undelivered:
+		c.Add("s.receipt = ? AND s.status IN ('sent', 'unknown')", string(f.Status))
+	case store.Failed:
+		c.Add("s.status = ?", string(f.Status))
+	default:
+		c.Add("s.status = ? AND s.receipt = ''", string(f.Status))
+	}
+	return c
+}
+
+// Between adds the times and the mark.
+func (f SendFilter) Between(c *Conditions, d Dialect) {
+	if !f.From.IsZero() {
+		c.Add("s.logged_at >= ?", d.At(f.From))
+	}
+	c.logged(d, f.From, f.To)
+	if !f.To.IsZero() {
+		c.Add("s.logged_at < ?", d.At(f.To))
+	}
+	if f.Before != nil {
+		c.Add("(s.logged_at, s.id) < (?, ?)", d.At(f.Before.At), f.Before.ID)
+		c.logged(d, time.Time{}, f.Before.At)
+	}
+	if f.After != nil {
+		c.Add("(s.logged_at, s.id) > (?, ?)", d.At(f.After.At), f.After.ID)
+		c.logged(d, f.After.At, time.Time{})
+	}
+}
+
+// Page is how a page is ordered and ends: from its mark on, whichever way that is.
+func (f SendFilter) Page(columns ...string) string {
+	order := " DESC"
+	if f.After != nil {
+		order = " ASC"
+	}
+	columns = append(columns, "s.logged_at", "s.id")
+	return " ORDER BY " + strings.Join(columns, order+", ") + order + fmt.Sprintf(" LIMIT %d", f.Limit)
+}
+
+// astray says that the filter's rows are best found among the failures.
+func (f SendFilter) astray() bool {
+	return (f.Status == store.Failed || f.Status == store.Unknown || f.Status == store.Undelivered) && f.Recipient == nil && f.Reference+f.Support == ""
+}
+
+// Query is the filter in SQL for either database.
+func (f SendFilter) Query(d Dialect) (string, []any) {
+	c := f.Conditions()
+	c.Kind(f.App, f.Channel, f.Purpose)
+	if f.Provider != "" {
+		c.Add("s.provider = ?", f.Provider)
+	}
+	if f.astray() {
+		return f.failureQuery(d, c)
+	}
+	f.Between(&c, d)
+	table := "sends s"
+	if r, ok := store.ReadReference(f.Support); ok {
+		table = supportRows(r, &c)
+	} else if f.Support != "" {
+		c.Add("1 = 0")
+	}
+	if f.Recipient != nil {
+		return f.recipientQuery(table, c), c.Args
+	}
+	return "SELECT " + SendColumns + " FROM " + table + c.Where() + f.Page(), c.Args
+}
+
+// recipientQuery reads the sends and the refusals of a recipient, each from an index of its own, and merges them.
+func (f SendFilter) recipientQuery(table string, c Conditions) string {
+	half := func(which string) string {
+		return "SELECT * FROM (SELECT " + SendColumns + " FROM " + table + c.Where() + " AND " + which + f.Page() + ") s"
+	}
+	return "SELECT s.* FROM (" + half("s.number > 0") + " UNION ALL " + half("s.number = 0") + ") s" + f.Page()
+}
+
+// failureQuery reads the failures in their order, and looks each send up: that has the last word.
+func (f SendFilter) failureQuery(d Dialect, c Conditions) (string, []any) {
+	c.Add("f.status = ?", string(f.Status))
+	if f.App != "" {
+		c.Add("f.app = ?", f.App)
+	}
+	if f.Channel != "" {
+		c.Add("f.channel = ?", string(f.Channel))
+	}
+	if !f.From.IsZero() {
+		c.Add("f.logged_at >= ?", d.At(f.From))
+	}
+	if !f.To.IsZero() {
+		c.Add("f.logged_at < ?", d.At(f.To))
+	}
+	order := " DESC"
+	if f.Before != nil {
+		c.Add("(f.logged_at, f.id) < (?, ?)", d.At(f.Before.At), f.Before.ID)
+	}
+	if f.After != nil {
+		order = " ASC"
+		c.Add("(f.logged_at, f.id) > (?, ?)", d.At(f.After.At), f.After.ID)
+	}
+	return fmt.Sprintf("SELECT %s FROM %s%s ORDER BY f.status%[4]s, f.logged_at%[4]s, f.id%[4]s LIMIT %[5]d", SendColumns, d.Failures, c.Where(), order, f.Limit), c.Args
+}
+
+// supportRows are those of the reference in SQL, as a table: looked up by their IDs, whatever else is asked of them.
+func supportRows(r store.SupportRange, c *Conditions) string {
+	from, to := r.Between()
+	parity := "NOT IN"
+	if r.Tail>>8 == 1 {
+		parity = "IN"
+	}
+	return fmt.Sprintf(`(SELECT * FROM sends s WHERE s.id >= %s AND s.id < %s AND substr(CAST(s.id AS text), 35) = %s
+ AND substr(CAST(s.id AS text), 34, 1) %s ('1', '3', '5', '7', '9', 'b', 'd', 'f') LIMIT %d OFFSET 0) s`,
+		c.arg(from), c.arg(to), c.arg(fmt.Sprintf("%02x", r.Tail&0xff)), parity, store.MaxReferenced)
+}

@@ -1,0 +1,54 @@
+package sqldb
+
+import (
+	"context"
+
+	"sendcode/internal/store"
+	"sendcode/internal/store/gate"
+)
+
+var forgiveSQL = []string{
+	`UPDATE sends SET counts = {{false}}, forgiven = {{true}}
+WHERE recipient = @recipient AND number > 0 AND counts = {{true}} AND app = @app AND channel = @channel AND purpose IN (@purposes)`,
+	`UPDATE sends SET forgiven = {{true}}
+WHERE recipient = @recipient AND number > 0 AND status = 'failed' AND reason IN (` + FailureReasons + `) AND NOT forgiven AND app = @app AND channel = @channel`,
+	`UPDATE failures SET counts = {{false}} WHERE recipient = @recipient AND app = @app AND channel = @channel AND counts = {{true}}`,
+	`UPDATE verifications SET forgiven = attempts
+WHERE attempts > 0 AND attempts > forgiven AND recipient = @recipient AND app = @app AND channel = @channel AND expires_at > (SELECT @now - @window)`,
+}
+
+// Forgive implements Forgiver. It waits for the sends and the tries under way, which hold the same locks.
+func (db *DB) Forgive(ctx context.Context, buckets []store.Bucket, act store.Act) error {
+	buckets, act, err := store.CheckForgiven(buckets, act)
+	if err != nil {
+		return err
+	}
+	return db.Write(ctx, func(q Tx) error {
+		for _, b := range buckets {
+			if err := q.lock(store.LockKey(b.Row())); err != nil {
+				return err
+			}
+			if err := q.lockTries(b); err != nil {
+				return err
+			}
+		}
+		for _, b := range buckets {
+			for _, statement := range forgiveSQL {
+				if err := q.exec(statement, Args{
+					"recipient": b.Recipient, "app": b.App, "channel": b.Channel, "purposes": b.Purposes, "window": gate.RowWindow,
+				}); err != nil {
+					return err
+				}
+			}
+		}
+		return q.addAct(act)
+	})
+}
+
+// lockTries waits until no check of the recipient is being counted.
+func (q Tx) lockTries(b store.Bucket) error {
+	if q.Dialect.LockTries == "" {
+		return nil
+	}
+	return q.exec(q.Dialect.LockTries, Args{"app": b.App, "channel": b.Channel, "recipient": b.Recipient})
+}

@@ -1,0 +1,110 @@
+package sqldb
+
+import (
+	"context"
+	"time"
+
+	"sendcode/internal/recipient"
+	"sendcode/internal/store"
+	"sendcode/internal/store/gate"
+	"sendcode/quota"
+)
+
+// FailureReasons are those of a failure that counts, in SQL.
+const FailureReasons = `'` + store.ReasonRejected + `', '` + store.ReasonSuppressed + `', '` + store.ReasonPaused + `'`
+
+func pastFields(p *gate.Past) []any {
+	return []any{&p.ID, &p.Clock, TimeField{&p.TakenAt}, TimeField{&p.LoggedAt}}
+}
+
+func RejectionFields(r *gate.Rejection) []any { return []any{&r.ID, TimeField{&r.At}} }
+
+func crowdFields(c *store.CrowdRow) []any {
+	return []any{&c.App, &c.Channel, hashField{&c.Recipient}, &c.To, &c.Purpose, &c.Sends, TimeField{&c.Newest}, &c.All}
+}
+
+// readSince is readAll of what happened after an instant, @after, that is within ago on the log's clock now.
+func readSince[T any](ctx context.Context, db *DB, within time.Duration, fields func(*T) []any, statement string, args Args) (rows []T, now time.Time, err error) {
+	err = db.Read(ctx, func(q Tx) error {
+		if now, err = q.Clock(); err != nil {
+			return err
+		}
+		args["after"] = now.Add(-within.Truncate(time.Microsecond))
+		rows, err = All(q, fields, statement, args)
+		return err
+	})
+	if err != nil {
+		return nil, time.Time{}, err
+	}
+	return rows, now, nil
+}
+
+// History implements Counts.
+func (db *DB) History(ctx context.Context, b store.Bucket, within time.Duration) ([]quota.Event, time.Time, error) {
+	return db.HistoryAt(ctx, b, within, store.LogClock, time.Time{})
+}
+
+// HistoryAt implements Counts.
+func (db *DB) HistoryAt(ctx context.Context, b store.Bucket, within time.Duration, clock string, at time.Time) ([]quota.Event, time.Time, error) {
+	if err := b.Check(); err != nil {
+		return nil, time.Time{}, err
+	}
+	rows, now, err := readSince(ctx, db, within+gate.Stale, pastFields, `
+SELECT s.id, s.clock, s.taken_at, s.logged_at FROM sends s
+WHERE s.recipient = @recipient AND s.number > 0 AND s.counts = {{true}} AND s.app = @app AND s.channel = @channel AND s.purpose IN (@purposes)
+  AND s.logged_at > @after AND `+db.Dialect.Since("@after", 0),
+		Args{"recipient": b.Recipient, "app": b.App, "channel": b.Channel, "purposes": b.Purposes})
+	if err != nil {
+		return nil, time.Time{}, err
+	}
+	return gate.Before(rows, within, clock, at, now), now, nil
+}
+
+// RejectedSQL selects the rejections of a recipient that ended after an instant.
+const RejectedSQL = `
+SELECT f.id, f.finished_at FROM failures f
+WHERE f.recipient = @recipient AND f.app = @app AND f.channel = @channel AND f.counts = {{true}} AND f.finished_at > @after`
+
+func RejectedArgs(app string, ch recipient.Channel, h recipient.Hash) Args {
+	return Args{"recipient": h, "app": app, "channel": ch}
+}
+
+// Rejected implements Counts.
+func (db *DB) Rejected(ctx context.Context, b store.Bucket, within time.Duration) ([]quota.Event, time.Time, error) {
+	if err := b.Check(); err != nil {
+		return nil, time.Time{}, err
+	}
+	rows, now, err := readSince(ctx, db, within, RejectionFields, RejectedSQL, RejectedArgs(b.App, b.Channel, b.Recipient))
+	return gate.Since(rows, now, within), now, err
+}
+
+// AllRejected implements Counts.
+func (db *DB) AllRejected(ctx context.Context, within time.Duration, yield func(store.Counting) error) error {
+	rows, _, err := readSince(ctx, db, within, SendFields, `
+SELECT `+SendColumns+` FROM `+db.Dialect.Failures+` WHERE f.counts = {{true}} AND f.finished_at > @after ORDER BY f.finished_at, f.id`, Args{})
+	if err != nil {
+		return err
+	}
+	return store.TellAll(Each(rows, store.Ended), yield)
+}
+
+// CrowdSQL reads the newest part of the log by its time, and groups that.
+func (d *Dialect) CrowdSQL() string {
+	return `
+SELECT s.app, s.channel, s.recipient, max(s.masked), max(s.purpose), count(*), max(s.logged_at), count(*) OVER ()
+FROM sends s WHERE s.counts = {{true}} AND s.logged_at > @after AND s.purpose IN (@purposes) AND ` + d.Since("@after", 0) + `
+GROUP BY s.app, s.channel, s.recipient HAVING count(*) >= @least ORDER BY max(s.logged_at) DESC, s.recipient LIMIT @limit`
+}
+
+// Crowds implements Search.
+func (db *DB) Crowds(ctx context.Context, q store.CrowdQuery) ([]store.Crowd, int, error) {
+	if err := q.Check(); err != nil {
+		return nil, 0, err
+	}
+	rows, _, err := readSince(ctx, db, q.Within, crowdFields, db.Dialect.CrowdSQL(),
+		Args{"purposes": q.Purposes, "least": q.AtLeast, "limit": q.Limit})
+	if err != nil || len(rows) == 0 {
+		return nil, 0, err
+	}
+	return Each(rows, func(c store.CrowdRow) store.Crowd { return c.Crowd }), rows[0].All, nil
+}

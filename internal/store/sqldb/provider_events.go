@@ -1,0 +1,82 @@
+package sqldb
+
+import (
+	"context"
+
+	"github.com/google/uuid"
+
+	"sendcode/internal/store"
+)
+
+const (
+	addToldSQL = `
+INSERT INTO provider_events (send_id, kind, at, heard_at, provider, detail)
+VALUES (@id, @kind, @at, @heard_at, @provider, @detail) ON CONFLICT (send_id, kind) DO NOTHING`
+
+	toldSQL = `SELECT e.send_id, e.kind, e.at, e.heard_at, e.provider, e.detail FROM provider_events e WHERE e.send_id = @id ORDER BY e.at, e.kind`
+
+	receiveSQL = `
+UPDATE sends SET receipt = @status WHERE id = @id AND channel = 'sms' AND status IN ('sending', 'sent', 'unknown')
+   AND (receipt = '' OR receipt = 'undelivered' AND @status = 'delivered')`
+
+	// lostSQL makes a failure of a message that was lost, also where the outcome of its send is still to come.
+	lostSQL = `
+INSERT INTO failures (status, logged_at, id, finished_at, counts, app, channel, recipient)
+SELECT 'undelivered', s.logged_at, s.id, coalesce(s.finished_at, s.logged_at), {{false}}, s.app, s.channel, s.recipient
+FROM sends s WHERE s.id = @id AND s.receipt = 'undelivered' ON CONFLICT DO NOTHING`
+)
+
+var afterwardsSQL = `UPDATE sends SET afterwards = @kind WHERE id = @id AND ` + rankSQL("afterwards") + ` < ` + rankSQL("@kind")
+
+// rankSQL is rank of a column or parameter.
+func rankSQL(of string) string {
+	return `CASE ` + of + ` WHEN 'delivered' THEN 1 WHEN 'bounced' THEN 2 WHEN 'opted_out' THEN 3 WHEN 'complained' THEN 4 ELSE 0 END`
+}
+
+func providerEventFields(e *store.ProviderEvent) []any {
+	return []any{&e.Send, &e.Kind, TimeField{&e.At}, TimeField{&e.HeardAt}, &e.Provider, &e.Detail}
+}
+
+// Heard implements ProviderEvents.
+func (db *DB) Heard(ctx context.Context, e store.ProviderEvent, bar store.Bar) (recorded bool, err error) {
+	if e, bar, err = e.Checked(bar); err != nil {
+		return false, err
+	}
+	err = db.Write(ctx, func(q Tx) error {
+		row, err := single(q, SendFields, `SELECT `+SendColumns+` FROM sends s WHERE s.id = @id AND s.status <> 'refused' {{lock}}`, Args{"id": e.Send})
+		if err != nil {
+			return err
+		}
+		e = e.Heard(q.Now)
+		recorded, err = q.change(addToldSQL,
+			Args{"id": e.Send, "kind": e.Kind, "at": e.At, "heard_at": e.HeardAt, "provider": e.Provider, "detail": e.Detail})
+		if err != nil || !recorded {
+			return err
+		}
+		if err := q.exec(afterwardsSQL, Args{"id": e.Send, "kind": e.Kind}); err != nil || bar.For <= 0 {
+			return err
+		}
+		_, err = q.Suppress(e.Barred(bar, row))
+		return err
+	})
+	return recorded && err == nil, err
+}
+
+// Receive implements Receipts.
+func (db *DB) Receive(ctx context.Context, id uuid.UUID, status store.Status) (changed bool, err error) {
+	if err := store.CheckReceipt(status); err != nil {
+		return false, err
+	}
+	statement := db.Dialect.Delivered
+	if status == store.Undelivered {
+		statement = lostSQL
+	}
+	err = db.Write(ctx, func(q Tx) error {
+		args := Args{"id": id, "status": status}
+		if changed, err = q.change(receiveSQL, args); err != nil || !changed {
+			return err
+		}
+		return q.execAll(args, statement)
+	})
+	return changed && err == nil, err
+}

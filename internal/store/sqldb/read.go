@@ -1,0 +1,203 @@
+package sqldb
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+
+	"sendcode/internal/recipient"
+	"sendcode/internal/store"
+	"sendcode/quota"
+)
+
+var (
+	sendSQL         = `SELECT ` + SendColumns + ` FROM sends s`
+	verificationSQL = `SELECT ` + VerificationColumns + ` FROM verifications v WHERE v.id = @id`
+)
+
+// withNow are fields after the log's clock.
+func withNow[T any](now *time.Time, fields func(*T) []any) func(*T) []any {
+	return func(x *T) []any { return append([]any{TimeField{now}}, fields(x)...) }
+}
+
+// Verification implements Verifications.
+func (db *DB) Verification(ctx context.Context, id string) (store.Verification, store.Send, time.Time, error) {
+	if !store.Storable(id) {
+		return store.Verification{}, store.Send{}, time.Time{}, store.ErrNotFound
+	}
+	var now time.Time
+	w, err := readSingle(ctx, db, withNow(&now, WorkFields), `
+SELECT @now, `+SendColumns+`, `+VerificationColumns+` FROM verifications v CROSS JOIN sends s
+WHERE v.id = @id AND s.verification_id = @id AND s.number > 0 AND s.recipient = (SELECT o.recipient FROM verifications o WHERE o.id = @id)
+  AND s.logged_at > (SELECT o.created_at FROM verifications o WHERE o.id = @id) - @drift
+  AND `+db.Dialect.Since("(SELECT o.created_at FROM verifications o WHERE o.id = @id)", 0)+` ORDER BY s.number DESC LIMIT 1`, Args{"id": id, "drift": store.MaxDrift})
+	if err != nil {
+		return store.Verification{}, store.Send{}, time.Time{}, err
+	}
+	return w.Verification, w.Send, now, nil
+}
+
+// Sends implements Search.
+func (db *DB) Sends(ctx context.Context, filter store.Filter) ([]store.Send, error) {
+	filter, err := filter.Checked()
+	if err != nil || !filter.Matchable() {
+		return nil, err
+	}
+	query, args := SendFilter{filter}.Query(db.Dialect)
+	return db.Page(ctx, filter, query, args)
+}
+
+// Page is a page of sends, the newest first.
+func (db *DB) Page(ctx context.Context, filter store.Filter, query string, args []any) ([]store.Send, error) {
+	rows, err := readAll(ctx, db, SendFields, query, numbered(args))
+	if filter.After != nil {
+		slices.Reverse(rows)
+	}
+	return rows, err
+}
+
+// SendsByID implements Search.
+func (db *DB) SendsByID(ctx context.Context, ids []uuid.UUID) ([]store.Send, error) {
+	if err := store.CheckIDs(ids); err != nil || len(ids) == 0 {
+		return nil, err
+	}
+	return readAll(ctx, db, SendFields, sendSQL+` WHERE s.id IN (@ids) AND s.id BETWEEN @first AND @last`,
+		Args{"ids": ids, "first": slices.MinFunc(ids, compareIDs), "last": slices.MaxFunc(ids, compareIDs)})
+}
+
+func compareIDs(a, b uuid.UUID) int { return slices.Compare(a[:], b[:]) }
+
+// Latest implements Search.
+func (db *DB) Latest(ctx context.Context, hs []recipient.Hash, within time.Duration) ([]store.Send, error) {
+	if err := store.CheckLatest(hs, within); err != nil || len(hs) == 0 {
+		return nil, err
+	}
+	statement := db.Dialect.Latest
+	if statement == "" {
+		half := sendSQL + ` WHERE s.logged_at > (SELECT @now - @within) AND s.recipient IN (@recipients) AND `
+		statement = half + `s.number > 0 UNION ALL ` + half + `s.number = 0`
+	}
+	rows, err := readAll(ctx, db, SendFields, statement, Args{"recipients": hs, "within": within})
+	return store.Latest(rows), err
+}
+
+// Referenced implements Search.
+func (db *DB) Referenced(ctx context.Context, support string) ([]store.Send, error) {
+	r, ok := store.ReadReference(support)
+	if !ok {
+		return nil, nil
+	}
+	from, to := r.Between()
+	rows, err := readAll(ctx, db, SendFields, sendSQL+` WHERE s.id >= @from AND s.id < @to ORDER BY s.id LIMIT @most`,
+		Args{"from": from, "to": to, "most": store.MaxReferenced})
+	return r.For(rows), err
+}
+
+// Story implements Search.
+func (db *DB) Story(ctx context.Context, id uuid.UUID) (story store.Story, err error) {
+	err = db.Read(ctx, func(q Tx) error {
+		story, err = q.story(id)
+		return err
+	})
+	return story, err
+}
+
+func (q Tx) story(id uuid.UUID) (story store.Story, err error) {
+	story.Send, err = single(q, withNow(&story.Now, SendFields), `SELECT @now, `+SendColumns+` FROM sends s WHERE s.id = @id`, Args{"id": id})
+	if err != nil {
+		return story, err
+	}
+	if story.Suppressions, err = q.suppressions(store.SuppressionsOf(story.Send)); err != nil {
+		return story, err
+	}
+	if story.Send.Untried() {
+		pauses, err := All(q, prefixPauseFields, prefixPauseSQL+pausedThenSQL,
+			Args{"app": story.Send.App, "prefix": story.Send.Prefix, "at": story.Send.FinishedAt})
+		if err != nil {
+			return story, err
+		}
+		if len(pauses) > 0 {
+			story.Pause = &pauses[0]
+		}
+	}
+	if story.Events, err = All(q, providerEventFields, toldSQL, Args{"id": id}); err != nil || story.Send.VerificationID == "" {
+		return story, err
+	}
+	v, err := single(q, VerificationFields, verificationSQL, Args{"id": story.Send.VerificationID})
+	if errors.Is(err, store.ErrNotFound) {
+		return story, nil
+	}
+	if err != nil {
+		return story, err
+	}
+	story.Verification = &v
+	story.Related, err = q.related(v)
+	return story, err
+}
+
+// SentOfSQL finds the sends of a verification by its recipient and the time before which it was not there.
+const SentOfSQL = `s.recipient = @its_recipient AND s.number > 0 AND s.logged_at > @since AND s.verification_id = @id`
+
+// related are the sends of a verification, and the refusals of its recipient during its life.
+func (q Tx) related(v store.Verification) ([]store.Send, error) {
+	further := q.Dialect.Since("@created_at", 0)
+	return All(q, SendFields, fmt.Sprintf(`
+SELECT %[1]s FROM sends s
+WHERE `+SentOfSQL+` AND %[3]s
+UNION ALL
+SELECT %[1]s FROM sends s
+WHERE s.recipient = @recipient AND s.app = @app AND s.channel = @channel AND s.logged_at >= @created_at AND s.logged_at < @expires_at AND s.number = 0 AND %[3]s
+ORDER BY logged_at, id LIMIT %[2]d`, SendColumns, store.MaxRelated, further),
+		Args{"id": v.ID, "its_recipient": v.Recipient, "since": v.CreatedAt.Add(-store.MaxDrift), "recipient": refusedAs(v.Recipient), "app": v.App, "channel": v.Channel, "created_at": v.CreatedAt, "expires_at": v.ExpiresAt})
+}
+
+// refusedAs finds the refusals of a recipient; none of one who was forgotten, for nobody's hash is that of them all.
+func refusedAs(h recipient.Hash) []byte {
+	if h == store.Nobody {
+		return []byte{}
+	}
+	return h[:]
+}
+
+// CountingPage is how many rows are read at once: a rebuild may read many, and no statement of ours runs for long.
+const CountingPage = 2000
+
+// Counting implements Counts.
+func (db *DB) Counting(ctx context.Context, clock string, within time.Duration, yield func(store.Counting) error) error {
+	mark := store.Mark{ID: uuid.Max} // so that the first page begins after that instant
+	err := db.Read(ctx, func(q Tx) error {
+		now, err := q.Clock()
+		mark.At = now.Add(-within.Truncate(time.Microsecond))
+		return err
+	})
+	for err == nil {
+		var page []store.Send
+		page, err = readAll(ctx, db, SendFields, sendSQL+`
+WHERE (s.logged_at, s.id) > (@at, @id) AND s.counts = {{true}} AND `+db.Dialect.Since("@at", 0)+` ORDER BY s.logged_at, s.id LIMIT @page`,
+			Args{"at": mark.At, "id": mark.ID, "page": CountingPage})
+		for _, s := range page {
+			if err := yield(counting(s, clock)); err != nil {
+				return err
+			}
+			mark = store.Mark{At: s.LoggedAt, ID: s.ID}
+		}
+		if len(page) < CountingPage {
+			return err
+		}
+	}
+	return err
+}
+
+// counting is a row as a limiter on clock reads it.
+func counting(s store.Send, clock string) store.Counting {
+	c := store.Counting{App: s.App, Channel: s.Channel, Purpose: s.Purpose, Recipient: s.Recipient, Clock: store.LogClock}
+	c.Event = quota.Event{ID: string(s.ID[:]), At: s.LoggedAt}
+	if s.Clock == clock {
+		c.Event.At, c.Clock = s.TakenAt, clock
+	}
+	return c
+}

@@ -1,0 +1,109 @@
+package sqldb
+
+import (
+	"context"
+	"time"
+
+	"github.com/google/uuid"
+
+	"sendcode/internal/store"
+)
+
+const (
+	// settledSQL: nothing waits for the send.
+	settledSQL = `NOT EXISTS (SELECT 1 FROM flights f WHERE f.id = s.id) AND NOT EXISTS (SELECT 1 FROM refunds r WHERE r.id = s.id)`
+
+	expiringSQL = `SELECT s.id FROM sends s WHERE s.logged_at < @before AND ` + settledSQL + ` ORDER BY s.logged_at, s.id LIMIT @limit {{skip locked}}`
+
+	// A verification and a failure go with their send, where no send went with a whole partition.
+	expireWithSendsSQL = `
+DELETE FROM verifications WHERE id IN (SELECT s.verification_id FROM sends s WHERE s.id IN (@ids))`
+	expireFailuresWithSendsSQL = `
+DELETE FROM failures WHERE status IN ('failed', 'unknown', 'undelivered') AND logged_at < @before AND id IN (@ids)`
+
+	// Else they go by their own time, but stay while their send waits for something.
+	expireVerificationsSQL = `
+DELETE FROM verifications WHERE id {{among}}
+    SELECT o.id FROM verifications o WHERE o.created_at < @before AND o.id NOT IN (
+        SELECT s.verification_id FROM sends s WHERE s.id {{among}} SELECT f.id FROM flights f UNION ALL SELECT r.id FROM refunds r {{end}} AND s.logged_at < @before)
+    LIMIT @limit {{skip locked}} {{end}}`
+	expireFailuresSQL = `
+DELETE FROM failures WHERE (status, logged_at, id) IN (
+    SELECT o.status, o.logged_at, o.id FROM failures o
+    WHERE o.status IN ('failed', 'unknown', 'undelivered') AND o.logged_at < @before AND o.id NOT IN (SELECT r.id FROM refunds r) LIMIT @limit)`
+
+	expireMinutesSQL = `DELETE FROM minutes WHERE minute < @minute`
+
+	expireProviderEventsSQL = `
+DELETE FROM provider_events WHERE (send_id, kind) IN (
+    SELECT o.send_id, o.kind FROM provider_events o WHERE o.send_id < @lowest ORDER BY o.send_id, o.kind LIMIT @limit {{skip locked}})`
+
+	expireSuppressionsSQL = `
+DELETE FROM suppressions WHERE id {{among}}
+    SELECT o.id FROM suppressions o WHERE o.since < @before AND o.until < @before ORDER BY o.since, o.id LIMIT @limit {{end}}`
+
+	// extentSQL has the instant before which rows are due, or before which there is none.
+	extentSQL = `
+SELECT (SELECT s.logged_at FROM sends s ORDER BY s.logged_at LIMIT 1),
+       (SELECT count(*) FROM (SELECT 1 FROM sends s WHERE s.logged_at < @before AND ` + settledSQL + ` ORDER BY s.logged_at LIMIT 10000) old),
+       (SELECT count(*) FROM erasures), (SELECT count(*) FROM erasures e WHERE e.forget_at <= @now)`
+)
+
+func extentFields(e *store.Extent) []any {
+	return []any{TimeField{&e.Oldest}, &e.Due, &e.Forgetting, &e.Late}
+}
+
+func idField(id *uuid.UUID) []any { return []any{id} }
+
+// Expire implements Expirer. Events of providers go by their own time as well as with their sends.
+func (db *DB) Expire(ctx context.Context, age time.Duration, limit int) (gone store.Expired, err error) {
+	if err := store.CheckAge(age, limit); err != nil {
+		return gone, err
+	}
+	err = db.Write(ctx, func(q Tx) error {
+		gone, err = q.expire(q.Now.Add(-(age + store.MaxLife).Truncate(time.Microsecond)), limit)
+		return err
+	})
+	return gone, err
+}
+
+func (q Tx) expire(before time.Time, limit int) (gone store.Expired, err error) {
+	args := Args{"before": before, "limit": limit, "lowest": store.LowestID(before.Add(-store.MaxDrift))}
+	if err := q.execAll(nil, q.Dialect.BeforeExpire...); err != nil {
+		return gone, err
+	}
+	ids, err := All(q, idField, expiringSQL, args)
+	if err != nil {
+		return gone, err
+	}
+	args["ids"], args["minute"] = ids, before.Add(-time.Minute)
+	most, statements := int64(len(ids)), []string{expireWithSendsSQL, expireFailuresWithSendsSQL, expireProviderEventsSQL, expireSuppressionsSQL}
+	last := []string{`DELETE FROM provider_events WHERE send_id IN (@ids)`, `DELETE FROM sends WHERE id IN (@ids)`}
+	if q.Dialect.Partitioned {
+		statements[0], statements[1] = expireVerificationsSQL, expireFailuresSQL
+		last = append(last, expireMinutesSQL)
+	}
+	for _, statement := range statements {
+		n, err := q.Run(statement, args, nil)
+		if err != nil {
+			return gone, err
+		}
+		most = max(most, n)
+	}
+	err = q.execAll(args, last...)
+	return store.Expired{Rows: len(ids), More: most >= int64(limit)}, err
+}
+
+// Extent implements Expirer.
+func (db *DB) Extent(ctx context.Context, age time.Duration) (e store.Extent, err error) {
+	err = db.Read(ctx, func(q Tx) error {
+		now, err := q.Clock()
+		if err != nil {
+			return err
+		}
+		e, err = single(q, extentFields, extentSQL, Args{"before": store.DueBefore(now, age), "now": now})
+		e.Now, e.Age = now, age
+		return err
+	})
+	return e, err
+}

@@ -1,0 +1,88 @@
+package sqldb
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"sendcode/internal/recipient"
+	"sendcode/internal/store"
+)
+
+const (
+	// spendSQL adds to an account unless that passes its cap. Two at once stand in line for the row, and the second looks at what
+	// the first has left.
+	spendSQL = `
+INSERT INTO spending AS s (account, period, used) SELECT @account, @period, @amount WHERE @amount <= @limit
+ON CONFLICT (account, period) DO UPDATE SET used = s.used + excluded.used WHERE s.used + excluded.used <= @limit
+RETURNING used`
+
+	unspendSQL = `
+UPDATE spending SET used = CASE WHEN used > @amount THEN used - @amount ELSE 0 END WHERE account = @account AND period = @period`
+
+	embargoSQL = `
+INSERT INTO embargoes AS e (channel, recipient, since, until)
+SELECT @channel, @recipient, clock.now, clock.now + @lasts FROM (SELECT @now AS now) AS clock WHERE true
+ON CONFLICT (recipient, channel) DO UPDATE SET since = excluded.since, until = excluded.until WHERE excluded.until > e.until`
+
+	embargoedSQL = `SELECT since, until, @now FROM embargoes WHERE recipient = @recipient AND channel = @channel`
+)
+
+// Spend implements Budgets.
+func (db *DB) Spend(ctx context.Context, charges []store.Charge) (spent []store.Spent, refusedBy string, err error) {
+	charges, err = store.CheckedCharges(charges)
+	if err != nil {
+		return nil, "", err
+	}
+	err = db.Write(ctx, func(q Tx) error {
+		for _, c := range charges {
+			at := store.Spent{Charge: c, Period: store.Period(c.Per, q.Now)}
+			at.Used, err = single(q, func(used *int64) []any { return []any{used} }, spendSQL,
+				Args{"account": c.Account, "period": date(at.Period), "amount": c.Amount, "limit": c.Limit})
+			if errors.Is(err, store.ErrNotFound) {
+				refusedBy = c.Account
+				return store.ErrOverCap
+			}
+			if err != nil {
+				return err
+			}
+			spent = append(spent, at)
+		}
+		return nil
+	})
+	return store.Spending(spent, refusedBy, err)
+}
+
+// Unspend implements Budgets.
+func (db *DB) Unspend(ctx context.Context, spent []store.Spent) error {
+	return db.Write(ctx, func(q Tx) error {
+		for _, x := range spent {
+			if err := q.exec(unspendSQL, Args{"amount": x.Amount, "account": x.Account, "period": date(x.Period)}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// Embargo implements CarrierHolds.
+func (db *DB) Embargo(ctx context.Context, ch recipient.Channel, h recipient.Hash, lasts time.Duration) error {
+	if err := store.CheckEmbargo(lasts); err != nil {
+		return err
+	}
+	_, err := db.one(ctx, embargoSQL, Args{"channel": ch, "recipient": h, "lasts": lasts})
+	return err
+}
+
+// Embargoed implements CarrierHolds.
+func (db *DB) Embargoed(ctx context.Context, ch recipient.Channel, h recipient.Hash) (store.Embargo, error) {
+	var now time.Time
+	e, err := readSingle(ctx, db, func(e *store.Embargoed) []any {
+		return []any{TimeField{&e.Since}, TimeField{&e.Until}, TimeField{&now}}
+	},
+		embargoedSQL, Args{"channel": ch, "recipient": h})
+	if errors.Is(err, store.ErrNotFound) {
+		return store.Embargo{}, nil
+	}
+	return e.At(now), err
+}

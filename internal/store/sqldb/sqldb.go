@@ -1,0 +1,158 @@
+// Package sqldb has each statement that is not on the path of a send once, for Postgres and for SQLite. A database brings its dialect
+// and its ways to run statements; see docs/decisions/0029-cold-statements-once.md.
+package sqldb
+
+import (
+	"context"
+	"time"
+
+	"sendcode/internal/store"
+)
+
+// DB is the part of the store that is the same in both databases. Each statement is written once; a database brings its
+// dialect and its ways to run statements. Postgres and SQLite embed it.
+type DB struct {
+	Dialect Dialect
+	Engine  engine
+}
+
+// engine runs statements in one database. It maps errors to the store's own.
+type engine interface {
+	// reading runs f with a connection that only reads. It may run f twice. now is the instant of @now where the dialect has no
+	// expression for it.
+	Reading(ctx context.Context, f func(c Conn, now time.Time) error) error
+	// writing runs f once, in a READ COMMITTED transaction that begins now, and rolls back if f fails.
+	Writing(ctx context.Context, f func(c Conn, now time.Time) error) error
+	// running runs statements in one transaction and, where the database can, in one round trip. It sets their changed.
+	Running(ctx context.Context, steps []*Step) error
+}
+
+// Conn runs one statement with numbered parameters. each is called for every row; nil: rows are not read.
+type Conn interface {
+	Run(statement string, args []any, each func(Scan) error) (changed int64, err error)
+}
+
+// Scan reads the columns of a row.
+type Scan = func(dest ...any) error
+
+// Tx runs the statements of one read or of one transaction.
+type Tx struct {
+	Conn    Conn
+	Dialect *Dialect
+	Now     time.Time // on the log's clock, when the transaction began; of a read clock tells it
+}
+
+// Read runs what only reads.
+func (db *DB) Read(ctx context.Context, f func(q Tx) error) error {
+	return db.Engine.Reading(ctx, func(c Conn, now time.Time) error { return f(Tx{c, &db.Dialect, now}) })
+}
+
+// Write runs f in one transaction.
+func (db *DB) Write(ctx context.Context, f func(q Tx) error) error {
+	return db.Engine.Writing(ctx, func(c Conn, now time.Time) error { return f(Tx{c, &db.Dialect, now}) })
+}
+
+// Step is a statement that is known before the one ahead of it has run.
+type Step struct {
+	Statement string
+	Args      Args
+	Each      func(Scan) error // nil: rows are not read
+	Changed   int64            // rows that it changed or returned
+}
+
+// Run runs steps in one transaction.
+func (db *DB) Run(ctx context.Context, steps ...*Step) error {
+	return db.Engine.Running(ctx, steps)
+}
+
+// one runs a single statement and says whether it changed a row.
+func (db *DB) one(ctx context.Context, statement string, args Args) (changed bool, err error) {
+	s := Step{Statement: statement, Args: args}
+	err = db.Run(ctx, &s)
+	return s.Changed > 0 && err == nil, err
+}
+
+// Run binds the parameters by their names and runs the statement.
+func (q Tx) Run(statement string, args Args, each func(Scan) error) (int64, error) {
+	text, values := q.Dialect.Bind(statement, args, q.Now)
+	return q.Conn.Run(text, values, each)
+}
+
+// exec runs a statement whose number of changed rows does not matter.
+func (q Tx) exec(statement string, args Args) error {
+	_, err := q.Run(statement, args, nil)
+	return err
+}
+
+// change runs a statement and says whether it changed a row.
+func (q Tx) change(statement string, args Args) (bool, error) {
+	n, err := q.Run(statement, args, nil)
+	return n > 0, err
+}
+
+// lock waits for the lock of that key until the end of the transaction.
+func (q Tx) lock(key int64) error {
+	if q.Dialect.Lock == "" {
+		return nil
+	}
+	return q.exec(q.Dialect.Lock, Args{"key": key})
+}
+
+// Clock is the log's clock now.
+func (q Tx) Clock() (now time.Time, err error) {
+	if !q.Now.IsZero() {
+		return q.Now, nil
+	}
+	_, err = q.Run(`SELECT @now`, nil, func(read Scan) error { return read(TimeField{&now}) })
+	return now, err
+}
+
+// into appends each row to a list.
+func into[T any](list *[]T, fields func(*T) []any) func(Scan) error {
+	return func(read Scan) error {
+		var x T
+		if err := read(fields(&x)...); err != nil {
+			return err
+		}
+		*list = append(*list, x)
+		return nil
+	}
+}
+
+// All reads all rows.
+func All[T any](q Tx, fields func(*T) []any, statement string, args Args) (rows []T, err error) {
+	if _, err = q.Run(statement, args, into(&rows, fields)); err != nil {
+		return nil, err
+	}
+	return rows, nil
+}
+
+// single reads the first row, or ErrNotFound.
+func single[T any](q Tx, fields func(*T) []any, statement string, args Args) (x T, err error) {
+	rows, err := All(q, fields, statement, args)
+	if err != nil {
+		return x, err
+	}
+	if len(rows) == 0 {
+		return x, store.ErrNotFound
+	}
+	return rows[0], nil
+}
+
+// readAll is all in a read of its own.
+func readAll[T any](ctx context.Context, db *DB, fields func(*T) []any, statement string, args Args) (rows []T, err error) {
+	err = db.Read(ctx, func(q Tx) error {
+		rows, err = All(q, fields, statement, args)
+		return err
+	})
+	return rows, err
+}
+
+// readSingle is single in a read of its own.
+func readSingle[T any](ctx context.Context, db *DB, fields func(*T) []any, statement string, args Args) (x T, err error) {
+	err = db.Read(ctx, func(q Tx) error {
+		x, err = single(q, fields, statement, args)
+		return err
+	})
+	return x, err
+}

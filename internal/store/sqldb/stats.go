@@ -1,0 +1,117 @@
+package sqldb
+
+import (
+	"time"
+
+	"sendcode/internal/store"
+)
+
+func DomainFields(d *store.DomainTally) []any {
+	return []any{&d.Domain, &d.Sends, &d.Failed, &d.Rejected}
+}
+
+// MaxDomains are those with the most failures.
+const MaxDomains = 10
+
+// DomainsQuery counts in SQL. Few rows fail, and they have an index; only of their domains all others are counted.
+func DomainsQuery(q store.StatsQuery, d Dialect) (string, []any) {
+	c := StatsConditions(q, d)
+	return `
+WITH failed (domain, failed, rejected) AS (
+    SELECT s.domain, count(*), count(CASE WHEN s.reason = '` + store.ReasonRejected + `' THEN 1 END)
+    FROM ` + d.Failures + c.Where() + ` AND f.status = 'failed' AND f.logged_at >= $1 AND f.logged_at < $2 AND s.status = 'failed' AND s.domain <> ''
+    GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT ` + c.arg(MaxDomains) + `
+)
+SELECT f.domain, (SELECT count(*) FROM sends s` + c.Where() + ` AND s.number > 0 AND s.domain = f.domain AND s.domain <> ''), f.failed, f.rejected
+FROM failed f ORDER BY f.failed DESC, f.domain`, c.Args
+}
+
+func ApprovalFields(s *store.Stretch, each time.Duration) []any {
+	return []any{StretchField{&s.At, each}, &s.Opened, &s.Approved}
+}
+
+func tookFields(s *store.Stretch, each time.Duration) []any {
+	return []any{StretchField{&s.At, each}, spanField{&s.Median}, spanField{&s.P95}}
+}
+
+// AskMeasures has a database measure each stretch, and the whole's times; read reads the rows of a query.
+func AskMeasures(s *store.Stats, q store.StatsQuery, c Conditions, stretch, span string, read func(func(*store.Stretch) []any, string) ([]store.Stretch, error)) error {
+	took := func(x *store.Stretch) []any { return tookFields(x, q.Each) }
+	by := map[time.Time]store.Measures{}
+	opened, err := read(func(x *store.Stretch) []any { return ApprovalFields(x, q.Each) }, c.Approvals(stretch))
+	if err != nil {
+		return err
+	}
+	for _, x := range opened {
+		by[x.At] = x.Measures
+	}
+	sent, err := read(took, c.tookBy(stretch, span))
+	if err != nil {
+		return err
+	}
+	for _, x := range sent {
+		m := by[x.At]
+		m.Median, m.P95 = x.Median, x.P95
+		by[x.At] = m
+	}
+	sums, err := read(took, c.tookBy(whole, span))
+	if err != nil {
+		return err
+	}
+	var all store.Measures // where nothing was sent there is no row
+	for _, x := range sums {
+		all = x.Measures
+	}
+	s.Measure(by, all.Median, all.P95)
+	return nil
+}
+
+// whole is the stretch of all rows, where each has the same.
+const whole = "0"
+
+func RefundFields(r *store.Refund) []any {
+	return []any{&r.ID, &r.Attempt, &r.App, &r.Channel, &r.Purpose, hashField{&r.Recipient}}
+}
+
+func TallyFields(t *store.Tally, each time.Duration) []any {
+	return []any{StretchField{&t.At, each}, &t.Status, &t.Reason, &t.BlockedBy, &t.Rows, &t.Requests}
+}
+
+// StretchField reads the number of a stretch of time since 1970.
+type StretchField struct {
+	To   *time.Time
+	Each time.Duration
+}
+
+// Scan implements sql.Scanner.
+func (f StretchField) Scan(src any) error {
+	n, _ := src.(int64)
+	*f.To = time.Unix(n*int64(f.Each/time.Second), 0).UTC()
+	return nil
+}
+
+// StatsConditions select the rows of a question.
+func StatsConditions(q store.StatsQuery, d Dialect) Conditions {
+	return StatsConditionsAfter(q, d, nil)
+}
+
+// StatsConditionsAfter are the same in a statement that has these parameters already.
+func StatsConditionsAfter(q store.StatsQuery, d Dialect, args []any) Conditions {
+	c := Conditions{Args: args}
+	c.Add("s.logged_at >= ? AND s.logged_at < ?", d.At(q.From), d.At(q.To))
+	c.logged(d, q.From, q.To)
+	c.Kind(q.App, q.Channel, q.Purpose)
+	return c
+}
+
+// Tallies counts in SQL; stretch is each database's own word for the number of a row's stretch of time.
+func (c Conditions) Tallies(stretch string) string {
+	return `SELECT ` + stretch + ` AS stretch, s.status, CASE WHEN s.status IN ('failed', 'unknown') THEN s.reason ELSE '' END, s.blocked_by, count(*), sum(s.requests)
+FROM sends s` + c.Where() + ` GROUP BY 1, 2, 3, 4 ORDER BY 1, 2, 3, 4`
+}
+
+// Lost counts what carriers say was lost, among the failures of the time from $1 to $2.
+func (c Conditions) Lost(d Dialect) string {
+	return `SELECT count(*) FROM ` + d.Failures + c.Where() + ` AND f.status = 'undelivered' AND f.logged_at >= $1 AND f.logged_at < $2
+ AND s.receipt = 'undelivered' AND s.status IN ('sent', 'unknown')`
+}

@@ -1,0 +1,117 @@
+package sqldb
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+
+	"sendcode/internal/store"
+)
+
+const (
+	suppressionColumns = `id, app, channel, address, recipient, masked, reason, detail, send_id, made_by, since, until, lifted_at, lifted_by, lifted_why`
+
+	addSuppressionSQL = `
+INSERT INTO suppressions (id, app, channel, address, recipient, masked, reason, detail, send_id, made_by, since, until)
+VALUES (@id, @app, @channel, @address, @recipient, @masked, @reason, @detail, @send, @by, @since, @until) ON CONFLICT (id) DO NOTHING`
+
+	liftSQL = `
+UPDATE suppressions SET lifted_at = @now, lifted_by = @by, lifted_why = @why
+WHERE lifted_at IS NULL AND until > @now AND channel = @channel AND address = @address AND (@app = '' OR app = @app) RETURNING ` + suppressionColumns
+)
+
+func suppressionFields(s *store.Suppression) []any {
+	return []any{
+		&s.ID, &s.App, &s.Channel, hashField{&s.Address}, hashField{&s.Recipient}, &s.To, &s.Cause, &s.Detail, maybeIDField{&s.Send}, &s.By,
+		TimeField{&s.Since}, TimeField{&s.Until}, TimeField{&s.LiftedAt}, &s.LiftedBy, &s.LiftedWhy,
+	}
+}
+
+// Suppress adds a suppression unless there is one of its ID.
+func (q Tx) Suppress(x store.Suppression) (added bool, err error) {
+	return q.change(addSuppressionSQL, Args{
+		"id": x.ID, "app": x.App, "channel": x.Channel, "address": x.Address, "recipient": x.Recipient, "masked": x.To,
+		"reason": x.Cause, "detail": x.Detail, "send": orNull(x.Send), "by": x.By, "since": x.Since, "until": x.Until,
+	})
+}
+
+// suppressions are those of the IDs, the oldest first.
+func (q Tx) suppressions(ids []uuid.UUID) ([]store.Suppression, error) {
+	return All(q, suppressionFields, `SELECT `+suppressionColumns+` FROM suppressions WHERE id IN (@ids) ORDER BY since, id`, Args{"ids": ids})
+}
+
+// Suppress implements SuppressionList.
+func (db *DB) Suppress(ctx context.Context, x store.Suppression, lasts time.Duration, act *store.Act) (out store.Suppression, added bool, err error) {
+	x, act, err = x.Checked(lasts, act)
+	if err != nil {
+		return x, false, err
+	}
+	err = db.Write(ctx, func(q Tx) error {
+		if err := q.addActIf(act); err != nil {
+			return err
+		}
+		x.Since, x.Until = q.Now, q.Now.Add(lasts.Truncate(time.Microsecond))
+		out = x
+		if added, err = q.Suppress(x); err != nil || added {
+			return err
+		}
+		rows, err := q.suppressions([]uuid.UUID{x.ID})
+		if err == nil {
+			out = rows[0] // rows are not deleted
+		}
+		return err
+	})
+	if err != nil {
+		return store.Suppression{}, false, err
+	}
+	return out, added, nil
+}
+
+// Suppressions implements SuppressionList.
+func (db *DB) Suppressions(ctx context.Context, f store.SuppressionFilter) (list []store.Suppression, now time.Time, err error) {
+	if f, err = f.Checked(); err != nil {
+		return nil, time.Time{}, err
+	}
+	err = db.Read(ctx, func(q Tx) error {
+		if now, err = q.Clock(); err != nil {
+			return err
+		}
+		var c Conditions
+		if f.Active {
+			c.Add("lifted_at IS NULL AND until > ?", now)
+		}
+		if f.Recipient != nil {
+			c.Add("recipient = ?", *f.Recipient)
+		}
+		if f.Before != nil {
+			c.Add("(since, id) < (?, ?)", f.Before.At, f.Before.ID)
+		}
+		list, err = All(q, suppressionFields, `SELECT `+suppressionColumns+` FROM suppressions`+c.Where()+
+			fmt.Sprintf(` ORDER BY since DESC, id DESC LIMIT %d`, f.Limit), numbered(c.Args))
+		return err
+	})
+	return list, now, err
+}
+
+// Lift implements SuppressionList.
+func (db *DB) Lift(ctx context.Context, l store.Lifting, act *store.Act) (lifted []store.Suppression, err error) {
+	if l, act, err = l.Checked(act); err != nil {
+		return nil, err
+	}
+	err = db.Write(ctx, func(q Tx) error {
+		lifted, err = All(q, suppressionFields, liftSQL,
+			Args{"by": l.By, "why": l.Why, "channel": l.Channel, "address": l.Address, "app": l.App, "now": q.Now})
+		if err != nil || act == nil {
+			return err
+		}
+		return q.addAct(store.LiftedAs(*act, lifted))
+	})
+	if err != nil {
+		return nil, err
+	}
+	slices.SortFunc(lifted, func(a, b store.Suppression) int { return store.ByTime(a.Mark(), b.Mark()) })
+	return lifted, nil
+}

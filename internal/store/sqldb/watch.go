@@ -1,0 +1,167 @@
+package sqldb
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"sendcode/internal/store"
+)
+
+const (
+	prefixPauseSQL = `
+SELECT p.id, p.app, p.country, p.prefix, p.since, p.until, p.sends, p.approved, p.usual, p.lifted_at, p.lifted_by, p.lifted_why FROM prefix_pauses p`
+
+	// wentOutSQL: a carrier took it, or may have; test recipients are sent nothing.
+	wentOutSQL = `s.channel = 'sms' AND s.number > 0 AND s.prefix <> '' AND s.status IN ('sent', 'unknown') AND NOT (s.provider = 'test' AND s.provider_code = '')`
+
+	poorSQL = `
+SELECT s.app, max(s.country), s.prefix, count(*), count(v.approved_at)
+FROM sends s JOIN verifications v ON v.id = s.verification_id
+WHERE ` + wentOutSQL + ` AND s.logged_at > @from AND s.logged_at <= @to
+  AND NOT EXISTS (SELECT 1 FROM prefix_pauses p WHERE p.app = s.app AND p.prefix = s.prefix AND coalesce(p.lifted_at, p.until) >= s.logged_at)
+GROUP BY s.app, s.prefix HAVING count(*) >= @sends AND 100 * count(v.approved_at) < @percent * count(*)
+ORDER BY count(*) DESC, s.app, s.prefix LIMIT @most`
+
+	shareSQL = `
+SELECT '', '', '', count(*), count(v.approved_at)
+FROM (SELECT s.verification_id FROM sends s
+      WHERE ` + wentOutSQL + ` AND s.app = @app AND s.prefix <> @prefix AND (@country = '' OR s.country = @country) AND s.logged_at > @from AND s.logged_at <= @to
+      ORDER BY s.logged_at DESC, s.id DESC LIMIT @most) n JOIN verifications v ON v.id = n.verification_id`
+
+	pausedSQL = `
+SELECT p.app, '', p.prefix, count(*), 0 FROM prefix_pauses p
+WHERE p.app = @app AND p.prefix = @prefix AND p.since > @after AND p.lifted_at IS NULL GROUP BY p.app, p.prefix`
+
+	pauseSQL = `
+INSERT INTO prefix_pauses (id, app, country, prefix, since, until, sends, approved, usual)
+VALUES (@id, @app, @country, @prefix, @since, @until, @sends, @approved, @usual)`
+
+	pausesNowSQL = ` WHERE p.app = @app AND p.prefix = @prefix AND p.lifted_at IS NULL AND p.until > (SELECT @now) ORDER BY p.since DESC LIMIT 1`
+
+	// pausedThenSQL is what held for a send when it ended.
+	pausedThenSQL = ` WHERE p.app = @app AND p.prefix = @prefix AND p.since <= @at AND coalesce(p.lifted_at, p.until) >= @at ORDER BY p.since DESC LIMIT 1`
+
+	liftPrefixSQL = `UPDATE prefix_pauses SET lifted_at = @now, lifted_by = @by, lifted_why = @why WHERE id = @id AND lifted_at IS NULL AND until > @now`
+
+	turnSQL = `
+INSERT INTO turns AS t (name, until) SELECT @name, clock.now + @lasts FROM (SELECT @now AS now) AS clock WHERE true
+ON CONFLICT (name) DO UPDATE SET until = excluded.until WHERE t.until <= @now`
+)
+
+func prefixPauseFields(p *store.PrefixPause) []any {
+	return []any{
+		&p.ID, &p.App, &p.Country, &p.Prefix, TimeField{&p.Since}, TimeField{&p.Until}, &p.Sends, &p.Approved, &p.Usual,
+		TimeField{&p.LiftedAt}, &p.LiftedBy, &p.LiftedWhy,
+	}
+}
+
+func conversionFields(c *store.Conversion) []any {
+	return []any{&c.App, &c.Country, &c.Prefix, &c.Sends, &c.Approved}
+}
+
+// sqlBook is a watchBook over a transaction.
+type sqlBook struct{ q Tx }
+
+func (b sqlBook) Poor(w store.Watch, from, to time.Time) ([]store.Conversion, error) {
+	return All(b.q, conversionFields, poorSQL, Args{"from": from, "to": to, "sends": w.Sends, "percent": w.Percent, "most": store.MaxStarted})
+}
+
+func (b sqlBook) Share(app, country, prefix string, from, to time.Time) (store.Conversion, error) {
+	return single(b.q, conversionFields, shareSQL, Args{"app": app, "prefix": prefix, "country": country, "from": from, "to": to, "most": store.UsualSends})
+}
+
+func (b sqlBook) Paused(app, prefix string, after time.Time) (int, error) {
+	c, err := single(b.q, conversionFields, pausedSQL, Args{"app": app, "prefix": prefix, "after": after})
+	if errors.Is(err, store.ErrNotFound) {
+		return 0, nil
+	}
+	return c.Sends, err
+}
+
+func (b sqlBook) Pause(p store.PrefixPause) error {
+	return b.q.exec(pauseSQL, Args{
+		"id": p.ID, "app": p.App, "country": p.Country, "prefix": p.Prefix, "since": p.Since, "until": p.Until,
+		"sends": p.Sends, "approved": p.Approved, "usual": p.Usual,
+	})
+}
+
+// watchLock is the key of the lock under which one replica watches.
+const watchLock = 0x7761746368
+
+// Watch implements Watcher.
+func (db *DB) Watch(ctx context.Context, w store.Watch) (started []store.PrefixPause, err error) {
+	if err := w.Check(); err != nil {
+		return nil, err
+	}
+	err = db.Write(ctx, func(q Tx) error {
+		// A statement of its own: what follows sees what the last holder of the lock has written.
+		if err := q.lock(watchLock); err != nil {
+			return err
+		}
+		started, err = w.Watch(q.Now, sqlBook{q})
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return started, nil
+}
+
+// PrefixPaused implements Watcher.
+func (db *DB) PrefixPaused(ctx context.Context, app, prefix string) (p store.PrefixPause, paused bool, err error) {
+	p, err = readSingle(ctx, db, prefixPauseFields, prefixPauseSQL+pausesNowSQL, Args{"app": app, "prefix": prefix})
+	if errors.Is(err, store.ErrNotFound) {
+		return store.PrefixPause{}, false, nil
+	}
+	return p, err == nil, err
+}
+
+// PrefixPauses implements Watcher.
+func (db *DB) PrefixPauses(ctx context.Context, f store.PrefixPauseFilter) (list []store.PrefixPause, now time.Time, err error) {
+	if f, err = f.Checked(); err != nil {
+		return nil, time.Time{}, err
+	}
+	err = db.Read(ctx, func(q Tx) error {
+		if now, err = q.Clock(); err != nil {
+			return err
+		}
+		var c Conditions
+		if f.Active {
+			c.Add("p.lifted_at IS NULL AND p.until > ?", now)
+		}
+		if f.Before != nil {
+			c.Add("(p.since, p.id) < (?, ?)", f.Before.At, f.Before.ID)
+		}
+		list, err = All(q, prefixPauseFields, prefixPauseSQL+c.Where()+fmt.Sprint(` ORDER BY p.since DESC, p.id DESC LIMIT `, f.Limit), numbered(c.Args))
+		return err
+	})
+	return list, now, err
+}
+
+// LiftPrefix implements Watcher.
+func (db *DB) LiftPrefix(ctx context.Context, l store.PrefixLifting, act *store.Act) (lifted store.PrefixPause, done bool, err error) {
+	if l, act, err = l.Checked(act); err != nil {
+		return store.PrefixPause{}, false, err
+	}
+	err = db.Write(ctx, func(q Tx) error {
+		if done, err = q.change(liftPrefixSQL, Args{"by": l.By, "why": l.Why, "id": l.ID, "now": q.Now}); err != nil {
+			return err
+		}
+		lifted, err = single(q, prefixPauseFields, prefixPauseSQL+` WHERE p.id = @id`, Args{"id": l.ID})
+		if err != nil || !done || act == nil {
+			return err
+		}
+		return q.addAct(lifted.Lifted(*act))
+	})
+	return lifted, done && err == nil, err
+}
+
+// Turn implements Watcher.
+func (db *DB) Turn(ctx context.Context, name string, lasts time.Duration) (bool, error) {
+	if err := store.CheckTurn(name, lasts); err != nil {
+		return false, err
+	}
+	return db.one(ctx, turnSQL, Args{"name": name, "lasts": lasts})
+}

@@ -1,0 +1,60 @@
+package sqlite
+
+import (
+	"path/filepath"
+	"testing"
+
+	"sendcode/internal/parts"
+	"sendcode/internal/store/storetest"
+)
+
+// A database that may not grow refuses at a statement, long before the commit.
+func TestSQLiteMayNotGrow(t *testing.T) {
+	log := openSQLite(t, storetest.TempFile(t), &storetest.TestClock{At: storetest.Epoch})
+	f := storetest.NewFixture(log).Clocked(storetest.Epoch, nil)
+	f.Admit(t, f.Intent(1))
+	var pages int
+	storetest.OK(t, log.writer.QueryRow(`PRAGMA page_count`).Scan(&pages))
+	_, err := log.writer.Exec(`PRAGMA max_page_count = 1`) // no less than there are
+	storetest.OK(t, err)
+	storetest.CertainlyFull(t, f.Ping(t.Context()))
+	taken := storetest.FillWithSends(t, f, 2, 1000)
+	_, err = log.writer.Exec(`PRAGMA max_page_count = 1000000`)
+	storetest.OK(t, err)
+	storetest.Holds(t, f, 1+taken)
+	f.Admit(t, f.Intent(5000))
+}
+
+// An error after which the commit may be in the file is not certain: a sync, or anything that came after it.
+func TestSQLiteUndone(t *testing.T) {
+	for code, want := range map[int]bool{
+		13: true, 7: true, 8: true, 14: true, 5: true, 19: true, 787: true, 10 | 3<<8: true, // FULL … IOERR_WRITE
+		10: false, 10 | 4<<8: false, 10 | 5<<8: false, 10 | 19<<8: false, 11: false, // IOERR_FSYNC, _DIR_FSYNC, _SHMSIZE, CORRUPT
+	} {
+		if undoneCode(code) != want {
+			t.Errorf("code %d: %v", code, !want)
+		}
+	}
+}
+
+// On a disk without room the commit itself fails, and is known to have failed.
+func TestSQLiteDiskIsFull(t *testing.T) {
+	disk := parts.SmallDisk(t, 6<<20)
+	path, clock := filepath.Join(disk.Dir, "sendcode.db"), &storetest.TestClock{At: storetest.Epoch}
+	log := openSQLite(t, path, clock)
+	f := storetest.NewFixture(log).Clocked(storetest.Epoch, nil)
+	f.Admit(t, f.Intent(1))
+	rows := 1
+	for round := range 8 { // the commit fails at another byte each time
+		storetest.OK(t, disk.Fill())
+		storetest.OK(t, disk.Leave(int64(round)*5000))
+		rows += storetest.FillWithSends(t, f, 100*(round+1), 90)
+		storetest.CertainlyFull(t, f.Ping(t.Context()))
+		storetest.OK(t, disk.MakeRoom())
+		storetest.Holds(t, f, rows)
+	}
+	f.Admit(t, f.Intent(5000))
+	storetest.OK(t, log.Close())
+	again := openSQLite(t, path, clock)
+	storetest.Holds(t, storetest.NewFixture(again).Clocked(storetest.Epoch, nil), rows+1)
+}

@@ -1,0 +1,106 @@
+package sqlite
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"sendcode/internal/parts"
+	"sendcode/internal/store"
+	"sendcode/internal/store/storetest"
+)
+
+func TestSQLiteMemory(t *testing.T) { storetest.Run(t, newSQLiteMemory) }
+
+func newSQLiteMemory(t *testing.T) *storetest.Fixture {
+	clock := &storetest.TestClock{At: storetest.Epoch}
+	log, err := OpenMemory(clock.Now)
+	storetest.OK(t, err)
+	t.Cleanup(func() { storetest.OK(t, log.Close()) })
+	return storetest.NewFixture(log).Beside(log).Clocked(storetest.Epoch, clock.Step)
+}
+
+func TestFaults(t *testing.T) {
+	f := newSQLiteMemory(t)
+	log := f.Db.(*DB)
+	fault := None
+	var asked []string
+	log.SetFault(func(method string) Fault { asked = append(asked, method); return fault })
+
+	fault = Down
+	in := f.Intent(1)
+	_, err := f.Begin(t.Context(), in)
+	storetest.Is(t, err, store.ErrUnavailable)
+	if errors.Is(err, store.ErrUncertain) {
+		t.Errorf("down, but %v", err)
+	}
+	_, err = f.Sends(t.Context(), store.Filter{Limit: 1})
+	storetest.Is(t, err, store.ErrUnavailable)
+	fault = None
+	storetest.Equal(t, "rows while down", len(f.All(t)), 0)
+
+	fault = Lost
+	begun, err := f.Begin(t.Context(), in)
+	storetest.Is(t, err, store.ErrUnavailable)
+	storetest.Is(t, err, store.ErrUncertain)
+	storetest.Equal(t, "answer", begun, store.Begun{})
+	fault = None
+	storetest.Equal(t, "rows written all the same", len(f.All(t)), 1)
+	storetest.Equal(t, "repeated", f.MustBegin(t, in).Admitted, true)
+	_, err = f.Cancel(t.Context(), "none") // through several functions of the log's own
+	storetest.OK(t, err)
+	storetest.Equal(t, "calls", asked, []string{"Begin", "Sends", "Sends", "Begin", "Sends", "Begin", "Cancel"})
+
+	log.SetFault(nil)
+	fault = Down
+	storetest.OK(t, f.Ping(t.Context()))
+}
+
+// Two logs in memory are apart, and an interrupted read does not end one, though its connection is the database.
+func TestSQLiteMemoryStays(t *testing.T) {
+	f, other := newSQLiteMemory(t), newSQLiteMemory(t)
+	f.Admit(t, f.Intent(1))
+	for i := range 50 {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Duration(i)*10*time.Microsecond)
+		_, err := f.Sends(ctx, store.Filter{Limit: 1})
+		cancel()
+		if i == 0 {
+			storetest.Is(t, err, store.ErrUnavailable)
+		}
+	}
+	storetest.Equal(t, "rows", len(f.All(t)), 1)
+	storetest.Equal(t, "rows of another log", len(other.All(t)), 0)
+}
+
+// In a bubble time is the bubble's, and with Close everything ends that the log started: the bubble would wait for it.
+func TestSQLiteMemoryInABubble(t *testing.T) {
+	parts.Bubble(t, func(t *testing.T) {
+		log, err := OpenMemory(time.Now)
+		storetest.OK(t, err)
+		began := time.Now()
+		_, err = log.Turn(t.Context(), "turn", time.Hour)
+		storetest.OK(t, err)
+		time.Sleep(time.Hour)
+		took, err := log.Turn(t.Context(), "turn", time.Hour)
+		storetest.OK(t, err)
+		storetest.Equal(t, "an hour later", took, true)
+		e, err := log.Extent(t.Context(), 0)
+		storetest.OK(t, err)
+		storetest.Equal(t, "the log's clock", e.Now.Sub(began), time.Hour)
+		storetest.OK(t, log.Close())
+		storetest.Is(t, log.Ping(t.Context()), store.ErrUnavailable)
+	})
+}
+
+func BenchmarkOpenSQLiteMemory(b *testing.B) {
+	for b.Loop() {
+		log, err := OpenMemory(time.Now)
+		if err == nil {
+			err = errors.Join(log.Ping(b.Context()), log.Close())
+		}
+		if err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,189 @@
+// Package sqlite is the store in one file, for one process, or, for tests, in memory.
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"time"
+
+	"github.com/pressly/goose/v3"
+
+	"sendcode/internal/store"
+	"sendcode/internal/store/sqldb"
+	"sendcode/migrations"
+)
+
+// migrateSQLite brings the schema up to date, as MigratePostgres does.
+func migrate(ctx context.Context, db *sql.DB) error {
+	return sqldb.Migrate(ctx, goose.DialectSQLite3, db, migrations.SQLite, "sqlite")
+}
+
+// SQLite is the log in one file, for one process: the default where no Postgres is named. One connection writes, one
+// transaction after the other, each on the disk before it is answered (synchronous=FULL); others read beside it (WAL).
+// Its clock is the program's. Safe for concurrent use.
+type DB struct {
+	sqldb.DB
+
+	writer  *sql.DB
+	readers readPool
+	now     func() time.Time
+	hook    atomic.Pointer[faults]
+}
+
+// Pragmas of each connection. https://www.sqlite.org/pragma.html
+const (
+	commonPragmas = "_pragma=busy_timeout(5000)&_pragma=foreign_keys(1)"
+	writerPragmas = commonPragmas + "&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_pragma=secure_delete(1)&_txlock=immediate"
+	readerPragmas = commonPragmas + "&_pragma=query_only(1)"
+	readers       = 4
+)
+
+// OpenSQLite opens the log in the file at path, whose directory must exist, and brings its schema up to date. The file
+// is readable by its owner alone. now is the log's clock.
+func Open(ctx context.Context, path string, now func() time.Time) (*DB, error) {
+	if err := secure(path); err != nil {
+		return nil, fmt.Errorf("store: log file: %w", err)
+	}
+	writer, err := sqliteDB(path, writerPragmas, 1)
+	if err != nil {
+		return nil, err
+	}
+	if err := migrate(ctx, writer); err != nil {
+		return nil, errors.Join(err, writer.Close())
+	}
+	reader, err := sqliteDB(path, readerPragmas, readers)
+	if err != nil {
+		return nil, errors.Join(err, writer.Close())
+	}
+	return newDB(writer, reader, now), nil
+}
+
+func newDB(writer, reader *sql.DB, now func() time.Time) *DB {
+	s := &DB{writer: writer, now: now}
+	s.DB = sqldb.DB{Dialect: words, Engine: s}
+	s.readers = readPool{DB: reader, fault: s.fault}
+	return s
+}
+
+// secure makes the file, or takes everybody else's rights from it. SQLite gives its -wal and -shm files the same mode.
+func secure(path string) error {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Chmod(0o600), f.Close())
+}
+
+func sqliteDB(path, pragmas string, connections int) (*sql.DB, error) {
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return nil, err
+	}
+	// As a URI, with the path escaped, so that a "?" in it is no parameter.
+	dsn := (&url.URL{Scheme: "file", Path: filepath.ToSlash(abs), RawQuery: pragmas}).String()
+	db, err := sqlitePool(dsn)
+	if err != nil {
+		return nil, err
+	}
+	db.SetMaxOpenConns(connections)
+	db.SetMaxIdleConns(connections)
+	return db, nil
+}
+
+// Store is the database, feature by feature.
+func (s *DB) Store() store.Store {
+	return store.Store{
+		Outbox:          s,
+		IdempotencyKeys: s,
+		Verifications:   s,
+		Refusals:        s,
+		Search:          s,
+		Counts:          s,
+		SuppressionList: s,
+		ProviderEvents:  s,
+		Budgets:         s,
+		Receipts:        s,
+		CarrierHolds:    s,
+		Statistics:      s,
+		Health:          s,
+		EventQueue:      s,
+		Watcher:         s,
+		Awaiting:        s,
+		ActLog:          s,
+		Forgiver:        s,
+		Eraser:          s,
+		AccountStore:    s,
+		Expirer:         s,
+		Counter:         s,
+	}
+}
+
+// Close implements Health.
+func (s *DB) Close() error {
+	return errors.Join(s.readers.Close(), s.writer.Close())
+}
+
+// write runs f in a transaction, at an instant taken after the lock. The wait for the one writer ends with ctx. What has
+// begun is brought to its end all the same, which takes milliseconds: so its outcome is known.
+func (s *DB) write(ctx context.Context, f func(ctx context.Context, tx *sql.Tx, now time.Time) error) error {
+	fault := s.fault()
+	if fault == Down {
+		return errDown
+	}
+	conn, err := s.writer.Conn(ctx)
+	if err != nil {
+		return store.Unavailable(sqliteCause(err))
+	}
+	defer conn.Close()
+	ctx = context.WithoutCancel(ctx)
+	tx, err := conn.BeginTx(ctx, nil) // IMMEDIATE, by _txlock
+	if err != nil {
+		return store.Unavailable(sqliteCause(err))
+	}
+	if err := f(ctx, tx, store.Micro(s.now())); err != nil {
+		return store.Unavailable(sqliteCause(errors.Join(err, tx.Rollback())))
+	}
+	if err := committing(tx.Commit()); err != nil {
+		return err
+	}
+	if fault == Lost {
+		return errLost
+	}
+	return nil
+}
+
+// committing is the error of a commit.
+func committing(err error) error {
+	if err == nil || undone(err) {
+		return store.Unavailable(sqliteCause(err))
+	}
+	return store.Uncertain(sqliteCause(err))
+}
+
+// one runs a statement that changes at most one row, and says whether it did.
+func (s *DB) one(ctx context.Context, statement string, args func(now time.Time) []any) (changed bool, err error) {
+	return s.oneAnd(ctx, statement, args, func(context.Context, *sql.Tx, time.Time) error { return nil })
+}
+
+// oneAnd is one with what goes with a change.
+func (s *DB) oneAnd(ctx context.Context, statement string, args func(now time.Time) []any, then func(context.Context, *sql.Tx, time.Time) error) (changed bool, err error) {
+	err = s.write(ctx, func(ctx context.Context, tx *sql.Tx, now time.Time) error {
+		result, err := tx.ExecContext(ctx, statement, args(now)...)
+		if err != nil {
+			return err
+		}
+		n, err := result.RowsAffected()
+		changed = n > 0
+		if err != nil || !changed {
+			return err
+		}
+		return then(ctx, tx, now)
+	})
+	return changed && err == nil, err
+}

@@ -1,0 +1,230 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"sendcode/internal/store"
+	"sendcode/internal/store/sqldb"
+	"sendcode/internal/store/storetest"
+)
+
+// Migrating a file costs more than most of these tests do with it, so it is done once, and each has a copy.
+func TestSQLite(t *testing.T) {
+	path := storetest.TempFile(t)
+	storetest.OK(t, openSQLite(t, path, &storetest.TestClock{At: storetest.Epoch}).Close())
+	empty, err := os.ReadFile(path)
+	storetest.OK(t, err)
+	storetest.Run(t, func(t *testing.T) *storetest.Fixture {
+		path := storetest.TempFile(t)
+		storetest.OK(t, os.WriteFile(path, empty, 0o600))
+		return sqliteFixture(t, path)
+	})
+}
+
+func TestSQLiteGateOnManySteps(t *testing.T) { storetest.RunGateSchedule(t, newSQLiteFixture(t)) }
+
+func newSQLiteFixture(t *testing.T) *storetest.Fixture {
+	return sqliteFixture(t, storetest.TempFile(t))
+}
+
+func sqliteFixture(t *testing.T, path string) *storetest.Fixture {
+	clock := &storetest.TestClock{At: storetest.Epoch}
+	log := openSQLite(t, path, clock)
+	return storetest.NewFixture(log).Beside(log).Clocked(storetest.Epoch, clock.Step)
+}
+
+// The data directory is locked against a second process; but if there were one, the gate would hold all the same.
+func TestSQLiteTwice(t *testing.T) {
+	clock, path := &storetest.TestClock{At: storetest.Epoch}, storetest.TempFile(t)
+	f := storetest.NewFixture(openSQLite(t, path, clock)).Beside(openSQLite(t, path, clock)).Clocked(storetest.Epoch, nil)
+	var intents []store.Intent
+	for range 24 {
+		intents = append(intents, f.Intent(1, storetest.WithRules(storetest.Rule(7, time.Hour))))
+	}
+	storetest.Together(len(intents), func(i int) {
+		if _, err := f.Both(i).Begin(t.Context(), intents[i]); err != nil {
+			t.Error(err)
+		}
+	})
+	storetest.Equal(t, "rows", len(f.All(t)), 7)
+}
+
+func openSQLite(t *testing.T, path string, clock *storetest.TestClock) *DB {
+	t.Helper()
+	log, err := Open(t.Context(), path, clock.Now)
+	storetest.OK(t, err)
+	t.Cleanup(func() { _ = log.Close() })
+	return log
+}
+
+func TestSQLiteFileIsPrivate(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "odd ?name=#1%41.db")
+	storetest.OK(t, os.WriteFile(path, nil, 0o644))
+	clock := &storetest.TestClock{At: storetest.Epoch}
+	f := storetest.NewFixture(openSQLite(t, path, clock)).Clocked(storetest.Epoch, nil)
+	f.Admit(t, f.Intent(1))
+	files, err := filepath.Glob(filepath.Join(filepath.Dir(path), "*"))
+	storetest.OK(t, err)
+	storetest.Equal(t, "files: the database, its -wal and -shm", len(files), 3)
+	for _, file := range files {
+		info, err := os.Stat(file)
+		storetest.OK(t, err)
+		storetest.Equal(t, file, info.Mode().Perm(), os.FileMode(0o600))
+	}
+}
+
+func TestSQLiteOpenErrors(t *testing.T) {
+	if _, err := Open(t.Context(), filepath.Join(t.TempDir(), "none", "log.db"), time.Now); err == nil {
+		t.Error("opened in a directory that does not exist")
+	}
+	path := storetest.TempFile(t)
+	storetest.OK(t, os.WriteFile(path, []byte(strings.Repeat("not a database, but long enough. ", 99)), 0o600))
+	if _, err := Open(t.Context(), path, time.Now); err == nil {
+		t.Error("opened a file that is no database")
+	}
+}
+
+// A process that is killed leaves its connections open; the next one finds all that was answered.
+func TestSQLiteSurvivesReopening(t *testing.T) {
+	clock, path := &storetest.TestClock{At: storetest.Epoch}, storetest.TempFile(t)
+	f := storetest.NewFixture(openSQLite(t, path, clock)).Clocked(storetest.Epoch, nil)
+	begun := f.Admit(t, f.Intent(1, storetest.WithRules(storetest.Rule(1, time.Hour))))
+	f.Reopen(openSQLite(t, path, clock))
+	storetest.Equal(t, "row", f.Row(t, begun.Send.ID), begun.Send)
+	f.Refuse(t, f.Intent(1, storetest.WithRules(storetest.Rule(1, time.Hour))))
+	storetest.OK(t, f.Close())
+	f.Reopen(openSQLite(t, path, clock))
+	f.Refuse(t, f.Intent(1, storetest.WithRules(storetest.Rule(1, time.Hour))))
+}
+
+func TestSQLiteSettings(t *testing.T) {
+	log := openSQLite(t, storetest.TempFile(t), &storetest.TestClock{At: storetest.Epoch})
+	for _, c := range []struct {
+		db           *sql.DB
+		pragma, want string
+	}{
+		{log.writer, "journal_mode", "wal"}, {log.writer, "synchronous", "2"}, {log.writer, "foreign_keys", "1"},
+		{log.writer, "busy_timeout", "5000"}, {log.readers.DB, "query_only", "1"}, {log.readers.DB, "busy_timeout", "5000"},
+	} {
+		var got string
+		storetest.OK(t, c.db.QueryRow("PRAGMA "+c.pragma).Scan(&got))
+		storetest.Equal(t, c.pragma, got, c.want)
+	}
+}
+
+// The wait for the one writer ends with the caller's patience, and then nothing was written.
+func TestSQLiteWaitForTheWriter(t *testing.T) {
+	log := openSQLite(t, storetest.TempFile(t), &storetest.TestClock{At: storetest.Epoch})
+	f := storetest.NewFixture(log).Clocked(storetest.Epoch, nil)
+	in := f.Intent(1)
+	entered, leave := make(chan struct{}), make(chan struct{})
+	done := make(chan error)
+	go func() {
+		done <- log.write(context.Background(), func(context.Context, *sql.Tx, time.Time) error { close(entered); <-leave; return nil })
+	}()
+	<-entered
+	ctx, cancel := context.WithCancel(t.Context())
+	waiting := make(chan error)
+	go func() { _, err := log.Begin(ctx, in); waiting <- err }()
+	cancel()
+	err := <-waiting
+	storetest.Is(t, err, store.ErrUnavailable)
+	if errors.Is(err, store.ErrUncertain) {
+		t.Errorf("nothing was begun, yet %v", err)
+	}
+	storetest.Equal(t, "rows", len(f.All(t)), 0) // readers do not wait
+	close(leave)
+	storetest.OK(t, <-done)
+	f.Admit(t, in)
+}
+
+// A commit that fails before it is written is known to have failed, and the writer works on. A deferred foreign key fails at
+// the commit.
+func TestSQLiteFailedCommit(t *testing.T) {
+	log := openSQLite(t, storetest.TempFile(t), &storetest.TestClock{At: storetest.Epoch})
+	f := storetest.NewFixture(log).Clocked(storetest.Epoch, nil)
+	err := log.write(t.Context(), func(ctx context.Context, tx *sql.Tx, _ time.Time) error {
+		_, err := tx.ExecContext(ctx, `
+CREATE TABLE a (id INTEGER PRIMARY KEY);
+CREATE TABLE b (a INTEGER REFERENCES a DEFERRABLE INITIALLY DEFERRED);
+INSERT INTO b VALUES (1)`)
+		return err
+	})
+	storetest.Is(t, err, store.ErrUnavailable)
+	if errors.Is(err, store.ErrUncertain) {
+		t.Errorf("refused before it was written, yet %v", err)
+	}
+	f.Admit(t, f.Intent(1))
+
+	err = log.write(t.Context(), func(ctx context.Context, tx *sql.Tx, _ time.Time) error {
+		_, err := tx.ExecContext(ctx, `DELETE FROM sends`)
+		return errors.Join(err, errors.New("no"))
+	})
+	storetest.Is(t, err, store.ErrUnavailable)
+	if errors.Is(err, store.ErrUncertain) {
+		t.Errorf("rolled back, yet %v", err)
+	}
+	storetest.Equal(t, "rows", len(f.All(t)), 1)
+}
+
+// No query of the flow reads a whole table.
+func TestSQLitePlans(t *testing.T) {
+	log := openSQLite(t, storetest.TempFile(t), &storetest.TestClock{At: storetest.Epoch})
+	f := storetest.NewFixture(log).Clocked(storetest.Epoch, nil)
+	in := f.Intent(1)
+	who := in.Send.Recipient
+	filter := func(f store.Filter) string {
+		f.Limit = 10
+		query, _ := sqldb.SendFilter{Filter: f}.Query(words)
+		return query
+	}
+	sentOf, _ := words.Bind(`SELECT id FROM sends s WHERE `+sqldb.SentOfSQL, sqldb.Args{"its_recipient": who, "since": storetest.Epoch, "id": "x"}, storetest.Epoch)
+	for name, c := range map[string]struct{ query, index string }{
+		"gate":      {sqlitePastSQL + `(?)`, "sends_recipient"},
+		"holder":    {sqliteHeldSQL, "sends_recipient"},
+		"in flight": {`SELECT f.id FROM flights f CROSS JOIN sends s ON s.id = f.id WHERE f.due_at <= 5 AND f.channel = 'email' ORDER BY f.due_at, f.id LIMIT 3`, "flights_due"},
+		"refunds":   {`SELECT r.id FROM refunds r CROSS JOIN sends s ON s.id = r.id WHERE r.since <= 5 ORDER BY r.since, r.id LIMIT 3`, "refunds_since"},
+		"newest":    {sentOf, "sends_recipient"},
+		"failed":    {filter(store.Filter{Status: store.Failed, Before: &store.Mark{}}), "sqlite_autoindex_failures_1"},
+		"refused":   {filter(store.Filter{Status: store.Refused, Before: &store.Mark{}}), "sends_refused"},
+		"rule":      {filter(store.Filter{BlockedBy: "x"}), "sends_blocked_by"},
+		"domain":    {filter(store.Filter{Domain: "x"}), "sends_domain"},
+		"delivered": {filter(store.Filter{Status: store.Delivered}), "sends_texts"},
+		"all":       {filter(store.Filter{}), "sends_logged"},
+		"page":      {filter(store.Filter{Before: &store.Mark{}}), "sends_logged"},
+		"recipient": {filter(store.Filter{Recipient: &who, Before: &store.Mark{}}), "sends_recipient"},
+		"reference": {filter(store.Filter{Reference: "x", Before: &store.Mark{}}), "sends_reference"},
+		"counting":  {`SELECT id FROM sends s WHERE (s.logged_at, s.id) > ($1, $2) AND s.counts = 1 ORDER BY s.logged_at, s.id LIMIT 9`, "sends_logged"},
+	} {
+		plan := sqlitePlan(t, log, c.query)
+		if !strings.Contains(plan, c.index) || strings.Contains(plan, "TEMP B-TREE") && name != "recipient" { // that merges two
+			t.Errorf("%s: %s", name, plan)
+		}
+	}
+}
+
+func sqlitePlan(t *testing.T, log *DB, query string) string {
+	t.Helper()
+	args := make([]any, strings.Count(query, "?")+strings.Count(query, "$"))
+	for i := range args {
+		args[i] = 0
+	}
+	rows, err := log.writer.Query("EXPLAIN QUERY PLAN "+query, args...)
+	storetest.OK(t, err)
+	defer rows.Close()
+	var plan []string
+	for rows.Next() {
+		var id, parent, unused int
+		var detail string
+		storetest.OK(t, rows.Scan(&id, &parent, &unused, &detail))
+		plan = append(plan, detail)
+	}
+	return strings.Join(plan, "; ")
+}

@@ -1,0 +1,156 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"strings"
+
+	"modernc.org/sqlite"
+)
+
+// keptStatements is how many prepared statements a connection keeps.
+const keptStatements = 256
+
+// sqlitePool is a pool of connections that keep their statements prepared: SQLite compiles a statement in more time than it
+// takes to run it.
+func sqlitePool(dsn string) (*sql.DB, error) {
+	connector, err := sqlite.NewConnector(dsn)
+	if err != nil {
+		return nil, err
+	}
+	return sql.OpenDB(keepingConnector{connector}), nil
+}
+
+// limits makes a limit an expression: for a bare parameter SQLite reads its value when it plans, and so compiles the statement
+// again each time that it is bound.
+var limits = strings.NewReplacer("LIMIT $", "LIMIT 0 + $", "LIMIT ?", "LIMIT 0 + ?")
+
+type keepingConnector struct{ driver.Connector }
+
+// Connect implements driver.Connector.
+func (c keepingConnector) Connect(ctx context.Context) (driver.Conn, error) {
+	conn, err := c.Connector.Connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &keepingConn{sqliteConn: conn.(sqliteConn), idle: map[string]preparedStmt{}}, nil
+}
+
+// sqliteConn is what a connection of the driver does.
+type sqliteConn interface {
+	driver.Conn
+	driver.ConnBeginTx
+	driver.ConnPrepareContext
+	driver.ExecerContext
+	driver.QueryerContext
+	driver.Pinger
+	driver.SessionResetter
+	driver.Validator
+	serializer
+}
+
+type preparedStmt interface {
+	driver.Stmt
+	driver.StmtExecContext
+	driver.StmtQueryContext
+}
+
+// keepingConn keeps statements prepared. database/sql uses a connection from one goroutine at a time.
+type keepingConn struct {
+	sqliteConn
+	idle map[string]preparedStmt // a statement that is running is not in it
+}
+
+// take is the statement of that text, prepared.
+func (c *keepingConn) take(ctx context.Context, text string) (preparedStmt, error) {
+	if stmt, ok := c.idle[text]; ok {
+		delete(c.idle, text)
+		return stmt, nil
+	}
+	stmt, err := c.PrepareContext(ctx, limits.Replace(text))
+	if err != nil {
+		return nil, err
+	}
+	return stmt.(preparedStmt), nil
+}
+
+// put keeps a statement that has run. Where there is no room another one goes, whichever.
+func (c *keepingConn) put(text string, stmt preparedStmt) error {
+	if _, twice := c.idle[text]; twice {
+		return stmt.Close()
+	}
+	if len(c.idle) >= keptStatements {
+		for other, stmt := range c.idle {
+			delete(c.idle, other)
+			if err := stmt.Close(); err != nil {
+				return err
+			}
+			break
+		}
+	}
+	c.idle[text] = stmt
+	return nil
+}
+
+// script says that a text may be several statements, or a PRAGMA, which can act when it is prepared.
+func script(text string) bool {
+	return strings.Contains(text, ";") || strings.HasPrefix(text, "PRAGMA")
+}
+
+// ExecContext implements driver.ExecerContext.
+func (c *keepingConn) ExecContext(ctx context.Context, text string, args []driver.NamedValue) (driver.Result, error) {
+	if script(text) {
+		return c.sqliteConn.ExecContext(ctx, text, args)
+	}
+	stmt, err := c.take(ctx, text)
+	if err != nil {
+		return nil, err
+	}
+	result, err := stmt.ExecContext(ctx, args)
+	if err != nil {
+		_ = stmt.Close() // says the same
+		return nil, err
+	}
+	return result, c.put(text, stmt)
+}
+
+// QueryContext implements driver.QueryerContext.
+func (c *keepingConn) QueryContext(ctx context.Context, text string, args []driver.NamedValue) (driver.Rows, error) {
+	if script(text) {
+		return c.sqliteConn.QueryContext(ctx, text, args)
+	}
+	stmt, err := c.take(ctx, text)
+	if err != nil {
+		return nil, err
+	}
+	rows, err := stmt.QueryContext(ctx, args)
+	if err != nil {
+		_ = stmt.Close() // says the same
+		return nil, err
+	}
+	return &keepingRows{Rows: rows, done: func() error { return c.put(text, stmt) }}, nil
+}
+
+// Close implements driver.Conn.
+func (c *keepingConn) Close() error {
+	for _, stmt := range c.idle {
+		_ = stmt.Close() // what remains open is closed with the connection
+	}
+	clear(c.idle)
+	return c.sqliteConn.Close()
+}
+
+// keepingRows gives its statement back when it is closed.
+type keepingRows struct {
+	driver.Rows
+	done func() error
+}
+
+// Close implements driver.Rows.
+func (r *keepingRows) Close() error {
+	if err := r.Rows.Close(); err != nil {
+		return err
+	}
+	return r.done()
+}

@@ -1,0 +1,33 @@
+package sqlite
+
+import (
+	"context"
+	"strconv"
+	"time"
+
+	"sendcode/internal/store"
+	"sendcode/internal/store/sqldb"
+)
+
+// Stats implements Statistics.
+func (s *DB) Stats(ctx context.Context, q store.StatsQuery) (stats store.Stats, err error) {
+	if q, err = q.Checked(); err != nil {
+		return stats, err
+	}
+	c := sqldb.StatsConditions(q, words)
+	stretch, span := "s.logged_at / "+strconv.Itoa(int(q.Each/time.Second))+"000000", "s.finished_at - s.logged_at"
+	stats.Tallies, err = sqliteRows(ctx, s, func(t *store.Tally) []any { return sqldb.TallyFields(t, q.Each) }, c.Tallies(stretch), c.Args...)
+	if err != nil {
+		return store.Stats{}, err
+	}
+	err = sqldb.AskMeasures(&stats, q, c, stretch, span, func(fields func(*store.Stretch) []any, query string) ([]store.Stretch, error) {
+		return sqliteRows(ctx, s, fields, query, c.Args...)
+	})
+	if err != nil {
+		return store.Stats{}, err
+	}
+	if err := s.readers.QueryRowContext(ctx, c.Lost(words), c.Args...).Scan(&stats.Undelivered); err != nil {
+		return store.Stats{}, store.Unavailable(sqliteCause(err))
+	}
+	return stats, nil
+}

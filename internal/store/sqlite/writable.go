@@ -1,0 +1,71 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+
+	"modernc.org/sqlite"
+
+	"sendcode/internal/store"
+)
+
+// Result codes of SQLite, https://www.sqlite.org/rescode.html: the lower byte is the primary code.
+const (
+	sqliteBusy, sqliteLocked, sqliteNoMem = 5, 6, 7
+	sqliteReadOnly, sqliteIOErr           = 8, 10
+	sqliteFull, sqliteCantOpen            = 13, 14
+	sqliteConstraint                      = 19
+	sqliteIOErrWrite                      = sqliteIOErr | 3<<8
+	sqliteIOErrNoMem                      = sqliteIOErr | 12<<8
+	sqliteIOErrShmSize                    = sqliteIOErr | 19<<8
+)
+
+// undone says that SQLite certainly did not commit, though the COMMIT was begun: it had not written the frame of the log that
+// makes the commit (FULL, a failed write), or had not begun to write at all. It has rolled back by itself, or the driver has.
+// After any other error, such as a failed sync, that frame may be in the file and count after a crash, until a later commit
+// has overwritten it. https://www.sqlite.org/lang_transaction.html, https://www.sqlite.org/walformat.html
+func undone(err error) bool { return undoneCode(sqliteCode(err)) }
+
+func undoneCode(code int) bool {
+	switch code & 0xff {
+	case sqliteFull, sqliteBusy, sqliteLocked, sqliteReadOnly, sqliteCantOpen, sqliteNoMem, sqliteConstraint:
+		return true
+	}
+	return code == sqliteIOErrWrite
+}
+
+func sqliteCode(err error) int {
+	var e *sqlite.Error
+	if errors.As(err, &e) {
+		return e.Code()
+	}
+	return 0
+}
+
+// sqliteCause makes SQLite's reason why it can't write one of the store's.
+func sqliteCause(err error) error {
+	switch why := sqliteCode(err); {
+	case why == sqliteIOErrWrite || why == sqliteIOErrNoMem || why == sqliteIOErrShmSize:
+		return fmt.Errorf("%w: %w", store.ErrFull, err)
+	case why&0xff == sqliteFull || why&0xff == sqliteNoMem:
+		return fmt.Errorf("%w: %w", store.ErrFull, err)
+	case why&0xff == sqliteReadOnly:
+		return fmt.Errorf("%w: %w", store.ErrReadOnly, err)
+	}
+	return err
+}
+
+// Ping implements Health: it writes, for a disk without room is read as well as any other. What it writes takes more pages than a
+// send does and is gone before the commit, so that the pages are there for the next.
+func (s *DB) Ping(ctx context.Context) error {
+	return s.write(ctx, func(ctx context.Context, tx *sql.Tx, _ time.Time) error {
+		_, err := tx.ExecContext(ctx, `INSERT INTO writable (filling) VALUES (zeroblob(65536))`)
+		if err == nil {
+			_, err = tx.ExecContext(ctx, `DELETE FROM writable`)
+		}
+		return err
+	})
+}

@@ -1,0 +1,221 @@
+// Package store is what is kept: every send, every refusal and every verification is a row, and nothing is sent without its
+// row. It is three things at once.
+//
+//   - The record that answers "did the mail to this person go out, and if not, why?".
+//   - The second gate: Begin decides the recipient's rules again, under a lock on that recipient, in the transaction
+//     that writes the send. A lost or stale Redis therefore never admits one send too many.
+//   - The outbox: a row in flight carries a lease; whoever holds the row's latest attempt may finish it, and any
+//     replica takes over a row whose lease ran out. There is no second queue.
+//
+// This package has the rows, what makes a request valid, and one small interface a feature; it has no SQL. Package gate decides,
+// sqldb has the statements that both databases run, postgres and sqlite the hot path of each, and storetest the contract that both
+// fulfil.
+//
+// Instants are whole microseconds, UTC. A row keeps two: TakenAt on the clock of the limiter that let it in (named by
+// Clock) and LoggedAt on the store's own clock, read after the lock. Ages compare instants of one clock only, and are at
+// most a second more on a limiter's clock than on the store's.
+package store
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/google/uuid"
+
+	"sendcode/internal/recipient"
+	"sendcode/quota"
+)
+
+// What a caller can tell apart. Every other failure of the log wraps ErrUnavailable.
+var (
+	// ErrNotFound: no such row.
+	ErrNotFound = errors.New("store: not found")
+	// ErrUnavailable: the log did not answer, or answered that it can't serve now.
+	ErrUnavailable = errors.New("store: log is unavailable")
+	// ErrUncertain goes with ErrUnavailable when a write may have been committed all the same. Only without it may
+	// the place in the quota be given back. Begin may be repeated with the same Send.ID to find out.
+	ErrUncertain = errors.New("store: outcome of the write is not known")
+	// ErrBadRequest: what was asked for is a mistake of the calling code; nothing was written.
+	ErrBadRequest = errors.New("store: bad request")
+)
+
+// Outbox decides and writes sends, and holds them until they have ended.
+type Outbox interface {
+	// Begin decides and writes one send. A refusal is a value, and leaves nothing behind: the rules refuse it, or the bounds on
+	// failed checks, while which its code could not be tried. With an error, nothing was
+	// written unless the error is ErrUncertain. Repeated with the same Send.ID it answers with the row that the first
+	// call wrote, as it was written, and writes no second one.
+	Begin(ctx context.Context, intent Intent) (Begun, error)
+	// Renew extends the leases of the rows in Sending whose attempt still holds.
+	Renew(ctx context.Context, lease time.Duration, held []Held) error
+	// Finish ends a send; false: another attempt holds it, or it ended before, and nothing was changed.
+	Finish(ctx context.Context, outcome Outcome) (bool, error)
+	// Postpone puts a send back to Queued until its time; false as for Finish.
+	Postpone(ctx context.Context, p Postponement) (bool, error)
+	// TakeOver starts the next attempt of up to limit rows of a channel that are due or whose lease ran out, the longest
+	// overdue first. A row whose lease ran out is in doubt from then on.
+	TakeOver(ctx context.Context, ch recipient.Channel, lease time.Duration, limit int) ([]Work, error)
+	// RefundsDue leases up to limit refunds that nobody has confirmed for a lease's time, counted from Finish or from
+	// the last time that they were leased, the oldest first.
+	RefundsDue(ctx context.Context, lease time.Duration, limit int) ([]Refund, error)
+	// Refunded confirms a refund.
+	Refunded(ctx context.Context, held Held) error
+}
+
+// IdempotencyKeys hold what requests with an Idempotency-Key came to.
+type IdempotencyKeys interface {
+	// Claim takes an idempotency key, once for all requests that share it while it lives; see Claim the type. One that was
+	// held for longer than its lease without a send goes to the next request.
+	Claim(ctx context.Context, c Claim) (Claimed, error)
+	// Release gives a claim up that no send came of: the next request may have it at once. forget: as if it never was, also
+	// for a request that asks something else. A claim with another send is not touched.
+	Release(ctx context.Context, key [32]byte, id uuid.UUID, forget bool) error
+}
+
+// Verifications are checked and canceled.
+type Verifications interface {
+	// Verification reads one with its newest send, and the log's clock.
+	Verification(ctx context.Context, id string) (Verification, Send, time.Time, error)
+	// Attempt counts one try before anything is compared. False: no try was left, it is not pending (any more), or its
+	// recipient is at the bound on failed checks; in the last case alone it is returned still pending. The verification
+	// is returned as it is afterwards, with the log's clock.
+	Attempt(ctx context.Context, id string) (Verification, bool, time.Time, error)
+	// LockedOut says whether the bounds on failed checks let codes be tried now: those of the recipient of v that callers of the
+	// same kind opened as v.
+	LockedOut(ctx context.Context, v Verification) (Lockout, error)
+	// Approve approves a verification that is neither approved, canceled nor expired, whatever its tries: the try that
+	// was compared is counted already. False: somebody else did, or it ended. With it the event of tell is written, if any.
+	Approve(ctx context.Context, id string, tell Tell) (bool, error)
+	// Cancel cancels a verification that is neither approved, canceled nor expired. False: it had ended, or there is none.
+	Cancel(ctx context.Context, id string) (bool, error)
+	// Newest is the newest pending verification that a holder has for a recipient, or ErrNotFound.
+	Newest(ctx context.Context, h Holding) (Verification, error)
+}
+
+// Refusals are sends that did not begin.
+type Refusals interface {
+	// Refused records refusals; a refusal whose ID exists already is added to that row: Count grows, RetryAfter is
+	// renewed, and of Recipients the larger stays. A row that was a send is never touched.
+	Refused(ctx context.Context, refusals []Send) error
+}
+
+// Search reads sends and refusals, for people.
+type Search interface {
+	// Sends lists rows, newest first, by LoggedAt and then ID.
+	Sends(ctx context.Context, filter Filter) ([]Send, error)
+	// SendsByID reads up to 1,000 rows, in no order. Those that there are not are left out.
+	SendsByID(ctx context.Context, ids []uuid.UUID) ([]Send, error)
+	// Latest reads the newest row of each of up to 5,000 recipients, of those within so long, newest first.
+	Latest(ctx context.Context, hs []recipient.Hash, within time.Duration) ([]Send, error)
+	// Story reads one row with what belongs to it.
+	Story(ctx context.Context, id uuid.UUID) (Story, error)
+	// Referenced reads the rows that a support reference means, by ID; none for a text that is no reference.
+	Referenced(ctx context.Context, support string) ([]Send, error)
+	// Crowds are the recipients with at least so many counting sends, those with the newest send first, and how many
+	// there are in all.
+	Crowds(ctx context.Context, q CrowdQuery) ([]Crowd, int, error)
+}
+
+// Counts tell a limiter what counts.
+type Counts interface {
+	// Counting calls yield for every counting send whose LoggedAt is less than within ago, oldest first by LoggedAt. An
+	// error of yield ends it and is returned as it is.
+	Counting(ctx context.Context, clock string, within time.Duration, yield func(Counting) error) error
+	// History reads the counting sends of a bucket within the time given, oldest first, on the log's own clock, and that
+	// clock. It decides nothing: between it and a Begin others may send.
+	History(ctx context.Context, b Bucket, within time.Duration) ([]quota.Event, time.Time, error)
+	// HistoryAt is History as a Begin of that instant would see it: each event lies its age before the instant of the clock
+	// named, where its row was taken on that clock, else its age on the log's. With LogClock the instant is the log's.
+	HistoryAt(ctx context.Context, b Bucket, within time.Duration, clock string, at time.Time) ([]quota.Event, time.Time, error)
+	// Rejected reads the rejected sends of a bucket's recipient, of every purpose, that ended within the time given, as
+	// History reads its counting ones: ended at, oldest first.
+	Rejected(ctx context.Context, b Bucket, within time.Duration) ([]quota.Event, time.Time, error)
+	// AllRejected calls yield for every rejected send that ended less than within ago, oldest first, from its end. An error
+	// of yield ends it and is returned as it is.
+	AllRejected(ctx context.Context, within time.Duration, yield func(Counting) error) error
+}
+
+// SuppressionList has the addresses that get nothing.
+type SuppressionList interface {
+	// Suppress adds a suppression, which lasts from now. False: one of this ID is there already, also where it was lifted,
+	// and is returned as it is. An act, if there is one, is written with it, or neither.
+	Suppress(ctx context.Context, s Suppression, lasts time.Duration, act *Act) (Suppression, bool, error)
+	// Suppressions lists them, newest first, by Since and then ID, with the log's clock.
+	Suppressions(ctx context.Context, f SuppressionFilter) ([]Suppression, time.Time, error)
+	// Lift ends all that hold for an address now, and returns them. The act, if there is one, is written with it, or neither,
+	// also where nothing held: it then says on whom, as far as the suppressions tell, and how many there were.
+	Lift(ctx context.Context, l Lifting, act *Act) ([]Suppression, error)
+}
+
+// ProviderEvents are what providers tell of sends that they took.
+type ProviderEvents interface {
+	// Heard records what a provider told of a send that it took, and suppresses as bar says, in one transaction. It changes no
+	// status. False: it was told before, and nothing was changed. Errors: ErrNotFound, ErrUnavailable.
+	Heard(ctx context.Context, e ProviderEvent, bar Bar) (bool, error)
+}
+
+// Budgets bound what text messages may cost.
+type Budgets interface {
+	// Spend makes all charges, if none of them passes its cap, or none at all; then refusedBy is the account that is in the
+	// way. Parallel calls never pass a cap together. With an error, nothing was spent unless it is ErrUncertain.
+	Spend(ctx context.Context, charges []Charge) (spent []Spent, refusedBy string, err error)
+	// Unspend takes charges back that Spend made, in the period in which it did.
+	Unspend(ctx context.Context, spent []Spent) error
+}
+
+// Receipts are what carriers tell of text messages.
+type Receipts interface {
+	// Receive notes what a carrier said afterwards became of a text message, Delivered or Undelivered; false: nothing changed.
+	Receive(ctx context.Context, id uuid.UUID, status Status) (bool, error)
+}
+
+// CarrierHolds keep messages from a recipient for a while.
+type CarrierHolds interface {
+	// Embargo keeps messages from a recipient for a while; a longer one that holds already stays.
+	Embargo(ctx context.Context, ch recipient.Channel, h recipient.Hash, lasts time.Duration) error
+	// Embargoed is what is left of an embargo.
+	Embargoed(ctx context.Context, ch recipient.Channel, h recipient.Hash) (Embargo, error)
+}
+
+// Statistics count what there is in a stretch of time.
+type Statistics interface {
+	// Stats counts what there is in a stretch of time.
+	Stats(ctx context.Context, q StatsQuery) (Stats, error)
+	// Domains are the mail domains to which most sends of that time failed, at most ten, those with the most first.
+	Domains(ctx context.Context, q StatsQuery) ([]DomainTally, error)
+}
+
+// Health tells whether the store can be written.
+type Health interface {
+	// Ping reports whether the log can take a send now, by writing something. After it, what became of each earlier write in
+	// this process's SQLite is final: see undone.
+	Ping(ctx context.Context) error
+	Close() error
+}
+
+// Store is all that a database does, feature by feature. A package that needs some of it declares what that is.
+type Store struct {
+	Outbox
+	IdempotencyKeys
+	Verifications
+	Refusals
+	Search
+	Counts
+	SuppressionList
+	ProviderEvents
+	Budgets
+	Receipts
+	CarrierHolds
+	Statistics
+	Health
+	EventQueue
+	Watcher
+	Awaiting
+	ActLog
+	Forgiver
+	Eraser
+	AccountStore
+	Expirer
+	Counter
+}

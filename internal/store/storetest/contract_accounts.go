@@ -1,0 +1,172 @@
+package storetest
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"sendcode/internal/store"
+)
+
+func accounts(t *testing.T, f *Fixture) {
+	_, err := f.Account(t.Context(), "mei")
+	Is(t, err, store.ErrNotFound)
+	_, err = f.Account(t.Context(), "\x00")
+	Is(t, err, store.ErrNotFound)
+	mei := store.Account{Name: "mei", Role: "operator", Password: "$argon2id$…", MadeAt: f.Now}
+	OK(t, f.AddAccount(t.Context(), mei, f.Act()))
+	f.Pass(time.Second)
+	_, err = f.AccountOf(t.Context(), "")
+	Is(t, err, store.ErrNotFound)
+	li := store.Account{Name: "a.li-2", Role: "reader", Identity: "li@example.com", MadeAt: f.Now}
+	OK(t, f.AddAccount(t.Context(), li, f.Act()))
+	changed := mei
+	changed.Role, changed.Password, changed.DisabledAt = "owner", "other", f.Now
+	OK(t, f.ChangeAccount(t.Context(), "mei", store.AccountChange{Role: &changed.Role, Password: &changed.Password, DisabledAt: &changed.DisabledAt}, f.Act()))
+	got, err := f.Replica.Account(t.Context(), "mei")
+	OK(t, err)
+	Equal(t, "changed", got, changed)
+	got, err = f.Replica.AccountOf(t.Context(), "li@example.com")
+	OK(t, err)
+	Equal(t, "of the identity", got, li)
+	for _, nobody := range []string{"", "Li@example.com", "\x00", "a.li-2"} {
+		_, err = f.AccountOf(t.Context(), nobody)
+		Is(t, err, store.ErrNotFound)
+	}
+	Is(t, f.AddAccount(t.Context(), mei, f.Act()), store.ErrNameTaken)
+	Is(t, f.AddAccount(t.Context(), li, f.Act()), store.ErrNameTaken) // its own identity is not another's
+	Is(t, f.AddAccount(t.Context(), store.Account{Name: "bo", Role: "reader", Identity: li.Identity}, f.Act()), store.ErrIdentityTaken)
+	Is(t, f.ChangeAccount(t.Context(), "mei", store.AccountChange{Identity: &li.Identity}, f.Act()), store.ErrIdentityTaken)
+	for _, nobody := range []string{"bo", "", "Mei", "\x00"} {
+		Is(t, f.ChangeAccount(t.Context(), nobody, store.AccountChange{Role: &mei.Role}, f.Act()), store.ErrNotFound)
+	}
+	list, err := f.Accounts(t.Context())
+	OK(t, err)
+	Equal(t, "list", list, []store.Account{li, changed})
+	acts := f.ListActs(t, store.ActFilter{})
+	Equal(t, "acts", len(acts), 3)
+	Equal(t, "role in the act of a change", acts[0].Detail, "owner")
+	for _, bad := range []store.Account{
+		{Name: "", Role: "owner"}, {Name: "Mei", Role: "owner"}, {Name: "m i", Role: "owner"}, {Name: strings.Repeat("m", 33), Role: "owner"},
+		{Name: "mei", Role: "root"}, {Name: "mei"}, {Name: "mei", Role: "owner", Password: "\x00"}, {Name: "mei\n", Role: "owner"},
+	} {
+		Is(t, f.AddAccount(t.Context(), bad, f.Act()), store.ErrBadRequest)
+	}
+	noOne := f.Act(func(a *store.Act) { a.Who = "" })
+	Is(t, f.AddAccount(t.Context(), store.Account{Name: "bo", Role: "reader"}, noOne), store.ErrBadRequest)
+	Is(t, f.ChangeAccount(t.Context(), "mei", store.AccountChange{Role: &mei.Role}, noOne), store.ErrBadRequest)
+	for _, wrong := range []store.AccountChange{{Role: new("root")}, {Role: new("")}, {Password: new("\x00")}, {Identity: new("\xff")}} {
+		Is(t, f.ChangeAccount(t.Context(), "mei", wrong, f.Act()), store.ErrBadRequest)
+	}
+	got, err = f.Account(t.Context(), "mei")
+	OK(t, err)
+	Equal(t, "without its act", got, changed)
+	OK(t, f.ChangeAccount(t.Context(), "mei", store.AccountChange{Identity: new("mei@example.com"), DisabledAt: &time.Time{}}, f.Act()))
+	changed.Identity, changed.DisabledAt = "mei@example.com", time.Time{}
+	got, err = f.Account(t.Context(), "mei")
+	OK(t, err)
+	Equal(t, "open again", got, changed)
+	OK(t, f.ChangeAccount(t.Context(), "mei", store.AccountChange{Identity: new("")}, f.Act()))
+	_, err = f.AccountOf(t.Context(), "mei@example.com")
+	Is(t, err, store.ErrNotFound)
+}
+
+// Changes of one account through two replicas, each from the same read, do not undo each other; each writes its act.
+func accountsAtOnce(t *testing.T, f *Fixture) {
+	mei := store.Account{Name: "mei", Role: "owner", Password: "old", MadeAt: f.Now}
+	OK(t, f.AddAccount(t.Context(), mei, f.Act()))
+	want := mei
+	want.Role, want.Password, want.Identity, want.DisabledAt = "reader", "new", "mei@example.com", f.Now
+	changes := []store.AccountChange{{Role: &want.Role}, {Password: &want.Password}, {Identity: &want.Identity}, {DisabledAt: &want.DisabledAt}}
+	acts, errs := make([]store.Act, len(changes)), make([]error, len(changes))
+	for i := range acts {
+		acts[i] = f.Act()
+	}
+	Together(len(changes), func(i int) { errs[i] = f.Both(i).ChangeAccount(t.Context(), "mei", changes[i], acts[i]) })
+	for _, err := range errs {
+		OK(t, err)
+	}
+	got, err := f.Account(t.Context(), "mei")
+	OK(t, err)
+	Equal(t, "after all", got, want)
+	Equal(t, "acts", len(f.ListActs(t, store.ActFilter{})), 1+len(changes))
+}
+
+// One account for those who add the same name at once, and one for those who add the same identity.
+func accountsAddedAtOnce(t *testing.T, f *Fixture) {
+	var adding [8]store.Account
+	var acts [8]store.Act
+	var errs [8]error
+	for i := range adding {
+		adding[i], acts[i] = store.Account{Name: "mei", Role: "reader", Password: string(rune('a' + i))}, f.Act()
+		if i >= 4 {
+			adding[i].Name, adding[i].Identity = "li-"+adding[i].Password, "li@example.com"
+		}
+	}
+	Together(8, func(i int) { errs[i] = f.Both(i).AddAccount(t.Context(), adding[i], acts[i]) })
+	count := map[error]int{}
+	for i, err := range errs {
+		for _, known := range []error{nil, store.ErrNameTaken, store.ErrIdentityTaken} {
+			if errors.Is(err, known) {
+				count[known]++
+			}
+		}
+		if got, missing := f.Account(t.Context(), adding[i].Name); err == nil && (missing != nil || got.Password != adding[i].Password) {
+			t.Errorf("%d was said to be added: %v", i, missing)
+		}
+	}
+	Equal(t, "answers", count, map[error]int{nil: 2, store.ErrNameTaken: 3, store.ErrIdentityTaken: 3})
+	list, err := f.Accounts(t.Context())
+	OK(t, err)
+	Equal(t, "accounts and acts", []int{len(list), len(f.ListActs(t, store.ActFilter{}))}, []int{2, 2})
+}
+
+func sessions(t *testing.T, f *Fixture) {
+	begin := func(n byte) store.Session {
+		t.Helper()
+		s, err := f.BeginSession(t.Context(), store.Session{ID: [32]byte{n}, Account: "mei", Bound: [32]byte{9, n}, Via: "oidc", Granted: "staff", Passed: n == 1}, 12*time.Hour, f.Act())
+		OK(t, err)
+		return s
+	}
+	find := func(f store.Store, n byte) (store.Session, time.Time, error) {
+		return f.Session(t.Context(), [32]byte{n})
+	}
+	first := begin(1)
+	Equal(t, "begun", first, store.Session{ID: [32]byte{1}, Account: "mei", Bound: [32]byte{9, 1}, Via: "oidc", Granted: "staff", Passed: true, StartedAt: f.Now, SeenAt: f.Now})
+	Equal(t, "acts", len(f.ListActs(t, store.ActFilter{})), 1)
+	f.Pass(time.Minute)
+	got, now, err := find(f.Replica, 1)
+	OK(t, err)
+	Equal(t, "found", []any{got, now}, []any{first, f.Now})
+	OK(t, f.SeeSession(t.Context(), first.ID))
+	got, _, err = find(f.Store, 1)
+	OK(t, err)
+	Equal(t, "seen", []time.Time{got.StartedAt, got.SeenAt}, []time.Time{first.StartedAt, f.Now})
+	factor := f.Now
+	_, err = f.AddSecondFactor(t.Context(), store.SecondFactor{Account: "mei", Sealed: []byte("s")}, nil, f.Act())
+	OK(t, err)
+	Equal(t, "of a session that begins", begin(2).FactorAt, time.Time{})
+	got, _, err = find(f.Replica, 2)
+	OK(t, err)
+	Equal(t, "of one that is found", []any{got.FactorAt, got.Passed}, []any{factor, false})
+	OK(t, f.Replica.EndSession(t.Context(), [32]byte{2}))
+	OK(t, f.EndSession(t.Context(), [32]byte{2}))
+	OK(t, f.SeeSession(t.Context(), [32]byte{2}))
+	_, _, err = find(f.Store, 2)
+	Is(t, err, store.ErrNotFound)
+	f.Pass(12*time.Hour - time.Minute)
+	begin(3)
+	_, _, err = find(f.Store, 1)
+	OK(t, err) // to the microsecond
+	f.Pass(time.Microsecond)
+	begin(4)
+	_, _, err = find(f.Store, 1)
+	Is(t, err, store.ErrNotFound)
+	_, err = f.BeginSession(t.Context(), store.Session{ID: [32]byte{5}, Account: "\x00"}, time.Hour, f.Act())
+	Is(t, err, store.ErrBadRequest)
+	_, err = f.BeginSession(t.Context(), store.Session{ID: [32]byte{5}, Account: "mei"}, time.Hour, f.Act(func(a *store.Act) { a.What = "" }))
+	Is(t, err, store.ErrBadRequest)
+	_, _, err = find(f.Store, 5)
+	Is(t, err, store.ErrNotFound)
+}

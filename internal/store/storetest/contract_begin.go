@@ -1,0 +1,332 @@
+package storetest
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"sendcode/internal/recipient"
+	"sendcode/internal/store"
+	"sendcode/quota"
+)
+
+func beginWrites(t *testing.T, f *Fixture) {
+	taken := Epoch.Add(-7 * time.Hour).Add(123 * time.Nanosecond).In(time.FixedZone("east", 3600))
+	in := f.Intent(1, TakenAt("redis", taken), WithRules(DefaultRules))
+	in.Send.Observed = []string{"office", "stricter"}
+	in.Verification.Alphabet = "unambiguous"
+	in.Verification.Holder, in.Verification.Locale, in.Verification.App = "s:1", "ignored", "ignored"
+	got := f.Admit(t, in)
+
+	v := store.Verification{
+		ID: in.Verification.ID, App: "shop", Channel: recipient.Email, Purpose: "login", Recipient: in.Send.Recipient,
+		To: "a•••@example.com", Sealed: []byte{0, 1, 255}, Holder: "s:1", Nonce: []byte("0123456789abcdef"), KeyID: "k1",
+		CodeLength: 6, Alphabet: "unambiguous", Locale: "en", Reference: "order 7", CreatedAt: f.Now, ExpiresAt: f.Now.Add(10 * time.Minute),
+		MaxAttempts: 5, Sends: 1,
+	}
+	s := store.Send{
+		ID: in.Send.ID, VerificationID: v.ID, Number: 1, App: "shop", Channel: recipient.Email, Purpose: "login",
+		Recipient: in.Send.Recipient, To: "a•••@example.com", Locale: "en", Reference: "order 7", IP: "192.0.2.0/24",
+		Status: store.Sending, Attempt: 1, Counts: true, TakenAt: Epoch.Add(-7 * time.Hour), Clock: "redis", LoggedAt: f.Now,
+		DueAt: f.Now.Add(8 * time.Second), Count: 1, Observed: []string{"office", "stricter"},
+	}
+	Equal(t, "begun", got, store.Begun{Admitted: true, Verification: v, Send: s, At: s.TakenAt, Now: f.Now, Clock: store.LogClock})
+	Equal(t, "row", f.Row(t, s.ID), s)
+	read, newest, now, err := f.Verification(t.Context(), v.ID)
+	OK(t, err)
+	Equal(t, "verification", read, v)
+	Equal(t, "newest send", newest, s)
+	Equal(t, "clock", now, f.Now)
+}
+
+func refusalLeavesNothing(t *testing.T, f *Fixture) {
+	first := f.Admit(t, f.Intent(1, WithRules(Rule(1, time.Minute))))
+	before := f.All(t)
+	in := f.Intent(1, WithRules(Rule(1, time.Minute)))
+	got := f.Refuse(t, in)
+	Equal(t, "verification and send", Show(got.Verification)+Show(got.Send), Show(store.Verification{})+Show(store.Send{}))
+	Equal(t, "rows", f.All(t), before)
+	_, _, _, err := f.Attempt(t.Context(), in.Verification.ID)
+	Is(t, err, store.ErrNotFound)
+
+	resend := f.Intent(1, WithRules(Rule(1, time.Minute)), func(in *store.Intent) { in.Join = first.Verification.ID })
+	f.Refuse(t, resend)
+	v, _, _, err := f.Verification(t.Context(), first.Verification.ID)
+	OK(t, err)
+	Equal(t, "sends of the joined verification", v.Sends, 1)
+}
+
+// defaultPolicy walks the three windows: a place is free again exactly one window after its send, and 1 µs earlier it
+// is not.
+func defaultPolicy(t *testing.T, f *Fixture) {
+	last := time.Duration(0)
+	begun := func(at time.Duration) bool {
+		f.Pass(at - last) // by the log's clock, which is years from the limiter's
+		last = at
+		return f.MustBegin(t, f.Intent(1, TakenAt("redis", Epoch.AddDate(-3, 0, 0).Add(at)), WithRules(DefaultRules))).Admitted
+	}
+	steps := []struct {
+		at   time.Duration
+		want bool
+	}{
+		{0, true}, {time.Minute - time.Microsecond, false}, {time.Minute, true}, {2 * time.Minute, true},
+		{3 * time.Minute, true}, {4 * time.Minute, true},
+		{5 * time.Minute, false}, {time.Hour - time.Microsecond, false}, {time.Hour, true}, // the hour is full of five
+		{time.Hour + time.Minute - time.Microsecond, false}, {time.Hour + time.Minute, true},
+		{time.Hour + 2*time.Minute, true}, {time.Hour + 3*time.Minute, true}, {time.Hour + 4*time.Minute, true}, // ten
+		{2*time.Hour + 4*time.Minute, false}, {24*time.Hour - time.Microsecond, false}, {24 * time.Hour, true},
+		{24*time.Hour + time.Minute - time.Microsecond, false}, {24*time.Hour + time.Minute, true},
+	}
+	for _, s := range steps {
+		if got := begun(s.at); got != s.want {
+			t.Fatalf("at %v: admitted %v, wanted %v", s.at, got, s.want)
+		}
+	}
+}
+
+func agesOnOneClock(t *testing.T, f *Fixture) {
+	minute := WithRules(Rule(1, time.Minute))
+	for n, c := range []struct {
+		first, second string
+		logged, taken time.Duration // from the first to the second
+		want          bool
+	}{
+		{"redis", "redis", time.Minute - time.Second, time.Minute, true},
+		{"redis", "redis", time.Hour, time.Minute - time.Microsecond, false},
+		{"redis", "other", time.Minute, time.Microsecond, true},
+		{"redis", "other", time.Minute - time.Microsecond, time.Hour, false},
+		{"redis", "", time.Minute, 0, true},
+		{"redis", store.LogClock, time.Minute - time.Microsecond, time.Hour, false},
+		{"", "redis", time.Minute, 0, true},
+		{store.LogClock, "redis", time.Minute - time.Microsecond, time.Hour, false},
+	} {
+		f.Admit(t, f.Intent(n, TakenAt(c.first, Epoch), minute))
+		f.Pass(c.logged)
+		in := f.Intent(n, TakenAt(c.second, Epoch.Add(c.taken)), minute)
+		if got := f.MustBegin(t, in).Admitted; got != c.want {
+			t.Errorf("%q then %q, %v later by the log, %v by the limiter: admitted %v", c.first, c.second, c.logged, c.taken, got)
+		}
+	}
+}
+
+func logClockAlone(t *testing.T, f *Fixture) {
+	first := f.Admit(t, f.Intent(1, WithRules(DefaultRules), TakenAt(store.LogClock, Epoch.Add(time.Hour))))
+	Equal(t, "clock of the row", first.Send.Clock, store.LogClock)
+	Equal(t, "taken at", first.Send.TakenAt, f.Now)
+	f.Pass(time.Minute - time.Microsecond)
+	got := f.Refuse(t, f.Intent(1, WithRules(DefaultRules)))
+	Equal(t, "clock", got.Clock, store.LogClock)
+	Equal(t, "now", got.Now, f.Now)
+	f.Pass(time.Microsecond)
+	f.Admit(t, f.Intent(1, WithRules(DefaultRules)))
+}
+
+func clocksThatGoBack(t *testing.T, f *Fixture) {
+	minute := WithRules(Rule(1, time.Minute))
+	f.Admit(t, f.Intent(1, TakenAt("redis", Epoch), minute))
+	got := f.Refuse(t, f.Intent(1, TakenAt("redis", Epoch.Add(-30*time.Second)), minute))
+	d := quota.Evaluate(Rule(1, time.Minute), map[quota.Scope][]quota.Event{quota.Recipient: got.History}, got.Now)
+	Equal(t, "wait", d.RetryAfter(), time.Minute)
+
+	f.Admit(t, f.Intent(2, minute))
+	f.Pass(-30 * time.Second)
+	f.Refuse(t, f.Intent(2, minute))
+	f.Pass(90*time.Second - time.Microsecond)
+	f.Refuse(t, f.Intent(2, minute))
+	f.Pass(time.Microsecond)
+	f.Admit(t, f.Intent(2, minute))
+}
+
+// limiterOnceFarAhead: a limiter's clock was a year ahead for one send, then right again.
+func limiterOnceFarAhead(t *testing.T, f *Fixture) {
+	rules := WithRules([]quota.Rule{
+		{Name: "minute", Scope: quota.Recipient, Limit: 1, Window: time.Minute},
+		{Name: "hour", Scope: quota.Recipient, Limit: 9, Window: time.Hour},
+	})
+	f.Admit(t, f.Intent(1, TakenAt("redis", Epoch.AddDate(1, 0, 0)), rules))
+	f.Pass(25*time.Hour - time.Microsecond) // the longest window and a day
+	got := f.Refuse(t, f.Intent(1, TakenAt("redis", Epoch.Add(25*time.Hour)), rules))
+	Equal(t, "events", len(got.History), 1)
+	f.Pass(time.Microsecond)
+	f.Admit(t, f.Intent(1, TakenAt("redis", Epoch.Add(25*time.Hour)), rules))
+}
+
+func whoseSendsCount(t *testing.T, f *Fixture) {
+	one := WithRules(Rule(1, time.Hour))
+	f.Admit(t, f.Intent(1, one))
+	other := func(change func(*store.Intent)) { t.Helper(); f.Admit(t, f.Intent(1, one, change)) }
+	other(func(in *store.Intent) { in.Send.App = "other" })
+	other(func(in *store.Intent) { in.Send.Channel = recipient.SMS })
+	other(func(in *store.Intent) { in.Send.Recipient[0] = 1 })
+	other(func(in *store.Intent) { in.Send.Purpose, in.Purposes = "gift", []string{"gift", "gifts", "log"} })
+	f.Refuse(t, f.Intent(1, one, func(in *store.Intent) { in.Send.Purpose = "signup" })) // shares login's policy
+	f.Refuse(t, f.Intent(1, one, func(in *store.Intent) { in.Send.Purpose, in.Purposes = "new", []string{"gift", "new"} }))
+	f.Admit(t, f.Intent(1, one, func(in *store.Intent) { in.Send.Purpose, in.Purposes = "new", []string{"new"} }))
+}
+
+// historyExplains: what Begin answers, given to quota.Evaluate, gives the same decision, also where clocks are mixed.
+func historyExplains(t *testing.T, f *Fixture) {
+	rules := []quota.Rule{
+		{Name: "short", Scope: quota.Recipient, Limit: 2, Window: time.Minute},
+		{Name: "long", Scope: quota.Recipient, Limit: 4, Window: time.Hour},
+	}
+	a := f.Intent(1, TakenAt("redis", Epoch), WithRules(rules))
+	b := f.Intent(1, TakenAt("old", Epoch.AddDate(-1, 0, 0)), WithRules(rules))
+	c := f.Intent(1, WithRules(rules))
+	f.Admit(t, a)
+	f.Pass(30 * time.Minute)
+	f.Admit(t, b)
+	f.Pass(10 * time.Second)
+	f.Admit(t, c)
+	f.Pass(20 * time.Second)
+	now := Epoch.Add(30*time.Minute + 31*time.Second) // redis is a second ahead
+	got := f.Refuse(t, f.Intent(1, TakenAt("redis", now), WithRules(rules)))
+	Equal(t, "clock", got.Clock, "redis")
+	Equal(t, "now", got.Now, now)
+	Equal(t, "history", got.History, []quota.Event{
+		{ID: string(a.Send.ID[:]), At: Epoch},
+		{ID: string(b.Send.ID[:]), At: now.Add(-30 * time.Second)},
+		{ID: string(c.Send.ID[:]), At: now.Add(-20 * time.Second)},
+	})
+	d := quota.Evaluate(rules, map[quota.Scope][]quota.Event{quota.Recipient: got.History}, got.Now)
+	Equal(t, "wait", d.RetryAfter(), 30*time.Second)
+
+	f.Pass(30 * time.Minute) // a is older than the longest window on redis's clock, not on the log's
+	got = f.MustBegin(t, f.Intent(1, TakenAt("redis", Epoch.Add(time.Hour)), WithRules(Rule(2, time.Hour))))
+	Equal(t, "events", len(got.History), 2)
+	let := f.Admit(t, f.Intent(1, TakenAt("redis", Epoch.Add(time.Hour)), WithRules(Rule(3, time.Hour))))
+	Equal(t, "told to the one that is let in", let.History, got.History)
+	Equal(t, "before", let.At, got.Now)
+}
+
+func noRules(t *testing.T, f *Fixture) {
+	for range 3 {
+		f.Admit(t, f.Intent(1))
+	}
+	got := f.MustBegin(t, f.Intent(1, WithRules(Rule(3, time.Minute))))
+	Equal(t, "admitted", got.Admitted, false)
+}
+
+func repeatedBegin(t *testing.T, f *Fixture) {
+	in := f.Intent(1, TakenAt("redis", Epoch), WithRules(DefaultRules))
+	in.Send.Observed = []string{"office"}
+	first := f.Admit(t, in)
+	f.Pass(time.Second)
+	again := f.MustBegin(t, in)
+	Equal(t, "told to be so", again.Repeated && !first.Repeated, true)
+	again.Repeated, first.At = false, time.Time{} // it decides nothing
+	Equal(t, "repeated", again, first)
+	Equal(t, "rows", len(f.All(t)), 1)
+
+	done, err := f.Finish(t.Context(), store.Outcome{Held: store.Held{ID: in.Send.ID, Attempt: 1}, Status: store.Failed, Reason: "rejected", Provider: "mx", ProviderCode: "550", Refund: true})
+	OK(t, err)
+	Equal(t, "finished", done, true)
+	again = f.MustBegin(t, in)
+	Equal(t, "repeated after its end", again.Send, first.Send)
+
+	in.Send.Recipient[0] ^= 1
+	_, err = f.Begin(t.Context(), in)
+	Is(t, err, store.ErrBadRequest)
+}
+
+func badIntents(t *testing.T, f *Fixture) {
+	for name, change := range map[string]func(*store.Intent){
+		"no ID":            func(in *store.Intent) { in.Send.ID = uuid.Nil },
+		"no verification":  func(in *store.Intent) { in.Verification.ID = "" },
+		"no app":           func(in *store.Intent) { in.Send.App = "" },
+		"no channel":       func(in *store.Intent) { in.Send.Channel = "" },
+		"no purpose":       func(in *store.Intent) { in.Send.Purpose = ""; in.Purposes = []string{""} },
+		"foreign purpose":  func(in *store.Intent) { in.Send.Purpose = "gift" },
+		"no instant":       func(in *store.Intent) { in.Send.Clock = "redis" },
+		"no life":          func(in *store.Intent) { in.Life = 0 },
+		"no lease":         func(in *store.Intent) { in.Lease = 0 },
+		"no tries":         func(in *store.Intent) { in.Verification.MaxAttempts = 0 },
+		"negative life":    func(in *store.Intent) { in.MinLife = -1 },
+		"limit 0":          func(in *store.Intent) { in.Rules = Rule(0, time.Minute) },
+		"no window":        func(in *store.Intent) { in.Rules = Rule(1, 0) },
+		"NUL":              func(in *store.Intent) { in.Send.Reference = "a\x00b" },
+		"not UTF-8":        func(in *store.Intent) { in.Send.Locale = "\xff" },
+		"joined purposes":  func(in *store.Intent) { in.Purposes = append(in.Purposes, "a"+store.Separator+"b") },
+		"NUL in a purpose": func(in *store.Intent) { in.Purposes = append(in.Purposes, "a\x00") },
+		"browser's holder": func(in *store.Intent) { in.Verification.ByBrowser, in.Verification.Holder = true, "s:1" },
+		"long":             func(in *store.Intent) { in.Verification.Holder = strings.Repeat("x", store.MaxText+1) },
+		"NUL in the join":  func(in *store.Intent) { in.Join = "\x00" },
+		"observing rule":   func(in *store.Intent) { in.Rules = Rule(1, time.Minute); in.Rules[0].Observe = true },
+		"rejections < 0":   withRejections(-1, time.Hour),
+		"rejections 0 s":   withRejections(1, 0),
+		"rejections daily": func(in *store.Intent) { in.Rejections = quota.Rule{Limit: 1, Per: quota.Day, Window: time.Hour} },
+		"rejections tried": func(in *store.Intent) { in.Rejections = FailedAtMost(1, time.Hour); in.Rejections.Observe = true },
+		"observed comma":   func(in *store.Intent) { in.Send.Observed = []string{"a,b"} },
+		"observed NUL":     func(in *store.Intent) { in.Send.Observed = []string{"a", "b\x00"} },
+		"observed nothing": func(in *store.Intent) { in.Send.Observed = []string{""} },
+	} {
+		_, err := f.Begin(t.Context(), f.Intent(1, change))
+		if err == nil || !strings.Contains(err.Error(), store.ErrBadRequest.Error()) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	Equal(t, "rows", len(f.All(t)), 0)
+}
+
+// Both is the fixture's log and its replica, in turn.
+func (f *Fixture) Both(i int) store.Store { return []store.Store{f.Store, f.Replica}[i%2] }
+
+func sixtyCallers(t *testing.T, f *Fixture) {
+	intents := make([]store.Intent, 60)
+	for i := range intents {
+		intents[i] = f.Intent(1, TakenAt(fmt.Sprint("clock", i%3), Epoch.Add(time.Duration(i))), WithRules(Rule(7, time.Hour)))
+	}
+	var admitted atomic.Int32
+	Together(60, func(i int) {
+		begun, err := f.Both(i).Begin(t.Context(), intents[i])
+		if err != nil {
+			t.Error(err)
+		} else if begun.Admitted {
+			admitted.Add(1)
+		} else if len(begun.History) != 7 {
+			t.Errorf("refused with %d events", len(begun.History))
+		}
+	})
+	Equal(t, "admitted", admitted.Load(), 7)
+	Equal(t, "rows", len(f.All(t)), 7)
+}
+
+func MixedRecipients(t *testing.T, f *Fixture) {
+	const recipients, each = 20, 12
+	intents := make([]store.Intent, recipients*each)
+	for i := range intents {
+		intents[i] = f.Intent(i%recipients, WithRules(Rule(7, time.Hour)))
+		intents[i].Verification.Holder = fmt.Sprint("s:", i/recipients%2) // joins and openings race too
+	}
+	Together(len(intents), func(i int) {
+		if _, err := f.Both(i/recipients).Begin(t.Context(), intents[i]); err != nil {
+			t.Error(err)
+		}
+	})
+	count, numbers := map[recipient.Hash]int{}, map[string][]int{}
+	for _, s := range f.All(t) {
+		count[s.Recipient]++
+		numbers[s.VerificationID] = append(numbers[s.VerificationID], s.Number)
+	}
+	for i := range recipients {
+		if got := count[intents[i].Send.Recipient]; got != 7 {
+			t.Errorf("recipient %d has %d sends", i, got)
+		}
+	}
+	for id, list := range numbers {
+		slices.Sort(list)
+		for i, number := range list {
+			if number != i+1 {
+				t.Fatalf("sends of %s are numbered %v", id, list)
+			}
+		}
+	}
+	if len(numbers) != recipients*2 { // 7 of 12 sends, 6 a holder: both holders have one
+		t.Errorf("%d verifications, wanted one for each recipient and holder", len(numbers))
+	}
+}

@@ -1,0 +1,118 @@
+package storetest
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"sendcode/internal/recipient"
+	"sendcode/internal/store"
+)
+
+func cancels(t *testing.T, f *Fixture) {
+	done := func(what, id string, want bool) {
+		t.Helper()
+		got, err := f.Cancel(t.Context(), id)
+		OK(t, err)
+		Equal(t, what, got, want)
+	}
+	done("no such id", "no such id", false)
+	v := f.Admit(t, f.Intent(1)).Verification
+	f.Pass(time.Second)
+	done("pending", v.ID, true)
+	at := f.Now
+	f.Pass(time.Second)
+	done("canceled before", v.ID, false)
+	got, _, _, err := f.Verification(t.Context(), v.ID)
+	OK(t, err)
+	Equal(t, "canceled at", got.CanceledAt, at)
+
+	approved, tried, late := f.Admit(t, f.Intent(1)).Verification, f.Admit(t, f.Intent(2)).Verification, f.Admit(t, f.Intent(1)).Verification
+	_, err = f.Approve(t.Context(), approved.ID, store.Tell{})
+	OK(t, err)
+	done("approved", approved.ID, false)
+	got, _, _, err = f.Verification(t.Context(), approved.ID)
+	OK(t, err)
+	Equal(t, "canceled at, of an approved one", got.CanceledAt, time.Time{})
+	tries(t, f, tried.ID, 5)
+	done("no try left", tried.ID, true)
+	f.Pass(10 * time.Minute)
+	done("expired", late.ID, false)
+	f.Pass(-time.Microsecond)
+	done("in its last instant", late.ID, true)
+}
+
+func cancelOrApprove(t *testing.T, f *Fixture) {
+	v := f.Admit(t, f.Intent(1)).Verification
+	var won atomic.Int32
+	Together(50, func(i int) {
+		end := f.Both(i).Cancel
+		if i%4 > 1 {
+			end = func(ctx context.Context, id string) (bool, error) { return f.Both(i).Approve(ctx, id, store.Tell{}) }
+		}
+		done, err := end(t.Context(), v.ID)
+		if err != nil {
+			t.Error(err)
+		}
+		if done {
+			won.Add(1)
+		}
+	})
+	Equal(t, "ends", won.Load(), 1)
+	got, _, _, err := f.Verification(t.Context(), v.ID)
+	OK(t, err)
+	Equal(t, "canceled and not approved, or the other way round", got.CanceledAt.IsZero() != got.ApprovedAt.IsZero(), true)
+}
+
+func newestOfHolder(t *testing.T, f *Fixture) {
+	held := func(holder string) func(*store.Intent) {
+		return func(in *store.Intent) { in.Verification.Holder, in.MinLife = holder, time.Hour } // never joined
+	}
+	older := f.Admit(t, f.Intent(1, held("s:1"))).Verification
+	f.Pass(time.Second)
+	newer := f.Admit(t, f.Intent(1, held("s:1"))).Verification
+	f.Pass(time.Second)
+	f.Admit(t, f.Intent(1, held("s:2")))
+	f.Admit(t, f.Intent(1, held("")))
+	whose := store.Holding{App: "shop", Channel: recipient.Email, Recipient: newer.Recipient, Purpose: "login", Holder: "s:1"}
+	finds := func(what string, h store.Holding, want store.Verification) {
+		t.Helper()
+		got, err := f.Newest(t.Context(), h)
+		if want.ID == "" {
+			Is(t, err, store.ErrNotFound)
+			return
+		}
+		OK(t, err)
+		Equal(t, what, got, want)
+	}
+	finds("newest", whose, newer)
+	for what, change := range map[string]func(*store.Holding){
+		"another app": func(h *store.Holding) { h.App = "other" }, "another channel": func(h *store.Holding) { h.Channel = recipient.SMS },
+		"another recipient": func(h *store.Holding) { h.Recipient[0] = 9 }, "another purpose": func(h *store.Holding) { h.Purpose = "signup" },
+		"another holder": func(h *store.Holding) { h.Holder = "s:3" },
+	} {
+		other := whose
+		change(&other)
+		finds(what, other, store.Verification{})
+	}
+	nobody := whose
+	nobody.Holder = ""
+	_, err := f.Newest(t.Context(), nobody)
+	Is(t, err, store.ErrBadRequest)
+
+	tries(t, f, newer.ID, 5)
+	finds("the one that has tries left", whose, older)
+	f.Pass(10*time.Minute - 2*time.Second - time.Microsecond)
+	finds("in its last instant", whose, older)
+	cancel(t, f, older.ID)
+	finds("canceled", whose, store.Verification{})
+	last := f.Admit(t, f.Intent(1, held("s:1"))).Verification
+	finds("pending", whose, last)
+	f.Pass(10 * time.Minute)
+	finds("expired", whose, store.Verification{})
+	f.Pass(-time.Minute)
+	_, err = f.Approve(t.Context(), last.ID, store.Tell{})
+	OK(t, err)
+	finds("approved", whose, store.Verification{})
+}

@@ -1,0 +1,331 @@
+package storetest
+
+import (
+	"encoding/binary"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"sendcode/internal/store"
+)
+
+// Telling is an event with an ID of its own, newer than those before.
+func (f *Fixture) Telling(kind string) store.Tell {
+	f.Serial++
+	id := uuid.UUID{0: 1, 6: 0x70, 8: 0x80}
+	binary.BigEndian.PutUint32(id[2:], uint32(f.Serial))
+	return store.Tell{ID: id, Type: kind}
+}
+
+// due takes what is due of the apps, 10 each, for a lease of 30 s.
+func (f *Fixture) due(t *testing.T, apps ...string) []store.AppEvent {
+	t.Helper()
+	var shares []store.Share
+	for _, app := range apps {
+		shares = append(shares, store.Share{App: app, Limit: 10})
+	}
+	events, now, err := f.AppEventsDue(t.Context(), 30*time.Second, shares)
+	OK(t, err)
+	if len(events) > 0 {
+		Equal(t, "the log's clock", now, f.Now)
+	}
+	return events
+}
+
+func (f *Fixture) endEvent(t *testing.T, e store.AppEventEnd, want bool) {
+	t.Helper()
+	got, err := f.AppEventEnded(t.Context(), e)
+	OK(t, err)
+	Equal(t, "ended", got, want)
+}
+
+func (f *Fixture) events(t *testing.T, filter store.AppEventFilter) []store.AppEvent {
+	t.Helper()
+	filter.Limit = store.MaxPage
+	events, err := f.AppEvents(t.Context(), filter)
+	OK(t, err)
+	return events
+}
+
+// The event is there when the outcome is, once, and says what the outcome was then.
+func eventOfASend(t *testing.T, f *Fixture) {
+	for n, status := range []store.Status{store.Sent, store.Failed, store.Unknown} {
+		begun := f.Admit(t, f.Intent(n))
+		f.Pass(time.Second)
+		tell := f.Telling("send." + string(status))
+		tell.Test = status == store.Unknown
+		o := store.Outcome{Held: store.Held{ID: begun.Send.ID, Attempt: 1}, Status: status, Reason: "why", Tell: tell}
+		f.MustFinish(t, o, true)
+		want := store.AppEvent{
+			ID: tell.ID, App: "shop", Type: tell.Type, SendID: begun.Send.ID, VerificationID: begun.Verification.ID, Status: string(status),
+			Reason: "why", Test: tell.Test, At: f.Now, State: store.EventPending, DueAt: f.Now,
+			Channel: "email", Purpose: "login", To: "a•••@example.com", Reference: "order 7",
+		}
+		Equal(t, "event", f.events(t, store.AppEventFilter{})[0], want)
+		// It ended before: nothing more is told, though the caller, who did not hear of it, asks again.
+		o.Tell = f.Telling(tell.Type)
+		f.MustFinish(t, o, false)
+		f.MustFinish(t, store.Outcome{Held: store.Held{ID: begun.Send.ID, Attempt: 2}, Status: store.Sent, Tell: f.Telling("send.sent")}, false)
+		want.Attempt, want.DueAt = 1, f.Now.Add(30*time.Second)
+		Equal(t, "due", f.due(t, "shop"), []store.AppEvent{want})
+		Equal(t, "event, taken", f.events(t, store.AppEventFilter{})[0], want)
+		Equal(t, "events", len(f.events(t, store.AppEventFilter{})), n+1)
+	}
+}
+
+func eventOfAnApproval(t *testing.T, f *Fixture) {
+	begun := f.Admit(t, f.Intent(1))
+	f.Pass(time.Second)
+	tell := f.Telling("verification.approved")
+	tell.Test = true
+	for _, want := range []bool{true, false} {
+		won, err := f.Approve(t.Context(), begun.Verification.ID, tell)
+		OK(t, err)
+		Equal(t, "approved", won, want)
+		tell = f.Telling("verification.approved")
+	}
+	won, err := f.Approve(t.Context(), "no such id", f.Telling("verification.approved"))
+	OK(t, err)
+	Equal(t, "approved", won, false)
+	events := f.due(t, "shop")
+	Equal(t, "events", len(events), 1)
+	Equal(t, "event", events[0], store.AppEvent{
+		ID: events[0].ID, App: "shop", Type: "verification.approved", VerificationID: begun.Verification.ID, Status: "approved", Test: true,
+		At: f.Now, State: store.EventPending, Attempt: 1, DueAt: f.Now.Add(30 * time.Second),
+		Channel: "email", Purpose: "login", To: "a•••@example.com", Reference: "order 7",
+	})
+}
+
+func nobodyIsTold(t *testing.T, f *Fixture) {
+	begun := f.Admit(t, f.Intent(1))
+	f.MustFinish(t, store.Outcome{Held: store.Held{ID: begun.Send.ID, Attempt: 1}, Status: store.Sent}, true)
+	won, err := f.Approve(t.Context(), begun.Verification.ID, store.Tell{})
+	OK(t, err)
+	Equal(t, "approved", won, true)
+	canceled := f.Admit(t, f.Intent(2))
+	cancel(t, f, canceled.Verification.ID)
+	Equal(t, "events", len(f.events(t, store.AppEventFilter{})), 0)
+}
+
+// Outcomes share round trips: each event is its own send's, and who is not told gets none.
+func eventsAmongOthers(t *testing.T, f *Fixture) {
+	const n = 60
+	outcomes := make([]store.Outcome, n)
+	want := map[uuid.UUID]uuid.UUID{}
+	for i := range n {
+		begun := f.Admit(t, f.Intent(i))
+		outcomes[i] = store.Outcome{Held: store.Held{ID: begun.Send.ID, Attempt: 1}, Status: store.Sent}
+		if i%3 > 0 {
+			outcomes[i].Tell = f.Telling("send.sent")
+			want[outcomes[i].Tell.ID] = begun.Send.ID
+		}
+	}
+	Together(n, func(i int) {
+		done, err := f.Both(i).Finish(t.Context(), outcomes[i])
+		if err != nil || !done {
+			t.Error(done, err)
+		}
+	})
+	events := f.events(t, store.AppEventFilter{})
+	Equal(t, "events", len(events), len(want))
+	for _, e := range events {
+		Equal(t, "send of the event", e.SendID, want[e.ID])
+	}
+}
+
+func eventLeases(t *testing.T, f *Fixture) {
+	begun := f.Admit(t, f.Intent(1))
+	f.MustFinish(t, store.Outcome{Held: store.Held{ID: begun.Send.ID, Attempt: 1}, Status: store.Sent, Tell: f.Telling("send.sent")}, true)
+	first := f.due(t, "shop")[0]
+	f.Pass(30*time.Second - time.Microsecond)
+	Equal(t, "due before the lease ends", len(f.due(t, "shop")), 0)
+	f.Pass(time.Microsecond)
+	second := f.due(t, "shop")[0]
+	Equal(t, "ID and attempt", []any{second.ID, second.Attempt}, []any{first.ID, 2})
+
+	// Who slept through its lease changes nothing.
+	stale := store.Held{ID: first.ID, Attempt: 1}
+	for _, state := range []store.EventState{store.EventPending, store.EventDelivered, store.EventGivenUp} {
+		f.endEvent(t, store.AppEventEnd{Held: stale, State: state, Answer: "late"}, false)
+	}
+	Equal(t, "after stale words", f.events(t, store.AppEventFilter{})[0], second)
+
+	f.endEvent(t, store.AppEventEnd{Held: store.Held{ID: first.ID, Attempt: 2}, State: store.EventPending, After: time.Minute + 9, Answer: "503\x00"}, true)
+	second.DueAt, second.Answer = f.Now.Add(time.Minute), "503\uFFFD"
+	Equal(t, "put off", f.events(t, store.AppEventFilter{})[0], second)
+	f.Pass(time.Minute - time.Microsecond)
+	Equal(t, "due too early", len(f.due(t, "shop")), 0)
+	f.Pass(time.Microsecond)
+	third := f.due(t, "shop")[0]
+	f.Pass(time.Second)
+	f.endEvent(t, store.AppEventEnd{Held: store.Held{ID: first.ID, Attempt: 3}, State: store.EventDelivered, Answer: "204"}, true)
+	third.State, third.Answer, third.DueAt, third.EndedAt = store.EventDelivered, "204", time.Time{}, f.Now
+	Equal(t, "delivered", f.events(t, store.AppEventFilter{})[0], third)
+	f.endEvent(t, store.AppEventEnd{Held: store.Held{ID: first.ID, Attempt: 3}, State: store.EventGivenUp}, false)
+	f.Pass(time.Hour)
+	Equal(t, "due after its end", len(f.due(t, "shop")), 0)
+	Equal(t, "delivered, later", f.events(t, store.AppEventFilter{})[0], third)
+}
+
+// An app with many events that are due takes nothing of another's turn, and of one app the longest overdue come first.
+func eventShares(t *testing.T, f *Fixture) {
+	tell := func(n int, app string) uuid.UUID {
+		in := f.Intent(n, func(in *store.Intent) { in.Send.App = app })
+		begun, tell := f.Admit(t, in), f.Telling("send.sent")
+		f.MustFinish(t, store.Outcome{Held: store.Held{ID: begun.Send.ID, Attempt: 1}, Status: store.Sent, Tell: tell}, true)
+		f.Pass(time.Millisecond)
+		return tell.ID
+	}
+	var busy []uuid.UUID
+	for n := range 8 {
+		busy = append(busy, tell(n, "busy"))
+	}
+	quiet := tell(9, "quiet")
+	tell(10, "nobody asks")
+	take := func(shares ...store.Share) (ids []uuid.UUID) {
+		events, _, err := f.AppEventsDue(t.Context(), time.Hour, shares)
+		OK(t, err)
+		for _, e := range events {
+			ids = append(ids, e.ID)
+		}
+		return ids
+	}
+	Equal(t, "nothing asked for", take(), nil)
+	Equal(t, "a share each", take(store.Share{App: "busy", Limit: 3}, store.Share{App: "quiet", Limit: 3}), append(busy[:3:3], quiet))
+	Equal(t, "the next ones", take(store.Share{App: "quiet", Limit: 3}, store.Share{App: "busy", Limit: 4}), busy[3:7])
+	Equal(t, "the last one", take(store.Share{App: "busy", Limit: 4}), busy[7:])
+}
+
+func eventsOnce(t *testing.T, f *Fixture) {
+	for n := range 60 {
+		begun := f.Admit(t, f.Intent(n))
+		f.MustFinish(t, store.Outcome{Held: store.Held{ID: begun.Send.ID, Attempt: 1}, Status: store.Sent, Tell: f.Telling("send.sent")}, true)
+	}
+	var mu sync.Mutex
+	taken := map[uuid.UUID]int{}
+	Together(8, func(i int) {
+		for range 10 {
+			events, _, err := f.Both(i).AppEventsDue(t.Context(), time.Hour, []store.Share{{App: "shop", Limit: 3}})
+			if err != nil {
+				t.Error(err)
+			}
+			mu.Lock()
+			for _, e := range events {
+				taken[e.ID]++
+			}
+			mu.Unlock()
+		}
+	})
+	Equal(t, "events", len(taken), 60)
+	for id, n := range taken {
+		if n != 1 {
+			t.Errorf("%v was taken %d times", id, n)
+		}
+	}
+}
+
+func eventsForgotten(t *testing.T, f *Fixture) {
+	const keep = 7 * 24 * time.Hour
+	var ids []uuid.UUID
+	for n := range 4 {
+		begun, tell := f.Admit(t, f.Intent(n)), f.Telling("send.sent")
+		f.MustFinish(t, store.Outcome{Held: store.Held{ID: begun.Send.ID, Attempt: 1}, Status: store.Sent, Tell: tell}, true)
+		ids = append([]uuid.UUID{tell.ID}, ids...)
+	}
+	f.due(t, "shop")
+	f.endEvent(t, store.AppEventEnd{Held: store.Held{ID: ids[3], Attempt: 1}, State: store.EventDelivered}, true)
+	f.Pass(time.Hour)
+	f.endEvent(t, store.AppEventEnd{Held: store.Held{ID: ids[2], Attempt: 1}, State: store.EventGivenUp}, true)
+	forget := func(limit, wantGone, wantGivenUp int, want ...uuid.UUID) {
+		t.Helper()
+		gone, n, err := f.ForgetAppEvents(t.Context(), keep, limit)
+		OK(t, err)
+		Equal(t, "forgotten, given up", []int{gone, n}, []int{wantGone, wantGivenUp})
+		var left []uuid.UUID
+		for _, e := range f.events(t, store.AppEventFilter{}) {
+			left = append(left, e.ID)
+		}
+		Equal(t, "left", left, want)
+	}
+	f.Pass(keep - time.Hour)
+	forget(10, 0, 0, ids...)
+	f.Pass(time.Microsecond)
+	forget(1, 1, 1, ids[:3]...) // one that was delivered goes, and one of two that nobody delivered is given up
+	first := f.events(t, store.AppEventFilter{})[1]
+	Equal(t, "given up", []any{first.State, first.EndedAt, first.DueAt}, []any{store.EventGivenUp, f.Now, time.Time{}})
+	f.Pass(time.Hour)
+	forget(10, 1, 1, ids[0], ids[1])
+	Equal(t, "pending", len(f.events(t, store.AppEventFilter{State: store.EventPending})), 0)
+	f.Pass(keep + time.Microsecond)
+	forget(10, 2, 0)
+	_, _, err := f.ForgetAppEvents(t.Context(), keep, 0)
+	Is(t, err, store.ErrBadRequest)
+}
+
+func eventPages(t *testing.T, f *Fixture) {
+	for n := range 6 {
+		in := f.Intent(n, func(in *store.Intent) { in.Send.App = []string{"shop", "other"}[n%2] })
+		begun := f.Admit(t, in)
+		f.MustFinish(t, store.Outcome{Held: store.Held{ID: begun.Send.ID, Attempt: 1}, Status: store.Sent, Tell: f.Telling("send.sent")}, true)
+	}
+	for _, e := range f.due(t, "shop") {
+		state := store.EventDelivered
+		if e.SendID == f.events(t, store.AppEventFilter{App: "shop"})[0].SendID {
+			state = store.EventGivenUp
+		}
+		f.endEvent(t, store.AppEventEnd{Held: store.Held{ID: e.ID, Attempt: 1}, State: state}, true)
+	}
+	all := f.events(t, store.AppEventFilter{})
+	Equal(t, "all", len(all), 6)
+	var paged []store.AppEvent
+	for before := (uuid.UUID{}); ; before = paged[len(paged)-1].ID {
+		page, err := f.AppEvents(t.Context(), store.AppEventFilter{Before: before, Limit: 4})
+		OK(t, err)
+		paged = append(paged, page...)
+		if len(page) < 4 {
+			break
+		}
+	}
+	Equal(t, "page by page", paged, all)
+	for i := 1; i < len(all); i++ {
+		if string(all[i-1].ID[:]) <= string(all[i].ID[:]) {
+			t.Fatal("not the newest first")
+		}
+	}
+	for _, c := range []struct {
+		filter store.AppEventFilter
+		want   []store.AppEvent
+	}{
+		{store.AppEventFilter{App: "other"}, []store.AppEvent{all[0], all[2], all[4]}},
+		{store.AppEventFilter{App: "nobody"}, nil},
+		{store.AppEventFilter{App: "shop", State: store.EventGivenUp}, []store.AppEvent{all[1]}},
+		{store.AppEventFilter{State: store.EventDelivered}, []store.AppEvent{all[3], all[5]}},
+		{store.AppEventFilter{State: store.EventPending, Before: all[2].ID}, []store.AppEvent{all[4]}},
+		{store.AppEventFilter{App: "no\x00thing"}, nil},
+	} {
+		Equal(t, Show(c.filter), f.events(t, c.filter), c.want)
+	}
+}
+
+func badEvents(t *testing.T, f *Fixture) {
+	begun := f.Admit(t, f.Intent(1))
+	for _, tell := range []store.Tell{{Type: "send.sent"}, {ID: uuid.UUID{1}}, {ID: uuid.UUID{1}, Type: "a\x00b"}} {
+		_, err := f.Finish(t.Context(), store.Outcome{Held: store.Held{ID: begun.Send.ID, Attempt: 1}, Status: store.Sent, Tell: tell})
+		Is(t, err, store.ErrBadRequest)
+		_, err = f.Approve(t.Context(), begun.Verification.ID, tell)
+		Is(t, err, store.ErrBadRequest)
+	}
+	_, _, err := f.AppEventsDue(t.Context(), 0, nil)
+	Is(t, err, store.ErrBadRequest)
+	_, _, err = f.AppEventsDue(t.Context(), time.Second, []store.Share{{App: "shop", Limit: 0}})
+	Is(t, err, store.ErrBadRequest)
+	_, err = f.AppEvents(t.Context(), store.AppEventFilter{})
+	Is(t, err, store.ErrBadRequest)
+	for _, end := range []store.AppEventEnd{{}, {State: "gone"}, {State: store.EventPending, After: -1}} {
+		_, err = f.AppEventEnded(t.Context(), end)
+		Is(t, err, store.ErrBadRequest)
+	}
+	Equal(t, "events", len(f.events(t, store.AppEventFilter{})), 0)
+}

@@ -1,0 +1,112 @@
+package storetest
+
+import (
+	"testing"
+	"time"
+
+	"sendcode/internal/store"
+)
+
+func secondFactors(t *testing.T, f *Fixture) {
+	codes := func(n ...byte) (all [][32]byte) {
+		for _, c := range n {
+			all = append(all, [32]byte{c})
+		}
+		return all
+	}
+	yes := func(did bool, err error) {
+		t.Helper()
+		OK(t, err)
+		Equal(t, "done", did, true)
+	}
+	no := func(did bool, err error) {
+		t.Helper()
+		OK(t, err)
+		Equal(t, "done", did, false)
+	}
+	_, err := f.SecondFactor(t.Context(), "mei")
+	Is(t, err, store.ErrNotFound)
+	_, err = f.SecondFactor(t.Context(), "\x00")
+	Is(t, err, store.ErrNotFound)
+	no(f.TakeStep(t.Context(), "mei", 1, []byte("sealed"), []byte("sealed")))
+	no(f.PutRecoveryCodes(t.Context(), "mei", codes(1), f.Act()))
+	no(f.TakeRecoveryCode(t.Context(), "mei", [32]byte{1}, f.Act()))
+	no(f.DropSecondFactor(t.Context(), "mei", f.Act()))
+	Equal(t, "acts of what was not done", len(f.ListActs(t, store.ActFilter{})), 0)
+
+	mei := store.SecondFactor{Account: "mei", Sealed: []byte("sealed"), Step: 41}
+	yes(f.AddSecondFactor(t.Context(), mei, codes(1, 2, 3), f.Act()))
+	mei.MadeAt, mei.Codes = f.Now, 3
+	f.Pass(time.Second)
+	no(f.AddSecondFactor(t.Context(), store.SecondFactor{Account: "mei", Sealed: []byte("another"), Step: 7}, codes(9), f.Act()))
+	yes(f.AddSecondFactor(t.Context(), store.SecondFactor{Account: "li", Sealed: []byte("li's"), Step: 1}, codes(1), f.Act()))
+	got, err := f.Replica.SecondFactor(t.Context(), "mei")
+	OK(t, err)
+	Equal(t, "found", got, mei)
+
+	// A step is taken once, none before it is, and none of another secret.
+	no(f.TakeStep(t.Context(), "mei", 41, mei.Sealed, mei.Sealed))
+	no(f.TakeStep(t.Context(), "mei", 42, []byte("another"), mei.Sealed))
+	yes(f.TakeStep(t.Context(), "mei", 42, mei.Sealed, []byte("sealed anew")))
+	no(f.Replica.TakeStep(t.Context(), "mei", 42, []byte("sealed anew"), mei.Sealed))
+	no(f.Replica.TakeStep(t.Context(), "mei", 41, []byte("sealed anew"), mei.Sealed))
+	mei.Step, mei.Sealed = 42, []byte("sealed anew")
+
+	yes(f.TakeRecoveryCode(t.Context(), "mei", [32]byte{2}, f.Act()))
+	no(f.Replica.TakeRecoveryCode(t.Context(), "mei", [32]byte{2}, f.Act()))
+	no(f.TakeRecoveryCode(t.Context(), "mei", [32]byte{9}, f.Act()))
+	mei.Codes = 2
+	got, err = f.SecondFactor(t.Context(), "mei")
+	OK(t, err)
+	Equal(t, "after a step and a code", got, mei)
+	yes(f.PutRecoveryCodes(t.Context(), "mei", codes(4, 5, 6, 6), f.Act()))
+	no(f.TakeRecoveryCode(t.Context(), "mei", [32]byte{1}, f.Act()))
+	yes(f.TakeRecoveryCode(t.Context(), "mei", [32]byte{6}, f.Act()))
+	Equal(t, "acts", len(f.ListActs(t, store.ActFilter{})), 5)
+
+	yes(f.DropSecondFactor(t.Context(), "mei", f.Act()))
+	_, err = f.Replica.SecondFactor(t.Context(), "mei")
+	Is(t, err, store.ErrNotFound)
+	no(f.TakeRecoveryCode(t.Context(), "mei", [32]byte{4}, f.Act()))
+	yes(f.TakeRecoveryCode(t.Context(), "li", [32]byte{1}, f.Act()))
+	for _, wrong := range []store.SecondFactor{{Account: "mei"}, {Sealed: []byte("x")}, {Account: "\x00", Sealed: []byte("x")}, {Account: "mei", Sealed: make([]byte, 513)}} {
+		_, err = f.AddSecondFactor(t.Context(), wrong, nil, f.Act())
+		Is(t, err, store.ErrBadRequest)
+	}
+	for _, do := range []func(store.Act) (bool, error){
+		func(a store.Act) (bool, error) { return f.AddSecondFactor(t.Context(), mei, nil, a) },
+		func(a store.Act) (bool, error) { return f.DropSecondFactor(t.Context(), "li", a) },
+		func(a store.Act) (bool, error) { return f.PutRecoveryCodes(t.Context(), "li", nil, a) },
+		func(a store.Act) (bool, error) { return f.TakeRecoveryCode(t.Context(), "li", [32]byte{1}, a) },
+	} {
+		_, err = do(f.Act(func(a *store.Act) { a.What = "" }))
+		Is(t, err, store.ErrBadRequest)
+	}
+	_, err = f.SecondFactor(t.Context(), "mei")
+	Is(t, err, store.ErrNotFound)
+}
+
+// One code for two who come at once, through two replicas.
+func secondFactorsAtOnce(t *testing.T, f *Fixture) {
+	_, err := f.AddSecondFactor(t.Context(), store.SecondFactor{Account: "mei", Sealed: []byte("s")}, [][32]byte{{1}}, f.Act())
+	OK(t, err)
+	var act [8]store.Act
+	for i := range act {
+		act[i] = f.Act()
+	}
+	var steps, codes [8]bool
+	Together(8, func(i int) {
+		log := []store.Store{f.Store, f.Replica}[i%2]
+		steps[i], _ = log.TakeStep(t.Context(), "mei", 7, []byte("s"), []byte("s"))
+		codes[i], _ = log.TakeRecoveryCode(t.Context(), "mei", [32]byte{1}, act[i])
+	})
+	count := func(list [8]bool) (n int) {
+		for _, taken := range list {
+			if taken {
+				n++
+			}
+		}
+		return n
+	}
+	Equal(t, "times that a step and a code were taken", []int{count(steps), count(codes)}, []int{1, 1})
+}

@@ -1,0 +1,326 @@
+package storetest
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"sendcode/internal/recipient"
+	"sendcode/internal/store"
+	"sendcode/internal/store/gate"
+	"sendcode/quota"
+)
+
+// ana is the bucket of recipient 1.
+var ana = store.Bucket{App: "shop", Channel: recipient.Email, Recipient: recipient.Hash{15: 1}, Purposes: []string{"login", "signup"}}
+
+func (f *Fixture) forgive(t *testing.T, buckets ...store.Bucket) {
+	t.Helper()
+	OK(t, f.Forgive(t.Context(), buckets, f.Act()))
+}
+
+func forgives(t *testing.T, f *Fixture) {
+	one, rejections := WithRules(Rule(1, time.Hour)), withRejections(1, time.Hour)
+	sent := f.Admit(t, f.Intent(1, one))
+	f.MustFinish(t, store.Outcome{Held: store.Held{ID: sent.Send.ID, Attempt: 1}, Status: store.Sent}, true)
+	f.reject(t, f.Intent(1))
+	f.Refuse(t, f.Intent(1, one))
+	f.Refuse(t, f.Intent(1, rejections))
+	fresh := f.Admit(t, f.Intent(1)).Verification
+	spent := f.fail(t, 1, 4)
+	f.lockedOut(t, fresh, spent[0].ExpiresAt.Add(gate.FailureWindow).Sub(f.Now))
+	before := len(f.All(t))
+
+	act := f.Act()
+	OK(t, f.Forgive(t.Context(), []store.Bucket{ana}, act))
+	act.At = f.Now
+	Equal(t, "acts", f.ListActs(t, store.ActFilter{}), []store.Act{act})
+	Equal(t, "rows", len(f.All(t)), before)
+	events, _, err := f.History(t.Context(), ana, 24*time.Hour)
+	OK(t, err)
+	Equal(t, "history", len(events), 0)
+	failed, _, err := f.Rejected(t.Context(), ana, 24*time.Hour)
+	OK(t, err)
+	Equal(t, "rejected", len(failed), 0)
+	for name, all := range map[string]func(func(store.Counting) error) error{
+		"counting": func(y func(store.Counting) error) error {
+			return f.Counting(t.Context(), store.LogClock, 24*time.Hour, y)
+		},
+		"rejected": func(y func(store.Counting) error) error { return f.AllRejected(t.Context(), 24*time.Hour, y) },
+	} {
+		OK(t, all(func(c store.Counting) error { t.Errorf("%s: %v still counts", name, c); return nil }))
+	}
+	row := f.Row(t, sent.Send.ID)
+	Equal(t, "the send can be read", []any{row.Status, row.Counts, row.Forgiven, row.To}, []any{store.Sent, false, true, "a•••@example.com"})
+	f.lockedOut(t, fresh, 0)
+	Equal(t, "a try", tryOnce(t, f, fresh.ID), true)
+	got, _, _, err := f.Verification(t.Context(), spent[3].ID)
+	OK(t, err)
+	Equal(t, "tries of a code that was spent", got.Attempts, 5)
+
+	// The row of a hundred, too.
+	for range 5 {
+		f.forgive(t, ana)
+		f.fail(t, 1, 4)
+		f.Pass(gate.FailureWindow + 10*time.Minute)
+	}
+	row100 := f.Admit(t, f.Intent(1)).Verification
+	Equal(t, "a try after five days of them, each forgiven but the last", tryOnce(t, f, row100.ID), true)
+	fresh = f.Admit(t, f.Intent(1)).Verification
+	f.forgive(t, ana)
+	tries(t, f, fresh.ID, 1)
+
+	// From here all counts again, what is tried at the same code too.
+	f.Admit(t, f.Intent(1, one, rejections))
+	f.Refuse(t, f.Intent(1, one))
+	f.reject(t, f.Intent(1))
+	f.Refuse(t, f.Intent(1, rejections))
+	tries(t, f, fresh.ID, 4)
+	last := f.Admit(t, f.Intent(1)).Verification
+	f.fail(t, 1, 3)
+	Equal(t, "the twenty-first", tryOnce(t, f, last.ID), false)
+	f.forgive(t, ana)
+	Equal(t, "forgiven again", tryOnce(t, f, last.ID), true)
+}
+
+func forgivesNothingElse(t *testing.T, f *Fixture) {
+	one := WithRules(Rule(1, time.Hour))
+	change := map[string]func(*store.Intent){
+		"another recipient": func(in *store.Intent) { in.Send.Recipient = recipient.Hash{15: 2} },
+		"another app":       func(in *store.Intent) { in.Send.App = "desk" },
+		"another channel":   func(in *store.Intent) { in.Send.Channel = recipient.SMS },
+		"another policy":    func(in *store.Intent) { in.Send.Purpose, in.Purposes = "gift", []string{"gift"} },
+	}
+	for _, c := range change {
+		f.Admit(t, f.Intent(1, c, one))
+	}
+	f.Admit(t, f.Intent(1, one))
+	other := f.fail(t, 2, 4)
+	f.forgive(t, ana)
+	f.Admit(t, f.Intent(1, one))
+	for what, c := range change {
+		t.Log(what)
+		f.Refuse(t, f.Intent(1, c, one))
+	}
+	f.lockedOut(t, other[0], other[0].ExpiresAt.Add(gate.FailureWindow).Sub(f.Now))
+	gift, desk := ana, ana
+	gift.Purposes, desk.App = []string{"gift"}, "desk"
+	f.forgive(t, gift, desk) // several at once
+	f.Admit(t, f.Intent(1, change["another policy"], one))
+	f.Admit(t, f.Intent(1, change["another app"], one))
+	f.Refuse(t, f.Intent(1, change["another channel"], one))
+	for _, bad := range [][]store.Bucket{nil, {{App: "shop", Channel: recipient.Email}}} {
+		Is(t, f.Forgive(t.Context(), bad, f.Act()), store.ErrBadRequest)
+	}
+	before := len(f.ListActs(t, store.ActFilter{}))
+	Is(t, f.Forgive(t.Context(), []store.Bucket{ana}, f.Act(func(a *store.Act) { a.Who = "" })), store.ErrBadRequest)
+	f.Refuse(t, f.Intent(1, one)) // and nothing was forgiven
+	Equal(t, "acts", len(f.ListActs(t, store.ActFilter{})), before)
+}
+
+// A send that is under way stops counting, ends as it ends, and is known again by its ID. A right code that comes later
+// takes only its own try back.
+func forgivesUnderWay(t *testing.T, f *Fixture) {
+	one := WithRules(Rule(1, time.Hour))
+	in := f.Intent(1, one)
+	begun := f.Admit(t, in)
+	tries(t, f, begun.Verification.ID, 3)
+	f.forgive(t, ana)
+	again := f.MustBegin(t, in)
+	Equal(t, "repeated", again.Send, begun.Send)
+	f.Admit(t, f.Intent(1, one))
+	f.MustFinish(t, store.Outcome{Held: store.Held{ID: begun.Send.ID, Attempt: 1}, Status: store.Failed, Reason: store.ReasonRejected, Refund: true}, true)
+	f.Admit(t, f.Intent(1, withRejections(1, time.Hour))) // forgiven with its send
+	row := f.Row(t, begun.Send.ID)
+	Equal(t, "row", []any{row.Status, row.Counts, row.RefundDue}, []any{store.Failed, false, true})
+
+	tries(t, f, begun.Verification.ID, 1)
+	_, err := f.Approve(t.Context(), begun.Verification.ID, store.Tell{})
+	OK(t, err)
+	f.fail(t, 1, 3)
+	last := f.Admit(t, f.Intent(1)).Verification
+	tries(t, f, last.ID, 5) // 20 failures, none of the approved one among them
+	f.lockedOut(t, last, last.CreatedAt.Add(10*time.Minute-3*time.Second+gate.FailureWindow).Sub(f.Now))
+}
+
+func (f *Fixture) erase(t *testing.T, n int, keep time.Duration) store.Act {
+	t.Helper()
+	act := f.Act(func(a *store.Act) { a.What, a.Recipient, a.To = "erase", recipient.Hash{}, "" })
+	OK(t, f.Erase(t.Context(), recipient.Hash{15: byte(n)}, keep, act))
+	act.At, act.Recipient, act.To = f.Now, recipient.Hash{15: byte(n)}, store.Erased
+	return act
+}
+
+func erases(t *testing.T, f *Fixture) {
+	named := func(in *store.Intent) {
+		in.Send.Reference, in.Verification.Holder, in.Send.Locale = "order 7 of Ana", "s:1", "pt-BR"
+	}
+	mine := f.Admit(t, f.Intent(1, named))
+	f.MustFinish(t, store.Outcome{Held: store.Held{ID: mine.Send.ID, Attempt: 1}, Status: store.Sent, Provider: "mx", ProviderCode: "250", Took: time.Second}, true)
+	approved := f.Admit(t, f.Intent(1)).Verification
+	_, err := f.Approve(t.Context(), approved.ID, store.Tell{})
+	OK(t, err)
+	refusal := f.Refusal(1, nil)
+	OK(t, f.Refused(t.Context(), []store.Send{refusal}))
+	desk := f.Admit(t, f.Intent(1, func(in *store.Intent) { in.Send.App = "desk" })) // whatever app
+	other := f.Admit(t, f.Intent(2, named))
+	before := f.Act()
+	OK(t, f.RecordAct(t.Context(), before))
+	before.At = f.Now
+	f.Pass(time.Second)
+	rows := len(f.All(t))
+
+	act := f.erase(t, 1, time.Hour)
+	before.To = store.Erased
+	Equal(t, "acts", f.ListActs(t, store.ActFilter{}), []store.Act{act, before})
+	Equal(t, "rows", len(f.All(t)), rows)
+	for what, id := range map[string]uuid.UUID{"send": mine.Send.ID, "refusal": refusal.ID, "other app": desk.Send.ID} {
+		row := f.Row(t, id)
+		Equal(t, what, []any{row.To, row.Reference, row.IP, row.Locale, row.Recipient}, []any{store.Erased, "", "", "", mine.Send.Recipient})
+	}
+	sent := f.Row(t, mine.Send.ID)
+	Equal(t, "how it ended", []any{sent.Status, sent.Provider, sent.ProviderCode, sent.Took, sent.Counts}, []any{store.Sent, "mx", "250", time.Second, true})
+	for _, id := range []string{mine.Verification.ID, approved.ID} {
+		v, _, _, err := f.Verification(t.Context(), id)
+		OK(t, err)
+		Equal(t, "verification", []any{v.To, len(v.Sealed), v.Holder, len(v.Nonce), v.Locale, v.Reference}, []any{store.Erased, 0, "", 0, "", ""})
+		Equal(t, "approved stays, open is canceled", v.ApprovedAt.IsZero(), !v.CanceledAt.IsZero())
+	}
+	Equal(t, "another's row", f.Row(t, other.Send.ID).Reference, "order 7 of Ana")
+	v, _, _, err := f.Verification(t.Context(), other.Verification.ID)
+	OK(t, err)
+	Equal(t, "another's verification", v, other.Verification)
+	list, err := f.Sends(t.Context(), store.Filter{Recipient: &mine.Send.Recipient, Limit: 10})
+	OK(t, err)
+	Equal(t, "found by the hash", len(list), 4)
+}
+
+func eraseFreesNothing(t *testing.T, f *Fixture) {
+	one := WithRules(Rule(1, time.Hour))
+	f.Admit(t, f.Intent(1, one))
+	fresh := f.Admit(t, f.Intent(1)).Verification
+	f.reject(t, f.Intent(1))
+	spent := f.fail(t, 1, 4)
+	f.erase(t, 1, gate.RowWindow)
+	f.Refuse(t, f.Intent(1, one))
+	f.Refuse(t, f.Intent(1, withRejections(1, time.Hour)))
+	f.lockedOut(t, fresh, spent[0].ExpiresAt.Add(gate.FailureWindow).Sub(f.Now))
+	Equal(t, "a send", f.MustBegin(t, f.Intent(1)).Admitted, false)
+	f.Pass(time.Hour)
+	n, err := f.Forget(t.Context())
+	OK(t, err)
+	Equal(t, "forgotten too early", n, 0)
+}
+
+func erasesUnderWay(t *testing.T, f *Fixture) {
+	held, waits := f.Admit(t, f.Intent(1)), f.Admit(t, f.Intent(1))
+	put, err := f.Postpone(t.Context(), store.Postponement{Held: store.Held{ID: waits.Send.ID, Attempt: 1}, After: time.Second, Reason: "temporary_rcpt"})
+	OK(t, err)
+	Equal(t, "postponed", put, true)
+	f.Pass(time.Millisecond)
+	f.erase(t, 1, time.Hour)
+	row := f.Row(t, waits.Send.ID)
+	Equal(t, "what waited", []any{row.Status, row.Reason, row.Counts, row.RefundDue, row.FinishedAt, row.DueAt}, []any{store.Failed, store.ReasonErased, true, false, f.Now, time.Time{}})
+	Equal(t, "what an attempt holds", f.Row(t, held.Send.ID).Status, store.Sending)
+	f.Pass(time.Minute)
+	work, err := f.TakeOver(t.Context(), recipient.Email, time.Second, 10)
+	OK(t, err)
+	Equal(t, "taken over", len(work), 1)
+	Equal(t, "its address", len(work[0].Verification.Sealed), 0)
+	f.MustFinish(t, store.Outcome{Held: store.Held{ID: held.Send.ID, Attempt: 2}, Status: store.Failed, Reason: store.ReasonErased}, true)
+	Equal(t, "its place", f.Row(t, held.Send.ID).Counts, true)
+	_, err = f.Newest(t.Context(), store.Holding{App: "shop", Channel: recipient.Email, Recipient: held.Send.Recipient, Purpose: "login", Holder: "s:1"})
+	Is(t, err, store.ErrNotFound)
+}
+
+func forgets(t *testing.T, f *Fixture) {
+	old := f.Admit(t, f.Intent(1))
+	f.Admit(t, f.Intent(2))
+	OK(t, f.RecordAct(t.Context(), f.Act()))
+	f.erase(t, 1, time.Hour)
+	f.erase(t, 2, 2*time.Hour)
+	f.Pass(30 * time.Minute)
+	back := f.Admit(t, f.Intent(1)) // the person came back
+	f.Pass(30*time.Minute - time.Microsecond)
+	forget := func(want int) {
+		t.Helper()
+		n, err := f.Forget(t.Context())
+		OK(t, err)
+		Equal(t, "forgotten", n, want)
+	}
+	forget(0)
+	f.Pass(time.Microsecond)
+	forget(1)
+	forget(0)
+	Equal(t, "the old row", f.Row(t, old.Send.ID).Recipient, recipient.Hash{})
+	Equal(t, "the new row", f.Row(t, back.Send.ID), back.Send)
+	v, _, _, err := f.Verification(t.Context(), old.Verification.ID)
+	OK(t, err)
+	Equal(t, "the old verification", v.Recipient, recipient.Hash{})
+	Equal(t, "acts on them", f.ListActs(t, store.ActFilter{Recipient: &back.Send.Recipient}), nil)
+	events, _, err := f.History(t.Context(), ana, 24*time.Hour)
+	OK(t, err)
+	Equal(t, "history", events, []quota.Event{{ID: string(back.Send.ID[:]), At: back.Send.LoggedAt}})
+
+	f.erase(t, 1, time.Hour) // again, of what came since
+	f.Pass(time.Hour)
+	forget(2)
+	for _, row := range f.All(t) {
+		Equal(t, "row", row.Recipient, recipient.Hash{})
+	}
+}
+
+// Those who were forgotten share the hash of nobody; no story of one of them tells of another.
+func forgottenApart(t *testing.T, f *Fixture) {
+	hers := f.Admit(t, f.Intent(1))
+	f.Pass(time.Second)
+	his := f.Refusal(2, nil)
+	OK(t, f.Refused(t.Context(), []store.Send{his}))
+	f.erase(t, 1, time.Hour)
+	f.erase(t, 2, time.Hour)
+	f.Pass(time.Hour)
+	n, err := f.Forget(t.Context())
+	OK(t, err)
+	Equal(t, "forgotten", n, 2)
+	story, err := f.Story(t.Context(), hers.Send.ID)
+	OK(t, err)
+	Equal(t, "related", IDs(story.Related), []uuid.UUID{hers.Send.ID})
+}
+
+func badErasures(t *testing.T, f *Fixture) {
+	begun := f.Admit(t, f.Intent(1))
+	Is(t, f.Erase(t.Context(), recipient.Hash{}, time.Hour, f.Act()), store.ErrBadRequest)
+	Is(t, f.Erase(t.Context(), begun.Send.Recipient, 0, f.Act()), store.ErrBadRequest)
+	Is(t, f.Erase(t.Context(), begun.Send.Recipient, time.Hour, f.Act(func(a *store.Act) { a.Who = "" })), store.ErrBadRequest)
+	Equal(t, "row", f.Row(t, begun.Send.ID), begun.Send)
+}
+
+// Who was erased and wants no mail still gets none, for as long as that was to be.
+func erasedAndSuppressed(t *testing.T, f *Fixture) {
+	who := recipient.Hash{15: 1}
+	s, _, err := f.Suppress(t.Context(), store.Suppression{
+		ID: uuid.UUID{9}, Channel: recipient.Email, Address: who, Recipient: who, To: "a•••@example.com", Cause: store.Complaint, Detail: "550 5.7.1",
+	}, 3*time.Hour, nil)
+	OK(t, err)
+	f.erase(t, 1, time.Hour)
+	list := func() []store.Suppression {
+		t.Helper()
+		all, _, err := f.Suppressions(t.Context(), store.SuppressionFilter{Limit: 10})
+		OK(t, err)
+		return all
+	}
+	s.To = store.Erased
+	Equal(t, "erased", list(), []store.Suppression{s})
+	for _, after := range []time.Duration{time.Hour, 2*time.Hour - time.Microsecond} {
+		f.Pass(after)
+		_, err = f.Forget(t.Context())
+		OK(t, err)
+		Equal(t, "still held", list(), []store.Suppression{s})
+	}
+	f.Pass(time.Microsecond)
+	_, err = f.Forget(t.Context())
+	OK(t, err)
+	s.Address, s.Recipient = recipient.Hash{}, recipient.Hash{}
+	Equal(t, "run out", list(), []store.Suppression{s})
+}

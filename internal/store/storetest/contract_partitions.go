@@ -1,0 +1,215 @@
+package storetest
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"sendcode/internal/store"
+	"sendcode/quota"
+)
+
+// WithID gives a send the ID that a process with another clock than the log's would give it.
+func WithID(f *Fixture, drift time.Duration) func(*store.Intent) {
+	return func(in *store.Intent) {
+		lowest := store.LowestID(f.Now.Add(drift))
+		copy(in.Send.ID[:6], lowest[:6])
+	}
+}
+
+// A send whose ID does not begin with about the log's time is refused, and nothing is left of it: reads that leave other times out
+// would miss it. One that is there already is answered, however much later.
+func driftedIDs(t *testing.T, f *Fixture) {
+	for _, drift := range []time.Duration{-store.MaxDrift - time.Millisecond, store.MaxDrift + 2*time.Millisecond, -60 * 24 * time.Hour, 60 * 24 * time.Hour} {
+		_, err := f.Begin(t.Context(), f.Intent(1, WithID(f, drift), WithRules(Rule(1, time.Hour))))
+		Is(t, err, store.ErrUnavailable)
+		Is(t, err, store.ErrDrift)
+		if errors.Is(err, store.ErrUncertain) {
+			t.Errorf("by %v: not known whether it was written: %v", drift, err)
+		}
+	}
+	Equal(t, "rows", len(f.All(t)), 0)
+	in := f.Intent(1, WithID(f, time.Millisecond-store.MaxDrift))
+	begun := f.Admit(t, in)
+	f.Admit(t, f.Intent(1, WithID(f, store.MaxDrift-time.Millisecond)))
+	f.Pass(3 * 24 * time.Hour)
+	again := f.Admit(t, in)
+	Equal(t, "repeated", again.Repeated, true)
+	Equal(t, "rows", len(f.All(t)), 2)
+	Equal(t, "send", again.Send, begun.Send)
+	other := in
+	other.Send.App = "other"
+	_, err := f.Begin(t.Context(), other)
+	Is(t, err, store.ErrBadRequest)
+}
+
+// A window of a month counts to the microsecond what lies in several partitions, whatever clock made the IDs.
+func windowOverMonths(t *testing.T, f *Fixture) {
+	const day, month = 24 * time.Hour, 30 * 24 * time.Hour
+	rules := WithRules(Rule(4, month))
+	f.Pass(20 * day)
+	first := f.Now
+	for i, drift := range []time.Duration{-store.MaxDrift + time.Minute, store.MaxDrift - time.Minute, 0, -time.Hour} {
+		f.Admit(t, f.Intent(1, rules, WithID(f, drift)))
+		f.Pass([]time.Duration{15 * day, 4 * day, 6 * day, day}[i]) // past the border 40 days after the epoch
+	}
+	refused := f.Refuse(t, f.Intent(1, rules))
+	Equal(t, "history", len(refused.History), 4)
+	f.Pass(month - f.Now.Sub(first) - time.Microsecond)
+	f.Refuse(t, f.Intent(1, rules))
+	events, _, err := f.History(t.Context(), store.Bucket{App: "shop", Channel: "email", Recipient: refusedHash(1), Purposes: []string{"login"}}, month)
+	OK(t, err)
+	Equal(t, "events", len(events), 4)
+	f.Pass(time.Microsecond)
+	f.Admit(t, f.Intent(1, rules))
+	events, _, err = f.History(t.Context(), store.Bucket{App: "shop", Channel: "email", Recipient: refusedHash(1), Purposes: []string{"login"}}, month)
+	OK(t, err)
+	Equal(t, "events", len(events), 4)
+	seen := 0
+	OK(t, f.Counting(t.Context(), store.LogClock, month, func(store.Counting) error { seen++; return nil }))
+	Equal(t, "counting", seen, 4)
+	crowd, _, err := f.Crowds(t.Context(), store.CrowdQuery{Purposes: []string{"login"}, Within: month, AtLeast: 4, Limit: 10})
+	OK(t, err)
+	Equal(t, "crowds", len(crowd), 1)
+}
+
+func refusedHash(n byte) (h [16]byte) {
+	h[15] = n
+	return h
+}
+
+// What was rejected counts over a border just so, from its end on.
+func rejectedOverMonths(t *testing.T, f *Fixture) {
+	const day = 24 * time.Hour
+	rejections := func(in *store.Intent) { in.Rejections = quota.Rule{Name: "failures", Limit: 2, Window: 20 * day} }
+	f.Pass(39 * day)
+	for range 2 {
+		begun := f.Admit(t, f.Intent(1, rejections))
+		f.Pass(5 * time.Minute)
+		f.MustFinish(t, store.Outcome{Held: store.Held{ID: begun.Send.ID, Attempt: 1}, Status: store.Failed, Reason: store.ReasonRejected, Refund: true}, true)
+		f.Pass(2 * day)
+	}
+	f.Refuse(t, f.Intent(1, rejections))
+	f.Pass(16*day - 5*time.Minute - time.Microsecond)
+	f.Refuse(t, f.Intent(1, rejections))
+	f.Pass(time.Microsecond)
+	f.Admit(t, f.Intent(1, rejections))
+}
+
+// Pages go over borders in both directions, with no row twice or left out.
+func pagesOverMonths(t *testing.T, f *Fixture) {
+	var want []uuid.UUID
+	for i := range 30 {
+		in := f.Intent(i, WithID(f, []time.Duration{0, -store.MaxDrift + time.Hour, store.MaxDrift - time.Hour}[i%3]))
+		want = append(want, f.Admit(t, in).Send.ID)
+		f.Pass(1500 * time.Minute) // 30 times: past all borders
+	}
+	for _, filter := range []store.Filter{{}, {App: "shop"}, {From: Epoch.Add(-time.Hour), To: f.Now}} {
+		filter.Limit = 4
+		var down, up []uuid.UUID
+		for {
+			page, err := f.Sends(t.Context(), filter)
+			OK(t, err)
+			if len(page) == 0 {
+				break
+			}
+			down = append(down, IDs(page)...)
+			last := page[len(page)-1]
+			filter.Before = &store.Mark{At: last.LoggedAt, ID: last.ID}
+		}
+		Equal(t, "down", reversed(down), want)
+		filter.Before = nil
+		filter.After = &store.Mark{At: Epoch.Add(-time.Hour)}
+		for {
+			page, err := f.Sends(t.Context(), filter)
+			OK(t, err)
+			if len(page) == 0 {
+				break
+			}
+			up = append(up, reversed(IDs(page))...)
+			filter.After = &store.Mark{At: page[0].LoggedAt, ID: page[0].ID}
+		}
+		Equal(t, "up", up, want)
+	}
+	stats, err := f.Stats(t.Context(), store.StatsQuery{From: Epoch, To: f.Now, Each: 24 * time.Hour})
+	OK(t, err)
+	Equal(t, "opened", stats.Opened, 30)
+}
+
+// Every refusal is accounted for, also one of a process whose clock is wrong.
+func driftedRefusals(t *testing.T, f *Fixture) {
+	for n, drift := range []time.Duration{0, -90 * 24 * time.Hour, 300 * 24 * time.Hour} {
+		r := f.Refusal(n, nil)
+		lowest := store.LowestID(f.Now.Add(drift))
+		copy(r.ID[:6], lowest[:6])
+		OK(t, f.Refused(t.Context(), []store.Send{r}))
+		OK(t, f.Refused(t.Context(), []store.Send{r}))
+	}
+	requests := 0
+	for _, s := range f.All(t) {
+		requests += s.Count
+		OK(t, store.Drifted(s.ID, f.Now))
+	}
+	Equal(t, "requests", requests, 6)
+	begun := f.Admit(t, f.Intent(4))
+	f.Pass(store.MaxDrift + time.Hour)
+	r := f.Refusal(4, nil)
+	for _, want := range []int{5, 5} { // too late to be taken for that send, and then for the same refusal
+		r.ID = begun.Send.ID
+		OK(t, f.Refused(t.Context(), []store.Send{r}))
+		Equal(t, "rows", len(f.All(t)), want)
+	}
+	Equal(t, "send", f.Row(t, begun.Send.ID), begun.Send)
+}
+
+// What the log holds, and what has to be done.
+func extents(t *testing.T, f *Fixture) {
+	look := func() store.Extent {
+		e, err := f.Extent(t.Context(), time.Hour)
+		OK(t, err)
+		e.Partitions = nil
+		return e
+	}
+	Equal(t, "empty", look(), store.Extent{Now: f.Now, Age: time.Hour})
+	old := f.Admit(t, f.Intent(1))
+	f.MustFinish(t, store.Outcome{Held: store.Held{ID: old.Send.ID, Attempt: 1}, Status: store.Sent}, true)
+	flying := f.Admit(t, f.Intent(2))
+	f.Pass(time.Hour + store.MaxLife)
+	f.Admit(t, f.Intent(3))
+	Equal(t, "not yet due", look(), store.Extent{Now: f.Now, Age: time.Hour, Oldest: old.Send.LoggedAt})
+	f.Pass(time.Microsecond)
+	OK(t, f.Erase(t.Context(), refusedHash(3), time.Minute, f.Act()))
+	Equal(t, "due", look(), store.Extent{Now: f.Now, Age: time.Hour, Oldest: old.Send.LoggedAt, Due: 1, Forgetting: 1})
+	f.Pass(time.Minute)
+	f.expire(t, time.Hour, 10, 1)
+	Equal(t, "expired", look(), store.Extent{Now: f.Now, Age: time.Hour, Oldest: flying.Send.LoggedAt, Forgetting: 1, Late: 1})
+	e, err := f.Extent(t.Context(), 0)
+	OK(t, err)
+	Equal(t, "kept for ever", e.Due, 0)
+	until, err := f.MakeRoom(t.Context())
+	OK(t, err)
+	if !until.IsZero() && until.Before(time.Now().Add(60*24*time.Hour)) {
+		t.Errorf("room until %v", until)
+	}
+}
+
+// A replica that was idle for weeks, or whose log's clock was set back for weeks, counts what others sent meanwhile.
+func idleReplica(t *testing.T, f *Fixture) {
+	rules := WithRules(Rule(1, time.Hour))
+	f.Admit(t, f.Intent(1, rules))
+	f.Pass(45 * 24 * time.Hour)
+	begun, err := f.Replica.Begin(t.Context(), f.Intent(1, rules))
+	OK(t, err)
+	Equal(t, "admitted", begun.Admitted, true)
+	f.Refuse(t, f.Intent(1, rules))
+	f.Pass(-29 * 24 * time.Hour)
+	for i := range 2 {
+		begun, err := f.Both(i).Begin(t.Context(), f.Intent(1, rules))
+		OK(t, err)
+		Equal(t, "admitted before what was sent", begun.Admitted, false)
+	}
+	f.Pass(29*24*time.Hour + time.Hour)
+	f.Admit(t, f.Intent(1, rules))
+}

@@ -1,0 +1,128 @@
+package storetest
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"sendcode/internal/store"
+)
+
+func (f *Fixture) hear(t *testing.T, want bool, e store.ProviderEvent, bar ...store.Bar) {
+	t.Helper()
+	got, err := f.Heard(t.Context(), e, append(bar, store.Bar{})[0])
+	OK(t, err)
+	Equal(t, "recorded", got, want)
+}
+
+// Each kind is kept once, in whatever order they come; the worst is what lists say; no state moves, and nothing is given back.
+func providerEvents(t *testing.T, f *Fixture) {
+	begun := f.Admit(t, f.Intent(1, WithRules(Rule(1, time.Hour))))
+	id := begun.Send.ID
+	f.MustFinish(t, store.Outcome{Held: store.Held{ID: id, Attempt: 1}, Status: store.Sent, Provider: "mx", ProviderCode: "250"}, true)
+	before := f.Row(t, id)
+	f.Pass(time.Hour - time.Second)
+	bounced := store.ProviderEvent{Send: id, Kind: store.ToldBounced, At: Epoch.Add(time.Minute + 7), Provider: "postmark", Detail: "550 5.1.1\x00"}
+	f.hear(t, true, bounced)
+	f.hear(t, false, bounced)
+	delivered := store.ProviderEvent{Send: id, Kind: store.ToldDelivered, At: Epoch.Add(time.Second), Provider: "postmark"} // late
+	f.hear(t, true, delivered)
+	later := delivered
+	later.At, later.Detail = Epoch.Add(time.Hour), "again"
+	f.hear(t, false, later)
+	f.Pass(time.Millisecond)
+	ahead := store.ProviderEvent{Send: id, Kind: store.ToldComplained, At: f.Now.Add(time.Hour), Provider: "other"} // its clock is wrong
+	f.hear(t, true, ahead)
+	silent := store.ProviderEvent{Send: id, Kind: store.ToldOptedOut, Provider: "other"} // tells no time
+	f.hear(t, true, silent)
+
+	story, err := f.Story(t.Context(), id)
+	OK(t, err)
+	at := f.Now.Add(-time.Millisecond)
+	bounced.At, bounced.HeardAt, bounced.Detail = Epoch.Add(time.Minute), at, "550 5.1.1\uFFFD"
+	delivered.HeardAt, ahead.At, ahead.HeardAt, silent.At, silent.HeardAt = at, f.Now, f.Now, f.Now, f.Now
+	Equal(t, "events", story.Events, []store.ProviderEvent{delivered, bounced, ahead, silent})
+	before.Afterwards = store.ToldComplained
+	Equal(t, "row", story.Send, before)
+	Equal(t, "suppressions", len(story.Suppressions), 0)
+	f.Refuse(t, f.Intent(1, WithRules(Rule(1, time.Hour)))) // its place stays spent
+	again, err := f.Begin(t.Context(), f.Intent(1, func(in *store.Intent) { in.Send.ID = id }))
+	OK(t, err)
+	Equal(t, "as it was written", again.Send, begun.Send)
+
+	refusal := f.Refusal(1, nil)
+	OK(t, f.Refused(t.Context(), []store.Send{refusal}))
+	for _, none := range []uuid.UUID{{1}, refusal.ID} {
+		_, err := f.Heard(t.Context(), store.ProviderEvent{Send: none, Kind: store.ToldDelivered}, store.Bar{})
+		Is(t, err, store.ErrNotFound)
+	}
+	for _, bad := range []store.ProviderEvent{{Kind: store.ToldDelivered}, {Send: id}, {Send: id, Kind: "opened"}} {
+		_, err := f.Heard(t.Context(), bad, store.Bar{})
+		Is(t, err, store.ErrBadRequest)
+	}
+	for _, bad := range []store.Bar{{Cause: store.Complaint, For: 1000}, {Address: Address(1), For: 1000}} {
+		_, err := f.Heard(t.Context(), delivered, bad)
+		Is(t, err, store.ErrBadRequest)
+	}
+}
+
+func eventsSuppress(t *testing.T, f *Fixture) {
+	id := f.Admit(t, f.Intent(1, to(1))).Send.ID
+	bar := store.Bar{Cause: store.Complaint, Address: Address(1), For: time.Hour}
+	e := store.ProviderEvent{Send: id, Kind: store.ToldComplained, Provider: "postmark", Detail: "abuse"}
+	f.hear(t, true, e, bar) // while it is still in flight
+	want := store.Suppression{
+		ID: store.SuppressionID(id, store.Complaint), App: "shop", Channel: "email", Address: Address(1), Recipient: f.Row(t, id).Recipient, To: "a•••@example.com",
+		Cause: store.Complaint, Detail: "abuse", Send: id, Since: f.Now, Until: f.Now.Add(time.Hour),
+	}
+	Equal(t, "suppressions", f.suppressions(t, store.SuppressionFilter{}), []store.Suppression{want})
+	f.meets(t, want.ID, to(1))
+	f.lift(t, store.Lifting{Channel: "email", Address: Address(1)})
+	f.Pass(time.Second)
+	f.hear(t, false, e, bar)
+	f.meets(t, uuid.Nil, to(1))
+	f.MustFinish(t, store.Outcome{Held: store.Held{ID: id, Attempt: 1}, Status: store.Sent}, true)
+	Equal(t, "afterwards", f.Row(t, id).Afterwards, store.ToldComplained)
+}
+
+// A provider that repeats itself on all replicas at once is heard once.
+func eventsAtOnce(t *testing.T, f *Fixture) {
+	id := f.Admit(t, f.Intent(1, to(1))).Send.ID
+	var recorded [24]bool
+	kinds := store.ToldKinds[1:]
+	Together(len(recorded), func(i int) {
+		var err error
+		e := store.ProviderEvent{Send: id, Kind: kinds[i%len(kinds)], Provider: "p"}
+		if recorded[i], err = f.Both(i).Heard(t.Context(), e, store.Bar{Cause: store.Complaint, Address: Address(1), For: time.Hour}); err != nil {
+			t.Error(err)
+		}
+	})
+	n := len(slices.DeleteFunc(recorded[:], func(b bool) bool { return !b }))
+	Equal(t, "recorded", n, len(kinds))
+	Equal(t, "afterwards", f.Row(t, id).Afterwards, store.ToldComplained)
+	Equal(t, "suppressions", len(f.suppressions(t, store.SuppressionFilter{})), 1)
+}
+
+// What was told goes with its send; a suppression goes once it has been over for as long.
+func eventsExpire(t *testing.T, f *Fixture) {
+	id := f.Admit(t, f.Intent(1, to(1))).Send.ID
+	f.MustFinish(t, store.Outcome{Held: store.Held{ID: id, Attempt: 1}, Status: store.Sent}, true)
+	f.hear(t, true, store.ProviderEvent{Send: id, Kind: store.ToldComplained, Provider: "p"}, store.Bar{Cause: store.Complaint, Address: Address(1), For: time.Minute})
+	f.suppress(t, 2, 24*time.Hour)
+	f.Pass(time.Hour + store.MaxLife + time.Second)
+	f.expire(t, time.Hour, 10, 1)
+	Equal(t, "not yet: it held for a minute", len(f.suppressions(t, store.SuppressionFilter{})), 2)
+	f.Pass(time.Minute)
+	f.expire(t, time.Hour, 10, 0)
+	Equal(t, "suppressions", len(f.suppressions(t, store.SuppressionFilter{})), 1)
+	again := f.Intent(1)
+	again.Send.ID = id // as if it were another send: nothing of the old one is left
+	f.Admit(t, again)
+	f.MustFinish(t, store.Outcome{Held: store.Held{ID: id, Attempt: 1}, Status: store.Sent}, true)
+	f.hear(t, true, store.ProviderEvent{Send: id, Kind: store.ToldComplained, Provider: "p"})
+	f.Pass(48 * time.Hour)
+	f.expire(t, time.Hour, 10, 1)
+	Equal(t, "suppressions", len(f.suppressions(t, store.SuppressionFilter{})), 0)
+}

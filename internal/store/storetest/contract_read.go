@@ -1,0 +1,311 @@
+package storetest
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/base64"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"sendcode/internal/recipient"
+	"sendcode/internal/store"
+	"sendcode/quota"
+)
+
+func (f *Fixture) Refusal(n int, change func(*store.Send)) store.Send {
+	s := f.Intent(n).Send
+	s.Status, s.BlockedBy, s.RetryAfter, s.Count = store.Refused, "minute", 40*time.Second, 1
+	if change != nil {
+		change(&s)
+	}
+	return s
+}
+
+func refusalsAddUp(t *testing.T, f *Fixture) {
+	a := f.Refusal(1, func(s *store.Send) {
+		s.Clock, s.TakenAt, s.VerificationID = "redis", Epoch.Add(-time.Hour), "v-named"
+		s.Attempt, s.Counts, s.Number, s.Reason, s.RefundDue, s.Status = 3, true, 2, "x", true, store.Sent // none of it belongs on a refusal
+	})
+	b := f.Refusal(2, func(s *store.Send) { s.Count = 0; s.Clock = "redis" }) // no instant: the log's
+	OK(t, f.Refused(t.Context(), []store.Send{b, a, a}))
+	first := f.Now
+	f.Pass(time.Second)
+	a.RetryAfter, a.Count, a.BlockedBy, a.To = 30*time.Second+1, 5, "other", "changed"
+	OK(t, f.Refused(t.Context(), []store.Send{a}))
+	OK(t, f.Refused(t.Context(), nil))
+
+	want := store.Send{
+		ID: a.ID, VerificationID: "v-named", App: "shop", Channel: recipient.Email, Purpose: "login", Recipient: a.Recipient,
+		To: "a•••@example.com", Locale: "en", Reference: "order 7", IP: "192.0.2.0/24", Status: store.Refused,
+		TakenAt: Epoch.Add(-time.Hour), Clock: "redis", LoggedAt: first, FinishedAt: first, BlockedBy: "minute",
+		RetryAfter: 30 * time.Second, Count: 7,
+	}
+	Equal(t, "row", f.Row(t, a.ID), want)
+	row := f.Row(t, b.ID)
+	Equal(t, "clock", row.Clock, store.LogClock)
+	Equal(t, "taken at", row.TakenAt, first)
+	Equal(t, "count", row.Count, 1)
+	f.Admit(t, f.Intent(1, WithRules(Rule(1, time.Hour)))) // refusals take no place
+	for _, bad := range []func(*store.Send){
+		func(s *store.Send) { s.ID = uuid.Nil }, func(s *store.Send) { s.App = "" }, func(s *store.Send) { s.Count = -1 }, func(s *store.Send) { s.RetryAfter = -1 },
+	} {
+		Is(t, f.Refused(t.Context(), []store.Send{f.Refusal(1, bad)}), store.ErrBadRequest)
+	}
+}
+
+func refusalTouchesNoSend(t *testing.T, f *Fixture) {
+	begun := f.Admit(t, f.Intent(1))
+	r := f.Refusal(2, func(s *store.Send) { s.ID = begun.Send.ID })
+	fresh := f.Refusal(2, nil)
+	OK(t, f.Refused(t.Context(), []store.Send{r, fresh}))
+	Equal(t, "row", f.Row(t, begun.Send.ID), begun.Send)
+	Equal(t, "rows", len(f.All(t)), 2)
+
+	in := f.Intent(2)
+	in.Send.ID = fresh.ID
+	_, err := f.Begin(t.Context(), in)
+	Is(t, err, store.ErrBadRequest)
+}
+
+func manyRefusals(t *testing.T, f *Fixture) {
+	rows := make([]store.Send, 250)
+	for i := range rows {
+		rows[i] = f.Refusal(i, nil)
+	}
+	Together(6, func(i int) {
+		shuffled := append(slices.Clone(rows[i*40:]), rows[:i*40]...)
+		if err := f.Both(i).Refused(t.Context(), shuffled); err != nil {
+			t.Error(err)
+		}
+	})
+	all := f.All(t)
+	Equal(t, "rows", len(all), 250)
+	for _, r := range all {
+		if r.Count != 6 {
+			t.Fatalf("a row counts %d", r.Count)
+		}
+	}
+}
+
+func readVerification(t *testing.T, f *Fixture) {
+	_, _, _, err := f.Verification(t.Context(), "no such id")
+	Is(t, err, store.ErrNotFound)
+	first := f.Admit(t, f.Intent(1))
+	id := first.Verification.ID
+	f.Pass(time.Second)
+	second := f.Admit(t, f.Intent(1, func(in *store.Intent) { in.Join = id }))
+	f.Pass(time.Second)
+	OK(t, f.Refused(t.Context(), []store.Send{f.Refusal(1, func(s *store.Send) { s.VerificationID = id })}))
+	f.Admit(t, f.Intent(1))
+	v, newest, now, err := f.Verification(t.Context(), id)
+	OK(t, err)
+	Equal(t, "verification", v, second.Verification)
+	Equal(t, "newest send", newest, second.Send)
+	Equal(t, "clock", now, f.Now)
+}
+
+func story(t *testing.T, f *Fixture) {
+	_, err := f.Story(t.Context(), uuid.UUID{1})
+	Is(t, err, store.ErrNotFound)
+	say := func(n int, change func(*store.Send)) store.Send {
+		r := f.Refusal(n, change)
+		OK(t, f.Refused(t.Context(), []store.Send{r}))
+		f.Pass(time.Second)
+		return f.Row(t, r.ID)
+	}
+	say(1, nil) // before
+	first := f.Admit(t, f.Intent(1))
+	v := first.Verification
+	atOnce := say(1, nil) // of its very instant
+	say(2, nil)           // another recipient
+	say(1, func(s *store.Send) { s.App = "other" })
+	say(1, func(s *store.Send) { s.Channel = recipient.SMS })
+	during := say(1, func(s *store.Send) { s.Purpose = "signup" })
+	second := f.Admit(t, f.Intent(1, func(in *store.Intent) { in.Join = v.ID }))
+	f.Admit(t, f.Intent(1)) // another verification's
+	f.Pass(v.ExpiresAt.Sub(f.Now) - time.Microsecond)
+	last := say(1, nil)
+	f.Pass(v.ExpiresAt.Sub(f.Now))
+	late := say(1, func(s *store.Send) { s.VerificationID = v.ID }) // after its life
+
+	got, err := f.Story(t.Context(), first.Send.ID)
+	OK(t, err)
+	want := []store.Send{first.Send, atOnce, during, second.Send, last}
+	slices.SortFunc(want, store.ByLogged)
+	Equal(t, "related", got.Related, want)
+	Equal(t, "send", got.Send, first.Send)
+	Equal(t, "verification", *got.Verification, second.Verification)
+	Equal(t, "clock", got.Now, f.Now)
+
+	got, err = f.Story(t.Context(), late.ID)
+	OK(t, err)
+	Equal(t, "verification named by a refusal", got.Verification.ID, v.ID)
+	got, err = f.Story(t.Context(), during.ID)
+	OK(t, err)
+	Equal(t, "related to a refusal that belongs to none", len(got.Related), 0)
+	if got.Verification != nil {
+		t.Error("a refusal that belongs to none has a verification")
+	}
+}
+
+func countingSends(t *testing.T, f *Fixture) {
+	old := f.Admit(t, f.Intent(1, TakenAt("redis", Epoch.Add(-time.Hour))))
+	f.Pass(time.Second)
+	other := f.Admit(t, f.Intent(2, func(in *store.Intent) { in.Send.Purpose = "signup" }))
+	f.Pass(time.Second)
+	gone := f.Admit(t, f.Intent(1))
+	f.MustFinish(t, store.Outcome{Held: store.Held{ID: gone.Send.ID, Attempt: 1}, Status: store.Failed, Refund: true}, true)
+	failed := f.Admit(t, f.Intent(3, TakenAt("else", Epoch)))
+	f.MustFinish(t, store.Outcome{Held: store.Held{ID: failed.Send.ID, Attempt: 1}, Status: store.Unknown}, true)
+	OK(t, f.Refused(t.Context(), []store.Send{f.Refusal(1, nil)}))
+
+	list := func(clock string, within time.Duration) []store.Counting {
+		t.Helper()
+		var got []store.Counting
+		OK(t, f.Counting(t.Context(), clock, within, func(c store.Counting) error {
+			got = append(got, c)
+			_, err := f.Sends(t.Context(), store.Filter{Limit: 1}) // the log can be used meanwhile
+			return err
+		}))
+		return got
+	}
+	as := func(s store.Send, at time.Time, clock string) store.Counting {
+		return store.Counting{App: s.App, Channel: s.Channel, Purpose: s.Purpose, Recipient: s.Recipient,
+			Event: quota.Event{ID: string(s.ID[:]), At: at}, Clock: clock}
+	}
+	all := []store.Counting{
+		as(old.Send, Epoch.Add(-time.Hour), "redis"), as(other.Send, other.Send.LoggedAt, store.LogClock), as(failed.Send, failed.Send.LoggedAt, store.LogClock),
+	}
+	Equal(t, "all", list("redis", time.Hour), all)
+	Equal(t, "younger than 2 s", list("redis", 2*time.Second), all[1:])
+	Equal(t, "younger than 2 s and 1 µs", len(list("redis", 2*time.Second+time.Microsecond)), 3)
+	all[0] = as(old.Send, old.Send.LoggedAt, store.LogClock)
+	Equal(t, "on no known clock", list("nobody's", time.Hour), all)
+
+	stop, calls := errors.New("enough"), 0
+	err := f.Counting(t.Context(), "redis", time.Hour, func(store.Counting) error { calls++; return stop })
+	if err != stop || calls != 1 {
+		t.Errorf("after %d calls: %v", calls, err)
+	}
+}
+
+// hostileTexts: an ID out of a URL is any text; it is not found, and no failure.
+func hostileTexts(t *testing.T, f *Fixture) {
+	for _, id := range []string{"", "\x00", "a\xff", "' OR ''='", "%s", string(make([]byte, 100_000))} {
+		_, _, _, err := f.Verification(t.Context(), id)
+		Is(t, err, store.ErrNotFound)
+		_, _, _, err = f.Attempt(t.Context(), id)
+		Is(t, err, store.ErrNotFound)
+		won, err := f.Approve(t.Context(), id, store.Tell{})
+		OK(t, err)
+		Equal(t, "approved", won, false)
+	}
+	// The longest texts fit into every index, also where nothing can be compressed.
+	long := func(in *store.Intent) {
+		text := func() string {
+			b := make([]byte, store.MaxText*3/4)
+			_, _ = rand.Read(b)
+			return base64.StdEncoding.EncodeToString(b)
+		}
+		in.Send.App, in.Send.Channel, in.Send.Purpose, in.Send.Reference = text(), recipient.Channel(text()), text(), text()
+		in.Purposes, in.Verification.ID, in.Verification.Holder = []string{in.Send.Purpose}, text(), text()
+	}
+	Equal(t, "length", len(f.Admit(t, f.Intent(1, long)).Send.App), store.MaxText)
+	OK(t, f.Refused(t.Context(), []store.Send{f.Refusal(1, func(s *store.Send) {
+		s.Reference, s.VerificationID = strings.Repeat("ü", store.MaxText), strings.Repeat("a\x00", store.MaxText)
+	})}))
+	got, err := f.Sends(t.Context(), store.Filter{Limit: 1, Reference: strings.Repeat("ü", store.MaxText/2)})
+	OK(t, err)
+	Equal(t, "mended refusals found", len(got), 1)
+
+	text := `'";--\ $1 ? %d 😀 ` + "\n\t\u202e"
+	in := f.Intent(1, func(in *store.Intent) {
+		in.Send.Reference, in.Send.Locale, in.Send.IP, in.Send.To, in.Send.App = text, text, text, text, text
+		in.Send.Purpose, in.Purposes = text, []string{"a,b", "{x}", text}
+		in.Verification.Holder, in.Verification.KeyID, in.Verification.Sealed = text, text, nil
+	}, WithRules(Rule(1, time.Hour)))
+	begun := f.Admit(t, in)
+	Equal(t, "row", f.Row(t, in.Send.ID), begun.Send)
+	Equal(t, "text", begun.Send.Reference, text)
+	v, _, _, err := f.Verification(t.Context(), in.Verification.ID)
+	OK(t, err)
+	Equal(t, "verification", v, begun.Verification)
+	again := in
+	again.Send.ID[15]++
+	again.Verification.ID += text
+	f.Refuse(t, again)
+}
+
+func closedAndCanceled(t *testing.T, f *Fixture) {
+	OK(t, f.Ping(t.Context()))
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := f.Begin(ctx, f.Intent(1))
+	Is(t, err, store.ErrUnavailable)
+	if errors.Is(err, store.ErrUncertain) {
+		t.Errorf("nothing was asked of the log, yet %v", err)
+	}
+	_, err = f.Sends(ctx, store.Filter{Limit: 1})
+	Is(t, err, store.ErrUnavailable)
+	Equal(t, "rows", len(f.All(t)), 0)
+
+	OK(t, f.Close())
+	for name, call := range map[string]func() error{
+		"Begin":      func() error { _, err := f.Begin(t.Context(), f.Intent(1)); return err },
+		"Claim":      func() error { _, err := f.Claim(t.Context(), claim(1, f.Intent(1))); return err },
+		"Release":    func() error { return f.Release(t.Context(), [32]byte{}, uuid.UUID{1}, true) },
+		"Renew":      func() error { return f.Renew(t.Context(), time.Second, []store.Held{{}}) },
+		"Finish":     func() error { _, err := f.Finish(t.Context(), store.Outcome{Status: store.Sent}); return err },
+		"Postpone":   func() error { _, err := f.Postpone(t.Context(), store.Postponement{}); return err },
+		"TakeOver":   func() error { _, err := f.TakeOver(t.Context(), recipient.Email, time.Second, 1); return err },
+		"RefundsDue": func() error { _, err := f.RefundsDue(t.Context(), time.Second, 1); return err },
+		"Refunded":   func() error { return f.Refunded(t.Context(), store.Held{}) },
+		"Stats": func() error {
+			_, err := f.Stats(t.Context(), store.StatsQuery{From: Epoch, To: Epoch.Add(time.Hour), Each: time.Hour})
+			return err
+		},
+		"CountHours": func() error { _, err := f.CountHours(t.Context(), time.Hour, 1); return err },
+		"Domains": func() error {
+			_, err := f.Domains(t.Context(), store.StatsQuery{From: Epoch, To: Epoch.Add(time.Hour), Each: time.Hour})
+			return err
+		},
+		"Expire": func() error { _, err := f.Expire(t.Context(), time.Hour, 1); return err },
+		"Crowds": func() error {
+			_, _, err := f.Crowds(t.Context(), store.CrowdQuery{Purposes: []string{"x"}, AtLeast: 1, Limit: 1})
+			return err
+		},
+		"Verification": func() error { _, _, _, err := f.Verification(t.Context(), "x"); return err },
+		"LockedOut":    func() error { _, err := f.LockedOut(t.Context(), store.Verification{}); return err },
+		"Cancel":       func() error { _, err := f.Cancel(t.Context(), "x"); return err },
+		"Newest":       func() error { _, err := f.Newest(t.Context(), store.Holding{Holder: "x"}); return err },
+		"Attempt":      func() error { _, _, _, err := f.Attempt(t.Context(), "x"); return err },
+		"Approve":      func() error { _, err := f.Approve(t.Context(), "x", store.Tell{}); return err },
+		"Refused":      func() error { return f.Refused(t.Context(), []store.Send{f.Refusal(1, nil)}) },
+		"Sends":        func() error { _, err := f.Sends(t.Context(), store.Filter{Limit: 1}); return err },
+		"Story":        func() error { _, err := f.Story(t.Context(), uuid.UUID{1}); return err },
+		"Counting":     func() error { return f.Counting(t.Context(), "", time.Hour, nil) },
+		"History": func() error {
+			_, _, err := f.History(t.Context(), store.Bucket{Purposes: []string{"x"}}, time.Hour)
+			return err
+		},
+		"AppEventsDue": func() error { _, _, err := f.AppEventsDue(t.Context(), time.Second, nil); return err },
+		"AppEventEnded": func() error {
+			_, err := f.AppEventEnded(t.Context(), store.AppEventEnd{State: store.EventPending})
+			return err
+		},
+		"ForgetAppEvents": func() error { _, _, err := f.ForgetAppEvents(t.Context(), time.Second, 1); return err },
+		"Latest":          func() error { _, err := f.Latest(t.Context(), []recipient.Hash{{1}}, time.Hour); return err },
+		"SendsByID":       func() error { _, err := f.SendsByID(t.Context(), []uuid.UUID{{1}}); return err },
+		"AppEvents":       func() error { _, err := f.AppEvents(t.Context(), store.AppEventFilter{Limit: 1}); return err },
+		"Ping":            func() error { return f.Ping(t.Context()) },
+	} {
+		if err := call(); !errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrUncertain) {
+			t.Errorf("%s on a closed log: %v", name, err)
+		}
+	}
+}

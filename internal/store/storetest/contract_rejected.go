@@ -1,0 +1,124 @@
+package storetest
+
+import (
+	"testing"
+	"time"
+
+	"sendcode/internal/recipient"
+	"sendcode/internal/store"
+	"sendcode/quota"
+)
+
+func FailedAtMost(limit int, window time.Duration) quota.Rule {
+	return quota.Rule{Name: "failures", Scope: quota.Failures, Limit: limit, Window: window}
+}
+
+func withRejections(limit int, window time.Duration) func(*store.Intent) {
+	return func(in *store.Intent) { in.Rejections = FailedAtMost(limit, window) }
+}
+
+// reject begins a send and has the mail server refuse it for good.
+func (f *Fixture) reject(t *testing.T, in store.Intent) {
+	t.Helper()
+	begun := f.Admit(t, in)
+	f.Pass(time.Second) // it counts from its end
+	f.MustFinish(t, store.Outcome{Held: store.Held{ID: begun.Send.ID, Attempt: 1}, Status: store.Failed, Reason: store.ReasonRejected, Refund: true}, true)
+}
+
+func rejectionsOfARecipient(t *testing.T, f *Fixture) {
+	two := withRejections(2, time.Hour)
+	f.reject(t, f.Intent(1, two))
+	f.Pass(10 * time.Minute)
+	f.reject(t, f.Intent(1, two, WithRules(Rule(1, 30*time.Hour)))) // its place was given back
+	f.Pass(time.Minute)
+	in := f.Intent(1, two, TakenAt("redis", Epoch))
+	got := f.Refuse(t, in)
+	Equal(t, "rejected", got.Rejected, []quota.Event{
+		{ID: got.Rejected[0].ID, At: Epoch.Add(-11*time.Minute - time.Second)}, {ID: got.Rejected[1].ID, At: Epoch.Add(-time.Minute)},
+	})
+	Equal(t, "history", len(got.History), 0)
+	d := quota.Evaluate([]quota.Rule{in.Rejections}, map[quota.Scope][]quota.Event{quota.Failures: got.Rejected}, got.Now)
+	Equal(t, "wait", d.RetryAfter(), 49*time.Minute-time.Second)
+	in = f.Intent(1, withRejections(3, time.Hour), TakenAt("redis", Epoch)) // read with each request
+	let := f.Admit(t, in)
+	Equal(t, "rejected, told to the one that is let in", let.Rejected, got.Rejected)
+	Equal(t, "before", let.At, got.At)
+	f.Admit(t, f.Intent(1)) // no rule
+	f.Pass(49*time.Minute - time.Second - time.Microsecond)
+	f.Refuse(t, f.Intent(1, two))
+	f.Pass(time.Microsecond)
+	f.Admit(t, f.Intent(1, two))
+}
+
+// Of every purpose of the recipient, and of nothing else.
+func whoseRejectionsCount(t *testing.T, f *Fixture) {
+	one := withRejections(1, time.Hour)
+	f.reject(t, f.Intent(1))
+	f.Refuse(t, f.Intent(1, one, func(in *store.Intent) { in.Send.Purpose = "gift"; in.Purposes = []string{"gift"} }))
+	f.Admit(t, f.Intent(2, one))
+	f.Admit(t, f.Intent(1, one, func(in *store.Intent) { in.Send.App = "desk" }))
+	f.Admit(t, f.Intent(1, one, func(in *store.Intent) { in.Send.Channel = recipient.SMS }))
+}
+
+// Only what certainly was refused for good: not what is under way, unknown, sent, or failed of our own accord.
+func whatIsNoRejection(t *testing.T, f *Fixture) {
+	one := withRejections(1, time.Hour)
+	for _, o := range []store.Outcome{
+		{Status: store.Sent, Reason: store.ReasonRejected}, {Status: store.Unknown, Reason: store.ReasonRejected}, {Status: store.Failed, Reason: "expired", Refund: true},
+	} {
+		o.Held = store.Held{ID: f.Admit(t, f.Intent(1, one)).Send.ID, Attempt: 1}
+		f.MustFinish(t, o, true)
+	}
+	waiting := f.Admit(t, f.Intent(1, one))
+	_, err := f.Postpone(t.Context(), store.Postponement{Held: store.Held{ID: waiting.Send.ID, Attempt: 1}, Reason: store.ReasonRejected})
+	OK(t, err)
+	f.Admit(t, f.Intent(1, one))
+	// A rejection in doubt keeps its place, and counts here all the same.
+	f.MustTakeOver(t, 1)
+	f.Pass(10 * time.Second)
+	f.MustTakeOver(t, 10)
+	f.MustFinish(t, store.Outcome{Held: store.Held{ID: waiting.Send.ID, Attempt: 3}, Status: store.Failed, Reason: store.ReasonRejected, Refund: true}, true)
+	Equal(t, "in doubt", f.Row(t, waiting.Send.ID).InDoubt, true)
+	f.Refuse(t, f.Intent(1, one))
+}
+
+// A clock that goes back frees nothing, and brings back what had left.
+func rejectionsAndTheClock(t *testing.T, f *Fixture) {
+	one := withRejections(1, time.Hour)
+	f.reject(t, f.Intent(1))
+	f.Pass(-2 * time.Hour)
+	got := f.Refuse(t, f.Intent(1, one))
+	Equal(t, "ahead", got.Rejected[0].At, f.Now.Add(2*time.Hour))
+	f.Pass(3 * time.Hour)
+	f.Admit(t, f.Intent(1, one))
+}
+
+func readRejected(t *testing.T, f *Fixture) {
+	one := f.Intent(1)
+	f.reject(t, one)
+	f.Pass(time.Minute)
+	two := f.Intent(1, func(in *store.Intent) { in.Send.Purpose = "gift"; in.Purposes = []string{"gift"} })
+	f.reject(t, two)
+	f.reject(t, f.Intent(2))
+	f.Admit(t, f.Intent(1))
+	f.Pass(time.Minute - time.Second)
+	b := store.Bucket{App: "shop", Channel: recipient.Email, Recipient: one.Send.Recipient, Purposes: []string{"login"}}
+	want := []quota.Event{{ID: string(one.Send.ID[:]), At: f.Now.Add(-2*time.Minute - time.Second)}, {ID: string(two.Send.ID[:]), At: f.Now.Add(-time.Minute)}}
+	for within, n := range map[time.Duration]int{2*time.Minute + time.Second + time.Microsecond: 2, 2*time.Minute + time.Second: 1, 59 * time.Second: 0} {
+		got, now, err := f.Rejected(t.Context(), b, within)
+		OK(t, err)
+		Equal(t, "rejected", got, want[2-n:])
+		Equal(t, "clock", now, f.Now)
+		var all []store.Counting
+		OK(t, f.AllRejected(t.Context(), within, func(c store.Counting) error { all = append(all, c); return nil }))
+		Equal(t, "all", len(all), []int{0, 2, 3}[n])
+		if n == 2 {
+			Equal(t, "the first", all[0], store.Counting{
+				App: "shop", Channel: recipient.Email, Purpose: "login", Recipient: one.Send.Recipient, Event: want[0], Clock: store.LogClock,
+			})
+		}
+	}
+	_, _, err := f.Rejected(t.Context(), store.Bucket{}, time.Hour)
+	Is(t, err, store.ErrBadRequest)
+	Is(t, f.AllRejected(t.Context(), time.Hour, func(store.Counting) error { return store.ErrNotFound }), store.ErrNotFound)
+}

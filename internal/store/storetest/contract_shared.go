@@ -1,0 +1,66 @@
+package storetest
+
+import (
+	"testing"
+	"time"
+
+	"sendcode/internal/recipient"
+	"sendcode/internal/store"
+)
+
+// shared is a row of refusals of several recipients.
+func (f *Fixture) shared(recipients, count int) store.Send {
+	return f.Refusal(1, func(s *store.Send) {
+		s.Recipient, s.To, s.Reference, s.Locale, s.BlockedBy = store.Nobody, "", "", "", "office"
+		s.Recipients, s.Count = recipients, count
+	})
+}
+
+func refusalsShareARow(t *testing.T, f *Fixture) {
+	several := f.shared(3, 10)
+	more := several
+	more.Count, more.Recipients = 5, 7
+	OK(t, f.Refused(t.Context(), []store.Send{several, more}))
+	f.Pass(time.Second)
+	more.Count, more.Recipients, more.RetryAfter = 2, 4, 20*time.Second // an estimate never falls
+	OK(t, f.Refused(t.Context(), []store.Send{more, f.Refusal(2, nil)}))
+	row := f.Row(t, several.ID)
+	Equal(t, "count", row.Count, 17)
+	Equal(t, "recipients", row.Recipients, 7)
+	Equal(t, "wait", row.RetryAfter, 20*time.Second)
+	Equal(t, "recipient", row.Recipient, store.Nobody)
+	Equal(t, "masked", row.To, "")
+
+	own := recipient.Hash{15: 2}
+	rows, err := f.Sends(t.Context(), store.Filter{Recipient: &own, Limit: 10})
+	OK(t, err)
+	Equal(t, "rows of a recipient of its own", len(rows), 1)
+	Equal(t, "recipients of a row of one", rows[0].Recipients, 0)
+	latest, err := f.Latest(t.Context(), []recipient.Hash{own, {15: 1}}, time.Hour)
+	OK(t, err)
+	Equal(t, "latest", len(latest), 1)
+	stats, err := f.Stats(t.Context(), store.StatsQuery{From: f.Now.Add(-time.Hour), To: f.Now.Add(time.Hour), Each: time.Hour})
+	OK(t, err)
+	requests := 0
+	for _, tally := range stats.Tallies {
+		requests += tally.Requests
+	}
+	Equal(t, "requests counted", requests, 18)
+	story, err := f.Story(t.Context(), several.ID)
+	OK(t, err)
+	Equal(t, "story", story.Send.Recipients, 7)
+	Equal(t, "related", len(story.Related), 0)
+
+	OK(t, f.Erase(t.Context(), own, time.Microsecond, f.Act()))
+	Equal(t, "after an erasure", f.Row(t, several.ID), row)
+}
+
+func sharedRowsNameNobody(t *testing.T, f *Fixture) {
+	for _, bad := range []func(*store.Send){
+		func(s *store.Send) { s.Recipient = recipient.Hash{1} }, func(s *store.Send) { s.To = "a•••@example.com" }, func(s *store.Send) { s.Recipients = -1 },
+	} {
+		row := f.shared(3, 3)
+		bad(&row)
+		Is(t, f.Refused(t.Context(), []store.Send{row}), store.ErrBadRequest)
+	}
+}

@@ -1,0 +1,279 @@
+package storetest
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"sendcode/internal/recipient"
+	"sendcode/internal/store"
+)
+
+// Address is the very address of spelling n.
+func Address(n byte) recipient.Hash { return recipient.Hash{0: 0xad, 15: n} }
+
+func to(n byte) func(*store.Intent) { return func(in *store.Intent) { in.Address = Address(n) } }
+
+// suppress adds a suppression by hand.
+func (f *Fixture) suppress(t *testing.T, n byte, lasts time.Duration, changes ...func(*store.Suppression)) store.Suppression {
+	t.Helper()
+	f.Serial++
+	s := store.Suppression{
+		ID: uuid.UUID{5: byte(f.Serial), 6: 0x70, 8: 0x80}, Channel: recipient.Email, Address: Address(n), Recipient: recipient.Hash{15: n},
+		To: "a•••@example.com", Cause: store.Manual, Detail: "asked by telephone", By: "ops",
+	}
+	for _, change := range changes {
+		change(&s)
+	}
+	got, added, err := f.Suppress(t.Context(), s, lasts, nil)
+	OK(t, err)
+	Equal(t, "added", added, true)
+	s.Since, s.Until = f.Now, f.Now.Add(lasts)
+	Equal(t, "suppression", got, s)
+	return got
+}
+
+func (f *Fixture) suppressions(t *testing.T, filter store.SuppressionFilter) []store.Suppression {
+	t.Helper()
+	if filter.Limit == 0 {
+		filter.Limit = store.MaxPage
+	}
+	list, now, err := f.Suppressions(t.Context(), filter)
+	OK(t, err)
+	Equal(t, "clock", now, f.Now)
+	return list
+}
+
+// meets begins a send, which is let in whatever it meets.
+func (f *Fixture) meets(t *testing.T, want uuid.UUID, changes ...func(*store.Intent)) store.Send {
+	t.Helper()
+	begun := f.Admit(t, f.Intent(1, changes...))
+	Equal(t, "suppression met", begun.Send.Suppression, want)
+	Equal(t, "row", f.Row(t, begun.Send.ID), begun.Send)
+	return begun.Send
+}
+
+func suppressed(t *testing.T, f *Fixture) {
+	f.meets(t, uuid.Nil, to(1))
+	s := f.suppress(t, 1, time.Hour)
+	row := f.meets(t, s.ID, to(1))
+	f.meets(t, uuid.Nil, to(2))
+	f.meets(t, uuid.Nil) // no address is known
+	f.meets(t, uuid.Nil, to(1), func(in *store.Intent) { in.Send.Channel = recipient.SMS })
+	f.meets(t, s.ID, to(1), func(in *store.Intent) { in.Send.App = "desk" })
+	f.meets(t, s.ID, to(1), func(in *store.Intent) { in.Send.Purpose = "signup" })
+
+	again, err := f.Story(t.Context(), row.ID)
+	OK(t, err)
+	Equal(t, "story", again.Suppressions, []store.Suppression{s})
+
+	f.Pass(time.Hour - time.Microsecond)
+	f.meets(t, s.ID, to(1))
+	f.Pass(time.Microsecond)
+	f.meets(t, uuid.Nil, to(1))
+}
+
+func suppressedForAnApp(t *testing.T, f *Fixture) {
+	shop := f.suppress(t, 1, time.Hour, func(s *store.Suppression) { s.App = "shop" })
+	f.meets(t, shop.ID, to(1))
+	f.meets(t, uuid.Nil, to(1), func(in *store.Intent) { in.Send.App = "desk" })
+	longer := f.suppress(t, 1, 2*time.Hour) // of every app: the one that lasts longest is named
+	f.suppress(t, 1, time.Minute)
+	f.meets(t, longer.ID, to(1))
+	Equal(t, "lifted", f.lift(t, store.Lifting{Channel: recipient.Email, Address: Address(1), App: "shop"}), 1)
+	f.meets(t, longer.ID, to(1))
+	Equal(t, "lifted", f.lift(t, store.Lifting{Channel: recipient.Email, Address: Address(1)}), 2)
+	f.meets(t, uuid.Nil, to(1))
+}
+
+func (f *Fixture) lift(t *testing.T, l store.Lifting) int {
+	t.Helper()
+	list, err := f.Lift(t.Context(), l, nil)
+	OK(t, err)
+	for _, s := range list {
+		Equal(t, "lifted at", s.LiftedAt, f.Now)
+	}
+	return len(list)
+}
+
+// What Begin met stays with the send, whoever takes it over and whatever is lifted meanwhile.
+func suppressedTakenOver(t *testing.T, f *Fixture) {
+	s := f.suppress(t, 1, time.Hour)
+	in := f.Intent(1, to(1))
+	first := f.Admit(t, in)
+	_, err := f.Postpone(t.Context(), store.Postponement{Held: store.Held{ID: first.Send.ID, Attempt: 1}, Reason: "backlog"})
+	OK(t, err)
+	f.lift(t, store.Lifting{Channel: recipient.Email, Address: Address(1)})
+	work := f.MustTakeOver(t, 10)
+	Equal(t, "taken over", work[0].Send.Suppression, s.ID)
+	f.MustFinish(t, store.Outcome{Held: store.Held{ID: first.Send.ID, Attempt: 2}, Status: store.Failed, Reason: store.ReasonSuppressed, Refund: true}, true)
+	again := f.Admit(t, in)
+	Equal(t, "repeated", again.Repeated, true)
+	Equal(t, "as it was written", again.Send, first.Send)
+}
+
+// A failure that shows that there is no such mailbox suppresses, in the statement that ends the send.
+func bounceSuppresses(t *testing.T, f *Fixture) {
+	begun := f.Admit(t, f.Intent(7, to(1)))
+	f.Pass(time.Second)
+	o := store.Outcome{
+		Held: store.Held{ID: begun.Send.ID, Attempt: 2}, Status: store.Failed, Reason: store.ReasonRejected, Refund: true, Provider: "mx", ProviderCode: "550 5.1.1",
+		Bar: store.Bar{Cause: store.HardBounce, Address: Address(1), For: 2*time.Hour + 3},
+	}
+	f.MustFinish(t, o, false) // another attempt holds it
+	Equal(t, "suppressions", len(f.suppressions(t, store.SuppressionFilter{})), 0)
+	o.Attempt = 1
+	f.MustFinish(t, o, true)
+	want := store.Suppression{
+		ID: store.SuppressionID(begun.Send.ID, store.HardBounce), App: "shop", Channel: recipient.Email, Address: Address(1), Recipient: begun.Send.Recipient,
+		To: "a•••@example.com", Cause: store.HardBounce, Detail: "550 5.1.1", Send: begun.Send.ID, Since: f.Now, Until: f.Now.Add(2 * time.Hour),
+	}
+	Equal(t, "suppressions", f.suppressions(t, store.SuppressionFilter{}), []store.Suppression{want})
+	Equal(t, "ended", f.Row(t, begun.Send.ID).Status, store.Failed)
+	story, err := f.Story(t.Context(), begun.Send.ID)
+	OK(t, err)
+	Equal(t, "story", story.Suppressions, []store.Suppression{want})
+	f.meets(t, want.ID, to(1))
+	f.meets(t, uuid.Nil, to(2)) // another spelling of what may be one mailbox
+	f.MustFinish(t, o, false)
+
+	// The same again, from an event: it is one row, and stays lifted.
+	f.lift(t, store.Lifting{Channel: recipient.Email, Address: Address(1), By: "ops", Why: "mended"})
+	got, added, err := f.Suppress(t.Context(), store.Suppression{ID: want.ID, Channel: recipient.Email, Address: Address(1), Cause: store.HardBounce}, time.Hour, nil)
+	OK(t, err)
+	want.LiftedAt, want.LiftedBy, want.LiftedWhy = f.Now, "ops", "mended"
+	Equal(t, "added", added, false)
+	Equal(t, "as it is", got, want)
+	f.meets(t, uuid.Nil, to(1))
+}
+
+// Several outcomes share a statement; each bars its own address, or nobody's.
+func bouncesTogether(t *testing.T, f *Fixture) {
+	var sends []store.Send
+	for n := range 12 {
+		sends = append(sends, f.Admit(t, f.Intent(n+1, to(byte(n+1)))).Send)
+	}
+	Together(len(sends), func(i int) {
+		o := store.Outcome{Held: store.Held{ID: sends[i].ID, Attempt: 1}, Status: store.Sent}
+		if i%2 == 0 {
+			o.Status, o.Bar = store.Failed, store.Bar{Cause: store.OptOut, Address: Address(byte(i + 1)), For: time.Hour}
+		}
+		if done, err := f.Finish(t.Context(), o); err != nil || !done {
+			t.Error(done, err)
+		}
+	})
+	list := f.suppressions(t, store.SuppressionFilter{Active: true})
+	Equal(t, "suppressions", len(list), 6)
+	for _, s := range list {
+		if s.Cause != store.OptOut || s.ID != store.SuppressionID(s.Send, store.OptOut) || s.Address != Address(s.Recipient[15]) || s.Recipient[15]%2 != 1 {
+			t.Errorf("%s of %s", s.Address, s.Recipient)
+		}
+	}
+}
+
+func suppressionList(t *testing.T, f *Fixture) {
+	old := f.suppress(t, 1, time.Minute)
+	f.Pass(time.Minute)
+	a := f.suppress(t, 1, time.Hour)
+	b := f.suppress(t, 2, time.Hour)
+	f.Pass(time.Second)
+	c := f.suppress(t, 3, time.Hour)
+	one, who := Address(1), recipient.Hash{15: 1}
+	for name, x := range map[string]struct {
+		filter store.SuppressionFilter
+		want   []store.Suppression
+	}{
+		"all":           {store.SuppressionFilter{}, []store.Suppression{c, b, a, old}},
+		"active":        {store.SuppressionFilter{Active: true}, []store.Suppression{c, b, a}},
+		"one recipient": {store.SuppressionFilter{Recipient: &who}, []store.Suppression{a, old}},
+		"first page":    {store.SuppressionFilter{Limit: 2}, []store.Suppression{c, b}},
+		"second page":   {store.SuppressionFilter{Limit: 2, Before: &store.Mark{At: b.Since, ID: b.ID}}, []store.Suppression{a, old}},
+		"both":          {store.SuppressionFilter{Active: true, Recipient: &who}, []store.Suppression{a}},
+	} {
+		Equal(t, name, f.suppressions(t, x.filter), x.want)
+	}
+	Equal(t, "lifted", f.lift(t, store.Lifting{Channel: recipient.Email, Address: one, By: "ops\x00", Why: "x"}), 1)
+	a.LiftedAt, a.LiftedBy, a.LiftedWhy = f.Now, "ops\uFFFD", "x"
+	Equal(t, "afterwards", f.suppressions(t, store.SuppressionFilter{Recipient: &who}), []store.Suppression{a, old})
+	Equal(t, "active afterwards", f.suppressions(t, store.SuppressionFilter{Active: true}), []store.Suppression{c, b})
+	for _, none := range []store.Lifting{{Channel: recipient.Email, Address: one}, {Channel: recipient.SMS, Address: b.Address}, {Channel: recipient.Email, Address: b.Address, App: "shop"}} {
+		Equal(t, "nothing to lift", f.lift(t, none), 0)
+	}
+	Equal(t, "as it was lifted first", f.suppressions(t, store.SuppressionFilter{Recipient: &who})[0], a)
+}
+
+func badSuppressions(t *testing.T, f *Fixture) {
+	good := store.Suppression{ID: uuid.UUID{1}, Channel: recipient.Email, Address: Address(1), Cause: store.Complaint}
+	for _, change := range []func(*store.Suppression){
+		func(s *store.Suppression) { s.ID = uuid.Nil }, func(s *store.Suppression) { s.Channel = "" }, func(s *store.Suppression) { s.Address = recipient.Hash{} },
+		func(s *store.Suppression) { s.Cause = "mood" }, func(s *store.Suppression) { s.To = "a\x00" },
+	} {
+		s := good
+		change(&s)
+		_, _, err := f.Suppress(t.Context(), s, time.Hour, nil)
+		Is(t, err, store.ErrBadRequest)
+	}
+	_, _, err := f.Suppress(t.Context(), good, 0, nil)
+	Is(t, err, store.ErrBadRequest)
+	for _, limit := range []int{0, store.MaxPage + 1} {
+		_, _, err = f.Suppressions(t.Context(), store.SuppressionFilter{Limit: limit})
+		Is(t, err, store.ErrBadRequest)
+	}
+	_, err = f.Lift(t.Context(), store.Lifting{Channel: recipient.Email}, nil)
+	Is(t, err, store.ErrBadRequest)
+	held := store.Held{ID: f.Admit(t, f.Intent(1)).Send.ID, Attempt: 1}
+	for _, o := range []store.Outcome{
+		{Held: held, Status: store.Sent, Bar: store.Bar{Cause: store.HardBounce, Address: Address(1), For: time.Hour}}, {Held: held, Status: store.Failed, Bar: store.Bar{Cause: store.HardBounce, For: time.Hour}},
+		{Held: held, Status: store.Failed, Bar: store.Bar{Address: Address(1), For: time.Hour}},
+	} {
+		_, err := f.Finish(t.Context(), o)
+		Is(t, err, store.ErrBadRequest)
+	}
+}
+
+// What was not even tried costs nothing, and is bounded with what was refused for good.
+func untriedAreFailures(t *testing.T, f *Fixture) {
+	three := withRejections(3, time.Hour)
+	for _, reason := range []string{store.ReasonRejected, store.ReasonSuppressed, store.ReasonPaused} {
+		f.MustFinish(t, store.Outcome{Held: store.Held{ID: f.Admit(t, f.Intent(1, three)).Send.ID, Attempt: 1}, Status: store.Failed, Reason: reason, Refund: true}, true)
+	}
+	Equal(t, "failures", len(f.Refuse(t, f.Intent(1, three)).Rejected), 3)
+	got, _, err := f.Rejected(t.Context(), store.Bucket{App: "shop", Channel: recipient.Email, Recipient: recipient.Hash{15: 1}, Purposes: []string{"login"}}, time.Hour)
+	OK(t, err)
+	Equal(t, "read", len(got), 3)
+}
+
+// An act is written with what it changed, or neither.
+func suppressionActs(t *testing.T, f *Fixture) {
+	act := func(n byte, what string) *store.Act {
+		return &store.Act{ID: uuid.UUID{1, n, 6: 0x70, 8: 0x80}, Who: "mei", Role: "operator", What: what, Channel: recipient.Email, Reason: "asked", Outcome: store.ActDone}
+	}
+	add := act(1, "suppression.add")
+	add.Recipient, add.To = recipient.Hash{15: 1}, "a•••@example.com"
+	s := store.Suppression{ID: uuid.UUID{1}, Channel: recipient.Email, Address: Address(1), Recipient: recipient.Hash{15: 1}, To: "a•••@example.com", Cause: store.Manual, By: "mei"}
+	_, _, err := f.Suppress(t.Context(), s, time.Hour, add)
+	OK(t, err)
+	f.Pass(time.Second)
+	lifted, err := f.Lift(t.Context(), store.Lifting{Channel: recipient.Email, Address: Address(1), By: "mei", Why: "asked"}, act(2, "suppression.lift"))
+	OK(t, err)
+	Equal(t, "lifted", len(lifted), 1)
+	f.Pass(time.Second)
+	_, err = f.Lift(t.Context(), store.Lifting{Channel: recipient.Email, Address: Address(1)}, act(3, "suppression.lift"))
+	OK(t, err)
+
+	list, err := f.Acts(t.Context(), store.ActFilter{Limit: 10})
+	OK(t, err)
+	none, lift := *act(3, "suppression.lift"), *act(2, "suppression.lift")
+	none.At, none.Detail = f.Now, "0"
+	lift.At, lift.Detail, lift.Recipient, lift.To = f.Now.Add(-time.Second), "1", recipient.Hash{15: 1}, "a•••@example.com"
+	add.At = f.Now.Add(-2 * time.Second)
+	Equal(t, "acts", list, []store.Act{none, lift, *add})
+
+	bad := act(4, "")
+	_, _, err = f.Suppress(t.Context(), store.Suppression{ID: uuid.UUID{2}, Channel: recipient.Email, Address: Address(2), Cause: store.Manual}, time.Hour, bad)
+	Is(t, err, store.ErrBadRequest)
+	_, err = f.Lift(t.Context(), store.Lifting{Channel: recipient.Email, Address: Address(1)}, bad)
+	Is(t, err, store.ErrBadRequest)
+	Equal(t, "suppressions", len(f.suppressions(t, store.SuppressionFilter{})), 1)
+}

@@ -1,0 +1,69 @@
+package storetest
+
+import (
+	"bytes"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"sendcode/internal/recipient"
+	"sendcode/internal/store"
+)
+
+// Traces are what must not be found of a recipient.
+var Traces = map[string]string{
+	"masked": "q•••@unusual.example", "reference": "order of Quentin", "network": "198.51.100.0/24", "holder": "s:quentin",
+	"address": "quentin.unusual@unusual.example", "locale": "gsw-CH", "nonce": "nonce of quentin",
+	"why it was suppressed": "Quentin called", "why that ended": "Quentin called again",
+}
+
+// Leave has a recipient leave what they can, in every table and state.
+func Leave(t *testing.T, f *Fixture, n int) {
+	t.Helper()
+	f.Serial += 1000
+	mark := func(in *store.Intent) {
+		in.Send.To, in.Send.Reference, in.Send.IP, in.Send.Locale = Traces["masked"], Traces["reference"], Traces["network"], Traces["locale"]
+		in.Verification.Holder, in.MinLife = Traces["holder"], time.Hour
+		in.Verification.Sealed, in.Verification.Nonce = []byte(Traces["address"]), []byte(Traces["nonce"])
+	}
+	for i := range 4 {
+		begun := f.Admit(t, f.Intent(n, mark))
+		switch i {
+		case 1:
+			f.MustFinish(t, store.Outcome{Held: store.Held{ID: begun.Send.ID, Attempt: 1}, Status: store.Sent}, true)
+		case 2:
+			_, err := f.Postpone(t.Context(), store.Postponement{Held: store.Held{ID: begun.Send.ID, Attempt: 1}, After: time.Second})
+			OK(t, err)
+		case 3:
+			f.MustFinish(t, store.Outcome{Held: store.Held{ID: begun.Send.ID, Attempt: 1}, Status: store.Failed, Reason: store.ReasonRejected, Refund: true}, true)
+		}
+	}
+	refusal := f.Refusal(n, func(s *store.Send) {
+		s.To, s.Reference, s.IP, s.Locale = Traces["masked"], Traces["reference"], Traces["network"], Traces["locale"]
+	})
+	OK(t, f.Refused(t.Context(), []store.Send{refusal}))
+	h := recipient.Hash{15: byte(n)}
+	_, _, err := f.Suppress(t.Context(), store.Suppression{
+		ID: uuid.New(), Channel: recipient.Email, Address: h, Recipient: h, To: Traces["masked"], Cause: store.Manual, Detail: Traces["why it was suppressed"],
+	}, time.Hour, nil)
+	OK(t, err)
+	_, err = f.Lift(t.Context(), store.Lifting{Channel: recipient.Email, Address: h, Why: Traces["why that ended"]}, nil)
+	OK(t, err)
+	OK(t, f.RecordAct(t.Context(), f.Act(func(a *store.Act) { a.Recipient, a.To = recipient.Hash{15: byte(n)}, Traces["masked"] })))
+}
+
+// found names the traces that a dump or a file has; of binary columns also as the dump writes them.
+func FoundIn(content []byte) []string {
+	var names []string
+	for _, name := range slices.Sorted(maps.Keys(Traces)) {
+		hex := []byte(strings.ToLower(Show([]byte(Traces[name]))))
+		if bytes.Contains(content, []byte(Traces[name])) || bytes.Contains(content, hex) {
+			names = append(names, name)
+		}
+	}
+	return names
+}

@@ -1,0 +1,238 @@
+package storetest
+
+import (
+	"encoding/binary"
+	"errors"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"sendcode/internal/recipient"
+	"sendcode/internal/store"
+	"sendcode/quota"
+)
+
+// Epoch is where the log's clock starts in every test: not on a whole second.
+var Epoch = time.Date(2030, 3, 1, 12, 0, 0, 123457000, time.UTC)
+
+type TestClock struct {
+	mu sync.Mutex
+	At time.Time
+}
+
+func (c *TestClock) Now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.At
+}
+
+func (c *TestClock) Step(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.At = c.At.Add(d)
+}
+
+// Fixture is a log under test with its clock, and a second one on the same rows.
+type Fixture struct {
+	store.Store
+	Db      database
+	Replica store.Store
+	Other   database // of the replica
+	step    func(time.Duration)
+	Now     time.Time // of the log's clock, as tests follow it with pass
+	Serial  uint64
+}
+
+// database is Postgres or SQLite.
+type database interface{ Store() store.Store }
+
+// NewFixture is a fixture without a replica, on the present.
+func NewFixture(db database) *Fixture { return &Fixture{Store: db.Store(), Db: db} }
+
+// Reopen goes on with another database.
+func (f *Fixture) Reopen(db database) { f.Store, f.Db = db.Store(), db }
+
+// Beside gives the fixture a replica.
+func (f *Fixture) Beside(other database) *Fixture {
+	f.Replica, f.Other = other.Store(), other
+	return f
+}
+
+// Clocked gives the fixture its clock: where it is, and how it is moved.
+func (f *Fixture) Clocked(now time.Time, step func(time.Duration)) *Fixture {
+	f.Now, f.step = now, step
+	return f
+}
+
+// Numbered gives the fixture numbers for IDs of its own.
+func (f *Fixture) Numbered(from uint64) *Fixture {
+	f.Serial = from
+	return f
+}
+
+// Pass lets time go by on the log's clock; d may be negative.
+func (f *Fixture) Pass(d time.Duration) {
+	f.step(d)
+	f.Now = f.Now.Add(d)
+}
+
+var DefaultRules = []quota.Rule{
+	{Name: "minute", Scope: quota.Recipient, Limit: 1, Window: time.Minute},
+	{Name: "hour", Scope: quota.Recipient, Limit: 5, Window: time.Hour},
+	{Name: "day", Scope: quota.Recipient, Limit: 10, Window: 24 * time.Hour},
+}
+
+func Rule(limit int, window time.Duration) []quota.Rule {
+	return []quota.Rule{{Name: "rule", Scope: quota.Recipient, Limit: limit, Window: window}}
+}
+
+// Intent is one of recipient n, taken by no limiter, with no rule but room for changes.
+func (f *Fixture) Intent(n int, changes ...func(*store.Intent)) store.Intent {
+	id := f.id()
+	in := store.Intent{
+		Send: store.Send{
+			ID: id, App: "shop", Channel: recipient.Email, Purpose: "login", Recipient: recipient.Hash{15: byte(n), 14: byte(n >> 8)},
+			To: "a•••@example.com", Locale: "en", Reference: "order 7", IP: "192.0.2.0/24",
+		},
+		Purposes: []string{"login", "signup"}, Life: 10 * time.Minute, MinLife: 2 * time.Minute, Lease: 8 * time.Second,
+		Verification: store.Verification{
+			ID: "v-" + id.String(), Sealed: []byte{0, 1, 255}, Nonce: []byte("0123456789abcdef"), KeyID: "k1", CodeLength: 6, Alphabet: "digits", MaxAttempts: 5,
+		},
+	}
+	for _, change := range changes {
+		change(&in)
+	}
+	return in
+}
+
+// id is one of the log's present, greater than those before.
+func (f *Fixture) id() uuid.UUID {
+	f.Serial++
+	now := f.Now
+	if now.IsZero() {
+		now = time.Now()
+	}
+	id := store.LowestID(now)
+	id[6], id[8] = 0x70, 0x80
+	binary.BigEndian.PutUint32(id[12:], uint32(f.Serial))
+	return id
+}
+
+func WithRules(rules []quota.Rule) func(*store.Intent) {
+	return func(in *store.Intent) { in.Rules = rules }
+}
+
+func TakenAt(clock string, at time.Time) func(*store.Intent) {
+	return func(in *store.Intent) { in.Send.Clock, in.Send.TakenAt = clock, at }
+}
+
+func (f *Fixture) MustBegin(t *testing.T, in store.Intent) store.Begun {
+	t.Helper()
+	begun, err := f.Begin(t.Context(), in)
+	if err != nil {
+		t.Fatalf("Begin: %v", err)
+	}
+	return begun
+}
+
+// Admit begins what must be let in.
+func (f *Fixture) Admit(t *testing.T, in store.Intent) store.Begun {
+	t.Helper()
+	begun := f.MustBegin(t, in)
+	if !begun.Admitted {
+		t.Fatalf("refused, wanted admitted: %s", Show(begun))
+	}
+	return begun
+}
+
+// Refuse begins what must not be let in.
+func (f *Fixture) Refuse(t *testing.T, in store.Intent) store.Begun {
+	t.Helper()
+	begun := f.MustBegin(t, in)
+	if begun.Admitted {
+		t.Fatal("admitted, wanted refused")
+	}
+	return begun
+}
+
+func (f *Fixture) All(t *testing.T) []store.Send {
+	t.Helper()
+	var all []store.Send
+	filter := store.Filter{Limit: store.MaxPage}
+	for {
+		page, err := f.Sends(t.Context(), filter)
+		OK(t, err)
+		all = append(all, page...)
+		if len(page) < store.MaxPage {
+			return all
+		}
+		last := page[len(page)-1]
+		filter.Before = &store.Mark{At: last.LoggedAt, ID: last.ID}
+	}
+}
+
+func (f *Fixture) Row(t *testing.T, id uuid.UUID) store.Send {
+	t.Helper()
+	story, err := f.Story(t.Context(), id)
+	OK(t, err)
+	return story.Send
+}
+
+func OK(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func Is(t *testing.T, err, want error) {
+	t.Helper()
+	if !errors.Is(err, want) {
+		t.Fatalf("error %v, wanted %v", err, want)
+	}
+}
+
+func Equal[T any](t *testing.T, what string, got, want T) {
+	t.Helper()
+	if g, w := Show(got), Show(want); g != w {
+		t.Fatalf("%s:\n got %s\nwant %s", what, g, w)
+	}
+}
+
+func IDs(rows []store.Send) []uuid.UUID {
+	var list []uuid.UUID
+	for _, r := range rows {
+		list = append(list, r.ID)
+	}
+	return list
+}
+
+func reversed[T any](list []T) []T {
+	list = slices.Clone(list)
+	slices.Reverse(list)
+	return list
+}
+
+// Together calls f n times at once and waits.
+func Together(n int, f func(i int)) {
+	var start, done sync.WaitGroup
+	start.Add(1)
+	for i := range n {
+		done.Go(func() { start.Wait(); f(i) })
+	}
+	start.Done()
+	done.Wait()
+}
+
+func TempFile(t *testing.T) string { return filepath.Join(t.TempDir(), "log.db") }
+
+func (f *Fixture) Count(t *testing.T) int {
+	t.Helper()
+	rows, err := f.Replica.Sends(t.Context(), store.Filter{Limit: store.MaxPage})
+	OK(t, err)
+	return len(rows)
+}

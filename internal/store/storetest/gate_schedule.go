@@ -1,0 +1,160 @@
+package storetest
+
+import (
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"sendcode/internal/store"
+	"sendcode/quota"
+)
+
+var gateSteps = flag.Int("store.steps", 2000, "steps of the gates' random schedule, on each log")
+
+// RunGateSchedule holds a database's gate against the naive one, to the µs: what it decides, and what quota.Evaluate makes of its
+// refusals.
+func RunGateSchedule(t *testing.T, f *Fixture) {
+	s := &gateSchedule{T: t, Fixture: f, dice: rand.New(rand.NewPCG(1, 2)).IntN, limiter: Epoch, seen: map[string]int{}}
+	for i := range *gateSteps {
+		const life = 200 // a naive gate gets slow with all that it never forgets
+		if i%life == 0 {
+			s.naive, s.recipient = naiveGate{}, i/life
+		}
+		if s.step(); t.Failed() {
+			t.Fatalf("step %d", i)
+		}
+	}
+	for _, e := range []string{"admitted", "refused", "refunded", "freed", "limiter ahead", "limiter behind", "log behind", "hour", "hour of the log", "another clock", "stale"} {
+		if s.seen[e] < *gateSteps/500 {
+			t.Errorf("%s: only %d times, so the schedule tests too little: %v", e, s.seen[e], s.seen)
+		}
+	}
+}
+
+// gateSchedule plays random sends on clocks that go together, mostly.
+type gateSchedule struct {
+	*testing.T
+	*Fixture
+	naive     naiveGate
+	recipient int
+	dice      func(n int) int
+	limiter   time.Time       // the limiter's clock
+	free      []time.Duration // waits that the last refusal named
+	seen      map[string]int
+}
+
+func (s *gateSchedule) step() {
+	s.Helper()
+	s.move()
+	if n := len(s.naive.sends); n > 0 && s.dice(6) == 0 {
+		s.refund(s.dice(n))
+	}
+	s.decide(s.next())
+}
+
+// move goes to where something may just have happened: whole seconds and the ends of waits, give or take a µs. Now and
+// then one clock goes alone.
+func (s *gateSchedule) move() {
+	jump := []time.Duration{0, 0, 0, 0, time.Microsecond, -time.Microsecond, time.Millisecond}[s.dice(7)]
+	switch n := s.dice(10); {
+	case n < 4 && len(s.free) > 0:
+		jump += s.free[s.dice(len(s.free))]
+		s.seen["freed"]++
+	case n < 7:
+		jump += time.Duration(s.dice(12)) * time.Second
+	case n < 8:
+		jump += time.Duration(s.dice(50)) * time.Minute
+	}
+	s.Pass(jump)
+	s.limiter = s.limiter.Add(jump)
+	alone := time.Duration(s.dice(8)) * time.Second
+	switch n := s.dice(60); {
+	case n < 3:
+		s.limiter = s.limiter.Add(alone)
+		s.seen["limiter ahead"]++
+	case n < 6:
+		s.limiter = s.limiter.Add(-alone)
+		s.seen["limiter behind"]++
+	case n < 8:
+		s.Pass(-alone)
+		s.seen["log behind"]++
+	case n < 9:
+		s.limiter = s.Now
+	case n < 10 && s.dice(10) == 0:
+		s.limiter = s.limiter.Add(90 * time.Minute)
+	case n < 11: // rows become stale, which the limiter still counts
+		s.Pass(24*time.Hour + time.Duration(s.dice(70))*time.Second)
+		s.seen["stale"]++
+	}
+}
+
+func (s *gateSchedule) next() store.Intent {
+	in := s.Intent(100 + 2*s.recipient + s.dice(2))
+	in.Rules = []quota.Rule{{Name: "long", Scope: quota.Recipient, Limit: 1 + s.dice(4), Window: 40 * time.Second}}
+	if s.dice(2) == 0 {
+		in.Rules = append(in.Rules, quota.Rule{Name: "short", Scope: quota.Recipient, Limit: 1 + s.dice(2), Window: time.Duration(1+s.dice(9)) * time.Second})
+	}
+	if s.dice(3) == 0 {
+		in.Rules = append(in.Rules, hourInIndia(1+s.dice(4)))
+	}
+	in.Send.Clock = []string{"redis", "redis", "redis", "redis", "redis", "redis", "redis", "other", store.LogClock, store.LogClock}[s.dice(10)]
+	if in.Send.Clock != store.LogClock {
+		in.Send.TakenAt = s.limiter
+	}
+	if in.Send.Clock == "other" {
+		in.Send.TakenAt = s.limiter.Add(-1234567 * time.Microsecond)
+		s.seen["another clock"]++
+	}
+	return in
+}
+
+func (s *gateSchedule) decide(in store.Intent) {
+	s.Helper()
+	room, states := s.naive.decide(in, s.Now)
+	begun := s.MustBegin(s.T, in)
+	if begun.Admitted != room {
+		s.Fatalf("admitted %v, want %v: %s at %v and %v\nby %+v", begun.Admitted, room, in.Send.Clock, in.Send.TakenAt, s.Now, states)
+	}
+	s.note(in, room, states)
+	if room {
+		s.naive.add(in, s.Now)
+		return
+	}
+	got := quota.Evaluate(in.Rules, map[quota.Scope][]quota.Event{quota.Recipient: begun.History}, begun.Now)
+	for i, state := range got.Rules {
+		if fmt.Sprint(state) != fmt.Sprint(states[i]) {
+			s.Fatalf("%s\n got %+v\nwant %+v", state.Name, state, states[i])
+		}
+	}
+}
+
+func (s *gateSchedule) note(in store.Intent, room bool, states []quota.State) {
+	if room {
+		s.seen["admitted"]++
+	} else {
+		s.seen["refused"]++
+	}
+	s.free = nil
+	for _, state := range states {
+		s.free = append(s.free, state.RetryAfter, state.ResetAfter)
+		if state.Per != "" && state.RetryAfter > 0 {
+			s.seen["hour"]++
+			if in.Send.Clock == store.LogClock {
+				s.seen["hour of the log"]++
+			}
+		}
+	}
+}
+
+// refund gives the place of one send back, as a failure for good does.
+func (s *gateSchedule) refund(i int) {
+	s.Helper()
+	id := s.naive.sends[i].intent.Send.ID
+	done, err := s.Finish(s.Context(), store.Outcome{Held: store.Held{ID: id, Attempt: 1}, Status: store.Failed, Reason: "rejected", Refund: true})
+	OK(s.T, err)
+	Equal(s.T, "finished", done, !s.naive.sends[i].refunded)
+	s.naive.sends[i].refunded = true
+	s.seen["refunded"]++
+}

@@ -1,0 +1,108 @@
+package store
+
+import (
+	"encoding/binary"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// A support reference is short enough to be read out, S-7K3M-Q2XP, and finds a send: its ID's time in whole seconds (31 bits
+// from 2020 on) and the last 9 bits of the ID, in Crockford's Base32. It is stored nowhere, and nothing can be done with it
+// but to find the row in the console: an ID of a verification, with which codes are tried, shares nothing with it. At 100
+// sends a second one reference in five is shared by two sends, and both are found.
+type SupportRange struct {
+	second int64 // since 1970
+	Tail   uint16
+}
+
+const (
+	supportLetters = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+	supportPrefix  = "S"
+	supportSize    = 8 // letters, of 5 bits
+	supportTail    = 9 // bits
+	supportMask    = 1<<supportTail - 1
+)
+
+// supportFrom is where the seconds count from; they last until 2088.
+var supportFrom = time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC).Unix()
+
+func referenceOf(id uuid.UUID) (SupportRange, bool) {
+	ms := int64(binary.BigEndian.Uint64(id[:]) >> 16) // RFC 9562 section 5.7
+	r := SupportRange{second: ms / 1000, Tail: binary.BigEndian.Uint16(id[14:]) & supportMask}
+	since := r.second - supportFrom
+	return r, id.Version() == 7 && since >= 0 && since < 1<<(5*supportSize-supportTail)
+}
+
+// SupportReference is what a person is shown of a send for support; empty where the ID is not one of a send's.
+func SupportReference(id uuid.UUID) string {
+	r, ok := referenceOf(id)
+	if !ok {
+		return ""
+	}
+	bits := uint64(r.second-supportFrom)<<supportTail | uint64(r.Tail)
+	var text [supportSize]byte
+	for i := range text {
+		text[i] = supportLetters[bits>>(5*(supportSize-1-i))&31]
+	}
+	return supportPrefix + "-" + string(text[:4]) + "-" + string(text[4:])
+}
+
+// ReadReference takes a reference as people write it down: small letters, other dashes or none, O for 0, I and L for 1.
+func ReadReference(text string) (r SupportRange, ok bool) {
+	text = strings.ToUpper(strings.Map(func(r rune) rune {
+		switch r {
+		case ' ', '-', '‐', '–', '—', '\u00a0':
+			return -1
+		}
+		return r
+	}, text))
+	text, ok = strings.CutPrefix(text, supportPrefix)
+	if !ok || len(text) != supportSize {
+		return r, false
+	}
+	var bits uint64
+	for _, c := range strings.NewReplacer("O", "0", "I", "1", "L", "1").Replace(text) {
+		value := strings.IndexRune(supportLetters, c)
+		if value < 0 {
+			return r, false
+		}
+		bits = bits<<5 | uint64(value)
+	}
+	return SupportRange{second: int64(bits>>supportTail) + supportFrom, Tail: uint16(bits & supportMask)}, true
+}
+
+// IsSupportReference says whether a text reads as one.
+func IsSupportReference(text string) bool {
+	_, ok := ReadReference(text)
+	return ok
+}
+
+// Between are the IDs that sends of the reference's second have: from the first on, before the second.
+func (r SupportRange) Between() (from, to uuid.UUID) {
+	binary.BigEndian.PutUint64(from[:], uint64(r.second*1000)<<16)
+	binary.BigEndian.PutUint64(to[:], uint64((r.second+1)*1000)<<16)
+	return from, to
+}
+
+// MaxReferenced bounds the rows of one second that are looked through.
+const MaxReferenced = 20_000
+
+// of leaves the rows that have the reference.
+func (r SupportRange) For(rows []Send) []Send {
+	var out []Send
+	for _, s := range rows {
+		if mine, ok := referenceOf(s.ID); ok && mine == r {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// sharesReference says whether a send has the reference that is written so.
+func sharesReference(id uuid.UUID, written string) bool {
+	want, ok := ReadReference(written)
+	mine, has := referenceOf(id)
+	return ok && has && mine == want
+}

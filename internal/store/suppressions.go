@@ -1,0 +1,146 @@
+package store
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/google/uuid"
+
+	"sendcode/internal/recipient"
+)
+
+// ReasonSuppressed is the reason of a failed send to a recipient that gets no mail for a while.
+const ReasonSuppressed = "suppressed"
+
+// Cause is why a recipient is suppressed.
+type Cause string
+
+// The causes.
+const (
+	HardBounce Cause = "hard_bounce" // there is no such mailbox: a mail server or a provider said so
+	Complaint  Cause = "complaint"   // its owner called a mail spam
+	OptOut     Cause = "opt_out"     // its owner wants none, as a provider or a carrier tells
+	Manual     Cause = "manual"      // an administrator's decision
+)
+
+// Suppression keeps mail from one very address, whatever its purpose, from Since until it is lifted or runs out.
+type Suppression struct {
+	ID        uuid.UUID
+	App       string // empty: of every app
+	Channel   recipient.Channel
+	Address   recipient.Hash // of the very address; it decides
+	Recipient recipient.Hash // as its sends have it, where spellings of one mailbox may be one
+	To        string         // masked
+	Cause     Cause
+	Detail    string    // SMTP reply code and enhanced status code, or an administrator's words
+	Send      uuid.UUID // of which it came; Nil: by hand
+	By        string    // who added it; empty: the program
+	Since     time.Time // on the log's clock, as the others
+	Until     time.Time
+	LiftedAt  time.Time // zero: not lifted
+	LiftedBy  string
+	LiftedWhy string
+}
+
+func (c Cause) known() bool { return c == HardBounce || c == Complaint || c == OptOut || c == Manual }
+
+// Active says that the suppression holds at now.
+func (s Suppression) Active(now time.Time) bool { return s.LiftedAt.IsZero() && now.Before(s.Until) }
+
+// SuppressionID is the ID of what comes of one send for one cause: told twice, it is one row, also after it was lifted.
+func SuppressionID(send uuid.UUID, why Cause) uuid.UUID { return uuid.NewSHA1(send, []byte(why)) }
+
+// Bar has Finish suppress the send's recipient, in the statement that writes the outcome; its detail is the outcome's
+// provider code. Without a For there is none.
+type Bar struct {
+	Cause   Cause
+	Address recipient.Hash // of the very address
+	For     time.Duration
+}
+
+// SuppressionFilter selects suppressions. Zero fields select all.
+type SuppressionFilter struct {
+	Active    bool // only those that hold now, on the log's clock
+	Recipient *recipient.Hash
+	Before    *Mark // older than this one, by Since and then ID
+	Limit     int   // 1 to 200
+}
+
+// Lifting ends what holds for one address now.
+type Lifting struct {
+	Channel recipient.Channel
+	Address recipient.Hash
+	App     string // only what is of this app alone; empty: of whatever app
+	By, Why string
+}
+
+// SuppressionsOf are the IDs of all that may have stopped a send, or have come of it.
+func SuppressionsOf(s Send) []uuid.UUID {
+	ids := []uuid.UUID{SuppressionID(s.ID, HardBounce), SuppressionID(s.ID, Complaint), SuppressionID(s.ID, OptOut)}
+	if s.Suppression != uuid.Nil {
+		ids = append(ids, s.Suppression)
+	}
+	return ids
+}
+
+// Checked is the suppression as it is written at now, or what is wrong with it.
+func (s Suppression) Checked(lasts time.Duration, act *Act) (Suppression, *Act, error) {
+	s.Detail, s.By = mended(s.Detail), mended(s.By)
+	s.LiftedAt, s.LiftedBy, s.LiftedWhy = time.Time{}, "", ""
+	switch {
+	case s.ID == uuid.Nil || s.Channel == "" || s.Address == (recipient.Hash{}):
+		return s, nil, Bad("a suppression names itself, its channel and its address")
+	case !s.Cause.known():
+		return s, nil, Bad("cause %q suppresses nobody", s.Cause)
+	case lasts < time.Microsecond:
+		return s, nil, Bad("a suppression lasts for a while")
+	case !Storable(s.App, string(s.Channel), s.To):
+		return s, nil, Bad("a text is not plain UTF-8 of at most %d bytes", MaxText)
+	}
+	act, err := checkedAct(act)
+	return s, act, err
+}
+
+func (f SuppressionFilter) Checked() (SuppressionFilter, error) {
+	if f.Limit < 1 || f.Limit > MaxPage {
+		return f, Bad("a page has 1 to %d rows", MaxPage)
+	}
+	if f.Before != nil {
+		f.Before = &Mark{At: Micro(f.Before.At), ID: f.Before.ID}
+	}
+	return f, nil
+}
+
+func (l Lifting) Checked(act *Act) (Lifting, *Act, error) {
+	l.By, l.Why = mended(l.By), mended(l.Why)
+	if l.Channel == "" || l.Address == (recipient.Hash{}) || !Storable(l.App, string(l.Channel)) {
+		return l, nil, Bad("who lifts a suppression names channel and address")
+	}
+	act, err := checkedAct(act)
+	return l, act, err
+}
+
+// checkedAct is a copy of an act that may be missing.
+func checkedAct(act *Act) (*Act, error) {
+	if act == nil {
+		return nil, nil
+	}
+	a, err := act.Checked()
+	return &a, err
+}
+
+// LiftedAs says in an act what was lifted.
+func LiftedAs(act Act, list []Suppression) Act {
+	act.Detail = strconv.Itoa(len(list))
+	if len(list) > 0 && !act.OnSomebody() {
+		act.Recipient, act.To = list[0].Recipient, list[0].To
+	}
+	return act
+}
+
+func (s Suppression) Mark() Mark { return Mark{At: s.Since, ID: s.ID} }
+
+// ByTime orders places in a list, the oldest first.
+func ByTime(a, b Mark) int { return cmp.Or(a.At.Compare(b.At), slices.Compare(a.ID[:], b.ID[:])) }

@@ -1,0 +1,213 @@
+package store
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// Somebody who has codes sent to numbers that he is paid for never enters them. So what shows him is where codes go and do
+// not come back. Numbers are looked at by how they begin, as far as a mask shows it, and by app: what one app does is not
+// felt at another.
+
+// Watch says what is looked at, and what has a prefix paused.
+type Watch struct {
+	Sends   int           // text messages from which on a share says something, at least 1
+	Percent int           // approved of a hundred, below which a prefix is paused, 1 to 50
+	Within  time.Duration // over which it is counted
+	Life    time.Duration // of a code: younger ones may still come back, and are not counted
+	For     time.Duration // that a pause lasts; one after another doubles it, up to maxPause
+	Exempt  []string      // beginnings of prefixes that are never paused
+}
+
+// Bounds of a watch.
+const (
+	maxPause   = 24 * time.Hour
+	usualSpan  = 7 * 24 * time.Hour // that is looked back for what is usual, and for earlier pauses
+	UsualSends = 10_000             // of which the newest that many are counted
+	MaxStarted = 100                // pauses at once
+	NoUsual    = -1                 // what is usual, where nothing says it
+)
+
+// PrefixPause keeps an app's text messages from the numbers that begin so, from Since until it runs out or is lifted.
+type PrefixPause struct {
+	ID              uuid.UUID
+	App             string
+	Country         string // of the numbers, ISO 3166-1 alpha-2 or "001"
+	Prefix          string // "+49151"
+	Since, Until    time.Time
+	Sends, Approved int       // that were counted
+	Usual           int       // percent that are approved elsewhere: in this country or in all, whichever is more; -1: not known
+	LiftedAt        time.Time // zero: not lifted
+	LiftedBy        string
+	LiftedWhy       string
+}
+
+// Active says that the pause holds at now.
+func (p PrefixPause) Active(now time.Time) bool { return p.LiftedAt.IsZero() && now.Before(p.Until) }
+
+// End is when it ended, or will.
+func (p PrefixPause) End() time.Time {
+	if !p.LiftedAt.IsZero() {
+		return p.LiftedAt
+	}
+	return p.Until
+}
+
+// PrefixPauseFilter selects pauses. Zero fields select all.
+type PrefixPauseFilter struct {
+	Active bool  // only those that hold now, on the log's clock
+	Before *Mark // older than this one, by Since and then ID
+	Limit  int   // 1 to 200
+}
+
+// Watcher is the part of the log that watches where codes go and do not come back.
+type Watcher interface {
+	// Watch pauses prefixes whose share of approved codes is too small, and returns what it paused. A send is counted in one
+	// pause at most: what was sent before the end of a prefix's last pause says nothing any more. Several replicas may watch
+	// at once, and pause a prefix once.
+	Watch(ctx context.Context, w Watch) ([]PrefixPause, error)
+	// PrefixPaused is the pause that holds for an app's text messages to a prefix, if there is one.
+	PrefixPaused(ctx context.Context, app, prefix string) (PrefixPause, bool, error)
+	// PrefixPauses lists them, newest first, by Since and then ID, with the log's clock.
+	PrefixPauses(ctx context.Context, f PrefixPauseFilter) ([]PrefixPause, time.Time, error)
+	// LiftPrefix ends a pause. False: it had ended; it is returned as it is, and no act is written. Error: ErrNotFound.
+	LiftPrefix(ctx context.Context, l PrefixLifting, act *Act) (PrefixPause, bool, error)
+	// Turn takes the turn at a work that one replica does for all, for a while. False: another has it.
+	Turn(ctx context.Context, name string, lasts time.Duration) (bool, error)
+}
+
+// PrefixLifting ends a pause before its time.
+type PrefixLifting struct {
+	ID      uuid.UUID
+	By, Why string
+}
+
+func (w Watch) Check() error {
+	if w.Sends < 1 || w.Percent < 1 || w.Percent > 50 || w.Within <= 0 || w.Life < 0 || w.For < time.Second || w.For > maxPause {
+		return Bad("a watch counts sends over some time, below half of them, and pauses for a second to a day")
+	}
+	return nil
+}
+
+// Exempts says that a prefix is never paused.
+func (w Watch) Exempts(prefix string) bool {
+	return slices.ContainsFunc(w.Exempt, func(x string) bool { return strings.HasPrefix(prefix, x) })
+}
+
+// Conversion is how many sends there were, and how many of their codes were approved.
+type Conversion struct {
+	App, Country, Prefix string
+	Sends, Approved      int
+}
+
+func (c Conversion) percent() int { return 100 * c.Approved / c.Sends }
+
+// WatchRecords are what Watch reads and writes, in one transaction that no other Watch runs beside.
+type WatchRecords interface {
+	// Poor are the prefixes with sends in (from, to], too few of which were approved, and with no pause that ended after them.
+	Poor(w Watch, from, to time.Time) ([]Conversion, error)
+	// Share is of the app's newest sends in (from, to] outside the prefix; country "": in all.
+	Share(app, country, prefix string, from, to time.Time) (Conversion, error)
+	// Paused is how many pauses of the prefix began after an instant and were not lifted.
+	Paused(app, prefix string, after time.Time) (int, error)
+	Pause(p PrefixPause) error
+}
+
+// Watch is Watch over a book at the log's now.
+func (w Watch) Watch(now time.Time, b WatchRecords) (started []PrefixPause, err error) {
+	to := now.Add(-w.Life.Truncate(time.Microsecond))
+	from := to.Add(-w.Within.Truncate(time.Microsecond))
+	found, err := b.Poor(w, from, to)
+	if err != nil {
+		return nil, err
+	}
+	for _, c := range found {
+		if w.Exempts(c.Prefix) {
+			continue
+		}
+		usual, err := w.usual(b, c, from)
+		if err != nil {
+			return nil, err
+		}
+		if usual != NoUsual && usual < 2*w.Percent {
+			continue // its codes seldom come back from anywhere: that says nothing of this prefix
+		}
+		p, err := w.started(b, c, usual, now)
+		if err != nil {
+			return nil, err
+		}
+		started = append(started, p)
+	}
+	return started, nil
+}
+
+// usual is what is approved elsewhere, counted before the time in question: in the country or in all, whichever is more, so
+// that who attacks a whole country does not make it usual there.
+func (w Watch) usual(b WatchRecords, c Conversion, before time.Time) (int, error) {
+	most := NoUsual
+	for _, country := range []string{c.Country, ""} {
+		s, err := b.Share(c.App, country, c.Prefix, before.Add(-usualSpan), before)
+		if err != nil {
+			return 0, err
+		}
+		if s.Sends >= w.Sends {
+			most = max(most, s.percent())
+		}
+	}
+	return most, nil
+}
+
+func (w Watch) started(b WatchRecords, c Conversion, usual int, now time.Time) (PrefixPause, error) {
+	earlier, err := b.Paused(c.App, c.Prefix, now.Add(-usualSpan))
+	if err != nil {
+		return PrefixPause{}, err
+	}
+	lasts := w.For.Truncate(time.Microsecond)
+	for ; earlier > 0 && lasts < maxPause; earlier-- {
+		lasts *= 2
+	}
+	p := PrefixPause{
+		App: c.App, Country: c.Country, Prefix: c.Prefix, Since: now, Until: now.Add(min(lasts, maxPause)),
+		Sends: c.Sends, Approved: c.Approved, Usual: usual,
+	}
+	p.ID = uuid.NewSHA1(prefixPauses, []byte(p.App+"\x00"+p.Prefix+"\x00"+now.Format(time.RFC3339Nano)))
+	return p, b.Pause(p)
+}
+
+// prefixPauses is the namespace of their IDs.
+var prefixPauses = uuid.MustParse("5f0f3a5e-2b57-5b0e-9d0c-7f6d2f1f9b11")
+
+func (f PrefixPauseFilter) Checked() (PrefixPauseFilter, error) {
+	s, err := SuppressionFilter{Before: f.Before, Limit: f.Limit}.Checked()
+	f.Before = s.Before
+	return f, err
+}
+
+// Lifted says in an act what was lifted.
+func (p PrefixPause) Lifted(act Act) Act {
+	act.App, act.Channel, act.Target = p.App, "sms", p.Prefix
+	return act
+}
+
+func (l PrefixLifting) Checked(act *Act) (PrefixLifting, *Act, error) {
+	l.By, l.Why = mended(l.By), mended(l.Why)
+	if l.ID == uuid.Nil {
+		return l, nil, Bad("who lifts a pause names it")
+	}
+	act, err := checkedAct(act)
+	return l, act, err
+}
+
+func CheckTurn(name string, lasts time.Duration) error {
+	if name == "" || !Storable(name) || lasts < time.Millisecond {
+		return Bad("a turn has a name and lasts for a while")
+	}
+	return nil
+}
+
+// Untried says that a prefix's pause may have stopped the send.
+func (s Send) Untried() bool { return s.Prefix != "" && s.Status == Failed && s.Reason == ReasonPaused }
