@@ -67,6 +67,7 @@ type ActLog interface {
 // MaxReason is how long an administrator's reason may be, in characters.
 const MaxReason = 500
 
+// Checked is it as a database works on it, or an error that wraps ErrBadRequest.
 func (a Act) Checked() (Act, error) {
 	switch {
 	case a.ID == uuid.Nil || a.Who == "" || a.What == "":
@@ -96,6 +97,7 @@ func EndOf(a Act, outcome ActOutcome, detail string) (Act, error) {
 	return a.ending(id, outcome, detail), err
 }
 
+// Checked is it as a database works on it, or an error that wraps ErrBadRequest.
 func (f ActFilter) Checked() (ActFilter, error) {
 	if f.Limit < 1 || f.Limit > MaxPage {
 		return f, Bad("a page has 1 to %d acts, not %d", MaxPage, f.Limit)
@@ -106,4 +108,13 @@ func (f ActFilter) Checked() (ActFilter, error) {
 		f.Before = &m
 	}
 	return f, nil
+}
+
+// The two ways in which a verification is ended. Both change one that is open, and nothing else; they differ in what they
+// write down.
+
+// Late is an act on a verification that had ended.
+func (a Act) Late() Act {
+	a.Outcome, a.Detail = ActFailed, "ended"
+	return a
 }

@@ -32,6 +32,7 @@ type Tell struct {
 	Test bool      // of a test recipient
 }
 
+// Check says what is wrong with it, in an error that wraps ErrBadRequest.
 func (t Tell) Check() error {
 	if (t.Type == "") != (t.ID == uuid.Nil) || !Storable(t.Type) {
 		return Bad("who is told of something is told what, under an ID")
@@ -87,6 +88,7 @@ type AppEventEnd struct {
 	Answer string
 }
 
+// Checked is it as a database works on it, or an error that wraps ErrBadRequest.
 func (e AppEventEnd) Checked() (AppEventEnd, error) {
 	e.Answer = mended(e.Answer)
 	if e.State != EventPending && e.State != EventDelivered && e.State != EventGivenUp || e.After < 0 {
@@ -103,6 +105,7 @@ type AppEventFilter struct {
 	Limit  int       // 1 to 200
 }
 
+// Check says what is wrong with it, in an error that wraps ErrBadRequest.
 func (f AppEventFilter) Check() error {
 	if f.Limit < 1 || f.Limit > MaxPage {
 		return Bad("a page has 1 to %d rows", MaxPage)
@@ -110,6 +113,7 @@ func (f AppEventFilter) Check() error {
 	return nil
 }
 
+// CheckShares says what is wrong with the shares of a call of AppEventsDue.
 func CheckShares(lease time.Duration, shares []Share) error {
 	for _, s := range shares {
 		if err := CheckLease(lease, s.Limit); err != nil {

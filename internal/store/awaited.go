@@ -40,6 +40,7 @@ const (
 	Doublings  = 10 // then the pause is the last one
 )
 
+// Check says what is wrong with it, in an error that wraps ErrBadRequest.
 func (a Awaited) Check(ask time.Duration) error {
 	if a.Carrier == "" || a.ID == "" || a.Send == uuid.Nil || ask < 0 || !Storable(a.Carrier, a.ID) {
 		return Bad("what is awaited names its carrier, its message and its send")
@@ -47,6 +48,7 @@ func (a Awaited) Check(ask time.Duration) error {
 	return nil
 }
 
+// CheckInquiries says what is wrong with the limit of a call of Inquiries.
 func CheckInquiries(limit int) error {
 	if limit < 1 || limit > MaxPage {
 		return Bad("from 1 to %d messages are asked for", MaxPage)
@@ -60,4 +62,16 @@ func OldestFirst(list []Awaited) []Awaited {
 		return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.Carrier, b.Carrier), cmp.Compare(a.ID, b.ID))
 	})
 	return list
+}
+
+// What a carrier says afterwards changes a send that went out, or may have: to Delivered, or to Undelivered. It never goes
+// back from there: a repeated or late word changes nothing, but that a message which was told to be lost did arrive after
+// all. Whatever it is, the send keeps its place in the quota; and it proves nothing of who holds the phone.
+
+// CheckReceipt says what is wrong with the status of a call of Receive.
+func CheckReceipt(status Status) error {
+	if status != Delivered && status != Undelivered {
+		return Bad("a receipt says delivered or undelivered")
+	}
+	return nil
 }

@@ -21,6 +21,7 @@ const (
 	MaxText    = 512 // bytes of a text that an index may hold: Postgres takes 2,704 for all of a row's key
 )
 
+// Bad is an error that wraps ErrBadRequest.
 func Bad(format string, args ...any) error {
 	return fmt.Errorf("%w: "+format, append([]any{ErrBadRequest}, args...)...)
 }
@@ -98,6 +99,7 @@ func (o Outcome) Checked() (Outcome, error) {
 	return o, o.Tell.Check()
 }
 
+// Checked is it as a database works on it, or an error that wraps ErrBadRequest.
 func (p Postponement) Checked() (Postponement, error) {
 	p.Reason, p.Provider, p.ProviderCode = mended(p.Reason), mended(p.Provider), mended(p.ProviderCode)
 	if p.After < 0 {
@@ -115,6 +117,7 @@ func mended(s string) string {
 	return s
 }
 
+// CheckLease says what is wrong with the arguments of a call that leases rows.
 func CheckLease(lease time.Duration, limit int) error {
 	if lease < time.Microsecond || limit < 1 || limit > maxTaken {
 		return Bad("a lease is positive and a limit is 1 to %d", maxTaken)
@@ -187,3 +190,19 @@ func (f Filter) Matchable() bool {
 
 // Comma joins the names of rules, which have none.
 const Comma = ","
+
+// CheckIDs says what is wrong with the IDs of a call of SendsByID.
+func CheckIDs(ids []uuid.UUID) error {
+	if len(ids) > maxTaken {
+		return Bad("up to %d rows are read by their IDs", maxTaken)
+	}
+	return nil
+}
+
+// Check says what is wrong with it, in an error that wraps ErrBadRequest.
+func (h Holding) Check() error {
+	if h.Holder == "" || !Storable(h.App, string(h.Channel), h.Purpose, h.Holder) {
+		return Bad("a holding names its holder, app, channel and purpose")
+	}
+	return nil
+}

@@ -14,6 +14,7 @@ type CrowdQuery struct {
 	Limit    int           // how many recipients are told, from 1 to 200
 }
 
+// Check says what is wrong with it, in an error that wraps ErrBadRequest.
 func (q CrowdQuery) Check() error {
 	if len(q.Purposes) == 0 || !Storable(q.Purposes...) || q.AtLeast < 1 || q.Limit < 1 || q.Limit > MaxPage {
 		return Bad("a crowd has purposes, a number of sends, and a limit")

@@ -26,6 +26,7 @@ type Eraser interface {
 // Nobody stands for the hash of somebody who was forgotten: nobody's.
 var Nobody recipient.Hash
 
+// CheckErased says what is wrong with the arguments of a call of Erase.
 func CheckErased(h recipient.Hash, keep time.Duration, act Act) (Act, error) {
 	if h.IsZero() || keep <= 0 {
 		return act, Bad("nobody to erase, or for no time")

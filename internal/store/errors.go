@@ -18,6 +18,15 @@ func Uncertain(err error) error {
 	return fmt.Errorf("%w: %w: %w", ErrUnavailable, ErrUncertain, err)
 }
 
+// Own says that an error is one of the store's own kinds, so that it is passed on as it is.
 func Own(err error) bool {
 	return errors.Is(err, ErrUnavailable) || errors.Is(err, ErrNotFound) || errors.Is(err, ErrBadRequest)
 }
+
+// Why the log can't be written, as far as the database tells. Each goes with ErrUnavailable.
+var (
+	// ErrFull: the database has no room left on its disk, or no memory.
+	ErrFull = errors.New("store: no room to write")
+	// ErrReadOnly: the database, or its file, can only be read.
+	ErrReadOnly = errors.New("store: the database is read-only")
+)

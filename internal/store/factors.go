@@ -36,6 +36,7 @@ type SecondFactors interface {
 // maxSealed bounds a sealed secret, in bytes.
 const maxSealed = 512
 
+// Checked is it as a database works on it, or an error that wraps ErrBadRequest.
 func (f SecondFactor) Checked(act Act) (Act, error) {
 	if f.Account == "" || !Storable(f.Account) || len(f.Sealed) == 0 || len(f.Sealed) > maxSealed {
 		return act, Bad("a second factor has an account and a sealed secret")

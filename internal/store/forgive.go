@@ -19,6 +19,7 @@ type Forgiver interface {
 	CancelBy(ctx context.Context, id string, act Act) (bool, error)
 }
 
+// CheckForgiven says what is wrong with the arguments of a call of Forgive.
 func CheckForgiven(buckets []Bucket, act Act) ([]Bucket, Act, error) {
 	if len(buckets) == 0 {
 		return nil, act, Bad("nothing to forgive")

@@ -15,6 +15,7 @@ type Bucket struct {
 	Purposes  []string // those that share the policy, at least one
 }
 
+// Check says what is wrong with it, in an error that wraps ErrBadRequest.
 func (b Bucket) Check() error {
 	if len(b.Purposes) == 0 || !Storable(b.App, string(b.Channel)) || !Storable(b.Purposes...) {
 		return Bad("a bucket names its app, channel and purposes")

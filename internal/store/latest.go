@@ -10,6 +10,7 @@ import (
 // MaxLatest bounds the recipients that are looked for at once.
 const MaxLatest = 5000
 
+// CheckLatest says what is wrong with the arguments of a call of Latest.
 func CheckLatest(hs []recipient.Hash, within time.Duration) error {
 	if len(hs) > MaxLatest || within <= 0 {
 		return Bad("the latest of up to %d recipients are read, within a positive time", MaxLatest)

@@ -20,6 +20,7 @@ const (
 	ToldComplained ToldKind = "complained"
 )
 
+// ToldKinds are the kinds of provider events, the strongest last.
 var ToldKinds = []ToldKind{"", ToldDelivered, ToldBounced, ToldOptedOut, ToldComplained}
 
 // rank orders kinds: what is known of a send is the worst that was told.
@@ -35,6 +36,7 @@ type ProviderEvent struct {
 	Detail   string    // machine word or codes
 }
 
+// Checked is it as a database works on it, or an error that wraps ErrBadRequest.
 func (e ProviderEvent) Checked(bar Bar) (ProviderEvent, Bar, error) {
 	e.At, e.Provider, e.Detail, bar.For = Micro(e.At), mended(e.Provider), mended(e.Detail), max(0, bar.For).Truncate(time.Microsecond)
 	switch {

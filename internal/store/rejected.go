@@ -25,6 +25,7 @@ func Ended(s Send) Counting {
 	}
 }
 
+// TellAll calls yield for each row until one fails.
 func TellAll(rows []Counting, yield func(Counting) error) error {
 	for _, c := range rows {
 		if err := yield(c); err != nil {

@@ -35,6 +35,7 @@ type Expired struct {
 	More      bool   // there may be more to let go of now
 }
 
+// CheckAge says what is wrong with the arguments of a call of Expire or CountHours.
 func CheckAge(age time.Duration, limit int) error {
 	if age <= 0 || limit < 1 {
 		return Bad("an age and a limit are positive")

@@ -30,6 +30,7 @@ type Embargo struct {
 	Whole time.Duration
 }
 
+// CheckedCharges are the charges of a call of Spend in the order in which their accounts are locked, or an error that wraps ErrBadRequest.
 func CheckedCharges(charges []Charge) ([]Charge, error) {
 	charges = slices.Clone(charges)
 	for _, c := range charges {
@@ -56,6 +57,7 @@ func Period(per quota.Period, t time.Time) string {
 	return t.Format(time.DateOnly)
 }
 
+// CheckEmbargo says what is wrong with the arguments of a call of Embargo.
 func CheckEmbargo(lasts time.Duration) error {
 	if lasts < time.Second || lasts > maxEmbargo {
 		return Bad("an embargo lasts from a second to 31 days")
@@ -65,8 +67,10 @@ func CheckEmbargo(lasts time.Duration) error {
 
 const maxEmbargo = 31 * 24 * time.Hour
 
+// Embargoed is an embargo's row.
 type Embargoed struct{ Since, Until time.Time }
 
+// At is what is left of the embargo at an instant.
 func (e Embargoed) At(now time.Time) Embargo {
 	if !now.Before(e.Until) {
 		return Embargo{}

@@ -2,6 +2,9 @@ package store
 
 import (
 	"cmp"
+	"context"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -37,6 +40,7 @@ type Tally struct {
 	Requests  int // a refusal's row may stand for several
 }
 
+// Checked is it as a database works on it, or an error that wraps ErrBadRequest.
 func (q StatsQuery) Checked() (StatsQuery, error) {
 	q.From, q.To = Micro(q.From), Micro(q.To)
 	if q.From.IsZero() || !q.From.Before(q.To) || q.Each < time.Second || q.Each%time.Second != 0 || !Storable(q.App, q.Purpose, string(q.Channel)) {
@@ -48,4 +52,58 @@ func (q StatsQuery) Checked() (StatsQuery, error) {
 // InOrder is the order of tallies.
 func InOrder(a, b Tally) int {
 	return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.Status, b.Status), strings.Compare(a.Reason, b.Reason), strings.Compare(a.BlockedBy, b.BlockedBy))
+}
+
+// Measures tell how well codes reached people.
+type Measures struct {
+	// Opened are the verifications that a first send of the time opened, Approved those of them that were.
+	Opened, Approved int
+	// Median and P95 are between the row and the outcome, of what was sent; 0 where nothing was.
+	Median, P95 time.Duration
+}
+
+// Stretch has the measures of one stretch of time.
+type Stretch struct {
+	At time.Time // its beginning
+	Measures
+}
+
+// Measure takes in the stretches and the whole's times; the rest of the whole is the stretches' sum.
+func (s *Stats) Measure(by map[time.Time]Measures, median, p95 time.Duration) {
+	for _, m := range by {
+		s.Opened, s.Approved = s.Opened+m.Opened, s.Approved+m.Approved
+	}
+	s.Median, s.P95 = median, p95
+	s.Stretches = Stretches(by)
+}
+
+// Stretches are those that have something to tell, in order.
+func Stretches(all map[time.Time]Measures) (list []Stretch) {
+	for _, at := range slices.SortedFunc(maps.Keys(all), time.Time.Compare) {
+		if all[at] != (Measures{}) {
+			list = append(list, Stretch{at, all[at]})
+		}
+	}
+	return list
+}
+
+// Rank is the place of a part of n in order, counted from 0: the nearest rank.
+func Rank(n int, part float64) int { return max(0, int(part*float64(n)+0.999999)-1) }
+
+// DomainTally is how the mails to the addresses of one domain fared.
+type DomainTally struct {
+	Domain   string // as masks show it
+	Sends    int
+	Failed   int
+	Rejected int // of those that failed: refused for good by a mail server
+}
+
+// Postgres keeps, of each hour that is over, what Stats and Domains count in it: a month of a busy service is more rows than
+// anybody waits for. SQLite, which has few, counts anew each time.
+
+// Counter is the part of the log that counts ahead.
+type Counter interface {
+	// CountHours counts up to limit hours that are over and of which nothing is under way any more, the newest first, and says how
+	// many it counted. Hours that began longer than age ago are forgotten. Several replicas may call it at once: one counts.
+	CountHours(ctx context.Context, age time.Duration, limit int) (int, error)
 }

@@ -103,6 +103,7 @@ func (s Suppression) Checked(lasts time.Duration, act *Act) (Suppression, *Act, 
 	return s, act, err
 }
 
+// Checked is it as a database works on it, or an error that wraps ErrBadRequest.
 func (f SuppressionFilter) Checked() (SuppressionFilter, error) {
 	if f.Limit < 1 || f.Limit > MaxPage {
 		return f, Bad("a page has 1 to %d rows", MaxPage)
@@ -113,6 +114,7 @@ func (f SuppressionFilter) Checked() (SuppressionFilter, error) {
 	return f, nil
 }
 
+// Checked is it as a database works on it, or an error that wraps ErrBadRequest.
 func (l Lifting) Checked(act *Act) (Lifting, *Act, error) {
 	l.By, l.Why = mended(l.By), mended(l.Why)
 	if l.Channel == "" || l.Address == (recipient.Hash{}) || !Storable(l.App, string(l.Channel)) {
@@ -140,6 +142,7 @@ func LiftedAs(act Act, list []Suppression) Act {
 	return act
 }
 
+// Mark is where the page after this row begins.
 func (s Suppression) Mark() Mark { return Mark{At: s.Since, ID: s.ID} }
 
 // ByTime orders places in a list, the oldest first.

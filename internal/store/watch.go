@@ -86,6 +86,7 @@ type PrefixLifting struct {
 	By, Why string
 }
 
+// Check says what is wrong with it, in an error that wraps ErrBadRequest.
 func (w Watch) Check() error {
 	if w.Sends < 1 || w.Percent < 1 || w.Percent > 50 || w.Within <= 0 || w.Life < 0 || w.For < time.Second || w.For > maxPause {
 		return Bad("a watch counts sends over some time, below half of them, and pauses for a second to a day")
@@ -181,6 +182,7 @@ func (w Watch) started(b WatchRecords, c Conversion, usual int, now time.Time) (
 // prefixPauses is the namespace of their IDs.
 var prefixPauses = uuid.MustParse("5f0f3a5e-2b57-5b0e-9d0c-7f6d2f1f9b11")
 
+// Checked is it as a database works on it, or an error that wraps ErrBadRequest.
 func (f PrefixPauseFilter) Checked() (PrefixPauseFilter, error) {
 	s, err := SuppressionFilter{Before: f.Before, Limit: f.Limit}.Checked()
 	f.Before = s.Before
@@ -193,6 +195,7 @@ func (p PrefixPause) Lifted(act Act) Act {
 	return act
 }
 
+// Checked is it as a database works on it, or an error that wraps ErrBadRequest.
 func (l PrefixLifting) Checked(act *Act) (PrefixLifting, *Act, error) {
 	l.By, l.Why = mended(l.By), mended(l.Why)
 	if l.ID == uuid.Nil {
@@ -202,6 +205,7 @@ func (l PrefixLifting) Checked(act *Act) (PrefixLifting, *Act, error) {
 	return l, act, err
 }
 
+// CheckTurn says what is wrong with the arguments of a call of Turn.
 func CheckTurn(name string, lasts time.Duration) error {
 	if name == "" || !Storable(name) || lasts < time.Millisecond {
 		return Bad("a turn has a name and lasts for a while")

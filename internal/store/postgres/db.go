@@ -59,6 +59,7 @@ type pgConn struct {
 	}
 }
 
+// Run implements sqldb.Conn.
 func (c pgConn) Run(statement string, args []any, each func(sqldb.Scan) error) (int64, error) {
 	rows, err := c.q.Query(c.ctx, statement, args...)
 	if err != nil {
@@ -178,3 +179,7 @@ func (p *DB) clock(ctx context.Context) (now time.Time, err error) {
 	})
 	return now, err
 }
+
+// deliveredSQL notes the minute in which there is a delivered message: the console finds these rows by it.
+const deliveredSQL = `
+INSERT INTO minutes (field, value, minute) SELECT 'receipt', 'delivered', date_trunc('minute', s.logged_at) FROM sends s WHERE s.id = @id ON CONFLICT DO NOTHING`

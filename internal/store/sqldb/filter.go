@@ -38,6 +38,7 @@ func (c *Conditions) Kind(app string, ch recipient.Channel, purpose string) {
 	}
 }
 
+// Where is the WHERE clause of the conditions.
 func (c *Conditions) Where() string {
 	if len(c.texts) == 0 {
 		return ""
@@ -189,4 +190,32 @@ func supportRows(r store.SupportRange, c *Conditions) string {
 	return fmt.Sprintf(`(SELECT * FROM sends s WHERE s.id >= %s AND s.id < %s AND substr(CAST(s.id AS text), 35) = %s
  AND substr(CAST(s.id AS text), 34, 1) %s ('1', '3', '5', '7', '9', 'b', 'd', 'f') LIMIT %d OFFSET 0) s`,
 		c.arg(from), c.arg(to), c.arg(fmt.Sprintf("%02x", r.Tail&0xff)), parity, store.MaxReferenced)
+}
+
+// LoggedSince says of a statement's rows that none was logged before an instant, for partitions to be left out by; at is SQL. Either half
+// is the whole condition. An OR is of use to no index, so the planner can't come to read all rows of the time instead of one
+// recipient's.
+func LoggedSince(at string) string {
+	at = "sendcode_lowest_id(" + at + " - " + Interval(store.MaxDrift) + ")"
+	return "(s.id >= " + at + " OR s.id > " + at + ")"
+}
+
+// ClockStep is how far the log's clock may be set back at once.
+const ClockStep = time.Hour
+
+// logged adds the same for instants that are known here, and for the other end; for the partitioned log alone.
+func (c *Conditions) logged(d Dialect, from, to time.Time) {
+	if d.Partitioned && !from.IsZero() {
+		lowest := store.LowestID(from.Add(-store.MaxDrift))
+		c.Add("(s.id >= ? OR s.id > ?)", lowest, lowest)
+	}
+	if d.Partitioned && !to.IsZero() {
+		highest := store.LowestID(to.Add(store.MaxDrift + time.Millisecond))
+		c.Add("(s.id < ? OR s.id <= ?)", highest, highest)
+	}
+}
+
+// Interval is a time in SQL of Postgres.
+func Interval(d time.Duration) string {
+	return fmt.Sprintf("interval '%d microseconds'", d.Microseconds())
 }

@@ -17,6 +17,7 @@ func pastFields(p *gate.Past) []any {
 	return []any{&p.ID, &p.Clock, TimeField{&p.TakenAt}, TimeField{&p.LoggedAt}}
 }
 
+// RejectionFields are where a row of RejectedSQL is scanned to.
 func RejectionFields(r *gate.Rejection) []any { return []any{&r.ID, TimeField{&r.At}} }
 
 func crowdFields(c *store.CrowdRow) []any {
@@ -65,6 +66,7 @@ const RejectedSQL = `
 SELECT f.id, f.finished_at FROM failures f
 WHERE f.recipient = @recipient AND f.app = @app AND f.channel = @channel AND f.counts = {{true}} AND f.finished_at > @after`
 
+// RejectedArgs are the parameters of RejectedSQL, but for @after.
 func RejectedArgs(app string, ch recipient.Channel, h recipient.Hash) Args {
 	return Args{"recipient": h, "app": app, "channel": ch}
 }

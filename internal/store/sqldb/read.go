@@ -2,6 +2,7 @@ package sqldb
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"slices"
@@ -200,4 +201,27 @@ func counting(s store.Send, clock string) store.Counting {
 		c.Event.At, c.Clock = s.TakenAt, clock
 	}
 	return c
+}
+
+// RefundedSQL is the same in both databases.
+const RefundedSQL = `DELETE FROM refunds WHERE id = $1 AND attempt = $2`
+
+// AddRefusalSQL adds a refusal to the row that has its ID; a row that was a send is not touched.
+const AddRefusalSQL = `
+ON CONFLICT (id) DO UPDATE SET requests = sends.requests + excluded.requests, retry_after = excluded.retry_after,
+              recipients = CASE WHEN excluded.recipients > sends.recipients THEN excluded.recipients ELSE sends.recipients END
+WHERE sends.status = 'refused'`
+
+// Collect reads all rows and closes them.
+func Collect[T any](rows *sql.Rows, fields func(*T) []any) ([]T, error) {
+	defer rows.Close()
+	var list []T
+	for rows.Next() {
+		var x T
+		if err := rows.Scan(fields(&x)...); err != nil {
+			return nil, err
+		}
+		list = append(list, x)
+	}
+	return list, rows.Err()
 }

@@ -6,6 +6,7 @@ import (
 	"sendcode/internal/store"
 )
 
+// DomainFields are where a row of DomainsQuery is scanned to.
 func DomainFields(d *store.DomainTally) []any {
 	return []any{&d.Domain, &d.Sends, &d.Failed, &d.Rejected}
 }
@@ -26,6 +27,7 @@ SELECT f.domain, (SELECT count(*) FROM sends s` + c.Where() + ` AND s.number > 0
 FROM failed f ORDER BY f.failed DESC, f.domain`, c.Args
 }
 
+// ApprovalFields are where a row of Approvals is scanned to.
 func ApprovalFields(s *store.Stretch, each time.Duration) []any {
 	return []any{StretchField{&s.At, each}, &s.Opened, &s.Approved}
 }
@@ -69,10 +71,12 @@ func AskMeasures(s *store.Stats, q store.StatsQuery, c Conditions, stretch, span
 // whole is the stretch of all rows, where each has the same.
 const whole = "0"
 
+// RefundFields are where a refund is scanned to.
 func RefundFields(r *store.Refund) []any {
 	return []any{&r.ID, &r.Attempt, &r.App, &r.Channel, &r.Purpose, hashField{&r.Recipient}}
 }
 
+// TallyFields are where a row of Tallies is scanned to.
 func TallyFields(t *store.Tally, each time.Duration) []any {
 	return []any{StretchField{&t.At, each}, &t.Status, &t.Reason, &t.BlockedBy, &t.Rows, &t.Requests}
 }
@@ -114,4 +118,25 @@ FROM sends s` + c.Where() + ` GROUP BY 1, 2, 3, 4 ORDER BY 1, 2, 3, 4`
 func (c Conditions) Lost(d Dialect) string {
 	return `SELECT count(*) FROM ` + d.Failures + c.Where() + ` AND f.status = 'undelivered' AND f.logged_at >= $1 AND f.logged_at < $2
  AND s.receipt = 'undelivered' AND s.status IN ('sent', 'unknown')`
+}
+
+// Approvals counts what first sends opened, and what of it was approved, in each stretch.
+func (c Conditions) Approvals(stretch string) string {
+	return `SELECT ` + stretch + ` AS stretch, count(*), count(v.approved_at) FROM sends s JOIN verifications v ON v.id = s.verification_id` + c.Where() + ` AND s.number = 1
+GROUP BY 1 ORDER BY 1`
+}
+
+// TookIn selects the times of what was sent; span is each database's own word for one, in µs.
+func (c Conditions) TookIn(stretch, span string) string {
+	return `SELECT ` + stretch + ` AS stretch, ` + span + ` AS took FROM sends s` + c.Where() +
+		` AND s.status IN ('sent', 'delivered', 'undelivered') AND s.finished_at IS NOT NULL`
+}
+
+// tookBy finds the median and the 95th percentile of each stretch, by the nearest rank.
+func (c Conditions) tookBy(stretch, span string) string {
+	return `
+SELECT stretch, max(CASE WHEN place = (n + 1) / 2 THEN took END), max(CASE WHEN place = (95 * n + 99) / 100 THEN took END)
+FROM (SELECT stretch, took, row_number() OVER (PARTITION BY stretch ORDER BY took) AS place, count(*) OVER (PARTITION BY stretch) AS n
+      FROM (` + c.TookIn(stretch, span) + `) sent) placed
+GROUP BY stretch ORDER BY stretch`
 }

@@ -64,14 +64,17 @@ func conversionFields(c *store.Conversion) []any {
 // sqlBook is a watchBook over a transaction.
 type sqlBook struct{ q Tx }
 
+// Poor implements store.WatchRecords.
 func (b sqlBook) Poor(w store.Watch, from, to time.Time) ([]store.Conversion, error) {
 	return All(b.q, conversionFields, poorSQL, Args{"from": from, "to": to, "sends": w.Sends, "percent": w.Percent, "most": store.MaxStarted})
 }
 
+// Share implements store.WatchRecords.
 func (b sqlBook) Share(app, country, prefix string, from, to time.Time) (store.Conversion, error) {
 	return single(b.q, conversionFields, shareSQL, Args{"app": app, "prefix": prefix, "country": country, "from": from, "to": to, "most": store.UsualSends})
 }
 
+// Paused implements store.WatchRecords.
 func (b sqlBook) Paused(app, prefix string, after time.Time) (int, error) {
 	c, err := single(b.q, conversionFields, pausedSQL, Args{"app": app, "prefix": prefix, "after": after})
 	if errors.Is(err, store.ErrNotFound) {
@@ -80,6 +83,7 @@ func (b sqlBook) Paused(app, prefix string, after time.Time) (int, error) {
 	return c.Sends, err
 }
 
+// Pause implements store.WatchRecords.
 func (b sqlBook) Pause(p store.PrefixPause) error {
 	return b.q.exec(pauseSQL, Args{
 		"id": p.ID, "app": p.App, "country": p.Country, "prefix": p.Prefix, "since": p.Since, "until": p.Until,

@@ -31,6 +31,7 @@ type liteConn struct {
 	}
 }
 
+// Run implements sqldb.Conn.
 func (c liteConn) Run(statement string, args []any, each func(sqldb.Scan) error) (n int64, err error) {
 	if each == nil {
 		result, err := c.q.ExecContext(c.ctx, statement, args...)

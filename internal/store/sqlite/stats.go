@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"database/sql"
 	"strconv"
 	"time"
 
@@ -30,4 +31,22 @@ func (s *DB) Stats(ctx context.Context, q store.StatsQuery) (stats store.Stats, 
 		return store.Stats{}, store.Unavailable(sqliteCause(err))
 	}
 	return stats, nil
+}
+
+// Domains implements Statistics.
+func (s *DB) Domains(ctx context.Context, q store.StatsQuery) ([]store.DomainTally, error) {
+	q, err := q.Checked()
+	if err != nil {
+		return nil, err
+	}
+	query, args := sqldb.DomainsQuery(q, words)
+	return sqliteRows(ctx, s, sqldb.DomainFields, query, args...)
+}
+
+// CountHours implements Counter.
+func (s *DB) CountHours(ctx context.Context, age time.Duration, limit int) (int, error) {
+	if err := store.CheckAge(age, limit); err != nil {
+		return 0, err
+	}
+	return 0, s.write(ctx, func(context.Context, *sql.Tx, time.Time) error { return nil })
 }

@@ -166,6 +166,7 @@ var contract = []struct {
 	{"end/closed and canceled", closedAndCanceled},
 }
 
+// Run holds a database against the contract. open gives each case an empty one.
 func Run(t *testing.T, open func(t *testing.T) *Fixture) {
 	for _, c := range contract {
 		t.Run(c.name, func(t *testing.T) {

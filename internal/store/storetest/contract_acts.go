@@ -25,6 +25,7 @@ func (f *Fixture) Act(changes ...func(*store.Act)) store.Act {
 	return a
 }
 
+// ListActs lists the acts of a filter, 200 at most.
 func (f *Fixture) ListActs(t *testing.T, filter store.ActFilter) []store.Act {
 	t.Helper()
 	if filter.Limit == 0 {

@@ -296,6 +296,7 @@ func sixtyCallers(t *testing.T, f *Fixture) {
 	Equal(t, "rows", len(f.All(t)), 7)
 }
 
+// MixedRecipients begins sends of many recipients at once: each gets what its limit allows.
 func MixedRecipients(t *testing.T, f *Fixture) {
 	const recipients, each = 20, 12
 	intents := make([]store.Intent, recipients*each)

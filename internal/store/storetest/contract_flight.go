@@ -11,6 +11,7 @@ import (
 	"sendcode/internal/store"
 )
 
+// MustFinish finishes a send; want says whether it must change something.
 func (f *Fixture) MustFinish(t *testing.T, o store.Outcome, want bool) {
 	t.Helper()
 	got, err := f.Finish(t.Context(), o)
@@ -18,6 +19,7 @@ func (f *Fixture) MustFinish(t *testing.T, o store.Outcome, want bool) {
 	Equal(t, "finished", got, want)
 }
 
+// MustTakeOver takes over what is due.
 func (f *Fixture) MustTakeOver(t *testing.T, limit int) []store.Work {
 	t.Helper()
 	work, err := f.TakeOver(t.Context(), recipient.Email, 8*time.Second, limit)

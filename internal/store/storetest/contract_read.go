@@ -17,6 +17,7 @@ import (
 	"sendcode/quota"
 )
 
+// Refusal is one of recipient n.
 func (f *Fixture) Refusal(n int, change func(*store.Send)) store.Send {
 	s := f.Intent(n).Send
 	s.Status, s.BlockedBy, s.RetryAfter, s.Count = store.Refused, "minute", 40*time.Second, 1
@@ -308,4 +309,60 @@ func closedAndCanceled(t *testing.T, f *Fixture) {
 			t.Errorf("%s on a closed log: %v", name, err)
 		}
 	}
+}
+
+func sendsByID(t *testing.T, f *Fixture) {
+	var ids []uuid.UUID
+	var want []store.Send
+	for n := range 3 {
+		s := f.Admit(t, f.Intent(n)).Send
+		f.MustFinish(t, store.Outcome{Held: store.Held{ID: s.ID, Attempt: 1}, Status: store.Sent}, true)
+		if n > 0 {
+			ids, want = append(ids, s.ID), append(want, f.Row(t, s.ID))
+		}
+	}
+	got, err := f.SendsByID(t.Context(), append(ids, uuid.UUID{1}))
+	OK(t, err)
+	slices.SortFunc(got, store.ByLogged)
+	Equal(t, "rows", got, want)
+	for n, fine := range map[int]bool{0: true, 1000: true, 1001: false} {
+		got, err := f.SendsByID(t.Context(), make([]uuid.UUID, n))
+		if !fine {
+			Is(t, err, store.ErrBadRequest)
+			continue
+		}
+		OK(t, err)
+		Equal(t, "rows that there are not", len(got), 0)
+	}
+}
+
+func latestOfMany(t *testing.T, f *Fixture) {
+	old := f.Admit(t, f.Intent(1)).Send
+	f.Pass(time.Hour)
+	var want []store.Send
+	for _, n := range []int{2, 1, 3} {
+		s := f.Admit(t, f.Intent(n)).Send
+		f.Pass(time.Millisecond)
+		if n != 3 {
+			want = append([]store.Send{f.Row(t, s.ID)}, want...)
+		}
+	}
+	hashes := []recipient.Hash{{15: 200}, want[0].Recipient, want[1].Recipient, old.Recipient}
+	got, err := f.Latest(t.Context(), hashes, time.Hour)
+	OK(t, err)
+	Equal(t, "the newest of each", got, want)
+	f.Pass(time.Hour)
+	got, err = f.Latest(t.Context(), hashes, time.Hour)
+	OK(t, err)
+	Equal(t, "those of long ago", len(got), 0)
+	for n, fine := range map[int]bool{0: true, store.MaxLatest: true, store.MaxLatest + 1: false} {
+		_, err := f.Latest(t.Context(), make([]recipient.Hash, n), time.Hour)
+		if fine {
+			OK(t, err)
+		} else {
+			Is(t, err, store.ErrBadRequest)
+		}
+	}
+	_, err = f.Latest(t.Context(), hashes, 0)
+	Is(t, err, store.ErrBadRequest)
 }

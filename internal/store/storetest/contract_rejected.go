@@ -9,6 +9,7 @@ import (
 	"sendcode/quota"
 )
 
+// FailedAtMost is the rule on rejected sends.
 func FailedAtMost(limit int, window time.Duration) quota.Rule {
 	return quota.Rule{Name: "failures", Scope: quota.Failures, Limit: limit, Window: window}
 }

@@ -1,6 +1,9 @@
 package storetest
 
 import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -124,4 +127,179 @@ func lostTexts(t *testing.T, f *Fixture) {
 		OK(t, err)
 		Equal(t, "lost", got.Undelivered, c.want)
 	}
+}
+
+// Traffic is some hours of everything that statistics tell apart, some of it under way still.
+func Traffic(t *testing.T, f *Fixture, hours int) {
+	t.Helper()
+	random := rand.New(rand.NewPCG(7, uint64(hours)))
+	for n := range hours * 12 {
+		in := f.Intent(n, func(in *store.Intent) {
+			in.Send.App = []string{"shop", "shop", "desk"}[random.IntN(3)]
+			in.Send.To = fmt.Sprintf("a•••@%c.example", 'a'+rune(random.IntN(14)))
+			if random.IntN(5) == 0 {
+				in.Send.Channel, in.Send.To, in.Send.Country, in.Send.Prefix = recipient.SMS, "+49 151•••021", "DE", "+49151"
+			}
+		})
+		begun := f.Admit(t, in)
+		again := f.Intent(n, func(again *store.Intent) {
+			again.Send.App, again.Send.Channel, again.Send.To, again.Join = in.Send.App, in.Send.Channel, in.Send.To, begun.Verification.ID
+		})
+		f.Pass(time.Duration(random.IntN(150)) * time.Second)
+		held := store.Held{ID: begun.Send.ID, Attempt: 1}
+		switch random.IntN(8) {
+		case 0:
+			f.MustFinish(t, store.Outcome{Held: held, Status: store.Failed, Reason: store.ReasonRejected, Refund: true}, true)
+		case 1:
+			f.MustFinish(t, store.Outcome{Held: held, Status: store.Failed, Reason: "expired"}, true)
+		case 2:
+			f.MustFinish(t, store.Outcome{Held: held, Status: store.Unknown, Reason: "no_answer"}, true)
+		default:
+			f.MustFinish(t, store.Outcome{Held: held, Status: store.Sent}, true)
+			if random.IntN(2) == 0 {
+				f.MustFinish(t, store.Outcome{Held: store.Held{ID: f.Admit(t, again).Send.ID, Attempt: 1}, Status: store.Sent}, true)
+			}
+			if random.IntN(3) > 0 {
+				_, err := f.Approve(t.Context(), begun.Verification.ID, store.Tell{})
+				OK(t, err)
+			}
+		}
+		if random.IntN(3) == 0 {
+			OK(t, f.Refused(t.Context(), []store.Send{f.Refusal(n, func(s *store.Send) {
+				s.Count, s.BlockedBy = 1+random.IntN(9), []string{"minute", "day"}[random.IntN(2)]
+			})}))
+		}
+		f.Pass(time.Duration(random.IntN(400)) * time.Second)
+	}
+}
+
+// questions are of times that begin and end within hours, and of parts of what there is.
+func questions(from, to time.Time) (all []store.StatsQuery) {
+	for _, q := range []store.StatsQuery{{}, {App: "desk"}, {Channel: recipient.SMS}, {Purpose: "login"}, {Purpose: "nothing"}} {
+		for _, cut := range [][2]time.Duration{{}, {17 * time.Minute, 0}, {time.Hour + time.Microsecond, 5*time.Hour + 11*time.Minute}, {0, 4 * time.Hour}} {
+			for _, each := range []time.Duration{time.Hour, 24 * time.Hour, time.Minute} {
+				q.From, q.To, q.Each = from.Add(cut[0]), to.Add(-cut[1]), each
+				all = append(all, q)
+			}
+		}
+	}
+	return all
+}
+
+// summed has the tallies of one kind and time as one.
+func summed(tallies []store.Tally) (sum []store.Tally) {
+	slices.SortStableFunc(tallies, store.InOrder)
+	for _, x := range tallies {
+		if n := len(sum) - 1; n >= 0 && store.InOrder(sum[n], x) == 0 {
+			sum[n].Rows, sum[n].Requests = sum[n].Rows+x.Rows, sum[n].Requests+x.Requests
+		} else {
+			sum = append(sum, x)
+		}
+	}
+	return sum
+}
+
+// saysAsItsRows asks each question, and of its rows, which stretches of a minute are always read from.
+func saysAsItsRows(t *testing.T, f *Fixture, when string, asked []store.StatsQuery) {
+	t.Helper()
+	for _, q := range asked {
+		got, err := f.Stats(t.Context(), q)
+		OK(t, err)
+		by, err := f.Domains(t.Context(), q)
+		OK(t, err)
+		each := q.Each
+		q.Each = time.Minute
+		rows, err := f.Stats(t.Context(), q)
+		OK(t, err)
+		domains, err := f.Domains(t.Context(), q)
+		OK(t, err)
+		for i := range rows.Tallies {
+			rows.Tallies[i].At = rows.Tallies[i].At.Truncate(each)
+		}
+		want := store.Stats{Tallies: summed(rows.Tallies)}
+		want.Undelivered, want.Measures = rows.Undelivered, rows.Measures
+		for _, x := range got.Stretches {
+			part := q
+			part.From, part.To = later(q.From, x.At), q.To
+			if end := x.At.Add(each); end.Before(q.To) {
+				part.To = end
+			}
+			alone, err := f.Stats(t.Context(), part)
+			OK(t, err)
+			want.Stretches = append(want.Stretches, store.Stretch{At: x.At, Measures: alone.Measures})
+		}
+		Near(t, &got, want)
+		Equal(t, fmt.Sprintf("%s, statistics of %+v", when, q), got, want)
+		Equal(t, fmt.Sprintf("%s, domains of %+v", when, q), by, domains)
+	}
+}
+
+// What was counted ahead is what the rows say, whatever is asked and however far the counting has come.
+func countedAhead(t *testing.T, f *Fixture) {
+	count := func(log store.Store, limit int) (n int) {
+		for {
+			k, err := log.CountHours(t.Context(), 1000*time.Hour, limit)
+			OK(t, err)
+			if n += k; k < limit {
+				return n
+			}
+		}
+	}
+	begin := f.Now
+	Traffic(t, f, 9)
+	waiting := f.Admit(t, f.Intent(5000, func(in *store.Intent) { in.Lease = 100 * time.Hour })) // its hour can't be counted yet
+	f.Pass(f.Now.Truncate(time.Hour).Add(time.Hour).Sub(f.Now))
+	turn := f.Admit(t, f.Intent(5001)) // with an hour's first instant
+	f.MustFinish(t, store.Outcome{Held: store.Held{ID: turn.Send.ID, Attempt: 1}, Status: store.Sent}, true)
+	f.Pass(59 * time.Minute)
+	late := f.Admit(t, f.Intent(5002))
+	f.MustFinish(t, store.Outcome{Held: store.Held{ID: late.Send.ID, Attempt: 1}, Status: store.Sent}, true)
+	f.Pass(5 * time.Minute) // the hour is over, and a code of it still good
+	count(f.Store, 1000)
+	_, err := f.Approve(t.Context(), late.Verification.ID, store.Tell{})
+	OK(t, err)
+	f.Pass(time.Hour)
+	Traffic(t, f, 2)
+	asked := questions(begin.Add(-time.Hour), f.Now.Add(time.Hour))
+	for range 3 { // the newest hours first
+		_, err := f.CountHours(t.Context(), 1000*time.Hour, 1)
+		OK(t, err)
+		saysAsItsRows(t, f, "partly counted", asked)
+	}
+	done := make(chan int)
+	go func() { done <- count(f.Replica, 2) }()
+	count(f.Store, 3)
+	<-done
+	saysAsItsRows(t, f, "counted", asked)
+	f.MustFinish(t, store.Outcome{Held: store.Held{ID: waiting.Send.ID, Attempt: 1}, Status: store.Failed, Reason: "expired"}, true)
+	saysAsItsRows(t, f, "once what was under way has ended", asked)
+	count(f.Store, 100)
+	saysAsItsRows(t, f, "with that counted", asked)
+	if n := count(f.Store, 100); n != 0 {
+		t.Errorf("%d hours were counted twice", n)
+	}
+}
+
+// Near has times that are told within 2 % count as the same.
+func Near(t *testing.T, got *store.Stats, want store.Stats) {
+	t.Helper()
+	same := func(got *store.Measures, want store.Measures) {
+		for told, is := range map[*time.Duration]time.Duration{&got.Median: want.Median, &got.P95: want.P95} {
+			if off := *told - is; max(off, -off) > is/50+time.Microsecond {
+				t.Errorf("%s, want %s", *told, is)
+			}
+			*told = is
+		}
+	}
+	same(&got.Measures, want.Measures)
+	for i := range min(len(got.Stretches), len(want.Stretches)) {
+		same(&got.Stretches[i].Measures, want.Stretches[i].Measures)
+	}
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
 }

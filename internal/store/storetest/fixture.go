@@ -19,17 +19,20 @@ import (
 // Epoch is where the log's clock starts in every test: not on a whole second.
 var Epoch = time.Date(2030, 3, 1, 12, 0, 0, 123457000, time.UTC)
 
+// TestClock is a clock that tests move.
 type TestClock struct {
 	mu sync.Mutex
 	At time.Time
 }
 
+// Now is the instant of the clock.
 func (c *TestClock) Now() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.At
 }
 
+// Step moves the clock; d may be negative.
 func (c *TestClock) Step(d time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -80,12 +83,14 @@ func (f *Fixture) Pass(d time.Duration) {
 	f.Now = f.Now.Add(d)
 }
 
+// DefaultRules are those of the default policy.
 var DefaultRules = []quota.Rule{
 	{Name: "minute", Scope: quota.Recipient, Limit: 1, Window: time.Minute},
 	{Name: "hour", Scope: quota.Recipient, Limit: 5, Window: time.Hour},
 	{Name: "day", Scope: quota.Recipient, Limit: 10, Window: 24 * time.Hour},
 }
 
+// Rule is a policy of one rule.
 func Rule(limit int, window time.Duration) []quota.Rule {
 	return []quota.Rule{{Name: "rule", Scope: quota.Recipient, Limit: limit, Window: window}}
 }
@@ -122,14 +127,17 @@ func (f *Fixture) id() uuid.UUID {
 	return id
 }
 
+// WithRules gives an intent its rules.
 func WithRules(rules []quota.Rule) func(*store.Intent) {
 	return func(in *store.Intent) { in.Rules = rules }
 }
 
+// TakenAt gives an intent the clock of its limiter and the instant on it.
 func TakenAt(clock string, at time.Time) func(*store.Intent) {
 	return func(in *store.Intent) { in.Send.Clock, in.Send.TakenAt = clock, at }
 }
 
+// MustBegin begins a send, whether it is let in or not.
 func (f *Fixture) MustBegin(t *testing.T, in store.Intent) store.Begun {
 	t.Helper()
 	begun, err := f.Begin(t.Context(), in)
@@ -159,6 +167,7 @@ func (f *Fixture) Refuse(t *testing.T, in store.Intent) store.Begun {
 	return begun
 }
 
+// All reads every row, page by page.
 func (f *Fixture) All(t *testing.T) []store.Send {
 	t.Helper()
 	var all []store.Send
@@ -175,6 +184,7 @@ func (f *Fixture) All(t *testing.T) []store.Send {
 	}
 }
 
+// Row reads one send.
 func (f *Fixture) Row(t *testing.T, id uuid.UUID) store.Send {
 	t.Helper()
 	story, err := f.Story(t.Context(), id)
@@ -182,6 +192,7 @@ func (f *Fixture) Row(t *testing.T, id uuid.UUID) store.Send {
 	return story.Send
 }
 
+// OK ends the test at an error.
 func OK(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {
@@ -189,6 +200,7 @@ func OK(t *testing.T, err error) {
 	}
 }
 
+// Is ends the test unless the error wraps the one wanted.
 func Is(t *testing.T, err, want error) {
 	t.Helper()
 	if !errors.Is(err, want) {
@@ -196,6 +208,7 @@ func Is(t *testing.T, err, want error) {
 	}
 }
 
+// Equal ends the test unless both values read the same.
 func Equal[T any](t *testing.T, what string, got, want T) {
 	t.Helper()
 	if g, w := Show(got), Show(want); g != w {
@@ -203,6 +216,7 @@ func Equal[T any](t *testing.T, what string, got, want T) {
 	}
 }
 
+// IDs are those of the rows.
 func IDs(rows []store.Send) []uuid.UUID {
 	var list []uuid.UUID
 	for _, r := range rows {
@@ -228,8 +242,10 @@ func Together(n int, f func(i int)) {
 	done.Wait()
 }
 
+// TempFile is a path for a database that goes with the test.
 func TempFile(t *testing.T) string { return filepath.Join(t.TempDir(), "log.db") }
 
+// Count counts the rows by the replica.
 func (f *Fixture) Count(t *testing.T) int {
 	t.Helper()
 	rows, err := f.Replica.Sends(t.Context(), store.Filter{Limit: store.MaxPage})

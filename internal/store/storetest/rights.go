@@ -1,7 +1,5 @@
 package storetest
 
-import ()
-
 // OnActs is what somebody might try who wants an act not to have been: none may get through.
 var OnActs = []string{
 	`UPDATE acts SET who = 'nobody'`, `UPDATE acts SET reason = '' WHERE false`, `DELETE FROM acts`, `DELETE FROM acts WHERE who = 'mei'`,
