@@ -38,7 +38,7 @@ type Change struct {
 
 // ChangeAccount does what is wished of an account, and gives the password where a new one was made: it is shown once and
 // kept as a hash. Errors: *verification.InvalidError, store.ErrUnavailable.
-func ChangeAccount(ctx context.Context, log store.AccountStore, w Change, now time.Time, act store.Act) (password string, err error) {
+func ChangeAccount(ctx context.Context, log store.AccountStore, w Change, now time.Time, act store.AuditEntry) (password string, err error) {
 	if err := verification.CheckReason(w.Reason, ""); err != nil {
 		return "", err
 	}
@@ -117,7 +117,7 @@ func decided(password string, err error) (string, error) {
 }
 
 // dropFactor is for who has lost the device and the recovery codes. Also the account of the settings may have.
-func dropFactor(ctx context.Context, log store.AccountStore, w Change, act store.Act) error {
+func dropFactor(ctx context.Context, log store.AccountStore, w Change, act store.AuditEntry) error {
 	act.What, act.Target, act.Reason = deedAccounts+"."+w.Do, w.Name, w.Reason
 	dropped, err := log.DropSecondFactor(ctx, w.Name, act)
 	if err == nil && !dropped {
@@ -146,7 +146,7 @@ func identity(ctx context.Context, log store.AccountStore, w Change) (string, er
 const maxIdentity = 200
 
 // ActOfCommand begins the record of what was done with a shell.
-func ActOfCommand(act store.Act) store.Act {
-	act.Who, act.Role, act.Network, act.Outcome = commandLine, string(Owner), "", store.ActDone
+func ActOfCommand(act store.AuditEntry) store.AuditEntry {
+	act.Who, act.Role, act.Network, act.Outcome = commandLine, string(Owner), "", store.AuditDone
 	return act
 }

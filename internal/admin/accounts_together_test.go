@@ -33,7 +33,7 @@ func TestChangesOfAnAccountAtOnce(t *testing.T) {
 		r.account(store.Account{Name: "mei", Role: "owner", Password: "old", Identity: "old"})
 		wish := func(log store.AccountStore, do string) {
 			t.Helper()
-			act := ActOfCommand(store.Act{ID: uuid.Must(uuid.NewV7())})
+			act := ActOfCommand(store.AuditEntry{ID: uuid.Must(uuid.NewV7())})
 			_, err := ChangeAccount(t.Context(), log, Change{Name: "mei", Role: Reader, Do: do, Reason: "x", Identity: "new"}, r.clock.now(), act)
 			r.must(err)
 		}
@@ -56,7 +56,7 @@ func TestAccountsAddedAtOnce(t *testing.T) {
 	} {
 		r := newRig(t)
 		log := meanwhile{r.log, func() { r.account(other) }}
-		_, err := ChangeAccount(t.Context(), log, Change{Name: "mei", Role: Reader, Do: "add", Reason: "x", Identity: "mei@example.com"}, r.clock.now(), ActOfCommand(store.Act{ID: r.id()}))
+		_, err := ChangeAccount(t.Context(), log, Change{Name: "mei", Role: Reader, Do: "add", Reason: "x", Identity: "mei@example.com"}, r.clock.now(), ActOfCommand(store.AuditEntry{ID: r.id()}))
 		var bad *verification.InvalidError
 		if !errors.As(err, &bad) || bad.Reason != want {
 			t.Errorf("%s: %v", want, err)

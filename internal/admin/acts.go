@@ -35,22 +35,22 @@ type actView struct {
 
 // actJSON is an act as scripts see it. What it does not have is null.
 type actJSON struct {
-	ID        string           `json:"id"`
-	At        string           `json:"at"`
-	Who       string           `json:"who"`
-	Role      string           `json:"role"`
-	Network   *string          `json:"network"`
-	What      string           `json:"what"`
-	App       *string          `json:"app"`
-	Channel   *string          `json:"channel"`
-	Purpose   *string          `json:"purpose"`
-	To        *string          `json:"to"`
-	Recipient *string          `json:"recipient"`
-	Target    *string          `json:"target"`
-	Reason    *string          `json:"reason"`
-	Outcome   store.ActOutcome `json:"outcome"`
-	Detail    *string          `json:"detail"`
-	Ends      *string          `json:"ends"`
+	ID        string             `json:"id"`
+	At        string             `json:"at"`
+	Who       string             `json:"who"`
+	Role      string             `json:"role"`
+	Network   *string            `json:"network"`
+	What      string             `json:"what"`
+	App       *string            `json:"app"`
+	Channel   *string            `json:"channel"`
+	Purpose   *string            `json:"purpose"`
+	To        *string            `json:"to"`
+	Recipient *string            `json:"recipient"`
+	Target    *string            `json:"target"`
+	Reason    *string            `json:"reason"`
+	Outcome   store.AuditOutcome `json:"outcome"`
+	Detail    *string            `json:"detail"`
+	Ends      *string            `json:"ends"`
 }
 
 type actsJSON struct {
@@ -62,13 +62,13 @@ type actsJSON struct {
 var actNames = []string{"who", "what", "recipient", "cursor", "limit"}
 
 // parseActs reads the address of a list of acts, as parseQuery does that of a list of sends.
-func parseActs(raw string) (store.ActFilter, url.Values, error) {
+func parseActs(raw string) (store.AuditFilter, url.Values, error) {
 	values, err := url.ParseQuery(raw)
 	if err != nil {
 		_, err := parseQuery(raw, time.Time{})
-		return store.ActFilter{}, nil, err
+		return store.AuditFilter{}, nil, err
 	}
-	f, shared := store.ActFilter{}, url.Values{}
+	f, shared := store.AuditFilter{}, url.Values{}
 	own := map[string]*string{"who": &f.Who, "what": &f.What}
 	for name, list := range values {
 		switch field := own[name]; {
@@ -90,12 +90,12 @@ func parseActs(raw string) (store.ActFilter, url.Values, error) {
 }
 
 // findActs reads one page, and says where the next one begins; "" where there is none.
-func (a *Admin) findActs(ctx context.Context, f store.ActFilter) (list []store.Act, next string, err error) {
-	list, err = a.log.Acts(ctx, f)
+func (a *Admin) findActs(ctx context.Context, f store.AuditFilter) (list []store.AuditEntry, next string, err error) {
+	list, err = a.log.AuditEntries(ctx, f)
 	if err == nil {
-		next, err = cursorAfter(list, f.Limit, func(x store.Act) store.Mark { return store.Mark{At: x.At, ID: x.ID} }, func(last store.Mark) ([]store.Act, error) {
+		next, err = cursorAfter(list, f.Limit, func(x store.AuditEntry) store.Mark { return store.Mark{At: x.At, ID: x.ID} }, func(last store.Mark) ([]store.AuditEntry, error) {
 			f.Before, f.Limit = &last, 1
-			return a.log.Acts(ctx, f)
+			return a.log.AuditEntries(ctx, f)
 		})
 	}
 	if err != nil {
@@ -120,7 +120,7 @@ func (a *Admin) actsJSON(c echo.Context) error {
 	return c.JSON(http.StatusOK, out)
 }
 
-func actJSONOf(a store.Act) actJSON {
+func actJSONOf(a store.AuditEntry) actJSON {
 	out := actJSON{
 		ID: a.ID.String(), At: *stamp(a.At), Who: a.Who, Role: a.Role, Network: text(a.Network), What: a.What, App: text(a.App),
 		Channel: text(string(a.Channel)), Purpose: text(a.Purpose), To: text(a.To), Target: text(a.Target), Reason: text(a.Reason),
@@ -180,11 +180,11 @@ func actsAddress(given url.Values, cursor string) string {
 	return "/admin/acts?" + next.Encode()
 }
 
-var actTones = map[store.ActOutcome]tone{store.ActBegun: still, store.ActDone: good, store.ActFailed: bad}
+var actTones = map[store.AuditOutcome]tone{store.AuditBegun: still, store.AuditDone: good, store.AuditFailed: bad}
 
-var actSigns = map[store.ActOutcome]string{store.ActBegun: "…", store.ActDone: "✓", store.ActFailed: "✕"}
+var actSigns = map[store.AuditOutcome]string{store.AuditBegun: "…", store.AuditDone: "✓", store.AuditFailed: "✕"}
 
-func actViewOf(a store.Act, w words) actView {
+func actViewOf(a store.AuditEntry, w words) actView {
 	v := actView{
 		At: clock{Time: a.At, Exact: true}, Who: a.Who + " (" + w.or("role", a.Role) + ")", On: or(a.To, "–"), Deed: w.or("deed", a.What), Why: a.Reason,
 		State: stateView{Sign: actSigns[a.Outcome], Word: w.or("outcome", string(a.Outcome)), Tone: actTones[a.Outcome]},

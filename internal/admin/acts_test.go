@@ -14,16 +14,16 @@ import (
 )
 
 // acted writes an act as a deed does.
-func (r *rig) acted(changes ...func(*store.Act)) store.Act {
+func (r *rig) acted(changes ...func(*store.AuditEntry)) store.AuditEntry {
 	r.Helper()
-	a := store.Act{
+	a := store.AuditEntry{
 		ID: r.id(), Who: "mei", Role: "operator", Network: "192.0.2.1/32", What: "quota.reset", App: "shop", Channel: recipient.Email, Purpose: "login",
-		Recipient: recipient.Hash{1}, To: "a•••@example.com", Reason: "<b>ticket 7</b>", Outcome: store.ActDone,
+		Recipient: recipient.Hash{1}, To: "a•••@example.com", Reason: "<b>ticket 7</b>", Outcome: store.AuditDone,
 	}
 	for _, change := range changes {
 		change(&a)
 	}
-	r.must(r.log.RecordAct(context.Background(), a))
+	r.must(r.log.AddAuditEntry(context.Background(), a))
 	return a
 }
 
@@ -37,12 +37,12 @@ func TestActsAreListed(t *testing.T) {
 	r.clock.add(time.Second)
 	first := r.acted()
 	r.clock.add(time.Second)
-	second := r.acted(func(a *store.Act) {
+	second := r.acted(func(a *store.AuditEntry) {
 		a.Who, a.What, a.Recipient, a.To, a.App, a.Channel, a.Purpose, a.Network = "li", "account.add", recipient.Hash{}, "", "", "", "", ""
-		a.Target, a.Outcome, a.Detail, a.Ends, a.Reason = "mei", store.ActFailed, "limiter", first.ID, ""
+		a.Target, a.Outcome, a.Detail, a.Ends, a.Reason = "mei", store.AuditFailed, "limiter", first.ID, ""
 	})
 	send := r.sent("ana@example.com")
-	r.acted(func(a *store.Act) { a.Target = send.ID.String() })
+	r.acted(func(a *store.AuditEntry) { a.Target = send.ID.String() })
 
 	page := b.get("/admin/acts")
 	want(t, page, http.StatusOK)

@@ -36,8 +36,8 @@ type Log interface {
 	Story(ctx context.Context, id uuid.UUID) (store.Story, error)
 	Referenced(ctx context.Context, support string) ([]store.Send, error)
 	Latest(ctx context.Context, hs []recipient.Hash, within time.Duration) ([]store.Send, error)
-	RecordAct(ctx context.Context, a store.Act) error
-	Acts(ctx context.Context, f store.ActFilter) ([]store.Act, error)
+	AddAuditEntry(ctx context.Context, a store.AuditEntry) error
+	AuditEntries(ctx context.Context, f store.AuditFilter) ([]store.AuditEntry, error)
 	SendsByID(ctx context.Context, ids []uuid.UUID) ([]store.Send, error)
 	store.AccountStore
 	Suppressions(ctx context.Context, f store.SuppressionFilter) ([]store.Suppression, time.Time, error)
@@ -73,9 +73,9 @@ type Config struct {
 	Previews Previews
 	Limiter  Limiter
 	Logger   *slog.Logger
-	Now      func() time.Time                            // nil: time.Now
-	Aside    func() []Aside                              // the mail servers and carriers that get nothing now; nil: none
-	Extent   func(context.Context) (store.Extent, error) // how far the log reaches; nil: nobody is told
+	Now      func() time.Time                                   // nil: time.Now
+	Aside    func() []Aside                                     // the mail servers and carriers that get nothing now; nil: none
+	Extent   func(context.Context) (store.StorageStatus, error) // how far the log reaches; nil: nobody is told
 
 	Password     string // of the login page
 	PasswordHash string // argon2id in PHC form, instead of Password; with neither nobody can log in
@@ -116,7 +116,7 @@ type Admin struct {
 	logger   *slog.Logger
 	now      func() time.Time
 	aside    func() []Aside
-	reaches  func(context.Context) (store.Extent, error)
+	reaches  func(context.Context) (store.StorageStatus, error)
 	password password
 	tokens   []Token
 	ring     *keyring.Ring

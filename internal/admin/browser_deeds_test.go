@@ -43,7 +43,7 @@ func TestBrowserResetsAQuota(t *testing.T) {
 	if got := w.text(`document.querySelector("tbody tr").innerText`); !strings.Contains(got, "reset the quota") || !strings.Contains(got, "ticket 7") || !strings.Contains(got, "done") || !strings.Contains(got, "a•••@example.com") {
 		t.Errorf("the newest act: %q", got)
 	}
-	on := store.Act{}.Detail + "|a•••@example.com|ticket 7"
+	on := store.AuditEntry{}.Detail + "|a•••@example.com|ticket 7"
 	r.acts("admin|quota.reset|begun|"+on, "admin|quota.reset|done|"+on)
 	w.quietAt()
 }

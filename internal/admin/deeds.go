@@ -17,12 +17,12 @@ import (
 // with it.
 type Doer interface {
 	Person(app, channel, to, purpose, reason string) (verification.Person, error)
-	ResetQuota(ctx context.Context, p verification.Person, act store.Act) error
-	Erase(ctx context.Context, p verification.Person, act store.Act) error
-	CancelFor(ctx context.Context, v store.Verification, act store.Act) (bool, error)
-	ResendFor(ctx context.Context, v store.Verification, from netip.Addr, act store.Act) (verification.Answer, error)
-	Reveal(ctx context.Context, v store.Verification, act store.Act) (string, error)
-	LiftPrefix(ctx context.Context, l store.PrefixLifting, act store.Act) (store.PrefixPause, bool, error)
+	ResetQuota(ctx context.Context, p verification.Person, act store.AuditEntry) error
+	Erase(ctx context.Context, p verification.Person, act store.AuditEntry) error
+	CancelFor(ctx context.Context, v store.Verification, act store.AuditEntry) (bool, error)
+	ResendFor(ctx context.Context, v store.Verification, from netip.Addr, act store.AuditEntry) (verification.Answer, error)
+	Reveal(ctx context.Context, v store.Verification, act store.AuditEntry) (string, error)
+	LiftPrefix(ctx context.Context, l store.PrefixLifting, act store.AuditEntry) (store.PrefixPause, bool, error)
 }
 
 // deed is something that can be done from a send's page. do gives what to show: the full recipient, or nothing.
@@ -32,7 +32,7 @@ type deed struct {
 	sure bool   // it can't be undone: a box has to be ticked as well
 	ends bool   // it needs a verification that is still open
 	code bool   // it needs a verification
-	do   func(a *Admin, c echo.Context, s store.Story, act store.Act) (shown string, err error)
+	do   func(a *Admin, c echo.Context, s store.Story, act store.AuditEntry) (shown string, err error)
 }
 
 // deeds are in the order in which a page offers them.
@@ -53,19 +53,19 @@ type failedDeed struct {
 
 func (f *failedDeed) Error() string { return "admin: not done: " + f.key }
 
-func (a *Admin) reset(c echo.Context, s store.Story, act store.Act) (string, error) {
+func (a *Admin) reset(c echo.Context, s store.Story, act store.AuditEntry) (string, error) {
 	return "", a.doer.ResetQuota(c.Request().Context(), personOf(s.Send), act)
 }
 
-func (a *Admin) erase(c echo.Context, s store.Story, act store.Act) (string, error) {
+func (a *Admin) erase(c echo.Context, s store.Story, act store.AuditEntry) (string, error) {
 	return "", a.doer.Erase(c.Request().Context(), personOf(s.Send), act)
 }
 
-func (a *Admin) reveal(c echo.Context, s store.Story, act store.Act) (string, error) {
+func (a *Admin) reveal(c echo.Context, s store.Story, act store.AuditEntry) (string, error) {
 	return a.doer.Reveal(c.Request().Context(), *s.Verification, act)
 }
 
-func (a *Admin) cancel(c echo.Context, s store.Story, act store.Act) (string, error) {
+func (a *Admin) cancel(c echo.Context, s store.Story, act store.AuditEntry) (string, error) {
 	done, err := a.doer.CancelFor(c.Request().Context(), *s.Verification, act)
 	if err == nil && !done {
 		err = &failedDeed{status: http.StatusConflict, key: "deed.problem.ended"}
@@ -73,7 +73,7 @@ func (a *Admin) cancel(c echo.Context, s store.Story, act store.Act) (string, er
 	return "", err
 }
 
-func (a *Admin) resend(c echo.Context, s store.Story, act store.Act) (string, error) {
+func (a *Admin) resend(c echo.Context, s store.Story, act store.AuditEntry) (string, error) {
 	answer, err := a.doer.ResendFor(c.Request().Context(), *s.Verification, server.ClientIP(c), act)
 	err = notWhileLockedOut(err, wordsFor(c.Request()))
 	if err == nil && !answer.Admitted {
@@ -194,7 +194,7 @@ func (a *Admin) deedJSON(d deed) echo.HandlerFunc {
 }
 
 // personJSON does a deed to a recipient whom the body names.
-func (a *Admin) personJSON(name string, do func(ctx context.Context, p verification.Person, act store.Act) error) echo.HandlerFunc {
+func (a *Admin) personJSON(name string, do func(ctx context.Context, p verification.Person, act store.AuditEntry) error) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		var body struct {
 			App     string `json:"app"`

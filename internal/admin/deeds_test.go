@@ -17,7 +17,7 @@ import (
 // told are all acts but logins, the oldest first: who, what, outcome, detail, on whom, why.
 func (r *rig) told() []string {
 	r.Helper()
-	list, err := r.log.Acts(context.Background(), store.ActFilter{Limit: 100})
+	list, err := r.log.AuditEntries(context.Background(), store.AuditFilter{Limit: 100})
 	r.must(err)
 	var out []string
 	for i := len(list) - 1; i >= 0; i-- {
@@ -226,14 +226,14 @@ func TestDeedsWithoutTheLogOrTheLimiter(t *testing.T) {
 	r := newRig(t)
 	b := r.loggedIn()
 	s := r.sent("ana@example.com")
-	for _, method := range []string{"Forgive", "RecordAct"} {
+	for _, method := range []string{"ResetCounters", "AddAuditEntry"} {
 		r.log.SetFault(func(m string) sqlite.Fault {
 			if m == method {
 				return sqlite.Down
 			}
 			return sqlite.None
 		})
-		path := map[string]string{"Forgive": "/reset", "RecordAct": "/reveal"}[method]
+		path := map[string]string{"ResetCounters": "/reset", "AddAuditEntry": "/reveal"}[method]
 		rec := b.post(sendAddress(s.ID)+path, because("ticket 7"))
 		want(t, rec, http.StatusServiceUnavailable)
 		contains(t, rec, "It could not be done")

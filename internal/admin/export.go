@@ -73,19 +73,19 @@ func (a *Admin) exportCSV(c echo.Context) error {
 }
 
 // exportBegins records who exports what. Texts that were typed are left out, since they may name somebody for good.
-func (a *Admin) exportBegins(c echo.Context, q query, rows []store.Send) (store.Act, error) {
+func (a *Admin) exportBegins(c echo.Context, q query, rows []store.Send) (store.AuditEntry, error) {
 	act, err := a.act(c, deedExport)
 	if err != nil {
 		return act, err
 	}
-	act.Outcome, act.Detail = store.ActBegun, exported(q.given)
+	act.Outcome, act.Detail = store.AuditBegun, exported(q.given)
 	if q.filter.Recipient != nil {
 		act.Recipient, act.To = *q.filter.Recipient, store.Erased
 		if len(rows) > 0 {
 			act.To = rows[0].To
 		}
 	}
-	if err := a.log.RecordAct(c.Request().Context(), act); err != nil {
+	if err := a.log.AddAuditEntry(c.Request().Context(), act); err != nil {
 		return act, a.unreadable(c.Request().Context(), err)
 	}
 	return act, nil
@@ -107,16 +107,16 @@ func exported(given url.Values) string {
 	return strings.Join(parts, " ")
 }
 
-func (a *Admin) exportEnded(c echo.Context, act store.Act, n int, failed error) {
+func (a *Admin) exportEnded(c echo.Context, act store.AuditEntry, n int, failed error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.Request().Context()), 5*time.Second)
 	defer cancel()
-	outcome := store.ActDone
+	outcome := store.AuditDone
 	if failed != nil {
-		outcome = store.ActFailed
+		outcome = store.AuditFailed
 	}
-	end, err := store.EndOf(act, outcome, "rows="+strconv.Itoa(n))
+	end, err := store.EndOfAuditEntry(act, outcome, "rows="+strconv.Itoa(n))
 	if err == nil {
-		err = a.log.RecordAct(ctx, end)
+		err = a.log.AddAuditEntry(ctx, end)
 	}
 	if err != nil || failed != nil {
 		a.logger.WarnContext(ctx, "an export did not come to its end, or that could not be recorded", "account", act.Who, "rows", n, "error", failed, "record", err)

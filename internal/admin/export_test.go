@@ -90,9 +90,9 @@ func TestExportIsAnAct(t *testing.T) {
 	s := r.sent("ana@example.com", func(s *store.Send) { s.Reference = "ana@example.com" })
 	b := r.loggedIn()
 	want(t, b.get("/v1/admin/sends.csv?reference=ana@example.com&status=sent&recipient="+s.Recipient.String()), http.StatusOK)
-	acts, err := r.log.Acts(t.Context(), store.ActFilter{What: deedExport, Limit: 10})
+	acts, err := r.log.AuditEntries(t.Context(), store.AuditFilter{What: deedExport, Limit: 10})
 	r.must(err)
-	if len(acts) != 2 || acts[0].Outcome != store.ActDone || acts[0].Ends != acts[1].ID || acts[0].Detail != "rows=1" || acts[1].Outcome != store.ActBegun ||
+	if len(acts) != 2 || acts[0].Outcome != store.AuditDone || acts[0].Ends != acts[1].ID || acts[0].Detail != "rows=1" || acts[1].Outcome != store.AuditBegun ||
 		acts[1].Detail != "status=sent reference recipient" || acts[1].Who != "admin" || acts[1].Recipient != s.Recipient || acts[1].To != "a•••@example.com" {
 		t.Errorf("%+v", acts)
 	}
@@ -100,7 +100,7 @@ func TestExportIsAnAct(t *testing.T) {
 	lacks(t, r.as(Reader).get("/admin"), "sends.csv")
 	contains(t, r.as(Operator).get("/admin"), "sends.csv")
 	r.log.SetFault(func(method string) sqlite.Fault {
-		if method == "RecordAct" {
+		if method == "AddAuditEntry" {
 			return sqlite.Down
 		}
 		return sqlite.None
@@ -158,9 +158,9 @@ func TestExportStreams(t *testing.T) {
 	if body, err := get(); err == nil {
 		t.Errorf("half an export of %d bytes looks like a whole one", len(body))
 	}
-	acts, err := r.log.Acts(t.Context(), store.ActFilter{What: deedExport, Limit: 1})
+	acts, err := r.log.AuditEntries(t.Context(), store.AuditFilter{What: deedExport, Limit: 1})
 	r.must(err)
-	if acts[0].Outcome != store.ActFailed || acts[0].Detail != fmt.Sprint("rows=", 2*maxLimit) {
+	if acts[0].Outcome != store.AuditFailed || acts[0].Detail != fmt.Sprint("rows=", 2*maxLimit) {
 		t.Errorf("%+v", acts[0])
 	}
 }

@@ -157,7 +157,7 @@ func TestSecondFactor(t *testing.T) {
 	if got := half.get("/admin").Header().Get("Location"); got != "/admin/login" {
 		t.Errorf("the old cookie leads to %s", got)
 	}
-	acts, err := r.log.Acts(t.Context(), store.ActFilter{Limit: 9})
+	acts, err := r.log.AuditEntries(t.Context(), store.AuditFilter{Limit: 9})
 	r.must(err)
 	var told []string
 	for _, a := range acts {
@@ -187,7 +187,7 @@ func TestCodesAreTakenOnce(t *testing.T) {
 	want(t, third.giveCode(d.recovery[0]), http.StatusUnauthorized)
 	want(t, third.giveCode(strings.ReplaceAll(d.recovery[1], "-", " ")), http.StatusSeeOther)
 	contains(t, third.get(factorPage), "8 recovery codes are left")
-	acts, err := r.log.Acts(t.Context(), store.ActFilter{What: "factor.recovery", Limit: 9})
+	acts, err := r.log.AuditEntries(t.Context(), store.AuditFilter{What: "factor.recovery", Limit: 9})
 	r.must(err)
 	if len(acts) != 2 || acts[0].Target != "admin" {
 		t.Errorf("%+v", acts)

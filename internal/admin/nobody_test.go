@@ -56,7 +56,7 @@ func TestMistypedAndErased(t *testing.T) {
 	r := newRig(t)
 	r.sent("ana@gmial.com")
 	_, theirs := r.recipient("ana@gmial.com")
-	r.must(r.log.Erase(t.Context(), theirs, time.Hour, store.Act{ID: r.id(), Who: "admin", What: "recipient.erase", Reason: "ticket 7", Outcome: store.ActDone}))
+	r.must(r.log.Erase(t.Context(), theirs, time.Hour, store.AuditEntry{ID: r.id(), Who: "admin", What: "recipient.erase", Reason: "ticket 7", Outcome: store.AuditDone}))
 	b := r.loggedIn()
 	rec := b.get(b.post("/admin/search", url.Values{"q": {"ana@gmail.com"}}).Header().Get("Location"))
 	contains(t, rec, "No request for this recipient reached us")

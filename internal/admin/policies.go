@@ -19,7 +19,7 @@ import (
 // verification.Service.
 type Policies interface {
 	Policies() []verification.InForce
-	AtLimit(ctx context.Context, p verification.InForce, rule quota.Rule, most int) ([]store.Crowd, int, error)
+	AtLimit(ctx context.Context, p verification.InForce, rule quota.Rule, most int) ([]store.HeavyRecipient, int, error)
 	Replay(ctx context.Context, p verification.InForce, rules []quota.Rule, period time.Duration) (verification.Replayed, error)
 }
 

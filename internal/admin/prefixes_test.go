@@ -26,7 +26,7 @@ func (r *rig) pausedPrefix(prefix string) store.PrefixPause {
 		r.finish(begun.Send, store.Outcome{Status: store.Sent, Provider: "carrier"})
 	}
 	r.clock.add(10 * time.Minute)
-	started, err := r.log.Watch(context.Background(), store.Watch{Sends: 5, Percent: 10, Within: time.Hour, Life: 10 * time.Minute, For: time.Hour})
+	started, err := r.log.PausePrefixes(context.Background(), store.PrefixWatch{Sends: 5, Percent: 10, Within: time.Hour, Life: 10 * time.Minute, For: time.Hour})
 	r.must(err)
 	if len(started) != 1 {
 		r.Fatalf("%+v", started)
@@ -58,7 +58,7 @@ func TestPrefixesPage(t *testing.T) {
 	contains(t, b.get("/admin/prefixes?state=all"), "lifted", "ours, &lt;b&gt;ticket&lt;/b&gt; 7", "49151", "admin")
 	lacks(t, b.get("/admin/overview"), "hardly any code came back")
 	contains(t, b.get("/admin/acts"), "lifted a pause of numbers", "49151", "ticket")
-	acts, err := r.log.Acts(context.Background(), store.ActFilter{What: "prefix.lift", Limit: 9})
+	acts, err := r.log.AuditEntries(context.Background(), store.AuditFilter{What: "prefix.lift", Limit: 9})
 	if err != nil || len(acts) != 1 || acts[0].App != "shop" || acts[0].Role != "owner" {
 		t.Errorf("%+v, %v", acts, err)
 	}

@@ -19,7 +19,7 @@ import (
 type Previews interface {
 	Previewable() (apps, purposes []string)
 	Samples(app, purpose string) ([]verification.Sample, error)
-	Try(ctx context.Context, t verification.Trial, act store.Act) (verification.Answer, error)
+	Try(ctx context.Context, t verification.Trial, act store.AuditEntry) (verification.Answer, error)
 }
 
 // The page may hold frames of its own site; a mail in one has no scripts, no origin and nothing from the net.

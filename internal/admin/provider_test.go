@@ -78,7 +78,7 @@ func (b *browser) byProvider(next string) *httptest.ResponseRecorder {
 // account adds an account, or makes the one of its name like it.
 func (r *rig) account(a store.Account) {
 	r.Helper()
-	act := store.Act{ID: r.id(), Who: "test", What: "account.add", Outcome: store.ActDone}
+	act := store.AuditEntry{ID: r.id(), Who: "test", What: "account.add", Outcome: store.AuditDone}
 	err := r.log.AddAccount(r.Context(), a, act)
 	if errors.Is(err, store.ErrNameTaken) {
 		all := store.AccountChange{Role: &a.Role, Password: &a.Password, Identity: &a.Identity, DisabledAt: &a.DisabledAt}
@@ -103,7 +103,7 @@ func TestLoginByTheProvider(t *testing.T) {
 	}
 	want(t, b.get("/admin"), http.StatusOK)
 	want(t, b.get("/admin/accounts"), http.StatusForbidden)
-	acts, err := r.log.Acts(t.Context(), store.ActFilter{Limit: 1})
+	acts, err := r.log.AuditEntries(t.Context(), store.AuditFilter{Limit: 1})
 	r.must(err)
 	if a := acts[0]; a.Who != "ana" || a.What != deedLogin || a.Role != "operator" || a.Detail != "oidc" {
 		t.Errorf("%+v", a)
@@ -133,7 +133,7 @@ func TestRolesByTheProvider(t *testing.T) {
 		want(t, b.get("/admin"), http.StatusOK)
 		want(t, b.get("/admin/accounts"), c.accounts)
 		want(t, b.get("/v1/admin/sends.csv"), c.export)
-		acts, err := r.log.Acts(t.Context(), store.ActFilter{What: deedLogin, Limit: 1})
+		acts, err := r.log.AuditEntries(t.Context(), store.AuditFilter{What: deedLogin, Limit: 1})
 		r.must(err)
 		if a := acts[0]; a.Who != "oidc:bo" || a.Detail != c.granted {
 			t.Errorf("%+v", a)

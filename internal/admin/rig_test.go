@@ -94,7 +94,9 @@ func (r *rig) replica(logger *slog.Logger, changes ...func(*Config)) *echo.Echo 
 	c := Config{
 		Log: r.log, Codes: r.codes, Doer: r.codes, Policies: r.codes, Previews: r.codes, Limiter: r.limiter, Logger: logger, Now: r.clock.now,
 		Password: testPassword, Token: testToken, TokenRole: Owner, Ring: r.ring,
-		Extent: func(ctx context.Context) (store.Extent, error) { return r.log.Extent(ctx, 90*24*time.Hour) },
+		Extent: func(ctx context.Context) (store.StorageStatus, error) {
+			return r.log.StorageStatus(ctx, 90*24*time.Hour)
+		},
 	}
 	for _, change := range changes {
 		change(&c)

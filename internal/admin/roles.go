@@ -117,11 +117,11 @@ func (a *Admin) toPrograms(deed string) []echo.MiddlewareFunc {
 }
 
 // act begins the record of a deed: who does it, from where. What, on whom and why is the caller's to add, and to have
-// written, by the log's own method where the effect is in the log, else by RecordAct before the effect.
-func (a *Admin) act(c echo.Context, deed string) (store.Act, error) {
+// written, by the log's own method where the effect is in the log, else by AddAuditEntry before the effect.
+func (a *Admin) act(c echo.Context, deed string) (store.AuditEntry, error) {
 	id, err := uuid.NewV7()
 	w := actorOf(c)
-	return store.Act{
-		ID: id, Who: w.name, Role: string(w.role), Network: network(server.ClientIP(c)), What: deed, Outcome: store.ActDone,
+	return store.AuditEntry{
+		ID: id, Who: w.name, Role: string(w.role), Network: network(server.ClientIP(c)), What: deed, Outcome: store.AuditDone,
 	}, err
 }

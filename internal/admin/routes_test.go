@@ -43,7 +43,7 @@ func (r *rig) as(role Role) *browser {
 	r.Helper()
 	name := "the-" + string(role)
 	if _, err := r.log.Account(context.Background(), name); err != nil {
-		act := store.Act{ID: r.id(), Who: "test", What: "account.add", Outcome: store.ActDone}
+		act := store.AuditEntry{ID: r.id(), Who: "test", What: "account.add", Outcome: store.AuditDone}
 		r.must(r.log.AddAccount(context.Background(), store.Account{Name: name, Role: string(role), Password: smallHash(name + "'s password")}, act))
 	}
 	b := r.browser()

@@ -82,8 +82,8 @@ func TestRefusalSaysWhomItsRuleCounts(t *testing.T) {
 // Those who were forgotten share the hash of nobody: none of their pages tells of another, or leads to them all as if they were one.
 func TestForgottenHaveNothingInCommon(t *testing.T) {
 	r := newRig(t)
-	act := func() store.Act {
-		return store.Act{ID: r.id(), Who: "mei", Role: "owner", What: "recipient.erase", Reason: "asked", Outcome: store.ActDone}
+	act := func() store.AuditEntry {
+		return store.AuditEntry{ID: r.id(), Who: "mei", Role: "owner", What: "recipient.erase", Reason: "asked", Outcome: store.AuditDone}
 	}
 	other := r.sent("bo@example.com")
 	r.clock.add(time.Second)

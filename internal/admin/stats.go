@@ -187,7 +187,7 @@ func (a *Admin) statsOf(ctx context.Context, q store.StatsQuery) (statsJSON, err
 	for _, d := range domains {
 		out.Domains = append(out.Domains, domainJSON(d))
 	}
-	tallies, stretches := now.Tallies, now.Stretches
+	tallies, stretches := now.Tallies, now.Intervals
 	for at := q.From.Truncate(q.Each); at.Before(q.To); at = at.Add(q.Each) {
 		s := stretchJSON{At: *stamp(at)}
 		for len(tallies) > 0 && tallies[0].At.Equal(at) {

@@ -20,7 +20,7 @@ func counted(t *testing.T) *rig {
 	r.sent("old@example.com")
 	r.clock.add(25 * time.Hour)
 	ana := r.sent("ana@example.com")
-	_, err := r.log.Approve(context.Background(), ana.VerificationID, store.Tell{})
+	_, err := r.log.Approve(context.Background(), ana.VerificationID, store.NewEvent{})
 	r.must(err)
 	r.refused("ana@example.com", "minute", time.Minute, 3)
 	r.clock.add(time.Hour)
@@ -130,17 +130,17 @@ func TestOverviewTellsWhatWasLost(t *testing.T) {
 func TestOverviewSaysHowFarTheLogReaches(t *testing.T) {
 	r := counted(t)
 	contains(t, r.as(Reader).get("/admin/overview"), "The log", "Its rows are kept for 90 d.", "None is older.", "It reaches back to ")
-	e := store.Extent{Age: 24 * time.Hour, Due: store.MaxDue, Forgetting: 2, Late: 1, Partitions: []store.Partition{
+	e := store.StorageStatus{Age: 24 * time.Hour, Due: store.MaxDue, Forgetting: 2, Late: 1, Partitions: []store.Partition{
 		{Name: "sends_before", Ends: start, Rows: -1, Bytes: 900}, {Name: "sends_2027_01", Begins: start, Ends: start.AddDate(0, 1, 0), Rows: 5, Bytes: 3 << 20},
 	}}
-	r.handler = r.replica(slog.New(slog.DiscardHandler), func(c *Config) { c.Extent = func(context.Context) (store.Extent, error) { return e, nil } })
+	r.handler = r.replica(slog.New(slog.DiscardHandler), func(c *Config) { c.Extent = func(context.Context) (store.StorageStatus, error) { return e, nil } })
 	rec := r.as(Reader).get("/admin/overview")
 	contains(t, rec, "It is empty.", "10000 rows or more are older", "Of 2 erased recipients", "1 of these is due to go.", "3 MiB", "900 B")
 	day := start.Format(time.DateOnly)
 	if text := textOf(rec.Body.String()); !strings.Contains(text, "sends_before – "+day+" – 900 B sends_2027_01 "+day+" "+start.AddDate(0, 1, 0).Format(time.DateOnly)+" 5 3 MiB") {
 		t.Error(text)
 	}
-	e = store.Extent{}
+	e = store.StorageStatus{}
 	contains(t, r.as(Reader).get("/admin/overview"), "Its rows are kept for ever.")
 	r.handler = r.replica(slog.New(slog.DiscardHandler), func(c *Config) { c.Extent = nil })
 	if rec := r.as(Reader).get("/admin/overview"); strings.Contains(rec.Body.String(), "extent-title") {

@@ -44,7 +44,7 @@ func TestSuppressionsJSON(t *testing.T) {
 	}
 	send := r.begin("ana@example.com").Send
 	p, hash := r.recipient("ana@example.com")
-	r.finish(send, store.Outcome{Status: store.Failed, Reason: "rejected", ProviderCode: "550 5.1.1", Refund: true, Bar: store.Bar{Cause: store.HardBounce, Address: p.Hash(r.codes.IndexKey), For: 720 * time.Hour}})
+	r.finish(send, store.Outcome{Status: store.Failed, Reason: "rejected", ProviderCode: "550 5.1.1", Refund: true, Suppress: store.SuppressAs{Cause: store.HardBounce, Address: p.Hash(r.codes.IndexKey), For: 720 * time.Hour}})
 	r.clock.add(time.Second)
 	added := b.program("POST", suppressions, `{"channel":"email","to":"bo@example.com","reason":"asked","for":3600}`, 201).Suppressions[0]
 	for name, want := range map[string]any{
@@ -201,7 +201,7 @@ func TestStoryOfWhatWasHandedToNobody(t *testing.T) {
 	contains(t, b.get("/admin/sends/"+begun.Send.ID.String()), "Nothing was sent: since", "asked by telephone", "lift it at Suppressions", "handed to nobody")
 	contains(t, b.get("/admin/sends/"+other.ID.String()), "paused by the configuration", "the server moves")
 	contains(t, b.get("/admin"), "suppressed", "paused", "did not count")
-	_, err = r.log.Heard(context.Background(), store.ProviderEvent{Send: r.sent("cy@example.com").ID, Kind: store.ToldBounced, Provider: "postmark"}, store.Bar{})
+	_, err = r.log.IngestProviderEvent(context.Background(), store.ProviderEvent{Send: r.sent("cy@example.com").ID, Kind: store.ProviderBounced, Provider: "postmark"}, store.SuppressAs{})
 	r.must(err)
 	contains(t, b.get("/admin"), "bounced later")
 }

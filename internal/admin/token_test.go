@@ -99,7 +99,7 @@ func TestListedTokens(t *testing.T) {
 			t.Errorf("%s: %v, want %v", id, got, is)
 		}
 	}
-	acts, err := r.log.Acts(t.Context(), store.ActFilter{What: deedExport, Limit: 9})
+	acts, err := r.log.AuditEntries(t.Context(), store.AuditFilter{What: deedExport, Limit: 9})
 	r.must(err)
 	if len(acts) == 0 || acts[0].Who != "token:desk" {
 		t.Errorf("%+v", acts)

@@ -10,11 +10,11 @@ import (
 // What a mail provider told of a mail after it had taken it.
 
 type toldJSON struct {
-	Kind     store.ToldKind `json:"kind"`
-	At       string         `json:"at"`
-	HeardAt  string         `json:"heard_at"`
-	Provider string         `json:"provider"`
-	Detail   *string        `json:"detail"`
+	Kind     store.ProviderEventKind `json:"kind"`
+	At       string                  `json:"at"`
+	HeardAt  string                  `json:"heard_at"`
+	Provider string                  `json:"provider"`
+	Detail   *string                 `json:"detail"`
 }
 
 func toldOf(list []store.ProviderEvent) []toldJSON {
@@ -27,7 +27,7 @@ func toldOf(list []store.ProviderEvent) []toldJSON {
 
 // toldTone is how an event looks, and what suppression may come of it.
 type toldTone struct {
-	kind  store.ToldKind
+	kind  store.ProviderEventKind
 	tone  tone
 	bars  store.Cause
 	after string // texts of what a suppression that came of it means
@@ -35,8 +35,8 @@ type toldTone struct {
 
 // toldTones are the events, the worst first.
 var toldTones = []toldTone{
-	{store.ToldComplained, bad, store.Complaint, "unwanted"}, {store.ToldOptedOut, warn, store.OptOut, "unwanted"},
-	{store.ToldBounced, bad, store.HardBounce, "bounced"}, {kind: store.ToldDelivered, tone: good},
+	{store.ProviderComplained, bad, store.Complaint, "unwanted"}, {store.ProviderOptedOut, warn, store.OptOut, "unwanted"},
+	{store.ProviderBounced, bad, store.HardBounce, "bounced"}, {kind: store.ProviderDelivered, tone: good},
 }
 
 // told adds to a verdict the worst that a provider told. A code that was entered did arrive, whatever was told.

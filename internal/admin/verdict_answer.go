@@ -58,11 +58,13 @@ func wordsOf(locale string, otherwise words) words {
 }
 
 func (c matter) tellPerson() sentence {
-	if c.Afterwards == store.ToldBounced && c.state != verification.Approved { // it came back, whatever was said at first
+	if c.Afterwards == store.ProviderBounced && c.state != verification.Approved { // it came back, whatever was said at first
 		if _, gone := c.suppressionOf(store.SuppressionID(c.ID, store.HardBounce)); gone {
 			return c.person("failed.rejected.address")
 		}
-		if slices.ContainsFunc(c.events, func(e store.ProviderEvent) bool { return e.Kind == store.ToldBounced && c.topic(e.Detail) == "full" }) {
+		if slices.ContainsFunc(c.events, func(e store.ProviderEvent) bool {
+			return e.Kind == store.ProviderBounced && c.topic(e.Detail) == "full"
+		}) {
 			return c.person("failed.rejected.full")
 		}
 		return c.person("failed.rejected.mailbox")

@@ -145,13 +145,13 @@ func situations() []situation {
 		told("failed, no such address, suppression lifted", failedAs("rejected", "550 5.1.1", false)).bounced(store.Suppression{LiftedAt: start.Add(time.Minute)}),
 		told("failed, no such address, suppression ended", failedAs("rejected", "550 5.1.1", false)).bounced(store.Suppression{Until: start.Add(time.Minute)}),
 		told("failed, paused", failedAs("paused", "", false)),
-		told("sent, delivered as told", sentAs(store.Sent, "250 2.0.0")).later(store.ToldDelivered, "250"),
-		told("sent, bounced later", sentAs(store.Sent, "250 2.0.0")).bounced(store.Suppression{}).later(store.ToldDelivered, "").later(store.ToldBounced, "550 5.1.1"),
-		told("sent, bounced later and expired", sentAs(store.Sent, "250 2.0.0", expired)).later(store.ToldBounced, "5.2.2"),
-		told("sent, bounced later, and approved all the same", sentAs(store.Sent, "250 2.0.0", approved)).later(store.ToldBounced, ""),
-		told("sent, called spam", sentAs(store.Sent, "250 2.0.0")).later(store.ToldBounced, "").later(store.ToldComplained, "abuse"),
-		told("sent, opted out", sentAs(store.Sent, "250 2.0.0", approved)).later(store.ToldOptedOut, ""),
-		told("unknown, delivered as told", sentAs(store.Unknown, "", unanswered)).later(store.ToldDelivered, ""),
+		told("sent, delivered as told", sentAs(store.Sent, "250 2.0.0")).later(store.ProviderDelivered, "250"),
+		told("sent, bounced later", sentAs(store.Sent, "250 2.0.0")).bounced(store.Suppression{}).later(store.ProviderDelivered, "").later(store.ProviderBounced, "550 5.1.1"),
+		told("sent, bounced later and expired", sentAs(store.Sent, "250 2.0.0", expired)).later(store.ProviderBounced, "5.2.2"),
+		told("sent, bounced later, and approved all the same", sentAs(store.Sent, "250 2.0.0", approved)).later(store.ProviderBounced, ""),
+		told("sent, called spam", sentAs(store.Sent, "250 2.0.0")).later(store.ProviderBounced, "").later(store.ProviderComplained, "abuse"),
+		told("sent, opted out", sentAs(store.Sent, "250 2.0.0", approved)).later(store.ProviderOptedOut, ""),
+		told("unknown, delivered as told", sentAs(store.Unknown, "", unanswered)).later(store.ProviderDelivered, ""),
 		told("failed, paused and still so", failedAs("paused", "", false)).pausedFor("the server moves"),
 		told("failed, paused for no reason", failedAs("paused", "", false)).pausedFor(""),
 		told("refused, still blocked", refusedBy("minute", 41713*time.Millisecond, 1)).with(17*time.Second+time.Microsecond, 0).alone(),
@@ -222,7 +222,7 @@ func (s situation) stopped(x store.Suppression) situation {
 }
 
 // later is what a provider told of the row.
-func (s situation) later(kind store.ToldKind, detail string) situation {
+func (s situation) later(kind store.ProviderEventKind, detail string) situation {
 	n := time.Duration(len(s.story.Events) + 1)
 	s.story.Events = append(s.story.Events, store.ProviderEvent{Kind: kind, At: start.Add(n * time.Second), HeardAt: start.Add(time.Minute), Provider: "postmark", Detail: detail})
 	s.story.Send.Afterwards = kind

@@ -19,8 +19,8 @@ func toldApps(r *rig) (ids []string) {
 	}
 	for i, end := range states {
 		s := r.begin([]string{"nora@example.com", "lu@qq.com", "sam@example.net"}[i], func(s *store.Send) { s.Reference = "order-7" }).Send
-		tell := store.Tell{ID: r.id(), Type: "send.failed", Test: i == 2}
-		r.finish(s, store.Outcome{Status: store.Failed, Reason: "rejected", Tell: tell})
+		tell := store.NewEvent{ID: r.id(), Type: "send.failed", Test: i == 2}
+		r.finish(s, store.Outcome{Status: store.Failed, Reason: "rejected", Event: tell})
 		due, _, err := r.log.AppEventsDue(context.Background(), time.Second, []store.Share{{App: "shop", Limit: 1}})
 		r.must(err)
 		end.Held = store.Held{ID: due[0].ID, Attempt: due[0].Attempt}
@@ -30,7 +30,7 @@ func toldApps(r *rig) (ids []string) {
 		r.clock.add(time.Second)
 	}
 	v := r.begin("eve@example.com").Verification
-	tell := store.Tell{ID: r.id(), Type: "verification.approved"}
+	tell := store.NewEvent{ID: r.id(), Type: "verification.approved"}
 	_, err := r.log.Approve(context.Background(), v.ID, tell)
 	r.must(err)
 	return append(ids, tell.ID.String())

@@ -51,7 +51,7 @@ const (
 
 // ProviderOutcomes are all that are counted.
 var ProviderOutcomes = []string{
-	string(store.ToldDelivered), string(store.ToldBounced), string(store.ToldComplained), string(store.ToldOptedOut), string(verification.Repeated),
+	string(store.ProviderDelivered), string(store.ProviderBounced), string(store.ProviderComplained), string(store.ProviderOptedOut), string(verification.Repeated),
 	string(verification.UnknownMessage), string(verification.OtherRecipient), string(events.Ignored), unmapped, forged, malformed, unavailable,
 }
 
@@ -89,9 +89,9 @@ func (p *Providers) hear(c echo.Context) error {
 	return c.NoContent(http.StatusNoContent)
 }
 
-var kinds = map[events.Outcome]store.ToldKind{
-	events.Delivered: store.ToldDelivered, events.Bounced: store.ToldBounced, events.Gone: store.ToldBounced,
-	events.Complained: store.ToldComplained, events.OptedOut: store.ToldOptedOut,
+var kinds = map[events.Outcome]store.ProviderEventKind{
+	events.Delivered: store.ProviderDelivered, events.Bounced: store.ProviderBounced, events.Gone: store.ProviderBounced,
+	events.Complained: store.ProviderComplained, events.OptedOut: store.ProviderOptedOut,
 }
 
 func (p *Providers) one(ctx context.Context, provider string, e events.Event) (outcome string, err error) {

@@ -74,9 +74,9 @@ func TestProviderEvents(t *testing.T) {
 	x.post(here, right, `[{"kind":"ok","tag":"`+eventID+`"},{"kind":"gone","tag":"<`+eventID+`@shop.example>","to":"ana@example.com","why":"550 5.1.1"},{"kind":"back"},{"kind":"spam"},{"kind":"stop"},{"kind":"read"},{"kind":"new"}]`, 204)
 	id := uuid.MustParse(eventID)
 	want := []verification.Told{
-		{Provider: "post", Kind: store.ToldDelivered, Send: id},
-		{Provider: "post", Kind: store.ToldBounced, Gone: true, Send: id, To: "ana@example.com", Detail: "550 5.1.1", Enhanced: "5.1.1"},
-		{Provider: "post", Kind: store.ToldBounced}, {Provider: "post", Kind: store.ToldComplained}, {Provider: "post", Kind: store.ToldOptedOut},
+		{Provider: "post", Kind: store.ProviderDelivered, Send: id},
+		{Provider: "post", Kind: store.ProviderBounced, Gone: true, Send: id, To: "ana@example.com", Detail: "550 5.1.1", Enhanced: "5.1.1"},
+		{Provider: "post", Kind: store.ProviderBounced}, {Provider: "post", Kind: store.ProviderComplained}, {Provider: "post", Kind: store.ProviderOptedOut},
 	}
 	if !slices.Equal(x.ear.heard, want) {
 		t.Errorf("%+v", x.ear.heard)

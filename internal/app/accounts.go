@@ -36,7 +36,7 @@ func ChangeAccount(ctx context.Context, cfg config.Config, wish AccountChange, o
 	if err != nil {
 		return err
 	}
-	password, err := admin.ChangeAccount(ctx, log, w, time.Now(), admin.ActOfCommand(store.Act{ID: id}))
+	password, err := admin.ChangeAccount(ctx, log, w, time.Now(), admin.ActOfCommand(store.AuditEntry{ID: id}))
 	if err != nil {
 		return err
 	}

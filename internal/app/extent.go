@@ -18,7 +18,7 @@ const monthsAhead = 2
 // extent tells at each scrape how far the log reaches, and what the background has still to do. It is a prometheus.Collector: while
 // the log does not answer there is nothing to tell.
 type extent struct {
-	of func(context.Context) (store.Extent, error)
+	of func(context.Context) (store.StorageStatus, error)
 }
 
 var (
@@ -56,13 +56,13 @@ func (x extent) Collect(out chan<- prometheus.Metric) {
 	gauge(lateDesc, float64(e.Late))
 }
 
-func (a *App) extent(ctx context.Context) (store.Extent, error) {
-	return a.log.Extent(ctx, a.codes.Terms().Retention)
+func (a *App) extent(ctx context.Context) (store.StorageStatus, error) {
+	return a.log.StorageStatus(ctx, a.codes.Terms().Retention)
 }
 
 // extent says what there is in the log's database, and remarks on what should be otherwise.
 func (d *doctor) extent(ctx context.Context, log *postgres.DB) (string, error) {
-	e, err := log.Extent(ctx, d.cfg.Retention)
+	e, err := log.StorageStatus(ctx, d.cfg.Retention)
 	if err != nil {
 		return "", err
 	}

@@ -85,16 +85,16 @@ func (a *App) askAfter() time.Duration {
 }
 
 // watchOf is the watch as the log wants it; zero without carriers, since nobody pays for what ends in the dev mailbox.
-func (a *App) watchOf() store.Watch {
+func (a *App) watchOf() store.PrefixWatch {
 	w := a.cfg.SMS.Watch
 	if len(a.cfg.SMS.Carriers) == 0 || w.Off {
-		return store.Watch{}
+		return store.PrefixWatch{}
 	}
 	var life time.Duration
 	for _, p := range a.cfg.Purposes {
 		life = max(life, p.TTL)
 	}
-	return store.Watch{Sends: w.Sends, Percent: w.Approved, Within: w.Within, Life: life, For: w.Pause, Exempt: w.Exempt}
+	return store.PrefixWatch{Sends: w.Sends, Percent: w.Approved, Within: w.Within, Life: life, For: w.Pause, Exempt: w.Exempt}
 }
 
 func (a *App) carrierMoved(h delivery.Health) {

@@ -33,10 +33,10 @@ type Session struct {
 // AccountStore has the administrators, their sessions and their second factors.
 type AccountStore interface {
 	// AddAccount adds an account that is made now, and writes the act with it. Errors: ErrNameTaken, ErrIdentityTaken.
-	AddAccount(ctx context.Context, a Account, act Act) error
+	AddAccount(ctx context.Context, a Account, act AuditEntry) error
 	// ChangeAccount changes what c names of an account, and writes the act with it, whose detail is the role that the account
 	// has then. Errors: ErrNotFound, ErrIdentityTaken.
-	ChangeAccount(ctx context.Context, name string, c AccountChange, act Act) error
+	ChangeAccount(ctx context.Context, name string, c AccountChange, act AuditEntry) error
 	// AccountOf finds the account of an identity, or ErrNotFound.
 	AccountOf(ctx context.Context, identity string) (Account, error)
 	// Account finds one by its name, or ErrNotFound.
@@ -45,7 +45,7 @@ type AccountStore interface {
 	Accounts(ctx context.Context) ([]Account, error)
 	// BeginSession writes a session that starts now, and the act of logging in with it. Sessions that started longer than
 	// life ago go.
-	BeginSession(ctx context.Context, s Session, life time.Duration, act Act) (Session, error)
+	BeginSession(ctx context.Context, s Session, life time.Duration, act AuditEntry) (Session, error)
 	// Session finds one, with the log's clock, or ErrNotFound.
 	Session(ctx context.Context, id [32]byte) (Session, time.Time, error)
 	// SeeSession says that a session is in use now.
@@ -56,7 +56,7 @@ type AccountStore interface {
 }
 
 // Checked is it as a database works on it, or an error that wraps ErrBadRequest.
-func (s Session) Checked(act Act) (Act, error) {
+func (s Session) Checked(act AuditEntry) (AuditEntry, error) {
 	if !Storable(s.Account, s.Via, s.Granted) {
 		return act, Bad("a text of a session can't be stored")
 	}
@@ -84,7 +84,7 @@ var (
 func IsAccountName(name string) bool { return accountName.MatchString(name) }
 
 // Checked is it as a database works on it, or an error that wraps ErrBadRequest.
-func (a Account) Checked(act Act) (Act, error) {
+func (a Account) Checked(act AuditEntry) (AuditEntry, error) {
 	if !IsAccountName(a.Name) || !slices.Contains(roles, a.Role) || !Storable(a.Password, a.Identity) {
 		return act, Bad("an account has a name of small letters and digits, and a role")
 	}
@@ -109,7 +109,7 @@ func (a Account) Changed(c AccountChange) Account {
 }
 
 // Checked also refuses what no account could become.
-func (c AccountChange) Checked(name string, act Act) (Act, error) {
+func (c AccountChange) Checked(name string, act AuditEntry) (AuditEntry, error) {
 	if !IsAccountName(name) {
 		return act, ErrNotFound
 	}

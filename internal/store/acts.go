@@ -12,10 +12,10 @@ import (
 	"sendcode/internal/recipient"
 )
 
-// Act is what an administrator did, or tried to: who, when, what, on whom, why, and what came of it (AUDIT-1). Acts are
+// AuditEntry is what an administrator did, or tried to: who, when, what, on whom, why, and what came of it (AUDIT-1). Acts are
 // only ever added. One whose effect is in the log is written in the same transaction as the effect; one whose effect lies
 // elsewhere is written before it, as Begun, and a second row tells how it ended.
-type Act struct {
+type AuditEntry struct {
 	ID        uuid.UUID // version 7
 	At        time.Time // on the log's clock; the log sets it
 	Who       string    // the account
@@ -29,26 +29,26 @@ type Act struct {
 	To        string         // masked; Erased once the recipient was
 	Target    string         // ID of a send, or the name of an account
 	Reason    string         // why, in the administrator's words; must not name a recipient, for it stays
-	Outcome   ActOutcome
+	Outcome   AuditOutcome
 	Detail    string    // machine word: why it failed, what was changed
 	Ends      uuid.UUID // the act, begun before, whose outcome this is; or uuid.Nil
 }
 
-// ActOutcome is what came of an act.
-type ActOutcome string
+// AuditOutcome is what came of an act.
+type AuditOutcome string
 
 // The outcomes of an act. A row that says Begun and that no other row ends is one whose process died in between.
 const (
-	ActBegun  ActOutcome = "begun"
-	ActDone   ActOutcome = "done"
-	ActFailed ActOutcome = "failed"
+	AuditBegun  AuditOutcome = "begun"
+	AuditDone   AuditOutcome = "done"
+	AuditFailed AuditOutcome = "failed"
 )
 
 // Erased stands for the masked form of a recipient who was erased.
 const Erased = "•••"
 
-// ActFilter selects acts. Zero fields select all.
-type ActFilter struct {
+// AuditFilter selects acts. Zero fields select all.
+type AuditFilter struct {
 	Who       string
 	What      string
 	Recipient *recipient.Hash
@@ -56,23 +56,23 @@ type ActFilter struct {
 	Limit     int   // 1 to 200
 }
 
-// ActLog is the part of the log that is about acts.
-type ActLog interface {
-	// RecordAct adds an act. Repeated with the same ID it changes nothing. Errors: ErrBadRequest, ErrUnavailable.
-	RecordAct(ctx context.Context, a Act) error
-	// Acts lists acts, newest first, by At and then ID.
-	Acts(ctx context.Context, f ActFilter) ([]Act, error)
+// AuditTrail is the part of the store that has the audit entries.
+type AuditTrail interface {
+	// AddAuditEntry adds an act. Repeated with the same ID it changes nothing. Errors: ErrBadRequest, ErrUnavailable.
+	AddAuditEntry(ctx context.Context, a AuditEntry) error
+	// AuditEntries lists acts, newest first, by At and then ID.
+	AuditEntries(ctx context.Context, f AuditFilter) ([]AuditEntry, error)
 }
 
 // MaxReason is how long an administrator's reason may be, in characters.
 const MaxReason = 500
 
 // Checked is it as a database works on it, or an error that wraps ErrBadRequest.
-func (a Act) Checked() (Act, error) {
+func (a AuditEntry) Checked() (AuditEntry, error) {
 	switch {
 	case a.ID == uuid.Nil || a.Who == "" || a.What == "":
 		return a, Bad("an act has an ID, says who did it and what it was")
-	case !slices.Contains([]ActOutcome{ActBegun, ActDone, ActFailed}, a.Outcome):
+	case !slices.Contains([]AuditOutcome{AuditBegun, AuditDone, AuditFailed}, a.Outcome):
 		return a, Bad("an act has an outcome")
 	case !Storable(a.Who, a.Role, a.Network, a.What, a.App, string(a.Channel), a.Purpose, a.To, a.Target, a.Detail):
 		return a, Bad("a text of an act can't be stored")
@@ -83,22 +83,22 @@ func (a Act) Checked() (Act, error) {
 }
 
 // OnSomebody says whether the act has a row in act_people.
-func (a Act) OnSomebody() bool { return a.Recipient != recipient.Hash{} || a.To != "" }
+func (a AuditEntry) OnSomebody() bool { return a.Recipient != recipient.Hash{} || a.To != "" }
 
 // ending is the row that tells how an act ended that was written as Begun.
-func (a Act) ending(id uuid.UUID, outcome ActOutcome, detail string) Act {
+func (a AuditEntry) ending(id uuid.UUID, outcome AuditOutcome, detail string) AuditEntry {
 	a.Ends, a.ID, a.Outcome, a.Detail = a.ID, id, outcome, detail
 	return a
 }
 
-// EndOf makes the row that tells how a begun act ended. Error: the system has no randomness.
-func EndOf(a Act, outcome ActOutcome, detail string) (Act, error) {
+// EndOfAuditEntry makes the row that tells how a begun act ended. Error: the system has no randomness.
+func EndOfAuditEntry(a AuditEntry, outcome AuditOutcome, detail string) (AuditEntry, error) {
 	id, err := uuid.NewV7()
 	return a.ending(id, outcome, detail), err
 }
 
 // Checked is it as a database works on it, or an error that wraps ErrBadRequest.
-func (f ActFilter) Checked() (ActFilter, error) {
+func (f AuditFilter) Checked() (AuditFilter, error) {
 	if f.Limit < 1 || f.Limit > MaxPage {
 		return f, Bad("a page has 1 to %d acts, not %d", MaxPage, f.Limit)
 	}
@@ -114,7 +114,7 @@ func (f ActFilter) Checked() (ActFilter, error) {
 // write down.
 
 // Late is an act on a verification that had ended.
-func (a Act) Late() Act {
-	a.Outcome, a.Detail = ActFailed, "ended"
+func (a AuditEntry) Late() AuditEntry {
+	a.Outcome, a.Detail = AuditFailed, "ended"
 	return a
 }

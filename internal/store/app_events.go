@@ -25,15 +25,15 @@ type EventQueue interface {
 	AppEvents(ctx context.Context, filter AppEventFilter) ([]AppEvent, error)
 }
 
-// Tell is what an app is to be told of a change. The zero Tell tells nobody, and costs nothing.
-type Tell struct {
+// NewEvent is what an app is to be told of a change. The zero value writes no event.
+type NewEvent struct {
 	ID   uuid.UUID // version 7; the receiver knows a repeated delivery by it
 	Type string    // "send.sent"
 	Test bool      // of a test recipient
 }
 
 // Check says what is wrong with it, in an error that wraps ErrBadRequest.
-func (t Tell) Check() error {
+func (t NewEvent) Check() error {
 	if (t.Type == "") != (t.ID == uuid.Nil) || !Storable(t.Type) {
 		return Bad("who is told of something is told what, under an ID")
 	}

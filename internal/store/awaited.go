@@ -9,27 +9,27 @@ import (
 	"github.com/google/uuid"
 )
 
-// Awaited is a message that a carrier took, and of which nothing final is known.
-type Awaited struct {
+// PendingReceipt is a message that a carrier took, and of which nothing final is known.
+type PendingReceipt struct {
 	Carrier string    // its name in the configuration
 	ID      string    // the carrier's for it
 	Send    uuid.UUID // that it was
 	At      time.Time // when it was taken, on the log's clock
 }
 
-// Awaiting is the part of the log that knows which receipts are missing.
-type Awaiting interface {
-	// Await notes a message that a carrier has just taken; it may be asked after a while, or is only looked up where ask is 0.
+// ReceiptPolling is the part of the log that knows which receipts are missing.
+type ReceiptPolling interface {
+	// AwaitReceipt notes a message that a carrier has just taken; it may be asked after a while, or is only looked up where ask is 0.
 	// Noted twice, it is one.
-	Await(ctx context.Context, a Awaited, ask time.Duration) error
-	// AwaitedSend is the send that a carrier's ID means, or ErrNotFound.
-	AwaitedSend(ctx context.Context, carrier, id string) (uuid.UUID, error)
-	// Inquiries are up to limit messages whose time to be asked has come, the longest overdue first. Each is put off to its next
+	AwaitReceipt(ctx context.Context, a PendingReceipt, ask time.Duration) error
+	// SendAwaiting is the send that a carrier's ID means, or ErrNotFound.
+	SendAwaiting(ctx context.Context, carrier, id string) (uuid.UUID, error)
+	// DuePolls are up to limit messages whose time to be asked has come, the longest overdue first. Each is put off to its next
 	// time with it, twice as far as the one before, up to six hours: so no other replica asks as well, and one whose asker
 	// died is asked again. What has been awaited for three days is given up.
-	Inquiries(ctx context.Context, limit int) ([]Awaited, error)
-	// Answered forgets what is awaited of a send: there is a receipt, or there will be none.
-	Answered(ctx context.Context, send uuid.UUID) error
+	DuePolls(ctx context.Context, limit int) ([]PendingReceipt, error)
+	// PollAnswered forgets what is awaited of a send: there is a receipt, or there will be none.
+	PollAnswered(ctx context.Context, send uuid.UUID) error
 }
 
 // The times of inquiries.
@@ -41,15 +41,15 @@ const (
 )
 
 // Check says what is wrong with it, in an error that wraps ErrBadRequest.
-func (a Awaited) Check(ask time.Duration) error {
+func (a PendingReceipt) Check(ask time.Duration) error {
 	if a.Carrier == "" || a.ID == "" || a.Send == uuid.Nil || ask < 0 || !Storable(a.Carrier, a.ID) {
 		return Bad("what is awaited names its carrier, its message and its send")
 	}
 	return nil
 }
 
-// CheckInquiries says what is wrong with the limit of a call of Inquiries.
-func CheckInquiries(limit int) error {
+// CheckDuePolls says what is wrong with the limit of a call of DuePolls.
+func CheckDuePolls(limit int) error {
 	if limit < 1 || limit > MaxPage {
 		return Bad("from 1 to %d messages are asked for", MaxPage)
 	}
@@ -57,8 +57,8 @@ func CheckInquiries(limit int) error {
 }
 
 // OldestFirst orders them.
-func OldestFirst(list []Awaited) []Awaited {
-	slices.SortFunc(list, func(a, b Awaited) int {
+func OldestFirst(list []PendingReceipt) []PendingReceipt {
+	slices.SortFunc(list, func(a, b PendingReceipt) int {
 		return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.Carrier, b.Carrier), cmp.Compare(a.ID, b.ID))
 	})
 	return list

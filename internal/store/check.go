@@ -87,16 +87,16 @@ const Separator = "\x1f"
 // an outcome that can't be recorded would leave the send in flight.
 func (o Outcome) Checked() (Outcome, error) {
 	o.Reason, o.Provider, o.ProviderCode = mended(o.Reason), mended(o.Provider), mended(o.ProviderCode)
-	o.Took, o.Bar.For = max(0, o.Took).Truncate(time.Microsecond), max(0, o.Bar.For).Truncate(time.Microsecond)
+	o.Took, o.Suppress.For = max(0, o.Took).Truncate(time.Microsecond), max(0, o.Suppress.For).Truncate(time.Microsecond)
 	switch {
 	case o.Status != Sent && o.Status != Failed && o.Status != Unknown:
 		return o, Bad("status %q ends no send", o.Status)
 	case o.Refund && o.Status != Failed:
 		return o, Bad("only what certainly failed is refunded")
-	case o.Bar.For > 0 && (o.Status != Failed || o.Bar.Address == recipient.Hash{} || !o.Bar.Cause.known()):
+	case o.Suppress.For > 0 && (o.Status != Failed || o.Suppress.Address == recipient.Hash{} || !o.Suppress.Cause.known()):
 		return o, Bad("only a failure suppresses, and an address")
 	}
-	return o, o.Tell.Check()
+	return o, o.Event.Check()
 }
 
 // Checked is it as a database works on it, or an error that wraps ErrBadRequest.
@@ -200,7 +200,7 @@ func CheckIDs(ids []uuid.UUID) error {
 }
 
 // Check says what is wrong with it, in an error that wraps ErrBadRequest.
-func (h Holding) Check() error {
+func (h HolderQuery) Check() error {
 	if h.Holder == "" || !Storable(h.App, string(h.Channel), h.Purpose, h.Holder) {
 		return Bad("a holding names its holder, app, channel and purpose")
 	}

@@ -6,8 +6,8 @@ import (
 	"sendcode/internal/recipient"
 )
 
-// CrowdQuery asks who has had many counting sends lately.
-type CrowdQuery struct {
+// HeavyQuery asks who has had many counting sends lately.
+type HeavyQuery struct {
 	Purposes []string      // at least one; all together, as under one policy
 	Within   time.Duration // before now, on the log's clock
 	AtLeast  int           // sends of one recipient at one app, over one channel
@@ -15,15 +15,15 @@ type CrowdQuery struct {
 }
 
 // Check says what is wrong with it, in an error that wraps ErrBadRequest.
-func (q CrowdQuery) Check() error {
+func (q HeavyQuery) Check() error {
 	if len(q.Purposes) == 0 || !Storable(q.Purposes...) || q.AtLeast < 1 || q.Limit < 1 || q.Limit > MaxPage {
 		return Bad("a crowd has purposes, a number of sends, and a limit")
 	}
 	return nil
 }
 
-// Crowd is one recipient with so many sends.
-type Crowd struct {
+// HeavyRecipient is one recipient with so many sends.
+type HeavyRecipient struct {
 	App       string
 	Channel   recipient.Channel
 	Recipient recipient.Hash
@@ -33,8 +33,8 @@ type Crowd struct {
 	Newest    time.Time
 }
 
-// CrowdRow is a Crowd as a database tells it.
-type CrowdRow struct {
-	Crowd
+// HeavyRow is a HeavyRecipient as a database tells it.
+type HeavyRow struct {
+	HeavyRecipient
 	All int // how many recipients there are
 }

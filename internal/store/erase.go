@@ -18,7 +18,7 @@ type Eraser interface {
 	// Erase takes from every row what tells of the recipient but the keyed hash, ends their codes and the sends that wait for
 	// their next attempt (Failed, ReasonErased; they keep their places), and has Forget take the hash after keep. A send that
 	// an attempt holds right now ends as that attempt does. The act, written with it, keeps the hash for as long.
-	Erase(ctx context.Context, h recipient.Hash, keep time.Duration, act Act) error
+	Erase(ctx context.Context, h recipient.Hash, keep time.Duration, act AuditEntry) error
 	// Forget takes the hash out of the rows of those who were erased and whose time has come, and says how many they were.
 	Forget(ctx context.Context) (int, error)
 }
@@ -27,7 +27,7 @@ type Eraser interface {
 var Nobody recipient.Hash
 
 // CheckErased says what is wrong with the arguments of a call of Erase.
-func CheckErased(h recipient.Hash, keep time.Duration, act Act) (Act, error) {
+func CheckErased(h recipient.Hash, keep time.Duration, act AuditEntry) (AuditEntry, error) {
 	if h.IsZero() || keep <= 0 {
 		return act, Bad("nobody to erase, or for no time")
 	}

@@ -4,8 +4,8 @@ import (
 	"time"
 )
 
-// Extent is how far the log reaches, and what is still to be done in the background.
-type Extent struct {
+// StorageStatus is how far the log reaches, and what is still to be done in the background.
+type StorageStatus struct {
 	Now        time.Time     // on the log's clock
 	Oldest     time.Time     // when the oldest send or refusal was logged; zero: there is none
 	Age        time.Duration // for which rows are kept; 0: for ever
@@ -19,7 +19,7 @@ type Extent struct {
 const MaxDue = 10_000
 
 // Until is when the room for new rows ends; zero: never.
-func (e Extent) Until() time.Time {
+func (e StorageStatus) Until() time.Time {
 	if len(e.Partitions) == 0 {
 		return time.Time{}
 	}

@@ -9,18 +9,18 @@ import (
 // An administrator may forgive a recipient what was counted: sends, rejections and failed checks count no more, from now
 // on and for both gates. What happened stays to be read.
 
-// Forgiver is the part of the log that forgets what counts.
-type Forgiver interface {
-	// Forgive has everything that counts in the buckets count no more: their sends, and of their recipients, apps and channels
+// CounterReset is the part of the log that forgets what counts.
+type CounterReset interface {
+	// ResetCounters has everything that counts in the buckets count no more: their sends, and of their recipients, apps and channels
 	// the rejected sends and the failed checks. A send that is under way is forgiven with all that becomes of it. The act is written with it, or neither. Codes keep the tries that they
 	// had: nobody can guess more often at one code.
-	Forgive(ctx context.Context, buckets []Bucket, act Act) error
+	ResetCounters(ctx context.Context, buckets []Bucket, act AuditEntry) error
 	// CancelBy is Cancel with the act that it is. Where the verification had ended before, the act is recorded as failed.
-	CancelBy(ctx context.Context, id string, act Act) (bool, error)
+	CancelBy(ctx context.Context, id string, act AuditEntry) (bool, error)
 }
 
-// CheckForgiven says what is wrong with the arguments of a call of Forgive.
-func CheckForgiven(buckets []Bucket, act Act) ([]Bucket, Act, error) {
+// CheckReset says what is wrong with the arguments of a call of ResetCounters.
+func CheckReset(buckets []Bucket, act AuditEntry) ([]Bucket, AuditEntry, error) {
 	if len(buckets) == 0 {
 		return nil, act, Bad("nothing to forgive")
 	}

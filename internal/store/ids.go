@@ -94,9 +94,9 @@ type Partition struct {
 	Bytes        int64     // with its indexes
 }
 
-// Maker makes room for rows of the time to come.
-type Maker interface {
-	// MakeRoom makes what rows of this month and the three that follow need, and says until when there is room; the zero time is
+// PartitionMaker makes room for rows of the time to come.
+type PartitionMaker interface {
+	// EnsurePartitions makes what rows of this month and the three that follow need, and says until when there is room; the zero time is
 	// for ever. Several replicas may call it at once.
-	MakeRoom(ctx context.Context) (until time.Time, err error)
+	EnsurePartitions(ctx context.Context) (until time.Time, err error)
 }

@@ -9,27 +9,27 @@ import (
 	"sendcode/internal/recipient"
 )
 
-// ToldKind is what a provider told of a message that it had taken.
-type ToldKind string
+// ProviderEventKind is what a provider told of a message that it had taken.
+type ProviderEventKind string
 
 // The kinds of events, the worst last.
 const (
-	ToldDelivered  ToldKind = "delivered"
-	ToldBounced    ToldKind = "bounced"
-	ToldOptedOut   ToldKind = "opted_out"
-	ToldComplained ToldKind = "complained"
+	ProviderDelivered  ProviderEventKind = "delivered"
+	ProviderBounced    ProviderEventKind = "bounced"
+	ProviderOptedOut   ProviderEventKind = "opted_out"
+	ProviderComplained ProviderEventKind = "complained"
 )
 
-// ToldKinds are the kinds of provider events, the strongest last.
-var ToldKinds = []ToldKind{"", ToldDelivered, ToldBounced, ToldOptedOut, ToldComplained}
+// ProviderEventKinds are the kinds of provider events, the strongest last.
+var ProviderEventKinds = []ProviderEventKind{"", ProviderDelivered, ProviderBounced, ProviderOptedOut, ProviderComplained}
 
 // rank orders kinds: what is known of a send is the worst that was told.
-func (k ToldKind) rank() int { return slices.Index(ToldKinds, k) }
+func (k ProviderEventKind) rank() int { return slices.Index(ProviderEventKinds, k) }
 
 // ProviderEvent is one of them. A send has one of each kind: what is told again changes nothing.
 type ProviderEvent struct {
 	Send     uuid.UUID
-	Kind     ToldKind
+	Kind     ProviderEventKind
 	At       time.Time // as the provider tells; at most HeardAt, and HeardAt where it tells none
 	HeardAt  time.Time // on the log's clock; the log sets it
 	Provider string    // its name in the configuration
@@ -37,7 +37,7 @@ type ProviderEvent struct {
 }
 
 // Checked is it as a database works on it, or an error that wraps ErrBadRequest.
-func (e ProviderEvent) Checked(bar Bar) (ProviderEvent, Bar, error) {
+func (e ProviderEvent) Checked(bar SuppressAs) (ProviderEvent, SuppressAs, error) {
 	e.At, e.Provider, e.Detail, bar.For = Micro(e.At), mended(e.Provider), mended(e.Detail), max(0, bar.For).Truncate(time.Microsecond)
 	switch {
 	case e.Send == uuid.Nil || e.Kind.rank() < 1:
@@ -48,16 +48,16 @@ func (e ProviderEvent) Checked(bar Bar) (ProviderEvent, Bar, error) {
 	return e, bar, nil
 }
 
-// Heard is the event as it is written at now.
-func (e ProviderEvent) Heard(now time.Time) ProviderEvent {
+// IngestProviderEvent is the event as it is written at now.
+func (e ProviderEvent) IngestProviderEvent(now time.Time) ProviderEvent {
 	if e.HeardAt = now; e.At.IsZero() || e.At.After(now) {
 		e.At = now
 	}
 	return e
 }
 
-// Barred is the suppression that comes of an event of a send.
-func (e ProviderEvent) Barred(bar Bar, row Send) Suppression {
+// Suppression is the suppression that comes of an event of a send.
+func (e ProviderEvent) Suppression(bar SuppressAs, row Send) Suppression {
 	return Suppression{
 		ID: SuppressionID(row.ID, bar.Cause), App: row.App, Channel: row.Channel, Address: bar.Address, Recipient: row.Recipient, To: row.To,
 		Cause: bar.Cause, Detail: e.Detail, Send: row.ID, Since: e.HeardAt, Until: e.HeardAt.Add(bar.For),

@@ -89,14 +89,14 @@ type Send struct {
 	Provider       string    // host of the mail server, or the carrier
 	ProviderCode   string    // "250 2.0.0"
 	Took           time.Duration
-	BlockedBy      string        // with Refused: the rule that blocks longest
-	RetryAfter     time.Duration // with Refused: the wait told last
-	Count          int           // with Refused: how many requests this row stands for; 1 for a send
-	Recipients     int           // with Refused: how many recipients the row stands for, estimated, where it names none; 0: it names its one
-	Afterwards     ToldKind      // the worst that a provider told of it later; empty: nothing
-	Suppression    uuid.UUID     // that Begin met: the send goes to nobody; Nil: none
-	Forgiven       bool          // an administrator forgave it: it counted until then
-	Observed       []string      // names of the observing rules that would have refused this send; none for a refusal
+	BlockedBy      string            // with Refused: the rule that blocks longest
+	RetryAfter     time.Duration     // with Refused: the wait told last
+	Count          int               // with Refused: how many requests this row stands for; 1 for a send
+	Recipients     int               // with Refused: how many recipients the row stands for, estimated, where it names none; 0: it names its one
+	Afterwards     ProviderEventKind // the worst that a provider told of it later; empty: nothing
+	Suppression    uuid.UUID         // that Begin met: the send goes to nobody; Nil: none
+	Forgiven       bool              // an administrator forgave it: it counted until then
+	Observed       []string          // names of the observing rules that would have refused this send; none for a refusal
 }
 
 // ByLogged orders rows as pages do, oldest first.

@@ -18,15 +18,15 @@ func Failure(reason string) bool {
 }
 
 // Ended is a rejected send as a limiter counts it: from its end, on the log's clock.
-func Ended(s Send) Counting {
-	return Counting{
+func Ended(s Send) CountedSend {
+	return CountedSend{
 		App: s.App, Channel: s.Channel, Purpose: s.Purpose, Recipient: s.Recipient, Clock: LogClock,
 		Event: quota.Event{ID: string(s.ID[:]), At: s.FinishedAt},
 	}
 }
 
-// TellAll calls yield for each row until one fails.
-func TellAll(rows []Counting, yield func(Counting) error) error {
+// YieldAll calls yield for each row until one fails.
+func YieldAll(rows []CountedSend, yield func(CountedSend) error) error {
 	for _, c := range rows {
 		if err := yield(c); err != nil {
 			return err

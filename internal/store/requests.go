@@ -51,8 +51,8 @@ type Begun struct {
 	Clock        string        // admitted: LogClock; refused: Intent.Send.Clock, which is LogClock where no limiter took it
 }
 
-// Holding names the verifications that a holder may resend, as Begin finds them when no ID is named.
-type Holding struct {
+// HolderQuery names the verifications that a holder may resend, as Begin finds them when no ID is named.
+type HolderQuery struct {
 	App       string
 	Channel   recipient.Channel
 	Recipient recipient.Hash
@@ -82,9 +82,9 @@ type Outcome struct {
 	Took         time.Duration
 	// Refund, with Failed only, gives the place back: the row stops counting at once and RefundDue is set in the same
 	// statement. Not so for a row in doubt: its mail may have gone out, so its place stays spent.
-	Refund bool
-	Bar    Bar
-	Tell   Tell // the event that is written with it
+	Refund   bool
+	Suppress SuppressAs
+	Event    NewEvent // the event that is written with it
 }
 
 // Postponement ends an attempt, not the send.
@@ -105,8 +105,8 @@ type Refund struct {
 	Recipient recipient.Hash
 }
 
-// Counting is one counting send, for rebuilding a limiter from the log.
-type Counting struct {
+// CountedSend is one counting send, for rebuilding a limiter from the log.
+type CountedSend struct {
 	App       string
 	Channel   recipient.Channel
 	Purpose   string

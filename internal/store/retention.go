@@ -17,15 +17,15 @@ const MaxLife = 10 * time.Minute
 
 // Expirer lets go of what is old (AUDIT-6).
 type Expirer interface {
-	Maker
+	PartitionMaker
 
 	// Expire deletes what was logged longer than age ago: up to limit rows of sends and refusals, the oldest first, and as many
 	// verifications, events that providers told, and suppressions that ended so long ago. Sends that are under way, or have a
 	// refund due, stay until that is done, each with its verification. Where sends are partitioned, the oldest partition goes
 	// whole, with all of its rows, if nothing in it has to stay. Several replicas may call it at once.
 	Expire(ctx context.Context, age time.Duration, limit int) (Expired, error)
-	// Extent says how far the log reaches, and what Expire and Forget still have to do.
-	Extent(ctx context.Context, age time.Duration) (Extent, error)
+	// StorageStatus says how far the log reaches, and what Expire and Forget still have to do.
+	StorageStatus(ctx context.Context, age time.Duration) (StorageStatus, error)
 }
 
 // Expired is what an Expire let go of.

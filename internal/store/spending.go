@@ -24,8 +24,8 @@ type Spent struct {
 	Used   int64  // in that period, with this charge
 }
 
-// Embargo keeps messages from a recipient for a while, as a carrier told.
-type Embargo struct {
+// CarrierHold keeps messages from a recipient for a while, as a carrier told.
+type CarrierHold struct {
 	Left  time.Duration // 0: there is none
 	Whole time.Duration
 }
@@ -57,8 +57,8 @@ func Period(per quota.Period, t time.Time) string {
 	return t.Format(time.DateOnly)
 }
 
-// CheckEmbargo says what is wrong with the arguments of a call of Embargo.
-func CheckEmbargo(lasts time.Duration) error {
+// CheckCarrierHold says what is wrong with the arguments of a call of HoldBack.
+func CheckCarrierHold(lasts time.Duration) error {
 	if lasts < time.Second || lasts > maxEmbargo {
 		return Bad("an embargo lasts from a second to 31 days")
 	}
@@ -67,15 +67,15 @@ func CheckEmbargo(lasts time.Duration) error {
 
 const maxEmbargo = 31 * 24 * time.Hour
 
-// Embargoed is an embargo's row.
-type Embargoed struct{ Since, Until time.Time }
+// CarrierHoldRow is an embargo's row.
+type CarrierHoldRow struct{ Since, Until time.Time }
 
 // At is what is left of the embargo at an instant.
-func (e Embargoed) At(now time.Time) Embargo {
+func (e CarrierHoldRow) At(now time.Time) CarrierHold {
 	if !now.Before(e.Until) {
-		return Embargo{}
+		return CarrierHold{}
 	}
-	return Embargo{Left: e.Until.Sub(now), Whole: e.Until.Sub(e.Since)}
+	return CarrierHold{Left: e.Until.Sub(now), Whole: e.Until.Sub(e.Since)}
 }
 
 // ErrOverCap rolls a transaction back that would pass a cap.

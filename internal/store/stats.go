@@ -22,9 +22,9 @@ type StatsQuery struct {
 
 // Stats is the answer.
 type Stats struct {
-	Tallies   []Tally   // in order of time, then of what they count
-	Stretches []Stretch // in order of time, those in which something was opened or sent
-	Measures            // of all of it
+	Tallies   []Tally    // in order of time, then of what they count
+	Intervals []Interval // in order of time, those in which something was opened or sent
+	Measures             // of all of it
 	// Undelivered are text messages that went out, or may have, and that their carrier says were lost; none of them is counted ahead,
 	// for that is said late.
 	Undelivered int
@@ -62,8 +62,8 @@ type Measures struct {
 	Median, P95 time.Duration
 }
 
-// Stretch has the measures of one stretch of time.
-type Stretch struct {
+// Interval has the measures of one stretch of time.
+type Interval struct {
 	At time.Time // its beginning
 	Measures
 }
@@ -74,14 +74,14 @@ func (s *Stats) Measure(by map[time.Time]Measures, median, p95 time.Duration) {
 		s.Opened, s.Approved = s.Opened+m.Opened, s.Approved+m.Approved
 	}
 	s.Median, s.P95 = median, p95
-	s.Stretches = Stretches(by)
+	s.Intervals = Intervals(by)
 }
 
-// Stretches are those that have something to tell, in order.
-func Stretches(all map[time.Time]Measures) (list []Stretch) {
+// Intervals are those that have something to tell, in order.
+func Intervals(all map[time.Time]Measures) (list []Interval) {
 	for _, at := range slices.SortedFunc(maps.Keys(all), time.Time.Compare) {
 		if all[at] != (Measures{}) {
-			list = append(list, Stretch{at, all[at]})
+			list = append(list, Interval{at, all[at]})
 		}
 	}
 	return list
@@ -101,8 +101,8 @@ type DomainTally struct {
 // Postgres keeps, of each hour that is over, what Stats and Domains count in it: a month of a busy service is more rows than
 // anybody waits for. SQLite, which has few, counts anew each time.
 
-// Counter is the part of the log that counts ahead.
-type Counter interface {
+// HourCounter is the part of the log that counts ahead.
+type HourCounter interface {
 	// CountHours counts up to limit hours that are over and of which nothing is under way any more, the newest first, and says how
 	// many it counted. Hours that began longer than age ago are forgotten. Several replicas may call it at once: one counts.
 	CountHours(ctx context.Context, age time.Duration, limit int) (int, error)

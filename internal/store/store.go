@@ -86,11 +86,11 @@ type Verifications interface {
 	LockedOut(ctx context.Context, v Verification) (Lockout, error)
 	// Approve approves a verification that is neither approved, canceled nor expired, whatever its tries: the try that
 	// was compared is counted already. False: somebody else did, or it ended. With it the event of tell is written, if any.
-	Approve(ctx context.Context, id string, tell Tell) (bool, error)
+	Approve(ctx context.Context, id string, tell NewEvent) (bool, error)
 	// Cancel cancels a verification that is neither approved, canceled nor expired. False: it had ended, or there is none.
 	Cancel(ctx context.Context, id string) (bool, error)
 	// Newest is the newest pending verification that a holder has for a recipient, or ErrNotFound.
-	Newest(ctx context.Context, h Holding) (Verification, error)
+	Newest(ctx context.Context, h HolderQuery) (Verification, error)
 }
 
 // Refusals are sends that did not begin.
@@ -112,16 +112,16 @@ type Search interface {
 	Story(ctx context.Context, id uuid.UUID) (Story, error)
 	// Referenced reads the rows that a support reference means, by ID; none for a text that is no reference.
 	Referenced(ctx context.Context, support string) ([]Send, error)
-	// Crowds are the recipients with at least so many counting sends, those with the newest send first, and how many
+	// HeavyRecipients are the recipients with at least so many counting sends, those with the newest send first, and how many
 	// there are in all.
-	Crowds(ctx context.Context, q CrowdQuery) ([]Crowd, int, error)
+	HeavyRecipients(ctx context.Context, q HeavyQuery) ([]HeavyRecipient, int, error)
 }
 
 // Counts tell a limiter what counts.
 type Counts interface {
-	// Counting calls yield for every counting send whose LoggedAt is less than within ago, oldest first by LoggedAt. An
+	// CountedSends calls yield for every counting send whose LoggedAt is less than within ago, oldest first by LoggedAt. An
 	// error of yield ends it and is returned as it is.
-	Counting(ctx context.Context, clock string, within time.Duration, yield func(Counting) error) error
+	CountedSends(ctx context.Context, clock string, within time.Duration, yield func(CountedSend) error) error
 	// History reads the counting sends of a bucket within the time given, oldest first, on the log's own clock, and that
 	// clock. It decides nothing: between it and a Begin others may send.
 	History(ctx context.Context, b Bucket, within time.Duration) ([]quota.Event, time.Time, error)
@@ -133,26 +133,26 @@ type Counts interface {
 	Rejected(ctx context.Context, b Bucket, within time.Duration) ([]quota.Event, time.Time, error)
 	// AllRejected calls yield for every rejected send that ended less than within ago, oldest first, from its end. An error
 	// of yield ends it and is returned as it is.
-	AllRejected(ctx context.Context, within time.Duration, yield func(Counting) error) error
+	AllRejected(ctx context.Context, within time.Duration, yield func(CountedSend) error) error
 }
 
 // SuppressionList has the addresses that get nothing.
 type SuppressionList interface {
 	// Suppress adds a suppression, which lasts from now. False: one of this ID is there already, also where it was lifted,
 	// and is returned as it is. An act, if there is one, is written with it, or neither.
-	Suppress(ctx context.Context, s Suppression, lasts time.Duration, act *Act) (Suppression, bool, error)
+	Suppress(ctx context.Context, s Suppression, lasts time.Duration, act *AuditEntry) (Suppression, bool, error)
 	// Suppressions lists them, newest first, by Since and then ID, with the log's clock.
 	Suppressions(ctx context.Context, f SuppressionFilter) ([]Suppression, time.Time, error)
 	// Lift ends all that hold for an address now, and returns them. The act, if there is one, is written with it, or neither,
 	// also where nothing held: it then says on whom, as far as the suppressions tell, and how many there were.
-	Lift(ctx context.Context, l Lifting, act *Act) ([]Suppression, error)
+	Lift(ctx context.Context, l LiftRequest, act *AuditEntry) ([]Suppression, error)
 }
 
 // ProviderEvents are what providers tell of sends that they took.
 type ProviderEvents interface {
-	// Heard records what a provider told of a send that it took, and suppresses as bar says, in one transaction. It changes no
+	// IngestProviderEvent records what a provider told of a send that it took, and suppresses as bar says, in one transaction. It changes no
 	// status. False: it was told before, and nothing was changed. Errors: ErrNotFound, ErrUnavailable.
-	Heard(ctx context.Context, e ProviderEvent, bar Bar) (bool, error)
+	IngestProviderEvent(ctx context.Context, e ProviderEvent, bar SuppressAs) (bool, error)
 }
 
 // Budgets bound what text messages may cost.
@@ -172,10 +172,10 @@ type Receipts interface {
 
 // CarrierHolds keep messages from a recipient for a while.
 type CarrierHolds interface {
-	// Embargo keeps messages from a recipient for a while; a longer one that holds already stays.
-	Embargo(ctx context.Context, ch recipient.Channel, h recipient.Hash, lasts time.Duration) error
-	// Embargoed is what is left of an embargo.
-	Embargoed(ctx context.Context, ch recipient.Channel, h recipient.Hash) (Embargo, error)
+	// HoldBack keeps messages from a recipient for a while; a longer one that holds already stays.
+	HoldBack(ctx context.Context, ch recipient.Channel, h recipient.Hash, lasts time.Duration) error
+	// HeldBack is what is left of an embargo.
+	HeldBack(ctx context.Context, ch recipient.Channel, h recipient.Hash) (CarrierHold, error)
 }
 
 // Statistics count what there is in a stretch of time.
@@ -210,12 +210,12 @@ type Store struct {
 	Statistics
 	Health
 	EventQueue
-	Watcher
-	Awaiting
-	ActLog
-	Forgiver
+	PrefixWatcher
+	ReceiptPolling
+	AuditTrail
+	CounterReset
 	Eraser
 	AccountStore
 	Expirer
-	Counter
+	HourCounter
 }

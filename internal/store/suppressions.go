@@ -52,9 +52,9 @@ func (s Suppression) Active(now time.Time) bool { return s.LiftedAt.IsZero() && 
 // SuppressionID is the ID of what comes of one send for one cause: told twice, it is one row, also after it was lifted.
 func SuppressionID(send uuid.UUID, why Cause) uuid.UUID { return uuid.NewSHA1(send, []byte(why)) }
 
-// Bar has Finish suppress the send's recipient, in the statement that writes the outcome; its detail is the outcome's
+// SuppressAs has Finish suppress the send's recipient, in the statement that writes the outcome; its detail is the outcome's
 // provider code. Without a For there is none.
-type Bar struct {
+type SuppressAs struct {
 	Cause   Cause
 	Address recipient.Hash // of the very address
 	For     time.Duration
@@ -68,8 +68,8 @@ type SuppressionFilter struct {
 	Limit     int   // 1 to 200
 }
 
-// Lifting ends what holds for one address now.
-type Lifting struct {
+// LiftRequest ends what holds for one address now.
+type LiftRequest struct {
 	Channel recipient.Channel
 	Address recipient.Hash
 	App     string // only what is of this app alone; empty: of whatever app
@@ -86,7 +86,7 @@ func SuppressionsOf(s Send) []uuid.UUID {
 }
 
 // Checked is the suppression as it is written at now, or what is wrong with it.
-func (s Suppression) Checked(lasts time.Duration, act *Act) (Suppression, *Act, error) {
+func (s Suppression) Checked(lasts time.Duration, act *AuditEntry) (Suppression, *AuditEntry, error) {
 	s.Detail, s.By = mended(s.Detail), mended(s.By)
 	s.LiftedAt, s.LiftedBy, s.LiftedWhy = time.Time{}, "", ""
 	switch {
@@ -115,7 +115,7 @@ func (f SuppressionFilter) Checked() (SuppressionFilter, error) {
 }
 
 // Checked is it as a database works on it, or an error that wraps ErrBadRequest.
-func (l Lifting) Checked(act *Act) (Lifting, *Act, error) {
+func (l LiftRequest) Checked(act *AuditEntry) (LiftRequest, *AuditEntry, error) {
 	l.By, l.Why = mended(l.By), mended(l.Why)
 	if l.Channel == "" || l.Address == (recipient.Hash{}) || !Storable(l.App, string(l.Channel)) {
 		return l, nil, Bad("who lifts a suppression names channel and address")
@@ -125,7 +125,7 @@ func (l Lifting) Checked(act *Act) (Lifting, *Act, error) {
 }
 
 // checkedAct is a copy of an act that may be missing.
-func checkedAct(act *Act) (*Act, error) {
+func checkedAct(act *AuditEntry) (*AuditEntry, error) {
 	if act == nil {
 		return nil, nil
 	}
@@ -134,7 +134,7 @@ func checkedAct(act *Act) (*Act, error) {
 }
 
 // LiftedAs says in an act what was lifted.
-func LiftedAs(act Act, list []Suppression) Act {
+func LiftedAs(act AuditEntry, list []Suppression) AuditEntry {
 	act.Detail = strconv.Itoa(len(list))
 	if len(list) > 0 && !act.OnSomebody() {
 		act.Recipient, act.To = list[0].Recipient, list[0].To

@@ -13,8 +13,8 @@ import (
 // not come back. Numbers are looked at by how they begin, as far as a mask shows it, and by app: what one app does is not
 // felt at another.
 
-// Watch says what is looked at, and what has a prefix paused.
-type Watch struct {
+// PrefixWatch says what is looked at, and what has a prefix paused.
+type PrefixWatch struct {
 	Sends   int           // text messages from which on a share says something, at least 1
 	Percent int           // approved of a hundred, below which a prefix is paused, 1 to 50
 	Within  time.Duration // over which it is counted
@@ -64,20 +64,20 @@ type PrefixPauseFilter struct {
 	Limit  int   // 1 to 200
 }
 
-// Watcher is the part of the log that watches where codes go and do not come back.
-type Watcher interface {
-	// Watch pauses prefixes whose share of approved codes is too small, and returns what it paused. A send is counted in one
+// PrefixWatcher is the part of the log that watches where codes go and do not come back.
+type PrefixWatcher interface {
+	// PausePrefixes pauses prefixes whose share of approved codes is too small, and returns what it paused. A send is counted in one
 	// pause at most: what was sent before the end of a prefix's last pause says nothing any more. Several replicas may watch
 	// at once, and pause a prefix once.
-	Watch(ctx context.Context, w Watch) ([]PrefixPause, error)
+	PausePrefixes(ctx context.Context, w PrefixWatch) ([]PrefixPause, error)
 	// PrefixPaused is the pause that holds for an app's text messages to a prefix, if there is one.
 	PrefixPaused(ctx context.Context, app, prefix string) (PrefixPause, bool, error)
 	// PrefixPauses lists them, newest first, by Since and then ID, with the log's clock.
 	PrefixPauses(ctx context.Context, f PrefixPauseFilter) ([]PrefixPause, time.Time, error)
 	// LiftPrefix ends a pause. False: it had ended; it is returned as it is, and no act is written. Error: ErrNotFound.
-	LiftPrefix(ctx context.Context, l PrefixLifting, act *Act) (PrefixPause, bool, error)
-	// Turn takes the turn at a work that one replica does for all, for a while. False: another has it.
-	Turn(ctx context.Context, name string, lasts time.Duration) (bool, error)
+	LiftPrefix(ctx context.Context, l PrefixLifting, act *AuditEntry) (PrefixPause, bool, error)
+	// AcquireLease takes the turn at a work that one replica does for all, for a while. False: another has it.
+	AcquireLease(ctx context.Context, name string, lasts time.Duration) (bool, error)
 }
 
 // PrefixLifting ends a pause before its time.
@@ -87,7 +87,7 @@ type PrefixLifting struct {
 }
 
 // Check says what is wrong with it, in an error that wraps ErrBadRequest.
-func (w Watch) Check() error {
+func (w PrefixWatch) Check() error {
 	if w.Sends < 1 || w.Percent < 1 || w.Percent > 50 || w.Within <= 0 || w.Life < 0 || w.For < time.Second || w.For > maxPause {
 		return Bad("a watch counts sends over some time, below half of them, and pauses for a second to a day")
 	}
@@ -95,7 +95,7 @@ func (w Watch) Check() error {
 }
 
 // Exempts says that a prefix is never paused.
-func (w Watch) Exempts(prefix string) bool {
+func (w PrefixWatch) Exempts(prefix string) bool {
 	return slices.ContainsFunc(w.Exempt, func(x string) bool { return strings.HasPrefix(prefix, x) })
 }
 
@@ -107,10 +107,10 @@ type Conversion struct {
 
 func (c Conversion) percent() int { return 100 * c.Approved / c.Sends }
 
-// WatchRecords are what Watch reads and writes, in one transaction that no other Watch runs beside.
-type WatchRecords interface {
+// PrefixRecords are what Watch reads and writes, in one transaction that no other Watch runs beside.
+type PrefixRecords interface {
 	// Poor are the prefixes with sends in (from, to], too few of which were approved, and with no pause that ended after them.
-	Poor(w Watch, from, to time.Time) ([]Conversion, error)
+	Poor(w PrefixWatch, from, to time.Time) ([]Conversion, error)
 	// Share is of the app's newest sends in (from, to] outside the prefix; country "": in all.
 	Share(app, country, prefix string, from, to time.Time) (Conversion, error)
 	// Paused is how many pauses of the prefix began after an instant and were not lifted.
@@ -118,8 +118,8 @@ type WatchRecords interface {
 	Pause(p PrefixPause) error
 }
 
-// Watch is Watch over a book at the log's now.
-func (w Watch) Watch(now time.Time, b WatchRecords) (started []PrefixPause, err error) {
+// PausePrefixes is Watch over a book at the log's now.
+func (w PrefixWatch) PausePrefixes(now time.Time, b PrefixRecords) (started []PrefixPause, err error) {
 	to := now.Add(-w.Life.Truncate(time.Microsecond))
 	from := to.Add(-w.Within.Truncate(time.Microsecond))
 	found, err := b.Poor(w, from, to)
@@ -148,7 +148,7 @@ func (w Watch) Watch(now time.Time, b WatchRecords) (started []PrefixPause, err 
 
 // usual is what is approved elsewhere, counted before the time in question: in the country or in all, whichever is more, so
 // that who attacks a whole country does not make it usual there.
-func (w Watch) usual(b WatchRecords, c Conversion, before time.Time) (int, error) {
+func (w PrefixWatch) usual(b PrefixRecords, c Conversion, before time.Time) (int, error) {
 	most := NoUsual
 	for _, country := range []string{c.Country, ""} {
 		s, err := b.Share(c.App, country, c.Prefix, before.Add(-usualSpan), before)
@@ -162,7 +162,7 @@ func (w Watch) usual(b WatchRecords, c Conversion, before time.Time) (int, error
 	return most, nil
 }
 
-func (w Watch) started(b WatchRecords, c Conversion, usual int, now time.Time) (PrefixPause, error) {
+func (w PrefixWatch) started(b PrefixRecords, c Conversion, usual int, now time.Time) (PrefixPause, error) {
 	earlier, err := b.Paused(c.App, c.Prefix, now.Add(-usualSpan))
 	if err != nil {
 		return PrefixPause{}, err
@@ -190,13 +190,13 @@ func (f PrefixPauseFilter) Checked() (PrefixPauseFilter, error) {
 }
 
 // Lifted says in an act what was lifted.
-func (p PrefixPause) Lifted(act Act) Act {
+func (p PrefixPause) Lifted(act AuditEntry) AuditEntry {
 	act.App, act.Channel, act.Target = p.App, "sms", p.Prefix
 	return act
 }
 
 // Checked is it as a database works on it, or an error that wraps ErrBadRequest.
-func (l PrefixLifting) Checked(act *Act) (PrefixLifting, *Act, error) {
+func (l PrefixLifting) Checked(act *AuditEntry) (PrefixLifting, *AuditEntry, error) {
 	l.By, l.Why = mended(l.By), mended(l.Why)
 	if l.ID == uuid.Nil {
 		return l, nil, Bad("who lifts a pause names it")
@@ -205,8 +205,8 @@ func (l PrefixLifting) Checked(act *Act) (PrefixLifting, *Act, error) {
 	return l, act, err
 }
 
-// CheckTurn says what is wrong with the arguments of a call of Turn.
-func CheckTurn(name string, lasts time.Duration) error {
+// CheckAcquireLease says what is wrong with the arguments of a call of AcquireLease.
+func CheckAcquireLease(name string, lasts time.Duration) error {
 	if name == "" || !Storable(name) || lasts < time.Millisecond {
 		return Bad("a turn has a name and lasts for a while")
 	}

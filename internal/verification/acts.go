@@ -44,7 +44,7 @@ func (s *Service) Person(app, channel, to, purpose, reason string) (Person, erro
 }
 
 // on writes whom an act is done to into it.
-func (p Person) on(act store.Act) store.Act {
+func (p Person) on(act store.AuditEntry) store.AuditEntry {
 	act.App, act.Channel, act.Purpose, act.Recipient, act.To = p.App, p.Channel, p.Purpose, p.Recipient, p.To
 	return act
 }
@@ -65,7 +65,7 @@ func (s *Service) apps(p Person) []string {
 // the rejections and the failed checks. Other scopes' rules (networks, apps) are not the recipient's and stay. First the log,
 // or the limiter would learn the old history from it again; then the limiter. Where that does not answer, the log's part
 // is done and ErrUnavailable says that the reset has to be repeated. Errors: *InvalidError, ErrUnavailable.
-func (s *Service) ResetQuota(ctx context.Context, p Person, act store.Act) error {
+func (s *Service) ResetQuota(ctx context.Context, p Person, act store.AuditEntry) error {
 	terms := s.terms.Load()
 	purpose, err := terms.purpose(p.Purpose)
 	if err != nil {
@@ -83,8 +83,8 @@ func (s *Service) ResetQuota(ctx context.Context, p Person, act store.Act) error
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), logTimeout)
 	defer cancel()
 	act = p.on(act)
-	act.Outcome = store.ActBegun
-	if err := s.Log.Forgive(ctx, logged, act); err != nil {
+	act.Outcome = store.AuditBegun
+	if err := s.Log.ResetCounters(ctx, logged, act); err != nil {
 		return s.unreadable(err)
 	}
 	for _, app := range s.apps(p) {
@@ -93,20 +93,20 @@ func (s *Service) ResetQuota(ctx context.Context, p Person, act store.Act) error
 	s.outbox.forgive(limited)
 	err = errors.Join(s.limits.local.Reset(ctx, limited...), s.limits.Reset(ctx, limited...))
 	if err != nil {
-		s.ended(ctx, act, store.ActFailed, "limiter")
+		s.ended(ctx, act, store.AuditFailed, "limiter")
 		s.Logger.Error("a quota was reset in the log and not in the limiter", "error", err)
 		return ErrUnavailable
 	}
-	s.ended(ctx, act, store.ActDone, "")
+	s.ended(ctx, act, store.AuditDone, "")
 	return nil
 }
 
 // ended tells how an act ended that was begun. If it can't be written, the act stands as begun, and the process's own log
 // has the rest.
-func (s *Service) ended(ctx context.Context, act store.Act, outcome store.ActOutcome, detail string) {
-	end, err := store.EndOf(act, outcome, detail)
+func (s *Service) ended(ctx context.Context, act store.AuditEntry, outcome store.AuditOutcome, detail string) {
+	end, err := store.EndOfAuditEntry(act, outcome, detail)
 	if err == nil {
-		err = s.Log.RecordAct(ctx, end)
+		err = s.Log.AddAuditEntry(ctx, end)
 	}
 	if err != nil {
 		s.Logger.Error("how an act ended could not be recorded", "act", act.ID, "outcome", string(outcome), "detail", detail, "error", err)
@@ -132,7 +132,7 @@ func (o *outbox) forgive(buckets []string) {
 
 // Erase takes a recipient out of the log, in every app and for every purpose: see store.Store. What their rules counted counts
 // on, under the keyed hash, until the longest window has passed. Errors: ErrUnavailable.
-func (s *Service) Erase(ctx context.Context, p Person, act store.Act) error {
+func (s *Service) Erase(ctx context.Context, p Person, act store.AuditEntry) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), eraseTimeout)
 	defer cancel()
 	p.App, p.Purpose = "", ""
@@ -174,7 +174,7 @@ func (o *outbox) forget(ctx context.Context) {
 }
 
 // CancelFor is Cancel by an administrator. False: it had ended before. Errors: ErrUnavailable.
-func (s *Service) CancelFor(ctx context.Context, v store.Verification, act store.Act) (bool, error) {
+func (s *Service) CancelFor(ctx context.Context, v store.Verification, act store.AuditEntry) (bool, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), logTimeout)
 	defer cancel()
 	done, err := s.Log.CancelBy(ctx, v.ID, whose(v).on(act))
@@ -189,7 +189,7 @@ func whose(v store.Verification) Person {
 // than the policy says, by whomever. An administrator who means that more should be sent resets the quota first, which
 // is another act. from is where the request comes from: rules on networks look at it. Errors: *InvalidError when the
 // code has ended, ErrUnavailable.
-func (s *Service) ResendFor(ctx context.Context, v store.Verification, from netip.Addr, act store.Act) (Answer, error) {
+func (s *Service) ResendFor(ctx context.Context, v store.Verification, from netip.Addr, act store.AuditEntry) (Answer, error) {
 	now, err := s.stillOpen(ctx, v)
 	if err != nil {
 		return Answer{}, err
@@ -198,9 +198,9 @@ func (s *Service) ResendFor(ctx context.Context, v store.Verification, from neti
 }
 
 // sendFor asks for a code as an administrator does: that it is asked for is recorded before, and what came of it after.
-func (s *Service) sendFor(ctx context.Context, ask Ask, act store.Act) (Answer, error) {
-	act.Outcome = store.ActBegun
-	if err := s.Log.RecordAct(ctx, act); err != nil {
+func (s *Service) sendFor(ctx context.Context, ask Ask, act store.AuditEntry) (Answer, error) {
+	act.Outcome = store.AuditBegun
+	if err := s.Log.AddAuditEntry(ctx, act); err != nil {
 		return Answer{}, s.unavailable(err)
 	}
 	answer, err := s.Send(ctx, ask)
@@ -208,13 +208,13 @@ func (s *Service) sendFor(ctx context.Context, ask Ask, act store.Act) (Answer, 
 	var locked *TooManyChecksError
 	switch blocking, _ := answer.Quota.Blocking(); {
 	case errors.As(err, &locked):
-		s.ended(ctx, act, store.ActFailed, ChecksRule)
+		s.ended(ctx, act, store.AuditFailed, ChecksRule)
 	case err != nil:
-		s.ended(ctx, act, store.ActFailed, "error")
+		s.ended(ctx, act, store.AuditFailed, "error")
 	case !answer.Admitted:
-		s.ended(ctx, act, store.ActFailed, blocking.Name)
+		s.ended(ctx, act, store.AuditFailed, blocking.Name)
 	default:
-		s.ended(ctx, act, store.ActDone, "")
+		s.ended(ctx, act, store.AuditDone, "")
 	}
 	return answer, err
 }
@@ -235,13 +235,13 @@ func (s *Service) stillOpen(ctx context.Context, v store.Verification) (store.Ve
 
 // Reveal opens the full recipient of a verification, after it was recorded that somebody looks. Errors: *InvalidError when it
 // is not kept any more, ErrUnavailable.
-func (s *Service) Reveal(ctx context.Context, v store.Verification, act store.Act) (string, error) {
-	if err := s.Log.RecordAct(ctx, whose(v).on(act)); err != nil {
+func (s *Service) Reveal(ctx context.Context, v store.Verification, act store.AuditEntry) (string, error) {
+	if err := s.Log.AddAuditEntry(ctx, whose(v).on(act)); err != nil {
 		return "", s.unavailable(err)
 	}
 	r, err := s.recipientOf(v)
 	if err != nil {
-		s.ended(ctx, whose(v).on(act), store.ActFailed, reasonUnreadable)
+		s.ended(ctx, whose(v).on(act), store.AuditFailed, reasonUnreadable)
 		return "", invalid("id", "not_kept", "The full address is not kept any more, or its key has left the ring.")
 	}
 	return r.Address(), nil

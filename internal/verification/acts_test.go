@@ -16,8 +16,8 @@ import (
 	"sendcode/quota"
 )
 
-func actOf(what string) store.Act {
-	return store.Act{ID: uuid.Must(uuid.NewV7()), Who: "mei", Role: "operator", What: what, Reason: "ticket 7", Outcome: store.ActDone}
+func actOf(what string) store.AuditEntry {
+	return store.AuditEntry{ID: uuid.Must(uuid.NewV7()), Who: "mei", Role: "operator", What: what, Reason: "ticket 7", Outcome: store.AuditDone}
 }
 
 func (r *rig) person() Person {
@@ -37,7 +37,7 @@ func (r *rig) noError(err error) {
 // ends are the outcomes of all acts, the oldest first, with whom they were on.
 func (r *rig) ends() string {
 	r.Helper()
-	list, err := r.log.Acts(r.Context(), store.ActFilter{Limit: 100})
+	list, err := r.log.AuditEntries(r.Context(), store.AuditFilter{Limit: 100})
 	r.noError(err)
 	var out []string
 	for i := len(list) - 1; i >= 0; i-- {
@@ -298,7 +298,7 @@ func TestRevealIsRecordedFirst(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		v := r.verification(r.send(askFor(ana)).View.ID)
 		r.log.SetFault(func(method string) sqlite.Fault {
-			if method == "RecordAct" {
+			if method == "AddAuditEntry" {
 				return sqlite.Down
 			}
 			return sqlite.None

@@ -38,7 +38,7 @@ func (s *Service) CheckNamed(ctx context.Context, c Caller, n Named, typed strin
 	if err != nil {
 		return Checked{}, err
 	}
-	v, err := s.Log.Newest(ctx, store.Holding{
+	v, err := s.Log.Newest(ctx, store.HolderQuery{
 		App: c.App, Channel: a.to.Channel(), Recipient: a.hash, Purpose: a.purpose.Name, Holder: a.holder,
 	})
 	switch {

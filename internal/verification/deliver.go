@@ -121,9 +121,9 @@ func (o *outbox) failed(f *flight, h heard) (end func()) {
 		out.Reason = or(e.reason, reasonRejected)
 		switch {
 		case e.gone:
-			out.Bar = o.bar(w.Verification, store.HardBounce)
+			out.Suppress = o.bar(w.Verification, store.HardBounce)
 		case e.reason == sms.ReasonOptOut:
-			out.Bar = o.bar(w.Verification, store.OptOut)
+			out.Suppress = o.bar(w.Verification, store.OptOut)
 		}
 	case delivery.Temporary:
 		wait := max(backoff(w.Send.Attempt), e.after)
@@ -224,7 +224,7 @@ func replyCode(code int, enhanced string) string {
 // finish records an outcome until the log has taken it: the mail is out, and a row that says otherwise would send it
 // again. It gives up only when the process is told to end at once.
 func (o *outbox) finish(f *flight, out store.Outcome) {
-	out.Tell = o.tellOfSend(f.work.Send.App, out)
+	out.Event = o.tellOfSend(f.work.Send.App, out)
 	applied := o.insist(func(ctx context.Context) (bool, error) {
 		out.Held, _ = o.holds(f)
 		return o.Log.Finish(ctx, out)
@@ -234,7 +234,7 @@ func (o *outbox) finish(f *flight, out store.Outcome) {
 		o.Logger.Warn("an outcome came too late; another attempt holds the send", "send", held.ID, "attempt", held.Attempt)
 		return
 	}
-	o.told(out.Tell)
+	o.told(out.Event)
 	s := f.work.Send
 	defer o.waiters.tell(s.ID, out) // after the refund: who hears of it may ask again at once
 	o.Observer.Finished(s.Channel, s.App, out.Status, o.Now().Sub(s.LoggedAt))

@@ -166,8 +166,8 @@ func (unteachable) Restore(context.Context, quota.History) error { return quota.
 // rival is a log in which somebody else's right answer is always a moment earlier.
 type rival struct{ *away }
 
-func (l rival) Approve(ctx context.Context, id string, tell store.Tell) (bool, error) {
-	if _, err := l.away.Approve(ctx, id, store.Tell{}); err != nil {
+func (l rival) Approve(ctx context.Context, id string, tell store.NewEvent) (bool, error) {
+	if _, err := l.away.Approve(ctx, id, store.NewEvent{}); err != nil {
 		return false, err
 	}
 	return l.away.Approve(ctx, id, tell)

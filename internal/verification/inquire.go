@@ -42,7 +42,7 @@ func (o *outbox) await(ctx context.Context, w store.Work, r sms.Receipt) {
 		return
 	}
 	o.insist(func(ctx context.Context) (bool, error) {
-		return true, o.Log.Await(ctx, store.Awaited{Carrier: r.Carrier, ID: r.ID, Send: w.Send.ID}, ask)
+		return true, o.Log.AwaitReceipt(ctx, store.PendingReceipt{Carrier: r.Carrier, ID: r.ID, Send: w.Send.ID}, ask)
 	})
 }
 
@@ -60,7 +60,7 @@ func (o *outbox) inquireInTime(ctx context.Context) {
 }
 
 func (o *outbox) inquire(ctx context.Context) {
-	due, err := o.Log.Inquiries(ctx, inquiriesEach)
+	due, err := o.Log.DuePolls(ctx, inquiriesEach)
 	if err != nil {
 		if ctx.Err() == nil {
 			o.Logger.Warn("what carriers are to be asked could not be read", "error", err)
@@ -80,7 +80,7 @@ func (o *outbox) inquire(ctx context.Context) {
 }
 
 // ask asks once what became of a message. What is not known yet is asked again at its next time, which the log has set.
-func (o *outbox) ask(ctx context.Context, a store.Awaited) {
+func (o *outbox) ask(ctx context.Context, a store.PendingReceipt) {
 	q, err := o.inquiry(ctx, a)
 	asker, can := o.Inquirer.Asker(a.Carrier)
 	if errors.Is(err, errNoInquiry) || !can {
@@ -107,7 +107,7 @@ func (o *outbox) ask(ctx context.Context, a store.Awaited) {
 // errNoInquiry: there is nothing left to be asked for.
 var errNoInquiry = errors.New("verification: nothing to ask for")
 
-func (o *outbox) inquiry(ctx context.Context, a store.Awaited) (sms.Inquiry, error) {
+func (o *outbox) inquiry(ctx context.Context, a store.PendingReceipt) (sms.Inquiry, error) {
 	story, err := o.Log.Story(ctx, a.Send)
 	switch {
 	case errors.Is(err, store.ErrNotFound) || err == nil && (story.Verification == nil || final(story.Send.Status)):
@@ -128,7 +128,7 @@ func final(s store.Status) bool {
 }
 
 func (o *outbox) answered(ctx context.Context, send uuid.UUID) {
-	if err := o.Log.Answered(ctx, send); err != nil && ctx.Err() == nil {
+	if err := o.Log.PollAnswered(ctx, send); err != nil && ctx.Err() == nil {
 		o.Logger.Warn("the log did not take that nothing more is awaited", "send", send, "error", err)
 	}
 }
@@ -148,7 +148,7 @@ func (s *Service) Receipt(ctx context.Context, send uuid.UUID, delivered bool) (
 
 // ReceiptOf is Receipt for who knows a message by its carrier's ID. Error: store.ErrNotFound where nobody knows it.
 func (s *Service) ReceiptOf(ctx context.Context, carrier, id string, delivered bool) (bool, error) {
-	send, err := s.Log.AwaitedSend(ctx, carrier, id)
+	send, err := s.Log.SendAwaiting(ctx, carrier, id)
 	if err != nil {
 		return false, err
 	}

@@ -146,7 +146,7 @@ func TestWhoIsNotAsked(t *testing.T) {
 		if err != nil {
 			r.Fatal(err)
 		}
-		act := store.Act{ID: uuid.UUID{1, 6: 0x70, 8: 0x80}, Who: "mei", Role: "owner", What: "recipient.erase", Reason: "ticket 7", Outcome: store.ActDone}
+		act := store.AuditEntry{ID: uuid.UUID{1, 6: 0x70, 8: 0x80}, Who: "mei", Role: "owner", What: "recipient.erase", Reason: "ticket 7", Outcome: store.AuditDone}
 		if err := r.svc.Erase(r.Context(), p, act); err != nil {
 			r.Fatal(err)
 		}
@@ -163,7 +163,7 @@ func TestNotedForWhoTellsByItsOwnID(t *testing.T) {
 		o := &oracle{mute: true, byID: byID}
 		inquiring(t, o, func(r *rig) {
 			r.send(textTo(mobile))
-			if _, err := r.log.AwaitedSend(r.Context(), "fake", "id-1"); (err == nil) != byID {
+			if _, err := r.log.SendAwaiting(r.Context(), "fake", "id-1"); (err == nil) != byID {
 				r.Errorf("%v: %v", byID, err)
 			}
 			waited(time.Hour)
@@ -174,7 +174,7 @@ func TestNotedForWhoTellsByItsOwnID(t *testing.T) {
 	}
 }
 
-// Inquiries that hang hold up no message, and never are more than their bound; another replica does not ask the same.
+// DuePolls that hang hold up no message, and never are more than their bound; another replica does not ask the same.
 func TestHangingInquiriesHoldUpNothing(t *testing.T) {
 	o := &oracle{}
 	inquiring(t, o, func(r *rig) {

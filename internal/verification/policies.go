@@ -34,10 +34,10 @@ func (s *Service) Policies() []InForce {
 
 // AtLimit are the recipients for whom a rule of the policy has no place left, those with the newest send first, at most
 // so many, and how many there are. Only rules of recipients can be asked: the log holds nothing else.
-func (s *Service) AtLimit(ctx context.Context, p InForce, rule quota.Rule, most int) ([]store.Crowd, int, error) {
+func (s *Service) AtLimit(ctx context.Context, p InForce, rule quota.Rule, most int) ([]store.HeavyRecipient, int, error) {
 	now := s.Now()
 	within := now.Sub(quota.Cutoffs([]quota.Rule{rule}, now)[0])
-	crowds, all, err := s.Log.Crowds(ctx, store.CrowdQuery{Purposes: p.Purposes, Within: within, AtLeast: rule.Limit, Limit: most})
+	crowds, all, err := s.Log.HeavyRecipients(ctx, store.HeavyQuery{Purposes: p.Purposes, Within: within, AtLeast: rule.Limit, Limit: most})
 	if err != nil {
 		return nil, 0, ErrUnavailable
 	}
@@ -65,7 +65,7 @@ func (s *Service) Replay(ctx context.Context, p InForce, rules []quota.Rule, per
 		Replayed: Replayed{ByRule: map[string]int{}}, rules: rules, longest: quota.Longest(rules),
 		since: s.Now().Add(-period), history: map[replayedBucket]*replayedPast{},
 	}
-	err := s.Log.Counting(ctx, store.LogClock, period+r.longest, func(c store.Counting) error {
+	err := s.Log.CountedSends(ctx, store.LogClock, period+r.longest, func(c store.CountedSend) error {
 		if !slices.Contains(p.Purposes, c.Purpose) {
 			return nil
 		}
@@ -103,7 +103,7 @@ type replay struct {
 }
 
 // decide takes the next send. Those before the period only count.
-func (r *replay) decide(c store.Counting) error {
+func (r *replay) decide(c store.CountedSend) error {
 	if r.read++; r.read > MaxReplayed {
 		return ErrTooMuch
 	}

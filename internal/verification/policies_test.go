@@ -85,7 +85,7 @@ func TestReplayLooksAtOnePolicy(t *testing.T) {
 
 func TestReplayWithoutTheLog(t *testing.T) {
 	inBubble(t, func(r *rig) {
-		r.fail("Counting", sqlite.Down)
+		r.fail("CountedSends", sqlite.Down)
 		if _, err := r.svc.Replay(r.Context(), r.svc.Policies()[0], nil, time.Hour); !errors.Is(err, ErrUnavailable) {
 			t.Error(err)
 		}
@@ -94,7 +94,7 @@ func TestReplayWithoutTheLog(t *testing.T) {
 
 func TestReplayIsBounded(t *testing.T) {
 	full := replay{read: MaxReplayed}
-	if err := full.decide(store.Counting{}); !errors.Is(err, ErrTooMuch) {
+	if err := full.decide(store.CountedSend{}); !errors.Is(err, ErrTooMuch) {
 		t.Error(err)
 	}
 }
@@ -116,7 +116,7 @@ func TestWhoIsAtALimit(t *testing.T) {
 				t.Errorf("%s: %v %s, want %s", p.Rules[c.rule].Name, err, got, c.want)
 			}
 		}
-		r.fail("Crowds", sqlite.Down)
+		r.fail("HeavyRecipients", sqlite.Down)
 		if _, _, err := r.svc.AtLimit(r.Context(), p, p.Rules[0], 10); !errors.Is(err, ErrUnavailable) {
 			t.Error(err)
 		}

@@ -99,7 +99,7 @@ const trialSession = "sendcode preview"
 // Try sends a code as any back end could have it sent, with a code of its own that nobody waits for: it is in the log, the
 // recipient's rules decide, and the way is the one of every send. That it was asked for is recorded before. Errors:
 // *InvalidError, ErrUnavailable.
-func (s *Service) Try(ctx context.Context, t Trial, act store.Act) (Answer, error) {
+func (s *Service) Try(ctx context.Context, t Trial, act store.AuditEntry) (Answer, error) {
 	p, err := s.Person(t.App, t.Channel, t.To, t.Purpose, act.Reason)
 	if err != nil {
 		return Answer{}, err

@@ -74,7 +74,7 @@ func TestTry(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			return r.svc.Try(context.Background(), trial, store.Act{ID: id, Who: "mei", Role: "operator", What: "preview.send", Reason: "preview"})
+			return r.svc.Try(context.Background(), trial, store.AuditEntry{ID: id, Who: "mei", Role: "operator", What: "preview.send", Reason: "preview"})
 		}
 		first, err := try()
 		if err != nil || !first.Admitted || first.View.Reference != "preview" || first.View.Purpose != "login" {
@@ -97,7 +97,7 @@ func TestTry(t *testing.T) {
 		if _, err := try(); !errors.As(err, &invalid) {
 			t.Error(err)
 		}
-		acts, err := r.log.Acts(context.Background(), store.ActFilter{Limit: 10})
+		acts, err := r.log.AuditEntries(context.Background(), store.AuditFilter{Limit: 10})
 		if err != nil {
 			t.Fatal(err)
 		}

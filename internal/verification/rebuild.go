@@ -17,7 +17,7 @@ func (s *Service) Rebuild(ctx context.Context, clock string) error {
 	purposes := s.Terms().Purposes
 	history := map[string][]quota.Event{}
 	keep := map[string]time.Duration{}
-	err := s.Log.Counting(ctx, clock, longestWindow(purposes), func(c store.Counting) error {
+	err := s.Log.CountedSends(ctx, clock, longestWindow(purposes), func(c store.CountedSend) error {
 		p, ok := purposes[c.Purpose]
 		if !ok {
 			return nil
@@ -47,7 +47,7 @@ func (s *Service) rebuildFailures(ctx context.Context) error {
 	if memory == 0 {
 		return nil
 	}
-	return s.Log.AllRejected(ctx, memory, func(c store.Counting) error {
+	return s.Log.AllRejected(ctx, memory, func(c store.CountedSend) error {
 		return s.Limiter.Record(ctx, failuresBucket(c.App, c.Channel, c.Recipient), memory, []quota.Event{c.Event})
 	})
 }

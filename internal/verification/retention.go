@@ -66,7 +66,7 @@ func (o *outbox) makeRoom(ctx context.Context) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, logTimeout)
 	defer cancel()
-	until, err := o.Log.MakeRoom(ctx)
+	until, err := o.Log.EnsurePartitions(ctx)
 	if err == nil && (until.IsZero() || store.MonthsAhead(until, now) >= roomAhead) {
 		o.ahead.next = now.Add(roomEvery)
 		return

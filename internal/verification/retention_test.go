@@ -72,7 +72,7 @@ func TestManyOldRowsGoAFewAtATime(t *testing.T) {
 		waited(sweepEvery)
 		for tick := range 5 {
 			rows := 0
-			if err := r.log.Counting(r.Context(), store.LogClock, 2*fiveWeeks, func(store.Counting) error { rows++; return nil }); err != nil {
+			if err := r.log.CountedSends(r.Context(), store.LogClock, 2*fiveWeeks, func(store.CountedSend) error { rows++; return nil }); err != nil {
 				t.Fatal(err)
 			}
 			if rows == 0 {
@@ -96,7 +96,7 @@ type little struct {
 	asked int
 }
 
-func (l *little) MakeRoom(context.Context) (time.Time, error) {
+func (l *little) EnsurePartitions(context.Context) (time.Time, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.asked++

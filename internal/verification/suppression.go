@@ -68,12 +68,12 @@ func (o *outbox) untried(ctx context.Context, s store.Send) (reason string, err 
 
 // bar has a bounce suppress the very address that it was sent to. The simulator's recipients are meant to bounce, again
 // and again.
-func (o *outbox) bar(v store.Verification, why store.Cause) store.Bar {
+func (o *outbox) bar(v store.Verification, why store.Cause) store.SuppressAs {
 	to, err := o.recipientOf(v)
 	if err != nil || to.Domain() == delivery.SimulatorDomain {
-		return store.Bar{}
+		return store.SuppressAs{}
 	}
-	return store.Bar{Cause: why, Address: to.Hash(o.IndexKey), For: o.Terms().SuppressFor}
+	return store.SuppressAs{Cause: why, Address: to.Hash(o.IndexKey), For: o.Terms().SuppressFor}
 }
 
 // Barring is an administrator's wish that a recipient gets no mail for a while.
@@ -83,7 +83,7 @@ type Barring struct {
 	Why         string        // at most 200 characters
 	For         time.Duration // 0: as long as a bounce; at most MaxSuppression
 	By          string
-	Act         *store.Act // that it is recorded as; on whom and why is added
+	Act         *store.AuditEntry // that it is recorded as; on whom and why is added
 }
 
 // MaxSuppression is how long a suppression lasts at most, DefaultSuppression how long without a wish.
@@ -132,12 +132,12 @@ type Lifting struct {
 	App         string         // only what is of this app alone; empty: all
 	Why         string
 	By          string
-	Act         *store.Act // as in Barring
+	Act         *store.AuditEntry // as in Barring
 }
 
 // Lift ends what is suppressed for a recipient now, and returns it. Errors: *InvalidError, ErrUnavailable.
 func (s *Service) Lift(ctx context.Context, l Lifting) ([]store.Suppression, error) {
-	lifting := store.Lifting{Channel: recipient.Channel(l.Channel), Address: l.Address, App: l.App, By: l.By, Why: l.Why}
+	lifting := store.LiftRequest{Channel: recipient.Channel(l.Channel), Address: l.Address, App: l.App, By: l.By, Why: l.Why}
 	if l.Address == (recipient.Hash{}) {
 		to, err := s.named(l.Channel, l.To, l.App, l.Why)
 		if err != nil {
@@ -155,7 +155,7 @@ func (s *Service) Lift(ctx context.Context, l Lifting) ([]store.Suppression, err
 }
 
 // on says in an act on whom it is and why.
-func (s *Service) on(act *store.Act, to recipient.Recipient, app, why string) *store.Act {
+func (s *Service) on(act *store.AuditEntry, to recipient.Recipient, app, why string) *store.AuditEntry {
 	if act == nil {
 		return nil
 	}

@@ -19,32 +19,32 @@ const (
 var Events = []string{EventSent, EventFailed, EventUnknown, EventApproved}
 
 // tell is the event for an app that wants it; zero for one that does not.
-func (s *Service) tell(app, kind string, test bool) (store.Tell, error) {
+func (s *Service) tell(app, kind string, test bool) (store.NewEvent, error) {
 	if !slices.Contains(s.Terms().Tells[app], kind) {
-		return store.Tell{}, nil
+		return store.NewEvent{}, nil
 	}
 	id, err := s.newID()
 	if err != nil {
 		s.Logger.Error("an event got no ID", "event", kind, "error", err)
-		return store.Tell{}, ErrUnavailable
+		return store.NewEvent{}, ErrUnavailable
 	}
-	return store.Tell{ID: id, Type: kind, Test: test}, nil
+	return store.NewEvent{ID: id, Type: kind, Test: test}, nil
 }
 
 // tellOfSend is the event of an outcome. Without randomness for an ID the outcome is recorded all the same.
-func (s *Service) tellOfSend(app string, out store.Outcome) store.Tell {
+func (s *Service) tellOfSend(app string, out store.Outcome) store.NewEvent {
 	t, _ := s.tell(app, "send."+string(out.Status), out.Provider == testProvider)
 	return t
 }
 
 // tellOfApproval is the event of an approval.
-func (s *Service) tellOfApproval(v store.Verification) (store.Tell, error) {
+func (s *Service) tellOfApproval(v store.Verification) (store.NewEvent, error) {
 	_, test := s.testRecipient(v)
 	return s.tell(v.App, EventApproved, test)
 }
 
 // told has the event delivered at once, if there is one.
-func (s *Service) told(t store.Tell) {
+func (s *Service) told(t store.NewEvent) {
 	if t.Type != "" {
 		s.Told()
 	}

@@ -38,7 +38,7 @@ func (o *outbox) handText(ctx context.Context, w store.Work, t content) (heard, 
 	h.code, h.trouble = e.Word(), &trouble{class: e.Class, stage: e.Stage, reason: e.Reason, after: e.RetryAfter}
 	if e.Hold >= time.Second {
 		o.insist(func(ctx context.Context) (bool, error) {
-			return true, o.Log.Embargo(ctx, recipient.SMS, w.Send.Recipient, e.Hold)
+			return true, o.Log.HoldBack(ctx, recipient.SMS, w.Send.Recipient, e.Hold)
 		})
 	}
 	return h, "", nil
@@ -55,7 +55,7 @@ func (s *Service) embargo(ctx context.Context, ch recipient.Channel, h recipient
 	}
 	ctx, cancel := context.WithTimeout(ctx, logTimeout)
 	defer cancel()
-	e, err := s.Log.Embargoed(ctx, ch, h)
+	e, err := s.Log.HeldBack(ctx, ch, h)
 	if err != nil || e.Left <= 0 {
 		return quota.State{}, false, err
 	}

@@ -18,7 +18,7 @@ import (
 // more mail are suppressed.
 type Told struct {
 	Provider string // its name in the configuration
-	Kind     store.ToldKind
+	Kind     store.ProviderEventKind
 	Gone     bool // a bounce because there is no such mailbox
 	Send     uuid.UUID
 	To       string    // whom the provider means; empty: it does not say
@@ -55,11 +55,11 @@ func (s *Service) Hear(ctx context.Context, t Told) (Hearing, error) {
 	if known && !s.means(t.To, to) {
 		return OtherRecipient, nil
 	}
-	var bar store.Bar
+	var bar store.SuppressAs
 	if why := t.cause(); known && why != "" && to.Domain() != delivery.SimulatorDomain {
-		bar = store.Bar{Cause: why, Address: to.Hash(s.IndexKey), For: s.Terms().SuppressFor}
+		bar = store.SuppressAs{Cause: why, Address: to.Hash(s.IndexKey), For: s.Terms().SuppressFor}
 	}
-	fresh, err := s.Log.Heard(ctx, store.ProviderEvent{Send: t.Send, Kind: t.Kind, At: t.At, Provider: t.Provider, Detail: t.Detail}, bar)
+	fresh, err := s.Log.IngestProviderEvent(ctx, store.ProviderEvent{Send: t.Send, Kind: t.Kind, At: t.At, Provider: t.Provider, Detail: t.Detail}, bar)
 	switch {
 	case errors.Is(err, store.ErrNotFound):
 		return UnknownMessage, nil
@@ -88,11 +88,11 @@ func (s *Service) means(told string, to recipient.Recipient) bool {
 // bounce: 5.7.x is policy and 4.x.x passes, whatever it is called (MAIL-11).
 func (t Told) cause() store.Cause {
 	switch {
-	case t.Kind == store.ToldComplained:
+	case t.Kind == store.ProviderComplained:
 		return store.Complaint
-	case t.Kind == store.ToldOptedOut:
+	case t.Kind == store.ProviderOptedOut:
 		return store.OptOut
-	case t.Kind != store.ToldBounced:
+	case t.Kind != store.ProviderBounced:
 		return ""
 	case delivery.NoMailbox(t.Enhanced), t.Gone && !strings.HasPrefix(t.Enhanced, "5.7.") && !strings.HasPrefix(t.Enhanced, "4."):
 		return store.HardBounce

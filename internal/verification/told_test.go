@@ -35,17 +35,17 @@ func TestWhatAProviderTells(t *testing.T) {
 			told Told
 			want store.Cause
 		}{
-			"a@example.com":    {Told{Kind: store.ToldDelivered}, ""},
-			"b@example.com":    {Told{Kind: store.ToldBounced}, ""},
-			"c@example.com":    {Told{Kind: store.ToldBounced, Gone: true}, store.HardBounce},
-			"d@example.com":    {Told{Kind: store.ToldBounced, Detail: "550 5.1.1", Enhanced: "5.1.1"}, store.HardBounce},
-			"e@example.com":    {Told{Kind: store.ToldBounced, Gone: true, Detail: "550 5.7.1", Enhanced: "5.7.1"}, ""},
-			"k@example.com":    {Told{Kind: store.ToldBounced, Gone: true, Enhanced: "4.4.7"}, ""},
-			"f@example.com":    {Told{Kind: store.ToldBounced, Gone: true, Detail: "550 5.1.1", Enhanced: "5.1.1"}, store.HardBounce},
-			"g@example.com":    {Told{Kind: store.ToldBounced, Enhanced: "5.2.2"}, ""},
-			"h@example.com":    {Told{Kind: store.ToldComplained}, store.Complaint},
-			"i@example.com":    {Told{Kind: store.ToldOptedOut}, store.OptOut},
-			"j@simulator.test": {Told{Kind: store.ToldComplained}, ""},
+			"a@example.com":    {Told{Kind: store.ProviderDelivered}, ""},
+			"b@example.com":    {Told{Kind: store.ProviderBounced}, ""},
+			"c@example.com":    {Told{Kind: store.ProviderBounced, Gone: true}, store.HardBounce},
+			"d@example.com":    {Told{Kind: store.ProviderBounced, Detail: "550 5.1.1", Enhanced: "5.1.1"}, store.HardBounce},
+			"e@example.com":    {Told{Kind: store.ProviderBounced, Gone: true, Detail: "550 5.7.1", Enhanced: "5.7.1"}, ""},
+			"k@example.com":    {Told{Kind: store.ProviderBounced, Gone: true, Enhanced: "4.4.7"}, ""},
+			"f@example.com":    {Told{Kind: store.ProviderBounced, Gone: true, Detail: "550 5.1.1", Enhanced: "5.1.1"}, store.HardBounce},
+			"g@example.com":    {Told{Kind: store.ProviderBounced, Enhanced: "5.2.2"}, ""},
+			"h@example.com":    {Told{Kind: store.ProviderComplained}, store.Complaint},
+			"i@example.com":    {Told{Kind: store.ProviderOptedOut}, store.OptOut},
+			"j@simulator.test": {Told{Kind: store.ProviderComplained}, ""},
 		} {
 			c.told.Send = r.toldOf(to)
 			before := r.rows()[0]
@@ -82,22 +82,22 @@ func TestWhomAProviderMeans(t *testing.T) {
 	inBubbleWith(t, func(s *Settings) { s.SuppressFor = month }, func(r *rig) {
 		id := r.toldOf(ana)
 		for _, to := range []string{"bo@example.com", "nobody", "ana.maria+x@example.com", "<>", "Ana <bo@example.com>"} {
-			r.hear(OtherRecipient, Told{Send: id, Kind: store.ToldComplained, To: to})
+			r.hear(OtherRecipient, Told{Send: id, Kind: store.ProviderComplained, To: to})
 		}
-		r.hear(UnknownMessage, Told{Kind: store.ToldComplained})
-		r.hear(UnknownMessage, Told{Send: uuid.UUID{1}, Kind: store.ToldComplained, To: ana})
+		r.hear(UnknownMessage, Told{Kind: store.ProviderComplained})
+		r.hear(UnknownMessage, Told{Send: uuid.UUID{1}, Kind: store.ProviderComplained, To: ana})
 		r.refuse(askFor("ana.maria@EXAMPLE.com")) // written as a row of its own, which is no send
 		waited(2 * time.Second)
 		for _, row := range r.rows() {
 			if row.Status == store.Refused {
-				r.hear(UnknownMessage, Told{Send: row.ID, Kind: store.ToldComplained, To: ana})
+				r.hear(UnknownMessage, Told{Send: row.ID, Kind: store.ProviderComplained, To: ana})
 			}
 		}
 		if list := r.suppressions(); len(list) != 0 {
 			t.Errorf("%+v", list)
 		}
-		r.hear(Recorded, Told{Send: id, Kind: store.ToldDelivered, To: "Ana.Maria@example.COM"})
-		r.hear(Recorded, Told{Send: id, Kind: store.ToldComplained, To: "Ana <" + ana + ">"})
+		r.hear(Recorded, Told{Send: id, Kind: store.ProviderDelivered, To: "Ana.Maria@example.COM"})
+		r.hear(Recorded, Told{Send: id, Kind: store.ProviderComplained, To: "Ana <" + ana + ">"})
 		if list := r.suppressions(); len(list) != 1 {
 			t.Errorf("%+v", list)
 		}
@@ -115,14 +115,14 @@ func TestToldWhileTheLogIsAway(t *testing.T) {
 			}
 			return sqlite.None
 		})
-		for _, method := range []string{"Story", "Heard"} {
+		for _, method := range []string{"Story", "IngestProviderEvent"} {
 			down.Store(method)
-			if got, err := r.svc.Hear(context.Background(), Told{Send: id, Kind: store.ToldComplained}); !errors.Is(err, ErrUnavailable) || got != "" {
+			if got, err := r.svc.Hear(context.Background(), Told{Send: id, Kind: store.ProviderComplained}); !errors.Is(err, ErrUnavailable) || got != "" {
 				t.Errorf("%s: %q, %v", method, got, err)
 			}
 		}
 		down.Store("")
-		r.hear(Recorded, Told{Send: id, Kind: store.ToldComplained})
+		r.hear(Recorded, Told{Send: id, Kind: store.ProviderComplained})
 	})
 }
 
@@ -133,7 +133,7 @@ func TestToldOfWhomNobodyKnows(t *testing.T) {
 		other := r.settings
 		other.Ring = ringOf(t, "k9:"+newKey)
 		stranger := New(other, Parts{Limiter: r.limiter, Log: r.log, Renderer: r.renderer, Sender: r.post, Logger: r.svc.Logger})
-		got, err := stranger.Hear(r.Context(), Told{Send: id, Kind: store.ToldComplained, To: "bo@example.com", Provider: "p"})
+		got, err := stranger.Hear(r.Context(), Told{Send: id, Kind: store.ProviderComplained, To: "bo@example.com", Provider: "p"})
 		if got != Recorded || err != nil || len(r.suppressions()) != 0 {
 			t.Errorf("%q, %v, %+v", got, err, r.suppressions())
 		}

@@ -51,20 +51,20 @@ type Log interface {
 	Verification(ctx context.Context, id string) (store.Verification, store.Send, time.Time, error)
 	Attempt(ctx context.Context, id string) (store.Verification, bool, time.Time, error)
 	LockedOut(ctx context.Context, v store.Verification) (store.Lockout, error)
-	Approve(ctx context.Context, id string, tell store.Tell) (bool, error)
+	Approve(ctx context.Context, id string, tell store.NewEvent) (bool, error)
 	Cancel(ctx context.Context, id string) (bool, error)
-	Newest(ctx context.Context, h store.Holding) (store.Verification, error)
-	Suppress(ctx context.Context, s store.Suppression, lasts time.Duration, act *store.Act) (store.Suppression, bool, error)
-	Lift(ctx context.Context, l store.Lifting, act *store.Act) ([]store.Suppression, error)
+	Newest(ctx context.Context, h store.HolderQuery) (store.Verification, error)
+	Suppress(ctx context.Context, s store.Suppression, lasts time.Duration, act *store.AuditEntry) (store.Suppression, bool, error)
+	Lift(ctx context.Context, l store.LiftRequest, act *store.AuditEntry) ([]store.Suppression, error)
 	Story(ctx context.Context, id uuid.UUID) (store.Story, error)
 	Latest(ctx context.Context, hs []recipient.Hash, within time.Duration) ([]store.Send, error)
-	Heard(ctx context.Context, e store.ProviderEvent, bar store.Bar) (bool, error)
+	IngestProviderEvent(ctx context.Context, e store.ProviderEvent, bar store.SuppressAs) (bool, error)
 	Refused(ctx context.Context, refusals []store.Send) error
 
-	RecordAct(ctx context.Context, a store.Act) error
-	Forgive(ctx context.Context, buckets []store.Bucket, act store.Act) error
-	CancelBy(ctx context.Context, id string, act store.Act) (bool, error)
-	Erase(ctx context.Context, h recipient.Hash, keep time.Duration, act store.Act) error
+	AddAuditEntry(ctx context.Context, a store.AuditEntry) error
+	ResetCounters(ctx context.Context, buckets []store.Bucket, act store.AuditEntry) error
+	CancelBy(ctx context.Context, id string, act store.AuditEntry) (bool, error)
+	Erase(ctx context.Context, h recipient.Hash, keep time.Duration, act store.AuditEntry) error
 	Forget(ctx context.Context) (int, error)
 
 	Renew(ctx context.Context, lease time.Duration, held []store.Held) error
@@ -73,19 +73,19 @@ type Log interface {
 	TakeOver(ctx context.Context, ch recipient.Channel, lease time.Duration, limit int) ([]store.Work, error)
 	RefundsDue(ctx context.Context, lease time.Duration, limit int) ([]store.Refund, error)
 	Refunded(ctx context.Context, held store.Held) error
-	Counting(ctx context.Context, clock string, within time.Duration, yield func(store.Counting) error) error
+	CountedSends(ctx context.Context, clock string, within time.Duration, yield func(store.CountedSend) error) error
 	History(ctx context.Context, b store.Bucket, within time.Duration) ([]quota.Event, time.Time, error)
 	HistoryAt(ctx context.Context, b store.Bucket, within time.Duration, clock string, at time.Time) ([]quota.Event, time.Time, error)
 	Rejected(ctx context.Context, b store.Bucket, within time.Duration) ([]quota.Event, time.Time, error)
-	Embargo(ctx context.Context, ch recipient.Channel, h recipient.Hash, lasts time.Duration) error
-	Embargoed(ctx context.Context, ch recipient.Channel, h recipient.Hash) (store.Embargo, error)
-	AllRejected(ctx context.Context, within time.Duration, yield func(store.Counting) error) error
+	HoldBack(ctx context.Context, ch recipient.Channel, h recipient.Hash, lasts time.Duration) error
+	HeldBack(ctx context.Context, ch recipient.Channel, h recipient.Hash) (store.CarrierHold, error)
+	AllRejected(ctx context.Context, within time.Duration, yield func(store.CountedSend) error) error
 	store.Expirer
-	store.Counter
-	store.Watcher
-	store.Awaiting
+	store.HourCounter
+	store.PrefixWatcher
+	store.ReceiptPolling
 	Receive(ctx context.Context, id uuid.UUID, status store.Status) (bool, error)
-	Crowds(ctx context.Context, q store.CrowdQuery) ([]store.Crowd, int, error)
+	HeavyRecipients(ctx context.Context, q store.HeavyQuery) ([]store.HeavyRecipient, int, error)
 }
 
 // Renderer turns templates into a message. Implementation: message.Renderer.
@@ -139,7 +139,7 @@ type Settings struct {
 	Marks    []string          // headers that each mail carries with its send's ID
 	Lease    time.Duration     // of a row in flight; 0 means DefaultLease
 	Tick     time.Duration     // between two looks for rows to take over; 0 means DefaultTick
-	Watch    store.Watch       // where codes do not come back; zero: nobody looks, and no pause holds
+	Watch    store.PrefixWatch // where codes do not come back; zero: nobody looks, and no pause holds
 	AskAfter time.Duration     // how long a carrier may take to tell what became of a message by itself; 0: it is not asked
 	Workers  int               // sends of one channel in flight at once; 0 means DefaultWorkers
 }

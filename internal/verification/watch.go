@@ -31,10 +31,10 @@ func (o *outbox) watchInTime(ctx context.Context) {
 func (o *outbox) watch(ctx context.Context) {
 	bounded, cancel := context.WithTimeout(ctx, watchTimeout)
 	defer cancel()
-	mine, err := o.Log.Turn(bounded, watchTurn, watchEvery-o.Tick)
+	mine, err := o.Log.AcquireLease(bounded, watchTurn, watchEvery-o.Tick)
 	if err == nil && mine {
 		var started []store.PrefixPause
-		started, err = o.Log.Watch(bounded, o.Watch)
+		started, err = o.Log.PausePrefixes(bounded, o.Watch)
 		for _, p := range started {
 			o.prefixPauseBegan(p)
 		}
@@ -70,7 +70,7 @@ func (o *outbox) prefixPaused(ctx context.Context, s store.Send) (bool, error) {
 
 // LiftPrefix ends a prefix's pause before its time; the act is recorded with it. False: it had ended. Errors: ErrNotFound,
 // *InvalidError, ErrUnavailable.
-func (s *Service) LiftPrefix(ctx context.Context, l store.PrefixLifting, act store.Act) (store.PrefixPause, bool, error) {
+func (s *Service) LiftPrefix(ctx context.Context, l store.PrefixLifting, act store.AuditEntry) (store.PrefixPause, bool, error) {
 	if err := CheckReason(l.Why, ""); err != nil {
 		return store.PrefixPause{}, false, err
 	}

@@ -22,7 +22,7 @@ func pumped(n int) string { return fmt.Sprintf("+49151%08d", 30_000_000+n) }
 
 func watched(s *Settings) {
 	toNumbers("DE", "US")(s)
-	s.Watch = store.Watch{Sends: 20, Percent: 10, Within: time.Hour, Life: 10 * time.Minute, For: time.Hour}
+	s.Watch = store.PrefixWatch{Sends: 20, Percent: 10, Within: time.Hour, Life: 10 * time.Minute, For: time.Hour}
 }
 
 // pump asks for codes that nobody enters.
@@ -143,7 +143,7 @@ func TestNothingLeavesWhileTheLogDoesNotSay(t *testing.T) {
 func TestExemptPrefixesAndNoWatch(t *testing.T) {
 	for name, change := range map[string]func(*Settings){
 		"exempt": func(s *Settings) { s.Watch.Exempt = []string{"+49"} },
-		"off":    func(s *Settings) { s.Watch = store.Watch{} },
+		"off":    func(s *Settings) { s.Watch = store.PrefixWatch{} },
 	} {
 		inBubbleWith(t, func(s *Settings) { watched(s); change(s) }, func(r *rig) {
 			r.pump(0, 20)
@@ -175,7 +175,7 @@ func TestLiftPrefix(t *testing.T) {
 		if err != nil || len(list) != 1 {
 			r.Fatalf("%v, %v", list, err)
 		}
-		act := store.Act{ID: uuid.UUID{1, 6: 0x70, 8: 0x80}, Who: "mei", Role: "operator", What: "prefix.lift", Outcome: store.ActDone}
+		act := store.AuditEntry{ID: uuid.UUID{1, 6: 0x70, 8: 0x80}, Who: "mei", Role: "operator", What: "prefix.lift", Outcome: store.AuditDone}
 		for reason, why := range map[string]string{"": "required", "asked by ana@example.com": "names_recipient"} {
 			var bad *InvalidError
 			_, _, err := r.svc.LiftPrefix(r.Context(), store.PrefixLifting{ID: list[0].ID, Why: reason}, act)
@@ -190,7 +190,7 @@ func TestLiftPrefix(t *testing.T) {
 		if err != nil || !done || p.LiftedWhy != "ours, ticket 7" {
 			r.Errorf("%+v, %v, %v", p, done, err)
 		}
-		acts, err := r.log.Acts(r.Context(), store.ActFilter{Limit: 9})
+		acts, err := r.log.AuditEntries(r.Context(), store.AuditFilter{Limit: 9})
 		if err != nil || len(acts) != 1 || acts[0].Reason != "ours, ticket 7" || acts[0].Target != "+49151" {
 			r.Errorf("%+v, %v", acts, err)
 		}

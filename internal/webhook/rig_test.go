@@ -112,8 +112,8 @@ func (r *rig) happens(app string) uuid.UUID {
 	if _, err := r.log.Begin(r.Context(), in); err != nil {
 		r.Fatal(err)
 	}
-	tell := store.Tell{ID: id, Type: "send.sent"}
-	if done, err := r.log.Finish(r.Context(), store.Outcome{Held: store.Held{ID: id, Attempt: 1}, Status: store.Sent, Tell: tell}); err != nil || !done {
+	tell := store.NewEvent{ID: id, Type: "send.sent"}
+	if done, err := r.log.Finish(r.Context(), store.Outcome{Held: store.Held{ID: id, Attempt: 1}, Status: store.Sent, Event: tell}); err != nil || !done {
 		r.Fatal(done, err)
 	}
 	return id

@@ -25,8 +25,8 @@ const (
 	RowWindow = 30 * 24 * time.Hour
 )
 
-// Tried is a verification as the bounds see it.
-type Tried struct {
+// TriedCode is a verification as the bounds see it.
+type TriedCode struct {
 	ExpiresAt  time.Time
 	ApprovedAt time.Time
 	Attempts   int
@@ -35,7 +35,7 @@ type Tried struct {
 }
 
 // failures are the tries that were wrong and that nobody forgave: the right one may be among those forgiven, or not.
-func (t Tried) failures() int {
+func (t TriedCode) failures() int {
 	n := t.Attempts - t.Forgiven
 	if !t.ApprovedAt.IsZero() {
 		n--
@@ -44,7 +44,7 @@ func (t Tried) failures() int {
 }
 
 // LockoutOf is the wait until both bounds let a code be tried.
-func LockoutOf(list []Tried, now time.Time) store.Lockout {
+func LockoutOf(list []TriedCode, now time.Time) store.Lockout {
 	day := store.Lockout{Wait: bound(list, now, FailureWindow, FailureLimit), Failures: failuresOf(list, now, FailureWindow)}
 	row := inARow(list)
 	if wait := bound(row, now, RowWindow, RowLimit); wait > day.Wait {
@@ -54,7 +54,7 @@ func LockoutOf(list []Tried, now time.Time) store.Lockout {
 }
 
 // inARow are the verifications without a right code whose life did not end before the last right one.
-func inARow(list []Tried) (row []Tried) {
+func inARow(list []TriedCode) (row []TriedCode) {
 	var last time.Time
 	for _, t := range list {
 		if t.ApprovedAt.After(last) {
@@ -70,9 +70,9 @@ func inARow(list []Tried) (row []Tried) {
 }
 
 // bound is the wait until fewer than limit failures count.
-func bound(list []Tried, now time.Time, window time.Duration, limit int) time.Duration {
+func bound(list []TriedCode, now time.Time, window time.Duration, limit int) time.Duration {
 	list, count := slices.Clone(list), failuresOf(list, now, window)
-	slices.SortFunc(list, func(a, b Tried) int { return cmp.Compare(a.ExpiresAt.UnixMicro(), b.ExpiresAt.UnixMicro()) })
+	slices.SortFunc(list, func(a, b TriedCode) int { return cmp.Compare(a.ExpiresAt.UnixMicro(), b.ExpiresAt.UnixMicro()) })
 	wait := time.Duration(0)
 	for _, t := range list {
 		if count < limit {
@@ -86,7 +86,7 @@ func bound(list []Tried, now time.Time, window time.Duration, limit int) time.Du
 }
 
 // OfKind are those that callers of one kind opened.
-func OfKind(list []Tried, byBrowser bool) (some []Tried) {
+func OfKind(list []TriedCode, byBrowser bool) (some []TriedCode) {
 	for _, t := range list {
 		if t.ByBrowser == byBrowser {
 			some = append(some, t)
@@ -96,7 +96,7 @@ func OfKind(list []Tried, byBrowser bool) (some []Tried) {
 }
 
 // failuresOf counts the failures within the window.
-func failuresOf(list []Tried, now time.Time, window time.Duration) (n int) {
+func failuresOf(list []TriedCode, now time.Time, window time.Duration) (n int) {
 	for _, t := range list {
 		if t.counts(now, window) {
 			n += t.failures()
@@ -105,4 +105,6 @@ func failuresOf(list []Tried, now time.Time, window time.Duration) (n int) {
 	return n
 }
 
-func (t Tried) counts(now time.Time, window time.Duration) bool { return now.Sub(t.ExpiresAt) < window }
+func (t TriedCode) counts(now time.Time, window time.Duration) bool {
+	return now.Sub(t.ExpiresAt) < window
+}

@@ -16,33 +16,33 @@ import (
 // The second gate: what a log has read under the recipient's lock comes in, what it has to write goes out. Nothing here knows a
 // database.
 
-// Seen is what a log holds of an intent's recipient.
-type Seen struct {
-	Past        []Past               // counting sends of the bucket
+// Facts is what a log holds of an intent's recipient.
+type Facts struct {
+	Past        []CountedSend        // counting sends of the bucket
 	Rejections  []Rejection          // that the rule on rejections may count
 	Candidates  []store.Verification // that may be joined, of those that the recipient has
-	Tried       []Tried              // the recipient's codes that were tried, whichever kind of caller opened them
+	Tried       []TriedCode          // the recipient's codes that were tried, whichever kind of caller opened them
 	Suppression uuid.UUID            // that holds for the address; Nil: none
 }
 
-// Ruling is what the gate decides.
-type Ruling struct {
+// Decision is what the gate decides.
+type Decision struct {
 	store.Begun
 	Joined bool // the verification was there before
 }
 
 // Decide decides an intent at an instant of the log's clock.
-func Decide(in store.Intent, now time.Time, has Seen) Ruling {
+func Decide(in store.Intent, now time.Time, has Facts) Decision {
 	events, failed := history(in, now, has.Past), rejected(in, now, has.Rejections)
 	if !admits(in, now, events) || !bears(in, failed) {
-		return Ruling{Begun: refused(in, now, events, failed)}
+		return Decision{Begun: refused(in, now, events, failed)}
 	}
 	v, joined := join(in, now, has.Candidates)
 	if out := LockoutOf(OfKind(has.Tried, v.ByBrowser), now).For(v); out.Wait > 0 {
-		return Ruling{Begun: lockedOut(in, now, out)}
+		return Decision{Begun: lockedOut(in, now, out)}
 	}
 	v.Sends++
-	return Ruling{admitted(in, v, has.Suppression, now, events, failed), joined}
+	return Decision{admitted(in, v, has.Suppression, now, events, failed), joined}
 }
 
 // join is the newest verification that the intent may resend, or a new one.
@@ -59,7 +59,7 @@ func join(in store.Intent, now time.Time, candidates []store.Verification) (best
 }
 
 // ReachOf is how far back a row of the bucket can lie that counts.
-func ReachOf(in store.Intent) time.Duration { return quota.Longest(in.Rules) + Stale }
+func ReachOf(in store.Intent) time.Duration { return quota.Longest(in.Rules) + MaxStale }
 
 // Most is the largest limit of the intent's rules.
 func Most(in store.Intent) (n int) {
@@ -71,15 +71,15 @@ func Most(in store.Intent) (n int) {
 
 // Stale is how much longer than its window a row counts at most, by the log's clock, whatever its other clock says: a
 // limiter that was once set far ahead must not lock its recipients out until that time comes.
-const Stale = 24 * time.Hour
+const MaxStale = 24 * time.Hour
 
 // Lead is how far a limiter's clock may run ahead of the log's own: each gate is to be sufficient alone, also when the
 // other's clock was set or a replica with another one was promoted. It covers what a send may take longer from the Take
 // to the log's instant than a later one, so that who waited as told is let in.
-const Lead = time.Second
+const MaxClockSkew = time.Second
 
-// Past is a counting send of the bucket that an intent falls into.
-type Past struct {
+// CountedSend is a counting send of the bucket that an intent falls into.
+type CountedSend struct {
 	ID       uuid.UUID
 	Clock    string
 	TakenAt  time.Time
@@ -88,17 +88,17 @@ type Past struct {
 
 // age is how long ago the row was: on the clock of the intent where the row has it, but at most lead more than by the
 // log's; else by the log's. It is negative where the clock went back, and then the row counts.
-func (p Past) age(in store.Intent, now time.Time) time.Duration {
+func (p CountedSend) age(in store.Intent, now time.Time) time.Duration {
 	logged := now.Sub(p.LoggedAt)
 	if p.Clock == in.Send.Clock && in.Send.Clock != store.LogClock {
-		return min(in.Send.TakenAt.Sub(p.TakenAt), logged+Lead)
+		return min(in.Send.TakenAt.Sub(p.TakenAt), logged+MaxClockSkew)
 	}
 	return logged
 }
 
 // history is the bucket as the gate sees it at now: what the longest window holds, oldest first, each event its age
 // before the instant of the intent.
-func history(in store.Intent, now time.Time, rows []Past) []quota.Event {
+func history(in store.Intent, now time.Time, rows []CountedSend) []quota.Event {
 	if len(in.Rules) == 0 {
 		return nil
 	}
@@ -106,7 +106,7 @@ func history(in store.Intent, now time.Time, rows []Past) []quota.Event {
 	var events []quota.Event
 	for _, row := range rows {
 		age := row.age(in, now)
-		if age < longest && now.Sub(row.LoggedAt) < longest+Stale {
+		if age < longest && now.Sub(row.LoggedAt) < longest+MaxStale {
 			events = append(events, quota.Event{ID: string(row.ID[:]), At: at.Add(-age)})
 		}
 	}
@@ -123,10 +123,10 @@ func ordering(a, b quota.Event) int { return cmp.Or(a.At.Compare(b.At), cmp.Comp
 // instant is when the intent is decided: at its Take, but at most lead after the log's clock. Only periods of the
 // calendar ask for it, all else is ages.
 func instant(in store.Intent, now time.Time) time.Time {
-	if at := taken(in, now); at.Before(now.Add(Lead)) {
+	if at := taken(in, now); at.Before(now.Add(MaxClockSkew)) {
 		return at
 	}
-	return now.Add(Lead)
+	return now.Add(MaxClockSkew)
 }
 
 // taken is the instant of the Take, or the log's where no limiter took it.

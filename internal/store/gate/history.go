@@ -8,7 +8,7 @@ import (
 )
 
 // Before places the rows as a gate does that decides at an instant of a clock.
-func Before(rows []Past, within time.Duration, clock string, at, now time.Time) []quota.Event {
+func Before(rows []CountedSend, within time.Duration, clock string, at, now time.Time) []quota.Event {
 	in := store.Intent{Rules: []quota.Rule{{Window: within.Truncate(time.Microsecond)}}, Send: store.Send{Clock: clock, TakenAt: at}}
 	events := history(in, now, rows)
 	shift := taken(in, now).Sub(instant(in, now))

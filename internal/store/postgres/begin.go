@@ -49,7 +49,7 @@ func (p *DB) prepareBegin(ctx context.Context, conn *pgx.Conn) error {
 		{stmtOpen, "BEGIN ISOLATION LEVEL READ COMMITTED"},
 		{stmtLock, "SELECT pg_advisory_xact_lock(key) FROM unnest($1::bigint[]) AS key"},
 		{stmtCandidates, p.sql(candidatesSQL)},
-		{stmtGate, p.sql(strings.NewReplacer("{{stale}}", strconv.FormatInt(gate.Stale.Microseconds(), 10), "{{row window}}", sqldb.Interval(gate.RowWindow)).Replace(gateSQL))},
+		{stmtGate, p.sql(strings.NewReplacer("{{stale}}", strconv.FormatInt(gate.MaxStale.Microseconds(), 10), "{{row window}}", sqldb.Interval(gate.RowWindow)).Replace(gateSQL))},
 		{stmtVerifications, sqldb.VerificationTable.InsertMany(sqldb.AsSend)},
 		{stmtJoin, joinSQL},
 		{stmtSends, sqldb.SendTable.InsertMany(sqldb.AsSend)},

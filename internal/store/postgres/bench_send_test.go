@@ -142,7 +142,7 @@ func benchFinish(b *testing.B, log *DB, every int) {
 		binary.BigEndian.PutUint64(in.Send.Recipient[8:], uint64(i)) // no two alike
 		outcomes[i] = store.Outcome{Held: store.Held{ID: in.Send.ID, Attempt: 1}, Status: store.Sent, Provider: "mx.example.net", ProviderCode: "250 2.0.0"}
 		if every > 0 && i%every == 0 {
-			outcomes[i].Tell = store.Tell{ID: uuid.Must(uuid.NewV7()), Type: "send.sent"}
+			outcomes[i].Event = store.NewEvent{ID: uuid.Must(uuid.NewV7()), Type: "send.sent"}
 		}
 		begun, err := log.Begin(b.Context(), in)
 		if err == nil && !begun.Admitted {

@@ -68,19 +68,19 @@ func TestPostgresBetweenTheTrips(t *testing.T) {
 }
 
 // meddle does something to a verification and its recipient.
-func meddle(log *DB, what int, first store.Begun, act store.Act) error {
+func meddle(log *DB, what int, first store.Begun, act store.AuditEntry) error {
 	ctx := context.Background()
 	var err error
 	switch what {
 	case 0:
 		_, _, _, err = log.Attempt(ctx, first.Verification.ID)
 	case 1:
-		_, err = log.Approve(ctx, first.Verification.ID, store.Tell{})
+		_, err = log.Approve(ctx, first.Verification.ID, store.NewEvent{})
 	case 2:
 		_, err = log.Cancel(ctx, first.Verification.ID)
 	case 3:
 		s := first.Send
-		err = log.Forgive(ctx, []store.Bucket{{App: s.App, Channel: s.Channel, Recipient: s.Recipient, Purposes: []string{"login", "signup"}}}, act)
+		err = log.ResetCounters(ctx, []store.Bucket{{App: s.App, Channel: s.Channel, Recipient: s.Recipient, Purposes: []string{"login", "signup"}}}, act)
 	case 4:
 		_, err = log.Finish(ctx, store.Outcome{Held: store.Held{ID: first.Send.ID, Attempt: 1}, Status: store.Failed, Reason: store.ReasonRejected, Refund: true})
 	}

@@ -35,17 +35,17 @@ type waiting[In, Answer any] struct {
 // The calls of Begin, whose key is that of the advisory lock, and of those that end something, whose key is its row.
 type (
 	call      = waiting[store.Intent, store.Begun]
-	coalescer = gatherer[store.Intent, store.Begun]
+	coalescer = batcher[store.Intent, store.Begun]
 	ending    = waiting[store.Outcome, bool]
 	putBack   = waiting[store.Postponement, bool]
 	eventEnd  = waiting[store.AppEventEnd, bool]
 )
 
-// gatherer lets calls that arrive while a round trip is under way share the next one. A caller alone goes at once, for
+// batcher lets calls that arrive while a round trip is under way share the next one. A caller alone goes at once, for
 // there is no window in which it would wait for others. Of the calls with one key at most one is under way, in all
 // round trips together: two in one statement would not see each other's row, and in two statements the second would
 // hold up everybody that shares its round trip.
-type gatherer[In, Answer any] struct {
+type batcher[In, Answer any] struct {
 	Run     func([]*waiting[In, Answer]) // one round trip: answers every call, by finish
 	most    int                          // round trips at once
 	mu      sync.Mutex
@@ -56,10 +56,10 @@ type gatherer[In, Answer any] struct {
 	closed  bool
 }
 
-func newCoalescer(run func([]*call)) *coalescer { return newGatherer(maxWriters, run) }
+func newCoalescer(run func([]*call)) *coalescer { return newBatcher(maxWriters, run) }
 
-func newGatherer[In, Answer any](most int, run func([]*waiting[In, Answer])) *gatherer[In, Answer] {
-	return &gatherer[In, Answer]{Run: run, most: most, busy: map[int64]bool{}}
+func newBatcher[In, Answer any](most int, run func([]*waiting[In, Answer])) *batcher[In, Answer] {
+	return &batcher[In, Answer]{Run: run, most: most, busy: map[int64]bool{}}
 }
 
 func newCall(in store.Intent, key int64) *call { return newWaiting[store.Intent, store.Begun](in, key) }
@@ -75,7 +75,7 @@ func (x *waiting[In, Answer]) finish(answer Answer, err error) {
 
 // do waits for the call's answer. When ctx ends before its round trip, the call is withdrawn and certainly wrote
 // nothing. When ctx ends later, the write goes on, and what came of it is not known here.
-func (c *gatherer[In, Answer]) do(ctx context.Context, x *waiting[In, Answer]) (none Answer, err error) {
+func (c *batcher[In, Answer]) do(ctx context.Context, x *waiting[In, Answer]) (none Answer, err error) {
 	if err := ctx.Err(); err != nil {
 		return none, store.Unavailable(postgresCause(err))
 	}
@@ -98,7 +98,7 @@ func (c *gatherer[In, Answer]) do(ctx context.Context, x *waiting[In, Answer]) (
 	}
 }
 
-func (c *gatherer[In, Answer]) enqueue(x *waiting[In, Answer]) error {
+func (c *batcher[In, Answer]) enqueue(x *waiting[In, Answer]) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
@@ -115,7 +115,7 @@ func (c *gatherer[In, Answer]) enqueue(x *waiting[In, Answer]) error {
 	return nil
 }
 
-func (c *gatherer[In, Answer]) withdraw(x *waiting[In, Answer]) bool {
+func (c *batcher[In, Answer]) withdraw(x *waiting[In, Answer]) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	i := slices.Index(c.queued, x)
@@ -127,7 +127,7 @@ func (c *gatherer[In, Answer]) withdraw(x *waiting[In, Answer]) bool {
 }
 
 // write makes round trips until nothing is left that it could take.
-func (c *gatherer[In, Answer]) write() {
+func (c *batcher[In, Answer]) write() {
 	for {
 		batch := c.take()
 		if len(batch) == 0 {
@@ -140,7 +140,7 @@ func (c *gatherer[In, Answer]) write() {
 
 // take takes the oldest calls whose keys are free. It ends the writer where there are none: those that are left have
 // keys in the other writer's hands, who looks again when it is done.
-func (c *gatherer[In, Answer]) take() []*waiting[In, Answer] {
+func (c *batcher[In, Answer]) take() []*waiting[In, Answer] {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var batch []*waiting[In, Answer]
@@ -161,7 +161,7 @@ func (c *gatherer[In, Answer]) take() []*waiting[In, Answer] {
 	return batch
 }
 
-func (c *gatherer[In, Answer]) release(batch []*waiting[In, Answer]) {
+func (c *batcher[In, Answer]) release(batch []*waiting[In, Answer]) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, x := range batch {
@@ -170,7 +170,7 @@ func (c *gatherer[In, Answer]) release(batch []*waiting[In, Answer]) {
 }
 
 // close refuses new calls and waits until those that are there have their answers.
-func (c *gatherer[In, Answer]) close() {
+func (c *batcher[In, Answer]) close() {
 	c.mu.Lock()
 	c.closed = true
 	c.mu.Unlock()

@@ -37,7 +37,7 @@ func TestPostgresCountsForItself(t *testing.T) {
 	if hours := rows("hours"); n < 6 || hours != n {
 		t.Fatalf("%d hours counted, %d there", n, hours)
 	}
-	storetest.OK(t, f.Erase(t.Context(), alone.Send.Recipient, time.Hour, store.Act{ID: alone.Send.ID, Who: "ann", Role: "owner", What: "erase", Outcome: store.ActDone}))
+	storetest.OK(t, f.Erase(t.Context(), alone.Send.Recipient, time.Hour, store.AuditEntry{ID: alone.Send.ID, Who: "ann", Role: "owner", What: "erase", Outcome: store.AuditDone}))
 	domains, err := f.Domains(t.Context(), q)
 	storetest.OK(t, err)
 	for _, d := range domains {

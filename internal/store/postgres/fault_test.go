@@ -95,8 +95,8 @@ func TestPostgresLostReadsAndWrites(t *testing.T) {
 		"Sends":        func() error { _, err := f.Sends(t.Context(), store.Filter{Limit: 1}); return err },
 		"Verification": func() error { _, _, _, err := f.Verification(t.Context(), begun.Verification.ID); return err },
 		"Ping":         func() error { return f.Ping(t.Context()) },
-		"Counting": func() error {
-			return f.Counting(t.Context(), "", time.Hour, func(store.Counting) error { return nil })
+		"CountedSends": func() error {
+			return f.CountedSends(t.Context(), "", time.Hour, func(store.CountedSend) error { return nil })
 		},
 	} {
 		p.arm(cutAny, 1)
@@ -113,7 +113,7 @@ func TestPostgresLostReadsAndWrites(t *testing.T) {
 		},
 		"Attempt":         func() error { _, _, _, err := f.Attempt(t.Context(), begun.Verification.ID); return err },
 		"Cancel":          func() error { _, err := f.Cancel(t.Context(), begun.Verification.ID); return err },
-		"Approve":         func() error { _, err := f.Approve(t.Context(), begun.Verification.ID, store.Tell{}); return err },
+		"Approve":         func() error { _, err := f.Approve(t.Context(), begun.Verification.ID, store.NewEvent{}); return err },
 		"ForgetAppEvents": func() error { _, _, err := f.ForgetAppEvents(t.Context(), time.Second, 1); return err },
 		"then TakeOver":   func() error { _, err := f.TakeOver(t.Context(), recipient.Email, time.Second, 1); return err },
 		"then Refused":    func() error { return f.Refused(t.Context(), []store.Send{f.Refusal(1, nil)}) },
@@ -264,14 +264,14 @@ func TestPostgresReadOnly(t *testing.T) {
 	})
 	_, err = f.Begin(t.Context(), f.Intent(2))
 	certain(t, err)
-	_, err = f.Approve(t.Context(), "x", store.Tell{})
+	_, err = f.Approve(t.Context(), "x", store.NewEvent{})
 	certain(t, err)
 	certain(t, f.Ping(t.Context()))
 	f.Count(t)
 	demote("off")
 	// No connection that met the refusal was kept; that of the readers, which met none, is replaced at once.
 	f.Admit(t, f.Intent(3))
-	eventually(t, func() bool { _, err := f.Approve(t.Context(), "x", store.Tell{}); return err == nil })
+	eventually(t, func() bool { _, err := f.Approve(t.Context(), "x", store.NewEvent{}); return err == nil })
 	storetest.OK(t, f.Ping(t.Context()))
 }
 

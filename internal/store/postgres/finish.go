@@ -117,7 +117,7 @@ func sendKey(h store.Held) int64 {
 
 func (p *DB) finish(batch []*ending) {
 	id := func(o store.Outcome) uuid.UUID { return o.ID }
-	if slices.ContainsFunc(batch, func(x *ending) bool { return x.in.Status != store.Sent || x.in.Tell.Type != "" }) {
+	if slices.ContainsFunc(batch, func(x *ending) bool { return x.in.Status != store.Sent || x.in.Event.Type != "" }) {
 		changeTogether(p, stmtFinishFully, batch, outcomesFully, id)
 		return
 	}
@@ -189,13 +189,13 @@ func part[T any](batch []*ending, of func(*store.Outcome) T) []T {
 func outcomesFully(batch []*ending) []any {
 	return append(outcomes(batch),
 		part(batch, func(o *store.Outcome) bool { return o.Refund }),
-		part(batch, func(o *store.Outcome) [16]byte { return store.SuppressionID(o.ID, o.Bar.Cause) }),
-		part(batch, func(o *store.Outcome) []byte { return o.Bar.Address[:] }),
-		part(batch, func(o *store.Outcome) int64 { return o.Bar.For.Microseconds() }),
-		part(batch, func(o *store.Outcome) string { return string(o.Bar.Cause) }),
-		part(batch, func(o *store.Outcome) [16]byte { return o.Tell.ID }),
-		part(batch, func(o *store.Outcome) string { return o.Tell.Type }),
-		part(batch, func(o *store.Outcome) bool { return o.Tell.Test }),
+		part(batch, func(o *store.Outcome) [16]byte { return store.SuppressionID(o.ID, o.Suppress.Cause) }),
+		part(batch, func(o *store.Outcome) []byte { return o.Suppress.Address[:] }),
+		part(batch, func(o *store.Outcome) int64 { return o.Suppress.For.Microseconds() }),
+		part(batch, func(o *store.Outcome) string { return string(o.Suppress.Cause) }),
+		part(batch, func(o *store.Outcome) [16]byte { return o.Event.ID }),
+		part(batch, func(o *store.Outcome) string { return o.Event.Type }),
+		part(batch, func(o *store.Outcome) bool { return o.Event.Test }),
 	)
 }
 

@@ -40,7 +40,7 @@ FOR name IN SELECT inhrelid FROM pg_inherits WHERE inhparent = 'sends'::regclass
 			}
 			none := store.Held{ID: uuid.Must(uuid.NewV7()), Attempt: 1} // plans without a row
 			f.MustFinish(t, store.Outcome{Held: none, Status: store.Sent}, false)
-			f.MustFinish(t, store.Outcome{Held: none, Status: store.Sent, Tell: f.Telling("send.sent")}, false)
+			f.MustFinish(t, store.Outcome{Held: none, Status: store.Sent, Event: f.Telling("send.sent")}, false)
 			_, err = f.Postpone(t.Context(), store.Postponement{Held: none})
 			storetest.OK(t, err)
 			in := f.Intent(1)
@@ -55,7 +55,7 @@ FROM sends, generate_series(1, 15000)`)
 			for range calls {
 				finish(f.Intent(1, storetest.WithRules(storetest.Rule(1000, time.Hour))), store.Sent)
 				told := store.Held{ID: f.Admit(t, f.Intent(1, storetest.WithRules(storetest.Rule(1000, time.Hour)))).Send.ID, Attempt: 1}
-				f.MustFinish(t, store.Outcome{Held: told, Status: store.Sent, Tell: f.Telling("send.sent")}, true)
+				f.MustFinish(t, store.Outcome{Held: told, Status: store.Sent, Event: f.Telling("send.sent")}, true)
 			}
 			storetest.OK(t, log.Close())
 			scans(t, admin) // waits until the log's connections have ended and reported

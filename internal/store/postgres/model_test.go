@@ -168,9 +168,9 @@ func (m *model) finish(*rapid.T) {
 	o := store.Outcome{Held: m.held(), Status: rapid.SampledFrom([]store.Status{store.Sent, store.Failed, store.Failed, store.Unknown}).Draw(m.T, "status"), Reason: rapid.SampledFrom([]string{"r", store.ReasonRejected, store.ReasonSuppressed, store.ReasonPaused}).Draw(m.T, "reason"), Provider: "p", ProviderCode: "250", Took: time.Second}
 	o.Refund = o.Status == store.Failed && rapid.Bool().Draw(m.T, "refund")
 	if o.Status == store.Failed && rapid.IntRange(0, 3).Draw(m.T, "bounce") == 0 {
-		o.Bar = store.Bar{Cause: store.HardBounce, Address: storetest.Address(1), For: max(time.Microsecond, m.span("lasts"))}
+		o.Suppress = store.SuppressAs{Cause: store.HardBounce, Address: storetest.Address(1), For: max(time.Microsecond, m.span("lasts"))}
 	}
-	o.Tell = m.tell("send." + string(o.Status))
+	o.Event = m.tell("send." + string(o.Status))
 	m.same("Finish", func(f *storetest.Fixture) (any, error) { return f.Finish(m.ctx, o) })
 }
 
@@ -221,11 +221,11 @@ func (m *model) approve(*rapid.T) {
 	m.same("Approve", func(f *storetest.Fixture) (any, error) { return f.Approve(m.ctx, id, tell) })
 }
 
-func (m *model) tell(kind string) store.Tell {
+func (m *model) tell(kind string) store.NewEvent {
 	if rapid.Bool().Draw(m.T, "tells") {
 		return m.real.Telling(kind)
 	}
-	return store.Tell{}
+	return store.NewEvent{}
 }
 
 func (m *model) appEvents(*rapid.T) {
@@ -272,15 +272,15 @@ func (m *model) suppress(*rapid.T) {
 }
 
 func (m *model) lift(*rapid.T) {
-	l := store.Lifting{Channel: recipient.Email, Address: storetest.Address(1), App: rapid.SampledFrom([]string{"", "shop"}).Draw(m.T, "app"), Why: "w"}
+	l := store.LiftRequest{Channel: recipient.Email, Address: storetest.Address(1), App: rapid.SampledFrom([]string{"", "shop"}).Draw(m.T, "app"), Why: "w"}
 	m.same("Lift", func(f *storetest.Fixture) (any, error) { return f.Lift(m.ctx, l, nil) })
 }
 
 func (m *model) forgive(*rapid.T) {
 	purposes := rapid.SampledFrom([][]string{{"login", "signup"}, {"gift"}}).Draw(m.T, "purposes")
 	b := store.Bucket{App: "shop", Channel: recipient.Email, Recipient: recipient.Hash{15: byte(rapid.IntRange(1, 2).Draw(m.T, "recipient"))}, Purposes: purposes}
-	act := m.real.Act(func(a *store.Act) { a.ID = uuid.New() })
-	m.same("Forgive", func(f *storetest.Fixture) (any, error) { return nil, f.Forgive(m.ctx, []store.Bucket{b}, act) })
+	act := m.real.Act(func(a *store.AuditEntry) { a.ID = uuid.New() })
+	m.same("ResetCounters", func(f *storetest.Fixture) (any, error) { return nil, f.ResetCounters(m.ctx, []store.Bucket{b}, act) })
 }
 
 func (m *model) erase(*rapid.T) {
@@ -288,7 +288,7 @@ func (m *model) erase(*rapid.T) {
 		return
 	}
 	h, keep := recipient.Hash{15: byte(rapid.IntRange(1, 2).Draw(m.T, "recipient"))}, max(time.Microsecond, m.span("keep"))
-	act := m.real.Act(func(a *store.Act) { a.ID = uuid.New() })
+	act := m.real.Act(func(a *store.AuditEntry) { a.ID = uuid.New() })
 	m.same("Erase", func(f *storetest.Fixture) (any, error) { return nil, f.Erase(m.ctx, h, keep, act) })
 }
 
@@ -297,9 +297,9 @@ func (m *model) forget(*rapid.T) {
 }
 
 func (m *model) heard(*rapid.T) {
-	e := store.ProviderEvent{Send: m.held().ID, Kind: rapid.SampledFrom(store.ToldKinds[1:]).Draw(m.T, "kind"), At: storetest.Epoch.Add(m.span("at")), Provider: "p", Detail: "d"}
-	bar := rapid.SampledFrom([]store.Bar{{}, {Cause: store.Complaint, Address: storetest.Address(1), For: time.Hour}, {Cause: store.HardBounce, Address: storetest.Address(1), For: time.Minute}}).Draw(m.T, "bar")
-	m.same("Heard", func(f *storetest.Fixture) (any, error) { return f.Heard(m.ctx, e, bar) })
+	e := store.ProviderEvent{Send: m.held().ID, Kind: rapid.SampledFrom(store.ProviderEventKinds[1:]).Draw(m.T, "kind"), At: storetest.Epoch.Add(m.span("at")), Provider: "p", Detail: "d"}
+	bar := rapid.SampledFrom([]store.SuppressAs{{}, {Cause: store.Complaint, Address: storetest.Address(1), For: time.Hour}, {Cause: store.HardBounce, Address: storetest.Address(1), For: time.Minute}}).Draw(m.T, "bar")
+	m.same("IngestProviderEvent", func(f *storetest.Fixture) (any, error) { return f.IngestProviderEvent(m.ctx, e, bar) })
 }
 
 func (m *model) refused(*rapid.T) {
@@ -323,7 +323,7 @@ func (m *model) read(*rapid.T) {
 		v, newest, now, err := f.Verification(m.ctx, code)
 		return storetest.Show(v) + storetest.Show(newest) + storetest.Show(now), err
 	})
-	holding := store.Holding{App: "shop", Channel: recipient.Email, Recipient: recipient.Hash{15: 1}, Purpose: "login", Holder: "s:1"}
+	holding := store.HolderQuery{App: "shop", Channel: recipient.Email, Recipient: recipient.Hash{15: 1}, Purpose: "login", Holder: "s:1"}
 	browsers := rapid.Bool().Draw(m.T, "browsers")
 	m.same("LockedOut", func(f *storetest.Fixture) (any, error) {
 		return f.LockedOut(m.ctx, store.Verification{App: "shop", Channel: recipient.Email, Recipient: recipient.Hash{15: 1}, ByBrowser: browsers})
@@ -331,9 +331,9 @@ func (m *model) read(*rapid.T) {
 	m.same("Newest", func(f *storetest.Fixture) (any, error) { return f.Newest(m.ctx, holding) })
 	m.same("Story", func(f *storetest.Fixture) (any, error) { return f.Story(m.ctx, send) })
 	within := max(0, m.span("within"))
-	m.same("Counting", func(f *storetest.Fixture) (any, error) {
-		var all []store.Counting
-		err := f.Counting(m.ctx, "redis", within, func(c store.Counting) error { all = append(all, c); return nil })
+	m.same("CountedSends", func(f *storetest.Fixture) (any, error) {
+		var all []store.CountedSend
+		err := f.CountedSends(m.ctx, "redis", within, func(c store.CountedSend) error { all = append(all, c); return nil })
 		return all, err
 	})
 	bucket := store.Bucket{App: "shop", Channel: recipient.Email, Recipient: recipient.Hash{15: 1}, Purposes: []string{"login", "signup"}}
@@ -346,8 +346,8 @@ func (m *model) read(*rapid.T) {
 		return storetest.Show(events) + storetest.Show(now), err
 	})
 	m.same("AllRejected", func(f *storetest.Fixture) (any, error) {
-		var all []store.Counting
-		err := f.AllRejected(m.ctx, within, func(c store.Counting) error { all = append(all, c); return nil })
+		var all []store.CountedSend
+		err := f.AllRejected(m.ctx, within, func(c store.CountedSend) error { all = append(all, c); return nil })
 		return all, err
 	})
 	filter := store.Filter{Limit: rapid.IntRange(1, 5).Draw(m.T, "limit"), Status: rapid.SampledFrom([]store.Status{"", store.Refused, store.Sending, store.Failed}).Draw(m.T, "status")}

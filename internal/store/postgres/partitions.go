@@ -11,8 +11,8 @@ import (
 	"sendcode/internal/store/sqldb"
 )
 
-// MakeRoom implements Maker.
-func (p *DB) MakeRoom(ctx context.Context) (until time.Time, err error) {
+// EnsurePartitions implements PartitionMaker.
+func (p *DB) EnsurePartitions(ctx context.Context) (until time.Time, err error) {
 	err = insistent(ctx, func() error { // another replica may take longer than the statement waits
 		return p.change(ctx, func(conn *pgxpool.Conn) error {
 			return conn.QueryRow(ctx, `SELECT sendcode_make_partitions()`).Scan(sqldb.TimeField{To: &until})
@@ -65,10 +65,10 @@ func (p *DB) Expire(ctx context.Context, age time.Duration, limit int) (gone sto
 	return gone, err
 }
 
-// Extent implements Expirer.
-func (p *DB) Extent(ctx context.Context, age time.Duration) (e store.Extent, err error) {
-	if e, err = p.DB.Extent(ctx, age); err != nil {
-		return store.Extent{}, err
+// StorageStatus implements Expirer.
+func (p *DB) StorageStatus(ctx context.Context, age time.Duration) (e store.StorageStatus, err error) {
+	if e, err = p.DB.StorageStatus(ctx, age); err != nil {
+		return store.StorageStatus{}, err
 	}
 	e.Partitions, err = p.partitions(ctx)
 	return e, err

@@ -55,7 +55,7 @@ func names(t *testing.T, log *DB) (list []string) {
 func TestPartitionsAreMadeAhead(t *testing.T) {
 	f, log, owner := owned(t)
 	before := names(t, log)
-	until, err := f.MakeRoom(t.Context())
+	until, err := f.EnsurePartitions(t.Context())
 	storetest.OK(t, err)
 	if n := store.MonthsAhead(until, time.Now()); n < 2 || n > 4 {
 		t.Errorf("%d months ahead, until %v", n, until)
@@ -65,7 +65,7 @@ func TestPartitionsAreMadeAhead(t *testing.T) {
 		exec(t, owner, `DROP TABLE `+name)
 	}
 	storetest.Together(6, func(i int) {
-		if _, err := f.Both(i).MakeRoom(t.Context()); err != nil {
+		if _, err := f.Both(i).EnsurePartitions(t.Context()); err != nil {
 			t.Error(err)
 		}
 	})
@@ -83,7 +83,7 @@ func waitsForRoom(t *testing.T, f *storetest.Fixture, log *DB, owner *pgx.Conn, 
 	t.Helper()
 	exec(t, owner, `DROP TABLE `+partitions[len(partitions)-1], `BEGIN`, `LOCK TABLE sends IN SHARE UPDATE EXCLUSIVE MODE`)
 	made := make(chan error)
-	go func() { _, err := f.MakeRoom(t.Context()); made <- err }()
+	go func() { _, err := f.EnsurePartitions(t.Context()); made <- err }()
 	since := func() (at time.Time) {
 		eventually(t, func() bool {
 			err := log.pool.QueryRow(t.Context(), `
@@ -114,7 +114,7 @@ func TestPartitionIsMissing(t *testing.T) {
 	storetest.Is(t, err, store.ErrNoPartition)
 	storetest.Is(t, f.Refused(t.Context(), []store.Send{refusal}), store.ErrNoPartition)
 	storetest.Is(t, f.Ping(t.Context()), store.ErrNoPartition)
-	_, err = f.MakeRoom(t.Context())
+	_, err = f.EnsurePartitions(t.Context())
 	storetest.OK(t, err)
 	names(t, log)
 	f.Admit(t, in)
@@ -125,7 +125,7 @@ func TestPartitionIsMissing(t *testing.T) {
 		exec(t, owner, `DROP TABLE `+name)
 	}
 	storetest.Is(t, f.Ping(t.Context()), store.ErrNoPartition)
-	_, err = f.MakeRoom(t.Context())
+	_, err = f.EnsurePartitions(t.Context())
 	storetest.OK(t, err)
 	f.Admit(t, f.Intent(2, storetest.WithID(&storetest.Fixture{Now: time.Now()}, time.Minute-store.MaxDrift)))
 }

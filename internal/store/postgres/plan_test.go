@@ -89,7 +89,7 @@ func useAll(t *testing.T, f *storetest.Fixture) {
 		_, err := f.Postpone(t.Context(), store.Postponement{Held: held})
 		storetest.OK(t, err)
 		f.MustTakeOver(t, 1000)
-		f.MustFinish(t, store.Outcome{Held: store.Held{ID: held.ID, Attempt: 2}, Status: store.Failed, Refund: true, Bar: store.Bar{Cause: store.HardBounce, Address: storetest.Address(1), For: time.Hour}}, true)
+		f.MustFinish(t, store.Outcome{Held: store.Held{ID: held.ID, Attempt: 2}, Status: store.Failed, Refund: true, Suppress: store.SuppressAs{Cause: store.HardBounce, Address: storetest.Address(1), For: time.Hour}}, true)
 		_, err = f.RefundsDue(t.Context(), time.Microsecond, 10)
 		storetest.OK(t, err)
 		storetest.OK(t, f.Refunded(t.Context(), store.Held{ID: held.ID, Attempt: 2}))
@@ -114,26 +114,26 @@ func useAll(t *testing.T, f *storetest.Fixture) {
 			_, err = f.Sends(t.Context(), filter)
 			storetest.OK(t, err)
 		}
-		storetest.OK(t, f.Counting(t.Context(), "redis", time.Hour, func(store.Counting) error { return nil }))
+		storetest.OK(t, f.CountedSends(t.Context(), "redis", time.Hour, func(store.CountedSend) error { return nil }))
 		_, _, err = f.History(t.Context(), store.Bucket{App: in.Send.App, Channel: in.Send.Channel, Recipient: in.Send.Recipient, Purposes: in.Purposes}, time.Hour)
 		storetest.OK(t, err)
 		_, _, err = f.Rejected(t.Context(), store.Bucket{App: in.Send.App, Channel: in.Send.Channel, Recipient: in.Send.Recipient, Purposes: in.Purposes}, time.Hour)
 		storetest.OK(t, err)
-		storetest.OK(t, f.AllRejected(t.Context(), time.Hour, func(store.Counting) error { return nil }))
-		_, err = f.Heard(t.Context(), store.ProviderEvent{Send: begun.Send.ID, Kind: store.ToldBounced}, store.Bar{Cause: store.Complaint, Address: storetest.Address(1), For: time.Hour})
+		storetest.OK(t, f.AllRejected(t.Context(), time.Hour, func(store.CountedSend) error { return nil }))
+		_, err = f.IngestProviderEvent(t.Context(), store.ProviderEvent{Send: begun.Send.ID, Kind: store.ProviderBounced}, store.SuppressAs{Cause: store.Complaint, Address: storetest.Address(1), For: time.Hour})
 		storetest.OK(t, err)
 		_, _, err = f.Suppressions(t.Context(), store.SuppressionFilter{Limit: 10, Before: mark})
 		storetest.OK(t, err)
-		_, err = f.Lift(t.Context(), store.Lifting{Channel: in.Send.Channel, Address: storetest.Address(1)}, nil)
+		_, err = f.Lift(t.Context(), store.LiftRequest{Channel: in.Send.Channel, Address: storetest.Address(1)}, nil)
 		storetest.OK(t, err)
 		_, err = f.LockedOut(t.Context(), begun.Verification)
 		storetest.OK(t, err)
-		_, err = f.Newest(t.Context(), store.Holding{App: in.Send.App, Channel: in.Send.Channel, Recipient: in.Send.Recipient, Purpose: in.Send.Purpose, Holder: "s:1"})
+		_, err = f.Newest(t.Context(), store.HolderQuery{App: in.Send.App, Channel: in.Send.Channel, Recipient: in.Send.Recipient, Purpose: in.Send.Purpose, Holder: "s:1"})
 		storetest.OK(t, err)
 		_, err = f.Approve(t.Context(), begun.Verification.ID, f.Telling("verification.approved"))
 		storetest.OK(t, err)
 		told := f.Admit(t, f.Intent(1))
-		f.MustFinish(t, store.Outcome{Held: store.Held{ID: told.Send.ID, Attempt: 1}, Status: store.Sent, Tell: f.Telling("send.sent")}, true)
+		f.MustFinish(t, store.Outcome{Held: store.Held{ID: told.Send.ID, Attempt: 1}, Status: store.Sent, Event: f.Telling("send.sent")}, true)
 		events, _, err := f.AppEventsDue(t.Context(), time.Second, []store.Share{{App: "shop", Limit: 10}, {App: "other", Limit: 10}})
 		storetest.OK(t, err)
 		for _, e := range events {
@@ -277,7 +277,7 @@ func TestPostgresCountsPageByPage(t *testing.T) {
 	storetest.OK(t, err)
 	seen := map[string]bool{}
 	var last quota.Event
-	storetest.OK(t, log.Counting(t.Context(), "", time.Hour, func(c store.Counting) error {
+	storetest.OK(t, log.CountedSends(t.Context(), "", time.Hour, func(c store.CountedSend) error {
 		if c.Event.At.Before(last.At) || c.Event.At.Equal(last.At) && c.Event.ID <= last.ID {
 			t.Fatal("out of order")
 		}

@@ -25,10 +25,10 @@ type DB struct {
 	writers *pgxpool.Pool // of Begin and of what ends something alone, so that no slow reader can hold them up
 	pool    *pgxpool.Pool
 	begins  *coalescer
-	endings *gatherer[store.Outcome, bool]
+	endings *batcher[store.Outcome, bool]
 
-	postponements *gatherer[store.Postponement, bool]
-	eventEnds     *gatherer[store.AppEventEnd, bool]
+	postponements *batcher[store.Postponement, bool]
+	eventEnds     *batcher[store.AppEventEnd, bool]
 
 	overdue overdue       // what TakeOver knows
 	between func([]*call) // called between the trips of a Begin, by tests; nil: nothing is
@@ -110,7 +110,7 @@ func openAt(ctx context.Context, url, now string, options ...Option) (*DB, error
 	}
 	p.seen.Store(told.UnixMicro())
 	p.begins = newCoalescer(p.decide)
-	p.endings, p.postponements, p.eventEnds = newGatherer(1, p.finish), newGatherer(1, p.postpone), newGatherer(1, p.endEvents)
+	p.endings, p.postponements, p.eventEnds = newBatcher(1, p.finish), newBatcher(1, p.postpone), newBatcher(1, p.endEvents)
 	return p, nil
 }
 
@@ -173,14 +173,14 @@ func (p *DB) Store() store.Store {
 		Statistics:      p,
 		Health:          p,
 		EventQueue:      p,
-		Watcher:         p,
-		Awaiting:        p,
-		ActLog:          p,
-		Forgiver:        p,
+		PrefixWatcher:   p,
+		ReceiptPolling:  p,
+		AuditTrail:      p,
+		CounterReset:    p,
 		Eraser:          p,
 		AccountStore:    p,
 		Expirer:         p,
-		Counter:         p,
+		HourCounter:     p,
 	}
 }
 

@@ -35,7 +35,7 @@ CROSS JOIN LATERAL (
 // resentSQL are the verifications that a recipient was sent codes of lately; of is where that comes from.
 func resentSQL(of string) string {
 	return `SELECT s.verification_id FROM sends s
-        WHERE s.recipient <= ` + of + `recipient AND (s.recipient, s.logged_at) > (` + of + `recipient, {{now}} - ` + sqldb.Interval(gate.Stale) + `) AND s.number > 0`
+        WHERE s.recipient <= ` + of + `recipient AND (s.recipient, s.logged_at) > (` + of + `recipient, {{now}} - ` + sqldb.Interval(gate.MaxStale) + `) AND s.number > 0`
 }
 
 // The kinds of rows that gateSQL tells.
@@ -112,7 +112,7 @@ type gateRow struct {
 // view is what the first trip has read.
 type view struct {
 	now      time.Time
-	has      []gate.Seen // of each call
+	has      []gate.Facts // of each call
 	repeated []bool
 }
 
@@ -132,11 +132,11 @@ func (v *view) add(r gateRow) error {
 	case suppressedRow:
 		has.Suppression = r.id.Bytes
 	case pastRow:
-		has.Past = append(has.Past, gate.Past{ID: r.id.Bytes, Clock: r.clock.String, TakenAt: store.Micro(r.taken.Time), LoggedAt: store.Micro(r.at.Time)})
+		has.Past = append(has.Past, gate.CountedSend{ID: r.id.Bytes, Clock: r.clock.String, TakenAt: store.Micro(r.taken.Time), LoggedAt: store.Micro(r.at.Time)})
 	case rejectedRow:
 		has.Rejections = append(has.Rejections, gate.Rejection{ID: r.id.Bytes, At: store.Micro(r.at.Time)})
 	case triedRow:
-		t := gate.Tried{ExpiresAt: store.Micro(r.at.Time), Attempts: int(r.attempts.Int32), Forgiven: int(r.forgiven.Int32), ByBrowser: r.byBrowser.Bool}
+		t := gate.TriedCode{ExpiresAt: store.Micro(r.at.Time), Attempts: int(r.attempts.Int32), Forgiven: int(r.forgiven.Int32), ByBrowser: r.byBrowser.Bool}
 		if r.taken.Valid {
 			t.ApprovedAt = store.Micro(r.taken.Time)
 		}
@@ -149,7 +149,7 @@ func (v *view) add(r gateRow) error {
 
 // readView reads the rows of gateSQL.
 func readView(rows pgx.Rows, n int) (v view, err error) {
-	v = view{has: make([]gate.Seen, n), repeated: make([]bool, n)}
+	v = view{has: make([]gate.Facts, n), repeated: make([]bool, n)}
 	var r gateRow
 	_, err = pgx.ForEachRow(rows, []any{&r.i, &r.kind, &r.id, &r.clock, &r.taken, &r.at, &r.attempts, &r.forgiven, &r.byBrowser}, func() error { return v.add(r) })
 	if err == nil && v.now.IsZero() {
@@ -241,7 +241,7 @@ const clockBack = 31 * 24 * time.Hour
 // log's future count, where its clock went back: by a month, here.
 func boundsOf(batch []*call, near time.Time) bounds {
 	b := bounds{from: near.Add(-sqldb.ClockStep), to: near.Add(24 * time.Hour)}
-	reach := gate.Stale
+	reach := gate.MaxStale
 	for _, x := range batch {
 		reach = max(reach, gate.ReachOf(x.in))
 	}

@@ -51,16 +51,16 @@ func TestPostgresActsAreOnlyAdded(t *testing.T) {
 		storetest.OK(t, err)
 		f := storetest.NewFixture(log).Clocked(storetest.Epoch, nil)
 		f.Serial = uint64(len(name)) * 100
-		storetest.OK(t, f.RecordAct(t.Context(), f.Act()))
-		before := storetest.Show(f.ListActs(t, store.ActFilter{}))
+		storetest.OK(t, f.AddAuditEntry(t.Context(), f.Act()))
+		before := storetest.Show(f.ListActs(t, store.AuditFilter{}))
 		for _, statement := range []string{`GRANT DELETE ON acts TO CURRENT_USER`, `GRANT ALL ON acts TO PUBLIC`} {
 			_, _ = log.pool.Exec(t.Context(), statement) // a warning is all that comes of it; the right is tried below
 		}
 		for _, statement := range append(append(append([]string{}, storetest.OnActs...), onPostgres...), beyondTheRole...) {
 			refusedBy(t, log, name, statement)
 		}
-		storetest.Equal(t, "acts afterwards, with "+name, storetest.Show(f.ListActs(t, store.ActFilter{})), before)
-		storetest.OK(t, f.RecordAct(t.Context(), f.Act())) // and it can still add
+		storetest.Equal(t, "acts afterwards, with "+name, storetest.Show(f.ListActs(t, store.AuditFilter{})), before)
+		storetest.OK(t, f.AddAuditEntry(t.Context(), f.Act())) // and it can still add
 		why, err := log.Guarded(t.Context())
 		storetest.OK(t, err)
 		storetest.Equal(t, "guarded, with "+name, why == "", name == "its own login")
@@ -72,12 +72,12 @@ func TestPostgresActsAreOnlyAdded(t *testing.T) {
 func TestPostgresActsAreOnlyAddedByTheOwner(t *testing.T) {
 	log := openTest(t, newDatabase(t, parts.Postgres(t)), serverClock)
 	f := storetest.NewFixture(log).Clocked(storetest.Epoch, nil)
-	storetest.OK(t, f.RecordAct(t.Context(), f.Act()))
-	before := storetest.Show(f.ListActs(t, store.ActFilter{}))
+	storetest.OK(t, f.AddAuditEntry(t.Context(), f.Act()))
+	before := storetest.Show(f.ListActs(t, store.AuditFilter{}))
 	for _, statement := range append(append([]string{}, storetest.OnActs...), onPostgres...) {
 		refusedBy(t, log, "one login", statement)
 	}
-	storetest.Equal(t, "acts afterwards", storetest.Show(f.ListActs(t, store.ActFilter{})), before)
+	storetest.Equal(t, "acts afterwards", storetest.Show(f.ListActs(t, store.AuditFilter{})), before)
 	why, err := log.Guarded(t.Context())
 	storetest.OK(t, err)
 	if !strings.Contains(why, "DELETE") {
@@ -93,12 +93,12 @@ func TestPostgresForgetsWhomAnActWasOn(t *testing.T) {
 	storetest.OK(t, Migrate(t.Context(), address, As(appRole)))
 	log := openTest(t, as(t, address, appRole), serverClock, As(appRole))
 	f := storetest.NewFixture(log).Clocked(storetest.Epoch, nil)
-	storetest.OK(t, f.RecordAct(t.Context(), f.Act()))
+	storetest.OK(t, f.AddAuditEntry(t.Context(), f.Act()))
 	for _, statement := range []string{`UPDATE act_people SET masked = '•••'`, `UPDATE act_people SET masked = '•••', recipient = NULL`} {
 		_, err := log.pool.Exec(t.Context(), statement)
 		storetest.OK(t, err)
 	}
-	storetest.Equal(t, "masked", f.ListActs(t, store.ActFilter{})[0].To, store.Erased)
+	storetest.Equal(t, "masked", f.ListActs(t, store.AuditFilter{})[0].To, store.Erased)
 	refusedBy(t, log, "the role", `UPDATE act_people SET masked = '•••', recipient = decode(repeat('01', 16), 'hex')`)
 }
 
@@ -159,6 +159,6 @@ func TestMigrateMakesTheRole(t *testing.T) {
 	log := openTest(t, u.String(), serverClock, As(role))
 	f := storetest.NewFixture(log)
 	f.Admit(t, f.Intent(1))
-	storetest.OK(t, f.RecordAct(t.Context(), f.Act()))
+	storetest.OK(t, f.AddAuditEntry(t.Context(), f.Act()))
 	refusedBy(t, log, role, `DELETE FROM acts`)
 }

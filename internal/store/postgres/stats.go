@@ -132,7 +132,7 @@ func (p *DB) statsOfRows(ctx context.Context, q store.StatsQuery) (stats store.S
 		return store.Stats{}, err
 	}
 	const span = `(extract(epoch FROM s.finished_at - s.logged_at) * 1000000)::bigint`
-	err = sqldb.AskMeasures(&stats, q, c, stretchSQL("s.logged_at", q.Each), span, func(fields func(*store.Stretch) []any, query string) ([]store.Stretch, error) {
+	err = sqldb.AskMeasures(&stats, q, c, stretchSQL("s.logged_at", q.Each), span, func(fields func(*store.Interval) []any, query string) ([]store.Interval, error) {
 		return readRows(ctx, p, fields, query, c.Args...)
 	})
 	if err != nil {
@@ -147,7 +147,7 @@ func (p *DB) countedRows(ctx context.Context, q store.StatsQuery) (sum counted, 
 	if sum.tallies, err = p.talliesOf(ctx, q, c); err != nil {
 		return sum, err
 	}
-	approvals, err := readRows(ctx, p, func(x *store.Stretch) []any { return sqldb.ApprovalFields(x, q.Each) }, c.Approvals(stretch), c.Args...)
+	approvals, err := readRows(ctx, p, func(x *store.Interval) []any { return sqldb.ApprovalFields(x, q.Each) }, c.Approvals(stretch), c.Args...)
 	if err != nil {
 		return sum, err
 	}
@@ -232,7 +232,7 @@ func (sum counted) stats() store.Stats {
 		whole.add(x)
 		measures[at] = x.measures()
 	}
-	return store.Stats{Tallies: slices.SortedFunc(maps.Values(byKind), store.InOrder), Stretches: store.Stretches(measures), Measures: whole.measures()}
+	return store.Stats{Tallies: slices.SortedFunc(maps.Values(byKind), store.InOrder), Intervals: store.Intervals(measures), Measures: whole.measures()}
 }
 
 // part is the time within which a part of what was sent had been sent.

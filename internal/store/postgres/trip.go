@@ -21,7 +21,7 @@ import (
 
 // answer is what comes of one call.
 type answer struct {
-	gate.Ruling
+	gate.Decision
 	repeated bool
 	err      error // of this call alone
 }
@@ -82,7 +82,7 @@ func (v view) decide(batch []*call) []answer {
 			continue
 		}
 		if answers[i].err = store.Drifted(x.in.Send.ID, v.now); answers[i].err == nil {
-			answers[i].Ruling = gate.Decide(x.in, v.now, v.has[i])
+			answers[i].Decision = gate.Decide(x.in, v.now, v.has[i])
 		}
 	}
 	return answers

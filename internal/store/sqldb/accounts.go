@@ -50,7 +50,7 @@ func identityOr(err error) error {
 }
 
 // AddAccount implements Accounts.
-func (db *DB) AddAccount(ctx context.Context, a store.Account, act store.Act) error {
+func (db *DB) AddAccount(ctx context.Context, a store.Account, act store.AuditEntry) error {
 	act, err := a.Checked(act)
 	if err != nil {
 		return err
@@ -70,7 +70,7 @@ func (db *DB) AddAccount(ctx context.Context, a store.Account, act store.Act) er
 }
 
 // ChangeAccount implements Accounts.
-func (db *DB) ChangeAccount(ctx context.Context, name string, c store.AccountChange, act store.Act) error {
+func (db *DB) ChangeAccount(ctx context.Context, name string, c store.AccountChange, act store.AuditEntry) error {
 	act, err := c.Checked(name, act)
 	if err != nil {
 		return err
@@ -112,7 +112,7 @@ func (db *DB) Accounts(ctx context.Context) ([]store.Account, error) {
 }
 
 // BeginSession implements Accounts.
-func (db *DB) BeginSession(ctx context.Context, s store.Session, life time.Duration, act store.Act) (store.Session, error) {
+func (db *DB) BeginSession(ctx context.Context, s store.Session, life time.Duration, act store.AuditEntry) (store.Session, error) {
 	act, err := s.Checked(act)
 	if err != nil {
 		return s, err

@@ -21,7 +21,7 @@ SELECT a.id, a.at, a.who, a.role, a.network, a.what, a.app, a.channel, a.purpose
 FROM acts a LEFT JOIN act_people p ON p.act = a.id`
 )
 
-func actFields(a *store.Act) []any {
+func actFields(a *store.AuditEntry) []any {
 	return []any{
 		&a.ID, TimeField{&a.At}, &a.Who, &a.Role, &a.Network, &a.What, &a.App, &a.Channel, &a.Purpose, maybeHashField{&a.Recipient}, &a.To,
 		&a.Target, &a.Reason, &a.Outcome, &a.Detail, maybeIDField{&a.Ends},
@@ -29,7 +29,7 @@ func actFields(a *store.Act) []any {
 }
 
 // addAct writes a checked act in the transaction of its effect.
-func (q Tx) addAct(a store.Act) error {
+func (q Tx) addAct(a store.AuditEntry) error {
 	err := q.exec(addActSQL, Args{
 		"id": a.ID, "who": a.Who, "role": a.Role, "network": a.Network, "what": a.What, "app": a.App, "channel": a.Channel, "purpose": a.Purpose,
 		"target": a.Target, "reason": a.Reason, "outcome": a.Outcome, "detail": a.Detail, "ends": orNull(a.Ends),
@@ -41,15 +41,15 @@ func (q Tx) addAct(a store.Act) error {
 }
 
 // addActIf is addAct where there is one.
-func (q Tx) addActIf(a *store.Act) error {
+func (q Tx) addActIf(a *store.AuditEntry) error {
 	if a == nil {
 		return nil
 	}
 	return q.addAct(*a)
 }
 
-// RecordAct implements ActLog.
-func (db *DB) RecordAct(ctx context.Context, act store.Act) error {
+// AddAuditEntry implements AuditTrail.
+func (db *DB) AddAuditEntry(ctx context.Context, act store.AuditEntry) error {
 	a, err := act.Checked()
 	if err != nil {
 		return err
@@ -57,8 +57,8 @@ func (db *DB) RecordAct(ctx context.Context, act store.Act) error {
 	return db.Write(ctx, func(q Tx) error { return q.addAct(a) })
 }
 
-// Acts implements ActLog.
-func (db *DB) Acts(ctx context.Context, filter store.ActFilter) ([]store.Act, error) {
+// AuditEntries implements AuditTrail.
+func (db *DB) AuditEntries(ctx context.Context, filter store.AuditFilter) ([]store.AuditEntry, error) {
 	f, err := filter.Checked()
 	if err != nil || !store.Storable(f.Who, f.What) {
 		return nil, err

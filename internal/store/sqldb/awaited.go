@@ -25,12 +25,12 @@ WHERE (carrier, message_id) IN (
 RETURNING ` + awaitedColumns
 )
 
-func awaitedFields(a *store.Awaited) []any {
+func awaitedFields(a *store.PendingReceipt) []any {
 	return []any{&a.Carrier, &a.ID, &a.Send, TimeField{&a.At}}
 }
 
-// Await implements Awaiting.
-func (db *DB) Await(ctx context.Context, a store.Awaited, ask time.Duration) error {
+// AwaitReceipt implements ReceiptPolling.
+func (db *DB) AwaitReceipt(ctx context.Context, a store.PendingReceipt, ask time.Duration) error {
 	if err := a.Check(ask); err != nil {
 		return err
 	}
@@ -38,16 +38,16 @@ func (db *DB) Await(ctx context.Context, a store.Awaited, ask time.Duration) err
 	return err
 }
 
-// AwaitedSend implements Awaiting.
-func (db *DB) AwaitedSend(ctx context.Context, carrier, id string) (uuid.UUID, error) {
+// SendAwaiting implements ReceiptPolling.
+func (db *DB) SendAwaiting(ctx context.Context, carrier, id string) (uuid.UUID, error) {
 	a, err := readSingle(ctx, db, awaitedFields, `SELECT `+awaitedColumns+` FROM awaited WHERE carrier = @carrier AND message_id = @message`,
 		Args{"carrier": carrier, "message": id})
 	return a.Send, err
 }
 
-// Inquiries implements Awaiting.
-func (db *DB) Inquiries(ctx context.Context, limit int) (list []store.Awaited, err error) {
-	if err := store.CheckInquiries(limit); err != nil {
+// DuePolls implements ReceiptPolling.
+func (db *DB) DuePolls(ctx context.Context, limit int) (list []store.PendingReceipt, err error) {
+	if err := store.CheckDuePolls(limit); err != nil {
 		return nil, err
 	}
 	err = db.Run(ctx,
@@ -61,8 +61,8 @@ func (db *DB) Inquiries(ctx context.Context, limit int) (list []store.Awaited, e
 	return store.OldestFirst(list), nil
 }
 
-// Answered implements Awaiting.
-func (db *DB) Answered(ctx context.Context, send uuid.UUID) error {
+// PollAnswered implements ReceiptPolling.
+func (db *DB) PollAnswered(ctx context.Context, send uuid.UUID) error {
 	_, err := db.one(ctx, `DELETE FROM awaited WHERE send_id = @send`, Args{"send": send})
 	return err
 }

@@ -16,7 +16,7 @@ WHERE id = @id AND approved_at IS NULL AND canceled_at IS NULL AND expires_at > 
 }
 
 // Approve implements Verifications.
-func (db *DB) Approve(ctx context.Context, id string, tell store.Tell) (ok bool, err error) {
+func (db *DB) Approve(ctx context.Context, id string, tell store.NewEvent) (ok bool, err error) {
 	switch err := tell.Check(); {
 	case err != nil:
 		return false, err
@@ -42,8 +42,8 @@ func (db *DB) Cancel(ctx context.Context, id string) (bool, error) {
 	return db.one(ctx, endSQL("canceled_at"), Args{"id": id})
 }
 
-// CancelBy implements Forgiver.
-func (db *DB) CancelBy(ctx context.Context, id string, act store.Act) (ok bool, err error) {
+// CancelBy implements CounterReset.
+func (db *DB) CancelBy(ctx context.Context, id string, act store.AuditEntry) (ok bool, err error) {
 	if act, err = act.Checked(); err != nil || !store.Storable(id) {
 		return false, err
 	}
@@ -70,26 +70,26 @@ WHERE v.id {{among}}
 ORDER BY v.created_at DESC, v.id DESC LIMIT 1`
 
 // Newest implements Verifications.
-func (db *DB) Newest(ctx context.Context, h store.Holding) (store.Verification, error) {
+func (db *DB) Newest(ctx context.Context, h store.HolderQuery) (store.Verification, error) {
 	if err := h.Check(); err != nil {
 		return store.Verification{}, err
 	}
 	return readSingle(ctx, db, VerificationFields, newestSQL,
-		Args{"recipient": h.Recipient, "app": h.App, "channel": h.Channel, "purpose": h.Purpose, "holder": h.Holder, "life": gate.Stale})
+		Args{"recipient": h.Recipient, "app": h.App, "channel": h.Channel, "purpose": h.Purpose, "holder": h.Holder, "life": gate.MaxStale})
 }
 
-func triedFields(t *gate.Tried) []any {
+func triedFields(t *gate.TriedCode) []any {
 	return []any{TimeField{&t.ExpiresAt}, TimeField{&t.ApprovedAt}, &t.Attempts, &t.Forgiven, &t.ByBrowser}
 }
 
 // tried are the verifications of a recipient that callers of one kind opened, as far as they may count at now.
-func (q Tx) tried(v store.Verification, now time.Time) ([]gate.Tried, error) {
+func (q Tx) tried(v store.Verification, now time.Time) ([]gate.TriedCode, error) {
 	list, err := q.AllTried(v, now)
 	return gate.OfKind(list, v.ByBrowser), err
 }
 
 // AllTried are those of both kinds.
-func (q Tx) AllTried(v store.Verification, now time.Time) ([]gate.Tried, error) {
+func (q Tx) AllTried(v store.Verification, now time.Time) ([]gate.TriedCode, error) {
 	return All(q, triedFields, `
 SELECT v.expires_at, v.approved_at, v.attempts, v.forgiven, v.by_browser FROM verifications v
 WHERE v.recipient = @recipient AND v.app = @app AND v.channel = @channel AND v.attempts > 0 AND v.expires_at > @after`,

@@ -107,7 +107,7 @@ func (q Tx) execAll(args Args, statements ...string) error {
 }
 
 // Erase implements Eraser.
-func (db *DB) Erase(ctx context.Context, h recipient.Hash, keep time.Duration, act store.Act) error {
+func (db *DB) Erase(ctx context.Context, h recipient.Hash, keep time.Duration, act store.AuditEntry) error {
 	act, err := store.CheckErased(h, keep, act)
 	if err != nil {
 		return err

@@ -22,7 +22,7 @@ func factorFields(f *store.SecondFactor) []any {
 }
 
 // AddSecondFactor implements SecondFactors.
-func (db *DB) AddSecondFactor(ctx context.Context, f store.SecondFactor, codes [][32]byte, act store.Act) (bool, error) {
+func (db *DB) AddSecondFactor(ctx context.Context, f store.SecondFactor, codes [][32]byte, act store.AuditEntry) (bool, error) {
 	if _, err := f.Checked(act); err != nil {
 		return false, err
 	}
@@ -30,18 +30,18 @@ func (db *DB) AddSecondFactor(ctx context.Context, f store.SecondFactor, codes [
 }
 
 // PutRecoveryCodes implements SecondFactors.
-func (db *DB) PutRecoveryCodes(ctx context.Context, account string, codes [][32]byte, act store.Act) (bool, error) {
+func (db *DB) PutRecoveryCodes(ctx context.Context, account string, codes [][32]byte, act store.AuditEntry) (bool, error) {
 	return db.changeFactor(ctx, act, lockFactorSQL, Args{"account": account}, codes)
 }
 
 // DropSecondFactor implements SecondFactors.
-func (db *DB) DropSecondFactor(ctx context.Context, account string, act store.Act) (bool, error) {
+func (db *DB) DropSecondFactor(ctx context.Context, account string, act store.AuditEntry) (bool, error) {
 	return db.changeFactor(ctx, act, `DELETE FROM second_factors WHERE account = @account`, Args{"account": account}, nil)
 }
 
 // changeFactor runs a statement that changes, or locks, an account's second factor. If there was something to change, these codes
 // replace all others. Two calls that replace codes take turns.
-func (db *DB) changeFactor(ctx context.Context, act store.Act, statement string, args Args, codes [][32]byte) (bool, error) {
+func (db *DB) changeFactor(ctx context.Context, act store.AuditEntry, statement string, args Args, codes [][32]byte) (bool, error) {
 	return db.changeWithAct(ctx, act, statement, args, func(q Tx) error {
 		if err := q.exec(`DELETE FROM recovery_codes WHERE account = @account`, args); err != nil {
 			return err
@@ -58,7 +58,7 @@ func (db *DB) changeFactor(ctx context.Context, act store.Act, statement string,
 }
 
 // changeWithAct runs a statement and, if that changed a row, what follows and the act.
-func (db *DB) changeWithAct(ctx context.Context, act store.Act, statement string, args Args, then func(q Tx) error) (changed bool, err error) {
+func (db *DB) changeWithAct(ctx context.Context, act store.AuditEntry, statement string, args Args, then func(q Tx) error) (changed bool, err error) {
 	if act, err = act.Checked(); err != nil {
 		return false, err
 	}
@@ -89,7 +89,7 @@ func (db *DB) TakeStep(ctx context.Context, account string, step int64, from, to
 }
 
 // TakeRecoveryCode implements SecondFactors.
-func (db *DB) TakeRecoveryCode(ctx context.Context, account string, hash [32]byte, act store.Act) (bool, error) {
+func (db *DB) TakeRecoveryCode(ctx context.Context, account string, hash [32]byte, act store.AuditEntry) (bool, error) {
 	return db.changeWithAct(ctx, act, `DELETE FROM recovery_codes WHERE account = @account AND hash = @hash`,
 		Args{"account": account, "hash": hash}, func(Tx) error { return nil })
 }

@@ -33,7 +33,7 @@ var SendTable = table[store.Send]{name: "sends", alias: "s", columns: []column[s
 	textColumn("reason", func(s *store.Send) *string { return &s.Reason }, never),
 	textColumn("provider", func(s *store.Send) *string { return &s.Provider }, never),
 	textColumn("provider_code", func(s *store.Send) *string { return &s.ProviderCode }, never),
-	textColumn("afterwards", func(s *store.Send) *store.ToldKind { return &s.Afterwards }, never),
+	textColumn("afterwards", func(s *store.Send) *store.ProviderEventKind { return &s.Afterwards }, never),
 	textColumn("app", func(s *store.Send) *string { return &s.App }, inserts),
 	textColumn("channel", func(s *store.Send) *recipient.Channel { return &s.Channel }, inserts),
 	textColumn("purpose", func(s *store.Send) *string { return &s.Purpose }, inserts),

@@ -17,9 +17,9 @@ WHERE recipient = @recipient AND number > 0 AND status = 'failed' AND reason IN 
 WHERE attempts > 0 AND attempts > forgiven AND recipient = @recipient AND app = @app AND channel = @channel AND expires_at > (SELECT @now - @window)`,
 }
 
-// Forgive implements Forgiver. It waits for the sends and the tries under way, which hold the same locks.
-func (db *DB) Forgive(ctx context.Context, buckets []store.Bucket, act store.Act) error {
-	buckets, act, err := store.CheckForgiven(buckets, act)
+// ResetCounters implements CounterReset. It waits for the sends and the tries under way, which hold the same locks.
+func (db *DB) ResetCounters(ctx context.Context, buckets []store.Bucket, act store.AuditEntry) error {
+	buckets, act, err := store.CheckReset(buckets, act)
 	if err != nil {
 		return err
 	}

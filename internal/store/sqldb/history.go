@@ -13,14 +13,14 @@ import (
 // FailureReasons are those of a failure that counts, in SQL.
 const FailureReasons = `'` + store.ReasonRejected + `', '` + store.ReasonSuppressed + `', '` + store.ReasonPaused + `'`
 
-func pastFields(p *gate.Past) []any {
+func pastFields(p *gate.CountedSend) []any {
 	return []any{&p.ID, &p.Clock, TimeField{&p.TakenAt}, TimeField{&p.LoggedAt}}
 }
 
 // RejectionFields are where a row of RejectedSQL is scanned to.
 func RejectionFields(r *gate.Rejection) []any { return []any{&r.ID, TimeField{&r.At}} }
 
-func crowdFields(c *store.CrowdRow) []any {
+func crowdFields(c *store.HeavyRow) []any {
 	return []any{&c.App, &c.Channel, hashField{&c.Recipient}, &c.To, &c.Purpose, &c.Sends, TimeField{&c.Newest}, &c.All}
 }
 
@@ -50,7 +50,7 @@ func (db *DB) HistoryAt(ctx context.Context, b store.Bucket, within time.Duratio
 	if err := b.Check(); err != nil {
 		return nil, time.Time{}, err
 	}
-	rows, now, err := readSince(ctx, db, within+gate.Stale, pastFields, `
+	rows, now, err := readSince(ctx, db, within+gate.MaxStale, pastFields, `
 SELECT s.id, s.clock, s.taken_at, s.logged_at FROM sends s
 WHERE s.recipient = @recipient AND s.number > 0 AND s.counts = {{true}} AND s.app = @app AND s.channel = @channel AND s.purpose IN (@purposes)
   AND s.logged_at > @after AND `+db.Dialect.Since("@after", 0),
@@ -81,13 +81,13 @@ func (db *DB) Rejected(ctx context.Context, b store.Bucket, within time.Duration
 }
 
 // AllRejected implements Counts.
-func (db *DB) AllRejected(ctx context.Context, within time.Duration, yield func(store.Counting) error) error {
+func (db *DB) AllRejected(ctx context.Context, within time.Duration, yield func(store.CountedSend) error) error {
 	rows, _, err := readSince(ctx, db, within, SendFields, `
 SELECT `+SendColumns+` FROM `+db.Dialect.Failures+` WHERE f.counts = {{true}} AND f.finished_at > @after ORDER BY f.finished_at, f.id`, Args{})
 	if err != nil {
 		return err
 	}
-	return store.TellAll(Each(rows, store.Ended), yield)
+	return store.YieldAll(Each(rows, store.Ended), yield)
 }
 
 // CrowdSQL reads the newest part of the log by its time, and groups that.
@@ -98,8 +98,8 @@ FROM sends s WHERE s.counts = {{true}} AND s.logged_at > @after AND s.purpose IN
 GROUP BY s.app, s.channel, s.recipient HAVING count(*) >= @least ORDER BY max(s.logged_at) DESC, s.recipient LIMIT @limit`
 }
 
-// Crowds implements Search.
-func (db *DB) Crowds(ctx context.Context, q store.CrowdQuery) ([]store.Crowd, int, error) {
+// HeavyRecipients implements Search.
+func (db *DB) HeavyRecipients(ctx context.Context, q store.HeavyQuery) ([]store.HeavyRecipient, int, error) {
 	if err := q.Check(); err != nil {
 		return nil, 0, err
 	}
@@ -108,5 +108,5 @@ func (db *DB) Crowds(ctx context.Context, q store.CrowdQuery) ([]store.Crowd, in
 	if err != nil || len(rows) == 0 {
 		return nil, 0, err
 	}
-	return Each(rows, func(c store.CrowdRow) store.Crowd { return c.Crowd }), rows[0].All, nil
+	return Each(rows, func(c store.HeavyRow) store.HeavyRecipient { return c.HeavyRecipient }), rows[0].All, nil
 }

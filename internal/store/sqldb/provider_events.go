@@ -37,8 +37,8 @@ func providerEventFields(e *store.ProviderEvent) []any {
 	return []any{&e.Send, &e.Kind, TimeField{&e.At}, TimeField{&e.HeardAt}, &e.Provider, &e.Detail}
 }
 
-// Heard implements ProviderEvents.
-func (db *DB) Heard(ctx context.Context, e store.ProviderEvent, bar store.Bar) (recorded bool, err error) {
+// IngestProviderEvent implements ProviderEvents.
+func (db *DB) IngestProviderEvent(ctx context.Context, e store.ProviderEvent, bar store.SuppressAs) (recorded bool, err error) {
 	if e, bar, err = e.Checked(bar); err != nil {
 		return false, err
 	}
@@ -47,7 +47,7 @@ func (db *DB) Heard(ctx context.Context, e store.ProviderEvent, bar store.Bar) (
 		if err != nil {
 			return err
 		}
-		e = e.Heard(q.Now)
+		e = e.IngestProviderEvent(q.Now)
 		recorded, err = q.change(addToldSQL,
 			Args{"id": e.Send, "kind": e.Kind, "at": e.At, "heard_at": e.HeardAt, "provider": e.Provider, "detail": e.Detail})
 		if err != nil || !recorded {
@@ -56,7 +56,7 @@ func (db *DB) Heard(ctx context.Context, e store.ProviderEvent, bar store.Bar) (
 		if err := q.exec(afterwardsSQL, Args{"id": e.Send, "kind": e.Kind}); err != nil || bar.For <= 0 {
 			return err
 		}
-		_, err = q.Suppress(e.Barred(bar, row))
+		_, err = q.Suppress(e.Suppression(bar, row))
 		return err
 	})
 	return recorded && err == nil, err

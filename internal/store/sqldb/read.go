@@ -167,8 +167,8 @@ func refusedAs(h recipient.Hash) []byte {
 // CountingPage is how many rows are read at once: a rebuild may read many, and no statement of ours runs for long.
 const CountingPage = 2000
 
-// Counting implements Counts.
-func (db *DB) Counting(ctx context.Context, clock string, within time.Duration, yield func(store.Counting) error) error {
+// CountedSends implements Counts.
+func (db *DB) CountedSends(ctx context.Context, clock string, within time.Duration, yield func(store.CountedSend) error) error {
 	mark := store.Mark{ID: uuid.Max} // so that the first page begins after that instant
 	err := db.Read(ctx, func(q Tx) error {
 		now, err := q.Clock()
@@ -194,8 +194,8 @@ WHERE (s.logged_at, s.id) > (@at, @id) AND s.counts = {{true}} AND `+db.Dialect.
 }
 
 // counting is a row as a limiter on clock reads it.
-func counting(s store.Send, clock string) store.Counting {
-	c := store.Counting{App: s.App, Channel: s.Channel, Purpose: s.Purpose, Recipient: s.Recipient, Clock: store.LogClock}
+func counting(s store.Send, clock string) store.CountedSend {
+	c := store.CountedSend{App: s.App, Channel: s.Channel, Purpose: s.Purpose, Recipient: s.Recipient, Clock: store.LogClock}
 	c.Event = quota.Event{ID: string(s.ID[:]), At: s.LoggedAt}
 	if s.Clock == clock {
 		c.Event.At, c.Clock = s.TakenAt, clock

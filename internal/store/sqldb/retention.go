@@ -49,7 +49,7 @@ SELECT (SELECT s.logged_at FROM sends s ORDER BY s.logged_at LIMIT 1),
        (SELECT count(*) FROM erasures), (SELECT count(*) FROM erasures e WHERE e.forget_at <= @now)`
 )
 
-func extentFields(e *store.Extent) []any {
+func extentFields(e *store.StorageStatus) []any {
 	return []any{TimeField{&e.Oldest}, &e.Due, &e.Forgetting, &e.Late}
 }
 
@@ -94,8 +94,8 @@ func (q Tx) expire(before time.Time, limit int) (gone store.Expired, err error) 
 	return store.Expired{Rows: len(ids), More: most >= int64(limit)}, err
 }
 
-// Extent implements Expirer.
-func (db *DB) Extent(ctx context.Context, age time.Duration) (e store.Extent, err error) {
+// StorageStatus implements Expirer.
+func (db *DB) StorageStatus(ctx context.Context, age time.Duration) (e store.StorageStatus, err error) {
 	err = db.Read(ctx, func(q Tx) error {
 		now, err := q.Clock()
 		if err != nil {

@@ -65,24 +65,24 @@ func (db *DB) Unspend(ctx context.Context, spent []store.Spent) error {
 	})
 }
 
-// Embargo implements CarrierHolds.
-func (db *DB) Embargo(ctx context.Context, ch recipient.Channel, h recipient.Hash, lasts time.Duration) error {
-	if err := store.CheckEmbargo(lasts); err != nil {
+// HoldBack implements CarrierHolds.
+func (db *DB) HoldBack(ctx context.Context, ch recipient.Channel, h recipient.Hash, lasts time.Duration) error {
+	if err := store.CheckCarrierHold(lasts); err != nil {
 		return err
 	}
 	_, err := db.one(ctx, embargoSQL, Args{"channel": ch, "recipient": h, "lasts": lasts})
 	return err
 }
 
-// Embargoed implements CarrierHolds.
-func (db *DB) Embargoed(ctx context.Context, ch recipient.Channel, h recipient.Hash) (store.Embargo, error) {
+// HeldBack implements CarrierHolds.
+func (db *DB) HeldBack(ctx context.Context, ch recipient.Channel, h recipient.Hash) (store.CarrierHold, error) {
 	var now time.Time
-	e, err := readSingle(ctx, db, func(e *store.Embargoed) []any {
+	e, err := readSingle(ctx, db, func(e *store.CarrierHoldRow) []any {
 		return []any{TimeField{&e.Since}, TimeField{&e.Until}, TimeField{&now}}
 	},
 		embargoedSQL, Args{"channel": ch, "recipient": h})
 	if errors.Is(err, store.ErrNotFound) {
-		return store.Embargo{}, nil
+		return store.CarrierHold{}, nil
 	}
 	return e.At(now), err
 }

@@ -28,19 +28,19 @@ FROM failed f ORDER BY f.failed DESC, f.domain`, c.Args
 }
 
 // ApprovalFields are where a row of Approvals is scanned to.
-func ApprovalFields(s *store.Stretch, each time.Duration) []any {
+func ApprovalFields(s *store.Interval, each time.Duration) []any {
 	return []any{StretchField{&s.At, each}, &s.Opened, &s.Approved}
 }
 
-func tookFields(s *store.Stretch, each time.Duration) []any {
+func tookFields(s *store.Interval, each time.Duration) []any {
 	return []any{StretchField{&s.At, each}, spanField{&s.Median}, spanField{&s.P95}}
 }
 
 // AskMeasures has a database measure each stretch, and the whole's times; read reads the rows of a query.
-func AskMeasures(s *store.Stats, q store.StatsQuery, c Conditions, stretch, span string, read func(func(*store.Stretch) []any, string) ([]store.Stretch, error)) error {
-	took := func(x *store.Stretch) []any { return tookFields(x, q.Each) }
+func AskMeasures(s *store.Stats, q store.StatsQuery, c Conditions, stretch, span string, read func(func(*store.Interval) []any, string) ([]store.Interval, error)) error {
+	took := func(x *store.Interval) []any { return tookFields(x, q.Each) }
 	by := map[time.Time]store.Measures{}
-	opened, err := read(func(x *store.Stretch) []any { return ApprovalFields(x, q.Each) }, c.Approvals(stretch))
+	opened, err := read(func(x *store.Interval) []any { return ApprovalFields(x, q.Each) }, c.Approvals(stretch))
 	if err != nil {
 		return err
 	}

@@ -64,17 +64,17 @@ func conversionFields(c *store.Conversion) []any {
 // sqlBook is a watchBook over a transaction.
 type sqlBook struct{ q Tx }
 
-// Poor implements store.WatchRecords.
-func (b sqlBook) Poor(w store.Watch, from, to time.Time) ([]store.Conversion, error) {
+// Poor implements store.PrefixRecords.
+func (b sqlBook) Poor(w store.PrefixWatch, from, to time.Time) ([]store.Conversion, error) {
 	return All(b.q, conversionFields, poorSQL, Args{"from": from, "to": to, "sends": w.Sends, "percent": w.Percent, "most": store.MaxStarted})
 }
 
-// Share implements store.WatchRecords.
+// Share implements store.PrefixRecords.
 func (b sqlBook) Share(app, country, prefix string, from, to time.Time) (store.Conversion, error) {
 	return single(b.q, conversionFields, shareSQL, Args{"app": app, "prefix": prefix, "country": country, "from": from, "to": to, "most": store.UsualSends})
 }
 
-// Paused implements store.WatchRecords.
+// Paused implements store.PrefixRecords.
 func (b sqlBook) Paused(app, prefix string, after time.Time) (int, error) {
 	c, err := single(b.q, conversionFields, pausedSQL, Args{"app": app, "prefix": prefix, "after": after})
 	if errors.Is(err, store.ErrNotFound) {
@@ -83,7 +83,7 @@ func (b sqlBook) Paused(app, prefix string, after time.Time) (int, error) {
 	return c.Sends, err
 }
 
-// Pause implements store.WatchRecords.
+// Pause implements store.PrefixRecords.
 func (b sqlBook) Pause(p store.PrefixPause) error {
 	return b.q.exec(pauseSQL, Args{
 		"id": p.ID, "app": p.App, "country": p.Country, "prefix": p.Prefix, "since": p.Since, "until": p.Until,
@@ -94,8 +94,8 @@ func (b sqlBook) Pause(p store.PrefixPause) error {
 // watchLock is the key of the lock under which one replica watches.
 const watchLock = 0x7761746368
 
-// Watch implements Watcher.
-func (db *DB) Watch(ctx context.Context, w store.Watch) (started []store.PrefixPause, err error) {
+// PausePrefixes implements PrefixWatcher.
+func (db *DB) PausePrefixes(ctx context.Context, w store.PrefixWatch) (started []store.PrefixPause, err error) {
 	if err := w.Check(); err != nil {
 		return nil, err
 	}
@@ -104,7 +104,7 @@ func (db *DB) Watch(ctx context.Context, w store.Watch) (started []store.PrefixP
 		if err := q.lock(watchLock); err != nil {
 			return err
 		}
-		started, err = w.Watch(q.Now, sqlBook{q})
+		started, err = w.PausePrefixes(q.Now, sqlBook{q})
 		return err
 	})
 	if err != nil {
@@ -113,7 +113,7 @@ func (db *DB) Watch(ctx context.Context, w store.Watch) (started []store.PrefixP
 	return started, nil
 }
 
-// PrefixPaused implements Watcher.
+// PrefixPaused implements PrefixWatcher.
 func (db *DB) PrefixPaused(ctx context.Context, app, prefix string) (p store.PrefixPause, paused bool, err error) {
 	p, err = readSingle(ctx, db, prefixPauseFields, prefixPauseSQL+pausesNowSQL, Args{"app": app, "prefix": prefix})
 	if errors.Is(err, store.ErrNotFound) {
@@ -122,7 +122,7 @@ func (db *DB) PrefixPaused(ctx context.Context, app, prefix string) (p store.Pre
 	return p, err == nil, err
 }
 
-// PrefixPauses implements Watcher.
+// PrefixPauses implements PrefixWatcher.
 func (db *DB) PrefixPauses(ctx context.Context, f store.PrefixPauseFilter) (list []store.PrefixPause, now time.Time, err error) {
 	if f, err = f.Checked(); err != nil {
 		return nil, time.Time{}, err
@@ -144,8 +144,8 @@ func (db *DB) PrefixPauses(ctx context.Context, f store.PrefixPauseFilter) (list
 	return list, now, err
 }
 
-// LiftPrefix implements Watcher.
-func (db *DB) LiftPrefix(ctx context.Context, l store.PrefixLifting, act *store.Act) (lifted store.PrefixPause, done bool, err error) {
+// LiftPrefix implements PrefixWatcher.
+func (db *DB) LiftPrefix(ctx context.Context, l store.PrefixLifting, act *store.AuditEntry) (lifted store.PrefixPause, done bool, err error) {
 	if l, act, err = l.Checked(act); err != nil {
 		return store.PrefixPause{}, false, err
 	}
@@ -162,9 +162,9 @@ func (db *DB) LiftPrefix(ctx context.Context, l store.PrefixLifting, act *store.
 	return lifted, done && err == nil, err
 }
 
-// Turn implements Watcher.
-func (db *DB) Turn(ctx context.Context, name string, lasts time.Duration) (bool, error) {
-	if err := store.CheckTurn(name, lasts); err != nil {
+// AcquireLease implements PrefixWatcher.
+func (db *DB) AcquireLease(ctx context.Context, name string, lasts time.Duration) (bool, error) {
+	if err := store.CheckAcquireLease(name, lasts); err != nil {
 		return false, err
 	}
 	return db.one(ctx, turnSQL, Args{"name": name, "lasts": lasts})

@@ -12,7 +12,7 @@ import (
 )
 
 // sqliteTell writes the event of a send that has just ended.
-func sqliteTell(ctx context.Context, tx *sql.Tx, t store.Tell, send uuid.UUID, _ string, now time.Time) error {
+func sqliteTell(ctx context.Context, tx *sql.Tx, t store.NewEvent, send uuid.UUID, _ string, now time.Time) error {
 	if t.Type == "" {
 		return nil
 	}

@@ -57,7 +57,7 @@ func sqliteBegin(ctx context.Context, tx *sql.Tx, in store.Intent, now time.Time
 }
 
 // sqliteSeen reads what decides an intent.
-func sqliteSeen(ctx context.Context, tx *sql.Tx, in store.Intent, now time.Time) (has gate.Seen, err error) {
+func sqliteSeen(ctx context.Context, tx *sql.Tx, in store.Intent, now time.Time) (has gate.Facts, err error) {
 	if has.Past, err = sqlitePast(ctx, tx, in, now); err != nil {
 		return has, err
 	}
@@ -75,7 +75,7 @@ func sqliteSeen(ctx context.Context, tx *sql.Tx, in store.Intent, now time.Time)
 }
 
 // sqliteWrite writes what was admitted.
-func sqliteWrite(ctx context.Context, tx *sql.Tx, r gate.Ruling) (err error) {
+func sqliteWrite(ctx context.Context, tx *sql.Tx, r gate.Decision) (err error) {
 	if r.Joined {
 		_, err = tx.ExecContext(ctx, `UPDATE verifications SET sends = $1 WHERE id = $2`, r.Verification.Sends, r.Verification.ID)
 	} else {
@@ -97,7 +97,7 @@ var (
 )
 
 // sqlitePast reads the sends of the intent's bucket that may count, the newest first.
-func sqlitePast(ctx context.Context, tx *sql.Tx, in store.Intent, now time.Time) ([]gate.Past, error) {
+func sqlitePast(ctx context.Context, tx *sql.Tx, in store.Intent, now time.Time) ([]gate.CountedSend, error) {
 	if len(in.Rules) == 0 {
 		return nil, nil
 	}
@@ -110,7 +110,7 @@ func sqlitePast(ctx context.Context, tx *sql.Tx, in store.Intent, now time.Time)
 	if err != nil {
 		return nil, err
 	}
-	return sqldb.Collect(rows, func(p *gate.Past) []any {
+	return sqldb.Collect(rows, func(p *gate.CountedSend) []any {
 		return []any{&p.ID, &p.Clock, sqldb.TimeField{To: &p.TakenAt}, sqldb.TimeField{To: &p.LoggedAt}}
 	})
 }
@@ -125,7 +125,7 @@ func sqliteCandidates(ctx context.Context, tx *sql.Tx, in store.Intent, now time
 	switch {
 	case in.Join != "":
 	case in.Verification.Holder != "":
-		query, args = sqliteHeldSQL, []any{s.Recipient[:], sqldb.Micros(now.Add(-gate.Stale)), s.App, s.Channel, s.Purpose}
+		query, args = sqliteHeldSQL, []any{s.Recipient[:], sqldb.Micros(now.Add(-gate.MaxStale)), s.App, s.Channel, s.Purpose}
 	default:
 		return nil, nil
 	}

@@ -10,7 +10,7 @@ import (
 
 // Erase implements Eraser. The file keeps nothing of it either: what a row gives up is overwritten (secure_delete), and the
 // write-ahead log is emptied where no reader needs it just now.
-func (s *DB) Erase(ctx context.Context, h recipient.Hash, keep time.Duration, act store.Act) error {
+func (s *DB) Erase(ctx context.Context, h recipient.Hash, keep time.Duration, act store.AuditEntry) error {
 	if err := s.DB.Erase(ctx, h, keep, act); err != nil {
 		return err
 	}

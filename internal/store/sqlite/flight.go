@@ -49,10 +49,10 @@ WHERE id = $8`, o.Status, o.Reason, o.Provider, o.ProviderCode, o.Took.Microseco
 	if err == nil && o.Refund {
 		_, err = tx.ExecContext(ctx, `INSERT INTO refunds (id, since, attempt) SELECT id, $1, attempt FROM sends WHERE id = $2 AND NOT in_doubt`, sqldb.Micros(now), o.ID)
 	}
-	if err == nil && o.Bar.For > 0 {
+	if err == nil && o.Suppress.For > 0 {
 		err = sqliteBar(ctx, tx, o, now)
 	}
-	return errors.Join(err, sqliteTell(ctx, tx, o.Tell, o.ID, "", now))
+	return errors.Join(err, sqliteTell(ctx, tx, o.Event, o.ID, "", now))
 }
 
 const sqliteFailedSQL = `

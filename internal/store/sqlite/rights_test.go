@@ -12,8 +12,8 @@ func TestSQLiteActsAreOnlyAdded(t *testing.T) {
 	log := openSQLite(t, storetest.TempFile(t), &storetest.TestClock{At: storetest.Epoch})
 	f := storetest.NewFixture(log).Clocked(storetest.Epoch, nil)
 	a := f.Act()
-	storetest.OK(t, f.RecordAct(t.Context(), a))
-	before := storetest.Show(f.ListActs(t, store.ActFilter{}))
+	storetest.OK(t, f.AddAuditEntry(t.Context(), a))
+	before := storetest.Show(f.ListActs(t, store.AuditFilter{}))
 	replace := `REPLACE INTO acts SELECT id, at, 'nobody', role, network, what, app, channel, purpose, target, reason, outcome, detail, ends FROM acts`
 	for _, statement := range append([]string{
 		replace, `UPDATE OR REPLACE acts SET who = 'nobody'`, `INSERT OR REPLACE INTO act_people SELECT act, recipient, 'x' FROM act_people`,
@@ -24,9 +24,9 @@ func TestSQLiteActsAreOnlyAdded(t *testing.T) {
 		}
 		_, err := log.writer.Exec(statement)
 		t.Logf("%s: %v", statement, err)
-		storetest.Equal(t, "acts after "+statement, storetest.Show(f.ListActs(t, store.ActFilter{})), before)
+		storetest.Equal(t, "acts after "+statement, storetest.Show(f.ListActs(t, store.AuditFilter{})), before)
 	}
 	_, err := log.writer.Exec(`UPDATE act_people SET masked = '•••', recipient = NULL`)
 	storetest.OK(t, err)
-	storetest.Equal(t, "masked", f.ListActs(t, store.ActFilter{})[0].To, store.Erased)
+	storetest.Equal(t, "masked", f.ListActs(t, store.AuditFilter{})[0].To, store.Erased)
 }

@@ -113,14 +113,14 @@ func (s *DB) Store() store.Store {
 		Statistics:      s,
 		Health:          s,
 		EventQueue:      s,
-		Watcher:         s,
-		Awaiting:        s,
-		ActLog:          s,
-		Forgiver:        s,
+		PrefixWatcher:   s,
+		ReceiptPolling:  s,
+		AuditTrail:      s,
+		CounterReset:    s,
 		Eraser:          s,
 		AccountStore:    s,
 		Expirer:         s,
-		Counter:         s,
+		HourCounter:     s,
 	}
 }
 
@@ -188,5 +188,5 @@ func (s *DB) oneAnd(ctx context.Context, statement string, args func(now time.Ti
 	return changed && err == nil, err
 }
 
-// MakeRoom implements Maker: a file has it.
-func (s *DB) MakeRoom(context.Context) (until time.Time, err error) { return until, nil }
+// EnsurePartitions implements PartitionMaker: a file has it.
+func (s *DB) EnsurePartitions(context.Context) (until time.Time, err error) { return until, nil }

@@ -21,7 +21,7 @@ func (s *DB) Stats(ctx context.Context, q store.StatsQuery) (stats store.Stats, 
 	if err != nil {
 		return store.Stats{}, err
 	}
-	err = sqldb.AskMeasures(&stats, q, c, stretch, span, func(fields func(*store.Stretch) []any, query string) ([]store.Stretch, error) {
+	err = sqldb.AskMeasures(&stats, q, c, stretch, span, func(fields func(*store.Interval) []any, query string) ([]store.Interval, error) {
 		return sqliteRows(ctx, s, fields, query, c.Args...)
 	})
 	if err != nil {
@@ -43,7 +43,7 @@ func (s *DB) Domains(ctx context.Context, q store.StatsQuery) ([]store.DomainTal
 	return sqliteRows(ctx, s, sqldb.DomainFields, query, args...)
 }
 
-// CountHours implements Counter.
+// CountHours implements HourCounter.
 func (s *DB) CountHours(ctx context.Context, age time.Duration, limit int) (int, error) {
 	if err := store.CheckAge(age, limit); err != nil {
 		return 0, err

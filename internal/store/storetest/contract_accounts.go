@@ -44,7 +44,7 @@ func accounts(t *testing.T, f *Fixture) {
 	list, err := f.Accounts(t.Context())
 	OK(t, err)
 	Equal(t, "list", list, []store.Account{li, changed})
-	acts := f.ListActs(t, store.ActFilter{})
+	acts := f.ListActs(t, store.AuditFilter{})
 	Equal(t, "acts", len(acts), 3)
 	Equal(t, "role in the act of a change", acts[0].Detail, "owner")
 	for _, bad := range []store.Account{
@@ -53,7 +53,7 @@ func accounts(t *testing.T, f *Fixture) {
 	} {
 		Is(t, f.AddAccount(t.Context(), bad, f.Act()), store.ErrBadRequest)
 	}
-	noOne := f.Act(func(a *store.Act) { a.Who = "" })
+	noOne := f.Act(func(a *store.AuditEntry) { a.Who = "" })
 	Is(t, f.AddAccount(t.Context(), store.Account{Name: "bo", Role: "reader"}, noOne), store.ErrBadRequest)
 	Is(t, f.ChangeAccount(t.Context(), "mei", store.AccountChange{Role: &mei.Role}, noOne), store.ErrBadRequest)
 	for _, wrong := range []store.AccountChange{{Role: new("root")}, {Role: new("")}, {Password: new("\x00")}, {Identity: new("\xff")}} {
@@ -79,7 +79,7 @@ func accountsAtOnce(t *testing.T, f *Fixture) {
 	want := mei
 	want.Role, want.Password, want.Identity, want.DisabledAt = "reader", "new", "mei@example.com", f.Now
 	changes := []store.AccountChange{{Role: &want.Role}, {Password: &want.Password}, {Identity: &want.Identity}, {DisabledAt: &want.DisabledAt}}
-	acts, errs := make([]store.Act, len(changes)), make([]error, len(changes))
+	acts, errs := make([]store.AuditEntry, len(changes)), make([]error, len(changes))
 	for i := range acts {
 		acts[i] = f.Act()
 	}
@@ -90,13 +90,13 @@ func accountsAtOnce(t *testing.T, f *Fixture) {
 	got, err := f.Account(t.Context(), "mei")
 	OK(t, err)
 	Equal(t, "after all", got, want)
-	Equal(t, "acts", len(f.ListActs(t, store.ActFilter{})), 1+len(changes))
+	Equal(t, "acts", len(f.ListActs(t, store.AuditFilter{})), 1+len(changes))
 }
 
 // One account for those who add the same name at once, and one for those who add the same identity.
 func accountsAddedAtOnce(t *testing.T, f *Fixture) {
 	var adding [8]store.Account
-	var acts [8]store.Act
+	var acts [8]store.AuditEntry
 	var errs [8]error
 	for i := range adding {
 		adding[i], acts[i] = store.Account{Name: "mei", Role: "reader", Password: string(rune('a' + i))}, f.Act()
@@ -119,7 +119,7 @@ func accountsAddedAtOnce(t *testing.T, f *Fixture) {
 	Equal(t, "answers", count, map[error]int{nil: 2, store.ErrNameTaken: 3, store.ErrIdentityTaken: 3})
 	list, err := f.Accounts(t.Context())
 	OK(t, err)
-	Equal(t, "accounts and acts", []int{len(list), len(f.ListActs(t, store.ActFilter{}))}, []int{2, 2})
+	Equal(t, "accounts and acts", []int{len(list), len(f.ListActs(t, store.AuditFilter{}))}, []int{2, 2})
 }
 
 func sessions(t *testing.T, f *Fixture) {
@@ -134,7 +134,7 @@ func sessions(t *testing.T, f *Fixture) {
 	}
 	first := begin(1)
 	Equal(t, "begun", first, store.Session{ID: [32]byte{1}, Account: "mei", Bound: [32]byte{9, 1}, Via: "oidc", Granted: "staff", Passed: true, StartedAt: f.Now, SeenAt: f.Now})
-	Equal(t, "acts", len(f.ListActs(t, store.ActFilter{})), 1)
+	Equal(t, "acts", len(f.ListActs(t, store.AuditFilter{})), 1)
 	f.Pass(time.Minute)
 	got, now, err := find(f.Replica, 1)
 	OK(t, err)
@@ -165,7 +165,7 @@ func sessions(t *testing.T, f *Fixture) {
 	Is(t, err, store.ErrNotFound)
 	_, err = f.BeginSession(t.Context(), store.Session{ID: [32]byte{5}, Account: "\x00"}, time.Hour, f.Act())
 	Is(t, err, store.ErrBadRequest)
-	_, err = f.BeginSession(t.Context(), store.Session{ID: [32]byte{5}, Account: "mei"}, time.Hour, f.Act(func(a *store.Act) { a.What = "" }))
+	_, err = f.BeginSession(t.Context(), store.Session{ID: [32]byte{5}, Account: "mei"}, time.Hour, f.Act(func(a *store.AuditEntry) { a.What = "" }))
 	Is(t, err, store.ErrBadRequest)
 	_, _, err = find(f.Store, 5)
 	Is(t, err, store.ErrNotFound)

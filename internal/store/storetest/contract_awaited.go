@@ -11,13 +11,13 @@ import (
 	"sendcode/internal/store"
 )
 
-func awaitedNo(n int) store.Awaited {
-	return store.Awaited{Carrier: "c", ID: fmt.Sprint("m", n), Send: uuid.UUID{1, byte(n), 6: 0x70, 8: 0x80}}
+func awaitedNo(n int) store.PendingReceipt {
+	return store.PendingReceipt{Carrier: "c", ID: fmt.Sprint("m", n), Send: uuid.UUID{1, byte(n), 6: 0x70, 8: 0x80}}
 }
 
 func (f *Fixture) inquiries(t *testing.T, limit int) (ids []string) {
 	t.Helper()
-	list, err := f.Inquiries(t.Context(), limit)
+	list, err := f.DuePolls(t.Context(), limit)
 	OK(t, err)
 	for _, a := range list {
 		ids = append(ids, a.ID)
@@ -29,16 +29,16 @@ func (f *Fixture) inquiries(t *testing.T, limit int) (ids []string) {
 // are over.
 func awaitsReceipts(t *testing.T, f *Fixture) {
 	a := awaitedNo(1)
-	OK(t, f.Await(t.Context(), a, 10*time.Second))
+	OK(t, f.AwaitReceipt(t.Context(), a, 10*time.Second))
 	a.At = f.Now
-	OK(t, f.Await(t.Context(), store.Awaited{Carrier: a.Carrier, ID: a.ID, Send: uuid.UUID{9}}, time.Second)) // twice is once
-	OK(t, f.Await(t.Context(), awaitedNo(2), 0))
+	OK(t, f.AwaitReceipt(t.Context(), store.PendingReceipt{Carrier: a.Carrier, ID: a.ID, Send: uuid.UUID{9}}, time.Second)) // twice is once
+	OK(t, f.AwaitReceipt(t.Context(), awaitedNo(2), 0))
 	f.Pass(10*time.Second - time.Microsecond)
 	Equal(t, "too early", f.inquiries(t, 9), nil)
 	f.Pass(time.Microsecond)
-	list, err := f.Inquiries(t.Context(), 9)
+	list, err := f.DuePolls(t.Context(), 9)
 	OK(t, err)
-	Equal(t, "in time", list, []store.Awaited{a})
+	Equal(t, "in time", list, []store.PendingReceipt{a})
 	for n, pause := range []time.Duration{30 * time.Second, time.Minute, 2 * time.Minute, 4 * time.Minute, 8 * time.Minute, 16 * time.Minute, 32 * time.Minute, 64 * time.Minute, 128 * time.Minute, 256 * time.Minute, 6 * time.Hour, 6 * time.Hour, 6 * time.Hour, 6 * time.Hour} {
 		f.Pass(pause - time.Microsecond)
 		Equal(t, fmt.Sprint("before inquiry ", n), f.inquiries(t, 9), nil)
@@ -46,34 +46,34 @@ func awaitsReceipts(t *testing.T, f *Fixture) {
 		Equal(t, fmt.Sprint("inquiry ", n), f.inquiries(t, 9), []string{"m1"})
 	}
 	for n, want := range []uuid.UUID{a.Send, awaitedNo(2).Send} {
-		got, err := f.Replica.AwaitedSend(t.Context(), "c", fmt.Sprint("m", n+1))
+		got, err := f.Replica.SendAwaiting(t.Context(), "c", fmt.Sprint("m", n+1))
 		OK(t, err)
 		Equal(t, "send", got, want)
 	}
 	for _, other := range [][2]string{{"c", "m3"}, {"d", "m1"}} {
-		_, err := f.AwaitedSend(t.Context(), other[0], other[1])
+		_, err := f.SendAwaiting(t.Context(), other[0], other[1])
 		Is(t, err, store.ErrNotFound)
 	}
-	OK(t, f.Answered(t.Context(), a.Send))
-	OK(t, f.Answered(t.Context(), a.Send))
-	_, err = f.AwaitedSend(t.Context(), "c", "m1")
+	OK(t, f.PollAnswered(t.Context(), a.Send))
+	OK(t, f.PollAnswered(t.Context(), a.Send))
+	_, err = f.SendAwaiting(t.Context(), "c", "m1")
 	Is(t, err, store.ErrNotFound)
 	f.Pass(72 * time.Hour)
 	Equal(t, "given up", f.inquiries(t, 9), nil)
-	_, err = f.AwaitedSend(t.Context(), "c", "m2")
+	_, err = f.SendAwaiting(t.Context(), "c", "m2")
 	Is(t, err, store.ErrNotFound)
-	for _, wrong := range []store.Awaited{{}, {Carrier: "c", ID: "m"}, {Carrier: "c", Send: a.Send}, {ID: "m", Send: a.Send}} {
-		Is(t, f.Await(t.Context(), wrong, 0), store.ErrBadRequest)
+	for _, wrong := range []store.PendingReceipt{{}, {Carrier: "c", ID: "m"}, {Carrier: "c", Send: a.Send}, {ID: "m", Send: a.Send}} {
+		Is(t, f.AwaitReceipt(t.Context(), wrong, 0), store.ErrBadRequest)
 	}
-	Is(t, f.Await(t.Context(), a, -1), store.ErrBadRequest)
-	_, err = f.Inquiries(t.Context(), 0)
+	Is(t, f.AwaitReceipt(t.Context(), a, -1), store.ErrBadRequest)
+	_, err = f.DuePolls(t.Context(), 0)
 	Is(t, err, store.ErrBadRequest)
 }
 
 // Replicas that ask at once share the messages, the longest overdue first.
 func inquiriesShared(t *testing.T, f *Fixture) {
 	for n := range 40 {
-		OK(t, f.Await(t.Context(), awaitedNo(n), time.Duration(50-n)*time.Second))
+		OK(t, f.AwaitReceipt(t.Context(), awaitedNo(n), time.Duration(50-n)*time.Second))
 	}
 	f.Pass(11 * time.Second)
 	Equal(t, "first", f.inquiries(t, 9), []string{"m39"})
@@ -82,7 +82,7 @@ func inquiriesShared(t *testing.T, f *Fixture) {
 	seen := map[string]int{}
 	Together(8, func(i int) {
 		for range 3 {
-			list, err := f.Both(i).Inquiries(t.Context(), 3)
+			list, err := f.Both(i).DuePolls(t.Context(), 3)
 			if err != nil {
 				t.Error(err)
 			}

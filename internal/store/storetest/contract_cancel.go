@@ -29,7 +29,7 @@ func cancels(t *testing.T, f *Fixture) {
 	Equal(t, "canceled at", got.CanceledAt, at)
 
 	approved, tried, late := f.Admit(t, f.Intent(1)).Verification, f.Admit(t, f.Intent(2)).Verification, f.Admit(t, f.Intent(1)).Verification
-	_, err = f.Approve(t.Context(), approved.ID, store.Tell{})
+	_, err = f.Approve(t.Context(), approved.ID, store.NewEvent{})
 	OK(t, err)
 	done("approved", approved.ID, false)
 	got, _, _, err = f.Verification(t.Context(), approved.ID)
@@ -49,7 +49,9 @@ func cancelOrApprove(t *testing.T, f *Fixture) {
 	Together(50, func(i int) {
 		end := f.Both(i).Cancel
 		if i%4 > 1 {
-			end = func(ctx context.Context, id string) (bool, error) { return f.Both(i).Approve(ctx, id, store.Tell{}) }
+			end = func(ctx context.Context, id string) (bool, error) {
+				return f.Both(i).Approve(ctx, id, store.NewEvent{})
+			}
 		}
 		done, err := end(t.Context(), v.ID)
 		if err != nil {
@@ -75,8 +77,8 @@ func newestOfHolder(t *testing.T, f *Fixture) {
 	f.Pass(time.Second)
 	f.Admit(t, f.Intent(1, held("s:2")))
 	f.Admit(t, f.Intent(1, held("")))
-	whose := store.Holding{App: "shop", Channel: recipient.Email, Recipient: newer.Recipient, Purpose: "login", Holder: "s:1"}
-	finds := func(what string, h store.Holding, want store.Verification) {
+	whose := store.HolderQuery{App: "shop", Channel: recipient.Email, Recipient: newer.Recipient, Purpose: "login", Holder: "s:1"}
+	finds := func(what string, h store.HolderQuery, want store.Verification) {
 		t.Helper()
 		got, err := f.Newest(t.Context(), h)
 		if want.ID == "" {
@@ -87,10 +89,10 @@ func newestOfHolder(t *testing.T, f *Fixture) {
 		Equal(t, what, got, want)
 	}
 	finds("newest", whose, newer)
-	for what, change := range map[string]func(*store.Holding){
-		"another app": func(h *store.Holding) { h.App = "other" }, "another channel": func(h *store.Holding) { h.Channel = recipient.SMS },
-		"another recipient": func(h *store.Holding) { h.Recipient[0] = 9 }, "another purpose": func(h *store.Holding) { h.Purpose = "signup" },
-		"another holder": func(h *store.Holding) { h.Holder = "s:3" },
+	for what, change := range map[string]func(*store.HolderQuery){
+		"another app": func(h *store.HolderQuery) { h.App = "other" }, "another channel": func(h *store.HolderQuery) { h.Channel = recipient.SMS },
+		"another recipient": func(h *store.HolderQuery) { h.Recipient[0] = 9 }, "another purpose": func(h *store.HolderQuery) { h.Purpose = "signup" },
+		"another holder": func(h *store.HolderQuery) { h.Holder = "s:3" },
 	} {
 		other := whose
 		change(&other)
@@ -112,7 +114,7 @@ func newestOfHolder(t *testing.T, f *Fixture) {
 	f.Pass(10 * time.Minute)
 	finds("expired", whose, store.Verification{})
 	f.Pass(-time.Minute)
-	_, err = f.Approve(t.Context(), last.ID, store.Tell{})
+	_, err = f.Approve(t.Context(), last.ID, store.NewEvent{})
 	OK(t, err)
 	finds("approved", whose, store.Verification{})
 }

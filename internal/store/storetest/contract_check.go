@@ -30,7 +30,7 @@ func attempts(t *testing.T, f *Fixture) {
 		}
 	}
 	expired, approved, canceled := f.Admit(t, f.Intent(1)), f.Admit(t, f.Intent(1)), f.Admit(t, f.Intent(1))
-	_, err = f.Approve(t.Context(), approved.Verification.ID, store.Tell{})
+	_, err = f.Approve(t.Context(), approved.Verification.ID, store.NewEvent{})
 	OK(t, err)
 	notCounted("approved", approved.Verification.ID)
 	cancel(t, f, canceled.Verification.ID)
@@ -63,7 +63,7 @@ func guessesAtOnce(t *testing.T, f *Fixture) {
 func approve(t *testing.T, f *Fixture) {
 	won := func(id string, want bool) {
 		t.Helper()
-		got, err := f.Approve(t.Context(), id, store.Tell{})
+		got, err := f.Approve(t.Context(), id, store.NewEvent{})
 		OK(t, err)
 		Equal(t, "approved", got, want)
 	}
@@ -91,7 +91,7 @@ func approvalsAtOnce(t *testing.T, f *Fixture) {
 	v := f.Admit(t, f.Intent(1)).Verification
 	var won atomic.Int32
 	Together(50, func(i int) {
-		ok, err := f.Both(i).Approve(t.Context(), v.ID, store.Tell{})
+		ok, err := f.Both(i).Approve(t.Context(), v.ID, store.NewEvent{})
 		if err != nil {
 			t.Error(err)
 		}

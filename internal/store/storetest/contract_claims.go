@@ -41,7 +41,7 @@ func claims(t *testing.T, f *Fixture) {
 	Equal(t, "now", done.Now, f.Now)
 	f.claim(t, other, store.ClaimOther)
 
-	won, err := f.Approve(t.Context(), begun.Verification.ID, store.Tell{})
+	won, err := f.Approve(t.Context(), begun.Verification.ID, store.NewEvent{})
 	OK(t, err)
 	Equal(t, "approved", won, true)
 	Equal(t, "as it is now", f.claim(t, claim(1, later), store.ClaimDone).Verification.ApprovedAt, f.Now)

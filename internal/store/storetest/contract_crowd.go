@@ -21,30 +21,30 @@ func crowds(t *testing.T, f *Fixture) {
 	f.Admit(t, f.Intent(2, func(in *store.Intent) { in.Send.Channel = recipient.SMS }))
 	f.Admit(t, f.Intent(2, func(in *store.Intent) { in.Send.Purpose, in.Purposes = "gift", []string{"gift"} }))
 
-	ask := func(q store.CrowdQuery, all int, want ...store.Crowd) {
+	ask := func(q store.HeavyQuery, all int, want ...store.HeavyRecipient) {
 		t.Helper()
-		got, n, err := f.Crowds(t.Context(), q)
+		got, n, err := f.HeavyRecipients(t.Context(), q)
 		OK(t, err)
 		Equal(t, "in all", n, all)
 		Equal(t, "crowds", got, want)
 	}
 	now := f.Now
-	crowd := func(n byte, sends int, ago time.Duration) store.Crowd {
+	crowd := func(n byte, sends int, ago time.Duration) store.HeavyRecipient {
 		in := f.Intent(int(n))
-		return store.Crowd{App: "shop", Channel: recipient.Email, Recipient: in.Send.Recipient, To: in.Send.To, Purpose: "login", Sends: sends, Newest: now.Add(-ago)}
+		return store.HeavyRecipient{App: "shop", Channel: recipient.Email, Recipient: in.Send.Recipient, To: in.Send.To, Purpose: "login", Sends: sends, Newest: now.Add(-ago)}
 	}
 	login := []string{"signup", "login"}
-	ask(store.CrowdQuery{Purposes: login, Within: time.Hour, AtLeast: 2, Limit: 10}, 2, crowd(1, 3, time.Minute), crowd(2, 2, 2*time.Minute))
-	ask(store.CrowdQuery{Purposes: login, Within: time.Hour, AtLeast: 2, Limit: 1}, 2, crowd(1, 3, time.Minute))
-	ask(store.CrowdQuery{Purposes: login, Within: time.Hour, AtLeast: 3, Limit: 10}, 1, crowd(1, 3, time.Minute))
-	ask(store.CrowdQuery{Purposes: login, Within: 5 * time.Minute, AtLeast: 2, Limit: 10}, 2, crowd(1, 2, time.Minute), crowd(2, 2, 2*time.Minute)) // 5 min ago is out
-	ask(store.CrowdQuery{Purposes: login, Within: time.Hour, AtLeast: 4, Limit: 10}, 0)
-	ask(store.CrowdQuery{Purposes: []string{"signup"}, Within: time.Hour, AtLeast: 1, Limit: 10}, 0)
-	for _, bad := range []store.CrowdQuery{
+	ask(store.HeavyQuery{Purposes: login, Within: time.Hour, AtLeast: 2, Limit: 10}, 2, crowd(1, 3, time.Minute), crowd(2, 2, 2*time.Minute))
+	ask(store.HeavyQuery{Purposes: login, Within: time.Hour, AtLeast: 2, Limit: 1}, 2, crowd(1, 3, time.Minute))
+	ask(store.HeavyQuery{Purposes: login, Within: time.Hour, AtLeast: 3, Limit: 10}, 1, crowd(1, 3, time.Minute))
+	ask(store.HeavyQuery{Purposes: login, Within: 5 * time.Minute, AtLeast: 2, Limit: 10}, 2, crowd(1, 2, time.Minute), crowd(2, 2, 2*time.Minute)) // 5 min ago is out
+	ask(store.HeavyQuery{Purposes: login, Within: time.Hour, AtLeast: 4, Limit: 10}, 0)
+	ask(store.HeavyQuery{Purposes: []string{"signup"}, Within: time.Hour, AtLeast: 1, Limit: 10}, 0)
+	for _, bad := range []store.HeavyQuery{
 		{Within: time.Hour, AtLeast: 1, Limit: 1}, {Purposes: login, AtLeast: 1, Limit: 0}, {Purposes: login, AtLeast: 0, Limit: 1},
 		{Purposes: login, AtLeast: 1, Limit: store.MaxPage + 1}, {Purposes: []string{"a\x00"}, AtLeast: 1, Limit: 1},
 	} {
-		if _, _, err := f.Crowds(t.Context(), bad); err == nil {
+		if _, _, err := f.HeavyRecipients(t.Context(), bad); err == nil {
 			t.Errorf("no error for %+v", bad)
 		}
 	}

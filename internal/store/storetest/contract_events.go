@@ -12,11 +12,11 @@ import (
 )
 
 // Telling is an event with an ID of its own, newer than those before.
-func (f *Fixture) Telling(kind string) store.Tell {
+func (f *Fixture) Telling(kind string) store.NewEvent {
 	f.Serial++
 	id := uuid.UUID{0: 1, 6: 0x70, 8: 0x80}
 	binary.BigEndian.PutUint32(id[2:], uint32(f.Serial))
-	return store.Tell{ID: id, Type: kind}
+	return store.NewEvent{ID: id, Type: kind}
 }
 
 // due takes what is due of the apps, 10 each, for a lease of 30 s.
@@ -56,7 +56,7 @@ func eventOfASend(t *testing.T, f *Fixture) {
 		f.Pass(time.Second)
 		tell := f.Telling("send." + string(status))
 		tell.Test = status == store.Unknown
-		o := store.Outcome{Held: store.Held{ID: begun.Send.ID, Attempt: 1}, Status: status, Reason: "why", Tell: tell}
+		o := store.Outcome{Held: store.Held{ID: begun.Send.ID, Attempt: 1}, Status: status, Reason: "why", Event: tell}
 		f.MustFinish(t, o, true)
 		want := store.AppEvent{
 			ID: tell.ID, App: "shop", Type: tell.Type, SendID: begun.Send.ID, VerificationID: begun.Verification.ID, Status: string(status),
@@ -65,9 +65,9 @@ func eventOfASend(t *testing.T, f *Fixture) {
 		}
 		Equal(t, "event", f.events(t, store.AppEventFilter{})[0], want)
 		// It ended before: nothing more is told, though the caller, who did not hear of it, asks again.
-		o.Tell = f.Telling(tell.Type)
+		o.Event = f.Telling(tell.Type)
 		f.MustFinish(t, o, false)
-		f.MustFinish(t, store.Outcome{Held: store.Held{ID: begun.Send.ID, Attempt: 2}, Status: store.Sent, Tell: f.Telling("send.sent")}, false)
+		f.MustFinish(t, store.Outcome{Held: store.Held{ID: begun.Send.ID, Attempt: 2}, Status: store.Sent, Event: f.Telling("send.sent")}, false)
 		want.Attempt, want.DueAt = 1, f.Now.Add(30*time.Second)
 		Equal(t, "due", f.due(t, "shop"), []store.AppEvent{want})
 		Equal(t, "event, taken", f.events(t, store.AppEventFilter{})[0], want)
@@ -101,7 +101,7 @@ func eventOfAnApproval(t *testing.T, f *Fixture) {
 func nobodyIsTold(t *testing.T, f *Fixture) {
 	begun := f.Admit(t, f.Intent(1))
 	f.MustFinish(t, store.Outcome{Held: store.Held{ID: begun.Send.ID, Attempt: 1}, Status: store.Sent}, true)
-	won, err := f.Approve(t.Context(), begun.Verification.ID, store.Tell{})
+	won, err := f.Approve(t.Context(), begun.Verification.ID, store.NewEvent{})
 	OK(t, err)
 	Equal(t, "approved", won, true)
 	canceled := f.Admit(t, f.Intent(2))
@@ -118,8 +118,8 @@ func eventsAmongOthers(t *testing.T, f *Fixture) {
 		begun := f.Admit(t, f.Intent(i))
 		outcomes[i] = store.Outcome{Held: store.Held{ID: begun.Send.ID, Attempt: 1}, Status: store.Sent}
 		if i%3 > 0 {
-			outcomes[i].Tell = f.Telling("send.sent")
-			want[outcomes[i].Tell.ID] = begun.Send.ID
+			outcomes[i].Event = f.Telling("send.sent")
+			want[outcomes[i].Event.ID] = begun.Send.ID
 		}
 	}
 	Together(n, func(i int) {
@@ -137,7 +137,7 @@ func eventsAmongOthers(t *testing.T, f *Fixture) {
 
 func eventLeases(t *testing.T, f *Fixture) {
 	begun := f.Admit(t, f.Intent(1))
-	f.MustFinish(t, store.Outcome{Held: store.Held{ID: begun.Send.ID, Attempt: 1}, Status: store.Sent, Tell: f.Telling("send.sent")}, true)
+	f.MustFinish(t, store.Outcome{Held: store.Held{ID: begun.Send.ID, Attempt: 1}, Status: store.Sent, Event: f.Telling("send.sent")}, true)
 	first := f.due(t, "shop")[0]
 	f.Pass(30*time.Second - time.Microsecond)
 	Equal(t, "due before the lease ends", len(f.due(t, "shop")), 0)
@@ -174,7 +174,7 @@ func eventShares(t *testing.T, f *Fixture) {
 	tell := func(n int, app string) uuid.UUID {
 		in := f.Intent(n, func(in *store.Intent) { in.Send.App = app })
 		begun, tell := f.Admit(t, in), f.Telling("send.sent")
-		f.MustFinish(t, store.Outcome{Held: store.Held{ID: begun.Send.ID, Attempt: 1}, Status: store.Sent, Tell: tell}, true)
+		f.MustFinish(t, store.Outcome{Held: store.Held{ID: begun.Send.ID, Attempt: 1}, Status: store.Sent, Event: tell}, true)
 		f.Pass(time.Millisecond)
 		return tell.ID
 	}
@@ -201,7 +201,7 @@ func eventShares(t *testing.T, f *Fixture) {
 func eventsOnce(t *testing.T, f *Fixture) {
 	for n := range 60 {
 		begun := f.Admit(t, f.Intent(n))
-		f.MustFinish(t, store.Outcome{Held: store.Held{ID: begun.Send.ID, Attempt: 1}, Status: store.Sent, Tell: f.Telling("send.sent")}, true)
+		f.MustFinish(t, store.Outcome{Held: store.Held{ID: begun.Send.ID, Attempt: 1}, Status: store.Sent, Event: f.Telling("send.sent")}, true)
 	}
 	var mu sync.Mutex
 	taken := map[uuid.UUID]int{}
@@ -231,7 +231,7 @@ func eventsForgotten(t *testing.T, f *Fixture) {
 	var ids []uuid.UUID
 	for n := range 4 {
 		begun, tell := f.Admit(t, f.Intent(n)), f.Telling("send.sent")
-		f.MustFinish(t, store.Outcome{Held: store.Held{ID: begun.Send.ID, Attempt: 1}, Status: store.Sent, Tell: tell}, true)
+		f.MustFinish(t, store.Outcome{Held: store.Held{ID: begun.Send.ID, Attempt: 1}, Status: store.Sent, Event: tell}, true)
 		ids = append([]uuid.UUID{tell.ID}, ids...)
 	}
 	f.due(t, "shop")
@@ -268,7 +268,7 @@ func eventPages(t *testing.T, f *Fixture) {
 	for n := range 6 {
 		in := f.Intent(n, func(in *store.Intent) { in.Send.App = []string{"shop", "other"}[n%2] })
 		begun := f.Admit(t, in)
-		f.MustFinish(t, store.Outcome{Held: store.Held{ID: begun.Send.ID, Attempt: 1}, Status: store.Sent, Tell: f.Telling("send.sent")}, true)
+		f.MustFinish(t, store.Outcome{Held: store.Held{ID: begun.Send.ID, Attempt: 1}, Status: store.Sent, Event: f.Telling("send.sent")}, true)
 	}
 	for _, e := range f.due(t, "shop") {
 		state := store.EventDelivered
@@ -311,8 +311,8 @@ func eventPages(t *testing.T, f *Fixture) {
 
 func badEvents(t *testing.T, f *Fixture) {
 	begun := f.Admit(t, f.Intent(1))
-	for _, tell := range []store.Tell{{Type: "send.sent"}, {ID: uuid.UUID{1}}, {ID: uuid.UUID{1}, Type: "a\x00b"}} {
-		_, err := f.Finish(t.Context(), store.Outcome{Held: store.Held{ID: begun.Send.ID, Attempt: 1}, Status: store.Sent, Tell: tell})
+	for _, tell := range []store.NewEvent{{Type: "send.sent"}, {ID: uuid.UUID{1}}, {ID: uuid.UUID{1}, Type: "a\x00b"}} {
+		_, err := f.Finish(t.Context(), store.Outcome{Held: store.Held{ID: begun.Send.ID, Attempt: 1}, Status: store.Sent, Event: tell})
 		Is(t, err, store.ErrBadRequest)
 		_, err = f.Approve(t.Context(), begun.Verification.ID, tell)
 		Is(t, err, store.ErrBadRequest)

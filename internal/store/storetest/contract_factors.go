@@ -32,7 +32,7 @@ func secondFactors(t *testing.T, f *Fixture) {
 	no(f.PutRecoveryCodes(t.Context(), "mei", codes(1), f.Act()))
 	no(f.TakeRecoveryCode(t.Context(), "mei", [32]byte{1}, f.Act()))
 	no(f.DropSecondFactor(t.Context(), "mei", f.Act()))
-	Equal(t, "acts of what was not done", len(f.ListActs(t, store.ActFilter{})), 0)
+	Equal(t, "acts of what was not done", len(f.ListActs(t, store.AuditFilter{})), 0)
 
 	mei := store.SecondFactor{Account: "mei", Sealed: []byte("sealed"), Step: 41}
 	yes(f.AddSecondFactor(t.Context(), mei, codes(1, 2, 3), f.Act()))
@@ -62,7 +62,7 @@ func secondFactors(t *testing.T, f *Fixture) {
 	yes(f.PutRecoveryCodes(t.Context(), "mei", codes(4, 5, 6, 6), f.Act()))
 	no(f.TakeRecoveryCode(t.Context(), "mei", [32]byte{1}, f.Act()))
 	yes(f.TakeRecoveryCode(t.Context(), "mei", [32]byte{6}, f.Act()))
-	Equal(t, "acts", len(f.ListActs(t, store.ActFilter{})), 5)
+	Equal(t, "acts", len(f.ListActs(t, store.AuditFilter{})), 5)
 
 	yes(f.DropSecondFactor(t.Context(), "mei", f.Act()))
 	_, err = f.Replica.SecondFactor(t.Context(), "mei")
@@ -73,13 +73,13 @@ func secondFactors(t *testing.T, f *Fixture) {
 		_, err = f.AddSecondFactor(t.Context(), wrong, nil, f.Act())
 		Is(t, err, store.ErrBadRequest)
 	}
-	for _, do := range []func(store.Act) (bool, error){
-		func(a store.Act) (bool, error) { return f.AddSecondFactor(t.Context(), mei, nil, a) },
-		func(a store.Act) (bool, error) { return f.DropSecondFactor(t.Context(), "li", a) },
-		func(a store.Act) (bool, error) { return f.PutRecoveryCodes(t.Context(), "li", nil, a) },
-		func(a store.Act) (bool, error) { return f.TakeRecoveryCode(t.Context(), "li", [32]byte{1}, a) },
+	for _, do := range []func(store.AuditEntry) (bool, error){
+		func(a store.AuditEntry) (bool, error) { return f.AddSecondFactor(t.Context(), mei, nil, a) },
+		func(a store.AuditEntry) (bool, error) { return f.DropSecondFactor(t.Context(), "li", a) },
+		func(a store.AuditEntry) (bool, error) { return f.PutRecoveryCodes(t.Context(), "li", nil, a) },
+		func(a store.AuditEntry) (bool, error) { return f.TakeRecoveryCode(t.Context(), "li", [32]byte{1}, a) },
 	} {
-		_, err = do(f.Act(func(a *store.Act) { a.What = "" }))
+		_, err = do(f.Act(func(a *store.AuditEntry) { a.What = "" }))
 		Is(t, err, store.ErrBadRequest)
 	}
 	_, err = f.SecondFactor(t.Context(), "mei")
@@ -90,7 +90,7 @@ func secondFactors(t *testing.T, f *Fixture) {
 func secondFactorsAtOnce(t *testing.T, f *Fixture) {
 	_, err := f.AddSecondFactor(t.Context(), store.SecondFactor{Account: "mei", Sealed: []byte("s")}, [][32]byte{{1}}, f.Act())
 	OK(t, err)
-	var act [8]store.Act
+	var act [8]store.AuditEntry
 	for i := range act {
 		act[i] = f.Act()
 	}

@@ -125,7 +125,7 @@ func failuresApart(t *testing.T, f *Fixture) {
 	f.fail(t, 1, 3)
 	tries(t, f, right.ID, 5)
 	Equal(t, "at the bound", tryOnce(t, f, v.ID), false)
-	won, err := f.Approve(t.Context(), right.ID, store.Tell{})
+	won, err := f.Approve(t.Context(), right.ID, store.NewEvent{})
 	OK(t, err)
 	Equal(t, "approved", won, true)
 	Equal(t, "a right answer gives back its own try", tryOnce(t, f, v.ID), true)
@@ -180,7 +180,7 @@ func failuresInARow(t *testing.T, f *Fixture) {
 	}
 	right := f.Admit(t, f.Intent(3)).Verification
 	tries(t, f, right.ID, 1)
-	won, err := f.Approve(t.Context(), right.ID, store.Tell{})
+	won, err := f.Approve(t.Context(), right.ID, store.NewEvent{})
 	OK(t, err)
 	Equal(t, "approved", won, true)
 	f.Pass(11 * time.Minute)
@@ -195,7 +195,7 @@ func failuresInARow(t *testing.T, f *Fixture) {
 	}
 	right = f.Admit(t, f.Intent(4)).Verification
 	tries(t, f, right.ID, 1)
-	won, err = f.Approve(t.Context(), right.ID, store.Tell{})
+	won, err = f.Approve(t.Context(), right.ID, store.NewEvent{})
 	OK(t, err)
 	Equal(t, "approved", won, true)
 	f.Pass(11 * time.Minute)

@@ -17,7 +17,7 @@ var ana = store.Bucket{App: "shop", Channel: recipient.Email, Recipient: recipie
 
 func (f *Fixture) forgive(t *testing.T, buckets ...store.Bucket) {
 	t.Helper()
-	OK(t, f.Forgive(t.Context(), buckets, f.Act()))
+	OK(t, f.ResetCounters(t.Context(), buckets, f.Act()))
 }
 
 func forgives(t *testing.T, f *Fixture) {
@@ -33,9 +33,9 @@ func forgives(t *testing.T, f *Fixture) {
 	before := len(f.All(t))
 
 	act := f.Act()
-	OK(t, f.Forgive(t.Context(), []store.Bucket{ana}, act))
+	OK(t, f.ResetCounters(t.Context(), []store.Bucket{ana}, act))
 	act.At = f.Now
-	Equal(t, "acts", f.ListActs(t, store.ActFilter{}), []store.Act{act})
+	Equal(t, "acts", f.ListActs(t, store.AuditFilter{}), []store.AuditEntry{act})
 	Equal(t, "rows", len(f.All(t)), before)
 	events, _, err := f.History(t.Context(), ana, 24*time.Hour)
 	OK(t, err)
@@ -43,13 +43,13 @@ func forgives(t *testing.T, f *Fixture) {
 	failed, _, err := f.Rejected(t.Context(), ana, 24*time.Hour)
 	OK(t, err)
 	Equal(t, "rejected", len(failed), 0)
-	for name, all := range map[string]func(func(store.Counting) error) error{
-		"counting": func(y func(store.Counting) error) error {
-			return f.Counting(t.Context(), store.LogClock, 24*time.Hour, y)
+	for name, all := range map[string]func(func(store.CountedSend) error) error{
+		"counting": func(y func(store.CountedSend) error) error {
+			return f.CountedSends(t.Context(), store.LogClock, 24*time.Hour, y)
 		},
-		"rejected": func(y func(store.Counting) error) error { return f.AllRejected(t.Context(), 24*time.Hour, y) },
+		"rejected": func(y func(store.CountedSend) error) error { return f.AllRejected(t.Context(), 24*time.Hour, y) },
 	} {
-		OK(t, all(func(c store.Counting) error { t.Errorf("%s: %v still counts", name, c); return nil }))
+		OK(t, all(func(c store.CountedSend) error { t.Errorf("%s: %v still counts", name, c); return nil }))
 	}
 	row := f.Row(t, sent.Send.ID)
 	Equal(t, "the send can be read", []any{row.Status, row.Counts, row.Forgiven, row.To}, []any{store.Sent, false, true, "a•••@example.com"})
@@ -111,12 +111,12 @@ func forgivesNothingElse(t *testing.T, f *Fixture) {
 	f.Admit(t, f.Intent(1, change["another app"], one))
 	f.Refuse(t, f.Intent(1, change["another channel"], one))
 	for _, bad := range [][]store.Bucket{nil, {{App: "shop", Channel: recipient.Email}}} {
-		Is(t, f.Forgive(t.Context(), bad, f.Act()), store.ErrBadRequest)
+		Is(t, f.ResetCounters(t.Context(), bad, f.Act()), store.ErrBadRequest)
 	}
-	before := len(f.ListActs(t, store.ActFilter{}))
-	Is(t, f.Forgive(t.Context(), []store.Bucket{ana}, f.Act(func(a *store.Act) { a.Who = "" })), store.ErrBadRequest)
+	before := len(f.ListActs(t, store.AuditFilter{}))
+	Is(t, f.ResetCounters(t.Context(), []store.Bucket{ana}, f.Act(func(a *store.AuditEntry) { a.Who = "" })), store.ErrBadRequest)
 	f.Refuse(t, f.Intent(1, one)) // and nothing was forgiven
-	Equal(t, "acts", len(f.ListActs(t, store.ActFilter{})), before)
+	Equal(t, "acts", len(f.ListActs(t, store.AuditFilter{})), before)
 }
 
 // A send that is under way stops counting, ends as it ends, and is known again by its ID. A right code that comes later
@@ -136,7 +136,7 @@ func forgivesUnderWay(t *testing.T, f *Fixture) {
 	Equal(t, "row", []any{row.Status, row.Counts, row.RefundDue}, []any{store.Failed, false, true})
 
 	tries(t, f, begun.Verification.ID, 1)
-	_, err := f.Approve(t.Context(), begun.Verification.ID, store.Tell{})
+	_, err := f.Approve(t.Context(), begun.Verification.ID, store.NewEvent{})
 	OK(t, err)
 	f.fail(t, 1, 3)
 	last := f.Admit(t, f.Intent(1)).Verification
@@ -144,9 +144,9 @@ func forgivesUnderWay(t *testing.T, f *Fixture) {
 	f.lockedOut(t, last, last.CreatedAt.Add(10*time.Minute-3*time.Second+gate.FailureWindow).Sub(f.Now))
 }
 
-func (f *Fixture) erase(t *testing.T, n int, keep time.Duration) store.Act {
+func (f *Fixture) erase(t *testing.T, n int, keep time.Duration) store.AuditEntry {
 	t.Helper()
-	act := f.Act(func(a *store.Act) { a.What, a.Recipient, a.To = "erase", recipient.Hash{}, "" })
+	act := f.Act(func(a *store.AuditEntry) { a.What, a.Recipient, a.To = "erase", recipient.Hash{}, "" })
 	OK(t, f.Erase(t.Context(), recipient.Hash{15: byte(n)}, keep, act))
 	act.At, act.Recipient, act.To = f.Now, recipient.Hash{15: byte(n)}, store.Erased
 	return act
@@ -159,21 +159,21 @@ func erases(t *testing.T, f *Fixture) {
 	mine := f.Admit(t, f.Intent(1, named))
 	f.MustFinish(t, store.Outcome{Held: store.Held{ID: mine.Send.ID, Attempt: 1}, Status: store.Sent, Provider: "mx", ProviderCode: "250", Took: time.Second}, true)
 	approved := f.Admit(t, f.Intent(1)).Verification
-	_, err := f.Approve(t.Context(), approved.ID, store.Tell{})
+	_, err := f.Approve(t.Context(), approved.ID, store.NewEvent{})
 	OK(t, err)
 	refusal := f.Refusal(1, nil)
 	OK(t, f.Refused(t.Context(), []store.Send{refusal}))
 	desk := f.Admit(t, f.Intent(1, func(in *store.Intent) { in.Send.App = "desk" })) // whatever app
 	other := f.Admit(t, f.Intent(2, named))
 	before := f.Act()
-	OK(t, f.RecordAct(t.Context(), before))
+	OK(t, f.AddAuditEntry(t.Context(), before))
 	before.At = f.Now
 	f.Pass(time.Second)
 	rows := len(f.All(t))
 
 	act := f.erase(t, 1, time.Hour)
 	before.To = store.Erased
-	Equal(t, "acts", f.ListActs(t, store.ActFilter{}), []store.Act{act, before})
+	Equal(t, "acts", f.ListActs(t, store.AuditFilter{}), []store.AuditEntry{act, before})
 	Equal(t, "rows", len(f.All(t)), rows)
 	for what, id := range map[string]uuid.UUID{"send": mine.Send.ID, "refusal": refusal.ID, "other app": desk.Send.ID} {
 		row := f.Row(t, id)
@@ -230,14 +230,14 @@ func erasesUnderWay(t *testing.T, f *Fixture) {
 	Equal(t, "its address", len(work[0].Verification.Sealed), 0)
 	f.MustFinish(t, store.Outcome{Held: store.Held{ID: held.Send.ID, Attempt: 2}, Status: store.Failed, Reason: store.ReasonErased}, true)
 	Equal(t, "its place", f.Row(t, held.Send.ID).Counts, true)
-	_, err = f.Newest(t.Context(), store.Holding{App: "shop", Channel: recipient.Email, Recipient: held.Send.Recipient, Purpose: "login", Holder: "s:1"})
+	_, err = f.Newest(t.Context(), store.HolderQuery{App: "shop", Channel: recipient.Email, Recipient: held.Send.Recipient, Purpose: "login", Holder: "s:1"})
 	Is(t, err, store.ErrNotFound)
 }
 
 func forgets(t *testing.T, f *Fixture) {
 	old := f.Admit(t, f.Intent(1))
 	f.Admit(t, f.Intent(2))
-	OK(t, f.RecordAct(t.Context(), f.Act()))
+	OK(t, f.AddAuditEntry(t.Context(), f.Act()))
 	f.erase(t, 1, time.Hour)
 	f.erase(t, 2, 2*time.Hour)
 	f.Pass(30 * time.Minute)
@@ -258,7 +258,7 @@ func forgets(t *testing.T, f *Fixture) {
 	v, _, _, err := f.Verification(t.Context(), old.Verification.ID)
 	OK(t, err)
 	Equal(t, "the old verification", v.Recipient, recipient.Hash{})
-	Equal(t, "acts on them", f.ListActs(t, store.ActFilter{Recipient: &back.Send.Recipient}), nil)
+	Equal(t, "acts on them", f.ListActs(t, store.AuditFilter{Recipient: &back.Send.Recipient}), nil)
 	events, _, err := f.History(t.Context(), ana, 24*time.Hour)
 	OK(t, err)
 	Equal(t, "history", events, []quota.Event{{ID: string(back.Send.ID[:]), At: back.Send.LoggedAt}})
@@ -292,7 +292,7 @@ func badErasures(t *testing.T, f *Fixture) {
 	begun := f.Admit(t, f.Intent(1))
 	Is(t, f.Erase(t.Context(), recipient.Hash{}, time.Hour, f.Act()), store.ErrBadRequest)
 	Is(t, f.Erase(t.Context(), begun.Send.Recipient, 0, f.Act()), store.ErrBadRequest)
-	Is(t, f.Erase(t.Context(), begun.Send.Recipient, time.Hour, f.Act(func(a *store.Act) { a.Who = "" })), store.ErrBadRequest)
+	Is(t, f.Erase(t.Context(), begun.Send.Recipient, time.Hour, f.Act(func(a *store.AuditEntry) { a.Who = "" })), store.ErrBadRequest)
 	Equal(t, "row", f.Row(t, begun.Send.ID), begun.Send)
 }
 

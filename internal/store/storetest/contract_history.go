@@ -46,7 +46,7 @@ func bucketHistory(t *testing.T, f *Fixture) {
 	events, _, err := f.HistoryAt(t.Context(), other, 2*time.Hour, "redis", at)
 	OK(t, err)
 	Equal(t, "on the limiter's clock", events, []quota.Event{
-		{ID: string(first.Send.ID[:]), At: at.Add(-2*time.Second - gate.Lead)}, {ID: string(second.Send.ID[:]), At: at.Add(-time.Second)},
+		{ID: string(first.Send.ID[:]), At: at.Add(-2*time.Second - gate.MaxClockSkew)}, {ID: string(second.Send.ID[:]), At: at.Add(-time.Second)},
 	})
 	at = first.Send.TakenAt.Add(time.Second)
 	events, _, err = f.HistoryAt(t.Context(), other, 2*time.Hour, "redis", at)

@@ -21,7 +21,7 @@ var joinRows = []struct {
 	{name: "another recipient", change: func(in *store.Intent) { in.Send.Recipient[0] = 9 }},
 	{name: "another purpose", change: func(in *store.Intent) { in.Send.Purpose = "signup" }},
 	{name: "approved", before: func(t *testing.T, f *Fixture, v store.Verification) {
-		won, err := f.Approve(t.Context(), v.ID, store.Tell{})
+		won, err := f.Approve(t.Context(), v.ID, store.NewEvent{})
 		OK(t, err)
 		Equal(t, "approved", won, true)
 	}},

@@ -68,9 +68,9 @@ func windowOverMonths(t *testing.T, f *Fixture) {
 	OK(t, err)
 	Equal(t, "events", len(events), 4)
 	seen := 0
-	OK(t, f.Counting(t.Context(), store.LogClock, month, func(store.Counting) error { seen++; return nil }))
+	OK(t, f.CountedSends(t.Context(), store.LogClock, month, func(store.CountedSend) error { seen++; return nil }))
 	Equal(t, "counting", seen, 4)
-	crowd, _, err := f.Crowds(t.Context(), store.CrowdQuery{Purposes: []string{"login"}, Within: month, AtLeast: 4, Limit: 10})
+	crowd, _, err := f.HeavyRecipients(t.Context(), store.HeavyQuery{Purposes: []string{"login"}, Within: month, AtLeast: 4, Limit: 10})
 	OK(t, err)
 	Equal(t, "crowds", len(crowd), 1)
 }
@@ -166,29 +166,29 @@ func driftedRefusals(t *testing.T, f *Fixture) {
 
 // What the log holds, and what has to be done.
 func extents(t *testing.T, f *Fixture) {
-	look := func() store.Extent {
-		e, err := f.Extent(t.Context(), time.Hour)
+	look := func() store.StorageStatus {
+		e, err := f.StorageStatus(t.Context(), time.Hour)
 		OK(t, err)
 		e.Partitions = nil
 		return e
 	}
-	Equal(t, "empty", look(), store.Extent{Now: f.Now, Age: time.Hour})
+	Equal(t, "empty", look(), store.StorageStatus{Now: f.Now, Age: time.Hour})
 	old := f.Admit(t, f.Intent(1))
 	f.MustFinish(t, store.Outcome{Held: store.Held{ID: old.Send.ID, Attempt: 1}, Status: store.Sent}, true)
 	flying := f.Admit(t, f.Intent(2))
 	f.Pass(time.Hour + store.MaxLife)
 	f.Admit(t, f.Intent(3))
-	Equal(t, "not yet due", look(), store.Extent{Now: f.Now, Age: time.Hour, Oldest: old.Send.LoggedAt})
+	Equal(t, "not yet due", look(), store.StorageStatus{Now: f.Now, Age: time.Hour, Oldest: old.Send.LoggedAt})
 	f.Pass(time.Microsecond)
 	OK(t, f.Erase(t.Context(), refusedHash(3), time.Minute, f.Act()))
-	Equal(t, "due", look(), store.Extent{Now: f.Now, Age: time.Hour, Oldest: old.Send.LoggedAt, Due: 1, Forgetting: 1})
+	Equal(t, "due", look(), store.StorageStatus{Now: f.Now, Age: time.Hour, Oldest: old.Send.LoggedAt, Due: 1, Forgetting: 1})
 	f.Pass(time.Minute)
 	f.expire(t, time.Hour, 10, 1)
-	Equal(t, "expired", look(), store.Extent{Now: f.Now, Age: time.Hour, Oldest: flying.Send.LoggedAt, Forgetting: 1, Late: 1})
-	e, err := f.Extent(t.Context(), 0)
+	Equal(t, "expired", look(), store.StorageStatus{Now: f.Now, Age: time.Hour, Oldest: flying.Send.LoggedAt, Forgetting: 1, Late: 1})
+	e, err := f.StorageStatus(t.Context(), 0)
 	OK(t, err)
 	Equal(t, "kept for ever", e.Due, 0)
-	until, err := f.MakeRoom(t.Context())
+	until, err := f.EnsurePartitions(t.Context())
 	OK(t, err)
 	if !until.IsZero() && until.Before(time.Now().Add(60*24*time.Hour)) {
 		t.Errorf("room until %v", until)

@@ -10,9 +10,9 @@ import (
 	"sendcode/internal/store"
 )
 
-func (f *Fixture) hear(t *testing.T, want bool, e store.ProviderEvent, bar ...store.Bar) {
+func (f *Fixture) hear(t *testing.T, want bool, e store.ProviderEvent, bar ...store.SuppressAs) {
 	t.Helper()
-	got, err := f.Heard(t.Context(), e, append(bar, store.Bar{})[0])
+	got, err := f.IngestProviderEvent(t.Context(), e, append(bar, store.SuppressAs{})[0])
 	OK(t, err)
 	Equal(t, "recorded", got, want)
 }
@@ -24,18 +24,18 @@ func providerEvents(t *testing.T, f *Fixture) {
 	f.MustFinish(t, store.Outcome{Held: store.Held{ID: id, Attempt: 1}, Status: store.Sent, Provider: "mx", ProviderCode: "250"}, true)
 	before := f.Row(t, id)
 	f.Pass(time.Hour - time.Second)
-	bounced := store.ProviderEvent{Send: id, Kind: store.ToldBounced, At: Epoch.Add(time.Minute + 7), Provider: "postmark", Detail: "550 5.1.1\x00"}
+	bounced := store.ProviderEvent{Send: id, Kind: store.ProviderBounced, At: Epoch.Add(time.Minute + 7), Provider: "postmark", Detail: "550 5.1.1\x00"}
 	f.hear(t, true, bounced)
 	f.hear(t, false, bounced)
-	delivered := store.ProviderEvent{Send: id, Kind: store.ToldDelivered, At: Epoch.Add(time.Second), Provider: "postmark"} // late
+	delivered := store.ProviderEvent{Send: id, Kind: store.ProviderDelivered, At: Epoch.Add(time.Second), Provider: "postmark"} // late
 	f.hear(t, true, delivered)
 	later := delivered
 	later.At, later.Detail = Epoch.Add(time.Hour), "again"
 	f.hear(t, false, later)
 	f.Pass(time.Millisecond)
-	ahead := store.ProviderEvent{Send: id, Kind: store.ToldComplained, At: f.Now.Add(time.Hour), Provider: "other"} // its clock is wrong
+	ahead := store.ProviderEvent{Send: id, Kind: store.ProviderComplained, At: f.Now.Add(time.Hour), Provider: "other"} // its clock is wrong
 	f.hear(t, true, ahead)
-	silent := store.ProviderEvent{Send: id, Kind: store.ToldOptedOut, Provider: "other"} // tells no time
+	silent := store.ProviderEvent{Send: id, Kind: store.ProviderOptedOut, Provider: "other"} // tells no time
 	f.hear(t, true, silent)
 
 	story, err := f.Story(t.Context(), id)
@@ -44,7 +44,7 @@ func providerEvents(t *testing.T, f *Fixture) {
 	bounced.At, bounced.HeardAt, bounced.Detail = Epoch.Add(time.Minute), at, "550 5.1.1\uFFFD"
 	delivered.HeardAt, ahead.At, ahead.HeardAt, silent.At, silent.HeardAt = at, f.Now, f.Now, f.Now, f.Now
 	Equal(t, "events", story.Events, []store.ProviderEvent{delivered, bounced, ahead, silent})
-	before.Afterwards = store.ToldComplained
+	before.Afterwards = store.ProviderComplained
 	Equal(t, "row", story.Send, before)
 	Equal(t, "suppressions", len(story.Suppressions), 0)
 	f.Refuse(t, f.Intent(1, WithRules(Rule(1, time.Hour)))) // its place stays spent
@@ -55,23 +55,23 @@ func providerEvents(t *testing.T, f *Fixture) {
 	refusal := f.Refusal(1, nil)
 	OK(t, f.Refused(t.Context(), []store.Send{refusal}))
 	for _, none := range []uuid.UUID{{1}, refusal.ID} {
-		_, err := f.Heard(t.Context(), store.ProviderEvent{Send: none, Kind: store.ToldDelivered}, store.Bar{})
+		_, err := f.IngestProviderEvent(t.Context(), store.ProviderEvent{Send: none, Kind: store.ProviderDelivered}, store.SuppressAs{})
 		Is(t, err, store.ErrNotFound)
 	}
-	for _, bad := range []store.ProviderEvent{{Kind: store.ToldDelivered}, {Send: id}, {Send: id, Kind: "opened"}} {
-		_, err := f.Heard(t.Context(), bad, store.Bar{})
+	for _, bad := range []store.ProviderEvent{{Kind: store.ProviderDelivered}, {Send: id}, {Send: id, Kind: "opened"}} {
+		_, err := f.IngestProviderEvent(t.Context(), bad, store.SuppressAs{})
 		Is(t, err, store.ErrBadRequest)
 	}
-	for _, bad := range []store.Bar{{Cause: store.Complaint, For: 1000}, {Address: Address(1), For: 1000}} {
-		_, err := f.Heard(t.Context(), delivered, bad)
+	for _, bad := range []store.SuppressAs{{Cause: store.Complaint, For: 1000}, {Address: Address(1), For: 1000}} {
+		_, err := f.IngestProviderEvent(t.Context(), delivered, bad)
 		Is(t, err, store.ErrBadRequest)
 	}
 }
 
 func eventsSuppress(t *testing.T, f *Fixture) {
 	id := f.Admit(t, f.Intent(1, to(1))).Send.ID
-	bar := store.Bar{Cause: store.Complaint, Address: Address(1), For: time.Hour}
-	e := store.ProviderEvent{Send: id, Kind: store.ToldComplained, Provider: "postmark", Detail: "abuse"}
+	bar := store.SuppressAs{Cause: store.Complaint, Address: Address(1), For: time.Hour}
+	e := store.ProviderEvent{Send: id, Kind: store.ProviderComplained, Provider: "postmark", Detail: "abuse"}
 	f.hear(t, true, e, bar) // while it is still in flight
 	want := store.Suppression{
 		ID: store.SuppressionID(id, store.Complaint), App: "shop", Channel: "email", Address: Address(1), Recipient: f.Row(t, id).Recipient, To: "a•••@example.com",
@@ -79,29 +79,29 @@ func eventsSuppress(t *testing.T, f *Fixture) {
 	}
 	Equal(t, "suppressions", f.suppressions(t, store.SuppressionFilter{}), []store.Suppression{want})
 	f.meets(t, want.ID, to(1))
-	f.lift(t, store.Lifting{Channel: "email", Address: Address(1)})
+	f.lift(t, store.LiftRequest{Channel: "email", Address: Address(1)})
 	f.Pass(time.Second)
 	f.hear(t, false, e, bar)
 	f.meets(t, uuid.Nil, to(1))
 	f.MustFinish(t, store.Outcome{Held: store.Held{ID: id, Attempt: 1}, Status: store.Sent}, true)
-	Equal(t, "afterwards", f.Row(t, id).Afterwards, store.ToldComplained)
+	Equal(t, "afterwards", f.Row(t, id).Afterwards, store.ProviderComplained)
 }
 
 // A provider that repeats itself on all replicas at once is heard once.
 func eventsAtOnce(t *testing.T, f *Fixture) {
 	id := f.Admit(t, f.Intent(1, to(1))).Send.ID
 	var recorded [24]bool
-	kinds := store.ToldKinds[1:]
+	kinds := store.ProviderEventKinds[1:]
 	Together(len(recorded), func(i int) {
 		var err error
 		e := store.ProviderEvent{Send: id, Kind: kinds[i%len(kinds)], Provider: "p"}
-		if recorded[i], err = f.Both(i).Heard(t.Context(), e, store.Bar{Cause: store.Complaint, Address: Address(1), For: time.Hour}); err != nil {
+		if recorded[i], err = f.Both(i).IngestProviderEvent(t.Context(), e, store.SuppressAs{Cause: store.Complaint, Address: Address(1), For: time.Hour}); err != nil {
 			t.Error(err)
 		}
 	})
 	n := len(slices.DeleteFunc(recorded[:], func(b bool) bool { return !b }))
 	Equal(t, "recorded", n, len(kinds))
-	Equal(t, "afterwards", f.Row(t, id).Afterwards, store.ToldComplained)
+	Equal(t, "afterwards", f.Row(t, id).Afterwards, store.ProviderComplained)
 	Equal(t, "suppressions", len(f.suppressions(t, store.SuppressionFilter{})), 1)
 }
 
@@ -109,7 +109,7 @@ func eventsAtOnce(t *testing.T, f *Fixture) {
 func eventsExpire(t *testing.T, f *Fixture) {
 	id := f.Admit(t, f.Intent(1, to(1))).Send.ID
 	f.MustFinish(t, store.Outcome{Held: store.Held{ID: id, Attempt: 1}, Status: store.Sent}, true)
-	f.hear(t, true, store.ProviderEvent{Send: id, Kind: store.ToldComplained, Provider: "p"}, store.Bar{Cause: store.Complaint, Address: Address(1), For: time.Minute})
+	f.hear(t, true, store.ProviderEvent{Send: id, Kind: store.ProviderComplained, Provider: "p"}, store.SuppressAs{Cause: store.Complaint, Address: Address(1), For: time.Minute})
 	f.suppress(t, 2, 24*time.Hour)
 	f.Pass(time.Hour + store.MaxLife + time.Second)
 	f.expire(t, time.Hour, 10, 1)
@@ -121,7 +121,7 @@ func eventsExpire(t *testing.T, f *Fixture) {
 	again.Send.ID = id // as if it were another send: nothing of the old one is left
 	f.Admit(t, again)
 	f.MustFinish(t, store.Outcome{Held: store.Held{ID: id, Attempt: 1}, Status: store.Sent}, true)
-	f.hear(t, true, store.ProviderEvent{Send: id, Kind: store.ToldComplained, Provider: "p"})
+	f.hear(t, true, store.ProviderEvent{Send: id, Kind: store.ProviderComplained, Provider: "p"})
 	f.Pass(48 * time.Hour)
 	f.expire(t, time.Hour, 10, 1)
 	Equal(t, "suppressions", len(f.suppressions(t, store.SuppressionFilter{})), 0)

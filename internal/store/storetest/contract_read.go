@@ -165,21 +165,21 @@ func countingSends(t *testing.T, f *Fixture) {
 	f.MustFinish(t, store.Outcome{Held: store.Held{ID: failed.Send.ID, Attempt: 1}, Status: store.Unknown}, true)
 	OK(t, f.Refused(t.Context(), []store.Send{f.Refusal(1, nil)}))
 
-	list := func(clock string, within time.Duration) []store.Counting {
+	list := func(clock string, within time.Duration) []store.CountedSend {
 		t.Helper()
-		var got []store.Counting
-		OK(t, f.Counting(t.Context(), clock, within, func(c store.Counting) error {
+		var got []store.CountedSend
+		OK(t, f.CountedSends(t.Context(), clock, within, func(c store.CountedSend) error {
 			got = append(got, c)
 			_, err := f.Sends(t.Context(), store.Filter{Limit: 1}) // the log can be used meanwhile
 			return err
 		}))
 		return got
 	}
-	as := func(s store.Send, at time.Time, clock string) store.Counting {
-		return store.Counting{App: s.App, Channel: s.Channel, Purpose: s.Purpose, Recipient: s.Recipient,
+	as := func(s store.Send, at time.Time, clock string) store.CountedSend {
+		return store.CountedSend{App: s.App, Channel: s.Channel, Purpose: s.Purpose, Recipient: s.Recipient,
 			Event: quota.Event{ID: string(s.ID[:]), At: at}, Clock: clock}
 	}
-	all := []store.Counting{
+	all := []store.CountedSend{
 		as(old.Send, Epoch.Add(-time.Hour), "redis"), as(other.Send, other.Send.LoggedAt, store.LogClock), as(failed.Send, failed.Send.LoggedAt, store.LogClock),
 	}
 	Equal(t, "all", list("redis", time.Hour), all)
@@ -189,7 +189,7 @@ func countingSends(t *testing.T, f *Fixture) {
 	Equal(t, "on no known clock", list("nobody's", time.Hour), all)
 
 	stop, calls := errors.New("enough"), 0
-	err := f.Counting(t.Context(), "redis", time.Hour, func(store.Counting) error { calls++; return stop })
+	err := f.CountedSends(t.Context(), "redis", time.Hour, func(store.CountedSend) error { calls++; return stop })
 	if err != stop || calls != 1 {
 		t.Errorf("after %d calls: %v", calls, err)
 	}
@@ -202,7 +202,7 @@ func hostileTexts(t *testing.T, f *Fixture) {
 		Is(t, err, store.ErrNotFound)
 		_, _, _, err = f.Attempt(t.Context(), id)
 		Is(t, err, store.ErrNotFound)
-		won, err := f.Approve(t.Context(), id, store.Tell{})
+		won, err := f.Approve(t.Context(), id, store.NewEvent{})
 		OK(t, err)
 		Equal(t, "approved", won, false)
 	}
@@ -277,19 +277,19 @@ func closedAndCanceled(t *testing.T, f *Fixture) {
 		},
 		"Expire": func() error { _, err := f.Expire(t.Context(), time.Hour, 1); return err },
 		"Crowds": func() error {
-			_, _, err := f.Crowds(t.Context(), store.CrowdQuery{Purposes: []string{"x"}, AtLeast: 1, Limit: 1})
+			_, _, err := f.HeavyRecipients(t.Context(), store.HeavyQuery{Purposes: []string{"x"}, AtLeast: 1, Limit: 1})
 			return err
 		},
 		"Verification": func() error { _, _, _, err := f.Verification(t.Context(), "x"); return err },
 		"LockedOut":    func() error { _, err := f.LockedOut(t.Context(), store.Verification{}); return err },
 		"Cancel":       func() error { _, err := f.Cancel(t.Context(), "x"); return err },
-		"Newest":       func() error { _, err := f.Newest(t.Context(), store.Holding{Holder: "x"}); return err },
+		"Newest":       func() error { _, err := f.Newest(t.Context(), store.HolderQuery{Holder: "x"}); return err },
 		"Attempt":      func() error { _, _, _, err := f.Attempt(t.Context(), "x"); return err },
-		"Approve":      func() error { _, err := f.Approve(t.Context(), "x", store.Tell{}); return err },
+		"Approve":      func() error { _, err := f.Approve(t.Context(), "x", store.NewEvent{}); return err },
 		"Refused":      func() error { return f.Refused(t.Context(), []store.Send{f.Refusal(1, nil)}) },
 		"Sends":        func() error { _, err := f.Sends(t.Context(), store.Filter{Limit: 1}); return err },
 		"Story":        func() error { _, err := f.Story(t.Context(), uuid.UUID{1}); return err },
-		"Counting":     func() error { return f.Counting(t.Context(), "", time.Hour, nil) },
+		"Counting":     func() error { return f.CountedSends(t.Context(), "", time.Hour, nil) },
 		"History": func() error {
 			_, _, err := f.History(t.Context(), store.Bucket{Purposes: []string{"x"}}, time.Hour)
 			return err

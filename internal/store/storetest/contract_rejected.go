@@ -110,16 +110,16 @@ func readRejected(t *testing.T, f *Fixture) {
 		OK(t, err)
 		Equal(t, "rejected", got, want[2-n:])
 		Equal(t, "clock", now, f.Now)
-		var all []store.Counting
-		OK(t, f.AllRejected(t.Context(), within, func(c store.Counting) error { all = append(all, c); return nil }))
+		var all []store.CountedSend
+		OK(t, f.AllRejected(t.Context(), within, func(c store.CountedSend) error { all = append(all, c); return nil }))
 		Equal(t, "all", len(all), []int{0, 2, 3}[n])
 		if n == 2 {
-			Equal(t, "the first", all[0], store.Counting{
+			Equal(t, "the first", all[0], store.CountedSend{
 				App: "shop", Channel: recipient.Email, Purpose: "login", Recipient: one.Send.Recipient, Event: want[0], Clock: store.LogClock,
 			})
 		}
 	}
 	_, _, err := f.Rejected(t.Context(), store.Bucket{}, time.Hour)
 	Is(t, err, store.ErrBadRequest)
-	Is(t, f.AllRejected(t.Context(), time.Hour, func(store.Counting) error { return store.ErrNotFound }), store.ErrNotFound)
+	Is(t, f.AllRejected(t.Context(), time.Hour, func(store.CountedSend) error { return store.ErrNotFound }), store.ErrNotFound)
 }

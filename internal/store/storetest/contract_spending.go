@@ -98,30 +98,30 @@ func badCharges(t *testing.T, f *Fixture) {
 		_, _, err := f.Spend(t.Context(), charges)
 		Is(t, err, store.ErrBadRequest)
 	}
-	Is(t, f.Embargo(t.Context(), recipient.SMS, recipient.Hash{1}, 0), store.ErrBadRequest)
-	Is(t, f.Embargo(t.Context(), recipient.SMS, recipient.Hash{1}, 32*24*time.Hour), store.ErrBadRequest)
+	Is(t, f.HoldBack(t.Context(), recipient.SMS, recipient.Hash{1}, 0), store.ErrBadRequest)
+	Is(t, f.HoldBack(t.Context(), recipient.SMS, recipient.Hash{1}, 32*24*time.Hour), store.ErrBadRequest)
 }
 
 func embargoes(t *testing.T, f *Fixture) {
 	h := recipient.Hash{15: 9}
-	look := func(ch recipient.Channel, h recipient.Hash, want store.Embargo) {
+	look := func(ch recipient.Channel, h recipient.Hash, want store.CarrierHold) {
 		t.Helper()
-		got, err := f.Replica.Embargoed(t.Context(), ch, h)
+		got, err := f.Replica.HeldBack(t.Context(), ch, h)
 		OK(t, err)
 		Equal(t, "embargo", got, want)
 	}
-	look(recipient.SMS, h, store.Embargo{})
-	OK(t, f.Embargo(t.Context(), recipient.SMS, h, time.Hour))
-	look(recipient.SMS, h, store.Embargo{Left: time.Hour, Whole: time.Hour})
-	look(recipient.Email, h, store.Embargo{})
-	look(recipient.SMS, recipient.Hash{15: 8}, store.Embargo{})
+	look(recipient.SMS, h, store.CarrierHold{})
+	OK(t, f.HoldBack(t.Context(), recipient.SMS, h, time.Hour))
+	look(recipient.SMS, h, store.CarrierHold{Left: time.Hour, Whole: time.Hour})
+	look(recipient.Email, h, store.CarrierHold{})
+	look(recipient.SMS, recipient.Hash{15: 8}, store.CarrierHold{})
 	f.Pass(20 * time.Minute)
-	OK(t, f.Embargo(t.Context(), recipient.SMS, h, time.Minute)) // shorter: the longer one stays
-	look(recipient.SMS, h, store.Embargo{Left: 40 * time.Minute, Whole: time.Hour})
+	OK(t, f.HoldBack(t.Context(), recipient.SMS, h, time.Minute)) // shorter: the longer one stays
+	look(recipient.SMS, h, store.CarrierHold{Left: 40 * time.Minute, Whole: time.Hour})
 	f.Pass(40*time.Minute - time.Microsecond)
-	look(recipient.SMS, h, store.Embargo{Left: time.Microsecond, Whole: time.Hour})
+	look(recipient.SMS, h, store.CarrierHold{Left: time.Microsecond, Whole: time.Hour})
 	f.Pass(time.Microsecond)
-	look(recipient.SMS, h, store.Embargo{})
-	OK(t, f.Embargo(t.Context(), recipient.SMS, h, time.Minute))
-	look(recipient.SMS, h, store.Embargo{Left: time.Minute, Whole: time.Minute})
+	look(recipient.SMS, h, store.CarrierHold{})
+	OK(t, f.HoldBack(t.Context(), recipient.SMS, h, time.Minute))
+	look(recipient.SMS, h, store.CarrierHold{Left: time.Minute, Whole: time.Minute})
 }

@@ -28,7 +28,7 @@ func statistics(t *testing.T, f *Fixture) {
 	f.MustFinish(t, store.Outcome{Held: store.Held{ID: f.Admit(t, again).Send.ID, Attempt: 1}, Status: store.Sent}, true) // at once, and of the same code
 	end(2, 3*time.Second, store.Outcome{Status: store.Sent}, func(in *store.Intent) { in.Send.App = "desk" })
 	end(3, 2*time.Second, store.Outcome{Status: store.Failed, Reason: store.ReasonRejected, Refund: true})
-	_, err := f.Approve(t.Context(), first.Verification.ID, store.Tell{})
+	_, err := f.Approve(t.Context(), first.Verification.ID, store.NewEvent{})
 	OK(t, err)
 	for range 2 {
 		r := f.Refusal(1, func(s *store.Send) { s.Count = 3 })
@@ -54,13 +54,13 @@ func statistics(t *testing.T, f *Fixture) {
 			{At: begin, Status: store.Sent, Rows: 3, Requests: 3},
 			{At: next, Status: store.Sending, Rows: 1, Requests: 1}, {At: next, Status: store.Unknown, Reason: "no_answer", Rows: 1, Requests: 1},
 		},
-		Stretches: []store.Stretch{{At: begin, Measures: store.Measures{Opened: 3, Approved: 1, Median: time.Second, P95: 3 * time.Second}}, {At: next, Measures: store.Measures{Opened: 2}}},
+		Intervals: []store.Interval{{At: begin, Measures: store.Measures{Opened: 3, Approved: 1, Median: time.Second, P95: 3 * time.Second}}, {At: next, Measures: store.Measures{Opened: 2}}},
 		Measures:  store.Measures{Opened: 5, Approved: 1, Median: time.Second, P95: 3 * time.Second},
 	})
 	desk, texts := store.Measures{Opened: 1, Approved: 0, Median: 3 * time.Second, P95: 3 * time.Second}, store.Measures{Opened: 1}
-	ask(store.StatsQuery{App: "desk"}, store.Stats{Tallies: []store.Tally{{At: begin, Status: store.Sent, Rows: 1, Requests: 1}}, Stretches: []store.Stretch{{At: begin, Measures: desk}}, Measures: desk})
+	ask(store.StatsQuery{App: "desk"}, store.Stats{Tallies: []store.Tally{{At: begin, Status: store.Sent, Rows: 1, Requests: 1}}, Intervals: []store.Interval{{At: begin, Measures: desk}}, Measures: desk})
 	ask(store.StatsQuery{Channel: recipient.SMS}, store.Stats{
-		Tallies: []store.Tally{{At: next, Status: store.Unknown, Reason: "no_answer", Rows: 1, Requests: 1}}, Stretches: []store.Stretch{{At: next, Measures: texts}}, Measures: texts,
+		Tallies: []store.Tally{{At: next, Status: store.Unknown, Reason: "no_answer", Rows: 1, Requests: 1}}, Intervals: []store.Interval{{At: next, Measures: texts}}, Measures: texts,
 	})
 	ask(store.StatsQuery{Purpose: "nothing"}, store.Stats{})
 	f.MustFinish(t, store.Outcome{Held: store.Held{ID: f.Admit(t, f.Intent(7, func(in *store.Intent) { in.Send.To = "b•••@example.org" })).Send.ID, Attempt: 1}, Status: store.Failed, Reason: "expired"}, true)
@@ -160,7 +160,7 @@ func Traffic(t *testing.T, f *Fixture, hours int) {
 				f.MustFinish(t, store.Outcome{Held: store.Held{ID: f.Admit(t, again).Send.ID, Attempt: 1}, Status: store.Sent}, true)
 			}
 			if random.IntN(3) > 0 {
-				_, err := f.Approve(t.Context(), begun.Verification.ID, store.Tell{})
+				_, err := f.Approve(t.Context(), begun.Verification.ID, store.NewEvent{})
 				OK(t, err)
 			}
 		}
@@ -218,7 +218,7 @@ func saysAsItsRows(t *testing.T, f *Fixture, when string, asked []store.StatsQue
 		}
 		want := store.Stats{Tallies: summed(rows.Tallies)}
 		want.Undelivered, want.Measures = rows.Undelivered, rows.Measures
-		for _, x := range got.Stretches {
+		for _, x := range got.Intervals {
 			part := q
 			part.From, part.To = later(q.From, x.At), q.To
 			if end := x.At.Add(each); end.Before(q.To) {
@@ -226,7 +226,7 @@ func saysAsItsRows(t *testing.T, f *Fixture, when string, asked []store.StatsQue
 			}
 			alone, err := f.Stats(t.Context(), part)
 			OK(t, err)
-			want.Stretches = append(want.Stretches, store.Stretch{At: x.At, Measures: alone.Measures})
+			want.Intervals = append(want.Intervals, store.Interval{At: x.At, Measures: alone.Measures})
 		}
 		Near(t, &got, want)
 		Equal(t, fmt.Sprintf("%s, statistics of %+v", when, q), got, want)
@@ -256,7 +256,7 @@ func countedAhead(t *testing.T, f *Fixture) {
 	f.MustFinish(t, store.Outcome{Held: store.Held{ID: late.Send.ID, Attempt: 1}, Status: store.Sent}, true)
 	f.Pass(5 * time.Minute) // the hour is over, and a code of it still good
 	count(f.Store, 1000)
-	_, err := f.Approve(t.Context(), late.Verification.ID, store.Tell{})
+	_, err := f.Approve(t.Context(), late.Verification.ID, store.NewEvent{})
 	OK(t, err)
 	f.Pass(time.Hour)
 	Traffic(t, f, 2)
@@ -292,8 +292,8 @@ func Near(t *testing.T, got *store.Stats, want store.Stats) {
 		}
 	}
 	same(&got.Measures, want.Measures)
-	for i := range min(len(got.Stretches), len(want.Stretches)) {
-		same(&got.Stretches[i].Measures, want.Stretches[i].Measures)
+	for i := range min(len(got.Intervals), len(want.Intervals)) {
+		same(&got.Intervals[i].Measures, want.Intervals[i].Measures)
 	}
 }
 

@@ -81,13 +81,13 @@ func suppressedForAnApp(t *testing.T, f *Fixture) {
 	longer := f.suppress(t, 1, 2*time.Hour) // of every app: the one that lasts longest is named
 	f.suppress(t, 1, time.Minute)
 	f.meets(t, longer.ID, to(1))
-	Equal(t, "lifted", f.lift(t, store.Lifting{Channel: recipient.Email, Address: Address(1), App: "shop"}), 1)
+	Equal(t, "lifted", f.lift(t, store.LiftRequest{Channel: recipient.Email, Address: Address(1), App: "shop"}), 1)
 	f.meets(t, longer.ID, to(1))
-	Equal(t, "lifted", f.lift(t, store.Lifting{Channel: recipient.Email, Address: Address(1)}), 2)
+	Equal(t, "lifted", f.lift(t, store.LiftRequest{Channel: recipient.Email, Address: Address(1)}), 2)
 	f.meets(t, uuid.Nil, to(1))
 }
 
-func (f *Fixture) lift(t *testing.T, l store.Lifting) int {
+func (f *Fixture) lift(t *testing.T, l store.LiftRequest) int {
 	t.Helper()
 	list, err := f.Lift(t.Context(), l, nil)
 	OK(t, err)
@@ -104,7 +104,7 @@ func suppressedTakenOver(t *testing.T, f *Fixture) {
 	first := f.Admit(t, in)
 	_, err := f.Postpone(t.Context(), store.Postponement{Held: store.Held{ID: first.Send.ID, Attempt: 1}, Reason: "backlog"})
 	OK(t, err)
-	f.lift(t, store.Lifting{Channel: recipient.Email, Address: Address(1)})
+	f.lift(t, store.LiftRequest{Channel: recipient.Email, Address: Address(1)})
 	work := f.MustTakeOver(t, 10)
 	Equal(t, "taken over", work[0].Send.Suppression, s.ID)
 	f.MustFinish(t, store.Outcome{Held: store.Held{ID: first.Send.ID, Attempt: 2}, Status: store.Failed, Reason: store.ReasonSuppressed, Refund: true}, true)
@@ -119,7 +119,7 @@ func bounceSuppresses(t *testing.T, f *Fixture) {
 	f.Pass(time.Second)
 	o := store.Outcome{
 		Held: store.Held{ID: begun.Send.ID, Attempt: 2}, Status: store.Failed, Reason: store.ReasonRejected, Refund: true, Provider: "mx", ProviderCode: "550 5.1.1",
-		Bar: store.Bar{Cause: store.HardBounce, Address: Address(1), For: 2*time.Hour + 3},
+		Suppress: store.SuppressAs{Cause: store.HardBounce, Address: Address(1), For: 2*time.Hour + 3},
 	}
 	f.MustFinish(t, o, false) // another attempt holds it
 	Equal(t, "suppressions", len(f.suppressions(t, store.SuppressionFilter{})), 0)
@@ -139,7 +139,7 @@ func bounceSuppresses(t *testing.T, f *Fixture) {
 	f.MustFinish(t, o, false)
 
 	// The same again, from an event: it is one row, and stays lifted.
-	f.lift(t, store.Lifting{Channel: recipient.Email, Address: Address(1), By: "ops", Why: "mended"})
+	f.lift(t, store.LiftRequest{Channel: recipient.Email, Address: Address(1), By: "ops", Why: "mended"})
 	got, added, err := f.Suppress(t.Context(), store.Suppression{ID: want.ID, Channel: recipient.Email, Address: Address(1), Cause: store.HardBounce}, time.Hour, nil)
 	OK(t, err)
 	want.LiftedAt, want.LiftedBy, want.LiftedWhy = f.Now, "ops", "mended"
@@ -157,7 +157,7 @@ func bouncesTogether(t *testing.T, f *Fixture) {
 	Together(len(sends), func(i int) {
 		o := store.Outcome{Held: store.Held{ID: sends[i].ID, Attempt: 1}, Status: store.Sent}
 		if i%2 == 0 {
-			o.Status, o.Bar = store.Failed, store.Bar{Cause: store.OptOut, Address: Address(byte(i + 1)), For: time.Hour}
+			o.Status, o.Suppress = store.Failed, store.SuppressAs{Cause: store.OptOut, Address: Address(byte(i + 1)), For: time.Hour}
 		}
 		if done, err := f.Finish(t.Context(), o); err != nil || !done {
 			t.Error(done, err)
@@ -193,11 +193,11 @@ func suppressionList(t *testing.T, f *Fixture) {
 	} {
 		Equal(t, name, f.suppressions(t, x.filter), x.want)
 	}
-	Equal(t, "lifted", f.lift(t, store.Lifting{Channel: recipient.Email, Address: one, By: "ops\x00", Why: "x"}), 1)
+	Equal(t, "lifted", f.lift(t, store.LiftRequest{Channel: recipient.Email, Address: one, By: "ops\x00", Why: "x"}), 1)
 	a.LiftedAt, a.LiftedBy, a.LiftedWhy = f.Now, "ops\uFFFD", "x"
 	Equal(t, "afterwards", f.suppressions(t, store.SuppressionFilter{Recipient: &who}), []store.Suppression{a, old})
 	Equal(t, "active afterwards", f.suppressions(t, store.SuppressionFilter{Active: true}), []store.Suppression{c, b})
-	for _, none := range []store.Lifting{{Channel: recipient.Email, Address: one}, {Channel: recipient.SMS, Address: b.Address}, {Channel: recipient.Email, Address: b.Address, App: "shop"}} {
+	for _, none := range []store.LiftRequest{{Channel: recipient.Email, Address: one}, {Channel: recipient.SMS, Address: b.Address}, {Channel: recipient.Email, Address: b.Address, App: "shop"}} {
 		Equal(t, "nothing to lift", f.lift(t, none), 0)
 	}
 	Equal(t, "as it was lifted first", f.suppressions(t, store.SuppressionFilter{Recipient: &who})[0], a)
@@ -220,12 +220,12 @@ func badSuppressions(t *testing.T, f *Fixture) {
 		_, _, err = f.Suppressions(t.Context(), store.SuppressionFilter{Limit: limit})
 		Is(t, err, store.ErrBadRequest)
 	}
-	_, err = f.Lift(t.Context(), store.Lifting{Channel: recipient.Email}, nil)
+	_, err = f.Lift(t.Context(), store.LiftRequest{Channel: recipient.Email}, nil)
 	Is(t, err, store.ErrBadRequest)
 	held := store.Held{ID: f.Admit(t, f.Intent(1)).Send.ID, Attempt: 1}
 	for _, o := range []store.Outcome{
-		{Held: held, Status: store.Sent, Bar: store.Bar{Cause: store.HardBounce, Address: Address(1), For: time.Hour}}, {Held: held, Status: store.Failed, Bar: store.Bar{Cause: store.HardBounce, For: time.Hour}},
-		{Held: held, Status: store.Failed, Bar: store.Bar{Address: Address(1), For: time.Hour}},
+		{Held: held, Status: store.Sent, Suppress: store.SuppressAs{Cause: store.HardBounce, Address: Address(1), For: time.Hour}}, {Held: held, Status: store.Failed, Suppress: store.SuppressAs{Cause: store.HardBounce, For: time.Hour}},
+		{Held: held, Status: store.Failed, Suppress: store.SuppressAs{Address: Address(1), For: time.Hour}},
 	} {
 		_, err := f.Finish(t.Context(), o)
 		Is(t, err, store.ErrBadRequest)
@@ -246,8 +246,8 @@ func untriedAreFailures(t *testing.T, f *Fixture) {
 
 // An act is written with what it changed, or neither.
 func suppressionActs(t *testing.T, f *Fixture) {
-	act := func(n byte, what string) *store.Act {
-		return &store.Act{ID: uuid.UUID{1, n, 6: 0x70, 8: 0x80}, Who: "mei", Role: "operator", What: what, Channel: recipient.Email, Reason: "asked", Outcome: store.ActDone}
+	act := func(n byte, what string) *store.AuditEntry {
+		return &store.AuditEntry{ID: uuid.UUID{1, n, 6: 0x70, 8: 0x80}, Who: "mei", Role: "operator", What: what, Channel: recipient.Email, Reason: "asked", Outcome: store.AuditDone}
 	}
 	add := act(1, "suppression.add")
 	add.Recipient, add.To = recipient.Hash{15: 1}, "a•••@example.com"
@@ -255,25 +255,25 @@ func suppressionActs(t *testing.T, f *Fixture) {
 	_, _, err := f.Suppress(t.Context(), s, time.Hour, add)
 	OK(t, err)
 	f.Pass(time.Second)
-	lifted, err := f.Lift(t.Context(), store.Lifting{Channel: recipient.Email, Address: Address(1), By: "mei", Why: "asked"}, act(2, "suppression.lift"))
+	lifted, err := f.Lift(t.Context(), store.LiftRequest{Channel: recipient.Email, Address: Address(1), By: "mei", Why: "asked"}, act(2, "suppression.lift"))
 	OK(t, err)
 	Equal(t, "lifted", len(lifted), 1)
 	f.Pass(time.Second)
-	_, err = f.Lift(t.Context(), store.Lifting{Channel: recipient.Email, Address: Address(1)}, act(3, "suppression.lift"))
+	_, err = f.Lift(t.Context(), store.LiftRequest{Channel: recipient.Email, Address: Address(1)}, act(3, "suppression.lift"))
 	OK(t, err)
 
-	list, err := f.Acts(t.Context(), store.ActFilter{Limit: 10})
+	list, err := f.AuditEntries(t.Context(), store.AuditFilter{Limit: 10})
 	OK(t, err)
 	none, lift := *act(3, "suppression.lift"), *act(2, "suppression.lift")
 	none.At, none.Detail = f.Now, "0"
 	lift.At, lift.Detail, lift.Recipient, lift.To = f.Now.Add(-time.Second), "1", recipient.Hash{15: 1}, "a•••@example.com"
 	add.At = f.Now.Add(-2 * time.Second)
-	Equal(t, "acts", list, []store.Act{none, lift, *add})
+	Equal(t, "acts", list, []store.AuditEntry{none, lift, *add})
 
 	bad := act(4, "")
 	_, _, err = f.Suppress(t.Context(), store.Suppression{ID: uuid.UUID{2}, Channel: recipient.Email, Address: Address(2), Cause: store.Manual}, time.Hour, bad)
 	Is(t, err, store.ErrBadRequest)
-	_, err = f.Lift(t.Context(), store.Lifting{Channel: recipient.Email, Address: Address(1)}, bad)
+	_, err = f.Lift(t.Context(), store.LiftRequest{Channel: recipient.Email, Address: Address(1)}, bad)
 	Is(t, err, store.ErrBadRequest)
 	Equal(t, "suppressions", len(f.suppressions(t, store.SuppressionFilter{})), 1)
 }

@@ -13,7 +13,7 @@ import (
 )
 
 // watching is the watch of these tests.
-var watching = store.Watch{Sends: 10, Percent: 10, Within: time.Hour, Life: 10 * time.Minute, For: time.Hour}
+var watching = store.PrefixWatch{Sends: 10, Percent: 10, Within: time.Hour, Life: 10 * time.Minute, For: time.Hour}
 
 // text is a text message to a number that begins so.
 func text(prefix, country string) func(*store.Intent) {
@@ -31,7 +31,7 @@ func (f *Fixture) texts(t *testing.T, n, approved int, changes ...func(*store.In
 		begun := f.Admit(t, f.Intent(i, changes...))
 		f.MustFinish(t, store.Outcome{Held: store.Held{ID: begun.Send.ID, Attempt: 1}, Status: store.Sent, Provider: "carrier", ProviderCode: "202"}, true)
 		if i < approved {
-			done, err := f.Approve(t.Context(), begun.Verification.ID, store.Tell{})
+			done, err := f.Approve(t.Context(), begun.Verification.ID, store.NewEvent{})
 			OK(t, err)
 			Equal(t, "approved", done, true)
 		}
@@ -39,9 +39,9 @@ func (f *Fixture) texts(t *testing.T, n, approved int, changes ...func(*store.In
 }
 
 // watch is what a watch pauses, without the IDs.
-func (f *Fixture) watch(t *testing.T, w store.Watch) []store.PrefixPause {
+func (f *Fixture) watch(t *testing.T, w store.PrefixWatch) []store.PrefixPause {
 	t.Helper()
-	started, err := f.Watch(t.Context(), w)
+	started, err := f.PausePrefixes(t.Context(), w)
 	OK(t, err)
 	for i := range started {
 		started[i].ID = uuid.Nil
@@ -191,12 +191,12 @@ func watchLifted(t *testing.T, f *Fixture) {
 	f.Pass(10 * time.Minute)
 	Equal(t, "paused", len(f.watch(t, watching)), 1)
 	p, _ := f.prefixPaused(t, "shop", "+49151")
-	act := &store.Act{ID: uuid.UUID{1, 6: 0x70, 8: 0x80}, Who: "mei", Role: "operator", What: "prefix.lift", Reason: "ours", Outcome: store.ActDone}
+	act := &store.AuditEntry{ID: uuid.UUID{1, 6: 0x70, 8: 0x80}, Who: "mei", Role: "operator", What: "prefix.lift", Reason: "ours", Outcome: store.AuditDone}
 	_, _, err := f.LiftPrefix(t.Context(), store.PrefixLifting{ID: uuid.UUID{9}}, act)
 	Is(t, err, store.ErrNotFound)
 	_, _, err = f.LiftPrefix(t.Context(), store.PrefixLifting{}, act)
 	Is(t, err, store.ErrBadRequest)
-	_, _, err = f.LiftPrefix(t.Context(), store.PrefixLifting{ID: p.ID}, &store.Act{})
+	_, _, err = f.LiftPrefix(t.Context(), store.PrefixLifting{ID: p.ID}, &store.AuditEntry{})
 	Is(t, err, store.ErrBadRequest)
 	f.Pass(time.Minute)
 	got, done, err := f.LiftPrefix(t.Context(), store.PrefixLifting{ID: p.ID, By: "mei\x00", Why: "ours"}, act)
@@ -214,7 +214,7 @@ func watchLifted(t *testing.T, f *Fixture) {
 	if done || Show(got) != Show(p) {
 		t.Errorf("again, %v: %s", done, Show(got))
 	}
-	acts, err := f.Acts(t.Context(), store.ActFilter{Limit: 10})
+	acts, err := f.AuditEntries(t.Context(), store.AuditFilter{Limit: 10})
 	OK(t, err)
 	if len(acts) != 1 || acts[0].Target != "+49151" || acts[0].App != "shop" || acts[0].Channel != recipient.SMS {
 		t.Errorf("%s", Show(acts))
@@ -262,7 +262,7 @@ func watchedAtOnce(t *testing.T, f *Fixture) {
 	var mu sync.Mutex
 	n := 0
 	Together(8, func(i int) {
-		started, err := f.Both(i).Watch(t.Context(), watching)
+		started, err := f.Both(i).PausePrefixes(t.Context(), watching)
 		if err != nil {
 			t.Error(err)
 		}
@@ -307,13 +307,13 @@ func watchList(t *testing.T, f *Fixture) {
 	Equal(t, "active", list(store.PrefixPauseFilter{Active: true}), []string{"+49152"})
 	_, _, err = f.PrefixPauses(t.Context(), store.PrefixPauseFilter{})
 	Is(t, err, store.ErrBadRequest)
-	for _, change := range []func(*store.Watch){
-		func(w *store.Watch) { w.Sends = 0 }, func(w *store.Watch) { w.Percent = 0 }, func(w *store.Watch) { w.Percent = 51 }, func(w *store.Watch) { w.Within = 0 },
-		func(w *store.Watch) { w.Life = -1 }, func(w *store.Watch) { w.For = 0 }, func(w *store.Watch) { w.For = 25 * time.Hour },
+	for _, change := range []func(*store.PrefixWatch){
+		func(w *store.PrefixWatch) { w.Sends = 0 }, func(w *store.PrefixWatch) { w.Percent = 0 }, func(w *store.PrefixWatch) { w.Percent = 51 }, func(w *store.PrefixWatch) { w.Within = 0 },
+		func(w *store.PrefixWatch) { w.Life = -1 }, func(w *store.PrefixWatch) { w.For = 0 }, func(w *store.PrefixWatch) { w.For = 25 * time.Hour },
 	} {
 		w := watching
 		change(&w)
-		_, err := f.Watch(t.Context(), w)
+		_, err := f.PausePrefixes(t.Context(), w)
 		Is(t, err, store.ErrBadRequest)
 	}
 }
@@ -347,14 +347,14 @@ func watchStory(t *testing.T, f *Fixture) {
 
 func takesTurns(t *testing.T, f *Fixture) {
 	take := func(i int, name string) bool {
-		mine, err := f.Both(i).Turn(t.Context(), name, time.Minute)
+		mine, err := f.Both(i).AcquireLease(t.Context(), name, time.Minute)
 		OK(t, err)
 		return mine
 	}
 	var mu sync.Mutex
 	n := 0
 	Together(8, func(i int) {
-		if mine, err := f.Both(i).Turn(t.Context(), "work", time.Minute); err != nil || mine {
+		if mine, err := f.Both(i).AcquireLease(t.Context(), "work", time.Minute); err != nil || mine {
 			mu.Lock()
 			n++
 			mu.Unlock()
@@ -367,8 +367,8 @@ func takesTurns(t *testing.T, f *Fixture) {
 	f.Pass(time.Microsecond)
 	Equal(t, "at its end", take(1, "work"), true)
 	Equal(t, "for the other", take(0, "work"), false)
-	_, err := f.Turn(t.Context(), "", time.Minute)
+	_, err := f.AcquireLease(t.Context(), "", time.Minute)
 	Is(t, err, store.ErrBadRequest)
-	_, err = f.Turn(t.Context(), "work", 0)
+	_, err = f.AcquireLease(t.Context(), "work", 0)
 	Is(t, err, store.ErrBadRequest)
 }

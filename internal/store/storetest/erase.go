@@ -51,9 +51,9 @@ func Leave(t *testing.T, f *Fixture, n int) {
 		ID: uuid.New(), Channel: recipient.Email, Address: h, Recipient: h, To: Traces["masked"], Cause: store.Manual, Detail: Traces["why it was suppressed"],
 	}, time.Hour, nil)
 	OK(t, err)
-	_, err = f.Lift(t.Context(), store.Lifting{Channel: recipient.Email, Address: h, Why: Traces["why that ended"]}, nil)
+	_, err = f.Lift(t.Context(), store.LiftRequest{Channel: recipient.Email, Address: h, Why: Traces["why that ended"]}, nil)
 	OK(t, err)
-	OK(t, f.RecordAct(t.Context(), f.Act(func(a *store.Act) { a.Recipient, a.To = recipient.Hash{15: byte(n)}, Traces["masked"] })))
+	OK(t, f.AddAuditEntry(t.Context(), f.Act(func(a *store.AuditEntry) { a.Recipient, a.To = recipient.Hash{15: byte(n)}, Traces["masked"] })))
 }
 
 // found names the traces that a dump or a file has; of binary columns also as the dump writes them.
