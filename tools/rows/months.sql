@@ -12,7 +12,7 @@ BEGIN
     WHILE month < until LOOP
         after := (month AT TIME ZONE 'UTC' + interval '1 month') AT TIME ZONE 'UTC';
         name := 'sends_' || to_char(month AT TIME ZONE 'UTC', 'YYYY_MM');
-        EXECUTE format('CREATE TABLE %I (LIKE sends INCLUDING ALL)', name);
+        EXECUTE format('CREATE TABLE %I (LIKE sends INCLUDING ALL) WITH (fillfactor = 50)', name);
         EXECUTE format('ALTER TABLE sends ATTACH PARTITION %I FOR VALUES FROM (%L) TO (%L)', name, sendcode_lowest_id(month), sendcode_lowest_id(after));
         month := after;
     END LOOP;

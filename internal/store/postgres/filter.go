@@ -37,6 +37,9 @@ func (f postgresFilter) postgresQuery() (string, []any) {
 	case f.App+string(f.Channel)+f.Purpose != "" && f.common():
 		return f.kindQuery()
 	}
+	if column, value, of := f.rare(); column != "" {
+		return of.rareQuery(column, value)
+	}
 	return f.Query(words)
 }
 
@@ -52,7 +55,7 @@ const (
 // equality, and an order that begins with the kind: no other index has that, so the planner cannot choose one.
 func (f postgresFilter) kindQuery() (string, []any) {
 	c := f.Conditions()
-	f.kindBounds(&c)
+	f.bounds(&c, kindColumns, kindNames)
 	inner := "SELECT " + sqldb.SendColumns + " FROM sends s" + c.Where() + f.Page("s.app", "s.channel", "s.purpose")
 	fits := sqldb.Conditions{Args: c.Args}
 	for _, k := range []struct{ column, value string }{{"app", f.App}, {"channel", string(f.Channel)}, {"purpose", f.Purpose}} {
@@ -71,10 +74,11 @@ WITH RECURSIVE kind AS (
 SELECT s.* FROM kind CROSS JOIN LATERAL (` + inner + `) s` + fits.Where() + f.Page(), fits.Args
 }
 
-// kindBounds are one condition for each end, by which the index is entered; with two of them it is entered by either.
-func (f postgresFilter) kindBounds(c *sqldb.Conditions) {
-	bound := func(with, sign string, args ...any) {
-		c.Add("("+kindColumns+with+") "+sign+" ("+kindNames+strings.Repeat(", ?", len(args))+")", args...)
+// bounds are one condition for each end, by which an index that begins with the columns is entered; with two of them it is entered by
+// either. values is what the columns are, in SQL.
+func (f postgresFilter) bounds(c *sqldb.Conditions, columns, values string, args ...any) {
+	bound := func(with, sign string, more ...any) {
+		c.Add("("+columns+with+") "+sign+" ("+values+strings.Repeat(", ?", len(more))+")", append(args[:len(args):len(args)], more...)...)
 	}
 	switch {
 	case f.After != nil:
@@ -92,7 +96,50 @@ func (f postgresFilter) kindBounds(c *sqldb.Conditions) {
 	default:
 		bound("", "<=")
 	}
-	f.Between(c, words) // as well, for what the bounds leave out
+	f.Between(c, words, true) // as well, for what the bounds leave out
+}
+
+// rare is the column with an index of its own in which few rows may have the filter's value, and the filter without it; "": none.
+func (f postgresFilter) rare() (column, value string, rest postgresFilter) {
+	if f.Recipient != nil || f.Reference+f.Support != "" || f.Status.InFlight() || f.Astray() {
+		return "", "", f
+	}
+	rest = f
+	switch {
+	case f.Domain != "":
+		rest.Domain = ""
+		return "domain", f.Domain, rest
+	case f.BlockedBy != "":
+		rest.BlockedBy = ""
+		return "blocked_by", f.BlockedBy, rest
+	case f.Country != "":
+		rest.Country = ""
+		return "country", f.Country, rest
+	}
+	return "", "", f
+}
+
+// rareQuery is the same as query, for Postgres, by the index of one column. It is entered by bounds and read in an order that begins
+// with the column, as in kindQuery: a planner that takes the value for a common one would look for it in all rows of the time.
+func (f postgresFilter) rareQuery(column, value string) (string, []any) {
+	c := f.Conditions()
+	if column == "blocked_by" {
+		c.Add("s.number = 0") // the condition of its index
+	} else {
+		c.Add("s." + column + " <> ''")
+	}
+	f.bounds(&c, "s."+column, "?", value)
+	f.kindsOnly(&c)
+	return "SELECT " + sqldb.SendColumns + " FROM sends s" + c.Where() + f.Page("s."+column), c.Args
+}
+
+// kindsOnly adds the conditions on what a row is of, in words of use to no index.
+func (f postgresFilter) kindsOnly(c *sqldb.Conditions) {
+	for _, k := range []struct{ column, value string }{{"app", f.App}, {"channel", string(f.Channel)}, {"purpose", f.Purpose}, {"provider", f.Provider}} {
+		if k.value != "" {
+			c.Add("(s."+k.column+" = ?) IS TRUE", k.value)
+		}
+	}
 }
 
 // minuteQuery is the same as query, for Postgres: minute by minute of those in which sends were logged that have a value in a field.
@@ -116,13 +163,8 @@ func (f postgresFilter) minuteQuery(field, value string) (string, []any) {
 	c := f.ConditionsAfter(minutes.Args)
 	c.Add("s.logged_at >= m.minute AND s.logged_at < m.minute + interval '1 minute'")
 	c.Add(sqldb.LoggedSince("m.minute"))
-	f.Between(&c, words)
-	// Of use to no index: that of the time is the one.
-	for _, k := range []struct{ column, value string }{{"app", f.App}, {"channel", string(f.Channel)}, {"purpose", f.Purpose}, {"provider", f.Provider}} {
-		if k.value != "" {
-			c.Add("(s."+k.column+" = ?) IS TRUE", k.value)
-		}
-	}
+	f.Between(&c, words, false)
+	f.kindsOnly(&c) // the index of the time is the one
 	return "SELECT s.* FROM (SELECT m.minute FROM minutes m" + minutes.Where() + " ORDER BY m.minute" + order + ") m CROSS JOIN LATERAL (SELECT " +
 		sqldb.SendColumns + " FROM sends s" + c.Where() + f.Page() + ") s" + f.Page("m.minute"), c.Args
 }

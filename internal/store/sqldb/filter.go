@@ -89,21 +89,28 @@ func (f SendFilter) ConditionsAfter(args []any) Conditions {
 	return c
 }
 
-// Between adds the times and the mark.
-func (f SendFilter) Between(c *Conditions, d Dialect) {
+// Between adds the times and the mark. In Postgres, with sought, an index has been entered by them already: they are then written in words
+// of use to no index, so that no other is.
+func (f SendFilter) Between(c *Conditions, d Dialect, sought bool) {
+	add := func(text string, args ...any) {
+		if sought {
+			text = "(" + text + ") IS TRUE"
+		}
+		c.Add(text, args...)
+	}
 	if !f.From.IsZero() {
-		c.Add("s.logged_at >= ?", d.At(f.From))
+		add("s.logged_at >= ?", d.At(f.From))
 	}
 	c.logged(d, f.From, f.To)
 	if !f.To.IsZero() {
-		c.Add("s.logged_at < ?", d.At(f.To))
+		add("s.logged_at < ?", d.At(f.To))
 	}
 	if f.Before != nil {
-		c.Add("(s.logged_at, s.id) < (?, ?)", d.At(f.Before.At), f.Before.ID)
+		add("(s.logged_at, s.id) < (?, ?)", d.At(f.Before.At), f.Before.ID)
 		c.logged(d, time.Time{}, f.Before.At)
 	}
 	if f.After != nil {
-		c.Add("(s.logged_at, s.id) > (?, ?)", d.At(f.After.At), f.After.ID)
+		add("(s.logged_at, s.id) > (?, ?)", d.At(f.After.At), f.After.ID)
 		c.logged(d, f.After.At, time.Time{})
 	}
 }
@@ -118,8 +125,8 @@ func (f SendFilter) Page(columns ...string) string {
 	return " ORDER BY " + strings.Join(columns, order+", ") + order + fmt.Sprintf(" LIMIT %d", f.Limit)
 }
 
-// astray says that the filter's rows are best found among the failures.
-func (f SendFilter) astray() bool {
+// Astray says that the filter's rows are best found among the failures.
+func (f SendFilter) Astray() bool {
 	return (f.Status == store.Failed || f.Status == store.Unknown || f.Status == store.Undelivered) && f.Recipient == nil && f.Reference+f.Support == ""
 }
 
@@ -130,10 +137,10 @@ func (f SendFilter) Query(d Dialect) (string, []any) {
 	if f.Provider != "" {
 		c.Add("s.provider = ?", f.Provider)
 	}
-	if f.astray() {
+	if f.Astray() {
 		return f.failureQuery(d, c)
 	}
-	f.Between(&c, d)
+	f.Between(&c, d, false)
 	table := "sends s"
 	if r, ok := store.ReadReference(f.Support); ok {
 		table = supportRows(r, &c)
