@@ -66,11 +66,12 @@ fuzz: ## every fuzz target, each for FUZZTIME=30s
 		go test -run='^$$' -fuzz="^$$name\$$" -fuzztime=$(FUZZTIME) "$$package" < /dev/null || exit 1; \
 	done
 
-soak: tools ## faults under load, each for SOAKTIME=20s, a replica killed KILLS=100 times, STEPS=100000 random steps, 10,000 wrong codes, LOSSES=10000 schedules of a limiter that forgets, and CODES=10000000 counted
+soak: tools ## faults under load, each for SOAKTIME=20s, a replica killed KILLS=100 times, STEPS=100000 random steps, a snapshot held for ten minutes, 10,000 wrong codes, LOSSES=10000 schedules of a limiter that forgets, and CODES=10000000 counted
 	@bin/ensure
 	go test -run='UnderLoad$$' -count=1 -v -timeout=20m ./internal/app -app.faults=$(SOAKTIME) -app.kills=$(KILLS)
 	go test -run='RandomScheduleOfManySteps' -count=1 -v -timeout=20m ./quota -quota.steps=$(STEPS)
 	go test -run='GateOnManySteps' -count=1 -v -timeout=20m ./internal/store/postgres ./internal/store/sqlite -store.steps=$(STEPS)
+	go test -run='WhileASnapshotIsHeld' -count=1 -v -timeout=20m ./internal/store/postgres -store.held=10m
 	go test -run='^TestAnAppOverItsBoundOnFailedChecks$$' -count=1 -v -timeout=20m ./internal/app -app.guesses=10000
 	go test -run='^TestQuota11RandomLosses$$' -count=1 -v -timeout=20m ./internal/verification -verification.losses=$(LOSSES)
 	go test -run='^TestDeriveIsUniform$$' -count=1 -v -timeout=20m ./internal/verification -verification.codes=$(CODES)

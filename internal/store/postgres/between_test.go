@@ -2,8 +2,10 @@ package postgres
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -232,6 +234,35 @@ INSERT INTO flights (id, due_at, attempt, queued, channel) SELECT gen_random_uui
 	storetest.Equal(t, "taken over", f.MustTakeOver(t, 10)[0].Send.ID, stuck.Send.ID)
 	if read > 20 || whole < 20 {
 		t.Errorf("%d pages were touched, and %d from the oldest on", read, whole)
+	}
+}
+
+var heldFor = flag.Duration("store.held", 3*time.Second, "how long a snapshot is held beside sends that begin and end")
+
+// The same over time: however long the snapshot is held and however many sends end meanwhile, a look reads those of the last seconds.
+func TestPostgresTakesOverWhileASnapshotIsHeld(t *testing.T) {
+	f, log, _ := betweenFixture(t, parts.Postgres(t))
+	holder, err := pgx.Connect(t.Context(), log.pool.Config().ConnString())
+	storetest.OK(t, err)
+	defer holder.Close(context.Background())
+	exec(t, holder, `BEGIN ISOLATION LEVEL REPEATABLE READ`, `SELECT count(*) FROM flights`)
+	var looks []int // pages of each
+	ended := 0
+	for began, next := time.Now(), time.Now(); time.Since(began) < *heldFor; ended++ {
+		send := f.Admit(t, f.Intent(ended))
+		f.MustFinish(t, store.Outcome{Held: store.Held{ID: send.Send.ID, Attempt: 1}, Status: store.Sent}, true)
+		if time.Now().Before(next) {
+			continue
+		}
+		next = next.Add(*heldFor / 60)
+		storetest.Equal(t, "due", len(f.MustTakeOver(t, 10)), 0)
+		now, err := log.clock(t.Context())
+		storetest.OK(t, err)
+		looks = append(looks, touched(t, log, now, log.overdue.from("email", now)))
+	}
+	t.Logf("%d sends ended in %v; pages of each look: %v", ended, *heldFor, looks)
+	if first, last := slices.Max(looks[:len(looks)/2]), slices.Max(looks[len(looks)/2:]); last > 2*first+20 {
+		t.Errorf("the looks grew from %d pages to %d", first, last)
 	}
 }
 
