@@ -11,7 +11,7 @@ type Lockout struct {
 	Failures  int           // tries that failed, as the bound that locks out longer counts them
 }
 
-// of names the kind of the verification that a lockout is about.
+// For names the kind of the verification that a lockout is about.
 func (l Lockout) For(v Verification) Lockout {
 	l.ByBrowser = v.ByBrowser
 	return l

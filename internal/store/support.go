@@ -89,7 +89,7 @@ func (r SupportRange) Between() (from, to uuid.UUID) {
 // MaxReferenced bounds the rows of one second that are looked through.
 const MaxReferenced = 20_000
 
-// of leaves the rows that have the reference.
+// For leaves the rows that have the reference.
 func (r SupportRange) For(rows []Send) []Send {
 	var out []Send
 	for _, s := range rows {

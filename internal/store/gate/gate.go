@@ -69,11 +69,11 @@ func Most(in store.Intent) (n int) {
 	return n
 }
 
-// Stale is how much longer than its window a row counts at most, by the log's clock, whatever its other clock says: a
+// MaxStale is how much longer than its window a row counts at most, by the log's clock, whatever its other clock says: a
 // limiter that was once set far ahead must not lock its recipients out until that time comes.
 const MaxStale = 24 * time.Hour
 
-// Lead is how far a limiter's clock may run ahead of the log's own: each gate is to be sufficient alone, also when the
+// MaxClockSkew is how far a limiter's clock may run ahead of the log's own: each gate is to be sufficient alone, also when the
 // other's clock was set or a replica with another one was promoted. It covers what a send may take longer from the Take
 // to the log's instant than a later one, so that who waited as told is let in.
 const MaxClockSkew = time.Second

@@ -14,7 +14,7 @@ import (
 	"sendcode/internal/store/sqldb"
 )
 
-// postgresWords are those of Postgres but for its clock.
+// words are those of Postgres but for its clock.
 var words = sqldb.Dialect{
 	Typed: true,
 	Words: map[string]string{

@@ -85,7 +85,7 @@ func Open(ctx context.Context, url string, options ...Option) (*DB, error) {
 	return openAt(ctx, url, serverClock, options...)
 }
 
-// openPostgres lets tests replace the log's clock.
+// openAt lets tests replace the log's clock.
 func openAt(ctx context.Context, url, now string, options ...Option) (*DB, error) {
 	p := &DB{now: now}
 	p.DB = sqldb.DB{Dialect: p.words(), Engine: p}

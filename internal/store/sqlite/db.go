@@ -10,7 +10,7 @@ import (
 	"sendcode/internal/store/sqldb"
 )
 
-// sqliteWords are those of SQLite. Its clock is a parameter.
+// words are those of SQLite. Its clock is a parameter.
 var words = sqldb.Dialect{
 	Words: map[string]string{
 		"true": "1", "false": "0", "skip locked": "", "lock": "", "among": "IN (", "end": ")",

@@ -19,7 +19,7 @@ import (
 	"sendcode/migrations"
 )
 
-// migrateSQLite brings the schema up to date, as MigratePostgres does.
+// migrate brings the schema up to date, as postgres.Migrate does.
 func migrate(ctx context.Context, db *sql.DB) error {
 	return sqldb.Migrate(ctx, goose.DialectSQLite3, db, migrations.SQLite, "sqlite")
 }

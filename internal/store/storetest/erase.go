@@ -56,7 +56,7 @@ func Leave(t *testing.T, f *Fixture, n int) {
 	OK(t, f.AddAuditEntry(t.Context(), f.Act(func(a *store.AuditEntry) { a.Recipient, a.To = recipient.Hash{15: byte(n)}, Traces["masked"] })))
 }
 
-// found names the traces that a dump or a file has; of binary columns also as the dump writes them.
+// FoundIn names the traces that a dump or a file has; of binary columns also as the dump writes them.
 func FoundIn(content []byte) []string {
 	var names []string
 	for _, name := range slices.Sorted(maps.Keys(Traces)) {
