@@ -23,7 +23,7 @@ const (
 	lockRetries   = 12 // of a migration that waited lock_timeout for a table: a minute in all
 )
 
-// MigratePostgres brings the schema of the database at url up to date. Replicas may call it at once: one migrates, the
+// Migrate brings the schema of the database at url up to date. Replicas may call it at once: one migrates, the
 // others wait. ctx bounds the wait. It is forward only; a schema newer than this program stays as it is, since
 // migrations only add. An error names no part of the URL. With As, the role gets its rights to the schema.
 func Migrate(ctx context.Context, url string, options ...Option) (err error) {

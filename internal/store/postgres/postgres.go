@@ -79,7 +79,7 @@ func settings(writers bool) map[string]string {
 	return all
 }
 
-// OpenPostgres connects to the database at url, a postgres:// URL, whose schema MigratePostgres has made. ctx bounds
+// Open connects to the database at url, a postgres:// URL, whose schema Migrate has made. ctx bounds
 // the opening. An error names no part of the URL.
 func Open(ctx context.Context, url string, options ...Option) (*DB, error) {
 	return openAt(ctx, url, serverClock, options...)

@@ -22,8 +22,8 @@ type Option func(*access)
 
 type access struct{ role string }
 
-// As has the service work as this role; "" is the one that the URL names. MigratePostgres makes the role, where it may, and
-// gives it its rights. Where the URL logs in as that very role, MigratePostgres leaves the schema alone: the owner has
+// As has the service work as this role; "" is the one that the URL names. Migrate makes the role, where it may, and
+// gives it its rights. Where the URL logs in as that very role, Migrate leaves the schema alone: the owner has
 // migrated it before.
 func As(role string) Option { return func(a *access) { a.role = role } }
 

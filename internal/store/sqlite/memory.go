@@ -12,7 +12,7 @@ import (
 // memoryPragmas are those of a database in memory: a rollback works as in the file, and nothing waits for a disk.
 const memoryPragmas = "_pragma=foreign_keys(1)&_pragma=journal_mode(MEMORY)&_pragma=synchronous(OFF)&_txlock=immediate"
 
-// OpenSQLiteMemory opens an empty log in memory, for tests. It is a SQLite in all but the file: the same schema, statements
+// OpenMemory opens an empty log in memory, for tests. It is a SQLite in all but the file: the same schema, statements
 // and transactions, over one connection that writes and reads. A read that is under way (Counting calls yield in it)
 // therefore makes every other call wait. Several services that share one log are replicas. What the log starts ends with
 // Close, so it works in a bubble of testing/synctest that opens and closes it.

@@ -44,7 +44,7 @@ const (
 	readers       = 4
 )
 
-// OpenSQLite opens the log in the file at path, whose directory must exist, and brings its schema up to date. The file
+// Open opens the log in the file at path, whose directory must exist, and brings its schema up to date. The file
 // is readable by its owner alone. now is the log's clock.
 func Open(ctx context.Context, path string, now func() time.Time) (*DB, error) {
 	if err := secure(path); err != nil {
