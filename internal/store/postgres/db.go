@@ -44,7 +44,7 @@ LEFT JOIN LATERAL (SELECT * FROM verifications v WHERE v.id = e.verification_id 
 	BeforeExpire: []string{`SET LOCAL enable_bitmapscan = on`}, // verifications have ranges of pages by their time, which no other plan can read
 }
 
-// words is the package's words with the clock.
+// words are those of Postgres with the clock of the store.
 func (p *DB) words() sqldb.Dialect {
 	d := words
 	d.Now = p.now
