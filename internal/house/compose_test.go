@@ -17,16 +17,27 @@ import (
 )
 
 type compose struct {
-	Services map[string]struct {
-		Image       string
-		Build       string
-		Command     []string
-		Environment map[string]string
-		DependsOn   map[string]struct{ Condition string } `yaml:"depends_on"`
-		Volumes     []string
-		Healthcheck struct{ Test []string }
-	}
-	Volumes map[string]any
+	Services map[string]composeService
+	Volumes  map[string]any
+	Networks map[string]struct{ Internal bool }
+}
+
+type composeService struct {
+	Image, Build, User       string
+	Command, Entrypoint      []string
+	Environment              map[string]string
+	DependsOn                map[string]struct{ Condition string } `yaml:"depends_on"`
+	Volumes, Ports, Networks []string
+	Healthcheck              struct{ Test []string }
+	Privileged               bool
+	NetworkMode              string `yaml:"network_mode"`
+	ReadOnly                 bool   `yaml:"read_only"`
+	Tmpfs                    []string
+	CapDrop                  []string `yaml:"cap_drop"`
+	CapAdd                   []string `yaml:"cap_add"`
+	SecurityOpt              []string `yaml:"security_opt"`
+	MemLimit                 string   `yaml:"mem_limit"`
+	PidsLimit                int      `yaml:"pids_limit"`
 }
 
 func readCompose(t *testing.T) compose {
@@ -52,6 +63,9 @@ func randomKey() string {
 func filled() map[string]string {
 	return map[string]string{
 		"POSTGRES_PASSWORD":       "s3cretwithoutsigns",
+		"DATABASE_OWNER_PASSWORD": "0wnerwithoutsigns",
+		"DATABASE_APP_PASSWORD":   "appw1thoutsigns",
+		"REDIS_PASSWORD":          "r3diswithoutsigns",
 		"SENDCODE_SMTP_URL":       "smtp://user:password@mail.example.com:587",
 		"SENDCODE_MAIL_FROM":      "Shop <no-reply@shop.example>",
 		"SENDCODE_SECRET_KEYS":    "k1:" + randomKey(),
@@ -64,9 +78,15 @@ func filled() map[string]string {
 // The program is asked itself: it refuses variables that it does not know and
 // values that it cannot use.
 func TestComposeConfiguresTheProgram(t *testing.T) {
+	for _, service := range []string{"sendcode", "migrate"} {
+		configures(t, readCompose(t).Services[service].Environment)
+	}
+}
+
+func configures(t *testing.T, environment map[string]string) {
 	given := filled()
 	var environ []string
-	for name, value := range readCompose(t).Services["sendcode"].Environment {
+	for name, value := range environment {
 		environ = append(environ, name+"="+os.Expand(value, func(reference string) string {
 			variable, _, required := strings.Cut(reference, ":?")
 			if given[variable] == "" || !required {
@@ -102,8 +122,8 @@ func TestComposeKeepsItsData(t *testing.T) {
 			t.Errorf("%s: image %q names no version", name, service.Image)
 		}
 	}
-	redis := strings.Join(c.Services["redis"].Command, " ")
-	if !strings.Contains(redis, "--appendonly yes") || !strings.Contains(redis, "--maxmemory-policy noeviction") {
+	redis := readFile(t, "deploy/redis/start.sh")
+	if !strings.Contains(redis, "\nappendonly yes\n") || !strings.Contains(redis, "\nmaxmemory-policy noeviction\n") {
 		t.Errorf("redis may forget: %s", redis)
 	}
 }

@@ -1,0 +1,167 @@
+package house
+
+import (
+	"net"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// Containers hold no right that they do not need: what runs in one can write nothing but its data, gains no rights and has
+// bounds.
+func TestComposeContainersAreConfined(t *testing.T) {
+	c := readCompose(t)
+	for name, s := range c.Services {
+		if !s.ReadOnly {
+			t.Errorf("%s: not read_only", name)
+		}
+		if !slices.Equal(s.CapDrop, []string{"ALL"}) || len(s.CapAdd) > 0 {
+			t.Errorf("%s: cap_drop %v, cap_add %v; want ALL dropped and none added", name, s.CapDrop, s.CapAdd)
+		}
+		if !slices.Contains(s.SecurityOpt, "no-new-privileges:true") {
+			t.Errorf("%s: security_opt %v", name, s.SecurityOpt)
+		}
+		if s.MemLimit == "" || s.PidsLimit == 0 {
+			t.Errorf("%s: mem_limit %q, pids_limit %d", name, s.MemLimit, s.PidsLimit)
+		}
+		if s.Privileged || s.NetworkMode != "" || s.Build == "" && !notRoot.MatchString(s.User) {
+			t.Errorf("%s: privileged %v, network_mode %q, user %q", name, s.Privileged, s.NetworkMode, s.User)
+		}
+		for _, v := range s.Volumes {
+			if source, _, _ := strings.Cut(v, ":"); strings.HasPrefix(source, ".") && !strings.HasSuffix(v, ":ro") || strings.Contains(v, "docker.sock") {
+				t.Errorf("%s: can write to %s", name, v)
+			}
+		}
+	}
+}
+
+var (
+	notRoot = regexp.MustCompile(`^[1-9][0-9]*:[1-9][0-9]*$`)
+	// A version to the last number, and a digest where there is one.
+	exactTag = regexp.MustCompile(`:\d+\.\d+(\.\d+)?-[a-z]+(@sha256:[0-9a-f]{64})?$`)
+)
+
+// Postgres has versions of two numbers, Redis and Go of three.
+func TestImagesAreExact(t *testing.T) {
+	images := dockerfileImages(t)
+	for _, s := range readCompose(t).Services {
+		if s.Build == "" {
+			images = append(images, s.Image)
+		}
+	}
+	if len(images) < 3 {
+		t.Errorf("found the images %q alone", images)
+	}
+	for _, image := range images {
+		if version := exactTag.FindString(image); version == "" || !strings.HasPrefix(image, "postgres:") && strings.Count(version, ".") < 2 {
+			t.Errorf("%s names no exact version", image)
+		}
+	}
+}
+
+func dockerfileImages(t *testing.T) (images []string) {
+	for line := range strings.Lines(readFile(t, "Dockerfile")) {
+		if f := strings.Fields(line); len(f) > 1 && f[0] == "FROM" && f[1] != "scratch" {
+			images = append(images, f[1])
+		}
+	}
+	return images
+}
+
+// The last stage is empty but for the program: no shell, not root.
+func TestDockerfileLeavesNothingElseBehind(t *testing.T) {
+	text := readFile(t, "Dockerfile")
+	_, last, found := strings.Cut(text, "\nFROM scratch\n")
+	if !found {
+		t.Fatal("the last stage is not scratch")
+	}
+	user := regexp.MustCompile(`(?m)^USER (.*)$`).FindStringSubmatch(last)
+	if user == nil || !notRoot.MatchString(user[1]) {
+		t.Errorf("user %q", user)
+	}
+	if strings.Contains(last, "ADD ") || strings.Contains(last, "COPY . ") {
+		t.Error("the last stage has more than the program")
+	}
+	for _, name := range []string{".env", ".git/", "/data/"} {
+		if !slices.Contains(strings.Split(readFile(t, ".dockerignore"), "\n"), name) {
+			t.Errorf("%s goes into the build: .dockerignore does not name it", name)
+		}
+	}
+}
+
+// The console and the metrics are reached from this machine alone, Redis and Postgres from the service alone.
+func TestComposePublishesOnLoopback(t *testing.T) {
+	c := readCompose(t)
+	for name, s := range c.Services {
+		if name != "sendcode" && len(s.Ports) > 0 {
+			t.Errorf("%s publishes %v", name, s.Ports)
+		}
+		for _, p := range s.Ports {
+			if host := p[:strings.LastIndex(p, ":")]; !strings.HasPrefix(host, "127.0.0.1:") {
+				t.Errorf("%s publishes %s beyond this machine", name, p)
+			}
+		}
+	}
+	env := c.Services["sendcode"].Environment
+	_, public, _ := net.SplitHostPort(env["SENDCODE_ADDR"])
+	_, admin, err := net.SplitHostPort(env["SENDCODE_ADMIN_ADDR"])
+	if err != nil || admin == public {
+		t.Errorf("the console is not apart: %q and %q", env["SENDCODE_ADDR"], env["SENDCODE_ADMIN_ADDR"])
+	}
+	if !c.Networks["inner"].Internal {
+		t.Error("the network of Redis and Postgres leads outside")
+	}
+	for _, name := range []string{"redis", "postgres", "migrate"} {
+		if !slices.Equal(c.Services[name].Networks, []string{"inner"}) {
+			t.Errorf("%s is in %v", name, c.Services[name].Networks)
+		}
+	}
+}
+
+// No secret is written down: each is a variable without a default.
+func TestComposeHasNoFixedSecret(t *testing.T) {
+	secret := regexp.MustCompile(`PASSWORD|KEY|TOKEN|_URL|SECRET`)
+	for name, s := range readCompose(t).Services {
+		for variable, value := range s.Environment {
+			if secret.MatchString(variable) && !strings.Contains(value, ":?") {
+				t.Errorf("%s: %s is %q, without a variable that must be set", name, variable, value)
+			}
+		}
+		if strings.Contains(strings.Join(slices.Concat(s.Command, s.Entrypoint), " "), "PASSWORD") {
+			t.Errorf("%s has a password in its arguments, which every user of the machine can list", name)
+		}
+	}
+	service := readCompose(t).Services["sendcode"].Environment
+	for variable, want := range map[string]string{
+		"SENDCODE_REDIS_URL": "redis://sendcode:${REDIS_PASSWORD:?", "SENDCODE_DATABASE_URL": "postgres://sendcode_app:${DATABASE_APP_PASSWORD:?",
+	} {
+		if !strings.HasPrefix(service[variable], want) {
+			t.Errorf("%s is %q", variable, service[variable])
+		}
+	}
+	if service["SENDCODE_DATABASE_ROLE"] != "sendcode_app" {
+		t.Errorf("the service works as %q", service["SENDCODE_DATABASE_ROLE"])
+	}
+}
+
+// All that compose asks for is made by the lines of docs/operations.md.
+func TestComposeVariablesAreDocumented(t *testing.T) {
+	docs := readFile(t, "docs/operations.md")
+	for _, m := range regexp.MustCompile(`\$\{([A-Z_]+):\?`).FindAllStringSubmatch(readFile(t, "compose.yaml"), -1) {
+		if !strings.Contains(docs, "\n"+m[1]+"=") {
+			t.Errorf("docs/operations.md does not say how %s is made", m[1])
+		}
+	}
+}
+
+func readFile(t *testing.T, name string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(repository(t), name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
