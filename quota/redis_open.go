@@ -1,7 +1,6 @@
 package quota
 
 import (
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -36,7 +35,8 @@ const (
 //
 // It connects only when first used, to primaries alone. The parameters are go-redis's (see redis.ParseURL, and for Cluster
 // redis.ParseClusterURL without those that read from replicas), for Sentinel sentinel_username and sentinel_password; of
-// these, none can lift the 2 s that a call may take. No error shows the URL.
+// these, none can lift the 2 s that a call may take. With TLS, ca=/path.pem names the authorities to trust instead of the
+// system's. No error shows the URL.
 func OpenRedis(rawURL string) (redis.UniversalClient, error) {
 	switch scheme, _, _ := strings.Cut(rawURL, "://"); scheme {
 	case "redis", "rediss":
@@ -68,9 +68,16 @@ func aloneOptions(rawURL string) (*redis.Options, error) {
 	} else if u.Hostname() == "" {
 		return nil, errors.New("redis URL: no host")
 	}
-	o, err := redis.ParseURL(rawURL)
+	rest, pool, err := withCA(rawURL)
+	if err != nil {
+		return nil, err
+	}
+	o, err := redis.ParseURL(rest)
 	if err != nil {
 		return nil, fmt.Errorf("redis URL: %w", err)
+	}
+	if pool != nil {
+		o.TLSConfig.RootCAs = pool
 	}
 	o.ContextTimeoutEnabled = true
 	setSteps(&o.DialTimeout, &o.ReadTimeout, &o.WriteTimeout, &o.PoolTimeout)
@@ -101,7 +108,11 @@ func setDefault[T comparable](v *T, to T) {
 }
 
 func sentinelOptions(rawURL string) (*redis.FailoverOptions, error) {
-	hosts, u, err := splitHosts(rawURL, sentinelPort)
+	rest, pool, err := withCA(rawURL)
+	if err != nil {
+		return nil, err
+	}
+	hosts, u, err := splitHosts(rest, sentinelPort)
 	if err != nil {
 		return nil, err
 	}
@@ -112,7 +123,7 @@ func sentinelOptions(rawURL string) (*redis.FailoverOptions, error) {
 	}
 	o.Password, _ = u.User.Password()
 	if u.Scheme == "rediss+sentinel" {
-		o.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12} // each server's name is that which it was dialled by
+		o.TLSConfig = secureBy(pool)
 	}
 	master, db, _ := strings.Cut(strings.TrimPrefix(u.Path, "/"), "/")
 	if o.MasterName = master; master == "" {
@@ -138,7 +149,11 @@ func sentinelOptions(rawURL string) (*redis.FailoverOptions, error) {
 
 // clusterOptions leaves nothing to the nodes' clients: that of the cluster repeats a call, up to MaxRedirects times.
 func clusterOptions(rawURL string) (*redis.ClusterOptions, error) {
-	hosts, u, err := splitHosts(rawURL, redisPort)
+	rest, pool, err := withCA(rawURL)
+	if err != nil {
+		return nil, err
+	}
+	hosts, u, err := splitHosts(rest, redisPort)
 	if err != nil {
 		return nil, err
 	}
@@ -158,7 +173,7 @@ func clusterOptions(rawURL string) (*redis.ClusterOptions, error) {
 		return nil, fmt.Errorf("redis URL: %w", err)
 	}
 	if o.Addrs = hosts; secure {
-		o.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12} // each server's name is that which it was dialled by
+		o.TLSConfig = secureBy(pool)
 	}
 	o.ContextTimeoutEnabled = true
 	setSteps(&o.DialTimeout, &o.ReadTimeout, &o.WriteTimeout, &o.PoolTimeout)

@@ -57,6 +57,8 @@ func TestMistakesOfVariables(t *testing.T) {
 		"redis parameter":   {[]string{"SENDCODE_REDIS_URL=redis+sentinel://h/m/0?sentinel_password=a&hidden=b"}, "SENDCODE_REDIS_URL: has a path or a parameter that is not known or not valid; docs/configuration.md has the form"},
 		"redis option":      {[]string{"SENDCODE_REDIS_URL=redis://h/0?hidden=b"}, "SENDCODE_REDIS_URL: has a path or a parameter that is not known or not valid; docs/configuration.md has the form"},
 		"redis fragment":    {[]string{"SENDCODE_REDIS_URL=redis://h/0#hidden"}, "SENDCODE_REDIS_URL: " + unreadable},
+		"redis ca":          {[]string{"SENDCODE_REDIS_URL=rediss://h?ca=/no/hidden.pem"}, "SENDCODE_REDIS_URL: ca names a file that cannot be read: no such file or directory"},
+		"redis ca, no TLS":  {[]string{"SENDCODE_REDIS_URL=redis://h?ca=/no/hidden.pem"}, "SENDCODE_REDIS_URL: ca is of no use without TLS; the URL would begin with rediss"},
 		"redis masked":      {[]string{"SENDCODE_REDIS_URL=redis+sentinel://h/m/0?sentinel_password=***"}, "SENDCODE_REDIS_URL: " + masked},
 		"smtp scheme":       {[]string{"SENDCODE_SMTP_URL=mail.example.net:587"}, "SENDCODE_SMTP_URL: " + unreadable},
 		"smtp password":     {[]string{"SENDCODE_SMTP_URL=smtp://u:12#hidden@h"}, "SENDCODE_SMTP_URL: " + unreadable},

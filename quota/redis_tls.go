@@ -1,0 +1,59 @@
+package quota
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"os"
+	"strings"
+)
+
+// withCA takes the parameter ca out of a URL, which go-redis does not know, and gives the authorities that it names: nil
+// for the system's.
+func withCA(rawURL string) (rest string, pool *x509.CertPool, err error) {
+	before, text, _ := strings.Cut(rawURL, "?")
+	query, err := url.ParseQuery(text)
+	if err != nil || !query.Has("ca") {
+		return rawURL, nil, nil // the client says what is wrong with it
+	}
+	files := query["ca"]
+	query.Del("ca")
+	if len(query) > 0 {
+		before += "?" + query.Encode()
+	}
+	switch {
+	case !strings.HasPrefix(rawURL, "rediss"):
+		return "", nil, errors.New("redis URL: ca is of no use without TLS; the URL would begin with rediss")
+	case len(files) > 1:
+		return "", nil, errors.New("redis URL: ca is given twice")
+	}
+	pool, err = readCA(files[0])
+	return before, pool, err
+}
+
+// readCA reads a PEM file. Its errors do not repeat the path: behind an & that should be %26 it may be a piece of a password.
+func readCA(path string) (*x509.CertPool, error) {
+	if path == "" {
+		return nil, errors.New("redis URL: ca names no file")
+	}
+	pem, err := os.ReadFile(path)
+	if cause := (*fs.PathError)(nil); errors.As(err, &cause) {
+		err = cause.Err
+	}
+	if err != nil {
+		return nil, fmt.Errorf("redis URL: ca names a file that cannot be read: %w", err)
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(pem) {
+		return nil, errors.New("redis URL: ca names a file without a certificate in PEM form")
+	}
+	return pool, nil
+}
+
+// secureBy is how several servers are talked to: each has the name that it was dialled by.
+func secureBy(pool *x509.CertPool) *tls.Config {
+	return &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: pool}
+}
