@@ -49,7 +49,7 @@ func newRedis(client redis.UniversalClient, prefix, clock string) *Redis {
 	return &Redis{
 		client: client, cluster: cluster, pipe: shared, prefix: prefix, budget: budget,
 		take: script(takeScript), refund: script(refundScript), record: script(recordScript),
-		reset: script(resetScript), probe: script("return clock()"),
+		reset: script(resetScript), probe: redis.NewScript(head + clock + probeScript),
 	}
 }
 

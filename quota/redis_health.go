@@ -11,14 +11,18 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Ping reports whether a Take could be decided now: unlike the command PING it also fails on a replica and where Redis
-// may not write (out of memory, failing disk), and on Cluster where any slot has no master. It writes nothing. Errors:
-// ErrUnavailable.
+// ErrNotPermitted is the ErrUnavailable of a user of Redis who may not run what the limiter runs, or not on its keys.
+var ErrNotPermitted = errors.New("the user of Redis has too few rights")
+
+// Ping reports whether a Take could be decided now: unlike the command PING it also fails on a replica, where Redis
+// may not write (out of memory, failing disk), where its user has too few rights for any call, and on Cluster where any
+// slot has no master. It writes nothing. Errors: ErrUnavailable, of which some are ErrNotPermitted.
 func (r *Redis) Ping(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, r.budget)
 	defer cancel()
 	err := r.onMasters(ctx, func(ctx context.Context, master redis.UniversalClient) error {
-		if err := r.probe.Run(ctx, master, nil).Err(); err != nil || r.cluster == nil {
+		denied, err := r.probe.Run(ctx, master, nil, r.prefix).StringSlice()
+		if err = rights(denied, err, r.prefix); err != nil || r.cluster == nil {
 			return err
 		}
 		return whole(ctx, master)
@@ -27,6 +31,17 @@ func (r *Redis) Ping(ctx context.Context) error {
 		return fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
 	return nil
+}
+
+// rights is the error of a probe that some commands were denied to, or that was denied itself.
+func rights(denied []string, err error, prefix string) error {
+	switch {
+	case redis.HasErrorPrefix(err, "NOPERM"):
+		return fmt.Errorf("%w: it may not run eval and evalsha: %w", ErrNotPermitted, err)
+	case len(denied) > 0:
+		return fmt.Errorf("%w: it may not run %s on keys that begin with %s", ErrNotPermitted, strings.Join(denied, ", "), prefix)
+	}
+	return err
 }
 
 // whole asks a node whether it sees all slots served: a script without keys runs also where they are not.

@@ -22,6 +22,8 @@ var (
 	recordScript string
 	//go:embed reset.lua
 	resetScript string
+	//go:embed probe.lua
+	probeScript string
 )
 
 // A script looks at what a take would do, or takes.

@@ -92,6 +92,9 @@ func (d *doctor) redis(ctx context.Context) (string, error) {
 	}
 	defer func() { _ = client.Close() }()
 	r := quota.NewRedis(client, redisPrefix)
+	if err := r.Ping(ctx); err != nil { // which asks for all that a send does
+		return "", err
+	}
 	seen, err := r.Peek(ctx, quota.Request{})
 	if err != nil {
 		return "", err
@@ -102,7 +105,7 @@ func (d *doctor) redis(ctx context.Context) (string, error) {
 	if skew := time.Since(seen.At).Abs(); skew > maxSkew {
 		d.remark("clock", fmt.Sprintf("this machine's and Redis's differ by %v", skew.Round(time.Millisecond)))
 	}
-	return "answers", nil
+	return "answers, and lets a send count", nil
 }
 
 // mailServers looks at each server by itself: one that does not work is passed over in silence by the others.

@@ -22,6 +22,7 @@ import (
 	"sendcode/internal/server"
 	"sendcode/internal/ui"
 	"sendcode/internal/verification"
+	"sendcode/quota"
 )
 
 // listener is an open port and what answers on it.
@@ -152,7 +153,15 @@ func (a *App) limiterPing() func(context.Context) error {
 	if a.redis == nil {
 		return nil
 	}
-	return a.redis.Ping
+	return func(ctx context.Context) error { return reasonOfRedis(a.redis.Ping(ctx)) }
+}
+
+// reasonOfRedis says in public words why Redis does not decide, where it answers that itself.
+func reasonOfRedis(err error) error {
+	if !errors.Is(err, quota.ErrNotPermitted) {
+		return err
+	}
+	return &server.Reason{Word: "redis_no_permission", Text: "The user of Redis may not run what the limiter needs; docs/operations.md lists it.", Err: err}
 }
 
 func (a *App) registerPages(e *echo.Echo) error {

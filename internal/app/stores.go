@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"path/filepath"
@@ -86,7 +87,10 @@ func (a *App) localClock() string {
 func (a *App) warnRedis(ctx context.Context, r *quota.Redis) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
-	if err := r.Ping(ctx); err != nil {
+	if err := r.Ping(ctx); errors.Is(err, quota.ErrNotPermitted) {
+		a.logger.Error("redis refuses what a send needs: the log decides alone", "error", err)
+		return
+	} else if err != nil {
 		a.logger.Warn("redis does not answer yet", "error", err)
 		return
 	}

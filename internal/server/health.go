@@ -28,13 +28,13 @@ func (r *Reason) Error() string { return r.Word + ": " + r.Err.Error() }
 // Unwrap is the error of the part.
 func (r *Reason) Unwrap() error { return r.Err }
 
-// unavailable is the answer where a part is missing without which nothing can be sent.
-func unavailable(err error) string {
+// because adds the reason to a state, where there is one.
+func because(state string, err error) string {
 	var r *Reason
 	if errors.As(err, &r) {
-		return "unavailable: " + r.Word + ": " + r.Text
+		return state + ": " + r.Word + ": " + r.Text
 	}
-	return "unavailable"
+	return state
 }
 
 // Health answers /livez and /readyz. Liveness touches no part; readiness looks at each, at most once a second (OPS-4).
@@ -101,9 +101,9 @@ func (h *Health) look(ctx context.Context) (int, string) {
 		switch {
 		case errs[i] == nil:
 		case p.Required:
-			return http.StatusServiceUnavailable, unavailable(errs[i])
+			return http.StatusServiceUnavailable, because("unavailable", errs[i])
 		default:
-			body = "degraded"
+			body = because("degraded", errs[i])
 		}
 	}
 	return status, body

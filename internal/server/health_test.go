@@ -21,6 +21,7 @@ func TestReadiness(t *testing.T) {
 	}{
 		{"all there", nil, nil, 200, "ok"},
 		{"redis away", nil, broken, 200, "degraded"},
+		{"redis refuses", nil, &Reason{"redis_no_permission", "Too few rights.", broken}, 200, "degraded: redis_no_permission: Too few rights."},
 		{"log away", broken, nil, 503, "unavailable"},
 		{"log full", &Reason{"log_full", "No room.", broken}, broken, 503, "unavailable: log_full: No room."},
 		{"both away", broken, broken, 503, "unavailable"},

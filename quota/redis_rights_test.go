@@ -1,0 +1,182 @@
+package quota
+
+import (
+	"errors"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"sendcode/internal/parts"
+)
+
+// documented is the ACL rule of a file: what stands behind the user's password.
+func documented(t *testing.T, file string) []string {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	must(t, err)
+	rule := regexp.MustCompile(`~sendcode\* -@all ([^\n'"]*)`).FindStringSubmatch(string(text))
+	if rule == nil {
+		t.Fatalf("%s has no rule", file)
+	}
+	return strings.Fields(rule[1])
+}
+
+// The rights that are documented, and those of compose.yaml, are enough for every call, and the probe finds each of them
+// that is missing.
+func TestTheDocumentedRightsAreEnough(t *testing.T) {
+	rights := documented(t, "../docs/operations.md")
+	sameList(t, "those of compose.yaml", documented(t, "../deploy/redis/start.sh"), rights)
+	server := parts.Redis(t, "--appendonly", "yes")
+	limiter := limiterWith(t, server, rights)
+	must(t, limiter.Ping(t.Context()))
+	if w := limiter.Warnings(t.Context()); len(w) > 0 {
+		t.Errorf("warnings: %q", w)
+	}
+	for call, err := range everyCall(t, limiter) {
+		if err != nil {
+			t.Errorf("%s: %v", call, err)
+		}
+	}
+	optional := []string{"+ping", "+config|get", "+info"}
+	for _, right := range rights {
+		if slices.Contains(optional, right) {
+			continue
+		}
+		err := limiterWith(t, server, slices.DeleteFunc(slices.Clone(rights), func(r string) bool { return r == right })).Ping(t.Context())
+		if !errors.Is(err, ErrNotPermitted) || !errors.Is(err, ErrUnavailable) || !strings.Contains(err.Error(), right[1:]) {
+			t.Errorf("without %s: %v", right, err)
+		}
+	}
+	for _, right := range optional {
+		must(t, limiterWith(t, server, slices.DeleteFunc(slices.Clone(rights), func(r string) bool { return r == right })).Ping(t.Context()))
+	}
+}
+
+func TestTheDocumentedRightsOnCluster(t *testing.T) {
+	cluster := parts.Cluster(t)
+	rights := append([]string{"~sendcode*", "-@all"}, documented(t, "../docs/operations.md")...)
+	rights = append(rights, documentedBeside(t, "a Cluster")...)
+	for _, node := range cluster.Nodes {
+		setUser(t, node, rights)
+	}
+	limiter := NewRedis(newClient(t, strings.Replace(cluster.URL(), "redis+cluster://", "redis+cluster://plain:secret@", 1)), "sendcode")
+	must(t, limiter.Ping(t.Context()))
+	for call, err := range everyCall(t, limiter) {
+		if err != nil {
+			t.Errorf("%s: %v", call, err)
+		}
+	}
+}
+
+func TestTheDocumentedRightsOfSentinel(t *testing.T) {
+	primary := parts.Redis(t)
+	replica := parts.Redis(t, "--replicaof", hostPort(t, primary.Addr()))
+	await(t, "the replica to be one", func() bool {
+		return strings.Contains(newClient(t, replica.URL()).Info(t.Context(), "replication").Val(), "master_link_status:up")
+	})
+	sentinel := parts.Sentinel(t, primary.Addr())
+	admin := redis.NewSentinelClient(&redis.Options{Addr: sentinel.Addr()})
+	defer func() { _ = admin.Close() }()
+	args := []any{"ACL", "SETUSER", "watcher", "reset", "on", ">secret", "-@all", "allchannels"}
+	for _, r := range documentedBeside(t, "(`sentinel_username`)") {
+		args = append(args, r)
+	}
+	command := redis.NewCmd(t.Context(), args...)
+	must(t, admin.Process(t.Context(), command))
+	setUser(t, primary, append([]string{"~sendcode*", "-@all"}, documented(t, "../docs/operations.md")...))
+	url := strings.Replace(sentinel.URL(), "redis+sentinel://", "redis+sentinel://plain:secret@", 1)
+	limiter := NewRedis(newClient(t, url+"?sentinel_username=watcher&sentinel_password=secret"), "sendcode")
+	must(t, limiter.Ping(t.Context()))
+}
+
+// documentedBeside are the rights that docs/operations.md adds for a case.
+func documentedBeside(t *testing.T, what string) []string {
+	t.Helper()
+	text, err := os.ReadFile("../docs/operations.md")
+	must(t, err)
+	rights := regexp.MustCompile(regexp.QuoteMeta(what) + " needs `([^`]*)`").FindStringSubmatch(string(text))
+	if rights == nil {
+		t.Fatalf("docs/operations.md says nothing of %s", what)
+	}
+	return strings.Fields(rights[1])
+}
+
+func TestPingFindsAUserWhoMayNotWrite(t *testing.T) {
+	server := parts.Redis(t)
+	for name, rights := range map[string][]string{
+		"reads alone":    {"~*", "+@all", "-@write"},
+		"keys of others": {"~others*", "+@all"},
+		"keys read-only": {"%R~*", "+@all"},
+		"no scripts":     {"~*", "+@all", "-@scripting"},
+	} {
+		limiter := userWith(t, server, rights)
+		if err := limiter.Ping(t.Context()); !errors.Is(err, ErrNotPermitted) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if _, err := limiter.Take(t.Context(), request("one", defaults...)); !errors.Is(err, ErrUnavailable) {
+			t.Errorf("%s: a take: %v", name, err)
+		}
+	}
+}
+
+// Every command of the scripts is one that the probe asks for.
+func TestTheProbeKnowsEveryCommand(t *testing.T) {
+	asked := commandsIn(`\{'([A-Z]+)'`, probeScript)
+	asked = append(asked, "INFO") // of which no decision depends
+	slices.Sort(asked)
+	sameList(t, "commands", slices.DeleteFunc(asked, isEval), commandsIn(`call\('([A-Z]+)'`, clockScript, commonScript, takeScript, refundScript, recordScript, resetScript))
+}
+
+func isEval(command string) bool { return strings.HasPrefix(command, "EVAL") }
+
+func commandsIn(pattern string, scripts ...string) (names []string) {
+	for _, found := range regexp.MustCompile(pattern).FindAllStringSubmatch(strings.Join(scripts, "\n"), -1) {
+		names = append(names, found[1])
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+func limiterWith(t *testing.T, server *parts.RedisServer, rights []string) *Redis {
+	t.Helper()
+	return userWith(t, server, append([]string{"~sendcode*", "-@all"}, rights...))
+}
+
+func userWith(t *testing.T, server *parts.RedisServer, rights []string) *Redis {
+	t.Helper()
+	setUser(t, server, rights)
+	return NewRedis(newClient(t, strings.Replace(server.URL(), "redis://", "redis://plain:secret@", 1)), "sendcode")
+}
+
+func setUser(t *testing.T, server *parts.RedisServer, rights []string) {
+	t.Helper()
+	args := []any{"ACL", "SETUSER", "plain", "reset", "on", ">secret"}
+	for _, r := range rights {
+		args = append(args, r)
+	}
+	must(t, newClient(t, server.URL()).Do(t.Context(), args...).Err())
+}
+
+// everyCall goes through every command of every script: a bucket of more events than are read at once, full, given back,
+// written again, forgotten.
+func everyCall(t *testing.T, r *Redis) map[string]error {
+	t.Helper()
+	ctx := t.Context()
+	errs := map[string]error{}
+	many := sliding(Recipient, 30, time.Hour)
+	for i := range 31 {
+		_, err := r.Take(ctx, request("id"+string(rune('a'+i)), many))
+		errs["take"] = errors.Join(errs["take"], err)
+	}
+	_, errs["peek"] = r.Peek(ctx, request("", many))
+	errs["refund"] = r.Refund(ctx, "ida", ann())
+	errs["record"] = r.Record(ctx, ann(), time.Minute, []Event{{"older", time.Now()}})
+	errs["restore"] = r.Restore(ctx, History{Bucket: ann(), Keep: time.Hour, Life: "7", Events: []Event{{"another", time.Now()}}})
+	errs["reset"] = r.Reset(ctx, ann())
+	return errs
+}
