@@ -1,5 +1,5 @@
 // Package locate finds the programs that the tests need and Go does not bring:
-// Redis, Postgres, a browser, a C compiler, an SMS gateway.
+// Redis, Postgres, PgBouncer, a browser, a C compiler, an SMS gateway.
 //
 // internal/parts starts what is found here and tools/ensure installs what is
 // not, so both agree on what "missing" means. It has no dependencies, which
@@ -40,7 +40,7 @@ func (m *Missing) Error() string {
 
 // All lists every part, in the order in which they are reported.
 func All() []Part {
-	return []Part{Redis(), Postgres(), Chromium(), Compiler(), Kannel()}
+	return []Part{Redis(), Postgres(), PgBouncer(), Chromium(), Compiler(), Kannel()}
 }
 
 // Redis is the server program.

@@ -69,9 +69,9 @@ func newTestSchema(t *testing.T, server *parts.PostgresServer, options ...Option
 // lock as long as a busy machine takes, not for the second that is the service's.
 func postgresFixture(t *testing.T, url string, options ...Option) *storetest.Fixture {
 	t.Helper()
-	url += "&lock_timeout=1min"
 	conn, err := pgx.Connect(t.Context(), url)
 	storetest.OK(t, err)
+	url += "&lock_timeout=1min"
 	t.Cleanup(func() { _ = conn.Close(context.Background()) })
 	step := func(d time.Duration) {
 		_, err := conn.Exec(t.Context(), `UPDATE test_clock SET at = at + $1 * interval '1 microsecond'`, d.Microseconds())

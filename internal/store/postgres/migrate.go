@@ -34,7 +34,11 @@ func Migrate(ctx context.Context, url string, options ...Option) (err error) {
 	// A migration that waits for a table makes everybody behind it wait too: rather give up and come again (OPS-1).
 	config.RuntimeParams["lock_timeout"] = "5s"
 	config.RuntimeParams["application_name"] = "sendcode migrate"
-	db := stdlib.OpenDB(*config)
+	if err := checkSessions(ctx, config); err != nil {
+		return sqldb.Migrating(err)
+	}
+	apply := setAfterwards(config)
+	db := stdlib.OpenDB(*config, stdlib.OptionAfterConnect(apply))
 	defer func() { err = errors.Join(err, db.Close()) }()
 	role := accessOf(options).role
 	if is, err := isRole(ctx, db, role); is || err != nil {

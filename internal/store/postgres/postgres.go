@@ -94,7 +94,10 @@ func openAt(ctx context.Context, url, now string, options ...Option) (*DB, error
 	if p.pool, err = newPool(ctx, url, role, nil); err != nil {
 		return nil, err
 	}
-	if err := checkSchema(ctx, p.pool); err != nil {
+	if err = p.ownSessions(ctx); err == nil {
+		err = checkSchema(ctx, p.pool)
+	}
+	if err != nil {
 		p.pool.Close()
 		return nil, err
 	}
@@ -141,13 +144,26 @@ func newPool(ctx context.Context, url, role string, prepare func(context.Context
 		}
 	}
 	asRole(config, role)
+	apply := setAfterwards(config.ConnConfig)
 	config.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
+		if err := apply(ctx, conn); err != nil {
+			return err
+		}
 		if err := durable(ctx, conn); err != nil || prepare == nil {
 			return err
 		}
 		return prepare(ctx, conn)
 	}
 	return pgxpool.NewWithConfig(ctx, config)
+}
+
+func (p *DB) ownSessions(ctx context.Context) error {
+	conn, err := p.pool.Acquire(ctx)
+	if err != nil {
+		return store.Unavailable(postgresCause(err))
+	}
+	defer conn.Release()
+	return ownSessions(ctx, conn.Conn())
 }
 
 // durable: a row that was answered is on the disk, also where the server's default says that it need not be.

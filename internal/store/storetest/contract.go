@@ -3,13 +3,15 @@
 package storetest
 
 import (
+	"slices"
+	"strings"
 	"testing"
 )
 
 // contract is what every database must do. Each case gets an empty log.
 var contract = []struct {
 	name string
-	Run  func(t *testing.T, f *Fixture)
+	run  func(t *testing.T, f *Fixture)
 }{
 	{"begin/writes what it was asked to write", beginWrites},
 	{"begin/refusal leaves nothing behind", refusalLeavesNothing},
@@ -167,11 +169,18 @@ var contract = []struct {
 }
 
 // Run holds a database against the contract. open gives each case an empty one.
-func Run(t *testing.T, open func(t *testing.T) *Fixture) {
+func Run(t *testing.T, open func(t *testing.T) *Fixture) { RunGroups(t, open) }
+
+// RunGroups is Run of the groups of cases that are named; all, where none is.
+func RunGroups(t *testing.T, open func(t *testing.T) *Fixture, groups ...string) {
 	for _, c := range contract {
+		group, _, _ := strings.Cut(c.name, "/")
+		if len(groups) > 0 && !slices.Contains(groups, group) {
+			continue
+		}
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			c.Run(t, open(t))
+			c.run(t, open(t))
 		})
 	}
 }

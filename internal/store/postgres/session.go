@@ -1,0 +1,122 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+
+	"sendcode/internal/store"
+)
+
+// A pooler such as PgBouncer refuses settings in a connection's first message that it does not know. So they are made by a
+// statement after it, which every pooler passes on.
+
+// atStart are the settings that have to be in the first message, or that PgBouncer knows.
+var atStart = map[string]bool{"application_name": true, "client_encoding": true, "options": true, "replication": true}
+
+// setAfterwards takes the others out of the configuration, and returns what makes them on a new connection.
+func setAfterwards(config *pgx.ConnConfig) func(context.Context, *pgx.Conn) error {
+	var names, values []string
+	for _, name := range slices.Sorted(maps.Keys(config.RuntimeParams)) {
+		if !atStart[name] {
+			names, values = append(names, name), append(values, config.RuntimeParams[name])
+			delete(config.RuntimeParams, name)
+		}
+	}
+	return func(ctx context.Context, conn *pgx.Conn) error {
+		if len(names) == 0 {
+			return nil
+		}
+		// Nothing is prepared by it: a pooler that divides sessions is recognised later, and must be able to run this.
+		_, err := conn.Exec(ctx, `SELECT set_config(name, value, false) FROM unnest($1::text[], $2::text[]) AS s (name, value)`, pgx.QueryExecModeExec, names, values)
+		return err
+	}
+}
+
+var (
+	errDivided = errors.New("store: the pooler in front of Postgres gives a connection to each transaction, and the service needs one for each session: " +
+		"set pool_mode = session in PgBouncer for this database, or connect to Postgres itself")
+	errNarrow = errors.New("store: the pooler in front of Postgres gives no second connection: raise default_pool_size in PgBouncer")
+)
+
+// ownSessions returns an error unless the connection, and a second one beside it, keep a session of the server for
+// themselves: prepared statements and settings are the session's.
+func ownSessions(ctx context.Context, conn *pgx.Conn) error {
+	server, err := backend(ctx, conn)
+	if err != nil || server == conn.PgConn().PID() {
+		return err // the server itself has answered with its number, not a pooler with one of its own
+	}
+	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
+	defer cancel()
+	second, err := pgx.ConnectConfig(ctx, conn.Config())
+	if err != nil {
+		return narrow(ctx, err)
+	}
+	defer func() { _ = second.Close(context.WithoutCancel(ctx)) }()
+	other, err := backend(ctx, second)
+	if err != nil {
+		return narrow(ctx, err)
+	}
+	divided, err := divides(ctx, conn, second, server, other)
+	if divided {
+		return errDivided
+	}
+	return err
+}
+
+func narrow(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return errNarrow
+	}
+	return store.Unavailable(postgresCause(err))
+}
+
+// divides asks both connections for their server's process while the second one holds its own in a transaction. A pooler
+// in turn between some servers may answer alike for a while, so it is asked several times.
+func divides(ctx context.Context, first, second *pgx.Conn, server, other uint32) (bool, error) {
+	const rounds = 8
+	for range rounds {
+		if server == other {
+			return true, nil
+		}
+		if _, err := second.Exec(ctx, "BEGIN"); err != nil {
+			return strings.Contains(err.Error(), "statement pooling"), err // PgBouncer's words
+		}
+		held, err := backend(ctx, second)
+		if err != nil {
+			return false, err
+		}
+		again, err := backend(ctx, first)
+		if err != nil {
+			return false, err
+		}
+		if _, err := second.Exec(ctx, "ROLLBACK"); err != nil {
+			return false, err
+		}
+		if held != other || again != server {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// backend is the number of the server's process that answers. Nothing is prepared for it.
+func backend(ctx context.Context, conn *pgx.Conn) (pid uint32, err error) {
+	err = conn.QueryRow(ctx, "SELECT pg_backend_pid()", pgx.QueryExecModeSimpleProtocol).Scan(&pid)
+	return pid, err
+}
+
+// checkSessions is ownSessions on a connection of its own.
+func checkSessions(ctx context.Context, config *pgx.ConnConfig) error {
+	config = config.Copy()
+	setAfterwards(config) // not needed for the question
+	conn, err := pgx.ConnectConfig(ctx, config)
+	if err != nil {
+		return err
+	}
+	return errors.Join(ownSessions(ctx, conn), conn.Close(context.WithoutCancel(ctx)))
+}
