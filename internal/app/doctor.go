@@ -6,11 +6,9 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"strings"
 	"time"
 
 	"sendcode/internal/config"
-	"sendcode/internal/delivery"
 	"sendcode/internal/delivery/sms"
 	"sendcode/internal/store/postgres"
 	"sendcode/quota"
@@ -19,21 +17,26 @@ import (
 // checkTimeout bounds each of the doctor's questions.
 const checkTimeout = 5 * time.Second
 
-// maxSkew is how far this machine's clock may be from Redis's before the doctor speaks of it: waits are told on
-// Redis's, expiries on the log's.
-const maxSkew = 2 * time.Second
-
 // Doctor tries every connection and looks at what often goes wrong, one line each. It changes nothing and sends no
 // mail. The error counts what does not work; remarks are not counted.
 func Doctor(ctx context.Context, cfg config.Config, out io.Writer) error {
-	d := &doctor{cfg: cfg, out: out, resolver: net.DefaultResolver}
-	for _, w := range cfg.Warnings {
+	return newDoctor(cfg, out).examine(ctx)
+}
+
+func newDoctor(cfg config.Config, out io.Writer) *doctor {
+	return &doctor{cfg: cfg, out: out, resolver: net.DefaultResolver, now: time.Now}
+}
+
+func (d *doctor) examine(ctx context.Context) error {
+	for _, w := range d.cfg.Warnings {
 		d.remark("settings", w)
 	}
 	d.look(ctx, "database", d.database)
 	d.look(ctx, "redis", d.redis)
 	d.mailServers(ctx)
 	d.look(ctx, "sender domain", d.senderDomain)
+	d.dkim(ctx)
+	d.pointers(ctx)
 	d.carriers(ctx)
 	d.receipts()
 	d.provider(ctx)
@@ -46,10 +49,9 @@ func Doctor(ctx context.Context, cfg config.Config, out io.Writer) error {
 type doctor struct {
 	cfg      config.Config
 	out      io.Writer
-	resolver interface {
-		LookupTXT(ctx context.Context, name string) ([]string, error)
-	}
-	broken int
+	resolver resolver
+	now      func() time.Time
+	broken   int
 }
 
 func (d *doctor) look(ctx context.Context, what string, check func(context.Context) (string, error)) {
@@ -57,12 +59,18 @@ func (d *doctor) look(ctx context.Context, what string, check func(context.Conte
 	defer cancel()
 	said, err := check(ctx)
 	if err != nil {
-		d.broken++
-		fmt.Fprintf(d.out, "✗ %s: %v\n", what, err)
+		d.fail(what, err.Error())
 		return
 	}
-	fmt.Fprintf(d.out, "✓ %s: %s\n", what, said)
+	d.fine(what, said)
 }
+
+func (d *doctor) fail(what, said string) {
+	d.broken++
+	fmt.Fprintf(d.out, "✗ %s: %s\n", what, said)
+}
+
+func (d *doctor) fine(what, said string) { fmt.Fprintf(d.out, "✓ %s: %s\n", what, said) }
 
 func (d *doctor) remark(what, said string) { fmt.Fprintf(d.out, "! %s: %s\n", what, said) }
 
@@ -78,6 +86,7 @@ func (d *doctor) database(ctx context.Context) (string, error) {
 	if why, err := log.Guarded(ctx); err == nil && why != "" {
 		d.remark("acts", why+"; see SENDCODE_DATABASE_ROLE")
 	}
+	d.compareClock(ctx, "Postgres", log.Clock)
 	said, err := d.extent(ctx, log)
 	return "Postgres answers, and its schema fits: " + said, errors.Join(err, log.Ping(ctx))
 }
@@ -95,52 +104,14 @@ func (d *doctor) redis(ctx context.Context) (string, error) {
 	if err := r.Ping(ctx); err != nil { // which asks for all that a send does
 		return "", err
 	}
-	seen, err := r.Peek(ctx, quota.Request{})
-	if err != nil {
-		return "", err
-	}
+	d.compareClock(ctx, "Redis", func(ctx context.Context) (time.Time, error) {
+		seen, err := r.Peek(ctx, quota.Request{})
+		return seen.At, err
+	})
 	for _, w := range r.Warnings(ctx) {
 		d.remark("redis", w)
 	}
-	if skew := time.Since(seen.At).Abs(); skew > maxSkew {
-		d.remark("clock", fmt.Sprintf("this machine's and Redis's differ by %v", skew.Round(time.Millisecond)))
-	}
 	return "answers, and lets a send count", nil
-}
-
-// mailServers looks at each server by itself: one that does not work is passed over in silence by the others.
-func (d *doctor) mailServers(ctx context.Context) {
-	const what = "mail server"
-	if d.cfg.SMTPURL == "" {
-		d.look(ctx, what, func(context.Context) (string, error) {
-			return "none: mails stay in the dev mailbox, nobody receives them", nil
-		})
-		return
-	}
-	configs, err := delivery.ParseURLs(d.cfg.SMTPURL)
-	if err != nil {
-		d.look(ctx, what, func(context.Context) (string, error) { return "", err })
-		return
-	}
-	for n, c := range configs {
-		name := what
-		if len(configs) > 1 {
-			name = fmt.Sprintf("%s %d of %d", what, n+1, len(configs))
-		}
-		d.look(ctx, name, func(ctx context.Context) (string, error) { return d.mailServer(ctx, c) })
-	}
-}
-
-func (d *doctor) mailServer(ctx context.Context, c delivery.SMTPConfig) (string, error) {
-	server, err := delivery.NewSMTP(c)
-	if err != nil {
-		return "", err
-	}
-	err = server.Probe(ctx)
-	if err = errors.Join(err, server.Close()); err != nil {
-		return "", fmt.Errorf("%s: %w", c.Host, err)
-	}
-	return c.Host + " answers, as encrypted and logged in as configured", nil
 }
 
 // provider asks for the addresses of the console's provider; that it takes the client's secret only a login shows.
@@ -179,32 +150,4 @@ func (d *doctor) receipts() {
 			d.remark("receipts", c.Name+" sends them to the address entered in its console; it is "+a.callback(c.Name, ""))
 		}
 	}
-}
-
-// senderDomain looks for what big mailbox providers want of a sender (MAIL-5).
-func (d *doctor) senderDomain(ctx context.Context) (string, error) {
-	name := domain(d.cfg.MailFrom)
-	if name == "localhost" || d.cfg.SMTPURL == "" {
-		return "not looked at: mails go nowhere yet", nil
-	}
-	if !d.hasRecord(ctx, name, "v=spf1") {
-		d.remark("sender domain", name+" has no SPF record; providers may refuse its mails unless they are signed with DKIM")
-	}
-	if !d.hasRecord(ctx, "_dmarc."+name, "v=DMARC1") {
-		d.remark("sender domain", name+" has no DMARC record; from 5,000 mails a day big providers want one")
-	}
-	return name, nil
-}
-
-func (d *doctor) hasRecord(ctx context.Context, name, prefix string) bool {
-	records, err := d.resolver.LookupTXT(ctx, name)
-	if err != nil {
-		return false
-	}
-	for _, r := range records {
-		if strings.HasPrefix(strings.ToLower(r), strings.ToLower(prefix)) {
-			return true
-		}
-	}
-	return false
 }

@@ -31,6 +31,7 @@ type Config struct {
 	RedisURL     string // redis://…, redis+sentinel://…, redis+cluster://…, or with rediss; empty: rules are counted in process
 	SMTPURL      string // one or more mail servers; empty: the dev mailbox
 	MailFrom     string // Name <addr>, checked
+	DKIMSelector string // of the key that the mail server signs with, for the doctor; empty: not known
 	Templates    string // directory whose files replace mail templates; empty: the built-in ones
 	LogLevel     slog.Level
 

@@ -43,6 +43,7 @@ func TestMistakesOfVariables(t *testing.T) {
 		"sender too long": {[]string{"SENDCODE_MAIL_FROM=" + strings.Repeat("a", 65) + "@b.example"}, "SENDCODE_MAIL_FROM: the address is too long"},
 		"sender injects":  {[]string{"SENDCODE_MAIL_FROM==?utf-8?q?a=0D=0ABcc?= <a@b.example>"}, "SENDCODE_MAIL_FROM: the name contains a control character"},
 
+		"selector":          {[]string{"SENDCODE_DKIM_SELECTOR=s1._domainkey"}, "SENDCODE_DKIM_SELECTOR: must be a DKIM selector: letters, digits, - and dots between them, at most 63"},
 		"database scheme":   {[]string{"SENDCODE_DATABASE_URL=mysql://u:p@h/d"}, "SENDCODE_DATABASE_URL: must begin with postgres://"},
 		"database no host":  {[]string{"SENDCODE_DATABASE_URL=postgres:///d"}, "SENDCODE_DATABASE_URL: has no host: postgres://user:password@host:5432/database"},
 		"database DSN":      {[]string{"SENDCODE_DATABASE_URL=host=h password=hidden"}, "SENDCODE_DATABASE_URL: " + unreadable},

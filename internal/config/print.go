@@ -108,6 +108,8 @@ func (c Config) shown(key string) string {
 		return maskURLs(c.SMTPURL)
 	case keyMailFrom:
 		return c.MailFrom
+	case keyDKIMSelector:
+		return c.DKIMSelector
 	case keyAdminTokenRole:
 		return c.Admin.TokenRole
 	case keyLogLevel:

@@ -12,7 +12,7 @@ import (
 func TestFixedNamesEverySettingThatDiffers(t *testing.T) {
 	other := map[string]string{
 		keyAddr: "127.0.0.1:81", keyAdminAddr: "127.0.0.1:82", keyDataDir: "elsewhere", keyDatabaseURL: "postgres://u:p@h/d",
-		keyDatabaseRole: "sendcode_app", keyRedisURL: "redis://:p@h", keySMTPURL: "smtps://u:p@h", keyMailFrom: "Shop <a@shop.example>", keyLogLevel: "warn",
+		keyDatabaseRole: "sendcode_app", keyRedisURL: "redis://:p@h", keySMTPURL: "smtps://u:p@h", keyMailFrom: "Shop <a@shop.example>", keyDKIMSelector: "s1", keyLogLevel: "warn",
 		keySecretKeys: "k1:q83vEjRWeJCrze8SNFZ4kLD3QZxs0lr2uTnVYQ1bXoM=", keyIndexKey: "8mF2hT0cJr4xWq7nZl9sVb3yKd6gPe1uAoXiRtNwQzE=",
 		keyAdminPassword: "a password of ours", keyAdminToken: "a-token-of-twenty-characters-or-more", keyMetricsToken: "a-token-of-twenty-characters-or-more", keyOIDCSecret: "another", keyAdminTokenRole: "owner",
 		keyAdminPasswordHash: "$argon2id$v=19$m=65536,t=3,p=4$c29tZXNhbHRzb21lc2FsdA$RdescudvJCsgt3ub+b4dWRWJTmaaJObG9O5UHxnTzrc",

@@ -32,6 +32,7 @@ func (c *Config) readSettings(from map[string]setting, errs *Errors) {
 	check(keyRedisURL, &c.RedisURL, checkRedisURL)
 	check(keySMTPURL, &c.SMTPURL, checkSMTPURL)
 	check(keyMailFrom, &c.MailFrom, checkMailFrom)
+	check(keyDKIMSelector, &c.DKIMSelector, checkSelector)
 	c.readProxies(from[keyTrustedProxies], errs)
 	var level string
 	check(keyLogLevel, &level, checkLevel)
@@ -61,6 +62,16 @@ var roleName = regexp.MustCompile(`^[a-z_][a-z0-9_]{0,62}$`)
 func checkRole(value string) string {
 	if !roleName.MatchString(value) {
 		return "must be the name of a database role: small letters, digits and _, at most 63"
+	}
+	return ""
+}
+
+// selector is one or more labels of a domain name (RFC 6376 section 3.1).
+var selector = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?(\.[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?)*$`)
+
+func checkSelector(value string) string {
+	if len(value) > 63 || !selector.MatchString(value) {
+		return "must be a DKIM selector: letters, digits, - and dots between them, at most 63"
 	}
 	return ""
 }

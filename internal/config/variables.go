@@ -17,6 +17,7 @@ const (
 	keyRedisURL          = "redis_url"
 	keySMTPURL           = "smtp_url"
 	keyMailFrom          = "mail_from"
+	keyDKIMSelector      = "dkim_selector"
 	keyLogLevel          = "log_level"
 	keySecretKeys        = "secret_keys"
 	keyIndexKey          = "index_key"
@@ -51,6 +52,7 @@ var variables = []variable{
 	{key: keyRedisURL, fromFile: true, inFile: true, meaning: "rules are counted in process"},
 	{key: keySMTPURL, fromFile: true, inFile: true, meaning: "the dev mailbox"},
 	{key: keyMailFrom, initial: "sendcode <no-reply@localhost>", inFile: true},
+	{key: keyDKIMSelector, inFile: true, meaning: "sendcode doctor does not look at DKIM"},
 	{key: keyLogLevel, initial: "info", inFile: true},
 	{key: keySecretKeys, fromFile: true},
 	{key: keyIndexKey, fromFile: true},

@@ -119,22 +119,29 @@ func wornOut(fail *Error) bool {
 // Probe opens a connection of its own, encrypts and logs in as configured, and says NOOP and QUIT.
 // It sends nothing. The error is an [*Error] that says at which stage it ended.
 func (s *SMTP) Probe(ctx context.Context) error {
+	_, err := s.Examine(ctx)
+	return err
+}
+
+// Examine is Probe, and says how the connection was encrypted.
+func (s *SMTP) Examine(ctx context.Context) (Encryption, error) {
 	if _, fail := s.pool.enter(ctx, forever); fail != nil {
-		return fail
+		return Encryption{}, fail
 	}
 	defer s.pool.leave()
 	s.pool.dropIdle() // makes room for one more connection
 	session, fail := open(ctx, s.config)
 	if fail != nil {
-		return fail
+		return Encryption{}, fail
 	}
 	defer session.quit()
 	stop := context.AfterFunc(ctx, session.cut)
 	defer stop()
+	seen := session.encryption()
 	if fail := session.step(ctx, StageHello, s.config.CommandTimeout, session.client.Noop); fail != nil {
-		return fail
+		return seen, fail
 	}
-	return nil
+	return seen, nil
 }
 
 // Close says farewell to idle connections, within about a second. Sends under way end undisturbed; later

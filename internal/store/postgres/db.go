@@ -171,6 +171,9 @@ func notCommitted(err error, tag pgconn.CommandTag) error {
 	return nil
 }
 
+// Clock reads the log's.
+func (p *Postgres) Clock(ctx context.Context) (time.Time, error) { return p.clock(ctx) }
+
 // clock reads the log's.
 func (p *DB) clock(ctx context.Context) (now time.Time, err error) {
 	err = p.DB.Read(ctx, func(q sqldb.Tx) error {

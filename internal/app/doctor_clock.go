@@ -1,0 +1,31 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// maxDrift is how far this machine's clock may be from another before the doctor warns: waits are told on Redis's,
+// expiries on the log's.
+const maxDrift = time.Second
+
+// compareClock takes the middle of the question as its instant.
+func (d *doctor) compareClock(ctx context.Context, whose string, read func(context.Context) (time.Time, error)) {
+	asked := d.now()
+	at, err := read(ctx)
+	if err != nil {
+		return // the part itself is told of
+	}
+	drift := at.Sub(asked.Add(d.now().Sub(asked) / 2))
+	side := "ahead of"
+	if drift < 0 {
+		side = "behind"
+	}
+	what, said := "clock of "+whose, fmt.Sprintf("%d ms %s this machine's", drift.Abs().Milliseconds(), side)
+	if drift.Abs() > maxDrift {
+		d.remark(what, said+"; waits and expiries are told wrongly by as much: let NTP run on both")
+		return
+	}
+	d.fine(what, said)
+}

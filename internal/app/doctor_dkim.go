@@ -1,0 +1,88 @@
+package app
+
+import (
+	"context"
+	"crypto/rsa"
+	"crypto/x509"
+	"encoding/base64"
+	"fmt"
+	"strings"
+)
+
+// dkim looks at the key that the mail server signs with (RFC 6376 section 3.6.1). Which one that is only its signatures
+// tell, or the settings.
+func (d *doctor) dkim(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
+	defer cancel()
+	sender, leave := d.mailsLeave()
+	if !leave {
+		return
+	}
+	if d.cfg.DKIMSelector == "" {
+		d.remark("DKIM", "not looked at, for the selector is not known: set SENDCODE_DKIM_SELECTOR to what follows s= in the DKIM-Signature of a mail that arrived")
+		return
+	}
+	name := d.cfg.DKIMSelector + "._domainkey." + sender
+	records, err := d.resolver.LookupTXT(ctx, name)
+	if !d.known("DKIM", name, err) {
+		return
+	}
+	for _, r := range records {
+		if tags := dkimTags(r); tags != nil {
+			d.dkimKey(name, tags)
+			return
+		}
+	}
+	d.fail("DKIM", "there is no key at "+name+": mails signed with it count as unsigned")
+}
+
+// dkimTags reads a record; nil for one of something else.
+func dkimTags(record string) map[string]string {
+	tags := map[string]string{}
+	for tag := range strings.SplitSeq(record, ";") {
+		name, value, _ := strings.Cut(tag, "=")
+		tags[strings.TrimSpace(name)] = strings.Join(strings.Fields(value), "")
+	}
+	if _, has := tags["p"]; !has || tags["v"] != "" && tags["v"] != "DKIM1" {
+		return nil
+	}
+	return tags
+}
+
+func (d *doctor) dkimKey(name string, tags map[string]string) {
+	if tags["p"] == "" {
+		d.fail("DKIM", "the key at "+name+" is withdrawn (p= is empty)")
+		return
+	}
+	kind, bits := dkimSize(tags)
+	switch testing := strings.Contains(":"+tags["t"]+":", ":y:"); {
+	case kind == "":
+		d.fail("DKIM", "the key at "+name+" cannot be read")
+	case bits > 0 && bits < 1024: // RFC 8301 section 3.2
+		d.fail("DKIM", fmt.Sprintf("%s has %s; receivers take none below 1024", name, kind))
+	case testing:
+		d.remark("DKIM", name+" is marked as a test (t=y): some providers treat its mails as unsigned")
+	case bits > 0 && bits < 2048:
+		d.remark("DKIM", name+" has "+kind+"; 2048 are safe")
+	default:
+		d.fine("DKIM", name+" has "+kind)
+	}
+}
+
+// dkimSize says which key it is, "" where it cannot be read; bits are those of an RSA key.
+func dkimSize(tags map[string]string) (kind string, bits int) {
+	der, err := base64.StdEncoding.DecodeString(tags["p"])
+	switch {
+	case err != nil:
+		return "", 0
+	case tags["k"] == "ed25519" && len(der) == 32: // RFC 8463 section 4
+		return "an Ed25519 key", 0
+	case tags["k"] != "" && tags["k"] != "rsa":
+		return "", 0
+	}
+	key, err := x509.ParsePKIXPublicKey(der)
+	if k, ok := key.(*rsa.PublicKey); err == nil && ok {
+		return fmt.Sprintf("an RSA key of %d bits", k.N.BitLen()), k.N.BitLen()
+	}
+	return "", 0
+}

@@ -1,0 +1,121 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"sendcode/internal/delivery"
+)
+
+// resolver is the part of a [net.Resolver] that the doctor asks.
+type resolver interface {
+	LookupTXT(ctx context.Context, name string) ([]string, error)
+	LookupHost(ctx context.Context, host string) ([]string, error)
+	LookupAddr(ctx context.Context, address string) ([]string, error)
+}
+
+// mailsLeave says whether mails leave this machine in the name of a domain.
+func (d *doctor) mailsLeave() (domainOfSender string, leave bool) {
+	name := domain(d.cfg.MailFrom)
+	return name, name != "localhost" && d.cfg.SMTPURL != ""
+}
+
+// known tells "there is none" from an answer that did not come, of which it makes a remark.
+func (d *doctor) known(what, name string, err error) bool {
+	var dns *net.DNSError
+	if err == nil || errors.As(err, &dns) && dns.IsNotFound {
+		return true
+	}
+	d.remark(what, "the name servers do not answer for "+name)
+	return false
+}
+
+// senderDomain looks for what big mailbox providers want of a sender.
+func (d *doctor) senderDomain(ctx context.Context) (string, error) {
+	name, leave := d.mailsLeave()
+	if !leave {
+		return "not looked at: mails go nowhere yet", nil
+	}
+	d.wantRecord(ctx, name, "v=spf1", name+" has no SPF record; providers may refuse its mails unless they are signed with DKIM")
+	d.wantRecord(ctx, "_dmarc."+name, "v=DMARC1", name+" has no DMARC record; from 5,000 mails a day big providers want one")
+	return name, nil
+}
+
+func (d *doctor) wantRecord(ctx context.Context, name, prefix, otherwise string) {
+	records, err := d.resolver.LookupTXT(ctx, name)
+	if !d.known("sender domain", name, err) {
+		return
+	}
+	if !slices.ContainsFunc(records, func(r string) bool { return strings.HasPrefix(strings.ToLower(r), strings.ToLower(prefix)) }) {
+		d.remark("sender domain", otherwise)
+	}
+}
+
+// pointers looks at the names of the mail servers' addresses. The address that mails leave from may be another one, so
+// nothing here is a failure.
+func (d *doctor) pointers(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
+	defer cancel()
+	configs, err := delivery.ParseURLs(d.cfg.SMTPURL)
+	if _, leave := d.mailsLeave(); !leave || err != nil {
+		return
+	}
+	var seen []string
+	for _, c := range configs {
+		if !slices.Contains(seen, c.Host) {
+			seen = append(seen, c.Host)
+			d.pointer(ctx, c.Host)
+		}
+	}
+}
+
+func (d *doctor) pointer(ctx context.Context, host string) {
+	addresses, err := []string{host}, error(nil)
+	if _, literal := netip.ParseAddr(host); literal != nil {
+		addresses, err = d.resolver.LookupHost(ctx, host)
+	}
+	switch {
+	case !d.known("PTR", host, err):
+		return
+	case len(addresses) == 0:
+		d.remark("PTR", host+" has no address in the DNS")
+		return
+	case !slices.ContainsFunc(addresses, onInternet):
+		d.remark("PTR", host+" is in an inner network: look at the PTR of the address that its mails leave from")
+		return
+	}
+	for _, a := range addresses {
+		if onInternet(a) {
+			d.named(ctx, host, a)
+		}
+	}
+}
+
+func onInternet(address string) bool {
+	a, err := netip.ParseAddr(address)
+	return err == nil && a.IsGlobalUnicast() && !a.IsPrivate()
+}
+
+// named wants a name that leads back to the address, as receivers do (RFC 1912 section 2.1).
+func (d *doctor) named(ctx context.Context, host, address string) {
+	names, err := d.resolver.LookupAddr(ctx, address)
+	if !d.known("PTR", address, err) {
+		return
+	}
+	if len(names) == 0 {
+		d.remark("PTR", address+", of "+host+", has no name: if mails leave from there, big providers refuse them")
+		return
+	}
+	for _, name := range names {
+		name = strings.TrimSuffix(name, ".")
+		if back, err := d.resolver.LookupHost(ctx, name); err == nil && slices.Contains(back, address) {
+			d.fine("PTR", address+" is "+name+", which leads back to it")
+			return
+		}
+	}
+	d.remark("PTR", address+" is "+strings.TrimSuffix(names[0], ".")+", which does not lead back to it: if mails leave from there, big providers refuse them")
+}

@@ -1,0 +1,84 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"strings"
+	"time"
+
+	"sendcode/internal/delivery"
+)
+
+// mailServers looks at each server by itself: one that does not work is passed over in silence by the others.
+func (d *doctor) mailServers(ctx context.Context) {
+	const what = "mail server"
+	if d.cfg.SMTPURL == "" {
+		d.look(ctx, what, func(context.Context) (string, error) {
+			return "none: mails stay in the dev mailbox, nobody receives them", nil
+		})
+		return
+	}
+	configs, err := delivery.ParseURLs(d.cfg.SMTPURL)
+	if err != nil {
+		d.look(ctx, what, func(context.Context) (string, error) { return "", err })
+		return
+	}
+	for n, c := range configs {
+		name := what
+		if len(configs) > 1 {
+			name = fmt.Sprintf("%s %d of %d", what, n+1, len(configs))
+		}
+		d.look(ctx, name, func(ctx context.Context) (string, error) { return d.mailServer(ctx, name, c) })
+	}
+}
+
+func (d *doctor) mailServer(ctx context.Context, name string, c delivery.SMTPConfig) (string, error) {
+	server, err := delivery.NewSMTP(c)
+	if err != nil {
+		return "", err
+	}
+	seen, err := server.Examine(ctx)
+	if err = errors.Join(err, server.Close()); err != nil {
+		return "", fmt.Errorf("%s: %w", c.Host, err)
+	}
+	d.encryption("TLS of the "+name, onThisMachine(c.Host), seen)
+	return c.Host + " answers, as encrypted and logged in as configured", nil
+}
+
+// renewal is how long before its end a certificate should have been renewed.
+const renewal = 14 * 24 * time.Hour
+
+func (d *doctor) encryption(what string, local bool, e delivery.Encryption) {
+	how := "by STARTTLS"
+	if e.Policy == delivery.TLSImplicit {
+		how = "from the first byte"
+	}
+	left := e.Until.Sub(d.now())
+	switch {
+	case e.Version == "" && local:
+		d.fine(what, "none, and none is needed: it is on this machine")
+	case e.Version == "" && e.Offered:
+		d.remark(what, "none, though the server offers STARTTLS: set tls=required")
+	case e.Version == "":
+		d.remark(what, "none, and the server offers none: every code crosses in the clear")
+	case left < renewal:
+		d.remark(what, fmt.Sprintf("%s %s; its certificate, of %s, ends in %s: renew it", e.Version, how, e.Issuer, span(left)))
+	default:
+		d.fine(what, fmt.Sprintf("%s %s; its certificate, of %s, is valid for %s", e.Version, how, e.Issuer, span(left)))
+	}
+}
+
+func onThisMachine(host string) bool {
+	ip, err := netip.ParseAddr(host)
+	return strings.EqualFold(host, "localhost") || err == nil && ip.IsLoopback()
+}
+
+// span rounds down.
+func span(left time.Duration) string {
+	if left < 48*time.Hour {
+		return fmt.Sprintf("%d hours", int(left.Hours()))
+	}
+	return fmt.Sprintf("%d days", int(left.Hours()/24))
+}

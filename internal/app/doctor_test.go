@@ -1,0 +1,223 @@
+package app
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/x509"
+	"encoding/base64"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"sendcode/internal/config"
+	"sendcode/internal/delivery"
+	"sendcode/internal/delivery/smtptest"
+)
+
+// dns answers from a table; what is not in it does not exist.
+type dns map[string][]string
+
+func (d dns) answer(kind, name string) ([]string, error) {
+	switch found, known := d[kind+" "+name]; {
+	case known && found == nil:
+		return nil, &net.DNSError{Err: "server misbehaving", Name: name, IsTemporary: true}
+	case known:
+		return found, nil
+	}
+	return nil, &net.DNSError{Err: "no such host", Name: name, IsNotFound: true}
+}
+
+func (d dns) LookupTXT(_ context.Context, name string) ([]string, error) {
+	return d.answer("TXT", name)
+}
+func (d dns) LookupHost(_ context.Context, name string) ([]string, error) { return d.answer("A", name) }
+func (d dns) LookupAddr(_ context.Context, a string) ([]string, error)    { return d.answer("PTR", a) }
+
+// examined is what the doctor says, with these answers of the DNS, on a clock that is late by so much.
+func (s *stack) examined(names dns, late time.Duration) (string, error) {
+	s.Helper()
+	var out strings.Builder
+	d := newDoctor(s.config(), &out)
+	d.resolver, d.now = names, func() time.Time { return time.Now().Add(-late) }
+	err := d.examine(s.Context())
+	return out.String(), err
+}
+
+func (s *stack) says(said string, lines ...string) {
+	s.Helper()
+	for _, line := range lines {
+		if !strings.Contains(said, line) {
+			s.Errorf("no line has %q in\n%s", line, said)
+		}
+	}
+}
+
+func TestDoctorComparesClocks(t *testing.T) {
+	t.Parallel()
+	s := onRealParts(t)
+	s.start(1)
+	said, err := s.examined(dns{}, 0)
+	if err != nil {
+		t.Error(err)
+	}
+	s.says(said, "✓ clock of Postgres: ", "✓ clock of Redis: ", " ms ")
+	said, err = s.examined(dns{}, 90*time.Second+500*time.Millisecond)
+	if err != nil {
+		t.Error(err) // a remark
+	}
+	s.says(said, "! clock of Postgres: 90", "! clock of Redis: 90", " ms ahead of this machine's", "let NTP run on both")
+	said, _ = s.examined(dns{}, -90*time.Second-500*time.Millisecond)
+	s.says(said, "! clock of Postgres: 90", " ms behind this machine's")
+}
+
+func TestDoctorSaysHowTheMailServerIsEncrypted(t *testing.T) {
+	t.Parallel()
+	s := embedded(t)
+	for _, c := range []struct {
+		script smtptest.Script
+		late   time.Duration
+		want   string
+	}{
+		{smtptest.Script{TLS: smtptest.STARTTLS}, 0, "! TLS of the mail server: TLS 1.3 by STARTTLS; its certificate, of smtptest authority, ends in 23 hours: renew it"},
+		{smtptest.Script{TLS: smtptest.STARTTLS}, 31 * 24 * time.Hour, "✓ TLS of the mail server: TLS 1.3 by STARTTLS; its certificate, of smtptest authority, is valid for 31 days"},
+		{smtptest.Script{TLS: smtptest.Implicit}, 31 * 24 * time.Hour, "✓ TLS of the mail server: TLS 1.3 from the first byte; "},
+		{smtptest.Script{}, 0, "✓ TLS of the mail server: none, and none is needed: it is on this machine"},
+	} {
+		server := smtptest.Start(t, c.script)
+		s.env["SENDCODE_SMTP_URL"] = server.URL()
+		said, err := s.examined(dns{}, c.late)
+		if err != nil {
+			t.Error(err)
+		}
+		s.says(said, c.want)
+	}
+	server := smtptest.Start(t, smtptest.Script{TLS: smtptest.STARTTLS})
+	s.env["SENDCODE_SMTP_URL"] = "smtp://" + server.Addr() + "?tls=required"
+	said, err := s.examined(dns{}, 0)
+	if err == nil {
+		t.Error("a certificate of an unknown authority is fine")
+	}
+	s.says(said, "✗ mail server: 127.0.0.1: smtp tls", "certificate")
+}
+
+func TestDoctorOnMailInTheClear(t *testing.T) {
+	t.Parallel()
+	for want, e := range map[string]delivery.Encryption{
+		"! m: none, and the server offers none: every code crosses in the clear\n": {Policy: delivery.TLSOpportunistic},
+		"! m: none, though the server offers STARTTLS: set tls=required\n":         {Policy: delivery.TLSNone, Offered: true},
+	} {
+		var out strings.Builder
+		newDoctor(config.Config{}, &out).encryption("m", false, e)
+		if out.String() != want {
+			t.Errorf("says %q, want %q", out.String(), want)
+		}
+	}
+}
+
+func rsaKey(t *testing.T, bits int) string {
+	key, err := rsa.GenerateKey(rand.Reader, bits)
+	if err != nil {
+		t.Fatal(err)
+	}
+	der, err := x509.MarshalPKIXPublicKey(&key.PublicKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return base64.StdEncoding.EncodeToString(der)
+}
+
+func TestDoctorLooksAtDKIM(t *testing.T) {
+	t.Parallel()
+	s := embedded(t)
+	s.env["SENDCODE_SMTP_URL"] = smtptest.Start(t, smtptest.Script{}).URL()
+	s.env["SENDCODE_MAIL_FROM"] = "Shop <codes@shop.example>"
+	said, _ := s.examined(dns{}, 0)
+	s.says(said, "! DKIM: not looked at, for the selector is not known: set SENDCODE_DKIM_SELECTOR to what follows s= in the DKIM-Signature of a mail that arrived")
+	s.env["SENDCODE_DKIM_SELECTOR"] = "s1"
+	ecKey, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, err := x509.MarshalPKIXPublicKey(&ecKey.PublicKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	good := rsaKey(t, 2048)
+	for record, want := range map[string]string{
+		"v=DKIM1; k=rsa; p=" + good:        "✓ DKIM: s1._domainkey.shop.example has an RSA key of 2048 bits",
+		"p=" + good[:60] + " " + good[60:]: "✓ DKIM: s1._domainkey.shop.example has an RSA key of 2048 bits",
+		"v=DKIM1; k=ed25519; p=" + base64.StdEncoding.EncodeToString(make([]byte, 32)): "✓ DKIM: s1._domainkey.shop.example has an Ed25519 key",
+		"v=DKIM1; t=y; p=" + good:       "! DKIM: s1._domainkey.shop.example is marked as a test (t=y): some providers treat its mails as unsigned",
+		"v=DKIM1; p=" + rsaKey(t, 1024): "! DKIM: s1._domainkey.shop.example has an RSA key of 1024 bits; 2048 are safe",
+		"v=DKIM1; p=":                   "✗ DKIM: the key at s1._domainkey.shop.example is withdrawn (p= is empty)",
+		"v=DKIM1; p=hello":              "✗ DKIM: the key at s1._domainkey.shop.example cannot be read",
+		"v=DKIM1; k=rsa; p=" + base64.StdEncoding.EncodeToString(other): "✗ DKIM: the key at s1._domainkey.shop.example cannot be read",
+		"v=spf1 -all": "✗ DKIM: there is no key at s1._domainkey.shop.example: mails signed with it count as unsigned",
+	} {
+		said, err := s.examined(dns{"TXT s1._domainkey.shop.example": {record}}, 0)
+		if (err != nil) != strings.HasPrefix(want, "✗") {
+			t.Errorf("%.40s: %v", record, err)
+		}
+		s.says(said, want)
+	}
+	said, _ = s.examined(dns{"TXT s1._domainkey.shop.example": nil}, 0)
+	s.says(said, "! DKIM: the name servers do not answer for s1._domainkey.shop.example")
+}
+
+func TestDoctorLooksAtPTRAndTheSendersDomain(t *testing.T) {
+	t.Parallel()
+	const ip = "203.0.113.5"
+	mail := dns{"A mail.shop.example": {ip}, "PTR " + ip: {"out.shop.example."}, "A out.shop.example": {ip},
+		"TXT shop.example": {"v=spf1 a -all"}, "TXT _dmarc.shop.example": {"v=DMARC1; p=reject"}}
+	changed := func(key string, value ...string) dns {
+		c := dns{}
+		for k, v := range mail {
+			c[k] = v
+		}
+		if c[key] = value; len(value) == 0 {
+			delete(c, key)
+		}
+		return c
+	}
+	for want, names := range map[string]dns{
+		"✓ PTR: 203.0.113.5 is out.shop.example, which leads back to it":                                              mail,
+		"! PTR: 203.0.113.5, of mail.shop.example, has no name: if mails leave from there, big providers refuse them": changed("PTR " + ip),
+		"! PTR: 203.0.113.5 is out.shop.example, which does not lead back to it":                                      changed("A out.shop.example", "203.0.113.9"),
+		"! PTR: mail.shop.example is in an inner network: look at the PTR of the address that its mails leave from":   changed("A mail.shop.example", "10.1.2.3"),
+		"! sender domain: shop.example has no SPF record":                                                             changed("TXT shop.example"),
+		"! sender domain: shop.example has no DMARC record":                                                           changed("TXT _dmarc.shop.example"),
+		"! PTR: mail.shop.example has no address in the DNS":                                                          changed("A mail.shop.example"),
+	} {
+		var out strings.Builder
+		d := newDoctor(config.Config{SMTPURL: "smtp://mail.shop.example:587", MailFrom: "Shop <codes@shop.example>"}, &out)
+		d.resolver = names
+		d.pointers(t.Context())
+		d.look(t.Context(), "sender domain", d.senderDomain)
+		(&stack{T: t}).says(out.String(), want)
+	}
+	var out strings.Builder
+	d := newDoctor(config.Config{SMTPURL: "smtp://h", MailFrom: "Shop <codes@shop.example>"}, &out)
+	d.resolver = dns{"TXT shop.example": nil, "TXT _dmarc.shop.example": nil, "A h": nil}
+	d.look(t.Context(), "sender domain", d.senderDomain)
+	d.pointers(t.Context())
+	(&stack{T: t}).says(out.String(), "! sender domain: the name servers do not answer for shop.example", "! PTR: the name servers do not answer for h")
+}
+
+// The doctor asks no one but what is configured and the DNS.
+func TestDoctorWithNothingConfigured(t *testing.T) {
+	t.Parallel()
+	s := embedded(t)
+	said, err := s.examined(dns{}, 0)
+	if err != nil || strings.Contains(said, "PTR") || strings.Contains(said, "DKIM") || strings.Contains(said, "clock of") {
+		t.Errorf("%v\n%s", err, said)
+	}
+	for line := range strings.Lines(said) {
+		if !strings.HasPrefix(line, "✓ ") && !strings.HasPrefix(line, "! ") {
+			t.Errorf("a line %q", line)
+		}
+	}
+}
