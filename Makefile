@@ -37,12 +37,13 @@ test: tools ## every test, on servers and a browser of its own
 test-fast: tools ## the tests of what changed, without the race detector
 	@set -o pipefail; go test -shuffle=on -timeout=$(TIMEOUT) -json ./... | bin/count
 
-lint: ## gofmt, go vet, staticcheck, go.mod
+lint: ## gofmt, go vet, staticcheck, go.mod; where the network allows, govulncheck and the specification under tools from npm
 	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then echo "not formatted:" $$unformatted; exit 1; fi
 	go vet ./...
 	go run $(STATICCHECK) ./...
 	go mod tidy -diff
 	go mod verify
+	go run ./tools/outside
 
 bench: ## the limiter beside its rivals, and a whole send over HTTP against the floor under it; some three minutes
 	go test -run='^$$' -bench='Rivals|TakeBy' -timeout=10m ./quota

@@ -65,6 +65,7 @@ var edges = map[string]string{
 	"tools/drill":       "",
 	"tools/ensure":      "internal/parts/locate",
 	"tools/floor":       "",
+	"tools/outside":     "",
 	"tools/rows":        "",
 	"tools/screenshots": "internal/parts internal/parts/locate internal/ui/uitest internal/app internal/config",
 	"tools/up":          "internal/parts internal/parts/locate internal/delivery",
