@@ -1,38 +1,29 @@
 package quota
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/x509"
-	"encoding/pem"
-	"math/big"
-	"net"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"sendcode/internal/parts"
 )
 
 // A private CA signs Redis's certificate: the system trusts it not, ca= does.
 func TestRedisBehindAPrivateAuthority(t *testing.T) {
-	dir := t.TempDir()
-	ca, other := authority(t, filepath.Join(dir, "ca.pem")), filepath.Join(dir, "other.pem")
-	authority(t, other)
-	ca.issue(t, filepath.Join(dir, "server"))
+	ca, other := parts.NewAuthority(t), parts.NewAuthority(t)
+	certificate, key := ca.Issue(t)
 	port := strconv.Itoa(parts.FreePort(t))
-	parts.Redis(t, "--tls-port", port, "--tls-auth-clients", "no", "--tls-ca-cert-file", filepath.Join(dir, "ca.pem"),
-		"--tls-cert-file", filepath.Join(dir, "server.pem"), "--tls-key-file", filepath.Join(dir, "server.key"))
+	parts.Redis(t, "--tls-port", port, "--tls-auth-clients", "no", "--tls-ca-cert-file", ca.File,
+		"--tls-cert-file", certificate, "--tls-key-file", key)
 	url := "rediss://127.0.0.1:" + port + "/0"
 	rules := Request{ID: "one", Rules: defaults, Buckets: map[Scope]string{Recipient: "ann"}}
-	d, err := NewRedis(newClient(t, url+"?pool_size=3&ca="+filepath.Join(dir, "ca.pem")), "q:").Take(t.Context(), rules)
+	d, err := NewRedis(newClient(t, url+"?pool_size=3&ca="+ca.File), "q:").Take(t.Context(), rules)
 	must(t, err)
 	same(t, "admitted", d.Admitted, true)
-	for name, url := range map[string]string{"the system's authorities": url, "another authority": url + "?ca=" + other} {
+	for name, url := range map[string]string{"the system's authorities": url, "another authority": url + "?ca=" + other.File} {
 		if err := NewRedis(newClient(t, url), "q:").Ping(t.Context()); err == nil || !strings.Contains(err.Error(), "certificate") {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -40,10 +31,9 @@ func TestRedisBehindAPrivateAuthority(t *testing.T) {
 }
 
 func TestAuthoritiesOfEveryKindOfURL(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "ca.pem")
-	ca := authority(t, file)
-	pool := x509.NewCertPool()
-	pool.AddCert(ca.cert)
+	ca := parts.NewAuthority(t)
+	file, pool := ca.File, x509.NewCertPool()
+	pool.AddCert(ca.Certificate)
 	alone, err := aloneOptions("rediss://u:p%40@h/0?ca=" + file)
 	must(t, err)
 	same(t, "alone", alone.TLSConfig.RootCAs.Equal(pool), true)
@@ -80,33 +70,4 @@ func TestAuthoritiesThatCannotBeRead(t *testing.T) {
 			t.Errorf("%s: %v", url, err)
 		}
 	}
-}
-
-// issuer is a certificate authority.
-type issuer struct {
-	cert *x509.Certificate
-	key  *ecdsa.PrivateKey
-}
-
-func authority(t *testing.T, file string) issuer {
-	t.Helper()
-	key := must2(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}
-	der := must2(x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key))
-	writePEM(t, file, "CERTIFICATE", der)
-	return issuer{must2(x509.ParseCertificate(der)), key}
-}
-
-// issue writes name.pem and name.key, for 127.0.0.1.
-func (i issuer) issue(t *testing.T, name string) {
-	t.Helper()
-	key := must2(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))
-	template := &x509.Certificate{SerialNumber: big.NewInt(2), NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}}
-	writePEM(t, name+".pem", "CERTIFICATE", must2(x509.CreateCertificate(rand.Reader, template, i.cert, &key.PublicKey, i.key)))
-	writePEM(t, name+".key", "PRIVATE KEY", must2(x509.MarshalPKCS8PrivateKey(key)))
-}
-
-func writePEM(t *testing.T, file, kind string, der []byte) {
-	t.Helper()
-	must(t, os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600))
 }

@@ -88,6 +88,9 @@ func configures(t *testing.T, environment map[string]string) {
 	var environ []string
 	for name, value := range environment {
 		environ = append(environ, name+"="+os.Expand(value, func(reference string) string {
+			if _, byDefault, optional := strings.Cut(reference, ":-"); optional {
+				return byDefault
+			}
 			variable, _, required := strings.Cut(reference, ":?")
 			if given[variable] == "" || !required {
 				t.Errorf("%s uses ${%s}: not a required variable that this test sets", name, reference)

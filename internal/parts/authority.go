@@ -1,0 +1,61 @@
+package parts
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/pem"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+// Authority is a private certificate authority that no system trusts.
+type Authority struct {
+	File        string // its certificate, PEM
+	Certificate *x509.Certificate
+	key         *ecdsa.PrivateKey
+	serial      int64
+}
+
+// NewAuthority makes one for a test.
+func NewAuthority(t testing.TB) *Authority {
+	t.Helper()
+	a := &Authority{File: filepath.Join(t.TempDir(), "ca.pem"), serial: 1}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign, NotAfter: time.Now().Add(time.Hour)}
+	var err error
+	a.key, err = ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	need(t, err)
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &a.key.PublicKey, a.key)
+	need(t, err)
+	a.Certificate, err = x509.ParseCertificate(der)
+	need(t, err)
+	need(t, writePEM(a.File, "CERTIFICATE", der))
+	return a
+}
+
+// Issue makes a certificate for 127.0.0.1, another one each time, and returns the files of it and of its key.
+func (a *Authority) Issue(t testing.TB) (certificate, key string) {
+	t.Helper()
+	a.serial++
+	own, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	need(t, err)
+	template := &x509.Certificate{SerialNumber: big.NewInt(a.serial), NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}}
+	der, err := x509.CreateCertificate(rand.Reader, template, a.Certificate, &own.PublicKey, a.key)
+	need(t, err)
+	private, err := x509.MarshalPKCS8PrivateKey(own)
+	need(t, err)
+	dir := t.TempDir()
+	certificate, key = filepath.Join(dir, "server.pem"), filepath.Join(dir, "server.key")
+	need(t, writePEM(certificate, "CERTIFICATE", der))
+	need(t, writePEM(key, "PRIVATE KEY", private))
+	return certificate, key
+}
+
+func writePEM(file, kind string, der []byte) error {
+	return os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600)
+}
