@@ -7,6 +7,7 @@ package api
 import (
 	"context"
 	"log/slog"
+	"net/http"
 	"net/netip"
 	"sync/atomic"
 	"time"
@@ -79,11 +80,26 @@ func (a *API) SetKeys(keys Keys) {
 func (a *API) Register(e *echo.Echo) {
 	a.allowOrigins(e)
 	// Not a group: echo gives a group with middleware catch-all routes, and a wrong method would become a 404.
-	e.POST("/v1/verifications", a.send, a.authenticate)
-	e.GET("/v1/verifications/:id", a.get, a.authenticate)
-	e.POST("/v1/verifications/:id/check", a.check, a.authenticate)
-	e.POST("/v1/verifications/:id/cancel", a.cancel, a.authenticate)
-	e.POST("/v1/verifications/check", a.checkNamed, a.authenticate)
-	e.POST("/v1/quota", a.quota, a.authenticate)
-	e.GET("/v1/channels", a.channels, a.authenticate)
+	for _, r := range a.routes() {
+		e.Add(r.method, r.path, a.authenticate(r.scope, r.handler))
+	}
+}
+
+// route is an operation with the scope that its key needs.
+type route struct {
+	method, path string
+	scope        Scope
+	handler      echo.HandlerFunc
+}
+
+func (a *API) routes() []route {
+	return []route{
+		{http.MethodPost, "/v1/verifications", ScopeSend, a.send},
+		{http.MethodGet, "/v1/verifications/:id", ScopeRead, a.get},
+		{http.MethodPost, "/v1/verifications/:id/check", ScopeCheck, a.check},
+		{http.MethodPost, "/v1/verifications/:id/cancel", ScopeSend, a.cancel},
+		{http.MethodPost, "/v1/verifications/check", ScopeCheck, a.checkNamed},
+		{http.MethodPost, "/v1/quota", ScopeRead, a.quota},
+		{http.MethodGet, "/v1/channels", ScopeRead, a.channels},
+	}
 }

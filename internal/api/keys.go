@@ -21,6 +21,7 @@ type Key struct {
 	SHA256  [sha256.Size]byte
 	Expires time.Time // from then on it is refused; zero: never
 	Origins []string  // of a browser's key: the pages that may use it
+	Scopes  []Scope   // what a secret key may do; none: everything
 
 	used atomic.Int64 // ms since 1970
 }
@@ -53,8 +54,8 @@ func (k Keys) find(presented string) (*Key, bool) {
 
 const callerKey = "sendcode.caller"
 
-// authenticate lets a request through with the caller that its key names.
-func (a *API) authenticate(next echo.HandlerFunc) echo.HandlerFunc {
+// authenticate lets a request through with the caller that its key names, if the key has the scope.
+func (a *API) authenticate(needed Scope, next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		scheme, presented, _ := strings.Cut(c.Request().Header.Get(echo.HeaderAuthorization), " ")
 		if !strings.EqualFold(scheme, "Bearer") {
@@ -76,6 +77,9 @@ func (a *API) authenticate(next echo.HandlerFunc) echo.HandlerFunc {
 			}
 		}
 		key.used.Store(now.UnixMilli())
+		if !key.has(needed) {
+			return &server.Problem{Kind: server.ScopeMissing, Detail: "This request needs a key with the scope " + string(needed) + "."}
+		}
 		c.Set(callerKey, callerOf(key, c))
 		return next(c)
 	}

@@ -151,6 +151,9 @@ func apiKeys(cfg config.Config) api.Keys {
 			if kind == verification.Browser {
 				key.Origins = a.Origins
 			}
+			for _, scope := range k.Scopes {
+				key.Scopes = append(key.Scopes, api.Scope(scope))
+			}
 			keys = append(keys, key)
 		}
 	}

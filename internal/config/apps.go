@@ -127,7 +127,11 @@ func (s *sections) keys(a *App, n *yaml.Node, path string) {
 					k.Expires = at
 				}
 			},
+			"scopes": func(v *yaml.Node, path string) { s.keyScopes(&k, v, path) },
 		})
+		if k.Kind == PublicKey && len(k.Scopes) > 0 {
+			s.mistake(v, path, "scopes are for secret keys; a public key may do what browsers may")
+		}
 		for _, field := range []string{"id", "kind", "sha256"} {
 			if v.Kind == yaml.MappingNode && !given[field] {
 				s.mistake(v, path, "%s is missing", field)
@@ -156,6 +160,25 @@ func (s *sections) keyKind(k *Key, n *yaml.Node, path string) {
 	if k.Kind = KeyKind(text); ok && k.Kind != SecretKey && k.Kind != PublicKey {
 		s.mistake(n, path, "must be secret or public")
 	}
+}
+
+// keyScopes refuses an empty list: it would read as nothing, and mean everything.
+func (s *sections) keyScopes(k *Key, n *yaml.Node, path string) {
+	if n.Kind == yaml.SequenceNode && len(n.Content) == 0 {
+		s.mistake(n, path, "names no scope; leave it out for all of them")
+	}
+	s.items(n, path, func(v *yaml.Node, path string) {
+		text, ok := s.text(v, path)
+		switch {
+		case !ok:
+		case !slices.Contains(KeyScopes, text):
+			s.mistake(v, path, "must be send, check, read or limit%s", didYouMean(text, KeyScopes))
+		case slices.Contains(k.Scopes, text):
+			s.mistake(v, path, "is there twice")
+		default:
+			k.Scopes = append(k.Scopes, text)
+		}
+	})
 }
 
 // keyHash refuses the hash of nothing, with which an empty token would be let in, and a hash that two keys share.

@@ -121,7 +121,11 @@ type Key struct {
 	Kind    KeyKind
 	SHA256  [32]byte  // of the whole key, prefix and all
 	Expires time.Time // from then on it is refused; zero: never
+	Scopes  []string  // what a secret key may do, of KeyScopes; none: everything
 }
+
+// KeyScopes are the scopes that a secret key may have.
+var KeyScopes = []string{"send", "check", "read", "limit"}
 
 // KeyKind says what an API key may do.
 type KeyKind string

@@ -169,14 +169,13 @@ func (c Config) appsNode() *yaml.Node {
 				if !k.Expires.IsZero() {
 					put(key, "expires", text(k.Expires.Format(time.RFC3339)))
 				}
+				if len(k.Scopes) > 0 {
+					put(key, "scopes", texts(k.Scopes))
+				}
 				keys.Content = append(keys.Content, key)
 			}
 		}
-		origins := sequence()
-		for _, o := range a.Origins {
-			origins.Content = append(origins.Content, text(o))
-		}
-		all.Content = append(all.Content, flow(mapping("name", text(a.Name), "title", text(a.Title), "origins", origins, "keys", keys, "webhook", webhookNode(a.Webhook))))
+		all.Content = append(all.Content, flow(mapping("name", text(a.Name), "title", text(a.Title), "origins", texts(a.Origins), "keys", keys, "webhook", webhookNode(a.Webhook))))
 	}
 	return all
 }

@@ -26,6 +26,7 @@ var (
 	BadRequest       = Kind{"bad-request", http.StatusBadRequest, "Bad request", "The request could not be understood."}
 	Unauthorized     = Kind{"unauthorized", http.StatusUnauthorized, "Not authorised", "Send an API key: `Authorization: Bearer sk_…`. `sendcode key` makes one."}
 	Forbidden        = Kind{"forbidden", http.StatusForbidden, "Not allowed", "This key, or a page of this origin, may not do that."}
+	ScopeMissing     = Kind{"insufficient-scope", http.StatusForbidden, "Insufficient scope", "The API key has `scopes`, and the one that this request needs is not among them; `detail` names it. Nothing was done."}
 	NotFound         = Kind{"not-found", http.StatusNotFound, "Not found", "There is nothing here, or nothing that this caller may see: the two look the same."}
 	MethodNotAllowed = Kind{"method-not-allowed", http.StatusMethodNotAllowed, "Method not allowed", "The header Allow names the methods that this address knows."}
 	Conflict         = Kind{"conflict", http.StatusConflict, "Conflict", "Another request with the same Idempotency-Key is being worked on."}
@@ -45,7 +46,7 @@ var (
 
 // Kinds lists every kind, for the pages and the specification.
 var Kinds = []Kind{
-	MalformedJSON, UnknownField, BadRequest, Unauthorized, Forbidden, NotFound, MethodNotAllowed, Conflict, NotDone, KeyReused, TooLarge,
+	MalformedJSON, UnknownField, BadRequest, Unauthorized, Forbidden, ScopeMissing, NotFound, MethodNotAllowed, Conflict, NotDone, KeyReused, TooLarge,
 	UnsupportedMedia, InvalidField, QuotaExceeded, TooManyChecks, TooManyAttempts, TooManyRequests, Internal, DeliveryFailed, Unavailable,
 }
 

@@ -1,0 +1,89 @@
+package api_test
+
+import (
+	"crypto/sha256"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/labstack/echo/v4"
+
+	"sendcode/internal/api"
+	"sendcode/internal/server"
+	"sendcode/internal/verification"
+)
+
+// scoped is the API with one secret key for each scope, named after it, and one without scopes, "all". A request that passes
+// the check of its key panics in the use cases that are not there, and is a 500; one with a body that is not JSON is a 4xx.
+func scoped(t *testing.T) *echo.Echo {
+	t.Helper()
+	logger := slog.New(slog.NewJSONHandler(io.Discard, nil))
+	keys := api.Keys{{App: "shop", ID: "all", Kind: verification.Secret, SHA256: sha256.Sum256([]byte("sk_all"))}}
+	for _, s := range api.Scopes {
+		keys = append(keys, &api.Key{App: "shop", ID: string(s), Kind: verification.Secret, SHA256: sha256.Sum256([]byte("sk_" + s)), Scopes: []api.Scope{s}})
+	}
+	e := server.New(server.Config{Logger: logger})
+	api.New(nil, keys, logger).Register(e)
+	return e
+}
+
+func allowed(t *testing.T, e *echo.Echo, method, path, key string) bool {
+	t.Helper()
+	r := httptest.NewRequest(method, strings.ReplaceAll(path, ":id", "x"), strings.NewReader("{"))
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Authorization", "Bearer "+key)
+	w := httptest.NewRecorder()
+	e.ServeHTTP(w, r)
+	var p struct{ Type, Detail string }
+	_ = json.Unmarshal(w.Body.Bytes(), &p)
+	if w.Code == http.StatusForbidden {
+		if p.Type != "/problems/insufficient-scope" || p.Detail == "" || strings.Contains(w.Body.String(), "sk_") {
+			t.Errorf("%s %s with %s: %s", method, path, key, w.Body)
+		}
+		return false
+	}
+	if w.Code == http.StatusUnauthorized || w.Code == http.StatusNotFound {
+		t.Errorf("%s %s with %s: %d", method, path, key, w.Code)
+	}
+	return true
+}
+
+// A route that this table does not name, or that asks for no scope, fails the test.
+func TestEveryRouteAsksForItsScope(t *testing.T) {
+	want := map[string]api.Scope{
+		"POST /v1/verifications":            api.ScopeSend,
+		"POST /v1/verifications/:id/cancel": api.ScopeSend,
+		"POST /v1/verifications/:id/check":  api.ScopeCheck,
+		"POST /v1/verifications/check":      api.ScopeCheck,
+		"GET /v1/verifications/:id":         api.ScopeRead,
+		"POST /v1/quota":                    api.ScopeRead,
+		"GET /v1/channels":                  api.ScopeRead,
+	}
+	e := scoped(t)
+	for _, route := range e.Routes() {
+		if !strings.HasPrefix(route.Path, "/v1/") {
+			continue
+		}
+		name := route.Method + " " + route.Path
+		needed, listed := want[name]
+		if !listed {
+			t.Errorf("%s is not in the table", name)
+		}
+		delete(want, name)
+		for _, s := range api.Scopes {
+			if got := allowed(t, e, route.Method, route.Path, "sk_"+string(s)); got != (s == needed) {
+				t.Errorf("%s with a key for %s: allowed %v", name, s, got)
+			}
+		}
+		if !allowed(t, e, route.Method, route.Path, "sk_all") {
+			t.Errorf("%s refuses a key without scopes", name)
+		}
+	}
+	if len(want) > 0 {
+		t.Errorf("there are no such routes: %v", want)
+	}
+}

@@ -1,0 +1,90 @@
+package app
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"sendcode/internal/api"
+	"sendcode/internal/config"
+)
+
+const (
+	sender  = "sk_sendersabcdefghijABCDEFGHIJ01"
+	checker = "sk_checkersabcdefghijABCDEFGHIJ0"
+)
+
+// scoped has two keys of the app default, each with one scope. SENDCODE_API_KEY has all.
+func (s *stack) scoped(second string) *stack {
+	s.Helper()
+	file := s.env["SENDCODE_CONFIG"]
+	if file == "" {
+		file = filepath.Join(s.TempDir(), "sendcode.yaml")
+		s.env["SENDCODE_CONFIG"] = file
+	}
+	text := fmt.Sprintf("apps:\n  - name: default\n    keys:\n      - {id: sender, kind: secret, scopes: [send], sha256: %x}\n      - {id: checker, kind: secret, scopes: [%s], sha256: %x}\n",
+		sha256.Sum256([]byte(sender)), second, sha256.Sum256([]byte(checker)))
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		s.Fatal(err)
+	}
+	return s
+}
+
+// A key does what its scopes say, and a refusal sends, checks and spends nothing.
+func TestKeyScopes(t *testing.T) {
+	s := embedded(t).scoped("check").start(1)
+	refused := func(method, path, body, key, scope string) {
+		t.Helper()
+		a := s.do(0, method, path, body, bearer(key))
+		if a.status != 403 || a.Type != "/problems/insufficient-scope" || !strings.Contains(string(a.raw), "the scope "+scope+".") {
+			t.Errorf("%s %s: %d %s", method, path, a.status, a.raw)
+		}
+		if err := conforms(s.specification(), method, path, a); err != nil {
+			t.Error(err)
+		}
+	}
+	to := `{"channel":"email","to":"` + ana + `"}`
+	refused(http.MethodPost, "/v1/verifications", to, checker, "send")
+	sent := s.do(0, http.MethodPost, "/v1/verifications", to, bearer(sender))
+	if sent.status != 202 || sent.Send.Number != 1 {
+		t.Fatalf("%d %s", sent.status, sent.raw)
+	}
+	code := fmt.Sprintf(`{"code":%q}`, s.codeIn(s.awaitMail(ana, 1)[0]))
+	path := "/v1/verifications/" + sent.ID
+	for _, key := range []string{sender, checker} {
+		refused(http.MethodGet, path, "", key, "read")
+		refused(http.MethodPost, "/v1/quota", to, key, "read")
+		refused(http.MethodGet, "/v1/channels", "", key, "read")
+	}
+	refused(http.MethodPost, path+"/check", code, sender, "check")
+	refused(http.MethodPost, "/v1/verifications/check", to, sender, "check")
+	refused(http.MethodPost, path+"/cancel", "", checker, "send")
+	if a := s.do(0, http.MethodPost, path+"/check", code, bearer(checker)); a.status != 200 || !a.Valid {
+		t.Errorf("a key for checks: %d %s", a.status, a.raw)
+	}
+	for _, c := range [][2]string{{http.MethodGet, path}, {http.MethodPost, path + "/cancel"}} {
+		if a := s.do(0, c[0], c[1], ""); a.status != 200 {
+			t.Errorf("a key without scopes: %v: %d %s", c, a.status, a.raw)
+		}
+	}
+}
+
+// The scopes of the file are those of the API.
+func TestTheScopesOfTheFile(t *testing.T) {
+	var all []string
+	for _, s := range api.Scopes {
+		all = append(all, string(s))
+	}
+	if !slices.Equal(all, config.KeyScopes) {
+		t.Errorf("the API knows %v, the file %v", all, config.KeyScopes)
+	}
+	keys := apiKeys(config.Config{Apps: []config.App{{Name: "a", Keys: []config.Key{{Kind: config.SecretKey, Scopes: config.KeyScopes}}}}})
+	if !slices.Equal(keys[0].Scopes, api.Scopes) {
+		t.Errorf("%v", keys[0].Scopes)
+	}
+}
