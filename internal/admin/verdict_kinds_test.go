@@ -83,6 +83,7 @@ func kindsOfSituations() []situation {
 		told("refused, a back end's codes are locked out", refusedBy(verification.ChecksRule, 700*time.Hour, 3)).with(0, 0).lockedOut(store.Lockout{Wait: 600 * time.Hour, Failures: 100}).alone(),
 		told("refused, codes were locked out", refusedBy(verification.ChecksRule, 20*time.Hour, 1)).with(0, 0).holding(halfTried).alone(),
 		told("refused, by the breaker", refusedBy(verification.BreakerName, 42*time.Second, 1)).with(0, 0).alone(),
+		told("refused, by the bound on spellings", refusedBy(verification.SpellingsName, 20*time.Hour, 1)).with(0, 0).alone(),
 		told("refused, several by a network's rule", refusedBy("office", 42*time.Second, 7)).with(0, 0).by(quota.Network).alone(),
 	}
 	for _, scope := range []quota.Scope{quota.App, quota.Purpose, quota.IP, quota.Network, quota.Country, quota.Prefix, quota.Global} {

@@ -55,7 +55,7 @@ func (c matter) refusedByChecks() (what, next sentence) {
 // looksAt is whose requests the rule counts; empty where that is the recipient, or not known.
 func (c matter) looksAt() string {
 	switch {
-	case c.BlockedBy == verification.BreakerName || c.BlockedBy == verification.CarrierRule:
+	case c.BlockedBy == verification.BreakerName || c.BlockedBy == verification.CarrierRule || c.BlockedBy == verification.SpellingsName && c.rule == "":
 		return c.BlockedBy
 	case c.rule == quota.Recipient:
 		return ""
@@ -66,7 +66,7 @@ func (c matter) looksAt() string {
 // shared says that others' requests count as well, so that the person can do little about it.
 func (c matter) shared() bool {
 	switch c.looksAt() {
-	case "", string(quota.Failures), verification.CarrierRule:
+	case "", string(quota.Failures), verification.CarrierRule, verification.SpellingsName:
 		return false
 	}
 	return true
@@ -79,7 +79,7 @@ func (c matter) again() sentence {
 		return c.later()
 	}
 	if !c.speaksOf(c.BlockedBy) {
-		if c.rule == "" {
+		if c.rule == "" && c.BlockedBy != verification.SpellingsName {
 			return c.and(c.about("next.refused.elsewhere"), c.later())
 		}
 		return c.later()

@@ -40,8 +40,9 @@ func terms(cfg config.Config) verification.Terms {
 			App: rule("app", quota.App, cfg.Checks.App),
 		},
 		Pauses: pauses(cfg), SuppressFor: cfg.Suppressions.For, Retention: cfg.Retention,
-		Numbers: numbers(cfg),
-		Breaker: rule(verification.BreakerName, verification.Everything, cfg.Breaker),
+		Numbers:   numbers(cfg),
+		Breaker:   rule(verification.BreakerName, verification.Everything, cfg.Breaker),
+		Spellings: rule(verification.SpellingsName, verification.Spellings, cfg.Spellings),
 	}
 }
 

@@ -29,6 +29,17 @@ func (s *sections) breaker(n *yaml.Node, path string) {
 	}
 }
 
+// defaultSpellings is twice what the default policy lets one address have.
+func defaultSpellings() Bound { return Bound{20, 24 * time.Hour} }
+
+// spellings may be {}: none.
+func (s *sections) spellings(n *yaml.Node, path string) {
+	s.config.Spellings = Bound{}
+	if n.Kind != yaml.MappingNode || len(n.Content) > 0 {
+		s.bound(&s.config.Spellings, n, path)
+	}
+}
+
 func (s *sections) bound(b *Bound, n *yaml.Node, path string) {
 	given := map[string]bool{}
 	s.fields(n, path, map[string]func(*yaml.Node, string){

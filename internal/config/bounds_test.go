@@ -21,7 +21,19 @@ func TestBoundsOfChecksAndOfAll(t *testing.T) {
 	if c.Checks.Network != (Bound{100, time.Hour}) || c.Breaker != (Bound{}) {
 		t.Errorf("by default %+v %+v", c.Checks, c.Breaker)
 	}
+	if c.Spellings != (Bound{20, 24 * time.Hour}) {
+		t.Errorf("spellings by default %+v", c.Spellings)
+	}
+	if c, err = loadYAML("spellings: {limit: 40, window: 12h}"); err != nil || c.Spellings != (Bound{40, 12 * time.Hour}) {
+		t.Errorf("%+v %v", c.Spellings, err)
+	}
+	if c, err = loadYAML("spellings: {}"); err != nil || c.Spellings != (Bound{}) {
+		t.Errorf("turned off: %+v %v", c.Spellings, err)
+	}
 	for file, want := range map[string]string{
+		"spellings: {limit: 0, window: 24h}":    "spellings.limit: must be from 1 to 100000",
+		"spellings: {limit: 20}":                "spellings: window is missing",
+		"spellings: off":                        "spellings: must be key: value pairs",
 		"breaker: {limit: 0, window: 60s}":      "breaker.limit: must be from 1 to 100000",
 		"breaker: {limit: 100001, window: 60s}": "breaker.limit: must be from 1 to 100000",
 		"breaker: {limit: 5}":                   "breaker: window is missing",
@@ -34,5 +46,35 @@ func TestBoundsOfChecksAndOfAll(t *testing.T) {
 		if _, err := loadYAML(file); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", file, err)
 		}
+	}
+}
+
+// A policy that lets browsers ask for more than the bound on spellings is told of, since the bound refuses first.
+func TestAPolicyAboveTheBoundOnSpellings(t *testing.T) {
+	public := "apps: [{name: default, origins: [https://a.example], keys: [{id: a, kind: public, sha256: 5994471abb01112afcc18159f6cc74b4f511b99806da59b3caf5a9c173cacfc5}]}]\n"
+	for rules, told := range map[string]bool{
+		"{name: day, scope: recipient, limit: 20, window: 24h}":                                                                         false,
+		"{name: day, scope: recipient, limit: 21, window: 24h}":                                                                         true,
+		"{name: hour, scope: recipient, limit: 1, window: 1h}":                                                                          true,
+		"{name: hour, scope: recipient, limit: 1, window: 1h}, {name: day, scope: recipient, limit: 5, window: 24h}":                    false,
+		"{name: hour, scope: recipient, limit: 9, window: 1h}, {name: day, scope: recipient, limit: 9, window: 24h, callers: browsers}": false,
+		"{name: hour, scope: recipient, limit: 9, window: 1h}, {name: day, scope: recipient, limit: 9, window: 24h, mode: observe}":     true,
+		"{name: today, scope: recipient, limit: 10, per: day}":                                                                          false,
+		"{name: today, scope: recipient, limit: 11, per: day}":                                                                          true,
+	} {
+		for _, apps := range []string{public, ""} {
+			c, err := loadYAML(apps + "policies: {default: [" + rules + "]}")
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := strings.Contains(strings.Join(c.Warnings, "\n"), "The policy default lets one address have more codes within 24h than spellings (20)")
+			if got != (told && apps != "") {
+				t.Errorf("%s with a public key (%v): %q", rules, apps != "", c.Warnings)
+			}
+		}
+	}
+	c, err := loadYAML(public + "spellings: {}\npolicies: {default: [{name: day, scope: recipient, limit: 100, window: 24h}]}")
+	if err != nil || strings.Contains(strings.Join(c.Warnings, "\n"), "spellings") {
+		t.Errorf("%v %q", err, c.Warnings)
 	}
 }

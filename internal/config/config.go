@@ -50,6 +50,7 @@ type Config struct {
 	Apps              []App // DefaultApp first, the others in the order of the file
 	Checks            Checks
 	Breaker           Bound // of all sends together; zero: none
+	Spellings         Bound // of what browsers ask for, for all spellings of one mailbox; zero: none
 	TestRecipients    []TestRecipient
 	Blocks            []Block
 	Pauses            []Pause

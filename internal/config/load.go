@@ -13,7 +13,7 @@ import (
 func Load(environ []string, readFile func(string) ([]byte, error)) (Config, error) {
 	errs := &Errors{}
 	given := fromEnviron(environ, readFile, errs)
-	c := Config{Checks: defaultChecks(), Suppressions: Suppressions{defaultSuppression}, Retention: defaultRetention, RequestsPerMinute: defaultRequests, SMS: defaultSMS(), Admin: defaultAdmin()}
+	c := Config{Checks: defaultChecks(), Spellings: defaultSpellings(), Suppressions: Suppressions{defaultSuppression}, Retention: defaultRetention, RequestsPerMinute: defaultRequests, SMS: defaultSMS(), Admin: defaultAdmin()}
 	sections := sections{config: &c, readFile: readFile, getenv: lookup(environ)}
 	settings := map[string]setting{}
 	if file, ok := given[keyConfig]; ok {

@@ -45,6 +45,7 @@ func TestNothingGiven(t *testing.T) {
 		Apps:         []App{{Name: "default"}},
 		Page:         Page{App: "default"},
 		Checks:       Checks{Network: Bound{100, time.Hour}, WideNetwork: Bound{300, time.Hour}, App: Bound{10_000, time.Hour}},
+		Spellings:    Bound{20, 24 * time.Hour},
 		Suppressions: Suppressions{For: 720 * time.Hour},
 		Retention:    2160 * time.Hour,
 

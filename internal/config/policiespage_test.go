@@ -64,6 +64,11 @@ var promised = []struct {
 		{Name: "browser_hour", Scope: quota.Recipient.OfBrowsers(), Limit: 3, Window: time.Hour},
 		{Name: "browser_day", Scope: quota.Recipient.OfBrowsers(), Limit: 6, Window: 24 * time.Hour},
 	}},
+	{"Spellings of one mailbox: at most 20 a day from browsers", "yaml ", "default", []quota.Rule{
+		{Name: "minute", Scope: quota.Recipient, Limit: 1, Window: 60 * time.Second},
+		{Name: "hour", Scope: quota.Recipient, Limit: 5, Window: time.Hour},
+		{Name: "day", Scope: quota.Recipient, Limit: 10, Window: 24 * time.Hour},
+	}},
 	{"A gateway: 1,000 requests per second", "go yaml ", "default", []quota.Rule{
 		{Name: "person", Scope: quota.Recipient, Limit: 5, Window: time.Hour},
 		{Name: "route", Scope: quota.Purpose, Limit: 1000, Window: time.Second},

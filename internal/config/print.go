@@ -66,6 +66,7 @@ func (c Config) node() *yaml.Node {
 	put(root, "trusted_proxies", networksNode(c.TrustedProxies))
 	put(root, "checks", flow(mapping("network", boundNode(c.Checks.Network), "wide_network", boundNode(c.Checks.WideNetwork), "app", boundNode(c.Checks.App))))
 	put(root, "breaker", boundNode(c.Breaker))
+	put(root, "spellings", boundNode(c.Spellings))
 	put(root, "test_recipients", unshown(sequence(), len(c.TestRecipients)))
 	put(root, "block", c.blockNode())
 	put(root, "paused", c.pausedNode())

@@ -10,7 +10,7 @@ import (
 // titles and keys. A generated API key stays where next has no key that would take its place.
 func (c Config) Renewed(next Config) Config {
 	c.Policies, c.Purposes, c.Apps, c.Warnings = next.Policies, next.Purposes, next.Apps, next.Warnings
-	c.Checks, c.Breaker = next.Checks, next.Breaker
+	c.Checks, c.Breaker, c.Spellings = next.Checks, next.Breaker, next.Spellings
 	c.Pauses, c.Suppressions, c.Retention = next.Pauses, next.Suppressions, next.Retention
 	c.RequestsPerMinute = next.RequestsPerMinute
 	c.WebhooksAllow, c.WebhookSecrets = next.WebhooksAllow, next.WebhookSecrets
@@ -41,6 +41,7 @@ func (c Config) Differs(next Config) []string {
 	add("webhooks", c.WebhooksAllow, next.WebhooksAllow)
 	add("checks", c.Checks, next.Checks)
 	add("breaker", c.Breaker, next.Breaker)
+	add("spellings", c.Spellings, next.Spellings)
 	add("test_recipients", c.TestRecipients, next.TestRecipients)
 	add("block", c.Blocks, next.Blocks)
 	add("paused", c.Pauses, next.Pauses)

@@ -41,6 +41,7 @@ func (s *sections) read(root *yaml.Node, settings map[string]setting) {
 		"trusted_proxies":     s.trustedProxies,
 		"checks":              s.checks,
 		"breaker":             s.breaker,
+		"spellings":           s.spellings,
 		"test_recipients":     s.testRecipients,
 		"block":               s.block,
 		"paused":              s.paused,

@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"math"
 	"net/url"
 	"slices"
 	"time"
@@ -39,6 +40,7 @@ func (c *Config) warn(now time.Time) {
 		add(name != defaultName && len(c.PurposesOf(name)) == 0, "No purpose uses the policy %s.", name)
 	}
 	c.warnOfApps(now, add)
+	c.warnOfSpellings(add)
 	c.warnOfAdminTokens(now, add)
 	if c.Loopback() || slices.ContainsFunc(c.Apps, App.hasSecretKey) { // on loopback the app default is given one
 		c.warnOfNetworks(add)
@@ -76,6 +78,35 @@ func (c *Config) warnOfNetworks(add func(when bool, format string, args ...any))
 				"of the sends with a secret key it counts only those that name the client's address in client_ip.", r.Name, name, r.Scope)
 		}
 	}
+}
+
+// warnOfSpellings names the policies that the bound on spellings refuses browsers before.
+func (c *Config) warnOfSpellings(add func(when bool, format string, args ...any)) {
+	public := func(a App) bool { return slices.ContainsFunc(a.Keys, func(k Key) bool { return k.Kind == PublicKey }) }
+	if c.Spellings == (Bound{}) || !slices.ContainsFunc(c.Apps, public) {
+		return
+	}
+	for _, name := range sortedKeys(c.Policies) {
+		add(len(c.PurposesOf(name)) > 0 && most(c.Policies[name].Rules, c.Spellings.Window) > c.Spellings.Limit, "The policy %s lets one address have more codes "+
+			"within %s than spellings (%d) lets browsers ask for, so that refuses them first.", name, short(c.Spellings.Window), c.Spellings.Limit)
+	}
+}
+
+// most is how many sends the rules let in for one recipient within any time of the given length.
+func most(rules []quota.Rule, within time.Duration) int {
+	n := math.MaxInt
+	for _, r := range rules {
+		if r.Scope.Base() != quota.Recipient || r.Observe {
+			continue
+		}
+		window, more := r.Window, 0
+		if r.Per != "" { // a time as long as a period touches two of them
+			window, more = quota.Longest([]quota.Rule{r}), 1
+		}
+		periods := int((within+window-1)/window) + more
+		n = min(n, r.Limit*periods)
+	}
+	return n
 }
 
 // plainMail reports whether a mail server on another machine may be sent to without TLS.

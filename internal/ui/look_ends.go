@@ -35,7 +35,7 @@ func neverSent(v verification.View) bool { return v.Send.Status == store.Failed 
 // spent says which rule it was in the person's words.
 func (t *texts) spent(worst quota.State, to string) (string, until) {
 	switch worst.Scope.Base() {
-	case quota.Recipient:
+	case quota.Recipient, verification.Spellings:
 		if worst.Name == verification.CarrierRule {
 			return t.EnoughCarrier, until{Else: fill(t.EnoughCarrierLead, "to", to)}
 		}

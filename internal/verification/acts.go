@@ -20,7 +20,8 @@ type Person struct {
 	Channel   recipient.Channel
 	Purpose   string
 	Recipient recipient.Hash
-	To        string // masked
+	Mailbox   recipient.Hash // of all spellings of the address; zero: not known
+	To        string         // masked
 }
 
 // Person understands whom a request names. The reason must not name them: it is kept for good. Errors: *InvalidError.
@@ -40,7 +41,15 @@ func (s *Service) Person(app, channel, to, purpose, reason string) (Person, erro
 	if err := CheckReason(reason, r.Address()); err != nil {
 		return Person{}, err
 	}
-	return Person{App: app, Channel: r.Channel(), Purpose: p.Name, Recipient: s.hash(r), To: r.Masked()}, nil
+	return Person{App: app, Channel: r.Channel(), Purpose: p.Name, Recipient: s.hash(r), Mailbox: s.Folding.Mailbox(r, s.IndexKey), To: r.Masked()}, nil
+}
+
+// mailbox is that of the recipient; where only its hash is known, of an address in its simplest spelling.
+func (p Person) mailbox() recipient.Hash {
+	if p.Mailbox.IsZero() {
+		return p.Recipient
+	}
+	return p.Mailbox
 }
 
 // on writes whom an act is done to into it.
@@ -75,7 +84,7 @@ func (s *Service) ResetQuota(ctx context.Context, p Person, act store.AuditEntry
 	var limited []string
 	for _, app := range s.apps(p) {
 		logged = append(logged, store.Bucket{App: app, Channel: p.Channel, Recipient: p.Recipient, Purposes: purpose.Shares})
-		limited = append(limited, failuresBucket(app, p.Channel, p.Recipient))
+		limited = append(limited, failuresBucket(app, p.Channel, p.Recipient), spellingsBucket(app, p.mailbox()))
 		for _, policy := range terms.counted(purpose.Name) {
 			limited = append(limited, recipientBuckets(app, p.Channel, policy, p.Recipient)...)
 		}

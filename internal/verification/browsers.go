@@ -25,7 +25,7 @@ func (s *Service) purposeFor(c Caller, name string) (Purpose, error) {
 		return p, err
 	}
 	if c.Kind == Browser {
-		p.Policy.Rules = forBrowsers(p.Policy.Rules)
+		p.Policy.Rules = forBrowsers(p.Policy.Rules, terms.Spellings)
 	} else {
 		p.Policy.Rules = forBackEnds(p.Policy.Rules, c.IP)
 	}
@@ -70,16 +70,24 @@ func forBackEnds(rules []quota.Rule, client netip.Addr) []quota.Rule {
 	})
 }
 
-func forBrowsers(rules []quota.Rule) []quota.Rule {
+func forBrowsers(rules []quota.Rule, spellings quota.Rule) []quota.Rule {
 	all := slices.Clip(rules)
 	for _, r := range browserRules {
 		if slices.ContainsFunc(rules, func(own quota.Rule) bool { return own.Scope.Base() == r.Scope }) {
 			continue
 		}
-		for slices.ContainsFunc(rules, func(own quota.Rule) bool { return own.Name == r.Name }) {
-			r.Name += "_" // answers name each rule once
-		}
-		all = append(all, r)
+		all = append(all, unlike(rules, r))
+	}
+	if spellings.Limit > 0 {
+		all = append(all, unlike(rules, spellings))
 	}
 	return all
+}
+
+// unlike has a name that no rule of the policy has: answers name each rule once.
+func unlike(rules []quota.Rule, r quota.Rule) quota.Rule {
+	for slices.ContainsFunc(rules, func(own quota.Rule) bool { return own.Name == r.Name }) {
+		r.Name += "_"
+	}
+	return r
 }

@@ -106,14 +106,14 @@ func TestRulesForBrowsers(t *testing.T) {
 		{[]quota.Rule{own, net, office}, []string{"minute", "client", "office"}},
 	} {
 		var got []string
-		for _, r := range forBrowsers(c.rules) {
+		for _, r := range forBrowsers(c.rules, quota.Rule{}) {
 			got = append(got, r.Name)
 		}
 		if fmt.Sprint(got) != fmt.Sprint(c.want) {
 			t.Errorf("%v, want %v", got, c.want)
 		}
 	}
-	if err := quota.Validate(forBrowsers([]quota.Rule{own})); err != nil {
+	if err := quota.Validate(forBrowsers([]quota.Rule{own}, quota.Rule{})); err != nil {
 		t.Error(err)
 	}
 }

@@ -34,6 +34,10 @@ func buckets(c Caller, ch recipient.Channel, in area, p Purpose, h recipient.Has
 		switch {
 		case r.Scope == quota.Failures:
 			all[r.Scope] = failuresBucket(c.App, ch, h)
+		case r.Scope == Spellings:
+			if in.mailbox != (recipient.Hash{}) {
+				all[r.Scope] = spellingsBucket(c.App, in.mailbox)
+			}
 		case r.Scope == Everything:
 			all[r.Scope] = quota.Bucket("", "", "", string(Everything), subject)
 		case subject != "":

@@ -63,11 +63,14 @@ func (n Numbers) served() (countries []string) {
 	return countries
 }
 
-// on is the purpose as it is for a channel: mails belong to no country, so rules on countries and prefixes pass them by.
+// on is the purpose as it is for a channel: mails belong to no country, so rules on countries and prefixes pass them by, and phone
+// numbers have one spelling.
 func (p Purpose) on(ch recipient.Channel) Purpose {
-	if ch != recipient.SMS {
-		p.Policy.Rules = slices.DeleteFunc(slices.Clone(p.Policy.Rules), byArea)
+	others := byArea
+	if ch == recipient.SMS {
+		others = func(r quota.Rule) bool { return r.Scope == Spellings }
 	}
+	p.Policy.Rules = slices.DeleteFunc(slices.Clone(p.Policy.Rules), others)
 	return p
 }
 
@@ -75,13 +78,17 @@ func byArea(r quota.Rule) bool {
 	return r.Scope.Base() == quota.Country || r.Scope.Base() == quota.Prefix
 }
 
-// area is where a number belongs, as buckets name it. The zero area is not known, and leaves such rules out of a look.
-type area struct{ country, prefix string }
+// area is where a recipient belongs, as buckets name it: a number to its country and prefix, an address to its mailbox. The zero
+// area is not known, and leaves such rules out of a look.
+type area struct {
+	country, prefix string
+	mailbox         recipient.Hash
+}
 
 // area hides the prefix, which is most of a number, from whoever reads the limiter's keys.
 func (s *Service) area(r recipient.Recipient) area {
 	if r.Channel() != recipient.SMS {
-		return area{}
+		return area{mailbox: s.Folding.Mailbox(r, s.IndexKey)}
 	}
 	mac := hmac.New(sha256.New, s.IndexKey)
 	mac.Write([]byte("sendcode prefix v1\x00" + r.Prefix()))
@@ -90,7 +97,7 @@ func (s *Service) area(r recipient.Recipient) area {
 
 // areaOf is that of a recipient whom only its row knows, where a rule asks for it.
 func (s *Service) areaOf(p Purpose, sealed func() (recipient.Recipient, error)) area {
-	if !slices.ContainsFunc(p.Policy.Rules, byArea) {
+	if !slices.ContainsFunc(p.Policy.Rules, func(r quota.Rule) bool { return byArea(r) || r.Scope == Spellings }) {
 		return area{}
 	}
 	r, err := sealed()

@@ -8,11 +8,15 @@ import (
 // a code for it, so a browser reads it only after a send of its own, which costs quota and reaches the recipient. own is the
 // state of the verification that the caller names, or has just opened; empty: it names none.
 //
-// A secret key, and a browser while its verification is pending, read every rule. Any other browser reads the one rule that
-// refuses it, and nothing where none does.
+// A secret key, and a browser while its verification is pending, read every rule, the browser the one on spellings only while
+// that refuses. Any other browser reads the one rule that refuses it, and nothing where none does.
 func Public(d quota.Decision, c Caller, own State) quota.Decision {
 	d = d.Told()
-	if c.Kind == Secret || own == Pending {
+	if c.Kind == Secret {
+		return d
+	}
+	d = withoutSpellings(d)
+	if own == Pending {
 		return d
 	}
 	rule, refused := refusing(d)

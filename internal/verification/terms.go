@@ -17,6 +17,7 @@ type Terms struct {
 	Blocks      Blocks            // who gets no codes
 	Checks      Checks            // bounds of failed checks; zero: DefaultChecks
 	Breaker     quota.Rule        // bounds all sends together; zero: nothing does
+	Spellings   quota.Rule        // bounds what browsers ask for, for all spellings of one mailbox together; zero: nothing does
 	Pauses      []Pause           // what sends nothing at the moment
 	SuppressFor time.Duration     // how long a bounce or a complaint keeps mail from its recipient; 0: not at all
 	Numbers     Numbers           // which phone numbers are sent to
