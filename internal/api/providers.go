@@ -13,6 +13,7 @@ import (
 	"sendcode/internal/server"
 	"sendcode/internal/store"
 	"sendcode/internal/verification"
+	"sendcode/quota"
 )
 
 // Hearer takes what a provider tells. Implementation: verification.Service.
@@ -24,14 +25,17 @@ type Hearer interface {
 type Providers struct {
 	sources map[string]events.Source
 	hearer  Hearer
+	used    signatures
 	count   func(provider, outcome string)
 	logger  *slog.Logger
 	now     func() time.Time
 }
 
-// NewProviders makes it for the sources given. count hears of every event and of every request that was none.
-func NewProviders(sources []events.Source, h Hearer, count func(provider, outcome string), logger *slog.Logger) *Providers {
+// NewProviders makes it for the sources given. The limiter remembers used signatures. count hears of every event and of every
+// request that was none.
+func NewProviders(sources []events.Source, h Hearer, limiter Limiter, count func(provider, outcome string), logger *slog.Logger) *Providers {
 	p := &Providers{sources: map[string]events.Source{}, hearer: h, count: count, logger: logger, now: time.Now}
+	p.used = signatures{limiter, quota.NewMemory(func() time.Time { return p.now() }, "process")}
 	for _, s := range sources {
 		p.sources[s.Name] = s
 	}
@@ -45,6 +49,7 @@ func (p *Providers) Register(e *echo.Echo) { e.POST(server.EventsPath+":name", p
 const (
 	forged      = "forged"
 	malformed   = "malformed"
+	replayed    = "replayed"
 	unmapped    = "unmapped"
 	unavailable = "unavailable"
 )
@@ -52,7 +57,7 @@ const (
 // ProviderOutcomes are all that are counted.
 var ProviderOutcomes = []string{
 	string(store.ProviderDelivered), string(store.ProviderBounced), string(store.ProviderComplained), string(store.ProviderOptedOut), string(verification.Repeated),
-	string(verification.UnknownMessage), string(verification.OtherRecipient), string(events.Ignored), unmapped, forged, malformed, unavailable,
+	string(verification.UnknownMessage), string(verification.OtherRecipient), string(events.Ignored), unmapped, forged, malformed, replayed, unavailable,
 }
 
 // hear answers 204 for everything that telling again would not change: also for messages that nobody knows, and for events
@@ -79,14 +84,43 @@ func (p *Providers) hear(c echo.Context) error {
 		p.logger.WarnContext(c.Request().Context(), "a provider's events could not be read", "provider", source.Name)
 		return &server.Problem{Kind: server.MalformedJSON, Detail: "The body is not JSON of the shape that is configured."}
 	}
+	if err := p.once(c.Request().Context(), source, body, all); err != nil {
+		return err
+	}
+	return c.NoContent(http.StatusNoContent)
+}
+
+// once takes the events, unless their signature was used before: one that does not cover the events themselves would let who has
+// seen it tell anything. The answer to a repetition is the same, so that a provider whose first answer was lost does not go on.
+func (p *Providers) once(ctx context.Context, source events.Source, body []byte, all []events.Event) error {
+	signature, single := source.Signature(body)
+	if !single {
+		return p.each(ctx, source.Name, all)
+	}
+	undo, fresh, err := p.used.use(ctx, source.Name, signature)
+	switch {
+	case err != nil:
+		return err
+	case !fresh:
+		p.count(source.Name, replayed)
+		return nil
+	}
+	if err := p.each(ctx, source.Name, all); err != nil {
+		undo()
+		return err
+	}
+	return nil
+}
+
+func (p *Providers) each(ctx context.Context, provider string, all []events.Event) error {
 	for _, e := range all {
-		outcome, err := p.one(c.Request().Context(), source.Name, e)
-		p.count(source.Name, outcome)
+		outcome, err := p.one(ctx, provider, e)
+		p.count(provider, outcome)
 		if err != nil {
 			return err
 		}
 	}
-	return c.NoContent(http.StatusNoContent)
+	return nil
 }
 
 var kinds = map[events.Outcome]store.ProviderEventKind{

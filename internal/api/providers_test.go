@@ -49,7 +49,7 @@ func newTold(t *testing.T) *told {
 	x := &told{T: t, ear: &ear{answer: verification.Recorded}}
 	logger := slog.New(slog.NewTextHandler(io.Discard, nil))
 	e := server.New(server.Config{Logger: logger})
-	NewProviders([]events.Source{source}, x.ear, func(p, o string) { x.counts = append(x.counts, p+" "+o) }, logger).Register(e)
+	NewProviders([]events.Source{source}, x.ear, nil, func(p, o string) { x.counts = append(x.counts, p+" "+o) }, logger).Register(e)
 	x.h = e
 	return x
 }

@@ -87,7 +87,7 @@ func (a *App) registerProviders(e *echo.Echo) {
 		a.metrics.provider(p.Name)
 	}
 	if len(sources) > 0 {
-		api.NewProviders(sources, a.codes, a.metrics.told, a.logger).Register(e)
+		api.NewProviders(sources, a.codes, a.limiter, a.metrics.told, a.logger).Register(e)
 	}
 }
 

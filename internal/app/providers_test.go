@@ -1,11 +1,16 @@
 package app
 
 import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 )
 
 const (
@@ -128,5 +133,41 @@ func TestProviderComesAgain(t *testing.T) {
 	s.await("the event to be taken", func() bool { return s.told(0, complaint).status == http.StatusNoContent })
 	if again := s.wait(0, ana); again.Send.Reason != "suppressed" {
 		t.Errorf("%d %s", again.status, again.raw)
+	}
+}
+
+// Who has seen one signed request of a provider tells nothing with its signature, on whatever replica.
+func TestAProvidersSignatureIsGoodOnce(t *testing.T) {
+	s := onRealParts(t)
+	file := filepath.Join(t.TempDir(), "sendcode.yaml")
+	text := "policies:\n  default:\n" + roomy + "provider_events:\n  - {name: post, scheme: hmac_fields, secret_env: POST_SECRET, signed: [at, token], signed_time: at, signature: sum, " +
+		"message: id, type: kind, outcomes: {ok: delivered, spam: complained}}\n"
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s.env["SENDCODE_CONFIG"], s.env["POST_SECRET"] = file, hookSecret
+	s.start(2)
+	a := s.wait(0, ana)
+	stamp := strconv.FormatInt(time.Now().Unix(), 10)
+	mac := hmac.New(sha256.New, []byte(hookSecret))
+	mac.Write([]byte(stamp + "a-token"))
+	body := func(kind string) string {
+		return fmt.Sprintf(`{"at":%s,"token":"a-token","sum":"%x","kind":%q,"id":%q}`, stamp, mac.Sum(nil), kind, a.Send.ID)
+	}
+	for i, kind := range []string{"ok", "spam", "spam", "ok"} {
+		if got := s.do(i%2, http.MethodPost, "/v1/events/post", body(kind)); got.status != http.StatusNoContent {
+			t.Errorf("%s: %d %s", kind, got.status, got.raw)
+		}
+	}
+	story := s.do(0, http.MethodGet, "/v1/admin/sends/"+a.Send.ID, "", bearer(token))
+	if !strings.Contains(string(story.raw), `"kind":"delivered"`) || strings.Contains(string(story.raw), "complained") {
+		t.Errorf("%s", story.raw)
+	}
+	if again := s.wait(1, ana); again.Send.Status != "sent" {
+		t.Errorf("the recipient is suppressed: %s", again.raw)
+	}
+	metrics := string(s.do(1, http.MethodGet, "/metrics", "").raw)
+	if !strings.Contains(metrics, `sendcode_provider_events_total{outcome="replayed",provider="post"} 2`+"\n") {
+		t.Error("the repetitions are not counted")
 	}
 }

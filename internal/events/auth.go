@@ -92,11 +92,29 @@ func (a Auth) fields(body []byte, now time.Time) bool {
 	if err != nil || !recent(text(a.Time.find(value)), now) {
 		return false
 	}
-	var signed []byte
+	return a.signed(text(a.Signature.find(value)), a.covered(value))
+}
+
+// covered is what the signature of members of the body is over.
+func (a Auth) covered(value any) (all []byte) {
 	for _, p := range a.Fields {
-		signed = append(signed, text(p.find(value))...)
+		all = append(all, text(p.find(value))...)
 	}
-	return a.signed(text(a.Signature.find(value)), signed)
+	return all
+}
+
+// Signature names what a verified request was signed with, where that is good for one request: HMACFields does not cover the
+// events. It is the same however the signature is written, and not the signature itself.
+func (s Source) Signature(body []byte) (name string, single bool) {
+	if s.Auth.Scheme != HMACFields {
+		return "", false
+	}
+	value, err := decode(body)
+	if err != nil {
+		return "", false
+	}
+	sum := sha256.Sum256(s.Auth.covered(value))
+	return hex.EncodeToString(sum[:]), true
 }
 
 func (a Auth) signed(signature string, message []byte) bool {

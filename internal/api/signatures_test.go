@@ -1,0 +1,179 @@
+package api
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"sendcode/internal/events"
+	"sendcode/internal/server"
+	"sendcode/internal/verification"
+	"sendcode/quota"
+)
+
+// brittle is a limiter that may be away.
+type brittle struct {
+	*quota.Memory
+	away bool
+}
+
+func (b *brittle) Take(ctx context.Context, r quota.Request) (quota.Decision, error) {
+	if b.away {
+		return quota.Decision{}, quota.ErrUnavailable
+	}
+	return b.Memory.Take(ctx, r)
+}
+
+// signing is a provider that signs a time and a token, on a clock that the test moves.
+type signing struct {
+	*testing.T
+	now     time.Time
+	limiter *brittle
+}
+
+func newSigning(t *testing.T) *signing {
+	s := &signing{T: t, now: time.Unix(1_800_000_000, 0)}
+	s.limiter = &brittle{Memory: quota.NewMemory(func() time.Time { return s.now }, "shared")}
+	return s
+}
+
+// replica is one of several processes behind the limiter.
+func (s *signing) replica() *told {
+	source := events.Source{Name: "post", Auth: events.Auth{
+		Scheme: events.HMACFields, Secrets: [][]byte{[]byte(right)}, Fields: []events.Path{{"at"}, {"token"}}, Time: events.Path{"at"}, Signature: events.Path{"sum"},
+	}, Shape: events.Shape{Type: []events.Path{{"kind"}}, Message: []events.Path{{"tag"}}, Outcomes: map[string]events.Outcome{"ok": events.Delivered, "spam": events.Complained}}}
+	x := &told{T: s.T, ear: &ear{answer: verification.Recorded}}
+	logger := slog.New(slog.NewTextHandler(io.Discard, nil))
+	e := server.New(server.Config{Logger: logger})
+	var mu sync.Mutex
+	p := NewProviders([]events.Source{source}, x.ear, s.limiter, func(p, o string) { mu.Lock(); defer mu.Unlock(); x.counts = append(x.counts, p+" "+o) }, logger)
+	p.now = func() time.Time { return s.now }
+	p.Register(e)
+	x.h = e
+	return x
+}
+
+// event is signed at a time, and tells of a kind.
+func (s *signing) event(at time.Time, token, kind string, change ...func(string) string) string {
+	stamp := fmt.Sprint(at.Unix())
+	mac := hmac.New(sha256.New, []byte(right))
+	mac.Write([]byte(stamp + token))
+	sum := hex.EncodeToString(mac.Sum(nil))
+	for _, c := range change {
+		sum = c(sum)
+	}
+	return fmt.Sprintf(`{"at":%q,"token":%q,"sum":%q,"kind":%q,"tag":%q}`, stamp, token, sum, kind, eventID)
+}
+
+// A signature is good for one request, whatever the rest of the body says, on all replicas and as long as its time is accepted.
+func TestASignatureIsGoodOnce(t *testing.T) {
+	s := newSigning(t)
+	one, two := s.replica(), s.replica()
+	early := s.now.Add(events.MaxAge) // signed by a clock that is ahead
+	first := s.event(early, "abc", "ok")
+	answer := one.post(here, "", first, http.StatusNoContent)
+	if len(one.ear.heard) != 1 {
+		t.Fatal("the first was not heard")
+	}
+	split := strings.Replace(strings.Replace(first, fmt.Sprintf("%q", fmt.Sprint(early.Unix())), fmt.Sprintf("%q", fmt.Sprint(early.Unix())[:9]), 1), `"abc"`, `"`+fmt.Sprint(early.Unix())[9:]+`abc"`, 1)
+	for _, wait := range []time.Duration{0, time.Minute, 2*events.MaxAge - time.Minute} {
+		s.now = s.now.Add(wait)
+		for _, x := range []*told{one, two} {
+			for _, body := range []string{first, s.event(early, "abc", "spam"), s.event(early, "abc", "spam", strings.ToUpper)} {
+				again := x.post(here, "", body, http.StatusNoContent)
+				if len(x.ear.heard) != 0 || !slices.Equal(x.counts, []string{"post replayed"}) {
+					t.Errorf("after %v: heard %v, %v", wait, x.ear.heard, x.counts)
+				}
+				if again.Body.String() != answer.Body.String() || len(again.Header()) != len(answer.Header()) {
+					t.Errorf("the answer differs: %v and %v", again.Header(), answer.Header())
+				}
+			}
+		}
+	}
+	one.post(here, "", split, http.StatusUnauthorized) // a time of nine digits is long ago
+	s.now = s.now.Add(time.Second)
+	one.post(here, "", first, http.StatusUnauthorized) // too old by now
+	one.post(here, "", s.event(s.now, "abd", "spam"), http.StatusNoContent)
+	if len(one.ear.heard) != 1 {
+		t.Error("another token was not heard")
+	}
+	if !slices.Contains(ProviderOutcomes, "replayed") {
+		t.Error("no series for it")
+	}
+}
+
+// What could not be recorded may come again with the same signature; what is forged or cannot be read uses none up.
+func TestAFailedRequestUsesNoSignature(t *testing.T) {
+	s := newSigning(t)
+	x := s.replica()
+	body := s.event(s.now, "abc", "spam")
+	x.post(here, "", strings.Replace(body, `"abc"`, `"abd"`, 1), http.StatusUnauthorized)
+	x.post(here, "", strings.Replace(body, `"spam"`, `{}`, 1), http.StatusNoContent) // a kind that nobody knows: as good as read
+	body = s.event(s.now, "second", "spam")
+	x.ear.err = verification.ErrUnavailable
+	for range 3 {
+		x.post(here, "", body, http.StatusServiceUnavailable)
+	}
+	x.ear.err = nil
+	x.post(here, "", body, http.StatusNoContent)
+	if len(x.ear.heard) != 1 {
+		t.Error("the retry was not heard")
+	}
+	x.post(here, "", body, http.StatusNoContent)
+	if len(x.ear.heard) != 0 {
+		t.Error("heard twice")
+	}
+}
+
+// While the limiter is away each replica remembers what it has seen itself.
+func TestSignaturesWhileTheLimiterIsAway(t *testing.T) {
+	s := newSigning(t)
+	x := s.replica()
+	s.limiter.away = true
+	for i, heard := range []int{1, 0, 0} {
+		x.post(here, "", s.event(s.now, "abc", "ok"), http.StatusNoContent)
+		if len(x.ear.heard) != heard {
+			t.Errorf("request %d: %v", i, x.ear.heard)
+		}
+	}
+	x.ear.err = verification.ErrUnavailable
+	x.post(here, "", s.event(s.now, "abd", "ok"), http.StatusServiceUnavailable)
+	x.ear.err = nil
+	x.post(here, "", s.event(s.now, "abd", "ok"), http.StatusNoContent)
+	if len(x.ear.heard) != 1 {
+		t.Error("the retry was not heard")
+	}
+}
+
+// Of a hundred copies at once one is heard.
+func TestCopiesAtOnce(t *testing.T) {
+	s := newSigning(t)
+	x := s.replica()
+	body := s.event(s.now, "abc", "ok")
+	x.ear.heard = nil
+	var wg sync.WaitGroup
+	for range 100 {
+		wg.Go(func() {
+			w := httptest.NewRecorder()
+			x.h.ServeHTTP(w, httptest.NewRequest(http.MethodPost, here, strings.NewReader(body)))
+			if w.Code != http.StatusNoContent {
+				t.Errorf("%d", w.Code)
+			}
+		})
+	}
+	wg.Wait()
+	if len(x.ear.heard) != 1 {
+		t.Errorf("heard %d times", len(x.ear.heard))
+	}
+}
