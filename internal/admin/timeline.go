@@ -59,6 +59,9 @@ type teller struct {
 func (t teller) entries() []entry {
 	if t.row.Status == store.Refused {
 		key := t.pluralKey("line.refused", t.row.Count)
+		if verification.Unserved(t.row) {
+			key = t.pluralKey("line.unserved", t.row.Count)
+		}
 		return []entry{t.dated(t.row.LoggedAt, warn, key)}
 	}
 	all := []entry{t.dated(t.asked(), still, t.askedAs()), t.dated(t.row.LoggedAt, still, "line.admitted")}

@@ -148,6 +148,9 @@ func (c matter) refusedPerson() sentence {
 	if c.BlockedBy == verification.ChecksRule {
 		return c.checksPerson()
 	}
+	if verification.Unserved(c.Send) {
+		return c.about("answer.nobody.unserved")
+	}
 	switch {
 	case c.BlockedBy == "failures" && known && !free.IsZero():
 		return c.person("refused.failures", at("free", free))

@@ -84,6 +84,9 @@ func kindsOfSituations() []situation {
 		told("refused, codes were locked out", refusedBy(verification.ChecksRule, 20*time.Hour, 1)).with(0, 0).holding(halfTried).alone(),
 		told("refused, by the breaker", refusedBy(verification.BreakerName, 42*time.Second, 1)).with(0, 0).alone(),
 		told("refused, by the bound on spellings", refusedBy(verification.SpellingsName, 20*time.Hour, 1)).with(0, 0).alone(),
+		told("turned away, disposable", refusedBy(verification.Disposable, 0, 1)).with(0, 0).alone(),
+		told("turned away, several, voip", refusedBy(verification.VoIP, 0, 7)).with(0, 0).alone().text(),
+		told("turned away, country not served", refusedBy(verification.CountryNotServed, 0, 1)).with(0, 0).alone().text(),
 		told("refused, several by a network's rule", refusedBy("office", 42*time.Second, 7)).with(0, 0).by(quota.Network).alone(),
 	}
 	for _, scope := range []quota.Scope{quota.App, quota.Purpose, quota.IP, quota.Network, quota.Country, quota.Prefix, quota.Global} {

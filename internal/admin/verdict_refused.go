@@ -15,6 +15,9 @@ func (c matter) refused() (what, next sentence) {
 	if c.BlockedBy == verification.ChecksRule {
 		return c.refusedByChecks()
 	}
+	if verification.Unserved(c.Send) {
+		return c.unserved()
+	}
 	rule, wait := strong("rule", c.BlockedBy), plain("wait", c.wait(c.RetryAfter))
 	what = c.and(c.about(c.pluralKey("verdict.refused", c.Count), rule, wait, plain("n", strconv.Itoa(c.Count))), c.about("wide."+c.looksAt()))
 	if c.Recipients > 0 {
@@ -25,6 +28,15 @@ func (c matter) refused() (what, next sentence) {
 		next = c.and(next, c.about("next.refused.code", at("has", c.has.ExpiresAt)))
 	}
 	return what, next
+}
+
+// unserved says why nothing is sent to the recipient, whoever asks.
+func (c matter) unserved() (what, next sentence) {
+	what = c.and(c.about(c.pluralKey("verdict.unserved", c.Count), plain("n", strconv.Itoa(c.Count))), c.about("unserved."+c.BlockedBy))
+	if c.Recipients > 0 {
+		what = c.and(what, c.about(c.pluralKey("verdict.refused.several", c.Recipients), plain("recipients", strconv.Itoa(c.Recipients))))
+	}
+	return what, c.about("nobody.next." + c.BlockedBy)
 }
 
 // refusedByChecks says that no code was sent since none could have been entered, whose codes that is about, and until when.

@@ -68,11 +68,12 @@ func (s *Service) understand(ctx context.Context, ask Ask) (asked, error) {
 	if a.to, err = s.parse(a.Channel, a.To, a.Country); err != nil {
 		return a, err
 	}
-	if err = s.Terms().served(a.to); err != nil {
-		return a, err
-	}
 	a.purpose = a.purpose.on(a.to.Channel())
 	a.hash, a.area, a.locale = s.hash(a.to), s.area(a.to), s.locale(a)
+	if err = s.Terms().served(a.to); err != nil {
+		s.turnedAway(a, err)
+		return a, err
+	}
 	if ask.Kind == Secret {
 		a.holder = s.holder(a)
 	}

@@ -126,6 +126,10 @@ func (s *Service) lockout(ctx context.Context, v store.Verification) error {
 	s.Observer.Checked(v.Channel, v.App, "locked_out")
 	if out.Wait > 0 {
 		s.lockouts.remember(lockoutKey{v.App, v.Channel, v.Recipient, v.ByBrowser}, out, s.Now())
+		s.refusals.add(store.Send{
+			App: v.App, Channel: v.Channel, Purpose: v.Purpose, Recipient: v.Recipient, To: v.To, Locale: v.Locale, VerificationID: v.ID,
+			Status: store.Refused, BlockedBy: ChecksRule, RetryAfter: out.Wait, Count: 1,
+		}, quota.Recipient, s.Now())
 	}
 	return &TooManyChecksError{RetryAfter: max(out.Wait, time.Second)} // it may have ended since
 }

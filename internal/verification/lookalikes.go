@@ -47,7 +47,7 @@ func (t Terms) served(r recipient.Recipient) error {
 		return err
 	}
 	if t.Blocks.disposable(r) {
-		return invalid("to", "disposable", "Addresses at this domain live for a short while only; use another one.")
+		return invalid("to", Disposable, "Addresses at this domain live for a short while only; use another one.")
 	}
 	return nil
 }

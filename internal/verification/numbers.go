@@ -24,9 +24,9 @@ func (n Numbers) refuse(r recipient.Recipient) error {
 	case r.Channel() != recipient.SMS:
 		return nil
 	case !n.Everywhere && !n.Countries[r.Country()]:
-		return invalid("to", "country_not_served", "Codes are not sent to phone numbers of this country.")
+		return invalid("to", CountryNotServed, "Codes are not sent to phone numbers of this country.")
 	case n.RefuseVoIP && r.VoIP():
-		return invalid("to", "voip", "Codes are not sent to numbers of internet telephony; use a mobile number.")
+		return invalid("to", VoIP, "Codes are not sent to numbers of internet telephony; use a mobile number.")
 	}
 	return nil
 }
