@@ -127,6 +127,7 @@ var modules = map[string]string{
 	"github.com/rs/zerolog":               testsOnly, // toxiproxy wants to be told that it shall not log
 	"github.com/wneessen/go-mail":         "internal/delivery",
 	"go.yaml.in/yaml":                     "internal/config",
+	"go.uber.org/goleak":                  testsOnly,
 	"golang.org/x/crypto":                 "internal/keyring internal/admin",
 	"golang.org/x/net":                    "internal/recipient internal/delivery internal/message",
 	"golang.org/x/oauth2":                 "internal/openid",
