@@ -25,6 +25,7 @@ type verificationJSON struct {
 	CodeFormat        *codeJSON          `json:"code_format,omitempty"`
 	AttemptsRemaining int                `json:"attempts_remaining"`
 	Test              bool               `json:"test,omitempty"`
+	Recipient         string             `json:"recipient,omitempty"` // to secret keys
 	Send              *sendJSON          `json:"send,omitempty"`
 	Quota             *quotahttp.Quota   `json:"quota,omitempty"`
 }
@@ -52,6 +53,7 @@ type checkJSON struct {
 	Valid             bool               `json:"valid"`
 	AttemptsRemaining *int               `json:"attempts_remaining,omitempty"`
 	Proof             string             `json:"proof,omitempty"`
+	Recipient         string             `json:"recipient,omitempty"` // to secret keys
 	Test              bool               `json:"test,omitempty"`
 }
 
@@ -71,7 +73,7 @@ func verificationOf(a verification.Answer, kind verification.Kind) verificationJ
 		out.CodeFormat = &codeJSON{v.Code.Length, v.Code.Alphabet}
 	}
 	if kind == verification.Secret { // a reason can tell whether a mailbox exists (SEC-19)
-		out.Send.Reason = v.Send.Reason
+		out.Send.Reason, out.Recipient = v.Send.Reason, v.Recipient
 	}
 	return out
 }
@@ -84,8 +86,11 @@ func support(send string) string {
 	return store.SupportReference(id)
 }
 
-func checkOf(c verification.Checked) checkJSON {
+func checkOf(c verification.Checked, kind verification.Kind) checkJSON {
 	out := checkJSON{ID: c.ID, Status: c.State, Valid: c.Valid, Proof: c.Proof, Test: c.Test}
+	if kind == verification.Secret {
+		out.Recipient = c.Recipient
+	}
 	if c.State == verification.Pending {
 		out.AttemptsRemaining = &c.AttemptsRemaining
 	}

@@ -29,7 +29,7 @@ func (a *API) check(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	return c.JSON(http.StatusOK, checkOf(checked))
+	return c.JSON(http.StatusOK, checkOf(checked, who.Kind))
 }
 
 type namedBody struct {
@@ -61,7 +61,7 @@ func (a *API) checkNamed(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	return c.JSON(http.StatusOK, checkOf(checked))
+	return c.JSON(http.StatusOK, checkOf(checked, who.Kind))
 }
 
 // cancel is POST /v1/verifications/{id}/cancel. Whoever knows the ID may cancel, as they may check. The body is empty or {}.

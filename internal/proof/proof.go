@@ -35,15 +35,17 @@ type Ring interface {
 type Facts struct {
 	ID        string // jti: the verification's; there is one proof of each, so whoever keeps these sees a replay
 	App       string // aud
-	Recipient string // sub: the keyed hash of the address, which is the admin API's unless that folds spellings into one
+	Recipient string // sub: the keyed hash of the address; recipient in answers to secret keys, and the admin API's unless that folds spellings into one
 	Channel   string
 	Purpose   string
+	Test      bool // of a test recipient, whose code is known
 }
 
 type claims struct {
 	jwt.RegisteredClaims
 	Channel string `json:"channel"`
 	Purpose string `json:"purpose"`
+	Test    bool   `json:"test,omitempty"`
 }
 
 // Signer makes proofs. Safe for concurrent use.
@@ -72,7 +74,7 @@ func (s *Signer) Sign(f Facts, now time.Time) (string, error) {
 			Issuer: Issuer, Audience: jwt.ClaimStrings{f.App}, Subject: f.Recipient, ID: f.ID,
 			IssuedAt: jwt.NewNumericDate(now), ExpiresAt: jwt.NewNumericDate(now.Add(Life)),
 		},
-		Channel: f.Channel, Purpose: f.Purpose,
+		Channel: f.Channel, Purpose: f.Purpose, Test: f.Test,
 	})
 	t.Header["kid"] = id
 	return t.SignedString(key)

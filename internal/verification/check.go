@@ -114,8 +114,9 @@ func (s *Service) prove(v store.Verification, now time.Time) string {
 		s.Logger.Error("an approval could not be proven", "error", err)
 		return ""
 	}
+	_, test := s.testRecipient(v)
 	token, err := s.Prover.Sign(proof.Facts{
-		ID: v.ID, App: v.App, Recipient: spelling.String(), Channel: string(v.Channel), Purpose: v.Purpose,
+		ID: v.ID, App: v.App, Recipient: spelling.String(), Channel: string(v.Channel), Purpose: v.Purpose, Test: test,
 	}, now)
 	if err != nil {
 		s.Logger.Error("an approval could not be proven", "error", err)

@@ -36,6 +36,7 @@ type View struct {
 	AttemptsRemaining int
 	Send              SendView
 	Now               time.Time // on the log's clock
+	Recipient         string    // a hash of the very address, as a proof's sub; for secret keys; empty once it was erased
 	Test              bool      // a test recipient: nothing is sent, its code is known
 	Code              CodeShape // what the code looks like: for the page, which counts
 }
@@ -69,8 +70,13 @@ func stateOf(v store.Verification, now time.Time) State {
 
 func (s *Service) view(v store.Verification, send store.Send, now time.Time) View {
 	_, test := s.testRecipient(v)
+	var recipient string
+	if spelling, err := s.spelling(v); err == nil {
+		recipient = spelling.String()
+	}
 	return View{
-		Test: test, Code: s.shape(v),
+		Recipient: recipient,
+		Test:      test, Code: s.shape(v),
 		ID: v.ID, State: stateOf(v, now), Channel: v.Channel, To: v.To, Purpose: v.Purpose, Reference: v.Reference,
 		CreatedAt: v.CreatedAt, ExpiresAt: v.ExpiresAt, AttemptsRemaining: max(0, v.MaxAttempts-v.Attempts), Now: now,
 		Send: SendView{
