@@ -26,7 +26,7 @@ var edges = map[string]string{
 	// What a send passes through. Only verification knows more than one of them.
 	"internal/message":        "templates",
 	"internal/store":          "quota internal/recipient",
-	"internal/store/gate":     "quota internal/store",
+	"internal/store/gate":     "quota internal/recipient internal/store",
 	"internal/store/sqldb":    "quota internal/recipient internal/store internal/store/gate",
 	"internal/store/postgres": "quota internal/recipient internal/store internal/store/gate internal/store/sqldb migrations",
 	"internal/store/sqlite":   "quota internal/recipient internal/store internal/store/gate internal/store/sqldb migrations",

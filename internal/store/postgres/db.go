@@ -172,7 +172,7 @@ func notCommitted(err error, tag pgconn.CommandTag) error {
 }
 
 // Clock reads the log's.
-func (p *Postgres) Clock(ctx context.Context) (time.Time, error) { return p.clock(ctx) }
+func (p *DB) Clock(ctx context.Context) (time.Time, error) { return p.clock(ctx) }
 
 // clock reads the log's.
 func (p *DB) clock(ctx context.Context) (now time.Time, err error) {
