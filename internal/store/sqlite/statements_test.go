@@ -1,0 +1,116 @@
+package sqlite
+
+import (
+	"database/sql"
+	"fmt"
+	"testing"
+
+	"sendcode/internal/store/storetest"
+)
+
+// onePool is a database in memory over one connection, and that connection.
+func onePool(t *testing.T) (*sql.DB, func(func(*keepingConn))) {
+	t.Helper()
+	db, err := memoryDB()
+	storetest.OK(t, err)
+	t.Cleanup(func() { storetest.OK(t, db.Close()) })
+	return db, func(look func(*keepingConn)) {
+		conn, err := db.Conn(t.Context())
+		storetest.OK(t, err)
+		defer conn.Close()
+		storetest.OK(t, conn.Raw(func(c any) error { look(c.(*keepingConn)); return nil }))
+	}
+}
+
+// A statement is compiled once, whatever runs in between; one that failed, and a script, are not kept.
+func TestStatementsAreKept(t *testing.T) {
+	db, conn := onePool(t)
+	_, err := db.Exec(`CREATE TABLE t (n INTEGER PRIMARY KEY); CREATE TABLE u (n INTEGER)`)
+	storetest.OK(t, err)
+	for n := range 3 {
+		_, err = db.Exec(`INSERT INTO t (n) VALUES ($1)`, n)
+		storetest.OK(t, err)
+	}
+	if _, err = db.Exec(`INSERT INTO t (n) VALUES ($1)`, 1); err == nil {
+		t.Fatal("a key was added twice")
+	}
+	for range 2 {
+		var n int
+		storetest.OK(t, db.QueryRow(`SELECT count(*) FROM t`).Scan(&n))
+		storetest.Equal(t, "rows", n, 3)
+	}
+	var before preparedStmt
+	conn(func(c *keepingConn) {
+		storetest.Equal(t, "kept", len(c.idle), 1) // the INSERT that failed went
+		before = c.idle[`SELECT count(*) FROM t`]
+	})
+	_, err = db.Exec(`INSERT INTO t (n) VALUES ($1)`, 3)
+	storetest.OK(t, err)
+	var n int
+	storetest.OK(t, db.QueryRow(`SELECT count(*) FROM t`).Scan(&n))
+	storetest.Equal(t, "rows", n, 4)
+	conn(func(c *keepingConn) {
+		if c.idle[`SELECT count(*) FROM t`] != before || len(c.idle) != 2 {
+			t.Errorf("%d statements are kept, and the SELECT was compiled again: %v", len(c.idle), c.idle[`SELECT count(*) FROM t`] != before)
+		}
+	})
+}
+
+// One statement may run inside itself: each of its runs has a statement of its own, and one of them is kept.
+func TestStatementWithinItself(t *testing.T) {
+	db, conn := onePool(t)
+	tx, err := db.Begin()
+	storetest.OK(t, err)
+	if _, err := tx.Exec(`CREATE TABLE three (value INTEGER); INSERT INTO three VALUES (1), (2), (3)`); err != nil {
+		t.Fatal(err)
+	}
+	var pairs []string
+	outer, err := tx.Query(`SELECT value FROM three`)
+	storetest.OK(t, err)
+	for outer.Next() {
+		var a int
+		storetest.OK(t, outer.Scan(&a))
+		inner, err := tx.Query(`SELECT value FROM three`)
+		storetest.OK(t, err)
+		for inner.Next() {
+			var b int
+			storetest.OK(t, inner.Scan(&b))
+			pairs = append(pairs, fmt.Sprint(a, b))
+		}
+		storetest.OK(t, inner.Close())
+	}
+	storetest.OK(t, outer.Close())
+	storetest.OK(t, tx.Commit())
+	storetest.Equal(t, "pairs", len(pairs), 9)
+	conn(func(c *keepingConn) { storetest.Equal(t, "kept", len(c.idle), 1) })
+}
+
+// No more than so many are kept.
+func TestStatementsAreBounded(t *testing.T) {
+	db, conn := onePool(t)
+	for n := range keptStatements + 50 {
+		var got int
+		storetest.OK(t, db.QueryRow(fmt.Sprintf(`SELECT %d`, n)).Scan(&got))
+		storetest.Equal(t, "row", got, n)
+	}
+	conn(func(c *keepingConn) { storetest.Equal(t, "kept", len(c.idle), keptStatements) })
+}
+
+// A limit is what it says, also where it is a parameter.
+func TestLimitsHold(t *testing.T) {
+	db, _ := onePool(t)
+	_, err := db.Exec(`CREATE TABLE t (n INTEGER); INSERT INTO t VALUES (1), (2), (3)`)
+	storetest.OK(t, err)
+	for _, statement := range []string{`SELECT n FROM t ORDER BY n LIMIT $1`, `SELECT n FROM t ORDER BY n LIMIT ?`} {
+		for _, limit := range []int{2, 1, 3, 0, 9} {
+			rows, err := db.Query(statement, limit)
+			storetest.OK(t, err)
+			got := 0
+			for rows.Next() {
+				got++
+			}
+			storetest.OK(t, rows.Close())
+			storetest.Equal(t, statement, got, min(limit, 3))
+		}
+	}
+}
