@@ -74,8 +74,8 @@ soak: tools ## faults under load, each for SOAKTIME=20s, a replica killed KILLS=
 	go test -run='GateOnManySteps' -count=1 -v -timeout=20m ./internal/store/postgres ./internal/store/sqlite -store.steps=$(STEPS)
 	go test -run='WhileASnapshotIsHeld' -count=1 -v -timeout=20m ./internal/store/postgres -store.held=10m
 	go test -run='^TestAnAppOverItsBoundOnFailedChecks$$' -count=1 -v -timeout=20m ./internal/app -app.guesses=10000
-	go test -run='^TestQuota11RandomLosses$$' -count=1 -v -timeout=20m ./internal/verification -verification.losses=$(LOSSES)
-	go test -run='^TestDeriveIsUniform$$' -count=1 -v -timeout=20m ./internal/verification -verification.codes=$(CODES)
+	go test -run='^TestQuota11RandomLosses$$' -count=1 -v -timeout=20m ./internal/gates -gates.losses=$(LOSSES)
+	go test -run='^TestDeriveIsUniform$$' -count=1 -v -timeout=20m ./internal/code -code.codes=$(CODES)
 
 up: ## the service on a Redis, Postgres and SMTP server of its own
 	@$(BUILD) ./tools/up

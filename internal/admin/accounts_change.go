@@ -10,7 +10,7 @@ import (
 	"unicode/utf8"
 
 	"sendcode/internal/store"
-	"sendcode/internal/verification"
+	"sendcode/internal/support"
 )
 
 // reserved are the names under which acts tell of who has no account.
@@ -39,7 +39,7 @@ type Change struct {
 // ChangeAccount does what is wished of an account, and gives the password where a new one was made: it is shown once and
 // kept as a hash. Errors: *verification.InvalidError, store.ErrUnavailable.
 func ChangeAccount(ctx context.Context, log store.AccountStore, w Change, now time.Time, act store.AuditEntry) (password string, err error) {
-	if err := verification.CheckReason(w.Reason, ""); err != nil {
+	if err := support.CheckReason(w.Reason, ""); err != nil {
 		return "", err
 	}
 	if w.Do == "factor" {

@@ -22,9 +22,10 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"sendcode/internal/keyring"
+	"sendcode/internal/policy"
 	"sendcode/internal/recipient"
 	"sendcode/internal/store"
-	"sendcode/internal/verification"
+	"sendcode/internal/support"
 	"sendcode/quota"
 )
 
@@ -46,15 +47,15 @@ type Log interface {
 }
 
 // Codes turns an address into the hash that the log knows, and says what a recipient's rules answer now.
-// Implementation: verification.Service.
+// Implementation: *support.Desk.
 type Codes interface {
 	Hash(channel, to string) (recipient.Hash, error)
 	Served(channel, to string) error
-	Lookalikes(ctx context.Context, channel, to string, most int) ([]store.Send, error)
+	NearSpellings(ctx context.Context, channel, to string, most int) ([]store.Send, error)
 	RecipientQuota(ctx context.Context, app string, ch recipient.Channel, purpose string, h recipient.Hash) (quota.Decision, error)
-	Suppress(ctx context.Context, b verification.Barring) (store.Suppression, error)
-	Lift(ctx context.Context, l verification.Lifting) ([]store.Suppression, error)
-	Paused(ch recipient.Channel, purpose string) (verification.Pause, bool)
+	Suppress(ctx context.Context, b support.SuppressRequest) (store.Suppression, error)
+	Lift(ctx context.Context, l support.LiftRequest) ([]store.Suppression, error)
+	Paused(ch recipient.Channel, purpose string) (policy.Pause, bool)
 	Lockouts(ctx context.Context, app string, ch recipient.Channel, h recipient.Hash) ([]store.Lockout, error)
 }
 

@@ -21,7 +21,7 @@ import (
 
 	"sendcode/internal/parts"
 	"sendcode/internal/store"
-	"sendcode/internal/verification"
+	"sendcode/internal/support"
 )
 
 // window is a real browser in front of a console.
@@ -283,11 +283,11 @@ func everyPage(r *rig) map[string]string {
 	r.Helper()
 	row := busy(r)
 	_, hash := r.recipient("ana@example.com")
-	for _, b := range []verification.Barring{
+	for _, b := range []support.SuppressRequest{
 		{Channel: "email", To: "bo@" + strings.Repeat("long.", 9) + "example.com", Why: "asked by telephone, and again in a letter of the fourth of March"},
 		{Channel: "email", To: "cy@example.com", Why: "spam", By: "admin"},
 	} {
-		_, err := r.codes.Suppress(context.Background(), b)
+		_, err := r.codes.Desk.Suppress(context.Background(), b)
 		r.must(err)
 	}
 	toldApps(r)

@@ -10,15 +10,16 @@ import (
 
 	"sendcode/internal/server"
 	"sendcode/internal/store"
+	"sendcode/internal/support"
 	"sendcode/internal/verification"
 )
 
-// Doer is what administrators may have done. Implementation: verification.Service, which records each before it happens, or
+// Doer is what administrators may have done. Implementation: *support.Desk, which records each before it happens, or
 // with it.
 type Doer interface {
-	Person(app, channel, to, purpose, reason string) (verification.Person, error)
-	ResetQuota(ctx context.Context, p verification.Person, act store.AuditEntry) error
-	Erase(ctx context.Context, p verification.Person, act store.AuditEntry) error
+	Person(app, channel, to, purpose, reason string) (support.Person, error)
+	ResetQuota(ctx context.Context, p support.Person, act store.AuditEntry) error
+	Erase(ctx context.Context, p support.Person, act store.AuditEntry) error
 	CancelFor(ctx context.Context, v store.Verification, act store.AuditEntry) (bool, error)
 	ResendFor(ctx context.Context, v store.Verification, from netip.Addr, act store.AuditEntry) (verification.Answer, error)
 	Reveal(ctx context.Context, v store.Verification, act store.AuditEntry) (string, error)
@@ -91,8 +92,8 @@ func notWhileLockedOut(err error, w words) error {
 	return err
 }
 
-func personOf(s store.Send) verification.Person {
-	return verification.Person{App: s.App, Channel: s.Channel, Purpose: s.Purpose, Recipient: s.Recipient, To: s.To}
+func personOf(s store.Send) support.Person {
+	return support.Person{App: s.App, Channel: s.Channel, Purpose: s.Purpose, Recipient: s.Recipient, To: s.To}
 }
 
 // possible says whether a page offers the deed for a row: one whose recipient was erased or forgotten has none.
@@ -105,7 +106,7 @@ func (d deed) possible(s store.Story) bool {
 
 // perform does a deed that a request asks for and tells what came of it.
 func (a *Admin) perform(c echo.Context, d deed, s store.Story, reason string) (string, error) {
-	if err := verification.CheckReason(reason, ""); err != nil {
+	if err := support.CheckReason(reason, ""); err != nil {
 		return "", err
 	}
 	if !d.possible(s) {
@@ -194,7 +195,7 @@ func (a *Admin) deedJSON(d deed) echo.HandlerFunc {
 }
 
 // personJSON does a deed to a recipient whom the body names.
-func (a *Admin) personJSON(name string, do func(ctx context.Context, p verification.Person, act store.AuditEntry) error) echo.HandlerFunc {
+func (a *Admin) personJSON(name string, do func(ctx context.Context, p support.Person, act store.AuditEntry) error) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		var body struct {
 			App     string `json:"app"`

@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"sendcode/internal/policy"
 	"sendcode/internal/store"
-	"sendcode/internal/verification"
 	"sendcode/quota"
 )
 
@@ -177,7 +177,7 @@ func TestRefusalByFailuresThatHaveLeft(t *testing.T) {
 	p := terms.Purposes["login"]
 	p.Policy.Rules = append(slices.Clone(p.Policy.Rules), quota.Rule{Name: "failures", Scope: quota.Failures, Limit: 1, Window: time.Hour},
 		quota.Rule{Name: "stricter", Scope: quota.Recipient, Limit: 1, Window: time.Hour, Observe: true})
-	terms.Purposes = map[string]verification.Purpose{"login": p}
+	terms.Purposes = map[string]policy.Purpose{"login": p}
 	r.codes.Change(terms)
 	row := r.refused("ana@example.com", "failures", time.Minute, 1)
 	b := r.loggedIn()

@@ -69,14 +69,14 @@ func TestListNamesWhatIsSetAside(t *testing.T) {
 	r := newRig(t, func(c *Config) {
 		c.Aside = func() []Aside {
 			return []Aside{
-				{Server: "mx1.example:587", Since: start.Add(-90 * time.Second), Why: "smtp dial: temporary: <refused>"},
-				{Carrier: true, Server: "aliyun", Since: start.Add(-time.Minute), Why: "sms dial: temporary"},
+				{Server: "mx1.example:587", Since: start.Add(-90 * time.Second), Why: "dial: temporary: <refused>"},
+				{Carrier: true, Server: "aliyun", Since: start.Add(-time.Minute), Why: "dial: temporary"},
 			}
 		}
 	})
-	contains(t, r.loggedIn().get("/admin"), "The carrier <b>aliyun</b> has been set aside for 1 min: sms dial: temporary. Text messages go to the next one")
+	contains(t, r.loggedIn().get("/admin"), "The carrier <b>aliyun</b> has been set aside for 1 min: dial: temporary. Text messages go to the next one")
 	contains(t, r.loggedIn().get("/admin", "Accept-Language", "zh-CN"), "运营商 <b>aliyun</b> 已停用")
-	contains(t, r.loggedIn().get("/admin"), "<b>mx1.example:587</b> has been set aside for 1 min 30 s: smtp dial: temporary: &lt;refused&gt;.")
+	contains(t, r.loggedIn().get("/admin"), "<b>mx1.example:587</b> has been set aside for 1 min 30 s: dial: temporary: &lt;refused&gt;.")
 	lacks(t, newRig(t).loggedIn().get("/admin"), "set aside")
 }
 

@@ -35,7 +35,7 @@ func (a *Admin) hintsOf(ctx context.Context, ch recipient.Channel, to string) (h
 		h.unserved = bad.Reason
 		return h, nil
 	}
-	rows, err := a.codes.Lookalikes(ctx, string(ch), to, maxNear)
+	rows, err := a.codes.NearSpellings(ctx, string(ch), to, maxNear)
 	for _, row := range rows {
 		h.near = append(h.near, row.Recipient)
 	}

@@ -11,16 +11,16 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"sendcode/internal/store"
-	"sendcode/internal/verification"
+	"sendcode/internal/support"
 	"sendcode/quota"
 )
 
 // Policies says which rules are in force, who is at their limits, and what others would have done. Implementation:
-// verification.Service.
+// *support.Desk.
 type Policies interface {
-	Policies() []verification.InForce
-	AtLimit(ctx context.Context, p verification.InForce, rule quota.Rule, most int) ([]store.HeavyRecipient, int, error)
-	Replay(ctx context.Context, p verification.InForce, rules []quota.Rule, period time.Duration) (verification.Replayed, error)
+	Policies() []support.Policy
+	AtLimit(ctx context.Context, p support.Policy, rule quota.Rule, most int) ([]store.HeavyRecipient, int, error)
+	Replay(ctx context.Context, p support.Policy, rules []quota.Rule, period time.Duration) (support.Replayed, error)
 }
 
 // atLimitShown is how many recipients are shown at one rule's limit.
@@ -90,7 +90,7 @@ func (a *Admin) policiesPage(c echo.Context) error {
 	return a.pages.show(c, status, "policies", v)
 }
 
-func (a *Admin) rulesOf(ctx context.Context, p verification.InForce, w words) (rules []ruleView, err error) {
+func (a *Admin) rulesOf(ctx context.Context, p support.Policy, w words) (rules []ruleView, err error) {
 	for _, r := range p.Rules {
 		v := ruleView{
 			Name: r.Name, Scope: scopeWords(r.Scope, w), Limit: strconv.Itoa(r.Limit), Per: perWords(r, w), Observed: r.Observe,

@@ -8,7 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"sendcode/internal/policy"
 	"sendcode/internal/store/sqlite"
+	"sendcode/internal/support"
 	"sendcode/internal/verification"
 	"sendcode/quota"
 )
@@ -114,7 +116,7 @@ func TestWhatCanBeTried(t *testing.T) {
 		{Name: "office", Scope: quota.IP, Limit: 100, Window: time.Hour},
 	}
 	r := newRig(t)
-	r.codes.Change(verification.Terms{Purposes: map[string]verification.Purpose{
+	r.codes.Change(policy.Set{Purposes: map[string]policy.Purpose{
 		"login": {Name: "login", Policy: quota.Policy{Name: "gift", Rules: rules}, Shares: []string{"login"}},
 	}})
 	r.sent("ana@example.com")
@@ -147,10 +149,10 @@ type held struct {
 	err        error
 }
 
-func (h held) Replay(context.Context, verification.InForce, []quota.Rule, time.Duration) (verification.Replayed, error) {
+func (h held) Replay(context.Context, support.Policy, []quota.Rule, time.Duration) (support.Replayed, error) {
 	close(h.begun)
 	<-h.end
-	return verification.Replayed{}, h.err
+	return support.Replayed{}, h.err
 }
 
 func TestOneReplayAtATime(t *testing.T) {
@@ -158,7 +160,7 @@ func TestOneReplayAtATime(t *testing.T) {
 		status int
 		said   string
 	}{
-		nil: {200, "nothing went out"}, verification.ErrTooMuch: {422, "more sends of that time"}, verification.ErrUnavailable: {503, "took too long"},
+		nil: {200, "nothing went out"}, support.ErrTooMuch: {422, "more sends of that time"}, verification.ErrUnavailable: {503, "took too long"},
 	} {
 		h := held{begun: make(chan struct{}), end: make(chan struct{}), err: err}
 		r := newRig(t, func(c *Config) { h.allPolicies, c.Policies = c.Policies, &h })

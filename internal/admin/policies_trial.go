@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"sendcode/internal/server"
-	"sendcode/internal/verification"
+	"sendcode/internal/support"
 	"sendcode/quota"
 )
 
@@ -56,7 +56,7 @@ func (a *Admin) trialAsked(raw string) (url.Values, error) {
 	return asked, nil
 }
 
-func trialOf(p verification.InForce, values url.Values, w words) trialView {
+func trialOf(p support.Policy, values url.Values, w words) trialView {
 	chosen := values.Get("last")
 	if !slices.Contains(trialPeriods, chosen) {
 		chosen = "7d"
@@ -76,7 +76,7 @@ func trialOf(p verification.InForce, values url.Values, w words) trialView {
 }
 
 // tried are the rules that a trial can change: those of recipients, as if each refused.
-func tried(p verification.InForce) []quota.Rule {
+func tried(p support.Policy) []quota.Rule {
 	rules := slices.Clone(quota.OfScope(p.Rules, quota.Recipient))
 	for i := range rules {
 		rules[i].Observe = false
@@ -96,7 +96,7 @@ func shortDuration(d time.Duration) string {
 }
 
 // try replays the log through the rules that the form names, and says in the form what came of it.
-func (a *Admin) try(ctx context.Context, p verification.InForce, values url.Values, w words, t *trialView) (status int) {
+func (a *Admin) try(ctx context.Context, p support.Policy, values url.Values, w words, t *trialView) (status int) {
 	rules, problem := changed(tried(p), values, w)
 	if problem != "" {
 		t.Problem = problem
@@ -114,7 +114,7 @@ func (a *Admin) try(ctx context.Context, p verification.InForce, values url.Valu
 	last := or(values.Get("last"), "7d")
 	r, err := a.policies.Replay(ctx, p, rules, spans[last])
 	switch {
-	case errors.Is(err, verification.ErrTooMuch):
+	case errors.Is(err, support.ErrTooMuch):
 		t.Problem = w.say("policies.too_much")
 		return http.StatusUnprocessableEntity
 	case err != nil:
@@ -150,7 +150,7 @@ func changed(rules []quota.Rule, values url.Values, w words) ([]quota.Rule, stri
 	return rules, ""
 }
 
-func resultWords(r verification.Replayed, last string, w words) (result sentence, byRule string) {
+func resultWords(r support.Replayed, last string, w words) (result sentence, byRule string) {
 	count := func(n int) string { return strconv.Itoa(n) }
 	key := "policies.result"
 	switch {

@@ -12,14 +12,15 @@ import (
 	"sendcode/internal/recipient"
 	"sendcode/internal/server"
 	"sendcode/internal/store"
+	"sendcode/internal/support"
 	"sendcode/internal/verification"
 )
 
-// Previews show messages as the templates make them, and have one sent. Implementation: verification.Service.
+// Previews show messages as the templates make them, and have one sent. Implementation: *support.Desk.
 type Previews interface {
 	Previewable() (apps, purposes []string)
-	Samples(app, purpose string) ([]verification.Sample, error)
-	Try(ctx context.Context, t verification.Trial, act store.AuditEntry) (verification.Answer, error)
+	Samples(app, purpose string) ([]support.Sample, error)
+	Try(ctx context.Context, t support.Trial, act store.AuditEntry) (verification.Answer, error)
 }
 
 // The page may hold frames of its own site; a mail in one has no scripts, no origin and nothing from the net.
@@ -38,11 +39,11 @@ type previewView struct {
 	Samples        []sampleView
 	May            bool // the reader may have one sent
 	Problem        string
-	Trial          verification.Trial // as typed
+	Trial          support.Trial // as typed
 }
 
 type sampleView struct {
-	verification.Sample
+	support.Sample
 	ID    string // of its heading
 	Frame string // address of the mail's HTML; empty for a text message
 	Size  string // of a text message, in words
@@ -61,10 +62,10 @@ func (a *Admin) chosen(values url.Values) (app, purpose string, apps, purposes [
 }
 
 func (a *Admin) previewPage(c echo.Context) error {
-	return a.showPreview(c, http.StatusOK, c.QueryParams(), verification.Trial{}, "")
+	return a.showPreview(c, http.StatusOK, c.QueryParams(), support.Trial{}, "")
 }
 
-func (a *Admin) showPreview(c echo.Context, status int, values url.Values, typed verification.Trial, problem string) error {
+func (a *Admin) showPreview(c echo.Context, status int, values url.Values, typed support.Trial, problem string) error {
 	w := wordsFor(c.Request())
 	v := previewView{
 		page: page{W: w, Title: w.say("preview.title"), In: true, Here: "preview"}, May: actorOf(c).may(deedPreview), Problem: problem, Trial: typed,
@@ -130,7 +131,7 @@ func (a *Admin) tryForm(c echo.Context) error {
 		return err
 	}
 	act.Reason = "preview"
-	trial := verification.Trial{
+	trial := support.Trial{
 		App: form.Get("app"), Purpose: form.Get("purpose"), Channel: or(form.Get("channel"), string(recipient.Email)), To: strings.TrimSpace(form.Get("to")),
 		Locale: form.Get("locale"), From: server.ClientIP(c),
 	}

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"sendcode/internal/store"
+	"sendcode/internal/support"
 	"sendcode/internal/verification"
 )
 
@@ -104,6 +105,6 @@ func TestPreviewOfABrokenTemplate(t *testing.T) {
 
 type broken struct{ Previews }
 
-func (broken) Samples(string, string) ([]verification.Sample, error) {
+func (broken) Samples(string, string) ([]support.Sample, error) {
 	return nil, verification.ErrUnavailable
 }

@@ -18,15 +18,18 @@ import (
 	"github.com/google/uuid"
 	"github.com/labstack/echo/v4"
 
+	"sendcode/internal/code"
 	"sendcode/internal/delivery"
 	"sendcode/internal/keyring"
 	"sendcode/internal/message"
+	"sendcode/internal/policy"
 	"sendcode/internal/recipient"
 	"sendcode/internal/server"
 	"sendcode/internal/store"
 	"sendcode/internal/store/sqlite"
 	"sendcode/internal/store/sqlite/sqlitetest"
-	"sendcode/internal/verification"
+	"sendcode/internal/vault"
+	"sendcode/internal/verification/verificationtest"
 	"sendcode/quota"
 	"sendcode/templates"
 	"sendcode/web"
@@ -64,7 +67,7 @@ type rig struct {
 	clock   *steps
 	log     *sqlite.DB
 	limiter *quota.Memory
-	codes   *verification.Service
+	codes   *verificationtest.Process
 	ring    *keyring.Ring
 	logged  *bytes.Buffer
 	handler *echo.Echo
@@ -79,12 +82,12 @@ func newRig(t *testing.T, changes ...func(*Config)) *rig {
 	logger := slog.New(slog.NewTextHandler(r.logged, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	renderer, err := message.New(templates.FS, nil)
 	r.must(err)
-	r.codes = verification.New(verification.Settings{
-		Terms: verification.Terms{Titles: map[string]string{"shop": "Shop"}, Purposes: map[string]verification.Purpose{
-			"login": {Name: "login", Policy: quota.Policy{Name: "default", Rules: testRules}, Shares: []string{"login"}, Life: 10 * time.Minute, CodeLength: 6, Alphabet: verification.Digits},
+	r.codes = verificationtest.New(verificationtest.Settings{
+		Set: policy.Set{Titles: map[string]string{"shop": "Shop"}, Purposes: map[string]policy.Purpose{
+			"login": {Name: "login", Policy: quota.Policy{Name: "default", Rules: testRules}, Shares: []string{"login"}, TTL: 10 * time.Minute, CodeLength: 6, Alphabet: code.Digits},
 		}},
-		IndexKey: bytes.Repeat([]byte{7}, 32), Ring: r.ring,
-	}, verification.Parts{Limiter: r.limiter, Log: r.log, Renderer: renderer, Sender: taker{}, Logger: logger, Now: r.clock.now})
+		Vault: vault.Vault{IndexKey: bytes.Repeat([]byte{7}, 32), Ring: r.ring},
+	}, verificationtest.Parts{Limiter: r.limiter, Log: r.log, Mails: renderer, Sender: taker{}, Logger: logger, Now: r.clock.now})
 	r.handler = r.replica(logger, changes...)
 	return r
 }
@@ -92,7 +95,7 @@ func newRig(t *testing.T, changes ...func(*Config)) *rig {
 // replica makes another console over the same parts.
 func (r *rig) replica(logger *slog.Logger, changes ...func(*Config)) *echo.Echo {
 	c := Config{
-		Log: r.log, Codes: r.codes, Doer: r.codes, Policies: r.codes, Previews: r.codes, Limiter: r.limiter, Logger: logger, Now: r.clock.now,
+		Log: r.log, Codes: r.codes.Desk, Doer: r.codes.Desk, Policies: r.codes.Desk, Previews: r.codes.Desk, Limiter: r.limiter, Logger: logger, Now: r.clock.now,
 		Password: testPassword, Token: testToken, TokenRole: Owner, Ring: r.ring,
 		Extent: func(ctx context.Context) (store.StorageStatus, error) {
 			return r.log.StorageStatus(ctx, 90*24*time.Hour)
@@ -148,7 +151,7 @@ func (r *rig) recipient(to string) (recipient.Recipient, recipient.Hash) {
 	r.Helper()
 	p, err := recipient.Parse(recipient.Email, to)
 	r.must(err)
-	return p, p.Hash(r.codes.IndexKey)
+	return p, p.Hash(r.codes.Vault.IndexKey)
 }
 
 func (r *rig) must(err error) {

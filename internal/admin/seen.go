@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 
+	"sendcode/internal/policy"
 	"sendcode/internal/store"
 	"sendcode/internal/verification"
 	"sendcode/quota"
@@ -12,7 +13,7 @@ import (
 // seen is what a verdict goes by beside the row's own story.
 type seen struct {
 	quota *quota.Decision     // what the recipient's rules say now; nil: not known
-	pause *verification.Pause // that holds now
+	pause *policy.Pause       // that holds now
 	rule  quota.Scope         // of the rule that refused the row; empty: not known
 	newer *store.Send         // the newest request like it, where that is another one
 	locks []store.Lockout     // of a refusal by failed checks: the kinds of callers whose codes are locked out now

@@ -12,7 +12,7 @@ import (
 
 	"sendcode/internal/server"
 	"sendcode/internal/store"
-	"sendcode/internal/verification"
+	"sendcode/internal/support"
 )
 
 // suppressionJSON is a suppression as scripts see it. What it does not have is null.
@@ -138,9 +138,9 @@ func (a *Admin) suppressJSON(c echo.Context) error {
 
 // suppress has a recipient get no mail, and the act recorded with it.
 func (a *Admin) suppress(c echo.Context, w wish) (store.Suppression, error) {
-	b := verification.Barring{Channel: w.Channel, To: w.To, App: w.App, Why: w.Reason, By: actorOf(c).name}
+	b := support.SuppressRequest{Channel: w.Channel, To: w.To, App: w.App, Why: w.Reason, By: actorOf(c).name}
 	if w.For != nil {
-		most := int64(verification.MaxSuppression / time.Second)
+		most := int64(support.MaxSuppression / time.Second)
 		if *w.For < 1 || *w.For > most {
 			return store.Suppression{}, invalid("for", "out_of_range", "A suppression lasts for 1 s at least and 366 days at most.")
 		}
@@ -164,7 +164,7 @@ func (a *Admin) liftJSON(c echo.Context) error {
 	if err := server.ReadJSON(c, &w); err != nil {
 		return err
 	}
-	list, err := a.lift(c, verification.Lifting{Channel: w.Channel, To: w.To, App: w.App, Why: w.Reason})
+	list, err := a.lift(c, support.LiftRequest{Channel: w.Channel, To: w.To, App: w.App, Why: w.Reason})
 	if err != nil {
 		return err
 	}
@@ -172,7 +172,7 @@ func (a *Admin) liftJSON(c echo.Context) error {
 }
 
 // lift has a recipient get mail again, and the act recorded with it.
-func (a *Admin) lift(c echo.Context, l verification.Lifting) ([]store.Suppression, error) {
+func (a *Admin) lift(c echo.Context, l support.LiftRequest) ([]store.Suppression, error) {
 	act, err := a.act(c, deedLift)
 	if err != nil {
 		return nil, err

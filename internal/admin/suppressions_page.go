@@ -13,6 +13,7 @@ import (
 
 	"sendcode/internal/recipient"
 	"sendcode/internal/store"
+	"sendcode/internal/support"
 	"sendcode/internal/verification"
 )
 
@@ -168,7 +169,7 @@ func (a *Admin) liftForm(c echo.Context) error {
 	if err != nil {
 		return invalid("channel", "invalid", "This form was not made by the list.")
 	}
-	_, err = a.lift(c, verification.Lifting{Channel: string(ch), Address: h, App: form.Get("app"), Why: strings.TrimSpace(form.Get("reason"))})
+	_, err = a.lift(c, support.LiftRequest{Channel: string(ch), Address: h, App: form.Get("app"), Why: strings.TrimSpace(form.Get("reason"))})
 	return a.backToSuppressions(c, wish{Channel: string(recipient.Email)}, err)
 }
 

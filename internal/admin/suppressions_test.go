@@ -8,10 +8,11 @@ import (
 	"testing"
 	"time"
 
+	"sendcode/internal/policy"
 	"sendcode/internal/recipient"
 	"sendcode/internal/store"
 	"sendcode/internal/store/sqlite"
-	"sendcode/internal/verification"
+	"sendcode/internal/support"
 )
 
 type suppressionList struct {
@@ -44,7 +45,7 @@ func TestSuppressionsJSON(t *testing.T) {
 	}
 	send := r.begin("ana@example.com").Send
 	p, hash := r.recipient("ana@example.com")
-	r.finish(send, store.Outcome{Status: store.Failed, Reason: "rejected", ProviderCode: "550 5.1.1", Refund: true, Suppress: store.SuppressAs{Cause: store.HardBounce, Address: p.Hash(r.codes.IndexKey), For: 720 * time.Hour}})
+	r.finish(send, store.Outcome{Status: store.Failed, Reason: "rejected", ProviderCode: "550 5.1.1", Refund: true, Suppress: store.SuppressAs{Cause: store.HardBounce, Address: p.Hash(r.codes.Vault.IndexKey), For: 720 * time.Hour}})
 	r.clock.add(time.Second)
 	added := b.program("POST", suppressions, `{"channel":"email","to":"bo@example.com","reason":"asked","for":3600}`, 201).Suppressions[0]
 	for name, want := range map[string]any{
@@ -167,7 +168,7 @@ func TestSuppressionsPages(t *testing.T) {
 	r := newRig(t)
 	for _, to := range []string{"ana@example.com", "bo@example.com", "cy@example.com"} {
 		r.clock.add(time.Second)
-		_, err := r.codes.Suppress(context.Background(), verification.Barring{Channel: "email", To: to, Why: "x"})
+		_, err := r.codes.Desk.Suppress(context.Background(), support.SuppressRequest{Channel: "email", To: to, Why: "x"})
 		r.must(err)
 	}
 	b := r.loggedIn()
@@ -185,7 +186,7 @@ func TestSuppressionsPages(t *testing.T) {
 func TestStoryOfWhatWasHandedToNobody(t *testing.T) {
 	r := newRig(t)
 	p, hash := r.recipient("ana@example.com")
-	_, err := r.codes.Suppress(context.Background(), verification.Barring{Channel: "email", To: p.Address(), Why: "asked by telephone", By: "mei"})
+	_, err := r.codes.Desk.Suppress(context.Background(), support.SuppressRequest{Channel: "email", To: p.Address(), Why: "asked by telephone", By: "mei"})
 	r.must(err)
 	row := r.row("ana@example.com")
 	begun, err := r.log.Begin(context.Background(), store.Intent{
@@ -196,7 +197,7 @@ func TestStoryOfWhatWasHandedToNobody(t *testing.T) {
 	r.finish(begun.Send, store.Outcome{Status: store.Failed, Reason: store.ReasonSuppressed, Refund: true})
 	other := r.begin("bo@example.com").Send
 	r.finish(other, store.Outcome{Status: store.Failed, Reason: store.ReasonPaused, Refund: true})
-	r.codes.Change(verification.Terms{Purposes: r.codes.Terms().Purposes, Pauses: []verification.Pause{{Channel: recipient.Email, Reason: "the server moves"}}})
+	r.codes.Change(policy.Set{Purposes: r.codes.Terms().Purposes, Pauses: []policy.Pause{{Channel: recipient.Email, Reason: "the server moves"}}})
 	b := r.loggedIn()
 	contains(t, b.get("/admin/sends/"+begun.Send.ID.String()), "Nothing was sent: since", "asked by telephone", "lift it at Suppressions", "handed to nobody")
 	contains(t, b.get("/admin/sends/"+other.ID.String()), "paused by the configuration", "the server moves")

@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"sendcode/internal/policy"
 	"slices"
 	"strconv"
 	"strings"
@@ -59,7 +60,7 @@ type teller struct {
 func (t teller) entries() []entry {
 	if t.row.Status == store.Refused {
 		key := t.pluralKey("line.refused", t.row.Count)
-		if verification.Unserved(t.row) {
+		if policy.Unserved(t.row) {
 			key = t.pluralKey("line.unserved", t.row.Count)
 		}
 		return []entry{t.dated(t.row.LoggedAt, warn, key)}

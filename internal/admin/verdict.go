@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"time"
 
+	"sendcode/internal/policy"
 	"sendcode/internal/recipient"
 	"sendcode/internal/store"
 	"sendcode/internal/verification"
@@ -34,7 +35,7 @@ type matter struct {
 	state verification.State  // of the code; empty without one
 	out   bool                // a mail with the code went out, or may have
 	quota *quota.Decision     // what the recipient's rules say now; nil: not known
-	pause *verification.Pause // that holds now for what the row went through; nil: none
+	pause *policy.Pause       // that holds now for what the row went through; nil: none
 	rule  quota.Scope         // of the rule that refused it; empty: not known
 	locks []store.Lockout     // kinds of callers whose codes for its recipient are locked out now
 	has   *store.Verification // the pending code that reached its recipient; nil: none

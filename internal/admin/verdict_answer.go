@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"sendcode/internal/policy"
 	"slices"
 	"strings"
 	"time"
@@ -148,7 +149,7 @@ func (c matter) refusedPerson() sentence {
 	if c.BlockedBy == verification.ChecksRule {
 		return c.checksPerson()
 	}
-	if verification.Unserved(c.Send) {
+	if policy.Unserved(c.Send) {
 		return c.about("answer.nobody.unserved")
 	}
 	switch {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"sendcode/internal/policy"
 	"sendcode/internal/recipient"
 	"sendcode/internal/store"
 	"sendcode/internal/verification"
@@ -82,11 +83,11 @@ func kindsOfSituations() []situation {
 		told("refused, browsers' codes are locked out", refusedBy(verification.ChecksRule, 20*time.Hour, 1)).with(0, 0).lockedOut(store.Lockout{ByBrowser: true, Wait: 19 * time.Hour, Failures: 20}).alone(),
 		told("refused, a back end's codes are locked out", refusedBy(verification.ChecksRule, 700*time.Hour, 3)).with(0, 0).lockedOut(store.Lockout{Wait: 600 * time.Hour, Failures: 100}).alone(),
 		told("refused, codes were locked out", refusedBy(verification.ChecksRule, 20*time.Hour, 1)).with(0, 0).holding(halfTried).alone(),
-		told("refused, by the breaker", refusedBy(verification.BreakerName, 42*time.Second, 1)).with(0, 0).alone(),
-		told("refused, by the bound on spellings", refusedBy(verification.SpellingsName, 20*time.Hour, 1)).with(0, 0).alone(),
-		told("turned away, disposable", refusedBy(verification.Disposable, 0, 1)).with(0, 0).alone(),
-		told("turned away, several, voip", refusedBy(verification.VoIP, 0, 7)).with(0, 0).alone().text(),
-		told("turned away, country not served", refusedBy(verification.CountryNotServed, 0, 1)).with(0, 0).alone().text(),
+		told("refused, by the breaker", refusedBy(policy.BreakerName, 42*time.Second, 1)).with(0, 0).alone(),
+		told("refused, by the bound on spellings", refusedBy(policy.SpellingsName, 20*time.Hour, 1)).with(0, 0).alone(),
+		told("turned away, disposable", refusedBy(policy.Disposable, 0, 1)).with(0, 0).alone(),
+		told("turned away, several, voip", refusedBy(policy.VoIP, 0, 7)).with(0, 0).alone().text(),
+		told("turned away, country not served", refusedBy(policy.CountryNotServed, 0, 1)).with(0, 0).alone().text(),
 		told("refused, several by a network's rule", refusedBy("office", 42*time.Second, 7)).with(0, 0).by(quota.Network).alone(),
 	}
 	for _, scope := range []quota.Scope{quota.App, quota.Purpose, quota.IP, quota.Network, quota.Country, quota.Prefix, quota.Global} {

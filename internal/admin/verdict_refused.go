@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"time"
 
+	"sendcode/internal/policy"
 	"sendcode/internal/verification"
 	"sendcode/quota"
 )
@@ -15,7 +16,7 @@ func (c matter) refused() (what, next sentence) {
 	if c.BlockedBy == verification.ChecksRule {
 		return c.refusedByChecks()
 	}
-	if verification.Unserved(c.Send) {
+	if policy.Unserved(c.Send) {
 		return c.unserved()
 	}
 	rule, wait := strong("rule", c.BlockedBy), plain("wait", c.wait(c.RetryAfter))
@@ -67,7 +68,7 @@ func (c matter) refusedByChecks() (what, next sentence) {
 // looksAt is whose requests the rule counts; empty where that is the recipient, or not known.
 func (c matter) looksAt() string {
 	switch {
-	case c.BlockedBy == verification.BreakerName || c.BlockedBy == verification.CarrierRule || c.BlockedBy == verification.SpellingsName && c.rule == "":
+	case c.BlockedBy == policy.BreakerName || c.BlockedBy == verification.CarrierRule || c.BlockedBy == policy.SpellingsName && c.rule == "":
 		return c.BlockedBy
 	case c.rule == quota.Recipient:
 		return ""
@@ -78,7 +79,7 @@ func (c matter) looksAt() string {
 // shared says that others' requests count as well, so that the person can do little about it.
 func (c matter) shared() bool {
 	switch c.looksAt() {
-	case "", string(quota.Failures), verification.CarrierRule, verification.SpellingsName:
+	case "", string(quota.Failures), verification.CarrierRule, policy.SpellingsName:
 		return false
 	}
 	return true
@@ -91,7 +92,7 @@ func (c matter) again() sentence {
 		return c.later()
 	}
 	if !c.speaksOf(c.BlockedBy) {
-		if c.rule == "" && c.BlockedBy != verification.SpellingsName {
+		if c.rule == "" && c.BlockedBy != policy.SpellingsName {
 			return c.and(c.about("next.refused.elsewhere"), c.later())
 		}
 		return c.later()

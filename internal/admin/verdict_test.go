@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"sendcode/internal/policy"
 	"sendcode/internal/store"
 	"sendcode/internal/verification"
 	"sendcode/quota"
@@ -18,7 +19,7 @@ type situation struct {
 	name  string
 	story store.Story
 	quota *quota.Decision
-	pause *verification.Pause
+	pause *policy.Pause
 	rule  quota.Scope
 	newer *store.Send
 	has   *store.Verification
@@ -237,7 +238,7 @@ func (s situation) bounced(x store.Suppression) situation {
 }
 
 func (s situation) pausedFor(why string) situation {
-	s.pause = &verification.Pause{Reason: why, Since: start.Add(-time.Hour)}
+	s.pause = &policy.Pause{Reason: why, Since: start.Add(-time.Hour)}
 	return s
 }
 

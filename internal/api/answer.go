@@ -5,6 +5,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"sendcode/internal/code"
 	"sendcode/internal/recipient"
 	"sendcode/internal/store"
 	"sendcode/internal/verification"
@@ -32,8 +33,8 @@ type verificationJSON struct {
 
 // codeJSON is what a code looks like, for the field that it is typed into.
 type codeJSON struct {
-	Length   int                   `json:"length"`
-	Alphabet verification.Alphabet `json:"alphabet"`
+	Length   int           `json:"length"`
+	Alphabet code.Alphabet `json:"alphabet"`
 }
 
 type sendJSON struct {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"sendcode/internal/code"
 	"sendcode/internal/server"
 	"sendcode/internal/store"
 	"sendcode/internal/verification"
@@ -52,9 +53,9 @@ func TestBrowsersSeeNoReasons(t *testing.T) {
 func TestLifeIsNeverPromisedTooLong(t *testing.T) {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	for left, want := range map[time.Duration]int{10 * time.Minute: 600, 1999 * time.Millisecond: 1, 999 * time.Millisecond: 0, -time.Second: 0} {
-		v := verification.View{Now: now, ExpiresAt: now.Add(left), Code: verification.CodeShape{Alphabet: verification.Unambiguous, Length: 8}}
+		v := verification.View{Now: now, ExpiresAt: now.Add(left), Code: code.Shape{Alphabet: code.Unambiguous, Length: 8}}
 		got := verificationOf(verification.Answer{View: v}, verification.Browser)
-		if got.ExpiresIn != want || got.CodeFormat == nil || *got.CodeFormat != (codeJSON{8, verification.Unambiguous}) {
+		if got.ExpiresIn != want || got.CodeFormat == nil || *got.CodeFormat != (codeJSON{8, code.Unambiguous}) {
 			t.Errorf("%v left: %+v", left, got)
 		}
 	}

@@ -17,12 +17,16 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"sendcode/internal/api"
+	"sendcode/internal/code"
 	"sendcode/internal/delivery"
 	"sendcode/internal/keyring"
 	"sendcode/internal/message"
+	"sendcode/internal/policy"
 	"sendcode/internal/server"
 	"sendcode/internal/store/sqlite/sqlitetest"
+	"sendcode/internal/vault"
 	"sendcode/internal/verification"
+	"sendcode/internal/verification/verificationtest"
 	"sendcode/quota"
 	"sendcode/templates"
 )
@@ -41,7 +45,7 @@ func (nowhere) Send(context.Context, delivery.Message) (delivery.Receipt, error)
 }
 
 // newAPI is the API over the real use cases and the twins of the parts. What it logs goes to logged.
-func newAPI(t testing.TB, logged io.Writer, change ...func(*verification.Settings)) *echo.Echo {
+func newAPI(t testing.TB, logged io.Writer, change ...func(*verificationtest.Settings)) *echo.Echo {
 	t.Helper()
 	raw := sha256.Sum256([]byte("fuzz"))
 	ring, err := keyring.Parse("k1:" + base64.StdEncoding.EncodeToString(raw[:]))
@@ -53,19 +57,19 @@ func newAPI(t testing.TB, logged io.Writer, change ...func(*verification.Setting
 		t.Fatal(err)
 	}
 	logger := slog.New(slog.NewJSONHandler(logged, nil))
-	policy := quota.Policy{Name: "default", Rules: []quota.Rule{
+	rules := quota.Policy{Name: "default", Rules: []quota.Rule{
 		{Name: "hour", Scope: quota.Recipient, Limit: 3, Window: time.Hour}, {Name: "net", Scope: quota.IP, Limit: 10_000, Window: time.Hour},
 	}}
-	purpose := verification.Purpose{Name: "default", Policy: policy, Shares: []string{"default"}, Life: 10 * time.Minute, CodeLength: 6, Alphabet: verification.Digits}
-	settings := verification.Settings{
-		Terms:    verification.Terms{Purposes: map[string]verification.Purpose{"default": purpose}},
-		MailFrom: "Shop <no-reply@shop.example>", Domain: "shop.example", IndexKey: raw[:], Ring: ring,
+	purpose := policy.Purpose{Name: "default", Policy: rules, Shares: []string{"default"}, TTL: 10 * time.Minute, CodeLength: 6, Alphabet: code.Digits}
+	settings := verificationtest.Settings{
+		Set:   policy.Set{Purposes: map[string]policy.Purpose{"default": purpose}},
+		Vault: vault.Vault{IndexKey: raw[:], Ring: ring},
 	}
 	for _, c := range change {
 		c(&settings)
 	}
-	codes := verification.New(settings, verification.Parts{
-		Limiter: quota.NewMemory(time.Now, "process"), Log: sqlitetest.Open(t, time.Now), Renderer: renderer, Sender: nowhere{}, Logger: logger,
+	codes := verificationtest.New(settings, verificationtest.Parts{
+		Limiter: quota.NewMemory(time.Now, "process"), Log: sqlitetest.Open(t, time.Now), Mails: renderer, Sender: nowhere{}, Logger: logger,
 	})
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan struct{})

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"sendcode/internal/parts"
-	"sendcode/internal/verification"
+	"sendcode/internal/verification/verificationtest"
 	"sendcode/quota"
 )
 
@@ -34,7 +34,7 @@ func TestAnExhaustedClientReadsNothingOfALockout(t *testing.T) {
 	for name, after := range map[string]time.Duration{"remembered": 0, "in the log alone": time.Minute} {
 		t.Run(name, func(t *testing.T) {
 			parts.Bubble(t, func(t *testing.T) {
-				e := newAPI(t, io.Discard, func(s *verification.Settings) {
+				e := newAPI(t, io.Discard, func(s *verificationtest.Settings) {
 					p := s.Purposes["default"]
 					p.Policy.Rules = []quota.Rule{
 						{Name: "hour", Scope: quota.Recipient, Limit: 50, Window: time.Hour},

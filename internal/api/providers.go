@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"errors"
 	"io"
 	"log/slog"
 	"net/http"
@@ -10,21 +11,22 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"sendcode/internal/events"
+	"sendcode/internal/feedback"
 	"sendcode/internal/server"
 	"sendcode/internal/store"
 	"sendcode/internal/verification"
 	"sendcode/quota"
 )
 
-// Hearer takes what a provider tells. Implementation: verification.Service.
-type Hearer interface {
-	Hear(ctx context.Context, t verification.Told) (verification.Hearing, error)
+// Ingester records what a provider reports. Implementation: *feedback.Providers.
+type Ingester interface {
+	Ingest(ctx context.Context, t feedback.ProviderEvent) (feedback.Result, error)
 }
 
 // Providers answers mail providers, which tell what became of mails.
 type Providers struct {
 	sources map[string]events.Source
-	hearer  Hearer
+	events  Ingester
 	used    signatures
 	count   func(provider, outcome string)
 	logger  *slog.Logger
@@ -33,8 +35,8 @@ type Providers struct {
 
 // NewProviders makes it for the sources given. The limiter remembers used signatures. count hears of every event and of every
 // request that was none.
-func NewProviders(sources []events.Source, h Hearer, limiter Limiter, count func(provider, outcome string), logger *slog.Logger) *Providers {
-	p := &Providers{sources: map[string]events.Source{}, hearer: h, count: count, logger: logger, now: time.Now}
+func NewProviders(sources []events.Source, h Ingester, limiter Limiter, count func(provider, outcome string), logger *slog.Logger) *Providers {
+	p := &Providers{sources: map[string]events.Source{}, events: h, count: count, logger: logger, now: time.Now}
 	p.used = signatures{limiter, quota.NewMemory(func() time.Time { return p.now() }, "process")}
 	for _, s := range sources {
 		p.sources[s.Name] = s
@@ -56,8 +58,8 @@ const (
 
 // ProviderOutcomes are all that are counted.
 var ProviderOutcomes = []string{
-	string(store.ProviderDelivered), string(store.ProviderBounced), string(store.ProviderComplained), string(store.ProviderOptedOut), string(verification.Repeated),
-	string(verification.UnknownMessage), string(verification.OtherRecipient), string(events.Ignored), unmapped, forged, malformed, replayed, unavailable,
+	string(store.ProviderDelivered), string(store.ProviderBounced), string(store.ProviderComplained), string(store.ProviderOptedOut), string(feedback.Repeated),
+	string(feedback.UnknownMessage), string(feedback.OtherRecipient), string(events.Ignored), unmapped, forged, malformed, replayed, unavailable,
 }
 
 // hear answers 204 for everything that telling again would not change: also for messages that nobody knows, and for events
@@ -116,7 +118,10 @@ func (p *Providers) each(ctx context.Context, provider string, all []events.Even
 	for _, e := range all {
 		outcome, err := p.one(ctx, provider, e)
 		p.count(provider, outcome)
-		if err != nil {
+		switch {
+		case errors.Is(err, store.ErrUnavailable):
+			return verification.ErrUnavailable // the provider sends it again
+		case err != nil:
 			return err
 		}
 	}
@@ -136,13 +141,13 @@ func (p *Providers) one(ctx context.Context, provider string, e events.Event) (o
 		}
 		return string(events.Ignored), nil
 	}
-	heard, err := p.hearer.Hear(ctx, verification.Told{
-		Provider: provider, Kind: kind, Gone: e.Outcome == events.Gone, Send: e.Send, To: e.To, At: e.At, Detail: e.Detail, Enhanced: events.Enhanced(e.Detail),
+	heard, err := p.events.Ingest(ctx, feedback.ProviderEvent{
+		Provider: provider, Kind: kind, NoMailbox: e.Outcome == events.Gone, Send: e.Send, To: e.To, At: e.At, Detail: e.Detail, Enhanced: events.Enhanced(e.Detail),
 	})
 	switch {
 	case err != nil:
 		return unavailable, err
-	case heard == verification.Recorded:
+	case heard == feedback.Recorded:
 		return string(kind), nil
 	}
 	return string(heard), nil

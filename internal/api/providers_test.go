@@ -14,6 +14,7 @@ import (
 	"github.com/google/uuid"
 
 	"sendcode/internal/events"
+	"sendcode/internal/feedback"
 	"sendcode/internal/server"
 	"sendcode/internal/store"
 	"sendcode/internal/verification"
@@ -21,12 +22,12 @@ import (
 
 // ear is use cases that answer as told.
 type ear struct {
-	heard  []verification.Told
-	answer verification.Hearing
+	heard  []feedback.ProviderEvent
+	answer feedback.Result
 	err    error
 }
 
-func (e *ear) Hear(_ context.Context, t verification.Told) (verification.Hearing, error) {
+func (e *ear) Ingest(_ context.Context, t feedback.ProviderEvent) (feedback.Result, error) {
 	e.heard = append(e.heard, t)
 	return e.answer, e.err
 }
@@ -46,7 +47,7 @@ func newTold(t *testing.T) *told {
 		Type: []events.Path{{"kind"}}, Message: []events.Path{{"tag"}}, To: []events.Path{{"to"}}, Detail: []events.Path{{"why"}},
 		Outcomes: map[string]events.Outcome{"ok": events.Delivered, "gone": events.Gone, "back": events.Bounced, "spam": events.Complained, "stop": events.OptedOut, "read": events.Ignored},
 	}}
-	x := &told{T: t, ear: &ear{answer: verification.Recorded}}
+	x := &told{T: t, ear: &ear{answer: feedback.Recorded}}
 	logger := slog.New(slog.NewTextHandler(io.Discard, nil))
 	e := server.New(server.Config{Logger: logger})
 	NewProviders([]events.Source{source}, x.ear, nil, func(p, o string) { x.counts = append(x.counts, p+" "+o) }, logger).Register(e)
@@ -73,9 +74,9 @@ func TestProviderEvents(t *testing.T) {
 	x := newTold(t)
 	x.post(here, right, `[{"kind":"ok","tag":"`+eventID+`"},{"kind":"gone","tag":"<`+eventID+`@shop.example>","to":"ana@example.com","why":"550 5.1.1"},{"kind":"back"},{"kind":"spam"},{"kind":"stop"},{"kind":"read"},{"kind":"new"}]`, 204)
 	id := uuid.MustParse(eventID)
-	want := []verification.Told{
+	want := []feedback.ProviderEvent{
 		{Provider: "post", Kind: store.ProviderDelivered, Send: id},
-		{Provider: "post", Kind: store.ProviderBounced, Gone: true, Send: id, To: "ana@example.com", Detail: "550 5.1.1", Enhanced: "5.1.1"},
+		{Provider: "post", Kind: store.ProviderBounced, NoMailbox: true, Send: id, To: "ana@example.com", Detail: "550 5.1.1", Enhanced: "5.1.1"},
 		{Provider: "post", Kind: store.ProviderBounced}, {Provider: "post", Kind: store.ProviderComplained}, {Provider: "post", Kind: store.ProviderOptedOut},
 	}
 	if !slices.Equal(x.ear.heard, want) {
@@ -84,7 +85,7 @@ func TestProviderEvents(t *testing.T) {
 	if got := strings.Join(x.counts, ", "); got != "post delivered, post bounced, post bounced, post complained, post opted_out, post ignored, post unmapped" {
 		t.Error(got)
 	}
-	for _, answer := range []verification.Hearing{verification.Repeated, verification.UnknownMessage, verification.OtherRecipient} {
+	for _, answer := range []feedback.Result{feedback.Repeated, feedback.UnknownMessage, feedback.OtherRecipient} {
 		x.ear.answer = answer
 		x.post(here, right, `{"kind":"ok"}`, 204) // so that it is not told for ever
 		if !slices.Equal(x.counts, []string{"post " + string(answer)}) || !slices.Contains(ProviderOutcomes, string(answer)) {

@@ -16,7 +16,8 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"sendcode/internal/parts"
-	"sendcode/internal/verification"
+	"sendcode/internal/policy"
+	"sendcode/internal/verification/verificationtest"
 	"sendcode/quota"
 )
 
@@ -126,8 +127,8 @@ var own = []quota.Rule{
 	{Name: "day", Scope: quota.Recipient, Limit: 1, Window: 24 * time.Hour},
 }
 
-func policyOf(more ...quota.Rule) func(*verification.Settings) {
-	return func(s *verification.Settings) {
+func policyOf(more ...quota.Rule) func(*verificationtest.Settings) {
+	return func(s *verificationtest.Settings) {
 		p := s.Purposes["default"]
 		p.Policy.Rules = append(slices.Clone(own), more...)
 		s.Purposes["default"] = p
@@ -149,13 +150,13 @@ func TestAnExhaustedClientReadsTheSameOfEveryRecipient(t *testing.T) {
 		"app":     {wide(quota.App), "198.51.100.1", false},
 		"purpose": {wide(quota.Purpose), "198.51.100.1", false},
 		"global":  {wide(quota.Global), "198.51.100.1", false},
-		"breaker": {quota.Rule{Name: "wide", Scope: verification.Everything, Limit: 3, Window: time.Hour}, "198.51.100.1", true},
+		"breaker": {quota.Rule{Name: "wide", Scope: policy.Everything, Limit: 3, Window: time.Hour}, "198.51.100.1", true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			parts.Bubble(t, func(t *testing.T) {
 				change := policyOf(c.rule)
 				if c.breaks {
-					change = func(s *verification.Settings) { policyOf()(s); s.Breaker = c.rule }
+					change = func(s *verificationtest.Settings) { policyOf()(s); s.Breaker = c.rule }
 				}
 				e := newAPI(t, io.Discard, change)
 				client{t, e, "192.0.2.1", secret}.admitted(alice)
@@ -228,7 +229,7 @@ func TestABrowserWithoutAVerificationReadsTheRuleThatRefuses(t *testing.T) {
 // A browser reads every rule while its verification is pending, and then the rule that blocks, alone.
 func TestWhatABrowserReadsOfItsVerification(t *testing.T) {
 	parts.Bubble(t, func(t *testing.T) {
-		e := newAPI(t, io.Discard, func(s *verification.Settings) { policyOf()(s); s.Tick = time.Minute }) // it goes on for a day
+		e := newAPI(t, io.Discard, func(s *verificationtest.Settings) { policyOf()(s); s.Tick = time.Minute }) // it goes on for a day
 		browser := client{t, e, "203.0.113.9", public}
 		id := browser.admitted(alice)
 		look := func() *httptest.ResponseRecorder { return browser.do(http.MethodGet, "/v1/verifications/"+id, "", "") }
@@ -278,7 +279,7 @@ func TestAGuessedKeyHandsNoVerificationOver(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			parts.Bubble(t, func(t *testing.T) {
 				roomy := quota.Rule{Name: "roomy", Scope: quota.Recipient, Limit: 5, Window: time.Hour}
-				e := newAPI(t, io.Discard, func(s *verification.Settings) {
+				e := newAPI(t, io.Discard, func(s *verificationtest.Settings) {
 					p := s.Purposes["default"]
 					p.Policy.Rules = []quota.Rule{roomy}
 					s.Purposes["default"] = p

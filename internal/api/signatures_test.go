@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"sendcode/internal/feedback"
 	"slices"
 	"strings"
 	"sync"
@@ -53,7 +54,7 @@ func (s *signing) replica() *told {
 	source := events.Source{Name: "post", Auth: events.Auth{
 		Scheme: events.HMACFields, Secrets: [][]byte{[]byte(right)}, Fields: []events.Path{{"at"}, {"token"}}, Time: events.Path{"at"}, Signature: events.Path{"sum"},
 	}, Shape: events.Shape{Type: []events.Path{{"kind"}}, Message: []events.Path{{"tag"}}, Outcomes: map[string]events.Outcome{"ok": events.Delivered, "spam": events.Complained}}}
-	x := &told{T: s.T, ear: &ear{answer: verification.Recorded}}
+	x := &told{T: s.T, ear: &ear{answer: feedback.Recorded}}
 	logger := slog.New(slog.NewTextHandler(io.Discard, nil))
 	e := server.New(server.Config{Logger: logger})
 	var mu sync.Mutex

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"sendcode/internal/code"
 	"sendcode/internal/config"
-	"sendcode/internal/verification"
 )
 
 const ofLetters = "purposes: {default: {code: {length: 8, alphabet: unambiguous}}}\n"
@@ -21,11 +21,11 @@ func TestCodesOfLetters(t *testing.T) {
 		s.policy(fiveAnHour).write(ofLetters)
 		s.start(1)
 		a := s.ask(0, ana)
-		code := s.codeIn(s.awaitMail(ana, 1)[0])
-		if strings.Trim(code, verification.Unambiguous.Characters()) != "" {
+		sent := s.codeIn(s.awaitMail(ana, 1)[0])
+		if strings.Trim(sent, code.Unambiguous.Characters()) != "" {
 			s.Fatal("the code is not of letters")
 		}
-		for _, slip := range []string{"12345678", code[:7] + "a"} {
+		for _, slip := range []string{"12345678", sent[:7] + "a"} {
 			if c := s.check(0, a.ID, slip); c.status != http.StatusUnprocessableEntity || !strings.Contains(string(c.raw), `"reason":"not_in_alphabet"`) {
 				s.Errorf("%s: %d %s", slip, c.status, c.raw)
 			}
@@ -33,7 +33,7 @@ func TestCodesOfLetters(t *testing.T) {
 		if c := s.check(0, "unknown", "12345678"); c.status != http.StatusNotFound {
 			s.Errorf("an unknown ID: %d", c.status)
 		}
-		if c := s.check(0, a.ID, strings.ToLower(code[:4])+"-"+code[4:]); !c.Valid {
+		if c := s.check(0, a.ID, strings.ToLower(sent[:4])+"-"+sent[4:]); !c.Valid {
 			s.Errorf("%s", c.raw)
 		}
 	})
@@ -84,7 +84,7 @@ func mark(page string) string {
 
 // What config takes for a test recipient's code is what people can enter.
 func TestAlphabetsHaveOneName(t *testing.T) {
-	for _, a := range []verification.Alphabet{verification.Digits, verification.Unambiguous} {
+	for _, a := range []code.Alphabet{code.Digits, code.Unambiguous} {
 		if got := config.Characters(string(a)); got == "" || got != a.Characters() {
 			t.Errorf("%s: %q in the configuration", a, got)
 		}

@@ -19,13 +19,14 @@ import (
 	"sendcode/internal/api"
 	"sendcode/internal/config"
 	"sendcode/internal/delivery"
+	"sendcode/internal/gates"
+	"sendcode/internal/jobs"
 	"sendcode/internal/keyring"
 	"sendcode/internal/message"
-	"sendcode/internal/proof"
+	"sendcode/internal/outbox"
 	"sendcode/internal/server"
 	"sendcode/internal/store"
 	"sendcode/internal/ui"
-	"sendcode/internal/verification"
 	"sendcode/internal/webhook"
 	"sendcode/quota"
 	"sendcode/templates"
@@ -39,15 +40,15 @@ type App struct {
 	logger    *slog.Logger
 	generated []config.Generated
 
-	log      store.Store
-	limiter  verification.Limiter
-	redis    *quota.Redis // behind the limiter; nil when that is in process
-	clock    string       // of the limiter, when it is in process
-	mail     delivery.Servers
-	mailbox  *delivery.Mailbox    // nil when a real server is configured
-	carrier  verification.Carrier // nil without text messages
-	texts    *message.Texts       // with carrier
-	codes    *verification.Service
+	log     store.Store
+	limiter gates.Limiter
+	redis   *quota.Redis // behind the limiter; nil when that is in process
+	clock   string       // of the limiter, when it is in process
+	mail    delivery.Servers
+	mailbox *delivery.Mailbox // nil when a real server is configured
+	carrier outbox.Carrier    // nil without text messages
+	texts   *message.Texts    // with carrier
+	services
 	hooks    *webhook.Deliverer
 	api      *api.API
 	requests *server.Requests // of browsers and the page
@@ -118,7 +119,7 @@ func New(ctx context.Context, cfg config.Config, logger *slog.Logger) (_ *App, e
 	}
 	a.metrics.mailServers(a.mail)
 	a.openHooks()
-	if err := a.useCases(a.metrics); err != nil {
+	if a.services, err = a.newServices(a.metrics); err != nil {
 		return nil, err
 	}
 	if err := a.rebuild(ctx); err != nil {
@@ -141,32 +142,6 @@ func (a *App) secrets() error {
 	return err
 }
 
-// useCases makes the service that everything else is an edge of.
-func (a *App) useCases(observer verification.Observer) error {
-	ring, err := a.ring()
-	if err != nil {
-		return err
-	}
-	if a.mails, err = a.renderer(); err != nil {
-		return err
-	}
-	if err := a.checkTexts(a.cfg); err != nil {
-		return err
-	}
-	settings := verification.Settings{
-		Terms: terms(a.cfg), MailFrom: a.cfg.MailFrom, Domain: domain(a.cfg.MailFrom),
-		IndexKey: a.cfg.IndexKeyBytes(), Folding: a.cfg.Folding, Ring: ring, Marks: marks(a.cfg),
-		Watch: a.watchOf(), AskAfter: a.askAfter(),
-		Workers: max(verification.DefaultWorkers, a.mail.Conns()), // a connection without a worker would be of no use
-	}
-	a.codes = verification.New(settings, verification.Parts{
-		Limiter: a.limiter, Log: a.log, Renderer: a.mails, Sender: a.mail, Prover: proof.New(ring), Logger: a.logger, Observer: observer,
-		Texts: a.texts, Carrier: a.carrier, Inquirer: a.inquirer(),
-		Told: a.hooks.Wake,
-	})
-	return nil
-}
-
 func (a *App) ring() (*keyring.Ring, error) { return keyring.Parse(a.cfg.SecretKeys.Reveal()) }
 
 func (a *App) renderer() (*message.Renderer, error) {
@@ -182,7 +157,8 @@ func (a *App) Serve(ctx context.Context) error {
 	background, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	var work sync.WaitGroup
-	work.Go(func() { a.codes.Run(background) })
+	work.Go(func() { a.outbox.Run(background) })
+	work.Go(func() { jobs.Run(background, a.jobs, jobs.DefaultTick, a.logger) })
 	work.Go(func() { a.watch(background) })
 	work.Go(func() { a.hooks.Run(background) })
 	err := a.serveHTTP(ctx)

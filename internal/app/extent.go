@@ -57,7 +57,7 @@ func (x extent) Collect(out chan<- prometheus.Metric) {
 }
 
 func (a *App) extent(ctx context.Context) (store.StorageStatus, error) {
-	return a.log.StorageStatus(ctx, a.codes.Terms().Retention)
+	return a.log.StorageStatus(ctx, a.policy.Get().Retention)
 }
 
 // extent says what there is in the log's database, and remarks on what should be otherwise.

@@ -30,7 +30,7 @@ func receivers(cfg config.Config) webhook.Settings {
 }
 
 // tells is of what each app is told; of an app without an address no event is written.
-func tells(cfg config.Config) map[string][]string {
+func subscriptions(cfg config.Config) map[string][]string {
 	out := map[string][]string{}
 	for _, a := range cfg.Apps {
 		if a.Webhook.URL != "" {

@@ -12,7 +12,7 @@ import (
 
 	"sendcode/internal/config"
 	"sendcode/internal/delivery/smtptest"
-	"sendcode/internal/verification"
+	"sendcode/internal/policy"
 )
 
 // hooked has the app default told by a receiver on this machine.
@@ -31,8 +31,8 @@ func (s *stack) hook(url, more string) {
 }
 
 func TestConfigKnowsTheEvents(t *testing.T) {
-	if !slices.Equal(config.WebhookEvents, verification.Events) {
-		t.Errorf("%v, %v", config.WebhookEvents, verification.Events)
+	if !slices.Equal(config.WebhookEvents, policy.Events) {
+		t.Errorf("%v, %v", config.WebhookEvents, policy.Events)
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"sendcode/docs"
 	"sendcode/internal/admin"
 	"sendcode/internal/api"
+	"sendcode/internal/code"
 	"sendcode/internal/config"
 	"sendcode/internal/delivery"
 	"sendcode/internal/delivery/sms"
@@ -21,7 +22,6 @@ import (
 	"sendcode/internal/proof"
 	"sendcode/internal/server"
 	"sendcode/internal/ui"
-	"sendcode/internal/verification"
 	"sendcode/quota"
 )
 
@@ -87,7 +87,7 @@ func (a *App) registerProviders(e *echo.Echo) {
 		a.metrics.provider(p.Name)
 	}
 	if len(sources) > 0 {
-		api.NewProviders(sources, a.codes, a.limiter, a.metrics.told, a.logger).Register(e)
+		api.NewProviders(sources, a.providers, a.limiter, a.metrics.told, a.logger).Register(e)
 	}
 }
 
@@ -191,8 +191,8 @@ func (a *App) say(cfg config.Config) {
 		title = cfg.Page.App
 	}
 	p := cfg.Purposes["default"]
-	code := verification.CodeShape{Alphabet: verification.Alphabet(p.Code.Alphabet), Length: p.Code.Length}
-	a.page.Say(title, code, subject(a.mails, p, title))
+	shape := code.Shape{Alphabet: code.Alphabet(p.Code.Alphabet), Length: p.Code.Length}
+	a.page.Say(title, shape, subject(a.mails, p, title))
 }
 
 // subject is what a person looks for in the mailbox: the template's, where it holds no code.
@@ -218,7 +218,7 @@ func (a *App) registerConsole(e *echo.Echo) error {
 		return err
 	}
 	a.console = admin.New(admin.Config{
-		Log: a.log, Codes: a.codes, Doer: a.codes, Policies: a.codes, Previews: a.codes, Limiter: a.limiter, Logger: a.logger,
+		Log: a.log, Codes: a.desk, Doer: a.desk, Policies: a.desk, Previews: a.desk, Limiter: a.limiter, Logger: a.logger,
 		Password: a.cfg.AdminPassword.Reveal(), PasswordHash: a.cfg.AdminPasswordHash.Reveal(), Token: a.cfg.AdminToken.Reveal(),
 		Aside: a.aside, Extent: a.extent, Ring: ring, Provider: provider(a.cfg), Refused: a.metrics.adminRefused,
 		Tokens: adminTokens(a.cfg), TokenRole: admin.Role(a.cfg.Admin.TokenRole), DemandFactor: a.cfg.Admin.SecondFactor == config.FactorRequired,

@@ -15,9 +15,9 @@ import (
 
 	"github.com/google/uuid"
 
+	"sendcode/internal/outbox"
 	"sendcode/internal/store"
 	"sendcode/internal/store/postgres"
-	"sendcode/internal/verification"
 	"sendcode/quota"
 )
 
@@ -193,7 +193,7 @@ func TestKilledUnderLoad(t *testing.T) {
 	if f.cut == 0 {
 		t.Error("no kill cut anything")
 	}
-	if doubled > verification.DefaultWorkers**kills { // those whose outcome was not in the log yet
+	if doubled > outbox.DefaultWorkers**kills { // those whose outcome was not in the log yet
 		t.Errorf("%d mails came twice", doubled)
 	}
 }

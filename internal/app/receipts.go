@@ -88,14 +88,14 @@ func (a *App) receive(c echo.Context, carrier string, report sms.Report) (err er
 	id, unreadable := uuid.Parse(report.Send)
 	switch {
 	case report.ID != "":
-		if _, err = a.codes.ReceiptOf(c.Request().Context(), carrier, report.ID, report.Delivered); errors.Is(err, store.ErrNotFound) {
-			a.logger.Info("a receipt is of a message that nobody awaits", "carrier", carrier)
+		if _, err = a.receipts.RecordByCarrierID(c.Request().Context(), carrier, report.ID, report.Delivered); errors.Is(err, store.ErrNotFound) {
+			a.logger.Info("a receipt is of a message that waits for none", "carrier", carrier)
 			return nil
 		}
 	case unreadable != nil:
 		return nil
 	default:
-		_, err = a.codes.Receipt(c.Request().Context(), id, report.Delivered)
+		_, err = a.receipts.Record(c.Request().Context(), id, report.Delivered)
 	}
 	if err != nil {
 		a.logger.Warn("the log did not take a receipt", "carrier", carrier, "send", id, "error", err)

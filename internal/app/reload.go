@@ -120,7 +120,7 @@ func (r *reloader) reload(ctx context.Context, read func(string) ([]byte, error)
 		r.logger.Info("the configuration was read again and is in force", "changed", changed)
 	case !first || len(fixed) > 0:
 		r.metrics.reloads.WithLabelValues(unchanged).Inc()
-		r.logger.Info("the configuration was read again; nothing that can change now is another")
+		r.logger.Info("the configuration was read again; no changes")
 	}
 }
 
@@ -156,7 +156,7 @@ func (r *reloader) apply(ctx context.Context, renewed config.Config) {
 			r.logger.Warn(w)
 		}
 	}
-	wider := r.codes.Change(terms(renewed))
+	wider := r.policy.Change(policies(renewed))
 	r.hooks.Change(receivers(renewed))
 	r.api.SetKeys(apiKeys(renewed))
 	r.requests.SetLimit(renewed.RequestsPerMinute)

@@ -45,7 +45,7 @@ func TestMailServerSetAsideIsNamed(t *testing.T) {
 	if err := Doctor(s.Context(), cfg, &out); err == nil {
 		t.Error("the doctor finds nothing")
 	}
-	if said := out.String(); !strings.Contains(said, "✗ mail server 1 of 2: 127.0.0.1: smtp dial") || !strings.Contains(said, "✓ mail server 2 of 2: 127.0.0.1 answers") {
+	if said := out.String(); !strings.Contains(said, "✗ mail server 1 of 2: 127.0.0.1: dial") || !strings.Contains(said, "✓ mail server 2 of 2: 127.0.0.1 answers") {
 		t.Errorf("the doctor says %s", said)
 	}
 	away.Restart()

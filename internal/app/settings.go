@@ -8,41 +8,43 @@ import (
 	"strings"
 
 	"sendcode/internal/api"
+	"sendcode/internal/code"
 	"sendcode/internal/config"
 	"sendcode/internal/message"
+	"sendcode/internal/policy"
 	"sendcode/internal/recipient"
 	"sendcode/internal/verification"
 	"sendcode/quota"
 )
 
 // purposes joins each purpose with its policy.
-func purposes(cfg config.Config) map[string]verification.Purpose {
-	out := map[string]verification.Purpose{}
+func purposes(cfg config.Config) map[string]policy.Purpose {
+	out := map[string]policy.Purpose{}
 	for name, p := range cfg.Purposes {
 		notify := message.Private
 		if p.Notify == config.Glance {
 			notify = message.Glance
 		}
-		out[name] = verification.Purpose{
+		out[name] = policy.Purpose{
 			Name: name, Policy: cfg.Policies[p.Policy], Shares: cfg.PurposesOf(p.Policy),
-			Life: p.TTL, CodeLength: p.Code.Length, Alphabet: verification.Alphabet(p.Code.Alphabet), Notify: notify,
+			TTL: p.TTL, CodeLength: p.Code.Length, Alphabet: code.Alphabet(p.Code.Alphabet), Notify: notify,
 		}
 	}
 	return out
 }
 
-// terms are what may change while the service runs.
-func terms(cfg config.Config) verification.Terms {
-	return verification.Terms{
-		Purposes: purposes(cfg), Titles: titles(cfg), Blocks: blocks(cfg), TestRecipients: testRecipients(cfg), Tells: tells(cfg),
-		Checks: verification.Checks{
+// policies are what may change while the service runs.
+func policies(cfg config.Config) policy.Set {
+	return policy.Set{
+		Purposes: purposes(cfg), Titles: titles(cfg), Blocks: blocks(cfg), TestRecipients: testRecipients(cfg), Subscriptions: subscriptions(cfg),
+		Checks: policy.Checks{
 			Network: rule("network", quota.IP, cfg.Checks.Network), WideNetwork: rule("wide_network", quota.Network, cfg.Checks.WideNetwork),
 			App: rule("app", quota.App, cfg.Checks.App),
 		},
 		Pauses: pauses(cfg), SuppressFor: cfg.Suppressions.For, Retention: cfg.Retention,
 		Numbers:   numbers(cfg),
-		Breaker:   rule(verification.BreakerName, verification.Everything, cfg.Breaker),
-		Spellings: rule(verification.SpellingsName, verification.Spellings, cfg.Spellings),
+		Breaker:   rule(policy.BreakerName, policy.Everything, cfg.Breaker),
+		Spellings: rule(policy.SpellingsName, policy.Spellings, cfg.Spellings),
 	}
 }
 
@@ -50,9 +52,9 @@ func rule(name string, scope quota.Scope, b config.Bound) quota.Rule {
 	return quota.Rule{Name: name, Scope: scope, Limit: b.Limit, Window: b.Window}
 }
 
-func pauses(cfg config.Config) (all []verification.Pause) {
+func pauses(cfg config.Config) (all []policy.Pause) {
 	for _, p := range cfg.Pauses {
-		all = append(all, verification.Pause{Channel: p.Channel, Purpose: p.Purpose, Reason: p.Reason})
+		all = append(all, policy.Pause{Channel: p.Channel, Purpose: p.Purpose, Reason: p.Reason})
 	}
 	return all
 }
@@ -67,8 +69,8 @@ func marks(cfg config.Config) (headers []string) {
 	return headers
 }
 
-func blocks(cfg config.Config) verification.Blocks {
-	b := verification.Blocks{Recipients: map[recipient.Hash]bool{}, Domains: map[string]bool{}, Disposable: cfg.Disposable}
+func blocks(cfg config.Config) policy.Blocks {
+	b := policy.Blocks{Recipients: map[recipient.Hash]bool{}, Domains: map[string]bool{}, Disposable: cfg.Disposable}
 	for _, x := range cfg.Blocks {
 		switch {
 		case x.Domain != "":
@@ -82,10 +84,10 @@ func blocks(cfg config.Config) verification.Blocks {
 	return b
 }
 
-func testRecipients(cfg config.Config) map[recipient.Hash]verification.TestRecipient {
-	out := map[recipient.Hash]verification.TestRecipient{}
+func testRecipients(cfg config.Config) map[recipient.Hash]policy.TestRecipient {
+	out := map[recipient.Hash]policy.TestRecipient{}
 	for _, t := range cfg.TestRecipients {
-		out[t.To.Hash(cfg.IndexKeyBytes())] = verification.TestRecipient{Code: t.Code, Expires: t.Expires}
+		out[t.To.Hash(cfg.IndexKeyBytes())] = policy.TestRecipient{Code: t.Code, Expires: t.Expires}
 	}
 	return out
 }

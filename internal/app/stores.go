@@ -104,7 +104,7 @@ func (a *App) rebuild(ctx context.Context) error {
 	if a.cfg.RedisURL != "" {
 		return nil
 	}
-	return a.codes.Rebuild(ctx, a.clock)
+	return a.gate.Rebuild(ctx, a.clock)
 }
 
 // openSender is the mail servers configured or, with none, the dev mailbox behind real SMTP.

@@ -6,9 +6,9 @@ import (
 	"strings"
 	"testing"
 
-	"sendcode/internal/store"
-
 	"github.com/google/uuid"
+
+	"sendcode/internal/store"
 )
 
 // One short reference is in the mail, in the answers and on the page; it finds the send, and gives no hold over anything.

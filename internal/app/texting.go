@@ -11,6 +11,8 @@ import (
 	"sendcode/internal/delivery"
 	"sendcode/internal/delivery/sms"
 	"sendcode/internal/message"
+	"sendcode/internal/outbox"
+	"sendcode/internal/policy"
 	"sendcode/internal/store"
 	"sendcode/internal/verification"
 	"sendcode/templates"
@@ -60,8 +62,8 @@ func (a *App) openCarriers() error {
 	return nil
 }
 
-// inquirer is the carriers, where they are not the dev mailbox.
-func (a *App) inquirer() verification.Inquirer {
+// pollable is the carriers, where they are not the dev mailbox.
+func (a *App) pollable() outbox.Receipts {
 	if carriers, ok := a.carrier.(*sms.Carriers); ok {
 		return carriers
 	}
@@ -138,8 +140,8 @@ func (a *App) checkTexts(cfg config.Config) error {
 }
 
 // numbers are those that the configuration lets in. What ends at the dev mailbox leaves this machine for no country.
-func numbers(cfg config.Config) verification.Numbers {
-	n := verification.Numbers{Countries: map[string]bool{}, RefuseVoIP: cfg.SMS.RefuseVoIP}
+func numbers(cfg config.Config) policy.Numbers {
+	n := policy.Numbers{Countries: map[string]bool{}, RefuseVoIP: cfg.SMS.RefuseVoIP}
 	n.Everywhere = cfg.DevPhone() && len(cfg.SMS.Countries) == 0
 	for _, country := range cfg.SMS.Countries {
 		n.Countries[country] = true
@@ -153,7 +155,7 @@ type phone struct{ box *delivery.Mailbox }
 // phoneName stands in the log for the carrier.
 const phoneName = "mailbox"
 
-// Send implements verification.Carrier.
+// Send implements outbox.Carrier.
 func (p phone) Send(_ context.Context, m sms.Message) (sms.Receipt, error) {
 	p.box.Text(m.ID, m.To, m.Text)
 	return sms.Receipt{Carrier: phoneName, ID: m.ID}, nil

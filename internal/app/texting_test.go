@@ -159,7 +159,7 @@ sms:
 		}
 	}
 	s.await("the carrier to be set aside", func() bool { return len(s.replicas[0].aside()) == 1 })
-	if got := s.replicas[0].aside()[0]; !got.Carrier || got.Server != "gone" || !strings.Contains(got.Why, "sms dial") || got.Since.IsZero() {
+	if got := s.replicas[0].aside()[0]; !got.Carrier || got.Server != "gone" || !strings.Contains(got.Why, "dial: ") || got.Since.IsZero() {
 		t.Errorf("%+v", got)
 	}
 }

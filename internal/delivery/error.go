@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 )
 
 // Class says what is known about a message that was not accepted for certain. The zero Class is none of them.
@@ -55,33 +56,48 @@ const (
 	StageDot     = "dot"  // the final dot and the answer to it
 )
 
-// Error is a delivery that did not end in acceptance. Neither its text nor anything that it wraps holds
-// the recipient, the credentials, the content or the server's words, which may repeat them.
+// Error is a delivery that did not end in acceptance, of a mail or of a text message: the one description of a failure, from the
+// wire to the row. Neither its text nor anything that it wraps holds the recipient, the credentials, the content or the server's
+// words, which may repeat them.
 type Error struct {
 	Class Class
 	Stage string
-	// Code is the server's reply code, 0 where no readable reply came.
-	Code int
-	// Enhanced is the enhanced status code such as "5.1.1", or empty. 5.7.x is policy, not a bad address.
-	Enhanced string
-	// Err is the cause beside the reply; nil where the reply says it all.
+	// Status is the server's reply code or the carrier's HTTP status, 0 where no readable reply came.
+	Status int
+	// Code is the enhanced status code such as "5.1.1", or the carrier's own such as "isv.MOBILE_NUMBER_ILLEGAL"; empty where there
+	// was none that looks like one. 5.7.x is policy, not a bad address.
+	Code string
+	// Reason is a word for a rejection that rows tell apart, such as sms.ReasonOptOut; or empty.
+	Reason string
+	// RetryAfter is how long the carrier asked to be left alone, with Temporary; 0: it did not say.
+	RetryAfter time.Duration
+	// Hold is for how long the carrier takes nothing for this recipient; 0: it does not hold it.
+	Hold time.Duration
+	// Err is the cause beside the reply, in words of our own; nil where the reply says it all.
 	Err error
 }
 
-// Error gives for example "smtp rcpt: rejected: 550 5.1.1".
+// Error gives for example "rcpt: rejected: 550 5.1.1".
 func (e *Error) Error() string {
-	var b strings.Builder
-	b.WriteString("smtp " + e.Stage + ": " + e.Class.String())
-	if e.Code != 0 {
-		b.WriteString(": " + strconv.Itoa(e.Code))
-	}
-	if e.Enhanced != "" {
-		b.WriteString(" " + e.Enhanced)
+	text := e.Stage + ": " + e.Class.String()
+	if reply := e.Reply(); reply != "" {
+		text += ": " + reply
 	}
 	if e.Err != nil {
-		b.WriteString(": " + e.Err.Error())
+		text += ": " + e.Err.Error()
 	}
-	return b.String()
+	return text
+}
+
+// Reply is status and code as rows have them, "550 5.1.1".
+func (e *Error) Reply() string { return Reply(e.Status, e.Code) }
+
+// Reply is a status and a code as rows have them.
+func Reply(status int, code string) string {
+	if status == 0 {
+		return code
+	}
+	return strings.TrimSpace(strconv.Itoa(status) + " " + code)
 }
 
 // Unwrap gives the cause, nil where the reply says it all.
@@ -94,7 +110,7 @@ func (e *Error) NoMailbox() bool {
 	if e.Class != Rejected || !slices.Contains([]string{StageRcpt, StageData, StageBody, StageDot}, e.Stage) {
 		return false
 	}
-	return NoMailbox(e.Enhanced)
+	return NoMailbox(e.Code)
 }
 
 // NoMailbox says so of an enhanced status code alone.
@@ -131,8 +147,8 @@ const (
 func failure(ctx context.Context, stage string, err error) *Error {
 	var reply *textproto.Error
 	if errors.As(err, &reply) && reply.Code >= 200 && reply.Code < 600 {
-		e := &Error{Class: classOf(stage, reply.Code), Stage: stage, Code: reply.Code,
-			Enhanced: enhanced(reply.Code, reply.Msg)}
+		e := &Error{Class: classOf(stage, reply.Code), Stage: stage, Status: reply.Code,
+			Code: enhanced(reply.Code, reply.Msg)}
 		if reply.Code < 400 {
 			e.Err = errUnexpected
 		}

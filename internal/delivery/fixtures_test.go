@@ -96,7 +96,7 @@ func outcomeOf(t *testing.T, err error) outcome {
 		t.Fatalf("error of type %T, want *delivery.Error", err)
 	}
 	discreet(t, err)
-	return outcome{fail.Class, fail.Stage, fail.Code, fail.Enhanced}
+	return outcome{fail.Class, fail.Stage, fail.Status, fail.Code}
 }
 
 // discreet checks an error and everything that it wraps, in every way of printing it.

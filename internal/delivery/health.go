@@ -111,11 +111,11 @@ func verdict(ctx context.Context, fail *Error) error {
 	switch {
 	case fail == nil:
 		return nil
-	case fail.Class == Unknown, fail.Code == 0 && ctx.Err() != nil:
+	case fail.Class == Unknown, fail.Status == 0 && ctx.Err() != nil:
 		return errNoVerdict
 	case fail.Class == Rejected:
 		return nil
-	case fail.Code/100 != 4, fail.Code == 421:
+	case fail.Status/100 != 4, fail.Status == 421:
 		return errFault // no readable reply, a wrong one, or a refusal of us
 	case fail.Stage == StageRcpt, fail.Stage == StageData, fail.Stage == StageDot:
 		return nil // "later" to this recipient or this message

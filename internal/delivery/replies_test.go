@@ -29,9 +29,9 @@ func TestEnhancedCodes(t *testing.T) {
 
 func TestErrorText(t *testing.T) {
 	for want, e := range map[string]*Error{
-		"smtp rcpt: rejected: 550 5.1.1":                                {Class: Rejected, Stage: StageRcpt, Code: 550, Enhanced: "5.1.1"},
-		"smtp dot: unknown: the connection broke":                       {Class: Unknown, Stage: StageDot, Err: errBroken},
-		"smtp data: temporary: 250: the reply does not fit the command": {Class: Temporary, Stage: StageData, Code: 250, Err: errUnexpected},
+		"rcpt: rejected: 550 5.1.1":                                {Class: Rejected, Stage: StageRcpt, Status: 550, Code: "5.1.1"},
+		"dot: unknown: the connection broke":                       {Class: Unknown, Stage: StageDot, Err: errBroken},
+		"data: temporary: 250: the reply does not fit the command": {Class: Temporary, Stage: StageData, Status: 250, Err: errUnexpected},
 	} {
 		if e.Error() != want {
 			t.Errorf("got %q, want %q", e, want)

@@ -163,5 +163,5 @@ func (s *session) quit() {
 // inStep holds after a refusal that leaves the dialogue usable: ours, or a whole 4xx or 5xx reply other
 // than 421, with which the server closes (RFC 5321 section 3.8).
 func inStep(fail *Error) bool {
-	return fail.Err == errUTF8 || fail.Code >= 400 && fail.Code != 421
+	return fail.Err == errUTF8 || fail.Status >= 400 && fail.Status != 421
 }

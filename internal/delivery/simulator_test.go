@@ -33,7 +33,7 @@ func TestMailboxPlaysOutcomes(t *testing.T) {
 		switch failed := errors.As(err, &e); {
 		case want.class == 0 && (err != nil || receipt.Code != want.code):
 			t.Errorf("%s: %+v, %v", to, receipt, err)
-		case want.class != 0 && (!failed || e.Class != want.class || e.Code != want.code):
+		case want.class != 0 && (!failed || e.Class != want.class || e.Status != want.code):
 			t.Errorf("%s: %+v", to, err)
 		}
 		if kept := len(box.Messages()) > before; kept != want.kept {

@@ -121,7 +121,7 @@ func TestWatch(t *testing.T) {
 		first.SetScript(smtptest.Script{})
 		time.Sleep(6 * time.Second)
 		post(t, servers, 51, 50)
-		if len(heard) != 2 || heard[0].Up || heard[0].Why != "smtp rcpt: temporary: 421 4.3.2" || !heard[1].Up || heard[1].Why != "" {
+		if len(heard) != 2 || heard[0].Up || heard[0].Why != "rcpt: temporary: 421 4.3.2" || !heard[1].Up || heard[1].Why != "" {
 			t.Errorf("heard %+v", heard)
 		}
 		if !heard[0].Since.Before(heard[1].Since) {

@@ -77,7 +77,7 @@ func (s *SMTP) deliver(ctx context.Context, mail *rendered) (Receipt, *Error) {
 	receipt := Receipt{Provider: s.config.Host}
 	answer, fail := s.transfer(ctx, mail)
 	if fail != nil {
-		receipt.Code, receipt.Enhanced = fail.Code, fail.Enhanced
+		receipt.Code, receipt.Enhanced = fail.Status, fail.Code
 		return receipt, fail
 	}
 	receipt.Code, receipt.Enhanced = answer.code, answer.enhanced

@@ -10,6 +10,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"sendcode/internal/code"
 	"sendcode/internal/recipient"
 	"sendcode/internal/verification"
 )
@@ -298,13 +299,13 @@ func (u *UI) check(ctx context.Context, s session, p posted) session {
 }
 
 // slip says what keeps a text from being the code, in the words of package verification and one more: "length".
-func slip(code verification.CodeShape, typed string) string {
-	read, err := code.Alphabet.Read(typed)
-	var bad *verification.InvalidError
+func slip(shape code.Shape, typed string) string {
+	read, err := shape.Alphabet.Read(typed)
+	var bad *code.InvalidError
 	switch {
 	case errors.As(err, &bad):
 		return bad.Reason
-	case code.Length > 0 && len(read) != code.Length:
+	case shape.Length > 0 && len(read) != shape.Length:
 		return "length"
 	}
 	return ""

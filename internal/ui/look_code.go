@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"time"
 
+	"sendcode/internal/code"
 	"sendcode/internal/recipient"
 	"sendcode/internal/store"
 	"sendcode/internal/verification"
@@ -20,7 +21,7 @@ func joinable(v verification.View) time.Duration {
 
 func (l *look) code(a verification.Answer) card {
 	t, v := l.t, a.View
-	k := &codeCard{Label: t.CodeLabel, Length: v.Code.Length, Letters: v.Code.Alphabet == verification.Unambiguous, Rows: t.pips(a.Quota)}
+	k := &codeCard{Label: t.CodeLabel, Length: v.Code.Length, Letters: v.Code.Alphabet == code.Unambiguous, Rows: t.pips(a.Quota)}
 	k.Sending = inFlight(v.Send.Status)
 	k.Poll = k.Sending
 	k.Heading, k.Sent = t.sending(v)
@@ -102,21 +103,21 @@ func (l *look) codeNotes(k *codeCard, v verification.View) {
 }
 
 // slipped explains what keeps a text from being a code.
-func (t *texts) slipped(reason string, code verification.CodeShape) string {
+func (t *texts) slipped(reason string, shape code.Shape) string {
 	switch reason {
 	case "required":
 		return t.CodeRequired
 	case "not_digits", "not_in_alphabet":
-		return t.of(code).foreign
+		return t.of(shape).foreign
 	}
-	return fill(t.of(code).length, "n", strconv.Itoa(code.Length))
+	return fill(t.of(shape).length, "n", strconv.Itoa(shape.Length))
 }
 
 // codeTexts are those that say what a code is made of.
 type codeTexts struct{ lead, either, hint, foreign, length string }
 
-func (t *texts) of(code verification.CodeShape) codeTexts {
-	if code.Alphabet == verification.Unambiguous {
+func (t *texts) of(shape code.Shape) codeTexts {
+	if shape.Alphabet == code.Unambiguous {
 		return codeTexts{t.AskLeadCharacters, t.AskLeadEitherCharacters, t.CodeHintCharacters, t.CodeNotCharacters, t.CodeLengthCharacters}
 	}
 	return codeTexts{t.AskLeadDigits, t.AskLeadEitherDigits, t.CodeHint, t.CodeNotDigits, t.CodeLength}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"sendcode/internal/policy"
 	"sendcode/internal/store"
 	"sendcode/internal/verification"
 	"sendcode/quota"
@@ -35,13 +36,13 @@ func neverSent(v verification.View) bool { return v.Send.Status == store.Failed 
 // spent says which rule it was in the person's words.
 func (t *texts) spent(worst quota.State, to string) (string, until) {
 	switch worst.Scope.Base() {
-	case quota.Recipient, verification.Spellings:
+	case quota.Recipient, policy.Spellings:
 		if worst.Name == verification.CarrierRule {
 			return t.EnoughCarrier, until{Else: fill(t.EnoughCarrierLead, "to", to)}
 		}
 	case quota.Failures:
 		return t.EnoughFailures, until{Else: fill(t.EnoughFailuresLead, "to", to)}
-	case quota.App, quota.Purpose, quota.Global, verification.Everything:
+	case quota.App, quota.Purpose, quota.Global, policy.Everything:
 		return t.EnoughAll, until{Else: fill(t.EnoughAllLead, "to", to)}
 	default:
 		return t.EnoughNetwork, until{Else: fill(t.EnoughNetworkLead, "to", to)}

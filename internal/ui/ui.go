@@ -22,6 +22,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"sendcode/internal/code"
 	"sendcode/internal/recipient"
 	"sendcode/internal/server"
 	"sendcode/internal/verification"
@@ -51,7 +52,7 @@ type Config struct {
 	Channels []recipient.Channel
 	Country  string                   // that phone numbers are dialled in where the reader's browser names none that is served; empty: none
 	Origin   string                   // host that text messages say their code is for; empty: they say none
-	Code     verification.CodeShape   // of the codes that are sent now; each verification tells its own
+	Code     code.Shape               // of the codes that are sent now; each verification tells its own
 	Sender   string                   // address that the mails come from, for people who look for them
 	Subject  func(lang string) string // subject to look for; nil, or "" for a language: only the sender is named
 	Codes    Codes
@@ -93,9 +94,9 @@ func New(c Config) *UI {
 }
 
 // Say changes what the page tells from now on. Requests under way end as they began.
-func (u *UI) Say(title string, code verification.CodeShape, subject func(lang string) string) {
+func (u *UI) Say(title string, shape code.Shape, subject func(lang string) string) {
 	c := u.Config
-	c.Title, c.Code, c.Subject = title, code, subject
+	c.Title, c.Code, c.Subject = title, shape, subject
 	u.said.Store(&c)
 }
 

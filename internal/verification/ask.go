@@ -6,10 +6,14 @@ import (
 	"encoding/base64"
 	"errors"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"sendcode/internal/message"
+	"sendcode/internal/policy"
 	"sendcode/internal/recipient"
 	"sendcode/internal/store"
+	"sendcode/quota"
 )
 
 // Ask is one request for a code, as it came in.
@@ -31,18 +35,17 @@ type Ask struct {
 // asked is an Ask that has been understood.
 type asked struct {
 	Ask
-	purpose Purpose
+	purpose policy.Purpose
 	to      recipient.Recipient
-	hash    recipient.Hash
-	area    area
+	subject policy.Subject
 	holder  string
 	join    string
-	// joinByBrowser says who opened the verification to join.
+	// joinByBrowser says that a browser opened the verification to join.
 	joinByBrowser bool
 	longer        bool   // a new code has LongCode characters at least
 	locale        string // canonical
 	own           State  // of the verification that the request names; empty: it names none
-	turn          *turn
+	slot          *slot
 }
 
 // Bounds of what callers may attach.
@@ -68,11 +71,12 @@ func (s *Service) understand(ctx context.Context, ask Ask) (asked, error) {
 	if a.to, err = s.parse(a.Channel, a.To, a.Country); err != nil {
 		return a, err
 	}
-	a.purpose = a.purpose.on(a.to.Channel())
-	a.hash, a.area, a.locale = s.hash(a.to), s.area(a.to), s.locale(a)
-	if err = s.Terms().served(a.to); err != nil {
-		s.turnedAway(a, err)
-		return a, err
+	a.purpose = a.purpose.On(a.to.Channel())
+	a.subject = subjectOf(a.Caller, a.to.Channel(), s.Vault.Hash(a.to), s.area(a.to), a.purpose)
+	a.locale = s.locale(a)
+	if refusal := s.Policy.Get().Refuse(a.to); refusal != nil {
+		s.turnedAway(a, refusal.Reason)
+		return a, invalid("to", refusal.Reason, refusal.Detail)
 	}
 	if ask.Kind == Secret {
 		a.holder = s.holder(a)
@@ -90,7 +94,7 @@ func (s *Service) recall(ctx context.Context, a *asked) error {
 	if len(v.Sealed) == 0 { // erased
 		return ErrNotFound
 	}
-	to, err := s.recipientOf(v)
+	to, err := s.Vault.Recipient(v)
 	if err != nil {
 		return ErrUnavailable
 	}
@@ -99,7 +103,7 @@ func (s *Service) recall(ctx context.Context, a *asked) error {
 		if err != nil {
 			return err
 		}
-		if given.Hash(s.IndexKey) != to.Hash(s.IndexKey) {
+		if s.Vault.AddressHash(given) != s.Vault.AddressHash(to) {
 			return invalid("to", "mismatch", "The verification named belongs to another recipient.")
 		}
 	}
@@ -109,7 +113,7 @@ func (s *Service) recall(ctx context.Context, a *asked) error {
 	if a.Purpose != "" && a.Purpose != v.Purpose {
 		return invalid("purpose", "mismatch", "The verification named has another purpose.")
 	}
-	a.Channel, a.To, a.Purpose, a.join, a.own = string(v.Channel), to.Address(), v.Purpose, v.ID, stateOf(v, now)
+	a.Channel, a.To, a.Purpose, a.join, a.own = string(v.Channel), to.Address(), v.Purpose, v.ID, StateOf(v, now)
 	a.Languages = or(a.Languages, v.Locale)
 	a.joinByBrowser = v.ByBrowser
 	a.Reference = or(a.Reference, v.Reference)
@@ -125,9 +129,9 @@ func or(a, b string) string {
 
 func checkAttached(ask Ask) error {
 	switch {
-	case !plain(ask.Reference, maxReference):
+	case !PlainText(ask.Reference, maxReference):
 		return invalid("reference", "invalid", "A reference has at most 64 characters and no control characters.")
-	case !plain(ask.Session, maxSession):
+	case !PlainText(ask.Session, maxSession):
 		return invalid("session", "invalid", "A session has at most 128 characters and no control characters.")
 	case ask.Session != "" && ask.Kind != Secret:
 		return invalid("session", "not_allowed", "Only secret keys may name a session.")
@@ -156,32 +160,57 @@ func (s *Service) locale(a asked) string {
 	case a.to.Channel() == recipient.SMS:
 		return s.Texts.Prefer(a.Languages)
 	}
-	return s.Renderer.Prefer(a.Languages)
+	return s.Mails.Prefer(a.Languages)
 }
 
-func (s *Service) purpose(name string) (Purpose, error) { return s.Terms().purpose(name) }
+// purposeFor is the purpose of a name as a caller's requests go by it.
+func (s *Service) purposeFor(c Caller, name string) (policy.Purpose, error) {
+	set := s.Policy.Get()
+	p, err := Purpose(set, name)
+	switch {
+	case err != nil:
+		return p, err
+	case c.Kind == Browser:
+		return set.ForBrowser(p), nil
+	}
+	return set.ForBackEnd(p, c.IP), nil
+}
 
-func (t Terms) purpose(name string) (Purpose, error) {
-	p, ok := t.Purposes[or(name, "default")]
+// Purpose is the one of a name. Error: *InvalidError.
+func Purpose(set policy.Set, name string) (policy.Purpose, error) {
+	p, ok := set.Purpose(name)
 	if !ok {
-		return Purpose{}, invalid("purpose", "unknown", "No purpose of that name is configured.")
+		return p, invalid("purpose", "unknown", "No purpose of that name is configured.")
 	}
 	return p, nil
 }
 
+// area is where a recipient belongs, for rules on countries, prefixes and mailboxes.
+func (s *Service) area(r recipient.Recipient) policy.Area {
+	if r.Channel() != recipient.SMS {
+		return policy.Area{Mailbox: s.Vault.Mailbox(r)}
+	}
+	return policy.Area{Country: r.Country(), Prefix: s.Vault.Prefix(r)}
+}
+
+func subjectOf(c Caller, ch recipient.Channel, h recipient.Hash, in policy.Area, p policy.Purpose) policy.Subject {
+	return policy.Subject{App: c.App, IP: c.IP, Channel: ch, Recipient: h, Area: in, Purpose: p}
+}
+
 // parse reads a recipient of a channel that there is.
 func (s *Service) parse(channel, to, country string) (recipient.Recipient, error) {
-	if channel == string(recipient.SMS) && s.Carrier == nil {
+	if channel == string(recipient.SMS) && s.Texts == nil {
 		return recipient.Recipient{}, invalid("channel", "not_configured", "No carrier is configured for this channel.")
 	}
-	return parseRecipientIn(channel, to, country)
+	return parseIn(channel, to, country)
 }
 
-func parseRecipient(channel, to string) (recipient.Recipient, error) {
-	return parseRecipientIn(channel, to, "")
+// ParseRecipient reads a recipient of any channel. Error: *InvalidError.
+func ParseRecipient(channel, to string) (recipient.Recipient, error) {
+	return parseIn(channel, to, "")
 }
 
-func parseRecipientIn(channel, to, country string) (recipient.Recipient, error) {
+func parseIn(channel, to, country string) (recipient.Recipient, error) {
 	var none recipient.Recipient
 	if channel == "" {
 		return none, invalid("channel", "required", "The channel is missing; it is email or sms.")
@@ -201,11 +230,11 @@ func parseRecipientIn(channel, to, country string) (recipient.Recipient, error) 
 	return r, err
 }
 
-// holder names who may resend without knowing the ID: a secret key's app and the session that it names, and of a mailbox
+// holder names the one that may resend without knowing the ID: a secret key's app and the session that it names, and of a mailbox
 // with several spellings the one that was typed. Only a hash is kept.
 func (s *Service) holder(a asked) string {
 	text := "sendcode holder v1\x00" + a.Session
-	if spelling := a.to.Hash(s.IndexKey); spelling != a.hash {
+	if spelling := s.Vault.AddressHash(a.to); spelling != a.subject.Recipient {
 		text = "sendcode holder spelling v1\x00" + spelling.String() + a.Session
 	}
 	sum := sha256.Sum256([]byte(text))
@@ -215,11 +244,35 @@ func (s *Service) holder(a asked) string {
 // row is what the log writes of the request, whether it is let in or refused.
 func (a asked) row() store.Send {
 	row := store.Send{
-		App: a.App, Channel: a.to.Channel(), Purpose: a.purpose.Name, Recipient: a.hash, To: a.to.Masked(),
+		App: a.App, Channel: a.to.Channel(), Purpose: a.purpose.Name, Recipient: a.subject.Recipient, To: a.to.Masked(),
 		Country: a.to.Country(), Prefix: a.to.Range(), Locale: a.locale, Reference: a.Reference, VerificationID: a.join,
 	}
 	if a.IP.IsValid() {
-		row.IP = network(a.IP, 24, 48)
+		row.IP = policy.Network(a.IP)
 	}
 	return row
+}
+
+// turnedAway records a request that is refused since codes are not sent to its recipient, so that an administrator finds why the
+// recipient got nothing. The request costs its caller nothing, so it shares rows as what a rule of a wider scope refuses.
+func (s *Service) turnedAway(a asked, reason string) {
+	row := a.row()
+	row.Status, row.BlockedBy, row.Count = store.Refused, reason, 1
+	row.Reference = ""
+	s.Refusals.Add(row, quota.Global)
+	s.Observer.Decided(a.to.Channel(), a.App, "refused", reason)
+}
+
+// PlainText reports whether s is valid UTF-8 of at most limit characters, without control or format characters: it may
+// then stand in a row, a page or a header.
+func PlainText(s string, limit int) bool {
+	if !utf8.ValidString(s) || utf8.RuneCountInString(s) > limit {
+		return false
+	}
+	for _, r := range s {
+		if unicode.IsControl(r) || unicode.Is(unicode.Cf, r) || unicode.In(r, unicode.Zl, unicode.Zp) {
+			return false
+		}
+	}
+	return true
 }

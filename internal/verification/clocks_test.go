@@ -1,4 +1,4 @@
-package verification
+package verification_test
 
 import (
 	"context"
@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"sendcode/internal/verification/rig"
 	"sendcode/quota"
 )
 
@@ -19,32 +20,32 @@ func skewed() (*quota.Memory, *atomic.Int64) {
 func TestLogBoundsALimiterThatRunsAhead(t *testing.T) {
 	for name, teachable := range map[string]bool{"taught": true, "not to be taught": false} {
 		t.Run(name, func(t *testing.T) {
-			inBubble(t, func(r *rig) {
+			rig.InBubble(t, func(r *rig.Rig) {
 				memory, offset := skewed()
-				r.limiter.set(memory)
+				r.Limiter.Set(memory)
 				if !teachable {
-					r.limiter.set(unteachable{memory})
+					r.Limiter.Set(rig.Unteachable{Memory: memory})
 				}
-				r.send(askFor(ana))
-				waited(55 * time.Second)
+				r.Send(rig.AskFor(rig.Ana))
+				rig.Waited(55 * time.Second)
 				offset.Store(int64(5 * time.Second))
-				a := r.refuse(askFor(ana))
+				a := r.Refuse(rig.AskFor(rig.Ana))
 				if got := a.Quota.RetryAfter(); got != 4*time.Second || len(a.Quota.Rules) != 3 || a.Quota.Rules[1].Used != 1 {
 					t.Errorf("wait %v, rules %+v", got, a.Quota.Rules)
 				}
-				waited(4*time.Second - time.Microsecond)
-				if got := r.refuse(askFor(ana)).Quota.RetryAfter(); got != time.Microsecond {
+				rig.Waited(4*time.Second - time.Microsecond)
+				if got := r.Refuse(rig.AskFor(rig.Ana)).Quota.RetryAfter(); got != time.Microsecond {
 					t.Errorf("1 µs before the end: wait %v", got)
 				}
-				waited(time.Microsecond)
-				r.send(askFor(ana))
+				rig.Waited(time.Microsecond)
+				r.Send(rig.AskFor(rig.Ana))
 				offset.Store(0) // and back: conservative by itself
-				waited(minute)
-				if got := r.refuse(askFor(ana)).Quota.RetryAfter(); got != 5*time.Second {
+				rig.Waited(rig.Minute)
+				if got := r.Refuse(rig.AskFor(rig.Ana)).Quota.RetryAfter(); got != 5*time.Second {
 					t.Errorf("after the step back: wait %v", got)
 				}
-				waited(5 * time.Second)
-				r.send(askFor(ana))
+				rig.Waited(5 * time.Second)
+				r.Send(rig.AskFor(rig.Ana))
 			})
 		})
 	}
@@ -52,23 +53,23 @@ func TestLogBoundsALimiterThatRunsAhead(t *testing.T) {
 
 // Over the turn of a day, too. The limiter learns the history by its own clock: what it has to itself it keeps.
 func TestLogBoundsALimiterThatIsInTheNextDay(t *testing.T) {
-	daily := func(s *Settings) {
+	daily := func(s *rig.Settings) {
 		p := s.Purposes["default"]
 		p.Policy.Rules = []quota.Rule{{Name: "today", Scope: quota.Recipient, Limit: 1, Per: quota.Day}}
 		s.Purposes["default"] = p
 	}
-	inBubbleWith(t, seldom(daily), func(r *rig) { // starts at midnight
+	rig.InBubbleWith(t, rig.Seldom(daily), func(r *rig.Rig) { // starts at midnight
 		memory, offset := skewed()
-		r.limiter.set(memory)
-		r.send(askFor(ana))
-		waited(24*time.Hour - 5*time.Second)
+		r.Limiter.Set(memory)
+		r.Send(rig.AskFor(rig.Ana))
+		rig.Waited(24*time.Hour - 5*time.Second)
 		offset.Store(int64(5 * time.Second))
-		if a := r.refuse(askFor(ana)); a.Quota.RetryAfter() != 4*time.Second || a.Quota.Rules[0].Used != 1 {
+		if a := r.Refuse(rig.AskFor(rig.Ana)); a.Quota.RetryAfter() != 4*time.Second || a.Quota.Rules[0].Used != 1 {
 			t.Errorf("%+v", a.Quota)
 		}
-		waited(4 * time.Second)
-		r.send(askFor(ana))
-		if a := r.refuse(askFor(ana)); a.Quota.RetryAfter() != 24*time.Hour-4*time.Second {
+		rig.Waited(4 * time.Second)
+		r.Send(rig.AskFor(rig.Ana))
+		if a := r.Refuse(rig.AskFor(rig.Ana)); a.Quota.RetryAfter() != 24*time.Hour-4*time.Second {
 			t.Errorf("%+v", a.Quota)
 		}
 	})
@@ -77,18 +78,18 @@ func TestLogBoundsALimiterThatIsInTheNextDay(t *testing.T) {
 // The history that the log teaches is placed by its ages on the limiter's clock, also where the log sees that clock
 // corrected.
 func TestHistoryIsTaughtOnTheLimitersClock(t *testing.T) {
-	inBubble(t, func(r *rig) {
+	rig.InBubble(t, func(r *rig.Rig) {
 		ahead := func() *quota.Memory {
 			return quota.NewMemory(func() time.Time { return time.Now().Add(time.Hour) }, "redis")
 		}
-		r.limiter.set(ahead())
-		r.send(askFor(ana))
-		waited(10 * time.Second)
-		r.limiter.set(ahead())
-		if a := r.refuse(askFor(ana)); a.Quota.RetryAfter() != 50*time.Second {
+		r.Limiter.Set(ahead())
+		r.Send(rig.AskFor(rig.Ana))
+		rig.Waited(10 * time.Second)
+		r.Limiter.Set(ahead())
+		if a := r.Refuse(rig.AskFor(rig.Ana)); a.Quota.RetryAfter() != 50*time.Second {
 			t.Errorf("wait %v", a.Quota.RetryAfter())
 		}
-		if q, err := r.svc.Quota(r.Context(), backEnd, "email", ana, ""); err != nil || q.Quota.RetryAfter() != 50*time.Second {
+		if q, err := r.Svc.Quota(r.Context(), rig.BackEnd, "email", rig.Ana, ""); err != nil || q.Quota.RetryAfter() != 50*time.Second {
 			t.Errorf("the limiter learnt a wait of %v, %v", q.Quota.RetryAfter(), err)
 		}
 	})
@@ -105,20 +106,20 @@ func (h hasty) Take(ctx context.Context, r quota.Request) (quota.Decision, error
 
 // Where the limiter knows of more than the log does, its wait is the longer one, and is told.
 func TestTheLongerWaitIsTold(t *testing.T) {
-	inBubble(t, func(r *rig) {
+	rig.InBubble(t, func(r *rig.Rig) {
 		memory := quota.NewMemory(time.Now, "redis")
-		r.limiter.set(hasty{memory})
-		r.send(askFor(ana))
-		waited(10 * time.Second)
-		a, err := r.svc.understand(r.Context(), askFor(ana))
+		r.Limiter.Set(hasty{memory})
+		r.Send(rig.AskFor(rig.Ana))
+		rig.Waited(10 * time.Second)
+		a, err := r.Svc.Understand(r.Context(), rig.AskFor(rig.Ana))
 		if err != nil {
 			t.Fatal(err)
 		}
 		between := []quota.Event{{ID: "between the gates", At: time.Now()}}
-		if err := memory.Record(r.Context(), a.buckets()[quota.Recipient], 24*time.Hour, between); err != nil {
+		if err := memory.Record(r.Context(), a.Subject().Buckets()[quota.Recipient], 24*time.Hour, between); err != nil {
 			t.Fatal(err)
 		}
-		if got := r.refuse(askFor(ana)).Quota.RetryAfter(); got != minute {
+		if got := r.Refuse(rig.AskFor(rig.Ana)).Quota.RetryAfter(); got != rig.Minute {
 			t.Errorf("wait %v", got)
 		}
 	})

@@ -8,7 +8,7 @@ import (
 
 // What a caller can tell apart; package server maps each to a status.
 var (
-	// ErrNotFound: unknown verification, or another app's: the same answer for both (API-7).
+	// ErrNotFound: unknown verification, or another app's: the same answer for both.
 	ErrNotFound = errors.New("verification: not found")
 	// ErrUnavailable: a part that decides is away; nothing was sent by this request as far as is known.
 	ErrUnavailable = errors.New("verification: unavailable")

@@ -1,4 +1,4 @@
-package verification
+package verification_test
 
 import (
 	"errors"
@@ -10,50 +10,38 @@ import (
 
 	"sendcode/internal/store/gate"
 	"sendcode/internal/store/sqlite"
+	"sendcode/internal/verification"
+	"sendcode/internal/verification/rig"
 	"sendcode/quota"
 )
 
 // wide lets any number of codes be sent: what is refused is refused for another reason.
-func wide(s *Settings) {
+func wide(s *rig.Settings) {
 	for name, p := range s.Purposes {
 		p.Policy.Rules = []quota.Rule{{Name: "wide", Scope: quota.Recipient, Limit: 10_000, Window: time.Hour}}
 		s.Purposes[name] = p
 	}
 }
 
-// try checks once, and says whether a code was compared.
-func (r *rig) try(c Caller, id, code string) (checked Checked, compared bool, wait time.Duration) {
-	r.Helper()
-	checked, err := r.svc.Check(r.Context(), c, id, code)
-	var many *TooManyChecksError
-	switch {
-	case errors.As(err, &many):
-		return checked, false, many.RetryAfter
-	case err != nil:
-		r.Fatalf("Check: %v", err)
-	}
-	return checked, !checked.uncompared && (checked.State == Pending || checked.State == MaxAttemptsReached || checked.Valid), 0
-}
-
 // Resends, new verifications, other sessions, other purposes, canceling: of a recipient's codes that callers of one kind asked
 // for, 20 wrong ones are compared in a day, however they are asked for.
 func TestGuessesOfOneRecipientADay(t *testing.T) {
-	for name, asks := range map[string]func(n int) Ask{
-		"browsers": func(n int) Ask {
-			return Ask{Caller: browser, Channel: "email", To: ana, Purpose: []string{"", "login"}[n%2]}
+	for name, asks := range map[string]func(n int) verification.Ask{
+		"browsers": func(n int) verification.Ask {
+			return verification.Ask{Caller: rig.Browser, Channel: "email", To: rig.Ana, Purpose: []string{"", "login"}[n%2]}
 		},
-		"secret keys": func(n int) Ask {
-			ask := askFor(ana)
+		"secret keys": func(n int) verification.Ask {
+			ask := rig.AskFor(rig.Ana)
 			ask.Session, ask.Purpose = fmt.Sprint(n), []string{"", "login"}[n%2]
 			return ask
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inBubbleWith(t, seldom(wide), func(r *rig) {
+			rig.InBubbleWith(t, rig.Seldom(wide), func(r *rig.Rig) {
 				guess := func() (compared int) {
 					for n := range 12 {
-						a, err := r.svc.Send(r.Context(), asks(n))
-						var locked *TooManyChecksError
+						a, err := r.Svc.Send(r.Context(), asks(n))
+						var locked *verification.TooManyChecksError
 						if errors.As(err, &locked) {
 							continue
 						}
@@ -61,35 +49,35 @@ func TestGuessesOfOneRecipientADay(t *testing.T) {
 							t.Fatal(err)
 						}
 						synctest.Wait()
-						code := codeIn(r.post.all()[len(r.post.all())-1])
-						for range maxAttempts {
-							if _, was, _ := r.try(backEnd, a.View.ID, wrongFor(code)); was {
+						code := rig.CodeIn(r.Post.All()[len(r.Post.All())-1])
+						for range verification.MaxAttempts {
+							if _, was, _ := r.Try(rig.BackEnd, a.View.ID, rig.WrongFor(code)); was {
 								compared++
 							}
 						}
-						if _, err := r.svc.Cancel(r.Context(), backEnd, a.View.ID); err != nil {
+						if _, err := r.Svc.Cancel(r.Context(), rig.BackEnd, a.View.ID); err != nil {
 							t.Fatal(err)
 						}
 					}
 					return compared
 				}
-				a := r.send(asks(100))
-				code := codeIn(r.post.all()[len(r.post.all())-1])
+				a := r.Send(asks(100))
+				code := rig.CodeIn(r.Post.All()[len(r.Post.All())-1])
 				if n := guess(); n != gate.FailureLimit {
 					t.Fatalf("%d wrong codes were compared", n)
 				}
-				_, compared, wait := r.try(backEnd, a.View.ID, code)
-				if compared || wait != 24*time.Hour+10*minute {
+				_, compared, wait := r.Try(rig.BackEnd, a.View.ID, code)
+				if compared || wait != 24*time.Hour+10*rig.Minute {
 					t.Fatalf("the right code at the bound: compared %t, wait %v", compared, wait)
 				}
-				if v := r.get(a.View.ID); v.AttemptsRemaining != maxAttempts {
+				if v := r.Get(a.View.ID); v.AttemptsRemaining != verification.MaxAttempts {
 					t.Errorf("a refused check cost a try: %d left", v.AttemptsRemaining)
 				}
-				waited(wait - time.Microsecond)
+				rig.Waited(wait - time.Microsecond)
 				if n := guess(); n != 0 {
 					t.Errorf("1 µs early, %d were compared", n)
 				}
-				waited(time.Microsecond)
+				rig.Waited(time.Microsecond)
 				if n := guess(); n != gate.FailureLimit {
 					t.Errorf("on the next day, %d were compared", n)
 				}
@@ -99,13 +87,13 @@ func TestGuessesOfOneRecipientADay(t *testing.T) {
 }
 
 func TestFailuresOfANetwork(t *testing.T) {
-	inBubbleWith(t, wide, func(r *rig) {
-		fail := func(c Caller, n int) (compared int, wait time.Duration) {
+	rig.InBubbleWith(t, wide, func(r *rig.Rig) {
+		fail := func(c verification.Caller, n int) (compared int, wait time.Duration) {
 			for i := range n {
-				id := r.send(askFor(fmt.Sprintf("r%d-%d@example.com", i/4, time.Now().UnixNano()))).View.ID
-				waited(time.Microsecond)
-				code := codeIn(r.post.all()[len(r.post.all())-1])
-				_, was, w := r.try(c, id, wrongFor(code))
+				id := r.Send(rig.AskFor(fmt.Sprintf("r%d-%d@example.com", i/4, time.Now().UnixNano()))).View.ID
+				rig.Waited(time.Microsecond)
+				code := rig.CodeIn(r.Post.All()[len(r.Post.All())-1])
+				_, was, w := r.Try(c, id, rig.WrongFor(code))
 				if was {
 					compared++
 				}
@@ -113,9 +101,9 @@ func TestFailuresOfANetwork(t *testing.T) {
 			}
 			return compared, wait
 		}
-		elsewhere, nobody := browser, backEnd
+		elsewhere, nobody := rig.Browser, rig.BackEnd
 		elsewhere.IP, nobody.IP = netip.MustParseAddr("198.51.100.7"), netip.Addr{}
-		if n, wait := fail(browser, 105); n != 100 || wait <= 59*minute || wait > time.Hour {
+		if n, wait := fail(rig.Browser, 105); n != 100 || wait <= 59*rig.Minute || wait > time.Hour {
 			t.Fatalf("%d compared, wait %v", n, wait)
 		}
 		if n, _ := fail(elsewhere, 1); n != 1 {
@@ -124,16 +112,16 @@ func TestFailuresOfANetwork(t *testing.T) {
 		if n, _ := fail(nobody, 1); n != 1 {
 			t.Error("a back end that names no client is held up")
 		}
-		right := r.send(askFor(ana))
-		code := codeIn(r.post.all()[len(r.post.all())-1])
-		if _, compared, _ := r.try(browser, right.View.ID, code); compared {
+		right := r.Send(rig.AskFor(rig.Ana))
+		code := rig.CodeIn(r.Post.All()[len(r.Post.All())-1])
+		if _, compared, _ := r.Try(rig.Browser, right.View.ID, code); compared {
 			t.Error("a right code was compared from a network over its limit")
 		}
-		if v := r.get(right.View.ID); v.AttemptsRemaining != maxAttempts {
+		if v := r.Get(right.View.ID); v.AttemptsRemaining != verification.MaxAttempts {
 			t.Errorf("a refused check cost a try: %d left", v.AttemptsRemaining)
 		}
-		waited(time.Hour)
-		if n, _ := fail(browser, 1); n != 1 {
+		rig.Waited(time.Hour)
+		if n, _ := fail(rig.Browser, 1); n != 1 {
 			t.Error("held up after the hour")
 		}
 	})
@@ -141,10 +129,10 @@ func TestFailuresOfANetwork(t *testing.T) {
 
 // Right codes, ended ones and checks that the log did not take leave no failure behind.
 func TestWhatIsNoFailure(t *testing.T) {
-	inBubbleWith(t, wide, func(r *rig) {
+	rig.InBubbleWith(t, wide, func(r *rig.Rig) {
 		used := func() int {
-			checks := r.svc.Terms().checks()
-			d, err := r.svc.limits.Peek(r.Context(), quota.Request{Rules: []quota.Rule{checks.Network, checks.WideNetwork, checks.App}, Buckets: map[quota.Scope]string{
+			checks := r.Svc.Terms().ChecksOrDefault()
+			d, err := r.Limiter.Peek(r.Context(), quota.Request{Rules: []quota.Rule{checks.Network, checks.WideNetwork, checks.App}, Buckets: map[quota.Scope]string{
 				quota.App: quota.Bucket("shop", "email", "checks", "app"), quota.IP: quota.Bucket("shop", "email", "checks", "ip", "192.0.2.1/32"),
 				quota.Network: quota.Bucket("shop", "email", "checks", "network", "192.0.2.0/24"),
 			}})
@@ -155,32 +143,32 @@ func TestWhatIsNoFailure(t *testing.T) {
 		}
 		is := func(want int, what string) {
 			t.Helper()
-			waited(minute)
+			rig.Waited(rig.Minute)
 			if n := used(); n != want {
 				t.Errorf("%s: %d failures, want %d", what, n, want)
 			}
 		}
-		a := r.send(askFor(ana))
-		code := codeIn(r.post.all()[0])
-		r.check(a.View.ID, wrongFor(code))
+		a := r.Send(rig.AskFor(rig.Ana))
+		code := rig.CodeIn(r.Post.All()[0])
+		r.Check(a.View.ID, rig.WrongFor(code))
 		is(1, "a wrong code")
-		r.check(a.View.ID, code)
+		r.Check(a.View.ID, code)
 		is(1, "the right code")
-		r.check(a.View.ID, wrongFor(code))
+		r.Check(a.View.ID, rig.WrongFor(code))
 		is(1, "an ended code")
-		b := r.send(askFor(ana))
-		r.log.SetFault(func(method string) sqlite.Fault {
+		b := r.Send(rig.AskFor(rig.Ana))
+		r.Store.SetFault(func(method string) sqlite.Fault {
 			if method == "Attempt" {
 				return sqlite.Down
 			}
 			return sqlite.None
 		})
-		if _, err := r.svc.Check(r.Context(), backEnd, b.View.ID, "000000"); !errors.Is(err, ErrUnavailable) {
+		if _, err := r.Svc.Check(r.Context(), rig.BackEnd, b.View.ID, "000000"); !errors.Is(err, verification.ErrUnavailable) {
 			t.Errorf("without the log: %v", err)
 		}
 		is(1, "a check that the log did not take")
-		r.log.SetFault(nil)
-		if _, err := r.svc.Check(r.Context(), backEnd, "unknown", "000000"); !errors.Is(err, ErrNotFound) {
+		r.Store.SetFault(nil)
+		if _, err := r.Svc.Check(r.Context(), rig.BackEnd, "unknown", "000000"); !errors.Is(err, verification.ErrNotFound) {
 			t.Errorf("unknown: %v", err)
 		}
 		is(1, "an unknown ID")
@@ -189,16 +177,16 @@ func TestWhatIsNoFailure(t *testing.T) {
 
 // Without the limiter the log goes on alone: codes can be checked, and the recipient's bound holds.
 func TestChecksWithoutTheLimiter(t *testing.T) {
-	inBubbleWith(t, wide, func(r *rig) {
-		r.limiter.set(noLimiter{})
+	rig.InBubbleWith(t, wide, func(r *rig.Rig) {
+		r.Limiter.Set(rig.NoLimiter{})
 		compared := 0
 		var ids []string
 		for range 6 {
-			ids = append(ids, r.send(Ask{Caller: browser, Channel: "email", To: ana}).View.ID)
+			ids = append(ids, r.Send(verification.Ask{Caller: rig.Browser, Channel: "email", To: rig.Ana}).View.ID)
 		}
 		for _, id := range ids {
-			for range maxAttempts {
-				if _, was, _ := r.try(browser, id, "000000"); was {
+			for range verification.MaxAttempts {
+				if _, was, _ := r.Try(rig.Browser, id, "000000"); was {
 					compared++
 				}
 			}
@@ -206,6 +194,6 @@ func TestChecksWithoutTheLimiter(t *testing.T) {
 		if compared != gate.FailureLimit {
 			t.Errorf("%d compared", compared)
 		}
-		r.limiter.set(quota.NewMemory(time.Now, "process"))
+		r.Limiter.Set(quota.NewMemory(time.Now, "process"))
 	})
 }

@@ -6,20 +6,22 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"errors"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
 
+	"sendcode/internal/policy"
 	"sendcode/internal/store"
 )
 
-// A request with an idempotency key is done once (API-4): the key is claimed in the log before any gate is asked, and the
+// A request with an idempotency key is done once: the key is claimed in the log before any gate is asked, and the
 // claim fixes the ID of the send, which both gates know again. A refusal gives the key up, so that the caller may ask again
 // when the wait is over; so does an outage that certainly wrote nothing. After one that may have written, the next
 // request with the key goes on with the same send and finds out.
 
 const (
-	// claimLease is longer than both gates may take together. Within it, the same request is told to wait.
+	// claimLease is longer than both gates may take together. Within it, the same request is refused with ErrBusy.
 	claimLease = 15 * time.Second
 	// KeyLife is how long an idempotency key is remembered.
 	KeyLife = 24 * time.Hour
@@ -43,9 +45,9 @@ func (s *Service) claim(ctx context.Context, a asked) (claim, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), logTimeout)
 	defer cancel()
 	c := claim{send: id, key: s.keyOf(a), keyed: true}
-	got, err := s.Log.Claim(ctx, store.Claim{Key: c.key, Fingerprint: s.fingerprint(a), SendID: id, Lease: claimLease, Life: KeyLife})
+	got, err := s.Store.Claim(ctx, store.Claim{Key: c.key, Fingerprint: s.fingerprint(a), SendID: id, Lease: claimLease, Life: KeyLife})
 	if err != nil {
-		return c, s.unreadable(err)
+		return c, s.failed(err)
 	}
 	switch got.State {
 	case store.ClaimBusy:
@@ -60,41 +62,41 @@ func (s *Service) claim(ctx context.Context, a asked) (claim, error) {
 	return c, nil
 }
 
-// settle gives the key up where no send came of the request. If that fails, the outbox repeats it; the key is free when its
+// releaseKey gives the key up where no send came of the request. If that fails, the outbox repeats it; the key is free when its
 // lease ends in any case.
-func (s *Service) settle(ctx context.Context, c claim, answer Answer, err error) {
+func (s *Service) releaseKey(ctx context.Context, c claim, answer Answer, err error) {
 	if !c.keyed || answer.Admitted {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), logTimeout)
 	defer cancel()
 	uncertain := errors.Is(err, errUncertain)
-	if err := s.Log.Release(ctx, c.key, c.send, !uncertain); err != nil {
+	if err := s.Store.Release(ctx, c.key, c.send, !uncertain); err != nil {
 		s.Logger.Warn("an idempotency key was not given up", "send", c.send, "error", err)
 		if !uncertain { // else it is remembered already
-			s.outbox.remember(unsettled{send: c.send, key: c.key})
+			s.Outbox.ReleaseLater(c.key, c.send, claimLease)
 		}
 	}
 }
 
-// replay answers with what the first request was answered. The waits are those of now, so that a countdown goes on (API-5);
-// and who waits for the outcome is told the outcome, as far as it is known.
+// replay answers with what the first request was answered. The waits are those of now, so that a countdown goes on;
+// a caller that waits for the outcome gets it, as far as it is known.
 func (s *Service) replay(ctx context.Context, a asked, done store.Claimed) (Answer, error) {
-	d, err := s.peek(ctx, a.Caller, a.to.Channel(), a.area, a.purpose, a.hash)
+	d, err := s.look(ctx, a.subject)
 	if err != nil {
 		return Answer{}, err
 	}
 	v, send := done.Verification, done.Send
 	if a.Wait == 0 {
-		v, send = firstTold(v, send)
+		v, send = asAdmitted(v, send)
 	}
-	told := s.view(v, send, send.LoggedAt)
-	told.Now = done.Now
-	return Answer{Admitted: true, Replayed: true, View: told, Quota: Public(d, a.Caller, stateOf(done.Verification, done.Now)), Policy: a.purpose.Policy}, nil
+	seen := s.view(v, send, send.LoggedAt)
+	seen.Now = done.Now
+	return Answer{Admitted: true, Replayed: true, View: seen, Quota: Public(d, a.Caller, StateOf(done.Verification, done.Now)), Policy: a.purpose.Policy}, nil
 }
 
-// firstTold is what was known when the send was let in.
-func firstTold(v store.Verification, s store.Send) (store.Verification, store.Send) {
+// asAdmitted is what was known when the send was let in.
+func asAdmitted(v store.Verification, s store.Send) (store.Verification, store.Send) {
 	v.ApprovedAt, v.CanceledAt = time.Time{}, time.Time{}
 	if s.Number == 1 {
 		v.Attempts = 0
@@ -113,7 +115,7 @@ func (s *Service) keyOf(a asked) [32]byte {
 	case strongKey(a.Key):
 		return s.keyed("key", a.App, "browser", a.Key)
 	}
-	return s.keyed("key", a.App, "browser of "+network(a.IP, 32, 64), a.Key)
+	return s.keyed("key", a.App, "browser of "+policy.Client(a.IP), a.Key)
 }
 
 // fingerprint is of everything that was asked for; not of where the request came from, which a retry may change; see keyOf.
@@ -123,11 +125,30 @@ func (s *Service) fingerprint(a asked) [32]byte {
 
 // keyed is a hash that cannot be tried out without the index key: a recipient is easily guessed.
 func (s *Service) keyed(label string, texts ...string) [32]byte {
-	mac := hmac.New(sha256.New, s.IndexKey)
+	mac := hmac.New(sha256.New, s.Vault.IndexKey)
 	mac.Write([]byte("sendcode idempotency " + label + " v1\x00"))
 	for _, text := range texts {
 		mac.Write(binary.BigEndian.AppendUint64(nil, uint64(len(text))))
 		mac.Write([]byte(text))
 	}
 	return [32]byte(mac.Sum(nil))
+}
+
+// strongKey reports whether an Idempotency-Key has the form of 128 random bits or more: 32 hexadecimal digits at least and
+// nothing else, letters among them, and not the same few over and over. It errs to false. Words, counters and times never
+// have this form; a UUID has at most 122 random bits, and letters of base64 cannot be told from words.
+func strongKey(key string) bool {
+	if len(key) < 32 {
+		return false
+	}
+	seen := map[rune]bool{}
+	letters := false
+	for _, r := range strings.ToLower(key) {
+		if !strings.ContainsRune("0123456789abcdef", r) {
+			return false
+		}
+		seen[r] = true
+		letters = letters || r >= 'a'
+	}
+	return letters && len(seen) >= 8
 }

@@ -8,15 +8,13 @@ import (
 
 	"github.com/google/uuid"
 
+	"sendcode/internal/policy"
 	"sendcode/internal/store"
 	"sendcode/quota"
 )
 
-// sealLabel separates the key that encrypts recipients from the others of the ring.
-const sealLabel = "recipient"
-
 // With less life left than min(120 s, life/5), a resend would arrive as good as expired and opens a new verification
-// instead (DESIGN.md, section 3).
+// instead.
 const (
 	maxMinLife   = 120 * time.Second
 	minLifeShare = 5
@@ -32,9 +30,9 @@ func (s *Service) intent(a asked, id uuid.UUID, d quota.Decision) (store.Intent,
 	row.ID, row.TakenAt, row.Clock, row.VerificationID = id, d.At, d.Clock, ""
 	row.Observed = d.Observed()
 	return store.Intent{
-		Send: row, Verification: fresh, Join: a.join, Address: a.to.Hash(s.IndexKey),
-		Rules: gated(a.purpose.Policy.Rules), Rejections: onFailures(a.purpose.Policy.Rules), Purposes: a.purpose.Shares,
-		Life: a.purpose.Life, MinLife: min(maxMinLife, a.purpose.Life/minLifeShare), Lease: s.Lease,
+		Send: row, Verification: fresh, Join: a.join, Address: s.Vault.AddressHash(a.to),
+		Rules: policy.ForLog(a.purpose.Policy.Rules), Rejections: policy.FailureRule(a.purpose.Policy.Rules), Purposes: a.purpose.Shares,
+		Life: a.purpose.TTL, MinLife: MinLife(a.purpose.TTL), Lease: s.Lease,
 	}, nil
 }
 
@@ -48,18 +46,18 @@ func (s *Service) fresh(a asked) (store.Verification, error) {
 	if _, err := rand.Read(nonce); err != nil {
 		return store.Verification{}, err
 	}
-	sealed, err := s.Ring.Seal(sealLabel, []byte(a.to.Address()), []byte(id))
+	sealed, keyID, err := s.Vault.Seal(a.to, id)
 	if err != nil {
 		return store.Verification{}, err
 	}
 	return store.Verification{
-		ID: id, App: a.App, Channel: a.to.Channel(), Purpose: a.purpose.Name, Recipient: a.hash, To: a.to.Masked(),
-		Sealed: sealed, Holder: a.holder, ByBrowser: a.Kind == Browser, Nonce: nonce, KeyID: s.Ring.Current(), CodeLength: a.codeLength(), Alphabet: string(a.purpose.Alphabet),
-		Locale: a.locale, Reference: a.Reference, MaxAttempts: maxAttempts,
+		ID: id, App: a.App, Channel: a.to.Channel(), Purpose: a.purpose.Name, Recipient: a.subject.Recipient, To: a.to.Masked(),
+		Sealed: sealed, Holder: a.holder, ByBrowser: a.Kind == Browser, Nonce: nonce, KeyID: keyID, CodeLength: a.codeLength(), Alphabet: string(a.purpose.Alphabet),
+		Locale: a.locale, Reference: a.Reference, MaxAttempts: MaxAttempts,
 	}, nil
 }
 
-// newVerificationID is 160 random bits: the ID is a capability (API-6).
+// newVerificationID is 160 random bits: the ID is a capability.
 func newVerificationID() (string, error) {
 	raw := make([]byte, 20)
 	if _, err := rand.Read(raw); err != nil {
@@ -67,3 +65,6 @@ func newVerificationID() (string, error) {
 	}
 	return strings.ToLower(base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(raw)), nil
 }
+
+// MinLife is how much life a code of so long a life must have left for a resend to carry it.
+func MinLife(life time.Duration) time.Duration { return min(maxMinLife, life/minLifeShare) }

@@ -6,57 +6,57 @@ import (
 	"time"
 )
 
-// Whoever asks for one recipient as often as they get an answer must not make all others wait. So the requests for one
-// recipient stand in a line of their own: few of them are worked on at once, and the place of one that was not let in is
-// free again only a moment after its answer. That is 1,000 answers a second and recipient from each process, however many
-// ask; nobody who asks at the pace of people ever waits. To turn the others away would be no help: they would ask again.
+// A caller that asks for one recipient as fast as it gets answers must not make all others wait. So the requests for one recipient
+// wait in a line of their own: few of them are worked on at once, and the slot of one that was not let in is free again only a
+// moment after its answer. That is 1,000 answers a second and recipient from each process, however many ask; requests at the pace
+// of people never wait. To refuse the others would be no help: they would ask again.
 const (
 	abreast  = 32                    // requests for one recipient that are worked on at once
-	pace     = 32 * time.Millisecond // for which the place of a request that was not let in stays taken
+	pace     = 32 * time.Millisecond // for which the slot of a request that was not let in stays taken
 	patience = 5 * time.Second       // for which a request stands in the line
 )
 
-// lines are those of all recipients who are asked for now.
-type lines struct {
+// recipientLimiter bounds the requests for each recipient that are worked on at once in this process.
+type recipientLimiter struct {
 	mu sync.Mutex
 	of map[string]*line
 }
 
 type line struct {
-	name   string
-	places chan struct{}
-	used   int // places taken, and waited for
+	name  string
+	slots chan struct{}
+	used  int // slots taken, and waited for
 }
 
-func newLines() *lines { return &lines{of: map[string]*line{}} }
+func newRecipientLimiter() *recipientLimiter { return &recipientLimiter{of: map[string]*line{}} }
 
-// turn is a place in a line. It ends once.
-type turn struct {
-	lines *lines
+// slot is one in a line. It is released once.
+type slot struct {
+	lines *recipientLimiter
 	line  *line
 	once  sync.Once
 }
 
-// enter waits for a place. The error is ErrUnavailable: the line is too long, or the client is gone.
-func (l *lines) enter(ctx context.Context, name string) (*turn, error) {
+// enter waits for a slot. The error is ErrUnavailable: the line is too long, or the client is gone.
+func (l *recipientLimiter) enter(ctx context.Context, name string) (*slot, error) {
 	l.mu.Lock()
 	of := l.of[name]
 	if of == nil {
-		of = &line{name: name, places: make(chan struct{}, abreast)}
+		of = &line{name: name, slots: make(chan struct{}, abreast)}
 		l.of[name] = of
 	}
 	of.used++
 	l.mu.Unlock()
-	t := &turn{lines: l, line: of}
+	t := &slot{lines: l, line: of}
 	select {
-	case of.places <- struct{}{}:
+	case of.slots <- struct{}{}:
 		return t, nil
 	default:
 	}
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	select {
-	case of.places <- struct{}{}:
+	case of.slots <- struct{}{}:
 		return t, nil
 	case <-ctx.Done():
 		l.leave(of)
@@ -64,7 +64,7 @@ func (l *lines) enter(ctx context.Context, name string) (*turn, error) {
 	}
 }
 
-func (l *lines) leave(of *line) {
+func (l *recipientLimiter) leave(of *line) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if of.used--; of.used == 0 {
@@ -72,15 +72,15 @@ func (l *lines) leave(of *line) {
 	}
 }
 
-func (t *turn) free() {
-	<-t.line.places
+func (t *slot) free() {
+	<-t.line.slots
 	t.lines.leave(t.line)
 }
 
-// letIn frees the place of a request that goes on to wait for its mail.
-func (t *turn) letIn() { t.once.Do(t.free) }
+// releaseNow frees the slot of a request that goes on to wait for its mail.
+func (t *slot) releaseNow() { t.once.Do(t.free) }
 
-// end frees the place of a request that was not let in, a moment later.
-func (t *turn) end() {
+// release frees the slot of a request that was not let in, a moment later.
+func (t *slot) release() {
 	t.once.Do(func() { time.AfterFunc(pace, t.free) })
 }

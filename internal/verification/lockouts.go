@@ -83,7 +83,7 @@ func (l *lockouts) forget(app string, ch recipient.Channel, h recipient.Hash) {
 }
 
 func (a asked) lockoutKey(byBrowser bool) lockoutKey {
-	return lockoutKey{a.App, a.to.Channel(), a.hash, byBrowser}
+	return lockoutKey{a.App, a.to.Channel(), a.subject.Recipient, byBrowser}
 }
 
 // lockedOut says whether it is known that the code of a send could not be checked. The code is the caller's own kind's; of a
@@ -100,7 +100,12 @@ func (s *Service) lockedOut(a asked) (store.Lockout, bool) {
 func (s *Service) refusedByChecks(a asked, out store.Lockout) error {
 	row := a.row()
 	row.Status, row.BlockedBy, row.RetryAfter, row.Count = store.Refused, ChecksRule, out.Wait, 1
-	s.refusals.add(row, quota.Recipient, s.Now())
+	s.Refusals.Add(row, quota.Recipient)
 	s.Observer.Decided(a.to.Channel(), a.App, "refused", ChecksRule)
 	return &TooManyChecksError{RetryAfter: out.Wait, Send: true}
+}
+
+// ForgetLockouts drops what is remembered of a recipient, after a reset.
+func (s *Service) ForgetLockouts(app string, ch recipient.Channel, h recipient.Hash) {
+	s.lockouts.forget(app, ch, h)
 }

@@ -1,6 +1,7 @@
 package verification
 
 import (
+	"sendcode/internal/policy"
 	"sendcode/quota"
 )
 
@@ -15,7 +16,7 @@ func Public(d quota.Decision, c Caller, own State) quota.Decision {
 	if c.Kind == Secret {
 		return d
 	}
-	d = withoutSpellings(d)
+	d = policy.WithoutSpellings(d)
 	if own == Pending {
 		return d
 	}
@@ -48,7 +49,7 @@ func refusing(d quota.Decision) (quota.State, bool) {
 // wider reports whether a scope counts the events of many recipients. A scope that is not listed is taken for the recipient's.
 func wider(s quota.Scope) bool {
 	switch s.Base() {
-	case quota.IP, quota.Network, quota.App, quota.Purpose, quota.Country, quota.Prefix, quota.Global, Everything:
+	case quota.IP, quota.Network, quota.App, quota.Purpose, quota.Country, quota.Prefix, quota.Global, policy.Everything:
 		return true
 	}
 	return false

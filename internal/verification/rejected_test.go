@@ -1,4 +1,4 @@
-package verification
+package verification_test
 
 import (
 	"fmt"
@@ -8,91 +8,38 @@ import (
 	"time"
 
 	"sendcode/internal/delivery"
+	"sendcode/internal/policy"
 	"sendcode/internal/store"
+	"sendcode/internal/verification/rig"
 	"sendcode/quota"
 )
 
-const bad = 20 // failures in a day
-
-// hammered has room for sends, bounds failures, and gives the purpose login a policy of its own.
-func hammered(s *Settings) {
-	for name, p := range s.Purposes {
-		p.Policy = quota.Policy{Name: name, Rules: []quota.Rule{
-			{Name: "wide", Scope: quota.Recipient, Limit: 1000, Window: time.Hour},
-			{Name: "failures", Scope: quota.Failures, Limit: bad, Window: 24 * time.Hour},
-		}}
-		p.Shares = []string{name}
-		s.Purposes[name] = p
-	}
-}
-
-var noSuchUser = failing(delivery.Rejected, "rcpt", 550, "5.1.1")
-
-// hammer has n sends to ana rejected, a minute apart.
-func (r *rig) hammer(n int) {
-	r.Helper()
-	for range n {
-		r.post.tell(noSuchUser)
-		a := r.send(askFor(ana))
-		if v := r.get(a.View.ID); v.Send.Status != store.Failed || v.Send.Reason != "rejected" {
-			r.Fatalf("%+v", v.Send)
-		}
-		waited(minute)
-	}
-}
-
-func (r *rig) look(purpose string) quota.Decision {
-	r.Helper()
-	a, err := r.svc.Quota(r.Context(), backEnd, "email", ana, purpose)
-	if err != nil {
-		r.Fatal(err)
-	}
-	return a.Quota
-}
-
-// barredFor checks that failures, and nothing else, keep ana out for so long.
-func (r *rig) barredFor(wait time.Duration) {
-	r.Helper()
-	for _, purpose := range []string{"default", "login"} {
-		ask := askFor(ana)
-		ask.Purpose = purpose
-		d := r.refuse(ask).Quota
-		if fmt.Sprint(d.Violated()) != "[failures]" || d.RetryAfter() != wait || len(d.Rules) != 2 || d.Rules[1].Used < bad || d.Rules[0].Used != 0 {
-			r.Errorf("%s: blocked by %v for %v, want %v: %+v", purpose, d.Violated(), d.RetryAfter(), wait, d.Rules)
-		}
-		if d := r.look(purpose); d.RetryAfter() != wait || fmt.Sprint(d.Violated()) != "[failures]" {
-			r.Errorf("%s: a look: %+v", purpose, d)
-		}
-	}
-	r.send(askFor("bo@example.com"))
-}
-
 func TestQuota15TwentyFailuresADay(t *testing.T) {
 	day := 24 * time.Hour
-	for name, before := range map[string]func(r *rig){
-		"as ever":             func(*rig) {},
-		"flushed":             func(r *rig) { r.find() },
-		"away":                (*rig).lose,
-		"back after a flush":  func(r *rig) { r.lose(); waited(2 * minute); r.find() },
-		"in process, rebuilt": func(r *rig) { r.find(); r.rebuild() },
+	for name, before := range map[string]func(r *rig.Rig){
+		"as ever":             func(*rig.Rig) {},
+		"flushed":             func(r *rig.Rig) { r.Find() },
+		"away":                (*rig.Rig).Lose,
+		"back after a flush":  func(r *rig.Rig) { r.Lose(); rig.Waited(2 * rig.Minute); r.Find() },
+		"in process, rebuilt": func(r *rig.Rig) { r.Find(); r.Rebuild() },
 	} {
 		t.Run(name, func(t *testing.T) {
-			inBubbleWith(t, seldom(hammered), func(r *rig) {
-				r.hammer(bad - 1)
-				if d := r.look(""); !d.Allowed() || len(d.Rules) != 1 || d.Rules[0].Used != 0 {
+			rig.InBubbleWith(t, rig.Seldom(rig.Hammered), func(r *rig.Rig) {
+				r.Hammer(rig.Bad - 1)
+				if d := r.Look(""); !d.Allowed() || len(d.Rules) != 1 || d.Rules[0].Used != 0 {
 					t.Errorf("one is left: %+v", d)
 				}
-				r.hammer(1)
+				r.Hammer(1)
 				began := time.Now()
 				before(r)
 				spent := time.Since(began)
-				r.barredFor(day - bad*minute - spent)
-				waited(day - bad*minute - spent - time.Microsecond)
-				r.barredFor(time.Microsecond)
-				waited(time.Microsecond)
-				r.send(askFor(ana))
-				waited(minute)
-				if d := r.look(""); !d.Allowed() || len(d.Rules) != 1 {
+				r.BarredFor(day - rig.Bad*rig.Minute - spent)
+				rig.Waited(day - rig.Bad*rig.Minute - spent - time.Microsecond)
+				r.BarredFor(time.Microsecond)
+				rig.Waited(time.Microsecond)
+				r.Send(rig.AskFor(rig.Ana))
+				rig.Waited(rig.Minute)
+				if d := r.Look(""); !d.Allowed() || len(d.Rules) != 1 {
 					t.Errorf("afterwards: %+v", d)
 				}
 			})
@@ -100,31 +47,24 @@ func TestQuota15TwentyFailuresADay(t *testing.T) {
 	}
 }
 
-func (r *rig) rebuild() {
-	r.Helper()
-	if err := r.svc.Rebuild(r.Context(), "process"); err != nil {
-		r.Fatal(err)
-	}
-}
-
 // A limiter that starts empty in this process, or looks back further from now on, is told of the failures in the log.
 func TestRebuildTellsFailures(t *testing.T) {
-	inBubbleWith(t, hammered, func(r *rig) {
-		r.hammer(bad)
-		h, _ := r.svc.Hash("email", ana)
-		rules := quota.OfScope(r.svc.Terms().Purposes["default"].Policy.Rules, quota.Failures)
-		look := quota.Request{Rules: rules, Buckets: map[quota.Scope]string{quota.Failures: failuresBucket("shop", "email", h)}}
-		empty := r.find()
+	rig.InBubbleWith(t, rig.Hammered, func(r *rig.Rig) {
+		r.Hammer(rig.Bad)
+		h, _ := r.Svc.Desk.Hash("email", rig.Ana)
+		rules := quota.OfScope(r.Svc.Terms().Purposes["default"].Policy.Rules, quota.Failures)
+		look := quota.Request{Rules: rules, Buckets: map[quota.Scope]string{quota.Failures: policy.FailuresBucket("shop", "email", h)}}
+		empty := r.Find()
 		if d, err := empty.Peek(r.Context(), look); err != nil || !d.Allowed() {
 			t.Errorf("an empty limiter: %+v, %v", d, err)
 		}
-		r.rebuild()
+		r.Rebuild()
 		if d, err := empty.Peek(r.Context(), look); err != nil || fmt.Sprint(d.Violated()) != "[failures]" {
 			t.Errorf("rebuilt: %+v, %v", d, err)
 		}
-		longer := r.svc.Terms()
+		longer := r.Svc.Terms()
 		longer.Purposes = maps.Clone(longer.Purposes)
-		if r.svc.Change(longer) {
+		if r.Svc.Change(longer) {
 			t.Error("nothing changed, and more has to be known")
 		}
 		longer.Purposes = maps.Clone(longer.Purposes)
@@ -132,7 +72,7 @@ func TestRebuildTellsFailures(t *testing.T) {
 		p.Policy.Rules = slices.Clone(p.Policy.Rules)
 		p.Policy.Rules[1].Window = 48 * time.Hour
 		longer.Purposes["default"] = p
-		if !r.svc.Change(longer) {
+		if !r.Svc.Change(longer) {
 			t.Error("failures count for longer, and nothing more has to be known")
 		}
 	})
@@ -140,48 +80,48 @@ func TestRebuildTellsFailures(t *testing.T) {
 
 // What nobody is to blame for, or nobody knows, is no failure of the recipient.
 func TestQuota15WhatIsNoFailure(t *testing.T) {
-	inBubbleWith(t, hammered, func(r *rig) {
-		r.hammer(bad - 1)
-		r.post.tell(failing(delivery.Unknown, "dot", 0, ""))
-		r.send(askFor(ana))
-		r.post.tell(failing(delivery.Temporary, "rcpt", 451, "4.7.1")) // and then taken
-		r.send(askFor(ana))
-		waited(minute)
+	rig.InBubbleWith(t, rig.Hammered, func(r *rig.Rig) {
+		r.Hammer(rig.Bad - 1)
+		r.Post.Tell(rig.Failing(delivery.Unknown, "dot", 0, ""))
+		r.Send(rig.AskFor(rig.Ana))
+		r.Post.Tell(rig.Failing(delivery.Temporary, "rcpt", 451, "4.7.1")) // and then taken
+		r.Send(rig.AskFor(rig.Ana))
+		rig.Waited(rig.Minute)
 		for range 60 {
-			r.post.tell(failing(delivery.Temporary, "dial", 0, ""))
+			r.Post.Tell(rig.Failing(delivery.Temporary, "dial", 0, ""))
 		}
-		a := r.send(askFor(ana)) // put off until its code has run out
-		waited(11 * minute)
-		if v := r.get(a.View.ID); v.Send.Status != store.Failed || v.Send.Reason != "expired" {
+		a := r.Send(rig.AskFor(rig.Ana)) // put off until its code has run out
+		rig.Waited(11 * rig.Minute)
+		if v := r.Get(a.View.ID); v.Send.Status != store.Failed || v.Send.Reason != "expired" {
 			t.Fatalf("%+v", v.Send)
 		}
-		r.post.answers = nil
-		r.send(askFor(ana))
-		r.find()
-		r.send(askFor(ana))
-		r.hammer(1)
-		r.refuse(askFor(ana))
+		r.Post.Answers = nil
+		r.Send(rig.AskFor(rig.Ana))
+		r.Find()
+		r.Send(rig.AskFor(rig.Ana))
+		r.Hammer(1)
+		r.Refuse(rig.AskFor(rig.Ana))
 	})
 }
 
 // A failure that the limiter could not be told of is told once it is back, as old as it is.
 func TestFailureWhileTheLimiterIsAway(t *testing.T) {
-	inBubbleWith(t, hammered, func(r *rig) {
-		r.hammer(bad - 1)
-		memory := *r.limiter.now.Load()
-		r.lose()
-		r.hammer(1)
-		waited(minute)
-		r.limiter.set(memory)
-		waited(2 * time.Second)
-		if d := r.look(""); fmt.Sprint(d.Violated()) != "[failures]" || d.Clock != "process" {
+	rig.InBubbleWith(t, rig.Hammered, func(r *rig.Rig) {
+		r.Hammer(rig.Bad - 1)
+		memory := *r.Limiter.Now.Load()
+		r.Lose()
+		r.Hammer(1)
+		rig.Waited(rig.Minute)
+		r.Limiter.Set(memory)
+		rig.Waited(2 * time.Second)
+		if d := r.Look(""); fmt.Sprint(d.Violated()) != "[failures]" || d.Clock != "process" {
 			t.Errorf("%+v", d)
 		}
-		to := r.rows()[0]
+		to := r.Rows()[0]
 		for window, n := range map[time.Duration]int{122 * time.Second: 0, 123 * time.Second: 1} {
 			d, err := memory.Peek(r.Context(), quota.Request{
 				Rules:   []quota.Rule{{Scope: quota.Failures, Limit: 1, Window: window}},
-				Buckets: map[quota.Scope]string{quota.Failures: failuresBucket(to.App, to.Channel, to.Recipient)},
+				Buckets: map[quota.Scope]string{quota.Failures: policy.FailuresBucket(to.App, to.Channel, to.Recipient)},
 			})
 			if err != nil || d.Rules[0].Used != n {
 				t.Errorf("%d within %v, %v", d.Rules[0].Used, window, err)
@@ -191,21 +131,21 @@ func TestFailureWhileTheLimiterIsAway(t *testing.T) {
 }
 
 func TestFailuresThatAreOnlyObserved(t *testing.T) {
-	observed := func(s *Settings) {
-		hammered(s)
+	observed := func(s *rig.Settings) {
+		rig.Hammered(s)
 		for _, p := range s.Purposes {
 			p.Policy.Rules[1].Limit, p.Policy.Rules[1].Observe = 2, true
 		}
 	}
-	inBubbleWith(t, observed, func(r *rig) {
-		r.hammer(3)
-		r.find() // the log does not decide it either
-		r.hammer(1)
-		r.sendsObserved(nil, nil, []string{"failures"}, nil)
-		if d := r.look(""); !d.Allowed() || len(d.Rules) != 1 {
+	rig.InBubbleWith(t, observed, func(r *rig.Rig) {
+		r.Hammer(3)
+		r.Find() // the log does not decide it either
+		r.Hammer(1)
+		r.SendsObserved(nil, nil, []string{"failures"}, nil)
+		if d := r.Look(""); !d.Allowed() || len(d.Rules) != 1 {
 			t.Errorf("%+v", d)
 		}
-		r.lose()
-		r.hammer(1)
+		r.Lose()
+		r.Hammer(1)
 	})
 }

@@ -1,4 +1,4 @@
-package verification
+package verification_test
 
 import (
 	"errors"
@@ -9,48 +9,51 @@ import (
 	"testing"
 	"time"
 
+	"sendcode/internal/policy"
 	"sendcode/internal/store"
+	"sendcode/internal/verification"
+	"sendcode/internal/verification/rig"
 	"sendcode/quota"
 )
 
 func TestSendArrives(t *testing.T) {
-	inBubble(t, func(r *rig) {
-		a := r.send(askFor(ana))
-		if a.View.To != anaAs || a.View.State != Pending || a.View.Send.Status != store.Queued || a.View.Send.Number != 1 {
+	rig.InBubble(t, func(r *rig.Rig) {
+		a := r.Send(rig.AskFor(rig.Ana))
+		if a.View.To != rig.AnaAs || a.View.State != verification.Pending || a.View.Send.Status != store.Queued || a.View.Send.Number != 1 {
 			t.Errorf("answer: %+v", a.View)
 		}
-		if got := a.View.ExpiresAt.Sub(a.View.CreatedAt); got != 10*minute {
+		if got := a.View.ExpiresAt.Sub(a.View.CreatedAt); got != 10*rig.Minute {
 			t.Errorf("life is %v", got)
 		}
 		if len(a.View.ID) < 26 {
 			t.Errorf("id %q has fewer than 128 bits", a.View.ID)
 		}
-		if a.Quota.Allowed() || a.Quota.RetryAfter() != minute {
+		if a.Quota.Allowed() || a.Quota.RetryAfter() != rig.Minute {
 			t.Errorf("a success must tell the wait: %v", a.Quota.RetryAfter())
 		}
-		mails := r.post.all()
-		if len(mails) != 1 || mails[0].To != ana || mails[0].ID != a.View.Send.ID+"@shop.example" {
+		mails := r.Post.All()
+		if len(mails) != 1 || mails[0].To != rig.Ana || mails[0].ID != a.View.Send.ID+"@shop.example" {
 			t.Fatalf("mails: %+v", mails)
 		}
-		v := r.get(a.View.ID)
+		v := r.Get(a.View.ID)
 		if v.Send.Status != store.Sent || v.Send.ProviderCode != "250 2.0.0" || v.Send.Provider != "mx.example" {
 			t.Errorf("after delivery: %+v", v.Send)
 		}
-		if c := r.check(a.View.ID, codeIn(mails[0])); !c.Valid || c.State != Approved {
+		if c := r.Check(a.View.ID, rig.CodeIn(mails[0])); !c.Valid || c.State != verification.Approved {
 			t.Errorf("check: %+v", c)
 		}
 	})
 }
 
 func TestOneOfManyIsLetIn(t *testing.T) {
-	inBubble(t, func(r *rig) {
-		other := r.replica(r.post)
+	rig.InBubble(t, func(r *rig.Rig) {
+		other := r.Replica(r.Post)
 		var admitted, refused atomic.Int32
 		var wg sync.WaitGroup
 		for i := range 200 {
-			svc := []*Service{r.svc, other}[i%2]
+			svc := []*rig.Service{r.Svc, other}[i%2]
 			wg.Go(func() {
-				a, err := svc.Send(r.Context(), askFor(ana))
+				a, err := svc.Send(r.Context(), rig.AskFor(rig.Ana))
 				switch {
 				case err != nil:
 					t.Error(err)
@@ -69,103 +72,103 @@ func TestOneOfManyIsLetIn(t *testing.T) {
 }
 
 func TestWaitIsExact(t *testing.T) {
-	inBubble(t, func(r *rig) {
-		r.send(askFor(ana))
-		waited(20 * time.Second)
-		a := r.refuse(askFor(ana))
+	rig.InBubble(t, func(r *rig.Rig) {
+		r.Send(rig.AskFor(rig.Ana))
+		rig.Waited(20 * time.Second)
+		a := r.Refuse(rig.AskFor(rig.Ana))
 		wait := a.Quota.RetryAfter()
 		if worst, _ := a.Quota.Blocking(); wait != 40*time.Second || worst.Name != "minute" {
 			t.Fatalf("wait is %v by %s", wait, worst.Name)
 		}
-		waited(wait - time.Microsecond)
-		r.refuse(askFor(ana))
-		waited(time.Microsecond)
-		r.send(askFor(ana))
+		rig.Waited(wait - time.Microsecond)
+		r.Refuse(rig.AskFor(rig.Ana))
+		rig.Waited(time.Microsecond)
+		r.Send(rig.AskFor(rig.Ana))
 	})
 }
 
 func TestAskIsRefusedByField(t *testing.T) {
-	inBubble(t, func(r *rig) {
-		first := r.send(askFor(ana))
+	rig.InBubble(t, func(r *rig.Rig) {
+		first := r.Send(rig.AskFor(rig.Ana))
 		for _, c := range []struct {
 			field  string
-			change func(*Ask)
+			change func(*verification.Ask)
 		}{
-			{"channel", func(a *Ask) { a.Channel = "" }},
-			{"channel", func(a *Ask) { a.Channel = "pigeon" }},
-			{"to", func(a *Ask) { a.Channel, a.To = "sms", "+4915123456789" }},
-			{"to", func(a *Ask) { a.To = "" }},
-			{"to", func(a *Ask) { a.To = "nobody" }},
-			{"to", func(a *Ask) { a.To = "a@example.com\r\nBcc: b@example.com" }},
-			{"to", func(a *Ask) { a.To = strings.Repeat("a", 400) + "@example.com" }},
-			{"purpose", func(a *Ask) { a.Purpose = "unknown" }},
-			{"reference", func(a *Ask) { a.Reference = strings.Repeat("ä", 65) }},
-			{"reference", func(a *Ask) { a.Reference = "a\nb" }},
-			{"session", func(a *Ask) { a.Session = strings.Repeat("s", 129) }},
-			{"session", func(a *Ask) { a.Caller, a.Session = browser, "s" }},
-			{"locale", func(a *Ask) { a.Locale = "en\x00" }},
-			{"to", func(a *Ask) { a.Resend, a.To = first.View.ID, "bea@example.com" }},
-			{"purpose", func(a *Ask) { a.Resend, a.Purpose = first.View.ID, "login" }},
-			{"channel", func(a *Ask) { a.Resend, a.Channel, a.To = first.View.ID, "sms", "" }},
+			{"channel", func(a *verification.Ask) { a.Channel = "" }},
+			{"channel", func(a *verification.Ask) { a.Channel = "pigeon" }},
+			{"to", func(a *verification.Ask) { a.Channel, a.To = "sms", "+4915123456789" }},
+			{"to", func(a *verification.Ask) { a.To = "" }},
+			{"to", func(a *verification.Ask) { a.To = "nobody" }},
+			{"to", func(a *verification.Ask) { a.To = "a@example.com\r\nBcc: b@example.com" }},
+			{"to", func(a *verification.Ask) { a.To = strings.Repeat("a", 400) + "@example.com" }},
+			{"purpose", func(a *verification.Ask) { a.Purpose = "unknown" }},
+			{"reference", func(a *verification.Ask) { a.Reference = strings.Repeat("ä", 65) }},
+			{"reference", func(a *verification.Ask) { a.Reference = "a\nb" }},
+			{"session", func(a *verification.Ask) { a.Session = strings.Repeat("s", 129) }},
+			{"session", func(a *verification.Ask) { a.Caller, a.Session = rig.Browser, "s" }},
+			{"locale", func(a *verification.Ask) { a.Locale = "en\x00" }},
+			{"to", func(a *verification.Ask) { a.Resend, a.To = first.View.ID, "bea@example.com" }},
+			{"purpose", func(a *verification.Ask) { a.Resend, a.Purpose = first.View.ID, "login" }},
+			{"channel", func(a *verification.Ask) { a.Resend, a.Channel, a.To = first.View.ID, "sms", "" }},
 		} {
-			ask := askFor(ana)
+			ask := rig.AskFor(rig.Ana)
 			c.change(&ask)
-			_, err := r.svc.Send(r.Context(), ask)
-			var bad *InvalidError
+			_, err := r.Svc.Send(r.Context(), ask)
+			var bad *verification.InvalidError
 			if !errors.As(err, &bad) || bad.Field != c.field || bad.Detail == "" {
 				t.Errorf("%+v: %v, want field %s", ask, err, c.field)
 			}
 		}
-		if n := len(r.post.all()); n != 1 {
+		if n := len(r.Post.All()); n != 1 {
 			t.Errorf("%d mails", n)
 		}
 	})
 }
 
 func TestIPRule(t *testing.T) {
-	change := func(s *Settings) {
+	change := func(s *rig.Settings) {
 		p := s.Purposes["default"]
 		p.Policy.Rules = append(p.Policy.Rules[:len(p.Policy.Rules):len(p.Policy.Rules)], quota.Rule{Name: "net", Scope: quota.IP, Limit: 2, Window: time.Minute})
 		s.Purposes["default"] = p
 	}
-	inBubbleWith(t, change, func(r *rig) {
-		from := func(to, ip string) Ask {
-			a := askFor(to)
+	rig.InBubbleWith(t, change, func(r *rig.Rig) {
+		from := func(to, ip string) verification.Ask {
+			a := rig.AskFor(to)
 			a.IP = netip.MustParseAddr(ip)
 			return a
 		}
-		r.send(from("a1@example.com", "2001:db8:0:1::1"))
-		r.send(from("a2@example.com", "2001:db8:0:1::2"))
-		if a := r.refuse(from("a3@example.com", "2001:db8:0:1:ffff::3")); a.Quota.Violated()[0] != "net" {
+		r.Send(from("a1@example.com", "2001:db8:0:1::1"))
+		r.Send(from("a2@example.com", "2001:db8:0:1::2"))
+		if a := r.Refuse(from("a3@example.com", "2001:db8:0:1:ffff::3")); a.Quota.Violated()[0] != "net" {
 			t.Errorf("refused by %v", a.Quota.Violated())
 		}
-		r.send(from("a3@example.com", "2001:db8:0:2::1")) // and the refusal above spent nothing of a3's
-		r.send(from("a4@example.com", "192.0.2.7"))
-		r.send(from("a5@example.com", "::ffff:192.0.2.7"))
-		r.refuse(from("a6@example.com", "192.0.2.7"))
+		r.Send(from("a3@example.com", "2001:db8:0:2::1")) // and the refusal above spent nothing of a3's
+		r.Send(from("a4@example.com", "192.0.2.7"))
+		r.Send(from("a5@example.com", "::ffff:192.0.2.7"))
+		r.Refuse(from("a6@example.com", "192.0.2.7"))
 	})
 }
 
 // The configuration may forget a purpose while its codes live: they can be looked at and checked.
 func TestPurposeThatIsGone(t *testing.T) {
-	inBubble(t, func(r *rig) {
-		a := r.send(askFor(ana))
-		r.svc.Change(Terms{})
-		got, err := r.svc.Get(r.Context(), backEnd, a.View.ID)
-		if err != nil || got.View.State != Pending || len(got.Quota.Rules) != 0 {
+	rig.InBubble(t, func(r *rig.Rig) {
+		a := r.Send(rig.AskFor(rig.Ana))
+		r.Svc.Change(policy.Set{})
+		got, err := r.Svc.Get(r.Context(), rig.BackEnd, a.View.ID)
+		if err != nil || got.View.State != verification.Pending || len(got.Quota.Rules) != 0 {
 			t.Errorf("%+v, %v", got, err)
 		}
-		if c := r.check(a.View.ID, codeIn(r.post.all()[0])); !c.Valid {
+		if c := r.Check(a.View.ID, rig.CodeIn(r.Post.All()[0])); !c.Valid {
 			t.Errorf("%+v", c)
 		}
 	})
 }
 
 func TestGetTellsTheQuotaNow(t *testing.T) {
-	inBubble(t, func(r *rig) {
-		a := r.send(askFor(ana))
-		waited(25 * time.Second)
-		got, err := r.svc.Get(r.Context(), backEnd, a.View.ID)
+	rig.InBubble(t, func(r *rig.Rig) {
+		a := r.Send(rig.AskFor(rig.Ana))
+		rig.Waited(25 * time.Second)
+		got, err := r.Svc.Get(r.Context(), rig.BackEnd, a.View.ID)
 		if err != nil || got.Quota.RetryAfter() != 35*time.Second || len(got.Quota.Rules) != 3 {
 			t.Errorf("%v %+v", err, got.Quota)
 		}
@@ -173,25 +176,25 @@ func TestGetTellsTheQuotaNow(t *testing.T) {
 }
 
 func TestWhatTheAdministratorAsks(t *testing.T) {
-	inBubble(t, func(r *rig) {
-		r.send(askFor(ana))
-		h, err := r.svc.Hash("email", "Ana.Maria@EXAMPLE.com")
+	rig.InBubble(t, func(r *rig.Rig) {
+		r.Send(rig.AskFor(rig.Ana))
+		h, err := r.Svc.Desk.Hash("email", "Ana.Maria@EXAMPLE.com")
 		if err != nil {
 			t.Fatal(err)
 		}
-		rows, err := r.log.Sends(r.Context(), store.Filter{Recipient: &h, Limit: 5})
+		rows, err := r.Store.Sends(r.Context(), store.Filter{Recipient: &h, Limit: 5})
 		if err != nil || len(rows) != 1 {
 			t.Errorf("%d rows by hash, %v", len(rows), err)
 		}
-		d, err := r.svc.RecipientQuota(r.Context(), "shop", "email", "default", h)
-		if err != nil || len(d.Rules) != 3 || d.RetryAfter() != minute {
+		d, err := r.Svc.RecipientQuota(r.Context(), "shop", "email", "default", h)
+		if err != nil || len(d.Rules) != 3 || d.RetryAfter() != rig.Minute {
 			t.Errorf("%+v, %v", d, err)
 		}
-		var bad *InvalidError
-		if _, err := r.svc.RecipientQuota(r.Context(), "shop", "email", "nothing", h); !errors.As(err, &bad) {
+		var bad *verification.InvalidError
+		if _, err := r.Svc.RecipientQuota(r.Context(), "shop", "email", "nothing", h); !errors.As(err, &bad) {
 			t.Errorf("%v", err)
 		}
-		if _, err := r.svc.Hash("email", "nobody"); !errors.As(err, &bad) {
+		if _, err := r.Svc.Desk.Hash("email", "nobody"); !errors.As(err, &bad) {
 			t.Errorf("%v", err)
 		}
 	})

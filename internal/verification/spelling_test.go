@@ -1,4 +1,4 @@
-package verification
+package verification_test
 
 import (
 	"errors"
@@ -6,9 +6,12 @@ import (
 	"testing"
 	"time"
 
+	"sendcode/internal/policy"
 	"sendcode/internal/proof"
 	"sendcode/internal/recipient"
 	"sendcode/internal/store/gate"
+	"sendcode/internal/verification"
+	"sendcode/internal/verification/rig"
 	"sendcode/quota"
 )
 
@@ -18,105 +21,100 @@ const (
 	otherAna  = "a.na+mail@gmail.com"
 )
 
-// folded is a rig at which tags and dots of gmail.com are one mailbox.
-func folded(s *Settings) {
-	s.Folding = recipient.Folding{"gmail.com": {PlusTags: true, Dots: true}}
-}
-
 func TestSpellingsShareOneQuota(t *testing.T) {
-	inBubbleWith(t, folded, func(r *rig) {
-		r.send(askFor(taggedAna))
-		if to := r.post.all()[0].To; to != taggedAna {
+	rig.InBubbleWith(t, rig.Folded, func(r *rig.Rig) {
+		r.Send(rig.AskFor(taggedAna))
+		if to := r.Post.All()[0].To; to != taggedAna {
 			t.Errorf("the mail went to %s", to)
 		}
 		for _, to := range []string{plainAna, otherAna, taggedAna} {
-			if a := r.refuse(askFor(to)); a.Quota.RetryAfter() != minute {
+			if a := r.Refuse(rig.AskFor(to)); a.Quota.RetryAfter() != rig.Minute {
 				t.Errorf("%s waits %v", to, a.Quota.RetryAfter())
 			}
-			told, err := r.svc.Quota(r.Context(), backEnd, "email", to, "")
+			told, err := r.Svc.Quota(r.Context(), rig.BackEnd, "email", to, "")
 			if err != nil || told.Quota.Allowed() {
 				t.Errorf("%s: the look says that there is room: %v", to, err)
 			}
-			if h, err := r.svc.Hash("email", to); err != nil || h != emailOf(t, plainAna).Hash(r.settings.IndexKey) {
+			if h, err := r.Svc.Desk.Hash("email", to); err != nil || h != rig.EmailOf(t, plainAna).Hash(r.Settings.Vault.IndexKey) {
 				t.Errorf("%s is searched as another: %v", to, err)
 			}
 		}
-		r.send(askFor("ana@example.com"))                   // another domain
-		r.limiter.set(quota.NewMemory(time.Now, "process")) // it has forgotten everything
-		if a := r.refuse(askFor(plainAna)); a.Quota.RetryAfter() != minute {
+		r.Send(rig.AskFor("ana@example.com"))               // another domain
+		r.Limiter.Set(quota.NewMemory(time.Now, "process")) // it has forgotten everything
+		if a := r.Refuse(rig.AskFor(plainAna)); a.Quota.RetryAfter() != rig.Minute {
 			t.Errorf("the log counts another mailbox: %v", a.Quota.RetryAfter())
 		}
 	})
 }
 
 func TestASpellingIsResentToItselfAlone(t *testing.T) {
-	inBubbleWith(t, folded, func(r *rig) {
+	rig.InBubbleWith(t, rig.Folded, func(r *rig.Rig) {
 		asked, ids := []string{taggedAna, plainAna, otherAna}, map[string]string{}
 		for _, to := range asked {
-			a := r.send(askFor(to))
+			a := r.Send(rig.AskFor(to))
 			for other, id := range ids {
 				if id == a.View.ID {
 					t.Errorf("%s joined the verification of %s", to, other)
 				}
 			}
 			ids[to] = a.View.ID
-			waited(minute)
+			rig.Waited(rig.Minute)
 		}
-		again := r.send(askFor("an.a+SHOP@gmail.com")) // as it was typed, but for case
+		again := r.Send(rig.AskFor("an.a+SHOP@gmail.com")) // as it was typed, but for case
 		if again.View.ID != ids[taggedAna] || again.View.Send.Number != 2 {
 			t.Errorf("its own holder opened another: %+v", again.View)
 		}
-		mails := r.post.all()
+		mails := r.Post.All()
 		for i, to := range append(asked, taggedAna) {
 			if mails[i].To != to {
 				t.Errorf("mail %d went to %s", i, mails[i].To)
 			}
 		}
-		if codeIn(mails[3]) != codeIn(mails[0]) || codeIn(mails[1]) == codeIn(mails[0]) || codeIn(mails[2]) == codeIn(mails[0]) {
+		if rig.CodeIn(mails[3]) != rig.CodeIn(mails[0]) || rig.CodeIn(mails[1]) == rig.CodeIn(mails[0]) || rig.CodeIn(mails[2]) == rig.CodeIn(mails[0]) {
 			t.Error("codes are not those of their spelling")
 		}
 	})
 }
 
 func TestAResendByIDKeepsToItsSpelling(t *testing.T) {
-	inBubbleWith(t, folded, func(r *rig) {
-		first := r.send(askFor(taggedAna))
-		waited(minute)
-		for _, caller := range []Caller{backEnd, browser} {
+	rig.InBubbleWith(t, rig.Folded, func(r *rig.Rig) {
+		first := r.Send(rig.AskFor(taggedAna))
+		rig.Waited(rig.Minute)
+		for _, caller := range []verification.Caller{rig.BackEnd, rig.Browser} {
 			for _, to := range []string{plainAna, otherAna} {
-				var bad *InvalidError
-				ask := Ask{Caller: caller, Channel: "email", To: to, Resend: first.View.ID}
-				if _, err := r.svc.Send(r.Context(), ask); !errors.As(err, &bad) || bad.Field != "to" || bad.Reason != "mismatch" {
+				var bad *verification.InvalidError
+				ask := verification.Ask{Caller: caller, Channel: "email", To: to, Resend: first.View.ID}
+				if _, err := r.Svc.Send(r.Context(), ask); !errors.As(err, &bad) || bad.Field != "to" || bad.Reason != "mismatch" {
 					t.Errorf("%s: %v", to, err)
 				}
 			}
 		}
 		for i, to := range []string{"", taggedAna} {
-			again := r.send(Ask{Caller: browser, Channel: "email", To: to, Resend: first.View.ID})
-			if again.View.ID != first.View.ID || r.post.all()[1+i].To != taggedAna {
-				t.Errorf("%q: sent to %s", to, r.post.all()[1+i].To)
+			again := r.Send(verification.Ask{Caller: rig.Browser, Channel: "email", To: to, Resend: first.View.ID})
+			if again.View.ID != first.View.ID || r.Post.All()[1+i].To != taggedAna {
+				t.Errorf("%q: sent to %s", to, r.Post.All()[1+i].To)
 			}
-			waited(minute)
+			rig.Waited(rig.Minute)
 		}
 	})
 }
 
 func TestCheckNamedMeansTheSpelling(t *testing.T) {
-	inBubbleWith(t, folded, func(r *rig) {
-		tagged := r.send(askFor(taggedAna))
-		waited(minute)
-		plain := r.send(askFor(plainAna))
-		named := func(to, code string) (Checked, error) {
-			return r.svc.CheckNamed(r.Context(), backEnd, Named{Channel: "email", To: to}, code)
+	rig.InBubbleWith(t, rig.Folded, func(r *rig.Rig) {
+		tagged := r.Send(rig.AskFor(taggedAna))
+		rig.Waited(rig.Minute)
+		plain := r.Send(rig.AskFor(plainAna))
+		named := func(to, code string) (verification.Checked, error) {
+			return r.Svc.CheckNamed(r.Context(), rig.BackEnd, verification.Named{Channel: "email", To: to}, code)
 		}
-		mails := r.post.all()
-		if _, err := named(otherAna, codeIn(mails[0])); err != ErrNotFound {
+		mails := r.Post.All()
+		if _, err := named(otherAna, rig.CodeIn(mails[0])); err != verification.ErrNotFound {
 			t.Errorf("a spelling that was never asked for: %v", err)
 		}
-		if c, err := named(plainAna, codeIn(mails[0])); err != nil || c.Valid || c.ID != plain.View.ID {
+		if c, err := named(plainAna, rig.CodeIn(mails[0])); err != nil || c.Valid || c.ID != plain.View.ID {
 			t.Errorf("one spelling's code for another: %+v, %v", c, err)
 		}
-		if c, err := named(taggedAna, codeIn(mails[0])); err != nil || !c.Valid || c.ID != tagged.View.ID {
+		if c, err := named(taggedAna, rig.CodeIn(mails[0])); err != nil || !c.Valid || c.ID != tagged.View.ID {
 			t.Errorf("its own: %+v, %v", c, err)
 		}
 	})
@@ -132,20 +130,20 @@ func (p *prover) Sign(f proof.Facts, _ time.Time) (string, error) {
 
 // A proof is of the spelling, also of a code whose row was written under another folding.
 func TestAProofIsOfTheSpelling(t *testing.T) {
-	inBubbleWith(t, folded, func(r *rig) {
+	rig.InBubbleWith(t, rig.Folded, func(r *rig.Rig) {
 		p := &prover{}
-		r.svc.Prover = p
+		r.Svc.Prover = p
 		var want []string
 		for i, to := range []string{plainAna, taggedAna, otherAna} {
-			a := r.send(askFor(to))
+			a := r.Send(rig.AskFor(to))
 			if to == otherAna {
-				r.svc.Folding = nil
+				r.Svc.Vault.Folding = nil
 			}
-			if c := r.check(a.View.ID, codeIn(r.post.all()[i])); !c.Valid || c.Proof == "" {
+			if c := r.Check(a.View.ID, rig.CodeIn(r.Post.All()[i])); !c.Valid || c.Proof == "" {
 				t.Errorf("%s: %+v", to, c)
 			}
-			want = append(want, emailOf(t, to).Hash(r.settings.IndexKey).String())
-			waited(minute)
+			want = append(want, rig.EmailOf(t, to).Hash(r.Settings.Vault.IndexKey).String())
+			rig.Waited(rig.Minute)
 		}
 		if fmt.Sprint(p.subjects) != fmt.Sprint(want) {
 			t.Errorf("proven %v, want %v", p.subjects, want)
@@ -154,17 +152,17 @@ func TestAProofIsOfTheSpelling(t *testing.T) {
 }
 
 func TestFailuresOfAllSpellingsCount(t *testing.T) {
-	widened := func(s *Settings) { wide(s); folded(s) }
-	inBubbleWith(t, widened, func(r *rig) {
+	widened := func(s *rig.Settings) { wide(s); rig.Folded(s) }
+	rig.InBubbleWith(t, widened, func(r *rig.Rig) {
 		compared := 0
-		var sent []Answer
+		var sent []verification.Answer
 		for i := range gate.FailureLimit {
-			sent = append(sent, r.send(askFor(fmt.Sprintf("ana+%d@gmail.com", i))))
-			waited(time.Microsecond)
+			sent = append(sent, r.Send(rig.AskFor(fmt.Sprintf("ana+%d@gmail.com", i))))
+			rig.Waited(time.Microsecond)
 		}
 		for i, a := range sent {
 			for range 3 {
-				_, was, _ := r.try(backEnd, a.View.ID, wrongFor(codeIn(r.post.all()[i])))
+				_, was, _ := r.Try(rig.BackEnd, a.View.ID, rig.WrongFor(rig.CodeIn(r.Post.All()[i])))
 				if was {
 					compared++
 				}
@@ -178,47 +176,48 @@ func TestFailuresOfAllSpellingsCount(t *testing.T) {
 
 // Whoever knows a test recipient's code must not prove other addresses with it.
 func TestATestRecipientIsOneSpelling(t *testing.T) {
-	inBubbleWith(t, func(s *Settings) {
-		folded(s)
-		s.TestRecipients = map[recipient.Hash]TestRecipient{
-			emailOf(t, plainAna).Hash(s.IndexKey): {Code: "424242", Expires: time.Now().Add(time.Hour)},
+	rig.InBubbleWith(t, func(s *rig.Settings) {
+		rig.Folded(s)
+		s.TestRecipients = map[recipient.Hash]policy.TestRecipient{
+			s.Vault.AddressHash(rig.EmailOf(t, plainAna)): {Code: "424242", Expires: time.Now().Add(time.Hour)},
 		}
-	}, func(r *rig) {
-		a := r.send(askFor(taggedAna))
-		if a.View.Test || r.get(a.View.ID).Test {
+	}, func(r *rig.Rig) {
+		a := r.Send(rig.AskFor(taggedAna))
+		if a.View.Test || r.Get(a.View.ID).Test {
 			t.Error("another spelling is a test recipient")
 		}
-		r.mails(1)
-		if code := codeIn(r.post.all()[0]); code != "424242" {
-			if c := r.check(a.View.ID, "424242"); c.Valid || c.Test {
+		r.Mails(1)
+		if code := rig.CodeIn(r.Post.All()[0]); code != "424242" {
+			if c := r.Check(a.View.ID, "424242"); c.Valid || c.Test {
 				t.Errorf("the known code: %+v", c)
 			}
-			if c := r.check(a.View.ID, code); !c.Valid {
+			if c := r.Check(a.View.ID, code); !c.Valid {
 				t.Errorf("the code that was sent: %+v", c)
 			}
 		}
-		waited(minute)
-		b := r.send(askFor(plainAna))
-		if c := r.check(b.View.ID, "424242"); !b.View.Test || !c.Valid {
+		rig.Waited(rig.Minute)
+		b := r.Send(rig.AskFor(plainAna))
+		if c := r.Check(b.View.ID, "424242"); !b.View.Test || !c.Valid {
 			t.Errorf("the test recipient itself: %+v", c)
 		}
-		r.mails(1)
+		r.Mails(1)
 	})
 }
 
 // Folding is turned on: what was sent before stays checkable by ID; the simplest spelling keeps what it was counted for.
 func TestFoldingIsTurnedOn(t *testing.T) {
-	inBubble(t, func(r *rig) {
-		tagged := r.send(askFor(taggedAna))
-		r.send(askFor(plainAna)) // two recipients, still
-		folded(&r.svc.Settings)
-		r.refuse(askFor(plainAna))
-		r.refuse(askFor(otherAna))
-		waited(minute)
-		if again := r.send(Ask{Caller: browser, Resend: tagged.View.ID}); again.View.ID == tagged.View.ID || r.post.all()[2].To != taggedAna {
+	rig.InBubble(t, func(r *rig.Rig) {
+		tagged := r.Send(rig.AskFor(taggedAna))
+		r.Send(rig.AskFor(plainAna)) // two recipients, still
+		rig.Folded(&r.Settings)
+		r.Svc.Use(r.Settings.Vault)
+		r.Refuse(rig.AskFor(plainAna))
+		r.Refuse(rig.AskFor(otherAna))
+		rig.Waited(rig.Minute)
+		if again := r.Send(verification.Ask{Caller: rig.Browser, Resend: tagged.View.ID}); again.View.ID == tagged.View.ID || r.Post.All()[2].To != taggedAna {
 			t.Errorf("%+v", again.View)
 		}
-		if c := r.check(tagged.View.ID, codeIn(r.post.all()[0])); !c.Valid {
+		if c := r.Check(tagged.View.ID, rig.CodeIn(r.Post.All()[0])); !c.Valid {
 			t.Errorf("%+v", c)
 		}
 	})

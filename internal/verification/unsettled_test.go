@@ -1,29 +1,32 @@
-package verification
+package verification_test
 
 import (
 	"errors"
 	"testing"
 	"time"
 
+	"sendcode/internal/outbox"
 	"sendcode/internal/store/sqlite"
+	"sendcode/internal/verification"
+	"sendcode/internal/verification/rig"
 )
 
 // A send of which the log could not say whether it was written is looked up once the log answers. There is no row: the place
 // comes back, in process and in the limiter.
 func TestUncertainSendIsLookedUp(t *testing.T) {
-	inBubble(t, func(r *rig) {
-		r.log.uncertain.Store(true)
-		r.log.set(true)
-		if _, err := r.svc.Send(r.Context(), askFor(ana)); !errors.Is(err, ErrUnavailable) {
+	rig.InBubble(t, func(r *rig.Rig) {
+		r.Store.Uncertain.Store(true)
+		r.Store.Set(true)
+		if _, err := r.Svc.Send(r.Context(), rig.AskFor(rig.Ana)); !errors.Is(err, verification.ErrUnavailable) {
 			t.Errorf("Send: %v", err)
 		}
-		waited(20 * time.Second)
-		r.log.set(false)
-		r.refuse(askFor(ana)) // the log has not been asked yet
-		waited(5 * time.Second)
-		r.refuse(askFor(ana)) // a transaction may still be under way
-		waited(settledAfter)
-		a := r.send(askFor(ana))
+		rig.Waited(20 * time.Second)
+		r.Store.Set(false)
+		r.Refuse(rig.AskFor(rig.Ana)) // the log has not been asked yet
+		rig.Waited(5 * time.Second)
+		r.Refuse(rig.AskFor(rig.Ana)) // a transaction may still be under way
+		rig.Waited(outbox.SettledAfter)
+		a := r.Send(rig.AskFor(rig.Ana))
 		if d := a.Quota.Rules; d[1].Remaining() != 4 || d[2].Remaining() != 9 {
 			t.Errorf("the lost send counts: %+v", d)
 		}
@@ -32,42 +35,42 @@ func TestUncertainSendIsLookedUp(t *testing.T) {
 
 // There is a row: it stays counted and goes out.
 func TestUncertainSendThatWasWritten(t *testing.T) {
-	inBubble(t, func(r *rig) {
-		r.log.SetFault(func(method string) sqlite.Fault {
+	rig.InBubble(t, func(r *rig.Rig) {
+		r.Store.SetFault(func(method string) sqlite.Fault {
 			if method == "Begin" {
 				return sqlite.Lost
 			}
 			return sqlite.None
 		})
-		if _, err := r.svc.Send(r.Context(), askFor(ana)); !errors.Is(err, ErrUnavailable) {
+		if _, err := r.Svc.Send(r.Context(), rig.AskFor(rig.Ana)); !errors.Is(err, verification.ErrUnavailable) {
 			t.Errorf("Send: %v", err)
 		}
-		r.log.SetFault(nil)
-		waited(30 * time.Second)
-		r.mails(1)
-		r.refuse(askFor(ana))
+		r.Store.SetFault(nil)
+		rig.Waited(30 * time.Second)
+		r.Mails(1)
+		r.Refuse(rig.AskFor(rig.Ana))
 	})
 }
 
 // A key that could not be given up, because the log took nothing, is free once it does: the repeated request is a new one.
 func TestKeyIsReleasedWhenTheLogIsBack(t *testing.T) {
-	inBubble(t, func(r *rig) {
-		r.log.SetFault(func(method string) sqlite.Fault {
+	rig.InBubble(t, func(r *rig.Rig) {
+		r.Store.SetFault(func(method string) sqlite.Fault {
 			if method == "Begin" || method == "Release" || method == "Ping" {
 				return sqlite.Down
 			}
 			return sqlite.None
 		})
-		if _, err := r.svc.Send(r.Context(), keyed(ana, "k")); !errors.Is(err, ErrUnavailable) {
+		if _, err := r.Svc.Send(r.Context(), rig.Keyed(rig.Ana, "k")); !errors.Is(err, verification.ErrUnavailable) {
 			t.Errorf("Send: %v", err)
 		}
-		waited(2 * time.Second)
-		if _, err := r.svc.Send(r.Context(), keyed(ana, "k")); !errors.Is(err, ErrBusy) {
+		rig.Waited(2 * time.Second)
+		if _, err := r.Svc.Send(r.Context(), rig.Keyed(rig.Ana, "k")); !errors.Is(err, verification.ErrBusy) {
 			t.Errorf("Send: %v", err)
 		}
-		r.log.SetFault(nil)
-		waited(2 * time.Second)
-		if a := r.send(keyed(ana, "k")); a.Replayed {
+		r.Store.SetFault(nil)
+		rig.Waited(2 * time.Second)
+		if a := r.Send(rig.Keyed(rig.Ana, "k")); a.Replayed {
 			t.Error("nothing to replay")
 		}
 	})
@@ -75,20 +78,20 @@ func TestKeyIsReleasedWhenTheLogIsBack(t *testing.T) {
 
 // A right code that could not be approved, because the log took nothing, is no failed check.
 func TestApprovalThatCouldNotBeWritten(t *testing.T) {
-	inBubble(t, func(r *rig) {
-		a := r.send(askFor(ana))
-		code := codeIn(r.post.all()[0])
-		r.log.SetFault(func(method string) sqlite.Fault {
+	rig.InBubble(t, func(r *rig.Rig) {
+		a := r.Send(rig.AskFor(rig.Ana))
+		code := rig.CodeIn(r.Post.All()[0])
+		r.Store.SetFault(func(method string) sqlite.Fault {
 			if method == "Approve" {
 				return sqlite.Down
 			}
 			return sqlite.None
 		})
-		if c, err := r.svc.Check(r.Context(), backEnd, a.View.ID, code); !errors.Is(err, ErrUnavailable) || !c.uncompared {
+		if c, err := r.Svc.Check(r.Context(), rig.BackEnd, a.View.ID, code); !errors.Is(err, verification.ErrUnavailable) || c.Compared() {
 			t.Errorf("%+v %v", c, err)
 		}
-		r.log.SetFault(nil)
-		if c := r.check(a.View.ID, code); !c.Valid {
+		r.Store.SetFault(nil)
+		if c := r.Check(a.View.ID, code); !c.Valid {
 			t.Errorf("%+v", c)
 		}
 	})

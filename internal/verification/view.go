@@ -2,10 +2,11 @@ package verification
 
 import (
 	"context"
-	"errors"
-	"net/netip"
+	"slices"
 	"time"
 
+	"sendcode/internal/code"
+	"sendcode/internal/policy"
 	"sendcode/internal/recipient"
 	"sendcode/internal/store"
 	"sendcode/quota"
@@ -35,10 +36,10 @@ type View struct {
 	ExpiresAt         time.Time
 	AttemptsRemaining int
 	Send              SendView
-	Now               time.Time // on the log's clock
-	Recipient         string    // a hash of the very address, as a proof's sub; for secret keys; empty once it was erased
-	Test              bool      // a test recipient: nothing is sent, its code is known
-	Code              CodeShape // what the code looks like: for the page, which counts
+	Now               time.Time  // on the log's clock
+	Recipient         string     // a hash of the very address, as a proof's sub; for secret keys; empty once it was erased
+	Test              bool       // a test recipient: nothing is sent, its code is known
+	Code              code.Shape // what the code looks like: for the page, which counts
 }
 
 // SendView is the newest send of a verification.
@@ -46,7 +47,7 @@ type SendView struct {
 	ID           string
 	Number       int
 	Status       store.Status
-	Reason       string // with Failed and Unknown; for secret keys and the administrator (SEC-19)
+	Reason       string // with Failed and Unknown; for secret keys and the administrator
 	At           time.Time
 	FinishedAt   time.Time // zero while in flight
 	Attempt      int
@@ -54,7 +55,8 @@ type SendView struct {
 	ProviderCode string
 }
 
-func stateOf(v store.Verification, now time.Time) State {
+// StateOf is where a verification stands at an instant of the log's clock.
+func StateOf(v store.Verification, now time.Time) State {
 	switch {
 	case !v.ApprovedAt.IsZero():
 		return Approved
@@ -71,13 +73,13 @@ func stateOf(v store.Verification, now time.Time) State {
 func (s *Service) view(v store.Verification, send store.Send, now time.Time) View {
 	_, test := s.testRecipient(v)
 	var recipient string
-	if spelling, err := s.spelling(v); err == nil {
+	if spelling, err := s.Vault.AddressOf(v); err == nil {
 		recipient = spelling.String()
 	}
 	return View{
 		Recipient: recipient,
 		Test:      test, Code: s.shape(v),
-		ID: v.ID, State: stateOf(v, now), Channel: v.Channel, To: v.To, Purpose: v.Purpose, Reference: v.Reference,
+		ID: v.ID, State: StateOf(v, now), Channel: v.Channel, To: v.To, Purpose: v.Purpose, Reference: v.Reference,
 		CreatedAt: v.CreatedAt, ExpiresAt: v.ExpiresAt, AttemptsRemaining: max(0, v.MaxAttempts-v.Attempts), Now: now,
 		Send: SendView{
 			ID: send.ID.String(), Number: send.Number, Status: send.Status, Reason: send.Reason, At: send.LoggedAt,
@@ -86,15 +88,12 @@ func (s *Service) view(v store.Verification, send store.Send, now time.Time) Vie
 	}
 }
 
-// lookup reads a verification for a caller. Another app's is as unknown as one that never was (API-7).
+// lookup reads a verification for a caller. Another app's is as unknown as one that never was.
 func (s *Service) lookup(ctx context.Context, c Caller, id string) (store.Verification, store.Send, time.Time, error) {
-	v, send, now, err := s.Log.Verification(ctx, id)
+	v, send, now, err := s.Store.Verification(ctx, id)
 	switch {
-	case errors.Is(err, store.ErrNotFound):
-		return v, send, now, ErrNotFound
 	case err != nil:
-		s.Logger.Error("log could not be read", "error", err)
-		return v, send, now, ErrUnavailable
+		return v, send, now, s.failed(err)
 	case v.App != c.App:
 		return store.Verification{}, store.Send{}, now, ErrNotFound
 	}
@@ -111,13 +110,24 @@ func (s *Service) Get(ctx context.Context, c Caller, id string) (Answer, error) 
 	if err != nil { // the configuration changed under it: the row is still true, its policy is gone
 		return Answer{View: s.view(v, send, now)}, nil
 	}
-	p = p.on(v.Channel)
-	in := s.areaOf(p, func() (recipient.Recipient, error) { return s.recipientOf(v) })
-	d, err := s.peek(ctx, c, v.Channel, in, p, v.Recipient)
+	p = p.On(v.Channel)
+	d, err := s.look(ctx, subjectOf(c, v.Channel, v.Recipient, s.areaOf(p, v), p))
 	if err != nil {
 		return Answer{}, err
 	}
-	return Answer{View: s.view(v, send, now), Quota: Public(d, c, stateOf(v, now)), Policy: p.Policy}, nil
+	return Answer{View: s.view(v, send, now), Quota: Public(d, c, StateOf(v, now)), Policy: p.Policy}, nil
+}
+
+// areaOf is that of a verification's recipient, where a rule asks for it.
+func (s *Service) areaOf(p policy.Purpose, v store.Verification) policy.Area {
+	if !slices.ContainsFunc(p.Policy.Rules, func(r quota.Rule) bool { return policy.ByArea(r) || r.Scope == policy.Spellings }) {
+		return policy.Area{}
+	}
+	r, err := s.Vault.Recipient(v)
+	if err != nil {
+		return policy.Area{}
+	}
+	return s.area(r)
 }
 
 // Quota says what a recipient's rules would answer now, and spends nothing. Errors: *InvalidError, ErrUnavailable.
@@ -130,49 +140,74 @@ func (s *Service) Quota(ctx context.Context, c Caller, channel, to, purpose stri
 	if err != nil {
 		return Answer{}, err
 	}
-	p = p.on(r.Channel())
-	d, err := s.peek(ctx, c, r.Channel(), s.area(r), p, s.hash(r))
+	p = p.On(r.Channel())
+	d, err := s.look(ctx, subjectOf(c, r.Channel(), s.Vault.Hash(r), s.area(r), p))
 	if err != nil {
 		return Answer{}, err
 	}
 	return Answer{Quota: Public(d, c, ""), Policy: p.Policy, View: View{Channel: r.Channel(), To: r.Masked(), Purpose: p.Name}}, nil
 }
 
-// RecipientQuota is Quota for one who has only the recipient's hash: the administrator. It says all that the rules say, also
-// of those that nobody else is told of; quota.Decision.Told leaves these out.
+// RecipientQuota is Quota for an administrator, who has only the recipient's hash. It says all that the rules say, also of those
+// that no caller reads; quota.Decision.Told leaves these out.
 func (s *Service) RecipientQuota(ctx context.Context, app string, ch recipient.Channel, purpose string, h recipient.Hash) (quota.Decision, error) {
-	p, err := s.purpose(purpose)
+	p, err := Purpose(s.Policy.Get(), purpose)
 	if err != nil {
 		return quota.Decision{}, err
 	}
-	return s.peek(ctx, Caller{App: app, IP: netip.Addr{}}, ch, area{}, p.on(ch), h)
+	return s.look(ctx, policy.Subject{App: app, Channel: ch, Recipient: h, Purpose: p.On(ch)})
 }
 
-// Hash is how a recipient is found in the log. Errors: *InvalidError.
-func (s *Service) Hash(channel, to string) (recipient.Hash, error) {
-	r, err := parseRecipient(channel, to)
+// Served says why requests for a recipient are turned away before anything is written; nil where they are not. Errors: *InvalidError.
+func (s *Service) Served(channel, to string) error {
+	r, err := s.parse(channel, to, "")
 	if err != nil {
-		return recipient.Hash{}, err
+		return err
 	}
-	return s.hash(r), nil
+	if refusal := s.Policy.Get().Refuse(r); refusal != nil {
+		return invalid("to", refusal.Reason, refusal.Detail)
+	}
+	return nil
 }
 
-func (s *Service) peek(ctx context.Context, c Caller, ch recipient.Channel, in area, p Purpose, h recipient.Hash) (quota.Decision, error) {
-	buckets := buckets(c, ch, in, p, h)
-	d, err := s.look(ctx, subject{store.Bucket{App: c.App, Channel: ch, Recipient: h, Purposes: p.Shares}, p, buckets})
-	if errors.Is(err, errAway) {
-		d, err = s.explainAlone(ctx, c.App, ch, h, p, buckets)
-	}
+// look says what every rule of a subject says now, a carrier's hold among them. Error: ErrUnavailable.
+func (s *Service) look(ctx context.Context, of policy.Subject) (quota.Decision, error) {
+	d, err := s.Gate.Look(ctx, of)
 	if err == nil {
-		var carrier quota.State
-		var held bool
-		if carrier, held, err = s.embargo(ctx, ch, h); held {
-			d.Rules = append(d.Rules, carrier)
-		}
+		d, err = s.withCarrierHold(ctx, of, d)
 	}
 	if err != nil {
 		s.Logger.Error("quota could not be read", "error", err)
 		return d, ErrUnavailable
 	}
 	return d, nil
+}
+
+// Instead is the channel to offer to a person whom a text message did not reach, whatever kept it: empty where there is none.
+// It tells nothing of why.
+func Instead(ch recipient.Channel, s store.Status) recipient.Channel {
+	if ch == recipient.SMS && (s == store.Failed || s == store.Undelivered) {
+		return recipient.Email
+	}
+	return ""
+}
+
+// Offer is a channel that codes can be asked for on.
+type Offer struct {
+	Channel   recipient.Channel
+	Paused    bool     // nothing is sent over it for now
+	Countries []string // of phone numbers, as ISO 3166-1 alpha-2, sorted; "001" among them where it is let in
+}
+
+// Offers are the channels of a purpose as they are now: mail, and text messages where there is a carrier.
+func (s *Service) Offers(purpose string) []Offer {
+	set := s.Policy.Get()
+	purpose = or(purpose, policy.DefaultPurpose)
+	_, paused := set.Paused(recipient.Email, purpose)
+	offers := []Offer{{Channel: recipient.Email, Paused: paused}}
+	if s.Texts != nil {
+		_, paused = set.Paused(recipient.SMS, purpose)
+		offers = append(offers, Offer{Channel: recipient.SMS, Paused: paused, Countries: set.Numbers.Served()})
+	}
+	return offers
 }

@@ -1,4 +1,4 @@
-package verification
+package verification_test
 
 import (
 	"context"
@@ -8,10 +8,12 @@ import (
 
 	"sendcode/internal/delivery"
 	"sendcode/internal/store"
+	"sendcode/internal/verification"
+	"sendcode/internal/verification/rig"
 )
 
-func waitFor(d time.Duration) Ask {
-	a := askFor(ana)
+func waitFor(d time.Duration) verification.Ask {
+	a := rig.AskFor(rig.Ana)
 	a.Wait = d
 	return a
 }
@@ -36,27 +38,27 @@ func TestWaitingForTheOutcome(t *testing.T) {
 	}{
 		{"sent", slowly(2*time.Second, nil), 5 * time.Second, store.Sent, false, 2 * time.Second},
 		{"not in time", slowly(8*time.Second, nil), 5 * time.Second, store.Queued, false, 5 * time.Second},
-		{"never longer than the bound", slowly(minute, nil), time.Hour, store.Queued, false, MaxWait},
-		{"refused for good", slowly(time.Second, failing(delivery.Rejected, "rcpt", 550, "5.1.1")), 5 * time.Second, store.Failed, true, time.Second},
-		{"refused for now", failing(delivery.Temporary, "rcpt", 451, ""), 10 * time.Second, store.Sent, false, 0},
-		{"unknown", slowly(time.Second, failing(delivery.Unknown, "dot", 0, "")), 5 * time.Second, store.Unknown, false, time.Second},
+		{"never longer than the bound", slowly(rig.Minute, nil), time.Hour, store.Queued, false, verification.MaxWait},
+		{"refused for good", slowly(time.Second, rig.Failing(delivery.Rejected, "rcpt", 550, "5.1.1")), 5 * time.Second, store.Failed, true, time.Second},
+		{"refused for now", rig.Failing(delivery.Temporary, "rcpt", 451, ""), 10 * time.Second, store.Sent, false, 0},
+		{"unknown", slowly(time.Second, rig.Failing(delivery.Unknown, "dot", 0, "")), 5 * time.Second, store.Unknown, false, time.Second},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			inBubble(t, func(r *rig) {
-				r.post.tell(c.answer)
+			rig.InBubble(t, func(r *rig.Rig) {
+				r.Post.Tell(c.answer)
 				began := time.Now()
-				a, err := r.svc.Send(r.Context(), waitFor(c.wait))
+				a, err := r.Svc.Send(r.Context(), waitFor(c.wait))
 				if err != nil || !a.Admitted || a.View.Send.Status != c.status || a.Quota.Allowed() != c.allowed {
 					t.Errorf("%v %+v allowed %v", err, a.View.Send, a.Quota.Allowed())
 				}
 				if took := time.Since(began); c.took > 0 && took != c.took {
 					t.Errorf("took %v", took)
 				}
-				waited(minute + 10*time.Second)
+				rig.Waited(rig.Minute + 10*time.Second)
 				if c.allowed {
 					return
 				}
-				if s := r.get(a.View.ID).Send.Status; s != store.Sent && s != store.Unknown {
+				if s := r.Get(a.View.ID).Send.Status; s != store.Sent && s != store.Unknown {
 					t.Errorf("in the end: %s", s)
 				}
 			})
@@ -65,28 +67,28 @@ func TestWaitingForTheOutcome(t *testing.T) {
 }
 
 func TestWhoHangsUpIsNotWaitedFor(t *testing.T) {
-	inBubble(t, func(r *rig) {
-		r.post.tell(func(context.Context) error { <-time.After(10 * time.Second); return nil })
+	rig.InBubble(t, func(r *rig.Rig) {
+		r.Post.Tell(func(context.Context) error { <-time.After(10 * time.Second); return nil })
 		ctx, hangUp := context.WithTimeout(r.Context(), time.Second)
 		defer hangUp()
 		began := time.Now()
-		a, err := r.svc.Send(ctx, waitFor(15*time.Second))
+		a, err := r.Svc.Send(ctx, waitFor(15*time.Second))
 		if err != nil || time.Since(began) != time.Second {
 			t.Errorf("%v after %v", err, time.Since(began))
 		}
-		waited(10 * time.Second)
-		if s := r.get(a.View.ID).Send.Status; s != store.Sent {
+		rig.Waited(10 * time.Second)
+		if s := r.Get(a.View.ID).Send.Status; s != store.Sent {
 			t.Errorf("the send ended with its client: %s", s)
 		}
 	})
 }
 
 func TestBrowsersDoNotWait(t *testing.T) {
-	inBubble(t, func(r *rig) {
+	rig.InBubble(t, func(r *rig.Rig) {
 		ask := waitFor(time.Second)
-		ask.Caller = browser
-		var bad *InvalidError
-		if _, err := r.svc.Send(r.Context(), ask); !errors.As(err, &bad) || bad.Field != "prefer" {
+		ask.Caller = rig.Browser
+		var bad *verification.InvalidError
+		if _, err := r.Svc.Send(r.Context(), ask); !errors.As(err, &bad) || bad.Field != "prefer" {
 			t.Errorf("%v", err)
 		}
 	})

@@ -15,6 +15,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"sendcode/internal/delivery"
 )
 
 // Aliyun is an account with Alibaba Cloud SMS, interface Dysmsapi 2017-05-25
@@ -210,10 +212,10 @@ func aliyunHold(message string) time.Duration {
 func (c *aliyun) read(a answer) (Receipt, *Error) {
 	var said struct{ Code, Message, BizId string }
 	if json.Unmarshal(a.body, &said) != nil || said.Code == "" {
-		taken := Receipt{Code: word(a.status, "")}
+		taken := Receipt{Code: delivery.Reply(a.status, "")}
 		return taken, byStatus(a, "")
 	}
-	taken := Receipt{ID: asID(said.BizId), Code: word(a.status, asCode(said.Code))}
+	taken := Receipt{ID: asID(said.BizId), Code: delivery.Reply(a.status, asCode(said.Code))}
 	v, known := aliyunCodes[said.Code]
 	switch {
 	case said.Code == "OK" && a.status < 300:

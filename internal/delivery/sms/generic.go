@@ -233,7 +233,7 @@ func (g *generic) request(m Message) request {
 func (g *generic) read(a answer) (Receipt, *Error) {
 	code, coded := g.Answer.Code.from(a.body)
 	id, _ := g.Answer.ID.from(a.body)
-	taken := Receipt{ID: asID(id), Code: word(a.status, asCode(code))}
+	taken := Receipt{ID: asID(id), Code: delivery.Reply(a.status, asCode(code))}
 	v, known := g.codes[code]
 	byStatusWord, listed := g.statuses[fmt.Sprint(a.status)]
 	success := a.status >= 200 && a.status < 300

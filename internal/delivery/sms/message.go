@@ -2,8 +2,6 @@ package sms
 
 import (
 	"context"
-	"strconv"
-	"strings"
 	"time"
 
 	"sendcode/internal/delivery"
@@ -71,49 +69,8 @@ const (
 	ReasonSpend = "spend_cap"
 )
 
-// Error is a delivery that did not end in acceptance.
-type Error struct {
-	Class delivery.Class
-	Stage string
-	// Status is the HTTP status, 0 without an answer.
-	Status int
-	// Code is the carrier's own, such as "isv.MOBILE_NUMBER_ILLEGAL"; empty where it gave none that looks like a code.
-	Code string
-	// Reason is one of the reasons above, or empty.
-	Reason string
-	// RetryAfter is how long the carrier asked to be left alone, with Temporary; 0: it did not say.
-	RetryAfter time.Duration
-	// Hold is for how long the carrier will take nothing for this recipient, with ReasonLimit.
-	Hold time.Duration
-	// Err is the cause beside the answer, in words of our own.
-	Err error
-}
-
-// Error gives for example "sms answer: rejected: 400 21211".
-func (e *Error) Error() string {
-	var b strings.Builder
-	b.WriteString("sms " + e.Stage + ": " + e.Class.String())
-	if w := e.Word(); w != "" {
-		b.WriteString(": " + w)
-	}
-	if e.Err != nil {
-		b.WriteString(": " + e.Err.Error())
-	}
-	return b.String()
-}
-
-// Unwrap gives the cause, nil where the answer says it all.
-func (e *Error) Unwrap() error { return e.Err }
-
-// Word is status and code as the log has them, "400 21211".
-func (e *Error) Word() string { return word(e.Status, e.Code) }
-
-func word(status int, code string) string {
-	if status == 0 {
-		return code
-	}
-	return strings.TrimSpace(strconv.Itoa(status) + " " + code)
-}
+// Error is a delivery that did not end in acceptance. Its Code is the carrier's own, its Status that of HTTP.
+type Error = delivery.Error
 
 // problem is a cause in our own words, so it is known to hold nothing private.
 type problem string

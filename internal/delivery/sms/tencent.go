@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"sendcode/internal/delivery"
 )
 
 // Tencent is an account with Tencent Cloud SMS, interface sms 2021-01-11 (cloud.tencent.com/document/product/382/55981).
@@ -188,7 +190,7 @@ func (c *tencent) read(a answer) (Receipt, *Error) {
 			code, id = set[0].Code, set[0].SerialNo
 		}
 	}
-	taken := Receipt{ID: asID(id), Code: word(a.status, asCode(code))}
+	taken := Receipt{ID: asID(id), Code: delivery.Reply(a.status, asCode(code))}
 	v, known := tencentCodes[code]
 	switch {
 	case code == "":

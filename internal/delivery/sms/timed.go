@@ -13,7 +13,7 @@ func timed(name string, attempt func() (Receipt, *Error)) (Receipt, error) {
 	receipt.Carrier, receipt.Took = name, time.Since(began)
 	if fail != nil {
 		if receipt.Code == "" {
-			receipt.Code = fail.Word()
+			receipt.Code = fail.Reply()
 		}
 		return receipt, fail
 	}

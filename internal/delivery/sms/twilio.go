@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"sendcode/internal/delivery"
 )
 
 // Twilio is an account with Twilio Messaging (twilio.com/docs/messaging/api/message-resource).
@@ -154,7 +156,7 @@ func (t *twilio) read(a answer) (Receipt, *Error) {
 	if code == "" {
 		code = number(said.ErrorCode)
 	}
-	taken := Receipt{ID: asID(said.SID), Code: word(a.status, asCode(code))}
+	taken := Receipt{ID: asID(said.SID), Code: delivery.Reply(a.status, asCode(code))}
 	v, known := twilioCodes[code]
 	switch {
 	case readable && known:

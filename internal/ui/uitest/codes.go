@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"sendcode/internal/code"
 	"sendcode/internal/recipient"
 	"sendcode/internal/store"
 	"sendcode/internal/verification"
@@ -26,9 +27,9 @@ const (
 )
 
 var (
-	ofDigits  = verification.CodeShape{Alphabet: verification.Digits, Length: len(Code)}
-	ofEight   = verification.CodeShape{Alphabet: verification.Digits, Length: len(LongCode)}
-	ofLetters = verification.CodeShape{Alphabet: verification.Unambiguous, Length: len(Letters)}
+	ofDigits  = code.Shape{Alphabet: code.Digits, Length: len(Code)}
+	ofEight   = code.Shape{Alphabet: code.Digits, Length: len(LongCode)}
+	ofLetters = code.Shape{Alphabet: code.Unambiguous, Length: len(Letters)}
 )
 
 const (
@@ -50,7 +51,7 @@ type Codes struct {
 	held sync.RWMutex // a Send waits for it
 
 	mu     sync.Mutex
-	shape  verification.CodeShape // of the codes that are sent now
+	shape  code.Shape // of the codes that are sent now
 	down   bool
 	locked bool
 	paused recipient.Channel
@@ -289,7 +290,7 @@ func (c *Codes) Check(_ context.Context, _ verification.Caller, id, typed string
 	if c.seen(k).State != verification.Pending {
 		return verification.Checked{View: c.seen(k)}, nil
 	}
-	code, err := k.view.Code.Alphabet.Read(typed)
+	read, err := verification.ReadCode(k.view.Code, typed)
 	if err != nil {
 		return verification.Checked{}, err
 	}
@@ -298,7 +299,7 @@ func (c *Codes) Check(_ context.Context, _ verification.Caller, id, typed string
 	}
 	c.checks++
 	k.attempts++
-	if code == Code || code == Letters || code == LongCode {
+	if read == Code || read == Letters || read == LongCode {
 		k.view.State = verification.Approved
 		return verification.Checked{View: c.seen(k), Valid: true, Proof: c.Proof}, nil
 	}

@@ -1,0 +1,186 @@
+package code
+
+import (
+	"encoding/binary"
+	"errors"
+	"flag"
+	"math"
+	"strings"
+	"testing"
+	"unicode"
+)
+
+// deriveCodes is how many codes of each alphabet are looked at; make soak asks for 10 million.
+var deriveCodes = flag.Int("code.codes", 100_000, "codes to derive for the test of their distribution")
+
+// RFC 8628 section 6.1.
+func TestUnambiguousHasNoVowelsAndNoDigits(t *testing.T) {
+	all := Unambiguous.Characters()
+	if len(all) != 20 || strings.ContainsAny(all, "AEIOUY0123456789") {
+		t.Errorf("%q", all)
+	}
+	for i, r := range all {
+		if strings.ContainsRune(all[i+1:], r) || r < 'A' || r > 'Z' {
+			t.Errorf("%q", r)
+		}
+	}
+}
+
+func TestReadLetters(t *testing.T) {
+	for in, want := range map[string]string{
+		"BCDFGHJK": "BCDFGHJK", "bcdfghjk": "BCDFGHJK", "bCdF-GhJk": "BCDFGHJK", " BCDF GHJK\n": "BCDFGHJK", "BCDF–GHJK": "BCDFGHJK",
+		"ＢＣＤＦＧＨＪＫ": "BCDFGHJK", "ｂｃｄｆ　ｇｈｊｋ": "BCDFGHJK", "BC\u00a0DF\u200bGHJK": "BCDFGHJK", "bcdfghjklmnpqrstvwxz": "BCDFGHJKLMNPQRSTVWXZ", "ＢＺｂｚ": "BZBZ", "ＢＣ－ＤＦ": "BCDF",
+	} {
+		if got, err := Unambiguous.Read(in); err != nil || got != want {
+			t.Errorf("Read(%q) = %q, %v", in, got, err)
+		}
+	}
+	for in, reason := range map[string]string{
+		"": "required", " - ": "required", "BCDFGHJ1": "not_in_alphabet", "BCDFGHJA": "not_in_alphabet", "bcdfghjy": "not_in_alphabet",
+		"BCDFGHJ１": "not_in_alphabet", "BCDFGHJЗ": "not_in_alphabet", "ſ": "not_in_alphabet", "\u212a": "not_in_alphabet", "Ⓑ": "not_in_alphabet", "В": "not_in_alphabet",
+		"B\xff": "not_in_alphabet", "！": "not_in_alphabet", strings.Repeat("B", 65): "too_long",
+	} {
+		var bad *InvalidError
+		if got, err := Unambiguous.Read(in); !errors.As(err, &bad) || bad.Reason != reason {
+			t.Errorf("Read(%q) = %q, %v", in, got, err)
+		}
+	}
+}
+
+// What is read is of the alphabet, whatever was typed; and nothing else than case and width counts as another character.
+func TestReadGivesTheAlphabetAlone(t *testing.T) {
+	for a, all := range alphabets {
+		for r := rune(0); r <= unicode.MaxRune; r++ {
+			got, err := a.Read(string(r))
+			if err == nil && (len(got) != 1 || !strings.Contains(all, got)) {
+				t.Fatalf("%s: U+%04X is read as %q", a, r, got)
+			}
+			if a == Unambiguous && err == nil && r > unicode.MaxASCII && (r < 'Ａ' || r > 'ｚ') {
+				t.Fatalf("U+%04X is read as %q", r, got)
+			}
+		}
+	}
+}
+
+// Computed by another program from the definition in derive.go.
+func TestDeriveLettersVectors(t *testing.T) {
+	key, nonce := []byte("0123456789abcdef0123456789abcdef"), []byte("fedcba9876543210")
+	for id, want := range map[string]string{"v1": "HDFJKJLSMT", "another": "QQWWKRNHXQ"} {
+		if got := derive(key, id, nonce, alphabets[Unambiguous], 10); got != want {
+			t.Errorf("derive(%q) = %s, want %s", id, got, want)
+		}
+	}
+}
+
+// Each character of each place is equally likely: chi-square, p = 0.001 of one place, for 9 and for 19 degrees of
+// freedom. The inputs are fixed, so the figure is too.
+func TestDeriveIsUniform(t *testing.T) {
+	key := []byte("0123456789abcdef0123456789abcdef")
+	for a, bound := range map[Alphabet]float64{Digits: 27.9, Unambiguous: 43.9} {
+		t.Run(string(a), func(t *testing.T) {
+			t.Parallel()
+			all, nonce, n := alphabets[a], make([]byte, 16), *deriveCodes
+			seen := make([][256]int, 6)
+			for i := range n {
+				binary.LittleEndian.PutUint64(nonce, uint64(i))
+				for place, c := range []byte(derive(key, "v", nonce, all, len(seen))) {
+					seen[place][c]++
+				}
+			}
+			want := float64(n) / float64(len(all))
+			for place, counts := range seen {
+				chi := 0.0
+				for _, c := range []byte(all) {
+					chi += math.Pow(float64(counts[c])-want, 2) / want
+				}
+				if t.Logf("place %d of %d codes: chi-square %.1f", place, n, chi); chi > bound {
+					t.Errorf("place %d: chi-square %.1f", place, chi)
+				}
+			}
+		})
+	}
+}
+
+// Computed by another program from the definition in derive.go; a hundred digits need a second block.
+func TestDeriveVectors(t *testing.T) {
+	key, nonce := []byte("0123456789abcdef0123456789abcdef"), []byte("fedcba9876543210")
+	for _, c := range []struct {
+		id     string
+		length int
+		want   string
+	}{
+		{"v1", 6, "523676"},
+		{"v1", 10, "5236768495"},
+		{"another", 6, "227773"},
+		{"v1", 100, "5236768495789728501422988626551542726322601704648181000025740392544249083116209123988566590623656611"},
+	} {
+		if got := derive(key, c.id, nonce, alphabets[Digits], c.length); got != c.want {
+			t.Errorf("derive(%q, %d) = %s, want %s", c.id, c.length, got, c.want)
+		}
+	}
+}
+
+func TestDeriveSeparates(t *testing.T) {
+	key, nonce := []byte("0123456789abcdef0123456789abcdef"), []byte("fedcba9876543210")
+	base := derive(key, "v1", nonce, alphabets[Digits], 10)
+	if derive(key, "v2", nonce, alphabets[Digits], 10) == base || derive(key[1:], "v1", nonce, alphabets[Digits], 10) == base || derive(key, "v1", nonce[1:], alphabets[Digits], 10) == base {
+		t.Error("ID, key and nonce must each change the code")
+	}
+}
+
+// An alphabet whose size does not divide 256 must throw bytes away; one that kept them would favour its start.
+func TestDeriveThrowsAway(t *testing.T) {
+	key, nonce := []byte("0123456789abcdef0123456789abcdef"), make([]byte, 16)
+	alphabet := make([]byte, 200)
+	for i := range alphabet {
+		alphabet[i] = byte(i)
+	}
+	low := 0
+	const n = 20_000
+	for i := range n {
+		nonce[0], nonce[1] = byte(i), byte(i>>8)
+		for _, b := range []byte(derive(key, "v", nonce, string(alphabet), 8)) {
+			if b < 56 { // 256 - 200: what folding would count twice
+				low++
+			}
+		}
+	}
+	if share := float64(low) / (8 * n); math.Abs(share-0.28) > 0.01 {
+		t.Errorf("the first 56 of 200 characters have a share of %.3f, want 0.280", share)
+	}
+}
+
+func TestNormalise(t *testing.T) {
+	for in, want := range map[string]string{
+		"123456": "123456", " 123 456 ": "123456", "123-456": "123456", "123–456": "123456", "１２３４５６": "123456",
+		"١٢٣٤٥٦": "123456", "۱۲۳۴۵۶": "123456", "१२३४५६": "123456", "𝟏𝟐𝟑𝟒𝟓𝟔": "123456", "𝟙𝟚𝟛𝟜𝟝𝟞": "123456",
+		"12\u00a034\u200b56": "123456", "000000": "000000",
+	} {
+		if got, err := Digits.Read(in); err != nil || got != want {
+			t.Errorf("Read(%q) = %q, %v", in, got, err)
+		}
+	}
+	for _, in := range []string{"", " - ", "12345a", "１2３4５⑥", "½", "1.2", "1e5", string(make([]byte, 65))} {
+		var bad *InvalidError
+		if got, err := Digits.Read(in); !errors.As(err, &bad) {
+			t.Errorf("Read(%q) = %q, %v", in, got, err)
+		}
+	}
+}
+
+// Every decimal digit that Unicode knows has the value that its place in its run of ten gives it.
+func TestDigitValue(t *testing.T) {
+	want := 0
+	for r := rune(0); r <= unicode.MaxRune; r++ {
+		if !unicode.IsDigit(r) {
+			if want != 0 {
+				t.Fatalf("the run before U+%04X ends at %d", r, want)
+			}
+			continue
+		}
+		if got := digitValue(r); got != want {
+			t.Fatalf("U+%04X is %d, want %d", r, got, want)
+		}
+		want = (want + 1) % 10
+	}
+}

@@ -1,0 +1,57 @@
+package code
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/binary"
+	"errors"
+)
+
+// minNonce is the shortest nonce that a code is derived from, in bytes.
+const minNonce = 16
+
+// Derive is the code of a verification: a function of a secret key, the verification's ID and its nonce. It is stored nowhere, and
+// neither the nonce nor the key alone gives it.
+func Derive(key []byte, id string, nonce []byte, s Shape) (string, error) {
+	if len(nonce) < minNonce {
+		return "", errors.New("code: the nonce is too short")
+	}
+	characters := s.Alphabet.Characters()
+	if characters == "" {
+		return "", errors.New("code: the alphabet is not known here")
+	}
+	return derive(key, id, nonce, characters, s.Length), nil
+}
+
+// derive draws length characters from HMAC-SHA-256 in counter mode. Bytes that would favour the alphabet's first characters are
+// dropped, so each code is equally likely.
+func derive(key []byte, id string, nonce []byte, characters string, length int) string {
+	limit := 256 - 256%len(characters)
+	out := make([]byte, 0, length)
+	for block := uint32(0); ; block++ {
+		mac := hmac.New(sha256.New, key)
+		mac.Write([]byte("sendcode code v1\x00"))
+		mac.Write([]byte(id))
+		mac.Write([]byte{0})
+		mac.Write(nonce)
+		mac.Write(binary.BigEndian.AppendUint32(nil, block))
+		for _, b := range mac.Sum(nil) {
+			if int(b) >= limit {
+				continue
+			}
+			if out = append(out, characters[int(b)%len(characters)]); len(out) == length {
+				return string(out)
+			}
+		}
+	}
+}
+
+// Equal compares two codes in constant time.
+func Equal(a, b string) bool { return subtle.ConstantTimeCompare([]byte(a), []byte(b)) == 1 }
+
+// Pretend does the work of a derivation and a comparison for a code that does not exist, so that an unknown verification takes as
+// long to check as a known one.
+func Pretend(typed string) {
+	_ = Equal(typed, derive([]byte("no key"), "", nil, Digits.Characters(), max(1, len(typed))))
+}

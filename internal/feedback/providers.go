@@ -1,0 +1,122 @@
+package feedback
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"sendcode/internal/delivery"
+	"sendcode/internal/policy"
+	"sendcode/internal/recipient"
+	"sendcode/internal/store"
+	"sendcode/internal/vault"
+)
+
+// ProviderEvent is what an authenticated mail provider reports of a message that it took. It changes no state and gives no place
+// back. A mailbox that does not exist, and a person that wants no more mail, are suppressed.
+type ProviderEvent struct {
+	Provider  string // its name in the configuration
+	Kind      store.ProviderEventKind
+	NoMailbox bool // a bounce because there is no such mailbox
+	Send      uuid.UUID
+	To        string    // the recipient as the provider writes it; empty: it names none
+	At        time.Time // zero: it does not say
+	Detail    string    // codes or a machine word
+	Enhanced  string    // the enhanced status code among them; empty: none
+}
+
+// Result is what became of an event.
+type Result string
+
+// The results. Only an event that the log could not take is worth sending again.
+const (
+	Recorded       Result = "recorded"
+	Repeated       Result = "repeated"        // it is known already
+	UnknownMessage Result = "unknown_message" // none of ours, or none any more
+	OtherRecipient Result = "other_recipient" // the message went to another recipient: the event is not believed
+)
+
+// EventStore is the log as provider events need it. Implementations: postgres.DB and sqlite.DB.
+type EventStore interface {
+	Story(ctx context.Context, id uuid.UUID) (store.Story, error)
+	IngestProviderEvent(ctx context.Context, e store.ProviderEvent, bar store.SuppressAs) (bool, error)
+}
+
+// Providers records what mail providers report.
+type Providers struct {
+	Store  EventStore
+	Policy *policy.InForce
+	Vault  vault.Vault
+	Logger *slog.Logger
+}
+
+// Ingest records an event. Error: the log's, when it did not answer.
+func (s *Providers) Ingest(ctx context.Context, t ProviderEvent) (Result, error) {
+	if t.Send == uuid.Nil {
+		return UnknownMessage, nil
+	}
+	story, err := s.Store.Story(ctx, t.Send)
+	if errors.Is(err, store.ErrNotFound) || err == nil && story.Verification == nil {
+		return UnknownMessage, nil
+	}
+	if err != nil {
+		return "", s.failed(err)
+	}
+	to, err := s.Vault.Recipient(*story.Verification) // not so once it was erased: then nothing can be compared, nor suppressed
+	known := err == nil
+	if known && !s.means(t.To, to) {
+		return OtherRecipient, nil
+	}
+	var bar store.SuppressAs
+	if why := t.cause(); known && why != "" && to.Domain() != delivery.SimulatorDomain {
+		bar = store.SuppressAs{Cause: why, Address: s.Vault.AddressHash(to), For: s.Policy.Get().SuppressFor}
+	}
+	fresh, err := s.Store.IngestProviderEvent(ctx, store.ProviderEvent{Send: t.Send, Kind: t.Kind, At: t.At, Provider: t.Provider, Detail: t.Detail}, bar)
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		return UnknownMessage, nil
+	case err != nil:
+		return "", s.failed(err)
+	case !fresh:
+		return Repeated, nil
+	}
+	s.Logger.Info("a provider reported of a message", "send", t.Send, "provider", t.Provider, "kind", string(t.Kind), "detail", t.Detail)
+	return Recorded, nil
+}
+
+// means says whether a provider's recipient is the one that the message went to. It may be written as "Name <address>".
+func (s *Providers) means(named string, to recipient.Recipient) bool {
+	if named == "" {
+		return true
+	}
+	if _, bare, framed := strings.Cut(named, "<"); framed {
+		named = strings.TrimSuffix(strings.TrimSpace(bare), ">")
+	}
+	other, err := recipient.Parse(to.Channel(), named)
+	return err == nil && s.Vault.AddressHash(other) == s.Vault.AddressHash(to)
+}
+
+// cause is why an event suppresses its recipient; empty: it does not. A code is believed before a provider's own word for a
+// bounce: 5.7.x is policy and 4.x.x passes, whatever it is called.
+func (t ProviderEvent) cause() store.Cause {
+	switch {
+	case t.Kind == store.ProviderComplained:
+		return store.Complaint
+	case t.Kind == store.ProviderOptedOut:
+		return store.OptOut
+	case t.Kind != store.ProviderBounced:
+		return ""
+	case delivery.NoMailbox(t.Enhanced), t.NoMailbox && !strings.HasPrefix(t.Enhanced, "5.7.") && !strings.HasPrefix(t.Enhanced, "4."):
+		return store.HardBounce
+	}
+	return ""
+}
+
+func (s *Providers) failed(err error) error {
+	s.Logger.Error("the log did not answer", "error", err)
+	return err
+}

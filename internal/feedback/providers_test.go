@@ -1,0 +1,127 @@
+package feedback_test
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"sendcode/internal/feedback"
+	"sendcode/internal/store"
+	"sendcode/internal/store/sqlite"
+	"sendcode/internal/verification/rig"
+)
+
+// A bounce that comes later costs and frees nothing; what it says decides whether the recipient is suppressed.
+func TestWhatAProviderTells(t *testing.T) {
+	rig.InBubbleWith(t, rig.Barring, func(r *rig.Rig) {
+		for to, c := range map[string]struct {
+			told feedback.ProviderEvent
+			want store.Cause
+		}{
+			"a@example.com":    {feedback.ProviderEvent{Kind: store.ProviderDelivered}, ""},
+			"b@example.com":    {feedback.ProviderEvent{Kind: store.ProviderBounced}, ""},
+			"c@example.com":    {feedback.ProviderEvent{Kind: store.ProviderBounced, NoMailbox: true}, store.HardBounce},
+			"d@example.com":    {feedback.ProviderEvent{Kind: store.ProviderBounced, Detail: "550 5.1.1", Enhanced: "5.1.1"}, store.HardBounce},
+			"e@example.com":    {feedback.ProviderEvent{Kind: store.ProviderBounced, NoMailbox: true, Detail: "550 5.7.1", Enhanced: "5.7.1"}, ""},
+			"k@example.com":    {feedback.ProviderEvent{Kind: store.ProviderBounced, NoMailbox: true, Enhanced: "4.4.7"}, ""},
+			"f@example.com":    {feedback.ProviderEvent{Kind: store.ProviderBounced, NoMailbox: true, Detail: "550 5.1.1", Enhanced: "5.1.1"}, store.HardBounce},
+			"g@example.com":    {feedback.ProviderEvent{Kind: store.ProviderBounced, Enhanced: "5.2.2"}, ""},
+			"h@example.com":    {feedback.ProviderEvent{Kind: store.ProviderComplained}, store.Complaint},
+			"i@example.com":    {feedback.ProviderEvent{Kind: store.ProviderOptedOut}, store.OptOut},
+			"j@simulator.test": {feedback.ProviderEvent{Kind: store.ProviderComplained}, ""},
+		} {
+			c.told.Send = r.ToldOf(to)
+			before := r.Rows()[0]
+			r.Hear(feedback.Recorded, c.told)
+			r.Hear(feedback.Repeated, c.told)
+			story, err := r.Store.Story(r.Context(), c.told.Send)
+			if err != nil || len(story.Events) != 1 || story.Events[0].Provider != "postmark" || story.Events[0].Kind != c.told.Kind {
+				t.Fatalf("%s: %+v, %v", to, story.Events, err)
+			}
+			if after := story.Send; after.Status != store.Sent || !after.Counts || after.RefundDue || after.Attempt != before.Attempt {
+				t.Errorf("%s: %+v", to, after)
+			}
+			if c.want == "" {
+				if len(story.Suppressions) != 0 {
+					t.Errorf("%s: %+v", to, story.Suppressions)
+				}
+				r.Send(rig.AskFor(to))
+				continue
+			}
+			if s := story.Suppressions; len(s) != 1 || s[0].Cause != c.want || s[0].Send != c.told.Send || s[0].Detail != c.told.Detail || s[0].Until.Sub(s[0].Since) != rig.Month {
+				t.Errorf("%s: %+v", to, s)
+			}
+			ask := rig.AskFor(to)
+			ask.Wait = time.Second
+			if a := r.Send(ask); a.View.Send.Reason != "suppressed" {
+				t.Errorf("%s: %+v", to, a.View.Send)
+			}
+		}
+	})
+}
+
+// An event is of the mail that was sent, and of who got it, or it is none.
+func TestWhomAProviderMeans(t *testing.T) {
+	rig.InBubbleWith(t, func(s *rig.Settings) { s.SuppressFor = rig.Month }, func(r *rig.Rig) {
+		id := r.ToldOf(rig.Ana)
+		for _, to := range []string{"bo@example.com", "nobody", "ana.maria+x@example.com", "<>", "Ana <bo@example.com>"} {
+			r.Hear(feedback.OtherRecipient, feedback.ProviderEvent{Send: id, Kind: store.ProviderComplained, To: to})
+		}
+		r.Hear(feedback.UnknownMessage, feedback.ProviderEvent{Kind: store.ProviderComplained})
+		r.Hear(feedback.UnknownMessage, feedback.ProviderEvent{Send: uuid.UUID{1}, Kind: store.ProviderComplained, To: rig.Ana})
+		r.Refuse(rig.AskFor("ana.maria@EXAMPLE.com")) // written as a row of its own, which is no send
+		rig.Waited(2 * time.Second)
+		for _, row := range r.Rows() {
+			if row.Status == store.Refused {
+				r.Hear(feedback.UnknownMessage, feedback.ProviderEvent{Send: row.ID, Kind: store.ProviderComplained, To: rig.Ana})
+			}
+		}
+		if list := r.Suppressions(); len(list) != 0 {
+			t.Errorf("%+v", list)
+		}
+		r.Hear(feedback.Recorded, feedback.ProviderEvent{Send: id, Kind: store.ProviderDelivered, To: "Ana.Maria@example.COM"})
+		r.Hear(feedback.Recorded, feedback.ProviderEvent{Send: id, Kind: store.ProviderComplained, To: "Ana <" + rig.Ana + ">"})
+		if list := r.Suppressions(); len(list) != 1 {
+			t.Errorf("%+v", list)
+		}
+	})
+}
+
+// While the log is away nothing is taken for told: the provider is to tell it again.
+func TestToldWhileTheLogIsAway(t *testing.T) {
+	rig.InBubbleWith(t, rig.Barring, func(r *rig.Rig) {
+		id := r.ToldOf(rig.Ana)
+		var down atomic.Value
+		r.Store.SetFault(func(method string) sqlite.Fault {
+			if method == down.Load() {
+				return sqlite.Down
+			}
+			return sqlite.None
+		})
+		for _, method := range []string{"Story", "IngestProviderEvent"} {
+			down.Store(method)
+			if got, err := r.Svc.Providers.Ingest(context.Background(), feedback.ProviderEvent{Send: id, Kind: store.ProviderComplained}); !errors.Is(err, store.ErrUnavailable) || got != "" {
+				t.Errorf("%s: %q, %v", method, got, err)
+			}
+		}
+		down.Store("")
+		r.Hear(feedback.Recorded, feedback.ProviderEvent{Send: id, Kind: store.ProviderComplained})
+	})
+}
+
+// A recipient whose address can't be read any more is neither compared nor suppressed; the event is kept.
+func TestToldOfWhomNobodyKnows(t *testing.T) {
+	rig.InBubbleWith(t, rig.Barring, func(r *rig.Rig) {
+		id := r.ToldOf(rig.Ana)
+		r.Settings.Vault.Ring = rig.RingOf(t, "k9:"+rig.NewKey)
+		stranger := r.Replica(r.Post)
+		got, err := stranger.Providers.Ingest(r.Context(), feedback.ProviderEvent{Send: id, Kind: store.ProviderComplained, To: "bo@example.com", Provider: "p"})
+		if got != feedback.Recorded || err != nil || len(r.Suppressions()) != 0 {
+			t.Errorf("%q, %v, %+v", got, err, r.Suppressions())
+		}
+	})
+}

@@ -1,0 +1,214 @@
+package gates_test
+
+import (
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/uuid"
+
+	"sendcode/internal/store"
+	"sendcode/internal/store/sqlite"
+	"sendcode/internal/verification/rig"
+	"sendcode/quota"
+)
+
+var schedules = flag.Int("gates.losses", 300, "random schedules of sends, flushes and failovers")
+
+var firstSchedule = flag.Uint64("gates.loss", 0, "the first of them")
+
+// loss is one schedule: two replicas, a limiter that loses events, and one recipient.
+type loss struct {
+	*rig.Rig
+	seed     uint64
+	rand     *rand.Rand
+	server   *rig.Server
+	replicas []*rig.Service
+	windows  []time.Duration // of each replica: how far its longest rule looks back
+	last     string          // the newest verification
+	crashed  bool            // a place is taken that the log does not know of: it may hide the loss of another for a while
+	done     []string        // what has happened
+}
+
+func TestQuota11RandomLosses(t *testing.T) {
+	// The replicas do not run, and nothing is in the log of the service that does.
+	rig.InBubbleWith(t, func(s *rig.Settings) { s.Tick = 24 * time.Hour }, func(r *rig.Rig) {
+		admitted := 0
+		for seed := *firstSchedule; seed < *firstSchedule+uint64(*schedules) && !t.Failed(); seed++ {
+			l := newLoss(r, seed)
+			for range 30 {
+				l.step()
+			}
+			rows, err := l.Store.Sends(r.Context(), store.Filter{Limit: 200})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, row := range rows {
+				if row.Counts {
+					admitted++
+				}
+			}
+			if t.Failed() {
+				t.Logf("seed %d: -gates.loss=%d -gates.losses=1\n%v", seed, seed, l.done)
+			}
+			synctest.Wait()
+			if err := l.Store.Close(); err != nil { // a thousand of them are much memory
+				t.Fatal(err)
+			}
+		}
+		t.Logf("%d schedules from seed %d on, %d sends let in", *schedules, *firstSchedule, admitted)
+	})
+}
+
+func newLoss(r *rig.Rig, seed uint64) *loss {
+	l := &loss{Rig: r, seed: seed, rand: rand.New(rand.NewPCG(seed, 11)), server: rig.NewServer()}
+	r.Limiter.Set(l.server)
+	r.Store = &rig.Away{DB: memoryLog(r)} // that of the rig's own service stays as it is
+	for range 2 {
+		l.replicas = append(l.replicas, r.Replica(r.Post))
+		l.windows = append(l.windows, 0)
+		l.lookBack(len(l.windows)-1, time.Minute)
+	}
+	return l
+}
+
+func memoryLog(r *rig.Rig) *sqlite.DB {
+	log, err := sqlite.OpenMemory(time.Now)
+	if err != nil {
+		r.Fatal(err)
+	}
+	return log
+}
+
+// lookBack changes the longest window of one replica.
+func (l *loss) lookBack(replica int, window time.Duration) {
+	t := l.replicas[replica].Terms()
+	changed := withWindow(t.Purposes, window)
+	for name, p := range changed {
+		p.Policy.Rules = []quota.Rule{
+			{Name: "short", Scope: quota.Recipient, Limit: 2, Window: 10 * time.Second},
+			{Name: "long", Scope: quota.Recipient, Limit: 5, Window: window},
+		}
+		changed[name] = p
+	}
+	t.Purposes = changed
+	l.replicas[replica].Change(t)
+	l.windows[replica] = window
+}
+
+func (l *loss) note(format string, args ...any) {
+	l.done = append(l.done, fmt.Sprintf(format, args...))
+}
+
+func (l *loss) step() {
+	i := l.rand.IntN(2)
+	switch n := l.rand.IntN(20); {
+	case n < 2:
+		l.note("flush")
+		l.server.Flush()
+	case n < 5:
+		lost := l.rand.IntN(4)
+		l.note("fail over without %d", lost)
+		l.server.FailOver(lost)
+	case n < 6:
+		window := []time.Duration{30 * time.Second, time.Minute, 2 * time.Minute}[l.rand.IntN(3)]
+		l.note("replica %d looks back %v", i, window)
+		l.lookBack(i, window)
+	case n < 7 && l.seed%4 == 0:
+		l.crash(i)
+	case n < 10:
+		l.judge(i, "a look", l.Looked(l.replicas[i]))
+	case n < 12 && l.last != "":
+		a, err := l.replicas[i].Get(l.Context(), rig.BackEnd, l.last)
+		if err != nil {
+			l.Fatal(err)
+		}
+		l.judge(i, "GET", a.Quota)
+	default:
+		l.ask(i)
+	}
+	time.Sleep(time.Duration(l.rand.IntN(8000)) * time.Millisecond)
+	synctest.Wait()
+}
+
+// crash is a replica that died between the gates: a place that no row speaks of.
+func (l *loss) crash(i int) {
+	id, err := uuid.NewV7()
+	if err != nil {
+		l.Fatal(err)
+	}
+	d, err := l.server.Take(l.Context(), quota.Request{ID: string(id[:]), Rules: l.rules(i), Buckets: l.buckets(i)})
+	if err != nil {
+		l.Fatal(err)
+	}
+	l.crashed = l.crashed || d.Admitted
+	l.note("a crash between the gates, %v", d.Admitted)
+}
+
+func (l *loss) rules(i int) []quota.Rule {
+	return l.replicas[i].Terms().Purposes["default"].Policy.Rules
+}
+
+func (l *loss) buckets(i int) map[quota.Scope]string {
+	h, _ := l.replicas[i].Desk.Hash("email", rig.Ana)
+	return rig.BucketsOf(l.replicas[i].Terms().Purposes["default"], h)
+}
+
+func (l *loss) ask(i int) bool {
+	a, err := l.replicas[i].Send(l.Context(), rig.AskFor(rig.Ana))
+	if err != nil {
+		l.Fatal(err)
+	}
+	if a.Admitted {
+		l.last = a.View.ID
+	}
+	l.judge(i, fmt.Sprintf("a send, admitted %v", a.Admitted), a.Quota)
+	return a.Admitted
+}
+
+// judge compares what was told with what each gate would say by itself, and sometimes waits as long as told.
+// What is left is at most what the log has left.
+func (l *loss) judge(i int, what string, told quota.Decision) {
+	l.Helper()
+	l.note("%s at %d: %s left, wait %v", what, i, rig.Left(told), told.RetryAfter())
+	limited, err := l.server.Peek(l.Context(), quota.Request{Rules: l.rules(i), Buckets: l.buckets(i)})
+	if err != nil {
+		l.Fatal(err)
+	}
+	h, _ := l.replicas[i].Desk.Hash("email", rig.Ana)
+	p := l.replicas[i].Terms().Purposes["default"]
+	events, _, err := l.Store.HistoryAt(l.Context(), store.Bucket{App: "shop", Channel: "email", Recipient: h, Purposes: p.Shares}, p.Window(), "process", limited.At)
+	if err != nil {
+		l.Fatal(err)
+	}
+	logged := quota.Evaluate(l.rules(i), map[quota.Scope][]quota.Event{quota.Recipient: events}, limited.At)
+	for n, s := range told.Rules {
+		if want := max(limited.Rules[n].RetryAfter, logged.Rules[n].RetryAfter); s.RetryAfter != want {
+			l.Errorf("seed %d: %s: %s waits %v; the limiter says %v, the log %v", l.seed, what, s.Name, s.RetryAfter, limited.Rules[n].RetryAfter, logged.Rules[n].RetryAfter)
+		}
+		if s.Used < logged.Rules[n].Used {
+			l.Errorf("seed %d: %s: %s counts %d, the log %d", l.seed, what, s.Name, s.Used, logged.Rules[n].Used)
+		}
+	}
+	if wait := told.RetryAfter(); !l.Failed() && !l.crashed && wait > 0 && l.rand.IntN(4) == 0 {
+		l.wait(i, wait)
+	}
+}
+
+// wait comes 1 µs too early and is refused, and then is let in.
+func (l *loss) wait(i int, wait time.Duration) {
+	l.Helper()
+	time.Sleep(wait - time.Microsecond)
+	synctest.Wait()
+	if a, err := l.replicas[i].Send(l.Context(), rig.AskFor(rig.Ana)); err != nil || a.Admitted {
+		l.Errorf("seed %d: let in 1 µs before the end of its wait, %v", l.seed, err)
+	}
+	time.Sleep(time.Microsecond)
+	l.note("waited %v", wait)
+	if a, err := l.replicas[i].Send(l.Context(), rig.AskFor(rig.Ana)); err != nil || !a.Admitted {
+		l.Errorf("seed %d: refused after the wait that was told, %v %+v", l.seed, err, a.Quota)
+	}
+}

@@ -1,0 +1,54 @@
+package gates
+
+import (
+	"context"
+	"time"
+
+	"sendcode/internal/policy"
+	"sendcode/internal/store"
+	"sendcode/quota"
+)
+
+// rebuildBatch is how many events of one bucket are recorded in one call.
+const rebuildBatch = 256
+
+// Rebuild writes the log's counting and rejected sends into a limiter in process that starts empty, or has kept less than a new
+// policy needs, on the clock that they were taken on where it is the limiter's own. What it holds stays as it is. Sends of purposes
+// that are no longer configured are left out.
+func (g *Gate) Rebuild(ctx context.Context, clock string) error {
+	set := g.policy.Get()
+	history := map[string][]quota.Event{}
+	keep := map[string]time.Duration{}
+	err := g.log.CountedSends(ctx, clock, set.LongestWindow(), func(c store.CountedSend) error {
+		p, ok := set.Purposes[c.Purpose]
+		if !ok {
+			return nil
+		}
+		b := policy.RecipientBucket(c.App, c.Channel, p.Policy.Name, c.Recipient)
+		keep[b] = p.Window()
+		if history[b] = append(history[b], c.Event); len(history[b]) < rebuildBatch {
+			return nil
+		}
+		events := history[b]
+		delete(history, b)
+		return g.shared.Record(ctx, b, keep[b], events)
+	})
+	if err != nil {
+		return err
+	}
+	for b, events := range history {
+		if err := g.shared.Record(ctx, b, keep[b], events); err != nil {
+			return err
+		}
+	}
+	return g.rebuildFailures(ctx, set.FailureWindow())
+}
+
+func (g *Gate) rebuildFailures(ctx context.Context, window time.Duration) error {
+	if window == 0 {
+		return nil
+	}
+	return g.log.AllRejected(ctx, window, func(c store.CountedSend) error {
+		return g.shared.Record(ctx, policy.FailuresBucket(c.App, c.Channel, c.Recipient), window, []quota.Event{c.Event})
+	})
+}

@@ -1,0 +1,95 @@
+package jobs
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"sendcode/internal/parts"
+)
+
+// counter is a job that is noted each time it runs.
+type counter struct {
+	runs  []time.Duration // since the first
+	began time.Time
+	again int // so many runs ask for another one
+	fails bool
+}
+
+func (c *counter) run(context.Context) (bool, error) {
+	if c.began.IsZero() {
+		c.began = time.Now()
+	}
+	c.runs = append(c.runs, time.Since(c.began))
+	if c.fails {
+		return false, errors.New("down for a test")
+	}
+	return len(c.runs) <= c.again, nil
+}
+
+func during(d time.Duration, table []Job, logger *slog.Logger) {
+	ctx, stop := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() { defer close(done); Run(ctx, table, 0, logger) }()
+	time.Sleep(d)
+	synctest.Wait()
+	stop()
+	<-done
+}
+
+// At once, at the next tick while there is more to do, else after its interval; and those that ask for it once more at the stop.
+func TestJobsRunWhenTheyAreDue(t *testing.T) {
+	parts.Bubble(t, func(t *testing.T) {
+		seldom, busy, last := &counter{}, &counter{again: 2}, &counter{}
+		during(90*time.Second, []Job{
+			{Name: "seldom", Every: time.Minute, Run: seldom.run}, {Name: "busy", Every: time.Minute, Run: busy.run},
+			{Name: "last", Every: time.Hour, Run: last.run, AtStop: true},
+		}, slog.New(slog.DiscardHandler))
+		for name, c := range map[string]struct {
+			got  []time.Duration
+			want []time.Duration
+		}{
+			"seldom": {seldom.runs, []time.Duration{0, time.Minute}},
+			"busy":   {busy.runs, []time.Duration{0, time.Second, 2 * time.Second, 62 * time.Second}},
+			"last":   {last.runs, []time.Duration{0, 90 * time.Second}},
+		} {
+			if len(c.got) != len(c.want) {
+				t.Errorf("%s ran at %v, want %v", name, c.got, c.want)
+				continue
+			}
+			for i := range c.got {
+				if c.got[i] != c.want[i] {
+					t.Errorf("%s ran at %v, want %v", name, c.got, c.want)
+				}
+			}
+		}
+	})
+}
+
+// A job that hangs holds up no other one, and ends with its context.
+func TestAJobHoldsUpNoOther(t *testing.T) {
+	parts.Bubble(t, func(t *testing.T) {
+		other := &counter{}
+		hangs := func(ctx context.Context) (bool, error) { <-ctx.Done(); return false, ctx.Err() }
+		during(10*time.Second, []Job{{Name: "hangs", Run: hangs}, {Name: "other", Run: other.run}}, slog.New(slog.DiscardHandler))
+		if len(other.runs) != 11 {
+			t.Errorf("%d runs", len(other.runs))
+		}
+	})
+}
+
+// While the log is away, the process's own log has a line for each job in ten minutes, not one for each tick.
+func TestAFailureIsLoggedOnceInAWhile(t *testing.T) {
+	parts.Bubble(t, func(t *testing.T) {
+		printed := &parts.Text{}
+		job := &counter{fails: true}
+		during(25*time.Minute, []Job{{Name: "receipts", Run: job.run}}, slog.New(slog.NewTextHandler(printed, nil)))
+		if n := strings.Count(printed.String(), `msg="a job failed" job=receipts`); n != 3 || len(job.runs) < 1500 {
+			t.Errorf("%d lines of %d runs: %s", n, len(job.runs), printed)
+		}
+	})
+}

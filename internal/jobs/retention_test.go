@@ -1,0 +1,134 @@
+package jobs_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"sendcode/internal/jobs"
+	"sendcode/internal/parts"
+	"sendcode/internal/store"
+	"sendcode/internal/store/sqlite"
+	"sendcode/internal/store/sqlite/sqlitetest"
+	"sendcode/internal/verification/rig"
+)
+
+// keepFor sets how long rows are kept, and has the process tick slowly: weeks pass.
+func keepFor(d time.Duration) func(*rig.Settings) {
+	return func(s *rig.Settings) { s.Retention, s.Tick, s.Lease = d, 5*rig.Minute, time.Hour }
+}
+
+const fiveWeeks = 35 * 24 * time.Hour
+
+func TestOldRowsGoByThemselves(t *testing.T) {
+	rig.InBubbleWith(t, keepFor(fiveWeeks), func(r *rig.Rig) {
+		old := r.Send(rig.AskFor(rig.Ana))
+		rig.Waited(rig.Minute)
+		r.Send(rig.AskFor("bob@example.com"))
+		rig.Waited(fiveWeeks)
+		r.Send(rig.AskFor("eve@example.com")) // also now, and young
+		rig.Waited(10*rig.Minute + jobs.RetentionEvery + 5*rig.Minute)
+		if n := r.RowsLeft(); n != 1 {
+			t.Errorf("%d rows are left", n)
+		}
+		if _, _, _, err := r.Store.Verification(r.Context(), old.View.ID); err == nil {
+			t.Error("its verification is left")
+		}
+		if !strings.Contains(r.Printed.String(), "rows older than the log keeps them are gone") {
+			t.Error("nobody is told")
+		}
+	})
+}
+
+func TestRowsAreKeptForEver(t *testing.T) {
+	rig.InBubbleWith(t, keepFor(0), func(r *rig.Rig) {
+		r.Send(rig.AskFor(rig.Ana))
+		rig.Waited(3 * fiveWeeks) // longer than rows are kept unless told
+		if n := r.RowsLeft(); n != 1 {
+			t.Errorf("%d rows are left", n)
+		}
+	})
+}
+
+// Many go a few at a time, tick after tick; a log that is away is asked again later.
+func TestManyOldRowsGoAFewAtATime(t *testing.T) {
+	rig.InBubbleWith(t, keepFor(fiveWeeks), func(r *rig.Rig) {
+		r.BreakStore("Expire", sqlite.Down)
+		for n := range 2*jobs.ExpireRows + 7 {
+			r.Send(rig.AskFor(fmt.Sprintf("p%d@example.com", n)))
+		}
+		rig.Waited(fiveWeeks + 20*rig.Minute)
+		r.Store.SetFault(nil)
+		rig.Waited(jobs.RetentionEvery)
+		for tick := range 5 {
+			rows := 0
+			if err := r.Store.CountedSends(r.Context(), store.LogClock, 2*fiveWeeks, func(store.CountedSend) error { rows++; return nil }); err != nil {
+				t.Fatal(err)
+			}
+			if rows == 0 {
+				if tick == 0 {
+					t.Error("all at once")
+				}
+				return
+			}
+			rig.Waited(5 * rig.Minute)
+		}
+		t.Error("they stay")
+	})
+}
+
+// little is a log that tells of little room for rows to come, or of none.
+type little struct {
+	*sqlite.DB
+	mu    sync.Mutex
+	until time.Time
+	err   error
+	asked int
+}
+
+func (l *little) EnsurePartitions(context.Context) (time.Time, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.asked++
+	return l.until, l.err
+}
+
+// say sets what it tells, and gives how often it was asked before.
+func (l *little) say(until time.Time, err error) (asked int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	asked, l.asked, l.until, l.err = l.asked, 0, until, err
+	return asked
+}
+
+// Who runs the service is told in time that rows will find no place, again and again but not at every tick; and while all is well
+// nobody asks at every tick.
+func TestLittleRoomIsTold(t *testing.T) {
+	parts.Bubble(t, func(t *testing.T) {
+		r := rig.NewRig(t, nil)
+		log := &little{DB: sqlitetest.Open(r.T, time.Now), until: time.Now().AddDate(0, 4, 0)}
+		r.Svc = r.ReplicaOn(log, r.Post, r.Handset)
+		r.Start()
+		told := func() int { return strings.Count(r.Printed.String(), "the log has little room for rows to come") }
+		rig.Waited(time.Hour)
+		if n := log.say(time.Now().AddDate(0, 2, 0), nil); told() != 0 || n < 6 || n > 7 {
+			t.Errorf("told %d times, asked %d times", told(), n)
+		}
+		rig.Waited(time.Hour)
+		if n, asked := told(), log.say(time.Time{}, nil); n < 5 || n > 6 || asked < 100 { // for ever
+			t.Errorf("told %d times in an hour, asked %d times", n, asked)
+		}
+		rig.Waited(time.Minute)
+		before := told()
+		rig.Waited(time.Hour)
+		log.say(time.Time{}, store.ErrUnavailable)
+		rig.Waited(30 * time.Minute)
+		if n := told(); n < before+2 || n > before+4 {
+			t.Errorf("told %d times of an error", n-before)
+		}
+		r.Quit()
+	})
+}

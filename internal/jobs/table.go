@@ -1,0 +1,169 @@
+package jobs
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"sendcode/internal/policy"
+	"sendcode/internal/store"
+)
+
+// Store is the log as these jobs need it. Implementations: postgres.DB and sqlite.DB.
+type Store interface {
+	Expire(ctx context.Context, age time.Duration, limit int) (store.Expired, error)
+	CountHours(ctx context.Context, age time.Duration, limit int) (int, error)
+	EnsurePartitions(ctx context.Context) (time.Time, error)
+	Forget(ctx context.Context) (int, error)
+	AcquireLease(ctx context.Context, name string, lasts time.Duration) (bool, error)
+	PausePrefixes(ctx context.Context, w store.PrefixWatch) ([]store.PrefixPause, error)
+}
+
+// Observer counts pauses. It must not block.
+type Observer interface {
+	PrefixPaused(app, country string) // text messages to some numbers there are paused
+}
+
+// Log looks after what the log holds.
+type Log struct {
+	Store    Store
+	Policy   *policy.InForce
+	Watch    store.PrefixWatch // where codes do not come back; zero: nothing is watched
+	Tick     time.Duration     // between two parts of a job; 0 means DefaultTick
+	Observer Observer          // nil: nothing is counted
+	Now      func() time.Time
+	Logger   *slog.Logger
+
+	expired   int       // rows, since the last time that none was left
+	alarmedAt time.Time // about partitions
+}
+
+// How often the jobs are due, and how much they do at once: a little, so that nothing else waits for it.
+const (
+	RetentionEvery  = 10 * time.Minute // once nothing old is left
+	RollUpEvery     = time.Minute      // once all is counted
+	PartitionsEvery = 10 * time.Minute
+	ErasureEvery    = time.Hour
+	WatchEvery      = time.Minute // of all replicas together
+
+	ExpireRows   = 500
+	countHours   = 4
+	monthsAhead  = 2 // fewer partitions ahead are an alarm
+	alarmEvery   = 10 * time.Minute
+	logTimeout   = 5 * time.Second
+	watchTimeout = 30 * time.Second
+	eraseTimeout = 90 * time.Second // a recipient may have many rows
+	watchTurn    = "watch"
+	forever      = 100 * 365 * 24 * time.Hour
+)
+
+// Table are the jobs of the log.
+func (l *Log) Table() []Job {
+	table := []Job{
+		{Name: "partitions", Every: PartitionsEvery, Run: l.makePartitions},
+		{Name: "retention", Every: RetentionEvery, Run: l.expire},
+		{Name: "roll-up", Every: RollUpEvery, Run: l.countAhead},
+		{Name: "erasure", Every: ErasureEvery, Run: l.forget},
+	}
+	if l.Watch.Sends > 0 {
+		table = append(table, Job{Name: "watch", Every: WatchEvery, Run: l.watch})
+	}
+	return table
+}
+
+// expire deletes some of the rows that are older than the policy keeps them, part after part, until none is left.
+func (l *Log) expire(ctx context.Context) (again bool, err error) {
+	keep := l.Policy.Get().Retention
+	if keep == 0 {
+		return false, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, logTimeout)
+	defer cancel()
+	gone, err := l.Store.Expire(ctx, keep, ExpireRows)
+	l.expired += gone.Rows
+	if gone.Partition != "" {
+		l.Logger.Info("a partition with rows older than the log keeps them is gone", "partition", gone.Partition)
+	}
+	if err != nil || gone.More {
+		return err == nil, err
+	}
+	if l.expired > 0 {
+		l.Logger.Info("rows older than the log keeps them are gone", "count", l.expired)
+		l.expired = 0
+	}
+	return false, nil
+}
+
+// countAhead has the log count some of the hours that are over, part after part, until all are counted. Statistics read the rows
+// of hours that are not.
+func (l *Log) countAhead(ctx context.Context) (again bool, err error) {
+	keep := l.Policy.Get().Retention
+	if keep == 0 {
+		keep = forever
+	}
+	ctx, cancel := context.WithTimeout(ctx, logTimeout)
+	defer cancel()
+	n, err := l.Store.CountHours(ctx, keep, countHours)
+	return n >= countHours, err
+}
+
+// makePartitions makes room for the rows to come, months ahead. Where there is less than that, it tries at every tick until there
+// is, and raises an alarm.
+func (l *Log) makePartitions(ctx context.Context) (again bool, err error) {
+	bounded, cancel := context.WithTimeout(ctx, logTimeout)
+	defer cancel()
+	now := l.Now()
+	until, err := l.Store.EnsurePartitions(bounded)
+	if err == nil && (until.IsZero() || store.MonthsAhead(until, now) >= monthsAhead) {
+		return false, nil
+	}
+	if ctx.Err() == nil && now.Sub(l.alarmedAt) >= alarmEvery {
+		l.alarmedAt = now
+		l.Logger.Error("the log has little room for rows to come; without a partition for them no code can be sent", "until", until, "error", err)
+	}
+	return true, nil
+}
+
+// forget deletes the hashes of recipients that were erased, once nothing counts by them any more.
+func (l *Log) forget(ctx context.Context) (again bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, eraseTimeout)
+	defer cancel()
+	n, err := l.Store.Forget(ctx)
+	if n > 0 {
+		l.Logger.Info("the hashes of erased recipients are deleted", "count", n)
+	}
+	return false, err
+}
+
+// watch pauses prefixes that codes go to and hardly any comes back from: the messages may be paid for. One replica does it for all.
+func (l *Log) watch(ctx context.Context) (again bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, watchTimeout)
+	defer cancel()
+	tick := l.Tick
+	if tick == 0 {
+		tick = DefaultTick
+	}
+	mine, err := l.Store.AcquireLease(ctx, watchTurn, WatchEvery-tick)
+	if err != nil || !mine {
+		return false, err
+	}
+	started, err := l.Store.PausePrefixes(ctx, l.Watch)
+	for _, p := range started {
+		l.alarm(p)
+	}
+	return false, err
+}
+
+// alarm asks people to look at a pause.
+func (l *Log) alarm(p store.PrefixPause) {
+	args := []any{
+		"app", p.App, "prefix", p.Prefix, "country", p.Country, "sends", p.Sends, "approved", p.Approved, "until", p.Until.Format(time.RFC3339), "pause", p.ID,
+	}
+	if p.Usual >= 0 {
+		args = append(args, "usual_percent", p.Usual)
+	}
+	l.Logger.Error("text messages to a prefix are paused: codes go there and hardly any comes back", args...)
+	if l.Observer != nil {
+		l.Observer.PrefixPaused(p.App, p.Country)
+	}
+}

@@ -1,0 +1,221 @@
+package jobs_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"sendcode/internal/delivery"
+	"sendcode/internal/delivery/sms"
+	"sendcode/internal/jobs"
+	"sendcode/internal/parts"
+	"sendcode/internal/recipient"
+	"sendcode/internal/store"
+	"sendcode/internal/store/sqlite"
+	"sendcode/internal/verification"
+	"sendcode/internal/verification/rig"
+)
+
+func watched(s *rig.Settings) {
+	rig.ToNumbers("DE", "US")(s)
+	s.Watch = store.PrefixWatch{Sends: 20, Percent: 10, Within: time.Hour, Life: 10 * time.Minute, For: time.Hour}
+}
+
+// Codes go to a prefix and none comes back: it is paused, people are alerted, nothing leaves, the place is given back. Others,
+// and mail, go on. When the time is over, so does the prefix.
+func TestPumpedPrefixIsPaused(t *testing.T) {
+	rig.InBubbleWith(t, watched, func(r *rig.Rig) {
+		w := &rig.Watcher{}
+		r.Svc.Observe(w)
+		r.Pump(0, 20)
+		before := r.Send(rig.TextTo(rig.Pumped(50))) // as the pause is not there yet
+		if got := r.Status(before); got != "sent" {
+			r.Fatalf("%s", got)
+		}
+		rig.Waited(10*rig.Minute + 2*jobs.WatchEvery)
+		said := r.Printed.String()
+		if strings.Count(said, "are paused: codes go there") != 1 || !strings.Contains(said, "prefix=+49151") || !strings.Contains(said, "sends=21 approved=0") ||
+			fmt.Sprint(w.Told) != "[shop DE]" {
+			r.Errorf("told %v, logged %s", w.Told, said)
+		}
+		left := len(r.Handset.All())
+		a := r.Send(rig.TextTo(rig.Pumped(60)))
+		if got := r.Status(a); got != "failed paused" || len(r.Handset.All()) != left {
+			r.Errorf("%s, %d left", got, len(r.Handset.All())-left)
+		}
+		if d, err := r.Svc.Quota(r.Context(), rig.BackEnd, "sms", rig.Pumped(60), ""); err != nil || !d.Quota.Allowed() || d.Quota.Rules[0].Used != 0 {
+			r.Errorf("the place was not given back: %+v, %v", d.Quota, err)
+		}
+		if got := r.Status(r.Send(rig.TextTo("+4916012345678"))); got != "sent" {
+			r.Errorf("another prefix: %s", got)
+		}
+		if got := r.Status(r.Send(rig.AskFor(rig.Ana))); got != "sent" {
+			r.Errorf("a mail: %s", got)
+		}
+		other := rig.TextTo(rig.Pumped(61))
+		other.App = "gym"
+		if got := r.Send(other); got.View.Send.Status == store.Failed {
+			r.Errorf("another app: %+v", got.View.Send)
+		}
+		rig.Waited(time.Hour)
+		if got := r.Status(r.Send(rig.TextTo(rig.Pumped(62)))); got != "sent" {
+			r.Errorf("after the pause: %s", got)
+		}
+	})
+}
+
+// Who enters some codes himself stays above the limit only by entering as many as it says.
+func TestApprovedCodesKeepAPrefix(t *testing.T) {
+	for approved, want := range map[int]string{2: "sent", 1: "failed paused"} {
+		rig.InBubbleWith(t, watched, func(r *rig.Rig) {
+			for n := range 20 {
+				a := r.Send(rig.TextTo(rig.Pumped(n)))
+				if n < approved {
+					r.Check(a.View.ID, r.Handset.All()[n].Code)
+				}
+			}
+			rig.Waited(10*rig.Minute + 2*jobs.WatchEvery)
+			if got := r.Status(r.Send(rig.TextTo(rig.Pumped(60)))); got != want {
+				r.Errorf("%d of 20 entered: %s", approved, got)
+			}
+		})
+	}
+}
+
+// A pause stops what waits for its next attempt as well.
+func TestPauseStopsWhatWaits(t *testing.T) {
+	rig.InBubbleWith(t, watched, func(r *rig.Rig) {
+		r.Pump(0, 20)
+		rig.Waited(8 * rig.Minute)
+		r.Handset.Fails(&sms.Error{Class: delivery.Temporary, Stage: sms.StageDial, RetryAfter: 5 * rig.Minute})
+		a := r.Send(rig.TextTo(rig.Pumped(60)))
+		r.Handset.Fails(nil)
+		left := len(r.Handset.All())
+		rig.Waited(6 * rig.Minute)
+		if got := r.Status(a); got != "failed paused" || len(r.Handset.All()) != left {
+			r.Errorf("%s", got)
+		}
+	})
+}
+
+// While the log does not say whether there is a pause, nothing leaves; then it goes on.
+func TestNothingLeavesWhileTheLogDoesNotSay(t *testing.T) {
+	rig.InBubbleWith(t, watched, func(r *rig.Rig) {
+		r.Store.SetFault(func(method string) sqlite.Fault {
+			if method == "PrefixPaused" {
+				return sqlite.Down
+			}
+			return sqlite.None
+		})
+		a := r.Send(rig.TextTo(rig.Mobile))
+		if got := r.Status(a); got != "queued temporary_log" || len(r.Handset.All()) != 0 {
+			r.Errorf("%s", got)
+		}
+		r.Store.SetFault(nil)
+		rig.Waited(10 * time.Second)
+		if got := r.Status(a); got != "sent" {
+			r.Errorf("%s", got)
+		}
+	})
+}
+
+func TestExemptPrefixesAndNoWatch(t *testing.T) {
+	for name, change := range map[string]func(*rig.Settings){
+		"exempt": func(s *rig.Settings) { s.Watch.Exempt = []string{"+49"} },
+		"off":    func(s *rig.Settings) { s.Watch = store.PrefixWatch{} },
+	} {
+		rig.InBubbleWith(t, func(s *rig.Settings) { watched(s); change(s) }, func(r *rig.Rig) {
+			r.Pump(0, 20)
+			rig.Waited(15 * rig.Minute)
+			if got := r.Status(r.Send(rig.TextTo(rig.Pumped(60)))); got != "sent" {
+				r.Errorf("%s: %s", name, got)
+			}
+			if got, _, _ := r.Store.PrefixPauses(r.Context(), store.PrefixPauseFilter{Limit: 9}); len(got) != 0 {
+				r.Errorf("%s: %+v", name, got)
+			}
+		})
+	}
+	// What is exempted during a pause goes out at once.
+	rig.InBubbleWith(t, watched, func(r *rig.Rig) {
+		r.Pump(0, 20)
+		rig.Waited(12 * rig.Minute)
+		r.Svc.Queue.Watch.Exempt = []string{"+49151"}
+		if got := r.Status(r.Send(rig.TextTo(rig.Pumped(60)))); got != "sent" {
+			r.Errorf("%s", got)
+		}
+	})
+}
+
+func TestLiftPrefix(t *testing.T) {
+	rig.InBubbleWith(t, watched, func(r *rig.Rig) {
+		r.Pump(0, 20)
+		rig.Waited(12 * rig.Minute)
+		list, _, err := r.Store.PrefixPauses(r.Context(), store.PrefixPauseFilter{Active: true, Limit: 9})
+		if err != nil || len(list) != 1 {
+			r.Fatalf("%v, %v", list, err)
+		}
+		act := store.AuditEntry{ID: uuid.UUID{1, 6: 0x70, 8: 0x80}, Who: "mei", Role: "operator", What: "prefix.lift", Outcome: store.AuditDone}
+		for reason, why := range map[string]string{"": "required", "asked by ana@example.com": "names_recipient"} {
+			var bad *verification.InvalidError
+			_, _, err := r.Svc.Desk.LiftPrefix(r.Context(), store.PrefixLifting{ID: list[0].ID, Why: reason}, act)
+			if !errors.As(err, &bad) || bad.Reason != why {
+				r.Errorf("%q: %v", reason, err)
+			}
+		}
+		if _, _, err := r.Svc.Desk.LiftPrefix(r.Context(), store.PrefixLifting{ID: uuid.UUID{5}, Why: "x"}, act); !errors.Is(err, verification.ErrNotFound) {
+			r.Errorf("%v", err)
+		}
+		p, done, err := r.Svc.Desk.LiftPrefix(r.Context(), store.PrefixLifting{ID: list[0].ID, By: "mei", Why: "ours, ticket 7"}, act)
+		if err != nil || !done || p.LiftedWhy != "ours, ticket 7" {
+			r.Errorf("%+v, %v, %v", p, done, err)
+		}
+		acts, err := r.Store.AuditEntries(r.Context(), store.AuditFilter{Limit: 9})
+		if err != nil || len(acts) != 1 || acts[0].Reason != "ours, ticket 7" || acts[0].Target != "+49151" {
+			r.Errorf("%+v, %v", acts, err)
+		}
+		if got := r.Status(r.Send(rig.TextTo(rig.Pumped(60)))); got != "sent" {
+			r.Errorf("%s", got)
+		}
+		rig.Waited(30 * rig.Minute)
+		if got := r.Status(r.Send(rig.TextTo(rig.Pumped(61)))); got != "sent" {
+			r.Errorf("armed again on the same sends: %s", got)
+		}
+	})
+}
+
+// Two replicas look in turns, and alert once.
+func TestReplicasWatchInTurns(t *testing.T) {
+	parts.Bubble(t, func(t *testing.T) {
+		r := rig.NewRig(t, watched)
+		r.Start()
+		other := &rig.Rig{T: t, Store: r.Store, Limiter: r.Limiter, Post: r.Post, Handset: r.Handset, Printed: r.Printed, Settings: r.Settings, Renderer: r.Renderer}
+		other.Svc = other.Replica(r.Post)
+		other.Start()
+		r.Pump(0, 20)
+		rig.Waited(15 * rig.Minute)
+		if n := strings.Count(r.Printed.String(), "are paused: codes go there"); n != 1 {
+			t.Errorf("alerted %d times", n)
+		}
+		r.Quit()
+		other.Quit()
+	})
+}
+
+func TestInsteadOfATextMessage(t *testing.T) {
+	for _, c := range []struct {
+		ch     recipient.Channel
+		status store.Status
+		want   recipient.Channel
+	}{
+		{recipient.SMS, store.Failed, recipient.Email}, {recipient.SMS, store.Undelivered, recipient.Email}, {recipient.SMS, store.Sent, ""},
+		{recipient.SMS, store.Unknown, ""}, {recipient.SMS, store.Queued, ""}, {recipient.Email, store.Failed, ""},
+	} {
+		if got := verification.Instead(c.ch, c.status); got != c.want {
+			t.Errorf("%s %s: %q", c.ch, c.status, got)
+		}
+	}
+}

@@ -1,0 +1,221 @@
+package outbox
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"time"
+
+	"github.com/google/uuid"
+
+	"sendcode/internal/delivery"
+	"sendcode/internal/delivery/sms"
+	"sendcode/internal/policy"
+	"sendcode/internal/recipient"
+	"sendcode/internal/store"
+)
+
+// Reasons of a send that failed or is unknown, as rows, answers and the console name them.
+const (
+	ReasonExpired    = "expired"            // the code's life ended before the message could go out
+	ReasonEnded      = "ended"              // approved or canceled while it waited
+	ReasonUnreadable = "unreadable"         // recipient or code can't be recovered: a key left the ring
+	ReasonTemplate   = "template"           // the message could not be rendered
+	ReasonNoAnswer   = "no_answer"          // nothing was heard after the whole mail was handed over
+	ReasonBlocked    = "blocked"            // the recipient is on the list of those that get no codes
+	ReasonCountry    = "country_not_served" // the number's country was taken off the list while the send waited
+	ReasonOff        = "not_configured"     // nothing sends on this channel any more
+)
+
+// attempt makes one attempt, and gives what records its outcome: the order of an attempt.
+func (o *Outbox) attempt(ctx context.Context, f *flight) (record func()) {
+	set := o.Policy.Get()
+	w := o.readAgain(ctx, f)
+	out, send := o.beforeSending(set, w)
+	if !send {
+		return func() { o.finish(f, out) }
+	}
+	reason, err := o.held(ctx, set, w.Send)
+	switch {
+	case err != nil: // the log cannot say whether the prefix is paused
+		return func() { o.postpone(f, store.Postponement{After: backoff(w.Send.Attempt), Reason: "temporary_log"}) }
+	case reason != "":
+		return func() { o.finish(f, store.Outcome{Status: store.Failed, Reason: reason, Refund: true}) }
+	}
+	m, bad := o.compose(set, w)
+	if bad != nil {
+		if bad.err != nil {
+			o.Logger.Error("a message could not be composed", "send", w.Send.ID, "reason", bad.reason, "error", bad.err)
+		}
+		return func() { o.finish(f, store.Outcome{Status: store.Failed, Reason: bad.reason, Refund: bad.refund}) }
+	}
+	out, fail := o.send(ctx, w, m)
+	if fail == nil {
+		return func() { o.finish(f, out) }
+	}
+	return o.failed(f, out, fail, set.SuppressFor)
+}
+
+// patient is how long a row may wait in memory and still be taken as it was read.
+const patient = 2 * time.Second
+
+// readAgain is the work of a flight, with the verification as it is now where that waited for long: meanwhile it may have been
+// approved or canceled, or its recipient erased. Where the log does not answer, the work is as it was.
+func (o *Outbox) readAgain(ctx context.Context, f *flight) store.Work {
+	w := f.work
+	if o.Now().Sub(f.read) < patient {
+		return w
+	}
+	ctx, cancel := context.WithTimeout(ctx, logTimeout)
+	defer cancel()
+	if v, _, _, err := o.Store.Verification(ctx, w.Verification.ID); err == nil {
+		w.Verification = v
+	}
+	return w
+}
+
+// beforeSending ends a send whose message is of no use any more, or that goes to a test recipient; send: it is neither.
+func (o *Outbox) beforeSending(set policy.Set, w store.Work) (out store.Outcome, send bool) {
+	v, now := w.Verification, o.Now()
+	failed := store.Outcome{Status: store.Failed, Provider: w.Send.Provider, ProviderCode: w.Send.ProviderCode, Refund: true} // of the last attempt
+	switch {
+	case len(v.Sealed) == 0: // to be erased frees no quota
+		return store.Outcome{Status: store.Failed, Reason: store.ReasonErased}, false
+	case !v.ApprovedAt.IsZero() || !v.CanceledAt.IsZero():
+		failed.Reason = ReasonEnded
+		return failed, false
+	case v.Attempts < v.MaxAttempts && !now.Before(v.ExpiresAt):
+		failed.Reason = ReasonExpired
+		return failed, false
+	case o.isTest(set, v):
+		return store.Outcome{Status: store.Sent, Provider: policy.TestProvider}, false
+	}
+	return store.Outcome{}, true
+}
+
+func (o *Outbox) isTest(set policy.Set, v store.Verification) bool {
+	_, ok := set.TestRecipient(o.Vault, v, o.Now())
+	return ok
+}
+
+// held is why a send is handed to no server: its recipient is suppressed, or its channel, purpose or prefix paused. Empty: it is.
+// Prefixes are asked at each attempt, so a pause also stops what waits for its next one, and one that was lifted stops nothing.
+func (o *Outbox) held(ctx context.Context, set policy.Set, s store.Send) (reason string, err error) {
+	if s.Suppression != uuid.Nil {
+		return store.ReasonSuppressed, nil
+	}
+	_, paused := set.Paused(s.Channel, s.Purpose)
+	if !paused {
+		paused, err = o.prefixPaused(ctx, s)
+	}
+	if paused {
+		return store.ReasonPaused, nil
+	}
+	return "", err
+}
+
+func (o *Outbox) prefixPaused(ctx context.Context, s store.Send) (bool, error) {
+	if o.Watch.Sends == 0 || s.Channel != recipient.SMS || s.Prefix == "" || o.Watch.Exempts(s.Prefix) {
+		return false, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, logTimeout)
+	defer cancel()
+	_, paused, err := o.Store.PrefixPaused(ctx, s.App, s.Prefix)
+	return paused, err
+}
+
+// send gives the message to what sends on its channel. The outcome names the provider that answered, and is Sent where nothing failed.
+func (o *Outbox) send(ctx context.Context, w store.Work, m composed) (out store.Outcome, fail *delivery.Error) {
+	var err error
+	out.Status = store.Sent
+	if m.text != nil {
+		var receipt sms.Receipt
+		receipt, err = o.Carrier.Send(ctx, *m.text)
+		out.Provider, out.ProviderCode, out.Took = receipt.Carrier, receipt.Code, receipt.Took
+		if err == nil {
+			o.awaitReceipt(w, receipt)
+		}
+	} else {
+		var receipt delivery.Receipt
+		receipt, err = o.Sender.Send(ctx, m.mail)
+		out.Provider, out.ProviderCode, out.Took = receipt.Provider, delivery.Reply(receipt.Code, receipt.Enhanced), receipt.Took
+	}
+	if err == nil {
+		return out, nil
+	}
+	fail = &delivery.Error{Class: delivery.Unknown, Stage: "send", Err: err}
+	_ = errors.As(err, &fail)
+	out.ProviderCode = fail.Reply()
+	return out, fail
+}
+
+// failed sorts a failure by what it says about the message: the one place that decides what a failure means.
+func (o *Outbox) failed(f *flight, out store.Outcome, fail *delivery.Error, suppressFor time.Duration) (record func()) {
+	w := f.work
+	o.Logger.Info("an attempt failed", "send", w.Send.ID, "attempt", w.Send.Attempt, "class", fail.Class.String(), "stage", fail.Stage, "code", out.ProviderCode)
+	o.hold(w, fail)
+	out.Status, out.Refund = store.Failed, true
+	switch fail.Class {
+	case delivery.Rejected:
+		out.Reason = or(fail.Reason, store.ReasonRejected)
+		switch {
+		case fail.NoMailbox():
+			out.Suppress = o.suppression(w.Verification, store.HardBounce, suppressFor)
+		case fail.Reason == sms.ReasonOptOut:
+			out.Suppress = o.suppression(w.Verification, store.OptOut, suppressFor)
+		}
+	case delivery.Temporary:
+		wait := max(backoff(w.Send.Attempt), fail.RetryAfter)
+		if o.Now().Add(wait).Before(w.Verification.ExpiresAt) {
+			again := store.Postponement{After: wait, Reason: "temporary_" + fail.Stage, Provider: out.Provider, ProviderCode: out.ProviderCode}
+			return func() { o.postpone(f, again) }
+		}
+		out.Reason = ReasonExpired
+	default:
+		out.Status, out.Reason, out.Refund = store.Unknown, ReasonNoAnswer, false
+	}
+	return func() { o.finish(f, out) }
+}
+
+// hold notes for how long a carrier takes nothing for the recipient.
+func (o *Outbox) hold(w store.Work, fail *delivery.Error) {
+	if fail.Hold < time.Second {
+		return
+	}
+	o.insist(func(ctx context.Context) (bool, error) {
+		return true, o.Store.HoldBack(ctx, recipient.SMS, w.Send.Recipient, fail.Hold)
+	})
+}
+
+// suppression has a bounce suppress the very address that it was sent to. The simulator's recipients are meant to bounce, again
+// and again.
+func (o *Outbox) suppression(v store.Verification, why store.Cause, lasts time.Duration) store.SuppressAs {
+	to, err := o.Vault.Recipient(v)
+	if err != nil || to.Domain() == delivery.SimulatorDomain {
+		return store.SuppressAs{}
+	}
+	return store.SuppressAs{Cause: why, Address: o.Vault.AddressHash(to), For: lasts}
+}
+
+// awaitReceipt notes a message that a carrier has taken and will report of, or can be asked about.
+func (o *Outbox) awaitReceipt(w store.Work, r sms.Receipt) {
+	if o.Receipts == nil || r.ID == "" {
+		return
+	}
+	ask := time.Duration(0)
+	if _, can := o.Receipts.Asker(r.Carrier); can {
+		ask = o.AskAfter
+	} else if !o.Receipts.ToldByID(r.Carrier) {
+		return
+	}
+	o.insist(func(ctx context.Context) (bool, error) {
+		return true, o.Store.AwaitReceipt(ctx, store.PendingReceipt{Carrier: r.Carrier, ID: r.ID, Send: w.Send.ID}, ask)
+	})
+}
+
+// backoff is the wait before the attempt after the nth: 2 s, doubling up to 30 s, a quarter more or less, so that
+// replicas do not come back in step. The first retry starts within 10 s of the failure, a tick included.
+func backoff(n int) time.Duration {
+	d := min(2*time.Second<<min(max(n-1, 0), 5), 30*time.Second)
+	return d*3/4 + rand.N(d/2)
+}

@@ -1,0 +1,89 @@
+package outbox
+
+import (
+	"fmt"
+	"time"
+
+	"sendcode/internal/delivery"
+	"sendcode/internal/delivery/sms"
+	"sendcode/internal/message"
+	"sendcode/internal/policy"
+	"sendcode/internal/recipient"
+	"sendcode/internal/store"
+)
+
+// composed is a message ready to be handed over: a mail, or a text message. Here alone the code and the full recipient meet, and
+// neither leaves but in the message.
+type composed struct {
+	mail delivery.Message
+	text *sms.Message // nil: it is a mail
+}
+
+// unsendable is why no message was made.
+type unsendable struct {
+	reason string
+	refund bool
+	err    error // nil: by policy
+}
+
+func broken(reason string, err error) *unsendable {
+	return &unsendable{reason: reason, refund: true, err: err}
+}
+
+// compose recovers what a row only has sealed, looks again whether it may go there, and renders the message.
+func (o *Outbox) compose(set policy.Set, w store.Work) (composed, *unsendable) {
+	v := w.Verification
+	to, err := o.Vault.Recipient(v)
+	if err != nil {
+		return composed{}, broken(ReasonUnreadable, err)
+	}
+	if set.Blocks.Has(to, o.Vault.AddressHash(to)) {
+		return composed{}, &unsendable{reason: ReasonBlocked}
+	}
+	if refusal := set.Numbers.Refuse(to); refusal != nil {
+		return composed{}, &unsendable{reason: ReasonCountry, refund: true}
+	}
+	digits, err := o.Vault.Code(v)
+	if err != nil {
+		return composed{}, broken(ReasonUnreadable, err)
+	}
+	left := v.ExpiresAt.Sub(o.Now())
+	request := message.Request{
+		Locale: v.Locale, Purpose: v.Purpose, Notify: set.Purposes[v.Purpose].Notify, // a purpose that is gone leaves the code private
+		Data: message.Data{App: set.Title(v.App), Code: digits, Minutes: message.Minutes(left)},
+	}
+	if v.Channel == recipient.SMS {
+		return o.composeText(w, to, request, left)
+	}
+	return o.composeMail(w, to, request)
+}
+
+func (o *Outbox) composeMail(w store.Work, to recipient.Recipient, request message.Request) (composed, *unsendable) {
+	request.Data.Support = store.SupportReference(w.Send.ID)
+	m, err := o.Renderer.Render(request)
+	if err != nil {
+		return composed{}, broken(ReasonTemplate, err)
+	}
+	marks := map[string]string{}
+	for _, name := range o.Marks {
+		marks[name] = w.Send.ID.String()
+	}
+	return composed{mail: delivery.Message{
+		Marks: marks, ID: fmt.Sprintf("%s@%s", w.Send.ID, o.Domain), From: o.MailFrom, To: to.Address(),
+		Subject: m.Subject, Text: m.Text, HTML: m.HTML, Language: m.Language, Date: w.Send.LoggedAt,
+	}}, nil
+}
+
+func (o *Outbox) composeText(w store.Work, to recipient.Recipient, request message.Request, left time.Duration) (composed, *unsendable) {
+	if o.Carrier == nil {
+		return composed{}, broken(ReasonOff, errOff)
+	}
+	text, err := o.Texts.Render(request)
+	if err != nil {
+		return composed{}, broken(ReasonTemplate, err)
+	}
+	return composed{text: &sms.Message{
+		ID: w.Send.ID.String(), App: w.Send.App, Segments: text.Segments, To: to.Address(), Country: to.Country(), Text: text.Text,
+		Code: request.Data.Code, Minutes: request.Data.Minutes, Purpose: w.Send.Purpose, Language: text.Language, Life: left,
+	}}, nil
+}

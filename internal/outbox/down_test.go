@@ -1,0 +1,91 @@
+package outbox_test
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"sendcode/internal/delivery"
+	"sendcode/internal/delivery/smtptest"
+	"sendcode/internal/outbox"
+	"sendcode/internal/parts"
+	"sendcode/internal/store"
+	"sendcode/internal/verification/rig"
+)
+
+// The mail server is down for two minutes while people ask. When it is back, every code that is still alive arrives,
+// once and soon; the others are failed for the reason that they expired, and cost nothing.
+func TestReceiverDownForTwoMinutes(t *testing.T) {
+	parts.Bubble(t, func(t *testing.T) {
+		r := rig.NewRig(t, func(s *rig.Settings) {
+			brief := s.Purposes["default"]
+			brief.Name, brief.TTL, brief.Shares, brief.Policy.Name = "brief", time.Minute, []string{"brief"}, "brief"
+			s.Purposes["brief"] = brief
+		})
+		var down atomic.Bool
+		server := smtptest.New(t, smtptest.Script{})
+		smtp, err := delivery.NewSMTP(delivery.SMTPConfig{Host: "127.0.0.1", TLS: delivery.TLSNone, Dial: func(ctx context.Context, network, addr string) (net.Conn, error) {
+			if down.Load() {
+				return nil, &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}
+			}
+			return server.Dial(ctx, network, addr)
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Svc = r.Replica(delivery.Servers{smtp})
+		r.Start()
+		down.Store(true)
+		type sent struct {
+			id      string
+			expires time.Time
+		}
+		var all []sent
+		const n = 240 // one in half a second, for two minutes
+		for i := range n {
+			ask := rig.AskFor(fmt.Sprintf("person-%d@example.com", i))
+			if i%3 == 0 {
+				ask.Purpose = "brief"
+			}
+			a, err := r.Svc.Send(r.Context(), ask)
+			if err != nil || !a.Admitted {
+				t.Fatalf("%d: %v", i, err)
+			}
+			all = append(all, sent{a.View.ID, a.View.ExpiresAt})
+			rig.Waited(500 * time.Millisecond)
+		}
+		down.Store(false)
+		back := time.Now()
+		rig.Waited(45 * time.Second) // the longest backoff and the breaker's rest
+		arrived, expired := 0, 0
+		mails := server.ByID()
+		for i, s := range all {
+			v := r.Get(s.id)
+			got := mails[v.Send.ID+"@shop.example"]
+			switch {
+			case v.Send.Status == store.Sent && got == 1:
+				arrived++
+			case v.Send.Status == store.Failed && v.Send.Reason == outbox.ReasonExpired && got == 0:
+				expired++
+				if s.expires.After(back.Add(45 * time.Second)) {
+					t.Errorf("%d: failed with %v of life left", i, s.expires.Sub(back))
+				}
+			default:
+				t.Errorf("%d: %s %s with %d mails, its code lived until %v after the server was back", i, v.Send.Status, v.Send.Reason, got, s.expires.Sub(back))
+			}
+		}
+		if arrived < n*2/3 || expired < n/8 {
+			t.Errorf("%d arrived, %d expired", arrived, expired)
+		}
+		again := rig.AskFor("person-0@example.com") // one that expired: its place was given back
+		again.Purpose = "brief"
+		r.Send(again)
+		_ = smtp.Close()
+		r.Quit()
+		server.Stop()
+	})
+}

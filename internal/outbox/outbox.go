@@ -1,0 +1,278 @@
+// Package outbox delivers what the log holds: it queues the rows in flight, composes each message, hands it to a mail server or a
+// carrier, records the outcome, and gives back in the limiter what failed for good.
+//
+// It stands behind the answer of a send: package verification hands it the row that the log has just taken, and it finds the rows
+// that other replicas left. It knows the log, the limiter's refunds, the policies in force and the ways out, not the use cases.
+package outbox
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"sendcode/internal/delivery"
+	"sendcode/internal/delivery/sms"
+	"sendcode/internal/message"
+	"sendcode/internal/policy"
+	"sendcode/internal/recipient"
+	"sendcode/internal/store"
+	"sendcode/internal/vault"
+	"sendcode/quota"
+)
+
+// Store is the log as the outbox needs it. Implementations: postgres.DB and sqlite.DB.
+type Store interface {
+	Renew(ctx context.Context, lease time.Duration, held []store.Held) error
+	Finish(ctx context.Context, outcome store.Outcome) (bool, error)
+	Postpone(ctx context.Context, p store.Postponement) (bool, error)
+	TakeOver(ctx context.Context, ch recipient.Channel, lease time.Duration, limit int) ([]store.Work, error)
+	RefundsDue(ctx context.Context, lease time.Duration, limit int) ([]store.Refund, error)
+	Refunded(ctx context.Context, held store.Held) error
+	Verification(ctx context.Context, id string) (store.Verification, store.Send, time.Time, error)
+	PrefixPaused(ctx context.Context, app, prefix string) (store.PrefixPause, bool, error)
+	AwaitReceipt(ctx context.Context, a store.PendingReceipt, ask time.Duration) error
+	HoldBack(ctx context.Context, ch recipient.Channel, h recipient.Hash, lasts time.Duration) error
+
+	Ping(ctx context.Context) error
+	SendsByID(ctx context.Context, ids []uuid.UUID) ([]store.Send, error)
+	Release(ctx context.Context, key [32]byte, id uuid.UUID, forget bool) error
+}
+
+// Gate is the limiter as the outbox changes it. Implementation: *gates.Gate.
+type Gate interface {
+	Refund(ctx context.Context, id string, buckets ...string) error
+	RefundLocal(ctx context.Context, id string, buckets ...string) error
+	Record(ctx context.Context, bucket string, keep time.Duration, e quota.Event) error
+	RecordFailures(ctx context.Context, bucket string, events []quota.Event, now time.Time) error
+}
+
+// Renderer turns templates into a mail. Implementation: message.Renderer.
+type Renderer interface {
+	Render(message.Request) (message.Message, error)
+}
+
+// Texts turns templates into a text message. Implementation: message.Texts.
+type Texts interface {
+	Render(message.Request) (message.Text, error)
+}
+
+// Sender hands one mail to a server. Implementation: delivery.Servers.
+type Sender interface {
+	Send(ctx context.Context, m delivery.Message) (delivery.Receipt, error)
+}
+
+// Carrier hands one text message over. Implementation: sms.Carriers.
+type Carrier interface {
+	Send(ctx context.Context, m sms.Message) (sms.Receipt, error)
+}
+
+// Receipts says which carriers can be asked for receipts, and which report by their own ID. Implementation: *sms.Carriers.
+type Receipts interface {
+	Asker(name string) (sms.Asker, bool)
+	ToldByID(name string) bool
+}
+
+// Observer counts outcomes. It must not block.
+type Observer interface {
+	Finished(channel recipient.Channel, app string, s store.Status, d time.Duration) // d: from the log's instant to the outcome
+}
+
+// Config are the outbox's settings.
+type Config struct {
+	MailFrom string            // Name <addr>
+	Domain   string            // right-hand side of Message-IDs
+	Marks    []string          // headers that each mail carries with its send's ID
+	Lease    time.Duration     // of a row in flight; 0 means DefaultLease
+	Tick     time.Duration     // between two looks for rows to take over; 0 means DefaultTick
+	Workers  int               // sends of one channel in flight at once; 0 means DefaultWorkers
+	Capacity int               // sends of one channel held in memory; 0 means MaxFlights
+	Watch    store.PrefixWatch // what pauses prefixes; zero: no pause holds
+	AskAfter time.Duration     // how long a carrier may take to report by itself; 0: it is not asked
+}
+
+// A crash is noticed after at most a lease and a tick: under 10 s.
+const (
+	DefaultLease   = 8 * time.Second
+	DefaultTick    = time.Second
+	DefaultWorkers = 16
+)
+
+// Bounds of what waits in memory; beyond them the log keeps the work and a window's end frees the place.
+const (
+	MaxFlights  = 2000 // of a channel, whose leases are renewed; more than are delivered within one
+	MaxOutcomes = 256  // that the log has not taken; so many mails can be doubled when a process dies while the log is away
+	StopWait    = 10 * time.Second
+
+	refundBatch   = 64  // refunds repeated in one tick
+	takeOverBatch = 500 // rows taken over in one statement
+)
+
+// logTimeout bounds a call to the log.
+const logTimeout = 5 * time.Second
+
+// Parts are what an outbox works with.
+type Parts struct {
+	Store    Store
+	Gate     Gate
+	Policy   *policy.InForce
+	Vault    vault.Vault
+	Renderer Renderer
+	Sender   Sender
+	Texts    Texts      // with Carrier
+	Carrier  Carrier    // nil: there are no text messages
+	Receipts Receipts   // nil: no carrier is asked for receipts
+	Observer Observer   // nil: nothing is counted
+	IDs      *store.IDs // of events; nil: its own
+	Now      func() time.Time
+	Logger   *slog.Logger
+	Notify   func() // called when an app's event is in the log; nil: no event is delivered. It must not block
+}
+
+// Outbox works through the rows in flight. The process that wrote a row delivers it at once, without reading it back; the log's
+// lease makes sure that some replica does. Every write names its attempt, so a process that slept through its lease changes
+// nothing. Safe for concurrent use.
+type Outbox struct {
+	Config
+	Parts
+	pending chan struct{} // one for each outcome that the log has not taken yet
+	waiters *waiters
+
+	mu        sync.Mutex
+	flights   map[uuid.UUID]*flight
+	lanes     map[recipient.Channel]*lane
+	syncs     []pendingSync // what the limiter must still get
+	unsettled []unsettled   // requests that the log has to be asked of
+	wake      chan struct{}
+	room      chan struct{} // signalled when there is room again for what waits in the log
+	work      sync.WaitGroup
+
+	base context.Context // ends when a stop has run out of patience
+	halt context.CancelFunc
+
+	quietUntil time.Time // no takeover before: see tick
+	away       bool      // the log did not answer the last tick
+}
+
+// New makes an outbox. Nothing runs in the background until Run.
+func New(c Config, p Parts) *Outbox {
+	c.Lease, c.Tick = or(c.Lease, DefaultLease), or(c.Tick, DefaultTick)
+	c.Workers, c.Capacity = or(c.Workers, DefaultWorkers), or(c.Capacity, MaxFlights)
+	if p.Notify == nil {
+		p.Notify = func() {}
+	}
+	if p.Observer == nil {
+		p.Observer = unobserved{}
+	}
+	if p.IDs == nil {
+		p.IDs = &store.IDs{}
+	}
+	o := &Outbox{
+		Config: c, Parts: p, pending: make(chan struct{}, MaxOutcomes), waiters: newWaiters(),
+		flights: map[uuid.UUID]*flight{}, lanes: map[recipient.Channel]*lane{},
+		wake: make(chan struct{}, 1), room: make(chan struct{}, 1),
+	}
+	for _, ch := range recipient.Channels() {
+		o.lanes[ch] = &lane{channel: ch}
+	}
+	o.base, o.halt = context.WithCancel(context.Background())
+	return o
+}
+
+func or[T comparable](v, otherwise T) T {
+	var zero T
+	if v == zero {
+		return otherwise
+	}
+	return v
+}
+
+type unobserved struct{}
+
+func (unobserved) Finished(recipient.Channel, string, store.Status, time.Duration) {}
+
+// Run works in the background until ctx ends, then finishes what is in flight, within StopWait, and returns.
+// Nothing that it leaves behind is lost: another replica, or the next start, takes it over.
+func (o *Outbox) Run(ctx context.Context) {
+	ticks := time.NewTicker(o.Tick)
+	defer ticks.Stop()
+	renewals := time.NewTicker(o.Lease / 4)
+	defer renewals.Stop()
+	o.tick(ctx)
+	for {
+		select {
+		case <-ctx.Done():
+			o.stop()
+			return
+		case <-o.wake:
+			o.flush(o.base)
+		case <-renewals.C:
+			o.renew(ctx)
+		case <-ticks.C:
+			o.tick(ctx)
+		case <-o.room:
+			if !o.away && !o.Now().Before(o.quietUntil) {
+				o.takeOver(ctx)
+			}
+		}
+	}
+}
+
+func (o *Outbox) stop() {
+	done := make(chan struct{})
+	go func() { o.work.Wait(); close(done) }()
+	patience := time.NewTimer(StopWait)
+	defer patience.Stop()
+	renewals := time.NewTicker(o.Lease / 4)
+	defer renewals.Stop()
+	for waiting := true; waiting; {
+		select {
+		case <-done:
+			waiting = false
+		case <-renewals.C:
+			o.renew(o.base)
+		case <-patience.C:
+			o.halt()
+			<-done
+			waiting = false
+		}
+	}
+	o.flush(context.Background())
+	o.halt()
+}
+
+// tick looks after everything that waits in the log. After an outage of the log takeover pauses for one lease, so that delayed
+// outcomes are written first and no mail is doubled.
+func (o *Outbox) tick(ctx context.Context) {
+	o.flush(ctx)
+	if err := o.repeatRefunds(ctx); err != nil {
+		if !o.away && ctx.Err() == nil {
+			o.Logger.Warn("log is away", "error", err)
+		}
+		o.away = true
+		return
+	}
+	if o.away {
+		o.away, o.quietUntil = false, o.Now().Add(o.Lease)
+		o.Logger.Info("log is back")
+		o.renew(ctx)
+	}
+	o.settleUncertain(ctx)
+	if !o.Now().Before(o.quietUntil) {
+		o.takeOver(ctx)
+	}
+}
+
+func (o *Outbox) renew(ctx context.Context) {
+	held := o.toRenew()
+	if len(held) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, logTimeout)
+	defer cancel()
+	if err := o.Store.Renew(ctx, o.Lease, held); err != nil && ctx.Err() == nil {
+		o.Logger.Warn("leases were not renewed", "count", len(held), "error", err)
+	}
+}

@@ -1,0 +1,252 @@
+package outbox_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"sendcode/internal/delivery"
+	"sendcode/internal/outbox"
+	"sendcode/internal/parts"
+	"sendcode/internal/policy"
+	"sendcode/internal/store"
+	"sendcode/internal/vault"
+	"sendcode/internal/verification/rig"
+	"sendcode/quota"
+)
+
+func TestWhatAFailureMeans(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		answer   func(context.Context) error
+		status   store.Status
+		reason   string
+		code     string
+		refunded bool
+	}{
+		{"mailbox unknown", rig.Failing(delivery.Rejected, "rcpt", 550, "5.1.1"), store.Failed, "rejected", "550 5.1.1", true},
+		{"policy", rig.Failing(delivery.Rejected, "dot", 554, "5.7.1"), store.Failed, "rejected", "554 5.7.1", true},
+		{"no answer after the dot", rig.Failing(delivery.Unknown, "dot", 0, ""), store.Unknown, "no_answer", "", false},
+		{"a failure of no class", func(context.Context) error { return context.DeadlineExceeded }, store.Unknown, "no_answer", "", false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			rig.InBubble(t, func(r *rig.Rig) {
+				r.Post.Tell(c.answer)
+				a := r.Send(rig.AskFor(rig.Ana))
+				send := r.Get(a.View.ID).Send
+				if send.Status != c.status || send.Reason != c.reason || send.ProviderCode != c.code {
+					t.Errorf("%+v", send)
+				}
+				rig.Waited(30 * time.Second)
+				if n := len(r.Post.All()); n != 1 {
+					t.Errorf("%d attempts", n)
+				}
+				if c.refunded {
+					r.Send(rig.AskFor(rig.Ana)) // in both gates, or it would be refused
+					return
+				}
+				r.Refuse(rig.AskFor(rig.Ana))
+			})
+		})
+	}
+}
+
+func TestRefundIsRepeated(t *testing.T) {
+	rig.InBubble(t, func(r *rig.Rig) {
+		r.Post.Tell(rig.Failing(delivery.Rejected, "rcpt", 550, "5.1.1"))
+		r.Limiter.Set(rig.Flaky{Limiter: quota.NewMemory(time.Now, "process"), Calls: new(int)})
+		r.Send(rig.AskFor(rig.Ana))
+		r.Refuse(rig.AskFor(rig.Ana)) // the limiter did not hear of it
+		rig.Waited(outbox.DefaultLease + 2*outbox.DefaultTick)
+		r.Send(rig.AskFor(rig.Ana))
+	})
+}
+
+func TestTemporaryFailureIsRetried(t *testing.T) {
+	rig.InBubble(t, func(r *rig.Rig) {
+		r.Post.Tell(rig.Failing(delivery.Temporary, "rcpt", 451, "4.7.1"))
+		a := r.Send(rig.AskFor(rig.Ana))
+		if s := r.Get(a.View.ID).Send; s.Status != store.Queued || s.ProviderCode != "451 4.7.1" || s.Reason != "temporary_rcpt" {
+			t.Fatalf("after a temporary failure: %+v", s)
+		}
+		rig.Waited(10 * time.Second)
+		mails := r.Post.All()
+		if len(mails) != 2 || mails[0].ID != mails[1].ID || rig.CodeIn(mails[0]) != rig.CodeIn(mails[1]) {
+			t.Fatalf("a retry carries the same code and Message-ID: %d mails", len(mails))
+		}
+		if s := r.Get(a.View.ID).Send; s.Status != store.Sent || s.Number != 1 || s.Attempt != 2 {
+			t.Errorf("after the retry: %+v", s)
+		}
+		r.Refuse(rig.AskFor(rig.Ana))
+	})
+}
+
+func TestRetriesEndBeforeTheCodeDoes(t *testing.T) {
+	rig.InBubble(t, func(r *rig.Rig) {
+		for range 1000 {
+			r.Post.Tell(rig.Failing(delivery.Temporary, "dial", 0, ""))
+		}
+		a := r.Send(rig.AskFor(rig.Ana))
+		rig.Waited(11 * rig.Minute)
+		send := r.Get(a.View.ID).Send
+		if send.Status != store.Failed || send.Reason != "expired" {
+			t.Errorf("%+v", send)
+		}
+		if n := len(r.Post.All()); n < 10 || n > 60 {
+			t.Errorf("%d attempts in ten minutes", n)
+		}
+	})
+}
+
+func TestServerThatComesBackGetsTheLiveOnes(t *testing.T) {
+	rig.InBubble(t, func(r *rig.Rig) {
+		for range 9 {
+			r.Post.Tell(rig.Failing(delivery.Temporary, "dial", 0, ""))
+		}
+		a := r.Send(rig.AskFor(rig.Ana))
+		rig.Waited(5 * rig.Minute)
+		if s := r.Get(a.View.ID).Send; s.Status != store.Sent {
+			t.Errorf("%+v", s)
+		}
+	})
+}
+
+// Nobody was there for the next try; what the server said at the last one stays with the send, for those who are asked why.
+func TestExpiredKeepsTheServersLastWord(t *testing.T) {
+	parts.Bubble(t, func(t *testing.T) {
+		r := rig.NewRig(t, nil)
+		dead := &rig.Postbox{}
+		dead.Tell(rig.Failing(delivery.Temporary, "rcpt", 452, "4.2.2"))
+		a, err := r.Replica(dead).Send(r.Context(), rig.AskFor(rig.Ana))
+		if err != nil || !a.Admitted {
+			t.Fatal(err)
+		}
+		rig.Waited(10 * rig.Minute)
+		r.Start()
+		rig.Waited(time.Second)
+		if s := r.Get(a.View.ID).Send; s.Reason != "expired" || s.ProviderCode != "452 4.2.2" {
+			t.Errorf("%+v", s)
+		}
+		r.Quit()
+	})
+}
+
+func TestExpiredInTheQueueIsNotSent(t *testing.T) {
+	parts.Bubble(t, func(t *testing.T) {
+		r := rig.NewRig(t, nil)
+		dead := &rig.Postbox{}
+		release := make(chan struct{})
+		dead.Tell(rig.Hanging(release))
+		a, err := r.Replica(dead).Send(r.Context(), rig.AskFor(rig.Ana))
+		if err != nil || !a.Admitted {
+			t.Fatal(err)
+		}
+		rig.Waited(10 * rig.Minute)
+		r.Start()
+		rig.Waited(time.Second)
+		if s := r.Get(a.View.ID).Send; s.Status != store.Failed || s.Reason != "expired" {
+			t.Errorf("%+v", s)
+		}
+		if n := len(r.Post.All()); n != 0 {
+			t.Errorf("%d dead codes sent", n)
+		}
+		close(release)
+		r.Quit()
+	})
+}
+
+func TestStopFinishesWhatIsInFlight(t *testing.T) {
+	parts.Bubble(t, func(t *testing.T) {
+		r := rig.NewRig(t, nil)
+		r.Start()
+		release := make(chan struct{})
+		r.Post.Tell(rig.Hanging(release))
+		a := r.Send(rig.AskFor(rig.Ana))
+		r.Refuse(rig.AskFor(rig.Ana))
+		r.Stop()
+		rig.Waited(5 * time.Second)
+		close(release)
+		<-r.Stopped
+		if s := r.Get(a.View.ID).Send; s.Status != store.Sent {
+			t.Errorf("%+v", s)
+		}
+		rows, err := r.Store.Sends(r.Context(), store.Filter{Status: store.Refused, Limit: 10})
+		if err != nil || len(rows) != 1 {
+			t.Errorf("refusals were lost at the stop: %d, %v", len(rows), err)
+		}
+	})
+}
+
+func TestStopHandsBackWhatHangs(t *testing.T) {
+	parts.Bubble(t, func(t *testing.T) {
+		r := rig.NewRig(t, nil)
+		r.Start()
+		r.Post.Tell(func(ctx context.Context) error {
+			<-ctx.Done()
+			return &delivery.Error{Class: delivery.Temporary, Stage: "rcpt", Err: ctx.Err()}
+		})
+		a := r.Send(rig.AskFor(rig.Ana))
+		began := time.Now()
+		r.Quit()
+		if took := time.Since(began); took > outbox.StopWait+time.Second {
+			t.Errorf("the stop took %v", took)
+		}
+		if s := r.Get(a.View.ID).Send; s.Status != store.Queued {
+			t.Errorf("%+v", s)
+		}
+	})
+}
+
+func TestRebuildAfterARestart(t *testing.T) {
+	rig.InBubble(t, func(r *rig.Rig) {
+		r.Send(rig.AskFor(rig.Ana))
+		rig.Waited(10 * time.Second)
+		fresh := rig.NewRig(r.T, nil)
+		fresh.Svc = fresh.ReplicaOn(r.Store, r.Post, r.Handset)
+		if err := fresh.Svc.Rebuilder.Rebuild(r.Context(), "process"); err != nil {
+			t.Fatal(err)
+		}
+		a, err := fresh.Svc.Quota(r.Context(), rig.BackEnd, "email", rig.Ana, "")
+		if err != nil || a.Quota.RetryAfter() != 50*time.Second || a.Quota.Rules[2].Used != 1 {
+			t.Errorf("%+v, %v", a.Quota, err)
+		}
+	})
+}
+
+// What can't be composed ends at once, with its reason, and costs nothing.
+func TestWhatCannotBeComposedFails(t *testing.T) {
+	for _, c := range []struct {
+		reason string
+		change func(*rig.Rig)
+	}{
+		{"unreadable", func(r *rig.Rig) {
+			r.Svc.Use(vault.Vault{IndexKey: r.Settings.Vault.IndexKey, Ring: rig.RingOf(r.T, "k2:"+rig.NewKey)})
+		}},
+		{"template", func(r *rig.Rig) {
+			r.Svc.Change(policy.Set{Purposes: r.Settings.Purposes, Titles: map[string]string{"shop": "https://shop.example"}})
+		}},
+	} {
+		parts.Bubble(t, func(t *testing.T) {
+			r := rig.NewRig(t, nil)
+			dead, release := &rig.Postbox{}, make(chan struct{})
+			dead.Tell(rig.Hanging(release))
+			a, err := r.Replica(dead).Send(r.Context(), rig.AskFor(rig.Ana))
+			if err != nil || !a.Admitted {
+				t.Fatal(err)
+			}
+			c.change(r)
+			rig.Waited(outbox.DefaultLease)
+			r.Start()
+			rig.Waited(2 * time.Second)
+			if s := r.Get(a.View.ID).Send; s.Status != store.Failed || s.Reason != c.reason {
+				t.Errorf("%s: %+v", c.reason, s)
+			}
+			if n := len(r.Post.All()); n != 0 {
+				t.Errorf("%s: %d mails", c.reason, n)
+			}
+			close(release)
+			r.Quit()
+			r.NoLeak()
+		})
+	}
+}

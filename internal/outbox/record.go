@@ -1,0 +1,84 @@
+package outbox
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"sendcode/internal/policy"
+	"sendcode/internal/store"
+)
+
+// errOff ends a text message that waited while the last carrier was taken out of the configuration.
+var errOff = errors.New("outbox: no carrier is configured")
+
+// finish records an outcome until the log has taken it: the message is out, and a row that says otherwise would send it
+// again. It gives up only when the process has to end at once.
+func (o *Outbox) finish(f *flight, out store.Outcome) {
+	s := f.work.Send
+	out.Event = o.event(s.App, out)
+	applied := o.insist(func(ctx context.Context) (bool, error) {
+		out.Held, _ = o.holds(f)
+		return o.Store.Finish(ctx, out)
+	})
+	held, inDoubt := o.holds(f)
+	if !applied {
+		o.Logger.Warn("an outcome came too late; another attempt holds the send", "send", held.ID, "attempt", held.Attempt)
+		return
+	}
+	if out.Event.Type != "" {
+		o.Notify()
+	}
+	defer o.waiters.tell(s.ID, out) // after the refund: the caller that waits may ask again at once
+	o.Observer.Finished(s.Channel, s.App, out.Status, o.Now().Sub(s.LoggedAt))
+	if out.Refund && !inDoubt {
+		r := store.Refund{Held: held, App: s.App, Channel: s.Channel, Purpose: s.Purpose, Recipient: s.Recipient}
+		if err := o.refundRow(context.Background(), r); err != nil {
+			o.Logger.Warn("a refund waits for the limiter", "send", held.ID, "error", err)
+		}
+	}
+	if out.Status == store.Failed && store.Failure(out.Reason) {
+		o.recordFailure(s)
+	}
+}
+
+// event is the one of an outcome, for an app that subscribes to it. Without randomness for an ID the outcome is recorded all the same.
+func (o *Outbox) event(app string, out store.Outcome) store.NewEvent {
+	kind := "send." + string(out.Status)
+	if !o.Policy.Get().Subscribes(app, kind) {
+		return store.NewEvent{}
+	}
+	id, err := o.IDs.New(o.Now())
+	if err != nil {
+		o.Logger.Error("an event got no ID", "event", kind, "error", err)
+		return store.NewEvent{}
+	}
+	return store.NewEvent{ID: id, Type: kind, Test: out.Provider == policy.TestProvider}
+}
+
+func (o *Outbox) postpone(f *flight, p store.Postponement) {
+	o.insist(func(ctx context.Context) (bool, error) {
+		p.Held, _ = o.holds(f)
+		return o.Store.Postpone(ctx, p)
+	})
+}
+
+// insist repeats a write to the log until it answers.
+func (o *Outbox) insist(write func(context.Context) (bool, error)) bool {
+	for wait := 50 * time.Millisecond; ; wait = min(2*wait, time.Second) {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(o.base), logTimeout)
+		applied, err := write(ctx)
+		cancel()
+		if err == nil {
+			return applied
+		}
+		o.Logger.Warn("the log did not take an outcome; repeating", "error", err)
+		timer := time.NewTimer(wait)
+		select {
+		case <-timer.C:
+		case <-o.base.Done():
+			timer.Stop()
+			return false
+		}
+	}
+}

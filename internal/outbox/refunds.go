@@ -1,0 +1,165 @@
+package outbox
+
+import (
+	"context"
+	"time"
+
+	"sendcode/internal/policy"
+	"sendcode/internal/store"
+	"sendcode/quota"
+)
+
+// recordFailure writes into the limiter that a send was rejected for good, or not even tried, now or once the limiter is back.
+func (o *Outbox) recordFailure(s store.Send) {
+	p := pendingSync{
+		id: string(s.ID[:]), buckets: []string{policy.FailuresBucket(s.App, s.Channel, s.Recipient)},
+		at: o.Now(), failed: true, keep: o.Policy.Get().FailureWindow(),
+	}
+	if err := o.sync(context.Background(), p); err != nil {
+		o.Logger.Warn("a failure waits for the limiter", "send", s.ID, "error", err)
+		o.enqueueSync(p)
+	}
+}
+
+// repeatRefunds gives back, in the limiter, what the log has given back already.
+func (o *Outbox) repeatRefunds(ctx context.Context) error {
+	bounded, cancel := context.WithTimeout(ctx, logTimeout)
+	defer cancel()
+	due, err := o.Store.RefundsDue(bounded, o.Lease, refundBatch)
+	if err != nil {
+		return err
+	}
+	for _, r := range due {
+		if err := o.refundRow(ctx, r); err != nil {
+			o.Logger.Warn("a refund waits for the limiter", "send", r.ID, "error", err)
+			return nil
+		}
+	}
+	return nil
+}
+
+// refundRow refunds in the limiter and confirms it to the log. Only the recipient's bucket is refunded, under each policy that the
+// purpose has had: policies may have changed since the send was counted.
+func (o *Outbox) refundRow(ctx context.Context, r store.Refund) error {
+	var buckets []string
+	for _, name := range o.Policy.Get().CountedUnder(r.Purpose) {
+		buckets = append(buckets, policy.RecipientBuckets(r.App, r.Channel, name, r.Recipient)...)
+	}
+	if err := o.Gate.RefundLocal(ctx, string(r.ID[:]), buckets...); err != nil { // where a rule that observes may have counted it
+		return err
+	}
+	if err := o.Gate.Refund(ctx, string(r.ID[:]), buckets...); err != nil {
+		return err
+	}
+	return o.Store.Refunded(ctx, r.Held)
+}
+
+// pendingSync is what the limiter must get and did not: a place to give back that no row speaks of, a send that the log let
+// in alone, or a failure.
+type pendingSync struct {
+	id      string
+	buckets []string
+	since   time.Time
+	at      time.Time     // of a send, on the log's clock, or of a failure, on this process's; zero for a place to give back
+	failed  bool          // it is a failure
+	keep    time.Duration // how long the send or the failure counts
+}
+
+const (
+	maxSyncs   = 10_000
+	refundLife = time.Minute // a tombstone lives as long (package quota)
+)
+
+func (p pendingSync) life() time.Duration {
+	if p.at.IsZero() {
+		return refundLife
+	}
+	return p.keep
+}
+
+// GiveBack returns places that no row speaks of: the request ended before its row was written. It is repeated in the
+// background until the limiter answers.
+func (o *Outbox) GiveBack(id string, buckets map[quota.Scope]string) {
+	o.refundLocal(id, buckets)
+	o.enqueueSync(pendingSync{id: id, buckets: policy.Counted(buckets)})
+}
+
+// GiveBackNow is GiveBack where the next request may need the place: the limiter is asked at once.
+func (o *Outbox) GiveBackNow(ctx context.Context, id string, buckets map[quota.Scope]string) {
+	if err := o.Gate.Refund(ctx, id, policy.Counted(buckets)...); err != nil {
+		o.GiveBack(id, buckets)
+		return
+	}
+	o.refundLocal(id, buckets)
+}
+
+func (o *Outbox) refundLocal(id string, buckets map[quota.Scope]string) {
+	if err := o.Gate.RefundLocal(context.Background(), id, policy.Counted(buckets)...); err != nil {
+		o.Logger.Warn("a place was not given back in process", "error", err)
+	}
+}
+
+// RecordLater writes into the limiter, once it is back, a send that the log let in alone.
+func (o *Outbox) RecordLater(s policy.Subject, id string, at time.Time) {
+	o.enqueueSync(pendingSync{id: id, at: at, buckets: []string{s.Buckets()[quota.Recipient]}, keep: s.Purpose.Window()})
+}
+
+// Forget drops what the limiter was still to get for buckets that were reset, and would count again.
+func (o *Outbox) Forget(buckets []string) {
+	reset := map[string]bool{}
+	for _, b := range buckets {
+		reset[b] = true
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	var left []pendingSync
+	for _, p := range o.syncs {
+		if p.at.IsZero() || !reset[p.buckets[0]] {
+			left = append(left, p)
+		}
+	}
+	o.syncs = left
+}
+
+func (o *Outbox) enqueueSync(p pendingSync) {
+	p.since = o.Now()
+	o.mu.Lock()
+	if len(o.syncs) < maxSyncs {
+		o.syncs = append(o.syncs, p)
+	}
+	o.mu.Unlock()
+	select {
+	case o.wake <- struct{}{}:
+	default:
+	}
+}
+
+// flush syncs what waits; what the limiter does not take waits for the next tick.
+func (o *Outbox) flush(ctx context.Context) {
+	o.mu.Lock()
+	list := o.syncs
+	o.syncs = nil
+	o.mu.Unlock()
+	for i, p := range list {
+		if o.Now().Sub(p.since) > p.life() {
+			continue // a place ends with its window, and the log knows every send
+		}
+		if err := o.sync(ctx, p); err != nil {
+			o.mu.Lock()
+			o.syncs = append(list[i:], o.syncs...)
+			o.mu.Unlock()
+			return
+		}
+	}
+}
+
+func (o *Outbox) sync(ctx context.Context, p pendingSync) error {
+	event := quota.Event{ID: p.id, At: p.at}
+	switch {
+	case p.at.IsZero():
+		return o.Gate.Refund(ctx, p.id, p.buckets...)
+	case p.failed:
+		return o.Gate.RecordFailures(ctx, p.buckets[0], []quota.Event{event}, o.Now())
+	}
+	return o.Gate.Record(ctx, p.buckets[0], p.keep, event)
+}

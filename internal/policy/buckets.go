@@ -1,0 +1,134 @@
+package policy
+
+import (
+	"net/netip"
+
+	"sendcode/internal/recipient"
+	"sendcode/internal/store"
+	"sendcode/quota"
+)
+
+// bucket is where a scope's events are counted: purposes that share a policy share it, per app and channel. The policy ""
+// is none.
+func bucket(app string, ch recipient.Channel, policy string, scope quota.Scope, subject string) string {
+	return quota.Bucket(app, string(ch), policy, string(scope), subject)
+}
+
+// RecipientBucket is a recipient's under one policy, of all callers.
+func RecipientBucket(app string, ch recipient.Channel, policy string, h recipient.Hash) string {
+	return bucket(app, ch, policy, quota.Recipient, h.String())
+}
+
+// RecipientBuckets are those of a recipient under one policy: of all callers, and of browsers alone.
+func RecipientBuckets(app string, ch recipient.Channel, policy string, h recipient.Hash) []string {
+	return []string{RecipientBucket(app, ch, policy, h), bucket(app, ch, policy, quota.Recipient.OfBrowsers(), h.String())}
+}
+
+// FailuresBucket counts a recipient's failed sends, under every policy: a bad address is one for whatever purpose.
+func FailuresBucket(app string, ch recipient.Channel, h recipient.Hash) string {
+	return bucket(app, ch, "", quota.Failures, h.String())
+}
+
+// AppChecksBucket counts an app's failed checks.
+func AppChecksBucket(app string, ch recipient.Channel) string {
+	return quota.Bucket(app, string(ch), "checks", string(quota.App))
+}
+
+// CheckBuckets count a check. A caller whose client is not known has no networks: a back end's own address is that of all its users.
+func CheckBuckets(app string, ip netip.Addr, ch recipient.Channel) map[quota.Scope]string {
+	all := map[quota.Scope]string{quota.App: AppChecksBucket(app, ch)}
+	for scope, subject := range map[quota.Scope]string{quota.IP: Client(ip), quota.Network: Network(ip)} {
+		if subject != "" {
+			all[scope] = quota.Bucket(app, string(ch), "checks", string(scope), subject)
+		}
+	}
+	return all
+}
+
+// Area is where a recipient belongs, as buckets name it: a number to its country and prefix, an address to its mailbox. The zero
+// area is not known, and leaves such rules out of a look.
+type Area struct {
+	Country, Prefix string
+	Mailbox         recipient.Hash
+}
+
+// Subject is what a request is counted by: the recipient of an app in a purpose, and where the request comes from.
+type Subject struct {
+	App       string
+	IP        netip.Addr
+	Channel   recipient.Channel
+	Recipient recipient.Hash
+	Area      Area
+	Purpose   Purpose
+}
+
+// InLog is the recipient's bucket in the log.
+func (s Subject) InLog() store.Bucket {
+	return store.Bucket{App: s.App, Channel: s.Channel, Recipient: s.Recipient, Purposes: s.Purpose.Shares}
+}
+
+// Failures is the bucket of the recipient's failed sends.
+func (s Subject) Failures() string { return FailuresBucket(s.App, s.Channel, s.Recipient) }
+
+// Buckets are those of the scopes that the purpose's rules have. A scope without one is a network of a caller whose
+// address is not known, or a country of a recipient's: then a send is refused, and a look leaves its rules out.
+func (s Subject) Buckets() map[quota.Scope]string {
+	subjects := map[quota.Scope]string{
+		quota.Recipient: s.Recipient.String(), quota.IP: Client(s.IP), quota.Network: Network(s.IP),
+		quota.App: s.App, quota.Purpose: s.Purpose.Name, quota.Country: s.Area.Country, quota.Prefix: s.Area.Prefix,
+		quota.Global: "all", Everything: "all",
+	}
+	all := map[quota.Scope]string{}
+	for _, r := range s.Purpose.Policy.Rules {
+		subject, app := subjects[r.Scope.Base()], s.App
+		if r.Scope.Base() == quota.Global {
+			app = "" // no app has this name, so none can share its bucket
+		}
+		switch {
+		case r.Scope == quota.Failures:
+			all[r.Scope] = s.Failures()
+		case r.Scope == Spellings:
+			if !s.Area.Mailbox.IsZero() {
+				all[r.Scope] = SpellingsBucket(s.App, s.Area.Mailbox)
+			}
+		case r.Scope == Everything:
+			all[r.Scope] = quota.Bucket("", "", "", string(Everything), subject)
+		case subject != "":
+			all[r.Scope] = bucket(app, s.Channel, s.Purpose.Policy.Name, r.Scope, subject)
+		}
+	}
+	return all
+}
+
+// Counted are the buckets that a place is taken in, and given back.
+func Counted(buckets map[quota.Scope]string) []string {
+	var all []string
+	for scope, b := range buckets {
+		if scope.Counted() {
+			all = append(all, b)
+		}
+	}
+	return all
+}
+
+// Client is the prefix of one client: an IPv4 address, or the /64 of one person.
+func Client(ip netip.Addr) string { return prefix(ip, 32, 64) }
+
+// Network is the prefix that a client's network is known by.
+func Network(ip netip.Addr) string { return prefix(ip, 24, 48) }
+
+func prefix(ip netip.Addr, v4, v6 int) string {
+	if !ip.IsValid() {
+		return ""
+	}
+	ip = ip.Unmap().WithZone("")
+	bits := v6
+	if ip.Is4() {
+		bits = v4
+	}
+	p, err := ip.Prefix(bits)
+	if err != nil {
+		return ""
+	}
+	return p.String()
+}

@@ -1,0 +1,48 @@
+package policy
+
+import (
+	"fmt"
+	"net/netip"
+	"testing"
+	"time"
+
+	"sendcode/quota"
+)
+
+func TestRulesForBrowsers(t *testing.T) {
+	own := quota.Rule{Name: "minute", Scope: quota.Recipient, Limit: 1, Window: time.Minute}
+	net := quota.Rule{Name: "client", Scope: quota.Network, Limit: 5, Window: time.Minute}
+	office := quota.Rule{Name: "office", Scope: quota.IP, Limit: 5, Window: time.Minute, Observe: true}
+	for _, c := range []struct {
+		rules []quota.Rule
+		want  []string
+	}{
+		{[]quota.Rule{own}, []string{"minute", "client", "network"}},
+		{[]quota.Rule{own, office}, []string{"minute", "office", "network"}},
+		{[]quota.Rule{own, net}, []string{"minute", "client", "client_"}},
+		{[]quota.Rule{own, net, office}, []string{"minute", "client", "office"}},
+	} {
+		var got []string
+		for _, r := range forBrowsers(c.rules, quota.Rule{}) {
+			got = append(got, r.Name)
+		}
+		if fmt.Sprint(got) != fmt.Sprint(c.want) {
+			t.Errorf("%v, want %v", got, c.want)
+		}
+	}
+	if err := quota.Validate(forBrowsers([]quota.Rule{own}, quota.Rule{})); err != nil {
+		t.Error(err)
+	}
+}
+
+// A /48 is 65,536 networks of one person each.
+func TestTheWiderNetworkOfIPv6(t *testing.T) {
+	for _, c := range []struct{ ip, want string }{
+		{"2001:db8:1:ffff::1", "2001:db8:1::/48"}, {"2001:db8:2::1", "2001:db8:2::/48"},
+		{"fe80::1%eth0", "fe80::/48"}, {"192.0.2.255", "192.0.2.0/24"}, {"::ffff:192.0.2.1", "192.0.2.0/24"},
+	} {
+		if got := Network(netip.MustParseAddr(c.ip)); got != c.want {
+			t.Errorf("%s is in %s, want %s", c.ip, got, c.want)
+		}
+	}
+}

@@ -1,0 +1,167 @@
+package refusals
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"sendcode/internal/recipient"
+	"sendcode/internal/store"
+	"sendcode/quota"
+)
+
+var refusedAt = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+
+// stranger is a recipient with a hash as even as a keyed one.
+func stranger(n int) recipient.Hash {
+	random := rand.NewPCG(1, uint64(n))
+	var h recipient.Hash
+	binary.BigEndian.PutUint64(h[:8], random.Uint64())
+	binary.BigEndian.PutUint64(h[8:], random.Uint64())
+	return h
+}
+
+func refusal(n int, ip string) store.Send {
+	return store.Send{App: "shop", Channel: recipient.Email, Purpose: "login", Recipient: stranger(n), To: "a•••@example.com", BlockedBy: "rule", IP: ip, RetryAfter: time.Hour, Count: 1}
+}
+
+// sums adds up a batch: rows of one recipient, shared rows, and requests in all.
+func sums(batch []store.Send) (own, shared, requests int) {
+	for _, row := range batch {
+		if row.Recipients > 0 {
+			shared++
+		} else {
+			own++
+		}
+		requests += row.Count
+	}
+	return own, shared, requests
+}
+
+// Refusals are one row until the deadline that was told, but for ten minutes at the most; by a wider rule for a minute at least.
+func TestRefusalsShareARowUntilTheirDeadline(t *testing.T) {
+	for _, c := range []struct {
+		name        string
+		scope       quota.Scope
+		told, later time.Duration
+		same        bool
+	}{
+		{"before the deadline", quota.Recipient, time.Minute, time.Minute - 1, true},
+		{"at the deadline", quota.Recipient, time.Minute, time.Minute, false},
+		{"a day's rule, nine minutes later", quota.Recipient, 24 * time.Hour, maxOpen - 1, true},
+		{"a day's rule, ten minutes later", quota.Recipient, 24 * time.Hour, maxOpen, false},
+		{"rejections", quota.Failures, time.Second, time.Second, false},
+		{"a network's rule, before a minute has passed", quota.IP, time.Second, minOpen - 1, true},
+		{"a network's rule, after a minute", quota.IP, time.Second, minOpen, false},
+		{"an app's rule, ten minutes later", quota.App, 24 * time.Hour, maxOpen, false},
+	} {
+		r := New(nil, time.Now, nil)
+		row := refusal(1, "")
+		row.RetryAfter = c.told
+		r.add(row, c.scope, refusedAt)
+		first, _ := r.take(refusedAt)
+		r.add(row, c.scope, refusedAt.Add(c.later))
+		second, _ := r.take(refusedAt.Add(c.later))
+		if len(first) != 1 || len(second) != 1 || (first[0].ID == second[0].ID) != c.same {
+			t.Errorf("%s: %+v, %+v", c.name, first, second)
+		}
+	}
+}
+
+// Whatever the scope, but the recipient's own rules, which cost a send each.
+func TestRefusalsByAWiderRuleHaveFiftyRowsAndOneThatTheRestShare(t *testing.T) {
+	for _, scope := range []quota.Scope{quota.IP, quota.Network, quota.App, quota.Purpose, quota.Country, quota.Prefix, quota.Global, "everything"} {
+		r := New(nil, time.Now, nil)
+		for i := range 1000 {
+			r.add(refusal(i, "192.0.2.0/24"), scope, refusedAt)
+			r.add(refusal(i, "192.0.2.0/24"), scope, refusedAt)
+		}
+		batch, lost := r.take(refusedAt)
+		if own, shared, requests := sums(batch); own != FirstOwn || shared != 1 || requests != 2000 || lost != 0 {
+			t.Errorf("%s: %d rows of their own, %d shared, %d requests, %d lost", scope, own, shared, requests, lost)
+		}
+		for _, row := range batch {
+			if row.Recipients > 0 && (!row.Recipient.IsZero() || row.To != "" || row.Count != 1900 || math.Abs(float64(row.Recipients)-950) > 95) {
+				t.Errorf("%s: the shared row is %+v", scope, row)
+			}
+		}
+	}
+	r := New(nil, time.Now, nil)
+	for i := range 1000 {
+		r.add(refusal(i, "192.0.2.0/24"), quota.Recipient, refusedAt)
+	}
+	batch, _ := r.take(refusedAt)
+	if own, shared, _ := sums(batch); own != 1000 || shared != 0 {
+		t.Errorf("recipient: %d rows of their own, %d shared", own, shared)
+	}
+}
+
+// One network that fills its rows takes none from another one, another app or another rule; and a deadline begins anew.
+func TestEachNetworkHasRowsOfItsOwn(t *testing.T) {
+	r := New(nil, time.Now, nil)
+	app, rule := refusal(900, "192.0.2.0/24"), refusal(901, "192.0.2.0/24")
+	app.App, rule.BlockedBy = "other", "other"
+	for i := range 100 {
+		r.add(refusal(i, "192.0.2.0/24"), quota.IP, refusedAt)
+	}
+	for _, row := range []store.Send{refusal(900, "198.51.100.0/24"), app, rule} {
+		r.add(row, quota.IP, refusedAt)
+	}
+	batch, _ := r.take(refusedAt)
+	if own, shared, _ := sums(batch); own != FirstOwn+3 || shared != 1 {
+		t.Errorf("%d rows of their own, %d shared", own, shared)
+	}
+	later := refusedAt.Add(maxOpen)
+	r.take(later)
+	for i := range 100 {
+		r.add(refusal(1000+i, "192.0.2.0/24"), quota.IP, later)
+	}
+	batch, _ = r.take(later)
+	if own, shared, requests := sums(batch); own != FirstOwn || shared != 1 || requests != 100 {
+		t.Errorf("later: %d rows of their own, %d shared, %d requests", own, shared, requests)
+	}
+}
+
+// Whoever refuses and wherever requests come from, memory has a bound, and every request is counted in some row.
+func TestRefusalsAreBoundedAndCounted(t *testing.T) {
+	r := New(nil, time.Now, nil)
+	for i := range maxOwn + 100 {
+		r.add(refusal(i, ""), quota.Recipient, refusedAt)
+	}
+	batch, lost := r.take(refusedAt)
+	if own, shared, requests := sums(batch); own != maxOwn || shared != 1 || requests != maxOwn+100 || lost != 0 {
+		t.Errorf("own rules: %d rows of their own, %d shared, %d requests, %d lost", own, shared, requests, lost)
+	}
+	r = New(nil, time.Now, nil)
+	const networks = 3 * maxShared
+	for i := range networks {
+		for j := range FirstOwn + 2 {
+			r.add(refusal(i*100+j, fmt.Sprintf("2001:db8:%x::/48", i)), quota.IP, refusedAt)
+		}
+	}
+	batch, lost = r.take(refusedAt)
+	own, shared, requests := sums(batch)
+	if own != maxFirst || shared != maxShared+1 || requests != networks*(FirstOwn+2) || lost != 0 {
+		t.Errorf("networks: %d rows of their own, %d shared, %d requests, %d lost", own, shared, requests, lost)
+	}
+	later := refusedAt.Add(maxOpen)
+	if r.take(later); len(r.own)+len(r.shared)+len(r.networks)+r.first != 0 {
+		t.Errorf("%d own, %d shared, %d networks and %d first ones are kept", len(r.own), len(r.shared), len(r.networks), r.first)
+	}
+}
+
+func TestDistinctRecipientsAreEstimated(t *testing.T) {
+	e, n := &estimator{}, 0
+	for _, size := range []int{0, 1, 2, 10, 100, 1000, 3000, 10_000, 100_000, 1_000_000} {
+		for ; n < size; n++ {
+			e.add(stranger(n))
+			e.add(stranger(n / 2)) // again
+		}
+		if got := e.estimate(); math.Abs(float64(got-size)) > 0.1*float64(size) {
+			t.Errorf("%d recipients are estimated as %d", size, got)
+		}
+	}
+}

@@ -1,0 +1,205 @@
+package support
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"time"
+
+	"sendcode/internal/policy"
+	"sendcode/internal/recipient"
+	"sendcode/internal/store"
+	"sendcode/internal/verification"
+)
+
+// Person is the recipient of an action, in one app or in all.
+type Person struct {
+	App       string // empty: every app
+	Channel   recipient.Channel
+	Purpose   string
+	Recipient recipient.Hash
+	Mailbox   recipient.Hash // of all spellings of the address; zero: not known
+	To        string         // masked
+}
+
+// Person reads the recipient that a request names. The reason must not name it: it is kept for good. Errors: *InvalidError.
+func (d *Desk) Person(app, channel, to, purpose, reason string) (Person, error) {
+	r, err := verification.ParseRecipient(channel, to)
+	if err != nil {
+		return Person{}, err
+	}
+	set := d.Policy.Get()
+	p, err := verification.Purpose(set, purpose)
+	if err != nil {
+		return Person{}, err
+	}
+	if app != "" && !set.HasApp(app) {
+		return Person{}, invalid("app", "unknown", "There is no such app.")
+	}
+	if err := CheckReason(reason, r.Address()); err != nil {
+		return Person{}, err
+	}
+	return Person{App: app, Channel: r.Channel(), Purpose: p.Name, Recipient: d.Vault.Hash(r), Mailbox: d.Vault.Mailbox(r), To: r.Masked()}, nil
+}
+
+// mailbox is that of the recipient; where only its hash is known, of an address in its simplest spelling.
+func (p Person) mailbox() recipient.Hash {
+	if p.Mailbox.IsZero() {
+		return p.Recipient
+	}
+	return p.Mailbox
+}
+
+// on writes the recipient into an action.
+func (p Person) on(act store.AuditEntry) store.AuditEntry {
+	act.App, act.Channel, act.Purpose, act.Recipient, act.To = p.App, p.Channel, p.Purpose, p.Recipient, p.To
+	return act
+}
+
+// apps are those of an action.
+func (d *Desk) apps(p Person) []string {
+	if p.App != "" {
+		return []string{p.App}
+	}
+	var all []string
+	for name := range d.Policy.Get().Titles {
+		all = append(all, name)
+	}
+	return all
+}
+
+// ResetQuota has what counted for a recipient count no more: the sends under the purpose's policy, and whatever the purpose
+// the rejections and the failed checks. Other scopes' rules (networks, apps) are not the recipient's and stay. First the log,
+// or the limiter would learn the old history from it again; then the limiter. Where that does not answer, the log's part
+// is done and ErrUnavailable says that the reset has to be repeated. Errors: *InvalidError, verification.ErrUnavailable.
+func (d *Desk) ResetQuota(ctx context.Context, p Person, act store.AuditEntry) error {
+	set := d.Policy.Get()
+	purpose, err := verification.Purpose(set, p.Purpose)
+	if err != nil {
+		return err
+	}
+	var logged []store.Bucket
+	var limited []string
+	for _, app := range d.apps(p) {
+		logged = append(logged, store.Bucket{App: app, Channel: p.Channel, Recipient: p.Recipient, Purposes: purpose.Shares})
+		limited = append(limited, policy.FailuresBucket(app, p.Channel, p.Recipient), policy.SpellingsBucket(app, p.mailbox()))
+		for _, name := range set.CountedUnder(purpose.Name) {
+			limited = append(limited, policy.RecipientBuckets(app, p.Channel, name, p.Recipient)...)
+		}
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), logTimeout)
+	defer cancel()
+	act = p.on(act)
+	act.Outcome = store.AuditBegun
+	if err := d.Store.ResetCounters(ctx, logged, act); err != nil {
+		return d.failed(err)
+	}
+	for _, app := range d.apps(p) {
+		d.Codes.ForgetLockouts(app, p.Channel, p.Recipient)
+	}
+	d.Outbox.Forget(limited)
+	if err := d.Limiter.Reset(ctx, limited...); err != nil {
+		d.ended(ctx, act, store.AuditFailed, "limiter")
+		d.Logger.Error("a quota was reset in the log and not in the limiter", "error", err)
+		return verification.ErrUnavailable
+	}
+	d.ended(ctx, act, store.AuditDone, "")
+	return nil
+}
+
+// ended records how an action ended. If it can't be written, the action stands as begun, and the process's own log has the rest.
+func (d *Desk) ended(ctx context.Context, act store.AuditEntry, outcome store.AuditOutcome, detail string) {
+	end, err := store.EndOfAuditEntry(act, outcome, detail)
+	if err == nil {
+		err = d.Store.AddAuditEntry(ctx, end)
+	}
+	if err != nil {
+		d.Logger.Error("the end of an action could not be recorded", "act", act.ID, "outcome", string(outcome), "detail", detail, "error", err)
+	}
+}
+
+// Erase takes a recipient out of the log, in every app and for every purpose: see store.Store. What their rules counted counts
+// on, under the keyed hash, until the longest window has passed. Errors: verification.ErrUnavailable.
+func (d *Desk) Erase(ctx context.Context, p Person, act store.AuditEntry) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), eraseTimeout)
+	defer cancel()
+	p.App, p.Purpose = "", ""
+	d.Refusals.Flush(ctx) // or they would be written after it
+	return d.failed(d.Store.Erase(ctx, p.Recipient, d.Policy.Get().NeedsRecipientFor(), p.on(act)))
+}
+
+// eraseTimeout is more than the log's own, and longer than other calls have: a recipient may have many rows.
+const eraseTimeout = 90 * time.Second
+
+// CancelFor is Cancel by an administrator. False: it had ended before. Errors: verification.ErrUnavailable.
+func (d *Desk) CancelFor(ctx context.Context, v store.Verification, act store.AuditEntry) (bool, error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), logTimeout)
+	defer cancel()
+	done, err := d.Store.CancelBy(ctx, v.ID, personOf(v).on(act))
+	return done, d.failed(err)
+}
+
+func personOf(v store.Verification) Person {
+	return Person{App: v.App, Channel: v.Channel, Purpose: v.Purpose, Recipient: v.Recipient, To: v.To}
+}
+
+// ResendFor has a code that is still open sent once more, as its own back end could: both gates decide, so an
+// administrator sends no more than the policy says either. To send more, the quota is reset first, which is another action. from is where the request comes from: rules on networks look at it. Errors: *InvalidError when the
+// code has ended, verification.ErrUnavailable.
+func (d *Desk) ResendFor(ctx context.Context, v store.Verification, from netip.Addr, act store.AuditEntry) (verification.Answer, error) {
+	now, err := d.stillOpen(ctx, v)
+	if err != nil {
+		return verification.Answer{}, err
+	}
+	return d.sendFor(ctx, verification.Ask{Caller: verification.Caller{App: v.App, Kind: verification.Secret, IP: from}, Resend: now.ID}, personOf(v).on(act))
+}
+
+// sendFor asks for a code as an administrator does: that it is asked for is recorded before, and what came of it after.
+func (d *Desk) sendFor(ctx context.Context, ask verification.Ask, act store.AuditEntry) (verification.Answer, error) {
+	act.Outcome = store.AuditBegun
+	if err := d.Store.AddAuditEntry(ctx, act); err != nil {
+		return verification.Answer{}, d.failed(err)
+	}
+	answer, err := d.Codes.Send(ctx, ask)
+	ctx = context.WithoutCancel(ctx)
+	var locked *verification.TooManyChecksError
+	switch blocking, _ := answer.Quota.Blocking(); {
+	case errors.As(err, &locked):
+		d.ended(ctx, act, store.AuditFailed, verification.ChecksRule)
+	case err != nil:
+		d.ended(ctx, act, store.AuditFailed, "error")
+	case !answer.Admitted:
+		d.ended(ctx, act, store.AuditFailed, blocking.Name)
+	default:
+		d.ended(ctx, act, store.AuditDone, "")
+	}
+	return answer, err
+}
+
+// stillOpen reads a verification again that is to be sent once more. One that has ended, or is about to, would come as a new
+// code, which was not asked for.
+func (d *Desk) stillOpen(ctx context.Context, v store.Verification) (store.Verification, error) {
+	v, _, now, err := d.Store.Verification(ctx, v.ID)
+	if err != nil {
+		return v, d.failed(err)
+	}
+	life := v.ExpiresAt.Sub(v.CreatedAt)
+	if verification.StateOf(v, now) != verification.Pending || v.ExpiresAt.Sub(now) < verification.MinLife(life) {
+		return v, invalid("id", "ended", "This code has ended or is about to; they have to ask for a new one.")
+	}
+	return v, nil
+}
+
+// Reveal opens the full recipient of a verification, after the look was recorded. Errors: *InvalidError when it
+// is not kept any more, verification.ErrUnavailable.
+func (d *Desk) Reveal(ctx context.Context, v store.Verification, act store.AuditEntry) (string, error) {
+	if err := d.Store.AddAuditEntry(ctx, personOf(v).on(act)); err != nil {
+		return "", d.failed(err)
+	}
+	r, err := d.Vault.Recipient(v)
+	if err != nil {
+		d.ended(ctx, personOf(v).on(act), store.AuditFailed, "unreadable")
+		return "", invalid("id", "not_kept", "The full address is not kept any more, or its key has left the ring.")
+	}
+	return r.Address(), nil
+}

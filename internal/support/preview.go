@@ -1,0 +1,115 @@
+package support
+
+import (
+	"context"
+	"maps"
+	"net/netip"
+	"slices"
+
+	"sendcode/internal/code"
+	"sendcode/internal/message"
+	"sendcode/internal/recipient"
+	"sendcode/internal/store"
+	"sendcode/internal/verification"
+)
+
+// Sample is a message as a purpose's templates make it in one language, with sample data.
+type Sample struct {
+	Channel  recipient.Channel
+	Locale   string
+	Subject  string // of a mail
+	Text     string
+	HTML     string // of a mail
+	Segments int    // of a text message
+}
+
+// What samples hold in place of a code, of digits and of letters, and of a reference.
+const (
+	sampleDigits    = "4829130756"
+	sampleLetters   = "BKVXRTNZWC"
+	sampleReference = "S-7K3M-Q2XP"
+)
+
+// Previewable are the apps and purposes that there are templates for, in order.
+func (d *Desk) Previewable() (apps, purposes []string) {
+	set := d.Policy.Get()
+	return slices.Sorted(maps.Keys(set.Titles)), slices.Sorted(maps.Keys(set.Purposes))
+}
+
+// Samples are the messages of a purpose for an app, mails before text messages, each in every language that it can have.
+// Errors: *InvalidError when there is no such app or purpose; a template that fails is verification.ErrUnavailable, and is in the
+// process's log.
+func (d *Desk) Samples(app, purpose string) ([]Sample, error) {
+	set := d.Policy.Get()
+	p, err := verification.Purpose(set, purpose)
+	if err != nil {
+		return nil, err
+	}
+	if !set.HasApp(app) {
+		return nil, invalid("app", "unknown", "There is no such app.")
+	}
+	digits := map[code.Alphabet]string{code.Digits: sampleDigits, code.Unambiguous: sampleLetters}[p.Alphabet]
+	request := message.Request{Purpose: p.Name, Notify: p.Notify, Data: message.Data{
+		App: set.Title(app), Code: digits[:min(max(p.CodeLength, 0), len(digits))], Minutes: message.Minutes(p.TTL), Support: sampleReference,
+	}}
+	all, err := d.sampleMails(request)
+	if err == nil && d.Texts != nil {
+		request.Data.Support = ""
+		var texts []Sample
+		texts, err = d.sampleTexts(request)
+		all = append(all, texts...)
+	}
+	if err != nil {
+		d.Logger.Error("a template could not be shown", "purpose", p.Name, "error", err)
+		return nil, verification.ErrUnavailable
+	}
+	return all, nil
+}
+
+func (d *Desk) sampleMails(request message.Request) (all []Sample, err error) {
+	for _, request.Locale = range d.Mails.Locales() {
+		m, err := d.Mails.Render(request)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, Sample{Channel: recipient.Email, Locale: m.Language, Subject: m.Subject, Text: m.Text, HTML: m.HTML})
+	}
+	return all, nil
+}
+
+func (d *Desk) sampleTexts(request message.Request) (all []Sample, err error) {
+	for _, request.Locale = range d.Texts.Locales() {
+		m, err := d.Texts.Render(request)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, Sample{Channel: recipient.SMS, Locale: m.Language, Text: m.Text, Segments: m.Segments})
+	}
+	return all, nil
+}
+
+// Trial asks for a message as people get it, for an administrator that wants to see one.
+type Trial struct {
+	App, Channel, To, Purpose, Locale string
+	From                              netip.Addr // where the request comes from
+}
+
+// trialSession keeps what is sent for a trial apart from what people asked for.
+const trialSession = "sendcode preview"
+
+// Try sends a code as any back end could have it sent, with a code of its own: it is in the log, the
+// recipient's rules decide, and the way is the one of every send. That it was asked for is recorded before. Errors:
+// *InvalidError, verification.ErrUnavailable.
+func (d *Desk) Try(ctx context.Context, t Trial, act store.AuditEntry) (verification.Answer, error) {
+	p, err := d.Person(t.App, t.Channel, t.To, t.Purpose, act.Reason)
+	if err != nil {
+		return verification.Answer{}, err
+	}
+	if t.App == "" {
+		return verification.Answer{}, invalid("app", "unknown", "There is no such app.")
+	}
+	return d.sendFor(ctx, verification.Ask{
+		Caller: verification.Caller{App: t.App, Kind: verification.Secret, IP: t.From}, Channel: t.Channel, To: t.To, Purpose: t.Purpose, Locale: t.Locale,
+		Reference: "preview", Session: trialSession,
+	}, p.on(act))
+}

@@ -1,0 +1,123 @@
+package support_test
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/uuid"
+
+	"sendcode/internal/code"
+	"sendcode/internal/delivery"
+	"sendcode/internal/message"
+	"sendcode/internal/recipient"
+	"sendcode/internal/store"
+	"sendcode/internal/support"
+	"sendcode/internal/verification"
+	"sendcode/internal/verification/rig"
+)
+
+// Samples are what the templates make, in every language and on every channel, with a code of the purpose's own kind.
+func TestSamples(t *testing.T) {
+	r := rig.NewRig(t, func(s *rig.Settings) {
+		p := s.Set.Purposes["login"]
+		p.Alphabet, p.CodeLength, p.Notify = code.Unambiguous, 8, message.Glance
+		s.Set.Purposes["login"] = p
+	})
+	apps, purposes := r.Svc.Desk.Previewable()
+	if strings.Join(apps, ",") != "shop" || strings.Join(purposes, ",") != "default,login" {
+		t.Errorf("%v, %v", apps, purposes)
+	}
+	for purpose, code := range map[string]string{"default": "482913", "login": "BKVXRTNZ"} {
+		all, err := r.Svc.Desk.Samples("shop", purpose)
+		if err != nil {
+			t.Fatal(err)
+		}
+		seen := map[string]bool{}
+		for _, s := range all {
+			seen[string(s.Channel)+" "+s.Locale] = true
+			if !strings.Contains(s.Text, code) || !strings.Contains(s.Text, "Shop") || !strings.Contains(s.Text, "10") {
+				t.Errorf("%s: %+v", purpose, s)
+			}
+			mail := s.Channel == recipient.Email
+			if mail != (s.Subject != "") || mail != strings.Contains(s.HTML, "S-7K3M-Q2XP") || mail == (s.Segments > 0) {
+				t.Errorf("%s: %+v", purpose, s)
+			}
+			if mail && strings.Contains(s.Subject, code) != (purpose == "login") {
+				t.Errorf("%s: the subject is %q", purpose, s.Subject)
+			}
+		}
+		for _, want := range []string{"email en", "email zh-Hans", "sms en", "sms zh-Hans"} {
+			if !seen[want] {
+				t.Errorf("%s: no sample of %s", purpose, want)
+			}
+		}
+	}
+	for _, bad := range [][2]string{{"nobody", "login"}, {"", "login"}, {"shop", "party"}} {
+		var invalid *verification.InvalidError
+		if _, err := r.Svc.Desk.Samples(bad[0], bad[1]); !errors.As(err, &invalid) {
+			t.Errorf("%v: %v", bad, err)
+		}
+	}
+}
+
+// A trial is a send like any other, in the log and under the rules; it is recorded, whatever comes of it, and takes nothing
+// from a code that somebody waits for.
+func TestTry(t *testing.T) {
+	const ben = "ben@example.com"
+	rig.InBubble(t, func(r *rig.Rig) {
+		pending := r.Send(rig.AskFor(ben))
+		trial := support.Trial{App: "shop", Channel: "email", To: rig.Ana, Purpose: "login", Locale: "zh-CN", From: netip.MustParseAddr("192.0.2.1")}
+		try := func() (verification.Answer, error) {
+			id, err := uuid.NewV7()
+			if err != nil {
+				t.Fatal(err)
+			}
+			return r.Svc.Desk.Try(context.Background(), trial, store.AuditEntry{ID: id, Who: "mei", Role: "operator", What: "preview.send", Reason: "preview"})
+		}
+		first, err := try()
+		if err != nil || !first.Admitted || first.View.Reference != "preview" || first.View.Purpose != "login" {
+			t.Fatalf("%+v, %v", first, err)
+		}
+		if again, err := try(); err != nil || again.Admitted {
+			t.Errorf("%+v, %v", again, err)
+		}
+		trial.To = ben
+		if other, err := try(); err != nil || other.Admitted || other.View.ID == pending.View.ID {
+			t.Errorf("a trial with somebody whose code is pending: %+v, %v", other, err)
+		}
+		rig.Waited(61 * time.Second)
+		trial.Purpose = "default"
+		if other, err := try(); err != nil || !other.Admitted || other.View.ID == pending.View.ID {
+			t.Errorf("a trial is a resend of what somebody waits for: %+v, %v", other, err)
+		}
+		trial.App = ""
+		var invalid *verification.InvalidError
+		if _, err := try(); !errors.As(err, &invalid) {
+			t.Error(err)
+		}
+		acts, err := r.Store.AuditEntries(context.Background(), store.AuditFilter{Limit: 10})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var told []string
+		for _, a := range acts {
+			told = append(told, string(a.Outcome)+" "+a.Detail+" "+a.To+" "+a.App)
+		}
+		want := "done  b•••@example.com shop|begun  b•••@example.com shop|failed minute b•••@example.com shop|begun  b•••@example.com shop|failed minute a•••@example.com shop|begun  a•••@example.com shop|done  a•••@example.com shop|begun  a•••@example.com shop"
+		if got := strings.Join(told, "|"); got != want {
+			t.Errorf("the acts are %s", got)
+		}
+		synctest.Wait()
+		mails := r.Post.All()
+		inChinese := slices.ContainsFunc(mails, func(m delivery.Message) bool { return m.To == rig.Ana && strings.Contains(m.Text, "验证码") })
+		if len(mails) != 3 || !inChinese {
+			t.Errorf("%d mails", len(mails))
+		}
+	})
+}

@@ -1,0 +1,103 @@
+package support_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"sendcode/internal/store/sqlite"
+	"sendcode/internal/support"
+	"sendcode/internal/verification"
+	"sendcode/internal/verification/rig"
+	"sendcode/quota"
+)
+
+func perRecipient(name string, limit int, window time.Duration) quota.Rule {
+	return quota.Rule{Name: name, Scope: quota.Recipient, Limit: limit, Window: window}
+}
+
+func TestReplayTellsWhatStricterRulesWouldHaveRefused(t *testing.T) {
+	rig.InBubble(t, func(r *rig.Rig) {
+		p := r.FourAndOne()
+		if fmt.Sprint(p.Purposes) != "[default login]" || p.Name != "default" {
+			t.Fatalf("in force: %+v", p)
+		}
+		day := 24 * time.Hour
+		for _, c := range []struct {
+			rules                                []quota.Rule
+			period                               time.Duration
+			sends, refused, recipients, affected int
+			by                                   string
+		}{
+			{p.Rules, day, 5, 0, 2, 0, "map[]"},
+			{[]quota.Rule{perRecipient("hour", 3, time.Hour)}, day, 5, 1, 2, 1, "map[hour:1]"},
+			// What was refused takes no place: of 0, 60, 120 and 180 s the second and the fourth.
+			{[]quota.Rule{perRecipient("short", 1, 90*time.Second)}, day, 5, 2, 2, 1, "map[short:2]"},
+			{[]quota.Rule{perRecipient("short", 1, 61*time.Second), perRecipient("hour", 2, time.Hour)}, day, 5, 2, 2, 1, "map[hour:1 short:2]"},
+			// What came before the period counts and is not counted.
+			{[]quota.Rule{perRecipient("hour", 1, time.Hour)}, 150 * time.Second, 2, 2, 1, 1, "map[hour:2]"},
+			{[]quota.Rule{perRecipient("hour", 1, time.Hour)}, 3 * time.Minute, 2, 2, 1, 1, "map[hour:2]"},
+		} {
+			got, err := r.Svc.Desk.Replay(r.Context(), p, c.rules, c.period)
+			want := support.Replayed{Sends: c.sends, Refused: c.refused, Recipients: c.recipients, Affected: c.affected}
+			if by := fmt.Sprint(got.ByRule); err != nil || by != c.by {
+				t.Errorf("%v: %v, by %s, want %s", c.rules, err, by, c.by)
+			}
+			if got.ByRule = nil; fmt.Sprint(got) != fmt.Sprint(want) {
+				t.Errorf("%v over %v: %+v, want %+v", c.rules, c.period, got, want)
+			}
+		}
+	})
+}
+
+// A purpose of another policy has buckets of its own.
+func TestReplayLooksAtOnePolicy(t *testing.T) {
+	rig.InBubbleWith(t, func(s *rig.Settings) {
+		gift := s.Purposes["default"]
+		gift.Name, gift.Policy.Name, gift.Shares = "gift", "gift", []string{"gift"}
+		s.Purposes["gift"] = gift
+	}, func(r *rig.Rig) {
+		p := r.FourAndOne()
+		ask := rig.AskFor(rig.Ana)
+		ask.Purpose = "gift"
+		r.Send(ask)
+		got, err := r.Svc.Desk.Replay(r.Context(), p, []quota.Rule{perRecipient("hour", 4, time.Hour)}, time.Hour)
+		if err != nil || got.Sends != 5 || got.Refused != 0 {
+			t.Errorf("%v %+v", err, got)
+		}
+	})
+}
+
+func TestReplayWithoutTheLog(t *testing.T) {
+	rig.InBubble(t, func(r *rig.Rig) {
+		r.BreakStore("CountedSends", sqlite.Down)
+		if _, err := r.Svc.Desk.Replay(r.Context(), r.Svc.Desk.Policies()[0], nil, time.Hour); !errors.Is(err, verification.ErrUnavailable) {
+			t.Error(err)
+		}
+	})
+}
+
+func TestWhoIsAtALimit(t *testing.T) {
+	rig.InBubble(t, func(r *rig.Rig) {
+		p := r.FourAndOne()
+		r.Send(rig.AskFor(rig.Ana)) // the fifth within the hour
+		for _, c := range []struct {
+			rule int
+			want string
+		}{{0, "1 a•••@example.com:1"}, {1, "1 a•••@example.com:5"}, {2, "0"}} {
+			crowds, all, err := r.Svc.Desk.AtLimit(r.Context(), p, p.Rules[c.rule], 10)
+			got := fmt.Sprint(all)
+			for _, x := range crowds {
+				got += fmt.Sprintf(" %s:%d", x.To, x.Sends)
+			}
+			if err != nil || got != c.want {
+				t.Errorf("%s: %v %s, want %s", p.Rules[c.rule].Name, err, got, c.want)
+			}
+		}
+		r.BreakStore("HeavyRecipients", sqlite.Down)
+		if _, _, err := r.Svc.Desk.AtLimit(r.Context(), p, p.Rules[0], 10); !errors.Is(err, verification.ErrUnavailable) {
+			t.Error(err)
+		}
+	})
+}

@@ -1,0 +1,149 @@
+// Package support is what administrators do to recipients, codes and policies: reset, erase, cancel, resend, reveal, suppress,
+// preview, and what other rules would have done. Each action is recorded in the log before it happens, or with it; package admin
+// has checked beforehand that the administrator may do it.
+//
+// It stands beside the way of a send: a resend and a trial go through the use cases, so both gates decide them.
+package support
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"sendcode/internal/message"
+	"sendcode/internal/policy"
+	"sendcode/internal/recipient"
+	"sendcode/internal/store"
+	"sendcode/internal/vault"
+	"sendcode/internal/verification"
+	"sendcode/quota"
+)
+
+// ActionStore is the log as actions on recipients and codes need it. Implementations: postgres.DB and sqlite.DB.
+type ActionStore interface {
+	AddAuditEntry(ctx context.Context, a store.AuditEntry) error
+	ResetCounters(ctx context.Context, buckets []store.Bucket, act store.AuditEntry) error
+	CancelBy(ctx context.Context, id string, act store.AuditEntry) (bool, error)
+	Erase(ctx context.Context, h recipient.Hash, keep time.Duration, act store.AuditEntry) error
+	Verification(ctx context.Context, id string) (store.Verification, store.Send, time.Time, error)
+}
+
+// SuppressionStore is the log as suppressions and paused prefixes need it. Implementations: postgres.DB and sqlite.DB.
+type SuppressionStore interface {
+	Suppress(ctx context.Context, s store.Suppression, lasts time.Duration, act *store.AuditEntry) (store.Suppression, bool, error)
+	Lift(ctx context.Context, l store.LiftRequest, act *store.AuditEntry) ([]store.Suppression, error)
+	LiftPrefix(ctx context.Context, l store.PrefixLifting, act *store.AuditEntry) (store.PrefixPause, bool, error)
+}
+
+// ReportStore is the log as reports need it. Implementations: postgres.DB and sqlite.DB.
+type ReportStore interface {
+	Latest(ctx context.Context, hs []recipient.Hash, within time.Duration) ([]store.Send, error)
+	LockedOut(ctx context.Context, v store.Verification) (store.Lockout, error)
+	CountedSends(ctx context.Context, clock string, within time.Duration, yield func(store.CountedSend) error) error
+	HeavyRecipients(ctx context.Context, q store.HeavyQuery) ([]store.HeavyRecipient, int, error)
+}
+
+// Store is all of them.
+type Store interface {
+	ActionStore
+	SuppressionStore
+	ReportStore
+}
+
+// Codes are the use cases that administrators share with back ends. Implementation: *verification.Service.
+type Codes interface {
+	Send(ctx context.Context, ask verification.Ask) (verification.Answer, error)
+	Served(channel, to string) error
+	RecipientQuota(ctx context.Context, app string, ch recipient.Channel, purpose string, h recipient.Hash) (quota.Decision, error)
+	ForgetLockouts(app string, ch recipient.Channel, h recipient.Hash)
+}
+
+// Limiter forgets buckets. Implementation: *gates.Gate.
+type Limiter interface {
+	Reset(ctx context.Context, buckets ...string) error
+}
+
+// Outbox forgets what the limiter was still to get. Implementation: *outbox.Outbox.
+type Outbox interface {
+	Forget(buckets []string)
+}
+
+// Refusals are those that are not in the log yet. Implementation: *refusals.Batch.
+type Refusals interface {
+	Flush(ctx context.Context)
+}
+
+// Mails turns templates into mails. Implementation: message.Renderer.
+type Mails interface {
+	Render(message.Request) (message.Message, error)
+	Locales() []string
+}
+
+// Texts turns templates into text messages. Implementation: message.Texts.
+type Texts interface {
+	Render(message.Request) (message.Text, error)
+	Locales() []string
+}
+
+// Parts are what a Desk works with.
+type Parts struct {
+	Store    Store
+	Codes    Codes
+	Limiter  Limiter
+	Outbox   Outbox
+	Refusals Refusals
+	Policy   *policy.InForce
+	Vault    vault.Vault
+	Mails    Mails
+	Texts    Texts // nil: there are no text messages
+	Now      func() time.Time
+	Logger   *slog.Logger
+}
+
+// Desk does what administrators ask for. Safe for concurrent use.
+type Desk struct{ Parts }
+
+// New makes a desk.
+func New(p Parts) *Desk { return &Desk{p} }
+
+// logTimeout bounds a call to the log that goes on after the client hung up.
+const logTimeout = 5 * time.Second
+
+// failed is an error of the log as callers see it: verification.ErrNotFound, verification.ErrUnavailable, or nil.
+func (d *Desk) failed(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, store.ErrNotFound):
+		return verification.ErrNotFound
+	}
+	d.Logger.Error("the log did not answer", "error", err)
+	return verification.ErrUnavailable
+}
+
+func invalid(field, reason, detail string) error {
+	return &verification.InvalidError{Field: field, Reason: reason, Detail: detail}
+}
+
+// Paused is the pause that holds for a channel and purpose now, if there is one.
+func (d *Desk) Paused(ch recipient.Channel, purpose string) (policy.Pause, bool) {
+	return d.Policy.Get().Paused(ch, purpose)
+}
+
+// Served says why requests for a recipient are turned away before anything is written; nil where they are not. Errors: *InvalidError.
+func (d *Desk) Served(channel, to string) error { return d.Codes.Served(channel, to) }
+
+// RecipientQuota says what a recipient's rules would answer now. Errors: *InvalidError, ErrUnavailable.
+func (d *Desk) RecipientQuota(ctx context.Context, app string, ch recipient.Channel, purpose string, h recipient.Hash) (quota.Decision, error) {
+	return d.Codes.RecipientQuota(ctx, app, ch, purpose, h)
+}
+
+// Hash is how a recipient is found in the log. Errors: *InvalidError.
+func (d *Desk) Hash(channel, to string) (recipient.Hash, error) {
+	r, err := verification.ParseRecipient(channel, to)
+	if err != nil {
+		return recipient.Hash{}, err
+	}
+	return d.Vault.Hash(r), nil
+}

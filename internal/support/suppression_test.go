@@ -1,0 +1,274 @@
+package support_test
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"sendcode/internal/delivery"
+	"sendcode/internal/policy"
+	"sendcode/internal/recipient"
+	"sendcode/internal/store"
+	"sendcode/internal/support"
+	"sendcode/internal/verification"
+	"sendcode/internal/verification/rig"
+)
+
+// What a server says of a mailbox decides: only that there is none for good, said of the recipient, suppresses.
+func TestMail16BounceSuppresses(t *testing.T) {
+	for _, x := range []struct {
+		class    delivery.Class
+		stage    string
+		code     int
+		enhanced string
+		want     bool
+	}{
+		{delivery.Rejected, "rcpt", 550, "5.1.1", true},
+		{delivery.Rejected, "dot", 550, "5.1.1", true},
+		{delivery.Rejected, "data", 554, "5.1.10", true},
+		{delivery.Rejected, "rcpt", 550, "5.1.0", true},
+		{delivery.Rejected, "mail", 550, "5.1.1", false}, // nobody had been named
+		{delivery.Rejected, "rcpt", 550, "5.1.8", false}, // about the sender
+		{delivery.Rejected, "rcpt", 550, "5.1.7", false},
+		{delivery.Rejected, "rcpt", 550, "5.7.1", false}, // policy
+		{delivery.Rejected, "rcpt", 550, "5.2.1", false}, // a mailbox that is there
+		{delivery.Rejected, "rcpt", 552, "5.2.2", false},
+		{delivery.Rejected, "rcpt", 550, "", false}, // may be policy
+		{delivery.Rejected, "rcpt", 550, "5.10.1", false},
+		{delivery.Unknown, "dot", 550, "5.1.1", false},
+	} {
+		t.Run(strings.TrimSpace(x.stage+" "+x.enhanced), func(t *testing.T) {
+			rig.InBubbleWith(t, rig.Barring, func(r *rig.Rig) {
+				r.Post.Tell(rig.Failing(x.class, x.stage, x.code, x.enhanced))
+				first := r.Send(rig.AskFor(rig.Ana))
+				rig.Waited(rig.Minute)
+				if !x.want {
+					r.Send(rig.AskFor(rig.Ana))
+					r.Mails(2)
+					return
+				}
+				r.Fails(rig.Ana, "suppressed")
+				r.Mails(1)
+				list := r.Suppressions()
+				if len(list) != 1 || list[0].Cause != store.HardBounce || list[0].Detail != delivery.Reply(x.code, x.enhanced) || list[0].Send.String() != first.View.Send.ID ||
+					list[0].Until.Sub(list[0].Since) != rig.Month || list[0].App != "shop" || list[0].To != rig.AnaAs {
+					t.Errorf("%+v", list)
+				}
+			})
+		})
+	}
+}
+
+// It holds for thirty days to the microsecond, for the app that met it, for this very address, and through whatever happens to
+// the limiter.
+func TestSuppressed(t *testing.T) {
+	folds := func(s *rig.Settings) {
+		rig.Barring(s)
+		s.Vault.Folding = recipient.Folding{"example.com": {PlusTags: true}}
+		s.SuppressFor = 2 * time.Hour // a month has millions of ticks
+	}
+	rig.InBubbleWith(t, folds, func(r *rig.Rig) {
+		r.Post.Tell(rig.NoSuchUser)
+		r.Send(rig.AskFor(rig.Ana))
+		since := time.Now()
+		r.Find()
+		r.Fails(strings.ToUpper(rig.Ana), "suppressed")
+		r.Lose()
+		ask := rig.AskFor(rig.Ana)
+		ask.Wait = time.Second
+		if a := r.Send(ask); a.View.Send.Reason != "suppressed" {
+			t.Errorf("%+v", a.View.Send)
+		}
+		r.Find()
+		other := r.Send(rig.AskFor("ana.maria+b@example.com")) // the same mailbox perhaps, but not what bounced
+		elsewhere := rig.AskFor(rig.Ana)
+		elsewhere.App = "desk"
+		r.Send(elsewhere)
+		r.Mails(3)
+		if v := r.Get(other.View.ID); v.Send.Status != store.Sent {
+			t.Errorf("another spelling: %+v", v.Send)
+		}
+		rig.Waited(2*time.Hour - time.Since(since) - time.Microsecond)
+		r.Fails(rig.Ana, "suppressed")
+		rig.Waited(time.Microsecond)
+		r.Send(rig.AskFor(rig.Ana))
+		r.Mails(4)
+	})
+}
+
+// The simulator's recipients bounce as often as a front end wants; test recipients are sent nothing that could bounce.
+func TestSimulatorIsNeverSuppressed(t *testing.T) {
+	rig.InBubbleWith(t, rig.Barring, func(r *rig.Rig) {
+		for range 3 {
+			r.Post.Tell(rig.NoSuchUser)
+			r.Fails("bounce@simulator.test", "rejected")
+		}
+		if list := r.Suppressions(); len(list) != 0 {
+			t.Errorf("%+v", list)
+		}
+	})
+}
+
+func TestNothingSuppressesWhereItIsOff(t *testing.T) {
+	off := func(s *rig.Settings) { rig.Barring(s); s.SuppressFor = 0 }
+	rig.InBubbleWith(t, off, func(r *rig.Rig) {
+		for range 3 {
+			r.Post.Tell(rig.NoSuchUser)
+			r.Fails(rig.Ana, "rejected")
+		}
+		r.Bar(rig.Ana, 0) // by hand all the same, for as long as by default
+		r.Fails(rig.Ana, "suppressed")
+		if s := r.Suppressions()[0]; s.Until.Sub(s.Since) != support.DefaultSuppression {
+			t.Errorf("%+v", s)
+		}
+	})
+}
+
+// Asking for a suppressed recipient is free, and bounded by the rule on failures.
+func TestSuppressedIsBoundedByFailures(t *testing.T) {
+	rig.InBubbleWith(t, rig.Barring, func(r *rig.Rig) {
+		r.Bar(rig.Ana, rig.Month)
+		for range rig.Bad {
+			r.Fails(rig.Ana, "suppressed")
+		}
+		if d := r.Refuse(rig.AskFor(rig.Ana)).Quota; len(d.Violated()) != 1 || d.Violated()[0] != "failures" {
+			t.Errorf("%v", d.Violated())
+		}
+		r.Find() // the log knows it too
+		r.Refuse(rig.AskFor(rig.Ana))
+		r.Mails(0)
+	})
+}
+
+func TestSuppressByHandAndLift(t *testing.T) {
+	rig.InBubbleWith(t, rig.Barring, func(r *rig.Rig) {
+		s := r.Bar("ana.maria@EXAMPLE.com", time.Hour)
+		if s.Cause != store.Manual || s.Detail != "asked by telephone" || s.By != "ops" || s.App != "" || s.Send != uuid.Nil || s.To != rig.AnaAs || s.Until.Sub(s.Since) != time.Hour {
+			t.Errorf("%+v", s)
+		}
+		r.Fails(rig.Ana, "suppressed")
+		lift := support.LiftRequest{Channel: "email", To: rig.Ana, Why: "mended", By: "ops"}
+		for _, want := range []int{1, 0} {
+			if list, err := r.Svc.Desk.Lift(r.Context(), lift); len(list) != want || err != nil {
+				t.Fatal(list, err)
+			}
+		}
+		r.Send(rig.AskFor(rig.Ana))
+		r.Mails(1)
+		again := r.Bar(rig.Ana, time.Hour)
+		rig.Waited(rig.Minute)
+		if n, err := r.Svc.Desk.Lift(r.Context(), support.LiftRequest{Channel: "email", Address: again.Address, Why: "as listed"}); len(n) != 1 || err != nil {
+			t.Fatal(n, err)
+		}
+		r.Send(rig.AskFor(rig.Ana))
+
+		for field, wish := range map[string]support.SuppressRequest{
+			"to": {Channel: "email", To: "nobody", Why: "x"}, "channel": {Channel: "pigeon", To: rig.Ana, Why: "x"}, "app": {Channel: "email", To: rig.Ana, App: "nope", Why: "x"},
+			"reason": {Channel: "email", To: rig.Ana}, "for": {Channel: "email", To: rig.Ana, Why: "x", For: support.MaxSuppression + 1},
+		} {
+			_, err := r.Svc.Desk.Suppress(r.Context(), wish)
+			var bad *verification.InvalidError
+			if !errors.As(err, &bad) || bad.Field != field {
+				t.Errorf("%s: %v", field, err)
+			}
+			if field == "for" {
+				continue
+			}
+			if _, err := r.Svc.Desk.Lift(r.Context(), support.LiftRequest{Channel: wish.Channel, To: wish.To, App: wish.App, Why: wish.Why}); !errors.As(err, &bad) || bad.Field != field {
+				t.Errorf("lift, %s: %v", field, err)
+			}
+		}
+		if _, err := r.Svc.Desk.Lift(r.Context(), support.LiftRequest{Channel: "email", Address: again.Address, Why: strings.Repeat("x", 201)}); err == nil {
+			t.Error("a reason without end")
+		}
+	})
+}
+
+// A process that dies after Begin leaves the row to another one, which sends it to nobody either; nor does what waited in
+// the log for room.
+func TestSuppressedIsTakenOver(t *testing.T) {
+	rig.InBubbleWith(t, rig.Barring, func(r *rig.Rig) {
+		r.Bar(rig.Ana, time.Hour)
+		dead := r.Replica(&rig.Postbox{}) // its workers never run: there are none
+		dead.Queue.Capacity = 0           // what it lets in goes back to the log at once
+		a, err := dead.Send(r.Context(), rig.AskFor(rig.Ana))
+		if err != nil || !a.Admitted {
+			t.Fatal(err)
+		}
+		rig.Waited(10 * time.Second)
+		if s := r.Get(a.View.ID).Send; s.Status != store.Failed || s.Reason != "suppressed" || s.Attempt != 2 {
+			t.Errorf("%+v", s)
+		}
+		r.Mails(0)
+	})
+}
+
+// A pause stops what is asked for and what waits for its next try, for whom it names alone; when it ends, codes go out
+// again.
+func TestPaused(t *testing.T) {
+	rig.InBubbleWith(t, rig.Barring, func(r *rig.Rig) {
+		terms := func(pauses ...policy.Pause) {
+			next := r.Svc.Terms()
+			next.Pauses = pauses
+			r.Svc.Change(next)
+		}
+		r.Post.Tell(rig.Failing(delivery.Temporary, "dial", 0, ""))
+		waiting := r.Send(rig.AskFor("bo@example.com"))
+		began := time.Now()
+		terms(policy.Pause{Channel: recipient.Email, Reason: "the server moves"})
+		a := r.Fails(rig.Ana, "paused")
+		if got := r.Get(a.View.ID); got.Send.Status != store.Failed {
+			t.Errorf("%+v", got.Send)
+		}
+		rig.Waited(30 * time.Second)
+		if s := r.Get(waiting.View.ID).Send; s.Status != store.Failed || s.Reason != "paused" {
+			t.Errorf("what waited: %+v", s)
+		}
+		r.Mails(1)
+		terms(policy.Pause{Channel: recipient.SMS}, policy.Pause{Purpose: "login", Reason: "abuse"}, policy.Pause{Channel: recipient.Email, Reason: "the server moves"})
+		if p, ok := r.Svc.Desk.Paused(recipient.Email, "default"); !ok || !p.Since.Equal(began) || p.Reason != "the server moves" {
+			t.Errorf("known since %v: %+v", p.Since.Sub(began), p)
+		}
+		terms(policy.Pause{Purpose: "login"}, policy.Pause{Channel: recipient.SMS, Purpose: "default"})
+		r.Send(rig.AskFor(rig.Ana))
+		r.Mails(2)
+		login := rig.AskFor(rig.Ana)
+		login.Purpose, login.Wait = "login", time.Second
+		if a := r.Send(login); a.View.Send.Reason != "paused" {
+			t.Errorf("%+v", a.View.Send)
+		}
+		if p, _ := r.Svc.Desk.Paused(recipient.Email, "login"); !p.Since.Equal(time.Now()) {
+			t.Errorf("another reason is another pause: %v", p.Since)
+		}
+		terms()
+		if _, ok := r.Svc.Desk.Paused(recipient.Email, "login"); ok {
+			t.Error("still paused")
+		}
+	})
+}
+
+// Test recipients go on while all is paused: nothing of theirs leaves the machine.
+func TestPausedButForTestRecipients(t *testing.T) {
+	change := func(s *rig.Settings) {
+		rig.Barring(s)
+		s.Pauses = []policy.Pause{{Channel: recipient.Email}}
+		s.TestRecipients = map[recipient.Hash]policy.TestRecipient{s.Vault.AddressHash(rig.EmailOf(t, rig.Ana)): {Code: "424242", Expires: time.Now().Add(time.Hour)}}
+	}
+	rig.InBubbleWith(t, change, func(r *rig.Rig) {
+		a := r.Send(rig.AskFor(rig.Ana))
+		if s := r.Get(a.View.ID).Send; s.Status != store.Sent {
+			t.Errorf("%+v", s)
+		}
+		r.Fails("bo@example.com", "paused")
+		if p, ok := r.Svc.Desk.Paused(recipient.Email, "x"); !ok || p.Since.IsZero() {
+			t.Errorf("%+v", p)
+		}
+		if !slices.ContainsFunc(r.Svc.Terms().Pauses, func(p policy.Pause) bool { return !p.Since.IsZero() }) {
+			t.Error("nobody knows since when")
+		}
+	})
+}

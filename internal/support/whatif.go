@@ -1,0 +1,143 @@
+package support
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"sendcode/internal/recipient"
+	"sendcode/internal/store"
+	"sendcode/internal/verification"
+	"sendcode/quota"
+)
+
+// Policy is a policy in force with the purposes that share it.
+type Policy struct {
+	quota.Policy
+	Purposes []string // in order
+}
+
+// Policies are those in force now, by name.
+func (d *Desk) Policies() []Policy {
+	byName := map[string]Policy{}
+	for _, p := range d.Policy.Get().Purposes {
+		byName[p.Policy.Name] = Policy{p.Policy, slices.Sorted(slices.Values(p.Shares))}
+	}
+	var all []Policy
+	for _, p := range byName {
+		all = append(all, p)
+	}
+	slices.SortFunc(all, func(a, b Policy) int { return cmp.Compare(a.Name, b.Name) })
+	return all
+}
+
+// AtLimit are the recipients for which a rule of the policy has no place left, those with the newest send first, at most
+// so many, and how many there are. Only rules of recipients can be asked: the log holds nothing else.
+func (d *Desk) AtLimit(ctx context.Context, p Policy, rule quota.Rule, most int) ([]store.HeavyRecipient, int, error) {
+	now := d.Now()
+	within := now.Sub(quota.Cutoffs([]quota.Rule{rule}, now)[0])
+	crowds, all, err := d.Store.HeavyRecipients(ctx, store.HeavyQuery{Purposes: p.Purposes, Within: within, AtLeast: rule.Limit, Limit: most})
+	if err != nil {
+		return nil, 0, verification.ErrUnavailable
+	}
+	return crowds, all, nil
+}
+
+// Replayed is what other rules would have made of the sends that went out.
+type Replayed struct {
+	Sends, Refused       int            // that were let in, and of them, those that would have been refused
+	Recipients, Affected int            // that were sent to, and of them, those that would have been refused at least once
+	ByRule               map[string]int // refusals by each rule that blocked; one send may be in several
+}
+
+// MaxReplayed is how many sends are replayed at most: they and their recipients are held in memory.
+const MaxReplayed = 2_000_000
+
+// ErrTooMuch says that the log holds more sends of that time than MaxReplayed.
+var ErrTooMuch = errors.New("more sends than can be replayed")
+
+// Replay runs the sends of the time before now through other rules for recipients, as if those had been in force all the
+// time: what they would have refused takes no place. Requests that were refused in truth are not replayed, so it tells what
+// stricter rules would have cost, and nothing about looser ones.
+func (d *Desk) Replay(ctx context.Context, p Policy, rules []quota.Rule, period time.Duration) (Replayed, error) {
+	r := replay{
+		Replayed: Replayed{ByRule: map[string]int{}}, rules: rules, longest: quota.Longest(rules),
+		since: d.Now().Add(-period), history: map[replayedBucket]*replayedPast{},
+	}
+	err := d.Store.CountedSends(ctx, store.LogClock, period+r.longest, func(c store.CountedSend) error {
+		if !slices.Contains(p.Purposes, c.Purpose) {
+			return nil
+		}
+		return r.decide(c)
+	})
+	switch {
+	case errors.Is(err, ErrTooMuch):
+		return Replayed{}, err
+	case err != nil:
+		return Replayed{}, verification.ErrUnavailable
+	}
+	return r.Replayed, nil
+}
+
+type replayedBucket struct {
+	app       string
+	channel   recipient.Channel
+	recipient recipient.Hash
+}
+
+// replayedPast is what counts of a bucket, oldest first.
+type replayedPast struct {
+	events  []quota.Event
+	seen    bool // within the period
+	refused bool
+}
+
+type replay struct {
+	Replayed
+	rules   []quota.Rule
+	longest time.Duration
+	since   time.Time
+	history map[replayedBucket]*replayedPast
+	read    int
+}
+
+// decide takes the next send. Those before the period only count.
+func (r *replay) decide(c store.CountedSend) error {
+	if r.read++; r.read > MaxReplayed {
+		return ErrTooMuch
+	}
+	b := replayedBucket{c.App, c.Channel, c.Recipient}
+	past, ok := r.history[b]
+	if !ok {
+		past = &replayedPast{}
+		r.history[b] = past
+	}
+	now := c.Event.At
+	past.events = slices.DeleteFunc(past.events, func(e quota.Event) bool { return now.Sub(e.At) >= r.longest })
+	d := quota.Evaluate(r.rules, map[quota.Scope][]quota.Event{quota.Recipient: past.events}, now)
+	if d.Allowed() {
+		past.events = append(past.events, c.Event)
+	}
+	if !now.After(r.since) {
+		return nil
+	}
+	r.Sends++
+	if !past.seen {
+		past.seen = true
+		r.Recipients++
+	}
+	if d.Allowed() {
+		return nil
+	}
+	r.Refused++
+	if !past.refused {
+		past.refused = true
+		r.Affected++
+	}
+	for _, name := range d.Violated() {
+		r.ByRule[name]++
+	}
+	return nil
+}

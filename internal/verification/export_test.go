@@ -1,0 +1,64 @@
+package verification
+
+import (
+	"context"
+
+	"github.com/google/uuid"
+
+	"sendcode/internal/policy"
+	"sendcode/internal/recipient"
+	"sendcode/internal/store"
+	"sendcode/quota"
+)
+
+// What tests of the use cases look at from outside.
+const (
+	ClaimLease        = claimLease
+	LockoutRemembered = lockoutRemembered
+	Abreast           = abreast
+	Pace              = pace
+)
+
+type (
+	Asked    = asked
+	KeyClaim = claim
+)
+
+func (s *Service) Understand(ctx context.Context, ask Ask) (Asked, error) {
+	return s.understand(ctx, ask)
+}
+
+func (a asked) Subject() policy.Subject { return a.subject }
+
+func (s *Service) Claim(ctx context.Context, a Asked) (KeyClaim, error) { return s.claim(ctx, a) }
+
+func (c claim) SendID() uuid.UUID { return c.send }
+
+func (c claim) Inherited() bool { return c.inherited }
+
+func (s *Service) Take(ctx context.Context, a Asked, c KeyClaim) (quota.Decision, error) {
+	return s.take(ctx, a, c)
+}
+
+func (s *Service) Begin(ctx context.Context, a Asked, c KeyClaim, d quota.Decision) (store.Begun, error) {
+	return s.begin(ctx, a, c, d)
+}
+
+func (s *Service) Decide(ctx context.Context, a Asked, c KeyClaim) (Answer, error) {
+	var err error
+	if a.slot, err = s.recipients.enter(ctx, "a line"); err != nil {
+		return Answer{}, err
+	}
+	return s.decide(ctx, a, c)
+}
+
+func (s *Service) Fresh(p policy.Purpose, to recipient.Recipient) (store.Verification, error) {
+	return s.fresh(asked{purpose: p, to: to})
+}
+
+// Lines is how many recipients have a line.
+func (s *Service) Lines() int {
+	s.recipients.mu.Lock()
+	defer s.recipients.mu.Unlock()
+	return len(s.recipients.of)
+}

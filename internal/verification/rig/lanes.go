@@ -1,0 +1,7 @@
+package rig
+
+import (
+	"fmt"
+)
+
+func NthNumber(n int) string { return fmt.Sprintf("+49151%08d", 20_000_000+n) }

@@ -1,0 +1,157 @@
+// Package verificationtest joins the use cases, the outbox, the jobs and support into one process for tests, as internal/app does it
+// for the service.
+package verificationtest
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"sendcode/internal/feedback"
+	"sendcode/internal/gates"
+	"sendcode/internal/jobs"
+	"sendcode/internal/outbox"
+	"sendcode/internal/policy"
+	"sendcode/internal/refusals"
+	"sendcode/internal/store"
+	"sendcode/internal/support"
+	"sendcode/internal/vault"
+	"sendcode/internal/verification"
+)
+
+// Settings are what tests choose.
+type Settings struct {
+	policy.Set
+	Vault    vault.Vault
+	Marks    []string
+	Lease    time.Duration
+	Tick     time.Duration
+	Workers  int
+	Capacity int // of the outbox
+	Watch    store.PrefixWatch
+	AskAfter time.Duration
+	Receipts outbox.Receipts // nil: no carrier is asked
+}
+
+// Log is the log as all parts of a process need it.
+type Log interface {
+	verification.Store
+	outbox.Store
+	gates.Log
+	refusals.Log
+	jobs.Store
+	support.Store
+	feedback.ReceiptStore
+	feedback.EventStore
+}
+
+// Mails are the templates of mails.
+type Mails interface {
+	support.Mails
+	verification.Languages
+}
+
+// Texts are the templates of text messages.
+type Texts interface {
+	support.Texts
+	verification.Languages
+}
+
+// Parts are what a process works with.
+type Parts struct {
+	Limiter gates.Limiter
+	Log     Log
+	Mails   Mails
+	Sender  outbox.Sender
+	Texts   Texts          // with Carrier
+	Carrier outbox.Carrier // nil: there are no text messages
+	Logger  *slog.Logger
+	Now     func() time.Time // nil: time.Now
+}
+
+// Process is the use cases with all that works beside them.
+type Process struct {
+	*verification.Service
+	Desk      *support.Desk
+	Rebuilder *gates.Gate
+	Queue     *outbox.Outbox
+	Receipts  *feedback.Receipts
+	Providers *feedback.Providers
+	Log       *jobs.Log
+	Table     []jobs.Job
+	tick      time.Duration
+}
+
+// New puts a process together. Nothing runs in the background until Run.
+func New(s Settings, p Parts) *Process {
+	if p.Now == nil {
+		p.Now = time.Now
+	}
+	in := policy.NewInForce(s.Set, p.Now)
+	gate := gates.New(p.Limiter, p.Log, in, p.Now, p.Logger)
+	refused := refusals.New(p.Log, p.Now, p.Logger)
+	ids := &store.IDs{}
+	queue := outbox.New(outbox.Config{
+		MailFrom: "Shop <no-reply@shop.example>", Domain: "shop.example", Marks: s.Marks, Lease: s.Lease, Tick: s.Tick,
+		Workers: s.Workers, Capacity: s.Capacity, Watch: s.Watch, AskAfter: s.AskAfter,
+	}, outbox.Parts{
+		Store: p.Log, Gate: gate, Policy: in, Vault: s.Vault, Renderer: p.Mails, Sender: p.Sender, Texts: p.Texts, Carrier: p.Carrier,
+		Receipts: s.Receipts, IDs: ids, Now: p.Now, Logger: p.Logger,
+	})
+	codes := verification.Parts{
+		Store: p.Log, Gate: gate, Outbox: queue, Refusals: refused, Policy: in, Vault: s.Vault, Mails: p.Mails,
+		Lease: queue.Lease, IDs: ids, Now: p.Now, Logger: p.Logger,
+	}
+	desk := support.Parts{
+		Store: p.Log, Limiter: gate, Outbox: queue, Refusals: refused, Policy: in, Vault: s.Vault, Mails: p.Mails, Now: p.Now, Logger: p.Logger,
+	}
+	if p.Carrier != nil {
+		codes.Texts, desk.Texts = p.Texts, p.Texts
+	}
+	o := &Process{
+		Service: verification.New(codes), Rebuilder: gate, Queue: queue, tick: s.Tick,
+		Receipts:  &feedback.Receipts{Store: p.Log, Carriers: s.Receipts, Vault: s.Vault, Logger: p.Logger},
+		Providers: &feedback.Providers{Store: p.Log, Policy: in, Vault: s.Vault, Logger: p.Logger},
+		Log:       &jobs.Log{Store: p.Log, Policy: in, Watch: s.Watch, Tick: s.Tick, Now: p.Now, Logger: p.Logger},
+	}
+	desk.Codes = o.Service
+	o.Desk = support.New(desk)
+	o.Table = append(o.Log.Table(),
+		jobs.Job{Name: "refusals", Run: jobs.Simple(refused.Flush), AtStop: true},
+		jobs.Job{Name: "alarms", Run: jobs.Simple(o.LogAlarms)},
+	)
+	if s.Receipts != nil && s.AskAfter > 0 {
+		o.Table = append(o.Table, jobs.Job{Name: "receipts", Run: o.Receipts.Poll})
+	}
+	return o
+}
+
+// Run works in the background until ctx ends.
+func (p *Process) Run(ctx context.Context) {
+	var work sync.WaitGroup
+	work.Go(func() { p.Queue.Run(ctx) })
+	work.Go(func() { jobs.Run(ctx, p.Table, p.tick, p.Logger) })
+	work.Wait()
+}
+
+// Terms are the policies in force.
+func (p *Process) Terms() policy.Set { return p.Policy.Get() }
+
+// Change puts other policies in force.
+func (p *Process) Change(to policy.Set) bool { return p.Policy.Change(to) }
+
+// Use changes the keys of all parts.
+func (p *Process) Use(keys vault.Vault) {
+	p.Vault, p.Desk.Vault, p.Queue.Vault, p.Receipts.Vault, p.Providers.Vault = keys, keys, keys, keys, keys
+}
+
+// Observer is all that a process may observe.
+type Observer interface {
+	verification.Observer
+	outbox.Observer
+	jobs.Observer
+}
+
+// Observe changes the observer of all parts.
+func (p *Process) Observe(o Observer) { p.Observer, p.Queue.Observer, p.Log.Observer = o, o, o }
