@@ -19,14 +19,14 @@ func (r *rig) pausedPrefix(prefix string) store.PrefixPause {
 		row := r.row(fmt.Sprintf("p%d@example.com", n))
 		row.ID, row.Channel, row.To, row.Prefix, row.Country = r.id(), recipient.SMS, prefix+"•••21", prefix, "DE"
 		begun, err := r.log.Begin(context.Background(), store.Intent{
-			Send: row, Purposes: []string{"login"}, Life: 10 * time.Minute, Lease: time.Minute,
+			Send: row, Purposes: []string{"login"}, TTL: 10 * time.Minute, Lease: time.Minute,
 			Verification: store.Verification{ID: "v" + row.ID.String(), KeyID: "k", CodeLength: 6, MaxAttempts: 5},
 		})
 		r.must(err)
 		r.finish(begun.Send, store.Outcome{Status: store.Sent, Provider: "carrier"})
 	}
 	r.clock.add(10 * time.Minute)
-	started, err := r.log.PausePrefixes(context.Background(), store.PrefixWatch{Sends: 5, Percent: 10, Within: time.Hour, Life: 10 * time.Minute, For: time.Hour})
+	started, err := r.log.PausePrefixes(context.Background(), store.PrefixWatch{Sends: 5, Approved: 10, Within: time.Hour, TTL: 10 * time.Minute, Pause: time.Hour})
 	r.must(err)
 	if len(started) != 1 {
 		r.Fatalf("%+v", started)
@@ -115,7 +115,7 @@ func TestVerdictOnAPausedPrefix(t *testing.T) {
 	row := r.row("q@example.com")
 	row.ID, row.Channel, row.To, row.Prefix, row.Country = r.id(), recipient.SMS, "+49 151•••21", "+49151", "DE"
 	begun, err := r.log.Begin(context.Background(), store.Intent{
-		Send: row, Purposes: []string{"login"}, Life: 10 * time.Minute, Lease: time.Minute,
+		Send: row, Purposes: []string{"login"}, TTL: 10 * time.Minute, Lease: time.Minute,
 		Verification: store.Verification{ID: "v" + row.ID.String(), KeyID: "k", CodeLength: 6, MaxAttempts: 5},
 	})
 	r.must(err)

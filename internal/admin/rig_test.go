@@ -184,7 +184,7 @@ func (r *rig) begin(to string, changes ...func(*store.Send)) store.Begun {
 		Sealed: r.sealed("v"+row.ID.String(), to), Nonce: make([]byte, 16), KeyID: "k", CodeLength: 6, Alphabet: "digits", Holder: "h", MaxAttempts: 5, Reference: row.Reference,
 	}
 	begun, err := r.log.Begin(context.Background(), store.Intent{
-		Send: row, Verification: v, Rules: testRules, Purposes: []string{row.Purpose}, Life: 10 * time.Minute, MinLife: 2 * time.Minute, Lease: 8 * time.Second,
+		Send: row, Verification: v, Rules: testRules, Purposes: []string{row.Purpose}, TTL: 10 * time.Minute, MinLife: 2 * time.Minute, Lease: 8 * time.Second,
 	})
 	r.must(err)
 	if !begun.Admitted {

@@ -190,7 +190,7 @@ func TestStoryOfWhatWasHandedToNobody(t *testing.T) {
 	r.must(err)
 	row := r.row("ana@example.com")
 	begun, err := r.log.Begin(context.Background(), store.Intent{
-		Send: row, Address: hash, Purposes: []string{"login"}, Life: 10 * time.Minute, Lease: 8 * time.Second,
+		Send: row, Address: hash, Purposes: []string{"login"}, TTL: 10 * time.Minute, Lease: 8 * time.Second,
 		Verification: store.Verification{ID: "v", Nonce: make([]byte, 16), KeyID: "k", CodeLength: 6, Alphabet: "digits", MaxAttempts: 5},
 	})
 	r.must(err)

@@ -60,7 +60,7 @@ func (f *followed) beginOn(ch recipient.Channel, app string) uuid.UUID {
 	binary.BigEndian.PutUint64(id[:], uint64(time.Now().UnixMilli())<<16|0x7000)
 	_, err := f.log.Begin(f.Context(), store.Intent{
 		Send:     store.Send{ID: id, App: app, Channel: ch, Purpose: "login"},
-		Purposes: []string{"login"}, Life: time.Hour, Lease: time.Hour, Verification: store.Verification{ID: "v" + id.String(), MaxAttempts: 5},
+		Purposes: []string{"login"}, TTL: time.Hour, Lease: time.Hour, Verification: store.Verification{ID: "v" + id.String(), MaxAttempts: 5},
 	})
 	if err != nil {
 		f.Fatal(err)

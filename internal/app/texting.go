@@ -96,7 +96,7 @@ func (a *App) watchOf() store.PrefixWatch {
 	for _, p := range a.cfg.Purposes {
 		life = max(life, p.TTL)
 	}
-	return store.PrefixWatch{Sends: w.Sends, Percent: w.Approved, Within: w.Within, Life: life, For: w.Pause, Exempt: w.Exempt}
+	return store.PrefixWatch{Sends: w.Sends, Approved: w.Approved, Within: w.Within, TTL: life, Pause: w.Pause, Exempt: w.Exempt}
 }
 
 func (a *App) carrierMoved(h delivery.Health) {

@@ -22,7 +22,7 @@ import (
 
 func watched(s *rig.Settings) {
 	rig.ToNumbers("DE", "US")(s)
-	s.Watch = store.PrefixWatch{Sends: 20, Percent: 10, Within: time.Hour, Life: 10 * time.Minute, For: time.Hour}
+	s.Watch = store.PrefixWatch{Sends: 20, Approved: 10, Within: time.Hour, TTL: 10 * time.Minute, Pause: time.Hour}
 }
 
 // Codes go to a prefix and none comes back: it is paused, people are alerted, nothing leaves, the place is given back. Others,

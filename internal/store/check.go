@@ -56,7 +56,7 @@ func Checked(in Intent) (Intent, error) {
 		return in, Bad("an intent names its send, verification, app, channel and purpose")
 	case s.Clock != LogClock && s.TakenAt.IsZero():
 		return in, Bad("no instant on clock %q", s.Clock)
-	case in.Life < time.Microsecond || in.Lease < time.Microsecond || in.MinLife < 0 || v.MaxAttempts < 1:
+	case in.TTL < time.Microsecond || in.Lease < time.Microsecond || in.MinLife < 0 || v.MaxAttempts < 1:
 		return in, Bad("life, lease and tries are positive")
 	case v.ByBrowser && v.Holder != "":
 		return in, Bad("a browser holds its verifications by their IDs")

@@ -25,7 +25,7 @@ type Intent struct {
 	Rejections   quota.Rule     // bounds the recipient's rejected sends, of every purpose; slides; without a limit there is none
 	Purposes     []string       // the purposes that share the policy, Send's own too: their sends are the bucket's history
 	Verification Verification   // opened when none can be joined; what it shares with Send is taken from there
-	Life         time.Duration  // of a verification opened now
+	TTL          time.Duration  // of a verification opened now
 	Join         string         // ID of the verification to resend; empty: one of the same holder, app, channel, recipient and purpose
 	MinLife      time.Duration  // a verification with less life left is not joined
 	Lease        time.Duration  // how long the first attempt holds the row

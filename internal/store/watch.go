@@ -15,12 +15,12 @@ import (
 
 // PrefixWatch says what is looked at, and what has a prefix paused.
 type PrefixWatch struct {
-	Sends   int           // text messages from which on a share says something, at least 1
-	Percent int           // approved of a hundred, below which a prefix is paused, 1 to 50
-	Within  time.Duration // over which it is counted
-	Life    time.Duration // of a code: younger ones may still come back, and are not counted
-	For     time.Duration // that a pause lasts; one after another doubles it, up to maxPause
-	Exempt  []string      // beginnings of prefixes that are never paused
+	Sends    int           // text messages from which on a share says something, at least 1
+	Approved int           // approved of a hundred, below which a prefix is paused, 1 to 50
+	Within   time.Duration // over which it is counted
+	TTL      time.Duration // of a code: younger ones may still come back, and are not counted
+	Pause    time.Duration // that a pause lasts; one after another doubles it, up to maxPause
+	Exempt   []string      // beginnings of prefixes that are never paused
 }
 
 // Bounds of a watch.
@@ -88,7 +88,7 @@ type PrefixLifting struct {
 
 // Check says what is wrong with it, in an error that wraps ErrBadRequest.
 func (w PrefixWatch) Check() error {
-	if w.Sends < 1 || w.Percent < 1 || w.Percent > 50 || w.Within <= 0 || w.Life < 0 || w.For < time.Second || w.For > maxPause {
+	if w.Sends < 1 || w.Approved < 1 || w.Approved > 50 || w.Within <= 0 || w.TTL < 0 || w.Pause < time.Second || w.Pause > maxPause {
 		return Bad("a watch counts sends over some time, below half of them, and pauses for a second to a day")
 	}
 	return nil
@@ -120,7 +120,7 @@ type PrefixRecords interface {
 
 // PausePrefixes is Watch over a book at the log's now.
 func (w PrefixWatch) PausePrefixes(now time.Time, b PrefixRecords) (started []PrefixPause, err error) {
-	to := now.Add(-w.Life.Truncate(time.Microsecond))
+	to := now.Add(-w.TTL.Truncate(time.Microsecond))
 	from := to.Add(-w.Within.Truncate(time.Microsecond))
 	found, err := b.Poor(w, from, to)
 	if err != nil {
@@ -134,7 +134,7 @@ func (w PrefixWatch) PausePrefixes(now time.Time, b PrefixRecords) (started []Pr
 		if err != nil {
 			return nil, err
 		}
-		if usual != NoUsual && usual < 2*w.Percent {
+		if usual != NoUsual && usual < 2*w.Approved {
 			continue // its codes seldom come back from anywhere: that says nothing of this prefix
 		}
 		p, err := w.started(b, c, usual, now)
@@ -167,7 +167,7 @@ func (w PrefixWatch) started(b PrefixRecords, c Conversion, usual int, now time.
 	if err != nil {
 		return PrefixPause{}, err
 	}
-	lasts := w.For.Truncate(time.Microsecond)
+	lasts := w.Pause.Truncate(time.Microsecond)
 	for ; earlier > 0 && lasts < maxPause; earlier-- {
 		lasts *= 2
 	}

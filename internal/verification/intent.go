@@ -32,7 +32,7 @@ func (s *Service) intent(a asked, id uuid.UUID, d quota.Decision) (store.Intent,
 	return store.Intent{
 		Send: row, Verification: fresh, Join: a.join, Address: s.Vault.AddressHash(a.to),
 		Rules: policy.ForLog(a.purpose.Policy.Rules), Rejections: policy.FailureRule(a.purpose.Policy.Rules), Purposes: a.purpose.Shares,
-		Life: a.purpose.TTL, MinLife: MinLife(a.purpose.TTL), Lease: s.Lease,
+		TTL: a.purpose.TTL, MinLife: MinLife(a.purpose.TTL), Lease: s.Lease,
 	}, nil
 }
 

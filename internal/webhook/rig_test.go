@@ -107,7 +107,7 @@ func (r *rig) happens(app string) uuid.UUID {
 	binary.BigEndian.PutUint32(id[12:], r.serial)
 	in := store.Intent{
 		Send:     store.Send{ID: id, App: app, Channel: "email", Purpose: "login"},
-		Purposes: []string{"login"}, Life: time.Hour, Lease: time.Minute, Verification: store.Verification{ID: "v-" + id.String(), MaxAttempts: 5},
+		Purposes: []string{"login"}, TTL: time.Hour, Lease: time.Minute, Verification: store.Verification{ID: "v-" + id.String(), MaxAttempts: 5},
 	}
 	if _, err := r.log.Begin(r.Context(), in); err != nil {
 		r.Fatal(err)

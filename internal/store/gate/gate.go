@@ -185,7 +185,7 @@ func newer(a, b store.Verification) bool {
 func opened(in store.Intent, now time.Time) store.Verification {
 	v := in.Verification
 	v.Sealed, v.Nonce = slices.Clone(v.Sealed), slices.Clone(v.Nonce)
-	v.CreatedAt, v.ExpiresAt = now, now.Add(in.Life.Truncate(time.Microsecond))
+	v.CreatedAt, v.ExpiresAt = now, now.Add(in.TTL.Truncate(time.Microsecond))
 	v.Attempts, v.Sends, v.ApprovedAt, v.CanceledAt, v.Forgiven = 0, 0, time.Time{}, time.Time{}, 0
 	return v
 }

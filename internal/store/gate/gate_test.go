@@ -18,7 +18,7 @@ func ask(limit int, window time.Duration, change ...func(*store.Intent)) store.I
 	in := store.Intent{
 		Send:         store.Send{ID: uuid.UUID{15: 9}, App: "shop", Channel: recipient.Email, Purpose: "login", Recipient: recipient.Hash{1}, Clock: store.LogClock},
 		Verification: store.Verification{ID: "new", App: "shop", Channel: recipient.Email, Purpose: "login", Recipient: recipient.Hash{1}, Holder: "session", MaxAttempts: 5},
-		Purposes:     []string{"login"}, Life: 10 * time.Minute, MinLife: 2 * time.Minute, Lease: 8 * time.Second,
+		Purposes:     []string{"login"}, TTL: 10 * time.Minute, MinLife: 2 * time.Minute, Lease: 8 * time.Second,
 		Rules: []quota.Rule{{Name: "rule", Scope: quota.Recipient, Limit: limit, Window: window}},
 	}
 	for _, c := range change {

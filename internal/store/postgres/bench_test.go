@@ -109,7 +109,7 @@ func benchIntent(b *testing.B) store.Intent {
 			ID: id, App: "shop", Channel: recipient.Email, Purpose: "login", Recipient: who, To: "a•••@example.com", Locale: "en",
 			IP: "192.0.2.0/24", TakenAt: now, Clock: "redis-0123456789abcdef",
 		},
-		Rules: storetest.DefaultRules, Purposes: []string{"login", "signup"}, Life: 10 * time.Minute, MinLife: 2 * time.Minute, Lease: 8 * time.Second,
+		Rules: storetest.DefaultRules, Purposes: []string{"login", "signup"}, TTL: 10 * time.Minute, MinLife: 2 * time.Minute, Lease: 8 * time.Second,
 		Verification: store.Verification{
 			ID: "v-" + id.String(), Sealed: make([]byte, 60), Holder: "s:abcdefghijklmnopqrstuv", Nonce: id[:], KeyID: "k1", CodeLength: 6, Alphabet: "digits", MaxAttempts: 5,
 		},

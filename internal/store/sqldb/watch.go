@@ -66,7 +66,7 @@ type sqlBook struct{ q Tx }
 
 // Poor implements store.PrefixRecords.
 func (b sqlBook) Poor(w store.PrefixWatch, from, to time.Time) ([]store.Conversion, error) {
-	return All(b.q, conversionFields, poorSQL, Args{"from": from, "to": to, "sends": w.Sends, "percent": w.Percent, "most": store.MaxStarted})
+	return All(b.q, conversionFields, poorSQL, Args{"from": from, "to": to, "sends": w.Sends, "percent": w.Approved, "most": store.MaxStarted})
 }
 
 // Share implements store.PrefixRecords.

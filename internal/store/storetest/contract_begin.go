@@ -243,7 +243,7 @@ func badIntents(t *testing.T, f *Fixture) {
 		"no purpose":       func(in *store.Intent) { in.Send.Purpose = ""; in.Purposes = []string{""} },
 		"foreign purpose":  func(in *store.Intent) { in.Send.Purpose = "gift" },
 		"no instant":       func(in *store.Intent) { in.Send.Clock = "redis" },
-		"no life":          func(in *store.Intent) { in.Life = 0 },
+		"no life":          func(in *store.Intent) { in.TTL = 0 },
 		"no lease":         func(in *store.Intent) { in.Lease = 0 },
 		"no tries":         func(in *store.Intent) { in.Verification.MaxAttempts = 0 },
 		"negative life":    func(in *store.Intent) { in.MinLife = -1 },

@@ -98,7 +98,7 @@ func joinNewest(t *testing.T, f *Fixture) {
 	held := func(holder string) func(*store.Intent) {
 		return func(in *store.Intent) { in.Verification.Holder = holder }
 	}
-	older := f.Admit(t, f.Intent(1, held("s:1"), func(in *store.Intent) { in.Life = time.Hour }))
+	older := f.Admit(t, f.Intent(1, held("s:1"), func(in *store.Intent) { in.TTL = time.Hour }))
 	f.Pass(time.Second)
 	// A second one of the same holder exists only once the first can't be joined.
 	newer := f.Admit(t, f.Intent(1, held("s:1"), func(in *store.Intent) { in.MinLife = 2 * time.Hour }))

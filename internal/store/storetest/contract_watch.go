@@ -13,7 +13,7 @@ import (
 )
 
 // watching is the watch of these tests.
-var watching = store.PrefixWatch{Sends: 10, Percent: 10, Within: time.Hour, Life: 10 * time.Minute, For: time.Hour}
+var watching = store.PrefixWatch{Sends: 10, Approved: 10, Within: time.Hour, TTL: 10 * time.Minute, Pause: time.Hour}
 
 // text is a text message to a number that begins so.
 func text(prefix, country string) func(*store.Intent) {
@@ -308,8 +308,8 @@ func watchList(t *testing.T, f *Fixture) {
 	_, _, err = f.PrefixPauses(t.Context(), store.PrefixPauseFilter{})
 	Is(t, err, store.ErrBadRequest)
 	for _, change := range []func(*store.PrefixWatch){
-		func(w *store.PrefixWatch) { w.Sends = 0 }, func(w *store.PrefixWatch) { w.Percent = 0 }, func(w *store.PrefixWatch) { w.Percent = 51 }, func(w *store.PrefixWatch) { w.Within = 0 },
-		func(w *store.PrefixWatch) { w.Life = -1 }, func(w *store.PrefixWatch) { w.For = 0 }, func(w *store.PrefixWatch) { w.For = 25 * time.Hour },
+		func(w *store.PrefixWatch) { w.Sends = 0 }, func(w *store.PrefixWatch) { w.Approved = 0 }, func(w *store.PrefixWatch) { w.Approved = 51 }, func(w *store.PrefixWatch) { w.Within = 0 },
+		func(w *store.PrefixWatch) { w.TTL = -1 }, func(w *store.PrefixWatch) { w.Pause = 0 }, func(w *store.PrefixWatch) { w.Pause = 25 * time.Hour },
 	} {
 		w := watching
 		change(&w)
