@@ -33,7 +33,7 @@ func TestQuota15FailuresAreLookedAtAndComeByRecord(t *testing.T) {
 			d := w.takeFrom(w.id(), rules)
 			same(t, "admitted", d.Admitted, true)
 			same(t, "failures after a take", d.Rules[1].Used, 0)
-			same(t, "told while it does not block", len(d.Told().Rules), 1)
+			same(t, "told while it does not block", len(d.Public().Rules), 1)
 		}
 		w.fail("one")
 		w.pass(time.Minute)
@@ -46,8 +46,8 @@ func TestQuota15FailuresAreLookedAtAndComeByRecord(t *testing.T) {
 		same(t, "wait", d.RetryAfter(), 59*time.Minute)
 		same(t, "failures", d.Rules[1].Used, 2)
 		same(t, "nothing is spent", d.Rules[0].Used, 1)
-		same(t, "told while it blocks", len(d.Told().Rules), 2)
-		same(t, "allowed", d.Told().Allowed(), false)
+		same(t, "told while it blocks", len(d.Public().Rules), 2)
+		same(t, "allowed", d.Public().Allowed(), false)
 		w.pass(59*time.Minute - µs)
 		same(t, "1 µs before the first leaves", w.takeFrom(w.id(), rules).Admitted, false)
 		w.pass(µs)
@@ -81,7 +81,7 @@ func TestQuota15ObservedFailures(t *testing.T) {
 		d := w.takeFrom(w.id(), rules)
 		same(t, "admitted", d.Admitted, true)
 		sameList(t, "observed with one", d.Observed(), []string{"failures"})
-		same(t, "told", len(d.Told().Rules), 1)
+		same(t, "told", len(d.Public().Rules), 1)
 	})
 }
 

@@ -141,9 +141,9 @@ func (d Decision) Violated() []string {
 	return names
 }
 
-// Told is the decision as clients may hear of it: without the rules that observe, which limit nobody, and without those of
+// Public is the decision as clients may read it: without the rules that observe, which limit nobody, and without those of
 // a scope that is only looked at, but for one that blocks.
-func (d Decision) Told() Decision {
+func (d Decision) Public() Decision {
 	d.Rules = slices.DeleteFunc(slices.Clone(d.Rules), func(s State) bool {
 		return s.Observe || !s.Scope.Counted() && !s.blocks()
 	})

@@ -105,7 +105,7 @@ func quotaViewOf(s store.Send, d quota.Decision, err error, w words) quotaView {
 		return quotaView{Reason: w.say("quota.away")}
 	}
 	v := quotaView{As: w.tell("quota.now", plain("app", s.App), plain("purpose", s.Purpose), at("at", d.At))}
-	for _, rule := range d.Told().Rules {
+	for _, rule := range d.Public().Rules {
 		v.Rows = append(v.Rows, pipsOf(rule, w))
 	}
 	return v

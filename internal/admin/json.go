@@ -200,7 +200,7 @@ func quotaOf(d quota.Decision) *quotaJSON {
 		out.BlockedBy = &worst.Name
 		out.RetryAt = stamp(freeAt(d, worst))
 	}
-	for _, s := range d.Told().Rules {
+	for _, s := range d.Public().Rules {
 		out.Rules = append(out.Rules, ruleJSON{
 			Name: s.Name, Limit: s.Limit, Window: quota.Seconds(s.Window), Remaining: s.Remaining(), ResetAfter: quota.Seconds(s.ResetAfter),
 		})

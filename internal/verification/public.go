@@ -12,7 +12,7 @@ import (
 // A secret key, and a browser while its verification is pending, read every rule, the browser the one on spellings only while
 // that refuses. Any other browser reads the one rule that refuses it, and nothing where none does.
 func Public(d quota.Decision, c Caller, own State) quota.Decision {
-	d = d.Told()
+	d = d.Public()
 	if c.Kind == Secret {
 		return d
 	}

@@ -36,7 +36,7 @@ type Rule struct {
 
 // Describe is the decision as a JSON answer shows it, told of what limits the client alone.
 func Describe(d quota.Decision) *Quota {
-	d = d.Told()
+	d = d.Public()
 	out := &Quota{Allowed: d.Allowed(), RetryAfter: quota.Seconds(d.RetryAfter()), Rules: []Rule{}}
 	if worst, blocked := d.Blocking(); blocked {
 		out.BlockedBy = worst.Name
@@ -57,7 +57,7 @@ func instant(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.00
 // every rule as a policy, and the one rule that a client has to mind first. No partition key is sent: it could only
 // come from whom the rule counts. A decision without rules, or with none that limits the client, writes nothing.
 func SetRateLimit(h http.Header, d quota.Decision) error {
-	d = d.Told()
+	d = d.Public()
 	if len(d.Rules) == 0 {
 		return nil
 	}
