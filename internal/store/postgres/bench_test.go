@@ -3,7 +3,10 @@ package postgres
 import (
 	"encoding/binary"
 	"fmt"
+	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -114,4 +117,144 @@ func benchIntent(b *testing.B) store.Intent {
 			ID: "v-" + id.String(), Sealed: make([]byte, 60), Holder: "s:abcdefghijklmnopqrstuv", Nonce: id[:], KeyID: "k1", CodeLength: 6, Alphabet: "digits", MaxAttempts: 5,
 		},
 	}
+}
+
+// BenchmarkSend measures Begin and Finish of sends to fresh recipients, at one caller and at 64: sends per second, the server's
+// processor time and WAL for each. The server does not wait for its disk.
+//
+//	go test -run '^$' -bench Send -benchtime 10000x ./internal/store/postgres
+func BenchmarkSend(b *testing.B) {
+	server := parts.Postgres(b)
+	url := server.NewDatabase(b)
+	if err := Migrate(b.Context(), url); err != nil {
+		b.Fatal(err)
+	}
+	log, err := Open(b.Context(), url)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { _ = log.Close() })
+	conn, err := pgx.Connect(b.Context(), url)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer conn.Close(b.Context())
+	var serial atomic.Uint64
+	for _, callers := range []int{1, 64} {
+		b.Run(fmt.Sprintf("callers=%d", callers), func(b *testing.B) {
+			var before, after int64
+			position(b, conn, &before)
+			busy := busyOf(b, server.PID())
+			benchBegin(b, callers, func(in store.Intent) error {
+				in.Send.Recipient = recipient.Hash{}
+				binary.BigEndian.PutUint64(in.Send.Recipient[:], serial.Add(1)*0x9e3779b97f4a7c15)
+				begun, err := log.Begin(b.Context(), in)
+				if err == nil && !begun.Admitted {
+					err = fmt.Errorf("refused")
+				}
+				if err == nil {
+					_, err = log.Finish(b.Context(), store.Outcome{Held: store.Held{ID: in.Send.ID, Attempt: 1}, Status: store.Sent, Provider: "mx.example.net", ProviderCode: "250 2.0.0"})
+				}
+				return err
+			})
+			busy = busyOf(b, server.PID()) - busy
+			position(b, conn, &after)
+			b.ReportMetric(float64(busy)/1000/float64(b.N), "server-µs/send")
+			b.ReportMetric(float64(after-before)/float64(b.N), "WAL-B/send")
+		})
+	}
+}
+
+func position(b *testing.B, conn *pgx.Conn, at *int64) {
+	b.Helper()
+	if err := conn.QueryRow(b.Context(), `SELECT (pg_current_wal_insert_lsn() - '0/0')::bigint`).Scan(at); err != nil {
+		b.Fatal(err)
+	}
+}
+
+// busyOf is the processor time in ns of all children of a process.
+func busyOf(b *testing.B, parent int) (ns int64) {
+	b.Helper()
+	stats, err := filepath.Glob("/proc/[0-9]*/stat")
+	if err != nil {
+		b.Fatal(err)
+	}
+	for _, name := range stats {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			continue // it ended
+		}
+		fields := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))
+		if fields[1] != strconv.Itoa(parent) {
+			continue
+		}
+		sched, err := os.ReadFile(filepath.Join(filepath.Dir(name), "schedstat"))
+		if err != nil {
+			continue
+		}
+		n, _ := strconv.ParseInt(strings.Fields(string(sched))[0], 10, 64)
+		ns += n
+	}
+	return ns
+}
+
+// BenchmarkFinish measures how sends are ended by 64 callers: with nobody to tell, which runs the statement that it ran
+// before there were events; with each told; and with every tenth told, whose neighbours share its statement.
+//
+//	go test -run '^$' -bench Finish -benchtime 20000x -count 5 ./internal/store/postgres
+func BenchmarkFinish(b *testing.B) {
+	server := parts.Postgres(b)
+	syncing(b, server)
+	url := server.NewDatabase(b)
+	if err := Migrate(b.Context(), url); err != nil {
+		b.Fatal(err)
+	}
+	log, err := Open(b.Context(), url)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { _ = log.Close() })
+	for _, every := range []int{0, 1, 10} {
+		b.Run(fmt.Sprintf("told=1 in %d", every), func(b *testing.B) { benchFinish(b, log, every) })
+	}
+}
+
+func benchFinish(b *testing.B, log *DB, every int) {
+	const callers = 64
+	b.StopTimer()
+	outcomes := make([]store.Outcome, b.N)
+	var next atomic.Int64
+	each := func(f func(i int) error) {
+		next.Store(0)
+		storetest.Together(callers, func(int) {
+			for i := int(next.Add(1)) - 1; i < b.N; i = int(next.Add(1)) - 1 {
+				if err := f(i); err != nil {
+					b.Error(err)
+					return
+				}
+			}
+		})
+	}
+	each(func(i int) error {
+		in := benchIntent(b)
+		in.Lease = time.Hour
+		binary.BigEndian.PutUint64(in.Send.Recipient[8:], uint64(i)) // no two alike
+		outcomes[i] = store.Outcome{Held: store.Held{ID: in.Send.ID, Attempt: 1}, Status: store.Sent, Provider: "mx.example.net", ProviderCode: "250 2.0.0"}
+		if every > 0 && i%every == 0 {
+			outcomes[i].Event = store.NewEvent{ID: uuid.Must(uuid.NewV7()), Type: "send.sent"}
+		}
+		begun, err := log.Begin(b.Context(), in)
+		if err == nil && !begun.Admitted {
+			err = fmt.Errorf("send %d was refused", i)
+		}
+		return err
+	})
+	b.StartTimer()
+	each(func(i int) error {
+		done, err := log.Finish(b.Context(), outcomes[i])
+		if err == nil && !done {
+			err = fmt.Errorf("send %d was not ended", i)
+		}
+		return err
+	})
 }
