@@ -101,7 +101,7 @@ func TestDoctorSaysHowTheMailServerIsEncrypted(t *testing.T) {
 	if err == nil {
 		t.Error("a certificate of an unknown authority is fine")
 	}
-	s.says(said, "✗ mail server: 127.0.0.1: smtp tls", "certificate")
+	s.says(said, "✗ mail server: 127.0.0.1: tls", "certificate")
 }
 
 func TestDoctorOnMailInTheClear(t *testing.T) {

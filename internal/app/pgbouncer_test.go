@@ -65,7 +65,7 @@ func TestPgBouncerThatDividesSessionsIsRefused(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	var out strings.Builder
-	if err := Doctor(t.Context(), s.config(), &out); err == nil || !strings.Contains(out.String(), "✗ database: audit: "+want) {
+	if err := Doctor(t.Context(), s.config(), &out); err == nil || !strings.Contains(out.String(), "✗ database: store: "+want) {
 		t.Errorf("the doctor says %v\n%s", err, out.String())
 	}
 }
