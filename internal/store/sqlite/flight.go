@@ -79,6 +79,9 @@ func (s *DB) TakeOver(ctx context.Context, ch recipient.Channel, lease time.Dura
 	if err := store.CheckLease(lease, limit); err != nil {
 		return nil, err
 	}
+	if due, err := s.any(ctx, `SELECT EXISTS (SELECT 1 FROM flights WHERE due_at <= $1 AND channel = $2)`, sqldb.Micros(store.Micro(s.now())), ch); err != nil || !due {
+		return nil, err
+	}
 	err = s.write(ctx, func(ctx context.Context, tx *sql.Tx, now time.Time) error {
 		rows, err := tx.QueryContext(ctx, `
 SELECT `+sqldb.SendColumns+`, `+sqldb.VerificationColumns+` FROM flights f CROSS JOIN sends s ON s.id = f.id JOIN verifications v ON v.id = s.verification_id
@@ -111,9 +114,22 @@ WHERE f.due_at <= $1 AND f.channel = $2 ORDER BY f.due_at, f.id LIMIT $3`, sqldb
 	return work, nil
 }
 
+// any runs a look that says whether there is something to do: most looks of a job find nothing, and then no transaction has to begin.
+func (s *DB) any(ctx context.Context, query string, args ...any) (found bool, err error) {
+	rows, err := s.readers.QueryContext(ctx, query, args...)
+	if err != nil {
+		return false, store.Unavailable(sqliteCause(err))
+	}
+	list, err := sqldb.Collect(rows, func(x *bool) []any { return []any{x} })
+	return len(list) > 0 && list[0], store.Unavailable(sqliteCause(err))
+}
+
 // RefundsDue implements Outbox.
 func (s *DB) RefundsDue(ctx context.Context, lease time.Duration, limit int) (refunds []store.Refund, err error) {
 	if err := store.CheckLease(lease, limit); err != nil {
+		return nil, err
+	}
+	if due, err := s.any(ctx, `SELECT EXISTS (SELECT 1 FROM refunds WHERE since <= $1)`, sqldb.Micros(store.Micro(s.now()))-lease.Microseconds()); err != nil || !due {
 		return nil, err
 	}
 	err = s.write(ctx, func(ctx context.Context, tx *sql.Tx, now time.Time) error {
