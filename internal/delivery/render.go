@@ -53,9 +53,9 @@ func render(m Message) (*rendered, *Error) {
 func compose(m Message, from, to *mail.Address, id string) *gomail.Msg {
 	msg := gomail.NewMsg(gomail.WithNoDefaultUserAgent(), gomail.WithEncoding(gomail.EncodingQP),
 		gomail.WithBoundary(boundary(id)))
-	msg.FromMailAddress(from)
+	msg.SetGenHeader("From", encodedFrom(from))
 	msg.ToMailAddress(to)
-	msg.Subject(m.Subject)
+	msg.SetGenHeader(gomail.HeaderSubject, encodedWords(m.Subject))
 	msg.SetMessageIDWithValue(id)
 	msg.SetDateWithValue(m.Date.UTC())
 	msg.SetGenHeader("Auto-Submitted", "auto-generated") // RFC 3834 section 5

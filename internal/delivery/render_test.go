@@ -209,3 +209,35 @@ func TestDotsAtTheBeginningOfLines(t *testing.T) {
 		t.Errorf("dialogue %q", verbs(server))
 	}
 }
+
+// A header's first line is not empty, and none with an encoded word is longer than 76 octets (RFC 2047 section 2), whatever the
+// length of subject and name.
+func TestHeadersAreFolded(t *testing.T) {
+	server := smtptest.Start(t, smtptest.Script{})
+	s := sender(t, server)
+	for n, subject := range []string{
+		"您的验证码", "您的验证码是用于登录商店的一次性密码请勿告诉他人", "Ваш код подтверждения для магазина", "Bestätigungscode für den Laden, 10 Minuten gültig",
+		"a" + strings.Repeat("é", 100), strings.Repeat("long", 30) + " word", strings.Repeat("ascii ", 30) + "é", strings.Repeat("🔑", 40), "Your code",
+	} {
+		m := message(n)
+		m.Subject, m.From = subject, strings.ReplaceAll(subject, ",", "")+" <no-reply@codes.example>"
+		if _, err := s.Send(t.Context(), m); err != nil {
+			t.Fatal(err)
+		}
+		data := server.Messages()[n].Data
+		header, _ := parse(t, data)
+		if got, err := new(mime.WordDecoder).DecodeHeader(header.Get("Subject")); err != nil || got != subject {
+			t.Errorf("subject %q, %v, want %q", got, err, subject)
+		}
+		if from, err := header.AddressList("From"); err != nil || from[0].Name != strings.ReplaceAll(subject, ",", "") || from[0].Address != "no-reply@codes.example" {
+			t.Errorf("From %v, %v", from, err)
+		}
+		head, _, _ := bytes.Cut(data, []byte("\r\n\r\n"))
+		for line := range bytes.Lines(head) {
+			line = bytes.TrimRight(line, "\r\n")
+			if bytes.HasSuffix(line, []byte(":")) || len(line) > 76 && bytes.Contains(line, []byte("=?")) {
+				t.Errorf("%q", line)
+			}
+		}
+	}
+}
