@@ -47,7 +47,7 @@ func TestListShowsWhatHappened(t *testing.T) {
 	unknown := r.begin("li@example.com")
 	r.finish(unknown.Send, store.Outcome{Status: store.Unknown, Reason: "no_answer", Provider: "mx1", Took: 61 * time.Second})
 	queued := r.begin("q@example.com")
-	_, err := r.log.Postpone(context.Background(), store.Postponement{Held: store.Held{ID: queued.Send.ID, Attempt: 1}, After: time.Second, Reason: "temporary_dial", Provider: "mx1"})
+	_, err := r.log.Postpone(context.Background(), store.Postponement{Held: store.Held{ID: queued.Send.ID, Attempt: 1}, After: time.Second, Reason: "temporary_aside", Provider: "mx1"})
 	r.must(err)
 	r.begin("s@example.com")
 
@@ -61,7 +61,7 @@ func TestListShowsWhatHappened(t *testing.T) {
 		"refused", "minute · 50 s left · ×3", "hour · 1 min left · ×2", `"why">the message could not be made</td>`,
 		"failed", "550 5.1.1 · rejected by the server · did not count", "96 ms",
 		"unknown", "no answer after the whole mail", "1 min 1 s",
-		"queued", "the server could not be reached · will be tried again", "sending")
+		"queued", "it was set aside after failures and not tried · will be tried again", "sending")
 	lacks(t, rec, "ana@", "w@qq", "li@", "order-7")
 }
 

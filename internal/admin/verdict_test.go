@@ -174,6 +174,9 @@ func situations() []situation {
 		told("queued, server away", func(s *store.Send, _ *store.Verification) {
 			s.Status, s.FinishedAt, s.Reason, s.Attempt = store.Queued, time.Time{}, "temporary_dial", 3
 		}),
+		told("queued, server set aside", func(s *store.Send, _ *store.Verification) {
+			s.Status, s.FinishedAt, s.Reason, s.Provider, s.Attempt = store.Queued, time.Time{}, "temporary_aside", "", 3
+		}),
 		told("queued, in doubt", func(s *store.Send, v *store.Verification) {
 			s.Status, s.FinishedAt, s.Reason = store.Queued, time.Time{}, "temporary_dial"
 			doubtful(s, v)

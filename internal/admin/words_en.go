@@ -121,6 +121,7 @@ var englishBasics = map[string]string{
 	"reason.no_answer":          "no answer after the whole mail",
 	"reason.backlog":            "too much at once",
 	"reason.temporary_message":  "the message could not be made for now",
+	"reason.temporary_aside":    "it was set aside after failures and not tried",
 	"reason.temporary_dial":     "the server could not be reached",
 	"reason.temporary_tls":      "no safe connection",
 	"reason.temporary_hello":    "put off at the greeting",

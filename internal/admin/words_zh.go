@@ -121,6 +121,7 @@ var chineseBasics = map[string]string{
 	"reason.no_answer":          "邮件已交完，但没有回应",
 	"reason.backlog":            "发送积压",
 	"reason.temporary_message":  "邮件暂时无法生成",
+	"reason.temporary_aside":    "因多次失败已暂停使用，未连接",
 	"reason.temporary_dial":     "连不上服务器",
 	"reason.temporary_tls":      "无法建立加密连接",
 	"reason.temporary_hello":    "问候阶段被推迟",

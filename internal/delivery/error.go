@@ -45,6 +45,7 @@ func (c Class) String() string {
 // The stages of one delivery, in order.
 const (
 	StageMessage = "message" // checking and rendering, before anything is dialled
+	StageAside   = "aside"   // every server, or carrier, is set aside after failures: none was dialled
 	StageDial    = "dial"    // waiting for a free connection, or opening one
 	StageTLS     = "tls"     // STARTTLS and the handshake, or the handshake of smtps
 	StageHello   = "hello"   // greeting and EHLO

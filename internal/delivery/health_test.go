@@ -240,7 +240,7 @@ func TestEveryServerSetAside(t *testing.T) {
 		if len(failures) != 100 || time.Since(began) != 0 || first.Connections()+second.Connections() != tries {
 			t.Fatalf("%d failures after %v and %d tries more", len(failures), time.Since(began), first.Connections()+second.Connections()-tries)
 		}
-		expect(t, failures[0], outcome{class: delivery.Temporary, stage: delivery.StageDial})
+		expect(t, failures[0], outcome{class: delivery.Temporary, stage: delivery.StageAside})
 	})
 }
 

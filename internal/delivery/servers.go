@@ -60,7 +60,7 @@ func (s Servers) send(ctx context.Context, mail *rendered) (receipt Receipt, fai
 
 // round offers the mail to each server that takes mails, until one settles it.
 func (s Servers) round(ctx context.Context, mail *rendered) (receipt Receipt, fail *Error) {
-	fail = &Error{Class: Temporary, Stage: StageDial, Err: errAside}
+	fail = &Error{Class: Temporary, Stage: StageAside, Err: errAside}
 	for _, server := range s {
 		spare := func() bool { return s.spare(server) }
 		trial, shut := server.admit(ctx, spare)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"strings"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -87,5 +88,31 @@ func TestReceiverDownForTwoMinutes(t *testing.T) {
 		_ = smtp.Close()
 		r.Quit()
 		server.Stop()
+	})
+}
+
+// Row and log of a send tell a server that was set aside, and so not tried, from one that could not be reached.
+func TestServerSetAside(t *testing.T) {
+	parts.Bubble(t, func(t *testing.T) {
+		r := rig.NewRig(t, func(*rig.Settings) {})
+		smtp, err := delivery.NewSMTP(delivery.SMTPConfig{Host: "127.0.0.1", TLS: delivery.TLSNone, Dial: func(context.Context, string, string) (net.Conn, error) {
+			return nil, &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Svc = r.Replica(delivery.Servers{smtp})
+		r.Start()
+		for i, want := range []string{"temporary_dial", "temporary_dial", "temporary_dial", "temporary_aside"} {
+			a := r.Send(rig.AskFor(fmt.Sprintf("person-%d@example.com", i)))
+			if got := r.Get(a.View.ID).Send.Reason; got != want {
+				t.Errorf("send %d: %s, want %s", i, got, want)
+			}
+		}
+		if n := strings.Count(r.Printed.String(), "stage=aside"); n != 1 {
+			t.Errorf("%d lines of the log say that the server is set aside, want 1", n)
+		}
+		_ = smtp.Close()
+		r.Quit()
 	})
 }

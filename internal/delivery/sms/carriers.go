@@ -129,7 +129,7 @@ func (c *Carriers) Send(ctx context.Context, m Message) (Receipt, error) {
 
 func (c *Carriers) round(ctx context.Context, m Message) (receipt Receipt, fail *Error) {
 	fail = &Error{Class: delivery.Temporary, Stage: StageDial, Err: errNoRoute}
-	aside := &Error{Class: delivery.Temporary, Stage: StageDial, Err: errAside}
+	aside := &Error{Class: delivery.Temporary, Stage: delivery.StageAside, Err: errAside}
 	var over *Error // why a carrier could not be paid
 	for _, r := range c.routes {
 		if !r.takes(m.To) {

@@ -121,7 +121,7 @@ func TestWhatIsHeldAgainstACarrier(t *testing.T) {
 		}
 		_, err := all.Send(t.Context(), sample())
 		var e *Error
-		if aside := errors.As(err, &e) && e.Err == errAside; aside == want {
+		if aside := errors.As(err, &e) && e.Err == errAside && e.Stage == delivery.StageAside; aside == want {
 			t.Errorf("%v: %v", class, err)
 		}
 	}
