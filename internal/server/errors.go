@@ -41,7 +41,7 @@ var (
 	TooManyRequests  = Kind{"too-many-requests", http.StatusTooManyRequests, "Too many requests", "Browsers of your network made too many requests in the last minute, whatever they asked for. Wait as long as Retry-After says. Nothing was done, and nothing was counted against a recipient. Back ends with a secret key have no such limit."}
 	Internal         = Kind{"internal", http.StatusInternalServerError, "Internal error", "Something went wrong on our side; the request's X-Request-Id finds it in the log."}
 	DeliveryFailed   = Kind{"delivery-failed", http.StatusBadGateway, "Could not be delivered", "The message was refused for good, or not even tried; `send.reason` says why (`suppressed`: the recipient gets no mail for a while; `paused`: nothing is sent for now). The attempt did not count: another code may be asked for at once."}
-	Unavailable      = Kind{"unavailable", http.StatusServiceUnavailable, "Temporarily unavailable", "A part that decides is away, so nothing is sent. This is not a quota: try again after Retry-After."}
+	Unavailable      = Kind{"unavailable", http.StatusServiceUnavailable, "Temporarily unavailable", "A part that decides is away. This is not a quota: try again after Retry-After. `may_have_counted` false: nothing was sent, and nothing counts. true: the database did not answer whether it took the request, so a send may go out, and a send or a try may count; what it did not take is given back once it answers."}
 )
 
 // Kinds lists every kind, for the pages and the specification.
@@ -76,7 +76,17 @@ var table = []func(error) *Problem{
 		}
 	},
 	is(verification.ErrNotFound, NotFound),
-	is(verification.ErrUnavailable, Unavailable),
+	func(err error) *Problem {
+		if !errors.Is(err, verification.ErrUnavailable) {
+			return nil
+		}
+		uncertain := errors.Is(err, verification.ErrUncertain)
+		p := &Problem{Kind: Unavailable, Extra: map[string]any{"may_have_counted": uncertain}}
+		if uncertain {
+			p.Detail = "The outcome is not known: a send may still go out, and a send or a try may count. A repetition with the same Idempotency-Key sends nothing twice."
+		}
+		return p
+	},
 	func(err error) *Problem {
 		if !errors.Is(err, verification.ErrBusy) {
 			return nil

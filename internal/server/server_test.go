@@ -37,6 +37,24 @@ func get(e *echo.Echo, path string, change ...func(*http.Request)) *httptest.Res
 	return w
 }
 
+func TestUnavailableSaysWhetherItMayCount(t *testing.T) {
+	for want, err := range map[bool]error{false: verification.ErrUnavailable, true: verification.ErrUncertain} {
+		e, _ := testServer(t)
+		e.GET("/v1/x", func(echo.Context) error { return fmt.Errorf("outer: %w", err) })
+		w := get(e, "/v1/x")
+		var p struct {
+			Type, Detail string
+			Counted      *bool `json:"may_have_counted"`
+		}
+		if err := json.Unmarshal(w.Body.Bytes(), &p); err != nil {
+			t.Fatal(err)
+		}
+		if w.Code != 503 || p.Type != "/problems/unavailable" || p.Counted == nil || *p.Counted != want || (p.Detail != "") != want {
+			t.Errorf("%v: %d %s", err, w.Code, w.Body)
+		}
+	}
+}
+
 func TestErrorsBecomeProblems(t *testing.T) {
 	for _, c := range []struct {
 		err    error

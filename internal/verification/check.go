@@ -81,7 +81,7 @@ func (s *Service) compare(ctx context.Context, id, entered string) (Checked, err
 	right, err := s.rightCode(v)
 	if err != nil { // a key that left the ring: not the person's mistake
 		s.Logger.Error("code could not be derived", "error", err)
-		return Checked{}, ErrUnavailable
+		return Checked{}, ErrUncertain // the try is counted
 	}
 	if !code.Equal(entered, right) {
 		return s.checked(v, now, "wrong", false), nil
@@ -103,8 +103,8 @@ func (s *Service) approve(ctx context.Context, v store.Verification, now time.Ti
 		return Checked{}, err
 	}
 	won, err := s.Store.Approve(ctx, v.ID, event)
-	if err != nil { // the code was right
-		return Checked{uncompared: true}, s.failed(err)
+	if err != nil { // the code was right, and the try is counted
+		return Checked{uncompared: true}, errors.Join(s.failed(err), ErrUncertain)
 	}
 	if won {
 		if event.Type != "" {
@@ -117,7 +117,7 @@ func (s *Service) approve(ctx context.Context, v store.Verification, now time.Ti
 	}
 	again, _, now, err := s.Store.Verification(ctx, v.ID)
 	if err != nil {
-		return Checked{}, s.failed(err)
+		return Checked{}, errors.Join(s.failed(err), ErrUncertain)
 	}
 	return s.checked(again, now, "ended", false), nil
 }
@@ -155,7 +155,7 @@ func (s *Service) approvalEvent(v store.Verification) (store.NewEvent, error) {
 	id, err := s.newID()
 	if err != nil {
 		s.Logger.Error("an event got no ID", "event", policy.EventApproved, "error", err)
-		return store.NewEvent{}, ErrUnavailable
+		return store.NewEvent{}, ErrUncertain // the try is counted
 	}
 	_, test := s.testRecipient(v)
 	return store.NewEvent{ID: id, Type: policy.EventApproved, Test: test}, nil

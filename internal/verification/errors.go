@@ -18,8 +18,8 @@ var (
 	ErrOtherRequest = errors.New("verification: the key belongs to another request")
 )
 
-// errUncertain is ErrUnavailable of a send that may be in the log all the same.
-var errUncertain = fmt.Errorf("%w: the log may have taken the send", ErrUnavailable)
+// ErrUncertain is ErrUnavailable of a request that may count all the same: the log may have taken the send or the try.
+var ErrUncertain = fmt.Errorf("%w: the log may have taken the request", ErrUnavailable)
 
 // TooManyChecksError says that a recipient or a network is over its limit of failed checks. Nothing was compared or sent, and
 // nothing was counted.

@@ -70,7 +70,7 @@ func (s *Service) releaseKey(ctx context.Context, c claim, answer Answer, err er
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), logTimeout)
 	defer cancel()
-	uncertain := errors.Is(err, errUncertain)
+	uncertain := errors.Is(err, ErrUncertain)
 	if err := s.Store.Release(ctx, c.key, c.send, !uncertain); err != nil {
 		s.Logger.Warn("an idempotency key was not given up", "send", c.send, "error", err)
 		if !uncertain { // else it is remembered already

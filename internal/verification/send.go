@@ -51,8 +51,8 @@ func (s *Service) Send(ctx context.Context, ask Ask) (Answer, error) {
 // and nothing sent; it is only not waited for.
 func (s *Service) decide(waiting context.Context, a asked, c claim) (Answer, error) {
 	ctx := context.WithoutCancel(waiting)
-	if refusal, err := s.heldBack(ctx, a); refusal != nil || err != nil {
-		return orEmpty(refusal), err
+	if answer, err := s.heldBack(ctx, a); answer != nil {
+		return *answer, err
 	}
 	decision, err := s.take(ctx, a, c)
 	if err != nil {
@@ -78,15 +78,9 @@ func (s *Service) decide(waiting context.Context, a asked, c claim) (Answer, err
 	return s.admitted(waiting, a, s.Gate.Agreed(ctx, a.subject, decision, begun), begun)
 }
 
-func orEmpty(a *Answer) Answer {
-	if a == nil {
-		return Answer{}
-	}
-	return *a
-}
-
 // heldBack refuses a send whose code could not be checked, or whose carrier takes nothing for the recipient. Both come after the
-// rules: a caller whose own network is refused learns of neither. A carrier's hold alone is then one of the rules.
+// rules: a caller whose own network is refused learns of neither. A carrier's hold alone is then one of the rules. nil: neither
+// holds, and the gates decide.
 func (s *Service) heldBack(ctx context.Context, a asked) (*Answer, error) {
 	lockout, locked := s.lockedOut(a)
 	if _, held, err := s.carrierHold(ctx, a.subject); !locked && !held && err == nil {
@@ -95,12 +89,12 @@ func (s *Service) heldBack(ctx context.Context, a asked) (*Answer, error) {
 	d, err := s.look(ctx, a.subject)
 	switch {
 	case err != nil:
-		return nil, err
+		return &Answer{}, err
 	case !d.Allowed():
 		refusal := s.refused(a, d, "refused")
 		return &refusal, nil
 	case locked:
-		return nil, s.refusedByChecks(a, lockout)
+		return &Answer{}, s.refusedByChecks(a, lockout)
 	}
 	return nil, nil
 }
@@ -138,7 +132,7 @@ func (s *Service) begin(ctx context.Context, a asked, c claim, d quota.Decision)
 	s.Observer.Decided(a.to.Channel(), a.App, "unavailable", "")
 	if errors.Is(err, store.ErrUncertain) {
 		s.Outbox.SettleLater(c.send, buckets)
-		return begun, errUncertain
+		return begun, ErrUncertain
 	}
 	s.Outbox.GiveBack(id, buckets)
 	return begun, ErrUnavailable

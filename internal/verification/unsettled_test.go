@@ -52,6 +52,36 @@ func TestUncertainSendThatWasWritten(t *testing.T) {
 	})
 }
 
+// A failure says whether the request may count: a send that the log may have taken, a try that it has counted or may have.
+func TestFailuresSayWhatMayCount(t *testing.T) {
+	for _, c := range []struct {
+		method  string
+		fault   sqlite.Fault
+		counted bool
+	}{
+		{"Begin", sqlite.Down, false}, {"Begin", sqlite.Lost, true}, {"Attempt", sqlite.Down, false}, {"Attempt", sqlite.Lost, true},
+		{"Approve", sqlite.Down, true}, {"Approve", sqlite.Lost, true},
+	} {
+		rig.InBubble(t, func(r *rig.Rig) {
+			a := r.Send(rig.AskFor(rig.Ana))
+			r.Store.SetFault(func(method string) sqlite.Fault {
+				if method == c.method {
+					return c.fault
+				}
+				return sqlite.None
+			})
+			_, err := r.Svc.Check(r.Context(), rig.BackEnd, a.View.ID, rig.CodeIn(r.Post.All()[0]))
+			if c.method == "Begin" {
+				_, err = r.Svc.Send(r.Context(), rig.AskFor("ben@example.com"))
+			}
+			if !errors.Is(err, verification.ErrUnavailable) || errors.Is(err, verification.ErrUncertain) != c.counted {
+				t.Errorf("%s %v: %v", c.method, c.fault, err)
+			}
+			r.Store.SetFault(nil)
+		})
+	}
+}
+
 // A key that could not be given up, because the log took nothing, is free once it does: the repeated request is a new one.
 func TestKeyIsReleasedWhenTheLogIsBack(t *testing.T) {
 	rig.InBubble(t, func(r *rig.Rig) {

@@ -154,7 +154,7 @@ type Caller struct {
 // newID is a UUID version 7 of now: IDs sort by time, and a send's 16 bytes are the member in the limiter's bucket.
 func (s *Service) newID() (uuid.UUID, error) { return s.IDs.New(s.Now()) }
 
-// failed is an error of the log as callers see it: ErrNotFound, ErrUnavailable, or nil.
+// failed is an error of the log as callers see it: ErrNotFound, ErrUnavailable, ErrUncertain, or nil.
 func (s *Service) failed(err error) error {
 	switch {
 	case err == nil:
@@ -163,5 +163,8 @@ func (s *Service) failed(err error) error {
 		return ErrNotFound
 	}
 	s.Logger.Error("the log did not answer", "error", err)
+	if errors.Is(err, store.ErrUncertain) {
+		return ErrUncertain
+	}
 	return ErrUnavailable
 }
