@@ -73,6 +73,7 @@ func (a *App) listen() error {
 		return err
 	}
 	a.metrics.watch(a.limiterPing())
+	a.metrics.rebuilds(a.gate.Rebuilds)
 	a.metrics.writable(a.writable.check)
 	a.metrics.registry.MustRegister(extent{a.extent})
 	a.registerMetrics(back)

@@ -102,6 +102,13 @@ func (m *metrics) watch(ping func(context.Context) error) {
 	}))
 }
 
+// rebuilds adds how often the limiter was given what it may have lost.
+func (m *metrics) rebuilds(n func() int64) {
+	m.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{
+		Name: "sendcode_limiter_rebuilds_total", Help: "Histories of recipients that were written from the log into the limiter, which may have lost them.",
+	}, func() float64 { return float64(n()) }))
+}
+
 // writable adds whether the log can be written, asked at each scrape.
 func (m *metrics) writable(check func(context.Context) error) {
 	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{

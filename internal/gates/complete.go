@@ -48,6 +48,8 @@ func (g *Gate) complete(ctx context.Context, s policy.Subject, buckets map[quota
 		rules = append(rules, quota.OfScope(s.Purpose.Policy.Rules, scope)...)
 		if err := g.shared.Restore(ctx, h); err != nil {
 			g.logger.Warn("the limiter did not take the log's history", "error", err)
+		} else {
+			g.rebuilt(len(h.Events))
 		}
 	}
 	logged := quota.Evaluate(rules, events, d.At).Rules

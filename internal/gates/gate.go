@@ -57,6 +57,17 @@ type Gate struct {
 
 	awayUntil atomic.Int64 // in µs since 1970
 	outage    outage
+	rebuilds  atomic.Int64
+}
+
+// Rebuilds is how many histories of the log were written into the limiter since the start: it may have lost what they hold.
+func (g *Gate) Rebuilds() int64 { return g.rebuilds.Load() }
+
+// rebuilt counts a history that was written into the limiter; an empty one gave nothing back.
+func (g *Gate) rebuilt(events int) {
+	if events > 0 {
+		g.rebuilds.Add(1)
+	}
 }
 
 // New makes a gate of a limiter and a log.

@@ -78,6 +78,7 @@ func (g *Gate) sync(ctx context.Context, s policy.Subject, taken quota.Decision,
 	if err := g.shared.Record(ctx, buckets[quota.Recipient], s.Purpose.Window(), history); err != nil {
 		return quota.Decision{}, err
 	}
+	g.rebuilt(len(history))
 	if err := g.RecordFailures(ctx, s.Failures(), begun.Rejected, begun.At); err != nil {
 		return quota.Decision{}, err
 	}
