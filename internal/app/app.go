@@ -93,6 +93,7 @@ func tuneRuntime(getenv func(string) string, root fs.FS) {
 
 // New builds every part and opens the ports. With an error, whatever was opened is closed again.
 func New(ctx context.Context, cfg config.Config, logger *slog.Logger) (_ *App, err error) {
+	logger = server.LogRequestIDs(logger)
 	a := &App{cfg: cfg, given: cfg, logger: logger, metrics: newMetrics()}
 	defer func() {
 		if err != nil {

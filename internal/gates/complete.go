@@ -25,7 +25,7 @@ func Logged(p policy.Purpose) map[quota.Scope]string {
 func (g *Gate) Complete(ctx context.Context, s policy.Subject, d quota.Decision) quota.Decision {
 	completed, err := g.complete(ctx, s, s.Buckets(), d)
 	if err != nil {
-		g.logger.Warn("a refusal is answered as the limiter has it; the log did not answer", "error", err)
+		g.logger.WarnContext(ctx, "a refusal is answered as the limiter has it; the log did not answer", "error", err)
 		return d
 	}
 	return completed
@@ -47,7 +47,7 @@ func (g *Gate) complete(ctx context.Context, s policy.Subject, buckets map[quota
 		h.Bucket, h.Life, events[scope] = buckets[scope], life, h.Events
 		rules = append(rules, quota.OfScope(s.Purpose.Policy.Rules, scope)...)
 		if err := g.shared.Restore(ctx, h); err != nil {
-			g.logger.Warn("the limiter did not take the log's history", "error", err)
+			g.logger.WarnContext(ctx, "the limiter did not take the log's history", "error", err)
 		} else {
 			g.rebuilt(len(h.Events))
 		}
@@ -92,7 +92,7 @@ func (g *Gate) Agreed(ctx context.Context, s policy.Subject, taken quota.Decisio
 		if synced, err := g.sync(ctx, s, taken, begun); err == nil {
 			taken.Rules = synced.Rules
 		} else {
-			g.logger.Warn("the limiter did not take the log's history", "error", err)
+			g.logger.WarnContext(ctx, "the limiter did not take the log's history", "error", err)
 		}
 	}
 	taken.Rules = stricter(slices.Clone(taken.Rules), logged)

@@ -44,10 +44,10 @@ func errorHandler(logger *slog.Logger) echo.HTTPErrorHandler {
 		}
 		p := problemOf(err)
 		if p.Kind == Internal {
-			logger.Error("request failed", "route", c.Path(), "error", err, "request_id", c.Response().Header().Get(echo.HeaderXRequestID))
+			logger.ErrorContext(c.Request().Context(), "request failed", "route", c.Path(), "error", err)
 		}
 		if werr := write(c, p); werr != nil {
-			logger.Debug("answer was not written", "error", werr)
+			logger.DebugContext(c.Request().Context(), "answer was not written", "error", werr)
 		}
 	}
 }

@@ -6,7 +6,6 @@
 package server
 
 import (
-	"crypto/rand"
 	"log/slog"
 	"net/http"
 	"net/netip"
@@ -36,6 +35,7 @@ type Config struct {
 
 // New makes an echo without routes but those that explain its own problems.
 func New(c Config) *echo.Echo {
+	c.Logger = LogRequestIDs(c.Logger)
 	e := echo.New()
 	e.HideBanner, e.HidePort = true, true
 	e.IPExtractor = echo.ExtractIPDirect()
@@ -69,14 +69,6 @@ func HTTP(h http.Handler, logger *slog.Logger) *http.Server {
 	}
 }
 
-// requestID gives each request an ID of our own: one from outside could carry anything into the log.
-func requestID(next echo.HandlerFunc) echo.HandlerFunc {
-	return func(c echo.Context) error {
-		c.Response().Header().Set(echo.HeaderXRequestID, rand.Text())
-		return next(c)
-	}
-}
-
 // accessLog writes one line a request: the route's template, never the path, which holds capabilities (OPS-8).
 func accessLog(logger *slog.Logger) echo.MiddlewareFunc {
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
@@ -91,7 +83,7 @@ func accessLog(logger *slog.Logger) echo.MiddlewareFunc {
 			}
 			logger.Log(c.Request().Context(), level, "request",
 				"method", c.Request().Method, "route", c.Path(), "status", c.Response().Status,
-				"took_ms", time.Since(start).Milliseconds(), "request_id", c.Response().Header().Get(echo.HeaderXRequestID))
+				"took_ms", time.Since(start).Milliseconds())
 			return nil
 		}
 	}
@@ -119,7 +111,7 @@ func recovered(logger *slog.Logger) echo.MiddlewareFunc {
 	return middleware.RecoverWithConfig(middleware.RecoverConfig{
 		DisablePrintStack: true,
 		LogErrorFunc: func(c echo.Context, _ error, stack []byte) error {
-			logger.Error("panic", "route", c.Path(), "stack", string(stack))
+			logger.ErrorContext(c.Request().Context(), "panic", "route", c.Path(), "stack", string(stack))
 			return echo.ErrInternalServerError
 		},
 	})

@@ -92,7 +92,7 @@ func (d *Desk) ResetQuota(ctx context.Context, p Person, act store.AuditEntry) e
 	act = p.on(act)
 	act.Outcome = store.AuditBegun
 	if err := d.Store.ResetCounters(ctx, logged, act); err != nil {
-		return d.failed(err)
+		return d.failed(ctx, err)
 	}
 	for _, app := range d.apps(p) {
 		d.Codes.ForgetLockouts(app, p.Channel, p.Recipient)
@@ -100,7 +100,7 @@ func (d *Desk) ResetQuota(ctx context.Context, p Person, act store.AuditEntry) e
 	d.Outbox.Forget(limited)
 	if err := d.Limiter.Reset(ctx, limited...); err != nil {
 		d.ended(ctx, act, store.AuditFailed, "limiter")
-		d.Logger.Error("a quota was reset in the log and not in the limiter", "error", err)
+		d.Logger.ErrorContext(ctx, "a quota was reset in the log and not in the limiter", "error", err)
 		return verification.ErrUnavailable
 	}
 	d.ended(ctx, act, store.AuditDone, "")
@@ -114,7 +114,7 @@ func (d *Desk) ended(ctx context.Context, act store.AuditEntry, outcome store.Au
 		err = d.Store.AddAuditEntry(ctx, end)
 	}
 	if err != nil {
-		d.Logger.Error("the end of an action could not be recorded", "act", act.ID, "outcome", string(outcome), "detail", detail, "error", err)
+		d.Logger.ErrorContext(ctx, "the end of an action could not be recorded", "act", act.ID, "outcome", string(outcome), "detail", detail, "error", err)
 	}
 }
 
@@ -125,7 +125,7 @@ func (d *Desk) Erase(ctx context.Context, p Person, act store.AuditEntry) error 
 	defer cancel()
 	p.App, p.Purpose = "", ""
 	d.Refusals.Flush(ctx) // or they would be written after it
-	return d.failed(d.Store.Erase(ctx, p.Recipient, d.Policy.Get().NeedsRecipientFor(), p.on(act)))
+	return d.failed(ctx, d.Store.Erase(ctx, p.Recipient, d.Policy.Get().NeedsRecipientFor(), p.on(act)))
 }
 
 // eraseTimeout is more than the log's own, and longer than other calls have: a recipient may have many rows.
@@ -136,7 +136,7 @@ func (d *Desk) CancelFor(ctx context.Context, v store.Verification, act store.Au
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), logTimeout)
 	defer cancel()
 	done, err := d.Store.CancelBy(ctx, v.ID, personOf(v).on(act))
-	return done, d.failed(err)
+	return done, d.failed(ctx, err)
 }
 
 func personOf(v store.Verification) Person {
@@ -158,7 +158,7 @@ func (d *Desk) ResendFor(ctx context.Context, v store.Verification, from netip.A
 func (d *Desk) sendFor(ctx context.Context, ask verification.Ask, act store.AuditEntry) (verification.Answer, error) {
 	act.Outcome = store.AuditBegun
 	if err := d.Store.AddAuditEntry(ctx, act); err != nil {
-		return verification.Answer{}, d.failed(err)
+		return verification.Answer{}, d.failed(ctx, err)
 	}
 	answer, err := d.Codes.Send(ctx, ask)
 	ctx = context.WithoutCancel(ctx)
@@ -181,7 +181,7 @@ func (d *Desk) sendFor(ctx context.Context, ask verification.Ask, act store.Audi
 func (d *Desk) stillOpen(ctx context.Context, v store.Verification) (store.Verification, error) {
 	v, _, now, err := d.Store.Verification(ctx, v.ID)
 	if err != nil {
-		return v, d.failed(err)
+		return v, d.failed(ctx, err)
 	}
 	life := v.ExpiresAt.Sub(v.CreatedAt)
 	if verification.StateOf(v, now) != verification.Pending || v.ExpiresAt.Sub(now) < verification.MinLife(life) {
@@ -194,7 +194,7 @@ func (d *Desk) stillOpen(ctx context.Context, v store.Verification) (store.Verif
 // is not kept any more, verification.ErrUnavailable.
 func (d *Desk) Reveal(ctx context.Context, v store.Verification, act store.AuditEntry) (string, error) {
 	if err := d.Store.AddAuditEntry(ctx, personOf(v).on(act)); err != nil {
-		return "", d.failed(err)
+		return "", d.failed(ctx, err)
 	}
 	r, err := d.Vault.Recipient(v)
 	if err != nil {

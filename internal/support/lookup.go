@@ -28,7 +28,7 @@ func (d *Desk) NearSpellings(ctx context.Context, channel, to string, most int) 
 	}
 	rows, err := d.Store.Latest(ctx, near, recently)
 	if err != nil {
-		return nil, d.failed(err)
+		return nil, d.failed(ctx, err)
 	}
 	return rows[:min(most, len(rows))], nil
 }
@@ -38,7 +38,7 @@ func (d *Desk) Lockouts(ctx context.Context, app string, ch recipient.Channel, h
 	for _, byBrowser := range []bool{true, false} {
 		out, err := d.Store.LockedOut(ctx, store.Verification{App: app, Channel: ch, Recipient: h, ByBrowser: byBrowser})
 		if err != nil {
-			return nil, d.failed(err)
+			return nil, d.failed(ctx, err)
 		}
 		if out.Wait > 0 {
 			all = append(all, out)

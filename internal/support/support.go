@@ -111,14 +111,14 @@ func New(p Parts) *Desk { return &Desk{p} }
 const logTimeout = 5 * time.Second
 
 // failed is an error of the log as callers see it: verification.ErrNotFound, verification.ErrUnavailable, or nil.
-func (d *Desk) failed(err error) error {
+func (d *Desk) failed(ctx context.Context, err error) error {
 	switch {
 	case err == nil:
 		return nil
 	case errors.Is(err, store.ErrNotFound):
 		return verification.ErrNotFound
 	}
-	d.Logger.Error("the log did not answer", "error", err)
+	d.Logger.ErrorContext(ctx, "the log did not answer", "error", err)
 	return verification.ErrUnavailable
 }
 

@@ -50,7 +50,7 @@ func (d *Desk) Suppress(ctx context.Context, b SuppressRequest) (store.Suppressi
 		ID: id, App: b.App, Channel: to.Channel(), Address: d.Vault.AddressHash(to), Recipient: d.Vault.Hash(to), To: to.Masked(),
 		Cause: store.Manual, Detail: b.Why, By: b.By,
 	}, lasts, d.on(b.Act, to, b.App, b.Why))
-	return row, d.failed(err)
+	return row, d.failed(ctx, err)
 }
 
 // lasts is for how long a suppression holds that names no time of its own.
@@ -87,7 +87,7 @@ func (d *Desk) Lift(ctx context.Context, l LiftRequest) ([]store.Suppression, er
 		l.Act.App, l.Act.Channel, l.Act.Reason = l.App, lifting.Channel, l.Why
 	}
 	list, err := d.Store.Lift(ctx, lifting, l.Act)
-	return list, d.failed(err)
+	return list, d.failed(ctx, err)
 }
 
 // on writes recipient and reason into an action.
@@ -136,5 +136,5 @@ func (d *Desk) LiftPrefix(ctx context.Context, l store.PrefixLifting, act store.
 	if errors.Is(err, store.ErrNotFound) {
 		return p, false, verification.ErrNotFound
 	}
-	return p, done, d.failed(err)
+	return p, done, d.failed(ctx, err)
 }

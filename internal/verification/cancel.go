@@ -11,7 +11,7 @@ func (s *Service) Cancel(ctx context.Context, c Caller, id string) (Answer, erro
 		return Answer{}, err
 	}
 	if _, err := s.Store.Cancel(ctx, id); err != nil {
-		return Answer{}, s.failed(err)
+		return Answer{}, s.failed(ctx, err)
 	}
 	return s.Get(ctx, c, id)
 }

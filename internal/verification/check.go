@@ -70,7 +70,7 @@ func (s *Service) compare(ctx context.Context, id, entered string) (Checked, err
 	v, counted, now, err := s.Store.Attempt(ctx, id)
 	switch {
 	case err != nil:
-		return Checked{uncompared: true}, s.failed(err)
+		return Checked{uncompared: true}, s.failed(ctx, err)
 	case !counted && StateOf(v, now) == Pending:
 		return Checked{uncompared: true}, s.lockout(ctx, v)
 	case !counted:
@@ -80,7 +80,7 @@ func (s *Service) compare(ctx context.Context, id, entered string) (Checked, err
 	}
 	right, err := s.rightCode(v)
 	if err != nil { // a key that left the ring: not the person's mistake
-		s.Logger.Error("code could not be derived", "error", err)
+		s.Logger.ErrorContext(ctx, "code could not be derived", "error", err)
 		return Checked{}, ErrUncertain // the try is counted
 	}
 	if !code.Equal(entered, right) {
@@ -104,7 +104,7 @@ func (s *Service) approve(ctx context.Context, v store.Verification, now time.Ti
 	}
 	won, err := s.Store.Approve(ctx, v.ID, event)
 	if err != nil { // the code was right, and the try is counted
-		return Checked{uncompared: true}, errors.Join(s.failed(err), ErrUncertain)
+		return Checked{uncompared: true}, errors.Join(s.failed(ctx, err), ErrUncertain)
 	}
 	if won {
 		if event.Type != "" {
@@ -117,7 +117,7 @@ func (s *Service) approve(ctx context.Context, v store.Verification, now time.Ti
 	}
 	again, _, now, err := s.Store.Verification(ctx, v.ID)
 	if err != nil {
-		return Checked{}, errors.Join(s.failed(err), ErrUncertain)
+		return Checked{}, errors.Join(s.failed(ctx, err), ErrUncertain)
 	}
 	return s.checked(again, now, "ended", false), nil
 }
@@ -184,7 +184,7 @@ func (s *Service) CheckNamed(ctx context.Context, c Caller, n Named, typed strin
 		App: c.App, Channel: a.to.Channel(), Recipient: a.subject.Recipient, Purpose: a.purpose.Name, Holder: a.holder,
 	})
 	if err != nil {
-		return Checked{}, s.failed(err)
+		return Checked{}, s.failed(ctx, err)
 	}
 	return s.Check(ctx, c, v.ID, typed)
 }

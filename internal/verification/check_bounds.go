@@ -39,7 +39,7 @@ func (s *Service) takeCheck(ctx context.Context, c Caller, ch recipient.Channel)
 	}
 	switch {
 	case err != nil:
-		s.Logger.Error("a check could not be counted", "error", err)
+		s.Logger.ErrorContext(ctx, "a check could not be counted", "error", err)
 		return p, ErrUnavailable
 	case !d.Admitted:
 		worst, _ := d.Blocking()
@@ -71,7 +71,7 @@ func (s *Service) noFailure(p reservation) {
 func (s *Service) lockout(ctx context.Context, v store.Verification) error {
 	out, err := s.Store.LockedOut(ctx, v)
 	if err != nil {
-		return s.failed(err)
+		return s.failed(ctx, err)
 	}
 	s.Observer.Checked(v.Channel, v.App, "locked_out")
 	if out.Wait > 0 {
@@ -89,7 +89,7 @@ func (s *Service) Lockouts(ctx context.Context, app string, ch recipient.Channel
 	for _, byBrowser := range []bool{true, false} {
 		out, err := s.Store.LockedOut(ctx, store.Verification{App: app, Channel: ch, Recipient: h, ByBrowser: byBrowser})
 		if err != nil {
-			return nil, s.failed(err)
+			return nil, s.failed(ctx, err)
 		}
 		if out.Wait > 0 {
 			all = append(all, out)

@@ -47,7 +47,7 @@ func (s *Service) claim(ctx context.Context, a asked) (claim, error) {
 	c := claim{send: id, key: s.keyOf(a), keyed: true}
 	got, err := s.Store.Claim(ctx, store.Claim{Key: c.key, Fingerprint: s.fingerprint(a), SendID: id, Lease: claimLease, Life: KeyLife})
 	if err != nil {
-		return c, s.failed(err)
+		return c, s.failed(ctx, err)
 	}
 	switch got.State {
 	case store.ClaimBusy:
@@ -72,7 +72,7 @@ func (s *Service) releaseKey(ctx context.Context, c claim, answer Answer, err er
 	defer cancel()
 	uncertain := errors.Is(err, ErrUncertain)
 	if err := s.Store.Release(ctx, c.key, c.send, !uncertain); err != nil {
-		s.Logger.Warn("an idempotency key was not given up", "send", c.send, "error", err)
+		s.Logger.WarnContext(ctx, "an idempotency key was not given up", "send", c.send, "error", err)
 		if !uncertain { // else it is remembered already
 			s.Outbox.ReleaseLater(c.key, c.send, claimLease)
 		}

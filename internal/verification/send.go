@@ -128,7 +128,7 @@ func (s *Service) begin(ctx context.Context, a asked, c claim, d quota.Decision)
 	if err == nil {
 		return begun, nil
 	}
-	s.Logger.Error("log could not take a send", "error", err)
+	s.Logger.ErrorContext(ctx, "log could not take a send", "error", err)
 	s.Observer.Decided(a.to.Channel(), a.App, "unavailable", "")
 	if errors.Is(err, store.ErrUncertain) {
 		s.Outbox.SettleLater(c.send, buckets)

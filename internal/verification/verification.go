@@ -155,14 +155,14 @@ type Caller struct {
 func (s *Service) newID() (uuid.UUID, error) { return s.IDs.New(s.Now()) }
 
 // failed is an error of the log as callers see it: ErrNotFound, ErrUnavailable, ErrUncertain, or nil.
-func (s *Service) failed(err error) error {
+func (s *Service) failed(ctx context.Context, err error) error {
 	switch {
 	case err == nil:
 		return nil
 	case errors.Is(err, store.ErrNotFound):
 		return ErrNotFound
 	}
-	s.Logger.Error("the log did not answer", "error", err)
+	s.Logger.ErrorContext(ctx, "the log did not answer", "error", err)
 	if errors.Is(err, store.ErrUncertain) {
 		return ErrUncertain
 	}

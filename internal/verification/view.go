@@ -93,7 +93,7 @@ func (s *Service) lookup(ctx context.Context, c Caller, id string) (store.Verifi
 	v, send, now, err := s.Store.Verification(ctx, id)
 	switch {
 	case err != nil:
-		return v, send, now, s.failed(err)
+		return v, send, now, s.failed(ctx, err)
 	case v.App != c.App:
 		return store.Verification{}, store.Send{}, now, ErrNotFound
 	}
@@ -177,7 +177,7 @@ func (s *Service) look(ctx context.Context, of policy.Subject) (quota.Decision, 
 		d, err = s.withCarrierHold(ctx, of, d)
 	}
 	if err != nil {
-		s.Logger.Error("quota could not be read", "error", err)
+		s.Logger.ErrorContext(ctx, "quota could not be read", "error", err)
 		return d, ErrUnavailable
 	}
 	return d, nil
