@@ -157,6 +157,14 @@ func TestHelpIsACommandToo(t *testing.T) {
 	}
 }
 
+// The doctor's lines stand alone: the library prints none of its own where Redis does not answer.
+func TestDoctorWithoutRedisSaysItOnce(t *testing.T) {
+	out, err, code := sendcode(t, []string{"SENDCODE_REDIS_URL=redis://127.0.0.1:1", "SENDCODE_DATA_DIR=" + t.TempDir()}, "doctor")
+	if code != 1 || strings.Count(out, "✗ redis: ") != 1 || strings.Contains(out+err, "pool.go") {
+		t.Errorf("code %d, %s%s", code, out, err)
+	}
+}
+
 func TestCommandLinesThatAreNotUnderstood(t *testing.T) {
 	for _, args := range [][]string{{"sevre"}, {"key", "--kind=rsa"}, {"config", "x"}, {"--colour"}} {
 		out, err, code := sendcode(t, nil, args...)

@@ -5,8 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"sendcode/internal/config"
 	"sendcode/internal/delivery/sms"
@@ -20,6 +23,7 @@ const checkTimeout = 5 * time.Second
 // Doctor tries every connection and looks at what often goes wrong, one line each. It changes nothing and sends no
 // mail. The error counts what does not work; remarks are not counted.
 func Doctor(ctx context.Context, cfg config.Config, out io.Writer) error {
+	redis.SetLogger(redisLogger{slog.New(slog.DiscardHandler)})
 	return newDoctor(cfg, out).examine(ctx)
 }
 
