@@ -56,10 +56,11 @@ func quoted(r rune) string {
 	return b.String()
 }
 
-// fits says whether the first line of a header has room for the first word of its text.
+// fits says whether the first line of a header has room for the first word of its text. A word that no line has room for is left as
+// it is, for the message to be rejected.
 func fits(text string) bool {
 	first, _, _ := strings.Cut(text, " ")
-	return len(first) <= firstWord
+	return len(first) <= firstWord || len(first) > maxLine
 }
 
 func plain(s string) bool {
