@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"time"
 )
 
 // Exact versions, so that a check finds tomorrow what it finds today, but for what is new in the database.
@@ -118,6 +119,8 @@ func (w world) has(ctx context.Context, pkg, program string) error {
 	if _, err := exec.LookPath("npx"); err != nil {
 		return errSkip("npm is not installed")
 	}
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
+	defer cancel()
 	if _, err := w.run(ctx, ".", npx(pkg, program, "--version")...); err != nil {
 		return errSkip(pkg + " cannot be had")
 	}
@@ -136,7 +139,8 @@ func (w world) must(ctx context.Context, dir string, command ...string) error {
 func run(ctx context.Context, dir string, command ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
 	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "REDOCLY_TELEMETRY=off", "REDOCLY_SUPPRESS_UPDATE_NOTICE=true", "npm_config_update_notifier=false", "NO_COLOR=1")
+	cmd.Env = append(os.Environ(), "REDOCLY_TELEMETRY=off", "REDOCLY_SUPPRESS_UPDATE_NOTICE=true", "npm_config_update_notifier=false", "NO_COLOR=1",
+		"npm_config_fetch_retries=0", "npm_config_fetch_timeout=20000") // milliseconds: where npm cannot be reached, lint does not wait for it
 	out, err := cmd.CombinedOutput()
 	return string(out), err
 }
