@@ -44,7 +44,7 @@ func TestOldRowsGoByThemselves(t *testing.T) {
 }
 
 func TestRowsAreKeptForEver(t *testing.T) {
-	rig.InBubbleWith(t, keepFor(0), func(r *rig.Rig) {
+	rig.InBubbleWith(t, func(s *rig.Settings) { keepFor(0)(s); s.Tick, s.Lease = time.Hour, 12*time.Hour }, func(r *rig.Rig) {
 		r.Send(rig.AskFor(rig.Ana))
 		rig.Waited(3 * fiveWeeks) // longer than rows are kept unless told
 		if n := r.RowsLeft(); n != 1 {
