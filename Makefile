@@ -8,17 +8,13 @@ BUILD := go build -buildvcs=false -o bin/
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 # For each package's tests: a hang ends here with every goroutine's stack.
 TIMEOUT ?= 20m
-# The race detector, on all but modules that compute much and share no memory of ours: SQLite, the hash of passwords, the
-# metadata of telephone numbers, the browser's protocol and its JSON. A race needs two accesses that the detector sees. Ours are
-# all seen, and so is all that other modules read and write for us (database/sql, pgx, go-redis, echo, the standard library).
-# What is lost is a race that has one side inside of these modules; each is called under a lock of database/sql or a test, or with
-# values that the caller alone holds. Locks and channels are the runtime's and are seen everywhere.
-# A module that synchronises our goroutines must not be in this list: its atomics would go unseen, and safe code be blamed.
-UNRACED := modernc.org/sqlite modernc.org/sqlite/lib modernc.org/libc modernc.org/memory golang.org/x/crypto/argon2 \
-	golang.org/x/crypto/blake2b github.com/nyaruka/phonenumbers github.com/chromedp/cdproto/... github.com/go-json-experiment/json/...
+# The race detector, on all but modules that compute much and share no memory of ours: SQLite with its driver, and the hash of
+# passwords. A race needs two accesses that the detector sees. Ours are all seen, and so is all that other modules read and write for
+# us (database/sql, pgx, go-redis, echo, the standard library). What is lost is a race with one side inside of these modules; each is
+# called under a lock of database/sql, or with values that the caller alone holds. A module that synchronises goroutines must not be in
+# this list: its atomics would go unseen, and safe code be blamed, as with chromedp/cdproto.
+UNRACED := modernc.org/sqlite modernc.org/sqlite/lib modernc.org/libc modernc.org/memory golang.org/x/crypto/argon2 golang.org/x/crypto/blake2b
 RACE := -race $(foreach m,$(UNRACED),"-gcflags=$(m)=-race=false -d=checkptr=0")
-# Packages that are tested at once. Most wait for servers and browsers, or run in a bubble on one processor.
-PACKAGES ?= 3
 # The packages whose tests take longest, which begin first: the last to end would otherwise run alone.
 LONG := ./internal/app ./internal/ui ./internal/admin ./internal/store/postgres
 FUZZTIME ?= 30s
@@ -42,7 +38,7 @@ test: tools ## every test, on servers and a browser of its own
 	@bin/ensure
 	@set -o pipefail; \
 	if command -v "$$(go env CC)" > /dev/null; then race=($(RACE)); fi; \
-	go test "$${race[@]}" -p=$(PACKAGES) -vet=off -shuffle=on -count=1 -timeout=$(TIMEOUT) -json $(LONG) ./... | bin/count
+	go test "$${race[@]}" -vet=off -shuffle=on -count=1 -timeout=$(TIMEOUT) -json $(LONG) ./... | bin/count
 
 test-fast: tools ## the tests of what changed, without the race detector
 	@set -o pipefail; go test -shuffle=on -timeout=$(TIMEOUT) -json ./... | bin/count
