@@ -11,8 +11,8 @@ TIMEOUT ?= 20m
 # The race detector, on all but modules that compute much and share no memory of ours: SQLite with its driver, and the hash of
 # passwords. A race needs two accesses that the detector sees. Ours are all seen, and so is all that other modules read and write for
 # us (database/sql, pgx, go-redis, echo, the standard library). What is lost is a race with one side inside of these modules; each is
-# called under a lock of database/sql, or with values that the caller alone holds. A module that synchronises goroutines must not be in
-# this list: its atomics would go unseen, and safe code be blamed, as with chromedp/cdproto.
+# called under a lock of database/sql, or with values that the caller alone holds. A module that uses generic code of the standard
+# library must not be in this list: the linker keeps one copy for the program, and took that of sync.Map without the detector.
 UNRACED := modernc.org/sqlite modernc.org/sqlite/lib modernc.org/libc modernc.org/memory golang.org/x/crypto/argon2 golang.org/x/crypto/blake2b
 RACE := -race $(foreach m,$(UNRACED),"-gcflags=$(m)=-race=false -d=checkptr=0")
 # The packages whose tests take longest, which begin first: the last to end would otherwise run alone.
