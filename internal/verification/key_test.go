@@ -25,12 +25,16 @@ func TestStrongKey(t *testing.T) {
 			t.Errorf("%q: %v", key, got)
 		}
 	}
+	var weak []string // one random key in three million has no letter
 	for range 10_000 {
 		var b [16]byte
 		_, _ = rand.Read(b[:])
 		if key := hex.EncodeToString(b[:]); !strongKey(key) {
-			t.Errorf("%q", key)
+			weak = append(weak, key)
 		}
+	}
+	if len(weak) > 2 {
+		t.Errorf("%q", weak)
 	}
 	if !strongKey(strings.Repeat("5f0c9a4be1d24786", 4)) {
 		t.Error("the page's keys have 64 digits")
