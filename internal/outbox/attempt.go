@@ -3,7 +3,6 @@ package outbox
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
 	"time"
 
 	"github.com/google/uuid"
@@ -38,7 +37,7 @@ func (o *Outbox) attempt(ctx context.Context, f *flight) (record func()) {
 	reason, err := o.held(ctx, set, w.Send)
 	switch {
 	case err != nil: // the log cannot say whether the prefix is paused
-		return func() { o.postpone(f, store.Postponement{After: backoff(w.Send.Attempt), Reason: "temporary_log"}) }
+		return func() { o.postpone(f, store.Postponement{After: o.backoff(w.Send.Attempt), Reason: "temporary_log"}) }
 	case reason != "":
 		return func() { o.finish(f, store.Outcome{Status: store.Failed, Reason: reason, Refund: true}) }
 	}
@@ -165,7 +164,7 @@ func (o *Outbox) failed(f *flight, out store.Outcome, fail *delivery.Error, supp
 			out.Suppress = o.suppression(w.Verification, store.OptOut, suppressFor)
 		}
 	case delivery.Temporary:
-		wait := max(backoff(w.Send.Attempt), fail.RetryAfter)
+		wait := max(o.backoff(w.Send.Attempt), fail.RetryAfter)
 		if o.Now().Add(wait).Before(w.Verification.ExpiresAt) {
 			again := store.Postponement{After: wait, Reason: "temporary_" + fail.Stage, Provider: out.Provider, ProviderCode: out.ProviderCode}
 			return func() { o.postpone(f, again) }
@@ -215,7 +214,7 @@ func (o *Outbox) awaitReceipt(w store.Work, r sms.Receipt) {
 
 // backoff is the wait before the attempt after the nth: 2 s, doubling up to 30 s, a quarter more or less, so that
 // replicas do not come back in step. The first retry starts within 10 s of the failure, a tick included.
-func backoff(n int) time.Duration {
+func (o *Outbox) backoff(n int) time.Duration {
 	d := min(2*time.Second<<min(max(n-1, 0), 5), 30*time.Second)
-	return d*3/4 + rand.N(d/2)
+	return d*3/4 + o.Random(d/2)
 }

@@ -8,6 +8,7 @@ package outbox
 import (
 	"context"
 	"log/slog"
+	"math/rand/v2"
 	"sync"
 	"time"
 
@@ -128,7 +129,8 @@ type Parts struct {
 	IDs      *store.IDs // of events; nil: its own
 	Now      func() time.Time
 	Logger   *slog.Logger
-	Notify   func() // called when an app's event is in the log; nil: no event is delivered. It must not block
+	Random   func(time.Duration) time.Duration // a random duration below the one given; nil: rand.N
+	Notify   func()                            // called when an app's event is in the log; nil: no event is delivered. It must not block
 }
 
 // Outbox works through the rows in flight. The process that wrote a row delivers it at once, without reading it back; the log's
@@ -162,6 +164,9 @@ func New(c Config, p Parts) *Outbox {
 	c.Workers, c.Capacity = or(c.Workers, DefaultWorkers), or(c.Capacity, MaxFlights)
 	if p.Notify == nil {
 		p.Notify = func() {}
+	}
+	if p.Random == nil {
+		p.Random = rand.N[time.Duration]
 	}
 	if p.Observer == nil {
 		p.Observer = unobserved{}

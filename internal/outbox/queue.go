@@ -62,8 +62,8 @@ func (o *Outbox) start(w store.Work) {
 // takeOver works on rows from the log that are due: another process left them, or they waited. It takes as many of each
 // channel as there is room for, and notes where there were no more.
 func (o *Outbox) takeOver(ctx context.Context) {
-	for _, l := range o.lanes {
-		if err := o.takeOverLane(ctx, l); err != nil {
+	for _, ch := range recipient.Channels() {
+		if err := o.takeOverLane(ctx, o.lanes[ch]); err != nil {
 			o.away = true
 			return
 		}

@@ -38,6 +38,9 @@ func New(s Settings, p Parts) *Deliverer {
 	if p.Now == nil {
 		p.Now = time.Now
 	}
+	if p.Random == nil {
+		p.Random = rand.N[time.Duration]
+	}
 	if p.Tick == 0 {
 		p.Tick = tick
 	}
@@ -58,6 +61,9 @@ func (d *Deliverer) Change(s Settings) {
 	defer d.mu.Unlock()
 	before := d.client
 	d.settings, d.client = s, newClient(s.Guard, d.Now, world{})
+	if d.Transport != nil {
+		d.client.Transport = d.Transport
+	}
 	if before != nil {
 		before.CloseIdleConnections() // they lead where the guard may not let anybody now
 	}
@@ -184,7 +190,7 @@ func (d *Deliverer) land(l *lane, heard answer) {
 func (d *Deliverer) record(e store.AppEvent, age time.Duration, heard answer) {
 	end := store.AppEventEnd{Held: store.Held{ID: e.ID, Attempt: e.Attempt}, Answer: heard.word, State: store.EventPending}
 	outcome := Retried
-	wait := max(backoff(e.Attempt), heard.after)
+	wait := max(d.backoff(e.Attempt), heard.after)
 	switch {
 	case heard.ok:
 		end.State, outcome = store.EventDelivered, Delivered
@@ -220,12 +226,12 @@ func (d *Deliverer) report(e store.AppEvent, end store.AppEventEnd, outcome stri
 
 // backoff is the wait after the nth attempt: 5 s, four times as long each time, 4 h at most, a quarter more or less, so
 // that what failed together does not come back together.
-func backoff(n int) time.Duration {
-	d := 4 * time.Hour
+func (d *Deliverer) backoff(n int) time.Duration {
+	wait := 4 * time.Hour
 	if n < 8 {
-		d = min(5*time.Second<<(2*max(n-1, 0)), d)
+		wait = min(5*time.Second<<(2*max(n-1, 0)), wait)
 	}
-	return d*3/4 + rand.N(d/2)
+	return wait*3/4 + d.Random(wait/2)
 }
 
 // forget deletes what is older than anybody looks at it, and gives up what nobody delivers any more.

@@ -295,8 +295,9 @@ func (f forgetful) ForgetAppEvents(context.Context, time.Duration, int) (int, in
 }
 
 func TestBackoffIsNeverNothing(t *testing.T) {
+	deliverer := New(Settings{}, Parts{})
 	for n := range 100 {
-		if d := backoff(n); d < 3750*time.Millisecond || d > 5*time.Hour {
+		if d := deliverer.backoff(n); d < 3750*time.Millisecond || d > 5*time.Hour {
 			t.Error(fmt.Sprint(n, d))
 		}
 	}

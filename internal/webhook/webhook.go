@@ -14,6 +14,7 @@ package webhook
 import (
 	"context"
 	"log/slog"
+	"net/http"
 	"time"
 
 	"sendcode/internal/store"
@@ -57,8 +58,11 @@ type Parts struct {
 	Log      Log
 	Logger   *slog.Logger
 	Observer Observer
-	Now      func() time.Time // nil: time.Now; for webhook-timestamp alone, all else is on the log's clock
-	Tick     time.Duration    // between two looks for what is due; 0: one second
+	Now      func() time.Time                  // nil: time.Now; for webhook-timestamp alone, all else is on the log's clock
+	Tick     time.Duration                     // between two looks for what is due; 0: one second
+	Random   func(time.Duration) time.Duration // a random duration below the one given; nil: rand.N
+	// Transport carries the requests of tests; nil: connections that the guard has let through.
+	Transport http.RoundTripper
 }
 
 // How long things take.

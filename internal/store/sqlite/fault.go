@@ -16,9 +16,10 @@ type Fault int
 
 // The faults.
 const (
-	None Fault = iota
-	Down       // the log is away: nothing happens, ErrUnavailable
-	Lost       // it happens, but the answer is lost: ErrUnavailable and ErrUncertain
+	None  Fault = iota
+	Down        // the log is away: nothing happens, ErrUnavailable
+	Lost        // it happens, but the answer is lost: ErrUnavailable and ErrUncertain
+	Vague       // nothing happens, but the answer is lost: ErrUnavailable and ErrUncertain
 )
 
 var (
@@ -26,33 +27,57 @@ var (
 	errLost = store.Uncertain(errors.New("lost for a test"))
 )
 
-// faults is the hook of a test.
-type faults struct {
-	mu  sync.Mutex
-	ask func(method string) Fault
-}
+// Stage is where in an access a hook is asked.
+type Stage int
+
+// The stages.
+const (
+	Asking     Stage = iota // before anything happens; for what only reads, before each of its statements
+	Committing              // in the transaction, after its statements and before its commit; no other call reaches the log meanwhile
+)
+
+// Hook is asked at each stage of each access, with the name of the method that was called, and says what goes wrong with it. It may
+// wait: at Asking it holds nothing.
+type Hook func(ctx context.Context, method string, at Stage) Fault
 
 // SetFault makes later accesses ask f, with the name of the method of Log that was called, what goes wrong with them; nil:
 // nothing does. A call that changes rows asks once; one that only reads asks for each of its statements. Calls of f follow
 // one another, and f must not call the log.
 func (s *DB) SetFault(f func(method string) Fault) {
 	if f == nil {
+		s.SetHook(nil)
+		return
+	}
+	var mu sync.Mutex
+	s.SetHook(func(_ context.Context, method string, at Stage) Fault {
+		if at != Asking {
+			return None
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		return f(method)
+	})
+}
+
+// SetHook is SetFault for tests that look at every stage. Calls of h may overlap.
+func (s *DB) SetHook(h Hook) {
+	if h == nil {
 		s.hook.Store(nil)
 		return
 	}
-	s.hook.Store(&faults{ask: f})
+	s.hook.Store(&h)
 }
 
+// Replica is the same log as another process sees it: with a hook of its own. It is closed with the log that it was made of.
+func (s *DB) Replica() *DB { return newDB(s.writer, s.readers.DB, s.now) }
+
 // fault asks the hook, if there is one.
-func (s *DB) fault() Fault {
+func (s *DB) fault(ctx context.Context, at Stage) Fault {
 	hook := s.hook.Load()
 	if hook == nil {
 		return None
 	}
-	method := calledMethod()
-	hook.mu.Lock()
-	defer hook.mu.Unlock()
-	return hook.ask(method)
+	return (*hook)(ctx, calledMethod(), at)
 }
 
 // calledMethod is the method of the store, of this package or of sqldb, through which a caller outside of both came here.
@@ -74,15 +99,15 @@ func calledMethod() (method string) {
 // readPool is the connections that read, with the hook of a test before each statement.
 type readPool struct {
 	*sql.DB
-	fault func() Fault
+	fault func(context.Context, Stage) Fault
 }
 
 // QueryContext implements queryer.
 func (p readPool) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
-	switch p.fault() {
+	switch p.fault(ctx, Asking) {
 	case Down:
 		return nil, errDown
-	case Lost:
+	case Lost, Vague:
 		return nil, errLost
 	}
 	return p.DB.QueryContext(ctx, query, args...)

@@ -33,7 +33,7 @@ type DB struct {
 	writer  *sql.DB
 	readers readPool
 	now     func() time.Time
-	hook    atomic.Pointer[faults]
+	hook    atomic.Pointer[Hook]
 }
 
 // Pragmas of each connection. https://www.sqlite.org/pragma.html
@@ -132,15 +132,19 @@ func (s *DB) Close() error {
 // write runs f in a transaction, at an instant taken after the lock. The wait for the one writer ends with ctx. What has
 // begun is brought to its end all the same, which takes milliseconds: so its outcome is known.
 func (s *DB) write(ctx context.Context, f func(ctx context.Context, tx *sql.Tx, now time.Time) error) error {
-	fault := s.fault()
-	if fault == Down {
+	fault := s.fault(ctx, Asking)
+	switch fault {
+	case Down:
 		return errDown
+	case Vague:
+		return errLost
 	}
 	conn, err := s.writer.Conn(ctx)
 	if err != nil {
 		return store.Unavailable(sqliteCause(err))
 	}
 	defer conn.Close()
+	asking := ctx
 	ctx = context.WithoutCancel(ctx)
 	tx, err := conn.BeginTx(ctx, nil) // IMMEDIATE, by _txlock
 	if err != nil {
@@ -148,6 +152,14 @@ func (s *DB) write(ctx context.Context, f func(ctx context.Context, tx *sql.Tx, 
 	}
 	if err := f(ctx, tx, store.Micro(s.now())); err != nil {
 		return store.Unavailable(sqliteCause(errors.Join(err, tx.Rollback())))
+	}
+	switch late := s.fault(asking, Committing); late {
+	case Down:
+		return errors.Join(errDown, tx.Rollback())
+	case Vague:
+		return errors.Join(errLost, tx.Rollback())
+	case Lost:
+		fault = Lost
 	}
 	if err := committing(tx.Commit()); err != nil {
 		return err

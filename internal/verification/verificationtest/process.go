@@ -67,7 +67,10 @@ type Parts struct {
 	Texts   Texts          // with Carrier
 	Carrier outbox.Carrier // nil: there are no text messages
 	Logger  *slog.Logger
-	Now     func() time.Time // nil: time.Now
+	Now     func() time.Time                  // nil: time.Now
+	Random  func(time.Duration) time.Duration // below the one given; nil: rand.N
+	Notify  func()                            // called when an app's event is in the log
+	Prover  verification.Prover
 }
 
 // Process is the use cases with all that works beside them.
@@ -97,11 +100,11 @@ func New(s Settings, p Parts) *Process {
 		Workers: s.Workers, Capacity: s.Capacity, Watch: s.Watch, AskAfter: s.AskAfter,
 	}, outbox.Parts{
 		Store: p.Log, Gate: gate, Policy: in, Vault: s.Vault, Renderer: p.Mails, Sender: p.Sender, Texts: p.Texts, Carrier: p.Carrier,
-		Receipts: s.Receipts, IDs: ids, Now: p.Now, Logger: p.Logger,
+		Receipts: s.Receipts, IDs: ids, Now: p.Now, Logger: p.Logger, Random: p.Random, Notify: p.Notify,
 	})
 	codes := verification.Parts{
 		Store: p.Log, Gate: gate, Outbox: queue, Refusals: refused, Policy: in, Vault: s.Vault, Mails: p.Mails,
-		Lease: queue.Lease, IDs: ids, Now: p.Now, Logger: p.Logger,
+		Lease: queue.Lease, IDs: ids, Now: p.Now, Logger: p.Logger, Prover: p.Prover, Notify: p.Notify,
 	}
 	desk := support.Parts{
 		Store: p.Log, Limiter: gate, Outbox: queue, Refusals: refused, Policy: in, Vault: s.Vault, Mails: p.Mails, Now: p.Now, Logger: p.Logger,
