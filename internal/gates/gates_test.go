@@ -80,6 +80,28 @@ func TestPlaceIsGivenBackUntilTheLimiterHears(t *testing.T) {
 	})
 }
 
+// neverRefunds is a limiter that does not hear of refunds.
+type neverRefunds struct{ *quota.Memory }
+
+func (neverRefunds) Refund(context.Context, string, ...string) error { return quota.ErrUnavailable }
+
+// It is given back also after minutes, for its hour and its day have not passed.
+func TestPlaceIsGivenBackAfterALongOutage(t *testing.T) {
+	rig.InBubble(t, func(r *rig.Rig) {
+		m := quota.NewMemory(time.Now, "process")
+		r.Limiter.Set(neverRefunds{m})
+		r.Store.Set(true)
+		if _, err := r.Svc.Send(r.Context(), rig.AskFor(rig.Ana)); !errors.Is(err, verification.ErrUnavailable) {
+			t.Errorf("Send: %v", err)
+		}
+		r.Store.Set(false)
+		rig.Waited(3 * time.Minute)
+		r.Limiter.Set(m)
+		rig.Waited(2 * time.Second)
+		r.Holds("after the outage", 0)
+	})
+}
+
 func TestRefusalIsRecorded(t *testing.T) {
 	rig.InBubble(t, func(r *rig.Rig) {
 		r.Send(rig.AskFor(rig.Ana))

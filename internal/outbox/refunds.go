@@ -66,13 +66,14 @@ type pendingSync struct {
 }
 
 const (
-	maxSyncs   = 10_000
-	refundLife = time.Minute // a tombstone lives as long (package quota)
+	maxSyncs = 10_000
+	// giveBackLife is for how long a place is offered to the limiter that no row speaks of: as long as the longest usual window.
+	giveBackLife = 24 * time.Hour
 )
 
 func (p pendingSync) life() time.Duration {
 	if p.at.IsZero() {
-		return refundLife
+		return giveBackLife
 	}
 	return p.keep
 }
