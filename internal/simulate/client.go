@@ -1,0 +1,249 @@
+package simulate
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"time"
+
+	"sendcode/internal/recipient"
+	"sendcode/quota/quotahttp"
+)
+
+// person is a recipient, and what the person and the person's back end know.
+type person struct {
+	index   int
+	channel recipient.Channel
+	to      string
+	holds   map[actor]string // the verification that each has got
+	last    *request         // the last look at the quota
+	busy    int              // requests begun and ended so far that may change the quota
+}
+
+func newPerson(i int) *person {
+	p := &person{index: i, channel: recipient.Email, to: fmt.Sprintf("canary.person%d@example.com", i), holds: map[actor]string{}}
+	if i%3 == 2 {
+		p.channel, p.to = recipient.SMS, fmt.Sprintf("+49151234567%02d", i)
+	}
+	return p
+}
+
+// actor is who makes a request.
+type actor string
+
+// The actors.
+const (
+	backEnd  actor = "back end"
+	browser  actor = "browser"
+	stranger actor = "stranger"
+)
+
+func (e Event) actor() actor {
+	if e.Browser {
+		return browser
+	}
+	return backEnd
+}
+
+// request is a request with its answer.
+type request struct {
+	event        Event
+	kind         Kind // SendByBackEnd, Check or Look
+	by           actor
+	person       *person
+	began, ended time.Time
+	answered     bool
+	logTrouble   bool // while it was under way
+	anyTrouble   bool
+	status       int
+	body         body
+	code         string // that was entered
+	right        bool   // it is that of the verification
+	verification string // that it named
+}
+
+// body is all that answers have, as far as oracles read it.
+type body struct {
+	Type           string                      `json:"type"`
+	ID             string                      `json:"id"`
+	Status         any                         `json:"status"`
+	Valid          bool                        `json:"valid"`
+	RetryAfterMS   int                         `json:"retry_after_ms"`
+	RetryAfter     int                         `json:"retry_after"`
+	BlockedBy      string                      `json:"blocked_by"`
+	MayHaveCounted bool                        `json:"may_have_counted"`
+	Send           struct{ ID, Status string } `json:"send"`
+	Quota          *quotahttp.Quota            `json:"quota"`
+	replayed       bool
+}
+
+// problem is the slug of a problem.
+func (b body) problem() string { return strings.TrimPrefix(b.Type, "/problems/") }
+
+// outgoing is what is asked.
+type outgoing struct {
+	method, path string
+	body         map[string]any
+	header       map[string]string
+	ip           string
+	hangUp       time.Duration // the client is gone then; 0: it stays
+}
+
+// do makes a request, and remembers it with its answer.
+func (w *world) do(e Event, kind Kind, by actor, p *person, o outgoing) *request {
+	q := &request{event: e, kind: kind, by: by, person: p, began: time.Now()}
+	r := w.replica(e.Replica)
+	label := fmt.Sprintf("event %d %s %d", e.ID, by, w.nth(fmt.Sprint("request of ", e.ID)))
+	ctx, cancel := context.WithCancel(labelled(context.Background(), label))
+	defer cancel()
+	if o.hangUp > 0 {
+		defer time.AfterFunc(o.hangUp, cancel).Stop()
+	}
+	text, _ := json.Marshal(o.body)
+	in := httptest.NewRequestWithContext(ctx, o.method, o.path, strings.NewReader(string(text)))
+	in.Header.Set("Content-Type", "application/json")
+	in.RemoteAddr = o.ip + ":40000"
+	in.Header.Set("Authorization", "Bearer "+secretKey)
+	if by != backEnd {
+		in.Header.Set("Authorization", "Bearer "+browserKey)
+		in.Header.Set("Origin", origin)
+	}
+	for name, value := range o.header {
+		in.Header.Set(name, value)
+	}
+	troubled := w.troubled(r)
+	out := httptest.NewRecorder()
+	if !r.isDead() {
+		q.answered = r.serve(out, in) && o.hangUp == 0
+	}
+	q.ended = time.Now()
+	for k := range troubled {
+		troubled[k] = troubled[k] || w.troubled(r)[k]
+	}
+	q.logTrouble, q.anyTrouble = troubled[0], troubled[0] || troubled[1]
+	if q.answered {
+		q.status, q.body.replayed = out.Code, out.Header().Get("Idempotent-Replayed") == "true"
+		if err := json.Unmarshal(out.Body.Bytes(), &q.body); err != nil {
+			w.broke("surface", "an answer is not JSON: %d %q", out.Code, out.Body)
+		}
+		_, _ = w.answers.Write(out.Body.Bytes())
+		w.count(fmt.Sprintf("answer to %s: %d %s", kind, q.status, q.body.problem()))
+	}
+	w.note("%s: %s %v %s", label, kind, q.status, q.body.problem())
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.requests = append(w.requests, q)
+	return q
+}
+
+// troubled says whether there is trouble with the log, and with anything else.
+func (w *world) troubled(r *Replica) [2]bool {
+	t := w.trouble()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	log := until(t.logAway) || until(t.logSlow) || len(r.commits) > 0 || until(r.frozen) || r.dead
+	return [2]bool{log, until(t.limiterAway) || until(t.limiterSlow) || until(t.limiterDeaf)}
+}
+
+func (w *world) replica(i int) *Replica {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.replicas[i%len(w.replicas)]
+}
+
+// ipOf is an address of a network of its own for each person, actor and number.
+func ipOf(by actor, n int) string {
+	if by == stranger {
+		return fmt.Sprintf("198.%d.%d.7", 18+n/250, n%250)
+	}
+	return fmt.Sprintf("192.%d.2.1", n)
+}
+
+// send asks for a code.
+func (w *world) send(e Event, by actor, p *person, o outgoing) *request {
+	o.method, o.path = http.MethodPost, "/v1/verifications"
+	if o.ip == "" {
+		o.ip = ipOf(by, p.index)
+	}
+	if o.body == nil {
+		o.body = map[string]any{"channel": p.channel, "to": p.to}
+		if e.N%2 == 0 {
+			o.body["purpose"] = "login"
+		}
+	}
+	if e.Wait && by == backEnd {
+		if o.header == nil {
+			o.header = map[string]string{}
+		}
+		o.header["Prefer"] = "wait=5"
+	}
+	w.touch(p)
+	q := w.do(e, SendByBackEnd, by, p, o)
+	w.touch(p)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if q.answered && q.status == http.StatusAccepted {
+		p.holds[by] = q.body.ID
+		w.verifications[q.body.Send.ID] = q.body.ID
+	}
+	return q
+}
+
+// touch notes that a person's quota may change.
+func (w *world) touch(p *person) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	p.busy++
+}
+
+// check enters a code for what an actor holds.
+func (w *world) check(e Event, by actor, p *person, code string, ip string) *request {
+	w.mu.Lock()
+	id := p.holds[by]
+	w.mu.Unlock()
+	if id == "" {
+		return nil
+	}
+	right := w.codeOf(id)
+	if code == "" {
+		code = right
+	}
+	if code == "" {
+		return nil
+	}
+	w.touch(p)
+	q := w.do(e, Check, by, p, outgoing{method: http.MethodPost, path: "/v1/verifications/" + id + "/check", body: map[string]any{"code": code}, ip: ip})
+	w.touch(p)
+	q.code, q.right, q.verification = code, code == right, id
+	return q
+}
+
+// codeOf is the code of a verification, if a message with it has arrived.
+func (w *world) codeOf(verification string) string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, m := range w.mails {
+		if w.verifications[m.send] == verification {
+			return m.code
+		}
+	}
+	return ""
+}
+
+// look asks for the quota.
+func (w *world) look(e Event, by actor, p *person) *request {
+	o := outgoing{method: http.MethodPost, path: "/v1/quota", body: map[string]any{"channel": p.channel, "to": p.to}, ip: ipOf(by, p.index)}
+	if by != backEnd {
+		w.mu.Lock()
+		id := p.holds[by]
+		w.mu.Unlock()
+		if id == "" {
+			return nil
+		}
+		o.method, o.path, o.body = http.MethodGet, "/v1/verifications/"+id, nil
+	}
+	return w.do(e, Look, by, p, o)
+}

@@ -1,0 +1,306 @@
+package simulate
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+
+	"sendcode/internal/store"
+)
+
+// happen lets an event happen. What takes time goes on beside what follows.
+func (w *world) happen(e Event) {
+	w.count("event: " + string(e.Kind))
+	if w.disturb(e) {
+		return
+	}
+	p := w.people[e.Person]
+	w.actors.Go(func() { w.act(e, p) })
+}
+
+// act is what people, back ends, strangers and administrators do.
+func (w *world) act(e Event, p *person) {
+	switch e.Kind {
+	case SendByBackEnd:
+		w.send(e, backEnd, p, outgoing{})
+	case SendByBrowser:
+		w.send(e, browser, p, outgoing{})
+	case Resend:
+		w.resend(e, p)
+	case Repeat:
+		w.repeat(e, p)
+	case HangUp:
+		w.send(e, backEnd, p, outgoing{hangUp: time.Duration(e.N) * time.Millisecond})
+	case Check:
+		w.check(e, e.actor(), p, "", ipOf(e.actor(), p.index))
+	case Guess:
+		for n := range e.N {
+			w.check(e, e.actor(), p, wrong(n), ipOf(e.actor(), p.index))
+		}
+	case Cancel:
+		w.cancel(e, p)
+	case Look:
+		w.look(e, e.actor(), p)
+	case WaitAsTold:
+		w.waitAsTold(e, p)
+	case Attack:
+		w.attack(e, p)
+	case Flood:
+		w.flood(e)
+	case Reset:
+		w.administer(e, p)
+	case Erase:
+		w.administer(e, p)
+	case NewPolicy:
+		w.newPolicy(e)
+	}
+}
+
+// wrong is a code that is hardly ever right: of digits or of letters, as a reader accepts both.
+func wrong(n int) string { return []string{"BCDFGHJK", "000000"}[n%2] }
+
+func (w *world) resend(e Event, p *person) {
+	if !e.Browser {
+		w.send(e, backEnd, p, outgoing{})
+		return
+	}
+	w.mu.Lock()
+	id := p.holds[browser]
+	w.mu.Unlock()
+	if id != "" {
+		w.send(e, browser, p, outgoing{body: map[string]any{"verification_id": id}})
+	}
+}
+
+func (w *world) repeat(e Event, p *person) {
+	header := map[string]string{"Idempotency-Key": fmt.Sprintf("key-of-event-%020d", e.ID)}
+	first := make(chan *request, 1)
+	w.actors.Go(func() { first <- w.send(e, backEnd, p, outgoing{header: header}) })
+	time.Sleep(time.Duration(e.N) * 1500 * time.Microsecond)
+	other := e
+	other.Replica++
+	again := w.send(other, backEnd, p, outgoing{header: header})
+	if again.answered && again.status == http.StatusConflict || !again.answered || again.status == http.StatusServiceUnavailable {
+		time.Sleep(20 * time.Second) // longer than the lease of a key
+		again = w.send(other, backEnd, p, outgoing{header: header})
+	}
+	one := <-first
+	if one.accepted() && again.accepted() && one.body.Send.ID != again.body.Send.ID {
+		w.broke("idempotency", "one Idempotency-Key gave the sends %s and %s", one.body.Send.ID, again.body.Send.ID)
+	}
+}
+
+func (q *request) accepted() bool { return q.answered && q.status == http.StatusAccepted }
+
+func (w *world) cancel(e Event, p *person) {
+	w.mu.Lock()
+	id := p.holds[e.actor()]
+	w.mu.Unlock()
+	if id == "" {
+		return
+	}
+	q := w.do(e, Cancel, e.actor(), p, outgoing{method: http.MethodPost, path: "/v1/verifications/" + id + "/cancel", ip: ipOf(e.actor(), p.index)})
+	q.verification = id
+}
+
+// waitAsTold asks until it is refused, waits, and wants to be let in.
+func (w *world) waitAsTold(e Event, p *person) {
+	for range 4 {
+		q := w.send(e, backEnd, p, outgoing{})
+		if !q.answered || q.status != http.StatusTooManyRequests || q.body.problem() != "quota-exceeded" {
+			time.Sleep(time.Second)
+			continue
+		}
+		wait := time.Duration(q.body.RetryAfterMS) * time.Millisecond
+		if wait > 3*time.Minute || q.anyTrouble || w.hasStepped() {
+			return
+		}
+		before := w.state(p)
+		time.Sleep(wait)
+		calm := w.state(p) == before && !w.anyTrouble()
+		began := w.state(p)
+		again := w.send(e, backEnd, p, outgoing{})
+		began.busy += 2
+		if calm && w.state(p) == began && again.answered && again.status == http.StatusTooManyRequests && again.body.problem() == "quota-exceeded" {
+			w.broke("told wait", "person %d was told to wait %v, waited, and was refused by %s for %d s more", p.index, wait, again.body.BlockedBy, again.body.RetryAfter)
+		}
+		w.count("waited as told")
+		return
+	}
+}
+
+// moment is what may change the answer to a person.
+type moment struct{ busy, troubles int }
+
+func (w *world) state(p *person) moment {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return moment{p.busy, w.troubles}
+}
+
+// hasStepped says whether the limiter's clock was set: waits on it are then no longer those of other clocks.
+func (w *world) hasStepped() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.stepped
+}
+
+func (w *world) anyTrouble() bool {
+	for i := range w.plan.Replicas {
+		if t := w.troubled(w.replica(i)); t[0] || t[1] {
+			return true
+		}
+	}
+	return false
+}
+
+// attack is a stranger's browser that asks for the person's codes and guesses: it opens verifications of its own.
+func (w *world) attack(e Event, p *person) {
+	ip := ipOf(stranger, e.ID)
+	for range e.N {
+		if w.send(e, stranger, p, outgoing{ip: ip}).accepted() {
+			time.Sleep(time.Second)
+			for n := range 5 {
+				w.check(e, stranger, p, wrong(n), ip)
+			}
+		}
+		time.Sleep(61 * time.Second)
+	}
+}
+
+// flood is strangers who fail checks of codes of their own, from many networks.
+func (w *world) flood(e Event) {
+	own := newPerson(100 + e.ID)
+	own.channel, own.to = "email", fmt.Sprintf("stranger%d@example.net", e.ID)
+	w.mu.Lock()
+	w.others = append(w.others, own)
+	w.mu.Unlock()
+	for n := 0; n < e.N; n += 5 {
+		own.to = fmt.Sprintf("stranger%d.%d@example.net", e.ID, n)
+		if w.send(e, stranger, own, outgoing{ip: ipOf(stranger, 1000+10*e.ID+n)}).accepted() {
+			for i := range 5 {
+				w.check(e, stranger, own, wrong(i), ipOf(stranger, 2000+10*e.ID+n+i))
+			}
+		}
+	}
+}
+
+// administer resets or erases a person.
+func (w *world) administer(e Event, p *person) {
+	r := w.replica(e.Replica)
+	if r.isDead() {
+		return
+	}
+	ctx := labelled(context.Background(), fmt.Sprintf("event %d administrator", e.ID))
+	who, err := r.Desk.Person("", string(p.channel), p.to, "", "ticket 7")
+	if err != nil {
+		w.broke("surface", "an administrator's request was refused: %v", err)
+		return
+	}
+	act := store.AuditEntry{ID: uuid.Must(uuid.NewV7()), Who: "mei", Role: "operator", What: string(e.Kind), Reason: "ticket 7"}
+	begun := time.Now()
+	w.touch(p)
+	if e.Kind == Reset {
+		err = r.Desk.ResetQuota(ctx, who, act)
+	} else {
+		act.Outcome = store.AuditDone
+		err = r.Desk.Erase(ctx, who, act)
+	}
+	w.touch(p)
+	done := err == nil && !r.isDead()
+	w.note("event %d: %s of person %d: %v", e.ID, e.Kind, p.index, done)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.acts = append(w.acts, administered{e.Kind, p, begun, time.Now(), done})
+}
+
+// administered is what an administrator did.
+type administered struct {
+	kind         Kind
+	person       *person
+	began, ended time.Time
+	done         bool // as the administrator was answered
+}
+
+// newPolicy puts the next policy in force at each replica, as files are read: not at once.
+func (w *world) newPolicy(e Event) {
+	w.mu.Lock()
+	number := len(w.policies)
+	w.policies = append(w.policies, inForce{time.Now(), number})
+	all := append([]*Replica(nil), w.replicas...)
+	w.troubles++
+	w.mu.Unlock()
+	for _, r := range all {
+		time.Sleep(time.Duration(e.N) * 700 * time.Millisecond)
+		r.Change(policySet(w.plan, number))
+	}
+	w.mu.Lock()
+	w.policies = append(w.policies, inForce{time.Now(), number})
+	w.troubles++
+	w.mu.Unlock()
+}
+
+// disturb lets a fault happen, and says whether the event was one.
+func (w *world) disturb(e Event) (fault bool) {
+	if !slices.Contains(faults, e.Kind) {
+		return false
+	}
+	r, end := w.replica(e.Replica), time.Now().Add(e.For)
+	w.mu.Lock()
+	w.troubles++
+	t := &w.now
+	last := map[Kind]*time.Time{
+		LimiterAway: &t.limiterAway, LimiterSlow: &t.limiterSlow, LimiterDeaf: &t.limiterDeaf, LogAway: &t.logAway, LogSlow: &t.logSlow,
+		ServerRefuses: &t.serverRefuses, ServerBusy: &t.serverBusy, ServerStalls: &t.serverStalls, ServerDrops: &t.serverDrops,
+		HookFails: &t.hook, HookDeaf: &t.hookDeaf,
+	}[e.Kind]
+	if last != nil {
+		*last = end
+	}
+	w.mu.Unlock()
+	switch e.Kind {
+	case Flush:
+		w.redis.flush()
+	case FailOver:
+		w.mu.Lock()
+		w.lostWrites += w.redis.failOver(e.N)
+		w.mu.Unlock()
+	case ClockStep:
+		w.mu.Lock()
+		w.stepped = true
+		w.mu.Unlock()
+		w.redis.step(e.For)
+	case CommitFails, CommitUnheard, CommitVague:
+		r.fail(e.Kind, e.N)
+	case Kill:
+		w.crash(e, r)
+	case Freeze:
+		w.mu.Lock()
+		w.crashes++
+		w.mu.Unlock()
+		r.freeze(e.For)
+	}
+	return true
+}
+
+// crash kills a replica, and starts another one in its stead.
+func (w *world) crash(e Event, r *Replica) {
+	if r.isDead() {
+		return
+	}
+	w.mu.Lock()
+	w.crashes++
+	w.mu.Unlock()
+	r.kill()
+	w.actors.Go(func() {
+		time.Sleep(e.For)
+		again := w.start(r.index, e.ID+1)
+		w.mu.Lock()
+		w.replicas[r.index] = again
+		w.mu.Unlock()
+	})
+}

@@ -1,0 +1,444 @@
+package simulate
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"sendcode/internal/recipient"
+	"sendcode/internal/store"
+)
+
+// ledger is the whole log at the end, as the oracles read it.
+type ledger struct {
+	*world
+	sends         []store.Send // without refusals, the oldest first
+	of            map[recipient.Hash]*person
+	verification  map[string]store.Verification
+	byID          map[string]store.Send
+	resets, erase map[*person][]administered
+}
+
+// lookAround asks for everybody's quota once more, after all is quiet: the first answer has the limiter completed.
+func (w *world) lookAround() {
+	for _, p := range w.people {
+		for range 2 {
+			p.last = w.look(Event{ID: -1}, backEnd, p)
+		}
+	}
+}
+
+// judge asks all oracles.
+func (w *world) judge() {
+	l := w.ledger()
+	l.neverOverThePolicy()
+	l.acceptedEnds()
+	l.doubles()
+	l.toldWaits()
+	l.exactRefunds()
+	l.checks()
+	l.available()
+	l.webhooks()
+	l.erased()
+	l.sinks()
+}
+
+func (w *world) ledger() *ledger {
+	l := &ledger{
+		world: w, of: map[recipient.Hash]*person{}, verification: map[string]store.Verification{}, byID: map[string]store.Send{},
+		resets: map[*person][]administered{}, erase: map[*person][]administered{},
+	}
+	for _, p := range append(slices.Clone(w.people), w.others...) {
+		h, err := w.replicas[0].Desk.Hash(string(p.channel), p.to)
+		if err != nil {
+			w.Fatal(err)
+		}
+		l.of[h] = p
+	}
+	f := store.Filter{Limit: 200}
+	for {
+		rows, err := w.log.Sends(w.Context(), f)
+		if err != nil {
+			w.Fatal(err)
+		}
+		for _, row := range rows {
+			if row.Status == store.Refused {
+				continue
+			}
+			l.sends, l.byID[row.ID.String()] = append(l.sends, row), row
+			if _, known := l.verification[row.VerificationID]; !known {
+				v, _, _, err := w.log.Verification(w.Context(), row.VerificationID)
+				if err != nil {
+					w.Fatal(err)
+				}
+				l.verification[row.VerificationID] = v
+			}
+		}
+		if len(rows) < f.Limit {
+			break
+		}
+		last := rows[len(rows)-1]
+		f.Before = &store.Mark{At: last.LoggedAt, ID: last.ID}
+	}
+	slices.SortFunc(l.sends, store.ByLogged)
+	for _, a := range w.acts {
+		if a.kind == Reset {
+			l.resets[a.person] = append(l.resets[a.person], a)
+		} else {
+			l.erase[a.person] = append(l.erase[a.person], a)
+		}
+	}
+	return l
+}
+
+// counted says whether a row takes a place at an instant, as the log has it.
+func (l *ledger) counted(row store.Send, at time.Time) bool {
+	switch {
+	case row.LoggedAt.After(at):
+		return false
+	case row.Counts:
+		return true
+	case row.Forgiven: // by a reset, at one of these instants
+		return !slices.ContainsFunc(l.resets[l.of[row.Recipient]], func(a administered) bool { return !a.began.After(at) })
+	}
+	return row.FinishedAt.After(at)
+}
+
+// age is how long before another instant of the limiter's clock, or of the log's, a send was let in. After a step of the limiter's
+// clock only the log's can be gone by, and a send may have waited for the log for some seconds.
+func (l *ledger) age(row store.Send, of store.Send, at time.Time) time.Duration {
+	switch {
+	case l.stepped:
+		return at.Sub(row.LoggedAt) + 6*time.Second
+	case row.Clock == clockName && (of.Clock == clockName || of.ID == uuid.Nil):
+		return at.Sub(row.TakenAt)
+	}
+	return at.Sub(row.LoggedAt)
+}
+
+// tolerance is how far the log follows the limiter's clock ahead of its own (PROMISES.md, "What may fail").
+const tolerance = time.Second
+
+// neverOverThePolicy is promise 1.
+func (l *ledger) neverOverThePolicy() {
+	for i, row := range l.sends {
+		at := row.LoggedAt
+		if row.Clock == clockName && !l.stepped {
+			at = row.TakenAt
+		}
+		for rule, limit := range l.limitsAt(row.LoggedAt) {
+			n := 0
+			for _, before := range l.sends[:i] {
+				if before.Recipient == row.Recipient && l.age(before, row, at) < rule-tolerance && l.counted(before, row.LoggedAt) {
+					n++
+				}
+			}
+			if n >= limit {
+				l.broke("never over the policy", "%s was let in at %s as number %d within %v of a recipient (limit %d)",
+					row.ID, clock(row.LoggedAt.Sub(l.begin)), n+1, rule, limit)
+			}
+		}
+	}
+}
+
+// limitsAt are the loosest limits by window that were in force then, or while a request of then was under way.
+func (l *ledger) limitsAt(at time.Time) map[time.Duration]int {
+	limits := map[time.Duration]int{}
+	for i, p := range l.policies {
+		ended := i+1 < len(l.policies) && l.policies[i+1].at.Before(at.Add(-time.Minute))
+		if p.at.After(at) || ended && l.policies[i+1].number != p.number {
+			continue
+		}
+		for _, r := range policySet(l.plan, p.number).Purposes["default"].Policy.Rules {
+			if r.Scope == "recipient" {
+				limits[r.Window] = max(limits[r.Window], r.Limit)
+			}
+		}
+	}
+	return limits
+}
+
+// acceptedEnds is promise 2: what was answered 202 is in the log, and has ended.
+func (l *ledger) acceptedEnds() {
+	arrived := map[string]int{}
+	for _, m := range l.mails {
+		arrived[m.send]++
+	}
+	for _, q := range l.requests {
+		if q.kind == SendByBackEnd && q.accepted() && l.byID[q.body.Send.ID].ID.String() != q.body.Send.ID {
+			l.broke("never lost", "a send was answered 202 and is not in the log: %s", q.body.Send.ID)
+		}
+	}
+	for _, row := range l.sends {
+		id := row.ID.String()
+		l.count("send ended: " + strings.TrimSpace(string(row.Status)+" "+row.Reason))
+		switch {
+		case row.Status.InFlight():
+			l.broke("never lost", "a send has not ended: %s is %s, attempt %d", id, row.Status, row.Attempt)
+		case row.Status == store.Sent && arrived[id] == 0:
+			l.broke("never lost", "a send is called sent, and no message arrived: %s", id)
+		case row.Status == store.Failed && row.Reason == "":
+			l.broke("never lost", "a send failed without a reason: %s", id)
+		case row.Status == store.Failed && arrived[id] > 0 && !row.InDoubt:
+			l.broke("never lost", "a send is called failed (%s), and its message arrived: %s", row.Reason, id)
+		}
+	}
+	for id := range arrived {
+		if _, logged := l.byID[id]; !logged {
+			l.broke("never lost", "a message arrived that the log knows nothing of: %s", id)
+		}
+	}
+}
+
+// doubles is the rest of promise 2: a double only after a crash, with the same Message-ID and code.
+func (l *ledger) doubles() {
+	first := map[string]mail{}
+	for _, m := range l.mails {
+		f, again := first[m.send]
+		if !again {
+			first[m.send] = m
+			continue
+		}
+		l.count("message arrived twice")
+		row := l.byID[m.send]
+		switch {
+		case f.messageID != m.messageID || f.code != m.code:
+			l.broke("never silently doubled", "two messages of %s differ in Message-ID or code", m.send)
+		case m.after == 0:
+			l.broke("never silently doubled", "%s arrived twice, at %s and %s, and nothing had crashed", m.send, clock(f.at.Sub(l.begin)), clock(m.at.Sub(l.begin)))
+		case !row.InDoubt:
+			l.broke("never silently doubled", "%s arrived twice, and its row is not in doubt", m.send)
+		case f.unheard && f.after == m.after:
+			l.broke("never silently doubled", "%s was sent again after a connection that dropped", m.send)
+		}
+	}
+}
+
+// toldWaits is promise 3: no answer tells of more room than there is.
+func (l *ledger) toldWaits() {
+	if l.stepped {
+		return
+	}
+	for _, q := range l.requests {
+		if q.by != backEnd || !q.answered || q.body.Quota == nil || q.logTrouble || q.kind == Check {
+			continue
+		}
+		for _, told := range q.body.Quota.Rules {
+			if told.Scope != "recipient" || told.Name == "carrier" {
+				continue
+			}
+			l.toldRule(q, told.Name, told.Limit, time.Duration(told.Window)*time.Second, told.Remaining, time.Duration(told.RetryAfter)*time.Second)
+		}
+	}
+}
+
+func (l *ledger) toldRule(q *request, name string, limit int, window time.Duration, remaining int, wait time.Duration) {
+	var counted []time.Time // that no answer of the time could leave out
+	for _, row := range l.sends {
+		own := q.kind == SendByBackEnd && q.accepted() && row.ID.String() == q.body.Send.ID && !q.body.replayed
+		if l.of[row.Recipient] == q.person && (row.LoggedAt.Before(q.began) || own && row.Counts) && l.counted(row, q.ended) &&
+			l.age(row, store.Send{}, q.ended) < window-tolerance && !l.resetDuring(q) {
+			counted = append(counted, q.ended.Add(-l.age(row, store.Send{}, q.ended)))
+		}
+	}
+	if remaining > max(0, limit-len(counted)) {
+		l.broke("told wait", "at %s person %d's back end was told %d left of %s, and %d of %d were counted",
+			clock(q.ended.Sub(l.begin)), q.person.index, remaining, name, len(counted), limit)
+	}
+	if len(counted) < limit {
+		return
+	}
+	if free := counted[len(counted)-limit].Add(window).Sub(q.ended); wait < free-tolerance {
+		l.broke("told wait", "at %s person %d's back end was told to wait %v for %s, and the place is free in %v",
+			clock(q.ended.Sub(l.begin)), q.person.index, wait, name, free)
+	}
+}
+
+func (l *ledger) resetDuring(q *request) bool {
+	return slices.ContainsFunc(l.resets[q.person], func(a administered) bool { return a.began.Before(q.ended) && a.ended.After(q.began) || !a.done })
+}
+
+// exactRefunds is promise 4: in the end the limiter counts what the log counts. A crash between the gates may cost a place, and a
+// failover what it lost; nothing may give one away.
+func (l *ledger) exactRefunds() {
+	for _, p := range l.people {
+		q := p.last
+		if q == nil || !q.answered || q.status != http.StatusOK {
+			l.broke("available", "person %d's quota could not be looked at when all was quiet: %+v", p.index, q.status)
+			continue
+		}
+		for _, told := range q.body.Quota.Rules {
+			if told.Scope != "recipient" {
+				continue
+			}
+			window := time.Duration(told.Window) * time.Second
+			surely, atMost := 0, 0
+			for _, row := range l.sends {
+				if l.of[row.Recipient] != p || !l.counted(row, q.ended) {
+					continue
+				}
+				if l.age(row, store.Send{}, q.ended) < window-2*tolerance {
+					surely++
+				}
+				if l.age(row, store.Send{}, q.began) < window+2*tolerance {
+					atMost++
+				}
+			}
+			used := told.Limit - told.Remaining
+			if !l.stepped && l.crashes == 0 && l.lostWrites == 0 && used > min(told.Limit, atMost) {
+				l.broke("refunds", "in the end person %d has used %d of %s, and %d sends count", p.index, used, told.Name, atMost)
+			}
+			if !l.stepped && used < min(told.Limit, surely) {
+				l.broke("refunds", "in the end person %d has used %d of %s, though %d sends count", p.index, used, told.Name, surely)
+			}
+		}
+	}
+}
+
+// checks is promise 6.
+func (l *ledger) checks() {
+	approved := map[string]int{}
+	wrong := map[actor]map[*person]int{}
+	for _, q := range l.requests {
+		if q.kind != Check || !q.answered {
+			continue
+		}
+		v := l.verification[q.verification]
+		if q.body.Valid {
+			approved[q.verification]++
+			if !q.right {
+				l.broke("guessing", "a wrong code was approved for %s", q.verification)
+			}
+		}
+		by := backEnd
+		if v.ByBrowser {
+			by = browser
+		}
+		if wrong[by] == nil {
+			wrong[by] = map[*person]int{}
+		}
+		if !q.right && q.status == http.StatusOK {
+			wrong[by][q.person]++
+		}
+		if q.right && q.status == http.StatusOK && !q.body.Valid && q.body.Status == "pending" {
+			l.broke("guessing", "the right code was called wrong for %s", q.verification)
+		}
+		if q.right && q.body.problem() == "too-many-checks" && wrong[by][q.person] < 20 {
+			l.broke("attackers stop nobody else", "person %d's right code was refused at %s: too many checks, after %d wrong ones",
+				q.person.index, clock(q.ended.Sub(l.begin)), wrong[by][q.person])
+		}
+	}
+	for id, v := range l.verification {
+		l.count("verification: " + state(v, time.Now()))
+		if v.Attempts > v.MaxAttempts {
+			l.broke("guessing", "%s had %d tries of %d", id, v.Attempts, v.MaxAttempts)
+		}
+		if approved[id] > 1 {
+			l.broke("guessing", "%s was approved %d times", id, approved[id])
+		}
+		if approved[id] == 1 && v.ApprovedAt.IsZero() {
+			l.broke("guessing", "%s was answered valid, and the log has no approval", id)
+		}
+	}
+}
+
+func state(v store.Verification, now time.Time) string {
+	switch {
+	case !v.ApprovedAt.IsZero():
+		return "approved"
+	case !v.CanceledAt.IsZero():
+		return "canceled"
+	case v.Attempts >= v.MaxAttempts:
+		return "max_attempts_reached"
+	case !now.Before(v.ExpiresAt):
+		return "expired"
+	}
+	return "pending"
+}
+
+// available holds that nothing but trouble is answered with 5xx.
+func (l *ledger) available() {
+	for _, q := range l.requests {
+		switch {
+		case !q.answered || q.status < 500 || q.status == http.StatusBadGateway:
+		case q.status != http.StatusServiceUnavailable:
+			l.broke("surface", "%s was answered %d", q.kind, q.status)
+		case l.troubles == 0:
+			l.broke("available", "%s was answered 503 at %s, and nothing was wrong", q.kind, clock(q.ended.Sub(l.begin)))
+		}
+	}
+}
+
+// webhooks holds that each outcome is told at least once.
+func (l *ledger) webhooks() {
+	told := map[string]bool{}
+	for _, body := range l.hooks {
+		var e struct {
+			Type string
+			Data struct {
+				VerificationID string `json:"verification_id"`
+				SendID         string `json:"send_id"`
+			}
+		}
+		if err := json.Unmarshal([]byte(body), &e); err != nil {
+			l.broke("webhooks", "an event is not JSON: %s", body)
+		}
+		told[e.Type+" "+cmp.Or(e.Data.SendID, e.Data.VerificationID)] = true
+	}
+	for _, row := range l.sends {
+		if key := fmt.Sprintf("send.%s %s", row.Status, row.ID); !row.Status.InFlight() && !told[key] && row.Reason != store.ReasonErased {
+			l.broke("webhooks", "nothing was told of %s", key)
+		}
+	}
+	for id, v := range l.verification {
+		if !v.ApprovedAt.IsZero() && !told["verification.approved "+id] {
+			l.broke("webhooks", "nothing was told of the approval of %s", id)
+		}
+	}
+}
+
+// erased holds that an erased person is gone from what was before.
+func (l *ledger) erased() {
+	for p, acts := range l.erase {
+		for _, a := range acts {
+			if !a.done {
+				continue
+			}
+			for _, row := range l.sends {
+				v := l.verification[row.VerificationID]
+				if l.of[row.Recipient] != p || !row.LoggedAt.Before(a.began) {
+					continue
+				}
+				if row.To != store.Erased || v.CreatedAt.Before(a.began) && (len(v.Sealed) > 0 || v.To != store.Erased) {
+					l.broke("erased", "person %d was erased at %s, and %s still tells of the address", p.index, clock(a.ended.Sub(l.begin)), row.ID)
+				}
+			}
+		}
+	}
+}
+
+// sinks is promise 5: no code and no address in a log line, an answer or an event.
+func (l *ledger) sinks() {
+	var secrets []string
+	for _, m := range l.mails {
+		if strings.ContainsAny(m.code, "BCDFGHJKLMNPQRSTVWXZ") {
+			secrets = append(secrets, m.code)
+		}
+	}
+	for _, p := range l.people {
+		secrets = append(secrets, strings.TrimPrefix(strings.TrimSuffix(p.to, "@example.com"), "+49"))
+	}
+	for name, text := range map[string]string{"log": l.logged.String(), "answers": l.answers.String(), "webhooks": l.posted.String()} {
+		for _, s := range secrets {
+			if strings.Contains(text, s) {
+				l.broke("no code and no address in any sink", "the %s have %q", name, s)
+			}
+		}
+	}
+}

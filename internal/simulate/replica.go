@@ -1,0 +1,239 @@
+package simulate
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"sendcode/internal/api"
+	"sendcode/internal/code"
+	"sendcode/internal/delivery/sms"
+	"sendcode/internal/jobs"
+	"sendcode/internal/keyring"
+	"sendcode/internal/message"
+	"sendcode/internal/policy"
+	"sendcode/internal/server"
+	"sendcode/internal/store/sqlite"
+	"sendcode/internal/vault"
+	"sendcode/internal/verification"
+	"sendcode/internal/verification/verificationtest"
+	"sendcode/internal/webhook"
+	"sendcode/quota"
+	"sendcode/templates"
+)
+
+// Replica is one process of the service.
+type Replica struct {
+	*verificationtest.Process
+	Parts verificationtest.Parts // what it is made of, for Options.Break
+
+	world   *world
+	index   int
+	name    string
+	http    *echo.Echo
+	log     *sqlite.DB
+	cancel  context.CancelFunc
+	stopped chan struct{}
+	died    chan struct{}
+
+	mu      sync.Mutex
+	dead    bool
+	frozen  time.Time
+	commits []Kind // what becomes of the next commits
+}
+
+const (
+	secretKey  = "sk_simulated_back_end_of_the_shop"
+	browserKey = "pk_simulated_browser_of_the_shop"
+	origin     = "https://shop.example"
+	app        = "shop"
+)
+
+// texts are parsed once for all worlds.
+var texts = sync.OnceValue(func() *message.Texts {
+	t, err := message.NewTexts(templates.FS, nil, message.TextLimits{Segments: 1, Measure: func(text string) int { return sms.Measure(text).Segments }})
+	if err != nil {
+		panic(err)
+	}
+	return t
+})
+
+var mails = sync.OnceValue(func() *message.Renderer {
+	r, err := message.New(templates.FS, nil)
+	if err != nil {
+		panic(err)
+	}
+	return r
+})
+
+var ring = sync.OnceValue(func() *keyring.Ring {
+	key := sha256.Sum256([]byte("simulated"))
+	r, err := keyring.Parse("k1:" + base64.StdEncoding.EncodeToString(key[:]))
+	if err != nil {
+		panic(err)
+	}
+	return r
+})
+
+// policySet is the number-th of the policies that worlds change between.
+func policySet(p Plan, number int) policy.Set {
+	limits := [][3]int{{1, 5, 10}, {2, 4, 8}}[number%2]
+	rules := []quota.Rule{
+		{Name: "minute", Scope: quota.Recipient, Limit: limits[0], Window: time.Minute},
+		{Name: "hour", Scope: quota.Recipient, Limit: limits[1], Window: time.Hour},
+		{Name: "day", Scope: quota.Recipient, Limit: limits[2], Window: 24 * time.Hour},
+	}
+	if p.Failures {
+		rules = append(rules, quota.Rule{Name: "failures", Scope: quota.Failures, Limit: 3, Window: time.Hour})
+	}
+	shared := policy.Purpose{
+		Name: "default", Policy: quota.Policy{Name: "default", Rules: rules}, Shares: []string{"default", "login"}, TTL: 5 * time.Minute,
+		CodeLength: 8, Alphabet: code.Unambiguous,
+	}
+	login := shared
+	login.Name, login.CodeLength, login.Alphabet = "login", 6, code.Digits
+	checks := policy.DefaultChecks()
+	checks.App.Limit = 15
+	return policy.Set{
+		Purposes: map[string]policy.Purpose{"default": shared, "login": login}, Titles: map[string]string{app: "Shop"},
+		Checks: checks, Numbers: policy.Numbers{Everywhere: true},
+		Subscriptions: map[string][]string{app: {"send.sent", "send.failed", "send.unknown", "verification.approved"}},
+	}
+}
+
+// start starts the replica of an index. life numbers its lives.
+func (w *world) start(index, life int) *Replica {
+	r := &Replica{world: w, index: index, name: fmt.Sprintf("r%d.%d", index, life), stopped: make(chan struct{}), died: make(chan struct{})}
+	r.log = w.log.Replica()
+	r.log.SetHook(r.access)
+	logger := w.logger(r.name)
+	skew := time.Duration(source(w.plan.Seed, "skew "+r.name).IntN(800)-400) * time.Millisecond
+	now := func() time.Time { return time.Now().Add(skew) }
+	waits := source(w.plan.Seed, "waits "+r.name)
+	var mu sync.Mutex
+	random := func(d time.Duration) time.Duration {
+		mu.Lock()
+		defer mu.Unlock()
+		return time.Duration(waits.Int64N(int64(d)))
+	}
+	r.Parts = verificationtest.Parts{
+		Limiter: &limiter{r, w.redis}, Log: r.log, Mails: mails(), Sender: wire{r}, Texts: texts(), Carrier: carrier{r}, Logger: logger, Now: now, Random: random,
+	}
+	hooks := webhook.New(webhook.Settings{Receivers: map[string]webhook.Receiver{app: {URL: "https://shop.example/hook", Secrets: [][]byte{make([]byte, 32)}}}},
+		webhook.Parts{Log: r.log, Logger: logger, Now: now, Tick: 20*time.Second + oddly(waits), Random: random, Transport: receiver{r}, Observer: unheard{}})
+	r.Parts.Notify = hooks.Wake
+	if w.options.Break != nil {
+		w.options.Break(r)
+	}
+	tick := 15 * time.Second // and a lease eight times as long, as in the service
+	if w.plan.Span == long {
+		tick = 2 * time.Minute
+	}
+	settings := verificationtest.Settings{
+		Set: policySet(w.plan, w.policies[len(w.policies)-1].number), Tick: tick + oddly(waits), Lease: 8*tick + oddly(waits),
+		Vault: vault.Vault{IndexKey: []byte("a simulated index key of 32 bytes or more"), Ring: ring()},
+	}
+	r.Process = verificationtest.New(settings, r.Parts)
+	r.http = server.New(server.Config{Logger: logger})
+	api.New(r.Process.Service, keys(), logger).Register(r.http)
+	ctx, cancel := context.WithCancel(context.Background())
+	r.cancel = cancel
+	var work sync.WaitGroup
+	work.Go(func() { r.Queue.Run(ctx) })
+	work.Go(func() { jobs.Run(ctx, r.Table, 20*tick, logger) })
+	work.Go(func() { hooks.Run(ctx) })
+	go func() { defer close(r.stopped); work.Wait() }()
+	return r
+}
+
+// oddly is less than a millisecond, so that the timers of replicas end at instants of their own.
+func oddly(r *rand.Rand) time.Duration { return time.Duration(r.IntN(1e6)) }
+
+func keys() api.Keys {
+	return api.Keys{
+		{App: app, ID: "secret", Kind: verification.Secret, SHA256: sha256.Sum256([]byte(secretKey))},
+		{App: app, ID: "public", Kind: verification.Browser, SHA256: sha256.Sum256([]byte(browserKey)), Origins: []string{origin}},
+	}
+}
+
+// stop ends a replica as a signal does.
+func (r *Replica) stop() {
+	r.cancel()
+	<-r.stopped
+}
+
+// kill ends a replica at once: nothing that it still does has an effect.
+func (r *Replica) kill() {
+	r.mu.Lock()
+	r.dead = true
+	r.mu.Unlock()
+	close(r.died)
+	r.cancel()
+}
+
+func (r *Replica) isDead() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.dead
+}
+
+func (r *Replica) freeze(d time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.frozen = time.Now().Add(d)
+}
+
+func (r *Replica) thaws() time.Time {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.frozen
+}
+
+func (r *Replica) heal() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.frozen, r.commits = time.Time{}, nil
+}
+
+func (r *Replica) fail(k Kind, n int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for range n {
+		r.commits = append(r.commits, k)
+	}
+}
+
+func (r *Replica) nextCommit() Kind {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.commits) == 0 {
+		return ""
+	}
+	k := r.commits[0]
+	r.commits = r.commits[1:]
+	return k
+}
+
+type unheard struct{}
+
+// Told implements webhook.Observer.
+func (unheard) Told(string, string, time.Duration) {}
+
+// serve answers a request, unless the replica dies before; then nil.
+func (r *Replica) serve(w http.ResponseWriter, request *http.Request) (answered bool) {
+	done := make(chan struct{})
+	go func() { defer close(done); r.http.ServeHTTP(w, request) }()
+	select {
+	case <-done:
+		return !r.isDead()
+	case <-r.died:
+		return false
+	}
+}

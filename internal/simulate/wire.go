@@ -1,0 +1,133 @@
+package simulate
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	"sendcode/internal/delivery"
+	"sendcode/internal/delivery/sms"
+	"sendcode/internal/verification/rig"
+)
+
+// mail is a mail or a text message that arrived.
+type mail struct {
+	at        time.Time
+	send      string // ID
+	messageID string
+	to, code  string
+	after     int // crashes so far
+	unheard   bool
+}
+
+// wire is the mail server as one replica reaches it.
+type wire struct{ *Replica }
+
+// Send implements outbox.Sender.
+func (s wire) Send(ctx context.Context, m delivery.Message) (delivery.Receipt, error) {
+	id, _, _ := strings.Cut(m.ID, "@")
+	err := s.hand(ctx, mail{send: id, messageID: m.ID, to: m.To, code: rig.CodeIn(m)})
+	return delivery.Receipt{Provider: "mx.example", Code: 250, Enhanced: "2.0.0"}, err
+}
+
+// carrier is the carrier as one replica reaches it.
+type carrier struct{ *Replica }
+
+// Send implements outbox.Carrier.
+func (s carrier) Send(ctx context.Context, m sms.Message) (sms.Receipt, error) {
+	err := s.hand(ctx, mail{send: m.ID, messageID: m.ID, to: m.To, code: m.Code})
+	return sms.Receipt{Carrier: "carrier.example", ID: "", Code: "202"}, err
+}
+
+// hand hands a message over, as the moment has it.
+func (r *Replica) hand(ctx context.Context, m mail) error {
+	w := r.world
+	f := r.turn(ctx, "server "+m.send, until(w.trouble().serverStalls))
+	t := w.trouble()
+	failure := func(class delivery.Class, stage string, status int, code string) error {
+		w.count("server: " + class.String())
+		return &delivery.Error{Class: class, Stage: stage, Status: status, Code: code, Err: errors.New("simulated")}
+	}
+	switch {
+	case f == cut:
+		return failure(delivery.Temporary, "dial", 0, "")
+	case f == tooLate:
+		return failure(delivery.Temporary, "rcpt", 0, "")
+	case until(t.serverRefuses):
+		return failure(delivery.Rejected, "data", 554, "5.7.1")
+	case until(t.serverBusy):
+		return failure(delivery.Temporary, "rcpt", 451, "4.3.0")
+	}
+	m.at, m.unheard = time.Now(), until(t.serverDrops)
+	w.arrive(m)
+	if m.unheard {
+		return failure(delivery.Unknown, "data", 0, "")
+	}
+	w.note("%s hands over %s", r.name, m.send)
+	return nil
+}
+
+func (w *world) arrive(m mail) {
+	w.count("message arrived")
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	m.after = w.crashes
+	w.mails = append(w.mails, m)
+}
+
+// receiver is the app's back end that takes webhooks.
+type receiver struct{ *Replica }
+
+// RoundTrip implements http.RoundTripper.
+func (h receiver) RoundTrip(r *http.Request) (*http.Response, error) {
+	w := h.world
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return nil, err
+	}
+	f := h.turn(r.Context(), "hook", false)
+	if f == cut || f == tooLate {
+		return nil, context.DeadlineExceeded
+	}
+	status := http.StatusNoContent
+	if until(w.trouble().hook) {
+		status = http.StatusInternalServerError
+	} else {
+		w.hear(r.Header.Get("Webhook-Id"), string(body))
+	}
+	if f == cutTooFar || until(w.trouble().hookDeaf) {
+		return nil, io.ErrUnexpectedEOF
+	}
+	return &http.Response{StatusCode: status, Header: http.Header{}, Body: io.NopCloser(bytes.NewReader(nil)), Request: r}, nil
+}
+
+// hear takes an event.
+func (w *world) hear(id, body string) {
+	_, _ = w.posted.Write([]byte(body + "\n"))
+	w.mu.Lock()
+	before, known := w.hooks[id]
+	w.hooks[id] = body
+	w.mu.Unlock()
+	w.count("webhook taken")
+	if known && typeOf(before) != typeOf(body) {
+		w.broke("webhooks", "the event %s was told in two ways: %s and %s", id, before, body)
+	}
+}
+
+// typeOf is what an event is about; the masked address in it may be erased between two attempts.
+func typeOf(body string) string {
+	var e struct {
+		Type string
+		Data struct {
+			Send   string `json:"send_id"`
+			Status string
+		}
+	}
+	_ = json.Unmarshal([]byte(body), &e)
+	return e.Type + " " + e.Data.Send + " " + e.Data.Status
+}
