@@ -74,9 +74,9 @@ func TestRecord(t *testing.T) {
 		w.takeID("taken", r)
 		w.pass(10 * time.Second)
 		history := []Event{
-			{"taken", w.now}, // keeps its instant
+			{"taken", w.now.Add(-5 * time.Second)}, // counts from the later instant
 			{"fresh", w.now.Add(-30 * time.Second)},
-			{"fresh", w.now},                      // the first one counts
+			{"fresh", w.now.Add(-40 * time.Second)}, // earlier
 			{"ahead", w.now.Add(5 * time.Second)}, // from a clock that was ahead
 			{"edge", w.now.Add(µs - time.Minute)},
 			{"lapsed", w.now.Add(-time.Minute)},
@@ -87,7 +87,7 @@ func TestRecord(t *testing.T) {
 			d := w.peek(r)
 			same(t, "used, over the limit", d.Rules[0].Used, 4)
 			same(t, "reset: the edge", d.Rules[0].ResetAfter, µs)
-			same(t, "wait: taken", d.Rules[0].RetryAfter, 50*time.Second)
+			same(t, "wait: taken", d.Rules[0].RetryAfter, 55*time.Second)
 		}
 		must(t, w.Record(t.Context(), ann(), time.Minute, nil))
 		w.pass(time.Minute)

@@ -25,7 +25,8 @@ func (m *Memory) write(h History) error {
 		b.prune(now, h.Keep) // no Take does where a bucket is only looked at
 		for _, e := range h.Events {
 			at := e.At.UnixMicro()
-			if at > now-h.Keep.Microseconds() && !b.refunded(e.ID, now) && !b.counts(e.ID, now, h.Keep) {
+			counted, known := b.at(e.ID)
+			if at > now-h.Keep.Microseconds() && !b.refunded(e.ID, now) && !(known && counted >= at) {
 				b.add(e.ID, at)
 			}
 		}

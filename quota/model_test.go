@@ -131,7 +131,8 @@ func (n *naive) refund(name, id string, now time.Time) {
 
 func (n *naive) record(name string, keep time.Duration, events []Event, now time.Time) {
 	for _, e := range events {
-		if !n.refunded(name, e.ID, now) && !n.holds(name, e.ID, now, keep) && now.Sub(e.At) < keep {
+		later := !n.holds(name, e.ID, now, keep) || e.At.After(n.bucket(name)[e.ID])
+		if later && !n.refunded(name, e.ID, now) && now.Sub(e.At) < keep {
 			n.bucket(name)[e.ID] = e.At
 		}
 	}

@@ -186,8 +186,8 @@ type Limiter interface {
 	Refund(ctx context.Context, id string, buckets ...string) error
 
 	// Record writes history found elsewhere into a bucket that keeps events for keep, which is Longest of its rules. It decides nothing: a bucket
-	// may come to hold more than a limit. Events that keep does not count are dropped, IDs that the bucket counts
-	// already keep their instant, refunded IDs are skipped; repeating is harmless. Errors: ErrBadRequest, ErrUnavailable.
+	// may come to hold more than a limit. Events that keep does not count are dropped, an ID that the bucket counts already
+	// counts from the later instant, refunded IDs are skipped; repeating is harmless. Errors: ErrBadRequest, ErrUnavailable.
 	Record(ctx context.Context, bucket string, keep time.Duration, events []Event) error
 
 	// Restore is Record of all that a log has of a bucket, and marks the bucket as complete from then on, until the mark is lost

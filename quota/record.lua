@@ -4,7 +4,8 @@ local key, keep, marked, now = KEYS[1], ARGV[1] + 0, ARGV[2] + 0, clock()
 prune(key, keep, now)
 for a = 3, #ARGV, 2 do
   local id, at = ARGV[a], tonumber(ARGV[a + 1])
-  if at > now - keep and not call('ZSCORE', key, id) then -- neither counted nor refunded
+  local counted = tonumber(call('ZSCORE', key, id) or at) -- negative: refunded
+  if at > now - keep and counted >= 0 and counted <= at then
     call('ZADD', key, at, id)
   end
 end

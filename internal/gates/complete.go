@@ -89,7 +89,7 @@ func (g *Gate) Agreed(ctx context.Context, s policy.Subject, taken quota.Decisio
 	logged := quota.Evaluate(policy.ExplainedByLog(s.Purpose.Policy.Rules),
 		map[quota.Scope][]quota.Event{quota.Recipient: counted, quota.Failures: begun.Rejected}, begun.At).Rules
 	if lacks(logged, common(taken.Rules, logged)) {
-		if synced, err := g.sync(ctx, s, taken, begun); err == nil {
+		if synced, err := g.sync(ctx, s, taken, begun, counted); err == nil {
 			taken.Rules = synced.Rules
 		} else {
 			g.logger.WarnContext(ctx, "the limiter did not take the log's history", "error", err)

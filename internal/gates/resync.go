@@ -63,14 +63,14 @@ func (g *Gate) undo(ctx context.Context, s policy.Subject, id uuid.UUID, taken q
 	if err := g.shared.Refund(ctx, string(id[:]), policy.Counted(s.Buckets())...); err != nil {
 		return quota.Decision{}, err
 	}
-	return g.sync(ctx, s, taken, begun)
+	return g.sync(ctx, s, taken, begun, begun.History)
 }
 
-// sync writes the history into the limiter, and looks at what that makes of it.
-func (g *Gate) sync(ctx context.Context, s policy.Subject, taken quota.Decision, begun store.Begun) (quota.Decision, error) {
+// sync writes what the log counts into the limiter, and looks at what that makes of it.
+func (g *Gate) sync(ctx context.Context, s policy.Subject, taken quota.Decision, begun store.Begun, counted []quota.Event) (quota.Decision, error) {
 	ctx, cancel := context.WithTimeout(ctx, TakeTimeout)
 	defer cancel()
-	history := slices.Clone(begun.History)
+	history := slices.Clone(counted)
 	for i := range history { // an age is an age, wherever the log saw the limiter's now
 		history[i].At = history[i].At.Add(taken.At.Sub(begun.At))
 	}

@@ -58,6 +58,7 @@ type request struct {
 	answered     bool
 	logTrouble   bool // while it was under way
 	anyTrouble   bool
+	afterOutage  bool // the limiter was away a moment ago
 	status       int
 	body         body
 	code         string // that was entered
@@ -123,7 +124,7 @@ func (w *world) do(e Event, kind Kind, by actor, p *person, o outgoing) *request
 	for k := range troubled {
 		troubled[k] = troubled[k] || w.troubled(r)[k]
 	}
-	q.logTrouble, q.anyTrouble = troubled[0], troubled[0] || troubled[1]
+	q.logTrouble, q.anyTrouble, q.afterOutage = troubled[0], troubled[0] || troubled[1], w.afterOutage(q.began)
 	if q.answered {
 		q.status, q.body.replayed = out.Code, out.Header().Get("Idempotent-Replayed") == "true"
 		if err := json.Unmarshal(out.Body.Bytes(), &q.body); err != nil {
@@ -146,6 +147,25 @@ func (w *world) troubled(r *Replica) [2]bool {
 	defer r.mu.Unlock()
 	log := until(t.logAway) || until(t.logSlow) || len(r.commits) > 0 || until(r.frozen) || r.dead
 	return [2]bool{log, until(t.limiterAway) || until(t.limiterSlow) || until(t.limiterDeaf)}
+}
+
+// afterOutage says whether the limiter was away within a tick before.
+func (w *world) afterOutage(at time.Time) bool {
+	t := w.trouble()
+	for _, ended := range []time.Time{t.limiterAway, t.limiterSlow, t.limiterDeaf} {
+		if at.Before(ended.Add(w.tick() + 5*time.Second)) {
+			return true
+		}
+	}
+	return false
+}
+
+// tick is the time between two looks of an outbox; a lease is eight times as long, as in the service.
+func (w *world) tick() time.Duration {
+	if w.plan.Span == long {
+		return 2 * time.Minute
+	}
+	return 15 * time.Second
 }
 
 func (w *world) replica(i int) *Replica {

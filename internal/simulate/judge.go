@@ -105,7 +105,7 @@ func (l *ledger) counted(row store.Send, at time.Time) bool {
 	case row.Counts:
 		return true
 	case row.Forgiven: // by a reset, at one of these instants
-		return !slices.ContainsFunc(l.resets[l.of[row.Recipient]], func(a administered) bool { return !a.began.After(at) })
+		return (row.Status != store.Failed || row.FinishedAt.After(at)) && !slices.ContainsFunc(l.resets[l.of[row.Recipient]], func(a administered) bool { return !a.began.After(at) })
 	}
 	return row.FinishedAt.After(at)
 }
@@ -243,7 +243,7 @@ func (l *ledger) toldRule(q *request, name string, limit int, window time.Durati
 	for _, row := range l.sends {
 		own := q.kind == SendByBackEnd && q.accepted() && row.ID.String() == q.body.Send.ID && !q.body.replayed
 		if l.of[row.Recipient] == q.person && (row.LoggedAt.Before(q.began) || own && row.Counts) && l.counted(row, q.ended) &&
-			l.age(row, store.Send{}, q.ended) < window-tolerance && !l.resetDuring(q) {
+			l.age(row, store.Send{}, q.ended) < window-tolerance && !l.resetDuring(q) && !l.mayLack(q, row, own) {
 			counted = append(counted, q.ended.Add(-l.age(row, store.Send{}, q.ended)))
 		}
 	}
@@ -258,6 +258,12 @@ func (l *ledger) toldRule(q *request, name string, limit int, window time.Durati
 		l.broke("told wait", "at %s person %d's back end was told to wait %v for %s, and the place is free in %v",
 			clock(q.ended.Sub(l.begin)), q.person.index, wait, name, free)
 	}
+}
+
+// mayLack says whether a limiter that was away may not have heard of a send yet: its process tells it within a tick, unless it
+// died.
+func (l *ledger) mayLack(q *request, row store.Send, own bool) bool {
+	return row.Clock == store.LogClock && !own && (q.afterOutage || l.crashes > 0)
 }
 
 func (l *ledger) resetDuring(q *request) bool {
@@ -291,7 +297,8 @@ func (l *ledger) exactRefunds() {
 				}
 			}
 			used := told.Limit - told.Remaining
-			if !l.stepped && l.crashes == 0 && l.lostWrites == 0 && used > min(told.Limit, atMost) {
+			undone := slices.ContainsFunc(l.resets[p], func(a administered) bool { return !a.done })
+			if !undone && !l.stepped && l.crashes == 0 && l.lostWrites == 0 && used > min(told.Limit, atMost) {
 				l.broke("refunds", "in the end person %d has used %d of %s, and %d sends count", p.index, used, told.Name, atMost)
 			}
 			if !l.stepped && used < min(told.Limit, surely) {

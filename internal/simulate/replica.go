@@ -132,10 +132,7 @@ func (w *world) start(index, life int) *Replica {
 	if w.options.Break != nil {
 		w.options.Break(r)
 	}
-	tick := 15 * time.Second // and a lease eight times as long, as in the service
-	if w.plan.Span == long {
-		tick = 2 * time.Minute
-	}
+	tick := w.tick()
 	settings := verificationtest.Settings{
 		Set: policySet(w.plan, w.policies[len(w.policies)-1].number), Tick: tick + oddly(waits), Lease: 8*tick + oddly(waits),
 		Vault: vault.Vault{IndexKey: []byte("a simulated index key of 32 bytes or more"), Ring: ring()},

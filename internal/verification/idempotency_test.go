@@ -299,3 +299,21 @@ func (h *hearing) Take(ctx context.Context, req quota.Request) (quota.Decision, 
 	h.last = req
 	return h.Limiter.Take(ctx, req)
 }
+
+// A request that goes on with the send of an earlier one counts from its own instant in both gates: the wait that is told afterwards
+// is the log's.
+func TestAnInheritedSendCountsFromItsOwnInstant(t *testing.T) {
+	rig.InBubble(t, func(r *rig.Rig) {
+		ask := rig.Keyed(rig.Ana, "a key that is long enough")
+		r.Looked(r.Svc) // from now on the limiter is asked alone
+		r.BreakStore("Begin", sqlite.Vague)
+		if _, err := r.Svc.Send(r.Context(), ask); !errors.Is(err, verification.ErrUncertain) {
+			t.Fatalf("%v", err)
+		}
+		r.Store.SetFault(nil)
+		rig.Waited(5 * time.Second)
+		r.Send(ask)
+		rig.Waited(time.Second)
+		r.Says("afterwards", r.Looked(r.Svc), "[0 4 9]", 59*time.Second)
+	})
+}
