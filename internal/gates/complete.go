@@ -2,6 +2,7 @@ package gates
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"strings"
 
@@ -39,12 +40,12 @@ func (g *Gate) complete(ctx context.Context, s policy.Subject, buckets map[quota
 	defer cancel()
 	var rules []quota.Rule
 	events := map[quota.Scope][]quota.Event{}
-	for scope, life := range d.Incomplete {
+	for _, scope := range slices.Sorted(maps.Keys(d.Incomplete)) {
 		h, err := g.history(ctx, s, scope, d)
 		if err != nil {
 			return d, err
 		}
-		h.Bucket, h.Life, events[scope] = buckets[scope], life, h.Events
+		h.Bucket, h.Life, events[scope] = buckets[scope], d.Incomplete[scope], h.Events
 		rules = append(rules, quota.OfScope(s.Purpose.Policy.Rules, scope)...)
 		if err := g.shared.Restore(ctx, h); err != nil {
 			g.logger.WarnContext(ctx, "the limiter did not take the log's history", "error", err)
