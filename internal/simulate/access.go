@@ -135,7 +135,7 @@ func (r *Replica) commit(ctx context.Context, method string) (fault sqlite.Fault
 		w.count("commit heard too late: " + method)
 		return sqlite.Lost
 	}
-	k := r.nextCommit()
+	k := r.nextCommit(method)
 	if k != "" {
 		w.count(string(k) + ": " + method)
 	}

@@ -103,7 +103,10 @@ func (w *world) do(e Event, kind Kind, by actor, p *person, o outgoing) *request
 	if o.hangUp > 0 {
 		defer time.AfterFunc(o.hangUp, cancel).Stop()
 	}
-	text, _ := json.Marshal(o.body)
+	var text []byte
+	if o.body != nil {
+		text, _ = json.Marshal(o.body)
+	}
 	in := httptest.NewRequestWithContext(ctx, o.method, o.path, strings.NewReader(string(text)))
 	in.Header.Set("Content-Type", "application/json")
 	in.RemoteAddr = o.ip + ":40000"
@@ -160,12 +163,13 @@ func (w *world) afterOutage(at time.Time) bool {
 	return false
 }
 
-// tick is the time between two looks of an outbox; a lease is eight times as long, as in the service.
+// tick is the time between two looks of an outbox. They are rarer than in the service, for most of a world's work is to look in vain;
+// a lease is twice as long, so that no replica misses an outage that is longer than a lease.
 func (w *world) tick() time.Duration {
 	if w.plan.Span == long {
-		return 2 * time.Minute
+		return 6 * time.Minute
 	}
-	return 15 * time.Second
+	return 30 * time.Second
 }
 
 func (w *world) replica(i int) *Replica {

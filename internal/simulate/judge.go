@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"fmt"
@@ -47,6 +48,7 @@ func (w *world) judge() {
 	l.webhooks()
 	l.erased()
 	l.sinks()
+	l.image()
 }
 
 func (w *world) ledger() *ledger {
@@ -178,6 +180,12 @@ func (l *ledger) acceptedEnds() {
 	for _, row := range l.sends {
 		id := row.ID.String()
 		l.count("send ended: " + strings.TrimSpace(string(row.Status)+" "+row.Reason))
+		if row.Attempt > 1 {
+			l.count("send took several attempts")
+		}
+		if row.InDoubt {
+			l.count("send was taken over, in doubt")
+		}
 		switch {
 		case row.Status.InFlight():
 			l.broke("never lost", "a send has not ended: %s is %s, attempt %d", id, row.Status, row.Attempt)
@@ -316,15 +324,14 @@ func (l *ledger) checks() {
 		if q.kind != Check || !q.answered {
 			continue
 		}
-		v := l.verification[q.verification]
 		if q.body.Valid {
 			approved[q.verification]++
 			if !q.right {
 				l.broke("guessing", "a wrong code was approved for %s", q.verification)
 			}
 		}
-		by := backEnd
-		if v.ByBrowser {
+		by := q.by // of the kind that opened it: each checks what it holds
+		if by == stranger {
 			by = browser
 		}
 		if wrong[by] == nil {
@@ -339,6 +346,12 @@ func (l *ledger) checks() {
 		if q.right && q.body.problem() == "too-many-checks" && wrong[by][q.person] < 20 {
 			l.broke("attackers stop nobody else", "person %d's right code was refused at %s: too many checks, after %d wrong ones",
 				q.person.index, clock(q.ended.Sub(l.begin)), wrong[by][q.person])
+		}
+	}
+	for _, q := range l.requests {
+		if q.kind == SendByBackEnd && q.by == backEnd && q.answered && q.body.problem() == "too-many-checks" && wrong[backEnd][q.person] < 20 {
+			l.broke("attackers stop nobody else", "person %d's back end was refused at %s: too many checks, after %d wrong ones",
+				q.person.index, clock(q.ended.Sub(l.begin)), wrong[backEnd][q.person])
 		}
 	}
 	for id, v := range l.verification {
@@ -430,9 +443,8 @@ func (l *ledger) erased() {
 	}
 }
 
-// sinks is promise 5: no code and no address in a log line, an answer or an event.
-func (l *ledger) sinks() {
-	var secrets []string
+// secrets are what must be nowhere: codes of letters, for digits are found in any number, and addresses.
+func (l *ledger) secrets() (secrets []string) {
 	for _, m := range l.mails {
 		if strings.ContainsAny(m.code, "BCDFGHJKLMNPQRSTVWXZ") {
 			secrets = append(secrets, m.code)
@@ -441,6 +453,12 @@ func (l *ledger) sinks() {
 	for _, p := range l.people {
 		secrets = append(secrets, strings.TrimPrefix(strings.TrimSuffix(p.to, "@example.com"), "+49"))
 	}
+	return secrets
+}
+
+// sinks is promise 5: no code and no address in a log line, an answer or an event.
+func (l *ledger) sinks() {
+	secrets := l.secrets()
 	for name, text := range map[string]string{"log": l.logged.String(), "answers": l.answers.String(), "webhooks": l.posted.String()} {
 		for _, s := range secrets {
 			if strings.Contains(text, s) {
@@ -448,4 +466,21 @@ func (l *ledger) sinks() {
 			}
 		}
 	}
+}
+
+// image holds that the log, as it would lie on a disk, has no code and no address. One world in ten is looked at.
+func (l *ledger) image() {
+	if l.plan.Seed%10 != 0 {
+		return
+	}
+	image, err := l.log.Image()
+	if err != nil {
+		l.Fatal(err)
+	}
+	for _, s := range l.secrets() {
+		if bytes.Contains(image, []byte(s)) {
+			l.broke("no code and no address in any sink", "the log has %q", s)
+		}
+	}
+	l.count("log searched for codes")
 }

@@ -64,6 +64,9 @@ var (
 	}
 )
 
+// committed are methods of the log whose commits may go wrong.
+var committed = []string{"", "", "Begin", "Begin", "Finish", "Finish", "Postpone", "TakeOver", "Renew", "Attempt", "Approve", "Claim", "Release", "Refunded", "AppEventEnded"}
+
 // Bounds of a world.
 const (
 	people    = 6 // recipients
@@ -92,6 +95,7 @@ type Event struct {
 	Wait    bool // the back end waits for the outcome
 	N       int
 	For     time.Duration
+	Method  string // of the log, whose commits go wrong; empty: any
 }
 
 // NewPlan is the plan of a seed.
@@ -110,7 +114,7 @@ func NewPlan(seed uint64, replicas int) Plan {
 	for range r.IntN(4) {
 		p.add(r, unusual[r.IntN(len(unusual))])
 	}
-	for range 2 + r.IntN(5) {
+	for range 2 + r.IntN(7) {
 		p.add(r, faults[r.IntN(len(faults))])
 	}
 	slices.SortFunc(p.Events, func(a, b Event) int { return int(a.At - b.At) })
@@ -126,14 +130,16 @@ func (p *Plan) add(r *rand.Rand, k Kind) {
 		e.At = burst + time.Duration(r.Int64N(int64(20*time.Second)))
 		e.Person = r.IntN(2) + 2*r.IntN(2)*r.IntN(2)
 	}
-	e.For = []time.Duration{50 * time.Millisecond, time.Second, 5 * time.Second, 20 * time.Second, 3 * time.Minute}[r.IntN(5)] + time.Duration(r.Int64N(int64(time.Second)))
+	e.For = []time.Duration{time.Second, 5 * time.Second, 20 * time.Second, 20 * time.Second, 3 * time.Minute}[r.IntN(5)] + time.Duration(r.Int64N(int64(time.Second)))
 	switch k {
 	case Attack:
-		e.N = 4 + r.IntN(3)
+		e.N = 4
 	case Flood:
 		e.N = 20 + r.IntN(20)
 	case FailOver:
 		e.N = 1 + r.IntN(12)
+	case CommitFails, CommitUnheard, CommitVague:
+		e.Method = committed[r.IntN(len(committed))]
 	case ClockStep:
 		e.For = []time.Duration{-time.Hour, -time.Minute, -time.Second, 900 * time.Millisecond, time.Minute, 2 * time.Hour}[r.IntN(6)]
 	}
@@ -171,7 +177,7 @@ func (e Event) String() string {
 	case WaitAsTold:
 		return "a back end asks for codes for " + person + " until it is refused, waits as it was told, and asks again" + at
 	case Attack:
-		return fmt.Sprintf("a stranger's browser asks for a code for %s and enters 5 wrong codes, %d times%s", person, e.N, at)
+		return fmt.Sprintf("a stranger's browser asks for a code for %s and enters 5 wrong codes, %d times; then a back end asks for one, and the person enters it%s", person, e.N, at)
 	case Flood:
 		return fmt.Sprintf("strangers enter %d wrong codes for their own addresses, from many networks%s", e.N, at)
 	case Reset:
@@ -188,7 +194,7 @@ func (e Event) String() string {
 		return "the limiter's clock steps by " + lasts
 	case CommitFails, CommitUnheard, CommitVague:
 		what := map[Kind]string{CommitFails: "fail", CommitUnheard: "happen and are not heard", CommitVague: "do not happen, and nothing is heard"}[e.Kind]
-		return fmt.Sprintf("the next %d commits of replica %d %s", e.N, e.Replica, what)
+		return fmt.Sprintf("the next %d commits of replica %d%s %s", e.N, e.Replica, map[bool]string{true: " in " + e.Method}[e.Method != ""], what)
 	case Kill:
 		return fmt.Sprintf("replica %d is killed, and started again after %s", e.Replica, lasts)
 	case Freeze:

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -46,7 +47,7 @@ type Replica struct {
 	mu      sync.Mutex
 	dead    bool
 	frozen  time.Time
-	commits []Kind // what becomes of the next commits
+	commits []Event // what becomes of the next commits
 }
 
 const (
@@ -127,14 +128,14 @@ func (w *world) start(index, life int) *Replica {
 		Limiter: &limiter{r, w.redis}, Log: r.log, Mails: mails(), Sender: wire{r}, Texts: texts(), Carrier: carrier{r}, Logger: logger, Now: now, Random: random,
 	}
 	hooks := webhook.New(webhook.Settings{Receivers: map[string]webhook.Receiver{app: {URL: "https://shop.example/hook", Secrets: [][]byte{make([]byte, 32)}}}},
-		webhook.Parts{Log: r.log, Logger: logger, Now: now, Tick: 20*time.Second + oddly(waits), Random: random, Transport: receiver{r}, Observer: unheard{}})
+		webhook.Parts{Log: r.log, Logger: logger, Now: now, Tick: w.tick() + oddly(waits), Random: random, Transport: receiver{r}, Observer: unheard{}})
 	r.Parts.Notify = hooks.Wake
 	if w.options.Break != nil {
 		w.options.Break(r)
 	}
 	tick := w.tick()
 	settings := verificationtest.Settings{
-		Set: policySet(w.plan, w.policies[len(w.policies)-1].number), Tick: tick + oddly(waits), Lease: 8*tick + oddly(waits),
+		Set: policySet(w.plan, w.policies[len(w.policies)-1].number), Tick: tick + oddly(waits), Lease: 2*tick + oddly(waits),
 		Vault: vault.Vault{IndexKey: []byte("a simulated index key of 32 bytes or more"), Ring: ring()},
 	}
 	r.Process = verificationtest.New(settings, r.Parts)
@@ -144,7 +145,7 @@ func (w *world) start(index, life int) *Replica {
 	r.cancel = cancel
 	var work sync.WaitGroup
 	work.Go(func() { r.Queue.Run(ctx) })
-	work.Go(func() { jobs.Run(ctx, r.Table, 20*tick, logger) })
+	work.Go(func() { jobs.Run(ctx, r.Table, 10*tick, logger) })
 	work.Go(func() { hooks.Run(ctx) })
 	go func() { defer close(r.stopped); work.Wait() }()
 	return r
@@ -199,23 +200,26 @@ func (r *Replica) heal() {
 	r.frozen, r.commits = time.Time{}, nil
 }
 
-func (r *Replica) fail(k Kind, n int) {
+// fail has the next commits go wrong.
+func (r *Replica) fail(e Event) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for range n {
-		r.commits = append(r.commits, k)
+	for range e.N {
+		r.commits = append(r.commits, e)
 	}
 }
 
-func (r *Replica) nextCommit() Kind {
+// nextCommit is what becomes of a commit of a method.
+func (r *Replica) nextCommit(method string) Kind {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if len(r.commits) == 0 {
-		return ""
+	for i, e := range r.commits {
+		if e.Method == "" || e.Method == method {
+			r.commits = slices.Delete(r.commits, i, i+1)
+			return e.Kind
+		}
 	}
-	k := r.commits[0]
-	r.commits = r.commits[1:]
-	return k
+	return ""
 }
 
 type unheard struct{}

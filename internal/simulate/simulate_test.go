@@ -1,7 +1,14 @@
 package simulate_test
 
 import (
+	"bufio"
+	"encoding/json"
 	"flag"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
 	"testing"
 
 	"sendcode/internal/simulate"
@@ -11,15 +18,119 @@ var (
 	seeds    = flag.Int("simulate.seeds", 300, "how many worlds")
 	from     = flag.Uint64("simulate.from", 1, "the first seed")
 	replicas = flag.Int("simulate.replicas", 0, "of each world; 0: two or three, as the seed says")
+	progress = flag.String("simulate.progress", "", "a file that remembers what is done, so that a run can go on; several processes may share it")
+	part     = flag.Int("simulate.part", 0, "of this process among simulate.parts")
+	parts    = flag.Int("simulate.parts", 1, "how many processes share the work")
 )
 
+// TestWorlds runs worlds, each of which keeps every promise.
 func TestWorlds(t *testing.T) {
-	for seed := *from; seed < *from+uint64(*seeds); seed++ {
-		p := simulate.NewPlan(seed, *replicas)
-		r := simulate.Run(t, p, simulate.Options{})
-		if len(r.Violations) > 0 {
-			p = simulate.Shrink(t, p, r.Violations[0].Oracle, simulate.Options{})
-			t.Errorf("%s", simulate.Run(t, p, simulate.Options{}).Story())
+	total := piece{Counts: map[string]int{}}
+	done := readProgress(t)
+	for n, first := 0, *from; first < *from+uint64(*seeds); n, first = n+1, first+pieceSize {
+		p, known := done[first]
+		if !known && n%*parts != *part {
+			continue
 		}
+		if !known {
+			p = runPiece(t, first, min(pieceSize, *from+uint64(*seeds)-first))
+			writeProgress(t, p)
+		}
+		total.add(p)
+	}
+	if total.Violations > 0 {
+		t.Errorf("%d violations in %d worlds", total.Violations, total.Worlds)
+	}
+	t.Log(total)
+}
+
+// TestWorld tells the story of one seed, whatever it came to.
+func TestWorld(t *testing.T) {
+	r := simulate.Run(t, simulate.NewPlan(*from, *replicas), simulate.Options{})
+	if t.Log(r.Story()); len(r.Violations) > 0 {
+		t.Errorf("%d violations", len(r.Violations))
+	}
+}
+
+// pieceSize is how many worlds are remembered together.
+const pieceSize = 100
+
+// piece is what some worlds came to.
+type piece struct {
+	From       uint64
+	Worlds     int
+	Violations int
+	Counts     map[string]int
+}
+
+func (p *piece) add(other piece) {
+	p.Worlds += other.Worlds
+	p.Violations += other.Violations
+	for what, n := range other.Counts {
+		p.Counts[what] += n
+	}
+}
+
+// String is a table of what was covered.
+func (p piece) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%d worlds, %d violations\n", p.Worlds, p.Violations)
+	for _, what := range slices.Sorted(maps.Keys(p.Counts)) {
+		fmt.Fprintf(&b, "%9d %s\n", p.Counts[what], what)
+	}
+	return b.String()
+}
+
+func runPiece(t *testing.T, first, n uint64) piece {
+	p := piece{From: first, Worlds: int(n), Counts: map[string]int{}}
+	for seed := first; seed < first+n; seed++ {
+		plan := simulate.NewPlan(seed, *replicas)
+		r := simulate.Run(t, plan, simulate.Options{})
+		for what, n := range r.Counts {
+			p.Counts[what] += n
+		}
+		if len(r.Violations) > 0 {
+			p.Violations++
+			less := simulate.Shrink(t, plan, r.Violations[0].Oracle, simulate.Options{})
+			t.Errorf("%s", simulate.Run(t, less, simulate.Options{}).Story())
+		}
+	}
+	return p
+}
+
+func readProgress(t *testing.T) map[uint64]piece {
+	done := map[uint64]piece{}
+	f, err := os.Open(*progress)
+	if err != nil {
+		return done // the first run
+	}
+	defer f.Close()
+	lines := bufio.NewScanner(f)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		var p piece
+		if err := json.Unmarshal(lines.Bytes(), &p); err != nil {
+			t.Fatal(err)
+		}
+		done[p.From] = p
+	}
+	return done
+}
+
+func writeProgress(t *testing.T, p piece) {
+	if *progress == "" {
+		return
+	}
+	line, err := json.Marshal(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.OpenFile(*progress, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if _, err := f.Write(append(line, '\n')); err != nil {
+		t.Fatal(err)
 	}
 }

@@ -59,6 +59,15 @@ var emptySchema = sync.OnceValues(func() (image []byte, err error) {
 	return image, err
 })
 
+// Image is the whole database as it would lie in a file, for tests of what must not be in it.
+func (s *DB) Image() (image []byte, err error) {
+	err = onConnection(s.writer, func(c serializer) error {
+		image, err = c.Serialize()
+		return err
+	})
+	return image, err
+}
+
 // serializer is what a connection of the driver does besides database/sql.
 type serializer interface {
 	Serialize() ([]byte, error)
