@@ -96,6 +96,9 @@ func (o *Outbox) lease(ctx context.Context, ch recipient.Channel, limit int) ([]
 	defer cancel()
 	work, err := o.Store.TakeOver(ctx, ch, o.Lease, limit)
 	for _, w := range work {
+		if w.Send.Clock == store.LogClock {
+			o.recordTakenOver(w.Send)
+		}
 		if w.Send.InDoubt {
 			o.Logger.Warn("a send was left in flight; taken over", "send", w.Send.ID, "attempt", w.Send.Attempt)
 		}

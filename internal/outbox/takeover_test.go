@@ -2,6 +2,7 @@ package outbox_test
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"time"
 
@@ -9,7 +10,10 @@ import (
 	"sendcode/internal/outbox"
 	"sendcode/internal/parts"
 	"sendcode/internal/store"
+	"sendcode/internal/store/sqlite"
+	"sendcode/internal/verification"
 	"sendcode/internal/verification/rig"
+	"sendcode/quota"
 )
 
 // A process that was killed between the 202 and the mail never comes back; another takes its send over.
@@ -156,5 +160,24 @@ func TestTakeoverGoesOnAfterAnOutage(t *testing.T) {
 			t.Errorf("%d mails", n)
 		}
 		close(release)
+	})
+}
+
+// A send that the log let in alone, and whose process did not hear of it, is told to the limiter by the process that takes it over.
+func TestTakeoverTellsTheLimiterOfASendThatTheLogLetIn(t *testing.T) {
+	rig.InBubble(t, func(r *rig.Rig) {
+		m := quota.NewMemory(time.Now, "process")
+		r.Limiter.Set(m)
+		r.Looked(r.Svc) // from now on the limiter is asked alone
+		r.Limiter.Set(rig.NoLimiter{Memory: m})
+		r.BreakStore("Begin", sqlite.Lost)
+		if _, err := r.Svc.Send(r.Context(), rig.AskFor(rig.Ana)); !errors.Is(err, verification.ErrUncertain) {
+			t.Fatalf("%v", err)
+		}
+		r.Store.SetFault(nil)
+		r.Limiter.Set(m)
+		rig.Waited(15 * time.Second)
+		r.Mails(1)
+		r.Says("afterwards", r.Looked(r.Svc), "[0 4 9]", 45*time.Second)
 	})
 }
