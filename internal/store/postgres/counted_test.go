@@ -15,7 +15,7 @@ import (
 // Rows that are gone were counted; who is erased takes their domain with them; old hours go.
 func TestPostgresCountsForItself(t *testing.T) {
 	f := newPostgresFixture(t, parts.Postgres(t))
-	log := f.Db.(*DB)
+	log := f.DB.(*DB)
 	rows := func(table string) (n int) {
 		storetest.OK(t, log.read(t.Context(), func(conn *pgxpool.Conn) error {
 			return conn.QueryRow(t.Context(), `SELECT count(*) FROM `+table).Scan(&n)

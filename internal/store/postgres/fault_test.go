@@ -154,7 +154,7 @@ func eventually(t *testing.T, condition func() bool) {
 // What only the database finds wrong with one intent is that intent's alone, and certain.
 func TestPostgresOnePoisonedIntent(t *testing.T) {
 	f, _ := faultFixture(t, parts.Postgres(t))
-	log := f.Db.(*DB)
+	log := f.DB.(*DB)
 	taken := f.Admit(t, f.Intent(1)).Verification.ID
 	var batch []*call
 	for n := range 5 {
@@ -179,7 +179,7 @@ func TestPostgresRestart(t *testing.T) {
 	server := parts.Postgres(t)
 	url := newDatabase(t, server)
 	f := storetest.NewFixture(openTest(t, url, serverClock))
-	f.Beside(f.Db)
+	f.Beside(f.DB)
 	for round := range 3 {
 		begun := f.Admit(t, f.Intent(round))
 		storetest.Together(10, func(int) { _, _ = f.Sends(t.Context(), store.Filter{Limit: 1}) }) // fills the pool with connections
@@ -244,7 +244,7 @@ func TestPostgresReadOnly(t *testing.T) {
 	server := parts.Postgres(t)
 	address := newDatabase(t, server)
 	f := storetest.NewFixture(openTest(t, address, serverClock))
-	f.Beside(f.Db)
+	f.Beside(f.DB)
 	f.Admit(t, f.Intent(1))
 	u, err := url.Parse(address)
 	storetest.OK(t, err)

@@ -17,7 +17,7 @@ import (
 // One send whose row somebody holds for too long fails alone, and certainly: those that share its round trip are closed.
 func TestPostgresOneStuckOutcome(t *testing.T) {
 	f, _ := faultFixture(t, parts.Postgres(t), shortWait)
-	log := f.Db.(*DB)
+	log := f.DB.(*DB)
 	var batch []*ending
 	for n := range 5 {
 		o := store.Outcome{Held: store.Held{ID: f.Admit(t, f.Intent(n)).Send.ID, Attempt: 1}, Status: store.Sent}
@@ -44,7 +44,7 @@ func TestPostgresOneStuckOutcome(t *testing.T) {
 // Outcomes share round trips: while one waits for a row, those that come meanwhile go together in the next.
 func TestPostgresOutcomesShareRoundTrips(t *testing.T) {
 	f, _ := faultFixture(t, parts.Postgres(t))
-	log := f.Db.(*DB)
+	log := f.DB.(*DB)
 	sizes := make(chan int, 100)
 	log.endings.Run = func(batch []*ending) { sizes <- len(batch); log.finish(batch) }
 	tx, err := log.pool.Begin(t.Context())

@@ -99,7 +99,7 @@ func TestPostgresOneStuckRecipient(t *testing.T) {
 	server := parts.Postgres(t)
 	waitsInTime(t, server)
 	f, _ := faultFixture(t, server, shortWait)
-	log := f.Db.(*DB)
+	log := f.DB.(*DB)
 	stuck := f.Intent(1)
 	defer hold(t, f.Other.(*DB), stuck)()
 	batch := []*call{called(t, stuck)}

@@ -25,8 +25,8 @@ func TestModel(t *testing.T) {
 	f := newPostgresFixture(t, parts.Postgres(t))
 	// A look for what is overdue begins where the last one ended, and with the oldest row only every ten minutes of the log's clock.
 	// Where that clock goes back and forth between two looks, a row may wait so long: the model asks without that delay.
-	checkModel(t, f, func() { f.Db.(*DB).overdue.marks = nil }, func() {
-		_, err := f.Db.(*DB).pool.Exec(t.Context(), emptyModel)
+	checkModel(t, f, func() { f.DB.(*DB).overdue.marks = nil }, func() {
+		_, err := f.DB.(*DB).pool.Exec(t.Context(), emptyModel)
 		storetest.OK(t, err)
 	})
 }

@@ -234,7 +234,7 @@ func TestPostgresOnItsOwnClock(t *testing.T) {
 	address := newDatabase(t, parts.Postgres(t))
 	f := storetest.NewFixture(openTest(t, address, serverClock)).Beside(openTest(t, address, serverClock))
 	storetest.MixedRecipients(t, f)
-	sixty := storetest.NewFixture(f.Db).Beside(f.Other).Numbered(1 << 20)
+	sixty := storetest.NewFixture(f.DB).Beside(f.Other).Numbered(1 << 20)
 	var intents []store.Intent
 	for range 60 {
 		intents = append(intents, sixty.Intent(1000, storetest.WithRules(storetest.Rule(7, time.Hour))))

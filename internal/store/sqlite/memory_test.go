@@ -23,7 +23,7 @@ func newSQLiteMemory(t *testing.T) *storetest.Fixture {
 
 func TestFaults(t *testing.T) {
 	f := newSQLiteMemory(t)
-	log := f.Db.(*DB)
+	log := f.DB.(*DB)
 	fault := None
 	var asked []string
 	log.SetFault(func(method string) Fault { asked = append(asked, method); return fault })

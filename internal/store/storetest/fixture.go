@@ -42,7 +42,7 @@ func (c *TestClock) Step(d time.Duration) {
 // Fixture is a log under test with its clock, and a second one on the same rows.
 type Fixture struct {
 	store.Store
-	Db      database
+	DB      database
 	Replica store.Store
 	Other   database // of the replica
 	step    func(time.Duration)
@@ -54,10 +54,10 @@ type Fixture struct {
 type database interface{ Store() store.Store }
 
 // NewFixture is a fixture without a replica, on the present.
-func NewFixture(db database) *Fixture { return &Fixture{Store: db.Store(), Db: db} }
+func NewFixture(db database) *Fixture { return &Fixture{Store: db.Store(), DB: db} }
 
 // Reopen goes on with another database.
-func (f *Fixture) Reopen(db database) { f.Store, f.Db = db.Store(), db }
+func (f *Fixture) Reopen(db database) { f.Store, f.DB = db.Store(), db }
 
 // Beside gives the fixture a replica.
 func (f *Fixture) Beside(other database) *Fixture {
