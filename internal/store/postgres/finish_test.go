@@ -146,16 +146,6 @@ func indexBlocks(t *testing.T, admin *pgx.Conn) map[string]int64 {
 	t.Helper()
 	_, err := admin.Exec(t.Context(), `SELECT pg_stat_force_next_flush(), pg_stat_clear_snapshot()`)
 	storetest.OK(t, err)
-	rows, err := admin.Query(t.Context(), `
+	return countsByName(t, admin, `
 SELECT s.indexrelname, (s.idx_blks_hit + s.idx_blks_read)::bigint FROM pg_statio_user_indexes s JOIN pg_inherits h ON h.inhrelid = s.relid WHERE h.inhparent = 'sends'::regclass`)
-	storetest.OK(t, err)
-	defer rows.Close()
-	n := map[string]int64{}
-	for rows.Next() {
-		var name string
-		var blocks int64
-		storetest.OK(t, rows.Scan(&name, &blocks))
-		n[name] = blocks
-	}
-	return n
 }

@@ -60,18 +60,24 @@ SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND bac
 	})
 	_, err := admin.Exec(t.Context(), `SELECT pg_stat_clear_snapshot()`)
 	storetest.OK(t, err)
-	rows, err := admin.Query(t.Context(), `
+	return countsByName(t, admin, `
 SELECT coalesce(h.inhparent, s.relid)::regclass::text, sum(s.seq_scan)::bigint FROM pg_stat_user_tables s LEFT JOIN pg_inherits h ON h.inhrelid = s.relid GROUP BY 1`)
+}
+
+// countsByName runs a query for names, each with a number.
+func countsByName(t *testing.T, admin *pgx.Conn, query string) map[string]int64 {
+	t.Helper()
+	rows, err := admin.Query(t.Context(), query)
 	storetest.OK(t, err)
-	defer rows.Close()
-	n := map[string]int64{}
-	for rows.Next() {
-		var name string
-		var scans int64
-		storetest.OK(t, rows.Scan(&name, &scans))
-		n[name] = scans
-	}
-	return n
+	var name string
+	var n int64
+	counts := map[string]int64{}
+	_, err = pgx.ForEachRow(rows, []any{&name, &n}, func() error {
+		counts[name] = n
+		return nil
+	})
+	storetest.OK(t, err)
+	return counts
 }
 
 // useAll calls every method, with every filter that has an index, often enough for the planner to settle.
