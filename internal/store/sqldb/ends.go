@@ -104,11 +104,7 @@ func (q Tx) LockedOut(v store.Verification, now time.Time) (store.Lockout, error
 
 // LockedOut implements Verifications.
 func (db *DB) LockedOut(ctx context.Context, v store.Verification) (out store.Lockout, err error) {
-	err = db.Read(ctx, func(q Tx) error {
-		now, err := q.Clock()
-		if err != nil {
-			return err
-		}
+	_, err = db.readAt(ctx, func(q Tx, now time.Time) error {
 		out, err = q.LockedOut(v, now)
 		return err
 	})

@@ -26,10 +26,7 @@ func crowdFields(c *store.HeavyRow) []any {
 
 // readSince is readAll of what happened after an instant, @after, that is within ago on the log's clock now.
 func readSince[T any](ctx context.Context, db *DB, within time.Duration, fields func(*T) []any, statement string, args Args) (rows []T, now time.Time, err error) {
-	err = db.Read(ctx, func(q Tx) error {
-		if now, err = q.Clock(); err != nil {
-			return err
-		}
+	now, err = db.readAt(ctx, func(q Tx, now time.Time) error {
 		args["after"] = now.Add(-within.Truncate(time.Microsecond))
 		rows, err = All(q, fields, statement, args)
 		return err

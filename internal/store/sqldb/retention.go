@@ -96,11 +96,7 @@ func (q Tx) expire(before time.Time, limit int) (gone store.Expired, err error) 
 
 // StorageStatus implements Expirer.
 func (db *DB) StorageStatus(ctx context.Context, age time.Duration) (e store.StorageStatus, err error) {
-	err = db.Read(ctx, func(q Tx) error {
-		now, err := q.Clock()
-		if err != nil {
-			return err
-		}
+	_, err = db.readAt(ctx, func(q Tx, now time.Time) error {
 		e, err = single(q, extentFields, extentSQL, Args{"before": store.DueBefore(now, age), "now": now})
 		e.Now, e.Age = now, age
 		return err

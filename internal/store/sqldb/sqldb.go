@@ -107,6 +107,20 @@ func (q Tx) Clock() (now time.Time, err error) {
 	return now, err
 }
 
+// readAt is Read with the log's clock now, which is zero at an error.
+func (db *DB) readAt(ctx context.Context, read func(q Tx, now time.Time) error) (now time.Time, err error) {
+	err = db.Read(ctx, func(q Tx) error {
+		if now, err = q.Clock(); err != nil {
+			return err
+		}
+		return read(q, now)
+	})
+	if err != nil {
+		return time.Time{}, err
+	}
+	return now, nil
+}
+
 // into appends each row to a list.
 func into[T any](list *[]T, fields func(*T) []any) func(Scan) error {
 	return func(read Scan) error {

@@ -75,10 +75,7 @@ func (db *DB) Suppressions(ctx context.Context, f store.SuppressionFilter) (list
 	if f, err = f.Checked(); err != nil {
 		return nil, time.Time{}, err
 	}
-	err = db.Read(ctx, func(q Tx) error {
-		if now, err = q.Clock(); err != nil {
-			return err
-		}
+	now, err = db.readAt(ctx, func(q Tx, now time.Time) error {
 		var c Conditions
 		if f.Active {
 			c.Add("lifted_at IS NULL AND until > ?", now)

@@ -127,10 +127,7 @@ func (db *DB) PrefixPauses(ctx context.Context, f store.PrefixPauseFilter) (list
 	if f, err = f.Checked(); err != nil {
 		return nil, time.Time{}, err
 	}
-	err = db.Read(ctx, func(q Tx) error {
-		if now, err = q.Clock(); err != nil {
-			return err
-		}
+	now, err = db.readAt(ctx, func(q Tx, now time.Time) error {
 		var c Conditions
 		if f.Active {
 			c.Add("p.lifted_at IS NULL AND p.until > ?", now)
