@@ -10,6 +10,7 @@ import (
 
 	"sendcode/internal/recipient"
 	"sendcode/internal/store"
+	"sendcode/internal/store/storetest"
 	"sendcode/quota"
 )
 
@@ -26,19 +27,6 @@ func stranger(n int) recipient.Hash {
 
 func refusal(n int, ip string) store.Send {
 	return store.Send{App: "shop", Channel: recipient.Email, Purpose: "login", Recipient: stranger(n), To: "a•••@example.com", BlockedBy: "rule", IP: ip, RetryAfter: time.Hour, Count: 1}
-}
-
-// sums adds up a batch: rows of one recipient, shared rows, and requests in all.
-func sums(batch []store.Send) (own, shared, requests int) {
-	for _, row := range batch {
-		if row.Recipients > 0 {
-			shared++
-		} else {
-			own++
-		}
-		requests += row.Count
-	}
-	return own, shared, requests
 }
 
 // Refusals are one row until the deadline that was told, but for ten minutes at the most; by a wider rule for a minute at least.
@@ -80,7 +68,7 @@ func TestRefusalsByAWiderRuleHaveFiftyRowsAndOneThatTheRestShare(t *testing.T) {
 			r.add(refusal(i, "192.0.2.0/24"), scope, refusedAt)
 		}
 		batch, lost := r.take(refusedAt)
-		if own, shared, requests := sums(batch); own != FirstOwn || shared != 1 || requests != 2000 || lost != 0 {
+		if own, shared, requests := storetest.SumRefusals(batch); own != FirstOwn || shared != 1 || requests != 2000 || lost != 0 {
 			t.Errorf("%s: %d rows of their own, %d shared, %d requests, %d lost", scope, own, shared, requests, lost)
 		}
 		for _, row := range batch {
@@ -94,7 +82,7 @@ func TestRefusalsByAWiderRuleHaveFiftyRowsAndOneThatTheRestShare(t *testing.T) {
 		r.add(refusal(i, "192.0.2.0/24"), quota.Recipient, refusedAt)
 	}
 	batch, _ := r.take(refusedAt)
-	if own, shared, _ := sums(batch); own != 1000 || shared != 0 {
+	if own, shared, _ := storetest.SumRefusals(batch); own != 1000 || shared != 0 {
 		t.Errorf("recipient: %d rows of their own, %d shared", own, shared)
 	}
 }
@@ -111,7 +99,7 @@ func TestEachNetworkHasRowsOfItsOwn(t *testing.T) {
 		r.add(row, quota.IP, refusedAt)
 	}
 	batch, _ := r.take(refusedAt)
-	if own, shared, _ := sums(batch); own != FirstOwn+3 || shared != 1 {
+	if own, shared, _ := storetest.SumRefusals(batch); own != FirstOwn+3 || shared != 1 {
 		t.Errorf("%d rows of their own, %d shared", own, shared)
 	}
 	later := refusedAt.Add(maxOpen)
@@ -120,7 +108,7 @@ func TestEachNetworkHasRowsOfItsOwn(t *testing.T) {
 		r.add(refusal(1000+i, "192.0.2.0/24"), quota.IP, later)
 	}
 	batch, _ = r.take(later)
-	if own, shared, requests := sums(batch); own != FirstOwn || shared != 1 || requests != 100 {
+	if own, shared, requests := storetest.SumRefusals(batch); own != FirstOwn || shared != 1 || requests != 100 {
 		t.Errorf("later: %d rows of their own, %d shared, %d requests", own, shared, requests)
 	}
 }
@@ -132,7 +120,7 @@ func TestRefusalsAreBoundedAndCounted(t *testing.T) {
 		r.add(refusal(i, ""), quota.Recipient, refusedAt)
 	}
 	batch, lost := r.take(refusedAt)
-	if own, shared, requests := sums(batch); own != maxOwn || shared != 1 || requests != maxOwn+100 || lost != 0 {
+	if own, shared, requests := storetest.SumRefusals(batch); own != maxOwn || shared != 1 || requests != maxOwn+100 || lost != 0 {
 		t.Errorf("own rules: %d rows of their own, %d shared, %d requests, %d lost", own, shared, requests, lost)
 	}
 	r = New(nil, time.Now, nil)
@@ -143,7 +131,7 @@ func TestRefusalsAreBoundedAndCounted(t *testing.T) {
 		}
 	}
 	batch, lost = r.take(refusedAt)
-	own, shared, requests := sums(batch)
+	own, shared, requests := storetest.SumRefusals(batch)
 	if own != maxFirst || shared != maxShared+1 || requests != networks*(FirstOwn+2) || lost != 0 {
 		t.Errorf("networks: %d rows of their own, %d shared, %d requests, %d lost", own, shared, requests, lost)
 	}

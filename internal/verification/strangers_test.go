@@ -12,6 +12,7 @@ import (
 	"sendcode/internal/recipient"
 	"sendcode/internal/refusals"
 	"sendcode/internal/store"
+	"sendcode/internal/store/storetest"
 	"sendcode/internal/verification"
 	"sendcode/internal/verification/rig"
 	"sendcode/quota"
@@ -55,7 +56,7 @@ func TestAHundredThousandStrangersFillNothing(t *testing.T) {
 		rig.Waited(3 * time.Second)
 		grown := heap() - before
 		rows := r.RefusedRows()
-		own, shared, requests := sums(rows)
+		own, shared, requests := storetest.SumRefusals(rows)
 		if len(rows) > 200 || own != refusals.FirstOwn || shared != 1 || requests != strangers {
 			t.Errorf("%d rows of their own and %d shared stand for %d requests", own, shared, requests)
 		}
@@ -100,23 +101,10 @@ func TestEachReplicaHasRowsOfItsOwn(t *testing.T) {
 		r.Svc = r.Replica(r.Post)
 		r.Start()
 		refuse()
-		if own, shared, requests := sums(r.RefusedRows()); own != 2*refusals.FirstOwn || shared != 2 || requests != 2*strangers {
+		if own, shared, requests := storetest.SumRefusals(r.RefusedRows()); own != 2*refusals.FirstOwn || shared != 2 || requests != 2*strangers {
 			t.Errorf("%d rows of their own and %d shared stand for %d requests", own, shared, requests)
 		}
 	})
-}
-
-// sums adds up a batch: rows of one recipient, shared rows, and requests in all.
-func sums(batch []store.Send) (own, shared, requests int) {
-	for _, row := range batch {
-		if row.Recipients > 0 {
-			shared++
-		} else {
-			own++
-		}
-		requests += row.Count
-	}
-	return own, shared, requests
 }
 
 // While the log is away, rows gather up to the same bounds, and are all written when it is back.
@@ -132,7 +120,7 @@ func TestRefusalsWaitForTheLog(t *testing.T) {
 		r.Store.Set(false)
 		rig.Waited(time.Minute)
 		rows, err := r.Store.Sends(r.Context(), store.Filter{Limit: 200})
-		if own, shared, requests := sums(rows); err != nil || requests != 200*60 || shared != 1 || own > 200 {
+		if own, shared, requests := storetest.SumRefusals(rows); err != nil || requests != 200*60 || shared != 1 || own > 200 {
 			t.Errorf("%d rows of their own, %d shared, %d requests, %v", own, shared, requests, err)
 		}
 	})

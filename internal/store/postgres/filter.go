@@ -58,11 +58,7 @@ func (f postgresFilter) kindQuery() (string, []any) {
 	f.bounds(&c, kindColumns, kindNames)
 	inner := "SELECT " + sqldb.SendColumns + " FROM sends s" + c.Where() + f.Page("s.app", "s.channel", "s.purpose")
 	fits := sqldb.Conditions{Args: c.Args}
-	for _, k := range []struct{ column, value string }{{"app", f.App}, {"channel", string(f.Channel)}, {"purpose", f.Purpose}} {
-		if k.value != "" {
-			fits.Add("kind."+k.column+" = ?", k.value)
-		}
-	}
+	fits.Kind("kind.%s = ?", f.App, f.Channel, f.Purpose)
 	return `
 WITH RECURSIVE kind AS (
     (SELECT ` + kindColumns + ` FROM sends s ORDER BY ` + kindColumns + ` LIMIT 1)
@@ -135,10 +131,9 @@ func (f postgresFilter) rareQuery(column, value string) (string, []any) {
 
 // kindsOnly adds the conditions on what a row is of, in words of use to no index.
 func (f postgresFilter) kindsOnly(c *sqldb.Conditions) {
-	for _, k := range []struct{ column, value string }{{"app", f.App}, {"channel", string(f.Channel)}, {"purpose", f.Purpose}, {"provider", f.Provider}} {
-		if k.value != "" {
-			c.Add("(s."+k.column+" = ?) IS TRUE", k.value)
-		}
+	c.Kind("(s.%s = ?) IS TRUE", f.App, f.Channel, f.Purpose)
+	if f.Provider != "" {
+		c.Add("(s.provider = ?) IS TRUE", f.Provider)
 	}
 }
 

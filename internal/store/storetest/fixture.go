@@ -252,3 +252,16 @@ func (f *Fixture) Count(t *testing.T) int {
 	OK(t, err)
 	return len(rows)
 }
+
+// SumRefusals adds up rows of refusals: those of one recipient, those that recipients share, and the requests of all.
+func SumRefusals(rows []store.Send) (own, shared, requests int) {
+	for _, row := range rows {
+		if row.Recipients > 0 {
+			shared++
+		} else {
+			own++
+		}
+		requests += row.Count
+	}
+	return own, shared, requests
+}
