@@ -183,7 +183,7 @@ FROM hour_tallies s`+c.Where()+` GROUP BY 1, 2, 3, 4 ORDER BY 1, 2, 3, 4`, c.Arg
 // hourConditions are those of tables that are by hours.
 func hourConditions(q store.StatsQuery) (c sqldb.Conditions) {
 	c.Add("s.hour >= ? AND s.hour < ?", q.From, q.To)
-	c.Kind(q.App, q.Channel, q.Purpose)
+	c.Kind(sqldb.OfSends, q.App, q.Channel, q.Purpose)
 	return c
 }
 

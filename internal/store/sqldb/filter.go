@@ -29,11 +29,14 @@ func (c *Conditions) arg(value any) string {
 	return fmt.Sprint("$", len(c.Args))
 }
 
-// Kind adds those that are not empty.
-func (c *Conditions) Kind(app string, ch recipient.Channel, purpose string) {
+// OfSends is the text for Kind where rows are sends.
+const OfSends = "s.%s = ?"
+
+// Kind adds a condition for each of them that is not empty: the text, where %s is the column's name.
+func (c *Conditions) Kind(text, app string, ch recipient.Channel, purpose string) {
 	for _, k := range []struct{ column, value string }{{"app", app}, {"channel", string(ch)}, {"purpose", purpose}} {
 		if k.value != "" {
-			c.Add("s."+k.column+" = ?", k.value)
+			c.Add(fmt.Sprintf(text, k.column), k.value)
 		}
 	}
 }
@@ -133,7 +136,7 @@ func (f SendFilter) Astray() bool {
 // Query is the filter in SQL for either database.
 func (f SendFilter) Query(d Dialect) (string, []any) {
 	c := f.Conditions()
-	c.Kind(f.App, f.Channel, f.Purpose)
+	c.Kind(OfSends, f.App, f.Channel, f.Purpose)
 	if f.Provider != "" {
 		c.Add("s.provider = ?", f.Provider)
 	}

@@ -104,7 +104,7 @@ func StatsConditionsAfter(q store.StatsQuery, d Dialect, args []any) Conditions 
 	c := Conditions{Args: args}
 	c.Add("s.logged_at >= ? AND s.logged_at < ?", d.At(q.From), d.At(q.To))
 	c.logged(d, q.From, q.To)
-	c.Kind(q.App, q.Channel, q.Purpose)
+	c.Kind(OfSends, q.App, q.Channel, q.Purpose)
 	return c
 }
 
