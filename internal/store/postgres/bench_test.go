@@ -29,18 +29,10 @@ import (
 func BenchmarkBegin(b *testing.B) {
 	server := parts.Postgres(b)
 	syncing(b, server)
-	url := server.NewDatabase(b)
-	if err := Migrate(b.Context(), url); err != nil {
-		b.Fatal(err)
-	}
+	url := newDatabase(b, server)
 	var logs []*DB
 	for range 8 {
-		log, err := Open(b.Context(), url)
-		if err != nil {
-			b.Fatal(err)
-		}
-		b.Cleanup(func() { _ = log.Close() })
-		logs = append(logs, log)
+		logs = append(logs, openTest(b, url, serverClock))
 	}
 	var turn atomic.Uint64
 	alone := func(in store.Intent) error {
@@ -51,9 +43,7 @@ func BenchmarkBegin(b *testing.B) {
 	coalesced := func(in store.Intent) error { _, err := logs[0].Begin(b.Context(), in); return err }
 	ungated := func(in store.Intent) error { in.Rules = nil; _, err := logs[0].Begin(b.Context(), in); return err }
 	sqlite, err := sqlite.Open(b.Context(), filepath.Join(b.TempDir(), "log.db"), time.Now)
-	if err != nil {
-		b.Fatal(err)
-	}
+	storetest.OK(b, err)
 	defer sqlite.Close()
 	embedded := func(in store.Intent) error { _, err := sqlite.Begin(b.Context(), in); return err }
 	for _, callers := range []int{1, 64, 256} {
@@ -70,14 +60,11 @@ func BenchmarkBegin(b *testing.B) {
 func syncing(b *testing.B, server *parts.PostgresServer) {
 	b.Helper()
 	conn, err := pgx.Connect(b.Context(), server.AdminURL())
-	if err != nil {
-		b.Fatal(err)
-	}
+	storetest.OK(b, err)
 	defer conn.Close(b.Context())
 	for _, s := range []string{"ALTER SYSTEM SET fsync = on", "ALTER SYSTEM SET full_page_writes = on", "SELECT pg_reload_conf()"} {
-		if _, err := conn.Exec(b.Context(), s); err != nil {
-			b.Fatal(err)
-		}
+		_, err := conn.Exec(b.Context(), s)
+		storetest.OK(b, err)
 	}
 	var fsync string
 	if err := conn.QueryRow(b.Context(), "SHOW fsync").Scan(&fsync); err != nil || fsync != "on" {
@@ -119,25 +106,30 @@ func benchIntent(b *testing.B) store.Intent {
 	}
 }
 
+// benchAdmit begins what must be let in.
+func benchAdmit(b *testing.B, log *DB, in store.Intent) error {
+	begun, err := log.Begin(b.Context(), in)
+	if err == nil && !begun.Admitted {
+		err = fmt.Errorf("send %s was refused", in.Send.ID)
+	}
+	return err
+}
+
+// benchOutcome is that the mail server has accepted the first attempt.
+func benchOutcome(in store.Intent) store.Outcome {
+	return store.Outcome{Held: store.Held{ID: in.Send.ID, Attempt: 1}, Status: store.Sent, Provider: "mx.example.net", ProviderCode: "250 2.0.0"}
+}
+
 // BenchmarkSend measures Begin and Finish of sends to fresh recipients, at one caller and at 64: sends per second, the server's
 // processor time and WAL for each. The server does not wait for its disk.
 //
 //	go test -run '^$' -bench Send -benchtime 10000x ./internal/store/postgres
 func BenchmarkSend(b *testing.B) {
 	server := parts.Postgres(b)
-	url := server.NewDatabase(b)
-	if err := Migrate(b.Context(), url); err != nil {
-		b.Fatal(err)
-	}
-	log, err := Open(b.Context(), url)
-	if err != nil {
-		b.Fatal(err)
-	}
-	b.Cleanup(func() { _ = log.Close() })
+	url := newDatabase(b, server)
+	log := openTest(b, url, serverClock)
 	conn, err := pgx.Connect(b.Context(), url)
-	if err != nil {
-		b.Fatal(err)
-	}
+	storetest.OK(b, err)
 	defer conn.Close(b.Context())
 	var serial atomic.Uint64
 	for _, callers := range []int{1, 64} {
@@ -148,13 +140,10 @@ func BenchmarkSend(b *testing.B) {
 			benchBegin(b, callers, func(in store.Intent) error {
 				in.Send.Recipient = recipient.Hash{}
 				binary.BigEndian.PutUint64(in.Send.Recipient[:], serial.Add(1)*0x9e3779b97f4a7c15)
-				begun, err := log.Begin(b.Context(), in)
-				if err == nil && !begun.Admitted {
-					err = fmt.Errorf("refused")
+				if err := benchAdmit(b, log, in); err != nil {
+					return err
 				}
-				if err == nil {
-					_, err = log.Finish(b.Context(), store.Outcome{Held: store.Held{ID: in.Send.ID, Attempt: 1}, Status: store.Sent, Provider: "mx.example.net", ProviderCode: "250 2.0.0"})
-				}
+				_, err := log.Finish(b.Context(), benchOutcome(in))
 				return err
 			})
 			busy = busyOf(b, server.PID()) - busy
@@ -167,18 +156,14 @@ func BenchmarkSend(b *testing.B) {
 
 func position(b *testing.B, conn *pgx.Conn, at *int64) {
 	b.Helper()
-	if err := conn.QueryRow(b.Context(), `SELECT (pg_current_wal_insert_lsn() - '0/0')::bigint`).Scan(at); err != nil {
-		b.Fatal(err)
-	}
+	storetest.OK(b, conn.QueryRow(b.Context(), `SELECT (pg_current_wal_insert_lsn() - '0/0')::bigint`).Scan(at))
 }
 
 // busyOf is the processor time in ns of all children of a process.
 func busyOf(b *testing.B, parent int) (ns int64) {
 	b.Helper()
 	stats, err := filepath.Glob("/proc/[0-9]*/stat")
-	if err != nil {
-		b.Fatal(err)
-	}
+	storetest.OK(b, err)
 	for _, name := range stats {
 		text, err := os.ReadFile(name)
 		if err != nil {
@@ -205,15 +190,7 @@ func busyOf(b *testing.B, parent int) (ns int64) {
 func BenchmarkFinish(b *testing.B) {
 	server := parts.Postgres(b)
 	syncing(b, server)
-	url := server.NewDatabase(b)
-	if err := Migrate(b.Context(), url); err != nil {
-		b.Fatal(err)
-	}
-	log, err := Open(b.Context(), url)
-	if err != nil {
-		b.Fatal(err)
-	}
-	b.Cleanup(func() { _ = log.Close() })
+	log := openTest(b, newDatabase(b, server), serverClock)
 	for _, every := range []int{0, 1, 10} {
 		b.Run(fmt.Sprintf("told=1 in %d", every), func(b *testing.B) { benchFinish(b, log, every) })
 	}
@@ -239,15 +216,11 @@ func benchFinish(b *testing.B, log *DB, every int) {
 		in := benchIntent(b)
 		in.Lease = time.Hour
 		binary.BigEndian.PutUint64(in.Send.Recipient[8:], uint64(i)) // no two alike
-		outcomes[i] = store.Outcome{Held: store.Held{ID: in.Send.ID, Attempt: 1}, Status: store.Sent, Provider: "mx.example.net", ProviderCode: "250 2.0.0"}
+		outcomes[i] = benchOutcome(in)
 		if every > 0 && i%every == 0 {
 			outcomes[i].Event = store.NewEvent{ID: uuid.Must(uuid.NewV7()), Type: "send.sent"}
 		}
-		begun, err := log.Begin(b.Context(), in)
-		if err == nil && !begun.Admitted {
-			err = fmt.Errorf("send %d was refused", i)
-		}
-		return err
+		return benchAdmit(b, log, in)
 	})
 	b.StartTimer()
 	each(func(i int) error {

@@ -123,14 +123,14 @@ func called(t *testing.T, in store.Intent) *call {
 	return newCall(in, store.LockKey(in.Send))
 }
 
-func newDatabase(t *testing.T, server *parts.PostgresServer) string {
+func newDatabase(t testing.TB, server *parts.PostgresServer) string {
 	t.Helper()
 	url := server.NewDatabase(t)
 	storetest.OK(t, Migrate(t.Context(), url))
 	return url
 }
 
-func openTest(t *testing.T, url, now string, options ...Option) *DB {
+func openTest(t testing.TB, url, now string, options ...Option) *DB {
 	t.Helper()
 	log, err := openAt(t.Context(), url, now, options...)
 	storetest.OK(t, err)

@@ -193,7 +193,7 @@ func (f *Fixture) Row(t *testing.T, id uuid.UUID) store.Send {
 }
 
 // OK ends the test at an error.
-func OK(t *testing.T, err error) {
+func OK(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
