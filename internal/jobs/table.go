@@ -41,9 +41,9 @@ type Log struct {
 // How often the jobs are due, and how much they do at once: a little, so that nothing else waits for it.
 const (
 	RetentionEvery  = 10 * time.Minute // once nothing old is left
-	RollUpEvery     = time.Minute      // once all is counted
-	PartitionsEvery = 10 * time.Minute
-	ErasureEvery    = time.Hour
+	rollUpEvery     = time.Minute      // once all is counted
+	partitionsEvery = 10 * time.Minute
+	erasureEvery    = time.Hour
 	WatchEvery      = time.Minute // of all replicas together
 
 	ExpireRows   = 500
@@ -60,10 +60,10 @@ const (
 // Table are the jobs of the log.
 func (l *Log) Table() []Job {
 	table := []Job{
-		{Name: "partitions", Every: PartitionsEvery, Run: l.makePartitions},
+		{Name: "partitions", Every: partitionsEvery, Run: l.makePartitions},
 		{Name: "retention", Every: RetentionEvery, Run: l.expire},
-		{Name: "roll-up", Every: RollUpEvery, Run: l.countAhead},
-		{Name: "erasure", Every: ErasureEvery, Run: l.forget},
+		{Name: "roll-up", Every: rollUpEvery, Run: l.countAhead},
+		{Name: "erasure", Every: erasureEvery, Run: l.forget},
 	}
 	if l.Watch.Sends > 0 {
 		table = append(table, Job{Name: "watch", Every: WatchEvery, Run: l.watch})

@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// MinKey is the least length of a key in bytes: as long as the output of the hash it feeds (RFC 2104 section 3).
-const MinKey = 32
+// minKey is the least length of a key in bytes: as long as the output of the hash it feeds (RFC 2104 section 3).
+const minKey = 32
 
 const maxID = 16
 
@@ -113,7 +113,7 @@ func (p *positions) add(e entry, at int) error {
 // Generate makes one new entry, "id:base64", with 32 bytes from the system's random source.
 func Generate() (string, error) {
 	for {
-		fresh := make([]byte, 4+MinKey)
+		fresh := make([]byte, 4+minKey)
 		rand.Read(fresh) // never fails: the program stops when the system has no randomness
 		text := "k" + hex.EncodeToString(fresh[:4]) + ":" + base64.StdEncoding.EncodeToString(fresh[4:])
 		if _, err := Parse(text); err == nil { // about one key in ten million spells a word that Parse refuses

@@ -134,7 +134,7 @@ func TestGenerate(t *testing.T) {
 		r := ring(t, text)
 		id, encoded, _ := strings.Cut(text, ":")
 		secret, err := base64.StdEncoding.DecodeString(encoded)
-		if err != nil || len(secret) != MinKey || r.Current() != id {
+		if err != nil || len(secret) != minKey || r.Current() != id {
 			t.Errorf("entry of %d bytes, id %q: %v", len(secret), id, err)
 		}
 		if seen[id] || seen[encoded] {
@@ -147,7 +147,7 @@ func TestGenerate(t *testing.T) {
 // The weakness checks must not refuse what a random source gives.
 func TestStrengthLetsRandomKeysPass(t *testing.T) {
 	for range 20_000 {
-		secret := make([]byte, MinKey)
+		secret := make([]byte, minKey)
 		rand.Read(secret)
 		if err := checkStrength(b64(secret), secret); err != nil {
 			t.Fatalf("a random key is refused: %v", err)

@@ -18,8 +18,8 @@ const minDistinct = 16
 func checkStrength(encoded string, secret []byte) error {
 	const advice = ": make one with `openssl rand -base64 32`"
 	switch {
-	case len(secret) < MinKey:
-		return fmt.Errorf("the key has %d bytes, at least %d are needed", len(secret), MinKey)
+	case len(secret) < minKey:
+		return fmt.Errorf("the key has %d bytes, at least %d are needed", len(secret), minKey)
 	case isProgression(secret), isRepeated(secret):
 		return errors.New("the key is a repeating pattern" + advice)
 	case isPublished(encoded):

@@ -49,14 +49,6 @@ type PrefixPause struct {
 // Active says that the pause holds at now.
 func (p PrefixPause) Active(now time.Time) bool { return p.LiftedAt.IsZero() && now.Before(p.Until) }
 
-// End is when it ended, or will.
-func (p PrefixPause) End() time.Time {
-	if !p.LiftedAt.IsZero() {
-		return p.LiftedAt
-	}
-	return p.Until
-}
-
 // PrefixPauseFilter selects pauses. Zero fields select all.
 type PrefixPauseFilter struct {
 	Active bool  // only those that hold now, on the log's clock

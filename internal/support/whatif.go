@@ -52,10 +52,10 @@ type Replayed struct {
 	ByRule               map[string]int // refusals by each rule that blocked; one send may be in several
 }
 
-// MaxReplayed is how many sends are replayed at most: they and their recipients are held in memory.
-const MaxReplayed = 2_000_000
+// maxReplayed is how many sends are replayed at most: they and their recipients are held in memory.
+const maxReplayed = 2_000_000
 
-// ErrTooMuch says that the log holds more sends of that time than MaxReplayed.
+// ErrTooMuch says that the log holds more sends of that time than maxReplayed.
 var ErrTooMuch = errors.New("more sends than can be replayed")
 
 // Replay runs the sends of the time before now through other rules for recipients, as if those had been in force all the
@@ -105,7 +105,7 @@ type replay struct {
 
 // decide takes the next send. Those before the period only count.
 func (r *replay) decide(c store.CountedSend) error {
-	if r.read++; r.read > MaxReplayed {
+	if r.read++; r.read > maxReplayed {
 		return ErrTooMuch
 	}
 	b := replayedBucket{c.App, c.Channel, c.Recipient}

@@ -8,7 +8,7 @@ import (
 )
 
 func TestReplayIsBounded(t *testing.T) {
-	full := replay{read: MaxReplayed}
+	full := replay{read: maxReplayed}
 	if err := full.decide(store.CountedSend{}); !errors.Is(err, ErrTooMuch) {
 		t.Error(err)
 	}
