@@ -28,6 +28,7 @@ type PostgresServer struct {
 	settings  []string // win over those of args
 	databases atomic.Int64
 	reporter  func(error) // told of a failed Start; for tests
+	shared    bool        // by tests that each remove their databases
 
 	mu      sync.Mutex
 	process *Process // nil while stopped
@@ -125,10 +126,25 @@ func (s *PostgresServer) createDatabase(ctx context.Context, template string) (u
 	}
 	defer func() { err = errors.Join(err, conn.Close(context.WithoutCancel(ctx))) }()
 	name := database + strconv.FormatInt(s.databases.Add(1), 10)
-	if _, err := conn.Exec(ctx, "CREATE DATABASE "+name+" TEMPLATE "+pgx.Identifier{template}.Sanitize()); err != nil {
+	if _, err := conn.Exec(ctx, "CREATE DATABASE "+name+" TEMPLATE "+pgx.Identifier{template}.Sanitize()+" STRATEGY FILE_COPY"); err != nil {
 		return "", err
 	}
 	return s.url(role, name), nil
+}
+
+// dropDatabase removes the database of url, and ends its connections.
+func (s *PostgresServer) dropDatabase(ctx context.Context, url string) (err error) {
+	config, err := pgx.ParseConfig(url)
+	if err != nil {
+		return err
+	}
+	conn, err := pgx.Connect(ctx, s.AdminURL())
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, conn.Close(ctx)) }()
+	_, err = conn.Exec(ctx, "DROP DATABASE "+pgx.Identifier{config.Database}.Sanitize()+" WITH (FORCE)")
+	return err
 }
 
 // Stop ends the server at once, as a crash does: what is committed is kept, all

@@ -1,6 +1,7 @@
 package parts
 
 import (
+	"context"
 	"errors"
 	"os"
 	"strconv"
@@ -58,20 +59,30 @@ func Postgres(t testing.TB) *PostgresServer {
 	return s
 }
 
-// NewDatabase makes a further empty database on the same server and returns its URL.
+// NewDatabase makes a further empty database on the same server and returns its URL. On a shared server it goes with the test.
 func (s *PostgresServer) NewDatabase(t testing.TB) string {
 	t.Helper()
 	url, err := s.CreateDatabase(t.Context())
 	need(t, err)
+	s.dropAfter(t, url)
 	return url
 }
 
-// Copy makes a further database with all that is in that of url, to which nobody may be connected, and returns its URL.
+// Copy makes a further database with all that is in that of url, to which nobody may be connected, and returns its URL. On a shared
+// server it goes with the test.
 func (s *PostgresServer) Copy(t testing.TB, url string) string {
 	t.Helper()
 	copied, err := s.CopyDatabase(t.Context(), url)
 	need(t, err)
+	s.dropAfter(t, copied)
 	return copied
+}
+
+func (s *PostgresServer) dropAfter(t testing.TB, url string) {
+	t.Helper()
+	if s.shared {
+		t.Cleanup(func() { closed(t, s.dropDatabase(context.Background(), url)) })
+	}
 }
 
 // Dump is everything in the given databases (none named: that of URL), as SQL.

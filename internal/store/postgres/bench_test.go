@@ -29,7 +29,7 @@ import (
 func BenchmarkBegin(b *testing.B) {
 	server := parts.Postgres(b)
 	syncing(b, server)
-	url := newDatabase(b, server)
+	url := newDatabaseOn(b, server)
 	var logs []*DB
 	for range 8 {
 		logs = append(logs, openTest(b, url, serverClock))
@@ -126,7 +126,7 @@ func benchOutcome(in store.Intent) store.Outcome {
 //	go test -run '^$' -bench Send -benchtime 10000x ./internal/store/postgres
 func BenchmarkSend(b *testing.B) {
 	server := parts.Postgres(b)
-	url := newDatabase(b, server)
+	url := newDatabaseOn(b, server)
 	log := openTest(b, url, serverClock)
 	conn, err := pgx.Connect(b.Context(), url)
 	storetest.OK(b, err)
@@ -190,7 +190,7 @@ func busyOf(b *testing.B, parent int) (ns int64) {
 func BenchmarkFinish(b *testing.B) {
 	server := parts.Postgres(b)
 	syncing(b, server)
-	log := openTest(b, newDatabase(b, server), serverClock)
+	log := openTest(b, newDatabaseOn(b, server), serverClock)
 	for _, every := range []int{0, 1, 10} {
 		b.Run(fmt.Sprintf("told=1 in %d", every), func(b *testing.B) { benchFinish(b, log, every) })
 	}

@@ -12,16 +12,15 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"sendcode/internal/parts"
 	"sendcode/internal/store"
 	"sendcode/internal/store/storetest"
 	"sendcode/quota"
 )
 
 // betweenFixture is a log on the server's own clock whose first trips are followed by a call, and a second one on the same rows.
-func betweenFixture(t *testing.T, server *parts.PostgresServer) (f *storetest.Fixture, log, other *DB) {
+func betweenFixture(t *testing.T) (f *storetest.Fixture, log, other *DB) {
 	t.Helper()
-	address := newDatabase(t, server)
+	address := newDatabase(t)
 	log, other = openTest(t, address, serverClock), openTest(t, address, serverClock)
 	return storetest.NewFixture(log).Beside(other), log, other
 }
@@ -39,7 +38,7 @@ func once(log *DB, then func()) {
 // Whatever an administrator or a person does between the two trips of a Begin, the answer is the row, and nobody is sent a code that
 // ended before it. By seed: a check, an approval, a cancel, a reset, a refund.
 func TestPostgresBetweenTheTrips(t *testing.T) {
-	f, log, other := betweenFixture(t, parts.Postgres(t))
+	f, log, other := betweenFixture(t)
 	for seed := range uint64(40) {
 		dice := rand.New(rand.NewPCG(seed, 1)).IntN
 		first := f.Admit(t, f.Intent(int(seed), func(in *store.Intent) { in.Verification.Holder = "s:1" }))
@@ -100,11 +99,10 @@ SELECT count(*) > 0 FROM pg_stat_activity WHERE datname = current_database() AND
 // A replica that is killed or stands still between its trips has written nothing, and its recipient is free within a second: another
 // replica's send, which waited for the lock, goes through.
 func TestPostgresStopsBetweenTheTrips(t *testing.T) {
-	server := parts.Postgres(t)
 	for seed := range uint64(6) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
-			f, log, other := betweenFixture(t, server)
+			f, log, other := betweenFixture(t)
 			f.Admit(t, f.Intent(0))
 			storetest.OK(t, other.Ping(t.Context()))
 			frozen, thaw := make(chan time.Time, 1), make(chan struct{})
@@ -152,7 +150,7 @@ SELECT count(*) FILTER (WHERE pg_terminate_backend(pid, 4000)) FROM pg_stat_acti
 
 // The setting that frees them is shorter than the wait for a lock.
 func TestPostgresFreesLocksInTime(t *testing.T) {
-	log := openTest(t, newDatabase(t, parts.Postgres(t)), serverClock)
+	log := openTest(t, newDatabase(t), serverClock)
 	var idle, lock string
 	storetest.OK(t, log.writers.QueryRow(t.Context(), `SELECT current_setting('idle_in_transaction_session_timeout'), current_setting('lock_timeout')`).Scan(&idle, &lock))
 	patience, err := time.ParseDuration(idle)
@@ -166,7 +164,7 @@ func TestPostgresFreesLocksInTime(t *testing.T) {
 
 // The program's clock an hour off in either direction changes nothing: ages are those of the log's clock, or the limiter's.
 func TestPostgresProgramsClockIsOff(t *testing.T) {
-	f, log, _ := betweenFixture(t, parts.Postgres(t))
+	f, log, _ := betweenFixture(t)
 	for n, off := range []time.Duration{-time.Hour, time.Hour, -30 * time.Hour, 30 * time.Hour} {
 		log.seen.Store(time.Now().Add(off).UnixMicro()) // where it thinks that the log's clock is
 		limits := []quota.Rule{{Name: "minute", Scope: quota.Recipient, Limit: 1, Window: time.Minute}}
@@ -181,7 +179,7 @@ func TestPostgresProgramsClockIsOff(t *testing.T) {
 
 // Finish writes the second version of a row on the page of the first, and no index entry.
 func TestPostgresFinishIsHot(t *testing.T) {
-	f, log, _ := betweenFixture(t, parts.Postgres(t))
+	f, log, _ := betweenFixture(t)
 	const sends = 2000
 	storetest.Together(32, func(caller int) {
 		g := storetest.NewFixture(log).Numbered(uint64(caller+1) << 20)
@@ -212,7 +210,7 @@ func TestPostgresFinishIsHot(t *testing.T) {
 
 // While a snapshot is held, what ended can't be vacuumed. A look for what is overdue reads no more of it for that.
 func TestPostgresTakesOverBesideAHeldSnapshot(t *testing.T) {
-	f, log, _ := betweenFixture(t, parts.Postgres(t))
+	f, log, _ := betweenFixture(t)
 	holder, err := pgx.Connect(t.Context(), log.pool.Config().ConnString())
 	storetest.OK(t, err)
 	defer holder.Close(context.Background())
@@ -241,7 +239,7 @@ var heldFor = flag.Duration("store.held", 3*time.Second, "how long a snapshot is
 
 // The same over time: however long the snapshot is held and however many sends end meanwhile, a look reads those of the last seconds.
 func TestPostgresTakesOverWhileASnapshotIsHeld(t *testing.T) {
-	f, log, _ := betweenFixture(t, parts.Postgres(t))
+	f, log, _ := betweenFixture(t)
 	holder, err := pgx.Connect(t.Context(), log.pool.Config().ConnString())
 	storetest.OK(t, err)
 	defer holder.Close(context.Background())
@@ -281,7 +279,7 @@ SELECT f.id FROM flights f WHERE f.due_at <= $1 AND f.due_at > $2 AND f.channel 
 
 // A mail that was asked for and sent has eight index entries, in all tables together; Finish adds none.
 func TestPostgresIndexEntriesOfASend(t *testing.T) {
-	f, log, _ := betweenFixture(t, parts.Postgres(t))
+	f, log, _ := betweenFixture(t)
 	f.Admit(t, f.Intent(1, func(in *store.Intent) { in.Send.Reference, in.Verification.Holder = "", "s:1" }))
 	indexes, err := readRows(t.Context(), log, func(x *[3]string) []any { return []any{&x[0], &x[1], &x[2]} }, `
 SELECT i.indexrelid::regclass::text, i.indrelid::regclass::text, coalesce(pg_get_expr(i.indpred, i.indrelid), 'true')

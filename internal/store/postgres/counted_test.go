@@ -7,14 +7,13 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"sendcode/internal/parts"
 	"sendcode/internal/store"
 	"sendcode/internal/store/storetest"
 )
 
 // Rows that are gone were counted; who is erased takes their domain with them; old hours go.
 func TestPostgresCountsForItself(t *testing.T) {
-	f := newPostgresFixture(t, parts.Postgres(t))
+	f := newPostgresFixture(t)
 	log := f.DB.(*DB)
 	rows := func(table string) (n int) {
 		storetest.OK(t, log.read(t.Context(), func(conn *pgxpool.Conn) error {

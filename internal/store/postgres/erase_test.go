@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"sendcode/internal/parts"
 	"sendcode/internal/recipient"
 	"sendcode/internal/store/sqldb"
 	"sendcode/internal/store/sqlite"
@@ -73,7 +72,7 @@ func TestEveryColumnIsErased(t *testing.T) {
 		lite = append(lite, c)
 	}
 	storetest.OK(t, rows.Err())
-	pg := openTest(t, newDatabase(t, parts.Postgres(t)), serverClock)
+	pg := openTest(t, newDatabase(t), serverClock)
 	full, err := readRows(t.Context(), pg, func(c *[2]string) []any { return []any{&c[0], &c[1]} },
 		`SELECT table_name, column_name FROM information_schema.columns WHERE table_schema = current_schema()
 AND table_name NOT IN (SELECT name FROM sendcode_partitions) AND table_name <> 'sendcode_partitions'`)
@@ -120,8 +119,8 @@ AND table_name NOT IN (SELECT name FROM sendcode_partitions) AND table_name <> '
 }
 
 func TestPostgresKeepsNoTrace(t *testing.T) {
-	server := parts.Postgres(t)
-	url := newDatabase(t, server)
+	server := shared.Server(t)
+	url := newDatabase(t)
 	f := storetest.NewFixture(openTest(t, url, serverClock))
 	storetest.Leave(t, f, 77)
 	storetest.Equal(t, "before", len(storetest.FoundIn([]byte(server.Dump(t, url)))), len(storetest.Traces)) // the search finds

@@ -20,9 +20,9 @@ import (
 
 // faultFixture is a log on the server's own clock behind a proxy; its replica is connected directly. Locks are waited for as long as
 // tests take to look for who waits, not for the second that is the service's, or as long as is given.
-func faultFixture(t *testing.T, server *parts.PostgresServer, lockTimeout ...string) (*storetest.Fixture, *proxy) {
+func faultFixture(t *testing.T, lockTimeout ...string) (*storetest.Fixture, *proxy) {
 	t.Helper()
-	direct := newDatabase(t, server) + "&idle_in_transaction_session_timeout=1min&lock_timeout=" + append(lockTimeout, "1min")[0]
+	direct := newDatabase(t) + "&idle_in_transaction_session_timeout=1min&lock_timeout=" + append(lockTimeout, "1min")[0]
 	p, through := newProxy(t, direct)
 	f := storetest.NewFixture(openTest(t, through, serverClock)).Beside(openTest(t, direct, serverClock))
 	f.Admit(t, f.Intent(0)) // connected and prepared
@@ -38,7 +38,6 @@ func certain(t *testing.T, err error) {
 }
 
 func TestPostgresLostConnections(t *testing.T) {
-	server := parts.Postgres(t)
 	for _, c := range []struct {
 		name  string
 		mode  cut
@@ -60,7 +59,7 @@ func TestPostgresLostConnections(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			f, p := faultFixture(t, server)
+			f, p := faultFixture(t)
 			p.arm(c.mode, c.times)
 			if !c.ok && c.times == 1 {
 				p.leave()
@@ -88,7 +87,7 @@ func TestPostgresLostConnections(t *testing.T) {
 
 // What reads is repeated. What writes is not, and says that it does not know.
 func TestPostgresLostReadsAndWrites(t *testing.T) {
-	f, p := faultFixture(t, parts.Postgres(t))
+	f, p := faultFixture(t)
 	begun := f.Admit(t, f.Intent(1))
 	held := store.Held{ID: begun.Send.ID, Attempt: 1}
 	for name, call := range map[string]func() error{
@@ -153,7 +152,7 @@ func eventually(t *testing.T, condition func() bool) {
 
 // What only the database finds wrong with one intent is that intent's alone, and certain.
 func TestPostgresOnePoisonedIntent(t *testing.T) {
-	f, _ := faultFixture(t, parts.Postgres(t))
+	f, _ := faultFixture(t)
 	log := f.DB.(*DB)
 	taken := f.Admit(t, f.Intent(1)).Verification.ID
 	var batch []*call
@@ -177,8 +176,7 @@ func TestPostgresOnePoisonedIntent(t *testing.T) {
 
 func TestPostgresRestart(t *testing.T) {
 	server := parts.Postgres(t)
-	url := newDatabase(t, server)
-	f := storetest.NewFixture(openTest(t, url, serverClock))
+	f := storetest.NewFixture(openTest(t, newDatabaseOn(t, server), serverClock))
 	f.Beside(f.DB)
 	for round := range 3 {
 		begun := f.Admit(t, f.Intent(round))
@@ -212,8 +210,7 @@ func TestPostgresRestart(t *testing.T) {
 
 // A server that answers nothing any more: callers hear of it in time, and do not know.
 func TestPostgresHangs(t *testing.T) {
-	server := parts.Postgres(t)
-	f, _ := faultFixture(t, server)
+	f, _ := faultFixture(t)
 	in := f.Intent(1)
 	release := hold(t, f.Other.(*DB), in)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -241,8 +238,8 @@ func TestPostgresHangs(t *testing.T) {
 
 // After a failover the old primary only reads. It is left for whatever the URL leads to now.
 func TestPostgresReadOnly(t *testing.T) {
-	server := parts.Postgres(t)
-	address := newDatabase(t, server)
+	server := shared.Server(t)
+	address := newDatabase(t)
 	f := storetest.NewFixture(openTest(t, address, serverClock))
 	f.Beside(f.DB)
 	f.Admit(t, f.Intent(1))
@@ -276,8 +273,8 @@ func TestPostgresReadOnly(t *testing.T) {
 }
 
 func TestPostgresIsDurable(t *testing.T) {
-	server := parts.Postgres(t)
-	address := newDatabase(t, server)
+	server := shared.Server(t)
+	address := newDatabase(t)
 	u, err := url.Parse(address)
 	storetest.OK(t, err)
 	admin, err := pgx.Connect(t.Context(), server.AdminURL())

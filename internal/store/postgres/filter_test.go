@@ -9,7 +9,6 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"sendcode/internal/parts"
 	"sendcode/internal/store"
 	"sendcode/internal/store/sqldb"
 	"sendcode/internal/store/storetest"
@@ -18,7 +17,7 @@ import (
 // A value that few rows have, or none, is found by the index of its column, although nearly all rows have another one: also by the plan
 // that is made once for all values.
 func TestPostgresRareFilters(t *testing.T) {
-	log := openTest(t, newDatabase(t, parts.Postgres(t)), serverClock)
+	log := openTest(t, newDatabase(t), serverClock)
 	f := storetest.NewFixture(log)
 	for n := range 3 {
 		send := f.Admit(t, f.Intent(n, func(in *store.Intent) {

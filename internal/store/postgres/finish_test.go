@@ -9,14 +9,13 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
-	"sendcode/internal/parts"
 	"sendcode/internal/store"
 	"sendcode/internal/store/storetest"
 )
 
 // One send whose row somebody holds for too long fails alone, and certainly: those that share its round trip are closed.
 func TestPostgresOneStuckOutcome(t *testing.T) {
-	f, _ := faultFixture(t, parts.Postgres(t), shortWait)
+	f, _ := faultFixture(t, shortWait)
 	log := f.DB.(*DB)
 	var batch []*ending
 	for n := range 5 {
@@ -43,7 +42,7 @@ func TestPostgresOneStuckOutcome(t *testing.T) {
 
 // Outcomes share round trips: while one waits for a row, those that come meanwhile go together in the next.
 func TestPostgresOutcomesShareRoundTrips(t *testing.T) {
-	f, _ := faultFixture(t, parts.Postgres(t))
+	f, _ := faultFixture(t)
 	log := f.DB.(*DB)
 	sizes := make(chan int, 100)
 	log.endings.Run = func(batch []*ending) { sizes <- len(batch); log.finish(batch) }
@@ -92,7 +91,7 @@ func TestFinishInFullOnlyWhereNeeded(t *testing.T) {
 func TestPostgresPlansMadeOnEmptyPartitions(t *testing.T) {
 	for name, prepare := range map[string]string{"never analyzed": `SELECT`, "analyzed": `ANALYZE`} {
 		t.Run(name, func(t *testing.T) {
-			address := newDatabase(t, parts.Postgres(t))
+			address := newDatabase(t)
 			admin, err := pgx.Connect(t.Context(), address)
 			storetest.OK(t, err)
 			defer admin.Close(context.Background())

@@ -15,21 +15,20 @@ import (
 
 // The whole contract is kept by the role that has the fewest rights.
 func TestPostgres(t *testing.T) {
-	server := parts.Postgres(t)
-	makeAppRole(t, server)
-	schema := newTestSchema(t, server, As(appRole))
-	storetest.Run(t, func(t *testing.T) *storetest.Fixture { return postgresFixture(t, server.Copy(t, schema), As(appRole)) })
+	makeAppRole(t)
+	storetest.Run(t, func(t *testing.T) *storetest.Fixture { return newPostgresFixture(t, As(appRole)) })
 }
 
 func TestPostgresGateOnManySteps(t *testing.T) {
-	storetest.RunGateSchedule(t, newPostgresFixture(t, parts.Postgres(t)))
+	storetest.RunGateSchedule(t, newPostgresFixture(t))
 }
 
 const appRole = "sendcode_app"
 
 // makeAppRole makes the role that the service works as, as an administrator of the database would.
-func makeAppRole(t *testing.T, server *parts.PostgresServer) {
+func makeAppRole(t *testing.T) {
 	t.Helper()
+	server := shared.Server(t)
 	conn, err := pgx.Connect(t.Context(), server.AdminURL())
 	storetest.OK(t, err)
 	defer conn.Close(context.Background())
@@ -45,16 +44,19 @@ func makeAppRole(t *testing.T, server *parts.PostgresServer) {
 const testClockSQL = "(SELECT at FROM test_clock)"
 
 // newPostgresFixture makes a database with two replicas on it.
-func newPostgresFixture(t *testing.T, server *parts.PostgresServer, options ...Option) *storetest.Fixture {
+func newPostgresFixture(t *testing.T, options ...Option) *storetest.Fixture {
 	t.Helper()
-	return postgresFixture(t, newTestSchema(t, server, options...), options...)
+	return postgresFixture(t, newTestSchema(t, options...), options...)
 }
 
-// newTestSchema makes a database whose log has the clock and the partitions of tests. Nobody is connected to it, so it can be
-// copied.
-func newTestSchema(t *testing.T, server *parts.PostgresServer, options ...Option) string {
+// newTestSchema makes a database whose log has the clock and the partitions of tests.
+func newTestSchema(t *testing.T, options ...Option) string {
 	t.Helper()
-	url := server.NewDatabase(t)
+	return shared.Copy(t, "test schema of "+accessOf(options).role, func(url string) { fillTestSchema(t, url, options...) })
+}
+
+func fillTestSchema(t *testing.T, url string, options ...Option) {
+	t.Helper()
 	conn, err := pgx.Connect(t.Context(), url)
 	storetest.OK(t, err)
 	defer func() { storetest.OK(t, conn.Close(context.Background())) }()
@@ -62,7 +64,6 @@ func newTestSchema(t *testing.T, server *parts.PostgresServer, options ...Option
 	storetest.OK(t, err)
 	storetest.OK(t, Migrate(t.Context(), url, options...))
 	divide(t, conn, storetest.Epoch.Add(time.Minute), storetest.Epoch.Add(time.Hour), storetest.Epoch.Add(40*24*time.Hour))
-	return url
 }
 
 // postgresFixture opens two replicas on a database that newTestSchema has made. What two dozen do to one row at once waits for its
@@ -123,7 +124,14 @@ func called(t *testing.T, in store.Intent) *call {
 	return newCall(in, store.LockKey(in.Send))
 }
 
-func newDatabase(t testing.TB, server *parts.PostgresServer) string {
+// newDatabase makes a migrated database on the shared server.
+func newDatabase(t testing.TB) string {
+	t.Helper()
+	return shared.Copy(t, "migrated", func(url string) { storetest.OK(t, Migrate(t.Context(), url)) })
+}
+
+// newDatabaseOn makes a migrated database on another server.
+func newDatabaseOn(t testing.TB, server *parts.PostgresServer) string {
 	t.Helper()
 	url := server.NewDatabase(t)
 	storetest.OK(t, Migrate(t.Context(), url))

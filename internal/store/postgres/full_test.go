@@ -54,7 +54,7 @@ func TestPostgresDiskIsFull(t *testing.T) {
 
 // An error that the server reports of the COMMIT says that it was undone.
 func TestPostgresCommitOnAFullDisk(t *testing.T) {
-	log := openTest(t, newDatabase(t, parts.Postgres(t)), serverClock)
+	log := openTest(t, newDatabase(t), serverClock)
 	f := storetest.NewFixture(log)
 	_, err := log.pool.Exec(t.Context(), `
 CREATE FUNCTION full_disk() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'no space left' USING ERRCODE = '53100'; END $$;
@@ -70,7 +70,7 @@ CREATE CONSTRAINT TRIGGER full_disk AFTER INSERT ON verifications DEFERRABLE INI
 
 // A look whether rows can be written waits for no reader of its table and for no other look.
 func TestPostgresPingBesideABackup(t *testing.T) {
-	log := openTest(t, newDatabase(t, parts.Postgres(t)), serverClock)
+	log := openTest(t, newDatabase(t), serverClock)
 	f := storetest.NewFixture(log)
 	tx, err := log.pool.Begin(t.Context())
 	storetest.OK(t, err)

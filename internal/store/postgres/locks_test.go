@@ -36,10 +36,9 @@ WHERE locktype = 'advisory' AND NOT granted AND database = (SELECT oid FROM pg_d
 }
 
 func TestPostgresServerEndsTheTransaction(t *testing.T) {
-	server := parts.Postgres(t)
 	t.Run("once", func(t *testing.T) {
 		t.Parallel()
-		f, _ := faultFixture(t, server)
+		f, _ := faultFixture(t)
 		in := f.Intent(1)
 		release := hold(t, f.Other.(*DB), in)
 		result := make(chan error)
@@ -51,7 +50,7 @@ func TestPostgresServerEndsTheTransaction(t *testing.T) {
 	})
 	t.Run("twice", func(t *testing.T) {
 		t.Parallel()
-		f, _ := faultFixture(t, server)
+		f, _ := faultFixture(t)
 		in := f.Intent(1)
 		defer hold(t, f.Other.(*DB), in)()
 		result := make(chan error)
@@ -65,7 +64,7 @@ func TestPostgresServerEndsTheTransaction(t *testing.T) {
 
 // A check that approves the verification while a resend waits for its row: the resend looks again, and opens a new one.
 func TestPostgresApprovedWhileJoining(t *testing.T) {
-	f, _ := faultFixture(t, parts.Postgres(t))
+	f, _ := faultFixture(t)
 	log := f.Other.(*DB)
 	for n, change := range []string{"approved_at = now()", "canceled_at = now()", "attempts = max_attempts", "locale = 'de'"} {
 		first := f.Admit(t, f.Intent(n, func(in *store.Intent) { in.Verification.Holder = "s:1" }))
@@ -96,9 +95,9 @@ func TestPostgresApprovedWhileJoining(t *testing.T) {
 
 // One recipient whose lock somebody holds for too long fails alone; those who share its round trip are let in.
 func TestPostgresOneStuckRecipient(t *testing.T) {
-	server := parts.Postgres(t)
+	server := shared.Server(t)
 	waitsInTime(t, server)
-	f, _ := faultFixture(t, server, shortWait)
+	f, _ := faultFixture(t, shortWait)
 	log := f.DB.(*DB)
 	stuck := f.Intent(1)
 	defer hold(t, f.Other.(*DB), stuck)()
@@ -122,7 +121,7 @@ const shortWait = "100ms"
 // waitsInTime: the service's own wait fits twice into that time, in the round trip and alone.
 func waitsInTime(t *testing.T, server *parts.PostgresServer) {
 	t.Helper()
-	log := openTest(t, newDatabase(t, server), serverClock)
+	log := openTest(t, newDatabase(t), serverClock)
 	for _, pool := range []*pgxpool.Pool{log.writers, log.pool} {
 		var set string
 		storetest.OK(t, pool.QueryRow(t.Context(), `SHOW lock_timeout`).Scan(&set))

@@ -19,7 +19,7 @@ import (
 )
 
 func TestMigrateThreeReplicasAtOnce(t *testing.T) {
-	url := parts.Postgres(t).NewDatabase(t)
+	url := shared.Server(t).NewDatabase(t)
 	_, err := Open(t.Context(), url)
 	if err == nil || !strings.Contains(err.Error(), "schema version 0 and this program needs 1: run sendcode migrate") {
 		t.Fatalf("opened without a schema: %v", err)
@@ -50,7 +50,7 @@ func TestMigrateThreeReplicasAtOnce(t *testing.T) {
 // While one replica migrates, others wait without a snapshot, or an index that is built concurrently would wait for
 // them, and they for it (OPS-1).
 func TestMigrateWaitsWithoutASnapshot(t *testing.T) {
-	url := parts.Postgres(t).NewDatabase(t)
+	url := shared.Server(t).NewDatabase(t)
 	storetest.OK(t, Migrate(t.Context(), url))
 	config, err := pgx.ParseConfig(url)
 	storetest.OK(t, err)
@@ -85,7 +85,7 @@ func TestMigrateWaitsWithoutASnapshot(t *testing.T) {
 }
 
 func TestMigrateGivesUpWithItsContext(t *testing.T) {
-	url := parts.Postgres(t).NewDatabase(t)
+	url := shared.Server(t).NewDatabase(t)
 	config, err := pgx.ParseConfig(url)
 	storetest.OK(t, err)
 	db := stdlib.OpenDB(*config)
@@ -109,7 +109,7 @@ func TestMigrateGivesUpWithItsContext(t *testing.T) {
 // A table that somebody holds: the migration lets go after its lock_timeout, so that those behind it get their turn, and
 // comes again.
 func TestMigrateComesAgain(t *testing.T) {
-	url := newDatabase(t, parts.Postgres(t))
+	url := newDatabase(t)
 	config, err := pgx.ParseConfig(url)
 	storetest.OK(t, err)
 	config.RuntimeParams["lock_timeout"] = "10ms"

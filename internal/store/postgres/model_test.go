@@ -11,7 +11,6 @@ import (
 	"github.com/google/uuid"
 	"pgregory.net/rapid"
 
-	"sendcode/internal/parts"
 	"sendcode/internal/recipient"
 	"sendcode/internal/store"
 	"sendcode/internal/store/sqlite"
@@ -22,7 +21,7 @@ import (
 // TestModel runs random schedules on both databases at once: they must answer the same to every call, whatever came before.
 // SQLite, in which the gate is Go and one call follows the other, is the model of Postgres. Instants fall on window edges, 1 µs to either side, and on clocks that go back.
 func TestModel(t *testing.T) {
-	f := newPostgresFixture(t, parts.Postgres(t))
+	f := newPostgresFixture(t)
 	// A look for what is overdue begins where the last one ended, and with the oldest row only every ten minutes of the log's clock.
 	// Where that clock goes back and forth between two looks, a row may wait so long: the model asks without that delay.
 	checkModel(t, f, func() { f.DB.(*DB).overdue.marks = nil }, func() {

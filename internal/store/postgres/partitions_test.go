@@ -11,7 +11,6 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
-	"sendcode/internal/parts"
 	"sendcode/internal/store"
 	"sendcode/internal/store/sqldb"
 	"sendcode/internal/store/storetest"
@@ -20,8 +19,8 @@ import (
 // owned is a database of the service's role, with the owner's connection beside it.
 func owned(t *testing.T) (*storetest.Fixture, *DB, *pgx.Conn) {
 	t.Helper()
-	server := parts.Postgres(t)
-	makeAppRole(t, server)
+	server := shared.Server(t)
+	makeAppRole(t)
 	address := server.NewDatabase(t)
 	storetest.OK(t, Migrate(t.Context(), address, As(appRole)))
 	owner, err := pgx.Connect(t.Context(), address)

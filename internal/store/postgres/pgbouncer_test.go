@@ -13,19 +13,18 @@ import (
 
 // Behind a PgBouncer as it comes, two replicas keep the contract of what a send passes through.
 func TestBehindPgBouncer(t *testing.T) {
-	server := parts.Postgres(t)
+	server := shared.Server(t)
 	bouncer := parts.PgBouncer(t, server, "max_user_connections = 100") // each case has a database, and with it a pool: those of cases that are over make room
-	schema := newTestSchema(t, server)
 	storetest.RunGroups(t, func(t *testing.T) *storetest.Fixture {
-		return postgresFixture(t, bouncer.Through(server.Copy(t, schema)))
+		return postgresFixture(t, bouncer.Through(newTestSchema(t)))
 	},
 		"begin", "join", "check", "flight", "claim")
 }
 
 // Each connection has the settings, as if they had been in its startup message, and begins as the role.
 func TestSettingsBehindPgBouncer(t *testing.T) {
-	server := parts.Postgres(t)
-	makeAppRole(t, server)
+	server := shared.Server(t)
+	makeAppRole(t)
 	bouncer := parts.PgBouncer(t, server)
 	direct := server.NewDatabase(t)
 	through := bouncer.Through(direct) + "&statement_timeout=7s"
@@ -48,8 +47,8 @@ func TestSettingsBehindPgBouncer(t *testing.T) {
 }
 
 func TestPoolersThatDivideSessionsAreRefused(t *testing.T) {
-	server := parts.Postgres(t)
-	storetest.OK(t, Migrate(t.Context(), server.URL()))
+	server := shared.Server(t)
+	direct := newDatabase(t)
 	for name, settings := range map[string][]string{
 		"transactions":              {"pool_mode = transaction"},
 		"transactions, all ignored": {"pool_mode = transaction", "ignore_startup_parameters = extra_float_digits,lock_timeout,role"},
@@ -59,7 +58,7 @@ func TestPoolersThatDivideSessionsAreRefused(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			url := parts.PgBouncer(t, server, settings...).Through(server.URL())
+			url := parts.PgBouncer(t, server, settings...).Through(direct)
 			_, opened := Open(t.Context(), url)
 			for _, err := range []error{opened, Migrate(t.Context(), url)} {
 				if err == nil || !strings.Contains(err.Error(), "pool_mode = session") {
@@ -68,7 +67,7 @@ func TestPoolersThatDivideSessionsAreRefused(t *testing.T) {
 			}
 		})
 	}
-	for _, url := range []string{server.URL(), parts.PgBouncer(t, server, "server_round_robin = 1", "min_pool_size = 3").Through(server.URL())} {
+	for _, url := range []string{direct, parts.PgBouncer(t, server, "server_round_robin = 1", "min_pool_size = 3").Through(direct)} {
 		config, err := pgx.ParseConfig(url)
 		storetest.OK(t, err)
 		storetest.OK(t, checkSessions(t.Context(), config))
@@ -77,8 +76,8 @@ func TestPoolersThatDivideSessionsAreRefused(t *testing.T) {
 
 // A session for each of two connections is the least.
 func TestAPoolerWithOneConnectionIsRefused(t *testing.T) {
-	server := parts.Postgres(t)
-	url := parts.PgBouncer(t, server, "default_pool_size = 1").Through(server.URL())
+	server := shared.Server(t)
+	url := parts.PgBouncer(t, server, "default_pool_size = 1").Through(server.NewDatabase(t))
 	if err := Migrate(t.Context(), url); err == nil || !strings.Contains(err.Error(), "default_pool_size") {
 		t.Errorf("%v", err)
 	}

@@ -11,7 +11,6 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
-	"sendcode/internal/parts"
 	"sendcode/internal/recipient"
 	"sendcode/internal/store"
 	"sendcode/internal/store/sqldb"
@@ -22,7 +21,7 @@ import (
 // The flow never reads a whole table, neither where the tables are new, nor where they grew since the planner looked.
 // The server counts for itself.
 func TestPostgresReadsNoWholeTable(t *testing.T) {
-	address := newDatabase(t, parts.Postgres(t))
+	address := newDatabase(t)
 	admin, err := pgx.Connect(t.Context(), address)
 	storetest.OK(t, err)
 	defer admin.Close(context.Background())
@@ -159,7 +158,7 @@ func useAll(t *testing.T, f *storetest.Fixture) {
 // The second gate and the outcomes look each row up by the index that finds it, in the partitions of their window alone: where the
 // tables are new, where somebody has analysed them empty, and where the statistics are from a time when there was one recipient.
 func TestPostgresHotPlans(t *testing.T) {
-	log := openTest(t, newDatabase(t, parts.Postgres(t)), serverClock)
+	log := openTest(t, newDatabase(t), serverClock)
 	f := storetest.NewFixture(log)
 	direct, err := pgx.Connect(t.Context(), log.pool.Config().ConnString())
 	storetest.OK(t, err)
@@ -237,7 +236,7 @@ func planOf(t *testing.T, log *DB, statement, parameters string) string {
 
 // The same on the server's own clock, with which no test can meddle: two replicas, batches, real concurrency.
 func TestPostgresOnItsOwnClock(t *testing.T) {
-	address := newDatabase(t, parts.Postgres(t))
+	address := newDatabase(t)
 	f := storetest.NewFixture(openTest(t, address, serverClock)).Beside(openTest(t, address, serverClock))
 	storetest.MixedRecipients(t, f)
 	sixty := storetest.NewFixture(f.DB).Beside(f.Other).Numbered(1 << 20)
@@ -275,7 +274,7 @@ func TestPostgresOnItsOwnClock(t *testing.T) {
 
 // A rebuild reads more rows than one page has, many of one instant: none is left out, none told twice.
 func TestPostgresCountsPageByPage(t *testing.T) {
-	log := openTest(t, newDatabase(t, parts.Postgres(t)), serverClock)
+	log := openTest(t, newDatabase(t), serverClock)
 	f := storetest.NewFixture(log)
 	f.Admit(t, f.Intent(1))
 	const more = 2*sqldb.CountingPage + 500

@@ -9,7 +9,6 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
-	"sendcode/internal/parts"
 	"sendcode/internal/store"
 	"sendcode/internal/store/storetest"
 )
@@ -36,8 +35,8 @@ var beyondTheRole = []string{
 
 // The role that the service works as, logged in as it does: no statement of those that anybody thought of changes an act.
 func TestPostgresActsAreOnlyAdded(t *testing.T) {
-	server := parts.Postgres(t)
-	makeAppRole(t, server)
+	server := shared.Server(t)
+	makeAppRole(t)
 	address := server.NewDatabase(t)
 	_, err := Open(t.Context(), as(t, address, appRole), As(appRole))
 	if err == nil {
@@ -70,7 +69,7 @@ func TestPostgresActsAreOnlyAdded(t *testing.T) {
 
 // One login for everything: the trigger alone holds, whatever is tried but to take it away.
 func TestPostgresActsAreOnlyAddedByTheOwner(t *testing.T) {
-	log := openTest(t, newDatabase(t, parts.Postgres(t)), serverClock)
+	log := openTest(t, newDatabase(t), serverClock)
 	f := storetest.NewFixture(log).Clocked(storetest.Epoch, nil)
 	storetest.OK(t, f.AddAuditEntry(t.Context(), f.Act()))
 	before := storetest.Show(f.ListActs(t, store.AuditFilter{}))
@@ -87,8 +86,8 @@ func TestPostgresActsAreOnlyAddedByTheOwner(t *testing.T) {
 
 // A person can be forgotten by everybody.
 func TestPostgresForgetsWhomAnActWasOn(t *testing.T) {
-	server := parts.Postgres(t)
-	makeAppRole(t, server)
+	server := shared.Server(t)
+	makeAppRole(t)
 	address := server.NewDatabase(t)
 	storetest.OK(t, Migrate(t.Context(), address, As(appRole)))
 	log := openTest(t, as(t, address, appRole), serverClock, As(appRole))
@@ -128,7 +127,7 @@ func as(t *testing.T, address, user string) string {
 
 // A role that nobody made, and the owner may not make: said in plain words, and the migration itself stands.
 func TestMigrateWithoutTheRole(t *testing.T) {
-	address := parts.Postgres(t).NewDatabase(t)
+	address := shared.Server(t).NewDatabase(t)
 	err := Migrate(t.Context(), address, As("nobody_made_it"))
 	if err == nil || !strings.Contains(err.Error(), "there is no role nobody_made_it") {
 		t.Fatalf("%v", err)
@@ -142,7 +141,7 @@ func TestMigrateWithoutTheRole(t *testing.T) {
 
 // Whoever may make roles has the one that is asked for made, in PostgreSQL 15 and 16 alike.
 func TestMigrateMakesTheRole(t *testing.T) {
-	server := parts.Postgres(t)
+	server := shared.Server(t)
 	conn, err := pgx.Connect(t.Context(), server.AdminURL())
 	storetest.OK(t, err)
 	defer conn.Close(context.Background())

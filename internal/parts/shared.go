@@ -1,0 +1,56 @@
+package parts
+
+import (
+	"sync"
+	"testing"
+)
+
+// SharedPostgres is one server for all tests of a package that neither stop it nor change its settings. Each of them
+// works in a database of its own. The server starts when the first test asks for it. TestMain must Close it.
+type SharedPostgres struct {
+	mu        sync.Mutex
+	server    *PostgresServer
+	templates map[string]string // URLs, by name
+}
+
+// Server is the server. Tests do not use the database of its URL.
+func (s *SharedPostgres) Server(t testing.TB) *PostgresServer {
+	t.Helper()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.server == nil {
+		server, err := StartPostgres(t.Context())
+		need(t, err)
+		server.shared = true
+		s.server, s.templates = server, map[string]string{}
+	}
+	return s.server
+}
+
+// Copy makes a database with all that the template of that name has, and returns its URL. The first test that asks for the
+// template fills it, and leaves no connection to it.
+func (s *SharedPostgres) Copy(t testing.TB, template string, fill func(url string)) string {
+	t.Helper()
+	server := s.Server(t)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.templates[template] == "" {
+		url, err := server.CreateDatabase(t.Context())
+		need(t, err)
+		fill(url)
+		s.templates[template] = url
+	}
+	return server.Copy(t, s.templates[template])
+}
+
+// Close stops the server, if it was started, and removes it.
+func (s *SharedPostgres) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.server == nil {
+		return nil
+	}
+	err := s.server.Close()
+	s.server = nil
+	return err
+}
