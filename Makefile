@@ -15,6 +15,7 @@ TIMEOUT ?= 20m
 # library must not be in this list: the linker keeps one copy for the program, and took that of sync.Map without the detector.
 UNRACED := modernc.org/sqlite modernc.org/sqlite/lib modernc.org/libc modernc.org/memory golang.org/x/crypto/argon2 golang.org/x/crypto/blake2b
 RACE := -race $(foreach m,$(UNRACED),"-gcflags=$(m)=-race=false -d=checkptr=0")
+# A program under the race detector sleeps for a second before it exits, unless GORACE says otherwise, and tests run many of them.
 # The packages whose tests take longest, which begin first: the last to end would otherwise run alone.
 LONG := ./internal/app ./internal/ui ./internal/admin ./internal/store/postgres
 FUZZTIME ?= 30s
@@ -38,7 +39,7 @@ test: tools ## every test, on servers and a browser of its own
 	@bin/ensure
 	@set -o pipefail; \
 	if command -v "$$(go env CC)" > /dev/null; then race=($(RACE)); fi; \
-	go test "$${race[@]}" -vet=off -shuffle=on -count=1 -timeout=$(TIMEOUT) -json $(LONG) ./... | bin/count
+	GORACE="atexit_sleep_ms=50 $$GORACE" go test "$${race[@]}" -vet=off -shuffle=on -count=1 -timeout=$(TIMEOUT) -json $(LONG) ./... | bin/count
 
 test-fast: tools ## the tests of what changed, without the race detector
 	@set -o pipefail; go test -shuffle=on -timeout=$(TIMEOUT) -json ./... | bin/count
