@@ -83,6 +83,7 @@ var edges = map[string]string{
 	"tools/drill":       "",
 	"tools/ensure":      "internal/parts/locate",
 	"tools/floor":       "",
+	"tools/mutants":     "",
 	"tools/outside":     "",
 	"tools/rows":        "",
 	"tools/screenshots": "internal/parts internal/parts/locate internal/ui/uitest internal/app internal/config",
@@ -152,7 +153,7 @@ var modules = map[string]string{
 	"github.com/sony/gobreaker":           "internal/delivery internal/delivery/sms",
 	"github.com/rs/zerolog":               testsOnly, // toxiproxy wants to be told that it shall not log
 	"github.com/wneessen/go-mail":         "internal/delivery",
-	"go.yaml.in/yaml":                     "internal/config",
+	"go.yaml.in/yaml":                     "internal/config tools/mutants",
 	"go.uber.org/goleak":                  testsOnly,
 	"golang.org/x/crypto":                 "internal/keyring internal/admin",
 	"golang.org/x/net":                    "internal/recipient internal/delivery internal/message",

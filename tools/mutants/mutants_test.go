@@ -1,0 +1,189 @@
+package main
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// Each text of the list is still in its file exactly once, and each name of a generated mutant is still generated.
+func TestTheListFitsTheCode(t *testing.T) {
+	l, err := load("../..", listText)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := l.mutants(true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	written := 0
+	for _, m := range all {
+		if !m.generated {
+			written++
+		}
+		if len(m.tests) == 0 {
+			t.Errorf("%s: no tests", m.name())
+		}
+		for _, x := range m.tests {
+			if _, err := os.Stat(filepath.Join("../..", x.Package)); err != nil {
+				t.Errorf("%s: %v", m.name(), err)
+			}
+		}
+	}
+	if written < 100 {
+		t.Errorf("%d mutants are written by hand, want at least 100", written)
+	}
+}
+
+const oneArea = `
+areas:
+  - name: numbers
+    tests: [{package: ., flags: [-run=TestFew]}, {package: ., flags: [-run=TestPositive|TestCount]}]
+    mutants:
+`
+
+func sampled(t *testing.T, mutants string) (options, []byte) {
+	t.Helper()
+	return options{root: "testdata/sample", results: t.TempDir(), timeout: time.Minute}, []byte(oneArea + mutants)
+}
+
+func judged(t *testing.T, o options, text []byte) (said string, err error) {
+	t.Helper()
+	t.Setenv("GOFLAGS", "")
+	var out strings.Builder
+	err = run(t.Context(), o, text, &out)
+	return out.String(), err
+}
+
+// A mutant is caught by the first test that fails, also one in an embedded file; one that no test notices lives; one that is equal
+// in effect is not run. What is known is not found out again until the list or, for one that lives, a test changes.
+func TestRun(t *testing.T) {
+	o, text := sampled(t, `
+      - {file: sample.go, find: n < 3, with: n <= 3}
+      - {file: words.txt, find: one two, with: one}
+      - {file: sample.go, find: n < 0, with: n <= 0, equal: it gives 0 for 0}
+      - {file: sample.go, find: return 0, with: 'return -0 // alive'}
+`)
+	said, err := judged(t, o, text)
+	if !errors.Is(err, errAlive) {
+		t.Errorf("%v", err)
+	}
+	for _, want := range []string{
+		"caught  numbers  sample.go: n < 3  =>  n <= 3\n                 by . TestFew/three,",
+		"caught  numbers  words.txt: one two  =>  one\n                 by . TestCount,",
+		"equal   numbers  sample.go: n < 0  =>  n <= 0\n                 it gives 0 for 0\n",
+		"alive   numbers  sample.go: return 0  =>  return -0 // alive\n",
+		"all               4        2        1        1        0\n",
+	} {
+		if !strings.Contains(said, want) {
+			t.Errorf("%q is not in\n%s", want, said)
+		}
+	}
+	again, err := judged(t, o, text)
+	if again != said || !errors.Is(err, errAlive) { // with the times of the first run
+		t.Errorf("%v, and the second run says\n%s", err, again)
+	}
+}
+
+// Nothing of the tree has changed, also not after a stop in between.
+func TestResultsAreKeptLineByLine(t *testing.T) {
+	o, text := sampled(t, `
+      - {file: sample.go, find: n < 3, with: n >= 3}
+`)
+	before, err := os.ReadFile("testdata/sample/sample.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := judged(t, o, text); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(o.results, "results.jsonl")
+	first, err := os.ReadFile(file)
+	if err != nil || strings.Count(string(first), "\n") != 1 {
+		t.Fatalf("%v: %s", err, first)
+	}
+	if err := os.WriteFile(file, first[:len(first)/2], 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := judged(t, o, text); err != nil {
+		t.Fatal(err)
+	}
+	after, err := os.ReadFile("testdata/sample/sample.go")
+	if err != nil || string(after) != string(before) {
+		t.Errorf("the file has changed: %v", err)
+	}
+}
+
+func TestListsThatAreWrong(t *testing.T) {
+	for want, mutants := range map[string]string{
+		`has "func" 3 times`:           `      - {file: sample.go, find: func, with: f}`,
+		`has "n < 4" 0 times`:          `      - {file: sample.go, find: n < 4, with: n > 4}`,
+		`has "" `:                      `      - {file: sample.go, with: n > 4}`,
+		`is replaced with itself`:      `      - {file: sample.go, find: n < 3, with: n < 3}`,
+		`no such file`:                 `      - {file: other.go, find: n, with: m}`,
+		`field found not found`:        `      - {file: sample.go, found: n}`,
+		`it does not build`:            `      - {file: sample.go, find: n < 3, with: n << "3"}`,
+		`twice in the list`:            "      - {file: sample.go, find: n < 3, with: n > 3}\n      - {file: sample.go, find: n < 3, with: n > 3}",
+		`no tests to run`:              `      - {file: sample.go, find: n < 3, with: n > 3, tests: [{package: ., flags: [-run=Nothing]}]}`,
+		`TestThatFails fails without`:  `      - {file: sample.go, find: n < 3, with: n > 3, tests: [{package: .}]}`,
+		`there is no generated mutant`: "      - {file: sample.go, find: n < 3, with: n > 3}\n    equal: [{name: none, why: none}]",
+	} {
+		o, text := sampled(t, mutants+"\n")
+		o.generated = true
+		if _, err := judged(t, o, text); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("want %q, got %v", want, err)
+		}
+	}
+}
+
+func TestGeneratedMutants(t *testing.T) {
+	text := []byte(`package p
+
+func f(a, b int) (ok bool) {
+	if a < b && a != 0 {
+		return true
+	}
+	g(min(a, b+1))
+	x := "text" + "x"
+	for {
+		ok = false
+		break
+	}
+	return x != ""
+}
+`)
+	edits, err := editsOf("p.go", text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, e := range edits {
+		got = append(got, e.label)
+	}
+	want := []string{
+		`f: g(min(a, b+1)): left out`,
+		`f: if a < b && a != 0: the other branch`,
+		`f: a < b && a != 0: && is ||`,
+		`f: a < b: < is <=`,
+		`f: a != 0: != is ==`,
+		`f: if a < b && a != 0 {: 0 is one more`,
+		`f: return true: true is false`,
+		`f: g(min(a, b+1)): min is max`,
+		`f: b+1: + is -`,
+		`f: g(min(a, b+1)): 1 is one more`,
+		`f: ok = false: left out`,
+		`f: break: left out`,
+		`f: ok = false: false is true`,
+		`f: x != "": != is ==`,
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+	if changed := string(edits[1].apply(text)); !strings.Contains(changed, "if !(a < b && a != 0) {") {
+		t.Errorf("applied:\n%s", changed)
+	}
+}
