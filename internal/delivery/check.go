@@ -62,11 +62,14 @@ func addrSpec(text string) (string, bool) {
 	if !dotAtom(local) {
 		return "", false
 	}
-	domain, err := asciiDomain(domain)
-	if err != nil || !hostName(domain) || at+1+len(domain) > maxAddress {
+	labels, err := asciiDomain(domain)
+	switch {
+	case err != nil || !hostName(labels) || at+1+len(labels) > maxAddress:
 		return "", false
+	case labels == domain:
+		return text, true
 	}
-	return local + "@" + domain, true
+	return local + "@" + labels, true
 }
 
 // asciiDomain leaves an ASCII domain as it is: idna refuses some that exist.

@@ -65,7 +65,7 @@ func (s *session) end(ctx context.Context) (accepted reply, fail *Error) {
 		if err := s.write([]byte(".\r\n")); err != nil {
 			return err
 		}
-		code, text, err := s.client.Text.ReadResponse(2)
+		code, text, err := s.reply(2)
 		accepted = reply{code, enhanced(code, text)}
 		return err
 	})

@@ -11,7 +11,8 @@
 //
 // # What is built on
 //
-// go-mail (github.com/wneessen/go-mail) builds the MIME message. The dialogue uses its lower package,
+// go-mail (github.com/wneessen/go-mail) builds the MIME message, once for mails that differ in code, recipient, ID and date alone:
+// the others are filled into its layout. The dialogue uses its lower package,
 // go-mail/smtp, and not its Client, because the Client joins steps that must stay apart here: it
 // renders while DATA is open, sends RSET after an accepted message and reports a failing RSET as a failed
 // send, calls a broken connection "not temporary, code 0" (the same as a refusal for good), and may end a

@@ -16,6 +16,10 @@ type Message struct {
 	Subject string
 	// Text is the plain part; required. HTML is the other alternative; without it the mail is plain text.
 	Text, HTML string
+	// Form and Fill, where there is a form, give Subject, Text and HTML, which are the same as Form.Texts(Fill): then mails of one
+	// kind are laid out once.
+	Form Form
+	Fill string
 	// Language is a BCP 47 tag and becomes Content-Language; may be empty.
 	Language string
 	// Marks are further headers, each with the send's ID, for providers that replace the Message-ID.

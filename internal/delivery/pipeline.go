@@ -1,23 +1,41 @@
 package delivery
 
-import "context"
+import (
+	"bytes"
+	"context"
+	"strconv"
+)
 
 // command is one line of a transaction and the reply to it: a whole code, or its first digits.
 type command struct {
-	stage, line string
+	stage, verb string
+	argument    string // an address, in angle brackets on the wire
+	options     string
 	expect      int
 }
 
+func (c command) append(out []byte) []byte {
+	out = append(out, c.verb...)
+	if c.argument != "" {
+		out = append(append(append(out, '<'), c.argument...), '>')
+	}
+	return append(append(out, c.options...), "\r\n"...)
+}
+
 // commands opens a transaction for one recipient.
-func (s *session) commands(mail *rendered) []command {
-	from := "MAIL FROM:" + mail.from
+func (s *session) commands(mail *rendered) [3]command {
+	var options string
 	if s.offers("8BITMIME") {
-		from += " BODY=8BITMIME"
+		options = " BODY=8BITMIME"
 	}
 	if mail.utf8 { // only then: a server may refuse to hand on what it was told is SMTPUTF8
-		from += " SMTPUTF8"
+		options += " SMTPUTF8"
 	}
-	return []command{{StageMail, from, 250}, {StageRcpt, "RCPT TO:" + mail.to, 25}, {StageData, "DATA", 354}}
+	return [3]command{
+		{StageMail, "MAIL FROM:", mail.from, options, 250},
+		{StageRcpt, "RCPT TO:", mail.to, "", 25},
+		{StageData, "DATA", "", "", 354},
+	}
 }
 
 func (s *session) offers(extension string) bool {
@@ -27,26 +45,59 @@ func (s *session) offers(extension string) bool {
 
 // ask says commands in one write, and hears the reply to the first.
 func (s *session) ask(commands ...command) error {
-	var lines []byte
+	s.lines = s.lines[:0]
 	for _, c := range commands {
-		lines = append(lines, c.line+"\r\n"...)
+		s.lines = c.append(s.lines)
 	}
-	if err := s.write(lines); err != nil {
+	if err := s.write(s.lines); err != nil {
 		return err
 	}
 	return s.hear(commands[0])
 }
 
 func (s *session) hear(c command) error {
-	_, _, err := s.client.Text.ReadResponse(c.expect)
+	_, _, err := s.reply(c.expect)
 	return err
+}
+
+// reply reads one reply. Nearly all are one line, which is here already as a whole or soon.
+func (s *session) reply(expect int) (code int, text string, err error) {
+	if line, ok := s.line(); ok && line[3] == ' ' && expected(line[:3], expect) {
+		code, _ = strconv.Atoi(string(line[:3]))
+		text = string(bytes.TrimRight(line[4:], "\r\n"))
+		_, err = s.client.Text.R.Discard(len(line))
+		return code, text, err
+	}
+	return s.client.Text.ReadResponse(expect)
+}
+
+// line is the next line, left unread. It is not ok where it does not come, or not whole at once.
+func (s *session) line() ([]byte, bool) {
+	if _, err := s.client.Text.R.Peek(1); err != nil {
+		return nil, false
+	}
+	all, _ := s.client.Text.R.Peek(s.client.Text.R.Buffered())
+	end := bytes.IndexByte(all, '\n')
+	return all[:end+1], end >= len("250 ")
+}
+
+// expected says whether a reply's digits are the code, or begin with its digits.
+func expected(digits []byte, expect int) bool {
+	code := 0
+	for _, d := range digits {
+		if d < '0' || d > '9' {
+			return false
+		}
+		code = 10*code + int(d-'0')
+	}
+	return code >= 100 && (code == expect || code/10 == expect || code/100 == expect)
 }
 
 // sayAll says all commands in one write and hears their replies in turn (RFC 2920): one round trip in place of three.
 // What counts is the first refusal, for those behind it follow from it. A server that waits for content all the same
 // is left, without the dot that would end it: nothing may be taken for a mail that was refused before.
-func (s *session) sayAll(ctx context.Context, commands []command) (first *Error) {
-	first = s.step(ctx, commands[0].stage, s.config.CommandTimeout, func() error { return s.ask(commands...) })
+func (s *session) sayAll(ctx context.Context, commands [3]command) (first *Error) {
+	first = s.step(ctx, commands[0].stage, s.config.CommandTimeout, func() error { return s.ask(commands[:]...) })
 	last := first
 	for _, c := range commands[1:] {
 		if last != nil && !inStep(last) {

@@ -89,7 +89,11 @@ func (p *pool) release(s *session, usable bool) {
 		return
 	default:
 		p.idle = append(p.idle, s)
-		s.expiry = time.AfterFunc(p.maxIdle, func() { p.expire(s) })
+		if s.expiry == nil {
+			s.expiry = time.AfterFunc(p.maxIdle, func() { p.expire(s) })
+		} else {
+			s.expiry.Reset(p.maxIdle)
+		}
 	}
 	p.leave()
 }

@@ -2,7 +2,6 @@ package delivery
 
 import (
 	"bytes"
-	"crypto/sha256"
 	"encoding/hex"
 	"maps"
 	"net/mail"
@@ -14,12 +13,14 @@ import (
 
 // rendered is a message as it goes over the wire.
 type rendered struct {
-	// from and to are the paths of MAIL FROM and RCPT TO, in angle brackets.
+	// from and to are the addresses of MAIL FROM and RCPT TO.
 	from, to string
 	// utf8: an address needs SMTPUTF8 (RFC 6531).
 	utf8 bool
 	// content is the mail as it stands between DATA and the final dot.
 	content []byte
+	// pooled: it is one of those that are used again.
+	pooled bool
 }
 
 // maxLine is the longest line that SMTP carries, without its CRLF (RFC 5321 section 4.5.3.1.6).
@@ -43,7 +44,7 @@ func render(m Message) (*rendered, *Error) {
 		return nil, &Error{Class: Rejected, Stage: StageMessage, Err: problem("a header line is too long")}
 	}
 	return &rendered{
-		from: "<" + from.Address + ">", to: "<" + to.Address + ">",
+		from: from.Address, to: to.Address,
 		utf8:    !ascii(from.Address) || !ascii(to.Address),
 		content: stuffed(content.Bytes()),
 	}, nil
@@ -75,8 +76,8 @@ func compose(m Message, from, to *mail.Address, id string) *gomail.Msg {
 // boundary follows from the Message-ID, so that two tries are the same bytes; the send's random id makes it one that
 // no content holds.
 func boundary(id string) string {
-	sum := sha256.Sum256([]byte("boundary of " + id))
-	return hex.EncodeToString(sum[:24])
+	sum := boundarySum(id)
+	return hex.EncodeToString(sum[:boundarySize])
 }
 
 func tooLong(content []byte) bool {

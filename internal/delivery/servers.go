@@ -36,7 +36,8 @@ func NewServers(configs ...SMTPConfig) (Servers, error) {
 func (s Servers) Send(ctx context.Context, message Message) (Receipt, error) {
 	began := time.Now()
 	receipt := Receipt{}
-	mail, fail := render(message)
+	mail, fail := s[0].layouts.render(message)
+	defer s[0].layouts.release(mail)
 	if fail == nil {
 		receipt, fail = s.send(ctx, mail)
 	}
@@ -48,15 +49,19 @@ func (s Servers) Send(ctx context.Context, message Message) (Receipt, error) {
 }
 
 func (s Servers) send(ctx context.Context, mail *rendered) (receipt Receipt, fail *Error) {
+	if receipt, fail = s.round(ctx, mail); !aside(fail) {
+		return receipt, fail
+	}
 	patience := time.NewTimer(slowAfter)
 	defer patience.Stop()
-	for {
+	for aside(fail) && s.awaitTrial(ctx, patience.C) {
 		receipt, fail = s.round(ctx, mail)
-		if fail == nil || fail.Err != errAside || !s.awaitTrial(ctx, patience.C) {
-			return receipt, fail
-		}
 	}
+	return receipt, fail
 }
+
+// aside holds for a mail that no server was asked to take.
+func aside(fail *Error) bool { return fail != nil && fail.Err == errAside }
 
 // round offers the mail to each server that takes mails, until one settles it.
 func (s Servers) round(ctx context.Context, mail *rendered) (receipt Receipt, fail *Error) {

@@ -24,6 +24,8 @@ type session struct {
 	stale bool
 	// adrift: which command the next reply would belong to, or whether content is waited for, is not known any more.
 	adrift bool
+	// lines is where commands are written before they are sent.
+	lines []byte
 	// expiry closes the session while it is kept without work.
 	expiry *time.Timer
 }

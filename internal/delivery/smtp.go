@@ -9,9 +9,10 @@ import (
 
 // SMTP sends messages to one server over kept connections. Safe for concurrent use.
 type SMTP struct {
-	config SMTPConfig
-	pool   *pool
-	health *health // what Servers goes by
+	config  SMTPConfig
+	pool    *pool
+	health  *health // what Servers goes by
+	layouts *layouts
 }
 
 // NewSMTP checks the configuration and dials nothing.
@@ -20,7 +21,7 @@ func NewSMTP(config SMTPConfig) (*SMTP, error) {
 	if err := config.check(); err != nil {
 		return nil, err
 	}
-	return &SMTP{config: config, pool: newPool(config), health: newHealth(config.address())}, nil
+	return &SMTP{config: config, pool: newPool(config), health: newHealth(config.address()), layouts: &layouts{}}, nil
 }
 
 // Send delivers one message to the server, once. The error is always an [*Error].
@@ -32,7 +33,8 @@ func NewSMTP(config SMTPConfig) (*SMTP, error) {
 func (s *SMTP) Send(ctx context.Context, message Message) (Receipt, error) {
 	began := time.Now()
 	receipt := Receipt{Provider: s.config.Host}
-	mail, fail := render(message)
+	mail, fail := s.layouts.render(message)
+	defer s.layouts.release(mail)
 	if fail == nil {
 		_, fail = s.pool.enter(ctx, forever)
 	}

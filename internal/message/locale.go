@@ -2,6 +2,8 @@ package message
 
 import (
 	"errors"
+	"strings"
+	"sync"
 
 	"golang.org/x/text/language"
 )
@@ -15,6 +17,18 @@ const maxLocale = 256
 // match chooses by the rules of CLDR: zh, zh-CN and zh-SG read zh-Hans. A reader of traditional Chinese gets zh-Hans too
 // while there is no zh-Hant: it is nearer than English.
 func (r *Renderer) match(locale string) string {
+	if len(locale) > maxTag { // a list, of which there are many
+		return r.choose(locale)
+	}
+	if chosen, ok := r.chosen.get(locale); ok {
+		return chosen
+	}
+	chosen := r.choose(locale)
+	r.chosen.put(locale, chosen)
+	return chosen
+}
+
+func (r *Renderer) choose(locale string) string {
 	if len(locale) > maxLocale {
 		return fallbackLocale
 	}
@@ -24,6 +38,31 @@ func (r *Renderer) match(locale string) string {
 	}
 	_, i, _ := r.matcher.Match(wanted...) // without any match the first, which is English
 	return r.locales[i]
+}
+
+// choices keeps what was chosen for single tags: rows have these, and reading and matching one costs a dozen allocations.
+type choices struct {
+	mu   sync.RWMutex
+	kept map[string]string
+}
+
+// maxChoices bounds what is kept.
+const maxChoices = 1024
+
+func (c *choices) get(tag string) (string, bool) {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	chosen, ok := c.kept[tag]
+	return chosen, ok
+}
+
+func (c *choices) put(tag, chosen string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.kept == nil || len(c.kept) >= maxChoices {
+		c.kept = map[string]string{}
+	}
+	c.kept[strings.Clone(tag)] = chosen
 }
 
 func newMatcher(locales []string) language.Matcher {

@@ -68,38 +68,56 @@ type Renderer struct {
 	matcher language.Matcher
 	sets    map[setKey]set
 	molds   molds
+	chosen  choices
 }
 
 // Locales lists the languages that mails can have as BCP 47 tags, English first.
 func (r *Renderer) Locales() []string { return append([]string(nil), r.locales...) }
 
+// Prepared is a message with what it shares with others of its kind.
+type Prepared struct {
+	Message
+	Form *Form  // nil: it shares nothing
+	Fill string // its own characters: Form.Texts(Fill) are its texts
+}
+
 // Render makes the message. An error says which part of the request or which template is at fault; it holds neither
 // the code nor any text of the request.
 func (r *Renderer) Render(req Request) (Message, error) {
+	p, err := r.Prepare(req)
+	return p.Message, err
+}
+
+// Prepare is Render, and gives the form of the message.
+func (r *Renderer) Prepare(req Request) (Prepared, error) {
 	if req.Notify == "" {
 		req.Notify = Private
 	}
-	if err := checkRequest(req); err != nil {
-		return Message{}, err
+	if err := checkCode(req); err != nil {
+		return Prepared{}, err
 	}
 	key := setKey{req.Purpose, r.match(req.Locale)}
 	if _, found := r.sets[key]; !found {
 		key.purpose = defaultPurpose
 	}
-	v := newView(req.Data, req.Notify == Glance, key.locale)
-	kind := keyOf(key, v)
-	known, ok := r.molds.get(kind)
-	if ok && !known.unfit {
-		return known.fill(filling(req.Data)), nil
+	glance, filled := req.Notify == Glance, filling(req.Data)
+	kind := keyOf(key, req.Data, glance)
+	form, known := r.molds.get(kind)
+	if form != nil { // so the names have passed, and a reference that can be filled in holds nothing that does not
+		return Prepared{form.fill(filled), form, filled}, nil
 	}
-	m, err := r.execute(key, v)
-	if err != nil || ok {
-		return m, err
+	if err := checkRequest(req); err != nil {
+		return Prepared{}, err
 	}
-	if marked, err := r.execute(key, newView(kind.data, v.Glance, key.locale)); err == nil {
-		r.molds.put(kind, newMold(marked, m, filling(req.Data)))
+	m, err := r.execute(key, newView(req.Data, glance, key.locale))
+	if err != nil || known {
+		return Prepared{Message: m}, err
 	}
-	return m, nil
+	if marked, err := r.execute(key, newView(kind.data, glance, key.locale)); err == nil {
+		form = newForm(marked, m, filled)
+		r.molds.put(kind, form)
+	}
+	return Prepared{m, form, filled}, nil
 }
 
 // execute runs the templates of a set.

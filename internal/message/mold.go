@@ -10,11 +10,11 @@ import (
 // place. No template holds them, no escaping changes them in text, and none of them is white space.
 const marks = "\x01\x02\x03\x04\x05\x06\x07\x08\x0e\x0f\x10\x11\x12\x13\x14\x15\x16\x17\x18\x19\x1a\x1b\x1c\x1d\x1e\x1f"
 
-// molds keeps messages with marks in place of the code and the reference: mails of one kind differ in nothing else, and
-// filling these in takes a small part of what the templates take. It holds no code.
+// molds keeps forms: mails of one kind differ in the code and the reference alone, and filling these in takes a small part of
+// what the templates take. It holds no code.
 type molds struct {
 	mu   sync.RWMutex
-	kept map[moldKey]mold
+	kept map[moldKey]*Form // nil: of this kind, none can be filled in
 }
 
 // maxMolds bounds what is kept. Kinds are few: purposes, locales, apps and minutes.
@@ -27,17 +27,20 @@ type moldKey struct {
 	data   Data // its Code and Support are of the same lengths, and say nothing
 }
 
-// mold is a message with marks; unfit where a code can't simply be filled in.
-type mold struct {
-	Message
-	unfit bool
+// Form is a message with marks: what mails of one kind share. It is immutable and holds no code.
+type Form struct {
+	marked Message
+	blanks [partCount][]blank
 }
 
-func keyOf(set setKey, v view) moldKey {
-	k := moldKey{set: set, glance: v.Glance, data: v.Data}
-	k.data.Code = marks[:len(v.Code)]
-	if fillable(v.Data) {
-		k.data.Support = marks[len(v.Code) : len(v.Code)+len(v.Support)]
+// blank is where one character is filled in.
+type blank struct{ at, character int }
+
+func keyOf(set setKey, d Data, glance bool) moldKey {
+	k := moldKey{set: set, glance: glance, data: d}
+	k.data.Code = marks[:len(d.Code)]
+	if fillable(d) {
+		k.data.Support = marks[len(d.Code) : len(d.Code)+len(d.Support)]
 	}
 	return k
 }
@@ -58,60 +61,70 @@ func filling(d Data) string {
 	return d.Code
 }
 
-func (m *molds) get(k moldKey) (mold, bool) {
+func (m *molds) get(k moldKey) (*Form, bool) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	found, ok := m.kept[k]
 	return found, ok
 }
 
-func (m *molds) put(k moldKey, made mold) {
+func (m *molds) put(k moldKey, made *Form) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.kept == nil || len(m.kept) >= maxMolds {
-		m.kept = map[moldKey]mold{}
+		m.kept = map[moldKey]*Form{}
 	}
 	m.kept[k] = made
 }
 
 // all is a copy, for tests.
-func (m *molds) all() map[moldKey]mold {
+func (m *molds) all() map[moldKey]*Form {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	return maps.Clone(m.kept)
 }
 
-// newMold takes a message rendered with marks, and the same one with a code and a reference to see whether filling in gives
-// it: a template may put them where escaping changes marks, into an address or a script.
-func newMold(marked, real Message, filled string) mold {
-	m := mold{Message: marked}
-	if m.fill(filled) != real {
-		return mold{unfit: true}
+// newForm takes a message rendered with marks, and the same one with a code and a reference to see whether filling in gives
+// it: a template may put them where escaping changes marks, into an address or a script. Then there is no form.
+func newForm(marked, real Message, filled string) *Form {
+	f := &Form{marked: marked, blanks: [partCount][]blank{
+		subjectPart: blanksOf(marked.Subject, filled), textPart: blanksOf(marked.Text, filled), htmlPart: blanksOf(marked.HTML, filled),
+	}}
+	if f.fill(filled) != real {
+		return nil
 	}
-	return m
+	return f
 }
 
-func (m mold) fill(filled string) Message {
-	out := m.Message
-	for _, part := range []*string{&out.Subject, &out.Text, &out.HTML} {
-		*part = fillIn(*part, filled)
+func blanksOf(text, filled string) (blanks []blank) {
+	for at := range len(text) {
+		if character := strings.IndexByte(marks[:len(filled)], text[at]); character >= 0 {
+			blanks = append(blanks, blank{at, character})
+		}
 	}
+	return blanks
+}
+
+func (f *Form) fill(filled string) Message {
+	out := f.marked
+	out.Subject, out.Text, out.HTML = f.Texts(filled)
 	return out
 }
 
-func fillIn(text, filled string) string {
-	first := strings.IndexAny(text, marks[:len(filled)])
-	if first < 0 {
+// Texts are those of the mail of this kind whose own characters are filled: as many as the Fill of any other.
+func (f *Form) Texts(filled string) (subject, text, html string) {
+	return fillIn(f.marked.Subject, f.blanks[subjectPart], filled),
+		fillIn(f.marked.Text, f.blanks[textPart], filled),
+		fillIn(f.marked.HTML, f.blanks[htmlPart], filled)
+}
+
+func fillIn(text string, blanks []blank, filled string) string {
+	if len(blanks) == 0 {
 		return text
 	}
 	b := []byte(text)
-	for i := first; i < len(b); i++ {
-		if b[i] > marks[len(marks)-1] {
-			continue
-		}
-		if place := strings.IndexByte(marks[:len(filled)], b[i]); place >= 0 {
-			b[i] = filled[place]
-		}
+	for _, blank := range blanks {
+		b[blank.at] = filled[blank.character]
 	}
 	return string(b)
 }

@@ -39,10 +39,18 @@ func CheckName(s string) error {
 	return nil
 }
 
-func checkRequest(req Request) error {
+// checkCode checks what differs from mail to mail of one kind, and what says which kind it is.
+func checkCode(req Request) error {
 	if _, err := ParseNotify(string(req.Notify)); err != nil {
 		return fmt.Errorf("message: %w", err)
 	}
+	if code := req.Data.Code; len(code) < minCode || len(code) > maxCode || strings.ContainsFunc(code, notPlain) {
+		return fmt.Errorf("message: code: not %d to %d ASCII letters and digits", minCode, maxCode)
+	}
+	return nil
+}
+
+func checkRequest(req Request) error {
 	d := req.Data
 	for _, field := range []struct{ name, text string }{{"app", d.App}, {"purpose", d.Purpose}, {"support", d.Support}} {
 		if err := CheckName(field.text); err != nil {
@@ -54,10 +62,8 @@ func checkRequest(req Request) error {
 		return errors.New("message: app: empty")
 	case d.Minutes < 1:
 		return errors.New("message: minutes: less than 1")
-	case len(d.Code) < minCode || len(d.Code) > maxCode || strings.ContainsFunc(d.Code, notPlain):
-		return fmt.Errorf("message: code: not %d to %d ASCII letters and digits", minCode, maxCode)
 	}
-	return nil
+	return checkCode(req)
 }
 
 func notPlain(r rune) bool {

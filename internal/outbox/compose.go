@@ -1,7 +1,6 @@
 package outbox
 
 import (
-	"fmt"
 	"time"
 
 	"sendcode/internal/delivery"
@@ -60,18 +59,25 @@ func (o *Outbox) compose(set policy.Set, w store.Work) (composed, *unsendable) {
 
 func (o *Outbox) composeMail(w store.Work, to recipient.Recipient, request message.Request) (composed, *unsendable) {
 	request.Data.Support = store.SupportReference(w.Send.ID)
-	m, err := o.Renderer.Render(request)
+	m, err := o.Renderer.Prepare(request)
 	if err != nil {
 		return composed{}, broken(ReasonTemplate, err)
 	}
-	marks := map[string]string{}
-	for _, name := range o.Marks {
-		marks[name] = w.Send.ID.String()
+	id := w.Send.ID.String()
+	mail := delivery.Message{
+		ID: id + "@" + o.Domain, From: o.MailFrom, To: to.Address(), Subject: m.Subject, Text: m.Text, HTML: m.HTML,
+		Language: m.Language, Date: w.Send.LoggedAt, Fill: m.Fill,
 	}
-	return composed{mail: delivery.Message{
-		Marks: marks, ID: fmt.Sprintf("%s@%s", w.Send.ID, o.Domain), From: o.MailFrom, To: to.Address(),
-		Subject: m.Subject, Text: m.Text, HTML: m.HTML, Language: m.Language, Date: w.Send.LoggedAt,
-	}}, nil
+	if m.Form != nil {
+		mail.Form = m.Form
+	}
+	if len(o.Marks) > 0 {
+		mail.Marks = map[string]string{}
+	}
+	for _, name := range o.Marks {
+		mail.Marks[name] = id
+	}
+	return composed{mail: mail}, nil
 }
 
 func (o *Outbox) composeText(w store.Work, to recipient.Recipient, request message.Request, left time.Duration) (composed, *unsendable) {

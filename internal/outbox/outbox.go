@@ -52,7 +52,7 @@ type Gate interface {
 
 // Renderer turns templates into a mail. Implementation: message.Renderer.
 type Renderer interface {
-	Render(message.Request) (message.Message, error)
+	Prepare(message.Request) (message.Prepared, error)
 }
 
 // Texts turns templates into a text message. Implementation: message.Texts.

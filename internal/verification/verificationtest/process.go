@@ -48,6 +48,7 @@ type Log interface {
 
 // Mails are the templates of mails.
 type Mails interface {
+	outbox.Renderer
 	support.Mails
 	verification.Languages
 }

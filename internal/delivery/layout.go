@@ -1,0 +1,262 @@
+package delivery
+
+import (
+	"bytes"
+	"cmp"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Form gives the texts of mails of one kind, which differ in the characters of a fill alone: ASCII letters, digits and dashes, as
+// many in each. Forms are compared with ==. Implementation: *message.Form.
+type Form interface {
+	Texts(fill string) (subject, text, html string)
+}
+
+// layout is a rendered mail of one kind with blanks for what differs: the recipient, the Message-ID, what follows from it, the
+// date, and the characters of the fill. To fill these in takes a small part of what building the mail takes, and gives the same
+// bytes; a mail that it might not give them for is built.
+type layout struct {
+	from   string
+	utf8   bool
+	pieces []piece
+	size   int
+}
+
+// piece is text that is the same in all mails, and what follows it.
+type piece struct {
+	text  string
+	blank blank
+	index int // of a character of the fill
+}
+
+type blank int
+
+const (
+	blankNone blank = iota
+	blankTo
+	blankID // what stands before the @
+	blankBoundary
+	blankDate
+	blankFill
+)
+
+// layoutKey is everything that a mail depends on but the blanks.
+type layoutKey struct {
+	form                          Form
+	from, language, domain, marks string
+	id, fill                      int    // lengths
+	dashes                        uint64 // which characters of the fill are dashes: a header may encode them
+}
+
+// layouts keeps those that were used. It holds no recipient and no code.
+type layouts struct {
+	mu      sync.RWMutex
+	kept    map[layoutKey]*layout // nil: mails of this kind are built
+	buffers sync.Pool             // of *rendered
+}
+
+// maxLayouts bounds what is kept: some 7 KB each.
+const maxLayouts = 512
+
+// render is the mail as it goes over the wire: filled in where its kind has a layout, else built.
+func (l *layouts) render(m Message) (*rendered, *Error) {
+	key, fits := keyOf(m)
+	if !fits {
+		return render(m)
+	}
+	l.mu.RLock()
+	known, ok := l.kept[key]
+	l.mu.RUnlock()
+	if ok && known != nil {
+		return l.fill(known, m), nil
+	}
+	built, fail := render(m)
+	if !ok && fail == nil {
+		l.keep(key, newLayout(m, built))
+	}
+	return built, fail
+}
+
+func (l *layouts) keep(key layoutKey, made *layout) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.kept == nil || len(l.kept) >= maxLayouts {
+		l.kept = map[layoutKey]*layout{}
+	}
+	l.kept[key] = made
+}
+
+func (l *layouts) fill(known *layout, m Message) *rendered {
+	r, _ := l.buffers.Get().(*rendered)
+	if r == nil {
+		r = &rendered{}
+	}
+	r.from, r.to, r.utf8 = known.from, m.To, known.utf8
+	r.content = known.append(slices.Grow(r.content[:0], known.size+len(m.To)), m)
+	r.pooled = true
+	return r
+}
+
+// release takes back a mail that nothing reads any more.
+func (l *layouts) release(r *rendered) {
+	if r != nil && r.pooled {
+		l.buffers.Put(r)
+	}
+}
+
+// maxPlainTo is the longest recipient whose header is on one line for certain.
+const maxPlainTo = 60
+
+// keyOf is the kind of a mail whose own parts can be filled in: each is checked here, since a layout checks nothing.
+func keyOf(m Message) (key layoutKey, fits bool) {
+	local, domain, _ := strings.Cut(m.ID, "@")
+	if m.Form == nil || m.Date.IsZero() || len(m.To) > maxPlainTo || len(local) < minPlainID || len(m.Fill) >= len(letters) || !ascii(m.To) || !plainID(local) || !plainID(m.Fill) {
+		return layoutKey{}, false
+	}
+	if _, ok := addrSpec(m.To); !ok {
+		return layoutKey{}, false
+	}
+	key = layoutKey{form: m.Form, from: m.From, language: m.Language, domain: domain, id: len(local), fill: len(m.Fill)}
+	for i := range m.Fill {
+		if m.Fill[i] == '-' {
+			key.dashes |= 1 << i
+		}
+	}
+	if len(m.Marks) == 0 {
+		return key, true
+	}
+	names := slices.Sorted(maps.Keys(m.Marks))
+	key.marks = strings.Join(names, ",")
+	return key, !slices.ContainsFunc(names, func(name string) bool { return m.Marks[name] != local })
+}
+
+// letters are those of specimens, each for one character of a fill.
+const letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
+
+// minPlainID is the shortest ID that is looked for in a mail.
+const minPlainID = 16
+
+// plainID holds for what no header and no body encodes but for dashes, and what is an atom.
+func plainID(s string) bool {
+	return !strings.ContainsFunc(s, func(r rune) bool {
+		return r != '-' && !('0' <= r && r <= '9') && !('a' <= r && r <= 'z') && !('A' <= r && r <= 'Z')
+	})
+}
+
+// newLayout finds the blanks in two mails of the kind that differ in each character of their fills. It is nil where the layout
+// would not give the mail that was built.
+func newLayout(m Message, built *rendered) *layout {
+	one, other := specimen(m, letters[:len(m.Fill)]), specimen(m, letters[1:][:len(m.Fill)])
+	first, fail := render(one)
+	second, fail2 := render(withTexts(one, other.Fill))
+	if fail != nil || fail2 != nil || len(first.content) != len(second.content) {
+		return nil
+	}
+	l := &layout{from: built.from, utf8: built.utf8, size: len(built.content)}
+	l.cut(first.content, append(l.filled(first.content, second.content), l.found(first.content, one)...))
+	whole, fail := render(other)
+	if fail != nil || !bytes.Equal(l.append(nil, m), built.content) || !bytes.Equal(l.append(nil, other), whole.content) {
+		return nil
+	}
+	return l
+}
+
+// specimen is a mail of the same kind with parts that stand nowhere else.
+func specimen(m Message, fill string) Message {
+	_, domain, _ := strings.Cut(m.ID, "@")
+	local := strings.Repeat(rand.Text(), len(m.ID)/16+1)[:len(m.ID)-len(domain)-1]
+	m.ID, m.To, m.Date = local+"@"+domain, rand.Text()+"@example.com", time.Unix(1, 0)
+	m.Marks = maps.Clone(m.Marks)
+	for name := range m.Marks {
+		m.Marks[name] = local
+	}
+	return withTexts(m, fill)
+}
+
+func withTexts(m Message, fill string) Message {
+	m.Fill = fill
+	m.Subject, m.Text, m.HTML = m.Form.Texts(fill)
+	return m
+}
+
+// place is where a blank stands in a mail.
+type place struct {
+	at, size int
+	blank    blank
+	index    int
+}
+
+// filled finds the characters of the fill: they alone differ.
+func (l *layout) filled(first, second []byte) (places []place) {
+	for at := range first {
+		if first[at] != second[at] {
+			places = append(places, place{at, 1, blankFill, strings.IndexByte(letters, first[at])})
+		}
+	}
+	return places
+}
+
+// found finds the other blanks of a specimen.
+func (l *layout) found(content []byte, m Message) (places []place) {
+	local, _, _ := strings.Cut(m.ID, "@")
+	for blank, text := range map[blank]string{blankTo: m.To, blankID: local, blankBoundary: boundary(m.ID), blankDate: m.Date.UTC().Format(time.RFC1123Z)} {
+		for from := 0; ; {
+			at := bytes.Index(content[from:], []byte(text))
+			if at < 0 {
+				break
+			}
+			places = append(places, place{from + at, len(text), blank, 0})
+			from += at + len(text)
+		}
+	}
+	return places
+}
+
+// cut makes pieces of a mail.
+func (l *layout) cut(content []byte, places []place) {
+	slices.SortFunc(places, func(a, b place) int { return cmp.Compare(a.at, b.at) })
+	from := 0
+	for _, p := range places {
+		l.pieces = append(l.pieces, piece{string(content[from:max(from, p.at)]), p.blank, p.index})
+		from = p.at + p.size
+	}
+	l.pieces = append(l.pieces, piece{text: string(content[from:])})
+}
+
+// append writes the mail.
+func (l *layout) append(out []byte, m Message) []byte {
+	local, _, _ := strings.Cut(m.ID, "@")
+	sum := boundarySum(m.ID)
+	for _, p := range l.pieces {
+		out = append(out, p.text...)
+		switch p.blank {
+		case blankTo:
+			out = append(out, m.To...)
+		case blankID:
+			out = append(out, local...)
+		case blankBoundary:
+			out = hex.AppendEncode(out, sum[:boundarySize])
+		case blankDate:
+			out = m.Date.UTC().AppendFormat(out, time.RFC1123Z)
+		case blankFill:
+			out = append(out, m.Fill[p.index])
+		}
+	}
+	return out
+}
+
+// boundarySize is how many bytes of the sum a boundary shows.
+const boundarySize = 24
+
+func boundarySum(id string) [sha256.Size]byte {
+	const label = "boundary of "
+	var text [len(label) + maxAddress]byte
+	return sha256.Sum256(append(append(text[:0], label...), id...))
+}
