@@ -32,6 +32,40 @@ func decisions(t *rapid.T) quota.Decision {
 	return d
 }
 
+// The headers are, to the byte, what a library for structured fields writes, and what it refuses is refused.
+func TestHeadersAreStructuredFields(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		d := decisions(t)
+		d.Rules[0].Name = rapid.OneOf(rapid.String(), rapid.StringMatching(`[ -~]{0,10}`)).Draw(t, "any name")
+		d.Rules[0].Limit = rapid.OneOf(rapid.Int(), rapid.IntRange(-maxInteger-2, -maxInteger+2), rapid.IntRange(maxInteger-2, maxInteger+2)).Draw(t, "any limit")
+		var policies httpsfv.List
+		for _, s := range d.Rules {
+			policies = append(policies, libraryItem(s.Name, "q", s.Limit, "w", quota.Seconds(s.Window)))
+		}
+		next, left := tightest(d)
+		want, err := httpsfv.Marshal(policies)
+		wantNext, err2 := httpsfv.Marshal(httpsfv.List{libraryItem(next.Name, "r", next.Remaining(), "t", quota.Seconds(left))})
+		refused := err != nil || err2 != nil
+		h := http.Header{}
+		if err := SetRateLimit(h, d); (err != nil) != refused {
+			t.Fatalf("%v; the library: %v, %v", err, err2, refused)
+		}
+		if !refused && (h.Get("RateLimit-Policy") != want || h.Get("RateLimit") != wantNext) {
+			t.Fatalf("%q\nwant %q and %q", h, want, wantNext)
+		}
+		if refused && len(h) > 0 {
+			t.Fatalf("refused, but %q", h)
+		}
+	})
+}
+
+func libraryItem(name, k1 string, v1 int, k2 string, v2 int) httpsfv.Item {
+	item := httpsfv.NewItem(name)
+	item.Params.Add(k1, int64(v1))
+	item.Params.Add(k2, int64(v2))
+	return item
+}
+
 // Header, body and decision tell one truth: no wait is earlier than any blocking rule's, none is 0 while blocked
 // (API-2, API-3).
 func TestOneTruthAboutWaiting(t *testing.T) {
