@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"mime"
+	"net/http"
 	"strings"
 	"unicode/utf8"
 
@@ -16,11 +17,10 @@ import (
 // ReadJSON decodes the body as one JSON object into v: nothing unknown, nothing twice, nothing after it, nothing of a
 // wrong type. Each mistake is a problem that says where it is.
 func ReadJSON(c echo.Context, v any) error {
-	media, _, err := mime.ParseMediaType(c.Request().Header.Get(echo.HeaderContentType))
-	if err != nil || media != echo.MIMEApplicationJSON {
+	if !isJSON(c.Request().Header.Get(echo.HeaderContentType)) {
 		return &Problem{Kind: UnsupportedMedia}
 	}
-	body, err := io.ReadAll(c.Request().Body)
+	body, err := readBody(c.Request())
 	if err != nil {
 		return bodyError(err)
 	}
@@ -35,16 +35,33 @@ func ReadJSON(c echo.Context, v any) error {
 	if err := d.Decode(v); err != nil {
 		return decodeError(err, int64(len(body)))
 	}
-	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+	if rest := bytes.TrimLeft(body[d.InputOffset():], " \t\r\n"); len(rest) > 0 {
+		_, _ = d.Token()
 		return malformed("There is something after the JSON object.", d.InputOffset())
 	}
-	if name, position, found := duplicateName(body); found {
+	if name, position, found := nameTwice(body); found {
 		return &Problem{
 			Kind: MalformedJSON, Detail: "An object of the body has this name twice; names that differ by case alone count as one.",
 			Extra: map[string]any{"field": safeName(name), "position": position},
 		}
 	}
 	return nil
+}
+
+func isJSON(contentType string) bool {
+	if contentType == echo.MIMEApplicationJSON {
+		return true
+	}
+	media, _, err := mime.ParseMediaType(contentType)
+	return err == nil && media == echo.MIMEApplicationJSON
+}
+
+// readBody reads all of a body into room for what it is said to have.
+func readBody(r *http.Request) ([]byte, error) {
+	size := max(0, min(r.ContentLength, MaxBody))
+	b := bytes.NewBuffer(make([]byte, 0, size+bytes.MinRead))
+	_, err := b.ReadFrom(r.Body)
+	return b.Bytes(), err
 }
 
 func bodyError(err error) error {
