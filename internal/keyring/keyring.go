@@ -10,6 +10,7 @@
 package keyring
 
 import (
+	"bytes"
 	"crypto/hkdf"
 	"crypto/sha256"
 	"errors"
@@ -32,6 +33,8 @@ type Ring struct {
 	// A function, because fmt skips the methods of a Ring in an unexported field and prints its insides:
 	// it would even follow a pointer there, for a verb that does not fit ("%s").
 	keys func() []key
+	// What was derived from them: to derive one and to set up its cipher takes longer than to seal with it.
+	derived func() *derivations
 }
 
 type key struct {
@@ -71,6 +74,11 @@ func (r *Ring) Subkey(id, label string) ([]byte, error) {
 
 // derive separates the keys of Subkey from those of Seal, also where both have the same label.
 func (r *Ring) derive(id, use, label string) ([]byte, error) {
+	d, err := r.derivation(derivationName{id, use, label})
+	return bytes.Clone(d.key), err
+}
+
+func (r *Ring) expand(id, use, label string) ([]byte, error) {
 	if label == "" {
 		return nil, errNoLabel
 	}

@@ -44,7 +44,8 @@ func Parse(value string) (*Ring, error) {
 	if len(errs) > 0 {
 		return nil, errors.Join(errs...)
 	}
-	return &Ring{keys: func() []key { return keys }}, nil
+	derived := &derivations{kept: map[derivationName]derivation{}}
+	return &Ring{keys: func() []key { return keys }, derived: func() *derivations { return derived }}, nil
 }
 
 type entry struct {

@@ -5,8 +5,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"slices"
-
-	"golang.org/x/crypto/chacha20poly1305"
 )
 
 // sealVersion is the first byte of everything sealed, so that the form can change.
@@ -24,15 +22,17 @@ var ErrSealed = errors.New("keyring: sealed data cannot be opened")
 // for years.
 func (r *Ring) Seal(label string, plaintext, additional []byte) ([]byte, error) {
 	id := r.Current()
-	header := append([]byte{sealVersion, byte(len(id))}, id...)
 	aead, err := r.aead(id, label)
 	if err != nil {
 		return nil, err
 	}
-	nonce := make([]byte, aead.NonceSize())
+	out := make([]byte, 0, 2+len(id)+aead.NonceSize()+len(plaintext)+aead.Overhead())
+	out = append(append(out, sealVersion, byte(len(id))), id...)
+	header := len(out)
+	out = out[:header+aead.NonceSize()]
+	nonce := out[header:]
 	rand.Read(nonce)
-	out := slices.Grow(slices.Clone(header), len(nonce)+len(plaintext)+aead.Overhead())
-	return aead.Seal(append(out, nonce...), nonce, plaintext, slices.Concat(header, additional)), nil
+	return aead.Seal(out, nonce, plaintext, slices.Concat(out[:header], additional)), nil
 }
 
 // Open gives back what Seal was given. The error is ErrUnknownKey when the key is not on the ring, else ErrSealed.
@@ -57,9 +57,6 @@ func (r *Ring) Open(label string, sealed, additional []byte) ([]byte, error) {
 }
 
 func (r *Ring) aead(id, label string) (cipher.AEAD, error) {
-	k, err := r.derive(id, "seal", label)
-	if err != nil {
-		return nil, err
-	}
-	return chacha20poly1305.NewX(k)
+	d, err := r.derivation(derivationName{id, useSeal, label})
+	return d.aead, err
 }
