@@ -9,6 +9,11 @@ var escape = strings.NewReplacer("%", "%25", ":", "%3A")
 // different buckets, also where a part is empty or holds the separator.
 func Bucket(parts ...string) string {
 	var b strings.Builder
+	size := len(parts)
+	for _, part := range parts {
+		size += len(part)
+	}
+	b.Grow(size)
 	for i, part := range parts {
 		if i > 0 {
 			b.WriteByte(':')

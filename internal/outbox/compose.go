@@ -32,11 +32,11 @@ func broken(reason string, err error) *unsendable {
 // compose recovers what a row only has sealed, looks again whether it may go there, and renders the message.
 func (o *Outbox) compose(set policy.Set, w store.Work) (composed, *unsendable) {
 	v := w.Verification
-	to, err := o.Vault.Recipient(v)
+	to, address, err := o.recipientOf(w)
 	if err != nil {
 		return composed{}, broken(ReasonUnreadable, err)
 	}
-	if set.Blocks.Has(to, o.Vault.AddressHash(to)) {
+	if set.Blocks.Has(to, address) {
 		return composed{}, &unsendable{reason: ReasonBlocked}
 	}
 	if refusal := set.Numbers.Refuse(to); refusal != nil {
@@ -55,6 +55,18 @@ func (o *Outbox) compose(set policy.Set, w store.Work) (composed, *unsendable) {
 		return o.composeText(w, to, request, left)
 	}
 	return o.composeMail(w, to, request)
+}
+
+// recipientOf opens what is sealed only where the work does not carry it.
+func (o *Outbox) recipientOf(w store.Work) (recipient.Recipient, recipient.Hash, error) {
+	if w.To != (recipient.Recipient{}) {
+		return w.To, w.Address, nil
+	}
+	to, err := o.Vault.Recipient(w.Verification)
+	if err != nil {
+		return to, recipient.Hash{}, err
+	}
+	return to, o.Vault.AddressHash(to), nil
 }
 
 func (o *Outbox) composeMail(w store.Work, to recipient.Recipient, request message.Request) (composed, *unsendable) {

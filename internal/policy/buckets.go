@@ -73,31 +73,64 @@ func (s Subject) Failures() string { return FailuresBucket(s.App, s.Channel, s.R
 // Buckets are those of the scopes that the purpose's rules have. A scope without one is a network of a caller whose
 // address is not known, or a country of a recipient's: then a send is refused, and a look leaves its rules out.
 func (s Subject) Buckets() map[quota.Scope]string {
-	subjects := map[quota.Scope]string{
-		quota.Recipient: s.Recipient.String(), quota.IP: Client(s.IP), quota.Network: Network(s.IP),
-		quota.App: s.App, quota.Purpose: s.Purpose.Name, quota.Country: s.Area.Country, quota.Prefix: s.Area.Prefix,
-		quota.Global: "all", Everything: "all",
-	}
-	all := map[quota.Scope]string{}
+	all := make(map[quota.Scope]string, len(s.Purpose.Policy.Rules))
 	for _, r := range s.Purpose.Policy.Rules {
-		subject, app := subjects[r.Scope.Base()], s.App
-		if r.Scope.Base() == quota.Global {
-			app = "" // no app has this name, so none can share its bucket
+		if _, named := all[r.Scope]; named {
+			continue
 		}
-		switch {
-		case r.Scope == quota.Failures:
-			all[r.Scope] = s.Failures()
-		case r.Scope == Spellings:
-			if !s.Area.Mailbox.IsZero() {
-				all[r.Scope] = SpellingsBucket(s.App, s.Area.Mailbox)
-			}
-		case r.Scope == Everything:
-			all[r.Scope] = quota.Bucket("", "", "", string(Everything), subject)
-		case subject != "":
-			all[r.Scope] = bucket(app, s.Channel, s.Purpose.Policy.Name, r.Scope, subject)
+		if name := s.bucket(r.Scope); name != "" {
+			all[r.Scope] = name
 		}
 	}
 	return all
+}
+
+// bucket is that of one scope; empty where the subject has none.
+func (s Subject) bucket(scope quota.Scope) string {
+	switch {
+	case scope == quota.Failures:
+		return s.Failures()
+	case scope == Spellings && s.Area.Mailbox.IsZero():
+		return ""
+	case scope == Spellings:
+		return SpellingsBucket(s.App, s.Area.Mailbox)
+	case scope == Everything:
+		return quota.Bucket("", "", "", string(Everything), everyone)
+	}
+	subject, app := s.of(scope.Base()), s.App
+	if scope.Base() == quota.Global {
+		app = "" // no app has this name, so none can share its bucket
+	}
+	if subject == "" {
+		return ""
+	}
+	return bucket(app, s.Channel, s.Purpose.Policy.Name, scope, subject)
+}
+
+// everyone is the subject of scopes that have one bucket.
+const everyone = "all"
+
+// of is what a scope counts by; empty where it is not known.
+func (s Subject) of(scope quota.Scope) string {
+	switch scope {
+	case quota.Recipient:
+		return s.Recipient.String()
+	case quota.IP:
+		return Client(s.IP)
+	case quota.Network:
+		return Network(s.IP)
+	case quota.App:
+		return s.App
+	case quota.Purpose:
+		return s.Purpose.Name
+	case quota.Country:
+		return s.Area.Country
+	case quota.Prefix:
+		return s.Area.Prefix
+	case quota.Global, Everything:
+		return everyone
+	}
+	return ""
 }
 
 // Counted are the buckets that a place is taken in, and given back.

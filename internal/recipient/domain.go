@@ -16,6 +16,12 @@ type domain struct {
 // parseDomain maps a typed domain as browsers do (UTS 46, non-transitional): case, width and the ideographic dot
 // become plain, so "例子。中国" and "ＥＸＡＭＰＬＥ.com" are what they look like.
 func parseDomain(typed string) (domain, error) {
+	if plainDomain(typed) {
+		if err := checkLabels(strings.Split(typed, "."), typed); err != nil {
+			return domain{}, err
+		}
+		return domain{ascii: typed, display: typed}, nil
+	}
 	profile := idna.New(idna.MapForLookup(), idna.BidiRule(), idna.Transitional(false),
 		idna.CheckHyphens(false), idna.VerifyDNSLength(true))
 	if hasMisplacedDot(typed) {
@@ -36,6 +42,27 @@ func parseDomain(typed string) (domain, error) {
 		return domain{}, err
 	}
 	return domain{ascii: ascii, display: displayDomain(ascii, readable)}, nil
+}
+
+// maxLabel is the length of a label of a domain name, in octets (RFC 1035 section 2.3.4).
+const maxLabel = 63
+
+// plainDomain holds for what UTS 46 leaves as it is: labels of lower-case ASCII letters, digits and hyphens, none of them an A-label.
+// Nearly all domains are typed so, and the mapping takes longer than all else that is done with an address.
+func plainDomain(typed string) bool {
+	size, plain := 0, len(typed) < maxAddress
+	for i := 0; i < len(typed) && plain; i++ {
+		switch c := typed[i]; {
+		case 'a' <= c && c <= 'z', '0' <= c && c <= '9', c == '-':
+			plain = size < maxLabel && (size > 0 || !strings.HasPrefix(typed[i:], "xn--"))
+			size++
+		case c == '.':
+			plain, size = size > 0, 0
+		default:
+			return false
+		}
+	}
+	return plain && size > 0
 }
 
 // plainDots turns the other three dots of UTS 46 section 2.3 into the first.

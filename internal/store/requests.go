@@ -64,6 +64,10 @@ type HolderQuery struct {
 type Work struct {
 	Send         Send
 	Verification Verification
+	// To and the hash of this very address, where the process knows them without opening Verification.Sealed; zero where it took
+	// the row over. No row has them.
+	To      recipient.Recipient
+	Address recipient.Hash
 }
 
 // Held names a row and the attempt that its holder made. Writes with an older attempt change nothing.

@@ -39,6 +39,9 @@ func (k Vault) Mailbox(r recipient.Recipient) recipient.Hash {
 	return k.Folding.Mailbox(r, k.IndexKey)
 }
 
+// Hashes are Hash, AddressHash and Mailbox, computed at once.
+func (k Vault) Hashes(r recipient.Recipient) recipient.Hashes { return k.Folding.Hashes(r, k.IndexKey) }
+
 // Seal encrypts an address for the verification with the ID, and names the key.
 func (k Vault) Seal(r recipient.Recipient, id string) (sealed []byte, keyID string, err error) {
 	sealed, err = k.Ring.Seal(sealLabel, []byte(r.Address()), []byte(id))

@@ -37,7 +37,9 @@ type asked struct {
 	Ask
 	purpose policy.Purpose
 	to      recipient.Recipient
+	address recipient.Hash // of the very address
 	subject policy.Subject
+	buckets map[quota.Scope]string // the subject's; not written to
 	holder  string
 	join    string
 	// joinByBrowser says that a browser opened the verification to join.
@@ -59,6 +61,9 @@ func (s *Service) understand(ctx context.Context, ask Ask) (asked, error) {
 	if err := checkAttached(ask); err != nil {
 		return a, err
 	}
+	if err := a.readLocale(); err != nil {
+		return a, err
+	}
 	if ask.Resend != "" {
 		if err := s.recall(ctx, &a); err != nil {
 			return a, err
@@ -72,14 +77,19 @@ func (s *Service) understand(ctx context.Context, ask Ask) (asked, error) {
 		return a, err
 	}
 	a.purpose = a.purpose.On(a.to.Channel())
-	a.subject = subjectOf(a.Caller, a.to.Channel(), s.Vault.Hash(a.to), s.area(a.to), a.purpose)
-	a.locale = s.locale(a)
+	hashes := s.Vault.Hashes(a.to)
+	a.address = hashes.Address
+	a.subject = subjectOf(a.Caller, a.to.Channel(), hashes.Counted, s.area(a.to, hashes), a.purpose)
+	a.buckets = a.subject.Buckets()
+	if a.locale == "" {
+		a.locale = s.preferred(a)
+	}
 	if refusal := s.Policy.Get().Refuse(a.to); refusal != nil {
 		s.turnedAway(a, refusal.Reason)
 		return a, invalid("to", refusal.Reason, refusal.Detail)
 	}
 	if ask.Kind == Secret {
-		a.holder = s.holder(a)
+		a.holder = a.named()
 	}
 	return a, nil
 }
@@ -139,25 +149,25 @@ func checkAttached(ask Ask) error {
 		return invalid("prefer", "not_allowed", "Only secret keys may wait for the outcome.")
 	case ask.Country != "" && !recipient.KnownCountry(ask.Country):
 		return invalid("country", "unknown", "A country is a code of two capital letters such as DE (ISO 3166-1).")
-	case !validLocale(ask.Locale):
+	}
+	return nil
+}
+
+// readLocale reads the language that is named, if one is.
+func (a *asked) readLocale() error {
+	if a.Locale == "" {
+		return nil
+	}
+	var ok bool
+	if a.locale, ok = message.Canonical(a.Locale); !ok {
 		return invalid("locale", "invalid", "A locale is one language tag such as en or zh-CN (BCP 47), of at most 35 characters.")
 	}
 	return nil
 }
 
-func validLocale(text string) bool {
-	_, ok := message.Canonical(text)
-	return ok || text == ""
-}
-
-// locale is the language that the message is asked to be written in, as it is stored: the one that is named, else the one of the
-// client's list that there are templates for.
-func (s *Service) locale(a asked) string {
-	switch {
-	case a.Locale != "":
-		tag, _ := message.Canonical(a.Locale) // checkAttached has seen to it
-		return tag
-	case a.to.Channel() == recipient.SMS:
+// preferred is the language of the client's list that there are templates for, as it is stored.
+func (s *Service) preferred(a asked) string {
+	if a.to.Channel() == recipient.SMS {
 		return s.Texts.Prefer(a.Languages)
 	}
 	return s.Mails.Prefer(a.Languages)
@@ -186,9 +196,9 @@ func Purpose(set policy.Set, name string) (policy.Purpose, error) {
 }
 
 // area is where a recipient belongs, for rules on countries, prefixes and mailboxes.
-func (s *Service) area(r recipient.Recipient) policy.Area {
+func (s *Service) area(r recipient.Recipient, hashes recipient.Hashes) policy.Area {
 	if r.Channel() != recipient.SMS {
-		return policy.Area{Mailbox: s.Vault.Mailbox(r)}
+		return policy.Area{Mailbox: hashes.Mailbox}
 	}
 	return policy.Area{Country: r.Country(), Prefix: s.Vault.Prefix(r)}
 }
@@ -230,12 +240,12 @@ func parseIn(channel, to, country string) (recipient.Recipient, error) {
 	return r, err
 }
 
-// holder names the one that may resend without knowing the ID: a secret key's app and the session that it names, and of a mailbox
+// named is the holder: the one that may resend without knowing the ID: a secret key's app and the session that it names, and of a mailbox
 // with several spellings the one that was typed. Only a hash is kept.
-func (s *Service) holder(a asked) string {
+func (a asked) named() string {
 	text := "sendcode holder v1\x00" + a.Session
-	if spelling := s.Vault.AddressHash(a.to); spelling != a.subject.Recipient {
-		text = "sendcode holder spelling v1\x00" + spelling.String() + a.Session
+	if a.address != a.subject.Recipient {
+		text = "sendcode holder spelling v1\x00" + a.address.String() + a.Session
 	}
 	sum := sha256.Sum256([]byte(text))
 	return "s:" + base64.RawURLEncoding.EncodeToString(sum[:16])

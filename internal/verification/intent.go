@@ -30,7 +30,7 @@ func (s *Service) intent(a asked, id uuid.UUID, d quota.Decision) (store.Intent,
 	row.ID, row.TakenAt, row.Clock, row.VerificationID = id, d.At, d.Clock, ""
 	row.Observed = d.Observed()
 	return store.Intent{
-		Send: row, Verification: fresh, Join: a.join, Address: s.Vault.AddressHash(a.to),
+		Send: row, Verification: fresh, Join: a.join, Address: a.address,
 		Rules: policy.ForLog(a.purpose.Policy.Rules), Rejections: policy.FailureRule(a.purpose.Policy.Rules), Purposes: a.purpose.Shares,
 		TTL: a.purpose.TTL, MinLife: MinLife(a.purpose.TTL), Lease: s.Lease,
 	}, nil

@@ -31,7 +31,7 @@ func (s *Service) Send(ctx context.Context, ask Ask) (Answer, error) {
 	if err != nil {
 		return Answer{}, err
 	}
-	if a.slot, err = s.recipients.enter(ctx, a.subject.Buckets()[quota.Recipient]); err != nil {
+	if a.slot, err = s.recipients.enter(ctx, a.buckets[quota.Recipient]); err != nil {
 		return Answer{}, err
 	}
 	defer a.slot.release()
@@ -67,7 +67,7 @@ func (s *Service) decide(waiting context.Context, a asked, c claim) (Answer, err
 	case err != nil:
 		return Answer{}, err
 	case begun.Lockout.Wait > 0:
-		s.Outbox.GiveBackNow(ctx, string(c.send[:]), a.subject.Buckets())
+		s.Outbox.GiveBackNow(ctx, string(c.send[:]), a.buckets)
 		s.lockouts.remember(a.lockoutKey(begun.Lockout.ByBrowser), begun.Lockout, s.Now())
 		return Answer{}, s.refusedByChecks(a, begun.Lockout)
 	case !begun.Admitted:
@@ -102,7 +102,7 @@ func (s *Service) heldBack(ctx context.Context, a asked) (*Answer, error) {
 // take asks the first gate.
 func (s *Service) take(ctx context.Context, a asked, c claim) (quota.Decision, error) {
 	r := s.withChecks(a, quota.Request{
-		ID: string(c.send[:]), Rules: a.purpose.Policy.Rules, Buckets: a.subject.Buckets(), Repeated: c.keyed, Logged: gates.Logged(a.purpose),
+		ID: string(c.send[:]), Rules: a.purpose.Policy.Rules, Buckets: a.buckets, Repeated: c.keyed, Logged: gates.Logged(a.purpose),
 	})
 	d, giveBack, err := s.Gate.TakeSend(ctx, a.subject, r)
 	if giveBack {
@@ -116,7 +116,7 @@ func (s *Service) take(ctx context.Context, a asked, c claim) (quota.Decision, e
 
 // begin asks the second gate, which writes the send.
 func (s *Service) begin(ctx context.Context, a asked, c claim, d quota.Decision) (store.Begun, error) {
-	id, buckets := string(c.send[:]), a.subject.Buckets()
+	id, buckets := string(c.send[:]), a.buckets
 	intent, err := s.intent(a, c.send, d)
 	if err != nil {
 		s.Outbox.GiveBack(id, buckets)
@@ -151,11 +151,23 @@ func (s *Service) admitted(ctx context.Context, a asked, d quota.Decision, begun
 		s.Observer.Observed(a.to.Channel(), a.App, rule)
 	}
 	began := s.Now()
-	send := s.Outbox.Deliver(ctx, store.Work{Send: begun.Send, Verification: begun.Verification}, min(a.Wait, MaxWait))
+	work, address := s.work(a, begun)
+	send := s.Outbox.Deliver(ctx, work, min(a.Wait, MaxWait))
 	if a.Wait > 0 || begun.Repeated || d.Clock == store.LogClock {
 		d = s.waitsNow(ctx, a, d)
 	}
-	return Answer{Admitted: true, View: s.view(begun.Verification, send, begun.Now.Add(s.Now().Sub(began))), Quota: Public(d, a.Caller, Pending), Policy: a.purpose.Policy}, nil
+	return Answer{Admitted: true, View: s.viewOf(begun.Verification, send, begun.Now.Add(s.Now().Sub(began)), address), Quota: Public(d, a.Caller, Pending), Policy: a.purpose.Policy}, nil
+}
+
+// work is what the outbox delivers, and the hash of the address that it goes to, as callers read it. A verification that this request
+// opened has the request's recipient; that of one it joined may be spelt in another way, and is sealed.
+func (s *Service) work(a asked, begun store.Begun) (w store.Work, address string) {
+	w = store.Work{Send: begun.Send, Verification: begun.Verification}
+	if begun.Repeated || begun.Send.Number != 1 {
+		return w, s.addressOf(begun.Verification)
+	}
+	w.To, w.Address = a.to, a.address
+	return w, a.address.String()
 }
 
 // waitsNow reads the waits again: time has passed, a refund may have given the place back, or the limiter did not say them. The
@@ -183,7 +195,7 @@ func (s *Service) completed(ctx context.Context, a asked, d quota.Decision) quot
 func (s *Service) refusedByLog(ctx context.Context, a asked, c claim, taken quota.Decision, begun store.Begun) Answer {
 	d, giveBack := s.Gate.Overruled(ctx, a.subject, c.send, taken, begun)
 	if giveBack {
-		s.Outbox.GiveBack(string(c.send[:]), a.subject.Buckets())
+		s.Outbox.GiveBack(string(c.send[:]), a.buckets)
 	}
 	return s.refused(a, d, "refused_by_log")
 }

@@ -71,13 +71,22 @@ func StateOf(v store.Verification, now time.Time) State {
 }
 
 func (s *Service) view(v store.Verification, send store.Send, now time.Time) View {
-	_, test := s.testRecipient(v)
-	var recipient string
-	if spelling, err := s.Vault.AddressOf(v); err == nil {
-		recipient = spelling.String()
+	return s.viewOf(v, send, now, s.addressOf(v))
+}
+
+// addressOf is the hash of a verification's address, as callers read it; empty once it was erased.
+func (s *Service) addressOf(v store.Verification) string {
+	address, err := s.Vault.AddressOf(v)
+	if err != nil {
+		return ""
 	}
+	return address.String()
+}
+
+func (s *Service) viewOf(v store.Verification, send store.Send, now time.Time, address string) View {
+	_, test := s.testRecipient(v)
 	return View{
-		Recipient: recipient,
+		Recipient: address,
 		Test:      test, Code: s.shape(v),
 		ID: v.ID, State: StateOf(v, now), Channel: v.Channel, To: v.To, Purpose: v.Purpose, Reference: v.Reference,
 		CreatedAt: v.CreatedAt, ExpiresAt: v.ExpiresAt, AttemptsRemaining: max(0, v.MaxAttempts-v.Attempts), Now: now,
@@ -127,7 +136,7 @@ func (s *Service) areaOf(p policy.Purpose, v store.Verification) policy.Area {
 	if err != nil {
 		return policy.Area{}
 	}
-	return s.area(r)
+	return s.area(r, s.Vault.Hashes(r))
 }
 
 // Quota says what a recipient's rules would answer now, and spends nothing. Errors: *InvalidError, ErrUnavailable.
@@ -141,7 +150,8 @@ func (s *Service) Quota(ctx context.Context, c Caller, channel, to, purpose stri
 		return Answer{}, err
 	}
 	p = p.On(r.Channel())
-	d, err := s.look(ctx, subjectOf(c, r.Channel(), s.Vault.Hash(r), s.area(r), p))
+	hashes := s.Vault.Hashes(r)
+	d, err := s.look(ctx, subjectOf(c, r.Channel(), hashes.Counted, s.area(r, hashes), p))
 	if err != nil {
 		return Answer{}, err
 	}
