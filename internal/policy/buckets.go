@@ -5,6 +5,7 @@ import (
 
 	"sendcode/internal/recipient"
 	"sendcode/internal/store"
+	"sendcode/internal/vault"
 	"sendcode/quota"
 )
 
@@ -50,6 +51,14 @@ func CheckBuckets(app string, ip netip.Addr, ch recipient.Channel) map[quota.Sco
 type Area struct {
 	Country, Prefix string
 	Mailbox         recipient.Hash
+}
+
+// AreaOf is that of a recipient with these hashes.
+func AreaOf(k vault.Vault, r recipient.Recipient, h recipient.Hashes) Area {
+	if r.Channel() != recipient.SMS {
+		return Area{Mailbox: h.Mailbox}
+	}
+	return Area{Country: r.Country(), Prefix: k.Prefix(r)}
 }
 
 // Subject is what a request is counted by: the recipient of an app in a purpose, and where the request comes from.

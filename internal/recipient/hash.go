@@ -32,6 +32,14 @@ func (p parts) hash(key []byte) Hash {
 // String is the hash as 32 lower-case hexadecimal digits.
 func (h Hash) String() string { return hex.EncodeToString(h[:]) }
 
+// Known is String, and empty where it is nobody's hash.
+func (h Hash) Known() string {
+	if h.IsZero() {
+		return ""
+	}
+	return h.String()
+}
+
 // IsZero says that it is nobody's hash.
 func (h Hash) IsZero() bool { return h == Hash{} }
 

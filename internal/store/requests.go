@@ -51,6 +51,9 @@ type Begun struct {
 	Clock        string        // admitted: LogClock; refused: Intent.Send.Clock, which is LogClock where no limiter took it
 }
 
+// Opened reports whether the request's own verification was opened: it joined none, and is no repetition.
+func (b Begun) Opened() bool { return !b.Repeated && b.Send.Number == 1 }
+
 // HolderQuery names the verifications that a holder may resend, as Begin finds them when no ID is named.
 type HolderQuery struct {
 	App       string

@@ -5,6 +5,7 @@ package vault
 import (
 	"crypto/hmac"
 	"crypto/sha256"
+	"encoding/binary"
 	"encoding/hex"
 
 	"sendcode/internal/code"
@@ -85,4 +86,15 @@ func (k Vault) Prefix(r recipient.Recipient) string {
 	mac := hmac.New(sha256.New, k.IndexKey)
 	mac.Write([]byte("sendcode prefix v1\x00" + r.Prefix()))
 	return hex.EncodeToString(mac.Sum(nil)[:16])
+}
+
+// Keyed is a hash of some texts that cannot be tried out without the index key: a recipient is easily guessed.
+func (k Vault) Keyed(label string, texts ...string) [32]byte {
+	mac := hmac.New(sha256.New, k.IndexKey)
+	mac.Write([]byte("sendcode " + label + " v1\x00"))
+	for _, text := range texts {
+		mac.Write(binary.BigEndian.AppendUint64(nil, uint64(len(text))))
+		mac.Write([]byte(text))
+	}
+	return [32]byte(mac.Sum(nil))
 }

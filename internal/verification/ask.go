@@ -79,7 +79,7 @@ func (s *Service) understand(ctx context.Context, ask Ask) (asked, error) {
 	a.purpose = a.purpose.On(a.to.Channel())
 	hashes := s.Vault.Hashes(a.to)
 	a.address = hashes.Address
-	a.subject = subjectOf(a.Caller, a.to.Channel(), hashes.Counted, s.area(a.to, hashes), a.purpose)
+	a.subject = subjectOf(a.Caller, a.to.Channel(), hashes.Counted, policy.AreaOf(s.Vault, a.to, hashes), a.purpose)
 	a.buckets = a.subject.Buckets()
 	if a.locale == "" {
 		a.locale = s.preferred(a)
@@ -193,14 +193,6 @@ func Purpose(set policy.Set, name string) (policy.Purpose, error) {
 		return p, invalid("purpose", "unknown", "No purpose of that name is configured.")
 	}
 	return p, nil
-}
-
-// area is where a recipient belongs, for rules on countries, prefixes and mailboxes.
-func (s *Service) area(r recipient.Recipient, hashes recipient.Hashes) policy.Area {
-	if r.Channel() != recipient.SMS {
-		return policy.Area{Mailbox: hashes.Mailbox}
-	}
-	return policy.Area{Country: r.Country(), Prefix: s.Vault.Prefix(r)}
 }
 
 func subjectOf(c Caller, ch recipient.Channel, h recipient.Hash, in policy.Area, p policy.Purpose) policy.Subject {

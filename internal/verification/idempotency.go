@@ -2,9 +2,6 @@ package verification
 
 import (
 	"context"
-	"crypto/hmac"
-	"crypto/sha256"
-	"encoding/binary"
 	"errors"
 	"strings"
 	"time"
@@ -111,27 +108,16 @@ func asAdmitted(v store.Verification, s store.Send) (store.Verification, store.S
 func (s *Service) keyOf(a asked) [32]byte {
 	switch {
 	case a.Kind == Secret:
-		return s.keyed("key", a.App, "secret", a.Key)
+		return s.Vault.Keyed("idempotency key", a.App, "secret", a.Key)
 	case strongKey(a.Key):
-		return s.keyed("key", a.App, "browser", a.Key)
+		return s.Vault.Keyed("idempotency key", a.App, "browser", a.Key)
 	}
-	return s.keyed("key", a.App, "browser of "+policy.Client(a.IP), a.Key)
+	return s.Vault.Keyed("idempotency key", a.App, "browser of "+policy.Client(a.IP), a.Key)
 }
 
 // fingerprint is of everything that was asked for; not of where the request came from, which a retry may change; see keyOf.
 func (s *Service) fingerprint(a asked) [32]byte {
-	return s.keyed("request", string(a.to.Channel()), a.to.Address(), a.purpose.Name, or(a.Locale, a.Languages), a.Reference, a.Session, a.Resend)
-}
-
-// keyed is a hash that cannot be tried out without the index key: a recipient is easily guessed.
-func (s *Service) keyed(label string, texts ...string) [32]byte {
-	mac := hmac.New(sha256.New, s.Vault.IndexKey)
-	mac.Write([]byte("sendcode idempotency " + label + " v1\x00"))
-	for _, text := range texts {
-		mac.Write(binary.BigEndian.AppendUint64(nil, uint64(len(text))))
-		mac.Write([]byte(text))
-	}
-	return [32]byte(mac.Sum(nil))
+	return s.Vault.Keyed("idempotency request", string(a.to.Channel()), a.to.Address(), a.purpose.Name, or(a.Locale, a.Languages), a.Reference, a.Session, a.Resend)
 }
 
 // strongKey reports whether an Idempotency-Key has the form of 128 random bits or more: 32 hexadecimal digits at least and

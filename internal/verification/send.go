@@ -151,23 +151,15 @@ func (s *Service) admitted(ctx context.Context, a asked, d quota.Decision, begun
 		s.Observer.Observed(a.to.Channel(), a.App, rule)
 	}
 	began := s.Now()
-	work, address := s.work(a, begun)
+	work := store.Work{Send: begun.Send, Verification: begun.Verification}
+	if begun.Opened() { // the recipient of one that it joined may be spelt in another way
+		work.To, work.Address = a.to, a.address
+	}
 	send := s.Outbox.Deliver(ctx, work, min(a.Wait, MaxWait))
 	if a.Wait > 0 || begun.Repeated || d.Clock == store.LogClock {
 		d = s.waitsNow(ctx, a, d)
 	}
-	return Answer{Admitted: true, View: s.viewOf(begun.Verification, send, begun.Now.Add(s.Now().Sub(began)), address), Quota: Public(d, a.Caller, Pending), Policy: a.purpose.Policy}, nil
-}
-
-// work is what the outbox delivers, and the hash of the address that it goes to, as callers read it. A verification that this request
-// opened has the request's recipient; that of one it joined may be spelt in another way, and is sealed.
-func (s *Service) work(a asked, begun store.Begun) (w store.Work, address string) {
-	w = store.Work{Send: begun.Send, Verification: begun.Verification}
-	if begun.Repeated || begun.Send.Number != 1 {
-		return w, s.addressOf(begun.Verification)
-	}
-	w.To, w.Address = a.to, a.address
-	return w, a.address.String()
+	return Answer{Admitted: true, View: s.viewOf(begun.Verification, send, begun.Now.Add(s.Now().Sub(began)), work.Address), Quota: Public(d, a.Caller, Pending), Policy: a.purpose.Policy}, nil
 }
 
 // waitsNow reads the waits again: time has passed, a refund may have given the place back, or the limiter did not say them. The

@@ -71,22 +71,17 @@ func StateOf(v store.Verification, now time.Time) State {
 }
 
 func (s *Service) view(v store.Verification, send store.Send, now time.Time) View {
-	return s.viewOf(v, send, now, s.addressOf(v))
+	return s.viewOf(v, send, now, recipient.Hash{})
 }
 
-// addressOf is the hash of a verification's address, as callers read it; empty once it was erased.
-func (s *Service) addressOf(v store.Verification) string {
-	address, err := s.Vault.AddressOf(v)
-	if err != nil {
-		return ""
-	}
-	return address.String()
-}
-
-func (s *Service) viewOf(v store.Verification, send store.Send, now time.Time, address string) View {
+// viewOf is view where the hash of the address is known; zero: it is not, and once the address was erased there is none.
+func (s *Service) viewOf(v store.Verification, send store.Send, now time.Time, address recipient.Hash) View {
 	_, test := s.testRecipient(v)
+	if address.IsZero() {
+		address, _ = s.Vault.AddressOf(v)
+	}
 	return View{
-		Recipient: address,
+		Recipient: address.Known(),
 		Test:      test, Code: s.shape(v),
 		ID: v.ID, State: StateOf(v, now), Channel: v.Channel, To: v.To, Purpose: v.Purpose, Reference: v.Reference,
 		CreatedAt: v.CreatedAt, ExpiresAt: v.ExpiresAt, AttemptsRemaining: max(0, v.MaxAttempts-v.Attempts), Now: now,
@@ -136,7 +131,7 @@ func (s *Service) areaOf(p policy.Purpose, v store.Verification) policy.Area {
 	if err != nil {
 		return policy.Area{}
 	}
-	return s.area(r, s.Vault.Hashes(r))
+	return policy.AreaOf(s.Vault, r, s.Vault.Hashes(r))
 }
 
 // Quota says what a recipient's rules would answer now, and spends nothing. Errors: *InvalidError, ErrUnavailable.
@@ -151,7 +146,7 @@ func (s *Service) Quota(ctx context.Context, c Caller, channel, to, purpose stri
 	}
 	p = p.On(r.Channel())
 	hashes := s.Vault.Hashes(r)
-	d, err := s.look(ctx, subjectOf(c, r.Channel(), hashes.Counted, s.area(r, hashes), p))
+	d, err := s.look(ctx, subjectOf(c, r.Channel(), hashes.Counted, policy.AreaOf(s.Vault, r, hashes), p))
 	if err != nil {
 		return Answer{}, err
 	}
