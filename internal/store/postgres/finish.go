@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
 
 	"sendcode/internal/store"
 	"sendcode/internal/store/sqldb"
@@ -153,72 +154,72 @@ func (p *DB) changed(ctx context.Context, statement string, parameters []any) (m
 	}
 	defer conn.Release()
 	rows, _ := conn.Query(ctx, statement, parameters...)
-	ids, err := pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
+	changed := map[uuid.UUID]bool{}
+	var id pgtype.UUID
+	_, err = pgx.ForEachRow(rows, []any{&id}, func() error { changed[id.Bytes] = true; return nil })
 	if readOnly(err) {
 		_ = conn.Conn().Close(ctx)
-	}
-	changed := make(map[uuid.UUID]bool, len(ids))
-	for _, id := range ids {
-		changed[id] = true
 	}
 	return changed, changing(err)
 }
 
 // outcomes are the parameters of finishSQL.
-func outcomes(batch []*ending) []any {
-	ids := part(batch, func(o *store.Outcome) [16]byte { return o.ID })
-	first, last := span(ids)
-	return []any{
-		ids,
-		part(batch, func(o *store.Outcome) int32 { return int32(o.Attempt) }),
-		part(batch, func(o *store.Outcome) string { return string(o.Status) }),
-		part(batch, func(o *store.Outcome) string { return o.Reason }),
-		part(batch, func(o *store.Outcome) string { return o.Provider }),
-		part(batch, func(o *store.Outcome) string { return o.ProviderCode }),
-		part(batch, func(o *store.Outcome) int64 { return o.Took.Microseconds() }),
-		first, last,
-	}
-}
+func outcomes(batch []*ending) []any { return someOutcomes(batch, 9) }
 
-// part makes one parameter out of one part of every outcome.
-func part[T any](batch []*ending, of func(*store.Outcome) T) []T {
-	return sqldb.Each(batch, func(x *ending) T { return of(&x.in) })
+func someOutcomes(batch []*ending, most int) []any {
+	p := sqldb.NewArrays(batch, most)
+	p.Add(sqldb.UUID, func(buf []byte, x *ending) []byte { return append(buf, x.in.ID[:]...) })
+	p.Add(sqldb.Integer, func(buf []byte, x *ending) []byte { return sqldb.AppendInteger(buf, x.in.Attempt) })
+	p.Add(sqldb.Text, func(buf []byte, x *ending) []byte { return append(buf, x.in.Status...) })
+	p.Add(sqldb.Text, func(buf []byte, x *ending) []byte { return append(buf, x.in.Reason...) })
+	p.Add(sqldb.Text, func(buf []byte, x *ending) []byte { return append(buf, x.in.Provider...) })
+	p.Add(sqldb.Text, func(buf []byte, x *ending) []byte { return append(buf, x.in.ProviderCode...) })
+	p.Add(sqldb.Bigint, func(buf []byte, x *ending) []byte { return sqldb.AppendBigint(buf, x.in.Took.Microseconds()) })
+	first, last := span(batch, func(x *ending) uuid.UUID { return x.in.ID })
+	return p.Args(oneID(first), oneID(last))
 }
 
 // outcomesFully are the parameters of finishFullySQL.
 func outcomesFully(batch []*ending) []any {
-	return append(outcomes(batch),
-		part(batch, func(o *store.Outcome) bool { return o.Refund }),
-		part(batch, func(o *store.Outcome) [16]byte { return store.SuppressionID(o.ID, o.Suppress.Cause) }),
-		part(batch, func(o *store.Outcome) []byte { return o.Suppress.Address[:] }),
-		part(batch, func(o *store.Outcome) int64 { return o.Suppress.For.Microseconds() }),
-		part(batch, func(o *store.Outcome) string { return string(o.Suppress.Cause) }),
-		part(batch, func(o *store.Outcome) [16]byte { return o.Event.ID }),
-		part(batch, func(o *store.Outcome) string { return o.Event.Type }),
-		part(batch, func(o *store.Outcome) bool { return o.Event.Test }),
-	)
+	p := sqldb.NewArrays(batch, 8)
+	p.Add(sqldb.Flag, func(buf []byte, x *ending) []byte { return sqldb.AppendFlag(buf, x.in.Refund) })
+	p.Add(sqldb.UUID, func(buf []byte, x *ending) []byte {
+		id := store.SuppressionID(x.in.ID, x.in.Suppress.Cause)
+		return append(buf, id[:]...)
+	})
+	p.Add(sqldb.Bytes, func(buf []byte, x *ending) []byte { return append(buf, x.in.Suppress.Address[:]...) })
+	p.Add(sqldb.Bigint, func(buf []byte, x *ending) []byte { return sqldb.AppendBigint(buf, x.in.Suppress.For.Microseconds()) })
+	p.Add(sqldb.Text, func(buf []byte, x *ending) []byte { return append(buf, x.in.Suppress.Cause...) })
+	p.Add(sqldb.UUID, func(buf []byte, x *ending) []byte { return append(buf, x.in.Event.ID[:]...) })
+	p.Add(sqldb.Text, func(buf []byte, x *ending) []byte { return append(buf, x.in.Event.Type...) })
+	p.Add(sqldb.Flag, func(buf []byte, x *ending) []byte { return sqldb.AppendFlag(buf, x.in.Event.Test) })
+	return append(someOutcomes(batch, 17), p.Args()...)
 }
 
 // postponements are the parameters of postponeSQL.
 func postponements(batch []*putBack) []any {
-	n := len(batch)
-	ids, attempts, after := make([][16]byte, n), make([]int32, n), make([]int64, n)
-	var texts [3][]string
-	for i, x := range batch {
-		q := &x.in
-		ids[i], attempts[i], after[i] = q.ID, int32(q.Attempt), q.After.Microseconds()
-		for j, text := range [...]string{q.Reason, q.Provider, q.ProviderCode} {
-			texts[j] = append(texts[j], text)
-		}
-	}
-	first, last := span(ids)
-	return []any{ids, attempts, texts[0], texts[1], texts[2], after, first, last}
+	p := sqldb.NewArrays(batch, 8)
+	p.Add(sqldb.UUID, func(buf []byte, x *putBack) []byte { return append(buf, x.in.ID[:]...) })
+	p.Add(sqldb.Integer, func(buf []byte, x *putBack) []byte { return sqldb.AppendInteger(buf, x.in.Attempt) })
+	p.Add(sqldb.Text, func(buf []byte, x *putBack) []byte { return append(buf, x.in.Reason...) })
+	p.Add(sqldb.Text, func(buf []byte, x *putBack) []byte { return append(buf, x.in.Provider...) })
+	p.Add(sqldb.Text, func(buf []byte, x *putBack) []byte { return append(buf, x.in.ProviderCode...) })
+	p.Add(sqldb.Bigint, func(buf []byte, x *putBack) []byte { return sqldb.AppendBigint(buf, x.in.After.Microseconds()) })
+	first, last := span(batch, func(x *putBack) uuid.UUID { return x.in.ID })
+	return p.Args(oneID(first), oneID(last))
 }
 
-// span is from the first of some IDs, which are at least one, to the last.
-func span(ids [][16]byte) (first, last uuid.UUID) {
-	order := func(a, b [16]byte) int { return bytes.Compare(a[:], b[:]) }
-	return slices.MinFunc(ids, order), slices.MaxFunc(ids, order)
+// span is from the first of the IDs of a batch, which are at least one, to the last.
+func span[X any](batch []X, id func(X) uuid.UUID) (first, last uuid.UUID) {
+	first, last = id(batch[0]), id(batch[0])
+	for _, x := range batch[1:] {
+		if next := id(x); bytes.Compare(next[:], first[:]) < 0 {
+			first = next
+		} else if bytes.Compare(next[:], last[:]) > 0 {
+			last = next
+		}
+	}
+	return first, last
 }
 
 // endEventsSQL closes a batch of attempts, as finishSQL closes sends.
@@ -246,13 +247,11 @@ func (p *DB) endEvents(batch []*eventEnd) {
 
 // eventEnds are the parameters of endEventsSQL.
 func eventEnds(batch []*eventEnd) []any {
-	n := len(batch)
-	ids, attempts, after := make([][16]byte, n), make([]int32, n), make([]int64, n)
-	states, answers := make([]string, n), make([]string, n)
-	for i, x := range batch {
-		e := &x.in
-		ids[i], attempts[i], after[i] = e.ID, int32(e.Attempt), e.After.Microseconds()
-		states[i], answers[i] = string(e.State), e.Answer
-	}
-	return []any{ids, attempts, states, answers, after}
+	p := sqldb.NewArrays(batch, 5)
+	p.Add(sqldb.UUID, func(buf []byte, x *eventEnd) []byte { return append(buf, x.in.ID[:]...) })
+	p.Add(sqldb.Integer, func(buf []byte, x *eventEnd) []byte { return sqldb.AppendInteger(buf, x.in.Attempt) })
+	p.Add(sqldb.Text, func(buf []byte, x *eventEnd) []byte { return append(buf, x.in.State...) })
+	p.Add(sqldb.Text, func(buf []byte, x *eventEnd) []byte { return append(buf, x.in.Answer...) })
+	p.Add(sqldb.Bigint, func(buf []byte, x *eventEnd) []byte { return sqldb.AppendBigint(buf, x.in.After.Microseconds()) })
+	return p.Args()
 }

@@ -146,6 +146,7 @@ func newPool(ctx context.Context, url, role string, prepare func(context.Context
 	asRole(config, role)
 	apply := setAfterwards(config.ConnConfig)
 	config.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
+		sqldb.RegisterArrays(conn.TypeMap())
 		if err := apply(ctx, conn); err != nil {
 			return err
 		}

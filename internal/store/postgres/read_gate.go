@@ -174,11 +174,6 @@ func readCandidates(rows pgx.Rows, n int) ([][]store.Verification, error) {
 	return list, err
 }
 
-// wanted makes one parameter out of one part of every call.
-func wanted[T any](batch []*call, part func(*store.Intent) T) []T {
-	return sqldb.Each(batch, func(x *call) T { return part(&x.in) })
-}
-
 // mayJoin says whether a call of the batch may join a verification.
 func mayJoin(batch []*call) bool {
 	for _, x := range batch {
@@ -191,41 +186,54 @@ func mayJoin(batch []*call) bool {
 
 // joining are the parameters of candidatesSQL.
 func joining(batch []*call, b bounds) []any {
-	return []any{
-		wanted(batch, func(in *store.Intent) string { return in.Join }),
-		wanted(batch, func(in *store.Intent) string { return in.Verification.Holder }),
-		wanted(batch, func(in *store.Intent) string { return in.Send.App }),
-		wanted(batch, func(in *store.Intent) string { return string(in.Send.Channel) }),
-		wanted(batch, func(in *store.Intent) string { return in.Send.Purpose }),
-		wanted(batch, func(in *store.Intent) []byte { return in.Send.Recipient[:] }),
-		b.first, b.last,
-	}
+	p := sqldb.NewArrays(batch, 8)
+	p.Add(sqldb.Text, func(buf []byte, x *call) []byte { return append(buf, x.in.Join...) })
+	p.Add(sqldb.Text, func(buf []byte, x *call) []byte { return append(buf, x.in.Verification.Holder...) })
+	p.Add(sqldb.Text, func(buf []byte, x *call) []byte { return append(buf, x.in.Send.App...) })
+	p.Add(sqldb.Text, func(buf []byte, x *call) []byte { return append(buf, x.in.Send.Channel...) })
+	p.Add(sqldb.Text, func(buf []byte, x *call) []byte { return append(buf, x.in.Send.Purpose...) })
+	p.Add(sqldb.Bytes, func(buf []byte, x *call) []byte { return append(buf, x.in.Send.Recipient[:]...) })
+	return p.Args(oneID(b.first), oneID(b.last))
 }
 
 // deciding are the parameters of gateSQL.
 func deciding(batch []*call, b bounds) []any {
-	return []any{
-		wanted(batch, func(in *store.Intent) [16]byte { return in.Send.ID }),
-		wanted(batch, func(in *store.Intent) string { return in.Send.App }),
-		wanted(batch, func(in *store.Intent) string { return string(in.Send.Channel) }),
-		wanted(batch, func(in *store.Intent) []byte { return in.Send.Recipient[:] }),
-		wanted(batch, func(in *store.Intent) string { return strings.Join(in.Purposes, store.Separator) }),
-		wanted(batch, func(in *store.Intent) string { return in.Send.Clock }),
-		wanted(batch, func(in *store.Intent) pgtype.Timestamptz {
-			return pgtype.Timestamptz{Time: in.Send.TakenAt, Valid: in.Send.Clock != store.LogClock}
-		}),
-		wanted(batch, func(in *store.Intent) int64 { return quota.Longest(in.Rules).Microseconds() }),
-		wanted(batch, func(in *store.Intent) int32 {
-			if len(in.Rules) == 0 {
-				return 0
-			}
-			return int32(gate.Most(*in) + spare)
-		}),
-		wanted(batch, func(in *store.Intent) int64 { return in.Rejections.Window.Microseconds() }),
-		wanted(batch, func(in *store.Intent) []byte { return in.Address[:] }),
-		b.first, b.last, b.earliest, b.latest,
-	}
+	p := sqldb.NewArrays(batch, 15)
+	p.Add(sqldb.UUID, func(buf []byte, x *call) []byte { return append(buf, x.in.Send.ID[:]...) })
+	p.Add(sqldb.Text, func(buf []byte, x *call) []byte { return append(buf, x.in.Send.App...) })
+	p.Add(sqldb.Text, func(buf []byte, x *call) []byte { return append(buf, x.in.Send.Channel...) })
+	p.Add(sqldb.Bytes, func(buf []byte, x *call) []byte { return append(buf, x.in.Send.Recipient[:]...) })
+	p.Add(sqldb.Text, func(buf []byte, x *call) []byte {
+		return append(buf, strings.Join(x.in.Purposes, store.Separator)...)
+	})
+	p.Add(sqldb.Text, func(buf []byte, x *call) []byte { return append(buf, x.in.Send.Clock...) })
+	p.Add(sqldb.Instant, func(buf []byte, x *call) []byte {
+		if x.in.Send.Clock == store.LogClock {
+			return nil
+		}
+		return sqldb.AppendInstant(buf, x.in.Send.TakenAt)
+	})
+	p.Add(sqldb.Bigint, func(buf []byte, x *call) []byte {
+		return sqldb.AppendBigint(buf, quota.Longest(x.in.Rules).Microseconds())
+	})
+	p.Add(sqldb.Integer, func(buf []byte, x *call) []byte { return sqldb.AppendInteger(buf, mostRows(x.in)) })
+	p.Add(sqldb.Bigint, func(buf []byte, x *call) []byte {
+		return sqldb.AppendBigint(buf, x.in.Rejections.Window.Microseconds())
+	})
+	p.Add(sqldb.Bytes, func(buf []byte, x *call) []byte { return append(buf, x.in.Address[:]...) })
+	return p.Args(oneID(b.first), oneID(b.last), oneID(b.earliest), oneID(b.latest))
 }
+
+// mostRows is how many rows of a recipient are read.
+func mostRows(in store.Intent) int {
+	if len(in.Rules) == 0 {
+		return 0
+	}
+	return gate.Most(in) + spare
+}
+
+// oneID is a parameter that pgx writes without asking the ID for its text.
+func oneID(id uuid.UUID) any { return pgtype.UUID{Bytes: id, Valid: true} }
 
 // bounds leave out the partitions that a batch does not need.
 type bounds struct {
@@ -246,7 +254,7 @@ func boundsOf(batch []*call, near time.Time) bounds {
 		reach = max(reach, gate.ReachOf(x.in))
 	}
 	b.first, b.last = store.LowestID(b.from.Add(-reach-store.MaxDrift)), store.LowestID(b.to.Add(clockBack+store.MaxDrift))
-	b.earliest, b.latest = span(wanted(batch, func(in *store.Intent) [16]byte { return in.Send.ID }))
+	b.earliest, b.latest = span(batch, func(x *call) uuid.UUID { return x.in.Send.ID })
 	return b
 }
 

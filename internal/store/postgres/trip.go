@@ -8,7 +8,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
-	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"sendcode/internal/store"
@@ -31,6 +30,13 @@ func keys(batch []*call) []int64 {
 	list := sqldb.Each(batch, func(x *call) int64 { return x.key })
 	slices.Sort(list)
 	return list
+}
+
+// locking are the parameters of the statement that locks.
+func locking(batch []*call) []any {
+	p := sqldb.NewArrays(keys(batch), 1)
+	p.Add(sqldb.Bigint, sqldb.AppendBigint)
+	return p.Args()
 }
 
 // elsewhere is how often the log's clock may be found in another place than it was thought to be.
@@ -92,7 +98,7 @@ func (v view) decide(batch []*call) []answer {
 func readTrip(ctx context.Context, conn *pgxpool.Conn, batch []*call, b bounds) (v view, err error) {
 	var trip pgx.Batch
 	trip.Queue(stmtOpen)
-	trip.Queue(stmtLock, keys(batch))
+	trip.Queue(stmtLock, locking(batch)...)
 	joins := mayJoin(batch)
 	if joins {
 		trip.Queue(stmtCandidates, joining(batch, b)...)
@@ -165,15 +171,30 @@ func queueRows(trip *pgx.Batch, answers []answer) int {
 		trip.Queue(stmtVerifications, sqldb.VerificationTable.Arrays(sqldb.AsSend, fresh)...)
 	}
 	if len(joined) > 0 {
-		trip.Queue(stmtJoin, sqldb.Each(joined, func(v *store.Verification) string { return v.ID }), sqldb.Each(joined, func(v *store.Verification) int32 { return int32(v.Sends) }))
+		trip.Queue(stmtJoin, joins(joined)...)
 	}
 	if len(sends) > 0 {
 		trip.Queue(stmtSends, sqldb.SendTable.Arrays(sqldb.AsSend, sends)...)
-		trip.Queue(stmtFlights, sqldb.Each(sends, func(s *store.Send) [16]byte { return s.ID }),
-			sqldb.Each(sends, func(s *store.Send) pgtype.Timestamptz { return pgtype.Timestamptz{Time: s.DueAt, Valid: true} }),
-			sqldb.Each(sends, func(s *store.Send) string { return string(s.Channel) }))
+		trip.Queue(stmtFlights, flights(sends)...)
 	}
 	return trip.Len()
+}
+
+// joins are the parameters of joinSQL.
+func joins(joined []*store.Verification) []any {
+	p := sqldb.NewArrays(joined, 2)
+	p.Add(sqldb.Text, func(buf []byte, v *store.Verification) []byte { return append(buf, v.ID...) })
+	p.Add(sqldb.Integer, func(buf []byte, v *store.Verification) []byte { return sqldb.AppendInteger(buf, v.Sends) })
+	return p.Args()
+}
+
+// flights are the parameters of flightsSQL.
+func flights(sends []*store.Send) []any {
+	p := sqldb.NewArrays(sends, 3)
+	p.Add(sqldb.UUID, func(buf []byte, s *store.Send) []byte { return append(buf, s.ID[:]...) })
+	p.Add(sqldb.Instant, func(buf []byte, s *store.Send) []byte { return sqldb.AppendInstant(buf, s.DueAt) })
+	p.Add(sqldb.Text, func(buf []byte, s *store.Send) []byte { return append(buf, s.Channel...) })
+	return p.Args()
 }
 
 // spoke says that the server itself told of the failure, or that nothing was sent to it.

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5/pgtype"
 
 	"sendcode/internal/recipient"
 	"sendcode/internal/store"
@@ -29,11 +28,12 @@ const (
 // column is one field of a T.
 type column[T any] struct {
 	name string
-	read string            // SQL that reads it, where that is not the column alone; "-": it is not read
-	kind string            // its type as a parameter of Postgres
-	to   func(*T) any      // where it is scanned to
-	one  func(*T) any      // its value as a parameter of SQLite
-	many func(xs []*T) any // the values of several rows as an array of Postgres
+	read string       // SQL that reads it, where that is not the column alone; "-": it is not read
+	kind string       // its type as a parameter of Postgres
+	to   func(*T) any // where it is scanned to
+	one  func(*T) any // its value as a parameter of SQLite
+	many Write[*T]    // its value in an array of Postgres
+	of   Element      // the type of that array's elements
 	when inserted
 }
 
@@ -89,13 +89,13 @@ func (t table[T]) InsertMany(by inserted) string {
 
 // Arrays are the parameters of insertMany.
 func (t table[T]) Arrays(by inserted, rows []*T) []any {
-	args := make([]any, 0, len(t.columns))
+	args := NewArrays(rows, len(t.columns))
 	for i := range t.columns {
 		if t.columns[i].when&by != 0 {
-			args = append(args, t.columns[i].many(rows))
+			args.Add(t.columns[i].of, t.columns[i].many)
 		}
 	}
-	return args
+	return args.Args()
 }
 
 // InsertOne is the INSERT of a row in SQLite.
@@ -130,7 +130,7 @@ func textColumn[T any, S ~string](name string, of func(*T) *S, when inserted) co
 		name: name, kind: "text", when: when,
 		to:   func(x *T) any { return of(x) },
 		one:  func(x *T) any { return string(*of(x)) },
-		many: func(xs []*T) any { return Each(xs, func(x *T) string { return string(*of(x)) }) },
+		many: func(buf []byte, x *T) []byte { return append(buf, *of(x)...) }, of: Text,
 	}
 }
 
@@ -139,7 +139,7 @@ func numberColumn[T any](name string, of func(*T) *int, when inserted) column[T]
 		name: name, kind: "integer", when: when,
 		to:   func(x *T) any { return of(x) },
 		one:  func(x *T) any { return *of(x) },
-		many: func(xs []*T) any { return Each(xs, func(x *T) int32 { return int32(*of(x)) }) },
+		many: func(buf []byte, x *T) []byte { return AppendInteger(buf, *of(x)) }, of: Integer,
 	}
 }
 
@@ -148,7 +148,7 @@ func flagColumn[T any](name string, of func(*T) *bool, when inserted) column[T] 
 		name: name, kind: "boolean", when: when,
 		to:   func(x *T) any { return of(x) },
 		one:  func(x *T) any { return *of(x) },
-		many: func(xs []*T) any { return Each(xs, func(x *T) bool { return *of(x) }) },
+		many: func(buf []byte, x *T) []byte { return AppendFlag(buf, *of(x)) }, of: Flag,
 	}
 }
 
@@ -163,9 +163,7 @@ func timeColumn[T any](name string, of func(*T) *time.Time, when inserted) colum
 			}
 			return Micros(*of(x))
 		},
-		many: func(xs []*T) any {
-			return Each(xs, func(x *T) pgtype.Timestamptz { return pgtype.Timestamptz{Time: *of(x), Valid: !of(x).IsZero()} })
-		},
+		many: func(buf []byte, x *T) []byte { return AppendInstant(buf, *of(x)) }, of: Instant,
 	}
 }
 
@@ -174,7 +172,7 @@ func spanColumn[T any](name string, of func(*T) *time.Duration, when inserted) c
 		name: name, kind: "bigint", when: when,
 		to:   func(x *T) any { return spanField{of(x)} },
 		one:  func(x *T) any { return of(x).Microseconds() },
-		many: func(xs []*T) any { return Each(xs, func(x *T) int64 { return of(x).Microseconds() }) },
+		many: func(buf []byte, x *T) []byte { return AppendBigint(buf, of(x).Microseconds()) }, of: Bigint,
 	}
 }
 
@@ -183,7 +181,7 @@ func hashColumn[T any](name string, of func(*T) *recipient.Hash, when inserted) 
 		name: name, kind: "bytea", when: when,
 		to:   func(x *T) any { return hashField{of(x)} },
 		one:  func(x *T) any { return of(x)[:] },
-		many: func(xs []*T) any { return Each(xs, func(x *T) []byte { return of(x)[:] }) },
+		many: func(buf []byte, x *T) []byte { return append(buf, of(x)[:]...) }, of: Bytes,
 	}
 }
 
@@ -197,9 +195,14 @@ func bytesColumn[T any](name string, of func(*T) *[]byte, null bool, when insert
 	}
 	return column[T]{
 		name: name, kind: "bytea", when: when,
-		to:   func(x *T) any { return of(x) },
-		one:  func(x *T) any { return value(x) },
-		many: func(xs []*T) any { return Each(xs, value) },
+		to:  func(x *T) any { return of(x) },
+		one: func(x *T) any { return value(x) },
+		many: func(buf []byte, x *T) []byte {
+			if value(x) == nil {
+				return nil
+			}
+			return append(buf, value(x)...)
+		}, of: Bytes,
 	}
 }
 
@@ -216,7 +219,7 @@ func idColumn[T any](name string, of func(*T) *uuid.UUID, when inserted) column[
 		name: name, kind: "uuid", when: when,
 		to:   func(x *T) any { return of(x) },
 		one:  func(x *T) any { return *of(x) },
-		many: func(xs []*T) any { return Each(xs, func(x *T) [16]byte { return *of(x) }) },
+		many: func(buf []byte, x *T) []byte { return append(buf, of(x)[:]...) }, of: UUID,
 	}
 }
 
@@ -224,11 +227,9 @@ func idColumn[T any](name string, of func(*T) *uuid.UUID, when inserted) column[
 func maybeIDColumn[T any](name string, of func(*T) *uuid.UUID, when inserted) column[T] {
 	return column[T]{
 		name: name, kind: "uuid", when: when,
-		to:  func(x *T) any { return maybeIDField{of(x)} },
-		one: func(x *T) any { return knownID(*of(x)) },
-		many: func(xs []*T) any {
-			return Each(xs, func(x *T) pgtype.UUID { return pgtype.UUID{Bytes: *of(x), Valid: *of(x) != uuid.Nil} })
-		},
+		to:   func(x *T) any { return maybeIDField{of(x)} },
+		one:  func(x *T) any { return knownID(*of(x)) },
+		many: func(buf []byte, x *T) []byte { return AppendMaybeID(buf, *of(x)) }, of: UUID,
 	}
 }
 
@@ -238,7 +239,7 @@ func namesColumn[T any](name string, of func(*T) *[]string, when inserted) colum
 		name: name, kind: "text", when: when,
 		to:   func(x *T) any { return namesField{of(x)} },
 		one:  func(x *T) any { return strings.Join(*of(x), store.Comma) },
-		many: func(xs []*T) any { return Each(xs, func(x *T) string { return strings.Join(*of(x), store.Comma) }) },
+		many: func(buf []byte, x *T) []byte { return append(buf, strings.Join(*of(x), store.Comma)...) }, of: Text,
 	}
 }
 
@@ -247,6 +248,6 @@ func derivedColumn[T any](name string, of func(*T) string, when inserted) column
 	return column[T]{
 		name: name, kind: "text", when: when, read: "-",
 		one:  func(x *T) any { return of(x) },
-		many: func(xs []*T) any { return Each(xs, of) },
+		many: func(buf []byte, x *T) []byte { return append(buf, of(x)...) }, of: Text,
 	}
 }

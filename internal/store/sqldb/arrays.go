@@ -1,0 +1,161 @@
+package sqldb
+
+import (
+	"encoding/binary"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgtype"
+)
+
+// The parameters of Postgres that are arrays write themselves into the message: pgx would make a list of each, and box each element of
+// it. https://www.postgresql.org/docs/current/protocol-overview.html#PROTOCOL-FORMAT-CODES, array_send in the server's source.
+
+// Element is the type of an array's elements, by its OID.
+type Element uint32
+
+// The types that there are arrays of.
+const (
+	Text    Element = pgtype.TextOID
+	UUID    Element = pgtype.UUIDOID
+	Instant Element = pgtype.TimestamptzOID
+	Integer Element = pgtype.Int4OID
+	Bigint  Element = pgtype.Int8OID
+	Flag    Element = pgtype.BoolOID
+	Bytes   Element = pgtype.ByteaOID
+)
+
+// arraysOf are the types of arrays by the types of their elements.
+func arraysOf() map[Element]uint32 {
+	return map[Element]uint32{
+		Text: pgtype.TextArrayOID, UUID: pgtype.UUIDArrayOID, Instant: pgtype.TimestamptzArrayOID, Integer: pgtype.Int4ArrayOID,
+		Bigint: pgtype.Int8ArrayOID, Flag: pgtype.BoolArrayOID, Bytes: pgtype.ByteaArrayOID,
+	}
+}
+
+// Write appends one row's element in Postgres's binary form; nil is NULL.
+type Write[R any] func(buf []byte, row R) []byte
+
+// Arrays are the parameters of a statement that takes one array for each column of some rows.
+type Arrays[R any] struct {
+	rows  []R
+	lists []list[R]
+	args  []any
+}
+
+// list is one array.
+type list[R any] struct {
+	rows    []R
+	element Element
+	write   Write[R]
+}
+
+// NewArrays has room for so many parameters.
+func NewArrays[R any](rows []R, most int) *Arrays[R] {
+	return &Arrays[R]{rows: rows, lists: make([]list[R], 0, most), args: make([]any, 0, most)}
+}
+
+// Add appends an array.
+func (a *Arrays[R]) Add(of Element, write Write[R]) {
+	a.lists = append(a.lists, list[R]{a.rows, of, write})
+	a.args = append(a.args, &a.lists[len(a.lists)-1])
+}
+
+// Args are the parameters, and more behind them.
+func (a *Arrays[R]) Args(more ...any) []any { return append(a.args, more...) }
+
+// AppendArray writes an array of one dimension, counted from 1.
+func (l *list[R]) AppendArray(buf []byte, element Element) ([]byte, error) {
+	if element != l.element {
+		return nil, fmt.Errorf("store: an array of type %d for one of type %d", l.element, element)
+	}
+	nulls := len(buf) + 4
+	buf = appendInt32(buf, 1, 0, int32(element), int32(len(l.rows)), 1)
+	for _, row := range l.rows {
+		at := len(buf)
+		written := l.write(appendInt32(buf, -1), row)
+		if written == nil {
+			binary.BigEndian.PutUint32(buf[nulls:], 1)
+			buf = appendInt32(buf, -1)
+			continue
+		}
+		buf = written
+		binary.BigEndian.PutUint32(buf[at:], uint32(len(buf)-at-4))
+	}
+	return buf, nil
+}
+
+func appendInt32(buf []byte, values ...int32) []byte {
+	for _, v := range values {
+		buf = binary.BigEndian.AppendUint32(buf, uint32(v))
+	}
+	return buf
+}
+
+// AppendInteger writes an Integer.
+func AppendInteger(buf []byte, v int) []byte { return appendInt32(buf, int32(v)) }
+
+// AppendBigint writes a Bigint.
+func AppendBigint(buf []byte, v int64) []byte { return binary.BigEndian.AppendUint64(buf, uint64(v)) }
+
+// AppendFlag writes a Flag.
+func AppendFlag(buf []byte, v bool) []byte {
+	if v {
+		return append(buf, 1)
+	}
+	return append(buf, 0)
+}
+
+// AppendInstant writes an Instant, in µs since 2000; the zero time is NULL.
+func AppendInstant(buf []byte, t time.Time) []byte {
+	if t.IsZero() {
+		return nil
+	}
+	const from = 946_684_800_000_000 // 2000 in µs since 1970
+	return AppendBigint(buf, t.UnixMicro()-from)
+}
+
+// AppendMaybeID writes a UUID; the nil UUID is NULL.
+func AppendMaybeID(buf []byte, id uuid.UUID) []byte {
+	if id == uuid.Nil {
+		return nil
+	}
+	return append(buf, id[:]...)
+}
+
+// RegisterArrays has a connection take Arrays as parameters.
+func RegisterArrays(m *pgtype.Map) {
+	for element, oid := range arraysOf() {
+		known, ok := m.TypeForOID(oid)
+		codec, isArray := known.Codec.(*pgtype.ArrayCodec)
+		if ok && isArray {
+			m.RegisterType(&pgtype.Type{Name: known.Name, OID: oid, Codec: arrayCodec{codec, element}})
+		}
+	}
+}
+
+// arrayCodec is pgx's, but for parameters that write themselves.
+type arrayCodec struct {
+	*pgtype.ArrayCodec
+	element Element
+}
+
+// PlanEncode implements pgtype.Codec.
+func (c arrayCodec) PlanEncode(m *pgtype.Map, oid uint32, format int16, value any) pgtype.EncodePlan {
+	if _, ok := value.(selfWriting); ok && format == pgtype.BinaryFormatCode {
+		return selfWritten{c.element}
+	}
+	return c.ArrayCodec.PlanEncode(m, oid, format, value)
+}
+
+type selfWriting interface {
+	AppendArray(buf []byte, element Element) ([]byte, error)
+}
+
+type selfWritten struct{ element Element }
+
+// Encode implements pgtype.EncodePlan.
+func (p selfWritten) Encode(value any, buf []byte) ([]byte, error) {
+	return value.(selfWriting).AppendArray(buf, p.element)
+}
