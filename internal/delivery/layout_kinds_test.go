@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"sendcode/internal/parts"
 )
 
 // fillForm puts the fill in the place of "§".
@@ -87,6 +89,7 @@ func TestLayoutsAreBoundedAndHoldNoCode(t *testing.T) {
 
 // To fill a mail in costs next to nothing.
 func TestAllocationsOfALayout(t *testing.T) {
+	parts.SkipUnderRace(t)
 	var l layouts
 	m := formed(&fillForm{"Your code", "§\n", "<p>§</p>"}, "739154")
 	m.Marks = nil

@@ -144,3 +144,11 @@ func inCI() bool {
 	ci, err := strconv.ParseBool(os.Getenv("CI"))
 	return ci && err == nil
 }
+
+// SkipUnderRace skips a test that counts allocations: the race detector makes some of its own, and empties pools at random.
+func SkipUnderRace(t testing.TB) {
+	t.Helper()
+	if raced {
+		t.Skip("allocations are not counted under the race detector")
+	}
+}
