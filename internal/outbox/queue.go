@@ -21,10 +21,10 @@ type flight struct {
 // mail, neither here nor in the log, and a mail server no text message.
 type lane struct {
 	channel recipient.Channel
-	queue   []*flight // those that no worker has begun with, the oldest first
-	held    int       // flights of this channel
-	workers int       // at work now
-	behind  bool      // rows wait in the log for want of room here: see start
+	queue   backlog
+	held    int  // flights of this channel
+	workers int  // at work now
+	behind  bool // rows wait in the log for want of room here: see start
 }
 
 // lane is that of a send. Rows have no other channels than recipients.
@@ -130,7 +130,7 @@ func (o *Outbox) track(w store.Work) *flight {
 // enqueue gives a flight to the workers. The caller holds the lock.
 func (o *Outbox) enqueue(f *flight) {
 	l := o.lane(f)
-	l.queue = append(l.queue, f)
+	l.queue.add(f)
 	if l.workers < o.Workers {
 		l.workers++
 		o.work.Go(func() { o.deliver(l) })
@@ -164,10 +164,7 @@ func (o *Outbox) next(l *lane) *flight {
 		l.workers--
 		return nil
 	}
-	f := l.queue[0]
-	l.queue[0] = nil
-	l.queue = l.queue[1:]
-	return f
+	return l.queue.next()
 }
 
 func (o *Outbox) done(f *flight) {
