@@ -64,6 +64,9 @@ type SMTPConfig struct {
 
 	// MaxConns bounds the connections open at once: 4.
 	MaxConns int
+	// MinConns are opened as soon as a mail has none, and kept as long as MaxIdle: 4, or MaxConns where that is less. The others
+	// are opened for mails that wait, and end soon after the backlog.
+	MinConns int
 	// MaxMails bounds the mails over one connection: 100.
 	MaxMails int
 	// MaxIdle is how long a connection is kept without work: 30 s.
@@ -91,6 +94,9 @@ func (c SMTPConfig) String() string {
 	}
 	if c.MaxConns != 0 && c.MaxConns != defaultConns {
 		query.Set("conns", strconv.Itoa(c.MaxConns))
+	}
+	if c.MinConns != 0 && c.MinConns != c.defaultMin() {
+		query.Set("conns_min", strconv.Itoa(c.MinConns))
 	}
 	u.RawQuery = query.Encode()
 	if c.Username == "" {
@@ -128,12 +134,21 @@ func (c SMTPConfig) filled() SMTPConfig {
 	orElse(&c.CommandTimeout, 30*time.Second)
 	orElse(&c.DotTimeout, 10*time.Minute)
 	orElse(&c.MaxConns, defaultConns)
+	orElse(&c.MinConns, c.defaultMin())
 	orElse(&c.MaxMails, 100)
 	orElse(&c.MaxIdle, 30*time.Second)
 	if c.Dial == nil {
 		c.Dial = new(net.Dialer).DialContext
 	}
 	return c
+}
+
+// defaultMin is MinConns where it is not given.
+func (c SMTPConfig) defaultMin() int {
+	if c.MaxConns == 0 {
+		return defaultConns
+	}
+	return min(defaultConns, c.MaxConns)
 }
 
 func orElse[T comparable](field *T, value T) {
@@ -158,8 +173,10 @@ func (c SMTPConfig) check() error {
 		return problem("smtp: user name and password go together")
 	case c.Username != "" && c.TLS == TLSNone && !loopback(c.Host):
 		return problem("smtp: a password with tls=none would cross the network in the clear")
-	case c.MaxConns < 1 || c.MaxMails < 1:
+	case c.MaxConns < 1 || c.MaxMails < 1 || c.MinConns < 1:
 		return problem("smtp: limits must be positive")
+	case c.MinConns > c.MaxConns:
+		return problem("smtp: conns_min is more than conns")
 	case c.DialTimeout < 0 || c.CommandTimeout < 0 || c.DotTimeout < 0 || c.MaxIdle < 0:
 		return problem("smtp: durations must be positive")
 	}

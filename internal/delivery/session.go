@@ -28,6 +28,8 @@ type session struct {
 	lines []byte
 	// expiry closes the session while it is kept without work.
 	expiry *time.Timer
+	// idleSince is when it was used last.
+	idleSince time.Time
 }
 
 // open dials, greets, encrypts and logs in. Cancelling ctx closes the socket.

@@ -87,13 +87,18 @@ func (s *SMTP) deliver(ctx context.Context, mail *rendered) (Receipt, *Error) {
 }
 
 func (s *SMTP) transfer(ctx context.Context, mail *rendered) (reply, *Error) {
-	if kept := s.pool.take(); kept != nil {
+	kept, fail := s.pool.take(ctx)
+	if fail != nil {
+		s.pool.leave()
+		return reply{}, fail
+	}
+	if kept != nil {
 		answer, usable, fail := kept.deliver(ctx, mail)
 		if fail == nil || ctx.Err() != nil || !wornOut(fail) {
 			s.pool.release(kept, usable)
 			return answer, fail
 		}
-		kept.cut()
+		kept.cut() // the fresh one takes its place
 		s.pool.dropIdle()
 	}
 	return s.sendFresh(ctx, mail)
@@ -103,7 +108,7 @@ func (s *SMTP) transfer(ctx context.Context, mail *rendered) (reply, *Error) {
 func (s *SMTP) sendFresh(ctx context.Context, mail *rendered) (reply, *Error) {
 	fresh, fail := open(ctx, s.config)
 	if fail != nil {
-		s.pool.leave()
+		s.pool.failed()
 		return reply{}, fail
 	}
 	answer, usable, fail := fresh.deliver(ctx, mail)

@@ -16,7 +16,7 @@ import (
 // The scheme is smtp (STARTTLS, port 587) or smtps (TLS from the first byte, port 465). tls is required
 // (the default), opportunistic or none (the default on loopback hosts); it has no place with smtps. ca is a PEM file
 // that takes the place of the system's authorities. hello is our name in EHLO. conns is how many connections may be open
-// at once, 1 to 100. Characters of user and password that
+// at once, 1 to 100, and conns_min how many are opened without a backlog. Characters of user and password that
 // have a meaning in URLs are written as %XX. Errors never quote the URL, it holds the password.
 func ParseURL(text string) (SMTPConfig, error) {
 	u, err := url.Parse(text)
@@ -82,11 +82,15 @@ func (c *SMTPConfig) readParameters(u *url.URL) error {
 		case "hello":
 			c.Hello = values[0]
 		case "conns":
-			if c.MaxConns, err = strconv.Atoi(values[0]); err != nil || c.MaxConns < 1 || c.MaxConns > maxConns {
+			if c.MaxConns, err = readConns(values[0]); err != nil {
 				return problem("smtp URL: conns is not within 1 to 100")
 			}
+		case "conns_min":
+			if c.MinConns, err = readConns(values[0]); err != nil {
+				return problem("smtp URL: conns_min is not within 1 to 100")
+			}
 		default:
-			return problem("smtp URL: unknown parameter (known: tls, ca, hello, conns)")
+			return problem("smtp URL: unknown parameter (known: tls, ca, hello, conns, conns_min)")
 		}
 	}
 	if c.RootCAs, err = readCA(query.Get("ca")); err != nil {
@@ -94,6 +98,14 @@ func (c *SMTPConfig) readParameters(u *url.URL) error {
 	}
 	c.TLS, err = policyOf(u.Scheme, query, c.Host)
 	return err
+}
+
+func readConns(text string) (int, error) {
+	n, err := strconv.Atoi(text)
+	if err == nil && (n < 1 || n > maxConns) {
+		err = strconv.ErrRange
+	}
+	return n, err
 }
 
 func policyOf(scheme string, query url.Values, host string) (TLSPolicy, error) {

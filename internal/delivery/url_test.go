@@ -22,6 +22,8 @@ func TestParseURL(t *testing.T) {
 		"smtp://u:p@mail.example?hello=codes.example":    {Host: "mail.example", Username: "u", Password: "p", Hello: "codes.example"},
 		"smtp://mail.example?conns=1":                    {Host: "mail.example", MaxConns: 1},
 		"smtp://mail.example?conns=100":                  {Host: "mail.example", MaxConns: 100},
+		"smtp://mail.example?conns=9&conns_min=9":        {Host: "mail.example", MaxConns: 9, MinConns: 9},
+		"smtp://mail.example?conns_min=1":                {Host: "mail.example", MinConns: 1},
 		"smtp://u%40x:p%2Fq%3A%2C@mail.example":          {Host: "mail.example", Username: "u@x", Password: "p/q:,"},
 		"smtps://mail.example":                           {Host: "mail.example", TLS: delivery.TLSImplicit},
 		"smtp://mail.example?tls=opportunistic":          {Host: "mail.example", TLS: delivery.TLSOpportunistic},
@@ -46,7 +48,7 @@ func TestParseURL(t *testing.T) {
 
 // fieldsOf takes the fields that a URL sets, with the password, past the masking String.
 func fieldsOf(c delivery.SMTPConfig) []any {
-	return []any{c.Host, c.Port, c.TLS, c.Username, c.Password, c.Hello, c.RootCAs != nil, c.MaxConns}
+	return []any{c.Host, c.Port, c.TLS, c.Username, c.Password, c.Hello, c.RootCAs != nil, c.MaxConns, c.MinConns}
 }
 
 func TestParseURLRefuses(t *testing.T) {
@@ -75,6 +77,10 @@ func TestParseURLRefuses(t *testing.T) {
 		"smtp://mail.example?conns=0":                         "conns",
 		"smtp://mail.example?conns=101":                       "conns",
 		"smtp://mail.example?conns=":                          "conns",
+		"smtp://mail.example?conns_min=0":                     "conns_min",
+		"smtp://mail.example?conns_min=x":                     "conns_min",
+		"smtp://mail.example?conns=2&conns_min=3":             "conns_min is more",
+		"smtp://mail.example?conns_min=5":                     "conns_min is more",
 		"smtp://mail.example?ca=missing.pem":                  "ca:",
 		"smtp://user@mail.example":                            "go together",
 		"smtp://:" + secret + "@mail.example":                 "go together",
