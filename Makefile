@@ -14,6 +14,8 @@ TIMEOUT ?= 20m
 # called under a lock of database/sql, or with values that the caller alone holds. A module that uses generic code of the standard
 # library must not be in this list: the linker keeps one copy for the program, and took that of sync.Map without the detector.
 UNRACED := modernc.org/sqlite modernc.org/sqlite/lib modernc.org/libc modernc.org/memory golang.org/x/crypto/argon2 golang.org/x/crypto/blake2b
+# Nor on the model checker, which is one goroutine, alone in its test binary, and four times slower with the detector.
+UNRACED += sendcode/internal/simulate/interleave
 RACE := -race $(foreach m,$(UNRACED),"-gcflags=$(m)=-race=false -d=checkptr=0")
 # A program under the race detector sleeps for a second before it exits, unless GORACE says otherwise, and tests run many of them.
 # The packages whose tests take longest, which begin first: the last to end would otherwise run alone.

@@ -73,8 +73,9 @@ var edges = map[string]string{
 		"internal/feedback internal/gates internal/jobs internal/keyring internal/message internal/outbox internal/parts internal/policy " +
 		"internal/proof internal/recipient internal/refusals internal/support internal/vault internal/verification " +
 		"internal/verification/verificationtest templates",
-	"internal/delivery/smtptest": "",
-	"internal/openid/openidtest": "",
+	"internal/simulate/interleave": "",
+	"internal/delivery/smtptest":   "",
+	"internal/openid/openidtest":   "",
 	"internal/ui/uitest": "quota internal/api internal/store internal/keyring internal/recipient internal/server internal/ui " +
 		"internal/verification internal/code internal/parts",
 	"tools/bench":       "internal/parts internal/app internal/config",
@@ -109,18 +110,19 @@ var extraInTests = map[string]string{
 	"internal/house": "internal/config",
 	"internal/ui":    "internal/app internal/config", // one test goes the whole way over the program itself
 	// The use cases and what works beside them are tested together, over internal/verification/rig.
-	"internal/verification":   "internal/store/gate internal/store/sqlite internal/outbox internal/feedback internal/jobs internal/support internal/keyring internal/delivery internal/delivery/sms",
-	"internal/outbox":         "internal/verification internal/support internal/feedback internal/jobs internal/gates",
-	"internal/gates":          "internal/store/sqlite internal/verification internal/outbox internal/recipient",
-	"internal/jobs":           "internal/store/sqlite internal/verification internal/recipient internal/delivery internal/delivery/sms",
-	"internal/feedback":       "internal/store/sqlite internal/verification",
-	"internal/support":        "internal/store/sqlite internal/gates internal/outbox internal/delivery",
-	"internal/store/postgres": "internal/store/sqlite",                                                                           // the model of random schedules
-	"internal/webhook":        "internal/store/sqlite",                                                                           // its faults
-	"internal/admin":          "internal/store/sqlite internal/message internal/delivery templates internal/code internal/vault", // what is shown of them
-	"internal/api":            "internal/keyring internal/message internal/delivery templates internal/vault internal/policy",    // fuzzed over the real use cases
-	"tools/drill":             "internal/app internal/config internal/recipient tools/rows",
-	"tools/up":                "internal/config",
+	"internal/verification":        "internal/store/gate internal/store/sqlite internal/outbox internal/feedback internal/jobs internal/support internal/keyring internal/delivery internal/delivery/sms",
+	"internal/simulate/interleave": "quota internal/recipient internal/store internal/store/gate internal/verification", // decide in its model
+	"internal/outbox":              "internal/verification internal/support internal/feedback internal/jobs internal/gates",
+	"internal/gates":               "internal/store/sqlite internal/verification internal/outbox internal/recipient",
+	"internal/jobs":                "internal/store/sqlite internal/verification internal/recipient internal/delivery internal/delivery/sms",
+	"internal/feedback":            "internal/store/sqlite internal/verification",
+	"internal/support":             "internal/store/sqlite internal/gates internal/outbox internal/delivery",
+	"internal/store/postgres":      "internal/store/sqlite",                                                                           // the model of random schedules
+	"internal/webhook":             "internal/store/sqlite",                                                                           // its faults
+	"internal/admin":               "internal/store/sqlite internal/message internal/delivery templates internal/code internal/vault", // what is shown of them
+	"internal/api":                 "internal/keyring internal/message internal/delivery templates internal/vault internal/policy",    // fuzzed over the real use cases
+	"tools/drill":                  "internal/app internal/config internal/recipient tools/rows",
+	"tools/up":                     "internal/config",
 }
 
 // modules says which packages may use a module of somebody else's, so that

@@ -1,0 +1,128 @@
+package interleave
+
+import (
+	"flag"
+	"testing"
+)
+
+var commits = flag.Uint("interleave.commits", 1, "how many commits fail or lose their answer")
+
+// setups are what is explored in full.
+func setups() map[string]setup {
+	once := faults{flushes: 1, kills: 1, commits: uint8(*commits), delays: 1}
+	two := setup{limit: 1, tries: 5, sends: 2, checks: 1, replies: []reply{accepts}, faults: once}
+	both, refused := two, two
+	both.limit, refused.replies = 2, []reply{refuses}
+	one := setup{limit: 1, tries: 5, sends: 1, looks: 1, replies: []reply{accepts, refuses, breaks, delays}, faults: once}
+	looks := one
+	looks.looks, looks.replies = 2, []reply{accepts}
+	checks := setup{limit: 1, tries: 2, sends: 1, checks: 2, replies: []reply{accepts}, faults: once}
+	try := checks
+	try.tries = 1
+	return map[string]setup{
+		"two sends, one a minute":     two,
+		"two sends, two a minute":     both,
+		"two sends, refused for good": refused,
+		"one send, any reply, a look": one,
+		"one send, two looks":         looks,
+		"two checks":                  checks,
+		"two checks, one try":         try,
+	}
+}
+
+func TestEveryInterleaving(t *testing.T) {
+	for name, s := range setups() {
+		t.Run(name, func(t *testing.T) {
+			x, wrong := s.machine().explore()
+			t.Logf("%d states, %d transitions, %d at rest", len(x.onPath), x.transitions, x.rests)
+			if wrong != "" {
+				t.Error(story(s.machine().shortest()))
+			}
+		})
+	}
+}
+
+// Each property is broken by a model that lacks a safeguard, and so is each that has an exception without it. The paths are short.
+func TestBrokenModels(t *testing.T) {
+	const one, two, refused, reply, checks, try = "two sends, one a minute", "two sends, two a minute", "two sends, refused for good",
+		"one send, any reply, a look", "two checks", "two checks, one try"
+	broken := map[string]bool{}
+	for _, c := range []struct {
+		broken  mutation
+		without exception
+		setup   string
+		want    string
+		steps   int
+	}{
+		{noSecondGate, "", one, overPolicy, 5},
+		{noUndo, "", one, leaked, 8},
+		{noTombstone, "", refused, leaked, 9},
+		{refundByCount, "", refused, givenAway, 7},
+		{refundInMemory, "", refused, leaked, 5},
+		{refundInDoubt, "", reply, uncounted, 8},
+		{noDoubt, "", reply, uncounted, 8},
+		{noLease, "", one, doubled, 5},
+		{anyAttempt, "", reply, doubled, 11},
+		{unknownRepeated, "", reply, doubled, 7},
+		{newMessageID, "", one, changed, 7},
+		{failureAccepted, "", one, lost, 3},
+		{noSettlement, "", one, leaked, 2},
+		{uncertainGivenBack, "", one, givenAway, 4},
+		{settledAtOnce, "", one, givenAway, 5},
+		{comparedFirst, "", try, overCompared, 4},
+		{approvedAgain, "", checks, overApproved, 7},
+		{unknownFailed, "", reply, untrue, 4},
+		{leaseIgnored, "", one, stuck, 4},
+		{refundOnce, "", refused, kept, 6},
+		{limiterAlone, "", two, shortWait, 5},
+		{noCompletion, "", reply, shortLook, 3},
+		{nothing, lostBetween, reply, shortLook, 6},
+		{nothing, markedLate, reply, shortLook, 6},
+		{nothing, lostTombstones, refused, leaked, 10},
+	} {
+		broken[c.want] = true
+		t.Run(string(c.broken)+string(c.without), func(t *testing.T) {
+			s := setups()[c.setup]
+			s.broken, s.without = c.broken, c.without
+			path, wrong := s.machine().shortest()
+			t.Log(story(path, wrong))
+			if wrong != c.want || len(path) != c.steps {
+				t.Errorf("%q after %d steps, want %q after %d", wrong, len(path), c.want, c.steps)
+			}
+		})
+	}
+	for _, p := range properties {
+		if !broken[p.name] {
+			t.Errorf("no model breaks this property: %s", p.name)
+		}
+	}
+}
+
+// mutation is what a broken model does otherwise.
+type mutation string
+
+const (
+	nothing            mutation = ""
+	noSecondGate       mutation = "Begin does not count"
+	noUndo             mutation = "a send that the log refuses stays in the limiter"
+	noTombstone        mutation = "a refund leaves no tombstone"
+	refundByCount      mutation = "a repeated refund takes another event"
+	refundInMemory     mutation = "Finish does not write that a refund is due"
+	refundInDoubt      mutation = "Finish refunds what is in doubt"
+	noDoubt            mutation = "TakeOver puts nothing in doubt"
+	noLease            mutation = "TakeOver does not wait for the lease"
+	anyAttempt         mutation = "Finish and Postpone do not compare the attempt"
+	unknownRepeated    mutation = "an unknown outcome is sent again"
+	newMessageID       mutation = "each attempt has a Message-ID of its own"
+	failureAccepted    mutation = "a failed commit is answered 202"
+	noSettlement       mutation = "an uncertain commit is forgotten"
+	uncertainGivenBack mutation = "an uncertain commit is taken for a failed one"
+	settledAtOnce      mutation = "an uncertain commit is looked up once"
+	comparedFirst      mutation = "a code is compared before the try is counted"
+	approvedAgain      mutation = "Approve approves what is approved"
+	unknownFailed      mutation = "an unknown outcome is called failed"
+	leaseIgnored       mutation = "TakeOver takes queued rows alone"
+	refundOnce         mutation = "a refund is not repeated"
+	limiterAlone       mutation = "a 202 has the waits of the limiter alone"
+	noCompletion       mutation = "answers are not completed from the log"
+)
