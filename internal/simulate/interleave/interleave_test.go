@@ -16,17 +16,23 @@ func setups() map[string]setup {
 	one := setup{limit: 1, tries: 5, sends: 1, looks: 1, replies: []reply{accepts, refuses, breaks, delays}, faults: once}
 	looks := one
 	looks.looks, looks.replies = 2, []reply{accepts}
+	key := two
+	key.keyed, key.checks, key.looks = true, 0, 1
+	keys := key
+	keys.limit = 2
 	checks := setup{limit: 1, tries: 2, sends: 1, checks: 2, replies: []reply{accepts}, faults: once}
 	try := checks
 	try.tries = 1
 	return map[string]setup{
-		"two sends, one a minute":     two,
-		"two sends, two a minute":     both,
-		"two sends, refused for good": refused,
-		"one send, any reply, a look": one,
-		"one send, two looks":         looks,
-		"two checks":                  checks,
-		"two checks, one try":         try,
+		"two sends, one a minute":               two,
+		"two sends, two a minute":               both,
+		"two sends, refused for good":           refused,
+		"one send, any reply, a look":           one,
+		"one send, two looks":                   looks,
+		"one send and its repeat, two a minute": keys,
+		"one send and its repeat":               key,
+		"two checks":                            checks,
+		"two checks, one try":                   try,
 	}
 }
 
@@ -44,8 +50,8 @@ func TestEveryInterleaving(t *testing.T) {
 
 // Each property is broken by a model that lacks a safeguard, and so is each that has an exception without it. The paths are short.
 func TestBrokenModels(t *testing.T) {
-	const one, two, refused, reply, checks, try = "two sends, one a minute", "two sends, two a minute", "two sends, refused for good",
-		"one send, any reply, a look", "two checks", "two checks, one try"
+	const one, two, refused, reply, checks, try, key, keys = "two sends, one a minute", "two sends, two a minute", "two sends, refused for good",
+		"one send, any reply, a look", "two checks", "two checks, one try", "one send and its repeat", "one send and its repeat, two a minute"
 	broken := map[string]bool{}
 	for _, c := range []struct {
 		broken  mutation
@@ -78,6 +84,9 @@ func TestBrokenModels(t *testing.T) {
 		{noCompletion, "", reply, shortLook, 3},
 		{nothing, lostBetween, reply, shortLook, 6},
 		{nothing, markedLate, reply, shortLook, 6},
+		{ownID, "", keys, sentTwice, 8},
+		{nothing, repeated, keys, givenAway, 8},
+		{nothing, givenBackLate, keys, givenAway, 12},
 		{nothing, lostTombstones, refused, leaked, 10},
 	} {
 		broken[c.want] = true
@@ -124,5 +133,6 @@ const (
 	leaseIgnored       mutation = "TakeOver takes queued rows alone"
 	refundOnce         mutation = "a refund is not repeated"
 	limiterAlone       mutation = "a 202 has the waits of the limiter alone"
+	ownID              mutation = "a claim that lapsed gives the next request an ID of its own"
 	noCompletion       mutation = "answers are not completed from the log"
 )

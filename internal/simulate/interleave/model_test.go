@@ -9,6 +9,7 @@ type setup struct {
 	sends   int     // requests of one holder for one recipient
 	looks   int     // requests for the quota
 	checks  int     // of a code that has arrived
+	keyed   bool    // B is A again, with the same Idempotency-Key
 	replies []reply // that the mail server may give
 	faults  faults  // that may happen
 	broken  mutation
@@ -104,9 +105,9 @@ func (x *expansion) flush() {
 	s := x.from
 	s.left.flushes--
 	s.seen.flushed = true
-	for i, q := range s.requests {
+	for _, q := range s.requests {
 		if q.pc == beginning || q.parked == beginning {
-			s.seen.lostEvent = s.seen.lostEvent.with(i)
+			s.seen.lostEvent = s.seen.lostEvent.with(int(q.send))
 		}
 		if q.pc == restoring || q.parked == restoring {
 			s.seen.unread |= all &^ q.read
@@ -150,13 +151,13 @@ func (x *expansion) kill() {
 // abandon ends a request whose process was killed.
 func (s *state) abandon(i int) {
 	q := &s.requests[i]
-	if q.pc == beginning || q.pc == overruled || q.settle != settled {
-		s.seen.abandoned = s.seen.abandoned.with(i)
+	if q.pc == taking || q.pc == beginning || q.pc == overruled || q.settle != settled {
+		s.seen.abandoned = s.seen.abandoned.with(int(q.send))
 	}
 	if q.settle = settled; !q.pc.underWay() {
 		return
 	}
-	if q.pc != reading {
+	if q.pc != reading && q.parked == idle {
 		q.parked = q.pc
 	}
 	q.pc = ended
@@ -183,6 +184,7 @@ func (x *expansion) passTime() {
 		s.rows[i].logged = s.rows[i].logged.older()
 	}
 	s.limiter = s.limiter.older()
+	s.claim.lapsed = s.claim.made
 	switch {
 	case waited:
 		x.due(s, "Half a minute passes", 0, 0)

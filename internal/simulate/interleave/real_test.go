@@ -2,6 +2,7 @@ package interleave
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"reflect"
 	"time"
@@ -72,6 +73,7 @@ type question struct {
 type answer struct {
 	limiter
 	admitted   bool
+	refunded   bool // ErrRefunded
 	incomplete bool
 	wait       time.Duration
 }
@@ -82,8 +84,8 @@ func (m *model) ask(l limiter, c call) answer {
 	if known {
 		return a
 	}
-	admitted, after := m.call(l, c)
-	a.limiter, a.admitted = m.apply(l, c, admitted), admitted
+	admitted, after, err := m.call(l, c)
+	a.limiter, a.admitted, a.refunded = m.apply(l, c, admitted), admitted, errors.Is(err, quota.ErrRefunded)
 	applied, _ := m.memory(a.limiter).Peek(context.Background(), m.request(0))
 	if m.broken == nothing && !(reflect.DeepEqual(after.Rules, applied.Rules) && reflect.DeepEqual(after.Incomplete, applied.Incomplete)) {
 		panic(fmt.Sprintf("%+v of %+v leaves\n%+v, not\n%+v", c, l, after, applied))
@@ -101,8 +103,8 @@ func (m *model) request(i int) quota.Request {
 }
 
 // call makes the call, and a Peek after it.
-func (m *model) call(l limiter, c call) (admitted bool, after quota.Decision) {
-	memory, ctx, err := m.memory(l), context.Background(), error(nil)
+func (m *model) call(l limiter, c call) (admitted bool, after quota.Decision, err error) {
+	memory, ctx := m.memory(l), context.Background()
 	switch i := int(c.send); c.op {
 	case take:
 		after, err = memory.Take(ctx, m.request(i))
@@ -114,19 +116,14 @@ func (m *model) call(l limiter, c call) (admitted bool, after quota.Decision) {
 	case restore:
 		err = memory.Restore(ctx, quota.History{Bucket: bucket, Keep: window, Life: life, Events: c.events.events()})
 	}
-	if err == nil {
-		after, err = memory.Peek(ctx, m.request(0))
-	}
-	if err != nil {
-		panic(err)
-	}
-	return admitted, after
+	after, _ = memory.Peek(ctx, m.request(0))
+	return admitted, after, err
 }
 
 // apply is the bucket that the call leaves.
 func (m *model) apply(l limiter, c call, admitted bool) limiter {
 	switch i := c.send; {
-	case admitted:
+	case admitted && l.events[i] == never:
 		l.events[i] = fresh
 	case c.op == refund:
 		if m.broken == refundByCount && l.events[i] == never {

@@ -10,6 +10,9 @@ func (x *expansion) request(i int) {
 	switch q.pc {
 	case idle:
 		x.start(i)
+	case taking:
+		x.take(&s, i)
+		x.due(s, calls[taking], int(q.send), int(q.at))
 	case beginning:
 		x.begin(i, int(q.at))
 	case reading:
@@ -18,112 +21,152 @@ func (x *expansion) request(i int) {
 		x.due(s, "Replica {replica} reads the history in the log", i, int(q.at))
 	case overruled, syncRefused, syncAdmitted, restoring:
 		x.sync(&s, i, q.pc)
-		x.due(s, calls[q.pc], i, int(q.at))
+		x.due(s, calls[q.pc], int(q.send), int(q.at))
+	case releasing:
+		x.release(i)
 	}
 	if q.parked != idle {
-		s = x.from
-		s.requests[i].parked = idle
-		if q.parked == beginning {
-			x.write(&s, i)
-		} else {
-			x.change(&s, i, q.parked)
-		}
-		x.may(s, calls[q.parked]+", late", i, int(q.at))
+		x.arrive(i, q.parked)
 	}
 }
 
 var calls = map[pc]string{
+	taking:       "Replica {replica} takes send {send} in the limiter",
 	beginning:    "Replica {replica} writes send {send} into the log",
 	overruled:    "Replica {replica} takes send {send}, which the log refused, out of the limiter",
 	syncRefused:  "Replica {replica} records the history of the log in the limiter and refuses send {send}",
 	syncAdmitted: "Replica {replica} records the history of the log in the limiter and answers 202 to send {send}",
 	restoring:    "Replica {replica} restores that history in the limiter as complete, and answers",
+	releasing:    "Replica {replica} releases the Idempotency-Key",
 }
 
-// start is the first call: Take in Gate.TakeSend for a send, Peek in Gate.Look for a look. The send that comes first is called A.
+// arrive makes a parked call, whose answer is lost.
+func (x *expansion) arrive(i int, at pc) {
+	s := x.from
+	q := &s.requests[i]
+	switch q.parked = idle; at {
+	case taking:
+		s.limiter = x.ask(s.limiter, call{op: take, send: q.send}).limiter
+	case beginning:
+		x.write(&s, i)
+	case releasing:
+		s.free(q)
+	default:
+		x.change(&s, i, at)
+	}
+	x.may(s, calls[at]+", late", int(q.send), int(q.at))
+}
+
+// start is the first call of a request. The send that comes first is called A.
 func (x *expansion) start(i int) {
 	if i == 1 && x.from.requests[0].pc == idle {
 		return
 	}
-	c, text := call{op: take, send: int8(i)}, "Replica {replica} takes send {send} in the limiter"
-	if i >= sends {
-		c, text = call{op: peek}, "Replica {replica} looks at the limiter"
-	}
 	for _, r := range x.reachable(i) {
 		s := x.from
-		a := x.ask(s.limiter, c)
 		q := &s.requests[i]
 		_, q.before = s.logged()
-		s.limiter, q.at, q.met = a.limiter, int8(r), a.events
-		switch {
-		case a.admitted:
-			q.pc = beginning
-		case a.incomplete && x.broken != noCompletion:
-			q.pc = reading // Gate.Complete
+		switch q.at, q.send = int8(r), int8(i); {
+		case i >= sends:
+			x.look(&s, i, x.ask(s.limiter, call{op: peek}))
+			x.may(s, "Replica {replica} looks at the limiter", i, r)
+		case x.keyed:
+			x.claim(s, i)
 		default:
-			x.answer(&s, i, ended, a.wait)
+			x.take(&s, i)
+			x.may(s, calls[taking], i, r)
 		}
-		x.may(s, text, i, r)
 	}
+}
+
+// take is Gate.TakeSend.
+func (x *expansion) take(s *state, i int) {
+	q := &s.requests[i]
+	if a := s.limiter.events[q.send]; a != never && a != fresh {
+		s.seen.earlier = s.seen.earlier.with(int(q.send))
+	}
+	a := x.ask(s.limiter, call{op: take, send: q.send})
+	switch s.limiter, q.met = a.limiter, a.events; {
+	case a.admitted:
+		q.pc = beginning
+	case a.refunded:
+		x.answer(s, i, ended, window) // a 503 has no waits
+	default:
+		x.look(s, i, a)
+	}
+}
+
+// look is the end of Gate.Look, and of a Take that the limiter refused: Gate.Complete, where that is called for.
+func (x *expansion) look(s *state, i int, a answer) {
+	if a.incomplete && x.broken != noCompletion {
+		s.requests[i].pc = reading
+		return
+	}
+	x.answer(s, i, ended, a.wait)
 }
 
 // begin is store.Begin, and what Service.decide makes of its answer.
 func (x *expansion) begin(i, r int) {
-	s := x.from
+	s, text := x.from, calls[beginning]
 	q := &s.requests[i]
-	admitted, history := x.write(&s, i)
+	admitted, repeated, history := x.write(&s, i)
 	q.read = history
-	logged, limited := x.explain(s.ages(history.with(i))), x.explain(q.met)
+	logged, limited := x.explain(s.ages(history.with(int(q.send)))), x.explain(q.met)
 	switch {
-	case !admitted && x.broken == noUndo:
-		q.pc = syncRefused
+	case repeated:
+		text = "Replica {replica} finds send {send} in the log, and answers 202"
+		x.answer(&s, i, accepted, window) // replay looks again
 	case !admitted:
-		q.pc = overruled
-	case x.broken == limiterAlone:
-		x.deliver(&s, i, r)
-		x.answer(&s, i, accepted, limited.RetryAfter)
-	case logged.Used > limited.Used || logged.RetryAfter > limited.RetryAfter: // lacks, in Gate.Agreed
+		q.pc, text = overruled, "The log refuses send {send} from replica {replica}"
+		if x.broken == noUndo {
+			q.pc = syncRefused
+		}
+	case x.broken != limiterAlone && (logged.Used > limited.Used || logged.RetryAfter > limited.RetryAfter): // lacks, in Gate.Agreed
 		q.pc = syncAdmitted
 	default:
-		x.deliver(&s, i, r)
-		x.answer(&s, i, accepted, max(logged.RetryAfter, limited.RetryAfter))
+		x.deliver(&s, int(q.send), r)
+		x.answer(&s, i, accepted, limited.RetryAfter)
 	}
-	x.due(s, map[bool]string{true: calls[beginning], false: "The log refuses send {send} from replica {replica}"}[admitted], i, r)
+	x.due(s, text, int(q.send), r)
 	x.beginFails(i, r)
 }
 
 // beginFails is a Begin that failed, and one whose connection broke: its commit may be done later, or never.
 func (x *expansion) beginFails(i, r int) {
 	s := x.from
-	s.requests[i] = request{pc: ended, at: int8(r), settle: giveBack}
-	if x.broken == failureAccepted {
-		s.requests[i].pc = accepted
+	q := &s.requests[i]
+	x.answer(&s, i, ended, window)
+	if q.settle = giveBack; x.broken == failureAccepted {
+		q.pc = accepted
 	}
-	x.mayFail(s, "The commit of send {send} fails, and replica {replica} answers 503", i, r)
-	settle := lookUp // SettleLater
+	x.mayFail(s, "The commit of send {send} fails, and replica {replica} answers 503", int(q.send), r)
+	q.forget, q.parked, q.settle = false, beginning, lookUp // SettleLater
 	switch x.broken {
 	case noSettlement:
-		settle = settled
+		q.settle = settled
 	case uncertainGivenBack:
-		settle = giveBack
+		q.settle = giveBack
 	}
-	s.requests[i] = request{pc: ended, at: int8(r), settle: settle, parked: beginning}
-	x.mayFail(s, "Replica {replica} loses its connection at the commit of send {send}, and answers 503", i, r)
+	x.mayFail(s, "Replica {replica} loses its connection at the commit of send {send}, and answers 503", int(q.send), r)
 }
 
 // write is the transaction of store.Begin.
-func (x *expansion) write(s *state, i int) (admitted bool, read set) {
-	f := facts{send: i, codes: s.codes}
+func (x *expansion) write(s *state, i int) (admitted, repeated bool, read set) {
+	send := int(s.requests[i].send)
+	if s.rows[send].status != unwritten {
+		return true, x.repeated(send), 0
+	}
+	f := facts{send: send, codes: s.codes}
 	f.logged, read = s.logged()
 	if x.broken == noSecondGate {
 		f.logged = ages{}
 	}
 	d := x.decide(f)
 	if d.admitted {
-		s.rows[i] = d.row
+		s.rows[send] = d.row
 		s.codes[d.row.code].exists, s.codes[d.row.code].sends = true, d.sends
 	}
-	return d.admitted, read
+	return d.admitted, false, read
 }
 
 // change is the call that changes the limiter, with the Peek that follows it.
@@ -132,7 +175,7 @@ func (x *expansion) change(s *state, i int, at pc) answer {
 	c := call{op: record, events: s.ages(read)}
 	switch at {
 	case overruled:
-		c = call{op: refund, send: int8(i)}
+		c = call{op: refund, send: s.requests[i].send}
 	case restoring:
 		c.op = restore
 		s.seen.lostEvent, s.seen.unread = s.seen.lostEvent&^read, s.seen.unread&^read
@@ -150,24 +193,27 @@ func (x *expansion) sync(s *state, i int, at pc) {
 	case overruled:
 		s.requests[i].pc = syncRefused
 	case syncAdmitted:
-		x.deliver(s, i, int(q.at))
-		x.answer(s, i, accepted, max(wait, x.explain(s.ages(q.read.with(i))).RetryAfter))
+		x.deliver(s, int(q.send), int(q.at))
+		x.answer(s, i, accepted, max(wait, x.explain(s.ages(q.read.with(int(q.send)))).RetryAfter))
 	default:
 		x.answer(s, i, ended, max(wait, x.explain(s.ages(q.read)).RetryAfter))
 	}
 }
 
-// answer ends a request. Its wait is compared with that of the log: of its own send, and of those that counted when the request
-// began and still do.
+// answer ends a request, but for the release of its key. Its wait is compared with that of the log: of its own send, and of those that
+// counted when the request began and still do.
 func (x *expansion) answer(s *state, i int, end pc, wait time.Duration) {
 	q := s.requests[i]
 	known := q.before
 	if end == accepted {
-		known = known.with(i)
+		known = known.with(int(q.send))
 	}
 	logged, _ := s.logged()
 	s.seen.shortWait = s.seen.shortWait || wait < x.explain(logged.of(known&^x.mayLack(s))).RetryAfter
-	s.requests[i] = request{pc: end, at: q.at}
+	s.requests[i] = request{pc: end, at: q.at, send: q.send}
+	if x.keyed && i < sends && end == ended {
+		s.requests[i].pc, s.requests[i].forget = releasing, true
+	}
 }
 
 // settle is the background work for a request that was answered 503: Outbox.flush and Outbox.settleUncertain.
@@ -175,10 +221,13 @@ func (x *expansion) settle(i int) {
 	s := x.from
 	q := &s.requests[i]
 	text := "Replica {replica} looks for the row of send {send}"
-	switch written := s.rows[i].status != unwritten; {
+	switch written := s.rows[q.send].status != unwritten; {
 	case q.settle == giveBack:
-		s.limiter, q.settle = x.ask(s.limiter, call{op: refund, send: int8(i)}).limiter, settled
+		s.limiter, q.settle = x.ask(s.limiter, call{op: refund, send: q.send}).limiter, settled
 		text = "Replica {replica} gives back in the limiter what send {send} took"
+		if other := s.requests[1-i]; other.send == q.send && other.pc >= beginning {
+			s.seen.tooLate = s.seen.tooLate.with(int(q.send))
+		}
 	case q.settle != lookUp && q.settle != overdue:
 		return
 	case written:
@@ -188,5 +237,5 @@ func (x *expansion) settle(i int) {
 	default:
 		q.settle = giveBack
 	}
-	x.due(s, text, i, int(q.at))
+	x.due(s, text, int(q.send), int(q.at))
 }

@@ -66,6 +66,7 @@ type state struct {
 	rows     [sends]row
 	codes    [sends]code // by the send that opened the verification
 	mails    [sends]mails
+	claim    claim
 	left     faults
 	seen     history
 }
@@ -75,6 +76,8 @@ type request struct {
 	pc     pc
 	parked pc   // a call that may still arrive: its process was killed, or its connection broke
 	at     int8 // its replica
+	send   int8 // the ID that it works under
+	forget bool // the claim, when it is released
 	before set  // sends that counted in the log when it began
 	read   set  // sends in the history that the log handed out to it
 	met    ages // the limiter's events once it had taken its own
@@ -86,17 +89,25 @@ type pc uint8
 
 const (
 	idle         pc = iota
+	taking          // Take, after a claim
 	beginning       // store.Begin
 	overruled       // Refund of its own event, after a refusal by the log
 	syncRefused     // Record of the log's history, before the refusal is answered
 	syncAdmitted    // Record of the log's history, before the 202
 	reading         // store.HistoryAt
 	restoring       // Restore of what was read, before the answer
+	releasing       // store.Release of the claim, before anything but a 202
 	accepted        // answered 202
 	ended           // answered anything else, or not at all
 )
 
 func (p pc) underWay() bool { return p > idle && p < accepted }
+
+// claim is the row of the Idempotency-Key that both sends carry.
+type claim struct {
+	made, lapsed bool // lapsed: its lease has ended
+	send         int8
+}
 
 // settlement is what an outbox still has to do about a request that was answered 503; see pendingSync and unsettled there.
 type settlement uint8
@@ -214,6 +225,8 @@ type history struct {
 	abandoned  set // by a process that was killed between the gates, or before it had given back what it took
 	lostRefund set // a flush took the tombstone
 	lostEvent  set // a flush came between Take and Begin
+	earlier    set // taken again, by a repeat of the request: the limiter keeps the first instant
+	tooLate    set // given back while a repeat of the request was past its Take
 	unread     set // a flush came between the reading of a history without it and the Restore
 	compared   [sends]uint8
 	approvals  [sends]uint8
@@ -244,7 +257,7 @@ func (s *state) ages(of set) (a ages) {
 func (s state) normal() state {
 	for i := range s.requests {
 		if q := &s.requests[i]; q.pc >= accepted && q.parked == idle && q.settle == settled {
-			*q = request{pc: q.pc}
+			*q = request{pc: q.pc, send: q.send}
 		}
 	}
 	for c := range s.checks {
