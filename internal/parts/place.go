@@ -33,8 +33,11 @@ type place struct {
 }
 
 // claim takes a free place with an empty directory.
-func claim() (*place, error) {
-	base, err := baseDir()
+func claim() (*place, error) { return claimIn(fastTempDir()) }
+
+// claimIn takes a free place whose directory is somewhere in parent.
+func claimIn(parent string) (*place, error) {
+	base, err := baseDirIn(parent)
 	if err != nil {
 		return nil, err
 	}
@@ -108,9 +111,11 @@ func sweep(base string) {
 // baseDir is one directory for each user, so that a place taken by one is not
 // swept by another. Every directory above it lets other users pass, as Postgres
 // does not run as root.
-func baseDir() (string, error) {
+func baseDir() (string, error) { return baseDirIn(fastTempDir()) }
+
+func baseDirIn(parent string) (string, error) {
 	uid := os.Getuid()
-	base := filepath.Join(fastTempDir(), "sendcode-parts-"+strconv.Itoa(uid))
+	base := filepath.Join(parent, "sendcode-parts-"+strconv.Itoa(uid))
 	if err := os.Mkdir(base, 0o755); err == nil {
 		err = os.Chmod(base, 0o755) // whatever the umask is
 		if err != nil {

@@ -41,6 +41,11 @@ type PostgresServer struct {
 // start where it has no deadline). The error is a *locate.Missing where Postgres is not
 // installed. The caller must Close it.
 func StartPostgres(ctx context.Context, settings ...string) (*PostgresServer, error) {
+	return StartPostgresIn(ctx, fastTempDir(), settings...)
+}
+
+// StartPostgresIn is StartPostgres with the cluster in a directory of parent, which every user must be able to reach.
+func StartPostgresIn(ctx context.Context, parent string, settings ...string) (*PostgresServer, error) {
 	bin, err := locate.Postgres().Find()
 	if err != nil {
 		return nil, err
@@ -49,7 +54,7 @@ func StartPostgres(ctx context.Context, settings ...string) (*PostgresServer, er
 	if err != nil {
 		return nil, err
 	}
-	place, err := claim()
+	place, err := claimIn(parent)
 	if err != nil {
 		return nil, err
 	}

@@ -206,3 +206,15 @@ func TestDamagedClusterIsMadeAnew(t *testing.T) {
 	}
 	use("a rebuild cut short")
 }
+
+func TestPostgresInADirectory(t *testing.T) {
+	parent := t.TempDir()
+	s, err := StartPostgresIn(t.Context(), parent)
+	if err != nil {
+		t.Skip(err) // not installed, or the directory can't be reached by the user that Postgres runs as
+	}
+	defer func() { closed(t, s.Close()) }()
+	if !strings.HasPrefix(s.data(), parent) || query(t, s.AdminURL(), "SELECT current_setting('data_directory')") != s.data() {
+		t.Errorf("the cluster is in %s", s.data())
+	}
+}
