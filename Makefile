@@ -28,8 +28,9 @@ LOSSES ?= 10000
 CODES ?= 10000000
 SEED ?= 0
 MUTANTS ?=
+BENCH_ROUNDS ?= 5
 
-.PHONY: help run test test-fast lint bench bench-admin drill microbench fuzz soak mutants up screenshots tools
+.PHONY: help run test test-fast lint bench bench-rows bench-hour bench-admin drill microbench fuzz soak mutants up screenshots tools
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -55,9 +56,14 @@ lint: ## gofmt, go vet, staticcheck, go.mod; where the network allows, govulnche
 	go mod verify
 	go run ./tools/outside
 
-bench: ## the limiter beside its rivals, and a whole send over HTTP against the floor under it; some three minutes
-	go test -run='^$$' -bench='Rivals|TakeBy' -timeout=10m ./quota
-	@go run ./tools/bench
+bench: ## a whole send over HTTP against floors under it, and the limiter beside its rivals, into docs/PERFORMANCE.md; some seven minutes (BENCH_ROUNDS=5)
+	@go run ./tools/bench -rounds=$(BENCH_ROUNDS) -write=docs/PERFORMANCE.md
+
+bench-rows: ## what a send costs on 1 and 10 million rows, into the same document; some fifteen minutes, and 20 GB of room
+	@go run ./tools/bench -rounds=$(BENCH_ROUNDS) -rows=1000000,10000000 -write=docs/PERFORMANCE.md
+
+bench-hour: ## an hour of sends with autovacuum, into the same document; 20 GB of room
+	@go run ./tools/bench -hour=1h -write=docs/PERFORMANCE.md
 
 bench-admin: ## what an administrator waits for with 1 and 10 million rows; some ten minutes, and 10 GB of room
 	@go run ./tools/benchadmin

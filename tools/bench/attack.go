@@ -6,25 +6,26 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"os"
-	"os/exec"
 	"runtime"
 	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"sendcode/tools/bench/report"
 )
 
-// honestRate is how many requests a second, each for somebody else, go on whether there is an attack or not.
+// honestRate is how many requests a second, each for another recipient, go on whether there is an attack or not.
 const honestRate = 100
 
-// isolate measures how long honest requests wait, in turn with and without somebody who asks for one recipient as often
-// as there is an answer. The attackers are a process of their own, on one processor.
-func (b *rig) isolate(ctx context.Context, out io.Writer, service contender, p plan) error {
-	var quiet, attacked []result
-	refused, attacks := 0, 0
+// measureAttack measures how long honest requests wait, by turns with and without callers that ask for one recipient as often as
+// they are answered. The attackers are a process of their own, on one processor.
+func (b *rig) measureAttack(ctx context.Context, p plan, r *report.Results) error {
+	service := b.contender(report.Ours)
+	a := report.Attack{Attackers: p.attackers, Honest: honestRate}
+	attacks := 0
 	for round := range p.rounds + 1 { // the first one warms up
 		still, n, err := b.honest(ctx, service, p.length)
 		if err != nil {
@@ -40,55 +41,21 @@ func (b *rig) isolate(ctx context.Context, out io.Writer, service contender, p p
 			return err
 		}
 		if round > 0 {
-			quiet, attacked = append(quiet, result{answers: still}), append(attacked, result{answers: under})
-			refused, attacks = refused+n+m, attacks+made
+			a.Quiet, a.Beside = append(a.Quiet, still...), append(a.Beside, under...)
+			a.Refused, attacks = a.Refused+n+m, attacks+made
 		}
 	}
-	rate := float64(attacks) / (float64(p.rounds) * p.length.Seconds())
-	fmt.Fprintf(out, "\nIsolation: %d honest requests/s, each for somebody else, beside %d attackers on one recipient (%.0f requests/s)\n",
-		honestRate, p.attackers, rate)
-	fmt.Fprintf(out, "             quiet    attacked  ratio\n")
-	for _, q := range []float64{.5, .99} {
-		still, under := quantile(quiet, q), quantile(attacked, q)
-		fmt.Fprintf(out, "  p%-4.0f %11s %11s  %5.2f\n", q*100, ms(still), ms(under), float64(under)/float64(still))
-	}
-	fmt.Fprintf(out, "  %d honest requests refused\n", refused)
+	a.Rate = float64(attacks) / (float64(p.rounds) * p.length.Seconds())
+	r.Attack = a
 	return nil
 }
 
-// honest asks at a fixed rate, also when answers take long: a request's wait begins when it was due.
 func (b *rig) honest(ctx context.Context, service contender, length time.Duration) (waits []time.Duration, refused int, err error) {
-	idle := make(chan *caller, honestRate*int(settle/time.Second))
-	var mu sync.Mutex
-	var failures []error
-	var all sync.WaitGroup
-	began := time.Now()
-	for n := 0; ctx.Err() == nil && time.Since(began) < length; n++ {
-		due := began.Add(time.Duration(n) * time.Second / honestRate)
-		<-time.After(time.Until(due))
-		all.Go(func() {
-			c := &caller{base: service.base}
-			select {
-			case c = <-idle:
-			default:
-			}
-			status, _, err := c.askFor(fmt.Sprintf("someone-%d@example.com", b.recipients.Add(1)))
-			wait := time.Since(due)
-			idle <- c
-			mu.Lock()
-			defer mu.Unlock()
-			if waits = append(waits, wait); err != nil {
-				failures = append(failures, err)
-			} else if status != http.StatusAccepted {
-				refused++
-			}
-		})
+	samples, refused, err := b.paced(ctx, service, honestRate, length)
+	for _, s := range samples {
+		waits = append(waits, s.answered.Sub(s.asked))
 	}
-	all.Wait()
-	for range len(idle) {
-		(<-idle).close()
-	}
-	return waits, refused, errors.Join(append(failures, ctx.Err())...)
+	return waits, refused, err
 }
 
 // attackCommand makes this program the attackers, until its input ends; then it prints how often they were answered.
@@ -96,25 +63,24 @@ const attackCommand = "attack"
 
 // attack starts the attackers. What stops them says how many requests they made.
 func (b *rig) attack(service contender, attackers int) (stop func() (int, error), err error) {
-	self, err := os.Executable()
+	cmd, err := self(attackCommand, service.base, strconv.Itoa(attackers))
 	if err != nil {
 		return nil, err
 	}
-	cmd := exec.Command(self, attackCommand, service.base, strconv.Itoa(attackers))
-	input, err := cmd.StdinPipe()
+	c, err := b.start("attackers", cmd)
 	if err != nil {
-		return nil, err
-	}
-	var said strings.Builder
-	cmd.Stdout, cmd.Stderr = &said, os.Stderr
-	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
 	return func() (int, error) {
-		if err := errors.Join(input.Close(), cmd.Wait()); err != nil {
+		if err := c.process.input.Close(); err != nil {
 			return 0, err
 		}
-		return strconv.Atoi(strings.TrimSpace(said.String()))
+		said, err := io.ReadAll(c.process.output)
+		c.process.ended = true
+		if err := errors.Join(err, c.process.cmd.Wait()); err != nil {
+			return 0, err
+		}
+		return strconv.Atoi(strings.TrimSpace(string(said)))
 	}, nil
 }
 
@@ -124,6 +90,7 @@ func attack(args []string) error {
 	if err != nil {
 		return err
 	}
+	fmt.Println("ready")
 	ended := make(chan struct{})
 	go func() {
 		_, _ = bufio.NewReader(os.Stdin).ReadByte()
@@ -142,7 +109,7 @@ func attack(args []string) error {
 					return
 				default:
 				}
-				_, _, failures[i] = c.askFor("victim@example.com")
+				_, failures[i] = c.send("victim@example.com")
 				answered.Add(1)
 			}
 		})

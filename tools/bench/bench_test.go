@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"sendcode/internal/parts/locate"
+	"sendcode/tools/bench/report"
 )
 
 // TestMain lets the test's own program be the service, as the bench's is.
@@ -22,10 +24,9 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// A short run of everything: both programs send, and the tables are complete. It says nothing about speed.
-func TestBench(t *testing.T) {
-	var out strings.Builder
-	err := bench(t.Context(), plan{rounds: 1, length: 200 * time.Millisecond, callers: []int{2}, attackers: 2, profile: true}, &out)
+// skipWithout skips where a server is not installed.
+func skipWithout(t *testing.T, err error) {
+	t.Helper()
 	var missing *locate.Missing
 	if errors.As(err, &missing) && os.Getenv("CI") == "" {
 		t.Skip(err)
@@ -33,47 +34,82 @@ func TestBench(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"fsync=on", "ratio", "Processor time for each send", "2     floor", "2  sendcode", "Where the service's processor time goes", "0 honest requests refused"} {
-		if !strings.Contains(out.String(), want) {
-			t.Errorf("%q is missing in:\n%s", want, &out)
-		}
-	}
 }
 
-func TestTable(t *testing.T) {
-	table := newTable([]int{64})
-	for i, rates := range [][2]int{{100, 50}, {100, 150}, {200, 160}} {
-		spent := usage{"Postgres": time.Duration(i) * time.Millisecond}
-		table.add("floor", 64, result{sends: rates[0], took: time.Second, answers: []time.Duration{time.Millisecond}, each: spent})
-		table.add("sendcode", 64, result{sends: rates[1], took: time.Second, answers: []time.Duration{time.Millisecond * time.Duration(i+1)}, each: spent})
-	}
-	var out strings.Builder
-	table.print(&out)
-	row := strings.Join(strings.Fields(strings.Split(out.String(), "\n")[1]), " ")
-	if row != "64 100 150 0.80 0.50 1.50 2.00 ms 3.00 ms 1.00 ms 1.00 ms" {
-		t.Errorf("row %q", row)
-	}
-	if !strings.Contains(out.String(), "1.00 ms") {
-		t.Errorf("usage in\n%s", &out)
-	}
-}
-
-func TestReadStat(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "stat")
-	line := "4711 (a ) (b) S 17 4711 4711 0 -1 4194560 1 2 3 4 250 50 7 8 20 0 1 0 100 1 1\n"
-	if err := os.WriteFile(path, []byte(line), 0o600); err != nil {
+// A short run of everything but the limiter, which is a benchmark of its own. It says nothing about speed.
+func TestBench(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "PERFORMANCE.md")
+	if err := os.WriteFile(file, []byte("# Performance\n\n## With millions of rows\n\nkept\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	pid, parent, spent, err := readStat(path)
-	if err != nil || pid != 4711 || parent != 17 || spent != 3*time.Second {
-		t.Errorf("%d %d %v %v", pid, parent, spent, err)
+	var out strings.Builder
+	err := bench(t.Context(), plan{rounds: 1, length: 200 * time.Millisecond, callers: []int{1, 2}, attackers: 2, level: 2 * time.Second, profile: true, write: file}, &out, io.Discard)
+	skipWithout(t, err)
+	raw, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
 	}
-	for _, bad := range []string{"", "1 (x", "1 (x) S 1 2", "x (y) " + strings.Repeat("1 ", 20)} {
-		if err := os.WriteFile(path, []byte(bad), 0o600); err != nil {
+	text := string(raw)
+	for _, want := range append([]string{"with fsync on", "## With millions of rows\n\nkept\n", "0 honest requests were refused", "· the use case"}, report.Contenders...) {
+		if !strings.Contains(text, want) {
+			t.Errorf("%q is missing in:\n%s", want, text)
+		}
+	}
+	if missing := report.Missing(text); len(missing) > 1 || len(missing) == 1 && missing[0] != "The limiter alone" {
+		t.Errorf("sections are missing: %q", missing)
+	}
+}
+
+// The floors answer and send as many bytes as the service: none of them wins by saying less.
+func TestFloorsSayAsMuchAsTheService(t *testing.T) {
+	b, err := openRig(t.Context(), io.Discard)
+	skipWithout(t, err)
+	defer func() {
+		if err := b.close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	if err := b.startAll(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	var answer, mail int
+	for _, c := range b.contenders {
+		x := caller{base: c.base}
+		defer x.close()
+		if err := b.mails.keep(); err != nil {
 			t.Fatal(err)
 		}
-		if _, _, _, err := readStat(path); err == nil {
-			t.Errorf("%q passes", bad)
+		n := b.recipients.Add(1) - 1
+		if err := x.mustSend(recipient(n)); err != nil {
+			t.Fatalf("%s: %v", c.name, err)
+		}
+		said := len(x.head) + len(x.body)
+		if c.name == report.Ours {
+			answer = said
+		}
+		if said != answer {
+			t.Errorf("%s answers with %d bytes, the service with %d:\n%s%s", c.name, said, answer, x.head, x.body)
+		}
+		if c.name == report.Bare {
+			continue
+		}
+		texts, err := b.mails.texts(n, n+1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.name == report.Ours {
+			mail = len(texts[0])
+		}
+		if len(texts[0]) != mail {
+			t.Errorf("%s sends a mail of %d bytes, the service of %d:\n%s", c.name, len(texts[0]), mail, texts[0])
+		}
+		if code, err := codeIn(texts[0]); err != nil || len(code) != 6 {
+			t.Errorf("%s: %v", c.name, err)
+		}
+		if c.name == report.Fair { // at most once in a minute
+			if status, err := x.send(recipient(n)); err != nil || status != 429 {
+				t.Errorf("a second send: %d %v", status, err)
+			}
 		}
 	}
 }

@@ -3,62 +3,62 @@ package main
 import (
 	"context"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
+
+	"sendcode/tools/bench/report"
 )
 
-// stages are the parts of a send, by the functions that they begin with.
-var stages = []struct{ name, function string }{
-	{"HTTP, JSON, access log and all below", `net/http.\(\*conn\).serve$`},
-	{"  access log", `log/slog.\(\*Logger\).log$`},
-	{"  the use case", `verification.\(\*Service\).Send$`},
-	{"    first gate: Redis", `quota.\(\*Redis\).Take$`},
-	{"    sealing the recipient", `keyring.\(\*Ring\).Seal$`},
-	{"second gate: Postgres, in batches", `audit.\(\*Postgres\).decide$`},
-	{"outcomes: Postgres, in batches", `audit.\(\*Postgres\).finish$`},
-	{"outbox: compose, deliver, finish", `verification.\(\*outbox\).attempt$`},
-	{"  templates", `message.\(\*Renderer\).Render$`},
-	{"  MIME", `delivery.render$`},
-	{"  SMTP", `delivery.\(\*session\).deliver$`},
-	{"garbage collector", `runtime.gcBgMarkWorker$`},
-	{"system calls, in all of these", `internal/runtime/syscall.*Syscall6$`},
+// stage is a part of a send, by the function that it begins with.
+type stage struct {
+	depth          int
+	name, function string
+}
+
+func stages() []stage {
+	return []stage{
+		{0, "HTTP, JSON, access log and all below", `net/http.\(\*conn\).serve$`},
+		{1, "access log", `log/slog.\(\*Logger\).log$`},
+		{1, "the use case", `verification.\(\*Service\).Send$`},
+		{2, "first gate: Redis", `quota.\(\*Redis\).Take$`},
+		{2, "sealing the recipient", `keyring.\(\*Ring\).Seal$`},
+		{0, "second gate: Postgres, in batches", `postgres.\(\*DB\).decide$`},
+		{0, "outcomes: Postgres, in batches", `postgres.\(\*DB\).finish$`},
+		{0, "outbox: compose, deliver, finish", `outbox.\(\*Outbox\).attempt$`},
+		{1, "templates", `message.\(\*Renderer\).Render$`},
+		{1, "MIME", `delivery.render$`},
+		{1, "SMTP", `delivery.\(\*session\).deliver$`},
+		{0, "garbage collector", `runtime.gcBgMarkWorker$`},
+		{0, "system calls, in all of these", `internal/runtime/syscall.*Syscall6$`},
+	}
 }
 
 // explain runs the service once more, profiled, and says where its processor time went.
-func (b *rig) explain(ctx context.Context, out io.Writer, p plan) error {
-	profile := filepath.Join(b.dir, "profile")
-	service, err := b.startService(ctx, profile)
+func (b *rig) explain(ctx context.Context, p plan, r *report.Results) error {
+	profile := b.path("profile")
+	service, err := b.startService(ctx, serviceSettings{name: "profile", profile: profile})
 	if err != nil {
 		return err
 	}
-	callers := slices.Max(p.callers)
-	if slices.Contains(p.callers, 64) {
-		callers = 64
-	}
-	r, err := b.measure(ctx, service, callers, 2*p.length)
-	if err != nil {
+	if _, err := b.measure(ctx, service, unitCallers(p.callers), 2*p.length); err != nil {
 		return err
 	}
 	if err := service.process.Close(); err != nil {
 		return err
 	}
-	self, err := os.Executable()
+	program, err := os.Executable()
 	if err != nil {
 		return err
 	}
-	top, err := exec.CommandContext(ctx, "go", "tool", "pprof", "-top", "-cum", "-nodecount=2000", "-nodefraction=0", self, profile).Output()
+	top, err := exec.CommandContext(ctx, "go", "tool", "pprof", "-top", "-cum", "-nodecount=2000", "-nodefraction=0", program, profile).Output()
 	if err != nil {
 		return fmt.Errorf("reading the profile: %w", err)
 	}
-	fmt.Fprintf(out, "\nWhere the service's processor time goes, %d callers, %.0f sends/s (profiled):\n\n", callers, r.rate())
-	for _, s := range stages {
+	for _, s := range stages() {
 		if share := cumulative(string(top), s.function); share != "" {
-			fmt.Fprintf(out, "  %7s  %s\n", share, s.name)
+			r.Profile = append(r.Profile, report.Share{Part: s.name, Percent: share, Depth: s.depth})
 		}
 	}
 	return nil

@@ -1,109 +1,105 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"errors"
-	"fmt"
-	"io"
-	"net"
-	"net/http"
 	"sync"
-	"sync/atomic"
 	"time"
+
+	"sendcode/tools/bench/report"
 )
 
-// result is one run.
-type result struct {
-	sends   int
-	took    time.Duration   // until the last mail had arrived
-	answers []time.Duration // of each request
-	each    usage           // processor time for each send
+// sample is one send: the number of its recipient, and when it was asked for and answered.
+type sample struct {
+	n               int64
+	asked, answered time.Time
 }
 
-func (r result) rate() float64 { return float64(r.sends) / r.took.Seconds() }
-
-// settle is how long mails may take to arrive after the last answer.
-const settle = 30 * time.Second
+// quiet is how long what follows upon the last mail of a run may take.
+const quiet = 50 * time.Millisecond
 
 // measure has callers ask for one code after the other, each for a recipient of its own, for a time.
-func (b *rig) measure(ctx context.Context, c contender, callers int, length time.Duration) (result, error) {
-	before, spent := b.mails.count(), b.usage(c)
-	began := time.Now()
-	deadline := began.Add(length)
-	answers := make([][]time.Duration, callers)
-	failures := make([]error, callers)
+func (b *rig) measure(ctx context.Context, c contender, callers int, length time.Duration) (report.Run, error) {
+	before, err := b.look(ctx, c)
+	if err != nil {
+		return report.Run{}, err
+	}
+	samples, err := b.load(ctx, c, callers, length)
+	if err != nil {
+		return report.Run{}, err
+	}
+	run, err := b.arrivals(ctx, c, samples)
+	if err != nil {
+		return run, err
+	}
+	<-time.After(quiet)
+	err = b.spent(ctx, c, before, &run)
+	return run, err
+}
+
+// load is the asking alone.
+func (b *rig) load(ctx context.Context, c contender, callers int, length time.Duration) ([]sample, error) {
+	deadline := time.Now().Add(length)
+	samples, failures := make([][]sample, callers), make([]error, callers)
 	var all sync.WaitGroup
-	for n := range callers {
+	for i := range callers {
 		all.Go(func() {
-			caller := caller{base: c.base, next: &b.recipients}
+			caller := caller{base: c.base}
 			defer caller.close()
-			for ctx.Err() == nil && time.Now().Before(deadline) && failures[n] == nil {
-				asked := time.Now()
-				failures[n] = caller.ask()
-				answers[n] = append(answers[n], time.Since(asked))
+			for ctx.Err() == nil && time.Now().Before(deadline) && failures[i] == nil {
+				s := sample{n: b.recipients.Add(1) - 1, asked: time.Now()}
+				failures[i] = caller.mustSend(recipient(s.n))
+				s.answered = time.Now()
+				samples[i] = append(samples[i], s)
 			}
 		})
 	}
 	all.Wait()
-	var r result
-	for _, some := range answers {
-		r.answers = append(r.answers, some...)
+	var joined []sample
+	for _, some := range samples {
+		joined = append(joined, some...)
 	}
-	r.sends = len(r.answers)
-	if err := errors.Join(append(failures, ctx.Err())...); err != nil {
-		return r, err
-	}
-	err := b.mails.await(ctx, before+r.sends, settle)
-	r.took = b.mails.last().Sub(began)
-	r.each = b.usage(c).since(spent, r.sends)
-	return r, err
+	return joined, errors.Join(append(failures, ctx.Err())...)
 }
 
-// caller is one connection that asks. It speaks plain HTTP, since the usual client would need more of the processor
-// than what is measured.
-type caller struct {
-	base string
-	next *atomic.Int64
-	conn net.Conn
-	in   *bufio.Reader
-}
-
-func (c *caller) close() {
-	if c.conn != nil {
-		_ = c.conn.Close()
+// arrivals waits for the mails of samples, which have all recipients of a stretch, and makes a run of both. Bare HTTP sends none.
+func (b *rig) arrivals(_ context.Context, c contender, samples []sample) (run report.Run, err error) {
+	if len(samples) == 0 {
+		return run, errors.New("nothing was sent")
 	}
-}
-
-// ask asks for a code for somebody new, who is to get one.
-func (c *caller) ask() error {
-	status, said, err := c.askFor(fmt.Sprintf("someone-%d@example.com", c.next.Add(1)))
-	if err == nil && status != http.StatusAccepted {
-		err = fmt.Errorf("%d: %s", status, said)
+	began, last := samples[0].asked, samples[0].answered
+	first, end := samples[0].n, samples[0].n
+	for _, s := range samples {
+		run.Answers = append(run.Answers, s.answered.Sub(s.asked))
+		first, end = min(first, s.n), max(end, s.n)
+		began, last = earlier(began, s.asked), later(last, s.answered)
 	}
-	return err
-}
-
-func (c *caller) askFor(to string) (status int, said []byte, err error) {
-	if c.conn == nil {
-		conn, err := net.Dial("tcp", c.base)
+	run.Sends = len(samples)
+	if c.name != report.Bare {
+		times, err := b.mails.times(first, end+1)
 		if err != nil {
-			return 0, nil, err
+			return run, err
 		}
-		c.conn, c.in = conn, bufio.NewReader(conn)
+		for _, s := range samples {
+			at := time.Unix(0, times[s.n-first])
+			run.Mails = append(run.Mails, max(0, at.Sub(s.answered)))
+			last = later(last, at)
+		}
 	}
-	body := fmt.Sprintf(`{"channel":"email","to":%q,"purpose":"default","locale":"en"}`, to)
-	_ = c.conn.SetDeadline(time.Now().Add(settle))
-	_, err = fmt.Fprintf(c.conn, "POST /v1/verifications HTTP/1.1\r\nHost: bench\r\nAuthorization: Bearer %s\r\n"+
-		"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", apiKey, len(body), body)
-	if err != nil {
-		return 0, nil, err
+	run.Took = last.Sub(began)
+	return run, nil
+}
+
+func earlier(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return a
 	}
-	answer, err := http.ReadResponse(c.in, nil)
-	if err != nil {
-		return 0, nil, err
+	return b
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
 	}
-	said, err = io.ReadAll(answer.Body)
-	_ = answer.Body.Close()
-	return answer.StatusCode, said, err
+	return b
 }

@@ -1,12 +1,10 @@
-// Command bench measures a whole send over HTTP against tools/floor, which does the least that any sending of a code
-// must do. Both run as processes of their own on one Redis, one Postgres that waits for its disk, and one mail server
-// that counts; rounds alternate, so that whatever else the machine does meets both. It says the ratio with its
-// spread, how long one caller waits for the 202, and where the service's time goes. Then it measures what an attack on one
-// recipient does to the waits of all others.
+// Command bench measures whole sends over HTTP, until the mail has arrived, against the floors of tools/floor, and writes
+// docs/PERFORMANCE.md. All programs run as processes of their own on one Redis, one Postgres on a disk that it waits for, and one
+// mail server; they take turns, so that whatever else the machine does meets all of them.
 //
-//	go run ./tools/bench [-rounds 5] [-for 2s] [-callers 1,64,256] [-attackers 64] [-profile]
-//
-// A send counts when its mail has been accepted: the clock of a run stops when the last one has arrived.
+//	go run ./tools/bench [-rounds 5] [-for 2s] [-callers 1,64,256] [-attackers 256] [-level 1m] [-profile] [-limiter] [-write docs/PERFORMANCE.md]
+//	go run ./tools/bench -rows 1000000,10000000 [-write docs/PERFORMANCE.md]
+//	go run ./tools/bench -hour 1h [-write docs/PERFORMANCE.md]
 package main
 
 import (
@@ -17,23 +15,30 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
 	"time"
+
+	"sendcode/tools/bench/report"
 )
 
+// plan is what is asked for. A length or number of 0 leaves its part out.
 type plan struct {
 	rounds    int
 	length    time.Duration
 	callers   []int
 	attackers int
+	level     time.Duration // autovacuum off
+	hour      time.Duration // autovacuum on; a run of its own
+	rows      []int         // a run of its own
 	profile   bool
+	limiter   bool
+	write     string // file
 }
 
 // commands are what this program is as a child of its own.
-var commands = map[string]func(args []string) error{serveCommand: serve, attackCommand: attack}
+var commands = map[string]func(args []string) error{serveCommand: serve, attackCommand: attack, receiveCommand: receive}
 
 func main() {
 	if len(os.Args) > 1 {
@@ -42,25 +47,14 @@ func main() {
 			return
 		}
 	}
-	var p plan
-	var callers string
-	flag.IntVar(&p.rounds, "rounds", 5, "how often each program is measured at each number of callers")
-	flag.DurationVar(&p.length, "for", 2*time.Second, "for how long callers ask in each of them")
-	flag.StringVar(&callers, "callers", "1,64,256", "numbers of callers at once")
-	flag.IntVar(&p.attackers, "attackers", 64, "callers who ask for one and the same recipient while others' waits are measured")
-	flag.BoolVar(&p.profile, "profile", true, "also say where the service's processor time goes")
-	flag.Parse()
-	for _, text := range strings.Split(callers, ",") {
-		n, err := strconv.Atoi(text)
-		if err != nil || n < 1 {
-			exit(fmt.Errorf("callers: %q", text))
-			return
-		}
-		p.callers = append(p.callers, n)
+	p, err := flags(os.Args[1:])
+	if err != nil {
+		exit(err)
+		return
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	exit(bench(ctx, p, os.Stdout))
+	exit(bench(ctx, p, os.Stdout, os.Stderr))
 }
 
 func exit(err error) {
@@ -70,55 +64,68 @@ func exit(err error) {
 	}
 }
 
-// contender is a program that is measured.
-type contender struct {
-	name    string
-	base    string // host:port
-	process *child
+func flags(args []string) (p plan, err error) {
+	set := flag.NewFlagSet("bench", flag.ExitOnError)
+	var callers, rows string
+	set.IntVar(&p.rounds, "rounds", 5, "how often each program is measured at each number of callers")
+	set.DurationVar(&p.length, "for", 2*time.Second, "for how long callers ask in each of them")
+	set.StringVar(&callers, "callers", "1,64,256", "numbers of callers at once")
+	set.IntVar(&p.attackers, "attackers", 256, "callers that ask for one recipient while the waits of others are measured; 0: none")
+	set.DurationVar(&p.level, "level", time.Minute, "how long a fresh database without autovacuum is written to; 0: not at all")
+	set.DurationVar(&p.hour, "hour", 0, "measure nothing but a database with autovacuum for so long")
+	set.StringVar(&rows, "rows", "", "measure nothing but sends on databases with so many rows, by commas")
+	set.BoolVar(&p.profile, "profile", true, "also say where the service's processor time goes")
+	set.BoolVar(&p.limiter, "limiter", true, "also run the benchmark of the limiter")
+	set.StringVar(&p.write, "write", "", "the document to write")
+	if err := set.Parse(args); err != nil {
+		return p, err
+	}
+	if p.rounds < 1 {
+		return p, errors.New("rounds: at least 1")
+	}
+	if p.callers, err = numbers(callers); err == nil {
+		p.rows, err = numbers(rows)
+	}
+	return p, err
 }
 
-func bench(ctx context.Context, p plan, out io.Writer) (err error) {
-	b, err := openBench(ctx)
+func numbers(list string) (all []int, err error) {
+	if list == "" {
+		return nil, nil
+	}
+	for _, text := range strings.Split(list, ",") {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 1 {
+			return nil, fmt.Errorf("%q is no list of numbers", list)
+		}
+		all = append(all, n)
+	}
+	return all, nil
+}
+
+// bench measures, then writes and prints the document.
+func bench(ctx context.Context, p plan, out, progress io.Writer) (err error) {
+	b, err := openRig(ctx, progress)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, b.close()) }()
-	floor, err := b.startFloor(ctx)
+	r, err := b.run(ctx, p)
 	if err != nil {
 		return err
 	}
-	service, err := b.startService(ctx, "")
-	if err != nil {
+	return publish(p.write, r, out)
+}
+
+// publish prints what was measured; the file also keeps what was not measured this time.
+func publish(file string, r report.Results, out io.Writer) error {
+	fmt.Fprint(out, r.Document(""))
+	if file == "" {
+		return nil
+	}
+	old, err := os.ReadFile(file)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
-	fmt.Fprintf(out, "%d processors, Postgres waits for its disk (fsync=%s), Redis appends every second; %d rounds of %v\n\n",
-		runtime.NumCPU(), b.fsync, p.rounds, p.length)
-	table := newTable(p.callers)
-	for round := range p.rounds + 1 { // the first one warms both up, and is not told
-		for _, callers := range p.callers {
-			pair := []contender{floor, service}
-			if round%2 == 1 {
-				pair[0], pair[1] = pair[1], pair[0]
-			}
-			for _, c := range pair {
-				result, err := b.measure(ctx, c, callers, p.length)
-				if err != nil {
-					return fmt.Errorf("%s, %d callers: %w", c.name, callers, err)
-				}
-				if round > 0 {
-					table.add(c.name, callers, result)
-				}
-			}
-		}
-	}
-	table.print(out)
-	if p.attackers > 0 {
-		if err := b.isolate(ctx, out, service, p); err != nil {
-			return fmt.Errorf("isolation: %w", err)
-		}
-	}
-	if p.profile {
-		return b.explain(ctx, out, p)
-	}
-	return nil
+	return os.WriteFile(file, []byte(r.Document(string(old))), 0o644)
 }

@@ -1,69 +1,83 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync/atomic"
 
 	"github.com/jackc/pgx/v5"
 
 	"sendcode/internal/parts"
+	"sendcode/tools/bench/report"
 )
 
 const apiKey = "sk_0123456789abcdefghijABCDEFGHIJ"
 
-// rig is what both programs share.
+// firstRecipient makes all recipients equally long.
+const firstRecipient = 1_000_000
+
+// rig is what all contenders share, and the contenders.
 type rig struct {
-	dir        string
+	dir        string // on the disk
 	redis      *parts.RedisServer
 	postgres   *parts.PostgresServer
-	mails      *receiver
-	fsync      string
-	recipients atomic.Int64 // nobody is written to twice
+	admin      *pgx.Conn // of a superuser
+	mails      *mails
+	contenders []contender
+	samples    string       // file of the samples for the floors
+	recipients atomic.Int64 // no recipient is used twice
+	progress   io.Writer
 	closers    []func() error
 }
 
-func openBench(ctx context.Context) (_ *rig, err error) {
-	b := &rig{}
+func openRig(ctx context.Context, progress io.Writer) (_ *rig, err error) {
+	b := &rig{progress: progress}
+	b.recipients.Store(firstRecipient)
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, b.close())
 		}
 	}()
-	if b.dir, err = os.MkdirTemp("", "sendcode-bench-"); err != nil {
+	parent, err := realDisk()
+	if err != nil {
+		return nil, err
+	}
+	if b.dir, err = os.MkdirTemp(parent, "sendcode-bench-"); err != nil {
 		return nil, err
 	}
 	b.closers = append(b.closers, func() error { return os.RemoveAll(b.dir) })
-	if b.redis, err = parts.StartRedis(ctx, "--appendonly", "yes", "--appendfsync", "everysec"); err != nil {
+	if err := os.Chmod(b.dir, 0o755); err != nil { // Postgres may run as another user
+		return nil, err
+	}
+	if b.redis, err = parts.StartRedis(ctx, "--dir", b.dir, "--appendonly", "yes", "--appendfsync", "everysec"); err != nil {
 		return nil, err
 	}
 	b.closers = append(b.closers, b.redis.Close)
-	// As Postgres is by default, and not as tests start it.
-	if b.postgres, err = parts.StartPostgres(ctx, "fsync=on", "full_page_writes=on", "max_wal_size=1GB"); err != nil {
+	if err := b.openPostgres(ctx); err != nil {
 		return nil, err
 	}
-	b.closers = append(b.closers, b.postgres.Close)
-	if b.mails, err = newReceiver(); err != nil {
-		return nil, err
-	}
-	b.closers = append(b.closers, b.mails.Close)
-	return b, b.ask(ctx, "SHOW fsync", &b.fsync)
+	b.mails, err = b.startMails()
+	return b, err
 }
 
-func (b *rig) ask(ctx context.Context, sql string, into any) error {
-	conn, err := pgx.Connect(ctx, b.postgres.URL())
+// openPostgres starts a Postgres that is set as by default where it matters for speed, but that no checkpoint falls into a run.
+func (b *rig) openPostgres(ctx context.Context) (err error) {
+	b.postgres, err = parts.StartPostgresIn(ctx, b.dir, "fsync=on", "full_page_writes=on", "shared_buffers=1GB",
+		"max_wal_size=8GB", "min_wal_size=1GB", "checkpoint_timeout=1h", "maintenance_work_mem=512MB")
 	if err != nil {
 		return err
 	}
-	return errors.Join(conn.QueryRow(ctx, sql).Scan(into), conn.Close(ctx))
+	b.closers = append(b.closers, b.postgres.Close)
+	if b.admin, err = pgx.Connect(ctx, b.postgres.AdminURL()); err != nil {
+		return err
+	}
+	b.closers = append(b.closers, func() error { return b.admin.Close(context.Background()) })
+	_, err = b.admin.Exec(ctx, "CREATE EXTENSION IF NOT EXISTS pg_walinspect")
+	return err
 }
 
 func (b *rig) close() error {
@@ -75,80 +89,32 @@ func (b *rig) close() error {
 	return errors.Join(errs...)
 }
 
-func (b *rig) startFloor(ctx context.Context) (contender, error) {
-	program := filepath.Join(b.dir, "floor")
-	build := exec.CommandContext(ctx, "go", "build", "-o", program, "sendcode/tools/floor")
-	if said, err := build.CombinedOutput(); err != nil {
-		return contender{}, fmt.Errorf("building the floor: %w: %s", err, said)
-	}
-	database, err := b.postgres.CreateDatabase(ctx)
+// startAll starts the service, has it show an answer and a mail, and starts the floors with these.
+func (b *rig) startAll(ctx context.Context) error {
+	service, err := b.startService(ctx, serviceSettings{name: "service"})
 	if err != nil {
-		return contender{}, err
+		return err
 	}
-	cmd := exec.Command(program)
-	cmd.Env = []string{"FLOOR_REDIS_URL=" + b.redis.URL(), "FLOOR_DATABASE_URL=" + database, "FLOOR_SMTP_ADDR=" + b.mails.addr()}
-	return b.start("floor", cmd)
+	if err := b.takeSamples(ctx, service); err != nil {
+		return err
+	}
+	b.contenders = []contender{service}
+	program, err := b.buildFloor(ctx)
+	if err != nil {
+		return err
+	}
+	for kind, name := range map[string]string{"fair": report.Fair, "plain": report.Plain, "bare": report.Bare} {
+		c, err := b.startFloor(ctx, program, kind, b.direct())
+		if err != nil {
+			return err
+		}
+		c.name = name
+		b.contenders = append(b.contenders, c)
+	}
+	slices.SortFunc(b.contenders, func(x, y contender) int {
+		return slices.Index(report.Contenders, x.name) - slices.Index(report.Contenders, y.name)
+	})
+	return nil
 }
 
-// startService runs the service as a child, with its processor time written to profile, if that is named.
-func (b *rig) startService(ctx context.Context, profile string) (contender, error) {
-	self, err := os.Executable()
-	if err != nil {
-		return contender{}, err
-	}
-	database, err := b.postgres.CreateDatabase(ctx)
-	if err != nil {
-		return contender{}, err
-	}
-	cmd := exec.Command(self, serveCommand, profile)
-	cmd.Env = []string{
-		"SENDCODE_ADDR=127.0.0.1:0", "SENDCODE_API_KEY=" + apiKey, "SENDCODE_DATA_DIR=" + filepath.Join(b.dir, "data"+filepath.Base(profile)),
-		"SENDCODE_REDIS_URL=" + b.redis.URL(), "SENDCODE_DATABASE_URL=" + database,
-		"SENDCODE_SMTP_URL=smtp://" + b.mails.addr() + "?conns=16",
-	}
-	return b.start("sendcode", cmd)
-}
-
-// start runs a program until its input is closed; its first line says where it listens.
-func (b *rig) start(name string, cmd *exec.Cmd) (contender, error) {
-	log, err := os.Create(filepath.Join(b.dir, name+".log"))
-	if err != nil {
-		return contender{}, err
-	}
-	defer log.Close()
-	cmd.Stderr = log
-	input, err := cmd.StdinPipe()
-	if err != nil {
-		return contender{}, err
-	}
-	output, err := cmd.StdoutPipe()
-	if err != nil {
-		return contender{}, err
-	}
-	if err := cmd.Start(); err != nil {
-		return contender{}, err
-	}
-	child := &child{cmd: cmd, input: input}
-	b.closers = append(b.closers, child.Close)
-	base, err := bufio.NewReader(output).ReadString('\n')
-	if err != nil {
-		said, _ := os.ReadFile(log.Name())
-		return contender{}, fmt.Errorf("%s did not start: %w: %s", name, err, said)
-	}
-	return contender{name: name, base: strings.TrimPrefix(strings.TrimSpace(base), "http://"), process: child}, nil
-}
-
-// child is a program that ends when its input does.
-type child struct {
-	cmd   *exec.Cmd
-	input io.Closer
-	ended bool
-}
-
-func (c *child) Close() error {
-	if c.ended {
-		return nil
-	}
-	c.ended = true
-	return errors.Join(c.input.Close(), c.cmd.Wait())
-}
+func (b *rig) path(name string) string { return filepath.Join(b.dir, name) }

@@ -1,18 +1,25 @@
-// Command floor is the least that sending a code can cost: one handler that, for each request, runs one script in
-// Redis, inserts one row in Postgres and hands one mail to a server, each over connections that are kept. It checks
-// no rule but one, retries nothing, promises nothing and stops without a word. tools/bench measures the service
-// against it; nobody should run it for anything else.
+// Command floor is what sending a code costs at least. tools/bench measures the service against it; it serves nobody else, retries
+// nothing and stops without a word. FLOOR_KIND says how much it does:
+//
+//   - bare: reads the request and answers.
+//   - plain: one script in Redis, one INSERT, one mail, then the answer.
+//   - fair: the record that the service keeps, and no more. One script; lock, count, verification and send in one transaction; the
+//     answer; the mail; one UPDATE for its outcome. What arrives while a trip is under way shares the next one, as in the service.
+//
+// Answers and mails have the bytes of the service's: the bench gives samples of both.
 package main
 
 import (
 	"bufio"
 	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
 	"fmt"
-	"log"
 	"net"
 	"net/http"
-	"net/smtp"
 	"os"
+	"runtime"
 	"time"
 
 	"github.com/google/uuid"
@@ -21,77 +28,69 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-const (
-	dbConns   = 16
-	mailConns = 16
-)
-
-// once is the script: at most one in a minute for each recipient.
-var once = redis.NewScript(`
-local now = redis.call('TIME')
-local at = now[1] * 1000000 + now[2]
-redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', at - 60000000)
-if redis.call('ZCARD', KEYS[1]) > 0 then return 0 end
-redis.call('ZADD', KEYS[1], at, ARGV[1])
-redis.call('PEXPIRE', KEYS[1], 60000)
-return 1`)
-
-const table = `CREATE TABLE IF NOT EXISTS floor (
-	id uuid PRIMARY KEY, recipient text NOT NULL, purpose text NOT NULL, status text NOT NULL, at timestamptz NOT NULL DEFAULT clock_timestamp())`
-
-const insert = `INSERT INTO floor (id, recipient, purpose, status) VALUES ($1, $2, $3, 'sent')`
-
-const letter = "From: floor <no-reply@localhost>\r\nTo: <%s>\r\nSubject: Your code\r\nMessage-ID: <%s@localhost>\r\nDate: %s\r\n\r\n" +
-	"Your code is\r\n\r\n123456\r\n\r\nIt is valid for 10 minutes.\r\n"
+const mailConns = 16 // as the service has in the bench
 
 type floor struct {
 	redis *redis.Client
 	db    *pgxpool.Pool
-	mail  chan *smtp.Client
+	mails chan *mailer // connections that are free
+	like  samples
+	fair  *fair
 }
 
 func main() {
-	if err := run(context.Background()); err != nil {
+	if err := run(context.Background(), os.Getenv); err != nil {
 		fmt.Fprintln(os.Stderr, "floor:", err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context) error {
-	options, err := redis.ParseURL(os.Getenv("FLOOR_REDIS_URL"))
+func run(ctx context.Context, env func(string) string) error {
+	f := &floor{mails: make(chan *mailer, mailConns)}
+	if err := f.like.read(env("FLOOR_SAMPLES")); err != nil {
+		return err
+	}
+	send := map[string]echo.HandlerFunc{"bare": f.sendBare, "plain": f.sendPlain, "fair": f.sendFair}[env("FLOOR_KIND")]
+	if send == nil {
+		return errors.New("FLOOR_KIND is bare, plain or fair")
+	}
+	if env("FLOOR_KIND") != "bare" {
+		if err := f.open(ctx, env); err != nil {
+			return err
+		}
+	}
+	return serve(send)
+}
+
+func (f *floor) open(ctx context.Context, env func(string) string) (err error) {
+	options, err := redis.ParseURL(env("FLOOR_REDIS_URL"))
 	if err != nil {
 		return err
 	}
-	config, err := pgxpool.ParseConfig(os.Getenv("FLOOR_DATABASE_URL"))
-	if err != nil {
+	f.redis = redis.NewClient(options)
+	if f.db, err = openDatabase(ctx, env("FLOOR_DATABASE_URL")); err != nil {
 		return err
 	}
-	config.MaxConns = dbConns
-	f := &floor{redis: redis.NewClient(options), mail: make(chan *smtp.Client, mailConns)}
-	if f.db, err = pgxpool.NewWithConfig(ctx, config); err != nil {
-		return err
-	}
-	if _, err := f.db.Exec(ctx, table); err != nil {
-		return err
-	}
+	f.fair = newFair(f)
 	for range mailConns {
-		client, err := smtp.Dial(os.Getenv("FLOOR_SMTP_ADDR"))
+		m, err := dialMail(env("FLOOR_SMTP_ADDR"))
 		if err != nil {
 			return err
 		}
-		f.mail <- client
+		f.mails <- m
 	}
-	return f.serve()
+	return nil
 }
 
-// serve says where it listens, and ends when whoever started it closes its input.
-func (f *floor) serve() error {
+// serve prints its address, and ends when its input does.
+func serve(send echo.HandlerFunc) error {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return err
 	}
 	e := echo.New()
-	e.POST("/v1/verifications", f.send)
+	e.POST("/v1/verifications", send)
+	e.GET("/metrics", allocations)
 	server := &http.Server{Handler: e, ReadHeaderTimeout: 5 * time.Second}
 	fmt.Println("http://" + listener.Addr().String())
 	go func() {
@@ -104,47 +103,47 @@ func (f *floor) serve() error {
 	return nil
 }
 
-func (f *floor) send(c echo.Context) error {
-	var ask struct {
-		To      string `json:"to"`
-		Purpose string `json:"purpose"`
-	}
-	if err := c.Bind(&ask); err != nil {
-		return err
-	}
-	ctx, id := c.Request().Context(), uuid.New()
-	admitted, err := once.Run(ctx, f.redis, []string{"floor:" + ask.To}, id.String()).Int()
-	if err != nil {
-		return err
-	}
-	if admitted == 0 {
-		return c.JSON(http.StatusTooManyRequests, map[string]any{"status": "refused"})
-	}
-	if _, err := f.db.Exec(ctx, insert, id, ask.To, ask.Purpose); err != nil {
-		return err
-	}
-	client := <-f.mail
-	defer func() { f.mail <- client }()
-	if err := transact(client, ask.To, id); err != nil {
-		log.Print(err)
-		return err
-	}
-	return c.JSON(http.StatusAccepted, map[string]any{"id": id, "status": "sent"})
+// allocations are named as the service names them.
+func allocations(c echo.Context) error {
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return c.String(http.StatusOK, fmt.Sprintf("go_memstats_mallocs_total %d\ngo_memstats_alloc_bytes_total %d\n", m.Mallocs, m.TotalAlloc))
 }
 
-func transact(client *smtp.Client, to string, id uuid.UUID) error {
-	if err := client.Mail("no-reply@localhost"); err != nil {
-		return err
+// code is one request for a code.
+type code struct {
+	to, purpose  string
+	send         uuid.UUID
+	verification string
+	digits       string
+}
+
+func (f *floor) read(c echo.Context) (*code, error) {
+	var asked struct{ Channel, To, Purpose, Locale string }
+	if err := json.NewDecoder(c.Request().Body).Decode(&asked); err != nil {
+		return nil, echo.NewHTTPError(http.StatusBadRequest)
 	}
-	if err := client.Rcpt(to); err != nil {
-		return err
+	id, err := uuid.NewV7()
+	if err != nil {
+		return nil, err
 	}
-	body, err := client.Data()
+	verification := (rand.Text() + rand.Text())[:len(f.like.Verification)]
+	digits := fmt.Sprintf("%06d", uint32(id.ID())%1_000_000)
+	return &code{to: asked.To, purpose: asked.Purpose, send: id, verification: verification, digits: digits}, nil
+}
+
+func (f *floor) answer(c echo.Context, x *code) error {
+	for name, values := range f.like.Headers {
+		c.Response().Header()[name] = values
+	}
+	c.Response().Header().Set("Location", "/v1/verifications/"+x.verification)
+	return c.Blob(http.StatusAccepted, f.like.Headers.Get("Content-Type"), f.like.body.fill(x))
+}
+
+func (f *floor) sendBare(c echo.Context) error {
+	x, err := f.read(c)
 	if err != nil {
 		return err
 	}
-	if _, err := fmt.Fprintf(body, letter, to, id, time.Now().Format(time.RFC1123Z)); err != nil {
-		return err
-	}
-	return body.Close()
+	return f.answer(c, x)
 }

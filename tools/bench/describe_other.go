@@ -1,0 +1,5 @@
+//go:build !linux
+
+package main
+
+func fileSystem(string) (name string, memory bool) { return "an unknown file system", false }

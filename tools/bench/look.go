@@ -1,0 +1,121 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"sendcode/tools/bench/report"
+)
+
+// snapshot is what has been spent before a run.
+type snapshot struct {
+	usages         map[string]usage
+	wal            string // position
+	mallocs, bytes float64
+	busy, all      time.Duration // of the machine's processors
+}
+
+// look takes a snapshot. The processor time is read last.
+func (b *rig) look(ctx context.Context, c contender) (s snapshot, err error) {
+	if err = b.admin.QueryRow(ctx, "SELECT pg_current_wal_flush_lsn()::text").Scan(&s.wal); err != nil {
+		return s, err
+	}
+	// Telling costs allocations too: they are taken out by telling twice.
+	m1, b1, err := allocations(ctx, c)
+	if err != nil {
+		return s, err
+	}
+	m2, b2, err := allocations(ctx, c)
+	s.mallocs, s.bytes = m2+(m2-m1), b2+(b2-b1)
+	s.busy, s.all = machineTime()
+	s.usages = b.usages(c)
+	return s, err
+}
+
+// spent adds to a run what was spent since a snapshot.
+func (b *rig) spent(ctx context.Context, c contender, before snapshot, run *report.Run) (err error) {
+	run.CPU = map[string]time.Duration{}
+	var own time.Duration
+	for process, now := range b.usages(c) {
+		run.CPU[process] = now.since(before.usages[process])
+		own += run.CPU[process]
+	}
+	if busy, all := machineTime(); all > before.all {
+		run.Foreign = max(0, float64(busy-before.busy-own)/float64(all-before.all))
+	}
+	mallocs, bytes, err := allocations(ctx, c)
+	if err != nil {
+		return err
+	}
+	run.Mallocs, run.Bytes = max(0, mallocs-before.mallocs), max(0, bytes-before.bytes)
+	run.WAL, err = b.walSince(ctx, before.wal)
+	return err
+}
+
+// walSQL is what the log of Postgres holds from one position on, by the kind of record.
+const walSQL = `
+SELECT "resource_manager/record_type", count::float8, record_size::float8, fpi_size::float8
+FROM pg_get_wal_stats($1::text::pg_lsn, pg_current_wal_flush_lsn(), true) WHERE count > 0`
+
+func (b *rig) walSince(ctx context.Context, position string) (w report.WAL, err error) {
+	var bytes float64
+	if err := b.admin.QueryRow(ctx, "SELECT (pg_current_wal_flush_lsn() - $1::text::pg_lsn)::float8", position).Scan(&bytes); err != nil || bytes == 0 {
+		return w, err
+	}
+	rows, _ := b.admin.Query(ctx, walSQL, position)
+	var kind string
+	var count, size, images float64
+	_, err = pgx.ForEachRow(rows, []any{&kind, &count, &size, &images}, func() error {
+		addRecords(&w, kind, count, images)
+		return nil
+	})
+	w.Bytes = bytes - w.Images
+	return w, err
+}
+
+// addRecords counts records of one kind. A B-tree gets its entries one by one, or by the split of a page.
+func addRecords(w *report.WAL, kind string, count, images float64) {
+	w.Records, w.Images = w.Records+count, w.Images+images
+	switch kind {
+	case "Btree/INSERT_LEAF", "Btree/INSERT_POST", "Btree/SPLIT_L", "Btree/SPLIT_R":
+		w.Entries += count
+	case "Transaction/COMMIT":
+		w.Commits += count
+	}
+}
+
+// allocations of a program so far, as its metrics say.
+func allocations(ctx context.Context, c contender) (mallocs, bytes float64, err error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+c.base+"/metrics", nil)
+	if err != nil {
+		return 0, 0, err
+	}
+	answer, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return 0, 0, err
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	if err == nil && answer.StatusCode != http.StatusOK {
+		err = fmt.Errorf("metrics: %d", answer.StatusCode)
+	}
+	return metric(string(text), "go_memstats_mallocs_total"), metric(string(text), "go_memstats_alloc_bytes_total"), err
+}
+
+// metric finds a value in the text format of Prometheus.
+func metric(text, name string) float64 {
+	for line := range strings.Lines(text) {
+		if value, ok := strings.CutPrefix(line, name+" "); ok {
+			f, _ := strconv.ParseFloat(strings.TrimSpace(value), 64)
+			return f
+		}
+	}
+	return 0
+}

@@ -1,0 +1,112 @@
+package report
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// section is one chapter of the document. A section without a text was not measured.
+type section struct{ title, text string }
+
+// Document is docs/PERFORMANCE.md. Sections that were not measured this time are kept as they stand in old.
+func (r Results) Document(old string) string {
+	preface, had := sections(old)
+	var out strings.Builder
+	if preface == "" || len(r.Board) > 0 {
+		preface = "# Performance\n\n" + r.preface()
+	}
+	out.WriteString(strings.TrimRight(preface, "\n") + "\n")
+	for _, s := range r.sections() {
+		if s.text == "" {
+			s.text = had[s.title]
+		} else if s.optional() {
+			s.text = "Measured " + r.when() + ".\n\n" + s.text
+		}
+		if s.text != "" {
+			out.WriteString("\n## " + s.title + "\n\n" + strings.TrimSpace(s.text) + "\n")
+		}
+	}
+	return out.String()
+}
+
+const (
+	titleHour = "An hour"
+	titleRows = "With millions of rows"
+)
+
+// optional sections come of runs of their own, and say when.
+func (s section) optional() bool { return s.title == titleRows || s.title == titleHour }
+
+func (r Results) sections() []section {
+	level, hour := r.level(), ""
+	if r.Level.Vacuum {
+		level, hour = "", level
+	}
+	return []section{
+		{"Goals", r.goals()}, {"Sends", r.sends()}, {"What a send costs", r.costs()}, {"At half the highest rate", r.half()}, {"Other requests", r.others()},
+		{"Memory and start", r.memory()}, {"A minute on a fresh database", level}, {titleHour, hour}, {"One recipient attacked", r.attack()},
+		{"The limiter alone", r.limiter()}, {titleRows, r.rows()}, {"What 10 and 100 million sends a day need", r.needs()},
+		{"Where the program's processor time goes", r.profile()},
+	}
+}
+
+func (r Results) when() string {
+	return fmt.Sprintf("%s at commit %s", r.Date.UTC().Format(time.DateOnly), r.Commit)
+}
+
+func (r Results) preface() string {
+	return fmt.Sprintf(`<!-- Written by make bench. Do not edit. -->
+
+Measured %s on %d processors (%s) with %d GB of memory.
+Postgres %s on %s with fsync %s, Redis with an append-only file that is synced every second, one mail server that takes everything. All of
+them, the callers and the measured program share the processors. %d rounds of %v; within a round the programs take turns, and the order changes from round to
+round. A value is the median of the rounds, with the lowest and the highest in brackets.
+
+Compare ratios: both sides of a ratio were measured in the same round. Figures of different runs of the bench, or of
+different machines, say little about each other.
+
+- **ours**: the service, as configured by default, on Postgres and Redis.
+- **fair floor**: a program of 300 lines that keeps the same record and promises nothing else. One script in Redis; lock, count, verification and send in
+  one transaction; the answer; the mail; one UPDATE for its outcome. Trips to Redis and Postgres are shared between requests, as in the service.
+- **plain floor**: a script, an INSERT and a mail in turn, then the answer.
+- **bare HTTP**: reads the request and answers.
+
+All of them answer with the same bytes and send the same mail.
+%s`, r.when(), r.Machine.Processors, r.Machine.Model, r.Machine.Memory, r.Postgres, r.Disk, r.Fsync, r.Rounds, r.Length, r.foreign())
+}
+
+// foreign says how much the machine was disturbed.
+func (r Results) foreign() string {
+	var all []float64
+	for _, runs := range r.Board {
+		for _, run := range runs {
+			all = append(all, 100*run.Foreign)
+		}
+	}
+	return fmt.Sprintf("\nOther programs had %s %% of the processors during a run. Where that is much, processor times can be trusted, and rates and waits cannot.\n", SpreadOf(all))
+}
+
+// sections are what stands in a document before its sections, and these by title.
+func sections(text string) (preface string, found map[string]string) {
+	found = map[string]string{}
+	for i, part := range strings.Split(text, "\n## ") {
+		if title, rest, ok := strings.Cut(part, "\n"); i == 0 {
+			preface = part
+		} else if ok {
+			found[title] = rest
+		}
+	}
+	return preface, found
+}
+
+// Missing are the titles of the sections that a whole document has and text has not.
+func Missing(text string) (titles []string) {
+	_, found := sections(text)
+	for _, s := range (Results{}).sections() {
+		if _, ok := found[s.title]; !ok && !s.optional() {
+			titles = append(titles, s.title)
+		}
+	}
+	return titles
+}

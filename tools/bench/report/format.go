@@ -1,0 +1,96 @@
+package report
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// grid is a table of Markdown whose columns are aligned, so that it reads well as text too.
+type grid struct{ rows [][]string }
+
+func newGrid(head ...string) *grid { return &grid{rows: [][]string{head}} }
+
+func (g *grid) add(cells ...string) { g.rows = append(g.rows, cells) }
+
+func (g *grid) String() string {
+	widths := make([]int, len(g.rows[0]))
+	for _, row := range g.rows {
+		for i, cell := range row {
+			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
+		}
+	}
+	var out strings.Builder
+	for n, row := range g.rows {
+		out.WriteByte('|')
+		for i, cell := range row {
+			fill := strings.Repeat(" ", widths[i]-utf8.RuneCountInString(cell))
+			if i == 0 {
+				cell, fill = cell+fill, ""
+			}
+			out.WriteString(" " + fill + cell + " |")
+		}
+		out.WriteByte('\n')
+		if n == 0 {
+			out.WriteByte('|')
+			for i, w := range widths {
+				if i == 0 {
+					out.WriteString(strings.Repeat("-", w+2) + "|")
+				} else {
+					out.WriteString(strings.Repeat("-", w+1) + ":|")
+				}
+			}
+			out.WriteByte('\n')
+		}
+	}
+	return out.String()
+}
+
+// number has three digits that count, or all of them before the point.
+func number(f float64) string {
+	switch abs := math.Abs(f); {
+	case f == 0:
+		return "0"
+	case abs >= 1000:
+		return thousands(f)
+	case abs >= 100:
+		return fmt.Sprintf("%.0f", f)
+	case abs >= 10:
+		return fmt.Sprintf("%.1f", f)
+	default:
+		return fmt.Sprintf("%.2f", f)
+	}
+}
+
+func thousands(f float64) string {
+	digits := fmt.Sprintf("%.0f", f)
+	for i := len(digits) - 3; i > 0; i -= 3 {
+		digits = digits[:i] + "," + digits[i:]
+	}
+	return digits
+}
+
+// spread is a median and, in brackets, the lowest and the highest.
+func (s Spread) String() string {
+	if s.Low == s.High {
+		return number(s.Median)
+	}
+	return fmt.Sprintf("%s (%s–%s)", number(s.Median), number(s.Low), number(s.High))
+}
+
+func micros(d time.Duration) string { return number(float64(d) / float64(time.Microsecond)) }
+
+func millis(d time.Duration) string { return fmt.Sprintf("%.2f", ms(d)) }
+
+// size is bytes for people.
+func size(bytes float64) string {
+	for _, unit := range []string{"B", "kB", "MB", "GB"} {
+		if bytes < 1000 {
+			return number(bytes) + " " + unit
+		}
+		bytes /= 1000
+	}
+	return number(bytes) + " TB"
+}

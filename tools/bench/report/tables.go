@@ -1,0 +1,127 @@
+package report
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+func (r Results) goals() string {
+	if len(r.Board) == 0 {
+		return ""
+	}
+	g := newGrid("what", "goal", "measured", "")
+	for _, goal := range r.Goals() {
+		value := "–"
+		if goal.Known {
+			value = number(goal.Value) + goal.Unit
+		}
+		g.add(goal.Name, goal.bound(), value, goal.verdict())
+	}
+	return g.String()
+}
+
+func (r Results) sends() string {
+	if len(r.Board) == 0 {
+		return ""
+	}
+	g := newGrid("callers", "program", "sends/s", "202 p50, ms", "202 p99, ms", "mail p50, ms", "mail p99, ms")
+	ratios := newGrid("callers", "ours ÷", "sends/s", "202 p50", "processor time")
+	for _, n := range r.Board.Callers() {
+		for _, name := range Contenders {
+			row := func(of func(Run) float64) string { return r.Board.Over(name, n, of).String() }
+			if name == Bare {
+				g.add(fmt.Sprint(n), name, row(Run.Rate), row(wait(.5, answers)), row(wait(.99, answers)), "–", "–")
+			} else {
+				g.add(fmt.Sprint(n), name, row(Run.Rate), row(wait(.5, answers)), row(wait(.99, answers)), row(wait(.5, mails)), row(wait(.99, mails)))
+			}
+			if name != Ours {
+				ratio := func(of func(Run) float64) string { return r.Board.Ratio(Ours, name, n, of).String() }
+				ratios.add(fmt.Sprint(n), name, ratio(Run.Rate), ratio(wait(.5, answers)), ratio(func(r Run) float64 { return float64(r.CPUEach()) }))
+			}
+		}
+	}
+	return g.String() + "\nA send counts when its mail has arrived. Mail: from the 202 to the final dot at the mail server; 0 where the mail was there first.\n\n" + ratios.String()
+}
+
+func (r Results) costs() string {
+	if len(r.Board) == 0 {
+		return ""
+	}
+	cpu := newGrid("callers", "program", "the program, µs", "Postgres", "Redis", "mail server", "callers", "allocations", "bytes")
+	work := newGrid("callers", "program", "WAL, bytes", "records", "index entries", "commits", "trips: Postgres", "Redis", "mail")
+	for _, n := range r.Board.Callers() {
+		for _, name := range Contenders {
+			value := func(of func(Run) float64) string { return number(r.Board.Over(name, n, of).Median) }
+			each := func(of func(Run) float64) string { return value(func(r Run) float64 { return r.each(of(r)) }) }
+			cells := []string{fmt.Sprint(n), name}
+			for _, process := range Processes {
+				cells = append(cells, value(func(r Run) float64 { return float64(r.CPUEach(process)) / float64(time.Microsecond) }))
+			}
+			cpu.add(append(cells, each(func(r Run) float64 { return r.Mallocs }), each(func(r Run) float64 { return r.Bytes }))...)
+			if name == Bare {
+				continue
+			}
+			trips := r.Trips[Key{name, n}]
+			work.add(fmt.Sprint(n), name, each(func(r Run) float64 { return r.WAL.Bytes }), each(func(r Run) float64 { return r.WAL.Records }),
+				each(func(r Run) float64 { return r.WAL.Entries }), each(func(r Run) float64 { return r.WAL.Commits }),
+				number(trips.Postgres), number(trips.Redis), number(trips.Mail))
+		}
+	}
+	return "Processor time, from the kernel's scheduler statistics, and allocations of a send:\n\n" + cpu.String() +
+		"\nWhat a send writes, without the images of whole pages that follow upon a checkpoint, and its round trips:\n\n" + work.String()
+}
+
+func (r Results) half() string {
+	if len(r.Half) == 0 {
+		return ""
+	}
+	g := newGrid("program", "sends/s", "202 p50, ms", "202 p99, ms", "mail p50, ms", "mail p99, ms")
+	for _, name := range Contenders {
+		if p, ok := r.Half[name]; ok {
+			row := func(of func(Run) float64) string { return p.over(of).String() }
+			g.add(name, number(p.Rate), row(wait(.5, answers)), row(wait(.99, answers)), row(wait(.5, mails)), row(wait(.99, mails)))
+		}
+	}
+	return "Requests arrive at random at half the highest rate that ours has reached, whether earlier ones were answered or not.\n\n" + g.String()
+}
+
+func (r Results) others() string {
+	if len(r.Others) == 0 {
+		return ""
+	}
+	g := newGrid("request", "callers", "requests/s", "p50, ms", "p99, ms", "the program, µs", "Postgres", "Redis")
+	for _, o := range r.Others {
+		row := func(of func(Run) float64) string { return over(o.Runs, of).String() }
+		g.add(o.Name, fmt.Sprint(o.Callers), row(Run.Rate), row(wait(.5, answers)), row(wait(.99, answers)), micros(o.CPU(Service)), micros(o.CPU(Postgres)), micros(o.CPU(Redis)))
+	}
+	return g.String()
+}
+
+func (r Results) memory() string {
+	if len(r.Started) == 0 {
+		return ""
+	}
+	var starts []float64
+	for _, d := range r.Started {
+		starts = append(starts, ms(d))
+	}
+	g := newGrid("what", "value")
+	g.add("resident memory after the start", size(r.Memory.Start))
+	g.add("most of it in all runs", size(r.Memory.Most))
+	g.add("from the start of the process to the first 202, ms", SpreadOf(starts).String())
+	g.add("tables and indexes, for a send", size(r.Units.Row))
+	g.add("Redis, for a recipient", size(r.Units.Key))
+	return g.String()
+}
+
+func (r Results) profile() string {
+	if len(r.Profile) == 0 {
+		return ""
+	}
+	g := newGrid("part", "share")
+	for _, s := range r.Profile {
+		g.add(strings.Repeat("· ", s.Depth)+s.Part, s.Percent)
+	}
+	return "At 64 callers, each part with all that it calls.\n\n" + g.String()
+}

@@ -1,0 +1,174 @@
+package main
+
+import (
+	"context"
+	"hash/fnv"
+	"log"
+	"net/http"
+	"slices"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/labstack/echo/v4"
+	"github.com/redis/go-redis/v9"
+)
+
+// take admits 1 in a minute, 5 in an hour and 10 in a day.
+var take = redis.NewScript(`
+local t = redis.call('TIME')
+local now = t[1] * 1000000 + t[2]
+redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now - 86400000000)
+for window, limit in pairs({[60] = 1, [3600] = 5, [86400] = 10}) do
+	if redis.call('ZCOUNT', KEYS[1], string.format('(%.0f', now - window * 1000000), '+inf') >= limit then return 0 end
+end
+redis.call('ZADD', KEYS[1], now, ARGV[1])
+redis.call('PEXPIRE', KEYS[1], 86400000)
+return 1`)
+
+const tables = `
+CREATE TABLE IF NOT EXISTS plain (
+	id uuid PRIMARY KEY, recipient text NOT NULL, purpose text NOT NULL, status text NOT NULL, at timestamptz NOT NULL DEFAULT clock_timestamp());
+CREATE TABLE IF NOT EXISTS verifications (
+	id text PRIMARY KEY, recipient text NOT NULL, nonce bytea NOT NULL, attempts int NOT NULL DEFAULT 0, created_at timestamptz NOT NULL, expires_at timestamptz NOT NULL);
+CREATE TABLE IF NOT EXISTS sends (
+	id uuid PRIMARY KEY, verification text NOT NULL, recipient text NOT NULL, purpose text NOT NULL, status text NOT NULL,
+	at timestamptz NOT NULL, finished_at timestamptz) WITH (fillfactor = 50);
+CREATE INDEX IF NOT EXISTS sends_recipient ON sends (recipient, at)`
+
+// The lock has a statement of its own: the snapshot of the count is younger.
+const (
+	lockSQL  = `SELECT pg_advisory_xact_lock(key) FROM unnest($1::bigint[]) AS key`
+	writeSQL = `
+WITH admitted AS MATERIALIZED (
+	SELECT a.*, now.at FROM unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::bytea[]) AS a(id, verification, recipient, purpose, nonce)
+	CROSS JOIN (SELECT clock_timestamp() AS at) AS now
+	CROSS JOIN LATERAL (
+		SELECT count(*) AS day, count(*) FILTER (WHERE s.at > now.at - interval '1 hour') AS hour, count(*) FILTER (WHERE s.at > now.at - interval '1 minute') AS minute
+		FROM sends s WHERE s.recipient = a.recipient AND s.at > now.at - interval '1 day'
+	) AS past
+	WHERE past.minute < 1 AND past.hour < 5 AND past.day < 10
+), opened AS (
+	INSERT INTO verifications (id, recipient, nonce, created_at, expires_at) SELECT verification, recipient, nonce, at, at + interval '10 minutes' FROM admitted
+)
+INSERT INTO sends (id, verification, recipient, purpose, status, at) SELECT id, verification, recipient, purpose, 'sending', at FROM admitted RETURNING id`
+	finishSQL = `UPDATE sends SET status = 'sent', finished_at = clock_timestamp() WHERE id = ANY ($1::uuid[])`
+)
+
+func openDatabase(ctx context.Context, url string) (*pgxpool.Pool, error) {
+	config, err := pgxpool.ParseConfig(url)
+	if err != nil {
+		return nil, err
+	}
+	config.MaxConns = mailConns
+	for name, value := range map[string]string{"plan_cache_mode": "force_generic_plan", "enable_seqscan": "off", "enable_bitmapscan": "off", "jit": "off"} {
+		config.ConnConfig.RuntimeParams[name] = value
+	}
+	db, err := pgxpool.NewWithConfig(ctx, config)
+	if err == nil {
+		_, err = db.Exec(ctx, tables)
+	}
+	return db, err
+}
+
+// fair shares trips: as many at once as the service makes.
+type fair struct {
+	takes, begins, ends *sharing
+}
+
+func newFair(f *floor) *fair {
+	return &fair{takes: &sharing{most: 2, trip: f.take}, begins: &sharing{most: 2, trip: f.begin}, ends: &sharing{most: 1, trip: f.end}}
+}
+
+func (f *floor) sendFair(c echo.Context) error {
+	x, err := f.read(c)
+	if err != nil {
+		return err
+	}
+	for _, gate := range []*sharing{f.fair.takes, f.fair.begins} {
+		if admitted, err := gate.do(x); err != nil {
+			return err
+		} else if !admitted {
+			return c.NoContent(http.StatusTooManyRequests)
+		}
+	}
+	go f.deliver(x)
+	return f.answer(c, x)
+}
+
+func (f *floor) deliver(x *code) {
+	err := f.mail(x)
+	if err == nil {
+		_, err = f.fair.ends.do(x)
+	}
+	if err != nil {
+		log.Print(err)
+	}
+}
+
+func (f *floor) take(ctx context.Context, batch []*code) (map[uuid.UUID]bool, error) {
+	answers := make([]*redis.Cmd, len(batch))
+	_, err := f.redis.Pipelined(ctx, func(p redis.Pipeliner) error {
+		for i, x := range batch {
+			answers[i] = take.EvalSha(ctx, p, []string{"fair:" + x.to}, x.send.String())
+		}
+		return nil
+	})
+	if redis.HasErrorPrefix(err, "NOSCRIPT") {
+		if err := take.Load(ctx, f.redis).Err(); err != nil {
+			return nil, err
+		}
+		return f.take(ctx, batch)
+	}
+	admitted := make(map[uuid.UUID]bool, len(batch))
+	for i, x := range batch {
+		n, _ := answers[i].Int()
+		admitted[x.send] = n == 1
+	}
+	return admitted, err
+}
+
+func (f *floor) begin(ctx context.Context, batch []*code) (map[uuid.UUID]bool, error) {
+	n := len(batch)
+	ids, nonces, keys := make([]uuid.UUID, n), make([][]byte, n), make([]int64, n)
+	verifications, recipients, purposes := make([]string, n), make([]string, n), make([]string, n)
+	for i, x := range batch {
+		ids[i], nonces[i], keys[i] = x.send, x.send[:], x.key()
+		verifications[i], recipients[i], purposes[i] = x.verification, x.to, x.purpose
+	}
+	slices.Sort(keys)
+	var trip pgx.Batch // one transaction
+	trip.Queue(lockSQL, keys)
+	trip.Queue(writeSQL, ids, verifications, recipients, purposes, nonces)
+	results := f.db.SendBatch(ctx, &trip)
+	defer results.Close()
+	if _, err := results.Exec(); err != nil {
+		return nil, err
+	}
+	rows, _ := results.Query()
+	return collect(rows)
+}
+
+func (f *floor) end(ctx context.Context, batch []*code) (map[uuid.UUID]bool, error) {
+	ids := make([]uuid.UUID, len(batch))
+	for i, x := range batch {
+		ids[i] = x.send
+	}
+	_, err := f.db.Exec(ctx, finishSQL, ids)
+	return nil, err
+}
+
+func collect(rows pgx.Rows) (map[uuid.UUID]bool, error) {
+	ids, err := pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
+	admitted := make(map[uuid.UUID]bool, len(ids))
+	for _, id := range ids {
+		admitted[id] = true
+	}
+	return admitted, err
+}
+
+func (x *code) key() int64 {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(x.to))
+	return int64(h.Sum64())
+}
