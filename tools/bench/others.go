@@ -46,7 +46,7 @@ func (b *rig) measureOthers(ctx context.Context, p plan, r *report.Results) erro
 	service := b.contender(report.Ours)
 	callers := unitCallers(p.callers)
 	r.Others = make([]report.Other, len(requests()))
-	for range min(p.rounds, otherRounds) {
+	for round := range min(p.rounds, otherRounds) + 1 { // in the first one connections plan their statements
 		list, err := b.open(service, sendsFor(p.length))
 		if err != nil {
 			return err
@@ -56,8 +56,10 @@ func (b *rig) measureOthers(ctx context.Context, p plan, r *report.Results) erro
 			if err != nil {
 				return fmt.Errorf("%s: %w", q.name, err)
 			}
-			r.Others[i].Name, r.Others[i].Callers = q.name, callers
-			r.Others[i].Runs = append(r.Others[i].Runs, run)
+			if round > 0 {
+				r.Others[i].Name, r.Others[i].Callers = q.name, callers
+				r.Others[i].Runs = append(r.Others[i].Runs, run)
+			}
 		}
 	}
 	return nil
