@@ -51,7 +51,10 @@ func commit(ctx context.Context) string {
 	return name
 }
 
-// realDisk is a directory that is not in memory: where fsync waits for nothing, nothing that was measured would be true.
+// errNoDisk: where fsync waits for nothing, nothing that was measured would be true.
+var errNoDisk = errors.New("the directory for temporary files is in memory: set TMPDIR to one on a disk")
+
+// realDisk is a directory that is not in memory.
 func realDisk() (string, error) {
 	here, err := os.Getwd()
 	if err != nil {
@@ -62,7 +65,7 @@ func realDisk() (string, error) {
 			return dir, nil
 		}
 	}
-	return "", errors.New("the directory for temporary files is in memory: set TMPDIR to one on a disk")
+	return "", errNoDisk
 }
 
 // fileSystemOf names what statfs(2) says.

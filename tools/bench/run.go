@@ -81,8 +81,11 @@ func (b *rig) measureHalf(ctx context.Context, p plan, r *report.Results) error 
 				continue
 			}
 			samples, refused, err := b.paced(ctx, c, rate, p.length)
-			if err != nil || refused > 0 {
-				return fmt.Errorf("%s: %d refused: %w", c.name, refused, err)
+			if err == nil && refused > 0 {
+				err = fmt.Errorf("%d refused", refused)
+			}
+			if err != nil {
+				return fmt.Errorf("%s: %w", c.name, err)
 			}
 			run, err := b.arrivals(ctx, c, samples)
 			if err != nil {

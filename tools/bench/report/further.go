@@ -72,7 +72,7 @@ func (r Results) rows() string {
 		g.add(thousands(float64(row.Rows)), cell(Run.Rate), cpu(Service), cpu(Postgres), cpu(Redis),
 			cell(func(r Run) float64 { return r.each(r.WAL.Bytes) }), number(float64(row.CPU())/float64(r.Rows[0].CPU())))
 	}
-	return "Sends of 64 callers on databases that hold so many rows of the last 90 days, by turns (`make bench-rows`).\n\n" + g.String()
+	return "Sends of 64 callers on databases that hold so many rows of the last 90 days, by turns (`make bench-rows`).\n\n" + g.String() + "\n" + goals(r.rowsGoal())
 }
 
 // needs are the arithmetic: unit costs, assumptions, results.

@@ -70,8 +70,12 @@ func (r Results) otherGoals() (all []Goal) {
 	add(Goal{Name: "last 4 s ÷ first 4 s of a minute on a fresh database, autovacuum off", Bound: .9, Least: true, Value: r.Level.Ratio()}, len(r.Level.Sends) > 0)
 	add(Goal{Name: "honest requests refused beside an attack", Bound: 0, Value: float64(r.Attack.Refused)}, r.Attack.known())
 	add(Goal{Name: "honest p99 beside an attack ÷ quiet", Bound: 2, Value: r.Attack.Ratio(.99)}, r.Attack.known())
-	add(Goal{Name: "cost of a send with most rows ÷ with fewest", Bound: 1.15, Value: r.Rows.Ratio()}, len(r.Rows) > 1)
 	return all
+}
+
+// rowsGoal stands with the rows, which are measured in a run of their own.
+func (r Results) rowsGoal() Goal {
+	return Goal{Name: "processor time of a send with the most rows ÷ with the fewest", Bound: 1.15, Value: r.Rows.Ratio(), Known: len(r.Rows) > 1}
 }
 
 func (b Board) has(callers int) bool {

@@ -168,11 +168,22 @@ func TestGoals(t *testing.T) {
 		"honest requests refused beside an attack":                             "met",
 		"honest p99 beside an attack ÷ quiet":                                  "missed",
 		"last 4 s ÷ first 4 s of a minute on a fresh database, autovacuum off": "met",
-		"cost of a send with most rows ÷ with fewest":                          "not measured",
 	} {
 		if g, ok := goals[name]; !ok || g.verdict() != want {
 			t.Errorf("%s: %+v is %s, want %s", name, g, g.verdict(), want)
 		}
+	}
+}
+
+func TestRowsGoal(t *testing.T) {
+	for last, want := range map[time.Duration]string{115: "met", 116: "missed"} {
+		r := Results{Rows: Rows{{1e6, []Run{run(1, time.Second, 1000)}}, {10e6, []Run{run(1, time.Second, 10*last)}}}}
+		if got := r.rowsGoal().verdict(); got != want {
+			t.Errorf("%d: %s, want %s", last, got, want)
+		}
+	}
+	if got := (Results{}).rowsGoal().verdict(); got != "not measured" {
+		t.Error(got)
 	}
 }
 

@@ -10,8 +10,12 @@ func (r Results) goals() string {
 	if len(r.Board) == 0 {
 		return ""
 	}
+	return goals(r.Goals()...)
+}
+
+func goals(all ...Goal) string {
 	g := newGrid("what", "goal", "measured", "")
-	for _, goal := range r.Goals() {
+	for _, goal := range all {
 		value := "–"
 		if goal.Known {
 			value = number(goal.Value) + goal.Unit
