@@ -61,6 +61,9 @@ func (b *rig) explain(ctx context.Context, p plan, r *report.Results) error {
 			r.Profile = append(r.Profile, report.Share{Part: s.name, Percent: share, Depth: s.depth})
 		}
 	}
+	if len(r.Profile) == 0 { // a short run on a busy machine
+		r.Profile = report.Profile{{Part: "too few samples", Percent: "–"}}
+	}
 	return nil
 }
 
