@@ -27,10 +27,13 @@ STEPS ?= 100000
 LOSSES ?= 10000
 CODES ?= 10000000
 SEED ?= 0
+SEEDS ?= 100000
+PROCESSES ?= 2
+REPLICAS ?= 0
 MUTANTS ?=
 BENCH_ROUNDS ?= 5
 
-.PHONY: help run test test-fast lint bench bench-rows bench-hour bench-admin drill microbench fuzz soak mutants up screenshots tools
+.PHONY: help run test test-fast lint bench bench-rows bench-hour bench-admin drill microbench fuzz soak simulate mutants up screenshots tools
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -92,6 +95,16 @@ soak: tools ## faults under load, each for SOAKTIME=20s, a replica killed KILLS=
 	go test -run='^TestAnAppOverItsBoundOnFailedChecks$$' -count=1 -v -timeout=20m ./internal/app -app.guesses=10000
 	go test -run='^TestQuota11RandomLosses$$' -count=1 -v -timeout=20m ./internal/gates -gates.losses=$(LOSSES)
 	go test -run='^TestDeriveIsUniform$$' -count=1 -v -timeout=20m ./internal/code -code.codes=$(CODES)
+
+simulate: ## SEEDS=100000 worlds by seed in PROCESSES=2 processes; stopped, it goes on where it was. SEED=n: the story of one
+	@go test -c -o bin/simulate ./internal/simulate
+ifneq ($(SEED),0)
+	@bin/simulate -test.run='^TestWorld$$' -test.v -simulate.from=$(SEED) -simulate.replicas=$(REPLICAS)
+else
+	@run="bin/simulate -test.run=^TestWorlds$$ -test.timeout=0 -simulate.seeds=$(SEEDS) -simulate.replicas=$(REPLICAS) -simulate.progress=bin/worlds-$$(git rev-parse --short HEAD).jsonl"; \
+	for part in $$(seq 0 $$(($(PROCESSES) - 1))); do $$run -simulate.part=$$part -simulate.parts=$(PROCESSES) & pids="$$pids $$!"; done; \
+	failed=0; for pid in $$pids; do wait $$pid || failed=1; done; $$run -test.v; exit $$failed
+endif
 
 mutants: tools ## changes one line at a time and prints which change no test notices; an hour, continued where it stopped (MUTANTS="-areas=gate -generated -seeds=1000": see tools/mutants)
 	@bin/ensure

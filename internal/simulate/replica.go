@@ -11,8 +11,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/labstack/echo/v4"
-
 	"sendcode/internal/api"
 	"sendcode/internal/code"
 	"sendcode/internal/delivery/sms"
@@ -38,7 +36,7 @@ type Replica struct {
 	world   *world
 	index   int
 	name    string
-	http    *echo.Echo
+	http    http.Handler
 	log     *sqlite.DB
 	cancel  context.CancelFunc
 	stopped chan struct{}
@@ -139,8 +137,9 @@ func (w *world) start(index, life int) *Replica {
 		Vault: vault.Vault{IndexKey: []byte("a simulated index key of 32 bytes or more"), Ring: ring()},
 	}
 	r.Process = verificationtest.New(settings, r.Parts)
-	r.http = server.New(server.Config{Logger: logger})
-	api.New(r.Process.Service, keys(), logger).Register(r.http)
+	e := server.New(server.Config{Logger: logger})
+	api.New(r.Process.Service, keys(), logger).Register(e)
+	r.http = e
 	ctx, cancel := context.WithCancel(context.Background())
 	r.cancel = cancel
 	var work sync.WaitGroup

@@ -1,0 +1,97 @@
+package simulate
+
+import (
+	"net/http"
+	"slices"
+	"time"
+
+	"sendcode/internal/store"
+)
+
+// toldWaits is promise 3: no answer tells of more room than there is.
+func (l *ledger) toldWaits() {
+	if l.stepped {
+		return
+	}
+	for _, q := range l.requests {
+		if q.by != backEnd || !q.answered || q.body.Quota == nil || q.logTrouble || q.kind == Check {
+			continue
+		}
+		for _, told := range q.body.Quota.Rules {
+			if told.Scope != "recipient" || told.Name == "carrier" {
+				continue
+			}
+			l.toldRule(q, told.Name, told.Limit, time.Duration(told.Window)*time.Second, told.Remaining, time.Duration(told.RetryAfter)*time.Second)
+		}
+	}
+}
+
+func (l *ledger) toldRule(q *request, name string, limit int, window time.Duration, remaining int, wait time.Duration) {
+	var counted []time.Time // that no answer of the time could leave out
+	for _, row := range l.sends {
+		own := q.kind == SendByBackEnd && q.accepted() && row.ID.String() == q.body.Send.ID && !q.body.replayed
+		if l.of[row.Recipient] == q.person && (row.LoggedAt.Before(q.began) || own && row.Counts) && l.counted(row, q.ended) &&
+			l.age(row, store.Send{}, q.ended) < window-tolerance && !l.resetDuring(q) && !l.mayLack(q, row, own) {
+			counted = append(counted, q.ended.Add(-l.age(row, store.Send{}, q.ended)))
+		}
+	}
+	if remaining > max(0, limit-len(counted)) {
+		l.broke("told wait", "at %s person %d's back end was told %d left of %s, and %d of %d were counted",
+			clock(q.ended.Sub(l.begin)), q.person.index, remaining, name, len(counted), limit)
+	}
+	if len(counted) < limit {
+		return
+	}
+	if free := counted[len(counted)-limit].Add(window).Sub(q.ended); wait < free-tolerance {
+		l.broke("told wait", "at %s person %d's back end was told to wait %v for %s, and the place is free in %v",
+			clock(q.ended.Sub(l.begin)), q.person.index, wait, name, free)
+	}
+}
+
+// mayLack says whether a limiter that was away may not have heard of a send yet: its process tells it within a tick, unless it
+// died.
+func (l *ledger) mayLack(q *request, row store.Send, own bool) bool {
+	return row.Clock == store.LogClock && !own && (q.afterOutage || l.crashes > 0)
+}
+
+func (l *ledger) resetDuring(q *request) bool {
+	return slices.ContainsFunc(l.resets[q.person], func(a administered) bool { return a.began.Before(q.ended) && a.ended.After(q.began) || !a.done })
+}
+
+// exactRefunds is promise 4: in the end the limiter counts what the log counts. A crash between the gates may cost a place, and a
+// failover what it lost; nothing may give one away.
+func (l *ledger) exactRefunds() {
+	for _, p := range l.people {
+		q := p.last
+		if q == nil || !q.answered || q.status != http.StatusOK {
+			l.broke("available", "person %d's quota could not be looked at when all was quiet: %+v", p.index, q.status)
+			continue
+		}
+		for _, told := range q.body.Quota.Rules {
+			if told.Scope != "recipient" {
+				continue
+			}
+			window := time.Duration(told.Window) * time.Second
+			surely, atMost := 0, 0
+			for _, row := range l.sends {
+				if l.of[row.Recipient] != p || !l.counted(row, q.ended) {
+					continue
+				}
+				if l.age(row, store.Send{}, q.ended) < window-2*tolerance && !l.mayLack(q, row, false) {
+					surely++
+				}
+				if l.age(row, store.Send{}, q.began) < window+2*tolerance {
+					atMost++
+				}
+			}
+			used := told.Limit - told.Remaining
+			undone := slices.ContainsFunc(l.resets[p], func(a administered) bool { return !a.done })
+			if !undone && !l.stepped && l.crashes == 0 && l.lostWrites == 0 && used > min(told.Limit, atMost) {
+				l.broke("refunds", "in the end person %d has used %d of %s, and %d sends count", p.index, used, told.Name, atMost)
+			}
+			if !l.stepped && used < min(told.Limit, surely) {
+				l.broke("refunds", "in the end person %d has used %d of %s, though %d sends count", p.index, used, told.Name, surely)
+			}
+		}
+	}
+}
