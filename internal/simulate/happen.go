@@ -81,16 +81,18 @@ func (w *world) resend(e Event, p *person) {
 }
 
 func (w *world) repeat(e Event, p *person) {
-	header := map[string]string{"Idempotency-Key": fmt.Sprintf("key-of-event-%020d", e.ID)}
+	header := func() map[string]string {
+		return map[string]string{"Idempotency-Key": fmt.Sprintf("key-of-event-%020d", e.ID)}
+	}
 	first := make(chan *request, 1)
-	w.actors.Go(func() { first <- w.send(e, backEnd, p, outgoing{header: header}) })
+	w.actors.Go(func() { first <- w.send(e, backEnd, p, outgoing{header: header()}) })
 	time.Sleep(time.Duration(e.N) * 1500 * time.Microsecond)
 	other := e
 	other.Replica++
-	again := w.send(other, backEnd, p, outgoing{header: header})
+	again := w.send(other, backEnd, p, outgoing{header: header()})
 	if again.answered && again.status == http.StatusConflict || !again.answered || again.status == http.StatusServiceUnavailable {
 		time.Sleep(20 * time.Second) // longer than the lease of a key
-		again = w.send(other, backEnd, p, outgoing{header: header})
+		again = w.send(other, backEnd, p, outgoing{header: header()})
 	}
 	one := <-first
 	if one.accepted() && again.accepted() && one.body.Send.ID != again.body.Send.ID {
