@@ -1,14 +1,13 @@
 package app
 
 import (
-	"crypto/ed25519"
-	"encoding/base64"
 	"encoding/json"
-	"errors"
 	"net/http"
 	"testing"
+	"time"
 
-	"github.com/golang-jwt/jwt/v5"
+	"github.com/go-jose/go-jose/v4"
+	"github.com/go-jose/go-jose/v4/jwt"
 )
 
 // A back end believes a proof with nothing but what /.well-known/jwks.json serves, also after the ring was rotated; only
@@ -53,20 +52,18 @@ func (s *stack) proofIn(a answer) string {
 	return body.Proof
 }
 
-func believed(served []byte, token string) (jwt.MapClaims, error) {
-	var set struct{ Keys []struct{ Kid, X string } }
+func believed(served []byte, token string) (claims map[string]any, err error) {
+	var set jose.JSONWebKeySet
 	if err := json.Unmarshal(served, &set); err != nil {
 		return nil, err
 	}
-	claims := jwt.MapClaims{}
-	_, err := jwt.ParseWithClaims(token, claims, func(tok *jwt.Token) (any, error) {
-		for _, k := range set.Keys {
-			if k.Kid == tok.Header["kid"] {
-				x, err := base64.RawURLEncoding.DecodeString(k.X)
-				return ed25519.PublicKey(x), err
-			}
-		}
-		return nil, errors.New("no such key")
-	}, jwt.WithValidMethods([]string{"EdDSA"}), jwt.WithIssuer("sendcode"), jwt.WithAudience("default"), jwt.WithExpirationRequired())
-	return claims, err
+	parsed, err := jwt.ParseSigned(token, []jose.SignatureAlgorithm{jose.EdDSA})
+	if err != nil {
+		return nil, err
+	}
+	var standard jwt.Claims
+	if err := parsed.Claims(set, &claims, &standard); err != nil {
+		return nil, err
+	}
+	return claims, standard.Validate(jwt.Expected{Issuer: "sendcode", AnyAudience: jwt.Audience{"default"}, Time: time.Now()})
 }

@@ -2,9 +2,8 @@ package config
 
 import (
 	"encoding/base64"
+	"maps"
 	"time"
-
-	"github.com/knadh/koanf/v2"
 )
 
 // Load builds the configuration from the environment ("NAME=value" entries), over the file that SENDCODE_CONFIG names,
@@ -25,7 +24,7 @@ func Load(environ []string, readFile func(string) ([]byte, error)) (Config, erro
 			sections.read(root, settings)
 		}
 	}
-	layers := layered(settings, given, errs)
+	layers := layered(settings, given)
 	c.readSettings(layers, errs)
 	sections.complete()
 	sections.completeWebhooks(layers)
@@ -42,40 +41,12 @@ func Load(environ []string, readFile func(string) ([]byte, error)) (Config, erro
 }
 
 // layered lays the environment over the file and the file over the defaults.
-func layered(file, environ map[string]setting, errs *Errors) map[string]setting {
-	defaults := map[string]setting{}
-	for _, v := range variables {
-		defaults[v.key] = setting{v.initial, envName(v.key)}
-	}
-	k := koanf.New(".")
-	for _, layer := range []map[string]setting{defaults, file, environ} {
-		if err := k.Load(provider(layer), nil); err != nil {
-			errs.add("SENDCODE_CONFIG", "%v", err)
-		}
-	}
+func layered(file, environ map[string]setting) map[string]setting {
 	effective := map[string]setting{}
 	for _, v := range variables {
-		where := defaults[v.key].where
-		for _, layer := range []map[string]setting{file, environ} {
-			if s, given := layer[v.key]; given {
-				where = s.where
-			}
-		}
-		effective[v.key] = setting{k.String(v.key), where}
+		effective[v.key] = setting{v.initial, envName(v.key)}
 	}
+	maps.Copy(effective, file)
+	maps.Copy(effective, environ)
 	return effective
 }
-
-// provider hands one layer to koanf.
-type provider map[string]setting
-
-func (p provider) Read() (map[string]any, error) {
-	values := map[string]any{}
-	for key, s := range p {
-		values[key] = s.value
-	}
-	return values, nil
-}
-
-// ReadBytes is the half of koanf's interface for sources that need a parser.
-func (p provider) ReadBytes() ([]byte, error) { return nil, nil }

@@ -147,12 +147,10 @@ var modules = map[string]string{
 	"github.com/emersion/go-smtp":         "internal/delivery internal/delivery/smtptest",
 	"github.com/getkin/kin-openapi":       testsOnly,
 	"github.com/go-redis/redis_rate":      testsOnly, // what the benchmark is compared with
-	"github.com/go-jose/go-jose":          "internal/openid/openidtest",
+	"github.com/go-jose/go-jose":          "internal/proof internal/openid/openidtest",
 	"github.com/gofrs/flock":              "internal/app internal/config internal/parts",
-	"github.com/golang-jwt/jwt":           "internal/proof",
 	"github.com/google/uuid":              anywhere,
 	"github.com/jackc/pgx":                "internal/store/sqldb internal/store/postgres internal/app internal/parts tools/bench tools/rows tools/floor",
-	"github.com/knadh/koanf":              "internal/config",
 	"github.com/labstack/echo":            "internal/api internal/ui internal/admin internal/server internal/app quota/echoquota tools/floor",
 	"github.com/nyaruka/phonenumbers":     "internal/recipient",
 	"github.com/pquerna/otp":              "internal/admin",

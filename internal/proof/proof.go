@@ -8,11 +8,11 @@ package proof
 
 import (
 	"crypto/ed25519"
-	"encoding/base64"
 	"encoding/json"
 	"time"
 
-	"github.com/golang-jwt/jwt/v5"
+	"github.com/go-jose/go-jose/v4"
+	"github.com/go-jose/go-jose/v4/jwt"
 )
 
 // Life is how long a proof is good for: long enough to be carried from a browser to a back end.
@@ -42,10 +42,11 @@ type Facts struct {
 }
 
 type claims struct {
-	jwt.RegisteredClaims
-	Channel string `json:"channel"`
-	Purpose string `json:"purpose"`
-	Test    bool   `json:"test,omitempty"`
+	jwt.Claims
+	Audience []string `json:"aud"` // always a list; jwt.Claims writes a list of one as a string
+	Channel  string   `json:"channel"`
+	Purpose  string   `json:"purpose"`
+	Test     bool     `json:"test,omitempty"`
 }
 
 // Signer makes proofs. Safe for concurrent use.
@@ -69,38 +70,29 @@ func (s *Signer) Sign(f Facts, now time.Time) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	t := jwt.NewWithClaims(jwt.SigningMethodEdDSA, claims{
-		RegisteredClaims: jwt.RegisteredClaims{
-			Issuer: Issuer, Audience: jwt.ClaimStrings{f.App}, Subject: f.Recipient, ID: f.ID,
-			IssuedAt: jwt.NewNumericDate(now), ExpiresAt: jwt.NewNumericDate(now.Add(Life)),
+	signingKey := jose.SigningKey{Algorithm: jose.EdDSA, Key: jose.JSONWebKey{Key: key, KeyID: id}}
+	signer, err := jose.NewSigner(signingKey, (&jose.SignerOptions{}).WithType("JWT"))
+	if err != nil {
+		return "", err
+	}
+	return jwt.Signed(signer).Claims(claims{
+		Claims: jwt.Claims{
+			Issuer: Issuer, Subject: f.Recipient, ID: f.ID,
+			IssuedAt: jwt.NewNumericDate(now), Expiry: jwt.NewNumericDate(now.Add(Life)),
 		},
-		Channel: f.Channel, Purpose: f.Purpose, Test: f.Test,
-	})
-	t.Header["kid"] = id
-	return t.SignedString(key)
-}
-
-type publicKey struct {
-	Type      string `json:"kty"`
-	Curve     string `json:"crv"`
-	Use       string `json:"use"`
-	Algorithm string `json:"alg"`
-	ID        string `json:"kid"`
-	X         string `json:"x"`
+		Audience: []string{f.App}, Channel: f.Channel, Purpose: f.Purpose, Test: f.Test,
+	}).Serialize()
 }
 
 // Keys is the JWK Set (RFC 7517, section 5) with the public key of every key of the ring.
 func (s *Signer) Keys() ([]byte, error) {
-	set := struct {
-		Keys []publicKey `json:"keys"`
-	}{[]publicKey{}}
+	set := jose.JSONWebKeySet{Keys: []jose.JSONWebKey{}}
 	for _, id := range s.ring.IDs() {
 		key, err := s.key(id)
 		if err != nil {
 			return nil, err
 		}
-		x := base64.RawURLEncoding.EncodeToString(key.Public().(ed25519.PublicKey))
-		set.Keys = append(set.Keys, publicKey{"OKP", "Ed25519", "sig", "EdDSA", id, x})
+		set.Keys = append(set.Keys, jose.JSONWebKey{Key: key.Public(), KeyID: id, Algorithm: string(jose.EdDSA), Use: "sig"})
 	}
 	return json.Marshal(set)
 }
