@@ -84,7 +84,6 @@ var edges = map[string]string{
 	"tools/bench":        "tools/bench/report tools/rows internal/parts internal/app internal/config",
 	"tools/bench/report": "",
 	"tools/benchadmin":   "tools/rows internal/parts internal/app internal/store/postgres internal/config",
-	"tools/count":        "",
 	"tools/drill":        "",
 	"tools/ensure":       "internal/parts/locate",
 	"tools/floor":        "",

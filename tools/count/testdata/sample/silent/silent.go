@@ -1,2 +1,0 @@
-// Package silent has no tests.
-package silent

@@ -1,5 +1,0 @@
-package unbuilt
-
-import "testing"
-
-func TestDoesNotCompile(t *testing.T) { undeclared() }
