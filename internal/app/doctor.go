@@ -12,7 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"sendcode/internal/config"
-	"sendcode/internal/delivery/sms"
+	"sendcode/internal/sms"
 	"sendcode/internal/store/postgres"
 	"sendcode/quota"
 )
@@ -134,13 +134,9 @@ func (d *doctor) provider(ctx context.Context) {
 func (d *doctor) carriers(ctx context.Context) {
 	for _, c := range d.cfg.SMS.Carriers {
 		d.look(ctx, "carrier "+c.Name, func(ctx context.Context) (string, error) {
-			carrier, err := c.Open()
-			if err != nil {
-				return "", err
-			}
-			return sms.Probe(ctx, carrier)
+			return sms.Probe(ctx, c.Open())
 		})
-		if c.Type == "twilio" && c.Twilio.Service == "" && d.cfg.SMS.Sender == "" && len(d.cfg.SMS.Senders) == 0 {
+		if c.Type == "twilio" && c.Twilio.NeedsSender() && d.cfg.SMS.Sender == "" && len(d.cfg.SMS.Senders) == 0 {
 			d.remark("carrier "+c.Name, "has neither a service nor a sender: it can send nothing")
 		}
 	}

@@ -16,11 +16,11 @@ import (
 	"sendcode/internal/code"
 	"sendcode/internal/config"
 	"sendcode/internal/delivery"
-	"sendcode/internal/delivery/sms"
 	"sendcode/internal/events"
 	"sendcode/internal/message"
 	"sendcode/internal/proof"
 	"sendcode/internal/server"
+	"sendcode/internal/sms"
 	"sendcode/internal/ui"
 	"sendcode/quota"
 )

@@ -12,8 +12,8 @@ import (
 
 	"sendcode/internal/api"
 	"sendcode/internal/delivery"
-	"sendcode/internal/delivery/sms"
 	"sendcode/internal/recipient"
+	"sendcode/internal/sms"
 	"sendcode/internal/store"
 )
 

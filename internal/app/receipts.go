@@ -12,8 +12,8 @@ import (
 	"github.com/google/uuid"
 	"github.com/labstack/echo/v4"
 
-	"sendcode/internal/delivery/sms"
 	"sendcode/internal/server"
+	"sendcode/internal/sms"
 	"sendcode/internal/store"
 )
 

@@ -8,7 +8,7 @@ import (
 
 	"sendcode/internal/config"
 	"sendcode/internal/delivery"
-	"sendcode/internal/delivery/sms"
+	"sendcode/internal/sms"
 	"sendcode/internal/store"
 	"sendcode/quota"
 )

@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"sendcode/internal/config"
-	"sendcode/internal/delivery/sms"
+	"sendcode/internal/sms"
 	"sendcode/internal/store"
 	"sendcode/quota"
 )

@@ -9,10 +9,10 @@ import (
 
 	"sendcode/internal/config"
 	"sendcode/internal/delivery"
-	"sendcode/internal/delivery/sms"
 	"sendcode/internal/message"
 	"sendcode/internal/outbox"
 	"sendcode/internal/policy"
+	"sendcode/internal/sms"
 	"sendcode/internal/store"
 	"sendcode/internal/verification"
 	"sendcode/templates"
@@ -34,11 +34,7 @@ func (a *App) openCarriers() error {
 	}
 	var routes []sms.Route
 	for _, c := range a.cfg.SMS.Carriers {
-		carrier, err := c.Open()
-		if err != nil {
-			return err
-		}
-		route := sms.Route{Carrier: carrier, Prefixes: c.Prefixes, Prices: c.Prices, Asked: c.Polled()}
+		route := sms.Route{Carrier: c.Open(), Prefixes: c.Prefixes, Prices: c.Prices, Asked: c.Polled()}
 		if c.DefaultPrice != nil {
 			route.DefaultPrice = *c.DefaultPrice
 		}

@@ -73,7 +73,7 @@ func (c SMSCarrier) node() *yaml.Node {
 		optional("endpoint", c.Aliyun.Endpoint)
 		putApproved(n, c.Aliyun.Templates, c.Aliyun.Params)
 	case typeTencent:
-		optional("key_id", c.Tencent.SecretID)
+		optional("key_id", c.Tencent.KeyID)
 		optional("app", c.Tencent.App)
 		optional("sign", c.Tencent.Sign)
 		optional("region", c.Tencent.Region)

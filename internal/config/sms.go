@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"regexp"
 	"slices"
 	"strings"
@@ -8,8 +9,12 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"sendcode/internal/delivery/sms"
 	"sendcode/internal/recipient"
+	"sendcode/internal/sms"
+	"sendcode/internal/sms/aliyun"
+	"sendcode/internal/sms/generic"
+	"sendcode/internal/sms/tencent"
+	"sendcode/internal/sms/twilio"
 )
 
 // SMS is how text messages are sent. Without carriers the channel is off, or ends at the dev mailbox.
@@ -41,10 +46,10 @@ type SMSCarrier struct {
 	Timeout      time.Duration // of one attempt
 	PollOff      bool          // it is not asked what became of messages
 
-	HTTP    sms.Generic
-	Twilio  sms.Twilio
-	Aliyun  sms.Aliyun
-	Tencent sms.Tencent
+	HTTP    generic.Config
+	Twilio  twilio.Config
+	Aliyun  aliyun.Config
+	Tencent tencent.Config
 }
 
 // The types of carriers.
@@ -63,45 +68,33 @@ const (
 	carrierTimeout    = 20 * time.Second
 )
 
-// Open makes the carrier. Errors name what Load has complained about before.
-func (c SMSCarrier) Open() (sms.Carrier, error) {
+func (c SMSCarrier) settings() sms.Settings {
+	c.Twilio.Poll, c.Aliyun.Poll, c.Tencent.Poll = !c.PollOff, !c.PollOff, !c.PollOff
 	switch c.Type {
 	case typeTwilio:
-		t := c.Twilio
-		t.Name, t.Token, t.Timeout = c.Name, c.Secret.Reveal(), c.Timeout
-		return sms.NewTwilio(t)
+		return c.Twilio
 	case typeAliyun:
-		a := c.Aliyun
-		a.Name, a.Secret, a.Timeout = c.Name, c.Secret.Reveal(), c.Timeout
-		return sms.NewAliyun(a)
+		return c.Aliyun
 	case typeTencent:
-		t := c.Tencent
-		t.Name, t.Secret, t.Timeout = c.Name, c.Secret.Reveal(), c.Timeout
-		return sms.NewTencent(t)
+		return c.Tencent
 	}
-	g := c.HTTP
-	g.Name, g.Secret, g.Timeout = c.Name, c.Secret.Reveal(), c.Timeout
-	return sms.NewGeneric(g)
+	return c.HTTP
+}
+
+// Open makes the carrier.
+func (c SMSCarrier) Open() sms.Carrier {
+	return c.settings().Open(sms.Setup{Name: c.Name, Secret: c.Secret.Reveal(), Timeout: c.Timeout})
 }
 
 // Polled says whether the carrier is asked what became of messages: where it can be, unless that is off.
-func (c SMSCarrier) Polled() bool { return !c.PollOff && (c.Type != typeHTTP || c.HTTP.Poll.URL != "") }
+func (c SMSCarrier) Polled() bool { return !c.PollOff && c.settings().Polled() }
 
 func (c SMSCarrier) check() map[string]error {
-	secret := c.Secret.Reveal()
-	switch c.Type {
-	case typeTwilio:
-		c.Twilio.Token = secret
-		return c.Twilio.Check()
-	case typeAliyun:
-		c.Aliyun.Secret = secret
-		return c.Aliyun.Check()
-	case typeTencent:
-		c.Tencent.Secret = secret
-		return c.Tencent.Check()
+	wrong := c.settings().Check()
+	if c.settings().NeedsSecret() && !c.Secret.IsSet() {
+		wrong["secret_env"] = errors.New("or secret_file is missing")
 	}
-	c.HTTP.Secret = secret
-	return c.HTTP.Check()
+	return wrong
 }
 
 // SMSOn says whether text messages go anywhere: to a carrier or, beside the dev mailbox, there.

@@ -79,9 +79,8 @@ func TestSMS(t *testing.T) {
 		t.Errorf("polled: %v", polled)
 	}
 	for _, carrier := range s.Carriers {
-		opened, err := carrier.Open()
-		if err != nil || opened.Name() != carrier.Name || carrier.Secret.Reveal() != hiddenSecret {
-			t.Errorf("%s: %v", carrier.Name, err)
+		if carrier.Open().Name() != carrier.Name || carrier.Secret.Reveal() != hiddenSecret {
+			t.Errorf("%s", carrier.Name)
 		}
 	}
 	for _, printed := range []string{c.YAML(), fmt.Sprintf("%v %+v %#v", c, c, c), fmt.Sprintf("%v %+v %#v", s, s, s.Carriers)} {

@@ -8,7 +8,8 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"sendcode/internal/delivery/sms"
+	"sendcode/internal/sms"
+	"sendcode/internal/sms/generic"
 )
 
 // carriers reads the list; the order is that of preference.
@@ -65,7 +66,7 @@ func (s *sections) carrier(n *yaml.Node, path string) SMSCarrier {
 		known["key_id"], known["sign"], known["endpoint"] = s.into(&c.Aliyun.KeyID), s.into(&c.Aliyun.Sign), s.into(&c.Aliyun.Endpoint)
 		known["templates"], known["params"] = s.approved(&c.Aliyun.Templates), s.list(&c.Aliyun.Params)
 	case typeTencent:
-		known["key_id"], known["sign"], known["endpoint"] = s.into(&c.Tencent.SecretID), s.into(&c.Tencent.Sign), s.into(&c.Tencent.Endpoint)
+		known["key_id"], known["sign"], known["endpoint"] = s.into(&c.Tencent.KeyID), s.into(&c.Tencent.Sign), s.into(&c.Tencent.Endpoint)
 		known["templates"], known["params"] = s.approved(&c.Tencent.Templates), s.list(&c.Tencent.Params)
 		known["app"], known["region"] = s.into(&c.Tencent.App), s.into(&c.Tencent.Region)
 	default:
@@ -99,10 +100,10 @@ func (s *sections) typeOf(n *yaml.Node) string {
 	return ""
 }
 
-func (s *sections) httpFields(g *sms.Generic, known map[string]reader) {
+func (s *sections) httpFields(g *generic.Config, known map[string]reader) {
 	g.Method = "POST"
 	known["method"], known["url"], known["user"], known["body"] = s.into(&g.Method), s.into(&g.URL), s.into(&g.User), s.into(&g.Body)
-	known["format"] = func(v *yaml.Node, path string) { text, _ := s.text(v, path); g.Format = sms.Format(text) }
+	known["format"] = func(v *yaml.Node, path string) { text, _ := s.text(v, path); g.Format = generic.Format(text) }
 	known["headers"] = s.words(&g.Header)
 	known["receipt"] = func(v *yaml.Node, path string) {
 		s.fields(v, path, map[string]func(*yaml.Node, string){
@@ -139,13 +140,13 @@ func (s *sections) poll(c *SMSCarrier, n *yaml.Node, path string) {
 	})
 }
 
-func (s *sections) extract(into *sms.Extract) reader {
+func (s *sections) extract(into *generic.Extract) reader {
 	return func(v *yaml.Node, path string) {
 		text, ok := s.text(v, path)
 		if !ok {
 			return
 		}
-		e, err := sms.ParseExtract(text)
+		e, err := generic.ParseExtract(text)
 		if *into = e; err != nil {
 			s.mistake(v, path, "%s", err)
 		}

@@ -12,7 +12,7 @@ import (
 	"github.com/google/uuid"
 
 	"sendcode/internal/delivery"
-	"sendcode/internal/delivery/sms"
+	"sendcode/internal/sms"
 	"sendcode/internal/store"
 	"sendcode/internal/vault"
 )

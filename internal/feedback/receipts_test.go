@@ -11,9 +11,9 @@ import (
 	"github.com/google/uuid"
 
 	"sendcode/internal/delivery"
-	"sendcode/internal/delivery/sms"
 	"sendcode/internal/feedback"
 	"sendcode/internal/parts"
+	"sendcode/internal/sms"
 	"sendcode/internal/store"
 	"sendcode/internal/verification/rig"
 )

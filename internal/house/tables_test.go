@@ -7,22 +7,26 @@ var edges = map[string]string{
 	"cmd/sendcode": "internal/app internal/config",
 
 	// Leaves. quota is public: others may use it without the rest.
-	"quota":                 "",
-	"quota/quotahttp":       "quota",
-	"quota/echoquota":       "quota quota/quotahttp",
-	"internal/recipient":    "",
-	"internal/code":         "",
-	"internal/keyring":      "",
-	"internal/delivery":     "",
-	"internal/delivery/sms": "internal/delivery",
-	"internal/events":       "",
-	"internal/proof":        "internal/keyring",
-	"internal/openid":       "",
-	"docs":                  "",
-	"migrations":            "",
-	"templates":             "",
-	"web/admin":             "",
-	"web":                   "quota", // draws a rule's state the same way on every page
+	"quota":                "",
+	"quota/quotahttp":      "quota",
+	"quota/echoquota":      "quota quota/quotahttp",
+	"internal/recipient":   "",
+	"internal/code":        "",
+	"internal/keyring":     "",
+	"internal/delivery":    "",
+	"internal/sms":         "internal/delivery",
+	"internal/sms/twilio":  "internal/sms internal/delivery",
+	"internal/sms/aliyun":  "internal/sms internal/delivery",
+	"internal/sms/tencent": "internal/sms internal/delivery",
+	"internal/sms/generic": "internal/sms internal/delivery",
+	"internal/events":      "",
+	"internal/proof":       "internal/keyring",
+	"internal/openid":      "",
+	"docs":                 "",
+	"migrations":           "",
+	"templates":            "",
+	"web/admin":            "",
+	"web":                  "quota", // draws a rule's state the same way on every page
 
 	// What a send passes through, from below. No row names a package above it.
 	"internal/message":        "templates",
@@ -36,9 +40,9 @@ var edges = map[string]string{
 	"internal/policy":         "quota internal/store/gate internal/recipient internal/code internal/message internal/vault internal/store",
 	"internal/gates":          "quota internal/policy internal/store",
 	"internal/refusals":       "quota internal/recipient internal/store",
-	"internal/outbox": "quota internal/policy internal/vault internal/message internal/delivery internal/delivery/sms " +
+	"internal/outbox": "quota internal/policy internal/vault internal/message internal/delivery internal/sms " +
 		"internal/recipient internal/store", // not internal/verification: the outbox knows no use case
-	"internal/feedback": "internal/policy internal/vault internal/delivery internal/delivery/sms internal/recipient internal/store",
+	"internal/feedback": "internal/policy internal/vault internal/delivery internal/sms internal/recipient internal/store",
 	"internal/jobs":     "internal/policy internal/store",
 	"internal/verification": "quota internal/policy internal/gates internal/refusals internal/vault internal/code internal/message " +
 		"internal/recipient internal/proof internal/store", // not internal/outbox: it hands over to an interface
@@ -54,9 +58,10 @@ var edges = map[string]string{
 		"web/admin internal/keyring internal/openid", // what browsers keep is sealed with the ring, so that every replica accepts it
 
 	// Settings, and the only place where parts are put together.
-	"internal/config": "quota internal/recipient internal/keyring internal/delivery internal/delivery/sms internal/events",
+	"internal/config": "quota internal/recipient internal/keyring internal/delivery internal/events " +
+		"internal/sms internal/sms/twilio internal/sms/aliyun internal/sms/tencent internal/sms/generic",
 	"internal/app": "internal/proof quota docs migrations templates web internal/recipient internal/keyring internal/message " +
-		"internal/delivery internal/delivery/sms internal/store internal/store/postgres internal/store/sqlite internal/verification internal/server internal/api internal/ui " +
+		"internal/delivery internal/sms internal/store internal/store/postgres internal/store/sqlite internal/verification internal/server internal/api internal/ui " +
 		"internal/admin internal/config internal/events internal/webhook internal/openid internal/code internal/vault internal/policy internal/gates " +
 		"internal/refusals internal/outbox internal/feedback internal/jobs internal/support",
 
@@ -69,16 +74,17 @@ var edges = map[string]string{
 	"internal/store/storetest":         "quota internal/recipient internal/store internal/store/gate",
 	"internal/verification/verificationtest": "internal/store internal/feedback internal/gates internal/jobs internal/outbox " +
 		"internal/policy internal/refusals internal/support internal/vault internal/verification",
-	"internal/verification/rig": "quota internal/store internal/store/sqlite internal/store/sqlite/sqlitetest internal/code internal/delivery internal/delivery/sms " +
+	"internal/verification/rig": "quota internal/store internal/store/sqlite internal/store/sqlite/sqlitetest internal/code internal/delivery internal/sms " +
 		"internal/feedback internal/gates internal/jobs internal/keyring internal/message internal/outbox internal/parts internal/policy " +
 		"internal/proof internal/recipient internal/refusals internal/support internal/vault internal/verification " +
 		"internal/verification/verificationtest templates",
-	"internal/simulate": "quota internal/api internal/code internal/delivery internal/delivery/sms internal/jobs internal/keyring internal/message " +
+	"internal/simulate": "quota internal/api internal/code internal/delivery internal/sms internal/jobs internal/keyring internal/message " +
 		"internal/parts internal/policy internal/recipient internal/server internal/store internal/store/sqlite internal/store/sqlite/sqlitetest internal/vault " +
 		"internal/verification internal/verification/rig internal/verification/verificationtest internal/webhook quota/quotahttp templates",
 	"internal/simulate/interleave": "",
 	"internal/delivery/smtptest":   "",
 	"internal/openid/openidtest":   "",
+	"internal/sms/smstest":         "internal/sms internal/delivery internal/parts",
 	"internal/ui/uitest": "quota internal/api internal/store internal/keyring internal/recipient internal/server internal/ui " +
 		"internal/verification internal/code internal/parts",
 	"tools/bench":        "tools/bench/report tools/rows internal/parts internal/app internal/config",
@@ -105,6 +111,7 @@ var support = map[string]bool{
 	"internal/verification/rig":              true,
 	"internal/simulate":                      true,
 	"internal/delivery/smtptest":             true,
+	"internal/sms/smstest":                   true,
 	"internal/openid/openidtest":             true,
 	"internal/ui/uitest":                     true,
 }
@@ -114,13 +121,13 @@ var extraInTests = map[string]string{
 	"internal/house": "internal/config",
 	"internal/ui":    "internal/app internal/config", // one test goes the whole way over the program itself
 	// The use cases and what works beside them are tested together, over internal/verification/rig.
-	"internal/verification":        "internal/store/gate internal/store/sqlite internal/outbox internal/feedback internal/jobs internal/support internal/keyring internal/delivery internal/delivery/sms",
+	"internal/verification":        "internal/store/gate internal/store/sqlite internal/outbox internal/feedback internal/jobs internal/support internal/keyring internal/delivery internal/sms",
 	"internal/simulate/interleave": "quota internal/recipient internal/store internal/store/gate internal/verification", // decide in its model
 	"internal/simulate":            "internal/gates",                                                                    // bugs that are put back
 	"internal/app":                 "internal/store/gate",                                                               // counts allocations without a database
 	"internal/outbox":              "internal/store/sqlite internal/verification internal/support internal/feedback internal/jobs internal/gates",
 	"internal/gates":               "internal/store/sqlite internal/verification internal/outbox internal/recipient",
-	"internal/jobs":                "internal/store/sqlite internal/verification internal/recipient internal/delivery internal/delivery/sms",
+	"internal/jobs":                "internal/store/sqlite internal/verification internal/recipient internal/delivery internal/sms",
 	"internal/feedback":            "internal/store/sqlite internal/verification",
 	"internal/support":             "internal/store/sqlite internal/gates internal/outbox internal/delivery",
 	"internal/store/postgres":      "internal/store/sqlite",                                                                           // the model of random schedules
@@ -156,7 +163,7 @@ var modules = map[string]string{
 	"github.com/pressly/goose":            "internal/store/sqldb internal/store/postgres internal/store/sqlite migrations",
 	"github.com/prometheus/client_golang": "internal/app",
 	"github.com/redis/go-redis":           "quota internal/app internal/parts tools/floor",
-	"github.com/sony/gobreaker":           "internal/delivery internal/delivery/sms",
+	"github.com/sony/gobreaker":           "internal/delivery internal/sms",
 	"github.com/rs/zerolog":               testsOnly, // toxiproxy wants to be told that it shall not log
 	"github.com/wneessen/go-mail":         "internal/delivery",
 	"go.yaml.in/yaml":                     "internal/config tools/mutants",

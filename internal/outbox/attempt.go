@@ -8,9 +8,9 @@ import (
 	"github.com/google/uuid"
 
 	"sendcode/internal/delivery"
-	"sendcode/internal/delivery/sms"
 	"sendcode/internal/policy"
 	"sendcode/internal/recipient"
+	"sendcode/internal/sms"
 	"sendcode/internal/store"
 )
 

@@ -4,10 +4,10 @@ import (
 	"time"
 
 	"sendcode/internal/delivery"
-	"sendcode/internal/delivery/sms"
 	"sendcode/internal/message"
 	"sendcode/internal/policy"
 	"sendcode/internal/recipient"
+	"sendcode/internal/sms"
 	"sendcode/internal/store"
 )
 

@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"sendcode/internal/delivery"
-	"sendcode/internal/delivery/sms"
 	"sendcode/internal/outbox"
 	"sendcode/internal/parts"
+	"sendcode/internal/sms"
 	"sendcode/internal/store"
 	"sendcode/internal/verification/rig"
 )

@@ -15,10 +15,10 @@ import (
 	"github.com/google/uuid"
 
 	"sendcode/internal/delivery"
-	"sendcode/internal/delivery/sms"
 	"sendcode/internal/message"
 	"sendcode/internal/policy"
 	"sendcode/internal/recipient"
+	"sendcode/internal/sms"
 	"sendcode/internal/store"
 	"sendcode/internal/vault"
 	"sendcode/quota"

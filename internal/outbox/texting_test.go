@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"sendcode/internal/delivery"
-	"sendcode/internal/delivery/sms"
 	"sendcode/internal/outbox"
 	"sendcode/internal/policy"
+	"sendcode/internal/sms"
 	"sendcode/internal/store"
 	"sendcode/internal/verification"
 	"sendcode/internal/verification/rig"

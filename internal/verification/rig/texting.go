@@ -6,8 +6,8 @@ import (
 	"sync"
 	"testing"
 
-	"sendcode/internal/delivery/sms"
 	"sendcode/internal/message"
+	"sendcode/internal/sms"
 	"sendcode/internal/verification"
 	"sendcode/templates"
 )

@@ -1,0 +1,190 @@
+package aliyun
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"sendcode/internal/delivery"
+	"sendcode/internal/sms"
+	"sendcode/internal/sms/smstest"
+)
+
+// The worked example of the vendor's page on the signature (help.aliyun.com/zh/sdk/product-overview/v3-request-structure-and-signature).
+func TestACS3AsDocumented(t *testing.T) {
+	query := canonicalQuery(map[string]string{"ImageId": "win2019_1809_x64_dtc_zh-cn_40G_alibase_20230811.vhd", "RegionId": "cn-shanghai"})
+	got := signACS3("YourAccessKeyId", "YourAccessKeySecret", "POST", query, map[string]string{
+		"host": "ecs.cn-shanghai.aliyuncs.com", "x-acs-action": "RunInstances", "x-acs-version": "2014-05-26",
+		"x-acs-date": "2023-10-26T10:22:32Z", "x-acs-signature-nonce": "3156853299f313e23d1673dc12e1703d",
+		"x-acs-content-sha256": "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",
+	})
+	const want = "ACS3-HMAC-SHA256 Credential=YourAccessKeyId," +
+		"SignedHeaders=host;x-acs-action;x-acs-content-sha256;x-acs-date;x-acs-signature-nonce;x-acs-version," +
+		"Signature=06563a9e1b43f5dfe96b81484da74bceab24a1d853912eee15083a6f0f3283c0"
+	if got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+	if q := canonicalQuery(map[string]string{"b": "a b*c~d/e+", "a": "码"}); q != "a=%E7%A0%81&b=a%20b%2Ac~d%2Fe%2B" {
+		t.Errorf("%s", q)
+	}
+}
+
+// checkACS3 is the vendor's side: it signs again what arrived.
+func checkACS3(r *http.Request, body string) error {
+	var names []string
+	authorization := r.Header.Get("Authorization")
+	_, list, _ := strings.Cut(authorization, "SignedHeaders=")
+	list, _, _ = strings.Cut(list, ",")
+	signed := map[string]string{}
+	for name := range strings.SplitSeq(list, ";") {
+		names = append(names, name)
+		signed[name] = r.Header.Get(name)
+	}
+	signed["host"] = r.Host
+	for _, needed := range []string{"host", "x-acs-action", "x-acs-version", "x-acs-date", "x-acs-signature-nonce", "x-acs-content-sha256"} {
+		if signed[needed] == "" {
+			return fmt.Errorf("%s is not signed, only %v", needed, names)
+		}
+	}
+	if signed["x-acs-content-sha256"] != sms.HexSHA256(body) {
+		return errors.New("the body's hash is another one")
+	}
+	if at, err := time.Parse(time.RFC3339, signed["x-acs-date"]); err != nil || !at.Equal(smstest.SignedAt.Truncate(time.Second)) {
+		return fmt.Errorf("date %q", signed["x-acs-date"])
+	}
+	if want := signACS3("LTAI5tExample", smstest.Private, r.Method, r.URL.RawQuery, signed); authorization != want {
+		return fmt.Errorf("signature %q, want %q", authorization, want)
+	}
+	return nil
+}
+
+func aliyunRig() smstest.Rig {
+	failure := func(status int, code, message string) smstest.Said {
+		return smstest.Reply(status, `{"Code":"`+code+`","Message":"`+message+`","RequestId":"R-1"}`)
+	}
+	limit := func(what string, hold time.Duration) smstest.Outcome {
+		return smstest.Case(failure(200, "isv.BUSINESS_LIMIT_CONTROL", what), delivery.Rejected, sms.ReasonLimit, hold)
+	}
+	return smstest.Rig{
+		Name: "aliyun", ID: "900619746936498440^0",
+		Taken: smstest.Reply(200, `{"Code":"OK","Message":"OK","BizId":"900619746936498440^0","RequestId":"F655A8D5"}`),
+		Make: func(t *testing.T, endpoint string) sms.Carrier {
+			return Config{
+				KeyID: "LTAI5tExample", Sign: "商店", Endpoint: endpoint,
+				Templates: sms.Approved{"default": {"zh-Hans": "SMS_1", "en": "SMS_2"}, "login": {"zh-Hans": "SMS_3"}},
+			}.Open(sms.Setup{Name: "aliyun", Secret: smstest.Private, Now: func() time.Time { return smstest.SignedAt }})
+		},
+		Check: func(r *http.Request, body string) error {
+			q := r.URL.Query()
+			var params map[string]string
+			if err := json.Unmarshal([]byte(q.Get("TemplateParam")), &params); err != nil {
+				return err
+			}
+			got := []string{q.Get("PhoneNumbers"), q.Get("SignName"), q.Get("TemplateCode"), params["code"], params["minutes"], q.Get("OutId"), r.Header.Get("x-acs-action"), r.Header.Get("x-acs-version"), r.URL.Path, r.Method}
+			want := []string{"13812345678", "商店", "SMS_3", "739154", "9", smstest.Sample().ID, "SendSms", "2017-05-25", "/", "POST"}
+			if fmt.Sprint(got) != fmt.Sprint(want) {
+				return fmt.Errorf("%q", got)
+			}
+			return checkACS3(r, body)
+		},
+		Cases: map[string]smstest.Outcome{
+			"invalid number":           smstest.Case(failure(200, "isv.MOBILE_NUMBER_ILLEGAL", "+8613812345678"), delivery.Rejected, "", 0),
+			"a minute's limit":         limit("触发分钟级流控Permits:1", time.Minute),
+			"an hour's limit":          limit("触发小时级流控Permits:5", time.Hour),
+			"a day's limit":            limit("触发天级流控Permits:10", 24*time.Hour),
+			"the number's limit":       limit("触发号码天级流控Permits:40", 24*time.Hour),
+			"a limit in other words":   limit("flow control", time.Hour),
+			"our balance":              smstest.Case(failure(200, "isv.AMOUNT_NOT_ENOUGH", ""), delivery.Temporary, "", 0),
+			"our template":             smstest.Case(failure(200, "isv.SMS_TEMPLATE_ILLEGAL", ""), delivery.Temporary, "", 0),
+			"our signature":            smstest.Case(failure(400, "SignatureDoesNotMatch", "server string to sign is"), delivery.Temporary, "", 0),
+			"throttled":                smstest.Case(failure(503, "Throttling.User", ""), delivery.Temporary, "", 0),
+			"their error":              smstest.Case(failure(200, "isp.SYSTEM_ERROR", ""), delivery.Unknown, "", 0),
+			"their error, with status": smstest.Case(failure(500, "InternalError", ""), delivery.Unknown, "", 0),
+			"OK beside a 400":          smstest.Case(failure(400, "OK", ""), delivery.Temporary, "", 0),
+		},
+	}
+}
+
+func TestAliyunNumbers(t *testing.T) {
+	for _, c := range []struct{ to, country, want string }{
+		{"+8613812345678", "CN", "13812345678"}, {"+85261234567", "HK", "85261234567"}, {"+4915123456789", "DE", "4915123456789"},
+	} {
+		if got := aliyunNumber(sms.Message{To: c.to, Country: c.country}); got != c.want {
+			t.Errorf("%s: %s", c.to, got)
+		}
+	}
+}
+
+func TestAliyunContract(t *testing.T) { smstest.Contract(t, aliyunRig()) }
+
+func TestAliyunIsAsked(t *testing.T) {
+	aliyunSays := func(status int, out string) string {
+		return fmt.Sprintf(`{"Code":"OK","Message":"OK","TotalCount":2,"SmsSendDetailDTOs":{"SmsSendDetailDTO":[{"SendStatus":3,"OutId":"another"},{"SendStatus":%d,"OutId":%q,"PhoneNum":"13812345678"}]}}`, status, out)
+	}
+	smstest.AskContract(t, smstest.Asked{
+		Rig: aliyunRig(), ID: "900619746936498440^0",
+		Check: func(r *http.Request, body string) error {
+			q := r.URL.Query()
+			for name, want := range map[string]string{"PhoneNumber": "13812345678", "BizId": "900619746936498440^0", "SendDate": "20300302", "PageSize": "50", "CurrentPage": "1"} {
+				if q.Get(name) != want {
+					return fmt.Errorf("%s is %q", name, q.Get(name))
+				}
+			}
+			if r.Header.Get("X-Acs-Action") != "QuerySendDetails" {
+				return errors.New("another action")
+			}
+			return checkACS3(r, body)
+		},
+		Delivered: aliyunSays(3, smstest.Sample().ID), Lost: aliyunSays(2, smstest.Sample().ID), Open: aliyunSays(1, smstest.Sample().ID), None: aliyunSays(3, "x"),
+		Refusal: smstest.Reply(200, `{"Code":"isv.ACCOUNT_ABNORMAL","Message":"`+smstest.Private+`"}`),
+	})
+}
+
+func TestAliyunSettings(t *testing.T) {
+	approved := sms.Approved{"default": {"en": "SMS_1"}}
+	for name, c := range map[string]struct {
+		key   string
+		wrong map[string]error
+	}{
+		"key":       {"key_id", Config{KeyID: "a b", Sign: "s", Templates: approved}.Check()},
+		"sign":      {"sign", Config{KeyID: "LTAI", Templates: approved}.Check()},
+		"templates": {"templates", Config{KeyID: "LTAI", Sign: "s", Templates: sms.Approved{"login": {"en": "x"}}}.Check()},
+		"params":    {"params", Config{KeyID: "LTAI", Sign: "s", Templates: approved, Params: []string{"minutes"}}.Check()},
+	} {
+		if c.wrong[c.key] == nil || len(c.wrong) != 1 {
+			t.Errorf("%s: %v", name, c.wrong)
+		}
+	}
+}
+
+func TestAliyunProbe(t *testing.T) {
+	for _, c := range []struct {
+		said smstest.Said
+		want error
+	}{
+		{smstest.Reply(200, `{"Code":"OK","TemplateStatus":"1"}`), nil},
+		{smstest.Reply(200, `{"Code":"OK","TemplateStatus":1}`), nil},
+		{smstest.Reply(200, `{"Code":"OK","TemplateStatus":"0"}`), sms.ErrUnknownTemplate},
+		{smstest.Reply(200, `{"Code":"isv.SMS_TEMPLATE_ILLEGAL","Message":"`+smstest.Private+`"}`), sms.ErrUnknownTemplate},
+		{smstest.Reply(400, `{"Code":"SignatureDoesNotMatch","Message":"`+smstest.Private+`"}`), sms.ErrLogin},
+		{smstest.Reply(200, smstest.Private), sms.ErrUndocumented},
+	} {
+		smstest.ProbeContract(t, aliyunRig(), checkACS3, c.said, c.want)
+	}
+}
+
+func TestAliyunReceipts(t *testing.T) {
+	r := smstest.ReporterOf(t, aliyunRig().Make(t, "https://dysmsapi.aliyuncs.com"))
+	got, reply, err := r.Reports(sms.Incoming{Body: []byte(`[{"phone_number":"13812345678","success":true,"err_code":"DELIVERED","out_id":"s1"},
+		{"success":false,"out_id":"s2"},{"out_id":"s3"},{"success":true}]`)}, "")
+	if err != nil || fmt.Sprint(got) != "[{s1 true } {s2 false }]" || reply != `{"code":0,"msg":"OK"}` {
+		t.Errorf("%v, %q, %v", got, reply, err)
+	}
+	if _, _, err := r.Reports(sms.Incoming{Body: []byte("{}")}, ""); !errors.Is(err, sms.ErrReport) {
+		t.Errorf("%v", err)
+	}
+}

@@ -1,0 +1,78 @@
+package sms
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"time"
+
+	"sendcode/internal/delivery"
+)
+
+// Inquiry names a message of which nothing final is known.
+type Inquiry struct {
+	Send    string    // its ID, as the message had it
+	ID      string    // the carrier's for it, as the receipt of Send had it
+	To      string    // the number, E.164
+	Country string    // its region
+	At      time.Time // when it was handed over
+}
+
+// Asker is a Carrier that can be asked what became of a message, where it can't tell by itself.
+type Asker interface {
+	// Ask asks once. False: nothing final is known yet. The error is always an [*Error]; asking again is harmless.
+	Ask(ctx context.Context, q Inquiry) (Report, bool, error)
+}
+
+// Asker gives the carrier of a name, if it can be asked.
+func (c *Carriers) Asker(name string) (Asker, bool) {
+	for _, r := range c.routes {
+		if r.Carrier.Name() == name {
+			asker, ok := r.Carrier.(Asker)
+			return asker, ok && r.Asked
+		}
+	}
+	return nil, false
+}
+
+// reporterByID is a Reporter whose reports name messages by the carrier's own ID.
+type reporterByID interface{ ReportsByID() bool }
+
+// ToldByID says whether the carrier of a name tells of messages by its own ID.
+func (c *Carriers) ToldByID(name string) bool {
+	for _, r := range c.routes {
+		if r.Carrier.Name() == name {
+			told, ok := r.Carrier.(reporterByID)
+			return ok && told.ReportsByID() && c.Callback != nil
+		}
+	}
+	return false
+}
+
+// Query makes a request and has its answer read: a status other than 200 is a failure, about which nothing more is said.
+func (x *Client) Query(ctx context.Context, r Request) (Response, error) {
+	a, fail := x.Do(ctx, r)
+	switch {
+	case fail != nil:
+		return a, fail
+	case a.Status != http.StatusOK:
+		return a, &Error{Class: delivery.Temporary, Stage: StageAnswer, Status: a.Status, RetryAfter: retryAfter(a.header)}
+	}
+	return a, nil
+}
+
+// Unreadable is an answer to an inquiry that can't be read, or that refuses it.
+func Unreadable(a Response, code string) error {
+	return &Error{Class: delivery.Temporary, Stage: StageAnswer, Status: a.Status, Code: SafeCode(code), Err: ErrAnswer}
+}
+
+// FinalReport reads a carrier's word for what became of a message.
+func FinalReport(send, word string, delivered, undelivered []string) (Report, bool) {
+	switch {
+	case slices.Contains(delivered, word):
+		return Report{Send: send, Delivered: true}, true
+	case slices.Contains(undelivered, word):
+		return Report{Send: send}, true
+	}
+	return Report{}, false
+}

@@ -1,0 +1,236 @@
+package sms
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"sendcode/internal/delivery"
+	"sendcode/internal/parts"
+)
+
+// scripted is a carrier whose outcomes are told.
+type scripted struct {
+	name string
+	fail error
+	got  []Message
+}
+
+func (s *scripted) Name() string { return s.name }
+
+func (s *scripted) Send(_ context.Context, m Message) (Receipt, error) {
+	s.got = append(s.got, m)
+	return Receipt{Carrier: s.name}, s.fail
+}
+
+func failing(class delivery.Class) error {
+	return &Error{Class: class, Stage: StageAnswer, Status: 500}
+}
+
+// Only what was certainly not accepted is offered to the next carrier.
+func TestFailover(t *testing.T) {
+	for name, c := range map[string]struct {
+		first error
+		want  int // messages that the second gets
+	}{
+		"accepted": {nil, 0}, "rejected": {failing(delivery.Rejected), 0}, "unknown": {failing(delivery.Unknown), 0},
+		"temporary": {failing(delivery.Temporary), 1}, "of another kind": {errors.New("x"), 0},
+		"limit": {&Error{Class: delivery.Rejected, Reason: ReasonLimit, Hold: time.Minute}, 0},
+	} {
+		first, second := &scripted{name: "first", fail: c.first}, &scripted{name: "second"}
+		all := NewCarriers([]Route{{Carrier: first}, {Carrier: second}}, Options{})
+		receipt, err := all.Send(t.Context(), Message{ID: "s", To: "+8613812345678", Country: "CN"})
+		if len(first.got) != 1 || len(second.got) != c.want {
+			t.Errorf("%s: %d, %d", name, len(first.got), len(second.got))
+		}
+		if c.want == 1 && (err != nil || receipt.Carrier != "second") || c.want == 0 && (err == nil) != (c.first == nil) {
+			t.Errorf("%s: %v, %v", name, receipt, err)
+		}
+	}
+}
+
+func TestRoutesByPrefix(t *testing.T) {
+	china, rest := &scripted{name: "china"}, &scripted{name: "rest"}
+	all := NewCarriers([]Route{{Carrier: china, Prefixes: []string{"+86", "+852"}}, {Carrier: rest, Prefixes: []string{"+1", "+49"}}}, Options{
+		Sender: "Shop", Senders: map[string]string{"DE": "12345", "CN": ""},
+		Callback: func(carrier, send string) string { return "https://x/" + carrier + "/" + send },
+	})
+	for to, country := range map[string]string{"+8613812345678": "CN", "+85261234567": "HK", "+4915112345678": "DE", "+12025550123": "US"} {
+		if _, err := all.Send(t.Context(), Message{ID: "s", To: to, Country: country}); err != nil {
+			t.Errorf("%s: %v", to, err)
+		}
+	}
+	_, err := all.Send(t.Context(), Message{To: "+33612345678", Country: "FR"})
+	var e *Error
+	if !errors.As(err, &e) || e.Class != delivery.Temporary || e.Err != errNoRoute {
+		t.Errorf("%v", err)
+	}
+	if len(china.got) != 2 || len(rest.got) != 2 {
+		t.Fatalf("%d, %d", len(china.got), len(rest.got))
+	}
+	for _, m := range slices.Concat(china.got, rest.got) {
+		want := map[string]string{"CN": "", "HK": "Shop", "DE": "12345", "US": "Shop"}[m.Country]
+		carrier := "rest"
+		if m.Country == "CN" || m.Country == "HK" {
+			carrier = "china"
+		}
+		if m.Sender != want || m.Callback != "https://x/"+carrier+"/s" {
+			t.Errorf("%+v", m)
+		}
+	}
+}
+
+func TestCarriersAreSetAside(t *testing.T) {
+	parts.Bubble(t, func(t *testing.T) {
+		first, second := &scripted{name: "first", fail: failing(delivery.Temporary)}, &scripted{name: "second"}
+		var heard []bool
+		all := NewCarriers([]Route{{Carrier: first}, {Carrier: second}}, Options{Watch: func(h delivery.Health) { heard = append(heard, h.Up) }})
+		send := func() {
+			if _, err := all.Send(t.Context(), Message{ID: "s", To: "+8613812345678", Country: "CN"}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for range 5 {
+			send()
+		}
+		if len(first.got) != faultsInRow || len(second.got) != 5 || all.Health()[0].Up || !all.Health()[1].Up || all.Health()[0].Why == "" {
+			t.Fatalf("%d, %d, %+v", len(first.got), len(second.got), all.Health())
+		}
+		time.Sleep(restFor + time.Millisecond)
+		first.fail = nil
+		send()
+		send()
+		if len(first.got) != faultsInRow+2 || !all.Health()[0].Up || !slices.Equal(heard, []bool{false, true}) {
+			t.Errorf("%d, %+v, %v", len(first.got), all.Health(), heard)
+		}
+	})
+}
+
+// A carrier that refuses numbers does its work; one that times out does not, though its messages go nowhere else.
+func TestWhatIsHeldAgainstACarrier(t *testing.T) {
+	for class, want := range map[delivery.Class]bool{delivery.Rejected: true, delivery.Unknown: false, delivery.Temporary: false} {
+		only := &scripted{name: "only", fail: failing(class)}
+		all := NewCarriers([]Route{{Carrier: only}}, Options{})
+		for range faultsInRow {
+			_, _ = all.Send(t.Context(), Message{ID: "s", To: "+8613812345678", Country: "CN"})
+		}
+		if up := all.Health()[0].Up; up != want {
+			t.Errorf("%v: up %v", class, up)
+		}
+		_, err := all.Send(t.Context(), Message{ID: "s", To: "+8613812345678", Country: "CN"})
+		var e *Error
+		if aside := errors.As(err, &e) && e.Err == errAside && e.Stage == delivery.StageAside; aside == want {
+			t.Errorf("%v: %v", class, err)
+		}
+	}
+}
+
+// The cost is set aside before a carrier hears of a message, and taken back only when it certainly did not accept it.
+func TestCosts(t *testing.T) {
+	for name, c := range map[string]struct {
+		outcome error
+		back    int
+	}{"accepted": {nil, 0}, "unknown": {failing(delivery.Unknown), 0}, "rejected": {failing(delivery.Rejected), 1}, "temporary": {failing(delivery.Temporary), 1}} {
+		carrier, back, costs := &scripted{name: "c", fail: c.outcome}, 0, []int64(nil)
+		all := NewCarriers([]Route{{Carrier: carrier, Prices: map[string]int64{"DE": 75_000}, DefaultPrice: 100_000}}, Options{
+			Reserve: func(_ context.Context, _ Message, cost int64) (func(), *Error) {
+				if len(carrier.got) >= len(costs)+1 {
+					t.Errorf("%s: the carrier knew first", name)
+				}
+				costs = append(costs, cost)
+				return func() { back++ }, nil
+			},
+		})
+		_, _ = all.Send(t.Context(), Message{To: "+49", Country: "DE", Segments: 2})
+		_, _ = all.Send(t.Context(), Message{To: "+33", Country: "FR"})
+		if !slices.Equal(costs, []int64{150_000, 100_000}) || back != 2*c.back {
+			t.Errorf("%s: costs %v, %d taken back", name, costs, back)
+		}
+	}
+}
+
+// What nobody can pay for goes nowhere; a cheaper carrier may do.
+func TestCapsStopMessages(t *testing.T) {
+	dear, cheap := &scripted{name: "dear"}, &scripted{name: "cheap"}
+	over := &Error{Class: delivery.Rejected, Stage: StageBudget, Reason: ReasonSpend}
+	left := int64(50)
+	all := NewCarriers([]Route{{Carrier: dear, DefaultPrice: 60}, {Carrier: cheap, DefaultPrice: 30}}, Options{
+		Reserve: func(_ context.Context, _ Message, cost int64) (func(), *Error) {
+			if cost > left {
+				return nil, over
+			}
+			left -= cost
+			return func() { left += cost }, nil
+		},
+	})
+	for n, want := range []int{1, 1, 1, 1} {
+		_, err := all.Send(t.Context(), Message{ID: "s", To: "+8613812345678", Country: "CN"})
+		if (err == nil) != (n == 0) || n > 0 && err.(*Error).Reason != ReasonSpend || len(cheap.got) != want || len(dear.got) != 0 {
+			t.Errorf("%d: %v; %d, %d", n, err, len(cheap.got), len(dear.got))
+		}
+	}
+	if !all.Health()[0].Up || !all.Health()[1].Up {
+		t.Error("a cap is held against a carrier")
+	}
+}
+
+// A carrier that is away may be back before the code runs out: a cap that stops the one in its stead ends nothing.
+func TestCapsDoNotEndWhatACarrierMayTakeLater(t *testing.T) {
+	over := &Error{Class: delivery.Rejected, Stage: StageBudget, Reason: ReasonSpend}
+	for _, cheapFirst := range []bool{true, false} {
+		cheap, dear := &scripted{name: "cheap", fail: failing(delivery.Temporary)}, &scripted{name: "dear"}
+		routes := []Route{{Carrier: cheap, DefaultPrice: 30}, {Carrier: dear, DefaultPrice: 60}}
+		if !cheapFirst {
+			slices.Reverse(routes)
+		}
+		all := NewCarriers(routes, Options{Reserve: func(_ context.Context, _ Message, cost int64) (func(), *Error) {
+			if cost > 50 {
+				return nil, over
+			}
+			return func() {}, nil
+		}})
+		for n := range faultsInRow + 1 { // the last of them finds it set aside
+			_, err := all.Send(t.Context(), Message{ID: "s", To: "+8613812345678", Country: "CN"})
+			if e, ok := err.(*Error); !ok || e.Class != delivery.Temporary {
+				t.Errorf("cheap first %v, %d: %v", cheapFirst, n, err)
+			}
+		}
+		if len(cheap.got) != faultsInRow || len(dear.got) != 0 {
+			t.Errorf("cheap first %v: asked %d and %d times", cheapFirst, len(cheap.got), len(dear.got))
+		}
+	}
+}
+
+// Nor does it where nobody could say of another carrier whether it can be paid.
+func TestCapsBesideALedgerThatIsAway(t *testing.T) {
+	answers := []*Error{{Class: delivery.Temporary, Stage: StageBudget}, {Class: delivery.Rejected, Stage: StageBudget, Reason: ReasonSpend}}
+	for range 2 {
+		slices.Reverse(answers)
+		n := 0
+		all := NewCarriers([]Route{{Carrier: &scripted{name: "a"}}, {Carrier: &scripted{name: "b"}}}, Options{
+			Reserve: func(context.Context, Message, int64) (func(), *Error) { n++; return nil, answers[n-1] },
+		})
+		if _, err := all.Send(t.Context(), Message{ID: "s", To: "+8613812345678", Country: "CN"}); err.(*Error).Class != delivery.Temporary {
+			t.Errorf("%v, then %v: %v", answers[0], answers[1], err)
+		}
+	}
+}
+
+func TestHalfOfTheAttemptsFail(t *testing.T) {
+	c := &scripted{name: "c"}
+	all := NewCarriers([]Route{{Carrier: c}}, Options{})
+	for n := range rateFrom {
+		if c.fail = nil; n%2 == 1 {
+			c.fail = failing(delivery.Temporary)
+		}
+		if !all.Health()[0].Up {
+			t.Fatalf("set aside after %d", n)
+		}
+		_, _ = all.Send(t.Context(), Message{ID: "s", To: "+8613812345678", Country: "CN"})
+	}
+	if all.Health()[0].Up {
+		t.Error("still up")
+	}
+}

@@ -1,0 +1,271 @@
+package sms
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+	"net/netip"
+	"net/url"
+	"os"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"sendcode/internal/delivery"
+)
+
+// Request is what goes to a carrier.
+type Request struct {
+	Method, URL string
+	Header      http.Header
+	Body        []byte
+}
+
+// Response is what came back, whole.
+type Response struct {
+	Status int
+	header http.Header
+	Body   []byte
+}
+
+const (
+	dialTimeout = 10 * time.Second
+	// defaultTimeout bounds one attempt, whole.
+	defaultTimeout = 20 * time.Second
+	// maxAnswer bounds what is read of an answer, in bytes.
+	maxAnswer = 64 << 10
+	// maxRetryAfter bounds what a carrier may ask for: a code does not live longer.
+	maxRetryAfter = 10 * time.Minute
+)
+
+// Client makes requests, each on a connection of its own.
+type Client struct {
+	client  *http.Client
+	timeout time.Duration
+}
+
+// NewClient makes a client whose attempts end after timeout; 0: 20 s.
+func NewClient(timeout time.Duration) *Client {
+	if timeout == 0 {
+		timeout = defaultTimeout
+	}
+	dialer := &net.Dialer{Timeout: dialTimeout}
+	return &Client{timeout: timeout, client: &http.Client{
+		Transport: &http.Transport{
+			Proxy:             http.ProxyFromEnvironment,
+			DisableKeepAlives: true, // see the package's comment
+			DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
+				conn, err := dialer.DialContext(ctx, network, address)
+				if err != nil {
+					return nil, err
+				}
+				return &counted{Conn: conn}, nil
+			},
+			TLSHandshakeTimeout: dialTimeout,
+		},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}}
+}
+
+// counted counts what is given to the socket, before it is: a write that fails may have left in part.
+type counted struct {
+	net.Conn
+	mu      sync.Mutex // not held while writing
+	written int64
+	sealed  bool
+}
+
+// Write implements net.Conn.
+func (c *counted) Write(b []byte) (int, error) {
+	c.mu.Lock()
+	sealed := c.sealed
+	if !sealed {
+		c.written += int64(len(b))
+	}
+	c.mu.Unlock()
+	if sealed {
+		return 0, net.ErrClosed
+	}
+	return c.Conn.Write(b)
+}
+
+// departure knows whether a byte of the request has left.
+type departure struct {
+	conn   atomic.Pointer[counted]
+	before int64
+}
+
+func (d *departure) trace() *httptrace.ClientTrace {
+	return &httptrace.ClientTrace{GotConn: func(got httptrace.GotConnInfo) {
+		conn := got.Conn
+		if secured, ok := conn.(*tls.Conn); ok {
+			conn = secured.NetConn()
+		}
+		if c, ok := conn.(*counted); ok {
+			c.mu.Lock()
+			d.before = c.written
+			c.mu.Unlock()
+			d.conn.Store(c)
+		}
+	}}
+}
+
+// left answers for good: from here on nothing leaves, whatever net/http still has in hand of a request that was given up.
+func (d *departure) left() bool {
+	c := d.conn.Load()
+	if c == nil {
+		return false
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.sealed = true
+	return c.written > d.before
+}
+
+// Do makes one request. Any whole answer is returned, whatever it says; Retry-After is for the caller to read.
+func (x *Client) Do(ctx context.Context, r Request) (Response, *Error) {
+	ctx, cancel := context.WithTimeout(ctx, x.timeout)
+	defer cancel()
+	var gone departure
+	req, err := http.NewRequestWithContext(httptrace.WithClientTrace(ctx, gone.trace()), r.Method, r.URL, bytes.NewReader(r.Body))
+	if err != nil {
+		return Response{}, &Error{Class: delivery.Temporary, Stage: StageMessage, Err: ErrMessage}
+	}
+	for name, values := range r.Header {
+		req.Header[name] = values
+	}
+	response, err := x.client.Do(req)
+	if err != nil {
+		return Response{}, broken(ctx, gone.left(), err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	body, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer+1))
+	switch {
+	case err != nil:
+		return Response{}, broken(ctx, true, err)
+	case len(body) > maxAnswer:
+		return Response{}, &Error{Class: delivery.Unknown, Stage: StageRequest, Status: response.StatusCode, Err: errTooMuch}
+	}
+	return Response{response.StatusCode, response.Header, body}, nil
+}
+
+// broken is a request without a whole answer.
+func broken(ctx context.Context, left bool, err error) *Error {
+	e := &Error{Class: delivery.Temporary, Stage: StageDial, Err: errConnect}
+	if left {
+		e.Class, e.Stage, e.Err = delivery.Unknown, StageRequest, errBroken
+	}
+	var timeout net.Error
+	switch {
+	case errors.Is(ctx.Err(), context.Canceled):
+		e.Err = context.Canceled
+	case ctx.Err() != nil, errors.As(err, &timeout) && timeout.Timeout():
+		e.Err = os.ErrDeadlineExceeded
+	}
+	return e
+}
+
+// ByStatus is what a status alone says of a message that was not accepted (RFC 9110 section 15). Nothing is read into the
+// answer of a server that broke, or of a gateway that did not hear from it: it may have the message.
+func ByStatus(a Response, code string) *Error {
+	e := &Error{Class: delivery.Rejected, Stage: StageAnswer, Status: a.Status, Code: code}
+	switch {
+	case a.Status == http.StatusTooManyRequests, a.Status == http.StatusServiceUnavailable:
+		e.Class, e.RetryAfter = delivery.Temporary, retryAfter(a.header)
+	case a.Status >= 500, a.Status < 300:
+		e.Class = delivery.Unknown
+		if a.Status < 300 {
+			e.Err = ErrAnswer
+		}
+	case a.Status < 400:
+		e.Class, e.Err = delivery.Temporary, errRedirect
+	case aboutUs(a.Status):
+		e.Class = delivery.Temporary
+	}
+	return e
+}
+
+// aboutUs are refusals in which the recipient has no part: our key, our balance, our URL.
+func aboutUs(status int) bool {
+	switch status {
+	case http.StatusUnauthorized, http.StatusPaymentRequired, http.StatusForbidden, http.StatusNotFound,
+		http.StatusMethodNotAllowed, http.StatusProxyAuthRequired, http.StatusRequestTimeout, http.StatusConflict:
+		return true
+	}
+	return false
+}
+
+// retryAfter reads seconds or a date (RFC 9110 section 10.2.3), at most maxRetryAfter. A date is taken against the answer's
+// own Date, so that our clock has no part in it.
+func retryAfter(h http.Header) time.Duration {
+	text := h.Get("Retry-After")
+	if seconds, err := strconv.ParseUint(text, 10, 32); err == nil {
+		return min(time.Duration(seconds)*time.Second, maxRetryAfter)
+	}
+	at, err := http.ParseTime(text)
+	now, noDate := http.ParseTime(h.Get("Date"))
+	if err != nil || noDate != nil {
+		return 0
+	}
+	return min(max(at.Sub(now), 0), maxRetryAfter)
+}
+
+var plainCode = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:-]{0,63}$`)
+
+// SafeCode keeps of a carrier's words only what looks like a code and not like a number of a person.
+func SafeCode(text string) string {
+	if !plainCode.MatchString(text) || len(text) > 5 && strings.Trim(text, "0123456789") == "" {
+		return ""
+	}
+	return text
+}
+
+// SafeID keeps of a carrier's answer what looks like an identifier.
+func SafeID(text string) string {
+	if !plainID.MatchString(text) {
+		return ""
+	}
+	return text
+}
+
+var plainID = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:^/+=-]{0,127}$`)
+
+// CheckURL wants https, or http to this very machine: codes cross no network in the clear. "" says that all is well.
+func CheckURL(text string) string {
+	u, err := url.Parse(text)
+	switch {
+	case err != nil || u.Host == "" || u.Opaque != "":
+		return "is not a URL such as https://sms.example.com/send"
+	case u.User != nil:
+		return "holds a user name or a password; they have settings of their own"
+	case u.Scheme == "https", u.Scheme == "http" && loopback(u.Hostname()):
+		return ""
+	}
+	return "must begin with https:// (http:// is for loopback addresses only)"
+}
+
+// CheckEndpoint notes an endpoint, where one is given, that is no URL to send codes to.
+func CheckEndpoint(wrong map[string]error, endpoint string) {
+	if problem := CheckURL(endpoint); endpoint != "" && problem != "" {
+		wrong["endpoint"] = errors.New(problem)
+	}
+}
+
+func loopback(host string) bool {
+	if strings.EqualFold(host, "localhost") {
+		return true
+	}
+	ip, err := netip.ParseAddr(host)
+	return err == nil && ip.Unmap().IsLoopback()
+}
+
+// EscapeURL escapes for paths, queries and forms alike: a space is %20 in all of them.
+func EscapeURL(s string) string { return strings.ReplaceAll(url.QueryEscape(s), "+", "%20") }

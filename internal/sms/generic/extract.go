@@ -1,0 +1,88 @@
+package generic
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// Extract says where in an answer's body a value stands: "$.messages.0.id" is a path through JSON, anything else a regular
+// expression whose first group it is. The zero Extract finds nothing.
+type Extract struct {
+	text    string
+	path    []string
+	pattern *regexp.Regexp
+}
+
+// ParseExtract reads one; the error is a sentence's end.
+func ParseExtract(text string) (Extract, error) {
+	e := Extract{text: text}
+	if rest, isPath := strings.CutPrefix(text, "$."); isPath {
+		e.path = strings.Split(rest, ".")
+		if strings.Contains("."+rest+".", "..") {
+			return Extract{}, errors.New("has an empty step")
+		}
+		return e, nil
+	}
+	pattern, err := regexp.Compile(text)
+	if err != nil || pattern.NumSubexp() < 1 {
+		return Extract{}, errors.New("is neither a path such as $.messages.0.id nor a regular expression with a group")
+	}
+	e.pattern = pattern
+	return e, nil
+}
+
+// String gives it as it was read.
+func (e Extract) String() string { return e.text }
+
+func (e Extract) set() bool { return e.path != nil || e.pattern != nil }
+
+// from finds the value; false when it is not there.
+func (e Extract) from(body []byte) (string, bool) {
+	if e.pattern != nil {
+		found := e.pattern.FindSubmatch(body)
+		if found == nil {
+			return "", false
+		}
+		return string(found[1]), true
+	}
+	if e.path == nil {
+		return "", false
+	}
+	decoder := json.NewDecoder(bytes.NewReader(body))
+	decoder.UseNumber()
+	var at any
+	if decoder.Decode(&at) != nil {
+		return "", false
+	}
+	for _, step := range e.path {
+		switch node := at.(type) {
+		case map[string]any:
+			at = node[step]
+		case []any:
+			n, err := strconv.Atoi(step)
+			if err != nil || n < 0 || n >= len(node) {
+				return "", false
+			}
+			at = node[n]
+		default:
+			return "", false
+		}
+	}
+	return scalar(at)
+}
+
+func scalar(value any) (string, bool) {
+	switch v := value.(type) {
+	case string:
+		return v, true
+	case json.Number:
+		return v.String(), true
+	case bool:
+		return strconv.FormatBool(v), true
+	}
+	return "", false
+}

@@ -1,0 +1,105 @@
+package generic
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"sendcode/internal/sms"
+)
+
+// What a description of a request may ask for, in braces.
+var placeholder = regexp.MustCompile(`\{([a-z_]+)\}`)
+
+const secretName = "secret"
+
+// values are what the placeholders stand for.
+func values(m sms.Message, secret string) map[string]string {
+	return map[string]string{
+		"id": m.ID, "to": m.To, "to_digits": strings.TrimPrefix(m.To, "+"), "country": m.Country, "sender": m.Sender,
+		"text": m.Text, "code": m.Code, "minutes": strconv.Itoa(m.Minutes), "purpose": m.Purpose, "language": m.Language,
+		"callback": m.Callback, "coding": coding(m.Text), "life": strconv.Itoa(int(m.Life.Seconds())), secretName: secret,
+	}
+}
+
+// coding is the data coding scheme as gateways count it: 0 for GSM-7, 2 for UCS-2 (3GPP TS 23.038 section 4).
+func coding(text string) string {
+	if sms.Measure(text).Unicode {
+		return "2"
+	}
+	return "0"
+}
+
+// unknownNames lists the placeholders that mean nothing.
+func unknownNames(template string) []string {
+	known := values(sms.Message{}, "")
+	var unknown []string
+	for _, found := range placeholder.FindAllStringSubmatch(template, -1) {
+		if _, ok := known[found[1]]; !ok && !slices.Contains(unknown, found[0]) {
+			unknown = append(unknown, found[0])
+		}
+	}
+	return unknown
+}
+
+// fillIn puts the values in, each escaped for where it stands.
+func fillIn(template string, values map[string]string, escape func(string) string) string {
+	return placeholder.ReplaceAllStringFunc(template, func(name string) string {
+		return escape(values[name[1:len(name)-1]])
+	})
+}
+
+// forJSON escapes for the inside of a JSON string.
+func forJSON(s string) string {
+	var quoted strings.Builder
+	encoder := json.NewEncoder(&quoted)
+	encoder.SetEscapeHTML(false)
+	_ = encoder.Encode(s) // strings always encode
+	text := strings.TrimSuffix(quoted.String(), "\n")
+	return text[1 : len(text)-1]
+}
+
+// forHeader leaves printable ASCII: what a header can carry without breaking out of it.
+func forHeader(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r > '~' {
+			return -1
+		}
+		return r
+	}, s)
+}
+
+// Format says how a body is written.
+type Format string
+
+// The formats of a body.
+const (
+	FormatNone Format = ""     // there is no body
+	FormatForm Format = "form" // application/x-www-form-urlencoded
+	FormatJSON Format = "json" // application/json
+)
+
+var contentTypes = map[Format]string{
+	FormatForm: "application/x-www-form-urlencoded", FormatJSON: "application/json; charset=utf-8",
+}
+
+// checkBody looks whether the worst text still makes a body of the format.
+func checkBody(template string, format Format) error {
+	nasty := "\"\\\n&=%+{text}é😀"
+	filled := values(sms.Message{ID: nasty, To: nasty, Sender: nasty, Text: nasty, Code: nasty, Callback: nasty, Purpose: nasty, Language: nasty, Country: nasty}, nasty)
+	switch format {
+	case FormatJSON:
+		if !json.Valid([]byte(fillIn(template, filled, forJSON))) {
+			return fmt.Errorf("is not JSON; placeholders stand inside of strings, as in {\"to\": \"{to}\"}")
+		}
+	case FormatForm:
+		if _, err := url.ParseQuery(fillIn(template, filled, sms.EscapeURL)); err != nil {
+			return fmt.Errorf("is not a form such as to={to}&text={text}")
+		}
+	}
+	return nil
+}

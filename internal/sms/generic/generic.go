@@ -1,0 +1,253 @@
+// Package generic is a carrier whose HTTP interface is described in the configuration: a gateway such as Kannel, or any other.
+package generic
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"sendcode/internal/delivery"
+	"sendcode/internal/sms"
+)
+
+// Config describes a carrier's HTTP interface. Placeholders in braces, such as {to} and {text}, may stand in URL, headers
+// and body, and are escaped for where they stand; {secret} is the carrier's secret.
+type Config struct {
+	// Method is POST, GET or PUT.
+	Method string
+	URL    string
+	Header map[string]string
+	// User logs in with the secret as the password (RFC 7617); empty: it does not.
+	User   string
+	Format Format
+	Body   string
+	Answer Answer
+	// Receipt says how receipts are read; zero: there are none.
+	Receipt ReceiptWords
+	// Poll says how the carrier is asked for them; zero: it is not.
+	Poll Poll
+}
+
+// Answer says how a carrier's answer is read. What it says is looked for in this order: the carrier's code in Codes, its
+// code in Accepted, Match, the status.
+type Answer struct {
+	// ID is where the carrier's identifier of the message stands.
+	ID Extract
+	// Code is where its code stands.
+	Code Extract
+	// Accepted are the codes of an accepted message; none: every 2xx is one, unless Match says otherwise.
+	Accepted []string
+	// Match is what the body of a 2xx must hold to be an acceptance; nil: nothing.
+	Match *regexp.Regexp
+	// Codes say what other codes mean, in the words of ParseVerdict.
+	Codes map[string]string
+	// Statuses say it of HTTP statuses, "404", where no code does.
+	Statuses map[string]string
+}
+
+type carrier struct {
+	Config
+	sms.Setup
+	exchange *sms.Client
+	codes    map[string]sms.Verdict
+	statuses map[string]sms.Verdict
+}
+
+// ParseVerdict reads rejected, temporary, unknown, opted_out, or "limit 60s".
+func ParseVerdict(text string) (err error) {
+	_, err = parseVerdict(text)
+	return err
+}
+
+func parseVerdict(text string) (sms.Verdict, error) {
+	if wait, isLimit := strings.CutPrefix(text, "limit "); isLimit {
+		hold, err := time.ParseDuration(strings.TrimSpace(wait))
+		if err != nil || hold < time.Second || hold > MaxHold {
+			return sms.Verdict{}, errors.New("a limit lasts from 1s to 24h, as in: limit 60s")
+		}
+		return sms.Limited(hold), nil
+	}
+	known := map[string]sms.Verdict{"rejected": sms.Refused, "temporary": sms.Later, "unknown": sms.Doubtful, "opted_out": sms.OptedOut}
+	v, ok := known[text]
+	if !ok {
+		return sms.Verdict{}, errors.New("must be rejected, temporary, unknown, opted_out or a limit such as: limit 60s")
+	}
+	return v, nil
+}
+
+// MaxHold bounds for how long a carrier's limit holds a recipient back.
+const MaxHold = 24 * time.Hour
+
+// Check gives everything that is wrong with a description, by its key.
+func (g Config) Check() map[string]error {
+	wrong := map[string]error{}
+	note := func(key string, err error) {
+		if err != nil && wrong[key] == nil {
+			wrong[key] = err
+		}
+	}
+	if !slices.Contains([]string{http.MethodGet, http.MethodPost, http.MethodPut}, g.Method) {
+		note("method", errors.New("must be GET, POST or PUT"))
+	}
+	note("url", checkTemplateURL(g.URL))
+	for name, value := range g.Header {
+		note("headers", checkHeader(name, value))
+	}
+	switch {
+	case g.Format != FormatNone && contentTypes[g.Format] == "":
+		note("format", errors.New("must be form or json"))
+	case (g.Format == FormatNone) != (g.Body == ""):
+		note("body", errors.New("goes together with format, which is form or json"))
+	default:
+		note("body", checkBody(g.Body, g.Format))
+	}
+	for key, text := range map[string]string{"url": g.URL, "body": g.Body} {
+		if unknown := unknownNames(text); len(unknown) > 0 {
+			note(key, fmt.Errorf("there is no placeholder %s", strings.Join(unknown, ", ")))
+		}
+	}
+	uses := func(names ...string) bool {
+		return slices.ContainsFunc(names, func(n string) bool { return strings.Contains(g.URL+g.Body, "{"+n+"}") })
+	}
+	if !uses("to", "to_digits") || !uses("text", "code") {
+		note("body", errors.New("neither URL nor body holds both the number, {to}, and the text, {text}"))
+	}
+	g.Answer.check(note)
+	g.Receipt.check(note)
+	g.Poll.check(note, g.Answer.ID)
+	return wrong
+}
+
+// NeedsSecret implements Settings.
+func (g Config) NeedsSecret() bool {
+	texts := []string{g.URL, g.Body, g.Poll.URL}
+	for _, v := range g.Header {
+		texts = append(texts, v)
+	}
+	return g.User != "" || slices.ContainsFunc(texts, func(t string) bool { return strings.Contains(t, "{"+secretName+"}") })
+}
+
+// checkTemplateURL wants a fixed place to connect to: only what comes behind the host may vary.
+func checkTemplateURL(text string) error {
+	fixed := placeholder.ReplaceAllString(text, "x")
+	if problem := sms.CheckURL(fixed); problem != "" {
+		return errors.New(problem)
+	}
+	u, _ := url.Parse(fixed)
+	scheme, rest, _ := strings.Cut(text, "://")
+	host, _, _ := strings.Cut(rest, "/")
+	if strings.Contains(scheme, "{") || !strings.HasPrefix(host, u.Host) {
+		return errors.New("the host can't be a placeholder")
+	}
+	return nil
+}
+
+var headerName = regexp.MustCompile(`^[A-Za-z0-9-]{1,64}$`)
+
+func checkHeader(name, value string) error {
+	switch {
+	case !headerName.MatchString(name):
+		return fmt.Errorf("%q is not the name of a header", name)
+	case slices.Contains([]string{"Host", "Content-Length", "Transfer-Encoding", "Connection", "Content-Type"}, http.CanonicalHeaderKey(name)):
+		return fmt.Errorf("%s is not for you to set", name)
+	case forHeader(value) != value:
+		return fmt.Errorf("%s holds what a header can't carry", name)
+	}
+	if unknown := unknownNames(value); len(unknown) > 0 {
+		return fmt.Errorf("%s: there is no placeholder %s", name, strings.Join(unknown, ", "))
+	}
+	return nil
+}
+
+func (a Answer) check(note func(string, error)) {
+	for _, table := range []map[string]string{a.Codes, a.Statuses} {
+		for key, word := range table {
+			if _, err := parseVerdict(word); err != nil {
+				note("answer", fmt.Errorf("%s: %w", key, err))
+			}
+		}
+	}
+	if (len(a.Accepted) > 0 || len(a.Codes) > 0) && !a.Code.set() {
+		note("answer", errors.New("code is missing: where in the answer the codes stand"))
+	}
+}
+
+// Polled implements Settings.
+func (g Config) Polled() bool { return g.Poll.set() }
+
+// NeedsCallback reports whether requests hold the address for receipts.
+func (g Config) NeedsCallback() bool { return strings.Contains(g.URL+g.Body, "{callback}") }
+
+// Open implements Settings.
+func (g Config) Open(s sms.Setup) sms.Carrier {
+	c := &carrier{Config: g, Setup: s, exchange: sms.NewClient(s.Timeout), codes: map[string]sms.Verdict{}, statuses: map[string]sms.Verdict{}}
+	for code, word := range g.Answer.Codes {
+		c.codes[code], _ = parseVerdict(word)
+	}
+	for status, word := range g.Answer.Statuses {
+		c.statuses[status], _ = parseVerdict(word)
+	}
+	return c
+}
+
+// Name implements Carrier.
+func (g *carrier) Name() string { return g.Setup.Name }
+
+// Send implements Carrier.
+func (g *carrier) Send(ctx context.Context, m sms.Message) (sms.Receipt, error) {
+	return g.exchange.Send(ctx, g.Setup.Name, g.request(m), g.read)
+}
+
+// header is what each request carries.
+func (g *carrier) header(values map[string]string) http.Header {
+	header := http.Header{}
+	for name, value := range g.Config.Header {
+		header.Set(name, fillIn(value, values, forHeader))
+	}
+	if g.User != "" {
+		header.Set("Authorization", sms.BasicAuth(g.User, g.Secret))
+	}
+	return header
+}
+
+func (g *carrier) request(m sms.Message) sms.Request {
+	filled := values(m, g.Secret)
+	header := g.header(filled)
+	escape := sms.EscapeURL
+	if g.Format == FormatJSON {
+		escape = forJSON
+	}
+	if kind := contentTypes[g.Format]; kind != "" {
+		header.Set("Content-Type", kind)
+	}
+	return sms.Request{Method: g.Method, URL: fillIn(g.URL, filled, sms.EscapeURL), Header: header, Body: []byte(fillIn(g.Body, filled, escape))}
+}
+
+// read sorts an answer.
+func (g *carrier) read(a sms.Response) (sms.Receipt, *sms.Error) {
+	code, coded := g.Answer.Code.from(a.Body)
+	id, _ := g.Answer.ID.from(a.Body)
+	taken := sms.Receipt{ID: sms.SafeID(id), Code: delivery.Reply(a.Status, sms.SafeCode(code))}
+	v, known := g.codes[code]
+	byStatusWord, listed := g.statuses[fmt.Sprint(a.Status)]
+	success := a.Status >= 200 && a.Status < 300
+	switch {
+	case coded && known:
+		return taken, v.Fail(a, code)
+	case listed:
+		return taken, byStatusWord.Fail(a, code)
+	case !success:
+		return taken, sms.ByStatus(a, sms.SafeCode(code))
+	case len(g.Answer.Accepted) > 0 && coded && !slices.Contains(g.Answer.Accepted, code):
+		return taken, sms.Later.Fail(a, code) // it answered, and not with yes
+	case len(g.Answer.Accepted) > 0 && !coded, g.Answer.Match != nil && !g.Answer.Match.Match(a.Body):
+		return taken, &sms.Error{Class: delivery.Unknown, Stage: sms.StageAnswer, Status: a.Status, Err: sms.ErrAnswer}
+	}
+	return taken, nil
+}

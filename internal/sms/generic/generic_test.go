@@ -1,0 +1,371 @@
+package generic
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"sendcode/internal/delivery"
+	"sendcode/internal/sms"
+	"sendcode/internal/sms/smstest"
+)
+
+func open(g Config) sms.Carrier { return g.Open(sms.Setup{Name: "rest", Secret: smstest.Private}) }
+
+func extract(text string) Extract {
+	e, err := ParseExtract(text)
+	if err != nil {
+		panic(err)
+	}
+	return e
+}
+
+// describedRig is a rig over a description.
+type describedRig struct {
+	smstest.Rig
+	description func(endpoint string) Config
+}
+
+func genericRig() describedRig { return newGenericRig() }
+
+func newGenericRig() describedRig {
+	description := func(endpoint string) Config {
+		return Config{
+			Method: "POST", URL: endpoint + "/v1/{country}/messages", User: "shop", Format: FormatJSON,
+			Header: map[string]string{"Idempotency-Key": "{id}", "X-Key": "{secret}"},
+			Body:   `{"to": "{to}", "from": "{sender}", "text": "{text}", "left": {minutes}, "cb": "{callback}"}`,
+			Answer: Answer{
+				ID: extract("$.messages.0.id"), Code: extract("$.messages.0.status"), Accepted: []string{"0"},
+				Codes:    map[string]string{"1": "temporary", "6": "rejected", "7": "opted_out", "8": "unknown", "9": "limit 60s"},
+				Statuses: map[string]string{"404": "rejected", "203": "temporary"},
+			},
+		}
+	}
+	answer := func(code string) string {
+		return `{"messages": [{"id": "msg-1", "status": ` + code + `, "error": "` + smstest.Private + ` 739154"}]}`
+	}
+	r := smstest.Rig{
+		Name: "generic", ID: "msg-1", Taken: smstest.Reply(202, answer(`"0"`)),
+		Token: func(r *http.Request, _ string) string { return r.Header.Get("Idempotency-Key") },
+		Cases: map[string]smstest.Outcome{
+			"rejected":                smstest.Case(smstest.Reply(200, answer(`"6"`)), delivery.Rejected, "", 0),
+			"temporary":               smstest.Case(smstest.Reply(200, answer(`1`)), delivery.Temporary, "", 0),
+			"unknown":                 smstest.Case(smstest.Reply(200, answer(`"8"`)), delivery.Unknown, "", 0),
+			"limit":                   smstest.Case(smstest.Reply(200, answer(`"9"`)), delivery.Rejected, sms.ReasonLimit, time.Minute),
+			"opted out":               smstest.Case(smstest.Reply(400, answer(`"7"`)), delivery.Rejected, sms.ReasonOptOut, 0),
+			"a code that is not told": smstest.Case(smstest.Reply(200, answer(`"77"`)), delivery.Temporary, "", 0),
+			"a status that is told":   smstest.Case(smstest.Reply(404, "no"), delivery.Rejected, "", 0),
+			"a success that is none":  smstest.Case(smstest.Reply(203, answer(`"0"`)), delivery.Temporary, "", 0),
+			"a plain 400":             smstest.Case(smstest.Reply(400, "no"), delivery.Rejected, "", 0),
+			"a plain 403":             smstest.Case(smstest.Reply(403, "no"), delivery.Temporary, "", 0),
+			"a code beside a 400":     smstest.Case(smstest.Reply(400, answer(`1`)), delivery.Temporary, "", 0),
+			"zero beside a 400":       smstest.Case(smstest.Reply(400, answer(`"0"`)), delivery.Rejected, "", 0),
+		},
+	}
+	r.Make = func(t *testing.T, endpoint string) sms.Carrier { return open(description(endpoint)) }
+	r.Check = func(r *http.Request, body string) error {
+		var got map[string]any
+		if err := json.Unmarshal([]byte(body), &got); err != nil {
+			return err
+		}
+		m := smstest.Sample()
+		for key, want := range map[string]any{"to": m.To, "from": m.Sender, "text": m.Text, "left": 9.0, "cb": m.Callback} {
+			if got[key] != want {
+				return fmt.Errorf("%s is %v", key, got[key])
+			}
+		}
+		user, password, _ := r.BasicAuth()
+		if user != "shop" || password != smstest.Private || r.Header.Get("X-Key") != smstest.Private || r.URL.Path != "/v1/CN/messages" || r.Method != "POST" {
+			return fmt.Errorf("%s %s, user %q", r.Method, r.URL.Path, user)
+		}
+		if kind := r.Header.Get("Content-Type"); !strings.HasPrefix(kind, "application/json") {
+			return fmt.Errorf("content type %q", kind)
+		}
+		return nil
+	}
+	return describedRig{r, description}
+}
+
+// kannelDescription is the one in docs/configuration.md, with receipts.
+func kannelDescription(endpoint string) Config {
+	return Config{
+		Method: "GET",
+		URL: endpoint + "/cgi-bin/sendsms?username=sendcode&password={secret}&from={sender}&to={to}&text={text}&charset=UTF-8&coding={coding}" +
+			"&dlr-mask=19&dlr-url={callback}%26status=%25d",
+		Answer: Answer{Match: regexp.MustCompile(`^(0: Accepted|3: Queued)`), Statuses: map[string]string{"404": "temporary"}},
+	}
+}
+
+func kannelRig() smstest.Rig {
+	return smstest.Rig{
+		Name: "kannel", Taken: smstest.Reply(202, "0: Accepted for delivery"),
+		Make: func(t *testing.T, endpoint string) sms.Carrier { return open(kannelDescription(endpoint)) },
+		Check: func(r *http.Request, body string) error {
+			q, err := url.ParseQuery(r.URL.RawQuery)
+			if err != nil {
+				return err
+			}
+			m := smstest.Sample()
+			for key, want := range map[string]string{
+				"username": "sendcode", "password": smstest.Private, "from": m.Sender, "to": m.To, "text": m.Text, "coding": "0", "dlr-url": m.Callback + "&status=%d",
+			} {
+				if q.Get(key) != want {
+					return fmt.Errorf("%s is %q", key, q.Get(key))
+				}
+			}
+			if r.Method != "GET" || body != "" {
+				return fmt.Errorf("%s with a body of %d bytes", r.Method, len(body))
+			}
+			return nil
+		},
+		Cases: map[string]smstest.Outcome{
+			"bad number":      smstest.Case(smstest.Reply(400, "Number(s) has/have been denied by white- and/or black-lists."), delivery.Rejected, "", 0),
+			"our password":    smstest.Case(smstest.Reply(403, "Authorization failed for sendsms"), delivery.Temporary, "", 0),
+			"its bearer away": smstest.Case(smstest.Reply(503, "Temporal failure, try again later."), delivery.Temporary, "", 0),
+			"no route":        smstest.Case(smstest.Reply(404, "Temporal failure"), delivery.Temporary, "", 0),
+		},
+	}
+}
+
+func TestFormBodies(t *testing.T) {
+	var got url.Values
+	r := smstest.Rig{Check: func(r *http.Request, body string) (err error) {
+		got, err = url.ParseQuery(body)
+		return err
+	}}
+	f := smstest.NewFake(t, r, smstest.Says(smstest.Reply(200, "")))
+	c := open(Config{
+		Method: "POST", URL: f.URL, Format: FormatForm, Body: "to={to_digits}&text={text}&life={life}&p={purpose}&l={language}&c={code}",
+	})
+	if _, fail := smstest.Send(t, c); fail != nil {
+		t.Fatal(fail)
+	}
+	m := smstest.Sample()
+	want := url.Values{"to": {"8613812345678"}, "text": {m.Text}, "life": {"540"}, "p": {"login"}, "l": {"zh-Hans"}, "c": {"739154"}}
+	if got.Encode() != want.Encode() {
+		t.Errorf("%v", got)
+	}
+}
+
+// What a person can put into a text or a name never becomes another field, another header or another host.
+func TestNothingBreaksOut(t *testing.T) {
+	m := smstest.Sample()
+	m.Text, m.Sender, m.ID = "\"}, {\"to\": \"+1\"&to=+1\r\n\u2028é😀{secret}", "a\r\nX: y", "i\nd"
+	var header http.Header
+	var body map[string]string
+	f := smstest.NewFake(t, smstest.Rig{Check: func(r *http.Request, b string) error {
+		header = r.Header
+		return json.Unmarshal([]byte(b), &body)
+	}}, smstest.Says(smstest.Reply(200, "")))
+	c := open(Config{
+		Method: "POST", URL: f.URL + "/{sender}?k={secret}", Format: FormatJSON,
+		Header: map[string]string{"X-Id": "{id} {sender}"}, Body: `{"to":"{to}","text":"{text}"}`,
+	})
+	if _, err := c.Send(t.Context(), m); err != nil {
+		t.Fatal(err)
+	}
+	if body["text"] != m.Text || body["to"] != m.To || header.Get("X-Id") != "id aX: y" {
+		t.Errorf("%q, %v", body, header)
+	}
+}
+
+func TestDescriptionsAreChecked(t *testing.T) {
+	good := func() Config { return newGenericRig().description("https://sms.example.com") }
+	if wrong := good().Check(); len(wrong) > 0 {
+		t.Fatalf("%v", wrong)
+	}
+	for name, c := range map[string]struct {
+		key  string
+		turn func(*Config)
+	}{
+		"method":             {"method", func(g *Config) { g.Method = "DELETE" }},
+		"plain http":         {"url", func(g *Config) { g.URL = "http://sms.example.com/" }},
+		"no URL":             {"url", func(g *Config) { g.URL = "sms" }},
+		"password in URL":    {"url", func(g *Config) { g.URL = "https://a:b@sms.example.com/" }},
+		"host that varies":   {"url", func(g *Config) { g.URL = "https://{country}.example.com/" }},
+		"scheme that varies": {"url", func(g *Config) { g.URL = "{secret}://sms.example.com/" }},
+		"unknown name, URL":  {"url", func(g *Config) { g.URL += "?{recipient}" }},
+		"unknown name, body": {"body", func(g *Config) { g.Body = `{"to":"{to}{text}","x":"{phone}"}` }},
+		"unknown in header":  {"headers", func(g *Config) { g.Header["X"] = "{phone}" }},
+		"header name":        {"headers", func(g *Config) { g.Header["X Y"] = "1" }},
+		"header value":       {"headers", func(g *Config) { g.Header["X"] = "a\nb" }},
+		"header of ours":     {"headers", func(g *Config) { g.Header["content-type"] = "text/plain" }},
+		"not JSON":           {"body", func(g *Config) { g.Body = `{"to": {to}, "text": "{text}"}` }},
+		"body, no format":    {"body", func(g *Config) { g.Format = "" }},
+		"format, no body":    {"body", func(g *Config) { g.Body = "" }},
+		"format":             {"format", func(g *Config) { g.Format = "xml" }},
+		"no number":          {"body", func(g *Config) { g.Body = `{"text": "{text}"}` }},
+		"no text":            {"body", func(g *Config) { g.Body = `{"to": "{to}"}` }},
+		"word":               {"answer", func(g *Config) { g.Answer.Codes["5"] = "maybe" }},
+		"word of a status":   {"answer", func(g *Config) { g.Answer.Statuses["500"] = "limit 48h" }},
+		"codes from nowhere": {"answer", func(g *Config) { g.Answer.Code = Extract{} }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := good()
+			c.turn(&g)
+			if wrong := g.Check(); wrong[c.key] == nil || len(wrong) != 1 {
+				t.Errorf("%v, want one on %s", wrong, c.key)
+			}
+		})
+	}
+}
+
+func TestExtract(t *testing.T) {
+	const body = `{"a": [{"b": "x"}, {"b": 12}], "t": true, "n": null, "o": {}}`
+	for text, want := range map[string]string{
+		"$.a.0.b": "x", "$.a.1.b": "12", "$.t": "true", "$.n": "", "$.o": "", "$.a.2.b": "", "$.a.-1.b": "", "$.z": "", "$.t.u": "", `"b": (\d+)`: "12", `no(.)such`: "",
+	} {
+		if got, found := extract(text).from([]byte(body)); got != want || found != (want != "") {
+			t.Errorf("%s: %q, %v", text, got, found)
+		}
+	}
+	for _, text := range []string{"", "$.", "$.a..b", "(", "nogroup"} {
+		if _, err := ParseExtract(text); err == nil {
+			t.Errorf("%q is taken", text)
+		}
+	}
+	if got, found := extract("$.a").from([]byte("no json")); found {
+		t.Errorf("%q", got)
+	}
+}
+
+func TestGenericContract(t *testing.T) {
+	for _, r := range []smstest.Rig{genericRig().Rig, kannelRig()} {
+		t.Run(r.Name, func(t *testing.T) { smstest.Contract(t, r) })
+	}
+}
+
+func TestNeedsSecret(t *testing.T) {
+	if g := newGenericRig().description("https://sms.example.com"); !g.NeedsSecret() || g.NeedsCallback() == false {
+		t.Error("a description with a user and {callback} needs neither secret nor callback")
+	}
+	if g := (Config{Method: "GET", URL: "https://sms.example.com/?to={to}&text={text}"}); g.NeedsSecret() || g.NeedsCallback() {
+		t.Error("a description without {secret}, user and {callback} needs one of them")
+	}
+}
+
+func TestGenericIsAsked(t *testing.T) {
+	described := genericRig()
+	generic := smstest.Rig{Name: "generic", Make: func(t *testing.T, endpoint string) sms.Carrier {
+		g := described.description(endpoint)
+		g.Poll = Poll{URL: endpoint + "/messages/{message}?to={to}", ReceiptWords: ReceiptWords{Status: "$.message.state", Delivered: []string{"DELIVRD"}, Undelivered: []string{"UNDELIV", "EXPIRED"}}}
+		return open(g)
+	}}
+	smstest.AskContract(t, smstest.Asked{
+		Rig: generic, ID: "m/1",
+		Check: func(r *http.Request, _ string) error {
+			if r.Method != "GET" || r.URL.EscapedPath() != "/messages/m%2F1" || r.URL.Query().Get("to") != "+8613812345678" {
+				return fmt.Errorf("%s %s", r.Method, r.URL)
+			}
+			return nil
+		},
+		Delivered: `{"message":{"state":"DELIVRD"}}`, Lost: `{"message":{"state":"EXPIRED"}}`, Open: `{"message":{"state":"ACCEPTD"}}`,
+		Refusal: smstest.Reply(200, `{"error":"`+smstest.Private+`"}`),
+	})
+	_, _, err := open(described.description("https://sms.example.com")).(sms.Asker).Ask(t.Context(), smstest.InquiryAbout("1"))
+	var fail *sms.Error
+	if !errors.As(err, &fail) || fail.Class != delivery.Rejected {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestGenericProbe(t *testing.T) {
+	smstest.ProbeContract(t, genericRig().Rig, func(*http.Request, string) error { return errors.New("it was asked") }, smstest.Said{}, nil)
+}
+
+func TestPollAsDescribed(t *testing.T) {
+	good := Poll{URL: "https://sms.example.com/{message}", ReceiptWords: ReceiptWords{Status: "$.s", Delivered: []string{"1"}}}
+	for name, change := range map[string]func(*Config){
+		"no URL": func(g *Config) { g.Poll.URL = "" }, "a parameter": func(g *Config) { g.Poll.Status = "status" }, "no message": func(g *Config) { g.Poll.URL = "https://sms.example.com/" },
+		"plain": func(g *Config) { g.Poll.URL = "http://sms.example.com/{message}" }, "no words": func(g *Config) { g.Poll.Delivered = nil },
+		"unknown": func(g *Config) { g.Poll.URL += "{nothing}" }, "no ID": func(g *Config) { g.Answer.ID = Extract{} },
+	} {
+		g := genericRig().description("https://sms.example.com")
+		g.Poll = good
+		g.Answer.ID, _ = ParseExtract("$.id")
+		if err := g.Check()["poll"]; err != nil {
+			t.Fatal(err)
+		}
+		change(&g)
+		if g.Check()["poll"] == nil {
+			t.Errorf("%s is taken", name)
+		}
+	}
+}
+
+func TestDescribedReceipts(t *testing.T) {
+	for _, c := range []struct {
+		words ReceiptWords
+		in    sms.Incoming
+		want  string
+	}{
+		{ReceiptWords{"status", []string{"1"}, []string{"2", "16"}}, sms.Incoming{URL: "https://x/?send=s&status=1"}, "[{s true }]"},
+		{ReceiptWords{"status", []string{"1"}, []string{"2", "16"}}, sms.Incoming{URL: "https://x/?send=s&status=16"}, "[{s false }]"},
+		{ReceiptWords{"status", []string{"1"}, []string{"2", "16"}}, sms.Incoming{URL: "https://x/?send=s&status=8"}, "[]"},
+		{ReceiptWords{"status", []string{"1"}, []string{"2", "16"}}, sms.Incoming{URL: "https://x/?send=s", Body: []byte("a=b&status=1")}, "[{s true }]"},
+		{ReceiptWords{"$.dlr.state", []string{"DELIVRD"}, nil}, sms.Incoming{URL: "https://x/", Body: []byte(`{"dlr":{"state":"DELIVRD"}}`)}, "[{s true }]"},
+		{ReceiptWords{"status", []string{"1"}, nil}, sms.Incoming{URL: "https://x/?send=s"}, ""},
+		{ReceiptWords{"$.dlr.state", []string{"1"}, nil}, sms.Incoming{URL: "https://x/", Body: []byte("no")}, ""},
+	} {
+		g := genericRig().description("https://sms.example.com")
+		g.Receipt = c.words
+		got, reply, err := smstest.ReporterOf(t, open(g)).Reports(c.in, "s")
+		if c.want == "" && err == nil || c.want != "" && (err != nil || fmt.Sprint(got) != c.want || reply != "") {
+			t.Errorf("%+v: %v, %v", c.words, got, err)
+		}
+	}
+	for _, words := range []ReceiptWords{{Status: "s"}, {Delivered: []string{"1"}}, {"$.", []string{"1"}, nil}, {"s", []string{"1"}, []string{"1"}}} {
+		g := genericRig().description("https://sms.example.com")
+		if g.Receipt = words; g.Check()["receipt"] == nil {
+			t.Errorf("%+v is taken", words)
+		}
+	}
+}
+
+// A carrier that reads and never answers ends with the attempt's own time, and it is not known what it did.
+func TestTimeoutAfterTheRequestIsUnknown(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	read := make(chan bool, 100)
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				_, err := http.ReadRequest(bufio.NewReader(conn))
+				read <- err == nil
+				_, _ = io.Copy(io.Discard, conn)
+				_ = conn.Close()
+			}()
+		}
+	}()
+	for wait := 50 * time.Millisecond; ; wait *= 2 { // a busy machine may not come to write in the first
+		g := genericRig().description("http://" + l.Addr().String())
+		c := g.Open(sms.Setup{Name: "rest", Secret: smstest.Private, Timeout: wait})
+		_, fail := smstest.Send(t, c)
+		if fail == nil {
+			t.Fatal("accepted by nobody")
+		}
+		if fail.Stage == sms.StageDial {
+			continue
+		}
+		if <-read && fail.Class != delivery.Unknown {
+			t.Errorf("%v", fail)
+		}
+		return
+	}
+}

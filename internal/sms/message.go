@@ -1,0 +1,119 @@
+package sms
+
+import (
+	"context"
+	"time"
+
+	"sendcode/internal/delivery"
+)
+
+// Message is one text message, rendered completely before anything is dialled.
+type Message struct {
+	// ID is the send's; the same for every attempt. Carriers that know an idempotency token get it as that.
+	ID string
+	// App is the tenant that it is sent for.
+	App string
+	// To is the number in E.164 form, with its plus; Country its region, as in "DE".
+	To, Country string
+	// Sender is what it comes from: a number, a short code or a name; empty: the carrier's own choice.
+	Sender string
+	// Text is what the person reads. Carriers with templates of their own take Code and Minutes instead.
+	Text string
+	// Segments is what the text takes on the air.
+	Segments int
+	// Code and Minutes go into a carrier's own template.
+	Code    string
+	Minutes int
+	// Purpose and Language (BCP 47) choose among a carrier's own templates.
+	Purpose, Language string
+	// Callback is where the carrier tells what became of it; empty: nowhere.
+	Callback string
+	// Life is for how long the code will be good; a carrier that can drops the message afterwards.
+	Life time.Duration
+}
+
+// Receipt says which carrier answered, and how.
+type Receipt struct {
+	// Carrier is its configured name.
+	Carrier string
+	// ID is the carrier's for the message; empty where it gave none.
+	ID string
+	// Code is the carrier's own word, or the HTTP status.
+	Code string
+	// Took is the time from the call to the outcome.
+	Took time.Duration
+}
+
+// Carrier hands over one message. The error is always an [*Error].
+type Carrier interface {
+	Name() string
+	Send(ctx context.Context, m Message) (Receipt, error)
+}
+
+// Setup is what every carrier is opened with.
+type Setup struct {
+	Name   string // as configured
+	Secret string
+	// Timeout bounds one attempt; 0: 20 s.
+	Timeout time.Duration
+	// Now gives the time that requests are signed with; nil: time.Now.
+	Now func() time.Time
+}
+
+// Time is the time that requests are signed with.
+func (s Setup) Time() time.Time {
+	if s.Now == nil {
+		return time.Now()
+	}
+	return s.Now()
+}
+
+// Settings are the part of the configuration that one type of carrier has for itself: a pointer to a struct, whose fields have
+// yaml tags.
+type Settings interface {
+	// Check gives everything that is wrong, by its key.
+	Check() map[string]error
+	// NeedsSecret reports whether the carrier does nothing without its secret.
+	NeedsSecret() bool
+	// Polled reports whether the carrier is asked for receipts.
+	Polled() bool
+	// Open makes the carrier of settings that Check finds nothing in.
+	Open(s Setup) Carrier
+}
+
+// The stages of one delivery, in order.
+const (
+	StageMessage = "message" // making the request
+	StageDial    = "dial"    // opening the connection, TLS included
+	StageRequest = "request" // from its first byte to the answer
+	StageAnswer  = "answer"  // the carrier has answered
+	StageBudget  = "budget"  // reserving its cost, before anything is dialled
+)
+
+// The reasons that are told apart from a plain refusal.
+const (
+	// ReasonLimit: the carrier takes no more for this recipient for a while; see Hold.
+	ReasonLimit = "carrier_limit"
+	// ReasonOptOut: the person told the carrier to send nothing more.
+	ReasonOptOut = "opted_out"
+	// ReasonSpend: its cost would pass a cap.
+	ReasonSpend = "spend_cap"
+)
+
+// Error is a delivery that did not end in acceptance. Its Code is the carrier's own, its Status that of HTTP.
+type Error = delivery.Error
+
+// Problem is a cause in our own words, so it is known to hold nothing private.
+type Problem string
+
+func (p Problem) Error() string { return string(p) }
+
+const (
+	errConnect  = Problem("no connection")
+	errBroken   = Problem("the connection broke")
+	ErrAnswer   = Problem("the answer can't be read")
+	errTooMuch  = Problem("the answer is too long")
+	errRedirect = Problem("the carrier points elsewhere, which is not followed")
+	ErrTemplate = Problem("no template of the carrier is configured for this purpose and language")
+	ErrMessage  = Problem("the message is not complete")
+)

@@ -1,0 +1,91 @@
+package sms
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"net"
+	"net/url"
+	"slices"
+	"strings"
+)
+
+// Probe looks whether a carrier would do, without sending anything: its host answers, over TLS where it must, and, where it
+// has a harmless question to answer, takes our signature and knows the templates. What it says holds no secret; "" before an
+// error.
+func Probe(ctx context.Context, c Carrier) (string, error) {
+	p, ok := c.(prober)
+	if !ok {
+		return "", errProbe
+	}
+	host, err := reach(ctx, p.Address())
+	if err != nil {
+		return "", err
+	}
+	said, err := p.Probe(ctx)
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", host, err)
+	}
+	return host + " answers" + said, nil
+}
+
+// prober is a Carrier that can be looked at.
+type prober interface {
+	Address() string
+	// probe asks something harmless, and says what is known then, as ", …".
+	Probe(ctx context.Context) (string, error)
+}
+
+const (
+	errProbe           = Problem("nothing can be asked of this carrier")
+	errResolve         = Problem("the host has no address")
+	errNoReach         = Problem("the host takes no connection")
+	errNoTLS           = Problem("the host's certificate is not valid for it, or it speaks no TLS")
+	ErrLogin           = Problem("the login or the signature is refused")
+	ErrUnknownTemplate = Problem("the carrier does not know a template, or has not approved it")
+	ErrUndocumented    = Problem("the carrier answers something else than is documented")
+)
+
+// reach opens a connection as a message would.
+func reach(ctx context.Context, endpoint string) (host string, err error) {
+	u, err := url.Parse(endpoint)
+	if err != nil {
+		return "", ErrMessage
+	}
+	host = u.Hostname()
+	if _, err := net.DefaultResolver.LookupHost(ctx, host); err != nil {
+		return host, fmt.Errorf("%s: %w", host, errResolve)
+	}
+	port := u.Port()
+	if port == "" {
+		port = map[bool]string{true: "443", false: "80"}[u.Scheme == "https"]
+	}
+	dialer := &net.Dialer{Timeout: dialTimeout}
+	conn, err := dialer.DialContext(ctx, "tcp", net.JoinHostPort(host, port))
+	if err != nil {
+		return host, fmt.Errorf("%s: %w", host, errNoReach)
+	}
+	defer func() { _ = conn.Close() }()
+	if u.Scheme == "https" {
+		if err := tls.Client(conn, &tls.Config{ServerName: host, MinVersion: tls.VersionTLS12}).HandshakeContext(ctx); err != nil {
+			return host, fmt.Errorf("%s: %w", host, errNoTLS)
+		}
+	}
+	return host, nil
+}
+
+func KnownTemplates(ids []string) string {
+	return ", takes the signature and knows the templates " + strings.Join(ids, ", ")
+}
+
+// All are the IDs, each once, in order.
+func (a Approved) All() []string {
+	var ids []string
+	for _, languages := range a {
+		for _, id := range languages {
+			ids = append(ids, id)
+		}
+	}
+	slices.Sort(ids)
+	return slices.Compact(ids)
+}

@@ -1,0 +1,45 @@
+package sms
+
+import (
+	"errors"
+	"net/http"
+)
+
+// Incoming is what a carrier sent to tell what became of messages, whole.
+type Incoming struct {
+	URL    string // as the carrier called it: scheme, host, path and query of our public address
+	Header http.Header
+	Body   []byte
+}
+
+// Report is what a carrier says of one send. Reports that say nothing final, such as "queued", are left out.
+type Report struct {
+	Send      string // ID of the send, as the message had it; empty: it is told by ID
+	Delivered bool   // else it is certain that it did not arrive
+	ID        string // the carrier's for the message, where it names no send
+}
+
+// Reporter is a Carrier that tells afterwards. The address at which it does holds a token of ours, which the caller has
+// checked; send is the send that the address names, "" where it names none.
+type Reporter interface {
+	// Reports reads them, and gives what the carrier wants to hear back. Errors: ErrForged, ErrReport.
+	Reports(in Incoming, send string) (reports []Report, reply string, err error)
+}
+
+var (
+	// ErrForged: the signature is not the carrier's.
+	ErrForged = errors.New("sms: the signature of a receipt is wrong")
+	// ErrReport: it can't be read.
+	ErrReport = errors.New("sms: a receipt can't be read")
+)
+
+// Reporter gives the carrier of a name, if it tells afterwards.
+func (c *Carriers) Reporter(name string) (Reporter, bool) {
+	for _, r := range c.routes {
+		if r.Carrier.Name() == name {
+			reporter, ok := r.Carrier.(Reporter)
+			return reporter, ok
+		}
+	}
+	return nil, false
+}

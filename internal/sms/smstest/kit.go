@@ -1,0 +1,389 @@
+// Package smstest is the contract of a carrier as a kit for tests: a carrier's package says what its API looks like on the wire, and
+// the kit tries sending, receipts, asking and the probe against a server on loopback.
+package smstest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"sendcode/internal/delivery"
+	"sendcode/internal/parts"
+	"sendcode/internal/sms"
+)
+
+// Said is one answer of a carrier.
+type Said struct {
+	Status int
+	Body   string
+}
+
+// Rig is what the contract suite needs of a carrier.
+type Rig struct {
+	Name  string
+	Make  func(t *testing.T, endpoint string) sms.Carrier
+	Check func(r *http.Request, body string) error // as the carrier's documentation has it, signature and all
+	Taken Said
+	ID    string // the carrier's for the message
+	Cases map[string]Outcome
+	Token func(r *http.Request, body string) string // nil: the carrier knows none
+}
+
+// Outcome is an answer of a carrier, and the failure that it has to become.
+type Outcome struct {
+	Said
+	Class  delivery.Class
+	Reason string
+	Hold   time.Duration
+}
+
+// Reply is an answer of a carrier.
+func Reply(status int, body string) Said { return Said{status, body} }
+
+// Case is an answer, and the failure that it has to become.
+func Case(s Said, class delivery.Class, reason string, hold time.Duration) Outcome {
+	return Outcome{s, class, reason, hold}
+}
+
+// Private is the secret of every carrier of a test.
+const Private = "s3cretOfTheAccount"
+
+// Sample is the message that every test sends.
+func Sample() sms.Message {
+	return sms.Message{
+		ID: "0199a0b0-0000-7000-8000-000000000001", To: "+8613812345678", Country: "CN", Sender: "Shop",
+		Text: "739154 is your \"code\" & more", Code: "739154", Minutes: 9, Purpose: "login", Language: "zh-Hans",
+		Callback: "https://codes.example.com/v1/receipts/x?send=1&token=t0ken", Life: 9 * time.Minute,
+	}
+}
+
+// fake is a carrier on loopback.
+type fake struct {
+	*httptest.Server
+	mu     sync.Mutex
+	seen   int
+	tokens []string
+	wrong  error
+}
+
+// NewFake serves a carrier that checks each request as r has it and answers with respond.
+func NewFake(t *testing.T, r Rig, respond http.HandlerFunc) *fake {
+	f := &fake{}
+	f.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		body, err := io.ReadAll(req.Body)
+		f.mu.Lock()
+		f.seen++
+		if !req.Close {
+			f.wrong = errors.New("the connection is kept, so net/http may repeat a request by itself")
+		}
+		if f.wrong = errors.Join(f.wrong, err, r.Check(req, string(body))); r.Token != nil {
+			f.tokens = append(f.tokens, r.Token(req, string(body)))
+		}
+		f.mu.Unlock()
+		respond(w, req)
+	}))
+	t.Cleanup(f.Close)
+	t.Cleanup(func() {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		if f.wrong != nil {
+			t.Errorf("the request is not as documented: %v", f.wrong)
+		}
+	})
+	return f
+}
+
+func (f *fake) requests() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.seen
+}
+
+// Says answers every request alike.
+func Says(s Said) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(s.Status)
+		_, _ = io.WriteString(w, s.Body)
+	}
+}
+
+// hijacked answers with raw bytes, and cuts the connection.
+func hijacked(raw string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		conn, rw, err := w.(http.Hijacker).Hijack()
+		if err != nil {
+			panic(err)
+		}
+		_, _ = rw.WriteString(raw)
+		_ = rw.Flush()
+		_ = conn.Close()
+	}
+}
+
+// Send has a carrier send the sample, and looks for secrets in what it says of it.
+func Send(t *testing.T, c sms.Carrier) (sms.Receipt, *sms.Error) {
+	t.Helper()
+	return sendWith(t, c, context.Background())
+}
+
+func sendWith(t *testing.T, c sms.Carrier, ctx context.Context) (sms.Receipt, *sms.Error) {
+	t.Helper()
+	receipt, err := c.Send(ctx, Sample())
+	if receipt.Carrier != c.Name() {
+		t.Errorf("the receipt is of %q", receipt.Carrier)
+	}
+	if err == nil {
+		return receipt, nil
+	}
+	var e *sms.Error
+	if !errors.As(err, &e) {
+		t.Fatalf("%T is no *Error", err)
+	}
+	for _, secret := range []string{Private, "739154", "13812345678", "t0ken"} {
+		if strings.Contains(fmt.Sprintf("%v %+v %#v %v", err, *e, *e, receipt), secret) {
+			t.Errorf("%q stands in %v", secret, err)
+		}
+	}
+	return receipt, e
+}
+
+// Contract is what holds of every carrier's sending.
+func Contract(t *testing.T, r Rig) {
+	t.Run("accepted", func(t *testing.T) {
+		f := NewFake(t, r, Says(r.Taken))
+		c := r.Make(t, f.URL)
+		receipt, fail := Send(t, c)
+		if fail != nil || receipt.ID != r.ID || f.requests() != 1 {
+			t.Errorf("%+v, %v, %d requests", receipt, fail, f.requests())
+		}
+	})
+	for name, o := range r.Cases {
+		t.Run(name, func(t *testing.T) { wantOutcome(t, r, o) })
+	}
+	everyCarrier(t, r)
+}
+
+func wantOutcome(t *testing.T, r Rig, o Outcome) {
+	f := NewFake(t, r, Says(o.Said))
+	_, fail := Send(t, r.Make(t, f.URL))
+	if fail == nil {
+		t.Fatal("taken for accepted")
+	}
+	if fail.Class != o.Class || fail.Reason != o.Reason || fail.Hold != o.Hold || fail.Stage != sms.StageAnswer {
+		t.Errorf("%v: reason %q, hold %v; want %v, %q, %v", fail, fail.Reason, fail.Hold, o.Class, o.Reason, o.Hold)
+	}
+	if f.requests() != 1 {
+		t.Errorf("%d requests", f.requests())
+	}
+}
+
+// everyCarrier is what holds whatever the carrier's words are.
+func everyCarrier(t *testing.T, r Rig) {
+	const quoting = `{"message":"` + Private + ` 739154 +8613812345678"}`
+	for name, c := range map[string]struct {
+		respond http.HandlerFunc
+		class   delivery.Class
+		wait    time.Duration
+	}{
+		"too many, with a wait": {func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Retry-After", "7")
+			w.WriteHeader(http.StatusTooManyRequests)
+			_, _ = io.WriteString(w, quoting)
+		}, delivery.Temporary, 7 * time.Second},
+		"away, with a date": {func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Date", "Fri, 20 Nov 2026 13:00:00 GMT")
+			w.Header().Set("Retry-After", "Fri, 20 Nov 2026 13:00:09 GMT")
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}, delivery.Temporary, 9 * time.Second},
+		"our key is refused":    {Says(Said{http.StatusUnauthorized, quoting}), delivery.Temporary, 0},
+		"the server broke":      {Says(Said{http.StatusInternalServerError, quoting}), delivery.Unknown, 0},
+		"a gateway gave up":     {Says(Said{http.StatusGatewayTimeout, "<html>" + quoting}), delivery.Unknown, 0},
+		"no answer":             {hijacked(""), delivery.Unknown, 0},
+		"half a status line":    {hijacked("HTTP/1.1 20"), delivery.Unknown, 0},
+		"half an answer":        {hijacked("HTTP/1.1 200 OK\r\nContent-Length: 400\r\n\r\n" + r.Taken.Body[:3]), delivery.Unknown, 0},
+		"an endless answer":     {hijacked("HTTP/1.1 200 OK\r\n\r\n" + strings.Repeat(" ", 64<<10+1)), delivery.Unknown, 0},
+		"200 and no such thing": {Says(Said{http.StatusOK, quoting}), delivery.Unknown, 0},
+		"another address": {func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Location", "/elsewhere")
+			w.WriteHeader(http.StatusTemporaryRedirect)
+		}, delivery.Temporary, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := NewFake(t, r, c.respond)
+			_, fail := Send(t, r.Make(t, f.URL))
+			if fail == nil || fail.Class != c.class || fail.RetryAfter != c.wait {
+				t.Errorf("%v, wait %v; want %v, %v", fail, fail.RetryAfter, c.class, c.wait)
+			}
+			if f.requests() != 1 {
+				t.Errorf("%d requests: a message may go out twice", f.requests())
+			}
+		})
+	}
+	t.Run("the wait is over after the request", func(t *testing.T) { givenUp(t, r) })
+	t.Run("nobody listens", func(t *testing.T) {
+		if _, fail := Send(t, r.Make(t, fmt.Sprint("http://127.0.0.1:", parts.FreePort(t)))); fail == nil || fail.Class != delivery.Temporary || fail.Stage != sms.StageDial {
+			t.Errorf("%v", fail)
+		}
+	})
+	t.Run("over before it began", func(t *testing.T) {
+		f := NewFake(t, r, Says(r.Taken))
+		ctx, cancel := context.WithCancel(context.Background())
+		cancel()
+		if _, fail := sendWith(t, r.Make(t, f.URL), ctx); fail == nil || fail.Class != delivery.Temporary || f.requests() != 0 {
+			t.Errorf("%v, %d requests", fail, f.requests())
+		}
+	})
+	t.Run("no handshake", func(t *testing.T) {
+		f := NewFake(t, r, Says(r.Taken)) // speaks no TLS
+		if _, fail := Send(t, r.Make(t, strings.Replace(f.URL, "http:", "https:", 1))); fail == nil || fail.Class != delivery.Temporary || f.requests() != 0 {
+			t.Errorf("%v, %d requests", fail, f.requests())
+		}
+	})
+	if r.Token != nil {
+		t.Run("a retry has the same token", func(t *testing.T) {
+			f := NewFake(t, r, Says(Said{http.StatusServiceUnavailable, ""}))
+			c := r.Make(t, f.URL)
+			Send(t, c)
+			Send(t, c)
+			if len(f.tokens) != 2 || f.tokens[0] == "" || f.tokens[0] != f.tokens[1] {
+				t.Errorf("tokens %q", f.tokens)
+			}
+		})
+	}
+}
+
+// givenUp has the carrier read the whole request and then say nothing.
+func givenUp(t *testing.T, r Rig) {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	end := make(chan struct{})
+	f := NewFake(t, r, func(http.ResponseWriter, *http.Request) { cancel(); <-end })
+	t.Cleanup(func() { close(end) }) // before the server is closed
+	if _, fail := sendWith(t, r.Make(t, f.URL), ctx); fail == nil || fail.Class != delivery.Unknown || !errors.Is(fail, context.Canceled) {
+		t.Errorf("%v", fail)
+	}
+}
+
+// Asked is a carrier that can be asked, with what is asked and answered on the wire.
+type Asked struct {
+	Rig                         Rig
+	ID                          string
+	Check                       func(r *http.Request, body string) error
+	Delivered, Lost, Open, None string // its answers; none: it knows nothing of the message
+	Refusal                     Said
+}
+
+// AskedAt is late in the evening in UTC, when Aliyun has the next day.
+var AskedAt = time.Date(2030, 3, 1, 23, 30, 0, 0, time.UTC)
+
+// AskContract tries inquiries: a carrier is asked as its documentation has it, with its signature, and its answer is taken for this very
+// message alone.
+func AskContract(t *testing.T, c Asked) {
+	for name, x := range map[string]struct {
+		body      string
+		known, in bool
+	}{
+		"delivered": {c.Delivered, true, true}, "lost": {c.Lost, true, false}, "under way": {c.Open, false, false}, "of others": {c.None, false, false},
+	} {
+		if x.body == "" {
+			continue
+		}
+		r := c.Rig
+		r.Check = c.Check
+		f := NewFake(t, r, Says(Said{200, x.body}))
+		got, known, err := askerOf(t, r.Make(t, f.URL)).Ask(context.Background(), InquiryAbout(c.ID))
+		want := sms.Report{Send: Sample().ID, Delivered: x.in}
+		if err != nil || known != x.known || known && got != want || !known && got != (sms.Report{}) {
+			t.Errorf("%s, %s: %+v, %v, %v", r.Name, name, got, known, err)
+		}
+	}
+	failedAsking(t, c)
+}
+
+// InquiryAbout asks for the sample by the carrier's ID.
+func InquiryAbout(id string) sms.Inquiry {
+	return sms.Inquiry{Send: Sample().ID, ID: id, To: Sample().To, Country: "CN", At: AskedAt}
+}
+
+func askerOf(t *testing.T, c sms.Carrier) sms.Asker {
+	t.Helper()
+	all := sms.NewCarriers([]sms.Route{{Carrier: c, Asked: true}}, sms.Options{})
+	asker, ok := all.Asker(c.Name())
+	if !ok {
+		t.Fatal("it can't be asked")
+	}
+	return asker
+}
+
+// failedAsking: whatever goes wrong with an inquiry says nothing of the message, and tells nothing private.
+func failedAsking(t *testing.T, c Asked) {
+	for name, respond := range map[string]http.HandlerFunc{
+		"of another message": Says(Said{200, strings.ReplaceAll(c.Delivered, c.ID, "another")}),
+		"refused":            Says(c.Refusal), "no sense": Says(Said{200, "<html>" + Private}), "broke": Says(Said{500, c.Delivered}), "too many": Says(Said{429, c.Delivered}),
+		"cut": hijacked("HTTP/1.1 200 OK\r\nContent-Length: 999\r\n\r\n" + c.Delivered[:8]),
+	} {
+		if name == "of another message" && (c.None != "" || !strings.Contains(c.Delivered, c.ID)) { // it answers with lists, or does not repeat the ID
+			continue
+		}
+		r := c.Rig
+		r.Check = c.Check
+		f := NewFake(t, r, respond)
+		got, known, err := askerOf(t, r.Make(t, f.URL)).Ask(context.Background(), InquiryAbout(c.ID))
+		var fail *sms.Error
+		if known || got != (sms.Report{}) || !errors.As(err, &fail) || fail.Class == delivery.Rejected {
+			t.Errorf("%s, %s: %+v, %v, %v", r.Name, name, got, known, err)
+		}
+		for _, secret := range []string{Private, "13812345678"} {
+			if strings.Contains(fmt.Sprintf("%v %+v", err, fail), secret) {
+				t.Errorf("%s, %s: %q stands in %v", r.Name, name, secret, err)
+			}
+		}
+	}
+}
+
+// ReporterOf is a carrier as what reports receipts.
+func ReporterOf(t *testing.T, c sms.Carrier) sms.Reporter {
+	t.Helper()
+	r, ok := sms.NewCarriers([]sms.Route{{Carrier: c}}, sms.Options{}).Reporter(c.Name())
+	if !ok {
+		t.Fatal("it tells nothing")
+	}
+	return r
+}
+
+// answering is the carrier's side of a probe: it checks the signature as documented.
+func answering(t *testing.T, r Rig, check func(*http.Request, string) error, s Said) sms.Carrier {
+	t.Helper()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		body, _ := io.ReadAll(req.Body)
+		if err := check(req, string(body)); err != nil {
+			t.Errorf("%s: %v", r.Name, err)
+		}
+		w.WriteHeader(s.Status)
+		_, _ = io.WriteString(w, s.Body)
+	}))
+	t.Cleanup(server.Close)
+	return r.Make(t, server.URL)
+}
+
+// ProbeContract asks a carrier for what a probe asks, and has it answer s.
+func ProbeContract(t *testing.T, r Rig, check func(*http.Request, string) error, s Said, want error) {
+	t.Helper()
+	got, err := sms.Probe(context.Background(), answering(t, r, check, s))
+	if !errors.Is(err, want) || err == nil && !strings.HasPrefix(got, "127.0.0.1 answers") || err != nil && got != "" {
+		t.Errorf("%s: %q, %v", r.Name, got, err)
+	}
+	if strings.Contains(got+fmt.Sprint(err), Private) {
+		t.Errorf("%s: the secret is shown: %q, %v", r.Name, got, err)
+	}
+}
+
+// SignedAt is the time of every signed request.
+var SignedAt = time.Date(2026, 11, 20, 23, 59, 59, 5e8, time.FixedZone("", -7*3600))

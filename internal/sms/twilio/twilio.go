@@ -1,0 +1,175 @@
+// Package twilio is the carrier Twilio Messaging: its settings, sending, receipts, asking and probe.
+package twilio
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/url"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"sendcode/internal/delivery"
+	"sendcode/internal/sms"
+)
+
+// Config is an account with Twilio Messaging (twilio.com/docs/messaging/api/message-resource).
+type Config struct {
+	// Account is its SID, AC and 32 hexadecimal digits.
+	Account string
+	// Key is an API key's SID, SK…, whose secret is given; empty: the secret is the account's auth token.
+	Key string
+	// Service is a messaging service's SID, MG…; empty: each message needs a sender.
+	Service string
+	// Endpoint is https://api.twilio.com; another one is for tests and regions.
+	Endpoint string
+	// Poll has it asked what became of messages.
+	Poll bool
+}
+
+type carrier struct {
+	Config
+	sms.Setup
+	exchange *sms.Client
+}
+
+var twilioSID = regexp.MustCompile(`^[A-Z]{2}[0-9a-f]{32}$`)
+
+// Check gives everything that is wrong, by its key.
+func (t Config) Check() map[string]error {
+	wrong := map[string]error{}
+	sid := func(key, value, prefix string, needed bool) {
+		if (value != "" || needed) && (!twilioSID.MatchString(value) || !strings.HasPrefix(value, prefix)) {
+			wrong[key] = errors.New("must be " + prefix + " and 32 hexadecimal digits")
+		}
+	}
+	sid("account", t.Account, "AC", true)
+	sid("key", t.Key, "SK", false)
+	sid("service", t.Service, "MG", false)
+	sms.CheckEndpoint(wrong, t.Endpoint)
+	return wrong
+}
+
+// NeedsSecret implements Settings.
+func (t Config) NeedsSecret() bool { return true }
+
+// Polled implements Settings.
+func (t Config) Polled() bool { return t.Poll }
+
+// NeedsSender reports whether messages need a sender of ours.
+func (t Config) NeedsSender() bool { return t.Service == "" }
+
+// Open implements Settings.
+func (t Config) Open(s sms.Setup) sms.Carrier {
+	t.Endpoint = cmp.Or(t.Endpoint, "https://api.twilio.com")
+	return &carrier{t, s, sms.NewClient(s.Timeout)}
+}
+
+// Name implements Carrier.
+func (t *carrier) Name() string { return t.Setup.Name }
+
+// Send implements Carrier. The interface has no idempotency token.
+func (t *carrier) Send(ctx context.Context, m sms.Message) (sms.Receipt, error) {
+	return t.exchange.Send(ctx, t.Setup.Name, t.request(m), t.read)
+}
+
+// The bounds of ValidityPeriod, in seconds.
+const minValidity, maxValidity = 1, 36_000
+
+func (t *carrier) request(m sms.Message) sms.Request {
+	form := url.Values{"To": {m.To}, "Body": {m.Text}}
+	if t.Service != "" {
+		form.Set("MessagingServiceSid", t.Service)
+	}
+	if m.Sender != "" {
+		form.Set("From", m.Sender)
+	}
+	if m.Callback != "" {
+		form.Set("StatusCallback", m.Callback)
+	}
+	if seconds := int(m.Life / time.Second); seconds >= minValidity {
+		form.Set("ValidityPeriod", strconv.Itoa(min(seconds, maxValidity)))
+	}
+	return sms.Request{
+		Method: http.MethodPost, URL: strings.TrimSuffix(t.Endpoint, "/") + "/2010-04-01/Accounts/" + t.Account + "/Messages.json",
+		Header: http.Header{
+			"Authorization": {sms.BasicAuth(t.user(), t.Secret)}, "Content-Type": {"application/x-www-form-urlencoded"}, "Accept": {"application/json"},
+		},
+		Body: []byte(form.Encode()),
+	}
+}
+
+// user is who logs in.
+func (t *carrier) user() string {
+	if t.Key != "" {
+		return t.Key
+	}
+	return t.Account
+}
+
+// codes are the codes that say more than their status (twilio.com/docs/api/errors). The vendor says that more of them
+// may come: what is not here goes by its status.
+var codes = map[string]sms.Verdict{
+	"20003": sms.Later,    // authentication
+	"20429": sms.Later,    // too many requests
+	"21211": sms.Refused,  // To is not a valid number
+	"21214": sms.Refused,  // To can't be reached
+	"21217": sms.Refused,  // To does not look valid
+	"21265": sms.Refused,  // To is a short code
+	"21408": sms.Later,    // the account may not send to the region: ours to change
+	"21602": sms.Refused,  // no body
+	"21603": sms.Later,    // no sender
+	"21606": sms.Later,    // the sender is not ours, or can't send there
+	"21608": sms.Later,    // trial account
+	"21610": sms.OptedOut, // the person wrote STOP
+	"21611": sms.Later,    // the sender's queue is full
+	"21612": sms.Later,    // no route from this sender
+	"21614": sms.Refused,  // To is not a mobile number
+	"21617": sms.Refused,  // too long
+	"21635": sms.Refused,  // To is a landline
+	"21659": sms.Later,    // the sender is not ours
+	"21660": sms.Later,    // the sender belongs to another account
+	"21703": sms.Later,    // the messaging service has no sender
+	"30450": sms.Refused,  // blocked by the vendor's fraud guard
+	"30453": sms.Refused,
+	"63038": sms.Later, // the account's daily limit
+}
+
+func (t *carrier) read(a sms.Response) (sms.Receipt, *sms.Error) {
+	var said struct {
+		SID       string          `json:"sid"`
+		Status    json.RawMessage `json:"status"` // a word of a message, a number of an error
+		ErrorCode json.RawMessage `json:"error_code"`
+		Code      json.RawMessage `json:"code"`
+	}
+	readable := json.Unmarshal(a.Body, &said) == nil
+	code := number(said.Code)
+	if code == "" {
+		code = number(said.ErrorCode)
+	}
+	taken := sms.Receipt{ID: sms.SafeID(said.SID), Code: delivery.Reply(a.Status, sms.SafeCode(code))}
+	v, known := codes[code]
+	switch {
+	case readable && known:
+		return taken, v.Fail(a, code)
+	case a.Status >= 300 || a.Status < 200 || !readable || said.SID == "":
+		return taken, sms.ByStatus(a, sms.SafeCode(code))
+	case slices.Contains([]string{`"failed"`, `"undelivered"`, `"canceled"`}, string(said.Status)):
+		return taken, sms.Refused.Fail(a, code)
+	}
+	return taken, nil
+}
+
+// number gives a JSON number's digits; "" for everything else.
+func number(raw json.RawMessage) string {
+	text := string(raw)
+	if text == "" || strings.Trim(text, "0123456789") != "" {
+		return ""
+	}
+	return text
+}

@@ -1,0 +1,166 @@
+package twilio
+
+import (
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"testing"
+
+	"sendcode/internal/delivery"
+	"sendcode/internal/sms"
+	"sendcode/internal/sms/smstest"
+)
+
+const twilioAccount = "AC00000000000000000000000000000001"
+
+func twilioRig() smstest.Rig {
+	failure := func(status int, code string) smstest.Said {
+		return smstest.Reply(status, `{"code": `+code+`, "message": "`+smstest.Private+` +8613812345678", "more_info": "https://www.twilio.com/docs/errors/x", "status": `+fmt.Sprint(status)+`}`)
+	}
+	return smstest.Rig{
+		Name: "twilio", ID: "SM1f0e8ae6ade43cb3c0ce4525424e404f",
+		Taken: smstest.Reply(201, `{"sid": "SM1f0e8ae6ade43cb3c0ce4525424e404f", "status": "queued", "error_code": null, "body": "739154"}`),
+		Make: func(t *testing.T, endpoint string) sms.Carrier {
+			return Config{Account: twilioAccount, Endpoint: endpoint}.Open(sms.Setup{Name: "twilio", Secret: smstest.Private})
+		},
+		Check: func(r *http.Request, body string) error {
+			user, password, _ := r.BasicAuth()
+			if r.Method != "POST" || r.URL.Path != "/2010-04-01/Accounts/"+twilioAccount+"/Messages.json" || user != twilioAccount || password != smstest.Private {
+				return fmt.Errorf("%s %s as %q", r.Method, r.URL.Path, user)
+			}
+			got, err := url.ParseQuery(body)
+			m := smstest.Sample()
+			want := url.Values{"To": {m.To}, "From": {m.Sender}, "Body": {m.Text}, "StatusCallback": {m.Callback}, "ValidityPeriod": {"540"}}
+			if err != nil || got.Encode() != want.Encode() {
+				return fmt.Errorf("form %v, %v", got, err)
+			}
+			return nil
+		},
+		Cases: map[string]smstest.Outcome{
+			"invalid number":      smstest.Case(failure(400, "21211"), delivery.Rejected, "", 0),
+			"landline":            smstest.Case(failure(400, "21614"), delivery.Rejected, "", 0),
+			"stopped":             smstest.Case(failure(400, "21610"), delivery.Rejected, sms.ReasonOptOut, 0),
+			"region":              smstest.Case(failure(400, "21408"), delivery.Temporary, "", 0),
+			"sender":              smstest.Case(failure(400, "21606"), delivery.Temporary, "", 0),
+			"queue":               smstest.Case(failure(429, "20429"), delivery.Temporary, "", 0),
+			"a new code":          smstest.Case(failure(400, "21999"), delivery.Rejected, "", 0),
+			"created, and failed": smstest.Case(smstest.Reply(201, `{"sid": "SM1", "status": "failed", "error_code": 39999}`), delivery.Rejected, "", 0),
+		},
+	}
+}
+
+func TestTwilioWithServiceAndKey(t *testing.T) {
+	const service, key = "MG00000000000000000000000000000002", "SK00000000000000000000000000000003"
+	f := smstest.NewFake(t, smstest.Rig{Check: func(r *http.Request, body string) error {
+		got, _ := url.ParseQuery(body)
+		user, _, _ := r.BasicAuth()
+		if got.Get("MessagingServiceSid") != service || got.Has("From") || user != key {
+			return fmt.Errorf("%v as %q", got, user)
+		}
+		return nil
+	}}, smstest.Says(twilioRig().Taken))
+	c := Config{Account: twilioAccount, Key: key, Service: service, Endpoint: f.URL}.Open(sms.Setup{Name: "t", Secret: smstest.Private})
+	m := smstest.Sample()
+	m.Sender = ""
+	if _, err := c.Send(t.Context(), m); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestTwilioContract(t *testing.T) { smstest.Contract(t, twilioRig()) }
+
+const twilioMessage = "SM00000000000000000000000000000009"
+
+func TestTwilioIsAsked(t *testing.T) {
+	smstest.AskContract(t, smstest.Asked{
+		Rig: twilioRig(), ID: twilioMessage,
+		Check: func(r *http.Request, body string) error {
+			if r.Method != "GET" || r.URL.Path != "/2010-04-01/Accounts/AC00000000000000000000000000000001/Messages/"+twilioMessage+".json" || body != "" {
+				return fmt.Errorf("%s %s %q", r.Method, r.URL, body)
+			}
+			if want := "Basic " + base64.StdEncoding.EncodeToString([]byte("AC00000000000000000000000000000001:"+smstest.Private)); r.Header.Get("Authorization") != want {
+				return errors.New("not logged in")
+			}
+			return nil
+		},
+		Delivered: `{"sid":"` + twilioMessage + `","status":"delivered"}`, Lost: `{"sid":"` + twilioMessage + `","status":"undelivered"}`,
+		Open: `{"sid":"` + twilioMessage + `","status":"sent"}`, Refusal: smstest.Reply(404, `{"code":20404}`),
+	})
+	if _, _, err := twilioRig().Make(t, "https://api.twilio.com").(sms.Asker).Ask(t.Context(), smstest.InquiryAbout("../../x")); err == nil {
+		t.Error("an ID that is none was asked for")
+	}
+}
+
+func TestTwilioSettings(t *testing.T) {
+	for name, c := range map[string]struct {
+		key   string
+		wrong map[string]error
+	}{
+		"account":  {"account", Config{Account: "x"}.Check()},
+		"service":  {"service", Config{Account: twilioAccount, Service: "x"}.Check()},
+		"key":      {"key", Config{Account: twilioAccount, Key: twilioAccount}.Check()},
+		"endpoint": {"endpoint", Config{Account: twilioAccount, Endpoint: "http://x.example"}.Check()},
+	} {
+		if c.wrong[c.key] == nil || len(c.wrong) != 1 {
+			t.Errorf("%s: %v", name, c.wrong)
+		}
+	}
+}
+
+func TestTwilioProbe(t *testing.T) {
+	login := func(r *http.Request, _ string) error {
+		if user, token, _ := r.BasicAuth(); user != "AC00000000000000000000000000000001" || token != smstest.Private || r.Method != "GET" {
+			return fmt.Errorf("%s as %s", r.Method, user)
+		}
+		return nil
+	}
+	smstest.ProbeContract(t, twilioRig(), login, smstest.Reply(404, `{"code":20404}`), nil)
+	smstest.ProbeContract(t, twilioRig(), login, smstest.Reply(401, `{"code":20003,"message":"`+smstest.Private+`"}`), sms.ErrLogin)
+	smstest.ProbeContract(t, twilioRig(), login, smstest.Reply(500, smstest.Private), sms.ErrUndocumented)
+}
+
+// The example in the vendor's own libraries (twilio-ruby, spec/security/request_validator_spec.rb).
+func TestTwilioSignatureAsPublished(t *testing.T) {
+	form := url.Values{}
+	for name, value := range map[string]string{
+		"ToState": "California", "CalledState": "California", "Direction": "inbound", "FromState": "CA", "AccountSid": "ACba8bc05eacf94afdae398e642c9cc32d",
+		"Caller": "+14153595711", "CallerZip": "94108", "CallerCountry": "US", "From": "+14153595711", "FromCity": "SAN FRANCISCO", "CallerCity": "SAN FRANCISCO",
+		"To": "+14157669926", "FromZip": "94108", "FromCountry": "US", "ToCity": "", "CallStatus": "ringing", "CalledCity": "", "CallerState": "CA", "CalledZip": "",
+		"ToZip": "", "ToCountry": "US", "CallSid": "CA136d09cd59a3c0ec8dbff44da5c03f31", "CalledCountry": "US", "Called": "+14157669926", "ApiVersion": "2010-04-01",
+		"ApplicationSid": "AP44efecad51364e80b133bb7c07eb8204",
+	} {
+		form.Set(name, value)
+	}
+	if got := sign("2bd9e9638872de601313dc77410d3b23", "http://twiliotests.heroku.com/validate/voice", form); got != "oVb2kXoVy8GEfwBDjR8bk/ZZ6eA=" {
+		t.Errorf("%s", got)
+	}
+}
+
+func TestTwilioReceipts(t *testing.T) {
+	const address = "https://codes.example.com/v1/receipts/twilio?send=s1&token=abc"
+	r := smstest.ReporterOf(t, twilioRig().Make(t, "https://api.twilio.com"))
+	signed := func(status, at, token string) sms.Incoming {
+		form := url.Values{"MessageStatus": {status}, "MessageSid": {"SM1"}, "To": {"+49"}}
+		return sms.Incoming{URL: address, Body: []byte(form.Encode()), Header: http.Header{"X-Twilio-Signature": {sign(token, at, form)}}}
+	}
+	for status, want := range map[string][]sms.Report{"delivered": {{Send: "s1", Delivered: true}}, "undelivered": {{Send: "s1"}}, "failed": {{Send: "s1"}}, "sent": nil, "queued": nil} {
+		if got, _, err := r.Reports(signed(status, address, smstest.Private), "s1"); err != nil || !slices.Equal(got, want) {
+			t.Errorf("%s: %v, %v", status, got, err)
+		}
+	}
+	replayed := signed("delivered", address, smstest.Private)
+	replayed.URL = "https://codes.example.com/v1/receipts/twilio?send=s2&token=abc"
+	changed := signed("undelivered", address, smstest.Private)
+	changed.Body = []byte("MessageStatus=delivered&MessageSid=SM1&To=%2B49")
+	for name, in := range map[string]sms.Incoming{
+		"another token": signed("delivered", address, "x"), "another address": signed("delivered", "http"+address[5:], smstest.Private), "of another send": replayed,
+		"another word": changed, "no signature": {URL: address, Body: []byte("MessageStatus=delivered")},
+	} {
+		if got, _, err := r.Reports(in, "s1"); !errors.Is(err, sms.ErrForged) || got != nil {
+			t.Errorf("%s: %v, %v", name, got, err)
+		}
+	}
+}
