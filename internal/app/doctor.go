@@ -136,7 +136,7 @@ func (d *doctor) carriers(ctx context.Context) {
 		d.look(ctx, "carrier "+c.Name, func(ctx context.Context) (string, error) {
 			return sms.Probe(ctx, c.Open())
 		})
-		if c.Type == "twilio" && c.Twilio.NeedsSender() && d.cfg.SMS.Sender == "" && len(d.cfg.SMS.Senders) == 0 {
+		if s, ok := c.Settings.(interface{ NeedsSender() bool }); ok && s.NeedsSender() && d.cfg.SMS.Sender == "" && len(d.cfg.SMS.Senders) == 0 {
 			d.remark("carrier "+c.Name, "has neither a service nor a sender: it can send nothing")
 		}
 	}
@@ -146,7 +146,7 @@ func (d *doctor) carriers(ctx context.Context) {
 func (d *doctor) receipts() {
 	a := App{cfg: d.cfg}
 	for _, c := range d.cfg.SMS.Carriers {
-		if (c.Type == "aliyun" || c.Type == "tencent") && d.cfg.SMS.PublicURL != "" && d.cfg.IndexKey.IsSet() {
+		if s, ok := c.Settings.(interface{ ReceiptsByAccount() bool }); ok && s.ReceiptsByAccount() && d.cfg.SMS.PublicURL != "" && d.cfg.IndexKey.IsSet() {
 			d.remark("receipts", c.Name+" sends them to the address entered in its console; it is "+a.callback(c.Name, ""))
 		}
 	}

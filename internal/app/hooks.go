@@ -15,7 +15,7 @@ func (a *App) openHooks() {
 }
 
 func receivers(cfg config.Config) webhook.Settings {
-	s := webhook.Settings{Receivers: map[string]webhook.Receiver{}, Guard: webhook.Guard{Allow: cfg.WebhooksAllow}}
+	s := webhook.Settings{Receivers: map[string]webhook.Receiver{}, Guard: webhook.Guard{Allow: cfg.Webhooks.Allow}}
 	for _, a := range cfg.Apps {
 		if a.Webhook.URL == "" {
 			continue

@@ -17,11 +17,11 @@ func provider(cfg config.Config) *admin.Provider {
 	}
 	asked := openid.New(openid.Settings{
 		Issuer: o.Issuer, ClientID: o.ClientID, ClientSecret: cfg.OIDCSecret.Reveal(), RedirectURL: o.RedirectURL,
-		Scopes: o.Scopes, NameClaim: o.Claim, RoleClaim: o.RoleClaim,
+		Scopes: o.Scopes, NameClaim: o.Claim, RoleClaim: o.Roles.Claim,
 	}, time.Now)
 	roles := map[string]admin.Role{}
-	for value, role := range o.Roles {
+	for value, role := range o.Roles.Values {
 		roles[value] = admin.Role(role)
 	}
-	return &admin.Provider{Asked: asked, Title: o.Title, About: strings.Join([]string{o.Issuer, o.ClientID, o.Claim, o.RoleClaim}, "\x00"), Roles: roles}
+	return &admin.Provider{Asked: asked, Title: o.Title, About: strings.Join([]string{o.Issuer, o.ClientID, o.Claim, o.Roles.Claim}, "\x00"), Roles: roles}
 }

@@ -41,7 +41,7 @@ func (a *App) newServices(m *metrics) (services, error) {
 	if err := a.checkTexts(a.cfg); err != nil {
 		return services{}, err
 	}
-	keys := vault.Vault{IndexKey: a.cfg.IndexKeyBytes(), Folding: a.cfg.Folding, Ring: ring}
+	keys := vault.Vault{IndexKey: a.cfg.IndexKeyBytes(), Folding: a.cfg.Folding(), Ring: ring}
 	ids := &store.IDs{}
 	s := services{policy: policy.NewInForce(policies(a.cfg), time.Now)}
 	s.gate = gates.New(a.limiter, a.log, s.policy, time.Now, a.logger)

@@ -34,11 +34,9 @@ func (a *App) openCarriers() error {
 	}
 	var routes []sms.Route
 	for _, c := range a.cfg.SMS.Carriers {
-		route := sms.Route{Carrier: c.Open(), Prefixes: c.Prefixes, Prices: c.Prices, Asked: c.Polled()}
-		if c.DefaultPrice != nil {
-			route.DefaultPrice = *c.DefaultPrice
-		}
-		routes = append(routes, route)
+		routes = append(routes, sms.Route{
+			Carrier: c.Open(), Prefixes: c.Prefixes, Prices: c.Prices, DefaultPrice: c.Prices["default"], Asked: c.Polled(),
+		})
 	}
 	options := sms.Options{Sender: a.cfg.SMS.Sender, Senders: a.cfg.SMS.Senders, Watch: a.carrierMoved}
 	if a.cfg.SMS.PublicURL != "" {
@@ -137,7 +135,7 @@ func (a *App) checkTexts(cfg config.Config) error {
 
 // numbers are those that the configuration lets in. What ends at the dev mailbox leaves this machine for no country.
 func numbers(cfg config.Config) policy.Numbers {
-	n := policy.Numbers{Countries: map[string]bool{}, RefuseVoIP: cfg.SMS.RefuseVoIP}
+	n := policy.Numbers{Countries: map[string]bool{}, RefuseVoIP: cfg.SMS.VoIP == "refuse"}
 	n.Everywhere = cfg.DevPhone() && len(cfg.SMS.Countries) == 0
 	for _, country := range cfg.SMS.Countries {
 		n.Countries[country] = true

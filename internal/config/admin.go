@@ -1,29 +1,35 @@
 package config
 
 import (
-	"crypto/sha256"
 	"net/url"
 	"slices"
 	"strings"
 	"time"
-
-	"go.yaml.in/yaml/v3"
 )
 
 // Admin is what the file says about the console.
 type Admin struct {
-	OIDC         OIDC
-	SecondFactor string // FactorOptional or FactorRequired, of who logs in with a password
-	TokenRole    string // of who brings Config.AdminToken: reader, operator or owner
-	Tokens       []AdminToken
+	// Of everybody who logs in with a password, `optional` or `required`: with `required` nothing but setting one up is possible
+	// [without](operations.md#second-factor).
+	SecondFactor string `yaml:"second_factor" default:"optional" oneof:"optional required" wrong:"is optional or required"`
+	// What `SENDCODE_ADMIN_TOKEN` may do: `reader`, `operator` or `owner`.
+	TokenRole string `yaml:"token_role" default:"reader" env:"plain admin_token_role" check:"admin_role"`
+	// Further bearer tokens. Make one by `openssl rand -hex 32`, and its hash by `printf %s TOKEN | sha256sum`.
+	Tokens []AdminToken `yaml:"tokens,omitempty" style:"items"`
+	// A provider of OpenID Connect.
+	OIDC OIDC `yaml:"oidc,omitempty"`
 }
 
 // AdminToken is a bearer token of the admin API that the file lists; only its hash is kept.
 type AdminToken struct {
-	ID      string // unique
-	SHA256  [sha256.Size]byte
-	Role    string    // reader, operator or owner
-	Expires time.Time // from then on it is refused; zero: never
+	// Unique.
+	ID string `yaml:"id" required:"yes" check:"name"`
+	// SHA-256 of the whole token, in hex.
+	SHA256 [32]byte `yaml:"sha256" required:"yes" check:"token_hash"`
+	// `reader`, `operator` or `owner`.
+	Role string `yaml:"role" default:"reader" check:"admin_role"`
+	// From then on it is refused; a day is its last.
+	Expires time.Time `yaml:"expires,omitempty"`
 }
 
 // The values of Admin.SecondFactor.
@@ -34,14 +40,28 @@ const (
 
 // OIDC is the provider of OpenID Connect that people may log in to the console by; its secret is Config.OIDCSecret.
 type OIDC struct {
-	Title       string // what people call it
-	Issuer      string // empty: there is none
-	ClientID    string
-	RedirectURL string // where it sends browsers back to
-	Scopes      []string
-	Claim       string            // names a person
-	RoleClaim   string            // its values may give roles
-	Roles       map[string]string // role by value
+	// On the button; the issuer's host where it is left out.
+	Title string `yaml:"title" check:"word"`
+	// Exactly as the provider writes it.
+	Issuer string `yaml:"issuer" check:"secure_url"`
+	// What the provider calls this service.
+	ClientID string `yaml:"client_id" check:"word"`
+	// Register exactly this at the provider; it ends in `/admin/oidc/callback`.
+	RedirectURL string `yaml:"redirect_url" check:"redirect_url"`
+	// `openid` and what `claim` needs where it is left out.
+	Scopes []string `yaml:"scopes" style:"flow"`
+	// Names a person; `email` where it is left out.
+	Claim string `yaml:"claim" check:"word"`
+	// Roles by a claim, optional.
+	Roles OIDCRoles `yaml:"roles,omitempty" style:"flow"`
+}
+
+// OIDCRoles gives roles to people without an account.
+type OIDCRoles struct {
+	// The claim, a text or a list.
+	Claim string `yaml:"claim" required:"yes" check:"word"`
+	// What its values give: `reader`, `operator` or `owner`; the highest one of several.
+	Values map[string]string `yaml:"values" keys:"oidc_value" check:"admin_role"`
 }
 
 // IsSet reports whether there is a provider.
@@ -55,80 +75,34 @@ var scopesOf = map[string]string{"email": "email", "preferred_username": "profil
 
 var adminRoles = []string{"reader", "operator", "owner"}
 
-func defaultAdmin() Admin { return Admin{SecondFactor: FactorOptional, TokenRole: adminRoles[0]} }
-
-// admin reads {second_factor: …, token_role: …, tokens: …, oidc: …}.
-func (s *sections) admin(n *yaml.Node, path string) {
-	s.fields(n, path, map[string]func(*yaml.Node, string){
-		"oidc":   s.oidc,
-		"tokens": s.adminTokens,
-		"second_factor": func(v *yaml.Node, path string) {
-			text, ok := s.text(v, path)
-			if ok && text != FactorOptional && text != FactorRequired {
-				s.mistake(v, path, "is optional or required")
-			}
-			s.config.Admin.SecondFactor = text
-		},
-		"token_role": func(v *yaml.Node, path string) { s.adminRole(&s.config.Admin.TokenRole, v, path) },
-	})
-}
-
-func (s *sections) adminRole(into *string, n *yaml.Node, path string) {
-	text, ok := s.text(n, path)
-	if ok && checkAdminRole(text) != "" {
-		s.mistake(n, path, "%s", checkAdminRole(text))
+func (a *Admin) check(p *place) {
+	for i, t := range a.Tokens {
+		at, others := p.items["tokens"][i], a.Tokens[:i]
+		if slices.ContainsFunc(others, func(other AdminToken) bool { return other.ID == t.ID && t.ID != "" }) {
+			at.complain("id", "another token has the same id")
+		}
+		if slices.ContainsFunc(others, func(other AdminToken) bool { return other.SHA256 == t.SHA256 && t.SHA256 != [32]byte{} }) {
+			at.complain("sha256", "another token has the same hash")
+		}
 	}
-	*into = text
 }
 
-func (s *sections) oidc(n *yaml.Node, path string) {
-	o := &s.config.Admin.OIDC
-	o.Claim = "email"
-	s.fields(n, path, map[string]func(*yaml.Node, string){
-		"title":  s.word(&o.Title),
-		"issuer": func(v *yaml.Node, path string) { s.secureURL(&o.Issuer, v, path) },
-		"redirect_url": func(v *yaml.Node, path string) {
-			if s.secureURL(&o.RedirectURL, v, path); o.RedirectURL != "" && !endsInCallback(o.RedirectURL) {
-				s.mistake(v, path, "must end in %s, as in https://console.example%[1]s", redirectPath)
-			}
-		},
-		"client_id": s.word(&o.ClientID),
-		"scopes": func(v *yaml.Node, path string) {
-			s.items(v, path, func(v *yaml.Node, path string) {
-				if text, ok := s.text(v, path); ok {
-					o.Scopes = append(o.Scopes, strings.Fields(text)...)
-				}
-			})
-		},
-		"claim": s.word(&o.Claim),
-		"roles": func(v *yaml.Node, path string) { s.oidcRoles(o, v, path) },
-	})
-	if n.Kind != yaml.MappingNode || len(n.Content) == 0 {
+func (o *OIDC) check(p *place) {
+	if len(p.given) == 0 {
 		return
 	}
 	for _, name := range []string{"issuer", "client_id", "redirect_url"} {
-		if !s.said(n, name) {
-			s.mistake(n, path, "%s is missing", name)
+		if p.given[name] == nil {
+			p.complain("", "%s is missing", name)
 		}
 	}
-	o.complete()
-}
-
-// said: whether a mapping has a key, so that what is wrong with its value is not also called missing.
-func (s *sections) said(n *yaml.Node, key string) bool {
-	for i := 0; i+1 < len(n.Content); i += 2 {
-		if n.Content[i].Value == key && !isNull(n.Content[i+1]) {
-			return true
-		}
+	if o.Claim == "" {
+		o.Claim = "email"
 	}
-	return false
-}
-
-func (o *OIDC) complete() {
 	if u, err := url.Parse(o.Issuer); o.Title == "" && err == nil {
 		o.Title = u.Host
 	}
-	if o.Scopes == nil {
+	if o.Scopes = strings.Fields(strings.Join(o.Scopes, " ")); len(o.Scopes) == 0 {
 		o.Scopes = []string{"openid"}
 		if scope := scopesOf[o.Claim]; scope != "" {
 			o.Scopes = append(o.Scopes, scope)
@@ -139,87 +113,41 @@ func (o *OIDC) complete() {
 	}
 }
 
-// word takes a text that is not empty.
-func (s *sections) word(into *string) func(*yaml.Node, string) {
-	return func(n *yaml.Node, path string) {
-		switch text, ok := s.text(n, path); {
-		case ok && text == "":
-			s.mistake(n, path, "is empty; leave it out")
-		case ok:
-			*into = text
-		}
-	}
-}
-
-// secureURL takes an address that nobody between can read or change: https, or http on this machine.
-func (s *sections) secureURL(into *string, n *yaml.Node, path string) {
-	text, ok := s.text(n, path)
-	if !ok {
-		return
-	}
+// checkSecureURL takes an address that nobody between can read or change: https, or http on this machine.
+func checkSecureURL(text string) string {
 	p, problem := checkURL(text)
 	u, err := url.Parse(text)
 	switch {
 	case problem != "":
-		s.mistake(n, path, "%s", problem)
+		return problem
 	case err != nil || u.Hostname() == "" || p.userinfo != "" || p.query != "":
-		s.mistake(n, path, "must be a URL such as https://id.example, with neither a user nor a query")
+		return "must be a URL such as https://id.example, with neither a user nor a query"
 	case p.scheme != "https" && !(p.scheme == "http" && isLoopbackHost(u.Hostname())):
-		s.mistake(n, path, "must be https: whoever sits on the way could log in")
-	default:
-		*into = text
+		return "must be https: whoever sits on the way could log in"
 	}
+	return ""
 }
 
-func endsInCallback(address string) bool {
-	u, err := url.Parse(address)
-	return err == nil && u.Path == redirectPath
+func checkRedirectURL(text string) string {
+	if problem := checkSecureURL(text); problem != "" {
+		return problem
+	}
+	if u, err := url.Parse(text); err != nil || u.Path != redirectPath {
+		return "must end in " + redirectPath + ", as in https://console.example" + redirectPath
+	}
+	return ""
 }
 
-// oidcRoles reads {claim: groups, values: {on-call: operator}}.
-func (s *sections) oidcRoles(o *OIDC, n *yaml.Node, path string) {
-	o.Roles = map[string]string{}
-	s.fields(n, path, map[string]func(*yaml.Node, string){
-		"claim": s.word(&o.RoleClaim),
-		"values": func(v *yaml.Node, path string) {
-			s.entries(v, path, func(value string, v *yaml.Node, path string) {
-				role, ok := s.text(v, path)
-				switch {
-				case ok && value == "":
-					s.mistake(v, path, "a value that is empty gives no role")
-				case ok && !slices.Contains(adminRoles, role):
-					s.mistake(v, path, "a role is reader, operator or owner")
-				case ok:
-					o.Roles[value] = role
-				}
-			})
-		},
-	})
-	if o.RoleClaim == "" && !s.said(n, "claim") {
-		s.mistake(n, path, "claim is missing")
+func checkAdminRole(value string) string {
+	if !slices.Contains(adminRoles, value) {
+		return "a role is reader, operator or owner"
 	}
+	return ""
 }
 
-func (c Config) adminNode() *yaml.Node {
-	admin := mapping("second_factor", text(c.Admin.SecondFactor), "token_role", text(c.Admin.TokenRole))
-	if len(c.Admin.Tokens) > 0 {
-		put(admin, "tokens", c.adminTokensNode())
+func (c *Config) warnOfAdminTokens(now time.Time, add func(when bool, format string, args ...any)) {
+	for _, t := range c.Admin.Tokens {
+		add(!t.Expires.IsZero() && !now.Before(t.Expires), "The admin token %s has expired.", t.ID)
+		add(now.Before(t.Expires) && t.Expires.Sub(now) < soon, "The admin token %s expires at %s.", t.ID, t.Expires.Format(time.RFC3339))
 	}
-	if o := c.Admin.OIDC; o.IsSet() {
-		scopes := flow(sequence())
-		for _, scope := range o.Scopes {
-			scopes.Content = append(scopes.Content, text(scope))
-		}
-		oidc := mapping("title", text(o.Title), "issuer", text(o.Issuer), "client_id", text(o.ClientID), "redirect_url", text(o.RedirectURL),
-			"scopes", scopes, "claim", text(o.Claim))
-		if o.RoleClaim != "" {
-			values := mapping()
-			for _, value := range sortedKeys(o.Roles) {
-				put(values, value, text(o.Roles[value]))
-			}
-			put(oidc, "roles", flow(mapping("claim", text(o.RoleClaim), "values", values)))
-		}
-		put(admin, "oidc", oidc)
-	}
-	return admin
 }

@@ -23,7 +23,7 @@ func TestOIDC(t *testing.T) {
 	}
 	second := first
 	second.Title, second.Claim, second.Scopes = "Example ID", "preferred_username", []string{"openid", "groups", "profile"}
-	second.RoleClaim, second.Roles = "groups", map[string]string{"on-call": "operator", "https://x/owners": "owner"}
+	second.Roles = OIDCRoles{Claim: "groups", Values: map[string]string{"on-call": "operator", "https://x/owners": "owner"}}
 	for file, want := range map[string]OIDC{
 		oidcYAML(): first,
 		oidcYAML("title: Example ID", "claim: preferred_username", "scopes: [groups profile]", `roles: {claim: groups, values: {on-call: operator, "https://x/owners": owner}}`): second,

@@ -17,91 +17,153 @@ import (
 	"time"
 
 	"sendcode/internal/recipient"
-	"sendcode/quota"
 )
 
-// Config is the effective configuration. Empty URLs mean the embedded part.
+// Config is the effective configuration; its tags say how it is read and printed (see decoder), and the comments of its fields are
+// the reference in docs/configuration.md and in the example of `sendcode config --example`.
 type Config struct {
-	File         string // the YAML file of SENDCODE_CONFIG; empty: there is none
-	Addr         string // host:port of the API, the page and, without AdminAddr, the console
-	AdminAddr    string // host:port of /admin and /metrics; empty: they are on Addr
-	DataDir      string // SQLite file and generated secrets
-	DatabaseURL  string // postgres://…; empty: SQLite in DataDir
-	DatabaseRole string // the role that the service works as; empty: the one that DatabaseURL logs in as
-	RedisURL     string // redis://…, redis+sentinel://…, redis+cluster://…, or with rediss; empty: rules are counted in process
-	SMTPURL      string // one or more mail servers; empty: the dev mailbox
-	MailFrom     string // Name <addr>, checked
-	DKIMSelector string // of the key that the mail server signs with, for the doctor; empty: not known
-	Templates    string // directory whose files replace mail templates; empty: the built-in ones
-	LogLevel     slog.Level
+	// `host:port` of the API and the page. `:8080` is every interface. Port 0 takes a free one.
+	Addr string `yaml:"addr" env:"plain" default:"127.0.0.1:8080" check:"addr"`
+	// `host:port` for `/admin` and `/metrics` alone.
+	AdminAddr string `yaml:"admin_addr" env:"plain" check:"addr" unset:"/admin and /metrics are on addr"`
+	// The SQLite file and generated secrets. Made with mode 0700, locked while the process runs. Not used when the database is
+	// Postgres and every secret is given.
+	DataDir string `yaml:"data_dir" env:"plain" default:"./data"`
+	// `postgres://user:password@host:5432/database?sslmode=verify-full`; several hosts by commas.
+	DatabaseURL string `yaml:"database_url" env:"file" check:"database_url" mask:"url" unset:"SQLite in data_dir"`
+	// The Postgres role that the service works as, `sendcode_app` for instance. It may only add to the table of administrators'
+	// acts; see [operations](operations.md#the-databases-two-roles).
+	DatabaseRole string `yaml:"database_role" env:"plain" check:"role" unset:"the role that database_url logs in as"`
+	// `redis://user:password@host:6379/0`, `rediss://…` with TLS, `redis+sentinel://user:password@host1,host2:26379/master/0`,
+	// `redis+cluster://user:password@host1,host2:6379` (some of the nodes; no database number). With TLS (`rediss`,
+	// `rediss+sentinel`, `rediss+cluster`) `?ca=/path.pem` names the authorities to trust instead of the system's. Redis 7.0 or later.
+	RedisURL string `yaml:"redis_url" env:"file" check:"redis_url" mask:"url" unset:"rules are counted in process"`
+	// `smtp://user:password@host:587`, `smtps://host:465`; several by commas, the preferred one first. Parameters below.
+	SMTPURL string `yaml:"smtp_url" env:"file" check:"smtp_url" mask:"urls" unset:"the dev mailbox"`
+	// The sender, `Name <address>`. Its domain is also that of Message-IDs.
+	MailFrom string `yaml:"mail_from" env:"plain" default:"sendcode <no-reply@localhost>" check:"mail_from"`
+	// The selector that your mail server signs with: what follows `s=` in the `DKIM-Signature` of a mail that arrived. `sendcode
+	// doctor` then looks at its key in the DNS.
+	DKIMSelector string `yaml:"dkim_selector" env:"plain" check:"selector" unset:"sendcode doctor does not look at DKIM"`
+	// `debug`, `info`, `warn` or `error`. Logs go to stderr: JSON, or plain lines at a terminal.
+	LogLevel slog.Level `yaml:"log_level" env:"plain" default:"info" check:"level"`
 
-	SecretKeys        Secret // id:base64,…; the first is used for new codes
-	IndexKey          Secret // base64, standard alphabet, padded; IndexKeyBytes decodes it
-	APIKey            Secret // sk_…, of the app DefaultApp; empty if that app has keys of its own in the file
-	AdminPassword     Secret // empty with AdminPasswordHash, or while the console is off
-	AdminPasswordHash Secret // argon2id, PHC string
-	AdminToken        Secret // bearer token of the admin API; empty: none is accepted
-	MetricsToken      Secret // bearer token of /metrics on an address that other machines reach; empty: it is off there
-	OIDCSecret        Secret // of Admin.OIDC's client; empty: a public client
-	WebhookSecrets    Secret // app:whsec_…,…; each app has its own in Webhook.Secrets
+	// `id:base64,id:base64`: at least 32 random bytes each. The first serves new codes and stored recipients, the others still
+	// read what names them. `sendcode key --kind ring` makes one.
+	SecretKeys Secret `yaml:"secret_keys" env:"file" check:"ring" unset:"generated"`
+	// base64, at least 32 random bytes. Recipients are found by a hash with this key. Changing it frees every quota. `sendcode key
+	// --kind index` makes one.
+	IndexKey Secret `yaml:"index_key" env:"file" check:"index_key" unset:"generated"`
+	// `sk_…`: the secret key of the app `default`. `sendcode key` makes one.
+	APIKey Secret `yaml:"api_key" env:"file" check:"api_key" unset:"generated" reload:"quiet"`
+	// At least 12 characters, for `/admin`.
+	AdminPassword Secret `yaml:"admin_password" env:"file" check:"password" unset:"generated"`
+	// Instead of the password: an argon2id hash, `$argon2id$v=19$m=65536,t=3,p=4$…$…`, with m × t of at least 35840 KiB.
+	AdminPasswordHash Secret `yaml:"admin_password_hash" env:"file" check:"password_hash"`
+	// Bearer token of the admin JSON API, at least 20 characters. Without it none is accepted.
+	AdminToken Secret `yaml:"admin_token" env:"file" check:"token"`
+	// Bearer token of `/metrics` where it is on the listener of the API and other machines reach that, at least 20 characters;
+	// without it `/metrics` is a 404 there. With `SENDCODE_ADMIN_ADDR`, or on loopback, none is asked for.
+	MetricsToken Secret `yaml:"metrics_token" env:"file" check:"token"`
+	// What the console proves itself with to the provider of [`admin: oidc`](#admin). Without it the client is a public one.
+	OIDCSecret Secret `yaml:"oidc_client_secret" env:"file"`
+	// `app:whsec_…,app:whsec_…`: what each app's webhook is signed with; two of one app while they are exchanged. `sendcode key
+	// --kind webhook` makes one.
+	WebhookSecrets Secret `yaml:"webhook_secrets" env:"file" check:"webhook_secrets" reload:"quiet"`
 
-	Policies          map[string]quota.Policy
-	Purposes          map[string]Purpose
-	Apps              []App // DefaultApp first, the others in the order of the file
-	Checks            Checks
-	Breaker           Bound // of all sends together; zero: none
-	Spellings         Bound // of what browsers ask for, for all spellings of one mailbox; zero: none
-	TestRecipients    []TestRecipient
-	Blocks            []Block
-	Pauses            []Pause
-	Providers         []Provider // that tell of mails which they took
-	Suppressions      Suppressions
-	RequestsPerMinute int             // of browsers and the page, by network; 0: no limit
-	Retention         time.Duration   // of sends and refusals in the log; 0: for ever
-	DisposableFile    string          // the file that Disposable was read from
-	Disposable        map[string]bool // domains, lower-case A-labels
-	Folding           recipient.Folding
-	SMS               SMS
-	TrustedProxies    []netip.Prefix
-	WebhooksAllow     []netip.Prefix // networks that webhooks may call although they are not public, and without TLS
-	Page              Page
-	Admin             Admin
+	// A directory whose files replace those of the mails and text messages, one by one.
+	Templates string `yaml:"templates" unset:"the built-in ones"`
+	// A policy is a list of rules; a send must pass all of them. Naming `default` replaces it, other policies are added.
+	Policies Policies `yaml:"policies" reload:"yes"`
+	// What a code is for; requests name it. `default` always exists.
+	Purposes map[string]Purpose `yaml:"purposes" keys:"name" style:"items" reload:"yes"`
+	// An app is a tenant with keys and limits of its own. `default` always exists; it is the first one here.
+	Apps []App `yaml:"apps" style:"items" reload:"yes"`
+	// Networks, or single addresses, whose `X-Forwarded-For` is believed; the variable has them by commas.
+	TrustedProxies []netip.Prefix `yaml:"trusted_proxies" env:"list" check:"proxy" style:"flow"`
+	// How many checks of codes may fail, by app and channel.
+	Checks Checks `yaml:"checks" style:"flow" reload:"yes"`
+	// Sends of all apps, policies and channels together; `{}`: no bound.
+	Breaker Bound `yaml:"breaker" none:"yes" style:"flow" reload:"yes"`
+	// What browsers may ask for, of one app, for all spellings of one mailbox together; `{}`: no bound.
+	Spellings Bound `yaml:"spellings" default:"{limit: 20, window: 24h}" none:"yes" style:"flow" reload:"yes"`
+	// Recipients with a code that is known, to which nothing is sent.
+	TestRecipients []TestRecipient `yaml:"test_recipients" count:"yes" reload:"yes"`
+	// Recipients that get no codes.
+	Blocks []Block `yaml:"block" count:"yes" style:"flow" reload:"yes"`
+	// What sends nothing for now: a channel, a purpose, or a purpose on a channel.
+	Pauses []Pause `yaml:"paused" style:"flow" reload:"yes"`
+	// How long a recipient gets no mail after a hard bounce or a complaint.
+	Suppressions Suppressions `yaml:"suppressions" style:"flow" reload:"yes"`
+	// How long the log keeps a send, a refusal and the verification that belongs to it; `0s`: for ever.
+	Retention time.Duration `yaml:"retention" default:"2160h" range:"768h 87840h" zero:"0s for ever" reload:"yes"`
+	// How many requests browsers of one network may make in any minute; `0`: any number.
+	RequestsPerMinute int `yaml:"requests_per_minute" default:"300" range:"1 1000000" zero:"0 for no limit" reload:"yes"`
+	// Mail providers that tell what became of mails which they took.
+	Providers []Provider `yaml:"provider_events"`
+	// The path of a file with one domain a line where anybody gets an address for a short while.
+	DisposableFile string `yaml:"disposable_domains" reload:"quiet"`
+	// Domains at which several spellings are one mailbox.
+	Folds []Fold `yaml:"folding" style:"flow"`
+	// How text messages are sent.
+	SMS SMS `yaml:"sms"`
+	// Webhooks of all apps.
+	Webhooks Webhooks `yaml:"webhooks" style:"flow" reload:"yes"`
+	// The public page at `/`.
+	Page Page `yaml:"page" style:"flow"`
+	// The console.
+	Admin Admin `yaml:"admin"`
 
-	Warnings []string // what works but deserves a sentence in the log
+	// Path of the YAML file.
+	File string `yaml:"-" env:"plain config"`
+
+	Disposable map[string]bool `yaml:"-" reload:"disposable_domains"` // domains of DisposableFile, lower-case A-labels
+	Warnings   []string        `yaml:"-"`                             // what works but deserves a sentence in the log
 }
 
 // Bound is fewer than Limit events in any Window.
 type Bound struct {
-	Limit  int
-	Window time.Duration
+	// How many, 1 to 100000.
+	Limit int `yaml:"limit,omitempty" required:"yes" range:"1 100000"`
+	// In how long, `1s` to `744h`.
+	Window time.Duration `yaml:"window,omitempty" required:"yes" range:"1s 744h"`
 }
 
 // Checks bound failed checks, beside those of a recipient.
 type Checks struct {
-	Network     Bound // of one IPv4 address or IPv6 /64
-	WideNetwork Bound // of one IPv4 /24 or IPv6 /48
-	App         Bound // alarms, and refuses nobody
+	// For a client's IPv4 address or IPv6 /64.
+	Network Bound `yaml:"network" default:"{limit: 100, window: 1h}"`
+	// For its /24 or /48.
+	WideNetwork Bound `yaml:"wide_network" default:"{limit: 300, window: 1h}"`
+	// Of an app. It alarms, and refuses nobody.
+	App Bound `yaml:"app" default:"{limit: 10000, window: 1h}"`
 }
 
 // Purpose is what a code is for.
 type Purpose struct {
-	Name   string
-	Policy string        // name in Config.Policies
-	TTL    time.Duration // life of a code, 30 s to 10 min (SEC-3)
-	Code   Code
-	Notify Notify
+	Name string `yaml:"-"`
+	// Must hold at least one enforced rule with `scope: recipient`. Purposes with one policy share what is counted, per app and
+	// channel.
+	Policy string `yaml:"policy" default:"default"`
+	// Life of a code, `30s` to `10m`. A resend carries the same code, and does not prolong it.
+	TTL  time.Duration `yaml:"ttl" default:"10m" range:"30s 10m" why:": a code may not live longer than ten minutes"`
+	Code Code          `yaml:"code"`
+	// `private` or `glance`, below.
+	Notify Notify `yaml:"notify" default:"private" oneof:"private glance"`
 }
 
 // Code is what a code looks like.
 type Code struct {
-	Length   int    // 6 to 10 characters
-	Alphabet string // "digits" or "unambiguous"
+	// 6 to 10.
+	Length int `yaml:"length" default:"6" range:"6 10"`
+	// `digits`, or `unambiguous`: the consonants `BCDFGHJKLMNPQRSTVWXZ` (RFC 8628, section 6.1).
+	Alphabet string `yaml:"alphabet" default:"digits" oneof:"digits unambiguous"`
 }
 
 // Notify says how much of a message shows before it is opened.
 type Notify string
 
-// The values of Notify (MAIL-4).
+// The values of Notify.
 const (
 	Private Notify = "private" // no code in the subject, nor where a preview shows it
 	Glance  Notify = "glance"  // code in subject and preview
@@ -109,21 +171,35 @@ const (
 
 // App is a tenant: it has its own keys, and its own buckets.
 type App struct {
-	Name    string
-	Title   string   // what messages call it; empty: its name
-	Origins []string // exact origins of its browsers, as in the Origin header
-	Keys    []Key
-	Webhook Webhook
+	// Up to 32 of `a-z 0-9 _ -`.
+	Name string `yaml:"name" required:"yes" check:"name"`
+	// What mails call the app, up to 64 characters and nothing that looks like a link. Without it, its name.
+	Title string `yaml:"title" check:"title"`
+	// Where its pages come from, exactly as browsers send it: `https://shop.example`. No patterns. A public key works from these
+	// pages and our own, and only they can read the answers (CORS).
+	Origins []string `yaml:"origins" check:"origin" unique:"yes"`
+	// Its API keys.
+	Keys []Key `yaml:"keys"`
+	// Where the app is told of what happened.
+	Webhook Webhook `yaml:"webhook"`
 }
 
 // Key is one API key of an app; only its hash is kept.
 type Key struct {
-	ID      string // unique within its app
-	Kind    KeyKind
-	SHA256  [32]byte  // of the whole key, prefix and all
-	Expires time.Time // from then on it is refused; zero: never
-	Scopes  []string  // what a secret key may do, of KeyScopes; none: everything
+	// Unique within the app.
+	ID string `yaml:"id" required:"yes" check:"name"`
+	// `secret` for back ends or `public` for browsers.
+	Kind KeyKind `yaml:"kind" required:"yes" oneof:"secret public"`
+	// SHA-256 of the whole key, in hex.
+	SHA256 [32]byte `yaml:"sha256" required:"yes" check:"key_hash"`
+	// A day (to its end in UTC) or a time after which it is refused.
+	Expires time.Time `yaml:"expires,omitempty"`
+	// What a secret key may do, [below](#scopes); without it everything.
+	Scopes []string `yaml:"scopes,omitempty" check:"scope" unique:"yes"`
 }
+
+// hidden leaves out the key of SENDCODE_API_KEY, which is not of the file.
+func (k *Key) hidden() bool { return k.ID == apiKeyID }
 
 // KeyScopes are the scopes that a secret key may have.
 var KeyScopes = []string{"send", "check", "read", "limit"}
@@ -139,9 +215,15 @@ const (
 
 // Page is the public page at /.
 type Page struct {
-	App      string              // whose codes it asks for; empty: there is no page
-	Channels []recipient.Channel // that it offers, the first one first; empty: mail, and text messages where they go anywhere
-	Country  string              // of phone numbers, ISO 3166-1 alpha-2, where the visitor's language does not say; empty: none
+	// Whose codes the page asks for; `""` turns it off. On loopback addresses `default`, else it has to be named.
+	App string `yaml:"app"`
+	// What it offers, the first one first: `[email]`, `[sms]`, `[email, sms]`. Without it, all that there are. Text messages are
+	// there as soon as they go anywhere ([sms](#sms)): say `[email]` if the page shall not offer them. What is `paused` is not
+	// offered, unless there is nothing else.
+	Channels []recipient.Channel `yaml:"channels" oneof:"email sms" wrong:"%s is no channel; there are email and sms" unique:"yes"`
+	// Where phone numbers are dialled that do not say it, for visitors whose browser names no country that is served. Without it
+	// the likeliest one of their language, else the first one by name.
+	Country string `yaml:"country" check:"country_or_none"`
 }
 
 // DefaultApp is the app that always exists. SENDCODE_API_KEY is its secret key.

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -114,58 +113,6 @@ func (d document) text(n *yaml.Node, path string) (string, bool) {
 		return "", false
 	}
 	return strings.TrimSpace(n.Value), true
-}
-
-func (d document) integer(n *yaml.Node, path string) (int, bool) {
-	text, ok := d.text(n, path)
-	if !ok {
-		return 0, false
-	}
-	i, err := strconv.Atoi(text)
-	if err != nil {
-		d.mistake(n, path, "must be a whole number")
-		return 0, false
-	}
-	return i, true
-}
-
-// duration reads "60s", "1h30m": Go's form, in whole seconds.
-func (d document) duration(n *yaml.Node, path string) (time.Duration, bool) {
-	text, ok := d.text(n, path)
-	if !ok {
-		return 0, false
-	}
-	v, err := time.ParseDuration(text)
-	switch {
-	case err != nil && strings.Trim(text, "0123456789") == "":
-		d.mistake(n, path, "needs a unit: s, m or h, as in 60s")
-	case err != nil && (strings.HasSuffix(text, "d") || strings.HasSuffix(text, "w")):
-		d.mistake(n, path, "days and weeks are written in hours: 24h, 168h")
-	case err != nil:
-		d.mistake(n, path, "is not a duration such as 60s, 10m or 1h")
-	case v%time.Second != 0:
-		d.mistake(n, path, "must be whole seconds")
-	default:
-		return v, true
-	}
-	return 0, false
-}
-
-// instant reads "2027-01-31", which lasts to the end of that day in UTC, or "2027-01-31T08:00:00Z".
-func (d document) instant(n *yaml.Node, path string) (time.Time, bool) {
-	text, ok := d.text(n, path)
-	if !ok {
-		return time.Time{}, false
-	}
-	if day, err := time.Parse(time.DateOnly, text); err == nil {
-		return day.AddDate(0, 0, 1), true
-	}
-	at, err := time.Parse(time.RFC3339, text)
-	if err != nil {
-		d.mistake(n, path, "is not a day such as 2027-01-31 or a time such as 2027-01-31T08:00:00Z")
-		return time.Time{}, false
-	}
-	return at.UTC(), true
 }
 
 func (d document) kind(n *yaml.Node, path string, kind yaml.Kind, want string) bool {

@@ -60,27 +60,8 @@ func (c *Config) missingSecrets() []string {
 }
 
 func (c *Config) secret(key string) *Secret {
-	switch key {
-	case keySecretKeys:
-		return &c.SecretKeys
-	case keyIndexKey:
-		return &c.IndexKey
-	case keyAPIKey:
-		return &c.APIKey
-	case keyAdminPassword:
-		return &c.AdminPassword
-	case keyAdminPasswordHash:
-		return &c.AdminPasswordHash
-	case keyAdminToken:
-		return &c.AdminToken
-	case keyMetricsToken:
-		return &c.MetricsToken
-	case keyOIDCSecret:
-		return &c.OIDCSecret
-	case keyWebhookSecrets:
-		return &c.WebhookSecrets
-	}
-	return new(Secret)
+	i := slices.IndexFunc(variables, func(v variable) bool { return v.key == key })
+	return variables[i].in(c).Addr().Interface().(*Secret)
 }
 
 // generateSecrets makes all of them, also those that a setting gives today: so a file in which one is missing is broken.

@@ -3,7 +3,11 @@ package config
 import (
 	"encoding/base64"
 	"maps"
+	"reflect"
+	"strings"
 	"time"
+
+	"go.yaml.in/yaml/v3"
 )
 
 // Load builds the configuration from the environment ("NAME=value" entries), over the file that SENDCODE_CONFIG names,
@@ -12,23 +16,18 @@ import (
 func Load(environ []string, readFile func(string) ([]byte, error)) (Config, error) {
 	errs := &Errors{}
 	given := fromEnviron(environ, readFile, errs)
-	c := Config{Checks: defaultChecks(), Spellings: defaultSpellings(), Suppressions: Suppressions{defaultSuppression}, Retention: defaultRetention, RequestsPerMinute: defaultRequests, SMS: defaultSMS(), Admin: defaultAdmin()}
-	sections := sections{config: &c, readFile: readFile, getenv: lookup(environ)}
-	settings := map[string]setting{}
-	if file, ok := given[keyConfig]; ok {
-		c.File = file.value
-		sections.document = document{plain(file.value), errs}
-		if content, err := readFile(file.value); err != nil {
-			errs.add(file.where, "%s cannot be read: %s", plain(file.value), cause(err))
-		} else if root := sections.parse(content); root != nil {
-			sections.read(root, settings)
-		}
+	c := withDefaults[Config]()
+	c.File = given[keyConfig].value
+	d := &decoder{
+		document: document{plain(c.File), errs}, config: &c, readFile: readFile, getenv: lookup(environ),
+		settings: map[string]setting{}, hooks: map[string]*place{},
 	}
-	layers := layered(settings, given)
+	root := d.file(given[keyConfig])
+	layers := layered(d.settings, given)
 	c.readSettings(layers, errs)
-	sections.complete()
-	sections.completeWebhooks(layers)
-	c.checkTogether(layers, &sections, errs)
+	d.complete(root)
+	d.completeWebhooks(layers)
+	c.checkTogether(layers, root)
 	if err := errs.orNil(); err != nil {
 		return Config{}, err
 	}
@@ -40,6 +39,24 @@ func Load(environ []string, readFile func(string) ([]byte, error)) (Config, erro
 	return c, nil
 }
 
+// file reads the YAML file, if there is one.
+func (d *decoder) file(from setting) *place {
+	if from.value == "" {
+		return &place{decoder: d}
+	}
+	content, err := d.readFile(from.value)
+	var n *yaml.Node
+	if err != nil {
+		d.errs.add(from.where, "%s cannot be read: %s", plain(from.value), cause(err))
+	} else {
+		n = d.parse(content)
+	}
+	if n == nil {
+		return &place{decoder: d}
+	}
+	return d.structure(n, "", reflect.ValueOf(d.config).Elem())
+}
+
 // layered lays the environment over the file and the file over the defaults.
 func layered(file, environ map[string]setting) map[string]setting {
 	effective := map[string]setting{}
@@ -49,4 +66,30 @@ func layered(file, environ map[string]setting) map[string]setting {
 	maps.Copy(effective, file)
 	maps.Copy(effective, environ)
 	return effective
+}
+
+// readSettings takes the variables into their fields.
+func (c *Config) readSettings(from map[string]setting, errs *Errors) {
+	for _, v := range variables {
+		s, values := from[v.key], []string{from[v.key].value}
+		if s.value == "" || v.key == keyConfig {
+			continue
+		}
+		field := v.in(c)
+		if v.list {
+			field.SetZero()
+			values = strings.Split(s.value, ",")
+		}
+		for _, text := range values {
+			one := field
+			if v.list {
+				one = reflect.New(field.Type().Elem()).Elem()
+			}
+			if problem := set(one, v.tag, strings.TrimSpace(text)); problem != "" {
+				errs.add(s.where, "%s", problem)
+			} else if v.list {
+				field.Set(reflect.Append(field, one))
+			}
+		}
+	}
 }

@@ -50,7 +50,7 @@ func TestNothingGiven(t *testing.T) {
 		Retention:    2160 * time.Hour,
 
 		RequestsPerMinute: 300,
-		SMS:               defaultSMS(),
+		SMS:               withDefaults[SMS](),
 		Admin:             Admin{SecondFactor: "optional", TokenRole: "reader"},
 	}
 	if !reflect.DeepEqual(c, want) {

@@ -2,36 +2,120 @@ package config
 
 import (
 	"encoding/base64"
-	"regexp"
+	"reflect"
 	"slices"
 	"strings"
-
-	"go.yaml.in/yaml/v3"
+	"unicode/utf8"
 
 	"sendcode/internal/events"
 )
 
-// Provider is a mail provider that tells what became of mails. Its Source holds no secret; Complete adds it.
+// SecretSource says where a secret stands: never in the file.
+type SecretSource struct {
+	// The variable that holds the secret; its name does not begin with `SENDCODE_`.
+	SecretEnv string `yaml:"secret_env,omitempty"`
+	// Or the file that holds it.
+	SecretFile string `yaml:"secret_file,omitempty"`
+	Secret     Secret `yaml:"-"`
+}
+
+func (s *SecretSource) check(p *place) {
+	switch {
+	case s.SecretEnv != "" && s.SecretFile != "":
+		p.complain("secret_file", "stands beside secret_env; keep one")
+	case p.given["secret_env"] != nil && !envPattern.MatchString(s.SecretEnv):
+		p.complain("secret_env", "must be the name of a variable, such as TWILIO_TOKEN, and not the secret itself")
+	case strings.HasPrefix(s.SecretEnv, prefix):
+		p.complain("secret_env", "variables that begin with %s have a meaning of their own; take another name", prefix)
+	case s.SecretEnv != "":
+		s.keep(p, "secret_env", p.getenv(s.SecretEnv), "the variable "+s.SecretEnv)
+	case s.SecretFile != "":
+		content, err := p.readFile(s.SecretFile)
+		if err != nil {
+			p.complain("secret_file", "%s cannot be read: %s", plain(s.SecretFile), cause(err))
+			return
+		}
+		s.keep(p, "secret_file", strings.TrimRight(string(content), "\r\n"), "the file "+plain(s.SecretFile))
+	}
+}
+
+func (s *SecretSource) keep(p *place, key, value, from string) {
+	switch {
+	case strings.TrimSpace(value) == "":
+		p.complain(key, "%s is empty", from)
+	case len(value) > maxValue || !utf8.ValidString(value) || strings.ContainsFunc(value, isControl):
+		p.complain(key, "%s holds no secret: it is too long, or has control characters", from)
+	default:
+		s.Secret = NewSecret(value)
+	}
+}
+
+// Provider is a mail provider that tells what became of mails.
 type Provider struct {
-	events.Source
-	Secret     Secret
-	SecretEnv  string // the variable that Secret was read from; or
-	SecretFile string
+	// Stands in the address and in metrics.
+	Name string `yaml:"name" required:"yes" check:"name"`
+	// How a request is known: `standard_webhooks` ([its signature](https://www.standardwebhooks.com) over ID, time and body),
+	// `hmac` (HMAC-SHA256 of the body, in a header), `hmac_fields` (of members of the body; each signature counts once), `header`
+	// (the secret itself in a header), `basic` (the secret as a password). The last two show nothing about the body: use them over
+	// TLS alone.
+	Scheme events.Scheme `yaml:"scheme" required:"yes" oneof:"standard_webhooks hmac hmac_fields header basic"`
+	// At least 16 characters. To change it, add an entry of another name and then take this one out.
+	SecretSource `yaml:",inline"`
+	// `hmac` and `header`: the header. With `standard_webhooks`, what its headers begin with: `webhook-` unless told, `svix-` at
+	// some.
+	Header string `yaml:"header,omitempty" check:"header"`
+	// `hmac` and `header`: what stands there before it, such as `sha256=`.
+	Prefix string `yaml:"prefix,omitempty"`
+	// `hmac` and `hmac_fields`: `hex` or `base64`.
+	Encoding string `yaml:"encoding,omitempty"`
+	// `basic`: the user.
+	User string `yaml:"user,omitempty"`
+	// `hmac_fields`: what is signed, one after the other.
+	Signed []events.Path `yaml:"signed,omitempty" single:"yes" style:"flow"`
+	// `hmac_fields`: where the signature stands.
+	Signature events.Path `yaml:"signature,omitempty"`
+	// `hmac_fields`: which of `signed` is the time.
+	SignedTime events.Path `yaml:"signed_time,omitempty"`
+	// A header `X-…` that each mail carries with its send's ID, for providers that replace Message-ID.
+	MessageHeader string `yaml:"message_header,omitempty" check:"mail_header"`
+	// Where the events stand, a list or one; without it the body.
+	List events.Path `yaml:"list,omitempty"`
+	// The paths to an event's type are joined by points, those that lead nowhere are left out.
+	Type []events.Path `yaml:"type,omitempty" required:"yes" single:"yes" style:"flow"`
+	// What a type means: `delivered`, `bounced`, `bounced_for_good`, `complained`, `opted_out`, `ignored`; `Bounce` means every
+	// type that begins with it and is not named.
+	Outcomes map[string]events.Outcome `yaml:"outcomes" required:"yes" style:"flow" check:"outcome"`
+	// Where our Message-ID stands, or what `message_header` said.
+	Message []events.Path `yaml:"message,omitempty" required:"yes" single:"yes" style:"flow"`
+	// Whom it was sent to, which is compared. Of several paths the first counts.
+	Recipient []events.Path `yaml:"recipient,omitempty" single:"yes" style:"flow"`
+	// When, as RFC 3339 or in seconds.
+	Time []events.Path `yaml:"time,omitempty" single:"yes" style:"flow"`
+	// Codes or a word.
+	Detail []events.Path `yaml:"detail,omitempty" single:"yes" style:"flow"`
 }
 
 // Complete is the source with its secret.
 func (p Provider) Complete() events.Source {
-	s := p.Source
-	s.Auth.Secrets = [][]byte{[]byte(p.Secret.Reveal())}
-	if s.Auth.Scheme == events.StandardWebhooks {
-		s.Auth.Secrets = [][]byte{standardKey(p.Secret.Reveal())}
+	secret := []byte(p.Secret.Reveal())
+	if p.Scheme == events.StandardWebhooks {
+		secret = standardKey(p.Secret.Reveal())
 	}
-	return s
+	return events.Source{
+		Name: p.Name, Header: p.MessageHeader,
+		Auth: events.Auth{
+			Scheme: p.Scheme, Secrets: [][]byte{secret}, Header: p.Header, Prefix: p.Prefix, Base64: p.Encoding == "base64", User: p.User,
+			Fields: p.Signed, Signature: p.Signature, Time: p.SignedTime,
+		},
+		Shape: events.Shape{
+			List: p.List, Type: p.Type, Outcomes: p.Outcomes, Message: p.Message, To: p.Recipient, Time: p.Time, Detail: p.Detail,
+		},
+	}
 }
 
 // standardKey decodes a key as Standard Webhooks writes it; nil where it is none.
 func standardKey(text string) []byte {
-	key, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(text, "whsec_"))
+	key, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(text, webhookPrefix))
 	if err != nil {
 		return nil
 	}
@@ -41,196 +125,38 @@ func standardKey(text string) []byte {
 // minProviderSecret is the least length of what a provider is known by, in bytes.
 const minProviderSecret = 16
 
-// headerPattern is a field name (RFC 9110 section 5.1) of the usual letters.
-var headerPattern = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9-]{0,63}$`)
-
-// mailHeader is what may be added to mails: nothing that means something already.
-var mailHeader = regexp.MustCompile(`^X-[A-Za-z0-9-]{1,62}$`)
-
-func (s *sections) providerEvents(n *yaml.Node, path string) {
-	s.items(n, path, func(v *yaml.Node, path string) {
-		p := Provider{Source: events.Source{Auth: events.Auth{Header: ""}}}
-		encoding := "hex"
-		shape := &p.Shape
-		kept := secretPlace{&p.Secret, &p.SecretEnv, &p.SecretFile}
-		s.fields(v, path, map[string]func(*yaml.Node, string){
-			"name":        func(v *yaml.Node, path string) { s.providerName(&p, v, path) },
-			"scheme":      func(v *yaml.Node, path string) { s.scheme(&p.Auth, v, path) },
-			"secret_env":  func(v *yaml.Node, path string) { s.secretEnv(kept, v, path) },
-			"secret_file": func(v *yaml.Node, path string) { s.secretFile(kept, v, path) },
-			"header": func(v *yaml.Node, path string) {
-				s.matching(&p.Auth.Header, headerPattern, "is no name of a header", v, path)
-			},
-			"prefix":         func(v *yaml.Node, path string) { p.Auth.Prefix, _ = s.text(v, path) },
-			"encoding":       func(v *yaml.Node, path string) { encoding, _ = s.text(v, path) },
-			"user":           func(v *yaml.Node, path string) { p.Auth.User, _ = s.text(v, path) },
-			"signed":         s.paths(&p.Auth.Fields),
-			"signature":      s.path(&p.Auth.Signature),
-			"signed_time":    s.path(&p.Auth.Time),
-			"message_header": func(v *yaml.Node, path string) { s.matching(&p.Header, mailHeader, "must begin with X-", v, path) },
-			"list":           s.path(&shape.List),
-			"type":           s.paths(&shape.Type),
-			"outcomes":       func(v *yaml.Node, path string) { s.outcomes(shape, v, path) },
-			"message":        s.paths(&shape.Message),
-			"recipient":      s.paths(&shape.To),
-			"time":           s.paths(&shape.Time),
-			"detail":         s.paths(&shape.Detail),
-		})
-		if v.Kind == yaml.MappingNode {
-			s.checkProvider(&p, encoding, v, path)
-		}
-		s.config.Providers = append(s.config.Providers, p)
-	})
-}
-
-func (s *sections) providerName(p *Provider, n *yaml.Node, path string) {
-	name, ok := s.text(n, path)
-	if !ok || !s.checkName(n, path, name) {
-		return
+// check looks at what must go together.
+func (v *Provider) check(p *place) {
+	if v.Encoding != "" && v.Encoding != "base64" && v.Encoding != "hex" {
+		p.complain("", "encoding must be hex or base64")
 	}
-	if slices.ContainsFunc(s.config.Providers, func(other Provider) bool { return other.Name == name }) {
-		s.mistake(n, path, "%s is there twice", plain(name))
-	}
-	p.Name = name
-}
-
-func (s *sections) scheme(a *events.Auth, n *yaml.Node, path string) {
-	text, ok := s.text(n, path)
-	if a.Scheme = events.Scheme(text); ok && !slices.Contains(events.Schemes, a.Scheme) {
-		s.mistake(n, path, "must be standard_webhooks, hmac, hmac_fields, header or basic")
-	}
-}
-
-func (s *sections) matching(into *string, pattern *regexp.Regexp, why string, n *yaml.Node, path string) {
-	text, ok := s.text(n, path)
-	if *into = text; ok && !pattern.MatchString(text) {
-		s.mistake(n, path, "%s", why)
-	}
-}
-
-func (s *sections) path(into *events.Path) func(*yaml.Node, string) {
-	return func(n *yaml.Node, path string) {
-		text, ok := s.text(n, path)
-		if !ok {
-			return
-		}
-		var err error
-		if *into, err = events.ParsePath(text); err != nil {
-			s.mistake(n, path, "%s", err)
-		}
-	}
-}
-
-// paths takes one path or a list of them.
-func (s *sections) paths(into *[]events.Path) func(*yaml.Node, string) {
-	return func(n *yaml.Node, path string) {
-		one := func(v *yaml.Node, path string) {
-			var p events.Path
-			s.path(&p)(v, path)
-			*into = append(*into, p)
-		}
-		if n.Kind == yaml.ScalarNode {
-			one(n, path)
-			return
-		}
-		s.items(n, path, one)
-	}
-}
-
-func (s *sections) outcomes(shape *events.Shape, n *yaml.Node, path string) {
-	shape.Outcomes = map[string]events.Outcome{}
-	s.entries(n, path, func(key string, v *yaml.Node, path string) {
-		text, ok := s.text(v, path)
-		if ok && !slices.Contains(events.Outcomes, events.Outcome(text)) {
-			s.mistake(v, path, "must be delivered, bounced, bounced_for_good, complained, opted_out or ignored")
-		}
-		shape.Outcomes[key] = events.Outcome(text)
-	})
-}
-
-// checkProvider looks at what must go together.
-func (s *sections) checkProvider(p *Provider, encoding string, n *yaml.Node, path string) {
-	a := &p.Auth
-	if a.Base64 = encoding == "base64"; encoding != "base64" && encoding != "hex" {
-		s.mistake(n, path, "encoding must be hex or base64")
+	if v.Encoding == "hex" {
+		v.Encoding = ""
 	}
 	for _, missing := range []struct {
 		it   string
 		when bool
 	}{
-		{"name", p.Name == ""}, {"scheme", a.Scheme == ""}, {"type", len(p.Shape.Type) == 0}, {"outcomes", len(p.Shape.Outcomes) == 0},
-		{"message", len(p.Shape.Message) == 0}, {"secret_env or secret_file", p.SecretEnv == "" && p.SecretFile == ""},
-		{"header", (a.Scheme == events.HMAC || a.Scheme == events.Header) && a.Header == ""}, {"user", a.Scheme == events.Basic && a.User == ""},
-		{"signed", a.Scheme == events.HMACFields && len(a.Fields) == 0}, {"signature", a.Scheme == events.HMACFields && len(a.Signature) == 0},
+		{"secret_env or secret_file", v.SecretEnv == "" && v.SecretFile == ""},
+		{"header", (v.Scheme == events.HMAC || v.Scheme == events.Header) && v.Header == ""}, {"user", v.Scheme == events.Basic && v.User == ""},
+		{"signed", v.Scheme == events.HMACFields && len(v.Signed) == 0}, {"signature", v.Scheme == events.HMACFields && len(v.Signature) == 0},
 	} {
 		if missing.when {
-			s.mistake(n, path, "%s is missing", missing.it)
+			p.complain("", "%s is missing", missing.it)
 		}
 	}
-	if a.Scheme == events.HMACFields && !slices.ContainsFunc(a.Fields, func(f events.Path) bool { return slices.Equal(f, a.Time) }) {
-		s.mistake(n, path, "signed_time must be one of signed, or what is signed could be used again for ever")
+	signed := func(f events.Path) bool { return reflect.DeepEqual(f, v.SignedTime) }
+	if v.Scheme == events.HMACFields && !slices.ContainsFunc(v.Signed, signed) {
+		p.complain("", "signed_time must be one of signed, or what is signed could be used again for ever")
 	}
-	if a.Scheme == events.StandardWebhooks && a.Header == "" {
-		a.Header = "webhook-"
+	if v.Scheme == events.StandardWebhooks && v.Header == "" {
+		v.Header = "webhook-"
 	}
-	switch secret := p.Secret.Reveal(); {
+	switch secret := v.Secret.Reveal(); {
 	case secret == "":
-	case a.Scheme == events.StandardWebhooks && len(standardKey(secret)) < minProviderSecret:
-		s.mistake(n, path, "the secret must be whsec_ and base64 of at least %d bytes", minProviderSecret)
+	case v.Scheme == events.StandardWebhooks && len(standardKey(secret)) < minProviderSecret:
+		p.complain("", "the secret must be whsec_ and base64 of at least %d bytes", minProviderSecret)
 	case len(secret) < minProviderSecret:
-		s.mistake(n, path, "the secret must have at least %d characters", minProviderSecret)
+		p.complain("", "the secret must have at least %d characters", minProviderSecret)
 	}
-}
-
-// providersNode names where secrets come from, and never holds one.
-func (c Config) providersNode() *yaml.Node {
-	all := sequence()
-	for _, p := range c.Providers {
-		n, a := mapping("name", text(p.Name), "scheme", text(string(p.Auth.Scheme))), p.Auth
-		optional := func(key, value string) {
-			if value != "" {
-				put(n, key, text(value))
-			}
-		}
-		list := func(key string, paths []events.Path) {
-			if len(paths) > 0 {
-				put(n, key, flow(texts(names(paths))))
-			}
-		}
-		optional("secret_env", p.SecretEnv)
-		optional("secret_file", p.SecretFile)
-		optional("header", a.Header)
-		optional("prefix", a.Prefix)
-		if a.Base64 {
-			put(n, "encoding", text("base64"))
-		}
-		optional("user", a.User)
-		list("signed", a.Fields)
-		optional("signature", a.Signature.String())
-		optional("signed_time", a.Time.String())
-		optional("message_header", p.Header)
-		optional("list", p.Shape.List.String())
-		list("type", p.Shape.Type)
-		outcomes := map[string]string{}
-		for kind, o := range p.Shape.Outcomes {
-			outcomes[kind] = string(o)
-		}
-		put(n, "outcomes", flow(pairs(outcomes)))
-		list("message", p.Shape.Message)
-		list("recipient", p.Shape.To)
-		list("time", p.Shape.Time)
-		list("detail", p.Shape.Detail)
-		all.Content = append(all.Content, n)
-	}
-	if len(c.Providers) == 0 {
-		all = flow(all)
-	}
-	return all
-}
-
-func names(paths []events.Path) (all []string) {
-	for _, p := range paths {
-		all = append(all, p.String())
-	}
-	return all
 }

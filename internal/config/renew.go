@@ -1,93 +1,73 @@
 package config
 
 import (
-	"maps"
 	"reflect"
 	"slices"
+	"strings"
 )
+
+// reloads calls yield for each field that can change while the service runs, with what it is called; "" where that is said
+// elsewhere.
+func (c *Config) reloads(yield func(name string, index int)) {
+	t := reflect.TypeFor[Config]()
+	for i := range t.NumField() {
+		name, _, _ := strings.Cut(t.Field(i).Tag.Get("yaml"), ",")
+		switch reload := t.Field(i).Tag.Get("reload"); reload {
+		case "":
+		case "yes":
+			yield(name, i)
+		default:
+			yield(strings.TrimPrefix(reload, "quiet"), i)
+		}
+	}
+}
 
 // Renewed is c with all of next that can change while the service runs: the policies, the purposes and the apps with their
 // titles and keys. A generated API key stays where next has no key that would take its place.
 func (c Config) Renewed(next Config) Config {
-	c.Policies, c.Purposes, c.Apps, c.Warnings = next.Policies, next.Purposes, next.Apps, next.Warnings
-	c.Checks, c.Breaker, c.Spellings = next.Checks, next.Breaker, next.Spellings
-	c.Pauses, c.Suppressions, c.Retention = next.Pauses, next.Suppressions, next.Retention
-	c.RequestsPerMinute = next.RequestsPerMinute
-	c.WebhooksAllow, c.WebhookSecrets = next.WebhooksAllow, next.WebhookSecrets
-	c.TestRecipients, c.Blocks, c.DisposableFile, c.Disposable = next.TestRecipients, next.Blocks, next.DisposableFile, next.Disposable
-	if next.APIKey.IsSet() {
-		c.APIKey = next.APIKey // its hash is among the apps' keys already
-		return c
+	into, from := reflect.ValueOf(&c).Elem(), reflect.ValueOf(next)
+	key := c.APIKey
+	c.reloads(func(_ string, i int) { into.Field(i).Set(from.Field(i)) })
+	c.Warnings = next.Warnings
+	app, _ := next.App(DefaultApp)
+	if next.APIKey.IsSet() || app.hasSecretKey() || !key.IsSet() {
+		return c // the hash of next.APIKey is among the apps' keys already
 	}
-	if app, _ := next.App(DefaultApp); app.hasSecretKey() || !c.APIKey.IsSet() {
-		return c
-	}
-	c.Apps = slices.Clone(c.Apps)
+	c.APIKey, c.Apps = key, slices.Clone(c.Apps)
 	c.addAPIKey()
 	return c
 }
 
 // Differs names the parts that can change while the service runs and are others in next.
-func (c Config) Differs(next Config) []string {
-	var parts []string
-	add := func(name string, a, b any) {
-		if !reflect.DeepEqual(a, b) {
+func (c Config) Differs(next Config) (parts []string) {
+	a, b := reflect.ValueOf(c), reflect.ValueOf(next)
+	c.reloads(func(name string, i int) {
+		if name != "" && !reflect.DeepEqual(a.Field(i).Interface(), b.Field(i).Interface()) {
 			parts = append(parts, name)
 		}
-	}
-	add("policies", c.Policies, next.Policies)
-	add("purposes", c.Purposes, next.Purposes)
-	add("apps", c.Apps, next.Apps)
-	add("webhooks", c.WebhooksAllow, next.WebhooksAllow)
-	add("checks", c.Checks, next.Checks)
-	add("breaker", c.Breaker, next.Breaker)
-	add("spellings", c.Spellings, next.Spellings)
-	add("test_recipients", c.TestRecipients, next.TestRecipients)
-	add("block", c.Blocks, next.Blocks)
-	add("paused", c.Pauses, next.Pauses)
-	add("suppressions", c.Suppressions, next.Suppressions)
-	add("retention", c.Retention, next.Retention)
-	add("requests_per_minute", c.RequestsPerMinute, next.RequestsPerMinute)
-	add("disposable_domains", c.Disposable, next.Disposable)
+	})
 	return parts
 }
 
 // Fixed names the settings that are others in next and that only a restart brings into force. Both must be as Load gave
 // them: a secret that was filled in later would look like a change.
-func (c Config) Fixed(next Config) []string {
-	var names []string
+func (c Config) Fixed(next Config) (names []string) {
 	for _, v := range variables {
-		if v.key != keyConfig && !v.list && v.key != keyAPIKey && v.key != keyWebhookSecrets && c.raw(v.key) != next.raw(v.key) {
+		field := v.in(&c)
+		if v.list || v.key == keyConfig || v.tag.Get("reload") != "" {
+			continue
+		}
+		if other := v.in(&next); !reflect.DeepEqual(field.Interface(), other.Interface()) {
 			names = append(names, envName(v.key))
+			field.Set(other) // so that what holds it is not named too
 		}
 	}
-	add := func(name string, same bool) {
-		if !same {
-			names = append(names, name)
+	all, _ := fieldsOf(reflect.ValueOf(&c).Elem())
+	others, _ := fieldsOf(reflect.ValueOf(&next).Elem())
+	for i, f := range all {
+		if f.tag.Get("reload") == "" && !reflect.DeepEqual(f.value.Interface(), others[i].value.Interface()) {
+			names = append(names, f.name)
 		}
 	}
-	add("templates", c.Templates == next.Templates)
-	add("trusted_proxies", slices.Equal(c.TrustedProxies, next.TrustedProxies))
-	add("page", reflect.DeepEqual(c.Page, next.Page))
-	c.Admin.TokenRole = next.Admin.TokenRole // compared above
-	add("admin", reflect.DeepEqual(c.Admin, next.Admin))
-	add("provider_events", reflect.DeepEqual(c.Providers, next.Providers))
-	add("sms", reflect.DeepEqual(c.SMS, next.SMS))
-	add("folding", maps.Equal(c.Folding, next.Folding))
 	return names
-}
-
-// raw is the value of a setting, passwords and all: only to be compared.
-func (c Config) raw(key string) string {
-	switch key {
-	case keyDatabaseURL:
-		return c.DatabaseURL
-	case keyRedisURL:
-		return c.RedisURL
-	case keySMTPURL:
-		return c.SMTPURL
-	case keySecretKeys, keyIndexKey, keyAdminPassword, keyAdminPasswordHash, keyAdminToken, keyMetricsToken, keyOIDCSecret:
-		return c.secret(key).Reveal()
-	}
-	return c.shown(key)
 }

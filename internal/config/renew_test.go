@@ -11,10 +11,10 @@ import (
 // Every setting that is not read again is named when it differs, and only then. A variable that is added needs a row.
 func TestFixedNamesEverySettingThatDiffers(t *testing.T) {
 	other := map[string]string{
-		keyAddr: "127.0.0.1:81", keyAdminAddr: "127.0.0.1:82", keyDataDir: "elsewhere", keyDatabaseURL: "postgres://u:p@h/d",
-		keyDatabaseRole: "sendcode_app", keyRedisURL: "redis://:p@h", keySMTPURL: "smtps://u:p@h", keyMailFrom: "Shop <a@shop.example>", keyDKIMSelector: "s1", keyLogLevel: "warn",
+		keyAddr: "127.0.0.1:81", keyAdminAddr: "127.0.0.1:82", "data_dir": "elsewhere", "database_url": "postgres://u:p@h/d",
+		"database_role": "sendcode_app", "redis_url": "redis://:p@h", keySMTPURL: "smtps://u:p@h", "mail_from": "Shop <a@shop.example>", "dkim_selector": "s1", "log_level": "warn",
 		keySecretKeys: "k1:q83vEjRWeJCrze8SNFZ4kLD3QZxs0lr2uTnVYQ1bXoM=", keyIndexKey: "8mF2hT0cJr4xWq7nZl9sVb3yKd6gPe1uAoXiRtNwQzE=",
-		keyAdminPassword: "a password of ours", keyAdminToken: "a-token-of-twenty-characters-or-more", keyMetricsToken: "a-token-of-twenty-characters-or-more", keyOIDCSecret: "another", keyAdminTokenRole: "owner",
+		keyAdminPassword: "a password of ours", "admin_token": "a-token-of-twenty-characters-or-more", "metrics_token": "a-token-of-twenty-characters-or-more", "oidc_client_secret": "another", "admin_token_role": "owner",
 		keyAdminPasswordHash: "$argon2id$v=19$m=65536,t=3,p=4$c29tZXNhbHRzb21lc2FsdA$RdescudvJCsgt3ub+b4dWRWJTmaaJObG9O5UHxnTzrc",
 	}
 	for _, v := range variables {

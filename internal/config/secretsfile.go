@@ -130,9 +130,10 @@ func places(errs *Errors) []string {
 // writeSecrets makes the file appear whole or not at all, also when the power fails: first the content is on disk, then
 // the name.
 func writeSecrets(path string, secrets map[string]string) (err error) {
-	root := mapping()
+	root := &yaml.Node{Kind: yaml.MappingNode}
 	for _, s := range secretChecks {
-		value := text(secrets[s.key])
+		value := &yaml.Node{}
+		value.SetString(secrets[s.key])
 		value.Style = yaml.DoubleQuotedStyle
 		put(root, s.key, value)
 	}

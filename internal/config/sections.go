@@ -1,193 +1,193 @@
 package config
 
 import (
-	"net/netip"
-	"regexp"
+	"bufio"
+	"bytes"
+	"crypto/sha256"
+	"reflect"
 	"slices"
 	"strings"
 
-	"go.yaml.in/yaml/v3"
+	"sendcode/internal/recipient"
 )
 
-// sections reads the parts of the file that are more than one value each, straight into a Config. What refers to
-// something else is remembered with its place, and looked at by complete, when everything has been read.
-type sections struct {
-	document
-	config   *Config
-	readFile func(string) ([]byte, error)
-	getenv   func(string) string // of any name, where the file asks for it
-
-	badPolicies []string // there, but with mistakes: no reason to complain about those who name them
-	references  []reference
-	testAt      []string // places of the test recipients
-	hookAt      []hookPlace
-	pageGiven   bool
-
-	pageSMSAt, pageCountryAt string // where the page asks for what text messages have to allow; empty: it does not
+func newPurpose(name string) Purpose {
+	p := withDefaults[Purpose]()
+	p.Name = name
+	return p
 }
 
-// reference is a name that must be declared somewhere.
-type reference struct {
-	kind, name, where string // kind is "policy", "purpose" or "app"
-}
+func (p *Purpose) check(at *place) { at.refer("policy", "policy", p.Policy) }
 
-// read goes through the whole file. Settings of one value each are put into settings.
-func (s *sections) read(root *yaml.Node, settings map[string]setting) {
-	known := map[string]func(*yaml.Node, string){
-		"templates":           s.templates,
-		"policies":            s.policies,
-		"purposes":            s.purposes,
-		"apps":                s.apps,
-		"trusted_proxies":     s.trustedProxies,
-		"checks":              s.checks,
-		"breaker":             s.breaker,
-		"spellings":           s.spellings,
-		"test_recipients":     s.testRecipients,
-		"block":               s.block,
-		"paused":              s.paused,
-		"suppressions":        s.suppressions,
-		"retention":           s.retention,
-		"requests_per_minute": s.requestsPerMinute,
-		"disposable_domains":  s.disposable,
-		"folding":             s.folding,
-		"sms":                 s.sms,
-		"webhooks":            s.webhooks,
-		"provider_events":     s.providerEvents,
-		"page":                s.page,
-		"admin":               s.admin,
-	}
-	for _, v := range variables {
-		if v.key != keyConfig && !v.list {
-			known[v.key] = s.single(v, settings)
-		}
-	}
-	s.fields(root, "", known)
-}
-
-// single reads a setting that the environment may give as well.
-func (s *sections) single(v variable, settings map[string]setting) func(*yaml.Node, string) {
-	return func(n *yaml.Node, path string) {
-		if !v.inFile {
-			s.mistake(n, path, "is a secret and does not belong in this file; give %s or %[1]s_FILE", envName(v.key))
-			return
-		}
-		if text, ok := s.text(n, path); ok && text != "" {
-			settings[v.key] = setting{text, s.where(n, path)}
+func (a *App) check(p *place) {
+	for i, k := range a.Keys {
+		at := p.items["keys"][i]
+		if slices.ContainsFunc(a.Keys[:i], func(other Key) bool { return other.ID == k.ID && k.ID != "" }) {
+			at.complain("id", "another key of this app has the same id")
 		}
 	}
 }
 
-func (s *sections) templates(n *yaml.Node, path string) {
-	if text, ok := s.text(n, path); ok {
-		s.config.Templates = text
+func (k *Key) check(p *place) {
+	if k.ID == apiKeyID {
+		p.complain("id", "is the id of SENDCODE_API_KEY; choose another")
+	}
+	if n := p.given["scopes"]; n != nil && len(n.Content) == 0 { // it would read as nothing, and mean everything
+		p.complain("scopes", "names no scope; leave it out for all of them")
+	}
+	if k.Kind == PublicKey && len(k.Scopes) > 0 {
+		p.complain("", "scopes are for secret keys; a public key may do what browsers may")
 	}
 }
 
-func (s *sections) trustedProxies(n *yaml.Node, path string) {
-	s.networks(n, path, trustsEverybody, func(p netip.Prefix) {
-		s.config.TrustedProxies = append(s.config.TrustedProxies, p)
-	})
+func (b *Page) check(p *place) {
+	if b.App != "" {
+		p.refer("app", "app", b.App)
+	}
 }
 
-// networks takes networks, and single addresses as networks of one. everybody says what is wrong with all addresses.
-func (s *sections) networks(n *yaml.Node, path, everybody string, yield func(netip.Prefix)) {
-	s.items(n, path, func(v *yaml.Node, path string) {
-		text, ok := s.text(v, path)
-		if !ok {
-			return
+// complete adds what always exists and then looks at what has to fit together.
+func (d *decoder) complete(root *place) {
+	c := d.config
+	d.completePolicies()
+	d.completePurposes()
+	d.checkApps(root)
+	d.completeApps()
+	d.checkRecipients(root)
+	d.readDisposable(root)
+	for i, p := range c.Providers {
+		if slices.ContainsFunc(c.Providers[:i], func(other Provider) bool { return other.Name == p.Name }) {
+			root.items["provider_events"][i].complain("name", "%s is there twice", plain(p.Name))
 		}
-		network, problem := readNetwork(text, everybody)
-		if problem != "" {
-			s.mistake(v, path, "%s", problem)
-			return
-		}
-		yield(network)
-	})
-}
-
-func readNetwork(text, everybody string) (netip.Prefix, string) {
-	network, err := netip.ParsePrefix(text)
-	if address, notAlone := netip.ParseAddr(text); err != nil && notAlone == nil && address.Zone() == "" {
-		network, err = netip.PrefixFrom(address, address.BitLen()), nil
 	}
-	switch {
-	case err != nil:
-		return network, "is not a network such as 10.0.0.0/8 or fd00::/8"
-	case network.Addr().Is4In6():
-		return network, "is an IPv4 network in IPv6 form; write it as IPv4"
-	case network.Bits() == 0:
-		return network, everybody
+	served := c.SMS.Countries
+	if page := root.items["page"]; c.Page.Country != "" && len(served) > 0 && !slices.Contains(served, c.Page.Country) {
+		page[0].complain("country", "%s is not among the countries of sms", plain(c.Page.Country))
 	}
-	return network.Masked(), ""
-}
-
-// readProxies takes the networks of SENDCODE_TRUSTED_PROXIES instead of those of the file.
-func (c *Config) readProxies(s setting, errs *Errors) {
-	if s.value == "" {
-		return
-	}
-	c.TrustedProxies = nil
-	for text := range strings.SplitSeq(s.value, ",") {
-		network, problem := readNetwork(strings.TrimSpace(text), trustsEverybody)
-		if problem != "" {
-			errs.add(s.where, "%s", problem)
-			continue
-		}
-		c.TrustedProxies = append(c.TrustedProxies, network)
-	}
-}
-
-const trustsEverybody = "would trust everybody, and let every client choose the address that the rules look at"
-
-// page is {app: name, channels: [email, sms], country: DE}; an empty name turns the page off.
-func (s *sections) page(n *yaml.Node, path string) {
-	at := &s.config.Page
-	s.fields(n, path, map[string]func(*yaml.Node, string){
-		"app": func(v *yaml.Node, path string) {
-			text, ok := s.text(v, path)
-			s.pageGiven = true
-			if at.App = text; ok && text != "" {
-				s.references = append(s.references, reference{"app", text, s.where(v, path)})
-			}
-		},
-		"channels": func(v *yaml.Node, path string) { s.pageChannels(v, path) },
-		"country": func(v *yaml.Node, path string) {
-			text, ok := s.text(v, path)
-			if at.Country = text; !ok || text == "" {
-				return
-			}
-			if s.checkCountry(v, path, text) {
-				s.pageCountryAt = s.where(v, path)
-			}
-		},
-	})
-}
-
-// complete adds what always exists and then looks up every name.
-func (s *sections) complete() {
-	s.completePolicies()
-	s.completePurposes()
-	s.completeApps()
-	s.completeFolding()
-	s.completePage()
-	declared := map[string][]string{"policy": append(sortedKeys(s.config.Policies), s.badPolicies...), "purpose": sortedKeys(s.config.Purposes)}
-	for _, a := range s.config.Apps {
+	declared := map[string][]string{"policy": append(sortedKeys(c.Policies), d.badPolicies...), "purpose": sortedKeys(c.Purposes)}
+	for _, a := range c.Apps {
 		declared["app"] = append(declared["app"], a.Name)
 	}
-	for _, r := range s.references {
+	for _, r := range d.references {
 		if names := declared[r.kind]; !slices.Contains(names, r.name) {
-			s.errs.add(r.where, "there is no %s %s%s", r.kind, plain(r.name), didYouMean(r.name, names))
+			d.errs.add(r.where, "there is no %s %s%s", r.kind, plain(r.name), didYouMean(r.name, names))
 		}
 	}
 }
 
-// Names of purposes, apps and keys. They stand in answers, headers, metrics and keys of Redis.
-var namePattern = regexp.MustCompile(`^[a-z0-9_-]{1,32}$`)
-
-func (s *sections) checkName(n *yaml.Node, path, name string) bool {
-	if !namePattern.MatchString(name) {
-		s.mistake(n, path, "a name has 1 to 32 of a-z 0-9 _ -")
-		return false
+// completePurposes adds the default, and refuses purposes whose policy leaves recipients without a limit.
+func (d *decoder) completePurposes() {
+	c := d.config
+	if c.Purposes == nil {
+		c.Purposes = map[string]Purpose{}
 	}
-	return true
+	if _, given := c.Purposes[defaultName]; !given {
+		c.Purposes[defaultName] = newPurpose(defaultName)
+		d.references = append(d.references, reference{"policy", defaultName, "purposes.default"})
+	}
+	var unlimited []string
+	for _, r := range d.references {
+		policy, found := c.Policies[r.name]
+		if r.kind == "policy" && found && !limitsRecipients(policy) && !slices.Contains(unlimited, r.name) {
+			unlimited = append(unlimited, r.name)
+			d.errs.add(r.where, "the policy %s has no rule with scope recipient that is enforced; every purpose needs one", r.name)
+		}
+	}
+}
+
+// checkApps wants every app and every key once.
+func (d *decoder) checkApps(root *place) {
+	names, hashes := map[string]bool{}, map[[sha256.Size]byte]bool{}
+	for i, a := range d.config.Apps {
+		at := root.items["apps"][i]
+		if names[a.Name] && a.Name != "" {
+			at.complain("name", "there is another app with this name")
+		}
+		names[a.Name] = true
+		if hooks := at.items["webhook"]; hooks != nil {
+			d.hooks[a.Name] = hooks[0]
+		}
+		for j, k := range a.Keys {
+			if hashes[k.SHA256] && k.SHA256 != [sha256.Size]byte{} {
+				at.items["keys"][j].complain("sha256", "another key has the same hash")
+			}
+			hashes[k.SHA256] = true
+		}
+	}
+}
+
+// completeApps puts DefaultApp first, and adds it where the file does not name it.
+func (d *decoder) completeApps() {
+	c := d.config
+	i := slices.IndexFunc(c.Apps, func(a App) bool { return a.Name == DefaultApp })
+	if i < 0 {
+		c.Apps = append([]App{{Name: DefaultApp}}, c.Apps...)
+		return
+	}
+	app := c.Apps[i]
+	c.Apps = append([]App{app}, slices.Delete(c.Apps, i, i+1)...)
+}
+
+// checkRecipients refuses test recipients that are there twice, or would be counted as another address: their code is known for
+// exactly one.
+func (d *decoder) checkRecipients(root *place) {
+	c, key := d.config, []byte("any key, to compare with only") // hashes are how folding shows
+	for i, t := range c.TestRecipients {
+		at := root.items["test_recipients"][i]
+		switch {
+		case i == maxTestRecipients:
+			at.complain("", "there may be %d test recipients at most", maxTestRecipients)
+		case t.To == recipient.Recipient{}:
+		case slices.ContainsFunc(c.TestRecipients[:i], func(other TestRecipient) bool { return other.To == t.To }):
+			at.complain("", "is there twice")
+		case c.Folding().Hash(t.To, key) != t.To.Hash(key):
+			at.complain("", "to is folded into another address by folding; give the one without tag or dots")
+		}
+	}
+	for i, f := range c.Folds {
+		if f.Domain != "" && slices.ContainsFunc(c.Folds[:i], func(other Fold) bool { return other.Domain == f.Domain }) {
+			root.items["folding"][i].complain("", "%s is there twice", plain(f.Domain))
+		}
+	}
+	slices.SortFunc(c.Folds, func(a, b Fold) int { return strings.Compare(a.Domain, b.Domain) })
+}
+
+// readDisposable reads the file of domains at which anybody gets an address for a while. We bring none: such a list is old on the
+// day that it is shipped.
+func (d *decoder) readDisposable(root *place) {
+	c := d.config
+	if c.DisposableFile == "" {
+		return
+	}
+	complain := func(format string, args ...any) {
+		root.complain("disposable_domains", "%s"+format, append([]any{plain(c.DisposableFile)}, args...)...)
+	}
+	content, err := d.readFile(c.DisposableFile)
+	if err != nil {
+		complain(" cannot be read: %s", cause(err))
+		return
+	}
+	c.Disposable = map[string]bool{}
+	lines := bufio.NewScanner(bytes.NewReader(content))
+	for line := 1; lines.Scan(); line++ {
+		text, _, _ := strings.Cut(lines.Text(), "#")
+		if text = strings.TrimSpace(text); text == "" {
+			continue
+		}
+		domain := mailDomain(text)
+		if domain == "" {
+			complain(":%d: %s is not a domain", line, plain(text))
+			return
+		}
+		c.Disposable[domain] = true
+	}
+	if err := lines.Err(); err != nil {
+		complain(" cannot be read: %s", cause(err))
+	}
+}
+
+// withDefaults is a value of a type with what its tags say.
+func withDefaults[T any]() (v T) {
+	setDefaults(reflect.ValueOf(&v).Elem())
+	return v
 }

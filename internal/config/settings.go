@@ -10,52 +10,6 @@ import (
 	"strings"
 )
 
-// readSettings checks every setting of one value by itself.
-func (c *Config) readSettings(from map[string]setting, errs *Errors) {
-	check := func(key string, into *string, test func(string) string) {
-		s := from[key]
-		if *into = s.value; s.value == "" {
-			return
-		}
-		if problem := test(s.value); problem != "" {
-			errs.add(s.where, "%s", problem)
-		}
-	}
-	check(keyAddr, &c.Addr, checkAddr)
-	check(keyAdminAddr, &c.AdminAddr, checkAddr)
-	check(keyDataDir, &c.DataDir, anything)
-	check(keyDatabaseURL, &c.DatabaseURL, checkDatabaseURL)
-	check(keyDatabaseRole, &c.DatabaseRole, checkRole)
-	if from[keyAdminTokenRole].value != "" { // the file's admin: token_role otherwise
-		check(keyAdminTokenRole, &c.Admin.TokenRole, checkAdminRole)
-	}
-	check(keyRedisURL, &c.RedisURL, checkRedisURL)
-	check(keySMTPURL, &c.SMTPURL, checkSMTPURL)
-	check(keyMailFrom, &c.MailFrom, checkMailFrom)
-	check(keyDKIMSelector, &c.DKIMSelector, checkSelector)
-	c.readProxies(from[keyTrustedProxies], errs)
-	var level string
-	check(keyLogLevel, &level, checkLevel)
-	_ = c.LogLevel.UnmarshalText([]byte(level)) // checked above; what is wrong leaves info
-
-	secret := func(key string, into *Secret, test func(string) string) {
-		var value string
-		check(key, &value, test)
-		*into = NewSecret(value)
-	}
-	secret(keySecretKeys, &c.SecretKeys, checkSecretKeys)
-	secret(keyIndexKey, &c.IndexKey, checkIndexKey)
-	secret(keyAPIKey, &c.APIKey, checkAPIKey)
-	secret(keyAdminPassword, &c.AdminPassword, checkAdminPassword)
-	secret(keyAdminPasswordHash, &c.AdminPasswordHash, checkAdminPasswordHash)
-	secret(keyAdminToken, &c.AdminToken, checkToken)
-	secret(keyMetricsToken, &c.MetricsToken, checkToken)
-	secret(keyOIDCSecret, &c.OIDCSecret, anything)
-	secret(keyWebhookSecrets, &c.WebhookSecrets, checkWebhookSecrets)
-}
-
-func anything(string) string { return "" }
-
 // roleName is an identifier that needs no quotes.
 var roleName = regexp.MustCompile(`^[a-z_][a-z0-9_]{0,62}$`)
 

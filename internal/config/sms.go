@@ -2,12 +2,12 @@ package config
 
 import (
 	"errors"
+	"reflect"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
-
-	"go.yaml.in/yaml/v3"
 
 	"sendcode/internal/recipient"
 	"sendcode/internal/sms"
@@ -15,87 +15,102 @@ import (
 	"sendcode/internal/sms/generic"
 	"sendcode/internal/sms/tencent"
 	"sendcode/internal/sms/twilio"
+	"sendcode/quota"
 )
+
+// carrierTypes are the carriers that there are: a package and a line here each.
+var carrierTypes = []struct {
+	name     string
+	settings func() sms.Settings
+}{
+	{"http", func() sms.Settings { return new(generic.Config) }},
+	{"twilio", func() sms.Settings { return new(twilio.Config) }},
+	{"aliyun", func() sms.Settings { return new(aliyun.Config) }},
+	{"tencent", func() sms.Settings { return new(tencent.Config) }},
+}
 
 // SMS is how text messages are sent. Without carriers the channel is off, or ends at the dev mailbox.
 type SMS struct {
-	// Countries are those that numbers may belong to, as ISO 3166-1 alpha-2, sorted; all others are refused (SMS-2).
-	Countries  []string
-	RefuseVoIP bool              // numbers of internet telephony are refused as well (SMS-1)
-	Segments   int               // that one text may take, 1 to 4
-	Origin     string            // host of the page that codes are entered on (SMS-4); empty: texts have no such line
-	PublicURL  string            // where carriers reach this service with receipts; empty: they send none
-	Sender     string            // what messages come from; empty: the carrier's choice
-	Senders    map[string]string // the same by country
-	Carriers   []SMSCarrier      // in order of preference
-	Spend      []SpendCap
-	Watch      SMSWatch
+	// Which countries numbers may belong to, as ISO 3166-1 (`DE`); `"001"` is satellite and international networks. By country,
+	// not by dial code: `US` does not let in Jamaica, though both are +1. A number of any other country is a 422 with the reason
+	// `country_not_served` and a refused row in the log, and nothing leaves.
+	Countries []string `yaml:"countries" check:"country" unique:"yes" style:"flow"`
+	// `allow`, or `refuse`: numbers that the numbering plan gives to internet telephony are a 422, too. Premium-rate and
+	// shared-cost numbers always are.
+	VoIP string `yaml:"voip" default:"allow" oneof:"allow refuse"`
+	// How many segments one text may take, 1 to 4. Checked at the start, for every language and app.
+	Segments int `yaml:"segments" default:"1" range:"1 4"`
+	// Host of the page that codes are entered on. Texts then end with the line `@host #code`, from which browsers fill the code
+	// in, on that host and those below it. The log has a warning when the page is looked at under another one. Not for texts that
+	// a carrier has approved.
+	Origin string `yaml:"origin" check:"page_host"`
+	// Where carriers reach this service, `https://codes.shop.example`. Without it no receipts are asked for.
+	PublicURL string `yaml:"public_url" check:"public_url"`
+	// What messages come from: a number, a short code, or a name of at most 11 characters. Without it the carrier chooses.
+	Sender string `yaml:"sender" check:"sender_or_none"`
+	// The same by country.
+	Senders map[string]string `yaml:"senders" keys:"country" check:"sender" style:"flow"`
+	// In order of preference.
+	Carriers []SMSCarrier `yaml:"carriers"`
+	// Caps on what text messages may cost, below.
+	Spend []SpendCap `yaml:"spend" style:"flow"`
+	// When text messages to a prefix rest because hardly any of their codes is entered, below; `off`: never.
+	Watch SMSWatch `yaml:"watch" style:"flow"`
 }
 
-// SMSCarrier is one carrier; of the last four fields the one that Type names is meant, without secret and timeout.
+// SMSCarrier is one carrier. What its type has for itself is in Settings.
 type SMSCarrier struct {
-	Name       string
-	Type       string // http, twilio, aliyun or tencent
-	Secret     Secret
-	SecretEnv  string // the variable that Secret came from
-	SecretFile string // or the file
-	// Prices are what a segment costs by country, in millionths of the currency; DefaultPrice, where given, is that of all others.
-	Prices       map[string]int64
-	DefaultPrice *int64
-	Prefixes     []string      // of the numbers that it takes, with their "+"; none: all
-	Timeout      time.Duration // of one attempt
-	PollOff      bool          // it is not asked what became of messages
-
-	HTTP    generic.Config
-	Twilio  twilio.Config
-	Aliyun  aliyun.Config
-	Tencent tencent.Config
+	// Stands in the log, in metrics and in the addresses of receipts.
+	Name string `yaml:"name" required:"yes" check:"name"`
+	// `http`, `twilio`, `aliyun` or `tencent`.
+	Type         string `yaml:"type"`
+	SecretSource `yaml:",inline"`
+	// What the numbers that it takes begin with; without it all. Each country needs a carrier.
+	Prefixes []string `yaml:"prefixes,omitempty" check:"prefix" style:"flow"`
+	// Of one attempt.
+	Timeout time.Duration `yaml:"timeout" default:"20s" range:"1s 60s"`
+	// Of a segment by country, with `default` for all others.
+	Prices   map[string]int64 `yaml:"prices,omitempty" keys:"price_of" style:"flow"`
+	Settings sms.Settings     `yaml:",inline"`
 }
 
-// The types of carriers.
-const (
-	typeHTTP    = "http"
-	typeTwilio  = "twilio"
-	typeAliyun  = "aliyun"
-	typeTencent = "tencent"
-)
+const maxCarriers = 20
 
-const (
-	maxSegments       = 4
-	maxCarriers       = 20
-	minCarrierTimeout = time.Second
-	maxCarrierTimeout = time.Minute
-	carrierTimeout    = 20 * time.Second
-)
-
-func (c SMSCarrier) settings() sms.Settings {
-	c.Twilio.Poll, c.Aliyun.Poll, c.Tencent.Poll = !c.PollOff, !c.PollOff, !c.PollOff
-	switch c.Type {
-	case typeTwilio:
-		return c.Twilio
-	case typeAliyun:
-		return c.Aliyun
-	case typeTencent:
-		return c.Tencent
+// prepare chooses the settings: the other keys depend on the type.
+func (c *SMSCarrier) prepare(p *place) bool {
+	kind, names := entryOf(p.node, "type"), []string(nil)
+	for _, t := range carrierTypes {
+		if kind != nil && kind.Value == t.name {
+			c.Settings = t.settings()
+			setDefaults(reflect.ValueOf(c.Settings).Elem())
+			return true
+		}
+		names = append(names, t.name)
 	}
-	return c.HTTP
+	p.mistake(p.node, p.path, "type must be %s", either(names))
+	return false
+}
+
+func (c *SMSCarrier) check(p *place) {
+	if !p.clean() {
+		return // what is missing may be what was wrong
+	}
+	wrong := c.Settings.Check()
+	if c.Settings.NeedsSecret() && !c.Secret.IsSet() {
+		wrong["secret_env"] = errors.New("or secret_file is missing")
+	}
+	for _, key := range sortedKeys(wrong) {
+		p.mistake(p.node, join(p.path, key), "%s", wrong[key])
+	}
 }
 
 // Open makes the carrier.
 func (c SMSCarrier) Open() sms.Carrier {
-	return c.settings().Open(sms.Setup{Name: c.Name, Secret: c.Secret.Reveal(), Timeout: c.Timeout})
+	return c.Settings.Open(sms.Setup{Name: c.Name, Secret: c.Secret.Reveal(), Timeout: c.Timeout})
 }
 
 // Polled says whether the carrier is asked what became of messages: where it can be, unless that is off.
-func (c SMSCarrier) Polled() bool { return !c.PollOff && c.settings().Polled() }
-
-func (c SMSCarrier) check() map[string]error {
-	wrong := c.settings().Check()
-	if c.settings().NeedsSecret() && !c.Secret.IsSet() {
-		wrong["secret_env"] = errors.New("or secret_file is missing")
-	}
-	return wrong
-}
+func (c SMSCarrier) Polled() bool { return c.Settings.Polled() }
 
 // SMSOn says whether text messages go anywhere: to a carrier or, beside the dev mailbox, there.
 func (c Config) SMSOn() bool { return len(c.SMS.Carriers) > 0 || c.DevPhone() }
@@ -103,129 +118,179 @@ func (c Config) SMSOn() bool { return len(c.SMS.Carriers) > 0 || c.DevPhone() }
 // DevPhone says whether text messages end at the dev mailbox, as mails do.
 func (c Config) DevPhone() bool { return len(c.SMS.Carriers) == 0 && c.SMTPURL == "" && c.Loopback() }
 
-func defaultSMS() SMS { return SMS{Segments: 1, Watch: defaultWatch()} }
-
-// sms reads everything about text messages.
-func (s *sections) sms(n *yaml.Node, path string) {
-	at, before := &s.config.SMS, len(s.errs.Mistakes)
-	s.fields(n, path, map[string]func(*yaml.Node, string){
-		"countries": func(v *yaml.Node, path string) { s.countries(v, path) },
-		"voip": func(v *yaml.Node, path string) {
-			text, ok := s.text(v, path)
-			if at.RefuseVoIP = text == "refuse"; ok && text != "refuse" && text != "allow" {
-				s.mistake(v, path, "must be allow or refuse")
-			}
-		},
-		"segments": func(v *yaml.Node, path string) {
-			count, ok := s.integer(v, path)
-			if at.Segments = count; ok && (count < 1 || count > maxSegments) {
-				s.mistake(v, path, "must be from 1 to %d", maxSegments)
-			}
-		},
-		"origin":     func(v *yaml.Node, path string) { s.smsOrigin(v, path) },
-		"public_url": func(v *yaml.Node, path string) { s.publicURL(v, path) },
-		"sender": func(v *yaml.Node, path string) {
-			if text, ok := s.text(v, path); ok && (text == "" || s.checkSender(v, path, text)) {
-				at.Sender = text
-			}
-		},
-		"senders": func(v *yaml.Node, path string) {
-			s.entries(v, path, func(country string, v *yaml.Node, path string) {
-				text, ok := s.text(v, path)
-				if ok && s.checkCountry(v, path, country) && s.checkSender(v, path, text) {
-					if at.Senders == nil {
-						at.Senders = map[string]string{}
-					}
-					at.Senders[country] = text
-				}
-			})
-		},
-		"carriers": func(v *yaml.Node, path string) { s.carriers(v, path) },
-		"spend":    func(v *yaml.Node, path string) { s.spend(v, path) },
-		"watch":    func(v *yaml.Node, path string) { s.watch(v, path) },
-	})
-	if n.Kind == yaml.MappingNode {
-		if len(s.errs.Mistakes) == before { // or a prefix that was mistyped would be told twice
-			s.checkRoutes(n, path)
+func (s *SMS) check(p *place) {
+	slices.Sort(s.Countries)
+	s.PublicURL = strings.TrimSuffix(s.PublicURL, "/")
+	for i, c := range s.Carriers {
+		at := p.items["carriers"][i]
+		if slices.ContainsFunc(s.Carriers[:i], func(other SMSCarrier) bool { return other.Name == c.Name && c.Name != "" }) {
+			at.complain("", "there is another carrier of that name")
 		}
-		s.checkPrices(n, path)
-		for i, c := range at.Carriers {
-			if at.PublicURL == "" && strings.Contains(c.HTTP.URL+c.HTTP.Body, "{callback}") {
-				s.mistake(n, path, "public_url is missing, which carriers[%d] needs for {callback}", i)
-			}
+		if i == maxCarriers {
+			at.complain("", "there may be %d carriers at most", maxCarriers)
+		}
+		needs, ok := c.Settings.(interface{ NeedsCallback() bool })
+		if s.PublicURL == "" && ok && needs.NeedsCallback() {
+			p.complain("", "public_url is missing, which carriers[%d] needs for {callback}", i)
 		}
 	}
-	if n.Kind == yaml.MappingNode && len(at.Carriers) > 0 && len(at.Countries) == 0 {
-		s.mistake(n, path, "countries is missing: those that may be sent to, as in [DE, AT]; all others are refused")
+	if p.clean() { // or a prefix that was mistyped would be told twice
+		s.checkRoutes(p)
 	}
-}
-
-func (s *sections) countries(n *yaml.Node, path string) {
-	s.items(n, path, func(v *yaml.Node, path string) {
-		country, ok := s.text(v, path)
-		switch {
-		case !ok || !s.checkCountry(v, path, country):
-		case slices.Contains(s.config.SMS.Countries, country):
-			s.mistake(v, path, "is there twice")
-		default:
-			s.config.SMS.Countries = append(s.config.SMS.Countries, country)
-		}
-	})
-	slices.Sort(s.config.SMS.Countries)
+	s.checkSpend(p)
+	if len(s.Carriers) > 0 && p.given["countries"] == nil {
+		p.complain("", "countries is missing: those that may be sent to, as in [DE, AT]; all others are refused")
+	}
 }
 
 // checkRoutes wants a carrier for every country that is listed: codes to one without would wait for nothing until they have run out.
-func (s *sections) checkRoutes(n *yaml.Node, path string) {
-	for _, country := range s.config.SMS.Countries {
+func (s *SMS) checkRoutes(p *place) {
+	for _, country := range s.Countries {
 		code := recipient.DialCode(country) // none of numbers that belong to no country, which begin in many ways
 		reaches := func(prefix string) bool { return strings.HasPrefix(code, prefix) || strings.HasPrefix(prefix, code) }
 		takes := func(c SMSCarrier) bool { return len(c.Prefixes) == 0 || slices.ContainsFunc(c.Prefixes, reaches) }
-		if code != "" && len(s.config.SMS.Carriers) > 0 && !slices.ContainsFunc(s.config.SMS.Carriers, takes) {
-			s.mistake(n, path, "no carrier takes numbers of %s, which begin with %s: look at the carriers' prefixes", country, code)
+		if code != "" && len(s.Carriers) > 0 && !slices.ContainsFunc(s.Carriers, takes) {
+			p.complain("", "no carrier takes numbers of %s, which begin with %s: look at the carriers' prefixes", country, code)
 		}
 	}
 }
 
-// checkCountry knows what happens to Norway: NO is false in YAML 1.1, but read as it is written here.
-func (s *sections) checkCountry(n *yaml.Node, path, country string) bool {
-	if !recipient.KnownCountry(country) {
-		s.mistake(n, path, "%s is no country such as DE (ISO 3166-1), nor \"001\" for satellite and international numbers", plain(country))
-		return false
+// checkSpend wants caps once each and, where there is one, a price for all that is sent: what costs nothing is never stopped.
+func (s *SMS) checkSpend(p *place) {
+	for i, c := range s.Spend {
+		if c.Name != "" && slices.ContainsFunc(s.Spend[:i], func(o SpendCap) bool { return o.Name == c.Name }) {
+			p.items["spend"][i].complain("", "there is another cap of that name")
+		}
 	}
-	return true
+	for i, c := range s.Carriers {
+		for _, country := range s.Countries {
+			_, priced := c.Prices[country]
+			if _, all := c.Prices[defaultName]; len(s.Spend) > 0 && !priced && !all {
+				p.complain("", "carriers[%d] has no price for %s, nor a default, which spend needs", i, country)
+			}
+		}
+	}
 }
+
+// SpendCap bounds what text messages may cost.
+type SpendCap struct {
+	// Unique.
+	Name string `yaml:"name" required:"yes" check:"name"`
+	// For all together (`global`), or for each `app` or each `country` by itself.
+	Scope quota.Scope `yaml:"scope" required:"yes" oneof:"global app country" wrong:"must be global or app or country"`
+	// A `day` or a `month`, in UTC.
+	Per quota.Period `yaml:"per" required:"yes" oneof:"day month"`
+	// In the unit of `prices`.
+	Limit int64 `yaml:"limit" required:"yes"` // millionths
+}
+
+// SMSWatch is when text messages to a prefix rest because hardly any of their codes is entered.
+type SMSWatch struct {
+	Off bool `yaml:"-"`
+	// From how many on a share says something, 5 to 100000.
+	Sends int `yaml:"sends" default:"20" range:"5 100000"`
+	// Of a hundred, 1 to 50: below it the prefix is paused.
+	Approved int `yaml:"approved" default:"10" range:"1 50"`
+	// Over how long they are counted, `10m` to `24h`.
+	Within time.Duration `yaml:"within" default:"1h" range:"10m 24h"`
+	// For how long the prefix rests, `1m` to `24h`; each pause within a week of another is twice as long, up to a day.
+	Pause time.Duration `yaml:"pause" default:"1h" range:"1m 24h"`
+	// Beginnings of prefixes that are never paused, of six digits at most, such as `"+49"` or `"+49151"`.
+	Exempt []string `yaml:"exempt" check:"exempt"`
+}
+
+// UnmarshalText reads off.
+func (w *SMSWatch) UnmarshalText(text []byte) error {
+	if w.Off = string(text) == "off"; !w.Off {
+		return errors.New("must be off, or say what is watched, as in {sends: 20, approved: 10}")
+	}
+	return nil
+}
+
+// MarshalText writes off, or nothing.
+func (w SMSWatch) MarshalText() ([]byte, error) {
+	if w.Off {
+		return []byte("off"), nil
+	}
+	return nil, nil
+}
+
+// checkCountry knows what happens to Norway: NO is false in YAML 1.1, but read as it is written here.
+func checkCountry(country string) string {
+	if !recipient.KnownCountry(country) {
+		return plain(country) + ` is no country such as DE (ISO 3166-1), nor "001" for satellite and international numbers`
+	}
+	return ""
+}
+
+func checkPriceOf(country string) string {
+	if country == defaultName {
+		return ""
+	}
+	return checkCountry(country)
+}
+
+func checkPrefix(text string) string {
+	if len(text) < 2 || text[0] != '+' || strings.Trim(text[1:], "0123456789") != "" {
+		return "must be + and digits, as phone numbers begin"
+	}
+	return ""
+}
+
+// exemptPattern: no prefix that is watched shows more than a calling code and three digits.
+var exemptPattern = regexp.MustCompile(`^\+[1-9][0-9]{0,5}$`)
 
 // senderPattern: a number, a short code, or a name of 11 characters at most (3GPP TS 23.040 section 9.1.2.5).
 var senderPattern = regexp.MustCompile(`^(\+?[0-9]{3,15}|[A-Za-z0-9 ._-]{0,10}[A-Za-z][A-Za-z0-9 ._-]{0,10})$`)
 
-func (s *sections) checkSender(n *yaml.Node, path, text string) bool {
+func checkSender(text string) string {
 	digits := strings.Trim(text, "+0123456789") == ""
 	if !senderPattern.MatchString(text) || !digits && len(text) > 11 {
-		s.mistake(n, path, "is no sender: a number, a short code, or a name of at most 11 letters and digits")
-		return false
+		return "is no sender: a number, a short code, or a name of at most 11 letters and digits"
 	}
-	return true
+	return ""
 }
 
-// smsOrigin takes the host of the page: the line in the text has no scheme and no port.
-func (s *sections) smsOrigin(n *yaml.Node, path string) {
-	text, ok := s.text(n, path)
-	if s.config.SMS.Origin = text; !ok || text == "" {
-		return
+// checkPageHost takes the host of the page: the line in the text has no scheme and no port.
+func checkPageHost(text string) string {
+	if domain := mailDomain(text); text != "" && (domain != text || strings.ContainsAny(text, ":/")) {
+		return "must be the host of the page alone, in lower case, such as shop.example"
 	}
-	if domain := mailDomain(text); domain != text || strings.ContainsAny(text, ":/") {
-		s.mistake(n, path, "must be the host of the page alone, in lower case, such as shop.example")
+	return ""
+}
+
+func checkPublicURL(text string) string {
+	switch problem := sms.CheckURL(text); {
+	case text == "":
+		return ""
+	case problem == "" && strings.ContainsAny(text, "?#{}"):
+		return "must end with the host or a path"
+	default:
+		return problem
 	}
 }
 
-func (s *sections) publicURL(n *yaml.Node, path string) {
-	text, ok := s.text(n, path)
-	if s.config.SMS.PublicURL = strings.TrimSuffix(text, "/"); !ok || text == "" {
-		return
+// micros is how many millionths a unit of the currency has.
+const micros = 1_000_000
+
+var amountPattern = regexp.MustCompile(`^([0-9]{1,9})(?:\.([0-9]{1,6}))?$`)
+
+// parseAmount reads "0.045" exactly, as millionths: no float knows it.
+func parseAmount(text string) (int64, string) {
+	parts := amountPattern.FindStringSubmatch(text)
+	if parts == nil {
+		return 0, "must be an amount such as 0.045, with at most six decimals"
 	}
-	if problem := sms.CheckURL(text); problem != "" {
-		s.mistake(n, path, "%s", problem)
-	} else if strings.ContainsAny(text, "?#{}") {
-		s.mistake(n, path, "must end with the host or a path")
+	units, _ := strconv.ParseInt(parts[1], 10, 64)
+	rest, _ := strconv.ParseInt((parts[2] + "000000")[:6], 10, 64)
+	return units*micros + rest, ""
+}
+
+// amountText is an amount as parseAmount reads it.
+func amountText(v int64) string {
+	text := strconv.FormatInt(v/micros, 10)
+	if rest := v % micros; rest > 0 {
+		text += strings.TrimRight("."+strconv.FormatInt(micros+rest, 10)[1:], "0")
 	}
+	return text
 }

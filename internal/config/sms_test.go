@@ -61,11 +61,11 @@ func TestSMS(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := c.SMS
-	if !slices.Equal(s.Countries, []string{"001", "DE", "NO", "US"}) || !s.RefuseVoIP || s.Segments != 2 || s.Origin != "shop.example" ||
+	if !slices.Equal(s.Countries, []string{"001", "DE", "NO", "US"}) || s.VoIP != "refuse" || s.Segments != 2 || s.Origin != "shop.example" ||
 		s.PublicURL != "https://codes.shop.example/x" || s.Sender != "The Shop" || s.Senders["US"] != "+15005550006" || len(s.Carriers) != 4 {
 		t.Errorf("%+v", s)
 	}
-	if p := s.Carriers[0]; p.Prices["US"] != 45_000 || *p.DefaultPrice != 1_000_000 || s.Carriers[3].Prices["DE"] != 999_999_999_999_999 || s.Carriers[3].Prices["US"] != 1 ||
+	if p := s.Carriers[0]; p.Prices["US"] != 45_000 || p.Prices["default"] != 1_000_000 || s.Carriers[3].Prices["DE"] != 999_999_999_999_999 || s.Carriers[3].Prices["US"] != 1 ||
 		!slices.Equal(s.Spend, []SpendCap{{"day", quota.Global, quota.Day, 50_000_000}, {"each", quota.App, quota.Month, 300_500_000}}) {
 		t.Errorf("%+v, %v", p, s.Spend)
 	}

@@ -2,13 +2,20 @@ package config
 
 import (
 	"crypto/sha256"
+	"fmt"
 	"net"
 	"slices"
 	"strings"
+
+	"sendcode/internal/recipient"
 )
 
 // checkTogether looks at what only is wrong beside something else.
-func (c *Config) checkTogether(from map[string]setting, s *sections, errs *Errors) {
+func (c *Config) checkTogether(from map[string]setting, root *place) {
+	errs, page := root.errs, &place{}
+	if at := root.items["page"]; at != nil {
+		page = at[0]
+	}
 	if c.AdminPassword.IsSet() && c.AdminPasswordHash.IsSet() {
 		errs.add(from[keyAdminPasswordHash].where, "is given beside the password itself; keep one")
 	}
@@ -18,17 +25,20 @@ func (c *Config) checkTogether(from map[string]setting, s *sections, errs *Error
 	if c.indexKeyOnRing() {
 		errs.add(from[keyIndexKey].where, "is one of the keys of %s; it needs a key of its own", from[keySecretKeys].where)
 	}
-	if c.APIKey.IsSet() && hasHash(c.Apps, sha256.Sum256([]byte(c.APIKey.Reveal()))) {
+	sum := sha256.Sum256([]byte(c.APIKey.Reveal()))
+	same := func(k Key) bool { return k.SHA256 == sum }
+	if c.APIKey.IsSet() && slices.ContainsFunc(c.Apps, func(a App) bool { return slices.ContainsFunc(a.Keys, same) }) {
 		errs.add(from[keyAPIKey].where, "is also among the keys of the file")
 	}
 	if checkAddr(c.Addr) != "" || c.AdminAddr != "" && checkAddr(c.AdminAddr) != "" {
 		return // who can reach it is not known
 	}
-	if s.pageSMSAt != "" && !c.SMSOn() {
-		errs.add(s.pageSMSAt, "sms needs a carrier: without one, and without the dev mailbox, text messages go nowhere")
+	if i := slices.Index(c.Page.Channels, recipient.SMS); i >= 0 && !c.SMSOn() {
+		at, path := page.given["channels"].Content[i], fmt.Sprintf("page.channels[%d]", i)
+		root.mistake(at, path, "sms needs a carrier: without one, and without the dev mailbox, text messages go nowhere")
 	}
 	if c.Loopback() {
-		if !s.pageGiven {
+		if page.given["app"] == nil {
 			c.Page.App = DefaultApp
 		}
 		return

@@ -1,35 +1,24 @@
 package config
 
 import (
+	"reflect"
 	"regexp"
 	"strings"
 )
 
 const prefix = "SENDCODE_"
 
-// The settings that are one value each. In the file they have the same names in lower case.
+// The settings that are named outside of Config.
 const (
 	keyAddr              = "addr"
 	keyAdminAddr         = "admin_addr"
-	keyDataDir           = "data_dir"
-	keyDatabaseURL       = "database_url"
-	keyDatabaseRole      = "database_role"
-	keyRedisURL          = "redis_url"
 	keySMTPURL           = "smtp_url"
-	keyMailFrom          = "mail_from"
-	keyDKIMSelector      = "dkim_selector"
-	keyLogLevel          = "log_level"
 	keySecretKeys        = "secret_keys"
 	keyIndexKey          = "index_key"
 	keyAPIKey            = "api_key"
 	keyAdminPassword     = "admin_password"
 	keyAdminPasswordHash = "admin_password_hash"
-	keyAdminToken        = "admin_token"
-	keyMetricsToken      = "metrics_token"
-	keyAdminTokenRole    = "admin_token_role"
-	keyOIDCSecret        = "oidc_client_secret"
 	keyWebhookSecrets    = "webhook_secrets"
-	keyTrustedProxies    = "trusted_proxies"
 	keyConfig            = "config"
 )
 
@@ -37,35 +26,36 @@ const (
 type variable struct {
 	key      string
 	initial  string // what holds when nobody gives it
-	fromFile bool   // SENDCODE_…_FILE may name a file that holds it (OPS-7)
+	fromFile bool   // SENDCODE_…_FILE may name a file that holds it
 	inFile   bool   // the YAML file may give it: no secrets, so that the file can be shared
 	list     bool   // a list in the file, values by commas in the environment
-	meaning  string // of an empty value, for people
+	index    []int  // of its field in Config
+	tag      reflect.StructTag
 }
 
-var variables = []variable{
-	{key: keyAddr, initial: "127.0.0.1:8080", inFile: true},
-	{key: keyAdminAddr, inFile: true, meaning: "/admin and /metrics are on addr"},
-	{key: keyDataDir, initial: "./data", inFile: true},
-	{key: keyDatabaseURL, fromFile: true, inFile: true, meaning: "SQLite in data_dir"},
-	{key: keyDatabaseRole, inFile: true, meaning: "the role that database_url logs in as"},
-	{key: keyRedisURL, fromFile: true, inFile: true, meaning: "rules are counted in process"},
-	{key: keySMTPURL, fromFile: true, inFile: true, meaning: "the dev mailbox"},
-	{key: keyMailFrom, initial: "sendcode <no-reply@localhost>", inFile: true},
-	{key: keyDKIMSelector, inFile: true, meaning: "sendcode doctor does not look at DKIM"},
-	{key: keyLogLevel, initial: "info", inFile: true},
-	{key: keySecretKeys, fromFile: true},
-	{key: keyIndexKey, fromFile: true},
-	{key: keyAPIKey, fromFile: true},
-	{key: keyAdminPassword, fromFile: true},
-	{key: keyAdminPasswordHash, fromFile: true},
-	{key: keyAdminToken, fromFile: true},
-	{key: keyMetricsToken, fromFile: true},
-	{key: keyAdminTokenRole},
-	{key: keyOIDCSecret, fromFile: true},
-	{key: keyWebhookSecrets, fromFile: true},
-	{key: keyTrustedProxies, inFile: true, list: true},
-	{key: keyConfig},
+// in is the variable's field.
+func (v variable) in(c *Config) reflect.Value { return reflect.ValueOf(c).Elem().FieldByIndex(v.index) }
+
+var variables = variablesOf(reflect.TypeFor[Config](), nil)
+
+// variablesOf reads the tags env of a struct and those in it. One in it is not the file's under the same name.
+func variablesOf(t reflect.Type, index []int) (all []variable) {
+	for i := range t.NumField() {
+		f, at := t.Field(i), append(index[:len(index):len(index)], i)
+		name, _, _ := strings.Cut(f.Tag.Get("yaml"), ",")
+		env, key, _ := strings.Cut(f.Tag.Get("env"), " ")
+		switch {
+		case env != "":
+			v := variable{key: key, fromFile: env == "file", list: env == "list", index: at, tag: f.Tag}
+			if key == "" {
+				v.key, v.initial, v.inFile = name, f.Tag.Get("default"), f.Type != reflect.TypeFor[Secret]()
+			}
+			all = append(all, v)
+		case f.Type.Kind() == reflect.Struct && !leaf(f.Type):
+			all = append(all, variablesOf(f.Type, at)...)
+		}
+	}
+	return all
 }
 
 // envName is how the environment spells a setting.

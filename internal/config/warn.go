@@ -27,15 +27,18 @@ func (c *Config) warn(now time.Time) {
 	add(shared && !(c.SecretKeys.IsSet() && c.IndexKey.IsSet()), "SENDCODE_SECRET_KEYS and SENDCODE_INDEX_KEY are not both set: the "+
 		"generated ones belong to this data directory. A second replica with another directory could not check the "+
 		"codes of this one, and would count its recipients apart.")
-	add(!c.Loopback() && !c.AdminEnabled(), "Neither SENDCODE_ADMIN_PASSWORD nor SENDCODE_ADMIN_PASSWORD_HASH nor admin.oidc is set: /admin is off.")
+	add(!c.Loopback() && !c.AdminEnabled(),
+		"Neither SENDCODE_ADMIN_PASSWORD nor SENDCODE_ADMIN_PASSWORD_HASH nor admin.oidc is set: /admin is off.")
 	add(c.PublicConsole() && (c.AdminEnabled() || c.AdminToken.IsSet()), "/admin is on %s, with the API, for other machines to reach: set "+
 		"SENDCODE_ADMIN_ADDR to an address of its own, such as 127.0.0.1:8081.", c.Addr)
 	add(c.PublicConsole() && !c.MetricsToken.IsSet(), "/metrics is off, because other machines can reach %s: set SENDCODE_METRICS_TOKEN, "+
 		"or SENDCODE_ADMIN_ADDR to an address of its own.", c.Addr)
 	add(c.OIDCSecret.IsSet() && !c.Admin.OIDC.IsSet(), "SENDCODE_OIDC_CLIENT_SECRET is of no use without admin.oidc.")
-	add(c.SMTPURL != "" && c.MailDomain() == "localhost", "SENDCODE_MAIL_FROM is an address at localhost: other mail servers will not accept it.")
+	add(c.SMTPURL != "" && c.MailDomain() == "localhost",
+		"SENDCODE_MAIL_FROM is an address at localhost: other mail servers will not accept it.")
 	add(c.plainMail(), "SENDCODE_SMTP_URL allows mail without TLS to another machine: codes can be read on the way.")
-	add(len(c.APIKey.Reveal()) > 0 && len(c.APIKey.Reveal()) < minAPIKey, "SENDCODE_API_KEY is short: it will be refused once the address is not loopback.")
+	add(len(c.APIKey.Reveal()) > 0 && len(c.APIKey.Reveal()) < minAPIKey,
+		"SENDCODE_API_KEY is short: it will be refused once the address is not loopback.")
 	for _, name := range sortedKeys(c.Policies) {
 		add(name != defaultName && len(c.PurposesOf(name)) == 0, "No purpose uses the policy %s.", name)
 	}
@@ -46,7 +49,8 @@ func (c *Config) warn(now time.Time) {
 		c.warnOfNetworks(add)
 	}
 	for i, t := range c.TestRecipients {
-		add(now.Before(t.Expires), "Test recipient %d (%s) is let in with a code that is known, until %s.", i+1, t.To.Masked(), t.Expires.Format(time.RFC3339))
+		add(now.Before(t.Expires),
+			"Test recipient %d (%s) is let in with a code that is known, until %s.", i+1, t.To.Masked(), t.Expires.Format(time.RFC3339))
 		add(!now.Before(t.Expires), "Test recipient %d (%s) has expired: it is a recipient like any other.", i+1, t.To.Masked())
 	}
 }
@@ -60,11 +64,13 @@ func (c *Config) warnOfApps(now time.Time, add func(when bool, format string, ar
 		add(public && len(a.Origins) == 0, "The app %s has a public key but no origins: no browser can use it.", a.Name)
 		for _, k := range a.Keys {
 			add(!k.Expires.IsZero() && !now.Before(k.Expires), "The key %s of the app %s has expired.", k.ID, a.Name)
-			add(now.Before(k.Expires) && k.Expires.Sub(now) < soon, "The key %s of the app %s expires at %s.", k.ID, a.Name, k.Expires.Format(time.RFC3339))
+			add(now.Before(k.Expires) && k.Expires.Sub(now) < soon,
+				"The key %s of the app %s expires at %s.", k.ID, a.Name, k.Expires.Format(time.RFC3339))
 		}
 		for _, o := range a.Origins {
 			u, err := url.Parse(o)
-			add(err == nil && u.Scheme == "http" && !isLoopbackHost(u.Hostname()), "The origin %s of the app %s is not https: codes can be read on the way.", o, a.Name)
+			add(err == nil && u.Scheme == "http" && !isLoopbackHost(u.Hostname()),
+				"The origin %s of the app %s is not https: codes can be read on the way.", o, a.Name)
 		}
 	}
 }
@@ -87,7 +93,8 @@ func (c *Config) warnOfSpellings(add func(when bool, format string, args ...any)
 		return
 	}
 	for _, name := range sortedKeys(c.Policies) {
-		add(len(c.PurposesOf(name)) > 0 && most(c.Policies[name].Rules, c.Spellings.Window) > c.Spellings.Limit, "The policy %s lets one address have more codes "+
+		add(len(c.PurposesOf(name)) > 0 && most(c.Policies[name].Rules, c.Spellings.Window) > c.Spellings.Limit,
+			"The policy %s lets one address have more codes "+
 			"within %s than spellings (%d) lets browsers ask for, so that refuses them first.", name, short(c.Spellings.Window), c.Spellings.Limit)
 	}
 }

@@ -6,15 +6,16 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-
-	"go.yaml.in/yaml/v3"
 )
 
 // Webhook is where an app hears of its events.
 type Webhook struct {
-	URL     string   // empty: nowhere
-	Events  []string // those that it wants, in the order of WebhookEvents
-	Secrets []Secret // of SENDCODE_WEBHOOK_SECRETS; one, or two while they are exchanged
+	// Where events are posted to. Signed with the app's secret of `SENDCODE_WEBHOOK_SECRETS`. [What arrives, and how to check
+	// it](webhooks.md).
+	URL string `yaml:"url,omitempty" check:"webhook_url" mask:"url"`
+	// Of `send.sent`, `send.failed`, `send.unknown`, `verification.approved` those that it wants; without it all.
+	Events  []string `yaml:"events,omitempty" check:"event" unique:"yes"`
+	Secrets []Secret `yaml:"-"` // of SENDCODE_WEBHOOK_SECRETS; one, or two while they are exchanged
 }
 
 // WebhookEvents are all events that an app can be told of.
@@ -44,111 +45,82 @@ func WebhookKey(s Secret) []byte {
 	return key
 }
 
-// webhook reads {url, events}.
-func (s *sections) webhook(a *App, n *yaml.Node, path string) {
-	given := false
-	s.fields(n, path, map[string]func(*yaml.Node, string){
-		"url":    func(v *yaml.Node, path string) { given = true; s.webhookURL(a, v, path) },
-		"events": func(v *yaml.Node, path string) { s.webhookEvents(a, v, path) },
-	})
-	if n.Kind == yaml.MappingNode && len(n.Content) > 0 && !given {
-		s.mistake(n, path, "url is missing")
+// Webhooks are what all webhooks have in common.
+type Webhooks struct {
+	// Networks that webhooks may call although they are not on the public internet; there without TLS as well.
+	Allow []netip.Prefix `yaml:"allow" check:"callee"`
+}
+
+func (w *Webhook) check(p *place) {
+	if p.given["url"] == nil && len(p.given) > 0 {
+		p.complain("", "url is missing")
 	}
-	if a.Webhook.URL != "" && len(a.Webhook.Events) == 0 {
-		a.Webhook.Events = slices.Clone(WebhookEvents)
+	if n := p.given["events"]; n != nil && len(n.Content) == 0 {
+		p.complain("events", "names no event; leave it out for all of them, or leave webhook out")
+	}
+	order := func(a, b string) int { return slices.Index(WebhookEvents, a) - slices.Index(WebhookEvents, b) }
+	if slices.SortFunc(w.Events, order); w.URL != "" && len(w.Events) == 0 {
+		w.Events = slices.Clone(WebhookEvents)
 	}
 }
 
-// webhookURL never repeats the URL: people put tokens into them.
-func (s *sections) webhookURL(a *App, n *yaml.Node, path string) {
-	text, ok := s.text(n, path)
-	if !ok || text == "" {
-		return
-	}
+// checkWebhookURL never repeats the URL: people put tokens into them.
+func checkWebhookURL(text string) string {
 	p, problem := checkURL(text)
 	u, err := url.Parse(text)
 	switch {
+	case text == "":
+		return ""
 	case problem != "":
-		s.mistake(n, path, "%s", problem)
+		return problem
 	case err != nil || u.Hostname() == "" || p.scheme != "https" && p.scheme != "http":
-		s.mistake(n, path, "must be a URL such as https://shop.example/hooks")
+		return "must be a URL such as https://shop.example/hooks"
 	case p.userinfo != "":
-		s.mistake(n, path, "must not hold a user or a password: requests are signed instead")
-	default:
-		a.Webhook.URL = text
-		s.hookAt = append(s.hookAt, hookPlace{a, s.where(n, path)})
+		return "must not hold a user or a password: requests are signed instead"
 	}
+	return ""
 }
 
-func (s *sections) webhookEvents(a *App, n *yaml.Node, path string) {
-	var wanted []string
-	s.items(n, path, func(v *yaml.Node, path string) {
-		switch text, ok := s.text(v, path); {
-		case !ok:
-		case !slices.Contains(WebhookEvents, text):
-			s.mistake(v, path, "there is no such event%s", didYouMean(text, WebhookEvents))
-		case slices.Contains(wanted, text):
-			s.mistake(v, path, "is there twice")
-		default:
-			wanted = append(wanted, text)
-		}
-	})
-	if n.Kind == yaml.SequenceNode && len(n.Content) == 0 {
-		s.mistake(n, path, "names no event; leave it out for all of them, or leave webhook out")
+func checkEvent(text string) string {
+	if !slices.Contains(WebhookEvents, text) {
+		return "there is no such event" + didYouMean(text, WebhookEvents)
 	}
-	for _, event := range WebhookEvents {
-		if slices.Contains(wanted, event) {
-			a.Webhook.Events = append(a.Webhook.Events, event)
-		}
-	}
-}
-
-// hookPlace is an app, which may not have its name yet, with the place of its webhook in the file.
-type hookPlace struct {
-	app   *App
-	where string
-}
-
-// webhooks reads {allow: [networks]}.
-func (s *sections) webhooks(n *yaml.Node, path string) {
-	s.fields(n, path, map[string]func(*yaml.Node, string){
-		"allow": func(v *yaml.Node, path string) {
-			s.networks(v, path, "would let events go to every machine that this one can reach; name networks", func(p netip.Prefix) {
-				s.config.WebhooksAllow = append(s.config.WebhooksAllow, p)
-			})
-		},
-	})
+	return ""
 }
 
 // completeWebhooks looks at webhooks and their secrets together.
-func (s *sections) completeWebhooks(from map[string]setting) {
-	given := from[keyWebhookSecrets]
+func (d *decoder) completeWebhooks(from map[string]setting) {
+	c, given := d.config, from[keyWebhookSecrets]
 	wrong := given.value != "" && checkWebhookSecrets(given.value) != ""
 	if given.value != "" && !wrong {
-		s.shareSecrets(given)
+		d.shareSecrets(given)
 	}
-	for _, h := range s.hookAt {
-		a, _ := s.config.App(h.app.Name)
-		if len(a.Webhook.Secrets) == 0 && !wrong {
-			s.errs.add(h.where, "needs a secret: give SENDCODE_WEBHOOK_SECRETS=%s:whsec_…; make one with `sendcode key --kind webhook`", plain(h.app.Name))
+	for _, a := range c.Apps {
+		at := d.hooks[a.Name]
+		if a.Webhook.URL == "" || at == nil || at.faulty["url"] {
+			continue
 		}
-		if strings.HasPrefix(h.app.Webhook.URL, "http://") && len(s.config.WebhooksAllow) == 0 {
-			s.errs.add(h.where, "must begin with https://; http is for networks that webhooks.allow names")
+		if len(a.Webhook.Secrets) == 0 && !wrong {
+			at.complain("url", "needs a secret: give SENDCODE_WEBHOOK_SECRETS=%s:whsec_…; make one with `sendcode key --kind webhook`",
+				plain(a.Name))
+		}
+		if strings.HasPrefix(a.Webhook.URL, "http://") && len(c.Webhooks.Allow) == 0 {
+			at.complain("url", "must begin with https://; http is for networks that webhooks.allow names")
 		}
 	}
 }
 
 // shareSecrets gives each app its secrets. Their values are never repeated.
-func (s *sections) shareSecrets(from setting) {
-	all := splitSecrets(from.value)
+func (d *decoder) shareSecrets(from setting) {
+	all, apps := splitSecrets(from.value), d.config.Apps
 	for _, app := range sortedKeys(all) {
-		i := slices.IndexFunc(s.config.Apps, func(a App) bool { return a.Name == app })
+		i := slices.IndexFunc(apps, func(a App) bool { return a.Name == app })
 		if i < 0 {
-			s.errs.add(from.where, "there is no app %s", plain(app))
+			d.errs.add(from.where, "there is no app %s", plain(app))
 			continue
 		}
 		for _, secret := range all[app] {
-			s.config.Apps[i].Webhook.Secrets = append(s.config.Apps[i].Webhook.Secrets, NewSecret(secret))
+			apps[i].Webhook.Secrets = append(apps[i].Webhook.Secrets, NewSecret(secret))
 		}
 	}
 }
@@ -190,16 +162,4 @@ func checkWebhookSecrets(value string) string {
 		}
 	}
 	return ""
-}
-
-// webhookNode shows where events go; secrets are counted elsewhere.
-func webhookNode(w Webhook) *yaml.Node {
-	if w.URL == "" {
-		return flow(mapping())
-	}
-	events := sequence()
-	for _, e := range w.Events {
-		events.Content = append(events.Content, text(e))
-	}
-	return flow(mapping("url", text(maskURL(w.URL)), "events", events))
 }

@@ -40,8 +40,8 @@ func TestWebhooks(t *testing.T) {
 	if !slices.Equal(gift.Webhook.Events, WebhookEvents) || len(gift.Webhook.Secrets) != 1 || !reflect.DeepEqual(plain.Webhook, Webhook{}) {
 		t.Errorf("%+v %+v", gift.Webhook, plain.Webhook)
 	}
-	if fmt.Sprint(c.WebhooksAllow) != "[10.1.0.0/16 fd12::1/128]" {
-		t.Errorf("%v", c.WebhooksAllow)
+	if fmt.Sprint(c.Webhooks.Allow) != "[10.1.0.0/16 fd12::1/128]" {
+		t.Errorf("%v", c.Webhooks.Allow)
 	}
 	printed := prints(c)
 	for _, secret := range []string{hookOne, hookTwo, hookThree} {

@@ -25,6 +25,15 @@ func ParsePath(text string) (Path, error) {
 // String is what ParsePath reads.
 func (p Path) String() string { return strings.Join(p, ".") }
 
+// UnmarshalText is ParsePath.
+func (p *Path) UnmarshalText(text []byte) (err error) {
+	*p, err = ParsePath(string(text))
+	return err
+}
+
+// MarshalText is String.
+func (p Path) MarshalText() ([]byte, error) { return []byte(p.String()), nil }
+
 // find follows the path; nil where it leads nowhere.
 func (p Path) find(value any) any {
 	for _, step := range p {

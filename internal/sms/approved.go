@@ -37,7 +37,8 @@ func (a Approved) Find(purpose, language string) string {
 // Check wants templates of the purpose "default".
 func (a Approved) Check(wrong map[string]error) {
 	if len(a[defaultPurpose]) == 0 {
-		wrong["templates"] = errors.New("must have the purpose default, with a template for each language, as in default: {zh-Hans: SMS_100000001}")
+		wrong["templates"] = errors.New("must have the purpose default, with a template for each language, " +
+			"as in default: {zh-Hans: SMS_100000001}")
 	}
 }
 

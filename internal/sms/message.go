@@ -81,6 +81,29 @@ type Settings interface {
 	Open(s Setup) Carrier
 }
 
+// OnOff is a switch, on or off.
+type OnOff bool
+
+// UnmarshalText reads it.
+func (o *OnOff) UnmarshalText(text []byte) error {
+	if *o = string(text) == "on"; string(text) != "on" && string(text) != "off" {
+		return ErrOnOff
+	}
+	return nil
+}
+
+// MarshalText writes it.
+func (o OnOff) MarshalText() ([]byte, error) {
+	if o {
+		return []byte("on"), nil
+	}
+	return []byte("off"), nil
+}
+
+// ErrOnOff is of a switch that is neither.
+const ErrOnOff = Problem("must be on or off; of a carrier of type http off, or how it is asked: " +
+	"{url: …, status: $.status, delivered: […]}")
+
 // The stages of one delivery, in order.
 const (
 	StageMessage = "message" // making the request

@@ -2,7 +2,6 @@
 package aliyun
 
 import (
-	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -22,17 +21,18 @@ import (
 // Config is an account with Alibaba Cloud SMS, interface Dysmsapi 2017-05-25
 // (help.aliyun.com/zh/sms/developer-reference/api-dysmsapi-2017-05-25-sendsms).
 type Config struct {
-	// KeyID is the access key's ID.
-	KeyID string
-	// Sign is the approved signature, which stands before the text.
-	Sign      string
-	Templates sms.Approved
-	// Params are what the templates take: code and minutes.
-	Params []string
-	// Endpoint is https://dysmsapi.aliyuncs.com; another one is for tests and regions.
-	Endpoint string
-	// Poll has it asked what became of messages.
-	Poll bool
+	// The access key's ID; the secret is that key's.
+	KeyID string `yaml:"key_id,omitempty"`
+	// The approved signature, which stands before the text.
+	Sign string `yaml:"sign,omitempty"`
+	// IDs of approved templates by purpose and language; `default` serves every purpose without its own.
+	Templates sms.Approved `yaml:"templates"`
+	// What the templates take: `code` and `minutes`.
+	Params []string `yaml:"params" default:"[code, minutes]" style:"flow"`
+	// Another one is for tests and regions.
+	Endpoint string `yaml:"endpoint" default:"https://dysmsapi.aliyuncs.com"`
+	// `off`: the carrier is not asked what became of messages.
+	Poll sms.OnOff `yaml:"poll" default:"on"`
 }
 
 type carrier struct {
@@ -63,14 +63,13 @@ func (c Config) Check() map[string]error {
 func (c Config) NeedsSecret() bool { return true }
 
 // Polled implements Settings.
-func (c Config) Polled() bool { return c.Poll }
+func (c Config) Polled() bool { return bool(c.Poll) }
+
+// ReceiptsByAccount says that the address for receipts is entered in the console of the account, once for all messages.
+func (c Config) ReceiptsByAccount() bool { return true }
 
 // Open implements Settings.
 func (c Config) Open(s sms.Setup) sms.Carrier {
-	c.Endpoint = cmp.Or(c.Endpoint, "https://dysmsapi.aliyuncs.com")
-	if len(c.Params) == 0 {
-		c.Params = sms.DefaultParams
-	}
 	return &carrier{c, s, sms.Host(c.Endpoint), sms.NewClient(s.Timeout)}
 }
 

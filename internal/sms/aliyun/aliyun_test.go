@@ -74,7 +74,7 @@ func aliyunRig() smstest.Rig {
 		Taken: smstest.Reply(200, `{"Code":"OK","Message":"OK","BizId":"900619746936498440^0","RequestId":"F655A8D5"}`),
 		Make: func(t *testing.T, endpoint string) sms.Carrier {
 			return Config{
-				KeyID: "LTAI5tExample", Sign: "商店", Endpoint: endpoint,
+				KeyID: "LTAI5tExample", Sign: "商店", Params: sms.DefaultParams, Endpoint: endpoint,
 				Templates: sms.Approved{"default": {"zh-Hans": "SMS_1", "en": "SMS_2"}, "login": {"zh-Hans": "SMS_3"}},
 			}.Open(sms.Setup{Name: "aliyun", Secret: smstest.Private, Now: func() time.Time { return smstest.SignedAt }})
 		},

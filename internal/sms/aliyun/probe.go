@@ -27,7 +27,8 @@ func (c *carrier) Probe(ctx context.Context) (string, error) {
 		switch err := json.Unmarshal(a.Body, &said); {
 		case err != nil || said.Code == "":
 			return "", sms.ErrUndocumented
-		case strings.HasPrefix(said.Code, "SignatureDoesNotMatch"), strings.HasPrefix(said.Code, "IncompleteSignature"), strings.HasPrefix(said.Code, "InvalidAccessKeyId"):
+		case strings.HasPrefix(said.Code, "SignatureDoesNotMatch"), strings.HasPrefix(said.Code, "IncompleteSignature"),
+			strings.HasPrefix(said.Code, "InvalidAccessKeyId"):
 			return "", sms.ErrLogin
 		case said.Code != "OK":
 			return "", fmt.Errorf("template %s: %w: %s", id, sms.ErrUnknownTemplate, sms.SafeCode(said.Code))

@@ -12,9 +12,26 @@ import (
 
 // Poll describes how a carrier is asked what became of a message.
 type Poll struct {
-	// URL is fetched by GET, with the headers and the login of the description; {message} is the carrier's ID.
-	URL string
-	ReceiptWords
+	Off bool `yaml:"-"`
+	// Fetched by GET with `headers` and `user`; `{message}` is the carrier's ID (from `answer.id`).
+	URL          string `yaml:"url,omitempty"`
+	ReceiptWords `yaml:",inline"`
+}
+
+// UnmarshalText reads off.
+func (p *Poll) UnmarshalText(text []byte) error {
+	if p.Off = string(text) == "off"; !p.Off {
+		return sms.ErrOnOff
+	}
+	return nil
+}
+
+// MarshalText writes off, or nothing.
+func (p Poll) MarshalText() ([]byte, error) {
+	if p.Off {
+		return []byte("off"), nil
+	}
+	return nil, nil
 }
 
 func (p Poll) set() bool { return p.URL != "" || p.ReceiptWords.set() }

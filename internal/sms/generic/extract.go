@@ -38,6 +38,15 @@ func ParseExtract(text string) (Extract, error) {
 // String gives it as it was read.
 func (e Extract) String() string { return e.text }
 
+// UnmarshalText is ParseExtract.
+func (e *Extract) UnmarshalText(text []byte) (err error) {
+	*e, err = ParseExtract(string(text))
+	return err
+}
+
+// MarshalText is String.
+func (e Extract) MarshalText() ([]byte, error) { return []byte(e.text), nil }
+
 func (e Extract) set() bool { return e.path != nil || e.pattern != nil }
 
 // from finds the value; false when it is not there.

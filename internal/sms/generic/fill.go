@@ -90,7 +90,9 @@ var contentTypes = map[Format]string{
 // checkBody looks whether the worst text still makes a body of the format.
 func checkBody(template string, format Format) error {
 	nasty := "\"\\\n&=%+{text}é😀"
-	filled := values(sms.Message{ID: nasty, To: nasty, Sender: nasty, Text: nasty, Code: nasty, Callback: nasty, Purpose: nasty, Language: nasty, Country: nasty}, nasty)
+	filled := values(sms.Message{
+		ID: nasty, To: nasty, Sender: nasty, Text: nasty, Code: nasty, Callback: nasty, Purpose: nasty, Language: nasty, Country: nasty,
+	}, nasty)
 	switch format {
 	case FormatJSON:
 		if !json.Valid([]byte(fillIn(template, filled, forJSON))) {

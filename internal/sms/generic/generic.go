@@ -19,36 +19,41 @@ import (
 // Config describes a carrier's HTTP interface. Placeholders in braces, such as {to} and {text}, may stand in URL, headers
 // and body, and are escaped for where they stand; {secret} is the carrier's secret.
 type Config struct {
-	// Method is POST, GET or PUT.
-	Method string
-	URL    string
-	Header map[string]string
-	// User logs in with the secret as the password (RFC 7617); empty: it does not.
-	User   string
-	Format Format
-	Body   string
-	Answer Answer
-	// Receipt says how receipts are read; zero: there are none.
-	Receipt ReceiptWords
-	// Poll says how the carrier is asked for them; zero: it is not.
-	Poll Poll
+	// `POST`, `GET` or `PUT`.
+	Method string `yaml:"method" default:"POST"`
+	// https, or http to a loopback address. Redirects are not followed.
+	URL string `yaml:"url,omitempty"`
+	// Logs in (HTTP Basic) with the secret as password.
+	User string `yaml:"user,omitempty"`
+	// What each request carries beside that.
+	Header map[string]string `yaml:"headers,omitempty"`
+	// How the body is written: `json` or `form`.
+	Format Format `yaml:"format,omitempty"`
+	// The body.
+	Body string `yaml:"body,omitempty"`
+	// How the carrier's answer is read.
+	Answer Answer `yaml:"answer,omitempty"`
+	// How the carrier is asked what became of a message; `off`: it is not.
+	Poll Poll `yaml:"poll,omitempty" style:"flow"`
+	// How receipts are read.
+	Receipt ReceiptWords `yaml:"receipt,omitempty" style:"flow"`
 }
 
 // Answer says how a carrier's answer is read. What it says is looked for in this order: the carrier's code in Codes, its
 // code in Accepted, Match, the status.
 type Answer struct {
-	// ID is where the carrier's identifier of the message stands.
-	ID Extract
-	// Code is where its code stands.
-	Code Extract
-	// Accepted are the codes of an accepted message; none: every 2xx is one, unless Match says otherwise.
-	Accepted []string
-	// Match is what the body of a 2xx must hold to be an acceptance; nil: nothing.
-	Match *regexp.Regexp
-	// Codes say what other codes mean, in the words of ParseVerdict.
-	Codes map[string]string
-	// Statuses say it of HTTP statuses, "404", where no code does.
-	Statuses map[string]string
+	// Where the carrier's identifier of the message stands: a path such as `$.messages.0.id`, or a regular expression with a group.
+	ID Extract `yaml:"id,omitempty"`
+	// Where its code stands.
+	Code Extract `yaml:"code,omitempty"`
+	// The codes of acceptance; without it every 2xx is one.
+	Accepted []string `yaml:"accepted,omitempty" style:"flow"`
+	// A regular expression that the body of a 2xx must match to be an acceptance.
+	Match *regexp.Regexp `yaml:"match,omitempty" wrong:"is no regular expression"`
+	// What other codes mean: `rejected`, `temporary`, `unknown`, `opted_out`, or a limit for the recipient such as `limit 60s`.
+	Codes map[string]string `yaml:"codes,omitempty" style:"flow"`
+	// The same of HTTP statuses, `"404"`, where no code says it.
+	Statuses map[string]string `yaml:"statuses,omitempty" style:"flow"`
 }
 
 type carrier struct {
@@ -59,12 +64,7 @@ type carrier struct {
 	statuses map[string]sms.Verdict
 }
 
-// ParseVerdict reads rejected, temporary, unknown, opted_out, or "limit 60s".
-func ParseVerdict(text string) (err error) {
-	_, err = parseVerdict(text)
-	return err
-}
-
+// parseVerdict reads rejected, temporary, unknown, opted_out, or "limit 60s".
 func parseVerdict(text string) (sms.Verdict, error) {
 	if wait, isLimit := strings.CutPrefix(text, "limit "); isLimit {
 		hold, err := time.ParseDuration(strings.TrimSpace(wait))
@@ -179,7 +179,7 @@ func (a Answer) check(note func(string, error)) {
 }
 
 // Polled implements Settings.
-func (g Config) Polled() bool { return g.Poll.set() }
+func (g Config) Polled() bool { return g.Poll.set() && !g.Poll.Off }
 
 // NeedsCallback reports whether requests hold the address for receipts.
 func (g Config) NeedsCallback() bool { return strings.Contains(g.URL+g.Body, "{callback}") }
@@ -226,7 +226,8 @@ func (g *carrier) request(m sms.Message) sms.Request {
 	if kind := contentTypes[g.Format]; kind != "" {
 		header.Set("Content-Type", kind)
 	}
-	return sms.Request{Method: g.Method, URL: fillIn(g.URL, filled, sms.EscapeURL), Header: header, Body: []byte(fillIn(g.Body, filled, escape))}
+	body := []byte(fillIn(g.Body, filled, escape))
+	return sms.Request{Method: g.Method, URL: fillIn(g.URL, filled, sms.EscapeURL), Header: header, Body: body}
 }
 
 // read sorts an answer.

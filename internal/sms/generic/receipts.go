@@ -11,9 +11,12 @@ import (
 
 // ReceiptWords say how the receipts of a described carrier are read.
 type ReceiptWords struct {
-	// Status names the parameter of query or form that holds the status, or is a path such as $.status through a JSON body.
-	Status                 string
-	Delivered, Undelivered []string
+	// The parameter of query or form that holds the status, or a path such as `$.status` through a JSON body.
+	Status string `yaml:"status,omitempty"`
+	// The words that it has when a message was delivered.
+	Delivered []string `yaml:"delivered,omitempty"`
+	// The words that it has when a message was not.
+	Undelivered []string `yaml:"undelivered,omitempty"`
 }
 
 func (w ReceiptWords) set() bool { return w.Status != "" }

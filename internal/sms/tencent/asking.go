@@ -16,7 +16,8 @@ func (c *carrier) ReportsByID() bool { return true }
 // not PullSmsSendStatus, which hands each status out once, to whoever of the account asks first, and has to be applied for.
 func (c *carrier) Ask(ctx context.Context, q sms.Inquiry) (sms.Report, bool, error) {
 	body, err := json.Marshal(map[string]any{
-		"BeginTime": q.At.Add(-tencentSlack).Unix(), "EndTime": c.Time().Unix(), "Offset": 0, "Limit": 100, "PhoneNumber": q.To, "SmsSdkAppId": c.App,
+		"BeginTime": q.At.Add(-tencentSlack).Unix(), "EndTime": c.Time().Unix(), "Offset": 0, "Limit": 100,
+		"PhoneNumber": q.To, "SmsSdkAppId": c.App,
 	})
 	if err != nil {
 		return sms.Report{}, false, &sms.Error{Class: delivery.Rejected, Stage: sms.StageMessage, Err: sms.ErrMessage}

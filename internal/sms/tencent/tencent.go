@@ -2,7 +2,6 @@
 package tencent
 
 import (
-	"cmp"
 	"context"
 	"encoding/hex"
 	"encoding/json"
@@ -19,21 +18,22 @@ import (
 
 // Config is an account with Tencent Cloud SMS, interface sms 2021-01-11 (cloud.tencent.com/document/product/382/55981).
 type Config struct {
-	// KeyID is the API key's secret ID; its secret key is the carrier's secret.
-	KeyID string
-	// App is the SDK app ID of the SMS application.
-	App string
-	// Sign is the approved signature; mainland China needs one.
-	Sign      string
-	Templates sms.Approved
-	// Params are what the templates take, in order: code, minutes.
-	Params []string
-	// Region is ap-guangzhou.
-	Region string
-	// Endpoint is https://sms.tencentcloudapi.com; another one is for tests and regions.
-	Endpoint string
-	// Poll has it asked what became of messages.
-	Poll bool
+	// The API key's secret ID; the secret is its secret key.
+	KeyID string `yaml:"key_id,omitempty"`
+	// The SDK app ID of the SMS application.
+	App string `yaml:"app,omitempty"`
+	// The approved signature; mainland China needs one.
+	Sign string `yaml:"sign,omitempty"`
+	// IDs of approved templates by purpose and language; `default` serves every purpose without its own.
+	Templates sms.Approved `yaml:"templates"`
+	// What the templates take, in their order: `code` and `minutes`.
+	Params []string `yaml:"params" default:"[code, minutes]" style:"flow"`
+	// Where the application is.
+	Region string `yaml:"region" default:"ap-guangzhou"`
+	// Another one is for tests and regions.
+	Endpoint string `yaml:"endpoint" default:"https://sms.tencentcloudapi.com"`
+	// `off`: the carrier is not asked what became of messages.
+	Poll sms.OnOff `yaml:"poll" default:"on"`
 }
 
 type carrier struct {
@@ -71,15 +71,13 @@ func (c Config) Check() map[string]error {
 func (c Config) NeedsSecret() bool { return true }
 
 // Polled implements Settings.
-func (c Config) Polled() bool { return c.Poll }
+func (c Config) Polled() bool { return bool(c.Poll) }
+
+// ReceiptsByAccount says that the address for receipts is entered in the console of the account, once for all messages.
+func (c Config) ReceiptsByAccount() bool { return true }
 
 // Open implements Settings.
 func (c Config) Open(s sms.Setup) sms.Carrier {
-	c.Endpoint = cmp.Or(c.Endpoint, "https://sms.tencentcloudapi.com")
-	c.Region = cmp.Or(c.Region, "ap-guangzhou")
-	if len(c.Params) == 0 {
-		c.Params = sms.DefaultParams
-	}
 	return &carrier{c, s, sms.Host(c.Endpoint), sms.NewClient(s.Timeout)}
 }
 

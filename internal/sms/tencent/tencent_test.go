@@ -74,7 +74,7 @@ func tencentRig() smstest.Rig {
 		Taken: smstest.Reply(200, `{"Response":{"SendStatusSet":[{"SerialNo":"5000:1045710669157053657849499619","PhoneNumber":"+8613812345678","Fee":1,"SessionContext":"x","Code":"Ok","Message":"send success","IsoCode":"CN"}],"RequestId":"a0aabda6"}}`),
 		Make: func(t *testing.T, endpoint string) sms.Carrier {
 			return Config{
-				KeyID: "AKIDexample", App: "1400006666", Sign: "商店", Endpoint: endpoint, Templates: sms.Approved{"default": {"zh-Hans": "1110"}},
+				KeyID: "AKIDexample", App: "1400006666", Sign: "商店", Params: sms.DefaultParams, Region: "ap-guangzhou", Endpoint: endpoint, Templates: sms.Approved{"default": {"zh-Hans": "1110"}},
 			}.Open(sms.Setup{Name: "tencent", Secret: smstest.Private, Now: func() time.Time { return smstest.SignedAt }})
 		},
 		Check: func(r *http.Request, body string) error {

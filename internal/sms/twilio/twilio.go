@@ -2,7 +2,6 @@
 package twilio
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -20,16 +19,16 @@ import (
 
 // Config is an account with Twilio Messaging (twilio.com/docs/messaging/api/message-resource).
 type Config struct {
-	// Account is its SID, AC and 32 hexadecimal digits.
-	Account string
-	// Key is an API key's SID, SK…, whose secret is given; empty: the secret is the account's auth token.
-	Key string
-	// Service is a messaging service's SID, MG…; empty: each message needs a sender.
-	Service string
-	// Endpoint is https://api.twilio.com; another one is for tests and regions.
-	Endpoint string
-	// Poll has it asked what became of messages.
-	Poll bool
+	// The account's SID, `AC` and 32 hexadecimal digits.
+	Account string `yaml:"account,omitempty"`
+	// An API key's SID, `SK…`, where the secret is that key's and not the account's auth token.
+	Key string `yaml:"key,omitempty"`
+	// A messaging service's SID, `MG…`. Without it each message needs a sender.
+	Service string `yaml:"service,omitempty"`
+	// Another one is for tests and regions.
+	Endpoint string `yaml:"endpoint" default:"https://api.twilio.com"`
+	// `off`: the carrier is not asked what became of messages.
+	Poll sms.OnOff `yaml:"poll" default:"on"`
 }
 
 type carrier struct {
@@ -59,14 +58,13 @@ func (t Config) Check() map[string]error {
 func (t Config) NeedsSecret() bool { return true }
 
 // Polled implements Settings.
-func (t Config) Polled() bool { return t.Poll }
+func (t Config) Polled() bool { return bool(t.Poll) }
 
 // NeedsSender reports whether messages need a sender of ours.
 func (t Config) NeedsSender() bool { return t.Service == "" }
 
 // Open implements Settings.
 func (t Config) Open(s sms.Setup) sms.Carrier {
-	t.Endpoint = cmp.Or(t.Endpoint, "https://api.twilio.com")
 	return &carrier{t, s, sms.NewClient(s.Timeout)}
 }
 

@@ -1,0 +1,189 @@
+package config
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"net/netip"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"sendcode/internal/events"
+)
+
+// checks are those that tags name. They say what is wrong with a text, or nothing.
+var checks = map[string]func(text string) string{
+	"addr": checkAddr, "database_url": checkDatabaseURL, "role": checkRole, "redis_url": checkRedisURL, "smtp_url": checkSMTPURL,
+	"mail_from": checkMailFrom, "selector": checkSelector, "level": checkLevel, "ring": checkSecretKeys, "index_key": checkIndexKey,
+	"api_key": checkAPIKey, "password": checkAdminPassword, "password_hash": checkAdminPasswordHash, "token": checkToken,
+	"webhook_secrets": checkWebhookSecrets, "webhook_url": checkWebhookURL, "event": checkEvent, "name": checkName, "title": checkTitle,
+	"origin": checkOrigin, "scope": checkScope, "key_hash": checkKeyHash, "token_hash": checkTokenHash, "test_code": checkTestCode,
+	"proxy": checkProxy, "callee": checkCallee, "admin_role": checkAdminRole, "secure_url": checkSecureURL, "redirect_url": checkRedirectURL,
+	"word":       func(text string) string { return when(text == "", "is empty; leave it out") },
+	"oidc_value": func(text string) string { return when(text == "", "a value that is empty gives no role") },
+	"country":    checkCountry, "price_of": checkPriceOf, "prefix": checkPrefix, "sender": checkSender, "page_host": checkPageHost,
+	"public_url":      checkPublicURL,
+	"country_or_none": orNone(checkCountry), "sender_or_none": orNone(checkSender),
+	"exempt": matching(exemptPattern, `must be the beginning of numbers with its plus, of six digits at most, as in "+49151"`),
+	"header": matching(headerPattern, "is no name of a header"), "mail_header": matching(mailHeader, "must begin with X-"),
+	"outcome": func(text string) string {
+		const problem = "must be delivered, bounced, bounced_for_good, complained, opted_out or ignored"
+		return when(!slices.Contains(events.Outcomes, events.Outcome(text)), problem)
+	},
+}
+
+func when(wrong bool, text string) string {
+	if wrong {
+		return text
+	}
+	return ""
+}
+
+func orNone(check func(string) string) func(string) string {
+	return func(text string) string {
+		if text == "" {
+			return ""
+		}
+		return check(text)
+	}
+}
+
+func matching(pattern *regexp.Regexp, problem string) func(string) string {
+	return func(text string) string { return when(!pattern.MatchString(text), problem) }
+}
+
+var (
+	// namePattern is of purposes, apps and keys. They stand in answers, headers, metrics and keys of Redis.
+	namePattern = regexp.MustCompile(`^[a-z0-9_-]{1,32}$`)
+	envPattern  = regexp.MustCompile(`^[A-Z][A-Z0-9_]{0,63}$`)
+	// headerPattern is a field name (RFC 9110 section 5.1) of the usual letters.
+	headerPattern = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9-]{0,63}$`)
+	// mailHeader is what may be added to mails: nothing that means something already.
+	mailHeader = regexp.MustCompile(`^X-[A-Za-z0-9-]{1,62}$`)
+)
+
+func checkName(name string) string {
+	return when(!namePattern.MatchString(name), "a name has 1 to 32 of a-z 0-9 _ -")
+}
+
+// checkTitle: a title stands in messages, so nothing of it may look like a link.
+func checkTitle(text string) string {
+	const most = 64
+	switch {
+	case utf8.RuneCountInString(text) > most:
+		return "must be at most 64 characters"
+	case strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }):
+		return "must be printable characters"
+	case strings.ContainsAny(text, "/@<>:") || hostLike.MatchString(text):
+		return "must not look like a link or an address"
+	}
+	return ""
+}
+
+// hostLike is a dot between letters: mail programs turn "shop.example" into a link.
+var hostLike = regexp.MustCompile(`\p{L}\.\p{L}`)
+
+// checkOrigin wants the very bytes that a browser sends (RFC 6454 section 6.2), because they are compared as bytes.
+func checkOrigin(text string) string {
+	if strings.ContainsAny(text, "*?") {
+		return "must be one exact origin; patterns are not allowed"
+	}
+	u, err := url.Parse(text)
+	if err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" {
+		return "must be an origin such as https://shop.example"
+	}
+	host, port := strings.ToLower(u.Host), u.Port()
+	if u.Scheme == "https" && port == "443" || u.Scheme == "http" && port == "80" {
+		host = strings.TrimSuffix(host, ":"+port)
+	}
+	canonical := u.Scheme + "://" + host
+	switch {
+	case strings.ContainsFunc(u.Host, func(r rune) bool { return r >= utf8.RuneSelf }):
+		return "must be written with the ASCII form of its domain (xn--…), as browsers send it"
+	case text != canonical && u.User == nil:
+		return "must be written as browsers send it: " + plain(canonical)
+	case text != canonical || strings.HasSuffix(host, ":"):
+		return "must be an origin such as https://shop.example"
+	}
+	return ""
+}
+
+func checkScope(text string) string {
+	return when(!slices.Contains(KeyScopes, text), "must be send, check, read or limit"+didYouMean(text, KeyScopes))
+}
+
+// checkKeyHash never repeats the value: people paste the key where its hash belongs.
+func checkKeyHash(text string) string {
+	return checkHash(text, "must be the 64 hexadecimal digits that `sendcode key` prints, not the key", "is not the hash of a key")
+}
+
+func checkTokenHash(text string) string {
+	return checkHash(text, "must be the 64 hexadecimal digits of the token's SHA-256, not the token", "is not the hash of a token")
+}
+
+// checkHash refuses the hash of nothing, with which an empty token would be let in.
+func checkHash(text, form, nothing string) string {
+	sum, err := hex.DecodeString(text)
+	switch {
+	case err != nil || len(sum) != sha256.Size:
+		return form
+	case [sha256.Size]byte(sum) == [sha256.Size]byte{} || [sha256.Size]byte(sum) == sha256.Sum256(nil):
+		return nothing
+	}
+	return ""
+}
+
+// Bounds of a code's length; six digits are the least of NIST 800-63B.
+const (
+	minCodeLength = 6
+	maxCodeLength = 10
+)
+
+// characters are those of each alphabet, as package code has them.
+var characters = map[string]string{"digits": "0123456789", "unambiguous": "BCDFGHJKLMNPQRSTVWXZ"}
+
+// Characters are those of an alphabet; "" when there is none of that name.
+func Characters(alphabet string) string { return characters[alphabet] }
+
+func checkTestCode(text string) string {
+	for _, alphabet := range characters {
+		if strings.Trim(text, alphabet) == "" && len(text) >= minCodeLength && len(text) <= maxCodeLength {
+			return ""
+		}
+	}
+	return "must be 6 to 10 digits, in quotes, or as many of the letters " + characters["unambiguous"]
+}
+
+func checkProxy(text string) string {
+	network, problem := parseNetwork(text)
+	if problem == "" && network.Bits() == 0 {
+		return "would trust everybody, and let every client choose the address that the rules look at"
+	}
+	return problem
+}
+
+func checkCallee(text string) string {
+	network, problem := parseNetwork(text)
+	if problem == "" && network.Bits() == 0 {
+		return "would let events go to every machine that this one can reach; name networks"
+	}
+	return problem
+}
+
+// parseNetwork takes networks, and single addresses as networks of one.
+func parseNetwork(text string) (netip.Prefix, string) {
+	network, err := netip.ParsePrefix(text)
+	if address, notAlone := netip.ParseAddr(text); err != nil && notAlone == nil && address.Zone() == "" {
+		network, err = netip.PrefixFrom(address, address.BitLen()), nil
+	}
+	switch {
+	case err != nil:
+		return network, "is not a network such as 10.0.0.0/8 or fd00::/8"
+	case network.Addr().Is4In6():
+		return network, "is an IPv4 network in IPv6 form; write it as IPv4"
+	}
+	return network.Masked(), ""
+}
