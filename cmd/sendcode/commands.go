@@ -53,9 +53,15 @@ func (migrate) Run(ctx context.Context, p program) error {
 	return p.migrate(ctx, cfg)
 }
 
-type show struct{}
+type show struct {
+	Example bool `help:"Print a file with every setting, what it means and what holds by default, instead."`
+}
 
-func (show) Run(p program) error {
+func (s show) Run(p program) error {
+	if s.Example {
+		_, err := fmt.Fprint(p.out, config.Example)
+		return err
+	}
 	cfg, err := p.load()
 	if err != nil {
 		return err

@@ -115,6 +115,13 @@ func TestConfigPrintsWhatIsInForce(t *testing.T) {
 	}
 }
 
+func TestConfigPrintsAnExample(t *testing.T) {
+	out, _, code := sendcode(t, []string{"SENDCODE_ADDR=wrong"}, "config", "--example")
+	if code != 0 || !strings.Contains(out, "\nretention: 2160h\n") || !strings.Contains(out, "With type: twilio") {
+		t.Errorf("%d: %s", code, out)
+	}
+}
+
 func TestKeys(t *testing.T) {
 	for _, kind := range []string{"secret", "public"} {
 		out, _, code := sendcode(t, nil, "key", "--kind", kind)

@@ -14,7 +14,7 @@ import (
 //
 //	yaml      its key; ",inline" and ",omitempty" as in package yaml
 //	default   what holds when it is not given, in YAML
-//	required  it has to be given
+//	required  it has to be given; yes, or quota where that looks
 //	check     the name of a check in checks; keys: the same, of the keys of a mapping
 //	oneof     the words that it may be
 //	range     the least and the largest value; zero says what 0 means beside them, why adds a reason
@@ -158,7 +158,7 @@ func (d *decoder) structure(n *yaml.Node, path string, v reflect.Value) *place {
 		d.fields(n, path, known)
 	}
 	for _, f := range all {
-		if f.tag.Get("required") != "" && p.given[f.name] == nil {
+		if f.tag.Get("required") == "yes" && p.given[f.name] == nil {
 			p.complain("", "%s is missing", f.name)
 		}
 	}

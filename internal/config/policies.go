@@ -23,11 +23,11 @@ type Policies map[string]quota.Policy
 // rule is quota.Rule as the file has it.
 type rule struct {
 	// Unique within the policy.
-	Name string `yaml:"name"`
+	Name string `yaml:"name" required:"quota"`
 	// Whose sends are counted, below.
-	Scope quota.Scope `yaml:"scope" oneof:"recipient ip network app purpose country prefix global failures"`
+	Scope quota.Scope `yaml:"scope" required:"quota" oneof:"recipient ip network app purpose country prefix global failures"`
 	// How many sends, 1 to 100000.
-	Limit int `yaml:"limit"`
+	Limit int `yaml:"limit" required:"quota"`
 	// Instead of `window`, by the calendar: `hour`, `day`, `week` (from Monday) or `month`. All sends of the period count until it
 	// ends.
 	Per quota.Period `yaml:"per,omitempty" oneof:"hour day week month"`

@@ -140,7 +140,7 @@ func TestConfigurationNeverPrintsSecrets(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		key, token, admin := "sk_"+secret.Draw(t, "key"), secret.Draw(t, "token"), secret.Draw(t, "admin")
+		key, token, admin := "sk_"+secret.Draw(t, "key"), secret.Draw(t, "token"), "P4"+secret.Draw(t, "admin") // never one character again and again
 		database, redis, smtp, smtp2 := password.Draw(t, "db"), password.Draw(t, "redis"), password.Draw(t, "smtp"), password.Draw(t, "smtp2")
 		u := user.Draw(t, "user")
 		c, err := Load([]string{

@@ -63,7 +63,7 @@ type SMSCarrier struct {
 	// Stands in the log, in metrics and in the addresses of receipts.
 	Name string `yaml:"name" required:"yes" check:"name"`
 	// `http`, `twilio`, `aliyun` or `tencent`.
-	Type         string `yaml:"type"`
+	Type         string `yaml:"type" required:"yes"`
 	SecretSource `yaml:",inline"`
 	// What the numbers that it takes begin with; without it all. Each country needs a carrier.
 	Prefixes []string `yaml:"prefixes,omitempty" check:"prefix" style:"flow"`

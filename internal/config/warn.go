@@ -95,7 +95,7 @@ func (c *Config) warnOfSpellings(add func(when bool, format string, args ...any)
 	for _, name := range sortedKeys(c.Policies) {
 		add(len(c.PurposesOf(name)) > 0 && most(c.Policies[name].Rules, c.Spellings.Window) > c.Spellings.Limit,
 			"The policy %s lets one address have more codes "+
-			"within %s than spellings (%d) lets browsers ask for, so that refuses them first.", name, short(c.Spellings.Window), c.Spellings.Limit)
+				"within %s than spellings (%d) lets browsers ask for, so that refuses them first.", name, short(c.Spellings.Window), c.Spellings.Limit)
 	}
 }
 

@@ -1,0 +1,286 @@
+package config
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"strings"
+	"testing"
+
+	"go.yaml.in/yaml/v3"
+)
+
+const documentation = "../../docs/configuration.md"
+
+// The tables of docs/configuration.md and the example file are made of the structs: keys and defaults from the tags, meanings from the
+// comments. Run with -update after a change.
+func TestReference(t *testing.T) {
+	page := read(t, documentation)
+	made := regexp.MustCompile(`(?s)<!-- of: (\S+) -->\n.*?<!-- end -->`).ReplaceAllStringFunc(page, func(block string) string {
+		name := strings.Fields(block)[2]
+		return "<!-- of: " + name + " -->\n" + table(t, name) + "<!-- end -->"
+	})
+	made = regexp.MustCompile(`(?s)(<!-- of: variables -->\n).*?(<!-- end -->)`).ReplaceAllString(made, "${1}"+strings.ReplaceAll(variablesTable(t), "$", "$$")+"${2}")
+	for path, want := range map[string]string{documentation: made, "example.yaml": exampleFile(t)} {
+		if *update {
+			if err := os.WriteFile(path, []byte(want), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if read(t, path) != want {
+			t.Errorf("%s is not what the structs say: run this test with -update", path)
+		}
+	}
+	for name := range tables() {
+		if !strings.Contains(page, "<!-- of: "+name+" -->") {
+			t.Errorf("there is no table of %s", name)
+		}
+	}
+}
+
+// The example means what holds by default.
+func TestExampleIsTheDefault(t *testing.T) {
+	c, err := loadYAML(Example)
+	byDefault, _ := Load(nil, files{}.read)
+	if err != nil || c.YAML() != byDefault.YAML() {
+		t.Errorf("%v\n%v", err, c)
+	}
+}
+
+// tables are the types that have a table, by the name of the table.
+func tables() map[string]reflect.Type {
+	all := map[string]reflect.Type{
+		"file": reflect.TypeFor[Config](), "rule": reflect.TypeFor[rule](), "purpose": reflect.TypeFor[Purpose](), "app": reflect.TypeFor[App](),
+		"checks": reflect.TypeFor[Checks](), "bound": reflect.TypeFor[Bound](), "test_recipient": reflect.TypeFor[TestRecipient](),
+		"block": reflect.TypeFor[Block](), "pause": reflect.TypeFor[Pause](), "provider": reflect.TypeFor[Provider](), "fold": reflect.TypeFor[Fold](),
+		"sms": reflect.TypeFor[SMS](), "carrier": reflect.TypeFor[SMSCarrier](), "spend": reflect.TypeFor[SpendCap](), "watch": reflect.TypeFor[SMSWatch](),
+		"page": reflect.TypeFor[Page](), "admin": reflect.TypeFor[Admin](),
+	}
+	for _, c := range carrierTypes {
+		all["carrier-"+c.name] = reflect.TypeOf(c.settings()).Elem()
+	}
+	return all
+}
+
+// setting of a table: a key with its path, its field and the comment above it.
+type described struct {
+	key, meaning string
+	field        reflect.StructField
+}
+
+// describe goes through a struct, and through those in it where deep.
+func describe(t *testing.T, of reflect.Type, path string, deep bool) (all []described) {
+	t.Helper()
+	for i := range of.NumField() {
+		f := of.Field(i)
+		name, option, _ := strings.Cut(f.Tag.Get("yaml"), ",")
+		switch inner := element(f.Type); {
+		case option == "inline" && inner.Kind() == reflect.Struct:
+			all = append(all, describe(t, inner, path, deep)...)
+		case name == "" || name == "-" || f.Type == reflect.TypeFor[Secret]():
+		case deep && inner.Kind() == reflect.Struct && !leaf(inner) && !own(inner):
+			if text := comment(t, of, f.Name); text != "" {
+				all = append(all, described{path + name, text, f})
+			}
+			all = append(all, describe(t, inner, path+name+".", deep)...)
+		default:
+			text := comment(t, of, f.Name)
+			if text == "" {
+				t.Errorf("%s.%s has no comment", of, f.Name)
+			}
+			all = append(all, described{path + name, text, f})
+		}
+	}
+	return all
+}
+
+// own is of types with a table of their own.
+func own(of reflect.Type) bool {
+	for _, other := range tables() {
+		if other == of {
+			return true
+		}
+	}
+	return of.NumField() > 0 && of.Field(0).Tag.Get("yaml") == "" // read as a single value
+}
+
+func element(of reflect.Type) reflect.Type {
+	for of.Kind() == reflect.Slice || of.Kind() == reflect.Map {
+		if of.Name() != "" {
+			return of
+		}
+		of = of.Elem()
+	}
+	return of
+}
+
+func table(t *testing.T, name string) string {
+	t.Helper()
+	of := tables()[name]
+	if of == nil && name != "variables" {
+		t.Fatalf("there is no table of %s", name)
+	}
+	if name == "variables" {
+		return ""
+	}
+	text := "| key | default | meaning |\n|---|---|---|\n"
+	for _, d := range describe(t, of, "", name != "file" && name != "sms" && name != "bound") {
+		if env := d.field.Tag.Get("env"); name == "file" && env != "" && env != "list" {
+			continue
+		}
+		text += "| `" + d.key + "` | " + initial(d.field) + " | " + strings.ReplaceAll(d.meaning, "|", "\\|") + " |\n"
+	}
+	return text
+}
+
+func initial(f reflect.StructField) string {
+	switch text := f.Tag.Get("default"); {
+	case text != "":
+		return "`" + text + "`"
+	case f.Tag.Get("required") != "":
+		return "required"
+	}
+	return f.Tag.Get("unset")
+}
+
+func variablesTable(t *testing.T) string {
+	t.Helper()
+	text := "| variable | default | meaning |\n|---|---|---|\n"
+	for _, v := range variables {
+		marks, f := "", reflect.TypeFor[Config]().FieldByIndex(v.index)
+		if v.fromFile {
+			marks += "*"
+		}
+		if !v.inFile {
+			marks += "†"
+		}
+		of := reflect.TypeFor[Config]()
+		if len(v.index) > 1 {
+			of = of.Field(v.index[0]).Type
+		}
+		text += strings.TrimSuffix("| `"+envName(v.key)+"` "+marks, " ") + " | " + initial(f) + " | " + comment(t, of, f.Name) + " |\n"
+	}
+	return text
+}
+
+// comment is what stands above a field, on one line.
+func comment(t *testing.T, of reflect.Type, name string) string {
+	t.Helper()
+	dir := filepath.Join("../..", strings.TrimPrefix(of.PkgPath(), "sendcode/"))
+	paths, err := filepath.Glob(filepath.Join(dir, "*.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range paths {
+		if parsed[path] == nil {
+			if parsed[path], err = parser.ParseFile(token.NewFileSet(), path, nil, parser.ParseComments); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if spec := parsed[path].Scope.Lookup(of.Name()); spec != nil {
+			for _, f := range spec.Decl.(*ast.TypeSpec).Type.(*ast.StructType).Fields.List {
+				if len(f.Names) > 0 && f.Names[0].Name == name {
+					return strings.Join(strings.Fields(f.Doc.Text()), " ")
+				}
+			}
+		}
+	}
+	return ""
+}
+
+var parsed = map[string]*ast.File{}
+
+var link = regexp.MustCompile("\\[([^\\]]*)\\]\\([^)]*\\)")
+
+// exampleFile is the file with everything in it, as it is by default.
+func exampleFile(t *testing.T) string {
+	t.Helper()
+	c, err := Load(nil, files{}.read)
+	if err != nil {
+		t.Fatal(err)
+	}
+	root := encodeStruct(reflect.ValueOf(&c).Elem())
+	annotate(t, root, reflect.TypeFor[Config]())
+	var body strings.Builder
+	for i := 0; i < len(root.Content); i += 2 {
+		encoder := yaml.NewEncoder(&body)
+		encoder.SetIndent(2)
+		body.WriteString("\n")
+		if err := encoder.Encode(&yaml.Node{Kind: yaml.MappingNode, Content: root.Content[i : i+2]}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return "# All settings of the file that SENDCODE_CONFIG names, with what holds by default. Leave out what you do not change.\n" +
+		"# docs/configuration.md says more.\n" + body.String()
+}
+
+// annotate writes comments above keys. Of lists, and of what is printed on one line or not at all, the keys stand in the comment.
+func annotate(t *testing.T, n *yaml.Node, of reflect.Type) {
+	t.Helper()
+	for _, d := range describe(t, of, "", false) {
+		key, value := entryPair(n, d.key)
+		text, inner := wrap(d.meaning, ""), element(d.field.Type)
+		if d.key == "policies" {
+			inner = reflect.TypeFor[rule]()
+		}
+		switch {
+		case inner.Kind() != reflect.Struct || leaf(inner):
+		case value != nil && inner == d.field.Type && value.Style != yaml.FlowStyle:
+			annotate(t, value, inner)
+		default:
+			text += keys(t, inner, "  ")
+		}
+		if inner == reflect.TypeFor[SMSCarrier]() {
+			for _, c := range carrierTypes {
+				text += "\nWith type: " + c.name + keys(t, reflect.TypeOf(c.settings()).Elem(), "  ")
+			}
+		}
+		if key != nil {
+			key.HeadComment = text
+		} else {
+			last := n.Content[len(n.Content)-2]
+			last.FootComment = strings.TrimPrefix(last.FootComment+"\n"+d.key+":\n"+text, "\n")
+		}
+	}
+}
+
+func entryPair(n *yaml.Node, key string) (name, value *yaml.Node) {
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		if n.Content[i].Value == key {
+			return n.Content[i], n.Content[i+1]
+		}
+	}
+	return nil, nil
+}
+
+func keys(t *testing.T, of reflect.Type, indent string) (text string) {
+	t.Helper()
+	for _, d := range describe(t, of, "", true) {
+		given := d.field.Tag.Get("default")
+		if d.field.Tag.Get("required") != "" {
+			given = "(required)"
+		}
+		text += "\n" + indent + strings.TrimSpace(d.key+": "+given) + "\n" + wrap(d.meaning, indent+"    ")
+	}
+	return text
+}
+
+func wrap(text, indent string) string {
+	var lines []string
+	line := indent
+	for _, word := range strings.Fields(link.ReplaceAllString(text, "$1")) {
+		if len(line)+len(word) > 110 && line != indent {
+			lines, line = append(lines, line), indent
+		}
+		line += word + " "
+	}
+	lines = append(lines, line)
+	for i := range lines {
+		lines[i] = strings.TrimRight(lines[i], " ")
+	}
+	return strings.Join(lines, "\n")
+}
