@@ -127,9 +127,7 @@ func (s Servers) Health() []Health {
 // Watch has f called whenever a server is set aside or is up again. f must return soon, and not call Servers.
 func (s Servers) Watch(f func(Health)) {
 	for _, server := range s {
-		server.health.mu.Lock()
-		server.health.watch = f
-		server.health.mu.Unlock()
+		server.health.breaker.Watch(f)
 	}
 }
 

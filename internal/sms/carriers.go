@@ -4,12 +4,10 @@ import (
 	"context"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
-	"github.com/sony/gobreaker/v2"
-
 	"sendcode/internal/delivery"
+	"sendcode/internal/failover"
 )
 
 // Route is a carrier with the numbers that it takes.
@@ -42,7 +40,7 @@ type Options struct {
 	// the message's, unless another carrier is cheaper. May be nil.
 	Reserve func(ctx context.Context, m Message, cost int64) (back func(), fail *Error)
 	// Watch hears when a carrier is set aside or is up again. It must return soon, and not call Carriers. May be nil.
-	Watch func(delivery.Health)
+	Watch func(failover.Health)
 }
 
 // Carriers are routes in order of preference, each behind a circuit breaker: one that fails three times in a row, or half of
@@ -54,20 +52,8 @@ type Carriers struct {
 
 type route struct {
 	Route
-	breaker *gobreaker.TwoStepCircuitBreaker[struct{}]
-
-	mu     sync.Mutex // never held while the breaker is called
-	health delivery.Health
-	fault  string
+	breaker *failover.Breaker
 }
-
-// What it takes to set a carrier aside, and for how long.
-const (
-	faultsInRow = 3
-	rateFrom    = 10 // attempts within ratePeriod from which the rate counts
-	ratePeriod  = time.Minute
-	restFor     = 5 * time.Second
-)
 
 const (
 	errAside   = Problem("every carrier that takes the number is set aside after failures")
@@ -78,35 +64,11 @@ const (
 func NewCarriers(routes []Route, o Options) *Carriers {
 	c := &Carriers{Options: o}
 	for _, r := range routes {
-		at := &route{Route: r, health: delivery.Health{Server: r.Carrier.Name(), Up: true}}
-		at.breaker = gobreaker.NewTwoStepCircuitBreaker[struct{}](gobreaker.Settings{
-			Interval: ratePeriod, Timeout: restFor,
-			ReadyToTrip: func(n gobreaker.Counts) bool {
-				return n.ConsecutiveFailures >= faultsInRow || n.Requests >= rateFrom && 2*n.TotalFailures >= n.Requests
-			},
-			IsExcluded:    func(err error) bool { return err == errNoVerdict },
-			OnStateChange: func(_ string, _, to gobreaker.State) { c.moved(at, to) },
-		})
-		c.routes = append(c.routes, at)
+		breaker := failover.New(r.Carrier.Name(), true)
+		breaker.Watch(o.Watch)
+		c.routes = append(c.routes, &route{r, breaker})
 	}
 	return c
-}
-
-func (c *Carriers) moved(r *route, to gobreaker.State) {
-	r.mu.Lock()
-	up := to == gobreaker.StateClosed
-	changed := up != r.health.Up
-	if changed {
-		r.health.Up, r.health.Since, r.health.Why = up, time.Now(), ""
-		if !up {
-			r.health.Why = r.fault
-		}
-	}
-	now := r.health
-	r.mu.Unlock()
-	if changed && c.Watch != nil {
-		c.Watch(now)
-	}
 }
 
 // Send offers the message to one carrier after the other. It goes on only from a Temporary failure, after which the message
@@ -144,14 +106,14 @@ func (c *Carriers) round(ctx context.Context, m Message) (receipt Receipt, fail 
 		}
 		back, unpaid := c.reserve(ctx, r, m)
 		if unpaid != nil {
-			done(errNoVerdict)
+			done(failover.ErrNoVerdict)
 			if over == nil || unpaid.Class == delivery.Temporary {
 				over = unpaid
 			}
 			continue
 		}
 		receipt, fail = c.offer(ctx, r, m)
-		r.report(done, verdictOn(ctx, fail), fail)
+		r.breaker.Report(done, verdictOn(ctx, fail), reason(fail))
 		if fail != nil && fail.Class != delivery.Unknown {
 			back()
 		}
@@ -192,20 +154,12 @@ func (r *route) takes(number string) bool {
 	return len(r.Prefixes) == 0 || slices.ContainsFunc(r.Prefixes, func(p string) bool { return strings.HasPrefix(number, p) })
 }
 
-func (r *route) report(done func(error), verdict error, fail *Error) {
-	if verdict == errFault {
-		r.mu.Lock()
-		r.fault = fail.Error()
-		r.mu.Unlock()
+func reason(fail *Error) string {
+	if fail == nil {
+		return ""
 	}
-	done(verdict)
+	return fail.Error()
 }
-
-// What an attempt says about the carrier; nil where it did its work.
-const (
-	errFault     = Problem("the carrier is at fault")
-	errNoVerdict = Problem("nothing is known about the carrier")
-)
 
 // verdictOn reads an outcome for what it says about the carrier, not about the message.
 func verdictOn(ctx context.Context, fail *Error) error {
@@ -213,18 +167,16 @@ func verdictOn(ctx context.Context, fail *Error) error {
 	case fail == nil, fail.Class == delivery.Rejected:
 		return nil
 	case ctx.Err() != nil, fail.Stage == StageMessage:
-		return errNoVerdict
+		return failover.ErrNoVerdict
 	}
-	return errFault
+	return failover.ErrFault
 }
 
 // Health says of each carrier whether it is up, in order of preference.
-func (c *Carriers) Health() []delivery.Health {
-	var all []delivery.Health
+func (c *Carriers) Health() []failover.Health {
+	var all []failover.Health
 	for _, r := range c.routes {
-		r.mu.Lock()
-		all = append(all, r.health)
-		r.mu.Unlock()
+		all = append(all, r.breaker.Health())
 	}
 	return all
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"sendcode/internal/delivery"
+	"sendcode/internal/failover"
 	"sendcode/internal/parts"
 )
 
@@ -86,7 +87,7 @@ func TestCarriersAreSetAside(t *testing.T) {
 	parts.Bubble(t, func(t *testing.T) {
 		first, second := &scripted{name: "first", fail: failing(delivery.Temporary)}, &scripted{name: "second"}
 		var heard []bool
-		all := NewCarriers([]Route{{Carrier: first}, {Carrier: second}}, Options{Watch: func(h delivery.Health) { heard = append(heard, h.Up) }})
+		all := NewCarriers([]Route{{Carrier: first}, {Carrier: second}}, Options{Watch: func(h failover.Health) { heard = append(heard, h.Up) }})
 		send := func() {
 			if _, err := all.Send(t.Context(), Message{ID: "s", To: "+8613812345678", Country: "CN"}); err != nil {
 				t.Fatal(err)
@@ -95,14 +96,14 @@ func TestCarriersAreSetAside(t *testing.T) {
 		for range 5 {
 			send()
 		}
-		if len(first.got) != faultsInRow || len(second.got) != 5 || all.Health()[0].Up || !all.Health()[1].Up || all.Health()[0].Why == "" {
+		if len(first.got) != failover.FaultsInRow || len(second.got) != 5 || all.Health()[0].Up || !all.Health()[1].Up || all.Health()[0].Why == "" {
 			t.Fatalf("%d, %d, %+v", len(first.got), len(second.got), all.Health())
 		}
-		time.Sleep(restFor + time.Millisecond)
+		time.Sleep(failover.RestFor + time.Millisecond)
 		first.fail = nil
 		send()
 		send()
-		if len(first.got) != faultsInRow+2 || !all.Health()[0].Up || !slices.Equal(heard, []bool{false, true}) {
+		if len(first.got) != failover.FaultsInRow+2 || !all.Health()[0].Up || !slices.Equal(heard, []bool{false, true}) {
 			t.Errorf("%d, %+v, %v", len(first.got), all.Health(), heard)
 		}
 	})
@@ -113,7 +114,7 @@ func TestWhatIsHeldAgainstACarrier(t *testing.T) {
 	for class, want := range map[delivery.Class]bool{delivery.Rejected: true, delivery.Unknown: false, delivery.Temporary: false} {
 		only := &scripted{name: "only", fail: failing(class)}
 		all := NewCarriers([]Route{{Carrier: only}}, Options{})
-		for range faultsInRow {
+		for range failover.FaultsInRow {
 			_, _ = all.Send(t.Context(), Message{ID: "s", To: "+8613812345678", Country: "CN"})
 		}
 		if up := all.Health()[0].Up; up != want {
@@ -191,13 +192,13 @@ func TestCapsDoNotEndWhatACarrierMayTakeLater(t *testing.T) {
 			}
 			return func() {}, nil
 		}})
-		for n := range faultsInRow + 1 { // the last of them finds it set aside
+		for n := range failover.FaultsInRow + 1 { // the last of them finds it set aside
 			_, err := all.Send(t.Context(), Message{ID: "s", To: "+8613812345678", Country: "CN"})
 			if e, ok := err.(*Error); !ok || e.Class != delivery.Temporary {
 				t.Errorf("cheap first %v, %d: %v", cheapFirst, n, err)
 			}
 		}
-		if len(cheap.got) != faultsInRow || len(dear.got) != 0 {
+		if len(cheap.got) != failover.FaultsInRow || len(dear.got) != 0 {
 			t.Errorf("cheap first %v: asked %d and %d times", cheapFirst, len(cheap.got), len(dear.got))
 		}
 	}
@@ -221,7 +222,7 @@ func TestCapsBesideALedgerThatIsAway(t *testing.T) {
 func TestHalfOfTheAttemptsFail(t *testing.T) {
 	c := &scripted{name: "c"}
 	all := NewCarriers([]Route{{Carrier: c}}, Options{})
-	for n := range rateFrom {
+	for n := range failover.RateFrom {
 		if c.fail = nil; n%2 == 1 {
 			c.fail = failing(delivery.Temporary)
 		}

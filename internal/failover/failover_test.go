@@ -1,0 +1,55 @@
+package failover_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"sendcode/internal/failover"
+	"sendcode/internal/parts"
+)
+
+// try makes one attempt, if it is let in.
+func try(b *failover.Breaker, verdict error) bool {
+	done, err := b.Allow()
+	if err != nil {
+		return false
+	}
+	b.Report(done, verdict, "broken")
+	return true
+}
+
+func TestFaultsInRowSetAPartAsideForAWhile(t *testing.T) {
+	parts.Bubble(t, func(t *testing.T) {
+		b, heard := failover.New("a", false), []bool(nil)
+		b.Watch(func(h failover.Health) { heard = append(heard, h.Up) })
+		for _, verdict := range []error{failover.ErrFault, failover.ErrFault, nil, failover.ErrFault, failover.ErrNoVerdict, failover.ErrFault} {
+			try(b, verdict)
+		}
+		if !b.Health().Up {
+			t.Fatal("set aside though never three faults came in a row")
+		}
+		_, changed := b.State()
+		try(b, failover.ErrFault)
+		if h := b.Health(); h.Up || h.Why != "broken" || h.Server != "a" || h.Since.IsZero() || try(b, nil) {
+			t.Errorf("%+v", h)
+		}
+		<-changed
+		time.Sleep(failover.RestFor + time.Millisecond)
+		if !try(b, nil) || !b.Health().Up || b.Health().Why != "" || !slices.Equal(heard, []bool{false, true}) {
+			t.Errorf("%+v, %v", b.Health(), heard)
+		}
+	})
+}
+
+func TestHalfOfTheAttempts(t *testing.T) {
+	for byRate, up := range map[bool]bool{false: true, true: false} {
+		b := failover.New("a", byRate)
+		for n := range failover.RateFrom {
+			try(b, []error{nil, failover.ErrFault}[n%2])
+		}
+		if b.Health().Up != up {
+			t.Errorf("by rate %v: up %v", byRate, b.Health().Up)
+		}
+	}
+}
