@@ -13,12 +13,12 @@ import (
 
 	"sendcode/internal/api"
 	"sendcode/internal/code"
-	"sendcode/internal/delivery/sms"
 	"sendcode/internal/jobs"
 	"sendcode/internal/keyring"
 	"sendcode/internal/message"
 	"sendcode/internal/policy"
 	"sendcode/internal/server"
+	"sendcode/internal/sms"
 	"sendcode/internal/store/sqlite"
 	"sendcode/internal/vault"
 	"sendcode/internal/verification"

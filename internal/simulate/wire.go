@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"sendcode/internal/delivery"
-	"sendcode/internal/delivery/sms"
+	"sendcode/internal/sms"
 	"sendcode/internal/verification/rig"
 )
 
