@@ -8,6 +8,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"sendcode/internal/texts"
 	"sendcode/internal/verification"
 )
 
@@ -27,7 +28,7 @@ type accountsView struct {
 
 type accountView struct {
 	Name   string
-	Made   clock
+	Made   texts.Clock
 	Roles  []option
 	Role   string
 	Closed bool
@@ -46,8 +47,8 @@ func (a *Admin) showAccounts(c echo.Context, status int, v accountsView) error {
 	if err != nil {
 		return a.unreadable(c.Request().Context(), err)
 	}
-	w := wordsFor(c.Request())
-	v.page = page{W: w, Title: w.say("accounts.title"), In: true, Here: "accounts"}
+	w := wordsFor(c)
+	v.page = page{W: w, Title: w.Get("accounts.title"), In: true, Here: "accounts"}
 	if v.Roles = roleOptions(w, Reader); a.provider != nil {
 		v.Provider = a.provider.Title
 	}
@@ -57,16 +58,16 @@ func (a *Admin) showAccounts(c echo.Context, status int, v accountsView) error {
 			return err
 		}
 		v.Rows = append(v.Rows, accountView{
-			Name: x.Name, Made: clock{Time: x.MadeAt}, Role: w.or("role", x.Role), Roles: roleOptions(w, Role(x.Role)), Closed: !x.DisabledAt.IsZero(),
+			Name: x.Name, Made: texts.Clock{Time: x.MadeAt}, Role: w.Or("role", x.Role), Roles: roleOptions(w, Role(x.Role)), Closed: !x.DisabledAt.IsZero(),
 			Identity: x.Identity, Password: x.Password != "", Factor: factor,
 		})
 	}
 	return a.pages.show(c, status, "accounts", v)
 }
 
-func roleOptions(w words, chosen Role) (list []option) {
+func roleOptions(w texts.Words, chosen Role) (list []option) {
 	for _, r := range []Role{Reader, Operator, Owner} {
-		list = append(list, option{Value: string(r), Text: w.or("role", string(r)), Chosen: r == chosen})
+		list = append(list, option{Value: string(r), Text: w.Or("role", string(r)), Chosen: r == chosen})
 	}
 	return list
 }
@@ -82,16 +83,16 @@ func (a *Admin) changeAccount(c echo.Context) error {
 	}
 	wish := wishOf(form)
 	password, err := ChangeAccount(c.Request().Context(), a.log, wish, a.now(), act)
-	w := wordsFor(c.Request())
+	w := wordsFor(c)
 	var bad *verification.InvalidError
 	switch {
 	case errors.As(err, &bad):
-		problem := or(or(w.say("accounts.problem."+bad.Reason), w.say("deed.problem."+bad.Reason)), bad.Detail)
+		problem := or(or(w.Get("accounts.problem."+bad.Reason), w.Get("deed.problem."+bad.Reason)), bad.Detail)
 		return a.showAccounts(c, http.StatusUnprocessableEntity, accountsView{Name: wish.Name, Identity: wish.Identity, Reason: wish.Reason, Problem: problem})
 	case err != nil:
 		return a.unreadable(c.Request().Context(), err)
 	}
-	return a.showAccounts(c, http.StatusOK, accountsView{Done: w.say("accounts.done", "name", wish.Name), Password: password})
+	return a.showAccounts(c, http.StatusOK, accountsView{Done: w.Get("accounts.done", "name", wish.Name), Password: password})
 }
 
 func wishOf(form url.Values) Change {

@@ -11,6 +11,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"sendcode/internal/store"
+	"sendcode/internal/texts"
 )
 
 // actsView is the list of what administrators did.
@@ -24,7 +25,7 @@ type actsView struct {
 }
 
 type actView struct {
-	At         clock
+	At         texts.Clock
 	Who        string
 	On         string // masked, or the account; "–": nobody
 	Link       string // of the send that it was done to
@@ -144,13 +145,13 @@ func (a *Admin) actsPage(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	w := wordsFor(c.Request())
-	v := actsView{page: page{W: w, Title: w.say("acts.title"), In: true, Here: "acts"}}
+	w := wordsFor(c)
+	v := actsView{page: page{W: w, Title: w.Get("acts.title"), In: true, Here: "acts"}}
 	for _, act := range list {
 		v.Rows = append(v.Rows, actViewOf(act, w))
 	}
 	if len(list) == 0 {
-		v.Nothing = w.say("acts.nothing")
+		v.Nothing = w.Get("acts.nothing")
 	}
 	if next != "" {
 		v.Older = actsAddress(given, next)
@@ -184,11 +185,11 @@ var actTones = map[store.AuditOutcome]tone{store.AuditBegun: still, store.AuditD
 
 var actSigns = map[store.AuditOutcome]string{store.AuditBegun: "…", store.AuditDone: "✓", store.AuditFailed: "✕"}
 
-func actViewOf(a store.AuditEntry, w words) actView {
+func actViewOf(a store.AuditEntry, w texts.Words) actView {
 	v := actView{
-		At: clock{Time: a.At, Exact: true}, Who: a.Who + " (" + w.or("role", a.Role) + ")", On: or(a.To, "–"), Deed: w.or("deed", a.What), Why: a.Reason,
-		State: stateView{Sign: actSigns[a.Outcome], Word: w.or("outcome", string(a.Outcome)), Tone: actTones[a.Outcome]},
-		From:  or(a.Network, "–"), Rest: w.or("detail", a.Detail),
+		At: texts.Clock{Time: a.At, Exact: true}, Who: a.Who + " (" + w.Or("role", a.Role) + ")", On: or(a.To, "–"), Deed: w.Or("deed", a.What), Why: a.Reason,
+		State: stateView{Sign: actSigns[a.Outcome], Word: w.Or("outcome", string(a.Outcome)), Tone: actTones[a.Outcome]},
+		From:  or(a.Network, "–"), Rest: w.Or("detail", a.Detail),
 	}
 	if id, err := uuid.Parse(a.Target); err == nil {
 		v.Link = sendAddress(id)

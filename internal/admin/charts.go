@@ -2,6 +2,7 @@ package admin
 
 import (
 	"fmt"
+	"sendcode/internal/texts"
 	"strconv"
 	"time"
 )
@@ -34,7 +35,7 @@ type numbersView struct {
 }
 
 type numbersRow struct {
-	At    clock
+	At    texts.Clock
 	Cells []cellView
 }
 
@@ -80,22 +81,22 @@ func drawn(stretches []stretchJSON, of func(stretchJSON) []amount) (bars []barVi
 }
 
 // sendsChart shows what became of the sends.
-func sendsChart(stretches []stretchJSON, w words) chartView {
+func sendsChart(stretches []stretchJSON, w texts.Words) chartView {
 	bars, most := drawn(stretches, func(s stretchJSON) []amount {
 		return []amount{
 			{"good", float64(s.Sent)}, {"still", float64(s.UnderWay)}, {"unsure", float64(s.Unknown)}, {"bad", float64(s.Failed)}, {"warn", float64(s.Refused)},
 		}
 	})
 	return chartView{
-		Alt: w.say("overview.chart"), Top: w.say("overview.unit.n", "n", strconv.Itoa(int(most))), Bars: bars, Keys: []keyView{
-			{"good", w.say("overview.sent")}, {"bad", w.say("overview.failed")}, {"warn", w.say("overview.refused")},
-			{"unsure", w.say("overview.unknown")}, {"still", w.say("overview.underway")},
+		Alt: w.Get("overview.chart"), Top: w.Get("overview.unit.n", "n", strconv.Itoa(int(most))), Bars: bars, Keys: []keyView{
+			{"good", w.Get("overview.sent")}, {"bad", w.Get("overview.failed")}, {"warn", w.Get("overview.refused")},
+			{"unsure", w.Get("overview.unknown")}, {"still", w.Get("overview.underway")},
 		},
 	}
 }
 
 // measuresCharts show how many codes were approved, and how long sending took.
-func measuresCharts(stretches []stretchJSON, w words) []chartView {
+func measuresCharts(stretches []stretchJSON, w texts.Words) []chartView {
 	approved, _ := drawn(stretches, func(s stretchJSON) []amount {
 		if s.Rate == nil {
 			return nil
@@ -108,36 +109,36 @@ func measuresCharts(stretches []stretchJSON, w words) []chartView {
 		}
 		return []amount{{"good", float64(*s.MedianMS)}, {"still", float64(*s.P95MS - *s.MedianMS)}}
 	})
-	top := func(text string) string { return w.say("overview.unit.n", "n", text) }
+	top := func(text string) string { return w.Get("overview.unit.n", "n", text) }
 	return []chartView{
-		{Title: w.say("overview.rate"), Alt: w.say("overview.chart.rate"), Top: top("100 %"), Bars: approved},
-		{Title: w.say("overview.took"), Alt: w.say("overview.chart.took"), Top: top(w.took(time.Duration(longest) * time.Millisecond)), Bars: times, Keys: []keyView{
-			{"good", w.say("overview.half")}, {"still", w.say("overview.most")},
+		{Title: w.Get("overview.rate"), Alt: w.Get("overview.chart.rate"), Top: top("100 %"), Bars: approved},
+		{Title: w.Get("overview.took"), Alt: w.Get("overview.chart.took"), Top: top(w.Took(time.Duration(longest) * time.Millisecond)), Bars: times, Keys: []keyView{
+			{"good", w.Get("overview.half")}, {"still", w.Get("overview.most")},
 		}},
 	}
 }
 
-func sendsNumbers(stretches []stretchJSON, w words) numbersView {
+func sendsNumbers(stretches []stretchJSON, w texts.Words) numbersView {
 	return numbers(stretches, w, []string{"overview.sent", "overview.failed", "overview.unknown", "overview.underway", "overview.refused"}, func(s stretchJSON) []string {
 		return []string{strconv.Itoa(s.Sent), strconv.Itoa(s.Failed), strconv.Itoa(s.Unknown), strconv.Itoa(s.UnderWay), strconv.Itoa(s.Refused)}
 	})
 }
 
-func measuresNumbers(stretches []stretchJSON, w words) numbersView {
+func measuresNumbers(stretches []stretchJSON, w texts.Words) numbersView {
 	return numbers(stretches, w, []string{"overview.rate", "overview.half", "overview.most"}, func(s stretchJSON) []string {
 		return []string{rateOf(s.Rate), tookOf(s.MedianMS, w), tookOf(s.P95MS, w)}
 	})
 }
 
 // numbers has a column for each of the words' keys.
-func numbers(stretches []stretchJSON, w words, keys []string, of func(stretchJSON) []string) numbersView {
-	v := numbersView{Open: w.say("overview.numbers"), Time: w.say("overview.time")}
+func numbers(stretches []stretchJSON, w texts.Words, keys []string, of func(stretchJSON) []string) numbersView {
+	v := numbersView{Open: w.Get("overview.numbers"), Time: w.Get("overview.time")}
 	for _, key := range keys {
-		v.Heads = append(v.Heads, w.say(key))
+		v.Heads = append(v.Heads, w.Get(key))
 	}
 	for _, s := range stretches {
 		at, _ := time.Parse(time.RFC3339, s.At)
-		row := numbersRow{At: clock{Time: at}}
+		row := numbersRow{At: texts.Clock{Time: at}}
 		for i, text := range of(s) {
 			row.Cells = append(row.Cells, cellView{v.Heads[i], text})
 		}
@@ -153,9 +154,9 @@ func rateOf(rate *float64) string {
 	return fmt.Sprintf("%.1f %%", 100**rate)
 }
 
-func tookOf(ms *int64, w words) string {
+func tookOf(ms *int64, w texts.Words) string {
 	if ms == nil {
 		return "–"
 	}
-	return w.took(max(time.Millisecond, time.Duration(*ms)*time.Millisecond))
+	return w.Took(max(time.Millisecond, time.Duration(*ms)*time.Millisecond))
 }

@@ -11,6 +11,7 @@ import (
 	"sendcode/internal/server"
 	"sendcode/internal/store"
 	"sendcode/internal/support"
+	"sendcode/internal/texts"
 	"sendcode/internal/verification"
 )
 
@@ -76,18 +77,18 @@ func (a *Admin) cancel(c echo.Context, s store.Story, act store.AuditEntry) (str
 
 func (a *Admin) resend(c echo.Context, s store.Story, act store.AuditEntry) (string, error) {
 	answer, err := a.doer.ResendFor(c.Request().Context(), *s.Verification, server.ClientIP(c), act)
-	err = notWhileLockedOut(err, wordsFor(c.Request()))
+	err = notWhileLockedOut(err, wordsFor(c))
 	if err == nil && !answer.Admitted {
-		err = &failedDeed{status: http.StatusTooManyRequests, key: "deed.problem.limited", wait: wordsFor(c.Request()).wait(answer.Quota.RetryAfter())}
+		err = &failedDeed{status: http.StatusTooManyRequests, key: "deed.problem.limited", wait: wordsFor(c).Wait(answer.Quota.RetryAfter())}
 	}
 	return "", err
 }
 
 // notWhileLockedOut explains a send that was refused as its code could not be checked.
-func notWhileLockedOut(err error, w words) error {
+func notWhileLockedOut(err error, w texts.Words) error {
 	var locked *verification.TooManyChecksError
 	if errors.As(err, &locked) {
-		return &failedDeed{status: http.StatusTooManyRequests, key: "deed.problem.locked_out", wait: w.wait(locked.RetryAfter)}
+		return &failedDeed{status: http.StatusTooManyRequests, key: "deed.problem.locked_out", wait: w.Wait(locked.RetryAfter)}
 	}
 	return err
 }
@@ -133,12 +134,12 @@ func (a *Admin) deedPage(d deed) echo.HandlerFunc {
 		}
 		n := note{Deed: d.name, Reason: form.Get("reason")}
 		if d.sure && form.Get("sure") != "yes" {
-			n.Problem = wordsFor(c.Request()).say("deed.problem.sure")
+			n.Problem = wordsFor(c).Get("deed.problem.sure")
 			return a.showSend(c, http.StatusUnprocessableEntity, s, n)
 		}
 		shown, err := a.perform(c, d, s, n.Reason)
 		var status int
-		if status, n.Problem = problemOfDeed(wordsFor(c.Request()), err); n.Problem != "" {
+		if status, n.Problem = problemOfDeed(wordsFor(c), err); n.Problem != "" {
 			return a.showSend(c, status, s, n)
 		}
 		if err != nil {
@@ -152,16 +153,16 @@ func (a *Admin) deedPage(d deed) echo.HandlerFunc {
 }
 
 // problemOfDeed is what a page says of an error that the form's sender can do something about; "" of every other.
-func problemOfDeed(w words, err error) (int, string) {
+func problemOfDeed(w texts.Words, err error) (int, string) {
 	var failed *failedDeed
 	var bad *verification.InvalidError
 	switch {
 	case errors.As(err, &failed):
-		return failed.status, w.say(failed.key, "wait", failed.wait)
+		return failed.status, w.Get(failed.key, "wait", failed.wait)
 	case errors.As(err, &bad):
-		return http.StatusUnprocessableEntity, or(w.say("deed.problem."+bad.Reason), bad.Detail)
+		return http.StatusUnprocessableEntity, or(w.Get("deed.problem."+bad.Reason), bad.Detail)
 	case errors.Is(err, verification.ErrUnavailable):
-		return http.StatusServiceUnavailable, w.say("deed.problem.unavailable")
+		return http.StatusServiceUnavailable, w.Get("deed.problem.unavailable")
 	}
 	return 0, ""
 }
@@ -182,7 +183,7 @@ func (a *Admin) deedJSON(d deed) echo.HandlerFunc {
 		shown, err := a.perform(c, d, s, body.Reason)
 		var failed *failedDeed
 		if errors.As(err, &failed) {
-			return &server.Problem{Kind: server.NotDone, Detail: english.say(failed.key, "wait", failed.wait)}
+			return &server.Problem{Kind: server.NotDone, Detail: texts.For("").Get(failed.key, "wait", failed.wait)}
 		}
 		if err != nil {
 			return err
@@ -239,14 +240,14 @@ type deedView struct {
 	Problem, Reason                   string
 }
 
-func deedViews(w actor, s store.Story, n note, words words) (list []deedView) {
+func deedViews(w actor, s store.Story, n note, words texts.Words) (list []deedView) {
 	for _, d := range deeds {
 		if !w.may(d.name) || !d.possible(s) {
 			continue
 		}
 		v := deedView{
-			Name: d.path, Action: sendAddress(s.Send.ID) + "/" + d.path, Title: words.say("deed." + d.name + ".title"),
-			What: words.say("deed." + d.name + ".what"), Button: words.say("deed." + d.name + ".button"), Sure: d.sure,
+			Name: d.path, Action: sendAddress(s.Send.ID) + "/" + d.path, Title: words.Get("deed." + d.name + ".title"),
+			What: words.Get("deed." + d.name + ".what"), Button: words.Get("deed." + d.name + ".button"), Sure: d.sure,
 		}
 		if n.Deed == d.name && n.Problem != "" {
 			v.Open, v.Problem, v.Reason = true, n.Problem, n.Reason

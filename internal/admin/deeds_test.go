@@ -11,6 +11,7 @@ import (
 	"sendcode/internal/recipient"
 	"sendcode/internal/store"
 	"sendcode/internal/store/sqlite"
+	"sendcode/internal/texts"
 	"sendcode/quota"
 )
 
@@ -269,7 +270,7 @@ func TestOnlyWhatARoleMayIsOffered(t *testing.T) {
 	story, err := r.log.Story(context.Background(), s.ID)
 	r.must(err)
 	for role, n := range map[Role]int{Reader: 0, Operator: 4, Owner: 5, "": 0} {
-		if got := len(deedViews(actor{"x", role}, story, note{}, english)); got != n {
+		if got := len(deedViews(actor{"x", role}, story, note{}, texts.For(""))); got != n {
 			t.Errorf("%s is offered %d deeds, want %d", role, got, n)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 
 	"sendcode/internal/recipient"
 	"sendcode/internal/store"
+	"sendcode/internal/texts"
 	"sendcode/internal/verification"
 	"sendcode/quota"
 	"sendcode/web"
@@ -36,8 +37,8 @@ type sendView struct {
 // quotaView is what a recipient's rules say now.
 type quotaView struct {
 	Rows   []web.Pips
-	As     sentence // as of when
-	Reason string   // why there are no rows
+	As     texts.Sentence // as of when
+	Reason string         // why there are no rows
 }
 
 func (a *Admin) sendPage(c echo.Context) error {
@@ -46,12 +47,12 @@ func (a *Admin) sendPage(c echo.Context) error {
 		return err
 	}
 	n := note{Deed: c.QueryParam("done")}
-	n.Done = wordsFor(c.Request()).say("deed." + n.Deed + ".done") // none for what is no deed
+	n.Done = wordsFor(c).Get("deed." + n.Deed + ".done") // none for what is no deed
 	return a.showSend(c, http.StatusOK, s, n)
 }
 
 func (a *Admin) showSend(c echo.Context, status int, s store.Story, n note) error {
-	ctx, w := c.Request().Context(), wordsFor(c.Request())
+	ctx, w := c.Request().Context(), wordsFor(c)
 	now, away := a.quotaOf(ctx, s.Send) // without it the rest of the page is as true as with it
 	known, err := a.seen(ctx, s, now, away)
 	if err != nil {
@@ -61,11 +62,11 @@ func (a *Admin) showSend(c echo.Context, status int, s store.Story, n note) erro
 	v := sendView{
 		page: page{W: w, Title: verdict.What.String(), In: true, Here: "sends"}, Verdict: verdict, State: stateViewOf(s.Send, w),
 		Send: viewOf(s.Send, w), Facts: s.Send, Support: store.SupportReference(s.Send.ID), Line: timeline(s, w), Quota: quotaViewOf(s.Send, now, away, w),
-		Person: personAddress(s.Send.Recipient), Trial: strings.Join(s.Send.Observed, w.say("list.comma")),
+		Person: personAddress(s.Send.Recipient), Trial: strings.Join(s.Send.Observed, w.Get("list.comma")),
 		Note: n, Deeds: deedViews(actorOf(c), s, n, w),
 	}
 	if s.Verification != nil {
-		v.Code = w.say("code." + string(stateOf(*s.Verification, s.Now)))
+		v.Code = w.Get("code." + string(stateOf(*s.Verification, s.Now)))
 	}
 	return a.pages.show(c, status, "send", v)
 }
@@ -89,34 +90,34 @@ func (a *Admin) quotaOf(ctx context.Context, s store.Send) (quota.Decision, erro
 	return a.codes.RecipientQuota(ctx, s.App, s.Channel, s.Purpose, s.Recipient)
 }
 
-func (a *Admin) quotaView(ctx context.Context, s store.Send, w words) quotaView {
+func (a *Admin) quotaView(ctx context.Context, s store.Send, w texts.Words) quotaView {
 	now, err := a.quotaOf(ctx, s)
 	return quotaViewOf(s, now, err, w)
 }
 
-func quotaViewOf(s store.Send, d quota.Decision, err error, w words) quotaView {
+func quotaViewOf(s store.Send, d quota.Decision, err error, w texts.Words) quotaView {
 	var bad *verification.InvalidError
 	switch {
 	case errors.Is(err, errSeveral):
-		return quotaView{Reason: w.say("quota.several")}
+		return quotaView{Reason: w.Get("quota.several")}
 	case errors.As(err, &bad):
-		return quotaView{Reason: w.say("quota.gone")}
+		return quotaView{Reason: w.Get("quota.gone")}
 	case err != nil:
-		return quotaView{Reason: w.say("quota.away")}
+		return quotaView{Reason: w.Get("quota.away")}
 	}
-	v := quotaView{As: w.tell("quota.now", plain("app", s.App), plain("purpose", s.Purpose), at("at", d.At))}
+	v := quotaView{As: w.Tell("quota.now", texts.Plain("app", s.App), texts.Plain("purpose", s.Purpose), texts.At("at", d.At))}
 	for _, rule := range d.Public().Rules {
 		v.Rows = append(v.Rows, pipsOf(rule, w))
 	}
 	return v
 }
 
-func pipsOf(s quota.State, w words) web.Pips {
+func pipsOf(s quota.State, w texts.Words) web.Pips {
 	p := web.PipsOf(s)
-	p.Name, p.Note = s.Name, w.plural("quota.left", s.Remaining())
+	p.Name, p.Note = s.Name, w.Plural("quota.left", s.Remaining())
 	if p.Blocked {
-		p.Note = w.say("quota.free", "wait", w.wait(s.RetryAfter))
+		p.Note = w.Get("quota.free", "wait", w.Wait(s.RetryAfter))
 	}
-	p.Spoken = w.say("quota.used", "used", strconv.Itoa(s.Used), "limit", strconv.Itoa(s.Limit))
+	p.Spoken = w.Get("quota.used", "used", strconv.Itoa(s.Used), "limit", strconv.Itoa(s.Limit))
 	return p
 }

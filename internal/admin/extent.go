@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"sendcode/internal/store"
+	"sendcode/internal/texts"
 )
 
 // extentView is how far the log reaches, and how far the background has come with what is old.
@@ -22,7 +23,7 @@ type partitionView struct {
 }
 
 // extent asks the log; nil where the console was not given one to ask.
-func (a *Admin) extent(ctx context.Context, w words) (*extentView, error) {
+func (a *Admin) extent(ctx context.Context, w texts.Words) (*extentView, error) {
 	if a.reaches == nil {
 		return nil, nil
 	}
@@ -30,25 +31,25 @@ func (a *Admin) extent(ctx context.Context, w words) (*extentView, error) {
 	if err != nil {
 		return nil, err
 	}
-	v := extentView{Lines: []string{w.say("extent.empty")}}
+	v := extentView{Lines: []string{w.Get("extent.empty")}}
 	if !e.Oldest.IsZero() {
-		v.Lines = []string{w.say("extent.oldest", "day", e.Oldest.Format(time.DateOnly))}
+		v.Lines = []string{w.Get("extent.oldest", "day", e.Oldest.Format(time.DateOnly))}
 	}
 	switch {
 	case e.Age == 0:
-		v.Lines = append(v.Lines, w.say("extent.ever"))
+		v.Lines = append(v.Lines, w.Get("extent.ever"))
 	case e.Due >= store.MaxDue:
-		v.Lines = append(v.Lines, w.say("extent.kept", "time", w.wait(e.Age)), w.say("extent.due.many", "n", strconv.Itoa(store.MaxDue)))
+		v.Lines = append(v.Lines, w.Get("extent.kept", "time", w.Wait(e.Age)), w.Get("extent.due.many", "n", strconv.Itoa(store.MaxDue)))
 	case e.Due == 0:
-		v.Lines = append(v.Lines, w.say("extent.kept", "time", w.wait(e.Age)), w.say("extent.due.none"))
+		v.Lines = append(v.Lines, w.Get("extent.kept", "time", w.Wait(e.Age)), w.Get("extent.due.none"))
 	default:
-		v.Lines = append(v.Lines, w.say("extent.kept", "time", w.wait(e.Age)), w.plural("extent.due", e.Due))
+		v.Lines = append(v.Lines, w.Get("extent.kept", "time", w.Wait(e.Age)), w.Plural("extent.due", e.Due))
 	}
 	if e.Forgetting > 0 {
-		v.Lines = append(v.Lines, w.plural("extent.forgetting", e.Forgetting))
+		v.Lines = append(v.Lines, w.Plural("extent.forgetting", e.Forgetting))
 	}
 	if e.Late > 0 {
-		v.Lines = append(v.Lines, w.plural("extent.late", e.Late))
+		v.Lines = append(v.Lines, w.Plural("extent.late", e.Late))
 	}
 	for _, p := range e.Partitions {
 		v.Partitions = append(v.Partitions, partitionView{p.Name, dayOf(p.Begins), dayOf(p.Ends), about(p.Rows), size(p.Bytes)})

@@ -68,8 +68,8 @@ func (a *Admin) awaited(c echo.Context) (session, bool, error) {
 }
 
 func (a *Admin) showCode(c echo.Context, status int, next, problem string) error {
-	w := wordsFor(c.Request())
-	return a.pages.show(c, status, "code", codeView{page: page{W: w, Title: w.say("code.title")}, Next: next, Problem: problem})
+	w := wordsFor(c)
+	return a.pages.show(c, status, "code", codeView{page: page{W: w, Title: w.Get("code.title")}, Next: next, Problem: problem})
 }
 
 // giveCode ends the session that awaited the code and begins another, so that nobody goes on with a cookie from before.
@@ -124,25 +124,25 @@ type refusal struct {
 
 // takeCode takes a code of the account's second factor, or a recovery code, each once. The attempt is counted before it is looked at.
 func (a *Admin) takeCode(c echo.Context, v session, typed string) (bool, refusal, error) {
-	ctx, w, code := c.Request().Context(), wordsFor(c.Request()), plainCode(typed)
+	ctx, w, code := c.Request().Context(), wordsFor(c), plainCode(typed)
 	if code == "" {
-		return false, refusal{http.StatusUnprocessableEntity, w.say("code.empty")}, nil
+		return false, refusal{http.StatusUnprocessableEntity, w.Get("code.empty")}, nil
 	}
 	count, err := a.count(ctx, codeRules, map[quota.Scope]string{anAccount: quota.Bucket("console", "code", string(anAccount), v.Account)})
 	if err != nil {
 		a.logger.ErrorContext(ctx, "codes could not be counted", "error", err)
-		return false, refusal{http.StatusServiceUnavailable, w.say("login.unavailable")}, nil
+		return false, refusal{http.StatusServiceUnavailable, w.Get("login.unavailable")}, nil
 	}
 	if !count.Admitted {
 		a.logger.WarnContext(ctx, "code refused: too many attempts", "account", v.Account, "network", network(server.ClientIP(c)))
 		c.Response().Header().Set("Retry-After", strconv.Itoa(seconds(count.RetryAfter())))
-		return false, refusal{http.StatusTooManyRequests, w.say("login.limited", "wait", w.wait(count.RetryAfter()))}, nil
+		return false, refusal{http.StatusTooManyRequests, w.Get("login.limited", "wait", w.Wait(count.RetryAfter()))}, nil
 	}
 	right, err := a.isCode(c, v, code)
 	if err == nil && !right {
 		a.logger.WarnContext(ctx, "a code was wrong, or had been used", "account", v.Account, "network", network(server.ClientIP(c)))
 	}
-	return right, refusal{http.StatusUnauthorized, w.say("code.wrong") + " " + w.plural("login.left", left(count))}, err
+	return right, refusal{http.StatusUnauthorized, w.Get("code.wrong") + " " + w.Plural("login.left", left(count))}, err
 }
 
 func (a *Admin) isCode(c echo.Context, v session, code string) (bool, error) {

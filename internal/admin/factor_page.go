@@ -10,6 +10,7 @@ import (
 
 	"sendcode/internal/server"
 	"sendcode/internal/store"
+	"sendcode/internal/texts"
 )
 
 // factorView is the page on which people look after their own second factor.
@@ -19,7 +20,7 @@ type factorView struct {
 	Demanded   bool // the settings want one of everybody with a password
 	ByProvider bool // who logs in by the provider has the provider's
 	Has        bool
-	Since      clock
+	Since      texts.Clock
 	Left       string // of the recovery codes
 	Problem    string
 	Done       string
@@ -39,13 +40,13 @@ func (a *Admin) factorPage(c echo.Context) error {
 }
 
 func (a *Admin) showFactor(c echo.Context, s session, status int, v factorView) error {
-	ctx, w := c.Request().Context(), wordsFor(c.Request())
-	v.page, v.Demanded, v.ByProvider = page{W: w, Title: w.say("factor.title"), In: true}, a.demands, s.Via == viaProvider
+	ctx, w := c.Request().Context(), wordsFor(c)
+	v.page, v.Demanded, v.ByProvider = page{W: w, Title: w.Get("factor.title"), In: true}, a.demands, s.Via == viaProvider
 	v.Account = s.Account
 	f, err := a.log.SecondFactor(ctx, s.Account)
 	switch {
 	case err == nil:
-		v.Has, v.Since, v.Left = true, clock{Time: f.MadeAt}, w.plural("factor.left", f.Codes)
+		v.Has, v.Since, v.Left = true, texts.Clock{Time: f.MadeAt}, w.Plural("factor.left", f.Codes)
 	case !errors.Is(err, store.ErrNotFound):
 		return a.unreadable(ctx, err)
 	}
@@ -63,7 +64,7 @@ func (a *Admin) changeFactor(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	w := wordsFor(c.Request())
+	w := wordsFor(c)
 	if !ok || s.Via == viaProvider {
 		return a.showFactor(c, s, http.StatusForbidden, factorView{})
 	}
@@ -82,15 +83,15 @@ func (a *Admin) changeFactor(c echo.Context) error {
 		}
 		return a.withCode(c, s, form.Get("do"))
 	}
-	return a.showFactor(c, s, http.StatusUnprocessableEntity, factorView{Problem: w.say("factor.again")})
+	return a.showFactor(c, s, http.StatusUnprocessableEntity, factorView{Problem: w.Get("factor.again")})
 }
 
 // beginFactor shows a new secret. The password is asked for: with a session alone nobody can shut its owner out.
 func (a *Admin) beginFactor(c echo.Context, s session, form url.Values) error {
-	ctx, w := c.Request().Context(), wordsFor(c.Request())
+	ctx, w := c.Request().Context(), wordsFor(c)
 	count, err := a.countLogin(ctx, s.Account, a.browserOf(c, s.Account), server.ClientIP(c))
 	if err != nil || !count.Admitted {
-		return a.showFactor(c, s, http.StatusTooManyRequests, factorView{Problem: w.say("login.limited", "wait", w.wait(count.RetryAfter()))})
+		return a.showFactor(c, s, http.StatusTooManyRequests, factorView{Problem: w.Get("login.limited", "wait", w.Wait(count.RetryAfter()))})
 	}
 	_, p, err := a.account(ctx, s.Account)
 	if err != nil {
@@ -101,7 +102,7 @@ func (a *Admin) beginFactor(c echo.Context, s session, form url.Values) error {
 		return err
 	}
 	if !right {
-		return a.showFactor(c, s, http.StatusUnauthorized, factorView{Problem: w.say("login.wrong") + " " + w.plural("login.left", left(count))})
+		return a.showFactor(c, s, http.StatusUnauthorized, factorView{Problem: w.Get("login.wrong") + " " + w.Plural("login.left", left(count))})
 	}
 	return a.showSecret(c, http.StatusOK, s, newSecretOfCodes(), "")
 }
@@ -135,14 +136,14 @@ func grouped(s string) string {
 
 // confirmFactor keeps a secret once its app has made a right code of it; that code counts as used.
 func (a *Admin) confirmFactor(c echo.Context, s session, form url.Values) error {
-	ctx, w := c.Request().Context(), wordsFor(c.Request())
+	ctx, w := c.Request().Context(), wordsFor(c)
 	secret, ok := a.openEnrolment(s, form)
 	if !ok {
-		return a.showFactor(c, s, http.StatusUnprocessableEntity, factorView{Problem: w.say("factor.again")})
+		return a.showFactor(c, s, http.StatusUnprocessableEntity, factorView{Problem: w.Get("factor.again")})
 	}
 	step, right := stepOf(secret, plainCode(form.Get("code")), a.now(), 0)
 	if !right {
-		return a.showSecret(c, http.StatusUnprocessableEntity, s, secret, w.say("factor.unconfirmed"))
+		return a.showSecret(c, http.StatusUnprocessableEntity, s, secret, w.Get("factor.unconfirmed"))
 	}
 	sealed, err := a.ring.Seal(factorLabel, secret, []byte(s.Account))
 	if err != nil {
@@ -159,17 +160,17 @@ func (a *Admin) confirmFactor(c echo.Context, s session, form url.Values) error 
 	case err != nil:
 		return a.unreadable(ctx, err)
 	case !added:
-		return a.showFactor(c, s, http.StatusConflict, factorView{Problem: w.say("factor.again")})
+		return a.showFactor(c, s, http.StatusConflict, factorView{Problem: w.Get("factor.again")})
 	}
 	if err := a.anew(c, s); err != nil {
 		return err
 	}
-	return a.showFactor(c, s, http.StatusOK, factorView{Done: w.say("factor.added"), Recovery: shown})
+	return a.showFactor(c, s, http.StatusOK, factorView{Done: w.Get("factor.added"), Recovery: shown})
 }
 
 // withCode does what a code was given for.
 func (a *Admin) withCode(c echo.Context, s session, do string) error {
-	ctx, w := c.Request().Context(), wordsFor(c.Request())
+	ctx, w := c.Request().Context(), wordsFor(c)
 	act, err := a.act(c, deedFactor+"."+do)
 	if err != nil {
 		return err
@@ -179,11 +180,11 @@ func (a *Admin) withCode(c echo.Context, s session, do string) error {
 		if _, err = a.log.DropSecondFactor(ctx, s.Account, act); err != nil {
 			return a.unreadable(ctx, err)
 		}
-		return a.showFactor(c, s, http.StatusOK, factorView{Done: w.say("factor.removed")})
+		return a.showFactor(c, s, http.StatusOK, factorView{Done: w.Get("factor.removed")})
 	}
 	shown, kept := newRecoveryCodes(s.Account)
 	if _, err = a.log.PutRecoveryCodes(ctx, s.Account, kept, act); err != nil {
 		return a.unreadable(ctx, err)
 	}
-	return a.showFactor(c, s, http.StatusOK, factorView{Done: w.say("factor.renewed"), Recovery: shown})
+	return a.showFactor(c, s, http.StatusOK, factorView{Done: w.Get("factor.renewed"), Recovery: shown})
 }

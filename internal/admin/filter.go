@@ -2,6 +2,7 @@ package admin
 
 import (
 	"sendcode/internal/recipient"
+	"sendcode/internal/texts"
 )
 
 // filterView is the form above the list as it was last sent.
@@ -22,7 +23,7 @@ type option struct {
 	Chosen      bool
 }
 
-func filterOf(q query, w words) filterView {
+func filterOf(q query, w texts.Words) filterView {
 	get := q.given.Get
 	v := filterView{
 		Recipient: get("recipient"), Purpose: get("purpose"), App: get("app"), BlockedBy: get("blocked_by"),
@@ -49,10 +50,10 @@ func filterOf(q query, w words) filterView {
 }
 
 // options are the choices of one field, the first of which chooses nothing.
-func options(w words, field, texts, chosen string, values ...string) []option {
-	all := []option{{Text: w.say(field + ".any"), Chosen: chosen == ""}}
+func options(w texts.Words, field, names, chosen string, values ...string) []option {
+	all := []option{{Text: w.Get(field + ".any"), Chosen: chosen == ""}}
 	for _, v := range values {
-		all = append(all, option{Value: v, Text: w.say(texts + "." + v), Chosen: v == chosen})
+		all = append(all, option{Value: v, Text: w.Get(names + "." + v), Chosen: v == chosen})
 	}
 	return all
 }

@@ -140,7 +140,7 @@ func (a *Admin) sendJSON(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	v := judge(s, known, wordsFor(c.Request()))
+	v := judge(s, known, wordsFor(c))
 	out := storyJSON{
 		rowJSON: rowOf(s.Send), Number: s.Send.Number, InDoubt: s.Send.InDoubt, Counts: s.Send.Counts,
 		Locale: text(s.Send.Locale), Network: text(s.Send.IP), Country: text(s.Send.Country), FinishedAt: stamp(s.Send.FinishedAt),

@@ -10,6 +10,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"sendcode/internal/store"
+	"sendcode/internal/texts"
 )
 
 // listView is the list with its filters.
@@ -17,9 +18,9 @@ type listView struct {
 	page
 	Filter  filterView
 	Search  searchView
-	Shared  sentence    // why these rows stand together, where they only share a support reference
-	Aside   []sentence  // mail servers and carriers that get nothing now
-	Person  *personView // when the list is one recipient's
+	Shared  texts.Sentence   // why these rows stand together, where they only share a support reference
+	Aside   []texts.Sentence // mail servers and carriers that get nothing now
+	Person  *personView      // when the list is one recipient's
 	Rows    []rowView
 	Older   string   // address; empty: this is the end
 	Newer   string   // address of the page before; empty: this is the first
@@ -37,7 +38,7 @@ type searchView struct {
 
 // personView is the recipient whose rows these are.
 type personView struct {
-	Who   sentence
+	Who   texts.Sentence
 	Known bool   // the log has rows of them
 	All   string // address of the list without this filter
 	Quota quotaView
@@ -45,7 +46,7 @@ type personView struct {
 
 type rowView struct {
 	Link                      string
-	At                        clock
+	At                        texts.Clock
 	To, Purpose, App, Channel string
 	State                     stateView
 	Why                       string
@@ -77,20 +78,20 @@ func (a *Admin) showList(c echo.Context, status int, q query, s searchView) erro
 	if err != nil {
 		return err
 	}
-	w := wordsFor(c.Request())
-	v := listView{page: page{W: w, Title: w.say("list.title"), In: true, Here: "sends"}, Search: s, Filter: filterOf(q, w)}
+	w := wordsFor(c)
+	v := listView{page: page{W: w, Title: w.Get("list.title"), In: true, Here: "sends"}, Search: s, Filter: filterOf(q, w)}
 	for _, m := range a.aside() {
 		key := "list.aside"
 		if m.Carrier {
 			key = "list.aside.carrier"
 		}
-		v.Aside = append(v.Aside, w.tell(key, strong("server", m.Server), plain("why", m.Why), plain("for", w.wait(a.now().Sub(m.Since)))))
+		v.Aside = append(v.Aside, w.Tell(key, texts.Strong("server", m.Server), texts.Plain("why", m.Why), texts.Plain("for", w.Wait(a.now().Sub(m.Since)))))
 	}
 	for _, row := range found.rows {
 		v.Rows = append(v.Rows, viewOf(row, w))
 	}
 	if len(found.rows) == 0 {
-		if v.Nothing = w.say(nothing(q)); nothing(q) == noRecipient {
+		if v.Nothing = w.Get(nothing(q)); nothing(q) == noRecipient {
 			v.Verdict, err = a.nobody(c.Request().Context(), q.hints, w)
 		}
 		if err != nil {
@@ -101,7 +102,7 @@ func (a *Admin) showList(c echo.Context, status int, q query, s searchView) erro
 		v.Person = a.person(c, q, found, w)
 	}
 	if q.filter.Support != "" && len(found.rows) > 1 {
-		v.Shared = w.tell("list.shared", strong("support", store.SupportReference(found.rows[0].ID)))
+		v.Shared = w.Tell("list.shared", texts.Strong("support", store.SupportReference(found.rows[0].ID)))
 	}
 	if actorOf(c).may(deedExport) && len(found.rows) > 0 {
 		v.Export = exportAddress(q.given)
@@ -119,10 +120,10 @@ func (a *Admin) showList(c echo.Context, status int, q query, s searchView) erro
 }
 
 // person shows who the rows are about, and what the rules that decided the newest of them say now.
-func (a *Admin) person(c echo.Context, q query, f found, w words) *personView {
-	p := &personView{Who: w.tell("filter.recipient.unknown"), All: address(q.given, "recipient", "")}
+func (a *Admin) person(c echo.Context, q query, f found, w texts.Words) *personView {
+	p := &personView{Who: w.Tell("filter.recipient.unknown"), All: address(q.given, "recipient", "")}
 	if len(f.rows) > 0 {
-		p.Known, p.Who = true, w.tell("filter.recipient", strong("to", f.rows[0].To))
+		p.Known, p.Who = true, w.Tell("filter.recipient", texts.Strong("to", f.rows[0].To))
 		p.Quota = a.quotaView(c.Request().Context(), f.rows[0], w)
 	}
 	return p
@@ -167,28 +168,28 @@ func address(given url.Values, name, value string) string {
 	return "/admin?" + next.Encode()
 }
 
-func viewOf(s store.Send, w words) rowView {
+func viewOf(s store.Send, w texts.Words) rowView {
 	return rowView{
-		Link: sendAddress(s.ID), At: clock{Time: s.LoggedAt, Exact: true}, To: toOf(s, w), Purpose: s.Purpose, App: s.App,
-		Channel: w.or("channel", string(s.Channel)), State: stateViewOf(s, w), Why: why(s, w),
-		Through: or(s.Provider, "–"), Took: w.took(s.Took),
+		Link: sendAddress(s.ID), At: texts.Clock{Time: s.LoggedAt, Exact: true}, To: toOf(s, w), Purpose: s.Purpose, App: s.App,
+		Channel: w.Or("channel", string(s.Channel)), State: stateViewOf(s, w), Why: why(s, w),
+		Through: or(s.Provider, "–"), Took: w.Took(s.Took),
 	}
 }
 
 // toOf is the recipient as a row shows it, or how many there are in a row of several.
-func toOf(s store.Send, w words) string {
+func toOf(s store.Send, w texts.Words) string {
 	if s.Recipients > 0 {
-		return w.plural("list.recipients", s.Recipients)
+		return w.Plural("list.recipients", s.Recipients)
 	}
 	return s.To
 }
 
-func stateViewOf(s store.Send, w words) stateView {
-	return stateView{Sign: signs[s.Status], Word: w.or("status", string(s.Status)), Tone: toneOf(s.Status)}
+func stateViewOf(s store.Send, w texts.Words) stateView {
+	return stateView{Sign: signs[s.Status], Word: w.Or("status", string(s.Status)), Tone: toneOf(s.Status)}
 }
 
 // why is the reason in a few words: "550 5.1.1 · refused by the server · did not count", "minute · 42 s left · ×3".
-func why(s store.Send, w words) string {
+func why(s store.Send, w texts.Words) string {
 	var parts []string
 	add := func(p string) {
 		if p != "" {
@@ -197,28 +198,28 @@ func why(s store.Send, w words) string {
 	}
 	if s.Status == store.Refused {
 		add(s.BlockedBy)
-		add(w.say("why.wait", "wait", w.wait(s.RetryAfter)))
+		add(w.Get("why.wait", "wait", w.Wait(s.RetryAfter)))
 		if s.Count > 1 {
 			add("×" + strconv.Itoa(s.Count))
 		}
 		return strings.Join(parts, " · ")
 	}
 	add(s.ProviderCode)
-	add(w.or("reason", s.Reason))
+	add(w.Or("reason", s.Reason))
 	switch {
 	case s.Status == store.Queued && s.Attempt > 0:
-		add(w.say("why.again"))
+		add(w.Get("why.again"))
 	case s.Status == store.Failed && !s.Counts:
-		add(w.say("why.given_back"))
+		add(w.Get("why.given_back"))
 	}
 	if s.Forgiven {
-		add(w.say("why.forgiven"))
+		add(w.Get("why.forgiven"))
 	}
 	if s.InDoubt {
-		add(w.say("why.doubt"))
+		add(w.Get("why.doubt"))
 	}
 	if s.Afterwards != "" {
-		add(w.or("afterwards", string(s.Afterwards)))
+		add(w.Or("afterwards", string(s.Afterwards)))
 	}
 	return or(strings.Join(parts, " · "), "–")
 }

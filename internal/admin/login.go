@@ -34,8 +34,8 @@ func (a *Admin) loginPage(c echo.Context) error {
 }
 
 func (a *Admin) showLogin(c echo.Context, status int, next, name, problem string) error {
-	w := wordsFor(c.Request())
-	v := loginView{page: page{W: w, Title: w.say("login.title")}, Next: next, Name: name, Problem: problem, Off: !a.password.isSet() && a.provider == nil}
+	w := wordsFor(c)
+	v := loginView{page: page{W: w, Title: w.Get("login.title")}, Next: next, Name: name, Problem: problem, Off: !a.password.isSet() && a.provider == nil}
 	if a.provider != nil {
 		v.Provider = a.provider.Title
 	}
@@ -52,9 +52,9 @@ func (a *Admin) login(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	w, next, name := wordsFor(c.Request()), oursOr(form.Get("next")), strings.ToLower(strings.TrimSpace(form.Get("username")))
+	w, next, name := wordsFor(c), oursOr(form.Get("next")), strings.ToLower(strings.TrimSpace(form.Get("username")))
 	if form.Get("password") == "" || len(name) > maxName {
-		return a.showLogin(c, http.StatusUnprocessableEntity, next, "", w.say("login.empty"))
+		return a.showLogin(c, http.StatusUnprocessableEntity, next, "", w.Get("login.empty"))
 	}
 	name = or(name, bootstrap.name)
 	ctx, address := c.Request().Context(), server.ClientIP(c)
@@ -72,7 +72,7 @@ func (a *Admin) login(c echo.Context) error {
 	}
 	if !right {
 		a.logger.WarnContext(ctx, "login failed", "network", network(address))
-		return a.showLogin(c, http.StatusUnauthorized, next, name, w.say("login.wrong")+" "+w.plural("login.left", left(count)))
+		return a.showLogin(c, http.StatusUnauthorized, next, name, w.Get("login.wrong")+" "+w.Plural("login.left", left(count)))
 	}
 	deed, err := a.nextDeed(ctx, name)
 	if err != nil {
@@ -112,7 +112,7 @@ func (a *Admin) uncounted(c echo.Context, count quota.Decision, err error, next,
 	switch {
 	case err != nil:
 		a.logger.ErrorContext(c.Request().Context(), "login attempts could not be counted", "error", err)
-		return true, a.showLogin(c, http.StatusServiceUnavailable, next, name, wordsFor(c.Request()).say("login.unavailable"))
+		return true, a.showLogin(c, http.StatusServiceUnavailable, next, name, wordsFor(c).Get("login.unavailable"))
 	case !count.Admitted:
 		a.reportRefused(c, count)
 		return true, a.tooMany(c, next, name, count)
@@ -135,12 +135,12 @@ func (a *Admin) reportRefused(c echo.Context, count quota.Decision) {
 }
 
 func (a *Admin) tooMany(c echo.Context, next, name string, count quota.Decision) error {
-	w, wait, text := wordsFor(c.Request()), count.RetryAfter(), "login.limited"
+	w, wait, text := wordsFor(c), count.RetryAfter(), "login.limited"
 	if rule, _ := count.Blocking(); rule.Name == overall || rule.Name == "account" {
 		text = "login.attacked"
 	}
 	c.Response().Header().Set("Retry-After", strconv.Itoa(seconds(wait)))
-	return a.showLogin(c, http.StatusTooManyRequests, next, name, w.say(text, "wait", w.wait(wait)))
+	return a.showLogin(c, http.StatusTooManyRequests, next, name, w.Get(text, "wait", w.Wait(wait)))
 }
 
 // isPassword takes its turn: argon2id is slow and takes its memory on purpose. Where there is no password to compare with,

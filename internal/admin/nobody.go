@@ -9,6 +9,7 @@ import (
 
 	"sendcode/internal/recipient"
 	"sendcode/internal/store"
+	"sendcode/internal/texts"
 	"sendcode/internal/verification"
 )
 
@@ -75,10 +76,10 @@ func takeHints(raw string) (h hints, rest string) {
 }
 
 // nobody is the verdict on a recipient without rows.
-func (a *Admin) nobody(ctx context.Context, h hints, w words) (*verdict, error) {
-	v := &verdict{Tone: warn, What: w.tell("nobody.what"), Next: w.tell("nobody.next"), Answer: answer{W: w, Text: w.tell("answer.nobody")}}
-	if what := w.tell("nobody.what." + h.unserved); h.unserved != "" && what != nil {
-		v.What, v.Next, v.Answer.Text = what, w.tell("nobody.next."+h.unserved), w.tell("answer.nobody.unserved")
+func (a *Admin) nobody(ctx context.Context, h hints, w texts.Words) (*verdict, error) {
+	v := &verdict{Tone: warn, What: w.Tell("nobody.what"), Next: w.Tell("nobody.next"), Answer: answer{W: w, Text: w.Tell("answer.nobody")}}
+	if what := w.Tell("nobody.what." + h.unserved); h.unserved != "" && what != nil {
+		v.What, v.Next, v.Answer.Text = what, w.Tell("nobody.next."+h.unserved), w.Tell("answer.nobody.unserved")
 		return v, nil
 	}
 	rows, err := a.log.Latest(ctx, h.near, nearTime)
@@ -87,11 +88,11 @@ func (a *Admin) nobody(ctx context.Context, h hints, w words) (*verdict, error) 
 	}
 	for _, row := range rows {
 		if row.To != store.Erased {
-			v.Near = append(v.Near, w.onward("near.asked", row))
+			v.Near = append(v.Near, onwardTo(w, "near.asked", row))
 		}
 	}
 	if len(v.Near) > 0 {
-		v.Next = w.tell("nobody.next.near")
+		v.Next = w.Tell("nobody.next.near")
 	}
 	return v, nil
 }

@@ -11,6 +11,7 @@ import (
 	"sendcode/internal/recipient"
 	"sendcode/internal/store"
 	"sendcode/internal/store/sqlite"
+	"sendcode/internal/texts"
 )
 
 // Whoever mistyped their address waits for a code that went elsewhere: the right one leads there.
@@ -83,7 +84,7 @@ func TestVerdictsOnNobody(t *testing.T) {
 		{unserved: "voip"}, {unserved: "disposable"}, {unserved: "not_configured"}, {unserved: "of a later version"},
 	} {
 		fmt.Fprintf(&out, "== %q, %d near\n", h.unserved, len(h.near))
-		for _, w := range languages {
+		for _, w := range texts.All() {
 			v, err := r.console.nobody(t.Context(), h, w)
 			r.must(err)
 			fmt.Fprintf(&out, "%s\n%s\n", v.What, v.Next)

@@ -11,6 +11,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"sendcode/internal/store"
+	"sendcode/internal/texts"
 )
 
 // overviewView is what happened lately: numbers beside those of the time before, charts, and what stood in the way.
@@ -55,17 +56,17 @@ func (a *Admin) overviewPage(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	w := wordsFor(c.Request())
+	w := wordsFor(c)
 	if !given.Has("from") && !given.Has("last") {
 		given.Set("last", "24h")
 	}
 	last := given.Get("last")
 	v := overviewView{
-		page: page{W: w, Title: w.say("overview.title"), In: true, Here: "overview"}, Daily: s.Each > int(time.Hour/time.Second),
+		page: page{W: w, Title: w.Get("overview.title"), In: true, Here: "overview"}, Daily: s.Each > int(time.Hour/time.Second),
 		Last: options(w, "filter.last", "filter.last", last, "1h", "24h", "7d", "30d")[1:], Figures: figures(s, given, w),
 		Refusals: counts(s.Total.Refusals, func(name string) (string, string) { return name, address(given, "blocked_by", name) }),
 		Failures: counts(s.Total.Failures, func(name string) (string, string) {
-			return w.or("reason", name), address(given, "status", string(store.Failed))
+			return w.Or("reason", name), address(given, "status", string(store.Failed))
 		}),
 	}
 	if v.Prefixes, err = a.prefixesNow(c, w); err != nil {
@@ -80,21 +81,21 @@ func (a *Admin) overviewPage(c echo.Context) error {
 	return a.pages.show(c, http.StatusOK, "overview", v)
 }
 
-func figures(s statsJSON, given url.Values, w words) []figureView {
+func figures(s statsJSON, given url.Values, w texts.Words) []figureView {
 	number := func(n int) string { return strconv.Itoa(n) }
 	now, before := s.Total, s.Before
 	rows := func(s store.Status) string { return address(given, "status", string(s)) }
-	all := []figureView{{w.say("overview.sent"), number(now.Sent), number(before.Sent), rows(store.Sent)}}
+	all := []figureView{{w.Get("overview.sent"), number(now.Sent), number(before.Sent), rows(store.Sent)}}
 	if now.Lost+before.Lost > 0 {
-		all = append(all, figureView{w.say("overview.lost"), number(now.Lost), number(before.Lost), rows(store.Undelivered)})
+		all = append(all, figureView{w.Get("overview.lost"), number(now.Lost), number(before.Lost), rows(store.Undelivered)})
 	}
 	return append(all, []figureView{
-		{w.say("overview.failed"), number(now.Failed), number(before.Failed), rows(store.Failed)},
-		{w.say("overview.unknown"), number(now.Unknown), number(before.Unknown), rows(store.Unknown)},
-		{w.say("overview.refused"), number(now.Refused), number(before.Refused), rows(store.Refused)},
-		{w.say("overview.rate"), rateOf(now.Rate), rateOf(before.Rate), ""},
-		{w.say("overview.median"), tookOf(now.MedianMS, w), tookOf(before.MedianMS, w), ""},
-		{w.say("overview.p95"), tookOf(now.P95MS, w), tookOf(before.P95MS, w), ""},
+		{w.Get("overview.failed"), number(now.Failed), number(before.Failed), rows(store.Failed)},
+		{w.Get("overview.unknown"), number(now.Unknown), number(before.Unknown), rows(store.Unknown)},
+		{w.Get("overview.refused"), number(now.Refused), number(before.Refused), rows(store.Refused)},
+		{w.Get("overview.rate"), rateOf(now.Rate), rateOf(before.Rate), ""},
+		{w.Get("overview.median"), tookOf(now.MedianMS, w), tookOf(before.MedianMS, w), ""},
+		{w.Get("overview.p95"), tookOf(now.P95MS, w), tookOf(before.P95MS, w), ""},
 	}...)
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"sendcode/internal/store"
 	"sendcode/internal/support"
+	"sendcode/internal/texts"
 	"sendcode/quota"
 )
 
@@ -47,14 +48,14 @@ type ruleView struct {
 
 type whoView struct {
 	To, App, Channel, Sends, Link string
-	Newest                        clock
+	Newest                        texts.Clock
 }
 
 // trialView is the form that asks what other rules would have done, and its answer.
 type trialView struct {
 	Rules   []trialRule
 	Last    []option
-	Result  sentence
+	Result  texts.Sentence
 	ByRule  string
 	Problem string
 }
@@ -69,11 +70,11 @@ func (a *Admin) policiesPage(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	w := wordsFor(c.Request())
-	v := policiesView{page: page{W: w, Title: w.say("policies.title"), In: true, Here: "policies"}}
+	w := wordsFor(c)
+	v := policiesView{page: page{W: w, Title: w.Get("policies.title"), In: true, Here: "policies"}}
 	status := http.StatusOK
 	for _, p := range a.policies.Policies() {
-		shown := policyView{Name: p.Name, Purposes: strings.Join(p.Purposes, w.say("list.comma"))}
+		shown := policyView{Name: p.Name, Purposes: strings.Join(p.Purposes, w.Get("list.comma"))}
 		if shown.Rules, err = a.rulesOf(c.Request().Context(), p, w); err != nil {
 			return err
 		}
@@ -90,7 +91,7 @@ func (a *Admin) policiesPage(c echo.Context) error {
 	return a.pages.show(c, status, "policies", v)
 }
 
-func (a *Admin) rulesOf(ctx context.Context, p support.Policy, w words) (rules []ruleView, err error) {
+func (a *Admin) rulesOf(ctx context.Context, p support.Policy, w texts.Words) (rules []ruleView, err error) {
 	for _, r := range p.Rules {
 		v := ruleView{
 			Name: r.Name, Scope: scopeWords(r.Scope, w), Limit: strconv.Itoa(r.Limit), Per: perWords(r, w), Observed: r.Observe,
@@ -100,15 +101,15 @@ func (a *Admin) rulesOf(ctx context.Context, p support.Policy, w words) (rules [
 			if err != nil {
 				return nil, err
 			}
-			v.AtLimit = w.plural("policies.people", all)
+			v.AtLimit = w.Plural("policies.people", all)
 			for _, c := range crowds {
 				v.Who = append(v.Who, whoView{
-					To: c.To, App: c.App, Channel: w.or("channel", string(c.Channel)), Sends: w.plural("policies.sends", c.Sends),
-					Newest: clock{Time: c.Newest}, Link: address(url.Values{}, "recipient", c.Recipient.String()),
+					To: c.To, App: c.App, Channel: w.Or("channel", string(c.Channel)), Sends: w.Plural("policies.sends", c.Sends),
+					Newest: texts.Clock{Time: c.Newest}, Link: address(url.Values{}, "recipient", c.Recipient.String()),
 				})
 			}
 			if all > len(crowds) {
-				v.More = w.say("policies.more", "n", strconv.Itoa(all-len(crowds)))
+				v.More = w.Get("policies.more", "n", strconv.Itoa(all-len(crowds)))
 			}
 		}
 		rules = append(rules, v)
@@ -117,22 +118,22 @@ func (a *Admin) rulesOf(ctx context.Context, p support.Policy, w words) (rules [
 }
 
 // scopeWords says whose events a rule counts.
-func scopeWords(s quota.Scope, w words) string {
-	words := w.or("scope", string(s.Base()))
+func scopeWords(s quota.Scope, w texts.Words) string {
+	words := w.Or("scope", string(s.Base()))
 	if s.Browsers() {
-		words = w.say("policies.browsers", "scope", words)
+		words = w.Get("policies.browsers", "scope", words)
 	}
 	return words
 }
 
 // perWords says for how long a rule counts: "1 h", "calendar day, Asia/Shanghai".
-func perWords(r quota.Rule, w words) string {
+func perWords(r quota.Rule, w texts.Words) string {
 	if !r.Calendar() {
-		return w.wait(r.Window)
+		return w.Wait(r.Window)
 	}
 	zone := "UTC"
 	if r.Zone != nil {
 		zone = r.Zone.String()
 	}
-	return w.say("policies.per."+string(r.Per), "zone", zone)
+	return w.Get("policies.per."+string(r.Per), "zone", zone)
 }

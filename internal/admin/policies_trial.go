@@ -14,6 +14,7 @@ import (
 
 	"sendcode/internal/server"
 	"sendcode/internal/support"
+	"sendcode/internal/texts"
 	"sendcode/quota"
 )
 
@@ -56,7 +57,7 @@ func (a *Admin) trialAsked(raw string) (url.Values, error) {
 	return asked, nil
 }
 
-func trialOf(p support.Policy, values url.Values, w words) trialView {
+func trialOf(p support.Policy, values url.Values, w texts.Words) trialView {
 	chosen := values.Get("last")
 	if !slices.Contains(trialPeriods, chosen) {
 		chosen = "7d"
@@ -96,7 +97,7 @@ func shortDuration(d time.Duration) string {
 }
 
 // try replays the log through the rules that the form names, and says in the form what came of it.
-func (a *Admin) try(ctx context.Context, p support.Policy, values url.Values, w words, t *trialView) (status int) {
+func (a *Admin) try(ctx context.Context, p support.Policy, values url.Values, w texts.Words, t *trialView) (status int) {
 	rules, problem := changed(tried(p), values, w)
 	if problem != "" {
 		t.Problem = problem
@@ -106,7 +107,7 @@ func (a *Admin) try(ctx context.Context, p support.Policy, values url.Values, w 
 	case a.replays <- struct{}{}: // each holds much of the log in memory
 		defer func() { <-a.replays }()
 	default:
-		t.Problem = w.say("policies.busy")
+		t.Problem = w.Get("policies.busy")
 		return http.StatusServiceUnavailable
 	}
 	ctx, cancel := context.WithTimeout(ctx, replayTimeout)
@@ -115,10 +116,10 @@ func (a *Admin) try(ctx context.Context, p support.Policy, values url.Values, w 
 	r, err := a.policies.Replay(ctx, p, rules, spans[last])
 	switch {
 	case errors.Is(err, support.ErrTooMuch):
-		t.Problem = w.say("policies.too_much")
+		t.Problem = w.Get("policies.too_much")
 		return http.StatusUnprocessableEntity
 	case err != nil:
-		t.Problem = w.say("policies.unanswered")
+		t.Problem = w.Get("policies.unanswered")
 		return http.StatusServiceUnavailable
 	}
 	t.Result, t.ByRule = resultWords(r, last, w)
@@ -126,23 +127,23 @@ func (a *Admin) try(ctx context.Context, p support.Policy, values url.Values, w 
 }
 
 // changed are the rules with the form's limits and windows.
-func changed(rules []quota.Rule, values url.Values, w words) ([]quota.Rule, string) {
+func changed(rules []quota.Rule, values url.Values, w texts.Words) ([]quota.Rule, string) {
 	if last := values.Get("last"); last != "" && !slices.Contains(trialPeriods, last) {
-		return nil, w.say("policies.bad.last")
+		return nil, w.Get("policies.bad.last")
 	}
 	for i := range rules {
 		r := &rules[i]
 		if text := values.Get("limit." + r.Name); text != "" {
 			n, err := strconv.Atoi(text)
 			if err != nil || n < 1 || n > maxTrialLimit {
-				return nil, w.say("policies.bad.limit", "rule", r.Name)
+				return nil, w.Get("policies.bad.limit", "rule", r.Name)
 			}
 			r.Limit = n
 		}
 		if text := values.Get("window." + r.Name); text != "" && !r.Calendar() {
 			d, err := time.ParseDuration(text)
 			if err != nil || d < time.Second || d > maxTrialWindow || d%time.Second != 0 {
-				return nil, w.say("policies.bad.window", "rule", r.Name)
+				return nil, w.Get("policies.bad.window", "rule", r.Name)
 			}
 			r.Window = d
 		}
@@ -150,7 +151,7 @@ func changed(rules []quota.Rule, values url.Values, w words) ([]quota.Rule, stri
 	return rules, ""
 }
 
-func resultWords(r support.Replayed, last string, w words) (result sentence, byRule string) {
+func resultWords(r support.Replayed, last string, w texts.Words) (result texts.Sentence, byRule string) {
 	count := func(n int) string { return strconv.Itoa(n) }
 	key := "policies.result"
 	switch {
@@ -163,8 +164,8 @@ func resultWords(r support.Replayed, last string, w words) (result sentence, byR
 	if r.Sends > 0 {
 		share = 100 * float64(r.Refused) / float64(r.Sends)
 	}
-	result = w.tell(key, plain("last", w.say("filter.last."+last)), strong("sends", count(r.Sends)), plain("recipients", count(r.Recipients)),
-		strong("refused", count(r.Refused)), plain("share", fmt.Sprintf("%.1f", share)), plain("affected", count(r.Affected)))
+	result = w.Tell(key, texts.Plain("last", w.Get("filter.last."+last)), texts.Strong("sends", count(r.Sends)), texts.Plain("recipients", count(r.Recipients)),
+		texts.Strong("refused", count(r.Refused)), texts.Plain("share", fmt.Sprintf("%.1f", share)), texts.Plain("affected", count(r.Affected)))
 	var parts []string
 	for _, name := range slices.Sorted(maps.Keys(r.ByRule)) {
 		parts = append(parts, name+" "+count(r.ByRule[name]))

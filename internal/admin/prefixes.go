@@ -12,6 +12,7 @@ import (
 
 	"sendcode/internal/server"
 	"sendcode/internal/store"
+	"sendcode/internal/texts"
 	"sendcode/internal/verification"
 )
 
@@ -31,13 +32,13 @@ type prefixesView struct {
 
 type prefixView struct {
 	ID           string
-	Since, Until clock
+	Since, Until texts.Clock
 	Prefix, App  string
 	Country      string
 	Sends        string // address of what was sent to the country
 	Why          string // the numbers
 	State        stateView
-	After        sentence // who lifted it, when and why
+	After        texts.Sentence // who lifted it, when and why
 	Active       bool
 }
 
@@ -124,9 +125,9 @@ func (a *Admin) showPrefixes(c echo.Context, status int, raw, problem string) er
 	if err != nil {
 		return err
 	}
-	w := wordsFor(c.Request())
+	w := wordsFor(c)
 	v := prefixesView{
-		page: page{W: w, Title: w.say("prefixes.title"), In: true, Here: "prefixes"}, May: actorOf(c).may(deedLiftPrefix), Problem: problem,
+		page: page{W: w, Title: w.Get("prefixes.title"), In: true, Here: "prefixes"}, May: actorOf(c).may(deedLiftPrefix), Problem: problem,
 		Active: p.filter.Active, Other: prefixesPath + "?state=all",
 	}
 	state := ""
@@ -147,20 +148,20 @@ func (a *Admin) showPrefixes(c echo.Context, status int, raw, problem string) er
 
 const prefixesPath = "/admin/prefixes"
 
-func prefixViewOf(p store.PrefixPause, now time.Time, w words) prefixView {
+func prefixViewOf(p store.PrefixPause, now time.Time, w texts.Words) prefixView {
 	v := prefixView{
-		ID: p.ID.String(), Since: clock{Time: p.Since}, Until: clock{Time: p.Until}, Prefix: p.Prefix, App: p.App, Country: p.Country,
+		ID: p.ID.String(), Since: texts.Clock{Time: p.Since}, Until: texts.Clock{Time: p.Until}, Prefix: p.Prefix, App: p.App, Country: p.Country,
 		Sends: address(nil, "country", p.Country), Why: numbersOf(p, w), Active: p.Active(now),
 	}
-	v.State, v.After = heldOrLifted(v.Active, w.say("prefixes.holds"), p.LiftedAt, p.LiftedBy, p.LiftedWhy, w)
+	v.State, v.After = heldOrLifted(v.Active, w.Get("prefixes.holds"), p.LiftedAt, p.LiftedBy, p.LiftedWhy, w)
 	return v
 }
 
 // numbersOf are those that it was paused for.
-func numbersOf(p store.PrefixPause, w words) string {
-	text := w.say("prefixes.numbers", "sends", strconv.Itoa(p.Sends), "approved", strconv.Itoa(p.Approved))
+func numbersOf(p store.PrefixPause, w texts.Words) string {
+	text := w.Get("prefixes.numbers", "sends", strconv.Itoa(p.Sends), "approved", strconv.Itoa(p.Approved))
 	if p.Usual >= 0 {
-		text += w.say("prefixes.usual", "percent", strconv.Itoa(p.Usual))
+		text += w.Get("prefixes.usual", "percent", strconv.Itoa(p.Usual))
 	}
 	return text
 }
@@ -202,7 +203,7 @@ func (a *Admin) liftPrefixForm(c echo.Context) error {
 	_, err = a.liftPrefix(c, form.Get("id"), form.Get("reason"))
 	var bad *verification.InvalidError
 	if errors.As(err, &bad) {
-		return a.showPrefixes(c, http.StatusUnprocessableEntity, "", or(wordsFor(c.Request()).texts["prefixes.problem."+bad.Reason], bad.Detail))
+		return a.showPrefixes(c, http.StatusUnprocessableEntity, "", or(wordsFor(c).Get("prefixes.problem."+bad.Reason), bad.Detail))
 	}
 	if err != nil {
 		return err
@@ -211,12 +212,12 @@ func (a *Admin) liftPrefixForm(c echo.Context) error {
 }
 
 // prefixesNow says how many rest now; nothing where none does.
-func (a *Admin) prefixesNow(c echo.Context, w words) (string, error) {
+func (a *Admin) prefixesNow(c echo.Context, w texts.Words) (string, error) {
 	list, _, err := a.log.PrefixPauses(c.Request().Context(), store.PrefixPauseFilter{Active: true, Limit: 200})
 	if err != nil || len(list) == 0 {
 		return "", a.readable(c.Request().Context(), err)
 	}
-	return w.plural("overview.prefixes", len(list)), nil
+	return w.Plural("overview.prefixes", len(list)), nil
 }
 
 // registerPrefixes adds what is about them.

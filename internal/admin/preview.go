@@ -66,9 +66,9 @@ func (a *Admin) previewPage(c echo.Context) error {
 }
 
 func (a *Admin) showPreview(c echo.Context, status int, values url.Values, typed support.Trial, problem string) error {
-	w := wordsFor(c.Request())
+	w := wordsFor(c)
 	v := previewView{
-		page: page{W: w, Title: w.say("preview.title"), In: true, Here: "preview"}, May: actorOf(c).may(deedPreview), Problem: problem, Trial: typed,
+		page: page{W: w, Title: w.Get("preview.title"), In: true, Here: "preview"}, May: actorOf(c).may(deedPreview), Problem: problem, Trial: typed,
 	}
 	v.App, v.Purpose, v.Apps, v.Purposes = a.chosen(values)
 	samples, err := a.previews.Samples(v.App, v.Purpose)
@@ -81,7 +81,7 @@ func (a *Admin) showPreview(c echo.Context, status int, values url.Values, typed
 			one.Frame = "/admin/preview/html?" + url.Values{"app": {v.App}, "purpose": {v.Purpose}, "locale": {s.Locale}}.Encode()
 		}
 		if s.Segments > 0 {
-			one.Size = w.plural("preview.segments", s.Segments)
+			one.Size = w.Plural("preview.segments", s.Segments)
 		}
 		v.Samples = append(v.Samples, one)
 	}
@@ -136,11 +136,11 @@ func (a *Admin) tryForm(c echo.Context) error {
 		Locale: form.Get("locale"), From: server.ClientIP(c),
 	}
 	answer, err := a.previews.Try(c.Request().Context(), trial, act)
-	err = notWhileLockedOut(err, wordsFor(c.Request()))
+	err = notWhileLockedOut(err, wordsFor(c))
 	if err == nil && !answer.Admitted {
-		err = &failedDeed{status: http.StatusTooManyRequests, key: "preview.problem.limited", wait: wordsFor(c.Request()).wait(answer.Quota.RetryAfter())}
+		err = &failedDeed{status: http.StatusTooManyRequests, key: "preview.problem.limited", wait: wordsFor(c).Wait(answer.Quota.RetryAfter())}
 	}
-	if status, problem := problemOfDeed(wordsFor(c.Request()), err); problem != "" {
+	if status, problem := problemOfDeed(wordsFor(c), err); problem != "" {
 		return a.showPreview(c, status, form, trial, problem)
 	}
 	if err != nil {

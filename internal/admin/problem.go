@@ -38,11 +38,11 @@ func (a *Admin) asPages(next echo.HandlerFunc) echo.HandlerFunc {
 }
 
 func (a *Admin) showProblem(c echo.Context, k server.Kind, name, detail, field string) error {
-	w := wordsFor(c.Request())
+	w := wordsFor(c)
 	if detail == "" {
-		detail = w.say("problem." + name + ".detail")
+		detail = w.Get("problem." + name + ".detail")
 	}
-	v := problemView{page: page{W: w, Title: w.say("problem." + name + ".title"), In: true}, Detail: detail, Field: field}
+	v := problemView{page: page{W: w, Title: w.Get("problem." + name + ".title"), In: true}, Detail: detail, Field: field}
 	if k == server.Unavailable {
 		c.Response().Header().Set("Retry-After", "2")
 	}

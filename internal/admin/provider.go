@@ -77,8 +77,8 @@ func (a *Admin) startProvider(c echo.Context) error {
 
 // onward is a page of ours that leads elsewhere by itself.
 func (a *Admin) onward(c echo.Context, address string) error {
-	w := wordsFor(c.Request())
-	return a.pages.show(c, http.StatusOK, "onward", page{W: w, Title: w.say("onward.title"), Onward: address})
+	w := wordsFor(c)
+	return a.pages.show(c, http.StatusOK, "onward", page{W: w, Title: w.Get("onward.title"), Onward: address})
 }
 
 // finishProvider is where the provider sends the browser back to. A new session's cookie is not sent along with what another
@@ -86,9 +86,9 @@ func (a *Admin) onward(c echo.Context, address string) error {
 func (a *Admin) finishProvider(c echo.Context) error {
 	kept, ok := a.errandOf(c)
 	c.SetCookie(a.errandWith(c, "", -1))
-	w := wordsFor(c.Request())
+	w := wordsFor(c)
 	if !ok {
-		return a.showLogin(c, http.StatusBadRequest, "", "", w.say("provider.late"))
+		return a.showLogin(c, http.StatusBadRequest, "", "", w.Get("provider.late"))
 	}
 	ctx := c.Request().Context()
 	count, err := a.count(ctx, providerRules, networkBuckets(viaProvider, server.ClientIP(c)))
@@ -97,7 +97,7 @@ func (a *Admin) finishProvider(c echo.Context) error {
 	}
 	if fresh, err := a.firstUse(ctx, kept.State); err != nil || !fresh {
 		a.logger.WarnContext(ctx, "a login by the provider was brought twice", "network", network(server.ClientIP(c)), "error", err)
-		return a.showLogin(c, http.StatusBadRequest, kept.Next, "", w.say("provider.late"))
+		return a.showLogin(c, http.StatusBadRequest, kept.Next, "", w.Get("provider.late"))
 	}
 	person, err := a.provider.Asked.Finish(ctx, kept.Attempt, c.QueryParams())
 	if err != nil {
@@ -109,7 +109,7 @@ func (a *Admin) finishProvider(c echo.Context) error {
 	}
 	if !p.set {
 		a.logger.WarnContext(ctx, "the provider vouches for somebody who has no access", "network", network(server.ClientIP(c)))
-		return a.showLogin(c, http.StatusForbidden, kept.Next, "", w.say("provider.nobody", "provider", a.provider.Title))
+		return a.showLogin(c, http.StatusForbidden, kept.Next, "", w.Get("provider.nobody", "provider", a.provider.Title))
 	}
 	if err := a.begin(c, who, p, s, deedLogin); err != nil {
 		return err
@@ -129,7 +129,7 @@ func (a *Admin) notVouchedFor(c echo.Context, next string, err error) error {
 	if status == 0 {
 		status = http.StatusForbidden
 	}
-	return a.showLogin(c, status, next, "", wordsFor(c.Request()).say("provider."+string(known.Kind), "provider", a.provider.Title))
+	return a.showLogin(c, status, next, "", wordsFor(c).Get("provider."+string(known.Kind), "provider", a.provider.Title))
 }
 
 // welcome is who somebody is here whom the provider names, and the session that they may have; without a proof they have no access.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"sendcode/internal/texts"
 	"sendcode/web"
 	assets "sendcode/web/admin"
 )
@@ -32,7 +33,7 @@ type file struct {
 
 // page is what every page has.
 type page struct {
-	W     words
+	W     texts.Words
 	Title string
 	In    bool   // somebody is logged in
 	Here  string // the section that the page belongs to, if it is in the menu
@@ -70,6 +71,11 @@ func must[T any](v T, err error) T {
 
 func (p *pages) path(name string) string {
 	return "/admin/static/" + name + "?v=" + p.files[name].version
+}
+
+// wordsFor picks the language that the reader's browser asks for, else English.
+func wordsFor(c echo.Context) texts.Words {
+	return texts.For(c.Request().Header.Get("Accept-Language"))
 }
 
 // show renders completely before anything is sent, so that half a page is never shown.

@@ -40,11 +40,11 @@ func (a *Admin) searchPage(c echo.Context) error {
 }
 
 func (a *Admin) searchProblem(c echo.Context, bad *verification.InvalidError) string {
-	w := wordsFor(c.Request())
+	w := wordsFor(c)
 	if bad.Reason == "required" {
-		return w.say("search.empty")
+		return w.Get("search.empty")
 	}
-	return or(w.say("search.reason."+bad.Reason), bad.Detail)
+	return or(w.Get("search.reason."+bad.Reason), bad.Detail)
 }
 
 // supported is where a support reference leads: to its send or, where several share it, to a list of them. Empty: the

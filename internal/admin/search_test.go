@@ -11,6 +11,7 @@ import (
 	"sendcode/internal/recipient"
 	"sendcode/internal/store"
 	"sendcode/internal/store/sqlite"
+	"sendcode/internal/texts"
 )
 
 func TestSearchLeadsToTheHash(t *testing.T) {
@@ -118,7 +119,7 @@ func TestSearchSaysWhatIsWrong(t *testing.T) {
 // Every reason of the parser has its sentence in Chinese too.
 func TestSearchReasonsInChinese(t *testing.T) {
 	for _, reason := range append(recipient.Reasons(), "not_configured", "unsupported") {
-		if chinese.say("search.reason."+reason) == "" {
+		if texts.For("zh").Get("search.reason."+reason) == "" {
 			t.Errorf("no text for %q", reason)
 		}
 	}

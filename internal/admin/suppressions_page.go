@@ -14,6 +14,7 @@ import (
 	"sendcode/internal/recipient"
 	"sendcode/internal/store"
 	"sendcode/internal/support"
+	"sendcode/internal/texts"
 	"sendcode/internal/verification"
 )
 
@@ -32,12 +33,12 @@ type suppressionsView struct {
 }
 
 type suppressionView struct {
-	Since, Until    clock
+	Since, Until    texts.Clock
 	To, Person      string // masked; address of everything of this recipient, empty: they were forgotten
 	Why, App        string
 	Send            string // page of the send that it came of
 	State           stateView
-	After           sentence // who lifted it, when and why
+	After           texts.Sentence // who lifted it, when and why
 	Active          bool
 	Channel         string
 	Address, ForApp string // for the form that lifts it
@@ -60,9 +61,9 @@ func (a *Admin) showSuppressions(c echo.Context, status int, typed wish, problem
 	if err != nil {
 		return err
 	}
-	w := wordsFor(c.Request())
+	w := wordsFor(c)
 	v := suppressionsView{
-		page: page{W: w, Title: w.say("suppressions.title"), In: true, Here: "suppressions"}, Active: f.Active, Problem: problem, Typed: typed,
+		page: page{W: w, Title: w.Get("suppressions.title"), In: true, Here: "suppressions"}, Active: f.Active, Problem: problem, Typed: typed,
 		May: actorOf(c).may(deedSuppress) && actorOf(c).may(deedLift), Other: suppressionsAddress(given, "state", "all"),
 	}
 	for _, s := range list {
@@ -100,34 +101,34 @@ func suppressionsAddress(given url.Values, name, value string) string {
 	return "/admin/suppressions?" + next.Encode()
 }
 
-func suppressionViewOf(s store.Suppression, now time.Time, w words) suppressionView {
+func suppressionViewOf(s store.Suppression, now time.Time, w texts.Words) suppressionView {
 	v := suppressionView{
-		Since: clock{Time: s.Since}, Until: clock{Time: s.Until}, To: s.To, Person: personAddress(s.Recipient),
-		Why: causeOf(s, w), App: or(s.App, w.say("suppressions.every")), Active: s.Active(now), Channel: string(s.Channel),
+		Since: texts.Clock{Time: s.Since}, Until: texts.Clock{Time: s.Until}, To: s.To, Person: personAddress(s.Recipient),
+		Why: causeOf(s, w), App: or(s.App, w.Get("suppressions.every")), Active: s.Active(now), Channel: string(s.Channel),
 		Address: s.Address.String(), ForApp: s.App,
 	}
 	if s.Send != uuid.Nil {
 		v.Send = sendAddress(s.Send)
 	}
-	v.State, v.After = heldOrLifted(v.Active, w.say("suppressions.active"), s.LiftedAt, s.LiftedBy, s.LiftedWhy, w)
+	v.State, v.After = heldOrLifted(v.Active, w.Get("suppressions.active"), s.LiftedAt, s.LiftedBy, s.LiftedWhy, w)
 	return v
 }
 
 // heldOrLifted is how something stands that holds for a while unless it is lifted, and who lifted it.
-func heldOrLifted(active bool, holds string, liftedAt time.Time, by, why string, w words) (stateView, sentence) {
+func heldOrLifted(active bool, holds string, liftedAt time.Time, by, why string, w texts.Words) (stateView, texts.Sentence) {
 	switch {
 	case active:
 		return stateView{Sign: "✕", Word: holds, Tone: bad}, nil
 	case !liftedAt.IsZero():
-		return stateView{Sign: "✓", Word: w.say("suppressions.lifted"), Tone: good},
-			w.tell("suppressions.after", strong("who", or(by, "–")), at("at", liftedAt), plain("why", or(why, "–")))
+		return stateView{Sign: "✓", Word: w.Get("suppressions.lifted"), Tone: good},
+			w.Tell("suppressions.after", texts.Strong("who", or(by, "–")), texts.At("at", liftedAt), texts.Plain("why", or(why, "–")))
 	}
-	return stateView{Sign: "–", Word: w.say("suppressions.ended"), Tone: still}, nil
+	return stateView{Sign: "–", Word: w.Get("suppressions.ended"), Tone: still}, nil
 }
 
 // causeOf is why somebody is suppressed, in a few words.
-func causeOf(s store.Suppression, w words) string {
-	parts := []string{w.or("cause", string(s.Cause))}
+func causeOf(s store.Suppression, w texts.Words) string {
+	parts := []string{w.Or("cause", string(s.Cause))}
 	if s.Detail != "" {
 		parts = append(parts, s.Detail)
 	}
@@ -176,9 +177,9 @@ func (a *Admin) liftForm(c echo.Context) error {
 func (a *Admin) backToSuppressions(c echo.Context, typed wish, err error) error {
 	var bad *verification.InvalidError
 	if errors.As(err, &bad) {
-		w := wordsFor(c.Request())
+		w := wordsFor(c)
 		typed.To = "" // no page holds a whole address
-		return a.showSuppressions(c, http.StatusUnprocessableEntity, typed, or(w.texts["suppressions.problem."+bad.Field], bad.Detail))
+		return a.showSuppressions(c, http.StatusUnprocessableEntity, typed, or(w.Get("suppressions.problem."+bad.Field), bad.Detail))
 	}
 	if err != nil {
 		return err

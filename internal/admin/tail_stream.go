@@ -64,7 +64,7 @@ func (a *Admin) tailJSON(c echo.Context) error {
 
 // tailRows streams rows to the page, as it draws them.
 func (a *Admin) tailRows(c echo.Context) error {
-	w := wordsFor(c.Request())
+	w := wordsFor(c)
 	return a.stream(c, "row", func(s store.Send) (string, error) {
 		var b bytes.Buffer
 		err := a.pages.templates["tail"].ExecuteTemplate(&b, "row", tailRow{s.ID.String(), viewOf(s, w)})
@@ -241,8 +241,8 @@ func (a *Admin) tailPage(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	w := wordsFor(c.Request())
-	v := tailView{page: page{W: w, Title: w.say("tail.title"), In: true, Here: "tail"}, Filter: filterOf(q, w)}
+	w := wordsFor(c)
+	v := tailView{page: page{W: w, Title: w.Get("tail.title"), In: true, Here: "tail"}, Filter: filterOf(q, w)}
 	stream := maps.Clone(q.given)
 	for i, row := range found.rows {
 		if i == 0 {

@@ -10,24 +10,25 @@ import (
 	"github.com/google/uuid"
 
 	"sendcode/internal/store"
+	"sendcode/internal/texts"
 	"sendcode/internal/verification"
 )
 
 // entry is one line of the time line.
 type entry struct {
-	At   clock // zero: the log does not know when
+	At   texts.Clock // zero: the log does not know when
 	Tone tone
-	What sentence
+	What texts.Sentence
 	Link string // page of the row that it speaks of; empty for the row whose page this is
 
 	order time.Time // where it stands
 }
 
 // timeline tells the whole story in the order in which it happened.
-func timeline(s store.Story, w words) []entry {
+func timeline(s store.Story, w texts.Words) []entry {
 	var all []entry
 	for _, row := range withSelf(s) {
-		told := teller{words: w, row: row}.entries()
+		told := teller{Words: w, row: row}.entries()
 		if row.ID != s.Send.ID {
 			told[len(told)-1].Link = sendAddress(row.ID)
 		}
@@ -53,15 +54,15 @@ func sendAddress(id uuid.UUID) string { return "/admin/sends/" + id.String() }
 
 // teller tells of one row.
 type teller struct {
-	words
+	texts.Words
 	row store.Send
 }
 
 func (t teller) entries() []entry {
 	if t.row.Status == store.Refused {
-		key := t.pluralKey("line.refused", t.row.Count)
+		key := texts.PluralKey("line.refused", t.row.Count)
 		if policy.Unserved(t.row) {
-			key = t.pluralKey("line.unserved", t.row.Count)
+			key = texts.PluralKey("line.unserved", t.row.Count)
 		}
 		return []entry{t.dated(t.row.LoggedAt, warn, key)}
 	}
@@ -117,7 +118,7 @@ func (t teller) outcome() entry {
 }
 
 func (t teller) dated(when time.Time, tone tone, key string) entry {
-	return entry{At: clock{Time: when, Exact: true}, Tone: tone, What: t.line(key), order: when}
+	return entry{At: texts.Clock{Time: when, Exact: true}, Tone: tone, What: t.line(key), order: when}
 }
 
 // undated stands behind what happened at after; when itself is not in the log.
@@ -125,28 +126,28 @@ func (t teller) undated(after time.Time, tone tone, key string) entry {
 	return entry{Tone: tone, What: t.line(key), order: after}
 }
 
-func (t teller) line(key string) sentence {
+func (t teller) line(key string) texts.Sentence {
 	r := t.row
-	return t.tell(key,
-		strong("app", r.App), plain("purpose", r.Purpose), plain("locale", or(r.Locale, "–")), plain("network", or(r.IP, "–")),
-		plain("number", strconv.Itoa(r.Number)), plain("attempt", strconv.Itoa(r.Attempt)),
-		strong("rule", r.BlockedBy), plain("wait", t.wait(r.RetryAfter)), plain("n", strconv.Itoa(r.Count)),
-		plain("through", or(r.Provider, t.texts["through.unknown"])), plain("said", t.said()),
-		plain("took", t.took(r.Took)))
+	return t.Tell(key,
+		texts.Strong("app", r.App), texts.Plain("purpose", r.Purpose), texts.Plain("locale", or(r.Locale, "–")), texts.Plain("network", or(r.IP, "–")),
+		texts.Plain("number", strconv.Itoa(r.Number)), texts.Plain("attempt", strconv.Itoa(r.Attempt)),
+		texts.Strong("rule", r.BlockedBy), texts.Plain("wait", t.Wait(r.RetryAfter)), texts.Plain("n", strconv.Itoa(r.Count)),
+		texts.Plain("through", or(r.Provider, t.Get("through.unknown"))), texts.Plain("said", t.said()),
+		texts.Plain("took", t.Took(r.Took)))
 }
 
 // said is the server's code and our reason, as far as there are any.
 func (t teller) said() string {
-	parts := []string{t.row.ProviderCode, t.or("reason", t.row.Reason)}
+	parts := []string{t.row.ProviderCode, t.Or("reason", t.row.Reason)}
 	parts = slices.DeleteFunc(parts, func(p string) bool { return p == "" })
-	return or(strings.Join(parts, t.texts["list.comma"]), t.texts["line.said.nothing"])
+	return or(strings.Join(parts, t.Get("list.comma")), t.Get("line.said.nothing"))
 }
 
 // codeEntries tell what became of the code itself.
-func codeEntries(v store.Verification, now time.Time, w words) []entry {
-	tries := []part{plain("tries", strconv.Itoa(v.Attempts)), plain("of", strconv.Itoa(v.MaxAttempts))}
+func codeEntries(v store.Verification, now time.Time, w texts.Words) []entry {
+	tries := []texts.Part{texts.Plain("tries", strconv.Itoa(v.Attempts)), texts.Plain("of", strconv.Itoa(v.MaxAttempts))}
 	line := func(when time.Time, tone tone, key string) entry {
-		return entry{At: clock{Time: when, Exact: true}, Tone: tone, What: w.tell(key, tries...), order: when}
+		return entry{At: texts.Clock{Time: when, Exact: true}, Tone: tone, What: w.Tell(key, tries...), order: when}
 	}
 	switch stateOf(v, now) {
 	case verification.Approved:
@@ -154,13 +155,13 @@ func codeEntries(v store.Verification, now time.Time, w words) []entry {
 	case verification.Canceled:
 		return []entry{line(v.CanceledAt, warn, "line.canceled")}
 	case verification.MaxAttemptsReached:
-		return []entry{{Tone: bad, What: w.tell("line.spent", tries...), order: before(now, v.ExpiresAt)}}
+		return []entry{{Tone: bad, What: w.Tell("line.spent", tries...), order: before(now, v.ExpiresAt)}}
 	case verification.Expired:
 		return []entry{line(v.ExpiresAt, warn, "line.expired")}
 	}
 	var all []entry
 	if v.Attempts > 0 {
-		all = append(all, entry{Tone: still, What: w.tell("line.tried", tries...), order: now})
+		all = append(all, entry{Tone: still, What: w.Tell("line.tried", tries...), order: now})
 	}
 	return append(all, line(v.ExpiresAt, still, "line.until"))
 }

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"sendcode/internal/store"
+	"sendcode/internal/texts"
 	"sendcode/internal/verification"
 )
 
@@ -47,7 +48,7 @@ func (c matter) told(v verdict) verdict {
 			continue
 		}
 		e := c.events[i]
-		v.What = c.and(v.What, c.about(c.variant("later."+string(e.Kind), c.topic(e.Detail)), strong("provider", e.Provider), at("told", e.At), plain("words", c.inBrackets(e.Detail))))
+		v.What = c.Join(v.What, c.about(c.variant("later."+string(e.Kind), c.topic(e.Detail)), texts.Strong("provider", e.Provider), texts.At("told", e.At), texts.Plain("words", inBrackets(c.Words, e.Detail))))
 		if t.bars == "" {
 			return v
 		}
@@ -56,28 +57,28 @@ func (c matter) told(v verdict) verdict {
 			v.Next = c.about(c.variant("next.later."+string(e.Kind), c.topic(e.Detail)))
 		}
 		if s, found := c.suppressionOf(store.SuppressionID(c.ID, t.bars)); found {
-			v.Next = c.and(v.Next, c.still(t.after, s))
+			v.Next = c.Join(v.Next, c.still(t.after, s))
 		}
 		return v
 	}
 	return v
 }
 
-func (w words) inBrackets(s string) string {
+func inBrackets(w texts.Words, s string) string {
 	if s == "" {
 		return ""
 	}
-	return w.say("reply", "code", s)
+	return w.Get("reply", "code", s)
 }
 
-func toldEntries(s store.Story, w words) (all []entry) {
+func toldEntries(s store.Story, w texts.Words) (all []entry) {
 	for _, e := range s.Events {
 		i := slices.IndexFunc(toldTones, func(t toldTone) bool { return t.kind == e.Kind })
-		line := entry{At: clock{Time: e.At, Exact: true}, Tone: still, order: e.At}
+		line := entry{At: texts.Clock{Time: e.At, Exact: true}, Tone: still, order: e.At}
 		if i >= 0 {
 			line.Tone = toldTones[i].tone
 		}
-		line.What = w.tell("line.told", strong("provider", e.Provider), plain("kind", w.or("afterwards", string(e.Kind))), plain("words", w.inBrackets(e.Detail)))
+		line.What = w.Tell("line.told", texts.Strong("provider", e.Provider), texts.Plain("kind", w.Or("afterwards", string(e.Kind))), texts.Plain("words", inBrackets(w, e.Detail)))
 		all = append(all, line)
 	}
 	return all

@@ -8,6 +8,7 @@ import (
 	"sendcode/internal/policy"
 	"sendcode/internal/recipient"
 	"sendcode/internal/store"
+	"sendcode/internal/texts"
 	"sendcode/internal/verification"
 	"sendcode/quota"
 )
@@ -15,7 +16,7 @@ import (
 // verdict is what a send's page opens with: what happened, and what to do next.
 type verdict struct {
 	Tone       tone
-	What, Next sentence
+	What, Next texts.Sentence
 	Newer      *onward  // the same was asked for again since; nil: it was not
 	Near       []onward // what was asked for by recipients that are spelled almost the same, where there is nothing else
 	Answer     answer
@@ -23,14 +24,14 @@ type verdict struct {
 
 // onward leads on to another request.
 type onward struct {
-	Text sentence
+	Text texts.Sentence
 	Link string
 }
 
 // matter is all that a verdict is made from.
 type matter struct {
 	store.Send
-	words
+	texts.Words
 	code  *store.Verification // nil for a refusal that belongs to none
 	state verification.State  // of the code; empty without one
 	out   bool                // a mail with the code went out, or may have
@@ -47,9 +48,9 @@ type matter struct {
 }
 
 // judge says what became of a row. Each combination of states has its sentence; testdata/verdicts holds them all.
-func judge(s store.Story, now seen, w words) verdict {
+func judge(s store.Story, now seen, w texts.Words) verdict {
 	c := matter{
-		Send: s.Send, words: w, code: s.Verification, out: slices.ContainsFunc(s.Related, wentOut), quota: now.quota, pause: now.pause,
+		Send: s.Send, Words: w, code: s.Verification, out: slices.ContainsFunc(s.Related, wentOut), quota: now.quota, pause: now.pause,
 		rule: now.rule, locks: now.locks, now: s.Now, suppressions: s.Suppressions, events: s.Events, prefix: s.Pause,
 	}
 	if c.code != nil {
@@ -68,20 +69,20 @@ func judge(s store.Story, now seen, w words) verdict {
 			v.What, v.Next = c.about("verdict.sent.test"), c.about("next.sent.test")
 			break
 		}
-		v.What, v.Next = c.and(c.about("verdict.sent"), c.doubt()), c.afterwards("sent")
+		v.What, v.Next = c.Join(c.about("verdict.sent"), c.doubt()), c.afterwards("sent")
 	case store.Delivered, store.Undelivered:
 		how := string(s.Send.Status)
 		v.What, v.Next = c.about("verdict."+how), c.afterwards(how)
 	case store.Unknown:
-		v.What, v.Next = c.and(c.about("verdict.unknown"), c.doubt()), c.afterwards("unknown")
+		v.What, v.Next = c.Join(c.about("verdict.unknown"), c.doubt()), c.afterwards("unknown")
 	case store.Failed:
 		v.What, v.Next = c.failed()
 	case store.Refused:
 		v.What, v.Next = c.refused()
 	case store.Queued:
-		v.What, v.Next = c.and(c.about("verdict."+c.queuedAs()), c.doubt()), c.about(c.variant("next.queued", c.topic(c.ProviderCode)))
+		v.What, v.Next = c.Join(c.about("verdict."+c.queuedAs()), c.doubt()), c.about(c.variant("next.queued", c.topic(c.ProviderCode)))
 	default:
-		v.What, v.Next = c.and(c.about("verdict.sending"), c.doubt()), c.about("next.sending")
+		v.What, v.Next = c.Join(c.about("verdict.sending"), c.doubt()), c.about("next.sending")
 	}
 	return c.erased(c.told(v))
 }
@@ -91,22 +92,22 @@ func wentOut(s store.Send) bool {
 }
 
 // about fills a pattern with everything that the row and its code can say. Where there is one for text messages, they have that.
-func (c matter) about(key string, more ...part) sentence {
+func (c matter) about(key string, more ...texts.Part) texts.Sentence {
 	key = c.ofChannel(key)
 	ended := c.FinishedAt
 	if ended.IsZero() {
 		ended = c.LoggedAt
 	}
-	parts := append([]part{
-		plain("through", or(c.Provider, c.texts[c.ofChannel("through.unknown")])), plain("reply", c.reply()), plain("reason", c.or("reason", c.Reason)),
-		plain("attempt", strconv.Itoa(c.Attempt)), strong("app", c.App), plain("purpose", c.Purpose), plain("network", or(c.IP, "–")), at("asked", c.LoggedAt), at("ended", ended),
-		at("due", c.DueAt),
+	parts := append([]texts.Part{
+		texts.Plain("through", or(c.Provider, c.Get(c.ofChannel("through.unknown")))), texts.Plain("reply", c.reply()), texts.Plain("reason", c.Or("reason", c.Reason)),
+		texts.Plain("attempt", strconv.Itoa(c.Attempt)), texts.Strong("app", c.App), texts.Plain("purpose", c.Purpose), texts.Plain("network", or(c.IP, "–")), texts.At("asked", c.LoggedAt), texts.At("ended", ended),
+		texts.At("due", c.DueAt),
 	}, more...)
 	if c.code != nil {
-		parts = append(parts, at("until", c.code.ExpiresAt), at("approved", c.code.ApprovedAt), at("canceled", c.code.CanceledAt),
-			plain("tries", strconv.Itoa(c.code.Attempts)))
+		parts = append(parts, texts.At("until", c.code.ExpiresAt), texts.At("approved", c.code.ApprovedAt), texts.At("canceled", c.code.CanceledAt),
+			texts.Plain("tries", strconv.Itoa(c.code.Attempts)))
 	}
-	return c.tell(key, parts...)
+	return c.Tell(key, parts...)
 }
 
 // ofChannel is the key of what is said of a text message, where the row is one and that is another text.
@@ -119,7 +120,7 @@ func (c matter) ofChannel(key string) string {
 
 // variant is key.kind where there is such a text, else key.
 func (c matter) variant(key, kind string) string {
-	if _, ok := c.texts[key+"."+kind]; ok {
+	if c.Has(key + "." + kind) {
 		return key + "." + kind
 	}
 	return key
@@ -130,11 +131,11 @@ func (c matter) reply() string {
 	if c.ProviderCode == "" {
 		return ""
 	}
-	return c.say("reply", "code", c.ProviderCode)
+	return c.Get("reply", "code", c.ProviderCode)
 }
 
 // doubt warns that an earlier attempt of the same send ended without a word.
-func (c matter) doubt() sentence {
+func (c matter) doubt() texts.Sentence {
 	switch {
 	case !c.InDoubt:
 		return nil
@@ -145,9 +146,9 @@ func (c matter) doubt() sentence {
 }
 
 // afterwards says what became of the code that went out, and what follows from it, which is mostly the same however it went.
-func (c matter) afterwards(how string) sentence {
+func (c matter) afterwards(how string) texts.Sentence {
 	key := "next." + how + "." + or(string(c.state), "none")
-	if _, own := c.texts[key]; !own {
+	if !c.Has(key) {
 		key = "next.sent." + string(c.state)
 	}
 	return c.about(key)

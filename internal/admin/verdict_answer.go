@@ -6,34 +6,33 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/text/language"
-
 	"sendcode/internal/recipient"
 	"sendcode/internal/store"
+	"sendcode/internal/texts"
 	"sendcode/internal/verification"
 )
 
 // answer is a reply to the person whose code it is, to copy: in their language and with nothing in it that is not for them,
 // neither rules by name nor what servers are called. testdata/answers holds one for each combination of states.
 type answer struct {
-	Text  sentence
-	W     words // of the person's language, else the reader's
-	Times bool  // it has some, so it has to say whose
+	Text  texts.Sentence
+	W     texts.Words // of the person's language, else the reader's
+	Times bool        // it has some, so it has to say whose
 }
 
 // Zone is what stands before and after the name of the times' zone.
 func (a answer) Zone() [2]string {
-	before, after, _ := strings.Cut(a.W.texts["answer.zone"], "{zone}")
+	before, after, _ := strings.Cut(a.W.Get("answer.zone"), "{zone}")
 	return [2]string{before, after}
 }
 
 // answerOf says to the person what judge says to the administrator; none where there is nothing to say.
-func answerOf(c matter, reader words) answer {
-	a := answer{W: wordsOf(c.Locale, reader)}
+func answerOf(c matter, reader texts.Words) answer {
+	a := answer{W: texts.ForBase(c.Locale, reader)}
 	if c.Recipients > 0 { // there is no one person to answer
 		return a
 	}
-	c.words = a.W
+	c.Words = a.W
 	a.Text = c.tellPerson()
 	for _, p := range a.Text {
 		a.Times = a.Times || !p.At.IsZero()
@@ -41,24 +40,7 @@ func answerOf(c matter, reader words) answer {
 	return a
 }
 
-// wordsOf is the language of a locale, or the other one where we have none.
-func wordsOf(locale string, otherwise words) words {
-	wanted, _, err := language.ParseAcceptLanguage(locale)
-	if err != nil {
-		return otherwise
-	}
-	for _, tag := range wanted { // readers of traditional Chinese are better served by simplified Chinese than by English
-		switch base, _ := tag.Base(); base.String() {
-		case "zh":
-			return chinese
-		case "en":
-			return english
-		}
-	}
-	return otherwise
-}
-
-func (c matter) tellPerson() sentence {
+func (c matter) tellPerson() texts.Sentence {
 	if c.Afterwards == store.ProviderBounced && c.state != verification.Approved { // it came back, whatever was said at first
 		if _, gone := c.suppressionOf(store.SuppressionID(c.ID, store.HardBounce)); gone {
 			return c.person("failed.rejected.address")
@@ -84,18 +66,18 @@ func (c matter) tellPerson() sentence {
 	case store.Unknown:
 		return c.person("unknown." + or(string(c.state), "none"))
 	case store.Failed:
-		return c.and(c.person("failed."+c.blame()), c.costPerson(), c.stillWorks())
+		return c.Join(c.person("failed."+c.blame()), c.costPerson(), c.stillWorks())
 	case store.Refused:
-		return c.and(c.refusedPerson(), c.stillWorks())
+		return c.Join(c.refusedPerson(), c.stillWorks())
 	}
 	return c.person("underway")
 }
 
 // person fills a text for the person.
-func (c matter) person(key string, more ...part) sentence {
+func (c matter) person(key string, more ...texts.Part) texts.Sentence {
 	channel := string(or(string(c.Channel), string(recipient.Email)))
-	return c.about("answer."+key, append([]part{
-		plain("to", c.To), plain("provider", c.texts["answer.provider."+channel]), plain("look", c.texts["answer.look."+channel]),
+	return c.about("answer."+key, append([]texts.Part{
+		texts.Plain("to", c.To), texts.Plain("provider", c.Get("answer.provider."+channel)), texts.Plain("look", c.Get("answer.look."+channel)),
 	}, more...)...)
 }
 
@@ -129,7 +111,7 @@ func (c matter) blame() string {
 }
 
 // costPerson says that a failure took no place, where they can make something of it.
-func (c matter) costPerson() sentence {
+func (c matter) costPerson() texts.Sentence {
 	if c.Counts || c.Reason == "ended" || c.Reason == "blocked" {
 		return nil
 	}
@@ -137,14 +119,14 @@ func (c matter) costPerson() sentence {
 }
 
 // stillWorks says of a code that reached them before that it can be used.
-func (c matter) stillWorks() sentence {
+func (c matter) stillWorks() texts.Sentence {
 	if c.has == nil {
 		return nil
 	}
-	return c.person("works", at("has", c.has.ExpiresAt))
+	return c.person("works", texts.At("has", c.has.ExpiresAt))
 }
 
-func (c matter) refusedPerson() sentence {
+func (c matter) refusedPerson() texts.Sentence {
 	free, known := c.freeAgain()
 	if c.BlockedBy == verification.ChecksRule {
 		return c.checksPerson()
@@ -154,19 +136,19 @@ func (c matter) refusedPerson() sentence {
 	}
 	switch {
 	case c.BlockedBy == "failures" && known && !free.IsZero():
-		return c.person("refused.failures", at("free", free))
+		return c.person("refused.failures", texts.At("free", free))
 	case c.shared() && !free.IsZero() && known:
-		return c.about(c.variant("answer.refused.shared", c.looksAt()), at("free", free))
+		return c.about(c.variant("answer.refused.shared", c.looksAt()), texts.At("free", free))
 	case !known:
 		return c.person("refused.later")
 	case free.IsZero():
 		return c.person("refused.now")
 	}
-	return c.person("refused.at", at("free", free))
+	return c.person("refused.at", texts.At("free", free))
 }
 
 // checksPerson is about the lockout that ends last: which kind of caller asked is not for the person.
-func (c matter) checksPerson() sentence {
+func (c matter) checksPerson() texts.Sentence {
 	var wait time.Duration
 	for _, out := range c.locks {
 		wait = max(wait, out.Wait)
@@ -174,7 +156,7 @@ func (c matter) checksPerson() sentence {
 	if wait == 0 {
 		return c.person("refused.now")
 	}
-	return c.person("refused.checks", at("free", c.now.Add(wait).Truncate(time.Second).Add(time.Second)))
+	return c.person("refused.checks", texts.At("free", c.now.Add(wait).Truncate(time.Second).Add(time.Second)))
 }
 
 // freeAgain is when the next request is let in, as again has it; zero: now.

@@ -8,6 +8,7 @@ import (
 
 	"sendcode/internal/recipient"
 	"sendcode/internal/store"
+	"sendcode/internal/texts"
 	"sendcode/internal/verification"
 )
 
@@ -18,7 +19,7 @@ func TestAnswers(t *testing.T) {
 		fmt.Fprintf(&b, "== %s\n", s.name)
 		for _, locale := range []string{"en-GB", "zh-CN"} {
 			s.story.Send.Locale, s.story.Send.To = locale, "a•••@example.com"
-			a := s.judged(english).Answer
+			a := s.judged(texts.For("")).Answer
 			text := a.Text.String()
 			fmt.Fprintf(&b, "%s\n", text)
 			for _, hidden := range []string{"0001", "{", "}", s.story.Send.Provider, s.story.Send.BlockedBy, s.story.Send.ProviderCode, "shop"} {
@@ -39,12 +40,12 @@ func TestAnswersAreInThePersonsLanguage(t *testing.T) {
 	for locale, want := range map[string]string{
 		"zh-TW,en;q=0.5": "zh-Hans", "en": "en", "de, zh;q=0.8": "zh-Hans", "zh-Hant": "zh-Hans", "de": "reader", "": "reader", "??": "reader",
 	} {
-		for _, reader := range languages {
+		for _, reader := range texts.All() {
 			expected := want
 			if want == "reader" {
 				expected = reader.Lang()
 			}
-			if got := wordsOf(locale, reader).Lang(); got != expected {
+			if got := texts.ForBase(locale, reader).Lang(); got != expected {
 				t.Errorf("%q, read by %s: %s", locale, reader.Lang(), got)
 			}
 		}
@@ -55,7 +56,7 @@ func TestAnswersOfTextMessages(t *testing.T) {
 	s := told("sent", sentAs(store.Sent, "", func(s *store.Send, _ *store.Verification) {
 		s.Channel, s.To, s.Locale = recipient.SMS, "+86 138•••00", "en"
 	}))
-	if got := s.judged(english).Answer.Text.String(); !strings.Contains(got, "your phone network took it") || strings.Contains(got, "spam") {
+	if got := s.judged(texts.For("")).Answer.Text.String(); !strings.Contains(got, "your phone network took it") || strings.Contains(got, "spam") {
 		t.Error(got)
 	}
 }
@@ -66,7 +67,7 @@ func TestAnswersTellTheSameWait(t *testing.T) {
 		if s.story.Send.Status != store.Refused {
 			continue
 		}
-		v := s.judged(english)
+		v := s.judged(texts.For(""))
 		var told, next []time.Time
 		for _, p := range v.Answer.Text {
 			if !p.At.IsZero() && !p.At.Equal(expiryOf(s)) {
@@ -99,7 +100,7 @@ func TestAnswerOnThePage(t *testing.T) {
 	contains(t, b.get("/admin/sends/"+sent.ID.String()), `<blockquote id="answer" lang="zh-Hans">我们已向 a•••@example.com 发送验证码`,
 		`data-copy="answer"`, "A reply to copy", `以上时间为 <span data-zone>UTC</span>。`)
 	row := r.row("bea@example.com")
-	if answerOf(matter{Send: row, words: english, state: verification.Pending}, english).Text == nil {
+	if answerOf(matter{Send: row, Words: texts.For(""), state: verification.Pending}, texts.For("")).Text == nil {
 		t.Error("a send under way has no reply")
 	}
 }

@@ -4,31 +4,32 @@ import (
 	"strings"
 
 	"sendcode/internal/store"
+	"sendcode/internal/texts"
 	"sendcode/internal/verification"
 )
 
 // Verdicts on what was not delivered.
 
-func (c matter) failed() (what, next sentence) {
+func (c matter) failed() (what, next texts.Sentence) {
 	switch c.Reason {
 	case store.ReasonSuppressed:
 		what, next = c.suppressed()
-		return what, c.and(next, c.cost())
+		return what, c.Join(next, c.cost())
 	case store.ReasonPaused:
 		if c.prefix != nil {
 			what, next = c.prefixPaused(*c.prefix)
-			return c.and(what, c.doubt()), c.and(next, c.cost())
+			return c.Join(what, c.doubt()), c.Join(next, c.cost())
 		}
-		return c.and(c.about("verdict.failed.paused"), c.doubt()), c.and(c.paused(), c.cost())
+		return c.Join(c.about("verdict.failed.paused"), c.doubt()), c.Join(c.paused(), c.cost())
 	}
 	kind := c.failure()
 	if kind == "carrier_limit" { // the wait is among what the recipient's rules say
-		return c.about("verdict.failed." + kind), c.and(c.whenFree(), c.cost())
+		return c.about("verdict.failed." + kind), c.Join(c.whenFree(), c.cost())
 	}
 	if s, found := c.suppressionOf(store.SuppressionID(c.ID, store.HardBounce)); found {
-		return c.and(c.about("verdict.failed."+kind), c.doubt()), c.and(c.about("next.failed."+kind), c.still("bounced", s), c.cost())
+		return c.Join(c.about("verdict.failed."+kind), c.doubt()), c.Join(c.about("next.failed."+kind), c.still("bounced", s), c.cost())
 	}
-	return c.and(c.about("verdict.failed."+kind), c.doubt()), c.and(c.about("next.failed."+kind), c.cost())
+	return c.Join(c.about("verdict.failed."+kind), c.doubt()), c.Join(c.about("next.failed."+kind), c.cost())
 }
 
 // failure sorts a failed send by who can do something about it.
@@ -43,7 +44,7 @@ func (c matter) failure() string {
 	}
 	const failed = "verdict.failed."
 	key := c.variant(failed+c.Reason, c.topic(c.ProviderCode))
-	if _, ok := c.texts[key]; !ok {
+	if !c.Has(key) {
 		return "other"
 	}
 	return strings.TrimPrefix(key, failed)
@@ -70,7 +71,7 @@ func (c matter) topic(code string) string {
 }
 
 // cost says whether a failure took a place in the recipient's quota.
-func (c matter) cost() sentence {
+func (c matter) cost() texts.Sentence {
 	if c.Counts {
 		return c.about("cost.counted")
 	}

@@ -6,43 +6,44 @@ import (
 	"time"
 
 	"sendcode/internal/policy"
+	"sendcode/internal/texts"
 	"sendcode/internal/verification"
 	"sendcode/quota"
 )
 
 // Verdicts on what our own rules were against: whose requests they count, and when the next one is let in.
 
-func (c matter) refused() (what, next sentence) {
+func (c matter) refused() (what, next texts.Sentence) {
 	if c.BlockedBy == verification.ChecksRule {
 		return c.refusedByChecks()
 	}
 	if policy.Unserved(c.Send) {
 		return c.unserved()
 	}
-	rule, wait := strong("rule", c.BlockedBy), plain("wait", c.wait(c.RetryAfter))
-	what = c.and(c.about(c.pluralKey("verdict.refused", c.Count), rule, wait, plain("n", strconv.Itoa(c.Count))), c.about("wide."+c.looksAt()))
+	rule, wait := texts.Strong("rule", c.BlockedBy), texts.Plain("wait", c.Wait(c.RetryAfter))
+	what = c.Join(c.about(texts.PluralKey("verdict.refused", c.Count), rule, wait, texts.Plain("n", strconv.Itoa(c.Count))), c.about("wide."+c.looksAt()))
 	if c.Recipients > 0 {
-		what = c.and(what, c.about(c.pluralKey("verdict.refused.several", c.Recipients), plain("recipients", strconv.Itoa(c.Recipients))))
+		what = c.Join(what, c.about(texts.PluralKey("verdict.refused.several", c.Recipients), texts.Plain("recipients", strconv.Itoa(c.Recipients))))
 	}
-	next = c.and(c.about("next.wide."+c.looksAt()), c.again())
+	next = c.Join(c.about("next.wide."+c.looksAt()), c.again())
 	if c.has != nil {
-		next = c.and(next, c.about("next.refused.code", at("has", c.has.ExpiresAt)))
+		next = c.Join(next, c.about("next.refused.code", texts.At("has", c.has.ExpiresAt)))
 	}
 	return what, next
 }
 
 // unserved says why nothing is sent to the recipient, whoever asks.
-func (c matter) unserved() (what, next sentence) {
-	what = c.and(c.about(c.pluralKey("verdict.unserved", c.Count), plain("n", strconv.Itoa(c.Count))), c.about("unserved."+c.BlockedBy))
+func (c matter) unserved() (what, next texts.Sentence) {
+	what = c.Join(c.about(texts.PluralKey("verdict.unserved", c.Count), texts.Plain("n", strconv.Itoa(c.Count))), c.about("unserved."+c.BlockedBy))
 	if c.Recipients > 0 {
-		what = c.and(what, c.about(c.pluralKey("verdict.refused.several", c.Recipients), plain("recipients", strconv.Itoa(c.Recipients))))
+		what = c.Join(what, c.about(texts.PluralKey("verdict.refused.several", c.Recipients), texts.Plain("recipients", strconv.Itoa(c.Recipients))))
 	}
 	return what, c.about("nobody.next." + c.BlockedBy)
 }
 
 // refusedByChecks says that no code was sent since none could have been entered, whose codes that is about, and until when.
-func (c matter) refusedByChecks() (what, next sentence) {
-	what = c.about(c.pluralKey("verdict.checks", c.Count), plain("wait", c.wait(c.RetryAfter)), plain("n", strconv.Itoa(c.Count)))
+func (c matter) refusedByChecks() (what, next texts.Sentence) {
+	what = c.about(texts.PluralKey("verdict.checks", c.Count), texts.Plain("wait", c.Wait(c.RetryAfter)), texts.Plain("n", strconv.Itoa(c.Count)))
 	if len(c.locks) == 0 {
 		next = c.about("next.refused.free")
 	}
@@ -51,16 +52,16 @@ func (c matter) refusedByChecks() (what, next sentence) {
 		if out.ByBrowser {
 			key = "next.checks.browser"
 		}
-		next = c.and(next, c.about(key, strong("failures", strconv.Itoa(out.Failures)), at("free", c.now.Add(out.Wait).Truncate(time.Second).Add(time.Second))))
+		next = c.Join(next, c.about(key, texts.Strong("failures", strconv.Itoa(out.Failures)), texts.At("free", c.now.Add(out.Wait).Truncate(time.Second).Add(time.Second))))
 		if len(c.locks) == 1 {
-			next = c.and(next, c.about(key+".alone"))
+			next = c.Join(next, c.about(key+".alone"))
 		}
 	}
 	if len(c.locks) > 0 {
-		next = c.and(next, c.about("next.checks"))
+		next = c.Join(next, c.about("next.checks"))
 	}
 	if c.has != nil {
-		next = c.and(next, c.about("next.refused.code", at("has", c.has.ExpiresAt)))
+		next = c.Join(next, c.about("next.refused.code", texts.At("has", c.has.ExpiresAt)))
 	}
 	return what, next
 }
@@ -87,13 +88,13 @@ func (c matter) shared() bool {
 
 // again says when the next request is let in: by what the rules say now, where they say something about the rule that
 // refused. A rule that looks at more than the recipient, their network for example, is not among them.
-func (c matter) again() sentence {
+func (c matter) again() texts.Sentence {
 	if c.quota == nil {
 		return c.later()
 	}
 	if !c.speaksOf(c.BlockedBy) {
 		if c.rule == "" && c.BlockedBy != policy.SpellingsName {
-			return c.and(c.about("next.refused.elsewhere"), c.later())
+			return c.Join(c.about("next.refused.elsewhere"), c.later())
 		}
 		return c.later()
 	}
@@ -101,23 +102,23 @@ func (c matter) again() sentence {
 }
 
 // whenFree is by the recipient's rules alone.
-func (c matter) whenFree() sentence {
+func (c matter) whenFree() texts.Sentence {
 	if c.quota == nil {
 		return c.about("next.refused.later")
 	}
 	if worst, blocked := c.quota.Blocking(); blocked {
-		return c.about("next.refused.wait", at("free", freeAt(*c.quota, worst)), strong("rule", worst.Name))
+		return c.about("next.refused.wait", texts.At("free", freeAt(*c.quota, worst)), texts.Strong("rule", worst.Name))
 	}
 	return c.about("next.refused.free")
 }
 
 // later is what the row alone can say. Of several requests it knows when the first came and what the last was told,
 // which together give no instant.
-func (c matter) later() sentence {
+func (c matter) later() texts.Sentence {
 	if c.Count > 1 {
 		return c.about("next.refused.later")
 	}
-	return c.about("next.refused.from", at("free", c.LoggedAt.Add(c.RetryAfter)))
+	return c.about("next.refused.from", texts.At("free", c.LoggedAt.Add(c.RetryAfter)))
 }
 
 func (c matter) speaksOf(rule string) bool {

@@ -8,6 +8,7 @@ import (
 
 	"sendcode/internal/recipient"
 	"sendcode/internal/store"
+	"sendcode/internal/texts"
 )
 
 // Verdicts on what was handed to nobody: since when, why, and what to do.
@@ -20,12 +21,12 @@ func (c matter) suppressionOf(id uuid.UUID) (store.Suppression, bool) {
 	return c.suppressions[i], true
 }
 
-func (c matter) suppressed() (what, next sentence) {
+func (c matter) suppressed() (what, next texts.Sentence) {
 	s, found := c.suppressionOf(c.Suppression)
 	if !found {
 		return c.about("verdict.failed.suppressed.old"), c.about("next.failed.suppressed.old")
 	}
-	return c.about("verdict.failed.suppressed", at("since", s.Since), plain("cause", causeOf(s, c.words))), c.still(c.mendedBy(s), s)
+	return c.about("verdict.failed.suppressed", texts.At("since", s.Since), texts.Plain("cause", causeOf(s, c.Words))), c.still(c.mendedBy(s), s)
 }
 
 // mendedBy is the key of what to do about a suppression: who told a carrier to stop has to tell it otherwise first.
@@ -40,9 +41,9 @@ func (c matter) toldToStop(s store.Suppression) bool {
 	return c.Channel == recipient.SMS && s.Cause == store.OptOut
 }
 
-func (c matter) prefixPaused(p store.PrefixPause) (what, next sentence) {
-	return c.about("verdict.failed.prefix", at("since", p.Since), strong("prefix", p.Prefix), plain("numbers", numbersOf(p, c.words))),
-		c.about("next.failed.prefix"+standing(p.Active(c.now), p.LiftedAt), at("until2", p.Until), at("lifted", p.LiftedAt))
+func (c matter) prefixPaused(p store.PrefixPause) (what, next texts.Sentence) {
+	return c.about("verdict.failed.prefix", texts.At("since", p.Since), texts.Strong("prefix", p.Prefix), texts.Plain("numbers", numbersOf(p, c.Words))),
+		c.about("next.failed.prefix"+standing(p.Active(c.now), p.LiftedAt), texts.At("until2", p.Until), texts.At("lifted", p.LiftedAt))
 }
 
 // standing ends the key of a sentence on something that holds for a while unless it is lifted.
@@ -57,15 +58,15 @@ func standing(active bool, lifted time.Time) string {
 }
 
 // still says whether a suppression still holds. A text that there is not says nothing.
-func (c matter) still(key string, s store.Suppression) sentence {
-	return c.about(key+standing(s.Active(c.now), s.LiftedAt), at("suntil", s.Until), at("lifted", s.LiftedAt))
+func (c matter) still(key string, s store.Suppression) texts.Sentence {
+	return c.about(key+standing(s.Active(c.now), s.LiftedAt), texts.At("suntil", s.Until), texts.At("lifted", s.LiftedAt))
 }
 
-func (c matter) paused() sentence {
+func (c matter) paused() texts.Sentence {
 	if c.pause == nil {
 		return c.about("next.failed.paused.over")
 	}
-	return c.about("next.failed.paused.holds", at("psince", c.pause.Since), plain("pwhy", or(c.pause.Reason, c.texts["pause.why.none"])))
+	return c.about("next.failed.paused.holds", texts.At("psince", c.pause.Since), texts.Plain("pwhy", or(c.pause.Reason, c.Get("pause.why.none"))))
 }
 
 // newer points to the latest request like this one.
@@ -73,11 +74,11 @@ func (c matter) newer(s *store.Send) *onward {
 	if s == nil {
 		return nil
 	}
-	return new(c.onward("newer.asked", *s))
+	return new(onwardTo(c.Words, "newer.asked", *s))
 }
 
-func (w words) onward(key string, s store.Send) onward {
-	return onward{Text: w.tell(key, strong("to", s.To), at("at", s.LoggedAt), plain("became", w.or("status", string(s.Status)))), Link: sendAddress(s.ID)}
+func onwardTo(w texts.Words, key string, s store.Send) onward {
+	return onward{Text: w.Tell(key, texts.Strong("to", s.To), texts.At("at", s.LoggedAt), texts.Plain("became", w.Or("status", string(s.Status)))), Link: sendAddress(s.ID)}
 }
 
 // erased says of a row whose recipient was forgotten that nothing else about it is of use.
@@ -85,7 +86,7 @@ func (c matter) erased(v verdict) verdict {
 	if c.To != store.Erased {
 		return v
 	}
-	v.What, v.Next = c.and(v.What, c.about("verdict.erased")), c.about("next.erased")
-	v.Answer.Text, v.Answer.Times = v.Answer.W.tell("answer.erased"), false
+	v.What, v.Next = c.Join(v.What, c.about("verdict.erased")), c.about("next.erased")
+	v.Answer.Text, v.Answer.Times = v.Answer.W.Tell("answer.erased"), false
 	return v
 }

@@ -10,6 +10,7 @@ import (
 
 	"sendcode/internal/policy"
 	"sendcode/internal/store"
+	"sendcode/internal/texts"
 	"sendcode/internal/verification"
 	"sendcode/quota"
 )
@@ -193,7 +194,7 @@ func TestVerdicts(t *testing.T) {
 	var b strings.Builder
 	for _, s := range situations() {
 		fmt.Fprintf(&b, "== %s\n", s.name)
-		for _, w := range languages {
+		for _, w := range texts.All() {
 			v := s.judged(w)
 			fmt.Fprintf(&b, "%s\n%s\n", v.What, v.Next)
 			if v.Newer != nil {
@@ -211,7 +212,7 @@ func TestVerdicts(t *testing.T) {
 	golden(t, "verdicts.txt", b.String())
 }
 
-func (s situation) judged(w words) verdict {
+func (s situation) judged(w texts.Words) verdict {
 	return judge(s.story, seen{s.quota, s.pause, s.rule, s.newer, s.locks, s.has}, w)
 }
 
@@ -258,7 +259,7 @@ func TestEveryCombinationHasAVerdict(t *testing.T) {
 				if got := stateOf(*s.story.Verification, s.story.Now); got != state {
 					t.Fatalf("%s is %s", state, got)
 				}
-				for _, w := range languages {
+				for _, w := range texts.All() {
 					for _, s := range []situation{s, s.alone(), s.with(time.Minute, 0)} {
 						v := s.judged(w)
 						if v.What.String() == "" || v.Next.String() == "" || v.Tone == "" {
@@ -287,7 +288,7 @@ func TestTimeline(t *testing.T) {
 	tried := told("tried and pending", sentAs(store.Sent, "250", func(_ *store.Send, v *store.Verification) { v.Attempts = 1 }))
 	for _, s := range append(all, resend, skewed, behind, tried) {
 		fmt.Fprintf(&b, "== %s\n", s.name)
-		for _, w := range languages {
+		for _, w := range texts.All() {
 			last := time.Time{}
 			for _, e := range timeline(s.story, w) {
 				when := strings.Repeat(" ", 12)

@@ -13,6 +13,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"sendcode/internal/store"
+	"sendcode/internal/texts"
 )
 
 // What apps are told of, and whether it arrived: for who asks why a back end did not hear of something.
@@ -58,7 +59,7 @@ type eventsView struct {
 
 type eventView struct {
 	Link                                string
-	At                                  clock
+	At                                  texts.Clock
 	Type, App, To, Answer, Again, Tries string
 	State                               stateView
 }
@@ -170,18 +171,18 @@ func (a *Admin) eventsPage(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	w := wordsFor(c.Request())
-	v := eventsView{page: page{W: w, Title: w.say("events.title"), In: true, Here: "webhooks"}, App: q.filter.App}
+	w := wordsFor(c)
+	v := eventsView{page: page{W: w, Title: w.Get("events.title"), In: true, Here: "webhooks"}, App: q.filter.App}
 	v.Any = q.filter.App != "" || q.filter.State != ""
 	for _, state := range []store.EventState{"", store.EventPending, store.EventDelivered, store.EventGivenUp} {
 		key := "events.state." + or(string(state), "any")
-		v.State = append(v.State, option{Value: string(state), Text: w.say(key), Chosen: state == q.filter.State})
+		v.State = append(v.State, option{Value: string(state), Text: w.Get(key), Chosen: state == q.filter.State})
 	}
 	for _, e := range events {
 		v.Rows = append(v.Rows, eventViewOf(e, a.now(), w))
 	}
 	if len(events) == 0 {
-		v.Nothing = w.say("events.nothing")
+		v.Nothing = w.Get("events.nothing")
 	}
 	if next != "" {
 		v.Older = eventsAddress(q.given, next)
@@ -205,17 +206,17 @@ func eventsAddress(given url.Values, cursor string) string {
 	return "/admin/webhooks?" + next.Encode()
 }
 
-func eventViewOf(e store.AppEvent, now time.Time, w words) eventView {
+func eventViewOf(e store.AppEvent, now time.Time, w texts.Words) eventView {
 	v := eventView{
-		At: clock{Time: e.At, Exact: true}, Type: e.Type, App: e.App, To: or(e.To, "–"), Answer: or(e.Answer, "–"),
+		At: texts.Clock{Time: e.At, Exact: true}, Type: e.Type, App: e.App, To: or(e.To, "–"), Answer: or(e.Answer, "–"),
 		Tries: "×" + strconv.Itoa(e.Attempt), State: eventTones[e.State],
 	}
-	v.State.Word = w.or("events.state", string(e.State))
+	v.State.Word = w.Or("events.state", string(e.State))
 	if e.SendID != uuid.Nil {
 		v.Link = sendAddress(e.SendID)
 	}
 	if e.State == store.EventPending && e.Attempt > 0 {
-		v.Again = w.say("events.again", "wait", w.wait(max(0, e.DueAt.Sub(now))))
+		v.Again = w.Get("events.again", "wait", w.Wait(max(0, e.DueAt.Sub(now))))
 	}
 	return v
 }

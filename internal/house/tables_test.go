@@ -28,6 +28,7 @@ var edges = map[string]string{
 	"templates":            "",
 	"web/admin":            "",
 	"web":                  "quota", // draws a rule's state the same way on every page
+	"internal/texts":       "quota", // waits are rounded as everywhere
 
 	// What a send passes through, from below. No row names a package above it.
 	"internal/message":        "templates",
@@ -53,9 +54,9 @@ var edges = map[string]string{
 	// HTTP, by audience.
 	"internal/server": "quota internal/recipient internal/verification",
 	"internal/api":    "quota quota/quotahttp internal/recipient internal/verification internal/feedback internal/store internal/server internal/events internal/code",
-	"internal/ui": "quota internal/recipient internal/policy internal/verification internal/store internal/server web internal/code " +
+	"internal/ui": "quota internal/texts internal/recipient internal/policy internal/verification internal/store internal/server web internal/code " +
 		"internal/delivery", // the dev mailbox shows what its receiver has
-	"internal/admin": "quota internal/recipient internal/policy internal/support internal/verification internal/store internal/server web " +
+	"internal/admin": "quota internal/texts internal/recipient internal/policy internal/support internal/verification internal/store internal/server web " +
 		"web/admin internal/keyring internal/openid", // what browsers keep is sealed with the ring, so that every replica accepts it
 
 	// Settings, and the only place where parts are put together.
@@ -173,7 +174,7 @@ var modules = map[string]string{
 	"golang.org/x/net":                    "internal/recipient internal/delivery internal/message",
 	"golang.org/x/oauth2":                 "internal/openid",
 	"golang.org/x/sync":                   anywhere,
-	"golang.org/x/text":                   "internal/recipient internal/message internal/ui internal/admin",
+	"golang.org/x/text":                   "internal/recipient internal/message internal/texts internal/ui",
 	"modernc.org/sqlite":                  "internal/store/sqlite",
 	"pgregory.net/rapid":                  testsOnly,
 }

@@ -17,7 +17,7 @@ type card interface {
 
 // frame is what every card has.
 type frame struct {
-	T       *texts
+	T       *cardTexts
 	Heading string
 	Say     string        // what a screen reader is told when the card comes
 	Poll    bool          // something is under way: ask again soon

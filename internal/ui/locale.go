@@ -2,6 +2,8 @@ package ui
 
 import (
 	"net/http"
+	"sendcode/internal/texts"
+	"slices"
 
 	"golang.org/x/text/language"
 )
@@ -11,20 +13,10 @@ const maxLocale = 256
 
 // textsOf picks the catalogue of the language that the browser prefers. Readers of traditional Chinese are better
 // served by simplified Chinese than by English.
-func textsOf(r *http.Request) *texts {
-	wanted, _, err := language.ParseAcceptLanguage(r.Header.Get("Accept-Language"))
-	if err != nil {
-		return &english
-	}
-	for _, tag := range wanted {
-		switch base, _ := tag.Base(); base.String() {
-		case "zh":
-			return &chinese
-		case "en":
-			return &english
-		}
-	}
-	return &english
+func textsOf(r *http.Request) *cardTexts {
+	lang := texts.ForBase(r.Header.Get("Accept-Language"), texts.All()[0]).Lang()
+	i := slices.IndexFunc(catalogues(), func(c *catalogue) bool { return c.mails.Lang == lang })
+	return &catalogues()[i].mails
 }
 
 // localeOf is what the message is asked to be written in: all that the browser said, as templates may know more

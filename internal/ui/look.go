@@ -30,9 +30,9 @@ type look struct {
 	caller  verification.Caller
 	session session
 	view    view
-	words   *texts // of the language
+	words   *cardTexts // of the language
 	regions []string
-	t       *texts // the same as they speak of the channel at hand
+	t       *cardTexts // the same as they speak of the channel at hand
 }
 
 // soon is the longest wait that is shown as the same waiting button; a longer one, met by asking, is explained.
@@ -85,7 +85,7 @@ func (l *look) verification() card {
 }
 
 // support is how a person names a send to those who can look it up. Nothing else can be done with it.
-func support(t *texts, send string) string {
+func support(t *cardTexts, send string) string {
 	id, err := uuid.Parse(send)
 	if err != nil {
 		return ""

@@ -44,7 +44,7 @@ func (l *look) code(a verification.Answer) card {
 func inFlight(s store.Status) bool { return s == store.Queued || s == store.Sending }
 
 // sending says how far the mail has come.
-func (t *texts) sending(v verification.View) (heading string, sent template.HTML) {
+func (t *cardTexts) sending(v verification.View) (heading string, sent template.HTML) {
 	heading, pattern := t.CheckMail, t.SentTo
 	switch {
 	case inFlight(v.Send.Status):
@@ -60,7 +60,7 @@ func (t *texts) sending(v verification.View) (heading string, sent template.HTML
 }
 
 // said is the one sentence for a screen reader: how far the mail is, and when there can be another.
-func (t *texts) said(v verification.View, a verification.Answer) string {
+func (t *cardTexts) said(v verification.View, a verification.Answer) string {
 	heading, _ := t.sending(v)
 	if inFlight(v.Send.Status) {
 		return heading
@@ -103,7 +103,7 @@ func (l *look) codeNotes(k *codeCard, v verification.View) {
 }
 
 // slipped explains what keeps a text from being a code.
-func (t *texts) slipped(reason string, shape code.Shape) string {
+func (t *cardTexts) slipped(reason string, shape code.Shape) string {
 	switch reason {
 	case "required":
 		return t.CodeRequired
@@ -116,7 +116,7 @@ func (t *texts) slipped(reason string, shape code.Shape) string {
 // codeTexts are those that say what a code is made of.
 type codeTexts struct{ lead, either, hint, foreign, length string }
 
-func (t *texts) of(shape code.Shape) codeTexts {
+func (t *cardTexts) of(shape code.Shape) codeTexts {
 	if shape.Alphabet == code.Unambiguous {
 		return codeTexts{t.AskLeadCharacters, t.AskLeadEitherCharacters, t.CodeHintCharacters, t.CodeNotCharacters, t.CodeLengthCharacters}
 	}
@@ -160,7 +160,7 @@ func (l *look) spam() template.HTML {
 }
 
 // known is what the mail server said, or did not.
-func (t *texts) known(v verification.View, since time.Duration) until {
+func (t *cardTexts) known(v verification.View, since time.Duration) until {
 	switch v.Send.Status {
 	case store.Delivered:
 		return until{Else: t.HasArrived}
@@ -175,7 +175,7 @@ func (t *texts) known(v verification.View, since time.Duration) until {
 }
 
 // another says when the next mail can be asked for, and what it will hold.
-func (t *texts) another(a verification.Answer) until {
+func (t *cardTexts) another(a verification.Answer) until {
 	v, wait := a.View, a.Quota.RetryAfter()
 	which := t.SameCode
 	if v.ExpiresAt.Sub(v.Now)-wait < joinable(v) {

@@ -34,7 +34,7 @@ func (l *look) enough(a verification.Answer) card {
 func neverSent(v verification.View) bool { return v.Send.Status == store.Failed && v.Send.Number <= 1 }
 
 // spent says which rule it was in the person's words.
-func (t *texts) spent(worst quota.State, to string) (string, until) {
+func (t *cardTexts) spent(worst quota.State, to string) (string, until) {
 	switch worst.Scope.Base() {
 	case quota.Recipient, policy.Spellings:
 		if worst.Name == verification.CarrierRule {

@@ -22,7 +22,7 @@ type country struct {
 }
 
 // countriesOf lists every country that has phone numbers, by its name in a language, as that language sorts them.
-func countriesOf(t *texts) []country {
+func countriesOf(t *cardTexts) []country {
 	tag := language.Make(t.Lang)
 	names := display.Regions(tag)
 	var all []country

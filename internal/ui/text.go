@@ -1,18 +1,23 @@
 package ui
 
 import (
+	"fmt"
 	"html/template"
+	"maps"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"sendcode/internal/recipient"
+	"sendcode/internal/texts"
 )
 
-// texts is every word of the page in one language. Patterns hold names in braces; {t}, {c} and {d} stand for a time
+// cardTexts is every word of the page in one language. Patterns hold names in braces; {t}, {c} and {d} stand for a time
 // left (0:42), a time of the day (14:32) and a duration (28 min), and are also filled in by static/page.js. Where a
 // text has a twin with Else, the twin serves readers whose time zone the server cannot know: those without scripts.
-type texts struct {
+type cardTexts struct {
 	Lang string // BCP 47
 	Dir  string
 
@@ -130,8 +135,6 @@ type texts struct {
 // plurals is a text about a number: of one thing, and of any other number {n} of things. Chinese has one form for both.
 type plurals struct{ One, Other string }
 
-func one(text string) plurals { return plurals{text, text} }
-
 func (p plurals) of(n int) string {
 	if n == 1 {
 		return fill(p.One, "n", "1")
@@ -157,31 +160,72 @@ func emphasise(pattern string, pairs ...string) template.HTML {
 }
 
 // channelName is what a channel is called where there is a choice.
-func (t *texts) channelName(ch recipient.Channel) string {
+func (t *cardTexts) channelName(ch recipient.Channel) string {
 	if ch == recipient.SMS {
 		return t.BySMS
 	}
 	return t.ByMail
 }
 
-// onPhones are the catalogues as they speak of text messages and phone numbers: all that does not speak of mails is the same.
-var onPhones = map[*texts]*texts{&english: spoken(english, englishOnPhones), &chinese: spoken(chinese, chineseOnPhones)}
-
-// on is the catalogue, of a language, as it speaks of a channel.
-func (t *texts) on(ch recipient.Channel) *texts {
-	if phones, ok := onPhones[t]; ok && ch == recipient.SMS {
-		return phones
-	}
-	return t
+// catalogue is one language: as it speaks of mails, what it says otherwise of text messages and phone numbers, and as it speaks of these.
+type catalogue struct {
+	mails, otherwise, phones cardTexts
 }
 
-// spoken is all of a catalogue, with what another one has instead.
-func spoken(all, instead texts) *texts {
-	to, from := reflect.ValueOf(&all).Elem(), reflect.ValueOf(instead)
-	for i := range from.NumField() {
-		if !from.Field(i).IsZero() {
-			to.Field(i).Set(from.Field(i))
+// catalogues are the languages of the page, English first.
+var catalogues = sync.OnceValue(func() (all []*catalogue) {
+	for _, w := range texts.All() {
+		page, phone := w.Section(texts.Page), w.Section(texts.Phone)
+		merged := maps.Clone(page)
+		maps.DeleteFunc(merged, func(key, _ string) bool { return strings.HasPrefix(key, "BadAddress.") }) // a number's reasons are its own
+		maps.Copy(merged, phone)
+		all = append(all, &catalogue{mails: decoded(page, true), otherwise: decoded(phone, false), phones: decoded(merged, true)})
+	}
+	return all
+})
+
+// decoded reads a section by the names of the fields. A key that no field has, or of a whole section a field that no key has, is a
+// broken build.
+func decoded(section map[string]string, whole bool) (c cardTexts) {
+	rest, v := maps.Clone(section), reflect.ValueOf(&c).Elem()
+	take := func(key string) string {
+		text, ok := rest[key]
+		if !ok && whole {
+			panic("no text of the page " + key)
+		}
+		delete(rest, key)
+		return text
+	}
+	for i := range v.NumField() {
+		name := v.Type().Field(i).Name
+		switch f := v.Field(i).Addr().Interface().(type) {
+		case *string:
+			*f = take(name)
+		case *plurals:
+			*f = plurals{take(name + ".one"), take(name + ".other")}
+		case *map[string]string:
+			for key, text := range section {
+				if reason, ok := strings.CutPrefix(key, name+"."); ok {
+					if *f == nil {
+						*f = map[string]string{}
+					}
+					(*f)[reason] = text
+					delete(rest, key)
+				}
+			}
 		}
 	}
-	return &all
+	if len(rest) > 0 {
+		panic(fmt.Sprintf("texts of the page that nothing shows: %v", slices.Sorted(maps.Keys(rest))))
+	}
+	return c
+}
+
+// on is the catalogue, of a language, as it speaks of a channel.
+func (t *cardTexts) on(ch recipient.Channel) *cardTexts {
+	i := slices.IndexFunc(catalogues(), func(c *catalogue) bool { return t == &c.mails })
+	if i < 0 || ch != recipient.SMS {
+		return t
+	}
+	return &catalogues()[i].phones
 }

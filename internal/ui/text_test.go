@@ -11,21 +11,27 @@ import (
 )
 
 func TestBothLanguagesHaveEveryText(t *testing.T) {
-	for _, texts := range []*texts{&english, &chinese} {
-		v := reflect.ValueOf(*texts)
+	for _, c := range []*cardTexts{english, chinese} {
+		v := reflect.ValueOf(*c)
 		for i := range v.NumField() {
 			name := v.Type().Field(i).Name
-			if v.Field(i).IsZero() && !(name == "Separator" && texts.Lang == "zh-Hans") {
-				t.Errorf("%s: %s is missing", texts.Lang, name)
+			if v.Field(i).IsZero() && !(name == "Separator" && c.Lang == "zh-Hans") {
+				t.Errorf("%s: %s is missing", c.Lang, name)
 			}
 		}
 	}
 }
 
+// The languages as the tests name them.
+var (
+	english, englishOnPhones = &catalogues()[0].mails, &catalogues()[0].otherwise
+	chinese, chineseOnPhones = &catalogues()[1].mails, &catalogues()[1].otherwise
+)
+
 var placeholder = regexp.MustCompile(`\{\w+\}`)
 
 // samples gives every string of a catalogue, plurals for several numbers.
-func samples(c *texts) map[string]string {
+func samples(c *cardTexts) map[string]string {
 	out := map[string]string{}
 	v := reflect.ValueOf(*c)
 	for i := range v.NumField() {
@@ -45,7 +51,7 @@ func samples(c *texts) map[string]string {
 }
 
 func TestLanguagesAgreeOnWhatIsFilledIn(t *testing.T) {
-	en, zh := samples(&english), samples(&chinese)
+	en, zh := samples(english), samples(chinese)
 	for name, text := range en {
 		want, got := placeholder.FindAllString(text, -1), placeholder.FindAllString(zh[name], -1)
 		slices.Sort(want)
@@ -58,13 +64,13 @@ func TestLanguagesAgreeOnWhatIsFilledIn(t *testing.T) {
 
 func TestNoTextIsLeftInTheOtherLanguage(t *testing.T) {
 	han := regexp.MustCompile(`\p{Han}`)
-	for name, text := range samples(&english) {
+	for name, text := range samples(english) {
 		if han.MatchString(text) {
 			t.Errorf("English %s has Chinese in it: %s", name, text)
 		}
 	}
 	free := regexp.MustCompile(`^(Lang|Dir|Separator|Stop)$|^BadAddress `)
-	for name, text := range samples(&chinese) {
+	for name, text := range samples(chinese) {
 		if !free.MatchString(name) && !han.MatchString(text) {
 			t.Errorf("Chinese %s has no Chinese in it: %s", name, text)
 		}
@@ -81,7 +87,7 @@ func TestNoTextIsLeftInTheOtherLanguage(t *testing.T) {
 func TestEveryReasonOfABadAddressHasWords(t *testing.T) {
 	plain := []string{"encoding", "invalid_character", "unknown_channel", "no_country_code", "invalid_number", "too_short", "number_not_allowed"}
 	for _, reason := range recipient.Reasons() {
-		for _, c := range []*texts{&english, &chinese} {
+		for _, c := range []*cardTexts{english, chinese} {
 			if c.BadAddress[reason] == "" && !slices.Contains(plain, reason) {
 				t.Errorf("%s has no words for %q", c.Lang, reason)
 			}
@@ -101,11 +107,11 @@ func TestPhonesHaveTheirOwnWordsForAllThatSpeaksOfMails(t *testing.T) {
 		"DidYouMean", "MeantAsIs", "UseInstead", "LookInSpam", "LookInSpamFor", "ByMail", "InsteadMail", "MailInstead", "EnterMailCode",
 	}
 	for _, c := range []struct {
-		all, phones *texts
+		all, phones *cardTexts
 		mail        *regexp.Regexp
 	}{
-		{&english, &englishOnPhones, regexp.MustCompile(`(?i)mail|inbox|spam|address|@`)},
-		{&chinese, &chineseOnPhones, regexp.MustCompile(`邮|信箱|来信|地址|[上新一]封|@`)},
+		{english, englishOnPhones, regexp.MustCompile(`(?i)mail|inbox|spam|address|@`)},
+		{chinese, chineseOnPhones, regexp.MustCompile(`邮|信箱|来信|地址|[上新一]封|@`)},
 	} {
 		onPhones := samples(c.phones)
 		for name, text := range samples(c.all) {
@@ -123,7 +129,7 @@ func TestPhonesHaveTheirOwnWordsForAllThatSpeaksOfMails(t *testing.T) {
 			}
 		}
 	}
-	en, zh := given(englishOnPhones), given(chineseOnPhones)
+	en, zh := given(*englishOnPhones), given(*chineseOnPhones)
 	for name := range en {
 		if zh[name] == nil {
 			t.Errorf("phones have %s in English alone", name)
@@ -135,7 +141,7 @@ func TestPhonesHaveTheirOwnWordsForAllThatSpeaksOfMails(t *testing.T) {
 }
 
 func TestPhonesFillInTheSame(t *testing.T) {
-	for _, c := range []*texts{&english, &chinese} {
+	for _, c := range []*cardTexts{english, chinese} {
 		all := samples(c)
 		for name, text := range samples(c.on(recipient.SMS)) {
 			if strings.HasPrefix(name, "BadAddress ") || strings.HasPrefix(name, "LookInSpam") {
@@ -154,7 +160,7 @@ func TestEveryReasonOfABadNumberHasWords(t *testing.T) {
 		"local_part_too_long", "misplaced_dot", "no_at_sign", "no_domain", "no_local_part", "quoted_local_part", "several_addresses", "space",
 	}
 	ofCodes := []string{"country_not_served", "voip"} // of package verification
-	for _, c := range []*texts{&englishOnPhones, &chineseOnPhones} {
+	for _, c := range []*cardTexts{englishOnPhones, chineseOnPhones} {
 		for _, reason := range append(recipient.Reasons(), ofCodes...) {
 			if c.BadAddress[reason] == "" && !slices.Contains(ofMails, reason) {
 				t.Errorf("there are no words for %q", reason)

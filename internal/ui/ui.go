@@ -86,8 +86,8 @@ func New(c Config) *UI {
 	assets := assets()
 	u := &UI{Config: c, said: &atomic.Pointer[Config]{}, assets: assets, templates: parse(assets, "page/*.html"), once: newOnce(), misnamed: &sync.Once{}}
 	u.countries = map[string][]country{}
-	for _, t := range []*texts{&english, &chinese} {
-		u.countries[t.Lang] = countriesOf(t)
+	for _, l := range catalogues() {
+		u.countries[l.mails.Lang] = countriesOf(&l.mails)
 	}
 	u.Say(c.Title, c.Code, c.Subject)
 	return u

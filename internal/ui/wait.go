@@ -43,7 +43,7 @@ func pad(n int) string {
 }
 
 // lasting is a duration in words, rounded up: 42 s, 28 min, 3 h 20 min.
-func (t *texts) lasting(d time.Duration) string {
+func (t *cardTexts) lasting(d time.Duration) string {
 	seconds := quota.Seconds(d)
 	minutes := (seconds + 59) / 60
 	switch {
@@ -58,7 +58,7 @@ func (t *texts) lasting(d time.Duration) string {
 }
 
 // atMost is lasting rounded down, for what must not be promised too long: 9 min, and under a minute in seconds.
-func (t *texts) atMost(d time.Duration) string {
+func (t *cardTexts) atMost(d time.Duration) string {
 	if d < time.Minute {
 		return t.lasting(max(d.Truncate(time.Second), time.Second))
 	}
@@ -66,7 +66,7 @@ func (t *texts) atMost(d time.Duration) string {
 }
 
 // ticking is what a countdown shows before the script takes over: digits, or from ten minutes on a duration.
-func (t *texts) ticking(d time.Duration, short, otherwise string) string {
+func (t *cardTexts) ticking(d time.Duration, short, otherwise string) string {
 	if d < clockFrom {
 		return fill(short, "t", digits(d), "d", t.lasting(d))
 	}
@@ -74,7 +74,7 @@ func (t *texts) ticking(d time.Duration, short, otherwise string) string {
 }
 
 // pips draws the recipient's rules; those of a network are nobody's own.
-func (t *texts) pips(d quota.Decision) []web.Pips {
+func (t *cardTexts) pips(d quota.Decision) []web.Pips {
 	var rows []web.Pips
 	for _, s := range d.Rules {
 		if s.Scope.Base() != quota.Recipient {
@@ -98,7 +98,7 @@ func (t *texts) pips(d quota.Decision) []web.Pips {
 }
 
 // ruleName says which time a rule is about.
-func (t *texts) ruleName(r quota.Rule) string {
+func (t *cardTexts) ruleName(r quota.Rule) string {
 	if r.Name == verification.CarrierRule {
 		return t.CarrierRule
 	}

@@ -26,21 +26,17 @@ var assets = sync.OnceValue(func() *web.Assets {
 // words is a module with the catalogues. What is other on phones is beside each.
 func words() []byte {
 	var out []byte
-	for _, c := range []struct {
-		name     string
-		of       *texts
-		onPhones texts
-	}{{"en", &english, englishOnPhones}, {"zh", &chinese, chineseOnPhones}} {
-		out = export(out, c.name, struct {
-			*texts
+	for i, c := range catalogues() {
+		out = export(out, []string{"en", "zh"}[i], struct {
+			*cardTexts
 			OnPhones map[string]any
-		}{c.of, given(c.onPhones)})
+		}{&c.mails, given(c.otherwise)})
 	}
 	return out
 }
 
 // given are the words of a catalogue that is not whole.
-func given(t texts) map[string]any {
+func given(t cardTexts) map[string]any {
 	out := map[string]any{}
 	v := reflect.ValueOf(t)
 	for i := range v.NumField() {

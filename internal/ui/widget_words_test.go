@@ -13,7 +13,7 @@ import (
 
 // What the scripts of the widget say is in the catalogue: a name that is not would be shown as "undefined".
 func TestTheWidgetsWordsExist(t *testing.T) {
-	catalogue := reflect.TypeFor[texts]()
+	catalogue := reflect.TypeFor[cardTexts]()
 	named := regexp.MustCompile(`\b(?:w|words|this\.#w)\.([A-Z]\w*)`)
 	seen := 0
 	err := fs.WalkDir(web.FS, "static", func(name string, entry fs.DirEntry, err error) error {

@@ -1,0 +1,250 @@
+// Package texts holds what people read on the page, in the widget, in the console and in its replies, one file per language:
+// en.json and its like. A file has sections of keys with texts. A text names what is filled in as "{name}"; one about {n} things has
+// a twin, ".one" and ".other". Mails and text messages are templates, which package templates embeds.
+package texts
+
+import (
+	"embed"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/text/language"
+
+	"sendcode/quota"
+)
+
+//go:embed *.json
+var files embed.FS
+
+// tags are the languages, the first of which is for readers of none of them.
+var tags = []language.Tag{language.English, language.SimplifiedChinese}
+
+// sections are what each file has. Console and Replies are one catalogue.
+var sections = []string{Page, Phone, Console, Replies}
+
+// The sections of a file.
+const (
+	Page    = "page"
+	Phone   = "phone" // what the page says otherwise of text messages and numbers
+	Console = "console"
+	Replies = "replies" // for the person whose code it is
+)
+
+// Words are all texts in one language.
+type Words struct {
+	tag      language.Tag
+	sections map[string]map[string]string
+	texts    map[string]string // of the console, with the replies
+}
+
+// All are the languages, English first. A file that is wrong is a broken build, which every test meets.
+var All = sync.OnceValue(func() []Words {
+	var all []Words
+	for _, tag := range tags {
+		file, err := files.ReadFile(tag.String() + ".json")
+		if err != nil {
+			panic(err)
+		}
+		w, err := read(tag, file)
+		if err != nil {
+			panic(err)
+		}
+		all = append(all, w)
+	}
+	for _, w := range all[1:] {
+		if err := agree(all[0], w); err != nil {
+			panic(err)
+		}
+	}
+	return all
+})
+
+func read(tag language.Tag, file []byte) (Words, error) {
+	w := Words{tag: tag, texts: map[string]string{}}
+	if err := json.Unmarshal(file, &w.sections); err != nil {
+		return w, fmt.Errorf("texts in %s: %w", tag, err)
+	}
+	if names := slices.Sorted(maps.Keys(w.sections)); !slices.Equal(names, slices.Sorted(slices.Values(sections))) {
+		return w, fmt.Errorf("texts in %s: sections %v, want %v", tag, names, sections)
+	}
+	for _, section := range []string{Console, Replies} {
+		for key, text := range w.sections[section] {
+			if _, twice := w.texts[key]; twice {
+				return w, fmt.Errorf("texts in %s: two texts for %s", tag, key)
+			}
+			w.texts[key] = text
+		}
+	}
+	return w, nil
+}
+
+var placeholder = regexp.MustCompile(`\{\w*\}`)
+
+// agree says whether two languages have the same keys, and the same placeholders in each text.
+func agree(a, b Words) error {
+	for _, section := range sections {
+		if x, y := slices.Sorted(maps.Keys(a.sections[section])), slices.Sorted(maps.Keys(b.sections[section])); !slices.Equal(x, y) {
+			return fmt.Errorf("texts of %s: keys of %s and %s differ: %v", section, a.tag, b.tag, difference(x, y))
+		}
+		for key, text := range a.sections[section] {
+			if x, y := placeholders(key, text), placeholders(key, b.sections[section][key]); !slices.Equal(x, y) {
+				return fmt.Errorf("texts of %s: %s has %v in %s, %v in %s", section, key, x, a.tag, y, b.tag)
+			}
+		}
+	}
+	return nil
+}
+
+// placeholders are sorted. A text about one thing need not count it.
+func placeholders(key, text string) []string {
+	if strings.HasSuffix(key, ".one") {
+		text = strings.ReplaceAll(text, "{n}", "")
+	}
+	found := placeholder.FindAllString(text, -1)
+	slices.Sort(found)
+	return found
+}
+
+func difference(a, b []string) (alone []string) {
+	for _, key := range slices.Concat(a, b) {
+		if !slices.Contains(a, key) || !slices.Contains(b, key) {
+			alone = append(alone, key)
+		}
+	}
+	return alone
+}
+
+var matcher = sync.OnceValue(func() language.Matcher { return language.NewMatcher(tags) })
+
+// For picks the language of an Accept-Language header, else English.
+func For(header string) Words {
+	wanted, _, err := language.ParseAcceptLanguage(header)
+	if err != nil {
+		return All()[0]
+	}
+	_, i, _ := matcher().Match(wanted...) // the first where none fits
+	return All()[i]
+}
+
+// ForBase picks by the base language alone, so that readers of traditional Chinese get simplified Chinese rather than English;
+// otherwise is for a list of none of our languages.
+func ForBase(locales string, otherwise Words) Words {
+	wanted, _, err := language.ParseAcceptLanguage(locales)
+	if err != nil {
+		return otherwise
+	}
+	for _, tag := range wanted {
+		base, _ := tag.Base()
+		for i, ours := range tags {
+			if own, _ := ours.Base(); own == base {
+				return All()[i]
+			}
+		}
+	}
+	return otherwise
+}
+
+// Section has the texts of one section by key.
+func (w Words) Section(name string) map[string]string { return w.sections[name] }
+
+// Lang is the value of a page's lang attribute.
+func (w Words) Lang() string { return w.tag.String() }
+
+// T is a text for a template. A key that does not exist breaks the page, so that a test finds it.
+func (w Words) T(key string) (string, error) {
+	s, ok := w.texts[key]
+	if !ok {
+		return "", fmt.Errorf("no text %q in %s", key, w.tag)
+	}
+	return s, nil
+}
+
+// Say is Get for a template.
+func (w Words) Say(key string, pairs ...string) (string, error) {
+	if _, err := w.T(key); err != nil {
+		return "", err
+	}
+	return w.Get(key, pairs...), nil
+}
+
+// Has says whether there is a text for a key.
+func (w Words) Has(key string) bool {
+	_, ok := w.texts[key]
+	return ok
+}
+
+// Get fills a text of the console, empty where there is none: pairs are a name, which stands in the text as "{name}", and its value.
+func (w Words) Get(key string, pairs ...string) string {
+	s := w.texts[key]
+	for i := 0; i+1 < len(pairs); i += 2 {
+		s = strings.ReplaceAll(s, "{"+pairs[i]+"}", pairs[i+1])
+	}
+	return s
+}
+
+// Plural is Get for a text about {n} things.
+func (w Words) Plural(key string, n int) string {
+	return w.Get(PluralKey(key, n), "n", strconv.Itoa(n))
+}
+
+// PluralKey is the key of a text about n things.
+func PluralKey(key string, n int) string {
+	if n == 1 {
+		return key + ".one"
+	}
+	return key + ".other"
+}
+
+// Or is the text of key+"."+name, or name itself where there is none: rows may hold words of a later version.
+func (w Words) Or(key, name string) string {
+	if s, ok := w.texts[key+"."+name]; ok {
+		return s
+	}
+	return name
+}
+
+// Wait writes a wait in whole seconds, rounded up: "42 s", "13 min 5 s", "3 h 20 min", "2 d 4 h".
+func (w Words) Wait(d time.Duration) string {
+	s := quota.Seconds(d)
+	switch {
+	case s < 60:
+		return w.units(s, "s", 0, "")
+	case s < 3600:
+		return w.units(s/60, "min", s%60, "s")
+	case s < 24*3600:
+		m := (s + 59) / 60
+		return w.units(m/60, "h", m%60, "min")
+	}
+	h := (s + 3599) / 3600
+	return w.units(h/24, "d", h%24, "h")
+}
+
+func (w Words) units(n int, unit string, rest int, smaller string) string {
+	out := strconv.Itoa(n) + " " + w.texts["unit."+unit]
+	if rest > 0 {
+		out += " " + strconv.Itoa(rest) + " " + w.texts["unit."+smaller]
+	}
+	return out
+}
+
+// Took writes a measured time: "0.4 ms", "184 ms", "2.1 s", "1 min 3 s".
+func (w Words) Took(d time.Duration) string {
+	switch {
+	case d <= 0:
+		return "–"
+	case d < 10*time.Millisecond:
+		return fmt.Sprintf("%.1f %s", float64(d)/float64(time.Millisecond), w.texts["unit.ms"])
+	case d < time.Second:
+		return strconv.FormatInt(d.Milliseconds(), 10) + " " + w.texts["unit.ms"]
+	case d < time.Minute:
+		return fmt.Sprintf("%.1f %s", d.Seconds(), w.texts["unit.s"])
+	}
+	return w.Wait(d)
+}
