@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	"errors"
 	"net/http"
 	"net/url"
@@ -14,7 +15,7 @@ import (
 
 // accountsView is the page of those who may log in.
 type accountsView struct {
-	page
+	Page
 	Rows     []accountView
 	Roles    []option
 	Provider string // what the provider is called; empty: there is none
@@ -38,17 +39,17 @@ type accountView struct {
 	Factor   bool // has a second factor
 }
 
-func (a *Admin) accountsPage(c echo.Context) error {
+func (a *Auth) accountsPage(c echo.Context) error {
 	return a.showAccounts(c, http.StatusOK, accountsView{})
 }
 
-func (a *Admin) showAccounts(c echo.Context, status int, v accountsView) error {
+func (a *Auth) showAccounts(c echo.Context, status int, v accountsView) error {
 	list, err := a.log.Accounts(c.Request().Context())
 	if err != nil {
-		return a.unreadable(c.Request().Context(), err)
+		return err
 	}
 	w := wordsFor(c)
-	v.page = page{W: w, Title: w.Get("accounts.title"), In: true, Here: "accounts"}
+	v.Page = Page{W: w, Title: w.Get("accounts.title"), In: true, Here: "accounts"}
 	if v.Roles = roleOptions(w, Reader); a.provider != nil {
 		v.Provider = a.provider.Title
 	}
@@ -62,7 +63,7 @@ func (a *Admin) showAccounts(c echo.Context, status int, v accountsView) error {
 			Identity: x.Identity, Password: x.Password != "", Factor: factor,
 		})
 	}
-	return a.pages.show(c, status, "accounts", v)
+	return a.layout.show(c, status, "accounts", v)
 }
 
 func roleOptions(w texts.Words, chosen Role) (list []option) {
@@ -72,12 +73,12 @@ func roleOptions(w texts.Words, chosen Role) (list []option) {
 	return list
 }
 
-func (a *Admin) changeAccount(c echo.Context) error {
+func (a *Auth) changeAccount(c echo.Context) error {
 	form, err := readForm(c)
 	if err != nil {
 		return err
 	}
-	act, err := a.act(c, deedAccounts)
+	act, err := a.record(c, ActionAccounts)
 	if err != nil {
 		return err
 	}
@@ -87,10 +88,10 @@ func (a *Admin) changeAccount(c echo.Context) error {
 	var bad *verification.InvalidError
 	switch {
 	case errors.As(err, &bad):
-		problem := or(or(w.Get("accounts.problem."+bad.Reason), w.Get("deed.problem."+bad.Reason)), bad.Detail)
+		problem := cmp.Or(cmp.Or(w.Get("accounts.problem."+bad.Reason), w.Get("deed.problem."+bad.Reason)), bad.Detail)
 		return a.showAccounts(c, http.StatusUnprocessableEntity, accountsView{Name: wish.Name, Identity: wish.Identity, Reason: wish.Reason, Problem: problem})
 	case err != nil:
-		return a.unreadable(c.Request().Context(), err)
+		return err
 	}
 	return a.showAccounts(c, http.StatusOK, accountsView{Done: w.Get("accounts.done", "name", wish.Name), Password: password})
 }

@@ -56,7 +56,7 @@ func ChangeAccount(ctx context.Context, log store.AccountStore, w Change, now ti
 	case err != nil && !errors.Is(err, store.ErrNotFound):
 		return "", err
 	}
-	act.What, act.Target, act.Reason = deedAccounts+"."+w.Do, w.Name, w.Reason
+	act.What, act.Target, act.Reason = ActionAccounts+"."+w.Do, w.Name, w.Reason
 	c, password, err := changeOf(ctx, log, w, now)
 	if err != nil {
 		return "", err
@@ -118,7 +118,7 @@ func decided(password string, err error) (string, error) {
 
 // dropFactor is for who has lost the device and the recovery codes. Also the account of the settings may have.
 func dropFactor(ctx context.Context, log store.AccountStore, w Change, act store.AuditEntry) error {
-	act.What, act.Target, act.Reason = deedAccounts+"."+w.Do, w.Name, w.Reason
+	act.What, act.Target, act.Reason = ActionAccounts+"."+w.Do, w.Name, w.Reason
 	dropped, err := log.DropSecondFactor(ctx, w.Name, act)
 	if err == nil && !dropped {
 		return invalid("name", "no_factor", "This account has no second factor.")

@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"net/url"
@@ -16,7 +17,7 @@ import (
 
 // actsView is the list of what administrators did.
 type actsView struct {
-	page
+	Page
 	Rows    []actView
 	Older   string // address; empty: this is the end
 	Newest  string // address of the first page; empty: this is it
@@ -91,21 +92,21 @@ func parseActs(raw string) (store.AuditFilter, url.Values, error) {
 }
 
 // findActs reads one page, and says where the next one begins; "" where there is none.
-func (a *Admin) findActs(ctx context.Context, f store.AuditFilter) (list []store.AuditEntry, next string, err error) {
-	list, err = a.log.AuditEntries(ctx, f)
+func (a *Console) findActs(ctx context.Context, f store.AuditFilter) (list []store.AuditEntry, next string, err error) {
+	list, err = a.Log.AuditEntries(ctx, f)
 	if err == nil {
 		next, err = cursorAfter(list, f.Limit, func(x store.AuditEntry) store.Mark { return store.Mark{At: x.At, ID: x.ID} }, func(last store.Mark) ([]store.AuditEntry, error) {
 			f.Before, f.Limit = &last, 1
-			return a.log.AuditEntries(ctx, f)
+			return a.Log.AuditEntries(ctx, f)
 		})
 	}
 	if err != nil {
-		return nil, "", a.unreadable(ctx, err)
+		return nil, "", err
 	}
 	return list, next, nil
 }
 
-func (a *Admin) actsJSON(c echo.Context) error {
+func (a *Console) actsJSON(c echo.Context) error {
 	f, _, err := parseActs(c.Request().URL.RawQuery)
 	if err != nil {
 		return err
@@ -136,7 +137,7 @@ func actJSONOf(a store.AuditEntry) actJSON {
 	return out
 }
 
-func (a *Admin) actsPage(c echo.Context) error {
+func (a *Console) actsPage(c echo.Context) error {
 	f, given, err := parseActs(c.Request().URL.RawQuery)
 	if err != nil {
 		return err
@@ -146,7 +147,7 @@ func (a *Admin) actsPage(c echo.Context) error {
 		return err
 	}
 	w := wordsFor(c)
-	v := actsView{page: page{W: w, Title: w.Get("acts.title"), In: true, Here: "acts"}}
+	v := actsView{Page: Page{W: w, Title: w.Get("acts.title"), In: true, Here: "acts"}}
 	for _, act := range list {
 		v.Rows = append(v.Rows, actViewOf(act, w))
 	}
@@ -162,7 +163,7 @@ func (a *Admin) actsPage(c echo.Context) error {
 	if f.Who != "" || f.What != "" || f.Recipient != nil {
 		v.All = "/admin/acts"
 	}
-	return a.pages.show(c, http.StatusOK, "acts", v)
+	return a.layout.show(c, http.StatusOK, "acts", v)
 }
 
 func actsAddress(given url.Values, cursor string) string {
@@ -187,9 +188,9 @@ var actSigns = map[store.AuditOutcome]string{store.AuditBegun: "…", store.Audi
 
 func actViewOf(a store.AuditEntry, w texts.Words) actView {
 	v := actView{
-		At: texts.Clock{Time: a.At, Exact: true}, Who: a.Who + " (" + w.Or("role", a.Role) + ")", On: or(a.To, "–"), Deed: w.Or("deed", a.What), Why: a.Reason,
+		At: texts.Clock{Time: a.At, Exact: true}, Who: a.Who + " (" + w.Or("role", a.Role) + ")", On: cmp.Or(a.To, "–"), Deed: w.Or("deed", a.What), Why: a.Reason,
 		State: stateView{Sign: actSigns[a.Outcome], Word: w.Or("outcome", string(a.Outcome)), Tone: actTones[a.Outcome]},
-		From:  or(a.Network, "–"), Rest: w.Or("detail", a.Detail),
+		From:  cmp.Or(a.Network, "–"), Rest: w.Or("detail", a.Detail),
 	}
 	if id, err := uuid.Parse(a.Target); err == nil {
 		v.Link = sendAddress(id)

@@ -9,6 +9,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"sendcode/internal/server"
+	"sendcode/internal/verification"
 )
 
 // readForm reads a form's fields from the body alone: what stands in the address is no part of it.
@@ -47,4 +48,9 @@ func readBody(c echo.Context) ([]byte, error) {
 		return nil, &server.Problem{Kind: server.TooLarge}
 	}
 	return body, nil
+}
+
+// invalid is the error of a field that somebody gave.
+func invalid(field, reason, detail string) error {
+	return &verification.InvalidError{Field: field, Reason: reason, Detail: detail}
 }

@@ -11,7 +11,7 @@ import (
 
 // Somebody sets up an app, by keyboard, and logs in with it.
 func TestBrowserSecondFactor(t *testing.T) {
-	r := newRig(t, func(c *Config) { c.DemandFactor = true })
+	r := newRig(t, func(c *Config) { c.Auth.DemandFactor = true })
 	w := openWindow(r)
 	w.do(chromedp.Navigate(w.base + "/admin"))
 	w.leads(exactly(factorPage), chromedp.Focus(chromedp.CSS("#password")), chromedp.KeyEvent(testPassword+kb.Enter))

@@ -16,7 +16,7 @@ func TestBrowserLogsInByTheProvider(t *testing.T) {
 		server.URL = strings.Replace(server.URL, "127.0.0.1", "localhost", 1)
 		server.Redirect = w.base + ProviderCallback
 	})
-	r.console.provider = providerAt(server, r.clock.now)
+	r.console.auth.provider = providerAt(server, r.clock.now)
 	is(server, "bo", "support")
 	w.do(emulate(320, "light"), chromedp.Navigate(w.base+"/admin/preview"))
 	w.shot("login-provider-320-light")

@@ -24,7 +24,7 @@ func nameOf(c echo.Context) string {
 }
 
 // current finds the session of a request.
-func (a *Admin) current(c echo.Context) (session, bool, error) {
+func (a *Auth) current(c echo.Context) (session, bool, error) {
 	cookie, err := c.Cookie(nameOf(c))
 	if err != nil {
 		return session{}, false, nil
@@ -37,19 +37,19 @@ func (a *Admin) current(c echo.Context) (session, bool, error) {
 }
 
 // keep writes the session's cookie, which goes when the session would.
-func (a *Admin) keep(c echo.Context, key string, v session) {
+func (a *Auth) keep(c echo.Context, key string, v session) {
 	// Rounded up, and at least 1: 0 would mean no limit at all.
 	seconds := int((v.ends().Sub(v.now) + time.Second - 1) / time.Second)
 	c.SetCookie(a.cookie(c, key, max(seconds, 1)))
 }
 
 // forget takes the cookie back, also one that this very answer was to renew.
-func (a *Admin) forget(c echo.Context) {
+func (a *Auth) forget(c echo.Context) {
 	c.Response().Header().Del(echo.HeaderSetCookie)
 	c.SetCookie(a.cookie(c, "", -1))
 }
 
-func (a *Admin) cookie(c echo.Context, value string, maxAge int) *http.Cookie {
+func (a *Auth) cookie(c echo.Context, value string, maxAge int) *http.Cookie {
 	return &http.Cookie{
 		Name: nameOf(c), Value: value, Path: "/", MaxAge: maxAge,
 		Secure: isHTTPS(c), HttpOnly: true, SameSite: http.SameSiteStrictMode,
@@ -57,13 +57,13 @@ func (a *Admin) cookie(c echo.Context, value string, maxAge int) *http.Cookie {
 }
 
 // renew says that a session is in use, at most once a minute, so that it does not go idle.
-func (a *Admin) renew(c echo.Context, v session) error {
+func (a *Auth) renew(c echo.Context, v session) error {
 	if v.now.Sub(v.SeenAt) < renewal {
 		return nil
 	}
 	ctx := c.Request().Context()
 	if err := a.log.SeeSession(ctx, v.ID); err != nil {
-		return a.unreadable(ctx, err)
+		return err
 	}
 	cookie, err := c.Cookie(nameOf(c))
 	if err != nil {

@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -15,9 +16,9 @@ import (
 	"sendcode/internal/verification"
 )
 
-// Doer is what administrators may have done. Implementation: *support.Desk, which records each before it happens, or
+// Actions is what administrators may have done. Implementation: *support.Desk, which records each before it happens, or
 // with it.
-type Doer interface {
+type Actions interface {
 	Person(app, channel, to, purpose, reason string) (support.Person, error)
 	ResetQuota(ctx context.Context, p support.Person, act store.AuditEntry) error
 	Erase(ctx context.Context, p support.Person, act store.AuditEntry) error
@@ -28,58 +29,58 @@ type Doer interface {
 }
 
 // deed is something that can be done from a send's page. do gives what to show: the full recipient, or nothing.
-type deed struct {
+type sendAction struct {
 	name string // the word of the table of roles, of the record and of the texts
 	path string // behind the send's address
 	sure bool   // it can't be undone: a box has to be ticked as well
 	ends bool   // it needs a verification that is still open
 	code bool   // it needs a verification
-	do   func(a *Admin, c echo.Context, s store.Story, act store.AuditEntry) (shown string, err error)
+	do   func(a *Console, c echo.Context, s store.Story, act store.AuditEntry) (shown string, err error)
 }
 
 // deeds are in the order in which a page offers them.
-var deeds = []deed{
-	{name: deedReset, path: "reset", do: (*Admin).reset},
-	{name: deedResend, path: "resend", ends: true, code: true, do: (*Admin).resend},
-	{name: deedCancel, path: "cancel", ends: true, code: true, do: (*Admin).cancel},
-	{name: deedReveal, path: "reveal", code: true, do: (*Admin).reveal},
-	{name: deedErase, path: "erase", sure: true, do: (*Admin).erase},
+var sendActions = []sendAction{
+	{name: ActionReset, path: "reset", do: (*Console).reset},
+	{name: ActionResend, path: "resend", ends: true, code: true, do: (*Console).resend},
+	{name: ActionCancel, path: "cancel", ends: true, code: true, do: (*Console).cancel},
+	{name: ActionReveal, path: "reveal", code: true, do: (*Console).reveal},
+	{name: ActionErase, path: "erase", sure: true, do: (*Console).erase},
 }
 
-// failedDeed says why something that was asked for was not done, as a page and as a problem.
-type failedDeed struct {
+// notDone says why something that was asked for was not done, as a page and as a problem.
+type notDone struct {
 	status int
 	key    string // of the texts
 	wait   string
 }
 
-func (f *failedDeed) Error() string { return "admin: not done: " + f.key }
+func (f *notDone) Error() string { return "admin: not done: " + f.key }
 
-func (a *Admin) reset(c echo.Context, s store.Story, act store.AuditEntry) (string, error) {
-	return "", a.doer.ResetQuota(c.Request().Context(), personOf(s.Send), act)
+func (a *Console) reset(c echo.Context, s store.Story, act store.AuditEntry) (string, error) {
+	return "", a.Actions.ResetQuota(c.Request().Context(), personOf(s.Send), act)
 }
 
-func (a *Admin) erase(c echo.Context, s store.Story, act store.AuditEntry) (string, error) {
-	return "", a.doer.Erase(c.Request().Context(), personOf(s.Send), act)
+func (a *Console) erase(c echo.Context, s store.Story, act store.AuditEntry) (string, error) {
+	return "", a.Actions.Erase(c.Request().Context(), personOf(s.Send), act)
 }
 
-func (a *Admin) reveal(c echo.Context, s store.Story, act store.AuditEntry) (string, error) {
-	return a.doer.Reveal(c.Request().Context(), *s.Verification, act)
+func (a *Console) reveal(c echo.Context, s store.Story, act store.AuditEntry) (string, error) {
+	return a.Actions.Reveal(c.Request().Context(), *s.Verification, act)
 }
 
-func (a *Admin) cancel(c echo.Context, s store.Story, act store.AuditEntry) (string, error) {
-	done, err := a.doer.CancelFor(c.Request().Context(), *s.Verification, act)
+func (a *Console) cancel(c echo.Context, s store.Story, act store.AuditEntry) (string, error) {
+	done, err := a.Actions.CancelFor(c.Request().Context(), *s.Verification, act)
 	if err == nil && !done {
-		err = &failedDeed{status: http.StatusConflict, key: "deed.problem.ended"}
+		err = &notDone{status: http.StatusConflict, key: "deed.problem.ended"}
 	}
 	return "", err
 }
 
-func (a *Admin) resend(c echo.Context, s store.Story, act store.AuditEntry) (string, error) {
-	answer, err := a.doer.ResendFor(c.Request().Context(), *s.Verification, server.ClientIP(c), act)
+func (a *Console) resend(c echo.Context, s store.Story, act store.AuditEntry) (string, error) {
+	answer, err := a.Actions.ResendFor(c.Request().Context(), *s.Verification, server.ClientIP(c), act)
 	err = notWhileLockedOut(err, wordsFor(c))
 	if err == nil && !answer.Admitted {
-		err = &failedDeed{status: http.StatusTooManyRequests, key: "deed.problem.limited", wait: wordsFor(c).Wait(answer.Quota.RetryAfter())}
+		err = &notDone{status: http.StatusTooManyRequests, key: "deed.problem.limited", wait: wordsFor(c).Wait(answer.Quota.RetryAfter())}
 	}
 	return "", err
 }
@@ -88,7 +89,7 @@ func (a *Admin) resend(c echo.Context, s store.Story, act store.AuditEntry) (str
 func notWhileLockedOut(err error, w texts.Words) error {
 	var locked *verification.TooManyChecksError
 	if errors.As(err, &locked) {
-		return &failedDeed{status: http.StatusTooManyRequests, key: "deed.problem.locked_out", wait: w.Wait(locked.RetryAfter)}
+		return &notDone{status: http.StatusTooManyRequests, key: "deed.problem.locked_out", wait: w.Wait(locked.RetryAfter)}
 	}
 	return err
 }
@@ -98,7 +99,7 @@ func personOf(s store.Send) support.Person {
 }
 
 // possible says whether a page offers the deed for a row: one whose recipient was erased or forgotten has none.
-func (d deed) possible(s store.Story) bool {
+func (d sendAction) possible(s store.Story) bool {
 	if d.code && (s.Verification == nil || len(s.Verification.Sealed) == 0) || s.Send.Recipient.IsZero() {
 		return false
 	}
@@ -106,14 +107,14 @@ func (d deed) possible(s store.Story) bool {
 }
 
 // perform does a deed that a request asks for and tells what came of it.
-func (a *Admin) perform(c echo.Context, d deed, s store.Story, reason string) (string, error) {
+func (a *Console) perform(c echo.Context, d sendAction, s store.Story, reason string) (string, error) {
 	if err := support.CheckReason(reason, ""); err != nil {
 		return "", err
 	}
 	if !d.possible(s) {
-		return "", &failedDeed{status: http.StatusConflict, key: "deed.problem.ended"}
+		return "", &notDone{status: http.StatusConflict, key: "deed.problem.ended"}
 	}
-	act, err := a.act(c, d.name)
+	act, err := a.auth.record(c, d.name)
 	if err != nil {
 		return "", err
 	}
@@ -121,8 +122,8 @@ func (a *Admin) perform(c echo.Context, d deed, s store.Story, reason string) (s
 	return d.do(a, c, s, act)
 }
 
-// deedPage answers a form of a send's page: back to it when it is done, or the page with what is wrong.
-func (a *Admin) deedPage(d deed) echo.HandlerFunc {
+// actionPage answers a form of a send's page: back to it when it is done, or the page with what is wrong.
+func (a *Console) actionPage(d sendAction) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		form, err := readForm(c)
 		if err != nil {
@@ -139,7 +140,7 @@ func (a *Admin) deedPage(d deed) echo.HandlerFunc {
 		}
 		shown, err := a.perform(c, d, s, n.Reason)
 		var status int
-		if status, n.Problem = problemOfDeed(wordsFor(c), err); n.Problem != "" {
+		if status, n.Problem = problemOf(wordsFor(c), err); n.Problem != "" {
 			return a.showSend(c, status, s, n)
 		}
 		if err != nil {
@@ -152,23 +153,23 @@ func (a *Admin) deedPage(d deed) echo.HandlerFunc {
 	}
 }
 
-// problemOfDeed is what a page says of an error that the form's sender can do something about; "" of every other.
-func problemOfDeed(w texts.Words, err error) (int, string) {
-	var failed *failedDeed
+// problemOf is what a page says of an error that the form's sender can do something about; "" of every other.
+func problemOf(w texts.Words, err error) (int, string) {
+	var failed *notDone
 	var bad *verification.InvalidError
 	switch {
 	case errors.As(err, &failed):
 		return failed.status, w.Get(failed.key, "wait", failed.wait)
 	case errors.As(err, &bad):
-		return http.StatusUnprocessableEntity, or(w.Get("deed.problem."+bad.Reason), bad.Detail)
+		return http.StatusUnprocessableEntity, cmp.Or(w.Get("deed.problem."+bad.Reason), bad.Detail)
 	case errors.Is(err, verification.ErrUnavailable):
 		return http.StatusServiceUnavailable, w.Get("deed.problem.unavailable")
 	}
 	return 0, ""
 }
 
-// deedJSON is the same for scripts: 204, or 200 with what is shown.
-func (a *Admin) deedJSON(d deed) echo.HandlerFunc {
+// actionJSON is the same for scripts: 204, or 200 with what is shown.
+func (a *Console) actionJSON(d sendAction) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		var body struct {
 			Reason string `json:"reason"`
@@ -181,7 +182,7 @@ func (a *Admin) deedJSON(d deed) echo.HandlerFunc {
 			return err
 		}
 		shown, err := a.perform(c, d, s, body.Reason)
-		var failed *failedDeed
+		var failed *notDone
 		if errors.As(err, &failed) {
 			return &server.Problem{Kind: server.NotDone, Detail: texts.For("").Get(failed.key, "wait", failed.wait)}
 		}
@@ -196,7 +197,7 @@ func (a *Admin) deedJSON(d deed) echo.HandlerFunc {
 }
 
 // personJSON does a deed to a recipient whom the body names.
-func (a *Admin) personJSON(name string, do func(ctx context.Context, p support.Person, act store.AuditEntry) error) echo.HandlerFunc {
+func (a *Console) personJSON(name string, do func(ctx context.Context, p support.Person, act store.AuditEntry) error) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		var body struct {
 			App     string `json:"app"`
@@ -208,11 +209,11 @@ func (a *Admin) personJSON(name string, do func(ctx context.Context, p support.P
 		if err := server.ReadJSON(c, &body); err != nil {
 			return err
 		}
-		p, err := a.doer.Person(body.App, body.Channel, body.To, body.Purpose, body.Reason)
+		p, err := a.Actions.Person(body.App, body.Channel, body.To, body.Purpose, body.Reason)
 		if err != nil {
 			return err
 		}
-		act, err := a.act(c, name)
+		act, err := a.auth.record(c, name)
 		if err != nil {
 			return err
 		}
@@ -233,19 +234,19 @@ type note struct {
 	Reason  string // as typed, when it was not done
 }
 
-// deedView is a form that a send's page offers.
-type deedView struct {
+// actionView is a form that a send's page offers.
+type actionView struct {
 	Name, Action, Title, What, Button string
 	Sure, Open                        bool
 	Problem, Reason                   string
 }
 
-func deedViews(w actor, s store.Story, n note, words texts.Words) (list []deedView) {
-	for _, d := range deeds {
+func actionViews(w actor, s store.Story, n note, words texts.Words) (list []actionView) {
+	for _, d := range sendActions {
 		if !w.may(d.name) || !d.possible(s) {
 			continue
 		}
-		v := deedView{
+		v := actionView{
 			Name: d.path, Action: sendAddress(s.Send.ID) + "/" + d.path, Title: words.Get("deed." + d.name + ".title"),
 			What: words.Get("deed." + d.name + ".what"), Button: words.Get("deed." + d.name + ".button"), Sure: d.sure,
 		}
@@ -255,16 +256,4 @@ func deedViews(w actor, s store.Story, n note, words texts.Words) (list []deedVi
 		list = append(list, v)
 	}
 	return list
-}
-
-// registerDeeds adds what can be done to a send's recipient or code.
-func (a *Admin) registerDeeds(e *echo.Echo) {
-	for _, d := range deeds {
-		e.POST("/admin/sends/:id/"+d.path, a.deedPage(d), a.toPages(d.name)...)
-		if d.code {
-			e.POST("/v1/admin/sends/:id/"+d.path, a.deedJSON(d), a.toPrograms(d.name)...)
-		}
-	}
-	e.POST("/v1/admin/quota/reset", a.personJSON(deedReset, a.doer.ResetQuota), a.toPrograms(deedReset)...)
-	e.POST("/v1/admin/erase", a.personJSON(deedErase, a.doer.Erase), a.toPrograms(deedErase)...)
 }

@@ -22,7 +22,7 @@ func (r *rig) told() []string {
 	r.must(err)
 	var out []string
 	for i := len(list) - 1; i >= 0; i-- {
-		if a := list[i]; a.What != deedLogin {
+		if a := list[i]; a.What != ActionLogin {
 			out = append(out, strings.Join([]string{a.Who, a.What, string(a.Outcome), a.Detail, a.To, a.Reason}, "|"))
 		}
 	}
@@ -73,7 +73,7 @@ func TestADeedNeedsAReason(t *testing.T) {
 	r := newRig(t)
 	b := r.loggedIn()
 	s := r.sent("ana.maria@example.com")
-	for _, d := range deeds {
+	for _, d := range sendActions {
 		for reason, say := range map[string]string{
 			"": "Say why", " ": "Say why", "she is ana.maria@example.com": "Leave names", strings.Repeat("x", 501): "at most 500",
 		} {
@@ -201,7 +201,7 @@ func TestDeedsFromElsewhere(t *testing.T) {
 	s := r.sent("ana@example.com")
 	form := because("ticket 7")
 	form.Set("sure", "yes")
-	for _, d := range deeds {
+	for _, d := range sendActions {
 		for _, header := range [][]string{{"Sec-Fetch-Site", "cross-site"}, {"Sec-Fetch-Site", "same-site"}, {"Origin", "https://evil.example"}, {"Origin", "null"}} {
 			want(t, b.post(sendAddress(s.ID)+"/"+d.path, form, header...), http.StatusForbidden)
 		}
@@ -270,7 +270,7 @@ func TestOnlyWhatARoleMayIsOffered(t *testing.T) {
 	story, err := r.log.Story(context.Background(), s.ID)
 	r.must(err)
 	for role, n := range map[Role]int{Reader: 0, Operator: 4, Owner: 5, "": 0} {
-		if got := len(deedViews(actor{"x", role}, story, note{}, texts.For(""))); got != n {
+		if got := len(actionViews(actor{"x", role}, story, note{}, texts.For(""))); got != n {
 			t.Errorf("%s is offered %d deeds, want %d", role, got, n)
 		}
 	}

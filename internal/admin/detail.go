@@ -19,7 +19,7 @@ import (
 
 // sendView is one send's page.
 type sendView struct {
-	page
+	Page
 	Verdict verdict
 	State   stateView
 	Send    rowView
@@ -31,7 +31,7 @@ type sendView struct {
 	Line    []entry
 	Quota   quotaView
 	Note    note
-	Deeds   []deedView
+	Deeds   []actionView
 }
 
 // quotaView is what a recipient's rules say now.
@@ -41,7 +41,7 @@ type quotaView struct {
 	Reason string         // why there are no rows
 }
 
-func (a *Admin) sendPage(c echo.Context) error {
+func (a *Console) sendPage(c echo.Context) error {
 	s, err := a.story(c.Request().Context(), c.Param("id"))
 	if err != nil {
 		return err
@@ -51,7 +51,7 @@ func (a *Admin) sendPage(c echo.Context) error {
 	return a.showSend(c, http.StatusOK, s, n)
 }
 
-func (a *Admin) showSend(c echo.Context, status int, s store.Story, n note) error {
+func (a *Console) showSend(c echo.Context, status int, s store.Story, n note) error {
 	ctx, w := c.Request().Context(), wordsFor(c)
 	now, away := a.quotaOf(ctx, s.Send) // without it the rest of the page is as true as with it
 	known, err := a.seen(ctx, s, now, away)
@@ -60,15 +60,15 @@ func (a *Admin) showSend(c echo.Context, status int, s store.Story, n note) erro
 	}
 	verdict := judge(s, known, w)
 	v := sendView{
-		page: page{W: w, Title: verdict.What.String(), In: true, Here: "sends"}, Verdict: verdict, State: stateViewOf(s.Send, w),
+		Page: Page{W: w, Title: verdict.What.String(), In: true, Here: "sends"}, Verdict: verdict, State: stateViewOf(s.Send, w),
 		Send: viewOf(s.Send, w), Facts: s.Send, Support: store.SupportReference(s.Send.ID), Line: timeline(s, w), Quota: quotaViewOf(s.Send, now, away, w),
 		Person: personAddress(s.Send.Recipient), Trial: strings.Join(s.Send.Observed, w.Get("list.comma")),
-		Note: n, Deeds: deedViews(actorOf(c), s, n, w),
+		Note: n, Deeds: actionViews(actorOf(c), s, n, w),
 	}
 	if s.Verification != nil {
 		v.Code = w.Get("code." + string(stateOf(*s.Verification, s.Now)))
 	}
-	return a.pages.show(c, status, "send", v)
+	return a.layout.show(c, status, "send", v)
 }
 
 // personAddress is that of everything of a recipient; empty for those who were forgotten, whom one hash stands for.
@@ -83,14 +83,14 @@ func personAddress(h recipient.Hash) string {
 var errSeveral = errors.New("admin: the row stands for several recipients")
 
 // quotaOf asks what the recipient's rules say now about one more send like this one.
-func (a *Admin) quotaOf(ctx context.Context, s store.Send) (quota.Decision, error) {
+func (a *Console) quotaOf(ctx context.Context, s store.Send) (quota.Decision, error) {
 	if s.Recipients > 0 {
 		return quota.Decision{}, errSeveral
 	}
-	return a.codes.RecipientQuota(ctx, s.App, s.Channel, s.Purpose, s.Recipient)
+	return a.Codes.RecipientQuota(ctx, s.App, s.Channel, s.Purpose, s.Recipient)
 }
 
-func (a *Admin) quotaView(ctx context.Context, s store.Send, w texts.Words) quotaView {
+func (a *Console) quotaView(ctx context.Context, s store.Send, w texts.Words) quotaView {
 	now, err := a.quotaOf(ctx, s)
 	return quotaViewOf(s, now, err, w)
 }

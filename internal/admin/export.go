@@ -39,8 +39,8 @@ const byteOrderMark = "\ufeff"
 var onlyOfPages = []string{"cursor", "newer", "limit"}
 
 // exportCSV streams the rows that the filters select, the newest first. It is an act, recorded before the first row.
-func (a *Admin) exportCSV(c echo.Context) error {
-	q, err := parseQuery(c.Request().URL.RawQuery, a.now())
+func (a *Console) exportCSV(c echo.Context) error {
+	q, err := parseQuery(c.Request().URL.RawQuery, a.Now())
 	if err != nil {
 		return err
 	}
@@ -56,9 +56,9 @@ func (a *Admin) exportCSV(c echo.Context) error {
 		return &server.Problem{Kind: server.Unavailable, Detail: "Other exports are under way; try again when they have ended."}
 	}
 	q.filter.Limit = maxLimit
-	rows, err := a.log.Sends(c.Request().Context(), q.filter) // before anything is answered: a log that is away is a 503
+	rows, err := a.Log.Sends(c.Request().Context(), q.filter) // before anything is answered: a log that is away is a 503
 	if err != nil {
-		return a.unreadable(c.Request().Context(), err)
+		return err
 	}
 	begun, err := a.exportBegins(c, q, rows)
 	if err != nil {
@@ -73,8 +73,8 @@ func (a *Admin) exportCSV(c echo.Context) error {
 }
 
 // exportBegins records who exports what. Texts that were typed are left out, since they may name somebody for good.
-func (a *Admin) exportBegins(c echo.Context, q query, rows []store.Send) (store.AuditEntry, error) {
-	act, err := a.act(c, deedExport)
+func (a *Console) exportBegins(c echo.Context, q query, rows []store.Send) (store.AuditEntry, error) {
+	act, err := a.auth.record(c, ActionExport)
 	if err != nil {
 		return act, err
 	}
@@ -85,8 +85,8 @@ func (a *Admin) exportBegins(c echo.Context, q query, rows []store.Send) (store.
 			act.To = rows[0].To
 		}
 	}
-	if err := a.log.AddAuditEntry(c.Request().Context(), act); err != nil {
-		return act, a.unreadable(c.Request().Context(), err)
+	if err := a.Log.AddAuditEntry(c.Request().Context(), act); err != nil {
+		return act, err
 	}
 	return act, nil
 }
@@ -107,7 +107,7 @@ func exported(given url.Values) string {
 	return strings.Join(parts, " ")
 }
 
-func (a *Admin) exportEnded(c echo.Context, act store.AuditEntry, n int, failed error) {
+func (a *Console) exportEnded(c echo.Context, act store.AuditEntry, n int, failed error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.Request().Context()), 5*time.Second)
 	defer cancel()
 	outcome := store.AuditDone
@@ -116,15 +116,15 @@ func (a *Admin) exportEnded(c echo.Context, act store.AuditEntry, n int, failed 
 	}
 	end, err := store.EndOfAuditEntry(act, outcome, "rows="+strconv.Itoa(n))
 	if err == nil {
-		err = a.log.AddAuditEntry(ctx, end)
+		err = a.Log.AddAuditEntry(ctx, end)
 	}
 	if err != nil || failed != nil {
-		a.logger.WarnContext(ctx, "an export did not come to its end, or that could not be recorded", "account", act.Who, "rows", n, "error", failed, "record", err)
+		a.Logger.WarnContext(ctx, "an export did not come to its end, or that could not be recorded", "account", act.Who, "rows", n, "error", failed, "record", err)
 	}
 }
 
 // writeCSV writes the rows and those behind them, and counts them.
-func (a *Admin) writeCSV(c echo.Context, f store.Filter, rows []store.Send) (n int, err error) {
+func (a *Console) writeCSV(c echo.Context, f store.Filter, rows []store.Send) (n int, err error) {
 	h := c.Response().Header()
 	h.Set("Content-Type", "text/csv; charset=utf-8; header=present")
 	h.Set("Content-Disposition", `attachment; filename="sends.csv"`)
@@ -156,7 +156,7 @@ func (a *Admin) writeCSV(c echo.Context, f store.Filter, rows []store.Send) (n i
 		}
 		last := rows[len(rows)-1]
 		f.Before = &store.Mark{At: last.LoggedAt, ID: last.ID}
-		if rows, err = a.log.Sends(c.Request().Context(), f); err != nil {
+		if rows, err = a.Log.Sends(c.Request().Context(), f); err != nil {
 			return n, err
 		}
 	}

@@ -90,7 +90,7 @@ func TestExportIsAnAct(t *testing.T) {
 	s := r.sent("ana@example.com", func(s *store.Send) { s.Reference = "ana@example.com" })
 	b := r.loggedIn()
 	want(t, b.get("/v1/admin/sends.csv?reference=ana@example.com&status=sent&recipient="+s.Recipient.String()), http.StatusOK)
-	acts, err := r.log.AuditEntries(t.Context(), store.AuditFilter{What: deedExport, Limit: 10})
+	acts, err := r.log.AuditEntries(t.Context(), store.AuditFilter{What: ActionExport, Limit: 10})
 	r.must(err)
 	if len(acts) != 2 || acts[0].Outcome != store.AuditDone || acts[0].Ends != acts[1].ID || acts[0].Detail != "rows=1" || acts[1].Outcome != store.AuditBegun ||
 		acts[1].Detail != "status=sent reference recipient" || acts[1].Who != "admin" || acts[1].Recipient != s.Recipient || acts[1].To != "a•••@example.com" {
@@ -158,7 +158,7 @@ func TestExportStreams(t *testing.T) {
 	if body, err := get(); err == nil {
 		t.Errorf("half an export of %d bytes looks like a whole one", len(body))
 	}
-	acts, err := r.log.AuditEntries(t.Context(), store.AuditFilter{What: deedExport, Limit: 1})
+	acts, err := r.log.AuditEntries(t.Context(), store.AuditFilter{What: ActionExport, Limit: 1})
 	r.must(err)
 	if acts[0].Outcome != store.AuditFailed || acts[0].Detail != fmt.Sprint("rows=", 2*maxLimit) {
 		t.Errorf("%+v", acts[0])

@@ -23,11 +23,11 @@ type partitionView struct {
 }
 
 // extent asks the log; nil where the console was not given one to ask.
-func (a *Admin) extent(ctx context.Context, w texts.Words) (*extentView, error) {
-	if a.reaches == nil {
+func (a *Console) extent(ctx context.Context, w texts.Words) (*extentView, error) {
+	if a.Extent == nil {
 		return nil, nil
 	}
-	e, err := a.reaches(ctx)
+	e, err := a.Extent(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -38,19 +38,12 @@ var codeRules = []quota.Rule{
 
 // codeView is the page that asks for the code after the password.
 type codeView struct {
-	page
+	Page
 	Next    string
 	Problem string
 }
 
-func (a *Admin) registerFactor(e *echo.Echo) {
-	e.GET(codePage, a.codePage, a.asPages, a.sameOrigin)
-	e.POST(codePage, a.giveCode, a.asPages, a.sameOrigin)
-	e.GET(factorPage, a.factorPage, a.toPages(deedFactor)...)
-	e.POST(factorPage, a.changeFactor, a.toPages(deedFactor)...)
-}
-
-func (a *Admin) codePage(c echo.Context) error {
+func (a *Auth) codePage(c echo.Context) error {
 	next := oursOr(c.QueryParam("next"))
 	switch _, ok, err := a.awaited(c); {
 	case err != nil:
@@ -62,18 +55,18 @@ func (a *Admin) codePage(c echo.Context) error {
 }
 
 // awaited is the session of who has given the password, and not yet the code.
-func (a *Admin) awaited(c echo.Context) (session, bool, error) {
+func (a *Auth) awaited(c echo.Context) (session, bool, error) {
 	v, ok, err := a.current(c)
 	return v, ok && v.lacks == lacksCode, err
 }
 
-func (a *Admin) showCode(c echo.Context, status int, next, problem string) error {
+func (a *Auth) showCode(c echo.Context, status int, next, problem string) error {
 	w := wordsFor(c)
-	return a.pages.show(c, status, "code", codeView{page: page{W: w, Title: w.Get("code.title")}, Next: next, Problem: problem})
+	return a.layout.show(c, status, "code", codeView{Page: Page{W: w, Title: w.Get("code.title")}, Next: next, Problem: problem})
 }
 
 // giveCode ends the session that awaited the code and begins another, so that nobody goes on with a cookie from before.
-func (a *Admin) giveCode(c echo.Context) error {
+func (a *Auth) giveCode(c echo.Context) error {
 	form, err := readForm(c)
 	if err != nil {
 		return err
@@ -101,17 +94,17 @@ func (a *Admin) giveCode(c echo.Context) error {
 }
 
 // anew has a session that has passed take the place of one that had not.
-func (a *Admin) anew(c echo.Context, v session) error {
+func (a *Auth) anew(c echo.Context, v session) error {
 	ctx := c.Request().Context()
 	who, p, err := a.holder(ctx, v.Session)
 	if err != nil {
 		return err
 	}
-	if err := a.begin(c, who, p, store.Session{Passed: true}, deedLogin); err != nil {
+	if err := a.begin(c, who, p, store.Session{Passed: true}, ActionLogin); err != nil {
 		return err
 	}
 	if err := a.log.EndSession(ctx, v.ID); err != nil {
-		return a.unreadable(ctx, err)
+		return err
 	}
 	return nil
 }
@@ -123,7 +116,7 @@ type refusal struct {
 }
 
 // takeCode takes a code of the account's second factor, or a recovery code, each once. The attempt is counted before it is looked at.
-func (a *Admin) takeCode(c echo.Context, v session, typed string) (bool, refusal, error) {
+func (a *Auth) takeCode(c echo.Context, v session, typed string) (bool, refusal, error) {
 	ctx, w, code := c.Request().Context(), wordsFor(c), plainCode(typed)
 	if code == "" {
 		return false, refusal{http.StatusUnprocessableEntity, w.Get("code.empty")}, nil
@@ -145,23 +138,23 @@ func (a *Admin) takeCode(c echo.Context, v session, typed string) (bool, refusal
 	return right, refusal{http.StatusUnauthorized, w.Get("code.wrong") + " " + w.Plural("login.left", left(count))}, err
 }
 
-func (a *Admin) isCode(c echo.Context, v session, code string) (bool, error) {
+func (a *Auth) isCode(c echo.Context, v session, code string) (bool, error) {
 	ctx := c.Request().Context()
 	if len(code) == recoverySize {
-		act, err := a.act(c, deedFactor+".recovery")
+		act, err := a.record(c, ActionFactor+".recovery")
 		if err != nil {
 			return false, err
 		}
 		act.Target = v.Account
 		taken, err := a.log.TakeRecoveryCode(ctx, v.Account, recoveryHash(v.Account, code), act)
-		return taken, a.readable(ctx, err)
+		return taken, err
 	}
 	f, err := a.log.SecondFactor(ctx, v.Account)
 	if errors.Is(err, store.ErrNotFound) {
 		return false, nil
 	}
 	if err != nil {
-		return false, a.unreadable(ctx, err)
+		return false, err
 	}
 	secret, err := a.ring.Open(factorLabel, f.Sealed, []byte(v.Account))
 	if err != nil {
@@ -177,7 +170,7 @@ func (a *Admin) isCode(c echo.Context, v session, code string) (bool, error) {
 		return false, err
 	}
 	taken, err := a.log.TakeStep(ctx, v.Account, step, f.Sealed, sealed)
-	return taken, a.readable(ctx, err)
+	return taken, err
 }
 
 // enrolment is a secret that a page keeps, sealed for its session.
@@ -189,7 +182,7 @@ type enrolment struct {
 // enrolTime is how long somebody may take to set up an app.
 const enrolTime = 15 * time.Minute
 
-func (a *Admin) sealEnrolment(v session, secret []byte) (string, error) {
+func (a *Auth) sealEnrolment(v session, secret []byte) (string, error) {
 	plain, err := json.Marshal(enrolment{secret, a.now().Add(enrolTime)})
 	if err != nil {
 		return "", err
@@ -198,7 +191,7 @@ func (a *Admin) sealEnrolment(v session, secret []byte) (string, error) {
 	return base64.RawURLEncoding.EncodeToString(sealed), err
 }
 
-func (a *Admin) openEnrolment(v session, form url.Values) (secret []byte, ok bool) {
+func (a *Auth) openEnrolment(v session, form url.Values) (secret []byte, ok bool) {
 	sealed, err := base64.RawURLEncoding.DecodeString(form.Get("kept"))
 	if err != nil {
 		return nil, false

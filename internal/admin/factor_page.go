@@ -15,7 +15,7 @@ import (
 
 // factorView is the page on which people look after their own second factor.
 type factorView struct {
-	page
+	Page
 	Account    string
 	Demanded   bool // the settings want one of everybody with a password
 	ByProvider bool // who logs in by the provider has the provider's
@@ -31,7 +31,7 @@ type factorView struct {
 	Recovery []string // shown this once
 }
 
-func (a *Admin) factorPage(c echo.Context) error {
+func (a *Auth) factorPage(c echo.Context) error {
 	s, _, err := a.current(c)
 	if err != nil {
 		return err
@@ -39,23 +39,23 @@ func (a *Admin) factorPage(c echo.Context) error {
 	return a.showFactor(c, s, http.StatusOK, factorView{})
 }
 
-func (a *Admin) showFactor(c echo.Context, s session, status int, v factorView) error {
+func (a *Auth) showFactor(c echo.Context, s session, status int, v factorView) error {
 	ctx, w := c.Request().Context(), wordsFor(c)
-	v.page, v.Demanded, v.ByProvider = page{W: w, Title: w.Get("factor.title"), In: true}, a.demands, s.Via == viaProvider
+	v.Page, v.Demanded, v.ByProvider = Page{W: w, Title: w.Get("factor.title"), In: true}, a.demands, s.Via == viaProvider
 	v.Account = s.Account
 	f, err := a.log.SecondFactor(ctx, s.Account)
 	switch {
 	case err == nil:
 		v.Has, v.Since, v.Left = true, texts.Clock{Time: f.MadeAt}, w.Plural("factor.left", f.Codes)
 	case !errors.Is(err, store.ErrNotFound):
-		return a.unreadable(ctx, err)
+		return err
 	}
-	return a.pages.show(c, status, "factor", v)
+	return a.layout.show(c, status, "factor", v)
 }
 
 // changeFactor begins a second factor, which needs the password, has a first code confirm it, or, which needs a code, takes it away or
 // makes new recovery codes.
-func (a *Admin) changeFactor(c echo.Context) error {
+func (a *Auth) changeFactor(c echo.Context) error {
 	form, err := readForm(c)
 	if err != nil {
 		return err
@@ -87,7 +87,7 @@ func (a *Admin) changeFactor(c echo.Context) error {
 }
 
 // beginFactor shows a new secret. The password is asked for: with a session alone nobody can shut its owner out.
-func (a *Admin) beginFactor(c echo.Context, s session, form url.Values) error {
+func (a *Auth) beginFactor(c echo.Context, s session, form url.Values) error {
 	ctx, w := c.Request().Context(), wordsFor(c)
 	count, err := a.countLogin(ctx, s.Account, a.browserOf(c, s.Account), server.ClientIP(c))
 	if err != nil || !count.Admitted {
@@ -107,7 +107,7 @@ func (a *Admin) beginFactor(c echo.Context, s session, form url.Values) error {
 	return a.showSecret(c, http.StatusOK, s, newSecretOfCodes(), "")
 }
 
-func (a *Admin) showSecret(c echo.Context, status int, s session, secret []byte, problem string) error {
+func (a *Auth) showSecret(c echo.Context, status int, s session, secret []byte, problem string) error {
 	address, err := keyAddress(s.Account, secret)
 	if err != nil {
 		return err
@@ -135,7 +135,7 @@ func grouped(s string) string {
 }
 
 // confirmFactor keeps a secret once its app has made a right code of it; that code counts as used.
-func (a *Admin) confirmFactor(c echo.Context, s session, form url.Values) error {
+func (a *Auth) confirmFactor(c echo.Context, s session, form url.Values) error {
 	ctx, w := c.Request().Context(), wordsFor(c)
 	secret, ok := a.openEnrolment(s, form)
 	if !ok {
@@ -149,7 +149,7 @@ func (a *Admin) confirmFactor(c echo.Context, s session, form url.Values) error 
 	if err != nil {
 		return err
 	}
-	act, err := a.act(c, deedFactor+".add")
+	act, err := a.record(c, ActionFactor+".add")
 	if err != nil {
 		return err
 	}
@@ -158,7 +158,7 @@ func (a *Admin) confirmFactor(c echo.Context, s session, form url.Values) error 
 	added, err := a.log.AddSecondFactor(ctx, store.SecondFactor{Account: s.Account, Sealed: sealed, Step: step}, kept, act)
 	switch {
 	case err != nil:
-		return a.unreadable(ctx, err)
+		return err
 	case !added:
 		return a.showFactor(c, s, http.StatusConflict, factorView{Problem: w.Get("factor.again")})
 	}
@@ -169,22 +169,22 @@ func (a *Admin) confirmFactor(c echo.Context, s session, form url.Values) error 
 }
 
 // withCode does what a code was given for.
-func (a *Admin) withCode(c echo.Context, s session, do string) error {
+func (a *Auth) withCode(c echo.Context, s session, do string) error {
 	ctx, w := c.Request().Context(), wordsFor(c)
-	act, err := a.act(c, deedFactor+"."+do)
+	act, err := a.record(c, ActionFactor+"."+do)
 	if err != nil {
 		return err
 	}
 	act.Target = s.Account
 	if do == "remove" {
 		if _, err = a.log.DropSecondFactor(ctx, s.Account, act); err != nil {
-			return a.unreadable(ctx, err)
+			return err
 		}
 		return a.showFactor(c, s, http.StatusOK, factorView{Done: w.Get("factor.removed")})
 	}
 	shown, kept := newRecoveryCodes(s.Account)
 	if _, err = a.log.PutRecoveryCodes(ctx, s.Account, kept, act); err != nil {
-		return a.unreadable(ctx, err)
+		return err
 	}
 	return a.showFactor(c, s, http.StatusOK, factorView{Done: w.Get("factor.renewed"), Recovery: shown})
 }

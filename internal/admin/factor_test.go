@@ -281,7 +281,7 @@ func TestChangingTheSecondFactor(t *testing.T) {
 }
 
 func TestSecondFactorIsDemanded(t *testing.T) {
-	r := newRig(t, func(c *Config) { c.DemandFactor = true })
+	r := newRig(t, func(c *Config) { c.Auth.DemandFactor = true })
 	b := r.loggedIn()
 	for _, path := range []string{"/admin", "/admin/accounts", "/admin/sends/x"} {
 		rec := b.get(path)
@@ -298,7 +298,7 @@ func TestSecondFactorIsDemanded(t *testing.T) {
 	want(t, b.get("/admin"), http.StatusSeeOther)
 	want(t, r.browser().get("/v1/admin/sends", "Authorization", "Bearer "+testToken), http.StatusOK)
 
-	r2, server := besideProvider(t, func(c *Config) { c.DemandFactor = true })
+	r2, server := besideProvider(t, func(c *Config) { c.Auth.DemandFactor = true })
 	is(server, "bo", "support")
 	in := r2.browser()
 	leadsTo(t, in.byProvider(""))
@@ -350,7 +350,7 @@ func TestSecretsOfCodesAreSealed(t *testing.T) {
 	without, err := keyring.Parse(entry)
 	r.must(err)
 	half := r.halfIn()
-	half.handler = r.replica(quiet(), func(c *Config) { c.Ring = without })
+	half.handler = r.replica(quiet(), func(c *Config) { c.Auth.Ring = without })
 	want(t, half.giveCode(d.next()), http.StatusServiceUnavailable)
 	want(t, half.giveCode(d.recovery[0]), http.StatusSeeOther)
 	want(t, r.halfIn().giveCode(d.next()), http.StatusSeeOther)

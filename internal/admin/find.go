@@ -2,8 +2,6 @@ package admin
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -22,10 +20,10 @@ type found struct {
 }
 
 // find reads one page.
-func (a *Admin) find(ctx context.Context, f store.Filter) (found, error) {
-	rows, err := a.log.Sends(ctx, f)
+func (a *Console) find(ctx context.Context, f store.Filter) (found, error) {
+	rows, err := a.Log.Sends(ctx, f)
 	if err != nil {
-		return found{}, a.unreadable(ctx, err)
+		return found{}, err
 	}
 	p := found{rows: rows}
 	if len(rows) == 0 {
@@ -40,10 +38,10 @@ func (a *Admin) find(ctx context.Context, f store.Filter) (found, error) {
 	}
 	p.next, err = cursorAfter(rows, len(rows), markOf, func(last store.Mark) ([]store.Send, error) {
 		f.Before, f.After, f.Limit = &last, nil, 1
-		return a.log.Sends(ctx, f)
+		return a.Log.Sends(ctx, f)
 	})
 	if err != nil {
-		return found{}, a.unreadable(ctx, err)
+		return found{}, err
 	}
 	return p, nil
 }
@@ -73,17 +71,17 @@ func cursorAfter[T any](page []T, limit int, mark func(T) store.Mark, after func
 func markOf(s store.Send) store.Mark { return store.Mark{At: s.LoggedAt, ID: s.ID} }
 
 // story reads one row with what belongs to it.
-func (a *Admin) story(ctx context.Context, id string) (store.Story, error) {
+func (a *Console) story(ctx context.Context, id string) (store.Story, error) {
 	parsed, err := uuid.Parse(id)
 	if err != nil || !strings.EqualFold(parsed.String(), id) { // no braces, no urn:
 		return store.Story{}, verification.ErrNotFound
 	}
-	s, err := a.log.Story(ctx, parsed)
+	s, err := a.Log.Story(ctx, parsed)
 	if err == nil && s.Verification == nil {
 		s.Related, err = a.lead(ctx, s.Send)
 	}
 	if err != nil {
-		return s, a.unreadable(ctx, err)
+		return s, err
 	}
 	return s, nil
 }
@@ -95,36 +93,14 @@ const (
 )
 
 // lead is what the recipient's rules have counted, most likely, and the row itself; oldest first.
-func (a *Admin) lead(ctx context.Context, s store.Send) ([]store.Send, error) {
+func (a *Console) lead(ctx context.Context, s store.Send) ([]store.Send, error) {
 	if s.Recipient.IsZero() { // forgotten, as others are
 		return []store.Send{s}, nil
 	}
-	rows, err := a.log.Sends(ctx, store.Filter{
+	rows, err := a.Log.Sends(ctx, store.Filter{
 		Recipient: &s.Recipient, App: s.App, Channel: s.Channel, From: s.LoggedAt.Add(-leadTime),
 		Before: new(markOf(s)), Limit: leadRows,
 	})
 	slices.Reverse(rows)
 	return append(rows, s), err
-}
-
-// unreadable says what the log's error is to those outside.
-func (a *Admin) unreadable(ctx context.Context, err error) error {
-	switch {
-	case errors.Is(err, store.ErrNotFound):
-		return verification.ErrNotFound
-	case ctx.Err() != nil:
-		return fmt.Errorf("%w: the reader left", verification.ErrUnavailable)
-	case errors.Is(err, store.ErrUnavailable):
-		a.logger.ErrorContext(ctx, "log could not be read", "error", err)
-		return verification.ErrUnavailable
-	}
-	return fmt.Errorf("reading the log: %w", err)
-}
-
-// readable is unreadable of what may be no error.
-func (a *Admin) readable(ctx context.Context, err error) error {
-	if err == nil {
-		return nil
-	}
-	return a.unreadable(ctx, err)
 }

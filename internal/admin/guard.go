@@ -11,19 +11,8 @@ import (
 	"sendcode/internal/server"
 )
 
-// sameOrigin refuses what another site makes a browser send (SEC-16). A request with neither Sec-Fetch-Site nor
-// Origin passes, as no browser of today sends one across sites; SameSite=Strict stands behind it.
-func (a *Admin) sameOrigin(next echo.HandlerFunc) echo.HandlerFunc {
-	return func(c echo.Context) error {
-		if err := a.origin.Check(c.Request()); err != nil {
-			return &server.Problem{Kind: server.Forbidden, Detail: "The request came from another site."}
-		}
-		return next(c)
-	}
-}
-
 // pagesNeedSession sends who is not logged in to the login page, and back to this page afterwards.
-func (a *Admin) pagesNeedSession(next echo.HandlerFunc) echo.HandlerFunc {
+func (a *Auth) pagesNeedSession(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		v, ok, err := a.current(c)
 		if err != nil {
@@ -74,7 +63,7 @@ func oursOr(address string) string {
 }
 
 // programsNeedKey lets through a bearer token or a session. Who sends a token is judged by it alone.
-func (a *Admin) programsNeedKey(next echo.HandlerFunc) echo.HandlerFunc {
+func (a *Auth) programsNeedKey(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		if header := c.Request().Header.Get(echo.HeaderAuthorization); header != "" {
 			bearer, err := a.bearerOf(c, header)

@@ -104,7 +104,7 @@ func TestToken(t *testing.T) {
 }
 
 func TestNoTokenIsOff(t *testing.T) {
-	b := newRig(t, func(c *Config) { c.Token = "" }).browser()
+	b := newRig(t, func(c *Config) { c.Auth.Token = "" }).browser()
 	for _, header := range []string{"Bearer", "Bearer ", "Bearer x", " ", "Bearer \x00"} {
 		want(t, b.get("/v1/admin/sends", "Authorization", header), http.StatusUnauthorized)
 	}
@@ -148,18 +148,18 @@ func TestEveryProgramNeedsAKey(t *testing.T) {
 // The token may do what its role may, by whatever route.
 func TestTokensHaveARole(t *testing.T) {
 	for role, allowed := range map[Role]map[string]bool{
-		"": {}, "root": {}, Reader: {deedRead: true}, Operator: {deedRead: true, deedExport: true}, Owner: {deedRead: true, deedExport: true, deedErase: true},
+		"": {}, "root": {}, Reader: {ActionRead: true}, Operator: {ActionRead: true, ActionExport: true}, Owner: {ActionRead: true, ActionExport: true, ActionErase: true},
 	} {
-		r := newRig(t, func(c *Config) { c.TokenRole = role })
+		r := newRig(t, func(c *Config) { c.Auth.TokenRole = role })
 		b := r.browser()
 		for deed, ask := range map[string]func() *httptest.ResponseRecorder{
-			deedRead: func() *httptest.ResponseRecorder {
+			ActionRead: func() *httptest.ResponseRecorder {
 				return b.get("/v1/admin/sends", "Authorization", "Bearer "+testToken)
 			},
-			deedExport: func() *httptest.ResponseRecorder {
+			ActionExport: func() *httptest.ResponseRecorder {
 				return b.get("/v1/admin/sends.csv", "Authorization", "Bearer "+testToken)
 			},
-			deedErase: func() *httptest.ResponseRecorder {
+			ActionErase: func() *httptest.ResponseRecorder {
 				return b.do(http.MethodPost, "/v1/admin/erase", `{"channel":"email","to":"ana@example.com","reason":"ticket 7"}`,
 					"Authorization", "Bearer "+testToken, "Content-Type", "application/json")
 			},

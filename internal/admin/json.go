@@ -93,8 +93,8 @@ type verdictJSON struct {
 	Next string `json:"next"`
 }
 
-func (a *Admin) listJSON(c echo.Context) error {
-	q, err := parseQuery(c.Request().URL.RawQuery, a.now())
+func (a *Console) listJSON(c echo.Context) error {
+	q, err := parseQuery(c.Request().URL.RawQuery, a.Now())
 	if err != nil {
 		return err
 	}
@@ -102,8 +102,8 @@ func (a *Admin) listJSON(c echo.Context) error {
 }
 
 // searchJSON is listJSON for who has an address and no hash. Filters may stand in its address, the recipient never.
-func (a *Admin) searchJSON(c echo.Context) error {
-	q, err := parseQuery(c.Request().URL.RawQuery, a.now())
+func (a *Console) searchJSON(c echo.Context) error {
+	q, err := parseQuery(c.Request().URL.RawQuery, a.Now())
 	if err != nil {
 		return err
 	}
@@ -114,7 +114,7 @@ func (a *Admin) searchJSON(c echo.Context) error {
 	if err := server.ReadJSON(c, &body); err != nil {
 		return err
 	}
-	h, err := a.codes.Hash(body.Channel, body.To)
+	h, err := a.Codes.Hash(body.Channel, body.To)
 	if err != nil {
 		return err
 	}
@@ -122,7 +122,7 @@ func (a *Admin) searchJSON(c echo.Context) error {
 	return a.answerList(c, q.filter)
 }
 
-func (a *Admin) answerList(c echo.Context, f store.Filter) error {
+func (a *Console) answerList(c echo.Context, f store.Filter) error {
 	page, err := a.find(c.Request().Context(), f)
 	if err != nil {
 		return err
@@ -130,7 +130,7 @@ func (a *Admin) answerList(c echo.Context, f store.Filter) error {
 	return c.JSON(http.StatusOK, listJSON{Sends: rowsOf(page.rows), Next: text(page.next)})
 }
 
-func (a *Admin) sendJSON(c echo.Context) error {
+func (a *Console) sendJSON(c echo.Context) error {
 	s, err := a.story(c.Request().Context(), c.Param("id"))
 	if err != nil {
 		return err

@@ -33,7 +33,7 @@ func browserName(account string) string {
 
 // rememberBrowser makes the browser known for the account. Each login makes another cookie, so that attempts with one that
 // was stolen earlier are not counted against this browser.
-func (a *Admin) rememberBrowser(c echo.Context, account string) {
+func (a *Auth) rememberBrowser(c echo.Context, account string) {
 	id := make([]byte, 16)
 	rand.Read(id) // never fails: the program stops when the system has no randomness
 	plain, err := json.Marshal(knownBrowser{id, a.now().Add(knownFor)})
@@ -47,7 +47,7 @@ func (a *Admin) rememberBrowser(c echo.Context, account string) {
 	c.SetCookie(a.browserCookie(c, account, base64.RawURLEncoding.EncodeToString(plain)))
 }
 
-func (a *Admin) browserCookie(c echo.Context, account, value string) *http.Cookie {
+func (a *Auth) browserCookie(c echo.Context, account, value string) *http.Cookie {
 	cookie := a.cookie(c, value, int(knownFor/time.Second))
 	if cookie.Name = browserName(account); isHTTPS(c) {
 		cookie.Name = "__Host-" + cookie.Name
@@ -56,7 +56,7 @@ func (a *Admin) browserCookie(c echo.Context, account, value string) *http.Cooki
 }
 
 // browserOf identifies a browser that logged in to the account before; empty: it is unknown.
-func (a *Admin) browserOf(c echo.Context, account string) string {
+func (a *Auth) browserOf(c echo.Context, account string) string {
 	cookie, err := c.Cookie(a.browserCookie(c, account, "").Name)
 	if err != nil {
 		return ""

@@ -177,7 +177,7 @@ func TestCookiesOfBrowsersAreOfOneHost(t *testing.T) {
 // The rule over all attempts alarms, at most once a minute and with a count.
 func TestLoginAttacksAlarm(t *testing.T) {
 	var refused []string
-	r := newRig(t, func(c *Config) { c.Refused = func(what, rule string) { refused = append(refused, what+" "+rule) } })
+	r := newRig(t, func(c *Config) { c.Auth.Refused = func(what, rule string) { refused = append(refused, what+" "+rule) } })
 	r.attackLogins("admin")
 	lines := func() int { return strings.Count(r.logged.String(), "level=ERROR") }
 	if lines() != 1 {

@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	"net/http"
 	"net/url"
 	"slices"
@@ -15,7 +16,7 @@ import (
 
 // listView is the list with its filters.
 type listView struct {
-	page
+	Page
 	Filter  filterView
 	Search  searchView
 	Shared  texts.Sentence   // why these rows stand together, where they only share a support reference
@@ -58,9 +59,9 @@ type stateView struct {
 	Tone       tone
 }
 
-func (a *Admin) listPage(c echo.Context) error {
+func (a *Console) listPage(c echo.Context) error {
 	hints, raw := takeHints(c.Request().URL.RawQuery)
-	q, err := parseQuery(raw, a.now())
+	q, err := parseQuery(raw, a.Now())
 	if err != nil {
 		return err
 	}
@@ -68,7 +69,7 @@ func (a *Admin) listPage(c echo.Context) error {
 	return a.showList(c, http.StatusOK, q, searchView{})
 }
 
-func (a *Admin) showList(c echo.Context, status int, q query, s searchView) error {
+func (a *Console) showList(c echo.Context, status int, q query, s searchView) error {
 	found, err := a.find(c.Request().Context(), q.filter)
 	if err == nil && q.filter.After != nil && len(found.rows) < q.filter.Limit { // back at the first page, which is full
 		q.given.Del("newer")
@@ -79,13 +80,13 @@ func (a *Admin) showList(c echo.Context, status int, q query, s searchView) erro
 		return err
 	}
 	w := wordsFor(c)
-	v := listView{page: page{W: w, Title: w.Get("list.title"), In: true, Here: "sends"}, Search: s, Filter: filterOf(q, w)}
-	for _, m := range a.aside() {
+	v := listView{Page: Page{W: w, Title: w.Get("list.title"), In: true, Here: "sends"}, Search: s, Filter: filterOf(q, w)}
+	for _, m := range a.Aside() {
 		key := "list.aside"
 		if m.Carrier {
 			key = "list.aside.carrier"
 		}
-		v.Aside = append(v.Aside, w.Tell(key, texts.Strong("server", m.Server), texts.Plain("why", m.Why), texts.Plain("for", w.Wait(a.now().Sub(m.Since)))))
+		v.Aside = append(v.Aside, w.Tell(key, texts.Strong("server", m.Server), texts.Plain("why", m.Why), texts.Plain("for", w.Wait(a.Now().Sub(m.Since)))))
 	}
 	for _, row := range found.rows {
 		v.Rows = append(v.Rows, viewOf(row, w))
@@ -104,7 +105,7 @@ func (a *Admin) showList(c echo.Context, status int, q query, s searchView) erro
 	if q.filter.Support != "" && len(found.rows) > 1 {
 		v.Shared = w.Tell("list.shared", texts.Strong("support", store.SupportReference(found.rows[0].ID)))
 	}
-	if actorOf(c).may(deedExport) && len(found.rows) > 0 {
+	if actorOf(c).may(ActionExport) && len(found.rows) > 0 {
 		v.Export = exportAddress(q.given)
 	}
 	if found.next != "" {
@@ -116,11 +117,11 @@ func (a *Admin) showList(c echo.Context, status int, q query, s searchView) erro
 	if q.filter.Before != nil || q.filter.After != nil {
 		v.Newest = address(q.given, "cursor", "")
 	}
-	return a.pages.show(c, status, "list", v)
+	return a.layout.show(c, status, "list", v)
 }
 
 // person shows who the rows are about, and what the rules that decided the newest of them say now.
-func (a *Admin) person(c echo.Context, q query, f found, w texts.Words) *personView {
+func (a *Console) person(c echo.Context, q query, f found, w texts.Words) *personView {
 	p := &personView{Who: w.Tell("filter.recipient.unknown"), All: address(q.given, "recipient", "")}
 	if len(f.rows) > 0 {
 		p.Known, p.Who = true, w.Tell("filter.recipient", texts.Strong("to", f.rows[0].To))
@@ -172,7 +173,7 @@ func viewOf(s store.Send, w texts.Words) rowView {
 	return rowView{
 		Link: sendAddress(s.ID), At: texts.Clock{Time: s.LoggedAt, Exact: true}, To: toOf(s, w), Purpose: s.Purpose, App: s.App,
 		Channel: w.Or("channel", string(s.Channel)), State: stateViewOf(s, w), Why: why(s, w),
-		Through: or(s.Provider, "–"), Took: w.Took(s.Took),
+		Through: cmp.Or(s.Provider, "–"), Took: w.Took(s.Took),
 	}
 }
 
@@ -221,5 +222,5 @@ func why(s store.Send, w texts.Words) string {
 	if s.Afterwards != "" {
 		add(w.Or("afterwards", string(s.Afterwards)))
 	}
-	return or(strings.Join(parts, " · "), "–")
+	return cmp.Or(strings.Join(parts, " · "), "–")
 }

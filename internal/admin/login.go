@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -17,7 +18,7 @@ import (
 
 // loginView is what the login page shows.
 type loginView struct {
-	page
+	Page
 	Next     string // where to go afterwards
 	Name     string // as typed
 	Problem  string // what went wrong, in words; empty: nothing yet
@@ -25,7 +26,7 @@ type loginView struct {
 	Provider string // what the button is called that leads to the provider; empty: there is none
 }
 
-func (a *Admin) loginPage(c echo.Context) error {
+func (a *Auth) loginPage(c echo.Context) error {
 	next := oursOr(c.QueryParam("next"))
 	if v, ok, err := a.current(c); ok && err == nil && v.lacks != lacksCode {
 		return c.Redirect(http.StatusSeeOther, orStart(next))
@@ -33,13 +34,13 @@ func (a *Admin) loginPage(c echo.Context) error {
 	return a.showLogin(c, http.StatusOK, next, "", "")
 }
 
-func (a *Admin) showLogin(c echo.Context, status int, next, name, problem string) error {
+func (a *Auth) showLogin(c echo.Context, status int, next, name, problem string) error {
 	w := wordsFor(c)
-	v := loginView{page: page{W: w, Title: w.Get("login.title")}, Next: next, Name: name, Problem: problem, Off: !a.password.isSet() && a.provider == nil}
+	v := loginView{Page: Page{W: w, Title: w.Get("login.title")}, Next: next, Name: name, Problem: problem, Off: !a.password.isSet() && a.provider == nil}
 	if a.provider != nil {
 		v.Provider = a.provider.Title
 	}
-	return a.pages.show(c, status, "login", v)
+	return a.layout.show(c, status, "login", v)
 }
 
 // maxName is the longest name of an account.
@@ -47,7 +48,7 @@ const maxName = 32
 
 // login counts the attempt before it looks at the password, so that guessing in parallel gains nothing. Without a name it is
 // the account of the settings that logs in. What is answered does not tell whether there is an account of that name.
-func (a *Admin) login(c echo.Context) error {
+func (a *Auth) login(c echo.Context) error {
 	form, err := readForm(c)
 	if err != nil {
 		return err
@@ -56,7 +57,7 @@ func (a *Admin) login(c echo.Context) error {
 	if form.Get("password") == "" || len(name) > maxName {
 		return a.showLogin(c, http.StatusUnprocessableEntity, next, "", w.Get("login.empty"))
 	}
-	name = or(name, bootstrap.name)
+	name = cmp.Or(name, bootstrap.name)
 	ctx, address := c.Request().Context(), server.ClientIP(c)
 	count, answered, err := a.counted(c, next, name, name)
 	if answered {
@@ -74,41 +75,41 @@ func (a *Admin) login(c echo.Context) error {
 		a.logger.WarnContext(ctx, "login failed", "network", network(address))
 		return a.showLogin(c, http.StatusUnauthorized, next, name, w.Get("login.wrong")+" "+w.Plural("login.left", left(count)))
 	}
-	deed, err := a.nextDeed(ctx, name)
+	action, err := a.nextAction(ctx, name)
 	if err != nil {
 		return err
 	}
-	if err := a.begin(c, who, p.proof(), store.Session{}, deed); err != nil {
+	if err := a.begin(c, who, p.proof(), store.Session{}, action); err != nil {
 		return err
 	}
 	return c.Redirect(http.StatusSeeOther, orStart(next))
 }
 
-// nextDeed is what the right password was: logging in, or the first half of it.
-func (a *Admin) nextDeed(ctx context.Context, account string) (string, error) {
+// nextAction is what the right password was: logging in, or the first half of it.
+func (a *Auth) nextAction(ctx context.Context, account string) (string, error) {
 	if has, err := a.hasFactor(ctx, account); err != nil || has {
-		return deedPassword, err
+		return ActionPassword, err
 	}
-	return deedLogin, nil
+	return ActionLogin, nil
 }
 
-func (a *Admin) hasFactor(ctx context.Context, account string) (bool, error) {
+func (a *Auth) hasFactor(ctx context.Context, account string) (bool, error) {
 	_, err := a.log.SecondFactor(ctx, account)
 	if errors.Is(err, store.ErrNotFound) {
 		return false, nil
 	}
-	return err == nil, a.readable(ctx, err)
+	return err == nil, err
 }
 
 // counted counts an attempt at an account; answered: it is one too many, or can't be counted, and the answer says so.
-func (a *Admin) counted(c echo.Context, next, name, account string) (quota.Decision, bool, error) {
+func (a *Auth) counted(c echo.Context, next, name, account string) (quota.Decision, bool, error) {
 	count, err := a.countLogin(c.Request().Context(), account, a.browserOf(c, account), server.ClientIP(c))
 	answered, err := a.uncounted(c, count, err, next, name)
 	return count, answered, err
 }
 
 // uncounted answers an attempt that was refused, or could not be counted.
-func (a *Admin) uncounted(c echo.Context, count quota.Decision, err error, next, name string) (answered bool, _ error) {
+func (a *Auth) uncounted(c echo.Context, count quota.Decision, err error, next, name string) (answered bool, _ error) {
 	switch {
 	case err != nil:
 		a.logger.ErrorContext(c.Request().Context(), "login attempts could not be counted", "error", err)
@@ -121,7 +122,7 @@ func (a *Admin) uncounted(c echo.Context, count quota.Decision, err error, next,
 }
 
 // reportRefused writes at most one line a minute for each rule.
-func (a *Admin) reportRefused(c echo.Context, count quota.Decision) {
+func (a *Auth) reportRefused(c echo.Context, count quota.Decision) {
 	rule, _ := count.Blocking()
 	a.refused("login", rule.Name)
 	n, due := a.lines.add("login."+rule.Name, a.now())
@@ -134,7 +135,7 @@ func (a *Admin) reportRefused(c echo.Context, count quota.Decision) {
 	}
 }
 
-func (a *Admin) tooMany(c echo.Context, next, name string, count quota.Decision) error {
+func (a *Auth) tooMany(c echo.Context, next, name string, count quota.Decision) error {
 	w, wait, text := wordsFor(c), count.RetryAfter(), "login.limited"
 	if rule, _ := count.Blocking(); rule.Name == overall || rule.Name == "account" {
 		text = "login.attacked"
@@ -145,7 +146,7 @@ func (a *Admin) tooMany(c echo.Context, next, name string, count quota.Decision)
 
 // isPassword takes its turn: argon2id is slow and takes its memory on purpose. Where there is no password to compare with,
 // it is slow as well.
-func (a *Admin) isPassword(ctx context.Context, p password, typed string) (bool, error) {
+func (a *Auth) isPassword(ctx context.Context, p password, typed string) (bool, error) {
 	select {
 	case a.checks <- struct{}{}:
 		defer func() { <-a.checks }()
@@ -159,14 +160,14 @@ func (a *Admin) isPassword(ctx context.Context, p password, typed string) (bool,
 	}
 }
 
-func (a *Admin) logout(c echo.Context) error {
+func (a *Auth) logout(c echo.Context) error {
 	ctx := c.Request().Context()
 	v, ok, err := a.current(c)
 	if err == nil && ok {
 		err = a.log.EndSession(ctx, v.ID)
 	}
 	if err != nil {
-		return a.unreadable(ctx, err)
+		return err
 	}
 	a.forget(c)
 	return c.Redirect(http.StatusSeeOther, "/admin/login")

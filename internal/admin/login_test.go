@@ -71,7 +71,7 @@ func TestLoginByHash(t *testing.T) {
 	// A small hash of "open sesame 42", salt "0123456789abcdef".
 	const hash = "$argon2id$v=19$m=64,t=2,p=1$MDEyMzQ1Njc4OWFiY2RlZg$"
 	full := hash + encodedSum(t, "open sesame 42", "0123456789abcdef")
-	b := newRig(t, func(c *Config) { c.Password, c.PasswordHash = "", full }).browser()
+	b := newRig(t, func(c *Config) { c.Auth.Password, c.Auth.PasswordHash = "", full }).browser()
 	want(t, b.login("open sesame 43"), http.StatusUnauthorized)
 	want(t, b.login(full), http.StatusUnauthorized)
 	want(t, b.login("open sesame 42"), http.StatusSeeOther)
@@ -80,8 +80,8 @@ func TestLoginByHash(t *testing.T) {
 
 func TestNobodyLogsInWithoutPassword(t *testing.T) {
 	for name, change := range map[string]func(*Config){
-		"none":        func(c *Config) { c.Password = "" },
-		"broken hash": func(c *Config) { c.PasswordHash = "$argon2id$v=19$m=64,t=2,p=1$short$short" },
+		"none":        func(c *Config) { c.Auth.Password = "" },
+		"broken hash": func(c *Config) { c.Auth.PasswordHash = "$argon2id$v=19$m=64,t=2,p=1$short$short" },
 	} {
 		r := newRig(t, change)
 		b := r.browser()
@@ -204,7 +204,7 @@ func TestNetwork(t *testing.T) {
 
 // Without the limiter logging in goes on, and is counted all the same.
 func TestLoginWithoutTheLimiter(t *testing.T) {
-	r := newRig(t, func(c *Config) { c.Limiter = deaf{} })
+	r := newRig(t, func(c *Config) { c.Auth.Limiter = deaf{} })
 	want(t, r.browser().login(testPassword), http.StatusSeeOther)
 	b := r.browser()
 	for range 9 {
@@ -215,7 +215,7 @@ func TestLoginWithoutTheLimiter(t *testing.T) {
 
 func TestPasswordsWaitTheirTurn(t *testing.T) {
 	r := newRig(t)
-	a := New(Config{Limiter: r.limiter, Logger: quiet(), Password: testPassword})
+	a := newAuth(AuthConfig{Limiter: r.limiter, Password: testPassword}, newLayout(quiet()), quiet(), time.Now)
 	for range maxChecks {
 		a.checks <- struct{}{}
 	}

@@ -18,4 +18,4 @@ var sections = []section{
 }
 
 // Sections are for the frame.
-func (page) Sections() []section { return sections }
+func (Page) Sections() []section { return sections }

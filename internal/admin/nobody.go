@@ -30,13 +30,13 @@ const (
 )
 
 // hintsOf are those of a recipient of whom there is nothing.
-func (a *Admin) hintsOf(ctx context.Context, ch recipient.Channel, to string) (h hints, err error) {
+func (a *Console) hintsOf(ctx context.Context, ch recipient.Channel, to string) (h hints, err error) {
 	var bad *verification.InvalidError
-	if errors.As(a.codes.Served(string(ch), to), &bad) {
+	if errors.As(a.Codes.Served(string(ch), to), &bad) {
 		h.unserved = bad.Reason
 		return h, nil
 	}
-	rows, err := a.codes.NearSpellings(ctx, string(ch), to, maxNear)
+	rows, err := a.Codes.NearSpellings(ctx, string(ch), to, maxNear)
 	for _, row := range rows {
 		h.near = append(h.near, row.Recipient)
 	}
@@ -76,15 +76,15 @@ func takeHints(raw string) (h hints, rest string) {
 }
 
 // nobody is the verdict on a recipient without rows.
-func (a *Admin) nobody(ctx context.Context, h hints, w texts.Words) (*verdict, error) {
+func (a *Console) nobody(ctx context.Context, h hints, w texts.Words) (*verdict, error) {
 	v := &verdict{Tone: warn, What: w.Tell("nobody.what"), Next: w.Tell("nobody.next"), Answer: answer{W: w, Text: w.Tell("answer.nobody")}}
 	if what := w.Tell("nobody.what." + h.unserved); h.unserved != "" && what != nil {
 		v.What, v.Next, v.Answer.Text = what, w.Tell("nobody.next."+h.unserved), w.Tell("answer.nobody.unserved")
 		return v, nil
 	}
-	rows, err := a.log.Latest(ctx, h.near, nearTime)
+	rows, err := a.Log.Latest(ctx, h.near, nearTime)
 	if err != nil {
-		return nil, a.unreadable(ctx, err)
+		return nil, err
 	}
 	for _, row := range rows {
 		if row.To != store.Erased {

@@ -16,7 +16,7 @@ import (
 
 // overviewView is what happened lately: numbers beside those of the time before, charts, and what stood in the way.
 type overviewView struct {
-	page
+	Page
 	Last     []option
 	Figures  []figureView
 	Sends    chartView
@@ -51,7 +51,7 @@ type domainView struct {
 	Link        string // the rows that failed
 }
 
-func (a *Admin) overviewPage(c echo.Context) error {
+func (a *Console) overviewPage(c echo.Context) error {
 	s, given, err := a.stats(c)
 	if err != nil {
 		return err
@@ -62,7 +62,7 @@ func (a *Admin) overviewPage(c echo.Context) error {
 	}
 	last := given.Get("last")
 	v := overviewView{
-		page: page{W: w, Title: w.Get("overview.title"), In: true, Here: "overview"}, Daily: s.Each > int(time.Hour/time.Second),
+		Page: Page{W: w, Title: w.Get("overview.title"), In: true, Here: "overview"}, Daily: s.Each > int(time.Hour/time.Second),
 		Last: options(w, "filter.last", "filter.last", last, "1h", "24h", "7d", "30d")[1:], Figures: figures(s, given, w),
 		Refusals: counts(s.Total.Refusals, func(name string) (string, string) { return name, address(given, "blocked_by", name) }),
 		Failures: counts(s.Total.Failures, func(name string) (string, string) {
@@ -78,7 +78,7 @@ func (a *Admin) overviewPage(c echo.Context) error {
 	if v.Log, err = a.extent(c.Request().Context(), w); err != nil {
 		return err
 	}
-	return a.pages.show(c, http.StatusOK, "overview", v)
+	return a.layout.show(c, http.StatusOK, "overview", v)
 }
 
 func figures(s statsJSON, given url.Values, w texts.Words) []figureView {

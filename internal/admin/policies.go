@@ -28,7 +28,7 @@ type Policies interface {
 const atLimitShown = 10
 
 type policiesView struct {
-	page
+	Page
 	Policies []policyView
 }
 
@@ -65,15 +65,15 @@ type trialRule struct {
 	Calendar            string // its period, in words; its window cannot be changed
 }
 
-func (a *Admin) policiesPage(c echo.Context) error {
+func (a *Console) policiesPage(c echo.Context) error {
 	asked, err := a.trialAsked(c.Request().URL.RawQuery)
 	if err != nil {
 		return err
 	}
 	w := wordsFor(c)
-	v := policiesView{page: page{W: w, Title: w.Get("policies.title"), In: true, Here: "policies"}}
+	v := policiesView{Page: Page{W: w, Title: w.Get("policies.title"), In: true, Here: "policies"}}
 	status := http.StatusOK
-	for _, p := range a.policies.Policies() {
+	for _, p := range a.Policies.Policies() {
 		shown := policyView{Name: p.Name, Purposes: strings.Join(p.Purposes, w.Get("list.comma"))}
 		if shown.Rules, err = a.rulesOf(c.Request().Context(), p, w); err != nil {
 			return err
@@ -88,16 +88,16 @@ func (a *Admin) policiesPage(c echo.Context) error {
 		}
 		v.Policies = append(v.Policies, shown)
 	}
-	return a.pages.show(c, status, "policies", v)
+	return a.layout.show(c, status, "policies", v)
 }
 
-func (a *Admin) rulesOf(ctx context.Context, p support.Policy, w texts.Words) (rules []ruleView, err error) {
+func (a *Console) rulesOf(ctx context.Context, p support.Policy, w texts.Words) (rules []ruleView, err error) {
 	for _, r := range p.Rules {
 		v := ruleView{
 			Name: r.Name, Scope: scopeWords(r.Scope, w), Limit: strconv.Itoa(r.Limit), Per: perWords(r, w), Observed: r.Observe,
 		}
 		if r.Scope == quota.Recipient {
-			crowds, all, err := a.policies.AtLimit(ctx, p, r, atLimitShown)
+			crowds, all, err := a.Policies.AtLimit(ctx, p, r, atLimitShown)
 			if err != nil {
 				return nil, err
 			}

@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -31,14 +32,14 @@ const (
 var trialPeriods = []string{"24h", "7d", "30d"}
 
 // trialAsked reads what is to be tried; nothing is asked where no policy is named.
-func (a *Admin) trialAsked(raw string) (url.Values, error) {
+func (a *Console) trialAsked(raw string) (url.Values, error) {
 	asked, err := url.ParseQuery(raw)
 	if err != nil {
 		return nil, &server.Problem{Kind: server.BadRequest, Detail: "The part of the address after the question mark could not be read."}
 	}
 	known := map[string]bool{"policy": true, "last": true}
 	name := asked.Get("policy")
-	for _, p := range a.policies.Policies() {
+	for _, p := range a.Policies.Policies() {
 		if p.Name == name {
 			for _, r := range tried(p) {
 				known["limit."+r.Name], known["window."+r.Name] = true, !r.Calendar()
@@ -70,7 +71,7 @@ func trialOf(p support.Policy, values url.Values, w texts.Words) trialView {
 		} else {
 			v.Window = shortDuration(r.Window)
 		}
-		v.Limit, v.Window = or(values.Get("limit."+r.Name), v.Limit), or(values.Get("window."+r.Name), v.Window)
+		v.Limit, v.Window = cmp.Or(values.Get("limit."+r.Name), v.Limit), cmp.Or(values.Get("window."+r.Name), v.Window)
 		t.Rules = append(t.Rules, v)
 	}
 	return t
@@ -97,7 +98,7 @@ func shortDuration(d time.Duration) string {
 }
 
 // try replays the log through the rules that the form names, and says in the form what came of it.
-func (a *Admin) try(ctx context.Context, p support.Policy, values url.Values, w texts.Words, t *trialView) (status int) {
+func (a *Console) try(ctx context.Context, p support.Policy, values url.Values, w texts.Words, t *trialView) (status int) {
 	rules, problem := changed(tried(p), values, w)
 	if problem != "" {
 		t.Problem = problem
@@ -112,8 +113,8 @@ func (a *Admin) try(ctx context.Context, p support.Policy, values url.Values, w 
 	}
 	ctx, cancel := context.WithTimeout(ctx, replayTimeout)
 	defer cancel()
-	last := or(values.Get("last"), "7d")
-	r, err := a.policies.Replay(ctx, p, rules, spans[last])
+	last := cmp.Or(values.Get("last"), "7d")
+	r, err := a.Policies.Replay(ctx, p, rules, spans[last])
 	switch {
 	case errors.Is(err, support.ErrTooMuch):
 		t.Problem = w.Get("policies.too_much")

@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	"errors"
 	"net/http"
 	"strconv"
@@ -20,7 +21,7 @@ import (
 
 // prefixesView is the page of them.
 type prefixesView struct {
-	page
+	Page
 	Rows    []prefixView
 	May     bool // the reader may lift
 	Problem string
@@ -73,7 +74,7 @@ type prefixPage struct {
 }
 
 // findPrefixes reads the list that an address means; its parameters are those of the list of suppressions.
-func (a *Admin) findPrefixes(c echo.Context, raw, state string) (p prefixPage, err error) {
+func (a *Console) findPrefixes(c echo.Context, raw, state string) (p prefixPage, err error) {
 	f, _, err := parseSuppressions(raw, state)
 	if err != nil {
 		return p, err
@@ -83,17 +84,17 @@ func (a *Admin) findPrefixes(c echo.Context, raw, state string) (p prefixPage, e
 	}
 	p.filter = store.PrefixPauseFilter{Active: f.Active, Before: f.Before, Limit: f.Limit}
 	ctx := c.Request().Context()
-	p.list, p.now, err = a.log.PrefixPauses(ctx, p.filter)
+	p.list, p.now, err = a.Log.PrefixPauses(ctx, p.filter)
 	if err == nil {
 		p.next, err = cursorAfter(p.list, f.Limit, func(x store.PrefixPause) store.Mark { return store.Mark{At: x.Since, ID: x.ID} }, func(last store.Mark) ([]store.PrefixPause, error) {
-			more, _, err := a.log.PrefixPauses(ctx, store.PrefixPauseFilter{Active: f.Active, Before: &last, Limit: 1})
+			more, _, err := a.Log.PrefixPauses(ctx, store.PrefixPauseFilter{Active: f.Active, Before: &last, Limit: 1})
 			return more, err
 		})
 	}
-	return p, a.readable(ctx, err)
+	return p, err
 }
 
-func (a *Admin) prefixesJSON(c echo.Context) error {
+func (a *Console) prefixesJSON(c echo.Context) error {
 	p, err := a.findPrefixes(c, c.Request().URL.RawQuery, "all")
 	if err != nil {
 		return err
@@ -116,18 +117,18 @@ func prefixJSONOf(p store.PrefixPause, now time.Time) prefixJSON {
 	return out
 }
 
-func (a *Admin) prefixesPage(c echo.Context) error {
+func (a *Console) prefixesPage(c echo.Context) error {
 	return a.showPrefixes(c, http.StatusOK, c.Request().URL.RawQuery, "")
 }
 
-func (a *Admin) showPrefixes(c echo.Context, status int, raw, problem string) error {
+func (a *Console) showPrefixes(c echo.Context, status int, raw, problem string) error {
 	p, err := a.findPrefixes(c, raw, "active")
 	if err != nil {
 		return err
 	}
 	w := wordsFor(c)
 	v := prefixesView{
-		page: page{W: w, Title: w.Get("prefixes.title"), In: true, Here: "prefixes"}, May: actorOf(c).may(deedLiftPrefix), Problem: problem,
+		Page: Page{W: w, Title: w.Get("prefixes.title"), In: true, Here: "prefixes"}, May: actorOf(c).may(ActionLiftPrefix), Problem: problem,
 		Active: p.filter.Active, Other: prefixesPath + "?state=all",
 	}
 	state := ""
@@ -143,7 +144,7 @@ func (a *Admin) showPrefixes(c echo.Context, status int, raw, problem string) er
 	if p.filter.Before != nil {
 		v.Newest = strings.TrimRight(prefixesPath+"?"+state, "?&")
 	}
-	return a.pages.show(c, status, "prefixes", v)
+	return a.layout.show(c, status, "prefixes", v)
 }
 
 const prefixesPath = "/admin/prefixes"
@@ -167,20 +168,20 @@ func numbersOf(p store.PrefixPause, w texts.Words) string {
 }
 
 // liftPrefix ends a pause, and has the act recorded with it.
-func (a *Admin) liftPrefix(c echo.Context, id, reason string) (store.PrefixPause, error) {
+func (a *Console) liftPrefix(c echo.Context, id, reason string) (store.PrefixPause, error) {
 	pause, err := uuid.Parse(id)
 	if err != nil {
 		return store.PrefixPause{}, invalid("id", "invalid", "This is no ID of a pause.")
 	}
-	act, err := a.act(c, deedLiftPrefix)
+	act, err := a.auth.record(c, ActionLiftPrefix)
 	if err != nil {
 		return store.PrefixPause{}, err
 	}
-	p, _, err := a.doer.LiftPrefix(c.Request().Context(), store.PrefixLifting{ID: pause, By: actorOf(c).name, Why: strings.TrimSpace(reason)}, act)
+	p, _, err := a.Actions.LiftPrefix(c.Request().Context(), store.PrefixLifting{ID: pause, By: actorOf(c).name, Why: strings.TrimSpace(reason)}, act)
 	return p, err
 }
 
-func (a *Admin) liftPrefixJSON(c echo.Context) error {
+func (a *Console) liftPrefixJSON(c echo.Context) error {
 	var w struct {
 		ID     string `json:"id"`
 		Reason string `json:"reason"`
@@ -192,10 +193,10 @@ func (a *Admin) liftPrefixJSON(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	return c.JSON(http.StatusOK, prefixJSONOf(p, a.now()))
+	return c.JSON(http.StatusOK, prefixJSONOf(p, a.Now()))
 }
 
-func (a *Admin) liftPrefixForm(c echo.Context) error {
+func (a *Console) liftPrefixForm(c echo.Context) error {
 	form, err := readForm(c)
 	if err != nil {
 		return err
@@ -203,7 +204,7 @@ func (a *Admin) liftPrefixForm(c echo.Context) error {
 	_, err = a.liftPrefix(c, form.Get("id"), form.Get("reason"))
 	var bad *verification.InvalidError
 	if errors.As(err, &bad) {
-		return a.showPrefixes(c, http.StatusUnprocessableEntity, "", or(wordsFor(c).Get("prefixes.problem."+bad.Reason), bad.Detail))
+		return a.showPrefixes(c, http.StatusUnprocessableEntity, "", cmp.Or(wordsFor(c).Get("prefixes.problem."+bad.Reason), bad.Detail))
 	}
 	if err != nil {
 		return err
@@ -212,18 +213,10 @@ func (a *Admin) liftPrefixForm(c echo.Context) error {
 }
 
 // prefixesNow says how many rest now; nothing where none does.
-func (a *Admin) prefixesNow(c echo.Context, w texts.Words) (string, error) {
-	list, _, err := a.log.PrefixPauses(c.Request().Context(), store.PrefixPauseFilter{Active: true, Limit: 200})
+func (a *Console) prefixesNow(c echo.Context, w texts.Words) (string, error) {
+	list, _, err := a.Log.PrefixPauses(c.Request().Context(), store.PrefixPauseFilter{Active: true, Limit: 200})
 	if err != nil || len(list) == 0 {
-		return "", a.readable(c.Request().Context(), err)
+		return "", err
 	}
 	return w.Plural("overview.prefixes", len(list)), nil
-}
-
-// registerPrefixes adds what is about them.
-func (a *Admin) registerPrefixes(e *echo.Echo) {
-	e.GET(prefixesPath, a.prefixesPage, a.toPages(deedRead)...)
-	e.POST(prefixesPath+"/lift", a.liftPrefixForm, a.toPages(deedLiftPrefix)...)
-	e.GET("/v1/admin/prefixes", a.prefixesJSON, a.toPrograms(deedRead)...)
-	e.POST("/v1/admin/prefixes/lift", a.liftPrefixJSON, a.toPrograms(deedLiftPrefix)...)
 }

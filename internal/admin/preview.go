@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"net/url"
@@ -33,7 +34,7 @@ const (
 
 // previewView is the page of a purpose's messages.
 type previewView struct {
-	page
+	Page
 	Apps, Purposes []string
 	App, Purpose   string
 	Samples        []sampleView
@@ -50,28 +51,28 @@ type sampleView struct {
 }
 
 // chosen are the app and the purpose of a request, or the first ones.
-func (a *Admin) chosen(values url.Values) (app, purpose string, apps, purposes []string) {
-	apps, purposes = a.previews.Previewable()
+func (a *Console) chosen(values url.Values) (app, purpose string, apps, purposes []string) {
+	apps, purposes = a.Previews.Previewable()
 	first := func(list []string, preferred string) string {
 		if len(list) == 0 || slices.Contains(list, preferred) {
 			return preferred
 		}
 		return list[0]
 	}
-	return or(values.Get("app"), first(apps, "default")), or(values.Get("purpose"), first(purposes, "default")), apps, purposes
+	return cmp.Or(values.Get("app"), first(apps, "default")), cmp.Or(values.Get("purpose"), first(purposes, "default")), apps, purposes
 }
 
-func (a *Admin) previewPage(c echo.Context) error {
+func (a *Console) previewPage(c echo.Context) error {
 	return a.showPreview(c, http.StatusOK, c.QueryParams(), support.Trial{}, "")
 }
 
-func (a *Admin) showPreview(c echo.Context, status int, values url.Values, typed support.Trial, problem string) error {
+func (a *Console) showPreview(c echo.Context, status int, values url.Values, typed support.Trial, problem string) error {
 	w := wordsFor(c)
 	v := previewView{
-		page: page{W: w, Title: w.Get("preview.title"), In: true, Here: "preview"}, May: actorOf(c).may(deedPreview), Problem: problem, Trial: typed,
+		Page: Page{W: w, Title: w.Get("preview.title"), In: true, Here: "preview"}, May: actorOf(c).may(ActionPreview), Problem: problem, Trial: typed,
 	}
 	v.App, v.Purpose, v.Apps, v.Purposes = a.chosen(values)
-	samples, err := a.previews.Samples(v.App, v.Purpose)
+	samples, err := a.Previews.Samples(v.App, v.Purpose)
 	if err != nil {
 		return err
 	}
@@ -86,7 +87,7 @@ func (a *Admin) showPreview(c echo.Context, status int, values url.Values, typed
 		v.Samples = append(v.Samples, one)
 	}
 	c.Response().Header().Set("Content-Security-Policy", previewPolicy)
-	return a.pages.show(c, status, "preview", v)
+	return a.layout.show(c, status, "preview", v)
 }
 
 // Locales are the languages that there are samples in, in their order.
@@ -105,9 +106,9 @@ func (v previewView) Texts() bool {
 }
 
 // previewHTML is one mail, for its frame.
-func (a *Admin) previewHTML(c echo.Context) error {
+func (a *Console) previewHTML(c echo.Context) error {
 	app, purpose, _, _ := a.chosen(c.QueryParams())
-	samples, err := a.previews.Samples(app, purpose)
+	samples, err := a.Previews.Samples(app, purpose)
 	if err != nil {
 		return err
 	}
@@ -121,38 +122,30 @@ func (a *Admin) previewHTML(c echo.Context) error {
 }
 
 // tryForm has a message sent to whoever wants to see it, and leads to its send's page.
-func (a *Admin) tryForm(c echo.Context) error {
+func (a *Console) tryForm(c echo.Context) error {
 	form, err := readForm(c)
 	if err != nil {
 		return err
 	}
-	act, err := a.act(c, deedPreview)
+	act, err := a.auth.record(c, ActionPreview)
 	if err != nil {
 		return err
 	}
 	act.Reason = "preview"
 	trial := support.Trial{
-		App: form.Get("app"), Purpose: form.Get("purpose"), Channel: or(form.Get("channel"), string(recipient.Email)), To: strings.TrimSpace(form.Get("to")),
+		App: form.Get("app"), Purpose: form.Get("purpose"), Channel: cmp.Or(form.Get("channel"), string(recipient.Email)), To: strings.TrimSpace(form.Get("to")),
 		Locale: form.Get("locale"), From: server.ClientIP(c),
 	}
-	answer, err := a.previews.Try(c.Request().Context(), trial, act)
+	answer, err := a.Previews.Try(c.Request().Context(), trial, act)
 	err = notWhileLockedOut(err, wordsFor(c))
 	if err == nil && !answer.Admitted {
-		err = &failedDeed{status: http.StatusTooManyRequests, key: "preview.problem.limited", wait: wordsFor(c).Wait(answer.Quota.RetryAfter())}
+		err = &notDone{status: http.StatusTooManyRequests, key: "preview.problem.limited", wait: wordsFor(c).Wait(answer.Quota.RetryAfter())}
 	}
-	if status, problem := problemOfDeed(wordsFor(c), err); problem != "" {
+	if status, problem := problemOf(wordsFor(c), err); problem != "" {
 		return a.showPreview(c, status, form, trial, problem)
 	}
 	if err != nil {
 		return err
 	}
 	return c.Redirect(http.StatusSeeOther, "/admin/sends/"+answer.View.Send.ID)
-}
-
-// registerPreview adds the page of the templates.
-func (a *Admin) registerPreview(e *echo.Echo) {
-	read := a.toPages(deedRead)
-	e.GET("/admin/preview", a.previewPage, read...)
-	e.GET("/admin/preview/html", a.previewHTML, read...)
-	e.POST("/admin/preview", a.tryForm, a.toPages(deedPreview)...)
 }

@@ -67,7 +67,7 @@ func TestPreviewSendsOne(t *testing.T) {
 			t.Errorf("%s: %d", name, rec.Code)
 		}
 	}
-	acts, err := r.log.AuditEntries(context.Background(), store.AuditFilter{What: deedPreview, Limit: 10})
+	acts, err := r.log.AuditEntries(context.Background(), store.AuditFilter{What: ActionPreview, Limit: 10})
 	r.must(err)
 	var outcomes []string
 	for _, a := range acts {

@@ -59,7 +59,7 @@ const (
 
 // startProvider sends the browser to the provider. It does so by a page: browsers hold the redirects of a form against form-action,
 // which is for this site alone, and a provider may redirect to others.
-func (a *Admin) startProvider(c echo.Context) error {
+func (a *Auth) startProvider(c echo.Context) error {
 	form, err := readForm(c)
 	if err != nil {
 		return err
@@ -76,14 +76,14 @@ func (a *Admin) startProvider(c echo.Context) error {
 }
 
 // onward is a page of ours that leads elsewhere by itself.
-func (a *Admin) onward(c echo.Context, address string) error {
+func (a *Auth) onward(c echo.Context, address string) error {
 	w := wordsFor(c)
-	return a.pages.show(c, http.StatusOK, "onward", page{W: w, Title: w.Get("onward.title"), Onward: address})
+	return a.layout.show(c, http.StatusOK, "onward", Page{W: w, Title: w.Get("onward.title"), Onward: address})
 }
 
 // finishProvider is where the provider sends the browser back to. A new session's cookie is not sent along with what another
 // site's redirect leads to (SameSite=Strict), so a page of ours leads to the console.
-func (a *Admin) finishProvider(c echo.Context) error {
+func (a *Auth) finishProvider(c echo.Context) error {
 	kept, ok := a.errandOf(c)
 	c.SetCookie(a.errandWith(c, "", -1))
 	w := wordsFor(c)
@@ -111,14 +111,14 @@ func (a *Admin) finishProvider(c echo.Context) error {
 		a.logger.WarnContext(ctx, "the provider vouches for somebody who has no access", "network", network(server.ClientIP(c)))
 		return a.showLogin(c, http.StatusForbidden, kept.Next, "", w.Get("provider.nobody", "provider", a.provider.Title))
 	}
-	if err := a.begin(c, who, p, s, deedLogin); err != nil {
+	if err := a.begin(c, who, p, s, ActionLogin); err != nil {
 		return err
 	}
 	return a.onward(c, orStart(kept.Next))
 }
 
 // notVouchedFor says in our own words why nobody is logged in.
-func (a *Admin) notVouchedFor(c echo.Context, next string, err error) error {
+func (a *Auth) notVouchedFor(c echo.Context, next string, err error) error {
 	ctx := c.Request().Context()
 	var known *openid.Error
 	if !errors.As(err, &known) {
@@ -133,7 +133,7 @@ func (a *Admin) notVouchedFor(c echo.Context, next string, err error) error {
 }
 
 // welcome is who somebody is here whom the provider names, and the session that they may have; without a proof they have no access.
-func (a *Admin) welcome(ctx context.Context, person openid.Person) (actor, proof, store.Session, error) {
+func (a *Auth) welcome(ctx context.Context, person openid.Person) (actor, proof, store.Session, error) {
 	s := store.Session{Via: viaProvider}
 	known, err := a.log.AccountOf(ctx, person.Name)
 	switch {
@@ -141,7 +141,7 @@ func (a *Admin) welcome(ctx context.Context, person openid.Person) (actor, proof
 		who, p := a.byIdentity(known)
 		return who, p, s, nil
 	case !errors.Is(err, store.ErrNotFound):
-		return actor{}, proof{}, s, a.unreadable(ctx, err)
+		return actor{}, proof{}, s, err
 	}
 	who := actor{name: viaProvider + ":" + person.Name}
 	for _, value := range person.Values {
@@ -157,7 +157,7 @@ func (a *Admin) welcome(ctx context.Context, person openid.Person) (actor, proof
 
 // vouchedFor is who a session by the provider stands for now: an account that was closed, or got another identity, ends it, and
 // so does a value that gives no role any more.
-func (a *Admin) vouchedFor(ctx context.Context, s store.Session) (actor, proof, error) {
+func (a *Auth) vouchedFor(ctx context.Context, s store.Session) (actor, proof, error) {
 	if a.provider == nil {
 		return actor{}, proof{}, nil
 	}
@@ -169,7 +169,7 @@ func (a *Admin) vouchedFor(ctx context.Context, s store.Session) (actor, proof, 
 	known, err := find(ctx, name)
 	switch {
 	case err != nil && !errors.Is(err, store.ErrNotFound):
-		return actor{}, proof{}, a.unreadable(ctx, err)
+		return actor{}, proof{}, err
 	case mapped && err != nil && a.provider.Roles[s.Granted] != "":
 		return actor{s.Account, a.provider.Roles[s.Granted]}, a.word(name), nil
 	case mapped || err != nil:
@@ -180,7 +180,7 @@ func (a *Admin) vouchedFor(ctx context.Context, s store.Session) (actor, proof, 
 }
 
 // byIdentity is who an account stands for that is logged in to by the provider.
-func (a *Admin) byIdentity(known store.Account) (actor, proof) {
+func (a *Auth) byIdentity(known store.Account) (actor, proof) {
 	if !known.DisabledAt.IsZero() || known.Identity == "" {
 		return actor{}, proof{}
 	}
@@ -188,12 +188,12 @@ func (a *Admin) byIdentity(known store.Account) (actor, proof) {
 }
 
 // word is the provider's, about somebody of this name.
-func (a *Admin) word(name string) proof {
+func (a *Auth) word(name string) proof {
 	return proof{set: true, identity: sha256.Sum256([]byte("provider\x00" + a.provider.About + "\x00" + name))}
 }
 
 // firstUse says whether an attempt comes back for the first time, on whatever replica.
-func (a *Admin) firstUse(ctx context.Context, state string) (bool, error) {
+func (a *Auth) firstUse(ctx context.Context, state string) (bool, error) {
 	d, err := a.count(ctx, []quota.Rule{{Name: "once", Scope: anAccount, Limit: 1, Window: 2 * errands}}, map[quota.Scope]string{
 		anAccount: quota.Bucket("console", "provider", string(anAccount), digest(state)),
 	})
@@ -206,7 +206,7 @@ func digest(state string) string {
 }
 
 // keepErrand binds an attempt to the browser. The cookie must come along with the provider's redirect, so it is Lax.
-func (a *Admin) keepErrand(c echo.Context, e errand) error {
+func (a *Auth) keepErrand(c echo.Context, e errand) error {
 	plain, err := json.Marshal(e)
 	if err != nil {
 		return err
@@ -219,7 +219,7 @@ func (a *Admin) keepErrand(c echo.Context, e errand) error {
 	return nil
 }
 
-func (a *Admin) errandWith(c echo.Context, value string, maxAge int) *http.Cookie {
+func (a *Auth) errandWith(c echo.Context, value string, maxAge int) *http.Cookie {
 	cookie := a.cookie(c, value, maxAge)
 	if cookie.Name, cookie.SameSite = errandCookie, http.SameSiteLaxMode; isHTTPS(c) {
 		cookie.Name = secureErrandCookie
@@ -227,7 +227,7 @@ func (a *Admin) errandWith(c echo.Context, value string, maxAge int) *http.Cooki
 	return cookie
 }
 
-func (a *Admin) errandOf(c echo.Context) (e errand, ok bool) {
+func (a *Auth) errandOf(c echo.Context) (e errand, ok bool) {
 	cookie, err := c.Cookie(a.errandWith(c, "", 0).Name)
 	if err != nil {
 		return e, false

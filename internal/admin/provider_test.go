@@ -22,7 +22,7 @@ const consoleAddress = "http://console.example"
 func besideProvider(t *testing.T, changes ...func(*Config)) (*rig, *openidtest.Provider) {
 	t.Helper()
 	server := openidtest.New(t, consoleAddress+ProviderCallback)
-	r := newRig(t, append([]func(*Config){func(c *Config) { c.Provider = providerAt(server, c.Now) }}, changes...)...)
+	r := newRig(t, append([]func(*Config){func(c *Config) { c.Auth.Provider = providerAt(server, c.Now) }}, changes...)...)
 	server.Do(func() { server.Now = r.clock.now })
 	return r, server
 }
@@ -105,7 +105,7 @@ func TestLoginByTheProvider(t *testing.T) {
 	want(t, b.get("/admin/accounts"), http.StatusForbidden)
 	acts, err := r.log.AuditEntries(t.Context(), store.AuditFilter{Limit: 1})
 	r.must(err)
-	if a := acts[0]; a.Who != "ana" || a.What != deedLogin || a.Role != "operator" || a.Detail != "oidc" {
+	if a := acts[0]; a.Who != "ana" || a.What != ActionLogin || a.Role != "operator" || a.Detail != "oidc" {
 		t.Errorf("%+v", a)
 	}
 	want(t, b.post("/admin/logout", url.Values{}), http.StatusSeeOther)
@@ -133,7 +133,7 @@ func TestRolesByTheProvider(t *testing.T) {
 		want(t, b.get("/admin"), http.StatusOK)
 		want(t, b.get("/admin/accounts"), c.accounts)
 		want(t, b.get("/v1/admin/sends.csv"), c.export)
-		acts, err := r.log.AuditEntries(t.Context(), store.AuditFilter{What: deedLogin, Limit: 1})
+		acts, err := r.log.AuditEntries(t.Context(), store.AuditFilter{What: ActionLogin, Limit: 1})
 		r.must(err)
 		if a := acts[0]; a.Who != "oidc:bo" || a.Detail != c.granted {
 			t.Errorf("%+v", a)
@@ -160,12 +160,12 @@ func TestSessionsByTheProviderEnd(t *testing.T) {
 	}
 	other := func(change func(*Provider)) func() {
 		return func() {
-			p := *r.console.provider
+			p := *r.console.auth.provider
 			change(&p)
-			r.console.provider = &p
+			r.console.auth.provider = &p
 		}
 	}
-	whole := r.console.provider
+	whole := r.console.auth.provider
 	for what, c := range map[string]struct {
 		who    string
 		change func()
@@ -174,13 +174,13 @@ func TestSessionsByTheProviderEnd(t *testing.T) {
 		"another identity":      {"ana", changed(func(a *store.Account) { a.Identity = "ana2" })},
 		"no identity":           {"ana", changed(func(a *store.Account) { a.Identity = "" })},
 		"another provider":      {"ana", other(func(p *Provider) { p.About = "two" })},
-		"no provider":           {"ana", func() { r.console.provider = nil }},
+		"no provider":           {"ana", func() { r.console.auth.provider = nil }},
 		"no role any more":      {"bo", other(func(p *Provider) { p.Roles = nil })},
 		"bo's another provider": {"bo", other(func(p *Provider) { p.About = "two" })},
-		"bo's no provider":      {"bo", func() { r.console.provider = nil }},
+		"bo's no provider":      {"bo", func() { r.console.auth.provider = nil }},
 		"bo's account closed":   {"bo", changed(func(a *store.Account) { a.Name, a.Identity, a.DisabledAt = "bo", "bo", start })},
 	} {
-		r.console.provider = whole
+		r.console.auth.provider = whole
 		r.account(ana)
 		is(server, c.who, "support")
 		b := r.browser()
@@ -193,7 +193,7 @@ func TestSessionsByTheProviderEnd(t *testing.T) {
 		if got := b.get("/v1/admin/sends").Code; got != http.StatusUnauthorized {
 			t.Errorf("%s: %d for a program", what, got)
 		}
-		r.console.provider = whole
+		r.console.auth.provider = whole
 		r.account(store.Account{Name: "bo", Role: "reader"})
 		r.clock.add(time.Hour) // the limits forget
 	}
@@ -251,7 +251,7 @@ func TestProviderFromElsewhere(t *testing.T) {
 	lacks(t, without.get("/admin/login"), providerStart)
 	want(t, without.post(providerStart, url.Values{}), http.StatusNotFound)
 	want(t, without.get(ProviderCallback), http.StatusNotFound)
-	alone, _ := besideProvider(t, func(c *Config) { c.Password = "" })
+	alone, _ := besideProvider(t, func(c *Config) { c.Auth.Password = "" })
 	lacks(t, alone.browser().get("/admin/login"), "No password is configured")
 }
 

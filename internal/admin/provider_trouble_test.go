@@ -50,7 +50,7 @@ func TestErrandsAreBoundToTheirBrowser(t *testing.T) {
 	again.cookies[errandCookie] = &kept
 	calls := server.Seen("/token")
 	refused("the same once more", again, back, "took too long")
-	again.handler, again.cookies[errandCookie] = r.replica(quiet(), func(c *Config) { c.Provider = providerAt(server, c.Now) }), &kept
+	again.handler, again.cookies[errandCookie] = r.replica(quiet(), func(c *Config) { c.Auth.Provider = providerAt(server, c.Now) }), &kept
 	refused("the same at another replica", again, back, "took too long")
 	if server.Seen("/token") != calls {
 		t.Error("the provider was asked about a login that had come back")

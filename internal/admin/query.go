@@ -13,7 +13,6 @@ import (
 	"sendcode/internal/recipient"
 	"sendcode/internal/server"
 	"sendcode/internal/store"
-	"sendcode/internal/verification"
 )
 
 // query is what a list is asked for in its address: filters, a place and a length.
@@ -217,10 +216,6 @@ func instant(field func(*store.Filter) *time.Time) func(*store.Filter, string, t
 
 // inRange keeps to years that every database and JSON can write.
 func inRange(t time.Time) bool { return t.Year() >= 1970 && t.Year() <= 9999 }
-
-func invalid(field, reason, detail string) error {
-	return &verification.InvalidError{Field: field, Reason: reason, Detail: detail}
-}
 
 // safeName shortens what a caller named, so that an answer can't be made to carry a page's worth of it.
 func safeName(name string) string {

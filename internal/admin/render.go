@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"html/template"
 	"io/fs"
+	"log/slog"
 	"mime"
 	"net/http"
 	"path"
@@ -19,8 +20,10 @@ import (
 	assets "sendcode/web/admin"
 )
 
-// pages are the console's templates and the files that they load, all embedded.
-type pages struct {
+// Layout is the console's templates and the files that they load, all embedded.
+type Layout struct {
+	logger    *slog.Logger
+	origin    *http.CrossOriginProtection
 	templates map[string]*template.Template
 	files     map[string]file
 	shared    *web.Assets
@@ -31,8 +34,8 @@ type file struct {
 	version string
 }
 
-// page is what every page has.
-type page struct {
+// Page is what every page has.
+type Page struct {
 	W     texts.Words
 	Title string
 	In    bool   // somebody is logged in
@@ -41,15 +44,15 @@ type page struct {
 	Onward string // where the page leads by itself; empty: it stays
 }
 
-// newPages parses what is embedded; what is wrong with it is a broken build, which every test of this package meets.
-func newPages() *pages {
-	p := &pages{templates: map[string]*template.Template{}, files: map[string]file{}, shared: web.NewAssets(nil)}
+// newLayout parses what is embedded; what is wrong with it is a broken build, which every test of this package meets.
+func newLayout(logger *slog.Logger) *Layout {
+	l := &Layout{logger: logger, origin: http.NewCrossOriginProtection(), templates: map[string]*template.Template{}, files: map[string]file{}, shared: web.NewAssets(nil)}
 	for _, name := range []string{"admin.css", "console.js", "tail.js"} {
 		body := must(fs.ReadFile(assets.FS, name))
 		sum := sha256.Sum256(body)
-		p.files[name] = file{body: body, version: hex.EncodeToString(sum[:6])}
+		l.files[name] = file{body: body, version: hex.EncodeToString(sum[:6])}
 	}
-	base := template.New("layout.html").Funcs(template.FuncMap{"static": p.shared.Path, "own": p.path})
+	base := template.New("layout.html").Funcs(template.FuncMap{"static": l.shared.Path, "own": l.path})
 	template.Must(base.ParseFS(assets.FS, "layout.html"))
 	template.Must(base.ParseFS(web.FS, "shared/pips.html"))
 	for _, file := range must(fs.Glob(assets.FS, "*.html")) {
@@ -57,9 +60,9 @@ func newPages() *pages {
 		if name == "layout" {
 			continue
 		}
-		p.templates[name] = template.Must(template.Must(base.Clone()).ParseFS(assets.FS, file))
+		l.templates[name] = template.Must(template.Must(base.Clone()).ParseFS(assets.FS, file))
 	}
-	return p
+	return l
 }
 
 func must[T any](v T, err error) T {
@@ -69,8 +72,8 @@ func must[T any](v T, err error) T {
 	return v
 }
 
-func (p *pages) path(name string) string {
-	return "/admin/static/" + name + "?v=" + p.files[name].version
+func (l *Layout) path(name string) string {
+	return "/admin/static/" + name + "?v=" + l.files[name].version
 }
 
 // wordsFor picks the language that the reader's browser asks for, else English.
@@ -79,9 +82,9 @@ func wordsFor(c echo.Context) texts.Words {
 }
 
 // show renders completely before anything is sent, so that half a page is never shown.
-func (p *pages) show(c echo.Context, status int, name string, view any) error {
+func (l *Layout) show(c echo.Context, status int, name string, view any) error {
 	var b bytes.Buffer
-	if err := p.templates[name].Execute(&b, view); err != nil {
+	if err := l.templates[name].Execute(&b, view); err != nil {
 		return fmt.Errorf("page %s: %w", name, err)
 	}
 	h := c.Response().Header()
@@ -92,10 +95,17 @@ func (p *pages) show(c echo.Context, status int, name string, view any) error {
 	return c.HTMLBlob(status, b.Bytes())
 }
 
+// Draw is one block of a page.
+func (l *Layout) Draw(name, block string, view any) (string, error) {
+	var b bytes.Buffer
+	err := l.templates[name].ExecuteTemplate(&b, block, view)
+	return b.String(), err
+}
+
 // static serves the style sheet and the script. Their addresses name their content, so a browser may keep them.
-func (a *Admin) static(c echo.Context) error {
+func (l *Layout) static(c echo.Context) error {
 	name := c.Param("name")
-	f, ok := a.pages.files[name]
+	f, ok := l.files[name]
 	if !ok {
 		return echo.ErrNotFound
 	}

@@ -71,7 +71,7 @@ type rig struct {
 	ring    *keyring.Ring
 	logged  *bytes.Buffer
 	handler *echo.Echo
-	console *Admin // behind the newest handler
+	console *Console // behind the newest handler
 	ids     uint64
 }
 
@@ -95,8 +95,8 @@ func newRig(t *testing.T, changes ...func(*Config)) *rig {
 // replica makes another console over the same parts.
 func (r *rig) replica(logger *slog.Logger, changes ...func(*Config)) *echo.Echo {
 	c := Config{
-		Log: r.log, Codes: r.codes.Desk, Doer: r.codes.Desk, Policies: r.codes.Desk, Previews: r.codes.Desk, Limiter: r.limiter, Logger: logger, Now: r.clock.now,
-		Password: testPassword, Token: testToken, TokenRole: Owner, Ring: r.ring,
+		Log: r.log, Codes: r.codes.Desk, Actions: r.codes.Desk, Policies: r.codes.Desk, Previews: r.codes.Desk, Logger: logger, Now: r.clock.now,
+		Auth: AuthConfig{Accounts: r.log, Limiter: r.limiter, Password: testPassword, Token: testToken, TokenRole: Owner, Ring: r.ring},
 		Extent: func(ctx context.Context) (store.StorageStatus, error) {
 			return r.log.StorageStatus(ctx, 90*24*time.Hour)
 		},

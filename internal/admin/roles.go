@@ -20,50 +20,50 @@ const (
 
 var ranks = map[Role]int{Reader: 1, Operator: 2, Owner: 3}
 
-// least is the one table of who may do what: the least role for each deed. A route names its deed, and is refused to those
-// below; a deed that is not here is refused to everybody. Those that change something are recorded under the same word.
+// least is the one table of roles: the least one for each action. A route names its action, and is refused to those
+// below; an action that is not here is refused to everybody. Those that change something are recorded under the same word.
 var least = map[string]Role{
-	deedRead:  Reader,
-	deedLogin: Reader,
+	ActionRead:  Reader,
+	ActionLogin: Reader,
 
-	deedPassword: Reader,
-	deedFactor:   Reader, // their own
-	deedSuppress: Operator,
-	deedLift:     Operator,
+	ActionPassword: Reader,
+	ActionFactor:   Reader, // their own
+	ActionSuppress: Operator,
+	ActionLift:     Operator,
 
-	deedLiftPrefix: Operator,
+	ActionLiftPrefix: Operator,
 
-	deedReset:    Operator,
-	deedResend:   Operator,
-	deedCancel:   Operator,
-	deedReveal:   Operator,
-	deedErase:    Owner,
-	deedAccounts: Owner,
-	deedExport:   Operator,
-	deedPreview:  Operator,
+	ActionReset:    Operator,
+	ActionResend:   Operator,
+	ActionCancel:   Operator,
+	ActionReveal:   Operator,
+	ActionErase:    Owner,
+	ActionAccounts: Owner,
+	ActionExport:   Operator,
+	ActionPreview:  Operator,
 }
 
-// The deeds.
+// The actions.
 const (
-	deedRead  = "read" // to look at anything that shows no full recipient; the only one that is not recorded
-	deedLogin = "login"
+	ActionRead  = "read" // to look at anything that shows no full recipient; the only one that is not recorded
+	ActionLogin = "login"
 
-	deedPassword = "login.password" // the first half of it, where a second factor follows
-	deedFactor   = "factor"         // a dot and what was done follow in the record
+	ActionPassword = "login.password" // the first half of it, where a second factor follows
+	ActionFactor   = "factor"         // a dot and what was done follow in the record
 
-	deedSuppress = "suppression.add"
-	deedLift     = "suppression.lift"
+	ActionSuppress = "suppression.add"
+	ActionLift     = "suppression.lift"
 
-	deedLiftPrefix = "prefix.lift"
+	ActionLiftPrefix = "prefix.lift"
 
-	deedReset    = "quota.reset"
-	deedResend   = "verification.resend"
-	deedCancel   = "verification.cancel"
-	deedReveal   = "recipient.reveal"
-	deedErase    = "recipient.erase"
-	deedAccounts = "account" // a dot and what was changed follow in the record
-	deedExport   = "sends.export"
-	deedPreview  = "preview.send"
+	ActionReset    = "quota.reset"
+	ActionResend   = "verification.resend"
+	ActionCancel   = "verification.cancel"
+	ActionReveal   = "recipient.reveal"
+	ActionErase    = "recipient.erase"
+	ActionAccounts = "account" // a dot and what was changed follow in the record
+	ActionExport   = "sends.export"
+	ActionPreview  = "preview.send"
 )
 
 // actor is who makes a request.
@@ -72,8 +72,8 @@ type actor struct {
 	role Role
 }
 
-func (w actor) may(deed string) bool {
-	needed, known := ranks[least[deed]]
+func (w actor) may(action string) bool {
+	needed, known := ranks[least[action]]
 	return known && ranks[w.role] >= needed
 }
 
@@ -93,12 +93,12 @@ func actorOf(c echo.Context) actor {
 	return w
 }
 
-// allowed refuses a deed to those whose role is below it.
-func (a *Admin) allowed(deed string) echo.MiddlewareFunc {
+// allowed refuses an action to those whose role is below it.
+func (a *Auth) allowed(action string) echo.MiddlewareFunc {
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error {
-			if w := actorOf(c); !w.may(deed) {
-				a.logger.WarnContext(c.Request().Context(), "refused to an account of this role", "account", w.name, "role", string(w.role), "deed", deed)
+			if w := actorOf(c); !w.may(action) {
+				a.logger.WarnContext(c.Request().Context(), "refused to an account of this role", "account", w.name, "role", string(w.role), "deed", action)
 				return &server.Problem{Kind: server.Forbidden, Detail: "This account's role may not do that."}
 			}
 			return next(c)
@@ -106,22 +106,22 @@ func (a *Admin) allowed(deed string) echo.MiddlewareFunc {
 	}
 }
 
-// toPages is what stands before a page for which somebody must be logged in.
-func (a *Admin) toPages(deed string) []echo.MiddlewareFunc {
-	return []echo.MiddlewareFunc{a.asPages, a.sameOrigin, a.pagesNeedSession, a.allowed(deed)}
+// pagesFor stands before a page for which somebody must be logged in and allowed the action.
+func (a *Auth) pagesFor(action string) []echo.MiddlewareFunc {
+	return append(a.layout.PageMiddleware(), a.pagesNeedSession, a.allowed(action))
 }
 
-// toPrograms is the same before a part of the JSON API.
-func (a *Admin) toPrograms(deed string) []echo.MiddlewareFunc {
-	return []echo.MiddlewareFunc{a.sameOrigin, a.programsNeedKey, a.allowed(deed)}
+// programsFor is the same before a part of the JSON API.
+func (a *Auth) programsFor(action string) []echo.MiddlewareFunc {
+	return append(a.layout.ProgramMiddleware(), a.programsNeedKey, a.allowed(action))
 }
 
-// act begins the record of a deed: who does it, from where. What, on whom and why is the caller's to add, and to have
+// record begins the record of an action: the account and the network. What, on whom and why is the caller's to add, and to have
 // written, by the log's own method where the effect is in the log, else by AddAuditEntry before the effect.
-func (a *Admin) act(c echo.Context, deed string) (store.AuditEntry, error) {
+func (a *Auth) record(c echo.Context, action string) (store.AuditEntry, error) {
 	id, err := uuid.NewV7()
 	w := actorOf(c)
 	return store.AuditEntry{
-		ID: id, Who: w.name, Role: string(w.role), Network: network(server.ClientIP(c)), What: deed, Outcome: store.AuditDone,
+		ID: id, Who: w.name, Role: string(w.role), Network: network(server.ClientIP(c)), What: action, Outcome: store.AuditDone,
 	}, err
 }

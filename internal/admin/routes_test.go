@@ -102,7 +102,7 @@ func (b *browser) try(method, path string, header ...string) *httptest.ResponseR
 func TestEveryRouteWithEveryRole(t *testing.T) {
 	registered := map[string]bool{}
 	full, server := besideProvider(t)
-	withProvider := func(c *Config) { c.Provider = providerAt(server, c.Now) }
+	withProvider := func(c *Config) { c.Auth.Provider = providerAt(server, c.Now) }
 	for _, route := range full.handler.Routes() {
 		if strings.HasPrefix(route.Path, "/admin") || strings.HasPrefix(route.Path, "/v1/admin") {
 			registered[route.Method+" "+route.Path] = true

@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -18,7 +19,7 @@ import (
 
 // searchPage leads from what was typed to an address that no longer has it in the clear: the recipient's hash, a
 // send's page, or the reference.
-func (a *Admin) searchPage(c echo.Context) error {
+func (a *Console) searchPage(c echo.Context) error {
 	form, err := readForm(c)
 	if err != nil {
 		return err
@@ -39,21 +40,21 @@ func (a *Admin) searchPage(c echo.Context) error {
 	return c.Redirect(http.StatusSeeOther, to)
 }
 
-func (a *Admin) searchProblem(c echo.Context, bad *verification.InvalidError) string {
+func (a *Console) searchProblem(c echo.Context, bad *verification.InvalidError) string {
 	w := wordsFor(c)
 	if bad.Reason == "required" {
 		return w.Get("search.empty")
 	}
-	return or(w.Get("search.reason."+bad.Reason), bad.Detail)
+	return cmp.Or(w.Get("search.reason."+bad.Reason), bad.Detail)
 }
 
 // supported is where a support reference leads: to its send or, where several share it, to a list of them. Empty: the
 // text is none, or no send has it.
-func (a *Admin) supported(ctx context.Context, typed string) (string, error) {
-	rows, err := a.log.Referenced(ctx, typed)
+func (a *Console) supported(ctx context.Context, typed string) (string, error) {
+	rows, err := a.Log.Referenced(ctx, typed)
 	switch {
 	case err != nil:
-		return "", a.unreadable(ctx, err)
+		return "", err
 	case len(rows) == 0:
 		return "", nil
 	case len(rows) == 1:
@@ -64,7 +65,7 @@ func (a *Admin) supported(ctx context.Context, typed string) (string, error) {
 
 // lookUp is where a search leads. Whatever may be a recipient is never taken for a reference, which would put it into
 // the address.
-func (a *Admin) lookUp(ctx context.Context, typed string) (string, error) {
+func (a *Console) lookUp(ctx context.Context, typed string) (string, error) {
 	if typed == "" {
 		return "", invalid("q", "required", "")
 	}
@@ -76,19 +77,19 @@ func (a *Admin) lookUp(ctx context.Context, typed string) (string, error) {
 	}
 	ch, to, is := recipientIn(typed)
 	if !is {
-		if problem := parameters["reference"](&store.Filter{}, typed, a.now()); problem != "" {
+		if problem := parameters["reference"](&store.Filter{}, typed, a.Now()); problem != "" {
 			return "", invalid("q", "invalid", problem)
 		}
 		return address(nil, "reference", typed), nil
 	}
-	h, err := a.codes.Hash(string(ch), to)
+	h, err := a.Codes.Hash(string(ch), to)
 	if err != nil {
 		return "", err
 	}
 	list := address(nil, "recipient", h.String())
-	rows, err := a.log.Sends(ctx, store.Filter{Recipient: &h, Limit: 1})
+	rows, err := a.Log.Sends(ctx, store.Filter{Recipient: &h, Limit: 1})
 	if err != nil {
-		return "", a.unreadable(ctx, err)
+		return "", err
 	}
 	if len(rows) > 0 {
 		return list, nil

@@ -20,17 +20,17 @@ type seen struct {
 	has   *store.Verification // of a refusal that belongs to no code: the newest one that reached its recipient
 }
 
-func (a *Admin) seen(ctx context.Context, s store.Story, now quota.Decision, away error) (known seen, err error) {
+func (a *Console) seen(ctx context.Context, s store.Story, now quota.Decision, away error) (known seen, err error) {
 	if away == nil {
 		known.quota = &now
 	}
-	if p, paused := a.codes.Paused(s.Send.Channel, s.Send.Purpose); paused {
+	if p, paused := a.Codes.Paused(s.Send.Channel, s.Send.Purpose); paused {
 		known.pause = &p
 	}
 	if s.Send.Status == store.Refused {
 		known.rule = a.scopeOf(s.Send)
 		if s.Send.BlockedBy == verification.ChecksRule {
-			if known.locks, err = a.codes.Lockouts(ctx, s.Send.App, s.Send.Channel, s.Send.Recipient); err != nil {
+			if known.locks, err = a.Codes.Lockouts(ctx, s.Send.App, s.Send.Channel, s.Send.Recipient); err != nil {
 				return known, err
 			}
 		}
@@ -43,8 +43,8 @@ func (a *Admin) seen(ctx context.Context, s store.Story, now quota.Decision, awa
 }
 
 // scopeOf is whom the rule that refused a row looks at, as far as it is still in force.
-func (a *Admin) scopeOf(s store.Send) quota.Scope {
-	for _, p := range a.policies.Policies() {
+func (a *Console) scopeOf(s store.Send) quota.Scope {
+	for _, p := range a.Policies.Policies() {
 		i := slices.IndexFunc(p.Rules, func(r quota.Rule) bool { return r.Name == s.BlockedBy })
 		if i >= 0 && slices.Contains(p.Purposes, s.Purpose) {
 			return p.Rules[i].Scope.Base()
@@ -54,14 +54,14 @@ func (a *Admin) scopeOf(s store.Send) quota.Scope {
 }
 
 // newest is the latest request of the same recipient for the same; nil where that is the row itself, or nobody's by now.
-func (a *Admin) newest(ctx context.Context, s store.Send) (*store.Send, error) {
+func (a *Console) newest(ctx context.Context, s store.Send) (*store.Send, error) {
 	if s.Recipient.IsZero() {
 		return nil, nil
 	}
-	rows, err := a.log.Sends(ctx, store.Filter{Recipient: &s.Recipient, App: s.App, Channel: s.Channel, Purpose: s.Purpose, Limit: 1})
+	rows, err := a.Log.Sends(ctx, store.Filter{Recipient: &s.Recipient, App: s.App, Channel: s.Channel, Purpose: s.Purpose, Limit: 1})
 	switch {
 	case err != nil:
-		return nil, a.unreadable(ctx, err)
+		return nil, err
 	case len(rows) == 0 || rows[0].ID == s.ID:
 		return nil, nil
 	}
@@ -70,7 +70,7 @@ func (a *Admin) newest(ctx context.Context, s store.Send) (*store.Send, error) {
 
 // codeOf is the newest code among what led to a refusal. One that a back end's key asked for names none, and its recipient may have
 // one all the same.
-func (a *Admin) codeOf(ctx context.Context, s store.Story) (*store.Verification, error) {
+func (a *Console) codeOf(ctx context.Context, s store.Story) (*store.Verification, error) {
 	if s.Verification != nil {
 		return nil, nil
 	}
@@ -78,9 +78,9 @@ func (a *Admin) codeOf(ctx context.Context, s store.Story) (*store.Verification,
 		if !wentOut(row) || row.VerificationID == "" || row.Purpose != s.Send.Purpose {
 			continue
 		}
-		its, err := a.log.Story(ctx, row.ID)
+		its, err := a.Log.Story(ctx, row.ID)
 		if err != nil {
-			return nil, a.unreadable(ctx, err)
+			return nil, err
 		}
 		return its.Verification, nil
 	}

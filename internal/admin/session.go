@@ -93,14 +93,14 @@ func (v session) ends() time.Time {
 }
 
 // sessionOf reads a session and whose it is; false: there is none, it has ended, or its account may not log in as it did.
-func (a *Admin) sessionOf(ctx context.Context, key []byte) (session, bool, error) {
+func (a *Auth) sessionOf(ctx context.Context, key []byte) (session, bool, error) {
 	s, now, err := a.log.Session(ctx, sha256.Sum256(key))
 	v := session{Session: s, now: now}
 	switch {
 	case errors.Is(err, store.ErrNotFound):
 		return v, false, nil
 	case err != nil:
-		return v, false, a.unreadable(ctx, err)
+		return v, false, err
 	case !v.lives():
 		return v, false, nil
 	}
@@ -116,7 +116,7 @@ func (a *Admin) sessionOf(ctx context.Context, key []byte) (session, bool, error
 }
 
 // holder is who a session stands for now, and by what proof, judged by the way in which they logged in.
-func (a *Admin) holder(ctx context.Context, s store.Session) (actor, proof, error) {
+func (a *Auth) holder(ctx context.Context, s store.Session) (actor, proof, error) {
 	if s.Via == viaProvider {
 		return a.vouchedFor(ctx, s)
 	}
@@ -125,7 +125,7 @@ func (a *Admin) holder(ctx context.Context, s store.Session) (actor, proof, erro
 }
 
 // account is who a name stands for now, and the password; one that is not set lets nobody in.
-func (a *Admin) account(ctx context.Context, name string) (actor, password, error) {
+func (a *Auth) account(ctx context.Context, name string) (actor, password, error) {
 	if name == bootstrap.name {
 		return bootstrap, a.password, nil
 	}
@@ -134,7 +134,7 @@ func (a *Admin) account(ctx context.Context, name string) (actor, password, erro
 	case errors.Is(err, store.ErrNotFound):
 		return actor{}, password{}, nil
 	case err != nil:
-		return actor{}, password{}, a.unreadable(ctx, err)
+		return actor{}, password{}, err
 	case !known.DisabledAt.IsZero() || known.Password == "":
 		return actor{}, password{}, nil
 	}
@@ -147,11 +147,11 @@ func (a *Admin) account(ctx context.Context, name string) (actor, password, erro
 }
 
 // begin logs somebody in: a new session, recorded with it, and its cookie. Of s it takes how they logged in.
-func (a *Admin) begin(c echo.Context, who actor, p proof, s store.Session, deed string) error {
+func (a *Auth) begin(c echo.Context, who actor, p proof, s store.Session, action string) error {
 	key := make([]byte, keySize)
 	rand.Read(key) // never fails: the program stops when the system has no randomness
 	who.is(c)
-	act, err := a.act(c, deed)
+	act, err := a.record(c, action)
 	if err != nil {
 		return err
 	}
@@ -161,11 +161,11 @@ func (a *Admin) begin(c echo.Context, who actor, p proof, s store.Session, deed 
 		act.Detail = s.Granted
 	}
 	if s, err = a.log.BeginSession(ctx, s, absolute, act); err != nil {
-		return a.unreadable(ctx, err)
+		return err
 	}
-	a.logger.InfoContext(ctx, deed, "account", who.name, "network", act.Network)
+	a.logger.InfoContext(ctx, action, "account", who.name, "network", act.Network)
 	a.keep(c, base64.RawURLEncoding.EncodeToString(key), session{Session: s, who: who, now: s.StartedAt})
-	if deed == deedLogin && s.Via != viaProvider {
+	if action == ActionLogin && s.Via != viaProvider {
 		a.rememberBrowser(c, who.name)
 	}
 	return nil

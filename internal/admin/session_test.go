@@ -132,9 +132,9 @@ func TestSessionIsForItsPasswordAndEveryReplica(t *testing.T) {
 	b := r.loggedIn()
 	b.handler = r.replica(quiet())
 	want(t, b.get("/admin"), http.StatusOK)
-	b.handler = r.replica(quiet(), func(c *Config) { c.Password = "another password" })
+	b.handler = r.replica(quiet(), func(c *Config) { c.Auth.Password = "another password" })
 	want(t, b.get("/admin"), http.StatusSeeOther)
-	b.handler = r.replica(quiet(), func(c *Config) { c.Password = "" })
+	b.handler = r.replica(quiet(), func(c *Config) { c.Auth.Password = "" })
 	want(t, b.get("/admin"), http.StatusSeeOther)
 }
 

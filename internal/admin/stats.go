@@ -116,7 +116,7 @@ func measuresOf(m store.Measures, sent int) measuresJSON {
 	return out
 }
 
-func (a *Admin) statsJSON(c echo.Context) error {
+func (a *Console) statsJSON(c echo.Context) error {
 	s, _, err := a.stats(c)
 	if err != nil {
 		return err
@@ -125,8 +125,8 @@ func (a *Admin) statsJSON(c echo.Context) error {
 }
 
 // stats are those that a request's address asks for, and what it says.
-func (a *Admin) stats(c echo.Context) (s statsJSON, given url.Values, err error) {
-	q, err := parseQuery(c.Request().URL.RawQuery, a.now())
+func (a *Console) stats(c echo.Context) (s statsJSON, given url.Values, err error) {
+	q, err := parseQuery(c.Request().URL.RawQuery, a.Now())
 	if err != nil {
 		return s, nil, err
 	}
@@ -139,7 +139,7 @@ func (a *Admin) stats(c echo.Context) (s statsJSON, given url.Values, err error)
 }
 
 // statsQuery takes what a list's filters can say of a time, an app, a channel and a purpose.
-func (a *Admin) statsQuery(q query) (store.StatsQuery, error) {
+func (a *Console) statsQuery(q query) (store.StatsQuery, error) {
 	for name := range q.given {
 		if !slices.Contains([]string{"app", "channel", "purpose", "from", "to", "last"}, name) {
 			return store.StatsQuery{}, invalid(name, "unknown", "Statistics are by app, channel, purpose and time alone.")
@@ -147,7 +147,7 @@ func (a *Admin) statsQuery(q query) (store.StatsQuery, error) {
 	}
 	f := q.filter
 	if f.To.IsZero() {
-		f.To = a.now()
+		f.To = a.Now()
 	}
 	if f.From.IsZero() {
 		f.From = f.To.Add(-defaultStats)
@@ -164,20 +164,20 @@ func (a *Admin) statsQuery(q query) (store.StatsQuery, error) {
 	return store.StatsQuery{App: f.App, Channel: f.Channel, Purpose: f.Purpose, From: f.From, To: f.To, Each: each}, nil
 }
 
-func (a *Admin) statsOf(ctx context.Context, q store.StatsQuery) (statsJSON, error) {
-	now, err := a.log.Stats(ctx, q)
+func (a *Console) statsOf(ctx context.Context, q store.StatsQuery) (statsJSON, error) {
+	now, err := a.Log.Stats(ctx, q)
 	if err != nil {
-		return statsJSON{}, a.unreadable(ctx, err)
+		return statsJSON{}, err
 	}
 	earlier := q
 	earlier.From, earlier.To = q.From.Add(-q.To.Sub(q.From)), q.From
-	before, err := a.log.Stats(ctx, earlier)
+	before, err := a.Log.Stats(ctx, earlier)
 	if err != nil {
-		return statsJSON{}, a.unreadable(ctx, err)
+		return statsJSON{}, err
 	}
-	domains, err := a.log.Domains(ctx, q)
+	domains, err := a.Log.Domains(ctx, q)
 	if err != nil {
-		return statsJSON{}, a.unreadable(ctx, err)
+		return statsJSON{}, err
 	}
 	out := statsJSON{
 		Domains: make([]domainJSON, 0, len(domains)),

@@ -75,19 +75,19 @@ func parseSuppressions(raw, state string) (store.SuppressionFilter, url.Values, 
 }
 
 // findSuppressions reads one page, and says where the next one begins; "" where there is none.
-func (a *Admin) findSuppressions(ctx context.Context, f store.SuppressionFilter) (list []store.Suppression, now time.Time, next string, err error) {
-	list, now, err = a.log.Suppressions(ctx, f)
+func (a *Console) findSuppressions(ctx context.Context, f store.SuppressionFilter) (list []store.Suppression, now time.Time, next string, err error) {
+	list, now, err = a.Log.Suppressions(ctx, f)
 	if err == nil {
 		next, err = cursorAfter(list, f.Limit, func(s store.Suppression) store.Mark { return store.Mark{At: s.Since, ID: s.ID} }, func(last store.Mark) ([]store.Suppression, error) {
 			f.Before, f.Limit = &last, 1
-			more, _, err := a.log.Suppressions(ctx, f)
+			more, _, err := a.Log.Suppressions(ctx, f)
 			return more, err
 		})
 	}
-	return list, now, next, a.readable(ctx, err)
+	return list, now, next, err
 }
 
-func (a *Admin) suppressionsJSON(c echo.Context) error {
+func (a *Console) suppressionsJSON(c echo.Context) error {
 	f, _, err := parseSuppressions(c.Request().URL.RawQuery, "all")
 	if err != nil {
 		return err
@@ -124,7 +124,7 @@ type wish struct {
 	For     *int64 `json:"for"` // seconds; adding alone
 }
 
-func (a *Admin) suppressJSON(c echo.Context) error {
+func (a *Console) suppressJSON(c echo.Context) error {
 	var w wish
 	if err := server.ReadJSON(c, &w); err != nil {
 		return err
@@ -137,7 +137,7 @@ func (a *Admin) suppressJSON(c echo.Context) error {
 }
 
 // suppress has a recipient get no mail, and the act recorded with it.
-func (a *Admin) suppress(c echo.Context, w wish) (store.Suppression, error) {
+func (a *Console) suppress(c echo.Context, w wish) (store.Suppression, error) {
 	b := support.SuppressRequest{Channel: w.Channel, To: w.To, App: w.App, Why: w.Reason, By: actorOf(c).name}
 	if w.For != nil {
 		most := int64(support.MaxSuppression / time.Second)
@@ -146,15 +146,15 @@ func (a *Admin) suppress(c echo.Context, w wish) (store.Suppression, error) {
 		}
 		b.For = time.Duration(*w.For) * time.Second
 	}
-	act, err := a.act(c, deedSuppress)
+	act, err := a.auth.record(c, ActionSuppress)
 	if err != nil {
 		return store.Suppression{}, err
 	}
 	b.Act = &act
-	return a.codes.Suppress(c.Request().Context(), b)
+	return a.Codes.Suppress(c.Request().Context(), b)
 }
 
-func (a *Admin) liftJSON(c echo.Context) error {
+func (a *Console) liftJSON(c echo.Context) error {
 	var w struct {
 		Channel string `json:"channel"`
 		To      string `json:"to"`
@@ -168,15 +168,15 @@ func (a *Admin) liftJSON(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	return c.JSON(http.StatusOK, liftedJSON{Lifted: suppressionsOf(list, a.now())})
+	return c.JSON(http.StatusOK, liftedJSON{Lifted: suppressionsOf(list, a.Now())})
 }
 
 // lift has a recipient get mail again, and the act recorded with it.
-func (a *Admin) lift(c echo.Context, l support.LiftRequest) ([]store.Suppression, error) {
-	act, err := a.act(c, deedLift)
+func (a *Console) lift(c echo.Context, l support.LiftRequest) ([]store.Suppression, error) {
+	act, err := a.auth.record(c, ActionLift)
 	if err != nil {
 		return nil, err
 	}
 	l.By, l.Act = actorOf(c).name, &act
-	return a.codes.Lift(c.Request().Context(), l)
+	return a.Codes.Lift(c.Request().Context(), l)
 }

@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	"errors"
 	"net/http"
 	"net/url"
@@ -20,7 +21,7 @@ import (
 
 // suppressionsView is the page of those who get no mail.
 type suppressionsView struct {
-	page
+	Page
 	Rows    []suppressionView
 	May     bool   // the reader may add and lift
 	Problem string // what was wrong with a form
@@ -44,11 +45,11 @@ type suppressionView struct {
 	Address, ForApp string // for the form that lifts it
 }
 
-func (a *Admin) suppressionsPage(c echo.Context) error {
+func (a *Console) suppressionsPage(c echo.Context) error {
 	return a.showSuppressions(c, http.StatusOK, wish{Channel: string(recipient.Email)}, "")
 }
 
-func (a *Admin) showSuppressions(c echo.Context, status int, typed wish, problem string) error {
+func (a *Console) showSuppressions(c echo.Context, status int, typed wish, problem string) error {
 	raw := c.Request().URL.RawQuery
 	if c.Request().Method == http.MethodPost {
 		raw = ""
@@ -63,8 +64,8 @@ func (a *Admin) showSuppressions(c echo.Context, status int, typed wish, problem
 	}
 	w := wordsFor(c)
 	v := suppressionsView{
-		page: page{W: w, Title: w.Get("suppressions.title"), In: true, Here: "suppressions"}, Active: f.Active, Problem: problem, Typed: typed,
-		May: actorOf(c).may(deedSuppress) && actorOf(c).may(deedLift), Other: suppressionsAddress(given, "state", "all"),
+		Page: Page{W: w, Title: w.Get("suppressions.title"), In: true, Here: "suppressions"}, Active: f.Active, Problem: problem, Typed: typed,
+		May: actorOf(c).may(ActionSuppress) && actorOf(c).may(ActionLift), Other: suppressionsAddress(given, "state", "all"),
 	}
 	for _, s := range list {
 		v.Rows = append(v.Rows, suppressionViewOf(s, now, w))
@@ -81,7 +82,7 @@ func (a *Admin) showSuppressions(c echo.Context, status int, typed wish, problem
 	if f.Recipient != nil {
 		v.All = suppressionsAddress(given, "recipient", "")
 	}
-	return a.pages.show(c, status, "suppressions", v)
+	return a.layout.show(c, status, "suppressions", v)
 }
 
 // suppressionsAddress is the list's with one parameter changed, or left out. Another list starts again at the newest row.
@@ -104,7 +105,7 @@ func suppressionsAddress(given url.Values, name, value string) string {
 func suppressionViewOf(s store.Suppression, now time.Time, w texts.Words) suppressionView {
 	v := suppressionView{
 		Since: texts.Clock{Time: s.Since}, Until: texts.Clock{Time: s.Until}, To: s.To, Person: personAddress(s.Recipient),
-		Why: causeOf(s, w), App: or(s.App, w.Get("suppressions.every")), Active: s.Active(now), Channel: string(s.Channel),
+		Why: causeOf(s, w), App: cmp.Or(s.App, w.Get("suppressions.every")), Active: s.Active(now), Channel: string(s.Channel),
 		Address: s.Address.String(), ForApp: s.App,
 	}
 	if s.Send != uuid.Nil {
@@ -121,7 +122,7 @@ func heldOrLifted(active bool, holds string, liftedAt time.Time, by, why string,
 		return stateView{Sign: "✕", Word: holds, Tone: bad}, nil
 	case !liftedAt.IsZero():
 		return stateView{Sign: "✓", Word: w.Get("suppressions.lifted"), Tone: good},
-			w.Tell("suppressions.after", texts.Strong("who", or(by, "–")), texts.At("at", liftedAt), texts.Plain("why", or(why, "–")))
+			w.Tell("suppressions.after", texts.Strong("who", cmp.Or(by, "–")), texts.At("at", liftedAt), texts.Plain("why", cmp.Or(why, "–")))
 	}
 	return stateView{Sign: "–", Word: w.Get("suppressions.ended"), Tone: still}, nil
 }
@@ -139,7 +140,7 @@ func causeOf(s store.Suppression, w texts.Words) string {
 }
 
 // suppressForm and liftForm lead back to the list; a form with a mistake is shown again.
-func (a *Admin) suppressForm(c echo.Context) error {
+func (a *Console) suppressForm(c echo.Context) error {
 	form, err := readForm(c)
 	if err != nil {
 		return err
@@ -157,7 +158,7 @@ func (a *Admin) suppressForm(c echo.Context) error {
 	return a.backToSuppressions(c, typed, err)
 }
 
-func (a *Admin) liftForm(c echo.Context) error {
+func (a *Console) liftForm(c echo.Context) error {
 	form, err := readForm(c)
 	if err != nil {
 		return err
@@ -174,12 +175,12 @@ func (a *Admin) liftForm(c echo.Context) error {
 	return a.backToSuppressions(c, wish{Channel: string(recipient.Email)}, err)
 }
 
-func (a *Admin) backToSuppressions(c echo.Context, typed wish, err error) error {
+func (a *Console) backToSuppressions(c echo.Context, typed wish, err error) error {
 	var bad *verification.InvalidError
 	if errors.As(err, &bad) {
 		w := wordsFor(c)
 		typed.To = "" // no page holds a whole address
-		return a.showSuppressions(c, http.StatusUnprocessableEntity, typed, or(w.Get("suppressions.problem."+bad.Field), bad.Detail))
+		return a.showSuppressions(c, http.StatusUnprocessableEntity, typed, cmp.Or(w.Get("suppressions.problem."+bad.Field), bad.Detail))
 	}
 	if err != nil {
 		return err

@@ -14,11 +14,17 @@ import (
 	"sendcode/internal/store"
 )
 
-// tail follows the log while somebody looks, for all of them together: one goroutine reads what came since it last looked
+// tailLog is what following reads.
+type tailLog interface {
+	Sends(ctx context.Context, filter store.Filter) ([]store.Send, error)
+	SendsByID(ctx context.Context, ids []uuid.UUID) ([]store.Send, error)
+}
+
+// Tail follows the log while somebody looks, for all of them together: one goroutine reads what came since it last looked
 // and hands each row to those whose filter selects it. Without a reader it does not run. It needs nothing of whoever
 // writes rows, so it sees those of every replica.
-type tail struct {
-	log    Log
+type Tail struct {
+	log    tailLog
 	logger *slog.Logger
 	beat   time.Duration // between two signs of life to a reader
 	life   time.Duration // of one stream; a browser then comes again, and is asked for its session again
@@ -72,12 +78,12 @@ var (
 	errTailClosed = errors.New("admin: the process stops")
 )
 
-func newTail(log Log, logger *slog.Logger) *tail {
-	return &tail{log: log, logger: logger, beat: tailBeat, life: tailLife, pages: tailPages, readers: map[*reader]bool{}}
+func newTail(log tailLog, logger *slog.Logger) *Tail {
+	return &Tail{log: log, logger: logger, beat: tailBeat, life: tailLife, pages: tailPages, readers: map[*reader]bool{}}
 }
 
 // join adds a reader, who must leave.
-func (t *tail) join(f store.Filter) (*reader, error) {
+func (t *Tail) join(f store.Filter) (*reader, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	switch {
@@ -97,7 +103,7 @@ func (t *tail) join(f store.Filter) (*reader, error) {
 	return r, nil
 }
 
-func (t *tail) leave(r *reader) {
+func (t *Tail) leave(r *reader) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	delete(t.readers, r)
@@ -108,7 +114,7 @@ func (t *tail) leave(r *reader) {
 }
 
 // close ends every stream, and waits until nothing is read any more.
-func (t *tail) close() {
+func (t *Tail) close() {
 	t.mu.Lock()
 	t.closed = true
 	for r := range t.readers {
@@ -123,7 +129,7 @@ func (t *tail) close() {
 }
 
 // end closes a stream. The caller holds the lock.
-func (t *tail) end(r *reader, why string) {
+func (t *Tail) end(r *reader, why string) {
 	delete(t.readers, r)
 	r.why = why
 	close(r.rows)
@@ -131,7 +137,7 @@ func (t *tail) end(r *reader, why string) {
 
 // publish hands rows to who wants them. A reader who is behind is sent away rather than waited for: it comes again and
 // goes on where it was.
-func (t *tail) publish(changes []change, gap bool) {
+func (t *Tail) publish(changes []change, gap bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for r := range t.readers {
@@ -160,15 +166,15 @@ type change struct {
 
 // follower is what one run of follow knows.
 type follower struct {
-	*tail
+	*Tail
 	mark    store.Mark               // rows up to here have been read
 	floor   store.Mark               // rows up to here were left out, and are not read again
 	seen    map[uuid.UUID]store.Send // as they were last: those behind the mark that may come again, and those that may change
 	watched []uuid.UUID              // those that may change, the oldest first
 }
 
-func (t *tail) follow(ctx context.Context, looked chan<- struct{}) {
-	f := &follower{tail: t, seen: map[uuid.UUID]store.Send{}}
+func (t *Tail) follow(ctx context.Context, looked chan<- struct{}) {
+	f := &follower{Tail: t, seen: map[uuid.UUID]store.Send{}}
 	ticks := time.NewTicker(tailTick)
 	defer ticks.Stop()
 	away := false

@@ -1,10 +1,8 @@
 package admin
 
 import (
-	"bytes"
-	"encoding/json"
+	"context"
 	"fmt"
-	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -28,91 +26,49 @@ const (
 	resumePages   = 5
 )
 
-// onlyOfLists are parameters that a stream has no use for: it begins now and has no end.
-var onlyOfLists = []string{"from", "to", "last", "cursor", "limit"}
-
-// parseTail reads the filters of a stream and the place that it goes on from.
-func (a *Admin) parseTail(c echo.Context) (q query, from *store.Mark, err error) {
-	q, err = parseQuery(c.Request().URL.RawQuery, a.now())
-	if err != nil {
-		return q, nil, err
-	}
-	for _, name := range onlyOfLists {
-		if q.given.Has(name) {
-			return q, nil, invalid(name, "unknown", "A tail takes filters only: it begins now and has no end.")
-		}
-	}
-	from, q.filter.After, q.filter.Limit = q.filter.After, nil, tailPage
-	if last := c.Request().Header.Get("Last-Event-ID"); last != "" {
-		m, ok := readCursor(last)
-		if !ok {
-			return q, nil, invalid("Last-Event-ID", "invalid", "It is passed back as the stream gave it.")
-		}
-		from = &m
-	}
-	q.given.Del("newer")
-	return q, from, nil
+// Stream is what one reader asks for, and how a row is written.
+type Stream struct {
+	Filter store.Filter // with the limit of one query
+	From   *store.Mark  // rows behind it come first; nil: only what comes
+	Event  string       // name of a row's event
+	Draw   func(store.Send) (string, error)
+	ID     func(store.Mark) string // of an event: where to go on from
 }
 
-// tailJSON streams rows to scripts.
-func (a *Admin) tailJSON(c echo.Context) error {
-	return a.stream(c, "send", func(s store.Send) (string, error) {
-		body, err := json.Marshal(rowOf(s))
-		return string(body), err
-	})
-}
-
-// tailRows streams rows to the page, as it draws them.
-func (a *Admin) tailRows(c echo.Context) error {
-	w := wordsFor(c)
-	return a.stream(c, "row", func(s store.Send) (string, error) {
-		var b bytes.Buffer
-		err := a.pages.templates["tail"].ExecuteTemplate(&b, "row", tailRow{s.ID.String(), viewOf(s, w)})
-		return b.String(), err
-	})
-}
-
-// stream answers with what comes, until the reader leaves or is sent away.
-func (a *Admin) stream(c echo.Context, event string, draw func(store.Send) (string, error)) error {
-	q, from, err := a.parseTail(c)
-	if err != nil {
-		return err
-	}
-	r, err := a.tail.join(q.filter)
+// Serve answers with what comes, until the reader leaves or is sent away.
+func (t *Tail) Serve(c echo.Context, s Stream) error {
+	r, err := t.join(s.Filter)
 	if err != nil {
 		return &server.Problem{Kind: server.Unavailable, Detail: "So many follow the log already, or the service is stopping."}
 	}
-	defer a.tail.leave(r)
+	defer t.leave(r)
 	select { // or a row that ends before the first look would be in neither
 	case <-r.begun:
 	case <-c.Request().Context().Done():
 		return nil
 	}
-	var past batch
-	if from != nil {
-		if past, err = a.since(c, q.filter, *from); err != nil {
+	e, past := &events{Stream: s, c: c, rc: http.NewResponseController(c.Response())}, batch{}
+	if s.From != nil {
+		e.mark = *s.From
+		if past, err = t.since(c.Request().Context(), s.Filter, *s.From); err != nil {
 			return err
 		}
 	}
-	s := newEvents(c, event, draw)
-	if from != nil {
-		s.mark = *from
-	}
-	if err := s.open(past); err != nil {
+	if err := e.open(past); err != nil {
 		return nil // it left
 	}
-	s.follow(r, a.tail.beat, a.tail.life)
+	e.follow(r, t.beat, t.life)
 	return nil
 }
 
 // since are the rows behind a place, for one who was there.
-func (a *Admin) since(c echo.Context, f store.Filter, from store.Mark) (past batch, err error) {
+func (t *Tail) since(ctx context.Context, f store.Filter, from store.Mark) (past batch, err error) {
 	after := store.Mark{At: from.At.Add(-resumeOverlap)}
 	for range resumePages {
 		f.After = &after
-		rows, err := a.log.Sends(c.Request().Context(), f)
+		rows, err := t.log.Sends(ctx, f)
 		if err != nil {
-			return past, a.unreadable(c.Request().Context(), err)
+			return past, err
 		}
 		slices.Reverse(rows)
 		past.rows = append(past.rows, rows...)
@@ -128,15 +84,10 @@ func (a *Admin) since(c echo.Context, f store.Filter, from store.Mark) (past bat
 
 // events writes one stream.
 type events struct {
-	c     echo.Context
-	rc    *http.ResponseController
-	event string
-	draw  func(store.Send) (string, error)
-	mark  store.Mark // the newest row that was written
-}
-
-func newEvents(c echo.Context, event string, draw func(store.Send) (string, error)) *events {
-	return &events{c: c, rc: http.NewResponseController(c.Response()), event: event, draw: draw}
+	Stream
+	c    echo.Context
+	rc   *http.ResponseController
+	mark store.Mark // the newest row that was written
 }
 
 // open sends the head: nothing on the way may keep it or gather it up (X-Accel-Buffering is nginx's).
@@ -188,14 +139,14 @@ func (s *events) tell(b batch) error {
 		out.WriteString("event: gap\ndata: {}\n\n")
 	}
 	for _, row := range b.rows {
-		text, err := s.draw(row)
+		text, err := s.Draw(row)
 		if err != nil {
 			return err
 		}
 		if m := (store.Mark{At: row.LoggedAt, ID: row.ID}); later(m, s.mark) {
 			s.mark = m
 		}
-		fmt.Fprintf(&out, "event: %s\nid: %s\n", s.event, writeCursor(s.mark))
+		fmt.Fprintf(&out, "event: %s\nid: %s\n", s.Event, s.ID(s.mark))
 		for line := range strings.SplitSeq(text, "\n") {
 			out.WriteString("data: " + line + "\n")
 		}
@@ -216,40 +167,4 @@ func (s *events) write(text string) error {
 		return err
 	}
 	return s.rc.Flush()
-}
-
-// tailView is the page: the newest rows, and where what comes is asked for.
-type tailView struct {
-	page
-	Filter filterView
-	Stream string
-	Rows   []tailRow
-}
-
-type tailRow struct {
-	ID string
-	rowView
-}
-
-func (a *Admin) tailPage(c echo.Context) error {
-	q, _, err := a.parseTail(c)
-	if err != nil {
-		return err
-	}
-	q.filter.Limit = defaultLimit
-	found, err := a.find(c.Request().Context(), q.filter)
-	if err != nil {
-		return err
-	}
-	w := wordsFor(c)
-	v := tailView{page: page{W: w, Title: w.Get("tail.title"), In: true, Here: "tail"}, Filter: filterOf(q, w)}
-	stream := maps.Clone(q.given)
-	for i, row := range found.rows {
-		if i == 0 {
-			stream.Set("newer", writeCursor(store.Mark{At: row.LoggedAt, ID: row.ID}))
-		}
-		v.Rows = append(v.Rows, tailRow{row.ID.String(), viewOf(row, w)})
-	}
-	v.Stream = "/admin/tail/rows?" + stream.Encode()
-	return a.pages.show(c, http.StatusOK, "tail", v)
 }

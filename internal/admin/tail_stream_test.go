@@ -19,7 +19,7 @@ import (
 )
 
 // served is a console behind a server whose own timeouts are far shorter than a stream.
-func served(t *testing.T) (r *rig, a *Admin, base string) {
+func served(t *testing.T) (r *rig, a *Console, base string) {
 	t.Helper()
 	r = newRig(t)
 	s := httptest.NewUnstartedServer(r.handler)
@@ -152,7 +152,7 @@ func TestTailTellsWhatEndsBeforeItsFirstLook(t *testing.T) {
 	r, console, base := served(t)
 	old := r.sent("old@example.com")
 	r.clock.add(time.Minute)
-	late := lateLog{console.tail.log, make(chan struct{})}
+	late := lateLog{r.log, make(chan struct{})}
 	console.tail.log = late
 	opened := make(chan func() sse)
 	go func() {

@@ -23,7 +23,7 @@ import (
 type followed struct {
 	*testing.T
 	log  *sqlite.DB
-	tail *tail
+	tail *Tail
 	n    int
 }
 

@@ -45,7 +45,7 @@ const countTimeout = 2 * time.Second
 
 // countLogin takes a place for one attempt, the right password's too: whether it is right is not known yet. While the
 // limiter is away this process counts alone: the console is needed most when something is down.
-func (a *Admin) countLogin(ctx context.Context, name, browser string, address netip.Addr) (quota.Decision, error) {
+func (a *Auth) countLogin(ctx context.Context, name, browser string, address netip.Addr) (quota.Decision, error) {
 	if browser != "" {
 		return a.count(ctx, knownRules, map[quota.Scope]string{anAccount: quota.Bucket("console", "login", "browser", name+"/"+browser)})
 	}
@@ -62,12 +62,12 @@ func networkBuckets(what string, address netip.Addr) map[quota.Scope]string {
 	}
 }
 
-func (a *Admin) count(ctx context.Context, rules []quota.Rule, buckets map[quota.Scope]string) (quota.Decision, error) {
+func (a *Auth) count(ctx context.Context, rules []quota.Rule, buckets map[quota.Scope]string) (quota.Decision, error) {
 	return a.ask(ctx, Limiter.Take, quota.Request{Rules: rules, Buckets: buckets})
 }
 
 // ask puts a question to the limiter, and to this process's own where that does not answer.
-func (a *Admin) ask(ctx context.Context, question func(Limiter, context.Context, quota.Request) (quota.Decision, error), r quota.Request) (quota.Decision, error) {
+func (a *Auth) ask(ctx context.Context, question func(Limiter, context.Context, quota.Request) (quota.Decision, error), r quota.Request) (quota.Decision, error) {
 	id := make([]byte, 16)
 	rand.Read(id) // never fails: the program stops when the system has no randomness
 	r.ID = string(id)

@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	"sendcode/internal/policy"
 	"slices"
 	"strconv"
@@ -129,10 +130,10 @@ func (t teller) undated(after time.Time, tone tone, key string) entry {
 func (t teller) line(key string) texts.Sentence {
 	r := t.row
 	return t.Tell(key,
-		texts.Strong("app", r.App), texts.Plain("purpose", r.Purpose), texts.Plain("locale", or(r.Locale, "–")), texts.Plain("network", or(r.IP, "–")),
+		texts.Strong("app", r.App), texts.Plain("purpose", r.Purpose), texts.Plain("locale", cmp.Or(r.Locale, "–")), texts.Plain("network", cmp.Or(r.IP, "–")),
 		texts.Plain("number", strconv.Itoa(r.Number)), texts.Plain("attempt", strconv.Itoa(r.Attempt)),
 		texts.Strong("rule", r.BlockedBy), texts.Plain("wait", t.Wait(r.RetryAfter)), texts.Plain("n", strconv.Itoa(r.Count)),
-		texts.Plain("through", or(r.Provider, t.Get("through.unknown"))), texts.Plain("said", t.said()),
+		texts.Plain("through", cmp.Or(r.Provider, t.Get("through.unknown"))), texts.Plain("said", t.said()),
 		texts.Plain("took", t.Took(r.Took)))
 }
 
@@ -140,7 +141,7 @@ func (t teller) line(key string) texts.Sentence {
 func (t teller) said() string {
 	parts := []string{t.row.ProviderCode, t.Or("reason", t.row.Reason)}
 	parts = slices.DeleteFunc(parts, func(p string) bool { return p == "" })
-	return or(strings.Join(parts, t.Get("list.comma")), t.Get("line.said.nothing"))
+	return cmp.Or(strings.Join(parts, t.Get("list.comma")), t.Get("line.said.nothing"))
 }
 
 // codeEntries tell what became of the code itself.

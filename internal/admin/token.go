@@ -41,7 +41,7 @@ func (t Token) actor() actor {
 func (t Token) expired(now time.Time) bool { return !t.Expires.IsZero() && !now.Before(t.Expires) }
 
 // bearerOf identifies the bearer of an Authorization header, or returns the problem to answer with.
-func (a *Admin) bearerOf(c echo.Context, header string) (actor, error) {
+func (a *Auth) bearerOf(c echo.Context, header string) (actor, error) {
 	ctx := c.Request().Context()
 	request := quota.Request{Rules: tokenRules, Buckets: networkBuckets("token", server.ClientIP(c))}
 	d, err := a.ask(ctx, Limiter.Peek, request)
@@ -66,7 +66,7 @@ func (a *Admin) bearerOf(c echo.Context, header string) (actor, error) {
 	return actor{}, &server.Problem{Kind: server.Unauthorized, Detail: "The admin token is not known."}
 }
 
-func (a *Admin) tooManyTokens(c echo.Context, d quota.Decision) error {
+func (a *Auth) tooManyTokens(c echo.Context, d quota.Decision) error {
 	rule, _ := d.Blocking()
 	a.refused("token", rule.Name)
 	a.reportToken(c, "")
@@ -78,7 +78,7 @@ func (a *Admin) tooManyTokens(c echo.Context, d quota.Decision) error {
 }
 
 // reportToken writes at most one line a minute about refused tokens, and another about each one that expired.
-func (a *Admin) reportToken(c echo.Context, expired string) {
+func (a *Auth) reportToken(c echo.Context, expired string) {
 	ctx, where := c.Request().Context(), network(server.ClientIP(c))
 	if expired != "" {
 		if n, due := a.lines.add("token."+expired, a.now()); due {
@@ -93,7 +93,7 @@ func (a *Admin) reportToken(c echo.Context, expired string) {
 
 // tokenOf reads an Authorization header; the scheme's case does not matter (RFC 9110 section 11.1). It compares with every token,
 // in a time that does not depend on which one is right.
-func (a *Admin) tokenOf(header string) (found Token, known bool) {
+func (a *Auth) tokenOf(header string) (found Token, known bool) {
 	scheme, presented, _ := strings.Cut(header, " ")
 	if !strings.EqualFold(scheme, "Bearer") {
 		return Token{}, false

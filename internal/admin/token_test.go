@@ -64,7 +64,7 @@ func TestRightTokensAreNotLimited(t *testing.T) {
 	for _, limiter := range []string{"", "away"} {
 		r := newRig(t, func(c *Config) {
 			if limiter == "away" {
-				c.Limiter = deaf{}
+				c.Auth.Limiter = deaf{}
 			}
 		})
 		b := r.browser()
@@ -90,7 +90,7 @@ func TestListedTokens(t *testing.T) {
 		return Token{ID: id, SHA256: sha256.Sum256([]byte("the-token-of-" + id)), Role: role, Expires: expires}
 	}
 	r := newRig(t, func(c *Config) {
-		c.Tokens = []Token{token("charts", Reader, start.Add(time.Hour)), token("desk", Operator, time.Time{})}
+		c.Auth.Tokens = []Token{token("charts", Reader, start.Add(time.Hour)), token("desk", Operator, time.Time{})}
 	})
 	b := r.browser()
 	for id, is := range map[string][2]int{"charts": {http.StatusOK, http.StatusForbidden}, "desk": {http.StatusOK, http.StatusOK}, "none": {http.StatusUnauthorized, http.StatusUnauthorized}} {
@@ -99,7 +99,7 @@ func TestListedTokens(t *testing.T) {
 			t.Errorf("%s: %v, want %v", id, got, is)
 		}
 	}
-	acts, err := r.log.AuditEntries(t.Context(), store.AuditFilter{What: deedExport, Limit: 9})
+	acts, err := r.log.AuditEntries(t.Context(), store.AuditFilter{What: ActionExport, Limit: 9})
 	r.must(err)
 	if len(acts) == 0 || acts[0].Who != "token:desk" {
 		t.Errorf("%+v", acts)

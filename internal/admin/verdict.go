@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
 	"time"
@@ -99,8 +100,8 @@ func (c matter) about(key string, more ...texts.Part) texts.Sentence {
 		ended = c.LoggedAt
 	}
 	parts := append([]texts.Part{
-		texts.Plain("through", or(c.Provider, c.Get(c.ofChannel("through.unknown")))), texts.Plain("reply", c.reply()), texts.Plain("reason", c.Or("reason", c.Reason)),
-		texts.Plain("attempt", strconv.Itoa(c.Attempt)), texts.Strong("app", c.App), texts.Plain("purpose", c.Purpose), texts.Plain("network", or(c.IP, "–")), texts.At("asked", c.LoggedAt), texts.At("ended", ended),
+		texts.Plain("through", cmp.Or(c.Provider, c.Get(c.ofChannel("through.unknown")))), texts.Plain("reply", c.reply()), texts.Plain("reason", c.Or("reason", c.Reason)),
+		texts.Plain("attempt", strconv.Itoa(c.Attempt)), texts.Strong("app", c.App), texts.Plain("purpose", c.Purpose), texts.Plain("network", cmp.Or(c.IP, "–")), texts.At("asked", c.LoggedAt), texts.At("ended", ended),
 		texts.At("due", c.DueAt),
 	}, more...)
 	if c.code != nil {
@@ -147,7 +148,7 @@ func (c matter) doubt() texts.Sentence {
 
 // afterwards says what became of the code that went out, and what follows from it, which is mostly the same however it went.
 func (c matter) afterwards(how string) texts.Sentence {
-	key := "next." + how + "." + or(string(c.state), "none")
+	key := "next." + how + "." + cmp.Or(string(c.state), "none")
 	if !c.Has(key) {
 		key = "next.sent." + string(c.state)
 	}
@@ -159,11 +160,4 @@ func (c matter) queuedAs() string {
 		return "queued.first"
 	}
 	return "queued"
-}
-
-func or(a, b string) string {
-	if a != "" {
-		return a
-	}
-	return b
 }

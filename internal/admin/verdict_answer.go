@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	"sendcode/internal/policy"
 	"slices"
 	"strings"
@@ -62,9 +63,9 @@ func (c matter) tellPerson() texts.Sentence {
 		if c.Provider == "test" && c.ProviderCode == "" {
 			return nil
 		}
-		return c.person("sent." + or(string(c.state), "none"))
+		return c.person("sent." + cmp.Or(string(c.state), "none"))
 	case store.Unknown:
-		return c.person("unknown." + or(string(c.state), "none"))
+		return c.person("unknown." + cmp.Or(string(c.state), "none"))
 	case store.Failed:
 		return c.Join(c.person("failed."+c.blame()), c.costPerson(), c.stillWorks())
 	case store.Refused:
@@ -75,7 +76,7 @@ func (c matter) tellPerson() texts.Sentence {
 
 // person fills a text for the person.
 func (c matter) person(key string, more ...texts.Part) texts.Sentence {
-	channel := string(or(string(c.Channel), string(recipient.Email)))
+	channel := string(cmp.Or(string(c.Channel), string(recipient.Email)))
 	return c.about("answer."+key, append([]texts.Part{
 		texts.Plain("to", c.To), texts.Plain("provider", c.Get("answer.provider."+channel)), texts.Plain("look", c.Get("answer.look."+channel)),
 	}, more...)...)

@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -66,7 +67,7 @@ func (c matter) paused() texts.Sentence {
 	if c.pause == nil {
 		return c.about("next.failed.paused.over")
 	}
-	return c.about("next.failed.paused.holds", texts.At("psince", c.pause.Since), texts.Plain("pwhy", or(c.pause.Reason, c.Get("pause.why.none"))))
+	return c.about("next.failed.paused.holds", texts.At("psince", c.pause.Since), texts.Plain("pwhy", cmp.Or(c.pause.Reason, c.Get("pause.why.none"))))
 }
 
 // newer points to the latest request like this one.

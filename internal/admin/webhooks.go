@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	"maps"
 	"net/http"
 	"net/url"
@@ -47,7 +48,7 @@ type eventJSON struct {
 
 // eventsView is the page.
 type eventsView struct {
-	page
+	Page
 	State   []option
 	App     string
 	Any     bool
@@ -123,22 +124,22 @@ func (q *eventQuery) set(name, value string) (reason, detail string) {
 }
 
 // findEvents reads one page, and the cursor of the next one where there is one.
-func (a *Admin) findEvents(c echo.Context, f store.AppEventFilter) (events []store.AppEvent, next string, err error) {
+func (a *Console) findEvents(c echo.Context, f store.AppEventFilter) (events []store.AppEvent, next string, err error) {
 	ctx := c.Request().Context()
-	if events, err = a.log.AppEvents(ctx, f); err != nil {
-		return nil, "", a.unreadable(ctx, err)
+	if events, err = a.Log.AppEvents(ctx, f); err != nil {
+		return nil, "", err
 	}
 	more, err := goesOn(events, f.Limit, func(last store.AppEvent) ([]store.AppEvent, error) {
 		f.Before, f.Limit, next = last.ID, 1, last.ID.String()
-		return a.log.AppEvents(ctx, f)
+		return a.Log.AppEvents(ctx, f)
 	})
 	if !more {
 		next = ""
 	}
-	return events, next, a.readable(ctx, err)
+	return events, next, err
 }
 
-func (a *Admin) eventsJSON(c echo.Context) error {
+func (a *Console) eventsJSON(c echo.Context) error {
 	q, err := parseEventQuery(c.Request().URL.RawQuery)
 	if err != nil {
 		return err
@@ -162,7 +163,7 @@ func (a *Admin) eventsJSON(c echo.Context) error {
 	return c.JSON(http.StatusOK, out)
 }
 
-func (a *Admin) eventsPage(c echo.Context) error {
+func (a *Console) eventsPage(c echo.Context) error {
 	q, err := parseEventQuery(c.Request().URL.RawQuery)
 	if err != nil {
 		return err
@@ -172,14 +173,14 @@ func (a *Admin) eventsPage(c echo.Context) error {
 		return err
 	}
 	w := wordsFor(c)
-	v := eventsView{page: page{W: w, Title: w.Get("events.title"), In: true, Here: "webhooks"}, App: q.filter.App}
+	v := eventsView{Page: Page{W: w, Title: w.Get("events.title"), In: true, Here: "webhooks"}, App: q.filter.App}
 	v.Any = q.filter.App != "" || q.filter.State != ""
 	for _, state := range []store.EventState{"", store.EventPending, store.EventDelivered, store.EventGivenUp} {
-		key := "events.state." + or(string(state), "any")
+		key := "events.state." + cmp.Or(string(state), "any")
 		v.State = append(v.State, option{Value: string(state), Text: w.Get(key), Chosen: state == q.filter.State})
 	}
 	for _, e := range events {
-		v.Rows = append(v.Rows, eventViewOf(e, a.now(), w))
+		v.Rows = append(v.Rows, eventViewOf(e, a.Now(), w))
 	}
 	if len(events) == 0 {
 		v.Nothing = w.Get("events.nothing")
@@ -190,7 +191,7 @@ func (a *Admin) eventsPage(c echo.Context) error {
 	if q.filter.Before != uuid.Nil {
 		v.Newest = eventsAddress(q.given, "")
 	}
-	return a.pages.show(c, http.StatusOK, "events", v)
+	return a.layout.show(c, http.StatusOK, "events", v)
 }
 
 // eventsAddress is the page's with another cursor.
@@ -208,7 +209,7 @@ func eventsAddress(given url.Values, cursor string) string {
 
 func eventViewOf(e store.AppEvent, now time.Time, w texts.Words) eventView {
 	v := eventView{
-		At: texts.Clock{Time: e.At, Exact: true}, Type: e.Type, App: e.App, To: or(e.To, "–"), Answer: or(e.Answer, "–"),
+		At: texts.Clock{Time: e.At, Exact: true}, Type: e.Type, App: e.App, To: cmp.Or(e.To, "–"), Answer: cmp.Or(e.Answer, "–"),
 		Tries: "×" + strconv.Itoa(e.Attempt), State: eventTones[e.State],
 	}
 	v.State.Word = w.Or("events.state", string(e.State))

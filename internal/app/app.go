@@ -59,7 +59,7 @@ type App struct {
 	listeners []listener
 	writable  *writable
 	health    interface{ Stopping() }
-	console   *admin.Admin   // nil when it is off
+	console   *admin.Console // nil when it is off
 	closers   []func() error // in the order of making; closed in reverse
 }
 

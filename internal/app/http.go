@@ -219,10 +219,12 @@ func (a *App) registerConsole(e *echo.Echo) error {
 		return err
 	}
 	a.console = admin.New(admin.Config{
-		Log: a.log, Codes: a.desk, Doer: a.desk, Policies: a.desk, Previews: a.desk, Limiter: a.limiter, Logger: a.logger,
-		Password: a.cfg.AdminPassword.Reveal(), PasswordHash: a.cfg.AdminPasswordHash.Reveal(), Token: a.cfg.AdminToken.Reveal(),
-		Aside: a.aside, Extent: a.extent, Ring: ring, Provider: provider(a.cfg), Refused: a.metrics.adminRefused,
-		Tokens: adminTokens(a.cfg), TokenRole: admin.Role(a.cfg.Admin.TokenRole), DemandFactor: a.cfg.Admin.SecondFactor == config.FactorRequired,
+		Log: a.log, Codes: a.desk, Actions: a.desk, Policies: a.desk, Previews: a.desk, Logger: a.logger, Aside: a.aside, Extent: a.extent,
+		Auth: admin.AuthConfig{
+			Accounts: a.log, Limiter: a.limiter, Ring: ring, Provider: provider(a.cfg), Refused: a.metrics.adminRefused,
+			Password: a.cfg.AdminPassword.Reveal(), PasswordHash: a.cfg.AdminPasswordHash.Reveal(), Token: a.cfg.AdminToken.Reveal(),
+			Tokens: adminTokens(a.cfg), TokenRole: admin.Role(a.cfg.Admin.TokenRole), DemandFactor: a.cfg.Admin.SecondFactor == config.FactorRequired,
+		},
 	})
 	a.console.Register(e)
 	return nil
