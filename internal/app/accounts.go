@@ -9,8 +9,8 @@ import (
 
 	"github.com/google/uuid"
 
-	"sendcode/internal/admin"
 	"sendcode/internal/config"
+	"sendcode/internal/console/auth"
 	"sendcode/internal/store"
 	"sendcode/internal/store/postgres"
 	"sendcode/internal/store/sqlite"
@@ -23,7 +23,7 @@ type AccountChange struct{ Name, Role, Do, Reason, Identity string }
 // ChangeAccount adds or changes an account of the console, for one who has a shell and cannot log in; Do "list" lists them.
 // A new password is printed to out, once. It is recorded as an act of "cli".
 func ChangeAccount(ctx context.Context, cfg config.Config, wish AccountChange, out io.Writer) error {
-	w := admin.Change{Name: wish.Name, Role: admin.Role(wish.Role), Do: wish.Do, Reason: wish.Reason, Identity: wish.Identity}
+	w := auth.Change{Name: wish.Name, Role: auth.Role(wish.Role), Do: wish.Do, Reason: wish.Reason, Identity: wish.Identity}
 	log, done, err := openAccounts(ctx, cfg)
 	if err != nil {
 		return err
@@ -36,7 +36,7 @@ func ChangeAccount(ctx context.Context, cfg config.Config, wish AccountChange, o
 	if err != nil {
 		return err
 	}
-	password, err := admin.ChangeAccount(ctx, log, w, time.Now(), admin.ActOfCommand(store.AuditEntry{ID: id}))
+	password, err := auth.ChangeAccount(ctx, log, w, time.Now(), auth.ActOfCommand(store.AuditEntry{ID: id}))
 	if err != nil {
 		return err
 	}

@@ -15,9 +15,9 @@ import (
 	"sync"
 	"time"
 
-	"sendcode/internal/admin"
 	"sendcode/internal/api"
 	"sendcode/internal/config"
+	"sendcode/internal/console"
 	"sendcode/internal/delivery"
 	"sendcode/internal/gates"
 	"sendcode/internal/jobs"
@@ -59,8 +59,8 @@ type App struct {
 	listeners []listener
 	writable  *writable
 	health    interface{ Stopping() }
-	console   *admin.Console // nil when it is off
-	closers   []func() error // in the order of making; closed in reverse
+	console   *console.Console // nil when it is off
+	closers   []func() error   // in the order of making; closed in reverse
 }
 
 // Run puts a service together and runs it until ctx ends. The banner, with what was generated, goes to out.

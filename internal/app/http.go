@@ -11,10 +11,11 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"sendcode/docs"
-	"sendcode/internal/admin"
 	"sendcode/internal/api"
 	"sendcode/internal/code"
 	"sendcode/internal/config"
+	"sendcode/internal/console"
+	"sendcode/internal/console/auth"
 	"sendcode/internal/delivery"
 	"sendcode/internal/events"
 	"sendcode/internal/message"
@@ -218,12 +219,12 @@ func (a *App) registerConsole(e *echo.Echo) error {
 	if err != nil {
 		return err
 	}
-	a.console = admin.New(admin.Config{
+	a.console = console.New(console.Config{
 		Log: a.log, Codes: a.desk, Actions: a.desk, Policies: a.desk, Previews: a.desk, Logger: a.logger, Aside: a.aside, Extent: a.extent,
-		Auth: admin.AuthConfig{
+		Auth: auth.Config{
 			Accounts: a.log, Limiter: a.limiter, Ring: ring, Provider: provider(a.cfg), Refused: a.metrics.adminRefused,
 			Password: a.cfg.AdminPassword.Reveal(), PasswordHash: a.cfg.AdminPasswordHash.Reveal(), Token: a.cfg.AdminToken.Reveal(),
-			Tokens: adminTokens(a.cfg), TokenRole: admin.Role(a.cfg.Admin.TokenRole), DemandFactor: a.cfg.Admin.SecondFactor == config.FactorRequired,
+			Tokens: adminTokens(a.cfg), TokenRole: auth.Role(a.cfg.Admin.TokenRole), DemandFactor: a.cfg.Admin.SecondFactor == config.FactorRequired,
 		},
 	})
 	a.console.Register(e)
@@ -242,19 +243,19 @@ func (a *App) registerMetrics(e *echo.Echo) {
 	}
 }
 
-func adminTokens(c config.Config) (all []admin.Token) {
+func adminTokens(c config.Config) (all []auth.Token) {
 	for _, t := range c.Admin.Tokens {
-		all = append(all, admin.Token{ID: t.ID, SHA256: t.SHA256, Role: admin.Role(t.Role), Expires: t.Expires})
+		all = append(all, auth.Token{ID: t.ID, SHA256: t.SHA256, Role: auth.Role(t.Role), Expires: t.Expires})
 	}
 	return all
 }
 
 // aside names the mail servers and the carriers that get nothing now.
-func (a *App) aside() (out []admin.Aside) {
+func (a *App) aside() (out []console.Aside) {
 	add := func(carrier bool, all []delivery.Health) {
 		for _, h := range all {
 			if !h.Up {
-				out = append(out, admin.Aside{Carrier: carrier, Server: h.Server, Since: h.Since, Why: h.Why})
+				out = append(out, console.Aside{Carrier: carrier, Server: h.Server, Since: h.Since, Why: h.Why})
 			}
 		}
 	}

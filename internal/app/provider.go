@@ -4,13 +4,13 @@ import (
 	"strings"
 	"time"
 
-	"sendcode/internal/admin"
 	"sendcode/internal/config"
+	"sendcode/internal/console/auth"
 	"sendcode/internal/openid"
 )
 
 // provider is whom people may log in to the console by; nil: nobody.
-func provider(cfg config.Config) *admin.Provider {
+func provider(cfg config.Config) *auth.Provider {
 	o := cfg.Admin.OIDC
 	if !o.IsSet() {
 		return nil
@@ -19,9 +19,9 @@ func provider(cfg config.Config) *admin.Provider {
 		Issuer: o.Issuer, ClientID: o.ClientID, ClientSecret: cfg.OIDCSecret.Reveal(), RedirectURL: o.RedirectURL,
 		Scopes: o.Scopes, NameClaim: o.Claim, RoleClaim: o.Roles.Claim,
 	}, time.Now)
-	roles := map[string]admin.Role{}
+	roles := map[string]auth.Role{}
 	for value, role := range o.Roles.Values {
-		roles[value] = admin.Role(role)
+		roles[value] = auth.Role(role)
 	}
-	return &admin.Provider{Asked: asked, Title: o.Title, About: strings.Join([]string{o.Issuer, o.ClientID, o.Claim, o.Roles.Claim}, "\x00"), Roles: roles}
+	return &auth.Provider{Asked: asked, Title: o.Title, About: strings.Join([]string{o.Issuer, o.ClientID, o.Claim, o.Roles.Claim}, "\x00"), Roles: roles}
 }

@@ -56,15 +56,20 @@ var edges = map[string]string{
 	"internal/api":    "quota quota/quotahttp internal/recipient internal/verification internal/feedback internal/store internal/server internal/events internal/code",
 	"internal/ui": "quota internal/texts internal/recipient internal/policy internal/verification internal/store internal/server web internal/code " +
 		"internal/delivery", // the dev mailbox shows what its receiver has
-	"internal/admin": "quota internal/texts internal/recipient internal/policy internal/support internal/verification internal/store internal/server web " +
-		"web/admin internal/keyring internal/openid", // what browsers keep is sealed with the ring, so that every replica accepts it
+	"internal/console": "quota internal/texts internal/recipient internal/policy internal/support internal/verification internal/store internal/server web " +
+		"internal/console/layout internal/console/auth internal/console/explain internal/console/live",
+	"internal/console/layout":  "internal/texts internal/store internal/verification internal/server web web/admin",
+	"internal/console/explain": "quota internal/texts internal/recipient internal/policy internal/store internal/verification", // no HTTP, and nothing that reads
+	"internal/console/live":    "internal/recipient internal/store internal/server",
+	"internal/console/auth": "quota internal/texts internal/support internal/store internal/server internal/verification internal/console/layout " +
+		"internal/keyring internal/openid", // what browsers keep is sealed with the ring, so that every replica accepts it
 
 	// Settings, and the only place where parts are put together.
 	"internal/config": "quota internal/recipient internal/keyring internal/delivery internal/events " +
 		"internal/sms internal/sms/twilio internal/sms/aliyun internal/sms/tencent internal/sms/generic",
 	"internal/app": "internal/proof quota docs migrations templates web internal/recipient internal/keyring internal/message " +
 		"internal/delivery internal/sms internal/store internal/store/postgres internal/store/sqlite internal/verification internal/server internal/api internal/ui " +
-		"internal/admin internal/config internal/events internal/webhook internal/openid internal/code internal/vault internal/policy internal/gates " +
+		"internal/console internal/console/auth internal/config internal/events internal/webhook internal/openid internal/code internal/vault internal/policy internal/gates " +
 		"internal/refusals internal/outbox internal/feedback internal/jobs internal/support",
 
 	// For tests and tools.
@@ -87,6 +92,7 @@ var edges = map[string]string{
 	"internal/delivery/smtptest":   "",
 	"internal/openid/openidtest":   "",
 	"internal/sms/smstest":         "internal/sms internal/delivery internal/parts",
+	"internal/console/consoletest": "quota internal/keyring internal/openid internal/openid/openidtest internal/store",
 	"internal/ui/uitest": "quota internal/api internal/store internal/keyring internal/recipient internal/server internal/ui " +
 		"internal/verification internal/code internal/parts",
 	"tools/bench":        "tools/bench/report tools/rows internal/parts internal/app internal/config",
@@ -115,6 +121,7 @@ var support = map[string]bool{
 	"internal/delivery/smtptest":             true,
 	"internal/sms/smstest":                   true,
 	"internal/openid/openidtest":             true,
+	"internal/console/consoletest":           true,
 	"internal/ui/uitest":                     true,
 }
 
@@ -132,12 +139,14 @@ var extraInTests = map[string]string{
 	"internal/jobs":                "internal/store/sqlite internal/verification internal/recipient internal/delivery internal/sms",
 	"internal/feedback":            "internal/store/sqlite internal/verification",
 	"internal/support":             "internal/store/sqlite internal/gates internal/outbox internal/delivery",
-	"internal/store/postgres":      "internal/store/sqlite",                                                                           // the model of random schedules
-	"internal/webhook":             "internal/store/sqlite",                                                                           // its faults
-	"internal/admin":               "internal/store/sqlite internal/message internal/delivery templates internal/code internal/vault", // what is shown of them
-	"internal/api":                 "internal/keyring internal/message internal/delivery templates internal/vault internal/policy",    // fuzzed over the real use cases
+	"internal/store/postgres":      "internal/store/sqlite",                                                                        // the model of random schedules
+	"internal/webhook":             "internal/store/sqlite",                                                                        // its faults
+	"internal/api":                 "internal/keyring internal/message internal/delivery templates internal/vault internal/policy", // fuzzed over the real use cases
 	"tools/drill":                  "internal/app internal/config internal/recipient tools/rows",
 	"tools/up":                     "internal/config",
+	"internal/console":             "internal/store/sqlite internal/message internal/delivery templates internal/code internal/vault internal/keyring internal/openid web/admin", // what is shown of them
+	"internal/console/auth":        "internal/store/sqlite",
+	"internal/console/live":        "internal/store/sqlite",
 }
 
 // modules says which packages may use a module of somebody else's, so that
@@ -145,7 +154,7 @@ var extraInTests = map[string]string{
 var modules = map[string]string{
 	"github.com/Shopify/toxiproxy":        testsOnly,
 	"github.com/alecthomas/kong":          "cmd/sendcode",
-	"github.com/boombuler/barcode":        "internal/admin",
+	"github.com/boombuler/barcode":        "internal/console/auth",
 	"github.com/chromedp/cdproto":         "internal/ui/uitest tools/screenshots",
 	"github.com/chromedp/chromedp":        "internal/ui/uitest internal/parts/axe tools/screenshots",
 	"github.com/coreos/go-oidc":           "internal/openid",
@@ -160,8 +169,9 @@ var modules = map[string]string{
 	"github.com/google/uuid":              anywhere,
 	"github.com/jackc/pgx":                "internal/store/sqldb internal/store/postgres internal/app internal/parts tools/bench tools/rows tools/floor",
 	"github.com/labstack/echo":            "internal/api internal/ui internal/admin internal/server internal/app quota/echoquota tools/floor",
+	"github.com/knadh/koanf":              "internal/config",
 	"github.com/nyaruka/phonenumbers":     "internal/recipient",
-	"github.com/pquerna/otp":              "internal/admin",
+	"github.com/pquerna/otp":              "internal/console/auth internal/console/consoletest",
 	"github.com/pressly/goose":            "internal/store/sqldb internal/store/postgres internal/store/sqlite migrations",
 	"github.com/prometheus/client_golang": "internal/app",
 	"github.com/redis/go-redis":           "quota internal/app internal/parts tools/floor",
@@ -170,7 +180,7 @@ var modules = map[string]string{
 	"github.com/wneessen/go-mail":         "internal/delivery",
 	"go.yaml.in/yaml":                     "internal/config tools/mutants",
 	"go.uber.org/goleak":                  testsOnly,
-	"golang.org/x/crypto":                 "internal/keyring internal/admin",
+	"golang.org/x/crypto":                 "internal/keyring internal/console/auth internal/console/consoletest",
 	"golang.org/x/net":                    "internal/recipient internal/delivery internal/message",
 	"golang.org/x/oauth2":                 "internal/openid",
 	"golang.org/x/sync":                   anywhere,

@@ -50,7 +50,7 @@ var Kinds = []Kind{
 	UnsupportedMedia, InvalidField, QuotaExceeded, TooManyChecks, TooManyAttempts, TooManyRequests, Internal, DeliveryFailed, Unavailable,
 }
 
-// table maps errors to problems; package admin has words of its own for those of its pages. The first row that knows the error wins; an
+// table maps errors to problems; package console has words of its own for those of its pages. The first row that knows the error wins; an
 // error that no row knows is a plain 500 and a line in the log.
 var table = []func(error) *Problem{
 	func(err error) *Problem {

@@ -1,5 +1,5 @@
 // Package support is what administrators do to recipients, codes and policies: reset, erase, cancel, resend, reveal, suppress,
-// preview, and what other rules would have done. Each action is recorded in the log before it happens, or with it; package admin
+// preview, and what other rules would have done. Each action is recorded in the log before it happens, or with it; package console
 // has checked beforehand that the administrator may do it.
 //
 // It stands beside the way of a send: a resend and a trial go through the use cases, so both gates decide them.

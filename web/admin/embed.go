@@ -1,5 +1,5 @@
 // Package admin holds what the console's pages are made of: templates, style sheet and script, embedded into the
-// binary. Package internal/admin draws and serves them; tokens and pips come from package web, which every page shares.
+// binary. Packages under internal/console draw and serve them; tokens and pips come from package web, which every page shares.
 package admin
 
 import "embed"

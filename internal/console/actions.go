@@ -1,0 +1,262 @@
+package console
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"net/http"
+	"net/netip"
+
+	"github.com/labstack/echo/v4"
+
+	"sendcode/internal/console/auth"
+	"sendcode/internal/console/explain"
+	"sendcode/internal/console/layout"
+	"sendcode/internal/server"
+	"sendcode/internal/store"
+	"sendcode/internal/support"
+	"sendcode/internal/texts"
+	"sendcode/internal/verification"
+)
+
+// Actions is what administrators may have done. Implementation: *support.Desk, which records each before it happens, or
+// with it.
+type Actions interface {
+	Person(app, channel, to, purpose, reason string) (support.Person, error)
+	ResetQuota(ctx context.Context, p support.Person, act store.AuditEntry) error
+	Erase(ctx context.Context, p support.Person, act store.AuditEntry) error
+	CancelFor(ctx context.Context, v store.Verification, act store.AuditEntry) (bool, error)
+	ResendFor(ctx context.Context, v store.Verification, from netip.Addr, act store.AuditEntry) (verification.Answer, error)
+	Reveal(ctx context.Context, v store.Verification, act store.AuditEntry) (string, error)
+	LiftPrefix(ctx context.Context, l store.PrefixLifting, act store.AuditEntry) (store.PrefixPause, bool, error)
+}
+
+// deed is something that can be done from a send's page. do gives what to show: the full recipient, or nothing.
+type sendAction struct {
+	name string // the word of the table of roles, of the record and of the texts
+	path string // behind the send's address
+	sure bool   // it can't be undone: a box has to be ticked as well
+	ends bool   // it needs a verification that is still open
+	code bool   // it needs a verification
+	do   func(a *Console, c echo.Context, s store.Story, act store.AuditEntry) (shown string, err error)
+}
+
+// deeds are in the order in which a page offers them.
+var sendActions = []sendAction{
+	{name: auth.ActionReset, path: "reset", do: (*Console).reset},
+	{name: auth.ActionResend, path: "resend", ends: true, code: true, do: (*Console).resend},
+	{name: auth.ActionCancel, path: "cancel", ends: true, code: true, do: (*Console).cancel},
+	{name: auth.ActionReveal, path: "reveal", code: true, do: (*Console).reveal},
+	{name: auth.ActionErase, path: "erase", sure: true, do: (*Console).erase},
+}
+
+// notDone says why something that was asked for was not done, as a page and as a problem.
+type notDone struct {
+	status int
+	key    string // of the texts
+	wait   string
+}
+
+func (f *notDone) Error() string { return "admin: not done: " + f.key }
+
+func (a *Console) reset(c echo.Context, s store.Story, act store.AuditEntry) (string, error) {
+	return "", a.Actions.ResetQuota(c.Request().Context(), personOf(s.Send), act)
+}
+
+func (a *Console) erase(c echo.Context, s store.Story, act store.AuditEntry) (string, error) {
+	return "", a.Actions.Erase(c.Request().Context(), personOf(s.Send), act)
+}
+
+func (a *Console) reveal(c echo.Context, s store.Story, act store.AuditEntry) (string, error) {
+	return a.Actions.Reveal(c.Request().Context(), *s.Verification, act)
+}
+
+func (a *Console) cancel(c echo.Context, s store.Story, act store.AuditEntry) (string, error) {
+	done, err := a.Actions.CancelFor(c.Request().Context(), *s.Verification, act)
+	if err == nil && !done {
+		err = &notDone{status: http.StatusConflict, key: "deed.problem.ended"}
+	}
+	return "", err
+}
+
+func (a *Console) resend(c echo.Context, s store.Story, act store.AuditEntry) (string, error) {
+	answer, err := a.Actions.ResendFor(c.Request().Context(), *s.Verification, server.ClientIP(c), act)
+	err = notWhileLockedOut(err, layout.Words(c))
+	if err == nil && !answer.Admitted {
+		err = &notDone{status: http.StatusTooManyRequests, key: "deed.problem.limited", wait: layout.Words(c).Wait(answer.Quota.RetryAfter())}
+	}
+	return "", err
+}
+
+// notWhileLockedOut explains a send that was refused as its code could not be checked.
+func notWhileLockedOut(err error, w texts.Words) error {
+	var locked *verification.TooManyChecksError
+	if errors.As(err, &locked) {
+		return &notDone{status: http.StatusTooManyRequests, key: "deed.problem.locked_out", wait: w.Wait(locked.RetryAfter)}
+	}
+	return err
+}
+
+func personOf(s store.Send) support.Person {
+	return support.Person{App: s.App, Channel: s.Channel, Purpose: s.Purpose, Recipient: s.Recipient, To: s.To}
+}
+
+// possible says whether a page offers the deed for a row: one whose recipient was erased or forgotten has none.
+func (d sendAction) possible(s store.Story) bool {
+	if d.code && (s.Verification == nil || len(s.Verification.Sealed) == 0) || s.Send.Recipient.IsZero() {
+		return false
+	}
+	return !d.ends || explain.StateOf(*s.Verification, s.Now) == verification.Pending
+}
+
+// perform does a deed that a request asks for and tells what came of it.
+func (a *Console) perform(c echo.Context, d sendAction, s store.Story, reason string) (string, error) {
+	if err := support.CheckReason(reason, ""); err != nil {
+		return "", err
+	}
+	if !d.possible(s) {
+		return "", &notDone{status: http.StatusConflict, key: "deed.problem.ended"}
+	}
+	act, err := a.auth.Record(c, d.name)
+	if err != nil {
+		return "", err
+	}
+	act.Target, act.Reason = s.Send.ID.String(), reason
+	return d.do(a, c, s, act)
+}
+
+// actionPage answers a form of a send's page: back to it when it is done, or the page with what is wrong.
+func (a *Console) actionPage(d sendAction) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		form, err := layout.ReadForm(c)
+		if err != nil {
+			return err
+		}
+		s, err := a.story(c.Request().Context(), c.Param("id"))
+		if err != nil {
+			return err
+		}
+		n := note{Deed: d.name, Reason: form.Get("reason")}
+		if d.sure && form.Get("sure") != "yes" {
+			n.Problem = layout.Words(c).Get("deed.problem.sure")
+			return a.showSend(c, http.StatusUnprocessableEntity, s, n)
+		}
+		shown, err := a.perform(c, d, s, n.Reason)
+		var status int
+		if status, n.Problem = problemOf(layout.Words(c), err); n.Problem != "" {
+			return a.showSend(c, status, s, n)
+		}
+		if err != nil {
+			return err
+		}
+		if shown != "" {
+			return a.showSend(c, http.StatusOK, s, note{Deed: d.name, Shown: shown})
+		}
+		return c.Redirect(http.StatusSeeOther, explain.SendAddress(s.Send.ID)+"?done="+d.name)
+	}
+}
+
+// problemOf is what a page says of an error that the form's sender can do something about; "" of every other.
+func problemOf(w texts.Words, err error) (int, string) {
+	var failed *notDone
+	var bad *verification.InvalidError
+	switch {
+	case errors.As(err, &failed):
+		return failed.status, w.Get(failed.key, "wait", failed.wait)
+	case errors.As(err, &bad):
+		return http.StatusUnprocessableEntity, cmp.Or(w.Get("deed.problem."+bad.Reason), bad.Detail)
+	case errors.Is(err, verification.ErrUnavailable):
+		return http.StatusServiceUnavailable, w.Get("deed.problem.unavailable")
+	}
+	return 0, ""
+}
+
+// actionJSON is the same for scripts: 204, or 200 with what is shown.
+func (a *Console) actionJSON(d sendAction) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		var body struct {
+			Reason string `json:"reason"`
+		}
+		if err := server.ReadJSON(c, &body); err != nil {
+			return err
+		}
+		s, err := a.story(c.Request().Context(), c.Param("id"))
+		if err != nil {
+			return err
+		}
+		shown, err := a.perform(c, d, s, body.Reason)
+		var failed *notDone
+		if errors.As(err, &failed) {
+			return &server.Problem{Kind: server.NotDone, Detail: texts.For("").Get(failed.key, "wait", failed.wait)}
+		}
+		if err != nil {
+			return err
+		}
+		if shown != "" {
+			return c.JSON(http.StatusOK, map[string]string{"to": shown})
+		}
+		return c.NoContent(http.StatusNoContent)
+	}
+}
+
+// personJSON does a deed to a recipient whom the body names.
+func (a *Console) personJSON(name string, do func(ctx context.Context, p support.Person, act store.AuditEntry) error) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		var body struct {
+			App     string `json:"app"`
+			Channel string `json:"channel"`
+			To      string `json:"to"`
+			Purpose string `json:"purpose"`
+			Reason  string `json:"reason"`
+		}
+		if err := server.ReadJSON(c, &body); err != nil {
+			return err
+		}
+		p, err := a.Actions.Person(body.App, body.Channel, body.To, body.Purpose, body.Reason)
+		if err != nil {
+			return err
+		}
+		act, err := a.auth.Record(c, name)
+		if err != nil {
+			return err
+		}
+		act.Reason = body.Reason
+		if err := do(c.Request().Context(), p, act); err != nil {
+			return err
+		}
+		return c.NoContent(http.StatusNoContent)
+	}
+}
+
+// note is what a send's page says about something that was done, or was not.
+type note struct {
+	Deed    string
+	Done    string // in words
+	Problem string
+	Shown   string // the full recipient
+	Reason  string // as typed, when it was not done
+}
+
+// actionView is a form that a send's page offers.
+type actionView struct {
+	Name, Action, Title, What, Button string
+	Sure, Open                        bool
+	Problem, Reason                   string
+}
+
+func actionViews(w auth.Actor, s store.Story, n note, words texts.Words) (list []actionView) {
+	for _, d := range sendActions {
+		if !w.May(d.name) || !d.possible(s) {
+			continue
+		}
+		v := actionView{
+			Name: d.path, Action: explain.SendAddress(s.Send.ID) + "/" + d.path, Title: words.Get("deed." + d.name + ".title"),
+			What: words.Get("deed." + d.name + ".what"), Button: words.Get("deed." + d.name + ".button"), Sure: d.sure,
+		}
+		if n.Deed == d.name && n.Problem != "" {
+			v.Open, v.Problem, v.Reason = true, n.Problem, n.Reason
+		}
+		list = append(list, v)
+	}
+	return list
+}

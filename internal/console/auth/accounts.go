@@ -1,0 +1,105 @@
+package auth
+
+import (
+	"cmp"
+	"errors"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/labstack/echo/v4"
+
+	"sendcode/internal/console/layout"
+	"sendcode/internal/texts"
+	"sendcode/internal/verification"
+)
+
+// accountsView is the page of those who may log in.
+type accountsView struct {
+	layout.Page
+	Rows     []accountView
+	Roles    []layout.Option
+	Provider string // what the provider is called; empty: there is none
+	Name     string // as typed, when it was not done
+	Identity string
+	Reason   string
+	Problem  string
+	Done     string
+	Password string // of a new account, or a new one: shown this once
+}
+
+type accountView struct {
+	Name   string
+	Made   texts.Clock
+	Roles  []layout.Option
+	Role   string
+	Closed bool
+
+	Identity string
+	Password bool // has one
+	Factor   bool // has a second factor
+}
+
+func (a *Auth) accountsPage(c echo.Context) error {
+	return a.showAccounts(c, http.StatusOK, accountsView{})
+}
+
+func (a *Auth) showAccounts(c echo.Context, status int, v accountsView) error {
+	list, err := a.log.Accounts(c.Request().Context())
+	if err != nil {
+		return err
+	}
+	w := layout.Words(c)
+	v.Page = layout.Page{W: w, Title: w.Get("accounts.title"), In: true, Here: "accounts"}
+	if v.Roles = roleOptions(w, Reader); a.provider != nil {
+		v.Provider = a.provider.Title
+	}
+	for _, x := range list {
+		factor, err := a.hasFactor(c.Request().Context(), x.Name)
+		if err != nil {
+			return err
+		}
+		v.Rows = append(v.Rows, accountView{
+			Name: x.Name, Made: texts.Clock{Time: x.MadeAt}, Role: w.Or("role", x.Role), Roles: roleOptions(w, Role(x.Role)), Closed: !x.DisabledAt.IsZero(),
+			Identity: x.Identity, Password: x.Password != "", Factor: factor,
+		})
+	}
+	return a.layout.Show(c, status, "accounts", v)
+}
+
+func roleOptions(w texts.Words, chosen Role) (list []layout.Option) {
+	for _, r := range []Role{Reader, Operator, Owner} {
+		list = append(list, layout.Option{Value: string(r), Text: w.Or("role", string(r)), Chosen: r == chosen})
+	}
+	return list
+}
+
+func (a *Auth) changeAccount(c echo.Context) error {
+	form, err := layout.ReadForm(c)
+	if err != nil {
+		return err
+	}
+	act, err := a.Record(c, ActionAccounts)
+	if err != nil {
+		return err
+	}
+	wish := wishOf(form)
+	password, err := ChangeAccount(c.Request().Context(), a.log, wish, a.now(), act)
+	w := layout.Words(c)
+	var bad *verification.InvalidError
+	switch {
+	case errors.As(err, &bad):
+		problem := cmp.Or(cmp.Or(w.Get("accounts.problem."+bad.Reason), w.Get("deed.problem."+bad.Reason)), bad.Detail)
+		return a.showAccounts(c, http.StatusUnprocessableEntity, accountsView{Name: wish.Name, Identity: wish.Identity, Reason: wish.Reason, Problem: problem})
+	case err != nil:
+		return err
+	}
+	return a.showAccounts(c, http.StatusOK, accountsView{Done: w.Get("accounts.done", "name", wish.Name), Password: password})
+}
+
+func wishOf(form url.Values) Change {
+	return Change{
+		Name: strings.TrimSpace(form.Get("name")), Role: Role(form.Get("role")), Do: form.Get("do"), Reason: strings.TrimSpace(form.Get("reason")),
+		Identity: strings.TrimSpace(form.Get("identity")),
+	}
+}

@@ -1,0 +1,128 @@
+package auth
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+
+	"sendcode/internal/console/consoletest"
+	"sendcode/internal/store/sqlite"
+)
+
+func account(do, name, role, reason string) url.Values {
+	return url.Values{"do": {do}, "name": {name}, "role": {role}, "reason": {reason}}
+}
+
+func TestAccountsInTheConsole(t *testing.T) {
+	r := newRig(t)
+	owner := r.loggedIn()
+	contains(t, owner.Get("/admin/accounts"), "no account but that of the settings")
+	rec := owner.Post("/admin/accounts", account("add", "mei", "reader", "new colleague"))
+	want(t, rec, http.StatusOK)
+	password := between(t, rec.Body.String(), `<b class="shown">`, "<")
+	lacks(t, owner.Get("/admin/accounts"), password) // shown this once
+
+	mei := r.browser()
+	want(t, mei.LoginAs("mei", password+"x"), http.StatusUnauthorized)
+	want(t, mei.LoginAs("Mei ", password), http.StatusSeeOther)
+	want(t, mei.Get("/admin"), http.StatusOK)
+	want(t, mei.Get("/admin/accounts"), http.StatusForbidden)
+	want(t, mei.Post("/admin/accounts", account("role", "mei", "owner", "I want to")), http.StatusForbidden)
+
+	want(t, owner.Post("/admin/accounts", account("role", "mei", "owner", "on call")), http.StatusOK)
+	want(t, mei.Get("/admin/accounts"), http.StatusOK) // at once
+	rec = owner.Post("/admin/accounts", account("password", "mei", "", "lost it"))
+	want(t, rec, http.StatusOK)
+	want(t, mei.Get("/admin"), http.StatusSeeOther) // sessions of the old one end
+	want(t, mei.LoginAs("mei", password), http.StatusUnauthorized)
+	password = between(t, rec.Body.String(), `<b class="shown">`, "<")
+	want(t, mei.LoginAs("mei", password), http.StatusSeeOther)
+	want(t, owner.Post("/admin/accounts", account("close", "mei", "", "left us")), http.StatusOK)
+	want(t, mei.Get("/admin"), http.StatusSeeOther)
+	want(t, mei.LoginAs("mei", password), http.StatusUnauthorized)
+	contains(t, owner.Get("/admin/accounts"), "closed")
+	want(t, owner.Post("/admin/accounts", account("open", "mei", "", "came back")), http.StatusOK)
+	want(t, mei.LoginAs("mei", password), http.StatusSeeOther)
+
+	r.acts("admin|account.add|done|reader||new colleague", "admin|account.role|done|owner||on call", "admin|account.password|done|owner||lost it",
+		"admin|account.close|done|owner||left us", "admin|account.open|done|owner||came back")
+	contains(t, owner.Get("/admin/acts"), "mei (owner)", "logged in", "added an account")
+	if strings.Contains(r.logged.String(), password) {
+		t.Error("a password is in the log")
+	}
+}
+
+func TestAccountsAreAskedForRight(t *testing.T) {
+	r := newRig(t)
+	b := r.loggedIn()
+	want(t, b.Post("/admin/accounts", account("add", "mei", "reader", "x")), http.StatusOK)
+	for what, form := range map[string]url.Values{
+		"taken": account("add", "mei", "owner", "x"), "no reason": account("add", "li", "owner", ""), "no role": account("add", "li", "root", "x"),
+		"reserved": account("add", "admin", "owner", "x"), "of the token": account("add", "token", "owner", "x"), "of a shell": account("add", "cli", "owner", "x"),
+		"no name": account("add", "", "owner", "x"), "a name": account("add", "Li Na", "owner", "x"), "unknown": account("close", "li", "", "x"),
+		"no such wish": account("delete", "mei", "", "x"), "a person named": account("add", "li", "owner", "for li@example.com"),
+	} {
+		rec := b.Post("/admin/accounts", form)
+		if rec.Code != http.StatusUnprocessableEntity || !strings.Contains(rec.Body.String(), `role="alert"`) {
+			t.Errorf("%s: %d", what, rec.Code)
+		}
+	}
+	r.log.SetFault(func(m string) sqlite.Fault {
+		if m == "AddAccount" {
+			return sqlite.Down
+		}
+		return sqlite.None
+	})
+	want(t, b.Post("/admin/accounts", account("add", "li", "owner", "x")), http.StatusServiceUnavailable)
+	r.log.SetFault(nil)
+	r.acts("admin|account.add|done|reader||x")
+}
+
+// The answer to a wrong name is that to a wrong password, and attempts at one account are limited from wherever they come.
+func TestLoginTellsNothingOfAccounts(t *testing.T) {
+	r := newRig(t)
+	r.as(Reader)
+	b := r.browser()
+	wrong, nobody := b.LoginAs("the-reader", "x"), b.LoginAs("the-nobody", "x")
+	want(t, wrong, http.StatusUnauthorized)
+	want(t, nobody, http.StatusUnauthorized)
+	plain := func(s, name string) string {
+		return strings.ReplaceAll(strings.ReplaceAll(s, name, ""), "7 tries", "8 tries")
+	}
+	if a, b := plain(wrong.Body.String(), "the-reader"), plain(nobody.Body.String(), "the-nobody"); a != b {
+		t.Errorf("the answers differ:\n%s\n%s", a, b)
+	}
+	want(t, b.LoginAs(strings.Repeat("x", 33), "x"), http.StatusUnprocessableEntity)
+	for i := range 50 {
+		b := r.browser()
+		b.From = "198.51." + string(rune('0'+i%5)) + ".7:1"
+		if i%5 != 4 { // ten from each network at most
+			b.LoginAs("the-reader", "x")
+		}
+	}
+	for i := range 9 {
+		b := r.browser()
+		b.From = "203.0.113." + string(rune('1'+i)) + ":1"
+		b.LoginAs("the-reader", "x")
+	}
+	fresh := r.browser()
+	fresh.From = "192.0.2.200:1"
+	want(t, fresh.LoginAs("the-reader", "the-reader's password"), http.StatusTooManyRequests)
+	want(t, fresh.Login(consoletest.Password), http.StatusSeeOther) // another account is another matter
+}
+
+func TestNewPasswords(t *testing.T) {
+	one := NewPassword()
+	if one == NewPassword() || len(one) < 24 {
+		t.Errorf("%q", one)
+	}
+	hash := HashPassword(one)
+	p, err := passwordOf("", hash)
+	if err != nil || !p.is(one) || p.is(one+"x") || hash == HashPassword(one) {
+		t.Errorf("%s: %v", hash, err)
+	}
+	if !strings.HasPrefix(hash, "$argon2id$v=19$m=19456,t=2,p=1$") {
+		t.Error(hash)
+	}
+}

@@ -1,0 +1,101 @@
+// Package auth says who makes a request to the console, and what that account may do: passwords with their second factor, the word of
+// a provider of identities, sessions, bearer tokens, accounts and roles.
+package auth
+
+import (
+	"context"
+	"crypto/sha256"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"sendcode/internal/console/layout"
+	"sendcode/internal/keyring"
+	"sendcode/internal/store"
+	"sendcode/quota"
+)
+
+// AuthConfig is what logging in works with.
+type Config struct {
+	Accounts store.AccountStore
+	Limiter  Limiter
+
+	Password     string // of the login page
+	PasswordHash string // argon2id in PHC form, instead of Password; with neither nobody can log in with a password
+	Token        string // bearer token of the JSON API; empty: none is accepted
+	TokenRole    Role   // of who brings it; one that does not exist may do nothing
+	Tokens       []Token
+
+	Ring     *keyring.Ring // seals what browsers and the log keep for the console
+	Provider *Provider     // that may log people in; nil: passwords alone
+
+	DemandFactor bool // of all who log in with a password
+
+	Refused func(what, rule string) // called for attempts that a rule refused: what is login or token; nil: not counted
+}
+
+// Limiter counts attempts to log in, over all replicas where it is theirs. Implementations: quota.Memory, quota.Redis.
+type Limiter interface {
+	Take(ctx context.Context, r quota.Request) (quota.Decision, error)
+	Peek(ctx context.Context, r quota.Request) (quota.Decision, error)
+}
+
+// Auth says who makes a request, and what that account may do. Safe for concurrent use.
+type Auth struct {
+	log      store.AccountStore
+	limiter  Limiter
+	spare    Limiter // counts while the limiter is away
+	lines    lines
+	refused  func(what, rule string)
+	logger   *slog.Logger
+	now      func() time.Time
+	password password
+	tokens   []Token
+	ring     *keyring.Ring
+	provider *Provider // nil: passwords alone
+	demands  bool      // a second factor beside a password
+	layout   *layout.Layout
+	checks   chan struct{} // bounds the passwords that are checked at once: a slow hash takes much memory
+}
+
+// maxChecks is how many passwords are checked at once.
+const maxChecks = 2
+
+// New prepares logging in. A PasswordHash that cannot be read lets nobody in.
+func New(c Config, l *layout.Layout, logger *slog.Logger, now func() time.Time) *Auth {
+	a := &Auth{
+		log: c.Accounts, limiter: c.Limiter, spare: quota.NewMemory(now, "console"), refused: c.Refused, logger: logger, now: now,
+		tokens: slices.Clone(c.Tokens), ring: c.Ring, provider: c.Provider, demands: c.DemandFactor, layout: l, checks: make(chan struct{}, maxChecks),
+	}
+	if a.refused == nil {
+		a.refused = func(string, string) {}
+	}
+	var err error
+	if a.password, err = passwordOf(c.Password, c.PasswordHash); err != nil {
+		a.logger.Error("nobody can log in to the console: the password's hash cannot be read", "error", err)
+	}
+	if c.Token != "" {
+		a.tokens = append(a.tokens, Token{SHA256: sha256.Sum256([]byte(c.Token)), Role: c.TokenRole})
+	}
+	return a
+}
+
+// Register adds the pages on which people log in and look after accounts.
+func (a *Auth) Register(e *echo.Echo) {
+	open := a.layout.PageMiddleware()
+	e.GET("/admin/login", a.loginPage, open...)
+	e.POST("/admin/login", a.login, open...)
+	e.POST("/admin/logout", a.logout, open...) // also halfway in
+	e.GET(codePage, a.codePage, open...)
+	e.POST(codePage, a.giveCode, open...)
+	if a.provider != nil {
+		e.POST(providerStart, a.startProvider, open...)
+		e.GET(ProviderCallback, a.finishProvider, a.layout.FromElsewhere()...)
+	}
+	e.GET(factorPage, a.factorPage, a.PagesFor(ActionFactor)...)
+	e.POST(factorPage, a.changeFactor, a.PagesFor(ActionFactor)...)
+	e.GET("/admin/accounts", a.accountsPage, a.PagesFor(ActionAccounts)...)
+	e.POST("/admin/accounts", a.changeAccount, a.PagesFor(ActionAccounts)...)
+}

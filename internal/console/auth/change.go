@@ -1,0 +1,153 @@
+package auth
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"sendcode/internal/console/layout"
+	"sendcode/internal/store"
+	"sendcode/internal/support"
+)
+
+// reserved are the names under which acts tell of who has no account.
+var reserved = map[string]bool{bootstrap.Name: true, bearerName: true, commandLine: true}
+
+// commandLine is who the acts say it was that had a shell.
+const commandLine = "cli"
+
+// What others may have changed between a look at an account and the log's decision.
+var (
+	errTaken          = layout.Invalid("name", "taken", "There is an account of this name.")
+	errUnknownAccount = layout.Invalid("name", "unknown_account", "There is no account of this name.")
+	errIdentityTaken  = layout.Invalid("identity", "identity_taken", "Another account has this name at the provider.")
+)
+
+// Change is a wish about an account.
+type Change struct {
+	Name   string
+	Role   Role   // of a new account, or another one
+	Do     string // add, role, identity, password, factor, close or open; factor takes the second factor away
+	Reason string
+
+	Identity string // what the provider calls whom; a new account that has one gets no password
+}
+
+// ChangeAccount does what is wished of an account, and gives the password where a new one was made: it is shown once and
+// kept as a hash. Errors: *verification.InvalidError, store.ErrUnavailable.
+func ChangeAccount(ctx context.Context, log store.AccountStore, w Change, now time.Time, act store.AuditEntry) (password string, err error) {
+	if err := support.CheckReason(w.Reason, ""); err != nil {
+		return "", err
+	}
+	if w.Do == "factor" {
+		return "", dropFactor(ctx, log, w, act)
+	}
+	if !store.IsAccountName(w.Name) || reserved[w.Name] {
+		return "", layout.Invalid("name", "bad_name", "A name begins with a small letter and has up to 32 of a-z, 0-9, dot, dash and underscore; admin, token and cli are taken.")
+	}
+	switch _, err := log.Account(ctx, w.Name); {
+	case err == nil && w.Do == "add":
+		return "", errTaken
+	case errors.Is(err, store.ErrNotFound) && w.Do != "add":
+		return "", errUnknownAccount
+	case err != nil && !errors.Is(err, store.ErrNotFound):
+		return "", err
+	}
+	act.What, act.Target, act.Reason = ActionAccounts+"."+w.Do, w.Name, w.Reason
+	c, password, err := changeOf(ctx, log, w, now)
+	if err != nil {
+		return "", err
+	}
+	if w.Do != "add" {
+		return decided(password, log.ChangeAccount(ctx, w.Name, c, act))
+	}
+	act.Detail = string(w.Role)
+	x := store.Account{Name: w.Name, Role: act.Detail, Identity: *c.Identity}
+	if c.Password != nil {
+		x.Password = *c.Password
+	}
+	return decided(password, log.AddAccount(ctx, x, act))
+}
+
+// changeOf is what of an account a wish is about, with the password where that is a new one.
+func changeOf(ctx context.Context, log store.AccountStore, w Change, now time.Time) (c store.AccountChange, password string, err error) {
+	if w.Do == "add" || w.Do == "role" {
+		if ranks[w.Role] == 0 {
+			return c, "", layout.Invalid("role", "bad_role", "A role is reader, operator or owner.")
+		}
+		c.Role = new(string(w.Role))
+	}
+	if w.Do == "add" || w.Do == "identity" {
+		name, err := identity(ctx, log, w)
+		if err != nil {
+			return c, "", err
+		}
+		c.Identity = &name
+	}
+	switch {
+	case w.Do == "password", w.Do == "add" && *c.Identity == "":
+		password = NewPassword()
+		c.Password = new(HashPassword(password))
+	case w.Do == "close":
+		c.DisabledAt = &now
+	case w.Do == "open":
+		c.DisabledAt = &time.Time{}
+	case !slices.Contains([]string{"add", "role", "identity"}, w.Do):
+		return c, "", layout.Invalid("do", "invalid", "This is add, role, identity, password, factor, close or open.")
+	}
+	return c, password, nil
+}
+
+// decided is the answer to what the log said of a change.
+func decided(password string, err error) (string, error) {
+	switch {
+	case err == nil:
+		return password, nil
+	case errors.Is(err, store.ErrNameTaken):
+		return "", errTaken
+	case errors.Is(err, store.ErrIdentityTaken):
+		return "", errIdentityTaken
+	case errors.Is(err, store.ErrNotFound):
+		return "", errUnknownAccount
+	}
+	return "", err
+}
+
+// dropFactor is for who has lost the device and the recovery codes. Also the account of the settings may have.
+func dropFactor(ctx context.Context, log store.AccountStore, w Change, act store.AuditEntry) error {
+	act.What, act.Target, act.Reason = ActionAccounts+"."+w.Do, w.Name, w.Reason
+	dropped, err := log.DropSecondFactor(ctx, w.Name, act)
+	if err == nil && !dropped {
+		return layout.Invalid("name", "no_factor", "This account has no second factor.")
+	}
+	return err
+}
+
+// identity is the wished one, which nobody else may have.
+func identity(ctx context.Context, log store.AccountStore, w Change) (string, error) {
+	strange := func(r rune) bool { return !unicode.IsGraphic(r) || unicode.IsSpace(r) }
+	if len(w.Identity) > maxIdentity || !utf8.ValidString(w.Identity) || strings.ContainsFunc(w.Identity, strange) {
+		return "", layout.Invalid("identity", "bad_identity", "What the provider calls somebody has at most 200 bytes, and no spaces.")
+	}
+	other, err := log.AccountOf(ctx, w.Identity)
+	switch {
+	case err == nil && other.Name != w.Name:
+		return "", errIdentityTaken
+	case err != nil && !errors.Is(err, store.ErrNotFound):
+		return "", err
+	}
+	return w.Identity, nil
+}
+
+// maxIdentity is in bytes.
+const maxIdentity = 200
+
+// ActOfCommand begins the record of what was done with a shell.
+func ActOfCommand(act store.AuditEntry) store.AuditEntry {
+	act.Who, act.Role, act.Network, act.Outcome = commandLine, string(Owner), "", store.AuditDone
+	return act
+}

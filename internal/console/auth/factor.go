@@ -1,0 +1,206 @@
+package auth
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"sendcode/internal/console/layout"
+	"sendcode/internal/server"
+	"sendcode/internal/store"
+	"sendcode/internal/verification"
+	"sendcode/quota"
+)
+
+// factorLabel and enrolLabel are what secrets of second factors are sealed with: one that the log keeps, and one that a page keeps
+// until a first code has confirmed it.
+const (
+	factorLabel = "second factor"
+	enrolLabel  = "second factor to be"
+)
+
+const (
+	codePage   = "/admin/login/code"
+	factorPage = "/admin/factor"
+)
+
+// codeRules leave a guess of three codes in a million fewer than one chance in ten thousand a day. Only who knows the password
+// can use them up.
+var codeRules = []quota.Rule{
+	{Name: "code", Scope: anAccount, Limit: 5, Window: 15 * time.Minute},
+	{Name: "codes", Scope: anAccount, Limit: 30, Window: 24 * time.Hour},
+}
+
+// codeView is the page that asks for the code after the password.
+type codeView struct {
+	layout.Page
+	Next    string
+	Problem string
+}
+
+func (a *Auth) codePage(c echo.Context) error {
+	next := oursOr(c.QueryParam("next"))
+	switch _, ok, err := a.awaited(c); {
+	case err != nil:
+		return err
+	case !ok:
+		return c.Redirect(http.StatusSeeOther, orStart(next))
+	}
+	return a.showCode(c, http.StatusOK, next, "")
+}
+
+// awaited is the session of who has given the password, and not yet the code.
+func (a *Auth) awaited(c echo.Context) (session, bool, error) {
+	v, ok, err := a.current(c)
+	return v, ok && v.lacks == lacksCode, err
+}
+
+func (a *Auth) showCode(c echo.Context, status int, next, problem string) error {
+	w := layout.Words(c)
+	return a.layout.Show(c, status, "code", codeView{Page: layout.Page{W: w, Title: w.Get("code.title")}, Next: next, Problem: problem})
+}
+
+// giveCode ends the session that awaited the code and begins another, so that nobody goes on with a cookie from before.
+func (a *Auth) giveCode(c echo.Context) error {
+	form, err := layout.ReadForm(c)
+	if err != nil {
+		return err
+	}
+	next := oursOr(form.Get("next"))
+	v, ok, err := a.awaited(c)
+	switch {
+	case err != nil:
+		return err
+	case !ok:
+		return c.Redirect(http.StatusSeeOther, orStart(next))
+	}
+	v.who.is(c)
+	right, problem, err := a.takeCode(c, v, form.Get("code"))
+	switch {
+	case err != nil:
+		return err
+	case !right:
+		return a.showCode(c, problem.status, next, problem.text)
+	}
+	if err := a.anew(c, v); err != nil {
+		return err
+	}
+	return c.Redirect(http.StatusSeeOther, orStart(next))
+}
+
+// anew has a session that has passed take the place of one that had not.
+func (a *Auth) anew(c echo.Context, v session) error {
+	ctx := c.Request().Context()
+	who, p, err := a.holder(ctx, v.Session)
+	if err != nil {
+		return err
+	}
+	if err := a.begin(c, who, p, store.Session{Passed: true}, ActionLogin); err != nil {
+		return err
+	}
+	if err := a.log.EndSession(ctx, v.ID); err != nil {
+		return err
+	}
+	return nil
+}
+
+// refusal is why a code was not taken.
+type refusal struct {
+	status int
+	text   string
+}
+
+// takeCode takes a code of the account's second factor, or a recovery code, each once. The attempt is counted before it is looked at.
+func (a *Auth) takeCode(c echo.Context, v session, typed string) (bool, refusal, error) {
+	ctx, w, code := c.Request().Context(), layout.Words(c), plainCode(typed)
+	if code == "" {
+		return false, refusal{http.StatusUnprocessableEntity, w.Get("code.empty")}, nil
+	}
+	count, err := a.count(ctx, codeRules, map[quota.Scope]string{anAccount: quota.Bucket("console", "code", string(anAccount), v.Account)})
+	if err != nil {
+		a.logger.ErrorContext(ctx, "codes could not be counted", "error", err)
+		return false, refusal{http.StatusServiceUnavailable, w.Get("login.unavailable")}, nil
+	}
+	if !count.Admitted {
+		a.logger.WarnContext(ctx, "code refused: too many attempts", "account", v.Account, "network", network(server.ClientIP(c)))
+		c.Response().Header().Set("Retry-After", strconv.Itoa(seconds(count.RetryAfter())))
+		return false, refusal{http.StatusTooManyRequests, w.Get("login.limited", "wait", w.Wait(count.RetryAfter()))}, nil
+	}
+	right, err := a.isCode(c, v, code)
+	if err == nil && !right {
+		a.logger.WarnContext(ctx, "a code was wrong, or had been used", "account", v.Account, "network", network(server.ClientIP(c)))
+	}
+	return right, refusal{http.StatusUnauthorized, w.Get("code.wrong") + " " + w.Plural("login.left", left(count))}, err
+}
+
+func (a *Auth) isCode(c echo.Context, v session, code string) (bool, error) {
+	ctx := c.Request().Context()
+	if len(code) == recoverySize {
+		act, err := a.Record(c, ActionFactor+".recovery")
+		if err != nil {
+			return false, err
+		}
+		act.Target = v.Account
+		taken, err := a.log.TakeRecoveryCode(ctx, v.Account, recoveryHash(v.Account, code), act)
+		return taken, err
+	}
+	f, err := a.log.SecondFactor(ctx, v.Account)
+	if errors.Is(err, store.ErrNotFound) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	secret, err := a.ring.Open(factorLabel, f.Sealed, []byte(v.Account))
+	if err != nil {
+		a.logger.ErrorContext(ctx, "a second factor cannot be read", "account", v.Account, "error", err)
+		return false, verification.ErrUnavailable // a key that left the ring too early, not a wrong code
+	}
+	step, right := stepOf(secret, code, a.now(), f.Step)
+	if !right {
+		return false, nil
+	}
+	sealed, err := a.ring.Seal(factorLabel, secret, []byte(v.Account)) // by the ring's first key, so that older ones can go
+	if err != nil {
+		return false, err
+	}
+	taken, err := a.log.TakeStep(ctx, v.Account, step, f.Sealed, sealed)
+	return taken, err
+}
+
+// enrolment is a secret that a page keeps, sealed for its session.
+type enrolment struct {
+	Secret []byte    `json:"s"`
+	Ends   time.Time `json:"e"`
+}
+
+// enrolTime is how long somebody may take to set up an app.
+const enrolTime = 15 * time.Minute
+
+func (a *Auth) sealEnrolment(v session, secret []byte) (string, error) {
+	plain, err := json.Marshal(enrolment{secret, a.now().Add(enrolTime)})
+	if err != nil {
+		return "", err
+	}
+	sealed, err := a.ring.Seal(enrolLabel, plain, v.ID[:])
+	return base64.RawURLEncoding.EncodeToString(sealed), err
+}
+
+func (a *Auth) openEnrolment(v session, form url.Values) (secret []byte, ok bool) {
+	sealed, err := base64.RawURLEncoding.DecodeString(form.Get("kept"))
+	if err != nil {
+		return nil, false
+	}
+	plain, err := a.ring.Open(enrolLabel, sealed, v.ID[:])
+	var e enrolment
+	if err != nil || json.Unmarshal(plain, &e) != nil || !a.now().Before(e.Ends) {
+		return nil, false
+	}
+	return e.Secret, true
+}

@@ -1,0 +1,191 @@
+package auth
+
+import (
+	"errors"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/labstack/echo/v4"
+
+	"sendcode/internal/console/layout"
+	"sendcode/internal/server"
+	"sendcode/internal/store"
+	"sendcode/internal/texts"
+)
+
+// factorView is the page on which people look after their own second factor.
+type factorView struct {
+	layout.Page
+	Account    string
+	Demanded   bool // the settings want one of everybody with a password
+	ByProvider bool // who logs in by the provider has the provider's
+	Has        bool
+	Since      texts.Clock
+	Left       string // of the recovery codes
+	Problem    string
+	Done       string
+
+	Secret   string // to be, in groups of four
+	Picture  picture
+	Kept     string   // the same, sealed for this session
+	Recovery []string // shown this once
+}
+
+func (a *Auth) factorPage(c echo.Context) error {
+	s, _, err := a.current(c)
+	if err != nil {
+		return err
+	}
+	return a.showFactor(c, s, http.StatusOK, factorView{})
+}
+
+func (a *Auth) showFactor(c echo.Context, s session, status int, v factorView) error {
+	ctx, w := c.Request().Context(), layout.Words(c)
+	v.Page, v.Demanded, v.ByProvider = layout.Page{W: w, Title: w.Get("factor.title"), In: true}, a.demands, s.Via == viaProvider
+	v.Account = s.Account
+	f, err := a.log.SecondFactor(ctx, s.Account)
+	switch {
+	case err == nil:
+		v.Has, v.Since, v.Left = true, texts.Clock{Time: f.MadeAt}, w.Plural("factor.left", f.Codes)
+	case !errors.Is(err, store.ErrNotFound):
+		return err
+	}
+	return a.layout.Show(c, status, "factor", v)
+}
+
+// changeFactor begins a second factor, which needs the password, has a first code confirm it, or, which needs a code, takes it away or
+// makes new recovery codes.
+func (a *Auth) changeFactor(c echo.Context) error {
+	form, err := layout.ReadForm(c)
+	if err != nil {
+		return err
+	}
+	s, ok, err := a.current(c)
+	if err != nil {
+		return err
+	}
+	w := layout.Words(c)
+	if !ok || s.Via == viaProvider {
+		return a.showFactor(c, s, http.StatusForbidden, factorView{})
+	}
+	switch form.Get("do") {
+	case "begin":
+		return a.beginFactor(c, s, form)
+	case "confirm":
+		return a.confirmFactor(c, s, form)
+	case "codes", "remove":
+		right, problem, err := a.takeCode(c, s, form.Get("code"))
+		if err != nil {
+			return err
+		}
+		if !right {
+			return a.showFactor(c, s, problem.status, factorView{Problem: problem.text})
+		}
+		return a.withCode(c, s, form.Get("do"))
+	}
+	return a.showFactor(c, s, http.StatusUnprocessableEntity, factorView{Problem: w.Get("factor.again")})
+}
+
+// beginFactor shows a new secret. The password is asked for: with a session alone nobody can shut its owner out.
+func (a *Auth) beginFactor(c echo.Context, s session, form url.Values) error {
+	ctx, w := c.Request().Context(), layout.Words(c)
+	count, err := a.countLogin(ctx, s.Account, a.browserOf(c, s.Account), server.ClientIP(c))
+	if err != nil || !count.Admitted {
+		return a.showFactor(c, s, http.StatusTooManyRequests, factorView{Problem: w.Get("login.limited", "wait", w.Wait(count.RetryAfter()))})
+	}
+	_, p, err := a.account(ctx, s.Account)
+	if err != nil {
+		return err
+	}
+	right, err := a.isPassword(ctx, p, form.Get("password"))
+	if err != nil {
+		return err
+	}
+	if !right {
+		return a.showFactor(c, s, http.StatusUnauthorized, factorView{Problem: w.Get("login.wrong") + " " + w.Plural("login.left", left(count))})
+	}
+	return a.showSecret(c, http.StatusOK, s, newSecretOfCodes(), "")
+}
+
+func (a *Auth) showSecret(c echo.Context, status int, s session, secret []byte, problem string) error {
+	address, err := keyAddress(s.Account, secret)
+	if err != nil {
+		return err
+	}
+	v := factorView{Problem: problem, Secret: grouped(spelled(secret))}
+	if v.Picture, err = pictureOf(address); err != nil {
+		return err
+	}
+	if v.Kept, err = a.sealEnrolment(s, secret); err != nil {
+		return err
+	}
+	return a.showFactor(c, s, status, v)
+}
+
+// grouped writes four characters at a time, as they are read out.
+func grouped(s string) string {
+	var b strings.Builder
+	for i, r := range s {
+		if i > 0 && i%4 == 0 {
+			_ = b.WriteByte(' ')
+		}
+		_, _ = b.WriteRune(r)
+	}
+	return b.String()
+}
+
+// confirmFactor keeps a secret once its app has made a right code of it; that code counts as used.
+func (a *Auth) confirmFactor(c echo.Context, s session, form url.Values) error {
+	ctx, w := c.Request().Context(), layout.Words(c)
+	secret, ok := a.openEnrolment(s, form)
+	if !ok {
+		return a.showFactor(c, s, http.StatusUnprocessableEntity, factorView{Problem: w.Get("factor.again")})
+	}
+	step, right := stepOf(secret, plainCode(form.Get("code")), a.now(), 0)
+	if !right {
+		return a.showSecret(c, http.StatusUnprocessableEntity, s, secret, w.Get("factor.unconfirmed"))
+	}
+	sealed, err := a.ring.Seal(factorLabel, secret, []byte(s.Account))
+	if err != nil {
+		return err
+	}
+	act, err := a.Record(c, ActionFactor+".add")
+	if err != nil {
+		return err
+	}
+	act.Target = s.Account
+	shown, kept := newRecoveryCodes(s.Account)
+	added, err := a.log.AddSecondFactor(ctx, store.SecondFactor{Account: s.Account, Sealed: sealed, Step: step}, kept, act)
+	switch {
+	case err != nil:
+		return err
+	case !added:
+		return a.showFactor(c, s, http.StatusConflict, factorView{Problem: w.Get("factor.again")})
+	}
+	if err := a.anew(c, s); err != nil {
+		return err
+	}
+	return a.showFactor(c, s, http.StatusOK, factorView{Done: w.Get("factor.added"), Recovery: shown})
+}
+
+// withCode does what a code was given for.
+func (a *Auth) withCode(c echo.Context, s session, do string) error {
+	ctx, w := c.Request().Context(), layout.Words(c)
+	act, err := a.Record(c, ActionFactor+"."+do)
+	if err != nil {
+		return err
+	}
+	act.Target = s.Account
+	if do == "remove" {
+		if _, err = a.log.DropSecondFactor(ctx, s.Account, act); err != nil {
+			return err
+		}
+		return a.showFactor(c, s, http.StatusOK, factorView{Done: w.Get("factor.removed")})
+	}
+	shown, kept := newRecoveryCodes(s.Account)
+	if _, err = a.log.PutRecoveryCodes(ctx, s.Account, kept, act); err != nil {
+		return err
+	}
+	return a.showFactor(c, s, http.StatusOK, factorView{Done: w.Get("factor.renewed"), Recovery: shown})
+}

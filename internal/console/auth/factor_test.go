@@ -1,0 +1,345 @@
+package auth
+
+import (
+	"html"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"sendcode/internal/console/consoletest"
+	"sendcode/internal/keyring"
+	"sendcode/internal/store"
+)
+
+// The last six digits of RFC 6238's appendix B, for SHA-1.
+func TestCodesOfRFC6238(t *testing.T) {
+	secret := []byte("12345678901234567890")
+	for at, code := range map[int64]string{
+		59: "287082", 1111111109: "081804", 1111111111: "050471", 1234567890: "005924", 2000000000: "279037", 20000000000: "353130",
+	} {
+		now := time.Unix(at, 0)
+		if step, ok := stepOf(secret, code, now, 0); !ok || step != at/30 {
+			t.Errorf("at %d: %d, %v", at, step, ok)
+		}
+		for _, shift := range []time.Duration{-period, period} {
+			if step, ok := stepOf(secret, code, now.Add(shift), 0); !ok || step != at/30 {
+				t.Errorf("at %d, on a clock that is %v off: %d, %v", at, shift, step, ok)
+			}
+			if _, ok := stepOf(secret, code, now.Add(2*shift), 0); ok && now.Add(2*shift).Unix() > 0 {
+				t.Errorf("at %d: holds %v on", at, 2*shift)
+			}
+		}
+		if _, ok := stepOf(secret, code, now, at/30); ok {
+			t.Errorf("at %d: twice", at)
+		}
+		for _, wrong := range []string{"", "000000", code[1:], code + "0", " " + code} {
+			if _, ok := stepOf(secret, wrong, now, 0); ok {
+				t.Errorf("at %d: %q", at, wrong)
+			}
+		}
+	}
+}
+
+var recoveryPattern = regexp.MustCompile(`<li><code>([a-z2-7]{4}-[a-z2-7]{4}-[a-z2-7]{4}-[a-z2-7]{4})</code></li>`)
+
+func recoveryIn(rec *httptest.ResponseRecorder) (codes []string) {
+	for _, m := range recoveryPattern.FindAllStringSubmatch(rec.Body.String(), -1) {
+		codes = append(codes, m[1])
+	}
+	return codes
+}
+
+// setUp begins and confirms a second factor.
+func (b *browser) setUp(password string) consoletest.Device {
+	b.Helper()
+	rec := b.Post(factorPage, url.Values{"do": {"begin"}, "password": {password}})
+	want(b.T, rec, http.StatusOK)
+	d := b.rig.phone(strings.ReplaceAll(between(b.T, rec.Body.String(), `<code class="shown">`, "<"), " ", ""))
+	kept := between(b.T, rec.Body.String(), `name="kept" value="`, `"`)
+	rec = b.Post(factorPage, url.Values{"do": {"confirm"}, "kept": {kept}, "code": {d.Code()}})
+	want(b.T, rec, http.StatusOK)
+	if d.Recovery = recoveryIn(rec); len(d.Recovery) != recoveryCodes {
+		b.Fatalf("%d recovery codes: %s", len(d.Recovery), rec.Body)
+	}
+	return d
+}
+
+func (b *browser) giveCode(code string) *httptest.ResponseRecorder {
+	b.Helper()
+	return b.Post(codePage, url.Values{"code": {code}, "next": {"/admin/tail"}})
+}
+
+// halfIn is a browser that has given the password.
+func (r *rig) halfIn() *browser {
+	r.Helper()
+	b := r.browser()
+	want(r.T, b.Login(consoletest.Password), http.StatusSeeOther)
+	return b
+}
+
+func TestSecondFactor(t *testing.T) {
+	r := newRig(t)
+	b, before := r.loggedIn(), r.loggedIn()
+	contains(t, b.Get(factorPage), "password alone")
+	d := b.setUp(consoletest.Password)
+	want(t, b.Get("/admin"), http.StatusOK)
+	contains(t, b.Get(factorPage), "10 recovery codes are left")
+	// Whoever logged in with the password alone has not given the code.
+	for _, half := range []*browser{before, r.halfIn()} {
+		rec := half.Get("/admin/preview")
+		if want(t, rec, http.StatusSeeOther); rec.Header().Get("Location") != "/admin/login/code?next=%2Fadmin%2Fpreview" {
+			t.Errorf("to %s", rec.Header().Get("Location"))
+		}
+		want(t, half.Get("/v1/admin/sends"), http.StatusUnauthorized)
+		want(t, half.Get(factorPage), http.StatusSeeOther)
+		want(t, half.Post(factorPage, url.Values{"do": {"remove"}, "code": {d.Code()}}), http.StatusSeeOther)
+		want(t, half.Get(codePage), http.StatusOK)
+		want(t, half.Get("/admin/login"), http.StatusOK)
+	}
+	half := r.halfIn()
+	old := half.Cookies[cookieName].Value
+	want(t, half.giveCode(""), http.StatusUnprocessableEntity)
+	rec := half.giveCode(d.Wrong())
+	want(t, rec, http.StatusUnauthorized)
+	contains(t, rec, "not right, or was used before", "4 tries left", `value="/admin/tail"`)
+	want(t, half.giveCode(d.Code()), http.StatusUnauthorized) // that confirmed the app
+	code := d.Next()
+	rec = half.giveCode(code[:3] + " " + code[3:])
+	if want(t, rec, http.StatusSeeOther); rec.Header().Get("Location") != "/admin/tail" {
+		t.Errorf("to %s", rec.Header().Get("Location"))
+	}
+	want(t, half.Get("/admin"), http.StatusOK)
+	if half.Cookies[cookieName].Value == old {
+		t.Error("the cookie of before goes on")
+	}
+	half.Cookies[cookieName].Value = old
+	want(t, half.Get(codePage), http.StatusSeeOther) // its session has ended
+	if got := half.Get("/admin").Header().Get("Location"); got != "/admin/login" {
+		t.Errorf("the old cookie leads to %s", got)
+	}
+	acts, err := r.log.AuditEntries(t.Context(), store.AuditFilter{Limit: 9})
+	r.must(err)
+	var told []string
+	for _, a := range acts {
+		told = append(told, a.Who+" "+a.What)
+	}
+	if got := strings.Join(told[:6], ", "); got != "admin login, admin login.password, admin login.password, admin login, admin factor.add, admin login" {
+		t.Error(got)
+	}
+	for _, secret := range append(d.Recovery, d.Secret, code) {
+		if strings.Contains(r.logged.String(), secret) {
+			t.Error("a secret is in the log")
+		}
+	}
+}
+
+// A code is good once, also for two who come at two replicas.
+func TestCodesAreTakenOnce(t *testing.T) {
+	r := newRig(t)
+	d := r.loggedIn().setUp(consoletest.Password)
+	code := d.Next()
+	first, second := r.halfIn(), r.halfIn()
+	second.Handler = r.replica(quiet())
+	want(t, first.giveCode(code), http.StatusSeeOther)
+	want(t, second.giveCode(code), http.StatusUnauthorized)
+	want(t, second.giveCode(strings.ToUpper(d.Recovery[0])), http.StatusSeeOther)
+	third := r.halfIn()
+	want(t, third.giveCode(d.Recovery[0]), http.StatusUnauthorized)
+	want(t, third.giveCode(strings.ReplaceAll(d.Recovery[1], "-", " ")), http.StatusSeeOther)
+	contains(t, third.Get(factorPage), "8 recovery codes are left")
+	acts, err := r.log.AuditEntries(t.Context(), store.AuditFilter{What: "factor.recovery", Limit: 9})
+	r.must(err)
+	if len(acts) != 2 || acts[0].Target != "admin" {
+		t.Errorf("%+v", acts)
+	}
+}
+
+func TestGuessingCodes(t *testing.T) {
+	r := newRig(t)
+	d := r.loggedIn().setUp(consoletest.Password)
+	for i := range 5 {
+		half := r.halfIn()
+		half.From = "198.51.100." + string(rune('0'+i)) + ":1" // from wherever
+		want(t, half.giveCode(d.Wrong()), http.StatusUnauthorized)
+	}
+	half := r.halfIn()
+	rec := half.giveCode(d.Next())
+	want(t, rec, http.StatusTooManyRequests)
+	if rec.Header().Get("Retry-After") != "870" {
+		t.Error(rec.Header().Get("Retry-After"))
+	}
+	want(t, half.giveCode(d.Recovery[0]), http.StatusTooManyRequests)
+	r.clock.Add(15 * time.Minute)
+	want(t, half.Get(codePage), http.StatusSeeOther) // halfway for 10 minutes at most
+	want(t, r.halfIn().giveCode(d.Next()), http.StatusSeeOther)
+	for range 24 {
+		r.clock.Add(15 * time.Minute)
+		want(t, r.halfIn().giveCode(d.Wrong()), http.StatusUnauthorized)
+	}
+	r.clock.Add(15 * time.Minute)
+	want(t, r.halfIn().giveCode(d.Next()), http.StatusTooManyRequests)
+}
+
+func TestHalfwayIsShort(t *testing.T) {
+	r := newRig(t)
+	d := r.loggedIn().setUp(consoletest.Password)
+	half := r.halfIn()
+	r.clock.Add(halfway - time.Microsecond)
+	want(t, half.Get(codePage), http.StatusOK)
+	r.clock.Add(time.Microsecond)
+	want(t, half.giveCode(d.Next()), http.StatusSeeOther)
+	if got := half.Get("/admin").Header().Get("Location"); got != "/admin/login" {
+		t.Errorf("late, and leads to %s", got)
+	}
+	half = r.halfIn()
+	want(t, half.Post("/admin/logout", url.Values{}), http.StatusSeeOther)
+	want(t, half.Get(codePage), http.StatusSeeOther)
+}
+
+// A session alone is not enough to set one up or take it away.
+func TestChangingTheSecondFactor(t *testing.T) {
+	r := newRig(t)
+	b := r.loggedIn()
+	want(t, b.Post(factorPage, url.Values{"do": {"begin"}, "password": {"wrong"}}), http.StatusUnauthorized)
+	want(t, b.Post(factorPage, url.Values{"do": {"begin"}}), http.StatusUnauthorized)
+	want(t, b.Post(factorPage, url.Values{"do": {"confirm"}, "code": {"000000"}}), http.StatusUnprocessableEntity)
+	want(t, b.Post(factorPage, url.Values{"do": {"dance"}}), http.StatusUnprocessableEntity)
+	want(t, b.Post(factorPage, url.Values{"do": {"remove"}, "code": {"000000"}}), http.StatusUnauthorized)
+
+	rec := b.Post(factorPage, url.Values{"do": {"begin"}, "password": {consoletest.Password}})
+	d := r.phone(strings.ReplaceAll(between(t, rec.Body.String(), `<code class="shown">`, "<"), " ", ""))
+	kept := between(t, rec.Body.String(), `name="kept" value="`, `"`)
+	rec = b.Post(factorPage, url.Values{"do": {"confirm"}, "kept": {kept}, "code": {d.Wrong()}})
+	want(t, rec, http.StatusUnprocessableEntity)
+	contains(t, rec, grouped(d.Secret), "Look whether the clock") // the same once more
+	other := r.loggedIn()
+	want(t, other.Post(factorPage, url.Values{"do": {"confirm"}, "kept": {kept}, "code": {d.Code()}}), http.StatusUnprocessableEntity)
+	r.clock.Add(enrolTime)
+	want(t, b.Post(factorPage, url.Values{"do": {"confirm"}, "kept": {kept}, "code": {d.Code()}}), http.StatusUnprocessableEntity)
+	if _, err := r.log.SecondFactor(t.Context(), "admin"); err == nil {
+		t.Fatal("set up all the same")
+	}
+
+	rec = b.Post(factorPage, url.Values{"do": {"begin"}, "password": {consoletest.Password}})
+	kept = between(t, rec.Body.String(), `name="kept" value="`, `"`)
+	late := r.phone(strings.ReplaceAll(between(t, rec.Body.String(), `<code class="shown">`, "<"), " ", ""))
+	d = b.setUp(consoletest.Password)
+	rec = b.Post(factorPage, url.Values{"do": {"confirm"}, "kept": {kept}, "code": {late.Code()}})
+	want(t, rec, http.StatusUnprocessableEntity) // of a session that has ended
+
+	rec = b.Post(factorPage, url.Values{"do": {"codes"}, "code": {d.Next()}})
+	want(t, rec, http.StatusOK)
+	fresh := recoveryIn(rec)
+	if len(fresh) != recoveryCodes || fresh[0] == d.Recovery[0] {
+		t.Errorf("%v", fresh)
+	}
+	want(t, r.halfIn().giveCode(d.Recovery[0]), http.StatusUnauthorized)
+	want(t, r.halfIn().giveCode(fresh[0]), http.StatusSeeOther)
+	want(t, b.Post(factorPage, url.Values{"do": {"remove"}, "code": {d.Next()}}), http.StatusOK)
+	want(t, r.halfIn().Get("/admin"), http.StatusOK)
+	contains(t, b.Get("/admin/acts"), "took the own second factor away", "made new recovery codes", "set up a second factor", "used a recovery code")
+}
+
+func TestSecondFactorIsDemanded(t *testing.T) {
+	r := newRig(t, func(c *Config) { c.DemandFactor = true })
+	b := r.loggedIn()
+	for _, path := range []string{"/admin", "/admin/accounts", "/admin/sends/x"} {
+		rec := b.Get(path)
+		if want(t, rec, http.StatusSeeOther); rec.Header().Get("Location") != factorPage {
+			t.Errorf("%s leads to %s", path, rec.Header().Get("Location"))
+		}
+	}
+	want(t, b.Get("/v1/admin/sends"), http.StatusUnauthorized)
+	want(t, b.Post("/admin/search", url.Values{"q": {"ana@example.com"}}), http.StatusSeeOther)
+	contains(t, b.Get(factorPage), "wants a second factor of everybody")
+	d := b.setUp(consoletest.Password)
+	want(t, b.Get("/admin"), http.StatusOK)
+	want(t, b.Post(factorPage, url.Values{"do": {"remove"}, "code": {d.Next()}}), http.StatusOK)
+	want(t, b.Get("/admin"), http.StatusSeeOther)
+	want(t, r.browser().Get("/v1/admin/sends", "Authorization", "Bearer "+consoletest.Token), http.StatusOK)
+
+	r2, server := besideProvider(t, func(c *Config) { c.DemandFactor = true })
+	consoletest.Is(server, "bo", "support")
+	in := r2.browser()
+	consoletest.LeadsTo(t, in.ByProvider(""))
+	want(t, in.Get("/admin"), http.StatusOK) // the provider's is the provider's
+	contains(t, in.Get(factorPage), "asks for its own")
+	want(t, in.Post(factorPage, url.Values{"do": {"begin"}, "password": {consoletest.Password}}), http.StatusForbidden)
+}
+
+func TestLostDevice(t *testing.T) {
+	r := newRig(t)
+	owner, mei := r.loggedIn(), r.as(Operator)
+	d := mei.setUp("the-operator's password")
+	half := r.browser()
+	want(t, half.LoginAs("the-operator", "the-operator's password"), http.StatusSeeOther)
+	want(t, half.Get("/admin"), http.StatusSeeOther)
+	want(t, mei.Post("/admin/accounts", account("factor", "the-operator", "", "I want to")), http.StatusForbidden)
+	want(t, owner.Post("/admin/accounts", account("factor", "the-operator", "", "")), http.StatusUnprocessableEntity)
+	contains(t, owner.Get("/admin/accounts"), "· second factor", "Take the second factor away")
+	want(t, owner.Post("/admin/accounts", account("factor", "the-operator", "", "lost it")), http.StatusOK)
+	lacks(t, owner.Get("/admin/accounts"), "· second factor", "Take the second factor away")
+	contains(t, owner.Post("/admin/accounts", account("factor", "the-operator", "", "again")), "no second factor")
+	want(t, half.Get("/admin"), http.StatusOK)
+	want(t, half.giveCode(d.Recovery[0]), http.StatusSeeOther)
+	r.acts("test|account.add|done|||", "the-operator|factor.add|done|||", "the-operator|login.password|done|||", "admin|account.factor|done|||lost it")
+	r.clock.Add(time.Second)
+	// A new one: whoever passed the old one has not passed this.
+	fresh := half.setUp("the-operator's password")
+	if got := mei.Get("/admin").Header().Get("Location"); got != codePage {
+		t.Errorf("leads to %s", got)
+	}
+	want(t, mei.giveCode(d.Next()), http.StatusUnauthorized)
+	want(t, mei.giveCode(fresh.Code()), http.StatusSeeOther)
+}
+
+// The secret is sealed for its account, under the ring's first key from each login on; with its key gone the recovery codes still help.
+func TestSecretsOfCodesAreSealed(t *testing.T) {
+	r := newRig(t)
+	d := r.loggedIn().setUp(consoletest.Password)
+	f, err := r.log.SecondFactor(t.Context(), "admin")
+	r.must(err)
+	if strings.Contains(string(f.Sealed), d.Secret) {
+		t.Error("in the clear")
+	}
+	if _, err := r.ring.Open(factorLabel, f.Sealed, []byte("mei")); err == nil {
+		t.Error("opens for another account")
+	}
+	entry, err := keyring.Generate()
+	r.must(err)
+	without, err := keyring.Parse(entry)
+	r.must(err)
+	half := r.halfIn()
+	half.Handler = r.replica(quiet(), func(c *Config) { c.Ring = without })
+	want(t, half.giveCode(d.Next()), http.StatusServiceUnavailable)
+	want(t, half.giveCode(d.Recovery[0]), http.StatusSeeOther)
+	want(t, r.halfIn().giveCode(d.Next()), http.StatusSeeOther)
+	g, err := r.log.SecondFactor(t.Context(), "admin")
+	r.must(err)
+	if string(g.Sealed) == string(f.Sealed) {
+		t.Error("not sealed anew")
+	}
+	if _, err := r.ring.Open(factorLabel, g.Sealed, []byte("admin")); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestKeyAddress(t *testing.T) {
+	address, err := keyAddress("oidc:a/b?c", []byte("12345678901234567890"))
+	if err != nil || address != "otpauth://totp/sendcode:oidc:a/b%3Fc?algorithm=SHA1&digits=6&issuer=sendcode&period=30&secret=GEZDGNBVGY3TQOJQGEZDGNBVGY3TQOJQ" {
+		t.Errorf("%s %v", address, err)
+	}
+	p, err := pictureOf(address)
+	if err != nil || p.Side < 40 || strings.ContainsAny(html.UnescapeString(string(p.Path))[3:len(p.Path)-1], `"<>`) {
+		t.Errorf("%+v %v", p, err)
+	}
+}
+
+// phone is the authenticator app of an account.
+func (r *rig) phone(secret string) consoletest.Device {
+	return consoletest.Device{T: r.T, Clock: r.clock, Secret: secret}
+}

@@ -1,0 +1,219 @@
+package auth
+
+import (
+	"fmt"
+	"net/http"
+	"sendcode/internal/console/consoletest"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// attackLogins tries wrong passwords from twelve networks, ten from each address: at invented names, and at the account.
+func (r *rig) attackLogins(account string) {
+	r.Helper()
+	for i := range 12 {
+		for j := range 10 {
+			b := r.browser()
+			b.From = fmt.Sprintf("198.18.%d.7:1", i)
+			name := account
+			if j%2 == 0 {
+				name = fmt.Sprintf("invented-%d-%d", i, j)
+			}
+			if rec := b.LoginAs(name, "wrong"); rec.Code == http.StatusSeeOther {
+				r.Fatal("a wrong password logs in")
+			}
+		}
+	}
+}
+
+func TestAttacksKeepNoAdministratorOut(t *testing.T) {
+	r, server := besideProvider(t)
+	owner := r.loggedIn()
+	want(t, owner.Post("/admin/logout", nil), http.StatusSeeOther)
+	r.attackLogins("admin")
+
+	fresh := r.browser()
+	fresh.From = "192.0.2.50:1"
+	rec := fresh.Login(consoletest.Password)
+	want(t, rec, http.StatusTooManyRequests)
+	contains(t, rec, "Browsers that have logged in to this account before can still log in")
+	if rec.Header().Get("Retry-After") != "900" {
+		t.Errorf("Retry-After %s", rec.Header().Get("Retry-After"))
+	}
+	owner.From = "203.0.113.99:1" // a browser is known wherever it is
+	want(t, owner.Login(consoletest.Password), http.StatusSeeOther)
+	want(t, owner.Get("/admin"), http.StatusOK)
+
+	consoletest.Is(server, "bo", "support")
+	for _, from := range []string{"203.0.113.5:1", "198.18.0.7:1"} { // also from an address that attacks
+		b := r.browser()
+		b.From = from
+		consoletest.LeadsTo(t, b.ByProvider(""))
+	}
+	r.clock.Add(15*time.Minute - time.Microsecond)
+	want(t, fresh.Login(consoletest.Password), http.StatusTooManyRequests)
+	r.clock.Add(time.Microsecond)
+	want(t, fresh.Login(consoletest.Password), http.StatusSeeOther)
+}
+
+// Who steals the cookie of a known browser may guess ten times in 15 minutes and thirty times a day, from wherever.
+func TestStolenCookiesGiveFewGuesses(t *testing.T) {
+	r := newRig(t)
+	owner := r.loggedIn()
+	r.attackLogins("admin")
+	guesses := func() (n int) {
+		for i := range 15 {
+			thief := r.browser()
+			thief.From = fmt.Sprintf("198.19.%d.7:1", i)
+			for name, c := range owner.Cookies {
+				if strings.Contains(name, "-browser-") {
+					thief.Cookies[name] = c
+				}
+			}
+			if len(thief.Cookies) != 1 {
+				t.Fatalf("cookies: %v", owner.Cookies)
+			}
+			if thief.Login("wrong").Code == http.StatusUnauthorized {
+				n++
+			}
+		}
+		return n
+	}
+	if n := guesses(); n != 10 {
+		t.Errorf("%d guesses at once, want 10", n)
+	}
+	all := 10
+	for range 4 {
+		r.clock.Add(15 * time.Minute)
+		all += guesses()
+	}
+	if all != 30 {
+		t.Errorf("%d guesses in a day, want 30", all)
+	}
+}
+
+// Every login gives the browser another cookie, so what a thief did with an earlier one does not count against it.
+func TestLoginsRenewTheCookieOfABrowser(t *testing.T) {
+	r := newRig(t)
+	owner := r.loggedIn()
+	name := browserName("admin")
+	stolen := owner.Cookies[name]
+	if stolen == nil || stolen.MaxAge != 90*24*3600 || !stolen.HttpOnly || stolen.SameSite != http.SameSiteStrictMode || stolen.Path != "/" {
+		t.Fatalf("%+v", owner.Cookies)
+	}
+	want(t, owner.Login(consoletest.Password), http.StatusSeeOther)
+	if owner.Cookies[name].Value == stolen.Value {
+		t.Fatal("the cookie is the same after another login")
+	}
+	thief := r.browser()
+	thief.Cookies[name] = stolen
+	for range 9 { // the owner's last login was with this cookie
+		want(t, thief.Login("wrong"), http.StatusUnauthorized)
+	}
+	want(t, thief.Login("wrong"), http.StatusTooManyRequests)
+	r.attackLogins("admin")
+	want(t, owner.Login(consoletest.Password), http.StatusSeeOther)
+}
+
+// A cookie that was altered, has expired, or is another account's makes no browser known.
+func TestCookiesOfOthersAreNotKnown(t *testing.T) {
+	r := newRig(t)
+	r.as(Reader)
+	owner, reader := r.loggedIn(), r.browser()
+	want(t, reader.LoginAs("the-reader", "the-reader's password"), http.StatusSeeOther)
+	admins, readers := browserName("admin"), browserName("the-reader")
+	good, other := owner.Cookies[admins].Value, reader.Cookies[readers].Value
+	if len(owner.Cookies) != 2 || admins == readers {
+		t.Fatalf("%v", owner.Cookies)
+	}
+	r.attackLogins("admin")
+	for what, value := range map[string]string{"another account's": other, "cut": good[:len(good)-2], "empty": "", "text": "known", "altered": "B" + good[1:]} {
+		owner.Cookies[admins].Value = value
+		if rec := owner.Login(consoletest.Password); rec.Code != http.StatusTooManyRequests {
+			t.Errorf("%s: %d", what, rec.Code)
+		}
+	}
+	owner.Cookies[admins].Value = good
+	r.clock.Add(90*24*time.Hour - time.Second)
+	r.attackLogins("admin")
+	want(t, owner.Login("wrong"), http.StatusUnauthorized)
+	r.clock.Add(time.Second)
+	want(t, owner.Login(consoletest.Password), http.StatusTooManyRequests)
+}
+
+// The cookie comes with a login that is complete: not after the password alone where a code follows.
+func TestHalfLoginsMakeNoBrowserKnown(t *testing.T) {
+	r := newRig(t)
+	first := r.loggedIn()
+	d := first.setUp(consoletest.Password)
+	half := r.halfIn()
+	if half.Cookies[browserName("admin")] != nil {
+		t.Error("the password alone made the browser known")
+	}
+	want(t, half.giveCode(d.Next()), http.StatusSeeOther)
+	if half.Cookies[browserName("admin")] == nil {
+		t.Error("the code did not make the browser known")
+	}
+	https := r.browser()
+	https.Base = "https://console.example"
+	want(t, https.Login("wrong"), http.StatusUnauthorized)
+	if len(https.Cookies) != 0 {
+		t.Errorf("%v", https.Cookies)
+	}
+}
+
+// Over https the cookie has the prefix that keeps neighbours under the same domain from planting one.
+func TestCookiesOfBrowsersAreOfOneHost(t *testing.T) {
+	r := newRig(t)
+	b := r.browser()
+	b.Base = "https://console.example"
+	want(t, b.Login(consoletest.Password), http.StatusSeeOther)
+	if c := b.Cookies["__Host-"+browserName("admin")]; c == nil || !c.Secure {
+		t.Errorf("%v", b.Cookies)
+	}
+}
+
+// The rule over all attempts alarms, at most once a minute and with a count.
+func TestLoginAttacksAlarm(t *testing.T) {
+	var refused []string
+	r := newRig(t, func(c *Config) { c.Refused = func(what, rule string) { refused = append(refused, what+" "+rule) } })
+	r.attackLogins("admin")
+	lines := func() int { return strings.Count(r.logged.String(), "level=ERROR") }
+	if lines() != 1 {
+		t.Fatalf("%d alarms, want 1: %s", lines(), r.logged)
+	}
+	if before := strings.Count(r.logged.String(), "level=WARN"); before > 120 {
+		t.Errorf("%d warnings", before)
+	}
+	r.clock.Add(time.Minute)
+	r.attackLogins("admin")
+	if lines() != 2 || !strings.Contains(r.logged.String(), "login attempts of unknown browsers are refused") {
+		t.Errorf("%d alarms, want 2: %s", lines(), r.logged)
+	}
+	if !slices.Contains(refused, "login all") {
+		t.Errorf("the metric was not counted up: %d refusals", len(refused))
+	}
+}
+
+// A person may have a /48, and a hoster's customer a /24.
+func TestWideNetworksAreLimited(t *testing.T) {
+	for _, form := range []string{"[2001:db8:1:%x::1]:1", "198.51.100.%d:1"} {
+		r := newRig(t)
+		tried := 0
+		for i := range 60 {
+			b := r.browser()
+			b.From = fmt.Sprintf(form, i)
+			if b.LoginAs(fmt.Sprintf("invented-%d", i), "wrong").Code == http.StatusUnauthorized {
+				tried++
+			}
+		}
+		if tried != 30 {
+			t.Errorf("%s: %d attempts, want 30", form, tried)
+		}
+		other := r.browser()
+		other.From = "192.0.2.9:1"
+		want(t, other.Login(consoletest.Password), http.StatusSeeOther)
+	}
+}

@@ -1,0 +1,202 @@
+package auth
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"net/http"
+	"net/netip"
+	"strconv"
+	"strings"
+
+	"github.com/labstack/echo/v4"
+
+	"sendcode/internal/console/layout"
+	"sendcode/internal/server"
+	"sendcode/internal/store"
+	"sendcode/quota"
+)
+
+// loginView is what the login page shows.
+type loginView struct {
+	layout.Page
+	Next     string // where to go afterwards
+	Name     string // as typed
+	Problem  string // what went wrong, in words; empty: nothing yet
+	Off      bool   // nobody can log in: there is neither a password nor a provider
+	Provider string // what the button is called that leads to the provider; empty: there is none
+}
+
+func (a *Auth) loginPage(c echo.Context) error {
+	next := oursOr(c.QueryParam("next"))
+	if v, ok, err := a.current(c); ok && err == nil && v.lacks != lacksCode {
+		return c.Redirect(http.StatusSeeOther, orStart(next))
+	}
+	return a.showLogin(c, http.StatusOK, next, "", "")
+}
+
+func (a *Auth) showLogin(c echo.Context, status int, next, name, problem string) error {
+	w := layout.Words(c)
+	v := loginView{Page: layout.Page{W: w, Title: w.Get("login.title")}, Next: next, Name: name, Problem: problem, Off: !a.password.isSet() && a.provider == nil}
+	if a.provider != nil {
+		v.Provider = a.provider.Title
+	}
+	return a.layout.Show(c, status, "login", v)
+}
+
+// maxName is the longest name of an account.
+const maxName = 32
+
+// login counts the attempt before it looks at the password, so that guessing in parallel gains nothing. Without a name it is
+// the account of the settings that logs in. What is answered does not tell whether there is an account of that name.
+func (a *Auth) login(c echo.Context) error {
+	form, err := layout.ReadForm(c)
+	if err != nil {
+		return err
+	}
+	w, next, name := layout.Words(c), oursOr(form.Get("next")), strings.ToLower(strings.TrimSpace(form.Get("username")))
+	if form.Get("password") == "" || len(name) > maxName {
+		return a.showLogin(c, http.StatusUnprocessableEntity, next, "", w.Get("login.empty"))
+	}
+	name = cmp.Or(name, bootstrap.Name)
+	ctx, address := c.Request().Context(), server.ClientIP(c)
+	count, answered, err := a.counted(c, next, name, name)
+	if answered {
+		return err
+	}
+	who, p, err := a.account(ctx, name)
+	if err != nil {
+		return err
+	}
+	right, err := a.isPassword(ctx, p, form.Get("password"))
+	if err != nil {
+		return err
+	}
+	if !right {
+		a.logger.WarnContext(ctx, "login failed", "network", network(address))
+		return a.showLogin(c, http.StatusUnauthorized, next, name, w.Get("login.wrong")+" "+w.Plural("login.left", left(count)))
+	}
+	action, err := a.nextAction(ctx, name)
+	if err != nil {
+		return err
+	}
+	if err := a.begin(c, who, p.proof(), store.Session{}, action); err != nil {
+		return err
+	}
+	return c.Redirect(http.StatusSeeOther, orStart(next))
+}
+
+// nextAction is what the right password was: logging in, or the first half of it.
+func (a *Auth) nextAction(ctx context.Context, account string) (string, error) {
+	if has, err := a.hasFactor(ctx, account); err != nil || has {
+		return ActionPassword, err
+	}
+	return ActionLogin, nil
+}
+
+func (a *Auth) hasFactor(ctx context.Context, account string) (bool, error) {
+	_, err := a.log.SecondFactor(ctx, account)
+	if errors.Is(err, store.ErrNotFound) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// counted counts an attempt at an account; answered: it is one too many, or can't be counted, and the answer says so.
+func (a *Auth) counted(c echo.Context, next, name, account string) (quota.Decision, bool, error) {
+	count, err := a.countLogin(c.Request().Context(), account, a.browserOf(c, account), server.ClientIP(c))
+	answered, err := a.uncounted(c, count, err, next, name)
+	return count, answered, err
+}
+
+// uncounted answers an attempt that was refused, or could not be counted.
+func (a *Auth) uncounted(c echo.Context, count quota.Decision, err error, next, name string) (answered bool, _ error) {
+	switch {
+	case err != nil:
+		a.logger.ErrorContext(c.Request().Context(), "login attempts could not be counted", "error", err)
+		return true, a.showLogin(c, http.StatusServiceUnavailable, next, name, layout.Words(c).Get("login.unavailable"))
+	case !count.Admitted:
+		a.reportRefused(c, count)
+		return true, a.tooMany(c, next, name, count)
+	}
+	return false, nil
+}
+
+// reportRefused writes at most one line a minute for each rule.
+func (a *Auth) reportRefused(c echo.Context, count quota.Decision) {
+	rule, _ := count.Blocking()
+	a.refused("login", rule.Name)
+	n, due := a.lines.add("login."+rule.Name, a.now())
+	ctx, where := c.Request().Context(), network(server.ClientIP(c))
+	switch {
+	case due && rule.Name == overall:
+		a.logger.ErrorContext(ctx, "login attempts of unknown browsers are refused: too many in all; known browsers and the provider still log people in", "count", n, "network", where)
+	case due:
+		a.logger.WarnContext(ctx, "login refused: too many attempts", "rule", rule.Name, "count", n, "network", where)
+	}
+}
+
+func (a *Auth) tooMany(c echo.Context, next, name string, count quota.Decision) error {
+	w, wait, text := layout.Words(c), count.RetryAfter(), "login.limited"
+	if rule, _ := count.Blocking(); rule.Name == overall || rule.Name == "account" {
+		text = "login.attacked"
+	}
+	c.Response().Header().Set("Retry-After", strconv.Itoa(seconds(wait)))
+	return a.showLogin(c, http.StatusTooManyRequests, next, name, w.Get(text, "wait", w.Wait(wait)))
+}
+
+// isPassword takes its turn: argon2id is slow and takes its memory on purpose. Where there is no password to compare with,
+// it is slow as well.
+func (a *Auth) isPassword(ctx context.Context, p password, typed string) (bool, error) {
+	select {
+	case a.checks <- struct{}{}:
+		defer func() { <-a.checks }()
+		if !p.isSet() {
+			nobodys.is(typed)
+			return false, nil
+		}
+		return p.is(typed), nil
+	case <-ctx.Done():
+		return false, ctx.Err()
+	}
+}
+
+func (a *Auth) logout(c echo.Context) error {
+	ctx := c.Request().Context()
+	v, ok, err := a.current(c)
+	if err == nil && ok {
+		err = a.log.EndSession(ctx, v.ID)
+	}
+	if err != nil {
+		return err
+	}
+	a.forget(c)
+	return c.Redirect(http.StatusSeeOther, "/admin/login")
+}
+
+func orStart(next string) string {
+	if next == "" {
+		return "/admin"
+	}
+	return next
+}
+
+// network is what logs and limits call an address: a person's IPv6 addresses are a whole /64 (QUOTA-19).
+func network(address netip.Addr) string {
+	return prefixOf(address, 32, 64)
+}
+
+// wideNetwork is an address's /24 or /48.
+func wideNetwork(address netip.Addr) string { return prefixOf(address, 24, 48) }
+
+func prefixOf(address netip.Addr, bits4, bits6 int) string {
+	bits := bits6
+	if address.Is4() {
+		bits = bits4
+	}
+	p, err := address.Prefix(bits)
+	if err != nil || !address.IsValid() {
+		return "none"
+	}
+	return p.String()
+}

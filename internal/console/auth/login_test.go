@@ -1,0 +1,246 @@
+package auth
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"sendcode/internal/console/consoletest"
+	"sendcode/internal/console/layout"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestWithoutSession(t *testing.T) {
+	b := newRig(t).browser()
+	id := "0195613a-1b2c-7d3e-8f4a-5b6c7d8e9f00"
+	for path, next := range map[string]string{
+		"/admin":                     "/admin/login",
+		"/admin?status=refused":      "/admin/login?next=%2Fadmin%3Fstatus%3Drefused",
+		"/admin/sends/" + id:         "/admin/login?next=%2Fadmin%2Fsends%2F" + id,
+		"/admin/":                    "/admin",
+		"/admin/preview":             "/admin/login?next=%2Fadmin%2Fpreview",
+		"/admin/sends/..%2f..%2fx":   "/admin/login",
+		"/admin/sends/x?y=%5C%0d%0a": "/admin/login?next=" + url.QueryEscape("/admin/sends/x?y=%5C%0d%0a"),
+	} {
+		rec := b.Get(path)
+		if rec.Code != http.StatusSeeOther || rec.Header().Get("Location") != next {
+			t.Errorf("GET %s: %d to %q, want 303 to %q", path, rec.Code, rec.Header().Get("Location"), next)
+		}
+		lacks(t, rec, "example.com")
+	}
+	for _, path := range []string{"/admin/search", "/admin/logout"} {
+		rec := b.Post(path, url.Values{"q": {"ana@example.com"}})
+		if rec.Code != http.StatusSeeOther || rec.Header().Get("Location") != "/admin/login" {
+			t.Errorf("POST %s: %d to %q", path, rec.Code, rec.Header().Get("Location"))
+		}
+	}
+	want(t, b.Get("/admin/login"), http.StatusOK)
+	want(t, b.Get("/admin/static/admin.css"), http.StatusOK)
+}
+
+func TestLogin(t *testing.T) {
+	b := newRig(t).browser()
+	for _, wrong := range []string{"x", consoletest.Password + " ", strings.ToUpper(consoletest.Password), consoletest.Password[1:], strings.Repeat("x", 5000), "\x00"} {
+		rec := b.Login(wrong)
+		want(t, rec, http.StatusUnauthorized)
+		if len(b.Cookies) != 0 {
+			t.Fatalf("%q: a cookie was set", wrong)
+		}
+	}
+	rec := b.Login("")
+	want(t, rec, http.StatusUnprocessableEntity)
+	contains(t, rec, "Enter the password")
+	rec = b.Login(consoletest.Password)
+	want(t, rec, http.StatusSeeOther)
+	if got := rec.Header().Get("Location"); got != "/admin" {
+		t.Errorf("to %q", got)
+	}
+	want(t, b.Get("/admin"), http.StatusOK)
+	if got := b.Get("/admin/login"); got.Code != http.StatusSeeOther {
+		t.Errorf("logged in, and the login page answers %d", got.Code)
+	}
+	for _, secret := range []string{consoletest.Password, consoletest.Token, b.Cookies[cookieName].Value} {
+		if strings.Contains(b.rig.logged.String(), secret) {
+			t.Error("a secret is in the log")
+		}
+	}
+}
+
+func TestLoginByHash(t *testing.T) {
+	// A small hash of "open sesame 42", salt "0123456789abcdef".
+	const hash = "$argon2id$v=19$m=64,t=2,p=1$MDEyMzQ1Njc4OWFiY2RlZg$"
+	full := hash + encodedSum(t, "open sesame 42", "0123456789abcdef")
+	b := newRig(t, func(c *Config) { c.Password, c.PasswordHash = "", full }).browser()
+	want(t, b.Login("open sesame 43"), http.StatusUnauthorized)
+	want(t, b.Login(full), http.StatusUnauthorized)
+	want(t, b.Login("open sesame 42"), http.StatusSeeOther)
+	want(t, b.Get("/admin"), http.StatusOK)
+}
+
+func TestNobodyLogsInWithoutPassword(t *testing.T) {
+	for name, change := range map[string]func(*Config){
+		"none":        func(c *Config) { c.Password = "" },
+		"broken hash": func(c *Config) { c.PasswordHash = "$argon2id$v=19$m=64,t=2,p=1$short$short" },
+	} {
+		r := newRig(t, change)
+		b := r.browser()
+		contains(t, b.Get("/admin/login"), "No password is configured")
+		for _, typed := range []string{consoletest.Password, "", " ", "$argon2id$v=19$m=64,t=2,p=1$short$short"} {
+			if rec := b.Login(typed); rec.Code < 400 {
+				t.Errorf("%s: %q logs in", name, typed)
+			}
+		}
+		if strings.Contains(r.logged.String(), "short$short") {
+			t.Errorf("%s: the hash is in the log", name)
+		}
+	}
+}
+
+func TestLoginComesBack(t *testing.T) {
+	for next, to := range map[string]string{
+		"/admin/sends/x":              "/admin/sends/x",
+		"/admin?status=sent":          "/admin?status=sent",
+		"/admin/preview?template=x":   "/admin/preview?template=x",
+		"/admin/overview?last=24h":    "/admin/overview?last=24h",
+		"/admin/policies":             "/admin/policies",
+		"/admin/accounts":             "/admin/accounts",
+		"":                            "/admin",
+		"/":                           "/admin",
+		"/adminx":                     "/admin",
+		"/admin/logout":               "/admin",
+		"https://evil.example/admin":  "/admin",
+		"//evil.example/admin":        "/admin",
+		"/\\evil.example":             "/admin",
+		"/admin/sends/../../x":        "/admin",
+		"/admin/sends/%2e%2e/x":       "/admin",
+		"/admin/sends/x\r\nA: b":      "/admin",
+		"x:/admin":                    "/admin",
+		"/admin/sends/x\ty":           "/admin",
+		"javascript:alert(1)":         "/admin",
+		"/admin\t?x":                  "/admin",
+		"//user@evil.example/admin":   "/admin",
+		"/admin/sends/\\evil.example": "/admin",
+	} {
+		b := newRig(t).browser()
+		rec := b.Post("/admin/login", url.Values{"password": {consoletest.Password}, "next": {next}})
+		if got := rec.Header().Get("Location"); rec.Code != http.StatusSeeOther || got != to {
+			t.Errorf("next %q leads to %d %q, want %q", next, rec.Code, got, to)
+		}
+	}
+}
+
+func TestLoginIsLimited(t *testing.T) {
+	r := newRig(t)
+	b := r.browser()
+	for i := range 10 {
+		rec := b.Login("wrong")
+		want(t, rec, http.StatusUnauthorized)
+		left := fmt.Sprintf("%d tries left", 9-i)
+		if i == 8 {
+			left = "1 try left"
+		}
+		if !strings.Contains(rec.Body.String(), left) {
+			t.Errorf("try %d does not say %q", i+1, left)
+		}
+		r.clock.Add(time.Second)
+	}
+	rec := b.Login(consoletest.Password)
+	want(t, rec, http.StatusTooManyRequests)
+	if got := rec.Header().Get("Retry-After"); got != "890" {
+		t.Errorf("Retry-After %s, want 890: the first try leaves its window then", got)
+	}
+	contains(t, rec, "14 min 50 s")
+	if len(b.Cookies) != 0 {
+		t.Error("the right password got through the limit")
+	}
+	other := r.browser()
+	other.From = "192.0.2.2:5000"
+	want(t, other.Login(consoletest.Password), http.StatusSeeOther)
+
+	r.clock.Add(890*time.Second - time.Microsecond)
+	want(t, b.Login(consoletest.Password), http.StatusTooManyRequests)
+	r.clock.Add(time.Microsecond)
+	want(t, b.Login(consoletest.Password), http.StatusSeeOther)
+}
+
+func TestLoginIsLimitedOverAll(t *testing.T) {
+	r := newRig(t)
+	for i := range 100 {
+		b := r.browser()
+		b.From = fmt.Sprintf("198.51.%d.7:1", i)
+		want(t, b.LoginAs(fmt.Sprintf("somebody-%d", i), "wrong"), http.StatusUnauthorized)
+	}
+	b := r.browser()
+	want(t, b.Login(consoletest.Password), http.StatusTooManyRequests)
+	r.clock.Add(15 * time.Minute)
+	want(t, b.Login(consoletest.Password), http.StatusSeeOther)
+}
+
+func TestOnePersonsAddressesAreOne(t *testing.T) {
+	r := newRig(t)
+	for i := range 10 {
+		b := r.browser()
+		b.From = fmt.Sprintf("[2001:db8:1:2:%x::1]:1", i+1)
+		want(t, b.Login("wrong"), http.StatusUnauthorized)
+	}
+	b := r.browser()
+	b.From = "[2001:db8:1:2:ffff::1]:1"
+	want(t, b.Login(consoletest.Password), http.StatusTooManyRequests)
+	b.From = "[2001:db8:1:3::1]:1"
+	want(t, b.Login(consoletest.Password), http.StatusSeeOther)
+}
+
+func TestNetwork(t *testing.T) {
+	for address, is := range map[string]string{"192.0.2.7": "192.0.2.7/32", "2001:db8:1:2:3::4": "2001:db8:1:2::/64"} {
+		if got := network(netip.MustParseAddr(address)); got != is {
+			t.Errorf("%s: %s", address, got)
+		}
+	}
+	if got := network(netip.Addr{}); got != "none" {
+		t.Errorf("no address: %s", got)
+	}
+}
+
+// Without the limiter logging in goes on, and is counted all the same.
+func TestLoginWithoutTheLimiter(t *testing.T) {
+	r := newRig(t, func(c *Config) { c.Limiter = consoletest.Deaf{} })
+	want(t, r.browser().Login(consoletest.Password), http.StatusSeeOther)
+	b := r.browser()
+	for range 9 {
+		want(t, b.Login("wrong"), http.StatusUnauthorized)
+	}
+	want(t, b.Login(consoletest.Password), http.StatusTooManyRequests)
+}
+
+func TestPasswordsWaitTheirTurn(t *testing.T) {
+	r := newRig(t)
+	a := New(Config{Limiter: r.limiter, Password: consoletest.Password}, layout.New(quiet()), quiet(), time.Now)
+	for range maxChecks {
+		a.checks <- struct{}{}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if right, err := a.isPassword(ctx, a.password, consoletest.Password); err == nil || right {
+		t.Errorf("checked beyond the bound: %v, %v", right, err)
+	}
+	<-a.checks
+	if right, err := a.isPassword(t.Context(), a.password, consoletest.Password); err != nil || !right {
+		t.Errorf("%v, %v", right, err)
+	}
+	if len(a.checks) != maxChecks-1 {
+		t.Error("a turn was not given back")
+	}
+}
+
+func TestFormsAreForms(t *testing.T) {
+	b := newRig(t).browser()
+	want(t, b.Do(http.MethodPost, "/admin/login", `{"password":"x"}`, "Content-Type", "application/json"), http.StatusUnsupportedMediaType)
+	want(t, b.Do(http.MethodPost, "/admin/login", "password="+url.QueryEscape(consoletest.Password)), http.StatusUnsupportedMediaType)
+	want(t, b.Do(http.MethodPost, "/admin/login", "%zz", "Content-Type", "application/x-www-form-urlencoded"), http.StatusBadRequest)
+	want(t, b.Post("/admin/login", url.Values{"password": {strings.Repeat("x", 20_000)}}), http.StatusRequestEntityTooLarge)
+	// A password in an address would end up in other people's logs.
+	want(t, b.Post("/admin/login?password="+url.QueryEscape(consoletest.Password), url.Values{}), http.StatusUnprocessableEntity)
+}

@@ -1,0 +1,56 @@
+package auth
+
+import (
+	"encoding/base64"
+	"strings"
+	"testing"
+
+	"golang.org/x/crypto/argon2"
+)
+
+func encodedSum(t *testing.T, password, salt string) string {
+	t.Helper()
+	return base64.RawStdEncoding.EncodeToString(argon2.IDKey([]byte(password), []byte(salt), 2, 64, 1, 32))
+}
+
+// The vector is of the reference implementation's own tests (argon2 version 19, t=2, m=256 KiB, p=1).
+func TestPHCReadsOthersHashes(t *testing.T) {
+	h, err := parsePHC("$argon2id$v=19$m=256,t=2,p=1$c29tZXNhbHQ$nf65EOgLrQMR/uIPnA4rEsF5h7TKyQwu9U1bMCHGi/4")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !h.is("password") || h.is("Password") || h.is("") {
+		t.Error("the reference's hash is not understood")
+	}
+}
+
+func TestPHCRefuses(t *testing.T) {
+	const salt, sum = "c29tZXNhbHQ", "nf65EOgLrQMR/uIPnA4rEsF5h7TKyQwu9U1bMCHGi/4"
+	for _, bad := range []string{
+		"",
+		"password",
+		"$argon2i$v=19$m=256,t=2,p=1$" + salt + "$" + sum,
+		"$argon2id$v=16$m=256,t=2,p=1$" + salt + "$" + sum,
+		"$argon2id$m=256,t=2,p=1$" + salt + "$" + sum,
+		"$argon2id$v=19$m=256,t=0,p=1$" + salt + "$" + sum, // argon2 would panic
+		"$argon2id$v=19$m=256,t=2,p=0$" + salt + "$" + sum,
+		"$argon2id$v=19$m=256,t=2,p=256$" + salt + "$" + sum,
+		"$argon2id$v=19$m=0,t=2,p=1$" + salt + "$" + sum,
+		"$argon2id$v=19$m=4294967295,t=2,p=1$" + salt + "$" + sum,
+		"$argon2id$v=19$m=256,t=4294967295,p=1$" + salt + "$" + sum,
+		"$argon2id$v=19$m=256,p=1,t=2$" + salt + "$" + sum,
+		"$argon2id$v=19$m=-256,t=2,p=1$" + salt + "$" + sum,
+		"$argon2id$v=19$m=256,t=2,p=1$c2hvcnQ$" + sum,
+		"$argon2id$v=19$m=256,t=2,p=1$" + salt + "$" + "c2hvcnQ",
+		"$argon2id$v=19$m=256,t=2,p=1$" + salt + "$", // an empty hash would match everything
+		"$argon2id$v=19$m=256,t=2,p=1$" + salt + "$" + strings.Repeat("A", 1000),
+		"$argon2id$v=19$m=256,t=2,p=1$!!!!!!!!!!!!$" + sum,
+		"$argon2id$v=19$m=256,t=2,p=1$" + salt + "$" + sum + "$",
+	} {
+		if _, err := parsePHC(bad); err == nil {
+			t.Errorf("%q is taken", bad)
+		} else if len(bad) > 12 && strings.Contains(err.Error(), bad[12:]) {
+			t.Errorf("the error repeats the hash: %v", err)
+		}
+	}
+}

@@ -1,0 +1,245 @@
+package auth
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"sendcode/internal/console/layout"
+	"sendcode/internal/openid"
+	"sendcode/internal/server"
+	"sendcode/internal/store"
+	"sendcode/quota"
+)
+
+// Provider is a provider of OpenID Connect that people may log in by, and what its word is worth here. Somebody whom it names
+// has the account of that identity. Without one they have the highest role that one of their values gives, and without
+// such a value no access.
+type Provider struct {
+	Asked interface {
+		Begin(ctx context.Context) (address string, attempt openid.Attempt, err error)
+		Finish(ctx context.Context, attempt openid.Attempt, answer url.Values) (openid.Person, error)
+	}
+	Title string          // what people call it
+	About string          // names provider, client and claim: sessions end when one of them changes
+	Roles map[string]Role // by value of the claim for roles
+}
+
+// The addresses of a login by the provider. ProviderCallback is where it sends browsers back to.
+const (
+	providerStart    = "/admin/oidc/start"
+	ProviderCallback = "/admin/oidc/callback"
+)
+
+// viaProvider says in a session how somebody logged in, and begins the name of who has no account.
+const viaProvider = "oidc"
+
+// errands is how long somebody may take at the provider.
+const errands = 10 * time.Minute
+
+// errand is what the browser keeps while somebody is at the provider, sealed.
+type errand struct {
+	openid.Attempt
+	Next string    `json:"to"`
+	Ends time.Time `json:"end"`
+}
+
+const (
+	errandLabel        = "provider"
+	errandCookie       = cookieName + "-provider"
+	secureErrandCookie = "__Host-" + errandCookie
+)
+
+// startProvider sends the browser to the provider. It does so by a page: browsers hold the redirects of a form against form-action,
+// which is for this site alone, and a provider may redirect to others.
+func (a *Auth) startProvider(c echo.Context) error {
+	form, err := layout.ReadForm(c)
+	if err != nil {
+		return err
+	}
+	next := oursOr(form.Get("next"))
+	address, attempt, err := a.provider.Asked.Begin(c.Request().Context())
+	if err != nil {
+		return a.notVouchedFor(c, next, err)
+	}
+	if err := a.keepErrand(c, errand{attempt, next, a.now().Add(errands)}); err != nil {
+		return err
+	}
+	return a.onward(c, address)
+}
+
+// onward is a page of ours that leads elsewhere by itself.
+func (a *Auth) onward(c echo.Context, address string) error {
+	w := layout.Words(c)
+	return a.layout.Show(c, http.StatusOK, "onward", layout.Page{W: w, Title: w.Get("onward.title"), Onward: address})
+}
+
+// finishProvider is where the provider sends the browser back to. A new session's cookie is not sent along with what another
+// site's redirect leads to (SameSite=Strict), so a page of ours leads to the console.
+func (a *Auth) finishProvider(c echo.Context) error {
+	kept, ok := a.errandOf(c)
+	c.SetCookie(a.errandWith(c, "", -1))
+	w := layout.Words(c)
+	if !ok {
+		return a.showLogin(c, http.StatusBadRequest, "", "", w.Get("provider.late"))
+	}
+	ctx := c.Request().Context()
+	count, err := a.count(ctx, providerRules, networkBuckets(viaProvider, server.ClientIP(c)))
+	if answered, err := a.uncounted(c, count, err, kept.Next, ""); answered {
+		return err
+	}
+	if fresh, err := a.firstUse(ctx, kept.State); err != nil || !fresh {
+		a.logger.WarnContext(ctx, "a login by the provider was brought twice", "network", network(server.ClientIP(c)), "error", err)
+		return a.showLogin(c, http.StatusBadRequest, kept.Next, "", w.Get("provider.late"))
+	}
+	person, err := a.provider.Asked.Finish(ctx, kept.Attempt, c.QueryParams())
+	if err != nil {
+		return a.notVouchedFor(c, kept.Next, err)
+	}
+	who, p, s, err := a.welcome(ctx, person)
+	if err != nil {
+		return err
+	}
+	if !p.set {
+		a.logger.WarnContext(ctx, "the provider vouches for somebody who has no access", "network", network(server.ClientIP(c)))
+		return a.showLogin(c, http.StatusForbidden, kept.Next, "", w.Get("provider.nobody", "provider", a.provider.Title))
+	}
+	if err := a.begin(c, who, p, s, ActionLogin); err != nil {
+		return err
+	}
+	return a.onward(c, orStart(kept.Next))
+}
+
+// notVouchedFor says in our own words why nobody is logged in.
+func (a *Auth) notVouchedFor(c echo.Context, next string, err error) error {
+	ctx := c.Request().Context()
+	var known *openid.Error
+	if !errors.As(err, &known) {
+		return err
+	}
+	a.logger.WarnContext(ctx, "login by the provider failed", "kind", string(known.Kind), "why", known.Why, "network", network(server.ClientIP(c)))
+	status := map[openid.Kind]int{openid.Unavailable: http.StatusServiceUnavailable, openid.Untrusted: http.StatusUnauthorized}[known.Kind]
+	if status == 0 {
+		status = http.StatusForbidden
+	}
+	return a.showLogin(c, status, next, "", layout.Words(c).Get("provider."+string(known.Kind), "provider", a.provider.Title))
+}
+
+// welcome is who somebody is here whom the provider names, and the session that they may have; without a proof they have no access.
+func (a *Auth) welcome(ctx context.Context, person openid.Person) (Actor, proof, store.Session, error) {
+	s := store.Session{Via: viaProvider}
+	known, err := a.log.AccountOf(ctx, person.Name)
+	switch {
+	case err == nil:
+		who, p := a.byIdentity(known)
+		return who, p, s, nil
+	case !errors.Is(err, store.ErrNotFound):
+		return Actor{}, proof{}, s, err
+	}
+	who := Actor{Name: viaProvider + ":" + person.Name}
+	for _, value := range person.Values {
+		if role := a.provider.Roles[value]; ranks[role] > ranks[who.Role] {
+			who.Role, s.Granted = role, value
+		}
+	}
+	if who.Role == "" {
+		return Actor{}, proof{}, s, nil
+	}
+	return who, a.word(person.Name), s, nil
+}
+
+// vouchedFor is who a session by the provider stands for now: an account that was closed, or got another identity, ends it, and
+// so does a value that gives no role any more.
+func (a *Auth) vouchedFor(ctx context.Context, s store.Session) (Actor, proof, error) {
+	if a.provider == nil {
+		return Actor{}, proof{}, nil
+	}
+	name, mapped := strings.CutPrefix(s.Account, viaProvider+":")
+	find := a.log.Account
+	if mapped {
+		find = a.log.AccountOf
+	}
+	known, err := find(ctx, name)
+	switch {
+	case err != nil && !errors.Is(err, store.ErrNotFound):
+		return Actor{}, proof{}, err
+	case mapped && err != nil && a.provider.Roles[s.Granted] != "":
+		return Actor{s.Account, a.provider.Roles[s.Granted]}, a.word(name), nil
+	case mapped || err != nil:
+		return Actor{}, proof{}, nil // somebody who has an account by now logs in to that
+	}
+	who, p := a.byIdentity(known)
+	return who, p, nil
+}
+
+// byIdentity is who an account stands for that is logged in to by the provider.
+func (a *Auth) byIdentity(known store.Account) (Actor, proof) {
+	if !known.DisabledAt.IsZero() || known.Identity == "" {
+		return Actor{}, proof{}
+	}
+	return Actor{known.Name, Role(known.Role)}, a.word(known.Identity)
+}
+
+// word is the provider's, about somebody of this name.
+func (a *Auth) word(name string) proof {
+	return proof{set: true, identity: sha256.Sum256([]byte("provider\x00" + a.provider.About + "\x00" + name))}
+}
+
+// firstUse says whether an attempt comes back for the first time, on whatever replica.
+func (a *Auth) firstUse(ctx context.Context, state string) (bool, error) {
+	d, err := a.count(ctx, []quota.Rule{{Name: "once", Scope: anAccount, Limit: 1, Window: 2 * errands}}, map[quota.Scope]string{
+		anAccount: quota.Bucket("console", "provider", string(anAccount), digest(state)),
+	})
+	return d.Admitted, err
+}
+
+func digest(state string) string {
+	sum := sha256.Sum256([]byte(state))
+	return base64.RawURLEncoding.EncodeToString(sum[:])
+}
+
+// keepErrand binds an attempt to the browser. The cookie must come along with the provider's redirect, so it is Lax.
+func (a *Auth) keepErrand(c echo.Context, e errand) error {
+	plain, err := json.Marshal(e)
+	if err != nil {
+		return err
+	}
+	sealed, err := a.ring.Seal(errandLabel, plain, nil)
+	if err != nil {
+		return err
+	}
+	c.SetCookie(a.errandWith(c, base64.RawURLEncoding.EncodeToString(sealed), int(errands/time.Second)))
+	return nil
+}
+
+func (a *Auth) errandWith(c echo.Context, value string, maxAge int) *http.Cookie {
+	cookie := a.cookie(c, value, maxAge)
+	if cookie.Name, cookie.SameSite = errandCookie, http.SameSiteLaxMode; isHTTPS(c) {
+		cookie.Name = secureErrandCookie
+	}
+	return cookie
+}
+
+func (a *Auth) errandOf(c echo.Context) (e errand, ok bool) {
+	cookie, err := c.Cookie(a.errandWith(c, "", 0).Name)
+	if err != nil {
+		return e, false
+	}
+	sealed, err := base64.RawURLEncoding.DecodeString(cookie.Value)
+	if err != nil {
+		return e, false
+	}
+	plain, err := a.ring.Open(errandLabel, sealed, nil)
+	if err != nil || json.Unmarshal(plain, &e) != nil {
+		return e, false
+	}
+	return e, a.now().Before(e.Ends) && (e.Next == "" || isOurs(e.Next))
+}

@@ -1,0 +1,214 @@
+package auth
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"sendcode/internal/console/consoletest"
+	"sendcode/internal/store"
+)
+
+func TestLoginByTheProvider(t *testing.T) {
+	r, server := besideProvider(t)
+	r.account(store.Account{Name: "ana", Role: "operator", Identity: "ana@example.org"})
+	b := r.browser()
+	contains(t, b.Get("/admin/login?next=/admin/preview"), "Log in with Example ID", `value="/admin/preview"`)
+	consoletest.Is(server, "ana@example.org", "console-owners") // the account decides, not the group
+	rec := b.ByProvider("/admin/preview")
+	if to := consoletest.LeadsTo(t, rec); to != "/admin/preview" {
+		t.Errorf("leads to %q", to)
+	}
+	c := b.Cookies[cookieName]
+	if c == nil || c.SameSite != http.SameSiteStrictMode || b.Cookies[errandCookie] != nil {
+		t.Fatalf("%+v", b.Cookies)
+	}
+	want(t, b.Get("/admin"), http.StatusOK)
+	want(t, b.Get("/admin/accounts"), http.StatusForbidden)
+	acts, err := r.log.AuditEntries(t.Context(), store.AuditFilter{Limit: 1})
+	r.must(err)
+	if a := acts[0]; a.Who != "ana" || a.What != ActionLogin || a.Role != "operator" || a.Detail != "oidc" {
+		t.Errorf("%+v", a)
+	}
+	want(t, b.Post("/admin/logout", url.Values{}), http.StatusSeeOther)
+	want(t, b.Get("/admin"), http.StatusSeeOther)
+	// By password nobody logs in who has none.
+	want(t, b.LoginAs("ana", ""), http.StatusUnprocessableEntity)
+	want(t, b.LoginAs("ana", "x"), http.StatusUnauthorized)
+}
+
+func TestRolesByTheProvider(t *testing.T) {
+	r, server := besideProvider(t)
+	for _, c := range []struct {
+		groups   []string
+		accounts int // status of the page of accounts
+		export   int // status of an operator's deed
+		granted  string
+	}{
+		{[]string{"support"}, http.StatusForbidden, http.StatusForbidden, "support"},
+		{[]string{"x", "support", "on-call", "support"}, http.StatusForbidden, http.StatusOK, "on-call"},
+		{[]string{"console-owners", "support"}, http.StatusOK, http.StatusOK, "console-owners"},
+	} {
+		consoletest.Is(server, "bo", c.groups...)
+		b := r.browser()
+		consoletest.LeadsTo(t, b.ByProvider(""))
+		want(t, b.Get("/admin"), http.StatusOK)
+		want(t, b.Get("/admin/accounts"), c.accounts)
+		want(t, b.Get("/v1/admin/sends.csv"), c.export)
+		acts, err := r.log.AuditEntries(t.Context(), store.AuditFilter{What: ActionLogin, Limit: 1})
+		r.must(err)
+		if a := acts[0]; a.Who != "oidc:bo" || a.Detail != c.granted {
+			t.Errorf("%+v", a)
+		}
+	}
+	for _, groups := range [][]string{nil, {""}, {"Support"}, {"owner"}, {"on-call "}} {
+		consoletest.Is(server, "bo", groups...)
+		b := r.browser()
+		rec := b.ByProvider("")
+		want(t, rec, http.StatusForbidden)
+		contains(t, rec, "you have no access here")
+		if b.Cookies[cookieName] != nil {
+			t.Errorf("%q: a session", groups)
+		}
+	}
+}
+
+// A session by the provider ends when what it rests on does: the account, its identity, the value that gave a role, the provider itself.
+func TestSessionsByTheProviderEnd(t *testing.T) {
+	r, server := besideProvider(t)
+	ana := store.Account{Name: "ana", Role: "operator", Identity: "ana"}
+	changed := func(change func(*store.Account)) func() {
+		return func() { a := ana; change(&a); r.account(a) }
+	}
+	other := func(change func(*Provider)) func() {
+		return func() {
+			p := *r.auth.provider
+			change(&p)
+			r.auth.provider = &p
+		}
+	}
+	whole := r.auth.provider
+	for what, c := range map[string]struct {
+		who    string
+		change func()
+	}{
+		"closed":                {"ana", changed(func(a *store.Account) { a.DisabledAt = consoletest.Start })},
+		"another identity":      {"ana", changed(func(a *store.Account) { a.Identity = "ana2" })},
+		"no identity":           {"ana", changed(func(a *store.Account) { a.Identity = "" })},
+		"another provider":      {"ana", other(func(p *Provider) { p.About = "two" })},
+		"no provider":           {"ana", func() { r.auth.provider = nil }},
+		"no role any more":      {"bo", other(func(p *Provider) { p.Roles = nil })},
+		"bo's another provider": {"bo", other(func(p *Provider) { p.About = "two" })},
+		"bo's no provider":      {"bo", func() { r.auth.provider = nil }},
+		"bo's account closed":   {"bo", changed(func(a *store.Account) { a.Name, a.Identity, a.DisabledAt = "bo", "bo", consoletest.Start })},
+	} {
+		r.auth.provider = whole
+		r.account(ana)
+		consoletest.Is(server, c.who, "support")
+		b := r.browser()
+		consoletest.LeadsTo(t, b.ByProvider(""))
+		want(t, b.Get("/admin"), http.StatusOK)
+		c.change()
+		if got := b.Get("/admin").Code; got != http.StatusSeeOther {
+			t.Errorf("%s: %d", what, got)
+		}
+		if got := b.Get("/v1/admin/sends").Code; got != http.StatusUnauthorized {
+			t.Errorf("%s: %d for a program", what, got)
+		}
+		r.auth.provider = whole
+		r.account(store.Account{Name: "bo", Role: "reader"})
+		r.clock.Add(time.Hour) // the limits forget
+	}
+	consoletest.Is(server, "ana")
+	r.account(ana)
+	b := r.browser()
+	consoletest.LeadsTo(t, b.ByProvider(""))
+	changed(func(a *store.Account) { a.Role = "owner" })()
+	want(t, b.Get("/admin/accounts"), http.StatusOK) // the role is read with each request
+	changed(func(a *store.Account) { a.DisabledAt = r.clock.Now() })()
+	rec := r.browser().ByProvider("")
+	want(t, rec, http.StatusForbidden)
+	consoletest.Is(server, "ana", "console-owners") // nor does a group open what an owner closed
+	want(t, r.browser().ByProvider(""), http.StatusForbidden)
+}
+
+func TestProviderNeverLeadsElsewhere(t *testing.T) {
+	r, server := besideProvider(t)
+	consoletest.Is(server, "bo", "support")
+	for i, next := range []string{"https://evil.example/admin", "//evil.example", `/\evil.example`, "/admin/logout", "javascript:alert(1)", "/admin/sends/../../x", ""} {
+		b := r.browser()
+		b.From = fmt.Sprintf("192.0.2.%d:1", i+10)
+		if to := consoletest.LeadsTo(t, b.ByProvider(next)); to != "/admin" {
+			t.Errorf("%q leads to %q", next, to)
+		}
+	}
+	b := r.browser()
+	if to := consoletest.LeadsTo(t, b.ByProvider("/admin?status=refused")); to != "/admin?status=refused" {
+		t.Errorf("leads to %q", to)
+	}
+}
+
+func TestProviderOverHTTPS(t *testing.T) {
+	r, server := besideProvider(t)
+	consoletest.Is(server, "bo", "support")
+	b := r.browser()
+	b.Base = "https://console.example"
+	back := b.AtProvider("")
+	if c := b.Cookies[secureErrandCookie]; c == nil || !c.Secure || c.Domain != "" || c.Path != "/" {
+		t.Errorf("%+v", b.Cookies)
+	}
+	consoletest.LeadsTo(t, b.Get(back))
+	if c := b.Cookies[secureCookieName]; c == nil || !c.Secure {
+		t.Errorf("%+v", b.Cookies)
+	}
+}
+
+// A page of another site can't begin a login, and without a provider there is none to begin.
+func TestProviderFromElsewhere(t *testing.T) {
+	r, _ := besideProvider(t)
+	b := r.browser()
+	want(t, b.Post(providerStart, url.Values{}, "Sec-Fetch-Site", "cross-site"), http.StatusForbidden)
+	want(t, b.Get(providerStart), http.StatusMethodNotAllowed)
+	without := newRig(t).browser()
+	lacks(t, without.Get("/admin/login"), providerStart)
+	want(t, without.Post(providerStart, url.Values{}), http.StatusNotFound)
+	want(t, without.Get(ProviderCallback), http.StatusNotFound)
+	alone, _ := besideProvider(t, func(c *Config) { c.Password = "" })
+	lacks(t, alone.browser().Get("/admin/login"), "No password is configured")
+}
+
+func TestIdentitiesInTheConsole(t *testing.T) {
+	r, server := besideProvider(t)
+	owner := r.loggedIn()
+	form := account("add", "mei", "reader", "new colleague")
+	form.Set("identity", "mei@example.org")
+	rec := owner.Post("/admin/accounts", form)
+	want(t, rec, http.StatusOK)
+	lacks(t, rec, `class="shown"`) // no password
+	contains(t, owner.Get("/admin/accounts"), "mei@example.org", "no password")
+	consoletest.Is(server, "mei@example.org")
+	consoletest.LeadsTo(t, r.browser().ByProvider(""))
+	form = account("add", "li", "reader", "x")
+	form.Set("identity", "mei@example.org")
+	rec = owner.Post("/admin/accounts", form)
+	want(t, rec, http.StatusUnprocessableEntity)
+	contains(t, rec, "Another account has this name at the provider.", `value="mei@example.org"`)
+	for _, bad := range []string{"a b", strings.Repeat("a", 201), "a\u202eb", "\xff"} {
+		form.Set("identity", bad)
+		want(t, owner.Post("/admin/accounts", form), http.StatusUnprocessableEntity)
+	}
+	form = account("identity", "mei", "", "married")
+	form.Set("identity", "mei.li@example.org")
+	want(t, owner.Post("/admin/accounts", form), http.StatusOK)
+	want(t, r.browser().ByProvider(""), http.StatusForbidden)
+	consoletest.Is(server, "mei.li@example.org")
+	b := r.browser()
+	consoletest.LeadsTo(t, b.ByProvider(""))
+	form.Set("identity", "")
+	want(t, owner.Post("/admin/accounts", form), http.StatusOK)
+	want(t, b.Get("/admin"), http.StatusSeeOther)
+	contains(t, owner.Get("/admin/acts"), "changed a name at the provider")
+}

@@ -1,0 +1,155 @@
+package auth
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"sendcode/internal/console/consoletest"
+	"sendcode/internal/openid/openidtest"
+	"sendcode/internal/store/sqlite"
+)
+
+// What comes back must come from the browser that was sent, in time, and once.
+func TestErrandsAreBoundToTheirBrowser(t *testing.T) {
+	r, server := besideProvider(t)
+	consoletest.Is(server, "bo", "support")
+	b := r.browser()
+	back := b.AtProvider("")
+	c := b.Cookies[errandCookie]
+	if c == nil || c.SameSite != http.SameSiteLaxMode || !c.HttpOnly || c.Secure || c.Path != "/" || c.MaxAge != 600 {
+		t.Errorf("%+v", c)
+	}
+	refused := func(what string, b *browser, address, says string) {
+		t.Helper()
+		rec := b.Get(address)
+		if rec.Code < 400 || b.Cookies[cookieName] != nil {
+			t.Errorf("%s: %d, %v", what, rec.Code, b.Cookies)
+		}
+		contains(t, rec, says)
+	}
+	refused("a link to somebody else's login", r.browser(), back, "took too long, or was begun in another browser")
+	other := r.browser()
+	other.AtProvider("")
+	refused("another's answer", other, back, "cannot be believed")
+	if other.Cookies[errandCookie] != nil {
+		t.Error("a failed errand is kept")
+	}
+	planted := r.browser()
+	sealed, err := consoletest.Ring(t).Seal(errandLabel, []byte(`{"s":"x","end":"2027-01-01T00:00:00Z"}`), nil)
+	r.must(err)
+	for _, value := range []string{"", "x", "***", fmt.Sprintf("%x", sealed), strings.Repeat("A", 300)} {
+		planted.Cookies[errandCookie] = &http.Cookie{Name: errandCookie, Value: value}
+		refused("a cookie of somebody's own", planted, ProviderCallback+"?state=x&code=x", "took too long")
+	}
+	kept := *c
+	consoletest.LeadsTo(t, b.Get(back))
+	again := r.browser()
+	again.Cookies[errandCookie] = &kept
+	calls := server.Seen("/token")
+	refused("the same once more", again, back, "took too long")
+	again.Handler, again.Cookies[errandCookie] = r.replica(quiet(), func(c *Config) { c.Provider = r.providerAt(server) }), &kept
+	refused("the same at another replica", again, back, "took too long")
+	if server.Seen("/token") != calls {
+		t.Error("the provider was asked about a login that had come back")
+	}
+	late := r.browser()
+	back = late.AtProvider("")
+	r.clock.Add(errands)
+	refused("late", late, back, "took too long")
+	intime := r.browser()
+	back = intime.AtProvider("")
+	r.clock.Add(errands - time.Microsecond)
+	server.Do(func() { server.Now = r.clock.Now })
+	consoletest.LeadsTo(t, intime.Get(back))
+}
+
+// Whatever the provider does, nobody is logged in by it who should not be, and the page says what is the matter in our words.
+func TestProviderInTrouble(t *testing.T) {
+	for what, c := range map[string]struct {
+		change func(*openidtest.Provider)
+		answer func(url.Values)
+		status int
+		says   string
+	}{
+		"down":   {func(p *openidtest.Provider) { p.Intercept = down }, nil, http.StatusServiceUnavailable, "cannot be reached"},
+		"denied": {nil, func(v url.Values) { v.Set("error", "access_denied"); v.Set("error_description", "<b>evil</b>") }, http.StatusForbidden, "did not log you in"},
+		"nameless": {func(p *openidtest.Provider) { p.Claims = map[string]any{"sub": "x", "groups": []string{"support"}} }, nil,
+			http.StatusForbidden, "does not vouch for the name"},
+		"lying": {func(p *openidtest.Provider) {
+			p.Token = func(claims map[string]any) string { claims["aud"] = "shop"; return p.Signed(claims) }
+		}, nil, http.StatusUnauthorized, "cannot be believed"},
+		"mixed up": {nil, func(v url.Values) { v.Set("iss", "https://evil.example") }, http.StatusUnauthorized, "cannot be believed"},
+	} {
+		r, server := besideProvider(t)
+		consoletest.Is(server, "bo", "support")
+		b := r.browser()
+		back := b.AtProvider("/admin/tail")
+		server.Do(func() {
+			if c.change != nil {
+				c.change(server)
+			}
+		})
+		path, query, _ := strings.Cut(back, "?")
+		answer, err := url.ParseQuery(query)
+		r.must(err)
+		if c.answer != nil {
+			c.answer(answer)
+		}
+		rec := b.Get(path + "?" + answer.Encode())
+		if rec.Code != c.status || b.Cookies[cookieName] != nil {
+			t.Errorf("%s: %d, %v", what, rec.Code, b.Cookies)
+		}
+		contains(t, rec, c.says, `value="/admin/tail"`)
+		lacks(t, rec, "evil")
+		if log := r.logged.String(); strings.Contains(log, "evil") || strings.Contains(log, answer.Get("code")) {
+			t.Errorf("%s: in the log: %s", what, log)
+		}
+	}
+	r, server := besideProvider(t)
+	server.Do(func() { server.Intercept = down })
+	rec := r.browser().Post(providerStart, url.Values{"next": {"/admin/tail"}})
+	want(t, rec, http.StatusServiceUnavailable)
+	contains(t, rec, "Example ID cannot be reached", `value="/admin/tail"`)
+	r.log.SetFault(func(m string) sqlite.Fault {
+		if m == "AccountOf" {
+			return sqlite.Down
+		}
+		return sqlite.None
+	})
+	server.Do(func() { server.Intercept = nil })
+	consoletest.Is(server, "bo", "support")
+	b := r.browser()
+	want(t, b.ByProvider(""), http.StatusServiceUnavailable)
+	if b.Cookies[cookieName] != nil {
+		t.Error("a session")
+	}
+}
+
+func down(w http.ResponseWriter, _ *http.Request) bool {
+	w.WriteHeader(http.StatusBadGateway)
+	return true
+}
+
+func TestLoginsByTheProviderAreLimited(t *testing.T) {
+	r, server := besideProvider(t)
+	consoletest.Is(server, "nobody-here")
+	for range 10 {
+		want(t, r.browser().ByProvider(""), http.StatusForbidden)
+	}
+	consoletest.Is(server, "bo", "support")
+	b := r.browser()
+	calls := server.Seen("/token")
+	rec := b.ByProvider("")
+	want(t, rec, http.StatusTooManyRequests)
+	if rec.Header().Get("Retry-After") == "" || server.Seen("/token") != calls {
+		t.Error("the provider was asked all the same, or nothing said when")
+	}
+	want(t, b.Login(consoletest.Password), http.StatusSeeOther) // passwords are counted apart
+	other := r.browser()
+	other.From = "192.0.2.9:1"
+	consoletest.LeadsTo(t, other.ByProvider(""))
+}

@@ -1,0 +1,127 @@
+package auth
+
+import (
+	"github.com/google/uuid"
+	"github.com/labstack/echo/v4"
+
+	"sendcode/internal/server"
+	"sendcode/internal/store"
+)
+
+// Role is what an account may do: an operator all that a reader may, an owner everything.
+type Role string
+
+// The roles.
+const (
+	Reader   Role = "reader"
+	Operator Role = "operator"
+	Owner    Role = "owner"
+)
+
+var ranks = map[Role]int{Reader: 1, Operator: 2, Owner: 3}
+
+// least is the one table of roles: the least one for each action. A route names its action, and is refused to those
+// below; an action that is not here is refused to everybody. Those that change something are recorded under the same word.
+var least = map[string]Role{
+	ActionRead:  Reader,
+	ActionLogin: Reader,
+
+	ActionPassword: Reader,
+	ActionFactor:   Reader, // their own
+	ActionSuppress: Operator,
+	ActionLift:     Operator,
+
+	ActionLiftPrefix: Operator,
+
+	ActionReset:    Operator,
+	ActionResend:   Operator,
+	ActionCancel:   Operator,
+	ActionReveal:   Operator,
+	ActionErase:    Owner,
+	ActionAccounts: Owner,
+	ActionExport:   Operator,
+	ActionPreview:  Operator,
+}
+
+// The actions.
+const (
+	ActionRead  = "read" // to look at anything that shows no full recipient; the only one that is not recorded
+	ActionLogin = "login"
+
+	ActionPassword = "login.password" // the first half of it, where a second factor follows
+	ActionFactor   = "factor"         // a dot and what was done follow in the record
+
+	ActionSuppress = "suppression.add"
+	ActionLift     = "suppression.lift"
+
+	ActionLiftPrefix = "prefix.lift"
+
+	ActionReset    = "quota.reset"
+	ActionResend   = "verification.resend"
+	ActionCancel   = "verification.cancel"
+	ActionReveal   = "recipient.reveal"
+	ActionErase    = "recipient.erase"
+	ActionAccounts = "account" // a dot and what was changed follow in the record
+	ActionExport   = "sends.export"
+	ActionPreview  = "preview.send"
+)
+
+// Actor is the account that makes a request.
+type Actor struct {
+	Name string
+	Role Role
+}
+
+func (w Actor) May(action string) bool {
+	needed, known := ranks[least[action]]
+	return known && ranks[w.Role] >= needed
+}
+
+// Who has no account in the log: the one of the password in the settings, and the bearer of the token.
+var bootstrap = Actor{"admin", Owner}
+
+const bearerName = "token"
+
+const actorKey = "sendcode.admin.actor"
+
+// is notes who makes the request; whoever stands before handlers does it.
+func (w Actor) is(c echo.Context) { c.Set(actorKey, w) }
+
+// ActorOf is nobody, who may do nothing, where no session and no token was asked for.
+func ActorOf(c echo.Context) Actor {
+	w, _ := c.Get(actorKey).(Actor)
+	return w
+}
+
+// allowed refuses an action to those whose role is below it.
+func (a *Auth) allowed(action string) echo.MiddlewareFunc {
+	return func(next echo.HandlerFunc) echo.HandlerFunc {
+		return func(c echo.Context) error {
+			if w := ActorOf(c); !w.May(action) {
+				a.logger.WarnContext(c.Request().Context(), "refused to an account of this role", "account", w.Name, "role", string(w.Role), "deed", action)
+				return &server.Problem{Kind: server.Forbidden, Detail: "This account's role may not do that."}
+			}
+			return next(c)
+		}
+	}
+}
+
+// PagesFor stands before a page for which somebody must be logged in and allowed the action.
+func (a *Auth) PagesFor(action string) []echo.MiddlewareFunc {
+	return append(a.layout.PageMiddleware(), a.pagesNeedSession, a.allowed(action))
+}
+
+// ProgramsFor is the same before a part of the JSON API.
+func (a *Auth) ProgramsFor(action string) []echo.MiddlewareFunc {
+	return append(a.layout.ProgramMiddleware(), a.programsNeedKey, a.allowed(action))
+}
+
+// Record begins the record of an action: the account and the network. What, on whom and why is the caller's to add, and to have
+// written, by the log's own method where the effect is in the log, else by AddAuditEntry before the effect.
+func (a *Auth) Record(c echo.Context, action string) (store.AuditEntry, error) {
+	id, err := uuid.NewV7()
+	w := ActorOf(c)
+	return store.AuditEntry{
+		ID: id, Who: w.Name, Role: string(w.Role), Network: network(server.ClientIP(c)), What: action, Outcome: store.AuditDone,
+	}, err
+}

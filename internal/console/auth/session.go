@@ -1,0 +1,240 @@
+package auth
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/base64"
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"sendcode/internal/store"
+)
+
+// The cookie's names. With "__Host-" a browser takes it only over https, for this host alone and with path "/" (RFC
+// 6265bis section 4.1.3.2), so no neighbour under the same domain can plant one.
+const (
+	cookieName       = "sendcode-admin"
+	secureCookieName = "__Host-" + cookieName
+)
+
+func isHTTPS(c echo.Context) bool { return c.Scheme() == "https" }
+
+func nameOf(c echo.Context) string {
+	if isHTTPS(c) {
+		return secureCookieName
+	}
+	return cookieName
+}
+
+// current finds the session of a request.
+func (a *Auth) current(c echo.Context) (session, bool, error) {
+	cookie, err := c.Cookie(nameOf(c))
+	if err != nil {
+		return session{}, false, nil
+	}
+	key, ok := readKey(cookie.Value)
+	if !ok {
+		return session{}, false, nil
+	}
+	return a.sessionOf(c.Request().Context(), key)
+}
+
+// keep writes the session's cookie, which goes when the session would.
+func (a *Auth) keep(c echo.Context, key string, v session) {
+	// Rounded up, and at least 1: 0 would mean no limit at all.
+	seconds := int((v.ends().Sub(v.now) + time.Second - 1) / time.Second)
+	c.SetCookie(a.cookie(c, key, max(seconds, 1)))
+}
+
+// forget takes the cookie back, also one that this very answer was to renew.
+func (a *Auth) forget(c echo.Context) {
+	c.Response().Header().Del(echo.HeaderSetCookie)
+	c.SetCookie(a.cookie(c, "", -1))
+}
+
+func (a *Auth) cookie(c echo.Context, value string, maxAge int) *http.Cookie {
+	return &http.Cookie{
+		Name: nameOf(c), Value: value, Path: "/", MaxAge: maxAge,
+		Secure: isHTTPS(c), HttpOnly: true, SameSite: http.SameSiteStrictMode,
+	}
+}
+
+// renew says that a session is in use, at most once a minute, so that it does not go idle.
+func (a *Auth) renew(c echo.Context, v session) error {
+	if v.now.Sub(v.SeenAt) < renewal {
+		return nil
+	}
+	ctx := c.Request().Context()
+	if err := a.log.SeeSession(ctx, v.ID); err != nil {
+		return err
+	}
+	cookie, err := c.Cookie(nameOf(c))
+	if err != nil {
+		return nil // there was one a moment ago
+	}
+	v.SeenAt = v.now
+	a.keep(c, cookie.Value, v)
+	return nil
+}
+
+// How long a session lives (SEC-17).
+const (
+	idle     = 30 * time.Minute
+	absolute = 12 * time.Hour
+	renewal  = time.Minute // a session used later than this after it was seen is seen again
+)
+
+// session is who is logged in. The log keeps it, so that logging out holds on every replica; the cookie holds a random key
+// and nothing else, of which the log has the hash.
+type session struct {
+	store.Session
+	who   Actor
+	now   time.Time // on the log's clock, which a session's times are on
+	lacks string    // what must be given before anything else may be done; empty: nothing
+}
+
+// What somebody may lack who has given the right password.
+const (
+	lacksCode   = "code"   // of the second factor
+	lacksFactor = "factor" // a second factor at all, where the settings demand one
+)
+
+// halfway is how long somebody may take from the password to the code.
+const halfway = 10 * time.Minute
+
+// lacking looks at the second factor. A session that passed one which was replaced since has not passed; the provider's are its own matter.
+func (v session) lacking(demanded bool) string {
+	switch {
+	case v.Via == viaProvider:
+		return ""
+	case v.FactorAt.IsZero() && demanded:
+		return lacksFactor
+	case v.FactorAt.IsZero() || v.Passed && !v.StartedAt.Before(v.FactorAt):
+		return ""
+	}
+	return lacksCode
+}
+
+// keySize is of what a cookie holds: 256 random bits.
+const keySize = 32
+
+// readKey reads a cookie's value.
+func readKey(value string) ([]byte, bool) {
+	key, err := base64.RawURLEncoding.Strict().DecodeString(value)
+	return key, err == nil && len(key) == keySize
+}
+
+// proof is what somebody logs in with: a password, or a provider's word. The zero proof lets nobody in.
+type proof struct {
+	set      bool
+	identity [sha256.Size]byte // names it: sessions end when it changes
+}
+
+// boundTo names a proof in a session, so that the session ends when the password changes. It is keyed with what only the
+// cookie has: who reads the table can't try passwords on it.
+func boundTo(key []byte, p proof) [32]byte {
+	mac := hmac.New(sha256.New, key)
+	mac.Write([]byte("sendcode session 1\x00"))
+	mac.Write(p.identity[:])
+	return [32]byte(mac.Sum(nil))
+}
+
+// lives also refuses a session that was last seen in the future: a clock that was set back would keep it alive.
+func (v session) lives() bool {
+	return v.now.Before(v.ends()) && !v.SeenAt.After(v.now.Add(skew))
+}
+
+// skew is how far back the log's clock may have been set.
+const skew = 5 * time.Minute
+
+func (v session) ends() time.Time {
+	if end := v.StartedAt.Add(absolute); end.Before(v.SeenAt.Add(idle)) {
+		return end
+	}
+	return v.SeenAt.Add(idle)
+}
+
+// sessionOf reads a session and whose it is; false: there is none, it has ended, or its account may not log in as it did.
+func (a *Auth) sessionOf(ctx context.Context, key []byte) (session, bool, error) {
+	s, now, err := a.log.Session(ctx, sha256.Sum256(key))
+	v := session{Session: s, now: now}
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		return v, false, nil
+	case err != nil:
+		return v, false, err
+	case !v.lives():
+		return v, false, nil
+	}
+	who, p, err := a.holder(ctx, s)
+	if err != nil || !p.set {
+		return v, false, err
+	}
+	if bound := boundTo(key, p); subtle.ConstantTimeCompare(bound[:], s.Bound[:]) != 1 {
+		return v, false, nil
+	}
+	v.who, v.lacks = who, v.lacking(a.demands)
+	return v, v.lacks != lacksCode || now.Before(v.StartedAt.Add(halfway)), nil
+}
+
+// holder is who a session stands for now, and by what proof, judged by the way in which they logged in.
+func (a *Auth) holder(ctx context.Context, s store.Session) (Actor, proof, error) {
+	if s.Via == viaProvider {
+		return a.vouchedFor(ctx, s)
+	}
+	who, p, err := a.account(ctx, s.Account)
+	return who, p.proof(), err
+}
+
+// account is who a name stands for now, and the password; one that is not set lets nobody in.
+func (a *Auth) account(ctx context.Context, name string) (Actor, password, error) {
+	if name == bootstrap.Name {
+		return bootstrap, a.password, nil
+	}
+	known, err := a.log.Account(ctx, name)
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		return Actor{}, password{}, nil
+	case err != nil:
+		return Actor{}, password{}, err
+	case !known.DisabledAt.IsZero() || known.Password == "":
+		return Actor{}, password{}, nil
+	}
+	p, err := passwordOf("", known.Password)
+	if err != nil {
+		a.logger.ErrorContext(ctx, "an account's password cannot be read", "account", name, "error", err)
+		return Actor{}, password{}, nil
+	}
+	return Actor{known.Name, Role(known.Role)}, p, nil
+}
+
+// begin logs somebody in: a new session, recorded with it, and its cookie. Of s it takes how they logged in.
+func (a *Auth) begin(c echo.Context, who Actor, p proof, s store.Session, action string) error {
+	key := make([]byte, keySize)
+	rand.Read(key) // never fails: the program stops when the system has no randomness
+	who.is(c)
+	act, err := a.Record(c, action)
+	if err != nil {
+		return err
+	}
+	ctx := c.Request().Context()
+	s.ID, s.Account, s.Bound = sha256.Sum256(key), who.Name, boundTo(key, p)
+	if act.Detail = s.Via; s.Granted != "" {
+		act.Detail = s.Granted
+	}
+	if s, err = a.log.BeginSession(ctx, s, absolute, act); err != nil {
+		return err
+	}
+	a.logger.InfoContext(ctx, action, "account", who.Name, "network", act.Network)
+	a.keep(c, base64.RawURLEncoding.EncodeToString(key), session{Session: s, who: who, now: s.StartedAt})
+	if action == ActionLogin && s.Via != viaProvider {
+		a.rememberBrowser(c, who.Name)
+	}
+	return nil
+}

@@ -1,0 +1,173 @@
+package auth
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"sendcode/internal/console/consoletest"
+	"sendcode/internal/store/sqlite"
+)
+
+func TestCookie(t *testing.T) {
+	b := newRig(t).browser()
+	c := b.Login(consoletest.Password).Result().Cookies()[0]
+	if c.Name != "sendcode-admin" || c.Secure || !c.HttpOnly || c.SameSite != http.SameSiteStrictMode || c.Path != "/" || c.Domain != "" || c.MaxAge != 1800 {
+		t.Errorf("over http: %+v", c)
+	}
+	b = newRig(t).browser()
+	b.Base = "https://console.example"
+	c = b.Login(consoletest.Password).Result().Cookies()[0]
+	if c.Name != "__Host-sendcode-admin" || !c.Secure || !c.HttpOnly || c.SameSite != http.SameSiteStrictMode || c.Path != "/" || c.Domain != "" {
+		t.Errorf("over https: %+v", c)
+	}
+	want(t, b.Get("/admin"), http.StatusOK)
+	// A neighbour under the same domain can plant a cookie without the prefix; it must not be read.
+	planted := *c
+	planted.Name = cookieName
+	b.Cookies = map[string]*http.Cookie{cookieName: &planted}
+	want(t, b.Get("/admin"), http.StatusSeeOther)
+}
+
+func TestSessionsDiffer(t *testing.T) {
+	r := newRig(t)
+	first, second := r.loggedIn(), r.loggedIn()
+	if first.Cookies[cookieName].Value == second.Cookies[cookieName].Value {
+		t.Error("two sessions have one cookie")
+	}
+}
+
+func TestSessionGoesIdle(t *testing.T) {
+	r := newRig(t)
+	b := r.loggedIn()
+	r.clock.Add(30*time.Minute - time.Microsecond)
+	want(t, b.Get("/admin"), http.StatusOK) // seen now
+	r.clock.Add(30*time.Minute - time.Microsecond)
+	want(t, b.Get("/v1/admin/sends"), http.StatusOK)
+	r.clock.Add(30 * time.Minute)
+	want(t, b.Get("/admin"), http.StatusSeeOther)
+	want(t, b.Get("/v1/admin/sends"), http.StatusUnauthorized)
+}
+
+func TestSessionEndsForGood(t *testing.T) {
+	r := newRig(t)
+	r.clock.Add(-time.Duration(consoletest.Start.Nanosecond()))
+	b := r.loggedIn()
+	for range 12*3 - 1 {
+		r.clock.Add(20 * time.Minute)
+		want(t, b.Get("/admin"), http.StatusOK)
+	}
+	if age := b.Cookies[cookieName].MaxAge; age != 20*60 {
+		t.Errorf("the last cookie lives for %d s, want 1200", age)
+	}
+	r.clock.Add(20*time.Minute - time.Second)
+	want(t, b.Get("/v1/admin/sends"), http.StatusOK)
+	r.clock.Add(time.Second)
+	want(t, b.Get("/admin"), http.StatusSeeOther)
+	want(t, b.Get("/v1/admin/sends"), http.StatusUnauthorized)
+}
+
+func TestSessionIsNotRenewedAllTheTime(t *testing.T) {
+	r := newRig(t)
+	b := r.loggedIn()
+	r.clock.Add(30 * time.Second)
+	if rec := b.Get("/admin"); len(rec.Result().Cookies()) != 0 {
+		t.Error("renewed after 30 s")
+	}
+}
+
+func TestSessionFromTheFuture(t *testing.T) {
+	r := newRig(t)
+	b := r.loggedIn()
+	r.clock.Add(-4 * time.Minute)
+	want(t, b.Get("/admin"), http.StatusOK) // another replica's clock may be a little behind
+	r.clock.Add(-2 * time.Minute)
+	want(t, b.Get("/admin"), http.StatusSeeOther)
+}
+
+func TestSessionCannotBeForged(t *testing.T) {
+	r := newRig(t)
+	b := r.loggedIn()
+	value := b.Cookies[cookieName].Value
+	key, err := base64.RawURLEncoding.DecodeString(value)
+	r.must(err)
+	id := sha256.Sum256(key)
+	for i := range key {
+		tampered := append([]byte(nil), key...)
+		tampered[i] ^= 1
+		b.Cookies[cookieName].Value = base64.RawURLEncoding.EncodeToString(tampered)
+		if rec := b.Get("/admin"); rec.Code != http.StatusSeeOther {
+			t.Fatalf("byte %d changed: %d", i, rec.Code)
+		}
+	}
+	for _, forged := range []string{
+		"", "x", value + "A", value[:len(value)-2], strings.Repeat("A", 4000), base64.RawURLEncoding.EncodeToString(id[:]), // what the log has
+	} {
+		b.Cookies[cookieName] = &http.Cookie{Name: cookieName, Value: forged}
+		want(t, b.Get("/admin"), http.StatusSeeOther)
+		want(t, b.Get("/v1/admin/sends"), http.StatusUnauthorized)
+	}
+}
+
+// What the log keeps of a session is of no use to who reads it: neither the key, nor a password to try.
+func TestSessionsAreKeptAsHashes(t *testing.T) {
+	r := newRig(t)
+	b := r.loggedIn()
+	key, err := base64.RawURLEncoding.DecodeString(b.Cookies[cookieName].Value)
+	r.must(err)
+	s, _, err := r.log.Session(t.Context(), sha256.Sum256(key))
+	r.must(err)
+	p, err := passwordOf(consoletest.Password, "")
+	r.must(err)
+	if s.Bound == p.identity || s.Bound != boundTo(key, p.proof()) || s.Account != "admin" {
+		t.Errorf("%+v", s)
+	}
+}
+
+func TestSessionIsForItsPasswordAndEveryReplica(t *testing.T) {
+	r := newRig(t)
+	b := r.loggedIn()
+	b.Handler = r.replica(quiet())
+	want(t, b.Get("/admin"), http.StatusOK)
+	b.Handler = r.replica(quiet(), func(c *Config) { c.Password = "another password" })
+	want(t, b.Get("/admin"), http.StatusSeeOther)
+	b.Handler = r.replica(quiet(), func(c *Config) { c.Password = "" })
+	want(t, b.Get("/admin"), http.StatusSeeOther)
+}
+
+// A copy of the cookie that was taken before is of no use after logging out, on any replica.
+func TestLogout(t *testing.T) {
+	r := newRig(t)
+	b, other := r.loggedIn(), r.loggedIn()
+	kept := *b.Cookies[cookieName]
+	r.clock.Add(2 * time.Minute)
+	rec := b.Post("/admin/logout", url.Values{})
+	want(t, rec, http.StatusSeeOther)
+	if got := rec.Result().Cookies(); len(got) != 1 || got[0].MaxAge >= 0 || got[0].Value != "" || rec.Header().Get("Location") != "/admin/login" {
+		t.Errorf("logging out sets %v and leads to %q", got, rec.Header().Get("Location"))
+	}
+	b.Cookies[cookieName] = &kept
+	for _, handler := range []http.Handler{r.handler, r.replica(quiet())} {
+		b.Handler = handler
+		want(t, b.Get("/admin"), http.StatusSeeOther)
+		want(t, b.Get("/v1/admin/sends"), http.StatusUnauthorized)
+	}
+	want(t, other.Get("/admin"), http.StatusOK)
+}
+
+func TestSessionsWithoutTheLog(t *testing.T) {
+	r := newRig(t)
+	b := r.loggedIn()
+	r.log.SetFault(func(string) sqlite.Fault { return sqlite.Down })
+	want(t, b.Get("/admin"), http.StatusServiceUnavailable)
+	want(t, b.Get("/v1/admin/sends"), http.StatusServiceUnavailable)
+	want(t, b.Post("/admin/logout", url.Values{}), http.StatusServiceUnavailable) // it would not be true
+	want(t, r.browser().Login(consoletest.Password), http.StatusServiceUnavailable)
+	want(t, b.Get("/admin/login"), http.StatusOK)
+	r.log.SetFault(nil)
+	want(t, b.Get("/admin"), http.StatusOK)
+}

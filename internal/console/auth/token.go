@@ -1,0 +1,108 @@
+package auth
+
+import (
+	"crypto/sha256"
+	"crypto/subtle"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"sendcode/internal/server"
+	"sendcode/internal/verification"
+	"sendcode/quota"
+)
+
+// Token is a bearer token of the JSON API, of which only the hash is known.
+type Token struct {
+	ID      string // names it in acts and logs; empty: the token of the environment
+	SHA256  [sha256.Size]byte
+	Role    Role      // one that does not exist may do nothing
+	Expires time.Time // from then on it is refused; zero: never
+}
+
+// tokenRules count wrong tokens. Once one is spent, right tokens of that network are refused as well: otherwise the rule would
+// bound no guess. There is no rule over all, with which a few addresses could keep every program out.
+var tokenRules = []quota.Rule{
+	{Name: "address", Scope: quota.IP, Limit: 10, Window: 15 * time.Minute},
+	{Name: "network", Scope: quota.Network, Limit: 30, Window: 15 * time.Minute},
+}
+
+// actor is the bearer of a token.
+func (t Token) actor() Actor {
+	if t.ID == "" {
+		return Actor{bearerName, t.Role}
+	}
+	return Actor{bearerName + ":" + t.ID, t.Role}
+}
+
+func (t Token) expired(now time.Time) bool { return !t.Expires.IsZero() && !now.Before(t.Expires) }
+
+// bearerOf identifies the bearer of an Authorization header, or returns the problem to answer with.
+func (a *Auth) bearerOf(c echo.Context, header string) (Actor, error) {
+	ctx := c.Request().Context()
+	request := quota.Request{Rules: tokenRules, Buckets: networkBuckets("token", server.ClientIP(c))}
+	d, err := a.ask(ctx, Limiter.Peek, request)
+	switch {
+	case err != nil:
+		a.logger.ErrorContext(ctx, "wrong admin tokens could not be counted", "error", err)
+		return Actor{}, verification.ErrUnavailable
+	case !d.Allowed():
+		return Actor{}, a.tooManyTokens(c, d)
+	}
+	token, known := a.tokenOf(header)
+	if known && !token.expired(a.now()) {
+		return token.actor(), nil
+	}
+	if d, err = a.ask(ctx, Limiter.Take, request); err != nil {
+		return Actor{}, verification.ErrUnavailable
+	}
+	if !d.Admitted {
+		return Actor{}, a.tooManyTokens(c, d)
+	}
+	a.reportToken(c, token.ID)
+	return Actor{}, &server.Problem{Kind: server.Unauthorized, Detail: "The admin token is not known."}
+}
+
+func (a *Auth) tooManyTokens(c echo.Context, d quota.Decision) error {
+	rule, _ := d.Blocking()
+	a.refused("token", rule.Name)
+	a.reportToken(c, "")
+	wait := seconds(d.RetryAfter())
+	return &server.Problem{
+		Kind: server.TooManyAttempts, Detail: "Too many wrong admin tokens came from your network.",
+		Header: http.Header{"Retry-After": {strconv.Itoa(wait)}}, Extra: map[string]any{"retry_after": wait},
+	}
+}
+
+// reportToken writes at most one line a minute about refused tokens, and another about each one that expired.
+func (a *Auth) reportToken(c echo.Context, expired string) {
+	ctx, where := c.Request().Context(), network(server.ClientIP(c))
+	if expired != "" {
+		if n, due := a.lines.add("token."+expired, a.now()); due {
+			a.logger.WarnContext(ctx, "an admin token that has expired was refused", "token", expired, "count", n, "network", where)
+		}
+		return
+	}
+	if n, due := a.lines.add("token", a.now()); due {
+		a.logger.WarnContext(ctx, "wrong admin tokens were refused", "count", n, "network", where)
+	}
+}
+
+// tokenOf reads an Authorization header; the scheme's case does not matter (RFC 9110 section 11.1). It compares with every token,
+// in a time that does not depend on which one is right.
+func (a *Auth) tokenOf(header string) (found Token, known bool) {
+	scheme, presented, _ := strings.Cut(header, " ")
+	if !strings.EqualFold(scheme, "Bearer") {
+		return Token{}, false
+	}
+	sum := sha256.Sum256([]byte(strings.TrimSpace(presented)))
+	for _, t := range a.tokens {
+		if subtle.ConstantTimeCompare(sum[:], t.SHA256[:]) == 1 {
+			found, known = t, true
+		}
+	}
+	return found, known
+}

@@ -1,0 +1,118 @@
+package auth
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"sendcode/internal/console/consoletest"
+	"sendcode/internal/store"
+)
+
+func (b *browser) withToken(token string) int {
+	b.Helper()
+	return b.Get("/v1/admin/sends", "Authorization", "Bearer "+token).Code
+}
+
+// Of 300 wrong tokens from one address ten are looked at; the log has one line for them, and none of them is in any output.
+func TestWrongTokensAreThrottled(t *testing.T) {
+	r := newRig(t)
+	b := r.browser()
+	answers := map[int]int{}
+	for i := range 300 {
+		wrong := fmt.Sprintf("wrong-token-of-length-%d", i)
+		rec := b.Get("/v1/admin/sends", "Authorization", "Bearer "+wrong)
+		answers[rec.Code]++
+		lacks(t, rec, wrong)
+	}
+	if answers[http.StatusUnauthorized] != 10 || answers[http.StatusTooManyRequests] != 290 {
+		t.Errorf("%v", answers)
+	}
+	rec := b.Get("/v1/admin/sends", "Authorization", "Bearer "+consoletest.Token)
+	want(t, rec, http.StatusTooManyRequests) // a guess that is right gains nothing either
+	if rec.Header().Get("Retry-After") != "900" {
+		t.Errorf("Retry-After %q", rec.Header().Get("Retry-After"))
+	}
+	if n := strings.Count(r.logged.String(), "wrong admin tokens were refused"); n != 1 {
+		t.Errorf("%d lines, want 1", n)
+	}
+	r.clock.Add(time.Minute)
+	b.withToken("wrong-token-of-length-300")
+	if !strings.Contains(r.logged.String(), `msg="wrong admin tokens were refused" count=301`) {
+		t.Errorf("no count: %s", r.logged)
+	}
+	for _, secret := range []string{"wrong-token", consoletest.Token} {
+		if strings.Contains(r.logged.String(), secret) {
+			t.Errorf("%s is in the log", secret)
+		}
+	}
+	other := r.browser()
+	other.From = "192.0.3.1:1"
+	if got := other.withToken(consoletest.Token); got != http.StatusOK {
+		t.Errorf("from another network: %d", got)
+	}
+	want(t, r.loggedIn().Get("/v1/admin/sends"), http.StatusOK) // sessions and logins are counted apart
+	r.clock.Add(14 * time.Minute)
+	if got := b.withToken(consoletest.Token); got != http.StatusOK {
+		t.Errorf("after the wait: %d", got)
+	}
+}
+
+func TestRightTokensAreNotLimited(t *testing.T) {
+	for _, limiter := range []string{"", "away"} {
+		r := newRig(t, func(c *Config) {
+			if limiter == "away" {
+				c.Limiter = consoletest.Deaf{}
+			}
+		})
+		b := r.browser()
+		for range 50 {
+			if got := b.withToken(consoletest.Token); got != http.StatusOK {
+				t.Fatal(got)
+			}
+		}
+		if n := strings.Count(r.logged.String(), "counted in this process alone"); n > 1 {
+			t.Errorf("%d lines about the limiter", n)
+		}
+		for range 10 {
+			b.withToken("wrong")
+		}
+		if got := b.withToken(consoletest.Token); got != http.StatusTooManyRequests {
+			t.Errorf("limiter %q: %d", limiter, got)
+		}
+	}
+}
+
+func TestListedTokens(t *testing.T) {
+	token := func(id string, role Role, expires time.Time) Token {
+		return Token{ID: id, SHA256: sha256.Sum256([]byte("the-token-of-" + id)), Role: role, Expires: expires}
+	}
+	r := newRig(t, func(c *Config) {
+		c.Tokens = []Token{token("charts", Reader, consoletest.Start.Add(time.Hour)), token("desk", Operator, time.Time{})}
+	})
+	b := r.browser()
+	for id, is := range map[string][2]int{"charts": {http.StatusOK, http.StatusForbidden}, "desk": {http.StatusOK, http.StatusOK}, "none": {http.StatusUnauthorized, http.StatusUnauthorized}} {
+		header := []string{"Authorization", "Bearer the-token-of-" + id}
+		if got := [2]int{b.Get("/v1/admin/sends", header...).Code, b.Get("/v1/admin/sends.csv", header...).Code}; got != is {
+			t.Errorf("%s: %v, want %v", id, got, is)
+		}
+	}
+	acts, err := r.log.AuditEntries(t.Context(), store.AuditFilter{What: ActionExport, Limit: 9})
+	r.must(err)
+	if len(acts) == 0 || acts[0].Who != "token:desk" {
+		t.Errorf("%+v", acts)
+	}
+	r.clock.Add(time.Hour)
+	if got := b.withToken("the-token-of-charts"); got != http.StatusUnauthorized {
+		t.Errorf("expired: %d", got)
+	}
+	if !strings.Contains(r.logged.String(), "an admin token that has expired was refused\" token=charts") {
+		t.Errorf("%s", r.logged)
+	}
+	if got := b.withToken(consoletest.Token); got != http.StatusOK {
+		t.Errorf("the token of the environment: %d", got)
+	}
+}

@@ -1,0 +1,73 @@
+package console
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+
+	"sendcode/internal/console/explain"
+	"sendcode/internal/store"
+)
+
+// From "where is my code?" to the record of what was done about it: find the refused send by its recipient, open its time line,
+// reset the quota, see the act. By keyboard, with what a page asks for.
+func TestBrowserResetsAQuota(t *testing.T) {
+	r := newRig(t)
+	row := busy(r)
+	w := openWindow(r)
+	w.logIn()
+	w.leads(begins("/admin?recipient="), press("/"), chromedp.KeyEvent("ana@example.com"+kb.Enter))
+	page := explain.SendAddress(row.ID)
+	w.leads(exactly(page), chromedp.KeyEvent("jkjk"+kb.Enter))
+
+	// Without a reason the browser itself asks for one, and nothing is sent.
+	w.do(chromedp.Click(chromedp.CSS(".deeds summary")), chromedp.Click(chromedp.CSS(`form[action$="/reset"] button`)))
+	if at := w.text(`location.pathname + " " + document.activeElement.id`); at != page+" reason-reset" {
+		t.Errorf("without a reason: %s", at)
+	}
+	r.acts()
+	// A reason that names the person is refused, and kept to be mended.
+	w.do(chromedp.KeyEvent("ana@example.com called" + kb.Enter))
+	w.leads(exactly(page + "/reset"))
+	if got := w.text(`document.querySelector("details[open] [role=alert]").innerText + "|" + document.querySelector("#reason-reset").value`); !strings.HasPrefix(got, "Leave names") || !strings.HasSuffix(got, "|ana@example.com called") {
+		t.Errorf("a reason that names somebody: %q", got)
+	}
+	w.leads(exactly(page+"?done=quota.reset"), chromedp.SetValue(chromedp.CSS("#reason-reset"), "ticket 7"), chromedp.Click(chromedp.CSS(`form[action$="/reset"] button`)))
+	if got := w.text(`document.querySelector("[role=status]").innerText + document.querySelector(".pips").innerText`); !strings.Contains(got, "The quota is reset") || strings.Contains(got, "free in") {
+		t.Errorf("afterwards: %q", got)
+	}
+	w.leads(exactly("/admin/acts"), chromedp.Click(chromedp.CSS(`nav a[href="/admin/acts"]`)))
+	if got := w.text(`document.querySelector("tbody tr").innerText`); !strings.Contains(got, "reset the quota") || !strings.Contains(got, "ticket 7") || !strings.Contains(got, "done") || !strings.Contains(got, "a•••@example.com") {
+		t.Errorf("the newest act: %q", got)
+	}
+	on := store.AuditEntry{}.Detail + "|a•••@example.com|ticket 7"
+	r.acts("admin|quota.reset|begun|"+on, "admin|quota.reset|done|"+on)
+	w.quietAt()
+}
+
+// A page of another site that has somebody's browser post a form to the console does nothing: neither with the cookie, which
+// stays away, nor by being let in.
+func TestBrowserOfAnotherSiteDoesNothing(t *testing.T) {
+	r := newRig(t)
+	s := r.sent("ana@example.com")
+	w := openWindow(r)
+	w.logIn()
+	target := w.base + explain.SendAddress(s.ID) + "/reset"
+	evil := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) {
+		rw.Header().Set("Content-Type", "text/html")
+		_, _ = rw.Write([]byte(`<form method="post" action="` + target + `"><input name="reason" value="ticket 7"></form><script>document.forms[0].submit()</script>`))
+	}))
+	t.Cleanup(evil.Close)
+	w.leads(exactly(explain.SendAddress(s.ID)+"/reset"), chromedp.Navigate(strings.Replace(evil.URL, "127.0.0.1", "localhost", 1)))
+	if got := w.text(`document.body.innerText`); !strings.Contains(got, "another site") {
+		t.Errorf("the answer: %q", got)
+	}
+	r.acts()
+	if r.free(s) {
+		t.Error("another site's page reset a quota")
+	}
+}

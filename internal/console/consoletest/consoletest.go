@@ -1,0 +1,194 @@
+// Package consoletest drives the console's pages in tests: a browser that keeps cookies, a clock that a test moves, an authenticator
+// app, and a provider of identities.
+package consoletest
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"sendcode/internal/keyring"
+	"sendcode/quota"
+)
+
+// What every console of a test knows.
+const (
+	Password = "correct horse battery"
+	Token    = "tok_0123456789abcdefghij"
+	Address  = "http://console.example"
+)
+
+// Start is the first instant of every test.
+var Start = time.Date(2026, 3, 4, 14, 2, 20, 118_000_000, time.UTC)
+
+// Clock is a clock that a test moves.
+type Clock struct {
+	mu sync.Mutex
+	t  time.Time
+}
+
+// NewClock stands at Start.
+func NewClock() *Clock { return &Clock{t: Start} }
+
+// Now is the clock's time.
+func (c *Clock) Now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.t
+}
+
+// Add moves the clock.
+func (c *Clock) Add(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.t = c.t.Add(d)
+}
+
+// Ring is a key ring of one new key.
+func Ring(t *testing.T) *keyring.Ring {
+	t.Helper()
+	entry, err := keyring.Generate()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ring, err := keyring.Parse(entry)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ring
+}
+
+// Browser keeps cookies as one does.
+type Browser struct {
+	*testing.T
+	Handler http.Handler
+	Cookies map[string]*http.Cookie
+	Base    string // scheme and host
+	From    string // address of the peer
+}
+
+// NewBrowser has no cookies.
+func NewBrowser(t *testing.T, handler http.Handler) *Browser {
+	return &Browser{T: t, Handler: handler, Cookies: map[string]*http.Cookie{}, Base: Address, From: "192.0.2.1:5000"}
+}
+
+// Do makes a request; header has names and values in turn.
+func (b *Browser) Do(method, path string, body string, header ...string) *httptest.ResponseRecorder {
+	b.Helper()
+	req := httptest.NewRequest(method, b.Base+path, strings.NewReader(body))
+	if strings.HasPrefix(b.Base, "https:") {
+		req.Header.Set("X-Forwarded-Proto", "https")
+	}
+	req.RemoteAddr = b.From
+	for _, c := range b.Cookies {
+		req.AddCookie(c)
+	}
+	for i := 0; i+1 < len(header); i += 2 {
+		req.Header.Set(header[i], header[i+1])
+	}
+	rec := httptest.NewRecorder()
+	b.Handler.ServeHTTP(rec, req)
+	for _, c := range rec.Result().Cookies() {
+		if c.MaxAge < 0 {
+			delete(b.Cookies, c.Name)
+			continue
+		}
+		b.Cookies[c.Name] = c
+	}
+	return rec
+}
+
+// Get reads a page.
+func (b *Browser) Get(path string, header ...string) *httptest.ResponseRecorder {
+	b.Helper()
+	return b.Do(http.MethodGet, path, "", header...)
+}
+
+// Post sends a form.
+func (b *Browser) Post(path string, form url.Values, header ...string) *httptest.ResponseRecorder {
+	b.Helper()
+	return b.Do(http.MethodPost, path, form.Encode(), append([]string{"Content-Type", "application/x-www-form-urlencoded"}, header...)...)
+}
+
+// Login gives the password of the account of the settings.
+func (b *Browser) Login(password string) *httptest.ResponseRecorder {
+	b.Helper()
+	return b.Post("/admin/login", url.Values{"password": {password}})
+}
+
+// LoginAs gives a name and a password.
+func (b *Browser) LoginAs(name, password string) *httptest.ResponseRecorder {
+	b.Helper()
+	return b.Post("/admin/login", url.Values{"username": {name}, "password": {password}})
+}
+
+// Want checks a status and shows the body when it is another.
+func Want(t *testing.T, rec *httptest.ResponseRecorder, status int) {
+	t.Helper()
+	if rec.Code != status {
+		t.Fatalf("status %d, want %d: %s", rec.Code, status, rec.Body)
+	}
+}
+
+// Contains checks that all texts are in an answer.
+func Contains(t *testing.T, rec *httptest.ResponseRecorder, texts ...string) {
+	t.Helper()
+	for _, text := range texts {
+		if !strings.Contains(rec.Body.String(), text) {
+			t.Errorf("%q is missing in: %s", text, rec.Body)
+		}
+	}
+}
+
+// Lacks checks that none of the texts is in an answer.
+func Lacks(t *testing.T, rec *httptest.ResponseRecorder, texts ...string) {
+	t.Helper()
+	for _, text := range texts {
+		if strings.Contains(rec.Body.String(), text) {
+			t.Errorf("%q is in: %s", text, rec.Body)
+		}
+	}
+}
+
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+// Golden compares with a file under testdata.
+func Golden(t *testing.T, name, got string) {
+	t.Helper()
+	path := filepath.Join("testdata", name)
+	if *update {
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != string(want) {
+		t.Errorf("%s differs (-update rewrites it):\n%s", name, got)
+	}
+}
+
+// Deaf is a limiter that does not answer.
+type Deaf struct{}
+
+// Take answers nothing.
+func (Deaf) Take(context.Context, quota.Request) (quota.Decision, error) {
+	return quota.Decision{}, errors.New("no answer")
+}
+
+// Peek answers nothing.
+func (Deaf) Peek(context.Context, quota.Request) (quota.Decision, error) {
+	return quota.Decision{}, errors.New("no answer")
+}

@@ -1,0 +1,147 @@
+package consoletest
+
+import (
+	"context"
+	"encoding/base64"
+	"html"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pquerna/otp/totp"
+	"golang.org/x/crypto/argon2"
+
+	"sendcode/internal/openid"
+	"sendcode/internal/openid/openidtest"
+	"sendcode/internal/store"
+)
+
+// SmallHash is a hash that costs a test nothing.
+func SmallHash(password string) string {
+	const salt = "0123456789abcdef"
+	sum := argon2.IDKey([]byte(password), []byte(salt), 1, 64, 1, 32)
+	encode := base64.RawStdEncoding.EncodeToString
+	return "$argon2id$v=19$m=64,t=1,p=1$" + encode([]byte(salt)) + "$" + encode(sum)
+}
+
+// Device is an authenticator app, with the recovery codes that were shown beside its secret.
+type Device struct {
+	*testing.T
+	Clock    *Clock
+	Secret   string
+	Recovery []string
+}
+
+const period = 30 * time.Second
+
+func (d Device) at(shift time.Duration) string {
+	d.Helper()
+	code, err := totp.GenerateCode(d.Secret, d.Clock.Now().Add(shift))
+	if err != nil {
+		d.Fatal(err)
+	}
+	return code
+}
+
+// Code is the code that the app shows.
+func (d Device) Code() string { d.Helper(); return d.at(0) }
+
+// Wrong is a code of none of the steps that are taken now, which any fixed one is by chance.
+func (d Device) Wrong() string {
+	d.Helper()
+	right := map[string]bool{d.at(-period): true, d.at(0): true, d.at(period): true}
+	code := "000000"
+	for n := 1; right[code]; n++ {
+		code = strings.Repeat(strconv.Itoa(n), 6)
+	}
+	return code
+}
+
+// Next is a code that was not used yet.
+func (d Device) Next() string {
+	d.Helper()
+	d.Clock.Add(period)
+	return d.Code()
+}
+
+// Identities are the settings for a provider on loopback.
+func Identities(server *openidtest.Provider) openid.Settings {
+	return openid.Settings{
+		Issuer: server.URL, ClientID: openidtest.ClientID, ClientSecret: openidtest.ClientSecret, RedirectURL: server.Redirect,
+		Scopes: []string{"openid"}, NameClaim: "preferred_username", RoleClaim: "groups",
+	}
+}
+
+// Is has the provider log somebody in from now on.
+func Is(server *openidtest.Provider, name string, groups ...string) {
+	server.Do(func() { server.Claims = map[string]any{"sub": "x", "preferred_username": name, "groups": groups} })
+}
+
+// LeadsTo is where a page of ours goes by itself.
+func LeadsTo(t *testing.T, rec *httptest.ResponseRecorder) string {
+	t.Helper()
+	Want(t, rec, http.StatusOK)
+	_, rest, found := strings.Cut(rec.Body.String(), `<meta http-equiv="refresh" content="0; url=`)
+	if !found {
+		t.Fatalf("leads nowhere: %s", rec.Body)
+	}
+	address, _, _ := strings.Cut(rest, `"`)
+	return html.UnescapeString(address)
+}
+
+// AtProvider begins a login and does at the provider what a browser does; it comes back with the address that it was sent to.
+func (b *Browser) AtProvider(next string) string {
+	b.Helper()
+	address := LeadsTo(b.T, b.Post("/admin/oidc/start", url.Values{"next": {next}}))
+	visit := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	resp, err := visit.Get(address)
+	if err != nil {
+		b.Fatal(err)
+	}
+	_ = resp.Body.Close()
+	back := resp.Header.Get("Location")
+	if !strings.HasPrefix(back, Address+"/admin/oidc/callback?") {
+		b.Fatalf("%d to %q", resp.StatusCode, back)
+	}
+	return strings.TrimPrefix(back, Address)
+}
+
+// ByProvider logs in by the provider.
+func (b *Browser) ByProvider(next string) *httptest.ResponseRecorder {
+	b.Helper()
+	return b.Get(b.AtProvider(next))
+}
+
+// Entries reads what administrators did.
+type Entries interface {
+	AuditEntries(ctx context.Context, f store.AuditFilter) ([]store.AuditEntry, error)
+}
+
+// Acts are what administrators did, the oldest first, without their logins.
+func Acts(t *testing.T, log Entries) []string {
+	t.Helper()
+	list, err := log.AuditEntries(context.Background(), store.AuditFilter{Limit: 100})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []string
+	for _, a := range slices.Backward(list) {
+		if a.What != "login" {
+			out = append(out, strings.Join([]string{a.Who, a.What, string(a.Outcome), a.Detail, a.To, a.Reason}, "|"))
+		}
+	}
+	return out
+}
+
+// WantActs compares what administrators did.
+func WantActs(t *testing.T, log Entries, want ...string) {
+	t.Helper()
+	if got := Acts(t, log); strings.Join(got, "\n") != strings.Join(want, "\n") {
+		t.Errorf("acts:\n%s\nwant:\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}

@@ -1,0 +1,126 @@
+package console
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/labstack/echo/v4"
+
+	"sendcode/internal/console/auth"
+	"sendcode/internal/console/explain"
+	"sendcode/internal/console/layout"
+	"sendcode/internal/recipient"
+	"sendcode/internal/store"
+	"sendcode/internal/texts"
+	"sendcode/internal/verification"
+	"sendcode/quota"
+	"sendcode/web"
+)
+
+// sendView is one send's page.
+type sendView struct {
+	layout.Page
+	Verdict explain.Verdict
+	State   stateView
+	Send    rowView
+	Code    string // state of the verification, in words; empty without one
+	Person  string // address of everything of this recipient; empty: they were forgotten
+	Facts   store.Send
+	Support string // what the person reads out to support
+	Trial   string // rules in mode observe that would have refused it
+	Line    []explain.Entry
+	Quota   quotaView
+	Note    note
+	Deeds   []actionView
+}
+
+// quotaView is what a recipient's rules say now.
+type quotaView struct {
+	Rows   []web.Pips
+	As     texts.Sentence // as of when
+	Reason string         // why there are no rows
+}
+
+func (a *Console) sendPage(c echo.Context) error {
+	s, err := a.story(c.Request().Context(), c.Param("id"))
+	if err != nil {
+		return err
+	}
+	n := note{Deed: c.QueryParam("done")}
+	n.Done = layout.Words(c).Get("deed." + n.Deed + ".done") // none for what is no deed
+	return a.showSend(c, http.StatusOK, s, n)
+}
+
+func (a *Console) showSend(c echo.Context, status int, s store.Story, n note) error {
+	ctx, w := c.Request().Context(), layout.Words(c)
+	now, away := a.quotaOf(ctx, s.Send) // without it the rest of the page is as true as with it
+	known, err := a.facts(ctx, s, now, away)
+	if err != nil {
+		return err
+	}
+	verdict := explain.Judge(s, known, w)
+	v := sendView{
+		Page: layout.Page{W: w, Title: verdict.What.String(), In: true, Here: "sends"}, Verdict: verdict, State: stateViewOf(s.Send, w),
+		Send: viewOf(s.Send, w), Facts: s.Send, Support: store.SupportReference(s.Send.ID), Line: explain.Timeline(s, w), Quota: quotaViewOf(s.Send, now, away, w),
+		Person: personAddress(s.Send.Recipient), Trial: strings.Join(s.Send.Observed, w.Get("list.comma")),
+		Note: n, Deeds: actionViews(auth.ActorOf(c), s, n, w),
+	}
+	if s.Verification != nil {
+		v.Code = w.Get("code." + string(explain.StateOf(*s.Verification, s.Now)))
+	}
+	return a.layout.Show(c, status, "send", v)
+}
+
+// personAddress is that of everything of a recipient; empty for those who were forgotten, whom one hash stands for.
+func personAddress(h recipient.Hash) string {
+	if h.IsZero() {
+		return ""
+	}
+	return address(nil, "recipient", h.String())
+}
+
+// errSeveral says that a row names no recipient whose rules could be asked.
+var errSeveral = errors.New("admin: the row stands for several recipients")
+
+// quotaOf asks what the recipient's rules say now about one more send like this one.
+func (a *Console) quotaOf(ctx context.Context, s store.Send) (quota.Decision, error) {
+	if s.Recipients > 0 {
+		return quota.Decision{}, errSeveral
+	}
+	return a.Codes.RecipientQuota(ctx, s.App, s.Channel, s.Purpose, s.Recipient)
+}
+
+func (a *Console) quotaView(ctx context.Context, s store.Send, w texts.Words) quotaView {
+	now, err := a.quotaOf(ctx, s)
+	return quotaViewOf(s, now, err, w)
+}
+
+func quotaViewOf(s store.Send, d quota.Decision, err error, w texts.Words) quotaView {
+	var bad *verification.InvalidError
+	switch {
+	case errors.Is(err, errSeveral):
+		return quotaView{Reason: w.Get("quota.several")}
+	case errors.As(err, &bad):
+		return quotaView{Reason: w.Get("quota.gone")}
+	case err != nil:
+		return quotaView{Reason: w.Get("quota.away")}
+	}
+	v := quotaView{As: w.Tell("quota.now", texts.Plain("app", s.App), texts.Plain("purpose", s.Purpose), texts.At("at", d.At))}
+	for _, rule := range d.Public().Rules {
+		v.Rows = append(v.Rows, pipsOf(rule, w))
+	}
+	return v
+}
+
+func pipsOf(s quota.State, w texts.Words) web.Pips {
+	p := web.PipsOf(s)
+	p.Name, p.Note = s.Name, w.Plural("quota.left", s.Remaining())
+	if p.Blocked {
+		p.Note = w.Get("quota.free", "wait", w.Wait(s.RetryAfter))
+	}
+	p.Spoken = w.Get("quota.used", "used", strconv.Itoa(s.Used), "limit", strconv.Itoa(s.Limit))
+	return p
+}

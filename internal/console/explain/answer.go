@@ -1,0 +1,172 @@
+package explain
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+
+	"sendcode/internal/policy"
+	"sendcode/internal/recipient"
+	"sendcode/internal/store"
+	"sendcode/internal/texts"
+	"sendcode/internal/verification"
+)
+
+// Answer is a reply to the person whose code it is, to copy: in their language and with nothing in it that is not for them,
+// neither rules by name nor what servers are called. testdata/answers holds one for each combination of states.
+type Answer struct {
+	Text  texts.Sentence
+	W     texts.Words // of the person's language, else the reader's
+	Times bool        // it has some, so it has to say whose
+}
+
+// Zone is what stands before and after the name of the times' zone.
+func (a Answer) Zone() [2]string {
+	before, after, _ := strings.Cut(a.W.Get("answer.zone"), "{zone}")
+	return [2]string{before, after}
+}
+
+// answerOf says to the person what judge says to the administrator; none where there is nothing to say.
+func answerOf(c matter, reader texts.Words) Answer {
+	a := Answer{W: texts.ForBase(c.Locale, reader)}
+	if c.Recipients > 0 { // there is no one person to answer
+		return a
+	}
+	c.Words = a.W
+	a.Text = c.tellPerson()
+	for _, p := range a.Text {
+		a.Times = a.Times || !p.At.IsZero()
+	}
+	return a
+}
+
+func (c matter) tellPerson() texts.Sentence {
+	if c.Afterwards == store.ProviderBounced && c.state != verification.Approved { // it came back, whatever was said at first
+		if _, gone := c.suppressionOf(store.SuppressionID(c.ID, store.HardBounce)); gone {
+			return c.person("failed.rejected.address")
+		}
+		if slices.ContainsFunc(c.events, func(e store.ProviderEvent) bool {
+			return e.Kind == store.ProviderBounced && c.topic(e.Detail) == "full"
+		}) {
+			return c.person("failed.rejected.full")
+		}
+		return c.person("failed.rejected.mailbox")
+	}
+	switch c.Status {
+	case store.Undelivered:
+		if c.state != verification.Approved {
+			return c.person("undelivered")
+		}
+		return c.person("sent.approved")
+	case store.Sent, store.Delivered:
+		if c.Provider == "test" && c.ProviderCode == "" {
+			return nil
+		}
+		return c.person("sent." + cmp.Or(string(c.state), "none"))
+	case store.Unknown:
+		return c.person("unknown." + cmp.Or(string(c.state), "none"))
+	case store.Failed:
+		return c.Join(c.person("failed."+c.blame()), c.costPerson(), c.stillWorks())
+	case store.Refused:
+		return c.Join(c.refusedPerson(), c.stillWorks())
+	}
+	return c.person("underway")
+}
+
+// person fills a text for the person.
+func (c matter) person(key string, more ...texts.Part) texts.Sentence {
+	channel := string(cmp.Or(string(c.Channel), string(recipient.Email)))
+	return c.about("answer."+key, append([]texts.Part{
+		texts.Plain("to", c.To), texts.Plain("provider", c.Get("answer.provider."+channel)), texts.Plain("look", c.Get("answer.look."+channel)),
+	}, more...)...)
+}
+
+// blame sorts a failure by who can do something about it, in the person's eyes.
+func (c matter) blame() string {
+	switch kind := c.failure(); kind {
+	case "rejected.address", "rejected.full", "rejected.mailbox", "rejected", "ended", "ended.canceled", "blocked", "carrier_limit", "opted_out":
+		return kind
+	case "expired.full":
+		return "rejected.full"
+	case "rejected.silent":
+		return "rejected"
+	}
+	switch {
+	case c.Reason == store.ReasonSuppressed:
+		switch s, found := c.suppressionOf(c.Suppression); {
+		case found && !s.Active(c.now):
+			return "suppressed.over"
+		case found && c.toldToStop(s):
+			return "opted_out"
+		}
+		return "suppressed"
+	case c.Reason == store.ReasonPaused && c.prefix != nil && c.prefix.Active(c.now):
+		return "prefix"
+	case c.Reason == store.ReasonPaused && c.pause == nil:
+		return "paused.over"
+	case c.Reason == store.ReasonPaused:
+		return "paused"
+	}
+	return "ours"
+}
+
+// costPerson says that a failure took no place, where they can make something of it.
+func (c matter) costPerson() texts.Sentence {
+	if c.Counts || c.Reason == "ended" || c.Reason == "blocked" {
+		return nil
+	}
+	return c.person("free")
+}
+
+// stillWorks says of a code that reached them before that it can be used.
+func (c matter) stillWorks() texts.Sentence {
+	if c.has == nil {
+		return nil
+	}
+	return c.person("works", texts.At("has", c.has.ExpiresAt))
+}
+
+func (c matter) refusedPerson() texts.Sentence {
+	free, known := c.freeAgain()
+	if c.BlockedBy == verification.ChecksRule {
+		return c.checksPerson()
+	}
+	if policy.Unserved(c.Send) {
+		return c.about("answer.nobody.unserved")
+	}
+	switch {
+	case c.BlockedBy == "failures" && known && !free.IsZero():
+		return c.person("refused.failures", texts.At("free", free))
+	case c.shared() && !free.IsZero() && known:
+		return c.about(c.variant("answer.refused.shared", c.looksAt()), texts.At("free", free))
+	case !known:
+		return c.person("refused.later")
+	case free.IsZero():
+		return c.person("refused.now")
+	}
+	return c.person("refused.at", texts.At("free", free))
+}
+
+// checksPerson is about the lockout that ends last: which kind of caller asked is not for the person.
+func (c matter) checksPerson() texts.Sentence {
+	var wait time.Duration
+	for _, out := range c.locks {
+		wait = max(wait, out.Wait)
+	}
+	if wait == 0 {
+		return c.person("refused.now")
+	}
+	return c.person("refused.checks", texts.At("free", c.now.Add(wait).Truncate(time.Second).Add(time.Second)))
+}
+
+// freeAgain is when the next request is let in, as again has it; zero: now.
+func (c matter) freeAgain() (free time.Time, known bool) {
+	if c.quota == nil || !c.speaksOf(c.BlockedBy) {
+		return c.LoggedAt.Add(c.RetryAfter), c.Count <= 1
+	}
+	if worst, blocked := c.quota.Blocking(); blocked {
+		return FreeAt(*c.quota, worst), true
+	}
+	return time.Time{}, true
+}

@@ -1,0 +1,45 @@
+package explain
+
+import (
+	"time"
+
+	"sendcode/internal/store"
+	"sendcode/internal/verification"
+)
+
+// Tone is the colour that goes with a state's sign and word.
+type Tone string
+
+const (
+	Good  Tone = "good"
+	warn  Tone = "warn"
+	Bad   Tone = "bad"
+	Still Tone = "still" // under way
+)
+
+func ToneOf(s store.Status) Tone {
+	switch s {
+	case store.Sent, store.Delivered:
+		return Good
+	case store.Failed:
+		return Bad
+	case store.Queued, store.Sending:
+		return Still
+	}
+	return warn
+}
+
+// StateOf is where a verification stands, by the log's clock.
+func StateOf(v store.Verification, now time.Time) verification.State {
+	switch {
+	case !v.ApprovedAt.IsZero():
+		return verification.Approved
+	case !v.CanceledAt.IsZero():
+		return verification.Canceled
+	case v.Attempts >= v.MaxAttempts:
+		return verification.MaxAttemptsReached
+	case !now.Before(v.ExpiresAt):
+		return verification.Expired
+	}
+	return verification.Pending
+}

@@ -1,0 +1,175 @@
+package explain
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"sendcode/internal/policy"
+	"sendcode/internal/store"
+	"sendcode/internal/texts"
+	"sendcode/internal/verification"
+)
+
+// Entry is one line of the time line.
+type Entry struct {
+	At   texts.Clock // zero: the log does not know when
+	Tone Tone
+	What texts.Sentence
+	Link string // page of the row that it speaks of; empty for the row whose page this is
+
+	order time.Time // where it stands
+}
+
+// Timeline tells the whole story in the order in which it happened.
+func Timeline(s store.Story, w texts.Words) []Entry {
+	var all []Entry
+	for _, row := range withSelf(s) {
+		told := teller{Words: w, row: row}.entries()
+		if row.ID != s.Send.ID {
+			told[len(told)-1].Link = SendAddress(row.ID)
+		}
+		all = append(all, told...)
+	}
+	all = append(all, toldEntries(s, w)...)
+	if s.Verification != nil {
+		all = append(all, codeEntries(*s.Verification, s.Now, w)...)
+	}
+	slices.SortStableFunc(all, func(a, b Entry) int { return a.order.Compare(b.order) })
+	return all
+}
+
+// withSelf is what belongs to the row, oldest first, the row itself among it.
+func withSelf(s store.Story) []store.Send {
+	if slices.ContainsFunc(s.Related, func(r store.Send) bool { return r.ID == s.Send.ID }) {
+		return s.Related
+	}
+	return append(slices.Clone(s.Related), s.Send)
+}
+
+func SendAddress(id uuid.UUID) string { return "/admin/sends/" + id.String() }
+
+// teller tells of one row.
+type teller struct {
+	texts.Words
+	row store.Send
+}
+
+func (t teller) entries() []Entry {
+	if t.row.Status == store.Refused {
+		key := texts.PluralKey("line.refused", t.row.Count)
+		if policy.Unserved(t.row) {
+			key = texts.PluralKey("line.unserved", t.row.Count)
+		}
+		return []Entry{t.dated(t.row.LoggedAt, warn, key)}
+	}
+	all := []Entry{t.dated(t.asked(), Still, t.askedAs()), t.dated(t.row.LoggedAt, Still, "line.admitted")}
+	if t.row.InDoubt {
+		all = append(all, t.undated(t.row.LoggedAt, warn, "line.doubt"))
+	}
+	return append(all, t.outcome())
+}
+
+// maxLead is how much earlier than the log's instant the limiter's may be to be believed: they are two clocks.
+const maxLead = 10 * time.Second
+
+// asked is the instant of the Take where the two clocks agree, else the log's.
+func (t teller) asked() time.Time {
+	lead := t.row.LoggedAt.Sub(t.row.TakenAt)
+	if t.row.TakenAt.IsZero() || lead < 0 || lead > maxLead {
+		return t.row.LoggedAt
+	}
+	return t.row.TakenAt
+}
+
+func (t teller) askedAs() string {
+	if t.row.Number > 1 {
+		return "line.again"
+	}
+	return "line.asked"
+}
+
+func (t teller) outcome() Entry {
+	switch t.row.Status {
+	case store.Queued:
+		if t.row.Attempt > 0 && (t.row.Reason != "" || t.row.ProviderCode != "") {
+			return t.undated(t.row.LoggedAt, warn, "line.postponed")
+		}
+		return t.undated(t.row.LoggedAt, Still, "line.queued")
+	case store.Sending:
+		return t.undated(t.row.LoggedAt, Still, "line.sending")
+	case store.Sent, store.Delivered:
+		return t.dated(t.row.FinishedAt, Good, "line.sent")
+	case store.Undelivered:
+		return t.dated(t.row.FinishedAt, warn, "line.sent")
+	case store.Unknown:
+		return t.dated(t.row.FinishedAt, warn, "line.unknown")
+	}
+	if t.row.Reason == store.ReasonSuppressed || t.row.Reason == store.ReasonPaused {
+		return t.dated(t.row.FinishedAt, Bad, "line.untried")
+	}
+	if t.row.Counts {
+		return t.dated(t.row.FinishedAt, Bad, "line.failed")
+	}
+	return t.dated(t.row.FinishedAt, Bad, "line.failed.free")
+}
+
+func (t teller) dated(when time.Time, tone Tone, key string) Entry {
+	return Entry{At: texts.Clock{Time: when, Exact: true}, Tone: tone, What: t.line(key), order: when}
+}
+
+// undated stands behind what happened at after; when itself is not in the log.
+func (t teller) undated(after time.Time, tone Tone, key string) Entry {
+	return Entry{Tone: tone, What: t.line(key), order: after}
+}
+
+func (t teller) line(key string) texts.Sentence {
+	r := t.row
+	return t.Tell(key,
+		texts.Strong("app", r.App), texts.Plain("purpose", r.Purpose), texts.Plain("locale", cmp.Or(r.Locale, "–")), texts.Plain("network", cmp.Or(r.IP, "–")),
+		texts.Plain("number", strconv.Itoa(r.Number)), texts.Plain("attempt", strconv.Itoa(r.Attempt)),
+		texts.Strong("rule", r.BlockedBy), texts.Plain("wait", t.Wait(r.RetryAfter)), texts.Plain("n", strconv.Itoa(r.Count)),
+		texts.Plain("through", cmp.Or(r.Provider, t.Get("through.unknown"))), texts.Plain("said", t.said()),
+		texts.Plain("took", t.Took(r.Took)))
+}
+
+// said is the server's code and our reason, as far as there are any.
+func (t teller) said() string {
+	parts := []string{t.row.ProviderCode, t.Or("reason", t.row.Reason)}
+	parts = slices.DeleteFunc(parts, func(p string) bool { return p == "" })
+	return cmp.Or(strings.Join(parts, t.Get("list.comma")), t.Get("line.said.nothing"))
+}
+
+// codeEntries tell what became of the code itself.
+func codeEntries(v store.Verification, now time.Time, w texts.Words) []Entry {
+	tries := []texts.Part{texts.Plain("tries", strconv.Itoa(v.Attempts)), texts.Plain("of", strconv.Itoa(v.MaxAttempts))}
+	line := func(when time.Time, tone Tone, key string) Entry {
+		return Entry{At: texts.Clock{Time: when, Exact: true}, Tone: tone, What: w.Tell(key, tries...), order: when}
+	}
+	switch StateOf(v, now) {
+	case verification.Approved:
+		return []Entry{line(v.ApprovedAt, Good, "line.approved")}
+	case verification.Canceled:
+		return []Entry{line(v.CanceledAt, warn, "line.canceled")}
+	case verification.MaxAttemptsReached:
+		return []Entry{{Tone: Bad, What: w.Tell("line.spent", tries...), order: before(now, v.ExpiresAt)}}
+	case verification.Expired:
+		return []Entry{line(v.ExpiresAt, warn, "line.expired")}
+	}
+	var all []Entry
+	if v.Attempts > 0 {
+		all = append(all, Entry{Tone: Still, What: w.Tell("line.tried", tries...), order: now})
+	}
+	return append(all, line(v.ExpiresAt, Still, "line.until"))
+}
+
+func before(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return a
+	}
+	return b
+}

@@ -1,0 +1,69 @@
+package explain
+
+import (
+	"slices"
+
+	"sendcode/internal/store"
+	"sendcode/internal/texts"
+	"sendcode/internal/verification"
+)
+
+// What a mail provider told of a mail after it had taken it.
+
+// toldTone is how an event looks, and what suppression may come of it.
+type toldTone struct {
+	kind  store.ProviderEventKind
+	tone  Tone
+	bars  store.Cause
+	after string // texts of what a suppression that came of it means
+}
+
+// toldTones are the events, the worst first.
+var toldTones = []toldTone{
+	{store.ProviderComplained, Bad, store.Complaint, "unwanted"}, {store.ProviderOptedOut, warn, store.OptOut, "unwanted"},
+	{store.ProviderBounced, Bad, store.HardBounce, "bounced"}, {kind: store.ProviderDelivered, tone: Good},
+}
+
+// told adds to a verdict the worst that a provider told. A code that was entered did arrive, whatever was told.
+func (c matter) told(v Verdict) Verdict {
+	for _, t := range toldTones {
+		i := slices.IndexFunc(c.events, func(e store.ProviderEvent) bool { return e.Kind == t.kind })
+		if i < 0 {
+			continue
+		}
+		e := c.events[i]
+		v.What = c.Join(v.What, c.about(c.variant("later."+string(e.Kind), c.topic(e.Detail)), texts.Strong("provider", e.Provider), texts.At("told", e.At), texts.Plain("words", inBrackets(c.Words, e.Detail))))
+		if t.bars == "" {
+			return v
+		}
+		v.Tone = t.tone
+		if c.state != verification.Approved {
+			v.Next = c.about(c.variant("next.later."+string(e.Kind), c.topic(e.Detail)))
+		}
+		if s, found := c.suppressionOf(store.SuppressionID(c.ID, t.bars)); found {
+			v.Next = c.Join(v.Next, c.still(t.after, s))
+		}
+		return v
+	}
+	return v
+}
+
+func inBrackets(w texts.Words, s string) string {
+	if s == "" {
+		return ""
+	}
+	return w.Get("reply", "code", s)
+}
+
+func toldEntries(s store.Story, w texts.Words) (all []Entry) {
+	for _, e := range s.Events {
+		i := slices.IndexFunc(toldTones, func(t toldTone) bool { return t.kind == e.Kind })
+		line := Entry{At: texts.Clock{Time: e.At, Exact: true}, Tone: Still, order: e.At}
+		if i >= 0 {
+			line.Tone = toldTones[i].tone
+		}
+		line.What = w.Tell("line.told", texts.Strong("provider", e.Provider), texts.Plain("kind", w.Or("afterwards", string(e.Kind))), texts.Plain("words", inBrackets(w, e.Detail)))
+		all = append(all, line)
+	}
+	return all
+}

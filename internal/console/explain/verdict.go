@@ -1,0 +1,175 @@
+// Package explain tells the story of one send: what happened and what to do next, a reply to the person whose code it is, and a time
+// line. All of it is computed from the row and what belongs to it; nothing is read here.
+package explain
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+	"time"
+
+	"sendcode/internal/policy"
+	"sendcode/internal/recipient"
+	"sendcode/internal/store"
+	"sendcode/internal/texts"
+	"sendcode/internal/verification"
+	"sendcode/quota"
+)
+
+// Verdict is what a send's page opens with: what happened, and what to do next.
+type Verdict struct {
+	Tone       Tone
+	What, Next texts.Sentence
+	Newer      *Onward  // the same was asked for again since; nil: it was not
+	Near       []Onward // what was asked for by recipients that are spelled almost the same, where there is nothing else
+	Answer     Answer
+}
+
+// Onward leads on to another request.
+type Onward struct {
+	Text texts.Sentence
+	Link string
+}
+
+// matter is all that a verdict is made from.
+type matter struct {
+	store.Send
+	texts.Words
+	code  *store.Verification // nil for a refusal that belongs to none
+	state verification.State  // of the code; empty without one
+	out   bool                // a mail with the code went out, or may have
+	quota *quota.Decision     // what the recipient's rules say now; nil: not known
+	pause *policy.Pause       // that holds now for what the row went through; nil: none
+	rule  quota.Scope         // of the rule that refused it; empty: not known
+	locks []store.Lockout     // kinds of callers whose codes for its recipient are locked out now
+	has   *store.Verification // the pending code that reached its recipient; nil: none
+	now   time.Time
+
+	suppressions []store.Suppression // that stopped the row or came of it
+	events       []store.ProviderEvent
+	prefix       *store.PrefixPause // that stopped the row; nil: none
+}
+
+// Facts are what a verdict goes by beside the row's own story.
+type Facts struct {
+	Quota *quota.Decision     // what the recipient's rules say now; nil: not known
+	Pause *policy.Pause       // that holds now
+	Rule  quota.Scope         // of the rule that refused the row; empty: not known
+	Newer *store.Send         // the newest request like it, where that is another one
+	Locks []store.Lockout     // of a refusal by failed checks: the kinds of callers whose codes are locked out now
+	Code  *store.Verification // of a refusal that belongs to no code: the newest one that reached its recipient
+}
+
+// Judge says what became of a row. Each combination of states has its sentence; testdata/verdicts holds them all.
+func Judge(s store.Story, now Facts, w texts.Words) Verdict {
+	c := matter{
+		Send: s.Send, Words: w, code: s.Verification, out: slices.ContainsFunc(s.Related, WentOut), quota: now.Quota, pause: now.Pause,
+		rule: now.Rule, locks: now.Locks, now: s.Now, suppressions: s.Suppressions, events: s.Events, prefix: s.Pause,
+	}
+	if c.code != nil {
+		c.state = StateOf(*c.code, s.Now)
+	}
+	switch {
+	case c.state == verification.Pending && c.out:
+		c.has = c.code
+	case now.Code != nil && StateOf(*now.Code, s.Now) == verification.Pending:
+		c.has = now.Code
+	}
+	v := Verdict{Tone: ToneOf(s.Send.Status), Answer: answerOf(c, w), Newer: c.newer(now.Newer)}
+	switch s.Send.Status {
+	case store.Sent:
+		if s.Send.Provider == "test" && s.Send.ProviderCode == "" {
+			v.What, v.Next = c.about("verdict.sent.test"), c.about("next.sent.test")
+			break
+		}
+		v.What, v.Next = c.Join(c.about("verdict.sent"), c.doubt()), c.afterwards("sent")
+	case store.Delivered, store.Undelivered:
+		how := string(s.Send.Status)
+		v.What, v.Next = c.about("verdict."+how), c.afterwards(how)
+	case store.Unknown:
+		v.What, v.Next = c.Join(c.about("verdict.unknown"), c.doubt()), c.afterwards("unknown")
+	case store.Failed:
+		v.What, v.Next = c.failed()
+	case store.Refused:
+		v.What, v.Next = c.refused()
+	case store.Queued:
+		v.What, v.Next = c.Join(c.about("verdict."+c.queuedAs()), c.doubt()), c.about(c.variant("next.queued", c.topic(c.ProviderCode)))
+	default:
+		v.What, v.Next = c.Join(c.about("verdict.sending"), c.doubt()), c.about("next.sending")
+	}
+	return c.erased(c.told(v))
+}
+
+func WentOut(s store.Send) bool {
+	return s.Status == store.Sent || s.Status == store.Delivered || s.Status == store.Undelivered || s.Status == store.Unknown || s.InDoubt
+}
+
+// about fills a pattern with everything that the row and its code can say. Where there is one for text messages, they have that.
+func (c matter) about(key string, more ...texts.Part) texts.Sentence {
+	key = c.ofChannel(key)
+	ended := c.FinishedAt
+	if ended.IsZero() {
+		ended = c.LoggedAt
+	}
+	parts := append([]texts.Part{
+		texts.Plain("through", cmp.Or(c.Provider, c.Get(c.ofChannel("through.unknown")))), texts.Plain("reply", c.reply()), texts.Plain("reason", c.Or("reason", c.Reason)),
+		texts.Plain("attempt", strconv.Itoa(c.Attempt)), texts.Strong("app", c.App), texts.Plain("purpose", c.Purpose), texts.Plain("network", cmp.Or(c.IP, "–")), texts.At("asked", c.LoggedAt), texts.At("ended", ended),
+		texts.At("due", c.DueAt),
+	}, more...)
+	if c.code != nil {
+		parts = append(parts, texts.At("until", c.code.ExpiresAt), texts.At("approved", c.code.ApprovedAt), texts.At("canceled", c.code.CanceledAt),
+			texts.Plain("tries", strconv.Itoa(c.code.Attempts)))
+	}
+	return c.Tell(key, parts...)
+}
+
+// ofChannel is the key of what is said of a text message, where the row is one and that is another text.
+func (c matter) ofChannel(key string) string {
+	if c.Channel == recipient.SMS {
+		return c.variant(key, string(recipient.SMS))
+	}
+	return key
+}
+
+// variant is key.kind where there is such a text, else key.
+func (c matter) variant(key, kind string) string {
+	if c.Has(key + "." + kind) {
+		return key + "." + kind
+	}
+	return key
+}
+
+// reply is the server's code in brackets, or nothing.
+func (c matter) reply() string {
+	if c.ProviderCode == "" {
+		return ""
+	}
+	return c.Get("reply", "code", c.ProviderCode)
+}
+
+// doubt warns that an earlier attempt of the same send ended without a word.
+func (c matter) doubt() texts.Sentence {
+	switch {
+	case !c.InDoubt:
+		return nil
+	case c.Status == store.Sent:
+		return c.about("doubt.sent")
+	}
+	return c.about("doubt.else")
+}
+
+// afterwards says what became of the code that went out, and what follows from it, which is mostly the same however it went.
+func (c matter) afterwards(how string) texts.Sentence {
+	key := "next." + how + "." + cmp.Or(string(c.state), "none")
+	if !c.Has(key) {
+		key = "next.sent." + string(c.state)
+	}
+	return c.about(key)
+}
+
+func (c matter) queuedAs() string {
+	if c.Reason == "" && c.ProviderCode == "" {
+		return "queued.first"
+	}
+	return "queued"
+}

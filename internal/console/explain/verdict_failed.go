@@ -1,0 +1,79 @@
+package explain
+
+import (
+	"strings"
+
+	"sendcode/internal/store"
+	"sendcode/internal/texts"
+	"sendcode/internal/verification"
+)
+
+// Verdicts on what was not delivered.
+
+func (c matter) failed() (what, next texts.Sentence) {
+	switch c.Reason {
+	case store.ReasonSuppressed:
+		what, next = c.suppressed()
+		return what, c.Join(next, c.cost())
+	case store.ReasonPaused:
+		if c.prefix != nil {
+			what, next = c.prefixPaused(*c.prefix)
+			return c.Join(what, c.doubt()), c.Join(next, c.cost())
+		}
+		return c.Join(c.about("verdict.failed.paused"), c.doubt()), c.Join(c.paused(), c.cost())
+	}
+	kind := c.failure()
+	if kind == "carrier_limit" { // the wait is among what the recipient's rules say
+		return c.about("verdict.failed." + kind), c.Join(c.whenFree(), c.cost())
+	}
+	if s, found := c.suppressionOf(store.SuppressionID(c.ID, store.HardBounce)); found {
+		return c.Join(c.about("verdict.failed."+kind), c.doubt()), c.Join(c.about("next.failed."+kind), c.still("bounced", s), c.cost())
+	}
+	return c.Join(c.about("verdict.failed."+kind), c.doubt()), c.Join(c.about("next.failed."+kind), c.cost())
+}
+
+// failure sorts a failed send by who can do something about it.
+func (c matter) failure() string {
+	switch {
+	case c.Reason == "ended" && c.state == verification.Canceled:
+		return "ended.canceled"
+	case c.Reason == "expired" && c.ProviderCode == "" && c.Provider != "":
+		return "expired.away"
+	case (c.Reason == "expired" || c.Reason == store.ReasonRejected) && c.ProviderCode == "":
+		return c.Reason + ".silent"
+	}
+	const failed = "verdict.failed."
+	key := c.variant(failed+c.Reason, c.topic(c.ProviderCode))
+	if !c.Has(key) {
+		return "other"
+	}
+	return strings.TrimPrefix(key, failed)
+}
+
+// topic is what a server's code is about, whether it is for good or for now: in an enhanced status code x.1.x is about the address,
+// x.2.x about the mailbox, x.7.x about policy (RFC 3463 section 3). The code may stand beside others; empty: it does not say.
+func (c matter) topic(code string) string {
+	for word := range strings.FieldsSeq(code) {
+		class, about, _ := strings.Cut(word, ".")
+		switch {
+		case class != "4" && class != "5":
+		case about == "2.2":
+			return "full"
+		case strings.HasPrefix(about, "1."):
+			return "address"
+		case strings.HasPrefix(about, "2."):
+			return "mailbox"
+		case strings.HasPrefix(about, "7."):
+			return "policy"
+		}
+	}
+	return ""
+}
+
+// cost says whether a failure took a place in the recipient's quota.
+func (c matter) cost() texts.Sentence {
+	if c.Counts {
+		return c.about("cost.counted")
+	}
+	return c.about("cost.nothing")
+}

@@ -1,0 +1,155 @@
+package explain
+
+import (
+	"time"
+
+	"github.com/google/uuid"
+
+	"sendcode/internal/console/consoletest"
+	"sendcode/internal/policy"
+	"sendcode/internal/recipient"
+	"sendcode/internal/store"
+	"sendcode/internal/verification"
+	"sendcode/quota"
+)
+
+// Situations of text messages, of rules that count more than one recipient, and of what was asked for again or erased.
+
+// by says whom the rule looks at that refused the row.
+func (s situation) by(scope quota.Scope) situation {
+	s.rule = scope
+	return s
+}
+
+// text makes it one about a text message.
+func (s situation) text() situation {
+	s.name = "text message: " + s.name
+	s.story.Send.Channel = recipient.SMS
+	return s
+}
+
+// since has the same been asked for again.
+func (s situation) since(became store.Status) situation {
+	s.newer = &store.Send{ID: uuid.UUID{5}, Status: became, LoggedAt: consoletest.Start.Add(2 * time.Minute)}
+	return s
+}
+
+// holding gives the recipient a code that the refusal does not name.
+func (s situation) holding(end func(*store.Send, *store.Verification)) situation {
+	s.has = told("", end).story.Verification
+	return s
+}
+
+// unwanted is the row of which a complaint came.
+func (s situation) unwanted(x store.Suppression) situation {
+	x.Cause = store.Complaint
+	s = s.bounced(x)
+	s.story.Suppressions[1].ID = store.SuppressionID(s.story.Send.ID, store.Complaint)
+	return s
+}
+
+// lockedOut has the codes of some kinds of callers locked out now.
+func (s situation) lockedOut(all ...store.Lockout) situation {
+	s.locks = all
+	return s
+}
+
+func (s situation) forgotten() situation {
+	s.story.Send.To, s.story.Send.Locale, s.story.Send.IP = store.Erased, "", ""
+	return s
+}
+
+func postponed(reason, code string) func(*store.Send, *store.Verification) {
+	return func(s *store.Send, _ *store.Verification) {
+		s.Status, s.FinishedAt, s.Reason, s.ProviderCode = store.Queued, time.Time{}, reason, code
+	}
+}
+
+func kindsOfSituations() []situation {
+	all := []situation{
+		told("sent, asked again and refused", sentAs(store.Sent, "250 2.0.0")).since(store.Refused),
+		told("sent, expired, asked again", sentAs(store.Sent, "250 2.0.0", expired)).since(store.Sent),
+		told("sent, erased", sentAs(store.Sent, "250 2.0.0", canceled)).forgotten(),
+		told("failed, erased while it waited", failedAs(store.ReasonErased, "", true)).forgotten(),
+		told("failed, mailbox full until expired", failedAs("expired", "452 4.2.2", false)),
+		told("failed, its mailbox until expired", failedAs("expired", "451 4.2.1", false)),
+		told("sent, bounced later, mailbox full", sentAs(store.Sent, "250 2.0.0")).later(store.ProviderBounced, "552 5.2.2"),
+		told("sent, bounced later, policy", sentAs(store.Sent, "250 2.0.0")).later(store.ProviderBounced, "5.7.1"),
+		told("sent, called spam, and suppressed for it", sentAs(store.Sent, "250 2.0.0")).unwanted(store.Suppression{}).later(store.ProviderComplained, "abuse"),
+		told("sent, called spam, and lifted", sentAs(store.Sent, "250 2.0.0")).unwanted(store.Suppression{LiftedAt: consoletest.Start.Add(time.Minute)}).later(store.ProviderComplained, "abuse"),
+		told("queued, mailbox full", postponed("temporary_rcpt", "452 4.2.2")),
+		told("refused, and a code that it does not name", refusedBy("hour", 20*time.Minute, 1)).with(0, 20*time.Minute).by(quota.Recipient).holding(halfTried).alone(),
+		told("refused, and a spent code that it does not name", refusedBy("hour", 20*time.Minute, 1)).with(0, 20*time.Minute).by(quota.Recipient).holding(spent).alone(),
+		told("refused, too many failures", refusedBy("failures", 20*time.Hour, 1)).with(0, 0).failing(20 * time.Hour).by(quota.Failures).alone(),
+		told("refused, browsers' codes are locked out", refusedBy(verification.ChecksRule, 20*time.Hour, 1)).with(0, 0).lockedOut(store.Lockout{ByBrowser: true, Wait: 19 * time.Hour, Failures: 20}).alone(),
+		told("refused, a back end's codes are locked out", refusedBy(verification.ChecksRule, 700*time.Hour, 3)).with(0, 0).lockedOut(store.Lockout{Wait: 600 * time.Hour, Failures: 100}).alone(),
+		told("refused, codes were locked out", refusedBy(verification.ChecksRule, 20*time.Hour, 1)).with(0, 0).holding(halfTried).alone(),
+		told("refused, by the breaker", refusedBy(policy.BreakerName, 42*time.Second, 1)).with(0, 0).alone(),
+		told("refused, by the bound on spellings", refusedBy(policy.SpellingsName, 20*time.Hour, 1)).with(0, 0).alone(),
+		told("turned away, disposable", refusedBy(policy.Disposable, 0, 1)).with(0, 0).alone(),
+		told("turned away, several, voip", refusedBy(policy.VoIP, 0, 7)).with(0, 0).alone().text(),
+		told("turned away, country not served", refusedBy(policy.CountryNotServed, 0, 1)).with(0, 0).alone().text(),
+		told("refused, several by a network's rule", refusedBy("office", 42*time.Second, 7)).with(0, 0).by(quota.Network).alone(),
+	}
+	for _, scope := range []quota.Scope{quota.App, quota.Purpose, quota.IP, quota.Network, quota.Country, quota.Prefix, quota.Global} {
+		all = append(all, told("refused, by a rule on "+string(scope), refusedBy("wide", 42*time.Second, 1)).with(0, 0).by(scope).alone())
+	}
+	for _, s := range []situation{
+		told("sent", sentAs(store.Sent, "201")),
+		told("sent, expired", sentAs(store.Sent, "201", expired)),
+		told("sent, no code known", sentAs(store.Sent, "201")).alone(),
+		told("delivered", sentAs(store.Delivered, "201")),
+		told("delivered, approved", sentAs(store.Delivered, "201", approved)),
+		told("delivered, expired", sentAs(store.Delivered, "201", expired)),
+		told("delivered, too many wrong tries", sentAs(store.Delivered, "201", spent)),
+		told("delivered, no code known", sentAs(store.Delivered, "201")).alone(),
+		told("undelivered", sentAs(store.Undelivered, "201")),
+		told("undelivered, approved", sentAs(store.Undelivered, "201", approved)),
+		told("undelivered, expired", sentAs(store.Undelivered, "201", expired)),
+		told("undelivered, no code known", sentAs(store.Undelivered, "201")).alone(),
+		told("unknown", sentAs(store.Unknown, "", unanswered)),
+		told("unknown, in doubt", sentAs(store.Unknown, "", unanswered, doubtful)),
+		told("unknown, no code known", sentAs(store.Unknown, "", unanswered)).alone(),
+		told("failed, refused", failedAs("rejected", "400 21211", false)),
+		told("failed, refused without a word", failedAs("rejected", "", false)),
+		told("failed, put off until expired", failedAs("expired", "429", false)),
+		told("failed, unreachable until expired", failedAs("expired", "", false)),
+		told("failed, nobody tried before it expired", func(s *store.Send, _ *store.Verification) {
+			s.Status, s.Reason, s.Provider, s.Counts = store.Failed, "expired", "", false
+		}),
+		told("failed, the carrier's limit", failedAs("carrier_limit", "200 9", false)).with(0, 0).held(30 * time.Minute),
+		told("failed, the carrier's limit is over", failedAs("carrier_limit", "200 9", false)).with(0, 0),
+		told("failed, the carrier's limit, quota not known", failedAs("carrier_limit", "200 9", false)),
+		told("failed, spend cap", failedAs("spend_cap", "", false)),
+		told("failed, opted out", failedAs("opted_out", "400 21610", false)),
+		told("failed, country not served any more", failedAs("country_not_served", "", false)),
+		told("failed, no carrier any more", failedAs("not_configured", "", false)),
+		told("failed, suppressed since they told the carrier to stop", failedAs("suppressed", "", false)).stopped(store.Suppression{Cause: store.OptOut}),
+		told("failed, suppressed since they told the carrier to stop, and lifted", failedAs("suppressed", "", false)).stopped(store.Suppression{Cause: store.OptOut, LiftedAt: consoletest.Start.Add(time.Minute)}),
+		told("failed, suppressed by hand", failedAs("suppressed", "", false)).stopped(store.Suppression{Cause: store.Manual}),
+		told("queued, put off", postponed("temporary_answer", "429")),
+		told("queued, nobody known", func(s *store.Send, v *store.Verification) {
+			postponed("temporary_request", "")(s, v)
+			s.Provider = ""
+		}),
+		told("sending", func(s *store.Send, _ *store.Verification) { s.Status, s.FinishedAt = store.Sending, time.Time{} }),
+		told("refused, the carrier's limit", refusedBy(verification.CarrierRule, 30*time.Minute, 1)).with(0, 0).held(30 * time.Minute).alone(),
+	} {
+		all = append(all, s.text())
+	}
+	return all
+}
+
+func halfTried(_ *store.Send, v *store.Verification) { v.Attempts = 1 }
+
+// failing adds the rule on failures, which is told of only while it blocks.
+func (s situation) failing(wait time.Duration) situation {
+	s.quota.Rules = append(s.quota.Rules, quota.State{Rule: quota.Rule{Name: "failures", Scope: quota.Failures, Limit: 20}, RetryAfter: wait})
+	return s
+}
+
+// held adds what a carrier said of the number.
+func (s situation) held(wait time.Duration) situation {
+	s.quota.Rules = append(s.quota.Rules, quota.State{Rule: quota.Rule{Name: verification.CarrierRule, Limit: 1}, RetryAfter: wait})
+	return s
+}

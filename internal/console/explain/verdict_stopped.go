@@ -1,0 +1,116 @@
+package explain
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"sendcode/internal/recipient"
+	"sendcode/internal/store"
+	"sendcode/internal/texts"
+)
+
+// Verdicts on what was handed to nobody: since when, why, and what to do.
+
+func (c matter) suppressionOf(id uuid.UUID) (store.Suppression, bool) {
+	i := slices.IndexFunc(c.suppressions, func(s store.Suppression) bool { return s.ID == id })
+	if i < 0 {
+		return store.Suppression{}, false
+	}
+	return c.suppressions[i], true
+}
+
+func (c matter) suppressed() (what, next texts.Sentence) {
+	s, found := c.suppressionOf(c.Suppression)
+	if !found {
+		return c.about("verdict.failed.suppressed.old"), c.about("next.failed.suppressed.old")
+	}
+	return c.about("verdict.failed.suppressed", texts.At("since", s.Since), texts.Plain("cause", Cause(s, c.Words))), c.still(c.mendedBy(s), s)
+}
+
+// mendedBy is the key of what to do about a suppression: who told a carrier to stop has to tell it otherwise first.
+func (c matter) mendedBy(s store.Suppression) string {
+	if c.toldToStop(s) && s.Active(c.now) {
+		return "next.failed.suppressed.stop"
+	}
+	return "next.failed.suppressed"
+}
+
+func (c matter) toldToStop(s store.Suppression) bool {
+	return c.Channel == recipient.SMS && s.Cause == store.OptOut
+}
+
+func (c matter) prefixPaused(p store.PrefixPause) (what, next texts.Sentence) {
+	return c.about("verdict.failed.prefix", texts.At("since", p.Since), texts.Strong("prefix", p.Prefix), texts.Plain("numbers", Numbers(p, c.Words))),
+		c.about("next.failed.prefix"+standing(p.Active(c.now), p.LiftedAt), texts.At("until2", p.Until), texts.At("lifted", p.LiftedAt))
+}
+
+// standing ends the key of a sentence on something that holds for a while unless it is lifted.
+func standing(active bool, lifted time.Time) string {
+	switch {
+	case active:
+		return ".holds"
+	case !lifted.IsZero():
+		return ".lifted"
+	}
+	return ".ended"
+}
+
+// still says whether a suppression still holds. A text that there is not says nothing.
+func (c matter) still(key string, s store.Suppression) texts.Sentence {
+	return c.about(key+standing(s.Active(c.now), s.LiftedAt), texts.At("suntil", s.Until), texts.At("lifted", s.LiftedAt))
+}
+
+func (c matter) paused() texts.Sentence {
+	if c.pause == nil {
+		return c.about("next.failed.paused.over")
+	}
+	return c.about("next.failed.paused.holds", texts.At("psince", c.pause.Since), texts.Plain("pwhy", cmp.Or(c.pause.Reason, c.Get("pause.why.none"))))
+}
+
+// newer points to the latest request like this one.
+func (c matter) newer(s *store.Send) *Onward {
+	if s == nil {
+		return nil
+	}
+	return new(onwardTo(c.Words, "newer.asked", *s))
+}
+
+func onwardTo(w texts.Words, key string, s store.Send) Onward {
+	return Onward{Text: w.Tell(key, texts.Strong("to", s.To), texts.At("at", s.LoggedAt), texts.Plain("became", w.Or("status", string(s.Status)))), Link: SendAddress(s.ID)}
+}
+
+// erased says of a row whose recipient was forgotten that nothing else about it is of use.
+func (c matter) erased(v Verdict) Verdict {
+	if c.To != store.Erased {
+		return v
+	}
+	v.What, v.Next = c.Join(v.What, c.about("verdict.erased")), c.about("next.erased")
+	v.Answer.Text, v.Answer.Times = v.Answer.W.Tell("answer.erased"), false
+	return v
+}
+
+// Cause is why somebody is suppressed, in a few words.
+func Cause(s store.Suppression, w texts.Words) string {
+	parts := []string{w.Or("cause", string(s.Cause))}
+	if s.Detail != "" {
+		parts = append(parts, s.Detail)
+	}
+	if s.By != "" {
+		parts = append(parts, s.By)
+	}
+	return strings.Join(parts, " · ")
+}
+
+// Numbers are those that it was paused for.
+func Numbers(p store.PrefixPause, w texts.Words) string {
+	text := w.Get("prefixes.numbers", "sends", strconv.Itoa(p.Sends), "approved", strconv.Itoa(p.Approved))
+	if p.Usual >= 0 {
+		text += w.Get("prefixes.usual", "percent", strconv.Itoa(p.Usual))
+	}
+	return text
+}

@@ -1,0 +1,318 @@
+package explain
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"sendcode/internal/console/consoletest"
+	"sendcode/internal/policy"
+	"sendcode/internal/store"
+	"sendcode/internal/texts"
+	"sendcode/internal/verification"
+	"sendcode/quota"
+)
+
+// situation is one combination of states that somebody may ask about.
+type situation struct {
+	name  string
+	story store.Story
+	quota *quota.Decision
+	pause *policy.Pause
+	rule  quota.Scope
+	newer *store.Send
+	has   *store.Verification
+	locks []store.Lockout
+}
+
+// told puts a send and its code together as the log would; now is three minutes after the request.
+func told(name string, change func(*store.Send, *store.Verification)) situation {
+	v := store.Verification{CreatedAt: consoletest.Start, ExpiresAt: consoletest.Start.Add(10 * time.Minute), MaxAttempts: 5, Sends: 1}
+	s := store.Send{
+		Number: 1, App: "shop", Purpose: "login", Locale: "zh-CN", IP: "203.0.113.0/24", Attempt: 1, Counts: true, Count: 1,
+		TakenAt: consoletest.Start.Add(-3 * time.Millisecond), LoggedAt: consoletest.Start, DueAt: consoletest.Start.Add(3*time.Minute + 4*time.Second),
+		FinishedAt: consoletest.Start.Add(184 * time.Millisecond), Provider: "mx1.example.net", Took: 184 * time.Millisecond,
+	}
+	change(&s, &v)
+	return situation{name: name, story: store.Story{Send: s, Verification: &v, Now: consoletest.Start.Add(3 * time.Minute)}}
+}
+
+func sentAs(status store.Status, code string, more ...func(*store.Send, *store.Verification)) func(*store.Send, *store.Verification) {
+	return func(s *store.Send, v *store.Verification) {
+		s.Status, s.ProviderCode = status, code
+		for _, change := range more {
+			change(s, v)
+		}
+	}
+}
+
+func failedAs(reason, code string, counts bool) func(*store.Send, *store.Verification) {
+	return func(s *store.Send, _ *store.Verification) {
+		s.Status, s.Reason, s.ProviderCode, s.Counts = store.Failed, reason, code, counts
+	}
+}
+
+func refusedBy(rule string, wait time.Duration, n int) func(*store.Send, *store.Verification) {
+	return func(s *store.Send, _ *store.Verification) {
+		*s = store.Send{App: "shop", Purpose: "login", Status: store.Refused, LoggedAt: consoletest.Start, FinishedAt: consoletest.Start, BlockedBy: rule, RetryAfter: wait, Count: n}
+	}
+}
+
+// The ends that a code can come to.
+func approved(_ *store.Send, v *store.Verification) {
+	v.ApprovedAt, v.Attempts = consoletest.Start.Add(70*time.Second), 2
+}
+func canceled(_ *store.Send, v *store.Verification) {
+	v.CanceledAt = consoletest.Start.Add(80 * time.Second)
+}
+func spent(_ *store.Send, v *store.Verification) { v.Attempts = 5 }
+func expired(_ *store.Send, v *store.Verification) {
+	v.ExpiresAt = consoletest.Start.Add(3 * time.Minute)
+}
+func doubtful(s *store.Send, _ *store.Verification) { s.InDoubt, s.Attempt = true, 2 }
+func unanswered(s *store.Send, _ *store.Verification) {
+	s.Reason, s.ProviderCode = "no_answer", ""
+}
+
+func (s situation) alone() situation {
+	s.story.Verification = nil
+	return s
+}
+
+// after puts sends before it that ended so.
+func (s situation) after(ends ...store.Status) situation {
+	for i, end := range ends {
+		s.story.Related = append(s.story.Related, store.Send{
+			ID: uuid.UUID{9, byte(i)}, Number: i + 1, App: "shop", Purpose: "login", Status: end, Attempt: 1, Counts: true, Count: 1,
+			LoggedAt: consoletest.Start.Add(-time.Minute), FinishedAt: consoletest.Start.Add(-time.Minute), DueAt: consoletest.Start.Add(time.Minute),
+		})
+	}
+	s.story.Related = append(s.story.Related, s.story.Send)
+	return s
+}
+
+// with gives what the recipient's rules say: the minute's wait, and whether the hour blocks.
+func (s situation) with(minute, hour time.Duration) situation {
+	s.quota = &quota.Decision{At: consoletest.Start.Add(3 * time.Minute), Rules: []quota.State{
+		{Rule: quota.Rule{Name: "minute", Limit: 1}, RetryAfter: minute}, {Rule: quota.Rule{Name: "hour", Limit: 5}, RetryAfter: hour},
+	}}
+	return s
+}
+
+func situations() []situation {
+	return append([]situation{
+		told("sent", sentAs(store.Sent, "250 2.0.0")),
+		told("sent, approved", sentAs(store.Sent, "250 2.0.0", approved)),
+		told("sent, expired", sentAs(store.Sent, "250", expired)),
+		told("sent, too many wrong tries", sentAs(store.Sent, "250 2.0.0", spent)),
+		told("sent, canceled", sentAs(store.Sent, "250 2.0.0", canceled)),
+		told("sent, in doubt", sentAs(store.Sent, "250 2.0.0", doubtful)),
+		told("sent, by nobody known", sentAs(store.Sent, "", func(s *store.Send, _ *store.Verification) { s.Provider = "" })),
+		told("sent, no code known", sentAs(store.Sent, "250 2.0.0")).alone(),
+		told("unknown", sentAs(store.Unknown, "", unanswered)),
+		told("unknown, approved", sentAs(store.Unknown, "", unanswered, approved)),
+		told("unknown, expired", sentAs(store.Unknown, "", unanswered, expired)),
+		told("unknown, too many wrong tries", sentAs(store.Unknown, "", unanswered, spent)),
+		told("unknown, canceled", sentAs(store.Unknown, "", unanswered, canceled)),
+		told("unknown, in doubt", sentAs(store.Unknown, "", unanswered, doubtful)),
+		told("unknown, no code known", sentAs(store.Unknown, "", unanswered)).alone(),
+		told("failed, no such address", failedAs("rejected", "550 5.1.1", false)),
+		told("failed, mailbox full", failedAs("rejected", "552 5.2.2", false)),
+		told("failed, mailbox disabled", failedAs("rejected", "550 5.2.1", false)),
+		told("failed, policy", failedAs("rejected", "554 5.7.1", false)),
+		told("failed, refused without a reason", failedAs("rejected", "550", false)),
+		told("failed, never sayable", failedAs("rejected", "", false)),
+		told("failed, after a doubtful attempt", func(s *store.Send, v *store.Verification) {
+			failedAs("rejected", "550 5.1.1", true)(s, v)
+			doubtful(s, v)
+		}),
+		told("failed, put off until expired", failedAs("expired", "451 4.7.1", false)),
+		told("failed, nobody tried before it expired", failedAs("expired", "", false)),
+		told("failed, approved meanwhile", func(s *store.Send, v *store.Verification) {
+			failedAs("ended", "", false)(s, v)
+			approved(s, v)
+		}),
+		told("failed, canceled meanwhile", func(s *store.Send, v *store.Verification) {
+			failedAs("ended", "", false)(s, v)
+			canceled(s, v)
+		}),
+		told("failed, key gone", failedAs("unreadable", "", false)),
+		told("failed, on the block list", failedAs("blocked", "", true)),
+		told("sent, to a test recipient", sentAs(store.Sent, "", func(s *store.Send, _ *store.Verification) { s.Provider = "test" })),
+		told("failed, template broken", failedAs("template", "", false)),
+		told("failed, for a reason of a later version", failedAs("of a later version", "", false)),
+		told("failed, suppressed", failedAs("suppressed", "", false)).stopped(store.Suppression{Cause: store.HardBounce, Detail: "550 5.1.1"}),
+		told("failed, suppressed by hand and lifted", failedAs("suppressed", "", false)).stopped(store.Suppression{Cause: store.Manual, Detail: "asked by telephone", By: "mei", LiftedAt: consoletest.Start.Add(time.Minute)}),
+		told("failed, suppressed until a moment ago", failedAs("suppressed", "", false)).stopped(store.Suppression{Cause: store.Complaint, Until: consoletest.Start.Add(time.Minute)}),
+		told("failed, suppressed by what is not known any more", failedAs("suppressed", "", false)),
+		told("failed, no such address, suppressed since", failedAs("rejected", "550 5.1.1", false)).bounced(store.Suppression{}),
+		told("failed, no such address, suppression lifted", failedAs("rejected", "550 5.1.1", false)).bounced(store.Suppression{LiftedAt: consoletest.Start.Add(time.Minute)}),
+		told("failed, no such address, suppression ended", failedAs("rejected", "550 5.1.1", false)).bounced(store.Suppression{Until: consoletest.Start.Add(time.Minute)}),
+		told("failed, paused", failedAs("paused", "", false)),
+		told("sent, delivered as told", sentAs(store.Sent, "250 2.0.0")).later(store.ProviderDelivered, "250"),
+		told("sent, bounced later", sentAs(store.Sent, "250 2.0.0")).bounced(store.Suppression{}).later(store.ProviderDelivered, "").later(store.ProviderBounced, "550 5.1.1"),
+		told("sent, bounced later and expired", sentAs(store.Sent, "250 2.0.0", expired)).later(store.ProviderBounced, "5.2.2"),
+		told("sent, bounced later, and approved all the same", sentAs(store.Sent, "250 2.0.0", approved)).later(store.ProviderBounced, ""),
+		told("sent, called spam", sentAs(store.Sent, "250 2.0.0")).later(store.ProviderBounced, "").later(store.ProviderComplained, "abuse"),
+		told("sent, opted out", sentAs(store.Sent, "250 2.0.0", approved)).later(store.ProviderOptedOut, ""),
+		told("unknown, delivered as told", sentAs(store.Unknown, "", unanswered)).later(store.ProviderDelivered, ""),
+		told("failed, paused and still so", failedAs("paused", "", false)).pausedFor("the server moves"),
+		told("failed, paused for no reason", failedAs("paused", "", false)).pausedFor(""),
+		told("refused, still blocked", refusedBy("minute", 41713*time.Millisecond, 1)).with(17*time.Second+time.Microsecond, 0).alone(),
+		told("refused, another rule blocks by now", refusedBy("minute", 42*time.Second, 1)).with(0, 20*time.Minute).alone(),
+		told("refused, free again", refusedBy("minute", 42*time.Second, 3)).with(0, 0).alone(),
+		told("refused, and a code that works", refusedBy("minute", 42*time.Second, 3)).with(0, 0).after(store.Failed, store.Sent),
+		told("refused, and a code that may have arrived", refusedBy("minute", 42*time.Second, 3)).with(0, 0).after(store.Unknown),
+		told("refused, and a code that never went out", refusedBy("minute", 42*time.Second, 3)).with(0, 0).after(store.Failed, store.Queued),
+		told("refused, by a rule of another scope", refusedBy("office", 42*time.Second, 1)).with(0, 0).alone(),
+		told("refused, several by a rule of another scope", refusedBy("office", 42*time.Second, 7)).with(0, 0).alone(),
+		told("refused, quota not known", refusedBy("minute", 42*time.Second, 1)).alone(),
+		told("refused, several, quota not known", refusedBy("day", 3*time.Hour+20*time.Minute, 2)).alone(),
+		told("queued, first", func(s *store.Send, _ *store.Verification) {
+			s.Status, s.FinishedAt, s.Provider, s.Took = store.Queued, time.Time{}, "", 0
+		}),
+		told("queued, put off", func(s *store.Send, _ *store.Verification) {
+			s.Status, s.FinishedAt, s.Reason, s.ProviderCode = store.Queued, time.Time{}, "temporary_rcpt", "421 4.7.0"
+		}),
+		told("queued, server away", func(s *store.Send, _ *store.Verification) {
+			s.Status, s.FinishedAt, s.Reason, s.Attempt = store.Queued, time.Time{}, "temporary_dial", 3
+		}),
+		told("queued, server set aside", func(s *store.Send, _ *store.Verification) {
+			s.Status, s.FinishedAt, s.Reason, s.Provider, s.Attempt = store.Queued, time.Time{}, "temporary_aside", "", 3
+		}),
+		told("queued, in doubt", func(s *store.Send, v *store.Verification) {
+			s.Status, s.FinishedAt, s.Reason = store.Queued, time.Time{}, "temporary_dial"
+			doubtful(s, v)
+		}),
+		told("sending", func(s *store.Send, _ *store.Verification) { s.Status, s.FinishedAt = store.Sending, time.Time{} }),
+		told("sending, in doubt", func(s *store.Send, v *store.Verification) {
+			s.Status, s.FinishedAt = store.Sending, time.Time{}
+			doubtful(s, v)
+		}),
+	}, kindsOfSituations()...)
+}
+
+func TestVerdicts(t *testing.T) {
+	var b strings.Builder
+	for _, s := range situations() {
+		fmt.Fprintf(&b, "== %s\n", s.name)
+		for _, w := range texts.All() {
+			v := s.judged(w)
+			fmt.Fprintf(&b, "%s\n%s\n", v.What, v.Next)
+			if v.Newer != nil {
+				fmt.Fprintf(&b, "%s %s\n", v.Newer.Text, v.Newer.Link)
+			}
+			if strings.Contains(v.What.String()+v.Next.String(), "0001") || strings.ContainsAny(v.What.String()+v.Next.String(), "{}") {
+				t.Errorf("%s: an empty place in %s %s", s.name, v.What, v.Next)
+			}
+			if v.What.String() == "" || v.Next.String() == "" {
+				t.Errorf("%s: half a verdict", s.name)
+			}
+		}
+		b.WriteString("\n")
+	}
+	consoletest.Golden(t, "verdicts.txt", b.String())
+}
+
+func (s situation) judged(w texts.Words) Verdict {
+	return Judge(s.story, Facts{s.quota, s.pause, s.rule, s.newer, s.locks, s.has}, w)
+}
+
+// stopped is the row that a suppression stopped.
+func (s situation) stopped(x store.Suppression) situation {
+	x.ID, x.Since = uuid.UUID{8}, consoletest.Start.Add(-48*time.Hour)
+	if x.Until.IsZero() {
+		x.Until = x.Since.Add(30 * 24 * time.Hour)
+	}
+	s.story.Send.Suppression, s.story.Suppressions = x.ID, []store.Suppression{{ID: uuid.UUID{7}}, x}
+	return s
+}
+
+// later is what a provider told of the row.
+func (s situation) later(kind store.ProviderEventKind, detail string) situation {
+	n := time.Duration(len(s.story.Events) + 1)
+	s.story.Events = append(s.story.Events, store.ProviderEvent{Kind: kind, At: consoletest.Start.Add(n * time.Second), HeardAt: consoletest.Start.Add(time.Minute), Provider: "postmark", Detail: detail})
+	s.story.Send.Afterwards = kind
+	return s
+}
+
+// bounced is the row that a suppression came of.
+func (s situation) bounced(x store.Suppression) situation {
+	s = s.stopped(x)
+	s.story.Send.Suppression, s.story.Suppressions[1].ID = uuid.Nil, store.SuppressionID(s.story.Send.ID, store.HardBounce)
+	return s
+}
+
+func (s situation) pausedFor(why string) situation {
+	s.pause = &policy.Pause{Reason: why, Since: consoletest.Start.Add(-time.Hour)}
+	return s
+}
+
+var statuses = []store.Status{store.Queued, store.Sending, store.Sent, store.Delivered, store.Undelivered, store.Failed, store.Unknown, store.Refused}
+
+// Every pair of a status and a code's state says something in both languages, also those that should not happen.
+func TestEveryCombinationHasAVerdict(t *testing.T) {
+	ends := map[verification.State]func(*store.Send, *store.Verification){
+		verification.Pending: func(*store.Send, *store.Verification) {}, verification.Approved: approved, verification.Canceled: canceled,
+		verification.Expired: expired, verification.MaxAttemptsReached: spent,
+	}
+	for _, status := range statuses {
+		for state, end := range ends {
+			for _, reason := range []string{"", "rejected", "expired", "ended", "unreadable", "template", "no_answer", "temporary_rcpt", "suppressed", "paused", "new"} {
+				s := told("", sentAs(status, "", end, func(s *store.Send, _ *store.Verification) { s.Reason = reason }))
+				if got := StateOf(*s.story.Verification, s.story.Now); got != state {
+					t.Fatalf("%s is %s", state, got)
+				}
+				for _, w := range texts.All() {
+					for _, s := range []situation{s, s.alone(), s.with(time.Minute, 0)} {
+						v := s.judged(w)
+						if v.What.String() == "" || v.Next.String() == "" || v.Tone == "" {
+							t.Errorf("%s, %s, %q in %s: %q %q", status, state, reason, w.Lang(), v.What, v.Next)
+						}
+					}
+				}
+			}
+		}
+	}
+}
+
+func TestTimeline(t *testing.T) {
+	var b strings.Builder
+	all := situations()
+	resend := told("three requests, two sends", sentAs(store.Sent, "250 2.0.0", approved, func(s *store.Send, v *store.Verification) {
+		s.Number, v.Sends = 2, 2
+		s.TakenAt, s.LoggedAt, s.FinishedAt = consoletest.Start.Add(time.Minute), consoletest.Start.Add(time.Minute+2*time.Millisecond), consoletest.Start.Add(time.Minute+99*time.Millisecond)
+	}))
+	first := told("", sentAs(store.Failed, "550 5.1.1", func(s *store.Send, _ *store.Verification) { s.ID[0], s.Reason, s.Counts = 1, "rejected", false }))
+	blocked := told("", refusedBy("minute", 42*time.Second, 3))
+	blocked.story.Send.ID[0], blocked.story.Send.LoggedAt = 2, consoletest.Start.Add(18*time.Second)
+	resend.story.Related = []store.Send{first.story.Send, blocked.story.Send, resend.story.Send}
+	skewed := told("clocks that disagree", sentAs(store.Sent, "250", func(s *store.Send, _ *store.Verification) { s.TakenAt = consoletest.Start.Add(time.Hour) }))
+	behind := told("a limiter's clock far behind", sentAs(store.Sent, "250", func(s *store.Send, _ *store.Verification) { s.TakenAt = consoletest.Start.Add(-time.Hour) }))
+	tried := told("tried and pending", sentAs(store.Sent, "250", func(_ *store.Send, v *store.Verification) { v.Attempts = 1 }))
+	for _, s := range append(all, resend, skewed, behind, tried) {
+		fmt.Fprintf(&b, "== %s\n", s.name)
+		for _, w := range texts.All() {
+			last := time.Time{}
+			for _, e := range Timeline(s.story, w) {
+				when := strings.Repeat(" ", 12)
+				if !e.At.IsZero() {
+					when = e.At.Hour()
+					if e.At.Before(last) {
+						t.Errorf("%s: %s stands too late", s.name, e.What)
+					}
+					last = e.At.Time
+				}
+				fmt.Fprintf(&b, "%s %-5s %s %s\n", when, e.Tone, e.What, e.Link)
+				if strings.ContainsAny(e.What.String(), "{}") || e.What.String() == "" {
+					t.Errorf("%s: %q", s.name, e.What)
+				}
+			}
+		}
+		b.WriteString("\n")
+	}
+	consoletest.Golden(t, "timelines.txt", b.String())
+}

@@ -1,0 +1,29 @@
+package explain
+
+import (
+	"sendcode/internal/store"
+	"sendcode/internal/texts"
+)
+
+// Unserved is the verdict on a recipient without rows to whom nothing is sent, for the reason; nil of another reason.
+func Unserved(reason string, w texts.Words) *Verdict {
+	what := w.Tell("nobody.what." + reason)
+	if reason == "" || what == nil {
+		return nil
+	}
+	return &Verdict{Tone: warn, What: what, Next: w.Tell("nobody.next." + reason), Answer: Answer{W: w, Text: w.Tell("answer.nobody.unserved")}}
+}
+
+// Unknown is the verdict on a recipient without rows; near are requests for recipients that are spelled almost the same.
+func Unknown(near []store.Send, w texts.Words) *Verdict {
+	v := &Verdict{Tone: warn, What: w.Tell("nobody.what"), Next: w.Tell("nobody.next"), Answer: Answer{W: w, Text: w.Tell("answer.nobody")}}
+	for _, row := range near {
+		if row.To != store.Erased {
+			v.Near = append(v.Near, onwardTo(w, "near.asked", row))
+		}
+	}
+	if len(v.Near) > 0 {
+		v.Next = w.Tell("nobody.next.near")
+	}
+	return v
+}

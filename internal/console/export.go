@@ -1,0 +1,230 @@
+package console
+
+import (
+	"context"
+	"encoding/csv"
+	"maps"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/labstack/echo/v4"
+
+	"sendcode/internal/console/auth"
+	"sendcode/internal/console/layout"
+	"sendcode/internal/console/live"
+	"sendcode/internal/server"
+	"sendcode/internal/store"
+	"sendcode/quota"
+)
+
+// The log as a table for a spreadsheet: the rows of a list, all of them, read and written page by page. There is nothing
+// in it that a list does not show, and less: no verification's ID, which gives a hold over a code that is still good.
+
+var exportHead = []string{
+	"at", "id", "app", "channel", "to", "recipient", "purpose", "status", "reason", "blocked_by", "retry_after", "count", "attempts",
+	"provider", "provider_code", "took_ms", "reference", "number", "locale", "network", "country", "recipients",
+}
+
+// Bounds of exports: of one, in rows, and of those at once in a process.
+const (
+	maxExport  = 1_000_000
+	maxExports = 2
+)
+
+// byteOrderMark has spreadsheets read UTF-8, which some of them else take for something older.
+const byteOrderMark = "\ufeff"
+
+// onlyOfPages are parameters that an export, which is all rows, has no use for.
+var onlyOfPages = []string{"cursor", "newer", "limit"}
+
+// exportCSV streams the rows that the filters select, the newest first. It is an act, recorded before the first row.
+func (a *Console) exportCSV(c echo.Context) error {
+	q, err := parseQuery(c.Request().URL.RawQuery, a.Now())
+	if err != nil {
+		return err
+	}
+	for _, name := range onlyOfPages {
+		if q.given.Has(name) {
+			return layout.Invalid(name, "unknown", "An export is all rows; from and to bound it.")
+		}
+	}
+	select {
+	case a.exports <- struct{}{}:
+		defer func() { <-a.exports }()
+	default:
+		return &server.Problem{Kind: server.Unavailable, Detail: "Other exports are under way; try again when they have ended."}
+	}
+	q.filter.Limit = maxLimit
+	rows, err := a.Log.Sends(c.Request().Context(), q.filter) // before anything is answered: a log that is away is a 503
+	if err != nil {
+		return err
+	}
+	begun, err := a.exportBegins(c, q, rows)
+	if err != nil {
+		return err
+	}
+	n, err := a.writeCSV(c, q.filter, rows)
+	a.exportEnded(c, begun, n, err)
+	if err != nil {
+		panic(http.ErrAbortHandler) // so that half a file does not look like a whole one
+	}
+	return nil
+}
+
+// exportBegins records who exports what. Texts that were typed are left out, since they may name somebody for good.
+func (a *Console) exportBegins(c echo.Context, q query, rows []store.Send) (store.AuditEntry, error) {
+	act, err := a.auth.Record(c, auth.ActionExport)
+	if err != nil {
+		return act, err
+	}
+	act.Outcome, act.Detail = store.AuditBegun, exported(q.given)
+	if q.filter.Recipient != nil {
+		act.Recipient, act.To = *q.filter.Recipient, store.Erased
+		if len(rows) > 0 {
+			act.To = rows[0].To
+		}
+	}
+	if err := a.Log.AddAuditEntry(c.Request().Context(), act); err != nil {
+		return act, err
+	}
+	return act, nil
+}
+
+// exported says by what rows were filtered: "from=… status=failed app".
+func exported(given url.Values) string {
+	var parts []string
+	for _, name := range []string{"from", "to", "last", "status", "channel", "country"} {
+		if value := given.Get(name); value != "" {
+			parts = append(parts, name+"="+value)
+		}
+	}
+	for _, name := range []string{"app", "purpose", "blocked_by", "reference", "carrier", "domain", "support", "recipient"} {
+		if given.Has(name) {
+			parts = append(parts, name)
+		}
+	}
+	return strings.Join(parts, " ")
+}
+
+func (a *Console) exportEnded(c echo.Context, act store.AuditEntry, n int, failed error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.Request().Context()), 5*time.Second)
+	defer cancel()
+	outcome := store.AuditDone
+	if failed != nil {
+		outcome = store.AuditFailed
+	}
+	end, err := store.EndOfAuditEntry(act, outcome, "rows="+strconv.Itoa(n))
+	if err == nil {
+		err = a.Log.AddAuditEntry(ctx, end)
+	}
+	if err != nil || failed != nil {
+		a.Logger.WarnContext(ctx, "an export did not come to its end, or that could not be recorded", "account", act.Who, "rows", n, "error", failed, "record", err)
+	}
+}
+
+// writeCSV writes the rows and those behind them, and counts them.
+func (a *Console) writeCSV(c echo.Context, f store.Filter, rows []store.Send) (n int, err error) {
+	h := c.Response().Header()
+	h.Set("Content-Type", "text/csv; charset=utf-8; header=present")
+	h.Set("Content-Disposition", `attachment; filename="sends.csv"`)
+	rc := http.NewResponseController(c.Response())
+	if _, err := c.Response().Write([]byte(byteOrderMark)); err != nil {
+		return 0, err
+	}
+	w := csv.NewWriter(c.Response())
+	w.UseCRLF = true // RFC 4180
+	if err := w.Write(exportHead); err != nil {
+		return 0, err
+	}
+	for {
+		for _, row := range rows {
+			if err := w.Write(exportRow(row)); err != nil {
+				return n, err
+			}
+			n++
+		}
+		w.Flush()
+		if err := w.Error(); err != nil {
+			return n, err
+		}
+		if len(rows) < f.Limit || n >= maxExport {
+			return n, nil
+		}
+		if err := rc.SetWriteDeadline(time.Now().Add(live.WriteWait)); err != nil { // the server's is for a whole answer
+			return n, err
+		}
+		last := rows[len(rows)-1]
+		f.Before = &store.Mark{At: last.LoggedAt, ID: last.ID}
+		if rows, err = a.Log.Sends(c.Request().Context(), f); err != nil {
+			return n, err
+		}
+	}
+}
+
+// exportAddress is that of all rows of a list.
+func exportAddress(given url.Values) string {
+	all := maps.Clone(given)
+	for _, name := range onlyOfPages {
+		all.Del(name)
+	}
+	if len(all) == 0 {
+		return "/v1/admin/sends.csv"
+	}
+	return "/v1/admin/sends.csv?" + all.Encode()
+}
+
+func exportRow(s store.Send) []string {
+	number := func(n int64, known bool) string {
+		if !known {
+			return ""
+		}
+		return strconv.FormatInt(n, 10)
+	}
+	recipient := s.Recipient.String()
+	if s.Recipients > 0 {
+		recipient = ""
+	}
+	row := []string{
+		*stamp(s.LoggedAt), s.ID.String(), s.App, string(s.Channel), s.To, recipient, s.Purpose, string(s.Status), s.Reason, s.BlockedBy,
+		number(int64(quota.Seconds(s.RetryAfter)), s.Status == store.Refused), number(int64(s.Count), true), number(int64(s.Attempt), true),
+		s.Provider, s.ProviderCode, number(quota.Milliseconds(s.Took), s.Took > 0), s.Reference, number(int64(s.Number), true), s.Locale, s.IP, s.Country, number(int64(s.Recipients), s.Recipients > 0),
+	}
+	for i, cell := range row {
+		row[i] = harmless(cell)
+	}
+	return row
+}
+
+// dividers are what a spreadsheet may be set to divide lines at instead of commas, as it is at semicolons in half of Europe, and what
+// then ends a line.
+const dividers = ";\t|\r\n"
+
+// harmless is a cell that no spreadsheet takes for a formula (SEC-18), nor any part of it between dividers: what begins like one
+// gets a quote mark in front, which spreadsheets show as text. Bytes that no text has become the mark for that.
+func harmless(cell string) string {
+	cell = strings.ToValidUTF8(cell, "\ufffd")
+	var out strings.Builder
+	for rest := cell; rest != ""; {
+		part := rest
+		if end := strings.IndexAny(rest, dividers); end >= 0 {
+			part = rest[:end+1]
+		}
+		first := len(rest) == len(cell)
+		if likeFormula(part) && (first || !strings.Contains(dividers, part)) {
+			out.WriteByte('\'')
+		}
+		out.WriteString(part)
+		rest = rest[len(part):]
+	}
+	return out.String()
+}
+
+// likeFormula: also behind white space or a quotation mark, in full-width letters, or behind what cannot be seen.
+func likeFormula(s string) bool {
+	begins := strings.TrimLeft(s, " \u00a0\u3000\"")
+	return strings.IndexAny(begins, "=+-@＝＋－＠") == 0 || strings.IndexFunc(begins, func(r rune) bool { return unicode.IsControl(r) || unicode.Is(unicode.Cf, r) }) == 0
+}

@@ -1,0 +1,106 @@
+package console
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"sendcode/internal/store"
+	"sendcode/internal/verification"
+)
+
+// found is one page of the list.
+type found struct {
+	rows  []store.Send
+	next  string // cursor of the page after it; empty: this is the last
+	newer string // of the page before it, for "newer"; empty: this is the first
+}
+
+// find reads one page.
+func (a *Console) find(ctx context.Context, f store.Filter) (found, error) {
+	rows, err := a.Log.Sends(ctx, f)
+	if err != nil {
+		return found{}, err
+	}
+	p := found{rows: rows}
+	if len(rows) == 0 {
+		return p, nil
+	}
+	full := len(rows) == f.Limit
+	if f.Before != nil || f.After != nil && full {
+		p.newer = writeCursor(markOf(rows[0]))
+	}
+	if f.After == nil && !full {
+		return p, nil
+	}
+	p.next, err = cursorAfter(rows, len(rows), markOf, func(last store.Mark) ([]store.Send, error) {
+		f.Before, f.After, f.Limit = &last, nil, 1
+		return a.Log.Sends(ctx, f)
+	})
+	if err != nil {
+		return found{}, err
+	}
+	return p, nil
+}
+
+// goesOn says whether a list has more than this page of it: behind a full one it looks for one row, so that a next page is named only
+// where there is one.
+func goesOn[T any](page []T, limit int, after func(last T) ([]T, error)) (bool, error) {
+	if len(page) < limit {
+		return false, nil
+	}
+	more, err := after(page[len(page)-1])
+	return len(more) > 0, err
+}
+
+// cursorAfter is where a list goes on that is in the order of marks; "" where this page is its end.
+func cursorAfter[T any](page []T, limit int, mark func(T) store.Mark, after func(store.Mark) ([]T, error)) (cursor string, err error) {
+	more, err := goesOn(page, limit, func(last T) ([]T, error) {
+		cursor = writeCursor(mark(last))
+		return after(mark(last))
+	})
+	if err != nil || !more {
+		return "", err
+	}
+	return cursor, nil
+}
+
+func markOf(s store.Send) store.Mark { return store.Mark{At: s.LoggedAt, ID: s.ID} }
+
+// story reads one row with what belongs to it.
+func (a *Console) story(ctx context.Context, id string) (store.Story, error) {
+	parsed, err := uuid.Parse(id)
+	if err != nil || !strings.EqualFold(parsed.String(), id) { // no braces, no urn:
+		return store.Story{}, verification.ErrNotFound
+	}
+	s, err := a.Log.Story(ctx, parsed)
+	if err == nil && s.Verification == nil {
+		s.Related, err = a.lead(ctx, s.Send)
+	}
+	if err != nil {
+		return s, err
+	}
+	return s, nil
+}
+
+// What led to a refusal that belongs to no verification: so many of the recipient's rows, so far back.
+const (
+	leadRows = 5
+	leadTime = 24 * time.Hour
+)
+
+// lead is what the recipient's rules have counted, most likely, and the row itself; oldest first.
+func (a *Console) lead(ctx context.Context, s store.Send) ([]store.Send, error) {
+	if s.Recipient.IsZero() { // forgotten, as others are
+		return []store.Send{s}, nil
+	}
+	rows, err := a.Log.Sends(ctx, store.Filter{
+		Recipient: &s.Recipient, App: s.App, Channel: s.Channel, From: s.LoggedAt.Add(-leadTime),
+		Before: new(markOf(s)), Limit: leadRows,
+	})
+	slices.Reverse(rows)
+	return append(rows, s), err
+}

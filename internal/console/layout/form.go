@@ -1,0 +1,56 @@
+package layout
+
+import (
+	"errors"
+	"io"
+	"mime"
+	"net/url"
+
+	"github.com/labstack/echo/v4"
+
+	"sendcode/internal/server"
+	"sendcode/internal/verification"
+)
+
+// ReadForm reads a form's fields from the body alone: what stands in the address is no part of it.
+func ReadForm(c echo.Context) (url.Values, error) {
+	if mediaOf(c) != echo.MIMEApplicationForm {
+		return nil, &server.Problem{Kind: server.UnsupportedMedia, Detail: "Send the form as a browser does."}
+	}
+	body, err := readBody(c)
+	if err != nil {
+		return nil, err
+	}
+	form, err := url.ParseQuery(string(body))
+	if err != nil {
+		return nil, &server.Problem{Kind: server.BadRequest, Detail: "The form could not be read."}
+	}
+	return form, nil
+}
+
+func mediaOf(c echo.Context) string {
+	media, _, err := mime.ParseMediaType(c.Request().Header.Get(echo.HeaderContentType))
+	if err != nil {
+		return ""
+	}
+	return media
+}
+
+func readBody(c echo.Context) ([]byte, error) {
+	body, err := io.ReadAll(io.LimitReader(c.Request().Body, server.MaxBody+1))
+	var known *echo.HTTPError
+	switch {
+	case errors.As(err, &known):
+		return nil, known // the body limit's own
+	case err != nil:
+		return nil, &server.Problem{Kind: server.BadRequest, Detail: "The body could not be read to its end."}
+	case len(body) > server.MaxBody:
+		return nil, &server.Problem{Kind: server.TooLarge}
+	}
+	return body, nil
+}
+
+// Invalid is the error of a field that somebody gave.
+func Invalid(field, reason, detail string) error {
+	return &verification.InvalidError{Field: field, Reason: reason, Detail: detail}
+}

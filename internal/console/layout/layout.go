@@ -1,0 +1,151 @@
+// Package layout is what the console's pages have in common: the frame with its menu, templates and files, forms, and the pages that say
+// what went wrong.
+package layout
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"html/template"
+	"io/fs"
+	"log/slog"
+	"mime"
+	"net/http"
+	"path"
+	"strings"
+
+	"github.com/labstack/echo/v4"
+
+	"sendcode/internal/texts"
+	"sendcode/web"
+	assets "sendcode/web/admin"
+)
+
+type Option struct {
+	Value, Text string
+	Chosen      bool
+}
+
+// Section is an entry of the frame's menu; its text is "nav." and its name.
+type Section struct{ Name, Path string }
+
+// Sections are the menu, in its order.
+var Sections = []Section{
+	{"sends", "/admin"},
+	{"overview", "/admin/overview"},
+	{"tail", "/admin/tail"},
+	{"policies", "/admin/policies"},
+	{"preview", "/admin/preview"},
+	{"suppressions", "/admin/suppressions"},
+	{"prefixes", "/admin/prefixes"},
+	{"acts", "/admin/acts"},
+	{"accounts", "/admin/accounts"},
+	{"webhooks", "/admin/webhooks"},
+}
+
+// Sections are for the frame.
+func (Page) Sections() []Section { return Sections }
+
+// Layout is the console's templates and the files that they load, all embedded.
+type Layout struct {
+	logger    *slog.Logger
+	origin    *http.CrossOriginProtection
+	templates map[string]*template.Template
+	files     map[string]file
+	shared    *web.Assets
+}
+
+type file struct {
+	body    []byte
+	version string
+}
+
+// Page is what every page has.
+type Page struct {
+	W     texts.Words
+	Title string
+	In    bool   // somebody is logged in
+	Here  string // the section that the page belongs to, if it is in the menu
+
+	Onward string // where the page leads by itself; empty: it stays
+}
+
+// New parses what is embedded; what is wrong with it is a broken build, which every test of this package meets.
+func New(logger *slog.Logger) *Layout {
+	l := &Layout{logger: logger, origin: http.NewCrossOriginProtection(), templates: map[string]*template.Template{}, files: map[string]file{}, shared: web.NewAssets(nil)}
+	for _, name := range []string{"admin.css", "console.js", "tail.js"} {
+		body := must(fs.ReadFile(assets.FS, name))
+		sum := sha256.Sum256(body)
+		l.files[name] = file{body: body, version: hex.EncodeToString(sum[:6])}
+	}
+	base := template.New("layout.html").Funcs(template.FuncMap{"static": l.shared.Path, "own": l.path})
+	template.Must(base.ParseFS(assets.FS, "layout.html"))
+	template.Must(base.ParseFS(web.FS, "shared/pips.html"))
+	for _, file := range must(fs.Glob(assets.FS, "*.html")) {
+		name := strings.TrimSuffix(file, ".html")
+		if name == "layout" {
+			continue
+		}
+		l.templates[name] = template.Must(template.Must(base.Clone()).ParseFS(assets.FS, file))
+	}
+	return l
+}
+
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}
+
+func (l *Layout) path(name string) string {
+	return "/admin/static/" + name + "?v=" + l.files[name].version
+}
+
+// Words picks the language that the reader's browser asks for, else English.
+func Words(c echo.Context) texts.Words {
+	return texts.For(c.Request().Header.Get("Accept-Language"))
+}
+
+// Show renders completely before anything is sent, so that half a page is never shown.
+func (l *Layout) Show(c echo.Context, status int, name string, view any) error {
+	var b bytes.Buffer
+	if err := l.templates[name].Execute(&b, view); err != nil {
+		return fmt.Errorf("page %s: %w", name, err)
+	}
+	h := c.Response().Header()
+	h.Set("Vary", "Accept-Language, Cookie")
+	if c.Request().Method == http.MethodHead {
+		return c.NoContent(status)
+	}
+	return c.HTMLBlob(status, b.Bytes())
+}
+
+// Draw is one block of a page.
+func (l *Layout) Draw(name, block string, view any) (string, error) {
+	var b bytes.Buffer
+	err := l.templates[name].ExecuteTemplate(&b, block, view)
+	return b.String(), err
+}
+
+// Register adds the files that the pages load.
+func (l *Layout) Register(e *echo.Echo) {
+	e.GET("/admin/static/:name", l.static)
+	e.GET("/admin/", func(c echo.Context) error { return c.Redirect(http.StatusSeeOther, "/admin") })
+}
+
+// static serves the style sheet and the script. Their addresses name their content, so a browser may keep them.
+func (l *Layout) static(c echo.Context) error {
+	name := c.Param("name")
+	f, ok := l.files[name]
+	if !ok {
+		return echo.ErrNotFound
+	}
+	cache := "no-cache"
+	if c.QueryParam("v") == f.version {
+		cache = "public, max-age=31536000, immutable"
+	}
+	c.Response().Header().Set("Cache-Control", cache)
+	return c.Blob(http.StatusOK, mime.TypeByExtension(path.Ext(name)), f.body)
+}

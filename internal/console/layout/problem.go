@@ -1,0 +1,96 @@
+package layout
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/labstack/echo/v4"
+
+	"sendcode/internal/server"
+	"sendcode/internal/store"
+	"sendcode/internal/verification"
+)
+
+// problemView is a page that says what went wrong.
+type problemView struct {
+	Page
+	Detail string
+	Field  string // of the address, when it is to blame
+}
+
+// asPages shows those problems as pages of the console that a reader meets here. Everything else is for the
+// server's own table.
+func (l *Layout) asPages(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		err := next(c)
+		if err == nil || c.Response().Committed {
+			return err
+		}
+		var bad *verification.InvalidError
+		switch {
+		case errors.As(err, &bad):
+			return l.showProblem(c, server.InvalidField, "invalid", bad.Detail, bad.Field)
+		case errors.Is(err, verification.ErrNotFound):
+			return l.showProblem(c, server.NotFound, "notfound", "", "")
+		case errors.Is(err, verification.ErrUnavailable):
+			return l.showProblem(c, server.Unavailable, "unavailable", "", "")
+		}
+		return err
+	}
+}
+
+func (l *Layout) showProblem(c echo.Context, k server.Kind, name, detail, field string) error {
+	w := Words(c)
+	if detail == "" {
+		detail = w.Get("problem." + name + ".detail")
+	}
+	v := problemView{Page: Page{W: w, Title: w.Get("problem." + name + ".title"), In: true}, Detail: detail, Field: field}
+	if k == server.Unavailable {
+		c.Response().Header().Set("Retry-After", "2")
+	}
+	return l.Show(c, k.Status, "problem", v)
+}
+
+// fromStore says what the store's errors are to those outside.
+func (l *Layout) fromStore(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		err, ctx := next(c), c.Request().Context()
+		away := errors.Is(err, store.ErrUnavailable)
+		switch {
+		case errors.Is(err, store.ErrNotFound):
+			return verification.ErrNotFound
+		case ctx.Err() != nil && (away || errors.Is(err, ctx.Err())):
+			return fmt.Errorf("%w: the reader left", verification.ErrUnavailable)
+		case away:
+			l.logger.ErrorContext(ctx, "log could not be read", "error", err)
+			return verification.ErrUnavailable
+		}
+		return err
+	}
+}
+
+// sameOrigin refuses what another site makes a browser send. A request with neither Sec-Fetch-Site nor
+// Origin passes, as no browser of today sends one across sites; SameSite=Strict stands behind it.
+func (l *Layout) sameOrigin(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		if err := l.origin.Check(c.Request()); err != nil {
+			return &server.Problem{Kind: server.Forbidden, Detail: "The request came from another site."}
+		}
+		return next(c)
+	}
+}
+
+// PageMiddleware stands before every page.
+func (l *Layout) PageMiddleware() []echo.MiddlewareFunc {
+	return []echo.MiddlewareFunc{l.asPages, l.fromStore, l.sameOrigin}
+}
+
+// FromElsewhere stands before a page that another site leads to.
+func (l *Layout) FromElsewhere() []echo.MiddlewareFunc {
+	return []echo.MiddlewareFunc{l.asPages, l.fromStore}
+}
+
+// ProgramMiddleware stands before every part of the JSON API.
+func (l *Layout) ProgramMiddleware() []echo.MiddlewareFunc {
+	return []echo.MiddlewareFunc{l.fromStore, l.sameOrigin}
+}

@@ -1,0 +1,234 @@
+package console
+
+import (
+	"cmp"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/labstack/echo/v4"
+
+	"sendcode/internal/console/auth"
+	"sendcode/internal/console/explain"
+	"sendcode/internal/console/layout"
+	"sendcode/internal/store"
+	"sendcode/internal/texts"
+)
+
+// listView is the list with its filters.
+type listView struct {
+	layout.Page
+	Filter  filterView
+	Search  searchView
+	Shared  texts.Sentence   // why these rows stand together, where they only share a support reference
+	Aside   []texts.Sentence // mail servers and carriers that get nothing now
+	Person  *personView      // when the list is one recipient's
+	Rows    []rowView
+	Older   string           // address; empty: this is the end
+	Newer   string           // address of the page before; empty: this is the first
+	Newest  string           // address of the first page; empty: this is it
+	Nothing string           // why there are no rows
+	Verdict *explain.Verdict // on a recipient without any; nil: there are some, or other filters
+	Export  string           // address of all rows as a file; empty: not for this account
+}
+
+// searchView is the search field after a search that found no question in it.
+type searchView struct {
+	Typed   string
+	Problem string
+}
+
+// personView is the recipient whose rows these are.
+type personView struct {
+	Who   texts.Sentence
+	Known bool   // the log has rows of them
+	All   string // address of the list without this filter
+	Quota quotaView
+}
+
+type rowView struct {
+	Link                      string
+	At                        texts.Clock
+	To, Purpose, App, Channel string
+	State                     stateView
+	Why                       string
+	Through, Took             string
+}
+
+type stateView struct {
+	Sign, Word string
+	Tone       explain.Tone
+}
+
+func (a *Console) listPage(c echo.Context) error {
+	hints, raw := takeHints(c.Request().URL.RawQuery)
+	q, err := parseQuery(raw, a.Now())
+	if err != nil {
+		return err
+	}
+	q.hints = hints
+	return a.showList(c, http.StatusOK, q, searchView{})
+}
+
+func (a *Console) showList(c echo.Context, status int, q query, s searchView) error {
+	found, err := a.find(c.Request().Context(), q.filter)
+	if err == nil && q.filter.After != nil && len(found.rows) < q.filter.Limit { // back at the first page, which is full
+		q.given.Del("newer")
+		q.filter.After = nil
+		found, err = a.find(c.Request().Context(), q.filter)
+	}
+	if err != nil {
+		return err
+	}
+	w := layout.Words(c)
+	v := listView{Page: layout.Page{W: w, Title: w.Get("list.title"), In: true, Here: "sends"}, Search: s, Filter: filterOf(q, w)}
+	for _, m := range a.Aside() {
+		key := "list.aside"
+		if m.Carrier {
+			key = "list.aside.carrier"
+		}
+		v.Aside = append(v.Aside, w.Tell(key, texts.Strong("server", m.Server), texts.Plain("why", m.Why), texts.Plain("for", w.Wait(a.Now().Sub(m.Since)))))
+	}
+	for _, row := range found.rows {
+		v.Rows = append(v.Rows, viewOf(row, w))
+	}
+	if len(found.rows) == 0 {
+		if v.Nothing = w.Get(nothing(q)); nothing(q) == noRecipient {
+			v.Verdict, err = a.nobody(c.Request().Context(), q.hints, w)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if q.filter.Recipient != nil {
+		v.Person = a.person(c, q, found, w)
+	}
+	if q.filter.Support != "" && len(found.rows) > 1 {
+		v.Shared = w.Tell("list.shared", texts.Strong("support", store.SupportReference(found.rows[0].ID)))
+	}
+	if auth.ActorOf(c).May(auth.ActionExport) && len(found.rows) > 0 {
+		v.Export = exportAddress(q.given)
+	}
+	if found.next != "" {
+		v.Older = address(q.given, "cursor", found.next)
+	}
+	if found.newer != "" {
+		v.Newer = address(q.given, "newer", found.newer)
+	}
+	if q.filter.Before != nil || q.filter.After != nil {
+		v.Newest = address(q.given, "cursor", "")
+	}
+	return a.layout.Show(c, status, "list", v)
+}
+
+// person shows who the rows are about, and what the rules that decided the newest of them say now.
+func (a *Console) person(c echo.Context, q query, f found, w texts.Words) *personView {
+	p := &personView{Who: w.Tell("filter.recipient.unknown"), All: address(q.given, "recipient", "")}
+	if len(f.rows) > 0 {
+		p.Known, p.Who = true, w.Tell("filter.recipient", texts.Strong("to", f.rows[0].To))
+		p.Quota = a.quotaView(c.Request().Context(), f.rows[0], w)
+	}
+	return p
+}
+
+// noRecipient is an empty list of one recipient, with no other filter.
+const noRecipient = "nobody.what"
+
+// nothing says why a list is empty.
+func nothing(q query) string {
+	others := len(q.given)
+	if q.given.Has("limit") {
+		others--
+	}
+	switch {
+	case q.filter.Before != nil:
+		return "list.end"
+	case others == 0:
+		return "list.nothing"
+	case others == 1 && q.filter.Recipient != nil:
+		return noRecipient
+	}
+	return "list.none"
+}
+
+// address is the list's with one parameter changed, or left out where the value is empty. Another filter starts again
+// at the newest row.
+func address(given url.Values, name, value string) string {
+	next := url.Values{}
+	for k, v := range given {
+		if k != "cursor" && k != "newer" {
+			next[k] = slices.Clone(v)
+		}
+	}
+	next.Del(name)
+	if value != "" {
+		next.Set(name, value)
+	}
+	if len(next) == 0 {
+		return "/admin"
+	}
+	return "/admin?" + next.Encode()
+}
+
+func viewOf(s store.Send, w texts.Words) rowView {
+	return rowView{
+		Link: explain.SendAddress(s.ID), At: texts.Clock{Time: s.LoggedAt, Exact: true}, To: toOf(s, w), Purpose: s.Purpose, App: s.App,
+		Channel: w.Or("channel", string(s.Channel)), State: stateViewOf(s, w), Why: why(s, w),
+		Through: cmp.Or(s.Provider, "–"), Took: w.Took(s.Took),
+	}
+}
+
+// toOf is the recipient as a row shows it, or how many there are in a row of several.
+func toOf(s store.Send, w texts.Words) string {
+	if s.Recipients > 0 {
+		return w.Plural("list.recipients", s.Recipients)
+	}
+	return s.To
+}
+
+// signs stand beside the words, so that a list can be read at speed without its colours.
+var signs = map[store.Status]string{
+	store.Sent: "✓", store.Delivered: "✓", store.Undelivered: "✕", store.Failed: "✕", store.Refused: "⏸\ufe0e", store.Unknown: "?", store.Queued: "…", store.Sending: "→",
+}
+
+func stateViewOf(s store.Send, w texts.Words) stateView {
+	return stateView{Sign: signs[s.Status], Word: w.Or("status", string(s.Status)), Tone: explain.ToneOf(s.Status)}
+}
+
+// why is the reason in a few words: "550 5.1.1 · refused by the server · did not count", "minute · 42 s left · ×3".
+func why(s store.Send, w texts.Words) string {
+	var parts []string
+	add := func(p string) {
+		if p != "" {
+			parts = append(parts, p)
+		}
+	}
+	if s.Status == store.Refused {
+		add(s.BlockedBy)
+		add(w.Get("why.wait", "wait", w.Wait(s.RetryAfter)))
+		if s.Count > 1 {
+			add("×" + strconv.Itoa(s.Count))
+		}
+		return strings.Join(parts, " · ")
+	}
+	add(s.ProviderCode)
+	add(w.Or("reason", s.Reason))
+	switch {
+	case s.Status == store.Queued && s.Attempt > 0:
+		add(w.Get("why.again"))
+	case s.Status == store.Failed && !s.Counts:
+		add(w.Get("why.given_back"))
+	}
+	if s.Forgiven {
+		add(w.Get("why.forgiven"))
+	}
+	if s.InDoubt {
+		add(w.Get("why.doubt"))
+	}
+	if s.Afterwards != "" {
+		add(w.Or("afterwards", string(s.Afterwards)))
+	}
+	return cmp.Or(strings.Join(parts, " · "), "–")
+}

@@ -1,0 +1,170 @@
+package live
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"sendcode/internal/server"
+	"sendcode/internal/store"
+)
+
+// Server-sent events (https://html.spec.whatwg.org/multipage/server-sent-events.html). A browser keeps the ID of the last
+// event that it got, and comes back with it by itself when the connection breaks.
+
+// WriteWait bounds one write: who takes nothing for so long is gone, or as good as gone.
+const WriteWait = 10 * time.Second
+
+// What a stream that goes on reads again: rows shortly before where it was may have changed since, and some rows behind.
+const (
+	ResumeOverlap = 30 * time.Second
+	resumePages   = 5
+)
+
+// Stream is what one reader asks for, and how a row is written.
+type Stream struct {
+	Filter store.Filter // with the limit of one query
+	From   *store.Mark  // rows behind it come first; nil: only what comes
+	Event  string       // name of a row's event
+	Draw   func(store.Send) (string, error)
+	ID     func(store.Mark) string // of an event: where to go on from
+}
+
+// Serve answers with what comes, until the reader leaves or is sent away.
+func (t *Tail) Serve(c echo.Context, s Stream) error {
+	r, err := t.join(s.Filter)
+	if err != nil {
+		return &server.Problem{Kind: server.Unavailable, Detail: "So many follow the log already, or the service is stopping."}
+	}
+	defer t.leave(r)
+	select { // or a row that ends before the first look would be in neither
+	case <-r.begun:
+	case <-c.Request().Context().Done():
+		return nil
+	}
+	e, past := &events{Stream: s, c: c, rc: http.NewResponseController(c.Response())}, batch{}
+	if s.From != nil {
+		e.mark = *s.From
+		if past, err = t.since(c.Request().Context(), s.Filter, *s.From); err != nil {
+			return err
+		}
+	}
+	if err := e.open(past); err != nil {
+		return nil // it left
+	}
+	e.follow(r, t.Beat, t.Life)
+	return nil
+}
+
+// since are the rows behind a place, for one who was there.
+func (t *Tail) since(ctx context.Context, f store.Filter, from store.Mark) (past batch, err error) {
+	after := store.Mark{At: from.At.Add(-ResumeOverlap)}
+	for range resumePages {
+		f.After = &after
+		rows, err := t.log.Sends(ctx, f)
+		if err != nil {
+			return past, err
+		}
+		slices.Reverse(rows)
+		past.rows = append(past.rows, rows...)
+		if len(rows) < f.Limit {
+			return past, nil
+		}
+		last := rows[len(rows)-1]
+		after = store.Mark{At: last.LoggedAt, ID: last.ID}
+	}
+	past.gap = true
+	return past, nil
+}
+
+// events writes one stream.
+type events struct {
+	Stream
+	c    echo.Context
+	rc   *http.ResponseController
+	mark store.Mark // the newest row that was written
+}
+
+// open sends the head: nothing on the way may keep it or gather it up (X-Accel-Buffering is nginx's).
+func (s *events) open(past batch) error {
+	h := s.c.Response().Header()
+	h.Set("Content-Type", "text/event-stream")
+	h.Set("X-Accel-Buffering", "no")
+	h.Set("Cache-Control", "no-store, no-transform")
+	s.c.Response().WriteHeader(http.StatusOK)
+	if err := s.write("retry: 2000\n\n"); err != nil {
+		return err
+	}
+	return s.tell(past)
+}
+
+// follow writes what comes. A sign of life keeps the connection open on its way, and finds out when nobody is there.
+func (s *events) follow(r *reader, beat, life time.Duration) {
+	beats := time.NewTicker(beat)
+	defer beats.Stop()
+	end := time.NewTimer(life)
+	defer end.Stop()
+	var err error
+	for err == nil {
+		select {
+		case <-s.c.Request().Context().Done():
+			return
+		case <-beats.C:
+			err = s.write(": \n\n")
+		case <-end.C:
+			s.bye(endRenew)
+			return
+		case b, more := <-r.rows:
+			if !more {
+				s.bye(r.why)
+				return
+			}
+			err = s.tell(b)
+		}
+	}
+}
+
+func (s *events) bye(why string) {
+	_ = s.write("event: end\ndata: {\"reason\":\"" + why + "\"}\n\n")
+}
+
+func (s *events) tell(b batch) error {
+	var out strings.Builder
+	if b.gap {
+		out.WriteString("event: gap\ndata: {}\n\n")
+	}
+	for _, row := range b.rows {
+		text, err := s.Draw(row)
+		if err != nil {
+			return err
+		}
+		if m := (store.Mark{At: row.LoggedAt, ID: row.ID}); later(m, s.mark) {
+			s.mark = m
+		}
+		fmt.Fprintf(&out, "event: %s\nid: %s\n", s.Event, s.ID(s.mark))
+		for line := range strings.SplitSeq(text, "\n") {
+			out.WriteString("data: " + line + "\n")
+		}
+		out.WriteString("\n")
+	}
+	if out.Len() == 0 {
+		return nil
+	}
+	return s.write(out.String())
+}
+
+// write has its own deadline: the server's is for a whole answer.
+func (s *events) write(text string) error {
+	if err := s.rc.SetWriteDeadline(time.Now().Add(WriteWait)); err != nil {
+		return err
+	}
+	if _, err := s.c.Response().Write([]byte(text)); err != nil {
+		return err
+	}
+	return s.rc.Flush()
+}

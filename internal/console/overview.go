@@ -1,0 +1,124 @@
+package console
+
+import (
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"sendcode/internal/console/layout"
+	"sendcode/internal/store"
+	"sendcode/internal/texts"
+)
+
+// overviewView is what happened lately: numbers beside those of the time before, charts, and what stood in the way.
+type overviewView struct {
+	layout.Page
+	Last     []layout.Option
+	Figures  []figureView
+	Sends    chartView
+	Became   numbersView // of the sends
+	Measures []chartView
+	Measured numbersView
+	Daily    bool
+	Refusals []countView // by rule
+	Failures []countView // by reason
+	Prefixes string      // how many rest now; empty: none
+	Domains  []domainView
+	Log      *extentView
+}
+
+type figureView struct {
+	Name, Value, Before string
+	Link                string // the rows that it counts
+}
+
+type countView struct {
+	Name string
+	N    int
+	Link string
+}
+
+// domainView is how the mails to one domain fared; its bar shows what of them failed, in hundredths.
+type domainView struct {
+	domainJSON
+	Share       string
+	Rejected100 string // of the bar: refused for good
+	Other100    string // what failed otherwise, after it
+	Link        string // the rows that failed
+}
+
+func (a *Console) overviewPage(c echo.Context) error {
+	s, given, err := a.stats(c)
+	if err != nil {
+		return err
+	}
+	w := layout.Words(c)
+	if !given.Has("from") && !given.Has("last") {
+		given.Set("last", "24h")
+	}
+	last := given.Get("last")
+	v := overviewView{
+		Page: layout.Page{W: w, Title: w.Get("overview.title"), In: true, Here: "overview"}, Daily: s.Each > int(time.Hour/time.Second),
+		Last: options(w, "filter.last", "filter.last", last, "1h", "24h", "7d", "30d")[1:], Figures: figures(s, given, w),
+		Refusals: counts(s.Total.Refusals, func(name string) (string, string) { return name, address(given, "blocked_by", name) }),
+		Failures: counts(s.Total.Failures, func(name string) (string, string) {
+			return w.Or("reason", name), address(given, "status", string(store.Failed))
+		}),
+	}
+	if v.Prefixes, err = a.prefixesNow(c, w); err != nil {
+		return err
+	}
+	v.Sends, v.Became = sendsChart(s.Stretches, w), sendsNumbers(s.Stretches, w)
+	v.Measures, v.Measured = measuresCharts(s.Stretches, w), measuresNumbers(s.Stretches, w)
+	v.Domains = domainsOf(s.Domains, given)
+	if v.Log, err = a.extent(c.Request().Context(), w); err != nil {
+		return err
+	}
+	return a.layout.Show(c, http.StatusOK, "overview", v)
+}
+
+func figures(s statsJSON, given url.Values, w texts.Words) []figureView {
+	number := func(n int) string { return strconv.Itoa(n) }
+	now, before := s.Total, s.Before
+	rows := func(s store.Status) string { return address(given, "status", string(s)) }
+	all := []figureView{{w.Get("overview.sent"), number(now.Sent), number(before.Sent), rows(store.Sent)}}
+	if now.Lost+before.Lost > 0 {
+		all = append(all, figureView{w.Get("overview.lost"), number(now.Lost), number(before.Lost), rows(store.Undelivered)})
+	}
+	return append(all, []figureView{
+		{w.Get("overview.failed"), number(now.Failed), number(before.Failed), rows(store.Failed)},
+		{w.Get("overview.unknown"), number(now.Unknown), number(before.Unknown), rows(store.Unknown)},
+		{w.Get("overview.refused"), number(now.Refused), number(before.Refused), rows(store.Refused)},
+		{w.Get("overview.rate"), rateOf(now.Rate), rateOf(before.Rate), ""},
+		{w.Get("overview.median"), tookOf(now.MedianMS, w), tookOf(before.MedianMS, w), ""},
+		{w.Get("overview.p95"), tookOf(now.P95MS, w), tookOf(before.P95MS, w), ""},
+	}...)
+}
+
+func domainsOf(domains []domainJSON, given url.Values) (all []domainView) {
+	for _, d := range domains {
+		part := func(n int) string { return strconv.FormatFloat(100*float64(n)/float64(max(1, d.Sends)), 'f', 1, 64) }
+		failed := maps.Clone(given)
+		failed.Set("status", string(store.Failed))
+		all = append(all, domainView{
+			domainJSON: d, Share: part(d.Failed) + " %", Rejected100: part(d.Rejected), Other100: part(d.Failed - d.Rejected),
+			Link: address(failed, "domain", d.Domain),
+		})
+	}
+	return all
+}
+
+// counts are the most frequent first.
+func counts(by map[string]int, of func(string) (text, link string)) (all []countView) {
+	for _, name := range slices.Sorted(maps.Keys(by)) {
+		text, link := of(name)
+		all = append(all, countView{text, by[name], link})
+	}
+	slices.SortStableFunc(all, func(a, b countView) int { return b.N - a.N })
+	return all
+}

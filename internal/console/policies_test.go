@@ -1,0 +1,192 @@
+package console
+
+import (
+	"context"
+	"net/http"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"sendcode/internal/policy"
+	"sendcode/internal/store/sqlite"
+	"sendcode/internal/support"
+	"sendcode/internal/verification"
+	"sendcode/quota"
+)
+
+// textOf is a page without its tags, its white space folded.
+func textOf(body string) string {
+	return strings.Join(strings.Fields(regexp.MustCompile(`<[^>]*>`).ReplaceAllString(body, " ")), " ")
+}
+
+// busyDay has ana at the limit of the hour, with five sends in ten minutes, and zoe at that of the minute.
+func busyDay(t *testing.T) *rig {
+	r := newRig(t)
+	for range 5 {
+		r.sent("ana@example.com")
+		r.clock.Add(2 * time.Minute)
+	}
+	r.sent("zoe@example.com")
+	return r
+}
+
+func TestPoliciesInForceAndWhoIsAtTheirLimits(t *testing.T) {
+	r := busyDay(t)
+	rec := r.loggedIn().Get("/admin/policies")
+	want(t, rec, http.StatusOK)
+	text := textOf(rec.Body.String())
+	for _, part := range []string{
+		"default For login", "minute recipient 1 1 min 1 recipient", "hour recipient 5 1 h 1 recipient", "day recipient 10 1 d 0 recipients",
+		"At the limit of minute now: 1 recipient z•••@example.com shop · email · 1 send",
+		"At the limit of hour now: 1 recipient a•••@example.com shop · email · 5 sends · last one 2026-03-04 14:10:20",
+	} {
+		if !strings.Contains(text, part) {
+			t.Errorf("%q is not in: %s", part, text)
+		}
+	}
+	_, ana := r.recipient("ana@example.com")
+	contains(t, rec, `href="/admin?recipient=`+ana.String()+`"`, `aria-current="true">Policies</a>`, `name="window.minute" value="60s"`, `name="window.day" value="24h"`)
+	if strings.Contains(text, "At the limit of day") || strings.Contains(rec.Body.String(), "ana@") {
+		t.Error("it shows nobody's list, or a full address")
+	}
+}
+
+func TestWhatOtherRulesWouldHaveDone(t *testing.T) {
+	console := busyDay(t).loggedIn()
+	for query, part := range map[string]string{
+		"policy=default&limit.hour=3":                                   "Sends in the last 7 days: 6 , to different recipients: 2. These rules would have refused 2 of them (33.3 %), to different recipients: 1. By rule: hour 2",
+		"policy=default&window.minute=150s&last=24h":                    "Sends in the last 24 h: 6 , to different recipients: 2. These rules would have refused 2 of them (33.3 %), to different recipients: 1. By rule: minute 2",
+		"policy=default&limit.hour=5&window.hour=1h&limit.minute=":      "These rules would have let in all of them.",
+		"policy=default&limit.hour=1&limit.minute=1&window.minute=121s": "By rule: hour 4 · minute 1",
+	} {
+		rec := console.Get("/admin/policies?" + query)
+		want(t, rec, http.StatusOK)
+		if text := textOf(rec.Body.String()); !strings.Contains(text, part) {
+			t.Errorf("%s: %q is not in: %s", query, part, text)
+		}
+	}
+	contains(t, console.Get("/admin/policies?policy=default&limit.hour=3"), `name="limit.hour" value="3"`)
+	empty := newRig(t).loggedIn().Get("/admin/policies?policy=default")
+	contains(t, empty, "In the last 7 days nothing went out under this policy.")
+	contains(t, console.Get("/admin/policies?policy=default&limit.hour=3", "Accept-Language", "zh-CN"), "最近 7 天共发出 <b>6</b> 次")
+}
+
+func TestBadTrials(t *testing.T) {
+	console := busyDay(t).loggedIn()
+	for query, c := range map[string]struct {
+		status int
+		said   string
+	}{
+		"policy=default&limit.hour=0":       {422, "hour: enter a number from 1 to 1000000."},
+		"policy=default&limit.hour=many":    {422, "hour: enter a number"},
+		"policy=default&limit.hour=1000001": {422, "hour: enter a number"},
+		"policy=default&window.hour=1":      {422, "hour: enter a time from 1s to 744h"},
+		"policy=default&window.hour=500ms":  {422, "hour: enter a time"},
+		"policy=default&window.hour=1500ms": {422, "hour: enter a time"},
+		"policy=default&window.hour=745h":   {422, "hour: enter a time"},
+		"policy=default&window.hour=-1h":    {422, "hour: enter a time"},
+		"policy=default&last=1y":            {422, "Choose one of the times offered."},
+		"policy=default&last=1h":            {422, "Choose one of the times offered."},
+		"policy=gift":                       {422, "There is no such policy."},
+		"policy=default&limit.week=1":       {422, "There is no such parameter."},
+		"limit.hour=1":                      {422, "There is no such parameter."},
+		"policy=default&%zz=1":              {400, "could not be read"},
+		"policy=%3Cscript%3E":               {422, "There is no such policy."},
+	} {
+		rec := console.Get("/admin/policies?" + query)
+		if rec.Code != c.status || !strings.Contains(rec.Body.String(), c.said) || strings.Contains(rec.Body.String(), "<script>") {
+			t.Errorf("%s: %d, %s", query, rec.Code, textOf(rec.Body.String()))
+		}
+	}
+	if rec := newRig(t).browser().Get("/admin/policies"); rec.Code != http.StatusSeeOther {
+		t.Errorf("without a session: %d", rec.Code)
+	}
+}
+
+// A calendar rule can be tried with another limit, one that observes as if it refused, and other scopes not at all.
+func TestWhatCanBeTried(t *testing.T) {
+	berlin, err := time.LoadLocation("Europe/Berlin")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rules := []quota.Rule{
+		{Name: "today", Scope: quota.Recipient, Limit: 2, Per: quota.Day, Zone: berlin},
+		{Name: "trial", Scope: quota.Recipient, Limit: 1, Window: 90 * time.Minute, Observe: true},
+		{Name: "office", Scope: quota.IP, Limit: 100, Window: time.Hour},
+	}
+	r := newRig(t)
+	r.codes.Change(policy.Set{Purposes: map[string]policy.Purpose{
+		"login": {Name: "login", Policy: quota.Policy{Name: "gift", Rules: rules}, Shares: []string{"login"}},
+	}})
+	r.sent("ana@example.com")
+	r.clock.Add(2 * time.Minute)
+	r.sent("ana@example.com")
+	rec := r.loggedIn().Get("/admin/policies?policy=gift&limit.today=1&last=24h")
+	want(t, rec, http.StatusOK)
+	text := textOf(rec.Body.String())
+	for _, part := range []string{
+		"today recipient 2 calendar day, Europe/Berlin 1 recipient", "trial only observes recipient 1 1 h 30 min 1 recipient",
+		"office address of a client 100 1 h –", "By rule: today 1 · trial 1",
+	} {
+		if !strings.Contains(text, part) {
+			t.Errorf("%q is not in: %s", part, text)
+		}
+	}
+	contains(t, rec, `name="window.trial" value="90m"`)
+	if strings.Contains(rec.Body.String(), "limit.office") || strings.Contains(rec.Body.String(), "window.today") {
+		t.Error("what cannot be tried is offered")
+	}
+}
+
+// allPolicies: a field called Policies would hide the method.
+type allPolicies = Policies
+
+// held is a Policies whose replay waits until it is let go, and then says what it is told.
+type held struct {
+	allPolicies
+	begun, end chan struct{}
+	err        error
+}
+
+func (h held) Replay(context.Context, support.Policy, []quota.Rule, time.Duration) (support.Replayed, error) {
+	close(h.begun)
+	<-h.end
+	return support.Replayed{}, h.err
+}
+
+func TestOneReplayAtATime(t *testing.T) {
+	for err, c := range map[error]struct {
+		status int
+		said   string
+	}{
+		nil: {200, "nothing went out"}, support.ErrTooMuch: {422, "more sends of that time"}, verification.ErrUnavailable: {503, "took too long"},
+	} {
+		h := held{begun: make(chan struct{}), end: make(chan struct{}), err: err}
+		r := newRig(t, func(c *Config) { h.allPolicies, c.Policies = c.Policies, &h })
+		console := r.loggedIn()
+		first := make(chan string, 1)
+		go func() {
+			rec := console.Get("/admin/policies?policy=default")
+			if rec.Code != c.status {
+				t.Errorf("%v: %d", err, rec.Code)
+			}
+			first <- rec.Body.String()
+		}()
+		<-h.begun
+		second := r.loggedIn().Get("/admin/policies?policy=default")
+		want(t, second, http.StatusServiceUnavailable)
+		contains(t, second, "Another one is being played.")
+		close(h.end)
+		if body := <-first; !strings.Contains(body, c.said) {
+			t.Errorf("%v: %s", err, textOf(body))
+		}
+	}
+}
+
+func TestPoliciesWithoutTheLog(t *testing.T) {
+	r := newRig(t)
+	console := r.loggedIn()
+	r.log.SetFault(func(string) sqlite.Fault { return sqlite.Down })
+	want(t, console.Get("/admin/policies"), http.StatusServiceUnavailable)
+}

@@ -1,0 +1,176 @@
+package console
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"sendcode/internal/console/layout"
+	"sendcode/internal/server"
+	"sendcode/internal/support"
+	"sendcode/internal/texts"
+	"sendcode/quota"
+)
+
+// replayTimeout is less than an answer may take.
+const replayTimeout = 20 * time.Second
+
+// Bounds of a rule that is tried, as of one that is configured.
+const (
+	maxTrialLimit  = 1_000_000
+	maxTrialWindow = 31 * 24 * time.Hour
+)
+
+// trialPeriods are the values of "last".
+var trialPeriods = []string{"24h", "7d", "30d"}
+
+// trialAsked reads what is to be tried; nothing is asked where no policy is named.
+func (a *Console) trialAsked(raw string) (url.Values, error) {
+	asked, err := url.ParseQuery(raw)
+	if err != nil {
+		return nil, &server.Problem{Kind: server.BadRequest, Detail: "The part of the address after the question mark could not be read."}
+	}
+	known := map[string]bool{"policy": true, "last": true}
+	name := asked.Get("policy")
+	for _, p := range a.Policies.Policies() {
+		if p.Name == name {
+			for _, r := range tried(p) {
+				known["limit."+r.Name], known["window."+r.Name] = true, !r.Calendar()
+			}
+			name = ""
+		}
+	}
+	if name != "" {
+		return nil, layout.Invalid("policy", "unknown", "There is no such policy.")
+	}
+	for key := range asked {
+		if !known[key] {
+			return nil, layout.Invalid(safeName(key), "unknown", "There is no such parameter.")
+		}
+	}
+	return asked, nil
+}
+
+func trialOf(p support.Policy, values url.Values, w texts.Words) trialView {
+	chosen := values.Get("last")
+	if !slices.Contains(trialPeriods, chosen) {
+		chosen = "7d"
+	}
+	t := trialView{Last: options(w, "filter.last", "filter.last", chosen, trialPeriods...)[1:]}
+	for _, r := range tried(p) {
+		v := trialRule{Name: r.Name, Limit: strconv.Itoa(r.Limit)}
+		if r.Calendar() {
+			v.Calendar = perWords(r, w)
+		} else {
+			v.Window = shortDuration(r.Window)
+		}
+		v.Limit, v.Window = cmp.Or(values.Get("limit."+r.Name), v.Limit), cmp.Or(values.Get("window."+r.Name), v.Window)
+		t.Rules = append(t.Rules, v)
+	}
+	return t
+}
+
+// tried are the rules that a trial can change: those of recipients, as if each refused.
+func tried(p support.Policy) []quota.Rule {
+	rules := slices.Clone(quota.OfScope(p.Rules, quota.Recipient))
+	for i := range rules {
+		rules[i].Observe = false
+	}
+	return rules
+}
+
+// shortDuration writes a window as the configuration does: 60s, 24h.
+func shortDuration(d time.Duration) string {
+	if d%time.Hour == 0 {
+		return strconv.Itoa(int(d/time.Hour)) + "h"
+	}
+	if d%time.Minute == 0 && d > time.Minute {
+		return strconv.Itoa(int(d/time.Minute)) + "m"
+	}
+	return strconv.Itoa(int(d/time.Second)) + "s"
+}
+
+// try replays the log through the rules that the form names, and says in the form what came of it.
+func (a *Console) try(ctx context.Context, p support.Policy, values url.Values, w texts.Words, t *trialView) (status int) {
+	rules, problem := changed(tried(p), values, w)
+	if problem != "" {
+		t.Problem = problem
+		return http.StatusUnprocessableEntity
+	}
+	select {
+	case a.replays <- struct{}{}: // each holds much of the log in memory
+		defer func() { <-a.replays }()
+	default:
+		t.Problem = w.Get("policies.busy")
+		return http.StatusServiceUnavailable
+	}
+	ctx, cancel := context.WithTimeout(ctx, replayTimeout)
+	defer cancel()
+	last := cmp.Or(values.Get("last"), "7d")
+	r, err := a.Policies.Replay(ctx, p, rules, spans[last])
+	switch {
+	case errors.Is(err, support.ErrTooMuch):
+		t.Problem = w.Get("policies.too_much")
+		return http.StatusUnprocessableEntity
+	case err != nil:
+		t.Problem = w.Get("policies.unanswered")
+		return http.StatusServiceUnavailable
+	}
+	t.Result, t.ByRule = resultWords(r, last, w)
+	return http.StatusOK
+}
+
+// changed are the rules with the form's limits and windows.
+func changed(rules []quota.Rule, values url.Values, w texts.Words) ([]quota.Rule, string) {
+	if last := values.Get("last"); last != "" && !slices.Contains(trialPeriods, last) {
+		return nil, w.Get("policies.bad.last")
+	}
+	for i := range rules {
+		r := &rules[i]
+		if text := values.Get("limit." + r.Name); text != "" {
+			n, err := strconv.Atoi(text)
+			if err != nil || n < 1 || n > maxTrialLimit {
+				return nil, w.Get("policies.bad.limit", "rule", r.Name)
+			}
+			r.Limit = n
+		}
+		if text := values.Get("window." + r.Name); text != "" && !r.Calendar() {
+			d, err := time.ParseDuration(text)
+			if err != nil || d < time.Second || d > maxTrialWindow || d%time.Second != 0 {
+				return nil, w.Get("policies.bad.window", "rule", r.Name)
+			}
+			r.Window = d
+		}
+	}
+	return rules, ""
+}
+
+func resultWords(r support.Replayed, last string, w texts.Words) (result texts.Sentence, byRule string) {
+	count := func(n int) string { return strconv.Itoa(n) }
+	key := "policies.result"
+	switch {
+	case r.Sends == 0:
+		key = "policies.result.nothing"
+	case r.Refused == 0:
+		key = "policies.result.none"
+	}
+	share := 0.0
+	if r.Sends > 0 {
+		share = 100 * float64(r.Refused) / float64(r.Sends)
+	}
+	result = w.Tell(key, texts.Plain("last", w.Get("filter.last."+last)), texts.Strong("sends", count(r.Sends)), texts.Plain("recipients", count(r.Recipients)),
+		texts.Strong("refused", count(r.Refused)), texts.Plain("share", fmt.Sprintf("%.1f", share)), texts.Plain("affected", count(r.Affected)))
+	var parts []string
+	for _, name := range slices.Sorted(maps.Keys(r.ByRule)) {
+		parts = append(parts, name+" "+count(r.ByRule[name]))
+	}
+	return result, strings.Join(parts, " · ")
+}

@@ -1,0 +1,153 @@
+package console
+
+import (
+	"cmp"
+	"context"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/labstack/echo/v4"
+
+	"sendcode/internal/console/auth"
+	"sendcode/internal/console/layout"
+	"sendcode/internal/recipient"
+	"sendcode/internal/server"
+	"sendcode/internal/store"
+	"sendcode/internal/support"
+	"sendcode/internal/verification"
+)
+
+// Previews show messages as the templates make them, and have one sent. Implementation: *support.Desk.
+type Previews interface {
+	Previewable() (apps, purposes []string)
+	Samples(app, purpose string) ([]support.Sample, error)
+	Try(ctx context.Context, t support.Trial, act store.AuditEntry) (verification.Answer, error)
+}
+
+// The page may hold frames of its own site; a mail in one has no scripts, no origin and nothing from the net.
+const (
+	previewPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; frame-src 'self'; " +
+		"base-uri 'none'; form-action 'self'; object-src 'none'; frame-ancestors 'none'"
+	samplePolicy = "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'; " +
+		"frame-ancestors 'self'"
+)
+
+// previewView is the page of a purpose's messages.
+type previewView struct {
+	layout.Page
+	Apps, Purposes []string
+	App, Purpose   string
+	Samples        []sampleView
+	May            bool // the reader may have one sent
+	Problem        string
+	Trial          support.Trial // as typed
+}
+
+type sampleView struct {
+	support.Sample
+	ID    string // of its heading
+	Frame string // address of the mail's HTML; empty for a text message
+	Size  string // of a text message, in words
+}
+
+// chosen are the app and the purpose of a request, or the first ones.
+func (a *Console) chosen(values url.Values) (app, purpose string, apps, purposes []string) {
+	apps, purposes = a.Previews.Previewable()
+	first := func(list []string, preferred string) string {
+		if len(list) == 0 || slices.Contains(list, preferred) {
+			return preferred
+		}
+		return list[0]
+	}
+	return cmp.Or(values.Get("app"), first(apps, "default")), cmp.Or(values.Get("purpose"), first(purposes, "default")), apps, purposes
+}
+
+func (a *Console) previewPage(c echo.Context) error {
+	return a.showPreview(c, http.StatusOK, c.QueryParams(), support.Trial{}, "")
+}
+
+func (a *Console) showPreview(c echo.Context, status int, values url.Values, typed support.Trial, problem string) error {
+	w := layout.Words(c)
+	v := previewView{
+		Page: layout.Page{W: w, Title: w.Get("preview.title"), In: true, Here: "preview"}, May: auth.ActorOf(c).May(auth.ActionPreview), Problem: problem, Trial: typed,
+	}
+	v.App, v.Purpose, v.Apps, v.Purposes = a.chosen(values)
+	samples, err := a.Previews.Samples(v.App, v.Purpose)
+	if err != nil {
+		return err
+	}
+	for _, s := range samples {
+		one := sampleView{Sample: s, ID: string(s.Channel) + "-" + s.Locale}
+		if s.HTML != "" {
+			one.Frame = "/admin/preview/html?" + url.Values{"app": {v.App}, "purpose": {v.Purpose}, "locale": {s.Locale}}.Encode()
+		}
+		if s.Segments > 0 {
+			one.Size = w.Plural("preview.segments", s.Segments)
+		}
+		v.Samples = append(v.Samples, one)
+	}
+	c.Response().Header().Set("Content-Security-Policy", previewPolicy)
+	return a.layout.Show(c, status, "preview", v)
+}
+
+// Locales are the languages that there are samples in, in their order.
+func (v previewView) Locales() (list []string) {
+	for _, s := range v.Samples {
+		if !slices.Contains(list, s.Locale) {
+			list = append(list, s.Locale)
+		}
+	}
+	return list
+}
+
+// Texts says whether text messages can be sent.
+func (v previewView) Texts() bool {
+	return slices.ContainsFunc(v.Samples, func(s sampleView) bool { return s.Channel == recipient.SMS })
+}
+
+// previewHTML is one mail, for its frame.
+func (a *Console) previewHTML(c echo.Context) error {
+	app, purpose, _, _ := a.chosen(c.QueryParams())
+	samples, err := a.Previews.Samples(app, purpose)
+	if err != nil {
+		return err
+	}
+	for _, s := range samples {
+		if s.HTML != "" && s.Locale == c.QueryParam("locale") {
+			c.Response().Header().Set("Content-Security-Policy", samplePolicy)
+			return c.HTML(http.StatusOK, s.HTML)
+		}
+	}
+	return verification.ErrNotFound
+}
+
+// tryForm has a message sent to whoever wants to see it, and leads to its send's page.
+func (a *Console) tryForm(c echo.Context) error {
+	form, err := layout.ReadForm(c)
+	if err != nil {
+		return err
+	}
+	act, err := a.auth.Record(c, auth.ActionPreview)
+	if err != nil {
+		return err
+	}
+	act.Reason = "preview"
+	trial := support.Trial{
+		App: form.Get("app"), Purpose: form.Get("purpose"), Channel: cmp.Or(form.Get("channel"), string(recipient.Email)), To: strings.TrimSpace(form.Get("to")),
+		Locale: form.Get("locale"), From: server.ClientIP(c),
+	}
+	answer, err := a.Previews.Try(c.Request().Context(), trial, act)
+	err = notWhileLockedOut(err, layout.Words(c))
+	if err == nil && !answer.Admitted {
+		err = &notDone{status: http.StatusTooManyRequests, key: "preview.problem.limited", wait: layout.Words(c).Wait(answer.Quota.RetryAfter())}
+	}
+	if status, problem := problemOf(layout.Words(c), err); problem != "" {
+		return a.showPreview(c, status, form, trial, problem)
+	}
+	if err != nil {
+		return err
+	}
+	return c.Redirect(http.StatusSeeOther, "/admin/sends/"+answer.View.Send.ID)
+}

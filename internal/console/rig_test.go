@@ -1,0 +1,225 @@
+package console
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"io"
+	"log/slog"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/labstack/echo/v4"
+
+	"sendcode/internal/code"
+	"sendcode/internal/console/auth"
+	"sendcode/internal/console/consoletest"
+	"sendcode/internal/delivery"
+	"sendcode/internal/keyring"
+	"sendcode/internal/message"
+	"sendcode/internal/policy"
+	"sendcode/internal/recipient"
+	"sendcode/internal/server"
+	"sendcode/internal/store"
+	"sendcode/internal/store/sqlite"
+	"sendcode/internal/store/sqlite/sqlitetest"
+	"sendcode/internal/vault"
+	"sendcode/internal/verification/verificationtest"
+	"sendcode/quota"
+	"sendcode/templates"
+	"sendcode/web"
+)
+
+// What every test checks of an answer.
+var (
+	want, contains, lacks = consoletest.Want, consoletest.Contains, consoletest.Lacks
+)
+
+// rig is a console over the log's twin, a real limiter and the real use cases.
+type rig struct {
+	*testing.T
+	clock   *consoletest.Clock
+	log     *sqlite.DB
+	limiter *quota.Memory
+	codes   *verificationtest.Process
+	ring    *keyring.Ring
+	logged  *bytes.Buffer
+	handler *echo.Echo
+	console *Console // behind the newest handler
+	ids     uint64
+}
+
+func newRig(t *testing.T, changes ...func(*Config)) *rig {
+	t.Helper()
+	r := &rig{T: t, clock: consoletest.NewClock(), logged: &bytes.Buffer{}, ring: consoletest.Ring(t)}
+	r.log, r.limiter = sqlitetest.Open(t, r.clock.Now), quota.NewMemory(r.clock.Now, "test")
+	logger := slog.New(slog.NewTextHandler(r.logged, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	renderer, err := message.New(templates.FS, nil)
+	r.must(err)
+	r.codes = verificationtest.New(verificationtest.Settings{
+		Set: policy.Set{Titles: map[string]string{"shop": "Shop"}, Purposes: map[string]policy.Purpose{
+			"login": {Name: "login", Policy: quota.Policy{Name: "default", Rules: testRules}, Shares: []string{"login"}, TTL: 10 * time.Minute, CodeLength: 6, Alphabet: code.Digits},
+		}},
+		Vault: vault.Vault{IndexKey: bytes.Repeat([]byte{7}, 32), Ring: r.ring},
+	}, verificationtest.Parts{Limiter: r.limiter, Log: r.log, Mails: renderer, Sender: taker{}, Logger: logger, Now: r.clock.Now})
+	r.handler = r.replica(logger, changes...)
+	return r
+}
+
+// replica makes another console over the same parts.
+func (r *rig) replica(logger *slog.Logger, changes ...func(*Config)) *echo.Echo {
+	c := Config{
+		Log: r.log, Codes: r.codes.Desk, Actions: r.codes.Desk, Policies: r.codes.Desk, Previews: r.codes.Desk, Logger: logger, Now: r.clock.Now,
+		Auth: auth.Config{Accounts: r.log, Limiter: r.limiter, Password: consoletest.Password, Token: consoletest.Token, TokenRole: auth.Owner, Ring: r.ring},
+		Extent: func(ctx context.Context) (store.StorageStatus, error) {
+			return r.log.StorageStatus(ctx, 90*24*time.Hour)
+		},
+	}
+	for _, change := range changes {
+		change(&c)
+	}
+	e := server.New(server.Config{Logger: logger})
+	r.console = New(c)
+	r.console.Register(e)
+	e.GET(web.StaticPath+"*", echo.WrapHandler(web.NewAssets(nil)))
+	return e
+}
+
+// taker takes every mail.
+type taker struct{}
+
+func (taker) Send(context.Context, delivery.Message) (delivery.Receipt, error) {
+	return delivery.Receipt{Provider: "mx1.example.net", Code: 250}, nil
+}
+
+var testRules = []quota.Rule{
+	{Name: "minute", Scope: quota.Recipient, Limit: 1, Window: time.Minute},
+	{Name: "hour", Scope: quota.Recipient, Limit: 5, Window: time.Hour},
+	{Name: "day", Scope: quota.Recipient, Limit: 10, Window: 24 * time.Hour},
+}
+
+// id is a UUID version 7 of the test's clock: rows of one millisecond differ by a counter.
+func (r *rig) id() uuid.UUID {
+	var id uuid.UUID
+	binary.BigEndian.PutUint64(id[:8], uint64(r.clock.Now().UnixMilli())<<16)
+	r.ids++
+	binary.BigEndian.PutUint64(id[8:], r.ids)
+	id[6], id[8] = 0x70, 0x80|id[8]&0x3f
+	return id
+}
+
+func (r *rig) recipient(to string) (recipient.Recipient, recipient.Hash) {
+	r.Helper()
+	p, err := recipient.Parse(recipient.Email, to)
+	r.must(err)
+	return p, p.Hash(r.codes.Vault.IndexKey)
+}
+
+func (r *rig) must(err error) {
+	r.Helper()
+	if err != nil {
+		r.Fatal(err)
+	}
+}
+
+// row is what a send and a refusal have in common.
+func (r *rig) row(to string) store.Send {
+	r.Helper()
+	p, hash := r.recipient(to)
+	return store.Send{
+		ID: r.id(), App: "shop", Channel: recipient.Email, Purpose: "login", Recipient: hash, To: p.Masked(), Locale: "en",
+		IP: "203.0.113.0/24", TakenAt: r.clock.Now(), Clock: "test",
+	}
+}
+
+// begin writes a send as the use cases do: a place in the limiter, then the row.
+func (r *rig) begin(to string, changes ...func(*store.Send)) store.Begun {
+	r.Helper()
+	row := r.row(to)
+	for _, change := range changes {
+		change(&row)
+	}
+	r.take(row)
+	v := store.Verification{
+		ID: "v" + row.ID.String(), App: row.App, Channel: row.Channel, Purpose: row.Purpose, Recipient: row.Recipient, To: row.To,
+		Sealed: r.sealed("v"+row.ID.String(), to), Nonce: make([]byte, 16), KeyID: "k", CodeLength: 6, Alphabet: "digits", Holder: "h", MaxAttempts: 5, Reference: row.Reference,
+	}
+	begun, err := r.log.Begin(context.Background(), store.Intent{
+		Send: row, Verification: v, Rules: testRules, Purposes: []string{row.Purpose}, TTL: 10 * time.Minute, MinLife: 2 * time.Minute, Lease: 8 * time.Second,
+	})
+	r.must(err)
+	if !begun.Admitted {
+		r.Fatal("the log refused the rig's send")
+	}
+	return begun
+}
+
+// sealed is an address as the use cases keep it.
+func (r *rig) sealed(id, to string) []byte {
+	r.Helper()
+	sealed, err := r.ring.Seal("recipient", []byte(to), []byte(id))
+	r.must(err)
+	return sealed
+}
+
+func (r *rig) take(row store.Send) quota.Decision {
+	r.Helper()
+	d, err := r.limiter.Take(context.Background(), quota.Request{ID: string(row.ID[:]), Rules: testRules, Buckets: map[quota.Scope]string{
+		quota.Recipient: quota.Bucket(row.App, string(row.Channel), "default", string(quota.Recipient), row.Recipient.String()),
+	}})
+	r.must(err)
+	return d
+}
+
+func (r *rig) finish(s store.Send, o store.Outcome) {
+	r.Helper()
+	o.Held = store.Held{ID: s.ID, Attempt: s.Attempt}
+	ok, err := r.log.Finish(context.Background(), o)
+	r.must(err)
+	if !ok {
+		r.Fatal("the log did not take the outcome")
+	}
+}
+
+// sent writes a send that a server took 184 ms later.
+func (r *rig) sent(to string, changes ...func(*store.Send)) store.Send {
+	r.Helper()
+	s := r.begin(to, changes...).Send
+	r.clock.Add(184 * time.Millisecond)
+	r.finish(s, store.Outcome{Status: store.Sent, Provider: "mx1.example.net", ProviderCode: "250 2.0.0", Took: 184 * time.Millisecond})
+	return s
+}
+
+// refused writes n refusals by the rule as one row.
+func (r *rig) refused(to, rule string, wait time.Duration, n int, changes ...func(*store.Send)) store.Send {
+	r.Helper()
+	row := r.row(to)
+	row.Status, row.BlockedBy, row.RetryAfter, row.Count = store.Refused, rule, wait, n
+	for _, change := range changes {
+		change(&row)
+	}
+	r.must(r.log.Refused(context.Background(), []store.Send{row}))
+	return row
+}
+
+// browser is one in front of the newest replica.
+type browser struct {
+	*consoletest.Browser
+	rig *rig
+}
+
+func (r *rig) browser() *browser {
+	return &browser{consoletest.NewBrowser(r.T, r.handler), r}
+}
+
+// loggedIn is a browser with a session.
+func (r *rig) loggedIn() *browser {
+	r.Helper()
+	b := r.browser()
+	want(r.T, b.Login(consoletest.Password), http.StatusSeeOther)
+	return b
+}
+
+func quiet() *slog.Logger { return slog.New(slog.NewTextHandler(io.Discard, nil)) }

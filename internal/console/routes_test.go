@@ -1,0 +1,172 @@
+package console
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+
+	"sendcode/internal/console/auth"
+	"sendcode/internal/console/consoletest"
+	"sendcode/internal/store"
+)
+
+// routes says what role each route wants at least: nobody's, a reader's or more. One that is not here fails the test, so that
+// whoever adds a route says who may use it.
+var routes = map[string]auth.Role{
+	"GET /admin/login": "", "POST /admin/login": "", "POST /admin/oidc/start": "", "GET /admin/oidc/callback": "", "GET /admin/static/:name": "", "GET /admin/": "", "POST /admin/logout": "",
+	"GET /admin/login/code": "", "POST /admin/login/code": "", "GET /admin/factor": auth.Reader, "POST /admin/factor": auth.Reader,
+
+	"GET /admin": auth.Reader, "GET /admin/sends/:id": auth.Reader, "GET /admin/acts": auth.Reader, "POST /admin/search": auth.Reader, "GET /admin/policies": auth.Reader,
+	"GET /v1/admin/sends": auth.Reader, "GET /v1/admin/sends/:id": auth.Reader, "GET /v1/admin/acts": auth.Reader, "POST /v1/admin/search": auth.Reader,
+	"GET /admin/tail": auth.Reader, "GET /admin/tail/rows": auth.Reader, "GET /v1/admin/tail": auth.Reader,
+	"GET /admin/suppressions": auth.Reader, "GET /v1/admin/suppressions": auth.Reader, "GET /admin/webhooks": auth.Reader, "GET /v1/admin/webhooks": auth.Reader,
+
+	"POST /admin/sends/:id/reset": auth.Operator, "POST /admin/sends/:id/resend": auth.Operator, "POST /admin/sends/:id/cancel": auth.Operator,
+	"POST /admin/sends/:id/reveal": auth.Operator, "POST /admin/sends/:id/erase": auth.Owner,
+	"POST /v1/admin/sends/:id/resend": auth.Operator, "POST /v1/admin/sends/:id/cancel": auth.Operator, "POST /v1/admin/sends/:id/reveal": auth.Operator,
+	"POST /v1/admin/quota/reset": auth.Operator, "POST /v1/admin/erase": auth.Owner,
+	"GET /v1/admin/stats": auth.Reader, "GET /admin/overview": auth.Reader,
+	"GET /admin/prefixes": auth.Reader, "POST /admin/prefixes/lift": auth.Operator, "GET /v1/admin/prefixes": auth.Reader, "POST /v1/admin/prefixes/lift": auth.Operator,
+	"GET /v1/admin/sends.csv":  auth.Operator,
+	"POST /admin/suppressions": auth.Operator, "POST /admin/suppressions/lift": auth.Operator,
+	"POST /v1/admin/suppressions": auth.Operator, "POST /v1/admin/suppressions/lift": auth.Operator,
+	"GET /admin/preview": auth.Reader, "GET /admin/preview/html": auth.Reader, "POST /admin/preview": auth.Operator,
+	"GET /admin/accounts": auth.Owner, "POST /admin/accounts": auth.Owner,
+}
+
+// streams go on for as long as they are listened to; who may is tested where they are.
+var streams = map[string]bool{"GET /admin/tail/rows": true, "GET /v1/admin/tail": true}
+
+// as is a browser in which an account of the role is logged in.
+func (r *rig) as(role auth.Role) *browser {
+	r.Helper()
+	name := "the-" + string(role)
+	if _, err := r.log.Account(context.Background(), name); err != nil {
+		act := store.AuditEntry{ID: r.id(), Who: "test", What: "account.add", Outcome: store.AuditDone}
+		r.must(r.log.AddAccount(context.Background(), store.Account{Name: name, Role: string(role), Password: consoletest.SmallHash(name + "'s password")}, act))
+	}
+	b := r.browser()
+	want(r.T, b.LoginAs(name, name+"'s password"), http.StatusSeeOther)
+	return b
+}
+
+// everything is the whole log, as what was done to it would change it.
+func (r *rig) everything() string {
+	r.Helper()
+	var all strings.Builder
+	sends, err := r.log.Sends(context.Background(), store.Filter{Limit: 200})
+	r.must(err)
+	for _, s := range sends {
+		v, _, _, _ := r.log.Verification(context.Background(), s.VerificationID)
+		_, _ = all.WriteString(s.To + string(s.Status) + s.Reason + v.CanceledAt.String() + v.To)
+		if !s.Counts {
+			_, _ = all.WriteString(" does not count")
+		}
+	}
+	suppressions, _, err := r.log.Suppressions(context.Background(), store.SuppressionFilter{Limit: 200})
+	r.must(err)
+	accounts, err := r.log.Accounts(context.Background())
+	r.must(err)
+	for _, a := range accounts {
+		_, _ = all.WriteString(a.Name + a.Role + a.DisabledAt.String())
+	}
+	_, _ = all.WriteString(strings.Join(consoletest.Acts(r.T, r.log), "\n"))
+	return all.String() + strings.Repeat("suppression ", len(suppressions))
+}
+
+// try makes a request as its form or its script would: with all that any of them needs.
+func (b *browser) try(method, path string, header ...string) *httptest.ResponseRecorder {
+	b.Helper()
+	switch {
+	case method == http.MethodGet:
+		return b.Get(path, header...)
+	case strings.HasPrefix(path, "/v1/"):
+		body := `{"channel":"email","to":"ana@example.com","purpose":"login","reason":"ticket 7"}`
+		if strings.Contains(path, "/sends/") {
+			body = `{"reason":"ticket 7"}`
+		}
+		if strings.HasSuffix(path, "/search") || strings.Contains(path, "/suppressions") {
+			body = strings.ReplaceAll(strings.ReplaceAll(body, `,"purpose":"login"`, ""), `,"reason":"ticket 7"`, map[bool]string{true: `,"reason":"ticket 7"`}[strings.Contains(path, "/suppressions")])
+		}
+		return b.Do(method, path, body, append([]string{"Content-Type", "application/json"}, header...)...)
+	}
+	return b.Post(path, url.Values{
+		"reason": {"ticket 7"}, "sure": {"yes"}, "q": {"ana@example.com"}, "channel": {"email"}, "to": {"ana@example.com"}, "address": {strings.Repeat("ab", 16)},
+		"name": {"eve"}, "role": {"owner"}, "do": {"add"},
+	}, header...)
+}
+
+// Every route with every role: what a role may not do is refused and changes nothing, by page and by script, whatever the
+// request says; and a page of another site can do nothing even to an owner.
+func TestEveryRouteWithEveryRole(t *testing.T) {
+	registered := map[string]bool{}
+	full, server := besideProvider(t)
+	withProvider := func(c *Config) { c.Auth.Provider = providerAt(server, c.Now) }
+	for _, route := range full.handler.Routes() {
+		if strings.HasPrefix(route.Path, "/admin") || strings.HasPrefix(route.Path, "/v1/admin") {
+			registered[route.Method+" "+route.Path] = true
+		}
+	}
+	for name := range registered {
+		if _, said := routes[name]; !said {
+			t.Errorf("nobody said who may use %s", name)
+		}
+	}
+	for name, least := range routes {
+		if !registered[name] {
+			t.Errorf("there is no %s", name)
+			continue
+		}
+		method, path, _ := strings.Cut(name, " ")
+		for _, role := range []auth.Role{"", auth.Reader, auth.Operator, auth.Owner} {
+			r := newRig(t, withProvider)
+			s := r.sent("ana@example.com")
+			path := strings.NewReplacer(":id", s.ID.String(), ":name", "admin.css").Replace(path)
+			b := r.browser()
+			if role != "" {
+				b = r.as(role)
+			}
+			before := r.everything()
+			if method == http.MethodPost && path != "/admin/login" {
+				if got := b.try(method, path, "Sec-Fetch-Site", "cross-site").Code; got != http.StatusForbidden {
+					t.Errorf("%s from another site, as %q: %d", name, role, got)
+				}
+				if after := r.everything(); after != before {
+					t.Errorf("%s from another site, as %q, changed something:\n%s", name, role, after)
+				}
+			}
+			if streams[name] && rank(role) >= rank(least) {
+				continue
+			}
+			got := b.try(method, path)
+			switch {
+			case rank(role) >= rank(least):
+				if got.Code == http.StatusForbidden || got.Code == http.StatusUnauthorized && path != "/admin/login" || got.Code >= 500 {
+					t.Errorf("%s as %q: %d %s", name, role, got.Code, got.Body)
+				}
+				if rank(least) > rank(auth.Reader) && method == http.MethodPost && strings.HasPrefix(path, "/v1/") && !strings.HasSuffix(path, "/resend") && !strings.HasSuffix(path, "/lift") && r.everything() == before {
+					t.Errorf("%s as %q did nothing: %d %s", name, role, got.Code, got.Body)
+				}
+			case role == "" && got.Code != http.StatusUnauthorized && (got.Code != http.StatusSeeOther || !strings.HasPrefix(got.Header().Get("Location"), "/admin/login")):
+				t.Errorf("%s by nobody: %d", name, got.Code)
+			case role != "" && got.Code != http.StatusForbidden:
+				t.Errorf("%s as %q: %d", name, role, got.Code)
+			}
+			if rank(role) < rank(least) {
+				lacks(t, got, "ana@example.com")
+				if after := r.everything(); after != before {
+					t.Errorf("%s as %q changed something:\n%s", name, role, after)
+				}
+			}
+		}
+	}
+}
+
+// rank orders the roles.
+func rank(r auth.Role) int {
+	return slices.Index([]auth.Role{"", auth.Reader, auth.Operator, auth.Owner}, r)
+}

@@ -1,0 +1,161 @@
+package console
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"net/http"
+	"net/url"
+	"strings"
+	"unicode"
+
+	"github.com/google/uuid"
+	"github.com/labstack/echo/v4"
+
+	"sendcode/internal/console/explain"
+	"sendcode/internal/console/layout"
+	"sendcode/internal/recipient"
+	"sendcode/internal/store"
+	"sendcode/internal/verification"
+)
+
+// searchPage leads from what was typed to an address that no longer has it in the clear: the recipient's hash, a
+// send's page, or the reference.
+func (a *Console) searchPage(c echo.Context) error {
+	form, err := layout.ReadForm(c)
+	if err != nil {
+		return err
+	}
+	typed := strings.TrimSpace(form.Get("q"))
+	to, err := a.supported(c.Request().Context(), typed)
+	if err == nil && to == "" {
+		to, err = a.lookUp(c.Request().Context(), typed)
+	}
+	var bad *verification.InvalidError
+	if errors.As(err, &bad) {
+		q := query{filter: store.Filter{Limit: defaultLimit}, given: url.Values{}}
+		return a.showList(c, http.StatusUnprocessableEntity, q, searchView{Typed: typed, Problem: a.searchProblem(c, bad)})
+	}
+	if err != nil {
+		return err
+	}
+	return c.Redirect(http.StatusSeeOther, to)
+}
+
+func (a *Console) searchProblem(c echo.Context, bad *verification.InvalidError) string {
+	w := layout.Words(c)
+	if bad.Reason == "required" {
+		return w.Get("search.empty")
+	}
+	return cmp.Or(w.Get("search.reason."+bad.Reason), bad.Detail)
+}
+
+// supported is where a support reference leads: to its send or, where several share it, to a list of them. Empty: the
+// text is none, or no send has it.
+func (a *Console) supported(ctx context.Context, typed string) (string, error) {
+	rows, err := a.Log.Referenced(ctx, typed)
+	switch {
+	case err != nil:
+		return "", err
+	case len(rows) == 0:
+		return "", nil
+	case len(rows) == 1:
+		return explain.SendAddress(rows[0].ID), nil
+	}
+	return address(nil, "support", store.SupportReference(rows[0].ID)), nil
+}
+
+// lookUp is where a search leads. Whatever may be a recipient is never taken for a reference, which would put it into
+// the address.
+func (a *Console) lookUp(ctx context.Context, typed string) (string, error) {
+	if typed == "" {
+		return "", layout.Invalid("q", "required", "")
+	}
+	if id, err := uuid.Parse(typed); err == nil && strings.EqualFold(id.String(), typed) {
+		return explain.SendAddress(id), nil
+	}
+	if h, err := recipient.ParseHash(typed); err == nil {
+		return address(nil, "recipient", h.String()), nil
+	}
+	ch, to, is := recipientIn(typed)
+	if !is {
+		if problem := parameters["reference"](&store.Filter{}, typed, a.Now()); problem != "" {
+			return "", layout.Invalid("q", "invalid", problem)
+		}
+		return address(nil, "reference", typed), nil
+	}
+	h, err := a.Codes.Hash(string(ch), to)
+	if err != nil {
+		return "", err
+	}
+	list := address(nil, "recipient", h.String())
+	rows, err := a.Log.Sends(ctx, store.Filter{Recipient: &h, Limit: 1})
+	if err != nil {
+		return "", err
+	}
+	if len(rows) > 0 {
+		return list, nil
+	}
+	hints, err := a.hintsOf(ctx, ch, to)
+	return hints.address(list), err
+}
+
+// recipientIn says what kind of recipient was typed, if any, and how it is read: something with an at sign is an address, something of
+// digits, perhaps grouped, a number, as is whatever has a plus before digits in it.
+func recipientIn(typed string) (ch recipient.Channel, to string, is bool) {
+	if strings.ContainsAny(typed, "@＠") {
+		return recipient.Email, typed, true
+	}
+	number, digits := asDialled(typed), 0
+	for _, r := range number {
+		switch {
+		case unicode.IsDigit(r):
+			digits++
+		case !strings.ContainsRune("+＋ -()./", r):
+			return recipient.SMS, typed, hasPlusNumber(number)
+		}
+	}
+	return recipient.SMS, number, digits >= 5
+}
+
+// asDialled is a text without what comes along where a number is copied from: a link's scheme, marks that cannot be seen, and the
+// dashes, brackets and spaces of typography.
+func asDialled(typed string) string {
+	if scheme := "tel:"; len(typed) >= len(scheme) && strings.EqualFold(typed[:len(scheme)], scheme) {
+		typed = typed[len(scheme):]
+	}
+	return strings.TrimSpace(strings.Map(func(r rune) rune {
+		switch {
+		case unicode.Is(unicode.Cf, r):
+			return -1
+		case unicode.Is(unicode.Pd, r):
+			return '-'
+		case unicode.Is(unicode.Ps, r):
+			return '('
+		case unicode.Is(unicode.Pe, r):
+			return ')'
+		case unicode.Is(unicode.Zs, r):
+			return ' '
+		}
+		return r
+	}, typed))
+}
+
+// hasPlusNumber finds a plus with digits behind it, perhaps grouped, that are enough for a number.
+func hasPlusNumber(text string) bool {
+	digits, plus := 0, false
+	for _, r := range text {
+		switch {
+		case r == '+' || r == '＋':
+			digits, plus = 0, true
+		case unicode.IsDigit(r):
+			digits++
+		case digits == 0 || !strings.ContainsRune(" -()./", r):
+			digits, plus = 0, false
+		}
+		if plus && digits >= 7 {
+			return true
+		}
+	}
+	return false
+}

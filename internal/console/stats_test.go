@@ -1,0 +1,151 @@
+package console
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"sendcode/internal/console/auth"
+	"sendcode/internal/console/consoletest"
+	"sendcode/internal/recipient"
+	"sendcode/internal/store"
+	"sendcode/internal/store/sqlite"
+)
+
+// counted is a rig with two hours of traffic, and a send in the time before.
+func counted(t *testing.T) *rig {
+	r := newRig(t)
+	r.sent("old@example.com")
+	r.clock.Add(25 * time.Hour)
+	ana := r.sent("ana@example.com")
+	_, err := r.log.Approve(context.Background(), ana.VerificationID, store.NewEvent{})
+	r.must(err)
+	r.refused("ana@example.com", "minute", time.Minute, 3)
+	r.clock.Add(time.Hour)
+	bob := r.begin("bob@example.com")
+	r.clock.Add(time.Second)
+	r.finish(bob.Send, store.Outcome{Status: store.Failed, Reason: "rejected", Refund: true})
+	r.begin("eve@example.com")
+	r.clock.Add(time.Second)
+	return r
+}
+
+func TestStatsCountWhatHappened(t *testing.T) {
+	r := counted(t)
+	ask := func(query string) (s statsJSON) {
+		t.Helper()
+		rec := r.as(auth.Reader).Get("/v1/admin/stats" + query)
+		want(t, rec, http.StatusOK)
+		r.must(json.Unmarshal(rec.Body.Bytes(), &s))
+		return s
+	}
+	s := ask("")
+	if got, want := s.Total.countsJSON, (countsJSON{Sends: 3, Sent: 1, Failed: 1, UnderWay: 1, Refused: 3}); got != want {
+		t.Errorf("total %+v, want %+v", got, want)
+	}
+	if s.Total.Refusals["minute"] != 3 || s.Total.Failures["rejected"] != 1 || s.Total.Opened != 3 || s.Total.Approved != 1 || *s.Total.Rate != 0.333 {
+		t.Errorf("total %+v", s.Total)
+	}
+	if *s.Total.MedianMS != 184 || *s.Total.P95MS != 184 || s.Before.Sent != 1 || s.Before.Approved != 0 || *s.Before.Rate != 0 {
+		t.Errorf("times %v %v, before %+v", *s.Total.MedianMS, *s.Total.P95MS, s.Before)
+	}
+	if n := len(s.Stretches); n != 25 || s.Each != 3600 || s.Stretches[n-2].Refused != 3 || s.Stretches[n-1].Failed != 1 || s.Stretches[0].Sends != 0 {
+		t.Errorf("%d stretches of %d s: %+v", n, s.Each, s.Stretches)
+	}
+	if quiet, busy, last := s.Stretches[0].measuresJSON, s.Stretches[23].measuresJSON, s.Stretches[24].measuresJSON; quiet != (measuresJSON{}) ||
+		busy.Opened != 1 || *busy.Rate != 1 || *busy.MedianMS != 184 || *busy.P95MS != 184 || last.Opened != 2 || *last.Rate != 0 || last.P95MS != nil {
+		t.Errorf("measures %+v, %+v, %+v", quiet, busy, last)
+	}
+	if week := ask("?last=7d"); week.Each != 86400 || len(week.Stretches) != 8 || week.Total.Sent != 2 || week.Before.Rate != nil || week.Before.MedianMS != nil {
+		t.Errorf("a week: %+v", week)
+	}
+	if none := ask("?app=nobody"); none.Total.Sends != 0 || none.Total.Rate != nil {
+		t.Errorf("nobody's: %+v", none.Total)
+	}
+	for query, status := range map[string]int{
+		"?status=sent": 422, "?from=2026-01-01T00:00:00Z": 422, "?from=2026-03-06T00:00:00Z&to=2026-03-05T00:00:00Z": 422, "?to=2026-03-05T00:00:00Z": 200, "?x=y": 422,
+	} {
+		if rec := r.as(auth.Reader).Get("/v1/admin/stats" + query); rec.Code != status {
+			t.Errorf("%s: %d, want %d", query, rec.Code, status)
+		}
+	}
+	want(t, r.browser().Get("/v1/admin/stats"), http.StatusUnauthorized)
+	b := r.as(auth.Reader)
+	r.log.SetFault(func(method string) sqlite.Fault {
+		if method == "Stats" {
+			return sqlite.Down
+		}
+		return sqlite.None
+	})
+	want(t, b.Get("/v1/admin/stats"), http.StatusServiceUnavailable)
+}
+
+func TestOverviewDrawsTheNumbers(t *testing.T) {
+	r := counted(t)
+	rec := r.as(auth.Reader).Get("/admin/overview")
+	want(t, rec, http.StatusOK)
+	text := textOf(rec.Body.String())
+	for _, part := range []string{
+		"Sent 1 before: 1", "Failed 1 before: 0", "Refused requests 3 before: 0", "Codes approved 33.3 % before: 0.0 %",
+		"Time to sent, median 184 ms before: 184 ms", "4 at the top", "Refused by rule minute 3", "Failed for rejected by the server 1",
+		" 1 0 0 0 3 ", "100 % at the top", "Time to sent 184 ms at the top Half within 95 of 100 within", "100.0 % 184 ms 184 ms", "0.0 % – –",
+		"Mail domain Share that failed Failed Refused for good Sends example.com 33.3 % 1 1 3",
+	} {
+		if !strings.Contains(text, part) {
+			t.Errorf("%q is not in: %s", part, text)
+		}
+	}
+	// The hour with one sent and three refused is the highest bar: a quarter is green, the rest above it.
+	contains(t, rec, `class="good" x="665.3" y="120.0" width="23.0" height="40.0"`, `class="warn" x="665.3" y="0.0" width="23.0" height="120.0"`,
+		`class="good" x="665.3" y="0.0" width="23.0" height="160.0"`,                                                 // all of that hour's codes were approved, and took as long as any
+		`data-head="Sent">1</td>`, `data-head="Refused requests">3</td>`, `data-head="95 of 100 within">184 ms</td>`, // what a narrow screen shows
+		`href="/admin?blocked_by=minute&amp;last=24h"`, `href="/admin?domain=example.com&amp;last=24h&amp;status=failed"`, `width="33.3" height="10"`, `aria-current="true">Overview</a>`)
+	contains(t, r.as(auth.Reader).Get("/admin/overview?from=2020-01-01T00:00:00Z&to=2020-01-02T00:00:00Z"), `href="/admin?from=2020-01-01T00%3A00%3A00Z&amp;status=failed&amp;to=2020-01-02T00%3A00%3A00Z"`)
+	contains(t, newRig(t).as(auth.Reader).Get("/admin/overview?last=30d"), "None.", "By day, UTC", ">–</b>")
+	contains(t, r.as(auth.Reader).Get("/admin/overview", "Accept-Language", "zh-CN"), "概览", "验证成功")
+}
+
+// What carriers say was lost stands beside what was sent, where there is any, and leads to it.
+func TestOverviewTellsWhatWasLost(t *testing.T) {
+	r := counted(t)
+	lacks(t, r.as(auth.Reader).Get("/admin/overview"), "Not delivered")
+	s := r.sent("old@example.com", func(s *store.Send) { s.Channel = recipient.SMS })
+	if changed, err := r.log.Receive(t.Context(), s.ID, store.Undelivered); err != nil || !changed {
+		t.Fatal(changed, err)
+	}
+	rec := r.as(auth.Reader).Get("/admin/overview")
+	if text := textOf(rec.Body.String()); !strings.Contains(text, "Not delivered after all 1 before: 0 Failed") {
+		t.Error(text)
+	}
+	contains(t, rec, `href="/admin?last=24h&amp;status=undelivered"`)
+	contains(t, r.as(auth.Reader).Get("/v1/admin/stats"), `"undelivered":1`, `"undelivered":0`)
+	r.clock.Add(25 * time.Hour)
+	contains(t, r.as(auth.Reader).Get("/admin/overview"), "Not delivered after all")
+	contains(t, r.as(auth.Reader).Get("/admin/overview", "Accept-Language", "zh-CN"), "最终未送达")
+}
+
+// The overview ends with how far the log reaches, and what is still to be done with what is old.
+func TestOverviewSaysHowFarTheLogReaches(t *testing.T) {
+	r := counted(t)
+	contains(t, r.as(auth.Reader).Get("/admin/overview"), "The log", "Its rows are kept for 90 d.", "None is older.", "It reaches back to ")
+	e := store.StorageStatus{Age: 24 * time.Hour, Due: store.MaxDue, Forgetting: 2, Late: 1, Partitions: []store.Partition{
+		{Name: "sends_before", Ends: consoletest.Start, Rows: -1, Bytes: 900}, {Name: "sends_2027_01", Begins: consoletest.Start, Ends: consoletest.Start.AddDate(0, 1, 0), Rows: 5, Bytes: 3 << 20},
+	}}
+	r.handler = r.replica(slog.New(slog.DiscardHandler), func(c *Config) { c.Extent = func(context.Context) (store.StorageStatus, error) { return e, nil } })
+	rec := r.as(auth.Reader).Get("/admin/overview")
+	contains(t, rec, "It is empty.", "10000 rows or more are older", "Of 2 erased recipients", "1 of these is due to go.", "3 MiB", "900 B")
+	day := consoletest.Start.Format(time.DateOnly)
+	if text := textOf(rec.Body.String()); !strings.Contains(text, "sends_before – "+day+" – 900 B sends_2027_01 "+day+" "+consoletest.Start.AddDate(0, 1, 0).Format(time.DateOnly)+" 5 3 MiB") {
+		t.Error(text)
+	}
+	e = store.StorageStatus{}
+	contains(t, r.as(auth.Reader).Get("/admin/overview"), "Its rows are kept for ever.")
+	r.handler = r.replica(slog.New(slog.DiscardHandler), func(c *Config) { c.Extent = nil })
+	if rec := r.as(auth.Reader).Get("/admin/overview"); strings.Contains(rec.Body.String(), "extent-title") {
+		t.Error("it tells what it was not told")
+	}
+}

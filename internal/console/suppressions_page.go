@@ -1,0 +1,180 @@
+package console
+
+import (
+	"cmp"
+	"errors"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/labstack/echo/v4"
+
+	"sendcode/internal/console/auth"
+	"sendcode/internal/console/explain"
+	"sendcode/internal/console/layout"
+	"sendcode/internal/recipient"
+	"sendcode/internal/store"
+	"sendcode/internal/support"
+	"sendcode/internal/texts"
+	"sendcode/internal/verification"
+)
+
+// suppressionsView is the page of those who get no mail.
+type suppressionsView struct {
+	layout.Page
+	Rows    []suppressionView
+	May     bool   // the reader may add and lift
+	Problem string // what was wrong with a form
+	Typed   wish   // what the form held then; the recipient is asked for again
+	Older   string // address; empty: this is the end
+	Newest  string
+	Other   string // address of the list of the other state
+	Active  bool   // only those that hold now
+	All     string // address without the recipient; empty: there is none
+}
+
+type suppressionView struct {
+	Since, Until    texts.Clock
+	To, Person      string // masked; address of everything of this recipient, empty: they were forgotten
+	Why, App        string
+	Send            string // page of the send that it came of
+	State           stateView
+	After           texts.Sentence // who lifted it, when and why
+	Active          bool
+	Channel         string
+	Address, ForApp string // for the form that lifts it
+}
+
+func (a *Console) suppressionsPage(c echo.Context) error {
+	return a.showSuppressions(c, http.StatusOK, wish{Channel: string(recipient.Email)}, "")
+}
+
+func (a *Console) showSuppressions(c echo.Context, status int, typed wish, problem string) error {
+	raw := c.Request().URL.RawQuery
+	if c.Request().Method == http.MethodPost {
+		raw = ""
+	}
+	f, given, err := parseSuppressions(raw, "active")
+	if err != nil {
+		return err
+	}
+	list, now, next, err := a.findSuppressions(c.Request().Context(), f)
+	if err != nil {
+		return err
+	}
+	w := layout.Words(c)
+	v := suppressionsView{
+		Page: layout.Page{W: w, Title: w.Get("suppressions.title"), In: true, Here: "suppressions"}, Active: f.Active, Problem: problem, Typed: typed,
+		May: auth.ActorOf(c).May(auth.ActionSuppress) && auth.ActorOf(c).May(auth.ActionLift), Other: suppressionsAddress(given, "state", "all"),
+	}
+	for _, s := range list {
+		v.Rows = append(v.Rows, suppressionViewOf(s, now, w))
+	}
+	if !f.Active {
+		v.Other = suppressionsAddress(given, "state", "")
+	}
+	if next != "" {
+		v.Older = suppressionsAddress(given, "cursor", next)
+	}
+	if f.Before != nil {
+		v.Newest = suppressionsAddress(given, "cursor", "")
+	}
+	if f.Recipient != nil {
+		v.All = suppressionsAddress(given, "recipient", "")
+	}
+	return a.layout.Show(c, status, "suppressions", v)
+}
+
+// suppressionsAddress is the list's with one parameter changed, or left out. Another list starts again at the newest row.
+func suppressionsAddress(given url.Values, name, value string) string {
+	next := url.Values{}
+	for k, list := range given {
+		if k != "cursor" && k != name && list[0] != "" {
+			next[k] = list
+		}
+	}
+	if value != "" {
+		next.Set(name, value)
+	}
+	if len(next) == 0 {
+		return "/admin/suppressions"
+	}
+	return "/admin/suppressions?" + next.Encode()
+}
+
+func suppressionViewOf(s store.Suppression, now time.Time, w texts.Words) suppressionView {
+	v := suppressionView{
+		Since: texts.Clock{Time: s.Since}, Until: texts.Clock{Time: s.Until}, To: s.To, Person: personAddress(s.Recipient),
+		Why: explain.Cause(s, w), App: cmp.Or(s.App, w.Get("suppressions.every")), Active: s.Active(now), Channel: string(s.Channel),
+		Address: s.Address.String(), ForApp: s.App,
+	}
+	if s.Send != uuid.Nil {
+		v.Send = explain.SendAddress(s.Send)
+	}
+	v.State, v.After = heldOrLifted(v.Active, w.Get("suppressions.active"), s.LiftedAt, s.LiftedBy, s.LiftedWhy, w)
+	return v
+}
+
+// heldOrLifted is how something stands that holds for a while unless it is lifted, and who lifted it.
+func heldOrLifted(active bool, holds string, liftedAt time.Time, by, why string, w texts.Words) (stateView, texts.Sentence) {
+	switch {
+	case active:
+		return stateView{Sign: "✕", Word: holds, Tone: explain.Bad}, nil
+	case !liftedAt.IsZero():
+		return stateView{Sign: "✓", Word: w.Get("suppressions.lifted"), Tone: explain.Good},
+			w.Tell("suppressions.after", texts.Strong("who", cmp.Or(by, "–")), texts.At("at", liftedAt), texts.Plain("why", cmp.Or(why, "–")))
+	}
+	return stateView{Sign: "–", Word: w.Get("suppressions.ended"), Tone: explain.Still}, nil
+}
+
+// suppressForm and liftForm lead back to the list; a form with a mistake is shown again.
+func (a *Console) suppressForm(c echo.Context) error {
+	form, err := layout.ReadForm(c)
+	if err != nil {
+		return err
+	}
+	typed := wish{Channel: form.Get("channel"), To: strings.TrimSpace(form.Get("to")), App: form.Get("app"), Reason: strings.TrimSpace(form.Get("reason"))}
+	if days := form.Get("days"); days != "" {
+		n, err := strconv.ParseInt(days, 10, 32)
+		if err != nil {
+			n = -1
+		}
+		seconds := n * int64(24*time.Hour/time.Second)
+		typed.For = &seconds
+	}
+	_, err = a.suppress(c, typed)
+	return a.backToSuppressions(c, typed, err)
+}
+
+func (a *Console) liftForm(c echo.Context) error {
+	form, err := layout.ReadForm(c)
+	if err != nil {
+		return err
+	}
+	h, err := recipient.ParseHash(form.Get("address"))
+	if err != nil {
+		return layout.Invalid("address", "invalid", "This form was not made by the list.")
+	}
+	ch, err := recipient.ParseChannel(form.Get("channel"))
+	if err != nil {
+		return layout.Invalid("channel", "invalid", "This form was not made by the list.")
+	}
+	_, err = a.lift(c, support.LiftRequest{Channel: string(ch), Address: h, App: form.Get("app"), Why: strings.TrimSpace(form.Get("reason"))})
+	return a.backToSuppressions(c, wish{Channel: string(recipient.Email)}, err)
+}
+
+func (a *Console) backToSuppressions(c echo.Context, typed wish, err error) error {
+	var bad *verification.InvalidError
+	if errors.As(err, &bad) {
+		w := layout.Words(c)
+		typed.To = "" // no page holds a whole address
+		return a.showSuppressions(c, http.StatusUnprocessableEntity, typed, cmp.Or(w.Get("suppressions.problem."+bad.Field), bad.Detail))
+	}
+	if err != nil {
+		return err
+	}
+	return c.Redirect(http.StatusSeeOther, "/admin/suppressions")
+}

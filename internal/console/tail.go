@@ -1,0 +1,99 @@
+package console
+
+import (
+	"encoding/json"
+	"maps"
+	"net/http"
+
+	"github.com/labstack/echo/v4"
+
+	"sendcode/internal/console/layout"
+	"sendcode/internal/console/live"
+	"sendcode/internal/store"
+)
+
+// onlyOfLists are parameters that a stream has no use for: it begins now and has no end.
+var onlyOfLists = []string{"from", "to", "last", "cursor", "limit"}
+
+// parseTail reads the filters of a stream and the place that it goes on from.
+func (a *Console) parseTail(c echo.Context) (q query, from *store.Mark, err error) {
+	q, err = parseQuery(c.Request().URL.RawQuery, a.Now())
+	if err != nil {
+		return q, nil, err
+	}
+	for _, name := range onlyOfLists {
+		if q.given.Has(name) {
+			return q, nil, layout.Invalid(name, "unknown", "A tail takes filters only: it begins now and has no end.")
+		}
+	}
+	from, q.filter.After, q.filter.Limit = q.filter.After, nil, live.PageSize
+	if last := c.Request().Header.Get("Last-Event-ID"); last != "" {
+		m, ok := readCursor(last)
+		if !ok {
+			return q, nil, layout.Invalid("Last-Event-ID", "invalid", "It is passed back as the stream gave it.")
+		}
+		from = &m
+	}
+	q.given.Del("newer")
+	return q, from, nil
+}
+
+// tailJSON streams rows to scripts.
+func (a *Console) tailJSON(c echo.Context) error {
+	return a.stream(c, "send", func(s store.Send) (string, error) {
+		body, err := json.Marshal(rowOf(s))
+		return string(body), err
+	})
+}
+
+// tailRows streams rows to the page, as it draws them.
+func (a *Console) tailRows(c echo.Context) error {
+	w := layout.Words(c)
+	return a.stream(c, "row", func(s store.Send) (string, error) {
+		return a.layout.Draw("tail", "row", tailRow{s.ID.String(), viewOf(s, w)})
+	})
+}
+
+func (a *Console) stream(c echo.Context, event string, draw func(store.Send) (string, error)) error {
+	q, from, err := a.parseTail(c)
+	if err != nil {
+		return err
+	}
+	return a.tail.Serve(c, live.Stream{Filter: q.filter, From: from, Event: event, Draw: draw, ID: writeCursor})
+}
+
+// tailView is the page: the newest rows, and where what comes is asked for.
+type tailView struct {
+	layout.Page
+	Filter filterView
+	Stream string
+	Rows   []tailRow
+}
+
+type tailRow struct {
+	ID string
+	rowView
+}
+
+func (a *Console) tailPage(c echo.Context) error {
+	q, _, err := a.parseTail(c)
+	if err != nil {
+		return err
+	}
+	q.filter.Limit = defaultLimit
+	found, err := a.find(c.Request().Context(), q.filter)
+	if err != nil {
+		return err
+	}
+	w := layout.Words(c)
+	v := tailView{Page: layout.Page{W: w, Title: w.Get("tail.title"), In: true, Here: "tail"}, Filter: filterOf(q, w)}
+	stream := maps.Clone(q.given)
+	for i, row := range found.rows {
+		if i == 0 {
+			stream.Set("newer", writeCursor(store.Mark{At: row.LoggedAt, ID: row.ID}))
+		}
+		v.Rows = append(v.Rows, tailRow{row.ID.String(), viewOf(row, w)})
+	}
+	v.Stream = "/admin/tail/rows?" + stream.Encode()
+	return a.layout.Show(c, http.StatusOK, "tail", v)
+}
