@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"context"
 	"net/http"
-	"net/url"
-	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -13,6 +11,8 @@ import (
 
 	"sendcode/internal/console/explain"
 	"sendcode/internal/console/layout"
+	"sendcode/internal/console/listing"
+	"sendcode/internal/recipient"
 	"sendcode/internal/store"
 	"sendcode/internal/texts"
 )
@@ -20,9 +20,8 @@ import (
 // actsView is the list of what administrators did.
 type actsView struct {
 	layout.Page
-	Rows    []actView
-	Older   string // address; empty: this is the end
-	Newest  string // address of the first page; empty: this is it
+	Rows []actView
+	listing.Pages
 	All     string // address without filters; empty: there are none
 	Nothing string
 }
@@ -57,74 +56,31 @@ type actJSON struct {
 	Ends      *string            `json:"ends"`
 }
 
-type actsJSON struct {
-	Acts []actJSON `json:"acts"`
-	Next *string   `json:"next"`
+// acts are what administrators did.
+func (a *Console) acts() listing.List[store.AuditFilter, store.AuditEntry] {
+	return listing.List[store.AuditFilter, store.AuditEntry]{
+		Name: "acts", Path: "/admin/acts",
+		Known: listing.Parameters[store.AuditFilter]{
+			"who":       listing.Word(func(f *store.AuditFilter) *string { return &f.Who }),
+			"what":      listing.Word(func(f *store.AuditFilter) *string { return &f.What }),
+			"recipient": listing.Recipient(func(f *store.AuditFilter) **recipient.Hash { return &f.Recipient }),
+			"cursor":    listing.Cursor(func(f *store.AuditFilter) **store.Mark { return &f.Before }),
+			"limit":     listing.Limit(func(f *store.AuditFilter) *int { return &f.Limit }),
+		},
+		Read: func(ctx context.Context, f store.AuditFilter) ([]store.AuditEntry, time.Time, error) {
+			list, err := a.Log.AuditEntries(ctx, f)
+			return list, time.Time{}, err
+		},
+		Bound: func(f *store.AuditFilter) *int { return &f.Limit },
+		Next: func(f *store.AuditFilter, last store.AuditEntry) string {
+			f.Before = &store.Mark{At: last.At, ID: last.ID}
+			return listing.WriteCursor(*f.Before)
+		},
+		Later: func(f store.AuditFilter) bool { return f.Before != nil },
+	}
 }
 
-// actNames are the parameters of the list of acts; "who" and "what" it has alone.
-var actNames = []string{"who", "what", "recipient", "cursor", "limit"}
-
-// parseActs reads the address of a list of acts, as parseQuery does that of a list of sends.
-func parseActs(raw string) (store.AuditFilter, url.Values, error) {
-	values, err := url.ParseQuery(raw)
-	if err != nil {
-		_, err := parseQuery(raw, time.Time{})
-		return store.AuditFilter{}, nil, err
-	}
-	f, shared := store.AuditFilter{}, url.Values{}
-	own := map[string]*string{"who": &f.Who, "what": &f.What}
-	for name, list := range values {
-		switch field := own[name]; {
-		case !slices.Contains(actNames, name):
-			return f, nil, layout.Invalid(safeName(name), "unknown", "There is no such parameter.")
-		case len(list) > 1:
-			return f, nil, layout.Invalid(name, "repeated", "Give this parameter once.")
-		case field == nil:
-			shared[name] = list
-		default:
-			if problem := word(func(*store.Filter) *string { return field })(nil, list[0], time.Time{}); problem != "" {
-				return f, nil, layout.Invalid(name, "invalid", problem)
-			}
-		}
-	}
-	q, err := parseQuery(shared.Encode(), time.Time{})
-	f.Recipient, f.Before, f.Limit = q.filter.Recipient, q.filter.Before, q.filter.Limit
-	return f, values, err
-}
-
-// findActs reads one page, and says where the next one begins; "" where there is none.
-func (a *Console) findActs(ctx context.Context, f store.AuditFilter) (list []store.AuditEntry, next string, err error) {
-	list, err = a.Log.AuditEntries(ctx, f)
-	if err == nil {
-		next, err = cursorAfter(list, f.Limit, func(x store.AuditEntry) store.Mark { return store.Mark{At: x.At, ID: x.ID} }, func(last store.Mark) ([]store.AuditEntry, error) {
-			f.Before, f.Limit = &last, 1
-			return a.Log.AuditEntries(ctx, f)
-		})
-	}
-	if err != nil {
-		return nil, "", err
-	}
-	return list, next, nil
-}
-
-func (a *Console) actsJSON(c echo.Context) error {
-	f, _, err := parseActs(c.Request().URL.RawQuery)
-	if err != nil {
-		return err
-	}
-	list, next, err := a.findActs(c.Request().Context(), f)
-	if err != nil {
-		return err
-	}
-	out := actsJSON{Acts: make([]actJSON, 0, len(list)), Next: text(next)}
-	for _, act := range list {
-		out.Acts = append(out.Acts, actJSONOf(act))
-	}
-	return c.JSON(http.StatusOK, out)
-}
-
-func actJSONOf(a store.AuditEntry) actJSON {
+func actJSONOf(a store.AuditEntry, _ time.Time) actJSON {
 	out := actJSON{
 		ID: a.ID.String(), At: *stamp(a.At), Who: a.Who, Role: a.Role, Network: text(a.Network), What: a.What, App: text(a.App),
 		Channel: text(string(a.Channel)), Purpose: text(a.Purpose), To: text(a.To), Target: text(a.Target), Reason: text(a.Reason),
@@ -140,48 +96,22 @@ func actJSONOf(a store.AuditEntry) actJSON {
 }
 
 func (a *Console) actsPage(c echo.Context) error {
-	f, given, err := parseActs(c.Request().URL.RawQuery)
-	if err != nil {
-		return err
-	}
-	list, next, err := a.findActs(c.Request().Context(), f)
+	p, err := a.acts().Find(c.Request().Context(), c.Request().URL.RawQuery, store.AuditFilter{})
 	if err != nil {
 		return err
 	}
 	w := layout.Words(c)
-	v := actsView{Page: layout.Page{W: w, Title: w.Get("acts.title"), In: true, Here: "acts"}}
-	for _, act := range list {
+	v := actsView{Page: layout.NewPage(w, "acts.title", "acts"), Pages: p.Pages()}
+	for _, act := range p.Rows {
 		v.Rows = append(v.Rows, actViewOf(act, w))
 	}
-	if len(list) == 0 {
+	if len(p.Rows) == 0 {
 		v.Nothing = w.Get("acts.nothing")
 	}
-	if next != "" {
-		v.Older = actsAddress(given, next)
-	}
-	if f.Before != nil {
-		v.Newest = actsAddress(given, "")
-	}
-	if f.Who != "" || f.What != "" || f.Recipient != nil {
+	if f := p.Filter; f.Who != "" || f.What != "" || f.Recipient != nil {
 		v.All = "/admin/acts"
 	}
 	return a.layout.Show(c, http.StatusOK, "acts", v)
-}
-
-func actsAddress(given url.Values, cursor string) string {
-	next := url.Values{}
-	for name, list := range given {
-		if name != "cursor" && list[0] != "" {
-			next[name] = list
-		}
-	}
-	if cursor != "" {
-		next.Set("cursor", cursor)
-	}
-	if len(next) == 0 {
-		return "/admin/acts"
-	}
-	return "/admin/acts?" + next.Encode()
 }
 
 var actTones = map[store.AuditOutcome]explain.Tone{store.AuditBegun: explain.Still, store.AuditDone: explain.Good, store.AuditFailed: explain.Bad}

@@ -20,6 +20,7 @@ import (
 
 	"sendcode/internal/console/auth"
 	"sendcode/internal/console/layout"
+	"sendcode/internal/console/listing"
 	"sendcode/internal/console/live"
 	"sendcode/internal/policy"
 	"sendcode/internal/recipient"
@@ -137,14 +138,14 @@ func (a *Console) routes() []route {
 		{get, "/v1/admin/sends/:id", a.sendJSON, auth.ActionRead},
 		{get, "/v1/admin/stats", a.statsJSON, auth.ActionRead},
 		{get, "/v1/admin/sends.csv", a.exportCSV, auth.ActionExport},
-		{get, "/v1/admin/acts", a.actsJSON, auth.ActionRead},
-		{get, "/v1/admin/suppressions", a.suppressionsJSON, auth.ActionRead},
+		{get, "/v1/admin/acts", listing.JSON(a.acts(), store.AuditFilter{}, actJSONOf), auth.ActionRead},
+		{get, "/v1/admin/suppressions", listing.JSON(a.suppressions(), store.SuppressionFilter{}, suppressionOf), auth.ActionRead},
 		{post, "/v1/admin/suppressions", a.suppressJSON, auth.ActionSuppress},
 		{post, "/v1/admin/suppressions/lift", a.liftJSON, auth.ActionLift},
-		{get, "/v1/admin/prefixes", a.prefixesJSON, auth.ActionRead},
+		{get, "/v1/admin/prefixes", listing.JSON(a.prefixes(), store.PrefixPauseFilter{}, prefixJSONOf), auth.ActionRead},
 		{post, "/v1/admin/prefixes/lift", a.liftPrefixJSON, auth.ActionLiftPrefix},
 		{post, "/v1/admin/search", a.searchJSON, auth.ActionRead},
-		{get, "/v1/admin/webhooks", a.eventsJSON, auth.ActionRead},
+		{get, "/v1/admin/webhooks", listing.JSON(a.events(), store.AppEventFilter{}, eventJSONOf), auth.ActionRead},
 		{get, "/v1/admin/tail", a.tailJSON, auth.ActionRead},
 		{post, "/v1/admin/quota/reset", a.personJSON(auth.ActionReset, a.Actions.ResetQuota), auth.ActionReset},
 		{post, "/v1/admin/erase", a.personJSON(auth.ActionErase, a.Actions.Erase), auth.ActionErase},

@@ -15,6 +15,7 @@ import (
 
 	"sendcode/internal/console/auth"
 	"sendcode/internal/console/layout"
+	"sendcode/internal/console/listing"
 	"sendcode/internal/console/live"
 	"sendcode/internal/server"
 	"sendcode/internal/store"
@@ -58,7 +59,7 @@ func (a *Console) exportCSV(c echo.Context) error {
 	default:
 		return &server.Problem{Kind: server.Unavailable, Detail: "Other exports are under way; try again when they have ended."}
 	}
-	q.filter.Limit = maxLimit
+	q.filter.Limit = listing.MaxLimit
 	rows, err := a.Log.Sends(c.Request().Context(), q.filter) // before anything is answered: a log that is away is a 503
 	if err != nil {
 		return err

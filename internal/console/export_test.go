@@ -15,6 +15,7 @@ import (
 
 	"sendcode/internal/console/auth"
 	"sendcode/internal/console/consoletest"
+	"sendcode/internal/console/listing"
 	"sendcode/internal/store"
 	"sendcode/internal/store/sqlite"
 )
@@ -78,7 +79,7 @@ func TestExport(t *testing.T) {
 	if rows := exportOf(t, b.Get("/v1/admin/sends.csv?app=other").Body.Bytes()); len(rows) != 0 {
 		t.Errorf("nothing: %v", rows)
 	}
-	for _, query := range []string{"?limit=5", "?cursor=" + writeCursor(store.Mark{At: consoletest.Start}), "?newer=" + writeCursor(store.Mark{At: consoletest.Start}), "?status=lost"} {
+	for _, query := range []string{"?limit=5", "?cursor=" + listing.WriteCursor(store.Mark{At: consoletest.Start}), "?newer=" + listing.WriteCursor(store.Mark{At: consoletest.Start}), "?status=lost"} {
 		want(t, b.Get("/v1/admin/sends.csv"+query), http.StatusUnprocessableEntity)
 	}
 	want(t, r.browser().Get("/v1/admin/sends.csv"), http.StatusUnauthorized)
@@ -115,7 +116,7 @@ func TestExportIsAnAct(t *testing.T) {
 // Many pages, longer than the server waits for an answer; and a log that goes away in the middle breaks the file off.
 func TestExportStreams(t *testing.T) {
 	r, _, base := served(t)
-	const n = 5*maxLimit + 17
+	const n = 5*listing.MaxLimit + 17
 	var rows []store.Send
 	for i := range n {
 		rows = append(rows, store.Send{ID: uuid.UUID{5, 14: byte(i >> 8), 15: byte(i)}, App: "shop", Channel: "email", BlockedBy: "minute", Count: 1})
@@ -162,7 +163,7 @@ func TestExportStreams(t *testing.T) {
 	}
 	acts, err := r.log.AuditEntries(t.Context(), store.AuditFilter{What: auth.ActionExport, Limit: 1})
 	r.must(err)
-	if acts[0].Outcome != store.AuditFailed || acts[0].Detail != fmt.Sprint("rows=", 2*maxLimit) {
+	if acts[0].Outcome != store.AuditFailed || acts[0].Detail != fmt.Sprint("rows=", 2*listing.MaxLimit) {
 		t.Errorf("%+v", acts[0])
 	}
 }

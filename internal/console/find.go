@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"sendcode/internal/console/listing"
 	"sendcode/internal/store"
 	"sendcode/internal/verification"
 )
@@ -31,41 +32,18 @@ func (a *Console) find(ctx context.Context, f store.Filter) (found, error) {
 	}
 	full := len(rows) == f.Limit
 	if f.Before != nil || f.After != nil && full {
-		p.newer = writeCursor(markOf(rows[0]))
+		p.newer = listing.WriteCursor(markOf(rows[0]))
 	}
 	if f.After == nil && !full {
 		return p, nil
 	}
-	p.next, err = cursorAfter(rows, len(rows), markOf, func(last store.Mark) ([]store.Send, error) {
-		f.Before, f.After, f.Limit = &last, nil, 1
-		return a.Log.Sends(ctx, f)
-	})
-	if err != nil {
-		return found{}, err
+	last := markOf(rows[len(rows)-1])
+	f.Before, f.After, f.Limit = &last, nil, 1
+	more, err := a.Log.Sends(ctx, f)
+	if len(more) > 0 {
+		p.next = listing.WriteCursor(last)
 	}
-	return p, nil
-}
-
-// goesOn says whether a list has more than this page of it: behind a full one it looks for one row, so that a next page is named only
-// where there is one.
-func goesOn[T any](page []T, limit int, after func(last T) ([]T, error)) (bool, error) {
-	if len(page) < limit {
-		return false, nil
-	}
-	more, err := after(page[len(page)-1])
-	return len(more) > 0, err
-}
-
-// cursorAfter is where a list goes on that is in the order of marks; "" where this page is its end.
-func cursorAfter[T any](page []T, limit int, mark func(T) store.Mark, after func(store.Mark) ([]T, error)) (cursor string, err error) {
-	more, err := goesOn(page, limit, func(last T) ([]T, error) {
-		cursor = writeCursor(mark(last))
-		return after(mark(last))
-	})
-	if err != nil || !more {
-		return "", err
-	}
-	return cursor, nil
+	return p, err
 }
 
 func markOf(s store.Send) store.Mark { return store.Mark{At: s.LoggedAt, ID: s.ID} }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"net/http"
 	"net/url"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -13,6 +12,7 @@ import (
 	"sendcode/internal/console/auth"
 	"sendcode/internal/console/explain"
 	"sendcode/internal/console/layout"
+	"sendcode/internal/console/listing"
 	"sendcode/internal/store"
 	"sendcode/internal/texts"
 )
@@ -83,7 +83,7 @@ func (a *Console) showList(c echo.Context, status int, q query, s searchView) er
 		return err
 	}
 	w := layout.Words(c)
-	v := listView{Page: layout.Page{W: w, Title: w.Get("list.title"), In: true, Here: "sends"}, Search: s, Filter: filterOf(q, w)}
+	v := listView{Page: layout.NewPage(w, "list.title", "sends"), Search: s, Filter: filterOf(q, w)}
 	for _, m := range a.Aside() {
 		key := "list.aside"
 		if m.Carrier {
@@ -153,23 +153,9 @@ func nothing(q query) string {
 	return "list.none"
 }
 
-// address is the list's with one parameter changed, or left out where the value is empty. Another filter starts again
-// at the newest row.
+// address is the list's with one parameter changed, or left out where the value is empty.
 func address(given url.Values, name, value string) string {
-	next := url.Values{}
-	for k, v := range given {
-		if k != "cursor" && k != "newer" {
-			next[k] = slices.Clone(v)
-		}
-	}
-	next.Del(name)
-	if value != "" {
-		next.Set(name, value)
-	}
-	if len(next) == 0 {
-		return "/admin"
-	}
-	return "/admin?" + next.Encode()
+	return listing.Address("/admin", given, name, value)
 }
 
 func viewOf(s store.Send, w texts.Words) rowView {

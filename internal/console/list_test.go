@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"sendcode/internal/console/consoletest"
+	"sendcode/internal/console/listing"
 	"sendcode/internal/recipient"
 	"sendcode/internal/store"
 	"sendcode/internal/store/sqlite"
@@ -88,7 +89,7 @@ func TestListSaysWhyItIsEmpty(t *testing.T) {
 	contains(t, b.Get("/admin?limit=5"), "Nothing has been sent yet")
 	contains(t, b.Get("/admin?status=sent"), "Nothing matches")
 	contains(t, b.Get("/admin?recipient="+strings.Repeat("0", 32)), "No request for this recipient reached us")
-	contains(t, b.Get("/admin?cursor="+writeCursor(store.Mark{At: consoletest.Start})), "There is nothing older")
+	contains(t, b.Get("/admin?cursor="+listing.WriteCursor(store.Mark{At: consoletest.Start})), "There is nothing older")
 }
 
 func TestListHTMLIsEscaped(t *testing.T) {
@@ -162,7 +163,7 @@ func TestPagingBack(t *testing.T) {
 		t.Errorf("the first page: %v, newer %q", rows, linkIn(rec.Body.String(), "Newer"))
 	}
 	want(t, b.Get("/admin?newer=x"), http.StatusUnprocessableEntity)
-	cursor := writeCursor(store.Mark{At: r.clock.Now()})
+	cursor := listing.WriteCursor(store.Mark{At: r.clock.Now()})
 	want(t, b.Get("/admin?newer="+cursor+"&cursor="+cursor), http.StatusUnprocessableEntity)
 }
 
@@ -260,8 +261,8 @@ func TestBadFiltersAreNamed(t *testing.T) {
 	long := strings.Repeat("x", 65)
 	for query, field := range map[string]string{
 		"limit=0": "limit", "limit=201": "limit", "limit=x": "limit", "limit=1.5": "limit", "limit=99999999999999999999": "limit", "limit=-1": "limit",
-		"cursor=x": "cursor", "cursor=" + strings.Repeat("A", 34): "cursor", "cursor=" + writeCursor(store.Mark{At: consoletest.Start}) + "A": "cursor",
-		"cursor=" + strings.Repeat("_", 34): "cursor", "cursor=%00": "cursor", "cursor=" + respelt(writeCursor(store.Mark{At: consoletest.Start})): "cursor",
+		"cursor=x": "cursor", "cursor=" + strings.Repeat("A", 34): "cursor", "cursor=" + listing.WriteCursor(store.Mark{At: consoletest.Start}) + "A": "cursor",
+		"cursor=" + strings.Repeat("_", 34): "cursor", "cursor=%00": "cursor", "cursor=" + respelt(listing.WriteCursor(store.Mark{At: consoletest.Start})): "cursor",
 		"status=delivered2": "status", "status=SENT": "status", "status=%00": "status",
 		"channel=fax": "channel", "channel=Email": "channel",
 		"recipient=ana%40example.com": "recipient", "recipient=" + strings.Repeat("A", 32): "recipient", "recipient=00": "recipient",
@@ -292,22 +293,22 @@ func TestCursor(t *testing.T) {
 	r := newRig(t)
 	for _, at := range []time.Time{consoletest.Start, time.UnixMicro(0).UTC(), consoletest.Start.Add(123 * time.Microsecond), time.Date(9999, 12, 31, 23, 59, 59, 999_999_000, time.UTC)} {
 		m := store.Mark{At: at, ID: r.id()}
-		if got, ok := readCursor(writeCursor(m)); !ok || got != m {
+		if got, ok := listing.ReadCursor(listing.WriteCursor(m)); !ok || got != m {
 			t.Errorf("%v becomes %v, %v", m, got, ok)
 		}
 	}
 	before := store.Mark{At: time.Date(1969, 12, 31, 0, 0, 0, 0, time.UTC)}
-	if _, ok := readCursor(writeCursor(before)); ok {
+	if _, ok := listing.ReadCursor(listing.WriteCursor(before)); ok {
 		t.Error("a cursor before 1970 is taken")
 	}
 }
 
 func FuzzCursor(f *testing.F) {
-	f.Add(writeCursor(store.Mark{At: consoletest.Start}))
+	f.Add(listing.WriteCursor(store.Mark{At: consoletest.Start}))
 	f.Add("")
 	f.Fuzz(func(t *testing.T, text string) {
-		if m, ok := readCursor(text); ok && writeCursor(m) != text {
-			t.Errorf("%q and %q are one place", text, writeCursor(m))
+		if m, ok := listing.ReadCursor(text); ok && listing.WriteCursor(m) != text {
+			t.Errorf("%q and %q are one place", text, listing.WriteCursor(m))
 		}
 	})
 }

@@ -63,7 +63,7 @@ func (a *Console) overviewPage(c echo.Context) error {
 	}
 	last := given.Get("last")
 	v := overviewView{
-		Page: layout.Page{W: w, Title: w.Get("overview.title"), In: true, Here: "overview"}, Daily: s.Each > int(time.Hour/time.Second),
+		Page: layout.NewPage(w, "overview.title", "overview"), Daily: s.Each > int(time.Hour/time.Second),
 		Last: options(w, "filter.last", "filter.last", last, "1h", "24h", "7d", "30d")[1:], Figures: figures(s, given, w),
 		Refusals: counts(s.Total.Refusals, func(name string) (string, string) { return name, address(given, "blocked_by", name) }),
 		Failures: counts(s.Total.Failures, func(name string) (string, string) {

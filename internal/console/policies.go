@@ -72,7 +72,7 @@ func (a *Console) policiesPage(c echo.Context) error {
 		return err
 	}
 	w := layout.Words(c)
-	v := policiesView{Page: layout.Page{W: w, Title: w.Get("policies.title"), In: true, Here: "policies"}}
+	v := policiesView{Page: layout.NewPage(w, "policies.title", "policies")}
 	status := http.StatusOK
 	for _, p := range a.Policies.Policies() {
 		shown := policyView{Name: p.Name, Purposes: strings.Join(p.Purposes, w.Get("list.comma"))}

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"sendcode/internal/console/layout"
-	"sendcode/internal/server"
+	"sendcode/internal/console/listing"
 	"sendcode/internal/support"
 	"sendcode/internal/texts"
 	"sendcode/quota"
@@ -34,9 +34,9 @@ var trialPeriods = []string{"24h", "7d", "30d"}
 
 // trialAsked reads what is to be tried; nothing is asked where no policy is named.
 func (a *Console) trialAsked(raw string) (url.Values, error) {
-	asked, err := url.ParseQuery(raw)
+	asked, err := listing.Values(raw)
 	if err != nil {
-		return nil, &server.Problem{Kind: server.BadRequest, Detail: "The part of the address after the question mark could not be read."}
+		return nil, err
 	}
 	known := map[string]bool{"policy": true, "last": true}
 	name := asked.Get("policy")
@@ -53,7 +53,7 @@ func (a *Console) trialAsked(raw string) (url.Values, error) {
 	}
 	for key := range asked {
 		if !known[key] {
-			return nil, layout.Invalid(safeName(key), "unknown", "There is no such parameter.")
+			return nil, listing.Unknown(key)
 		}
 	}
 	return asked, nil

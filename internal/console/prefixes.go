@@ -13,6 +13,7 @@ import (
 	"sendcode/internal/console/auth"
 	"sendcode/internal/console/explain"
 	"sendcode/internal/console/layout"
+	"sendcode/internal/console/listing"
 	"sendcode/internal/server"
 	"sendcode/internal/store"
 	"sendcode/internal/texts"
@@ -27,10 +28,9 @@ type prefixesView struct {
 	Rows    []prefixView
 	May     bool // the reader may lift
 	Problem string
-	Older   string // address; empty: this is the end
-	Newest  string
-	Other   string // address of the list of the other state
-	Active  bool   // only those that hold now
+	listing.Pages
+	Other  string // address of the list of the other state
+	Active bool   // only those that hold now
 }
 
 type prefixView struct {
@@ -62,50 +62,23 @@ type prefixJSON struct {
 	LiftedWhy *string `json:"lifted_reason"`
 }
 
-type prefixesJSON struct {
-	Prefixes []prefixJSON `json:"prefixes"`
-	Next     *string      `json:"next"`
-}
-
-// prefixPage is one page of pauses, as an address asks for it.
-type prefixPage struct {
-	filter store.PrefixPauseFilter
-	list   []store.PrefixPause
-	now    time.Time
-	next   string // cursor; empty: this is the end
-}
-
-// findPrefixes reads the list that an address means; its parameters are those of the list of suppressions.
-func (a *Console) findPrefixes(c echo.Context, raw, state string) (p prefixPage, err error) {
-	f, _, err := parseSuppressions(raw, state)
-	if err != nil {
-		return p, err
+// prefixes are the pauses, those that hold and those that held.
+func (a *Console) prefixes() listing.List[store.PrefixPauseFilter, store.PrefixPause] {
+	return listing.List[store.PrefixPauseFilter, store.PrefixPause]{
+		Name: "prefixes", Path: prefixesPath,
+		Known: listing.Parameters[store.PrefixPauseFilter]{
+			"state":  listing.Active(func(f *store.PrefixPauseFilter) *bool { return &f.Active }),
+			"cursor": listing.Cursor(func(f *store.PrefixPauseFilter) **store.Mark { return &f.Before }),
+			"limit":  listing.Limit(func(f *store.PrefixPauseFilter) *int { return &f.Limit }),
+		},
+		Read:  a.Log.PrefixPauses,
+		Bound: func(f *store.PrefixPauseFilter) *int { return &f.Limit },
+		Next: func(f *store.PrefixPauseFilter, last store.PrefixPause) string {
+			f.Before = &store.Mark{At: last.Since, ID: last.ID}
+			return listing.WriteCursor(*f.Before)
+		},
+		Later: func(f store.PrefixPauseFilter) bool { return f.Before != nil },
 	}
-	if f.Recipient != nil {
-		return p, layout.Invalid("recipient", "unknown", "There is no such parameter.")
-	}
-	p.filter = store.PrefixPauseFilter{Active: f.Active, Before: f.Before, Limit: f.Limit}
-	ctx := c.Request().Context()
-	p.list, p.now, err = a.Log.PrefixPauses(ctx, p.filter)
-	if err == nil {
-		p.next, err = cursorAfter(p.list, f.Limit, func(x store.PrefixPause) store.Mark { return store.Mark{At: x.Since, ID: x.ID} }, func(last store.Mark) ([]store.PrefixPause, error) {
-			more, _, err := a.Log.PrefixPauses(ctx, store.PrefixPauseFilter{Active: f.Active, Before: &last, Limit: 1})
-			return more, err
-		})
-	}
-	return p, err
-}
-
-func (a *Console) prefixesJSON(c echo.Context) error {
-	p, err := a.findPrefixes(c, c.Request().URL.RawQuery, "all")
-	if err != nil {
-		return err
-	}
-	out := prefixesJSON{Prefixes: make([]prefixJSON, 0, len(p.list)), Next: text(p.next)}
-	for _, x := range p.list {
-		out.Prefixes = append(out.Prefixes, prefixJSONOf(x, p.now))
-	}
-	return c.JSON(http.StatusOK, out)
 }
 
 func prefixJSONOf(p store.PrefixPause, now time.Time) prefixJSON {
@@ -124,27 +97,20 @@ func (a *Console) prefixesPage(c echo.Context) error {
 }
 
 func (a *Console) showPrefixes(c echo.Context, status int, raw, problem string) error {
-	p, err := a.findPrefixes(c, raw, "active")
+	p, err := a.prefixes().Find(c.Request().Context(), raw, store.PrefixPauseFilter{Active: true})
 	if err != nil {
 		return err
 	}
 	w := layout.Words(c)
 	v := prefixesView{
-		Page: layout.Page{W: w, Title: w.Get("prefixes.title"), In: true, Here: "prefixes"}, May: auth.ActorOf(c).May(auth.ActionLiftPrefix), Problem: problem,
-		Active: p.filter.Active, Other: prefixesPath + "?state=all",
+		Page: layout.NewPage(w, "prefixes.title", "prefixes"), Pages: p.Pages(), May: auth.ActorOf(c).May(auth.ActionLiftPrefix), Problem: problem,
+		Active: p.Filter.Active, Other: prefixesPath + "?state=all",
 	}
-	state := ""
 	if !v.Active {
-		v.Other, state = prefixesPath, "state=all&"
+		v.Other = prefixesPath
 	}
-	for _, x := range p.list {
-		v.Rows = append(v.Rows, prefixViewOf(x, p.now, w))
-	}
-	if p.next != "" {
-		v.Older = prefixesPath + "?" + state + "cursor=" + p.next
-	}
-	if p.filter.Before != nil {
-		v.Newest = strings.TrimRight(prefixesPath+"?"+state, "?&")
+	for _, x := range p.Rows {
+		v.Rows = append(v.Rows, prefixViewOf(x, p.Now, w))
 	}
 	return a.layout.Show(c, status, "prefixes", v)
 }

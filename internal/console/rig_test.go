@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
-	"io"
 	"log/slog"
 	"net/http"
 	"testing"
@@ -221,5 +220,3 @@ func (r *rig) loggedIn() *browser {
 	want(r.T, b.Login(consoletest.Password), http.StatusSeeOther)
 	return b
 }
-
-func quiet() *slog.Logger { return slog.New(slog.NewTextHandler(io.Discard, nil)) }

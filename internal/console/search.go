@@ -14,6 +14,7 @@ import (
 
 	"sendcode/internal/console/explain"
 	"sendcode/internal/console/layout"
+	"sendcode/internal/console/listing"
 	"sendcode/internal/recipient"
 	"sendcode/internal/store"
 	"sendcode/internal/verification"
@@ -33,7 +34,7 @@ func (a *Console) searchPage(c echo.Context) error {
 	}
 	var bad *verification.InvalidError
 	if errors.As(err, &bad) {
-		q := query{filter: store.Filter{Limit: defaultLimit}, given: url.Values{}}
+		q := query{filter: store.Filter{Limit: listing.DefaultLimit}, given: url.Values{}}
 		return a.showList(c, http.StatusUnprocessableEntity, q, searchView{Typed: typed, Problem: a.searchProblem(c, bad)})
 	}
 	if err != nil {

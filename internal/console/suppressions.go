@@ -1,10 +1,7 @@
 package console
 
 import (
-	"context"
 	"net/http"
-	"net/url"
-	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -12,6 +9,8 @@ import (
 
 	"sendcode/internal/console/auth"
 	"sendcode/internal/console/layout"
+	"sendcode/internal/console/listing"
+	"sendcode/internal/recipient"
 	"sendcode/internal/server"
 	"sendcode/internal/store"
 	"sendcode/internal/support"
@@ -36,83 +35,46 @@ type suppressionJSON struct {
 	LiftedWhy *string     `json:"lifted_reason"`
 }
 
-type suppressionsJSON struct {
-	Suppressions []suppressionJSON `json:"suppressions"`
-	Next         *string           `json:"next"`
-}
-
 type liftedJSON struct {
 	Lifted []suppressionJSON `json:"lifted"`
 }
 
-// suppressionNames are the parameters of the list of suppressions; "state" it has alone: active or all.
-var suppressionNames = []string{"state", "recipient", "cursor", "limit"}
-
-// parseSuppressions reads the address of a list of suppressions, as parseQuery does that of a list of sends.
-func parseSuppressions(raw, state string) (store.SuppressionFilter, url.Values, error) {
-	values, err := url.ParseQuery(raw)
-	if err != nil {
-		_, err := parseQuery(raw, time.Time{})
-		return store.SuppressionFilter{}, nil, err
+// suppressions are those who get no mail, or got none.
+func (a *Console) suppressions() listing.List[store.SuppressionFilter, store.Suppression] {
+	return listing.List[store.SuppressionFilter, store.Suppression]{
+		Name: "suppressions", Path: "/admin/suppressions",
+		Known: listing.Parameters[store.SuppressionFilter]{
+			"state":     listing.Active(func(f *store.SuppressionFilter) *bool { return &f.Active }),
+			"recipient": listing.Recipient(func(f *store.SuppressionFilter) **recipient.Hash { return &f.Recipient }),
+			"cursor":    listing.Cursor(func(f *store.SuppressionFilter) **store.Mark { return &f.Before }),
+			"limit":     listing.Limit(func(f *store.SuppressionFilter) *int { return &f.Limit }),
+		},
+		Read:  a.Log.Suppressions,
+		Bound: func(f *store.SuppressionFilter) *int { return &f.Limit },
+		Next: func(f *store.SuppressionFilter, last store.Suppression) string {
+			f.Before = &store.Mark{At: last.Since, ID: last.ID}
+			return listing.WriteCursor(*f.Before)
+		},
+		Later: func(f store.SuppressionFilter) bool { return f.Before != nil },
 	}
-	f, shared := store.SuppressionFilter{}, url.Values{}
-	for name, list := range values {
-		switch {
-		case !slices.Contains(suppressionNames, name):
-			return f, nil, layout.Invalid(safeName(name), "unknown", "There is no such parameter.")
-		case len(list) > 1:
-			return f, nil, layout.Invalid(name, "repeated", "Give this parameter once.")
-		case name != "state":
-			shared[name] = list
-		case list[0] != "":
-			state = list[0]
-		}
-	}
-	if state != "active" && state != "all" {
-		return f, nil, layout.Invalid("state", "invalid", "A state is active or all.")
-	}
-	q, err := parseQuery(shared.Encode(), time.Time{})
-	f.Active, f.Recipient, f.Before, f.Limit = state == "active", q.filter.Recipient, q.filter.Before, q.filter.Limit
-	return f, values, err
 }
 
-// findSuppressions reads one page, and says where the next one begins; "" where there is none.
-func (a *Console) findSuppressions(ctx context.Context, f store.SuppressionFilter) (list []store.Suppression, now time.Time, next string, err error) {
-	list, now, err = a.Log.Suppressions(ctx, f)
-	if err == nil {
-		next, err = cursorAfter(list, f.Limit, func(s store.Suppression) store.Mark { return store.Mark{At: s.Since, ID: s.ID} }, func(last store.Mark) ([]store.Suppression, error) {
-			f.Before, f.Limit = &last, 1
-			more, _, err := a.Log.Suppressions(ctx, f)
-			return more, err
-		})
+func suppressionOf(s store.Suppression, now time.Time) suppressionJSON {
+	row := suppressionJSON{
+		ID: s.ID.String(), App: text(s.App), Channel: string(s.Channel), To: s.To, Recipient: s.Recipient.String(), Reason: s.Cause,
+		Detail: text(s.Detail), By: text(s.By), Since: *stamp(s.Since), Until: *stamp(s.Until), Active: s.Active(now),
+		LiftedAt: stamp(s.LiftedAt), LiftedBy: text(s.LiftedBy), LiftedWhy: text(s.LiftedWhy),
 	}
-	return list, now, next, err
-}
-
-func (a *Console) suppressionsJSON(c echo.Context) error {
-	f, _, err := parseSuppressions(c.Request().URL.RawQuery, "all")
-	if err != nil {
-		return err
+	if s.Send != uuid.Nil {
+		row.SendID = text(s.Send.String())
 	}
-	list, now, next, err := a.findSuppressions(c.Request().Context(), f)
-	if err != nil {
-		return err
-	}
-	return c.JSON(http.StatusOK, suppressionsJSON{Suppressions: suppressionsOf(list, now), Next: text(next)})
+	return row
 }
 
 func suppressionsOf(list []store.Suppression, now time.Time) []suppressionJSON {
 	out := make([]suppressionJSON, 0, len(list))
 	for _, s := range list {
-		row := suppressionJSON{
-			ID: s.ID.String(), App: text(s.App), Channel: string(s.Channel), To: s.To, Recipient: s.Recipient.String(), Reason: s.Cause,
-			Detail: text(s.Detail), By: text(s.By), Since: *stamp(s.Since), Until: *stamp(s.Until), Active: s.Active(now),
-			LiftedAt: stamp(s.LiftedAt), LiftedBy: text(s.LiftedBy), LiftedWhy: text(s.LiftedWhy),
-		}
-		if s.Send != uuid.Nil {
-			row.SendID = text(s.Send.String())
-		}
-		out = append(out, row)
+		out = append(out, suppressionOf(s, now))
 	}
 	return out
 }
@@ -135,7 +97,7 @@ func (a *Console) suppressJSON(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	return c.JSON(http.StatusCreated, suppressionsOf([]store.Suppression{s}, s.Since)[0])
+	return c.JSON(http.StatusCreated, suppressionOf(s, s.Since))
 }
 
 // suppress has a recipient get no mail, and the act recorded with it.

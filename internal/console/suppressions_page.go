@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"net/http"
-	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -15,6 +14,7 @@ import (
 	"sendcode/internal/console/auth"
 	"sendcode/internal/console/explain"
 	"sendcode/internal/console/layout"
+	"sendcode/internal/console/listing"
 	"sendcode/internal/recipient"
 	"sendcode/internal/store"
 	"sendcode/internal/support"
@@ -29,11 +29,10 @@ type suppressionsView struct {
 	May     bool   // the reader may add and lift
 	Problem string // what was wrong with a form
 	Typed   wish   // what the form held then; the recipient is asked for again
-	Older   string // address; empty: this is the end
-	Newest  string
-	Other   string // address of the list of the other state
-	Active  bool   // only those that hold now
-	All     string // address without the recipient; empty: there is none
+	listing.Pages
+	Other  string // address of the list of the other state
+	Active bool   // only those that hold now
+	All    string // address without the recipient; empty: there is none
 }
 
 type suppressionView struct {
@@ -57,52 +56,25 @@ func (a *Console) showSuppressions(c echo.Context, status int, typed wish, probl
 	if c.Request().Method == http.MethodPost {
 		raw = ""
 	}
-	f, given, err := parseSuppressions(raw, "active")
-	if err != nil {
-		return err
-	}
-	list, now, next, err := a.findSuppressions(c.Request().Context(), f)
+	p, err := a.suppressions().Find(c.Request().Context(), raw, store.SuppressionFilter{Active: true})
 	if err != nil {
 		return err
 	}
 	w := layout.Words(c)
 	v := suppressionsView{
-		Page: layout.Page{W: w, Title: w.Get("suppressions.title"), In: true, Here: "suppressions"}, Active: f.Active, Problem: problem, Typed: typed,
-		May: auth.ActorOf(c).May(auth.ActionSuppress) && auth.ActorOf(c).May(auth.ActionLift), Other: suppressionsAddress(given, "state", "all"),
+		Page: layout.NewPage(w, "suppressions.title", "suppressions"), Pages: p.Pages(), Active: p.Filter.Active, Problem: problem, Typed: typed,
+		May: auth.ActorOf(c).May(auth.ActionSuppress) && auth.ActorOf(c).May(auth.ActionLift), Other: p.With("state", "all"),
 	}
-	for _, s := range list {
-		v.Rows = append(v.Rows, suppressionViewOf(s, now, w))
+	for _, s := range p.Rows {
+		v.Rows = append(v.Rows, suppressionViewOf(s, p.Now, w))
 	}
-	if !f.Active {
-		v.Other = suppressionsAddress(given, "state", "")
+	if !v.Active {
+		v.Other = p.With("state", "")
 	}
-	if next != "" {
-		v.Older = suppressionsAddress(given, "cursor", next)
-	}
-	if f.Before != nil {
-		v.Newest = suppressionsAddress(given, "cursor", "")
-	}
-	if f.Recipient != nil {
-		v.All = suppressionsAddress(given, "recipient", "")
+	if p.Filter.Recipient != nil {
+		v.All = p.With("recipient", "")
 	}
 	return a.layout.Show(c, status, "suppressions", v)
-}
-
-// suppressionsAddress is the list's with one parameter changed, or left out. Another list starts again at the newest row.
-func suppressionsAddress(given url.Values, name, value string) string {
-	next := url.Values{}
-	for k, list := range given {
-		if k != "cursor" && k != name && list[0] != "" {
-			next[k] = list
-		}
-	}
-	if value != "" {
-		next.Set(name, value)
-	}
-	if len(next) == 0 {
-		return "/admin/suppressions"
-	}
-	return "/admin/suppressions?" + next.Encode()
 }
 
 func suppressionViewOf(s store.Suppression, now time.Time, w texts.Words) suppressionView {

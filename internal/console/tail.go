@@ -8,6 +8,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"sendcode/internal/console/layout"
+	"sendcode/internal/console/listing"
 	"sendcode/internal/console/live"
 	"sendcode/internal/store"
 )
@@ -28,7 +29,7 @@ func (a *Console) parseTail(c echo.Context) (q query, from *store.Mark, err erro
 	}
 	from, q.filter.After, q.filter.Limit = q.filter.After, nil, live.PageSize
 	if last := c.Request().Header.Get("Last-Event-ID"); last != "" {
-		m, ok := readCursor(last)
+		m, ok := listing.ReadCursor(last)
 		if !ok {
 			return q, nil, layout.Invalid("Last-Event-ID", "invalid", "It is passed back as the stream gave it.")
 		}
@@ -59,7 +60,7 @@ func (a *Console) stream(c echo.Context, event string, draw func(store.Send) (st
 	if err != nil {
 		return err
 	}
-	return a.tail.Serve(c, live.Stream{Filter: q.filter, From: from, Event: event, Draw: draw, ID: writeCursor})
+	return a.tail.Serve(c, live.Stream{Filter: q.filter, From: from, Event: event, Draw: draw, ID: listing.WriteCursor})
 }
 
 // tailView is the page: the newest rows, and where what comes is asked for.
@@ -80,17 +81,17 @@ func (a *Console) tailPage(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	q.filter.Limit = defaultLimit
+	q.filter.Limit = listing.DefaultLimit
 	found, err := a.find(c.Request().Context(), q.filter)
 	if err != nil {
 		return err
 	}
 	w := layout.Words(c)
-	v := tailView{Page: layout.Page{W: w, Title: w.Get("tail.title"), In: true, Here: "tail"}, Filter: filterOf(q, w)}
+	v := tailView{Page: layout.NewPage(w, "tail.title", "tail"), Filter: filterOf(q, w)}
 	stream := maps.Clone(q.given)
 	for i, row := range found.rows {
 		if i == 0 {
-			stream.Set("newer", writeCursor(store.Mark{At: row.LoggedAt, ID: row.ID}))
+			stream.Set("newer", listing.WriteCursor(store.Mark{At: row.LoggedAt, ID: row.ID}))
 		}
 		v.Rows = append(v.Rows, tailRow{row.ID.String(), viewOf(row, w)})
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"sendcode/internal/console/consoletest"
+	"sendcode/internal/console/listing"
 	"sendcode/internal/console/live"
 	"sendcode/internal/store"
 	"sendcode/internal/store/sqlite"
@@ -157,7 +158,7 @@ func TestTailTellsWhatEndsBeforeItsFirstLook(t *testing.T) {
 	r.clock.Add(time.Minute)
 	opened := make(chan func() sse)
 	go func() {
-		next, _ := listen(t, base, "/v1/admin/tail?newer="+url.QueryEscape(writeCursor(store.Mark{At: old.LoggedAt, ID: old.ID})))
+		next, _ := listen(t, base, "/v1/admin/tail?newer="+url.QueryEscape(listing.WriteCursor(store.Mark{At: old.LoggedAt, ID: old.ID})))
 		opened <- next
 	}()
 	awaitReaders(t, r, 1)
@@ -216,7 +217,7 @@ func TestTailRefuses(t *testing.T) {
 	r := newRig(t)
 	b := r.browser()
 	for path, status := range map[string]int{
-		"/v1/admin/tail?limit=5": 422, "/v1/admin/tail?from=2026-01-01T00:00:00Z": 422, "/v1/admin/tail?cursor=" + writeCursor(store.Mark{At: consoletest.Start}): 422,
+		"/v1/admin/tail?limit=5": 422, "/v1/admin/tail?from=2026-01-01T00:00:00Z": 422, "/v1/admin/tail?cursor=" + listing.WriteCursor(store.Mark{At: consoletest.Start}): 422,
 		"/v1/admin/tail?last=1h": 422, "/v1/admin/tail?status=lost": 422, "/v1/admin/tail?newer=x": 422, "/admin/tail/rows?limit=5": 422,
 	} {
 		want(t, b.Get(path, "Authorization", "Bearer "+consoletest.Token), status)
@@ -233,7 +234,7 @@ func TestTailPage(t *testing.T) {
 	contains(t, b.Get("/admin/tail"), "Nothing yet", `data-tail="/admin/tail/rows?"`)
 	s := r.sent("ana@example.com")
 	rec := b.Get("/admin/tail?app=shop&status=sent")
-	cursor := url.QueryEscape(writeCursor(store.Mark{At: s.LoggedAt, ID: s.ID}))
+	cursor := url.QueryEscape(listing.WriteCursor(store.Mark{At: s.LoggedAt, ID: s.ID}))
 	contains(t, rec, `id="r-`+s.ID.String(), "a•••@example.com", `data-tail="/admin/tail/rows?app=shop&amp;newer=`+cursor+`&amp;status=sent"`, `value="sent" selected`)
 	lacks(t, rec, "ana@", " style=")
 	contains(t, b.Get("/admin/tail", "Accept-Language", "zh"), "暂停")

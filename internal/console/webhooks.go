@@ -2,9 +2,8 @@ package console
 
 import (
 	"cmp"
-	"maps"
+	"context"
 	"net/http"
-	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -15,16 +14,12 @@ import (
 
 	"sendcode/internal/console/explain"
 	"sendcode/internal/console/layout"
+	"sendcode/internal/console/listing"
 	"sendcode/internal/store"
 	"sendcode/internal/texts"
 )
 
 // What apps are told of, and whether it arrived: for who asks why a back end did not hear of something.
-
-type eventsJSON struct {
-	Events []eventJSON `json:"events"`
-	Next   *string     `json:"next"`
-}
 
 // eventJSON is an event as scripts see it. Every member is always there; what an event does not have is null.
 type eventJSON struct {
@@ -51,12 +46,11 @@ type eventJSON struct {
 // eventsView is the page.
 type eventsView struct {
 	layout.Page
-	State   []layout.Option
-	App     string
-	Any     bool
-	Rows    []eventView
-	Older   string
-	Newest  string
+	State []layout.Option
+	App   string
+	Any   bool
+	Rows  []eventView
+	listing.Pages
 	Nothing string
 }
 
@@ -73,140 +67,79 @@ var eventTones = map[store.EventState]stateView{
 	store.EventGivenUp:   {Sign: "✕", Tone: explain.Bad},
 }
 
-// eventQuery is what a list of events is asked for.
-type eventQuery struct {
-	filter store.AppEventFilter
-	given  url.Values
+// events are what apps are told of.
+func (a *Console) events() listing.List[store.AppEventFilter, store.AppEvent] {
+	return listing.List[store.AppEventFilter, store.AppEvent]{
+		Name: "events", Path: "/admin/webhooks",
+		Known: listing.Parameters[store.AppEventFilter]{
+			"app": setEventApp, "state": setEventState, "cursor": setEventCursor,
+			"limit": listing.Limit(func(f *store.AppEventFilter) *int { return &f.Limit }),
+		},
+		Read: func(ctx context.Context, f store.AppEventFilter) ([]store.AppEvent, time.Time, error) {
+			list, err := a.Log.AppEvents(ctx, f)
+			return list, a.Now(), err
+		},
+		Bound: func(f *store.AppEventFilter) *int { return &f.Limit },
+		Next: func(f *store.AppEventFilter, last store.AppEvent) string {
+			f.Before = last.ID
+			return last.ID.String()
+		},
+		Later: func(f store.AppEventFilter) bool { return f.Before != uuid.Nil },
+	}
 }
 
-// parseEventQuery reads an address's raw query, as parseQuery does.
-func parseEventQuery(raw string) (eventQuery, error) {
-	q := eventQuery{filter: store.AppEventFilter{Limit: defaultLimit}, given: url.Values{}}
-	err := eachParameter(raw, func(name, value string) error {
-		if value != "" {
-			q.given.Set(name, value)
-		}
-		if reason, detail := q.set(name, value); detail != "" {
-			return layout.Invalid(safeName(name), reason, detail)
-		}
-		return nil
-	})
-	return q, err
+func setEventApp(f *store.AppEventFilter, value string, _ time.Time) string {
+	if f.App = value; len(value) > 64 || strings.ContainsFunc(value, func(r rune) bool { return r > unicode.MaxASCII || unicode.IsControl(r) }) {
+		return "An app's name has at most 32 of a-z 0-9 _ -."
+	}
+	return ""
 }
 
-// set takes one parameter; an empty value is none.
-func (q *eventQuery) set(name, value string) (reason, detail string) {
-	f := &q.filter
-	switch name {
-	case "app":
-		if f.App = value; len(value) > maxWord || strings.ContainsFunc(value, func(r rune) bool { return r > unicode.MaxASCII || unicode.IsControl(r) }) {
-			return "invalid", "An app's name has at most 32 of a-z 0-9 _ -."
-		}
-	case "state":
-		if f.State = store.EventState(value); value != "" && eventTones[f.State].Sign == "" {
-			return "invalid", "A state is pending, delivered or given_up."
-		}
-	case "cursor":
-		id, err := uuid.Parse(value)
-		if f.Before = id; value != "" && (err != nil || id.String() != value) {
-			return "invalid", "A cursor is passed back as the list before gave it."
-		}
-	case "limit":
-		if value == "" {
-			break
-		}
-		n, err := strconv.Atoi(value)
-		if f.Limit = n; err != nil || n < 1 || n > maxLimit {
-			return "invalid", "A limit is a number from 1 to 200."
-		}
-	default:
-		return "unknown", "There is no such parameter."
+func setEventState(f *store.AppEventFilter, value string, _ time.Time) string {
+	if f.State = store.EventState(value); eventTones[f.State].Sign == "" {
+		return "A state is pending, delivered or given_up."
 	}
-	return "", ""
+	return ""
 }
 
-// findEvents reads one page, and the cursor of the next one where there is one.
-func (a *Console) findEvents(c echo.Context, f store.AppEventFilter) (events []store.AppEvent, next string, err error) {
-	ctx := c.Request().Context()
-	if events, err = a.Log.AppEvents(ctx, f); err != nil {
-		return nil, "", err
+func setEventCursor(f *store.AppEventFilter, value string, _ time.Time) string {
+	id, err := uuid.Parse(value)
+	if f.Before = id; err != nil || id.String() != value {
+		return "A cursor is passed back as the list before gave it."
 	}
-	more, err := goesOn(events, f.Limit, func(last store.AppEvent) ([]store.AppEvent, error) {
-		f.Before, f.Limit, next = last.ID, 1, last.ID.String()
-		return a.Log.AppEvents(ctx, f)
-	})
-	if !more {
-		next = ""
-	}
-	return events, next, err
+	return ""
 }
 
-func (a *Console) eventsJSON(c echo.Context) error {
-	q, err := parseEventQuery(c.Request().URL.RawQuery)
-	if err != nil {
-		return err
+func eventJSONOf(e store.AppEvent, _ time.Time) eventJSON {
+	row := eventJSON{
+		ID: e.ID.String(), App: e.App, Type: e.Type, At: *stamp(e.At), VerificationID: e.VerificationID, Channel: string(e.Channel),
+		Purpose: e.Purpose, To: e.To, Status: e.Status, Reason: text(e.Reason), Reference: text(e.Reference), Test: e.Test,
+		State: e.State, Attempts: e.Attempt, DueAt: stamp(e.DueAt), EndedAt: stamp(e.EndedAt), Answer: text(e.Answer),
 	}
-	events, next, err := a.findEvents(c, q.filter)
-	if err != nil {
-		return err
+	if e.SendID != uuid.Nil {
+		row.SendID = text(e.SendID.String())
 	}
-	out := eventsJSON{Events: []eventJSON{}, Next: text(next)}
-	for _, e := range events {
-		row := eventJSON{
-			ID: e.ID.String(), App: e.App, Type: e.Type, At: *stamp(e.At), VerificationID: e.VerificationID, Channel: string(e.Channel),
-			Purpose: e.Purpose, To: e.To, Status: e.Status, Reason: text(e.Reason), Reference: text(e.Reference), Test: e.Test,
-			State: e.State, Attempts: e.Attempt, DueAt: stamp(e.DueAt), EndedAt: stamp(e.EndedAt), Answer: text(e.Answer),
-		}
-		if e.SendID != uuid.Nil {
-			row.SendID = text(e.SendID.String())
-		}
-		out.Events = append(out.Events, row)
-	}
-	return c.JSON(http.StatusOK, out)
+	return row
 }
 
 func (a *Console) eventsPage(c echo.Context) error {
-	q, err := parseEventQuery(c.Request().URL.RawQuery)
-	if err != nil {
-		return err
-	}
-	events, next, err := a.findEvents(c, q.filter)
+	p, err := a.events().Find(c.Request().Context(), c.Request().URL.RawQuery, store.AppEventFilter{})
 	if err != nil {
 		return err
 	}
 	w := layout.Words(c)
-	v := eventsView{Page: layout.Page{W: w, Title: w.Get("events.title"), In: true, Here: "webhooks"}, App: q.filter.App}
-	v.Any = q.filter.App != "" || q.filter.State != ""
+	v := eventsView{Page: layout.NewPage(w, "events.title", "webhooks"), Pages: p.Pages(), App: p.Filter.App, Any: p.Filter.App != "" || p.Filter.State != ""}
 	for _, state := range []store.EventState{"", store.EventPending, store.EventDelivered, store.EventGivenUp} {
 		key := "events.state." + cmp.Or(string(state), "any")
-		v.State = append(v.State, layout.Option{Value: string(state), Text: w.Get(key), Chosen: state == q.filter.State})
+		v.State = append(v.State, layout.Option{Value: string(state), Text: w.Get(key), Chosen: state == p.Filter.State})
 	}
-	for _, e := range events {
-		v.Rows = append(v.Rows, eventViewOf(e, a.Now(), w))
+	for _, e := range p.Rows {
+		v.Rows = append(v.Rows, eventViewOf(e, p.Now, w))
 	}
-	if len(events) == 0 {
+	if len(p.Rows) == 0 {
 		v.Nothing = w.Get("events.nothing")
 	}
-	if next != "" {
-		v.Older = eventsAddress(q.given, next)
-	}
-	if q.filter.Before != uuid.Nil {
-		v.Newest = eventsAddress(q.given, "")
-	}
 	return a.layout.Show(c, http.StatusOK, "events", v)
-}
-
-// eventsAddress is the page's with another cursor.
-func eventsAddress(given url.Values, cursor string) string {
-	next := maps.Clone(given)
-	next.Del("cursor")
-	if cursor != "" {
-		next.Set("cursor", cursor)
-	}
-	if len(next) == 0 {
-		return "/admin/webhooks"
-	}
-	return "/admin/webhooks?" + next.Encode()
 }
 
 func eventViewOf(e store.AppEvent, now time.Time, w texts.Words) eventView {

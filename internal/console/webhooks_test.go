@@ -41,7 +41,10 @@ func TestEventsJSON(t *testing.T) {
 	r := newRig(t)
 	ids := toldApps(r)
 	b := r.browser()
-	read := func(path string) (list eventsJSON) {
+	read := func(path string) (list struct {
+		Events []eventJSON
+		Next   *string
+	}) {
 		t.Helper()
 		rec := b.Get(path, "Authorization", "Bearer "+consoletest.Token)
 		want(t, rec, http.StatusOK)

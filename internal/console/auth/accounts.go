@@ -50,7 +50,7 @@ func (a *Auth) showAccounts(c echo.Context, status int, v accountsView) error {
 		return err
 	}
 	w := layout.Words(c)
-	v.Page = layout.Page{W: w, Title: w.Get("accounts.title"), In: true, Here: "accounts"}
+	v.Page = layout.NewPage(w, "accounts.title", "accounts")
 	if v.Roles = roleOptions(w, Reader); a.provider != nil {
 		v.Provider = a.provider.Title
 	}

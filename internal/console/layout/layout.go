@@ -71,6 +71,11 @@ type Page struct {
 	Onward string // where the page leads by itself; empty: it stays
 }
 
+// NewPage is a page for those who are logged in: the key of its title, and its section of the menu.
+func NewPage(w texts.Words, title, here string) Page {
+	return Page{W: w, Title: w.Get(title), In: true, Here: here}
+}
+
 // New parses what is embedded; what is wrong with it is a broken build, which every test of this package meets.
 func New(logger *slog.Logger) *Layout {
 	l := &Layout{logger: logger, origin: http.NewCrossOriginProtection(), templates: map[string]*template.Template{}, files: map[string]file{}, shared: web.NewAssets(nil)}
