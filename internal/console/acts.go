@@ -82,15 +82,15 @@ func (a *Console) acts() listing.List[store.AuditFilter, store.AuditEntry] {
 
 func actJSONOf(a store.AuditEntry, _ time.Time) actJSON {
 	out := actJSON{
-		ID: a.ID.String(), At: *stamp(a.At), Who: a.Who, Role: a.Role, Network: text(a.Network), What: a.What, App: text(a.App),
-		Channel: text(string(a.Channel)), Purpose: text(a.Purpose), To: text(a.To), Target: text(a.Target), Reason: text(a.Reason),
-		Outcome: a.Outcome, Detail: text(a.Detail),
+		ID: a.ID.String(), At: *listing.Stamp(a.At), Who: a.Who, Role: a.Role, Network: listing.Text(a.Network), What: a.What, App: listing.Text(a.App),
+		Channel: listing.Text(string(a.Channel)), Purpose: listing.Text(a.Purpose), To: listing.Text(a.To), Target: listing.Text(a.Target), Reason: listing.Text(a.Reason),
+		Outcome: a.Outcome, Detail: listing.Text(a.Detail),
 	}
 	if !a.Recipient.IsZero() {
-		out.Recipient = text(a.Recipient.String())
+		out.Recipient = listing.Text(a.Recipient.String())
 	}
 	if a.Ends != uuid.Nil {
-		out.Ends = text(a.Ends.String())
+		out.Ends = listing.Text(a.Ends.String())
 	}
 	return out
 }

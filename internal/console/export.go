@@ -190,7 +190,7 @@ func exportRow(s store.Send) []string {
 		recipient = ""
 	}
 	row := []string{
-		*stamp(s.LoggedAt), s.ID.String(), s.App, string(s.Channel), s.To, recipient, s.Purpose, string(s.Status), s.Reason, s.BlockedBy,
+		*listing.Stamp(s.LoggedAt), s.ID.String(), s.App, string(s.Channel), s.To, recipient, s.Purpose, string(s.Status), s.Reason, s.BlockedBy,
 		number(int64(quota.Seconds(s.RetryAfter)), s.Status == store.Refused), number(int64(s.Count), true), number(int64(s.Attempt), true),
 		s.Provider, s.ProviderCode, number(quota.Milliseconds(s.Took), s.Took > 0), s.Reference, number(int64(s.Number), true), s.Locale, s.IP, s.Country, number(int64(s.Recipients), s.Recipients > 0),
 	}

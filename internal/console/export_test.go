@@ -66,7 +66,7 @@ func TestExport(t *testing.T) {
 		}
 	}
 	for name, value := range map[string]string{
-		"id": s.ID.String(), "at": *stamp(s.LoggedAt), "status": "sent", "retry_after": "", "recipient": s.Recipient.String(), "reference": "'" + s.Reference,
+		"id": s.ID.String(), "at": *listing.Stamp(s.LoggedAt), "status": "sent", "retry_after": "", "recipient": s.Recipient.String(), "reference": "'" + s.Reference,
 		"provider": "mx1.example.net", "took_ms": "184", "app": "shop", "number": "1", "network": "203.0.113.0/24",
 	} {
 		if sent[name] != value {

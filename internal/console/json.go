@@ -2,12 +2,12 @@ package console
 
 import (
 	"net/http"
-	"time"
 
 	"github.com/labstack/echo/v4"
 
 	"sendcode/internal/console/explain"
 	"sendcode/internal/console/layout"
+	"sendcode/internal/console/listing"
 	"sendcode/internal/server"
 	"sendcode/internal/store"
 	"sendcode/internal/verification"
@@ -129,7 +129,7 @@ func (a *Console) answerList(c echo.Context, f store.Filter) error {
 	if err != nil {
 		return err
 	}
-	return c.JSON(http.StatusOK, listJSON{Sends: rowsOf(page.rows), Next: text(page.next)})
+	return c.JSON(http.StatusOK, listJSON{Sends: rowsOf(page.rows), Next: listing.Text(page.next)})
 }
 
 func (a *Console) sendJSON(c echo.Context) error {
@@ -145,7 +145,7 @@ func (a *Console) sendJSON(c echo.Context) error {
 	v := explain.Judge(s, known, layout.Words(c))
 	out := storyJSON{
 		rowJSON: rowOf(s.Send), Number: s.Send.Number, InDoubt: s.Send.InDoubt, Counts: s.Send.Counts,
-		Locale: text(s.Send.Locale), Network: text(s.Send.IP), Country: text(s.Send.Country), FinishedAt: stamp(s.Send.FinishedAt),
+		Locale: listing.Text(s.Send.Locale), Network: listing.Text(s.Send.IP), Country: listing.Text(s.Send.Country), FinishedAt: listing.Stamp(s.Send.FinishedAt),
 		Verification: verificationOf(s), Observed: append([]string{}, s.Send.Observed...), Related: rowsOf(s.Related),
 		Suppressions: suppressionsOf(s.Suppressions, s.Now), Events: toldOf(s.Events), Verdict: verdictJSON{What: v.What.String(), Next: v.Next.String()},
 	}
@@ -165,10 +165,10 @@ func rowsOf(sends []store.Send) []rowJSON {
 
 func rowOf(s store.Send) rowJSON {
 	row := rowJSON{
-		ID: s.ID.String(), VerificationID: text(s.VerificationID), At: *stamp(s.LoggedAt), Channel: string(s.Channel),
-		To: s.To, Recipient: s.Recipient.String(), Purpose: s.Purpose, App: s.App, Status: s.Status, Reason: text(s.Reason),
-		BlockedBy: text(s.BlockedBy), Count: s.Count, Attempts: s.Attempt, Provider: text(s.Provider),
-		ProviderCode: text(s.ProviderCode), Reference: text(s.Reference),
+		ID: s.ID.String(), VerificationID: listing.Text(s.VerificationID), At: *listing.Stamp(s.LoggedAt), Channel: string(s.Channel),
+		To: s.To, Recipient: s.Recipient.String(), Purpose: s.Purpose, App: s.App, Status: s.Status, Reason: listing.Text(s.Reason),
+		BlockedBy: listing.Text(s.BlockedBy), Count: s.Count, Attempts: s.Attempt, Provider: listing.Text(s.Provider),
+		ProviderCode: listing.Text(s.ProviderCode), Reference: listing.Text(s.Reference),
 	}
 	if s.Recipients > 0 {
 		row.Recipient, row.Recipients = "", s.Recipients
@@ -190,9 +190,9 @@ func verificationOf(s store.Story) *verificationJSON {
 	}
 	v := *s.Verification
 	return &verificationJSON{
-		ID: v.ID, Status: explain.StateOf(v, s.Now), CreatedAt: *stamp(v.CreatedAt), ExpiresAt: *stamp(v.ExpiresAt),
+		ID: v.ID, Status: explain.StateOf(v, s.Now), CreatedAt: *listing.Stamp(v.CreatedAt), ExpiresAt: *listing.Stamp(v.ExpiresAt),
 		Attempts: v.Attempts, MaxAttempts: v.MaxAttempts, Sends: v.Sends,
-		ApprovedAt: stamp(v.ApprovedAt), CanceledAt: stamp(v.CanceledAt),
+		ApprovedAt: listing.Stamp(v.ApprovedAt), CanceledAt: listing.Stamp(v.CanceledAt),
 	}
 }
 
@@ -200,7 +200,7 @@ func quotaOf(d quota.Decision) *quotaJSON {
 	out := &quotaJSON{Allowed: d.Allowed(), RetryAfter: quota.Seconds(d.RetryAfter()), Rules: []ruleJSON{}}
 	if worst, blocked := d.Blocking(); blocked {
 		out.BlockedBy = &worst.Name
-		out.RetryAt = stamp(explain.FreeAt(d, worst))
+		out.RetryAt = listing.Stamp(explain.FreeAt(d, worst))
 	}
 	for _, s := range d.Public().Rules {
 		out.Rules = append(out.Rules, ruleJSON{
@@ -221,23 +221,7 @@ type toldJSON struct {
 func toldOf(list []store.ProviderEvent) []toldJSON {
 	out := make([]toldJSON, 0, len(list))
 	for _, e := range list {
-		out = append(out, toldJSON{Kind: e.Kind, At: *stamp(e.At), HeardAt: *stamp(e.HeardAt), Provider: e.Provider, Detail: text(e.Detail)})
+		out = append(out, toldJSON{Kind: e.Kind, At: *listing.Stamp(e.At), HeardAt: *listing.Stamp(e.HeardAt), Provider: e.Provider, Detail: listing.Text(e.Detail)})
 	}
 	return out
-}
-
-// stamp writes a time as RFC 3339 in UTC, to the millisecond; null for the zero time.
-func stamp(t time.Time) *string {
-	if t.IsZero() {
-		return nil
-	}
-	return text(t.UTC().Format("2006-01-02T15:04:05.000Z"))
-}
-
-// text is null for nothing.
-func text(s string) *string {
-	if s == "" {
-		return nil
-	}
-	return &s
 }

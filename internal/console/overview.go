@@ -1,6 +1,8 @@
 package console
 
 import (
+	"context"
+	"fmt"
 	"maps"
 	"net/http"
 	"net/url"
@@ -11,6 +13,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"sendcode/internal/console/layout"
+	"sendcode/internal/console/statistics"
 	"sendcode/internal/store"
 	"sendcode/internal/texts"
 )
@@ -20,10 +23,10 @@ type overviewView struct {
 	layout.Page
 	Last     []layout.Option
 	Figures  []figureView
-	Sends    chartView
-	Became   numbersView // of the sends
-	Measures []chartView
-	Measured numbersView
+	Sends    statistics.Chart
+	Became   statistics.Table // of the sends
+	Measures []statistics.Chart
+	Measured statistics.Table
 	Daily    bool
 	Refusals []countView // by rule
 	Failures []countView // by reason
@@ -45,7 +48,7 @@ type countView struct {
 
 // domainView is how the mails to one domain fared; its bar shows what of them failed, in hundredths.
 type domainView struct {
-	domainJSON
+	statistics.DomainCounts
 	Share       string
 	Rejected100 string // of the bar: refused for good
 	Other100    string // what failed otherwise, after it
@@ -73,8 +76,8 @@ func (a *Console) overviewPage(c echo.Context) error {
 	if v.Prefixes, err = a.prefixesNow(c, w); err != nil {
 		return err
 	}
-	v.Sends, v.Became = sendsChart(s.Stretches, w), sendsNumbers(s.Stretches, w)
-	v.Measures, v.Measured = measuresCharts(s.Stretches, w), measuresNumbers(s.Stretches, w)
+	v.Sends, v.Became = statistics.SendsChart(s.Stretches, w), statistics.SendsTable(s.Stretches, w)
+	v.Measures, v.Measured = statistics.MeasuresCharts(s.Stretches, w), statistics.MeasuresTable(s.Stretches, w)
 	v.Domains = domainsOf(s.Domains, given)
 	if v.Log, err = a.extent(c.Request().Context(), w); err != nil {
 		return err
@@ -82,7 +85,7 @@ func (a *Console) overviewPage(c echo.Context) error {
 	return a.layout.Show(c, http.StatusOK, "overview", v)
 }
 
-func figures(s statsJSON, given url.Values, w texts.Words) []figureView {
+func figures(s statistics.Statistics, given url.Values, w texts.Words) []figureView {
 	number := func(n int) string { return strconv.Itoa(n) }
 	now, before := s.Total, s.Before
 	rows := func(s store.Status) string { return address(given, "status", string(s)) }
@@ -94,19 +97,19 @@ func figures(s statsJSON, given url.Values, w texts.Words) []figureView {
 		{w.Get("overview.failed"), number(now.Failed), number(before.Failed), rows(store.Failed)},
 		{w.Get("overview.unknown"), number(now.Unknown), number(before.Unknown), rows(store.Unknown)},
 		{w.Get("overview.refused"), number(now.Refused), number(before.Refused), rows(store.Refused)},
-		{w.Get("overview.rate"), rateOf(now.Rate), rateOf(before.Rate), ""},
-		{w.Get("overview.median"), tookOf(now.MedianMS, w), tookOf(before.MedianMS, w), ""},
-		{w.Get("overview.p95"), tookOf(now.P95MS, w), tookOf(before.P95MS, w), ""},
+		{w.Get("overview.rate"), statistics.RateOf(now.Rate), statistics.RateOf(before.Rate), ""},
+		{w.Get("overview.median"), statistics.TookOf(now.MedianMS, w), statistics.TookOf(before.MedianMS, w), ""},
+		{w.Get("overview.p95"), statistics.TookOf(now.P95MS, w), statistics.TookOf(before.P95MS, w), ""},
 	}...)
 }
 
-func domainsOf(domains []domainJSON, given url.Values) (all []domainView) {
+func domainsOf(domains []statistics.DomainCounts, given url.Values) (all []domainView) {
 	for _, d := range domains {
 		part := func(n int) string { return strconv.FormatFloat(100*float64(n)/float64(max(1, d.Sends)), 'f', 1, 64) }
 		failed := maps.Clone(given)
 		failed.Set("status", string(store.Failed))
 		all = append(all, domainView{
-			domainJSON: d, Share: part(d.Failed) + " %", Rejected100: part(d.Rejected), Other100: part(d.Failed - d.Rejected),
+			DomainCounts: d, Share: part(d.Failed) + " %", Rejected100: part(d.Rejected), Other100: part(d.Failed - d.Rejected),
 			Link: address(failed, "domain", d.Domain),
 		})
 	}
@@ -121,4 +124,75 @@ func counts(by map[string]int, of func(string) (text, link string)) (all []count
 	}
 	slices.SortStableFunc(all, func(a, b countView) int { return b.N - a.N })
 	return all
+}
+
+// extentView is how far the log reaches, and how far the background has come with what is old.
+type extentView struct {
+	Lines      []string
+	Partitions []partitionView
+}
+
+type partitionView struct {
+	Name         string
+	Begins, Ends string // days in UTC; empty: from the beginning, without an end
+	Rows, Size   string
+}
+
+// extent asks the log; nil where the console was not given one to ask.
+func (a *Console) extent(ctx context.Context, w texts.Words) (*extentView, error) {
+	if a.Extent == nil {
+		return nil, nil
+	}
+	e, err := a.Extent(ctx)
+	if err != nil {
+		return nil, err
+	}
+	v := extentView{Lines: []string{w.Get("extent.empty")}}
+	if !e.Oldest.IsZero() {
+		v.Lines = []string{w.Get("extent.oldest", "day", e.Oldest.Format(time.DateOnly))}
+	}
+	switch {
+	case e.Age == 0:
+		v.Lines = append(v.Lines, w.Get("extent.ever"))
+	case e.Due >= store.MaxDue:
+		v.Lines = append(v.Lines, w.Get("extent.kept", "time", w.Wait(e.Age)), w.Get("extent.due.many", "n", strconv.Itoa(store.MaxDue)))
+	case e.Due == 0:
+		v.Lines = append(v.Lines, w.Get("extent.kept", "time", w.Wait(e.Age)), w.Get("extent.due.none"))
+	default:
+		v.Lines = append(v.Lines, w.Get("extent.kept", "time", w.Wait(e.Age)), w.Plural("extent.due", e.Due))
+	}
+	if e.Forgetting > 0 {
+		v.Lines = append(v.Lines, w.Plural("extent.forgetting", e.Forgetting))
+	}
+	if e.Late > 0 {
+		v.Lines = append(v.Lines, w.Plural("extent.late", e.Late))
+	}
+	for _, p := range e.Partitions {
+		v.Partitions = append(v.Partitions, partitionView{p.Name, dayOf(p.Begins), dayOf(p.Ends), about(p.Rows), size(p.Bytes)})
+	}
+	return &v, nil
+}
+
+func dayOf(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.Format(time.DateOnly)
+}
+
+// about is an estimate; the database may have none yet.
+func about(n int64) string {
+	if n < 0 {
+		return "–"
+	}
+	return strconv.FormatInt(n, 10)
+}
+
+// size writes bytes with a binary unit: "512 KiB".
+func size(bytes int64) string {
+	n, units := float64(bytes), []string{"B", "KiB", "MiB", "GiB", "TiB"}
+	for len(units) > 1 && n >= 1024 {
+		n, units = n/1024, units[1:]
+	}
+	return fmt.Sprintf("%.0f %s", n, units[0])
 }

@@ -83,8 +83,8 @@ func (a *Console) prefixes() listing.List[store.PrefixPauseFilter, store.PrefixP
 
 func prefixJSONOf(p store.PrefixPause, now time.Time) prefixJSON {
 	out := prefixJSON{
-		ID: p.ID.String(), App: p.App, Country: p.Country, Prefix: p.Prefix, Since: *stamp(p.Since), Until: *stamp(p.Until), Sends: p.Sends,
-		Approved: p.Approved, Active: p.Active(now), LiftedAt: stamp(p.LiftedAt), LiftedBy: text(p.LiftedBy), LiftedWhy: text(p.LiftedWhy),
+		ID: p.ID.String(), App: p.App, Country: p.Country, Prefix: p.Prefix, Since: *listing.Stamp(p.Since), Until: *listing.Stamp(p.Until), Sends: p.Sends,
+		Approved: p.Approved, Active: p.Active(now), LiftedAt: listing.Stamp(p.LiftedAt), LiftedBy: listing.Text(p.LiftedBy), LiftedWhy: listing.Text(p.LiftedWhy),
 	}
 	if p.Usual >= 0 {
 		out.Usual = &p.Usual

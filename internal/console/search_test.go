@@ -1,6 +1,7 @@
 package console
 
 import (
+	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
@@ -8,10 +9,13 @@ import (
 	"testing"
 	"time"
 
+	"sendcode/internal/console/consoletest"
+	"sendcode/internal/console/explain"
 	"sendcode/internal/recipient"
 	"sendcode/internal/store"
 	"sendcode/internal/store/sqlite"
 	"sendcode/internal/texts"
+	"sendcode/quota"
 )
 
 func TestSearchLeadsToTheHash(t *testing.T) {
@@ -149,4 +153,222 @@ func TestNoFullRecipientAnywhere(t *testing.T) {
 			t.Errorf("the recipient is in: %s", text)
 		}
 	}
+}
+
+// Whoever mistyped their address waits for a code that went elsewhere: the right one leads there.
+func TestSearchFindsWhoMistyped(t *testing.T) {
+	r := newRig(t)
+	theirs := r.sent("ana@gmial.com")
+	r.sent("ana@exmaple.com") // nothing to do with it
+	r.refused("anna@gmail.com", "minute", time.Minute, 1)
+	b := r.loggedIn()
+	to := b.Post("/admin/search", url.Values{"q": {"ana@gmail.com"}}).Header().Get("Location")
+	_, hash := r.recipient("ana@gmail.com")
+	if !strings.HasPrefix(to, "/admin?recipient="+hash.String()+"&near=") || strings.Contains(to, "ana") {
+		t.Fatalf("leads to %q", to)
+	}
+	rec := b.Get(to)
+	contains(t, rec, "No request for this recipient reached us", "One for <b>a•••@gmial.com</b>, spelled almost the same", "a•••@gmail.com", `<a href="/admin/sends/`+theirs.ID.String()+`">`,
+		"Ask them how they spelled it", "We found no request for a code")
+	lacks(t, rec, "exmaple", "Have them spell it")
+	contains(t, b.Get(to, "Accept-Language", "zh-CN"), "有一个拼写几乎相同的 <b>a•••@gmial.com</b>")
+
+	near := to
+	r.clock.Add(25 * time.Hour)
+	want(t, b.Login(consoletest.Password), http.StatusSeeOther)
+	to = b.Post("/admin/search", url.Values{"q": {"ana@gmail.com"}}).Header().Get("Location")
+	if to != "/admin?recipient="+hash.String() {
+		t.Errorf("a day later it leads to %q", to)
+	}
+	rec = b.Get(to)
+	contains(t, rec, "No request for this recipient reached us", "Have them spell it")
+	lacks(t, rec, "spelled almost")
+	r.log.SetFault(func(op string) sqlite.Fault {
+		if op == "Latest" {
+			return sqlite.Down
+		}
+		return 0
+	})
+	want(t, b.Post("/admin/search", url.Values{"q": {"bo@gmail.com"}}), http.StatusServiceUnavailable)
+	want(t, b.Get(near), http.StatusServiceUnavailable)
+}
+
+// Of somebody who was erased, others' searches learn nothing.
+func TestMistypedAndErased(t *testing.T) {
+	r := newRig(t)
+	r.sent("ana@gmial.com")
+	_, theirs := r.recipient("ana@gmial.com")
+	r.must(r.log.Erase(t.Context(), theirs, time.Hour, store.AuditEntry{ID: r.id(), Who: "admin", What: "recipient.erase", Reason: "ticket 7", Outcome: store.AuditDone}))
+	b := r.loggedIn()
+	rec := b.Get(b.Post("/admin/search", url.Values{"q": {"ana@gmail.com"}}).Header().Get("Location"))
+	contains(t, rec, "No request for this recipient reached us")
+	lacks(t, rec, "spelled almost")
+}
+
+// Where requests are turned away without a trace, that is the answer.
+func TestNobodyIsServed(t *testing.T) {
+	r := newRig(t)
+	b := r.loggedIn()
+	to := b.Post("/admin/search", url.Values{"q": {"+8613800138000"}}).Header().Get("Location") // the rig has no carrier
+	if !strings.HasSuffix(to, "&unserved=not_configured") {
+		t.Fatalf("leads to %q", to)
+	}
+	contains(t, b.Get(to), "There are no text messages: no carrier is configured.", "We do not send codes to that address or number.")
+}
+
+func TestVerdictsOnNobody(t *testing.T) {
+	r := newRig(t)
+	row := r.sent("ana@gmial.com")
+	var out strings.Builder
+	for _, h := range []hints{
+		{}, {near: []recipient.Hash{row.Recipient}}, {near: []recipient.Hash{{1}}}, {unserved: "country_not_served", near: []recipient.Hash{row.Recipient}},
+		{unserved: "voip"}, {unserved: "disposable"}, {unserved: "not_configured"}, {unserved: "of a later version"},
+	} {
+		fmt.Fprintf(&out, "== %q, %d near\n", h.unserved, len(h.near))
+		for _, w := range texts.All() {
+			v, err := r.console.nobody(t.Context(), h, w)
+			r.must(err)
+			fmt.Fprintf(&out, "%s\n%s\n", v.What, v.Next)
+			for _, n := range v.Near {
+				fmt.Fprintf(&out, "%s\n", n.Text)
+			}
+			fmt.Fprintf(&out, "%s\n", v.Answer.Text)
+		}
+		out.WriteString("\n")
+	}
+	consoletest.Golden(t, "nobody.txt", out.String())
+}
+
+func TestHintsAreTakenFromAnAddress(t *testing.T) {
+	h := strings.Repeat("ab", 16)
+	for raw, c := range map[string]struct {
+		near     int
+		unserved string
+		rest     string
+	}{
+		"recipient=" + h:                                       {0, "", "recipient=" + h},
+		"recipient=" + h + "&near=" + h:                        {1, "", "recipient=" + h},
+		"recipient=" + h + "&near=" + h + "." + h + ".x":       {2, "", "recipient=" + h},
+		"recipient=" + h + "&near=" + strings.Repeat(h+".", 9): {3, "", "recipient=" + h},
+		"unserved=voip&recipient=" + h:                         {0, "voip", "recipient=" + h},
+		"near=" + h:                                            {0, "", "near=" + h}, // for nobody: refused as unknown
+		"recipient=" + h + "&near=%zz":                         {0, "", "recipient=" + h + "&near=%zz"},
+	} {
+		got, rest := takeHints(raw)
+		if len(got.near) != c.near || got.unserved != c.unserved || rest != c.rest {
+			t.Errorf("%s: %d near, %q, rest %s", raw, len(got.near), got.unserved, rest)
+		}
+	}
+	b := newRig(t).loggedIn()
+	want(t, b.Get("/admin?near="+h), http.StatusUnprocessableEntity)
+	want(t, b.Get("/v1/admin/sends?recipient="+h+"&near="+h), http.StatusUnprocessableEntity)
+}
+
+// A refusal that a back end met belongs to no code; its recipient may have one all the same, and is told until when it works.
+func TestRefusalNamesTheCodeThatTheyHave(t *testing.T) {
+	r := newRig(t)
+	failed := r.begin("ana@example.com")
+	r.finish(failed.Send, store.Outcome{Status: store.Failed, Reason: "rejected", Refund: true})
+	r.clock.Add(time.Minute)
+	sent := r.sent("ana@example.com")
+	r.clock.Add(time.Second)
+	row := r.refused("ana@example.com", "minute", 42*time.Second, 1)
+	other := r.refused("ana@example.com", "minute", 42*time.Second, 1, func(s *store.Send) { s.Purpose = "signup" })
+	b := r.loggedIn()
+	until := r.verification(sent).ExpiresAt.UTC().Format("15:04:05")
+	contains(t, b.Get(explain.SendAddress(row.ID)), "The code that they have works until", until+"</time>.", "The code that you have already works until")
+	lacks(t, b.Get(explain.SendAddress(other.ID)), "The code that they have")
+	lost := r.begin("bo@example.com")
+	r.finish(lost.Send, store.Outcome{Status: store.Failed, Reason: "rejected", Refund: true})
+	lacks(t, b.Get(explain.SendAddress(r.refused("bo@example.com", "minute", time.Second, 1).ID)), "The code that they have") // it never went out
+	r.clock.Add(11 * time.Minute)
+	lacks(t, b.Get(explain.SendAddress(row.ID)), "The code that they have")
+	r.log.SetFault(func(op string) sqlite.Fault {
+		if op == "Sends" {
+			return sqlite.Down
+		}
+		return 0
+	})
+	want(t, b.Get(explain.SendAddress(row.ID)), http.StatusServiceUnavailable)
+}
+
+func (r *rig) verification(s store.Send) store.Verification {
+	r.Helper()
+	v, _, _, err := r.log.Verification(r.Context(), s.VerificationID)
+	r.must(err)
+	return v
+}
+
+// An old request leads on to the newest one like it, and the newest to none.
+func TestOldRequestLeadsToTheNewest(t *testing.T) {
+	r := newRig(t)
+	old := r.sent("ana@example.com")
+	r.clock.Add(20 * time.Minute)
+	last := r.sent("ana@example.com")
+	r.sent("bo@example.com")
+	r.refused("ana@example.com", "minute", time.Second, 1, func(s *store.Send) { s.App = "desk" })
+	b := r.loggedIn()
+	contains(t, b.Get(explain.SendAddress(old.ID)), `<p class="newer">They asked again at`, ": sent.", `<a href="`+explain.SendAddress(last.ID)+`">See that request</a>`)
+	lacks(t, b.Get(explain.SendAddress(last.ID)), "They asked again")
+}
+
+// Whose requests a rule counts is said of those in force, for the purpose of the row.
+func TestRefusalSaysWhomItsRuleCounts(t *testing.T) {
+	r := newRig(t)
+	for rule, scope := range map[string]quota.Scope{"minute": quota.Recipient, "gone": ""} {
+		if got := r.console.scopeOf(store.Send{Purpose: "login", BlockedBy: rule}); got != scope {
+			t.Errorf("%s counts %q", rule, got)
+		}
+	}
+	if got := r.console.scopeOf(store.Send{Purpose: "signup", BlockedBy: "minute"}); got != "" {
+		t.Errorf("another purpose's counts %q", got)
+	}
+	row := r.refused("ana@example.com", "gone", time.Minute, 1)
+	rec := r.loggedIn().Get(explain.SendAddress(row.ID))
+	contains(t, rec, "This rule looks at more than the recipient")
+	if strings.Contains(rec.Body.String(), "It counts") {
+		t.Error("it says whom a rule counts that there is no more")
+	}
+}
+
+// Those who were forgotten share the hash of nobody: none of their pages tells of another, or leads to them all as if they were one.
+func TestForgottenHaveNothingInCommon(t *testing.T) {
+	r := newRig(t)
+	act := func() store.AuditEntry {
+		return store.AuditEntry{ID: r.id(), Who: "mei", Role: "owner", What: "recipient.erase", Reason: "asked", Outcome: store.AuditDone}
+	}
+	other := r.sent("bo@example.com")
+	r.clock.Add(time.Second)
+	row := r.refused("ana@example.com", "minute", time.Minute, 1)
+	for _, to := range []string{"ana@example.com", "bo@example.com"} {
+		_, h := r.recipient(to)
+		_, _, err := r.log.Suppress(t.Context(), store.Suppression{
+			ID: r.id(), Channel: recipient.Email, Address: h, Recipient: h, To: to, Cause: store.HardBounce, Detail: "550 5.1.1",
+		}, time.Minute, nil)
+		r.must(err)
+		r.must(r.log.Erase(t.Context(), h, time.Hour, act()))
+	}
+	r.clock.Add(time.Hour)
+	n, err := r.log.Forget(t.Context())
+	if err != nil || n != 2 {
+		t.Fatal(n, err)
+	}
+	b := r.loggedIn()
+	rec := b.Get(explain.SendAddress(row.ID))
+	want(t, rec, http.StatusOK)
+	lacks(t, rec, other.ID.String(), "everything of this recipient", strings.Repeat("0", 32))
+	lacks(t, b.Get("/v1/admin/sends/"+row.ID.String()), other.ID.String())
+	page := b.Get("/admin/suppressions?state=all")
+	contains(t, page, "550 5.1.1", store.Erased)
+	lacks(t, page, `<a href="">`, strings.Repeat("0", 32)+`">`+store.Erased)
+	contains(t, b.Get(explain.SendAddress(r.sent("cleo@example.com").ID)), "everything of this recipient")
+}
+
+// What is copied is the reply as it is seen, without a rule's name.
+func TestAnswerOnThePage(t *testing.T) {
+	r := newRig(t)
+	b := r.loggedIn()
+	sent := r.sent("ana@example.com", func(s *store.Send) { s.Locale = "zh-CN" })
+	contains(t, b.Get("/admin/sends/"+sent.ID.String()), `<blockquote id="answer" lang="zh-Hans">我们已向 a•••@example.com 发送验证码`,
+		`data-copy="answer"`, "A reply to copy", `以上时间为 <span data-zone>UTC</span>。`)
 }

@@ -11,6 +11,7 @@ import (
 
 	"sendcode/internal/console/auth"
 	"sendcode/internal/console/consoletest"
+	"sendcode/internal/console/statistics"
 	"sendcode/internal/recipient"
 	"sendcode/internal/store"
 	"sendcode/internal/store/sqlite"
@@ -36,7 +37,7 @@ func counted(t *testing.T) *rig {
 
 func TestStatsCountWhatHappened(t *testing.T) {
 	r := counted(t)
-	ask := func(query string) (s statsJSON) {
+	ask := func(query string) (s statistics.Statistics) {
 		t.Helper()
 		rec := r.as(auth.Reader).Get("/v1/admin/stats" + query)
 		want(t, rec, http.StatusOK)
@@ -44,7 +45,7 @@ func TestStatsCountWhatHappened(t *testing.T) {
 		return s
 	}
 	s := ask("")
-	if got, want := s.Total.countsJSON, (countsJSON{Sends: 3, Sent: 1, Failed: 1, UnderWay: 1, Refused: 3}); got != want {
+	if got, want := s.Total.Counts, (statistics.Counts{Sends: 3, Sent: 1, Failed: 1, UnderWay: 1, Refused: 3}); got != want {
 		t.Errorf("total %+v, want %+v", got, want)
 	}
 	if s.Total.Refusals["minute"] != 3 || s.Total.Failures["rejected"] != 1 || s.Total.Opened != 3 || s.Total.Approved != 1 || *s.Total.Rate != 0.333 {
@@ -56,7 +57,7 @@ func TestStatsCountWhatHappened(t *testing.T) {
 	if n := len(s.Stretches); n != 25 || s.Each != 3600 || s.Stretches[n-2].Refused != 3 || s.Stretches[n-1].Failed != 1 || s.Stretches[0].Sends != 0 {
 		t.Errorf("%d stretches of %d s: %+v", n, s.Each, s.Stretches)
 	}
-	if quiet, busy, last := s.Stretches[0].measuresJSON, s.Stretches[23].measuresJSON, s.Stretches[24].measuresJSON; quiet != (measuresJSON{}) ||
+	if quiet, busy, last := s.Stretches[0].Measures, s.Stretches[23].Measures, s.Stretches[24].Measures; quiet != (statistics.Measures{}) ||
 		busy.Opened != 1 || *busy.Rate != 1 || *busy.MedianMS != 184 || *busy.P95MS != 184 || last.Opened != 2 || *last.Rate != 0 || last.P95MS != nil {
 		t.Errorf("measures %+v, %+v, %+v", quiet, busy, last)
 	}

@@ -112,12 +112,12 @@ func setEventCursor(f *store.AppEventFilter, value string, _ time.Time) string {
 
 func eventJSONOf(e store.AppEvent, _ time.Time) eventJSON {
 	row := eventJSON{
-		ID: e.ID.String(), App: e.App, Type: e.Type, At: *stamp(e.At), VerificationID: e.VerificationID, Channel: string(e.Channel),
-		Purpose: e.Purpose, To: e.To, Status: e.Status, Reason: text(e.Reason), Reference: text(e.Reference), Test: e.Test,
-		State: e.State, Attempts: e.Attempt, DueAt: stamp(e.DueAt), EndedAt: stamp(e.EndedAt), Answer: text(e.Answer),
+		ID: e.ID.String(), App: e.App, Type: e.Type, At: *listing.Stamp(e.At), VerificationID: e.VerificationID, Channel: string(e.Channel),
+		Purpose: e.Purpose, To: e.To, Status: e.Status, Reason: listing.Text(e.Reason), Reference: listing.Text(e.Reference), Test: e.Test,
+		State: e.State, Attempts: e.Attempt, DueAt: listing.Stamp(e.DueAt), EndedAt: listing.Stamp(e.EndedAt), Answer: listing.Text(e.Answer),
 	}
 	if e.SendID != uuid.Nil {
-		row.SendID = text(e.SendID.String())
+		row.SendID = listing.Text(e.SendID.String())
 	}
 	return row
 }

@@ -57,10 +57,12 @@ var edges = map[string]string{
 	"internal/ui": "quota internal/texts internal/recipient internal/policy internal/verification internal/store internal/server web internal/code " +
 		"internal/delivery", // the dev mailbox shows what its receiver has
 	"internal/console": "quota internal/texts internal/recipient internal/policy internal/support internal/verification internal/store internal/server web " +
-		"internal/console/layout internal/console/auth internal/console/explain internal/console/live",
-	"internal/console/layout":  "internal/texts internal/store internal/verification internal/server web web/admin",
-	"internal/console/explain": "quota internal/texts internal/recipient internal/policy internal/store internal/verification", // no HTTP, and nothing that reads
-	"internal/console/live":    "internal/recipient internal/store internal/server",
+		"internal/console/layout internal/console/listing internal/console/statistics internal/console/auth internal/console/explain internal/console/live",
+	"internal/console/listing":    "internal/recipient internal/store internal/server internal/console/layout",
+	"internal/console/statistics": "internal/texts internal/store internal/console/listing",
+	"internal/console/layout":     "internal/texts internal/store internal/verification internal/server web web/admin",
+	"internal/console/explain":    "quota internal/texts internal/recipient internal/policy internal/store internal/verification", // no HTTP, and nothing that reads
+	"internal/console/live":       "internal/recipient internal/store internal/server",
 	"internal/console/auth": "quota internal/texts internal/support internal/store internal/server internal/verification internal/console/layout " +
 		"internal/keyring internal/openid", // what browsers keep is sealed with the ring, so that every replica accepts it
 
@@ -170,6 +172,7 @@ var modules = map[string]string{
 	"github.com/jackc/pgx":                "internal/store/sqldb internal/store/postgres internal/app internal/parts tools/bench tools/rows tools/floor",
 	"github.com/labstack/echo":            "internal/api internal/ui internal/admin internal/server internal/app quota/echoquota tools/floor",
 	"github.com/knadh/koanf":              "internal/config",
+	"github.com/labstack/echo":            "internal/api internal/ui internal/console internal/console/layout internal/console/listing internal/console/auth internal/console/live internal/server internal/app quota/echoquota tools/floor",
 	"github.com/nyaruka/phonenumbers":     "internal/recipient",
 	"github.com/pquerna/otp":              "internal/console/auth internal/console/consoletest",
 	"github.com/pressly/goose":            "internal/store/sqldb internal/store/postgres internal/store/sqlite migrations",

@@ -1,6 +1,7 @@
 package console
 
 import (
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -9,6 +10,8 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
+	"sendcode/internal/console/auth"
+	"sendcode/internal/console/consoletest"
 	"sendcode/internal/console/explain"
 	"sendcode/internal/store"
 )
@@ -70,4 +73,63 @@ func TestBrowserOfAnotherSiteDoesNothing(t *testing.T) {
 	if r.free(s) {
 		t.Error("another site's page reset a quota")
 	}
+}
+
+// Somebody sets up an app, by keyboard, and logs in with it.
+func TestBrowserSecondFactor(t *testing.T) {
+	r := newRig(t, func(c *Config) { c.Auth.DemandFactor = true })
+	w := openWindow(r)
+	w.do(chromedp.Navigate(w.base + "/admin"))
+	w.leads(exactly("/admin/factor"), chromedp.Focus(chromedp.CSS("#password")), chromedp.KeyEvent(consoletest.Password+kb.Enter))
+	w.shows(".qr", chromedp.Focus(chromedp.CSS("#password")), chromedp.KeyEvent(consoletest.Password+kb.Enter))
+	for _, width := range []int64{320, 1280} {
+		w.do(emulate(width, "dark"))
+		if wide := w.text(`String(document.documentElement.scrollWidth)`); wide != fmt.Sprint(width) {
+			t.Errorf("at %d px it is %s px wide", width, wide)
+		}
+		w.shot(fmt.Sprintf("factor-begun-%d-dark", width))
+	}
+	d := r.phone(strings.ReplaceAll(w.text(`document.querySelector(".shown").innerText`), " ", ""))
+	const ready = `document.activeElement.id === "code"` // which a browser may see to after the page has been loaded
+	w.until(ready)
+	w.shows(".codes", chromedp.KeyEvent(d.Code()+kb.Enter))
+	if n := w.text(`String(document.querySelectorAll(".codes li").length)`); n != "10" {
+		t.Errorf("%s recovery codes", n)
+	}
+	w.do(emulate(320, "light"))
+	w.shot("factor-done-320-light")
+	w.leads(exactly("/admin/login"), chromedp.Click(chromedp.CSS(".top button")))
+	w.leads(exactly("/admin/login/code?next=%2Fadmin%2Ftail"), chromedp.Navigate(w.base+"/admin/tail"),
+		chromedp.Focus(chromedp.CSS("#password")), chromedp.KeyEvent(consoletest.Password+kb.Enter))
+	w.shot("factor-code-320-light")
+	w.until(ready)
+	w.leads(exactly("/admin/tail"), chromedp.KeyEvent(d.Next()+kb.Enter))
+	w.quietAt()
+	r.console.Stop() // which the page would complain about in the end
+}
+
+// A real browser goes to the provider, which is another site, and comes back to the page that it wanted, logged in, though the
+// session's cookie is for this site alone and forms may go nowhere else.
+func TestBrowserLogsInByTheProvider(t *testing.T) {
+	r, server := besideProvider(t)
+	w := openWindow(r)
+	server.Do(func() {
+		server.URL = strings.Replace(server.URL, "127.0.0.1", "localhost", 1)
+		server.Redirect = w.base + auth.ProviderCallback
+	})
+	*r.console.Auth.Provider = *providerAt(server, r.clock.Now)
+	consoletest.Is(server, "bo", "support")
+	w.do(emulate(320, "light"), chromedp.Navigate(w.base+"/admin/preview"))
+	w.shot("login-provider-320-light")
+	if got := w.text(`String(document.documentElement.scrollWidth) + document.querySelector(".provider button").innerText`); got != "320Log in with Example ID" {
+		t.Errorf("the login page: %q", got)
+	}
+	w.leads(exactly("/admin/preview"), emulate(1280, "dark"), chromedp.Click(chromedp.CSS(".provider button")))
+	if n := server.Seen("/authorize"); n != 1 {
+		t.Errorf("%d visits at the provider", n)
+	}
+	w.leads(exactly("/admin/login"), chromedp.Click(chromedp.CSS(".top button")))
+	w.shot("login-provider-1280-dark")
+	w.leads(begins("/admin/login?next="), chromedp.Navigate(w.base+"/admin/acts"))
+	w.quietAt()
 }

@@ -1,4 +1,4 @@
-package console
+package statistics
 
 import (
 	"fmt"
@@ -8,8 +8,8 @@ import (
 	"sendcode/internal/texts"
 )
 
-// chartView is one drawing over all stretches of a time, with what its colours stand for.
-type chartView struct {
+// Chart is one drawing over all stretches of a time, with what its colours stand for.
+type Chart struct {
 	Title string
 	Alt   string
 	Top   string // says what a bar as high as the chart stands for
@@ -27,8 +27,8 @@ type partView struct{ Class, Y, Height string }
 
 type keyView struct{ Class, Name string }
 
-// numbersView is the table that has the charts' numbers, a row for each stretch of time.
-type numbersView struct {
+// Table is the table that has the charts' numbers, a row for each stretch of time.
+type Table struct {
 	Open  string // what the fold that holds it says
 	Time  string
 	Heads []string
@@ -56,7 +56,7 @@ type amount struct {
 }
 
 // drawn stacks each stretch's amounts, the highest bar as high as the chart, which is at least 1.
-func drawn(stretches []stretchJSON, of func(stretchJSON) []amount) (bars []barView, highest float64) {
+func drawn(stretches []Interval, of func(Interval) []amount) (bars []barView, highest float64) {
 	highest = 1
 	for _, s := range stretches {
 		sum := 0.0
@@ -81,14 +81,14 @@ func drawn(stretches []stretchJSON, of func(stretchJSON) []amount) (bars []barVi
 	return bars, highest
 }
 
-// sendsChart shows what became of the sends.
-func sendsChart(stretches []stretchJSON, w texts.Words) chartView {
-	bars, most := drawn(stretches, func(s stretchJSON) []amount {
+// SendsChart shows what became of the sends.
+func SendsChart(stretches []Interval, w texts.Words) Chart {
+	bars, most := drawn(stretches, func(s Interval) []amount {
 		return []amount{
 			{"good", float64(s.Sent)}, {"still", float64(s.UnderWay)}, {"unsure", float64(s.Unknown)}, {"bad", float64(s.Failed)}, {"warn", float64(s.Refused)},
 		}
 	})
-	return chartView{
+	return Chart{
 		Alt: w.Get("overview.chart"), Top: w.Get("overview.unit.n", "n", strconv.Itoa(int(most))), Bars: bars, Keys: []keyView{
 			{"good", w.Get("overview.sent")}, {"bad", w.Get("overview.failed")}, {"warn", w.Get("overview.refused")},
 			{"unsure", w.Get("overview.unknown")}, {"still", w.Get("overview.underway")},
@@ -96,22 +96,22 @@ func sendsChart(stretches []stretchJSON, w texts.Words) chartView {
 	}
 }
 
-// measuresCharts show how many codes were approved, and how long sending took.
-func measuresCharts(stretches []stretchJSON, w texts.Words) []chartView {
-	approved, _ := drawn(stretches, func(s stretchJSON) []amount {
+// MeasuresCharts show how many codes were approved, and how long sending took.
+func MeasuresCharts(stretches []Interval, w texts.Words) []Chart {
+	approved, _ := drawn(stretches, func(s Interval) []amount {
 		if s.Rate == nil {
 			return nil
 		}
 		return []amount{{"good", *s.Rate}}
 	})
-	times, longest := drawn(stretches, func(s stretchJSON) []amount {
+	times, longest := drawn(stretches, func(s Interval) []amount {
 		if s.P95MS == nil {
 			return nil
 		}
 		return []amount{{"good", float64(*s.MedianMS)}, {"still", float64(*s.P95MS - *s.MedianMS)}}
 	})
 	top := func(text string) string { return w.Get("overview.unit.n", "n", text) }
-	return []chartView{
+	return []Chart{
 		{Title: w.Get("overview.rate"), Alt: w.Get("overview.chart.rate"), Top: top("100 %"), Bars: approved},
 		{Title: w.Get("overview.took"), Alt: w.Get("overview.chart.took"), Top: top(w.Took(time.Duration(longest) * time.Millisecond)), Bars: times, Keys: []keyView{
 			{"good", w.Get("overview.half")}, {"still", w.Get("overview.most")},
@@ -119,21 +119,23 @@ func measuresCharts(stretches []stretchJSON, w texts.Words) []chartView {
 	}
 }
 
-func sendsNumbers(stretches []stretchJSON, w texts.Words) numbersView {
-	return numbers(stretches, w, []string{"overview.sent", "overview.failed", "overview.unknown", "overview.underway", "overview.refused"}, func(s stretchJSON) []string {
+// SendsTable has the numbers of the first.
+func SendsTable(stretches []Interval, w texts.Words) Table {
+	return numbers(stretches, w, []string{"overview.sent", "overview.failed", "overview.unknown", "overview.underway", "overview.refused"}, func(s Interval) []string {
 		return []string{strconv.Itoa(s.Sent), strconv.Itoa(s.Failed), strconv.Itoa(s.Unknown), strconv.Itoa(s.UnderWay), strconv.Itoa(s.Refused)}
 	})
 }
 
-func measuresNumbers(stretches []stretchJSON, w texts.Words) numbersView {
-	return numbers(stretches, w, []string{"overview.rate", "overview.half", "overview.most"}, func(s stretchJSON) []string {
-		return []string{rateOf(s.Rate), tookOf(s.MedianMS, w), tookOf(s.P95MS, w)}
+// MeasuresTable has the numbers of the others.
+func MeasuresTable(stretches []Interval, w texts.Words) Table {
+	return numbers(stretches, w, []string{"overview.rate", "overview.half", "overview.most"}, func(s Interval) []string {
+		return []string{RateOf(s.Rate), TookOf(s.MedianMS, w), TookOf(s.P95MS, w)}
 	})
 }
 
 // numbers has a column for each of the words' keys.
-func numbers(stretches []stretchJSON, w texts.Words, keys []string, of func(stretchJSON) []string) numbersView {
-	v := numbersView{Open: w.Get("overview.numbers"), Time: w.Get("overview.time")}
+func numbers(stretches []Interval, w texts.Words, keys []string, of func(Interval) []string) Table {
+	v := Table{Open: w.Get("overview.numbers"), Time: w.Get("overview.time")}
 	for _, key := range keys {
 		v.Heads = append(v.Heads, w.Get(key))
 	}
@@ -148,14 +150,16 @@ func numbers(stretches []stretchJSON, w texts.Words, keys []string, of func(stre
 	return v
 }
 
-func rateOf(rate *float64) string {
+// RateOf writes a share; a dash where there is none.
+func RateOf(rate *float64) string {
 	if rate == nil {
 		return "–"
 	}
 	return fmt.Sprintf("%.1f %%", 100**rate)
 }
 
-func tookOf(ms *int64, w texts.Words) string {
+// TookOf writes milliseconds; a dash where there are none.
+func TookOf(ms *int64, w texts.Words) string {
 	if ms == nil {
 		return "–"
 	}

@@ -1,0 +1,116 @@
+// Package statistics turns what the log counted in a stretch of time into figures for scripts, charts and tables.
+package statistics
+
+import (
+	"math"
+	"time"
+
+	"sendcode/internal/console/listing"
+	"sendcode/internal/store"
+)
+
+// Statistics are what happened in a stretch of time, and in the one as long before it.
+type Statistics struct {
+	From      string         `json:"from"`
+	To        string         `json:"to"`
+	Each      int            `json:"each"` // seconds of one stretch
+	Total     Total          `json:"total"`
+	Before    Total          `json:"before"`
+	Domains   []DomainCounts `json:"domains"`
+	Stretches []Interval     `json:"stretches"` // those without rows too, oldest first
+}
+
+// Counts count sends by what became of them; refused counts requests.
+type Counts struct {
+	Sends    int `json:"sends"`
+	Sent     int `json:"sent"` // delivered and undelivered among them
+	Failed   int `json:"failed"`
+	Unknown  int `json:"unknown"`
+	UnderWay int `json:"under_way"`
+	Refused  int `json:"refused"`
+}
+
+// Total is all of a time.
+type Total struct {
+	Counts
+	Refusals map[string]int `json:"refusals"`    // requests, by rule
+	Failures map[string]int `json:"failures"`    // by reason
+	Lost     int            `json:"undelivered"` // text messages that went out, or may have, and were lost as their carrier says
+	Measures
+}
+
+// Measures tell how well codes reached people.
+type Measures struct {
+	Opened   int      `json:"opened"`
+	Approved int      `json:"approved"`
+	Rate     *float64 `json:"approval_rate"` // null where nothing was opened
+	MedianMS *int64   `json:"median_ms"`     // null where nothing was sent
+	P95MS    *int64   `json:"p95_ms"`
+}
+
+// DomainCounts are how the mails to one domain fared, of those domains to which most failed.
+type DomainCounts struct {
+	Domain   string `json:"domain"`
+	Sends    int    `json:"sends"`
+	Failed   int    `json:"failed"`
+	Rejected int    `json:"rejected"`
+}
+
+// Interval is one stretch of it.
+type Interval struct {
+	At string `json:"at"`
+	Counts
+	Measures
+}
+
+func totalOf(s store.Stats) Total {
+	t := Total{Refusals: map[string]int{}, Failures: map[string]int{}, Lost: s.Undelivered}
+	for _, x := range s.Tallies {
+		t.add(x)
+		switch x.Status {
+		case store.Refused:
+			t.Refusals[x.BlockedBy] += x.Requests
+		case store.Failed:
+			t.Failures[x.Reason] += x.Rows
+		}
+	}
+	t.Measures = measuresOf(s.Measures, t.Sent)
+	return t
+}
+
+func measuresOf(m store.Measures, sent int) Measures {
+	out := Measures{Opened: m.Opened, Approved: m.Approved}
+	if m.Opened > 0 {
+		out.Rate = new(math.Round(1000*float64(m.Approved)/float64(m.Opened)) / 1000)
+	}
+	if sent > 0 {
+		out.MedianMS, out.P95MS = new(m.Median.Milliseconds()), new(m.P95.Milliseconds())
+	}
+	return out
+}
+
+// Of are a stretch of time and the one before it, with what became of the mails to the domains to which most failed.
+func Of(q store.StatsQuery, now, before store.Stats, domains []store.DomainTally) Statistics {
+	out := Statistics{
+		Domains: make([]DomainCounts, 0, len(domains)),
+		From:    *listing.Stamp(q.From), To: *listing.Stamp(q.To), Each: int(q.Each / time.Second),
+		Total: totalOf(now), Before: totalOf(before),
+	}
+	for _, d := range domains {
+		out.Domains = append(out.Domains, DomainCounts(d))
+	}
+	tallies, stretches := now.Tallies, now.Intervals
+	for at := q.From.Truncate(q.Each); at.Before(q.To); at = at.Add(q.Each) {
+		s := Interval{At: *listing.Stamp(at)}
+		for len(tallies) > 0 && tallies[0].At.Equal(at) {
+			s.add(tallies[0])
+			tallies = tallies[1:]
+		}
+		if len(stretches) > 0 && stretches[0].At.Equal(at) {
+			s.Measures = measuresOf(stretches[0].Measures, s.Sent)
+			stretches = stretches[1:]
+		}
+		out.Stretches = append(out.Stretches, s)
+	}
+	return out
+}
