@@ -77,6 +77,7 @@ func TestInABrowser(t *testing.T) {
 		"a widget's other channel":                          aWidgetsOtherChannel,
 		"a widget without text messages":                    aWidgetWithoutTextMessages,
 		"a real widget by phone":                            aRealWidgetByPhone,
+		"the table of cards":                                theTableOfCards,
 		"a widget holds":                                    everyStateOfAWidget,
 		"every other page can be used":                      everyOtherPage,
 		"every state holds, is readable and can be reached": everyState,
