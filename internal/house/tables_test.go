@@ -170,8 +170,6 @@ var modules = map[string]string{
 	"github.com/gofrs/flock":              "internal/app internal/config internal/parts",
 	"github.com/google/uuid":              anywhere,
 	"github.com/jackc/pgx":                "internal/store/sqldb internal/store/postgres internal/app internal/parts tools/bench tools/rows tools/floor",
-	"github.com/labstack/echo":            "internal/api internal/ui internal/admin internal/server internal/app quota/echoquota tools/floor",
-	"github.com/knadh/koanf":              "internal/config",
 	"github.com/labstack/echo":            "internal/api internal/ui internal/console internal/console/layout internal/console/listing internal/console/auth internal/console/live internal/server internal/app quota/echoquota tools/floor",
 	"github.com/nyaruka/phonenumbers":     "internal/recipient",
 	"github.com/pquerna/otp":              "internal/console/auth internal/console/consoletest",
