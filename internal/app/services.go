@@ -58,7 +58,7 @@ func (a *App) newServices(m *metrics) (services, error) {
 		Prover: proof.New(ring), Observer: m, Lease: outbox.DefaultLease, IDs: ids, Now: time.Now, Logger: a.logger, Notify: a.hooks.Wake,
 	}
 	desk := support.Parts{
-		Store: a.log, Limiter: s.gate, Outbox: s.outbox, Refusals: refused, Policy: s.policy, Vault: keys, Mails: a.mails,
+		Store: a.log, Limiter: s.gate, Refusals: refused, Policy: s.policy, Vault: keys, Mails: a.mails,
 		Now: time.Now, Logger: a.logger,
 	}
 	if a.carrier != nil {

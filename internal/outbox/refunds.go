@@ -4,6 +4,8 @@ import (
 	"context"
 	"time"
 
+	"github.com/google/uuid"
+
 	"sendcode/internal/policy"
 	"sendcode/internal/store"
 	"sendcode/quota"
@@ -114,23 +116,6 @@ func (o *Outbox) recordTakenOver(s store.Send) {
 	}
 }
 
-// Forget drops what the limiter was still to get for buckets that were reset, and would count again.
-func (o *Outbox) Forget(buckets []string) {
-	reset := map[string]bool{}
-	for _, b := range buckets {
-		reset[b] = true
-	}
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	var left []pendingSync
-	for _, p := range o.syncs {
-		if p.at.IsZero() || !reset[p.buckets[0]] {
-			left = append(left, p)
-		}
-	}
-	o.syncs = left
-}
-
 func (o *Outbox) enqueueSync(p pendingSync) {
 	p.since = o.Now()
 	o.mu.Lock()
@@ -144,20 +129,57 @@ func (o *Outbox) enqueueSync(p pendingSync) {
 	}
 }
 
+func (o *Outbox) keepSyncs(list []pendingSync) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.syncs = append(list, o.syncs...)
+}
+
+// stillCounting leaves out events that were reset or erased while they waited: an administrator reaches any process. What has
+// just come is taken as it is. With an error the list is whole.
+func (o *Outbox) stillCounting(ctx context.Context, list []pendingSync) ([]pendingSync, error) {
+	waited := func(p pendingSync) bool { return !p.at.IsZero() && o.Now().Sub(p.since) >= o.Tick/2 }
+	var ids []uuid.UUID
+	for _, p := range list {
+		if waited(p) {
+			ids = append(ids, uuid.UUID([]byte(p.id)))
+		}
+	}
+	if len(ids) == 0 {
+		return list, nil
+	}
+	rows, err := o.rowsOf(ctx, ids)
+	if err != nil {
+		return list, err
+	}
+	var left []pendingSync
+	for _, p := range list {
+		row, there := rows[uuid.UUID([]byte(p.id))]
+		counts := there && (row.Counts || p.failed && row.Status == store.Failed && !row.Forgiven)
+		if !waited(p) || counts {
+			left = append(left, p)
+		}
+	}
+	return left, nil
+}
+
 // flush syncs what waits; what the limiter does not take waits for the next tick.
 func (o *Outbox) flush(ctx context.Context) {
 	o.mu.Lock()
 	list := o.syncs
 	o.syncs = nil
 	o.mu.Unlock()
+	list, err := o.stillCounting(ctx, list)
+	if err != nil {
+		o.keepSyncs(list)
+		return
+	}
 	for i, p := range list {
 		if o.Now().Sub(p.since) > p.life() {
 			continue // a place ends with its window, and the log knows every send
 		}
 		if err := o.sync(ctx, p); err != nil {
-			o.mu.Lock()
-			o.syncs = append(list[i:], o.syncs...)
-			o.mu.Unlock()
+			o.keepSyncs(list[i:])
 			return
 		}
 	}

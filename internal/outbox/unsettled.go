@@ -2,6 +2,7 @@ package outbox
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -111,23 +112,36 @@ func (o *Outbox) lookedUp(ctx context.Context, list []unsettled) (map[uuid.UUID]
 	if err := o.Store.Ping(ctx); err != nil {
 		return nil, err
 	}
+	ids := make([]uuid.UUID, len(list))
+	for i, x := range list {
+		ids[i] = x.send
+	}
+	rows, err := o.rowsOf(ctx, ids)
+	if err != nil {
+		return nil, err
+	}
 	there := map[uuid.UUID]bool{}
-	for len(list) > 0 {
-		n := min(len(list), maxLookup)
-		ids := make([]uuid.UUID, n)
-		for i, x := range list[:n] {
-			ids[i] = x.send
-		}
-		rows, err := o.Store.SendsByID(ctx, ids)
+	for id, row := range rows {
+		there[id] = row.Status != store.Refused
+	}
+	return there, nil
+}
+
+// rowsOf reads the rows of sends.
+func (o *Outbox) rowsOf(ctx context.Context, ids []uuid.UUID) (map[uuid.UUID]store.Send, error) {
+	ctx, cancel := context.WithTimeout(ctx, logTimeout)
+	defer cancel()
+	found := map[uuid.UUID]store.Send{}
+	for some := range slices.Chunk(ids, maxLookup) {
+		rows, err := o.Store.SendsByID(ctx, some)
 		if err != nil {
 			return nil, err
 		}
 		for _, row := range rows {
-			there[row.ID] = row.Status != store.Refused
+			found[row.ID] = row
 		}
-		list = list[n:]
 	}
-	return there, nil
+	return found, nil
 }
 
 // releaseKey gives up the idempotency key of a request that came to nothing. Once the key's lease has ended another request may

@@ -97,7 +97,6 @@ func (d *Desk) ResetQuota(ctx context.Context, p Person, act store.AuditEntry) e
 	for _, app := range d.apps(p) {
 		d.Codes.ForgetLockouts(app, p.Channel, p.Recipient)
 	}
-	d.Outbox.Forget(limited)
 	if err := d.Limiter.Reset(ctx, limited...); err != nil {
 		d.ended(ctx, act, store.AuditFailed, "limiter")
 		d.Logger.ErrorContext(ctx, "a quota was reset in the log and not in the limiter", "error", err)

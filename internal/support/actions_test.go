@@ -316,3 +316,24 @@ func TestPersonsAreUnderstood(t *testing.T) {
 		}
 	}
 }
+
+// What another process has still to tell the limiter does not count again after a reset.
+func TestResetHoldsForWhatOtherProcessesStillHaveToTell(t *testing.T) {
+	rig.InBubble(t, func(r *rig.Rig) {
+		other := r.Replica(r.Post)
+		other.Limiter.Set(rig.NoLimiter{Memory: quota.NewMemory(time.Now, "process")})
+		ctx, stop := context.WithCancel(context.Background())
+		stopped := make(chan struct{})
+		go func() { defer close(stopped); other.Run(ctx) }()
+		if a, err := other.Send(r.Context(), rig.AskFor(rig.Ana)); err != nil || !a.Admitted {
+			t.Fatalf("%+v, %v", a, err)
+		}
+		rig.Waited(2 * time.Second)
+		r.NoError(r.Svc.Desk.ResetQuota(r.Context(), r.Person(), rig.ActOf("quota.reset")))
+		other.Limiter.Set(r.Limiter)
+		rig.Waited(5 * time.Second)
+		r.Holds("after the reset", 0)
+		stop()
+		<-stopped
+	})
+}

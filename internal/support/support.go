@@ -64,11 +64,6 @@ type Limiter interface {
 	Reset(ctx context.Context, buckets ...string) error
 }
 
-// Outbox forgets what the limiter was still to get. Implementation: *outbox.Outbox.
-type Outbox interface {
-	Forget(buckets []string)
-}
-
 // Refusals are those that are not in the log yet. Implementation: *refusals.Batch.
 type Refusals interface {
 	Flush(ctx context.Context)
@@ -91,7 +86,6 @@ type Parts struct {
 	Store    Store
 	Codes    Codes
 	Limiter  Limiter
-	Outbox   Outbox
 	Refusals Refusals
 	Policy   *policy.InForce
 	Vault    vault.Vault

@@ -80,10 +80,18 @@ func (s *DB) fault(ctx context.Context, at Stage) Fault {
 	return (*hook)(ctx, calledMethod(), at)
 }
 
+// methods are those that calledMethod has found, by the calls that led there: simulated worlds ask a hundred thousand times.
+var methods sync.Map
+
 // calledMethod is the method of the store, of this package or of sqldb, through which a caller outside of both came here.
 func calledMethod() (method string) {
-	calls := make([]uintptr, 24)
-	frames := runtime.CallersFrames(calls[:runtime.Callers(3, calls)])
+	var calls [24]uintptr
+	n := runtime.Callers(3, calls[:])
+	if known, ok := methods.Load(calls); ok {
+		return known.(string)
+	}
+	defer func() { methods.Store(calls, method) }()
+	frames := runtime.CallersFrames(calls[:n])
 	for {
 		frame, more := frames.Next()
 		_, name, ok := strings.Cut(frame.Function, "(*DB).")

@@ -108,7 +108,7 @@ func New(s Settings, p Parts) *Process {
 		Lease: queue.Lease, IDs: ids, Now: p.Now, Logger: p.Logger, Prover: p.Prover, Notify: p.Notify,
 	}
 	desk := support.Parts{
-		Store: p.Log, Limiter: gate, Outbox: queue, Refusals: refused, Policy: in, Vault: s.Vault, Mails: p.Mails, Now: p.Now, Logger: p.Logger,
+		Store: p.Log, Limiter: gate, Refusals: refused, Policy: in, Vault: s.Vault, Mails: p.Mails, Now: p.Now, Logger: p.Logger,
 	}
 	if p.Carrier != nil {
 		codes.Texts, desk.Texts = p.Texts, p.Texts
