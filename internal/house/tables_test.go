@@ -97,7 +97,7 @@ var edges = map[string]string{
 	"internal/console/consoletest": "quota internal/keyring internal/openid internal/openid/openidtest internal/store",
 	"internal/ui/uitest": "quota internal/api internal/store internal/keyring internal/recipient internal/server internal/ui " +
 		"internal/verification internal/code internal/parts",
-	"tools/bench":        "tools/bench/report tools/rows internal/parts internal/app internal/config",
+	"tools/bench":        "tools/bench/report tools/rows internal/parts internal/app internal/store/postgres internal/config",
 	"tools/bench/report": "",
 	"tools/benchadmin":   "tools/rows internal/parts internal/app internal/store/postgres internal/config",
 	"tools/drill":        "",

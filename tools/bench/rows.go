@@ -2,11 +2,14 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
+	"time"
 
 	"sendcode/internal/app"
 	"sendcode/internal/config"
+	"sendcode/internal/store/postgres"
 	"sendcode/tools/bench/report"
 	"sendcode/tools/rows"
 )
@@ -42,6 +45,16 @@ func (b *rig) measureRows(ctx context.Context, p plan, r *report.Results) error 
 	return nil
 }
 
+// countAhead does at once what the service would do beside the sends, a few hours a second.
+func countAhead(ctx context.Context, database string) error {
+	log, err := postgres.Open(ctx, database)
+	if err != nil {
+		return err
+	}
+	_, err = log.CountHours(ctx, 90*24*time.Hour, 10_000)
+	return errors.Join(err, log.Close())
+}
+
 // filled makes a database with so many rows, of which nothing waits to be written.
 func (b *rig) filled(ctx context.Context, size int) (database string, err error) {
 	if database, err = b.postgres.CreateDatabase(ctx); err != nil {
@@ -55,6 +68,9 @@ func (b *rig) filled(ctx context.Context, size int) (database string, err error)
 		return "", err
 	}
 	if err := rows.Fill(ctx, database, size); err != nil {
+		return "", err
+	}
+	if err := countAhead(ctx, database); err != nil {
 		return "", err
 	}
 	_, err = b.admin.Exec(ctx, "CHECKPOINT")
