@@ -84,6 +84,9 @@ func (r Results) foreign() string {
 			all = append(all, 100*run.Foreign)
 		}
 	}
+	if len(all) == 0 {
+		return ""
+	}
 	return fmt.Sprintf("\nOther programs had %s %% of the processors during a run. Where that is much, processor times can be trusted, and rates and waits cannot.\n", SpreadOf(all))
 }
 

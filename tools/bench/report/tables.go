@@ -52,7 +52,7 @@ func (r Results) costs() string {
 	if len(r.Board) == 0 {
 		return ""
 	}
-	cpu := newGrid("callers", "program", "the program, µs", "Postgres", "Redis", "mail server", "callers", "allocations", "bytes")
+	cpu := newGrid("callers", "program", "the program, µs", "Postgres", "Redis", "mail server", "callers", "sum", "allocations", "bytes")
 	work := newGrid("callers", "program", "WAL, bytes", "records", "index entries", "commits", "trips: Postgres", "Redis", "mail")
 	for _, n := range r.Board.Callers() {
 		for _, name := range Contenders {
@@ -62,6 +62,7 @@ func (r Results) costs() string {
 			for _, process := range Processes {
 				cells = append(cells, value(func(r Run) float64 { return float64(r.CPUEach(process)) / float64(time.Microsecond) }))
 			}
+			cells = append(cells, value(func(r Run) float64 { return float64(r.CPUEach()) / float64(time.Microsecond) }))
 			cpu.add(append(cells, each(func(r Run) float64 { return r.Mallocs }), each(func(r Run) float64 { return r.Bytes }))...)
 			if name == Bare {
 				continue
