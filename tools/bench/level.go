@@ -43,7 +43,9 @@ func (b *rig) secondBySecond(ctx context.Context, p plan, length time.Duration, 
 	for ; length > 0; length -= chunk {
 		part := min(length, chunk)
 		began := time.Now()
+		stop := b.everySecond(service)
 		samples, err := b.load(ctx, service, l.Callers, part)
+		l.CPU = append(l.CPU, stop()...)
 		if err != nil {
 			return err
 		}
@@ -54,6 +56,41 @@ func (b *rig) secondBySecond(ctx context.Context, p plan, length time.Duration, 
 		l.Sends = append(l.Sends, perSecond(samples, run.Mails, began, part)...)
 	}
 	return service.process.Close()
+}
+
+// everySecond notes what each second costs, until it is stopped.
+func (b *rig) everySecond(c contender) (stop func() []time.Duration) {
+	var seconds []time.Duration
+	ended, noted := make(chan struct{}), make(chan struct{})
+	before := b.usages(c)
+	tick := time.NewTicker(time.Second)
+	go func() {
+		defer close(noted)
+		defer tick.Stop()
+		for {
+			select {
+			case <-ended:
+				return
+			case <-tick.C:
+				now := b.usages(c)
+				seconds = append(seconds, cost(now, before))
+				before = now
+			}
+		}
+	}()
+	return func() []time.Duration {
+		close(ended)
+		<-noted
+		return seconds
+	}
+}
+
+// cost is what the program, Postgres and Redis have had between two looks.
+func cost(now, before map[string]usage) (sum time.Duration) {
+	for _, process := range []string{report.Service, report.Postgres, report.Redis} {
+		sum += now[process].since(before[process])
+	}
+	return sum
 }
 
 // perSecond counts the mails that arrived in each whole second.

@@ -5,10 +5,11 @@ import (
 	"math"
 	"strings"
 	"time"
+	"unicode"
 	"unicode/utf8"
 )
 
-// grid is a table of Markdown whose columns are aligned, so that it reads well as text too.
+// grid is a table of Markdown whose columns are aligned, so that it reads well as text too: words to the left, numbers to the right.
 type grid struct{ rows [][]string }
 
 func newGrid(head ...string) *grid { return &grid{rows: [][]string{head}} }
@@ -27,7 +28,7 @@ func (g *grid) String() string {
 		out.WriteByte('|')
 		for i, cell := range row {
 			fill := strings.Repeat(" ", widths[i]-utf8.RuneCountInString(cell))
-			if i == 0 {
+			if g.words(i) {
 				cell, fill = cell+fill, ""
 			}
 			out.WriteString(" " + fill + cell + " |")
@@ -36,7 +37,7 @@ func (g *grid) String() string {
 		if n == 0 {
 			out.WriteByte('|')
 			for i, w := range widths {
-				if i == 0 {
+				if g.words(i) {
 					out.WriteString(strings.Repeat("-", w+2) + "|")
 				} else {
 					out.WriteString(strings.Repeat("-", w+1) + ":|")
@@ -46,6 +47,15 @@ func (g *grid) String() string {
 		}
 	}
 	return out.String()
+}
+
+// words says whether a column has words, by its first cell.
+func (g *grid) words(column int) bool {
+	if column == 0 || len(g.rows) < 2 {
+		return true
+	}
+	first, _ := utf8.DecodeRuneInString(g.rows[1][column])
+	return unicode.IsLetter(first)
 }
 
 // number has three digits that count, or all of them before the point.

@@ -15,16 +15,17 @@ func (r Results) level() string {
 		vacuum = "on"
 	}
 	n := len(l.Sends)
-	g := newGrid("seconds", "sends/s")
+	g := newGrid("seconds", "sends/s", "processor time of a send, µs")
 	step := max(1, n/12)
 	for first := 0; first+step <= n; first += step {
 		sum := 0
 		for _, sends := range l.Sends[first : first+step] {
 			sum += sends
 		}
-		g.add(fmt.Sprintf("%d–%d", first, first+step), number(float64(sum)/float64(step)))
+		g.add(fmt.Sprintf("%d–%d", first, first+step), number(float64(sum)/float64(step)), micros(l.cost(first, first+step)))
 	}
-	return fmt.Sprintf("%d callers for %d s, autovacuum %s. The last %d s against the first: %s.\n\n", l.Callers, n, vacuum, edge, number(l.Ratio())) + g.String()
+	return fmt.Sprintf("%d callers for %d s, autovacuum %s. The last %d s against the first: %s times the sends, %s times the processor time for each in the program, "+
+		"Postgres and Redis.\n\n", l.Callers, n, vacuum, edge, number(l.Ratio()), number(l.CostRatio())) + g.String()
 }
 
 func (r Results) attack() string {
@@ -94,15 +95,15 @@ func (r Results) needs() string {
 	add("sends a second, mean", func(n Needs) string { return number(n.Mean) })
 	add("sends a second, peak", func(n Needs) string { return number(n.Peak) })
 	add("processors for the program", func(n Needs) string { return number(n.Service) })
-	add("replicas", func(n Needs) string { return fmt.Sprint(n.Replicas) })
+	add("replicas", func(n Needs) string { return thousands(float64(n.Replicas)) })
 	add("processors for Postgres", func(n Needs) string { return number(n.Postgres) })
 	add("processors for Redis", func(n Needs) string { return number(n.Redis) })
 	add("WAL a day", func(n Needs) string { return size(n.WALDay) })
 	add("WAL a second, peak", func(n Needs) string { return size(n.WALPeak) })
 	add("whole pages in the WAL a day, at most", func(n Needs) string { return size(n.Pages) })
 	add("disk for the log", func(n Needs) string { return size(n.Disk) })
-	add("connections to Postgres", func(n Needs) string { return fmt.Sprint(n.Connections) })
-	add("connections to mail servers, peak", func(n Needs) string { return fmt.Sprint(n.Mail) })
+	add("connections to Postgres", func(n Needs) string { return thousands(float64(n.Connections)) })
+	add("connections to mail servers, peak", func(n Needs) string { return thousands(float64(n.Mail)) })
 	add("memory of Redis", func(n Needs) string { return size(n.Memory) })
 	return "The unit costs, at 64 callers on this machine:\n\n" + units.String() + fmt.Sprintf(`
 What the arithmetic takes for granted: each code is sent once and checked once; the busiest second has %d times the mean; no processor is more than %.0f %% busy

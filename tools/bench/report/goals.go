@@ -68,6 +68,7 @@ func (r Results) otherGoals() (all []Goal) {
 	add(Goal{Name: "limiter ÷ redis_rate ×3, 64 callers admitted", Bound: 3.5, Least: true, Value: limiter.rival}, limiter.rival > 0)
 	add(Goal{Name: "limiter ÷ bare script, 64 callers admitted", Bound: .8, Least: true, Value: limiter.bare}, limiter.bare > 0)
 	add(Goal{Name: "last 4 s ÷ first 4 s of a minute on a fresh database, autovacuum off", Bound: .9, Least: true, Value: r.Level.Ratio()}, len(r.Level.Sends) > 0)
+	add(Goal{Name: "the same, processor time of a send", Bound: 1.1, Value: r.Level.CostRatio()}, r.Level.CostRatio() > 0)
 	add(Goal{Name: "honest requests refused beside an attack", Bound: 0, Value: float64(r.Attack.Refused)}, r.Attack.known())
 	add(Goal{Name: "honest p99 beside an attack ÷ quiet", Bound: 2, Value: r.Attack.Ratio(.99)}, r.Attack.known())
 	return all

@@ -85,6 +85,28 @@ func TestLevelRatio(t *testing.T) {
 	}
 }
 
+func TestLevelCost(t *testing.T) {
+	l := Level{Sends: []int{10, 10, 5, 5}, CPU: []time.Duration{100, 100, 60, 60}}
+	if got := l.cost(0, 2); got != 10 {
+		t.Error(got)
+	}
+	if got := l.CostRatio(); got != 1.2 {
+		t.Error(got)
+	}
+	if (Level{}).CostRatio() != 0 || (Level{Sends: []int{1, 2}}).CostRatio() != 0 {
+		t.Error("of nothing")
+	}
+}
+
+func TestGrid(t *testing.T) {
+	g := newGrid("a", "word", "n")
+	g.add("1", "x", "2")
+	const want = "| a | word | n |\n|---|------|--:|\n| 1 | x    | 2 |\n"
+	if got := g.String(); got != want {
+		t.Errorf("\n%s, want\n%s", got, want)
+	}
+}
+
 func TestRowsRatio(t *testing.T) {
 	rows := Rows{{10e6, []Run{run(1, time.Second, 110)}}, {1e6, []Run{run(1, time.Second, 100)}}}
 	if got := rows.Ratio(); got != 1.1 {
@@ -200,7 +222,7 @@ func sampleResults() Results {
 	r.Half = map[string]Paced{Ours: {40, []Run{run(40, time.Second, 1)}}}
 	r.Others = []Other{{"a look", 64, []Run{run(10, time.Second, 10)}}}
 	r.Started = []time.Duration{time.Second}
-	r.Level = Level{Callers: 64, Sends: []int{10, 10, 10, 10, 10, 10, 10, 10}}
+	r.Level = Level{Callers: 64, Sends: []int{10, 10, 10, 10, 10, 10, 10, 10}, CPU: []time.Duration{1, 1, 1, 1, 1, 1, 1, 1}}
 	r.Attack = Attack{256, 100, 1000, []time.Duration{1}, []time.Duration{3}, 0}
 	r.Limiter = ParseRivals(rivals)
 	r.Profile = Profile{{"HTTP", "50%", 0}, {"log", "1%", 1}}

@@ -63,11 +63,33 @@ func (o Other) CPU(processes ...string) time.Duration {
 // Memory is the service's resident memory, in bytes.
 type Memory struct{ Start, Most float64 }
 
-// Level has the sends of each second.
+// Level has the sends of each second, and the processor time of the program, Postgres and Redis in it.
 type Level struct {
 	Callers int
 	Sends   []int
+	CPU     []time.Duration
 	Vacuum  bool
+}
+
+// cost is the processor time of a send in the seconds from first to last, which is not one of them; 0 is not known.
+func (l Level) cost(first, last int) time.Duration {
+	var spent time.Duration
+	sends := 0
+	for second := max(first, 0); second < min(last, len(l.Sends), len(l.CPU)); second++ {
+		spent, sends = spent+l.CPU[second], sends+l.Sends[second]
+	}
+	return spent / time.Duration(max(sends, 1))
+}
+
+// CostRatio is the cost of a send in the last seconds against that in the first.
+func (l Level) CostRatio() float64 {
+	n := len(l.Sends)
+	k := min(edge, n/2)
+	first := l.cost(0, k)
+	if first == 0 {
+		return 0
+	}
+	return float64(l.cost(n-k, n)) / float64(first)
 }
 
 const edge = 4 // s at each end
