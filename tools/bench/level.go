@@ -40,6 +40,9 @@ func (b *rig) secondBySecond(ctx context.Context, p plan, length time.Duration, 
 		return err
 	}
 	l.Callers = unitCallers(p.callers)
+	if _, err := b.load(ctx, service, l.Callers, time.Second); err != nil { // connections plan their statements, on empty tables
+		return err
+	}
 	for ; length > 0; length -= chunk {
 		part := min(length, chunk)
 		began := time.Now()
