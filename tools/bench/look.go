@@ -27,7 +27,7 @@ func (b *rig) look(ctx context.Context, c contender) (s snapshot, err error) {
 	if err = b.admin.QueryRow(ctx, "SELECT pg_current_wal_flush_lsn()::text").Scan(&s.wal); err != nil {
 		return s, err
 	}
-	// Telling costs allocations too: they are taken out by telling twice.
+	// A look costs allocations too: a second one says how many, and they are taken out.
 	m1, b1, err := allocations(ctx, c)
 	if err != nil {
 		return s, err

@@ -11,7 +11,7 @@ import (
 type mails struct {
 	addr    string
 	process *child
-	orders  *gob.Encoder
+	queries *gob.Encoder
 	answers *gob.Decoder
 }
 
@@ -27,11 +27,11 @@ func (b *rig) startMails() (*mails, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &mails{addr: c.base, process: c.process, orders: gob.NewEncoder(c.process.input), answers: gob.NewDecoder(c.process.output)}, nil
+	return &mails{addr: c.base, process: c.process, queries: gob.NewEncoder(c.process.input), answers: gob.NewDecoder(c.process.output)}, nil
 }
 
-func (m *mails) order(o mailOrder) (answer mailReport, err error) {
-	if err = m.orders.Encode(o); err == nil {
+func (m *mails) query(o mailQuery) (answer mailReport, err error) {
+	if err = m.queries.Encode(o); err == nil {
 		err = m.answers.Decode(&answer)
 	}
 	if missing := slices.Index(answer.Times, 0); err == nil && missing >= 0 {
@@ -42,18 +42,18 @@ func (m *mails) order(o mailOrder) (answer mailReport, err error) {
 
 // keep has the mail server keep mails until it is asked for them.
 func (m *mails) keep() error {
-	_, err := m.order(mailOrder{Keep: true})
+	_, err := m.query(mailQuery{Keep: true})
 	return err
 }
 
 // times are when the mails to some recipients arrived.
 func (m *mails) times(first, last int64) ([]int64, error) {
-	answer, err := m.order(mailOrder{First: first, Last: last})
+	answer, err := m.query(mailQuery{First: first, Last: last})
 	return answer.Times, err
 }
 
 // texts are the mails that were kept, as they came.
 func (m *mails) texts(first, last int64) ([][]byte, error) {
-	answer, err := m.order(mailOrder{First: first, Last: last, Text: true})
+	answer, err := m.query(mailQuery{First: first, Last: last, Text: true})
 	return answer.Texts, err
 }

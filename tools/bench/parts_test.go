@@ -112,7 +112,7 @@ func TestPerSecond(t *testing.T) {
 func TestReceiver(t *testing.T) {
 	client, server := net.Pipe()
 	r := &receiver{texts: map[int64][]byte{}}
-	go r.converse(server)
+	go r.session(server)
 	in := bufio.NewReader(client)
 	expect := func(codes ...string) {
 		t.Helper()
@@ -146,7 +146,7 @@ func TestReceiver(t *testing.T) {
 	if r.at(firstRecipient) == 0 || r.at(firstRecipient+1) != 0 || r.at(firstRecipient+2) == 0 || r.at(firstRecipient+3) != 0 {
 		t.Errorf("times %v", r.times)
 	}
-	got := r.answer(mailOrder{First: firstRecipient, Last: firstRecipient + 1, Text: true})
+	got := r.answer(mailQuery{First: firstRecipient, Last: firstRecipient + 1, Text: true})
 	if len(got.Times) != 1 || string(got.Texts[0]) != "one\r\n..two\r\n" {
 		t.Errorf("%+v", got)
 	}

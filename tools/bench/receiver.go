@@ -18,8 +18,8 @@ import (
 // receiveCommand makes this program the mail server, until its input ends.
 const receiveCommand = "receive"
 
-// mailOrder asks the mail server for what it knows of the mails to some recipients, once all of them are there.
-type mailOrder struct {
+// mailQuery asks the mail server for what it knows of the mails to some recipients, once all of them are there.
+type mailQuery struct {
 	First, Last int64 // of the numbers in their addresses; Last is not one of them
 	Keep        bool  // from now on mails are kept
 	Text        bool  // also their texts, which were kept
@@ -50,18 +50,18 @@ func receive([]string) error {
 			if err != nil {
 				return
 			}
-			go r.converse(conn)
+			go r.session(conn)
 		}
 	}()
-	return r.obey(os.Stdin, os.Stdout)
+	return r.answerAll(os.Stdin, os.Stdout)
 }
 
-// obey answers orders until there are no more.
-func (r *receiver) obey(in io.Reader, out io.Writer) error {
-	orders, answers := gob.NewDecoder(in), gob.NewEncoder(out)
+// answerAll answers queries until there are no more.
+func (r *receiver) answerAll(in io.Reader, out io.Writer) error {
+	queries, answers := gob.NewDecoder(in), gob.NewEncoder(out)
 	for {
-		var o mailOrder
-		if err := orders.Decode(&o); errors.Is(err, io.EOF) {
+		var o mailQuery
+		if err := queries.Decode(&o); errors.Is(err, io.EOF) {
 			return nil
 		} else if err != nil {
 			return err
@@ -72,7 +72,7 @@ func (r *receiver) obey(in io.Reader, out io.Writer) error {
 	}
 }
 
-func (r *receiver) answer(o mailOrder) (m mailReport) {
+func (r *receiver) answer(o mailQuery) (m mailReport) {
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
 	for end := time.Now().Add(settle); !r.complete(o) && time.Now().Before(end); {
@@ -92,7 +92,7 @@ func (r *receiver) answer(o mailOrder) (m mailReport) {
 	return m
 }
 
-func (r *receiver) complete(o mailOrder) bool {
+func (r *receiver) complete(o mailQuery) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for n := o.First; n < o.Last; n++ {
@@ -127,8 +127,8 @@ func (r *receiver) took(n int64, text []byte) {
 	r.times[n] = now
 }
 
-// converse is one session of SMTP with PIPELINING: replies are held back while there is more to read.
-func (r *receiver) converse(conn net.Conn) {
+// session is one session of SMTP with PIPELINING: replies are held back while there is more to read.
+func (r *receiver) session(conn net.Conn) {
 	defer conn.Close()
 	in, out := bufio.NewReaderSize(conn, 16<<10), bufio.NewWriter(conn)
 	_, _ = out.WriteString("220 localhost ready\r\n")

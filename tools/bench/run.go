@@ -104,7 +104,7 @@ func (b *rig) contender(name string) contender {
 	return b.contenders[slices.IndexFunc(b.contenders, func(c contender) bool { return c.name == name })]
 }
 
-// unitCallers is the number of callers at which costs are told: 64, or the most there are.
+// unitCallers is the number of callers at which costs are measured: 64, or the most there are.
 func unitCallers(callers []int) int {
 	if slices.Contains(callers, 64) {
 		return 64

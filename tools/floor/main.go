@@ -1,4 +1,4 @@
-// Command floor is what sending a code costs at least. tools/bench measures the service against it; it serves nobody else, retries
+// Command floor is what sending a code costs at least. tools/bench measures the service against it; it is of no other use, retries
 // nothing and stops without a word. FLOOR_KIND says how much it does:
 //
 //   - bare: reads the request and answers.
