@@ -56,9 +56,11 @@ func newRedis(client redis.UniversalClient, prefix, clock string) *Redis {
 // Key is where the bucket is kept. It is of fixed length and shows nothing of the bucket; the braces give each bucket a
 // hash slot of its own. https://redis.io/docs/latest/operate/oss_and_stack/reference/cluster-spec/#hash-tags
 func (r *Redis) Key(bucket string) string {
-	const size = 15 // bytes: 20 characters, with no two buckets alike by accident
-	sum := sha256.Sum256([]byte(bucket))
-	return r.prefix + "{" + base64.RawURLEncoding.EncodeToString(sum[:size]) + "}"
+	const size = 15    // bytes: 20 characters, with no two buckets alike by accident
+	var room [128]byte // most buckets and keys fit
+	sum := sha256.Sum256(append(room[:0], bucket...))
+	key := append(append(room[:0], r.prefix...), '{')
+	return string(append(base64.RawURLEncoding.AppendEncode(key, sum[:size]), '}'))
 }
 
 func (r *Redis) keys(buckets []string) []string {
@@ -75,13 +77,21 @@ func (r *Redis) Take(ctx context.Context, req Request) (Decision, error) {
 	if err != nil {
 		return Decision{}, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, r.budget)
+	ctx, cancel := r.within(ctx)
 	defer cancel()
 	if r.cluster != nil && len(p.buckets) > 1 {
 		return r.takeEach(ctx, req.ID, p)
 	}
 	a, err := r.try(ctx, req.ID, take, 0, p)
 	return a.Decision, err
+}
+
+// within bounds a call by the budget, unless its caller does so already.
+func (r *Redis) within(ctx context.Context) (context.Context, context.CancelFunc) {
+	if end, ok := ctx.Deadline(); ok && time.Until(end) <= r.budget {
+		return ctx, func() {}
+	}
+	return context.WithTimeout(ctx, r.budget)
 }
 
 // Peek answers without counting; see [Limiter]. It is a look at buckets none of which counts an ID.

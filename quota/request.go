@@ -53,7 +53,7 @@ func planPeek(req Request) (plan, error) {
 }
 
 func newPlan(rules []Rule, req Request) (plan, error) {
-	p, buckets := plan{rules: rules, of: make([]int, len(rules))}, req.Buckets
+	p, buckets := plan{rules: rules, of: make([]int, len(rules)), buckets: make([]string, 0, len(rules))}, req.Buckets
 	for i, r := range rules {
 		var err error
 		r.bounds(func(field, problem string) {
