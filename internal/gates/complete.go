@@ -18,7 +18,11 @@ import (
 
 // Logged names what the log reads of a recipient: a bucket is complete for these purposes alone.
 func Logged(p policy.Purpose) map[quota.Scope]string {
-	return map[quota.Scope]string{quota.Recipient: strings.Join(slices.Sorted(slices.Values(p.Shares)), ","), quota.Failures: ""}
+	shares := p.Shares
+	if !slices.IsSorted(shares) {
+		shares = slices.Sorted(slices.Values(shares))
+	}
+	return map[quota.Scope]string{quota.Recipient: strings.Join(shares, ","), quota.Failures: ""}
 }
 
 // Complete is the decision as it is with the events that the limiter may lack, which are written back. Without the log it stays as
@@ -113,7 +117,7 @@ func lacks(logged, limited []quota.State) bool {
 
 // common are the states of those rules that others has too, in its order.
 func common(states, others []quota.State) []quota.State {
-	var found []quota.State
+	found := make([]quota.State, 0, len(others))
 	for _, o := range others {
 		if i := slices.IndexFunc(states, func(s quota.State) bool { return s.Name == o.Name }); i >= 0 {
 			found = append(found, states[i])

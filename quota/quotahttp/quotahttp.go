@@ -70,10 +70,16 @@ func SetRateLimit(h http.Header, d quota.Decision) error {
 	if err := errors.Join(policies.err, limits.err); err != nil {
 		return err
 	}
-	h.Set("RateLimit-Policy", string(policies.text))
-	h.Set("RateLimit", string(limits.text))
+	h[headerPolicy] = []string{string(policies.text)}
+	h[headerLimit] = []string{string(limits.text)}
 	return nil
 }
+
+// RateLimit-Policy and RateLimit as http.Header has them.
+const (
+	headerPolicy = "Ratelimit-Policy"
+	headerLimit  = "Ratelimit"
+)
 
 // tightest is the rule that blocks longest or, when none does, the one with the least left; and the time until it
 // lets more in.
