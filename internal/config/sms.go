@@ -62,7 +62,7 @@ type SMS struct {
 type SMSCarrier struct {
 	// Stands in the log, in metrics and in the addresses of receipts.
 	Name string `yaml:"name" required:"yes" check:"name"`
-	// `http`, `twilio`, `aliyun` or `tencent`.
+	// `http`, or the name of a carrier, below.
 	Type         string `yaml:"type" required:"yes"`
 	SecretSource `yaml:",inline"`
 	// What the numbers that it takes begin with; without it all. Each country needs a carrier.

@@ -167,7 +167,7 @@ func TestMistakesOfSMS(t *testing.T) {
 		"sender, too long":     {"sms: {sender: The Great Shop}", "sms.sender: is no sender"},
 		"sender, character":    {"sms: {sender: \"Sh&op\"}", "sms.sender: is no sender"},
 		"senders, country":     {"sms: {senders: {XX: Shop}}", "sms.senders.XX: XX is no country"},
-		"type":                 {carrier("name: a, type: nexmo"), "type must be http, twilio, aliyun or tencent"},
+		"type":                 {carrier("name: a, type: nexmo"), "type must be http, twilio, aliyun"},
 		"no type":              {carrier("name: a"), "type must be http"},
 		"name":                 {carrier(strings.Replace(good, "name: a", "name: A b", 1)), "name: a name has 1 to 32"},
 		"no name":              {carrier(strings.Replace(good, "name: a, ", "", 1)), "name is missing"},
