@@ -62,8 +62,8 @@ func pauses(cfg config.Config) (all []policy.Pause) {
 // marks are the headers by which mail providers name our mails.
 func marks(cfg config.Config) (headers []string) {
 	for _, p := range cfg.Providers {
-		if p.MessageHeader != "" && !slices.Contains(headers, p.MessageHeader) {
-			headers = append(headers, p.MessageHeader)
+		if p.Header != "" && !slices.Contains(headers, p.Header) {
+			headers = append(headers, p.Header)
 		}
 	}
 	return headers

@@ -15,7 +15,7 @@ type Admin struct {
 	// What `SENDCODE_ADMIN_TOKEN` may do: `reader`, `operator` or `owner`.
 	TokenRole string `yaml:"token_role" default:"reader" env:"plain admin_token_role" check:"admin_role"`
 	// Further bearer tokens. Make one by `openssl rand -hex 32`, and its hash by `printf %s TOKEN | sha256sum`.
-	Tokens []AdminToken `yaml:"tokens,omitempty" style:"items"`
+	Tokens []AdminToken `yaml:"tokens,omitempty" unique:"id" twice:"another token has the same id" style:"items"`
 	// A provider of OpenID Connect.
 	OIDC OIDC `yaml:"oidc,omitempty"`
 }
@@ -78,9 +78,6 @@ var adminRoles = []string{"reader", "operator", "owner"}
 func (a *Admin) check(p *place) {
 	for i, t := range a.Tokens {
 		at, others := p.items["tokens"][i], a.Tokens[:i]
-		if slices.ContainsFunc(others, func(other AdminToken) bool { return other.ID == t.ID && t.ID != "" }) {
-			at.complain("id", "another token has the same id")
-		}
 		if slices.ContainsFunc(others, func(other AdminToken) bool { return other.SHA256 == t.SHA256 && t.SHA256 != [32]byte{} }) {
 			at.complain("sha256", "another token has the same hash")
 		}

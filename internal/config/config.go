@@ -78,7 +78,7 @@ type Config struct {
 	// What a code is for; requests name it. `default` always exists.
 	Purposes map[string]Purpose `yaml:"purposes" keys:"name" style:"items" reload:"yes"`
 	// An app is a tenant with keys and limits of its own. `default` always exists; it is the first one here.
-	Apps []App `yaml:"apps" style:"items" reload:"yes"`
+	Apps []App `yaml:"apps" unique:"name" twice:"there is another app with this name" style:"items" reload:"yes"`
 	// Networks, or single addresses, whose `X-Forwarded-For` is believed; the variable has them by commas.
 	TrustedProxies []netip.Prefix `yaml:"trusted_proxies" env:"list" check:"proxy" style:"flow"`
 	// How many checks of codes may fail, by app and channel.
@@ -88,7 +88,7 @@ type Config struct {
 	// What browsers may ask for, of one app, for all spellings of one mailbox together; `{}`: no bound.
 	Spellings Bound `yaml:"spellings" default:"{limit: 20, window: 24h}" none:"yes" style:"flow" reload:"yes"`
 	// Recipients with a code that is known, to which nothing is sent.
-	TestRecipients []TestRecipient `yaml:"test_recipients" count:"yes" reload:"yes"`
+	TestRecipients []TestRecipient `yaml:"test_recipients" most:"20 test recipients" count:"yes" reload:"yes"`
 	// Recipients that get no codes.
 	Blocks []Block `yaml:"block" count:"yes" style:"flow" reload:"yes"`
 	// What sends nothing for now: a channel, a purpose, or a purpose on a channel.
@@ -100,11 +100,11 @@ type Config struct {
 	// How many requests browsers of one network may make in any minute; `0`: any number.
 	RequestsPerMinute int `yaml:"requests_per_minute" default:"300" range:"1 1000000" zero:"0 for no limit" reload:"yes"`
 	// Mail providers that tell what became of mails which they took.
-	Providers []Provider `yaml:"provider_events"`
+	Providers []Provider `yaml:"provider_events" unique:"name" twice:"%s is there twice"`
 	// The path of a file with one domain a line where anybody gets an address for a short while.
 	DisposableFile string `yaml:"disposable_domains" reload:"quiet"`
 	// Domains at which several spellings are one mailbox.
-	Folds []Fold `yaml:"folding" style:"flow"`
+	Folds []Fold `yaml:"folding" unique:"domain" twice:"%s is there twice" style:"flow"`
 	// How text messages are sent.
 	SMS SMS `yaml:"sms"`
 	// Webhooks of all apps.
@@ -179,7 +179,7 @@ type App struct {
 	// pages and our own, and only they can read the answers (CORS).
 	Origins []string `yaml:"origins" check:"origin" unique:"yes"`
 	// Its API keys.
-	Keys []Key `yaml:"keys"`
+	Keys []Key `yaml:"keys" unique:"id" twice:"another key of this app has the same id"`
 	// Where the app is told of what happened.
 	Webhook Webhook `yaml:"webhook"`
 }

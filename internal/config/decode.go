@@ -1,9 +1,12 @@
 package config
 
 import (
+	"cmp"
 	"encoding"
+	"fmt"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -19,7 +22,8 @@ import (
 //	oneof     the words that it may be
 //	range     the least and the largest value; zero says what 0 means beside them, why adds a reason
 //	wrong     replaces the words of a mistake; %s is the value
-//	unique    a list holds nothing twice
+//	unique    a list holds nothing twice: yes, or the key by which its mappings differ; twice replaces the words of the mistake
+//	most      how many a list may hold, and of what
 //	single    a list of one may be written without brackets
 //	none      {} stands for nothing
 //	env       it is a variable too: plain, file (SENDCODE_…_FILE may name a file that holds it) or list (by commas)
@@ -226,23 +230,39 @@ func (d *decoder) item(n *yaml.Node, path string, list reflect.Value, tag reflec
 		setDefaults(one)
 	}
 	places := d.value(n, path, one, tag)
+	twice := unique(list, one, tag)
 	switch {
 	case places == nil && len(d.errs.Mistakes) > before:
-	case tag.Get("unique") != "" && holds(list, one):
-		d.mistake(n, path, "is there twice")
-	default:
-		list.Set(reflect.Append(list, one))
+		return nil
+	case places == nil && twice != "":
+		d.mistake(n, path, "%s", twice)
+		return nil
+	case twice != "":
+		places[0].complain(tag.Get("unique"), "%s", twice)
+	}
+	list.Set(reflect.Append(list, one))
+	if most := tag.Get("most"); most != "" && strings.HasPrefix(most, strconv.Itoa(list.Len()-1)+" ") {
+		places[0].complain("", "there may be %s at most", most)
 	}
 	return places
 }
 
-func holds(list, one reflect.Value) bool {
-	for i := range list.Len() {
-		if reflect.DeepEqual(list.Index(i).Interface(), one.Interface()) {
-			return true
+// unique says that a list holds an element already, by its tag.
+func unique(list, one reflect.Value, tag reflect.StructTag) string {
+	key := tag.Get("unique")
+	part := func(v reflect.Value) any {
+		if v.Kind() == reflect.Struct && !leaf(v.Type()) {
+			all, _ := fieldsOf(v)
+			return all[slices.IndexFunc(all, func(f field) bool { return f.name == key })].value.Interface()
+		}
+		return v.Interface()
+	}
+	for i := 0; key != "" && i < list.Len(); i++ {
+		if value := part(one); value != "" && reflect.DeepEqual(part(list.Index(i)), value) {
+			return strings.Replace(cmp.Or(tag.Get("twice"), "is there twice"), "%s", plain(fmt.Sprint(value)), 1)
 		}
 	}
-	return false
+	return ""
 }
 
 // mapping reads entries whose keys the file chooses. Structs are called by them.

@@ -50,67 +50,19 @@ func (s *SecretSource) keep(p *place, key, value, from string) {
 	}
 }
 
-// Provider is a mail provider that tells what became of mails.
+// Provider is a mail provider that tells what became of mails. Its Source holds no secret; Complete adds it.
 type Provider struct {
-	// Stands in the address and in metrics.
-	Name string `yaml:"name" required:"yes" check:"name"`
-	// How a request is known: `standard_webhooks` ([its signature](https://www.standardwebhooks.com) over ID, time and body),
-	// `hmac` (HMAC-SHA256 of the body, in a header), `hmac_fields` (of members of the body; each signature counts once), `header`
-	// (the secret itself in a header), `basic` (the secret as a password). The last two show nothing about the body: use them over
-	// TLS alone.
-	Scheme events.Scheme `yaml:"scheme" required:"yes" oneof:"standard_webhooks hmac hmac_fields header basic"`
-	// At least 16 characters. To change it, add an entry of another name and then take this one out.
-	SecretSource `yaml:",inline"`
-	// `hmac` and `header`: the header. With `standard_webhooks`, what its headers begin with: `webhook-` unless told, `svix-` at
-	// some.
-	Header string `yaml:"header,omitempty" check:"header"`
-	// `hmac` and `header`: what stands there before it, such as `sha256=`.
-	Prefix string `yaml:"prefix,omitempty"`
-	// `hmac` and `hmac_fields`: `hex` or `base64`.
-	Encoding string `yaml:"encoding,omitempty"`
-	// `basic`: the user.
-	User string `yaml:"user,omitempty"`
-	// `hmac_fields`: what is signed, one after the other.
-	Signed []events.Path `yaml:"signed,omitempty" single:"yes" style:"flow"`
-	// `hmac_fields`: where the signature stands.
-	Signature events.Path `yaml:"signature,omitempty"`
-	// `hmac_fields`: which of `signed` is the time.
-	SignedTime events.Path `yaml:"signed_time,omitempty"`
-	// A header `X-…` that each mail carries with its send's ID, for providers that replace Message-ID.
-	MessageHeader string `yaml:"message_header,omitempty" check:"mail_header"`
-	// Where the events stand, a list or one; without it the body.
-	List events.Path `yaml:"list,omitempty"`
-	// The paths to an event's type are joined by points, those that lead nowhere are left out.
-	Type []events.Path `yaml:"type,omitempty" required:"yes" single:"yes" style:"flow"`
-	// What a type means: `delivered`, `bounced`, `bounced_for_good`, `complained`, `opted_out`, `ignored`; `Bounce` means every
-	// type that begins with it and is not named.
-	Outcomes map[string]events.Outcome `yaml:"outcomes" required:"yes" style:"flow" check:"outcome"`
-	// Where our Message-ID stands, or what `message_header` said.
-	Message []events.Path `yaml:"message,omitempty" required:"yes" single:"yes" style:"flow"`
-	// Whom it was sent to, which is compared. Of several paths the first counts.
-	Recipient []events.Path `yaml:"recipient,omitempty" single:"yes" style:"flow"`
-	// When, as RFC 3339 or in seconds.
-	Time []events.Path `yaml:"time,omitempty" single:"yes" style:"flow"`
-	// Codes or a word.
-	Detail []events.Path `yaml:"detail,omitempty" single:"yes" style:"flow"`
+	events.Source `yaml:",inline"`
+	SecretSource  `yaml:",inline"`
 }
 
 // Complete is the source with its secret.
 func (p Provider) Complete() events.Source {
-	secret := []byte(p.Secret.Reveal())
-	if p.Scheme == events.StandardWebhooks {
-		secret = standardKey(p.Secret.Reveal())
+	p.Auth.Secrets = [][]byte{[]byte(p.Secret.Reveal())}
+	if p.Auth.Scheme == events.StandardWebhooks {
+		p.Auth.Secrets = [][]byte{standardKey(p.Secret.Reveal())}
 	}
-	return events.Source{
-		Name: p.Name, Header: p.MessageHeader,
-		Auth: events.Auth{
-			Scheme: p.Scheme, Secrets: [][]byte{secret}, Header: p.Header, Prefix: p.Prefix, Base64: p.Encoding == "base64", User: p.User,
-			Fields: p.Signed, Signature: p.Signature, Time: p.SignedTime,
-		},
-		Shape: events.Shape{
-			List: p.List, Type: p.Type, Outcomes: p.Outcomes, Message: p.Message, To: p.Recipient, Time: p.Time, Detail: p.Detail,
-		},
-	}
+	return p.Source
 }
 
 // standardKey decodes a key as Standard Webhooks writes it; nil where it is none.
@@ -127,34 +79,37 @@ const minProviderSecret = 16
 
 // check looks at what must go together.
 func (v *Provider) check(p *place) {
-	if v.Encoding != "" && v.Encoding != "base64" && v.Encoding != "hex" {
+	a := &v.Auth
+	if a.Encoding != "" && a.Encoding != "base64" && a.Encoding != "hex" {
 		p.complain("", "encoding must be hex or base64")
 	}
-	if v.Encoding == "hex" {
-		v.Encoding = ""
+	if a.Encoding == "hex" {
+		a.Encoding = ""
 	}
 	for _, missing := range []struct {
 		it   string
 		when bool
 	}{
 		{"secret_env or secret_file", v.SecretEnv == "" && v.SecretFile == ""},
-		{"header", (v.Scheme == events.HMAC || v.Scheme == events.Header) && v.Header == ""}, {"user", v.Scheme == events.Basic && v.User == ""},
-		{"signed", v.Scheme == events.HMACFields && len(v.Signed) == 0}, {"signature", v.Scheme == events.HMACFields && len(v.Signature) == 0},
+		{"header", (a.Scheme == events.HMAC || a.Scheme == events.Header) && a.Header == ""},
+		{"user", a.Scheme == events.Basic && a.User == ""},
+		{"signed", a.Scheme == events.HMACFields && len(a.Fields) == 0},
+		{"signature", a.Scheme == events.HMACFields && len(a.Signature) == 0},
 	} {
 		if missing.when {
 			p.complain("", "%s is missing", missing.it)
 		}
 	}
-	signed := func(f events.Path) bool { return reflect.DeepEqual(f, v.SignedTime) }
-	if v.Scheme == events.HMACFields && !slices.ContainsFunc(v.Signed, signed) {
+	signed := func(f events.Path) bool { return reflect.DeepEqual(f, a.Time) }
+	if a.Scheme == events.HMACFields && !slices.ContainsFunc(a.Fields, signed) {
 		p.complain("", "signed_time must be one of signed, or what is signed could be used again for ever")
 	}
-	if v.Scheme == events.StandardWebhooks && v.Header == "" {
-		v.Header = "webhook-"
+	if a.Scheme == events.StandardWebhooks && a.Header == "" {
+		a.Header = "webhook-"
 	}
 	switch secret := v.Secret.Reveal(); {
 	case secret == "":
-	case v.Scheme == events.StandardWebhooks && len(standardKey(secret)) < minProviderSecret:
+	case a.Scheme == events.StandardWebhooks && len(standardKey(secret)) < minProviderSecret:
 		p.complain("", "the secret must be whsec_ and base64 of at least %d bytes", minProviderSecret)
 	case len(secret) < minProviderSecret:
 		p.complain("", "the secret must have at least %d characters", minProviderSecret)

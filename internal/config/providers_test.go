@@ -114,7 +114,7 @@ func TestProvidersArePrinted(t *testing.T) {
 	}
 	const rest = ", secret_env: S, message: a, type: b, outcomes: {c: delivered}}]"
 	standard, err := loadYAML("provider_events: [{name: a, scheme: standard_webhooks"+rest, "S=whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
-	if err != nil || len(standard.Providers[0].Complete().Auth.Secrets[0]) != 24 || standard.Providers[0].Header != "webhook-" {
+	if err != nil || len(standard.Providers[0].Complete().Auth.Secrets[0]) != 24 || standard.Providers[0].Auth.Header != "webhook-" {
 		t.Errorf("%v, %+v", err, standard.Providers)
 	}
 }

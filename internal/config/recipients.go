@@ -22,9 +22,6 @@ type TestRecipient struct {
 	To recipient.Recipient `yaml:"-"`
 }
 
-// maxTestRecipients bounds how many known codes there can be.
-const maxTestRecipients = 20
-
 func (t *TestRecipient) hidden() bool { return true }
 
 func (t *TestRecipient) check(p *place) {

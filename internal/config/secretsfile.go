@@ -95,36 +95,22 @@ func readSecrets(path string) (map[string]string, error) {
 }
 
 func parseSecrets(path string, content []byte) (map[string]string, error) {
-	errs := &Errors{}
-	d := document{plain(path), errs}
 	secrets := map[string]string{}
-	known := map[string]func(*yaml.Node, string){}
-	for _, s := range secretChecks {
-		known[s.key] = func(n *yaml.Node, path string) { secrets[s.key], _ = d.text(n, path) }
-	}
-	if root := d.parse(content); root != nil {
-		d.fields(root, "", known)
-	}
 	var wrong []string
+	err := yaml.Unmarshal(content, &secrets)
 	for _, s := range secretChecks {
 		if value := secrets[s.key]; value == "" || s.check(value) != "" {
 			wrong = append(wrong, s.key)
 		}
 	}
-	if len(wrong) > 0 || len(errs.Mistakes) > 0 {
+	if err != nil || len(secrets) > len(secretChecks) || len(content) > maxDocument { // its words may be a piece of a key
+		wrong = append(wrong, "not as it was written")
+	}
+	if len(wrong) > 0 {
 		return nil, fmt.Errorf("%s is damaged (%s): put back a copy of it, or give these secrets as variables; "+
-			"it is not made anew, since other keys would end codes under way and free every quota",
-			plain(path), strings.Join(append(wrong, places(errs)...), ", "))
+			"it is not made anew, since other keys would end codes under way and free every quota", plain(path), strings.Join(wrong, ", "))
 	}
 	return secrets, nil
-}
-
-// places names where a damaged file is damaged, without the words beside it: they may be a piece of a key.
-func places(errs *Errors) []string {
-	if len(errs.Mistakes) == 0 {
-		return nil
-	}
-	return []string{"not as it was written"}
 }
 
 // writeSecrets makes the file appear whole or not at all, also when the power fails: first the content is on disk, then
@@ -134,7 +120,7 @@ func writeSecrets(path string, secrets map[string]string) (err error) {
 	for _, s := range secretChecks {
 		value := &yaml.Node{}
 		value.SetString(secrets[s.key])
-		value.Style = yaml.DoubleQuotedStyle
+		value.Style = yaml.DoubleQuotedStyle // so that a file that was cut is not taken for a whole one
 		put(root, s.key, value)
 	}
 	body, err := yaml.Marshal(root)

@@ -19,15 +19,6 @@ func newPurpose(name string) Purpose {
 
 func (p *Purpose) check(at *place) { at.refer("policy", "policy", p.Policy) }
 
-func (a *App) check(p *place) {
-	for i, k := range a.Keys {
-		at := p.items["keys"][i]
-		if slices.ContainsFunc(a.Keys[:i], func(other Key) bool { return other.ID == k.ID && k.ID != "" }) {
-			at.complain("id", "another key of this app has the same id")
-		}
-	}
-}
-
 func (k *Key) check(p *place) {
 	if k.ID == apiKeyID {
 		p.complain("id", "is the id of SENDCODE_API_KEY; choose another")
@@ -55,11 +46,6 @@ func (d *decoder) complete(root *place) {
 	d.completeApps()
 	d.checkRecipients(root)
 	d.readDisposable(root)
-	for i, p := range c.Providers {
-		if slices.ContainsFunc(c.Providers[:i], func(other Provider) bool { return other.Name == p.Name }) {
-			root.items["provider_events"][i].complain("name", "%s is there twice", plain(p.Name))
-		}
-	}
 	served := c.SMS.Countries
 	if page := root.items["page"]; c.Page.Country != "" && len(served) > 0 && !slices.Contains(served, c.Page.Country) {
 		page[0].complain("country", "%s is not among the countries of sms", plain(c.Page.Country))
@@ -95,15 +81,11 @@ func (d *decoder) completePurposes() {
 	}
 }
 
-// checkApps wants every app and every key once.
+// checkApps wants every key once.
 func (d *decoder) checkApps(root *place) {
-	names, hashes := map[string]bool{}, map[[sha256.Size]byte]bool{}
+	hashes := map[[sha256.Size]byte]bool{}
 	for i, a := range d.config.Apps {
 		at := root.items["apps"][i]
-		if names[a.Name] && a.Name != "" {
-			at.complain("name", "there is another app with this name")
-		}
-		names[a.Name] = true
 		if hooks := at.items["webhook"]; hooks != nil {
 			d.hooks[a.Name] = hooks[0]
 		}
@@ -135,18 +117,11 @@ func (d *decoder) checkRecipients(root *place) {
 	for i, t := range c.TestRecipients {
 		at := root.items["test_recipients"][i]
 		switch {
-		case i == maxTestRecipients:
-			at.complain("", "there may be %d test recipients at most", maxTestRecipients)
 		case t.To == recipient.Recipient{}:
 		case slices.ContainsFunc(c.TestRecipients[:i], func(other TestRecipient) bool { return other.To == t.To }):
 			at.complain("", "is there twice")
 		case c.Folding().Hash(t.To, key) != t.To.Hash(key):
 			at.complain("", "to is folded into another address by folding; give the one without tag or dots")
-		}
-	}
-	for i, f := range c.Folds {
-		if f.Domain != "" && slices.ContainsFunc(c.Folds[:i], func(other Fold) bool { return other.Domain == f.Domain }) {
-			root.items["folding"][i].complain("", "%s is there twice", plain(f.Domain))
 		}
 	}
 	slices.SortFunc(c.Folds, func(a, b Fold) int { return strings.Compare(a.Domain, b.Domain) })

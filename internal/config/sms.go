@@ -51,9 +51,9 @@ type SMS struct {
 	// The same by country.
 	Senders map[string]string `yaml:"senders" keys:"country" check:"sender" style:"flow"`
 	// In order of preference.
-	Carriers []SMSCarrier `yaml:"carriers"`
+	Carriers []SMSCarrier `yaml:"carriers" unique:"name" twice:"there is another carrier of that name" most:"20 carriers"`
 	// Caps on what text messages may cost, below.
-	Spend []SpendCap `yaml:"spend" style:"flow"`
+	Spend []SpendCap `yaml:"spend" unique:"name" twice:"there is another cap of that name" style:"flow"`
 	// When text messages to a prefix rest because hardly any of their codes is entered, below; `off`: never.
 	Watch SMSWatch `yaml:"watch" style:"flow"`
 }
@@ -73,8 +73,6 @@ type SMSCarrier struct {
 	Prices   map[string]int64 `yaml:"prices,omitempty" keys:"price_of" style:"flow"`
 	Settings sms.Settings     `yaml:",inline"`
 }
-
-const maxCarriers = 20
 
 // prepare chooses the settings: the other keys depend on the type.
 func (c *SMSCarrier) prepare(p *place) bool {
@@ -122,13 +120,6 @@ func (s *SMS) check(p *place) {
 	slices.Sort(s.Countries)
 	s.PublicURL = strings.TrimSuffix(s.PublicURL, "/")
 	for i, c := range s.Carriers {
-		at := p.items["carriers"][i]
-		if slices.ContainsFunc(s.Carriers[:i], func(other SMSCarrier) bool { return other.Name == c.Name && c.Name != "" }) {
-			at.complain("", "there is another carrier of that name")
-		}
-		if i == maxCarriers {
-			at.complain("", "there may be %d carriers at most", maxCarriers)
-		}
 		needs, ok := c.Settings.(interface{ NeedsCallback() bool })
 		if s.PublicURL == "" && ok && needs.NeedsCallback() {
 			p.complain("", "public_url is missing, which carriers[%d] needs for {callback}", i)
@@ -155,13 +146,8 @@ func (s *SMS) checkRoutes(p *place) {
 	}
 }
 
-// checkSpend wants caps once each and, where there is one, a price for all that is sent: what costs nothing is never stopped.
+// checkSpend wants a price, where there is a cap, for all that is sent: what costs nothing is never stopped.
 func (s *SMS) checkSpend(p *place) {
-	for i, c := range s.Spend {
-		if c.Name != "" && slices.ContainsFunc(s.Spend[:i], func(o SpendCap) bool { return o.Name == c.Name }) {
-			p.items["spend"][i].complain("", "there is another cap of that name")
-		}
-	}
 	for i, c := range s.Carriers {
 		for _, country := range s.Countries {
 			_, priced := c.Prices[country]

@@ -33,15 +33,27 @@ const MaxAge = 5 * time.Minute
 
 // Auth is how a source's requests are known. Each secret is enough, so that one can be changed without a pause.
 type Auth struct {
-	Scheme    Scheme
-	Secrets   [][]byte
-	Header    string // HMAC, Header: where it stands; StandardWebhooks: what its headers begin with, as "webhook-" or "svix-"
-	Prefix    string // HMAC, Header: what stands before it, as "sha256="
-	Base64    bool   // HMAC, HMACFields: written as base64 instead of hexadecimal digits
-	User      string // Basic
-	Fields    []Path // HMACFields: what is signed, one after the other
-	Signature Path   // HMACFields
-	Time      Path   // HMACFields: one of Fields, in seconds since 1970
+	// How a request is known: `standard_webhooks` ([its signature](https://www.standardwebhooks.com) over ID, time and body),
+	// `hmac` (HMAC-SHA256 of the body, in a header), `hmac_fields` (of members of the body; each signature counts once), `header`
+	// (the secret itself in a header), `basic` (the secret as a password). The last two show nothing about the body: use them over
+	// TLS alone.
+	Scheme  Scheme   `yaml:"scheme" required:"yes" oneof:"standard_webhooks hmac hmac_fields header basic"`
+	Secrets [][]byte `yaml:"-"`
+	// `hmac` and `header`: the header. With `standard_webhooks`, what its headers begin with: `webhook-` unless told, `svix-` at
+	// some.
+	Header string `yaml:"header,omitempty" check:"header"`
+	// `hmac` and `header`: what stands there before it, such as `sha256=`.
+	Prefix string `yaml:"prefix,omitempty"`
+	// `hmac` and `hmac_fields`: `hex` or `base64`.
+	Encoding string `yaml:"encoding,omitempty"`
+	// `basic`: the user.
+	User string `yaml:"user,omitempty"`
+	// `hmac_fields`: what is signed, one after the other.
+	Fields []Path `yaml:"signed,omitempty" single:"yes" style:"flow"`
+	// `hmac_fields`: where the signature stands.
+	Signature Path `yaml:"signature,omitempty"`
+	// `hmac_fields`: which of `signed` is the time, in seconds since 1970.
+	Time Path `yaml:"signed_time,omitempty"`
 }
 
 // Verify says whether a request is the provider's, at now. Comparisons take the same time whatever differs. Error: ErrForged.
@@ -119,7 +131,7 @@ func (s Source) Signature(body []byte) (name string, single bool) {
 
 func (a Auth) signed(signature string, message []byte) bool {
 	given, err := hex.DecodeString(signature)
-	if a.Base64 {
+	if a.Encoding == "base64" {
 		given, err = base64.StdEncoding.DecodeString(signature)
 	}
 	return err == nil && a.isSum(given, message)

@@ -93,7 +93,7 @@ func TestHMAC(t *testing.T) {
 		s.checks(t, name, h, body, now, false)
 	}
 	s.checks(t, "another body", headers("x-signature", "sha256="+right), `{"a":2}`, now, false)
-	s.Auth.Base64, s.Auth.Prefix = true, ""
+	s.Auth.Encoding, s.Auth.Prefix = "base64", ""
 	s.checks(t, "base64", headers("x-signature", base64.StdEncoding.EncodeToString(sum([]byte(secret), body))), body, now, true)
 	s.checks(t, "hexadecimal", headers("x-signature", right), body, now, false)
 }

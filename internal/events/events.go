@@ -41,23 +41,33 @@ type Event struct {
 	Detail  string    // reply code and enhanced status code, or a single word; never a sentence, which may hold an address
 }
 
-// Source is a provider.
+// Source is a provider: the settings of it, whose tags and comments are read by package config.
 type Source struct {
-	Name   string // stands in the address
-	Auth   Auth
-	Header string // that each mail carries with its send's ID, for providers that replace Message-ID; empty: none
-	Shape  Shape
+	// Stands in the address and in metrics.
+	Name string `yaml:"name" required:"yes" check:"name"`
+	Auth Auth   `yaml:",inline"`
+	// A header `X-…` that each mail carries with its send's ID, for providers that replace Message-ID.
+	Header string `yaml:"message_header,omitempty" check:"mail_header"`
+	Shape  Shape  `yaml:",inline"`
 }
 
 // Shape says where in the JSON what stands. Of several paths the first that leads to something counts.
 type Shape struct {
-	List     Path   // of the events; empty: the body is an event, or a list of them
-	Type     []Path // all that lead to something, joined
-	Outcomes map[string]Outcome
-	Message  []Path // the Message-ID that the mail had, or what Header said
-	To       []Path
-	Time     []Path // RFC 3339, or seconds since 1970
-	Detail   []Path
+	// Where the events stand, a list or one; without it the body.
+	List Path `yaml:"list,omitempty"`
+	// The paths to an event's type are joined by points, those that lead nowhere are left out.
+	Type []Path `yaml:"type,omitempty" required:"yes" single:"yes" style:"flow"`
+	// What a type means: `delivered`, `bounced`, `bounced_for_good`, `complained`, `opted_out`, `ignored`; `Bounce` means every
+	// type that begins with it and is not named.
+	Outcomes map[string]Outcome `yaml:"outcomes" required:"yes" check:"outcome" style:"flow"`
+	// Where our Message-ID stands, or what `message_header` said.
+	Message []Path `yaml:"message,omitempty" required:"yes" single:"yes" style:"flow"`
+	// Whom it was sent to, which is compared. Of several paths the first counts.
+	To []Path `yaml:"recipient,omitempty" single:"yes" style:"flow"`
+	// When, as RFC 3339 or in seconds.
+	Time []Path `yaml:"time,omitempty" single:"yes" style:"flow"`
+	// Codes or a word.
+	Detail []Path `yaml:"detail,omitempty" single:"yes" style:"flow"`
 }
 
 // ErrForged says that a request is not the provider's, or too old. It does not say why.

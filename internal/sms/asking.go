@@ -26,13 +26,9 @@ type Asker interface {
 
 // Asker gives the carrier of a name, if it can be asked.
 func (c *Carriers) Asker(name string) (Asker, bool) {
-	for _, r := range c.routes {
-		if r.Carrier.Name() == name {
-			asker, ok := r.Carrier.(Asker)
-			return asker, ok && r.Asked
-		}
-	}
-	return nil, false
+	r := c.named(name)
+	asker, ok := r.Carrier.(Asker)
+	return asker, ok && r.Asked
 }
 
 // reporterByID is a Reporter whose reports name messages by the carrier's own ID.
@@ -40,13 +36,8 @@ type reporterByID interface{ ReportsByID() bool }
 
 // ToldByID says whether the carrier of a name tells of messages by its own ID.
 func (c *Carriers) ToldByID(name string) bool {
-	for _, r := range c.routes {
-		if r.Carrier.Name() == name {
-			told, ok := r.Carrier.(reporterByID)
-			return ok && told.ReportsByID() && c.Callback != nil
-		}
-	}
-	return false
+	told, ok := c.named(name).Carrier.(reporterByID)
+	return ok && told.ReportsByID() && c.Callback != nil
 }
 
 // Query makes a request and has its answer read: a status other than 200 is a failure, about which nothing more is said.

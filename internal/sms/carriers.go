@@ -172,6 +172,16 @@ func verdictOn(ctx context.Context, fail *Error) error {
 	return failover.ErrFault
 }
 
+// named is the route of a carrier; one without a carrier where there is none.
+func (c *Carriers) named(name string) *route {
+	for _, r := range c.routes {
+		if r.Carrier.Name() == name {
+			return r
+		}
+	}
+	return &route{}
+}
+
 // Health says of each carrier whether it is up, in order of preference.
 func (c *Carriers) Health() []failover.Health {
 	var all []failover.Health

@@ -35,11 +35,6 @@ var (
 
 // Reporter gives the carrier of a name, if it tells afterwards.
 func (c *Carriers) Reporter(name string) (Reporter, bool) {
-	for _, r := range c.routes {
-		if r.Carrier.Name() == name {
-			reporter, ok := r.Carrier.(Reporter)
-			return reporter, ok
-		}
-	}
-	return nil, false
+	reporter, ok := c.named(name).Carrier.(Reporter)
+	return reporter, ok
 }
