@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"log/slog"
 	"net"
 	"os"
@@ -30,6 +29,8 @@ import (
 	"sendcode/internal/webhook"
 	"sendcode/quota"
 	"sendcode/templates"
+
+	"github.com/KimMachineGun/automemlimit/memlimit"
 )
 
 // App is a service put together and listening. Serve makes it work.
@@ -78,15 +79,19 @@ func Run(ctx context.Context, cfg config.Config, again Reload, logger *slog.Logg
 // the garbage collector run for a sixth of the processor's time under load.
 const collectAt = 400
 
+// heapShare is the part of the container's memory that Go's runtime may have; the rest is for what it does not count, such as the
+// binary itself and the kernel's buffers. On the way there the collector runs more often than GOGC says, so the two go together.
+const heapShare = 0.9
+
 // TuneRuntime sets what a program of ours wants of Go's runtime, unless the environment says otherwise: how far the heap may grow, and
 // within a container's memory limit how large it may become.
-func TuneRuntime(getenv func(string) string) { tuneRuntime(getenv, os.DirFS("/")) }
+func TuneRuntime(getenv func(string) string) { tuneRuntime(getenv, memlimit.FromCgroup) }
 
-func tuneRuntime(getenv func(string) string, root fs.FS) {
+func tuneRuntime(getenv func(string) string, container func() (uint64, error)) {
 	if getenv("GOGC") == "" {
 		debug.SetGCPercent(collectAt)
 	}
-	if limit, ok := containerMemory(root); ok && getenv("GOMEMLIMIT") == "" {
+	if limit, err := container(); err == nil && getenv("GOMEMLIMIT") == "" {
 		debug.SetMemoryLimit(int64(heapShare * float64(limit)))
 	}
 }
