@@ -101,16 +101,16 @@ func (a Auth) standard(h http.Header, body []byte, now time.Time) bool {
 
 func (a Auth) fields(body []byte, now time.Time) bool {
 	value, err := decode(body)
-	if err != nil || !recent(text(a.Time.find(value)), now) {
+	if err != nil || !recent(text(a.Time.Find(value)), now) {
 		return false
 	}
-	return a.signed(text(a.Signature.find(value)), a.covered(value))
+	return a.signed(text(a.Signature.Find(value)), a.covered(value))
 }
 
 // covered is what the signature of members of the body is over.
 func (a Auth) covered(value any) (all []byte) {
 	for _, p := range a.Fields {
-		all = append(all, text(p.find(value))...)
+		all = append(all, text(p.Find(value))...)
 	}
 	return all
 }

@@ -18,7 +18,7 @@ func (s Source) Parse(body []byte) ([]Event, error) {
 		return nil, err
 	}
 	if len(s.Shape.List) > 0 {
-		value = s.Shape.List.find(value)
+		value = s.Shape.List.Find(value)
 	}
 	list, several := value.([]any)
 	if !several {
@@ -41,14 +41,14 @@ func (s Shape) read(value any) Event {
 	e := Event{To: first(value, s.To), At: instant(first(value, s.Time)), Detail: detail(value, s.Detail)}
 	var parts []string
 	for _, p := range s.Type {
-		if t := text(p.find(value)); t != "" {
+		if t := text(p.Find(value)); t != "" {
 			parts = append(parts, t)
 		}
 	}
 	e.Type = strings.Join(parts, ".")
 	e.Outcome, e.Known = s.outcome(parts)
 	for _, p := range s.Message {
-		if id, ok := sendOf(text(p.find(value))); ok {
+		if id, ok := sendOf(text(p.Find(value))); ok {
 			e.Send = id
 			break
 		}
@@ -100,7 +100,7 @@ var (
 func detail(value any, paths []Path) string {
 	var reply, enhanced, single string
 	for _, p := range paths {
-		t := text(p.find(value))
+		t := text(p.Find(value))
 		if m := replyCode.FindStringSubmatch(t); m != nil && reply == "" {
 			reply = m[1]
 		}

@@ -2,6 +2,7 @@ package events
 
 import (
 	"errors"
+	"sendcode/internal/jsonpath"
 	"slices"
 	"strings"
 	"testing"
@@ -11,7 +12,7 @@ import (
 )
 
 func path(text string) Path {
-	p, err := ParsePath(text)
+	p, err := jsonpath.Parse(text)
 	if err != nil {
 		panic(err)
 	}
@@ -108,9 +109,9 @@ func TestParseLists(t *testing.T) {
 	}
 }
 
-func TestParsePath(t *testing.T) {
+func TestPath(t *testing.T) {
 	for _, bad := range []string{"", ".", "a..b", ".a", "a.", strings.Repeat("a.", 40) + "a", strings.Repeat("x", 65)} {
-		if p, err := ParsePath(bad); err == nil {
+		if p, err := jsonpath.Parse(bad); err == nil {
 			t.Errorf("%q: %v", bad, p)
 		}
 	}

@@ -3,79 +3,27 @@ package events
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
-	"strconv"
-	"strings"
+	"sendcode/internal/jsonpath"
 )
 
-// Path leads to a value: names of members and places in lists, as "event-data.message.headers.message-id" or "data.to.0".
-type Path []string
-
-// ParsePath reads a path.
-func ParsePath(text string) (Path, error) {
-	parts := strings.Split(text, ".")
-	for _, p := range parts {
-		if p == "" || len(p) > 64 || len(parts) > maxDepth {
-			return nil, fmt.Errorf("is no path such as data.to.0")
-		}
-	}
-	return parts, nil
-}
-
-// String is what ParsePath reads.
-func (p Path) String() string { return strings.Join(p, ".") }
-
-// UnmarshalText is ParsePath.
-func (p *Path) UnmarshalText(text []byte) (err error) {
-	*p, err = ParsePath(string(text))
-	return err
-}
-
-// MarshalText is String.
-func (p Path) MarshalText() ([]byte, error) { return []byte(p.String()), nil }
-
-// find follows the path; nil where it leads nowhere.
-func (p Path) find(value any) any {
-	for _, step := range p {
-		switch v := value.(type) {
-		case map[string]any:
-			value = v[step]
-		case []any:
-			i, err := strconv.Atoi(step)
-			if err != nil || i < 0 || i >= len(v) {
-				return nil
-			}
-			value = v[i]
-		default:
-			return nil
-		}
-	}
-	return value
-}
+// Path leads to a value.
+type Path = jsonpath.Path
 
 // text is a value as text: of a list the first; nothing of what is no single value.
 func text(value any) string {
-	switch v := value.(type) {
-	case string:
-		return v
-	case json.Number:
-		return v.String()
-	case bool:
-		return strconv.FormatBool(v)
-	case []any:
-		if len(v) > 0 {
-			if _, nested := v[0].([]any); !nested {
-				return text(v[0])
-			}
+	if list, ok := value.([]any); ok && len(list) > 0 {
+		if _, nested := list[0].([]any); !nested {
+			return text(list[0])
 		}
 	}
-	return ""
+	single, _ := jsonpath.Text(value)
+	return single
 }
 
 // first is the first text that one of the paths leads to.
 func first(value any, paths []Path) string {
 	for _, p := range paths {
-		if s := text(p.find(value)); s != "" {
+		if s := text(p.Find(value)); s != "" {
 			return s
 		}
 	}

@@ -14,10 +14,11 @@ var edges = map[string]string{
 	"internal/code":      "",
 	"internal/keyring":   "",
 	"internal/failover":  "",
+	"internal/jsonpath":  "",
 	"internal/delivery":  "internal/failover",
 	"internal/sms":       "internal/delivery internal/failover",
-	"internal/sms/*":     "internal/sms internal/delivery", // a carrier each
-	"internal/events":    "",
+	"internal/sms/*":     "internal/sms internal/delivery internal/jsonpath", // a carrier each
+	"internal/events":    "internal/jsonpath",
 	"internal/proof":     "internal/keyring",
 	"internal/openid":    "",
 	"docs":               "",

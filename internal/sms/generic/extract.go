@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"regexp"
-	"strconv"
+	"sendcode/internal/jsonpath"
 	"strings"
 )
 
@@ -13,7 +13,7 @@ import (
 // expression whose first group it is. The zero Extract finds nothing.
 type Extract struct {
 	text    string
-	path    []string
+	path    jsonpath.Path
 	pattern *regexp.Regexp
 }
 
@@ -21,11 +21,9 @@ type Extract struct {
 func ParseExtract(text string) (Extract, error) {
 	e := Extract{text: text}
 	if rest, isPath := strings.CutPrefix(text, "$."); isPath {
-		e.path = strings.Split(rest, ".")
-		if strings.Contains("."+rest+".", "..") {
-			return Extract{}, errors.New("has an empty step")
-		}
-		return e, nil
+		var err error
+		e.path, err = jsonpath.Parse(rest)
+		return e, err
 	}
 	pattern, err := regexp.Compile(text)
 	if err != nil || pattern.NumSubexp() < 1 {
@@ -67,31 +65,5 @@ func (e Extract) from(body []byte) (string, bool) {
 	if decoder.Decode(&at) != nil {
 		return "", false
 	}
-	for _, step := range e.path {
-		switch node := at.(type) {
-		case map[string]any:
-			at = node[step]
-		case []any:
-			n, err := strconv.Atoi(step)
-			if err != nil || n < 0 || n >= len(node) {
-				return "", false
-			}
-			at = node[n]
-		default:
-			return "", false
-		}
-	}
-	return scalar(at)
-}
-
-func scalar(value any) (string, bool) {
-	switch v := value.(type) {
-	case string:
-		return v, true
-	case json.Number:
-		return v.String(), true
-	case bool:
-		return strconv.FormatBool(v), true
-	}
-	return "", false
+	return jsonpath.Text(e.path.Find(at))
 }

@@ -1,0 +1,74 @@
+// Package jsonpath finds values in JSON that others send, by paths that the configuration has: names of members and places in lists, as
+// "event-data.message.headers.message-id" or "data.to.0".
+package jsonpath
+
+import (
+	"encoding/json"
+	"errors"
+	"strconv"
+	"strings"
+)
+
+// Path leads to a value.
+type Path []string
+
+// The bounds of a path.
+const (
+	maxSteps = 32
+	maxStep  = 64
+)
+
+// Parse reads a path; the error is a sentence's end.
+func Parse(text string) (Path, error) {
+	parts := strings.Split(text, ".")
+	for _, p := range parts {
+		if p == "" || len(p) > maxStep || len(parts) > maxSteps {
+			return nil, errors.New("is no path such as data.to.0")
+		}
+	}
+	return parts, nil
+}
+
+// String is what Parse reads.
+func (p Path) String() string { return strings.Join(p, ".") }
+
+// UnmarshalText is Parse.
+func (p *Path) UnmarshalText(text []byte) (err error) {
+	*p, err = Parse(string(text))
+	return err
+}
+
+// MarshalText is String.
+func (p Path) MarshalText() ([]byte, error) { return []byte(p.String()), nil }
+
+// Find follows the path through what package json decoded; nil where it leads nowhere.
+func (p Path) Find(value any) any {
+	for _, step := range p {
+		switch v := value.(type) {
+		case map[string]any:
+			value = v[step]
+		case []any:
+			i, err := strconv.Atoi(step)
+			if err != nil || i < 0 || i >= len(v) {
+				return nil
+			}
+			value = v[i]
+		default:
+			return nil
+		}
+	}
+	return value
+}
+
+// Text is a single value as text; false of everything else.
+func Text(value any) (string, bool) {
+	switch v := value.(type) {
+	case string:
+		return v, true
+	case json.Number:
+		return v.String(), true
+	case bool:
+		return strconv.FormatBool(v), true
+	}
+	return "", false
+}
