@@ -50,6 +50,29 @@ func TestExampleIsTheDefault(t *testing.T) {
 	}
 }
 
+// A check that a tag names exists, and every check is named.
+func TestTagsNameChecks(t *testing.T) {
+	named := map[string]bool{"": true}
+	for _, of := range tables() {
+		for _, d := range describe(t, of, "", true) {
+			named[d.field.Tag.Get("check")], named[d.field.Tag.Get("keys")] = true, true
+		}
+	}
+	for _, v := range variables {
+		named[v.tag.Get("check")] = true
+	}
+	for name := range named {
+		if name != "" && checks[name] == nil {
+			t.Errorf("there is no check %s", name)
+		}
+	}
+	for name := range checks {
+		if !named[name] {
+			t.Errorf("no tag names the check %s", name)
+		}
+	}
+}
+
 // tables are the types that have a table, by the name of the table.
 func tables() map[string]reflect.Type {
 	all := map[string]reflect.Type{
