@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net/http"
 	"net/netip"
+	"net/url"
 
 	"github.com/labstack/echo/v4"
 
@@ -127,11 +128,7 @@ func (a *Console) perform(c echo.Context, d sendAction, s store.Story, reason st
 
 // actionPage answers a form of a send's page: back to it when it is done, or the page with what is wrong.
 func (a *Console) actionPage(d sendAction) echo.HandlerFunc {
-	return func(c echo.Context) error {
-		form, err := layout.ReadForm(c)
-		if err != nil {
-			return err
-		}
+	return layout.Form(func(c echo.Context, form url.Values) error {
 		s, err := a.story(c.Request().Context(), c.Param("id"))
 		if err != nil {
 			return err
@@ -153,7 +150,7 @@ func (a *Console) actionPage(d sendAction) echo.HandlerFunc {
 			return a.showSend(c, http.StatusOK, s, note{Deed: d.name, Shown: shown})
 		}
 		return c.Redirect(http.StatusSeeOther, explain.SendAddress(s.Send.ID)+"?done="+d.name)
-	}
+	})
 }
 
 // problemOf is what a page says of an error that the form's sender can do something about; "" of every other.

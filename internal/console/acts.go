@@ -64,20 +64,13 @@ func (a *Console) acts() listing.List[store.AuditFilter, store.AuditEntry] {
 			"who":       listing.Word(func(f *store.AuditFilter) *string { return &f.Who }),
 			"what":      listing.Word(func(f *store.AuditFilter) *string { return &f.What }),
 			"recipient": listing.Recipient(func(f *store.AuditFilter) **recipient.Hash { return &f.Recipient }),
-			"cursor":    listing.Cursor(func(f *store.AuditFilter) **store.Mark { return &f.Before }),
-			"limit":     listing.Limit(func(f *store.AuditFilter) *int { return &f.Limit }),
 		},
 		Read: func(ctx context.Context, f store.AuditFilter) ([]store.AuditEntry, time.Time, error) {
 			list, err := a.Log.AuditEntries(ctx, f)
 			return list, time.Time{}, err
 		},
-		Bound: func(f *store.AuditFilter) *int { return &f.Limit },
-		Next: func(f *store.AuditFilter, last store.AuditEntry) string {
-			f.Before = &store.Mark{At: last.At, ID: last.ID}
-			return listing.WriteCursor(*f.Before)
-		},
-		Later: func(f store.AuditFilter) bool { return f.Before != nil },
-	}
+	}.Marked(func(f *store.AuditFilter) *int { return &f.Limit }, func(f *store.AuditFilter) **store.Mark { return &f.Before },
+		func(r store.AuditEntry) store.Mark { return store.Mark{At: r.At, ID: r.ID} })
 }
 
 func actJSONOf(a store.AuditEntry, _ time.Time) actJSON {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"net/http"
+	"net/url"
 	"strings"
 	"time"
 
@@ -67,18 +68,11 @@ func (a *Console) prefixes() listing.List[store.PrefixPauseFilter, store.PrefixP
 	return listing.List[store.PrefixPauseFilter, store.PrefixPause]{
 		Name: "prefixes", Path: prefixesPath,
 		Known: listing.Parameters[store.PrefixPauseFilter]{
-			"state":  listing.Active(func(f *store.PrefixPauseFilter) *bool { return &f.Active }),
-			"cursor": listing.Cursor(func(f *store.PrefixPauseFilter) **store.Mark { return &f.Before }),
-			"limit":  listing.Limit(func(f *store.PrefixPauseFilter) *int { return &f.Limit }),
+			"state": listing.Active(func(f *store.PrefixPauseFilter) *bool { return &f.Active }),
 		},
-		Read:  a.Log.PrefixPauses,
-		Bound: func(f *store.PrefixPauseFilter) *int { return &f.Limit },
-		Next: func(f *store.PrefixPauseFilter, last store.PrefixPause) string {
-			f.Before = &store.Mark{At: last.Since, ID: last.ID}
-			return listing.WriteCursor(*f.Before)
-		},
-		Later: func(f store.PrefixPauseFilter) bool { return f.Before != nil },
-	}
+		Read: a.Log.PrefixPauses,
+	}.Marked(func(f *store.PrefixPauseFilter) *int { return &f.Limit }, func(f *store.PrefixPauseFilter) **store.Mark { return &f.Before },
+		func(r store.PrefixPause) store.Mark { return store.Mark{At: r.Since, ID: r.ID} })
 }
 
 func prefixJSONOf(p store.PrefixPause, now time.Time) prefixJSON {
@@ -155,12 +149,8 @@ func (a *Console) liftPrefixJSON(c echo.Context) error {
 	return c.JSON(http.StatusOK, prefixJSONOf(p, a.Now()))
 }
 
-func (a *Console) liftPrefixForm(c echo.Context) error {
-	form, err := layout.ReadForm(c)
-	if err != nil {
-		return err
-	}
-	_, err = a.liftPrefix(c, form.Get("id"), form.Get("reason"))
+func (a *Console) liftPrefixForm(c echo.Context, form url.Values) error {
+	_, err := a.liftPrefix(c, form.Get("id"), form.Get("reason"))
 	var bad *verification.InvalidError
 	if errors.As(err, &bad) {
 		return a.showPrefixes(c, http.StatusUnprocessableEntity, "", cmp.Or(layout.Words(c).Get("prefixes.problem."+bad.Reason), bad.Detail))

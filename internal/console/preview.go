@@ -124,11 +124,7 @@ func (a *Console) previewHTML(c echo.Context) error {
 }
 
 // tryForm has a message sent to whoever wants to see it, and leads to its send's page.
-func (a *Console) tryForm(c echo.Context) error {
-	form, err := layout.ReadForm(c)
-	if err != nil {
-		return err
-	}
+func (a *Console) tryForm(c echo.Context, form url.Values) error {
 	act, err := a.auth.Record(c, auth.ActionPreview)
 	if err != nil {
 		return err

@@ -24,11 +24,7 @@ import (
 
 // searchPage leads from what was typed to an address that no longer has it in the clear: the recipient's hash, a
 // send's page, or the reference.
-func (a *Console) searchPage(c echo.Context) error {
-	form, err := layout.ReadForm(c)
-	if err != nil {
-		return err
-	}
+func (a *Console) searchPage(c echo.Context, form url.Values) error {
 	typed := strings.TrimSpace(form.Get("q"))
 	to, err := a.supported(c.Request().Context(), typed)
 	if err == nil && to == "" {

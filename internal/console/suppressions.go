@@ -46,17 +46,10 @@ func (a *Console) suppressions() listing.List[store.SuppressionFilter, store.Sup
 		Known: listing.Parameters[store.SuppressionFilter]{
 			"state":     listing.Active(func(f *store.SuppressionFilter) *bool { return &f.Active }),
 			"recipient": listing.Recipient(func(f *store.SuppressionFilter) **recipient.Hash { return &f.Recipient }),
-			"cursor":    listing.Cursor(func(f *store.SuppressionFilter) **store.Mark { return &f.Before }),
-			"limit":     listing.Limit(func(f *store.SuppressionFilter) *int { return &f.Limit }),
 		},
-		Read:  a.Log.Suppressions,
-		Bound: func(f *store.SuppressionFilter) *int { return &f.Limit },
-		Next: func(f *store.SuppressionFilter, last store.Suppression) string {
-			f.Before = &store.Mark{At: last.Since, ID: last.ID}
-			return listing.WriteCursor(*f.Before)
-		},
-		Later: func(f store.SuppressionFilter) bool { return f.Before != nil },
-	}
+		Read: a.Log.Suppressions,
+	}.Marked(func(f *store.SuppressionFilter) *int { return &f.Limit }, func(f *store.SuppressionFilter) **store.Mark { return &f.Before },
+		func(r store.Suppression) store.Mark { return store.Mark{At: r.Since, ID: r.ID} })
 }
 
 func suppressionOf(s store.Suppression, now time.Time) suppressionJSON {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"net/http"
+	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -103,11 +104,7 @@ func heldOrLifted(active bool, holds string, liftedAt time.Time, by, why string,
 }
 
 // suppressForm and liftForm lead back to the list; a form with a mistake is shown again.
-func (a *Console) suppressForm(c echo.Context) error {
-	form, err := layout.ReadForm(c)
-	if err != nil {
-		return err
-	}
+func (a *Console) suppressForm(c echo.Context, form url.Values) error {
 	typed := wish{Channel: form.Get("channel"), To: strings.TrimSpace(form.Get("to")), App: form.Get("app"), Reason: strings.TrimSpace(form.Get("reason"))}
 	if days := form.Get("days"); days != "" {
 		n, err := strconv.ParseInt(days, 10, 32)
@@ -117,15 +114,11 @@ func (a *Console) suppressForm(c echo.Context) error {
 		seconds := n * int64(24*time.Hour/time.Second)
 		typed.For = &seconds
 	}
-	_, err = a.suppress(c, typed)
+	_, err := a.suppress(c, typed)
 	return a.backToSuppressions(c, typed, err)
 }
 
-func (a *Console) liftForm(c echo.Context) error {
-	form, err := layout.ReadForm(c)
-	if err != nil {
-		return err
-	}
+func (a *Console) liftForm(c echo.Context, form url.Values) error {
 	h, err := recipient.ParseHash(form.Get("address"))
 	if err != nil {
 		return layout.Invalid("address", "invalid", "This form was not made by the list.")

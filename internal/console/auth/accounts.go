@@ -74,11 +74,7 @@ func roleOptions(w texts.Words, chosen Role) (list []layout.Option) {
 	return list
 }
 
-func (a *Auth) changeAccount(c echo.Context) error {
-	form, err := layout.ReadForm(c)
-	if err != nil {
-		return err
-	}
+func (a *Auth) changeAccount(c echo.Context, form url.Values) error {
 	act, err := a.Record(c, ActionAccounts)
 	if err != nil {
 		return err

@@ -86,16 +86,16 @@ func New(c Config, l *layout.Layout, logger *slog.Logger, now func() time.Time) 
 func (a *Auth) Register(e *echo.Echo) {
 	open := a.layout.PageMiddleware()
 	e.GET("/admin/login", a.loginPage, open...)
-	e.POST("/admin/login", a.login, open...)
+	e.POST("/admin/login", layout.Form(a.login), open...)
 	e.POST("/admin/logout", a.logout, open...) // also halfway in
 	e.GET(codePage, a.codePage, open...)
-	e.POST(codePage, a.giveCode, open...)
+	e.POST(codePage, layout.Form(a.giveCode), open...)
 	if a.provider != nil {
-		e.POST(providerStart, a.startProvider, open...)
+		e.POST(providerStart, layout.Form(a.startProvider), open...)
 		e.GET(ProviderCallback, a.finishProvider, a.layout.FromElsewhere()...)
 	}
 	e.GET(factorPage, a.factorPage, a.PagesFor(ActionFactor)...)
-	e.POST(factorPage, a.changeFactor, a.PagesFor(ActionFactor)...)
+	e.POST(factorPage, layout.Form(a.changeFactor), a.PagesFor(ActionFactor)...)
 	e.GET("/admin/accounts", a.accountsPage, a.PagesFor(ActionAccounts)...)
-	e.POST("/admin/accounts", a.changeAccount, a.PagesFor(ActionAccounts)...)
+	e.POST("/admin/accounts", layout.Form(a.changeAccount), a.PagesFor(ActionAccounts)...)
 }

@@ -1,8 +1,6 @@
 package auth
 
 import (
-	"encoding/base64"
-	"encoding/json"
 	"errors"
 	"net/http"
 	"net/url"
@@ -67,11 +65,7 @@ func (a *Auth) showCode(c echo.Context, status int, next, problem string) error 
 }
 
 // giveCode ends the session that awaited the code and begins another, so that nobody goes on with a cookie from before.
-func (a *Auth) giveCode(c echo.Context) error {
-	form, err := layout.ReadForm(c)
-	if err != nil {
-		return err
-	}
+func (a *Auth) giveCode(c echo.Context, form url.Values) error {
 	next := oursOr(form.Get("next"))
 	v, ok, err := a.awaited(c)
 	switch {
@@ -174,33 +168,5 @@ func (a *Auth) isCode(c echo.Context, v session, code string) (bool, error) {
 	return taken, err
 }
 
-// enrolment is a secret that a page keeps, sealed for its session.
-type enrolment struct {
-	Secret []byte    `json:"s"`
-	Ends   time.Time `json:"e"`
-}
-
 // enrolTime is how long somebody may take to set up an app.
 const enrolTime = 15 * time.Minute
-
-func (a *Auth) sealEnrolment(v session, secret []byte) (string, error) {
-	plain, err := json.Marshal(enrolment{secret, a.now().Add(enrolTime)})
-	if err != nil {
-		return "", err
-	}
-	sealed, err := a.ring.Seal(enrolLabel, plain, v.ID[:])
-	return base64.RawURLEncoding.EncodeToString(sealed), err
-}
-
-func (a *Auth) openEnrolment(v session, form url.Values) (secret []byte, ok bool) {
-	sealed, err := base64.RawURLEncoding.DecodeString(form.Get("kept"))
-	if err != nil {
-		return nil, false
-	}
-	plain, err := a.ring.Open(enrolLabel, sealed, v.ID[:])
-	var e enrolment
-	if err != nil || json.Unmarshal(plain, &e) != nil || !a.now().Before(e.Ends) {
-		return nil, false
-	}
-	return e.Secret, true
-}

@@ -56,11 +56,7 @@ func (a *Auth) showFactor(c echo.Context, s session, status int, v factorView) e
 
 // changeFactor begins a second factor, which needs the password, has a first code confirm it, or, which needs a code, takes it away or
 // makes new recovery codes.
-func (a *Auth) changeFactor(c echo.Context) error {
-	form, err := layout.ReadForm(c)
-	if err != nil {
-		return err
-	}
+func (a *Auth) changeFactor(c echo.Context, form url.Values) error {
 	s, ok, err := a.current(c)
 	if err != nil {
 		return err
@@ -117,7 +113,7 @@ func (a *Auth) showSecret(c echo.Context, status int, s session, secret []byte, 
 	if v.Picture, err = pictureOf(address); err != nil {
 		return err
 	}
-	if v.Kept, err = a.sealEnrolment(s, secret); err != nil {
+	if v.Kept, err = seal(a, enrolLabel, s.ID[:], secret, enrolTime); err != nil {
 		return err
 	}
 	return a.showFactor(c, s, status, v)
@@ -138,7 +134,7 @@ func grouped(s string) string {
 // confirmFactor keeps a secret once its app has made a right code of it; that code counts as used.
 func (a *Auth) confirmFactor(c echo.Context, s session, form url.Values) error {
 	ctx, w := c.Request().Context(), layout.Words(c)
-	secret, ok := a.openEnrolment(s, form)
+	secret, ok := unseal[[]byte](a, enrolLabel, s.ID[:], form.Get("kept"))
 	if !ok {
 		return a.showFactor(c, s, http.StatusUnprocessableEntity, factorView{Problem: w.Get("factor.again")})
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net/http"
 	"net/netip"
+	"net/url"
 	"strconv"
 	"strings"
 
@@ -49,11 +50,7 @@ const maxName = 32
 
 // login counts the attempt before it looks at the password, so that guessing in parallel gains nothing. Without a name it is
 // the account of the settings that logs in. What is answered does not tell whether there is an account of that name.
-func (a *Auth) login(c echo.Context) error {
-	form, err := layout.ReadForm(c)
-	if err != nil {
-		return err
-	}
+func (a *Auth) login(c echo.Context, form url.Values) error {
 	w, next, name := layout.Words(c), oursOr(form.Get("next")), strings.ToLower(strings.TrimSpace(form.Get("username")))
 	if form.Get("password") == "" || len(name) > maxName {
 		return a.showLogin(c, http.StatusUnprocessableEntity, next, "", w.Get("login.empty"))

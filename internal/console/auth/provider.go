@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/base64"
-	"encoding/json"
 	"errors"
 	"net/http"
 	"net/url"
@@ -48,29 +47,23 @@ const errands = 10 * time.Minute
 // errand is what the browser keeps while somebody is at the provider, sealed.
 type errand struct {
 	openid.Attempt
-	Next string    `json:"to"`
-	Ends time.Time `json:"end"`
+	Next string `json:"to"`
 }
 
 const (
-	errandLabel        = "provider"
-	errandCookie       = cookieName + "-provider"
-	secureErrandCookie = "__Host-" + errandCookie
+	errandLabel  = "provider"
+	errandCookie = cookieName + "-provider"
 )
 
 // startProvider sends the browser to the provider. It does so by a page: browsers hold the redirects of a form against form-action,
 // which is for this site alone, and a provider may redirect to others.
-func (a *Auth) startProvider(c echo.Context) error {
-	form, err := layout.ReadForm(c)
-	if err != nil {
-		return err
-	}
+func (a *Auth) startProvider(c echo.Context, form url.Values) error {
 	next := oursOr(form.Get("next"))
 	address, attempt, err := a.provider.Asked.Begin(c.Request().Context())
 	if err != nil {
 		return a.notVouchedFor(c, next, err)
 	}
-	if err := a.keepErrand(c, errand{attempt, next, a.now().Add(errands)}); err != nil {
+	if err := a.keepErrand(c, errand{attempt, next}); err != nil {
 		return err
 	}
 	return a.onward(c, address)
@@ -86,7 +79,7 @@ func (a *Auth) onward(c echo.Context, address string) error {
 // site's redirect leads to (SameSite=Strict), so a page of ours leads to the console.
 func (a *Auth) finishProvider(c echo.Context) error {
 	kept, ok := a.errandOf(c)
-	c.SetCookie(a.errandWith(c, "", -1))
+	c.SetCookie(errandWith(c, "", -1))
 	w := layout.Words(c)
 	if !ok {
 		return a.showLogin(c, http.StatusBadRequest, "", "", w.Get("provider.late"))
@@ -206,40 +199,23 @@ func digest(state string) string {
 	return base64.RawURLEncoding.EncodeToString(sum[:])
 }
 
-// keepErrand binds an attempt to the browser. The cookie must come along with the provider's redirect, so it is Lax.
+// keepErrand binds an attempt to the browser.
 func (a *Auth) keepErrand(c echo.Context, e errand) error {
-	plain, err := json.Marshal(e)
-	if err != nil {
-		return err
+	value, err := seal(a, errandLabel, nil, e, errands)
+	if err == nil {
+		c.SetCookie(errandWith(c, value, int(errands/time.Second)))
 	}
-	sealed, err := a.ring.Seal(errandLabel, plain, nil)
-	if err != nil {
-		return err
-	}
-	c.SetCookie(a.errandWith(c, base64.RawURLEncoding.EncodeToString(sealed), int(errands/time.Second)))
-	return nil
+	return err
 }
 
-func (a *Auth) errandWith(c echo.Context, value string, maxAge int) *http.Cookie {
-	cookie := a.cookie(c, value, maxAge)
-	if cookie.Name, cookie.SameSite = errandCookie, http.SameSiteLaxMode; isHTTPS(c) {
-		cookie.Name = secureErrandCookie
-	}
+// errandWith is a cookie that must come along with the provider's redirect, so it is Lax.
+func errandWith(c echo.Context, value string, maxAge int) *http.Cookie {
+	cookie := cookieOf(c, errandCookie, value, maxAge)
+	cookie.SameSite = http.SameSiteLaxMode
 	return cookie
 }
 
 func (a *Auth) errandOf(c echo.Context) (e errand, ok bool) {
-	cookie, err := c.Cookie(a.errandWith(c, "", 0).Name)
-	if err != nil {
-		return e, false
-	}
-	sealed, err := base64.RawURLEncoding.DecodeString(cookie.Value)
-	if err != nil {
-		return e, false
-	}
-	plain, err := a.ring.Open(errandLabel, sealed, nil)
-	if err != nil || json.Unmarshal(plain, &e) != nil {
-		return e, false
-	}
-	return e, a.now().Before(e.Ends) && (e.Next == "" || isOurs(e.Next))
+	e, ok = unseal[errand](a, errandLabel, nil, cookieValue(c, errandCookie))
+	return e, ok && (e.Next == "" || isOurs(e.Next))
 }

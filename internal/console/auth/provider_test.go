@@ -157,11 +157,11 @@ func TestProviderOverHTTPS(t *testing.T) {
 	b := r.browser()
 	b.Base = "https://console.example"
 	back := b.AtProvider("")
-	if c := b.Cookies[secureErrandCookie]; c == nil || !c.Secure || c.Domain != "" || c.Path != "/" {
+	if c := b.Cookies["__Host-"+errandCookie]; c == nil || !c.Secure || c.Domain != "" || c.Path != "/" {
 		t.Errorf("%+v", b.Cookies)
 	}
 	consoletest.LeadsTo(t, b.Get(back))
-	if c := b.Cookies[secureCookieName]; c == nil || !c.Secure {
+	if c := b.Cookies["__Host-"+cookieName]; c == nil || !c.Secure {
 		t.Errorf("%+v", b.Cookies)
 	}
 }

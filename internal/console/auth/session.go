@@ -16,29 +16,23 @@ import (
 	"sendcode/internal/store"
 )
 
-// The cookie's names. With "__Host-" a browser takes it only over https, for this host alone and with path "/" (RFC
-// 6265bis section 4.1.3.2), so no neighbour under the same domain can plant one.
-const (
-	cookieName       = "sendcode-admin"
-	secureCookieName = "__Host-" + cookieName
-)
+// cookieName is the session's cookie.
+const cookieName = "sendcode-admin"
 
 func isHTTPS(c echo.Context) bool { return c.Scheme() == "https" }
 
-func nameOf(c echo.Context) string {
+// nameOf is what a cookie is called on the way. With "__Host-" a browser takes it only over https, for this host alone and with path
+// "/" (RFC 6265bis section 4.1.3.2), so no neighbour under the same domain can plant one.
+func nameOf(c echo.Context, name string) string {
 	if isHTTPS(c) {
-		return secureCookieName
+		return "__Host-" + name
 	}
-	return cookieName
+	return name
 }
 
 // current finds the session of a request.
 func (a *Auth) current(c echo.Context) (session, bool, error) {
-	cookie, err := c.Cookie(nameOf(c))
-	if err != nil {
-		return session{}, false, nil
-	}
-	key, ok := readKey(cookie.Value)
+	key, ok := readKey(cookieValue(c, cookieName))
 	if !ok {
 		return session{}, false, nil
 	}
@@ -49,18 +43,18 @@ func (a *Auth) current(c echo.Context) (session, bool, error) {
 func (a *Auth) keep(c echo.Context, key string, v session) {
 	// Rounded up, and at least 1: 0 would mean no limit at all.
 	seconds := int((v.ends().Sub(v.now) + time.Second - 1) / time.Second)
-	c.SetCookie(a.cookie(c, key, max(seconds, 1)))
+	c.SetCookie(cookieOf(c, cookieName, key, max(seconds, 1)))
 }
 
 // forget takes the cookie back, also one that this very answer was to renew.
 func (a *Auth) forget(c echo.Context) {
 	c.Response().Header().Del(echo.HeaderSetCookie)
-	c.SetCookie(a.cookie(c, "", -1))
+	c.SetCookie(cookieOf(c, cookieName, "", -1))
 }
 
-func (a *Auth) cookie(c echo.Context, value string, maxAge int) *http.Cookie {
+func cookieOf(c echo.Context, name, value string, maxAge int) *http.Cookie {
 	return &http.Cookie{
-		Name: nameOf(c), Value: value, Path: "/", MaxAge: maxAge,
+		Name: nameOf(c, name), Value: value, Path: "/", MaxAge: maxAge,
 		Secure: isHTTPS(c), HttpOnly: true, SameSite: http.SameSiteStrictMode,
 	}
 }
@@ -74,12 +68,8 @@ func (a *Auth) renew(c echo.Context, v session) error {
 	if err := a.log.SeeSession(ctx, v.ID); err != nil {
 		return err
 	}
-	cookie, err := c.Cookie(nameOf(c))
-	if err != nil {
-		return nil // there was one a moment ago
-	}
 	v.SeenAt = v.now
-	a.keep(c, cookie.Value, v)
+	a.keep(c, cookieValue(c, cookieName), v)
 	return nil
 }
 

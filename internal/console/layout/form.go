@@ -12,8 +12,19 @@ import (
 	"sendcode/internal/verification"
 )
 
-// ReadForm reads a form's fields from the body alone: what stands in the address is no part of it.
-func ReadForm(c echo.Context) (url.Values, error) {
+// Form is a handler of a form's fields.
+func Form(handle func(c echo.Context, form url.Values) error) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		form, err := readForm(c)
+		if err != nil {
+			return err
+		}
+		return handle(c, form)
+	}
+}
+
+// readForm reads a form's fields from the body alone: what stands in the address is no part of it.
+func readForm(c echo.Context) (url.Values, error) {
 	if mediaOf(c) != echo.MIMEApplicationForm {
 		return nil, &server.Problem{Kind: server.UnsupportedMedia, Detail: "Send the form as a browser does."}
 	}

@@ -57,6 +57,18 @@ type List[F, R any] struct {
 	Later func(f F) bool                     // it begins behind a row
 }
 
+// Marked is a list that goes on at a place in the log: cursor and limit are parameters of it, and of its filter the fields that are named.
+func (l List[F, R]) Marked(limit func(f *F) *int, before func(f *F) **store.Mark, mark func(r R) store.Mark) List[F, R] {
+	l.Known["cursor"], l.Known["limit"], l.Bound = Cursor(before), Limit(limit), limit
+	l.Next = func(f *F, last R) string {
+		m := mark(last)
+		*before(f) = &m
+		return WriteCursor(m)
+	}
+	l.Later = func(f F) bool { return *before(&f) != nil }
+	return l
+}
+
 // Page is what one request reads of a list.
 type Page[F, R any] struct {
 	Filter F

@@ -1,0 +1,48 @@
+package auth
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"time"
+
+	"github.com/labstack/echo/v4"
+)
+
+// sealed is what a browser keeps for a while and cannot read: V, until Ends.
+type sealed[V any] struct {
+	V    V         `json:"v"`
+	Ends time.Time `json:"end"`
+}
+
+// seal writes a value for a browser to keep for a while, bound to what it is about.
+func seal[V any](a *Auth, label string, about []byte, v V, life time.Duration) (string, error) {
+	plain, err := json.Marshal(sealed[V]{v, a.now().Add(life)})
+	if err != nil {
+		return "", err
+	}
+	kept, err := a.ring.Seal(label, plain, about)
+	return base64.RawURLEncoding.EncodeToString(kept), err
+}
+
+// unseal reads such a value; false: it is none, or its time is over.
+func unseal[V any](a *Auth, label string, about []byte, text string) (v V, ok bool) {
+	kept, err := base64.RawURLEncoding.DecodeString(text)
+	if err != nil {
+		return v, false
+	}
+	plain, err := a.ring.Open(label, kept, about)
+	var s sealed[V]
+	if err != nil || json.Unmarshal(plain, &s) != nil || !a.now().Before(s.Ends) {
+		return v, false
+	}
+	return s.V, true
+}
+
+// cookieValue is that of a cookie; empty: there is none.
+func cookieValue(c echo.Context, name string) string {
+	cookie, err := c.Cookie(nameOf(c, name))
+	if err != nil {
+		return ""
+	}
+	return cookie.Value
+}
