@@ -22,7 +22,7 @@ UNRACED += sendcode/internal/simulate/interleave
 RACE := -race $(foreach m,$(UNRACED),"-gcflags=$(m)=-race=false -d=checkptr=0")
 # A program under the race detector sleeps for a second before it exits, unless GORACE says otherwise, and tests run many of them.
 # The packages whose tests take longest, which begin first: the last to end would otherwise run alone.
-LONG := ./internal/app ./internal/ui ./internal/console ./internal/store/postgres
+LONG := ./internal/app ./internal/page ./internal/console ./internal/store/postgres
 FUZZTIME ?= 30s
 SOAKTIME ?= 20s
 KILLS ?= 100

@@ -23,9 +23,9 @@ import (
 	"sendcode/internal/keyring"
 	"sendcode/internal/message"
 	"sendcode/internal/outbox"
+	"sendcode/internal/page"
 	"sendcode/internal/server"
 	"sendcode/internal/store"
-	"sendcode/internal/ui"
 	"sendcode/internal/webhook"
 	"sendcode/quota"
 	"sendcode/templates"
@@ -53,7 +53,7 @@ type App struct {
 	hooks    *webhook.Deliverer
 	api      *api.API
 	requests *server.Requests // of browsers and the page
-	page     *ui.UI           // nil when it is off
+	page     *page.Page       // nil when it is off
 	mails    *message.Renderer
 	metrics  *metrics
 

@@ -10,8 +10,8 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
+	"sendcode/internal/page/pagetest"
 	"sendcode/internal/parts"
-	"sendcode/internal/ui/uitest"
 )
 
 // desk is an administrator's browser in front of a replica.
@@ -22,13 +22,13 @@ type desk struct {
 
 func (s *stack) desk() *desk {
 	s.Helper()
-	browser, end := uitest.Browser(context.Background(), parts.Chromium(s.T))
+	browser, end := pagetest.Browser(context.Background(), parts.Chromium(s.T))
 	s.Cleanup(end)
 	must(s.T, chromedp.Do(browser)) // the browser lives as long as the context that starts it
-	tab, closeTab := uitest.Tab(browser)
+	tab, closeTab := pagetest.Tab(browser)
 	s.Cleanup(closeTab)
 	d := &desk{s, tab}
-	d.do(uitest.Look{Width: 1280, Height: 800, Still: true, Lang: "en"}.Apply())
+	d.do(pagetest.Look{Width: 1280, Height: 800, Still: true, Lang: "en"}.Apply())
 	d.leads("/admin/login", chromedp.Navigate(s.replicas[0].base+"/admin"))
 	d.leads("/admin", chromedp.Focus(chromedp.CSS("#password")), chromedp.KeyEvent(s.env["SENDCODE_ADMIN_PASSWORD"]+kb.Enter))
 	return d
@@ -41,7 +41,7 @@ func (d *desk) do(steps ...chromedp.Action[chromedp.Void]) {
 
 func (d *desk) leads(to string, steps ...chromedp.Action[chromedp.Void]) {
 	d.Helper()
-	must(d.T, uitest.Leads(d.tab, to, steps...))
+	must(d.T, pagetest.Leads(d.tab, to, steps...))
 }
 
 func (d *desk) click(what, to string) {
@@ -52,7 +52,7 @@ func (d *desk) click(what, to string) {
 // says wants texts in what a part of the page shows.
 func (d *desk) says(of string, texts ...string) {
 	d.Helper()
-	shown, err := uitest.Eval(d.tab, fmt.Sprintf(`[...document.querySelectorAll(%q)].map(e => e.innerText).join("\n")`, of))
+	shown, err := pagetest.Eval(d.tab, fmt.Sprintf(`[...document.querySelectorAll(%q)].map(e => e.innerText).join("\n")`, of))
 	must(d.T, err)
 	for _, text := range texts {
 		if !strings.Contains(shown, text) {
@@ -92,7 +92,7 @@ func TestConsoleHelpsSomebody(t *testing.T) {
 
 	d.click(`nav a[href="/admin/tail"]`, "/admin/tail")
 	d.await("the stream", func() bool {
-		state, err := uitest.Eval(d.tab, `document.querySelector("[data-state]").textContent`)
+		state, err := pagetest.Eval(d.tab, `document.querySelector("[data-state]").textContent`)
 		return err == nil && state == "live"
 	})
 	if next := s.ask(1, ana); next.status != http.StatusAccepted {
@@ -100,13 +100,13 @@ func TestConsoleHelpsSomebody(t *testing.T) {
 	}
 	s.awaitMail(ana, 2)
 	d.await("the row to come by itself, and to be sent", func() bool {
-		row, err := uitest.Eval(d.tab, `document.querySelector("tbody tr")?.innerText ?? ""`)
+		row, err := pagetest.Eval(d.tab, `document.querySelector("tbody tr")?.innerText ?? ""`)
 		return err == nil && strings.Contains(row, anaMasked) && strings.Contains(row, "sent")
 	})
 
 	d.click(`nav a[href="/admin/overview"]`, "/admin/overview")
 	d.says(".figures", "Sent\n2\n", "Failed\n0\n", "Refused requests\n1\n")
-	bars, err := uitest.Eval(d.tab, `[".good", ".warn"].map(c => document.querySelectorAll(".chart svg rect" + c).length > 0).join() + " " + document.querySelectorAll(".chart table tbody tr").length`)
+	bars, err := pagetest.Eval(d.tab, `[".good", ".warn"].map(c => document.querySelectorAll(".chart svg rect" + c).length > 0).join() + " " + document.querySelectorAll(".chart table tbody tr").length`)
 	must(t, err)
 	if !strings.HasPrefix(bars, "true,true ") || strings.HasSuffix(bars, " 0") {
 		t.Errorf("the chart has bars of sent and refused: %s rows of numbers", bars)

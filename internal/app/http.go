@@ -19,10 +19,10 @@ import (
 	"sendcode/internal/delivery"
 	"sendcode/internal/events"
 	"sendcode/internal/message"
+	"sendcode/internal/page"
 	"sendcode/internal/proof"
 	"sendcode/internal/server"
 	"sendcode/internal/sms"
-	"sendcode/internal/ui"
 	"sendcode/quota"
 )
 
@@ -51,14 +51,14 @@ func (a *App) listen() error {
 	a.health = health
 	for _, e := range distinct(front, back) {
 		health.Register(e)
-		ui.RegisterStatic(e)
+		page.RegisterStatic(e)
 	}
 	a.requests = server.NewRequests(a.cfg.RequestsPerMinute, a.logger, a.metrics.crowded.Inc, time.Now)
 	a.api = api.New(a.codes, apiKeys(a.cfg), a.logger)
 	a.api.Limit(a.requests)
 	a.api.Register(front)
 	a.registerProviders(front)
-	ui.RegisterWidget(front)
+	page.RegisterWidget(front)
 	a.metrics.apiKeys(a.api.Keys)
 	front.GET("/openapi.yaml", func(c echo.Context) error {
 		return c.Blob(http.StatusOK, "application/yaml", docs.OpenAPI)
@@ -168,7 +168,7 @@ func reasonOfRedis(err error) error {
 
 func (a *App) registerPages(e *echo.Echo) error {
 	if a.mailbox != nil {
-		ui.RegisterMailbox(e, a.mailbox)
+		page.RegisterMailbox(e, a.mailbox)
 	}
 	if a.cfg.Page.App == "" {
 		return nil
@@ -177,7 +177,7 @@ func (a *App) registerPages(e *echo.Echo) error {
 	if err != nil {
 		return err
 	}
-	a.page = ui.New(ui.Config{
+	a.page = page.New(page.Config{
 		App: a.cfg.Page.App, Channels: a.cfg.Page.Channels, Country: a.cfg.Page.Country, Origin: a.cfg.SMS.Origin,
 		Sender: senderAddress(a.cfg.MailFrom), Codes: a.codes, Cookies: ring, Logger: a.logger, Requests: a.requests,
 	})

@@ -52,7 +52,7 @@ var edges = map[string]string{
 	// HTTP, by audience.
 	"internal/server": "quota internal/recipient internal/verification",
 	"internal/api":    "quota quota/quotahttp internal/recipient internal/verification internal/feedback internal/store internal/server internal/events internal/code",
-	"internal/ui": "quota internal/texts internal/recipient internal/policy internal/verification internal/store internal/server web internal/code " +
+	"internal/page": "quota internal/texts internal/recipient internal/policy internal/verification internal/store internal/server web internal/code " +
 		"internal/delivery", // the dev mailbox shows what its receiver has
 	"internal/console": "quota internal/texts internal/recipient internal/policy internal/support internal/verification internal/store internal/server web " +
 		"internal/console/layout internal/console/listing internal/console/statistics internal/console/auth internal/console/explain internal/console/live",
@@ -68,7 +68,7 @@ var edges = map[string]string{
 	"internal/config": "quota internal/recipient internal/keyring internal/delivery internal/events " +
 		"internal/sms internal/sms/*",
 	"internal/app": "internal/proof quota docs migrations templates web internal/recipient internal/keyring internal/message " +
-		"internal/delivery internal/sms internal/store internal/store/postgres internal/store/sqlite internal/verification internal/server internal/api internal/ui " +
+		"internal/delivery internal/sms internal/store internal/store/postgres internal/store/sqlite internal/verification internal/server internal/api internal/page " +
 		"internal/console internal/console/auth internal/config internal/events internal/webhook internal/openid internal/code internal/vault internal/policy internal/gates " +
 		"internal/refusals internal/outbox internal/feedback internal/jobs internal/support",
 
@@ -93,7 +93,7 @@ var edges = map[string]string{
 	"internal/openid/openidtest":   "",
 	"internal/sms/smstest":         "internal/sms internal/delivery internal/parts",
 	"internal/console/consoletest": "quota internal/keyring internal/openid internal/openid/openidtest internal/store",
-	"internal/ui/uitest": "quota internal/api internal/store internal/keyring internal/recipient internal/server internal/ui " +
+	"internal/page/pagetest": "quota internal/api internal/store internal/keyring internal/recipient internal/server internal/page " +
 		"internal/verification internal/code internal/parts",
 	"tools/bench":        "tools/bench/report tools/rows internal/parts internal/app internal/store/postgres internal/config",
 	"tools/bench/report": "",
@@ -104,7 +104,7 @@ var edges = map[string]string{
 	"tools/mutants":      "",
 	"tools/outside":      "",
 	"tools/rows":         "",
-	"tools/screenshots":  "internal/parts internal/parts/locate internal/ui/uitest internal/app internal/config",
+	"tools/screenshots":  "internal/parts internal/parts/locate internal/page/pagetest internal/app internal/config",
 	"tools/up":           "internal/parts internal/parts/locate internal/delivery",
 }
 
@@ -122,13 +122,13 @@ var support = map[string]bool{
 	"internal/sms/smstest":                   true,
 	"internal/openid/openidtest":             true,
 	"internal/console/consoletest":           true,
-	"internal/ui/uitest":                     true,
+	"internal/page/pagetest":                 true,
 }
 
 // extraInTests are edges that tests have beyond those of their package.
 var extraInTests = map[string]string{
 	"internal/house": "internal/config",
-	"internal/ui":    "internal/app internal/config", // one test goes the whole way over the program itself
+	"internal/page":  "internal/app internal/config", // one test goes the whole way over the program itself
 	// The use cases and what works beside them are tested together, over internal/verification/rig.
 	"internal/verification":        "internal/store/gate internal/store/sqlite internal/outbox internal/feedback internal/jobs internal/support internal/keyring internal/delivery internal/sms",
 	"internal/simulate/interleave": "quota internal/recipient internal/store internal/store/gate internal/verification", // decide in its model
@@ -155,8 +155,8 @@ var modules = map[string]string{
 	"github.com/Shopify/toxiproxy":          testsOnly,
 	"github.com/alecthomas/kong":            "cmd/sendcode",
 	"github.com/boombuler/barcode":          "internal/console/auth",
-	"github.com/chromedp/cdproto":           "internal/ui/uitest tools/screenshots",
-	"github.com/chromedp/chromedp":          "internal/ui/uitest internal/parts/axe tools/screenshots",
+	"github.com/chromedp/cdproto":           "internal/page/pagetest tools/screenshots",
+	"github.com/chromedp/chromedp":          "internal/page/pagetest internal/parts/axe tools/screenshots",
 	"github.com/coreos/go-oidc":             "internal/openid",
 	"github.com/dunglas/httpsfv":            "quota/quotahttp",
 	"github.com/emersion/go-message":        "internal/delivery",
@@ -168,7 +168,7 @@ var modules = map[string]string{
 	"github.com/gofrs/flock":                "internal/app internal/config internal/parts",
 	"github.com/google/uuid":                anywhere,
 	"github.com/jackc/pgx":                  "internal/store/sqldb internal/store/postgres internal/app internal/parts tools/bench tools/rows tools/floor",
-	"github.com/labstack/echo":              "internal/api internal/ui internal/console internal/console/layout internal/console/listing internal/console/auth internal/console/live internal/server internal/app quota/echoquota tools/floor",
+	"github.com/labstack/echo":              "internal/api internal/page internal/console internal/console/layout internal/console/listing internal/console/auth internal/console/live internal/server internal/app quota/echoquota tools/floor",
 	"github.com/nyaruka/phonenumbers":       "internal/recipient",
 	"github.com/pquerna/otp":                "internal/console/auth internal/console/consoletest",
 	"github.com/pressly/goose":              "internal/store/sqldb internal/store/postgres internal/store/sqlite migrations",
@@ -183,7 +183,7 @@ var modules = map[string]string{
 	"golang.org/x/net":                      "internal/recipient internal/delivery internal/message",
 	"golang.org/x/oauth2":                   "internal/openid",
 	"golang.org/x/sync":                     anywhere,
-	"golang.org/x/text":                     "internal/recipient internal/message internal/texts internal/ui",
+	"golang.org/x/text":                     "internal/recipient internal/message internal/texts internal/page",
 	"modernc.org/sqlite":                    "internal/store/sqlite",
 	"pgregory.net/rapid":                    testsOnly,
 	"github.com/KimMachineGun/automemlimit": "internal/app",

@@ -13,7 +13,7 @@ import (
 	"github.com/chromedp/chromedp/kb"
 
 	"sendcode/internal/parts"
-	"sendcode/internal/ui/uitest"
+	"sendcode/internal/page/pagetest"
 )
 
 // clerk is an administrator in front of the console.
@@ -25,15 +25,15 @@ type clerk struct {
 
 func newClerk(t *testing.T, base string) *clerk {
 	t.Helper()
-	browser, end := uitest.Browser(context.Background(), parts.Chromium(t))
+	browser, end := pagetest.Browser(context.Background(), parts.Chromium(t))
 	t.Cleanup(end)
 	if err := chromedp.Do(browser); err != nil {
 		t.Fatal(err)
 	}
-	tab, closeTab := uitest.Tab(browser)
+	tab, closeTab := pagetest.Tab(browser)
 	t.Cleanup(closeTab)
 	c := &clerk{T: t, tab: tab, base: base}
-	c.do(uitest.Look{Width: 1280, Height: 800, Still: true, Lang: "en"}.Apply(), chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {
+	c.do(pagetest.Look{Width: 1280, Height: 800, Still: true, Lang: "en"}.Apply(), chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {
 		_, err := cdp.Call(ctx, target, emulation.SetTimezoneOverride, emulation.SetTimezoneOverrideParams{TimezoneID: "Asia/Shanghai"})
 		return err
 	}))
@@ -52,7 +52,7 @@ func (c *clerk) do(steps ...chromedp.Action[chromedp.Void]) {
 // leads does something and waits for the page that comes of it.
 func (c *clerk) leads(to string, steps ...chromedp.Action[chromedp.Void]) {
 	c.Helper()
-	if err := uitest.Leads(c.tab, to, steps...); err != nil {
+	if err := pagetest.Leads(c.tab, to, steps...); err != nil {
 		c.Fatal(err)
 	}
 }
@@ -84,7 +84,7 @@ const look = `(() => {
 
 func (c *clerk) look() (p page) {
 	c.Helper()
-	text, err := uitest.Eval(c.tab, look)
+	text, err := pagetest.Eval(c.tab, look)
 	if err == nil {
 		err = json.Unmarshal([]byte(text), &p)
 	}

@@ -17,8 +17,8 @@ import (
 
 	"github.com/chromedp/chromedp"
 
+	"sendcode/internal/page/pagetest"
 	"sendcode/internal/parts/locate"
-	"sendcode/internal/ui/uitest"
 )
 
 const folder = "screenshots"
@@ -41,7 +41,7 @@ func run(ctx context.Context, prefix string) error {
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return err
 	}
-	browser, end := uitest.Browser(ctx, program)
+	browser, end := pagetest.Browser(ctx, program)
 	defer end()
 	if err := chromedp.Do(browser); err != nil { // starts it, before tabs are opened side by side
 		return err
@@ -70,10 +70,10 @@ func drawAll(browser context.Context, prefix string) error {
 		})
 	}
 	for _, lang := range []string{"en", "zh"} {
-		for _, s := range uitest.States() {
+		for _, s := range pagetest.States() {
 			each(s.Name, lang, func() error { return draw(browser, s, lang) })
 		}
-		for _, s := range uitest.WidgetStates() {
+		for _, s := range pagetest.WidgetStates() {
 			each(s.Name, lang, func() error { return drawWidget(browser, s, lang) })
 		}
 	}
@@ -81,16 +81,16 @@ func drawAll(browser context.Context, prefix string) error {
 	return errors.Join(failed...)
 }
 
-func drawWidget(browser context.Context, s uitest.WidgetState, lang string) error {
+func drawWidget(browser context.Context, s pagetest.WidgetState, lang string) error {
 	world, site, err := s.World(lang)
 	if err != nil {
 		return err
 	}
 	defer world.Close()
 	defer site.Close()
-	tab, end := uitest.Tab(browser)
+	tab, end := pagetest.Tab(browser)
 	defer end()
-	first := uitest.Look{Width: 1280, Height: 720, Lang: lang}
+	first := pagetest.Look{Width: 1280, Height: 720, Lang: lang}
 	if err := chromedp.Do(tab, first.Apply(), chromedp.Navigate(site.URL)); err != nil {
 		return err
 	}
@@ -100,27 +100,27 @@ func drawWidget(browser context.Context, s uitest.WidgetState, lang string) erro
 	return shootAll(tab, s.Name, first)
 }
 
-func draw(browser context.Context, s uitest.State, lang string) error {
+func draw(browser context.Context, s pagetest.State, lang string) error {
 	world, err := s.New(lang)
 	if err != nil {
 		return err
 	}
 	defer world.Close()
-	tab, end := uitest.Tab(browser)
+	tab, end := pagetest.Tab(browser)
 	defer end()
-	first := uitest.Look{Width: 1280, Height: 720, NoScript: s.NoScript, Lang: lang}
+	first := pagetest.Look{Width: 1280, Height: 720, NoScript: s.NoScript, Lang: lang}
 	if err := chromedp.Do(tab, first.Apply(), world.Adopt(), chromedp.Navigate(world.URL+s.Query)); err != nil {
 		return err
 	}
 	if s.Offline {
-		if err := chromedp.Do(tab, uitest.Offline(true), chromedp.WaitVisible(chromedp.ID("offline"))); err != nil {
+		if err := chromedp.Do(tab, pagetest.Offline(true), chromedp.WaitVisible(chromedp.ID("offline"))); err != nil {
 			return err
 		}
 	}
 	return shootAll(tab, s.Name, first)
 }
 
-func shootAll(tab context.Context, name string, first uitest.Look) error {
+func shootAll(tab context.Context, name string, first pagetest.Look) error {
 	for _, width := range []int64{320, 768, 1280} {
 		for _, dark := range []bool{false, true} {
 			look := first
@@ -140,7 +140,7 @@ func height(width int64) int64 {
 	return 720
 }
 
-func shoot(tab context.Context, name string, look uitest.Look) error {
+func shoot(tab context.Context, name string, look pagetest.Look) error {
 	if err := chromedp.Do(tab, look.Apply()); err != nil {
 		return err
 	}

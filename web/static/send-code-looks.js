@@ -3,7 +3,7 @@ import { choice, field, instead, patient } from './send-code-channels.js';
 import { act, box, button, carrier, heading, lead, link, rules, spent, until, wrongCode } from './send-code-parts.js';
 import { lasting, put, second } from './time.js';
 
-// Which card is true, and what is on it. It is the page's (internal/ui/look.go), from what the API says instead of the log.
+// Which card is true, and what is on it. It is the page's (internal/page/look.go), from what the API says instead of the log.
 
 const soon = 60;         // seconds: a longer wait, met by asking, is explained
 const helpAfter = 15 * second;

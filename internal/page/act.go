@@ -1,0 +1,315 @@
+package page
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"sendcode/internal/code"
+	"sendcode/internal/recipient"
+	"sendcode/internal/verification"
+)
+
+// posted is one form, understood.
+type posted struct {
+	caller  verification.Caller
+	locale  string
+	channel recipient.Channel // send: which field is meant
+	to      string            // send: what is in it
+	country string            // send: where a phone number is dialled
+	sure    string            // send: the domain or number that was doubted and is meant
+	draft   bool              // use: it is about the address in the field, not the one that was sent to
+	code    string            // check
+	act     string            // send: names the rendering that was pressed and what was pressed on it; empty: unknown
+}
+
+// minIntent is how long the name of a rendering is (see show). A shorter one is not ours, and can be guessed.
+const minIntent = 26
+
+// maxAddress is how much of a typed address is remembered, in bytes: an address has at most 254, and the cookie that
+// carries it at most 4096.
+const maxAddress = 320
+
+// act does what a form asks for, remembers what came of it, and sends the browser to the page.
+func (u *Page) act(c echo.Context) error {
+	f, err := form(c)
+	if err != nil {
+		return err
+	}
+	s := u.remembered(c)
+	s.Note = note{}
+	p := posted{
+		caller: u.caller(c), locale: localeOf(c.Request()), channel: u.meant(f.Get("channel")),
+		country: countryCode(f.Get("country")), sure: f.Get("sure"), draft: f.Has("draft"), code: f.Get("code"),
+	}
+	p.to = strings.TrimSpace(f.Get(fieldName[p.channel]))
+	do, ok := map[string]func(context.Context, session, posted) session{
+		"send": u.send, "again": u.again, "other": u.other, "check": u.check, "use": u.use,
+	}[f.Get("act")]
+	if !ok {
+		return echo.NewHTTPError(http.StatusBadRequest, "unknown act")
+	}
+	if of := f.Get("of"); f.Get("act") != "send" && of != s.mark() {
+		if of == "" || of != s.Other.mark() {
+			s.Note = note{Kind: stale}
+			return u.back(c, s)
+		}
+		s = s.turned() // the form stood on the card of the other channel
+	}
+	ctx := c.Request().Context()
+	key := actKey(f.Get("intent"), f.Get("act"), string(p.channel), p.to, p.country, p.sure, p.code, s.ID)
+	if len(f.Get("intent")) >= minIntent {
+		p.act = hex.EncodeToString(key[:])
+	}
+	acts := func() session { return do(context.WithoutCancel(ctx), s, p) }
+	if p.act == "" { // another browser can post the same form
+		return u.back(c, acts())
+	}
+	after, err := u.once.do(ctx, key, u.Now(), acts)
+	if err != nil {
+		return err // the browser has gone
+	}
+	return u.back(c, after)
+}
+
+// back ends every post: the page that follows can be reloaded without posting again.
+func (u *Page) back(c echo.Context, s session) error {
+	if err := u.remember(c, s); err != nil {
+		return err
+	}
+	target := "/"
+	switch s.Note.Kind {
+	case badAddress, typo, landline, taken:
+		target = "/?view=change"
+	}
+	return c.Redirect(http.StatusSeeOther, target)
+}
+
+// send asks for a code for what was typed. The verification that the browser is at is named when it is for the same
+// address or number, so that a person who typed it again is still its holder.
+func (u *Page) send(ctx context.Context, s session, p posted) session {
+	to, err := recipient.ParseIn(p.channel, p.to, p.country)
+	if err != nil {
+		return s.typed(p, note{Kind: badAddress, Reason: reasonOf(err)})
+	}
+	if doubt, ok := doubted(to, p); ok {
+		return s.typed(p, note{Kind: doubt})
+	}
+	after := u.ask(ctx, s.at(to, p), p)
+	if after.Note.Kind == badAddress { // nothing came of it, so the browser is where it was
+		return s.typed(p, after.Note)
+	}
+	return after
+}
+
+// doubted is asked back once, before anything is sent: what looks like a slip, or in vain.
+func doubted(to recipient.Recipient, p posted) (noteKind, bool) {
+	if to.Channel() == recipient.SMS {
+		return landline, to.Landline() && p.sure != p.to
+	}
+	_, domain, _ := strings.Cut(p.to, "@")
+	_, likely := recipient.Suggest(p.to)
+	return typo, likely && p.sure != domain
+}
+
+// at brings the browser to a recipient: back to the one that it is at on that channel, or to a new one. Where somebody else
+// takes the place of one, the browser may have come into other hands, so nothing is kept of the other channel either.
+func (s session) at(to recipient.Recipient, p posted) session {
+	came := to.Channel() != s.channel()
+	if came {
+		s = s.turned()
+	}
+	if known, err := recipient.Parse(to.Channel(), s.To); err != nil || known != to {
+		if !came {
+			s.Other = leg{}
+		}
+		s.leg = leg{Channel: to.Channel()}
+	}
+	s.To, s.Draft, s.DraftOn = p.to, "", ""
+	if to.Channel() == recipient.SMS {
+		s.To, s.Country = to.Address(), p.country
+	}
+	return s
+}
+
+// typed keeps what was not acted on. The verification stays, so that there is a way back to it.
+func (s session) typed(p posted, n note) session {
+	s.Draft, s.DraftOn, s.Note = p.to, p.channel, n
+	if len(p.to) > maxAddress {
+		s.Draft = ""
+	}
+	if p.channel == recipient.SMS {
+		s.Country = p.country
+	}
+	return s
+}
+
+func reasonOf(err error) string {
+	var bad *recipient.InvalidError
+	if errors.As(err, &bad) {
+		return bad.Reason
+	}
+	return ""
+}
+
+// again asks for another code for the recipient that is remembered.
+func (u *Page) again(ctx context.Context, s session, p posted) session {
+	if s.To == "" {
+		return session{}
+	}
+	return u.ask(ctx, s, p)
+}
+
+// other goes to the recipient that is remembered of the other channel, and asks for a code there; where that has to wait, it
+// is only gone to, and nobody is refused anything.
+func (u *Page) other(ctx context.Context, s session, p posted) session {
+	if s.Other.To == "" {
+		s.Note = note{Kind: stale}
+		return s
+	}
+	s = s.turned()
+	if s.ID != "" {
+		if a, err := u.Codes.Get(ctx, p.caller, s.ID); err == nil && !a.Quota.Allowed() {
+			s.Refused, s.Until = true, u.Now().Add(a.Quota.RetryAfter())
+			return s
+		}
+	}
+	return u.ask(ctx, s, p)
+}
+
+func (u *Page) ask(ctx context.Context, s session, p posted) session {
+	ask := verification.Ask{
+		Caller: p.caller, Channel: string(s.channel()), To: s.To, Purpose: u.Purpose, Languages: p.locale, Resend: s.ID, Key: p.act,
+	}
+	a, err := u.sendOnce(ctx, ask)
+	if errors.Is(err, verification.ErrNotFound) { // erased since: ask as if for the first time
+		s.ID, ask.Resend = "", ""
+		a, err = u.sendOnce(ctx, ask)
+	}
+	switch {
+	case err != nil:
+		return u.failed(s, err)
+	case a.Admitted:
+		s.leg = leg{Channel: s.Channel, ID: a.View.ID, To: s.To}
+		s.Draft, s.DraftOn = "", ""
+		return s
+	}
+	s.Refused, s.Until = true, u.Now().Add(a.Quota.RetryAfter())
+	if s.ID == "" {
+		s.By = ruleOf(a.Quota)
+	}
+	return s
+}
+
+// How long a click waits for the answer to its twin on another replica.
+const (
+	twinStep  = 100 * time.Millisecond
+	twinSteps = 50
+)
+
+// sendOnce waits while another replica works on the same click: both then show what came of it. A form that is posted
+// again after a while is meant, as once has it.
+func (u *Page) sendOnce(ctx context.Context, ask verification.Ask) (verification.Answer, error) {
+	again := time.NewTicker(twinStep)
+	defer again.Stop()
+	for range twinSteps {
+		a, err := u.Codes.Send(ctx, ask)
+		switch {
+		case errors.Is(err, verification.ErrBusy):
+			<-again.C
+		case err == nil && a.Replayed && a.View.Now.Sub(a.View.Send.At) >= sameClick:
+			ask.Key = ""
+		default:
+			return a, err
+		}
+	}
+	return verification.Answer{}, verification.ErrUnavailable
+}
+
+// failed keeps what an error means for the next page.
+func (u *Page) failed(s session, err error) session {
+	var bad *verification.InvalidError
+	var locked *verification.TooManyChecksError
+	if errors.As(err, &locked) {
+		s.Note = note{Kind: tooMany}
+		return s
+	}
+	if errors.As(err, &bad) {
+		switch bad.Field {
+		case "to":
+			s.Note = note{Kind: badAddress, Reason: bad.Reason}
+			return s
+		case "channel": // it was taken out of the configuration
+			s.leg, s.Note = leg{}, note{Kind: stale}
+			return s
+		}
+		u.Logger.Error("the page's own request was refused", "field", bad.Field, "reason", bad.Reason)
+	}
+	s.Note = note{Kind: away, At: u.Now()}
+	return s
+}
+
+// use takes the address that was suggested into the field; sending it is left to the person.
+func (u *Page) use(_ context.Context, s session, p posted) session {
+	doubted := s.Draft
+	if !p.draft && s.channel() == recipient.Email {
+		doubted = s.To
+	}
+	p.to, p.channel = doubted, recipient.Email
+	if better, ok := recipient.Suggest(doubted); ok {
+		p.to = better
+	}
+	return s.typed(p, note{Kind: taken})
+}
+
+// check tries a code. What this code cannot look like is answered here: a slip of the finger must not cost a try.
+func (u *Page) check(ctx context.Context, s session, p posted) session {
+	if s.ID == "" {
+		return s
+	}
+	if a, err := u.Codes.Get(ctx, p.caller, s.ID); err == nil { // otherwise Check says what is the matter
+		if reason := slip(a.View.Code, p.code); reason != "" {
+			s.Note = note{Kind: badCode, Reason: reason}
+			return s
+		}
+	}
+	checked, err := u.Codes.Check(ctx, p.caller, s.ID, p.code)
+	var bad *verification.InvalidError
+	var barred *verification.TooManyChecksError
+	switch {
+	case errors.Is(err, verification.ErrNotFound):
+		s.leg = leg{Channel: s.Channel, To: s.To}
+	case errors.As(err, &barred):
+		s.Note = note{Kind: tooMany}
+	case errors.As(err, &bad):
+		s.Note = note{Kind: badCode, Reason: bad.Reason}
+	case err != nil:
+		return u.failed(s, err)
+	case checked.Valid:
+		return session{leg: leg{Channel: s.Channel, ID: s.ID}} // the address has served
+	case checked.State == verification.Pending:
+		s.Note = note{Kind: wrongCode}
+	}
+	return s
+}
+
+// slip says what keeps a text from being the code, in the words of package verification and one more: "length".
+func slip(shape code.Shape, typed string) string {
+	read, err := shape.Alphabet.Read(typed)
+	var bad *code.InvalidError
+	switch {
+	case errors.As(err, &bad):
+		return bad.Reason
+	case shape.Length > 0 && len(read) != shape.Length:
+		return "length"
+	}
+	return ""
+}
+
+// awayWait is the wait told while a part is away: as long as the server's own Retry-After, with time to read.
+const awayWait = 5 * time.Second

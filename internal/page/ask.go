@@ -1,0 +1,177 @@
+package page
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"sendcode/internal/recipient"
+	"sendcode/internal/verification"
+)
+
+// typed is what stands in the field of a channel.
+type typed struct {
+	on    recipient.Channel
+	text  string
+	draft bool // it was not acted on yet
+}
+
+// typed is what was typed last.
+func (l *look) typed() typed {
+	if s := l.session; s.DraftOn != "" {
+		return typed{s.DraftOn, or(s.Draft, l.session.shownOn(s.DraftOn)), true}
+	}
+	return typed{on: l.session.begun(), text: l.session.shown()}
+}
+
+// elsewhere is the field of the channel that the browser is not at.
+func (l *look) elsewhere() typed {
+	other := otherThan(l.session.channel())
+	if l.session.DraftOn == other {
+		return l.typed()
+	}
+	return typed{on: other, text: l.session.Other.shown()}
+}
+
+// shownOn is what a channel's field shows while nothing is typed over it.
+func (s session) shownOn(ch recipient.Channel) string {
+	if ch == s.channel() {
+		return s.shown()
+	}
+	return s.Other.shown()
+}
+
+// offers are the channels that the page has now, in its order. What is paused is not among them, unless there is nothing else.
+func (u *Page) offers() []verification.Offer {
+	all := u.Codes.Offers(u.Purpose)
+	rank := func(o verification.Offer) int { return slices.Index(u.Channels, o.Channel) }
+	if len(u.Channels) > 0 {
+		all = slices.DeleteFunc(slices.Clone(all), func(o verification.Offer) bool { return rank(o) < 0 })
+		slices.SortFunc(all, func(a, b verification.Offer) int { return rank(a) - rank(b) })
+	}
+	if open := slices.DeleteFunc(slices.Clone(all), func(o verification.Offer) bool { return o.Paused }); len(open) > 0 {
+		return open
+	}
+	return all
+}
+
+// meant is the channel that a form names, if the page has it, else its first one.
+func (u *Page) meant(named string) recipient.Channel {
+	offers := u.offers()
+	for _, o := range offers {
+		if string(o.Channel) == named {
+			return o.Channel
+		}
+	}
+	if len(offers) == 0 {
+		return recipient.Email
+	}
+	return offers[0].Channel
+}
+
+func (l *look) askFor(e typed) *askCard {
+	e.on = l.meant(string(e.on))
+	t := l.words.on(e.on)
+	offers := l.offers()
+	k := &askCard{Lead: t.AskLead, Channel: e.on, Back: (l.view == changing || l.view == elsewhere) && l.session.ID != ""}
+	k.Heading = t.AskHeading
+	if l.Title != "" {
+		k.Heading = fill(t.AskHeadingApp, "app", l.Title)
+	}
+	leads := t.of(l.Code)
+	if k.Lead = t.AskLead; len(offers) > 1 {
+		k.Lead, k.Legend = t.AskLeadEither, t.ChannelLabel
+		leads.lead = leads.either
+	}
+	if l.Code.Length > 0 {
+		k.Lead = fill(leads.lead, "n", strconv.Itoa(l.Code.Length))
+	}
+	for _, o := range offers {
+		if len(offers) > 1 {
+			k.Choices = append(k.Choices, choice{o.Channel, l.words.channelName(o.Channel), o.Channel == e.on})
+		}
+		if o.Channel == recipient.SMS {
+			k.Phone = l.phone(o.Countries, l.entry(e, o.Channel))
+		} else {
+			k.Mail = &mailField{l.entry(e, o.Channel)}
+		}
+	}
+	l.askNotes(k, e)
+	k.Rev = rev(k.kind(), e, k.Say)
+	return k
+}
+
+// fieldName is what the field of each channel is called in the form.
+var fieldName = map[recipient.Channel]string{recipient.Email: "to", recipient.SMS: "phone"}
+
+// entry is the field of a channel: with what was typed, if that was there, and with what is known of the other one.
+func (l *look) entry(e typed, ch recipient.Channel) entry {
+	f := entry{Name: fieldName[ch], Label: l.words.on(ch).AddressLabel, Focus: ch == e.on}
+	if ch == e.on {
+		f.Value = e.text
+	} else if l.view != anew {
+		f.Value = l.session.shownOn(ch)
+	}
+	return f
+}
+
+// askNotes adds what the last post came to, in the field that it was about.
+func (l *look) askNotes(k *askCard, e typed) {
+	f := k.field()
+	if f == nil {
+		return
+	}
+	t := l.words.on(k.Channel)
+	switch n := l.session.Note; n.Kind {
+	case badAddress:
+		f.Error = or(t.BadAddress[n.Reason], t.BadAddressElse)
+		if elsewhere := slices.Contains([]string{"country_not_served", "voip", "number_not_allowed"}, n.Reason); elsewhere && len(k.Choices) > 1 {
+			f.Error += t.Separator + t.MailInstead
+		}
+		k.Say = f.Error
+	case stale:
+		k.Note = &box{"warn", t.Stale}
+	case tooMany:
+		k.Note = &box{"bad", t.TooManyChecks}
+		k.Say = k.Note.Text
+	}
+	if f.Error == "" {
+		k.Typo = l.doubt(e)
+	}
+	f.Doubt = k.Typo
+	if kind := l.session.Note.Kind; k.Typo != nil && (kind == typo || kind == landline) {
+		k.Say = k.Typo.Question
+	}
+}
+
+// field is the one that is chosen.
+func (k *askCard) field() *entry {
+	switch {
+	case k.Channel == recipient.SMS && k.Phone != nil:
+		return &k.Phone.entry
+	case k.Mail != nil:
+		return &k.Mail.entry
+	}
+	return nil
+}
+
+// doubt points out a domain that looks like a slip, or a number of a landline.
+func (l *look) doubt(e typed) *suggestion {
+	t := l.words.on(e.on)
+	if e.on == recipient.SMS {
+		if l.session.Note.Kind != landline {
+			return nil
+		}
+		return &suggestion{Question: t.Landline, AsIs: t.LandlineAsIs, Sure: e.text, Draft: true, Separator: t.Separator}
+	}
+	better, ok := recipient.Suggest(e.text)
+	if !ok {
+		return nil
+	}
+	_, domain, _ := strings.Cut(e.text, "@")
+	_, meant, _ := strings.Cut(better, "@")
+	return &suggestion{
+		Question: fill(t.DidYouMean, "domain", meant), AsIs: fill(t.MeantAsIs, "domain", domain),
+		Use: fill(t.UseInstead, "domain", meant), Sure: domain, Draft: e.draft, Separator: t.Separator,
+	}
+}

@@ -1,0 +1,187 @@
+package page
+
+import (
+	"context"
+	"encoding/json"
+	"html"
+	"maps"
+	"os"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"sendcode/internal/code"
+	"sendcode/internal/recipient"
+	"sendcode/internal/store"
+	"sendcode/internal/verification"
+	"sendcode/quota"
+)
+
+// testdata/cards.json says for each state of a verification which card is true, and what is on it. This test holds the server's
+// drawing against it, cases_browser_test.go the browser's.
+
+// cardCase is one row of the table. Texts are keys of the page's catalogue.
+type cardCase struct {
+	Name  string
+	State struct {
+		Channel recipient.Channel  // empty: mail
+		Status  verification.State // empty: there is no verification
+		Send    store.Status
+		Number  int         // of the send; 0: the first
+		Rule    string      // that waits
+		Scope   quota.Scope // of the rule; empty: the recipient's
+		Wait    int         // seconds; 0: the next code may be asked for
+		Refused bool        // more was asked for
+		Note    string      // what the last act came to
+		Tries   int         // left; 0: all of them
+		Screen  view
+	}
+	Card struct {
+		Kind, Heading, Again, Message, Error string
+		Parts                                []string
+	}
+}
+
+const casesOf = 6 // digits of a code
+
+var windows = map[string]time.Duration{"minute": time.Minute, "hour": time.Hour, "day": 24 * time.Hour}
+
+// told answers as the use cases do.
+type told struct {
+	Codes
+	answer verification.Answer
+}
+
+func (t told) Get(context.Context, verification.Caller, string) (verification.Answer, error) {
+	return t.answer, nil
+}
+
+func (told) Offers(string) []verification.Offer {
+	return []verification.Offer{{Channel: recipient.Email}, {Channel: recipient.SMS, Countries: []string{"DE"}}}
+}
+
+func (c cardCase) answer(now time.Time) verification.Answer {
+	s, scope, shape := c.State, c.State.Scope, code.Shape{Alphabet: code.Digits, Length: casesOf}
+	if scope == "" {
+		scope = quota.Recipient
+	}
+	v := verification.View{
+		ID: "v", State: s.Status, Channel: c.channel(), To: "a•••@example.com", CreatedAt: now.Add(-time.Minute), ExpiresAt: now.Add(9 * time.Minute), Now: now,
+		AttemptsRemaining: c.tries(), Code: shape, Send: verification.SendView{Number: max(1, s.Number), Status: s.Send, At: now.Add(-10 * time.Second)},
+	}
+	if !inFlight(s.Send) {
+		v.Send.FinishedAt = now.Add(-9 * time.Second)
+	}
+	rules := []quota.State{{Rule: quota.Rule{Name: "own", Scope: quota.Recipient, Limit: 9, Window: 2 * time.Hour}}}
+	if s.Rule != "" {
+		window := windows[s.Rule]
+		if window == 0 {
+			window = 2 * time.Hour
+		}
+		wait := time.Duration(s.Wait) * time.Second
+		rules = []quota.State{{Rule: quota.Rule{Name: s.Rule, Scope: scope, Limit: 1, Window: max(window, wait)}, Used: 1, RetryAfter: wait, ResetAfter: wait}}
+	}
+	return verification.Answer{View: v, Quota: quota.Decision{At: now, Rules: rules}}
+}
+
+func (c cardCase) channel() recipient.Channel {
+	if c.State.Channel == "" {
+		return recipient.Email
+	}
+	return c.State.Channel
+}
+
+func (c cardCase) tries() int {
+	if c.State.Tries > 0 {
+		return c.State.Tries
+	}
+	return 5
+}
+
+// notes are the words of the table in those of a cookie.
+var notes = map[string]note{
+	"wrong": {Kind: wrongCode}, "many": {Kind: tooMany}, "away": {Kind: away},
+	"required": {Kind: badCode, Reason: "required"}, "foreign": {Kind: badCode, Reason: "not_digits"}, "length": {Kind: badCode, Reason: "too_long"},
+}
+
+// text is a text by its key, filled as a card of the case fills it.
+func (c cardCase) text(t *cardTexts, key string) string {
+	n := "6"
+	switch text := reflect.ValueOf(*t).FieldByName(key); {
+	case key == "":
+		return ""
+	case text.Kind() == reflect.Struct:
+		return text.Interface().(plurals).of(c.tries())
+	default:
+		return fill(text.String(), "n", n)
+	}
+}
+
+// drawn is what a card shows of what the table names.
+type drawn struct {
+	Kind, Heading, Again, Message, Error string
+	Parts                                []string
+}
+
+func (c cardCase) want(t *cardTexts) drawn {
+	return drawn{c.Card.Kind, c.text(t, c.Card.Heading), c.text(t, c.Card.Again), c.text(t, c.Card.Message), c.text(t, c.Card.Error), c.Card.Parts}
+}
+
+var cardParts = map[string]string{"help": `<details class="help"`, "rules": `class="rules"`, "instead": `class="instead"`, "last": `href="/?view=code"`}
+
+func drawnIn(page string) (d drawn) {
+	one := func(pattern string) string {
+		if m := regexp.MustCompile(pattern).FindStringSubmatch(page); m != nil {
+			return html.UnescapeString(m[1])
+		}
+		return ""
+	}
+	d = drawn{
+		Kind: one(`data-kind="(\w+)"`), Heading: one(`<h\d id="heading"[^>]*>([^<]*)<`), Again: one(`id="again"[^>]* data-ready="([^"]*)"`),
+		Message: one(`<p class="box (?:warn|bad)"[^>]*>([^<]*)<`), Error: one(`id="code-error"[^>]*>([^<]*)<`), Parts: []string{},
+	}
+	for _, part := range slices.Sorted(maps.Keys(cardParts)) {
+		if strings.Contains(page, cardParts[part]) {
+			d.Parts = append(d.Parts, part)
+		}
+	}
+	return d
+}
+
+func TestTheServerDrawsTheTable(t *testing.T) {
+	file, err := os.ReadFile("testdata/cards.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var cases []cardCase
+	if err := json.Unmarshal(file, &cases); err != nil {
+		t.Fatal(err)
+	}
+	now := time.Date(2026, 3, 4, 14, 2, 20, 0, time.UTC)
+	for _, c := range cases {
+		u := New(Config{Codes: told{answer: c.answer(now)}, Now: func() time.Time { return now }})
+		words := &catalogues()[0].mails
+		l := &look{
+			Page: u, ctx: t.Context(), view: c.State.Screen, words: words, t: words.on(c.channel()), regions: []string{"DE"},
+			session: session{leg: leg{Channel: c.channel(), ID: "v", Refused: c.State.Refused}, Note: notes[c.State.Note]},
+		}
+		if c.State.Status == "" { // nothing was sent yet
+			l.session.leg = leg{
+				Channel: c.channel(), To: "ana@example.com", Refused: c.State.Refused,
+				By: ruleOf(c.answer(now).Quota), Until: now.Add(time.Duration(c.State.Wait) * time.Second),
+			}
+		}
+		k := l.card()
+		k.head().T = l.t
+		page, err := u.render(k, true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, want := drawnIn(string(page)), c.want(l.t); !reflect.DeepEqual(got, want) {
+			t.Errorf("%s:\n%+v, want\n%+v", c.Name, got, want)
+		}
+	}
+}

@@ -1,0 +1,199 @@
+package page_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+
+	"sendcode/internal/page/pagetest"
+	"sendcode/internal/store"
+	"sendcode/quota"
+)
+
+func every(window time.Duration) quota.Rule {
+	return quota.Rule{Name: "pause", Scope: quota.Recipient, Limit: 1, Window: window}
+}
+
+func theCountdownRunsOut(t *testing.T, browser context.Context) {
+	w := standing(t, every(5*time.Second), quota.Rule{Name: "hour", Scope: quota.Recipient, Limit: 5, Window: time.Hour})
+	send(t, w)
+	b := open(t, browser, w, pagetest.Look{})
+	b.first("freeze()") // a busy machine may skip a second, and so may the page on it
+	b.visit("")
+	b.card("code", "Send again in 0:05")
+	var want []string
+	for _, text := range []string{"Send again in 0:04", "Send again in 0:03", "Send again in 0:02", "Send again in 0:01", "Send again"} {
+		if longest := eval[float64](b, `Math.max(...naps)`); longest > 1000 {
+			t.Errorf("the countdown looks at the clock after %v ms", longest)
+		}
+		w.Advance(time.Second)
+		eval[bool](b, `jump(1_000, 1_000) ?? true`)
+		b.until(fmt.Sprintf(`document.querySelector('#again').innerText.replace(/\s+/g, ' ').trim() === %q`, text))
+		want = append(want, text)
+	}
+	if got := eval[[]string](b, "shown.slice(-5)"); fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("the countdown showed %q, want %q", got, want)
+	}
+	if eval[bool](b, `document.querySelector('#again').hasAttribute('aria-disabled')`) {
+		t.Error("the button still waits")
+	}
+	b.until(`said.at(-1) === 'You can ask for another code now.'`)
+	b.card("code", "free") // the marks follow
+	b.until(`!document.querySelector('.blocked')`)
+	if said := eval[[]string](b, "said"); len(said) > 3 {
+		t.Errorf("%d announcements in one countdown: %q", len(said), said)
+	}
+	b.click("#again")
+	b.card("code", "Code sent again to a•••@example.com", "Send again in 0:05")
+	b.focused("again")
+	if w.Codes.Sends() != 2 {
+		t.Errorf("%d sends", w.Codes.Sends())
+	}
+}
+
+// aLongWaitNamesTheTime in the reader's zone, rounded up so that nobody comes too early.
+func aLongWaitNamesTheTime(t *testing.T, browser context.Context) {
+	const wait = 3*time.Hour + 20*time.Minute
+	w := running(t, every(wait))
+	early := w.Now()
+	send(t, w)
+	b := open(t, browser, w, pagetest.Look{})
+	b.zone("Asia/Shanghai")
+	b.visit("")
+	b.card("code", "Next code at ", " · 3 h 20 min", "free at ")
+	shown := strings.TrimSuffix(strings.TrimPrefix(b.again(), "Next code at "), " · 3 h 20 min")
+	late := w.Now() // the page counts from when the answer came to it
+	if shown != inShanghai(early, wait) && shown != inShanghai(late, wait) {
+		t.Errorf("the time shown is %q, want %q", shown, inShanghai(early, wait))
+	}
+	b.until(`said[0] === 'Check your mail. You can ask for another code in 3 h 20 min.'`)
+}
+
+// inShanghai is the first full minute at which the wait is over; with its day, unless that is today.
+func inShanghai(from time.Time, wait time.Duration) string {
+	zone := time.FixedZone("", 8*3600)
+	over := from.Add(wait).In(zone)
+	if full := over.Truncate(time.Minute); full.Before(over) {
+		over = full.Add(time.Minute)
+	}
+	if over.YearDay() != from.In(zone).YearDay() {
+		return over.Format("Mon 15:04")
+	}
+	return over.Format("15:04")
+}
+
+func aReloadKeepsTheTime(t *testing.T, browser context.Context) {
+	from := time.Now()
+	w := sent(t)
+	w.Advance(20 * time.Second)
+	b := open(t, browser, w, pagetest.Look{})
+	b.visit("")
+	b.card("code", "Send again in 0:")
+	for range 2 {
+		before := b.left()
+		b.do(chromedp.Reload())
+		b.card("code", "Send again in 0:")
+		after := b.left()
+		if passed := int(time.Since(from) / time.Second); after > before || after < 39-passed {
+			t.Errorf("%d s before the reload, %d after it, %d s passed since 40 were left", before, after, passed)
+		}
+	}
+}
+
+func backAndForwardShowTheTruth(t *testing.T, browser context.Context) {
+	w := sent(t)
+	b := open(t, browser, w, pagetest.Look{})
+	b.visit("")
+	b.card("code", "Send again in")
+	before := b.left()
+	b.click(".lead a")
+	b.card("ask", "Back to the code")
+	w.Advance(25 * time.Second)
+	b.history("back")
+	b.card("code", "Send again in")
+	b.until(fmt.Sprintf(`Number(document.querySelector('#again').innerText.split(':')[1]) <= %d`, before-25))
+	w.Codes.Settle(store.Unknown)
+	b.history("forward")
+	b.card("ask")
+	b.history("back")
+	b.card("code", "It may still arrive")
+	b.until(`document.readyState === 'complete'`) // its scripts have run; the browser need not have kept it
+	// A page that the browser kept alive whole asks again when it is shown again.
+	w.Codes.Settle(store.Sent)
+	eval[bool](b, `dispatchEvent(new PageTransitionEvent('pageshow', { persisted: true }))`)
+	b.card("code", "Check your mail")
+}
+
+// anUnansweredQuestionIsAskedAgain though nobody looks, and whatever else asks in the meantime: the page that the browser kept
+// says in the end what the server says.
+func anUnansweredQuestionIsAskedAgain(t *testing.T, browser context.Context) {
+	w := sent(t)
+	w.Codes.Settle(store.Unknown)
+	b := open(t, browser, w, pagetest.Look{})
+	b.tolerate = "Failed to load resource"
+	b.visit("")
+	b.card("code", "It may still arrive")
+	w.Codes.Down(true)
+	b.until(`document.readyState === 'complete'`)
+	eval[bool](b, `document.dispatchEvent(new Event('visibilitychange'))`)
+	b.await("a look that failed", func() bool { return strings.Contains(w.Log.String(), `"status":503`) })
+	w.Codes.Settle(store.Sent)
+	w.Codes.Down(false)
+	b.card("code", "Check your mail")
+	w.Codes.Down(true)
+	eval[bool](b, `['visibilitychange', 'pageshow', 'visibilitychange'].every((name) =>
+		(name === 'pageshow' ? window : document).dispatchEvent(new PageTransitionEvent(name, { persisted: true })))`)
+	b.card("away")
+	w.Codes.Down(false)
+	b.card("code", "Check your mail")
+	b.do(pagetest.Offline(true))
+	eval[bool](b, `window.real = fetch, window.fetch = (...all) => real(...all).catch((e) => { window.failed = true; throw e }),
+		dispatchEvent(new PageTransitionEvent('pageshow', { persisted: true }))`)
+	b.until(`window.failed`)
+	w.Codes.Down(true)
+	b.do(pagetest.Offline(false))
+	b.card("away")
+}
+
+// sleepCounts: the steady clock stands still while the machine sleeps, and the server cannot be reached on waking.
+func sleepCounts(t *testing.T, browser context.Context) {
+	w := sent(t)
+	b := open(t, browser, w, pagetest.Look{})
+	b.tolerate = "ERR_INTERNET_DISCONNECTED"
+	b.visit("")
+	b.card("code", "Send again in")
+	b.sleeps()
+}
+
+// sleeps has half a minute pass that the steady clock knows nothing of, and then a whole one.
+func (b *tab) sleeps() {
+	b.Helper()
+	const woke = `document.dispatchEvent(new Event('visibilitychange'))`
+	b.do(pagetest.Offline(true))
+	eval[bool](b, `freeze() ?? `+woke)
+	before := b.left()
+	eval[bool](b, `jump(30_000, 0) ?? `+woke)
+	if after := b.left(); after != before-30 && after != before-29 { // the clocks' own milliseconds may begin at another moment
+		b.Errorf("%d s before half a minute of sleep, %d after it", before, after)
+	}
+	eval[bool](b, `jump(60_000, 0) ?? `+woke)
+	b.until(b.root + `.querySelector('#again').innerText.trim() === 'Send again'`)
+}
+
+func aClockSetBackDoesNot(t *testing.T, browser context.Context) {
+	w := sent(t)
+	b := open(t, browser, w, pagetest.Look{})
+	b.visit("")
+	b.card("code", "Send again in")
+	eval[bool](b, `jump(-3_600_000, 0), document.dispatchEvent(new Event('visibilitychange'))`)
+	if left := b.left(); left > 60 {
+		t.Errorf("%d s are left", left)
+	}
+	w.Advance(time.Minute)
+	eval[bool](b, `jump(0, 60_000), document.dispatchEvent(new Event('visibilitychange'))`)
+	b.until(`document.querySelector('#again').innerText.trim() === 'Send again'`)
+}

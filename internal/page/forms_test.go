@@ -1,0 +1,187 @@
+package page_test
+
+import (
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"sendcode/internal/page/pagetest"
+	"sendcode/internal/store"
+)
+
+// Two posts of one form, as from a double click: one mail, and both answers know its verification.
+func TestADoubleClickActsOnce(t *testing.T) {
+	w := world(t)
+	form := formOf(t, w, "", "send", "to", pagetest.Address)
+	answers := make([]*http.Response, 8)
+	var all sync.WaitGroup
+	for i := range answers {
+		all.Go(func() { answers[i] = raw(t, w, http.MethodPost, "", form, nil) })
+	}
+	all.Wait()
+	if w.Codes.Sends() != 1 || len(w.Codes.Asks()) != 1 {
+		t.Errorf("%d sends, %d requests", w.Codes.Sends(), len(w.Codes.Asks()))
+	}
+	for _, answer := range answers {
+		r := raw(t, w, http.MethodPost, "", url.Values{"act": {"check"}}, func(r *http.Request) { r.AddCookie(answer.Cookies()[0]) })
+		if r.StatusCode != http.StatusSeeOther {
+			t.Fatalf("status %d", r.StatusCode)
+		}
+		w.Keep(answer.Cookies())
+		shows(t, get(t, w, ""), "code", "On its way")
+	}
+}
+
+func TestADoubleClickSpendsOneTry(t *testing.T) {
+	w := world(t)
+	w.Codes.Immediately = store.Sent
+	post(t, w, "", "send", "to", pagetest.Address)
+	form := formOf(t, w, "", "check", "code", "111111")
+	for range 3 {
+		raw(t, w, http.MethodPost, "", form, nil)
+	}
+	if w.Codes.Checks() != 1 {
+		t.Errorf("%d tries", w.Codes.Checks())
+	}
+	raw(t, w, http.MethodPost, "", formOf(t, w, "", "check", "code", "222222"), nil)
+	if w.Codes.Checks() != 2 {
+		t.Errorf("another code in another rendering: %d tries", w.Codes.Checks())
+	}
+}
+
+// The same rendering, posted again after a while, is meant: a bfcached page has the old hidden fields.
+func TestTheSameFormActsAgainLater(t *testing.T) {
+	w := world(t)
+	w.Codes.Immediately = store.Sent
+	form := formOf(t, w, "", "send", "to", pagetest.Address)
+	raw(t, w, http.MethodPost, "", form, nil)
+	w.Advance(61 * time.Second)
+	raw(t, w, http.MethodPost, "", form, nil)
+	form.Set("to", "ben@example.com")
+	raw(t, w, http.MethodPost, "", form, nil)
+	if w.Codes.Sends() != 3 {
+		t.Errorf("%d sends, want 3", w.Codes.Sends())
+	}
+}
+
+// Two tabs share a cookie: a code typed in the older one must not be tried on the newer one's verification.
+func TestAFormOfAnotherVerificationDoesNothing(t *testing.T) {
+	w := world(t)
+	w.Codes.Immediately = store.Sent
+	post(t, w, "", "send", "to", pagetest.Address)
+	older := formOf(t, w, "", "check", "code", pagetest.Code)
+	again := formOf(t, w, "", "again")
+	post(t, w, "?view=new", "send", "to", "ben@example.com")
+	for _, form := range []url.Values{older, again} {
+		answer := raw(t, w, http.MethodPost, "", form, nil)
+		w.Keep(answer.Cookies())
+		shows(t, get(t, w, ""), "code", "b•••@example.com", "This page was out of date.")
+	}
+	if w.Codes.Checks() != 0 || w.Codes.Sends() != 2 {
+		t.Errorf("%d checks, %d sends", w.Codes.Checks(), w.Codes.Sends())
+	}
+}
+
+// A resend names the verification, so that it stays the holder's; another address does not.
+func TestOnlyTheSameAddressIsAResend(t *testing.T) {
+	w := world(t)
+	w.Codes.Immediately = store.Sent
+	post(t, w, "", "send", "to", pagetest.Address)
+	w.Advance(61 * time.Second)
+	post(t, w, "?view=change", "send", "to", " ana@EXAMPLE.com ")
+	w.Advance(61 * time.Second)
+	post(t, w, "", "again")
+	post(t, w, "?view=change", "send", "to", "ben@example.com")
+	var resends []string
+	for _, a := range w.Codes.Asks() {
+		resends = append(resends, a.Resend)
+	}
+	if got := strings.Join(resends, ","); got != ",verification-1,verification-1," {
+		t.Errorf("resends of %q", got)
+	}
+	for _, a := range w.Codes.Asks() {
+		if a.App != "shop" || a.Kind != 0 || !a.IP.IsLoopback() || a.Languages != "en" || a.Channel != "email" {
+			t.Errorf("asked as %+v", a.Caller)
+		}
+	}
+}
+
+// A doubted address that was typed over a live verification does not get into its way.
+func TestADraftLeavesTheVerificationAlone(t *testing.T) {
+	w := world(t)
+	w.Codes.Immediately = store.Sent
+	post(t, w, "", "send", "to", pagetest.Address)
+	shows(t, post(t, w, "?view=change", "send", "to", pagetest.Slip), "ask", "Did you mean example.com?")
+	shows(t, get(t, w, ""), "code", "a•••@example.com")
+	w.Advance(61 * time.Second)
+	shows(t, post(t, w, "", "again"), "code", "Code sent again to a•••@example.com")
+	post(t, w, "?view=change", "send", "to", "ben@exmaple.com")
+	page := post(t, w, "?view=change", "use")
+	shows(t, page, "ask")
+	if !strings.Contains(page, `value="ben@example.com"`) {
+		t.Error("the suggestion is not in the field")
+	}
+	shows(t, post(t, w, "?view=change", "send", "to", "ben@example.com"), "code", "b•••@example.com")
+}
+
+// Whatever a form or an address line holds, the page answers with a page or the way to one, and shows nothing as markup
+// that was typed.
+func FuzzPage(f *testing.F) {
+	for _, seed := range [][3]string{
+		{"send", "ana@example.com", ""}, {"send", "<script>alert(1)</script>@example.com", "?view=change"}, {"check", "123 456", ""},
+		{"check", "١٢٣٤٥٦", ""}, {"again", "", "?view=new"}, {"use", "ana@gmial.com", "?view=change"}, {"send", "a\r\nBcc: b@c.d", "?view=%00"},
+		{"send", "0151 23456789", "?view=instead"}, {"send", "+1 (202) 555-0143", "?view=other"}, {"other", "＋٤٩", "?view=other"},
+		{"nothing", "\xff\x00", "?%zz"}, {"send", `"><img src=x onerror=1>`, "?lang=zh"}, {"send", strings.Repeat("a", 400) + "@b.c", ""},
+	} {
+		f.Add(seed[0], seed[1], seed[2])
+	}
+	f.Fuzz(func(t *testing.T, act, typed, query string) {
+		w, err := pagetest.NewWorld(pagetest.DefaultRules())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer w.Close()
+		w.Codes.Text("DE", "US")
+		target, err := url.Parse(w.URL)
+		if err != nil {
+			t.Fatal(err)
+		}
+		target.RawQuery = strings.TrimPrefix(strings.Map(printable, query), "?")
+		form := url.Values{"act": {act}, "to": {typed}, "code": {typed}, "sure": {typed}, "intent": {typed}, "of": {""}}
+		phoned := url.Values{"act": {act}, "channel": {"sms"}, "phone": {typed}, "country": {typed}, "code": {typed}, "sure": {typed}, "of": {""}}
+		for _, r := range []*http.Request{
+			{Method: http.MethodPost, URL: target, Header: http.Header{"Content-Type": {"application/x-www-form-urlencoded"}}, Body: io.NopCloser(strings.NewReader(phoned.Encode()))},
+			{Method: http.MethodPost, URL: target, Header: http.Header{"Content-Type": {"application/x-www-form-urlencoded"}}, Body: io.NopCloser(strings.NewReader(form.Encode()))},
+			{Method: http.MethodGet, URL: target, Header: http.Header{}},
+		} {
+			for _, c := range w.Cookies() {
+				r.AddCookie(c)
+			}
+			resp, err := http.DefaultTransport.RoundTrip(r)
+			if err != nil {
+				t.Fatalf("%q %q %q: %v", act, typed, query, err)
+			}
+			w.Keep(resp.Cookies())
+			body, err := io.ReadAll(resp.Body)
+			_ = resp.Body.Close()
+			if err != nil || resp.StatusCode >= 500 {
+				t.Errorf("%q %q %q: %d, %v", act, typed, query, resp.StatusCode, err)
+			}
+			if strings.ContainsAny(typed, `<>"`) && len(typed) > 4 && strings.Contains(string(body), typed) {
+				t.Errorf("%q stands in the page as it was typed", typed)
+			}
+		}
+	})
+}
+
+// printable leaves what a request line can carry.
+func printable(r rune) rune {
+	if r <= ' ' || r > '~' || r == '#' {
+		return -1
+	}
+	return r
+}

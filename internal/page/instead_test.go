@@ -1,0 +1,263 @@
+package page_test
+
+import (
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"sendcode/internal/page/pagetest"
+	"sendcode/internal/store"
+	"sendcode/quota"
+)
+
+// Two channels are two recipients with buckets of their own: each one's wait is its own, and stays true.
+func TestEachChannelWaitsForItself(t *testing.T) {
+	w := texting(t, "DE")
+	w.Codes.Immediately = store.Sent
+	silent(t, post(t, w, "", "send", "to", pagetest.Address), "Send a text message instead") // it mostly comes within the minute
+	w.Advance(61 * time.Second)
+	page := get(t, w, "")
+	shows(t, page, "code", "Check your mail", "Send a text message instead")
+	silent(t, page, "/?view=other")
+	page = get(t, w, "?view=instead")
+	shows(t, page, "ask", "Back to the code")
+	silent(t, page, "1112")
+	if !strings.Contains(page, `value="sms" checked`) {
+		t.Error("the field for a number is not there")
+	}
+	shows(t, texted(t, w, "?view=instead", number), "code", "Check your phone", "Send again in 1:00", "Enter the code from the email")
+	w.Advance(10 * time.Second)
+	shows(t, get(t, w, "?view=other"), "code", "Check your mail", "Send again", "Send a text message instead "+maskedNumber+" · next code in 0:50", "Enter the code from the text message")
+	shows(t, get(t, w, ""), "code", "Check your phone", "Send again in 0:50") // looking has changed nothing
+	w.Advance(51 * time.Second)
+	shows(t, get(t, w, ""), "code", "Check your phone", "Send by email instead a•••@example.com", "Enter the code from the email")
+	if sends := w.Codes.Sends(); sends != 2 {
+		t.Errorf("%d sends", sends)
+	}
+	shows(t, post(t, w, "", "other"), "code", "Check your mail", "Code sent again to a•••@example.com", "Send again in 1:00", "3 left")
+	shows(t, get(t, w, "?view=other"), "code", "Check your phone", "4 left")
+	if resends := w.Codes.Asks(); resends[2].Resend != "verification-1" || resends[2].Channel != "email" {
+		t.Errorf("%+v", resends[2])
+	}
+}
+
+// Going back to a channel that waits refuses nobody and asks for nothing.
+func TestGoingBackToAChannelThatWaits(t *testing.T) {
+	w := texting(t, "DE")
+	w.Codes.Immediately = store.Sent
+	post(t, w, "", "send", "to", pagetest.Address)
+	w.Advance(61 * time.Second)
+	texted(t, w, "?view=instead", number)
+	w.Advance(10 * time.Second)
+	asked := len(w.Codes.Asks())
+	shows(t, post(t, w, "?view=other", "other"), "code", "Check your phone", "Send again in 0:50")
+	if len(w.Codes.Asks()) != asked {
+		t.Error("a code was asked for that had to wait")
+	}
+	for range 4 {
+		w.Advance(61 * time.Second)
+		post(t, w, "", "again")
+	}
+	w.Advance(61 * time.Second)
+	shows(t, post(t, w, "", "other"), "code", "Check your mail") // its last code has expired, so it is a new one
+	w.Advance(61 * time.Second)
+	asked = len(w.Codes.Asks())
+	shows(t, post(t, w, "", "other"), "enough", "That's enough for this hour", "5 codes were sent to "+maskedNumber, "Send by email instead a•••@example.com")
+	if len(w.Codes.Asks()) != asked {
+		t.Error("a code was asked for that had to wait")
+	}
+}
+
+// A code that came by one channel is entered at that channel's card, also when the browser has gone on to the other.
+func TestTheOtherCodeCanBeEntered(t *testing.T) {
+	w := texting(t, "DE")
+	w.Codes.Immediately = store.Sent
+	post(t, w, "", "send", "to", pagetest.Address)
+	w.Advance(61 * time.Second)
+	texted(t, w, "?view=instead", number)
+	shows(t, post(t, w, "?view=other", "check", "code", "111111"), "code", "Check your mail", "4 tries left") // and there it stays
+	shows(t, post(t, w, "?view=other", "check", "code", pagetest.Code), "approved", maskedNumber+" is yours")
+	silent(t, get(t, w, "?view=change"), "ana@example.com", "111", "•••")
+	if page := get(t, w, "?view=other"); kind(page) != "approved" {
+		t.Errorf("%s", text(page))
+	}
+}
+
+// Where somebody else's address takes the place of one, nothing stays of the number that was beside it.
+func TestAnotherAddressForgetsTheNumber(t *testing.T) {
+	w := texting(t, "DE")
+	w.Codes.Immediately = store.Sent
+	texted(t, w, "", number)
+	w.Advance(61 * time.Second)
+	post(t, w, "?view=instead", "send", "channel", "email", "to", pagetest.Address)
+	w.Advance(61 * time.Second)
+	shows(t, get(t, w, ""), "code", "Send a text message instead "+maskedNumber)
+	page := post(t, w, "?view=change", "send", "channel", "email", "to", "ben@example.com")
+	w.Advance(61 * time.Second)
+	page += get(t, w, "") + get(t, w, "?view=instead") + get(t, w, "?view=other") + get(t, w, "?view=change")
+	silent(t, page, "•••223", "1112", "ana@")
+	if form, err := w.Form("", "other"); err == nil {
+		t.Errorf("the other channel is still known: %v", form)
+	}
+}
+
+// Nobody is told what belongs to an address elsewhere: the way to the other channel is the same for all.
+func TestTheOtherChannelTellsNothingOfOthers(t *testing.T) {
+	w := texting(t, "DE")
+	w.Codes.Immediately = store.Sent
+	post(t, w, "", "send", "to", pagetest.Address)
+	w.Advance(61 * time.Second)
+	texted(t, w, "?view=instead", number) // somebody with both
+	w.Advance(61 * time.Second)
+	known := func(address string) string {
+		if err := w.Forget(); err != nil {
+			t.Fatal(err)
+		}
+		post(t, w, "", "send", "channel", "email", "to", address)
+		w.Advance(61 * time.Second)
+		return strings.NewReplacer("a•••", "x", "b•••", "x").Replace(text(get(t, w, "?view=instead")))
+	}
+	if a, b := known(pagetest.Address), known("ben@example.com"); a != b {
+		t.Errorf("%s\n%s", a, b)
+	}
+}
+
+// A form for the other channel that was posted late, or made up, does nothing.
+func TestTheOtherChannelHasToBeKnown(t *testing.T) {
+	w := texting(t, "DE")
+	w.Codes.Immediately = store.Sent
+	post(t, w, "", "send", "to", pagetest.Address)
+	w.Advance(61 * time.Second)
+	form := formOf(t, w, "", "again")
+	form.Set("act", "other")
+	answer := raw(t, w, http.MethodPost, "", form, nil)
+	w.Keep(answer.Cookies())
+	shows(t, get(t, w, ""), "code", "Check your mail", "This page was out of date.")
+	if w.Codes.Sends() != 1 {
+		t.Errorf("%d sends", w.Codes.Sends())
+	}
+}
+
+// What another browser has spent of a number is waited for without a code of one's own; and a code that has ended is not led to.
+func TestTheOtherChannelsWaitWithoutACode(t *testing.T) {
+	w := texting(t, "DE")
+	w.Codes.Immediately = store.Sent
+	texted(t, w, "", number)
+	for range 4 {
+		w.Advance(61 * time.Second)
+		post(t, w, "", "again")
+	}
+	if err := w.Forget(); err != nil {
+		t.Fatal(err)
+	}
+	post(t, w, "", "send", "channel", "email", "to", pagetest.Address)
+	w.Advance(61 * time.Second)
+	shows(t, texted(t, w, "?view=instead", number), "enough", "That's enough for this hour", "5 codes were sent to "+maskedNumber, "Send by email instead a•••@example.com", "Enter the code from the email")
+	stray := formOf(t, w, "", "again")
+	shows(t, post(t, w, "", "other"), "code", "Check your mail", "Code sent again")
+	w.Advance(61 * time.Second)
+	page := get(t, w, "")
+	shows(t, page, "code", "Send a text message instead "+maskedNumber+" · next code in 5")
+	silent(t, page, "/?view=other")
+	answer := raw(t, w, http.MethodPost, "", stray, nil) // of the channel without a code: it names none
+	w.Keep(answer.Cookies())
+	shows(t, get(t, w, ""), "code", "Check your mail", "This page was out of date.")
+	w.Advance(55 * time.Minute)
+	texted(t, w, "?view=instead", number)
+	w.Advance(11 * time.Minute)
+	page = get(t, w, "")
+	shows(t, page, "ended", "Send by email instead a•••@example.com")
+	silent(t, page, "/?view=other")
+}
+
+// A number that is refused leaves the browser where it was: at the code that was mailed.
+func TestARefusedNumberLeavesTheCodeAlone(t *testing.T) {
+	w := texting(t, "DE")
+	w.Codes.Immediately = store.Sent
+	post(t, w, "", "send", "to", pagetest.Address)
+	w.Advance(61 * time.Second)
+	shows(t, texted(t, w, "?view=instead", "+34 612 34 56 78"), "ask", "phone numbers of this country", "Back to the code")
+	shows(t, get(t, w, ""), "code", "Check your mail", "a•••@example.com")
+	shows(t, post(t, w, "", "check", "code", pagetest.Code), "approved", "a•••@example.com")
+}
+
+// An exhausted network sees the same card for an address with codes and for one without, also from another network later.
+// Both addresses look alike once they are masked.
+func TestTheCardOfARefusalSaysNothingOfTheAddress(t *testing.T) {
+	rules := append(pagetest.DefaultRules(), quota.Rule{Name: "office", Scope: quota.IP, Limit: 3, Window: 20 * time.Minute})
+	w, err := pagetest.NewWorld(rules)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(w.Close)
+	w.Codes.Immediately = store.Sent
+	for _, to := range []string{"ana@example.com", "ben@example.com", "cem@example.com"} {
+		post(t, w, "?view=new", "send", "to", to)
+	}
+	var cards []string
+	for _, to := range []string{"ana@example.com", "amy@example.com"} {
+		if err := w.Forget(); err != nil {
+			t.Fatal(err)
+		}
+		page := post(t, w, "?view=new", "send", "to", to)
+		shows(t, page, "enough", "Too many codes for your network", "This limit is not about a•••@example.com.", "Next code in 20 min")
+		silent(t, text(page), "this minute", "this hour", "today")
+		elsewhere := seenFrom(t, w, "198.51.100.7")
+		shows(t, elsewhere, "enough", "Too many codes for your network")
+		cards = append(cards, drawn.ReplaceAllString(page, ""), drawn.ReplaceAllString(elsewhere, ""))
+	}
+	for _, card := range cards[1:] {
+		if card != cards[0] {
+			t.Errorf("the cards differ:\n%s\n%s", cards[0], card)
+		}
+	}
+}
+
+// seenFrom is the page as the same browser gets it at another address.
+func seenFrom(t *testing.T, w *pagetest.World, ip string) string {
+	t.Helper()
+	r, err := http.NewRequest(http.MethodGet, w.URL, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("X-Forwarded-For", ip)
+	for _, c := range w.Cookies() {
+		r.AddCookie(c)
+	}
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	body, err := io.ReadAll(answer.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(body)
+}
+
+// Of its recipient's rules a browser without a verification sees the one that refuses.
+func TestTheCardOfARefusalShowsOneRule(t *testing.T) {
+	w := world(t)
+	w.Codes.Immediately = store.Sent
+	post(t, w, "", "send", "to", pagetest.Address)
+	if err := w.Forget(); err != nil {
+		t.Fatal(err)
+	}
+	page := post(t, w, "", "send", "to", pagetest.Address)
+	shows(t, page, "enough", "this minute", "1 of 1 used", "Send code in 1:00")
+	silent(t, text(page), "this hour", "today")
+}
+
+// The page's own Idempotency-Key cannot be guessed, and a form with a name that can be has none.
+func TestTheKeyOfAPressCannotBeGuessed(t *testing.T) {
+	w := world(t)
+	post(t, w, "", "send", "to", pagetest.Address)
+	post(t, w, "?view=new", "send", "to", "ben@example.com", "intent", "1")
+	asks := w.Codes.Asks()
+	if len(asks) != 2 || len(asks[0].Key) != 64 || strings.Trim(asks[0].Key, "0123456789abcdef") != "" || asks[1].Key != "" {
+		t.Errorf("%+v", asks)
+	}
+}

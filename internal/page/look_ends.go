@@ -1,0 +1,168 @@
+package page
+
+import (
+	"fmt"
+	"hash/fnv"
+	"strings"
+	"time"
+
+	"sendcode/internal/policy"
+	"sendcode/internal/store"
+	"sendcode/internal/verification"
+	"sendcode/quota"
+)
+
+// enough explains a refusal: which rule is spent, since when, and until when.
+func (l *look) enough(a verification.Answer) card {
+	t := l.t
+	worst, _ := a.Quota.Blocking()
+	k := &enoughCard{Rows: t.pips(a.Quota)}
+	k.Heading, k.Lead = t.spent(worst, a.View.To)
+	k.Again = l.again(&k.frame, t.SendCode, a.Quota)
+	k.Say = k.Heading + t.Stop + k.Again.Reason
+	if left := a.View.ExpiresAt.Sub(a.View.Now); a.View.State == verification.Pending && left > 0 && !neverSent(a.View) {
+		last := at(left, t.LastCodeUntil, fill(t.LastCodeElse, "d", t.atMost(left)))
+		k.Last = &last
+		k.Next = left.Milliseconds() + 1
+	}
+	k.Instead = l.instead(&k.frame)
+	k.Rev = rev(k.kind(), worst.Name, used(a.Quota), k.Last != nil, k.Instead.rev())
+	return k
+}
+
+// neverSent says that not even the first message of a verification went out.
+func neverSent(v verification.View) bool { return v.Send.Status == store.Failed && v.Send.Number <= 1 }
+
+// spent says which rule it was in the person's words.
+func (t *cardTexts) spent(worst quota.State, to string) (string, until) {
+	switch worst.Scope.Base() {
+	case quota.Recipient, policy.Spellings:
+		if worst.Name == verification.CarrierRule {
+			return t.EnoughCarrier, until{Else: fill(t.EnoughCarrierLead, "to", to)}
+		}
+	case quota.Failures:
+		return t.EnoughFailures, until{Else: fill(t.EnoughFailuresLead, "to", to)}
+	case quota.App, quota.Purpose, quota.Global, policy.Everything:
+		return t.EnoughAll, until{Else: fill(t.EnoughAllLead, "to", to)}
+	default:
+		return t.EnoughNetwork, until{Else: fill(t.EnoughNetworkLead, "to", to)}
+	}
+	heading := t.Enough
+	switch t.ruleName(worst.Rule) {
+	case t.ThisMinute:
+		heading = t.EnoughMinute
+	case t.ThisHour:
+		heading = t.EnoughHour
+	case t.Today:
+		heading = t.EnoughDay
+	case t.ThisWeek:
+		heading = t.EnoughWeek
+	case t.ThisMonth:
+		heading = t.EnoughMonth
+	}
+	if worst.Calendar() {
+		return heading, until{Else: fill(t.SentWithin.of(worst.Used), "to", to, "when", t.ruleName(worst.Rule))}
+	}
+	since := worst.Window - worst.ResetAfter // the oldest counted send leaves when it is as old as the window
+	return heading, at(-since,
+		fill(t.SentSince.of(worst.Used), "to", to),
+		fill(t.SentElse.of(worst.Used), "to", to, "d", t.lasting(max(since, time.Second))))
+}
+
+// failed says that the first mail of a verification did not go out. Why is not for browsers (SEC-19).
+func (l *look) failed(a verification.Answer) card {
+	t := l.t
+	k := &failedCard{Lead: emphasise(t.NotDeliveredLead, "to", a.View.To), Typo: l.doubt(typed{on: l.session.channel(), text: l.session.To})}
+	k.Heading = t.NotDelivered
+	k.Note = &box{"bad", t.DidNotCount}
+	if a.Quota.Allowed() {
+		k.Note.Text = t.DidNotCountNow
+	}
+	k.Say = k.Heading + t.Stop + k.Note.Text
+	k.Again = l.again(&k.frame, t.TryAgain, a.Quota)
+	k.Again.Quiet = true
+	k.Instead = l.instead(&k.frame)
+	k.Rev = rev(k.kind(), a.View.Send.ID, a.Quota.Allowed(), l.session.Note.Kind == tooMany, k.Instead.rev())
+	l.endNote(&k.frame)
+	return k
+}
+
+// endNote says what kept another code from being sent.
+func (l *look) endNote(f *frame) {
+	switch l.session.Note.Kind {
+	case away:
+		f.Note = &box{"bad", l.t.AwayCode}
+	case tooMany:
+		f.Note = &box{"bad", l.t.TooManyChecks}
+		f.Say = f.Note.Text
+	}
+}
+
+// ended shows a code that is no good any more.
+func (l *look) ended(a verification.Answer) card {
+	t, v := l.t, a.View
+	k := &endedCard{To: emphasise(t.GoesTo, "to", v.To), Rows: t.pips(a.Quota)}
+	switch v.State {
+	case verification.MaxAttemptsReached:
+		k.Heading, k.Lead = t.TooManyTries, t.TooManyTriesLead
+	case verification.Canceled:
+		k.Heading, k.Lead = t.Canceled, t.CanceledLead
+	default:
+		k.Heading, k.Lead = t.Expired, fill(t.ExpiredLead, "d", t.lasting(v.ExpiresAt.Sub(v.CreatedAt)))
+	}
+	k.Again = l.again(&k.frame, t.NewCode, a.Quota)
+	k.Say = k.Heading + t.Stop + k.Again.Reason
+	l.endNote(&k.frame)
+	k.Instead = l.instead(&k.frame)
+	k.Rev = rev(k.kind(), v.State, used(a.Quota), l.session.Note, k.Instead.rev())
+	return k
+}
+
+// away says that a part of the service is not there. reading: not even the state could be read, so looking again is
+// all there is to do; else a post failed, and can be repeated.
+func (l *look) away(reading bool) card {
+	t := l.t
+	k := &awayCard{Lead: t.AwayLead, Reload: reading}
+	k.Heading = t.Away
+	k.Say = k.Heading
+	k.Away = true
+	wait := awayWait
+	if !reading {
+		wait = l.session.Note.At.Add(awayWait).Sub(l.Now())
+	}
+	if l.session.To != "" {
+		k.Kept = emphasise(t.AwayKept, "to", l.session.shown())
+	}
+	k.Again = l.button(&k.frame, t.TryAgain, wait, awayWait)
+	k.Again.Spoken, k.Again.Reason = k.Again.Wait, k.Again.Now
+	k.Rev = rev(k.kind(), reading, wait <= 0)
+	return k
+}
+
+func (l *look) approved(v verification.View) card {
+	t := l.t
+	k := &approvedCard{Lead: emphasise(t.ApprovedLead, "to", v.To), GoOn: t.GoOn}
+	if l.Title != "" {
+		k.GoOn = fill(t.GoOnApp, "app", l.Title)
+	}
+	k.Heading = t.Approved
+	k.Say = strings.Join([]string{t.Approved, k.GoOn}, t.Stop)
+	k.Rev = rev(k.kind(), v.ID)
+	return k
+}
+
+// used is what a card's marks show, for its revision.
+func used(d quota.Decision) []int {
+	var n []int
+	for _, s := range d.Rules {
+		n = append(n, s.Used)
+	}
+	return n
+}
+
+// rev tells the script whether a card says anything new; it is no secret and needs no strength.
+func rev(parts ...any) string {
+	h := fnv.New64a()
+	fmt.Fprint(h, parts...)
+	return fmt.Sprintf("%x", h.Sum64())
+}

@@ -1,0 +1,75 @@
+package page
+
+import (
+	"bytes"
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+
+	"github.com/labstack/echo/v4"
+
+	"sendcode/internal/delivery"
+)
+
+// Mailbox holds mails to look at. Implementation: *delivery.Mailbox.
+type Mailbox interface {
+	Messages() []delivery.Mail // newest first
+}
+
+// The mailbox shows mails as they are, so each is kept in a frame without scripts, without an origin and without the
+// net; the page around it may hold such frames.
+const (
+	mailboxPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; " +
+		"frame-src 'self'; base-uri 'none'; form-action 'none'; object-src 'none'; frame-ancestors 'none'"
+	mailPolicy = "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'; " +
+		"frame-ancestors 'self'"
+)
+
+// RegisterMailbox adds the developer's mailbox. It shows codes, so it must only be there where no real mail server is
+// configured and the address is loopback; it answers for names of this machine alone, or any site could have its own
+// name point here and read along. RegisterStatic must be called too.
+func RegisterMailbox(e *echo.Echo, box Mailbox) {
+	templates := parse(assets(), "mailbox/*.html")
+	g := e.Group("/mailbox", onlyHere)
+	g.GET("", func(c echo.Context) error {
+		var page bytes.Buffer
+		if err := templates.ExecuteTemplate(&page, "mailbox", box.Messages()); err != nil {
+			return err
+		}
+		c.Response().Header().Set("Content-Security-Policy", mailboxPolicy)
+		return c.HTMLBlob(http.StatusOK, page.Bytes())
+	})
+	g.GET("/messages", func(c echo.Context) error { return c.JSON(http.StatusOK, box.Messages()) })
+	g.GET("/html", func(c echo.Context) error {
+		for _, m := range box.Messages() {
+			if m.ID == c.QueryParam("id") && m.HTML != "" {
+				c.Response().Header().Set("Content-Security-Policy", mailPolicy)
+				return c.HTML(http.StatusOK, m.HTML)
+			}
+		}
+		return echo.ErrNotFound
+	})
+}
+
+func onlyHere(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		if !isLoopback(c.Request().Host) {
+			return echo.NewHTTPError(http.StatusForbidden, "the mailbox answers for localhost only")
+		}
+		c.Response().Header().Set("Cache-Control", "no-store")
+		return next(c)
+	}
+}
+
+func isLoopback(hostport string) bool {
+	host, _, err := net.SplitHostPort(hostport)
+	if err != nil {
+		host = strings.Trim(hostport, "[]")
+	}
+	if host == "localhost" || strings.HasSuffix(host, ".localhost") { // RFC 6761 section 6.3: always this machine
+		return true
+	}
+	ip, err := netip.ParseAddr(host)
+	return err == nil && ip.Unmap().IsLoopback()
+}

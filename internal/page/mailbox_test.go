@@ -1,0 +1,130 @@
+package page_test
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/chromedp"
+	"github.com/labstack/echo/v4"
+
+	"sendcode/internal/delivery"
+	"sendcode/internal/page"
+	"sendcode/internal/page/pagetest"
+	"sendcode/internal/server"
+)
+
+type box struct {
+	mu    sync.Mutex
+	mails []delivery.Mail
+}
+
+func (b *box) Messages() []delivery.Mail {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return append([]delivery.Mail{}, b.mails...)
+}
+
+func (b *box) add(m delivery.Mail) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.mails = append([]delivery.Mail{m}, b.mails...)
+}
+
+func first() delivery.Mail {
+	return delivery.Mail{
+		ID: "1@localhost", At: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), To: pagetest.Address, Subject: "Your <code> & you",
+		Text: "Your code is\n\n482913\n", HTML: "<!doctype html><p style=\"color:red\">482913</p><script>parent.postMessage('out','*')</script>",
+	}
+}
+
+func mailbox(w *pagetest.World, b *box) *echo.Echo {
+	e := server.New(server.Config{Logger: w.Logger()})
+	page.RegisterStatic(e)
+	page.RegisterMailbox(e, b)
+	return e
+}
+
+func TestTheMailboxShowsMailsAtOnce(t *testing.T) {
+	b := &box{}
+	e := mailbox(world(t), b)
+	ask := func(target, host string) *httptest.ResponseRecorder {
+		r := httptest.NewRequest(http.MethodGet, target, nil)
+		r.Host = host
+		w := httptest.NewRecorder()
+		e.ServeHTTP(w, r)
+		return w
+	}
+	if got := strings.TrimSpace(ask("/mailbox/messages", "127.0.0.1:8080").Body.String()); got != "[]" {
+		t.Errorf("an empty mailbox is %s", got)
+	}
+	b.add(first())
+	b.add(delivery.Mail{ID: "2@localhost", To: "ben@example.com", Subject: "Second", Text: "another"})
+	page := ask("/mailbox", "localhost:8080").Body.String()
+	for _, want := range []string{"482913", "Your &lt;code&gt; &amp; you", pagetest.Address, `<iframe sandbox title="The same mail as HTML"`, "another"} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the page lacks %q", want)
+		}
+	}
+	if strings.Index(page, "Second") > strings.Index(page, "482913") {
+		t.Error("the newest mail is not first")
+	}
+	var list []map[string]any
+	if err := json.Unmarshal(ask("/mailbox/messages", "[::1]:8080").Body.Bytes(), &list); err != nil {
+		t.Fatal(err)
+	}
+	if len(list) != 2 || list[0]["subject"] != "Second" || list[1]["text"] != "Your code is\n\n482913\n" || list[1]["to"] != pagetest.Address {
+		t.Errorf("%v", list)
+	}
+	html := ask("/mailbox/html?id=1@localhost", "127.0.0.1")
+	if csp := html.Header().Get("Content-Security-Policy"); !strings.HasPrefix(csp, "sandbox;") || !strings.Contains(csp, "default-src 'none'") {
+		t.Errorf("a mail's policy is %q", csp)
+	}
+	for target, host := range map[string]string{
+		"/mailbox": "evil.example:8080", "/mailbox/messages": "localhost.evil.example", "/mailbox/html?id=1@localhost": "10.0.0.1",
+	} {
+		if got := ask(target, host); got.Code != http.StatusForbidden || strings.Contains(got.Body.String(), "482913") {
+			t.Errorf("%s at %s: %d", target, host, got.Code)
+		}
+	}
+	if got := ask("/mailbox/html?id=2@localhost", "localhost"); got.Code != http.StatusNotFound {
+		t.Errorf("a mail without HTML: %d", got.Code)
+	}
+}
+
+func theMailbox(t *testing.T, browser context.Context) {
+	w, mails := running(t), &box{}
+	site := httptest.NewServer(mailbox(w, mails))
+	t.Cleanup(site.Close) // after the tab, which asks it again and again, and would say that nobody answers
+	b := open(t, browser, w, pagetest.Look{})
+	b.tolerate = "Blocked script execution" // the frame's fence at work
+	b.do(chromedp.Navigate(site.URL + "/mailbox"))
+	b.until(`document.body.innerText.includes('No mail yet.')`)
+	mails.add(first())
+	b.until(`document.body.innerText.includes('482913')`) // without a press
+	b.until(`document.querySelector('iframe').sandbox.length === 0 && document.querySelector('iframe').contentDocument === null`)
+	b.await("the HTML beside it", func() bool {
+		return strings.Contains(w.Log.String(), `"route":"/mailbox/html","status":200`)
+	})
+	eval[bool](b, `!!(window.kept = document.querySelector('.mail'))`)
+	mails.add(delivery.Mail{ID: "2@localhost", To: "ben@example.com", Subject: "Second", Text: "another"})
+	b.until(`document.querySelector('.mail h2').innerText === 'Second' && document.querySelectorAll('.mail')[1] === window.kept`)
+	if eval[bool](b, `document.documentElement.scrollWidth > document.documentElement.clientWidth`) {
+		t.Error("the mailbox scrolls sideways")
+	}
+}
+
+func (b *tab) zone(name string) {
+	b.Helper()
+	b.do(chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
+		_, err := cdp.Call(ctx, t, emulation.SetTimezoneOverride, emulation.SetTimezoneOverrideParams{TimezoneID: name})
+		return err
+	}))
+}

@@ -1,0 +1,81 @@
+package page
+
+import (
+	"context"
+	"crypto/sha256"
+	"sync"
+	"time"
+)
+
+// once lets one rendered form act once: a double click posts it twice, the browser drops the first answer with its
+// cookie, and without this the second would be refused and know nothing of the verification that the first opened
+// . It lives in this process; for what is sent, the log's claim of the same key does it across replicas too.
+type once struct {
+	mu   sync.Mutex
+	acts map[[sha256.Size]byte]*act
+}
+
+type act struct {
+	at   time.Time
+	done chan struct{}
+	session
+}
+
+// A second click comes within moments; a form that is posted again after that means it.
+const (
+	sameClick = 10 * time.Second
+	maxActs   = 10_000
+)
+
+func newOnce() *once { return &once{acts: map[[sha256.Size]byte]*act{}} }
+
+// actKey is a hash, as what was typed must not be kept.
+func actKey(intent string, typed ...string) [sha256.Size]byte {
+	h := sha256.New()
+	for _, s := range append([]string{intent}, typed...) {
+		h.Write([]byte(s))
+		h.Write([]byte{0})
+	}
+	return [sha256.Size]byte(h.Sum(nil))
+}
+
+// do runs f for the first of several equal acts and gives all of them its session. It fails only when ctx ends while
+// waiting for the first.
+func (o *once) do(ctx context.Context, key [sha256.Size]byte, now time.Time, f func() session) (session, error) {
+	first, mine := o.claim(key, now)
+	if mine {
+		defer close(first.done)
+		first.session = f()
+		return first.session, nil
+	}
+	select {
+	case <-first.done:
+		return first.session, nil
+	case <-ctx.Done():
+		return session{}, ctx.Err()
+	}
+}
+
+func (o *once) claim(key [sha256.Size]byte, now time.Time) (*act, bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if a, ok := o.acts[key]; ok && now.Sub(a.at) < sameClick {
+		return a, false
+	}
+	a := &act{at: now, done: make(chan struct{})}
+	if len(o.acts) >= maxActs {
+		o.sweep(now)
+	}
+	if len(o.acts) < maxActs {
+		o.acts[key] = a
+	}
+	return a, true
+}
+
+func (o *once) sweep(now time.Time) {
+	for key, a := range o.acts {
+		if now.Sub(a.at) >= sameClick {
+			delete(o.acts, key)
+		}
+	}
+}

@@ -1,0 +1,314 @@
+package page_test
+
+import (
+	"net/http"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"sendcode/internal/page/pagetest"
+	"sendcode/internal/store"
+	"sendcode/quota"
+)
+
+func world(t *testing.T) *pagetest.World {
+	t.Helper()
+	w, err := pagetest.NewWorld(pagetest.DefaultRules())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(w.Close)
+	return w
+}
+
+func get(t *testing.T, w *pagetest.World, query string) string {
+	t.Helper()
+	body, err := w.Get(query)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return body
+}
+
+// post fills in the form that the page shows, and gives the page that follows.
+func post(t *testing.T, w *pagetest.World, query, act string, fields ...string) string {
+	t.Helper()
+	body, err := w.Post(query, act, fields...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return body
+}
+
+var (
+	tags  = regexp.MustCompile(`<[^>]*>`)
+	kinds = regexp.MustCompile(`data-kind="(\w+)"`)
+)
+
+// text is what a person reads.
+func text(page string) string {
+	_, body, _ := strings.Cut(page, "<body")
+	for from, to := range map[string]string{"&#39;": "'", "&amp;": "&", "&#34;": `"`, "&#43;": "+"} {
+		body = strings.ReplaceAll(body, from, to)
+	}
+	return strings.Join(strings.Fields(tags.ReplaceAllString("<body"+body, " ")), " ")
+}
+
+func kind(page string) string {
+	if m := kinds.FindStringSubmatch(page); m != nil {
+		return m[1]
+	}
+	return ""
+}
+
+// shows fails unless the page is of the kind and says all of the words.
+func shows(t *testing.T, page, wantKind string, words ...string) {
+	t.Helper()
+	if got := kind(page); got != wantKind {
+		t.Fatalf("the card is %q, want %q: %s", got, wantKind, text(page))
+	}
+	for _, w := range words {
+		if !strings.Contains(text(page), w) {
+			t.Errorf("the page does not say %q: %s", w, text(page))
+		}
+	}
+}
+
+// drawn is what a page has that is drawn at random or summed up: three digits of a number stand there by chance.
+var drawn = regexp.MustCompile(`data-rev="\w*"|\?v=\w+|name="(?:of|intent)" value="[^"]*"|S-\w{4}-\w{4}`)
+
+func silent(t *testing.T, page string, words ...string) {
+	t.Helper()
+	page = drawn.ReplaceAllString(page, "")
+	for _, w := range words {
+		if strings.Contains(page, w) {
+			t.Errorf("the page says %q: %s", w, text(page))
+		}
+	}
+}
+
+func TestAPersonWithoutScriptsGetsInWithFormsAlone(t *testing.T) {
+	w := world(t)
+	shows(t, get(t, w, ""), "ask", "Your code for Shop", "6-digit code", "Send code")
+	shows(t, post(t, w, "", "send", "to", pagetest.Address), "code", "On its way", "Sending a code to a•••@example.com", "Send again in 1:00")
+	w.Codes.Settle(store.Sent)
+	w.Advance(20 * time.Second)
+	shows(t, get(t, w, ""), "code", "Check your mail", "Send again in 0:40", "4 left", "accepted it 20 s ago",
+		"no-reply@shop.example", "A new mail brings the same code.")
+	shows(t, post(t, w, "", "check", "code", "111111"), "code", "That is not the code. 4 tries left.")
+	shows(t, post(t, w, "", "check", "code", " 482-913 "), "approved", "a•••@example.com is yours", "You can go on in Shop")
+	shows(t, get(t, w, ""), "approved")
+	shows(t, get(t, w, "?view=new"), "ask")
+	silent(t, get(t, w, "?view=new"), "ana")
+}
+
+func TestTheServiceAwayIsA503ThatIsNoQuota(t *testing.T) {
+	w := world(t)
+	w.Codes.Immediately = store.Sent
+	post(t, w, "", "send", "to", pagetest.Address)
+	w.Codes.Down(true)
+	answer, err := w.Client().Get(w.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer.Body.Close()
+	if answer.StatusCode != http.StatusServiceUnavailable || answer.Header.Get("Retry-After") != "5" {
+		t.Errorf("status %d, Retry-After %q", answer.StatusCode, answer.Header.Get("Retry-After"))
+	}
+	page := get(t, w, "")
+	shows(t, page, "away")
+	silent(t, text(page), "enough", "left", "free")
+	w.Codes.Down(false)
+	shows(t, get(t, w, ""), "code")
+}
+
+// What was typed is kept, and one press sends it, as soon as the service is back.
+func TestNobodyTypesTheirAddressTwice(t *testing.T) {
+	w := world(t)
+	w.Codes.Down(true)
+	shows(t, post(t, w, "", "send", "to", pagetest.Address), "away")
+	w.Codes.Down(false)
+	w.Codes.Immediately = store.Sent
+	shows(t, post(t, w, "", "again"), "code", "Code sent to a•••@example.com")
+	w.Advance(11 * time.Minute)
+	shows(t, get(t, w, ""), "ended", "This code has expired")
+	shows(t, post(t, w, "", "again"), "code", "Check your mail")
+	if page := get(t, w, "?view=change"); !strings.Contains(page, `value="ana@example.com"`) {
+		t.Error("the address is not in the field")
+	}
+	if w.Codes.Sends() != 2 {
+		t.Errorf("%d sends, want 2", w.Codes.Sends())
+	}
+}
+
+func TestARefusalNamesItsRuleAndKeepsTheLastCode(t *testing.T) {
+	w := world(t)
+	w.Codes.Immediately = store.Sent
+	post(t, w, "", "send", "to", pagetest.Address)
+	for range 4 {
+		w.Advance(61 * time.Second)
+		post(t, w, "", "again")
+	}
+	w.Advance(61 * time.Second)
+	shows(t, get(t, w, ""), "code", "Next code in 55 min") // not asked yet: no alarm
+	shows(t, post(t, w, "", "again"), "enough", "That's enough for this hour", "5 codes were sent", "Enter it")
+	shows(t, get(t, w, "?view=code"), "code", "Next code in 55 min")
+	shows(t, post(t, w, "?view=code", "check", "code", "482913"), "approved")
+	if w.Codes.Sends() != 5 {
+		t.Errorf("%d sends, want 5", w.Codes.Sends())
+	}
+}
+
+// The wait told with a refusal is the one that the page still shows after a reload, until it is over.
+func TestARefusalWithoutAVerificationSurvivesAReload(t *testing.T) {
+	first := world(t)
+	first.Codes.Immediately = store.Sent
+	post(t, first, "", "send", "to", pagetest.Address)
+	first.Advance(12 * time.Second)
+	if err := first.Forget(); err != nil {
+		t.Fatal(err)
+	}
+	shows(t, post(t, first, "", "send", "to", "ana@example.com"), "enough", "Send code in 0:48")
+	first.Advance(10 * time.Second)
+	shows(t, get(t, first, ""), "enough", "Send code in 0:38")
+	first.Advance(38 * time.Second)
+	page := get(t, first, "")
+	shows(t, page, "ask", "You can ask for a code now.")
+	if !strings.Contains(page, `value="ana@example.com"`) {
+		t.Error("the address is not in the field")
+	}
+	silent(t, text(page), "left") // the wait is over: how much of the quota is used is nobody's business now
+	shows(t, post(t, first, "", "send", "to", "ana@example.com"), "code")
+}
+
+// A verification that the log no longer has is no reason to type an address again, or for an error.
+func TestAnErasedVerificationIsBegunAnew(t *testing.T) {
+	w := world(t)
+	w.Codes.Immediately = store.Sent
+	post(t, w, "", "send", "to", pagetest.Address)
+	again, check := formOf(t, w, "", "again"), formOf(t, w, "", "check", "code", pagetest.Code)
+	w.Codes.Erase()
+	page := get(t, w, "")
+	shows(t, page, "ask")
+	if !strings.Contains(page, `value="ana@example.com"`) {
+		t.Error("the address is not in the field")
+	}
+	if answer := raw(t, w, http.MethodPost, "", check, nil); answer.StatusCode != http.StatusSeeOther {
+		t.Errorf("status %d", answer.StatusCode)
+	}
+	w.Advance(61 * time.Second)
+	if answer := raw(t, w, http.MethodPost, "", again, nil); answer.StatusCode != http.StatusSeeOther {
+		t.Errorf("status %d", answer.StatusCode)
+	}
+	if w.Codes.Sends() != 2 || w.Codes.Checks() != 0 {
+		t.Errorf("%d sends, %d checks", w.Codes.Sends(), w.Codes.Checks())
+	}
+}
+
+// After an approval nothing of the address stays in the browser.
+func TestApprovalForgetsTheAddress(t *testing.T) {
+	w := world(t)
+	w.Codes.Immediately = store.Sent
+	post(t, w, "", "send", "to", pagetest.Address)
+	shows(t, post(t, w, "", "check", "code", pagetest.Code), "approved")
+	silent(t, get(t, w, "?view=change"), "ana@example.com")
+}
+
+// A day's wait is remembered for that day, an hour's for an hour.
+func TestALongRefusalOutlivesTheHour(t *testing.T) {
+	w := world(t)
+	w.Codes.Immediately = store.Sent
+	post(t, w, "", "send", "to", pagetest.Address)
+	for range 9 {
+		w.Advance(13 * time.Minute)
+		post(t, w, "", "again")
+	}
+	w.Advance(13 * time.Minute)
+	shows(t, post(t, w, "", "again"), "enough", "That's enough for today")
+	w.Advance(5 * time.Hour)
+	shows(t, get(t, w, ""), "enough", "That's enough for today", "Next code in 16 h 50 min")
+	w.Advance(17 * time.Hour)
+	shows(t, get(t, w, ""), "ask")
+}
+
+// A refusal over a minute away is explained, a shorter one is the waiting that was there before.
+func TestAShortRefusalIsNoAlarm(t *testing.T) {
+	w := world(t)
+	w.Codes.Immediately = store.Sent
+	post(t, w, "", "send", "to", pagetest.Address)
+	w.Advance(time.Second)
+	shows(t, post(t, w, "", "again"), "code", "Check your mail", "Send again in 0:59")
+}
+
+// Once the wait that was told is over, the page says nothing more about an address that others may be using.
+func TestAnAddressIsNotWatchedAfterARefusal(t *testing.T) {
+	w := world(t)
+	w.Codes.Immediately = store.Sent
+	post(t, w, "", "send", "to", pagetest.Address)
+	if err := w.Forget(); err != nil {
+		t.Fatal(err)
+	}
+	shows(t, post(t, w, "", "send", "to", pagetest.Address), "enough")
+	stranger := w.Cookies()
+	if err := w.Forget(); err != nil {
+		t.Fatal(err)
+	}
+	w.Advance(time.Minute)
+	shows(t, post(t, w, "", "send", "to", pagetest.Address), "code")
+	w.Keep(stranger)
+	shows(t, get(t, w, ""), "ask")
+}
+
+func TestHelpComesWhenItIsNeeded(t *testing.T) {
+	w := world(t)
+	page := post(t, w, "", "send", "to", pagetest.Address)
+	silent(t, page, "<details")
+	w.Codes.Settle(store.Sent)
+	w.Advance(14 * time.Second)
+	if page := get(t, w, ""); !strings.Contains(page, `<details class="help" data-open="1000">`) {
+		t.Errorf("after 14 s: %s", text(page))
+	}
+	w.Advance(time.Second)
+	if page := get(t, w, ""); !strings.Contains(page, `<details class="help" open>`) {
+		t.Errorf("after 15 s: %s", text(page))
+	}
+}
+
+// A resend near the end of a code's life brings another code, and the page says so.
+func TestTheNextMailIsSaidToBringWhatItBrings(t *testing.T) {
+	w := world(t)
+	w.Codes.Immediately = store.Sent
+	post(t, w, "", "send", "to", pagetest.Address)
+	w.Advance(8*time.Minute - time.Second)
+	shows(t, get(t, w, ""), "code", "A new mail brings the same code. You can ask for it now.")
+	w.Advance(2 * time.Second)
+	shows(t, get(t, w, ""), "code", "A new mail brings a new code.")
+}
+
+func TestACodeThatWasWrongIsNotCheckedByItself(t *testing.T) {
+	w := world(t)
+	w.Codes.Immediately = store.Sent
+	if page := post(t, w, "", "send", "to", pagetest.Address); !strings.Contains(page, " data-auto") {
+		t.Error("the first code is not checked by itself")
+	}
+	silent(t, post(t, w, "", "check", "code", "111111"), " data-auto", "It is checked as soon as")
+}
+
+// Nobody is told that they can ask again at once while another rule blocks.
+func TestAFailureThatStillWaitsSaysNoMore(t *testing.T) {
+	w, err := pagetest.NewWorld([]quota.Rule{
+		{Name: "minute", Scope: quota.Recipient, Limit: 1, Window: time.Minute},
+		{Name: "office", Scope: quota.IP, Limit: 1, Window: time.Minute},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	w.Codes.Immediately = store.Failed
+	page := post(t, w, "", "send", "to", pagetest.Address)
+	shows(t, page, "failed", "This attempt did not count.", "Try again in 1:00")
+	silent(t, page, "at once")
+	w.Advance(time.Minute)
+	shows(t, get(t, w, ""), "failed", "you can ask again at once")
+}

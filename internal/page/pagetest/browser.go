@@ -1,0 +1,123 @@
+package pagetest
+
+import (
+	"context"
+	"net/url"
+
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/chromedp"
+)
+
+// Browser starts a headless Chromium, which ends with the context, with all its processes and its profile: had that a place of
+// ours, processes that outlive the first one could still write there while it is removed. It talks to nobody but the pages that it is
+// sent to.
+func Browser(ctx context.Context, program string) (context.Context, context.CancelFunc) {
+	options := append(chromedp.DefaultExecAllocatorOptions[:],
+		chromedp.ExecPath(program), chromedp.NoSandbox, chromedp.DisableGPU,
+		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true),
+		chromedp.Flag("hide-scrollbars", true), chromedp.Flag("font-render-hinting", "none"),
+	)
+	ctx, stop := chromedp.NewExecAllocator(ctx, options...)
+	ctx, cancel := chromedp.NewContext(ctx)
+	return ctx, func() { cancel(); stop() }
+}
+
+// Tab opens a tab with cookies of its own.
+func Tab(browser context.Context) (context.Context, context.CancelFunc) {
+	return chromedp.NewContext(browser, chromedp.WithNewBrowserContext())
+}
+
+// Look is how a tab shows a page.
+type Look struct {
+	Width, Height int64 // CSS pixels
+	Dark          bool
+	Still         bool // no motion
+	NoScript      bool
+	Lang          string // Accept-Language
+}
+
+// Apply sets a tab up.
+func (l Look) Apply() chromedp.Action[chromedp.Void] {
+	scheme, motion := "light", "no-preference"
+	if l.Dark {
+		scheme = "dark"
+	}
+	if l.Still {
+		motion = "reduce"
+	}
+	media := []*emulation.MediaFeature{
+		{Name: "prefers-color-scheme", Value: scheme}, {Name: "prefers-reduced-motion", Value: motion},
+	}
+	return chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
+		_, err := cdp.Call(ctx, t, network.Enable, network.EnableParams{})
+		for _, call := range []func() error{
+			func() error {
+				_, err := cdp.Call(ctx, t, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{
+					Width: l.Width, Height: l.Height, DeviceScaleFactor: 1,
+				})
+				return err
+			},
+			func() error {
+				_, err := cdp.Call(ctx, t, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: media})
+				return err
+			},
+			func() error { // or keys go to whichever tab came last
+				_, err := cdp.Call(ctx, t, emulation.SetFocusEmulationEnabled, emulation.SetFocusEmulationEnabledParams{Enabled: true})
+				return err
+			},
+			func() error {
+				_, err := cdp.Call(ctx, t, emulation.SetScriptExecutionDisabled,
+					emulation.SetScriptExecutionDisabledParams{Value: l.NoScript})
+				return err
+			},
+			func() error {
+				_, err := cdp.Call(ctx, t, network.SetExtraHTTPHeaders, network.SetExtraHTTPHeadersParams{
+					Headers: network.Headers{"Accept-Language": l.Lang},
+				})
+				return err
+			},
+		} {
+			if err == nil {
+				err = call()
+			}
+		}
+		return err
+	})
+}
+
+// Adopt gives a tab the cookies of a world's visitor.
+func (w *World) Adopt() chromedp.Action[chromedp.Void] {
+	return chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
+		host, err := url.Parse(w.URL)
+		if err != nil {
+			return err
+		}
+		for _, c := range w.Cookies() {
+			_, err := cdp.Call(ctx, t, network.SetCookie, network.SetCookieParams{
+				Name: c.Name, Value: c.Value, Domain: host.Hostname(), Path: "/", HTTPOnly: new(true),
+				SameSite: network.CookieSameSiteLax,
+			})
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// Offline cuts the tab off, or ends that.
+func Offline(off bool) chromedp.Action[chromedp.Void] {
+	return chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
+		_, err := cdp.Call(ctx, t, network.EmulateNetworkConditionsByRule, network.EmulateNetworkConditionsByRuleParams{
+			MatchedNetworkConditions: []*network.Conditions{{Offline: off, DownloadThroughput: -1, UploadThroughput: -1}},
+		})
+		if err == nil {
+			_, err = cdp.Call(ctx, t, network.OverrideNetworkState, network.OverrideNetworkStateParams{
+				Offline: off, DownloadThroughput: -1, UploadThroughput: -1,
+			})
+		}
+		return err
+	})
+}

@@ -1,0 +1,77 @@
+package pagetest
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"sendcode/internal/recipient"
+	"sendcode/internal/store"
+	"sendcode/internal/verification"
+	"sendcode/quota"
+)
+
+// parse reads a recipient of a channel that there is, in a country that is served.
+func (c *Codes) parse(channel, to, country string) (recipient.Recipient, error) {
+	if channel == string(recipient.SMS) && c.Countries == nil {
+		return recipient.Recipient{}, &verification.InvalidError{Field: "channel", Reason: "not_configured"}
+	}
+	if _, err := recipient.ParseChannel(channel); err != nil {
+		return recipient.Recipient{}, &verification.InvalidError{Field: "channel", Reason: "unsupported"}
+	}
+	r, err := recipient.ParseIn(recipient.Channel(channel), to, country)
+	var bad *recipient.InvalidError
+	switch {
+	case errors.As(err, &bad):
+		return r, &verification.InvalidError{Field: "to", Reason: bad.Reason}
+	case r.Channel() == recipient.SMS && !slices.Contains(c.Countries, r.Country()):
+		return r, &verification.InvalidError{Field: "to", Reason: "country_not_served"}
+	case r.VoIP():
+		return r, &verification.InvalidError{Field: "to", Reason: "voip"}
+	}
+	return r, nil
+}
+
+// peek says what the rules say now, and what a carrier does.
+func (c *Codes) peek(ctx context.Context, to recipient.Recipient, caller verification.Caller) (quota.Decision, error) {
+	d, err := c.limiter.Peek(ctx, quota.Request{Rules: c.Rules, Buckets: c.bucketsOf(to, caller)})
+	if left := c.barred[to].Sub(c.now()); left > 0 {
+		rule := quota.Rule{Name: verification.CarrierRule, Scope: quota.Recipient, Limit: 1, Window: left}
+		d.Rules = append(d.Rules, quota.State{Rule: rule, Used: 1, ResetAfter: left, RetryAfter: left})
+	}
+	return d, err
+}
+
+// Bar has a carrier take nothing more for the newest send's recipient for a while; that send has failed.
+func (c *Codes) Bar(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.barred[c.newest.to] = c.now().Add(d)
+	c.settle(c.newest, store.Failed)
+}
+
+// Text has text messages go to these countries from now on, in alphabetical order; none: there are none.
+func (c *Codes) Text(countries ...string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.Countries = countries
+}
+
+// Pause has nothing sent over a channel from now on; empty: everything is.
+func (c *Codes) Pause(ch recipient.Channel) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.paused = ch
+}
+
+// Offers implements page.Codes.
+func (c *Codes) Offers(string) []verification.Offer {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	offers := []verification.Offer{{Channel: recipient.Email, Paused: c.paused == recipient.Email}}
+	if c.Countries != nil {
+		offers = append(offers, verification.Offer{Channel: recipient.SMS, Paused: c.paused == recipient.SMS, Countries: c.Countries})
+	}
+	return offers
+}

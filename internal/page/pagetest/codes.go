@@ -1,0 +1,322 @@
+// Package pagetest stands in for everything behind the page: the use cases, with a real limiter and no mail, on a clock
+// that is moved by hand. The browser tests and tools/screenshots bring the page into each of its states with it.
+package pagetest
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"sendcode/internal/code"
+	"sendcode/internal/recipient"
+	"sendcode/internal/store"
+	"sendcode/internal/verification"
+	"sendcode/quota"
+)
+
+// Code is the one that every verification has here; Letters where codes are made of letters, LongCode while an app is over its
+// bound on failed checks.
+const (
+	Code     = "482913"
+	Letters  = "BKVXRTNZ"
+	LongCode = "48291376"
+)
+
+var (
+	ofDigits  = code.Shape{Alphabet: code.Digits, Length: len(Code)}
+	ofEight   = code.Shape{Alphabet: code.Digits, Length: len(LongCode)}
+	ofLetters = code.Shape{Alphabet: code.Unambiguous, Length: len(Letters)}
+)
+
+const (
+	life        = 10 * time.Minute
+	minLife     = 2 * time.Minute
+	maxAttempts = 5
+)
+
+// Codes keeps verifications in memory. Sends stay queued until Settle, unless Immediately says what becomes of them.
+type Codes struct {
+	Rules       []quota.Rule
+	Immediately store.Status
+	Proof       string   // what a right code is answered with
+	Countries   []string // that text messages go to, sorted; nil: there are no text messages
+
+	now     func() time.Time
+	limiter *quota.Memory
+
+	held sync.RWMutex // a Send waits for it
+
+	mu     sync.Mutex
+	shape  code.Shape // of the codes that are sent now
+	down   bool
+	locked bool
+	paused recipient.Channel
+	barred map[recipient.Recipient]time.Time // until when their carrier takes nothing for them
+	sends  int
+	checks int
+	asks   []verification.Ask
+	byID   map[string]*kept
+	newest *kept
+}
+
+type kept struct {
+	view     verification.View
+	to       recipient.Recipient
+	attempts int
+	taken    string
+}
+
+// DefaultRules is the default policy.
+func DefaultRules() []quota.Rule {
+	return []quota.Rule{
+		{Name: "minute", Scope: quota.Recipient, Limit: 1, Window: time.Minute},
+		{Name: "hour", Scope: quota.Recipient, Limit: 5, Window: time.Hour},
+		{Name: "day", Scope: quota.Recipient, Limit: 10, Window: 24 * time.Hour},
+	}
+}
+
+// NewCodes has nothing sent yet.
+func NewCodes(now func() time.Time, rules []quota.Rule) *Codes {
+	return &Codes{Rules: rules, now: now, limiter: quota.NewMemory(now, "test"), byID: map[string]*kept{}, barred: map[recipient.Recipient]time.Time{}, shape: ofDigits}
+}
+
+// Hold keeps every Send waiting until it is let go.
+func (c *Codes) Hold() (letGo func()) {
+	c.held.Lock()
+	return c.held.Unlock
+}
+
+// Erase forgets every verification, as a clean-up of the log does; the limiter remembers.
+func (c *Codes) Erase() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	clear(c.byID)
+}
+
+// Down makes every call fail as if the log were away, or ends that.
+func (c *Codes) Down(down bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.down = down
+}
+
+// LockOut refuses sends and checks as if too many codes had been wrong.
+func (c *Codes) LockOut() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.locked = true
+}
+
+// lockedOut is the error of a send or a check while too many codes were wrong.
+func (c *Codes) lockedOut(send bool) error {
+	if !c.locked {
+		return nil
+	}
+	return &verification.TooManyChecksError{RetryAfter: 23 * time.Hour, Send: send}
+}
+
+// Sends counts the admitted ones, Checks the counted tries.
+func (c *Codes) Sends() int { c.mu.Lock(); defer c.mu.Unlock(); return c.sends }
+
+// Checks counts the tries.
+func (c *Codes) Checks() int { c.mu.Lock(); defer c.mu.Unlock(); return c.checks }
+
+// Asks are the requests for codes, admitted or not.
+func (c *Codes) Asks() []verification.Ask {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return append([]verification.Ask(nil), c.asks...)
+}
+
+// Settle ends the newest send, and gives its place back when it failed.
+func (c *Codes) Settle(status store.Status) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.settle(c.newest, status)
+}
+
+func (c *Codes) settle(k *kept, status store.Status) {
+	k.view.Send.Status = status
+	if status == store.Queued || status == store.Sending {
+		return
+	}
+	k.view.Send.FinishedAt = c.now()
+	if status == store.Failed {
+		for _, bucket := range c.bucketsOf(k.to, verification.Caller{}) {
+			_ = c.limiter.Refund(context.Background(), k.taken, bucket)
+		}
+	}
+}
+
+func (c *Codes) bucketsOf(to recipient.Recipient, caller verification.Caller) map[quota.Scope]string {
+	return map[quota.Scope]string{quota.Recipient: "to:" + to.Address(), quota.IP: "ip:" + caller.IP.String()}
+}
+
+// Send implements page.Codes.
+func (c *Codes) Send(ctx context.Context, ask verification.Ask) (verification.Answer, error) {
+	c.held.RLock()
+	defer c.held.RUnlock()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.asks = append(c.asks, ask)
+	if c.down {
+		return verification.Answer{}, verification.ErrUnavailable
+	}
+	old, ok := c.byID[ask.Resend]
+	if ask.Resend != "" && !ok {
+		return verification.Answer{}, verification.ErrNotFound
+	}
+	var own verification.State
+	if ok {
+		own = c.seen(old).State
+	}
+	if ok && ask.To == "" {
+		ask.To, ask.Channel = old.to.Address(), string(old.to.Channel())
+	}
+	to, err := c.parse(ask.Channel, ask.To, ask.Country)
+	if err != nil {
+		return verification.Answer{}, err
+	}
+	if ok && old.to != to {
+		return verification.Answer{}, &verification.InvalidError{Field: "to", Reason: "mismatch"}
+	}
+	if c.barred[to].After(c.now()) {
+		d, err := c.peek(ctx, to, ask.Caller)
+		return refused(d, ask.Caller, own, to), err
+	}
+	if err := c.lockedOut(true); err != nil {
+		return verification.Answer{}, err
+	}
+	id := sendID(c.now(), len(c.asks))
+	d, err := c.limiter.Take(ctx, quota.Request{ID: id, Rules: c.Rules, Buckets: c.bucketsOf(to, ask.Caller)})
+	if err != nil {
+		return verification.Answer{}, err
+	}
+	if !d.Admitted {
+		return refused(d, ask.Caller, own, to), nil
+	}
+	c.sends++
+	k := c.opened(old, to)
+	k.taken, k.view.Send = id, verification.SendView{ID: id, Number: k.view.Send.Number + 1, Status: store.Queued, At: c.now()}
+	if c.Immediately != "" {
+		c.settle(k, c.Immediately)
+	}
+	return verification.Answer{Admitted: true, View: c.seen(k), Quota: verification.Public(d, ask.Caller, verification.Pending)}, nil
+}
+
+func refused(d quota.Decision, by verification.Caller, own verification.State, to recipient.Recipient) verification.Answer {
+	return verification.Answer{Quota: verification.Public(d, by, own), View: verification.View{Channel: to.Channel(), To: to.Masked()}}
+}
+
+// sendID is a UUIDv7, as the service has them.
+func sendID(now time.Time, n int) string {
+	var id uuid.UUID
+	binary.BigEndian.PutUint64(id[:], uint64(now.UnixMilli())<<16|0x7000)
+	id[8], id[15] = 0x80, byte(n)
+	return id.String()
+}
+
+func (c *Codes) opened(old *kept, to recipient.Recipient) *kept {
+	if old == nil || c.seen(old).State != verification.Pending || old.view.ExpiresAt.Sub(c.now()) < minLife {
+		now := c.now()
+		id := fmt.Sprintf("verification-%d", len(c.byID)+1)
+		old = &kept{to: to, view: verification.View{
+			ID: id, State: verification.Pending, Channel: to.Channel(), To: to.Masked(), CreatedAt: now, ExpiresAt: now.Add(life), Code: c.shape,
+		}}
+		c.byID[id] = old
+	}
+	c.newest = old
+	return old
+}
+
+func (c *Codes) seen(k *kept) verification.View {
+	v := k.view
+	v.Now, v.AttemptsRemaining = c.now(), max(0, maxAttempts-k.attempts)
+	switch {
+	case v.State != verification.Pending:
+	case k.attempts >= maxAttempts:
+		v.State = verification.MaxAttemptsReached
+	case !v.Now.Before(v.ExpiresAt):
+		v.State = verification.Expired
+	}
+	return v
+}
+
+// Get implements page.Codes.
+func (c *Codes) Get(ctx context.Context, caller verification.Caller, id string) (verification.Answer, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.down {
+		return verification.Answer{}, verification.ErrUnavailable
+	}
+	k, ok := c.byID[id]
+	if !ok {
+		return verification.Answer{}, verification.ErrNotFound
+	}
+	d, err := c.peek(ctx, k.to, caller)
+	return verification.Answer{View: c.seen(k), Quota: verification.Public(d, caller, c.seen(k).State)}, err
+}
+
+// Quota implements page.Codes.
+func (c *Codes) Quota(ctx context.Context, caller verification.Caller, channel, address, _ string) (verification.Answer, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.down {
+		return verification.Answer{}, verification.ErrUnavailable
+	}
+	to, err := c.parse(channel, address, "")
+	if err != nil {
+		return verification.Answer{}, err
+	}
+	d, err := c.peek(ctx, to, caller)
+	return refused(d, caller, "", to), err
+}
+
+// Check implements page.Codes.
+func (c *Codes) Check(_ context.Context, _ verification.Caller, id, typed string) (verification.Checked, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.down {
+		return verification.Checked{}, verification.ErrUnavailable
+	}
+	k, ok := c.byID[id]
+	if !ok {
+		return verification.Checked{}, verification.ErrNotFound
+	}
+	if c.seen(k).State != verification.Pending {
+		return verification.Checked{View: c.seen(k)}, nil
+	}
+	read, err := verification.ReadCode(k.view.Code, typed)
+	if err != nil {
+		return verification.Checked{}, err
+	}
+	if err := c.lockedOut(false); err != nil {
+		return verification.Checked{}, err
+	}
+	c.checks++
+	k.attempts++
+	if read == Code || read == Letters || read == LongCode {
+		k.view.State = verification.Approved
+		return verification.Checked{View: c.seen(k), Valid: true, Proof: c.Proof}, nil
+	}
+	return verification.Checked{View: c.seen(k)}, nil
+}
+
+// CheckNamed implements api.Codes; nobody here has a secret key.
+func (c *Codes) CheckNamed(context.Context, verification.Caller, verification.Named, string) (verification.Checked, error) {
+	return verification.Checked{}, verification.ErrNotFound
+}
+
+// Cancel implements api.Codes.
+func (c *Codes) Cancel(ctx context.Context, caller verification.Caller, id string) (verification.Answer, error) {
+	c.mu.Lock()
+	if k, ok := c.byID[id]; ok && c.seen(k).State == verification.Pending {
+		k.view.State = verification.Canceled
+	}
+	c.mu.Unlock()
+	return c.Get(ctx, caller, id)
+}

@@ -1,0 +1,63 @@
+package pagetest
+
+import (
+	"time"
+
+	"sendcode/internal/store"
+)
+
+// Number is the visitor's, as it is typed in Germany.
+const Number = "0151 23456789"
+
+// texting has text messages go to some countries.
+func texting(countries ...string) Step {
+	return func(w *World) error { w.Codes.Text(countries...); return nil }
+}
+
+// text asks for a code by text message.
+func text(number string) Step {
+	return post("?view=new", "send", "channel", "sms", "country", "DE", "phone", number)
+}
+
+// phoneStates are those in which the page offers text messages, or has sent one.
+func phoneStates() []State {
+	both := texting("AT", "CH", "CN", "DE", "FR", "GB", "JM", "US")
+	texted := in(both, text(Number), settle(store.Sent))
+	mailed := in(both, send(Address), settle(store.Sent))
+	return []State{
+		{Name: "phone-ask", Query: "?view=instead", Steps: in(both)},
+		{Name: "phone-ask-choice", Steps: in(both)},
+		{Name: "phone-ask-one-country", Query: "?view=instead", Steps: in(texting("DE"))},
+		{Name: "phone-ask-bad", Query: "?view=change", Steps: in(both, text("0151 2345 ana"))},
+		{Name: "phone-ask-denied", Query: "?view=change", Steps: in(both, text("+34 612 34 56 78"))},
+		{Name: "phone-ask-landline", Query: "?view=change", Steps: in(both, text("030 23125000"))},
+		{Name: "phone-ask-change", Query: "?view=change", Steps: texted},
+		{Name: "phone-sending", Steps: in(both, text(Number), settle(store.Sending))},
+		{Name: "phone-code", Steps: in(texted, later(4*time.Second))},
+		{Name: "phone-code-nothing-yet", Steps: in(texted, later(18*time.Second))},
+		{Name: "phone-code-ready", Steps: in(texted, later(75*time.Second))},
+		{Name: "phone-code-unknown", Steps: in(both, text(Number), settle(store.Unknown), later(6*time.Second))},
+		{Name: "phone-code-arrived", Steps: in(both, text(Number), settle(store.Delivered), later(20*time.Second))},
+		{Name: "phone-code-undelivered", Steps: in(both, text(Number), settle(store.Undelivered), later(8*time.Second))},
+		{Name: "phone-code-wrong", Steps: in(texted, later(9*time.Second), check("111111"))},
+		{Name: "phone-enough-hour", Steps: in(both, immediately(store.Sent), text(Number), repeat(4, later(7*time.Minute), again()), later(3*time.Minute), again())},
+		{Name: "phone-failed", Steps: in(both, text(Number), settle(store.Failed))},
+		{Name: "phone-carrier-limit", Steps: in(both, text(Number), bar(23*time.Hour), again())},
+		{Name: "phone-expired", Steps: in(texted, later(11*time.Minute))},
+		{Name: "phone-away", Steps: in(both, down, text(Number))},
+		{Name: "phone-approved", Steps: in(texted, later(10*time.Second), check(Code))},
+		{Name: "phone-after-mail", Steps: in(mailed, later(70*time.Second), instead(Number), settle(store.Sent), later(75*time.Second))},
+		{Name: "phone-mail-ready", Steps: in(mailed, later(75*time.Second))},
+		{Name: "phone-mail-other-waits", Query: "?view=other", Steps: in(mailed, later(40*time.Second), instead(Number), settle(store.Sent), later(25*time.Second))},
+	}
+}
+
+// instead asks by text message, coming from a code that was mailed.
+func instead(number string) Step {
+	return post("?view=instead", "send", "channel", "sms", "country", "DE", "phone", number)
+}
+
+// bar has the carrier take no more for the newest recipient.
+func bar(d time.Duration) Step {
+	return func(w *World) error { w.Codes.Bar(d); return nil }
+}

@@ -1,0 +1,68 @@
+package pagetest
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+
+	"sendcode/internal/api"
+	"sendcode/internal/verification"
+)
+
+// PublicKey is what a site's widget asks with.
+const PublicKey = "pk_uitest_0123456789abcdef"
+
+// Site is somebody else's page, on an origin of its own and under a strict policy, that holds the widget of a service.
+type Site struct {
+	URL    string // the page; its origin is this without the slash
+	server *httptest.Server
+}
+
+// NewSite starts a page; Close it. of says, for each visit, which policy it has and what stands in its head and body.
+func NewSite(of func() (policy, head, body string)) *Site {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
+		policy, head, body := of()
+		w.Header().Set("Content-Security-Policy", policy)
+		w.Header().Set("Content-Type", "text/html; charset=utf-8")
+		_, _ = fmt.Fprintf(w, `<!doctype html><html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">`+
+			`<title>Shop</title>%s</head><body>%s</body></html>`, head, body)
+	})
+	mux.HandleFunc("GET /site.css", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/css")
+		_, _ = w.Write([]byte(siteStyle))
+	})
+	s := httptest.NewServer(mux)
+	return &Site{URL: s.URL + "/", server: s}
+}
+
+// siteStyle is a shop's own, to which the widget adapts.
+const siteStyle = `:root { color-scheme: light dark; } body { margin: 0; padding: 24px 16px; background: Canvas; color: CanvasText; font-family: Georgia, serif; }`
+
+// Origin is what browsers call the site.
+func (s *Site) Origin() string { return strings.TrimSuffix(s.URL, "/") }
+
+// Close ends the site.
+func (s *Site) Close() { s.server.Close() }
+
+// StrictPolicy is a content security policy of a site that trusts nobody but the service at base.
+func StrictPolicy(base string) string {
+	return fmt.Sprintf("default-src 'none'; script-src %[1]s; connect-src %[1]s; img-src %[1]s; style-src 'self'; base-uri 'none'; form-action 'none'; "+
+		"require-trusted-types-for 'script'; trusted-types 'none'", base)
+}
+
+// Embed starts a site that holds the markup, and lets it use the world's service.
+func (w *World) Embed(markup string) *Site {
+	base := strings.TrimSuffix(w.URL, "/")
+	head := `<link rel="icon" href="` + base + `/static/icon.svg"><link rel="stylesheet" href="/site.css"><script type="module" src="` + base + `/widget.js"></script>`
+	s := NewSite(func() (string, string, string) { return StrictPolicy(base), head, markup })
+	w.Allow(s.Origin())
+	return s
+}
+
+// Allow lets pages of these origins, and no others, use the public key.
+func (w *World) Allow(origins ...string) {
+	w.api.SetKeys(api.Keys{{App: "shop", ID: "web", Kind: verification.Browser, SHA256: sha256.Sum256([]byte(PublicKey)), Origins: origins}})
+}

@@ -1,0 +1,126 @@
+package pagetest
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/cookiejar"
+	"net/url"
+	"slices"
+	"strings"
+)
+
+// Visitor looks at a page and posts its forms, as a browser without scripts does.
+type Visitor struct {
+	URL    string // of the page
+	Lang   string // Accept-Language
+	client *http.Client
+}
+
+// NewVisitor comes to a page for the first time.
+func NewVisitor(page string) *Visitor {
+	jar, _ := cookiejar.New(nil) // fails for no options
+	return &Visitor{URL: page, Lang: "en", client: &http.Client{Jar: jar}}
+}
+
+// Cookies are what the visitor's browser keeps.
+func (v *Visitor) Cookies() []*http.Cookie {
+	u, _ := url.Parse(v.URL)
+	return v.client.Jar.Cookies(u)
+}
+
+// Forget loses the visitor's cookies: they come with another browser.
+func (v *Visitor) Forget() error {
+	jar, err := cookiejar.New(nil)
+	v.client.Jar = jar
+	return err
+}
+
+// Keep gives the visitor these cookies and no others.
+func (v *Visitor) Keep(cookies []*http.Cookie) {
+	v.client.Jar, _ = cookiejar.New(nil) // fails for no options
+	u, _ := url.Parse(v.URL)
+	v.client.Jar.SetCookies(u, cookies)
+}
+
+// Client is the visitor's, with its cookies; it follows redirects.
+func (v *Visitor) Client() *http.Client { return v.client }
+
+// Form is what a browser would post of a form that the page shows now, without what a person types.
+func (v *Visitor) Form(query, act string) (url.Values, error) {
+	body, err := v.Get(query)
+	if err != nil {
+		return nil, err
+	}
+	return hidden(body, act)
+}
+
+// Get looks at the page.
+func (v *Visitor) Get(query string) (string, error) {
+	r, err := http.NewRequest(http.MethodGet, v.URL+query, nil)
+	if err != nil {
+		return "", err
+	}
+	return v.do(r)
+}
+
+// Post fills in a form that the page shows now, as a browser without scripts would: only a form that is there can be
+// posted, with the hidden fields that it has.
+func (v *Visitor) Post(query, act string, fields ...string) (string, error) {
+	values, err := v.Form(query, act)
+	if err != nil {
+		return "", err
+	}
+	for i := 0; i+1 < len(fields); i += 2 {
+		values.Set(fields[i], fields[i+1])
+	}
+	r, err := http.NewRequest(http.MethodPost, v.URL, strings.NewReader(values.Encode()))
+	if err != nil {
+		return "", err
+	}
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	return v.do(r)
+}
+
+func (v *Visitor) do(r *http.Request) (string, error) {
+	r.Header.Set("Accept-Language", v.Lang)
+	r.Header.Set("Accept", "text/html")
+	answer, err := v.client.Do(r)
+	if err != nil {
+		return "", err
+	}
+	defer answer.Body.Close()
+	body, err := io.ReadAll(answer.Body)
+	cards := []int{http.StatusOK, http.StatusServiceUnavailable, http.StatusTooManyRequests} // that have one of the page's cards
+	if err == nil && !slices.Contains(cards, answer.StatusCode) {
+		err = fmt.Errorf("status %d", answer.StatusCode)
+	}
+	return string(body), err
+}
+
+// hidden reads the hidden fields of the form for act.
+func hidden(page, act string) (url.Values, error) {
+	for form := range strings.SplitSeq(page, "<form ") {
+		form, _, _ = strings.Cut(form, "</form>")
+		if !strings.Contains(form, `name="act" value="`+act+`"`) {
+			continue
+		}
+		values := url.Values{}
+		for input := range strings.SplitSeq(form, "<input ") {
+			if strings.Contains(input, `type="hidden"`) {
+				values.Set(attribute(input, "name"), attribute(input, "value"))
+			}
+		}
+		return values, nil
+	}
+	return nil, fmt.Errorf("the page shows no form for %q", act)
+}
+
+func attribute(tag, name string) string {
+	_, rest, _ := strings.Cut(tag, " "+name+`="`)
+	if after, ok := strings.CutPrefix(tag, name+`="`); ok {
+		rest = after
+	}
+	value, _, _ := strings.Cut(rest, `"`)
+	return value
+}

@@ -1,0 +1,130 @@
+package pagetest
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/chromedp/chromedp"
+
+	"sendcode/internal/store"
+	"sendcode/quota"
+)
+
+// WidgetState is one that the widget can be in, and how a person gets there.
+type WidgetState struct {
+	Name   string
+	Kind   string // of the card at its end
+	Rules  []quota.Rule
+	Before []Step // what the world went through before the person came
+	To     string // the address that is typed; empty: none
+	Phone  bool   // it is a number, and the widget offers text messages first
+	After  []Step // what happens then
+	Code   string // what is typed for a code; empty: nothing
+	Barred bool   // the site may not use the service
+}
+
+// WidgetMarkup is a site's page with the widget in it.
+const WidgetMarkup = `<main><send-code key="` + PublicKey + `" locale="%s" %s></send-code></main>`
+
+// WidgetStates lists those of the widget.
+func WidgetStates() []WidgetState {
+	arrives := immediately(store.Sent)
+	return []WidgetState{
+		{Name: "widget-ask", Kind: "ask"},
+		{Name: "widget-bad-address", Kind: "ask", To: "ana.example.com"},
+		{Name: "widget-sending", Kind: "code", To: Address},
+		{Name: "widget-code", Kind: "code", Before: in(arrives), To: Address},
+		{Name: "widget-code-ready", Kind: "code", Before: in(arrives), To: Address, After: in(later(75 * time.Second))},
+		{Name: "widget-code-wrong", Kind: "code", Before: in(arrives), To: Address, Code: "111111"},
+		{Name: "widget-code-unknown", Kind: "code", Before: in(immediately(store.Unknown)), To: Address},
+		{Name: "widget-enough-minute", Kind: "enough", Before: in(arrives, send(Address), later(12*time.Second)), To: Address},
+		{Name: "widget-enough-hour", Kind: "enough", Before: in(spent(5, 7*time.Minute), later(3*time.Minute)), To: Address},
+		{Name: "widget-enough-network", Kind: "enough", Rules: crowded(), Before: in(send("ben@example.com"), send("cem@example.com")), To: Address},
+		{Name: "widget-locked-out", Kind: "ask", Before: in(lockOut), To: Address},
+		{Name: "widget-locked-out-code", Kind: "code", Before: in(arrives), To: Address, After: in(lockOut), Code: "111111"},
+		{Name: "widget-too-many-requests", Kind: "away", Before: in(exhaust), To: Address},
+		{Name: "widget-code-long", Kind: "code", Before: in(longCodes, arrives), To: Address},
+		{Name: "widget-code-long-approved", Kind: "approved", Before: in(longCodes, arrives), To: Address, Code: LongCode},
+		{Name: "widget-failed", Kind: "failed", To: Address, After: in(settle(store.Failed))},
+		{Name: "widget-expired", Kind: "ended", Before: in(arrives), To: Address, After: in(later(11 * time.Minute))},
+		{Name: "widget-away", Kind: "away", Before: in(down), To: Address},
+		{Name: "widget-misplaced", Kind: "misplaced", To: Address, Barred: true},
+		{Name: "widget-phone-ask", Kind: "ask", Phone: true},
+		{Name: "widget-phone-bad", Kind: "ask", Phone: true, To: "0151 23 ana"},
+		{Name: "widget-phone-denied", Kind: "ask", Phone: true, To: "+34 612 34 56 78"},
+		{Name: "widget-phone-code", Kind: "code", Phone: true, Before: in(arrives), To: Number},
+		{Name: "widget-phone-ready", Kind: "code", Phone: true, Before: in(arrives), To: Number, After: in(later(75 * time.Second))},
+		{Name: "widget-phone-undelivered", Kind: "code", Phone: true, Before: in(immediately(store.Undelivered)), To: Number},
+		{Name: "widget-phone-failed", Kind: "failed", Phone: true, To: Number, After: in(settle(store.Failed))},
+		{Name: "widget-phone-limit", Kind: "enough", Phone: true, Before: in(texting("DE"), text(Number), bar(23*time.Hour)), To: Number},
+		{Name: "widget-phone-approved", Kind: "approved", Phone: true, Before: in(arrives), To: Number, Code: Code},
+		{Name: "widget-approved", Kind: "approved", Before: in(arrives), To: Address, Code: Code},
+	}
+}
+
+// World starts a world as it was before the person came, and a site with the widget in a language; Close both.
+func (s WidgetState) World(lang string) (*World, *Site, error) {
+	w, err := State{Rules: s.Rules, Steps: s.Before}.New("en")
+	if err != nil {
+		return nil, nil, err
+	}
+	attributes := ""
+	if s.Phone {
+		w.Codes.Text("AT", "CN", "DE", "US")
+		attributes = `channels="sms email" country="DE"`
+	}
+	site := w.Embed(fmt.Sprintf(WidgetMarkup, lang, attributes))
+	if s.Barred {
+		w.Allow()
+	}
+	return w, site, nil
+}
+
+// Reach has the person in the tab do what leads to the state. The tab is at the site.
+func (s WidgetState) Reach(tab context.Context, w *World) error {
+	if s.To == "" {
+		return typed(tab, "", "", "ask")
+	}
+	kind := s.Kind
+	if s.After != nil || s.Code != "" {
+		kind = "code"
+	}
+	field := "to"
+	if s.Phone {
+		field = "phone"
+	}
+	if err := typed(tab, field, s.To, kind); err != nil {
+		return err
+	}
+	for _, step := range s.After {
+		if err := step(w); err != nil {
+			return err
+		}
+	}
+	if s.After != nil && s.Code == "" {
+		return typed(tab, "", "", s.Kind)
+	}
+	if s.Code != "" {
+		return typed(tab, "code", s.Code, s.Kind)
+	}
+	return nil
+}
+
+// typed fills a field in and submits it, or looks at the page anew, and waits for the card that comes of it.
+func typed(tab context.Context, field, text, kind string) error {
+	_, err := chromedp.Run(tab, chromedp.Evaluate[bool](fmt.Sprintf(`(async () => {
+		await customElements.whenDefined('send-code');
+		const root = document.querySelector('send-code').shadowRoot;
+		const until = (holds) => new Promise((go) => { const t = setInterval(() => { if (holds()) { clearInterval(t); go(); } }, 20); });
+		await until(() => root.querySelector('#heading'));
+		if (document.querySelector('[channels]') && root.querySelector('#phone')) await until(() => root.querySelector('#country')); // which it asks for
+		const field = root.getElementById(%q), before = root.querySelector('#card');
+		if (field?.id === 'phone') root.querySelector('#country').value = 'DE';
+		if (field) { field.value = %q; field.form.requestSubmit(); await until(() => root.querySelector('#card') !== before); }
+		else document.dispatchEvent(new Event('visibilitychange'));
+		await until(() => root.querySelector('#card').dataset.kind === %q && !root.querySelector('.busy'));
+		if (!field) await until(() => root.querySelector('#again:not([aria-disabled])') || !root.querySelector('#again'));
+		return true })()`, field, text, kind), chromedp.EvalAwaitPromise))
+	return err
+}

@@ -1,0 +1,149 @@
+package pagetest
+
+import (
+	"crypto/rand"
+	"encoding/base64"
+	"log/slog"
+	"net/http/httptest"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"sendcode/internal/api"
+	"sendcode/internal/keyring"
+	"sendcode/internal/page"
+	"sendcode/internal/parts"
+	"sendcode/internal/server"
+	"sendcode/quota"
+)
+
+// World is a page with its stand-ins, listening on loopback, and a visitor.
+type World struct {
+	*Visitor
+	Codes *Codes
+	Log   *parts.Text
+
+	server *httptest.Server
+	page   *page.Page
+	api    *api.API
+	logger *slog.Logger
+	clock  *clock
+
+	exhausted atomic.Bool
+}
+
+// newRing makes a ring that nothing else has.
+func newRing() (*keyring.Ring, error) {
+	secret := make([]byte, 32)
+	if _, err := rand.Read(secret); err != nil {
+		return nil, err
+	}
+	return keyring.Parse("k1:" + base64.StdEncoding.EncodeToString(secret))
+}
+
+// clock stands still until it is let run, and is moved by hand: afternoons pass at once.
+type clock struct {
+	mu      sync.Mutex
+	at      time.Time
+	running time.Time // since when; zero: it stands
+}
+
+func (c *clock) now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.running.IsZero() {
+		return c.at
+	}
+	return c.at.Add(time.Since(c.running))
+}
+
+// NewWorld starts a page under the rules given; Close it.
+func NewWorld(rules []quota.Rule) (*World, error) {
+	ring, err := newRing()
+	if err != nil {
+		return nil, err
+	}
+	w := &World{Visitor: NewVisitor(""), clock: &clock{at: time.Now().UTC()}, Log: &parts.Text{}}
+	w.Codes = NewCodes(w.clock.now, rules)
+	logger := slog.New(slog.NewJSONHandler(w.Log, &slog.HandlerOptions{ReplaceAttr: timeless}))
+	w.logger = logger
+	e := server.New(server.Config{Logger: logger, TrustedProxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}})
+	page.RegisterStatic(e)
+	page.RegisterWidget(e)
+	w.api = api.New(w.Codes, nil, logger)
+	w.api.Limit(requests{&w.exhausted})
+	w.api.Register(e)
+	w.page = page.New(page.Config{
+		App: "shop", Title: "Shop", Code: ofDigits, Sender: "no-reply@shop.example",
+		Subject: subject, Codes: w.Codes, Cookies: ring, Now: w.clock.now, Logger: logger,
+		Requests: requests{&w.exhausted},
+	})
+	w.page.Register(e)
+	w.server = httptest.NewServer(e)
+	w.URL = w.server.URL + "/"
+	return w, nil
+}
+
+// timeless leaves a line's time out: the digits of its fraction could be those of a code or a number that must not be in the log.
+func timeless(_ []string, a slog.Attr) slog.Attr {
+	if a.Key == slog.TimeKey {
+		return slog.Attr{}
+	}
+	return a
+}
+
+func subject(lang string) string {
+	if lang == "en" {
+		return "Your code for Shop"
+	}
+	return "Shop 验证码"
+}
+
+// SendLetters has the codes that are sent from now on made of letters, as after a change of the configuration.
+func (w *World) SendLetters() {
+	w.Codes.mu.Lock()
+	w.Codes.shape = ofLetters
+	w.Codes.mu.Unlock()
+	w.page.Say("Shop", ofLetters, subject)
+}
+
+// SendLongCodes has the codes that are sent from now on made of eight digits, as while an app is over its bound on failed checks.
+// The page goes on to expect what is configured.
+func (w *World) SendLongCodes() {
+	w.Codes.mu.Lock()
+	defer w.Codes.mu.Unlock()
+	w.Codes.shape = ofEight
+}
+
+// Exhaust refuses all further requests of the page and of the API, as if their network had made too many.
+func (w *World) Exhaust() { w.exhausted.Store(true) }
+
+// requests refuses while the world is exhausted.
+type requests struct{ *atomic.Bool }
+
+// Admit implements page.Requests and api.Requests.
+func (r requests) Admit(netip.Addr) (time.Duration, bool) { return 42 * time.Second, !r.Load() }
+
+// Close ends the server.
+func (w *World) Close() { w.server.Close() }
+
+// Advance moves the server's clock.
+func (w *World) Advance(d time.Duration) {
+	w.clock.mu.Lock()
+	defer w.clock.mu.Unlock()
+	w.clock.at = w.clock.at.Add(d)
+}
+
+// Run lets the server's clock go, for countdowns that a browser shows.
+func (w *World) Run() {
+	w.clock.mu.Lock()
+	defer w.clock.mu.Unlock()
+	w.clock.running = time.Now()
+}
+
+// Logger writes to Log.
+func (w *World) Logger() *slog.Logger { return w.logger }
+
+// Now is the server's clock.
+func (w *World) Now() time.Time { return w.clock.now() }

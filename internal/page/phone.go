@@ -1,0 +1,130 @@
+package page
+
+import (
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+
+	"golang.org/x/text/collate"
+	"golang.org/x/text/language"
+	"golang.org/x/text/language/display"
+
+	"sendcode/internal/recipient"
+)
+
+// country is one that phone numbers are dialled in.
+type country struct {
+	Code   string // ISO 3166-1 alpha-2
+	Name   string // in the page's language
+	Dial   string // "+49"
+	Chosen bool
+}
+
+// countriesOf lists every country that has phone numbers, by its name in a language, as that language sorts them.
+func countriesOf(t *cardTexts) []country {
+	tag := language.Make(t.Lang)
+	names := display.Regions(tag)
+	var all []country
+	for _, code := range recipient.Countries() {
+		name := code
+		if region, err := language.ParseRegion(code); err == nil {
+			name = names.Name(region)
+		}
+		all = append(all, country{Code: code, Name: name, Dial: recipient.DialCode(code)})
+	}
+	order := collate.New(tag)
+	slices.SortStableFunc(all, func(a, b country) int { return order.CompareString(a.Name, b.Name) })
+	return all
+}
+
+// countryCode is what a form says, where that is a country.
+func countryCode(named string) string {
+	if !recipient.KnownCountry(named) {
+		return ""
+	}
+	return named
+}
+
+// phone is the field for a number, with the countries that are sent to. Where there is one, numbers are dialled there;
+// whatever is chosen, a number with a plus or 00 says its own.
+func (l *look) phone(served []string, e entry) *phoneField {
+	f := &phoneField{entry: e, Legend: l.words.CountryLabel}
+	here := l.here(served)
+	for _, c := range l.countries[l.words.Lang] {
+		if slices.Contains(served, c.Code) {
+			c.Chosen = c.Code == here
+			f.Countries = append(f.Countries, c)
+		}
+		if c.Chosen {
+			f.Country = c
+		}
+	}
+	example := recipient.ExampleNumber(here)
+	switch {
+	case len(f.Countries) == 0 || example == "":
+		f.Hint = l.words.PhoneHintAny
+	case len(f.Countries) == 1:
+		f.Hint = fill(l.words.PhoneHintOne, "country", f.Country.Name, "dial", f.Country.Dial, "example", example)
+	default:
+		f.Pattern = l.words.PhoneHint
+		f.Hint = fill(f.Pattern, "example", example)
+	}
+	if len(f.Countries) < 2 {
+		f.Countries = nil
+	}
+	return f
+}
+
+// here is where somebody is who says nothing: what they chose before; the region that their browser names; what the
+// configuration says; the region where their language is mostly spoken.
+func (l *look) here(served []string) string {
+	likely := append([]string{l.session.Country}, l.regions...)
+	for _, code := range likely {
+		if slices.Contains(served, code) {
+			return code
+		}
+	}
+	for _, c := range l.countries[l.words.Lang] {
+		if slices.Contains(served, c.Code) {
+			return c.Code
+		}
+	}
+	return ""
+}
+
+// regionsOf lists where a reader may be, likeliest first: the regions that their languages name, then the configured one, and
+// then those that their languages only suggest.
+func regionsOf(r *http.Request, configured string) []string {
+	wanted, _, err := language.ParseAcceptLanguage(r.Header.Get("Accept-Language"))
+	if err != nil {
+		wanted = nil
+	}
+	var named, suggested []string
+	for _, tag := range wanted {
+		region, sure := tag.Region()
+		switch {
+		case !region.IsCountry():
+		case sure == language.Exact:
+			named = append(named, region.String())
+		default:
+			suggested = append(suggested, region.String())
+		}
+	}
+	return slices.Concat(named, []string{configured}, suggested)
+}
+
+// seenAt tells those who run the page, once, that browsers will not fill codes in from text messages: these name another host
+// than the one that the page is looked at under. A browser takes the code of a host for its subdomains as well.
+func (u *Page) seenAt(host string) {
+	name, _, err := net.SplitHostPort(host)
+	if err != nil {
+		name = host
+	}
+	if u.Origin == "" || name == u.Origin || strings.HasSuffix(name, "."+u.Origin) || isLoopback(host) {
+		return
+	}
+	u.misnamed.Do(func() {
+		u.Logger.Warn("text messages name another host than the page has, so browsers will not fill their codes in", "origin", u.Origin, "host", name)
+	})
+}

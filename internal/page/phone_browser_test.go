@@ -1,0 +1,197 @@
+package page_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp/kb"
+
+	"sendcode/internal/page/pagetest"
+	"sendcode/internal/store"
+	"sendcode/quota"
+)
+
+// phoning is a world whose clock runs and whose text messages go to some countries.
+func phoning(t *testing.T, rules ...quota.Rule) *pagetest.World {
+	t.Helper()
+	w := running(t, rules...)
+	w.Codes.Text("AT", "CN", "DE", "JM", "US")
+	return w
+}
+
+// theWayByPhone goes by keyboard alone.
+func theWayByPhone(t *testing.T, browser context.Context) {
+	w := phoning(t)
+	b := open(t, browser, w, pagetest.Look{Width: 320, Height: 640, Lang: "en-US"})
+	b.visit("")
+	b.card("ask", "Email", "Text message", "Email address")
+	if eval[bool](b, `document.querySelector('#phone').checkVisibility()`) {
+		t.Error("the field for a number is there before it is chosen")
+	}
+	b.keys(kb.Tab)
+	b.focused("by-email")
+	b.keys(kb.ArrowRight)
+	b.focused("by-sms")
+	b.until(`document.querySelector('#phone').checkVisibility() && !document.querySelector('#to').checkVisibility()`)
+	b.keys(kb.Tab)
+	b.focused("country")
+	if got := eval[string](b, `document.querySelector('#country').selectedOptions[0].textContent`); got != "United States (+1)" {
+		t.Errorf("%q is chosen", got)
+	}
+	b.keys("Ger")
+	b.until(`document.querySelector('#country').value === 'DE'`)
+	b.card("ask", "As in 01512 3456789")
+	b.keys(kb.Tab)
+	b.focused("phone")
+	b.keys("015123456789")
+	b.until(`document.querySelector('#phone').value === '01512 3456789'`)
+	b.keys(kb.Enter)
+	b.card("code", "On its way", "Sending a code to "+"+49 151•••789", "Send again in")
+	b.focused("code")
+	b.nothingKept()
+	w.Codes.Settle(store.Sent)
+	b.card("code", "Check your phone")
+	b.keys(pagetest.Code)
+	b.card("approved", "+49 151•••789 is yours")
+	b.until(`said.at(-1) === 'Approved. You can go on in Shop.'`)
+	b.nothingKept()
+	if asks := w.Codes.Asks(); len(asks) != 1 || asks[0].To != "+4915123456789" || asks[0].Channel != "sms" {
+		t.Errorf("%d requests, %+v", len(asks), asks)
+	}
+}
+
+func aPhoneWithoutScripts(t *testing.T, browser context.Context) {
+	w := phoning(t)
+	w.Codes.Immediately = store.Sent
+	b := open(t, browser, w, pagetest.Look{NoScript: true, Width: 320, Height: 640, Lang: "de-DE,en"})
+	b.visit("")
+	b.card("ask", "Text message")
+	b.click("#by-sms")
+	b.until(`document.querySelector('#phone').checkVisibility() && !document.querySelector('#to').checkVisibility()`)
+	enter := func(field, value string) {
+		b.leave(func() { b.focus(field); b.keys(value + kb.Enter) })
+	}
+	enter("phone", "0151 2345 x")
+	b.card("ask", "Enter the number alone")
+	if got := eval[string](b, `document.querySelector('#phone').value + document.querySelector('#country').value`); got != "0151 2345 xDE" {
+		t.Errorf("of what was typed is left %q", got)
+	}
+	eval[bool](b, `document.querySelector('#phone').value = '', true`)
+	enter("phone", "(0151) 234 567-89")
+	b.card("code", "Check your phone", "+49 151•••789", "Send again in", "See what's new")
+	w.Advance(61 * time.Second)
+	b.visit("")
+	b.card("code", "Send by email instead")
+	b.leave(func() { b.click("#instead") })
+	enter("to", pagetest.Address)
+	b.card("code", "Check your mail", "Enter the code from the text message")
+	b.leave(func() { b.click(".instead .aside a") })
+	b.card("code", "Check your phone", "a•••@example.com · next code in")
+	b.leave(func() { b.click("#other") }) // it waits, so it is only gone to
+	b.card("code", "Check your mail", "Send again in")
+	enter("code", pagetest.Code)
+	b.card("approved", "a•••@example.com is yours")
+	b.nothingKept()
+	if w.Codes.Sends() != 2 || len(w.Codes.Asks()) != 2 {
+		t.Errorf("%d sends of %d", w.Codes.Sends(), len(w.Codes.Asks()))
+	}
+}
+
+// numbersWhileTheyAreTyped: digits come out as the country writes them, and the country is the one that a number says.
+func numbersWhileTheyAreTyped(t *testing.T, browser context.Context) {
+	b := open(t, browser, phoning(t), pagetest.Look{Lang: "de-DE,en"})
+	for _, c := range []struct{ typed, shown, country string }{
+		{"03023125000", "030 23125000", "DE"},
+		{"0151 234 567 89", "01512 3456789", "DE"},
+		{"+12025550143", "+1 202-555-0143", "US"},
+		{"+8613800138021", "+86 138 0013 8021", "CN"},
+		{"004915123456789", "0049 1512 3456789", "DE"},
+		{"٠١٥١٢٣٤٥٦٧٨٩", "01512 3456789", "DE"},
+		{"０１５１２３４５６７８９", "01512 3456789", "DE"},
+		{"0151 x", "0151 x", "DE"},
+		{"+34612345678", "+34 612 34 56 78", "DE"}, // which is not among those that can be chosen
+		{"01512345678901234567", "01512345678901234567", "DE"},
+	} {
+		b.visit("?view=instead")
+		b.card("ask")
+		b.focus("phone")
+		b.until(`document.querySelector('#country').value === 'DE'`)
+		for _, key := range c.typed {
+			b.paste(string(key))
+		}
+		b.until(fmt.Sprintf(`document.querySelector('#phone').value === %q || console.log(document.querySelector('#phone').value)`, c.shown))
+		b.until(fmt.Sprintf(`document.querySelector('#country').value === %q`, c.country))
+	}
+	b.visit("?view=instead")
+	b.focus("phone")
+	b.keys("015123456789")
+	b.until(`document.querySelector('#phone').value === '01512 3456789'`)
+	eval[bool](b, `document.querySelector('#phone').setSelectionRange(3, 3) ?? true`)
+	b.keys("9") // mended in the middle: nothing jumps
+	b.until(`document.querySelector('#phone').value === '015912 3456789' && document.querySelector('#phone').selectionStart === 4`)
+}
+
+// aNumberBeingTypedStays, also when the page looks at how things stand meanwhile.
+func aNumberBeingTypedStays(t *testing.T, browser context.Context) {
+	w := phoning(t)
+	b := open(t, browser, w, pagetest.Look{Lang: "en-US"})
+	b.visit("")
+	b.card("ask")
+	b.click("#by-sms")
+	gets := func() int { return len(w.Log.String()) }
+	before := gets()
+	eval[bool](b, `document.dispatchEvent(new Event('visibilitychange'))`)
+	b.await("a look", func() bool { return gets() > before })
+	b.click("#phone")
+	b.keys("0151")
+	before = gets()
+	eval[bool](b, `jump(2000, 2000), document.dispatchEvent(new Event('visibilitychange'))`)
+	b.await("a look", func() bool { return gets() > before })
+	b.keys("2345")
+	b.until(`document.querySelector('#phone').value.replaceAll(' ', '') === '01512345' && document.querySelector('#by-sms').checked`)
+}
+
+// fromOneChannelToTheOther, as the wait is over: the way is there by itself, and each channel counts its own time down.
+func fromOneChannelToTheOther(t *testing.T, browser context.Context) {
+	w := phoning(t)
+	w.Codes.Immediately = store.Sent
+	b := open(t, browser, w, pagetest.Look{Lang: "de-DE,en"})
+	b.visit("")
+	b.card("ask")
+	b.focus("to")
+	b.keys(pagetest.Address + kb.Enter)
+	b.card("code", "Check your mail")
+	if eval[bool](b, `!!document.querySelector('.instead')`) {
+		t.Error("the way to the other channel is there while the mail is")
+	}
+	w.Advance(61 * time.Second)
+	eval[bool](b, `jump(61_000, 0), document.dispatchEvent(new Event('visibilitychange'))`)
+	b.card("code", "Send a text message instead")
+	b.focus("instead")
+	b.keys(kb.Enter)
+	b.card("ask", "Back to the code")
+	b.focus("phone")
+	from := time.Now()
+	b.keys("0151 23456789" + kb.Enter)
+	b.card("code", "Check your phone", "Send again in", "Enter the code from the email")
+	b.counts(from)
+	b.focused("code")
+	b.click(".instead .aside a")
+	b.card("code", "Check your mail", "Send a text message instead", "+49 151•••789 · next code in 0:")
+	b.focus("other")
+	b.keys(kb.Enter)
+	b.card("code", "Check your phone", "Send again in 0:")
+	w.Advance(61 * time.Second)
+	eval[bool](b, `jump(61_000, 0), document.dispatchEvent(new Event('visibilitychange'))`)
+	b.card("code", "Send by email instead", "a•••@example.com")
+	from = time.Now()
+	b.click("#other")
+	b.card("code", "Check your mail", "Code sent again to a•••@example.com", "Send again in", "3 left")
+	b.counts(from)
+	if asks := w.Codes.Asks(); len(asks) != 3 || asks[2].Resend != "verification-1" {
+		t.Errorf("%d requests", len(asks))
+	}
+	b.nothingKept()
+}

@@ -1,0 +1,233 @@
+package page_test
+
+import (
+	"fmt"
+	"net/http"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"sendcode/internal/page/pagetest"
+	"sendcode/internal/recipient"
+	"sendcode/internal/store"
+)
+
+const (
+	number       = "0170 1112223" // of Germany, and no example of anything
+	maskedNumber = "+49 170•••223"
+)
+
+// texting is a world whose text messages go to some countries.
+func texting(t *testing.T, countries ...string) *pagetest.World {
+	t.Helper()
+	w := world(t)
+	w.Codes.Text(countries...)
+	return w
+}
+
+// texted asks for a code by text message, in Germany.
+func texted(t *testing.T, w *pagetest.World, query, typed string, more ...string) string {
+	t.Helper()
+	return post(t, w, query, "send", append([]string{"channel", "sms", "country", "DE", "phone", typed}, more...)...)
+}
+
+func TestAPersonWithoutScriptsGetsInByPhone(t *testing.T) {
+	w := texting(t, "DE", "US")
+	shows(t, get(t, w, ""), "ask", "Email", "Text message", "Germany (+49)", "United States (+1)")
+	shows(t, texted(t, w, "", "(0170) 111-22 23"), "code", "On its way", "Sending a code to "+maskedNumber, "Send again in 1:00")
+	w.Codes.Settle(store.Sent)
+	w.Advance(20 * time.Second)
+	shows(t, get(t, w, ""), "code", "Check your phone", "Send again in 0:40", "4 left", "accepted it 20 s ago", "A new text message brings the same code.")
+	w.Advance(41 * time.Second)
+	shows(t, post(t, w, "", "again"), "code", maskedNumber)
+	w.Codes.Settle(store.Sent)
+	shows(t, get(t, w, ""), "code", "Code sent again to "+maskedNumber)
+	shows(t, post(t, w, "", "check", "code", pagetest.Code), "approved", maskedNumber+" is yours")
+	for i, a := range w.Codes.Asks() {
+		if want := []string{"", "verification-1"}[i]; a.Channel != "sms" || a.To != "+491701112223" || a.Resend != want {
+			t.Errorf("asked for %+v", a)
+		}
+	}
+}
+
+// What is offered follows what there is, what is paused and what the page is told to offer.
+func TestThePageOffersWhatThereIs(t *testing.T) {
+	fields := func(page string) string {
+		var out []string
+		for _, field := range []string{`name="to"`, `name="phone"`, `type="radio"`, `<select`} {
+			if strings.Contains(page, field) {
+				out = append(out, field)
+			}
+		}
+		return strings.Join(out, " ")
+	}
+	for name, c := range map[string]struct {
+		countries []string
+		paused    recipient.Channel
+		want      string
+	}{
+		"mail alone":             {nil, "", `name="to"`},
+		"both":                   {[]string{"DE", "US"}, "", `name="to" name="phone" type="radio" <select`},
+		"one country":            {[]string{"DE"}, "", `name="to" name="phone" type="radio"`},
+		"no country of a code":   {[]string{"001"}, "", `name="to" name="phone" type="radio"`},
+		"text messages paused":   {[]string{"DE"}, recipient.SMS, `name="to"`},
+		"mail paused":            {[]string{"DE", "US"}, recipient.Email, `name="phone" <select`},
+		"all there is is paused": {nil, recipient.Email, `name="to"`},
+	} {
+		w := world(t)
+		w.Codes.Text(c.countries...)
+		w.Codes.Pause(c.paused)
+		if got := fields(get(t, w, "")); got != c.want {
+			t.Errorf("%s: %s", name, got)
+		}
+	}
+	w := texting(t, "DE", "US")
+	w.Codes.Pause(recipient.Email)
+	page := get(t, w, "")
+	shows(t, page, "ask", "a 6-digit code to your phone")
+	shows(t, post(t, w, "", "send", "country", "DE", "phone", number), "code", maskedNumber) // no choice was there to be posted
+}
+
+// Nothing that speaks of mails is on a page where there are only text messages, in whichever state.
+func TestNoPageOfTextMessagesSpeaksOfMails(t *testing.T) {
+	mail := map[string]*regexp.Regexp{"en": regexp.MustCompile(`(?i)mail|inbox|spam|address|@`), "zh": regexp.MustCompile(`邮|信箱|来信|地址|封|@`)}
+	seen := 0
+	for _, s := range pagetest.States() {
+		if !strings.HasPrefix(s.Name, "phone-") || strings.Contains(s.Name, "mail") {
+			continue
+		}
+		seen++
+		for lang, words := range mail {
+			w, err := s.New(lang)
+			if err != nil {
+				t.Fatal(err)
+			}
+			w.Codes.Pause(recipient.Email)
+			said := text(get(t, w, s.Query)) + attributes(get(t, w, s.Query))
+			if found := words.FindString(said); found != "" {
+				t.Errorf("%s, %s: says %q: %s", s.Name, lang, found, said)
+			}
+			w.Close()
+		}
+	}
+	if seen < 18 {
+		t.Errorf("only %d states", seen)
+	}
+}
+
+var spoken = regexp.MustCompile(`(?:data-say|data-title|aria-label|data-text|data-short|data-long|placeholder)="([^"]*)"`)
+
+// attributes are those that people hear or see at some time.
+func attributes(page string) string {
+	var out []string
+	for _, found := range spoken.FindAllStringSubmatch(page, -1) {
+		out = append(out, found[1])
+	}
+	return strings.Join(out, " ")
+}
+
+// What is wrong is said at the field, which keeps what was typed; the country stays chosen.
+func TestWhatIsWrongWithANumber(t *testing.T) {
+	for typed, words := range map[string]string{
+		"":                   "Enter your phone number.",
+		"ana@example.com":    "Enter the number alone",
+		"0151 23 ana":        "Enter the number alone",
+		"+49 30":             "too few digits",
+		"+999 12345678":      "There is no such phone number.",
+		"+49 900 1234567":    "Numbers that cost the caller extra",
+		"+34 612 34 56 78":   "We do not send codes to phone numbers of this country.",
+		"+1 876 555 0123":    "We do not send codes to phone numbers of this country.", // Jamaica, whose code is that of the United States
+		"0":                  "too few digits",
+		"0151\u200b23456789": "There is an invisible character in it.",
+	} {
+		w := texting(t, "DE", "US")
+		page := texted(t, w, "", typed)
+		shows(t, page, "ask", words)
+		field := regexp.MustCompile(`<input id="phone"[^>]*>`).FindString(page)
+		for _, part := range []string{`type="tel"`, `autocomplete="tel"`, `aria-invalid="true"`, `aria-describedby="phone-error phone-hint"`, ` data-focus`} {
+			if !strings.Contains(field, part) {
+				t.Errorf("%q: the field has no %s: %s", typed, part, field)
+			}
+		}
+		if kept := strings.ReplaceAll(typed, "+", "&#43;"); !strings.Contains(field, `value="`+kept+`"`) {
+			t.Errorf("%q is not kept: %s", typed, field)
+		}
+		if !strings.Contains(page, `<p id="phone-error" class="error">`) || !strings.Contains(page, `value="DE" selected`) || !strings.Contains(page, `value="sms" checked`) {
+			t.Errorf("%q: %s", typed, page)
+		}
+		if w.Codes.Sends() != 0 {
+			t.Errorf("%q was sent to", typed)
+		}
+	}
+}
+
+// A landline is asked back about, once; another one anew.
+func TestALandlineIsAskedBackAbout(t *testing.T) {
+	w := texting(t, "DE")
+	shows(t, texted(t, w, "", "030 23125000"), "ask", "This looks like a landline")
+	shows(t, texted(t, w, "?view=change", "030 23125001"), "ask", "This looks like a landline")
+	if len(w.Codes.Asks()) != 0 {
+		t.Fatal("it was sent to")
+	}
+	shows(t, texted(t, w, "?view=change", "030 23125001"), "code", "+49 302•••001")
+}
+
+// Where somebody dials is what they chose, what their browser names, what is configured, what their language suggests.
+func TestTheCountryThatIsChosen(t *testing.T) {
+	chosen := regexp.MustCompile(`value="(\w\w)" selected`)
+	for language, want := range map[string]string{
+		"en-GB,en;q=0.9": "GB", "zh-CN,zh;q=0.9": "CN", "zh": "CN", "en": "US", "fr": "AT", "ja-JP,de-AT;q=0.5": "AT", "de": "DE", "": "AT", "??": "AT",
+	} {
+		w := texting(t, "AT", "CN", "DE", "GB", "US")
+		w.Lang = language
+		if got := chosen.FindStringSubmatch(get(t, w, "")); got == nil || got[1] != want {
+			t.Errorf("%q: %v, want %s", language, got, want)
+		}
+	}
+	w := texting(t, "AT", "DE", "US")
+	page := post(t, w, "", "send", "channel", "sms", "country", "DE", "phone", "1")
+	if got := chosen.FindStringSubmatch(page); got == nil || got[1] != "DE" {
+		t.Errorf("after a mistake %v is chosen", got)
+	}
+	page = post(t, w, "?view=change", "send", "channel", "sms", "country", "XX", "phone", "0151 23456789")
+	shows(t, page, "ask", "Begin the number with + and the country code")
+}
+
+// A number is in no address, no log and no cookie that can be read; the page shows it masked once it was sent to.
+func TestANumberIsKeptFromSight(t *testing.T) {
+	w := texting(t, "DE")
+	answer := raw(t, w, http.MethodPost, "", formOf(t, w, "", "send", "channel", "sms", "country", "DE", "phone", number), nil)
+	if answer.StatusCode != http.StatusSeeOther || answer.Header.Get("Location") != "/" {
+		t.Fatalf("%d to %q", answer.StatusCode, answer.Header.Get("Location"))
+	}
+	w.Keep(answer.Cookies())
+	w.Codes.Settle(store.Sent)
+	page := get(t, w, "")
+	shows(t, page, "code", maskedNumber)
+	sinks := drawn.ReplaceAllString(page, "") + w.Log.String() + fmt.Sprint(answer.Header)
+	for _, secret := range []string{"1112223", "112223", "170 111"} {
+		if strings.Contains(sinks, secret) {
+			t.Errorf("%q can be read", secret)
+		}
+	}
+}
+
+// Text messages that are taken out of the configuration take nobody into a dead end.
+func TestTextMessagesThatAreGone(t *testing.T) {
+	w := texting(t, "DE")
+	w.Codes.Immediately = store.Sent
+	texted(t, w, "", number)
+	w.Advance(61 * time.Second)
+	w.Codes.Text()
+	shows(t, post(t, w, "", "again"), "ask", "Email address", "This page was out of date.")
+}
+
+func TestCookiesOfBeforeTheChoiceAreUnderstood(t *testing.T) {
+	w := world(t)
+	w.Codes.Immediately = store.Sent
+	post(t, w, "", "send", "to", pagetest.Address)
+	w.Codes.Text("DE")
+	w.Advance(61 * time.Second)
+	shows(t, get(t, w, ""), "code", "Check your mail", "Send a text message instead")
+}

@@ -1,0 +1,52 @@
+package page
+
+import (
+	"net/http"
+	"net/url"
+	"slices"
+
+	"github.com/labstack/echo/v4"
+	"golang.org/x/text/language"
+
+	"sendcode/internal/texts"
+)
+
+// maxLocale is what package verification takes.
+const maxLocale = 256
+
+// textsOf picks the catalogue of the language that the browser prefers. Readers of traditional Chinese are better
+// served by simplified Chinese than by English.
+func textsOf(r *http.Request) *cardTexts {
+	lang := texts.ForBase(r.Header.Get("Accept-Language"), texts.All()[0]).Lang()
+	i := slices.IndexFunc(catalogues(), func(c *catalogue) bool { return c.mails.Lang == lang })
+	return &catalogues()[i].mails
+}
+
+// localeOf is what the message is asked to be written in: all that the browser said, as templates may know more
+// languages than this page, or the page's own language where the browser said too much.
+func localeOf(r *http.Request) string {
+	header := r.Header.Get("Accept-Language")
+	if _, _, err := language.ParseAcceptLanguage(header); err != nil || header == "" || len(header) > maxLocale {
+		return textsOf(r).Lang
+	}
+	return header
+}
+
+// fragmentHeader is how the script asks for the card alone. A custom header also keeps other sites from asking: theirs
+// would need a CORS preflight, which nobody answers.
+const fragmentHeader = "X-Fragment"
+
+func wantsFragment(c echo.Context) bool { return c.Request().Header.Get(fragmentHeader) == "card" }
+
+// maxForm bounds a post in bytes. The largest honest one, an address in percent-encoding, is a tenth of it.
+const maxForm = 16 << 10
+
+// form reads a posted form from the body alone: nothing that an address could carry reaches it.
+func form(c echo.Context) (url.Values, error) {
+	r := c.Request()
+	r.Body = http.MaxBytesReader(c.Response(), r.Body, maxForm)
+	if err := r.ParseForm(); err != nil {
+		return nil, echo.NewHTTPError(http.StatusBadRequest, "form could not be read").SetInternal(err)
+	}
+	return r.PostForm, nil
+}

@@ -1,0 +1,317 @@
+package page_test
+
+import (
+	"context"
+	"encoding/base64"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/input"
+	"github.com/chromedp/chromedp"
+
+	"sendcode/internal/page/pagetest"
+	"sendcode/internal/store"
+)
+
+// raw asks without following redirects.
+func raw(t *testing.T, w *pagetest.World, method, query string, form url.Values, edit func(*http.Request)) *http.Response {
+	t.Helper()
+	r, err := http.NewRequest(method, w.URL+query, strings.NewReader(form.Encode()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if form != nil {
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	}
+	for _, c := range w.Cookies() {
+		r.AddCookie(c)
+	}
+	if edit != nil {
+		edit(r)
+	}
+	client := http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	answer, err := client.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer.Body.Close()
+	return answer
+}
+
+func formOf(t *testing.T, w *pagetest.World, query, act string, fields ...string) url.Values {
+	t.Helper()
+	form, err := w.Form(query, act)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := 0; i+1 < len(fields); i += 2 {
+		form.Set(fields[i], fields[i+1])
+	}
+	return form
+}
+
+func TestPostsEndInARedirectThatSaysNothing(t *testing.T) {
+	w := world(t)
+	for _, to := range []string{pagetest.Address, "not an address", pagetest.Slip} {
+		answer := raw(t, w, http.MethodPost, "", formOf(t, w, "?view=new", "send", "to", to), nil)
+		if answer.StatusCode != http.StatusSeeOther {
+			t.Fatalf("%s: status %d", to, answer.StatusCode)
+		}
+		if location := answer.Header.Get("Location"); location != "/" && location != "/?view=change" {
+			t.Errorf("%s: the redirect goes to %q", to, location)
+		}
+	}
+}
+
+func TestPostsOfOtherSitesAreRefused(t *testing.T) {
+	w := world(t)
+	form := formOf(t, w, "", "send", "to", pagetest.Address)
+	for name, edit := range map[string]func(*http.Request){
+		"another site":        func(r *http.Request) { r.Header.Set("Sec-Fetch-Site", "cross-site") },
+		"a neighbouring host": func(r *http.Request) { r.Header.Set("Sec-Fetch-Site", "same-site") },
+		"another origin":      func(r *http.Request) { r.Header.Set("Origin", "https://evil.example") },
+		"an opaque origin":    func(r *http.Request) { r.Header.Set("Origin", "null") },
+	} {
+		if answer := raw(t, w, http.MethodPost, "", form, edit); answer.StatusCode != http.StatusForbidden {
+			t.Errorf("%s: status %d", name, answer.StatusCode)
+		}
+	}
+	if w.Codes.Sends() != 0 {
+		t.Error("something was sent")
+	}
+	own := func(r *http.Request) {
+		r.Header.Set("Sec-Fetch-Site", "same-origin")
+		r.Header.Set("Origin", strings.TrimSuffix(w.URL, "/"))
+	}
+	if answer := raw(t, w, http.MethodPost, "", form, own); answer.StatusCode != http.StatusSeeOther {
+		t.Errorf("the page itself: status %d", answer.StatusCode)
+	}
+}
+
+func TestEveryAnswerIsFencedIn(t *testing.T) {
+	w := world(t)
+	answer := raw(t, w, http.MethodGet, "", nil, nil)
+	csp := answer.Header.Get("Content-Security-Policy")
+	for _, part := range []string{"default-src 'none'", "script-src 'self'", "style-src 'self'", "connect-src 'self'", "form-action 'self'",
+		"base-uri 'none'", "object-src 'none'", "frame-ancestors 'none'"} {
+		if !strings.Contains(csp, part) {
+			t.Errorf("the policy lacks %q: %s", part, csp)
+		}
+	}
+	if strings.Contains(csp, "unsafe") {
+		t.Errorf("the policy is weakened: %s", csp)
+	}
+	for name, want := range map[string]string{"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer"} {
+		if got := answer.Header.Get(name); got != want {
+			t.Errorf("%s is %q, want %q", name, got, want)
+		}
+	}
+	if vary := strings.Join(answer.Header.Values("Vary"), ", "); !strings.Contains(vary, "Accept-Language") || !strings.Contains(vary, "X-Fragment") {
+		t.Errorf("Vary: %s", vary)
+	}
+}
+
+func TestLookingChangesNothing(t *testing.T) {
+	w := world(t)
+	w.Codes.Immediately = store.Sent
+	post(t, w, "", "send", "to", pagetest.Address)
+	for _, query := range []string{"", "?view=change", "?view=code", "?view=new", "?act=again", "?act=check&code=" + pagetest.Code} {
+		if answer := raw(t, w, http.MethodGet, query, nil, nil); len(answer.Cookies()) != 0 {
+			t.Errorf("%q sets a cookie", query)
+		}
+	}
+	if w.Codes.Sends() != 1 || w.Codes.Checks() != 0 {
+		t.Errorf("%d sends, %d checks", w.Codes.Sends(), w.Codes.Checks())
+	}
+	shows(t, get(t, w, ""), "code", "Check your mail")
+}
+
+func TestBadPostsGetAFourHundred(t *testing.T) {
+	w := world(t)
+	for name, c := range map[string]struct {
+		form url.Values
+		edit func(*http.Request)
+		want int
+	}{
+		"unknown act":  {url.Values{"act": {"launch"}}, nil, http.StatusBadRequest},
+		"no act":       {url.Values{"to": {pagetest.Address}}, nil, http.StatusBadRequest},
+		"too large":    {url.Values{"act": {"send"}, "to": {strings.Repeat("a", 20_000)}}, nil, http.StatusRequestEntityTooLarge},
+		"not a form":   {url.Values{"act": {"send"}}, func(r *http.Request) { r.Header.Set("Content-Type", "application/json") }, http.StatusBadRequest},
+		"in the query": {nil, func(r *http.Request) { r.URL.RawQuery = "act=send&to=ana@example.com" }, http.StatusBadRequest},
+	} {
+		if answer := raw(t, w, http.MethodPost, "", c.form, c.edit); answer.StatusCode != c.want {
+			t.Errorf("%s: status %d, want %d", name, answer.StatusCode, c.want)
+		}
+	}
+	if len(w.Codes.Asks()) != 0 {
+		t.Error("something was asked for")
+	}
+}
+
+// Whatever is typed comes back escaped, in the field, and reaches no log.
+func TestWhatIsTypedIsOnlyEverText(t *testing.T) {
+	w := world(t)
+	for _, typed := range []string{
+		`"><script>alert(1)</script>`, "ana@example.com\r\nBcc: x@y.example", "😀@example.com", strings.Repeat("a", 400) + "@example.com",
+		"ana@example.com\x00", "\xff\xfe@example.com", "{{.T}}@example.com", "ana@exa mple.com",
+	} {
+		page := post(t, w, "?view=new", "send", "to", typed)
+		if kind(page) != "ask" && kind(page) != "code" {
+			t.Errorf("%q: %s", typed, kind(page))
+		}
+		silent(t, page, "<script>alert")
+	}
+	for _, typed := range []string{"<b>1</b>", strings.Repeat("1", 5000), "😀", "\x00", "482913 or 1=1"} {
+		w.Codes.Immediately = store.Sent
+		post(t, w, "?view=new", "send", "to", pagetest.Address)
+		page := post(t, w, "", "check", "code", typed)
+		shows(t, page, "code")
+		silent(t, page, typed)
+	}
+	if w.Codes.Checks() != 0 {
+		t.Errorf("%d tries were spent on what can be no code", w.Codes.Checks())
+	}
+	for _, secret := range []string{"ana@", "example.com", pagetest.Code, "Bcc"} {
+		if strings.Contains(w.Log.String(), secret) {
+			t.Errorf("the log has %q", secret)
+		}
+	}
+}
+
+// Without cookies there is nothing to come back to, and the page says nothing of anybody.
+func TestAStrangerSeesAnEmptyForm(t *testing.T) {
+	w := world(t)
+	w.Codes.Immediately = store.Sent
+	post(t, w, "", "send", "to", pagetest.Address)
+	if err := w.Forget(); err != nil {
+		t.Fatal(err)
+	}
+	for _, query := range []string{"", "?view=change", "?view=code"} {
+		page := get(t, w, query)
+		shows(t, page, "ask")
+		silent(t, page, "a•••", "ana@")
+	}
+}
+
+func TestTheCookieIsSealedAndBound(t *testing.T) {
+	w := world(t)
+	w.Codes.Immediately = store.Sent
+	for _, https := range []bool{false, true} {
+		answer := raw(t, w, http.MethodPost, "", formOf(t, w, "?view=new", "send", "to", pagetest.Address), func(r *http.Request) {
+			if https {
+				r.Header.Set("X-Forwarded-Proto", "https")
+			}
+		})
+		if len(answer.Cookies()) != 1 {
+			t.Fatalf("%d cookies", len(answer.Cookies()))
+		}
+		c := answer.Cookies()[0]
+		want := map[bool]string{false: "sendcode", true: "__Host-sendcode"}[https]
+		if c.Name != want || c.Secure != https || !c.HttpOnly || c.SameSite != http.SameSiteLaxMode || c.Path != "/" || c.Domain != "" {
+			t.Errorf("https %v: %s", https, c.Raw)
+		}
+		if c.MaxAge < 3500 || c.MaxAge > 24*3600 {
+			t.Errorf("it lives %d s", c.MaxAge)
+		}
+		sealed, err := base64.RawURLEncoding.DecodeString(c.Value)
+		if err != nil {
+			t.Fatal(err)
+		}
+		// "ana" alone is in one of some hundred cookies by chance.
+		for _, secret := range []string{"ana@", "example", "verification-", pagetest.Code} {
+			if strings.Contains(c.Value, secret) || strings.Contains(string(sealed), secret) {
+				t.Errorf("the cookie shows %q", secret)
+			}
+		}
+	}
+}
+
+func TestATamperedOldOrForeignCookieIsNone(t *testing.T) {
+	w, other := world(t), world(t)
+	for _, each := range []*pagetest.World{w, other} {
+		each.Codes.Immediately = store.Sent
+		post(t, each, "", "send", "to", pagetest.Address)
+	}
+	good := w.Cookies()[0]
+	shows(t, get(t, w, ""), "code")
+	flipped := []byte(good.Value)
+	flipped[len(flipped)/2] ^= 1
+	for name, value := range map[string]string{
+		"tampered": string(flipped), "cut": good.Value[:20], "foreign": other.Cookies()[0].Value, "not sealed": "e30", "not base64": "***", "empty": "",
+	} {
+		w.Keep([]*http.Cookie{{Name: good.Name, Value: value}})
+		t.Run(name, func(t *testing.T) { shows(t, get(t, w, ""), "ask") })
+		w.Keep([]*http.Cookie{good})
+		shows(t, get(t, w, ""), "code")
+	}
+	w.Advance(time.Hour)
+	shows(t, get(t, w, ""), "ask") // also when a browser keeps it longer than it was told to
+}
+
+// A browser drops a cookie of more than 4096 bytes (RFC 6265 section 6.1), and the state with it.
+func TestTheCookieFitsWhateverIsTyped(t *testing.T) {
+	w := world(t)
+	for _, n := range []int{200, 320, 321, 4000} {
+		answer := raw(t, w, http.MethodPost, "", formOf(t, w, "?view=new", "send", "to", strings.Repeat("é", n/2)), nil)
+		if size := len(answer.Header.Get("Set-Cookie")); size == 0 || size > 4096 {
+			t.Errorf("%d bytes typed: a cookie of %d", n, size)
+		}
+	}
+}
+
+func aPressIsNotLost(t *testing.T, browser context.Context) {
+	w := sent(t)
+	b := open(t, browser, w, pagetest.Look{})
+	b.visit("")
+	b.holds()
+}
+
+func aWidgetsPressIsNotLost(t *testing.T, browser context.Context) {
+	w := running(t)
+	w.Codes.Immediately = store.Sent
+	b, _ := embedded(t, browser, w, pagetest.Look{}, tag)
+	b.asked(pagetest.Address)
+	b.holds()
+}
+
+// holds: a card that nobody asked for waits until a press is over, or its button would be gone before that is let go.
+func (b *tab) holds() {
+	b.Helper()
+	w := b.world
+	b.card("code", "Check your mail")
+	w.Advance(61 * time.Second)
+	eval[bool](b, `jump(61_000, 0), document.dispatchEvent(new Event('visibilitychange'))`)
+	b.until(b.root + `.querySelector('#again:not([aria-disabled])')`)
+	mouse := func(at []float64, kind input.DispatchMouseEventType) {
+		b.Helper()
+		b.do(chromedp.MouseEvent(kind, at[0], at[1], chromedp.ButtonLeft, chromedp.ClickCount(1)))
+	}
+	looks := func() int { return strings.Count(w.Log.String(), `"method":"GET"`) }
+	during := func(selector string, status store.Status) (letGo func()) {
+		b.Helper()
+		at := b.middle(selector)
+		mouse(at, chromedp.MousePressed)
+		w.Codes.Settle(status)
+		before := looks()
+		b.await("three looks", func() bool { // the second one began after the change, and has been taken in when the third is there
+			eval[bool](b, `document.dispatchEvent(new Event('visibilitychange'))`)
+			return looks() >= before+3
+		})
+		return func() { b.Helper(); mouse(at, chromedp.MouseReleased) }
+	}
+	letGo := during("#heading", store.Sending)
+	if got := eval[string](b, fmt.Sprintf("%s.querySelector('#heading').innerText", b.root)); got != "Check your mail" {
+		b.Errorf("under a press the card has changed to %q", got)
+	}
+	letGo()
+	b.card("code", "On its way")
+	w.Codes.Settle(store.Unknown) // which is asked for as for any mail on its way
+	b.card("code", "It may still arrive")
+	during("#again", store.Sent)()
+	b.await("the send that was pressed for", func() bool { return w.Codes.Sends() == 2 })
+	b.card("code", "Send again in 0:")
+}

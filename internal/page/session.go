@@ -1,0 +1,191 @@
+package page
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"sendcode/internal/recipient"
+)
+
+// session is what a browser's cookie remembers, sealed: which verification it is at, and what was typed, so that
+// nobody has to type it again. It never holds a code.
+type session struct {
+	leg
+	Other   leg               `json:"o,omitzero"`  // where the browser is at on the other channel, which it came from
+	Draft   string            `json:"d,omitempty"` // what is in the field, not acted on yet
+	DraftOn recipient.Channel `json:"w,omitempty"` // which field; empty: nothing waits there
+	Country string            `json:"c,omitempty"` // where phone numbers are dialled, as it was chosen
+	Note    note              `json:"n,omitzero"`  // what the last post came to, where the use cases do not remember it
+	Ends    time.Time         `json:"e"`           // the cookie means nothing from here on
+}
+
+// leg is where a browser is at on one channel.
+type leg struct {
+	Channel recipient.Channel `json:"h,omitempty"` // empty: mail
+	ID      string            `json:"i,omitempty"` // verification; empty before the first admitted send
+	To      string            `json:"t,omitempty"` // address as typed, or the number in E.164 form, that codes were asked for
+	Refused bool              `json:"r,omitempty"` // the last request for a code was refused
+	Until   time.Time         `json:"u,omitzero"`  // end of that refusal, as told
+	By      rule              `json:"b,omitzero"`  // that refused, where no verification is at hand
+}
+
+func (l leg) channel() recipient.Channel {
+	if l.Channel == "" {
+		return recipient.Email
+	}
+	return l.Channel
+}
+
+// begun is the channel that somebody has taken; empty: none yet.
+func (l leg) begun() recipient.Channel {
+	if l == (leg{}) {
+		return ""
+	}
+	return l.channel()
+}
+
+// shown is To as it stands in a field.
+func (l leg) shown() string {
+	if r, err := recipient.Parse(recipient.SMS, l.To); l.channel() == recipient.SMS && err == nil {
+		return r.Written()
+	}
+	return l.To
+}
+
+// masked is To for a person who does not type it now.
+func (l leg) masked() string {
+	r, err := recipient.Parse(l.channel(), l.To)
+	if err != nil {
+		return ""
+	}
+	return r.Masked()
+}
+
+// turned is the same browser with the other channel before it.
+func (s session) turned() session {
+	other := s.Other
+	other.Channel = otherThan(s.channel())
+	s.leg, s.Other = other, s.leg
+	return s
+}
+
+func otherThan(ch recipient.Channel) recipient.Channel {
+	if ch == recipient.SMS {
+		return recipient.Email
+	}
+	return recipient.SMS
+}
+
+// note is a message of the last post to the next page.
+type note struct {
+	Kind   noteKind  `json:"k,omitempty"`
+	Reason string    `json:"r,omitempty"` // machine word of an *InvalidError
+	At     time.Time `json:"a,omitzero"`
+}
+
+type noteKind string
+
+const (
+	badAddress noteKind = "address" // Reason says why
+	typo       noteKind = "typo"    // the domain looks like a slip: asked back before anything is sent
+	landline   noteKind = "line"    // the number looks like one that gets no text messages: asked back as well
+	taken      noteKind = "taken"   // the suggested address was taken into the field
+	badCode    noteKind = "code"    // no code could look like this; no try was spent
+	tooMany    noteKind = "many"    // over the limit of failed checks; no try was spent, or nothing was sent
+	wrongCode  noteKind = "wrong"   // a try was spent
+	away       noteKind = "away"    // a part that decides did not answer
+	stale      noteKind = "stale"   // the form belonged to another verification than the browser is at
+)
+
+// A cookie lives for an hour, or for as long as a refusal lasts, at most a day: the next person at this computer
+// should not find an address here.
+const (
+	sessionLife    = time.Hour
+	maxSessionLife = 24 * time.Hour
+)
+
+// The cookie's names. With "__Host-" a browser takes it only over https, for this host alone, so that no neighbouring
+// host can plant one (RFC 6265bis section 4.1.3.2).
+const (
+	cookieName       = "sendcode"
+	secureCookieName = "__Host-" + cookieName
+	cookieLabel      = "cookie"
+)
+
+func nameOf(c echo.Context) string {
+	if c.Scheme() == "https" {
+		return secureCookieName
+	}
+	return cookieName
+}
+
+// remembered opens the cookie. One that is old, damaged or not ours is as good as none.
+func (u *Page) remembered(c echo.Context) session {
+	s, err := u.open(c)
+	if err != nil || !u.Now().Before(s.Ends) {
+		return session{}
+	}
+	return s
+}
+
+func (u *Page) open(c echo.Context) (session, error) {
+	var s session
+	cookie, err := c.Cookie(nameOf(c))
+	if err != nil {
+		return s, err
+	}
+	sealed, err := base64.RawURLEncoding.DecodeString(cookie.Value)
+	if err != nil {
+		return s, errors.New("ui: cookie is not base64")
+	}
+	plain, err := u.Cookies.Open(cookieLabel, sealed, u.binding())
+	if err != nil {
+		return s, err
+	}
+	return s, json.Unmarshal(plain, &s)
+}
+
+// binding keeps a cookie of the console, or of another app's page, from being taken for one of this page.
+func (u *Page) binding() []byte { return []byte("page\x00" + u.App) }
+
+// remember writes the cookie; the zero session removes it.
+//
+// SameSite is Lax, not Strict: whoever comes back by a link, from the shop or from a mail, must find the true state and
+// not an empty form that refuses them. A foreign site's post carries no Lax cookie either, and a GET changes nothing.
+func (u *Page) remember(c echo.Context, s session) error {
+	cookie := &http.Cookie{
+		Name: nameOf(c), Path: "/", MaxAge: -1,
+		Secure: c.Scheme() == "https", HttpOnly: true, SameSite: http.SameSiteLaxMode,
+	}
+	if s != (session{}) {
+		life := min(max(sessionLife, s.Until.Sub(u.Now()), s.Other.Until.Sub(u.Now())), maxSessionLife)
+		s.Ends = u.Now().Add(life)
+		plain, err := json.Marshal(s)
+		if err != nil {
+			return err
+		}
+		sealed, err := u.Cookies.Seal(cookieLabel, plain, u.binding())
+		if err != nil {
+			return err
+		}
+		cookie.Value, cookie.MaxAge = base64.RawURLEncoding.EncodeToString(sealed), int(life/time.Second)
+	}
+	c.SetCookie(cookie)
+	return nil
+}
+
+// mark names the verification that a form was rendered for, without giving its ID away: two tabs share a cookie, and
+// a code typed in one must not be tried on the other's verification.
+func (l leg) mark() string {
+	if l.ID == "" {
+		return ""
+	}
+	sum := sha256.Sum256([]byte("sendcode page mark\x00" + l.ID))
+	return base64.RawURLEncoding.EncodeToString(sum[:9])
+}

@@ -1,0 +1,258 @@
+package page_test
+
+import (
+	"context"
+	"net/http/httptest"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+
+	"sendcode/internal/page/pagetest"
+	"sendcode/internal/parts/axe"
+)
+
+// faults are what a script can find of a page that somebody could not use: what scrolls sideways, cannot be read,
+// cannot be hit, has no name, or points at nothing. It is a function of what holds the card. Contrast is that of WCAG 2.2, 1.4.3.
+const faults = `((scope) => {
+  const out = [], root = document.documentElement;
+  const all = (s) => [...scope.querySelectorAll(s)].filter((e) => e.checkVisibility());
+  if (root.scrollWidth > root.clientWidth) out.push('scrolls sideways: ' + root.scrollWidth + ' > ' + root.clientWidth);
+  if (!root.lang || !document.title) out.push('no language or title');
+  if (all('h1, h2').length !== 1) out.push('not one heading');
+  for (const e of all('button:not(.link), .button, summary, input, select')) {
+    const r = e.getBoundingClientRect();
+    if (r.height < 45.9 || r.width < 45.9) out.push('too small to hit: ' + e.outerHTML.slice(0, 80) + ' ' + r.width + '×' + r.height);
+  }
+  for (const e of all('a, .link')) {
+    const r = e.getBoundingClientRect();
+    if (r.height < 40 || r.width < 24) out.push('too small to hit: ' + e.outerHTML + ' ' + r.width + '×' + r.height);
+  }
+  for (const e of all('input, select')) if (!e.labels.length) out.push('no label: ' + e.id);
+  for (const e of all('button, a')) if (!e.textContent.trim()) out.push('no name: ' + e.outerHTML);
+  const ids = [...scope.querySelectorAll('[id]')].map((e) => e.id);
+  for (const id of ids) if (ids.filter((x) => x === id).length > 1) out.push('id twice: ' + id);
+  for (const e of scope.querySelectorAll('[aria-describedby], [aria-labelledby]')) {
+    for (const id of (e.getAttribute('aria-describedby') ?? e.getAttribute('aria-labelledby')).split(' ')) {
+      if (!ids.includes(id)) out.push('describes nothing: ' + id);
+    }
+  }
+  if (scope.querySelector('#code')?.type !== undefined) {
+    const c = scope.querySelector('#code');
+    const mode = 'letters' in c.dataset ? 'text characters' : 'numeric none';
+    if (c.type !== 'text' || c.inputMode + ' ' + c.autocapitalize !== mode || c.autocomplete !== 'one-time-code' || c.maxLength < 20) out.push('not a field for codes');
+  }
+  if (scope.querySelector('[style]:not(rect)') || scope.querySelector('script:not([src]), style')) out.push('something is inline');
+  const canvas = new OffscreenCanvas(1, 1).getContext('2d', { willReadFrequently: true });
+  const rgba = (color) => { canvas.clearRect(0, 0, 1, 1); canvas.fillStyle = color; canvas.fillRect(0, 0, 1, 1); return canvas.getImageData(0, 0, 1, 1).data; };
+  const light = ([r, g, b]) => [r, g, b].map((v) => (v /= 255) <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4)
+    .reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0);
+  const ratio = (a, b) => { const [x, y] = [light(a), light(b)].sort((p, q) => q - p); return (x + 0.05) / (y + 0.05); };
+  const behind = (e) => { for (; e; e = e.parentElement) { const c = rgba(getComputedStyle(e).backgroundColor); if (c[3] === 255) return c; } return [255, 255, 255]; };
+  const walker = document.createTreeWalker(scope.querySelector('#card').parentNode, NodeFilter.SHOW_TEXT);
+  let n, texts = 0;
+  while (n = walker.nextNode()) {
+    const e = n.parentElement.closest(':not(slot)');
+    if (!n.data.trim() || !e.checkVisibility() || e.closest('.visually-hidden, noscript')) continue;
+    texts++;
+    const r = ratio(rgba(getComputedStyle(e).color), behind(e));
+    if (r < 4.5) out.push('contrast ' + r.toFixed(2) + ': ' + n.data.trim());
+  }
+  if (texts < 2) out.push('nothing to read');
+  for (const e of all('input, select')) {
+    const r = ratio(rgba(getComputedStyle(e).borderTopColor), behind(e.parentElement));
+    if (r < 3) out.push('contrast of a border ' + r.toFixed(2));
+  }
+  for (const e of all('button, a, summary, input, select')) {
+    e.focus({ focusVisible: true });
+    const s = getComputedStyle(e);
+    if (scope.activeElement !== e) out.push('cannot be reached: ' + e.outerHTML.slice(0, 80));
+    else if (s.outlineStyle !== 'solid' || s.outlineWidth !== '3px') out.push('no ring: ' + e.outerHTML.slice(0, 80) + s.outline);
+    else if (ratio(rgba(s.outlineColor), behind(e.parentElement)) < 3) out.push('a ring that is not seen');
+  }
+  return out;
+})`
+
+const sideways = `document.documentElement.scrollWidth > document.documentElement.clientWidth`
+
+// everyState at 320 CSS pixels, which is also 1280 at 400 % zoom: light and dark, from right to left, and in Chinese.
+func everyState(t *testing.T, browser context.Context) {
+	b := open(t, browser, running(t), pagetest.Look{})
+	b.tolerate = "status of" // 503 of an outage, 429 of a limit
+	engine := b.axe()
+	for _, s := range pagetest.States() {
+		if s.NoScript || s.Offline {
+			continue // the same pages as others, to the eye
+		}
+		w, err := s.New("en")
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(w.Close) // not sooner: the page may still ask while the next one comes
+		b.do(w.Adopt())
+		look := pagetest.Look{Width: 320, Height: 640, Lang: "zh", Still: true}
+		b.do(look.Apply(), chromedp.Navigate(w.URL+s.Query))
+		if eval[bool](b, sideways) {
+			t.Errorf("%s: scrolls sideways in Chinese", s.Name)
+		}
+		look.Lang = "en"
+		b.do(look.Apply(), chromedp.Navigate(w.URL+s.Query))
+		for _, look.Dark = range []bool{false, true} {
+			b.do(look.Apply())
+			for _, fault := range eval[[]string](b, faults+"(document)") {
+				t.Errorf("%s, dark %v: %s", s.Name, look.Dark, fault)
+			}
+			for _, look.Width = range []int64{1280, 320} {
+				b.do(look.Apply())
+				b.accessible(engine, s.Name, look, "html")
+			}
+		}
+		if eval[bool](b, `document.documentElement.dir = 'rtl', `+sideways) {
+			t.Errorf("%s: scrolls sideways from right to left", s.Name)
+		}
+		if eval[bool](b, `[...document.querySelectorAll('.bar')].some((e) => e.checkVisibility())`) {
+			t.Errorf("%s: the bar moves where motion is not welcome", s.Name)
+		}
+	}
+}
+
+// axe takes the engine out of the browser.
+func (b *tab) axe() *axe.Engine {
+	b.Helper()
+	engine, err := axe.Load(b.ctx)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return engine
+}
+
+// accessible: axe-core finds nothing wrong with a part of the page as it is shown now.
+func (b *tab) accessible(engine *axe.Engine, name string, look pagetest.Look, part string) {
+	b.Helper()
+	found, err := engine.Violations(b.ctx, part)
+	if err != nil {
+		b.Fatal(err)
+	}
+	for _, v := range found {
+		b.Errorf("%s at %d px, dark %v: %s", name, look.Width, look.Dark, v)
+	}
+}
+
+// everyOtherPage is those beside the page that asks for codes: the dev mailbox, and a page that explains a problem.
+func everyOtherPage(t *testing.T, browser context.Context) {
+	w, mails := running(t), &box{}
+	b := open(t, browser, w, pagetest.Look{})
+	b.tolerate = "e" // the mail's frame may run no scripts, and says so
+	engine := b.axe()
+	site := httptest.NewServer(mailbox(w, mails))
+	defer site.Close()
+	look := pagetest.Look{Height: 640, Still: true, Lang: "en"}
+	for _, step := range []struct{ name, path string }{
+		{"no mail", "/mailbox"}, {"a mail", "/mailbox"}, {"a problem", "/problems/quota-exceeded"},
+	} {
+		if step.name == "a mail" {
+			mails.add(first())
+		}
+		for _, look.Width = range []int64{320, 1280} {
+			for _, look.Dark = range []bool{false, true} {
+				b.do(look.Apply(), chromedp.Navigate(site.URL+step.path))
+				b.accessible(engine, step.name, look, "html")
+			}
+		}
+	}
+}
+
+// Each state says the words that it has to say, in its own card.
+func TestEachStateHasItsOwnWords(t *testing.T) {
+	want := map[string]struct {
+		kind  string
+		words []string
+	}{
+		"ask":                 {"ask", []string{"Email address"}},
+		"ask-bad-address":     {"ask", []string{"An address has an @"}},
+		"ask-did-you-mean":    {"ask", []string{"Did you mean example.com?", "If exmaple.com is right, send it once more.", "Use example.com instead"}},
+		"ask-change":          {"ask", []string{"Back to the code"}},
+		"sending":             {"code", []string{"On its way"}},
+		"sending-slow":        {"code", []string{"On its way", "Nothing yet?", "has not accepted it yet; we keep trying"}},
+		"code-counting":       {"code", []string{"Check your mail", "Send again in 0:56", "free in 0:56", "Nothing yet?", "Reference for support: S-"}},
+		"code-nothing-yet":    {"code", []string{"accepted it 18 s ago", "“ Your code for Shop ” from no-reply@shop.example", "Is a•••@example.com right?"}},
+		"code-ready":          {"code", []string{"Send again this minute"}},
+		"code-sent-again":     {"code", []string{"Code sent again to a•••@example.com", "3 left", "8 left"}},
+		"code-wrong":          {"code", []string{"That is not the code. 3 tries left."}},
+		"code-slip":           {"code", []string{"The code has 6 digits."}},
+		"ask-letters":         {"ask", []string{"a code of 8 characters"}},
+		"code-letters":        {"code", []string{"as soon as all 8 characters are in"}},
+		"code-letters-slip":   {"code", []string{"The code has 8 characters."}},
+		"code-unknown":        {"code", []string{"It may still arrive", "A code may have reached", "We lost the mail server's answer"}},
+		"code-resend-failed":  {"code", []string{"could not be delivered, and does not count", "its code still works", "Send again this minute"}},
+		"code-hour-spent":     {"code", []string{"Next code in 54 min", "free in 54 min"}},
+		"code-other-rules":    {"code", []string{"in 30 s", "in 6 h", "in 7 days", "37 left", "3 of 40 used"}},
+		"enough-minute":       {"enough", []string{"A code was just sent", "1 code was sent to a•••@example.com in the last 12 s", "Send code in 0:48"}},
+		"enough-hour":         {"enough", []string{"That's enough for this hour", "5 codes were sent to a•••@example.com in the last 31 min", "Next code in 29 min", "The last code still works for 7 min. Enter it", "5 left"}},
+		"enough-day":          {"enough", []string{"That's enough for today", "10 codes were sent", "h 40 min"}},
+		"enough-network":      {"enough", []string{"Too many codes for your network", "This limit is not about a•••@example.com."}},
+		"failed":              {"failed", []string{"Could not be delivered", "did not reach a•••@example.com", "did not count: you can ask again at once", "Change the address", "Reference for support: S-"}},
+		"failed-did-you-mean": {"failed", []string{"a•••@exmaple.com", "Did you mean example.com?", "Use example.com instead"}},
+		"too-many-tries":      {"ended", []string{"Too many wrong codes", "A new one goes to a•••@example.com", "Send a new code in 0:40", "Reference for support: S-"}},
+		"expired":             {"ended", []string{"This code has expired", "A code works for 10 min.", "Send a new code"}},
+		"away":                {"away", []string{"We can't do this right now", "not about you or how often you asked", "Your address is kept: ana@example.com", "Try again"}},
+		"away-reading":        {"away", []string{"We can't do this right now", "Try again"}},
+		"offline":             {"code", []string{"Check your mail"}},
+		"approved":            {"approved", []string{"is yours"}},
+		"no-script":           {"code", []string{"See what's new"}},
+		"locked-out":          {"ask", []string{"Too many wrong codes were entered. Try again later."}},
+		"locked-out-code":     {"code", []string{"Too many wrong codes were entered. Try again later."}},
+		"too-many-requests":   {"away", []string{"Too many requests from your network", "Nothing was done, and no code was used up."}},
+		"code-long":           {"code", []string{"as soon as all 8 digits are in"}},
+		"code-long-approved":  {"approved", []string{"is yours"}},
+
+		"phone-ask":              {"ask", []string{"We'll send you a 6-digit code.", "Email", "Text message", "United States (+1)", "As in (201) 555-0123, or with +"}},
+		"phone-ask-choice":       {"ask", []string{"Email address", "Phone number"}},
+		"phone-ask-one-country":  {"ask", []string{"A number in Germany (+49), as in 01512 3456789."}},
+		"phone-ask-bad":          {"ask", []string{"Enter the number alone"}},
+		"phone-ask-denied":       {"ask", []string{"We do not send codes to phone numbers of this country. You can have the code sent by email."}},
+		"phone-ask-landline":     {"ask", []string{"This looks like a landline, which gets no text messages. If this one does, send it once more."}},
+		"phone-ask-change":       {"ask", []string{"Back to the code"}},
+		"phone-sending":          {"code", []string{"On its way", "Sending a code to +49 151•••789"}},
+		"phone-code":             {"code", []string{"Check your phone", "Code sent to +49 151•••789", "Send again in 0:56"}},
+		"phone-code-nothing-yet": {"code", []string{"The mobile network accepted it 18 s ago.", "A new text message brings the same code.", "Check that your phone has signal, and look among blocked messages"}},
+		"phone-code-ready":       {"code", []string{"Send again this minute", "Send by email instead"}},
+		"phone-code-unknown":     {"code", []string{"It may still arrive", "We lost the mobile network's answer", "Send by email instead"}},
+		"phone-code-arrived":     {"code", []string{"Check your phone", "The mobile network says that it is on your phone."}},
+		"phone-code-undelivered": {"code", []string{"It did not arrive", "could not hand the last text message over to your phone", "Send by email instead"}},
+		"phone-code-wrong":       {"code", []string{"That is not the code. 4 tries left."}},
+		"phone-enough-hour":      {"enough", []string{"That's enough for this hour", "5 codes were sent to +49 151•••789", "Send by email instead", "The last code still works"}},
+		"phone-failed":           {"failed", []string{"Could not be delivered", "did not reach +49 151•••789", "Change the number", "Send by email instead", "did not count: you can ask again at once"}},
+		"phone-carrier-limit":    {"enough", []string{"Your mobile network lets no more codes through for now", "+49 151•••789 has had them", "Next code in 23 h", "mobile network 1 of 1 used", "Send by email instead"}},
+		"phone-expired":          {"ended", []string{"This code has expired", "A new one goes to +49 151•••789", "Send by email instead"}},
+		"phone-away":             {"away", []string{"Your number is kept: +49 1512 3456789"}},
+		"phone-approved":         {"approved", []string{"+49 151•••789 is yours", "Use another number"}},
+		"phone-after-mail":       {"code", []string{"Check your phone", "Send by email instead a•••@example.com", "Enter the code from the email"}},
+		"phone-mail-ready":       {"code", []string{"Check your mail", "Send a text message instead"}},
+		"phone-mail-other-waits": {"code", []string{"Check your mail", "Send a text message instead +49 151•••789 · next code in 0:35", "Enter the code from the text message"}},
+	}
+	for _, s := range pagetest.States() {
+		t.Run(s.Name, func(t *testing.T) {
+			c, ok := want[s.Name]
+			if !ok {
+				t.Fatal("this state has no words to say")
+			}
+			w, err := s.New("en")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer w.Close()
+			shows(t, get(t, w, s.Query), c.kind, c.words...)
+			w.Lang = "zh-TW,zh;q=0.9,en;q=0.5"
+			page := get(t, w, s.Query)
+			if kind(page) != c.kind || !strings.Contains(page, `<html lang="zh-Hans"`) {
+				t.Errorf("in Chinese the card is %q", kind(page))
+			}
+			left := regexp.MustCompile(`S-[0-9A-Z]{4}-[0-9A-Z]{4}|Shop|2345 ana|no-reply@shop\.example|ana@\w+\.com|a•••@\w+\.com|ana\.example\.com|ex\w+\.com`).ReplaceAllString(text(page), "")
+			if english := regexp.MustCompile(`[A-Za-z]{2,}`).FindString(left); english != "" {
+				t.Errorf("in Chinese the page says %q: %s", english, text(page))
+			}
+		})
+	}
+}

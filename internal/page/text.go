@@ -1,0 +1,231 @@
+package page
+
+import (
+	"fmt"
+	"html/template"
+	"maps"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"sendcode/internal/recipient"
+	"sendcode/internal/texts"
+)
+
+// cardTexts is every word of the page in one language. Patterns hold names in braces; {t}, {c} and {d} stand for a time
+// left (0:42), a time of the day (14:32) and a duration (28 min), and are also filled in by static/page.js. Where a
+// text has a twin with Else, the twin serves readers whose time zone the server cannot know: those without scripts.
+type cardTexts struct {
+	Lang string // BCP 47
+	Dir  string
+
+	// Ask
+	AskHeading, AskHeadingApp string // {app}
+	AskLead                   string
+	AskLeadDigits             string // {n}
+	AskLeadCharacters         string // {n}
+	AskLeadEither             string
+	AskLeadEitherDigits       string // {n}
+	AskLeadEitherCharacters   string // {n}
+	AddressLabel              string
+	SendCode                  string
+	DidYouMean                string // {domain}
+	MeantAsIs                 string // {domain}
+	UseInstead                string // {domain}
+	BackToCode                string
+	FreeNow                   string
+	Stale                     string
+	BadAddress                map[string]string // by reason of package recipient
+	BadAddressElse            string
+
+	// The choice between the channels
+	ChannelLabel, ByMail, BySMS string
+	CountryLabel                string
+	PhoneHint                   string // {example}
+	PhoneHintOne                string // {country} {dial} {example}
+	PhoneHintAny                string
+	Landline, LandlineAsIs      string
+	MailInstead                 string // after what is wrong with a number
+	InsteadMail, InsteadSMS     string
+	InsteadIn, InsteadAt        string // {t}; {c} {d}: stand after the recipient there
+	InsteadElse, InsteadNow     string // {d}
+	EnterMailCode, EnterSMSCode string
+
+	// Code
+	OnItsWay, CheckMail, MayArrive   string
+	SendingTo, SentTo, MaybeSentTo   string // {to}
+	SentAgainTo                      string // {to}
+	Change                           string
+	CodeLabel                        string
+	CheckCode                        string
+	CodeHint, CodeHintCharacters     string // {n}
+	CodeRequired                     string
+	CodeNotDigits, CodeNotCharacters string
+	CodeLength, CodeLengthCharacters string // {n}
+	TooManyChecks                    string
+	WrongCode                        plurals // {n}: tries left
+	WorksUntil, WorksElse            string  // {c}; {d}
+	LookAgain                        string
+	ResendFailed                     string
+	NotArrived, NotArrivedLead       string // the network could not hand it over
+
+	// The button that counts
+	SendAgain, NextCode, NewCode string
+	In, At                       string // {t}; {c} {d}: stand after the button's label
+	InElse                       string // {d}
+	TimerIn, TimerAt, TimerElse  string // {d}; {c} {d}; {d}: for screen readers
+	AvailableNow                 string
+
+	// Help
+	NothingYet                  string
+	AcceptedAt, AcceptedElse    string // {c}; {d}
+	NotAcceptedYet, AcceptedHow string
+	HasArrived                  string
+	LookInSpam, LookInSpamFor   string // {sender}; {sender} {subject}
+	LookInSpamElse              string
+	IsAddressRight              string // {to}
+	SameCode, FreshCode         string
+	AnotherNow                  string
+	AnotherAt, AnotherElse      string // {c} {d}; {d}
+	AnotherIn                   string // {t}
+
+	// Enough
+	EnoughMinute, EnoughHour, EnoughDay, EnoughWeek, EnoughMonth, Enough string
+	SentSince, SentElse, SentWithin                                      plurals // {n}, and {to} {c}; {to} {d}; {to} {when}
+	EnoughAll, EnoughAllLead                                             string  // {to}
+	EnoughNetwork, EnoughNetworkLead                                     string
+	EnoughFailures, EnoughFailuresLead                                   string // {to}
+	EnoughCarrier, EnoughCarrierLead                                     string // {to}
+	LastCodeUntil, LastCodeElse                                          string // {c}; {d}
+	EnterIt                                                              string
+
+	// Ends
+	NotDelivered, NotDeliveredLead, DidNotCount, DidNotCountNow string // {to}
+	ChangeAddress, TryAgain                                     string
+	Expired, ExpiredLead                                        string // {d}
+	TooManyTries, TooManyTriesLead                              string
+	Canceled, CanceledLead                                      string
+	Used, UsedLead                                              string
+	GoesTo                                                      string // {to}
+	Crowded, CrowdedLead, CrowdedCode                           string // too many requests from one network; {d}
+	Away, AwayLead, AwayKept, AwayCode                          string // {to}
+	Approved, ApprovedLead, GoOn, GoOnApp, Another              string // {to}, {app}
+
+	// The widget alone
+	Misplaced, MisplacedLead string
+
+	// Pips
+	ThisMinute, ThisHour, Today, ThisWeek, ThisMonth, Within string  // {d}
+	PipsFree, PipsIn, PipsAt, PipsElse                       string  // {t}; {c}; {d}
+	PipsLeft                                                 plurals // {n}
+	PipsSpoken                                               string  // {used} {limit}
+	PipsLabel                                                string
+	CarrierRule                                              string
+
+	// Everywhere
+	Offline, Trouble                            string
+	Days, HoursMinutes, Hours, Minutes, Seconds string // {n}; {h} {m}; {h}; {m}; {s}: durations; page.js has them too
+	SupportReference                            string // {ref}
+	Stop                                        string // ends a heading that a sentence follows
+	Separator                                   string // between sentences
+}
+
+// plurals is a text about a number: of one thing, and of any other number {n} of things. Chinese has one form for both.
+type plurals struct{ One, Other string }
+
+func (p plurals) of(n int) string {
+	if n == 1 {
+		return fill(p.One, "n", "1")
+	}
+	return fill(p.Other, "n", strconv.Itoa(n))
+}
+
+// fill puts values into a pattern: fill("{n} left", "n", "3").
+func fill(pattern string, pairs ...string) string {
+	for i := 0; i+1 < len(pairs); i += 2 {
+		pairs[i] = "{" + pairs[i] + "}"
+	}
+	return strings.NewReplacer(pairs...).Replace(pattern)
+}
+
+// emphasise is fill for a page: the values are set in bold, everything is escaped.
+func emphasise(pattern string, pairs ...string) template.HTML {
+	for i := 0; i+1 < len(pairs); i += 2 {
+		pairs[i] = "{" + pairs[i] + "}"
+		pairs[i+1] = `<strong dir="auto">` + template.HTMLEscapeString(pairs[i+1]) + "</strong>"
+	}
+	return template.HTML(strings.NewReplacer(pairs...).Replace(template.HTMLEscapeString(pattern)))
+}
+
+// channelName is what a channel is called where there is a choice.
+func (t *cardTexts) channelName(ch recipient.Channel) string {
+	if ch == recipient.SMS {
+		return t.BySMS
+	}
+	return t.ByMail
+}
+
+// catalogue is one language: as it speaks of mails, what it says otherwise of text messages and phone numbers, and as it speaks of these.
+type catalogue struct {
+	mails, otherwise, phones cardTexts
+}
+
+// catalogues are the languages of the page, English first.
+var catalogues = sync.OnceValue(func() (all []*catalogue) {
+	for _, w := range texts.All() {
+		page, phone := w.Section(texts.Page), w.Section(texts.Phone)
+		merged := maps.Clone(page)
+		maps.DeleteFunc(merged, func(key, _ string) bool { return strings.HasPrefix(key, "BadAddress.") }) // a number's reasons are its own
+		maps.Copy(merged, phone)
+		all = append(all, &catalogue{mails: decoded(page, true), otherwise: decoded(phone, false), phones: decoded(merged, true)})
+	}
+	return all
+})
+
+// decoded reads a section by the names of the fields. A key that no field has, or of a whole section a field that no key has, is a
+// broken build.
+func decoded(section map[string]string, whole bool) (c cardTexts) {
+	rest, v := maps.Clone(section), reflect.ValueOf(&c).Elem()
+	take := func(key string) string {
+		text, ok := rest[key]
+		if !ok && whole {
+			panic("no text of the page " + key)
+		}
+		delete(rest, key)
+		return text
+	}
+	for i := range v.NumField() {
+		name := v.Type().Field(i).Name
+		switch f := v.Field(i).Addr().Interface().(type) {
+		case *string:
+			*f = take(name)
+		case *plurals:
+			*f = plurals{take(name + ".one"), take(name + ".other")}
+		case *map[string]string:
+			for key, text := range section {
+				if reason, ok := strings.CutPrefix(key, name+"."); ok {
+					if *f == nil {
+						*f = map[string]string{}
+					}
+					(*f)[reason] = text
+					delete(rest, key)
+				}
+			}
+		}
+	}
+	if len(rest) > 0 {
+		panic(fmt.Sprintf("texts of the page that nothing shows: %v", slices.Sorted(maps.Keys(rest))))
+	}
+	return c
+}
+
+// on is the catalogue, of a language, as it speaks of a channel.
+func (t *cardTexts) on(ch recipient.Channel) *cardTexts {
+	i := slices.IndexFunc(catalogues(), func(c *catalogue) bool { return t == &c.mails })
+	if i < 0 || ch != recipient.SMS {
+		return t
+	}
+	return &catalogues()[i].phones
+}

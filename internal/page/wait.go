@@ -1,0 +1,126 @@
+package page
+
+import (
+	"strconv"
+	"time"
+
+	"sendcode/internal/verification"
+	"sendcode/quota"
+	"sendcode/web"
+)
+
+// clockFrom is the wait from which on the time of the day says more than a count of seconds. page.js has it too.
+const clockFrom = 10 * time.Minute
+
+// until is a moment ahead or behind. The script writes it as a time of the reader's day, Else is for all others.
+type until struct {
+	MS      int64  // from now, negative when behind
+	Pattern string // with {c}, and {d} for the duration until then
+	Round   string // of the time of the day: "up" to the next minute, to the "second", else down to the minute
+	Else    string
+}
+
+func at(d time.Duration, pattern, otherwise string) until {
+	return until{MS: d.Milliseconds(), Pattern: pattern, Else: otherwise}
+}
+
+// counted is a wait that the script counts down.
+func counted(d time.Duration, short, long, done string) web.Wait {
+	return web.Wait{MS: quota.Milliseconds(d), Short: short, Long: long, Done: done}
+}
+
+// digits is 0:42, rounded up: it never says 0:00 while there is a wait.
+func digits(d time.Duration) string {
+	s := quota.Seconds(d)
+	return strconv.Itoa(s/60) + ":" + pad(s%60)
+}
+
+func pad(n int) string {
+	if n < 10 {
+		return "0" + strconv.Itoa(n)
+	}
+	return strconv.Itoa(n)
+}
+
+// lasting is a duration in words, rounded up: 42 s, 28 min, 3 h 20 min.
+func (t *cardTexts) lasting(d time.Duration) string {
+	seconds := quota.Seconds(d)
+	minutes := (seconds + 59) / 60
+	switch {
+	case seconds < 60:
+		return fill(t.Seconds, "s", strconv.Itoa(seconds))
+	case minutes < 60:
+		return fill(t.Minutes, "m", strconv.Itoa(minutes))
+	case minutes%60 == 0:
+		return fill(t.Hours, "h", strconv.Itoa(minutes/60))
+	}
+	return fill(t.HoursMinutes, "h", strconv.Itoa(minutes/60), "m", strconv.Itoa(minutes%60))
+}
+
+// atMost is lasting rounded down, for what must not be promised too long: 9 min, and under a minute in seconds.
+func (t *cardTexts) atMost(d time.Duration) string {
+	if d < time.Minute {
+		return t.lasting(max(d.Truncate(time.Second), time.Second))
+	}
+	return t.lasting(d.Truncate(time.Minute))
+}
+
+// ticking is what a countdown shows before the script takes over: digits, or from ten minutes on a duration.
+func (t *cardTexts) ticking(d time.Duration, short, otherwise string) string {
+	if d < clockFrom {
+		return fill(short, "t", digits(d), "d", t.lasting(d))
+	}
+	return fill(otherwise, "d", t.lasting(d))
+}
+
+// pips draws the recipient's rules; those of a network are nobody's own.
+func (t *cardTexts) pips(d quota.Decision) []web.Pips {
+	var rows []web.Pips
+	for _, s := range d.Rules {
+		if s.Scope.Base() != quota.Recipient {
+			continue
+		}
+		p := web.PipsOf(s)
+		p.Name = t.ruleName(s.Rule)
+		p.Spoken = fill(t.PipsSpoken, "used", strconv.Itoa(p.Used), "limit", strconv.Itoa(p.Limit))
+		switch {
+		case p.Blocked:
+			p.Note = t.ticking(s.RetryAfter, t.PipsIn, t.PipsElse)
+			p.Wait = counted(s.RetryAfter, t.PipsIn, t.PipsAt, t.PipsFree)
+		case s.Used == 0:
+			p.Note = t.PipsFree
+		default:
+			p.Note = t.PipsLeft.of(s.Remaining())
+		}
+		rows = append(rows, p)
+	}
+	return rows
+}
+
+// ruleName says which time a rule is about.
+func (t *cardTexts) ruleName(r quota.Rule) string {
+	if r.Name == verification.CarrierRule {
+		return t.CarrierRule
+	}
+	switch r.Per {
+	case quota.Hour:
+		return t.ThisHour
+	case quota.Day:
+		return t.Today
+	case quota.Week:
+		return t.ThisWeek
+	case quota.Month:
+		return t.ThisMonth
+	}
+	switch {
+	case r.Name == "minute" && r.Window == time.Minute:
+		return t.ThisMinute
+	case r.Name == "hour" && r.Window == time.Hour:
+		return t.ThisHour
+	case r.Name == "day" && r.Window == 24*time.Hour:
+		return t.Today
+	case r.Window >= 48*time.Hour && r.Window%(24*time.Hour) == 0:
+		return fill(t.Within, "d", fill(t.Days, "n", strconv.Itoa(int(r.Window/(24*time.Hour)))))
+	}
+	return fill(t.Within, "d", t.lasting(r.Window))
+}

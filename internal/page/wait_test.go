@@ -1,0 +1,157 @@
+package page
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"sendcode/quota"
+)
+
+func TestDigitsRoundUp(t *testing.T) {
+	for d, want := range map[time.Duration]string{
+		time.Microsecond:               "0:01",
+		time.Second:                    "0:01",
+		time.Second + time.Nanosecond:  "0:02",
+		41713 * time.Millisecond:       "0:42",
+		59*time.Second + 1:             "1:00",
+		9*time.Minute + 59*time.Second: "9:59",
+	} {
+		if got := digits(d); got != want {
+			t.Errorf("%v: %s, want %s", d, got, want)
+		}
+	}
+}
+
+func TestDurationsInWords(t *testing.T) {
+	for d, want := range map[time.Duration][2]string{
+		41713 * time.Millisecond:          {"42 s", "42 秒"},
+		59 * time.Second:                  {"59 s", "59 秒"},
+		59*time.Second + 1:                {"1 min", "1 分钟"},
+		61 * time.Second:                  {"2 min", "2 分钟"},
+		28 * time.Minute:                  {"28 min", "28 分钟"},
+		59*time.Minute + time.Second:      {"1 h", "1 小时"},
+		time.Hour:                         {"1 h", "1 小时"},
+		3*time.Hour + 19*time.Minute + 1:  {"3 h 20 min", "3 小时 20 分钟"},
+		23*time.Hour + 59*time.Minute + 1: {"24 h", "24 小时"},
+	} {
+		if got := english.lasting(d); got != want[0] {
+			t.Errorf("%v: %s, want %s", d, got, want[0])
+		}
+		if got := chinese.lasting(d); got != want[1] {
+			t.Errorf("%v: %s, want %s", d, got, want[1])
+		}
+	}
+}
+
+func TestWhatEndsIsNotPromisedTooLong(t *testing.T) {
+	for d, want := range map[time.Duration]string{
+		9*time.Minute + 59*time.Second: "9 min", 10 * time.Minute: "10 min", 60 * time.Second: "1 min",
+		59*time.Second + 900*time.Millisecond: "59 s", 300 * time.Millisecond: "1 s",
+	} {
+		if got := english.atMost(d); got != want {
+			t.Errorf("%v: %s, want %s", d, got, want)
+		}
+	}
+}
+
+func TestWaitsUnderTenMinutesAreCounted(t *testing.T) {
+	for d, want := range map[time.Duration]string{
+		42 * time.Second:    "in 0:42",
+		10*time.Minute - 1:  "in 10:00",
+		10 * time.Minute:    "in 10 min",
+		200*time.Minute - 1: "in 3 h 20 min",
+	} {
+		if got := english.ticking(d, english.In, english.InElse); got != want {
+			t.Errorf("%v: %s, want %s", d, got, want)
+		}
+	}
+}
+
+func TestRulesAreNamedAfterWhatTheyAreAbout(t *testing.T) {
+	for _, c := range []struct {
+		rule quota.Rule
+		want string
+	}{
+		{quota.Rule{Name: "minute", Window: time.Minute}, "this minute"},
+		{quota.Rule{Name: "hour", Window: time.Hour}, "this hour"},
+		{quota.Rule{Name: "day", Window: 24 * time.Hour}, "today"},
+		{quota.Rule{Name: "minute", Window: 2 * time.Minute}, "in 2 min"}, // a name that lies
+		{quota.Rule{Name: "week", Window: 7 * 24 * time.Hour}, "in 7 days"},
+		{quota.Rule{Name: "x", Window: 30 * time.Second}, "in 30 s"},
+		{quota.Rule{Name: "x", Per: quota.Hour, Window: time.Hour}, "this hour"},
+		{quota.Rule{Name: "minute", Per: quota.Day, Window: 23 * time.Hour}, "today"},
+		{quota.Rule{Name: "x", Per: quota.Week, Window: 168 * time.Hour}, "this week"},
+		{quota.Rule{Name: "x", Per: quota.Month, Window: 744 * time.Hour}, "this month"},
+		{quota.Rule{Name: "x", Window: 36 * time.Hour}, "in 36 h"},
+	} {
+		if got := english.ruleName(c.rule); got != c.want {
+			t.Errorf("%s of %v: %q, want %q", c.rule.Name, c.rule.Window, got, c.want)
+		}
+	}
+}
+
+func TestPipsSayTheTruthBesideThem(t *testing.T) {
+	rule := func(limit int) quota.Rule { return quota.Rule{Scope: quota.Recipient, Limit: limit, Window: time.Hour} }
+	rows := english.pips(quota.Decision{Rules: []quota.State{
+		{Rule: rule(1), Used: 1, RetryAfter: 41713 * time.Millisecond},
+		{Rule: rule(5), Used: 2},
+		{Rule: rule(10)},
+		{Rule: rule(5), Used: 5, RetryAfter: 28 * time.Minute},
+		{Rule: quota.Rule{Scope: quota.IP, Limit: 3, Window: time.Hour}, Used: 3, RetryAfter: time.Minute},
+	}})
+	want := []struct {
+		note, spoken string
+		wait         int64
+	}{
+		{"free in 0:42", "1 of 1 used", 41713}, {"3 left", "2 of 5 used", 0}, {"free", "0 of 10 used", 0},
+		{"free in 28 min", "5 of 5 used", 28 * 60 * 1000},
+	}
+	if len(rows) != len(want) {
+		t.Fatalf("%d rows, want %d: a network's rule is nobody's own", len(rows), len(want))
+	}
+	for i, w := range want {
+		if rows[i].Note != w.note || rows[i].Spoken != w.spoken || rows[i].Wait.MS != w.wait {
+			t.Errorf("row %d: %q, %q, %d ms; want %+v", i, rows[i].Note, rows[i].Spoken, rows[i].Wait.MS, w)
+		}
+	}
+}
+
+// By the calendar, the page says the period; "since midnight" or "at midnight" would be about no send at all.
+func TestACalendarRuleIsSpokenOfByItsPeriod(t *testing.T) {
+	for _, c := range []struct {
+		per           quota.Period
+		heading, lead string
+	}{
+		{quota.Hour, "That's enough for this hour", "1 code was sent to a•••@x.example this hour."},
+		{quota.Day, "That's enough for today", "1 code was sent to a•••@x.example today."},
+		{quota.Week, "That's enough for this week", "1 code was sent to a•••@x.example this week."},
+		{quota.Month, "That's enough for this month", "1 code was sent to a•••@x.example this month."},
+	} {
+		worst := quota.State{Rule: quota.Rule{Name: "x", Scope: quota.Recipient, Limit: 1, Per: c.per, Window: time.Hour}, Used: 1, ResetAfter: time.Minute}
+		heading, lead := english.spent(worst, "a•••@x.example")
+		if heading != c.heading || lead != (until{Else: c.lead}) {
+			t.Errorf("%s: %q, %+v", c.per, heading, lead)
+		}
+	}
+	_, lead := chinese.spent(quota.State{Rule: quota.Rule{Scope: quota.Recipient, Limit: 2, Per: quota.Day}, Used: 2}, "a•••@x.example")
+	if want := "今天已向 a•••@x.example 发送 2 次验证码。"; lead.Else != want {
+		t.Errorf("%q, want %q", lead.Else, want)
+	}
+}
+
+func TestARuleForAllIsNobodysFault(t *testing.T) {
+	for scope, want := range map[quota.Scope]string{
+		quota.IP: english.EnoughNetwork, quota.Network: english.EnoughNetwork,
+		quota.App: english.EnoughAll, quota.Purpose: english.EnoughAll, quota.Global: english.EnoughAll,
+	} {
+		heading, lead := english.spent(quota.State{Rule: quota.Rule{Scope: scope, Limit: 1, Per: quota.Day}, Used: 1}, "a•••@x.example")
+		if heading != want || lead.MS != 0 || !strings.Contains(lead.Else, "This limit is not about a•••@x.example.") {
+			t.Errorf("%s: %q, %+v", scope, heading, lead)
+		}
+	}
+	heading, lead := english.spent(quota.State{Rule: quota.Rule{Name: "failures", Scope: quota.Failures, Limit: 20, Window: 24 * time.Hour}, Used: 20}, "a•••@x.example")
+	if heading != english.EnoughFailures || lead.MS != 0 || !strings.HasPrefix(lead.Else, "The mail server of a•••@x.example refused") {
+		t.Errorf("failures: %q, %+v", heading, lead)
+	}
+}

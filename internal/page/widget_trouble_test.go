@@ -1,0 +1,249 @@
+package page_test
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+
+	"sendcode/internal/page/pagetest"
+	"sendcode/internal/store"
+)
+
+// aWidgetOnAPageThatMayNot says so in plain words, to the person and to whoever made the page, and asks for nothing.
+func aWidgetOnAPageThatMayNot(t *testing.T, browser context.Context) {
+	for name, c := range map[string]struct {
+		markup string
+		allow  []string
+	}{
+		"its origin is in no list":        {tag, nil},
+		"its origin is another app's":     {tag, []string{"https://shop.example"}},
+		"the key is not known":            {`<send-code key="pk_nobodys"></send-code>`, []string{""}},
+		"there is no key":                 {`<send-code></send-code>`, []string{""}},
+		"the channel is not set up there": {`<send-code key="` + pagetest.PublicKey + `" channel="fax"></send-code>`, []string{""}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := running(t)
+			b, _ := embedded(t, browser, w, pagetest.Look{}, c.markup)
+			b.tolerate = "e" // the browser has its own words for each of these
+			if c.allow == nil || c.allow[0] != "" {
+				w.Allow(c.allow...)
+			}
+			if name != "there is no key" {
+				b.asked(pagetest.Address)
+			}
+			b.card("misplaced", "Codes can't be sent from here", "This page is not set up to use this service", "nothing was sent")
+			b.hears("failed", `"reason":"misplaced"`)
+			if w.Codes.Sends() != 0 {
+				t.Error("something was sent")
+			}
+			b.await("a word to the developer", func() bool {
+				b.mu.Lock()
+				defer b.mu.Unlock()
+				return strings.Contains(strings.Join(b.console, "\n"), "<send-code>:")
+			})
+		})
+	}
+}
+
+func aWidgetOffline(t *testing.T, browser context.Context) {
+	w := running(t)
+	w.Codes.Immediately = store.Sent
+	b, _ := embedded(t, browser, w, pagetest.Look{}, tag)
+	b.tolerate = "ERR_INTERNET_DISCONNECTED"
+	b.asked(pagetest.Address)
+	b.card("code", "Send again in 0:")
+	before := b.left()
+	b.do(pagetest.Offline(true))
+	b.until(b.root + `.querySelector('#offline').innerText.startsWith('You are offline.')`)
+	b.focus("code")
+	b.keys(pagetest.Code)
+	b.until(`told.at(-1).startsWith('You are offline.')`)
+	if got := eval[string](b, b.root+".querySelector('#code').value"); got != pagetest.Code {
+		t.Errorf("of what was typed is left %q", got)
+	}
+	b.await("a countdown that goes on", func() bool { return b.left() < before-1 })
+	b.do(pagetest.Offline(false))
+	b.until(b.root + `.querySelector('#offline').hidden`)
+	b.focus("code")
+	b.keys(kb.Enter)
+	b.card("approved")
+	if w.Codes.Checks() != 1 {
+		t.Errorf("%d checks", w.Codes.Checks())
+	}
+}
+
+func aWidgetAndAnOutage(t *testing.T, browser context.Context) {
+	w := running(t)
+	w.Codes.Immediately = store.Sent
+	w.Codes.Down(true)
+	b, _ := embedded(t, browser, w, pagetest.Look{}, tag)
+	b.tolerate = "status of 503"
+	eval[bool](b, `freeze() ?? true`) // the wait is a short one
+	b.asked(pagetest.Address)
+	b.card("away", "We can't do this right now", "not about you or how often you asked", "Your address is kept: ana@example.com", "Try again in 0:02")
+	b.hears("failed", `"reason":"unavailable"`)
+	w.Codes.Down(false)
+	eval[bool](b, `jump(2_000, 2_000), document.dispatchEvent(new Event('visibilitychange'))`)
+	b.until(b.root + `.querySelector('#again:not([aria-disabled])')`)
+	b.click("#again")
+	b.card("code", "Check your mail")
+	asks := w.Codes.Asks()
+	if len(asks) != 2 || asks[0].Key == "" || asks[0].Key != asks[1].Key {
+		t.Errorf("%d requests, keys %q and %q", len(asks), asks[0].Key, asks[len(asks)-1].Key)
+	}
+	w.Codes.Down(true)
+	b.focus("code")
+	b.keys(pagetest.Code)
+	b.card("code", "this did not work")
+	b.do(chromedp.Reload())
+	b.card("away", "We can't do this right now")
+	w.Codes.Down(false)
+	b.card("code", "Check your mail") // without a press
+	b.click("[data-act=change]")      // of what was tried last, not of what was there before, is the next try
+	b.asked("ben@example.com")
+	b.card("code", "b•••@example.com")
+	w.Codes.Down(true)
+	b.click("[data-act=change]")
+	eval[bool](b, b.root+`.querySelector('#to').value = '', true`)
+	b.asked("cem@example.com")
+	b.card("away", "Your address is kept: cem@example.com")
+	w.Codes.Down(false)
+	b.until(b.root + `.querySelector('#again:not([aria-disabled])')`)
+	b.click("#again")
+	b.card("code", "c•••@example.com")
+}
+
+// aWidgetThatSleeps wakes with the time that has passed, also when the steady clock stood still.
+func aWidgetThatSleeps(t *testing.T, browser context.Context) {
+	w := running(t)
+	w.Codes.Immediately = store.Sent
+	b, _ := embedded(t, browser, w, pagetest.Look{}, tag)
+	b.tolerate = "ERR_INTERNET_DISCONNECTED"
+	b.asked(pagetest.Address)
+	b.card("code", "Send again in")
+	b.sleeps()
+	if n := eval[int](b, `told.length`); n > 3 {
+		t.Errorf("a screen reader was told %d things", n)
+	}
+}
+
+// everyStateOfAWidget at 320 CSS pixels, light and dark as the site is, in English and in Chinese.
+func everyStateOfAWidget(t *testing.T, browser context.Context) {
+	b := open(t, browser, running(t), pagetest.Look{})
+	b.tolerate = "e" // refusals and outages are in the console too; what is wrong is searched for below
+	b.root = `document.querySelector('send-code').shadowRoot`
+	look := pagetest.Look{Width: 320, Height: 640, Still: true, Lang: "en"}
+	engine := b.axe()
+	for _, s := range pagetest.WidgetStates() {
+		for _, lang := range []string{"en", "zh"} {
+			w, site, err := s.World(lang)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(w.Close)
+			t.Cleanup(site.Close)
+			b.do(look.Apply(), chromedp.Navigate(site.URL))
+			if err := s.Reach(b.ctx, w); err != nil {
+				t.Fatalf("%s: %v", s.Name, err)
+			}
+			if eval[bool](b, sideways) {
+				t.Errorf("%s, %s: scrolls sideways", s.Name, lang)
+			}
+			for _, look.Dark = range []bool{false, true} {
+				b.do(look.Apply())
+				for _, fault := range eval[[]string](b, faults+"("+b.root+")") {
+					t.Errorf("%s, %s, dark %v: %s", s.Name, lang, look.Dark, fault)
+				}
+				for _, look.Width = range []int64{1280, 320} {
+					b.do(look.Apply())
+					b.accessible(engine, s.Name, look, "send-code")
+				}
+			}
+			if lang == "zh" && eval[bool](b, `/[A-Za-z]{3,}/.test(`+b.root+`.querySelector('#card').innerText.replaceAll(/\S+@?example\.com|S-\w{4}-\w{4}/g, ''))`) {
+				t.Errorf("%s says in Chinese: %s", s.Name, eval[string](b, b.root+`.querySelector('#card').innerText`))
+			}
+		}
+	}
+}
+
+// example gives the blocks of a language of docs/widget.md.
+func example(t *testing.T, language string) []string {
+	t.Helper()
+	text, err := os.ReadFile("../../docs/widget.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var blocks []string
+	for _, found := range regexp.MustCompile("(?s)```"+language+"\n(.*?)```").FindAllSubmatch(text, -1) {
+		blocks = append(blocks, string(found[1]))
+	}
+	if len(blocks) == 0 {
+		t.Fatalf("the documentation shows no %s", language)
+	}
+	return blocks
+}
+
+// aWidgetByItsDocumentation goes the whole way over the program itself: the snippet and the policy are the
+// documentation's, on a page of another origin, and a double click is one mail.
+func aWidgetByItsDocumentation(t *testing.T, browser context.Context) {
+	var policy, markup string
+	site := pagetest.NewSite(func() (string, string, string) { return policy, "", markup })
+	t.Cleanup(site.Close)
+	dir := t.TempDir()
+	file := filepath.Join(dir, "sendcode.yaml")
+	yaml := fmt.Sprintf("apps:\n  - {name: shop, origins: [%q], keys: [{id: web, kind: public, sha256: %x}]}\n", site.Origin(), sha256.Sum256([]byte(pagetest.PublicKey)))
+	if err := os.WriteFile(file, []byte(yaml), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	base, _ := service(t, filepath.Join(dir, "data"), "SENDCODE_CONFIG="+file)
+	real := strings.NewReplacer("https://codes.example", base, "pk_your_public_key", pagetest.PublicKey)
+	_, policy, _ = strings.Cut(strings.TrimSpace(real.Replace(example(t, "http")[0])), ": ")
+	markup = real.Replace(example(t, "html")[0])
+
+	b := open(t, browser, running(t), pagetest.Look{})
+	b.tolerate = "favicon" // the documented policy allows a site no picture
+	b.root = `document.querySelector('send-code').shadowRoot`
+	b.first(listening + `; addEventListener('approved', (e) => { window.proof = e.detail.proof })`)
+	b.do(chromedp.Navigate(site.URL))
+	b.card("ask", "Get a code")
+	b.focus("to")
+	b.keys(pagetest.Address)
+	from := time.Now()
+	b.doubleClick("#send")
+	b.keys(kb.Enter)
+	b.card("code", "Check your mail", "Code sent to a•••@example.com", "Send again in", "4 left", "9 left")
+	b.counts(from)
+	if n := eval[int](b, b.root+`.querySelectorAll('.pips-row').length`); n != 3 { // those of the network are nobody's own
+		t.Errorf("%d rules are shown", n)
+	}
+	code := codeIn(t, base)
+	b.do(chromedp.Reload())
+	b.card("code", "Code sent to a•••@example.com", "Send again in 0:", "4 left")
+	b.focus("code")
+	b.paste(code[:3] + " " + code[3:])
+	b.card("approved", "a•••@example.com is yours")
+	claims := eval[string](b, `atob(proof.split('.')[1].replaceAll('-', '+').replaceAll('_', '/'))`)
+	if !strings.Contains(claims, `"shop"`) || !strings.Contains(claims, `"purpose":"default"`) {
+		t.Errorf("the proof says %s", claims)
+	}
+	answer, err := http.Get(base + "/mailbox/messages")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	var mails []struct{ To string }
+	if err := json.NewDecoder(answer.Body).Decode(&mails); err != nil || len(mails) != 1 {
+		t.Errorf("%d mails, %v", len(mails), err)
+	}
+}
