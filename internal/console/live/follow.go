@@ -1,0 +1,187 @@
+package live
+
+import (
+	"context"
+	"sendcode/internal/recipient"
+	"sendcode/internal/store"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// change is a row that is new or another than before.
+type change struct {
+	now    store.Send
+	before *store.Send // nil: it is new
+}
+
+// follower is what one run of follow knows.
+type follower struct {
+	*Tail
+	mark    store.Mark               // rows up to here have been read
+	floor   store.Mark               // rows up to here were left out, and are not read again
+	seen    map[uuid.UUID]store.Send // as they were last: those behind the mark that may come again, and those that may change
+	watched []uuid.UUID              // those that may change, the oldest first
+}
+
+func (t *Tail) follow(ctx context.Context, looked chan<- struct{}) {
+	f := &follower{Tail: t, seen: map[uuid.UUID]store.Send{}}
+	ticks := time.NewTicker(tailTick)
+	defer ticks.Stop()
+	away := false
+	for begun := false; ; {
+		err := f.look(ctx, begun)
+		if looked != nil {
+			close(looked)
+			looked = nil
+		}
+		begun = begun || err == nil
+		if err != nil && ctx.Err() == nil && !away {
+			t.logger.Warn("the log cannot be followed; trying again", "error", err)
+		}
+		away = err != nil
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticks.C:
+		}
+	}
+}
+
+// look reads what came and what changed. The first one only finds out where the log ends: earlier rows are on the page.
+func (f *follower) look(ctx context.Context, begun bool) error {
+	ctx, cancel := context.WithTimeout(ctx, 5*tailTick)
+	defer cancel()
+	if !begun {
+		return f.skip(ctx)
+	}
+	changes, err := f.changed(ctx)
+	if err != nil {
+		return err
+	}
+	came, all, err := f.came(ctx)
+	f.publish(append(changes, came...), false) // what was read is told, whatever came after it
+	if err == nil && !all {
+		if err = f.skip(ctx); err == nil {
+			f.floor = f.mark
+			f.publish(nil, true)
+		}
+	}
+	f.forget()
+	return err
+}
+
+// skip goes to the end of the log.
+func (f *follower) skip(ctx context.Context) error {
+	rows, err := f.log.Sends(ctx, store.Filter{Limit: PageSize})
+	slices.Reverse(rows)
+	f.take(rows)
+	return err
+}
+
+// came reads rows behind the mark, and those shortly before it again, of which some may have been committed late.
+func (f *follower) came(ctx context.Context) (changes []change, all bool, err error) {
+	after := store.Mark{At: f.mark.At.Add(-overlap)}
+	if later(f.floor, after) {
+		after = f.floor
+	}
+	for range f.pages {
+		rows, err := f.log.Sends(ctx, store.Filter{After: &after, Limit: PageSize})
+		if err != nil {
+			return changes, false, err
+		}
+		slices.Reverse(rows)
+		changes = append(changes, f.take(rows)...)
+		if len(rows) < PageSize {
+			return changes, true, nil
+		}
+		last := rows[len(rows)-1]
+		after = store.Mark{At: last.LoggedAt, ID: last.ID}
+	}
+	return changes, false, nil
+}
+
+// take notes rows, the oldest first, and gives those that are new or changed.
+func (f *follower) take(rows []store.Send) (changes []change) {
+	for _, row := range rows {
+		before, known := f.seen[row.ID]
+		if known && !differs(before, row) {
+			continue
+		}
+		c := change{now: row}
+		if known {
+			c.before = &before
+		} else if mayChange(row) {
+			f.watched = append(f.watched, row.ID)
+		}
+		f.seen[row.ID] = row
+		changes = append(changes, c)
+		if m := (store.Mark{At: row.LoggedAt, ID: row.ID}); later(m, f.mark) {
+			f.mark = m
+		}
+	}
+	return changes
+}
+
+// changed reads the rows that may have changed.
+func (f *follower) changed(ctx context.Context) ([]change, error) {
+	f.watchFewer()
+	if len(f.watched) == 0 {
+		return nil, nil
+	}
+	rows, err := f.log.SendsByID(ctx, f.watched)
+	if err != nil {
+		return nil, err
+	}
+	changes := f.take(rows)
+	f.watched = slices.DeleteFunc(f.watched, func(id uuid.UUID) bool {
+		return !mayChange(f.seen[id]) || f.mark.At.Sub(f.seen[id].LoggedAt) > watchFor
+	})
+	return changes, nil
+}
+
+// watchFewer keeps to the bound: the oldest go, those first that have an outcome, for a receipt may never come.
+func (f *follower) watchFewer() {
+	over := len(f.watched) - maxWatched
+	f.watched = slices.DeleteFunc(f.watched, func(id uuid.UUID) bool {
+		if over <= 0 || !awaitsReceipt(f.seen[id]) {
+			return false
+		}
+		over--
+		return true
+	})
+	if over > 0 {
+		f.watched = f.watched[over:]
+	}
+}
+
+// forget drops what cannot come again.
+func (f *follower) forget() {
+	watched := map[uuid.UUID]bool{}
+	for _, id := range f.watched {
+		watched[id] = true
+	}
+	for id, row := range f.seen {
+		if f.mark.At.Sub(row.LoggedAt) > 2*overlap && !watched[id] {
+			delete(f.seen, id)
+		}
+	}
+}
+
+// mayChange: what is in flight ends, refusals are added up for a while, and a carrier tells more of text messages later.
+func mayChange(s store.Send) bool {
+	return s.Status.InFlight() || s.Status == store.Refused || awaitsReceipt(s)
+}
+
+func awaitsReceipt(s store.Send) bool {
+	return s.Channel == recipient.SMS && (s.Status == store.Sent || s.Status == store.Unknown || s.Status == store.Undelivered)
+}
+
+func differs(a, b store.Send) bool {
+	return a.Status != b.Status || a.Reason != b.Reason || a.Attempt != b.Attempt || a.Count != b.Count || a.Recipients != b.Recipients || a.ProviderCode != b.ProviderCode
+}
+
+func later(a, b store.Mark) bool {
+	return a.At.After(b.At) || a.At.Equal(b.At) && slices.Compare(a.ID[:], b.ID[:]) > 0
+}
