@@ -55,10 +55,19 @@ type mutant struct {
 	area      string
 	file      string // relative to the root
 	label     string // what is changed, in one line
+	original  []byte // text of the file
 	text      []byte // of the changed file
+	start     int    // of what is changed, in the file
+	end       int
+	with      string
 	tests     []tests
 	equal     string
 	generated bool
+}
+
+func (m mutant) changing(text []byte, e edit) mutant {
+	m.original, m.text, m.start, m.end, m.with = text, e.apply(text), e.start, e.end, e.with
+	return m
 }
 
 func (m mutant) name() string { return m.file + ": " + m.label }
@@ -115,8 +124,8 @@ func (l *list) apply(a area, c change) (mutant, error) {
 	if c.Find == c.With {
 		return m, fmt.Errorf("%s: %q is replaced with itself", c.File, c.Find)
 	}
-	m.text = bytes.Replace(text, []byte(c.Find), []byte(c.With), 1)
-	return m, nil
+	at := bytes.Index(text, []byte(c.Find))
+	return m.changing(text, edit{start: at, end: at + len(c.Find), with: c.With}), nil
 }
 
 func (l *list) generate(a area) (all []mutant, err error) {
@@ -134,7 +143,7 @@ func (l *list) generate(a area) (all []mutant, err error) {
 			return nil, err
 		}
 		for _, e := range edits {
-			m := mutant{area: a.Name, file: file, label: e.label, text: e.apply(text), tests: a.Tests, generated: true}
+			m := mutant{area: a.Name, file: file, label: e.label, tests: a.Tests, generated: true}.changing(text, e)
 			m.equal = why[m.name()]
 			delete(why, m.name())
 			all = append(all, m)

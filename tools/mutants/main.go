@@ -67,6 +67,10 @@ func run(ctx context.Context, o options, text []byte, out io.Writer) error {
 	var broken error
 	table := newTable()
 	w := &runner{options: o, known: known, sound: map[string]bool{}}
+	defer func() { _ = w.together.close() }()
+	if err := w.prepare(ctx, w.pending(mutants)); err != nil {
+		return err
+	}
 	for _, m := range mutants {
 		r, err := w.judge(ctx, m)
 		if errors.Is(err, errBuild) { // the others can still be tried
@@ -115,8 +119,20 @@ func chosen(o options, list *list) ([]mutant, error) {
 // runner runs the tests.
 type runner struct {
 	options
-	known *results
-	sound map[string]bool // runs of tests that pass without a mutant
+	known    *results
+	sound    map[string]bool // runs of tests that pass without a mutant
+	together together
+}
+
+// pending are the mutants of which nothing is known, and that are to be run.
+func (w *runner) pending(all []mutant) (some []mutant) {
+	for _, m := range all {
+		print, err := fingerprintOf(w.options, m)
+		if _, known := w.known.of(m, print); err == nil && !known && m.equal == "" && !w.list {
+			some = append(some, m)
+		}
+	}
+	return some
 }
 
 // judge takes the result of a mutant from those that are known, or finds it out.

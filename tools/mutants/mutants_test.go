@@ -63,7 +63,7 @@ func judged(t *testing.T, o options, text []byte) (said string, err error) {
 // in effect is not run. What is known is not found out again until the list or, for one that lives, a test changes.
 func TestRun(t *testing.T) {
 	o, text := sampled(t, `
-      - {file: sample.go, find: n < 3, with: n <= 3}
+      - {file: sample.go, find: n < most, with: n <= 3}
       - {file: words.txt, find: one two, with: one}
       - {file: sample.go, find: n < 0, with: n <= 0, equal: it gives 0 for 0}
       - {file: sample.go, find: return 0, with: 'return -0 // alive'}
@@ -73,7 +73,7 @@ func TestRun(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	for _, want := range []string{
-		"caught  numbers  sample.go: n < 3  =>  n <= 3\n                 by . TestFew/three,",
+		"caught  numbers  sample.go: n < most  =>  n <= 3\n                 by . TestFew/three,",
 		"caught  numbers  words.txt: one two  =>  one\n                 by . TestCount,",
 		"equal   numbers  sample.go: n < 0  =>  n <= 0\n                 it gives 0 for 0\n",
 		"alive   numbers  sample.go: return 0  =>  return -0 // alive\n",
@@ -92,7 +92,7 @@ func TestRun(t *testing.T) {
 // Nothing of the tree has changed, also not after a stop in between.
 func TestResultsAreKeptLineByLine(t *testing.T) {
 	o, text := sampled(t, `
-      - {file: sample.go, find: n < 3, with: n >= 3}
+      - {file: sample.go, find: n < most, with: n >= 3}
 `)
 	before, err := os.ReadFile("testdata/sample/sample.go")
 	if err != nil {
@@ -118,19 +118,53 @@ func TestResultsAreKeptLineByLine(t *testing.T) {
 	}
 }
 
+// Most mutants are built together, as copies of their functions. Where there can be none, a mutant is built alone. Each is noticed.
+func TestMutantsOfAllKindsOfFunctions(t *testing.T) {
+	o, text := sampled(t, `
+      - {file: sample.go, find: most = 3, with: most = 4}
+      - {file: sample.go, find: 'pair[T]{p.b, p.a}', with: p}
+      - {file: sample.go, find: '*p = pair[T]{}', with: ''}
+      - {file: sample.go, find: n += x, with: n = x}
+      - {file: sample.go, find: 'max(n, len(o))', with: 'min(n, len(o))'}
+      - {file: sample.go, find: 'l[i] = 0', with: '_ = l[i]'}
+`)
+	text = []byte(strings.Replace(string(text), "TestPositive|TestCount", "TestFunctions", 1))
+	said, err := judged(t, o, text)
+	if err != nil || strings.Count(said, "caught  numbers") != 6 {
+		t.Errorf("%v\n%s", err, said)
+	}
+	list, err := load(o.root, text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := list.mutants(false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, alone := newBatch(), []string(nil)
+	for i, m := range all {
+		if !b.add(o.root, m, i+1) {
+			alone = append(alone, m.with)
+		}
+	}
+	if want := []string{"most = 4", "n = x"}; !slices.Equal(alone, want) {
+		t.Errorf("built alone: %q, want %q", alone, want)
+	}
+}
+
 func TestListsThatAreWrong(t *testing.T) {
 	for want, mutants := range map[string]string{
-		`has "func" 3 times`:           `      - {file: sample.go, find: func, with: f}`,
+		`has "func" 8 times`:           `      - {file: sample.go, find: func, with: f}`,
 		`has "n < 4" 0 times`:          `      - {file: sample.go, find: n < 4, with: n > 4}`,
 		`has "" `:                      `      - {file: sample.go, with: n > 4}`,
-		`is replaced with itself`:      `      - {file: sample.go, find: n < 3, with: n < 3}`,
+		`is replaced with itself`:      `      - {file: sample.go, find: n < most, with: n < most}`,
 		`no such file`:                 `      - {file: other.go, find: n, with: m}`,
 		`field found not found`:        `      - {file: sample.go, found: n}`,
-		`it does not build`:            `      - {file: sample.go, find: n < 3, with: n << "3"}`,
-		`twice in the list`:            "      - {file: sample.go, find: n < 3, with: n > 3}\n      - {file: sample.go, find: n < 3, with: n > 3}",
-		`no tests to run`:              `      - {file: sample.go, find: n < 3, with: n > 3, tests: [{package: ., flags: [-run=Nothing]}]}`,
-		`TestThatFails fails without`:  `      - {file: sample.go, find: n < 3, with: n > 3, tests: [{package: .}]}`,
-		`there is no generated mutant`: "      - {file: sample.go, find: n < 3, with: n > 3}\n    equal: [{name: none, why: none}]",
+		`it does not build`:            `      - {file: sample.go, find: n < most, with: n << "3"}`,
+		`twice in the list`:            "      - {file: sample.go, find: n < most, with: n > 3}\n      - {file: sample.go, find: n < most, with: n > 3}",
+		`no tests to run`:              `      - {file: sample.go, find: n < most, with: n > 3, tests: [{package: ., flags: [-run=Nothing]}]}`,
+		`TestThatFails fails without`:  `      - {file: sample.go, find: n < most, with: n > 3, tests: [{package: .}]}`,
+		`there is no generated mutant`: "      - {file: sample.go, find: n < most, with: n > 3}\n    equal: [{name: none, why: none}]",
 	} {
 		o, text := sampled(t, mutants+"\n")
 		o.generated = true

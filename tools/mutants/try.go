@@ -22,6 +22,17 @@ func (w *runner) try(ctx context.Context, m mutant) (result, error) {
 			return r, err
 		}
 	}
+	if why := w.together.invalid[m.name()]; why != "" && m.generated {
+		r.State, r.By = stateInvalid, why
+		return r, nil
+	} else if why != "" {
+		return r, fmt.Errorf("%s: %w: %s", m.name(), errBuild, why)
+	}
+	if number, ok := w.together.numbers[m.name()]; ok {
+		b := w.together.build
+		b.chosen = number
+		return w.tryOn(ctx, b, m, r)
+	}
 	dir, err := os.MkdirTemp("", "sendcode-mutant-")
 	if err != nil {
 		return r, err
@@ -31,7 +42,12 @@ func (w *runner) try(ctx context.Context, m mutant) (result, error) {
 	if err != nil {
 		return r, err
 	}
-	b := build{options: w.options, dir: dir, overlay: overlay}
+	return w.tryOn(ctx, build{options: w.options, dir: dir, overlay: overlay}, m, r)
+}
+
+// tryOn runs the tests in a build that has the mutant.
+func (w *runner) tryOn(ctx context.Context, b build, m mutant, r result) (result, error) {
+	var err error
 	began := time.Now()
 	for _, t := range w.runs(m) {
 		r.By, err = b.failing(ctx, t)
@@ -55,12 +71,7 @@ func (w *runner) pass(ctx context.Context, t tests) error {
 	if w.sound[name] {
 		return nil
 	}
-	dir, err := os.MkdirTemp("", "sendcode-mutant-")
-	if err != nil {
-		return err
-	}
-	defer os.RemoveAll(dir)
-	failed, err := build{options: w.options, dir: dir}.failing(ctx, t)
+	failed, err := w.together.failing(ctx, t)
 	if err == nil && failed != "" {
 		err = fmt.Errorf("%s fails without a mutant", failed)
 	}
@@ -94,11 +105,12 @@ func (o options) overlay(dir string, m mutant) (string, error) {
 	return file, errors.Join(os.WriteFile(changed, m.text, 0o600), os.WriteFile(file, replace, 0o600))
 }
 
-// build is the test programs of a mutant, or of the tree as it is.
+// build is the test programs of one mutant or of several.
 type build struct {
 	options
 	dir     string // of the programs
-	overlay string // "": the tree as it is
+	overlay string
+	chosen  int // the mutant, where the programs have several; 0: none
 }
 
 // errBuild says that a mutant is no Go.
@@ -158,6 +170,7 @@ func (b build) run(ctx context.Context, program string, t tests, flags ...string
 	}
 	cmd := exec.CommandContext(ctx, program, args...)
 	cmd.Dir = filepath.Join(b.root, t.Package)
+	cmd.Env = append(os.Environ(), fmt.Sprint(chooses, "=", b.chosen))
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
