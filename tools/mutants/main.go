@@ -120,7 +120,7 @@ func chosen(o options, list *list) ([]mutant, error) {
 type runner struct {
 	options
 	known    *results
-	sound    map[string]bool // runs of tests that pass without a mutant
+	sound    map[string]bool // tests that pass without a mutant
 	together together
 }
 

@@ -34,17 +34,18 @@ type result struct {
 	Fingerprint fingerprint
 }
 
-// fingerprint is what a result depends on: a mutant that was noticed stays so while its file and its list of tests are the same. One
-// that lives is tried again when a file of the packages changes whose tests ran.
+// fingerprint is what a result depends on: a mutant that was noticed stays so while its file is the same. One that lives is tried again
+// when its list of tests changes, or a file of a package whose tests ran.
 type fingerprint struct {
 	Mutant, Tests string
 }
 
 func fingerprintOf(o options, m mutant) (fingerprint, error) {
 	h := sha256.New()
-	fmt.Fprintf(h, "%s\n%v\n%d\n", m.file, m.tests, o.seeds)
+	fmt.Fprintln(h, m.file)
 	h.Write(m.text)
 	packages := sha256.New()
+	fmt.Fprintln(packages, o.runs(m))
 	for _, t := range o.runs(m) {
 		if err := hashDir(packages, filepath.Join(o.root, t.Package)); err != nil {
 			return fingerprint{}, err

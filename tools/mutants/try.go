@@ -17,11 +17,6 @@ import (
 // try runs the tests of a mutant until one notices it.
 func (w *runner) try(ctx context.Context, m mutant) (result, error) {
 	r := result{Area: m.area, Name: m.name(), State: stateAlive}
-	for _, t := range w.runs(m) {
-		if err := w.pass(ctx, t); err != nil {
-			return r, err
-		}
-	}
 	if why := w.together.invalid[m.name()]; why != "" && m.generated {
 		r.State, r.By = stateInvalid, why
 		return r, nil
@@ -57,7 +52,10 @@ func (w *runner) tryOn(ctx context.Context, b build, m mutant, r result) (result
 		} else if err != nil {
 			return r, fmt.Errorf("%s: %w", m.name(), err)
 		} else if r.By != "" {
-			r.State = stateCaught
+			if err := w.passes(ctx, t, r.By); err != nil {
+				return r, err
+			}
+			r.State, r.By = stateCaught, t.Package+" "+r.By
 			break
 		}
 	}
@@ -65,19 +63,30 @@ func (w *runner) tryOn(ctx context.Context, b build, m mutant, r result) (result
 	return r, nil
 }
 
-// pass is an error unless the tests pass without a mutant: else they would seem to notice every one.
-func (w *runner) pass(ctx context.Context, t tests) error {
-	name := fmt.Sprint(t)
-	if w.sound[name] {
+// passes is an error unless the tests that a mutant made fail pass without one: else they would seem to notice every mutant.
+func (w *runner) passes(ctx context.Context, t tests, name string) error {
+	flags := t.Flags
+	if name != timedOut && name != paniced {
+		flags = alone(name)
+	}
+	run := fmt.Sprint(t.Package, flags)
+	if w.sound[run] {
 		return nil
 	}
-	failed, err := w.together.failing(ctx, t)
-	if err == nil && failed != "" {
-		err = fmt.Errorf("%s fails without a mutant", failed)
+	program, err := w.together.program(ctx, t.Package)
+	if err != nil {
+		return err
 	}
-	w.sound[name] = err == nil
+	failed, err := w.together.run(ctx, program, t, flags...)
+	if err == nil && failed != "" {
+		err = fmt.Errorf("%s %s fails without a mutant", t.Package, failed)
+	}
+	w.sound[run] = err == nil
 	return err
 }
+
+// alone are the flags that run the test, with its subtests, and no other.
+func alone(name string) []string { return []string{"-run=^" + strings.Split(name, "/")[0] + "$"} }
 
 // simulation is the package that runs the whole service by seeds.
 const simulation = "internal/simulate"
@@ -127,13 +136,10 @@ func (b build) failing(ctx context.Context, t tests) (name string, err error) {
 		if name == "" || name == timedOut || name == paniced || err != nil {
 			break
 		}
-		again, err := b.run(ctx, program, t, "-run=^"+strings.Split(name, "/")[0]+"$")
+		again, err := b.run(ctx, program, t, alone(name)...)
 		if again != "" || err != nil {
 			break
 		}
-	}
-	if name != "" {
-		name = t.Package + " " + name
 	}
 	return name, err
 }

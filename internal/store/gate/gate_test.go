@@ -56,6 +56,53 @@ func TestDecideAtTheEdgeOfAWindow(t *testing.T) {
 	}
 }
 
+// Each rule has a window of its own: an event leaves the minute while the hour still counts it.
+func TestDecideByEachWindow(t *testing.T) {
+	hour := func(in *store.Intent) {
+		in.Rules = append(in.Rules, quota.Rule{Name: "hour", Limit: 2, Window: time.Hour})
+	}
+	for age, want := range map[time.Duration]bool{time.Minute - time.Microsecond: false, time.Minute: true} {
+		if d := Decide(ask(1, time.Minute, hour), now, Facts{Past: []CountedSend{ago(age)}}); d.Admitted != want {
+			t.Errorf("after %v: admitted %v", age, d.Admitted)
+		}
+	}
+}
+
+// What the decision hands to the limiter is what counts, the oldest first, and nothing that has just left the longest window.
+func TestDecideTellsWhatCounts(t *testing.T) {
+	d := Decide(ask(5, time.Minute), now, Facts{Past: []CountedSend{ago(time.Second), ago(time.Minute), ago(time.Minute - time.Microsecond)}})
+	if len(d.History) != 2 || d.History[0].At != now.Add(-time.Minute+time.Microsecond) || d.History[1].At != now.Add(-time.Second) {
+		t.Errorf("%v", d.History)
+	}
+	bounded := func(in *store.Intent) { in.Rejections = quota.Rule{Name: "rejections", Limit: 5, Window: time.Hour} }
+	d = Decide(ask(5, time.Minute, bounded), now, Facts{Rejections: []Rejection{{At: now.Add(-time.Second)}, {At: now.Add(-time.Hour)}, {At: now.Add(-time.Minute)}}})
+	if len(d.Rejected) != 2 || d.Rejected[0].At != now.Add(-time.Minute) || d.Rejected[1].At != now.Add(-time.Second) {
+		t.Errorf("rejected: %v", d.Rejected)
+	}
+}
+
+// Rows that are placed for a limiter have the instants of its own clock, also where that is far ahead of the log's.
+func TestBefore(t *testing.T) {
+	const clock = "redis-1"
+	ahead := now.Add(time.Hour)
+	rows := []CountedSend{
+		{ID: uuid.UUID{1}, Clock: clock, TakenAt: ahead.Add(-10 * time.Second), LoggedAt: now.Add(-10 * time.Second)},
+		{ID: uuid.UUID{2}, Clock: store.LogClock, TakenAt: now.Add(-20 * time.Second), LoggedAt: now.Add(-20 * time.Second)},
+		{ID: uuid.UUID{3}, Clock: clock, TakenAt: ahead.Add(-time.Minute), LoggedAt: now.Add(-time.Minute)},
+	}
+	events := Before(rows, time.Minute, clock, ahead, now)
+	if len(events) != 2 || events[0].At != ahead.Add(-20*time.Second) || events[1].At != ahead.Add(-10*time.Second) {
+		t.Errorf("%v", events)
+	}
+}
+
+func TestSince(t *testing.T) {
+	events := Since([]Rejection{{At: now.Add(-time.Second)}, {At: now.Add(-time.Hour)}, {At: now.Add(-time.Hour + time.Microsecond)}}, now, time.Hour)
+	if len(events) != 2 || events[0].At != now.Add(-time.Hour+time.Microsecond) || events[1].At != now.Add(-time.Second) {
+		t.Errorf("%v", events)
+	}
+}
+
 // A limiter's clock is believed where a row has it too, but no more than a second beyond the log's.
 func TestDecideOnALimitersClock(t *testing.T) {
 	row := func(taken, logged time.Duration) CountedSend {
@@ -175,14 +222,29 @@ func TestLockout(t *testing.T) {
 		"20, and the oldest no longer count": {append(tried(19, 1, time.Hour), tried(1, 1, FailureWindow)...), 0},
 		"to the microsecond":                 {append(tried(19, 1, time.Hour), tried(1, 1, FailureWindow-time.Microsecond)...), time.Microsecond},
 		"an approved code's last try":        {tried(4, 5, time.Hour, approved), 0},
+		"right ones":                         {tried(20, 1, time.Hour, approved), 0},
 		"forgiven ones":                      {tried(4, 5, time.Hour, func(c *TriedCode) { c.Forgiven = 1 }), 0},
+		"the right one among the forgiven":   {append(tried(20, 1, time.Hour), tried(1, 1, 2*time.Hour, approved, func(c *TriedCode) { c.Forgiven = 1 })...), 23 * time.Hour},
+		"until the oldest code ends":         {append(tried(3, 5, time.Hour), tried(1, 5, 4*time.Hour)...), 20 * time.Hour},
+		"until enough of them have ended":    {append(tried(5, 4, time.Hour), tried(1, 1, 4*time.Hour)...), 23 * time.Hour},
 		"99 in a row":                        {month(), 0},
 		"100 in a row":                       {append(month(), tried(1, 1, time.Hour)...), RowWindow - 26*24*time.Hour},
+		"one that ended with the right one":  {append(append(month(), tried(1, 1, 26*24*time.Hour)...), tried(1, 1, 26*24*time.Hour-time.Minute, approved)...), 0},
 		"a right one between":                {append(append(month(), tried(1, 1, 12*time.Hour)...), tried(1, 1, 36*time.Hour, approved)...), 0},
 	} {
 		if out := LockoutOf(c.list, now); out.Wait != c.want {
 			t.Errorf("%s: %v, wanted %v", name, out.Wait, c.want)
 		}
+	}
+	if got := LockoutOf(append(tried(19, 1, time.Hour), tried(1, 1, FailureWindow)...), now); got.Failures != 19 {
+		t.Errorf("%d failures in a day", got.Failures)
+	}
+	if row := inARow(tried(1, 5, time.Hour, approved)); len(row) != 0 {
+		t.Errorf("the right code's failures are in a row: %+v", row)
+	}
+	soon := tried(20, 1, FailureWindow-time.Microsecond)
+	if d := Decide(ask(1, time.Minute), now, Facts{Tried: soon}); d.Admitted || d.Lockout.Wait != time.Microsecond {
+		t.Errorf("a microsecond before the end: %+v", d.Lockout)
 	}
 	browsers := tried(20, 1, time.Hour, func(c *TriedCode) { c.ByBrowser = true })
 	if d := Decide(ask(1, time.Minute), now, Facts{Tried: browsers}); !d.Admitted {
