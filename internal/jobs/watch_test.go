@@ -139,13 +139,15 @@ func TestExemptPrefixesAndNoWatch(t *testing.T) {
 			}
 		})
 	}
-	// What is exempted during a pause goes out at once.
+	// What is exempted during a pause goes out at once, and so does all where nothing is watched any more.
 	rig.InBubbleWith(t, watched, func(r *rig.Rig) {
 		r.Pump(0, 20)
 		rig.Waited(12 * rig.Minute)
-		r.Svc.Queue.Watch.Exempt = []string{"+49151"}
-		if got := r.Status(r.Send(rig.TextTo(rig.Pumped(60)))); got != "sent" {
-			r.Errorf("%s", got)
+		for n, watch := range []store.PrefixWatch{{Sends: 20, Exempt: []string{"+49151"}}, {}} {
+			r.Svc.Queue.Watch = watch
+			if got := r.Status(r.Send(rig.TextTo(rig.Pumped(60 + n)))); got != "sent" {
+				r.Errorf("%d: %s", n, got)
+			}
 		}
 	})
 }

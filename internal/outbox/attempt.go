@@ -83,7 +83,7 @@ func (o *Outbox) beforeSending(set policy.Set, w store.Work) (out store.Outcome,
 	case !v.ApprovedAt.IsZero() || !v.CanceledAt.IsZero():
 		failed.Reason = ReasonEnded
 		return failed, false
-	case v.Attempts < v.MaxAttempts && !now.Before(v.ExpiresAt):
+	case !now.Before(v.ExpiresAt):
 		failed.Reason = ReasonExpired
 		return failed, false
 	case o.isTest(set, v):

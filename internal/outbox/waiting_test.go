@@ -1,0 +1,67 @@
+package outbox_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"sendcode/internal/outbox"
+	"sendcode/internal/store"
+	"sendcode/internal/verification/rig"
+)
+
+// What ended while its mail waited for a worker is not sent. Its place is given back, but not where the recipient was erased: to be erased
+// frees no quota.
+func TestEndedWhileItWaited(t *testing.T) {
+	for name, c := range map[string]struct {
+		end    func(r *rig.Rig, id string)
+		reason string
+		used   int
+	}{
+		"approved": {func(r *rig.Rig, id string) { _, err := r.Store.Approve(r.Context(), id, store.NewEvent{}); r.NoError(err) }, outbox.ReasonEnded, 0},
+		"canceled": {func(r *rig.Rig, id string) { _, err := r.Store.Cancel(r.Context(), id); r.NoError(err) }, outbox.ReasonEnded, 0},
+		"erased":   {func(r *rig.Rig, _ string) { r.NoError(r.Svc.Desk.Erase(r.Context(), r.Person(), rig.ActOf("erase"))) }, store.ReasonErased, 1},
+		"expired":  {func(*rig.Rig, string) { rig.Waited(10 * time.Minute) }, outbox.ReasonExpired, 0},
+		"expired, without a try left": {func(r *rig.Rig, id string) {
+			for range 5 {
+				_, _, _, err := r.Store.Attempt(r.Context(), id)
+				r.NoError(err)
+			}
+			rig.Waited(10 * time.Minute)
+		}, outbox.ReasonExpired, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			rig.InBubbleWith(t, func(s *rig.Settings) { s.Workers = 1 }, func(r *rig.Rig) {
+				release := make(chan struct{})
+				r.Post.Tell(rig.Hanging(release))
+				_, err := r.Svc.Send(r.Context(), rig.AskFor("first@example.com"))
+				r.NoError(err)
+				synctest.Wait()
+				a, err := r.Svc.Send(r.Context(), rig.AskFor(rig.Ana))
+				r.NoError(err)
+				rig.Waited(3 * time.Second)
+				c.end(r, a.View.ID)
+				close(release)
+				rig.Waited(time.Second)
+				if s := r.Get(a.View.ID).Send; s.Status != store.Failed || s.Reason != c.reason {
+					t.Errorf("%s %s", s.Status, s.Reason)
+				}
+				if n := len(r.Post.All()); n != 1 {
+					t.Errorf("%d mails", n)
+				}
+				d, err := r.Svc.Quota(r.Context(), rig.BackEnd, "email", rig.Ana, "")
+				r.NoError(err)
+				if used := d.Quota.Rules[1].Used; used != c.used {
+					t.Errorf("%d places of the hour are taken, want %d", used, c.used)
+				}
+				rows, _, err := r.Store.HistoryAt(r.Context(), store.Bucket{
+					App: "shop", Channel: "email", Recipient: r.Person().Recipient, Purposes: []string{"default", "login"},
+				}, time.Hour, store.LogClock, time.Time{})
+				r.NoError(err)
+				if len(rows) != c.used {
+					t.Errorf("the log counts %d, want %d", len(rows), c.used)
+				}
+			})
+		})
+	}
+}
