@@ -26,6 +26,20 @@ func TestQuota8ARepeatedTakeCountsOnce(t *testing.T) {
 }
 
 // Of a bucket of many events the newest are looked at first; an older or a refunded one is known all the same.
+// An ID whose event has left the window counts anew, from the very instant at which it left.
+func TestQuota8AnIDThatHasLeftCountsAnew(t *testing.T) {
+	both(t, func(t *testing.T, w *world) {
+		rule := sliding(Recipient, 2, time.Minute)
+		w.takeID("again", rule)
+		w.pass(time.Minute - time.Microsecond)
+		same(t, "just before", w.takeID("again", rule).Rules[0].ResetAfter, time.Microsecond)
+		w.pass(time.Microsecond)
+		d := w.takeID("again", rule)
+		same(t, "used", d.Rules[0].Used, 1)
+		same(t, "reset", d.Rules[0].ResetAfter, time.Minute)
+	})
+}
+
 func TestQuota8AlsoInALargeBucket(t *testing.T) {
 	both(t, func(t *testing.T, w *world) {
 		const limit = 40

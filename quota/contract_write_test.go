@@ -21,6 +21,20 @@ func TestRefund(t *testing.T) {
 	})
 }
 
+// An ID stays refunded for its minute where the clock steps back and another one, whose minute then ends earlier, is refunded after it.
+func TestARefundedIDStaysRefundedOverAStepBack(t *testing.T) {
+	both(t, func(t *testing.T, w *world) {
+		must(t, w.Refund(t.Context(), "first", ann()))
+		w.pass(-30 * time.Second)
+		must(t, w.Refund(t.Context(), "second", ann()))
+		w.pass(65 * time.Second)
+		_, err := w.Take(t.Context(), Request{ID: "first", Rules: []Rule{sliding(Recipient, 9, time.Hour)}, Buckets: buckets("ann", "office")})
+		if !errors.Is(err, ErrRefunded) {
+			t.Errorf("%v", err)
+		}
+	})
+}
+
 func TestARefundedIDStaysRefundedForAMinute(t *testing.T) {
 	both(t, func(t *testing.T, w *world) {
 		both := buckets("ann", "office")

@@ -139,6 +139,16 @@ func TestMemorySweepsSeldom(t *testing.T) {
 	}
 }
 
+// A bucket ends at the instant from which nothing in it can count, its mark too.
+func TestMemoryBucketsEndToTheMicrosecond(t *testing.T) {
+	w := memoryWorld(t)
+	w.restore(w.lacking("never seen", "login", perHour), time.Hour)
+	w.pass(time.Hour - time.Microsecond)
+	w.complete("until its end", "login", perHour)
+	w.pass(time.Microsecond)
+	w.lacking("from its end on", "login", perHour)
+}
+
 func TestMemoryLookingMakesNoBucket(t *testing.T) {
 	w := memoryWorld(t)
 	w.peek(defaults...)

@@ -2,6 +2,7 @@ package outbox_test
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"time"
 
@@ -62,6 +63,20 @@ func TestRefundIsRepeated(t *testing.T) {
 	})
 }
 
+// A refund that the limiter has taken is not due again.
+func TestARefundIsMadeOnce(t *testing.T) {
+	rig.InBubble(t, func(r *rig.Rig) {
+		r.Post.Tell(rig.Failing(delivery.Rejected, "rcpt", 550, "5.1.1"))
+		r.Send(rig.AskFor(rig.Ana))
+		rig.Waited(rig.Minute)
+		due, err := r.Store.RefundsDue(r.Context(), time.Microsecond, 10)
+		r.NoError(err)
+		if len(due) != 0 {
+			t.Errorf("due again: %+v", due)
+		}
+	})
+}
+
 func TestTemporaryFailureIsRetried(t *testing.T) {
 	rig.InBubble(t, func(r *rig.Rig) {
 		r.Post.Tell(rig.Failing(delivery.Temporary, "rcpt", 451, "4.7.1"))
@@ -96,6 +111,21 @@ func TestRetriesEndBeforeTheCodeDoes(t *testing.T) {
 			t.Errorf("%d attempts in ten minutes", n)
 		}
 	})
+}
+
+// A retry that would come after the code's end is not waited for: the send ends at once, and its place is free.
+func TestNoRetryAfterTheCodesEnd(t *testing.T) {
+	for wait, want := range map[time.Duration]store.Status{10*time.Minute - time.Second: store.Queued, 10 * time.Minute: store.Failed} {
+		rig.InBubble(t, func(r *rig.Rig) {
+			r.Post.Tell(func(context.Context) error {
+				return &delivery.Error{Class: delivery.Temporary, Stage: "rcpt", Status: 451, RetryAfter: wait, Err: errors.New("later")}
+			})
+			a := r.Send(rig.AskFor(rig.Ana))
+			if s := r.Get(a.View.ID).Send; s.Status != want {
+				t.Errorf("after %v: %s %s", wait, s.Status, s.Reason)
+			}
+		})
+	}
 }
 
 func TestServerThatComesBackGetsTheLiveOnes(t *testing.T) {

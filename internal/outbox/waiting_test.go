@@ -18,7 +18,10 @@ func TestEndedWhileItWaited(t *testing.T) {
 		reason string
 		used   int
 	}{
-		"approved": {func(r *rig.Rig, id string) { _, err := r.Store.Approve(r.Context(), id, store.NewEvent{}); r.NoError(err) }, outbox.ReasonEnded, 0},
+		"approved": {func(r *rig.Rig, id string) {
+			_, err := r.Store.Approve(r.Context(), id, store.NewEvent{})
+			r.NoError(err)
+		}, outbox.ReasonEnded, 0},
 		"canceled": {func(r *rig.Rig, id string) { _, err := r.Store.Cancel(r.Context(), id); r.NoError(err) }, outbox.ReasonEnded, 0},
 		"erased":   {func(r *rig.Rig, _ string) { r.NoError(r.Svc.Desk.Erase(r.Context(), r.Person(), rig.ActOf("erase"))) }, store.ReasonErased, 1},
 		"expired":  {func(*rig.Rig, string) { rig.Waited(10 * time.Minute) }, outbox.ReasonExpired, 0},

@@ -1,6 +1,7 @@
 package verification_test
 
 import (
+	"context"
 	"errors"
 	"sync"
 	"sync/atomic"
@@ -8,10 +9,12 @@ import (
 	"time"
 
 	"sendcode/internal/delivery"
+	"sendcode/internal/policy"
 	"sendcode/internal/store"
 	"sendcode/internal/vault"
 	"sendcode/internal/verification"
 	"sendcode/internal/verification/rig"
+	"sendcode/quota"
 )
 
 func TestCheckCountsThenCompares(t *testing.T) {
@@ -131,6 +134,106 @@ func TestKeyThatLeftTheRing(t *testing.T) {
 		r.Svc.Use(vault.Vault{IndexKey: r.Settings.Vault.IndexKey, Ring: rig.RingOf(t, "k2:"+rig.NewKey)})
 		if _, err := r.Svc.Check(r.Context(), rig.BackEnd, a.View.ID, rig.CodeIn(r.Post.All()[0])); !errors.Is(err, verification.ErrUnavailable) {
 			t.Errorf("Check: %v, want unavailable, not wrong", err)
+		}
+	})
+}
+
+// attempts is a log that notes for which verifications tries are counted.
+type attempts struct {
+	*rig.Away
+	of     []string
+	before func() // a try is counted
+}
+
+func (a *attempts) Attempt(ctx context.Context, id string) (store.Verification, bool, time.Time, error) {
+	a.of = append(a.of, id)
+	if a.before != nil {
+		a.before()
+	}
+	return a.Away.Attempt(ctx, id)
+}
+
+// A check of an unknown ID goes to the log as often as one of a known ID does, so that its time does not tell which it is.
+func TestAnUnknownIDIsCheckedInTheSameTrips(t *testing.T) {
+	rig.InBubble(t, func(r *rig.Rig) {
+		log := &attempts{Away: r.Store}
+		r.Svc.Store = log
+		a := r.Send(rig.AskFor(rig.Ana))
+		r.Check(a.View.ID, rig.WrongFor(r.LastCode()))
+		if _, err := r.Svc.Check(r.Context(), rig.BackEnd, "unknown", "123456"); !errors.Is(err, verification.ErrNotFound) {
+			t.Errorf("%v", err)
+		}
+		if len(log.of) != 2 || log.of[0] != a.View.ID || log.of[1] != "" {
+			t.Errorf("tries were counted for %q", log.of)
+		}
+	})
+}
+
+// A client that hangs up after its check has begun stops nothing: the try counts, and the right code is approved. A check of a code
+// that is used asks no log to count anything.
+func TestAHangUpStopsNoCheck(t *testing.T) {
+	rig.InBubble(t, func(r *rig.Rig) {
+		a := r.Send(rig.AskFor(rig.Ana))
+		ctx, hangUp := context.WithCancel(r.Context())
+		log := &attempts{Away: r.Store, before: hangUp}
+		r.Svc.Store = log
+		if c, err := r.Svc.Check(ctx, rig.BackEnd, a.View.ID, r.LastCode()); err != nil || !c.Valid || c.State != verification.Approved {
+			t.Errorf("%+v, %v", c, err)
+		}
+		if c := r.Check(a.View.ID, r.LastCode()); c.Valid || c.State != verification.Approved || len(log.of) != 1 {
+			t.Errorf("used again: %+v, %d tries", c, len(log.of))
+		}
+	})
+}
+
+// failuresOf is how many checks of a client's network count as failures.
+func failuresOf(r *rig.Rig) int {
+	r.Helper()
+	d, err := r.Limiter.Peek(r.Context(), quota.Request{
+		Rules:   []quota.Rule{{Name: "network", Scope: quota.IP, Limit: 1000, Window: time.Hour}},
+		Buckets: policy.CheckBuckets("shop", rig.BackEnd.IP, "email"),
+	})
+	r.NoError(err)
+	return d.Rules[0].Used
+}
+
+// A check counts as a failure of its network when a code was compared and was not right, or could not be derived; not when the
+// verification ended before anything was compared.
+func TestWhichChecksCountForTheNetwork(t *testing.T) {
+	rig.InBubble(t, func(r *rig.Rig) {
+		a := r.Send(rig.AskFor(rig.Ana))
+		code := r.LastCode()
+		r.Check(a.View.ID, rig.WrongFor(code))
+		rig.Waited(time.Second)
+		if n := failuresOf(r); n != 1 {
+			t.Errorf("%d after a wrong code", n)
+		}
+		good := r.Settings.Vault
+		r.Svc.Use(vault.Vault{IndexKey: good.IndexKey, Ring: rig.RingOf(t, "k2:"+rig.NewKey)})
+		if _, err := r.Svc.Check(r.Context(), rig.BackEnd, a.View.ID, code); !errors.Is(err, verification.ErrUncertain) {
+			t.Errorf("without its key: %v", err)
+		}
+		rig.Waited(time.Second)
+		if n := failuresOf(r); n != 2 {
+			t.Errorf("%d after a code that could not be derived", n)
+		}
+		r.Svc.Use(good)
+		r.Svc.Store = &attempts{Away: r.Store, before: func() { _, err := r.Store.Cancel(r.Context(), a.View.ID); r.NoError(err) }}
+		if c := r.Check(a.View.ID, code); c.Valid || c.State != verification.Canceled || c.Compared() {
+			t.Errorf("canceled meanwhile: %+v", c)
+		}
+		rig.Waited(time.Second)
+		if n := failuresOf(r); n != 2 {
+			t.Errorf("%d after a check that compared nothing", n)
+		}
+		b := r.Send(rig.AskFor("bo@example.com"))
+		r.Svc.Store = r.Store
+		if c := r.Check(b.View.ID, r.LastCode()); !c.Valid {
+			t.Errorf("%+v", c)
+		}
+		rig.Waited(time.Second)
+		if n := failuresOf(r); n != 2 {
+			t.Errorf("%d after a right code", n)
 		}
 	})
 }
