@@ -105,6 +105,12 @@ func TestQuota18ADayLivedTwiceIsCutShort(t *testing.T) {
 	if next, _ := r.Period(end); next != end {
 		t.Errorf("after %v comes %v", end, next)
 	}
+	if _, cut := r.Period(start.Add(-time.Microsecond)); cut != start {
+		t.Errorf("before %v: until %v", start, cut)
+	}
+	if again, _ := r.Period(start); again != start {
+		t.Errorf("at %v: since %v", start, again)
+	}
 }
 
 func TestQuota18ACalendarRuleCountsUntilItsPeriodEnds(t *testing.T) {

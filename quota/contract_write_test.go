@@ -21,6 +21,20 @@ func TestRefund(t *testing.T) {
 	})
 }
 
+// An ID stays refunded for its minute also in a bucket whose events leave earlier.
+func TestARefundedIDOutlivesTheEventsBesideIt(t *testing.T) {
+	both(t, func(t *testing.T, w *world) {
+		second := sliding(Recipient, 9, time.Second)
+		w.takeID("taken", second)
+		must(t, w.Refund(t.Context(), "refunded", ann()))
+		w.pass(30 * time.Second)
+		_, err := w.Take(t.Context(), Request{ID: "refunded", Rules: []Rule{second}, Buckets: buckets("ann", "office")})
+		if !errors.Is(err, ErrRefunded) {
+			t.Errorf("%v", err)
+		}
+	})
+}
+
 // An ID stays refunded for its minute where the clock steps back and another one, whose minute then ends earlier, is refunded after it.
 func TestARefundedIDStaysRefundedOverAStepBack(t *testing.T) {
 	both(t, func(t *testing.T, w *world) {

@@ -87,3 +87,17 @@ func TestQuota12AMarkIsSmall(t *testing.T) {
 		t.Errorf("it goes at %v, later than a minute after its window, %v", ttl, till)
 	}
 }
+
+// A life is never 0, which says that a bucket is complete.
+func TestQuota11NoLifeIsZero(t *testing.T) {
+	client := newClient(t, parts.Redis(t).URL()+patiently)
+	life := redis.NewScript(commonScript + "return life(tonumber(ARGV[1]))")
+	first, err := life.Run(t.Context(), client, nil, 0).Int64()
+	must(t, err)
+	const lives = 1<<28 - 1
+	for log, want := range map[int64]int64{lives - first: lives, lives - first + 1: 1} {
+		got, err := life.Run(t.Context(), client, nil, log).Int64()
+		must(t, err)
+		same(t, "life", got, want)
+	}
+}

@@ -12,6 +12,7 @@ import (
 	"sendcode/internal/delivery"
 	"sendcode/internal/outbox"
 	"sendcode/internal/policy"
+	"sendcode/internal/recipient"
 	"sendcode/internal/sms"
 	"sendcode/internal/store"
 	"sendcode/internal/verification"
@@ -181,6 +182,21 @@ func TestCarrierLimitsHoldTheRecipient(t *testing.T) {
 		time.Sleep(time.Microsecond)
 		r.Send(rig.TextTo(rig.Mobile))
 	})
+}
+
+// A limit of a carrier is noted from a second on: for less a recipient need not wait.
+func TestCarrierLimitsOfASecondAreNoted(t *testing.T) {
+	for hold, noted := range map[time.Duration]bool{time.Second - 1: false, time.Second: true} {
+		rig.InBubbleWith(t, rig.ToNumbers("DE"), func(r *rig.Rig) {
+			r.Handset.Fails(&sms.Error{Class: delivery.Rejected, Reason: sms.ReasonLimit, Hold: hold})
+			a := r.Send(rig.TextTo(rig.Mobile))
+			held, err := r.Store.HeldBack(r.Context(), recipient.SMS, r.Verification(a.View.ID).Recipient)
+			r.NoError(err)
+			if got := held.Left > 0; got != noted {
+				t.Errorf("%v: noted %v", hold, got)
+			}
+		})
+	}
 }
 
 // A carrier that asks to be left alone is.
