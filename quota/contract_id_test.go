@@ -29,14 +29,16 @@ func TestQuota8ARepeatedTakeCountsOnce(t *testing.T) {
 // An ID whose event has left the window counts anew, from the very instant at which it left.
 func TestQuota8AnIDThatHasLeftCountsAnew(t *testing.T) {
 	both(t, func(t *testing.T, w *world) {
-		rule := sliding(Recipient, 2, time.Minute)
+		rule := sliding(Recipient, 3, time.Minute)
 		w.takeID("again", rule)
-		w.pass(time.Minute - time.Microsecond)
+		w.pass(time.Second)
+		w.takeID("other", rule) // by which the bucket lives on
+		w.pass(59*time.Second - time.Microsecond)
 		same(t, "just before", w.takeID("again", rule).Rules[0].ResetAfter, time.Microsecond)
 		w.pass(time.Microsecond)
 		d := w.takeID("again", rule)
-		same(t, "used", d.Rules[0].Used, 1)
-		same(t, "reset", d.Rules[0].ResetAfter, time.Minute)
+		same(t, "used", d.Rules[0].Used, 2)
+		same(t, "reset", d.Rules[0].ResetAfter, time.Second)
 	})
 }
 

@@ -1,0 +1,200 @@
+package outbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"sendcode/internal/policy"
+	"sendcode/internal/recipient"
+	"sendcode/internal/store"
+	"sendcode/quota"
+)
+
+// limiter notes what it is asked for, and fails while it is gone.
+type limiter struct {
+	calls []string
+	gone  bool
+	then  func() // once, in the middle of a call
+}
+
+func (l *limiter) call(format string, args ...any) error {
+	if then := l.then; then != nil {
+		l.then = nil
+		then()
+	}
+	if l.gone {
+		return errors.New("away")
+	}
+	l.calls = append(l.calls, fmt.Sprintf(format, args...))
+	return nil
+}
+
+func (l *limiter) Refund(_ context.Context, id string, buckets ...string) error {
+	return l.call("refund %s %v", id, buckets)
+}
+
+func (l *limiter) RefundLocal(_ context.Context, id string, buckets ...string) error {
+	l.calls = append(l.calls, fmt.Sprintf("local %s %v", id, buckets))
+	return nil
+}
+
+func (l *limiter) Record(_ context.Context, bucket string, keep time.Duration, e quota.Event) error {
+	return l.call("record %s %v %s", bucket, keep, e.ID)
+}
+
+func (l *limiter) RecordFailures(_ context.Context, bucket string, events []quota.Event, _ time.Time) error {
+	return l.call("failure %s %s", bucket, events[0].ID)
+}
+
+// confirmed is a log that only hears which refunds are made.
+type confirmed struct {
+	Store
+	refunds []store.Held
+}
+
+func (c *confirmed) Refunded(_ context.Context, h store.Held) error {
+	c.refunds = append(c.refunds, h)
+	return nil
+}
+
+type refunding struct {
+	*Outbox
+	*limiter
+	*testing.T
+	now time.Time
+}
+
+func hourly(name string) policy.Set {
+	rules := []quota.Rule{{Name: "hour", Scope: quota.Recipient, Limit: 5, Window: time.Hour}}
+	return policy.Set{Purposes: map[string]policy.Purpose{"login": {Name: "login", Policy: quota.Policy{Name: name, Rules: rules}}}}
+}
+
+func newRefunding(t *testing.T) *refunding {
+	r := &refunding{limiter: &limiter{}, T: t, now: time.Date(2030, 3, 1, 12, 0, 0, 0, time.UTC)}
+	now := func() time.Time { return r.now }
+	r.Outbox = New(Config{}, Parts{Gate: r.limiter, Policy: policy.NewInForce(hourly("own"), now), Now: now, Logger: slog.New(slog.NewTextHandler(io.Discard, nil))})
+	return r
+}
+
+// wants compares the calls since the last time.
+func (r *refunding) wants(what string, calls ...string) {
+	r.Helper()
+	if !slices.Equal(r.calls, calls) {
+		r.Errorf("%s: %q, want %q", what, r.calls, calls)
+	}
+	r.calls = nil
+}
+
+func (r *refunding) flushed() { r.flush(r.Context()) }
+
+func place(name string) map[quota.Scope]string { return map[quota.Scope]string{quota.Recipient: name} }
+
+// sent is a send of the recipient that the log let in alone.
+func (r *refunding) sent(h byte, id string) (bucket string) {
+	s := policy.Subject{App: "shop", Channel: recipient.Email, Recipient: recipient.Hash{h}, Purpose: hourly("own").Purposes["login"]}
+	r.RecordLater(s, id, r.now)
+	return s.Buckets()[quota.Recipient]
+}
+
+// Places are given back in their order, each once, whatever the limiter does meanwhile.
+func TestPlacesAreGivenBackInOrder(t *testing.T) {
+	r := newRefunding(t)
+	for _, id := range []string{"a", "b"} {
+		r.GiveBack(id, place("ana"))
+	}
+	r.wants("at once", "local a [ana]", "local b [ana]")
+	r.gone, r.then = true, func() { r.GiveBack("c", place("bo")) }
+	r.flushed()
+	r.gone = false
+	r.wants("away", "local c [bo]")
+	r.flushed()
+	r.wants("back", "refund a [ana]", "refund b [ana]", "refund c [bo]")
+	r.flushed()
+	r.wants("again")
+}
+
+func TestAPlaceThatIsNeededNowIsAskedForAtOnce(t *testing.T) {
+	r := newRefunding(t)
+	r.GiveBackNow(t.Context(), "a", place("ana"))
+	r.wants("at once", "refund a [ana]", "local a [ana]")
+	r.flushed()
+	r.wants("later")
+	r.gone = true
+	r.GiveBackNow(t.Context(), "b", place("ana"))
+	r.gone = false
+	r.wants("away", "local b [ana]")
+	r.flushed()
+	r.wants("back", "refund b [ana]")
+}
+
+// A place waits as long as a tombstone lives, a send as long as it counts.
+func TestWhatWaitsForTheLimiterEnds(t *testing.T) {
+	r := newRefunding(t)
+	began := r.now
+	var bucket string
+	for after, tried := range map[time.Duration][]bool{0: {true, true}, time.Minute: {true, true}, time.Minute + 1: {false, true}, time.Hour: {false, true}, time.Hour + 1: {false, false}} {
+		r.now = began
+		r.GiveBack("a", place("ana"))
+		bucket = r.sent(1, "b")
+		r.calls = nil
+		r.now = began.Add(after)
+		r.flushed()
+		var want []string
+		if tried[0] {
+			want = append(want, "refund a [ana]")
+		}
+		if tried[1] {
+			want = append(want, "record "+bucket+" 1h0m0s b")
+		}
+		r.wants(after.String(), want...)
+	}
+}
+
+// After a reset the limiter gets no send of those buckets any more; places are still given back.
+func TestWhatWasResetIsNotRecorded(t *testing.T) {
+	r := newRefunding(t)
+	reset := r.sent(1, "a")
+	other := r.sent(2, "b")
+	r.GiveBack("c", place(reset))
+	r.calls = nil
+	r.Forget([]string{reset})
+	r.flushed()
+	r.wants("afterwards", "record "+other+" 1h0m0s b", "refund c ["+reset+"]")
+}
+
+func TestWhatWaitsForTheLimiterIsBounded(t *testing.T) {
+	r := newRefunding(t)
+	for range maxSyncs + 1 {
+		r.enqueueSync(pendingSync{})
+	}
+	if n := len(r.syncs); n != maxSyncs {
+		t.Errorf("%d wait", n)
+	}
+}
+
+// A row's place is given back under each policy that its purpose has had, here first, and then confirmed.
+func TestARowIsRefundedUnderEachPolicy(t *testing.T) {
+	r, log := newRefunding(t), &confirmed{}
+	r.Outbox.Store = log
+	r.Policy.Change(hourly("new"))
+	id := uuid.UUID{1}
+	refund := store.Refund{Held: store.Held{ID: id, Attempt: 2}, App: "shop", Channel: recipient.Email, Purpose: "login", Recipient: recipient.Hash{7}}
+	buckets := slices.Concat(policy.RecipientBuckets("shop", recipient.Email, "own", refund.Recipient), policy.RecipientBuckets("shop", recipient.Email, "new", refund.Recipient))
+	r.gone = true
+	if err := r.refundRow(t.Context(), refund); err == nil || len(log.refunds) != 0 {
+		t.Errorf("away: %v, confirmed %v", err, log.refunds)
+	}
+	r.gone, r.calls = false, nil
+	if err := r.refundRow(t.Context(), refund); err != nil || !slices.Equal(log.refunds, []store.Held{refund.Held}) {
+		t.Errorf("%v, confirmed %v", err, log.refunds)
+	}
+	r.wants("refunded", fmt.Sprintf("local %s %v", id[:], buckets), fmt.Sprintf("refund %s %v", id[:], buckets))
+}
