@@ -1,0 +1,97 @@
+package outbox_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"sendcode/internal/delivery"
+	"sendcode/internal/outbox"
+	"sendcode/internal/parts"
+	"sendcode/internal/store"
+	"sendcode/internal/store/sqlite"
+	"sendcode/internal/verification/rig"
+)
+
+// A lease that could not be renewed in time ends, and this process takes its own row over. The attempt under way goes on under the new
+// number: its outcome is written, and no second mail goes out. The place of a refused one stays spent, for the row is in doubt.
+func TestOwnRowIsTakenOver(t *testing.T) {
+	for name, c := range map[string]struct {
+		answer func(context.Context) error
+		want   store.Status
+	}{
+		"accepted": {func(context.Context) error { return nil }, store.Sent},
+		"rejected": {rig.Failing(delivery.Rejected, "rcpt", 550, "5.1.1"), store.Failed},
+	} {
+		t.Run(name, func(t *testing.T) {
+			rig.InBubble(t, func(r *rig.Rig) {
+				release := make(chan struct{})
+				r.Post.Tell(func(ctx context.Context) error { <-release; return c.answer(ctx) })
+				a, err := r.Svc.Send(r.Context(), rig.AskFor(rig.Ana))
+				r.NoError(err)
+				synctest.Wait()
+				r.BreakStore("Renew", sqlite.Down)
+				rig.Waited(10 * time.Second)
+				r.BreakStore("", sqlite.None)
+				if s := r.Get(a.View.ID).Send; s.Attempt != 2 {
+					t.Fatalf("not taken over: %+v", s)
+				}
+				close(release)
+				rig.Waited(30 * time.Second)
+				if s := r.Get(a.View.ID).Send; s.Status != c.want || s.Attempt != 2 {
+					t.Errorf("%s at attempt %d", s.Status, s.Attempt)
+				}
+				r.Mails(1)
+				d, err := r.Svc.Quota(r.Context(), rig.BackEnd, "email", rig.Ana, "")
+				r.NoError(err)
+				if used := d.Quota.Rules[1].Used; used != 1 {
+					t.Errorf("%d places are taken", used)
+				}
+			})
+		})
+	}
+}
+
+// Memory has room for as many as it is said to have, and the next one waits in the log.
+func TestRoomToTheLast(t *testing.T) {
+	parts.Bubble(t, func(t *testing.T) {
+		r, _ := slowRig(t, time.Minute, 1)
+		r.Start()
+		ids := r.Crowd(0, memory+1)
+		synctest.Wait()
+		for n, want := range map[int]string{memory - 1: "", memory: "backlog"} {
+			if s := r.Get(ids[n]).Send; s.Reason != want {
+				t.Errorf("%d: %q, want %q", n, s.Reason, want)
+			}
+		}
+		r.Quit()
+	})
+}
+
+// What is due is taken over at once, batch after batch.
+func TestTakeoverOfMoreThanABatch(t *testing.T) {
+	parts.Bubble(t, func(t *testing.T) {
+		const n = 501 // a batch is 500
+		r := rig.NewRig(t, nil)
+		release, post := make(chan struct{}), &rig.Postbox{}
+		for range outbox.DefaultWorkers {
+			post.Tell(rig.Hanging(release))
+		}
+		dead := r.Replica(post)
+		for i := range n {
+			_, err := dead.Send(r.Context(), rig.AskFor(fmt.Sprintf("person-%d@example.com", i)))
+			r.NoError(err)
+		}
+		time.Sleep(9 * time.Second)
+		r.Svc = r.Replica(&rig.SlowPost{Each: time.Minute})
+		r.Start()
+		synctest.Wait()
+		if held, _ := r.Standing(); held != n {
+			t.Errorf("%d are held of %d", held, n)
+		}
+		close(release)
+		r.Quit()
+	})
+}
