@@ -118,6 +118,7 @@ var contract = []struct {
 	{"accounts/second factors", secondFactors},
 	{"accounts/second factors at once", secondFactorsAtOnce},
 	{"forgive/sends, rejections and failed checks", forgives},
+	{"forgive/a send under way", forgivesInFlight},
 	{"forgive/nothing else", forgivesNothingElse},
 	{"forgive/what is under way", forgivesUnderWay},
 	{"erase/one and nobody else", erases},

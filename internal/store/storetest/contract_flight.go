@@ -40,6 +40,9 @@ func finish(t *testing.T, f *Fixture) {
 		want.Status, want.Reason, want.Provider, want.ProviderCode = status, "why\uFFFD\uFFFD", "mx.example.com", "250 2.0.0"
 		want.Took, want.DueAt, want.FinishedAt = 1500*time.Microsecond, time.Time{}, f.Now
 		Equal(t, "row", f.Row(t, begun.Send.ID), want)
+		found, err := f.Sends(t.Context(), store.Filter{Status: status, Limit: 10})
+		OK(t, err)
+		Equal(t, "found by its status", IDs(found), []uuid.UUID{begun.Send.ID})
 		f.MustFinish(t, o, false) // it ended before
 		Equal(t, "row", f.Row(t, begun.Send.ID), want)
 	}
@@ -66,6 +69,9 @@ func postponeAndTakeOver(t *testing.T, f *Fixture) {
 	work := f.MustTakeOver(t, 10)
 	want.Status, want.Attempt, want.DueAt = store.Sending, 2, f.Now.Add(8*time.Second)
 	Equal(t, "work", work, []store.Work{{Send: want, Verification: begun.Verification}})
+	OK(t, f.Renew(t.Context(), time.Minute, []store.Held{{ID: held.ID, Attempt: 2}})) // it waits no longer
+	f.Pass(time.Minute - time.Microsecond)
+	Equal(t, "work while the lease is renewed", len(f.MustTakeOver(t, 10)), 0)
 	f.MustFinish(t, store.Outcome{Held: held, Status: store.Failed, Refund: true}, false)
 	f.MustFinish(t, store.Outcome{Held: store.Held{ID: held.ID, Attempt: 2}, Status: store.Sent}, true)
 

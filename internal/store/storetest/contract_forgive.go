@@ -20,6 +20,20 @@ func (f *Fixture) forgive(t *testing.T, buckets ...store.Bucket) {
 	OK(t, f.ResetCounters(t.Context(), buckets, f.Act()))
 }
 
+// forgivesInFlight: a send that was under way at a reset does not count once it has ended.
+func forgivesInFlight(t *testing.T, f *Fixture) {
+	one := WithRules(Rule(1, time.Hour))
+	for n, status := range []store.Status{store.Sent, store.Unknown} {
+		bucket := ana
+		bucket.Recipient = recipient.Hash{15: byte(n)}
+		sent := f.Admit(t, f.Intent(n, one))
+		f.forgive(t, bucket)
+		f.MustFinish(t, store.Outcome{Held: store.Held{ID: sent.Send.ID, Attempt: 1}, Status: status}, true)
+		Equal(t, "counts", f.Row(t, sent.Send.ID).Counts, false)
+		f.Admit(t, f.Intent(n, one))
+	}
+}
+
 func forgives(t *testing.T, f *Fixture) {
 	one, rejections := WithRules(Rule(1, time.Hour)), withRejections(1, time.Hour)
 	sent := f.Admit(t, f.Intent(1, one))
