@@ -59,11 +59,12 @@ func (l Limiter) find(outcome string, callers int, name string) Rival {
 	return Rival{}
 }
 
-// ratios compare the service's limiter with redis_rate and with the bare script; 0 is not known.
+// ratios compare the service's limiter with redis_rate and with the bare script; 0 is not known. Both were compared with the bare
+// script round by round, which the median rates were not.
 func (l Limiter) ratios(outcome string, callers int) (out struct{ rival, bare float64 }) {
 	ours, rival := l.find(outcome, callers, ourLimiter), l.find(outcome, callers, rivalLimiter)
-	if rival.Rate > 0 {
-		out.rival = ours.Rate / rival.Rate
+	if rival.Bare > 0 {
+		out.rival = ours.Bare / rival.Bare
 	}
 	out.bare = ours.Bare
 	return out
