@@ -10,8 +10,6 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"runtime"
-	"runtime/pprof"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -97,12 +95,6 @@ func measureSends(b *testing.B, a *App, sink *sink, callers int) {
 	send(b.N)
 	b.ReportMetric(float64(processorTime()-before)/float64(b.N)/1000, "cpu-µs/send")
 	b.StopTimer()
-	if file := os.Getenv("BENCH_ALLOCS"); file != "" {
-		f, _ := os.Create(file)
-		runtime.GC()
-		_ = pprof.Lookup("allocs").WriteTo(f, 0)
-		_ = f.Close()
-	}
 }
 
 func processorTime() int64 {
