@@ -104,3 +104,20 @@ func TestAllocationsOfALayout(t *testing.T) {
 		t.Errorf("%v allocations", most)
 	}
 }
+
+// Fills of one length with dashes in other places are of another kind: an encoded subject has three characters for a dash.
+func TestDashesMakeAnotherKind(t *testing.T) {
+	var l layouts
+	form := &fillForm{"验证码 §", "§\n", "<p>§</p>"}
+	for _, fill := range []string{"ABCDEF", "A-B-CD", "ABC-DE", "ABCDEF"} {
+		for range 2 {
+			r, fail := l.render(formed(form, fill))
+			if fail != nil {
+				t.Fatal(fail)
+			}
+			if built, _ := render(formed(form, fill)); string(r.content) != string(built.content) {
+				t.Errorf("%s: the mail is another", fill)
+			}
+		}
+	}
+}
