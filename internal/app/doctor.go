@@ -146,7 +146,8 @@ func (d *doctor) carriers(ctx context.Context) {
 func (d *doctor) receipts() {
 	a := App{cfg: d.cfg}
 	for _, c := range d.cfg.SMS.Carriers {
-		if s, ok := c.Settings.(interface{ ReceiptsByAccount() bool }); ok && s.ReceiptsByAccount() && d.cfg.SMS.PublicURL != "" && d.cfg.IndexKey.IsSet() {
+		s, ok := c.Settings.(interface{ ReceiptsByAccount() bool })
+		if ok && s.ReceiptsByAccount() && d.cfg.SMS.PublicURL != "" && d.cfg.IndexKey.IsSet() {
 			d.remark("receipts", c.Name+" sends them to the address entered in its console; it is "+a.callback(c.Name, ""))
 		}
 	}

@@ -23,5 +23,6 @@ func provider(cfg config.Config) *auth.Provider {
 	for value, role := range o.Roles.Values {
 		roles[value] = auth.Role(role)
 	}
-	return &auth.Provider{Asked: asked, Title: o.Title, About: strings.Join([]string{o.Issuer, o.ClientID, o.Claim, o.Roles.Claim}, "\x00"), Roles: roles}
+	about := strings.Join([]string{o.Issuer, o.ClientID, o.Claim, o.Roles.Claim}, "\x00")
+	return &auth.Provider{Asked: asked, Title: o.Title, About: about, Roles: roles}
 }

@@ -228,7 +228,7 @@ func comment(t *testing.T, of reflect.Type, name string) string {
 
 var parsed = map[string]*ast.File{}
 
-var link = regexp.MustCompile("\\[([^\\]]*)\\]\\([^)]*\\)")
+var link = regexp.MustCompile(`\[([^\]]*)\]\([^)]*\)`)
 
 // exampleFile is the file with everything in it, as it is by default.
 func exampleFile(t *testing.T) string {

@@ -33,9 +33,11 @@ type Ring interface {
 
 // Facts are what a proof says.
 type Facts struct {
-	ID        string // jti: the verification's; there is one proof of each, so whoever keeps these sees a replay
-	App       string // aud
-	Recipient string // sub: the keyed hash of the address; recipient in answers to secret keys, and the admin API's unless that folds spellings into one
+	ID  string // jti: the verification's; there is one proof of each, so whoever keeps these sees a replay
+	App string // aud
+	// Recipient is sub: the keyed hash of the address; recipient in answers to secret keys, and the admin API's unless that folds
+	// spellings into one.
+	Recipient string
 	Channel   string
 	Purpose   string
 	Test      bool // of a test recipient, whose code is known

@@ -228,7 +228,8 @@ func everyCarrier(t *testing.T, r Rig) {
 	}
 	t.Run("the wait is over after the request", func(t *testing.T) { givenUp(t, r) })
 	t.Run("nobody listens", func(t *testing.T) {
-		if _, fail := Send(t, r.Make(t, fmt.Sprint("http://127.0.0.1:", parts.FreePort(t)))); fail == nil || fail.Class != delivery.Temporary || fail.Stage != sms.StageDial {
+		_, fail := Send(t, r.Make(t, fmt.Sprint("http://127.0.0.1:", parts.FreePort(t))))
+		if fail == nil || fail.Class != delivery.Temporary || fail.Stage != sms.StageDial {
 			t.Errorf("%v", fail)
 		}
 	})
@@ -242,7 +243,8 @@ func everyCarrier(t *testing.T, r Rig) {
 	})
 	t.Run("no handshake", func(t *testing.T) {
 		f := NewFake(t, r, Says(r.Taken)) // speaks no TLS
-		if _, fail := Send(t, r.Make(t, strings.Replace(f.URL, "http:", "https:", 1))); fail == nil || fail.Class != delivery.Temporary || f.requests() != 0 {
+		_, fail := Send(t, r.Make(t, strings.Replace(f.URL, "http:", "https:", 1)))
+		if fail == nil || fail.Class != delivery.Temporary || f.requests() != 0 {
 			t.Errorf("%v, %d requests", fail, f.requests())
 		}
 	})
@@ -290,7 +292,8 @@ func AskContract(t *testing.T, c Asked) {
 		body      string
 		known, in bool
 	}{
-		"delivered": {c.Delivered, true, true}, "lost": {c.Lost, true, false}, "under way": {c.Open, false, false}, "of others": {c.None, false, false},
+		"delivered": {c.Delivered, true, true}, "lost": {c.Lost, true, false},
+		"under way": {c.Open, false, false}, "of others": {c.None, false, false},
 	} {
 		if x.body == "" {
 			continue
@@ -326,10 +329,12 @@ func askerOf(t *testing.T, c sms.Carrier) sms.Asker {
 func failedAsking(t *testing.T, c Asked) {
 	for name, respond := range map[string]http.HandlerFunc{
 		"of another message": Says(Said{200, strings.ReplaceAll(c.Delivered, c.ID, "another")}),
-		"refused":            Says(c.Refusal), "no sense": Says(Said{200, "<html>" + Private}), "broke": Says(Said{500, c.Delivered}), "too many": Says(Said{429, c.Delivered}),
+		"refused":            Says(c.Refusal), "no sense": Says(Said{200, "<html>" + Private}),
+		"broke": Says(Said{500, c.Delivered}), "too many": Says(Said{429, c.Delivered}),
 		"cut": hijacked("HTTP/1.1 200 OK\r\nContent-Length: 999\r\n\r\n" + c.Delivered[:8]),
 	} {
-		if name == "of another message" && (c.None != "" || !strings.Contains(c.Delivered, c.ID)) { // it answers with lists, or does not repeat the ID
+		// A carrier that answers with lists, or does not repeat the ID, cannot name another message.
+		if name == "of another message" && (c.None != "" || !strings.Contains(c.Delivered, c.ID)) {
 			continue
 		}
 		r := c.Rig

@@ -96,7 +96,8 @@ func (t *carrier) request(m sms.Message) sms.Request {
 	return sms.Request{
 		Method: http.MethodPost, URL: strings.TrimSuffix(t.Endpoint, "/") + "/2010-04-01/Accounts/" + t.Account + "/Messages.json",
 		Header: http.Header{
-			"Authorization": {sms.BasicAuth(t.user(), t.Secret)}, "Content-Type": {"application/x-www-form-urlencoded"}, "Accept": {"application/json"},
+			"Authorization": {sms.BasicAuth(t.user(), t.Secret)}, "Accept": {"application/json"},
+			"Content-Type": {"application/x-www-form-urlencoded"},
 		},
 		Body: []byte(form.Encode()),
 	}
