@@ -27,3 +27,14 @@ func TestFailuresAreRecordedOnTheLimitersClock(t *testing.T) {
 		})
 	}
 }
+
+// failures is how many failed sends to ana the limiter counts.
+func failures(r *rig.Rig) int {
+	r.Helper()
+	d, err := r.Limiter.Peek(r.Context(), quota.Request{
+		Rules:   []quota.Rule{{Name: "failures", Scope: quota.Failures, Limit: 1, Window: 24 * time.Hour}},
+		Buckets: map[quota.Scope]string{quota.Failures: policy.FailuresBucket("shop", "email", r.Person().Recipient)},
+	})
+	r.NoError(err)
+	return d.Rules[0].Used
+}
