@@ -10,6 +10,7 @@ import (
 
 	"sendcode/internal/delivery"
 	"sendcode/internal/gates"
+	"sendcode/internal/policy"
 	"sendcode/internal/store"
 	"sendcode/internal/store/sqlite"
 	"sendcode/internal/verification"
@@ -315,5 +316,34 @@ func TestAnInheritedSendCountsFromItsOwnInstant(t *testing.T) {
 		r.Send(ask)
 		rig.Waited(time.Second)
 		r.Says("afterwards", r.Looked(r.Svc), "[0 4 9]", 59*time.Second)
+	})
+}
+
+// The limiter learns of that instant also where no wait shows it: there is room for another send.
+func TestAnInheritedSendCountsFromItsOwnInstantWhereThereIsRoom(t *testing.T) {
+	two := func(s *rig.Settings) {
+		p := s.Purposes["default"]
+		p.Policy.Rules = []quota.Rule{
+			{Name: "minute", Scope: quota.Recipient, Limit: 2, Window: time.Minute},
+			{Name: "hour", Scope: quota.Recipient, Limit: 5, Window: time.Hour},
+		}
+		s.Purposes = map[string]policy.Purpose{"default": p}
+	}
+	rig.InBubbleWith(t, two, func(r *rig.Rig) {
+		ask := rig.Keyed(rig.Ana, "a key that is long enough")
+		r.BreakStore("Begin", sqlite.Vague)
+		if _, err := r.Svc.Send(r.Context(), ask); !errors.Is(err, verification.ErrUncertain) {
+			t.Fatalf("%v", err)
+		}
+		r.Store.SetFault(nil)
+		rig.Waited(5 * time.Second)
+		r.Send(ask)
+		rig.Waited(time.Second)
+		h, _ := r.Svc.Desk.Hash("email", rig.Ana)
+		p := r.Svc.Terms().Purposes["default"]
+		d, err := r.Limiter.Peek(r.Context(), quota.Request{Rules: p.Policy.Rules, Buckets: rig.BucketsOf(p, h)})
+		if err != nil || d.Rules[0].ResetAfter != 59*time.Second {
+			t.Errorf("%v, %v: the limiter counts the send for %v, not for 59s", d.Rules, err, d.Rules[0].ResetAfter)
+		}
 	})
 }
