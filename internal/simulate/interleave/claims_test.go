@@ -23,8 +23,8 @@ func (x *expansion) claim(s state, i int) {
 	}
 	s.claim.lapsed, q.send = false, s.claim.send
 	claimed := store.ClaimRow{Fingerprint: make([]byte, 32)}.Claimed(store.Claim{}, held, row, store.Verification{}, now)
-	if claimed.State == store.ClaimHeld && x.broken == ownID {
-		q.send, s.claim.send = int8(i), int8(i)
+	if q.inherited = claimed.State == store.ClaimHeld; q.inherited && x.broken == ownID {
+		q.send, s.claim.send, q.inherited = int8(i), int8(i), false
 	}
 	x.claimed(s, before, i, claimed.State)
 }

@@ -82,10 +82,10 @@ func TestBrokenModels(t *testing.T) {
 		{refundOnce, "", refused, kept, 6},
 		{limiterAlone, "", two, shortWait, 5},
 		{noCompletion, "", reply, shortLook, 3},
+		{inheritedAsNew, "", keys, givenAway, 8},
 		{nothing, lostBetween, reply, shortLook, 6},
 		{nothing, markedLate, reply, shortLook, 6},
 		{ownID, "", keys, sentTwice, 8},
-		{nothing, repeated, keys, givenAway, 8},
 		{nothing, givenBackLate, keys, givenAway, 12},
 		{nothing, lostTombstones, refused, leaked, 10},
 	} {
@@ -134,5 +134,6 @@ const (
 	refundOnce         mutation = "a refund is not repeated"
 	limiterAlone       mutation = "a 202 has the waits of the limiter alone"
 	ownID              mutation = "a claim that lapsed gives the next request an ID of its own"
+	inheritedAsNew     mutation = "a repeat of a request does not tell the limiter its instant"
 	noCompletion       mutation = "answers are not completed from the log"
 )

@@ -106,7 +106,7 @@ func (x *expansion) flush() {
 	s.left.flushes--
 	s.seen.flushed = true
 	for _, q := range s.requests {
-		if q.pc == beginning || q.parked == beginning {
+		if q.pc == retaking || q.pc == beginning || q.parked == beginning {
 			s.seen.lostEvent = s.seen.lostEvent.with(int(q.send))
 		}
 		if q.pc == restoring || q.parked == restoring {
@@ -151,7 +151,7 @@ func (x *expansion) kill() {
 // abandon ends a request whose process was killed.
 func (s *state) abandon(i int) {
 	q := &s.requests[i]
-	if q.pc == taking || q.pc == beginning || q.pc == overruled || q.settle != settled {
+	if q.pc == taking || q.pc == retaking || q.pc == beginning || q.pc == overruled || q.settle != settled {
 		s.seen.abandoned = s.seen.abandoned.with(int(q.send))
 	}
 	if q.settle = settled; !q.pc.underWay() {

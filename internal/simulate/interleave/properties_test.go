@@ -13,7 +13,6 @@ type exception string
 const (
 	lostBetween    exception = "the limiter was flushed between Take and Begin, and marked as complete before the Begin"
 	markedLate     exception = "the limiter was flushed and then marked as complete, by a history that was read before"
-	repeated       exception = "a request was repeated with its key, after a process died or the log was away between Take and Begin"
 	givenBackLate  exception = "what a request took was given back while its repeat was between Take and Begin"
 	lostTombstones exception = "the limiter was flushed after a refund, and then given a history that was read before that"
 )
@@ -25,9 +24,6 @@ func (m *model) mayLack(s *state) (lacking set) {
 	}
 	if m.without != markedLate {
 		lacking |= s.seen.unread
-	}
-	if m.without != repeated {
-		lacking |= s.seen.earlier
 	}
 	if m.without != givenBackLate {
 		lacking |= s.seen.tooLate

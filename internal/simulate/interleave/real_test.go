@@ -135,7 +135,7 @@ func (m *model) apply(l limiter, c call, admitted bool) limiter {
 		}
 	}
 	for i, t := range c.events {
-		if t.counts() && l.tombstones[i] == never && l.events[i] == never {
+		if t.counts() && l.tombstones[i] == never && (l.events[i] == never || t < l.events[i]) { // of two instants the later one
 			l.events[i] = t
 		}
 	}

@@ -13,6 +13,10 @@ func (x *expansion) request(i int) {
 	case taking:
 		x.take(&s, i)
 		x.due(s, calls[taking], int(q.send), int(q.at))
+	case retaking:
+		x.change(&s, i, retaking)
+		s.requests[i].pc = beginning
+		x.due(s, calls[retaking], int(q.send), int(q.at))
 	case beginning:
 		x.begin(i, int(q.at))
 	case reading:
@@ -32,6 +36,7 @@ func (x *expansion) request(i int) {
 
 var calls = map[pc]string{
 	taking:       "Replica {replica} takes send {send} in the limiter",
+	retaking:     "Replica {replica} records in the limiter that send {send} counts from now",
 	beginning:    "Replica {replica} writes send {send} into the log",
 	overruled:    "Replica {replica} takes send {send}, which the log refused, out of the limiter",
 	syncRefused:  "Replica {replica} records the history of the log in the limiter and refuses send {send}",
@@ -82,11 +87,10 @@ func (x *expansion) start(i int) {
 // take is Gate.TakeSend.
 func (x *expansion) take(s *state, i int) {
 	q := &s.requests[i]
-	if a := s.limiter.events[q.send]; a != never && a != fresh {
-		s.seen.earlier = s.seen.earlier.with(int(q.send))
-	}
 	a := x.ask(s.limiter, call{op: take, send: q.send})
 	switch s.limiter, q.met = a.limiter, a.events; {
+	case a.admitted && q.inherited && x.broken != inheritedAsNew:
+		q.pc = retaking
 	case a.admitted:
 		q.pc = beginning
 	case a.refunded:
@@ -171,11 +175,18 @@ func (x *expansion) write(s *state, i int) (admitted, repeated bool, read set) {
 
 // change is the call that changes the limiter, with the Peek that follows it.
 func (x *expansion) change(s *state, i int, at pc) answer {
-	read := s.requests[i].read
+	q := s.requests[i]
+	read := q.read
+	if at == syncAdmitted {
+		read = read.with(int(q.send))
+	}
 	c := call{op: record, events: s.ages(read)}
 	switch at {
+	case retaking:
+		c.events = ages{}
+		c.events[q.send] = fresh
 	case overruled:
-		c = call{op: refund, send: s.requests[i].send}
+		c = call{op: refund, send: q.send}
 	case restoring:
 		c.op = restore
 		s.seen.lostEvent, s.seen.unread = s.seen.lostEvent&^read, s.seen.unread&^read
@@ -225,7 +236,7 @@ func (x *expansion) settle(i int) {
 	case q.settle == giveBack:
 		s.limiter, q.settle = x.ask(s.limiter, call{op: refund, send: q.send}).limiter, settled
 		text = "Replica {replica} gives back in the limiter what send {send} took"
-		if other := s.requests[1-i]; other.send == q.send && other.pc >= beginning {
+		if other := s.requests[1-i]; other.send == q.send && other.pc >= retaking {
 			s.seen.tooLate = s.seen.tooLate.with(int(q.send))
 		}
 	case q.settle != lookUp && q.settle != overdue:

@@ -73,15 +73,16 @@ type state struct {
 
 // request is a send from the first gate to its answer, or a look.
 type request struct {
-	pc     pc
-	parked pc   // a call that may still arrive: its process was killed, or its connection broke
-	at     int8 // its replica
-	send   int8 // the ID that it works under
-	forget bool // the claim, when it is released
-	before set  // sends that counted in the log when it began
-	read   set  // sends in the history that the log handed out to it
-	met    ages // the limiter's events once it had taken its own
-	settle settlement
+	pc        pc
+	parked    pc   // a call that may still arrive: its process was killed, or its connection broke
+	at        int8 // its replica
+	send      int8 // the ID that it works under
+	forget    bool // the claim, when it is released
+	inherited bool // an earlier request may have taken the send
+	before    set  // sends that counted in the log when it began
+	read      set  // sends in the history that the log handed out to it
+	met       ages // the limiter's events once it had taken its own
+	settle    settlement
 }
 
 // pc is the call that a request makes next, or its end.
@@ -90,6 +91,7 @@ type pc uint8
 const (
 	idle         pc = iota
 	taking          // Take, after a claim
+	retaking        // Record of its own event, which an earlier request may have taken
 	beginning       // store.Begin
 	overruled       // Refund of its own event, after a refusal by the log
 	syncRefused     // Record of the log's history, before the refusal is answered
@@ -225,7 +227,6 @@ type history struct {
 	abandoned  set // by a process that was killed between the gates, or before it had given back what it took
 	lostRefund set // a flush took the tombstone
 	lostEvent  set // a flush came between Take and Begin
-	earlier    set // taken again, by a repeat of the request: the limiter keeps the first instant
 	tooLate    set // given back while a repeat of the request was past its Take
 	unread     set // a flush came between the reading of a history without it and the Restore
 	compared   [sends]uint8
