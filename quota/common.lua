@@ -4,15 +4,24 @@
 --   an ID that is counted    the instant of its event
 --   the tombstone of an ID   minus the instant until which the ID stays refunded: below 0, so it never counts
 --   '', the mark             below all tombstones: lowest - life * span - seconds. In that life of the server, the bucket
---                            has all events of so many seconds.
+--                            has all events of so many seconds. Or doubtful - instant: it lacked an event of the log, and may
+--                            lack more until then.
 
 local call = redis.call -- writes a number with 17 digits; Lua's own tostring writes 14, and an instant has 16
 local lowest, span = -2 ^ 52, 2 ^ 22
+local doubtful = lowest - 2 ^ 50 -- below the marks of all lives
 
--- The life and the seconds of a mark with this score; 0 and 0 without one.
+-- The life and the seconds of a mark with this score; 0 and 0 without one, or in doubt.
 local function read_mark(score)
   local below = lowest - (tonumber(score) or lowest)
+  if below >= lowest - doubtful then
+    return 0, 0
+  end
   return math.floor(below / span), below % span
+end
+
+local function in_doubt(key, now)
+  return doubtful - (call('ZSCORE', key, '') or 0) > now
 end
 
 -- The life of this server, mixed with the number of the log that is asked after; 1 at least. The server takes a new

@@ -148,3 +148,67 @@ func TestQuota11AMarkLastsForItsWindow(t *testing.T) {
 		w.lacking("after it", "login", perHour)
 	})
 }
+
+// A bucket that lacked an event may lack one more, whose send the log has not written yet.
+func TestQuota11ABucketThatLackedAnEventIsInDoubtForAWhile(t *testing.T) {
+	both(t, func(t *testing.T, w *world) {
+		settling := func(events ...Event) {
+			t.Helper()
+			h := History{Bucket: ann(), Keep: time.Hour, Life: w.lacking("before", "login", perHour), Settle: 10 * time.Second, Events: events}
+			must(t, w.Restore(t.Context(), h))
+		}
+		settling()
+		w.lacking("with no event at all", "login", perHour)
+		old := Event{"old", w.now.Add(-time.Minute)}
+		settling(old)
+		w.lacking("after it lacked an event", "login", perHour)
+		same(t, "used", w.peek(perHour).Rules[0].Used, 1)
+		w.pass(10*time.Second - µs)
+		settling(old)
+		w.lacking("a moment before the end of the doubt", "login", perHour)
+		w.pass(µs)
+		settling(old)
+		w.complete("after the doubt", "login", perHour)
+	})
+}
+
+func TestQuota11ABucketThatHasTheEventsIsMarkedAtOnce(t *testing.T) {
+	both(t, func(t *testing.T, w *world) {
+		w.takeID("kept", perHour)
+		must(t, w.Refund(t.Context(), "refunded", ann()))
+		at := w.now
+		w.pass(time.Second)
+		h := History{Bucket: ann(), Keep: time.Hour, Settle: 10 * time.Second, Events: []Event{{"refunded", at}}}
+		h.Life = w.lacking("taken", "login", perHour)
+		must(t, w.Restore(t.Context(), h))
+		w.lacking("with a refunded event alone", "login", perHour)
+		h.Events = append(h.Events, Event{"kept", at.Add(time.Millisecond)}, Event{"past", at.Add(-time.Hour)})
+		must(t, w.Restore(t.Context(), h))
+		w.complete("restored", "login", perHour)
+		same(t, "used", w.peek(perHour).Rules[0].Used, 1)
+		must(t, w.Record(t.Context(), ann(), time.Hour, []Event{{"later", w.now}}))
+		w.complete("after a record", "login", perHour)
+	})
+}
+
+// The doubt stays with the bucket, whatever goes on in it, and counts for nothing.
+func TestQuota11DoubtOutlastsTheEvents(t *testing.T) {
+	both(t, func(t *testing.T, w *world) {
+		h := History{Bucket: ann(), Keep: time.Hour, Settle: 10 * time.Second}
+		for i := range 1500 {
+			h.Events = append(h.Events, Event{fmt.Sprint("many", i), w.now})
+		}
+		h.Life = w.lacking("never seen", "login", perHour)
+		must(t, w.Restore(t.Context(), h))
+		w.lacking("restored in several steps", "login", perHour)
+		must(t, w.Reset(t.Context(), ann()))
+		w.takeID("new", perHour)
+		h.Events = []Event{{"new", w.now}}
+		must(t, w.Restore(t.Context(), h))
+		w.lacking("in doubt since before the reset", "login", perHour)
+		same(t, "used", w.peek(perHour).Rules[0].Used, 1)
+		w.pass(10 * time.Second)
+		must(t, w.Restore(t.Context(), h))
+		w.complete("afterwards", "login", perHour)
+	})
+}

@@ -18,8 +18,9 @@ type bucket struct {
 
 // mark says for how long a bucket has all events; the zero value: nothing is known.
 type mark struct {
-	life string
-	keep time.Duration
+	life  string
+	keep  time.Duration
+	doubt int64 // until then it may lack events that no log has yet
 }
 
 // life differs by source alone: a limiter in process has only one, at whose beginning it is empty.
@@ -126,7 +127,7 @@ func (b *bucket) reset() {
 func (b *bucket) settle(keep time.Duration) {
 	if last := len(b.times) - 1; last >= 0 {
 		b.until = max(b.until, b.times[last]+keep.Microseconds())
-	} else if b.mark.keep == 0 {
+	} else if b.mark.keep == 0 && b.mark.doubt == 0 {
 		b.until = 0
 	}
 	if b.gone != nil {

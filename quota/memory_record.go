@@ -23,19 +23,32 @@ func (m *Memory) write(h History) error {
 	return m.each([]string{h.Bucket}, func(name string, now int64) {
 		b := m.open(name, now)
 		b.prune(now, h.Keep) // no Take does where a bucket is only looked at
-		for _, e := range h.Events {
-			at := e.At.UnixMicro()
-			counted, known := b.at(e.ID)
-			if at > now-h.Keep.Microseconds() && !b.refunded(e.ID, now) && !(known && counted >= at) {
-				b.add(e.ID, at)
-			}
-		}
-		if h.Life != "" {
-			b.mark = mark{h.Life, h.Keep}
+		had, lacked := b.record(h, now)
+		switch {
+		case lacked && h.Settle > 0:
+			b.mark = mark{doubt: now + h.Settle.Microseconds()}
+		case h.Life != "" && (h.Settle == 0 || had && b.mark.doubt <= now):
+			b.mark = mark{life: h.Life, keep: h.Keep}
 			b.until = max(b.until, now+h.Keep.Microseconds())
 		}
 		b.settle(h.Keep)
 	})
+}
+
+// record adds the events, and says whether the bucket had one of them, and whether it lacked one.
+func (b *bucket) record(h History, now int64) (had, lacked bool) {
+	for _, e := range h.Events {
+		at := e.At.UnixMicro()
+		if at <= now-h.Keep.Microseconds() || b.refunded(e.ID, now) {
+			continue
+		}
+		counted, known := b.at(e.ID)
+		had, lacked = had || known, lacked || !known
+		if !known || counted < at {
+			b.add(e.ID, at)
+		}
+	}
+	return had, lacked
 }
 
 // incomplete are the scopes that are asked for whose buckets may lack events.

@@ -79,6 +79,10 @@ type History struct {
 	Keep   time.Duration // how far back it reaches: at least Longest of the bucket's rules
 	Life   string        // from Decision.Incomplete of the answer after which the log was read
 	Events []Event       // on the limiter's clock
+
+	// Settle, unless it is 0, is for how long a bucket that lacked one of the events is not marked: it may have lost others that the
+	// log does not have yet. One without any of them is not marked either.
+	Settle time.Duration
 }
 
 // State is what one rule says at the instant of a decision. The Window of a calendar rule is here the length of its
@@ -192,6 +196,7 @@ type Limiter interface {
 
 	// Restore is Record of all that a log has of a bucket, and marks the bucket as complete from then on, until the mark is lost
 	// with the events: with the key, the server's memory, or a failover. A mark of a life that has ended meanwhile says nothing.
+	// With History.Settle it marks only a bucket that has lost nothing for so long, as far as the events show.
 	// Errors: ErrBadRequest, ErrUnavailable.
 	Restore(ctx context.Context, h History) error
 

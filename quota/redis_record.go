@@ -32,14 +32,14 @@ func (r *Redis) history(ctx context.Context, h History) error {
 		}
 		h.Events = h.Events[most:]
 	}
-	if len(h.Events) == 0 && life == 0 {
+	if len(h.Events) == 0 && (life == 0 || h.Settle > 0) {
 		return nil
 	}
 	return r.step(ctx, h, h.Events, life)
 }
 
 func (r *Redis) step(ctx context.Context, h History, events []Event, life uint64) error {
-	args := []any{h.Keep.Microseconds(), life}
+	args := []any{h.Keep.Microseconds(), life, h.Settle.Microseconds()}
 	for _, e := range events {
 		args = append(args, e.ID, e.At.UnixMicro())
 	}

@@ -225,9 +225,22 @@ func (s *schedule) record() {
 		events = append(events, Event{ID: s.id(), At: s.now.Add(-age)})
 	}
 	s.model.record(req.Buckets[scope], keepOf[scope], events, s.now)
+	h := History{Bucket: req.Buckets[scope], Keep: keepOf[scope], Events: events, Settle: time.Duration(len(events)-1) * time.Second}
 	for _, w := range s.worlds {
-		must(s.t, w.Record(s.t.Context(), req.Buckets[scope], keepOf[scope], events))
+		if h.Life = w.lives(s.t, req)[scope]; len(events) > 0 {
+			must(s.t, w.Restore(s.t.Context(), h))
+		} else {
+			must(s.t, w.Record(s.t.Context(), h.Bucket, h.Keep, events))
+		}
 	}
+}
+
+// lives are those of the buckets that are not marked as complete.
+func (w *world) lives(t tester, req Request) map[Scope]string {
+	req.Logged = map[Scope]string{Recipient: "log", IP: "log", App: "log", Failures: "log"}
+	d, err := w.Peek(t.Context(), req)
+	must(t, err)
+	return d.Incomplete
 }
 
 func (s *schedule) reset() {
