@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"sendcode/internal/policy"
 	"sendcode/internal/store"
@@ -14,7 +15,11 @@ import (
 // The limiter may lose events: by a flush, a restart, a failover, or because a window was made longer after they were
 // dropped. The log has those of recipients. So every answer is the stricter of both gates, and the limiter gets back what it
 // lost: with a send, whose second gate counts anyway; with a look or a refusal, where the bucket has no valid mark. While
-// nothing is lost, no call is made for it.
+// nothing is lost, no call is made for it, but for looks at a recipient without a send that counts.
+
+// Settle is how long a recipient's bucket that lacked an event is not marked as complete: longer than a send is between the gates. Such
+// a send is lost as well, and the log does not have it yet. Events of failures are in the log before they are in the limiter.
+const Settle = 10 * time.Second
 
 // Logged names what the log reads of a recipient: a bucket is complete for these purposes alone.
 func Logged(p policy.Purpose) map[quota.Scope]string {
@@ -53,11 +58,12 @@ func (g *Gate) complete(ctx context.Context, s policy.Subject, buckets map[quota
 		rules = append(rules, quota.OfScope(s.Purpose.Policy.Rules, scope)...)
 		if err := g.shared.Restore(ctx, h); err != nil {
 			g.logger.WarnContext(ctx, "the limiter did not take the log's history", "error", err)
-		} else {
-			g.rebuilt(len(h.Events))
 		}
 	}
 	logged := quota.Evaluate(rules, events, d.At).Rules
+	if lacks(logged, common(d.Rules, logged)) {
+		g.rebuilds.Add(1)
+	}
 	if slices.ContainsFunc(logged, func(s quota.State) bool { return s.Used > 0 }) { // as many are not the same ones
 		if both, err := g.peek(ctx, quota.Request{Rules: s.Purpose.Policy.Rules, Buckets: buckets}); err == nil {
 			d.Rules = both.Rules
@@ -72,7 +78,7 @@ func (g *Gate) history(ctx context.Context, s policy.Subject, scope quota.Scope,
 	var h quota.History
 	var err error
 	if scope == quota.Recipient {
-		h.Keep = s.Purpose.Window()
+		h.Keep, h.Settle = s.Purpose.Window(), Settle
 		h.Events, _, err = g.log.HistoryAt(ctx, s.InLog(), h.Keep, d.Clock, d.At)
 		return h, err
 	}
@@ -84,16 +90,16 @@ func (g *Gate) history(ctx context.Context, s policy.Subject, scope quota.Scope,
 	return h, err
 }
 
-// Agreed is what both gates say of a send that they let in. Where the log counted more, the limiter gets its history, and is asked
-// again.
-func (g *Gate) Agreed(ctx context.Context, s policy.Subject, taken quota.Decision, begun store.Begun) quota.Decision {
+// Agreed is what both gates say of a send that they let in. Where the log counted more, or the limiter took it so long ago that it may
+// be lost from a bucket that was marked since, the limiter gets the log's history, and is asked again.
+func (g *Gate) Agreed(ctx context.Context, s policy.Subject, taken quota.Decision, ago time.Duration, begun store.Begun) quota.Decision {
 	if begun.Repeated || taken.Clock == store.LogClock {
 		return taken // the waits are read again
 	}
 	counted := append(slices.Clone(begun.History), quota.Event{ID: string(begun.Send.ID[:]), At: begun.At})
 	logged := quota.Evaluate(policy.ExplainedByLog(s.Purpose.Policy.Rules),
 		map[quota.Scope][]quota.Event{quota.Recipient: counted, quota.Failures: begun.Rejected}, begun.At).Rules
-	if lacks(logged, common(taken.Rules, logged)) {
+	if ago > Settle/2 || lacks(logged, common(taken.Rules, logged)) {
 		if synced, err := g.sync(ctx, s, taken, begun, counted); err == nil {
 			taken.Rules = synced.Rules
 		} else {

@@ -1,12 +1,16 @@
 package gates_test
 
 import (
+	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"testing"
 	"time"
 
+	"sendcode/internal/gates"
 	"sendcode/internal/policy"
+	"sendcode/internal/store"
 	"sendcode/internal/verification/rig"
 	"sendcode/quota"
 )
@@ -90,7 +94,8 @@ func TestQuota11ARefusalIsTrueAfterAFailover(t *testing.T) {
 	})
 }
 
-// While nothing is lost, a send costs one call of each gate, and of the looks at a recipient only the first asks the log.
+// While nothing is lost, a send costs one call of each gate, and of the looks at a recipient only the first asks the log,
+// once there is a send.
 func TestQuota11NothingIsAskedTwiceWhileNothingIsLost(t *testing.T) {
 	parts := func(r *rig.Rig) (*rig.Service, *[]string) {
 		var calls []string
@@ -142,8 +147,119 @@ func TestQuota11NothingIsAskedTwiceWhileNothingIsLost(t *testing.T) {
 		look()
 		expect("a look after a flush", "peek", "history", "restore 5", "peek")
 		look()
-		expect("a look after it", "peek")
+		expect("a look after it, as another send may be lost as well", "peek", "history", "restore 5", "peek")
+		rig.Waited(gates.Settle)
+		look()
+		expect("a look when such a send has ended", "peek", "history", "restore 5", "peek")
+		look()
+		expect("a look after that", "peek")
 	})
+}
+
+// between is a log that another request comes in between: before a Begin, or after a history was read.
+type between struct {
+	*rig.Away
+	beforeBegin, afterHistory func()
+}
+
+func (b *between) Begin(ctx context.Context, in store.Intent) (store.Begun, error) {
+	once(&b.beforeBegin)
+	return b.Away.Begin(ctx, in)
+}
+
+func (b *between) HistoryAt(ctx context.Context, bucket store.Bucket, within time.Duration, clock string, at time.Time) ([]quota.Event, time.Time, error) {
+	defer once(&b.afterHistory)
+	return b.Away.HistoryAt(ctx, bucket, within, clock, at)
+}
+
+func once(do *func()) {
+	if f := *do; f != nil {
+		*do = nil
+		f()
+	}
+}
+
+// A flush between the gates takes the send that is there, and looks restore a history that does not have it.
+func TestLooksAreTrueAfterAFlushBetweenTheGates(t *testing.T) {
+	for _, earlier := range []int{0, 1} {
+		rig.InBubbleWith(t, secondAndHour(time.Hour), func(r *rig.Rig) {
+			for range earlier {
+				r.Send(rig.AskFor(rig.Ana))
+				rig.Waited(time.Second)
+			}
+			log := &between{Away: r.Store}
+			s := r.ReplicaOn(log, r.Post, r.Handset)
+			log.beforeBegin = func() {
+				r.Find()
+				r.Looked(r.Svc)
+				r.Looked(r.Svc)
+			}
+			if a, err := s.Send(r.Context(), rig.AskFor(rig.Ana)); err != nil || !a.Admitted {
+				t.Fatalf("%v %+v", err, a)
+			}
+			left := fmt.Sprintf("[0 %d]", 4-earlier)
+			r.Says("just after the send", r.Looked(r.Svc), left, time.Second)
+			rig.Waited(time.Second / 2)
+			r.Says("half a second later", r.Looked(r.Svc), left, time.Second/2)
+			rig.Waited(gates.Settle)
+			r.Says("when nothing is in doubt", r.Looked(r.Svc), fmt.Sprintf("[1 %d]", 4-earlier), 0)
+			r.Holds("at the end", 1+earlier)
+		})
+	}
+}
+
+// frozen is a limiter whose caller is frozen when it has been answered.
+type frozen struct {
+	gates.Limiter
+	meanwhile func()
+}
+
+func (f *frozen) Take(ctx context.Context, r quota.Request) (quota.Decision, error) {
+	d, err := f.Limiter.Take(ctx, r)
+	once(&f.meanwhile)
+	return d, err
+}
+
+// A process that was frozen between the gates tells the limiter of its send: the bucket was marked meanwhile.
+func TestLooksAreTrueAfterAProcessWasFrozenBetweenTheGates(t *testing.T) {
+	rig.InBubbleWith(t, secondAndHour(time.Hour), func(r *rig.Rig) {
+		r.Send(rig.AskFor(rig.Ana))
+		rig.Waited(time.Second)
+		s := r.ReplicaOn(r.Store, r.Post, r.Handset)
+		s.Limiter.Set(&frozen{r.Limiter, func() {
+			r.Find()
+			r.Looked(r.Svc)
+			rig.Waited(gates.Settle)
+			r.Looked(r.Svc)
+		}})
+		if a, err := s.Send(r.Context(), rig.AskFor(rig.Ana)); err != nil || !a.Admitted {
+			t.Fatalf("%v %+v", err, a)
+		}
+		r.Holds("after the send", 2)
+		r.Says("a look", r.Looked(r.Svc), "[1 3]", 0)
+	})
+}
+
+// A look restores a history that it read before a send was logged and the limiter flushed.
+func TestLooksAreTrueAfterALateRestore(t *testing.T) {
+	for _, earlier := range []int{0, 1} {
+		rig.InBubbleWith(t, secondAndHour(time.Hour), func(r *rig.Rig) {
+			for range earlier {
+				r.Send(rig.AskFor(rig.Ana))
+				rig.Waited(time.Second)
+			}
+			log := &between{Away: r.Store}
+			s := r.ReplicaOn(log, r.Post, r.Handset)
+			log.afterHistory = func() {
+				r.Send(rig.AskFor(rig.Ana))
+				r.Find()
+			}
+			r.Looked(s)
+			left := fmt.Sprintf("[0 %d]", 4-earlier)
+			r.Says("just after the look", r.Looked(r.Svc), left, time.Second)
+			r.Says("at the other replica", r.Looked(s), left, time.Second)
+		})
+	}
 }
 
 // Where the limiter can't be taught, the log's words are the answer.

@@ -75,7 +75,8 @@ func (g *Gate) sync(ctx context.Context, s policy.Subject, taken quota.Decision,
 		history[i].At = history[i].At.Add(taken.At.Sub(begun.At))
 	}
 	buckets := s.Buckets()
-	if err := g.shared.Record(ctx, buckets[quota.Recipient], s.Purpose.Window(), history); err != nil {
+	h := quota.History{Bucket: buckets[quota.Recipient], Keep: s.Purpose.Window(), Events: history, Settle: Settle}
+	if err := g.shared.Restore(ctx, h); err != nil {
 		return quota.Decision{}, err
 	}
 	g.rebuilt(len(history))

@@ -168,6 +168,8 @@ func TestTakeoverTellsTheLimiterOfASendThatTheLogLetIn(t *testing.T) {
 	rig.InBubble(t, func(r *rig.Rig) {
 		m := quota.NewMemory(time.Now, "process")
 		r.Limiter.Set(m)
+		r.Send(rig.AskFor(rig.Ana))
+		rig.Waited(rig.Minute)
 		r.Looked(r.Svc) // from now on the limiter is asked alone
 		r.Limiter.Set(rig.NoLimiter{Memory: m})
 		r.BreakStore("Begin", sqlite.Lost)
@@ -177,7 +179,7 @@ func TestTakeoverTellsTheLimiterOfASendThatTheLogLetIn(t *testing.T) {
 		r.Store.SetFault(nil)
 		r.Limiter.Set(m)
 		rig.Waited(15 * time.Second)
-		r.Mails(1)
-		r.Says("afterwards", r.Looked(r.Svc), "[0 4 9]", 45*time.Second)
+		r.Mails(2)
+		r.Says("afterwards", r.Looked(r.Svc), "[0 3 8]", 45*time.Second)
 	})
 }

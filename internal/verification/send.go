@@ -54,6 +54,7 @@ func (s *Service) decide(waiting context.Context, a asked, c claim) (Answer, err
 	if answer, err := s.heldBack(ctx, a); answer != nil {
 		return *answer, err
 	}
+	began := s.Now()
 	decision, err := s.take(ctx, a, c)
 	if err != nil {
 		return Answer{}, err
@@ -75,7 +76,7 @@ func (s *Service) decide(waiting context.Context, a asked, c claim) (Answer, err
 	case begun.Repeated && c.inherited: // its first holder lives, or a replica takes it over
 		return s.replay(ctx, a, store.Claimed{Send: begun.Send, Verification: begun.Verification, Now: begun.Now})
 	}
-	return s.admitted(waiting, a, s.Gate.Agreed(ctx, a.subject, decision, begun), begun)
+	return s.admitted(waiting, a, s.Gate.Agreed(ctx, a.subject, decision, s.Now().Sub(began), begun), begun)
 }
 
 // heldBack refuses a send whose code could not be checked, or whose carrier takes nothing for the recipient. Both come after the
