@@ -16,6 +16,10 @@ func setups() map[string]setup {
 	one := setup{limit: 1, tries: 5, sends: 1, looks: 1, replies: []reply{accepts, refuses, breaks, delays}, faults: once}
 	looks := one
 	looks.looks, looks.replies = 2, []reply{accepts}
+	look := both
+	look.looks, look.checks, look.faults.delays = 1, 0, 0
+	lookTwice := look
+	lookTwice.looks, lookTwice.faults = 2, faults{flushes: 1}
 	key := two
 	key.keyed, key.checks, key.looks = true, 0, 1
 	keys := key
@@ -27,6 +31,8 @@ func setups() map[string]setup {
 		"two sends, one a minute":               two,
 		"two sends, two a minute":               both,
 		"two sends, refused for good":           refused,
+		"two sends, two a minute, a look":       look,
+		"two sends, two a minute, two looks":    lookTwice,
 		"one send, any reply, a look":           one,
 		"one send, two looks":                   looks,
 		"one send and its repeat, two a minute": keys,
@@ -50,8 +56,11 @@ func TestEveryInterleaving(t *testing.T) {
 
 // Each property is broken by a model that lacks a safeguard, and so is each that has an exception without it. The paths are short.
 func TestBrokenModels(t *testing.T) {
-	const one, two, refused, reply, checks, try, key, keys = "two sends, one a minute", "two sends, two a minute", "two sends, refused for good",
-		"one send, any reply, a look", "two checks", "two checks, one try", "one send and its repeat", "one send and its repeat, two a minute"
+	const (
+		one, two, refused      = "two sends, one a minute", "two sends, two a minute", "two sends, refused for good"
+		reply, look, lookTwice = "one send, any reply, a look", "two sends, two a minute, a look", "two sends, two a minute, two looks"
+		checks, try, key, keys = "two checks", "two checks, one try", "one send and its repeat", "one send and its repeat, two a minute"
+	)
 	broken := map[string]bool{}
 	for _, c := range []struct {
 		broken  mutation
@@ -83,9 +92,10 @@ func TestBrokenModels(t *testing.T) {
 		{limiterAlone, "", two, shortWait, 5},
 		{noCompletion, "", reply, shortLook, 3},
 		{inheritedAsNew, "", keys, givenAway, 8},
-		{nothing, lostBetween, reply, shortLook, 6},
-		{nothing, markedLate, reply, shortLook, 6},
+		{markedAtOnce, "", reply, shortLook, 6},
 		{ownID, "", keys, sentTwice, 8},
+		{undoubted, "", lookTwice, shortLook, 11},
+		{nothing, unheard, look, shortLook, 9},
 		{nothing, givenBackLate, keys, givenAway, 12},
 		{nothing, lostTombstones, refused, leaked, 10},
 	} {
@@ -135,5 +145,7 @@ const (
 	limiterAlone       mutation = "a 202 has the waits of the limiter alone"
 	ownID              mutation = "a claim that lapsed gives the next request an ID of its own"
 	inheritedAsNew     mutation = "a repeat of a request does not tell the limiter its instant"
+	markedAtOnce       mutation = "a look marks a bucket whatever the limiter lacked"
+	undoubted          mutation = "what the limiter lacked does not keep the next look from marking its bucket"
 	noCompletion       mutation = "answers are not completed from the log"
 )

@@ -105,14 +105,6 @@ func (x *expansion) flush() {
 	s := x.from
 	s.left.flushes--
 	s.seen.flushed = true
-	for _, q := range s.requests {
-		if q.pc == retaking || q.pc == beginning || q.parked == beginning {
-			s.seen.lostEvent = s.seen.lostEvent.with(int(q.send))
-		}
-		if q.pc == restoring || q.parked == restoring {
-			s.seen.unread |= all &^ q.read
-		}
-	}
 	for i, t := range s.limiter.tombstones {
 		if t != never {
 			s.seen.lostRefund = s.seen.lostRefund.with(i)
@@ -153,6 +145,9 @@ func (s *state) abandon(i int) {
 	q := &s.requests[i]
 	if q.pc == taking || q.pc == retaking || q.pc == beginning || q.pc == overruled || q.settle != settled {
 		s.seen.abandoned = s.seen.abandoned.with(int(q.send))
+	}
+	if q.pc.underWay() {
+		s.seen.unheard = s.seen.unheard.with(int(q.send))
 	}
 	if q.settle = settled; !q.pc.underWay() {
 		return

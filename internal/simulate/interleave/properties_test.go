@@ -11,19 +11,21 @@ type property struct {
 type exception string
 
 const (
-	lostBetween    exception = "the limiter was flushed between Take and Begin, and marked as complete before the Begin"
-	markedLate     exception = "the limiter was flushed and then marked as complete, by a history that was read before"
+	unheard        exception = "the limiter was flushed between Take and Begin, and the process died or did not hear of its commit"
 	givenBackLate  exception = "what a request took was given back while its repeat was between Take and Begin"
 	lostTombstones exception = "the limiter was flushed after a refund, and then given a history that was read before that"
 )
 
-// mayLack are the sends that the limiter may lack although it is marked as complete.
+// mayLack are the sends that the limiter may lack although it is marked as complete: those that are recorded before their answer, and
+// those of an exception.
 func (m *model) mayLack(s *state) (lacking set) {
-	if m.without != lostBetween {
-		lacking |= s.seen.lostEvent
+	for _, q := range s.requests {
+		if q.pc == syncAdmitted {
+			lacking = lacking.with(int(q.send))
+		}
 	}
-	if m.without != markedLate {
-		lacking |= s.seen.unread
+	if m.without != unheard && s.seen.flushed {
+		lacking |= s.seen.unheard
 	}
 	if m.without != givenBackLate {
 		lacking |= s.seen.tooLate

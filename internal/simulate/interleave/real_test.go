@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"sendcode/internal/gates"
 	"sendcode/internal/recipient"
 	"sendcode/internal/store"
 	"sendcode/internal/store/gate"
@@ -51,7 +52,7 @@ func (a ages) rows() (rows []gate.CountedSend) {
 type call struct {
 	op     op
 	send   int8
-	events ages // of Record and Restore
+	events ages // that are written
 }
 
 type op uint8
@@ -61,6 +62,7 @@ const (
 	take
 	refund
 	record
+	resync // a Restore for no life: it marks nothing
 	restore
 )
 
@@ -113,8 +115,10 @@ func (m *model) call(l limiter, c call) (admitted bool, after quota.Decision, er
 		err = memory.Refund(ctx, eventID(i), bucket)
 	case record:
 		err = memory.Record(ctx, bucket, window, c.events.events())
+	case resync:
+		err = memory.Restore(ctx, quota.History{Bucket: bucket, Keep: window, Events: c.events.events(), Settle: m.settle()})
 	case restore:
-		err = memory.Restore(ctx, quota.History{Bucket: bucket, Keep: window, Life: life, Events: c.events.events()})
+		err = memory.Restore(ctx, quota.History{Bucket: bucket, Keep: window, Life: life, Events: c.events.events(), Settle: m.settle()})
 	}
 	after, _ = memory.Peek(ctx, m.request(0))
 	return admitted, after, err
@@ -134,21 +138,41 @@ func (m *model) apply(l limiter, c call, admitted bool) limiter {
 			l.tombstones[i] = never
 		}
 	}
+	had, lacked := false, false
 	for i, t := range c.events {
+		if t.counts() && l.tombstones[i] == never {
+			had, lacked = had || l.events[i] != never, lacked || l.events[i] == never
+		}
 		if t.counts() && l.tombstones[i] == never && (l.events[i] == never || t < l.events[i]) { // of two instants the later one
 			l.events[i] = t
 		}
 	}
-	if c.op == restore {
+	switch {
+	case c.op < resync:
+	case lacked && m.settle() > 0:
+		l.mark, l.doubt = never, m.broken != undoubted
+	case c.op == restore && (had && !l.doubt || m.settle() == 0):
 		l.mark = fresh
 	}
 	return l
+}
+
+// settle is Settle of package gates. It ends within half a window.
+func (m *model) settle() time.Duration {
+	if m.broken == markedAtOnce {
+		return 0
+	}
+	return gates.Settle
 }
 
 // memory is a limiter that holds the bucket.
 func (m *model) memory(l limiter) *quota.Memory {
 	at, ctx := now, context.Background()
 	memory := quota.NewMemory(func() time.Time { return at }, clock)
+	if l.doubt {
+		_ = memory.Restore(ctx, quota.History{Bucket: bucket, Keep: window, Life: life, Events: ages{fresh}.events(), Settle: gates.Settle})
+		_ = memory.Reset(ctx, bucket)
+	}
 	for _, t := range []age{half, fresh} {
 		for i := range sends {
 			if at = t.at(); l.tombstones[i] == t {

@@ -145,6 +145,7 @@ func (x *expansion) beginFails(i, r int) {
 	}
 	x.mayFail(s, "The commit of send {send} fails, and replica {replica} answers 503", int(q.send), r)
 	q.forget, q.parked, q.settle = false, beginning, lookUp // SettleLater
+	s.seen.unheard = s.seen.unheard.with(int(q.send))
 	switch x.broken {
 	case noSettlement:
 		q.settle = settled
@@ -180,16 +181,15 @@ func (x *expansion) change(s *state, i int, at pc) answer {
 	if at == syncAdmitted {
 		read = read.with(int(q.send))
 	}
-	c := call{op: record, events: s.ages(read)}
+	c := call{op: resync, events: s.ages(read)}
 	switch at {
 	case retaking:
-		c.events = ages{}
+		c = call{op: record}
 		c.events[q.send] = fresh
 	case overruled:
 		c = call{op: refund, send: q.send}
 	case restoring:
 		c.op = restore
-		s.seen.lostEvent, s.seen.unread = s.seen.lostEvent&^read, s.seen.unread&^read
 	}
 	a := x.ask(s.limiter, c)
 	s.limiter = a.limiter

@@ -125,7 +125,8 @@ const (
 // limiter is the recipient's bucket in Redis.
 type limiter struct {
 	events, tombstones ages
-	mark               age // since Restore marked it as complete
+	mark               age  // since Restore marked it as complete
+	doubt              bool // Restore found that it lacked an event: it is not marked
 }
 
 // older is the bucket after half a window. A mark lives for a window, and for as long as anything else in the bucket.
@@ -133,7 +134,7 @@ func (l limiter) older() limiter {
 	for i := range sends {
 		l.events[i], l.tombstones[i] = l.events[i].older().kept(), l.tombstones[i].older().kept()
 	}
-	l.mark = l.mark.older()
+	l.mark, l.doubt = l.mark.older(), false
 	if l.events == (ages{}) && l.tombstones == (ages{}) {
 		l.mark = l.mark.kept()
 	}
@@ -226,9 +227,8 @@ type history struct {
 
 	abandoned  set // by a process that was killed between the gates, or before it had given back what it took
 	lostRefund set // a flush took the tombstone
-	lostEvent  set // a flush came between Take and Begin
+	unheard    set // a process was killed, or lost its connection, before it could record what the limiter lacks
 	tooLate    set // given back while a repeat of the request was past its Take
-	unread     set // a flush came between the reading of a history without it and the Restore
 	compared   [sends]uint8
 	approvals  [sends]uint8
 	shortWait  bool // an answer gave a shorter wait than the log
