@@ -86,6 +86,16 @@ func (g *Gate) sync(ctx context.Context, s policy.Subject, taken quota.Decision,
 	return g.peek(ctx, quota.Request{Rules: s.Purpose.Policy.Rules, Buckets: buckets})
 }
 
+// Recount lets a send that an earlier request may have taken count from this Take of it, as it will in the log.
+func (g *Gate) Recount(ctx context.Context, s policy.Subject, id string, taken quota.Decision) {
+	if taken.Clock == store.LogClock {
+		return
+	}
+	if err := g.Record(ctx, s.Buckets()[quota.Recipient], s.Purpose.Window(), quota.Event{ID: id, At: taken.At}); err != nil {
+		g.logger.WarnContext(ctx, "the limiter counts a send from an earlier request", "error", err)
+	}
+}
+
 // A send that a mail server or a carrier rejects for good, or that is not even tried, gives its place back: a typing error costs
 // nothing. So that a bad address cannot be tried for ever, such sends count in a bucket of their own, for rules of the scope
 // failures. The log decides that rule too, from its rows; the limiter gets each failure, and all of them after a refusal by the log.

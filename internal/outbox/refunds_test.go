@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -47,17 +48,25 @@ func (l *limiter) RefundLocal(_ context.Context, id string, buckets ...string) e
 }
 
 func (l *limiter) Record(_ context.Context, bucket string, keep time.Duration, e quota.Event) error {
-	return l.call("record %s %v %s", bucket, keep, e.ID)
+	return l.call("record %s %v %s", bucket, keep, strings.TrimSpace(e.ID))
 }
 
 func (l *limiter) RecordFailures(_ context.Context, bucket string, events []quota.Event, _ time.Time) error {
 	return l.call("failure %s %s", bucket, events[0].ID)
 }
 
-// confirmed is a log that only hears which refunds are made.
+// confirmed is a log that hears which refunds are made, and in which every send counts but those that were reset.
 type confirmed struct {
 	Store
 	refunds []store.Held
+	reset   map[string]bool
+}
+
+func (c *confirmed) SendsByID(_ context.Context, ids []uuid.UUID) (rows []store.Send, _ error) {
+	for _, id := range ids {
+		rows = append(rows, store.Send{ID: id, Counts: !c.reset[strings.TrimSpace(string(id[:]))]})
+	}
+	return rows, nil
 }
 
 func (c *confirmed) Refunded(_ context.Context, h store.Held) error {
@@ -69,6 +78,7 @@ type refunding struct {
 	*Outbox
 	*limiter
 	*testing.T
+	log *confirmed
 	now time.Time
 }
 
@@ -78,9 +88,9 @@ func hourly(name string) policy.Set {
 }
 
 func newRefunding(t *testing.T) *refunding {
-	r := &refunding{limiter: &limiter{}, T: t, now: time.Date(2030, 3, 1, 12, 0, 0, 0, time.UTC)}
+	r := &refunding{limiter: &limiter{}, T: t, log: &confirmed{reset: map[string]bool{}}, now: time.Date(2030, 3, 1, 12, 0, 0, 0, time.UTC)}
 	now := func() time.Time { return r.now }
-	r.Outbox = New(Config{}, Parts{Gate: r.limiter, Policy: policy.NewInForce(hourly("own"), now), Now: now, Logger: slog.New(slog.NewTextHandler(io.Discard, nil))})
+	r.Outbox = New(Config{}, Parts{Store: r.log, Gate: r.limiter, Policy: policy.NewInForce(hourly("own"), now), Now: now, Logger: slog.New(slog.NewTextHandler(io.Discard, nil))})
 	return r
 }
 
@@ -100,7 +110,7 @@ func place(name string) map[quota.Scope]string { return map[quota.Scope]string{q
 // sent is a send of the recipient that the log let in alone.
 func (r *refunding) sent(h byte, id string) (bucket string) {
 	s := policy.Subject{App: "shop", Channel: recipient.Email, Recipient: recipient.Hash{h}, Purpose: hourly("own").Purposes["login"]}
-	r.RecordLater(s, id, r.now)
+	r.RecordLater(s, fmt.Sprintf("%-16s", id), r.now)
 	return s.Buckets()[quota.Recipient]
 }
 
@@ -135,12 +145,12 @@ func TestAPlaceThatIsNeededNowIsAskedForAtOnce(t *testing.T) {
 	r.wants("back", "refund b [ana]")
 }
 
-// A place waits as long as a tombstone lives, a send as long as it counts.
+// A place waits for a day, a send as long as it counts.
 func TestWhatWaitsForTheLimiterEnds(t *testing.T) {
 	r := newRefunding(t)
 	began := r.now
 	var bucket string
-	for after, tried := range map[time.Duration][]bool{0: {true, true}, time.Minute: {true, true}, time.Minute + 1: {false, true}, time.Hour: {false, true}, time.Hour + 1: {false, false}} {
+	for after, tried := range map[time.Duration][]bool{0: {true, true}, time.Hour: {true, true}, time.Hour + 1: {true, false}, 24 * time.Hour: {true, false}, 24*time.Hour + 1: {false, false}} {
 		r.now = began
 		r.GiveBack("a", place("ana"))
 		bucket = r.sent(1, "b")
@@ -165,7 +175,8 @@ func TestWhatWasResetIsNotRecorded(t *testing.T) {
 	other := r.sent(2, "b")
 	r.GiveBack("c", place(reset))
 	r.calls = nil
-	r.Forget([]string{reset})
+	r.log.reset["a"] = true
+	r.now = r.now.Add(r.Tick)
 	r.flushed()
 	r.wants("afterwards", "record "+other+" 1h0m0s b", "refund c ["+reset+"]")
 }

@@ -112,10 +112,8 @@ func (s *Service) take(ctx context.Context, a asked, c claim) (quota.Decision, e
 	if errors.Is(err, quota.ErrRefunded) { // an inherited send that was given back a moment ago: the next try gets an ID of its own
 		return d, ErrUnavailable
 	}
-	if c.inherited && err == nil && d.Admitted && d.Clock != store.LogClock { // else it counts from when an earlier request took it
-		if err := s.Gate.Record(ctx, a.buckets[quota.Recipient], a.purpose.Window(), quota.Event{ID: r.ID, At: d.At}); err != nil {
-			s.Logger.WarnContext(ctx, "the limiter counts a send from an earlier request", "error", err)
-		}
+	if c.inherited && err == nil && d.Admitted {
+		s.Gate.Recount(ctx, a.subject, r.ID, d)
 	}
 	return d, err
 }

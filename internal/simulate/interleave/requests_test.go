@@ -84,7 +84,7 @@ func (x *expansion) start(i int) {
 	}
 }
 
-// take is Gate.TakeSend.
+// take is Gate.TakeSend. Gate.Recount follows where the ID is that of an earlier request.
 func (x *expansion) take(s *state, i int) {
 	q := &s.requests[i]
 	a := x.ask(s.limiter, call{op: take, send: q.send})
