@@ -154,11 +154,13 @@ func (o *Outbox) stillCounting(ctx context.Context, list []pendingSync) ([]pendi
 	}
 	var left []pendingSync
 	for _, p := range list {
-		row, there := rows[uuid.UUID([]byte(p.id))]
-		counts := there && (row.Counts || p.failed && row.Status == store.Failed && !row.Forgiven)
-		if !waited(p) || counts {
-			left = append(left, p)
+		if waited(p) {
+			row, there := rows[uuid.UUID([]byte(p.id))]
+			if !there || !row.Counts && !(p.failed && row.Status == store.Failed && !row.Forgiven) {
+				continue
+			}
 		}
+		left = append(left, p)
 	}
 	return left, nil
 }
