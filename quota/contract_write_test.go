@@ -105,7 +105,7 @@ func TestRecord(t *testing.T) {
 			{"taken", w.now.Add(-5 * time.Second)}, // counts from the later instant
 			{"fresh", w.now.Add(-30 * time.Second)},
 			{"fresh", w.now.Add(-40 * time.Second)}, // earlier
-			{"ahead", w.now.Add(5 * time.Second)}, // from a clock that was ahead
+			{"ahead", w.now.Add(5 * time.Second)},   // from a clock that was ahead
 			{"edge", w.now.Add(µs - time.Minute)},
 			{"lapsed", w.now.Add(-time.Minute)},
 			{"ancient", time.Time{}},

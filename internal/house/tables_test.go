@@ -132,8 +132,8 @@ var extraInTests = map[string]string{
 	// The use cases and what works beside them are tested together, over internal/verification/rig.
 	"internal/verification":        "internal/store/gate internal/store/sqlite internal/outbox internal/feedback internal/jobs internal/support internal/keyring internal/delivery internal/sms",
 	"internal/simulate/interleave": "quota internal/gates internal/recipient internal/store internal/store/gate internal/verification", // decide in its model
-	"internal/simulate":            "internal/gates",                                                                    // bugs that are put back
-	"internal/app":                 "internal/store/gate",                                                               // counts allocations without a database
+	"internal/simulate":            "internal/gates",                                                                                   // bugs that are put back
+	"internal/app":                 "internal/store/gate",                                                                              // counts allocations without a database
 	"internal/outbox":              "internal/store/sqlite internal/verification internal/support internal/feedback internal/jobs internal/gates",
 	"internal/gates":               "internal/store/sqlite internal/verification internal/outbox internal/recipient",
 	"internal/jobs":                "internal/store/sqlite internal/verification internal/recipient internal/delivery internal/sms",

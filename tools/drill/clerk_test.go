@@ -12,8 +12,8 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
-	"sendcode/internal/parts"
 	"sendcode/internal/page/pagetest"
+	"sendcode/internal/parts"
 )
 
 // clerk is an administrator in front of the console.
