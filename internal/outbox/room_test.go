@@ -86,6 +86,7 @@ func TestTakeoverOfMoreThanABatch(t *testing.T) {
 		}
 		time.Sleep(9 * time.Second)
 		r.Svc = r.Replica(&rig.SlowPost{Each: time.Minute})
+		r.Svc.Queue.Capacity = 600 // more than half of it is full after a batch, so that no worker asks for more
 		r.Start()
 		synctest.Wait()
 		if held, _ := r.Standing(); held != n {
