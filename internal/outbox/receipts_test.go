@@ -3,7 +3,7 @@ package outbox
 import (
 	"testing"
 
-	"sendcode/internal/delivery/sms"
+	"sendcode/internal/sms"
 	"sendcode/internal/store"
 )
 
