@@ -20,6 +20,8 @@ UNRACED := modernc.org/sqlite modernc.org/sqlite/lib modernc.org/libc modernc.or
 # Nor on the model checker, which is one goroutine, alone in its test binary, and four times slower with the detector.
 UNRACED += sendcode/internal/simulate/interleave
 RACE := -race $(foreach m,$(UNRACED),"-gcflags=$(m)=-race=false -d=checkptr=0")
+# What runs without it: worlds, each of which it makes ten times slower, and counts of allocations, of which it makes some of its own.
+UNDETECTED := ./internal/simulate ./internal/app ./internal/delivery
 # A program under the race detector sleeps for a second before it exits, unless GORACE says otherwise, and tests run many of them.
 # The packages whose tests take longest, which begin first: the last to end would otherwise run alone.
 LONG := ./internal/app ./internal/page ./internal/console ./internal/store/postgres
@@ -47,7 +49,7 @@ run: ## the service on http://127.0.0.1:8080/, needing only Go
 
 test: tools ## every test, on servers and a browser of its own
 	@bin/ensure
-	@$(GOTESTSUM) -vet=off -count=1 -timeout=$(TIMEOUT) ./internal/simulate # worlds, many: the race detector makes each ten times slower
+	@$(GOTESTSUM) -vet=off -count=1 -timeout=$(TIMEOUT) -run='^Test(World|Same|Mended|Allocations)' $(UNDETECTED)
 	@if command -v "$$(go env CC)" > /dev/null; then race=($(RACE)); fi; \
 	GORACE="atexit_sleep_ms=50 $$GORACE" $(GOTESTSUM) "$${race[@]}" -vet=off -shuffle=on -count=1 -timeout=$(TIMEOUT) $(LONG) ./...
 

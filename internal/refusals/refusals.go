@@ -33,7 +33,7 @@ type Batch struct {
 	logger *slog.Logger
 	now    func() time.Time
 
-	flushing sync.Mutex // held while a batch is written
+	flushing chan struct{} // has room for the one that writes a batch
 	mu       sync.Mutex
 	own      map[refusalKey]*openRow // of one recipient each
 	shared   map[refusalKey]*openRow
@@ -88,7 +88,10 @@ const (
 
 // New makes an empty batch.
 func New(log Log, now func() time.Time, logger *slog.Logger) *Batch {
-	return &Batch{log: log, now: now, logger: logger, own: map[refusalKey]*openRow{}, shared: map[refusalKey]*openRow{}, networks: map[networkKey]*firsts{}}
+	return &Batch{
+		log: log, now: now, logger: logger, flushing: make(chan struct{}, 1),
+		own: map[refusalKey]*openRow{}, shared: map[refusalKey]*openRow{}, networks: map[networkKey]*firsts{},
+	}
 }
 
 // Add counts a request that a rule of the scope refused.
@@ -246,10 +249,15 @@ func (r *Batch) putBack(batch []store.Send) {
 	}
 }
 
-// Flush writes what has gathered. What the log does not take goes back into the next batch.
+// Flush writes what has gathered. What the log does not take goes back into the next batch. Where another Flush is under way it waits
+// for it, as long as ctx lasts.
 func (r *Batch) Flush(ctx context.Context) {
-	r.flushing.Lock()
-	defer r.flushing.Unlock()
+	select {
+	case r.flushing <- struct{}{}:
+		defer func() { <-r.flushing }()
+	case <-ctx.Done():
+		return
+	}
 	batch, lost := r.take(r.now())
 	if lost > 0 {
 		r.logger.Error("refusals were not recorded", "count", lost)

@@ -1,8 +1,10 @@
 package refusals
 
 import (
+	"context"
 	"encoding/binary"
 	"fmt"
+	"log/slog"
 	"math"
 	"math/rand/v2"
 	"testing"
@@ -152,4 +154,28 @@ func TestDistinctRecipientsAreEstimated(t *testing.T) {
 			t.Errorf("%d recipients are estimated as %d", size, got)
 		}
 	}
+}
+
+// hung is a log that takes a batch and does not answer.
+type hung struct{ taken, release chan struct{} }
+
+func (h hung) Refused(context.Context, []store.Send) error {
+	h.taken <- struct{}{}
+	<-h.release
+	return nil
+}
+
+// An administrator who has refusals written before an erasure is not held up by a log that hangs.
+func TestFlushWaitsForAnotherNoLongerThanItMay(t *testing.T) {
+	log := hung{make(chan struct{}), make(chan struct{})}
+	r := New(log, time.Now, slog.New(slog.DiscardHandler))
+	r.Add(refusal(1, ""), quota.Recipient)
+	ended := make(chan struct{})
+	go func() { defer close(ended); r.Flush(t.Context()) }()
+	<-log.taken
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	r.Flush(gone)
+	close(log.release)
+	<-ended
 }
