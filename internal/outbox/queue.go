@@ -96,7 +96,7 @@ func (o *Outbox) lease(ctx context.Context, ch recipient.Channel, limit int) ([]
 	defer cancel()
 	work, err := o.Store.TakeOver(ctx, ch, o.Lease, limit)
 	for _, w := range work {
-		if w.Send.Clock == store.LogClock {
+		if w.Send.Clock == store.LogClock && w.Send.Counts { // not what was reset since
 			o.recordTakenOver(w.Send)
 		}
 		if w.Send.InDoubt {
