@@ -51,9 +51,7 @@ func (w *world) act(e Event, p *person) {
 		w.attack(e, p)
 	case Flood:
 		w.flood(e)
-	case Reset:
-		w.administer(e, p)
-	case Erase:
+	case Reset, Erase:
 		w.administer(e, p)
 	case NewPolicy:
 		w.newPolicy(e)

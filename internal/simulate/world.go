@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"sendcode/internal/parts"
 	"sendcode/internal/store/sqlite"
 	"sendcode/internal/store/sqlite/sqlitetest"
 )
@@ -23,9 +24,9 @@ type world struct {
 	begin   time.Time
 	log     *sqlite.DB // as the oracles read it: nothing goes wrong with it
 	redis   *redis
-	logged  *sink // what the replicas wrote to their logs
-	posted  *sink // the bodies of webhooks
-	answers *sink // the bodies of answers
+	logged  *parts.Text // what the replicas wrote to their logs
+	posted  *parts.Text // the bodies of webhooks
+	answers *parts.Text // the bodies of answers
 	now     trouble
 	actors  sync.WaitGroup
 
@@ -65,8 +66,8 @@ type inForce struct {
 
 func newWorld(t *testing.T, p Plan, o Options) *world {
 	w := &world{
-		T: t, plan: p, options: o, begin: time.Now(), log: sqlitetest.Open(t, time.Now), logged: &sink{}, posted: &sink{},
-		calls: map[string]int{}, counts: map[string]int{}, hooks: map[string]string{}, verifications: map[string]string{}, answers: &sink{},
+		T: t, plan: p, options: o, begin: time.Now(), log: sqlitetest.Open(t, time.Now), logged: &parts.Text{}, posted: &parts.Text{},
+		calls: map[string]int{}, counts: map[string]int{}, hooks: map[string]string{}, verifications: map[string]string{}, answers: &parts.Text{},
 	}
 	w.redis = newRedis()
 	w.policies = []inForce{{w.begin, 0}}
@@ -168,25 +169,6 @@ func (w *world) trouble() trouble {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.now
-}
-
-// sink gathers text.
-type sink struct {
-	mu sync.Mutex
-	b  strings.Builder
-}
-
-// Write implements io.Writer.
-func (s *sink) Write(p []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.b.Write(p)
-}
-
-func (s *sink) String() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.b.String()
 }
 
 func (w *world) logger(name string) *slog.Logger {
