@@ -2,6 +2,7 @@ package outbox
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -135,56 +136,74 @@ func (o *Outbox) keepSyncs(list []pendingSync) {
 	o.syncs = append(list, o.syncs...)
 }
 
-// stillCounting leaves out events that were reset or erased while they waited: an administrator reaches any process. What has
-// just come is taken as it is. With an error the list is whole.
-func (o *Outbox) stillCounting(ctx context.Context, list []pendingSync) ([]pendingSync, error) {
-	waited := func(p pendingSync) bool { return !p.at.IsZero() && o.Now().Sub(p.since) >= o.Tick/2 }
+// orGiveBack makes a place to give back of each event that was reset or erased since: an administrator reaches any process, and the
+// event may have been written already.
+func (o *Outbox) orGiveBack(ctx context.Context, list []pendingSync) (places []pendingSync, err error) {
 	var ids []uuid.UUID
 	for _, p := range list {
-		if waited(p) {
+		if !p.at.IsZero() {
 			ids = append(ids, uuid.UUID([]byte(p.id)))
 		}
 	}
-	if len(ids) == 0 {
-		return list, nil
-	}
 	rows, err := o.rowsOf(ctx, ids)
 	if err != nil {
-		return list, err
+		return nil, err
 	}
-	var left []pendingSync
-	for _, p := range list {
-		if waited(p) {
-			row, there := rows[uuid.UUID([]byte(p.id))]
-			if !there || !row.Counts && !(p.failed && row.Status == store.Failed && !row.Forgiven) {
-				continue
-			}
+	for i, p := range list {
+		if p.at.IsZero() {
+			continue
 		}
-		left = append(left, p)
+		row, there := rows[uuid.UUID([]byte(p.id))]
+		if !there || !row.Counts && !(p.failed && row.Status == store.Failed && !row.Forgiven) {
+			list[i] = pendingSync{id: p.id, buckets: p.buckets, since: o.Now()}
+			places = append(places, list[i])
+		}
 	}
-	return left, nil
+	return places, nil
 }
 
-// flush syncs what waits; what the limiter does not take waits for the next tick.
+// flush syncs what waits; what the limiter or the log does not take waits for the next tick. The first is tried alone, so that a limiter
+// that is away costs one look into the log.
 func (o *Outbox) flush(ctx context.Context) {
 	o.mu.Lock()
 	list := o.syncs
 	o.syncs = nil
 	o.mu.Unlock()
-	list, err := o.stillCounting(ctx, list)
-	if err != nil {
-		o.keepSyncs(list)
-		return
+	for n := 1; len(list) > 0; n = maxLookup {
+		some := list[:min(n, len(list))]
+		left, err := o.flushSome(ctx, some)
+		list = slices.Concat(left, list[len(some):])
+		if err != nil {
+			o.keepSyncs(list)
+			return
+		}
 	}
+}
+
+// flushSome returns what is left of a list. A reset changes the log before the limiter. So an event that no longer counts in the log
+// after it was written may have been written after the reset, and is given back.
+func (o *Outbox) flushSome(ctx context.Context, list []pendingSync) (left []pendingSync, err error) {
+	if _, err := o.orGiveBack(ctx, list); err != nil {
+		return list, err
+	}
+	var written []pendingSync
 	for i, p := range list {
 		if o.Now().Sub(p.since) > p.life() {
 			continue // a place ends with its window, and the log knows every send
 		}
-		if err := o.sync(ctx, p); err != nil {
-			o.keepSyncs(list[i:])
-			return
+		if err = o.sync(ctx, p); err != nil {
+			left = list[i:]
+			break
+		}
+		if !p.at.IsZero() {
+			written = append(written, p)
 		}
 	}
+	places, unread := o.orGiveBack(ctx, written)
+	if unread != nil {
+		return append(written, left...), unread
+	}
+	return append(places, left...), err
 }
 
 func (o *Outbox) sync(ctx context.Context, p pendingSync) error {

@@ -60,9 +60,13 @@ type confirmed struct {
 	Store
 	refunds []store.Held
 	reset   map[string]bool
+	gone    bool
 }
 
 func (c *confirmed) SendsByID(_ context.Context, ids []uuid.UUID) (rows []store.Send, _ error) {
+	if c.gone {
+		return nil, store.ErrUnavailable
+	}
 	for _, id := range ids {
 		rows = append(rows, store.Send{ID: id, Counts: !c.reset[strings.TrimSpace(string(id[:]))]})
 	}
@@ -168,7 +172,7 @@ func TestWhatWaitsForTheLimiterEnds(t *testing.T) {
 	}
 }
 
-// After a reset the limiter gets no send of those buckets any more; places are still given back.
+// After a reset a send of those buckets is given back, in case it was written unheard; places are still given back.
 func TestWhatWasResetIsNotRecorded(t *testing.T) {
 	r := newRefunding(t)
 	reset := r.sent(1, "a")
@@ -176,9 +180,27 @@ func TestWhatWasResetIsNotRecorded(t *testing.T) {
 	r.GiveBack("c", place(reset))
 	r.calls = nil
 	r.log.reset["a"] = true
-	r.now = r.now.Add(r.Tick)
 	r.flushed()
-	r.wants("afterwards", "record "+other+" 1h0m0s b", "refund c ["+reset+"]")
+	r.wants("afterwards", fmt.Sprintf("refund %-16s [%s]", "a", reset), "record "+other+" 1h0m0s b", "refund c ["+reset+"]")
+}
+
+// A reset may come while a send is on its way to the limiter, or while it waits after an answer that was lost. It is taken back then.
+func TestWhatIsResetWhileItIsRecordedIsTakenBack(t *testing.T) {
+	r := newRefunding(t)
+	bucket := r.sent(1, "a")
+	r.then = func() { r.log.reset["a"] = true }
+	r.flushed()
+	r.wants("under way", "record "+bucket+" 1h0m0s a", fmt.Sprintf("refund %-16s [%s]", "a", bucket))
+	r.flushed()
+	r.wants("later")
+
+	r.sent(1, "b")
+	r.then = func() { r.gone, r.log.gone = false, true }
+	r.flushed()
+	r.log.gone, r.log.reset["b"] = false, true
+	r.wants("the log is away", "record "+bucket+" 1h0m0s b")
+	r.flushed()
+	r.wants("reset meanwhile", fmt.Sprintf("refund %-16s [%s]", "b", bucket))
 }
 
 func TestWhatWaitsForTheLimiterIsBounded(t *testing.T) {
