@@ -64,7 +64,7 @@ func TestQuota11RandomLosses(t *testing.T) {
 }
 
 func newLoss(r *rig.Rig, seed uint64) *loss {
-	l := &loss{Rig: r, seed: seed, rand: rand.New(rand.NewPCG(seed, 11)), server: rig.NewServer()}
+	l := &loss{Rig: r, seed: seed, rand: rand.New(rand.NewPCG(seed, 11)), server: rig.NewServer("process")}
 	r.Limiter.Set(l.server)
 	r.Store = &rig.Away{DB: memoryLog(r)} // that of the rig's own service stays as it is
 	for range 2 {

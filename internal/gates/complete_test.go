@@ -82,7 +82,7 @@ func TestQuota17EveryAnswerIsTrueWithALongerWindow(t *testing.T) {
 // A failover may leave some events: the refusal that they bring about is told as the log has it.
 func TestQuota11ARefusalIsTrueAfterAFailover(t *testing.T) {
 	rig.InBubble(t, func(r *rig.Rig) {
-		s := rig.NewServer()
+		s := rig.NewServer("process")
 		r.Limiter.Set(s)
 		r.Send(rig.AskFor(rig.Ana))
 		rig.Waited(rig.Minute)

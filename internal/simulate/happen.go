@@ -301,16 +301,16 @@ func (w *world) disturb(e Event) (fault bool) {
 	w.mu.Unlock()
 	switch e.Kind {
 	case Flush:
-		w.redis.flush()
+		w.redis.Flush()
 	case FailOver:
 		w.mu.Lock()
-		w.lostWrites += w.redis.failOver(e.N)
+		w.lostWrites += w.redis.FailOver(e.N)
 		w.mu.Unlock()
 	case ClockStep:
 		w.mu.Lock()
 		w.stepped = true
 		w.mu.Unlock()
-		w.redis.step(e.For)
+		w.redis.Step(e.For)
 	case CommitFails, CommitUnheard, CommitVague:
 		r.fail(e)
 	case Kill:

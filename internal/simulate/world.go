@@ -14,6 +14,7 @@ import (
 	"sendcode/internal/parts"
 	"sendcode/internal/store/sqlite"
 	"sendcode/internal/store/sqlite/sqlitetest"
+	"sendcode/internal/verification/rig"
 )
 
 // world is one run of a plan.
@@ -22,8 +23,8 @@ type world struct {
 	plan    Plan
 	options Options
 	begin   time.Time
-	log     *sqlite.DB // as the oracles read it: nothing goes wrong with it
-	redis   *redis
+	log     *sqlite.DB  // as the oracles read it: nothing goes wrong with it
+	redis   *rig.Server // the limiter
 	logged  *parts.Text // what the replicas wrote to their logs
 	posted  *parts.Text // the bodies of webhooks
 	answers *parts.Text // the bodies of answers
@@ -69,7 +70,7 @@ func newWorld(t *testing.T, p Plan, o Options) *world {
 		T: t, plan: p, options: o, begin: time.Now(), log: sqlitetest.Open(t, time.Now), logged: &parts.Text{}, posted: &parts.Text{},
 		calls: map[string]int{}, counts: map[string]int{}, hooks: map[string]string{}, verifications: map[string]string{}, answers: &parts.Text{},
 	}
-	w.redis = newRedis()
+	w.redis = rig.NewServer(clockName)
 	w.policies = []inForce{{w.begin, 0}}
 	for i := range people {
 		w.people = append(w.people, newPerson(i))
