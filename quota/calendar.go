@@ -23,17 +23,21 @@ func (r Rule) Calendar() bool { return r.Per != "" }
 // Keep is for how long the rule may need an event: its window, or the longest that its period can last.
 func (r Rule) Keep() time.Duration {
 	const day = 24 * time.Hour
+	longest := 31 * day
 	switch r.Per {
 	case "":
 		return r.Window
 	case Hour:
-		return time.Hour + slack
+		longest = time.Hour
 	case Day:
-		return day + slack
+		longest = day
 	case Week:
-		return 7*day + slack
+		longest = 7 * day
 	}
-	return 31*day + slack
+	if r.zone() == time.UTC {
+		return longest
+	}
+	return longest + slack
 }
 
 // Period gives the bounds of the period of a calendar rule that now falls into: from its start to just before its end.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"sendcode/internal/limits"
 	"sendcode/internal/verification"
 )
 
@@ -35,12 +36,16 @@ type API struct {
 	logger   *slog.Logger
 	now      func() time.Time
 	requests Requests // nil: no limit
+	limits   Limits
 }
 
 // Requests bounds the requests of a network. Implementation: *server.Requests.
 type Requests interface {
 	Admit(ip netip.Addr) (wait time.Duration, ok bool)
 }
+
+// SetLimits has the routes under /v1/limits answered. It is called before Register.
+func (a *API) SetLimits(l Limits) { a.limits = l }
 
 // Limit bounds the requests that come with public keys. It is called before Register.
 func (a *API) Limit(r Requests) { a.requests = r }
@@ -101,5 +106,8 @@ func (a *API) routes() []route {
 		{http.MethodPost, "/v1/verifications/check", ScopeCheck, a.checkNamed},
 		{http.MethodPost, "/v1/quota", ScopeRead, a.quota},
 		{http.MethodGet, "/v1/channels", ScopeRead, a.channels},
+		{http.MethodPost, "/v1/limits/:limit/take", ScopeLimit, a.limit(limits.Take)},
+		{http.MethodPost, "/v1/limits/:limit/peek", ScopeLimit, a.limit(limits.Peek)},
+		{http.MethodPost, "/v1/limits/:limit/record", ScopeLimit, a.limit(limits.Record)},
 	}
 }

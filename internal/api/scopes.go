@@ -5,12 +5,12 @@ import "slices"
 // Scope is one thing that a secret key may do.
 type Scope string
 
-// The scopes. ScopeLimit is for the rules of /v1/limits, which no route of this version has.
+// The scopes.
 const (
 	ScopeSend  Scope = "send"  // ask for codes, and cancel them
 	ScopeCheck Scope = "check" // check codes
 	ScopeRead  Scope = "read"  // look at verifications, quotas and channels
-	ScopeLimit Scope = "limit"
+	ScopeLimit Scope = "limit" // take, peek and record under /v1/limits
 )
 
 // Scopes are all that there are.

@@ -62,6 +62,9 @@ func TestEveryRouteAsksForItsScope(t *testing.T) {
 		"GET /v1/verifications/:id":         api.ScopeRead,
 		"POST /v1/quota":                    api.ScopeRead,
 		"GET /v1/channels":                  api.ScopeRead,
+		"POST /v1/limits/:limit/take":       api.ScopeLimit,
+		"POST /v1/limits/:limit/peek":       api.ScopeLimit,
+		"POST /v1/limits/:limit/record":     api.ScopeLimit,
 	}
 	e := scoped(t)
 	for _, route := range e.Routes() {

@@ -12,6 +12,7 @@ import (
 
 	"sendcode/internal/api"
 	"sendcode/internal/delivery"
+	"sendcode/internal/limits"
 	"sendcode/internal/recipient"
 	"sendcode/internal/sms"
 	"sendcode/internal/store"
@@ -33,6 +34,7 @@ type metrics struct {
 	pumped   *prometheus.CounterVec
 	crowded  prometheus.Counter
 	logins   *prometheus.CounterVec
+	limits   *prometheus.CounterVec
 }
 
 func newMetrics() *metrics {
@@ -73,17 +75,26 @@ func newMetrics() *metrics {
 	m.logins = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "sendcode_admin_refusals_total", Help: "Attempts to log in to the console, and wrong admin tokens, that a rule refused, by rule.",
 	}, []string{"what", "rule"})
+	m.limits = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "sendcode_limit_requests_total", Help: "Requests under /v1/limits, by limit, operation and outcome.",
+	}, []string{"limit", "operation", "outcome"})
 	m.hooks, m.hookAge = newHookMetrics()
 	for _, outcome := range []string{applied, unchanged, rejected} {
 		m.reloads.WithLabelValues(outcome) // there from the start, at 0
 	}
-	m.registry.MustRegister(m.decided, m.observed, m.finished, m.checked, m.bounds, m.reloads, m.stopped, m.hooks, m.hookAge, m.events, m.pumped, m.crowded, m.logins, collectors.NewGoCollector(),
+	m.registry.MustRegister(m.decided, m.observed, m.finished, m.checked, m.bounds, m.reloads, m.stopped, m.hooks, m.hookAge, m.events, m.pumped, m.crowded, m.logins,
+		m.limits, collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
 
 // adminRefused counts an attempt to log in, or a wrong admin token, that a rule refused.
 func (m *metrics) adminRefused(what, rule string) { m.logins.WithLabelValues(what, rule).Inc() }
+
+// limited counts an answer of a limit.
+func (m *metrics) limited(limit string, o limits.Operation, outcome string) {
+	m.limits.WithLabelValues(limit, string(o), outcome).Inc()
+}
 
 // capped counts a text message that a cap stopped.
 func (m *metrics) capped(spendCap string) { m.stopped.WithLabelValues(spendCap).Inc() }

@@ -158,6 +158,7 @@ func (r *reloader) apply(ctx context.Context, renewed config.Config) {
 	}
 	wider := r.policy.Change(policies(renewed))
 	r.hooks.Change(receivers(renewed))
+	r.limits.Change(limitSet(renewed))
 	r.api.SetKeys(apiKeys(renewed))
 	r.requests.SetLimit(renewed.RequestsPerMinute)
 	if r.page != nil {

@@ -7,6 +7,7 @@ import (
 	"sendcode/internal/feedback"
 	"sendcode/internal/gates"
 	"sendcode/internal/jobs"
+	"sendcode/internal/limits"
 	"sendcode/internal/outbox"
 	"sendcode/internal/policy"
 	"sendcode/internal/proof"
@@ -24,6 +25,7 @@ type services struct {
 	outbox    *outbox.Outbox
 	codes     *verification.Service
 	desk      *support.Desk
+	limits    *limits.Service
 	receipts  *feedback.Receipts
 	providers *feedback.Providers
 	jobs      []jobs.Job
@@ -65,6 +67,7 @@ func (a *App) newServices(m *metrics) (services, error) {
 		codes.Texts, desk.Texts = a.texts, a.texts
 	}
 	s.codes = verification.New(codes)
+	s.limits = limits.New(s.gate, a.cfg.IndexKeyBytes(), limitSet(a.cfg), m.limited)
 	desk.Codes = s.codes
 	s.desk = support.New(desk)
 	s.receipts = &feedback.Receipts{Store: a.log, Carriers: a.pollable(), Vault: keys, Logger: a.logger}

@@ -10,12 +10,24 @@ import (
 	"sendcode/internal/api"
 	"sendcode/internal/code"
 	"sendcode/internal/config"
+	"sendcode/internal/limits"
 	"sendcode/internal/message"
 	"sendcode/internal/policy"
 	"sendcode/internal/recipient"
 	"sendcode/internal/verification"
 	"sendcode/quota"
 )
+
+// limitSet are the limits of a configuration.
+func limitSet(cfg config.Config) limits.Set {
+	set := limits.Set{}
+	for name, rules := range cfg.Limits {
+		for _, r := range rules {
+			set[name] = append(set[name], limits.Rule{Rule: r.Rule(), Keys: r.Keys})
+		}
+	}
+	return set
+}
 
 // purposes joins each purpose with its policy.
 func purposes(cfg config.Config) map[string]policy.Purpose {

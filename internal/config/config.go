@@ -75,6 +75,8 @@ type Config struct {
 	Templates string `yaml:"templates" unset:"the built-in ones"`
 	// A policy is a list of rules; a send must pass all of them. Naming `default` replaces it, other policies are added.
 	Policies Policies `yaml:"policies" reload:"yes"`
+	// Lists of rules for `/v1/limits`, over keys that the caller names; see [limits](#limits).
+	Limits Limits `yaml:"limits" keys:"name" unique:"name" twice:"%s is there twice" style:"items" reload:"yes"`
 	// What a code is for; requests name it. `default` always exists.
 	Purposes map[string]Purpose `yaml:"purposes" keys:"name" style:"items" reload:"yes"`
 	// An app is a tenant with keys and limits of its own. `default` always exists; it is the first one here.

@@ -31,7 +31,7 @@ func TestDocumentation(t *testing.T) {
 			t.Errorf("%s: default is %q", name, row[2])
 		}
 	}
-	for _, key := range []string{"policies", "purposes", "apps", "trusted_proxies", "page", "templates", "checks", "breaker", "spellings", "test_recipients", "block", "paused", "suppressions", "retention", "requests_per_minute", "provider_events", "disposable_domains", "folding", "sms", "admin"} {
+	for _, key := range []string{"policies", "limits", "purposes", "apps", "trusted_proxies", "page", "templates", "checks", "breaker", "spellings", "test_recipients", "block", "paused", "suppressions", "retention", "requests_per_minute", "provider_events", "disposable_domains", "folding", "sms", "admin"} {
 		if !strings.Contains(doc, "\n### "+key+"\n") {
 			t.Errorf("no chapter on %s", key)
 		}

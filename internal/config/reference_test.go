@@ -76,7 +76,7 @@ func TestTagsNameChecks(t *testing.T) {
 // tables are the types that have a table, by the name of the table.
 func tables() map[string]reflect.Type {
 	all := map[string]reflect.Type{
-		"file": reflect.TypeFor[Config](), "rule": reflect.TypeFor[rule](), "purpose": reflect.TypeFor[Purpose](), "app": reflect.TypeFor[App](),
+		"file": reflect.TypeFor[Config](), "rule": reflect.TypeFor[rule](), "limit": reflect.TypeFor[LimitRule](), "purpose": reflect.TypeFor[Purpose](), "app": reflect.TypeFor[App](),
 		"checks": reflect.TypeFor[Checks](), "bound": reflect.TypeFor[Bound](), "test_recipient": reflect.TypeFor[TestRecipient](),
 		"block": reflect.TypeFor[Block](), "pause": reflect.TypeFor[Pause](), "provider": reflect.TypeFor[Provider](), "fold": reflect.TypeFor[Fold](),
 		"sms": reflect.TypeFor[SMS](), "carrier": reflect.TypeFor[SMSCarrier](), "spend": reflect.TypeFor[SpendCap](), "watch": reflect.TypeFor[SMSWatch](),

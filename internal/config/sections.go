@@ -41,6 +41,7 @@ func (b *Page) check(p *place) {
 func (d *decoder) complete(root *place) {
 	c := d.config
 	d.completePolicies()
+	d.completeLimits(root)
 	d.completePurposes()
 	d.checkApps(root)
 	d.completeApps()

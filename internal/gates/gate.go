@@ -161,6 +161,24 @@ func (g *Gate) TakeCheck(ctx context.Context, r quota.Request) (quota.Decision, 
 	return d, err
 }
 
+// TakeOrAlone takes a place in the limiter or, while it is away, in this process alone. It is for what the log does not know.
+func (g *Gate) TakeOrAlone(ctx context.Context, r quota.Request) (d quota.Decision, alone bool, err error) {
+	if d, err = g.take(ctx, r); !errors.Is(err, errAway) {
+		return d, false, err
+	}
+	d, err = g.local.Take(ctx, r)
+	return d, true, err
+}
+
+// PeekOrAlone is TakeOrAlone that counts nothing.
+func (g *Gate) PeekOrAlone(ctx context.Context, r quota.Request) (d quota.Decision, alone bool, err error) {
+	if d, err = g.peek(ctx, r); !errors.Is(err, errAway) {
+		return d, false, err
+	}
+	d, err = g.local.Peek(ctx, r)
+	return d, true, err
+}
+
 // Refund gives places back in the limiter.
 func (g *Gate) Refund(ctx context.Context, id string, buckets ...string) error {
 	ctx, cancel := context.WithTimeout(ctx, TakeTimeout)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"sendcode/internal/limits"
 	"sendcode/internal/verification"
 	"sendcode/quota"
 )
@@ -76,6 +77,14 @@ var table = []func(error) *Problem{
 		}
 	},
 	is(verification.ErrNotFound, NotFound),
+	is(limits.ErrUnknown, NotFound),
+	func(err error) *Problem {
+		var e *limits.KeyError
+		if !errors.As(err, &e) {
+			return nil
+		}
+		return &Problem{Kind: InvalidField, Detail: e.Detail, Extra: map[string]any{"field": e.Field, "reason": e.Reason}}
+	},
 	func(err error) *Problem {
 		if !errors.Is(err, verification.ErrUnavailable) {
 			return nil

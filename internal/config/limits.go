@@ -1,0 +1,69 @@
+package config
+
+import (
+	"errors"
+	"time"
+
+	"sendcode/quota"
+)
+
+// Limits are lists of rules for /v1/limits, by name.
+type Limits map[string][]LimitRule
+
+// LimitRule is a rule of a limit.
+type LimitRule struct {
+	// Unique within the limit.
+	Name string `yaml:"name" required:"yes"`
+	// The key that the rule counts by, or several: events with the same values of all of them count together.
+	Keys []string `yaml:"key" required:"yes" single:"yes" check:"name" unique:"yes" style:"flow"`
+	// How many events, 1 to 100000.
+	Limit int `yaml:"limit" required:"yes"`
+	// Instead of `window`, by the calendar: `hour`, `day`, `week` (from Monday) or `month`.
+	Per quota.Period `yaml:"per,omitempty" oneof:"hour day week month"`
+	// Whose calendar `per` means: an IANA name. Without it, UTC.
+	Zone *time.Location `yaml:"time_zone,omitempty"`
+	// In how long, sliding: `1s` to `744h`, whole seconds.
+	Window time.Duration `yaml:"window,omitempty"`
+	// `enforce` (the default), or `observe`: the rule counts and never refuses.
+	Mode string `yaml:"mode,omitempty" oneof:"enforce observe"`
+}
+
+// maxKeys of a rule: a request has no more (limits.MaxKeys).
+const maxKeys = 8
+
+// Rule is the rule without its keys.
+func (r LimitRule) Rule() quota.Rule {
+	q := quota.Rule{Name: r.Name, Limit: r.Limit, Window: r.Window, Per: r.Per, Zone: r.Zone, Observe: r.Mode == observe}
+	if q.Calendar() && q.Zone == nil {
+		q.Zone = time.UTC
+	}
+	return q
+}
+
+// check implements checker: quota judges its own rules.
+func (r *LimitRule) check(p *place) {
+	judged := r.Rule()
+	judged.Scope = quota.Global // a limit's rules have keys instead
+	for _, err := range flatten(quota.Validate([]quota.Rule{judged})) {
+		var bad *quota.RuleError
+		switch {
+		case !errors.As(err, &bad) || p.faulty["per"] && (bad.Field == "window" || bad.Field == "time_zone"):
+		case p.given[bad.Field] != nil:
+			p.complain(bad.Field, "%s", plain(bad.Problem))
+		case bad.Field == "window":
+			p.complain("", "window or per is missing")
+		}
+	}
+	if p.given["key"] != nil && (len(r.Keys) == 0 || len(r.Keys) > maxKeys) {
+		p.complain("key", "must name 1 to %d keys", maxKeys)
+	}
+}
+
+// completeLimits refuses a limit without rules: it would let everything in.
+func (d *decoder) completeLimits(limits *place) {
+	for name, rules := range d.config.Limits {
+		if len(rules) == 0 {
+			limits.complain("limits", "%s has no rule", name)
+		}
+	}
+}
