@@ -150,7 +150,7 @@ func TestLimitsTellTrueWaits(t *testing.T) {
 			refused.header.Get("Retry-After") != "1" || refused.header.Get("RateLimit") != `"short";r=0;t=1` || refused.header.Get("RateLimit-Policy") != `"short";q=3;w=1` {
 			s.Errorf("%d %v %s", refused.status, refused.header, refused.raw)
 		}
-		time.Sleep(time.Duration(told.MS) * time.Millisecond)
+		<-time.After(time.Duration(told.MS) * time.Millisecond)
 		if a := s.limit("take", "short", `{"user":"42"}`); a.status != http.StatusOK {
 			s.Errorf("after the wait: %d %s", a.status, a.raw)
 		}

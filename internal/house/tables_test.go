@@ -148,6 +148,7 @@ var extraInTests = map[string]string{
 	"internal/console":             "internal/store/sqlite internal/message internal/delivery templates internal/code internal/vault internal/keyring internal/openid web/admin", // what is shown of them
 	"internal/console/auth":        "internal/store/sqlite",
 	"internal/console/live":        "internal/store/sqlite",
+	"internal/limits":              "internal/gates internal/policy", // what it asks while the limiter is away
 }
 
 // modules says which packages may use a module of somebody else's, so that
