@@ -37,6 +37,7 @@ type API struct {
 	now      func() time.Time
 	requests Requests // nil: no limit
 	limits   Limits
+	proofs   Proofs
 }
 
 // Requests bounds the requests of a network. Implementation: *server.Requests.
@@ -44,8 +45,8 @@ type Requests interface {
 	Admit(ip netip.Addr) (wait time.Duration, ok bool)
 }
 
-// SetLimits has the routes under /v1/limits answered. It is called before Register.
-func (a *API) SetLimits(l Limits) { a.limits = l }
+// Offer has the routes under /v1/limits and /v1/proofs answered. It is called before Register.
+func (a *API) Offer(l Limits, p Proofs) { a.limits, a.proofs = l, p }
 
 // Limit bounds the requests that come with public keys. It is called before Register.
 func (a *API) Limit(r Requests) { a.requests = r }
@@ -104,6 +105,7 @@ func (a *API) routes() []route {
 		{http.MethodPost, "/v1/verifications/:id/check", ScopeCheck, a.check},
 		{http.MethodPost, "/v1/verifications/:id/cancel", ScopeSend, a.cancel},
 		{http.MethodPost, "/v1/verifications/check", ScopeCheck, a.checkNamed},
+		{http.MethodPost, "/v1/proofs/redeem", ScopeCheck, a.redeem},
 		{http.MethodPost, "/v1/quota", ScopeRead, a.quota},
 		{http.MethodGet, "/v1/channels", ScopeRead, a.channels},
 		{http.MethodPost, "/v1/limits/:limit/take", ScopeLimit, a.limit(limits.Take)},

@@ -8,7 +8,7 @@ type Scope string
 // The scopes.
 const (
 	ScopeSend  Scope = "send"  // ask for codes, and cancel them
-	ScopeCheck Scope = "check" // check codes
+	ScopeCheck Scope = "check" // check codes, and redeem what proves it
 	ScopeRead  Scope = "read"  // look at verifications, quotas and channels
 	ScopeLimit Scope = "limit" // take, peek and record under /v1/limits
 )

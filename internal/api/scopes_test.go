@@ -60,6 +60,7 @@ func TestEveryRouteAsksForItsScope(t *testing.T) {
 		"POST /v1/verifications/:id/check":  api.ScopeCheck,
 		"POST /v1/verifications/check":      api.ScopeCheck,
 		"GET /v1/verifications/:id":         api.ScopeRead,
+		"POST /v1/proofs/redeem":            api.ScopeCheck,
 		"POST /v1/quota":                    api.ScopeRead,
 		"GET /v1/channels":                  api.ScopeRead,
 		"POST /v1/limits/:limit/take":       api.ScopeLimit,

@@ -56,7 +56,7 @@ func (a *App) listen() error {
 	a.requests = server.NewRequests(a.cfg.RequestsPerMinute, a.logger, a.metrics.crowded.Inc, time.Now)
 	a.api = api.New(a.codes, apiKeys(a.cfg), a.logger)
 	a.api.Limit(a.requests)
-	a.api.SetLimits(a.limits)
+	a.api.Offer(a.limits, a.proofs)
 	a.api.Register(front)
 	a.registerProviders(front)
 	page.RegisterWidget(front)

@@ -63,3 +63,42 @@ func TestAProofsSubjectIsInTheAnswersToBackEnds(t *testing.T) {
 		t.Errorf("a browser reads %q", got)
 	}
 }
+
+// A back end exchanges a proof for the address, once; neither another app's key nor a browser's is told anything.
+func TestAProofIsRedeemedOnce(t *testing.T) {
+	onEach(t, func(s *stack) {
+		s.tenants().start(1)
+		router := s.specification()
+		sent := s.do(0, http.MethodPost, "/v1/verifications", fmt.Sprintf(`{"channel":"email","to":%q}`, ana))
+		body := fmt.Sprintf(`{"proof":%q}`, s.proofIn(s.check(0, sent.ID, s.codeIn(s.awaitMail(ana, 1)[0]))))
+		redeem := func(body string, change ...func(*http.Request)) answer {
+			a := s.do(0, http.MethodPost, "/v1/proofs/redeem", body, change...)
+			must(t, conforms(router, http.MethodPost, "/v1/proofs/redeem", a))
+			return a
+		}
+		if a := redeem(body, as(anotherKey)); a.status != http.StatusUnprocessableEntity || a.Field != "proof" {
+			s.Errorf("another app: %d %s", a.status, a.raw)
+		}
+		if a := redeem(body, as(publicKey)); a.status != http.StatusForbidden {
+			s.Errorf("a browser: %d %s", a.status, a.raw)
+		}
+		first := redeem(body, withKey(`"our-sign-up-00001"`))
+		var told struct {
+			VerificationID string `json:"verification_id"`
+			To, Recipient  string
+		}
+		must(t, json.Unmarshal(first.raw, &told))
+		if first.status != http.StatusOK || told.To != ana || told.VerificationID != sent.ID || told.Recipient != recipientIn(t, sent) {
+			s.Errorf("%d %s", first.status, first.raw)
+		}
+		if again := redeem(body, withKey(`"our-sign-up-00001"`)); string(again.raw) != string(first.raw) {
+			s.Errorf("repeated: %s", again.raw)
+		}
+		if a := redeem(body, withKey(`"our-sign-up-00002"`)); a.status != http.StatusConflict || a.Type != "/problems/proof-redeemed" {
+			s.Errorf("once more: %d %s", a.status, a.raw)
+		}
+		if a := redeem(`{}`); a.status != http.StatusUnprocessableEntity {
+			s.Errorf("nothing: %d %s", a.status, a.raw)
+		}
+	})
+}

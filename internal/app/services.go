@@ -11,6 +11,7 @@ import (
 	"sendcode/internal/outbox"
 	"sendcode/internal/policy"
 	"sendcode/internal/proof"
+	"sendcode/internal/redemption"
 	"sendcode/internal/refusals"
 	"sendcode/internal/store"
 	"sendcode/internal/support"
@@ -26,6 +27,7 @@ type services struct {
 	codes     *verification.Service
 	desk      *support.Desk
 	limits    *limits.Service
+	proofs    *redemption.Service
 	receipts  *feedback.Receipts
 	providers *feedback.Providers
 	jobs      []jobs.Job
@@ -67,6 +69,7 @@ func (a *App) newServices(m *metrics) (services, error) {
 		codes.Texts, desk.Texts = a.texts, a.texts
 	}
 	s.codes = verification.New(codes)
+	s.proofs = &redemption.Service{Store: a.log, Proofs: proof.New(ring), Vault: keys, Policy: s.policy, Now: time.Now, Logger: a.logger}
 	s.limits = limits.New(s.gate, a.cfg.IndexKeyBytes(), limitSet(a.cfg), m.limited)
 	desk.Codes = s.codes
 	s.desk = support.New(desk)

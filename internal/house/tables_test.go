@@ -47,12 +47,13 @@ var edges = map[string]string{
 	"internal/limits":   "quota", // not internal/gates: it asks an interface
 	"internal/verification": "quota internal/policy internal/gates internal/refusals internal/vault internal/code internal/message " +
 		"internal/recipient internal/proof internal/store", // not internal/outbox: it hands over to an interface
+	"internal/redemption": "internal/policy internal/proof internal/recipient internal/store internal/vault internal/verification",
 	"internal/support": "quota internal/verification internal/policy internal/vault internal/code internal/message " +
 		"internal/recipient internal/store",
 
 	// HTTP, by audience.
-	"internal/server": "quota internal/limits internal/recipient internal/verification",
-	"internal/api":    "quota quota/quotahttp internal/limits internal/recipient internal/verification internal/feedback internal/store internal/server internal/events internal/code",
+	"internal/server": "quota internal/limits internal/recipient internal/redemption internal/verification",
+	"internal/api":    "quota quota/quotahttp internal/limits internal/recipient internal/redemption internal/verification internal/feedback internal/store internal/server internal/events internal/code",
 	"internal/page": "quota internal/texts internal/recipient internal/policy internal/verification internal/store internal/server web internal/code " +
 		"internal/delivery", // the dev mailbox shows what its receiver has
 	"internal/console": "quota internal/texts internal/recipient internal/policy internal/support internal/verification internal/store internal/server web " +
@@ -71,7 +72,7 @@ var edges = map[string]string{
 	"internal/app": "internal/proof quota docs migrations templates web internal/recipient internal/keyring internal/message " +
 		"internal/delivery internal/sms internal/store internal/store/postgres internal/store/sqlite internal/verification internal/server internal/api internal/page " +
 		"internal/console internal/console/auth internal/config internal/events internal/webhook internal/openid internal/code internal/vault internal/policy internal/gates " +
-		"internal/refusals internal/outbox internal/feedback internal/jobs internal/limits internal/support",
+		"internal/refusals internal/outbox internal/feedback internal/jobs internal/limits internal/redemption internal/support",
 
 	// For tests and tools.
 	"internal/house":                   "",

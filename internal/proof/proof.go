@@ -9,6 +9,8 @@ package proof
 import (
 	"crypto/ed25519"
 	"encoding/json"
+	"errors"
+	"slices"
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
@@ -84,6 +86,26 @@ func (s *Signer) Sign(f Facts, now time.Time) (string, error) {
 		},
 		Audience: []string{f.App}, Channel: f.Channel, Purpose: f.Purpose, Test: f.Test,
 	}).Serialize()
+}
+
+// ErrInvalid says that a token is no proof of this service: it is malformed, or signed by another key.
+var ErrInvalid = errors.New("proof: not a proof of this service")
+
+// Open reads a proof that a key of the ring has signed, whatever the time is. Errors: ErrInvalid.
+func (s *Signer) Open(token string) (f Facts, expires time.Time, err error) {
+	parsed, err := jwt.ParseSigned(token, []jose.SignatureAlgorithm{jose.EdDSA})
+	if err != nil || len(parsed.Headers) != 1 || !slices.Contains(s.ring.IDs(), parsed.Headers[0].KeyID) {
+		return Facts{}, time.Time{}, ErrInvalid
+	}
+	key, err := s.key(parsed.Headers[0].KeyID)
+	if err != nil {
+		return Facts{}, time.Time{}, ErrInvalid
+	}
+	var c claims
+	if parsed.Claims(key.Public(), &c) != nil || c.Issuer != Issuer || len(c.Audience) != 1 || c.Expiry == nil {
+		return Facts{}, time.Time{}, ErrInvalid
+	}
+	return Facts{ID: c.ID, App: c.Audience[0], Recipient: c.Subject, Channel: c.Channel, Purpose: c.Purpose, Test: c.Test}, c.Expiry.Time(), nil
 }
 
 // Keys is the JWK Set (RFC 7517, section 5) with the public key of every key of the ring.

@@ -28,6 +28,39 @@ func signer(t *testing.T, keys string) *Signer {
 	return New(ring)
 }
 
+// What the service reads is what it signed, and nothing else.
+func TestOpen(t *testing.T) {
+	s := signer(t, k1)
+	token, err := s.Sign(facts, now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if f, expires, err := s.Open(token); err != nil || f != facts || !expires.Equal(now.Add(Life).Truncate(time.Second)) {
+		t.Errorf("%+v, %v, %v", f, expires, err)
+	}
+	rotated := signer(t, k2+","+k1)
+	if f, _, err := rotated.Open(token); err != nil || f != facts {
+		t.Errorf("after a rotation: %+v, %v", f, err)
+	}
+	parts := strings.Split(token, ".")
+	none := base64.RawURLEncoding.EncodeToString([]byte(`{"alg":"none","kid":"k1"}`))
+	for what, token := range map[string]string{
+		"empty": "", "no token": "abc", "another key": must(signer(t, k2).Sign(facts, now)), "same name": must(signer(t, "k1:"+strings.TrimPrefix(k2, "k2:")).Sign(facts, now)),
+		"no signature": parts[0] + "." + parts[1] + ".", "alg none": none + "." + parts[1] + ".", "cut": token[:len(token)-3],
+	} {
+		if f, _, err := s.Open(token); !errors.Is(err, ErrInvalid) {
+			t.Errorf("%s: %+v, %v", what, f, err)
+		}
+	}
+}
+
+func must(token string, err error) string {
+	if err != nil {
+		panic(err)
+	}
+	return token
+}
+
 // verify is what a back end does, with nothing but the served keys.
 func verify(t *testing.T, served []byte, token string, at time.Time) (map[string]any, error) {
 	t.Helper()

@@ -8,6 +8,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"sendcode/internal/limits"
+	"sendcode/internal/redemption"
 	"sendcode/internal/verification"
 	"sendcode/quota"
 )
@@ -32,6 +33,8 @@ var (
 	MethodNotAllowed = Kind{"method-not-allowed", http.StatusMethodNotAllowed, "Method not allowed", "The header Allow names the methods that this address knows."}
 	Conflict         = Kind{"conflict", http.StatusConflict, "Conflict", "Another request with the same Idempotency-Key is being worked on."}
 	NotDone          = Kind{"not-done", http.StatusConflict, "Not done", "What was asked for is not possible any more, or a rule is against it. It is recorded that it was tried."}
+	ProofRedeemed    = Kind{"proof-redeemed", http.StatusConflict, "Proof redeemed before", "A proof or reference is exchanged for the address once. A repetition needs the Idempotency-Key of the first request."}
+	Erased           = Kind{"erased", http.StatusGone, "Erased", "The recipient was erased since; its address is not kept any more."}
 	KeyReused        = Kind{"idempotency-key-reused", http.StatusUnprocessableEntity, "Idempotency-Key used before", "This Idempotency-Key came with another request in the last 24 hours. Use a new key for a new request. Nothing was done."}
 	TooLarge         = Kind{"too-large", http.StatusRequestEntityTooLarge, "Body too large", "A body may hold at most 16 KiB."}
 	UnsupportedMedia = Kind{"unsupported-media-type", http.StatusUnsupportedMediaType, "Unsupported media type", "Send `Content-Type: application/json`."}
@@ -47,7 +50,7 @@ var (
 
 // Kinds lists every kind, for the pages and the specification.
 var Kinds = []Kind{
-	MalformedJSON, UnknownField, BadRequest, Unauthorized, Forbidden, ScopeMissing, NotFound, MethodNotAllowed, Conflict, NotDone, KeyReused, TooLarge,
+	MalformedJSON, UnknownField, BadRequest, Unauthorized, Forbidden, ScopeMissing, NotFound, MethodNotAllowed, Conflict, NotDone, ProofRedeemed, Erased, KeyReused, TooLarge,
 	UnsupportedMedia, InvalidField, QuotaExceeded, TooManyChecks, TooManyAttempts, TooManyRequests, Internal, DeliveryFailed, Unavailable,
 }
 
@@ -103,6 +106,8 @@ var table = []func(error) *Problem{
 		return &Problem{Kind: Conflict, Header: http.Header{"Retry-After": {"1"}}}
 	},
 	is(verification.ErrOtherRequest, KeyReused),
+	is(redemption.ErrRedeemed, ProofRedeemed),
+	is(redemption.ErrErased, Erased),
 	func(err error) *Problem {
 		var e *echo.HTTPError
 		if !errors.As(err, &e) {

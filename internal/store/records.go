@@ -57,6 +57,8 @@ type Verification struct {
 	Sends       int       // sends so far
 	ApprovedAt  time.Time // zero: not approved
 	CanceledAt  time.Time // zero: not canceled
+	RedeemedAt  time.Time // zero: its proof was not redeemed
+	RedeemedBy  []byte    // hash of the Idempotency-Key of the redemption; empty: it had none
 	Forgiven    int       // of Attempts: those that an administrator forgave, which no bound counts any more
 }
 

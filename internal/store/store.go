@@ -89,6 +89,9 @@ type Verifications interface {
 	Approve(ctx context.Context, id string, tell NewEvent) (bool, error)
 	// Cancel cancels a verification that is neither approved, canceled nor expired. False: it had ended, or there is none.
 	Cancel(ctx context.Context, id string) (bool, error)
+	// Redeem notes that the proof of an approved verification was redeemed, with the hash of the request's Idempotency-Key, or nil.
+	// False: it was before, it is not approved, or there is none.
+	Redeem(ctx context.Context, id string, by []byte) (bool, error)
 	// Newest is the newest pending verification that a holder has for a recipient, or ErrNotFound.
 	Newest(ctx context.Context, h HolderQuery) (Verification, error)
 }

@@ -51,6 +51,7 @@ CREATE TABLE verifications (
     expires_at   timestamptz NOT NULL,
     approved_at  timestamptz,
     canceled_at  timestamptz,
+    redeemed_at  timestamptz,                      -- its proof was exchanged for the address
     -- A status is not stored: it follows from these and the clock, so it can't contradict them.
     attempts     integer     NOT NULL DEFAULT 0,
     max_attempts integer     NOT NULL,
@@ -65,6 +66,7 @@ CREATE TABLE verifications (
     recipient    bytea       NOT NULL CHECK (octet_length(recipient) = 16), -- keyed hash: search and quota
     masked       text        NOT NULL,             -- for people
     sealed       bytea,                            -- encrypted, for a retry; NULL once erased
+    redeemed_by  bytea,                            -- hash of the Idempotency-Key that did; NULL: none
     holder       text        NOT NULL,             -- may resend without naming the ID; '' is nobody
     nonce        bytea       NOT NULL,             -- the code is derived from it
     key_id       text        NOT NULL,

@@ -11,6 +11,7 @@ CREATE TABLE verifications (
     expires_at   INTEGER NOT NULL,
     approved_at  INTEGER,
     canceled_at  INTEGER,
+    redeemed_at  INTEGER,
     attempts     INTEGER NOT NULL DEFAULT 0,
     max_attempts INTEGER NOT NULL,
     sends        INTEGER NOT NULL,
@@ -24,6 +25,7 @@ CREATE TABLE verifications (
     recipient    BLOB    NOT NULL CHECK (length(recipient) = 16), -- keyed hash
     masked       TEXT    NOT NULL,
     sealed       BLOB,                                            -- encrypted; NULL once erased
+    redeemed_by  BLOB,
     holder       TEXT    NOT NULL,
     nonce        BLOB    NOT NULL,
     key_id       TEXT    NOT NULL,

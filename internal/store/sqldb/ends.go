@@ -42,6 +42,18 @@ func (db *DB) Cancel(ctx context.Context, id string) (bool, error) {
 	return db.one(ctx, endSQL("canceled_at"), Args{"id": id})
 }
 
+const redeemSQL = `
+UPDATE verifications SET redeemed_at = @now, redeemed_by = @by
+WHERE id = @id AND approved_at IS NOT NULL AND redeemed_at IS NULL`
+
+// Redeem implements Verifications.
+func (db *DB) Redeem(ctx context.Context, id string, by []byte) (bool, error) {
+	if !store.Storable(id) {
+		return false, nil
+	}
+	return db.one(ctx, redeemSQL, Args{"id": id, "by": by})
+}
+
 // CancelBy implements CounterReset.
 func (db *DB) CancelBy(ctx context.Context, id string, act store.AuditEntry) (ok bool, err error) {
 	if act, err = act.Checked(); err != nil || !store.Storable(id) {

@@ -54,6 +54,7 @@ var contract = []struct {
 	{"check/failures, 100 tries at once", failuresAtOnce},
 	{"check/cancel", cancels},
 	{"check/cancel and approve at once", cancelOrApprove},
+	{"check/redeemed once", redeemedOnce},
 	{"check/newest of a holder", newestOfHolder},
 	{"claim/held, busy and done", claims},
 	{"claim/taken over and given up", claimsGivenUp},

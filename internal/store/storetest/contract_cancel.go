@@ -67,6 +67,50 @@ func cancelOrApprove(t *testing.T, f *Fixture) {
 	Equal(t, "canceled and not approved, or the other way round", got.CanceledAt.IsZero() != got.ApprovedAt.IsZero(), true)
 }
 
+// redeemedOnce is an approval whose proof 50 requests redeem at once.
+func redeemedOnce(t *testing.T, f *Fixture) {
+	redeem := func(what, id string, want bool) {
+		t.Helper()
+		got, err := f.Redeem(t.Context(), id, nil)
+		OK(t, err)
+		Equal(t, what, got, want)
+	}
+	redeem("no such id", "no such id", false)
+	v := f.Admit(t, f.Intent(1)).Verification
+	redeem("pending", v.ID, false)
+	_, err := f.Approve(t.Context(), v.ID, store.NewEvent{})
+	OK(t, err)
+	f.Pass(time.Second)
+	var won atomic.Int32
+	var by [50][]byte
+	Together(50, func(i int) {
+		by[i] = []byte{byte(i + 1)}
+		done, err := f.Both(i).Redeem(t.Context(), v.ID, by[i])
+		if err != nil {
+			t.Error(err)
+		}
+		if done {
+			won.Store(won.Load()*100 + int32(i+1))
+		}
+	})
+	got, _, _, err := f.Verification(t.Context(), v.ID)
+	OK(t, err)
+	Equal(t, "redeemed at", got.RedeemedAt, f.Now)
+	Equal(t, "redeemed by the one that won", got.RedeemedBy, []byte{byte(won.Load())})
+	redeem("again", v.ID, false)
+	got, _, _, err = f.Verification(t.Context(), v.ID)
+	OK(t, err)
+	Equal(t, "redeemed by still", got.RedeemedBy, []byte{byte(won.Load())})
+
+	other := f.Admit(t, f.Intent(2)).Verification
+	_, err = f.Approve(t.Context(), other.ID, store.NewEvent{})
+	OK(t, err)
+	redeem("without a key", other.ID, true)
+	got, _, _, err = f.Verification(t.Context(), other.ID)
+	OK(t, err)
+	Equal(t, "by", len(got.RedeemedBy), 0)
+}
+
 func newestOfHolder(t *testing.T, f *Fixture) {
 	held := func(holder string) func(*store.Intent) {
 		return func(in *store.Intent) { in.Verification.Holder, in.MinLife = holder, time.Hour } // never joined

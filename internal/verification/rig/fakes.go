@@ -39,6 +39,13 @@ func (a *Away) Begin(ctx context.Context, i store.Intent) (store.Begun, error) {
 	return a.DB.Begin(ctx, i)
 }
 
+func (a *Away) Redeem(ctx context.Context, id string, by []byte) (bool, error) {
+	if err := a.err(); err != nil {
+		return false, err
+	}
+	return a.DB.Redeem(ctx, id, by)
+}
+
 func (a *Away) Refused(ctx context.Context, rows []store.Send) error {
 	if err := a.err(); err != nil {
 		return err

@@ -1,0 +1,192 @@
+// Package redemption exchanges what proves an approval for the address that it is about, once: the proof that a browser carried to a back
+// end, or the reference that the page added to the address that it returned the person to. It stands beside package verification, which
+// approves; package api calls it, and package page makes references.
+package redemption
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/binary"
+	"errors"
+	"log/slog"
+	"time"
+
+	"sendcode/internal/policy"
+	"sendcode/internal/proof"
+	"sendcode/internal/recipient"
+	"sendcode/internal/store"
+	"sendcode/internal/vault"
+	"sendcode/internal/verification"
+)
+
+// Store is what the log knows of approvals. Implementations: postgres.DB and sqlite.DB.
+type Store interface {
+	Verification(ctx context.Context, id string) (store.Verification, store.Send, time.Time, error)
+	Redeem(ctx context.Context, id string, by []byte) (bool, error)
+}
+
+// Proofs reads proofs. Implementation: proof.Signer.
+type Proofs interface {
+	Open(token string) (f proof.Facts, expires time.Time, err error)
+}
+
+// Service redeems. Safe for concurrent use.
+type Service struct {
+	Store  Store
+	Proofs Proofs
+	Vault  vault.Vault
+	Policy *policy.InForce
+	Now    func() time.Time
+	Logger *slog.Logger
+}
+
+var (
+	// ErrRedeemed: the proof was redeemed before.
+	ErrRedeemed = errors.New("redemption: the proof was redeemed")
+	// ErrErased: the recipient was erased since.
+	ErrErased = errors.New("redemption: the recipient was erased")
+)
+
+// logTimeout bounds a call to the log that goes on after the client hung up.
+const logTimeout = 5 * time.Second
+
+// ReferenceLife is how long the reference that a page hands to an app's address can be redeemed.
+const ReferenceLife = 5 * time.Minute
+
+// referenceLabel separates the key of references from the other keys of the ring.
+const referenceLabel = "return reference"
+
+// Ask asks for the address that an approval is about, by its proof or by a reference to it.
+type Ask struct {
+	Proof, Reference string // one of them
+	Key              string // Idempotency-Key; empty: none
+}
+
+// Redeemed is what an approval has proven.
+type Redeemed struct {
+	ID         string
+	Channel    recipient.Channel
+	To         string // the whole address or number
+	Recipient  string // the proof's sub
+	Purpose    string
+	ApprovedAt time.Time
+	Test       bool
+}
+
+// Redeem tells the address of an approval once. A repetition with the same Idempotency-Key is told it again, for as long as the proof is
+// good. Errors: *verification.InvalidError where the proof or reference is expired, forged, or of another app; ErrRedeemed; ErrErased; verification.ErrUnavailable.
+func (s *Service) Redeem(ctx context.Context, app string, r Ask) (Redeemed, error) {
+	id, expires, err := s.named(app, r)
+	if err != nil {
+		return Redeemed{}, err
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), logTimeout)
+	defer cancel()
+	v, _, now, err := s.Store.Verification(ctx, id)
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		return Redeemed{}, errNoProof(r)
+	case err != nil:
+		return Redeemed{}, s.failed(ctx, err)
+	case v.App != app || v.ApprovedAt.IsZero():
+		return Redeemed{}, errNoProof(r)
+	case !now.Before(expires):
+		return Redeemed{}, invalid(r.field(), "expired", "It has expired; have the person enter a code again.")
+	case len(v.Sealed) == 0:
+		return Redeemed{}, ErrErased
+	}
+	return s.redeem(ctx, v, r)
+}
+
+func (s *Service) redeem(ctx context.Context, v store.Verification, r Ask) (Redeemed, error) {
+	var by []byte
+	if r.Key != "" {
+		hash := s.Vault.Keyed("redemption", v.App, r.Key)
+		by = hash[:]
+	}
+	if v.RedeemedAt.IsZero() {
+		won, err := s.Store.Redeem(ctx, v.ID, by)
+		if err != nil {
+			return Redeemed{}, s.failed(ctx, err)
+		}
+		if !won { // another request was first
+			if v, _, _, err = s.Store.Verification(ctx, v.ID); err != nil {
+				return Redeemed{}, s.failed(ctx, err)
+			}
+		}
+	}
+	if !v.RedeemedAt.IsZero() && (len(by) == 0 || !bytes.Equal(v.RedeemedBy, by)) {
+		return Redeemed{}, ErrRedeemed
+	}
+	return s.redeemed(ctx, v)
+}
+
+func (s *Service) redeemed(ctx context.Context, v store.Verification) (Redeemed, error) {
+	to, err := s.Vault.Recipient(v)
+	if err != nil { // its key left the ring
+		s.Logger.ErrorContext(ctx, "a recipient could not be decrypted", "error", err)
+		return Redeemed{}, verification.ErrUnavailable
+	}
+	_, test := s.Policy.Get().TestRecipient(s.Vault, v, s.Now())
+	return Redeemed{
+		ID: v.ID, Channel: v.Channel, To: to.Address(), Recipient: s.Vault.AddressHash(to).String(), Purpose: v.Purpose,
+		ApprovedAt: v.ApprovedAt, Test: test,
+	}, nil
+}
+
+// named is the verification that a request means, and until when it may.
+func (s *Service) named(app string, r Ask) (id string, expires time.Time, err error) {
+	switch {
+	case (r.Proof == "") == (r.Reference == ""):
+		return "", time.Time{}, invalid("proof", "missing", "Give either proof or reference.")
+	case r.Reference != "":
+		return s.openReference(app, r)
+	}
+	f, expires, err := s.Proofs.Open(r.Proof)
+	if err != nil || f.App != app {
+		return "", time.Time{}, errNoProof(r)
+	}
+	return f.ID, expires, nil
+}
+
+func (r Ask) field() string {
+	if r.Reference != "" {
+		return "reference"
+	}
+	return "proof"
+}
+
+// errNoProof says the same of what is forged, of another app, and of what is gone.
+func errNoProof(r Ask) error {
+	return invalid(r.field(), "invalid", "This proves nothing to this app.")
+}
+
+// Reference names an approved verification to the app's back end for ReferenceLife, without showing its ID to readers of an address.
+func (s *Service) Reference(app, id string) (string, error) {
+	text := append(binary.BigEndian.AppendUint64(nil, uint64(s.Now().Add(ReferenceLife).Unix())), id...)
+	sealed, err := s.Vault.Ring.Seal(referenceLabel, text, []byte(app))
+	return base64.RawURLEncoding.EncodeToString(sealed), err
+}
+
+func (s *Service) openReference(app string, r Ask) (id string, expires time.Time, err error) {
+	sealed, err := base64.RawURLEncoding.DecodeString(r.Reference)
+	if err != nil {
+		return "", time.Time{}, errNoProof(r)
+	}
+	text, err := s.Vault.Ring.Open(referenceLabel, sealed, []byte(app))
+	if err != nil || len(text) < 8 {
+		return "", time.Time{}, errNoProof(r)
+	}
+	return string(text[8:]), time.Unix(int64(binary.BigEndian.Uint64(text)), 0), nil
+}
+
+func invalid(field, reason, detail string) error {
+	return &verification.InvalidError{Field: field, Reason: reason, Detail: detail}
+}
+
+// failed logs why the log did not answer.
+func (s *Service) failed(ctx context.Context, err error) error {
+	s.Logger.ErrorContext(ctx, "a proof could not be redeemed", "error", err)
+	return errors.Join(verification.ErrUnavailable, err)
+}
