@@ -180,7 +180,7 @@ func (a *App) registerPages(e *echo.Echo) error {
 	}
 	a.page = page.New(page.Config{
 		App: a.cfg.Page.App, Channels: a.cfg.Page.Channels, Country: a.cfg.Page.Country, Origin: a.cfg.SMS.Origin,
-		Sender: senderAddress(a.cfg.MailFrom), Codes: a.codes, Cookies: ring, Logger: a.logger, Requests: a.requests,
+		Sender: senderAddress(a.cfg.MailFrom), Codes: a.codes, Cookies: ring, Logger: a.logger, Requests: a.requests, References: a.proofs,
 	})
 	a.say(a.cfg)
 	a.page.Register(e)
@@ -195,7 +195,13 @@ func (a *App) say(cfg config.Config) {
 	}
 	p := cfg.Purposes["default"]
 	shape := code.Shape{Alphabet: code.Alphabet(p.Code.Alphabet), Length: p.Code.Length}
-	a.page.Say(title, shape, subject(a.mails, p, title))
+	a.page.Say(title, shape, subject(a.mails, p, title), returnURLs(cfg))
+}
+
+// returnURLs are those of the page's app.
+func returnURLs(cfg config.Config) []string {
+	app, _ := cfg.App(cfg.Page.App)
+	return app.ReturnURLs
 }
 
 // subject is what a person looks for in the mailbox: the template's, where it holds no code.

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"net/netip"
 	"net/url"
+	"path"
 	"regexp"
 	"slices"
 	"strings"
@@ -19,7 +20,7 @@ var checks = map[string]func(text string) string{
 	"addr": checkAddr, "database_url": checkDatabaseURL, "role": checkRole, "redis_url": checkRedisURL, "smtp_url": checkSMTPURL,
 	"mail_from": checkMailFrom, "selector": checkSelector, "level": checkLevel, "ring": checkSecretKeys, "index_key": checkIndexKey,
 	"api_key": checkAPIKey, "password": checkAdminPassword, "password_hash": checkAdminPasswordHash, "token": checkToken,
-	"webhook_secrets": checkWebhookSecrets, "webhook_url": checkWebhookURL, "event": checkEvent, "name": checkName, "title": checkTitle,
+	"webhook_secrets": checkWebhookSecrets, "webhook_url": checkWebhookURL, "event": checkEvent, "return_url": checkReturnURL, "name": checkName, "title": checkTitle,
 	"origin": checkOrigin, "scope": checkScope, "key_hash": checkKeyHash, "token_hash": checkTokenHash, "test_code": checkTestCode,
 	"proxy": checkProxy, "callee": checkCallee, "admin_role": checkAdminRole, "secure_url": checkSecureURL, "redirect_url": checkRedirectURL,
 	"word":       func(text string) string { return when(text == "", "is empty; leave it out") },
@@ -109,6 +110,19 @@ func checkOrigin(text string) string {
 		return "must be an origin such as https://shop.example"
 	}
 	return ""
+}
+
+// checkReturnURL wants an origin with or without a path, written as it will be compared.
+func checkReturnURL(text string) string {
+	u, err := url.Parse(text)
+	if err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" || strings.ContainsAny(text, "*?#") {
+		return "must be an origin such as https://shop.example, or one with a path such as https://shop.example/signup"
+	}
+	if problem := checkOrigin(u.Scheme + "://" + u.Host); problem != "" {
+		return problem
+	}
+	clean := path.Clean("/" + u.Path)
+	return when(u.RawPath != "" || u.Path != "" && u.Path != clean && u.Path != clean+"/", "must have a plain path, without . and .. and escapes")
 }
 
 func checkScope(text string) string {

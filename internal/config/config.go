@@ -180,6 +180,9 @@ type App struct {
 	// Where its pages come from, exactly as browsers send it: `https://shop.example`. No patterns. A public key works from these
 	// pages and our own, and only they can read the answers (CORS).
 	Origins []string `yaml:"origins" check:"origin" unique:"yes"`
+	// Where our page may return a person with a `reference` that the back end redeems: exact origins, or origins with a path. A path allows
+	// what is below it.
+	ReturnURLs []string `yaml:"return_urls" check:"return_url" unique:"yes"`
 	// Its API keys.
 	Keys []Key `yaml:"keys" unique:"id" twice:"another key of this app has the same id"`
 	// Where the app is told of what happened.

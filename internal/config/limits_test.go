@@ -31,6 +31,19 @@ func TestLimits(t *testing.T) {
 	}
 }
 
+func TestReturnURLs(t *testing.T) {
+	for text, right := range map[string]bool{
+		"https://shop.example": true, "https://shop.example/signup": true, "https://shop.example/signup/": true, "http://localhost:3000/done": true,
+		"shop.example": false, "https://shop.example/*": false, "https://shop.example/a?b=c": false, "https://shop.example/a#b": false,
+		"https://u@shop.example/": false, "https://Shop.example/": false, "https://shop.example/a/../b": false, "https://shop.example/a%2fb": false,
+		"https://shop.example:443/": false, "javascript:alert(1)": false, "/signup": false,
+	} {
+		if got := checkReturnURL(text) == ""; got != right {
+			t.Errorf("%s: %q", text, checkReturnURL(text))
+		}
+	}
+}
+
 func TestMistakesInLimits(t *testing.T) {
 	for name, test := range map[string][2]string{
 		"no rules":       {"{a: []}", "c.yaml:1: limits: a has no rule"},

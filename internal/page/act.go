@@ -160,7 +160,7 @@ func reasonOf(err error) string {
 // again asks for another code for the recipient that is remembered.
 func (u *Page) again(ctx context.Context, s session, p posted) session {
 	if s.To == "" {
-		return session{}
+		return session{Return: s.Return}
 	}
 	return u.ask(ctx, s, p)
 }
@@ -291,7 +291,7 @@ func (u *Page) check(ctx context.Context, s session, p posted) session {
 	case err != nil:
 		return u.failed(s, err)
 	case checked.Valid:
-		return session{leg: leg{Channel: s.Channel, ID: s.ID}} // the address has served
+		return session{leg: leg{Channel: s.Channel, ID: s.ID}, Return: s.Return} // the address has served
 	case checked.State == verification.Pending:
 		s.Note = note{Kind: wrongCode}
 	}

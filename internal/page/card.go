@@ -210,6 +210,7 @@ type approvedCard struct {
 	frame
 	Lead template.HTML
 	GoOn string
+	Back string // address of the app that sent the person; empty: none
 }
 
 func (*askCard) kind() string      { return "ask" }

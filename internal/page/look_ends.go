@@ -147,6 +147,7 @@ func (l *look) approved(v verification.View) card {
 	}
 	k.Heading = t.Approved
 	k.Say = strings.Join([]string{t.Approved, k.GoOn}, t.Stop)
+	k.Back = l.back(v.ID)
 	k.Rev = rev(k.kind(), v.ID)
 	return k
 }

@@ -60,6 +60,10 @@ type Config struct {
 	Now      func() time.Time // nil: time.Now
 	Logger   *slog.Logger
 	Requests Requests // nil: no limit
+	// ReturnURLs are the origins and paths that a person may be returned to once the code was right; References names the approval to
+	// the app there. nil: nobody is returned.
+	ReturnURLs []string
+	References References
 }
 
 // Requests bounds the requests of a network. Implementation: *server.Requests.
@@ -89,14 +93,14 @@ func New(c Config) *Page {
 	for _, l := range catalogues() {
 		u.countries[l.mails.Lang] = countriesOf(&l.mails)
 	}
-	u.Say(c.Title, c.Code, c.Subject)
+	u.Say(c.Title, c.Code, c.Subject, c.ReturnURLs)
 	return u
 }
 
 // Say changes what the page tells from now on. Requests under way end as they began.
-func (u *Page) Say(title string, shape code.Shape, subject func(lang string) string) {
+func (u *Page) Say(title string, shape code.Shape, subject func(lang string) string, returnURLs []string) {
 	c := u.Config
-	c.Title, c.Code, c.Subject = title, shape, subject
+	c.Title, c.Code, c.Subject, c.ReturnURLs = title, shape, subject, returnURLs
 	u.said.Store(&c)
 }
 

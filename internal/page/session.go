@@ -21,6 +21,7 @@ type session struct {
 	Draft   string            `json:"d,omitempty"` // what is in the field, not acted on yet
 	DraftOn recipient.Channel `json:"w,omitempty"` // which field; empty: nothing waits there
 	Country string            `json:"c,omitempty"` // where phone numbers are dialled, as it was chosen
+	Return  string            `json:"q,omitempty"` // where the app that sent the person wants them back
 	Note    note              `json:"n,omitzero"`  // what the last post came to, where the use cases do not remember it
 	Ends    time.Time         `json:"e"`           // the cookie means nothing from here on
 }

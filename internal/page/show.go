@@ -15,6 +15,9 @@ import (
 // show renders the card that is true now; to the script alone, else in its page.
 func (u *Page) show(c echo.Context) error {
 	u.seenAt(c.Request().Host)
+	if c.QueryParams().Has("return_url") {
+		return u.arrive(c)
+	}
 	words, s, v := textsOf(c.Request()), u.remembered(c), view(c.QueryParam("view"))
 	if v == besides && s.Other.ID != "" {
 		s, v = s.turned(), ""

@@ -111,7 +111,7 @@ type cardTexts struct {
 	GoesTo                                                      string // {to}
 	Crowded, CrowdedLead, CrowdedCode                           string // too many requests from one network; {d}
 	Away, AwayLead, AwayKept, AwayCode                          string // {to}
-	Approved, ApprovedLead, GoOn, GoOnApp, Another              string // {to}, {app}
+	Approved, ApprovedLead, GoOn, GoOnApp, Continue, Another    string // {to}, {app}
 
 	// The widget alone
 	Misplaced, MisplacedLead string

@@ -77,7 +77,7 @@ func NewWorld(rules []quota.Rule) (*World, error) {
 	w.page = page.New(page.Config{
 		App: "shop", Title: "Shop", Code: ofDigits, Sender: "no-reply@shop.example",
 		Subject: subject, Codes: w.Codes, Cookies: ring, Now: w.clock.now, Logger: logger,
-		Requests: requests{&w.exhausted},
+		Requests: requests{&w.exhausted}, ReturnURLs: returnURLs, References: references{},
 	})
 	w.page.Register(e)
 	w.server = httptest.NewServer(e)
@@ -93,6 +93,14 @@ func timeless(_ []string, a slog.Attr) slog.Attr {
 	return a
 }
 
+// returnURLs are where the page may return a person.
+var returnURLs = []string{"https://shop.example/welcome", "https://app.example"}
+
+// references name an approval by its ID, for tests to see.
+type references struct{}
+
+func (references) Reference(app, id string) (string, error) { return app + "&" + id, nil }
+
 func subject(lang string) string {
 	if lang == "en" {
 		return "Your code for Shop"
@@ -105,7 +113,7 @@ func (w *World) SendLetters() {
 	w.Codes.mu.Lock()
 	w.Codes.shape = ofLetters
 	w.Codes.mu.Unlock()
-	w.page.Say("Shop", ofLetters, subject)
+	w.page.Say("Shop", ofLetters, subject, returnURLs)
 }
 
 // SendLongCodes has the codes that are sent from now on made of eight digits, as while an app is over its bound on failed checks.

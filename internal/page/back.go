@@ -1,0 +1,97 @@
+package page
+
+import (
+	"net/http"
+	"net/url"
+	"path"
+	"strings"
+
+	"github.com/labstack/echo/v4"
+
+	"sendcode/internal/server"
+	"sendcode/internal/verification"
+)
+
+// References names an approved verification to the app's back end. Implementation: redemption.Service.
+type References interface {
+	Reference(app, id string) (string, error)
+}
+
+// maxReturn is the longest address to return to, in bytes: the cookie that carries it holds 4096.
+const maxReturn = 1024
+
+// arrive is a visit that an app sent, with the address that the person is to return to. It is kept in the cookie, not in the page's own address.
+func (u *Page) arrive(c echo.Context) error {
+	to, ok := returnTo(u.ReturnURLs, c.QueryParam("return_url"))
+	if app := c.QueryParam("app"); !ok || app != "" && app != u.App {
+		return &server.Problem{
+			Kind: server.InvalidField, Detail: "The address to return to is not among return_urls of the app, or the app has no page here.",
+			Extra: map[string]any{"field": "return_url", "reason": "not_allowed"},
+		}
+	}
+	s := u.remembered(c)
+	if a, err := u.Codes.Get(c.Request().Context(), u.caller(c), s.ID); err == nil && a.View.State == verification.Approved {
+		s = session{} // of an earlier visit, perhaps of another person
+	}
+	s.Return = to
+	if err := u.remember(c, s); err != nil {
+		return err
+	}
+	return c.Redirect(http.StatusSeeOther, "/")
+}
+
+// returnTo is an address that a person may be returned to, normalised: one of the origins and paths that are allowed, or below such a path. Its
+// query is the app's own, but for reference.
+func returnTo(allowed []string, text string) (string, bool) {
+	to, err := url.Parse(text)
+	if err != nil || len(text) > maxReturn || to.User != nil || to.Opaque != "" || to.RawPath != "" || strings.ContainsAny(text, "\\#") {
+		return "", false
+	}
+	to.Scheme, to.Host = strings.ToLower(to.Scheme), strings.ToLower(to.Host)
+	if port := to.Port(); to.Scheme == "https" && port == "443" || to.Scheme == "http" && port == "80" {
+		to.Host = strings.TrimSuffix(to.Host, ":"+port)
+	}
+	to.Path = cleaned(to.Path)
+	query := to.Query()
+	query.Del("reference")
+	to.RawQuery = query.Encode()
+	for _, a := range allowed {
+		one, err := url.Parse(a)
+		if err != nil || to.Scheme != one.Scheme || to.Host != one.Host {
+			continue
+		}
+		if prefix := strings.TrimSuffix(cleaned(one.Path), "/"); to.Path == prefix || strings.HasPrefix(to.Path, prefix+"/") {
+			return to.String(), true
+		}
+	}
+	return "", false
+}
+
+// cleaned is a path without dots and double slashes; what ends in a slash still does.
+func cleaned(p string) string {
+	clean := path.Clean("/" + p)
+	if strings.HasSuffix(p, "/") && clean != "/" {
+		clean += "/"
+	}
+	return clean
+}
+
+// back is where the button of an approved card leads; empty: nowhere.
+func (l *look) back(id string) string {
+	to, err := url.Parse(l.session.Return)
+	if err != nil || l.session.Return == "" || l.References == nil {
+		return ""
+	}
+	if _, ok := returnTo(l.ReturnURLs, l.session.Return); !ok { // the configuration has changed
+		return ""
+	}
+	reference, err := l.References.Reference(l.App, id)
+	if err != nil {
+		l.Logger.Error("a reference to an approval could not be made", "error", err)
+		return ""
+	}
+	query := to.Query()
+	query.Set("reference", reference)
+	to.RawQuery = query.Encode()
+	return to.String()
+}

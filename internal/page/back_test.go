@@ -1,0 +1,156 @@
+package page_test
+
+import (
+	"encoding/json"
+	"html"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"sendcode/internal/page/pagetest"
+)
+
+var button = regexp.MustCompile(`<a class="button" href="([^"]*)"`)
+
+// leadsTo is where the button of an approved card leads, without its reference; empty: there is no button.
+func leadsTo(t *testing.T, page string) (to, reference string) {
+	t.Helper()
+	m := button.FindStringSubmatch(page)
+	if m == nil {
+		return "", ""
+	}
+	u, err := url.Parse(html.UnescapeString(m[1]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	query := u.Query()
+	reference = query.Get("reference")
+	query.Del("reference")
+	u.RawQuery = query.Encode()
+	return u.String(), reference
+}
+
+// verify goes through the page, which was just reached.
+func verify(t *testing.T, w *pagetest.World) string {
+	t.Helper()
+	post(t, w, "", "send", "to", pagetest.Address)
+	return post(t, w, "", "check", "code", pagetest.Code)
+}
+
+// A person whom an app sent goes back there with a reference, and its own query; its address is not in the page's.
+func TestAPersonIsReturnedWithAReference(t *testing.T) {
+	w := world(t)
+	shows(t, get(t, w, "?app=shop&return_url="+url.QueryEscape("https://shop.example/welcome/to?state=a%26b&reference=old")), "ask")
+	approved := verify(t, w)
+	shows(t, approved, "approved", "Continue")
+	to, reference := leadsTo(t, approved)
+	if to != "https://shop.example/welcome/to?state=a%26b" || !strings.HasPrefix(reference, "shop&") || strings.Contains(text(approved), "You can go on in") {
+		t.Errorf("%s with %q: %s", to, reference, text(approved))
+	}
+	if again, _ := leadsTo(t, get(t, w, "")); again != to {
+		t.Errorf("reloaded: %s", again)
+	}
+	shows(t, get(t, w, "?return_url=https://app.example"), "ask") // another visit is not the old approval
+}
+
+func TestOnlyAllowedAddressesAreReturnedTo(t *testing.T) {
+	for text, want := range map[string]string{
+		"https://shop.example/welcome":                     "https://shop.example/welcome",
+		"https://shop.example/welcome/":                    "https://shop.example/welcome/",
+		"HTTPS://Shop.Example:443/welcome":                 "https://shop.example/welcome",
+		"https://shop.example/x/../welcome//a":             "https://shop.example/welcome/a",
+		"https://app.example":                              "https://app.example/",
+		"https://app.example/any/where?x=1":                "https://app.example/any/where?x=1",
+		"https://shop.example/welcomes":                    "",
+		"https://shop.example/":                            "",
+		"https://shop.example/welcome/../admin":            "",
+		"https://shop.example/welcome/..%2fa":              "",
+		"https://shop.example/welcome%2f..%2fa":            "",
+		"https://shop.example/welcome/\\..\\a":             "",
+		"https://shop.example:8443/welcome":                "",
+		"http://shop.example/welcome":                      "",
+		"https://shop.example@evil.example/":               "",
+		"https://user@shop.example/welcome":                "",
+		"https://shop.example.evil/welcome":                "",
+		"https://shop.example/welcome#fragment":            "",
+		"//shop.example/welcome":                           "",
+		"/welcome":                                         "",
+		"javascript:alert(1)":                              "",
+		"https:shop.example/welcome":                       "",
+		"":                                                 "",
+		"https://app.example/" + strings.Repeat("a", 1024): "",
+	} {
+		w := world(t)
+		_, err := w.Get("?return_url=" + url.QueryEscape(text))
+		if want == "" {
+			if err == nil || err.Error() != "status 422" {
+				t.Errorf("%s: %v", text, err)
+			}
+			continue
+		}
+		if err != nil {
+			t.Fatalf("%s: %v", text, err)
+		}
+		if to, _ := leadsTo(t, verify(t, w)); to != want {
+			t.Errorf("%s leads to %q, want %s", text, to, want)
+		}
+	}
+	if _, err := world(t).Get("?app=another&return_url=https://app.example"); err == nil || err.Error() != "status 422" {
+		t.Errorf("an app without a page: %v", err)
+	}
+}
+
+// A sign-up over the program itself: the shop sends a person, and its back end is told the address for the reference, once.
+func TestASignUpWithThePage(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "sendcode.yaml")
+	if err := os.WriteFile(file, []byte("apps: [{name: default, return_urls: ['https://shop.example/signup']}]\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	const key = "sk_0123456789abcdefghijABCDEFGHIJ"
+	base, _ := service(t, filepath.Join(t.TempDir(), "data"), "SENDCODE_CONFIG="+file, "SENDCODE_API_KEY="+key)
+	visitor := pagetest.NewVisitor("en")
+	visitor.URL = base + "/"
+	visits := func(body string, err error) string {
+		if err != nil {
+			t.Fatal(err)
+		}
+		return body
+	}
+	visits(visitor.Get("?return_url=" + url.QueryEscape("https://shop.example/signup?state=s1")))
+	visits(visitor.Post("", "send", "to", pagetest.Address))
+	to, reference := leadsTo(t, visits(visitor.Post("", "check", "code", codeIn(t, base))))
+	if to != "https://shop.example/signup?state=s1" {
+		t.Fatalf("the page leads to %q", to)
+	}
+	redeem := func(reference string) (status int, address string) {
+		r, err := http.NewRequest(http.MethodPost, base+"/v1/proofs/redeem", strings.NewReader(`{"reference":"`+reference+`"}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Content-Type", "application/json")
+		r.Header.Set("Authorization", "Bearer "+key)
+		answer, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer answer.Body.Close()
+		var told struct{ To string }
+		if err := json.NewDecoder(answer.Body).Decode(&told); err != nil {
+			t.Fatal(err)
+		}
+		return answer.StatusCode, told.To
+	}
+	if status, address := redeem(reference[1:]); status != http.StatusUnprocessableEntity || address != "" {
+		t.Errorf("forged: %d %s", status, address)
+	}
+	if status, address := redeem(reference); status != http.StatusOK || address != pagetest.Address {
+		t.Errorf("%d %s", status, address)
+	}
+	if status, address := redeem(reference); status != http.StatusConflict || address != "" {
+		t.Errorf("again: %d %s", status, address)
+	}
+}
