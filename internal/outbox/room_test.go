@@ -70,6 +70,24 @@ func TestRoomToTheLast(t *testing.T) {
 	})
 }
 
+// While one waits in the log, a new one waits there as well, also where there is room again: else the old one might never have its turn.
+func TestNoneOvertakesWhatWaitsInTheLog(t *testing.T) {
+	parts.Bubble(t, func(t *testing.T) {
+		r, _ := slowRig(t, time.Minute, 1)
+		r.Start()
+		rig.Waited(500 * time.Millisecond) // between two looks at the log
+		r.Crowd(0, memory+1)
+		rig.Waited(time.Minute + time.Millisecond) // one was delivered
+		synctest.Wait()
+		id := r.Crowd(memory+1, 1)[0]
+		synctest.Wait()
+		if s := r.Get(id).Send; s.Reason != "backlog" {
+			t.Errorf("it is %s %q", s.Status, s.Reason)
+		}
+		r.Quit()
+	})
+}
+
 // What is due is taken over at once, batch after batch.
 func TestTakeoverOfMoreThanABatch(t *testing.T) {
 	parts.Bubble(t, func(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 	"sendcode/internal/store"
 	"sendcode/internal/verification"
 	"sendcode/internal/verification/rig"
+	"sendcode/quota"
 )
 
 func waitFor(d time.Duration) verification.Ask {
@@ -64,6 +65,26 @@ func TestWaitingForTheOutcome(t *testing.T) {
 			})
 		})
 	}
+}
+
+// slowRefunds is a limiter that takes a second to give a place back.
+type slowRefunds struct{ *quota.Memory }
+
+func (s slowRefunds) Refund(ctx context.Context, id string, buckets ...string) error {
+	rig.Waited(time.Second)
+	return s.Memory.Refund(ctx, id, buckets...)
+}
+
+// A caller that waits for a failure hears of it once its place was given back, so it may ask again at once.
+func TestAFailureIsToldAfterItsRefund(t *testing.T) {
+	rig.InBubble(t, func(r *rig.Rig) {
+		r.Limiter.Set(slowRefunds{quota.NewMemory(time.Now, "process")})
+		r.Post.Tell(rig.NoSuchUser)
+		if a, err := r.Svc.Send(r.Context(), waitFor(5*time.Second)); err != nil || a.View.Send.Status != store.Failed {
+			t.Fatalf("%+v, %v", a, err)
+		}
+		r.Send(rig.AskFor(rig.Ana))
+	})
 }
 
 func TestWhoHangsUpIsNotWaitedFor(t *testing.T) {
