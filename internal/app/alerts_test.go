@@ -12,7 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"go.yaml.in/yaml/v3"
 
-	"sendcode/internal/delivery"
+	"sendcode/internal/delivery/smtp"
 )
 
 var (
@@ -29,7 +29,7 @@ func labelsOfMetrics(t *testing.T) map[string][]string {
 	m.rebuilds(func() int64 { return 0 })
 	m.writable(func(context.Context) error { return nil })
 	m.registry.MustRegister(extent{})
-	servers, err := delivery.NewServers(delivery.SMTPConfig{Host: "mx.example", TLS: delivery.TLSNone})
+	servers, err := smtp.NewServers(smtp.Config{Host: "mx.example", TLS: smtp.TLSNone})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,7 +17,8 @@ import (
 	"sendcode/internal/api"
 	"sendcode/internal/config"
 	"sendcode/internal/console"
-	"sendcode/internal/delivery"
+	"sendcode/internal/delivery/mailbox"
+	"sendcode/internal/delivery/smtp"
 	"sendcode/internal/gates"
 	"sendcode/internal/jobs"
 	"sendcode/internal/keyring"
@@ -45,10 +46,10 @@ type App struct {
 	limiter gates.Limiter
 	redis   *quota.Redis // behind the limiter; nil when that is in process
 	clock   string       // of the limiter, when it is in process
-	mail    delivery.Servers
-	mailbox *delivery.Mailbox // nil when a real server is configured
-	carrier outbox.Carrier    // nil without text messages
-	texts   *message.Texts    // with carrier
+	mail    smtp.Servers
+	mailbox *mailbox.Mailbox // nil when a real server is configured
+	carrier outbox.Carrier   // nil without text messages
+	texts   *message.Texts   // with carrier
 	services
 	hooks    *webhook.Deliverer
 	api      *api.API
@@ -180,7 +181,7 @@ func (a *App) Addr() string { return a.listeners[0].Addr().String() }
 func (a *App) AdminAddr() string { return a.listeners[len(a.listeners)-1].Addr().String() }
 
 // Mailbox is the dev mailbox; nil when a real mail server is configured.
-func (a *App) Mailbox() *delivery.Mailbox { return a.mailbox }
+func (a *App) Mailbox() *mailbox.Mailbox { return a.mailbox }
 
 func (a *App) close() error {
 	var errs []error

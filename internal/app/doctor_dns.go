@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"sendcode/internal/delivery"
+	"sendcode/internal/delivery/smtp"
 )
 
 // resolver is the part of a [net.Resolver] that the doctor asks.
@@ -60,7 +60,7 @@ func (d *doctor) wantRecord(ctx context.Context, name, prefix, otherwise string)
 func (d *doctor) pointers(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
-	configs, err := delivery.ParseURLs(d.cfg.SMTPURL)
+	configs, err := smtp.ParseURLs(d.cfg.SMTPURL)
 	if _, leave := d.mailsLeave(); !leave || err != nil {
 		return
 	}

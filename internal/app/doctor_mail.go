@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"sendcode/internal/delivery"
+	"sendcode/internal/delivery/smtp"
 )
 
 // mailServers looks at each server by itself: one that does not work is passed over in silence by the others.
@@ -20,7 +20,7 @@ func (d *doctor) mailServers(ctx context.Context) {
 		})
 		return
 	}
-	configs, err := delivery.ParseURLs(d.cfg.SMTPURL)
+	configs, err := smtp.ParseURLs(d.cfg.SMTPURL)
 	if err != nil {
 		d.look(ctx, what, func(context.Context) (string, error) { return "", err })
 		return
@@ -34,8 +34,8 @@ func (d *doctor) mailServers(ctx context.Context) {
 	}
 }
 
-func (d *doctor) mailServer(ctx context.Context, name string, c delivery.SMTPConfig) (string, error) {
-	server, err := delivery.NewSMTP(c)
+func (d *doctor) mailServer(ctx context.Context, name string, c smtp.Config) (string, error) {
+	server, err := smtp.New(c)
 	if err != nil {
 		return "", err
 	}
@@ -50,9 +50,9 @@ func (d *doctor) mailServer(ctx context.Context, name string, c delivery.SMTPCon
 // renewal is how long before its end a certificate should have been renewed.
 const renewal = 14 * 24 * time.Hour
 
-func (d *doctor) encryption(what string, local bool, e delivery.Encryption) {
+func (d *doctor) encryption(what string, local bool, e smtp.Encryption) {
 	how := "by STARTTLS"
-	if e.Policy == delivery.TLSImplicit {
+	if e.Policy == smtp.TLSImplicit {
 		how = "from the first byte"
 	}
 	left := e.Until.Sub(d.now())

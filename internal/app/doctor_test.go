@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"sendcode/internal/config"
-	"sendcode/internal/delivery"
+	"sendcode/internal/delivery/smtp"
 	"sendcode/internal/delivery/smtptest"
 )
 
@@ -106,9 +106,9 @@ func TestDoctorSaysHowTheMailServerIsEncrypted(t *testing.T) {
 
 func TestDoctorOnMailInTheClear(t *testing.T) {
 	t.Parallel()
-	for want, e := range map[string]delivery.Encryption{
-		"! m: none, and the server offers none: every code crosses in the clear\n": {Policy: delivery.TLSOpportunistic},
-		"! m: none, though the server offers STARTTLS: set tls=required\n":         {Policy: delivery.TLSNone, Offered: true},
+	for want, e := range map[string]smtp.Encryption{
+		"! m: none, and the server offers none: every code crosses in the clear\n": {Policy: smtp.TLSOpportunistic},
+		"! m: none, though the server offers STARTTLS: set tls=required\n":         {Policy: smtp.TLSNone, Offered: true},
 	} {
 		var out strings.Builder
 		newDoctor(config.Config{}, &out).encryption("m", false, e)

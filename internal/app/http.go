@@ -16,8 +16,8 @@ import (
 	"sendcode/internal/config"
 	"sendcode/internal/console"
 	"sendcode/internal/console/auth"
-	"sendcode/internal/delivery"
 	"sendcode/internal/events"
+	"sendcode/internal/failover"
 	"sendcode/internal/message"
 	"sendcode/internal/page"
 	"sendcode/internal/proof"
@@ -259,7 +259,7 @@ func adminTokens(c config.Config) (all []auth.Token) {
 
 // aside names the mail servers and the carriers that get nothing now.
 func (a *App) aside() (out []console.Aside) {
-	add := func(carrier bool, all []delivery.Health) {
+	add := func(carrier bool, all []failover.Health) {
 		for _, h := range all {
 			if !h.Up {
 				out = append(out, console.Aside{Carrier: carrier, Server: h.Server, Since: h.Since, Why: h.Why})

@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"sendcode/internal/delivery"
+	"sendcode/internal/delivery/smtp"
 	"sendcode/internal/delivery/smtptest"
 	"sendcode/internal/message"
 	"sendcode/internal/store"
@@ -22,11 +23,11 @@ func TestMailsAreTheSameFromTheirForm(t *testing.T) {
 		t.Fatal(err)
 	}
 	server := smtptest.Start(t, smtptest.Script{Extensions: []string{"PIPELINING", "8BITMIME"}})
-	config, err := delivery.ParseURL(server.URL())
+	config, err := smtp.ParseURL(server.URL())
 	if err != nil {
 		t.Fatal(err)
 	}
-	sender, err := delivery.NewSMTP(config)
+	sender, err := smtp.New(config)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,7 +11,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"sendcode/internal/api"
-	"sendcode/internal/delivery"
+	"sendcode/internal/delivery/smtp"
+	"sendcode/internal/failover"
 	"sendcode/internal/limits"
 	"sendcode/internal/recipient"
 	"sendcode/internal/sms"
@@ -190,7 +191,7 @@ func (m *metrics) provider(name string) {
 func (m *metrics) told(provider, outcome string) { m.events.WithLabelValues(provider, outcome).Inc() }
 
 // mailServers shows of each server whether mails go to it.
-func (m *metrics) mailServers(servers delivery.Servers) {
+func (m *metrics) mailServers(servers smtp.Servers) {
 	m.up("sendcode_mail_server_up", "1 while mails go to the server, 0 while it is set aside after failures.", "server", servers.Health)
 }
 
@@ -200,7 +201,7 @@ func (m *metrics) carriers(all *sms.Carriers) {
 }
 
 // up shows of each of several whether it is in use. The order is a label too, since one may be configured twice, with two logins.
-func (m *metrics) up(name, help, label string, health func() []delivery.Health) {
+func (m *metrics) up(name, help, label string, health func() []failover.Health) {
 	for n, h := range health() {
 		m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: name, Help: help, ConstLabels: prometheus.Labels{label: h.Server, "order": strconv.Itoa(n + 1)},

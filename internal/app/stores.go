@@ -10,7 +10,9 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"sendcode/internal/delivery"
+	"sendcode/internal/delivery/mailbox"
+	"sendcode/internal/delivery/smtp"
+	"sendcode/internal/failover"
 	"sendcode/internal/store/postgres"
 	"sendcode/internal/store/sqlite"
 	"sendcode/quota"
@@ -111,7 +113,7 @@ func (a *App) rebuild(ctx context.Context) error {
 func (a *App) openSender() error {
 	url := a.cfg.SMTPURL
 	if url == "" {
-		box, err := delivery.NewMailbox(delivery.MailboxConfig{})
+		box, err := mailbox.New(mailbox.Config{})
 		if err != nil {
 			return fmt.Errorf("the dev mailbox can't start: %w", err)
 		}
@@ -119,7 +121,7 @@ func (a *App) openSender() error {
 		a.onClose(box.Close)
 		url = box.URL()
 	}
-	configs, err := delivery.ParseURLs(url)
+	configs, err := smtp.ParseURLs(url)
 	if err != nil {
 		return err
 	}
@@ -128,7 +130,7 @@ func (a *App) openSender() error {
 			configs[i].Hello = domain(a.cfg.MailFrom) // public servers refuse a client that calls itself localhost
 		}
 	}
-	servers, err := delivery.NewServers(configs...)
+	servers, err := smtp.NewServers(configs...)
 	if err != nil {
 		return err
 	}
@@ -138,7 +140,7 @@ func (a *App) openSender() error {
 	return nil
 }
 
-func (a *App) mailServerMoved(h delivery.Health) {
+func (a *App) mailServerMoved(h failover.Health) {
 	if h.Up {
 		a.logger.Info("a mail server works again", "server", h.Server)
 		return

@@ -8,7 +8,8 @@ import (
 	"time"
 
 	"sendcode/internal/config"
-	"sendcode/internal/delivery"
+	"sendcode/internal/delivery/mailbox"
+	"sendcode/internal/failover"
 	"sendcode/internal/message"
 	"sendcode/internal/outbox"
 	"sendcode/internal/policy"
@@ -93,7 +94,7 @@ func (a *App) watchOf() store.PrefixWatch {
 	return store.PrefixWatch{Sends: w.Sends, Approved: w.Approved, Within: w.Within, TTL: life, Pause: w.Pause, Exempt: w.Exempt}
 }
 
-func (a *App) carrierMoved(h delivery.Health) {
+func (a *App) carrierMoved(h failover.Health) {
 	if h.Up {
 		a.logger.Info("a carrier works again", "carrier", h.Server)
 		return
@@ -144,7 +145,7 @@ func numbers(cfg config.Config) policy.Numbers {
 }
 
 // phone puts text messages into the dev mailbox.
-type phone struct{ box *delivery.Mailbox }
+type phone struct{ box *mailbox.Mailbox }
 
 // phoneName stands in the log for the carrier.
 const phoneName = "mailbox"

@@ -4,7 +4,7 @@ import (
 	"net/url"
 	"strings"
 
-	"sendcode/internal/delivery"
+	"sendcode/internal/delivery/smtp"
 	"sendcode/quota"
 )
 
@@ -105,7 +105,7 @@ func checkSMTPURL(value string) string {
 			return problem
 		}
 	}
-	if _, err := delivery.ParseURLs(value); err != nil {
+	if _, err := smtp.ParseURLs(value); err != nil {
 		return withoutQuotes(strings.ReplaceAll(err.Error(), "smtp URL: ", ""))
 	}
 	return ""

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"sendcode/internal/delivery"
+	"sendcode/internal/delivery/smtp"
 	"sendcode/quota"
 )
 
@@ -121,8 +121,8 @@ func (c *Config) plainMail() bool {
 	if c.SMTPURL == "" {
 		return false
 	}
-	servers, err := delivery.ParseURLs(c.SMTPURL)
-	return err == nil && slices.ContainsFunc(servers, func(s delivery.SMTPConfig) bool {
-		return (s.TLS == delivery.TLSNone || s.TLS == delivery.TLSOpportunistic) && !isLoopbackHost(s.Host)
+	servers, err := smtp.ParseURLs(c.SMTPURL)
+	return err == nil && slices.ContainsFunc(servers, func(s smtp.Config) bool {
+		return (s.TLS == smtp.TLSNone || s.TLS == smtp.TLSOpportunistic) && !isLoopbackHost(s.Host)
 	})
 }

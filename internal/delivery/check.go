@@ -25,17 +25,17 @@ func (m Message) addresses() (from, to *mail.Address, id string, err error) {
 	}
 	bare, ok := addrSpec(m.To)
 	if !ok {
-		return nil, nil, "", problem("the recipient is not a bare address")
+		return nil, nil, "", Problem("the recipient is not a bare address")
 	}
 	id, ok = addrSpec(m.ID)
 	if !ok || !ascii(id) {
-		return nil, nil, "", problem("the Message-ID is malformed")
+		return nil, nil, "", Problem("the Message-ID is malformed")
 	}
 	return from, &mail.Address{Address: bare}, id, nil
 }
 
 func parseFrom(text string) (*mail.Address, error) {
-	const malformed = problem("the sender is malformed")
+	const malformed = Problem("the sender is malformed")
 	if strings.ContainsFunc(text, unfitInHeader) || !utf8.ValidString(text) {
 		return nil, malformed
 	}
@@ -104,17 +104,17 @@ func hostName(domain string) bool {
 func (m Message) check() error {
 	switch {
 	case !utf8.ValidString(m.Subject) || strings.ContainsFunc(m.Subject, unfitInHeader):
-		return problem("the subject holds control characters")
+		return Problem("the subject holds control characters")
 	case strings.Contains(m.Subject, "=?"):
-		return problem("the subject holds an encoded word") // go-mail would let it pass as it is
+		return Problem("the subject holds an encoded word") // go-mail would let it pass as it is
 	case strings.ContainsFunc(m.Language, unfitInTag):
-		return problem("the language is not a language tag")
+		return Problem("the language is not a language tag")
 	case slices.ContainsFunc(slices.Sorted(maps.Keys(m.Marks)), func(name string) bool { return !isMark(name, m.Marks[name]) }):
-		return problem("a header is not one of X-… with an ID")
+		return Problem("a header is not one of X-… with an ID")
 	case m.Date.IsZero():
-		return problem("the date is missing")
+		return Problem("the date is missing")
 	case m.Text == "":
-		return problem("the text is missing")
+		return Problem("the text is missing")
 	}
 	return nil
 }
@@ -130,11 +130,6 @@ func isMark(name, value string) bool {
 // unfitInHeader holds for control characters, C1 included, and for Unicode's own line breaks.
 func unfitInHeader(r rune) bool {
 	return unicode.IsControl(r) || r == '\u2028' || r == '\u2029'
-}
-
-// unfitInCommand holds for all that cannot be part of a host name or address literal in a command.
-func unfitInCommand(r rune) bool {
-	return r <= ' ' || r > '~' || r == '<' || r == '>'
 }
 
 // unfitInAtom holds for what RFC 5322 calls specials, for space in all its kinds and for control characters.

@@ -1,18 +1,9 @@
 package delivery
 
 import (
-	"context"
-	"crypto/tls"
-	"errors"
-	"io"
-	"net"
-	"net/textproto"
-	"os"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 )
 
@@ -120,128 +111,7 @@ func NoMailbox(enhanced string) bool {
 	return about && !slices.Contains([]string{"7", "8", "9"}, detail)
 }
 
-// problem is a cause in our own words, so it is known to hold nothing private.
-type problem string
+// Problem is a cause in our own words, so it is known to hold nothing private.
+type Problem string
 
-func (p problem) Error() string { return string(p) }
-
-const (
-	errClosed     = problem("the sender is closed")
-	errAside      = problem("every server is set aside after failures")
-	errBroken     = problem("the connection broke")
-	errConnect    = problem("no connection")
-	errHandshake  = problem("the TLS handshake failed")
-	errProtocol   = problem("the server broke the protocol")
-	errUnexpected = problem("the reply does not fit the command")
-	errUnasked    = problem("the server spoke before it was asked")
-	errTooMuch    = problem("the reply is too long")
-	errReset      = problem("the kept connection could not be reset")
-	errPlaintext  = problem("the server does not offer STARTTLS")
-	errInjected   = problem("bytes in the clear behind the answer to STARTTLS")
-	errCleartext  = problem("refusing to log in over an unencrypted connection")
-	errNoAuth     = problem("the server offers no way to log in that is known here")
-	errLogin      = problem("logging in failed")
-	errUTF8       = problem("the server does not take non-ASCII local parts (SMTPUTF8)")
-)
-
-// failure turns what a step returned into an Error: by the reply's code where there is a whole reply.
-func failure(ctx context.Context, stage string, err error) *Error {
-	var reply *textproto.Error
-	if errors.As(err, &reply) && reply.Code >= 200 && reply.Code < 600 {
-		e := &Error{Class: classOf(stage, reply.Code), Stage: stage, Status: reply.Code,
-			Code: enhanced(reply.Code, reply.Msg)}
-		if reply.Code < 400 {
-			e.Err = errUnexpected
-		}
-		return e
-	}
-	e := &Error{Class: unanswered(stage), Stage: stage, Err: cause(stage, err)}
-	if ctx.Err() != nil {
-		e.Err = ctx.Err()
-	}
-	return e
-}
-
-// classOf reads a reply code at a stage. 4xx includes 421.
-func classOf(stage string, code int) Class {
-	switch {
-	case code >= 400 && code < 500:
-		return Temporary
-	case code < 400:
-		return unanswered(stage)
-	case stage == StageHello || stage == StageTLS || stage == StageAuth || aboutUs(code):
-		return Temporary // no mail has been spoken of
-	}
-	return Rejected
-}
-
-// aboutUs holds for refusals of our configuration: authentication or encryption is missing or
-// wrong (RFC 4954 section 6). The recipient has no part in them.
-func aboutUs(code int) bool {
-	return code == 530 || code == 534 || code == 535 || code == 538
-}
-
-// unanswered is the class of a step without a reply that can be read.
-func unanswered(stage string) Class {
-	if stage == StageDot {
-		return Unknown
-	}
-	return Temporary
-}
-
-var enhancedCode = regexp.MustCompile(`^[245]\.[0-9]{1,3}\.[0-9]{1,3}$`)
-
-// enhanced takes the enhanced status code from the head of a reply's text (RFC 2034 section 3);
-// its class must be the reply's.
-func enhanced(code int, text string) string {
-	word := text
-	if end := strings.IndexAny(text, " \t\r\n"); end >= 0 {
-		word = text[:end]
-	}
-	if !enhancedCode.MatchString(word) || int(word[0]-'0') != code/100 {
-		return ""
-	}
-	return word
-}
-
-// cause keeps of an error only kinds whose text is known to be harmless; everything else, above all what
-// quotes the server, becomes words of our own.
-func cause(stage string, err error) error {
-	var own problem
-	var errno syscall.Errno
-	var dns *net.DNSError
-	var certificate *tls.CertificateVerificationError
-	var alert *net.OpError
-	var timeout net.Error
-	switch {
-	case errors.As(err, &own):
-		return own
-	case errors.As(err, &timeout) && timeout.Timeout():
-		return os.ErrDeadlineExceeded
-	case errors.As(err, &errno):
-		return errno
-	case errors.As(err, &dns):
-		return dns
-	case errors.As(err, &certificate):
-		return certificate
-	case errors.As(err, &alert) && strings.HasSuffix(alert.Op, " error"):
-		return alert // "remote error" and "local error" are how crypto/tls reports alerts
-	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF),
-		errors.Is(err, net.ErrClosed), errors.Is(err, io.ErrClosedPipe):
-		return errBroken
-	}
-	return unnamed(stage)
-}
-
-// unnamed is the cause at a stage of an error whose text may not be shown.
-func unnamed(stage string) error {
-	switch stage {
-	case StageDial:
-		return errConnect
-	case StageTLS:
-		return errHandshake
-	case StageAuth:
-		return errLogin
-	}
-	return errProtocol
-}
+func (p Problem) Error() string { return string(p) }

@@ -55,18 +55,19 @@ type layoutKey struct {
 	dashes                        uint64 // which characters of the fill are dashes: a header may encode them
 }
 
-// layouts keeps those that were used. It holds no recipient and no code.
-type layouts struct {
+// Layouts renders mails, and keeps the layouts that were used. It holds no recipient and no code. The zero Layouts is ready;
+// safe for concurrent use.
+type Layouts struct {
 	mu      sync.RWMutex
 	kept    map[layoutKey]*layout // nil: mails of this kind are built
-	buffers sync.Pool             // of *rendered
+	buffers sync.Pool             // of *Rendered
 }
 
 // maxLayouts bounds what is kept: some 7 KB each.
 const maxLayouts = 512
 
-// render is the mail as it goes over the wire: filled in where its kind has a layout, else built.
-func (l *layouts) render(m Message) (*rendered, *Error) {
+// Render is the mail as it goes over the wire: filled in where its kind has a layout, else built.
+func (l *Layouts) Render(m Message) (*Rendered, *Error) {
 	key, fits := keyOf(m)
 	if !fits {
 		return render(m)
@@ -84,7 +85,7 @@ func (l *layouts) render(m Message) (*rendered, *Error) {
 	return built, fail
 }
 
-func (l *layouts) keep(key layoutKey, made *layout) {
+func (l *Layouts) keep(key layoutKey, made *layout) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.kept == nil || len(l.kept) >= maxLayouts {
@@ -93,19 +94,19 @@ func (l *layouts) keep(key layoutKey, made *layout) {
 	l.kept[key] = made
 }
 
-func (l *layouts) fill(known *layout, m Message) *rendered {
-	r, _ := l.buffers.Get().(*rendered)
+func (l *Layouts) fill(known *layout, m Message) *Rendered {
+	r, _ := l.buffers.Get().(*Rendered)
 	if r == nil {
-		r = &rendered{}
+		r = &Rendered{}
 	}
-	r.from, r.to, r.utf8 = known.from, m.To, known.utf8
-	r.content = known.append(slices.Grow(r.content[:0], known.size+len(m.To)), m)
+	r.From, r.To, r.UTF8 = known.from, m.To, known.utf8
+	r.Content = known.append(slices.Grow(r.Content[:0], known.size+len(m.To)), m)
 	r.pooled = true
 	return r
 }
 
-// release takes back a mail that nothing reads any more.
-func (l *layouts) release(r *rendered) {
+// Release takes back a mail that nothing reads any more.
+func (l *Layouts) Release(r *Rendered) {
 	if r != nil && r.pooled {
 		l.buffers.Put(r)
 	}
@@ -152,17 +153,17 @@ func plainID(s string) bool {
 
 // newLayout finds the blanks in two mails of the kind that differ in each character of their fills. It is nil where the layout
 // would not give the mail that was built.
-func newLayout(m Message, built *rendered) *layout {
+func newLayout(m Message, built *Rendered) *layout {
 	one, other := specimen(m, letters[:len(m.Fill)]), specimen(m, letters[1:][:len(m.Fill)])
 	first, fail := render(one)
 	second, fail2 := render(withTexts(one, other.Fill))
-	if fail != nil || fail2 != nil || len(first.content) != len(second.content) {
+	if fail != nil || fail2 != nil || len(first.Content) != len(second.Content) {
 		return nil
 	}
-	l := &layout{from: built.from, utf8: built.utf8, size: len(built.content)}
-	l.cut(first.content, append(l.filled(first.content, second.content), l.found(first.content, one)...))
+	l := &layout{from: built.From, utf8: built.UTF8, size: len(built.Content)}
+	l.cut(first.Content, append(l.filled(first.Content, second.Content), l.found(first.Content, one)...))
 	whole, fail := render(other)
-	if fail != nil || !bytes.Equal(l.append(nil, m), built.content) || !bytes.Equal(l.append(nil, other), whole.content) {
+	if fail != nil || !bytes.Equal(l.append(nil, m), built.Content) || !bytes.Equal(l.append(nil, other), whole.Content) {
 		return nil
 	}
 	return l

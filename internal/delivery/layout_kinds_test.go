@@ -45,15 +45,15 @@ func TestWhichMailsHaveALayout(t *testing.T) {
 			m.Subject, m.Text, m.HTML = m.Form.Texts(m.Fill)
 		}, false},
 	} {
-		var l layouts
+		var l Layouts
 		m := formed(&c.form, fill)
 		c.change(&m)
 		for range 2 {
-			r, fail := l.render(m)
+			r, fail := l.Render(m)
 			if fail != nil {
 				t.Fatalf("%s: %v", name, fail)
 			}
-			if built, _ := render(m); string(r.content) != string(built.content) {
+			if built, _ := render(m); string(r.Content) != string(built.Content) {
 				t.Errorf("%s: the mail is another", name)
 			}
 		}
@@ -69,9 +69,9 @@ func TestWhichMailsHaveALayout(t *testing.T) {
 
 // What is kept is bounded, and holds neither recipient nor code.
 func TestLayoutsAreBoundedAndHoldNoCode(t *testing.T) {
-	var l layouts
+	var l Layouts
 	for range 2*maxLayouts + 10 {
-		if _, fail := l.render(formed(&fillForm{"Your code", "§\n", "<p>§</p>"}, "739154")); fail != nil {
+		if _, fail := l.Render(formed(&fillForm{"Your code", "§\n", "<p>§</p>"}, "739154")); fail != nil {
 			t.Fatal(fail)
 		}
 	}
@@ -90,15 +90,15 @@ func TestLayoutsAreBoundedAndHoldNoCode(t *testing.T) {
 // To fill a mail in costs next to nothing.
 func TestAllocationsOfALayout(t *testing.T) {
 	parts.SkipUnderRace(t)
-	var l layouts
+	var l Layouts
 	m := formed(&fillForm{"Your code", "§\n", "<p>§</p>"}, "739154")
 	m.Marks = nil
 	most := testing.AllocsPerRun(100, func() {
-		r, fail := l.render(m)
+		r, fail := l.Render(m)
 		if fail != nil {
 			t.Fatal(fail)
 		}
-		l.release(r)
+		l.Release(r)
 	})
 	if most > 3 {
 		t.Errorf("%v allocations", most)
@@ -107,15 +107,15 @@ func TestAllocationsOfALayout(t *testing.T) {
 
 // Fills of one length with dashes in other places are of another kind: an encoded subject has three characters for a dash.
 func TestDashesMakeAnotherKind(t *testing.T) {
-	var l layouts
+	var l Layouts
 	form := &fillForm{"验证码 §", "§\n", "<p>§</p>"}
 	for _, fill := range []string{"ABCDEF", "A-B-CD", "ABC-DE", "ABCDEF"} {
 		for range 2 {
-			r, fail := l.render(formed(form, fill))
+			r, fail := l.Render(formed(form, fill))
 			if fail != nil {
 				t.Fatal(fail)
 			}
-			if built, _ := render(formed(form, fill)); string(r.content) != string(built.content) {
+			if built, _ := render(formed(form, fill)); string(r.Content) != string(built.Content) {
 				t.Errorf("%s: the mail is another", fill)
 			}
 		}

@@ -1,6 +1,16 @@
+// Package delivery is what a sender is given and what it answers: a rendered mail with its bytes, a receipt, and the one description
+// of a failure, of mails and of text messages. Mails go out in [sendcode/internal/delivery/smtp]; without a mail server,
+// [sendcode/internal/delivery/mailbox] receives them on the same machine. Text messages are package sms's.
+//
+// go-mail (github.com/wneessen/go-mail) builds a mail, once for mails that differ in code, recipient, ID and date alone: the others
+// are filled into its layout.
 package delivery
 
 import "time"
+
+// SimulatorDomain is that of the recipients for whom the mailbox of a developer's machine plays outcomes. No mail for it leaves the
+// machine: the domain is reserved (RFC 6761 section 6.2).
+const SimulatorDomain = "simulator.test"
 
 // Message is one mail, rendered completely before anything is dialled.
 // The same Message gives the same bytes on every try.

@@ -11,14 +11,14 @@ import (
 	gomail "github.com/wneessen/go-mail"
 )
 
-// rendered is a message as it goes over the wire.
-type rendered struct {
-	// from and to are the addresses of MAIL FROM and RCPT TO.
-	from, to string
-	// utf8: an address needs SMTPUTF8 (RFC 6531).
-	utf8 bool
-	// content is the mail as it stands between DATA and the final dot.
-	content []byte
+// Rendered is a message as it goes over the wire.
+type Rendered struct {
+	// From and To are the addresses of MAIL FROM and RCPT TO.
+	From, To string
+	// UTF8: an address needs SMTPUTF8 (RFC 6531).
+	UTF8 bool
+	// Content is the mail as it stands between DATA and the final dot.
+	Content []byte
 	// pooled: it is one of those that are used again.
 	pooled bool
 }
@@ -27,7 +27,7 @@ type rendered struct {
 const maxLine = 998
 
 // render checks the message and writes its bytes. Its failures are Rejected: the same message will fail again.
-func render(m Message) (*rendered, *Error) {
+func render(m Message) (*Rendered, *Error) {
 	from, to, id, err := m.addresses()
 	if err == nil {
 		err = m.check()
@@ -38,15 +38,15 @@ func render(m Message) (*rendered, *Error) {
 	var content bytes.Buffer
 	content.Grow(1024 + (len(m.Text)+len(m.HTML))*3/2) // grown step by step it was a fifth of what rendering costs
 	if _, err := compose(m, from, to, id).WriteTo(&content); err != nil {
-		return nil, &Error{Class: Rejected, Stage: StageMessage, Err: problem("the message cannot be built")}
+		return nil, &Error{Class: Rejected, Stage: StageMessage, Err: Problem("the message cannot be built")}
 	}
 	if tooLong(content.Bytes()) {
-		return nil, &Error{Class: Rejected, Stage: StageMessage, Err: problem("a header line is too long")}
+		return nil, &Error{Class: Rejected, Stage: StageMessage, Err: Problem("a header line is too long")}
 	}
-	return &rendered{
-		from: from.Address, to: to.Address,
-		utf8:    !ascii(from.Address) || !ascii(to.Address),
-		content: stuffed(content.Bytes()),
+	return &Rendered{
+		From: from.Address, To: to.Address,
+		UTF8:    !ascii(from.Address) || !ascii(to.Address),
+		Content: stuffed(content.Bytes()),
 	}, nil
 }
 

@@ -7,26 +7,28 @@ var edges = map[string]string{
 	"cmd/sendcode": "internal/app internal/config",
 
 	// Leaves. quota is public: others may use it without the rest.
-	"quota":              "",
-	"quota/quotahttp":    "quota",
-	"quota/echoquota":    "quota quota/quotahttp",
-	"internal/recipient": "",
-	"internal/code":      "",
-	"internal/keyring":   "",
-	"internal/failover":  "",
-	"internal/jsonpath":  "",
-	"internal/delivery":  "internal/failover",
-	"internal/sms":       "internal/delivery internal/failover",
-	"internal/sms/*":     "internal/sms internal/delivery internal/jsonpath", // a carrier each
-	"internal/events":    "internal/jsonpath",
-	"internal/proof":     "internal/keyring",
-	"internal/openid":    "",
-	"docs":               "",
-	"migrations":         "",
-	"templates":          "",
-	"web/admin":          "",
-	"internal/texts":     "quota", // waits are rounded as everywhere
-	"web":                "quota", // draws a rule's state the same way on every page
+	"quota":                     "",
+	"quota/quotahttp":           "quota",
+	"quota/echoquota":           "quota quota/quotahttp",
+	"internal/recipient":        "",
+	"internal/code":             "",
+	"internal/keyring":          "",
+	"internal/failover":         "",
+	"internal/jsonpath":         "",
+	"internal/delivery":         "",
+	"internal/delivery/smtp":    "internal/delivery internal/failover",
+	"internal/delivery/mailbox": "internal/delivery",
+	"internal/sms":              "internal/delivery internal/failover",
+	"internal/sms/*":            "internal/sms internal/delivery internal/jsonpath", // a carrier each
+	"internal/events":           "internal/jsonpath",
+	"internal/proof":            "internal/keyring",
+	"internal/openid":           "",
+	"docs":                      "",
+	"migrations":                "",
+	"templates":                 "",
+	"web/admin":                 "",
+	"internal/texts":            "quota", // waits are rounded as everywhere
+	"web":                       "quota", // draws a rule's state the same way on every page
 
 	// What a send passes through, from below. No row names a package above it.
 	"internal/message":        "templates",
@@ -55,7 +57,7 @@ var edges = map[string]string{
 	"internal/server": "quota internal/limits internal/recipient internal/redemption internal/verification",
 	"internal/api":    "quota quota/quotahttp internal/limits internal/recipient internal/redemption internal/verification internal/feedback internal/store internal/server internal/events internal/code",
 	"internal/page": "quota internal/texts internal/recipient internal/policy internal/verification internal/store internal/server web internal/code " +
-		"internal/delivery", // the dev mailbox shows what its receiver has
+		"internal/delivery/mailbox", // shown by a page
 	"internal/console": "quota internal/texts internal/recipient internal/policy internal/support internal/verification internal/store internal/server web " +
 		"internal/console/layout internal/console/listing internal/console/statistics internal/console/auth internal/console/explain internal/console/live",
 	"internal/console/listing":    "internal/recipient internal/store internal/server internal/console/layout",
@@ -67,10 +69,11 @@ var edges = map[string]string{
 		"internal/keyring internal/openid", // what browsers keep is sealed with the ring, so that every replica accepts it
 
 	// Settings, and the only place where parts are put together.
-	"internal/config": "quota internal/recipient internal/keyring internal/delivery internal/events " +
+	"internal/config": "quota internal/recipient internal/keyring internal/delivery/smtp internal/events " +
 		"internal/sms internal/sms/*",
 	"internal/app": "internal/proof quota docs migrations templates web internal/recipient internal/keyring internal/message " +
-		"internal/delivery internal/sms internal/store internal/store/postgres internal/store/sqlite internal/verification internal/server internal/api internal/page " +
+		"internal/delivery internal/delivery/smtp internal/delivery/mailbox internal/failover " +
+		"internal/sms internal/store internal/store/postgres internal/store/sqlite internal/verification internal/server internal/api internal/page " +
 		"internal/console internal/console/auth internal/config internal/events internal/webhook internal/openid internal/code internal/vault internal/policy internal/gates " +
 		"internal/refusals internal/outbox internal/feedback internal/jobs internal/limits internal/redemption internal/support",
 
@@ -107,7 +110,7 @@ var edges = map[string]string{
 	"tools/outside":      "",
 	"tools/rows":         "",
 	"tools/screenshots":  "internal/parts internal/parts/locate internal/page/pagetest internal/app internal/config",
-	"tools/up":           "internal/parts internal/parts/locate internal/delivery",
+	"tools/up":           "internal/parts internal/parts/locate internal/delivery/mailbox",
 }
 
 // support is what no production package imports; every test may.
@@ -136,13 +139,14 @@ var extraInTests = map[string]string{
 	"internal/simulate/interleave": "quota internal/gates internal/recipient internal/store internal/store/gate internal/verification", // decide in its model
 	"internal/simulate":            "internal/gates",                                                                                   // bugs that are put back
 	"internal/app":                 "internal/store/gate",                                                                              // counts allocations without a database
-	"internal/outbox":              "internal/store/sqlite internal/verification internal/support internal/feedback internal/jobs internal/gates",
+	"internal/outbox":              "internal/delivery/smtp internal/store/sqlite internal/verification internal/support internal/feedback internal/jobs internal/gates",
 	"internal/gates":               "internal/store/sqlite internal/verification internal/outbox internal/recipient",
 	"internal/jobs":                "internal/store/sqlite internal/verification internal/recipient internal/delivery internal/sms",
 	"internal/feedback":            "internal/store/sqlite internal/verification",
 	"internal/support":             "internal/store/sqlite internal/gates internal/outbox internal/delivery",
 	"internal/store/postgres":      "internal/store/sqlite",                                                                        // the model of random schedules
 	"internal/webhook":             "internal/store/sqlite",                                                                        // its faults
+	"internal/delivery/mailbox":    "internal/delivery/smtp",                                                                       // sends to it
 	"internal/api":                 "internal/keyring internal/message internal/delivery templates internal/vault internal/policy", // fuzzed over the real use cases
 	"tools/drill":                  "internal/app internal/config internal/recipient tools/rows",
 	"tools/up":                     "internal/config",
@@ -162,9 +166,9 @@ var modules = map[string]string{
 	"github.com/chromedp/chromedp":          "internal/page/pagetest internal/parts/axe tools/screenshots",
 	"github.com/coreos/go-oidc":             "internal/openid",
 	"github.com/dunglas/httpsfv":            "quota/quotahttp",
-	"github.com/emersion/go-message":        "internal/delivery",
+	"github.com/emersion/go-message":        "internal/delivery/mailbox",
 	"github.com/emersion/go-sasl":           "internal/delivery/smtptest",
-	"github.com/emersion/go-smtp":           "internal/delivery internal/delivery/smtptest",
+	"github.com/emersion/go-smtp":           "internal/delivery/mailbox internal/delivery/smtptest",
 	"github.com/getkin/kin-openapi":         testsOnly,
 	"github.com/go-redis/redis_rate":        testsOnly, // what the benchmark is compared with
 	"github.com/go-jose/go-jose":            "internal/proof internal/openid/openidtest",
@@ -177,9 +181,9 @@ var modules = map[string]string{
 	"github.com/pressly/goose":              "internal/store/sqldb internal/store/postgres internal/store/sqlite migrations",
 	"github.com/prometheus/client_golang":   "internal/app",
 	"github.com/redis/go-redis":             "quota internal/app internal/parts tools/floor",
-	"github.com/sony/gobreaker":             "internal/failover internal/delivery",
+	"github.com/sony/gobreaker":             "internal/failover internal/delivery/smtp",
 	"github.com/rs/zerolog":                 testsOnly, // toxiproxy wants to be told that it shall not log
-	"github.com/wneessen/go-mail":           "internal/delivery",
+	"github.com/wneessen/go-mail":           "internal/delivery internal/delivery/smtp",
 	"go.yaml.in/yaml":                       "internal/config tools/mutants",
 	"go.uber.org/goleak":                    testsOnly,
 	"golang.org/x/crypto":                   "internal/keyring internal/console/auth internal/console/consoletest",

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"sendcode/internal/delivery"
+	"sendcode/internal/delivery/smtp"
 	"sendcode/internal/delivery/smtptest"
 	"sendcode/internal/outbox"
 	"sendcode/internal/parts"
@@ -29,7 +29,7 @@ func TestReceiverDownForTwoMinutes(t *testing.T) {
 		})
 		var down atomic.Bool
 		server := smtptest.New(t, smtptest.Script{})
-		smtp, err := delivery.NewSMTP(delivery.SMTPConfig{Host: "127.0.0.1", TLS: delivery.TLSNone, Dial: func(ctx context.Context, network, addr string) (net.Conn, error) {
+		client, err := smtp.New(smtp.Config{Host: "127.0.0.1", TLS: smtp.TLSNone, Dial: func(ctx context.Context, network, addr string) (net.Conn, error) {
 			if down.Load() {
 				return nil, &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}
 			}
@@ -38,7 +38,7 @@ func TestReceiverDownForTwoMinutes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r.Svc = r.Replica(delivery.Servers{smtp})
+		r.Svc = r.Replica(smtp.Servers{client})
 		r.Start()
 		down.Store(true)
 		type sent struct {
@@ -85,7 +85,7 @@ func TestReceiverDownForTwoMinutes(t *testing.T) {
 		again := rig.AskFor("person-0@example.com") // one that expired: its place was given back
 		again.Purpose = "brief"
 		r.Send(again)
-		_ = smtp.Close()
+		_ = client.Close()
 		r.Quit()
 		server.Stop()
 	})
@@ -95,13 +95,13 @@ func TestReceiverDownForTwoMinutes(t *testing.T) {
 func TestServerSetAside(t *testing.T) {
 	parts.Bubble(t, func(t *testing.T) {
 		r := rig.NewRig(t, func(*rig.Settings) {})
-		smtp, err := delivery.NewSMTP(delivery.SMTPConfig{Host: "127.0.0.1", TLS: delivery.TLSNone, Dial: func(context.Context, string, string) (net.Conn, error) {
+		client, err := smtp.New(smtp.Config{Host: "127.0.0.1", TLS: smtp.TLSNone, Dial: func(context.Context, string, string) (net.Conn, error) {
 			return nil, &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}
 		}})
 		if err != nil {
 			t.Fatal(err)
 		}
-		r.Svc = r.Replica(delivery.Servers{smtp})
+		r.Svc = r.Replica(smtp.Servers{client})
 		r.Start()
 		for i, want := range []string{"temporary_dial", "temporary_dial", "temporary_dial", "temporary_aside"} {
 			a := r.Send(rig.AskFor(fmt.Sprintf("person-%d@example.com", i)))
@@ -112,7 +112,7 @@ func TestServerSetAside(t *testing.T) {
 		if n := strings.Count(r.Printed.String(), "stage=aside"); n != 1 {
 			t.Errorf("%d lines of the log say that the server is set aside, want 1", n)
 		}
-		_ = smtp.Close()
+		_ = client.Close()
 		r.Quit()
 	})
 }

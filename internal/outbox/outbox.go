@@ -60,7 +60,7 @@ type Texts interface {
 	Render(message.Request) (message.Text, error)
 }
 
-// Sender hands one mail to a server. Implementation: delivery.Servers.
+// Sender hands one mail to a server. Implementation: smtp.Servers.
 type Sender interface {
 	Send(ctx context.Context, m delivery.Message) (delivery.Receipt, error)
 }

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"sendcode/internal/delivery"
+	"sendcode/internal/delivery/smtp"
 	"sendcode/internal/delivery/smtptest"
 	"sendcode/internal/parts"
 	"sendcode/internal/store"
@@ -63,12 +63,12 @@ func TestFromTheWireToTheRow(t *testing.T) {
 		t.Run(string(c.rule.Stage)+" "+c.want, func(t *testing.T) {
 			parts.Bubble(t, func(t *testing.T) {
 				server := smtptest.New(t, smtptest.Script{Rules: []smtptest.Rule{c.rule}})
-				smtp, err := delivery.NewSMTP(delivery.SMTPConfig{Host: "127.0.0.1", TLS: delivery.TLSNone, Dial: server.Dial})
+				client, err := smtp.New(smtp.Config{Host: "127.0.0.1", TLS: smtp.TLSNone, Dial: server.Dial})
 				if err != nil {
 					t.Fatal(err)
 				}
 				r := rig.NewRig(t, nil)
-				r.Svc = r.Replica(delivery.Servers{smtp})
+				r.Svc = r.Replica(smtp.Servers{client})
 				r.Start()
 				a := r.Send(rig.AskFor(rig.Ana))
 				status := func() (store.Status, string) { s := r.Get(a.View.ID).Send; return s.Status, s.Reason }
@@ -89,7 +89,7 @@ func TestFromTheWireToTheRow(t *testing.T) {
 				if got != c.want {
 					t.Errorf("first %s, then %s %s, %d mails, place spent: %v; want %s", first, last, reason, mails, spent, c.want)
 				}
-				_ = smtp.Close()
+				_ = client.Close()
 				r.Quit()
 				server.Stop()
 			})

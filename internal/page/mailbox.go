@@ -9,12 +9,12 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"sendcode/internal/delivery"
+	"sendcode/internal/delivery/mailbox"
 )
 
-// Mailbox holds mails to look at. Implementation: *delivery.Mailbox.
+// Mailbox holds mails to look at. Implementation: *mailbox.Mailbox.
 type Mailbox interface {
-	Messages() []delivery.Mail // newest first
+	Messages() []mailbox.Mail // newest first
 }
 
 // The mailbox shows mails as they are, so each is kept in a frame without scripts, without an origin and without the

@@ -15,7 +15,7 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/labstack/echo/v4"
 
-	"sendcode/internal/delivery"
+	"sendcode/internal/delivery/mailbox"
 	"sendcode/internal/page"
 	"sendcode/internal/page/pagetest"
 	"sendcode/internal/server"
@@ -23,29 +23,29 @@ import (
 
 type box struct {
 	mu    sync.Mutex
-	mails []delivery.Mail
+	mails []mailbox.Mail
 }
 
-func (b *box) Messages() []delivery.Mail {
+func (b *box) Messages() []mailbox.Mail {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return append([]delivery.Mail{}, b.mails...)
+	return append([]mailbox.Mail{}, b.mails...)
 }
 
-func (b *box) add(m delivery.Mail) {
+func (b *box) add(m mailbox.Mail) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.mails = append([]delivery.Mail{m}, b.mails...)
+	b.mails = append([]mailbox.Mail{m}, b.mails...)
 }
 
-func first() delivery.Mail {
-	return delivery.Mail{
+func first() mailbox.Mail {
+	return mailbox.Mail{
 		ID: "1@localhost", At: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), To: pagetest.Address, Subject: "Your <code> & you",
 		Text: "Your code is\n\n482913\n", HTML: "<!doctype html><p style=\"color:red\">482913</p><script>parent.postMessage('out','*')</script>",
 	}
 }
 
-func mailbox(w *pagetest.World, b *box) *echo.Echo {
+func serveMailbox(w *pagetest.World, b *box) *echo.Echo {
 	e := server.New(server.Config{Logger: w.Logger()})
 	page.RegisterStatic(e)
 	page.RegisterMailbox(e, b)
@@ -54,7 +54,7 @@ func mailbox(w *pagetest.World, b *box) *echo.Echo {
 
 func TestTheMailboxShowsMailsAtOnce(t *testing.T) {
 	b := &box{}
-	e := mailbox(world(t), b)
+	e := serveMailbox(world(t), b)
 	ask := func(target, host string) *httptest.ResponseRecorder {
 		r := httptest.NewRequest(http.MethodGet, target, nil)
 		r.Host = host
@@ -66,7 +66,7 @@ func TestTheMailboxShowsMailsAtOnce(t *testing.T) {
 		t.Errorf("an empty mailbox is %s", got)
 	}
 	b.add(first())
-	b.add(delivery.Mail{ID: "2@localhost", To: "ben@example.com", Subject: "Second", Text: "another"})
+	b.add(mailbox.Mail{ID: "2@localhost", To: "ben@example.com", Subject: "Second", Text: "another"})
 	page := ask("/mailbox", "localhost:8080").Body.String()
 	for _, want := range []string{"482913", "Your &lt;code&gt; &amp; you", pagetest.Address, `<iframe sandbox title="The same mail as HTML"`, "another"} {
 		if !strings.Contains(page, want) {
@@ -101,7 +101,7 @@ func TestTheMailboxShowsMailsAtOnce(t *testing.T) {
 
 func theMailbox(t *testing.T, browser context.Context) {
 	w, mails := running(t), &box{}
-	site := httptest.NewServer(mailbox(w, mails))
+	site := httptest.NewServer(serveMailbox(w, mails))
 	t.Cleanup(site.Close) // after the tab, which asks it again and again, and would say that nobody answers
 	b := open(t, browser, w, pagetest.Look{})
 	b.tolerate = "Blocked script execution" // the frame's fence at work
@@ -114,7 +114,7 @@ func theMailbox(t *testing.T, browser context.Context) {
 		return strings.Contains(w.Log.String(), `"route":"/mailbox/html","status":200`)
 	})
 	eval[bool](b, `!!(window.kept = document.querySelector('.mail'))`)
-	mails.add(delivery.Mail{ID: "2@localhost", To: "ben@example.com", Subject: "Second", Text: "another"})
+	mails.add(mailbox.Mail{ID: "2@localhost", To: "ben@example.com", Subject: "Second", Text: "another"})
 	b.until(`document.querySelector('.mail h2').innerText === 'Second' && document.querySelectorAll('.mail')[1] === window.kept`)
 	if eval[bool](b, `document.documentElement.scrollWidth > document.documentElement.clientWidth`) {
 		t.Error("the mailbox scrolls sideways")

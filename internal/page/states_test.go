@@ -145,7 +145,7 @@ func everyOtherPage(t *testing.T, browser context.Context) {
 	b := open(t, browser, w, pagetest.Look{})
 	b.tolerate = "e" // the mail's frame may run no scripts, and says so
 	engine := b.axe()
-	site := httptest.NewServer(mailbox(w, mails))
+	site := httptest.NewServer(serveMailbox(w, mails))
 	defer site.Close()
 	look := pagetest.Look{Height: 640, Still: true, Lang: "en"}
 	for _, step := range []struct{ name, path string }{

@@ -7,13 +7,13 @@ import (
 	"net/netip"
 	"time"
 
-	"sendcode/internal/delivery"
+	"sendcode/internal/delivery/mailbox"
 )
 
 // reader shows received mails as plain text, the newest first. It answers under
 // names of this machine alone, or a site could point a name of its own here and
 // have the visitor's browser read along.
-type reader struct{ mails *delivery.Mailbox }
+type reader struct{ mails *mailbox.Mailbox }
 
 func (r reader) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	if !ownName(request.Host) {

@@ -10,7 +10,7 @@ import (
 	"slices"
 	"time"
 
-	"sendcode/internal/delivery"
+	"sendcode/internal/delivery/mailbox"
 	"sendcode/internal/parts"
 )
 
@@ -18,7 +18,7 @@ import (
 type street struct {
 	redis    *parts.RedisServer
 	postgres *parts.PostgresServer
-	mails    *delivery.Mailbox
+	mails    *mailbox.Mailbox
 	reader   *http.Server
 	readerAt string
 	closers  []func() error // in the order of opening; called in reverse
@@ -40,7 +40,7 @@ func open(ctx context.Context, mailAddr string) (_ *street, err error) {
 		return nil, err
 	}
 	s.closers = append(s.closers, s.postgres.Close)
-	if s.mails, err = delivery.NewMailbox(delivery.MailboxConfig{}); err != nil {
+	if s.mails, err = mailbox.New(mailbox.Config{}); err != nil {
 		return nil, err
 	}
 	s.closers = append(s.closers, s.mails.Close)

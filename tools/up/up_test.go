@@ -22,7 +22,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"sendcode/internal/config"
-	"sendcode/internal/delivery"
+	"sendcode/internal/delivery/mailbox"
 	"sendcode/internal/parts"
 )
 
@@ -127,7 +127,7 @@ func TestMailsAreForThisMachineAlone(t *testing.T) {
 	} {
 		answer, request := httptest.NewRecorder(), httptest.NewRequest("GET", "/", nil)
 		request.Host = host
-		reader{new(delivery.Mailbox)}.ServeHTTP(answer, request)
+		reader{new(mailbox.Mailbox)}.ServeHTTP(answer, request)
 		if got := answer.Code == http.StatusOK; got != want {
 			t.Errorf("Host %q: status %d, want it answered: %v", host, answer.Code, want)
 		}

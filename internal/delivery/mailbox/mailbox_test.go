@@ -1,0 +1,302 @@
+package mailbox_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"sendcode/internal/delivery"
+	"sendcode/internal/delivery/mailbox"
+	"sendcode/internal/delivery/smtp"
+)
+
+const (
+	recipient = "ada.lovelace@example.org"
+	code      = "493817"
+)
+
+// message gives a mail with its own Message-ID.
+func message(n int) delivery.Message {
+	return delivery.Message{
+		ID:   fmt.Sprintf("send-%d@codes.example", n),
+		From: "Codes <no-reply@codes.example>", To: recipient,
+		Subject: "Your code", Language: "en",
+		Text: "Your code is\n\n" + code + "\n", HTML: "<p>Your code is <b>" + code + "</b></p>",
+		Date: time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC),
+	}
+}
+
+// sendAll sends mails first..last one after the other; all must be accepted.
+func sendAll(t *testing.T, s *smtp.Client, first, last int) {
+	t.Helper()
+	for n := first; n <= last; n++ {
+		if _, err := s.Send(t.Context(), message(n)); err != nil {
+			t.Fatalf("mail %d: %v", n, err)
+		}
+	}
+}
+
+// expect checks how a Send failed.
+func expect(t *testing.T, err error, class delivery.Class, stage, reply string) {
+	t.Helper()
+	if fail, ok := errors.AsType[*delivery.Error](err); !ok || fail.Class != class || fail.Stage != stage || fail.Reply() != reply {
+		t.Errorf("%v", err)
+	}
+}
+
+func open(t *testing.T, config mailbox.Config) (*mailbox.Mailbox, *smtp.Client) {
+	t.Helper()
+	m, err := mailbox.New(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = m.Close() })
+	server, err := smtp.ParseURL(m.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := smtp.New(server)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	return m, s
+}
+
+func TestMailboxReceives(t *testing.T) {
+	at := time.Date(2026, 3, 4, 5, 6, 7, 0, time.FixedZone("", 3600))
+	box, s := open(t, mailbox.Config{Now: func() time.Time { return at }})
+	m := message(1)
+	m.Subject, m.To = "您的验证码 🔑", "用户@例子.example"
+	m.Text = "您的验证码\n\n" + code + "\n.\n..\n" + strings.Repeat("long ", 40) + "\n"
+	m.HTML = "<p>=3D 验证码 <b>" + code + "</b></p>\n"
+	if _, err := s.Send(t.Context(), m); err != nil {
+		t.Fatal(err)
+	}
+	want := mailbox.Mail{ID: m.ID, At: at.UTC(), To: "用户@xn--fsqu00a.example", Subject: m.Subject, Text: m.Text, HTML: m.HTML, Channel: "email"}
+	got := box.Messages()
+	if len(got) != 1 || got[0] != want {
+		t.Errorf("got  %+v\nwant %+v", got, want)
+	}
+	text, err := json.Marshal([]mailbox.Mail{{ID: "a", At: at.UTC(), To: "b", Subject: "c", Text: "d", HTML: "e", Channel: "f"}})
+	if want := `[{"id":"a","at":"2026-03-04T04:06:07Z","to":"b","subject":"c","text":"d","html":"e","channel":"f"}]`; string(text) != want || err != nil {
+		t.Errorf("JSON %s, %v", text, err)
+	}
+}
+
+func TestMailboxIsAListFromTheStart(t *testing.T) {
+	box, _ := open(t, mailbox.Config{})
+	if text, _ := json.Marshal(box.Messages()); string(text) != "[]" {
+		t.Errorf("an empty mailbox is %s", text)
+	}
+}
+
+func TestMailboxKeepsTheNewest(t *testing.T) {
+	box, s := open(t, mailbox.Config{})
+	sendAll(t, s, 1, 203)
+	got := box.Messages()
+	if len(got) != 200 || got[0].ID != "send-203@codes.example" || got[199].ID != "send-4@codes.example" {
+		t.Errorf("%d mails, from %s to %s", len(got), got[0].ID, got[len(got)-1].ID)
+	}
+	for _, m := range got {
+		if m.To != recipient {
+			t.Errorf("%s is for %q", m.ID, m.To)
+		}
+	}
+	got[0].Subject = "changed"
+	if box.Messages()[0].Subject == "changed" {
+		t.Error("the caller can change the mailbox")
+	}
+}
+
+func TestMailboxBoundsASize(t *testing.T) {
+	box, s := open(t, mailbox.Config{MaxBytes: 10_000})
+	big := message(1)
+	big.Text = strings.Repeat("0123456789\n", 1000)
+	_, err := s.Send(t.Context(), big)
+	expect(t, err, delivery.Rejected, delivery.StageDot, "552 5.3.4")
+	sendAll(t, s, 2, 2)
+	if got := box.Messages(); len(got) != 1 || got[0].ID != message(2).ID {
+		t.Errorf("%d mails", len(got))
+	}
+}
+
+func TestMailboxListensOnLoopbackOnly(t *testing.T) {
+	for _, addr := range []string{":0", "0.0.0.0:0", "[::]:0", "192.0.2.1:0", "example.org:0", "localhost.example:0", "127.0.0.1", "", "[::ffff:192.0.2.1]:0"} {
+		if addr == "" {
+			continue // the default
+		}
+		box, err := mailbox.New(mailbox.Config{Addr: addr})
+		if err == nil {
+			_ = box.Close()
+			t.Errorf("listens on %s", addr)
+		}
+	}
+	for _, addr := range []string{"", "localhost:0", "127.0.0.2:0"} {
+		box, err := mailbox.New(mailbox.Config{Addr: addr})
+		if err != nil {
+			t.Errorf("%q: %v", addr, err)
+			continue
+		}
+		if host, _, _ := net.SplitHostPort(strings.TrimPrefix(box.URL(), "smtp://")); !net.ParseIP(host).IsLoopback() {
+			t.Errorf("%q became %s", addr, box.URL())
+		}
+		_ = box.Close()
+	}
+}
+
+func TestMailboxCloses(t *testing.T) {
+	box, s := open(t, mailbox.Config{})
+	sendAll(t, s, 1, 1)
+	for range 2 {
+		if err := box.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	_, err := s.Send(t.Context(), message(2))
+	expect(t, err, delivery.Temporary, delivery.StageDial, "")
+	if len(box.Messages()) != 1 {
+		t.Error("the mails went with the listener")
+	}
+}
+
+func TestMailboxTakesManyAtOnce(t *testing.T) {
+	box, s := open(t, mailbox.Config{Keep: 20})
+	var wg sync.WaitGroup
+	for n := range 60 {
+		wg.Go(func() {
+			if _, err := s.Send(t.Context(), message(n)); err != nil {
+				t.Error(err)
+			}
+			box.Messages()
+		})
+	}
+	wg.Wait()
+	ids := map[string]bool{}
+	for _, m := range box.Messages() {
+		ids[m.ID] = true
+	}
+	if len(ids) != 20 {
+		t.Errorf("%d mails", len(ids))
+	}
+}
+
+// talk speaks raw SMTP to a mailbox and gives the answer to the last line.
+func talk(t *testing.T, box *mailbox.Mailbox, content string) string {
+	t.Helper()
+	conn, err := net.Dial("tcp", strings.TrimPrefix(box.URL(), "smtp://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	fmt.Fprint(conn, "EHLO x\r\nMAIL FROM:<a@b>\r\nRCPT TO:<c@d>\r\nRCPT TO:<e@f>\r\nDATA\r\n"+content)
+	if !strings.HasSuffix(content, "\r\n.\r\n") {
+		return ""
+	}
+	fmt.Fprint(conn, "QUIT\r\n")
+	var answers bytes.Buffer
+	if _, err := answers.ReadFrom(conn); err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(strings.TrimSpace(answers.String()), "\r\n")
+	return lines[len(lines)-2]
+}
+
+// TestMailboxReadsOthersMail: what other programs send is shown as far as it can be read.
+func TestMailboxReadsOthersMail(t *testing.T) {
+	for name, c := range map[string]struct {
+		content string
+		want    mailbox.Mail
+	}{
+		"no MIME":    {"Subject: hi\r\nMessage-ID: <x@y>\r\n\r\nhello\r\n", mailbox.Mail{ID: "x@y", Subject: "hi", Text: "hello\n", Channel: "email"}},
+		"no ID":      {"Subject: hi\r\n\r\nhello\r\n", mailbox.Mail{ID: "1", Subject: "hi", Text: "hello\n", Channel: "email"}},
+		"no headers": {"hello\r\nthere\r\n", mailbox.Mail{ID: "1", Text: "hello\nthere\n", Channel: "email"}},
+		"base64": {"Content-Type: text/html; charset=utf-8\r\nContent-Transfer-Encoding: base64\r\n\r\nPGI+4oKsPC9iPg==\r\n",
+			mailbox.Mail{ID: "1", HTML: "<b>€</b>", Channel: "email"}},
+		"an unknown charset": {"Content-Type: text/plain; charset=x-none\r\n\r\n\xff\r\n", mailbox.Mail{ID: "1", Text: "\uFFFD\n", Channel: "email"}},
+		"an attachment": {"Content-Type: multipart/mixed; boundary=b\r\n\r\n--b\r\nContent-Type: text/plain\r\n\r\nhello\r\n--b\r\n" +
+			"Content-Type: text/plain\r\nContent-Disposition: attachment\r\n\r\nno\r\n--b--\r\n", mailbox.Mail{ID: "1", Text: "hello", Channel: "email"}},
+		"an unknown charset in a part": {"Content-Type: multipart/mixed; boundary=b\r\n\r\n--b\r\nContent-Type: text/plain; charset=x-none\r\n\r\nhello\r\n" +
+			"--b\r\nContent-Type: text/html\r\n\r\n<p>\r\n--b--\r\n", mailbox.Mail{ID: "1", Text: "hello", HTML: "<p>", Channel: "email"}},
+		"nested": {"Content-Type: multipart/mixed; boundary=b\r\n\r\n--b\r\nContent-Type: multipart/alternative; boundary=c\r\n\r\n" +
+			"--c\r\nContent-Type: text/plain\r\n\r\nhello\r\n--c\r\nContent-Type: text/html\r\n\r\n<p>\r\n--c--\r\n--b--\r\n",
+			mailbox.Mail{ID: "1", Text: "hello", HTML: "<p>", Channel: "email"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			box, _ := open(t, mailbox.Config{})
+			if answer := talk(t, box, c.content+".\r\n"); !strings.HasPrefix(answer, "250") {
+				t.Fatalf("answer %q", answer)
+			}
+			got := box.Messages()
+			if len(got) != 1 {
+				t.Fatalf("%d mails", len(got))
+			}
+			got[0].At, c.want.To = time.Time{}, "c@d,e@f"
+			if got[0] != c.want {
+				t.Errorf("got  %+v\nwant %+v", got[0], c.want)
+			}
+		})
+	}
+}
+
+func TestMailboxShowsBrokenMIMEAsItCame(t *testing.T) {
+	box, _ := open(t, mailbox.Config{})
+	talk(t, box, "Subject: hi\r\nContent-Type: multipart/mixed; boundary=b\r\n\r\n--b\r\nContent-Type: text/plain\r\n\r\nno end "+code+"\r\n.\r\n")
+	if got := box.Messages(); len(got) != 1 || got[0].Subject != "hi" || !strings.Contains(got[0].Text, code) {
+		t.Errorf("got %+v", got)
+	}
+}
+
+func TestMailboxTakesNoHalfMail(t *testing.T) {
+	box, s := open(t, mailbox.Config{})
+	talk(t, box, "Subject: hi\r\n\r\nhal")
+	sendAll(t, s, 1, 1) // later than the broken one
+	if got := box.Messages(); len(got) != 1 || got[0].ID != message(1).ID {
+		t.Errorf("got %+v", got)
+	}
+}
+
+func FuzzMailbox(f *testing.F) {
+	f.Add([]byte("Subject: =?utf-8?q?x?=\r\nContent-Type: multipart/alternative; boundary=b\r\n\r\n--b\r\n\r\nx\r\n--b--\r\n"))
+	f.Add([]byte("\x00\xff\r\n\r\n"))
+	f.Add([]byte("x\n."))
+	box, err := mailbox.New(mailbox.Config{Keep: 2})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Cleanup(func() { _ = box.Close() })
+	f.Fuzz(func(t *testing.T, content []byte) {
+		text := strings.ReplaceAll(strings.ReplaceAll(string(content), "\r", ""), "\n", "\r\n")
+		if strings.Contains("\r\n"+text+"\r\n", "\r\n.\r\n") {
+			return // ends early
+		}
+		for line := range strings.SplitSeq(text, "\r\n") {
+			if len(line) > 998 {
+				return // longer than SMTP's lines may be
+			}
+		}
+		answer := talk(t, box, text+"\r\n.\r\n")
+		if !strings.HasPrefix(answer, "250") {
+			t.Fatalf("answer %q", answer)
+		}
+		if _, err := json.Marshal(box.Messages()); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+func TestMailboxTakesTextMessages(t *testing.T) {
+	box, s := open(t, mailbox.Config{})
+	sendAll(t, s, 1, 1)
+	box.Text("send-2", "+4915123456789", "your code")
+	got := box.Messages()
+	if len(got) != 2 || got[0].ID != "send-2" || got[0].To != "+4915123456789" || got[0].Text != "your code" || got[0].Channel != "sms" || got[0].At.IsZero() || got[1].Channel != "email" {
+		t.Errorf("%+v", got)
+	}
+}

@@ -1,0 +1,100 @@
+package mailbox
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"strings"
+
+	"github.com/emersion/go-message"
+	gomail "github.com/emersion/go-message/mail"
+	"github.com/emersion/go-smtp"
+)
+
+// delivered is one SMTP session with the mailbox.
+type delivered struct {
+	mailbox *Mailbox
+	conn    *smtp.Conn
+	to      []string
+}
+
+func (d *delivered) Mail(string, *smtp.MailOptions) error { return nil }
+func (d *delivered) Reset()                               { d.to = nil }
+func (d *delivered) Logout() error                        { return nil }
+
+func (d *delivered) Rcpt(to string, _ *smtp.RcptOptions) error {
+	if played(to) == playBounce {
+		return noSuchMailbox
+	}
+	d.to = append(d.to, to)
+	return nil
+}
+
+// Data takes the mail whole, so that one which breaks off is not received.
+func (d *delivered) Data(r io.Reader) error {
+	raw, err := io.ReadAll(r)
+	if err != nil {
+		return err
+	}
+	mail, err := decode(raw)
+	if err != nil {
+		mail.Text = printable(raw)
+	}
+	mail.To = strings.Join(d.to, ",")
+	d.dawdle()
+	d.mailbox.add(mail)
+	d.vanish()
+	return nil
+}
+
+// decode reads the headers and the text and HTML parts of a MIME message. Other parts are left out.
+func decode(raw []byte) (Mail, error) {
+	var m Mail
+	r, err := gomail.CreateReader(bytes.NewReader(raw))
+	if r == nil {
+		return m, err
+	}
+	if m.Subject, err = r.Header.Subject(); err != nil {
+		m.Subject = r.Header.Get("Subject")
+	}
+	m.ID, _ = r.Header.MessageID()
+	for {
+		part, err := r.NextPart()
+		if errors.Is(err, io.EOF) {
+			return m, nil
+		}
+		if err != nil && !message.IsUnknownCharset(err) {
+			return m, err
+		}
+		if err := m.addPart(part); err != nil {
+			return m, err
+		}
+	}
+}
+
+func (m *Mail) addPart(part *gomail.Part) error {
+	header, ok := part.Header.(*gomail.InlineHeader)
+	if !ok {
+		return nil // an attachment
+	}
+	kind, _, err := header.ContentType()
+	if err != nil {
+		return err
+	}
+	body, err := io.ReadAll(part.Body)
+	if err != nil {
+		return err
+	}
+	switch kind {
+	case "text/plain":
+		m.Text += printable(body)
+	case "text/html":
+		m.HTML += printable(body)
+	}
+	return nil
+}
+
+// printable gives lines ending in \n and valid UTF-8.
+func printable(body []byte) string {
+	return strings.ToValidUTF8(strings.ReplaceAll(string(body), "\r\n", "\n"), "\uFFFD")
+}

@@ -1,0 +1,59 @@
+package smtp
+
+import (
+	"crypto/tls"
+	"net"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/wneessen/go-mail/smtp"
+)
+
+// logIn authenticates (RFC 4954), never in the clear except to this machine.
+func (s *session) logIn() error {
+	if s.state == nil && !s.local() {
+		return errCleartext
+	}
+	_, offered := s.client.Extension("AUTH")
+	mechanism := choose(strings.Fields(strings.ToUpper(offered)), s.config, s.state)
+	if mechanism == nil {
+		return errNoAuth
+	}
+	return s.client.Auth(mechanism)
+}
+
+// local looks at the peer itself: a name may resolve to anything.
+func (s *session) local() bool {
+	tcp, ok := s.wire.RemoteAddr().(*net.TCPAddr)
+	if !ok {
+		return false
+	}
+	ip, _ := netip.AddrFromSlice(tcp.IP)
+	return ip.Unmap().IsLoopback()
+}
+
+// choose takes the strongest mechanism on offer, nil if none is known: first those that do not show the
+// server the password, channel binding before none (RFC 5802; under TLS 1.3 by RFC 9266).
+func choose(offered []string, config Config, state *tls.ConnectionState) smtp.Auth {
+	user, password := config.Username, config.Password
+	bound := state != nil && state.Version >= tls.VersionTLS13
+	has := func(name string) bool { return slices.Contains(offered, name) }
+	switch {
+	case bound && has("SCRAM-SHA-256-PLUS"):
+		return smtp.ScramSHA256PlusAuth(user, password, state)
+	case has("SCRAM-SHA-256"):
+		return smtp.ScramSHA256Auth(user, password)
+	case bound && has("SCRAM-SHA-1-PLUS"):
+		return smtp.ScramSHA1PlusAuth(user, password, state)
+	case has("SCRAM-SHA-1"):
+		return smtp.ScramSHA1Auth(user, password)
+	case has("CRAM-MD5"):
+		return smtp.CRAMMD5Auth(user, password)
+	case has("PLAIN"):
+		return smtp.PlainAuth("", user, password, config.Host, true) // logIn has looked at the encryption
+	case has("LOGIN"):
+		return smtp.LoginAuth(user, password, config.Host, true)
+	}
+	return nil
+}

@@ -1,0 +1,97 @@
+package smtp_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"sendcode/internal/delivery"
+	"sendcode/internal/delivery/smtp"
+	"sendcode/internal/delivery/smtptest"
+)
+
+func TestLoggingIn(t *testing.T) {
+	wrong := func(c *smtp.Config) { c.Password = "not " + password }
+	refused := outcome{delivery.Temporary, delivery.StageAuth, 535, "5.7.8"}
+	for _, mechanism := range []string{"PLAIN", "LOGIN", "CRAM-MD5", "SCRAM-SHA-256"} {
+		t.Run(mechanism, func(t *testing.T) {
+			server := smtptest.Start(t, smtptest.Script{TLS: smtptest.STARTTLS, Username: username, Password: password,
+				Mechanisms: []string{"X-UNKNOWN", mechanism}})
+			_, err := sender(t, server).Send(t.Context(), message(1))
+			expect(t, err, outcome{})
+			_, err = sender(t, server, wrong).Send(t.Context(), message(2))
+			expect(t, err, refused)
+			if len(server.Messages()) != 1 {
+				t.Errorf("%d messages accepted", len(server.Messages()))
+			}
+		})
+	}
+}
+
+func TestNotLoggedIn(t *testing.T) {
+	login := smtptest.Script{TLS: smtptest.STARTTLS, Username: username, Password: password}
+	with := func(rules ...smtptest.Rule) smtptest.Script { s := login; s.Rules = rules; return s }
+	noMechanism := login
+	noMechanism.Mechanisms = []string{"X-UNKNOWN"}
+	at := func(code int, enhanced string) outcome {
+		return outcome{delivery.Temporary, delivery.StageAuth, code, enhanced}
+	}
+	for name, c := range map[string]struct {
+		script smtptest.Script
+		want   outcome
+	}{
+		"no known mechanism": {noMechanism, at(0, "")},
+		"no AUTH at all":     {smtptest.Script{TLS: smtptest.STARTTLS}, at(0, "")},
+		"not now":            {with(smtptest.Rule{Stage: smtptest.Auth, Reply: blabbing("454 4.7.0")}), at(454, "4.7.0")},
+		"wrong":              {with(smtptest.Rule{Stage: smtptest.Auth, Reply: blabbing("535 5.7.8")}), at(535, "5.7.8")},
+		"too weak":           {with(smtptest.Rule{Stage: smtptest.Auth, Reply: blabbing("534 5.7.9")}), at(534, "5.7.9")},
+		"any other 5xx":      {with(smtptest.Rule{Stage: smtptest.Auth, Reply: blabbing("550 5.7.1")}), at(550, "5.7.1")},
+		"421":                {with(smtptest.Rule{Stage: smtptest.Auth, Reply: blabbing("421 4.7.0"), Close: true}), at(421, "4.7.0")},
+		"closed":             {with(smtptest.Rule{Stage: smtptest.Auth, Close: true}), at(0, "")},
+		"garbage":            {with(smtptest.Rule{Stage: smtptest.Auth, Reply: blabbing("hello")}), at(0, "")},
+		"a broken challenge": {with(smtptest.Rule{Stage: smtptest.Auth, Reply: blabbing("334 %%%")}), at(0, "")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server := smtptest.Start(t, c.script)
+			s := sender(t, server, func(c *smtp.Config) { c.Username, c.Password = username, password })
+			_, err := s.Send(t.Context(), message(1))
+			expect(t, err, c.want)
+			if strings.Contains(verbs(server), "MAIL") {
+				t.Errorf("went on without a login: %q", verbs(server))
+			}
+		})
+	}
+}
+
+// TestForgottenLogin: the server wants one and we have none; that is no fault of the recipient.
+func TestForgottenLogin(t *testing.T) {
+	server := smtptest.Start(t, smtptest.Script{Username: username, Password: password})
+	_, err := sender(t, server, func(c *smtp.Config) { c.Username, c.Password = "", "" }).Send(t.Context(), message(1))
+	expect(t, err, outcome{delivery.Temporary, delivery.StageMail, 530, "5.7.0"})
+}
+
+func TestProbe(t *testing.T) {
+	login := smtptest.Script{TLS: smtptest.STARTTLS, Username: username, Password: password}
+	server := smtptest.Start(t, login)
+	s := sender(t, server)
+	sendAll(t, s, 1, 1)
+	for range 5 { // more often than there are places
+		if err := s.Probe(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := verbs(server); !strings.HasSuffix(got, "EHLO STARTTLS EHLO AUTH NOOP QUIT") || len(server.Messages()) != 1 {
+		t.Errorf("dialogue %q", got)
+	}
+	expect(t, sender(t, server, func(c *smtp.Config) { c.Password = "x" }).Probe(t.Context()),
+		outcome{delivery.Temporary, delivery.StageAuth, 535, "5.7.8"})
+	expect(t, sender(t, server, distrustful).Probe(t.Context()), tlsFailure())
+	cancelled, cancel := context.WithCancel(t.Context())
+	cancel()
+	expect(t, s.Probe(cancelled), outcome{class: delivery.Temporary, stage: delivery.StageDial})
+	server.SetScript(smtptest.Script{TLS: smtptest.STARTTLS, Username: username, Password: password,
+		Rules: []smtptest.Rule{{Stage: smtptest.Noop, Reply: "421 4.3.2 no"}}})
+	expect(t, s.Probe(t.Context()), outcome{delivery.Temporary, delivery.StageHello, 421, "4.3.2"})
+	server.Stop()
+	expect(t, s.Probe(t.Context()), outcome{class: delivery.Temporary, stage: delivery.StageDial})
+}

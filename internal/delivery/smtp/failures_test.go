@@ -1,0 +1,235 @@
+package smtp_test
+
+import (
+	"context"
+	"errors"
+	"net"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"sendcode/internal/delivery"
+	"sendcode/internal/delivery/smtp"
+	"sendcode/internal/delivery/smtptest"
+	"sendcode/internal/parts"
+)
+
+// misbehaviour is one row: what the server does, and what must come of it.
+type misbehaviour struct {
+	name string
+	rule smtptest.Rule
+	want outcome
+	// accepted is how many messages the server took.
+	accepted int
+	// bubble rows run in a bubble only: they need minutes on the clock, or the kernel may show them at another stage.
+	bubble bool
+}
+
+// where a stage of the script shows in errors; the greeting and EHLO are one stage to the caller.
+var seenAt = map[smtptest.Stage]string{
+	smtptest.Greet: delivery.StageHello, smtptest.Hello: delivery.StageHello, smtptest.Mail: delivery.StageMail,
+	smtptest.Rcpt: delivery.StageRcpt, smtptest.Data: delivery.StageData, smtptest.Dot: delivery.StageDot,
+}
+
+// misbehaviours gives every kind at every stage.
+func misbehaviours() (rows []misbehaviour) {
+	for _, stage := range []smtptest.Stage{smtptest.Greet, smtptest.Hello, smtptest.Mail, smtptest.Rcpt, smtptest.Data, smtptest.Dot} {
+		rows = append(rows, refusals(stage)...)
+		rows = append(rows, silences(stage)...)
+	}
+	return append(rows, oddities()...)
+}
+
+// refusals are whole replies: what they say is what happened.
+func refusals(stage smtptest.Stage) []misbehaviour {
+	at, refused := seenAt[stage], delivery.Rejected
+	if at == delivery.StageHello {
+		refused = delivery.Temporary // a server that wants no mail at all; there may be another
+	}
+	row := func(name, reply string, close bool, want outcome) misbehaviour {
+		return misbehaviour{name: string(stage) + " " + name, rule: smtptest.Rule{Stage: stage, Reply: reply, Close: close}, want: want}
+	}
+	return []misbehaviour{
+		row("421 and close", blabbing("421 4.3.2"), true, outcome{delivery.Temporary, at, 421, "4.3.2"}),
+		row("421 and open", blabbing("421 4.3.2"), false, outcome{delivery.Temporary, at, 421, "4.3.2"}),
+		row("451", blabbing("451 4.7.1"), false, outcome{delivery.Temporary, at, 451, "4.7.1"}),
+		row("550", blabbing("550 5.1.1"), false, outcome{refused, at, 550, "5.1.1"}),
+		row("550 and close", blabbing("550 5.1.1"), true, outcome{refused, at, 550, "5.1.1"}),
+		row("554 policy", blabbing("554 5.7.1"), false, outcome{refused, at, 554, "5.7.1"}),
+		row("554 in two lines", blabbing("554-5.7.1")+"\r\n"+blabbing("554 5.7.1"), false, outcome{refused, at, 554, "5.7.1"}),
+		row("550 without an enhanced code", blabbing("550"), false, outcome{refused, at, 550, ""}),
+		row("550 with a foreign enhanced code", blabbing("550 4.1.1"), false, outcome{refused, at, 550, ""}),
+		row("530", blabbing("530 5.7.0"), false, outcome{delivery.Temporary, at, 530, "5.7.0"}),
+	}
+}
+
+// silences have no reply that can be read: Unknown after the dot, else Temporary, and never a code.
+func silences(stage smtptest.Stage) []misbehaviour {
+	want, accepted := outcome{class: delivery.Temporary, stage: seenAt[stage]}, 0
+	if stage == smtptest.Dot {
+		want.class, accepted = delivery.Unknown, 1
+	}
+	var rows []misbehaviour
+	add := func(name string, rule smtptest.Rule) {
+		rule.Stage = stage
+		rows = append(rows, misbehaviour{name: string(stage) + " " + name, rule: rule, want: want, accepted: accepted, bubble: rule.Stall || rule.Pause > 0 || rule.Abort && stage == smtptest.Greet})
+	}
+	add("close", smtptest.Rule{Close: true})
+	add("reset", smtptest.Rule{Abort: true})
+	add("stall", smtptest.Rule{Stall: true})
+	add("garbage", smtptest.Rule{Reply: blabbing("what?"), Close: true})
+	add("garbage for ever", smtptest.Rule{Raw: "abc-" + strings.Repeat(recipient+"\r\n", 5000), Close: true})
+	add("an impossible code", smtptest.Rule{Reply: blabbing("999 5.1.1"), Close: true})
+	add("a very long line", smtptest.Rule{Raw: "250 " + strings.Repeat(code, 50_000) + "\r\n", Close: true})
+	add("an empty line", smtptest.Rule{Reply: "\r\n", Close: true})
+	dawdle := smtptest.Rule{Slow: true, Pause: time.Second, Reply: "250 " + strings.Repeat("x", 30)}
+	if stage == smtptest.Dot {
+		dawdle.Reply = "250 " + strings.Repeat("x", 600)
+	}
+	add("a byte a second", dawdle)
+	add("half a line and stall", smtptest.Rule{Raw: "2", Stall: true})
+	if stage != smtptest.Dot { // after the dot these would be kept from the record as refusals
+		add("half a refusal and close", smtptest.Rule{Raw: blabbing("550 5.1.1"), Close: true})
+		add("half a refusal and reset", smtptest.Rule{Raw: blabbing("550 5.1.1"), Abort: true})
+		add("half a refusal and stall", smtptest.Rule{Raw: blabbing("550 5.1.1"), Stall: true})
+		add("one line of a refusal and close", smtptest.Rule{Reply: blabbing("550-5.1.1"), Close: true})
+	}
+	if stage != smtptest.Greet && stage != smtptest.Hello { // there the next command finds the closed connection
+		add("half an answer and close", smtptest.Rule{Raw: "250 2.0.0 ok", Close: true})
+		add("half an answer and stall", smtptest.Rule{Raw: "250 2.0.0 ok", Stall: true})
+	}
+	return rows
+}
+
+// oddities are single cases.
+func oddities() []misbehaviour {
+	return []misbehaviour{
+		{name: "nothing odd", accepted: 1},
+		{name: "greeting byte by byte", rule: smtptest.Rule{Stage: smtptest.Greet, Slow: true, Reply: "220-hello\r\n220 there"}, accepted: 1},
+		{name: "answer byte by byte", rule: smtptest.Rule{Stage: smtptest.Dot, Slow: true, Reply: "250 2.0.0 taken"}, accepted: 1},
+		{name: "a byte a second, within the limit", bubble: true, accepted: 1,
+			rule: smtptest.Rule{Stage: smtptest.Rcpt, Slow: true, Pause: time.Second, Reply: "250 2.1.5 in a minute"}},
+		{name: "a byte a second after the dot", bubble: true, accepted: 1,
+			rule: smtptest.Rule{Stage: smtptest.Dot, Slow: true, Pause: time.Second, Reply: "250 2.0.0 " + strings.Repeat("x", 500)}},
+		{name: "endless answer byte by byte", bubble: true, accepted: 1,
+			rule: smtptest.Rule{Stage: smtptest.Dot, Slow: true, Reply: "250 " + strings.Repeat("x", 6_000_000)},
+			want: outcome{class: delivery.Unknown, stage: delivery.StageDot}},
+		{name: "EHLO unknown, HELO known", rule: smtptest.Rule{Stage: smtptest.Hello, Times: 1, Reply: "500 5.5.1 what?"}, accepted: 1},
+		{name: "other 2xx after the dot", rule: smtptest.Rule{Stage: smtptest.Dot, Reply: "252 2.0.0 queued"}, accepted: 1},
+		{name: "250 without text after the dot", rule: smtptest.Rule{Stage: smtptest.Dot, Reply: "250 "}, accepted: 1},
+		{name: "3xx after the dot", rule: smtptest.Rule{Stage: smtptest.Dot, Reply: "354 more"}, accepted: 1,
+			want: outcome{class: delivery.Unknown, stage: delivery.StageDot, code: 354}},
+		{name: "250 in place of 354", rule: smtptest.Rule{Stage: smtptest.Data, Reply: "250 ok"},
+			want: outcome{class: delivery.Temporary, stage: delivery.StageData, code: 250}},
+		{name: "an answer before the body", rule: smtptest.Rule{Stage: smtptest.Data, Raw: "354 go\r\n250 2.0.0 accepted\r\n"},
+			want: outcome{class: delivery.Temporary, stage: delivery.StageBody}},
+		{name: "late 250", bubble: true, accepted: 1, rule: smtptest.Rule{Stage: smtptest.Dot, Delay: 9 * time.Minute}},
+		{name: "too late 250", bubble: true, accepted: 1, rule: smtptest.Rule{Stage: smtptest.Dot, Delay: 11 * time.Minute},
+			want: outcome{class: delivery.Unknown, stage: delivery.StageDot}},
+		{name: "250 and reset", accepted: 1, rule: smtptest.Rule{Stage: smtptest.Idle, Abort: true}},
+		{name: "250 and close", accepted: 1, rule: smtptest.Rule{Stage: smtptest.Idle, Close: true}},
+	}
+}
+
+// TestMisbehaviourInABubble runs every row with the timeouts that are the defaults, on a clock that waits for nobody.
+func TestMisbehaviourInABubble(t *testing.T) {
+	bothWays(t, func(t *testing.T, extensions []string) {
+		for _, row := range misbehaviours() {
+			t.Run(row.name, func(t *testing.T) {
+				parts.Bubble(t, func(t *testing.T) {
+					server := smtptest.New(t, smtptest.Script{Extensions: extensions, Rules: []smtptest.Rule{row.rule}})
+					row.run(t, server, piped(t, server))
+				})
+			})
+		}
+	})
+}
+
+// TestMisbehaviourOverTCP runs the rows that need no waiting over real sockets, whose buffers and resets a pipe has not.
+func TestMisbehaviourOverTCP(t *testing.T) {
+	bothWays(t, func(t *testing.T, extensions []string) {
+		for _, row := range misbehaviours() {
+			if row.bubble {
+				continue
+			}
+			t.Run(row.name, func(t *testing.T) {
+				server := smtptest.Start(t, smtptest.Script{Extensions: extensions, Rules: []smtptest.Rule{row.rule}})
+				row.run(t, server, sender(t, server))
+			})
+		}
+	})
+}
+
+func (row misbehaviour) run(t *testing.T, server *smtptest.Server, s *smtp.Client) {
+	receipt, err := s.Send(t.Context(), message(1))
+	expect(t, err, row.want)
+	if receipt.Provider != "127.0.0.1" || receipt.Code != row.want.code && err != nil || receipt.Took < 0 {
+		t.Errorf("receipt %+v does not fit the outcome", receipt)
+	}
+	if err == nil && receipt.Code/100 != 2 {
+		t.Errorf("accepted with code %d", receipt.Code)
+	}
+	_ = s.Close()
+	server.Stop()
+	if got := len(server.Messages()); got != row.accepted {
+		t.Errorf("the server accepted %d messages, want %d", got, row.accepted)
+	}
+	if server.Connections() > 1 {
+		t.Errorf("%d connections for one mail over a fresh connection", server.Connections())
+	}
+}
+
+// TestWaitingEndsAsConfigured shows on a real clock that the timeouts of the configuration are the ones that count.
+func TestWaitingEndsAsConfigured(t *testing.T) {
+	brief := func(c *smtp.Config) {
+		c.CommandTimeout, c.DotTimeout = 30*time.Millisecond, 30*time.Millisecond
+	}
+	patient := func(c *smtp.Config) { c.DotTimeout = time.Second } // enough for the dot itself to leave
+	for _, c := range []struct {
+		stage  smtptest.Stage
+		change func(*smtp.Config)
+		want   outcome
+	}{
+		{smtptest.Greet, brief, outcome{class: delivery.Temporary, stage: delivery.StageHello}},
+		{smtptest.Dot, patient, outcome{class: delivery.Unknown, stage: delivery.StageDot}},
+	} {
+		server := smtptest.Start(t, smtptest.Script{Rules: []smtptest.Rule{{Stage: c.stage, Stall: true}}})
+		_, err := sender(t, server, c.change).Send(t.Context(), message(1))
+		expect(t, err, c.want)
+	}
+}
+
+func TestNobodyListens(t *testing.T) {
+	config, err := smtp.ParseURL("smtp://" + unusedAddr(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := newSender(t, config)
+	for range 6 { // more often than there are places
+		_, err = s.Send(t.Context(), message(1))
+		expect(t, err, outcome{class: delivery.Temporary, stage: delivery.StageDial})
+		if !strings.Contains(err.Error(), "refused") {
+			t.Errorf("the cause is missing in %q", err)
+		}
+	}
+}
+
+// TestDiallingEnds: a host that swallows packets costs ten seconds.
+func TestDiallingEnds(t *testing.T) {
+	parts.Bubble(t, func(t *testing.T) {
+		s := newSender(t, smtp.Config{Host: "mail.example", Dial: func(ctx context.Context, network, addr string) (net.Conn, error) {
+			if network != "tcp" || addr != "mail.example:587" {
+				t.Errorf("dials %s %s", network, addr)
+			}
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}})
+		began := time.Now()
+		_, err := s.Send(t.Context(), message(1))
+		expect(t, err, outcome{class: delivery.Temporary, stage: delivery.StageDial})
+		if time.Since(began) != 10*time.Second || !errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Errorf("%v after %v", err, time.Since(began))
+		}
+	})
+}

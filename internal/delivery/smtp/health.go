@@ -1,0 +1,79 @@
+package smtp
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/sony/gobreaker/v2"
+
+	"sendcode/internal/delivery"
+	"sendcode/internal/failover"
+)
+
+const (
+	// slowAfter is when a mail that is still under way counts as a fault, provided another server is up: whoever
+	// waits for a code has waited long by then.
+	slowAfter = 5 * time.Second
+	// crowdedAfter is how long a mail waits for a place at a server while another one is up.
+	crowdedAfter = time.Second
+)
+
+// health is a server's breaker, with a clock for each attempt.
+type health struct{ breaker *failover.Breaker }
+
+func newHealth(server string) *health { return &health{failover.New(server, false)} }
+
+func (h *health) now() failover.Health { return h.breaker.Health() }
+
+func (h *health) state() (gobreaker.State, <-chan struct{}) { return h.breaker.State() }
+
+// verdict reads an outcome for what it says about the server, not about the message. A refusal of the recipient
+// or of the content is work done. After the final dot nothing is held against a server: it may have the mail.
+func verdict(ctx context.Context, fail *delivery.Error) error {
+	switch {
+	case fail == nil:
+		return nil
+	case fail.Class == delivery.Unknown, fail.Status == 0 && ctx.Err() != nil:
+		return failover.ErrNoVerdict
+	case fail.Class == delivery.Rejected:
+		return nil
+	case fail.Status/100 != 4, fail.Status == 421:
+		return failover.ErrFault // no readable reply, a wrong one, or a refusal of us
+	case fail.Stage == delivery.StageRcpt, fail.Stage == delivery.StageData, fail.Stage == delivery.StageDot:
+		return nil // "later" to this recipient or this message
+	}
+	return failover.ErrFault // nobody has been named yet
+}
+
+// trial is one attempt that the breaker let in.
+type trial struct {
+	health *health
+	done   func(error)
+	once   sync.Once
+	clock  *time.Timer
+}
+
+// begin starts the clock of an attempt; spare says whether another server is up.
+func (h *health) begin(done func(error), spare func() bool) *trial {
+	t := &trial{health: h, done: done}
+	t.clock = time.AfterFunc(slowAfter, func() {
+		if spare() {
+			t.report(failover.ErrFault, "slow: no outcome after "+slowAfter.String())
+		}
+	})
+	return t
+}
+
+func (t *trial) end(ctx context.Context, fail *delivery.Error) {
+	t.clock.Stop()
+	fault := ""
+	if fail != nil {
+		fault = fail.Error()
+	}
+	t.report(verdict(ctx, fail), fault)
+}
+
+func (t *trial) report(verdict error, fault string) {
+	t.once.Do(func() { t.health.breaker.Report(t.done, verdict, fault) })
+}

@@ -1,0 +1,122 @@
+package smtp_test
+
+import (
+	"testing"
+
+	"sendcode/internal/delivery"
+	"sendcode/internal/delivery/smtptest"
+	"sendcode/internal/parts"
+)
+
+// TestKeptConnectionThatFails: whatever happens on it before 354, the mail goes out once, over a fresh one.
+func TestKeptConnectionThatFails(t *testing.T) {
+	rules := map[string]smtptest.Rule{
+		"closed while idle":       {Stage: smtptest.Idle, Times: 1, Close: true},
+		"reset while idle":        {Stage: smtptest.Idle, Times: 1, Abort: true},
+		"421 while idle":          {Stage: smtptest.Idle, Times: 1, Reply: "421 4.4.2 idle for too long", Close: true},
+		"a line out of turn":      {Stage: smtptest.Idle, Times: 1, Reply: "250 2.0.0 by the way"},
+		"closed at MAIL":          {Stage: smtptest.Mail, Skip: 1, Times: 1, Close: true},
+		"421 at MAIL":             {Stage: smtptest.Mail, Skip: 1, Times: 1, Reply: "421 4.4.5 busy"},
+		"garbage at MAIL":         {Stage: smtptest.Mail, Skip: 1, Times: 1, Reply: "hm?"},
+		"half a refusal at MAIL":  {Stage: smtptest.Mail, Skip: 1, Times: 1, Raw: "550 5.1", Close: true},
+		"two answers to MAIL":     {Stage: smtptest.Mail, Skip: 1, Times: 1, Reply: "250 ok\r\n250 ok"},
+		"closed at RCPT":          {Stage: smtptest.Rcpt, Skip: 1, Times: 1, Close: true},
+		"closed at DATA":          {Stage: smtptest.Data, Skip: 1, Times: 1, Close: true},
+		"250 in place of the 354": {Stage: smtptest.Data, Skip: 1, Times: 1, Reply: "250 ok"},
+	}
+	bothWays(t, func(t *testing.T, extensions []string) {
+		for name, rule := range rules {
+			t.Run(name, func(t *testing.T) {
+				server := smtptest.Start(t, smtptest.Script{Extensions: extensions, Rules: []smtptest.Rule{rule}})
+				sendAll(t, sender(t, server), 1, 2)
+				expectCounts(t, server, 2, 2)
+			})
+		}
+	})
+}
+
+// TestKeptConnectionIsRetriedOnce: the fresh connection's failure is final.
+func TestKeptConnectionIsRetriedOnce(t *testing.T) {
+	server := smtptest.Start(t, smtptest.Script{Rules: []smtptest.Rule{{Stage: smtptest.Mail, Skip: 1, Close: true}}})
+	s := sender(t, server)
+	sendAll(t, s, 1, 1)
+	_, err := s.Send(t.Context(), message(2))
+	expect(t, err, outcome{class: delivery.Temporary, stage: delivery.StageMail})
+	expectCounts(t, server, 1, 2)
+}
+
+// TestKeptConnectionIsNotRetriedLate: once the server has said 354, or has given a whole refusal, there is no second try.
+func TestKeptConnectionIsNotRetriedLate(t *testing.T) {
+	for name, c := range map[string]struct {
+		rule     smtptest.Rule
+		want     outcome
+		messages int
+	}{
+		"refused for now": {smtptest.Rule{Stage: smtptest.Rcpt, Skip: 1, Reply: "450 4.2.1 busy"},
+			outcome{delivery.Temporary, delivery.StageRcpt, 450, "4.2.1"}, 1},
+		"refused for good": {smtptest.Rule{Stage: smtptest.Mail, Skip: 1, Reply: "550 5.7.1 no"},
+			outcome{delivery.Rejected, delivery.StageMail, 550, "5.7.1"}, 1},
+		"reset within the body": {smtptest.Rule{Stage: smtptest.Body, Skip: 1, Abort: true},
+			outcome{class: delivery.Temporary, stage: delivery.StageBody}, 1},
+		"closed after the dot": {smtptest.Rule{Stage: smtptest.Dot, Skip: 1, Close: true},
+			outcome{class: delivery.Unknown, stage: delivery.StageDot}, 2},
+		"421 after the dot": {smtptest.Rule{Stage: smtptest.Dot, Skip: 1, Reply: "421 4.3.0 no"},
+			outcome{delivery.Temporary, delivery.StageDot, 421, "4.3.0"}, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server := smtptest.Start(t, smtptest.Script{Rules: []smtptest.Rule{c.rule}})
+			s := sender(t, server, unbuffered)
+			sendAll(t, s, 1, 1)
+			second := message(2)
+			if c.rule.Stage == smtptest.Body {
+				second = bigMessage(2)
+			}
+			_, err := s.Send(t.Context(), second)
+			expect(t, err, c.want)
+			expectCounts(t, server, c.messages, 1)
+		})
+	}
+}
+
+// TestRefusalKeepsTheConnection: the next mail starts with RSET, and with a fresh connection where that fails.
+func TestRefusalKeepsTheConnection(t *testing.T) {
+	for stage, at := range map[smtptest.Stage]string{
+		smtptest.Mail: "EHLO MAIL", smtptest.Rcpt: "EHLO MAIL RCPT", smtptest.Data: "EHLO MAIL RCPT DATA", smtptest.Dot: "EHLO MAIL RCPT DATA",
+	} {
+		refusal := smtptest.Rule{Stage: stage, Times: 1, Reply: "550 5.1.1 no"}
+		for name, c := range map[string]struct {
+			reset       smtptest.Rule
+			connections int
+			dialogue    string
+		}{
+			"RSET works":  {smtptest.Rule{}, 1, at + " RSET MAIL RCPT DATA"},
+			"RSET fails":  {smtptest.Rule{Stage: smtptest.Reset, Reply: "500 5.5.1 no"}, 2, at + " RSET EHLO MAIL RCPT DATA"},
+			"RSET closes": {smtptest.Rule{Stage: smtptest.Reset, Close: true}, 2, at + " RSET EHLO MAIL RCPT DATA"},
+		} {
+			t.Run(string(stage)+" "+name, func(t *testing.T) {
+				server := smtptest.Start(t, smtptest.Script{Rules: []smtptest.Rule{refusal, c.reset}})
+				s := sender(t, server)
+				_, err := s.Send(t.Context(), message(1))
+				expect(t, err, outcome{delivery.Rejected, seenAt[stage], 550, "5.1.1"})
+				sendAll(t, s, 2, 2)
+				expectCounts(t, server, 1, c.connections)
+				if got := verbs(server); got != c.dialogue {
+					t.Errorf("dialogue %q, want %q", got, c.dialogue)
+				}
+			})
+		}
+	}
+}
+
+// TestOutageOnOnePort: down is Temporary, up again needs nothing from us.
+func TestOutageOnOnePort(t *testing.T) {
+	server := smtptest.StartAt(t, parts.FreePort(t), smtptest.Script{})
+	s := sender(t, server)
+	sendAll(t, s, 1, 1)
+	server.Stop()
+	_, err := s.Send(t.Context(), message(2))
+	expect(t, err, outcome{class: delivery.Temporary, stage: delivery.StageDial})
+	server.Restart()
+	sendAll(t, s, 2, 2)
+	expectCounts(t, server, 2, 2)
+}

@@ -1,0 +1,231 @@
+package smtp_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"sendcode/internal/delivery"
+	"sendcode/internal/delivery/smtp"
+	"sendcode/internal/delivery/smtptest"
+	"sendcode/internal/parts"
+)
+
+// sendAll sends mails first..last one after the other; all must be accepted.
+func sendAll(t *testing.T, s *smtp.Client, first, last int) {
+	t.Helper()
+	for n := first; n <= last; n++ {
+		if _, err := s.Send(t.Context(), message(n)); err != nil {
+			t.Fatalf("mail %d: %v", n, err)
+		}
+	}
+}
+
+func expectCounts(t *testing.T, server *smtptest.Server, messages, connections int) {
+	t.Helper()
+	if m, c := len(server.Messages()), server.Connections(); m != messages || c != connections {
+		t.Errorf("%d messages over %d connections, want %d over %d", m, c, messages, connections)
+	}
+	for id, n := range server.ByID() {
+		if n != 1 {
+			t.Errorf("%s was accepted %d times", id, n)
+		}
+	}
+}
+
+func TestTwoMailsShareOneConnection(t *testing.T) {
+	server := smtptest.Start(t, smtptest.Script{})
+	sendAll(t, sender(t, server), 1, 2)
+	expectCounts(t, server, 2, 1)
+	if got := verbs(server); got != "EHLO MAIL RCPT DATA MAIL RCPT DATA" {
+		t.Errorf("dialogue %q", got)
+	}
+}
+
+func TestConnectionServesHundredMails(t *testing.T) {
+	server := smtptest.Start(t, smtptest.Script{})
+	s := sender(t, server)
+	sendAll(t, s, 1, 100)
+	expectCounts(t, server, 100, 1)
+	sendAll(t, s, 101, 101)
+	expectCounts(t, server, 101, 2)
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.Count(verbs(server), "QUIT"); got != 2 {
+		t.Errorf("%d connections ended with QUIT, want 2", got)
+	}
+}
+
+func TestIdleConnectionIsClosedByTime(t *testing.T) {
+	parts.Bubble(t, func(t *testing.T) {
+		server := smtptest.New(t, smtptest.Script{})
+		s := piped(t, server)
+		sendAll(t, s, 1, 1)
+		time.Sleep(30*time.Second - time.Millisecond)
+		sendAll(t, s, 2, 2) // within 30 s: the same connection, and its time starts anew
+		time.Sleep(30*time.Second - time.Millisecond)
+		synctest.Wait()
+		expectCounts(t, server, 2, 1)
+		if server.Open() != 1 {
+			t.Errorf("closed too early")
+		}
+		time.Sleep(time.Millisecond)
+		synctest.Wait()
+		if server.Open() != 0 || !strings.HasSuffix(verbs(server), "QUIT") {
+			t.Errorf("%d connections open after 30 s, dialogue %q", server.Open(), verbs(server))
+		}
+		sendAll(t, s, 3, 3)
+		expectCounts(t, server, 3, 2)
+	})
+}
+
+// TestQuitThatIsNotAnswered: nobody waits for it but the place, and not for long.
+func TestQuitThatIsNotAnswered(t *testing.T) {
+	for name, rule := range map[string]smtptest.Rule{
+		"stalls": {Stage: smtptest.Quit, Stall: true}, "refused": {Stage: smtptest.Quit, Reply: "500 no"}, "closes": {Stage: smtptest.Quit, Close: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			parts.Bubble(t, func(t *testing.T) {
+				server := smtptest.New(t, smtptest.Script{Rules: []smtptest.Rule{rule}})
+				s := piped(t, server, func(c *smtp.Config) { c.MaxMails = 1 })
+				began := time.Now()
+				_, err := s.Send(t.Context(), message(1))
+				expect(t, err, outcome{})
+				if time.Since(began) != 0 {
+					t.Errorf("the outcome waited %v for the QUIT", time.Since(began))
+				}
+				_ = s.Close()
+				if time.Since(began) > time.Second {
+					t.Errorf("Close waited %v", time.Since(began))
+				}
+				expectCounts(t, server, 1, 1)
+			})
+		})
+	}
+}
+
+func TestCloseEndsIdleConnections(t *testing.T) {
+	server := smtptest.Start(t, smtptest.Script{})
+	s := sender(t, server)
+	sendAll(t, s, 1, 1)
+	for range 2 {
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !strings.HasSuffix(verbs(server), "QUIT") {
+		t.Errorf("dialogue %q", verbs(server))
+	}
+	for range 6 { // more often than there are places
+		_, err := s.Send(t.Context(), message(2))
+		expect(t, err, outcome{class: delivery.Temporary, stage: delivery.StageDial})
+	}
+	expectCounts(t, server, 1, 1)
+}
+
+// TestCloseLetsASendEnd: a send under way ends as if nothing were, and its connection is not kept.
+func TestCloseLetsASendEnd(t *testing.T) {
+	parts.Bubble(t, func(t *testing.T) {
+		server := smtptest.New(t, smtptest.Script{Rules: []smtptest.Rule{{Stage: smtptest.Dot, Delay: time.Minute}}})
+		s := piped(t, server)
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			_, err := s.Send(t.Context(), message(1))
+			expect(t, err, outcome{})
+		})
+		synctest.Wait()
+		_ = s.Close()
+		wg.Wait()
+		synctest.Wait()
+		expectCounts(t, server, 1, 1)
+		if server.Open() != 0 {
+			t.Error("the connection outlived its sender")
+		}
+	})
+}
+
+func TestAtMostFourConnections(t *testing.T) {
+	parts.Bubble(t, func(t *testing.T) {
+		server := smtptest.New(t, smtptest.Script{Rules: []smtptest.Rule{{Stage: smtptest.Dot, Delay: time.Second}}})
+		s := piped(t, server)
+		began := time.Now()
+		var wg sync.WaitGroup
+		for n := range 20 {
+			wg.Go(func() {
+				if _, err := s.Send(t.Context(), message(n)); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		wg.Wait()
+		expectCounts(t, server, 20, 4)
+		if server.Peak() != 4 || time.Since(began) != 5*time.Second {
+			t.Errorf("%d connections at once, %v in all, want 4 and 5 s", server.Peak(), time.Since(began))
+		}
+	})
+}
+
+func TestWaitingForAConnectionHonoursTheContext(t *testing.T) {
+	parts.Bubble(t, func(t *testing.T) {
+		server := smtptest.New(t, smtptest.Script{Rules: []smtptest.Rule{{Stage: smtptest.Dot, Delay: time.Minute}}})
+		s := piped(t, server, func(c *smtp.Config) { c.MaxConns = 1 })
+		var wg sync.WaitGroup
+		wg.Go(func() { sendAll(t, s, 1, 1) })
+		synctest.Wait()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_, err := s.Send(ctx, message(2))
+		expect(t, err, outcome{class: delivery.Temporary, stage: delivery.StageDial})
+		if !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("cause of %v", err)
+		}
+		wg.Wait()
+		expectCounts(t, server, 1, 1)
+	})
+}
+
+// TestManySendersAtOnce: each outcome agrees with what the server has, whatever goes wrong in between.
+func TestManySendersAtOnce(t *testing.T) {
+	server := smtptest.Start(t, smtptest.Script{Rules: []smtptest.Rule{
+		{Stage: smtptest.Mail, Skip: 5, Times: 3, Close: true},
+		{Stage: smtptest.Rcpt, Skip: 20, Times: 4, Reply: "451 4.7.1 later"},
+		{Stage: smtptest.Rcpt, Skip: 40, Times: 4, Reply: "550 5.1.1 no"},
+		{Stage: smtptest.Dot, Skip: 30, Times: 5, Close: true},
+		{Stage: smtptest.Idle, Skip: 60, Times: 6, Abort: true},
+	}})
+	s := sender(t, server, func(c *smtp.Config) { c.MaxMails = 7 })
+	const senders, each = 8, 20
+	results := make([]error, senders*each)
+	var wg sync.WaitGroup
+	for first := range senders {
+		wg.Go(func() {
+			for n := first * each; n < (first+1)*each; n++ {
+				_, results[n] = s.Send(t.Context(), message(n))
+			}
+		})
+	}
+	wg.Wait()
+	_ = s.Close()
+	server.Stop()
+	accepted, unknown := server.ByID(), 0
+	for n, err := range results {
+		got := accepted[message(n).ID]
+		switch class := outcomeOf(t, err).class; {
+		case class == delivery.Unknown:
+			unknown++
+		case class == 0 && got != 1, class != 0 && got != 0:
+			t.Errorf("mail %d: outcome %v, accepted %d times", n, err, got)
+		}
+		if got > 1 {
+			t.Errorf("mail %d was accepted %d times", n, got)
+		}
+	}
+	if unknown != 5 {
+		t.Errorf("%d outcomes unknown, want the 5 that were made so", unknown)
+	}
+}

@@ -1,0 +1,243 @@
+package smtp_test
+
+import (
+	"bytes"
+	"io"
+	"maps"
+	"mime"
+	"mime/multipart"
+	"mime/quotedprintable"
+	"net/mail"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"sendcode/internal/delivery"
+	"sendcode/internal/delivery/smtptest"
+)
+
+// onTheWire sends a message and gives what the server received.
+func onTheWire(t *testing.T, m delivery.Message) smtptest.Message {
+	t.Helper()
+	server := smtptest.Start(t, smtptest.Script{})
+	if _, err := sender(t, server).Send(t.Context(), m); err != nil {
+		t.Fatal(err)
+	}
+	return server.Messages()[0]
+}
+
+// part is one body of a message, decoded.
+type part struct{ kind, charset, text string }
+
+func parse(t *testing.T, data []byte) (mail.Header, []part) {
+	t.Helper()
+	m, err := mail.ReadMessage(bytes.NewReader(data))
+	if err != nil {
+		t.Fatal(err)
+	}
+	kind, parameters, err := mime.ParseMediaType(m.Header.Get("Content-Type"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.HasPrefix(kind, "multipart/") {
+		return m.Header, []part{decodePart(t, m.Header.Get("Content-Type"), m.Header.Get("Content-Transfer-Encoding"), m.Body)}
+	}
+	if kind != "multipart/alternative" {
+		t.Errorf("the message is %s", kind)
+	}
+	var parts []part
+	for r := multipart.NewReader(m.Body, parameters["boundary"]); ; {
+		p, err := r.NextRawPart()
+		if err == io.EOF {
+			return m.Header, parts
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		parts = append(parts, decodePart(t, p.Header.Get("Content-Type"), p.Header.Get("Content-Transfer-Encoding"), p))
+	}
+}
+
+func decodePart(t *testing.T, contentType, encoding string, body io.Reader) part {
+	t.Helper()
+	kind, parameters, err := mime.ParseMediaType(contentType)
+	if err != nil || encoding != "quoted-printable" {
+		t.Fatalf("a part of type %q, encoded as %q", contentType, encoding)
+	}
+	text, err := io.ReadAll(quotedprintable.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return part{kind, parameters["charset"], strings.ReplaceAll(string(text), "\r\n", "\n")}
+}
+
+func TestMessageOnTheWire(t *testing.T) {
+	m := message(1)
+	m.From, m.To = "Läden & Söhne <no-reply@codes.example>", recipient
+	m.Subject, m.Language = "您的验证码 🔑 "+strings.Repeat("long ", 40)+"end", "zh-Hans"
+	m.Text = "您的验证码\n\n" + code + "\n.\n..\n.leading dot\nFrom here\n" + strings.Repeat("x", 3000) + " trailing \n"
+	m.HTML = "<p lang=zh>验证码 <b>" + code + "</b></p>\n.\n"
+	m.Date = time.Date(2026, 3, 4, 5, 6, 7, 999, time.FixedZone("", 3600))
+	got := onTheWire(t, m)
+	header, parts := parse(t, got.Data)
+
+	if want := []part{{"text/plain", "UTF-8", m.Text}, {"text/html", "UTF-8", m.HTML}}; !slices.Equal(parts, want) {
+		t.Errorf("parts %q\nwant  %q", parts, want)
+	}
+	decoder := new(mime.WordDecoder)
+	if subject, err := decoder.DecodeHeader(header.Get("Subject")); err != nil || subject != m.Subject {
+		t.Errorf("subject %q, %v", subject, err)
+	}
+	from, err := header.AddressList("From")
+	if err != nil || len(from) != 1 || from[0].Name != "Läden & Söhne" || from[0].Address != "no-reply@codes.example" {
+		t.Errorf("From %v, %v", from, err)
+	}
+	for name, want := range map[string]string{
+		"To": "<" + recipient + ">", "Message-Id": "<" + m.ID + ">", "Date": "Wed, 04 Mar 2026 04:06:07 +0000",
+		"Mime-Version": "1.0", "Auto-Submitted": "auto-generated", "Content-Language": "zh-Hans",
+	} {
+		if header.Get(name) != want {
+			t.Errorf("%s is %q, want %q", name, header.Get(name), want)
+		}
+	}
+	// Nothing beside these: no User-Agent, no X-Mailer, no List-Unsubscribe.
+	names := slices.Sorted(maps.Keys(header))
+	want := []string{"Auto-Submitted", "Content-Language", "Content-Type", "Date", "From", "Message-Id", "Mime-Version", "Subject", "To"}
+	if !slices.Equal(names, want) {
+		t.Errorf("headers %q, want %q", names, want)
+	}
+	plainLines(t, got.Data)
+}
+
+// plainLines checks that the message is 7-bit, with lines of at most 998 octets that end in CRLF and nothing else.
+func plainLines(t *testing.T, data []byte) {
+	t.Helper()
+	for line := range bytes.Lines(data) {
+		body, ok := bytes.CutSuffix(line, []byte("\r\n"))
+		if !ok || len(body) > 998 || bytes.ContainsFunc(body, func(r rune) bool { return r > 0x7e || r < ' ' && r != '\t' }) {
+			t.Errorf("line of %d octets: %.80q", len(line), line)
+		}
+	}
+}
+
+func TestMessageWithoutHTML(t *testing.T) {
+	m := message(1)
+	m.HTML, m.Language = "", ""
+	header, parts := parse(t, onTheWire(t, m).Data)
+	if !slices.Equal(parts, []part{{"text/plain", "UTF-8", m.Text}}) || header.Get("Content-Language") != "" {
+		t.Errorf("parts %q, headers %v", parts, header)
+	}
+}
+
+// TestTriesAreTheSameBytes: also the Message-ID, so that whoever receives both can tell.
+func TestTriesAreTheSameBytes(t *testing.T) {
+	server := smtptest.Start(t, smtptest.Script{Rules: []smtptest.Rule{{Stage: smtptest.Dot, Times: 1, Close: true}}})
+	for range 2 {
+		_, _ = sender(t, server).Send(t.Context(), message(7))
+	}
+	_, _ = sender(t, server).Send(t.Context(), message(8))
+	got := server.Messages()
+	if len(got) != 3 || got[0].ID != "send-7@codes.example" || !bytes.Equal(got[0].Data, got[1].Data) {
+		t.Errorf("two tries differ:\n%s\n%s", got[0].Data, got[1].Data)
+	}
+	if bytes.Equal(got[0].Data, got[2].Data) {
+		t.Error("two messages are the same")
+	}
+}
+
+func TestEnvelope(t *testing.T) {
+	for _, c := range []struct{ from, to, mailFrom, rcptTo, sender, recipient string }{
+		{"no-reply@codes.example", recipient, "MAIL FROM:<no-reply@codes.example> BODY=8BITMIME",
+			"RCPT TO:<" + recipient + ">", "no-reply@codes.example", recipient},
+		{`"Codes, Ltd." <No.Reply@Codes.example>`, "A+b=c@X.example", "MAIL FROM:<No.Reply@Codes.example> BODY=8BITMIME",
+			"RCPT TO:<A+b=c@X.example>", "No.Reply@Codes.example", "A+b=c@X.example"},
+		{"Codes <no-reply@bücher.example>", "ada@bücher.example", "MAIL FROM:<no-reply@xn--bcher-kva.example> BODY=8BITMIME",
+			"RCPT TO:<ada@xn--bcher-kva.example>", "no-reply@xn--bcher-kva.example", "ada@xn--bcher-kva.example"},
+		{"no-reply@codes.example", "用户@例子.example", "MAIL FROM:<no-reply@codes.example> BODY=8BITMIME SMTPUTF8",
+			"RCPT TO:<用户@xn--fsqu00a.example>", "no-reply@codes.example", "用户@xn--fsqu00a.example"},
+		{"post@localhost", "a@localhost", "MAIL FROM:<post@localhost> BODY=8BITMIME", "RCPT TO:<a@localhost>", "post@localhost", "a@localhost"},
+	} {
+		server := smtptest.Start(t, smtptest.Script{})
+		m := message(1)
+		m.From, m.To = c.from, c.to
+		if _, err := sender(t, server).Send(t.Context(), m); err != nil {
+			t.Fatal(err)
+		}
+		if got := server.Commands(); len(got) != 4 || got[1] != c.mailFrom || got[2] != c.rcptTo {
+			t.Errorf("commands %q", got)
+		}
+		if got := server.Messages()[0]; got.From != c.sender || !slices.Equal(got.To, []string{c.recipient}) {
+			t.Errorf("envelope %q to %q", got.From, got.To)
+		}
+	}
+}
+
+// TestServerWithoutSMTPUTF8: a non-ASCII local part fails for good, an internationalised domain does not.
+func TestServerWithoutSMTPUTF8(t *testing.T) {
+	server := smtptest.Start(t, smtptest.Script{Extensions: []string{"8BITMIME"}})
+	s := sender(t, server)
+	m := message(1)
+	m.To = "用户@example.org"
+	_, err := s.Send(t.Context(), m)
+	expect(t, err, outcome{class: delivery.Rejected, stage: delivery.StageMail})
+	if strings.Contains(verbs(server), "MAIL") {
+		t.Errorf("dialogue %q", verbs(server))
+	}
+	m.To = "ada@bücher.example"
+	_, err = s.Send(t.Context(), m)
+	expect(t, err, outcome{})
+	m.To, m.From = recipient, "用户@codes.example"
+	_, err = s.Send(t.Context(), m)
+	expect(t, err, outcome{class: delivery.Rejected, stage: delivery.StageMail})
+	expectCounts(t, server, 1, 1)
+}
+
+// TestDotsAtTheBeginningOfLines: what the server has is what was written, and no line of it ends the mail early.
+func TestDotsAtTheBeginningOfLines(t *testing.T) {
+	server := smtptest.Start(t, smtptest.Script{})
+	m := message(1)
+	m.Text, m.HTML = ".\n..\n.a\nb.\n\n.", ""
+	if _, err := sender(t, server).Send(t.Context(), m); err != nil {
+		t.Fatal(err)
+	}
+	got := server.Messages()
+	if len(got) != 1 || !strings.HasSuffix(string(got[0].Data), "\r\n\r\n.\r\n..\r\n.a\r\nb.\r\n\r\n.\r\n") {
+		t.Errorf("%q", got)
+	}
+	if server.Stop(); verbs(server) != "EHLO MAIL RCPT DATA" {
+		t.Errorf("dialogue %q", verbs(server))
+	}
+}
+
+// A header's first line is not empty, and none with an encoded word is longer than 76 octets (RFC 2047 section 2), whatever the
+// length of subject and name.
+func TestHeadersAreFolded(t *testing.T) {
+	server := smtptest.Start(t, smtptest.Script{})
+	s := sender(t, server)
+	for n, subject := range []string{
+		"您的验证码", "您的验证码是用于登录商店的一次性密码请勿告诉他人", "Ваш код подтверждения для магазина", "Bestätigungscode für den Laden, 10 Minuten gültig",
+		"a" + strings.Repeat("é", 100), strings.Repeat("long", 30) + " word", strings.Repeat("ascii ", 30) + "é", strings.Repeat("🔑", 40), "Your code",
+	} {
+		m := message(n)
+		m.Subject, m.From = subject, strings.ReplaceAll(subject, ",", "")+" <no-reply@codes.example>"
+		if _, err := s.Send(t.Context(), m); err != nil {
+			t.Fatal(err)
+		}
+		data := server.Messages()[n].Data
+		header, _ := parse(t, data)
+		if got, err := new(mime.WordDecoder).DecodeHeader(header.Get("Subject")); err != nil || got != subject {
+			t.Errorf("subject %q, %v, want %q", got, err, subject)
+		}
+		if from, err := header.AddressList("From"); err != nil || from[0].Name != strings.ReplaceAll(subject, ",", "") || from[0].Address != "no-reply@codes.example" {
+			t.Errorf("From %v, %v", from, err)
+		}
+		head, _, _ := bytes.Cut(data, []byte("\r\n\r\n"))
+		for line := range bytes.Lines(head) {
+			line = bytes.TrimRight(line, "\r\n")
+			if bytes.HasSuffix(line, []byte(":")) || len(line) > 76 && bytes.Contains(line, []byte("=?")) {
+				t.Errorf("%q", line)
+			}
+		}
+	}
+}

@@ -1,0 +1,152 @@
+package smtp
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/sony/gobreaker/v2"
+
+	"sendcode/internal/delivery"
+	"sendcode/internal/failover"
+)
+
+// Servers are mail servers in order of preference. One that failed three times in a row, or let mails wait while
+// another was up, is set aside: it gets no mail but one every five seconds, and is preferred again once such a
+// mail got through. A server that refuses a recipient or a message does its work and is not set aside for it.
+type Servers []*Client
+
+// NewServers makes one sender for each configuration.
+func NewServers(configs ...Config) (Servers, error) {
+	if len(configs) == 0 {
+		return nil, delivery.Problem("smtp: no server is configured")
+	}
+	servers := make(Servers, len(configs))
+	for n, config := range configs {
+		server, err := New(config)
+		if err != nil {
+			return nil, err
+		}
+		servers[n] = server
+	}
+	return servers, nil
+}
+
+// Send tries one server after the other, those set aside excepted. It goes on only from a Temporary failure, after
+// which the message was certainly not accepted; what was rejected or may have been accepted is never offered to
+// another server. With every server set aside it fails at once, Temporary.
+// The receipt and the error are the last tried server's, Took is the whole.
+func (s Servers) Send(ctx context.Context, message delivery.Message) (delivery.Receipt, error) {
+	began := time.Now()
+	receipt := delivery.Receipt{}
+	mail, fail := s[0].layouts.Render(message)
+	defer s[0].layouts.Release(mail)
+	if fail == nil {
+		receipt, fail = s.send(ctx, mail)
+	}
+	receipt.Took = time.Since(began)
+	if fail != nil {
+		return receipt, fail
+	}
+	return receipt, nil
+}
+
+func (s Servers) send(ctx context.Context, mail *delivery.Rendered) (receipt delivery.Receipt, fail *delivery.Error) {
+	if receipt, fail = s.round(ctx, mail); !aside(fail) {
+		return receipt, fail
+	}
+	patience := time.NewTimer(slowAfter)
+	defer patience.Stop()
+	for aside(fail) && s.awaitTrial(ctx, patience.C) {
+		receipt, fail = s.round(ctx, mail)
+	}
+	return receipt, fail
+}
+
+// aside holds for a mail that no server was asked to take.
+func aside(fail *delivery.Error) bool { return fail != nil && fail.Err == errAside }
+
+// round offers the mail to each server that takes mails, until one settles it.
+func (s Servers) round(ctx context.Context, mail *delivery.Rendered) (receipt delivery.Receipt, fail *delivery.Error) {
+	fail = &delivery.Error{Class: delivery.Temporary, Stage: delivery.StageAside, Err: errAside}
+	for _, server := range s {
+		spare := func() bool { return s.spare(server) }
+		trial, shut := server.admit(ctx, spare)
+		if shut != nil {
+			return delivery.Receipt{Provider: server.config.Host}, shut
+		}
+		if trial == nil {
+			continue
+		}
+		receipt, fail = server.deliver(ctx, mail)
+		trial.end(ctx, fail)
+		if fail == nil || fail.Class != delivery.Temporary || ctx.Err() != nil {
+			break
+		}
+	}
+	return receipt, fail
+}
+
+// spare says whether a server other than this one is up.
+func (s Servers) spare(than *Client) bool {
+	for _, server := range s {
+		if server != than && server.health.now().Up {
+			return true
+		}
+	}
+	return false
+}
+
+// awaitTrial waits until a server that is being tried has shown whether it works; false if none is, or it takes long.
+func (s Servers) awaitTrial(ctx context.Context, patience <-chan time.Time) bool {
+	for _, server := range s {
+		state, changed := server.health.state()
+		if state == gobreaker.StateOpen {
+			continue
+		}
+		if state == gobreaker.StateClosed {
+			return true
+		}
+		select {
+		case <-changed:
+			return true
+		case <-patience:
+		case <-ctx.Done():
+		}
+		return false
+	}
+	return false
+}
+
+// Health says of each server whether it is up, in order of preference.
+func (s Servers) Health() []failover.Health {
+	all := make([]failover.Health, len(s))
+	for n, server := range s {
+		all[n] = server.health.now()
+	}
+	return all
+}
+
+// Watch has f called whenever a server is set aside or is up again. f must return soon, and not call Servers.
+func (s Servers) Watch(f func(failover.Health)) {
+	for _, server := range s {
+		server.health.breaker.Watch(f)
+	}
+}
+
+// Conns is how many connections all servers may have together, and so how many mails can be under way at once.
+func (s Servers) Conns() (n int) {
+	for _, server := range s {
+		n += server.config.MaxConns
+	}
+	return n
+}
+
+// Close closes every server.
+func (s Servers) Close() error {
+	var errs []error
+	for _, server := range s {
+		errs = append(errs, server.Close())
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,173 @@
+package smtp
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"net"
+	"time"
+
+	"github.com/wneessen/go-mail/smtp"
+
+	"sendcode/internal/delivery"
+)
+
+// session is one open connection to the server. One goroutine uses it at a time.
+type session struct {
+	config Config
+	wire   *wire
+	guard  *lineGuard
+	client *smtp.Client
+	// state is the TLS state, nil in the clear.
+	state *tls.ConnectionState
+	// mails counts the messages tried.
+	mails int
+	// stale: a transaction was refused half-way, so RSET comes before the next one.
+	stale bool
+	// adrift: which command the next reply would belong to, or whether content is waited for, is not known any more.
+	adrift bool
+	// lines is where commands are written before they are sent.
+	lines []byte
+	// expiry closes the session while it is kept without work.
+	expiry *time.Timer
+	// idleSince is when it was used last.
+	idleSince time.Time
+}
+
+// open dials, greets, encrypts and logs in. Cancelling ctx closes the socket.
+func open(ctx context.Context, config Config) (*session, *delivery.Error) {
+	dialing, done := context.WithTimeout(ctx, config.DialTimeout)
+	defer done()
+	conn, err := config.Dial(dialing, "tcp", config.address())
+	if err != nil {
+		return nil, failure(ctx, delivery.StageDial, err)
+	}
+	s := &session{config: config, wire: &wire{Conn: conn}, guard: &lineGuard{}}
+	stop := context.AfterFunc(ctx, s.cut)
+	fail := s.introduce(ctx)
+	stop()
+	if fail != nil {
+		s.cut()
+		return nil, fail
+	}
+	return s, nil
+}
+
+// introduce goes from the bare socket to a session that can send.
+func (s *session) introduce(ctx context.Context) *delivery.Error {
+	if fail := s.greet(ctx); fail != nil {
+		return fail
+	}
+	if fail := s.encrypt(ctx); fail != nil {
+		return fail
+	}
+	if s.config.Username == "" {
+		return nil
+	}
+	return s.step(ctx, delivery.StageAuth, s.config.CommandTimeout, s.logIn)
+}
+
+// greet reads the greeting and says EHLO; with smtps, after the handshake.
+func (s *session) greet(ctx context.Context) *delivery.Error {
+	var conn net.Conn = s.wire
+	if s.config.TLS == TLSImplicit {
+		secure := tls.Client(s.wire, s.tlsConfig())
+		fail := s.step(ctx, delivery.StageTLS, s.config.CommandTimeout, func() error { return secure.HandshakeContext(ctx) })
+		if fail != nil {
+			return fail
+		}
+		state := secure.ConnectionState()
+		conn, s.state = secure, &state
+	}
+	s.guard.source = conn
+	return s.step(ctx, delivery.StageHello, s.config.CommandTimeout, func() (err error) {
+		s.client, err = smtp.NewClient(guardedConn{conn, s.guard}, s.config.Host)
+		if err != nil {
+			return err
+		}
+		return s.client.Hello(s.config.Hello)
+	})
+}
+
+// encrypt turns the connection to TLS as the policy says (RFC 3207).
+func (s *session) encrypt(ctx context.Context) *delivery.Error {
+	if s.config.TLS == TLSNone || s.config.TLS == TLSImplicit {
+		return nil
+	}
+	if offered, _ := s.client.Extension("STARTTLS"); !offered {
+		if s.config.TLS == TLSOpportunistic {
+			return nil
+		}
+		return &delivery.Error{Class: delivery.Temporary, Stage: delivery.StageTLS, Err: errPlaintext}
+	}
+	if fail := s.step(ctx, delivery.StageTLS, s.config.CommandTimeout, s.startTLS); fail != nil {
+		return fail
+	}
+	state, _ := s.client.TLSConnectionState()
+	s.state = &state
+	return nil
+}
+
+// startTLS ends the handshake if anything stands in the clear behind the server's answer: it would have been
+// written before the handshake, by anyone.
+func (s *session) startTLS() error {
+	clear := s.client.Text
+	config := s.tlsConfig()
+	config.VerifyConnection = func(tls.ConnectionState) error {
+		if clear.R.Buffered() > 0 {
+			return errInjected
+		}
+		return nil
+	}
+	if err := s.client.StartTLS(config); err != nil {
+		return err
+	}
+	// From here on lines are what TLS carries, so the guard moves above it.
+	s.guard = &lineGuard{source: s.client.Text.R}
+	s.client.Text.R = bufio.NewReader(s.guard)
+	return nil
+}
+
+func (s *session) tlsConfig() *tls.Config {
+	return &tls.Config{MinVersion: tls.VersionTLS12, ServerName: s.config.Host, RootCAs: s.config.RootCAs}
+}
+
+// step runs one step of the dialogue within limit. A reply counts only if it was asked for and came whole.
+func (s *session) step(ctx context.Context, stage string, limit time.Duration, run func() error) *delivery.Error {
+	if s.client != nil && s.client.Text.R.Buffered() > 0 {
+		return &delivery.Error{Class: delivery.Temporary, Stage: stage, Err: errUnasked}
+	}
+	return s.listen(ctx, stage, limit, run)
+}
+
+// listen is step for what was asked before, whose reply may be here already.
+func (s *session) listen(ctx context.Context, stage string, limit time.Duration, run func() error) *delivery.Error {
+	s.wire.begin(limit)
+	err := run()
+	if s.guard.torn != nil {
+		return failure(ctx, stage, s.guard.torn)
+	}
+	if err != nil {
+		return failure(ctx, stage, err)
+	}
+	return nil
+}
+
+// cut closes the socket without another word, so nothing that is half written gets ended by it.
+func (s *session) cut() { _ = s.wire.Close() }
+
+// quitTimeout bounds the farewell: nobody waits for it but the connection's place.
+const quitTimeout = time.Second
+
+// quit says QUIT and closes. Its failure means nothing: all mails were answered.
+func (s *session) quit() {
+	s.wire.begin(quitTimeout)
+	_ = s.client.Quit()
+	s.cut()
+}
+
+// inStep holds after a refusal that leaves the dialogue usable: ours, or a whole 4xx or 5xx reply other
+// than 421, with which the server closes (RFC 5321 section 3.8).
+func inStep(fail *delivery.Error) bool {
+	return fail.Err == errUTF8 || fail.Status >= 400 && fail.Status != 421
+}

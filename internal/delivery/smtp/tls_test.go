@@ -1,0 +1,161 @@
+package smtp_test
+
+import (
+	"context"
+	"crypto/tls"
+	"net"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"sendcode/internal/delivery"
+	"sendcode/internal/delivery/smtp"
+	"sendcode/internal/delivery/smtptest"
+	"sendcode/internal/parts"
+)
+
+func tlsFailure() outcome { return outcome{class: delivery.Temporary, stage: delivery.StageTLS} }
+
+// encryption is one row of the TLS table: the mail is accepted, or the client stops before MAIL and before AUTH.
+type encryption struct {
+	name   string
+	script smtptest.Script
+	// change is made to the configuration that the server's own URL gives.
+	change func(*smtp.Config)
+	want   outcome
+	// cause is part of the error's text.
+	cause string
+}
+
+func required(c *smtp.Config)      { c.TLS = smtp.TLSRequired }
+func opportunistic(c *smtp.Config) { c.TLS = smtp.TLSOpportunistic }
+func distrustful(c *smtp.Config)   { c.RootCAs = nil }
+
+func startTLS(rules ...smtptest.Rule) smtptest.Script {
+	return smtptest.Script{TLS: smtptest.STARTTLS, Rules: rules}
+}
+
+func encryptions() []encryption {
+	return []encryption{
+		{name: "STARTTLS", script: startTLS()},
+		{name: "STARTTLS where the policy is opportunistic", script: startTLS(), change: opportunistic},
+		{name: "implicit", script: smtptest.Script{TLS: smtptest.Implicit}},
+		{name: "none where the policy is opportunistic", change: opportunistic},
+
+		{name: "STARTTLS stripped", change: required, want: tlsFailure(), cause: "does not offer STARTTLS"},
+		{name: "EHLO stripped to HELO", script: startTLS(smtptest.Rule{Stage: smtptest.Hello, Times: 1, Reply: "502 5.5.1 no"}),
+			want: tlsFailure(), cause: "does not offer STARTTLS"},
+		{name: "bytes injected behind the answer", script: startTLS(smtptest.Rule{Stage: smtptest.StartTLS,
+			Raw: "220 go\r\n250-evil.example\r\n250 AUTH PLAIN\r\n"}), want: tlsFailure(), cause: "bytes in the clear"},
+		{name: "bytes injected a little later", script: startTLS(smtptest.Rule{Stage: smtptest.Handshake,
+			Delay: 20 * time.Millisecond, Raw: "250 evil.example\r\n"}), want: tlsFailure()},
+		{name: "one byte injected", script: startTLS(smtptest.Rule{Stage: smtptest.StartTLS, Raw: "220 go\r\n2"}),
+			want: tlsFailure(), cause: "bytes in the clear"},
+		{name: "unknown authority", script: startTLS(), change: distrustful, want: tlsFailure(), cause: "unknown authority"},
+		{name: "unknown authority where the policy is opportunistic", script: startTLS(), want: tlsFailure(), cause: "unknown authority",
+			change: func(c *smtp.Config) { opportunistic(c); distrustful(c) }},
+		{name: "unknown authority, implicit", script: smtptest.Script{TLS: smtptest.Implicit}, change: distrustful,
+			want: tlsFailure(), cause: "unknown authority"},
+		{name: "another host's certificate", script: smtptest.Script{TLS: smtptest.STARTTLS, CertName: "other.example"},
+			want: tlsFailure(), cause: "certificate"},
+		{name: "another host's certificate, implicit", script: smtptest.Script{TLS: smtptest.Implicit, CertName: "other.example"},
+			want: tlsFailure(), cause: "certificate"},
+		{name: "TLS 1.1", script: smtptest.Script{TLS: smtptest.STARTTLS, MaxTLS: tls.VersionTLS11}, want: tlsFailure()},
+		{name: "TLS 1.1, implicit", script: smtptest.Script{TLS: smtptest.Implicit, MaxTLS: tls.VersionTLS11}, want: tlsFailure()},
+		{name: "TLS 1.2", script: smtptest.Script{TLS: smtptest.STARTTLS, MaxTLS: tls.VersionTLS12}},
+		{name: "STARTTLS refused for now", script: startTLS(smtptest.Rule{Stage: smtptest.StartTLS, Reply: blabbing("454 4.7.0")}),
+			want: outcome{delivery.Temporary, delivery.StageTLS, 454, "4.7.0"}},
+		{name: "STARTTLS refused for good", script: startTLS(smtptest.Rule{Stage: smtptest.StartTLS, Reply: blabbing("502 5.5.1")}),
+			want: outcome{delivery.Temporary, delivery.StageTLS, 502, "5.5.1"}},
+		{name: "closed at STARTTLS", script: startTLS(smtptest.Rule{Stage: smtptest.StartTLS, Close: true}), want: tlsFailure()},
+		{name: "closed at the handshake", script: startTLS(smtptest.Rule{Stage: smtptest.Handshake, Close: true}), want: tlsFailure()},
+		{name: "implicit expected, plain found", want: tlsFailure(), change: func(c *smtp.Config) { c.TLS = smtp.TLSImplicit }},
+		{name: "refused at RCPT within TLS", script: startTLS(smtptest.Rule{Stage: smtptest.Rcpt, Reply: blabbing("550 5.1.1")}),
+			want: outcome{delivery.Rejected, delivery.StageRcpt, 550, "5.1.1"}},
+		{name: "half a refusal within TLS", script: startTLS(smtptest.Rule{Stage: smtptest.Rcpt, Raw: blabbing("550 5.1.1"), Close: true}),
+			want: outcome{class: delivery.Temporary, stage: delivery.StageRcpt}},
+		{name: "half a refusal within TLS, properly closed", script: startTLS(smtptest.Rule{Stage: smtptest.Rcpt, Raw: blabbing("550 5.1.1"), Farewell: true}),
+			want: outcome{class: delivery.Temporary, stage: delivery.StageRcpt}},
+		{name: "half a refusal within implicit TLS, properly closed", want: outcome{class: delivery.Temporary, stage: delivery.StageRcpt},
+			script: smtptest.Script{TLS: smtptest.Implicit, Rules: []smtptest.Rule{{Stage: smtptest.Rcpt, Raw: blabbing("550 5.1.1"), Farewell: true}}}},
+	}
+}
+
+func TestEncryption(t *testing.T) {
+	for _, row := range encryptions() {
+		t.Run(row.name, func(t *testing.T) {
+			server := smtptest.Start(t, row.script)
+			change := row.change
+			if change == nil {
+				change = func(*smtp.Config) {}
+			}
+			_, err := sender(t, server, change).Send(t.Context(), message(1))
+			expect(t, err, row.want)
+			if err != nil && !strings.Contains(err.Error(), row.cause) {
+				t.Errorf("%q does not say %q", err, row.cause)
+			}
+			if spoken := verbs(server); row.want.stage == delivery.StageTLS && (strings.Contains(spoken, "MAIL") || strings.Contains(spoken, "AUTH")) {
+				t.Errorf("went on after the failure: %q", spoken)
+			}
+			want := 0
+			if row.want == (outcome{}) {
+				want = 1
+			}
+			if len(server.Messages()) != want {
+				t.Errorf("%d messages accepted, want %d", len(server.Messages()), want)
+			}
+		})
+	}
+}
+
+// TestNothingInTheClear listens on the wire: with TLS, neither the recipient nor the password nor the code is readable there.
+func TestNothingInTheClear(t *testing.T) {
+	for _, kind := range []smtptest.Encryption{smtptest.STARTTLS, smtptest.Implicit} {
+		server := smtptest.Start(t, smtptest.Script{TLS: kind, Username: username, Password: password})
+		var log tape
+		s := sender(t, server, func(c *smtp.Config) {
+			c.Dial = func(ctx context.Context, network, addr string) (net.Conn, error) {
+				conn, err := new(net.Dialer).DialContext(ctx, network, addr)
+				return &cutConn{Conn: conn, tape: &log}, err
+			}
+		})
+		_, err := s.Send(t.Context(), message(1))
+		expect(t, err, outcome{})
+		for _, readable := range []string{"MAIL", "RCPT", "AUTH", recipient, username, code} {
+			if strings.Contains(log.String(), readable) {
+				t.Errorf("the wire shows %q", readable)
+			}
+		}
+	}
+}
+
+// TestPasswordStaysHome: no login in the clear beyond this machine, whatever the server offers.
+func TestPasswordStaysHome(t *testing.T) {
+	parts.Bubble(t, func(t *testing.T) {
+		server := smtptest.New(t, smtptest.Script{Username: username, Password: password})
+		s := piped(t, server, func(c *smtp.Config) {
+			c.Host, c.TLS, c.Username, c.Password = "relay.example", smtp.TLSOpportunistic, username, password
+		})
+		_, err := s.Send(t.Context(), message(1))
+		expect(t, err, outcome{class: delivery.Temporary, stage: delivery.StageAuth})
+		if got := verbs(server); got != "EHLO" {
+			t.Errorf("dialogue %q", got)
+		}
+	})
+}
+
+// TestOneSettingIsEnough: what a server's URL says is all that a self-hoster has to give.
+func TestOneSettingIsEnough(t *testing.T) {
+	for _, kind := range []smtptest.Encryption{smtptest.Plain, smtptest.STARTTLS, smtptest.Implicit} {
+		server := smtptest.Start(t, smtptest.Script{TLS: kind, Username: username, Password: password})
+		sendAll(t, sender(t, server), 1, 1)
+		u, err := url.Parse(server.URL())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if (kind != smtptest.Plain) != (u.Query().Get("ca") != "") {
+			t.Errorf("URL %q for kind %d", u.Redacted(), kind)
+		}
+	}
+}

@@ -1,0 +1,146 @@
+package smtp
+
+import (
+	"crypto/x509"
+	"fmt"
+	"net/url"
+	"os"
+	"strconv"
+	"strings"
+
+	"sendcode/internal/delivery"
+)
+
+// ParseURL reads the address of one mail server:
+//
+//	smtp://user:password@host:587?tls=required&ca=/etc/ssl/private-ca.pem&hello=mail.example.org
+//
+// The scheme is smtp (STARTTLS, port 587) or smtps (TLS from the first byte, port 465). tls is required
+// (the default), opportunistic or none (the default on loopback hosts); it has no place with smtps. ca is a PEM file
+// that takes the place of the system's authorities. hello is our name in EHLO. conns is how many connections may be open
+// at once, 1 to 100, and conns_min how many are opened without a backlog. Characters of user and password that
+// have a meaning in URLs are written as %XX. Errors never quote the URL, it holds the password.
+func ParseURL(text string) (Config, error) {
+	u, err := url.Parse(text)
+	switch {
+	case err != nil:
+		// url.Error quotes its input.
+		return Config{}, delivery.Problem("smtp URL: malformed (write special characters in user and password as %XX)")
+	case u.Scheme != "smtp" && u.Scheme != "smtps":
+		return Config{}, delivery.Problem("smtp URL: the scheme must be smtp or smtps")
+	case u.Opaque != "" || strings.Trim(u.Path, "/") != "" || u.Fragment != "":
+		return Config{}, delivery.Problem("smtp URL: must be scheme://user:password@host:port?parameters (write special characters in user and password as %XX)")
+	}
+	config := Config{Host: u.Hostname(), Username: u.User.Username()}
+	config.Password, _ = u.User.Password()
+	if err := config.readPort(u.Port()); err != nil {
+		return Config{}, err
+	}
+	if err := config.readParameters(u); err != nil {
+		return Config{}, err
+	}
+	return config, config.filled().check()
+}
+
+// ParseURLs reads several addresses separated by commas, the preferred one first.
+func ParseURLs(list string) ([]Config, error) {
+	var configs []Config
+	for n, text := range strings.Split(list, ",") {
+		config, err := ParseURL(strings.TrimSpace(text))
+		if err != nil {
+			return nil, fmt.Errorf("server %d: %w", n+1, err)
+		}
+		configs = append(configs, config)
+	}
+	return configs, nil
+}
+
+// maxConns is more than any server likes of one client.
+const maxConns = 100
+
+func (c *Config) readPort(text string) error {
+	if text == "" {
+		return nil
+	}
+	port, err := strconv.Atoi(text)
+	if err != nil || port < 1 || port > 65535 {
+		return delivery.Problem("smtp URL: the port is not within 1 to 65535")
+	}
+	c.Port = port
+	return nil
+}
+
+func (c *Config) readParameters(u *url.URL) error {
+	query, err := url.ParseQuery(u.RawQuery)
+	if err != nil {
+		return delivery.Problem("smtp URL: malformed parameters")
+	}
+	for name, values := range query {
+		if len(values) > 1 {
+			return delivery.Problem("smtp URL: a parameter is given twice")
+		}
+		switch name {
+		case "tls", "ca":
+		case "hello":
+			c.Hello = values[0]
+		case "conns":
+			if c.MaxConns, err = readConns(values[0]); err != nil {
+				return delivery.Problem("smtp URL: conns is not within 1 to 100")
+			}
+		case "conns_min":
+			if c.MinConns, err = readConns(values[0]); err != nil {
+				return delivery.Problem("smtp URL: conns_min is not within 1 to 100")
+			}
+		default:
+			return delivery.Problem("smtp URL: unknown parameter (known: tls, ca, hello, conns, conns_min)")
+		}
+	}
+	if c.RootCAs, err = readCA(query.Get("ca")); err != nil {
+		return err
+	}
+	c.TLS, err = policyOf(u.Scheme, query, c.Host)
+	return err
+}
+
+func readConns(text string) (int, error) {
+	n, err := strconv.Atoi(text)
+	if err == nil && (n < 1 || n > maxConns) {
+		err = strconv.ErrRange
+	}
+	return n, err
+}
+
+func policyOf(scheme string, query url.Values, host string) (TLSPolicy, error) {
+	name := query.Get("tls")
+	switch {
+	case scheme == "smtps" && query.Has("tls"):
+		return 0, delivery.Problem("smtp URL: smtps is always encrypted, tls has no place there")
+	case scheme == "smtps":
+		return TLSImplicit, nil
+	case !query.Has("tls") && loopback(host):
+		return TLSNone, nil
+	case !query.Has("tls") || name == "required":
+		return TLSRequired, nil
+	case name == "opportunistic":
+		return TLSOpportunistic, nil
+	case name == "none":
+		return TLSNone, nil
+	}
+	return 0, delivery.Problem("smtp URL: tls must be required, opportunistic or none")
+}
+
+// readCA gives the pool of a PEM file, nil for no path.
+func readCA(path string) (*x509.CertPool, error) {
+	if path == "" {
+		return nil, nil
+	}
+	pem, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("smtp URL: ca: %w", err)
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(pem) {
+		return nil, delivery.Problem("smtp URL: ca: no certificate in the file")
+	}
+	return pool, nil
+}

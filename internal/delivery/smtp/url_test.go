@@ -1,0 +1,174 @@
+package smtp_test
+
+import (
+	"bytes"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"sendcode/internal/delivery/smtp"
+	"sendcode/internal/delivery/smtptest"
+)
+
+func TestParseURL(t *testing.T) {
+	for text, want := range map[string]smtp.Config{
+		"smtp://mail.example":                            {Host: "mail.example"},
+		"smtp://mail.example/":                           {Host: "mail.example"},
+		"smtp://mail.example:2525?tls=required":          {Host: "mail.example", Port: 2525},
+		"smtp://u:p@mail.example?hello=codes.example":    {Host: "mail.example", Username: "u", Password: "p", Hello: "codes.example"},
+		"smtp://mail.example?conns=1":                    {Host: "mail.example", MaxConns: 1},
+		"smtp://mail.example?conns=100":                  {Host: "mail.example", MaxConns: 100},
+		"smtp://mail.example?conns=9&conns_min=9":        {Host: "mail.example", MaxConns: 9, MinConns: 9},
+		"smtp://mail.example?conns_min=1":                {Host: "mail.example", MinConns: 1},
+		"smtp://u%40x:p%2Fq%3A%2C@mail.example":          {Host: "mail.example", Username: "u@x", Password: "p/q:,"},
+		"smtps://mail.example":                           {Host: "mail.example", TLS: smtp.TLSImplicit},
+		"smtp://mail.example?tls=opportunistic":          {Host: "mail.example", TLS: smtp.TLSOpportunistic},
+		"smtp://mail.example?tls=none":                   {Host: "mail.example", TLS: smtp.TLSNone},
+		"smtp://127.0.0.1:1025":                          {Host: "127.0.0.1", Port: 1025, TLS: smtp.TLSNone},
+		"smtp://127.8.9.10":                              {Host: "127.8.9.10", TLS: smtp.TLSNone},
+		"smtp://LOCALHOST":                               {Host: "LOCALHOST", TLS: smtp.TLSNone},
+		"smtp://[::1]:25":                                {Host: "::1", Port: 25, TLS: smtp.TLSNone},
+		"smtp://u:p@localhost":                           {Host: "localhost", TLS: smtp.TLSNone, Username: "u", Password: "p"},
+		"smtp://localhost?tls=required":                  {Host: "localhost"},
+		"smtp://localhost.example":                       {Host: "localhost.example"},
+		"smtp://127.0.0.1.example":                       {Host: "127.0.0.1.example"},
+		"smtp://10.0.0.1":                                {Host: "10.0.0.1"},
+		"smtp://u:p@[2001:db8::1]:587?tls=opportunistic": {Host: "2001:db8::1", Port: 587, TLS: smtp.TLSOpportunistic, Username: "u", Password: "p"},
+	} {
+		got, err := smtp.ParseURL(text)
+		if err != nil || fmt.Sprintf("%#v", fieldsOf(got)) != fmt.Sprintf("%#v", fieldsOf(want)) {
+			t.Errorf("%s: got %v, %v", text, got, err)
+		}
+	}
+}
+
+// fieldsOf takes the fields that a URL sets, with the password, past the masking String.
+func fieldsOf(c smtp.Config) []any {
+	return []any{c.Host, c.Port, c.TLS, c.Username, c.Password, c.Hello, c.RootCAs != nil, c.MaxConns, c.MinConns}
+}
+
+func TestParseURLRefuses(t *testing.T) {
+	const secret = "s3cr3t"
+	for text, reason := range map[string]string{
+		"":                                                    "scheme",
+		"mail.example:587":                                    "malformed|scheme|must be",
+		"http://mail.example":                                 "scheme",
+		"smtp:mail.example":                                   "must be",
+		"smtp://":                                             "host",
+		"smtp://:587":                                         "host",
+		"smtp://mail.example:0":                               "port",
+		"smtp://mail.example:65536":                           "port",
+		"smtp://mail.example:smtp":                            "malformed",
+		"smtp://mail.example/inbox":                           "must be",
+		"smtp://mail.example#x":                               "must be",
+		"smtp://mail.example?tls=":                            "tls must be",
+		"smtp://mail.example?tls=maybe":                       "tls must be",
+		"smtp://mail.example?TLS=none":                        "unknown parameter",
+		"smtp://mail.example?tls=a&tls=b":                     "twice",
+		"smtp://mail.example?a=%zz":                           "malformed",
+		"smtps://mail.example?tls=required":                   "smtps",
+		"smtps://mail.example?tls=none":                       "smtps",
+		"smtp://mail.example?hello=a%0Ab":                     "EHLO",
+		"smtp://mail.example?hello=a%20b":                     "EHLO",
+		"smtp://mail.example?conns=0":                         "conns",
+		"smtp://mail.example?conns=101":                       "conns",
+		"smtp://mail.example?conns=":                          "conns",
+		"smtp://mail.example?conns_min=0":                     "conns_min",
+		"smtp://mail.example?conns_min=x":                     "conns_min",
+		"smtp://mail.example?conns=2&conns_min=3":             "conns_min is more",
+		"smtp://mail.example?conns_min=5":                     "conns_min is more",
+		"smtp://mail.example?ca=missing.pem":                  "ca:",
+		"smtp://user@mail.example":                            "go together",
+		"smtp://:" + secret + "@mail.example":                 "go together",
+		"smtp://user:" + secret + "@mail.example?tls=none":    "in the clear",
+		"smtp://user:" + secret + "/x@mail.example":           "malformed|port|must be",
+		"smtp://user:" + secret + "#x@mail.example":           "malformed",
+		"smtp://user:" + secret + "%@mail.example":            "malformed",
+		"smtp://user:" + secret + "\n@mail.example":           "malformed",
+		"smtp://user:" + secret + "@mail.example?x=" + secret: "unknown parameter",
+		"smtp://user:" + secret + "@mail example":             "malformed",
+	} {
+		_, err := smtp.ParseURL(text)
+		if err == nil {
+			t.Errorf("%q passes", text)
+			continue
+		}
+		if strings.Contains(err.Error(), secret) {
+			t.Errorf("the error for %q quotes it", strings.ReplaceAll(text, secret, "…"))
+		}
+		fits := func(r string) bool { return strings.Contains(err.Error(), r) }
+		if !slices.ContainsFunc(strings.Split(reason, "|"), fits) {
+			t.Errorf("%q: %q does not say %q", text, err, reason)
+		}
+	}
+}
+
+func TestParseURLs(t *testing.T) {
+	configs, err := smtp.ParseURLs("smtp://a.example, smtps://u:x%2Cy@b.example")
+	if err != nil || len(configs) != 2 || configs[0].Host != "a.example" || configs[1].Password != "x,y" {
+		t.Errorf("got %v, %v", configs, err)
+	}
+	for _, list := range []string{"", "smtp://a.example,", "smtp://a.example,http://b.example"} {
+		if _, err := smtp.ParseURLs(list); err == nil {
+			t.Errorf("%q passes", list)
+		}
+	}
+	if _, err := smtp.ParseURLs("smtp://a.example,x"); err == nil || !strings.Contains(err.Error(), "server 2") {
+		t.Errorf("%v does not say which", err)
+	}
+}
+
+func TestParseURLReadsTheAuthority(t *testing.T) {
+	server := smtptest.Start(t, smtptest.Script{TLS: smtptest.STARTTLS})
+	if config, err := smtp.ParseURL(server.URL()); err != nil || !config.RootCAs.Equal(server.RootCAs()) {
+		t.Errorf("the pool is not the server's: %v", err)
+	}
+	empty := filepath.Join(t.TempDir(), "empty.pem")
+	if err := os.WriteFile(empty, []byte("nothing"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := smtp.ParseURL("smtp://mail.example?ca=" + empty); err == nil || !strings.Contains(err.Error(), "no certificate") {
+		t.Errorf("an empty file passes: %v", err)
+	}
+}
+
+func TestConfigKeepsItsPassword(t *testing.T) {
+	config, err := smtp.ParseURL("smtp://relay%2Fuser:s3cr3t@mail.example?tls=opportunistic&hello=codes.example")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = "smtp://relay%2Fuser:***@mail.example:587?hello=codes.example&tls=opportunistic"
+	if config.String() != want {
+		t.Errorf("got %s", config)
+	}
+	var log bytes.Buffer
+	slog.New(slog.NewTextHandler(&log, nil)).Info("x", "config", config)
+	slog.New(slog.NewJSONHandler(&log, nil)).Info("x", "config", config)
+	nested := struct{ Server smtp.Config }{config}
+	for _, format := range []string{"%v", "%+v", "%#v", "%s", "%q"} {
+		fmt.Fprintf(&log, format+format+format, config, &config, nested)
+	}
+	if strings.Contains(log.String(), "s3cr3t") {
+		t.Errorf("the password shows in %s", strings.ReplaceAll(log.String(), "s3cr3t", "…"))
+	}
+}
+
+func TestNewSMTPRefuses(t *testing.T) {
+	for name, config := range map[string]smtp.Config{
+		"no host":                    {},
+		"an unknown policy":          {Host: "mail.example", TLS: 9},
+		"negative limits":            {Host: "mail.example", MaxConns: -1},
+		"a negative number of mails": {Host: "mail.example", MaxMails: -1},
+		"negative time":              {Host: "mail.example", CommandTimeout: -1},
+		"a password in the clear":    {Host: "mail.example", TLS: smtp.TLSNone, Username: "u", Password: "p"},
+		"a command in the host":      {Host: "mail.example\r\nQUIT"},
+	} {
+		if _, err := smtp.New(config); err == nil {
+			t.Errorf("%s passes", name)
+		}
+	}
+}

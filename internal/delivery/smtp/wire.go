@@ -1,0 +1,74 @@
+package smtp
+
+import (
+	"io"
+	"net"
+	"time"
+)
+
+// maxReply bounds what the server may say within one step, a TLS handshake with its certificates
+// included. Real replies stay under 1 KiB, chains under 20 KiB.
+const maxReply = 64 << 10
+
+// wire is the socket below everything else, TLS included. Only the goroutine of the dialogue reads and
+// writes; any goroutine may Close.
+type wire struct {
+	net.Conn
+	// sent counts the bytes that the kernel has taken.
+	sent int64
+	// room is how many bytes the server may still say in this step.
+	room int
+}
+
+// begin starts a step: its deadline and its room.
+func (w *wire) begin(limit time.Duration) {
+	w.room = maxReply
+	_ = w.SetDeadline(time.Now().Add(limit)) // fails only on a closed socket, and so will the step
+}
+
+func (w *wire) Read(p []byte) (int, error) {
+	if w.room <= 0 {
+		return 0, errTooMuch
+	}
+	n, err := w.Conn.Read(p[:min(len(p), w.room)])
+	w.room -= n
+	return n, err
+}
+
+// Write closes the socket when it fails: what came before must not be ended by anything after it, and an answer
+// to half a dot would be waited for in vain.
+func (w *wire) Write(p []byte) (int, error) {
+	n, err := w.Conn.Write(p)
+	w.sent += int64(n)
+	if err != nil {
+		_ = w.Close()
+	}
+	return n, err
+}
+
+// lineGuard remembers whether the stream broke in the middle of a line: bufio.Reader.ReadLine hands out the
+// part before the break as a line and swallows the error, be it a timeout, a reset or an end.
+type lineGuard struct {
+	source io.Reader
+	within bool
+	torn   error
+}
+
+func (g *lineGuard) Read(p []byte) (int, error) {
+	n, err := g.source.Read(p)
+	if n > 0 {
+		g.within = p[n-1] != '\n'
+	}
+	if err != nil && g.within {
+		g.torn = err
+	}
+	return n, err
+}
+
+// guardedConn is a connection that is read through a lineGuard.
+type guardedConn struct {
+	net.Conn
+	guard *lineGuard
+}
+
+func (c guardedConn) Read(p []byte) (int, error) { return c.guard.Read(p) }
