@@ -3,8 +3,10 @@ package quota
 import (
 	"bufio"
 	"errors"
+	"io"
 	"net"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -191,5 +193,106 @@ func TestWarnings(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// proxy stands between client and server and can lose a reply: the server has run the command, the client never learns.
+type proxy struct {
+	listener net.Listener
+	server   string
+	drop     atomic.Bool
+	dropped  atomic.Int64
+}
+
+func newProxy(t *testing.T, server string) *proxy {
+	listener, err := net.Listen("tcp4", "127.0.0.1:0")
+	must(t, err)
+	p := &proxy{listener: listener, server: server}
+	t.Cleanup(func() { listener.Close() })
+	go func() {
+		for {
+			client, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			go p.serve(client)
+		}
+	}()
+	return p
+}
+
+func (p *proxy) addr() string { return p.listener.Addr().String() }
+
+// dropReply loses what the server says next, and the connection with it.
+func (p *proxy) dropReply() { p.drop.Store(true) }
+
+func (p *proxy) serve(client net.Conn) {
+	defer client.Close()
+	server, err := net.Dial("tcp4", p.server)
+	if err != nil {
+		return
+	}
+	defer server.Close()
+	go io.Copy(server, client)
+	buffer := make([]byte, 64<<10)
+	for {
+		n, err := server.Read(buffer)
+		if err != nil {
+			return
+		}
+		if p.drop.CompareAndSwap(true, false) {
+			p.dropped.Add(1)
+			return
+		}
+		if _, err := client.Write(buffer[:n]); err != nil {
+			return
+		}
+	}
+}
+
+func TestThroughSentinelTheQuotaSurvivesAFailover(t *testing.T) {
+	primary := parts.Redis(t, "--repl-diskless-sync-delay", "0")
+	replica := parts.Redis(t, "--replicaof", hostPort(t, primary.Addr()))
+	second := newClient(t, replica.URL())
+	await(t, "the replica to be one", func() bool {
+		return strings.Contains(second.Info(t.Context(), "replication").Val(), "master_link_status:up")
+	})
+	sentinel := parts.Sentinel(t, primary.Addr())
+	limiter := NewRedis(newClient(t, sentinel.URL()), "q:")
+	d, err := limiter.Take(t.Context(), request("one", defaults...))
+	must(t, err)
+	same(t, "admitted", d.Admitted, true)
+
+	await(t, "the replica to have it", func() bool { return second.Exists(t.Context(), limiter.Key(ann())).Val() == 1 })
+	watcher := redis.NewSentinelClient(&redis.Options{Addr: sentinel.Addr()})
+	defer watcher.Close()
+	await(t, "the failover to begin", func() bool { return watcher.Failover(t.Context(), "main").Err() == nil })
+	await(t, "the replica to be promoted", func() bool { return NewRedis(second, "q:").Ping(t.Context()) == nil })
+	primary.Stop()
+	await(t, "the limiter to follow", func() bool { return limiter.Ping(t.Context()) == nil })
+
+	d, err = limiter.Take(t.Context(), request("two", defaults...))
+	must(t, err)
+	same(t, "admitted", d.Admitted, false)
+	same(t, "used", d.Rules[0].Used, 1)
+}
+
+// hostPort is an address as Redis's settings have it, with a blank.
+func hostPort(t *testing.T, addr string) string {
+	host, port, err := net.SplitHostPort(addr)
+	must(t, err)
+	return host + " " + port
+}
+
+func await(t *testing.T, what string, done func() bool) {
+	t.Helper()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for late := time.After(time.Minute); !done(); {
+		select {
+		case <-tick.C:
+		case <-late:
+			t.Fatalf("waited a minute for %s", what)
+		}
 	}
 }

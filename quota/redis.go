@@ -10,10 +10,23 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"sendcode/quota/internal/redisurl"
 )
 
-// budget is the time that one call may take with all its repetitions, whatever the client's own timeouts (QUOTA-14).
-const budget = 2 * time.Second
+const budget = redisurl.Budget
+
+// OpenRedis makes a client for
+//
+//	redis://user:password@host:6379/0, and rediss:// with TLS
+//	redis+sentinel://user:password@host1,host2:26379/master/0, and rediss+sentinel:// with TLS to Sentinel and Redis
+//	redis+cluster://user:password@host1,host2:6379, and rediss+cluster:// with TLS; the hosts are some of the nodes
+//
+// It connects only when first used, to primaries alone. The parameters are go-redis's (see redis.ParseURL, and for Cluster
+// redis.ParseClusterURL without those that read from replicas), for Sentinel sentinel_username and sentinel_password; of
+// these, none can lift the 2 s that a call may take. With TLS, ca=/path.pem names the authorities to trust instead of the
+// system's. No error shows the URL.
+func OpenRedis(rawURL string) (redis.UniversalClient, error) { return redisurl.Open(rawURL) }
 
 // Redis is the limiter that all replicas share: each call is one script, run by Redis 7.0 or later as one atomic step on
 // its own clock. Every failure is ErrUnavailable and admits nothing. Safe for concurrent use.

@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"golang.org/x/sync/errgroup"
 )
 
 // On Cluster a script may touch one slot only, and each bucket has one of its own: so each is asked by itself, as a part
@@ -119,18 +119,11 @@ func (r *Redis) writeEach(ctx context.Context, script *redis.Script, buckets []s
 	})
 }
 
-// atOnce does n things at once, all of them, and gives the first error by their order.
+// atOnce does n things at once, all of them, and gives the first error.
 func atOnce(n int, do func(i int) error) error {
-	errs := make([]error, n)
-	var wg sync.WaitGroup
+	var all errgroup.Group
 	for i := range n {
-		wg.Go(func() { errs[i] = do(i) })
+		all.Go(func() error { return do(i) })
 	}
-	wg.Wait()
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+	return all.Wait()
 }

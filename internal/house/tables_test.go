@@ -7,7 +7,8 @@ var edges = map[string]string{
 	"cmd/sendcode": "internal/app internal/config",
 
 	// Leaves. quota is public: others may use it without the rest.
-	"quota":                     "",
+	"quota":                     "quota/internal/redisurl",
+	"quota/internal/redisurl":   "",
 	"quota/quotahttp":           "quota",
 	"quota/echoquota":           "quota quota/quotahttp",
 	"internal/recipient":        "",
@@ -180,7 +181,7 @@ var modules = map[string]string{
 	"github.com/pquerna/otp":                "internal/console/auth internal/console/consoletest",
 	"github.com/pressly/goose":              "internal/store/sqldb internal/store/postgres internal/store/sqlite migrations",
 	"github.com/prometheus/client_golang":   "internal/app",
-	"github.com/redis/go-redis":             "quota internal/app internal/parts tools/floor",
+	"github.com/redis/go-redis":             "quota quota/internal/redisurl internal/app internal/parts tools/floor",
 	"github.com/sony/gobreaker":             "internal/failover internal/delivery/smtp",
 	"github.com/rs/zerolog":                 testsOnly, // toxiproxy wants to be told that it shall not log
 	"github.com/wneessen/go-mail":           "internal/delivery internal/delivery/smtp",

@@ -1,4 +1,4 @@
-package quota
+package redisurl
 
 import (
 	"crypto/tls"

@@ -1,4 +1,5 @@
-package quota
+// Package redisurl makes a client of Redis, alone, behind Sentinel or as a Cluster, from its URL.
+package redisurl
 
 import (
 	"errors"
@@ -12,6 +13,9 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
 )
+
+// Budget is the time that one call may take with all its repetitions, whatever the client's own timeouts (QUOTA-14).
+const Budget = 2 * time.Second
 
 // How long one step of a call to Redis may take, and how often a call is repeated, so that an answer or a failure is
 // there within the budget. A server that refuses connections is given up within 0.2 s.
@@ -27,17 +31,8 @@ const (
 	sentinelPort = "26379"
 )
 
-// OpenRedis makes a client for
-//
-//	redis://user:password@host:6379/0, and rediss:// with TLS
-//	redis+sentinel://user:password@host1,host2:26379/master/0, and rediss+sentinel:// with TLS to Sentinel and Redis
-//	redis+cluster://user:password@host1,host2:6379, and rediss+cluster:// with TLS; the hosts are some of the nodes
-//
-// It connects only when first used, to primaries alone. The parameters are go-redis's (see redis.ParseURL, and for Cluster
-// redis.ParseClusterURL without those that read from replicas), for Sentinel sentinel_username and sentinel_password; of
-// these, none can lift the 2 s that a call may take. With TLS, ca=/path.pem names the authorities to trust instead of the
-// system's. No error shows the URL.
-func OpenRedis(rawURL string) (redis.UniversalClient, error) {
+// Open makes a client; see quota.OpenRedis.
+func Open(rawURL string) (redis.UniversalClient, error) {
 	switch scheme, _, _ := strings.Cut(rawURL, "://"); scheme {
 	case "redis", "rediss":
 		o, err := aloneOptions(rawURL)

@@ -1,4 +1,4 @@
-package quota
+package redisurl
 
 import (
 	"crypto/tls"
@@ -9,7 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-func TestOpenRedisWaitsForNothingLongerThanTheBudgetAndAsksThePrimary(t *testing.T) {
+func TestOpenWaitsForNothingLongerThanTheBudgetAndAsksThePrimary(t *testing.T) {
 	alone, err := aloneOptions("rediss://user:p%40ss@redis.example:7000/3?pool_size=7")
 	must(t, err)
 	same(t, "host", alone.Addr, "redis.example:7000")
@@ -24,7 +24,7 @@ func TestOpenRedisWaitsForNothingLongerThanTheBudgetAndAsksThePrimary(t *testing
 		{sentinel.DialTimeout, sentinel.ReadTimeout, sentinel.WriteTimeout, sentinel.PoolTimeout},
 	} {
 		for _, d := range o {
-			if d <= 0 || d > budget/2 {
+			if d <= 0 || d > Budget/2 {
 				t.Errorf("a timeout of %v", d)
 			}
 		}
@@ -39,7 +39,7 @@ func TestOpenRedisWaitsForNothingLongerThanTheBudgetAndAsksThePrimary(t *testing
 	same(t, "the user's own repetitions", chosen.MaxRetries, 1)
 	same(t, "the context's deadline holds", chosen.ContextTimeoutEnabled, true)
 	for url, want := range map[string]string{"redis://h": "h:6379", "redis://[::1]:6380/0": "[::1]:6380"} {
-		client := newClient(t, url).(*redis.Client)
+		client := opened(t, url)
 		same(t, url, client.Options().Addr, want)
 	}
 }
@@ -47,7 +47,7 @@ func TestOpenRedisWaitsForNothingLongerThanTheBudgetAndAsksThePrimary(t *testing
 func TestSentinelURLs(t *testing.T) {
 	o, err := sentinelOptions("rediss+sentinel://user:p%40s%2Fs@one,two:7000,[::1]:7001/main/4?sentinel_username=su&sentinel_password=sp")
 	must(t, err)
-	sameList(t, "sentinels", o.SentinelAddrs, []string{"one:26379", "two:7000", "[::1]:7001"})
+	same(t, "sentinels", strings.Join(o.SentinelAddrs, " "), "one:26379 two:7000 [::1]:7001")
 	same(t, "user", o.Username+" "+o.Password, "user p@s/s")
 	same(t, "master", o.MasterName, "main")
 	same(t, "db", o.DB, 4)
@@ -62,7 +62,7 @@ func TestSentinelURLs(t *testing.T) {
 func TestClusterURLs(t *testing.T) {
 	o, err := clusterOptions("rediss+cluster://user:p%40s%2Fs@one,two:7000,[::1]:7001?pool_size=7&max_redirects=2")
 	must(t, err)
-	sameList(t, "nodes", o.Addrs, []string{"one:6379", "two:7000", "[::1]:7001"})
+	same(t, "nodes", strings.Join(o.Addrs, " "), "one:6379 two:7000 [::1]:7001")
 	same(t, "user", o.Username+" "+o.Password, "user p@s/s")
 	same(t, "TLS", o.TLSConfig.MinVersion >= tls.VersionTLS12 && !o.TLSConfig.InsecureSkipVerify && o.TLSConfig.ServerName == "", true)
 	same(t, "the user's own pool and repetitions", [2]int{o.PoolSize, o.MaxRedirects}, [2]int{7, 2})
@@ -70,7 +70,7 @@ func TestClusterURLs(t *testing.T) {
 	must(t, err)
 	same(t, "no TLS", o.TLSConfig == nil, true)
 	for _, d := range []time.Duration{o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.PoolTimeout} {
-		if d <= 0 || d > budget/2 {
+		if d <= 0 || d > Budget/2 {
 			t.Errorf("a timeout of %v", d)
 		}
 	}
@@ -81,6 +81,28 @@ func TestClusterURLs(t *testing.T) {
 		if _, err := clusterOptions("redis+cluster://one?" + name + "=1"); err == nil {
 			t.Errorf("%s is accepted", name)
 		}
+	}
+}
+
+func opened(t *testing.T, url string) *redis.Client {
+	t.Helper()
+	client, err := Open(url)
+	must(t, err)
+	t.Cleanup(func() { client.Close() })
+	return client.(*redis.Client)
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func same[T comparable](t *testing.T, what string, got, want T) {
+	t.Helper()
+	if got != want {
+		t.Errorf("%s: got %v, want %v", what, got, want)
 	}
 }
 
@@ -110,7 +132,7 @@ func TestWrongURLsAreExplainedWithoutTheirSecrets(t *testing.T) {
 		"redis+sentinel://user:hunter2@h/m/-1":     "database",
 		"redis+sentinel://user:hunter2@h/m/0?db=1": `"db"`,
 	} {
-		client, err := OpenRedis(url)
+		client, err := Open(url)
 		if err == nil || client != nil {
 			t.Errorf("%s: accepted", url)
 		} else if !strings.Contains(err.Error(), says) || strings.Contains(err.Error(), "hunter2") {

@@ -1,4 +1,4 @@
-package quota
+package redisurl
 
 import (
 	"crypto/x509"
@@ -19,12 +19,9 @@ func TestRedisBehindAPrivateAuthority(t *testing.T) {
 	parts.Redis(t, "--tls-port", port, "--tls-auth-clients", "no", "--tls-ca-cert-file", ca.File,
 		"--tls-cert-file", certificate, "--tls-key-file", key)
 	url := "rediss://127.0.0.1:" + port + "/0"
-	rules := Request{ID: "one", Rules: defaults, Buckets: map[Scope]string{Recipient: "ann"}}
-	d, err := NewRedis(newClient(t, url+"?pool_size=3&ca="+ca.File), "q:").Take(t.Context(), rules)
-	must(t, err)
-	same(t, "admitted", d.Admitted, true)
+	must(t, opened(t, url+"?pool_size=3&ca="+ca.File).Ping(t.Context()).Err())
 	for name, url := range map[string]string{"the system's authorities": url, "another authority": url + "?ca=" + other.File} {
-		if err := NewRedis(newClient(t, url), "q:").Ping(t.Context()); err == nil || !strings.Contains(err.Error(), "certificate") {
+		if err := opened(t, url).Ping(t.Context()).Err(); err == nil || !strings.Contains(err.Error(), "certificate") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -65,7 +62,7 @@ func TestAuthoritiesThatCannotBeRead(t *testing.T) {
 		"redis+sentinel://h/m?ca=" + absent:  "redis URL: ca is of no use without TLS; the URL would begin with rediss",
 		"redis+cluster://u:p@h?ca=" + absent: "redis URL: ca is of no use without TLS; the URL would begin with rediss",
 	} {
-		_, err := OpenRedis(url)
+		_, err := Open(url)
 		if err == nil || err.Error() != want {
 			t.Errorf("%s: %v", url, err)
 		}
