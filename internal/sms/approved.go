@@ -3,6 +3,7 @@ package sms
 import (
 	"errors"
 	"maps"
+	"regexp"
 	"slices"
 	"strconv"
 )
@@ -34,8 +35,44 @@ func (a Approved) Find(purpose, language string) string {
 	return ""
 }
 
-// Check wants templates of the purpose "default".
-func (a Approved) Check(wrong map[string]error) {
+// Account is what the settings of a carrier begin with that approves templates and has requests signed with a key.
+type Account struct {
+	// The ID of the access key, which Tencent Cloud calls its secret ID; the secret is that key's.
+	KeyID string `yaml:"key_id,omitempty"`
+	// The approved signature, which stands before the text; mainland China needs one.
+	Sign string `yaml:"sign,omitempty"`
+	// IDs of approved templates by purpose and language; `default` serves every purpose without its own.
+	Templates Approved `yaml:"templates"`
+	// What the templates take, in their order: `code` and `minutes`.
+	Params []string `yaml:"params" default:"[code, minutes]" style:"flow"`
+	// `off`: the carrier is not asked what became of messages.
+	Poll OnOff `yaml:"poll" default:"on"`
+}
+
+var keyID = regexp.MustCompile(`^[A-Za-z0-9]{4,128}$`)
+
+// Wrong gives everything that is wrong, by its key.
+func (a Account) Wrong() map[string]error {
+	wrong := map[string]error{}
+	if !keyID.MatchString(a.KeyID) {
+		wrong["key_id"] = errors.New("is missing, or no ID of an access key")
+	}
+	a.Templates.check(wrong)
+	checkParams(a.Params, wrong)
+	return wrong
+}
+
+// NeedsSecret implements Settings.
+func (a Account) NeedsSecret() bool { return true }
+
+// Polled implements Settings.
+func (a Account) Polled() bool { return bool(a.Poll) }
+
+// ReceiptsByAccount says that the address for receipts is entered in the console of the account, once for all messages.
+func (a Account) ReceiptsByAccount() bool { return true }
+
+// check wants templates of the purpose "default".
+func (a Approved) check(wrong map[string]error) {
 	if len(a[defaultPurpose]) == 0 {
 		wrong["templates"] = errors.New("must have the purpose default, with a template for each language, " +
 			"as in default: {zh-Hans: SMS_100000001}")
@@ -48,11 +85,8 @@ const (
 	paramMinutes = "minutes"
 )
 
-// DefaultParams are what an approved template takes unless it says otherwise.
-var DefaultParams = []string{paramCode, paramMinutes}
-
-// CheckParams wants the parameters that there are.
-func CheckParams(params []string, wrong map[string]error) {
+// checkParams wants the parameters that there are.
+func checkParams(params []string, wrong map[string]error) {
 	for _, p := range params {
 		if p != paramCode && p != paramMinutes {
 			wrong["params"] = errors.New("are code and minutes, in the order in which the template has them")

@@ -56,8 +56,8 @@ type route struct {
 }
 
 const (
-	errAside   = Problem("every carrier that takes the number is set aside after failures")
-	errNoRoute = Problem("no carrier takes the number")
+	errAside   = delivery.Problem("every carrier that takes the number is set aside after failures")
+	errNoRoute = delivery.Problem("no carrier takes the number")
 )
 
 // NewCarriers puts carriers in order.

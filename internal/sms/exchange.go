@@ -2,6 +2,7 @@ package sms
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -46,19 +47,17 @@ const (
 	maxRetryAfter = 10 * time.Minute
 )
 
-// Client makes requests, each on a connection of its own.
+// Client makes the requests of one carrier, each on a connection of its own.
 type Client struct {
-	client  *http.Client
-	timeout time.Duration
+	Setup
+	client *http.Client
 }
 
-// NewClient makes a client whose attempts end after timeout; 0: 20 s.
-func NewClient(timeout time.Duration) *Client {
-	if timeout == 0 {
-		timeout = defaultTimeout
-	}
+// NewClient makes the client of a carrier, which embeds it.
+func NewClient(s Setup) *Client {
+	s.Timeout = cmp.Or(s.Timeout, defaultTimeout)
 	dialer := &net.Dialer{Timeout: dialTimeout}
-	return &Client{timeout: timeout, client: &http.Client{
+	return &Client{Setup: s, client: &http.Client{
 		Transport: &http.Transport{
 			Proxy:             http.ProxyFromEnvironment,
 			DisableKeepAlives: true, // see the package's comment
@@ -74,6 +73,9 @@ func NewClient(timeout time.Duration) *Client {
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
 }
+
+// Name implements Carrier.
+func (x *Client) Name() string { return x.Setup.Name }
 
 // counted counts what is given to the socket, before it is: a write that fails may have left in part.
 type counted struct {
@@ -132,7 +134,7 @@ func (d *departure) left() bool {
 
 // Do makes one request. Any whole answer is returned, whatever it says; Retry-After is for the caller to read.
 func (x *Client) Do(ctx context.Context, r Request) (Response, *Error) {
-	ctx, cancel := context.WithTimeout(ctx, x.timeout)
+	ctx, cancel := context.WithTimeout(ctx, x.Timeout)
 	defer cancel()
 	var gone departure
 	req, err := http.NewRequestWithContext(httptrace.WithClientTrace(ctx, gone.trace()), r.Method, r.URL, bytes.NewReader(r.Body))

@@ -101,7 +101,7 @@ func (o OnOff) MarshalText() ([]byte, error) {
 }
 
 // ErrOnOff is of a switch that is neither.
-const ErrOnOff = Problem("must be on or off; of a carrier of type http off, or how it is asked: " +
+const ErrOnOff = delivery.Problem("must be on or off; of a carrier of type http off, or how it is asked: " +
 	"{url: …, status: $.status, delivered: […]}")
 
 // The stages of one delivery, in order.
@@ -126,17 +126,12 @@ const (
 // Error is a delivery that did not end in acceptance. Its Code is the carrier's own, its Status that of HTTP.
 type Error = delivery.Error
 
-// Problem is a cause in our own words, so it is known to hold nothing private.
-type Problem string
-
-func (p Problem) Error() string { return string(p) }
-
 const (
-	errConnect  = Problem("no connection")
-	errBroken   = Problem("the connection broke")
-	ErrAnswer   = Problem("the answer can't be read")
-	errTooMuch  = Problem("the answer is too long")
-	errRedirect = Problem("the carrier points elsewhere, which is not followed")
-	ErrTemplate = Problem("no template of the carrier is configured for this purpose and language")
-	ErrMessage  = Problem("the message is not complete")
+	errConnect  = delivery.Problem("no connection")
+	errBroken   = delivery.Problem("the connection broke")
+	ErrAnswer   = delivery.Problem("the answer can't be read")
+	errTooMuch  = delivery.Problem("the answer is too long")
+	errRedirect = delivery.Problem("the carrier points elsewhere, which is not followed")
+	ErrTemplate = delivery.Problem("no template of the carrier is configured for this purpose and language")
+	ErrMessage  = delivery.Problem("the message is not complete")
 )

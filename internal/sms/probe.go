@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/url"
+	"sendcode/internal/delivery"
 	"slices"
 	"strings"
 )
@@ -37,13 +38,13 @@ type prober interface {
 }
 
 const (
-	errProbe           = Problem("nothing can be asked of this carrier")
-	errResolve         = Problem("the host has no address")
-	errNoReach         = Problem("the host takes no connection")
-	errNoTLS           = Problem("the host's certificate is not valid for it, or it speaks no TLS")
-	ErrLogin           = Problem("the login or the signature is refused")
-	ErrUnknownTemplate = Problem("the carrier does not know a template, or has not approved it")
-	ErrUndocumented    = Problem("the carrier answers something else than is documented")
+	errProbe           = delivery.Problem("nothing can be asked of this carrier")
+	errResolve         = delivery.Problem("the host has no address")
+	errNoReach         = delivery.Problem("the host takes no connection")
+	errNoTLS           = delivery.Problem("the host's certificate is not valid for it, or it speaks no TLS")
+	ErrLogin           = delivery.Problem("the login or the signature is refused")
+	ErrUnknownTemplate = delivery.Problem("the carrier does not know a template, or has not approved it")
+	ErrUndocumented    = delivery.Problem("the carrier answers something else than is documented")
 )
 
 // reach opens a connection as a message would.

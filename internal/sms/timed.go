@@ -20,9 +20,9 @@ func timed(name string, attempt func() (Receipt, *Error)) (Receipt, error) {
 	return receipt, nil
 }
 
-// Send makes one attempt for the carrier of this name.
-func (x *Client) Send(ctx context.Context, name string, r Request, read func(Response) (Receipt, *Error)) (Receipt, error) {
-	return timed(name, func() (Receipt, *Error) {
+// Attempt makes one attempt to send.
+func (x *Client) Attempt(ctx context.Context, r Request, read func(Response) (Receipt, *Error)) (Receipt, error) {
+	return timed(x.Name(), func() (Receipt, *Error) {
 		a, fail := x.Do(ctx, r)
 		if fail != nil {
 			return Receipt{}, fail
@@ -32,8 +32,8 @@ func (x *Client) Send(ctx context.Context, name string, r Request, read func(Res
 }
 
 // Unsent is the end of an attempt whose request could not be made.
-func Unsent(name string, err error) (Receipt, error) {
-	return timed(name, func() (Receipt, *Error) {
+func (x *Client) Unsent(err error) (Receipt, error) {
+	return timed(x.Name(), func() (Receipt, *Error) {
 		return Receipt{}, &Error{Class: Later.class, Stage: StageMessage, Err: err}
 	})
 }

@@ -9,7 +9,6 @@ import (
 	"errors"
 	"maps"
 	"net/http"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -21,68 +20,39 @@ import (
 // Config is an account with Alibaba Cloud SMS, interface Dysmsapi 2017-05-25
 // (help.aliyun.com/zh/sms/developer-reference/api-dysmsapi-2017-05-25-sendsms).
 type Config struct {
-	// The access key's ID; the secret is that key's.
-	KeyID string `yaml:"key_id,omitempty"`
-	// The approved signature, which stands before the text.
-	Sign string `yaml:"sign,omitempty"`
-	// IDs of approved templates by purpose and language; `default` serves every purpose without its own.
-	Templates sms.Approved `yaml:"templates"`
-	// What the templates take: `code` and `minutes`.
-	Params []string `yaml:"params" default:"[code, minutes]" style:"flow"`
+	sms.Account `yaml:",inline"`
 	// Another one is for tests and regions.
 	Endpoint string `yaml:"endpoint" default:"https://dysmsapi.aliyuncs.com"`
-	// `off`: the carrier is not asked what became of messages.
-	Poll sms.OnOff `yaml:"poll" default:"on"`
 }
 
 type carrier struct {
 	Config
-	sms.Setup
-	host     string
-	exchange *sms.Client
+	*sms.Client
+	host string
 }
-
-var keyID = regexp.MustCompile(`^[A-Za-z0-9]{4,128}$`)
 
 // Check gives everything that is wrong, by its key.
 func (c Config) Check() map[string]error {
-	wrong := map[string]error{}
-	if !keyID.MatchString(c.KeyID) {
-		wrong["key_id"] = errors.New("is missing, or no access key ID")
-	}
+	wrong := c.Wrong()
 	if c.Sign == "" {
 		wrong["sign"] = errors.New("is missing: the approved signature")
 	}
-	c.Templates.Check(wrong)
-	sms.CheckParams(c.Params, wrong)
 	sms.CheckEndpoint(wrong, c.Endpoint)
 	return wrong
 }
 
-// NeedsSecret implements Settings.
-func (c Config) NeedsSecret() bool { return true }
-
-// Polled implements Settings.
-func (c Config) Polled() bool { return bool(c.Poll) }
-
-// ReceiptsByAccount says that the address for receipts is entered in the console of the account, once for all messages.
-func (c Config) ReceiptsByAccount() bool { return true }
-
 // Open implements Settings.
 func (c Config) Open(s sms.Setup) sms.Carrier {
-	return &carrier{c, s, sms.Host(c.Endpoint), sms.NewClient(s.Timeout)}
+	return &carrier{c, sms.NewClient(s), sms.Host(c.Endpoint)}
 }
-
-// Name implements Carrier.
-func (c *carrier) Name() string { return c.Setup.Name }
 
 // Send implements Carrier. The interface has no idempotency token: OutId only comes back in receipts.
 func (c *carrier) Send(ctx context.Context, m sms.Message) (sms.Receipt, error) {
 	params, err := c.params(m)
 	if err != nil {
-		return sms.Unsent(c.Setup.Name, err)
+		return c.Unsent(err)
 	}
-	return c.exchange.Send(ctx, c.Setup.Name, c.request("SendSms", params), c.read)
+	return c.Attempt(ctx, c.request("SendSms", params), c.read)
 }
 
 func (c *carrier) params(m sms.Message) (map[string]string, error) {

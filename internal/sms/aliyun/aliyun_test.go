@@ -74,8 +74,11 @@ func aliyunRig() smstest.Rig {
 		Taken: smstest.Reply(200, `{"Code":"OK","Message":"OK","BizId":"900619746936498440^0","RequestId":"F655A8D5"}`),
 		Make: func(t *testing.T, endpoint string) sms.Carrier {
 			return Config{
-				KeyID: "LTAI5tExample", Sign: "商店", Params: sms.DefaultParams, Endpoint: endpoint,
-				Templates: sms.Approved{"default": {"zh-Hans": "SMS_1", "en": "SMS_2"}, "login": {"zh-Hans": "SMS_3"}},
+				Account: sms.Account{
+					KeyID: "LTAI5tExample", Sign: "商店", Params: []string{"code", "minutes"},
+					Templates: sms.Approved{"default": {"zh-Hans": "SMS_1", "en": "SMS_2"}, "login": {"zh-Hans": "SMS_3"}},
+				},
+				Endpoint: endpoint,
 			}.Open(sms.Setup{Name: "aliyun", Secret: smstest.Private, Now: func() time.Time { return smstest.SignedAt }})
 		},
 		Check: func(r *http.Request, body string) error {
@@ -150,10 +153,10 @@ func TestAliyunSettings(t *testing.T) {
 		key   string
 		wrong map[string]error
 	}{
-		"key":       {"key_id", Config{KeyID: "a b", Sign: "s", Templates: approved}.Check()},
-		"sign":      {"sign", Config{KeyID: "LTAI", Templates: approved}.Check()},
-		"templates": {"templates", Config{KeyID: "LTAI", Sign: "s", Templates: sms.Approved{"login": {"en": "x"}}}.Check()},
-		"params":    {"params", Config{KeyID: "LTAI", Sign: "s", Templates: approved, Params: []string{"minutes"}}.Check()},
+		"key":       {"key_id", Config{Account: sms.Account{KeyID: "a b", Sign: "s", Templates: approved}}.Check()},
+		"sign":      {"sign", Config{Account: sms.Account{KeyID: "LTAI", Templates: approved}}.Check()},
+		"templates": {"templates", Config{Account: sms.Account{KeyID: "LTAI", Sign: "s", Templates: sms.Approved{"login": {"en": "x"}}}}.Check()},
+		"params":    {"params", Config{Account: sms.Account{KeyID: "LTAI", Sign: "s", Templates: approved, Params: []string{"minutes"}}}.Check()},
 	} {
 		if c.wrong[c.key] == nil || len(c.wrong) != 1 {
 			t.Errorf("%s: %v", name, c.wrong)

@@ -15,7 +15,7 @@ var china = time.FixedZone("UTC+8", 8*60*60)
 // Ask implements Asker (help.aliyun.com/zh/sms/developer-reference/api-dysmsapi-2017-05-25-querysenddetails): SendStatus 1 is
 // under way, 2 failed, 3 delivered; OutId is what SendSms was given.
 func (c *carrier) Ask(ctx context.Context, q sms.Inquiry) (sms.Report, bool, error) {
-	a, err := c.exchange.Query(ctx, c.request("QuerySendDetails", map[string]string{
+	a, err := c.Query(ctx, c.request("QuerySendDetails", map[string]string{
 		"PhoneNumber": aliyunNumber(sms.Message{To: q.To, Country: q.Country}), "BizId": q.ID, "SendDate": q.At.In(china).Format("20060102"),
 		"PageSize": "50", "CurrentPage": "1",
 	}))

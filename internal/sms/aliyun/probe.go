@@ -16,7 +16,7 @@ func (c *carrier) Address() string { return c.Endpoint }
 func (c *carrier) Probe(ctx context.Context) (string, error) {
 	ids := c.Templates.All()
 	for _, id := range ids {
-		a, fail := c.exchange.Do(ctx, c.request("GetSmsTemplate", map[string]string{"TemplateCode": id}))
+		a, fail := c.Do(ctx, c.request("GetSmsTemplate", map[string]string{"TemplateCode": id}))
 		if fail != nil {
 			return "", fail
 		}

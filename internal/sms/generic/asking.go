@@ -58,7 +58,7 @@ func (p Poll) check(note func(string, error), id Extract) {
 }
 
 // errNoPoll is of a carrier whose description does not say how it is asked.
-const errNoPoll = sms.Problem("it is not described how the carrier is asked")
+const errNoPoll = delivery.Problem("it is not described how the carrier is asked")
 
 // Ask implements Asker.
 func (g *carrier) Ask(ctx context.Context, q sms.Inquiry) (sms.Report, bool, error) {
@@ -68,7 +68,7 @@ func (g *carrier) Ask(ctx context.Context, q sms.Inquiry) (sms.Report, bool, err
 	filled := values(sms.Message{ID: q.Send, To: q.To, Country: q.Country}, g.Secret)
 	filled["message"] = q.ID
 	r := sms.Request{Method: http.MethodGet, URL: fillIn(g.Poll.URL, filled, sms.EscapeURL), Header: g.header(filled)}
-	a, err := g.exchange.Query(ctx, r)
+	a, err := g.Query(ctx, r)
 	if err != nil {
 		return sms.Report{}, false, err
 	}

@@ -58,8 +58,7 @@ type Answer struct {
 
 type carrier struct {
 	Config
-	sms.Setup
-	exchange *sms.Client
+	*sms.Client
 	codes    map[string]sms.Verdict
 	statuses map[string]sms.Verdict
 }
@@ -186,7 +185,7 @@ func (g Config) NeedsCallback() bool { return strings.Contains(g.URL+g.Body, "{c
 
 // Open implements Settings.
 func (g Config) Open(s sms.Setup) sms.Carrier {
-	c := &carrier{Config: g, Setup: s, exchange: sms.NewClient(s.Timeout), codes: map[string]sms.Verdict{}, statuses: map[string]sms.Verdict{}}
+	c := &carrier{Config: g, Client: sms.NewClient(s), codes: map[string]sms.Verdict{}, statuses: map[string]sms.Verdict{}}
 	for code, word := range g.Answer.Codes {
 		c.codes[code], _ = parseVerdict(word)
 	}
@@ -196,12 +195,9 @@ func (g Config) Open(s sms.Setup) sms.Carrier {
 	return c
 }
 
-// Name implements Carrier.
-func (g *carrier) Name() string { return g.Setup.Name }
-
 // Send implements Carrier.
 func (g *carrier) Send(ctx context.Context, m sms.Message) (sms.Receipt, error) {
-	return g.exchange.Send(ctx, g.Setup.Name, g.request(m), g.read)
+	return g.Attempt(ctx, g.request(m), g.read)
 }
 
 // header is what each request carries.

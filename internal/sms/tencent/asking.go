@@ -22,7 +22,7 @@ func (c *carrier) Ask(ctx context.Context, q sms.Inquiry) (sms.Report, bool, err
 	if err != nil {
 		return sms.Report{}, false, &sms.Error{Class: delivery.Rejected, Stage: sms.StageMessage, Err: sms.ErrMessage}
 	}
-	a, err := c.exchange.Query(ctx, c.request("PullSmsSendStatusByPhoneNumber", body))
+	a, err := c.Query(ctx, c.request("PullSmsSendStatusByPhoneNumber", body))
 	if err != nil {
 		return sms.Report{}, false, err
 	}

@@ -44,7 +44,7 @@ func (c *carrier) templates(ctx context.Context, international int, ids []int, a
 	if err != nil {
 		return sms.ErrMessage
 	}
-	a, fail := c.exchange.Do(ctx, c.request("DescribeSmsTemplateList", body))
+	a, fail := c.Do(ctx, c.request("DescribeSmsTemplateList", body))
 	if fail != nil {
 		return fail
 	}

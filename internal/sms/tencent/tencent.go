@@ -18,79 +18,51 @@ import (
 
 // Config is an account with Tencent Cloud SMS, interface sms 2021-01-11 (cloud.tencent.com/document/product/382/55981).
 type Config struct {
-	// The API key's secret ID; the secret is its secret key.
-	KeyID string `yaml:"key_id,omitempty"`
+	sms.Account `yaml:",inline"`
 	// The SDK app ID of the SMS application.
 	App string `yaml:"app,omitempty"`
-	// The approved signature; mainland China needs one.
-	Sign string `yaml:"sign,omitempty"`
-	// IDs of approved templates by purpose and language; `default` serves every purpose without its own.
-	Templates sms.Approved `yaml:"templates"`
-	// What the templates take, in their order: `code` and `minutes`.
-	Params []string `yaml:"params" default:"[code, minutes]" style:"flow"`
 	// Where the application is.
 	Region string `yaml:"region" default:"ap-guangzhou"`
 	// Another one is for tests and regions.
 	Endpoint string `yaml:"endpoint" default:"https://sms.tencentcloudapi.com"`
-	// `off`: the carrier is not asked what became of messages.
-	Poll sms.OnOff `yaml:"poll" default:"on"`
 }
 
 type carrier struct {
 	Config
-	sms.Setup
-	host     string
-	exchange *sms.Client
+	*sms.Client
+	host string
 }
 
 var (
-	tencentKeyID  = regexp.MustCompile(`^[A-Za-z0-9]{4,128}$`)
 	tencentApp    = regexp.MustCompile(`^[0-9]{6,20}$`)
 	tencentRegion = regexp.MustCompile(`^[a-z]{2}-[a-z0-9-]{2,30}$`)
 )
 
 // Check gives everything that is wrong, by its key.
 func (c Config) Check() map[string]error {
-	wrong := map[string]error{}
-	if !tencentKeyID.MatchString(c.KeyID) {
-		wrong["key_id"] = errors.New("is missing, or no secret ID")
-	}
+	wrong := c.Wrong()
 	if !tencentApp.MatchString(c.App) {
 		wrong["app"] = errors.New("must be the SDK app ID, such as 1400006666")
 	}
 	if c.Region != "" && !tencentRegion.MatchString(c.Region) {
 		wrong["region"] = errors.New("is no region such as ap-guangzhou")
 	}
-	c.Templates.Check(wrong)
-	sms.CheckParams(c.Params, wrong)
 	sms.CheckEndpoint(wrong, c.Endpoint)
 	return wrong
 }
 
-// NeedsSecret implements Settings.
-func (c Config) NeedsSecret() bool { return true }
-
-// Polled implements Settings.
-func (c Config) Polled() bool { return bool(c.Poll) }
-
-// ReceiptsByAccount says that the address for receipts is entered in the console of the account, once for all messages.
-func (c Config) ReceiptsByAccount() bool { return true }
-
 // Open implements Settings.
 func (c Config) Open(s sms.Setup) sms.Carrier {
-	return &carrier{c, s, sms.Host(c.Endpoint), sms.NewClient(s.Timeout)}
+	return &carrier{c, sms.NewClient(s), sms.Host(c.Endpoint)}
 }
-
-// Name implements Carrier.
-func (c *carrier) Name() string { return c.Setup.Name }
 
 // Send implements Carrier. The interface has no idempotency token: SessionContext only comes back in the answer.
 func (c *carrier) Send(ctx context.Context, m sms.Message) (sms.Receipt, error) {
 	body, err := c.body(m)
 	if err != nil {
-		return sms.Unsent(c.Setup.Name, err)
+		return c.Unsent(err)
 	}
-	return c.exchange.Send(ctx, c.Setup.Name, c.request("SendSms", body), c.read)
+	return c.Attempt(ctx, c.request("SendSms", body), c.read)
 }
 
 func (c *carrier) body(m sms.Message) ([]byte, error) {

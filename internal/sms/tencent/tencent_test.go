@@ -74,7 +74,10 @@ func tencentRig() smstest.Rig {
 		Taken: smstest.Reply(200, `{"Response":{"SendStatusSet":[{"SerialNo":"5000:1045710669157053657849499619","PhoneNumber":"+8613812345678","Fee":1,"SessionContext":"x","Code":"Ok","Message":"send success","IsoCode":"CN"}],"RequestId":"a0aabda6"}}`),
 		Make: func(t *testing.T, endpoint string) sms.Carrier {
 			return Config{
-				KeyID: "AKIDexample", App: "1400006666", Sign: "商店", Params: sms.DefaultParams, Region: "ap-guangzhou", Endpoint: endpoint, Templates: sms.Approved{"default": {"zh-Hans": "1110"}},
+				Account: sms.Account{
+					KeyID: "AKIDexample", Sign: "商店", Params: []string{"code", "minutes"}, Templates: sms.Approved{"default": {"zh-Hans": "1110"}},
+				},
+				App: "1400006666", Region: "ap-guangzhou", Endpoint: endpoint,
 			}.Open(sms.Setup{Name: "tencent", Secret: smstest.Private, Now: func() time.Time { return smstest.SignedAt }})
 		},
 		Check: func(r *http.Request, body string) error {
@@ -151,9 +154,9 @@ func TestTencentSettings(t *testing.T) {
 		key   string
 		wrong map[string]error
 	}{
-		"app":    {"app", Config{KeyID: "AKID", Templates: approved}.Check()},
-		"region": {"region", Config{KeyID: "AKID", App: "1400006666", Templates: approved, Region: "x"}.Check()},
-		"params": {"params", Config{KeyID: "AKID", App: "1400006666", Templates: approved, Params: []string{"code", "name"}}.Check()},
+		"app":    {"app", Config{Account: sms.Account{KeyID: "AKID", Templates: approved}}.Check()},
+		"region": {"region", Config{Account: sms.Account{KeyID: "AKID", Templates: approved}, App: "1400006666", Region: "x"}.Check()},
+		"params": {"params", Config{Account: sms.Account{KeyID: "AKID", Templates: approved, Params: []string{"code", "name"}}, App: "1400006666"}.Check()},
 	} {
 		if c.wrong[c.key] == nil || len(c.wrong) != 1 {
 			t.Errorf("%s: %v", name, c.wrong)

@@ -15,7 +15,7 @@ func (t *carrier) Ask(ctx context.Context, q sms.Inquiry) (sms.Report, bool, err
 	if !twilioSID.MatchString(q.ID) {
 		return sms.Report{}, false, &sms.Error{Class: delivery.Rejected, Stage: sms.StageMessage, Err: sms.ErrMessage}
 	}
-	a, err := t.exchange.Query(ctx, sms.Request{
+	a, err := t.Query(ctx, sms.Request{
 		Method: http.MethodGet, URL: strings.TrimSuffix(t.Endpoint, "/") + "/2010-04-01/Accounts/" + t.Account + "/Messages/" + q.ID + ".json",
 		Header: http.Header{"Authorization": {sms.BasicAuth(t.user(), t.Secret)}, "Accept": {"application/json"}},
 	})

@@ -33,8 +33,7 @@ type Config struct {
 
 type carrier struct {
 	Config
-	sms.Setup
-	exchange *sms.Client
+	*sms.Client
 }
 
 var twilioSID = regexp.MustCompile(`^[A-Z]{2}[0-9a-f]{32}$`)
@@ -65,15 +64,12 @@ func (t Config) NeedsSender() bool { return t.Service == "" }
 
 // Open implements Settings.
 func (t Config) Open(s sms.Setup) sms.Carrier {
-	return &carrier{t, s, sms.NewClient(s.Timeout)}
+	return &carrier{t, sms.NewClient(s)}
 }
-
-// Name implements Carrier.
-func (t *carrier) Name() string { return t.Setup.Name }
 
 // Send implements Carrier. The interface has no idempotency token.
 func (t *carrier) Send(ctx context.Context, m sms.Message) (sms.Receipt, error) {
-	return t.exchange.Send(ctx, t.Setup.Name, t.request(m), t.read)
+	return t.Attempt(ctx, t.request(m), t.read)
 }
 
 // The bounds of ValidityPeriod, in seconds.
