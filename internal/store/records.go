@@ -33,72 +33,75 @@ func (s Status) InFlight() bool { return s == Queued || s == Sending }
 // LogClock names the log's own clock, as the Clock of a row that no limiter took.
 const LogClock = "log"
 
+// The rows below are described by their tags, for both databases: the column of each field, and which statements write it, send (Begin)
+// or refusal (Refused). One that none writes has its default until it is changed. With null the zero value is NULL.
+
 // Verification is one code in the making: its holder may resend it, its recipient enters it.
 type Verification struct {
-	ID          string // opaque, at least 128 random bits: whoever knows it may read and check it
-	App         string
-	Channel     recipient.Channel
-	Purpose     string
-	Recipient   recipient.Hash
-	To          string // masked
-	Sealed      []byte // the full recipient, encrypted; empty once erased
-	Holder      string // who may resend without naming the ID; empty: nobody
-	ByBrowser   bool   // a browser opened it, not a secret key: failed checks of each kind are bounded apart
-	Nonce       []byte // 16 random bytes that only the log has; the code is derived from them
-	KeyID       string // key of the ring that the code is derived from
-	CodeLength  int
-	Alphabet    string // what the code is made of, as package verification names it
-	Locale      string
-	Reference   string
-	CreatedAt   time.Time
-	ExpiresAt   time.Time
-	Attempts    int // checks counted so far
-	MaxAttempts int
-	Sends       int       // sends so far
-	ApprovedAt  time.Time // zero: not approved
-	CanceledAt  time.Time // zero: not canceled
-	RedeemedAt  time.Time // zero: its proof was not redeemed
-	RedeemedBy  []byte    // hash of the Idempotency-Key of the redemption; empty: it had none
-	Forgiven    int       // of Attempts: those that an administrator forgave, which no bound counts any more
+	ID          string            `column:"id,send"` // opaque, at least 128 random bits: whoever knows it may read and check it
+	App         string            `column:"app,send"`
+	Channel     recipient.Channel `column:"channel,send"`
+	Purpose     string            `column:"purpose,send"`
+	Recipient   recipient.Hash    `column:"recipient,send"`
+	To          string            `column:"masked,send"`      // masked
+	Sealed      []byte            `column:"sealed,null,send"` // the full recipient, encrypted; empty once erased
+	Holder      string            `column:"holder,send"`      // who may resend without naming the ID; empty: nobody
+	ByBrowser   bool              `column:"by_browser,send"`  // opened by a browser, not a secret key: failed checks of each are bounded apart
+	Nonce       []byte            `column:"nonce,send"`       // 16 random bytes that only the log has; the code is derived from them
+	KeyID       string            `column:"key_id,send"`      // key of the ring that the code is derived from
+	CodeLength  int               `column:"code_length,send"`
+	Alphabet    string            `column:"alphabet,send"` // what the code is made of, as package verification names it
+	Locale      string            `column:"locale,send"`
+	Reference   string            `column:"reference,send"`
+	CreatedAt   time.Time         `column:"created_at,send"`
+	ExpiresAt   time.Time         `column:"expires_at,send"`
+	Attempts    int               `column:"attempts"` // checks counted so far
+	MaxAttempts int               `column:"max_attempts,send"`
+	Sends       int               `column:"sends,send"`       // sends so far
+	ApprovedAt  time.Time         `column:"approved_at"`      // zero: not approved
+	CanceledAt  time.Time         `column:"canceled_at"`      // zero: not canceled
+	RedeemedAt  time.Time         `column:"redeemed_at"`      // zero: its proof was not redeemed
+	RedeemedBy  []byte            `column:"redeemed_by,null"` // hash of the Idempotency-Key of the redemption; empty: it had none
+	Forgiven    int               `column:"forgiven"`         // of Attempts: those that an administrator forgave; no bound counts them
 }
 
 // Send is one row of the log: a send, or one or more refusals by one rule.
 type Send struct {
-	ID             uuid.UUID // version 7, so that IDs sort by time
-	VerificationID string    // empty for a refusal that belongs to none
-	Number         int       // 1 for the first send of a verification; 0 for a refusal
-	App            string
-	Channel        recipient.Channel
-	Purpose        string
-	Recipient      recipient.Hash
-	To             string // masked
-	Country        string // of a phone number, ISO 3166-1 alpha-2 or "001"; empty with mail, and once erased
-	Prefix         string // how a phone number begins, no longer than To shows it: "+86138"; empty with mail, and once erased
-	Locale         string
-	Reference      string
-	IP             string // client's network, /24 for IPv4 and /48 for IPv6, for the reader only
-	Status         Status
-	Reason         string // machine word, with Failed and Unknown; with Queued why it was postponed
-	Attempt        int    // the attempt that holds, or held last; fences late writers
-	InDoubt        bool   // an earlier attempt ended without a word, so its mail may have gone out
-	Counts         bool   // takes a place in the recipient's rules
-	RefundDue      bool   // the limiter has not yet confirmed the refund
-	TakenAt        time.Time
-	Clock          string
-	LoggedAt       time.Time
-	DueAt          time.Time // while in flight: the next attempt's time, or the end of the lease
-	FinishedAt     time.Time // zero while in flight
-	Provider       string    // host of the mail server, or the carrier
-	ProviderCode   string    // "250 2.0.0"
-	Took           time.Duration
-	BlockedBy      string            // with Refused: the rule that blocks longest
-	RetryAfter     time.Duration     // with Refused: the wait told last
-	Count          int               // with Refused: how many requests this row stands for; 1 for a send
-	Recipients     int               // with Refused: how many recipients the row stands for, estimated, where it names none; 0: it names its one
-	Afterwards     ProviderEventKind // the worst that a provider told of it later; empty: nothing
-	Suppression    uuid.UUID         // that Begin met: the send goes to nobody; Nil: none
-	Forgiven       bool              // an administrator forgave it: it counted until then
-	Observed       []string          // names of the observing rules that would have refused this send; none for a refusal
+	ID             uuid.UUID         `column:"id,send,refusal"`              // version 7, so that IDs sort by time
+	VerificationID string            `column:"verification_id,send,refusal"` // empty for a refusal that belongs to none
+	Number         int               `column:"number,send,refusal"`          // 1 for the first send of a verification; 0 for a refusal
+	App            string            `column:"app,send,refusal"`
+	Channel        recipient.Channel `column:"channel,send,refusal"`
+	Purpose        string            `column:"purpose,send,refusal"`
+	Recipient      recipient.Hash    `column:"recipient,send,refusal"`
+	To             string            `column:"masked,send,refusal"`  // masked
+	Country        string            `column:"country,send,refusal"` // of a phone number, ISO 3166-1 or "001"; empty: mail, or erased
+	Prefix         string            `column:"prefix,send,refusal"`  // how a phone number begins, as far as To shows it: "+86138"
+	Locale         string            `column:"locale,send,refusal"`
+	Reference      string            `column:"reference,send,refusal"`
+	IP             string            `column:"ip,send,refusal"` // client's network, /24 for IPv4 and /48 for IPv6, for the reader only
+	Status         Status            `column:"status,send,refusal"`
+	Reason         string            `column:"reason"`               // machine word, with Failed and Unknown; with Queued why it was postponed
+	Attempt        int               `column:"attempt,send,refusal"` // the attempt that holds, or held last; fences late writers
+	InDoubt        bool              `column:"in_doubt"`             // an earlier attempt ended without a word, so its mail may have gone out
+	Counts         bool              `column:"counts,send,refusal"`  // takes a place in the recipient's rules
+	RefundDue      bool              `column:"refund_due"`           // the limiter has not yet confirmed the refund
+	TakenAt        time.Time         `column:"taken_at,send,refusal"`
+	Clock          string            `column:"clock,send,refusal"`
+	LoggedAt       time.Time         `column:"logged_at,send,refusal"`
+	DueAt          time.Time         `column:"due_at"`              // while in flight: the next attempt's time, or the end of the lease
+	FinishedAt     time.Time         `column:"finished_at,refusal"` // zero while in flight
+	Provider       string            `column:"provider"`            // host of the mail server, or the carrier
+	ProviderCode   string            `column:"provider_code"`       // "250 2.0.0"
+	Took           time.Duration     `column:"took"`
+	BlockedBy      string            `column:"blocked_by,refusal"`       // with Refused: the rule that blocks longest
+	RetryAfter     time.Duration     `column:"retry_after,refusal"`      // with Refused: the wait told last
+	Count          int               `column:"requests,refusal"`         // with Refused: how many requests the row stands for; 1 for a send
+	Recipients     int               `column:"recipients,refusal"`       // with Refused: how many it stands for, estimated; 0: it names its one
+	Afterwards     ProviderEventKind `column:"afterwards"`               // the worst that a provider told of it later; empty: nothing
+	Suppression    uuid.UUID         `column:"suppression_id,null,send"` // that Begin met: the send goes to nobody; Nil: none
+	Forgiven       bool              `column:"forgiven"`                 // an administrator forgave it: it counted until then
+	Observed       []string          `column:"observed,send"`            // observing rules that would have refused this send; none for a refusal
 }
 
 // ByLogged orders rows as pages do, oldest first.

@@ -2,6 +2,7 @@ package sqldb
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -12,17 +13,15 @@ import (
 	"sendcode/internal/store"
 )
 
-// A stored field is described once, for both databases and both directions: its column, how it is read into the struct, and how it
-// is written. Statements and their parameters are made from the descriptions.
+// A stored field is described once, by a tag in package store, for both databases and both directions: its column, how it is read into
+// the struct, and how it is written follow from the tag and its type. Statements and their parameters are made from the descriptions.
 
 // inserted says which statements write a column. One that no insert writes has its default until it is changed.
 type inserted int
 
 const (
-	never   inserted = 0
 	AsSend  inserted = 1 << iota // by Begin
 	AsBlock                      // by Refused
-	inserts = AsSend | AsBlock
 )
 
 // column is one field of a T.
@@ -37,14 +36,64 @@ type column[T any] struct {
 	when inserted
 }
 
-// as replaces how the column is read.
-func (c column[T]) as(sql string) column[T] { c.read = sql; return c }
-
 // table describes the columns of a table.
 type table[T any] struct {
 	name    string
 	alias   string
 	columns []column[T]
+}
+
+// described is the table of a struct by its tags. read is the SQL of columns that are not read as they are stored.
+func described[T any](name, alias string, read map[string]string, derived ...column[T]) table[T] {
+	t := table[T]{name: name, alias: alias}
+	for _, f := range reflect.VisibleFields(reflect.TypeFor[T]()) {
+		words := strings.Split(f.Tag.Get("column"), ",")
+		c := columnOf[T](f, slices.Contains(words, "null"))
+		c.name, c.read = words[0], read[words[0]]
+		for word, by := range map[string]inserted{"send": AsSend, "refusal": AsBlock} {
+			if slices.Contains(words, word) {
+				c.when |= by
+			}
+		}
+		t.columns = append(t.columns, c)
+	}
+	t.columns = append(t.columns, derived...)
+	return t
+}
+
+// columnOf is a column by the type of its field. With null the zero value is NULL.
+func columnOf[T any](f reflect.StructField, null bool) column[T] {
+	switch f.Type {
+	case reflect.TypeFor[time.Time]():
+		return timeColumn(at[T, time.Time](f))
+	case reflect.TypeFor[time.Duration]():
+		return spanColumn(at[T, time.Duration](f))
+	case reflect.TypeFor[recipient.Hash]():
+		return hashColumn(at[T, recipient.Hash](f))
+	case reflect.TypeFor[[]byte]():
+		return bytesColumn(at[T, []byte](f), null)
+	case reflect.TypeFor[[]string]():
+		return namesColumn(at[T, []string](f))
+	case reflect.TypeFor[int]():
+		return numberColumn(at[T, int](f))
+	case reflect.TypeFor[bool]():
+		return flagColumn(at[T, bool](f))
+	case reflect.TypeFor[uuid.UUID]():
+		if null {
+			return maybeIDColumn(at[T, uuid.UUID](f))
+		}
+		return idColumn(at[T, uuid.UUID](f))
+	}
+	return textColumn[T](f)
+}
+
+// at is where a row has the field.
+func at[T, F any](f reflect.StructField) func(*T) *F {
+	return func(x *T) *F { return valueOf(x, f).Addr().Interface().(*F) }
+}
+
+func valueOf[T any](x *T, f reflect.StructField) reflect.Value {
+	return reflect.ValueOf(x).Elem().Field(f.Index[0])
 }
 
 // list is what is selected of the table, in the order of fields.
@@ -125,27 +174,28 @@ func Each[R, T any](rows []R, part func(R) T) []T {
 	return list
 }
 
-func textColumn[T any, S ~string](name string, of func(*T) *S, when inserted) column[T] {
+// textColumn is of a string, or of a type of strings.
+func textColumn[T any](f reflect.StructField) column[T] {
 	return column[T]{
-		name: name, kind: "text", when: when,
-		to:   func(x *T) any { return of(x) },
-		one:  func(x *T) any { return string(*of(x)) },
-		many: func(buf []byte, x *T) []byte { return append(buf, *of(x)...) }, of: Text,
+		kind: "text",
+		to:   func(x *T) any { return valueOf(x, f).Addr().Interface() },
+		one:  func(x *T) any { return valueOf(x, f).String() },
+		many: func(buf []byte, x *T) []byte { return append(buf, valueOf(x, f).String()...) }, of: Text,
 	}
 }
 
-func numberColumn[T any](name string, of func(*T) *int, when inserted) column[T] {
+func numberColumn[T any](of func(*T) *int) column[T] {
 	return column[T]{
-		name: name, kind: "integer", when: when,
+		kind: "integer",
 		to:   func(x *T) any { return of(x) },
 		one:  func(x *T) any { return *of(x) },
 		many: func(buf []byte, x *T) []byte { return AppendInteger(buf, *of(x)) }, of: Integer,
 	}
 }
 
-func flagColumn[T any](name string, of func(*T) *bool, when inserted) column[T] {
+func flagColumn[T any](of func(*T) *bool) column[T] {
 	return column[T]{
-		name: name, kind: "boolean", when: when,
+		kind: "boolean",
 		to:   func(x *T) any { return of(x) },
 		one:  func(x *T) any { return *of(x) },
 		many: func(buf []byte, x *T) []byte { return AppendFlag(buf, *of(x)) }, of: Flag,
@@ -153,10 +203,10 @@ func flagColumn[T any](name string, of func(*T) *bool, when inserted) column[T] 
 }
 
 // timeColumn is an instant; NULL is the zero time.
-func timeColumn[T any](name string, of func(*T) *time.Time, when inserted) column[T] {
+func timeColumn[T any](of func(*T) *time.Time) column[T] {
 	return column[T]{
-		name: name, kind: "timestamptz", when: when,
-		to: func(x *T) any { return TimeField{of(x)} },
+		kind: "timestamptz",
+		to:   func(x *T) any { return TimeField{of(x)} },
 		one: func(x *T) any {
 			if of(x).IsZero() {
 				return nil
@@ -167,18 +217,18 @@ func timeColumn[T any](name string, of func(*T) *time.Time, when inserted) colum
 	}
 }
 
-func spanColumn[T any](name string, of func(*T) *time.Duration, when inserted) column[T] {
+func spanColumn[T any](of func(*T) *time.Duration) column[T] {
 	return column[T]{
-		name: name, kind: "bigint", when: when,
+		kind: "bigint",
 		to:   func(x *T) any { return spanField{of(x)} },
 		one:  func(x *T) any { return of(x).Microseconds() },
 		many: func(buf []byte, x *T) []byte { return AppendBigint(buf, of(x).Microseconds()) }, of: Bigint,
 	}
 }
 
-func hashColumn[T any](name string, of func(*T) *recipient.Hash, when inserted) column[T] {
+func hashColumn[T any](of func(*T) *recipient.Hash) column[T] {
 	return column[T]{
-		name: name, kind: "bytea", when: when,
+		kind: "bytea",
 		to:   func(x *T) any { return hashField{of(x)} },
 		one:  func(x *T) any { return of(x)[:] },
 		many: func(buf []byte, x *T) []byte { return append(buf, of(x)[:]...) }, of: Bytes,
@@ -186,7 +236,7 @@ func hashColumn[T any](name string, of func(*T) *recipient.Hash, when inserted) 
 }
 
 // bytesColumn is NOT NULL unless null says that nil is NULL.
-func bytesColumn[T any](name string, of func(*T) *[]byte, null bool, when inserted) column[T] {
+func bytesColumn[T any](of func(*T) *[]byte, null bool) column[T] {
 	value := func(x *T) []byte {
 		if null {
 			return *of(x)
@@ -194,9 +244,9 @@ func bytesColumn[T any](name string, of func(*T) *[]byte, null bool, when insert
 		return nonNil(*of(x))
 	}
 	return column[T]{
-		name: name, kind: "bytea", when: when,
-		to:  func(x *T) any { return of(x) },
-		one: func(x *T) any { return value(x) },
+		kind: "bytea",
+		to:   func(x *T) any { return of(x) },
+		one:  func(x *T) any { return value(x) },
 		many: func(buf []byte, x *T) []byte {
 			if value(x) == nil {
 				return nil
@@ -214,9 +264,9 @@ func nonNil(b []byte) []byte {
 	return b
 }
 
-func idColumn[T any](name string, of func(*T) *uuid.UUID, when inserted) column[T] {
+func idColumn[T any](of func(*T) *uuid.UUID) column[T] {
 	return column[T]{
-		name: name, kind: "uuid", when: when,
+		kind: "uuid",
 		to:   func(x *T) any { return of(x) },
 		one:  func(x *T) any { return *of(x) },
 		many: func(buf []byte, x *T) []byte { return append(buf, of(x)[:]...) }, of: UUID,
@@ -224,9 +274,9 @@ func idColumn[T any](name string, of func(*T) *uuid.UUID, when inserted) column[
 }
 
 // maybeIDColumn is an ID; NULL is the nil UUID.
-func maybeIDColumn[T any](name string, of func(*T) *uuid.UUID, when inserted) column[T] {
+func maybeIDColumn[T any](of func(*T) *uuid.UUID) column[T] {
 	return column[T]{
-		name: name, kind: "uuid", when: when,
+		kind: "uuid",
 		to:   func(x *T) any { return maybeIDField{of(x)} },
 		one:  func(x *T) any { return knownID(*of(x)) },
 		many: func(buf []byte, x *T) []byte { return AppendMaybeID(buf, *of(x)) }, of: UUID,
@@ -234,19 +284,19 @@ func maybeIDColumn[T any](name string, of func(*T) *uuid.UUID, when inserted) co
 }
 
 // namesColumn is a list of names, joined by commas.
-func namesColumn[T any](name string, of func(*T) *[]string, when inserted) column[T] {
+func namesColumn[T any](of func(*T) *[]string) column[T] {
 	return column[T]{
-		name: name, kind: "text", when: when,
+		kind: "text",
 		to:   func(x *T) any { return namesField{of(x)} },
 		one:  func(x *T) any { return strings.Join(*of(x), store.Comma) },
 		many: func(buf []byte, x *T) []byte { return append(buf, strings.Join(*of(x), store.Comma)...) }, of: Text,
 	}
 }
 
-// derivedColumn is a text that is made of other fields, written for its index and not read.
-func derivedColumn[T any](name string, of func(*T) string, when inserted) column[T] {
+// derivedColumn is a text that is made of other fields, written by every insert for its index, and not read.
+func derivedColumn[T any](name string, of func(*T) string) column[T] {
 	return column[T]{
-		name: name, kind: "text", when: when, read: "-",
+		name: name, kind: "text", when: AsSend | AsBlock, read: "-",
 		one:  func(x *T) any { return of(x) },
 		many: func(buf []byte, x *T) []byte { return append(buf, of(x)...) }, of: Text,
 	}

@@ -11,80 +11,18 @@ import (
 	"sendcode/internal/store"
 )
 
-// SendTable describes a send as it is stored.
-var SendTable = table[store.Send]{name: "sends", alias: "s", columns: []column[store.Send]{
-	idColumn("id", func(s *store.Send) *uuid.UUID { return &s.ID }, inserts),
-	timeColumn("taken_at", func(s *store.Send) *time.Time { return &s.TakenAt }, inserts),
-	timeColumn("logged_at", func(s *store.Send) *time.Time { return &s.LoggedAt }, inserts),
-	timeColumn("finished_at", func(s *store.Send) *time.Time { return &s.FinishedAt }, AsBlock),
-	spanColumn("took", func(s *store.Send) *time.Duration { return &s.Took }, never),
-	spanColumn("retry_after", func(s *store.Send) *time.Duration { return &s.RetryAfter }, AsBlock),
-	numberColumn("number", func(s *store.Send) *int { return &s.Number }, inserts),
-	numberColumn("attempt", func(s *store.Send) *int { return &s.Attempt }, inserts),
-	numberColumn("requests", func(s *store.Send) *int { return &s.Count }, AsBlock),
-	numberColumn("recipients", func(s *store.Send) *int { return &s.Recipients }, AsBlock),
-	flagColumn("in_doubt", func(s *store.Send) *bool { return &s.InDoubt }, never),
-	flagColumn("counts", func(s *store.Send) *bool { return &s.Counts }, inserts),
-	flagColumn("forgiven", func(s *store.Send) *bool { return &s.Forgiven }, never),
-	flagColumn("refund_due", func(s *store.Send) *bool { return &s.RefundDue }, never).as(refundDueSQL),
-	timeColumn("due_at", func(s *store.Send) *time.Time { return &s.DueAt }, never).as(dueAtSQL),
-	maybeIDColumn("suppression_id", func(s *store.Send) *uuid.UUID { return &s.Suppression }, AsSend),
-	textColumn("status", func(s *store.Send) *store.Status { return &s.Status }, inserts).as(statusColumn),
-	textColumn("reason", func(s *store.Send) *string { return &s.Reason }, never),
-	textColumn("provider", func(s *store.Send) *string { return &s.Provider }, never),
-	textColumn("provider_code", func(s *store.Send) *string { return &s.ProviderCode }, never),
-	textColumn("afterwards", func(s *store.Send) *store.ProviderEventKind { return &s.Afterwards }, never),
-	textColumn("app", func(s *store.Send) *string { return &s.App }, inserts),
-	textColumn("channel", func(s *store.Send) *recipient.Channel { return &s.Channel }, inserts),
-	textColumn("purpose", func(s *store.Send) *string { return &s.Purpose }, inserts),
-	hashColumn("recipient", func(s *store.Send) *recipient.Hash { return &s.Recipient }, inserts),
-	textColumn("masked", func(s *store.Send) *string { return &s.To }, inserts),
-	derivedColumn("domain", func(s *store.Send) string { return recipient.DomainOf(s.To) }, inserts),
-	textColumn("country", func(s *store.Send) *string { return &s.Country }, inserts),
-	textColumn("prefix", func(s *store.Send) *string { return &s.Prefix }, inserts),
-	textColumn("verification_id", func(s *store.Send) *string { return &s.VerificationID }, inserts),
-	textColumn("clock", func(s *store.Send) *string { return &s.Clock }, inserts),
-	textColumn("locale", func(s *store.Send) *string { return &s.Locale }, inserts),
-	textColumn("reference", func(s *store.Send) *string { return &s.Reference }, inserts),
-	textColumn("ip", func(s *store.Send) *string { return &s.IP }, inserts),
-	namesColumn("observed", func(s *store.Send) *[]string { return &s.Observed }, AsSend),
-	textColumn("blocked_by", func(s *store.Send) *string { return &s.BlockedBy }, AsBlock),
-}}
+// The tables of sends and of verifications, by the tags of package store.
+var (
+	SendTable = described("sends", "s", map[string]string{"refund_due": refundDueSQL, "due_at": dueAtSQL, "status": statusColumn},
+		derivedColumn("domain", func(s *store.Send) string { return recipient.DomainOf(s.To) }))
+	VerificationTable = described[store.Verification]("verifications", "v", nil)
+)
 
 // What is in a small table of its own, as long as there is something.
 const (
 	refundDueSQL = `CASE WHEN s.status = 'failed' THEN EXISTS (SELECT 1 FROM refunds r WHERE r.id = s.id) ELSE false END`
 	dueAtSQL     = `CASE WHEN s.status IN ('queued', 'sending') THEN (SELECT f.due_at FROM flights f WHERE f.id = s.id) END`
 )
-
-// VerificationTable describes a verification as it is stored.
-var VerificationTable = table[store.Verification]{name: "verifications", alias: "v", columns: []column[store.Verification]{
-	timeColumn("created_at", func(v *store.Verification) *time.Time { return &v.CreatedAt }, inserts),
-	timeColumn("expires_at", func(v *store.Verification) *time.Time { return &v.ExpiresAt }, inserts),
-	timeColumn("approved_at", func(v *store.Verification) *time.Time { return &v.ApprovedAt }, never),
-	timeColumn("canceled_at", func(v *store.Verification) *time.Time { return &v.CanceledAt }, never),
-	timeColumn("redeemed_at", func(v *store.Verification) *time.Time { return &v.RedeemedAt }, never),
-	numberColumn("attempts", func(v *store.Verification) *int { return &v.Attempts }, never),
-	numberColumn("max_attempts", func(v *store.Verification) *int { return &v.MaxAttempts }, inserts),
-	numberColumn("sends", func(v *store.Verification) *int { return &v.Sends }, inserts),
-	numberColumn("forgiven", func(v *store.Verification) *int { return &v.Forgiven }, never),
-	flagColumn("by_browser", func(v *store.Verification) *bool { return &v.ByBrowser }, inserts),
-	numberColumn("code_length", func(v *store.Verification) *int { return &v.CodeLength }, inserts),
-	textColumn("id", func(v *store.Verification) *string { return &v.ID }, inserts),
-	textColumn("app", func(v *store.Verification) *string { return &v.App }, inserts),
-	textColumn("channel", func(v *store.Verification) *recipient.Channel { return &v.Channel }, inserts),
-	textColumn("purpose", func(v *store.Verification) *string { return &v.Purpose }, inserts),
-	hashColumn("recipient", func(v *store.Verification) *recipient.Hash { return &v.Recipient }, inserts),
-	textColumn("masked", func(v *store.Verification) *string { return &v.To }, inserts),
-	bytesColumn("sealed", func(v *store.Verification) *[]byte { return &v.Sealed }, true, inserts),
-	bytesColumn("redeemed_by", func(v *store.Verification) *[]byte { return &v.RedeemedBy }, true, never),
-	textColumn("holder", func(v *store.Verification) *string { return &v.Holder }, inserts),
-	bytesColumn("nonce", func(v *store.Verification) *[]byte { return &v.Nonce }, false, inserts),
-	textColumn("key_id", func(v *store.Verification) *string { return &v.KeyID }, inserts),
-	textColumn("alphabet", func(v *store.Verification) *string { return &v.Alphabet }, inserts),
-	textColumn("locale", func(v *store.Verification) *string { return &v.Locale }, inserts),
-	textColumn("reference", func(v *store.Verification) *string { return &v.Reference }, inserts),
-}}
 
 // statusColumn is a send's status with its receipt, which may have come before the outcome.
 const statusColumn = `CASE WHEN s.receipt <> '' AND s.status IN ('sent', 'unknown') THEN s.receipt ELSE s.status END`
