@@ -125,7 +125,8 @@ func compete(b *testing.B, callers int, rivals []rival) {
 			ratio[round] = rates[i][round] / rates[0][round]
 		}
 		slices.Sort(ratio)
-		fmt.Fprintf(&table, "\n%-40s %8.0f/s %6.1f µs of Redis, %5.2f of the bare script (%.2f to %.2f)", r.name, median(rates[i]), median(costs[i]), median(ratio), ratio[0], ratio[len(ratio)-1])
+		fmt.Fprintf(&table, "\n%-40s %8.0f/s %6.1f µs of Redis, %5.2f of the bare script (%.2f to %.2f)", r.name, median(rates[i]),
+			median(costs[i]), median(ratio), ratio[0], ratio[len(ratio)-1])
 	}
 	b.ReportMetric(0, "ns/op") // of all together: means nothing
 	b.Log(table.String())
@@ -184,7 +185,8 @@ func BenchmarkTakeByLimit(b *testing.B) {
 			events[i] = Event{ID: newID(), At: time.Now()}
 		}
 		must(b, limiter.Record(b.Context(), Bucket(name), time.Hour, events))
-		req := Request{Rules: []Rule{sliding(Recipient, limit, time.Hour), sliding(Recipient, max(1, limit/10), time.Minute)}, Buckets: map[Scope]string{Recipient: Bucket(name)}}
+		req := Request{Rules: []Rule{sliding(Recipient, limit, time.Hour), sliding(Recipient, max(1, limit/10), time.Minute)},
+			Buckets: map[Scope]string{Recipient: Bucket(name)}}
 		all = append(all, rival{name, client, func(ctx context.Context) error {
 			req := req
 			req.ID = newID()

@@ -46,24 +46,37 @@ func TestQuota18PeriodsAreHalfOpenLocalTimes(t *testing.T) {
 
 		{"Berlin, 23 hours", "Europe/Berlin", Day, "2026-03-29T12:00:00+02:00", "2026-03-29T00:00:00+01:00", "2026-03-30T00:00:00+02:00"},
 		{"Berlin, 25 hours", "Europe/Berlin", Day, "2026-10-25T12:00:00+01:00", "2026-10-25T00:00:00+02:00", "2026-10-26T00:00:00+01:00"},
-		{"Berlin, the hour before the gap", "Europe/Berlin", Hour, "2026-03-29T01:59:59+01:00", "2026-03-29T01:00:00+01:00", "2026-03-29T03:00:00+02:00"},
-		{"Berlin, the hour after the gap", "Europe/Berlin", Hour, "2026-03-29T03:00:00+02:00", "2026-03-29T03:00:00+02:00", "2026-03-29T04:00:00+02:00"},
-		{"Berlin, the hour that comes twice, first", "Europe/Berlin", Hour, "2026-10-25T02:10:00+02:00", "2026-10-25T02:00:00+02:00", "2026-10-25T03:00:00+01:00"},
-		{"Berlin, the hour that comes twice, second", "Europe/Berlin", Hour, "2026-10-25T02:10:00+01:00", "2026-10-25T02:00:00+02:00", "2026-10-25T03:00:00+01:00"},
-		{"Berlin, the week of 167 hours", "Europe/Berlin", Week, "2026-03-29T23:59:59+02:00", "2026-03-23T00:00:00+01:00", "2026-03-30T00:00:00+02:00"},
-		{"Berlin, the month of 745 hours", "Europe/Berlin", Month, "2026-10-01T00:00:00+02:00", "2026-10-01T00:00:00+02:00", "2026-11-01T00:00:00+01:00"},
+		{"Berlin, the hour before the gap", "Europe/Berlin", Hour, "2026-03-29T01:59:59+01:00", "2026-03-29T01:00:00+01:00",
+			"2026-03-29T03:00:00+02:00"},
+		{"Berlin, the hour after the gap", "Europe/Berlin", Hour, "2026-03-29T03:00:00+02:00", "2026-03-29T03:00:00+02:00",
+			"2026-03-29T04:00:00+02:00"},
+		{"Berlin, the hour that comes twice, first", "Europe/Berlin", Hour, "2026-10-25T02:10:00+02:00", "2026-10-25T02:00:00+02:00",
+			"2026-10-25T03:00:00+01:00"},
+		{"Berlin, the hour that comes twice, second", "Europe/Berlin", Hour, "2026-10-25T02:10:00+01:00", "2026-10-25T02:00:00+02:00",
+			"2026-10-25T03:00:00+01:00"},
+		{"Berlin, the week of 167 hours", "Europe/Berlin", Week, "2026-03-29T23:59:59+02:00", "2026-03-23T00:00:00+01:00",
+			"2026-03-30T00:00:00+02:00"},
+		{"Berlin, the month of 745 hours", "Europe/Berlin", Month, "2026-10-01T00:00:00+02:00", "2026-10-01T00:00:00+02:00",
+			"2026-11-01T00:00:00+01:00"},
 
 		{"Cairo, no midnight", "Africa/Cairo", Day, "2026-04-24T01:00:00+03:00", "2026-04-24T01:00:00+03:00", "2026-04-25T00:00:00+03:00"},
-		{"Cairo, the day before that", "Africa/Cairo", Day, "2026-04-23T23:59:59+02:00", "2026-04-23T00:00:00+02:00", "2026-04-24T01:00:00+03:00"},
-		{"Cairo, the last hour twice", "Africa/Cairo", Day, "2026-10-29T23:30:00+02:00", "2026-10-29T00:00:00+03:00", "2026-10-30T00:00:00+02:00"},
+		{"Cairo, the day before that", "Africa/Cairo", Day, "2026-04-23T23:59:59+02:00", "2026-04-23T00:00:00+02:00",
+			"2026-04-24T01:00:00+03:00"},
+		{"Cairo, the last hour twice", "Africa/Cairo", Day, "2026-10-29T23:30:00+02:00", "2026-10-29T00:00:00+03:00",
+			"2026-10-30T00:00:00+02:00"},
 		{"Cairo, that hour", "Africa/Cairo", Hour, "2026-10-29T23:30:00+02:00", "2026-10-29T23:00:00+03:00", "2026-10-30T00:00:00+02:00"},
 
-		{"Lord Howe, 24 h 30 min", "Australia/Lord_Howe", Day, "2026-04-05T12:00:00+10:30", "2026-04-05T00:00:00+11:00", "2026-04-06T00:00:00+10:30"},
-		{"Lord Howe, 23 h 30 min", "Australia/Lord_Howe", Day, "2026-10-04T12:00:00+11:00", "2026-10-04T00:00:00+10:30", "2026-10-05T00:00:00+11:00"},
-		{"Lord Howe, 90 minutes", "Australia/Lord_Howe", Hour, "2026-04-05T01:45:00+10:30", "2026-04-05T01:00:00+11:00", "2026-04-05T02:00:00+10:30"},
-		{"Lord Howe, 30 minutes", "Australia/Lord_Howe", Hour, "2026-10-04T02:30:00+11:00", "2026-10-04T02:30:00+11:00", "2026-10-04T03:00:00+11:00"},
+		{"Lord Howe, 24 h 30 min", "Australia/Lord_Howe", Day, "2026-04-05T12:00:00+10:30", "2026-04-05T00:00:00+11:00",
+			"2026-04-06T00:00:00+10:30"},
+		{"Lord Howe, 23 h 30 min", "Australia/Lord_Howe", Day, "2026-10-04T12:00:00+11:00", "2026-10-04T00:00:00+10:30",
+			"2026-10-05T00:00:00+11:00"},
+		{"Lord Howe, 90 minutes", "Australia/Lord_Howe", Hour, "2026-04-05T01:45:00+10:30", "2026-04-05T01:00:00+11:00",
+			"2026-04-05T02:00:00+10:30"},
+		{"Lord Howe, 30 minutes", "Australia/Lord_Howe", Hour, "2026-10-04T02:30:00+11:00", "2026-10-04T02:30:00+11:00",
+			"2026-10-04T03:00:00+11:00"},
 
-		{"St. John's, back over midnight", "America/St_Johns", Day, "2009-10-31T23:30:00-03:30", "2009-10-31T00:00:00-02:30", "2009-11-01T00:00:00-02:30"},
+		{"St. John's, back over midnight", "America/St_Johns", Day, "2009-10-31T23:30:00-03:30", "2009-10-31T00:00:00-02:30",
+			"2009-11-01T00:00:00-02:30"},
 		{"Samoa, a day left out", "Pacific/Apia", Day, "2011-12-31T00:00:00+14:00", "2011-12-31T00:00:00+14:00", "2012-01-01T00:00:00+14:00"},
 	} {
 		now := parse(t, c.now)
@@ -79,7 +92,8 @@ func TestQuota18PeriodsAreHalfOpenLocalTimes(t *testing.T) {
 
 // Every period begins where the one before it ended, holds its own instants, and lasts no longer than it is kept.
 func TestQuota18PeriodsLeaveNoGap(t *testing.T) {
-	for _, name := range []string{"Europe/Berlin", "Africa/Cairo", "Australia/Lord_Howe", "Asia/Shanghai", "America/St_Johns", "Antarctica/Casey", "Pacific/Apia"} {
+	for _, name := range []string{"Europe/Berlin", "Africa/Cairo", "Australia/Lord_Howe", "Asia/Shanghai", "America/St_Johns",
+		"Antarctica/Casey", "Pacific/Apia"} {
 		for _, per := range []Period{Hour, Day, Week, Month} {
 			r := calendar(1, per, zone(t, name))
 			now := time.Date(2009, 1, 1, 0, 0, 0, 0, time.UTC)

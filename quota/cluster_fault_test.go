@@ -39,7 +39,8 @@ func TestQuota10NothingIsAdmittedOverTheLimitWhateverFails(t *testing.T) {
 		wg.Go(func() {
 			for range calls {
 				req := Request{ID: fmt.Sprint(rand.IntN(callers * calls / 4)), Rules: rules, Buckets: map[Scope]string{
-					Recipient: Bucket("r", fmt.Sprint(rand.IntN(6))), IP: Bucket("ip", fmt.Sprint(rand.IntN(6))), App: Bucket("app", fmt.Sprint(rand.IntN(6))),
+					Recipient: Bucket("r", fmt.Sprint(rand.IntN(6))), IP: Bucket("ip", fmt.Sprint(rand.IntN(6))),
+					App: Bucket("app", fmt.Sprint(rand.IntN(6))),
 				}}
 				d, err := limiter.Take(t.Context(), req)
 				if err != nil && !errors.Is(err, errKilled) && !errors.Is(err, ErrRefunded) {
@@ -240,7 +241,8 @@ func TestQuota15OnClusterFailuresAreLookedAtOnce(t *testing.T) {
 // A take that only looks has counted nothing that could have to be given back.
 func TestQuota15LookingCountsNothingToGiveBack(t *testing.T) {
 	r := redisWorld(t).Limiter.(*Redis)
-	p, err := planTake(Request{ID: "one", Rules: []Rule{{Name: "failures", Scope: Failures, Limit: 1, Window: time.Hour}}, Buckets: map[Scope]string{Failures: "f"}})
+	p, err := planTake(Request{ID: "one", Rules: []Rule{{Name: "failures", Scope: Failures, Limit: 1, Window: time.Hour}},
+		Buckets: map[Scope]string{Failures: "f"}})
 	must(t, err)
 	a, err := r.try(t.Context(), "one", take, 0, p)
 	must(t, err)

@@ -58,7 +58,8 @@ func clusterLimiter(t *testing.T, hooks ...redis.Hook) (*Redis, *redis.ClusterCl
 	warm := patient(NewRedis(client, "q:"))
 	for i := range 20 { // so that each node knows the scripts
 		must(t, warm.Refund(t.Context(), "warm", Bucket("warm", fmt.Sprint(i))))
-		_, err := warm.Take(t.Context(), Request{ID: "warm", Rules: twice[:1], Buckets: map[Scope]string{Recipient: Bucket("take", fmt.Sprint(i))}})
+		_, err := warm.Take(t.Context(), Request{ID: "warm", Rules: twice[:1],
+			Buckets: map[Scope]string{Recipient: Bucket("take", fmt.Sprint(i))}})
 		must(t, err)
 	}
 	hooked := sharedCluster(t)
@@ -247,7 +248,8 @@ func TestQuota10TheInstantIsThatOfTheRecipientsNode(t *testing.T) {
 	sameList(t, "waits", []time.Duration{d.Rules[0].RetryAfter, d.Rules[1].RetryAfter}, []time.Duration{time.Hour, time.Hour})
 	r := sliding(Recipient, 1, time.Hour)
 	r.Scope = App
-	d, err = limiter.Take(t.Context(), Request{ID: "x", Rules: []Rule{r, twice[1]}, Buckets: map[Scope]string{App: Bucket("app"), IP: Bucket("elsewhere")}})
+	d, err = limiter.Take(t.Context(), Request{ID: "x", Rules: []Rule{r, twice[1]},
+		Buckets: map[Scope]string{App: Bucket("app"), IP: Bucket("elsewhere")}})
 	must(t, err)
 	same(t, "instant without a recipient", d.At, epoch)
 }

@@ -159,7 +159,8 @@ func ExampleNewRedis() {
 	for _, w := range limiter.Warnings(ctx) {
 		fmt.Println(w)
 	}
-	request := quota.Request{ID: "send 1", Rules: policy.Rules, Buckets: map[quota.Scope]string{quota.Recipient: quota.Bucket("recipient", "ann")}}
+	request := quota.Request{ID: "send 1", Rules: policy.Rules,
+		Buckets: map[quota.Scope]string{quota.Recipient: quota.Bucket("recipient", "ann")}}
 	d, err := limiter.Take(ctx, request)
 	switch {
 	case errors.Is(err, quota.ErrUnavailable): // not admitted: ask the log, or answer 503

@@ -226,7 +226,8 @@ func TestValidate(t *testing.T) {
 	good := Policy{Name: "default", Rules: defaults}
 	must(t, good.Validate())
 	must(t, Validate([]Rule{
-		{Name: "a", Scope: IP, Limit: 1, Window: time.Second}, {Name: "z234567890123456789012345678901_", Scope: Recipient, Limit: 100_000, Window: 744 * time.Hour}, {Name: "a-b", Scope: IP, Limit: 2, Window: 90 * time.Second},
+		{Name: "a", Scope: IP, Limit: 1, Window: time.Second}, {Name: "z234567890123456789012345678901_", Scope: Recipient, Limit: 100_000,
+			Window: 744 * time.Hour}, {Name: "a-b", Scope: IP, Limit: 2, Window: 90 * time.Second},
 	}))
 	bad := Policy{Name: "Default", Rules: []Rule{
 		{Name: "minute", Scope: Recipient, Limit: 1, Window: time.Minute},
@@ -251,7 +252,8 @@ func TestValidate(t *testing.T) {
 		"3 name", "3 scope", "3 limit", "3 window",
 		"4 name", "4 window", "5 name", "5 window", "6 name", "6 window",
 	})
-	same(t, "text", Validate([]Rule{{Name: "minute", Scope: IP, Limit: 0, Window: time.Minute}}).Error(), `rule 1 ("minute"): limit 0 is not within 1 and 100000`)
+	same(t, "text", Validate([]Rule{{Name: "minute", Scope: IP, Limit: 0, Window: time.Minute}}).Error(),
+		`rule 1 ("minute"): limit 0 is not within 1 and 100000`)
 	if Validate(nil) == nil {
 		t.Error("no rule at all is valid")
 	}

@@ -70,7 +70,8 @@ type Request struct {
 	Rules    []Rule           // all of them decide, or nothing is spent
 	Buckets  map[Scope]string // bucket of each scope; Take refuses to run when a rule's scope has none, Peek leaves the rule out
 	Repeated bool             // the ID may have been taken before by another process: a [Remembering] then asks, whatever it remembers
-	Logged   map[Scope]string // scopes whose events a log has as well, each with a name for all that is read there; the answer tells which are Incomplete
+	// scopes whose events a log has as well, each with a name for all that is read there; the answer tells which are Incomplete
+	Logged map[Scope]string
 }
 
 // History is all that a log has of one bucket, to be written into it by Restore.
@@ -189,8 +190,8 @@ type Limiter interface {
 	// Repeating is harmless. Errors: ErrBadRequest, ErrUnavailable.
 	Refund(ctx context.Context, id string, buckets ...string) error
 
-	// Record writes history found elsewhere into a bucket that keeps events for keep, which is Longest of its rules. It decides nothing: a bucket
-	// may come to hold more than a limit. Events that keep does not count are dropped, an ID that the bucket counts already
+	// Record writes history found elsewhere into a bucket that keeps events for keep, which is Longest of its rules. It decides nothing: a
+	// bucket may come to hold more than a limit. Events that keep does not count are dropped, an ID that the bucket counts already
 	// counts from the later instant, refunded IDs are skipped; repeating is harmless. Errors: ErrBadRequest, ErrUnavailable.
 	Record(ctx context.Context, bucket string, keep time.Duration, events []Event) error
 

@@ -129,7 +129,8 @@ func TestTheProbeKnowsEveryCommand(t *testing.T) {
 	asked := commandsIn(`\{'([A-Z]+)'`, probeScript)
 	asked = append(asked, "INFO") // of which no decision depends
 	slices.Sort(asked)
-	sameList(t, "commands", slices.DeleteFunc(asked, isEval), commandsIn(`call\('([A-Z]+)'`, clockScript, commonScript, takeScript, refundScript, recordScript, resetScript))
+	sameList(t, "commands", slices.DeleteFunc(asked, isEval),
+		commandsIn(`call\('([A-Z]+)'`, clockScript, commonScript, takeScript, refundScript, recordScript, resetScript))
 }
 
 func isEval(command string) bool { return strings.HasPrefix(command, "EVAL") }

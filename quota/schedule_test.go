@@ -278,7 +278,8 @@ func TestRandomScheduleOfManySteps(t *testing.T) {
 					t.Fatalf("seed %d, step %d", seed, i)
 				}
 			}
-			s.mustHaveSeen("admitted", "refused", "refunded", "repeated", "freed", "in the future", "stepped back", "refused by the hour", "free with the hour", "let in by observing rules", "refused by failures alone")
+			s.mustHaveSeen("admitted", "refused", "refunded", "repeated", "freed", "in the future", "stepped back", "refused by the hour",
+				"free with the hour", "let in by observing rules", "refused by failures alone")
 		})
 	}
 }
@@ -287,7 +288,8 @@ func TestRandomScheduleOfManySteps(t *testing.T) {
 func TestRandomSchedulesShrunk(t *testing.T) {
 	client := newClient(t, parts.Redis(t).URL()+patiently)
 	rapid.Check(t, func(rt *rapid.T) {
-		s := newSchedule(rt, func(n int) int { return rapid.IntRange(0, n-1).Draw(rt, "dice") }, memoryWorld(rt), rememberingWorld(rt), fakeRedis(rt, client))
+		s := newSchedule(rt, func(n int) int { return rapid.IntRange(0, n-1).Draw(rt, "dice") }, memoryWorld(rt), rememberingWorld(rt),
+			fakeRedis(rt, client))
 		s.flush()
 		for range rapid.IntRange(1, 30).Draw(rt, "steps") {
 			s.step()

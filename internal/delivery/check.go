@@ -122,7 +122,8 @@ func (m Message) check() error {
 // isMark holds for headers that mean nothing to a mail server, with a value that needs no encoding.
 func isMark(name, value string) bool {
 	plain := func(s string) bool {
-		return s != "" && len(s) <= 80 && !strings.ContainsFunc(s, func(r rune) bool { return r > 'z' || !unicode.IsLetter(r) && !unicode.IsDigit(r) && r != '-' })
+		return s != "" && len(s) <= 80 && !strings.ContainsFunc(s,
+			func(r rune) bool { return r > 'z' || !unicode.IsLetter(r) && !unicode.IsDigit(r) && r != '-' })
 	}
 	return strings.HasPrefix(name, "X-") && plain(name) && plain(value)
 }

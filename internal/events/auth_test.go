@@ -87,8 +87,10 @@ func TestHMAC(t *testing.T) {
 	s.checks(t, "right", headers("x-signature", "sha256="+right), body, now, true)
 	s.checks(t, "in capitals", headers("x-signature", "sha256="+strings.ToUpper(right)), body, now, true)
 	for name, h := range map[string]http.Header{
-		"no prefix": headers("x-signature", right), "none": {}, "another": headers("x-signature", "sha256="+right[2:]+"00"), "empty": headers("x-signature", "sha256="),
-		"of another key": headers("x-signature", "sha256="+hex.EncodeToString(sum([]byte("x"), body))), "base64": headers("x-signature", "sha256="+base64.StdEncoding.EncodeToString(sum([]byte(secret), body))),
+		"no prefix": headers("x-signature", right), "none": {}, "another": headers("x-signature", "sha256="+right[2:]+"00"),
+		"empty":          headers("x-signature", "sha256="),
+		"of another key": headers("x-signature", "sha256="+hex.EncodeToString(sum([]byte("x"), body))),
+		"base64":         headers("x-signature", "sha256="+base64.StdEncoding.EncodeToString(sum([]byte(secret), body))),
 	} {
 		s.checks(t, name, h, body, now, false)
 	}
@@ -99,7 +101,8 @@ func TestHMAC(t *testing.T) {
 }
 
 func TestHMACOfFields(t *testing.T) {
-	s := Source{Auth: Auth{Scheme: HMACFields, Secrets: [][]byte{[]byte(secret)}, Fields: paths("s.at", "s.token"), Signature: path("s.signature"), Time: path("s.at")}}
+	s := Source{Auth: Auth{Scheme: HMACFields, Secrets: [][]byte{[]byte(secret)}, Fields: paths("s.at", "s.token"),
+		Signature: path("s.signature"), Time: path("s.at")}}
 	body := func(at, token, signature string) string {
 		return `{"s":{"at":` + at + `,"token":"` + token + `","signature":"` + signature + `"}}`
 	}
@@ -108,8 +111,9 @@ func TestHMACOfFields(t *testing.T) {
 	s.checks(t, "as text", nil, body(`"1614265330"`, "tok", right), now, true)
 	s.checks(t, "five minutes old", nil, body("1614265330", "tok", right), now.Add(MaxAge), true)
 	for name, b := range map[string]string{
-		"another token": body("1614265330", "tok2", right), "another time": body("1614265331", "tok", right), "no signature": body("1614265330", "tok", ""),
-		"no JSON": "{", "something else": "[]", "a fraction": body("1614265330.5", "tok", right),
+		"another token": body("1614265330", "tok2", right), "another time": body("1614265331", "tok", right),
+		"no signature": body("1614265330", "tok", ""),
+		"no JSON":      "{", "something else": "[]", "a fraction": body("1614265330.5", "tok", right),
 	} {
 		s.checks(t, name, nil, b, now, false)
 	}
@@ -131,7 +135,8 @@ func TestSecretsThatTravel(t *testing.T) {
 	}
 	s.checks(t, "basic", basic("sendcode", secret), "", now, true)
 	for name, h := range map[string]http.Header{
-		"another user": basic("root", secret), "another password": basic("sendcode", "x"), "none": {}, "no password": basic("sendcode", ""), "a bearer": headers("Authorization", "Bearer "+secret),
+		"another user": basic("root", secret), "another password": basic("sendcode", "x"), "none": {}, "no password": basic("sendcode", ""),
+		"a bearer": headers("Authorization", "Bearer "+secret),
 	} {
 		s.checks(t, name, h, "", now, false)
 	}

@@ -30,7 +30,8 @@ const id = "0198c1d2-7a54-7a3e-8a4f-0123456789ab"
 
 // general is a shape with something of everything.
 var general = Source{Shape: Shape{
-	List: path("batch"), Type: paths("kind", "sub"), Outcomes: map[string]Outcome{"gone": Gone, "back": Bounced, "back.never": Gone, "read": Ignored},
+	List: path("batch"), Type: paths("kind", "sub"), Outcomes: map[string]Outcome{"gone": Gone, "back": Bounced, "back.never": Gone,
+		"read": Ignored},
 	Message: paths("tag", "headers.message-id"), To: paths("to.0", "to"), Time: paths("at", "when"), Detail: paths("code", "why"),
 }}
 
@@ -41,7 +42,9 @@ func TestParse(t *testing.T) {
 		event string
 		want  Event
 	}{
-		"all":              {`{"kind":"back","sub":"never","tag":"` + id + `","to":["ana@example.com","bo@example.com"],"at":"2026-03-04T05:06:07Z","code":"550 5.1.1"}`, Event{Type: "back.never", Outcome: Gone, Known: true, Send: send, To: "ana@example.com", At: at, Detail: "550 5.1.1"}},
+		"all": {`{"kind":"back","sub":"never","tag":"` + id +
+			`","to":["ana@example.com","bo@example.com"],"at":"2026-03-04T05:06:07Z","code":"550 5.1.1"}`,
+			Event{Type: "back.never", Outcome: Gone, Known: true, Send: send, To: "ana@example.com", At: at, Detail: "550 5.1.1"}},
 		"a longer type":    {`{"kind":"back","sub":"soon"}`, Event{Type: "back.soon", Outcome: Bounced, Known: true}},
 		"a shorter type":   {`{"sub":"back"}`, Event{Type: "back", Outcome: Bounced, Known: true}},
 		"no such type":     {`{"kind":"never"}`, Event{Type: "never", Outcome: Ignored}},
@@ -93,7 +96,9 @@ func TestParseLists(t *testing.T) {
 		t.Errorf("out of order: %v", kinds)
 	}
 	for _, bad := range []string{
-		``, `{`, `{} {}`, `1`, `null`, `"x"`, `[1]`, `[{},null]`, `{"batch":1}`, strings.Repeat("[", 40) + strings.Repeat("]", 40), "{" + strings.Repeat(`"a":{`, 40) + strings.Repeat("}", 41), `{"batch":[{"kind":` + strings.Repeat("[", 40) + strings.Repeat("]", 40) + `}]}`, "[" + strings.Repeat("{},", maxEvents) + "{}]", strings.Repeat(" ", MaxBody) + "{}",
+		``, `{`, `{} {}`, `1`, `null`, `"x"`, `[1]`, `[{},null]`, `{"batch":1}`, strings.Repeat("[", 40) + strings.Repeat("]", 40),
+		"{" + strings.Repeat(`"a":{`, 40) + strings.Repeat("}", 41), `{"batch":[{"kind":` + strings.Repeat("[", 40) + strings.Repeat("]", 40) +
+			`}]}`, "[" + strings.Repeat("{},", maxEvents) + "{}]", strings.Repeat(" ", MaxBody) + "{}",
 	} {
 		for _, s := range []Source{general, plain} {
 			if bad == `{"batch":1}` && s.Shape.List == nil {
@@ -131,7 +136,8 @@ func FuzzParse(f *testing.F) {
 	f.Fuzz(func(t *testing.T, body []byte) {
 		plain := general
 		plain.Shape.List = nil
-		fields := Source{Auth: Auth{Scheme: HMACFields, Secrets: [][]byte{[]byte(secret)}, Fields: paths("kind", "at"), Signature: path("tag"), Time: path("at")}}
+		fields := Source{Auth: Auth{Scheme: HMACFields, Secrets: [][]byte{[]byte(secret)}, Fields: paths("kind", "at"), Signature: path("tag"),
+			Time: path("at")}}
 		if fields.Verify(nil, body, now) == nil {
 			t.Error("signed by chance")
 		}
@@ -145,7 +151,8 @@ func FuzzParse(f *testing.F) {
 				t.Error("not the same twice, or too many")
 			}
 			for _, e := range got {
-				if strings.ContainsAny(e.Detail, "@<>\r\n\x00") || len(e.Detail) > 40 || e.At.Year() > 9999 || e.Send == uuid.Nil && e.Send.String() == "" {
+				if strings.ContainsAny(e.Detail, "@<>\r\n\x00") || len(e.Detail) > 40 || e.At.Year() > 9999 || e.Send == uuid.Nil &&
+					e.Send.String() == "" {
 					t.Errorf("%+v", e)
 				}
 				if !slices.Contains(Outcomes, e.Outcome) {

@@ -22,13 +22,14 @@ func TestWhatAProviderTells(t *testing.T) {
 			told feedback.ProviderEvent
 			want store.Cause
 		}{
-			"a@example.com":    {feedback.ProviderEvent{Kind: store.ProviderDelivered}, ""},
-			"b@example.com":    {feedback.ProviderEvent{Kind: store.ProviderBounced}, ""},
-			"c@example.com":    {feedback.ProviderEvent{Kind: store.ProviderBounced, NoMailbox: true}, store.HardBounce},
-			"d@example.com":    {feedback.ProviderEvent{Kind: store.ProviderBounced, Detail: "550 5.1.1", Enhanced: "5.1.1"}, store.HardBounce},
-			"e@example.com":    {feedback.ProviderEvent{Kind: store.ProviderBounced, NoMailbox: true, Detail: "550 5.7.1", Enhanced: "5.7.1"}, ""},
-			"k@example.com":    {feedback.ProviderEvent{Kind: store.ProviderBounced, NoMailbox: true, Enhanced: "4.4.7"}, ""},
-			"f@example.com":    {feedback.ProviderEvent{Kind: store.ProviderBounced, NoMailbox: true, Detail: "550 5.1.1", Enhanced: "5.1.1"}, store.HardBounce},
+			"a@example.com": {feedback.ProviderEvent{Kind: store.ProviderDelivered}, ""},
+			"b@example.com": {feedback.ProviderEvent{Kind: store.ProviderBounced}, ""},
+			"c@example.com": {feedback.ProviderEvent{Kind: store.ProviderBounced, NoMailbox: true}, store.HardBounce},
+			"d@example.com": {feedback.ProviderEvent{Kind: store.ProviderBounced, Detail: "550 5.1.1", Enhanced: "5.1.1"}, store.HardBounce},
+			"e@example.com": {feedback.ProviderEvent{Kind: store.ProviderBounced, NoMailbox: true, Detail: "550 5.7.1", Enhanced: "5.7.1"}, ""},
+			"k@example.com": {feedback.ProviderEvent{Kind: store.ProviderBounced, NoMailbox: true, Enhanced: "4.4.7"}, ""},
+			"f@example.com": {feedback.ProviderEvent{Kind: store.ProviderBounced, NoMailbox: true, Detail: "550 5.1.1", Enhanced: "5.1.1"},
+				store.HardBounce},
 			"g@example.com":    {feedback.ProviderEvent{Kind: store.ProviderBounced, Enhanced: "5.2.2"}, ""},
 			"h@example.com":    {feedback.ProviderEvent{Kind: store.ProviderComplained}, store.Complaint},
 			"i@example.com":    {feedback.ProviderEvent{Kind: store.ProviderOptedOut}, store.OptOut},
@@ -52,7 +53,8 @@ func TestWhatAProviderTells(t *testing.T) {
 				r.Send(rig.AskFor(to))
 				continue
 			}
-			if s := story.Suppressions; len(s) != 1 || s[0].Cause != c.want || s[0].Send != c.told.Send || s[0].Detail != c.told.Detail || s[0].Until.Sub(s[0].Since) != rig.Month {
+			if s := story.Suppressions; len(s) != 1 || s[0].Cause != c.want || s[0].Send != c.told.Send || s[0].Detail != c.told.Detail ||
+				s[0].Until.Sub(s[0].Since) != rig.Month {
 				t.Errorf("%s: %+v", to, s)
 			}
 			ask := rig.AskFor(to)
@@ -104,7 +106,8 @@ func TestToldWhileTheLogIsAway(t *testing.T) {
 		})
 		for _, method := range []string{"Story", "IngestProviderEvent"} {
 			down.Store(method)
-			if got, err := r.Svc.Providers.Ingest(context.Background(), feedback.ProviderEvent{Send: id, Kind: store.ProviderComplained}); !errors.Is(err, store.ErrUnavailable) || got != "" {
+			if got, err := r.Svc.Providers.Ingest(context.Background(),
+				feedback.ProviderEvent{Send: id, Kind: store.ProviderComplained}); !errors.Is(err, store.ErrUnavailable) || got != "" {
 				t.Errorf("%s: %q, %v", method, got, err)
 			}
 		}
@@ -119,7 +122,8 @@ func TestToldOfWhomNobodyKnows(t *testing.T) {
 		id := r.ToldOf(rig.Ana)
 		r.Settings.Vault.Ring = rig.RingOf(t, "k9:"+rig.NewKey)
 		stranger := r.Replica(r.Post)
-		got, err := stranger.Providers.Ingest(r.Context(), feedback.ProviderEvent{Send: id, Kind: store.ProviderComplained, To: "bo@example.com", Provider: "p"})
+		got, err := stranger.Providers.Ingest(r.Context(),
+			feedback.ProviderEvent{Send: id, Kind: store.ProviderComplained, To: "bo@example.com", Provider: "p"})
 		if got != feedback.Recorded || err != nil || len(r.Suppressions()) != 0 {
 			t.Errorf("%q, %v, %+v", got, err, r.Suppressions())
 		}

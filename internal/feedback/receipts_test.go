@@ -98,7 +98,8 @@ func TestCarriersAreAskedForReceipts(t *testing.T) {
 			if n := len(o.inquiries()); n != 3 {
 				r.Errorf("%d inquiries", n)
 			}
-			if d, err := r.Svc.Quota(r.Context(), rig.BackEnd, "sms", rig.Mobile, ""); err != nil || d.Quota.Rules[1].Used != 1 && d.Quota.Rules[2].Used != 1 {
+			if d, err := r.Svc.Quota(r.Context(), rig.BackEnd, "sms", rig.Mobile, ""); err != nil || d.Quota.Rules[1].Used != 1 &&
+				d.Quota.Rules[2].Used != 1 {
 				r.Errorf("a receipt gave a place back: %+v, %v", d.Quota, err)
 			}
 		})
@@ -112,11 +113,13 @@ func TestWhoIsNotAsked(t *testing.T) {
 	}}
 	inquiring(t, o, func(r *rig.Rig) {
 		told := r.Send(rig.TextTo(rig.Mobile))
-		if changed, err := r.Svc.Receipts.RecordByCarrierID(r.Context(), "fake", "id-1", true); err != nil || !changed || r.Status(told) != "delivered" {
+		if changed, err := r.Svc.Receipts.RecordByCarrierID(r.Context(), "fake", "id-1", true); err != nil || !changed ||
+			r.Status(told) != "delivered" {
 			r.Errorf("%v, %v, %s", changed, err, r.Status(told))
 		}
 		for _, again := range []bool{true, false} {
-			if changed, err := r.Svc.Receipts.Record(r.Context(), uuid.MustParse(told.View.Send.ID), again); err != nil || changed || r.Status(told) != "delivered" {
+			if changed, err := r.Svc.Receipts.Record(r.Context(), uuid.MustParse(told.View.Send.ID), again); err != nil || changed ||
+				r.Status(told) != "delivered" {
 				r.Errorf("again %v: %v, %v, %s", again, changed, err, r.Status(told))
 			}
 		}
@@ -128,7 +131,8 @@ func TestWhoIsNotAsked(t *testing.T) {
 			r.Errorf("%d inquiries about what was told", n)
 		}
 		quiet := r.Send(rig.TextTo("+4915123456787"))
-		if _, err := r.Store.Receive(r.Context(), uuid.MustParse(quiet.View.Send.ID), store.Delivered); err != nil { // by a replica that died then
+		// by a replica that died then
+		if _, err := r.Store.Receive(r.Context(), uuid.MustParse(quiet.View.Send.ID), store.Delivered); err != nil {
 			r.Error(err)
 		}
 		rig.Waited(2 * rig.Minute)
@@ -148,7 +152,8 @@ func TestWhoIsNotAsked(t *testing.T) {
 		if err != nil {
 			r.Fatal(err)
 		}
-		act := store.AuditEntry{ID: uuid.UUID{1, 6: 0x70, 8: 0x80}, Who: "mei", Role: "owner", What: "recipient.erase", Reason: "ticket 7", Outcome: store.AuditDone}
+		act := store.AuditEntry{ID: uuid.UUID{1, 6: 0x70, 8: 0x80}, Who: "mei", Role: "owner", What: "recipient.erase", Reason: "ticket 7",
+			Outcome: store.AuditDone}
 		if err := r.Svc.Desk.Erase(r.Context(), p, act); err != nil {
 			r.Fatal(err)
 		}
@@ -181,7 +186,8 @@ func TestHangingInquiriesHoldUpNothing(t *testing.T) {
 	o := &oracle{}
 	inquiring(t, o, func(r *rig.Rig) {
 		o.busy = make(chan struct{})
-		other := &rig.Rig{T: r.T, Store: r.Store, Limiter: r.Limiter, Post: r.Post, Handset: r.Handset, Printed: r.Printed, Settings: r.Settings, Renderer: r.Renderer}
+		other := &rig.Rig{T: r.T, Store: r.Store, Limiter: r.Limiter, Post: r.Post, Handset: r.Handset, Printed: r.Printed, Settings: r.Settings,
+			Renderer: r.Renderer}
 		other.Svc = other.Replica(r.Post)
 		other.Start()
 		for n := range 30 {

@@ -180,14 +180,16 @@ func (l *loss) judge(i int, what string, told quota.Decision) {
 	}
 	h, _ := l.replicas[i].Desk.Hash("email", rig.Ana)
 	p := l.replicas[i].Terms().Purposes["default"]
-	events, _, err := l.Store.HistoryAt(l.Context(), store.Bucket{App: "shop", Channel: "email", Recipient: h, Purposes: p.Shares}, p.Window(), "process", limited.At)
+	events, _, err := l.Store.HistoryAt(l.Context(), store.Bucket{App: "shop", Channel: "email", Recipient: h, Purposes: p.Shares}, p.Window(),
+		"process", limited.At)
 	if err != nil {
 		l.Fatal(err)
 	}
 	logged := quota.Evaluate(l.rules(i), map[quota.Scope][]quota.Event{quota.Recipient: events}, limited.At)
 	for n, s := range told.Rules {
 		if want := max(limited.Rules[n].RetryAfter, logged.Rules[n].RetryAfter); s.RetryAfter != want {
-			l.Errorf("seed %d: %s: %s waits %v; the limiter says %v, the log %v", l.seed, what, s.Name, s.RetryAfter, limited.Rules[n].RetryAfter, logged.Rules[n].RetryAfter)
+			l.Errorf("seed %d: %s: %s waits %v; the limiter says %v, the log %v", l.seed, what, s.Name, s.RetryAfter, limited.Rules[n].RetryAfter,
+				logged.Rules[n].RetryAfter)
 		}
 		if s.Used < logged.Rules[n].Used {
 			l.Errorf("seed %d: %s: %s counts %d, the log %d", l.seed, what, s.Name, s.Used, logged.Rules[n].Used)

@@ -167,7 +167,8 @@ func (b *between) Begin(ctx context.Context, in store.Intent) (store.Begun, erro
 	return b.Away.Begin(ctx, in)
 }
 
-func (b *between) HistoryAt(ctx context.Context, bucket store.Bucket, within time.Duration, clock string, at time.Time) ([]quota.Event, time.Time, error) {
+func (b *between) HistoryAt(ctx context.Context, bucket store.Bucket, within time.Duration, clock string,
+	at time.Time) ([]quota.Event, time.Time, error) {
 	defer once(&b.afterHistory)
 	return b.Away.HistoryAt(ctx, bucket, within, clock, at)
 }

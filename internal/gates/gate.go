@@ -105,7 +105,8 @@ func (g *Gate) peek(ctx context.Context, r quota.Request) (quota.Decision, error
 }
 
 // ask asks the limiter, unless it was away a moment ago. With errAway it may or may not have counted the event.
-func (g *Gate) ask(ctx context.Context, r quota.Request, call func(context.Context, quota.Request) (quota.Decision, error)) (quota.Decision, error) {
+func (g *Gate) ask(ctx context.Context, r quota.Request,
+	call func(context.Context, quota.Request) (quota.Decision, error)) (quota.Decision, error) {
 	began := g.now().UnixMicro()
 	if began < g.awayUntil.Load() {
 		return quota.Decision{}, errAway

@@ -18,7 +18,8 @@ import (
 // history is written into it. The answer is the log's, and of each rule the limiter's where that is stricter, or where the log does
 // not decide it. The limiter may still say that there is room: its clock was set ahead, and what it counts already keeps its
 // instant. With refund the limiter did not take it, and the place is still to be given back.
-func (g *Gate) Overruled(ctx context.Context, s policy.Subject, id uuid.UUID, taken quota.Decision, begun store.Begun) (d quota.Decision, refund bool) {
+func (g *Gate) Overruled(ctx context.Context, s policy.Subject, id uuid.UUID, taken quota.Decision,
+	begun store.Begun) (d quota.Decision, refund bool) {
 	own := policy.ExplainedByLog(s.Purpose.Policy.Rules)
 	d = quota.Evaluate(own, map[quota.Scope][]quota.Event{quota.Recipient: begun.History, quota.Failures: begun.Rejected}, begun.Now)
 	d.Clock = begun.Clock
@@ -67,7 +68,8 @@ func (g *Gate) undo(ctx context.Context, s policy.Subject, id uuid.UUID, taken q
 }
 
 // sync writes what the log counts into the limiter, and looks at what that makes of it.
-func (g *Gate) sync(ctx context.Context, s policy.Subject, taken quota.Decision, begun store.Begun, counted []quota.Event) (quota.Decision, error) {
+func (g *Gate) sync(ctx context.Context, s policy.Subject, taken quota.Decision, begun store.Begun,
+	counted []quota.Event) (quota.Decision, error) {
 	ctx, cancel := context.WithTimeout(ctx, TakeTimeout)
 	defer cancel()
 	history := slices.Clone(counted)

@@ -65,7 +65,8 @@ func TestManyOldRowsGoAFewAtATime(t *testing.T) {
 		rig.Waited(jobs.RetentionEvery)
 		for tick := range 5 {
 			rows := 0
-			if err := r.Store.CountedSends(r.Context(), store.LogClock, 2*fiveWeeks, func(store.CountedSend) error { rows++; return nil }); err != nil {
+			if err := r.Store.CountedSends(r.Context(), store.LogClock, 2*fiveWeeks,
+				func(store.CountedSend) error { rows++; return nil }); err != nil {
 				t.Fatal(err)
 			}
 			if rows == 0 {

@@ -157,7 +157,8 @@ func (l *Log) watch(ctx context.Context) (again bool, err error) {
 // alarm asks people to look at a pause.
 func (l *Log) alarm(p store.PrefixPause) {
 	args := []any{
-		"app", p.App, "prefix", p.Prefix, "country", p.Country, "sends", p.Sends, "approved", p.Approved, "until", p.Until.Format(time.RFC3339), "pause", p.ID,
+		"app", p.App, "prefix", p.Prefix, "country", p.Country, "sends", p.Sends, "approved", p.Approved, "until", p.Until.Format(time.RFC3339),
+		"pause", p.ID,
 	}
 	if p.Usual >= 0 {
 		args = append(args, "usual_percent", p.Usual)

@@ -38,7 +38,8 @@ func TestPumpedPrefixIsPaused(t *testing.T) {
 		}
 		rig.Waited(10*rig.Minute + 2*jobs.WatchEvery)
 		said := r.Printed.String()
-		if strings.Count(said, "are paused: codes go there") != 1 || !strings.Contains(said, "prefix=+49151") || !strings.Contains(said, "sends=21 approved=0") ||
+		if strings.Count(said, "are paused: codes go there") != 1 || !strings.Contains(said, "prefix=+49151") ||
+			!strings.Contains(said, "sends=21 approved=0") ||
 			fmt.Sprint(w.Told) != "[shop DE]" {
 			r.Errorf("told %v, logged %s", w.Told, said)
 		}
@@ -47,7 +48,8 @@ func TestPumpedPrefixIsPaused(t *testing.T) {
 		if got := r.Status(a); got != "failed paused" || len(r.Handset.All()) != left {
 			r.Errorf("%s, %d left", got, len(r.Handset.All())-left)
 		}
-		if d, err := r.Svc.Quota(r.Context(), rig.BackEnd, "sms", rig.Pumped(60), ""); err != nil || !d.Quota.Allowed() || d.Quota.Rules[0].Used != 0 {
+		if d, err := r.Svc.Quota(r.Context(), rig.BackEnd, "sms", rig.Pumped(60), ""); err != nil || !d.Quota.Allowed() ||
+			d.Quota.Rules[0].Used != 0 {
 			r.Errorf("the place was not given back: %+v, %v", d.Quota, err)
 		}
 		if got := r.Status(r.Send(rig.TextTo("+4916012345678"))); got != "sent" {
@@ -168,7 +170,8 @@ func TestLiftPrefix(t *testing.T) {
 				r.Errorf("%q: %v", reason, err)
 			}
 		}
-		if _, _, err := r.Svc.Desk.LiftPrefix(r.Context(), store.PrefixLifting{ID: uuid.UUID{5}, Why: "x"}, act); !errors.Is(err, verification.ErrNotFound) {
+		if _, _, err := r.Svc.Desk.LiftPrefix(r.Context(), store.PrefixLifting{ID: uuid.UUID{5}, Why: "x"}, act); !errors.Is(err,
+			verification.ErrNotFound) {
 			r.Errorf("%v", err)
 		}
 		p, done, err := r.Svc.Desk.LiftPrefix(r.Context(), store.PrefixLifting{ID: list[0].ID, By: "mei", Why: "ours, ticket 7"}, act)
@@ -194,7 +197,8 @@ func TestReplicasWatchInTurns(t *testing.T) {
 	parts.Bubble(t, func(t *testing.T) {
 		r := rig.NewRig(t, watched)
 		r.Start()
-		other := &rig.Rig{T: t, Store: r.Store, Limiter: r.Limiter, Post: r.Post, Handset: r.Handset, Printed: r.Printed, Settings: r.Settings, Renderer: r.Renderer}
+		other := &rig.Rig{T: t, Store: r.Store, Limiter: r.Limiter, Post: r.Post, Handset: r.Handset, Printed: r.Printed, Settings: r.Settings,
+			Renderer: r.Renderer}
 		other.Svc = other.Replica(r.Post)
 		other.Start()
 		r.Pump(0, 20)

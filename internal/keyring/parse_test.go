@@ -94,9 +94,10 @@ func TestParseRefuses(t *testing.T) {
 		"lower-case words":      {"k1:thiskeyisonlyforthedocumentationdonotuseitok", "text, not random"},
 		"upper-case words":      {"k1:THISKEYISONLYFORTHEDOCUMENTATIONDONOTUSEITOK", "text, not random"},
 		"nist sample":           {"k1:" + b64(nist), "published example"},
-		"jwt sample":            {"k1:AyM1SysPpbyDfgZld3umj1qzKObwVMkoqQ-EstJQLr_T-1qS0gZH75aKtMN3Yj0iPS4hcgUuTwjAzZr1Z9CAow", "published example"},
-		"few bytes":             {"k1:" + b64(few), "too few different"},
-		"two faults":            {"k1:" + b64(raw[:5]) + ",é:" + secret2, "entry 1: the key has 5 bytes, at least 32 are needed\nentry 2: the id"},
+		"jwt sample": {"k1:AyM1SysPpbyDfgZld3umj1qzKObwVMkoqQ-EstJQLr_T-1qS0gZH75aKtMN3Yj0iPS4hcgUuTwjAzZr1Z9CAow",
+			"published example"},
+		"few bytes":  {"k1:" + b64(few), "too few different"},
+		"two faults": {"k1:" + b64(raw[:5]) + ",é:" + secret2, "entry 1: the key has 5 bytes, at least 32 are needed\nentry 2: the id"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r, err := Parse(c.value)

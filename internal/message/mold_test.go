@@ -59,7 +59,8 @@ func TestOneMoldForAllReferences(t *testing.T) {
 	for range 20 {
 		req := Request{Locale: "en", Data: shop()}
 		req.Data.Code, req.Data.Support = anyCode(6), "S-"+anyCode(4)+"-"+anyCode(4)
-		if got := render(t, r, req); got != plainly(t, r, req) || !strings.Contains(got.Text, req.Data.Support) || !strings.Contains(got.HTML, req.Data.Support) {
+		if got := render(t, r, req); got != plainly(t, r, req) || !strings.Contains(got.Text, req.Data.Support) ||
+			!strings.Contains(got.HTML, req.Data.Support) {
 			t.Errorf("the mail is another: %s", got.Text)
 		}
 	}
@@ -77,8 +78,9 @@ func TestMoldsAreNotMixedUp(t *testing.T) {
 		"app": func(q *Request) { q.Data.App = "Other" }, "minutes": func(q *Request) { q.Data.Minutes = 3 },
 		"purpose": func(q *Request) { q.Data.Purpose = "pay" }, "support": func(q *Request) { q.Data.Support = "S-1" },
 		"support as long":         func(q *Request) { q.Data.Support = "S-12345" },
-		"support that is escaped": func(q *Request) { q.Data.Support = "S<12345" }, "support that is long": func(q *Request) { q.Data.Support = strings.Repeat("S", 21) },
-		"length": func(q *Request) { q.Data.Code = "12345678" },
+		"support that is escaped": func(q *Request) { q.Data.Support = "S<12345" },
+		"support that is long":    func(q *Request) { q.Data.Support = strings.Repeat("S", 21) },
+		"length":                  func(q *Request) { q.Data.Code = "12345678" },
 	}
 	for range 3 {
 		for name, change := range changes {

@@ -113,46 +113,51 @@ func TestOverrideCanAddALanguage(t *testing.T) {
 }
 
 // privateText keeps the code back far enough, so that a case below has one fault only.
-const privateText = "This sentence is here to be long enough that nothing of what follows it can be seen in a list of mails or on a locked screen.\n"
+const privateText = "This sentence is here to be long enough that nothing of what follows it can be seen in a list of mails or on a " +
+	"locked screen.\n"
 
 func TestNewFindsEveryFault(t *testing.T) {
-	const subject, text, page, layout = "mail/default/en/subject.txt", "mail/default/en/text.txt", "mail/default/en/html.html", "mail/layout.html"
+	const subject, text, page, layout = "mail/default/en/subject.txt", "mail/default/en/text.txt", "mail/default/en/html.html",
+		"mail/layout.html"
 	body := "<p>" + privateText + "</p>"
 	for name, c := range map[string]struct{ file, text, want string }{
-		"syntax":                      {text, "one\ntwo\n{{if}}\n{{.Code}}", text + ":3: missing value for if"},
-		"syntax in HTML":              {page, "\n{{end}}", page + ":2: unexpected {{end}}"},
-		"syntax in the layout":        {layout, "\n{{define}}", layout + ":2:"},
-		"unknown function":            {text, privateText + "{{.Code}}\n{{shout .App}}", text + `:3: function "shout" not defined`},
-		"unknown field":               {subject, "{{.Name}}", subject + ":1:2: unknown field .Name"},
-		"unknown field, rare branch":  {subject, "Hello\n{{if false}}{{if .Glance}}{{.Name}}{{end}}{{end}}", subject + ":2:28: unknown field .Name"},
+		"syntax":               {text, "one\ntwo\n{{if}}\n{{.Code}}", text + ":3: missing value for if"},
+		"syntax in HTML":       {page, "\n{{end}}", page + ":2: unexpected {{end}}"},
+		"syntax in the layout": {layout, "\n{{define}}", layout + ":2:"},
+		"unknown function":     {text, privateText + "{{.Code}}\n{{shout .App}}", text + `:3: function "shout" not defined`},
+		"unknown field":        {subject, "{{.Name}}", subject + ":1:2: unknown field .Name"},
+		"unknown field, rare branch": {subject, "Hello\n{{if false}}{{if .Glance}}{{.Name}}{{end}}{{end}}",
+			subject + ":2:28: unknown field .Name"},
 		"unknown field, else":         {subject, "Hello{{if .App}}{{else}}{{.Name}}{{end}}", "unknown field .Name"},
 		"unknown field as argument":   {subject, `Hello{{printf "%s" .Name}}`, "unknown field .Name"},
 		"unknown field in brackets":   {subject, `Hello{{len (print .Name)}}`, "unknown field .Name"},
 		"unknown field of root":       {subject, "Hello{{with .Purpose}}{{$.Name}}{{end}}", "unknown field .Name"},
 		"unknown field in a define":   {subject, `Hello{{define "x"}}{{.Name}}{{end}}`, "unknown field .Name"},
 		"unknown field in a template": {subject, `Hello{{template "x" .Name}}{{define "x"}}{{end}}`, "unknown field .Name"},
-		"unknown field in HTML":       {page, body + `<p>{{.Code}}</p>{{if .Glance}}{{else}}{{with .Support}}{{$.Name}}{{end}}{{end}}`, "unknown field .Name"},
-		"field of a field":            {subject, "Hello{{if false}}{{.App.Name}}{{end}}", "unknown field .App.Name"},
-		"field of a value":            {subject, "Hello{{if false}}{{(print .App).Name}}{{end}}", "unknown field .Name"},
-		"data itself":                 {subject, "Hello{{if false}}{{.Data.Code}}{{end}}", "unknown field .Data.Code"},
-		"embedded data":               {subject, "Hello{{if false}}{{.Data}}{{end}}", "unknown field .Data"},
-		"field where dot is text":     {subject, "Hello{{with .Support}}{{.App}}{{end}}", subject + ":1:"},
-		"missing template":            {page, body + `<p>{{.Code}}</p>{{template "nowhere" .}}`, "nowhere"},
-		"HTML context":                {page, body + `<p>{{.Code}}</p>{{if .Glance}}<a href="{{end}}x`, page},
-		"empty subject":               {subject, "\n", subject + ": the subject is empty"},
-		"empty subject at times":      {subject, "{{.Purpose}}", subject + ": the subject is empty"},
-		"control in the subject":      {subject, "Hello \a", subject + ": a control character"},
-		"text without code":           {text, privateText, text + ": the code is not alone on a line"},
-		"code inside a line":          {text, privateText + "Code: {{.Code}}", text + ": the code is not alone on a line"},
-		"code in two pieces":          {text, privateText + "{{slice .Code 0 3}} {{slice .Code 3}}", text + ": the code is not alone on a line"},
-		"html without code":           {page, body, page + ": the code is not alone on a line"},
-		"html, code in a line":        {page, body + "<p>Code {{.Code}}</p>", page + ": the code is not alone on a line"},
-		"html, grouped by a space":    {page, body + "<p>{{range .Groups}}<b>{{.}}</b> {{end}}</p>", page + ": the code is not alone on a line"},
-		"html, hidden code":           {page, body + `<p style="display: none">{{.Code}}</p>`, page + ": the code is not alone on a line"},
-		"private: subject":            {subject, "{{.Code}}", subject + ": notify private"},
-		"private: half in subject":    {subject, "Code {{slice .Code 3}}", subject + ": notify private"},
-		"private: first half":         {subject, "Code {{slice .Code 0 3}}", subject + ": notify private"},
-		"private: digit by digit":     {text, "{{slice .Code 0 1}} {{slice .Code 1 2}} - {{slice .Code 2 3}}\n" + privateText + "{{.Code}}", text + ": notify private"},
+		"unknown field in HTML": {page, body + `<p>{{.Code}}</p>{{if .Glance}}{{else}}{{with .Support}}{{$.Name}}{{end}}{{end}}`,
+			"unknown field .Name"},
+		"field of a field":         {subject, "Hello{{if false}}{{.App.Name}}{{end}}", "unknown field .App.Name"},
+		"field of a value":         {subject, "Hello{{if false}}{{(print .App).Name}}{{end}}", "unknown field .Name"},
+		"data itself":              {subject, "Hello{{if false}}{{.Data.Code}}{{end}}", "unknown field .Data.Code"},
+		"embedded data":            {subject, "Hello{{if false}}{{.Data}}{{end}}", "unknown field .Data"},
+		"field where dot is text":  {subject, "Hello{{with .Support}}{{.App}}{{end}}", subject + ":1:"},
+		"missing template":         {page, body + `<p>{{.Code}}</p>{{template "nowhere" .}}`, "nowhere"},
+		"HTML context":             {page, body + `<p>{{.Code}}</p>{{if .Glance}}<a href="{{end}}x`, page},
+		"empty subject":            {subject, "\n", subject + ": the subject is empty"},
+		"empty subject at times":   {subject, "{{.Purpose}}", subject + ": the subject is empty"},
+		"control in the subject":   {subject, "Hello \a", subject + ": a control character"},
+		"text without code":        {text, privateText, text + ": the code is not alone on a line"},
+		"code inside a line":       {text, privateText + "Code: {{.Code}}", text + ": the code is not alone on a line"},
+		"code in two pieces":       {text, privateText + "{{slice .Code 0 3}} {{slice .Code 3}}", text + ": the code is not alone on a line"},
+		"html without code":        {page, body, page + ": the code is not alone on a line"},
+		"html, code in a line":     {page, body + "<p>Code {{.Code}}</p>", page + ": the code is not alone on a line"},
+		"html, grouped by a space": {page, body + "<p>{{range .Groups}}<b>{{.}}</b> {{end}}</p>", page + ": the code is not alone on a line"},
+		"html, hidden code":        {page, body + `<p style="display: none">{{.Code}}</p>`, page + ": the code is not alone on a line"},
+		"private: subject":         {subject, "{{.Code}}", subject + ": notify private"},
+		"private: half in subject": {subject, "Code {{slice .Code 3}}", subject + ": notify private"},
+		"private: first half":      {subject, "Code {{slice .Code 0 3}}", subject + ": notify private"},
+		"private: digit by digit": {text, "{{slice .Code 0 1}} {{slice .Code 1 2}} - {{slice .Code 2 3}}\n" + privateText + "{{.Code}}",
+			text + ": notify private"},
 		"fault under glance only":     {subject, "{{if .Glance}}{{else}}Hello{{end}}", subject + ": the subject is empty"},
 		"html, hidden attribute":      {page, body + `<p hidden>{{.Code}}</p>`, page + ": the code is not alone on a line"},
 		"html of definitions only":    {page, `{{define "x"}}{{.Name}}{{end}}`, "unknown field .Name"},
@@ -165,7 +170,8 @@ func TestNewFindsEveryFault(t *testing.T) {
 		"private: html":               {page, "<p>Hello</p><p>{{.Code}}</p>", page + ": notify private"},
 		"private: html, preheader":    {page, `<div style="display:none">{{.Code}}</div>` + body + "<p>{{.Code}}</p>", page + ": notify private"},
 		"private: html, hidden words": {page, `<div style="display:none">` + privateText + "</div><p>{{.Code}}</p>", page + ": notify private"},
-		"private: html, by padding":   {page, "<p>Hello" + strings.Repeat("&#847;&zwnj;&nbsp;", 100) + "</p><p>{{.Code}}</p>", page + ": notify private"},
+		"private: html, by padding": {page, "<p>Hello" + strings.Repeat("&#847;&zwnj;&nbsp;", 100) + "</p><p>{{.Code}}</p>",
+			page + ": notify private"},
 		"private: html, by a comment": {page, "<p>Hello</p><style>" + privateText + "</style><p>{{.Code}}</p>", page + ": notify private"},
 		"private: long names only":    {text, "{{.App}}{{.App}}{{.Purpose}}\n{{.Code}}\n", text + ": notify private"},
 		"misspelt file":               {"mail/default/en/subject.text", "Hello", "mail/default/en/subject.text: no such template"},
@@ -206,7 +212,8 @@ func TestNewReportsAllFaultsTogether(t *testing.T) {
 	if err == nil {
 		t.Fatal("accepted")
 	}
-	for _, want := range []string{"en/subject.txt:1:2: unknown field .Name", "zh-Hans/html.html:1:", "gift/en/text.txt: the code", "mail/x.txt: no such"} {
+	for _, want := range []string{"en/subject.txt:1:2: unknown field .Name", "zh-Hans/html.html:1:", "gift/en/text.txt: the code",
+		"mail/x.txt: no such"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("no %q in:\n%v", want, err)
 		}

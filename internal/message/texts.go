@@ -66,7 +66,8 @@ func NewTexts(builtin, override fs.FS, limits TextLimits) (*Texts, error) {
 		}
 	}
 	if !slices.Contains(t.chooser.locales, fallbackLocale) {
-		errs = append(errs, fmt.Errorf("%s/%s/%s/%s: missing, every other language falls back to it", textsRoot, defaultPurpose, fallbackLocale, textFile))
+		errs = append(errs, fmt.Errorf("%s/%s/%s/%s: missing, every other language falls back to it", textsRoot, defaultPurpose, fallbackLocale,
+			textFile))
 	}
 	if len(errs) > 0 {
 		return nil, fmt.Errorf("message templates:\n%w", errors.Join(unique(errs)...))
@@ -162,7 +163,8 @@ func (t *Texts) Fit(titles []string, codeLength int) error {
 				continue
 			}
 			if text.Segments > t.limits.Segments {
-				errs = append(errs, fmt.Errorf("%s/%s/%s/%s takes %d segments for the app that is called %q, and may take %d: shorten it or the title, or raise sms: segments",
+				errs = append(errs, fmt.Errorf("%s/%s/%s/%s takes %d segments for the app that is called %q, and may take %d: shorten it or the "+
+					"title, or raise sms: segments",
 					textsRoot, key.purpose, key.locale, textFile, text.Segments, title, t.limits.Segments))
 			}
 		}

@@ -45,12 +45,15 @@ func TestProvidersInTrouble(t *testing.T) {
 		kind Kind
 		why  string
 	}{
-		"down": {discovery, down, Unavailable, "discovery"}, "half a document": {discovery, half, Unavailable, "discovery"}, "a huge document": {discovery, huge, Unavailable, "discovery"},
+		"down": {discovery, down, Unavailable, "discovery"}, "half a document": {discovery, half, Unavailable, "discovery"},
+		"a huge document":      {discovery, huge, Unavailable, "discovery"},
 		"a document elsewhere": {discovery, elsewhere, Unavailable, "discovery"}, "no document": {discovery, nonsense, Unavailable, "discovery"},
-		"keys away": {keys, down, Unavailable, "keys"}, "half the keys": {keys, half, Unavailable, "keys"}, "huge keys": {keys, huge, Unavailable, "keys"},
+		"keys away": {keys, down, Unavailable, "keys"}, "half the keys": {keys, half, Unavailable, "keys"},
+		"huge keys":      {keys, huge, Unavailable, "keys"},
 		"keys elsewhere": {keys, elsewhere, Unavailable, "keys"}, "no keys": {keys, nonsense, Unavailable, "keys"},
-		"tokens away": {token, down, Unavailable, "token"}, "half a token": {token, half, Unavailable, "token"}, "a huge token": {token, huge, Unavailable, "token"},
-		"no token": {token, nonsense, Unavailable, "token"}, "tokens elsewhere": {token, elsewhere, Untrusted, "token"},
+		"tokens away": {token, down, Unavailable, "token"}, "half a token": {token, half, Unavailable, "token"},
+		"a huge token": {token, huge, Unavailable, "token"},
+		"no token":     {token, nonsense, Unavailable, "token"}, "tokens elsewhere": {token, elsewhere, Untrusted, "token"},
 	} {
 		server := openidtest.New(t, redirect)
 		p := New(settings(server), time.Now)
@@ -114,8 +117,10 @@ func TestDocumentsThatLeadElsewhere(t *testing.T) {
 
 func TestSafe(t *testing.T) {
 	for address, safe := range map[string]bool{
-		"https://id.example": true, "http://127.0.0.1:8": true, "http://[::1]/x": true, "http://localhost:8/x": true, "http://id.example": false, "http://localhost.evil.example": false,
-		"": false, "https://": false, "//id.example": false, "https://u:p@id.example": false, "https://id.example#x": false, "file:///x": false, "http://10.0.0.1": false,
+		"https://id.example": true, "http://127.0.0.1:8": true, "http://[::1]/x": true, "http://localhost:8/x": true, "http://id.example": false,
+		"http://localhost.evil.example": false,
+		"":                              false, "https://": false, "//id.example": false, "https://u:p@id.example": false,
+		"https://id.example#x": false, "file:///x": false, "http://10.0.0.1": false,
 	} {
 		if Safe(address) != safe {
 			t.Errorf("%q", address)

@@ -31,7 +31,8 @@ func untrusted(why string) error { return &Error{Kind: Untrusted, Why: why} }
 
 // refusals are those errors of RFC 6749 section 4.1.2.1 and OpenID Connect Core section 3.1.2.6 that are worth telling apart.
 var refusals = map[string]string{
-	"access_denied": "access_denied", "login_required": "login_required", "invalid_request": "invalid_request", "invalid_scope": "invalid_scope",
+	"access_denied": "access_denied", "login_required": "login_required", "invalid_request": "invalid_request",
+	"invalid_scope":       "invalid_scope",
 	"unauthorized_client": "unauthorized_client", "server_error": "server_error", "temporarily_unavailable": "temporarily_unavailable",
 }
 

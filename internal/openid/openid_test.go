@@ -73,7 +73,8 @@ func TestLogin(t *testing.T) {
 		t.Errorf("discovered %d times", n)
 	}
 	_, other := begin(t, p)
-	if other.State == attempt.State || other.Nonce == attempt.Nonce || other.Verifier == attempt.Verifier || len(other.State) < 26 || len(other.Verifier) < 43 {
+	if other.State == attempt.State || other.Nonce == attempt.Nonce || other.Verifier == attempt.Verifier || len(other.State) < 26 ||
+		len(other.Verifier) < 43 {
 		t.Errorf("%+v after %+v", other, attempt)
 	}
 }
@@ -246,7 +247,8 @@ func TestNames(t *testing.T) {
 			t.Errorf("%v: %v, %v", c.claims, person, err)
 		}
 	}
-	for raw, want := range map[string]string{`"staff"`: "[staff]", `null`: "[]", `7`: "[]", `{"staff":true}`: "[]", `["a",["b"],"c"]`: "[a c]", ``: "[]"} {
+	for raw, want := range map[string]string{`"staff"`: "[staff]", `null`: "[]", `7`: "[]", `{"staff":true}`: "[]", `["a",["b"],"c"]`: "[a c]",
+		``: "[]"} {
 		if got := fmt.Sprint(values(json.RawMessage(raw))); got != want {
 			t.Errorf("%s: %s", raw, got)
 		}

@@ -29,12 +29,13 @@ func TestReceiverDownForTwoMinutes(t *testing.T) {
 		})
 		var down atomic.Bool
 		server := smtptest.New(t, smtptest.Script{})
-		client, err := smtp.New(smtp.Config{Host: "127.0.0.1", TLS: smtp.TLSNone, Dial: func(ctx context.Context, network, addr string) (net.Conn, error) {
-			if down.Load() {
-				return nil, &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}
-			}
-			return server.Dial(ctx, network, addr)
-		}})
+		client, err := smtp.New(smtp.Config{Host: "127.0.0.1", TLS: smtp.TLSNone,
+			Dial: func(ctx context.Context, network, addr string) (net.Conn, error) {
+				if down.Load() {
+					return nil, &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}
+				}
+				return server.Dial(ctx, network, addr)
+			}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -76,7 +77,8 @@ func TestReceiverDownForTwoMinutes(t *testing.T) {
 					t.Errorf("%d: failed with %v of life left", i, s.expires.Sub(back))
 				}
 			default:
-				t.Errorf("%d: %s %s with %d mails, its code lived until %v after the server was back", i, v.Send.Status, v.Send.Reason, got, s.expires.Sub(back))
+				t.Errorf("%d: %s %s with %d mails, its code lived until %v after the server was back", i, v.Send.Status, v.Send.Reason, got,
+					s.expires.Sub(back))
 			}
 		}
 		if arrived < n*2/3 || expired < n/8 {

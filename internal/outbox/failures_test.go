@@ -18,7 +18,8 @@ func TestFailuresAreRecordedOnTheLimitersClock(t *testing.T) {
 			r.Hammer(1) // a minute passes
 			rule := quota.Rule{Name: "failures", Scope: quota.Failures, Limit: 1, Window: 24 * time.Hour}
 			d, err := memory.Peek(r.Context(), quota.Request{
-				Rules: []quota.Rule{rule}, Buckets: map[quota.Scope]string{quota.Failures: policy.FailuresBucket("shop", "email", r.Person().Recipient)},
+				Rules: []quota.Rule{rule}, Buckets: map[quota.Scope]string{quota.Failures: policy.FailuresBucket("shop", "email",
+					r.Person().Recipient)},
 			})
 			r.NoError(err)
 			if got := d.Rules[0]; got.Used != 1 || got.ResetAfter != 24*time.Hour-time.Minute {

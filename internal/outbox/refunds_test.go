@@ -94,7 +94,8 @@ func hourly(name string) policy.Set {
 func newRefunding(t *testing.T) *refunding {
 	r := &refunding{limiter: &limiter{}, T: t, log: &confirmed{reset: map[string]bool{}}, now: time.Date(2030, 3, 1, 12, 0, 0, 0, time.UTC)}
 	now := func() time.Time { return r.now }
-	r.Outbox = New(Config{}, Parts{Store: r.log, Gate: r.limiter, Policy: policy.NewInForce(hourly("own"), now), Now: now, Logger: slog.New(slog.NewTextHandler(io.Discard, nil))})
+	r.Outbox = New(Config{}, Parts{Store: r.log, Gate: r.limiter, Policy: policy.NewInForce(hourly("own"), now), Now: now,
+		Logger: slog.New(slog.NewTextHandler(io.Discard, nil))})
 	return r
 }
 
@@ -154,7 +155,8 @@ func TestWhatWaitsForTheLimiterEnds(t *testing.T) {
 	r := newRefunding(t)
 	began := r.now
 	var bucket string
-	for after, tried := range map[time.Duration][]bool{0: {true, true}, time.Hour: {true, true}, time.Hour + 1: {true, false}, 24 * time.Hour: {true, false}, 24*time.Hour + 1: {false, false}} {
+	for after, tried := range map[time.Duration][]bool{0: {true, true}, time.Hour: {true, true}, time.Hour + 1: {true, false},
+		24 * time.Hour: {true, false}, 24*time.Hour + 1: {false, false}} {
 		r.now = began
 		r.GiveBack("a", place("ana"))
 		bucket = r.sent(1, "b")
@@ -219,8 +221,10 @@ func TestARowIsRefundedUnderEachPolicy(t *testing.T) {
 	r.Outbox.Store = log
 	r.Policy.Change(hourly("new"))
 	id := uuid.UUID{1}
-	refund := store.Refund{Held: store.Held{ID: id, Attempt: 2}, App: "shop", Channel: recipient.Email, Purpose: "login", Recipient: recipient.Hash{7}}
-	buckets := slices.Concat(policy.RecipientBuckets("shop", recipient.Email, "own", refund.Recipient), policy.RecipientBuckets("shop", recipient.Email, "new", refund.Recipient))
+	refund := store.Refund{Held: store.Held{ID: id, Attempt: 2}, App: "shop", Channel: recipient.Email, Purpose: "login",
+		Recipient: recipient.Hash{7}}
+	buckets := slices.Concat(policy.RecipientBuckets("shop", recipient.Email, "own", refund.Recipient),
+		policy.RecipientBuckets("shop", recipient.Email, "new", refund.Recipient))
 	r.gone = true
 	if err := r.refundRow(t.Context(), refund); err == nil || len(log.refunds) != 0 {
 		t.Errorf("away: %v, confirmed %v", err, log.refunds)

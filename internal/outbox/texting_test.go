@@ -28,7 +28,8 @@ func TestTextMessages(t *testing.T) {
 			r.Fatalf("%d text messages, %d mails", len(got), len(r.Post.All()))
 		}
 		m := got[0]
-		if m.To != rig.Mobile || m.Country != "DE" || m.ID != a.View.Send.ID || m.Language != "zh-Hans" || m.Purpose != "default" || m.Minutes != 10 ||
+		if m.To != rig.Mobile || m.Country != "DE" || m.ID != a.View.Send.ID || m.Language != "zh-Hans" || m.Purpose != "default" ||
+			m.Minutes != 10 ||
 			m.Text != fmt.Sprintf("【Shop】验证码 %s，10 分钟内有效，请勿告诉任何人。", m.Code) || m.Life != 10*rig.Minute {
 			r.Errorf("to %s, text %q, %+v", m.To, m.Text, m.Life)
 		}
@@ -241,7 +242,8 @@ func TestRulesOnCountries(t *testing.T) {
 			}
 		}
 		looked, err := r.Svc.Get(r.Context(), rig.BackEnd, first.View.ID)
-		if i := slices.IndexFunc(looked.Quota.Rules, func(s quota.State) bool { return s.Name == "country" }); err != nil || i < 0 || looked.Quota.Rules[i].Used != 2 {
+		if i := slices.IndexFunc(looked.Quota.Rules, func(s quota.State) bool { return s.Name == "country" }); err != nil || i < 0 ||
+			looked.Quota.Rules[i].Used != 2 {
 			r.Errorf("%+v, %v", looked.Quota, err)
 		}
 	})

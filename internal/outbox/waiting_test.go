@@ -23,8 +23,9 @@ func TestEndedWhileItWaited(t *testing.T) {
 			r.NoError(err)
 		}, outbox.ReasonEnded, 0},
 		"canceled": {func(r *rig.Rig, id string) { _, err := r.Store.Cancel(r.Context(), id); r.NoError(err) }, outbox.ReasonEnded, 0},
-		"erased":   {func(r *rig.Rig, _ string) { r.NoError(r.Svc.Desk.Erase(r.Context(), r.Person(), rig.ActOf("erase"))) }, store.ReasonErased, 1},
-		"expired":  {func(*rig.Rig, string) { rig.Waited(10 * time.Minute) }, outbox.ReasonExpired, 0},
+		"erased": {func(r *rig.Rig, _ string) { r.NoError(r.Svc.Desk.Erase(r.Context(), r.Person(), rig.ActOf("erase"))) }, store.ReasonErased,
+			1},
+		"expired": {func(*rig.Rig, string) { rig.Waited(10 * time.Minute) }, outbox.ReasonExpired, 0},
 		"expired, without a try left": {func(r *rig.Rig, id string) {
 			for range 5 {
 				_, _, _, err := r.Store.Attempt(r.Context(), id)

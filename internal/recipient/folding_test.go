@@ -3,7 +3,8 @@ package recipient
 import "testing"
 
 func TestFoldingMergesWhatItsDomainIgnores(t *testing.T) {
-	f := Folding{"gmail.com": {PlusTags: true, Dots: true}, "tags.example": {PlusTags: true}, "dots.example": {Dots: true}, "xn--bcher-kva.example": {PlusTags: true}}
+	f := Folding{"gmail.com": {PlusTags: true, Dots: true}, "tags.example": {PlusTags: true}, "dots.example": {Dots: true},
+		"xn--bcher-kva.example": {PlusTags: true}}
 	for _, c := range []struct {
 		typed, as string
 	}{

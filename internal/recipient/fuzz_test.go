@@ -70,14 +70,16 @@ func checkAddress(t *testing.T, r Recipient) {
 		return
 	}
 	local, domain, _ := strings.Cut(address, "@")
-	if local == "" || len(local) > 64 || strings.Trim(domain, "abcdefghijklmnopqrstuvwxyz0123456789-.") != "" || !strings.Contains(domain, ".") {
+	if local == "" || len(local) > 64 || strings.Trim(domain, "abcdefghijklmnopqrstuvwxyz0123456789-.") != "" ||
+		!strings.Contains(domain, ".") {
 		t.Errorf("address %q", address)
 	}
 }
 
 // forbidden is written apart from the package's own tests of characters.
 func forbidden(r rune) bool {
-	return r <= ' ' || 0x7f <= r && r <= 0xa0 || unicode.IsSpace(r) || unicode.Is(unicode.Cf, r) || strings.ContainsRune("<>()[],;:\\\"\u2028\u2029", r)
+	return r <= ' ' || 0x7f <= r && r <= 0xa0 || unicode.IsSpace(r) || unicode.Is(unicode.Cf, r) ||
+		strings.ContainsRune("<>()[],;:\\\"\u2028\u2029", r)
 }
 
 func checkMask(t *testing.T, r Recipient) {

@@ -11,7 +11,8 @@ func TestNear(t *testing.T) {
 		to          string
 		near, never []string
 	}{
-		{Email, "Ana@gmail.com", []string{"ana@gmial.com", "ana@gmail.con", "ana@gmail.co", "ana@gmaill.com", "anna@gmail.com", "an@gmail.com", "naa@gmail.com", "ana@g.mail.com"}, []string{"ana@gmail.com", "ana@gamli.com", "ana@qq.com"}},
+		{Email, "Ana@gmail.com", []string{"ana@gmial.com", "ana@gmail.con", "ana@gmail.co", "ana@gmaill.com", "anna@gmail.com", "an@gmail.com",
+			"naa@gmail.com", "ana@g.mail.com"}, []string{"ana@gmail.com", "ana@gamli.com", "ana@qq.com"}},
 		{Email, "mañana@example.com", []string{"mañana@exmaple.com"}, []string{"mañana@example.com"}},
 		{SMS, "+4915123456789", []string{"+4915123456798", "+4915123456780", "+4915213456789"}, []string{"+4915123456789", "+4915123456000"}},
 	} {

@@ -138,7 +138,8 @@ func TestCountries(t *testing.T) {
 
 // Range tells no more of a number than its mask does.
 func TestRange(t *testing.T) {
-	for number, want := range map[string]string{"+86 138 0013 8021": "+86138", "+1 202 555 0143": "+1202", "+49 151 23456789": "+49151", "+290 22158": "+290"} {
+	for number, want := range map[string]string{"+86 138 0013 8021": "+86138", "+1 202 555 0143": "+1202", "+49 151 23456789": "+49151",
+		"+290 22158": "+290"} {
 		r := mustParse(t, SMS, number)
 		if !strings.HasPrefix(strings.ReplaceAll(r.Masked(), " ", ""), want+bullets) || r.Range() != want {
 			t.Errorf("%s: %q, masked %q", number, r.Range(), r.Masked())
@@ -150,7 +151,8 @@ func TestRange(t *testing.T) {
 }
 
 func TestMaskedDomain(t *testing.T) {
-	for typed, want := range map[string]string{"QQ.com": "qq.com", " @qq.com ": "qq.com", "例子。中国": "例子.中国", "xn--fsqu00a.xn--fiqs8s": "例子.中国", "localhost": "", "a b.com": "", "": "", "x@qq.com": ""} {
+	for typed, want := range map[string]string{"QQ.com": "qq.com", " @qq.com ": "qq.com", "例子。中国": "例子.中国", "xn--fsqu00a.xn--fiqs8s": "例子.中国",
+		"localhost": "", "a b.com": "", "": "", "x@qq.com": ""} {
 		got, err := MaskedDomain(typed)
 		if got != want || (err == nil) != (want != "") {
 			t.Errorf("%q: %q, %v", typed, got, err)

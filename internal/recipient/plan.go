@@ -34,7 +34,8 @@ func Plans() (countries map[string]Plan, codes map[string]Shared) {
 	countries, codes = map[string]Plan{}, map[string]Shared{}
 	for _, country := range Countries() {
 		countries[country] = Plan{
-			Code: strings.TrimPrefix(DialCode(country), "+"), Trunk: phonenumbers.GetNddPrefixForRegion(country, true), Example: ExampleNumber(country),
+			Code: strings.TrimPrefix(DialCode(country), "+"), Trunk: phonenumbers.GetNddPrefixForRegion(country, true),
+			Example: ExampleNumber(country),
 		}
 	}
 	metadata, err := phonenumbers.MetadataCollection()

@@ -33,7 +33,8 @@ func TestPlansWriteNumbersAsTheirCountriesDo(t *testing.T) {
 	countries, codes := Plans()
 	for _, c := range []struct{ country, national, abroad string }{
 		{"DE", "01512 3456789", "1512 3456789"}, {"DE", "030 23125000", "30 23125000"}, {"FR", "06 12 34 56 78", "6 12 34 56 78"},
-		{"GB", "07400 123456", "7400 123456"}, {"GB", "020 8366 1177", "20 8366 1177"}, {"GB", "0121 234 5678", "121 234 5678"}, {"AU", "0412 345 678", "412 345 678"},
+		{"GB", "07400 123456", "7400 123456"}, {"GB", "020 8366 1177", "20 8366 1177"}, {"GB", "0121 234 5678", "121 234 5678"},
+		{"AU", "0412 345 678", "412 345 678"},
 		{"RU", "8 (912) 345-67-89", "912 345-67-89"}, {"JP", "090-1234-5678", "90-1234-5678"},
 	} {
 		p := countries[c.country]
@@ -42,7 +43,8 @@ func TestPlansWriteNumbersAsTheirCountriesDo(t *testing.T) {
 		if got := grouped(national, shared.Groupings, func(g Grouping) string { return g.National }, p.Trunk); got != c.national {
 			t.Errorf("%s: %q, want %q", c.country, got, c.national)
 		}
-		if got := grouped(strings.TrimPrefix(national, p.Trunk), shared.Groupings, func(g Grouping) string { return g.Abroad }, ""); got != c.abroad {
+		if got := grouped(strings.TrimPrefix(national, p.Trunk), shared.Groupings, func(g Grouping) string { return g.Abroad },
+			""); got != c.abroad {
 			t.Errorf("%s abroad: %q, want %q", c.country, got, c.abroad)
 		}
 	}
@@ -65,12 +67,14 @@ func TestPlansAreOfEveryCountry(t *testing.T) {
 			t.Errorf("%s: %+v, mainly %s", country, p, codes[p.Code].Main)
 		}
 		for _, g := range codes[p.Code].Groupings {
-			if _, err := regexp.Compile(g.Begins); err != nil || !written.MatchString(g.Short) || g.National != "" && !written.MatchString(g.National) {
+			if _, err := regexp.Compile(g.Begins); err != nil || !written.MatchString(g.Short) || g.National != "" &&
+				!written.MatchString(g.National) {
 				t.Errorf("%s: %+v, %v", country, g, err)
 			}
 		}
 	}
-	if codes["1"].Main != "US" || codes["7"].Main != "RU" || codes["44"].Main != "GB" || countries["DE"].Trunk != "0" || countries["ES"].Trunk != "" {
+	if codes["1"].Main != "US" || codes["7"].Main != "RU" || codes["44"].Main != "GB" || countries["DE"].Trunk != "0" ||
+		countries["ES"].Trunk != "" {
 		t.Errorf("%q %q %q", codes["1"].Main, codes["7"].Main, codes["44"].Main)
 	}
 }

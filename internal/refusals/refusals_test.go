@@ -28,7 +28,8 @@ func stranger(n int) recipient.Hash {
 }
 
 func refusal(n int, ip string) store.Send {
-	return store.Send{App: "shop", Channel: recipient.Email, Purpose: "login", Recipient: stranger(n), To: "a•••@example.com", BlockedBy: "rule", IP: ip, RetryAfter: time.Hour, Count: 1}
+	return store.Send{App: "shop", Channel: recipient.Email, Purpose: "login", Recipient: stranger(n), To: "a•••@example.com",
+		BlockedBy: "rule", IP: ip, RetryAfter: time.Hour, Count: 1}
 }
 
 // Refusals are one row until the deadline that was told, but for ten minutes at the most; by a wider rule for a minute at least.
@@ -63,7 +64,8 @@ func TestRefusalsShareARowUntilTheirDeadline(t *testing.T) {
 
 // Whatever the scope, but the recipient's own rules, which cost a send each.
 func TestRefusalsByAWiderRuleHaveFiftyRowsAndOneThatTheRestShare(t *testing.T) {
-	for _, scope := range []quota.Scope{quota.IP, quota.Network, quota.App, quota.Purpose, quota.Country, quota.Prefix, quota.Global, "everything"} {
+	for _, scope := range []quota.Scope{quota.IP, quota.Network, quota.App, quota.Purpose, quota.Country, quota.Prefix, quota.Global,
+		"everything"} {
 		r := New(nil, time.Now, nil)
 		for i := range 1000 {
 			r.add(refusal(i, "192.0.2.0/24"), scope, refusedAt)

@@ -96,7 +96,8 @@ func TestCarriersAreSetAside(t *testing.T) {
 		for range 5 {
 			send()
 		}
-		if len(first.got) != failover.FaultsInRow || len(second.got) != 5 || all.Health()[0].Up || !all.Health()[1].Up || all.Health()[0].Why == "" {
+		if len(first.got) != failover.FaultsInRow || len(second.got) != 5 || all.Health()[0].Up || !all.Health()[1].Up ||
+			all.Health()[0].Why == "" {
 			t.Fatalf("%d, %d, %+v", len(first.got), len(second.got), all.Health())
 		}
 		time.Sleep(failover.RestFor + time.Millisecond)
@@ -133,7 +134,8 @@ func TestCosts(t *testing.T) {
 	for name, c := range map[string]struct {
 		outcome error
 		back    int
-	}{"accepted": {nil, 0}, "unknown": {failing(delivery.Unknown), 0}, "rejected": {failing(delivery.Rejected), 1}, "temporary": {failing(delivery.Temporary), 1}} {
+	}{"accepted": {nil, 0}, "unknown": {failing(delivery.Unknown), 0}, "rejected": {failing(delivery.Rejected), 1},
+		"temporary": {failing(delivery.Temporary), 1}} {
 		carrier, back, costs := &scripted{name: "c", fail: c.outcome}, 0, []int64(nil)
 		all := NewCarriers([]Route{{Carrier: carrier, Prices: map[string]int64{"DE": 75_000}, DefaultPrice: 100_000}}, Options{
 			Reserve: func(_ context.Context, _ Message, cost int64) (func(), *Error) {

@@ -50,7 +50,8 @@ func TestRetryAfterIsBounded(t *testing.T) {
 
 func TestWhatIsKeptOfTheirWords(t *testing.T) {
 	for text, want := range map[string]string{
-		"isv.MOBILE_NUMBER_ILLEGAL": "isv.MOBILE_NUMBER_ILLEGAL", "21211": "21211", "739154": "", "8613812345678": "", "a b": "", "": "", "+49": "", "x\n": "",
+		"isv.MOBILE_NUMBER_ILLEGAL": "isv.MOBILE_NUMBER_ILLEGAL", "21211": "21211", "739154": "", "8613812345678": "", "a b": "", "": "",
+		"+49": "", "x\n": "",
 	} {
 		if got := SafeCode(text); got != want {
 			t.Errorf("%q: %q", text, got)

@@ -62,7 +62,8 @@ func Checked(in Intent) (Intent, error) {
 		return in, Bad("a browser holds its verifications by their IDs")
 	case !slices.Contains(in.Purposes, s.Purpose):
 		return in, Bad("purpose %q does not share its own policy", s.Purpose)
-	case !Storable(s.App, string(s.Channel), s.Purpose, s.To, s.Country, s.Prefix, s.Locale, s.Reference, s.IP, s.Clock, v.ID, v.Holder, v.KeyID, in.Join):
+	case !Storable(s.App, string(s.Channel), s.Purpose, s.To, s.Country, s.Prefix, s.Locale, s.Reference, s.IP, s.Clock, v.ID, v.Holder,
+		v.KeyID, in.Join):
 		return in, Bad("a text is not plain UTF-8 of at most %d bytes", MaxText)
 	case slices.ContainsFunc(in.Purposes, func(p string) bool { return !Storable(p) || strings.Contains(p, Separator) }):
 		return in, Bad("a purpose has control characters")
@@ -174,7 +175,8 @@ func refusal(r Send) Send {
 	row := Send{
 		ID: r.ID, VerificationID: mended(r.VerificationID), App: mended(r.App), Channel: recipient.Channel(mended(string(r.Channel))),
 		Purpose: mended(r.Purpose), Recipient: r.Recipient, To: mended(r.To), Locale: mended(r.Locale),
-		Country: mended(r.Country), Prefix: mended(r.Prefix), Reference: mended(r.Reference), IP: mended(r.IP), Status: Refused, TakenAt: Micro(r.TakenAt), Clock: mended(r.Clock),
+		Country: mended(r.Country), Prefix: mended(r.Prefix), Reference: mended(r.Reference), IP: mended(r.IP), Status: Refused,
+		TakenAt: Micro(r.TakenAt), Clock: mended(r.Clock),
 		BlockedBy: mended(r.BlockedBy), RetryAfter: r.RetryAfter.Truncate(time.Microsecond), Count: r.Count, Recipients: r.Recipients,
 	}
 	if row.Clock == "" || row.TakenAt.IsZero() {
@@ -185,7 +187,8 @@ func refusal(r Send) Send {
 
 // Matchable says whether any row can match the filter's texts; those that no row can hold are not worth asking for.
 func (f Filter) Matchable() bool {
-	return Storable(string(f.Status), string(f.Channel), f.Purpose, f.App, f.BlockedBy, f.Reference, f.Provider, f.Country, f.Domain) && (f.Support == "" || IsSupportReference(f.Support))
+	return Storable(string(f.Status), string(f.Channel), f.Purpose, f.App, f.BlockedBy, f.Reference, f.Provider, f.Country, f.Domain) &&
+		(f.Support == "" || IsSupportReference(f.Support))
 }
 
 // Comma joins the names of rules, which have none.

@@ -29,7 +29,8 @@ func TestIDs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if low, high := LowestID(at.Add(-time.Hour)), LowestID(at.Add(-time.Hour+time.Millisecond)); id.String() < low.String() || id.String() >= high.String() {
+	if low, high := LowestID(at.Add(-time.Hour)), LowestID(at.Add(-time.Hour+time.Millisecond)); id.String() < low.String() ||
+		id.String() >= high.String() {
 		t.Errorf("%v goes on with the wrong hour", id)
 	}
 }

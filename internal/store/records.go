@@ -94,14 +94,15 @@ type Send struct {
 	Provider       string            `column:"provider"`            // host of the mail server, or the carrier
 	ProviderCode   string            `column:"provider_code"`       // "250 2.0.0"
 	Took           time.Duration     `column:"took"`
-	BlockedBy      string            `column:"blocked_by,refusal"`       // with Refused: the rule that blocks longest
-	RetryAfter     time.Duration     `column:"retry_after,refusal"`      // with Refused: the wait told last
-	Count          int               `column:"requests,refusal"`         // with Refused: how many requests the row stands for; 1 for a send
-	Recipients     int               `column:"recipients,refusal"`       // with Refused: how many it stands for, estimated; 0: it names its one
-	Afterwards     ProviderEventKind `column:"afterwards"`               // the worst that a provider told of it later; empty: nothing
-	Suppression    uuid.UUID         `column:"suppression_id,null,send"` // that Begin met: the send goes to nobody; Nil: none
-	Forgiven       bool              `column:"forgiven"`                 // an administrator forgave it: it counted until then
-	Observed       []string          `column:"observed,send"`            // observing rules that would have refused this send; none for a refusal
+	BlockedBy      string            `column:"blocked_by,refusal"`  // with Refused: the rule that blocks longest
+	RetryAfter     time.Duration     `column:"retry_after,refusal"` // with Refused: the wait told last
+	Count          int               `column:"requests,refusal"`    // with Refused: how many requests the row stands for; 1 for a send
+	// with Refused: how many it stands for, estimated; 0: it names its one
+	Recipients  int               `column:"recipients,refusal"`
+	Afterwards  ProviderEventKind `column:"afterwards"`               // the worst that a provider told of it later; empty: nothing
+	Suppression uuid.UUID         `column:"suppression_id,null,send"` // that Begin met: the send goes to nobody; Nil: none
+	Forgiven    bool              `column:"forgiven"`                 // an administrator forgave it: it counted until then
+	Observed    []string          `column:"observed,send"`            // observing rules that would have refused this send; none for a refusal
 }
 
 // ByLogged orders rows as pages do, oldest first.

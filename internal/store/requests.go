@@ -34,10 +34,10 @@ type Intent struct {
 // Begun is what Begin decided.
 //
 // History, Rejected and At are what the gate saw, so that quota.Evaluate explains the decision from them: each event lies
-// its age before At. A repeated Begin decides nothing and has none of them. On a row of Intent's own clock that is its age on that clock, but at most a second more than on the log's:
-// a limiter whose clock was set ahead does not make a row older. A row of another clock (a Redis before a failover, or
-// none at all) is placed by its age on the log's clock. On success the events lie on the intent's clock too, before its Take, while Now
-// is the log's.
+// its age before At. A repeated Begin decides nothing and has none of them. On a row of Intent's own clock that is its age on that clock,
+// but at most a second more than on the log's: a limiter whose clock was set ahead does not make a row older. A row of another clock (a
+// Redis before a failover, or none at all) is placed by its age on the log's clock. On success the events lie on the intent's clock too,
+// before its Take, while Now is the log's.
 type Begun struct {
 	Admitted     bool
 	Repeated     bool          // the row was there already: somebody else may have it in hand

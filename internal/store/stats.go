@@ -43,7 +43,8 @@ type Tally struct {
 // Checked is it as a database works on it, or an error that wraps ErrBadRequest.
 func (q StatsQuery) Checked() (StatsQuery, error) {
 	q.From, q.To = Micro(q.From), Micro(q.To)
-	if q.From.IsZero() || !q.From.Before(q.To) || q.Each < time.Second || q.Each%time.Second != 0 || !Storable(q.App, q.Purpose, string(q.Channel)) {
+	if q.From.IsZero() || !q.From.Before(q.To) || q.Each < time.Second || q.Each%time.Second != 0 ||
+		!Storable(q.App, q.Purpose, string(q.Channel)) {
 		return q, Bad("statistics are of a time that is given, in whole seconds")
 	}
 	return q, nil
@@ -51,7 +52,8 @@ func (q StatsQuery) Checked() (StatsQuery, error) {
 
 // InOrder is the order of tallies.
 func InOrder(a, b Tally) int {
-	return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.Status, b.Status), strings.Compare(a.Reason, b.Reason), strings.Compare(a.BlockedBy, b.BlockedBy))
+	return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.Status, b.Status), strings.Compare(a.Reason, b.Reason),
+		strings.Compare(a.BlockedBy, b.BlockedBy))
 }
 
 // Measures tell how well codes reached people.

@@ -100,7 +100,8 @@ func TestACodeKeepsItsAlphabet(t *testing.T) {
 		letters(&changed)
 		r.Svc.Change(changed.Set)
 		rig.Waited(rig.Minute)
-		if b := r.Send(rig.AskFor(rig.Ana)); b.View.ID != a.View.ID || rig.CodeIn(r.Post.All()[1]) != sent || b.View.Code.Alphabet != code.Digits {
+		if b := r.Send(rig.AskFor(rig.Ana)); b.View.ID != a.View.ID || rig.CodeIn(r.Post.All()[1]) != sent ||
+			b.View.Code.Alphabet != code.Digits {
 			t.Errorf("the resend is another: %+v", b.View)
 		}
 		var bad *verification.InvalidError
@@ -112,7 +113,8 @@ func TestACodeKeepsItsAlphabet(t *testing.T) {
 		}
 		rig.Waited(rig.Minute)
 		c := r.Send(rig.AskFor(rig.Ana))
-		if got := r.Check(c.View.ID, rig.CodeIn(r.Post.All()[2])); c.View.Code != (code.Shape{Alphabet: code.Unambiguous, Length: 8}) || !got.Valid {
+		if got := r.Check(c.View.ID, rig.CodeIn(r.Post.All()[2])); c.View.Code != (code.Shape{Alphabet: code.Unambiguous, Length: 8}) ||
+			!got.Valid {
 			t.Errorf("the next one is not of letters: %+v", got)
 		}
 	})
@@ -131,7 +133,8 @@ func TestAnUnknownIDIsTheSameWhateverIsTyped(t *testing.T) {
 						if got, err := r.Svc.Check(r.Context(), rig.BackEnd, id, typed); err != verification.ErrNotFound || got != (verification.Checked{}) {
 							t.Errorf("%q: %v", typed, err)
 						}
-						if got, err := r.Svc.CheckNamed(r.Context(), rig.BackEnd, verification.Named{Channel: "email", To: rig.Ana}, typed); err != verification.ErrNotFound || got != (verification.Checked{}) {
+						if got, err := r.Svc.CheckNamed(r.Context(), rig.BackEnd, verification.Named{Channel: "email", To: rig.Ana},
+							typed); err != verification.ErrNotFound || got != (verification.Checked{}) {
 							t.Errorf("by name %q: %v", typed, err)
 						}
 					}
@@ -163,7 +166,8 @@ func TestAnAlphabetOfAnotherVersion(t *testing.T) {
 
 // A test recipient's code is what was configured, whatever the purpose's codes are made of.
 func TestATestRecipientsCodeHasItsOwnShape(t *testing.T) {
-	for sent, want := range map[string]code.Shape{"424242": {Alphabet: code.Digits, Length: 6}, "BCDFGHJKL": {Alphabet: code.Unambiguous, Length: 9}} {
+	for sent, want := range map[string]code.Shape{"424242": {Alphabet: code.Digits, Length: 6},
+		"BCDFGHJKL": {Alphabet: code.Unambiguous, Length: 9}} {
 		rig.InBubbleWith(t, func(s *rig.Settings) {
 			letters(s)
 			s.TestRecipients = map[recipient.Hash]policy.TestRecipient{

@@ -89,7 +89,8 @@ func TestScopes(t *testing.T) {
 func TestNoAddressNoNetwork(t *testing.T) {
 	change := func(s *rig.Settings) {
 		p := s.Purposes["default"]
-		p.Policy.Rules = append(p.Policy.Rules[:len(p.Policy.Rules):len(p.Policy.Rules)], quota.Rule{Name: "net", Scope: quota.Network, Limit: 2, Window: time.Minute})
+		p.Policy.Rules = append(p.Policy.Rules[:len(p.Policy.Rules):len(p.Policy.Rules)],
+			quota.Rule{Name: "net", Scope: quota.Network, Limit: 2, Window: time.Minute})
 		s.Purposes["default"] = p
 	}
 	rig.InBubbleWith(t, change, func(r *rig.Rig) {
@@ -109,7 +110,8 @@ func TestNoAddressNoNetwork(t *testing.T) {
 func TestScopesWithTheLimiterAway(t *testing.T) {
 	change := func(s *rig.Settings) {
 		p := s.Purposes["default"]
-		p.Policy.Rules = append(p.Policy.Rules[:len(p.Policy.Rules):len(p.Policy.Rules)], quota.Rule{Name: "all", Scope: quota.Global, Limit: 2, Per: quota.Month})
+		p.Policy.Rules = append(p.Policy.Rules[:len(p.Policy.Rules):len(p.Policy.Rules)],
+			quota.Rule{Name: "all", Scope: quota.Global, Limit: 2, Per: quota.Month})
 		s.Purposes["default"] = p
 	}
 	rig.InBubbleWith(t, change, func(r *rig.Rig) {
@@ -144,7 +146,8 @@ func TestRulesOnPrefixes(t *testing.T) {
 			r.Send(rig.AskFor(fmt.Sprintf("person%d@example.com", n)))
 		}
 		looked, err := r.Svc.Get(r.Context(), rig.BackEnd, first.View.ID)
-		if i := slices.IndexFunc(looked.Quota.Rules, func(s quota.State) bool { return s.Name == "range" }); err != nil || i < 0 || looked.Quota.Rules[i].Used != 2 {
+		if i := slices.IndexFunc(looked.Quota.Rules, func(s quota.State) bool { return s.Name == "range" }); err != nil || i < 0 ||
+			looked.Quota.Rules[i].Used != 2 {
 			r.Errorf("%+v, %v", looked.Quota, err)
 		}
 		a, err := r.Svc.Understand(r.Context(), rig.TextTo("+4915123450000"))

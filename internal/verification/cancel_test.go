@@ -46,7 +46,8 @@ func TestCancelIsTheAppsOwn(t *testing.T) {
 	rig.InBubble(t, func(r *rig.Rig) {
 		a := r.Send(rig.AskFor(rig.Ana))
 		for _, id := range []string{a.View.ID, "unknown"} {
-			if _, err := r.Svc.Cancel(r.Context(), verification.Caller{App: "elsewhere", Kind: verification.Secret}, id); !errors.Is(err, verification.ErrNotFound) {
+			if _, err := r.Svc.Cancel(r.Context(), verification.Caller{App: "elsewhere", Kind: verification.Secret}, id); !errors.Is(err,
+				verification.ErrNotFound) {
 				t.Errorf("Cancel: %v", err)
 			}
 		}
@@ -84,7 +85,8 @@ func TestCheckNamedMeansTheHoldersNewest(t *testing.T) {
 				t.Errorf("%+v: %v", n, err)
 			}
 		}
-		if c, err := named(verification.Named{Session: "s-1"}, rig.WrongFor(code)); err != nil || c.Valid || c.ID != a.View.ID || c.AttemptsRemaining != verification.MaxAttempts-1 {
+		if c, err := named(verification.Named{Session: "s-1"}, rig.WrongFor(code)); err != nil || c.Valid || c.ID != a.View.ID ||
+			c.AttemptsRemaining != verification.MaxAttempts-1 {
 			t.Errorf("wrong code: %+v, %v", c, err)
 		}
 		if c, err := named(verification.Named{Session: "s-1"}, code); err != nil || !c.Valid || c.ID != a.View.ID {
@@ -111,7 +113,8 @@ func TestCheckNamedRefuses(t *testing.T) {
 		if _, err := r.Svc.CheckNamed(r.Context(), other, good, "123456"); !errors.Is(err, verification.ErrNotFound) {
 			t.Errorf("another app: %v", err)
 		}
-		for field, n := range map[string]verification.Named{"channel": {To: rig.Ana}, "to": {Channel: "email"}, "purpose": {Channel: "email", To: rig.Ana, Purpose: "none"}} {
+		for field, n := range map[string]verification.Named{"channel": {To: rig.Ana}, "to": {Channel: "email"},
+			"purpose": {Channel: "email", To: rig.Ana, Purpose: "none"}} {
 			var bad *verification.InvalidError
 			if _, err := r.Svc.CheckNamed(r.Context(), rig.BackEnd, n, "123456"); !errors.As(err, &bad) || bad.Field != field {
 				t.Errorf("%s: %v", field, err)

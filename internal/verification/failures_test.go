@@ -132,10 +132,11 @@ func TestWhatIsNoFailure(t *testing.T) {
 	rig.InBubbleWith(t, wide, func(r *rig.Rig) {
 		used := func() int {
 			checks := r.Svc.Terms().ChecksOrDefault()
-			d, err := r.Limiter.Peek(r.Context(), quota.Request{Rules: []quota.Rule{checks.Network, checks.WideNetwork, checks.App}, Buckets: map[quota.Scope]string{
-				quota.App: quota.Bucket("shop", "email", "checks", "app"), quota.IP: quota.Bucket("shop", "email", "checks", "ip", "192.0.2.1/32"),
-				quota.Network: quota.Bucket("shop", "email", "checks", "network", "192.0.2.0/24"),
-			}})
+			d, err := r.Limiter.Peek(r.Context(), quota.Request{Rules: []quota.Rule{checks.Network, checks.WideNetwork, checks.App},
+				Buckets: map[quota.Scope]string{
+					quota.App: quota.Bucket("shop", "email", "checks", "app"), quota.IP: quota.Bucket("shop", "email", "checks", "ip", "192.0.2.1/32"),
+					quota.Network: quota.Bucket("shop", "email", "checks", "network", "192.0.2.0/24"),
+				}})
 			if err != nil || d.Rules[0].Used != d.Rules[1].Used || d.Rules[1].Used != d.Rules[2].Used {
 				t.Fatalf("%+v %v", d, err)
 			}

@@ -89,7 +89,8 @@ func (s *Service) replay(ctx context.Context, a asked, done store.Claimed) (Answ
 	}
 	seen := s.view(v, send, send.LoggedAt)
 	seen.Now = done.Now
-	return Answer{Admitted: true, Replayed: true, View: seen, Quota: Public(d, a.Caller, StateOf(done.Verification, done.Now)), Policy: a.purpose.Policy}, nil
+	return Answer{Admitted: true, Replayed: true, View: seen, Quota: Public(d, a.Caller, StateOf(done.Verification, done.Now)),
+		Policy: a.purpose.Policy}, nil
 }
 
 // asAdmitted is what was known when the send was let in.
@@ -117,7 +118,8 @@ func (s *Service) keyOf(a asked) [32]byte {
 
 // fingerprint is of everything that was asked for; not of where the request came from, which a retry may change; see keyOf.
 func (s *Service) fingerprint(a asked) [32]byte {
-	return s.Vault.Keyed("idempotency request", string(a.to.Channel()), a.to.Address(), a.purpose.Name, or(a.Locale, a.Languages), a.Reference, a.Session, a.Resend)
+	return s.Vault.Keyed("idempotency request", string(a.to.Channel()), a.to.Address(), a.purpose.Name, or(a.Locale, a.Languages), a.Reference,
+		a.Session, a.Resend)
 }
 
 // strongKey reports whether an Idempotency-Key has the form of 128 random bits or more: 32 hexadecimal digits at least and

@@ -49,7 +49,8 @@ func TestBrowsersReachAMailboxTwentyTimesADay(t *testing.T) {
 		for n := 20; n < 60; n++ {
 			a := r.Refuse(spelling(n))
 			worst, _ := a.Quota.Blocking()
-			if worst.Name != "spellings" || a.Quota.RetryAfter() != 24*time.Hour || worst.ResetAfter != worst.RetryAfter || worst.Used != 20 || len(a.Quota.Rules) != 1 {
+			if worst.Name != "spellings" || a.Quota.RetryAfter() != 24*time.Hour || worst.ResetAfter != worst.RetryAfter || worst.Used != 20 ||
+				len(a.Quota.Rules) != 1 {
 				t.Fatalf("%+v", a.Quota)
 			}
 		}
@@ -178,7 +179,8 @@ func TestSpellingsWithoutTheLimiterAndAfterAReset(t *testing.T) {
 func TestTheBucketOfSpellingsIsAHash(t *testing.T) {
 	r := rig.NewRig(t, spelled)
 	mailbox := r.Settings.Vault.Mailbox(rig.EmailOf(t, "victim@gmail.com"))
-	if got := policy.SpellingsBucket("shop", mailbox); !strings.Contains(got, mailbox.String()) || strings.Contains(got, "victim") || mailbox == (recipient.Hash{}) {
+	if got := policy.SpellingsBucket("shop", mailbox); !strings.Contains(got, mailbox.String()) || strings.Contains(got, "victim") ||
+		mailbox == (recipient.Hash{}) {
 		t.Errorf("%s", got)
 	}
 }

@@ -23,7 +23,8 @@ import (
 // withOffice adds a rule on networks to every purpose.
 func withOffice(s *rig.Settings) {
 	for name, p := range s.Set.Purposes {
-		p.Policy.Rules = append(p.Policy.Rules[:len(p.Policy.Rules):len(p.Policy.Rules)], quota.Rule{Name: "office", Scope: quota.IP, Limit: 1, Window: time.Hour})
+		p.Policy.Rules = append(p.Policy.Rules[:len(p.Policy.Rules):len(p.Policy.Rules)],
+			quota.Rule{Name: "office", Scope: quota.IP, Limit: 1, Window: time.Hour})
 		s.Set.Purposes[name] = p
 	}
 }
@@ -78,7 +79,8 @@ func TestAHundredThousandStrangersFillNothing(t *testing.T) {
 			if row.Reference != "" || row.Locale != "" && row.Locale != "de-CH" {
 				t.Fatalf("a refused row has locale %q and reference %q", row.Locale, row.Reference)
 			}
-			if row.Recipients > 0 && (row.Count != strangers-refusals.FirstOwn || row.Recipients < strangers*9/10 || row.Recipients > strangers*11/10) {
+			if row.Recipients > 0 && (row.Count != strangers-refusals.FirstOwn || row.Recipients < strangers*9/10 ||
+				row.Recipients > strangers*11/10) {
 				t.Errorf("the shared row stands for %d requests and %d recipients", row.Count, row.Recipients)
 			}
 		}
@@ -132,7 +134,8 @@ func TestRefusalsWaitForTheLog(t *testing.T) {
 func refusalOf(n int) store.Send {
 	var h recipient.Hash
 	binary.BigEndian.PutUint64(h[:8], rand.NewPCG(1, uint64(n)).Uint64())
-	return store.Send{App: "shop", Channel: recipient.Email, Purpose: "login", Recipient: h, To: "a•••@example.com", BlockedBy: "rule", IP: "192.0.2.0/24", RetryAfter: time.Hour, Count: 1}
+	return store.Send{App: "shop", Channel: recipient.Email, Purpose: "login", Recipient: h, To: "a•••@example.com", BlockedBy: "rule",
+		IP: "192.0.2.0/24", RetryAfter: time.Hour, Count: 1}
 }
 
 // Who is turned away with a 422, since codes are not sent there, is found in the log: by the recipient and by the reason.
@@ -162,7 +165,8 @@ func TestWhatIsTurnedAwayHasARow(t *testing.T) {
 			r.NoError(err)
 			rows, err := r.Store.Sends(r.Context(), store.Filter{Recipient: &h, BlockedBy: reason, Limit: 10})
 			r.NoError(err)
-			if len(rows) != 1 || rows[0].Status != store.Refused || rows[0].Count != 3 || rows[0].RetryAfter != 0 || rows[0].Reference != "" || rows[0].To == "" {
+			if len(rows) != 1 || rows[0].Status != store.Refused || rows[0].Count != 3 || rows[0].RetryAfter != 0 || rows[0].Reference != "" ||
+				rows[0].To == "" {
 				t.Errorf("%s: %+v", reason, rows)
 			}
 		}

@@ -19,16 +19,20 @@ func TestResend(t *testing.T) {
 		same  bool
 	}{
 		{"same back end", nil, nil, true},
-		{"same session", func(a *verification.Ask) { a.Session = "s1" }, func(a *verification.Ask, _ verification.Answer) { a.Session = "s1" }, true},
-		{"another session", func(a *verification.Ask) { a.Session = "s1" }, func(a *verification.Ask, _ verification.Answer) { a.Session = "s2" }, false},
+		{"same session", func(a *verification.Ask) { a.Session = "s1" }, func(a *verification.Ask, _ verification.Answer) { a.Session = "s1" },
+			true},
+		{"another session", func(a *verification.Ask) { a.Session = "s1" }, func(a *verification.Ask, _ verification.Answer) { a.Session = "s2" },
+			false},
 		{"no session after one", func(a *verification.Ask) { a.Session = "s1" }, nil, false},
 		{"another purpose of the policy", nil, func(a *verification.Ask, _ verification.Answer) { a.Purpose = "login" }, false},
 		{"browser that knows the address only", nil, func(a *verification.Ask, _ verification.Answer) { a.Caller = rig.Browser }, false},
-		{"browser that names it", nil, func(a *verification.Ask, first verification.Answer) { a.Caller, a.Resend = rig.Browser, first.View.ID }, true},
+		{"browser that names it", nil, func(a *verification.Ask, first verification.Answer) { a.Caller, a.Resend = rig.Browser, first.View.ID },
+			true},
 		{"browser that names it and nothing else", nil, func(a *verification.Ask, first verification.Answer) {
 			*a = verification.Ask{Caller: rig.Browser, Resend: first.View.ID}
 		}, true},
-		{"browser after browser", func(a *verification.Ask) { a.Caller = rig.Browser }, func(a *verification.Ask, _ verification.Answer) { a.Caller = rig.Browser }, false},
+		{"browser after browser", func(a *verification.Ask) { a.Caller = rig.Browser },
+			func(a *verification.Ask, _ verification.Answer) { a.Caller = rig.Browser }, false},
 		{"folded address", nil, func(a *verification.Ask, _ verification.Answer) { a.To = "Ana.Maria@EXAMPLE.com" }, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -95,7 +99,8 @@ func TestResendOfAnotherApp(t *testing.T) {
 	rig.InBubble(t, func(r *rig.Rig) {
 		first := r.Send(rig.AskFor(rig.Ana))
 		stranger := verification.Caller{App: "elsewhere", Kind: verification.Secret}
-		if _, err := r.Svc.Send(r.Context(), verification.Ask{Caller: stranger, Resend: first.View.ID}); !errors.Is(err, verification.ErrNotFound) {
+		if _, err := r.Svc.Send(r.Context(), verification.Ask{Caller: stranger, Resend: first.View.ID}); !errors.Is(err,
+			verification.ErrNotFound) {
 			t.Errorf("Send: %v", err)
 		}
 		if _, err := r.Svc.Get(r.Context(), stranger, first.View.ID); !errors.Is(err, verification.ErrNotFound) {

@@ -130,7 +130,8 @@ func TestAskIsRefusedByField(t *testing.T) {
 func TestIPRule(t *testing.T) {
 	change := func(s *rig.Settings) {
 		p := s.Purposes["default"]
-		p.Policy.Rules = append(p.Policy.Rules[:len(p.Policy.Rules):len(p.Policy.Rules)], quota.Rule{Name: "net", Scope: quota.IP, Limit: 2, Window: time.Minute})
+		p.Policy.Rules = append(p.Policy.Rules[:len(p.Policy.Rules):len(p.Policy.Rules)],
+			quota.Rule{Name: "net", Scope: quota.IP, Limit: 2, Window: time.Minute})
 		s.Purposes["default"] = p
 	}
 	rig.InBubbleWith(t, change, func(r *rig.Rig) {

@@ -70,7 +70,8 @@ func TestASpellingIsResentToItselfAlone(t *testing.T) {
 				t.Errorf("mail %d went to %s", i, mails[i].To)
 			}
 		}
-		if rig.CodeIn(mails[3]) != rig.CodeIn(mails[0]) || rig.CodeIn(mails[1]) == rig.CodeIn(mails[0]) || rig.CodeIn(mails[2]) == rig.CodeIn(mails[0]) {
+		if rig.CodeIn(mails[3]) != rig.CodeIn(mails[0]) || rig.CodeIn(mails[1]) == rig.CodeIn(mails[0]) ||
+			rig.CodeIn(mails[2]) == rig.CodeIn(mails[0]) {
 			t.Error("codes are not those of their spelling")
 		}
 	})
@@ -214,7 +215,8 @@ func TestFoldingIsTurnedOn(t *testing.T) {
 		r.Refuse(rig.AskFor(plainAna))
 		r.Refuse(rig.AskFor(otherAna))
 		rig.Waited(rig.Minute)
-		if again := r.Send(verification.Ask{Caller: rig.Browser, Resend: tagged.View.ID}); again.View.ID == tagged.View.ID || r.Post.All()[2].To != taggedAna {
+		if again := r.Send(verification.Ask{Caller: rig.Browser, Resend: tagged.View.ID}); again.View.ID == tagged.View.ID ||
+			r.Post.All()[2].To != taggedAna {
 			t.Errorf("%+v", again.View)
 		}
 		if c := r.Check(tagged.View.ID, rig.CodeIn(r.Post.All()[0])); !c.Valid {

@@ -74,10 +74,12 @@ type Prover interface {
 
 // Observer counts what happened, for metrics. Implementations must not block.
 type Observer interface {
-	Decided(channel recipient.Channel, app, outcome, rule string) // outcome: admitted, admitted_by_log_alone, refused, refused_by_log, unavailable
-	Observed(channel recipient.Channel, app, rule string)         // a send that the rule would have refused, did it not only observe
-	Checked(channel recipient.Channel, app, outcome string)       // outcome: approved, wrong, ended, locked_out, refused
-	CheckBound(channel recipient.Channel, app, rule string)       // a check met a bound that is spent: of a network, which refuses it, or of the app, which alarms
+	// outcome: admitted, admitted_by_log_alone, refused, refused_by_log, unavailable
+	Decided(channel recipient.Channel, app, outcome, rule string)
+	Observed(channel recipient.Channel, app, rule string)   // a send that the rule would have refused, did it not only observe
+	Checked(channel recipient.Channel, app, outcome string) // outcome: approved, wrong, ended, locked_out, refused
+	// a check met a bound that is spent: of a network, which refuses it, or of the app, which alarms
+	CheckBound(channel recipient.Channel, app, rule string)
 }
 
 // MaxAttempts is how many checks a code survives.

@@ -40,7 +40,8 @@ func TestWaitingForTheOutcome(t *testing.T) {
 		{"sent", slowly(2*time.Second, nil), 5 * time.Second, store.Sent, false, 2 * time.Second},
 		{"not in time", slowly(8*time.Second, nil), 5 * time.Second, store.Queued, false, 5 * time.Second},
 		{"never longer than the bound", slowly(rig.Minute, nil), time.Hour, store.Queued, false, verification.MaxWait},
-		{"refused for good", slowly(time.Second, rig.Failing(delivery.Rejected, "rcpt", 550, "5.1.1")), 5 * time.Second, store.Failed, true, time.Second},
+		{"refused for good", slowly(time.Second, rig.Failing(delivery.Rejected, "rcpt", 550, "5.1.1")), 5 * time.Second, store.Failed, true,
+			time.Second},
 		{"refused for now", rig.Failing(delivery.Temporary, "rcpt", 451, ""), 10 * time.Second, store.Sent, false, 0},
 		{"unknown", slowly(time.Second, rig.Failing(delivery.Unknown, "dot", 0, "")), 5 * time.Second, store.Unknown, false, time.Second},
 	} {

@@ -127,15 +127,16 @@ func TestPostMisbehavingReceivers(t *testing.T) {
 		serve http.HandlerFunc
 		want  answer
 	}{
-		"200":            {status(200), answer{word: "200", ok: true}},
-		"299":            {status(299), answer{word: "299", ok: true}},
-		"400":            {status(400), answer{word: "400"}},
-		"410":            {status(410), answer{word: "410", gone: true}},
-		"500":            {status(500), answer{word: "500"}},
-		"redirect":       {status(302, "Location", other.URL), answer{word: "302"}},
-		"redirect, 307":  {status(307, "Location", other.URL), answer{word: "307"}},
-		"wait, seconds":  {status(503, "Retry-After", " 120 "), answer{word: "503", after: 2 * time.Minute}},
-		"wait, a date":   {status(429, "Retry-After", at.Add(time.Minute).UTC().Format(http.TimeFormat)), answer{word: "429", after: time.Minute}},
+		"200":           {status(200), answer{word: "200", ok: true}},
+		"299":           {status(299), answer{word: "299", ok: true}},
+		"400":           {status(400), answer{word: "400"}},
+		"410":           {status(410), answer{word: "410", gone: true}},
+		"500":           {status(500), answer{word: "500"}},
+		"redirect":      {status(302, "Location", other.URL), answer{word: "302"}},
+		"redirect, 307": {status(307, "Location", other.URL), answer{word: "307"}},
+		"wait, seconds": {status(503, "Retry-After", " 120 "), answer{word: "503", after: 2 * time.Minute}},
+		"wait, a date": {status(429, "Retry-After", at.Add(time.Minute).UTC().Format(http.TimeFormat)),
+			answer{word: "429", after: time.Minute}},
 		"wait for ever":  {status(503, "Retry-After", "99999999999"), answer{word: "503", after: time.Hour}},
 		"wait, past":     {status(503, "Retry-After", "-5"), answer{word: "503"}},
 		"wait, nonsense": {status(503, "Retry-After", "soon"), answer{word: "503"}},
@@ -213,7 +214,8 @@ func TestPostGuardsWhatItDials(t *testing.T) {
 		{"loopback as one number", Guard{}, "https://2130706433" + port(encrypted), []string{"127.0.0.1"}, "unknown host"},
 		{"loopback mapped into IPv6", Guard{}, "https://[::ffff:127.0.0.1]" + port(encrypted), nil, "forbidden address"},
 		{"a name that leads inside", Guard{}, "https://hook.example" + port(encrypted), []string{"127.0.0.1"}, "forbidden address"},
-		{"a name that leads to metadata, all allowed", Guard{Allow: prefixes("0.0.0.0/1", "128.0.0.0/1")}, "http://hook.example", []string{"169.254.169.254"}, "forbidden address"},
+		{"a name that leads to metadata, all allowed", Guard{Allow: prefixes("0.0.0.0/1", "128.0.0.0/1")}, "http://hook.example",
+			[]string{"169.254.169.254"}, "forbidden address"},
 		{"allowed, but another certificate", loopback, "https://hook.other" + port(encrypted), []string{"127.0.0.1"}, "bad certificate"},
 		{"allowed, TLS where there is none", loopback, "https://hook.example" + port(plain), []string{"127.0.0.1"}, "no TLS"},
 		{"allowed", loopback, "https://example.com" + port(encrypted), []string{"127.0.0.1"}, "200"},
@@ -261,14 +263,17 @@ func TestPostUsesNoProxy(t *testing.T) {
 
 func TestPostWords(t *testing.T) {
 	gone := &net.Resolver{PreferGo: true, Dial: func(context.Context, string, string) (net.Conn, error) { return nil, errors.New("no") }}
-	for url, want := range map[string]string{"https://hook.invalid/": "unknown host", "ftp://hook.example/": "no answer", "http://\x7f": "bad address", "": "no answer"} {
-		if got := newClient(Guard{}, time.Now, world{resolver: gone}).post(t.Context(), Receiver{URL: url}, someEvent); got.word != want || got.ok {
+	for url, want := range map[string]string{"https://hook.invalid/": "unknown host", "ftp://hook.example/": "no answer",
+		"http://\x7f": "bad address", "": "no answer"} {
+		if got := newClient(Guard{}, time.Now, world{resolver: gone}).post(t.Context(), Receiver{URL: url}, someEvent); got.word != want ||
+			got.ok {
 			t.Errorf("%q: %+v", url, got)
 		}
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if got := newClient(loopback, time.Now, world{}).post(ctx, Receiver{URL: "http://127.0.0.1:" + strconv.Itoa(1)}, someEvent); got.word != "canceled" {
+	if got := newClient(loopback, time.Now, world{}).post(ctx, Receiver{URL: "http://127.0.0.1:" + strconv.Itoa(1)},
+		someEvent); got.word != "canceled" {
 		t.Errorf("canceled: %+v", got)
 	}
 }

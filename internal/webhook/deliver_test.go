@@ -66,7 +66,8 @@ func TestEventsAreTriedForADay(t *testing.T) {
 			t.Errorf("the last attempt was after %v", last)
 		}
 		r.is(id, store.EventGivenUp, n)
-		if e := r.event(id); e.Answer != "500" || r.told["shop given_up"] != 1 || r.told["shop retried"] != n-1 || !strings.Contains(r.errors.String(), id.String()) {
+		if e := r.event(id); e.Answer != "500" || r.told["shop given_up"] != 1 || r.told["shop retried"] != n-1 ||
+			!strings.Contains(r.errors.String(), id.String()) {
 			t.Errorf("%+v %v %s", e, r.told, r.errors.String())
 		}
 	})

@@ -56,7 +56,8 @@ func (r *rig) replica(apps ...string) (*Deliverer, func()) {
 	for _, app := range apps {
 		s.Receivers[app] = Receiver{URL: "https://" + app + ".example"}
 	}
-	d := New(s, Parts{Log: r.log, Observer: r, Tick: r.tick, Logger: slog.New(slog.NewTextHandler(&r.errors, &slog.HandlerOptions{Level: slog.LevelError}))})
+	d := New(s, Parts{Log: r.log, Observer: r, Tick: r.tick,
+		Logger: slog.New(slog.NewTextHandler(&r.errors, &slog.HandlerOptions{Level: slog.LevelError}))})
 	d.post = r.post
 	ctx, cancel := context.WithCancel(context.Background())
 	stopped := make(chan struct{})
@@ -113,7 +114,8 @@ func (r *rig) happens(app string) uuid.UUID {
 		r.Fatal(err)
 	}
 	tell := store.NewEvent{ID: id, Type: "send.sent"}
-	if done, err := r.log.Finish(r.Context(), store.Outcome{Held: store.Held{ID: id, Attempt: 1}, Status: store.Sent, Event: tell}); err != nil || !done {
+	if done, err := r.log.Finish(r.Context(), store.Outcome{Held: store.Held{ID: id, Attempt: 1}, Status: store.Sent,
+		Event: tell}); err != nil || !done {
 		r.Fatal(done, err)
 	}
 	return id

@@ -21,7 +21,8 @@ func refuse(c echo.Context, d quota.Decision) error {
 	worst, _ := d.Blocking()
 	members := quotahttp.Refusal(d)
 	members["type"], members["title"] = exceeded, "Too many requests"
-	members["detail"] = "The rule " + worst.Name + " has no place left; the next request is let in after " + strconv.Itoa(quotahttp.Wait(d)) + " s."
+	members["detail"] = "The rule " + worst.Name + " has no place left; the next request is let in after " + strconv.Itoa(quotahttp.Wait(d)) +
+		" s."
 	return problem(c, http.StatusTooManyRequests, members)
 }
 

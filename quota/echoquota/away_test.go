@@ -31,7 +31,8 @@ func TestClosedWithoutALimiter(t *testing.T) {
 	w := serve(t, Config{Limiter: away{err: secret}})
 	for _, path := range []string{"/stock", "/look", "/hook"} {
 		rec := w.wants(http.StatusServiceUnavailable, path, ann)
-		if h := rec.Header(); h.Get("Retry-After") != "2" || h.Get("Cache-Control") != "no-store" || h.Get("Content-Type") != "application/problem+json" {
+		if h := rec.Header(); h.Get("Retry-After") != "2" || h.Get("Cache-Control") != "no-store" ||
+			h.Get("Content-Type") != "application/problem+json" {
 			t.Errorf("%s: %v", path, h)
 		}
 		if strings.Contains(rec.Body.String(), "10.9") || !strings.Contains(rec.Body.String(), `"status":503`) {

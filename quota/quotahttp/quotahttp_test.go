@@ -18,7 +18,8 @@ func decisions(t *rapid.T) quota.Decision {
 	for i := range rapid.IntRange(1, 5).Draw(t, "rules") {
 		w := time.Duration(rapid.IntRange(1, 2_678_400).Draw(t, "window")) * time.Second
 		s := quota.State{Rule: quota.Rule{
-			Name: rapid.StringMatching(`[a-z][a-z0-9_-]{0,30}`).Draw(t, "name") + strconv.Itoa(i), Limit: rapid.IntRange(1, 1000).Draw(t, "limit"), Window: w,
+			Name: rapid.StringMatching(`[a-z][a-z0-9_-]{0,30}`).Draw(t, "name") + strconv.Itoa(i), Limit: rapid.IntRange(1, 1000).Draw(t, "limit"),
+			Window: w,
 		}}
 		s.Used = rapid.IntRange(0, 2*s.Limit).Draw(t, "used")
 		if s.Used > 0 {
@@ -37,7 +38,8 @@ func TestHeadersAreStructuredFields(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := decisions(t)
 		d.Rules[0].Name = rapid.OneOf(rapid.String(), rapid.StringMatching(`[ -~]{0,10}`)).Draw(t, "any name")
-		d.Rules[0].Limit = rapid.OneOf(rapid.Int(), rapid.IntRange(-maxInteger-2, -maxInteger+2), rapid.IntRange(maxInteger-2, maxInteger+2)).Draw(t, "any limit")
+		d.Rules[0].Limit = rapid.OneOf(rapid.Int(), rapid.IntRange(-maxInteger-2, -maxInteger+2),
+			rapid.IntRange(maxInteger-2, maxInteger+2)).Draw(t, "any limit")
 		var policies httpsfv.List
 		for _, s := range d.Rules {
 			policies = append(policies, libraryItem(s.Name, "q", s.Limit, "w", quota.Seconds(s.Window)))
@@ -102,7 +104,8 @@ func TestOneTruthAboutWaiting(t *testing.T) {
 			if rule.RetryAfter != quota.Seconds(s.RetryAfter) || rule.RetryAfter > q.RetryAfter {
 				t.Fatalf("%+v of %+v", rule, s)
 			}
-			if s.RetryAfter > time.Duration(q.RetryAfter)*time.Second || s.RetryAfter > time.Duration(problem["retry_after_ms"].(int64))*time.Millisecond {
+			if s.RetryAfter > time.Duration(q.RetryAfter)*time.Second ||
+				s.RetryAfter > time.Duration(problem["retry_after_ms"].(int64))*time.Millisecond {
 				t.Fatalf("told %d s, but %s blocks for %v", q.RetryAfter, s.Name, s.RetryAfter)
 			}
 		}
@@ -126,7 +129,8 @@ func TestHeadersOfTheDefaultPolicy(t *testing.T) {
 		t.Errorf("RateLimit: %s", got)
 	}
 	d.Rules[1].Used = 5 // the one with the least left is told
-	if err := SetRateLimit(h, d); err != nil || h.Get("RateLimit") != `"hour";r=0;t=2` || h.Get("RateLimit-Policy") != `"minute";q=1;w=60, "hour";q=5;w=3600` {
+	if err := SetRateLimit(h, d); err != nil || h.Get("RateLimit") != `"hour";r=0;t=2` ||
+		h.Get("RateLimit-Policy") != `"minute";q=1;w=60, "hour";q=5;w=3600` {
 		t.Errorf("%v: %v", h, err)
 	}
 	if err := SetRateLimit(http.Header{}, quota.Decision{}); err != nil {
@@ -136,7 +140,8 @@ func TestHeadersOfTheDefaultPolicy(t *testing.T) {
 
 // A rule that observes limits nobody, so no client hears of it.
 func TestObservingRulesAreNotTold(t *testing.T) {
-	full := quota.State{Rule: quota.Rule{Name: "trial", Limit: 1, Window: time.Hour, Observe: true}, Used: 3, ResetAfter: time.Hour, RetryAfter: time.Hour}
+	full := quota.State{Rule: quota.Rule{Name: "trial", Limit: 1, Window: time.Hour, Observe: true}, Used: 3, ResetAfter: time.Hour,
+		RetryAfter: time.Hour}
 	open := quota.State{Rule: quota.Rule{Name: "minute", Limit: 5, Window: time.Minute}, Used: 1, ResetAfter: time.Minute}
 	h, d := http.Header{}, quota.Decision{At: time.Unix(0, 0), Rules: []quota.State{full, open}}
 	if err := SetRateLimit(h, d); err != nil {

@@ -43,14 +43,16 @@ func TestBench(t *testing.T) {
 		t.Fatal(err)
 	}
 	var out strings.Builder
-	err := bench(t.Context(), plan{rounds: 1, length: 200 * time.Millisecond, callers: []int{2}, attackers: 2, level: time.Second, profile: true, write: file}, &out, io.Discard)
+	err := bench(t.Context(), plan{rounds: 1, length: 200 * time.Millisecond, callers: []int{2}, attackers: 2, level: time.Second,
+		profile: true, write: file}, &out, io.Discard)
 	skipWithout(t, err)
 	raw, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
 	text := string(raw)
-	for _, want := range append([]string{"with fsync on", "## With millions of rows\n\nkept\n", "0 honest requests were refused"}, report.Contenders...) {
+	for _, want := range append([]string{"with fsync on", "## With millions of rows\n\nkept\n", "0 honest requests were refused"},
+		report.Contenders...) {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is missing in:\n%s", want, text)
 		}

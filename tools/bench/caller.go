@@ -52,7 +52,8 @@ func (c *caller) do(method, path, body string) (status int, err error) {
 		c.conn, c.in = conn, bufio.NewReader(conn)
 	}
 	_ = c.conn.SetDeadline(time.Now().Add(settle))
-	c.out = fmt.Appendf(c.out[:0], "%s %s HTTP/1.1\r\nHost: bench\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s",
+	c.out = fmt.Appendf(c.out[:0], "%s %s HTTP/1.1\r\nHost: bench\r\nAuthorization: Bearer %s\r\nContent-Type: "+
+		"application/json\r\nContent-Length: %d\r\n\r\n%s",
 		method, path, apiKey, len(body), body)
 	if _, err := c.conn.Write(c.out); err != nil {
 		return 0, err

@@ -109,8 +109,10 @@ func (b *rig) startService(ctx context.Context, s serviceSettings) (contender, e
 		return contender{}, err
 	}
 	cmd.Env = []string{
-		"SENDCODE_ADDR=127.0.0.1:0", "SENDCODE_API_KEY=" + apiKey, "SENDCODE_DATA_DIR=" + b.path("data-"+s.name), "SENDCODE_REDIS_URL=redis://" + s.to.redis + "/0",
-		"SENDCODE_DATABASE_URL=" + strings.Replace(s.database, b.postgres.Addr(), s.to.postgres, 1), "SENDCODE_SMTP_URL=smtp://" + s.to.mail + "?conns=16",
+		"SENDCODE_ADDR=127.0.0.1:0", "SENDCODE_API_KEY=" + apiKey, "SENDCODE_DATA_DIR=" + b.path("data-"+s.name),
+		"SENDCODE_REDIS_URL=redis://" + s.to.redis + "/0",
+		"SENDCODE_DATABASE_URL=" + strings.Replace(s.database, b.postgres.Addr(), s.to.postgres, 1),
+		"SENDCODE_SMTP_URL=smtp://" + s.to.mail + "?conns=16",
 	}
 	c, err := b.start(report.Ours, cmd)
 	c.database = s.database

@@ -19,8 +19,9 @@ func (b *rig) describe(ctx context.Context, p plan) (r report.Results, err error
 	cpus, _ := os.ReadFile("/proc/cpuinfo")
 	memory, _ := os.ReadFile("/proc/meminfo")
 	r = report.Results{
-		Machine: report.Machine{Processors: runtime.NumCPU(), Model: cpuModel(string(cpus)), Memory: int(math.Round(statusField(string(memory), "MemTotal") / (1 << 30)))},
-		Date:    time.Now(), Commit: commit(ctx), Rounds: p.rounds, Length: p.length,
+		Machine: report.Machine{Processors: runtime.NumCPU(), Model: cpuModel(string(cpus)),
+			Memory: int(math.Round(statusField(string(memory), "MemTotal") / (1 << 30)))},
+		Date: time.Now(), Commit: commit(ctx), Rounds: p.rounds, Length: p.length,
 	}
 	r.Disk, _ = fileSystem(b.dir)
 	err = b.admin.QueryRow(ctx, "SELECT current_setting('server_version'), current_setting('fsync')").Scan(&r.Postgres, &r.Fsync)
@@ -44,7 +45,8 @@ func commit(ctx context.Context) string {
 		return "unknown"
 	}
 	name := strings.TrimSpace(string(id))
-	changes, err := exec.CommandContext(ctx, "git", "status", "--porcelain", "--untracked-files=no", "--", ".", ":!docs/PERFORMANCE.md").Output()
+	changes, err := exec.CommandContext(ctx, "git", "status", "--porcelain", "--untracked-files=no", "--", ".",
+		":!docs/PERFORMANCE.md").Output()
 	if err != nil || len(changes) > 0 {
 		name += " with changes"
 	}

@@ -52,7 +52,8 @@ func (b *rig) explain(ctx context.Context, p plan, r *report.Results) error {
 	if err != nil {
 		return err
 	}
-	top, err := exec.CommandContext(ctx, "go", "tool", "pprof", "-top", "-cum", "-nodecount=2000", "-nodefraction=0", program, profile).Output()
+	top, err := exec.CommandContext(ctx, "go", "tool", "pprof", "-top", "-cum", "-nodecount=2000", "-nodefraction=0", program,
+		profile).Output()
 	if err != nil {
 		return fmt.Errorf("reading the profile: %w", err)
 	}

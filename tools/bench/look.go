@@ -66,7 +66,8 @@ FROM pg_get_wal_stats($1::text::pg_lsn, pg_current_wal_flush_lsn(), true) WHERE 
 
 func (b *rig) walSince(ctx context.Context, position string) (w report.WAL, err error) {
 	var bytes float64
-	if err := b.admin.QueryRow(ctx, "SELECT (pg_current_wal_flush_lsn() - $1::text::pg_lsn)::float8", position).Scan(&bytes); err != nil || bytes == 0 {
+	if err := b.admin.QueryRow(ctx, "SELECT (pg_current_wal_flush_lsn() - $1::text::pg_lsn)::float8", position).Scan(&bytes); err != nil ||
+		bytes == 0 {
 		return w, err
 	}
 	rows, _ := b.admin.Query(ctx, walSQL, position)

@@ -83,7 +83,8 @@ func TestMetric(t *testing.T) {
 
 func TestAddRecords(t *testing.T) {
 	var w report.WAL
-	for _, kind := range []string{"Btree/INSERT_LEAF", "Btree/SPLIT_R", "Btree/INSERT_UPPER", "Heap/INSERT", "Transaction/COMMIT", "Transaction/ABORT"} {
+	for _, kind := range []string{"Btree/INSERT_LEAF", "Btree/SPLIT_R", "Btree/INSERT_UPPER", "Heap/INSERT", "Transaction/COMMIT",
+		"Transaction/ABORT"} {
 		addRecords(&w, kind, 2, 10)
 	}
 	if want := (report.WAL{Records: 12, Images: 60, Entries: 4, Commits: 2}); w != want {
@@ -162,7 +163,8 @@ func TestNumberOf(t *testing.T) {
 
 func TestSamples(t *testing.T) {
 	head := "HTTP/1.1 202 Accepted\r\nContent-Type: application/json\r\nDate: today\r\nLocation: /x\r\nRatelimit: \"minute\";r=0\r\n\r\n"
-	s, err := newSamples([]byte(head), []byte(`{"id":"V","send":{"id":"S"}}`), []byte("Subject: 1\r\n\r\nYour code is\r\n\r\n123456\r\n"), "a@b")
+	s, err := newSamples([]byte(head), []byte(`{"id":"V","send":{"id":"S"}}`), []byte("Subject: 1\r\n\r\nYour code is\r\n\r\n123456\r\n"),
+		"a@b")
 	if err != nil || s.Verification != "V" || s.Send != "S" || s.Digits != "123456" || s.To != "a@b" {
 		t.Errorf("%+v %v", s, err)
 	}

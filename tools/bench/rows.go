@@ -60,7 +60,8 @@ func (b *rig) filled(ctx context.Context, size int) (database string, err error)
 	if database, err = b.postgres.CreateDatabase(ctx); err != nil {
 		return "", err
 	}
-	cfg, err := config.Load([]string{"SENDCODE_ADDR=127.0.0.1:0", "SENDCODE_DATA_DIR=" + b.path("data-fill"), "SENDCODE_DATABASE_URL=" + database}, os.ReadFile)
+	cfg, err := config.Load([]string{"SENDCODE_ADDR=127.0.0.1:0", "SENDCODE_DATA_DIR=" + b.path("data-fill"),
+		"SENDCODE_DATABASE_URL=" + database}, os.ReadFile)
 	if err != nil {
 		return "", err
 	}

@@ -99,8 +99,8 @@ func machineTime() (busy, all time.Duration) {
 	return readMachineTime(string(raw))
 }
 
-// readMachineTime reads the first line of /proc/stat: user, nice, system, idle, iowait, irq, softirq, steal, in USER_HZ, which is 100 on every
-// Linux of today (proc_stat(5)).
+// readMachineTime reads the first line of /proc/stat: user, nice, system, idle, iowait, irq, softirq, steal, in USER_HZ, which is 100 on
+// every Linux of today (proc_stat(5)).
 func readMachineTime(stat string) (busy, all time.Duration) {
 	const tick = 10 * time.Millisecond
 	line, _, _ := strings.Cut(stat, "\n")

@@ -168,7 +168,8 @@ func (s *street) check(i *incident, id, code string) bool {
 func (s *street) tells(i *incident, send, kind, detail string) {
 	s.Helper()
 	began := time.Now()
-	a := s.post("/v1/events/post", hookUser+":"+hookSecret, map[string]any{"message": "<" + send + "@localhost>", "type": kind, "to": i.to, "detail": detail})
+	a := s.post("/v1/events/post", hookUser+":"+hookSecret,
+		map[string]any{"message": "<" + send + "@localhost>", "type": kind, "to": i.to, "detail": detail})
 	if a.status != http.StatusNoContent {
 		s.Fatalf("%s: %d %s", i.kind.name, a.status, a.raw)
 	}
@@ -178,7 +179,8 @@ func (s *street) tells(i *incident, send, kind, detail string) {
 // erase is what an administrator did at another time.
 func (s *street) erase(i *incident) {
 	s.Helper()
-	if a := s.post("/v1/admin/erase", adminToken, map[string]any{"channel": string(recipient.Email), "to": i.to, "purpose": "order", "reason": "ticket 7"}); a.status != http.StatusNoContent {
+	if a := s.post("/v1/admin/erase", adminToken, map[string]any{"channel": string(recipient.Email), "to": i.to, "purpose": "order",
+		"reason": "ticket 7"}); a.status != http.StatusNoContent {
 		s.Fatalf("%d %s", a.status, a.raw)
 	}
 }

@@ -33,10 +33,11 @@ func newClerk(t *testing.T, base string) *clerk {
 	tab, closeTab := pagetest.Tab(browser)
 	t.Cleanup(closeTab)
 	c := &clerk{T: t, tab: tab, base: base}
-	c.do(pagetest.Look{Width: 1280, Height: 800, Still: true, Lang: "en"}.Apply(), chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {
-		_, err := cdp.Call(ctx, target, emulation.SetTimezoneOverride, emulation.SetTimezoneOverrideParams{TimezoneID: "Asia/Shanghai"})
-		return err
-	}))
+	c.do(pagetest.Look{Width: 1280, Height: 800, Still: true, Lang: "en"}.Apply(),
+		chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {
+			_, err := cdp.Call(ctx, target, emulation.SetTimezoneOverride, emulation.SetTimezoneOverrideParams{TimezoneID: "Asia/Shanghai"})
+			return err
+		}))
 	c.leads("/admin", chromedp.Navigate(base+"/admin"))
 	c.leads("/admin", chromedp.Focus(chromedp.CSS("#password")), chromedp.KeyEvent(adminPassword+kb.Enter))
 	return c

@@ -145,7 +145,8 @@ func report(all []*incident, calls []heard, right map[*kind]int) (p95 time.Durat
 			took, actions = append(took, h.took), max(actions, h.actions)
 		}
 		slices.Sort(took)
-		fmt.Fprintf(w, "%s\t%d of %d\t%d\t%d\t%d\n", name, right, len(calls), actions, took[len(took)/2].Milliseconds(), took[len(took)-1].Milliseconds())
+		fmt.Fprintf(w, "%s\t%d of %d\t%d\t%d\t%d\n", name, right, len(calls), actions, took[len(took)/2].Milliseconds(),
+			took[len(took)-1].Milliseconds())
 		return took
 	}
 	sum := 0
@@ -163,6 +164,7 @@ func report(all []*incident, calls []heard, right map[*kind]int) (p95 time.Durat
 	took := line("all", sum, calls)
 	w.Flush()
 	p95 = took[(len(took)-1)*95/100]
-	fmt.Printf("from the first action to the verdict: p50 %v, p95 %v\n", took[len(took)/2].Round(time.Millisecond), p95.Round(time.Millisecond))
+	fmt.Printf("from the first action to the verdict: p50 %v, p95 %v\n", took[len(took)/2].Round(time.Millisecond),
+		p95.Round(time.Millisecond))
 	return p95
 }

@@ -65,8 +65,10 @@ func (i *incident) moved(by time.Duration) {
 // newIncident makes up a person.
 func newIncident(k *kind, seed *rand.Rand, n int) *incident {
 	r := rand.New(rand.NewPCG(seed.Uint64(), seed.Uint64()))
-	i := &incident{kind: k, rand: r, channel: recipient.Email, app: pick(r, apps...), locale: pick(r, "en", "de", "zh-CN", "en-GB"), known: map[string]fact{}}
-	i.to = fmt.Sprintf("%s.%s%d@%s", pick(r, "ana", "bo", "li.wei", "maria", "tom"), pick(r, "berg", "chen", "diaz", "novak"), n, pick(r, "gmail.com", "qq.com", "example.com", "firma.example"))
+	i := &incident{kind: k, rand: r, channel: recipient.Email, app: pick(r, apps...), locale: pick(r, "en", "de", "zh-CN", "en-GB"),
+		known: map[string]fact{}}
+	i.to = fmt.Sprintf("%s.%s%d@%s", pick(r, "ana", "bo", "li.wei", "maria", "tom"), pick(r, "berg", "chen", "diaz", "novak"), n,
+		pick(r, "gmail.com", "qq.com", "example.com", "firma.example"))
 	if k.sms {
 		i.channel, i.to = recipient.SMS, fmt.Sprintf("+49151%04d%04d", r.IntN(10000), n)
 	}

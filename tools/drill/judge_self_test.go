@@ -11,7 +11,8 @@ func TestJudge(t *testing.T) {
 	at := time.Date(2026, 3, 4, 14, 2, 20, 0, time.UTC)
 	known := map[string]fact{"ended": {from: at, to: at.Add(time.Second)}, "app": {word: "shop (old)"}}
 	k := &kind{what: words("Accepted by\n at {ended}"), next: words("app {app}\n spam"), never: words("Rejected")}
-	right := heard{page: page{What: "Accepted by mx at ⟨2026-03-04T14:02:21.000Z⟩ (250).", Next: "Of app shop (old): look in spam."}, actions: 2}
+	right := heard{page: page{What: "Accepted by mx at ⟨2026-03-04T14:02:21.000Z⟩ (250).", Next: "Of app shop (old): look in spam."},
+		actions: 2}
 	if fault := k.wrong(right, known); fault != "" {
 		t.Errorf("right, but: %s", fault)
 	}

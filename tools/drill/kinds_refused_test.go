@@ -167,7 +167,8 @@ func replies(text string) func(*street, *incident) {
 func (s *street) postponed(i *incident) {
 	s.Helper()
 	began := time.Now()
-	a := s.post("/v1/verifications", keyOf(i.app), map[string]any{"channel": string(i.channel), "to": i.to, "purpose": "order", "locale": i.locale})
+	a := s.post("/v1/verifications", keyOf(i.app), map[string]any{"channel": string(i.channel), "to": i.to, "purpose": "order",
+		"locale": i.locale})
 	i.happened("asked", began)
 	i.knows("until", a.ExpiresAt)
 	i.support = a.Send.Support

@@ -114,7 +114,8 @@ func open(t *testing.T, size int) *street {
 	cfg, err := config.Load([]string{
 		"SENDCODE_ADDR=127.0.0.1:0", "SENDCODE_DATA_DIR=" + filepath.Join(t.TempDir(), "data"), "SENDCODE_CONFIG=" + file,
 		"SENDCODE_DATABASE_URL=" + postgres.URL(), "SENDCODE_REDIS_URL=" + parts.Redis(t).URL(), "SENDCODE_SMTP_URL=" + s.mails.URL(),
-		"SENDCODE_ADMIN_PASSWORD=" + adminPassword, "SENDCODE_ADMIN_TOKEN=" + adminToken, "SENDCODE_ADMIN_TOKEN_ROLE=owner", "POST_SECRET=" + hookSecret,
+		"SENDCODE_ADMIN_PASSWORD=" + adminPassword, "SENDCODE_ADMIN_TOKEN=" + adminToken, "SENDCODE_ADMIN_TOKEN_ROLE=owner",
+		"POST_SECRET=" + hookSecret,
 		"SENDCODE_SECRET_KEYS=k1:q83vEjRWeJCrze8SNFZ4kLD3QZxs0lr2uTnVYQ1bXoM=", "SENDCODE_INDEX_KEY=8mF2hT0cJr4xWq7nZl9sVb3yKd6gPe1uAoXiRtNwQzE=",
 	}, os.ReadFile)
 	s.must(err)

@@ -82,7 +82,8 @@ func (f *batchFile) add(m mutant, number int) bool {
 		after := f.offset(fn.Body.Lbrace) + 1
 		f.cases[after] = append(f.cases[after], fmt.Sprintf("case %d: %s", number, call))
 		start, at := f.offset(fn.Pos()), f.offset(fn.Name.Pos())
-		copied := string(f.text[start:at]) + name + string(f.text[at+len(fn.Name.Name):m.start]) + m.with + string(f.text[m.end:f.offset(fn.End())])
+		copied := string(f.text[start:at]) + name + string(f.text[at+len(fn.Name.Name):m.start]) + m.with +
+			string(f.text[m.end:f.offset(fn.End())])
 		f.copies, f.numbers = append(f.copies, copied), append(f.numbers, number)
 		return true
 	}
@@ -184,7 +185,8 @@ func (b *batch) write(root, dir string) (overlay string, blame func(file string,
 		lines[file], of[file] = at, f
 	}
 	for pkg, name := range b.names {
-		text := "package " + name + "\n\nimport (\n\t\"os\"\n\t\"strconv\"\n)\n\nvar mutantChosen, _ = strconv.Atoi(os.Getenv(\"" + chooses + "\"))\n" +
+		text := "package " + name + "\n\nimport (\n\t\"os\"\n\t\"strconv\"\n)\n\nvar mutantChosen, _ = strconv.Atoi(os.Getenv(\"" + chooses +
+			"\"))\n" +
 			"\nfunc init() {\n\tswitch mutantChosen {\n\t" + strings.Join(b.texts[pkg], "\n\t") + "\n\t}\n}\n"
 		put(filepath.Join(pkg, "chosen_mutant.go"), []byte(text))
 	}

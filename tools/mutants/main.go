@@ -31,7 +31,8 @@ type options struct {
 func main() {
 	var o options
 	flag.StringVar(&o.root, "root", ".", "directory of the module")
-	flag.StringVar(&o.results, "results", filepath.Join(os.TempDir(), "sendcode-mutants"), "directory that keeps what is known, so that a run can be continued")
+	flag.StringVar(&o.results, "results", filepath.Join(os.TempDir(), "sendcode-mutants"),
+		"directory that keeps what is known, so that a run can be continued")
 	flag.StringVar(&o.areas, "areas", "", "only these areas: a regular expression")
 	flag.StringVar(&o.match, "match", "", "only mutants whose name has this: a regular expression")
 	flag.BoolVar(&o.generated, "generated", false, "also those that are generated from the syntax")

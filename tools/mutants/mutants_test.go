@@ -154,14 +154,15 @@ func TestMutantsOfAllKindsOfFunctions(t *testing.T) {
 
 func TestListsThatAreWrong(t *testing.T) {
 	for want, mutants := range map[string]string{
-		`has "func" 8 times`:           `      - {file: sample.go, find: func, with: f}`,
-		`has "n < 4" 0 times`:          `      - {file: sample.go, find: n < 4, with: n > 4}`,
-		`has "" `:                      `      - {file: sample.go, with: n > 4}`,
-		`is replaced with itself`:      `      - {file: sample.go, find: n < most, with: n < most}`,
-		`no such file`:                 `      - {file: other.go, find: n, with: m}`,
-		`field found not found`:        `      - {file: sample.go, found: n}`,
-		`it does not build`:            `      - {file: sample.go, find: n < most, with: n << "3"}`,
-		`twice in the list`:            "      - {file: sample.go, find: n < most, with: n > 3}\n      - {file: sample.go, find: n < most, with: n > 3}",
+		`has "func" 8 times`:      `      - {file: sample.go, find: func, with: f}`,
+		`has "n < 4" 0 times`:     `      - {file: sample.go, find: n < 4, with: n > 4}`,
+		`has "" `:                 `      - {file: sample.go, with: n > 4}`,
+		`is replaced with itself`: `      - {file: sample.go, find: n < most, with: n < most}`,
+		`no such file`:            `      - {file: other.go, find: n, with: m}`,
+		`field found not found`:   `      - {file: sample.go, found: n}`,
+		`it does not build`:       `      - {file: sample.go, find: n < most, with: n << "3"}`,
+		`twice in the list`: "      - {file: sample.go, find: n < most, with: n > 3}\n      - {file: sample.go, find: n < most, " +
+			"with: n > 3}",
 		`no tests to run`:              `      - {file: sample.go, find: n < most, with: n > 3, tests: [{package: ., flags: [-run=Nothing]}]}`,
 		`TestThatFails fails without`:  `      - {file: sample.go, find: n < most, with: n > 3, tests: [{package: .}]}`,
 		`there is no generated mutant`: "      - {file: sample.go, find: n < most, with: n > 3}\n    equal: [{name: none, why: none}]",

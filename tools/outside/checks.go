@@ -82,7 +82,8 @@ func (w world) redocly(ctx context.Context) error {
 	if err := w.has(ctx, redocly, "redocly"); err != nil {
 		return err
 	}
-	return w.must(ctx, ".", npx(redocly, "redocly", "lint", "--extends=recommended-strict", "--skip-rule=info-license", "--skip-rule=operation-4xx-response", specification)...)
+	return w.must(ctx, ".", npx(redocly, "redocly", "lint", "--extends=recommended-strict", "--skip-rule=info-license",
+		"--skip-rule=operation-4xx-response", specification)...)
 }
 
 // typescript has a caller compiled against what is generated.
@@ -107,7 +108,8 @@ func (w world) typescript(ctx context.Context) error {
 	if err := os.WriteFile(filepath.Join(dir, "caller.ts"), caller, 0o600); err != nil {
 		return err
 	}
-	return w.must(ctx, dir, npx(compiler, "tsc", "--noEmit", "--strict", "--target", "es2022", "--module", "esnext", "--moduleResolution", "bundler", "caller.ts")...)
+	return w.must(ctx, dir, npx(compiler, "tsc", "--noEmit", "--strict", "--target", "es2022", "--module", "esnext", "--moduleResolution",
+		"bundler", "caller.ts")...)
 }
 
 func npx(pkg, program string, args ...string) []string {
@@ -139,7 +141,8 @@ func (w world) must(ctx context.Context, dir string, command ...string) error {
 func run(ctx context.Context, dir string, command ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
 	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "REDOCLY_TELEMETRY=off", "REDOCLY_SUPPRESS_UPDATE_NOTICE=true", "npm_config_update_notifier=false", "NO_COLOR=1",
+	cmd.Env = append(os.Environ(), "REDOCLY_TELEMETRY=off", "REDOCLY_SUPPRESS_UPDATE_NOTICE=true", "npm_config_update_notifier=false",
+		"NO_COLOR=1",
 		"npm_config_fetch_retries=0", "npm_config_fetch_timeout=20000") // milliseconds: where npm cannot be reached, lint does not wait for it
 	out, err := cmd.CombinedOutput()
 	return string(out), err

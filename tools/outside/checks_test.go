@@ -72,7 +72,8 @@ func TestWithoutNetworkAndNpm(t *testing.T) {
 	w, said, ran := fake(t)
 	t.Setenv("GOVULNDB", "http://127.0.0.1:1")
 	t.Setenv("PATH", t.TempDir())
-	if !w.checks(t.Context()) || len(*ran) > 0 || said.String() != "govulncheck: skipped: its database at http://127.0.0.1:1 cannot be reached\n"+
+	if !w.checks(t.Context()) || len(*ran) > 0 || said.String() != "govulncheck: skipped: its database at http://127.0.0.1:1 cannot be "+
+		"reached\n"+
 		"redocly: skipped: npm is not installed\nopenapi-typescript: skipped: npm is not installed\n" {
 		t.Errorf("says %q, ran %q", said, *ran)
 	}

@@ -79,13 +79,15 @@ func TestMailboxReceives(t *testing.T) {
 	if _, err := s.Send(t.Context(), m); err != nil {
 		t.Fatal(err)
 	}
-	want := mailbox.Mail{ID: m.ID, At: at.UTC(), To: "用户@xn--fsqu00a.example", Subject: m.Subject, Text: m.Text, HTML: m.HTML, Channel: "email"}
+	want := mailbox.Mail{ID: m.ID, At: at.UTC(), To: "用户@xn--fsqu00a.example", Subject: m.Subject, Text: m.Text, HTML: m.HTML,
+		Channel: "email"}
 	got := box.Messages()
 	if len(got) != 1 || got[0] != want {
 		t.Errorf("got  %+v\nwant %+v", got, want)
 	}
 	text, err := json.Marshal([]mailbox.Mail{{ID: "a", At: at.UTC(), To: "b", Subject: "c", Text: "d", HTML: "e", Channel: "f"}})
-	if want := `[{"id":"a","at":"2026-03-04T04:06:07Z","to":"b","subject":"c","text":"d","html":"e","channel":"f"}]`; string(text) != want || err != nil {
+	if want := `[{"id":"a","at":"2026-03-04T04:06:07Z","to":"b","subject":"c","text":"d","html":"e","channel":"f"}]`; string(text) != want ||
+		err != nil {
 		t.Errorf("JSON %s, %v", text, err)
 	}
 }
@@ -128,7 +130,8 @@ func TestMailboxBoundsASize(t *testing.T) {
 }
 
 func TestMailboxListensOnLoopbackOnly(t *testing.T) {
-	for _, addr := range []string{":0", "0.0.0.0:0", "[::]:0", "192.0.2.1:0", "example.org:0", "localhost.example:0", "127.0.0.1", "", "[::ffff:192.0.2.1]:0"} {
+	for _, addr := range []string{":0", "0.0.0.0:0", "[::]:0", "192.0.2.1:0", "example.org:0", "localhost.example:0", "127.0.0.1", "",
+		"[::ffff:192.0.2.1]:0"} {
 		if addr == "" {
 			continue // the default
 		}
@@ -214,15 +217,19 @@ func TestMailboxReadsOthersMail(t *testing.T) {
 		content string
 		want    mailbox.Mail
 	}{
-		"no MIME":    {"Subject: hi\r\nMessage-ID: <x@y>\r\n\r\nhello\r\n", mailbox.Mail{ID: "x@y", Subject: "hi", Text: "hello\n", Channel: "email"}},
+		"no MIME": {"Subject: hi\r\nMessage-ID: <x@y>\r\n\r\nhello\r\n",
+			mailbox.Mail{ID: "x@y", Subject: "hi", Text: "hello\n", Channel: "email"}},
 		"no ID":      {"Subject: hi\r\n\r\nhello\r\n", mailbox.Mail{ID: "1", Subject: "hi", Text: "hello\n", Channel: "email"}},
 		"no headers": {"hello\r\nthere\r\n", mailbox.Mail{ID: "1", Text: "hello\nthere\n", Channel: "email"}},
 		"base64": {"Content-Type: text/html; charset=utf-8\r\nContent-Transfer-Encoding: base64\r\n\r\nPGI+4oKsPC9iPg==\r\n",
 			mailbox.Mail{ID: "1", HTML: "<b>€</b>", Channel: "email"}},
-		"an unknown charset": {"Content-Type: text/plain; charset=x-none\r\n\r\n\xff\r\n", mailbox.Mail{ID: "1", Text: "\uFFFD\n", Channel: "email"}},
+		"an unknown charset": {"Content-Type: text/plain; charset=x-none\r\n\r\n\xff\r\n",
+			mailbox.Mail{ID: "1", Text: "\uFFFD\n", Channel: "email"}},
 		"an attachment": {"Content-Type: multipart/mixed; boundary=b\r\n\r\n--b\r\nContent-Type: text/plain\r\n\r\nhello\r\n--b\r\n" +
-			"Content-Type: text/plain\r\nContent-Disposition: attachment\r\n\r\nno\r\n--b--\r\n", mailbox.Mail{ID: "1", Text: "hello", Channel: "email"}},
-		"an unknown charset in a part": {"Content-Type: multipart/mixed; boundary=b\r\n\r\n--b\r\nContent-Type: text/plain; charset=x-none\r\n\r\nhello\r\n" +
+			"Content-Type: text/plain\r\nContent-Disposition: attachment\r\n\r\nno\r\n--b--\r\n",
+			mailbox.Mail{ID: "1", Text: "hello", Channel: "email"}},
+		"an unknown charset in a part": {"Content-Type: multipart/mixed; boundary=b\r\n\r\n--b\r\nContent-Type: text/plain; " +
+			"charset=x-none\r\n\r\nhello\r\n" +
 			"--b\r\nContent-Type: text/html\r\n\r\n<p>\r\n--b--\r\n", mailbox.Mail{ID: "1", Text: "hello", HTML: "<p>", Channel: "email"}},
 		"nested": {"Content-Type: multipart/mixed; boundary=b\r\n\r\n--b\r\nContent-Type: multipart/alternative; boundary=c\r\n\r\n" +
 			"--c\r\nContent-Type: text/plain\r\n\r\nhello\r\n--c\r\nContent-Type: text/html\r\n\r\n<p>\r\n--c--\r\n--b--\r\n",
@@ -247,7 +254,8 @@ func TestMailboxReadsOthersMail(t *testing.T) {
 
 func TestMailboxShowsBrokenMIMEAsItCame(t *testing.T) {
 	box, _ := open(t, mailbox.Config{})
-	talk(t, box, "Subject: hi\r\nContent-Type: multipart/mixed; boundary=b\r\n\r\n--b\r\nContent-Type: text/plain\r\n\r\nno end "+code+"\r\n.\r\n")
+	talk(t, box, "Subject: hi\r\nContent-Type: multipart/mixed; boundary=b\r\n\r\n--b\r\nContent-Type: text/plain\r\n\r\nno end "+code+
+		"\r\n.\r\n")
 	if got := box.Messages(); len(got) != 1 || got[0].Subject != "hi" || !strings.Contains(got[0].Text, code) {
 		t.Errorf("got %+v", got)
 	}
@@ -296,7 +304,8 @@ func TestMailboxTakesTextMessages(t *testing.T) {
 	sendAll(t, s, 1, 1)
 	box.Text("send-2", "+4915123456789", "your code")
 	got := box.Messages()
-	if len(got) != 2 || got[0].ID != "send-2" || got[0].To != "+4915123456789" || got[0].Text != "your code" || got[0].Channel != "sms" || got[0].At.IsZero() || got[1].Channel != "email" {
+	if len(got) != 2 || got[0].ID != "send-2" || got[0].To != "+4915123456789" || got[0].Text != "your code" || got[0].Channel != "sms" ||
+		got[0].At.IsZero() || got[1].Channel != "email" {
 		t.Errorf("%+v", got)
 	}
 }

@@ -11,8 +11,8 @@ import (
 )
 
 // A front end has states that a developer's own mails never reach. The mailbox plays them for these recipients, with or
-// without a tag, as in bounce+7@simulator.test ([delivery.SimulatorDomain]), since each recipient has a quota of its own. No mail leaves the
-// machine: the domain is reserved (RFC 6761 section 6.2).
+// without a tag, as in bounce+7@simulator.test ([delivery.SimulatorDomain]), since each recipient has a quota of its own. No mail leaves
+// the machine: the domain is reserved (RFC 6761 section 6.2).
 const (
 	playBounce  = "bounce"  // there is no such mailbox: failed, and the place is given back
 	playSlow    = "slow"    // the mail arrives after Config.Slow

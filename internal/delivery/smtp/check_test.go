@@ -131,7 +131,8 @@ func checkFuzzed(t *testing.T, got smtptest.Message, m delivery.Message) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	known := []string{"Auto-Submitted", "Content-Language", "Content-Transfer-Encoding", "Content-Type", "Date", "From", "Message-Id", "Mime-Version", "Subject", "To"}
+	known := []string{"Auto-Submitted", "Content-Language", "Content-Transfer-Encoding", "Content-Type", "Date", "From", "Message-Id",
+		"Mime-Version", "Subject", "To"}
 	for name, values := range header.Header {
 		if !slices.Contains(known, name) || len(values) != 1 {
 			t.Fatalf("header %q %d times", name, len(values))

@@ -73,7 +73,8 @@ func silences(stage smtptest.Stage) []misbehaviour {
 	var rows []misbehaviour
 	add := func(name string, rule smtptest.Rule) {
 		rule.Stage = stage
-		rows = append(rows, misbehaviour{name: string(stage) + " " + name, rule: rule, want: want, accepted: accepted, bubble: rule.Stall || rule.Pause > 0 || rule.Abort && stage == smtptest.Greet})
+		rows = append(rows, misbehaviour{name: string(stage) + " " + name, rule: rule, want: want, accepted: accepted, bubble: rule.Stall ||
+			rule.Pause > 0 || rule.Abort && stage == smtptest.Greet})
 	}
 	add("close", smtptest.Rule{Close: true})
 	add("reset", smtptest.Rule{Abort: true})

@@ -95,7 +95,8 @@ func TestDeadServerCostsFewMailsTheirTime(t *testing.T) {
 			t.Errorf("500 mails took %v and %d dials of the dead server", took, dials.Load())
 		}
 		now := servers.Health()
-		if now[0].Up || !strings.Contains(now[0].Why, "slow") && !strings.Contains(now[0].Why, "dial") || !now[1].Up || now[0].Server != "blackhole.example:587" {
+		if now[0].Up || !strings.Contains(now[0].Why, "slow") && !strings.Contains(now[0].Why, "dial") || !now[1].Up ||
+			now[0].Server != "blackhole.example:587" {
 			t.Errorf("health %+v", now)
 		}
 	})
@@ -104,7 +105,8 @@ func TestDeadServerCostsFewMailsTheirTime(t *testing.T) {
 // TestOneMailTriesAServerSetAside: once in five seconds, and when it gets through the order is the old one.
 func TestOneMailTriesAServerSetAside(t *testing.T) {
 	parts.Bubble(t, func(t *testing.T) {
-		servers, first, second := pair(t, misbehaving(smtptest.Rule{Stage: smtptest.Greet, Delay: time.Second, Reply: "421 4.3.2 busy", Close: true}), smtptest.Script{})
+		servers, first, second := pair(t, misbehaving(smtptest.Rule{Stage: smtptest.Greet, Delay: time.Second, Reply: "421 4.3.2 busy",
+			Close: true}), smtptest.Script{})
 		post(t, servers, 1, 100)
 		tries := first.Connections()
 		if tries > 8 || len(second.Messages()) != 100 {

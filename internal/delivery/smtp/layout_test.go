@@ -43,7 +43,8 @@ func TestLayoutsGiveTheSameMails(t *testing.T) {
 		{strings.Repeat("long ", 30) + "§", strings.Repeat("x", 200) + "§" + strings.Repeat("é", 50), long + "§" + long},
 	}
 	recipients := []string{
-		recipient, "a@b.example", "A+b=c_!#$%&'*/?^`{|}~@X.example", strings.Repeat("a", 60) + "@example.org", "ada@bücher.example", "用户@例子.example",
+		recipient, "a@b.example", "A+b=c_!#$%&'*/?^`{|}~@X.example", strings.Repeat("a", 60) + "@example.org", "ada@bücher.example",
+		"用户@例子.example",
 		strings.Repeat("l", 48) + "@example.org",
 	}
 	marks := []map[string]bool{nil, {"X-Send": true}, {"X-Send": true, "X-Other": true}}
@@ -74,7 +75,8 @@ func sameOnTheWire(t *testing.T, server *smtptest.Server, s *smtp.Client, with, 
 	if fmt.Sprint(err) != fmt.Sprint(want) {
 		t.Fatalf("sent with %v, without a form %v", err, want)
 	}
-	if got := server.Messages()[before:]; err == nil && (len(got) != 2 || !bytes.Equal(got[0].Data, got[1].Data) || got[0].To[0] != got[1].To[0] || got[0].From != got[1].From) {
+	if got := server.Messages()[before:]; err == nil &&
+		(len(got) != 2 || !bytes.Equal(got[0].Data, got[1].Data) || got[0].To[0] != got[1].To[0] || got[0].From != got[1].From) {
 		t.Fatalf("the mail to %s is another:\n%s\nwithout a form:\n%s", with.To, got[0].Data, got[1].Data)
 	}
 }

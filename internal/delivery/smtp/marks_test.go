@@ -19,7 +19,8 @@ func TestMarks(t *testing.T) {
 		}
 	}
 	for name, value := range map[string]string{
-		"Bcc": "1", "X-": "", "X-A\r\nBcc": "1", "X-A": "1\r\nBcc: b@example.com", "X-B": "ä", "X-Ä": "1", "X-C": "a b", "x-d": "1", "X-E": string(make([]byte, 81)),
+		"Bcc": "1", "X-": "", "X-A\r\nBcc": "1", "X-A": "1\r\nBcc: b@example.com", "X-B": "ä", "X-Ä": "1", "X-C": "a b", "x-d": "1",
+		"X-E": string(make([]byte, 81)),
 	} {
 		m.Marks = map[string]string{name: value}
 		s, err := smtp.New(smtp.Config{Host: "127.0.0.1", TLS: smtp.TLSNone})

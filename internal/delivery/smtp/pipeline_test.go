@@ -60,7 +60,8 @@ func TestRefusedInThePipeline(t *testing.T) {
 		smtptest.Rcpt: {delivery.Rejected, delivery.StageRcpt, 550, "5.1.1"},
 		smtptest.Data: {delivery.Rejected, delivery.StageData, 554, "5.7.1"},
 	} {
-		reply := map[smtptest.Stage]string{smtptest.Mail: "451 4.7.1 later", smtptest.Rcpt: "550 5.1.1 nobody", smtptest.Data: "554 5.7.1 no"}[stage]
+		reply := map[smtptest.Stage]string{smtptest.Mail: "451 4.7.1 later", smtptest.Rcpt: "550 5.1.1 nobody",
+			smtptest.Data: "554 5.7.1 no"}[stage]
 		server := smtptest.Start(t, smtptest.Script{Extensions: pipelining, Rules: []smtptest.Rule{
 			{Stage: stage, Times: 1, Reply: reply},
 		}})
@@ -99,7 +100,8 @@ func TestRefusedAndGone(t *testing.T) {
 		"closes":     {{Stage: smtptest.Rcpt, Times: 1, Reply: "550 5.1.1 nobody"}, {Stage: smtptest.Data, Times: 1, Close: true}},
 		"421":        {{Stage: smtptest.Rcpt, Times: 1, Reply: "550 5.1.1 nobody"}, {Stage: smtptest.Data, Times: 1, Reply: "421 4.3.2 bye"}},
 		"421 midway": {{Stage: smtptest.Mail, Times: 1, Reply: "550 5.1.1 nobody"}, {Stage: smtptest.Rcpt, Times: 1, Reply: "421 4.3.2 bye"}},
-		"tears":      {{Stage: smtptest.Rcpt, Times: 1, Reply: "550 5.1.1 nobody"}, {Stage: smtptest.Data, Times: 1, Raw: "503 5.5", Close: true}},
+		"tears": {{Stage: smtptest.Rcpt, Times: 1, Reply: "550 5.1.1 nobody"},
+			{Stage: smtptest.Data, Times: 1, Raw: "503 5.5", Close: true}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			server := smtptest.Start(t, smtptest.Script{Extensions: pipelining, Rules: rules})

@@ -87,7 +87,8 @@ func TestIdleConnectionIsClosedByTime(t *testing.T) {
 // TestQuitThatIsNotAnswered: nobody waits for it but the place, and not for long.
 func TestQuitThatIsNotAnswered(t *testing.T) {
 	for name, rule := range map[string]smtptest.Rule{
-		"stalls": {Stage: smtptest.Quit, Stall: true}, "refused": {Stage: smtptest.Quit, Reply: "500 no"}, "closes": {Stage: smtptest.Quit, Close: true},
+		"stalls": {Stage: smtptest.Quit, Stall: true}, "refused": {Stage: smtptest.Quit, Reply: "500 no"},
+		"closes": {Stage: smtptest.Quit, Close: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			parts.Bubble(t, func(t *testing.T) {

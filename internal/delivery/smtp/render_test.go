@@ -217,7 +217,8 @@ func TestHeadersAreFolded(t *testing.T) {
 	s := sender(t, server)
 	for n, subject := range []string{
 		"您的验证码", "您的验证码是用于登录商店的一次性密码请勿告诉他人", "Ваш код подтверждения для магазина", "Bestätigungscode für den Laden, 10 Minuten gültig",
-		"a" + strings.Repeat("é", 100), strings.Repeat("long", 30) + " word", strings.Repeat("ascii ", 30) + "é", strings.Repeat("🔑", 40), "Your code",
+		"a" + strings.Repeat("é", 100), strings.Repeat("long", 30) + " word", strings.Repeat("ascii ", 30) + "é", strings.Repeat("🔑", 40),
+		"Your code",
 	} {
 		m := message(n)
 		m.Subject, m.From = subject, strings.ReplaceAll(subject, ",", "")+" <no-reply@codes.example>"
@@ -229,7 +230,8 @@ func TestHeadersAreFolded(t *testing.T) {
 		if got, err := new(mime.WordDecoder).DecodeHeader(header.Get("Subject")); err != nil || got != subject {
 			t.Errorf("subject %q, %v, want %q", got, err, subject)
 		}
-		if from, err := header.AddressList("From"); err != nil || from[0].Name != strings.ReplaceAll(subject, ",", "") || from[0].Address != "no-reply@codes.example" {
+		if from, err := header.AddressList("From"); err != nil || from[0].Name != strings.ReplaceAll(subject, ",", "") ||
+			from[0].Address != "no-reply@codes.example" {
 			t.Errorf("From %v, %v", from, err)
 		}
 		head, _, _ := bytes.Cut(data, []byte("\r\n\r\n"))

@@ -31,9 +31,11 @@ func TestEnhancedCodes(t *testing.T) {
 
 func TestErrorText(t *testing.T) {
 	for want, e := range map[string]*delivery.Error{
-		"rcpt: rejected: 550 5.1.1":                                {Class: delivery.Rejected, Stage: delivery.StageRcpt, Status: 550, Code: "5.1.1"},
-		"dot: unknown: the connection broke":                       {Class: delivery.Unknown, Stage: delivery.StageDot, Err: errBroken},
-		"data: temporary: 250: the reply does not fit the command": {Class: delivery.Temporary, Stage: delivery.StageData, Status: 250, Err: errUnexpected},
+		"rcpt: rejected: 550 5.1.1": {Class: delivery.Rejected, Stage: delivery.StageRcpt, Status: 550,
+			Code: "5.1.1"},
+		"dot: unknown: the connection broke": {Class: delivery.Unknown, Stage: delivery.StageDot, Err: errBroken},
+		"data: temporary: 250: the reply does not fit the command": {Class: delivery.Temporary, Stage: delivery.StageData, Status: 250,
+			Err: errUnexpected},
 	} {
 		if e.Error() != want {
 			t.Errorf("got %q, want %q", e, want)
@@ -71,7 +73,8 @@ func TestCauses(t *testing.T) {
 	if got := failure(cancelled, delivery.StageMail, io.EOF); !errors.Is(got, context.Canceled) {
 		t.Errorf("the cause of %v is not the context's", got)
 	}
-	if got := failure(cancelled, delivery.StageRcpt, &textproto.Error{Code: 550, Msg: "5.1.1 no"}); got.Class != delivery.Rejected || got.Err != nil {
+	if got := failure(cancelled, delivery.StageRcpt, &textproto.Error{Code: 550, Msg: "5.1.1 no"}); got.Class != delivery.Rejected ||
+		got.Err != nil {
 		t.Errorf("a whole reply became %v because the context is done", got)
 	}
 }

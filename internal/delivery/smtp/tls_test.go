@@ -75,10 +75,12 @@ func encryptions() []encryption {
 			want: outcome{delivery.Rejected, delivery.StageRcpt, 550, "5.1.1"}},
 		{name: "half a refusal within TLS", script: startTLS(smtptest.Rule{Stage: smtptest.Rcpt, Raw: blabbing("550 5.1.1"), Close: true}),
 			want: outcome{class: delivery.Temporary, stage: delivery.StageRcpt}},
-		{name: "half a refusal within TLS, properly closed", script: startTLS(smtptest.Rule{Stage: smtptest.Rcpt, Raw: blabbing("550 5.1.1"), Farewell: true}),
-			want: outcome{class: delivery.Temporary, stage: delivery.StageRcpt}},
+		{name: "half a refusal within TLS, properly closed",
+			script: startTLS(smtptest.Rule{Stage: smtptest.Rcpt, Raw: blabbing("550 5.1.1"), Farewell: true}),
+			want:   outcome{class: delivery.Temporary, stage: delivery.StageRcpt}},
 		{name: "half a refusal within implicit TLS, properly closed", want: outcome{class: delivery.Temporary, stage: delivery.StageRcpt},
-			script: smtptest.Script{TLS: smtptest.Implicit, Rules: []smtptest.Rule{{Stage: smtptest.Rcpt, Raw: blabbing("550 5.1.1"), Farewell: true}}}},
+			script: smtptest.Script{TLS: smtptest.Implicit,
+				Rules: []smtptest.Rule{{Stage: smtptest.Rcpt, Raw: blabbing("550 5.1.1"), Farewell: true}}}},
 	}
 }
 
@@ -95,7 +97,8 @@ func TestEncryption(t *testing.T) {
 			if err != nil && !strings.Contains(err.Error(), row.cause) {
 				t.Errorf("%q does not say %q", err, row.cause)
 			}
-			if spoken := verbs(server); row.want.stage == delivery.StageTLS && (strings.Contains(spoken, "MAIL") || strings.Contains(spoken, "AUTH")) {
+			if spoken := verbs(server); row.want.stage == delivery.StageTLS &&
+				(strings.Contains(spoken, "MAIL") || strings.Contains(spoken, "AUTH")) {
 				t.Errorf("went on after the failure: %q", spoken)
 			}
 			want := 0

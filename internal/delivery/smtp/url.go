@@ -29,7 +29,8 @@ func ParseURL(text string) (Config, error) {
 	case u.Scheme != "smtp" && u.Scheme != "smtps":
 		return Config{}, delivery.Problem("smtp URL: the scheme must be smtp or smtps")
 	case u.Opaque != "" || strings.Trim(u.Path, "/") != "" || u.Fragment != "":
-		return Config{}, delivery.Problem("smtp URL: must be scheme://user:password@host:port?parameters (write special characters in user and password as %XX)")
+		return Config{}, delivery.Problem("smtp URL: must be scheme://user:password@host:port?parameters (write special characters in user " +
+			"and password as %XX)")
 	}
 	config := Config{Host: u.Hostname(), Username: u.User.Username()}
 	config.Password, _ = u.User.Password()

@@ -28,7 +28,8 @@ func TestServerRecords(t *testing.T) {
 	mustSend(t, server, "1@x", "a@x.example", "b@x.example")
 	mustSend(t, server, "2@x", "a@x.example")
 	got := server.Await(2)
-	if len(got) != 2 || got[0].ID != "1@x" || got[0].From != "from@x.example" || !slices.Equal(got[0].To, []string{"a@x.example", "b@x.example"}) {
+	if len(got) != 2 || got[0].ID != "1@x" || got[0].From != "from@x.example" ||
+		!slices.Equal(got[0].To, []string{"a@x.example", "b@x.example"}) {
 		t.Errorf("messages %+v", got)
 	}
 	if !strings.HasSuffix(string(got[0].Data), "\r\n\r\n.dot\r\n..\r\n") {

@@ -87,7 +87,8 @@ func aliyunRig() smstest.Rig {
 			if err := json.Unmarshal([]byte(q.Get("TemplateParam")), &params); err != nil {
 				return err
 			}
-			got := []string{q.Get("PhoneNumbers"), q.Get("SignName"), q.Get("TemplateCode"), params["code"], params["minutes"], q.Get("OutId"), r.Header.Get("x-acs-action"), r.Header.Get("x-acs-version"), r.URL.Path, r.Method}
+			got := []string{q.Get("PhoneNumbers"), q.Get("SignName"), q.Get("TemplateCode"), params["code"], params["minutes"], q.Get("OutId"),
+				r.Header.Get("x-acs-action"), r.Header.Get("x-acs-version"), r.URL.Path, r.Method}
 			want := []string{"13812345678", "商店", "SMS_3", "739154", "9", smstest.Sample().ID, "SendSms", "2017-05-25", "/", "POST"}
 			if fmt.Sprint(got) != fmt.Sprint(want) {
 				return fmt.Errorf("%q", got)
@@ -132,7 +133,8 @@ func TestAliyunIsAsked(t *testing.T) {
 		Rig: aliyunRig(), ID: "900619746936498440^0",
 		Check: func(r *http.Request, body string) error {
 			q := r.URL.Query()
-			for name, want := range map[string]string{"PhoneNumber": "13812345678", "BizId": "900619746936498440^0", "SendDate": "20300302", "PageSize": "50", "CurrentPage": "1"} {
+			for name, want := range map[string]string{"PhoneNumber": "13812345678", "BizId": "900619746936498440^0", "SendDate": "20300302",
+				"PageSize": "50", "CurrentPage": "1"} {
 				if q.Get(name) != want {
 					return fmt.Errorf("%s is %q", name, q.Get(name))
 				}
@@ -142,7 +144,8 @@ func TestAliyunIsAsked(t *testing.T) {
 			}
 			return checkACS3(r, body)
 		},
-		Delivered: aliyunSays(3, smstest.Sample().ID), Lost: aliyunSays(2, smstest.Sample().ID), Open: aliyunSays(1, smstest.Sample().ID), None: aliyunSays(3, "x"),
+		Delivered: aliyunSays(3, smstest.Sample().ID), Lost: aliyunSays(2, smstest.Sample().ID), Open: aliyunSays(1, smstest.Sample().ID),
+		None:    aliyunSays(3, "x"),
 		Refusal: smstest.Reply(200, `{"Code":"isv.ACCOUNT_ABNORMAL","Message":"`+smstest.Private+`"}`),
 	})
 }

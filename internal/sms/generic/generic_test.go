@@ -84,7 +84,8 @@ func newGenericRig() describedRig {
 			}
 		}
 		user, password, _ := r.BasicAuth()
-		if user != "shop" || password != smstest.Private || r.Header.Get("X-Key") != smstest.Private || r.URL.Path != "/v1/CN/messages" || r.Method != "POST" {
+		if user != "shop" || password != smstest.Private || r.Header.Get("X-Key") != smstest.Private || r.URL.Path != "/v1/CN/messages" ||
+			r.Method != "POST" {
 			return fmt.Errorf("%s %s, user %q", r.Method, r.URL.Path, user)
 		}
 		if kind := r.Header.Get("Content-Type"); !strings.HasPrefix(kind, "application/json") {
@@ -116,7 +117,8 @@ func kannelRig() smstest.Rig {
 			}
 			m := smstest.Sample()
 			for key, want := range map[string]string{
-				"username": "sendcode", "password": smstest.Private, "from": m.Sender, "to": m.To, "text": m.Text, "coding": "0", "dlr-url": m.Callback + "&status=%d",
+				"username": "sendcode", "password": smstest.Private, "from": m.Sender, "to": m.To, "text": m.Text, "coding": "0",
+				"dlr-url": m.Callback + "&status=%d",
 			} {
 				if q.Get(key) != want {
 					return fmt.Errorf("%s is %q", key, q.Get(key))
@@ -128,7 +130,8 @@ func kannelRig() smstest.Rig {
 			return nil
 		},
 		Cases: map[string]smstest.Outcome{
-			"bad number":      smstest.Case(smstest.Reply(400, "Number(s) has/have been denied by white- and/or black-lists."), delivery.Rejected, "", 0),
+			"bad number": smstest.Case(smstest.Reply(400, "Number(s) has/have been denied by white- and/or black-lists."), delivery.Rejected,
+				"", 0),
 			"our password":    smstest.Case(smstest.Reply(403, "Authorization failed for sendsms"), delivery.Temporary, "", 0),
 			"its bearer away": smstest.Case(smstest.Reply(503, "Temporal failure, try again later."), delivery.Temporary, "", 0),
 			"no route":        smstest.Case(smstest.Reply(404, "Temporal failure"), delivery.Temporary, "", 0),
@@ -222,7 +225,8 @@ func TestDescriptionsAreChecked(t *testing.T) {
 func TestExtract(t *testing.T) {
 	const body = `{"a": [{"b": "x"}, {"b": 12}], "t": true, "n": null, "o": {}}`
 	for text, want := range map[string]string{
-		"$.a.0.b": "x", "$.a.1.b": "12", "$.t": "true", "$.n": "", "$.o": "", "$.a.2.b": "", "$.a.-1.b": "", "$.z": "", "$.t.u": "", `"b": (\d+)`: "12", `no(.)such`: "",
+		"$.a.0.b": "x", "$.a.1.b": "12", "$.t": "true", "$.n": "", "$.o": "", "$.a.2.b": "", "$.a.-1.b": "", "$.z": "", "$.t.u": "",
+		`"b": (\d+)`: "12", `no(.)such`: "",
 	} {
 		if got, found := extract(text).from([]byte(body)); got != want || found != (want != "") {
 			t.Errorf("%s: %q, %v", text, got, found)
@@ -257,7 +261,8 @@ func TestGenericIsAsked(t *testing.T) {
 	described := genericRig()
 	generic := smstest.Rig{Name: "generic", Make: func(t *testing.T, endpoint string) sms.Carrier {
 		g := described.description(endpoint)
-		g.Poll = Poll{URL: endpoint + "/messages/{message}?to={to}", ReceiptWords: ReceiptWords{Status: "$.message.state", Delivered: []string{"DELIVRD"}, Undelivered: []string{"UNDELIV", "EXPIRED"}}}
+		g.Poll = Poll{URL: endpoint + "/messages/{message}?to={to}",
+			ReceiptWords: ReceiptWords{Status: "$.message.state", Delivered: []string{"DELIVRD"}, Undelivered: []string{"UNDELIV", "EXPIRED"}}}
 		return open(g)
 	}}
 	smstest.AskContract(t, smstest.Asked{
@@ -285,8 +290,9 @@ func TestGenericProbe(t *testing.T) {
 func TestPollAsDescribed(t *testing.T) {
 	good := Poll{URL: "https://sms.example.com/{message}", ReceiptWords: ReceiptWords{Status: "$.s", Delivered: []string{"1"}}}
 	for name, change := range map[string]func(*Config){
-		"no URL": func(g *Config) { g.Poll.URL = "" }, "a parameter": func(g *Config) { g.Poll.Status = "status" }, "no message": func(g *Config) { g.Poll.URL = "https://sms.example.com/" },
-		"plain": func(g *Config) { g.Poll.URL = "http://sms.example.com/{message}" }, "no words": func(g *Config) { g.Poll.Delivered = nil },
+		"no URL": func(g *Config) { g.Poll.URL = "" }, "a parameter": func(g *Config) { g.Poll.Status = "status" },
+		"no message": func(g *Config) { g.Poll.URL = "https://sms.example.com/" },
+		"plain":      func(g *Config) { g.Poll.URL = "http://sms.example.com/{message}" }, "no words": func(g *Config) { g.Poll.Delivered = nil },
 		"unknown": func(g *Config) { g.Poll.URL += "{nothing}" }, "no ID": func(g *Config) { g.Answer.ID = Extract{} },
 	} {
 		g := genericRig().description("https://sms.example.com")
@@ -311,8 +317,10 @@ func TestDescribedReceipts(t *testing.T) {
 		{ReceiptWords{"status", []string{"1"}, []string{"2", "16"}}, sms.Incoming{URL: "https://x/?send=s&status=1"}, "[{s true }]"},
 		{ReceiptWords{"status", []string{"1"}, []string{"2", "16"}}, sms.Incoming{URL: "https://x/?send=s&status=16"}, "[{s false }]"},
 		{ReceiptWords{"status", []string{"1"}, []string{"2", "16"}}, sms.Incoming{URL: "https://x/?send=s&status=8"}, "[]"},
-		{ReceiptWords{"status", []string{"1"}, []string{"2", "16"}}, sms.Incoming{URL: "https://x/?send=s", Body: []byte("a=b&status=1")}, "[{s true }]"},
-		{ReceiptWords{"$.dlr.state", []string{"DELIVRD"}, nil}, sms.Incoming{URL: "https://x/", Body: []byte(`{"dlr":{"state":"DELIVRD"}}`)}, "[{s true }]"},
+		{ReceiptWords{"status", []string{"1"}, []string{"2", "16"}}, sms.Incoming{URL: "https://x/?send=s", Body: []byte("a=b&status=1")},
+			"[{s true }]"},
+		{ReceiptWords{"$.dlr.state", []string{"DELIVRD"}, nil}, sms.Incoming{URL: "https://x/", Body: []byte(`{"dlr":{"state":"DELIVRD"}}`)},
+			"[{s true }]"},
 		{ReceiptWords{"status", []string{"1"}, nil}, sms.Incoming{URL: "https://x/?send=s"}, ""},
 		{ReceiptWords{"$.dlr.state", []string{"1"}, nil}, sms.Incoming{URL: "https://x/", Body: []byte("no")}, ""},
 	} {
@@ -323,7 +331,8 @@ func TestDescribedReceipts(t *testing.T) {
 			t.Errorf("%+v: %v, %v", c.words, got, err)
 		}
 	}
-	for _, words := range []ReceiptWords{{Status: "s"}, {Delivered: []string{"1"}}, {"$.", []string{"1"}, nil}, {"s", []string{"1"}, []string{"1"}}} {
+	for _, words := range []ReceiptWords{{Status: "s"}, {Delivered: []string{"1"}}, {"$.", []string{"1"}, nil},
+		{"s", []string{"1"}, []string{"1"}}} {
 		g := genericRig().description("https://sms.example.com")
 		if g.Receipt = words; g.Check()["receipt"] == nil {
 			t.Errorf("%+v is taken", words)

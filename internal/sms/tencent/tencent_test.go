@@ -23,9 +23,10 @@ func TestTC3AsDocumented(t *testing.T) {
 	if got := sms.HexSHA256(body); got != "35e9c5b0e3ae67532d3c9f17ead6c90222632e5b1ff7f6e89887f1398934f064" {
 		t.Errorf("body %s", got)
 	}
-	got := signTC3("AKIDEXAMPLE", "Gu5t9xGARNpq86cd98joQYCN3EXAMPLE", "cvm", time.Unix(1539084154, 0), "GET", "Limit=10&Offset=0", map[string]string{
-		"content-type": "application/x-www-form-urlencoded", "host": "cvm.tencentcloudapi.com",
-	}, "")
+	got := signTC3("AKIDEXAMPLE", "Gu5t9xGARNpq86cd98joQYCN3EXAMPLE", "cvm", time.Unix(1539084154, 0), "GET", "Limit=10&Offset=0",
+		map[string]string{
+			"content-type": "application/x-www-form-urlencoded", "host": "cvm.tencentcloudapi.com",
+		}, "")
 	const want = "TC3-HMAC-SHA256 Credential=AKIDEXAMPLE/2018-10-09/cvm/tc3_request, SignedHeaders=content-type;host, " +
 		"Signature=5da7a33f6993f0614b047e5df4582db9e9bf4672ba50567dba16c6ccf174c474"
 	if got != want {
@@ -53,7 +54,8 @@ func checkTC3(r *http.Request, body string) error {
 	if err != nil || seconds != smstest.SignedAt.Unix() {
 		return fmt.Errorf("timestamp %q", r.Header.Get("X-TC-Timestamp"))
 	}
-	if want := signTC3("AKIDexample", smstest.Private, "sms", time.Unix(seconds, 0), r.Method, r.URL.RawQuery, signed, body); authorization != want {
+	if want := signTC3("AKIDexample", smstest.Private, "sms", time.Unix(seconds, 0), r.Method, r.URL.RawQuery, signed,
+		body); authorization != want {
 		return fmt.Errorf("signature %q, want %q", authorization, want)
 	}
 	return nil
@@ -61,7 +63,8 @@ func checkTC3(r *http.Request, body string) error {
 
 func tencentRig() smstest.Rig {
 	status := func(code string) smstest.Said {
-		return smstest.Reply(200, `{"Response":{"SendStatusSet":[{"SerialNo":"","PhoneNumber":"+8613812345678","Code":"`+code+`","Message":"739154"}],"RequestId":"r"}}`)
+		return smstest.Reply(200, `{"Response":{"SendStatusSet":[{"SerialNo":"","PhoneNumber":"+8613812345678","Code":"`+code+
+			`","Message":"739154"}],"RequestId":"r"}}`)
 	}
 	failure := func(code string) smstest.Said {
 		return smstest.Reply(200, `{"Response":{"Error":{"Code":"`+code+`","Message":"`+smstest.Private+`"},"RequestId":"r"}}`)
@@ -137,14 +140,16 @@ func TestTencentIsAsked(t *testing.T) {
 				"PhoneNumber": "+8613812345678", "SmsSdkAppId": "1400006666", "Offset": 0.0, "Limit": 100.0,
 				"BeginTime": float64(smstest.AskedAt.Add(-time.Minute).Unix()), "EndTime": float64(smstest.SignedAt.Unix()),
 			}
-			if !reflect.DeepEqual(got, want) || r.Header.Get("X-TC-Action") != "PullSmsSendStatusByPhoneNumber" || r.Header.Get("X-TC-Version") != "2021-01-11" {
+			if !reflect.DeepEqual(got, want) || r.Header.Get("X-TC-Action") != "PullSmsSendStatusByPhoneNumber" ||
+				r.Header.Get("X-TC-Version") != "2021-01-11" {
 				return fmt.Errorf("%v", got)
 			}
 			return checkTC3(r, body)
 		},
 		Delivered: tencentSays("SUCCESS", "5000:1045710669157053657849499619"), Lost: tencentSays("FAIL", "5000:1045710669157053657849499619"),
 		Open: `{"Response":{"PullSmsSendStatusSet":[],"RequestId":"r"}}`, None: tencentSays("SUCCESS", "5000:2"),
-		Refusal: smstest.Reply(200, `{"Response":{"Error":{"Code":"AuthFailure.SignatureFailure","Message":"`+smstest.Private+`"},"RequestId":"r"}}`),
+		Refusal: smstest.Reply(200, `{"Response":{"Error":{"Code":"AuthFailure.SignatureFailure","Message":"`+smstest.Private+
+			`"},"RequestId":"r"}}`),
 	})
 }
 
@@ -156,7 +161,8 @@ func TestTencentSettings(t *testing.T) {
 	}{
 		"app":    {"app", Config{Account: sms.Account{KeyID: "AKID", Templates: approved}}.Check()},
 		"region": {"region", Config{Account: sms.Account{KeyID: "AKID", Templates: approved}, App: "1400006666", Region: "x"}.Check()},
-		"params": {"params", Config{Account: sms.Account{KeyID: "AKID", Templates: approved, Params: []string{"code", "name"}}, App: "1400006666"}.Check()},
+		"params": {"params", Config{Account: sms.Account{KeyID: "AKID", Templates: approved, Params: []string{"code", "name"}},
+			App: "1400006666"}.Check()},
 	} {
 		if c.wrong[c.key] == nil || len(c.wrong) != 1 {
 			t.Errorf("%s: %v", name, c.wrong)

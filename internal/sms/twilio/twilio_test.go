@@ -18,7 +18,8 @@ const twilioAccount = "AC00000000000000000000000000000001"
 
 func twilioRig() smstest.Rig {
 	failure := func(status int, code string) smstest.Said {
-		return smstest.Reply(status, `{"code": `+code+`, "message": "`+smstest.Private+` +8613812345678", "more_info": "https://www.twilio.com/docs/errors/x", "status": `+fmt.Sprint(status)+`}`)
+		return smstest.Reply(status, `{"code": `+code+`, "message": "`+smstest.Private+
+			` +8613812345678", "more_info": "https://www.twilio.com/docs/errors/x", "status": `+fmt.Sprint(status)+`}`)
 	}
 	return smstest.Rig{
 		Name: "twilio", ID: "SM1f0e8ae6ade43cb3c0ce4525424e404f",
@@ -28,7 +29,8 @@ func twilioRig() smstest.Rig {
 		},
 		Check: func(r *http.Request, body string) error {
 			user, password, _ := r.BasicAuth()
-			if r.Method != "POST" || r.URL.Path != "/2010-04-01/Accounts/"+twilioAccount+"/Messages.json" || user != twilioAccount || password != smstest.Private {
+			if r.Method != "POST" || r.URL.Path != "/2010-04-01/Accounts/"+twilioAccount+"/Messages.json" || user != twilioAccount ||
+				password != smstest.Private {
 				return fmt.Errorf("%s %s as %q", r.Method, r.URL.Path, user)
 			}
 			got, err := url.ParseQuery(body)
@@ -40,14 +42,15 @@ func twilioRig() smstest.Rig {
 			return nil
 		},
 		Cases: map[string]smstest.Outcome{
-			"invalid number":      smstest.Case(failure(400, "21211"), delivery.Rejected, "", 0),
-			"landline":            smstest.Case(failure(400, "21614"), delivery.Rejected, "", 0),
-			"stopped":             smstest.Case(failure(400, "21610"), delivery.Rejected, sms.ReasonOptOut, 0),
-			"region":              smstest.Case(failure(400, "21408"), delivery.Temporary, "", 0),
-			"sender":              smstest.Case(failure(400, "21606"), delivery.Temporary, "", 0),
-			"queue":               smstest.Case(failure(429, "20429"), delivery.Temporary, "", 0),
-			"a new code":          smstest.Case(failure(400, "21999"), delivery.Rejected, "", 0),
-			"created, and failed": smstest.Case(smstest.Reply(201, `{"sid": "SM1", "status": "failed", "error_code": 39999}`), delivery.Rejected, "", 0),
+			"invalid number": smstest.Case(failure(400, "21211"), delivery.Rejected, "", 0),
+			"landline":       smstest.Case(failure(400, "21614"), delivery.Rejected, "", 0),
+			"stopped":        smstest.Case(failure(400, "21610"), delivery.Rejected, sms.ReasonOptOut, 0),
+			"region":         smstest.Case(failure(400, "21408"), delivery.Temporary, "", 0),
+			"sender":         smstest.Case(failure(400, "21606"), delivery.Temporary, "", 0),
+			"queue":          smstest.Case(failure(429, "20429"), delivery.Temporary, "", 0),
+			"a new code":     smstest.Case(failure(400, "21999"), delivery.Rejected, "", 0),
+			"created, and failed": smstest.Case(smstest.Reply(201, `{"sid": "SM1", "status": "failed", "error_code": 39999}`), delivery.Rejected, "",
+				0),
 		},
 	}
 }
@@ -78,10 +81,12 @@ func TestTwilioIsAsked(t *testing.T) {
 	smstest.AskContract(t, smstest.Asked{
 		Rig: twilioRig(), ID: twilioMessage,
 		Check: func(r *http.Request, body string) error {
-			if r.Method != "GET" || r.URL.Path != "/2010-04-01/Accounts/AC00000000000000000000000000000001/Messages/"+twilioMessage+".json" || body != "" {
+			if r.Method != "GET" || r.URL.Path != "/2010-04-01/Accounts/AC00000000000000000000000000000001/Messages/"+twilioMessage+".json" ||
+				body != "" {
 				return fmt.Errorf("%s %s %q", r.Method, r.URL, body)
 			}
-			if want := "Basic " + base64.StdEncoding.EncodeToString([]byte("AC00000000000000000000000000000001:"+smstest.Private)); r.Header.Get("Authorization") != want {
+			if want := "Basic " + base64.StdEncoding.EncodeToString([]byte("AC00000000000000000000000000000001:"+
+				smstest.Private)); r.Header.Get("Authorization") != want {
 				return errors.New("not logged in")
 			}
 			return nil
@@ -126,15 +131,20 @@ func TestTwilioProbe(t *testing.T) {
 func TestTwilioSignatureAsPublished(t *testing.T) {
 	form := url.Values{}
 	for name, value := range map[string]string{
-		"ToState": "California", "CalledState": "California", "Direction": "inbound", "FromState": "CA", "AccountSid": "ACba8bc05eacf94afdae398e642c9cc32d",
-		"Caller": "+14153595711", "CallerZip": "94108", "CallerCountry": "US", "From": "+14153595711", "FromCity": "SAN FRANCISCO", "CallerCity": "SAN FRANCISCO",
-		"To": "+14157669926", "FromZip": "94108", "FromCountry": "US", "ToCity": "", "CallStatus": "ringing", "CalledCity": "", "CallerState": "CA", "CalledZip": "",
-		"ToZip": "", "ToCountry": "US", "CallSid": "CA136d09cd59a3c0ec8dbff44da5c03f31", "CalledCountry": "US", "Called": "+14157669926", "ApiVersion": "2010-04-01",
+		"ToState": "California", "CalledState": "California", "Direction": "inbound", "FromState": "CA",
+		"AccountSid": "ACba8bc05eacf94afdae398e642c9cc32d",
+		"Caller":     "+14153595711", "CallerZip": "94108", "CallerCountry": "US", "From": "+14153595711", "FromCity": "SAN FRANCISCO",
+		"CallerCity": "SAN FRANCISCO",
+		"To":         "+14157669926", "FromZip": "94108", "FromCountry": "US", "ToCity": "", "CallStatus": "ringing", "CalledCity": "",
+		"CallerState": "CA", "CalledZip": "",
+		"ToZip": "", "ToCountry": "US", "CallSid": "CA136d09cd59a3c0ec8dbff44da5c03f31", "CalledCountry": "US", "Called": "+14157669926",
+		"ApiVersion":     "2010-04-01",
 		"ApplicationSid": "AP44efecad51364e80b133bb7c07eb8204",
 	} {
 		form.Set(name, value)
 	}
-	if got := sign("2bd9e9638872de601313dc77410d3b23", "http://twiliotests.heroku.com/validate/voice", form); got != "oVb2kXoVy8GEfwBDjR8bk/ZZ6eA=" {
+	if got := sign("2bd9e9638872de601313dc77410d3b23", "http://twiliotests.heroku.com/validate/voice",
+		form); got != "oVb2kXoVy8GEfwBDjR8bk/ZZ6eA=" {
 		t.Errorf("%s", got)
 	}
 }
@@ -146,7 +156,8 @@ func TestTwilioReceipts(t *testing.T) {
 		form := url.Values{"MessageStatus": {status}, "MessageSid": {"SM1"}, "To": {"+49"}}
 		return sms.Incoming{URL: address, Body: []byte(form.Encode()), Header: http.Header{"X-Twilio-Signature": {sign(token, at, form)}}}
 	}
-	for status, want := range map[string][]sms.Report{"delivered": {{Send: "s1", Delivered: true}}, "undelivered": {{Send: "s1"}}, "failed": {{Send: "s1"}}, "sent": nil, "queued": nil} {
+	for status, want := range map[string][]sms.Report{"delivered": {{Send: "s1", Delivered: true}}, "undelivered": {{Send: "s1"}},
+		"failed": {{Send: "s1"}}, "sent": nil, "queued": nil} {
 		if got, _, err := r.Reports(signed(status, address, smstest.Private), "s1"); err != nil || !slices.Equal(got, want) {
 			t.Errorf("%s: %v, %v", status, got, err)
 		}
@@ -156,8 +167,9 @@ func TestTwilioReceipts(t *testing.T) {
 	changed := signed("undelivered", address, smstest.Private)
 	changed.Body = []byte("MessageStatus=delivered&MessageSid=SM1&To=%2B49")
 	for name, in := range map[string]sms.Incoming{
-		"another token": signed("delivered", address, "x"), "another address": signed("delivered", "http"+address[5:], smstest.Private), "of another send": replayed,
-		"another word": changed, "no signature": {URL: address, Body: []byte("MessageStatus=delivered")},
+		"another token": signed("delivered", address, "x"), "another address": signed("delivered", "http"+address[5:], smstest.Private),
+		"of another send": replayed,
+		"another word":    changed, "no signature": {URL: address, Body: []byte("MessageStatus=delivered")},
 	} {
 		if got, _, err := r.Reports(in, "s1"); !errors.Is(err, sms.ErrForged) || got != nil {
 			t.Errorf("%s: %v, %v", name, got, err)

@@ -16,9 +16,11 @@ var now = time.Date(2030, 3, 1, 12, 0, 0, 123457000, time.UTC)
 // ask is an intent under one sliding rule; change adds to it.
 func ask(limit int, window time.Duration, change ...func(*store.Intent)) store.Intent {
 	in := store.Intent{
-		Send:         store.Send{ID: uuid.UUID{15: 9}, App: "shop", Channel: recipient.Email, Purpose: "login", Recipient: recipient.Hash{1}, Clock: store.LogClock},
-		Verification: store.Verification{ID: "new", App: "shop", Channel: recipient.Email, Purpose: "login", Recipient: recipient.Hash{1}, Holder: "session", MaxAttempts: 5},
-		Purposes:     []string{"login"}, TTL: 10 * time.Minute, MinLife: 2 * time.Minute, Lease: 8 * time.Second,
+		Send: store.Send{ID: uuid.UUID{15: 9}, App: "shop", Channel: recipient.Email, Purpose: "login", Recipient: recipient.Hash{1},
+			Clock: store.LogClock},
+		Verification: store.Verification{ID: "new", App: "shop", Channel: recipient.Email, Purpose: "login", Recipient: recipient.Hash{1},
+			Holder: "session", MaxAttempts: 5},
+		Purposes: []string{"login"}, TTL: 10 * time.Minute, MinLife: 2 * time.Minute, Lease: 8 * time.Second,
 		Rules: []quota.Rule{{Name: "rule", Scope: quota.Recipient, Limit: limit, Window: window}},
 	}
 	for _, c := range change {
@@ -75,7 +77,8 @@ func TestDecideTellsWhatCounts(t *testing.T) {
 		t.Errorf("%v", d.History)
 	}
 	bounded := func(in *store.Intent) { in.Rejections = quota.Rule{Name: "rejections", Limit: 5, Window: time.Hour} }
-	d = Decide(ask(5, time.Minute, bounded), now, Facts{Rejections: []Rejection{{At: now.Add(-time.Second)}, {At: now.Add(-time.Hour)}, {At: now.Add(-time.Minute)}}})
+	d = Decide(ask(5, time.Minute, bounded), now, Facts{Rejections: []Rejection{{At: now.Add(-time.Second)}, {At: now.Add(-time.Hour)},
+		{At: now.Add(-time.Minute)}}})
 	if len(d.Rejected) != 2 || d.Rejected[0].At != now.Add(-time.Minute) || d.Rejected[1].At != now.Add(-time.Second) {
 		t.Errorf("rejected: %v", d.Rejected)
 	}
@@ -97,7 +100,8 @@ func TestBefore(t *testing.T) {
 }
 
 func TestSince(t *testing.T) {
-	events := Since([]Rejection{{At: now.Add(-time.Second)}, {At: now.Add(-time.Hour)}, {At: now.Add(-time.Hour + time.Microsecond)}}, now, time.Hour)
+	events := Since([]Rejection{{At: now.Add(-time.Second)}, {At: now.Add(-time.Hour)}, {At: now.Add(-time.Hour + time.Microsecond)}}, now,
+		time.Hour)
 	if len(events) != 2 || events[0].At != now.Add(-time.Hour+time.Microsecond) || events[1].At != now.Add(-time.Second) {
 		t.Errorf("%v", events)
 	}
@@ -163,9 +167,10 @@ func TestDecideWhatIsResent(t *testing.T) {
 		v    func(*store.Verification)
 		want bool
 	}{
-		"of the holder":              {nil, nil, true},
-		"of another holder":          {nil, func(v *store.Verification) { v.Holder = "another" }, false},
-		"of no holder":               {func(in *store.Intent) { in.Verification.Holder = "" }, func(v *store.Verification) { v.Holder = "" }, false},
+		"of the holder":     {nil, nil, true},
+		"of another holder": {nil, func(v *store.Verification) { v.Holder = "another" }, false},
+		"of no holder": {func(in *store.Intent) { in.Verification.Holder = "" }, func(v *store.Verification) { v.Holder = "" },
+			false},
 		"named":                      {named, func(v *store.Verification) { v.Holder = "another" }, true},
 		"another than the one named": {named, func(v *store.Verification) { v.ID = "another" }, false},
 		"of another app":             {nil, func(v *store.Verification) { v.App = "desk" }, false},
@@ -188,7 +193,8 @@ func TestDecideWhatIsResent(t *testing.T) {
 		}
 	}
 	newest := open(func(v *store.Verification) { v.ID, v.CreatedAt = "newest", now.Add(-time.Second) })
-	if d := Decide(ask(1, time.Minute), now, Facts{Candidates: []store.Verification{open(nil), newest, open(nil)}}); d.Verification.ID != "newest" {
+	if d := Decide(ask(1, time.Minute), now, Facts{Candidates: []store.Verification{open(nil), newest,
+		open(nil)}}); d.Verification.ID != "newest" {
 		t.Errorf("joined %q", d.Verification.ID)
 	}
 }
@@ -224,13 +230,15 @@ func TestLockout(t *testing.T) {
 		"an approved code's last try":        {tried(4, 5, time.Hour, approved), 0},
 		"right ones":                         {tried(20, 1, time.Hour, approved), 0},
 		"forgiven ones":                      {tried(4, 5, time.Hour, func(c *TriedCode) { c.Forgiven = 1 }), 0},
-		"the right one among the forgiven":   {append(tried(20, 1, time.Hour), tried(1, 1, 2*time.Hour, approved, func(c *TriedCode) { c.Forgiven = 1 })...), 23 * time.Hour},
-		"until the oldest code ends":         {append(tried(3, 5, time.Hour), tried(1, 5, 4*time.Hour)...), 20 * time.Hour},
-		"until enough of them have ended":    {append(tried(5, 4, time.Hour), tried(1, 1, 4*time.Hour)...), 23 * time.Hour},
-		"99 in a row":                        {month(), 0},
-		"100 in a row":                       {append(month(), tried(1, 1, time.Hour)...), RowWindow - 26*24*time.Hour},
-		"one that ended with the right one":  {append(append(month(), tried(1, 1, 26*24*time.Hour)...), tried(1, 1, 26*24*time.Hour-time.Minute, approved)...), 0},
-		"a right one between":                {append(append(month(), tried(1, 1, 12*time.Hour)...), tried(1, 1, 36*time.Hour, approved)...), 0},
+		"the right one among the forgiven": {append(tried(20, 1, time.Hour),
+			tried(1, 1, 2*time.Hour, approved, func(c *TriedCode) { c.Forgiven = 1 })...), 23 * time.Hour},
+		"until the oldest code ends":      {append(tried(3, 5, time.Hour), tried(1, 5, 4*time.Hour)...), 20 * time.Hour},
+		"until enough of them have ended": {append(tried(5, 4, time.Hour), tried(1, 1, 4*time.Hour)...), 23 * time.Hour},
+		"99 in a row":                     {month(), 0},
+		"100 in a row":                    {append(month(), tried(1, 1, time.Hour)...), RowWindow - 26*24*time.Hour},
+		"one that ended with the right one": {append(append(month(), tried(1, 1, 26*24*time.Hour)...),
+			tried(1, 1, 26*24*time.Hour-time.Minute, approved)...), 0},
+		"a right one between": {append(append(month(), tried(1, 1, 12*time.Hour)...), tried(1, 1, 36*time.Hour, approved)...), 0},
 	} {
 		if out := LockoutOf(c.list, now); out.Wait != c.want {
 			t.Errorf("%s: %v, wanted %v", name, out.Wait, c.want)
@@ -251,7 +259,8 @@ func TestLockout(t *testing.T) {
 		t.Errorf("wrong codes of browsers lock out a back end: %+v", d.Lockout)
 	}
 	byBrowser := func(in *store.Intent) { in.Verification.ByBrowser, in.Verification.Holder = true, "" }
-	if d := Decide(ask(1, time.Minute, byBrowser), now, Facts{Tried: browsers}); d.Admitted || d.Lockout.Wait != 23*time.Hour || !d.Lockout.ByBrowser {
+	if d := Decide(ask(1, time.Minute, byBrowser), now, Facts{Tried: browsers}); d.Admitted || d.Lockout.Wait != 23*time.Hour ||
+		!d.Lockout.ByBrowser {
 		t.Errorf("a browser is let in: %+v", d.Lockout)
 	}
 }

@@ -99,9 +99,11 @@ func benchIntent(b *testing.B) store.Intent {
 			ID: id, App: "shop", Channel: recipient.Email, Purpose: "login", Recipient: who, To: "a•••@example.com", Locale: "en",
 			IP: "192.0.2.0/24", TakenAt: now, Clock: "redis-0123456789abcdef",
 		},
-		Rules: storetest.DefaultRules, Purposes: []string{"login", "signup"}, TTL: 10 * time.Minute, MinLife: 2 * time.Minute, Lease: 8 * time.Second,
+		Rules: storetest.DefaultRules, Purposes: []string{"login", "signup"}, TTL: 10 * time.Minute, MinLife: 2 * time.Minute,
+		Lease: 8 * time.Second,
 		Verification: store.Verification{
-			ID: "v-" + id.String(), Sealed: make([]byte, 60), Holder: "s:abcdefghijklmnopqrstuv", Nonce: id[:], KeyID: "k1", CodeLength: 6, Alphabet: "digits", MaxAttempts: 5,
+			ID: "v-" + id.String(), Sealed: make([]byte, 60), Holder: "s:abcdefghijklmnopqrstuv", Nonce: id[:], KeyID: "k1", CodeLength: 6,
+			Alphabet: "digits", MaxAttempts: 5,
 		},
 	}
 }
@@ -117,7 +119,8 @@ func benchAdmit(b *testing.B, log *DB, in store.Intent) error {
 
 // benchOutcome is that the mail server has accepted the first attempt.
 func benchOutcome(in store.Intent) store.Outcome {
-	return store.Outcome{Held: store.Held{ID: in.Send.ID, Attempt: 1}, Status: store.Sent, Provider: "mx.example.net", ProviderCode: "250 2.0.0"}
+	return store.Outcome{Held: store.Held{ID: in.Send.ID, Attempt: 1}, Status: store.Sent, Provider: "mx.example.net",
+		ProviderCode: "250 2.0.0"}
 }
 
 // BenchmarkSend measures Begin and Finish of sends to fresh recipients, at one caller and at 64: sends per second, the server's

@@ -42,7 +42,8 @@ func TestPostgresBetweenTheTrips(t *testing.T) {
 	for seed := range uint64(40) {
 		dice := rand.New(rand.NewPCG(seed, 1)).IntN
 		first := f.Admit(t, f.Intent(int(seed), func(in *store.Intent) { in.Verification.Holder = "s:1" }))
-		in := f.Intent(int(seed), storetest.WithRules(storetest.Rule(2+dice(2), time.Hour)), func(in *store.Intent) { in.Verification.Holder = "s:1" })
+		in := f.Intent(int(seed), storetest.WithRules(storetest.Rule(2+dice(2), time.Hour)),
+			func(in *store.Intent) { in.Verification.Holder = "s:1" })
 		what := dice(5)
 		done := make(chan error, 1)
 		once(log, func() {
@@ -81,9 +82,11 @@ func meddle(log *DB, what int, first store.Begun, act store.AuditEntry) error {
 		_, err = log.Cancel(ctx, first.Verification.ID)
 	case 3:
 		s := first.Send
-		err = log.ResetCounters(ctx, []store.Bucket{{App: s.App, Channel: s.Channel, Recipient: s.Recipient, Purposes: []string{"login", "signup"}}}, act)
+		err = log.ResetCounters(ctx, []store.Bucket{{App: s.App, Channel: s.Channel, Recipient: s.Recipient,
+			Purposes: []string{"login", "signup"}}}, act)
 	case 4:
-		_, err = log.Finish(ctx, store.Outcome{Held: store.Held{ID: first.Send.ID, Attempt: 1}, Status: store.Failed, Reason: store.ReasonRejected, Refund: true})
+		_, err = log.Finish(ctx, store.Outcome{Held: store.Held{ID: first.Send.ID, Attempt: 1}, Status: store.Failed,
+			Reason: store.ReasonRejected, Refund: true})
 	}
 	return err
 }
@@ -115,7 +118,8 @@ func TestPostgresStopsBetweenTheTrips(t *testing.T) {
 				}
 				<-thaw
 			})
-			mine, theirs := f.Intent(1, storetest.WithRules(storetest.Rule(1, time.Hour))), f.Intent(1, storetest.WithRules(storetest.Rule(1, time.Hour)))
+			mine, theirs := f.Intent(1, storetest.WithRules(storetest.Rule(1, time.Hour))),
+				f.Intent(1, storetest.WithRules(storetest.Rule(1, time.Hour)))
 			result := make(chan error, 1)
 			var begun store.Begun
 			go func() {
@@ -186,7 +190,8 @@ func TestPostgresFinishIsHot(t *testing.T) {
 		for i := range sends / 32 {
 			begun, err := log.Begin(t.Context(), g.Intent(1000*caller+i))
 			if err == nil {
-				_, err = log.Finish(t.Context(), store.Outcome{Held: store.Held{ID: begun.Send.ID, Attempt: 1}, Status: store.Sent, Provider: "mx", ProviderCode: "250 2.0.0"})
+				_, err = log.Finish(t.Context(), store.Outcome{Held: store.Held{ID: begun.Send.ID, Attempt: 1}, Status: store.Sent, Provider: "mx",
+					ProviderCode: "250 2.0.0"})
 			}
 			if err != nil {
 				t.Error(err)

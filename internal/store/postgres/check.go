@@ -21,16 +21,19 @@ SELECT pg_advisory_xact_lock(hashtextextended(v.app || chr(31) || v.channel || c
 FROM verifications v WHERE v.id = $1`
 
 	// lockRecipientSQL takes the same lock for one who has no verification at hand.
-	lockRecipientSQL = `SELECT pg_advisory_xact_lock(hashtextextended($1::text || chr(31) || $2::text || chr(31) || encode($3::bytea, 'hex'), 1))`
+	lockRecipientSQL = `SELECT pg_advisory_xact_lock(hashtextextended($1::text || chr(31) || $2::text || chr(31) || encode($3::bytea, 'hex'),
+  1))`
 
 	countTrySQL = `
 UPDATE verifications v SET attempts = v.attempts + 1
 WHERE v.id = $1 AND v.attempts < v.max_attempts AND v.approved_at IS NULL AND v.canceled_at IS NULL AND v.expires_at > {{now}}
-  AND (SELECT coalesce(sum(greatest(0, o.attempts - o.forgiven - CASE WHEN o.approved_at IS NULL THEN 0 ELSE 1 END)), 0) FROM verifications o
+  AND (SELECT coalesce(sum(greatest(0, o.attempts - o.forgiven - CASE WHEN o.approved_at IS NULL THEN 0 ELSE 1 END)), 0)
+    FROM verifications o
        WHERE o.recipient = v.recipient AND o.app = v.app AND o.channel = v.channel AND o.by_browser = v.by_browser AND o.attempts > 0
          AND o.expires_at > (SELECT {{now}} - $2 * interval '1 microsecond')) < $3
   AND (SELECT coalesce(sum(o.attempts - o.forgiven), 0) FROM verifications o
-       WHERE o.recipient = v.recipient AND o.app = v.app AND o.channel = v.channel AND o.by_browser = v.by_browser AND o.attempts > 0 AND o.approved_at IS NULL
+       WHERE o.recipient = v.recipient AND o.app = v.app AND o.channel = v.channel AND o.by_browser = v.by_browser AND o.attempts > 0
+         AND o.approved_at IS NULL
          AND o.expires_at > greatest((SELECT {{now}} - $4 * interval '1 microsecond'), (
              SELECT max(a.approved_at) FROM verifications a
              WHERE a.recipient = v.recipient AND a.app = v.app AND a.channel = v.channel AND a.by_browser = v.by_browser AND a.attempts > 0

@@ -24,7 +24,8 @@ func TestPostgresCountsForItself(t *testing.T) {
 	begin := f.Now.Truncate(time.Hour)
 	storetest.Traffic(t, f, 6)
 	alone := f.Admit(t, f.Intent(7000, func(in *store.Intent) { in.Send.To = "q•••@quentin.example" }))
-	f.MustFinish(t, store.Outcome{Held: store.Held{ID: alone.Send.ID, Attempt: 1}, Status: store.Failed, Reason: store.ReasonRejected, Refund: true}, true)
+	f.MustFinish(t, store.Outcome{Held: store.Held{ID: alone.Send.ID, Attempt: 1}, Status: store.Failed, Reason: store.ReasonRejected,
+		Refund: true}, true)
 	storetest.OK(t, log.Refunded(t.Context(), store.Held{ID: alone.Send.ID, Attempt: 1}))
 	f.Pass(2 * time.Hour)
 	end := f.Now.Truncate(time.Hour).Add(-time.Hour)
@@ -36,7 +37,8 @@ func TestPostgresCountsForItself(t *testing.T) {
 	if hours := rows("hours"); n < 6 || hours != n {
 		t.Fatalf("%d hours counted, %d there", n, hours)
 	}
-	storetest.OK(t, f.Erase(t.Context(), alone.Send.Recipient, time.Hour, store.AuditEntry{ID: alone.Send.ID, Who: "ann", Role: "owner", What: "erase", Outcome: store.AuditDone}))
+	storetest.OK(t, f.Erase(t.Context(), alone.Send.Recipient, time.Hour,
+		store.AuditEntry{ID: alone.Send.ID, Who: "ann", Role: "owner", What: "erase", Outcome: store.AuditDone}))
 	domains, err := f.Domains(t.Context(), q)
 	storetest.OK(t, err)
 	for _, d := range domains {

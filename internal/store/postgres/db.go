@@ -41,7 +41,8 @@ LEFT JOIN LATERAL (SELECT * FROM verifications v WHERE v.id = e.verification_id 
 	// Nothing is counted ahead while something is erased.
 	BeforeErase:  []string{patientSQL, fmt.Sprintf(`SELECT pg_advisory_xact_lock(%d)`, int64(countLock)), eraseHoursSQL},
 	BeforeForget: []string{patientSQL},
-	BeforeExpire: []string{`SET LOCAL enable_bitmapscan = on`}, // verifications have ranges of pages by their time, which no other plan can read
+	// verifications have ranges of pages by their time, which no other plan can read
+	BeforeExpire: []string{`SET LOCAL enable_bitmapscan = on`},
 }
 
 // words are those of Postgres with the clock of the store.
@@ -185,4 +186,5 @@ func (p *DB) clock(ctx context.Context) (now time.Time, err error) {
 
 // deliveredSQL notes the minute in which there is a delivered message: the console finds these rows by it.
 const deliveredSQL = `
-INSERT INTO minutes (field, value, minute) SELECT 'receipt', 'delivered', date_trunc('minute', s.logged_at) FROM sends s WHERE s.id = @id ON CONFLICT DO NOTHING`
+INSERT INTO minutes (field, value, minute) SELECT 'receipt', 'delivered', date_trunc('minute', s.logged_at) FROM sends s WHERE s.id = @id
+  ON CONFLICT DO NOTHING`

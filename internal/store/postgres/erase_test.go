@@ -30,11 +30,13 @@ var columns = map[string]struct{ nothing, erased, hash string }{
 		erased:  `masked sealed holder nonce locale reference`, hash: `recipient`,
 	},
 	"act_people": {nothing: `act`, erased: `masked`, hash: `recipient`},
-	"acts":       {nothing: `id at who role network what app channel purpose target reason outcome detail ends`}, // of the administrator; a reason that names somebody is refused
-	"claims":     {nothing: `key fingerprint send_id made_at held_until`},                                        // keyed hashes, for a day
-	"erasures":   {nothing: `erased_at forget_at`, hash: `recipient`},
+	// of the administrator; a reason that names somebody is refused
+	"acts":     {nothing: `id at who role network what app channel purpose target reason outcome detail ends`},
+	"claims":   {nothing: `key fingerprint send_id made_at held_until`}, // keyed hashes, for a day
+	"erasures": {nothing: `erased_at forget_at`, hash: `recipient`},
 	"suppressions": {
-		nothing: `id app channel reason send_id made_by since until lifted_at lifted_by`, erased: `masked detail lifted_why`, hash: `address recipient`,
+		nothing: `id app channel reason send_id made_by since until lifted_at lifted_by`, erased: `masked detail lifted_why`,
+		hash: `address recipient`,
 	},
 	"app_events":      {nothing: `id app type send_id verification_id status reason test at state attempt due_at ended_at answer`},
 	"accounts":        {nothing: `name role password identity made_at disabled_at`}, // of administrators
@@ -44,7 +46,8 @@ var columns = map[string]struct{ nothing, erased, hash string }{
 	"provider_events": {nothing: `send_id kind at heard_at provider detail`}, // detail: a code or one word
 	"spending":        {nothing: `account period used`},
 	"embargoes":       {nothing: `channel since until`, hash: `recipient`},
-	"prefix_pauses":   {nothing: `id app country prefix since until sends approved usual lifted_at lifted_by lifted_why`}, // of numbers, not of a number
+	// of numbers, not of a number
+	"prefix_pauses":   {nothing: `id app country prefix since until sends approved usual lifted_at lifted_by lifted_why`},
 	"turns":           {nothing: `name until`},
 	"awaited":         {nothing: `carrier message_id send_id at ask_at asked`}, // the carrier's names for messages, for three days
 	"hours":           {nothing: `hour`},

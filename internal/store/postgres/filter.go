@@ -24,7 +24,8 @@ type postgresFilter struct{ sqldb.SendFilter }
 
 // common says that no other condition of the filter finds few rows.
 func (f postgresFilter) common() bool {
-	return f.Recipient == nil && f.Reference+f.BlockedBy+f.Country+f.Domain+f.Support == "" && (f.Status == "" || f.Status == store.Sent || f.Status == store.Delivered)
+	return f.Recipient == nil && f.Reference+f.BlockedBy+f.Country+f.Domain+f.Support == "" &&
+		(f.Status == "" || f.Status == store.Sent || f.Status == store.Delivered)
 }
 
 // postgresQuery is the filter in Postgres, whose log is too long to be looked through for what is rare.
@@ -160,6 +161,7 @@ func (f postgresFilter) minuteQuery(field, value string) (string, []any) {
 	c.Add(sqldb.LoggedSince("m.minute"))
 	f.Between(&c, words, false)
 	f.kindsOnly(&c) // the index of the time is the one
-	return "SELECT s.* FROM (SELECT m.minute FROM minutes m" + minutes.Where() + " ORDER BY m.minute" + order + ") m CROSS JOIN LATERAL (SELECT " +
+	return "SELECT s.* FROM (SELECT m.minute FROM minutes m" + minutes.Where() + " ORDER BY m.minute" + order +
+		") m CROSS JOIN LATERAL (SELECT " +
 		sqldb.SendColumns + " FROM sends s" + c.Where() + f.Page() + ") s" + f.Page("m.minute"), c.Args
 }

@@ -39,9 +39,12 @@ func TestPostgresRareFilters(t *testing.T) {
 	defer conn.Release()
 	mark := &store.Mark{At: time.Now().Add(time.Hour)}
 	for name, filter := range map[string]store.Filter{
-		"domain": {Domain: "rare.example"}, "no such domain": {Domain: "nothing.example"}, "domain after": {Domain: "rare.example", After: &store.Mark{At: time.Unix(0, 0)}},
-		"domain before": {Domain: "nothing.example", Before: mark}, "domain of an app": {Domain: "nothing.example", App: "shop"}, "domain and status": {Domain: "nothing.example", Status: store.Sent},
-		"rule": {BlockedBy: "nothing"}, "rule before": {BlockedBy: "nothing", Before: mark}, "country": {Country: "TV"}, "country of a time": {Country: "TV", From: time.Now().Add(-day), To: time.Now()},
+		"domain": {Domain: "rare.example"}, "no such domain": {Domain: "nothing.example"},
+		"domain after":  {Domain: "rare.example", After: &store.Mark{At: time.Unix(0, 0)}},
+		"domain before": {Domain: "nothing.example", Before: mark}, "domain of an app": {Domain: "nothing.example", App: "shop"},
+		"domain and status": {Domain: "nothing.example", Status: store.Sent},
+		"rule":              {BlockedBy: "nothing"}, "rule before": {BlockedBy: "nothing", Before: mark}, "country": {Country: "TV"},
+		"country of a time": {Country: "TV", From: time.Now().Add(-day), To: time.Now()},
 	} {
 		filter.Limit = 50
 		query, args := postgresFilter{sqldb.SendFilter{Filter: filter}}.postgresQuery()

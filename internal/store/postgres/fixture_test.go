@@ -78,7 +78,8 @@ func postgresFixture(t *testing.T, url string, options ...Option) *storetest.Fix
 		_, err := conn.Exec(t.Context(), `UPDATE test_clock SET at = at + $1 * interval '1 microsecond'`, d.Microseconds())
 		storetest.OK(t, err)
 	}
-	return storetest.NewFixture(openTest(t, url, testClockSQL, options...)).Beside(openTest(t, url, testClockSQL, options...)).Clocked(storetest.Epoch, step)
+	return storetest.NewFixture(openTest(t, url, testClockSQL, options...)).Beside(openTest(t, url, testClockSQL,
+		options...)).Clocked(storetest.Epoch, step)
 }
 
 // divide makes other partitions than those of the present, from the beginning of time to its end.
@@ -109,7 +110,8 @@ func divide(t *testing.T, conn *pgx.Conn, at ...time.Time) {
 
 // copySends writes copies of the sends that ended, with other IDs, in SQL; logged is when each was logged.
 func copySends(logged string) string {
-	const same = "verification_id, number, app, channel, purpose, recipient, masked, domain, country, prefix, locale, reference, ip, attempt, counts, taken_at, clock"
+	const same = "verification_id, number, app, channel, purpose, recipient, masked, domain, country, prefix, locale, reference, ip, " +
+		"attempt, counts, taken_at, clock"
 	return `INSERT INTO sends (id, status, logged_at, ` + same + `) SELECT ` + randomID + `, 'sent', ` + logged + `, ` + same + ` FROM sends s`
 }
 

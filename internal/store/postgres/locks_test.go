@@ -22,7 +22,8 @@ func hold(t *testing.T, log *DB, in store.Intent) (release func()) {
 	return func() { _ = tx.Rollback(context.Background()) }
 }
 
-// kill ends the server process that waits for a recipient's lock, once there is one, and awaits its end: the next one to be killed is another.
+// kill ends the server process that waits for a recipient's lock, once there is one, and awaits its end: the next one to be killed is
+// another.
 func kill(t *testing.T, log *DB) {
 	t.Helper()
 	eventually(t, func() bool {

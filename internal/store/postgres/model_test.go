@@ -19,7 +19,8 @@ import (
 )
 
 // TestModel runs random schedules on both databases at once: they must answer the same to every call, whatever came before.
-// SQLite, in which the gate is Go and one call follows the other, is the model of Postgres. Instants fall on window edges, 1 µs to either side, and on clocks that go back.
+// SQLite, in which the gate is Go and one call follows the other, is the model of Postgres. Instants fall on window edges, 1 µs to either
+// side, and on clocks that go back.
 func TestModel(t *testing.T) {
 	f := newPostgresFixture(t)
 	// A look for what is overdue begins where the last one ended, and with the oldest row only every ten minutes of the log's clock.
@@ -47,7 +48,8 @@ func checkModel(t *testing.T, f *storetest.Fixture, back, empty func()) {
 		m.Repeat(map[string]func(*rapid.T){
 			"begin": m.begin, "begin again": m.beginAgain, "pass": m.pass, "finish": m.finish, "postpone": m.postpone, "renew": m.renew,
 			"take over": m.takeOver, "refunds": m.refunds, "refunded": m.refunded, "attempt": m.attempt, "approve": m.approve,
-			"cancel": m.cancel, "suppress": m.suppress, "lift": m.lift, "heard": m.heard, "forgive": m.forgive, "erase": m.erase, "forget": m.forget, "refused": m.refused, "read": m.read, "app events": m.appEvents, "": m.invariant,
+			"cancel": m.cancel, "suppress": m.suppress, "lift": m.lift, "heard": m.heard, "forgive": m.forgive, "erase": m.erase, "forget": m.forget,
+			"refused": m.refused, "read": m.read, "app events": m.appEvents, "": m.invariant,
 		})
 	})
 }
@@ -132,7 +134,8 @@ func (m *model) begin(*rapid.T) {
 	if len(m.codes) > 0 && rapid.IntRange(0, 3).Draw(m.T, "join") == 0 {
 		in.Join = rapid.SampledFrom(m.codes).Draw(m.T, "named")
 	}
-	in.Rejections = rapid.SampledFrom([]quota.Rule{{}, {}, storetest.FailedAtMost(1, time.Minute), storetest.FailedAtMost(2, time.Hour)}).Draw(m.T, "rejections")
+	in.Rejections = rapid.SampledFrom([]quota.Rule{{}, {}, storetest.FailedAtMost(1, time.Minute),
+		storetest.FailedAtMost(2, time.Hour)}).Draw(m.T, "rejections")
 	in.Send.Observed = rapid.SampledFrom([][]string{nil, nil, {"office"}, {"office", "stricter"}}).Draw(m.T, "observed")
 	in.MinLife = rapid.SampledFrom([]time.Duration{0, 2 * time.Minute}).Draw(m.T, "min life")
 	in.Address = storetest.Address(rapid.SampledFrom([]byte{1, 1, 2}).Draw(m.T, "address"))
@@ -164,7 +167,9 @@ func (m *model) held() store.Held {
 }
 
 func (m *model) finish(*rapid.T) {
-	o := store.Outcome{Held: m.held(), Status: rapid.SampledFrom([]store.Status{store.Sent, store.Failed, store.Failed, store.Unknown}).Draw(m.T, "status"), Reason: rapid.SampledFrom([]string{"r", store.ReasonRejected, store.ReasonSuppressed, store.ReasonPaused}).Draw(m.T, "reason"), Provider: "p", ProviderCode: "250", Took: time.Second}
+	o := store.Outcome{Held: m.held(), Status: rapid.SampledFrom([]store.Status{store.Sent, store.Failed, store.Failed,
+		store.Unknown}).Draw(m.T, "status"), Reason: rapid.SampledFrom([]string{"r", store.ReasonRejected, store.ReasonSuppressed,
+		store.ReasonPaused}).Draw(m.T, "reason"), Provider: "p", ProviderCode: "250", Took: time.Second}
 	o.Refund = o.Status == store.Failed && rapid.Bool().Draw(m.T, "refund")
 	if o.Status == store.Failed && rapid.IntRange(0, 3).Draw(m.T, "bounce") == 0 {
 		o.Suppress = store.SuppressAs{Cause: store.HardBounce, Address: storetest.Address(1), For: max(time.Microsecond, m.span("lasts"))}
@@ -238,7 +243,8 @@ func (m *model) appEvents(*rapid.T) {
 	}
 	if len(m.events) > 0 && rapid.Bool().Draw(m.T, "ends") {
 		end := store.AppEventEnd{Held: rapid.SampledFrom(m.events).Draw(m.T, "event"), Answer: "503", After: max(0, m.span("after"))}
-		end.State = rapid.SampledFrom([]store.EventState{store.EventPending, store.EventPending, store.EventDelivered, store.EventGivenUp}).Draw(m.T, "state")
+		end.State = rapid.SampledFrom([]store.EventState{store.EventPending, store.EventPending, store.EventDelivered,
+			store.EventGivenUp}).Draw(m.T, "state")
 		m.same("AppEventEnded", func(f *storetest.Fixture) (any, error) { return f.AppEventEnded(m.ctx, end) })
 	}
 	if rapid.IntRange(0, 4).Draw(m.T, "forgets") == 0 {
@@ -260,8 +266,9 @@ func (m *model) cancel(*rapid.T) {
 
 func (m *model) suppress(*rapid.T) {
 	s := store.Suppression{
-		ID: uuid.UUID{0: byte(rapid.IntRange(1, 4).Draw(m.T, "id"))}, Channel: recipient.Email, Address: storetest.Address(1), Cause: store.Manual,
-		App: rapid.SampledFrom([]string{"", "shop", "desk"}).Draw(m.T, "app"),
+		ID: uuid.UUID{0: byte(rapid.IntRange(1, 4).Draw(m.T, "id"))}, Channel: recipient.Email, Address: storetest.Address(1),
+		Cause: store.Manual,
+		App:   rapid.SampledFrom([]string{"", "shop", "desk"}).Draw(m.T, "app"),
 	}
 	lasts := max(time.Microsecond, m.span("lasts"))
 	m.same("Suppress", func(f *storetest.Fixture) (any, error) {
@@ -271,13 +278,15 @@ func (m *model) suppress(*rapid.T) {
 }
 
 func (m *model) lift(*rapid.T) {
-	l := store.LiftRequest{Channel: recipient.Email, Address: storetest.Address(1), App: rapid.SampledFrom([]string{"", "shop"}).Draw(m.T, "app"), Why: "w"}
+	l := store.LiftRequest{Channel: recipient.Email, Address: storetest.Address(1),
+		App: rapid.SampledFrom([]string{"", "shop"}).Draw(m.T, "app"), Why: "w"}
 	m.same("Lift", func(f *storetest.Fixture) (any, error) { return f.Lift(m.ctx, l, nil) })
 }
 
 func (m *model) forgive(*rapid.T) {
 	purposes := rapid.SampledFrom([][]string{{"login", "signup"}, {"gift"}}).Draw(m.T, "purposes")
-	b := store.Bucket{App: "shop", Channel: recipient.Email, Recipient: recipient.Hash{15: byte(rapid.IntRange(1, 2).Draw(m.T, "recipient"))}, Purposes: purposes}
+	b := store.Bucket{App: "shop", Channel: recipient.Email, Recipient: recipient.Hash{15: byte(rapid.IntRange(1, 2).Draw(m.T, "recipient"))},
+		Purposes: purposes}
 	act := m.real.Act(func(a *store.AuditEntry) { a.ID = uuid.New() })
 	m.same("ResetCounters", func(f *storetest.Fixture) (any, error) { return nil, f.ResetCounters(m.ctx, []store.Bucket{b}, act) })
 }
@@ -296,8 +305,10 @@ func (m *model) forget(*rapid.T) {
 }
 
 func (m *model) heard(*rapid.T) {
-	e := store.ProviderEvent{Send: m.held().ID, Kind: rapid.SampledFrom(store.ProviderEventKinds[1:]).Draw(m.T, "kind"), At: storetest.Epoch.Add(m.span("at")), Provider: "p", Detail: "d"}
-	bar := rapid.SampledFrom([]store.SuppressAs{{}, {Cause: store.Complaint, Address: storetest.Address(1), For: time.Hour}, {Cause: store.HardBounce, Address: storetest.Address(1), For: time.Minute}}).Draw(m.T, "bar")
+	e := store.ProviderEvent{Send: m.held().ID, Kind: rapid.SampledFrom(store.ProviderEventKinds[1:]).Draw(m.T, "kind"),
+		At: storetest.Epoch.Add(m.span("at")), Provider: "p", Detail: "d"}
+	bar := rapid.SampledFrom([]store.SuppressAs{{}, {Cause: store.Complaint, Address: storetest.Address(1), For: time.Hour},
+		{Cause: store.HardBounce, Address: storetest.Address(1), For: time.Minute}}).Draw(m.T, "bar")
 	m.same("IngestProviderEvent", func(f *storetest.Fixture) (any, error) { return f.IngestProviderEvent(m.ctx, e, bar) })
 }
 
@@ -325,7 +336,8 @@ func (m *model) read(*rapid.T) {
 	holding := store.HolderQuery{App: "shop", Channel: recipient.Email, Recipient: recipient.Hash{15: 1}, Purpose: "login", Holder: "s:1"}
 	browsers := rapid.Bool().Draw(m.T, "browsers")
 	m.same("LockedOut", func(f *storetest.Fixture) (any, error) {
-		return f.LockedOut(m.ctx, store.Verification{App: "shop", Channel: recipient.Email, Recipient: recipient.Hash{15: 1}, ByBrowser: browsers})
+		return f.LockedOut(m.ctx, store.Verification{App: "shop", Channel: recipient.Email, Recipient: recipient.Hash{15: 1},
+			ByBrowser: browsers})
 	})
 	m.same("Newest", func(f *storetest.Fixture) (any, error) { return f.Newest(m.ctx, holding) })
 	m.same("Story", func(f *storetest.Fixture) (any, error) { return f.Story(m.ctx, send) })
@@ -349,7 +361,8 @@ func (m *model) read(*rapid.T) {
 		err := f.AllRejected(m.ctx, within, func(c store.CountedSend) error { all = append(all, c); return nil })
 		return all, err
 	})
-	filter := store.Filter{Limit: rapid.IntRange(1, 5).Draw(m.T, "limit"), Status: rapid.SampledFrom([]store.Status{"", store.Refused, store.Sending, store.Failed}).Draw(m.T, "status")}
+	filter := store.Filter{Limit: rapid.IntRange(1, 5).Draw(m.T, "limit"),
+		Status: rapid.SampledFrom([]store.Status{"", store.Refused, store.Sending, store.Failed}).Draw(m.T, "status")}
 	if rapid.Bool().Draw(m.T, "one recipient") {
 		filter.Recipient = &recipient.Hash{15: 1}
 	}

@@ -276,7 +276,9 @@ func TestReadsLeavePartitionsOut(t *testing.T) {
 	add := func(name, only string, text string, args []any) {
 		queries = append(queries, query{name, text, args, only})
 	}
-	for name, filter := range map[string]store.Filter{"times": {From: from, To: to}, "kind": {From: from, To: to, App: "shop"}, "mark": {From: from, Before: &store.Mark{At: to, ID: uuid.Max}, Status: store.Sent}, "refused": {From: from, To: to, Status: store.Refused}, "after": {After: &store.Mark{At: from}, To: to}} {
+	for name, filter := range map[string]store.Filter{"times": {From: from, To: to}, "kind": {From: from, To: to, App: "shop"},
+		"mark":    {From: from, Before: &store.Mark{At: to, ID: uuid.Max}, Status: store.Sent},
+		"refused": {From: from, To: to, Status: store.Refused}, "after": {After: &store.Mark{At: from}, To: to}} {
 		filter.Limit = 10
 		text, args := postgresFilter{sqldb.SendFilter{Filter: filter}}.postgresQuery()
 		if i := strings.Index(text, "SELECT s.* FROM kind"); i >= 0 { // the kinds themselves are looked for everywhere
@@ -284,7 +286,8 @@ func TestReadsLeavePartitionsOut(t *testing.T) {
 		}
 		add(name, "sends_1", text, args)
 	}
-	crowd, args := words.Bind(words.CrowdSQL(), sqldb.Args{"purposes": []string{"login"}, "least": 1, "limit": 1, "after": now.Add(-2 * day)}, now)
+	crowd, args := words.Bind(words.CrowdSQL(), sqldb.Args{"purposes": []string{"login"}, "least": 1, "limit": 1, "after": now.Add(-2 * day)},
+		now)
 	add("crowds", "sends_2 sends_3", crowd, args)
 	for _, q := range queries {
 		rows, err := log.pool.Query(t.Context(), "EXPLAIN "+q.text, q.args...)

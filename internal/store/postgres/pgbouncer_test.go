@@ -14,7 +14,8 @@ import (
 // Behind a PgBouncer as it comes, two replicas keep the contract of what a send passes through.
 func TestBehindPgBouncer(t *testing.T) {
 	server := shared.Server(t)
-	bouncer := parts.PgBouncer(t, server, "max_user_connections = 100") // each case has a database, and with it a pool: those of cases that are over make room
+	// each case has a database, and with it a pool: those of cases that are over make room
+	bouncer := parts.PgBouncer(t, server, "max_user_connections = 100")
 	storetest.RunGroups(t, func(t *testing.T) *storetest.Fixture {
 		return postgresFixture(t, bouncer.Through(newTestSchema(t)))
 	},
@@ -33,7 +34,8 @@ func TestSettingsBehindPgBouncer(t *testing.T) {
 	storetest.OK(t, err)
 	t.Cleanup(func() { storetest.OK(t, p.Close()) })
 	for setting, want := range map[string]string{
-		"lock_timeout": "1s", "statement_timeout": "7s", "TimeZone": "UTC", "enable_seqscan": "off", "jit": "off", "role": appRole, "application_name": "sendcode",
+		"lock_timeout": "1s", "statement_timeout": "7s", "TimeZone": "UTC", "enable_seqscan": "off", "jit": "off", "role": appRole,
+		"application_name":   "sendcode",
 		"synchronous_commit": "on",
 	} {
 		for name, pool := range map[string]*pgxpool.Pool{"writers": p.writers, "others": p.pool} {

@@ -86,7 +86,8 @@ func grant(ctx context.Context, db *sql.DB, role string) error {
 		if may == "" {
 			may = otherRights
 		}
-		statements = append(statements, "REVOKE ALL ON "+name+" FROM PUBLIC", "REVOKE ALL ON "+name+" FROM "+to, "GRANT "+may+" ON "+name+" TO "+to)
+		statements = append(statements, "REVOKE ALL ON "+name+" FROM PUBLIC", "REVOKE ALL ON "+name+" FROM "+to,
+			"GRANT "+may+" ON "+name+" TO "+to)
 	}
 	for _, work := range works {
 		statements = append(statements, "GRANT EXECUTE ON FUNCTION "+pgx.Identifier{schema}.Sanitize()+"."+work+" TO "+to)
@@ -104,7 +105,8 @@ func grant(ctx context.Context, db *sql.DB, role string) error {
 func ownTables(ctx context.Context, tx *sql.Tx) ([]string, error) {
 	rows, err := tx.QueryContext(ctx, `
 SELECT c.relname FROM pg_catalog.pg_class c
-WHERE c.relnamespace = current_schema()::regnamespace AND c.relkind IN ('r', 'p') AND NOT c.relispartition AND pg_has_role(c.relowner, 'USAGE') ORDER BY c.relname`)
+WHERE c.relnamespace = current_schema()::regnamespace AND c.relkind IN ('r', 'p') AND NOT c.relispartition
+  AND pg_has_role(c.relowner, 'USAGE') ORDER BY c.relname`)
 	if err != nil {
 		return nil, err
 	}
@@ -115,7 +117,8 @@ WHERE c.relnamespace = current_schema()::regnamespace AND c.relkind IN ('r', 'p'
 // work as it.
 func makeRole(ctx context.Context, db *sql.DB, role string) error {
 	var exists, member bool
-	err := db.QueryRowContext(ctx, `SELECT count(*) > 0, coalesce(bool_and(pg_has_role(oid, 'MEMBER')), false) FROM pg_catalog.pg_roles WHERE rolname = $1`, role).Scan(&exists, &member)
+	err := db.QueryRowContext(ctx, `SELECT count(*) > 0, coalesce(bool_and(pg_has_role(oid, 'MEMBER')), false) FROM pg_catalog.pg_roles
+  WHERE rolname = $1`, role).Scan(&exists, &member)
 	if err != nil {
 		return err
 	}
@@ -153,14 +156,16 @@ FROM pg_catalog.pg_class c WHERE c.oid = 'acts'::regclass`).Scan(&owner, &may)
 	case err != nil:
 		return "", err
 	case len(may) > 0:
-		return "the service works as a role that may " + strings.Join(may, ", ") + " the administrators' acts; only a trigger stands before it", nil
+		return "the service works as a role that may " + strings.Join(may, ", ") + " the administrators' acts; only a trigger stands before it",
+			nil
 	case owner:
 		return "the service's password is the owner's, who can give himself any right", nil
 	}
 	return "", nil
 }
 
-var errIsRole = errors.New("store: the URL logs in as the role that the service works as, which may not migrate; migrate as the tables' owner")
+var errIsRole = errors.New("store: the URL logs in as the role that the service works as, which may not migrate; migrate as the " +
+	"tables' owner")
 
 // MayMigrate says why the URL's user must not migrate for a service that works as role; nil: it may.
 func MayMigrate(ctx context.Context, url string, options ...Option) (err error) {

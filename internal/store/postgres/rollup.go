@@ -38,28 +38,32 @@ WITH clock AS MATERIALIZED (
 ), old_domains AS (
     DELETE FROM hour_domains h USING clock WHERE h.hour < clock.since
 )
-SELECT h.hour FROM clock, generate_series(date_trunc('hour', clock.now - {{settled}}, 'UTC') - interval '1 hour', clock.since, interval '-1 hour') AS h(hour)
+SELECT h.hour FROM clock, generate_series(date_trunc('hour', clock.now - {{settled}}, 'UTC') - interval '1 hour', clock.since,
+  interval '-1 hour') AS h(hour)
 WHERE NOT EXISTS (SELECT FROM hours WHERE hours.hour = h.hour) AND h.hour NOT IN (SELECT under_way.hour FROM under_way)
 ORDER BY h.hour DESC LIMIT 1`, "{{settled}}", sqldb.Interval(settled))
 
 // countHour counts the hour that begins at $1. All of it is one statement and so one view of the log.
 var countHour = `
 WITH row AS MATERIALIZED (
-    SELECT s.app, s.channel, s.purpose, s.status, CASE WHEN s.status IN ('failed', 'unknown') THEN s.reason ELSE '' END AS reason, s.blocked_by, s.requests,
+    SELECT s.app, s.channel, s.purpose, s.status, CASE WHEN s.status IN ('failed', 'unknown') THEN s.reason ELSE '' END AS reason,
+      s.blocked_by, s.requests,
            s.domain, v.id IS NOT NULL AS opened, v.approved_at IS NOT NULL AS approved,
            CASE WHEN s.status IN ('sent', 'delivered', 'undelivered') THEN s.finished_at - s.logged_at END AS took
     FROM sends s LEFT JOIN verifications v ON s.number = 1 AND v.id = s.verification_id
     WHERE s.logged_at >= $1 AND s.logged_at < $1 + interval '1 hour' AND ` + sqldb.LoggedSince("$1::timestamptz") + `
 ), tallied AS (
     INSERT INTO hour_tallies (hour, app, channel, purpose, status, reason, blocked_by, rows, requests, opened, approved)
-    SELECT $1, app, channel, purpose, status, reason, blocked_by, count(*), sum(requests), count(*) FILTER (WHERE opened), count(*) FILTER (WHERE approved)
+    SELECT $1, app, channel, purpose, status, reason, blocked_by, count(*), sum(requests), count(*) FILTER (WHERE opened),
+      count(*) FILTER (WHERE approved)
     FROM row GROUP BY app, channel, purpose, status, reason, blocked_by
 ), timed AS (
     INSERT INTO hour_times (hour, app, channel, purpose, bucket, n)
     SELECT $1, app, channel, purpose, ` + bucketSQL + `, count(*) FROM row WHERE took IS NOT NULL GROUP BY app, channel, purpose, 5
 ), addressed AS (
     INSERT INTO hour_domains (hour, app, channel, purpose, domain, sends, failed, rejected)
-    SELECT $1, app, channel, purpose, domain, count(*), count(*) FILTER (WHERE status = 'failed'), count(*) FILTER (WHERE status = 'failed' AND reason = '` + store.ReasonRejected + `')
+    SELECT $1, app, channel, purpose, domain, count(*), count(*) FILTER (WHERE status = 'failed'),
+      count(*) FILTER (WHERE status = 'failed' AND reason = '` + store.ReasonRejected + `')
     FROM row WHERE domain <> '' AND status <> 'refused' GROUP BY app, channel, purpose, domain
 )
 INSERT INTO hours (hour) VALUES ($1)`
@@ -108,11 +112,13 @@ const patientSQL = `SET LOCAL statement_timeout = '60s'`
 const eraseHoursSQL = `
 WITH mine AS MATERIALIZED (
     SELECT date_trunc('hour', s.logged_at, 'UTC') AS hour, s.app, s.channel, s.purpose, s.domain, count(*) AS sends,
-           count(*) FILTER (WHERE s.status = 'failed') AS failed, count(*) FILTER (WHERE s.status = 'failed' AND s.reason = '` + store.ReasonRejected + `') AS rejected
+           count(*) FILTER (WHERE s.status = 'failed') AS failed, count(*) FILTER (WHERE s.status = 'failed'
+             AND s.reason = '` + store.ReasonRejected + `') AS rejected
     FROM sends s WHERE s.recipient = @recipient AND s.number > 0 AND s.masked <> '•••' AND s.domain <> '' GROUP BY 1, 2, 3, 4, 5
 ), fewer AS (
     UPDATE hour_domains d SET sends = d.sends - m.sends, failed = d.failed - m.failed, rejected = d.rejected - m.rejected
-    FROM mine m WHERE (d.hour, d.app, d.channel, d.purpose, d.domain) = (m.hour, m.app, m.channel, m.purpose, m.domain) AND d.sends > m.sends
+    FROM mine m WHERE (d.hour, d.app, d.channel, d.purpose, d.domain) = (m.hour, m.app, m.channel, m.purpose, m.domain)
+      AND d.sends > m.sends
 )
 DELETE FROM hour_domains d USING mine m
 WHERE (d.hour, d.app, d.channel, d.purpose, d.domain) = (m.hour, m.app, m.channel, m.purpose, m.domain) AND d.sends <= m.sends`

@@ -32,13 +32,15 @@ func setAfterwards(config *pgx.ConnConfig) func(context.Context, *pgx.Conn) erro
 			return nil
 		}
 		// Nothing is prepared by it: a pooler that divides sessions is recognised later, and must be able to run this.
-		_, err := conn.Exec(ctx, `SELECT set_config(name, value, false) FROM unnest($1::text[], $2::text[]) AS s (name, value)`, pgx.QueryExecModeExec, names, values)
+		_, err := conn.Exec(ctx, `SELECT set_config(name, value, false)
+  FROM unnest($1::text[], $2::text[]) AS s (name, value)`, pgx.QueryExecModeExec, names, values)
 		return err
 	}
 }
 
 var (
-	errDivided = errors.New("store: the pooler in front of Postgres gives a connection to each transaction, and the service needs one for each session: " +
+	errDivided = errors.New("store: the pooler in front of Postgres gives a connection to each transaction, and the service needs one " +
+		"for each session: " +
 		"set pool_mode = session in PgBouncer for this database, or connect to Postgres itself")
 	errNarrow = errors.New("store: the pooler in front of Postgres gives no second connection: raise default_pool_size in PgBouncer")
 )

@@ -55,7 +55,8 @@ func (p *DB) spans(ctx context.Context, q store.StatsQuery) (hours store.StatsQu
 	var first, last *time.Time
 	var n int
 	err = p.read(ctx, func(conn *pgxpool.Conn) error {
-		return conn.QueryRow(ctx, `SELECT min(hour), max(hour), count(*) FROM hours WHERE hour >= $1 AND hour <= $2`, q.From, q.To.Add(-time.Hour)).Scan(&first, &last, &n)
+		return conn.QueryRow(ctx, `SELECT min(hour), max(hour), count(*) FROM hours WHERE hour >= $1
+  AND hour <= $2`, q.From, q.To.Add(-time.Hour)).Scan(&first, &last, &n)
 	})
 	if err != nil {
 		return hours, nil, err
@@ -117,7 +118,8 @@ func (p *DB) lost(ctx context.Context, q store.StatsQuery) (n int, err error) {
 
 // talliesOf counts in rows.
 func (p *DB) talliesOf(ctx context.Context, q store.StatsQuery, c sqldb.Conditions) ([]store.Tally, error) {
-	return readRows(ctx, p, func(t *store.Tally) []any { return sqldb.TallyFields(t, q.Each) }, c.Tallies(stretchSQL("s.logged_at", q.Each)), c.Args...)
+	return readRows(ctx, p, func(t *store.Tally) []any { return sqldb.TallyFields(t, q.Each) }, c.Tallies(stretchSQL("s.logged_at", q.Each)),
+		c.Args...)
 }
 
 // stretchSQL is the number of the stretch of time that an instant is in.
@@ -132,9 +134,10 @@ func (p *DB) statsOfRows(ctx context.Context, q store.StatsQuery) (stats store.S
 		return store.Stats{}, err
 	}
 	const span = `(extract(epoch FROM s.finished_at - s.logged_at) * 1000000)::bigint`
-	err = sqldb.AskMeasures(&stats, q, c, stretchSQL("s.logged_at", q.Each), span, func(fields func(*store.Interval) []any, query string) ([]store.Interval, error) {
-		return readRows(ctx, p, fields, query, c.Args...)
-	})
+	err = sqldb.AskMeasures(&stats, q, c, stretchSQL("s.logged_at", q.Each), span,
+		func(fields func(*store.Interval) []any, query string) ([]store.Interval, error) {
+			return readRows(ctx, p, fields, query, c.Args...)
+		})
 	if err != nil {
 		return store.Stats{}, err
 	}
@@ -147,7 +150,8 @@ func (p *DB) countedRows(ctx context.Context, q store.StatsQuery) (sum counted, 
 	if sum.tallies, err = p.talliesOf(ctx, q, c); err != nil {
 		return sum, err
 	}
-	approvals, err := readRows(ctx, p, func(x *store.Interval) []any { return sqldb.ApprovalFields(x, q.Each) }, c.Approvals(stretch), c.Args...)
+	approvals, err := readRows(ctx, p, func(x *store.Interval) []any { return sqldb.ApprovalFields(x, q.Each) }, c.Approvals(stretch),
+		c.Args...)
 	if err != nil {
 		return sum, err
 	}
@@ -167,7 +171,8 @@ func (p *DB) countedHours(ctx context.Context, q store.StatsQuery) (sum counted,
 		opened, approved int
 	}
 	tallies, err := readRows(ctx, p, func(t *hourTally) []any { return append(sqldb.TallyFields(&t.Tally, q.Each), &t.opened, &t.approved) },
-		`SELECT `+stretchSQL("s.hour", q.Each)+`, s.status, s.reason, s.blocked_by, sum(s.rows)::bigint, sum(s.requests)::bigint, sum(s.opened)::bigint, sum(s.approved)::bigint
+		`SELECT `+stretchSQL("s.hour", q.Each)+`, s.status, s.reason, s.blocked_by, sum(s.rows)::bigint, sum(s.requests)::bigint,
+  sum(s.opened)::bigint, sum(s.approved)::bigint
 FROM hour_tallies s`+c.Where()+` GROUP BY 1, 2, 3, 4 ORDER BY 1, 2, 3, 4`, c.Args...)
 	if err != nil {
 		return sum, err
@@ -177,7 +182,8 @@ FROM hour_tallies s`+c.Where()+` GROUP BY 1, 2, 3, 4 ORDER BY 1, 2, 3, 4`, c.Arg
 		s := sum.at(t.At)
 		s.opened, s.approved = s.opened+t.opened, s.approved+t.approved
 	}
-	return sum, p.times(ctx, &sum, q.Each, `SELECT `+stretchSQL("s.hour", q.Each)+`, s.bucket, sum(s.n)::bigint FROM hour_times s`+c.Where()+` GROUP BY 1, 2`, c.Args)
+	return sum, p.times(ctx, &sum, q.Each, `SELECT `+stretchSQL("s.hour", q.Each)+`, s.bucket, sum(s.n)::bigint FROM hour_times s`+c.Where()+
+		` GROUP BY 1, 2`, c.Args)
 }
 
 // hourConditions are those of tables that are by hours.
@@ -193,7 +199,8 @@ func (p *DB) times(ctx context.Context, sum *counted, each time.Duration, query 
 		at        time.Time
 		bucket, n int
 	}
-	all, err := readRows(ctx, p, func(x *timed) []any { return []any{sqldb.StretchField{To: &x.at, Each: each}, &x.bucket, &x.n} }, query, args...)
+	all, err := readRows(ctx, p, func(x *timed) []any { return []any{sqldb.StretchField{To: &x.at, Each: each}, &x.bucket, &x.n} }, query,
+		args...)
 	for _, x := range all {
 		sum.at(x.at).times[x.bucket] = x.n
 	}
@@ -232,7 +239,8 @@ func (sum counted) stats() store.Stats {
 		whole.add(x)
 		measures[at] = x.measures()
 	}
-	return store.Stats{Tallies: slices.SortedFunc(maps.Values(byKind), store.InOrder), Intervals: store.Intervals(measures), Measures: whole.measures()}
+	return store.Stats{Tallies: slices.SortedFunc(maps.Values(byKind), store.InOrder), Intervals: store.Intervals(measures),
+		Measures: whole.measures()}
 }
 
 // part is the time within which a part of what was sent had been sent.
@@ -269,7 +277,8 @@ func (p *DB) Domains(ctx context.Context, q store.StatsQuery) ([]store.DomainTal
 	for _, part := range rows {
 		of := sqldb.StatsConditionsAfter(part, words, c.Args)
 		of.Add("s.domain <> '' AND s.number > 0")
-		parts = append(parts, `SELECT s.domain, 1, CASE WHEN s.status = 'failed' THEN 1 ELSE 0 END, CASE WHEN s.status = 'failed' AND s.reason = '`+store.ReasonRejected+`' THEN 1 ELSE 0 END FROM sends s`+of.Where())
+		parts = append(parts, `SELECT s.domain, 1, CASE WHEN s.status = 'failed' THEN 1 ELSE 0 END, CASE WHEN s.status = 'failed'
+  AND s.reason = '`+store.ReasonRejected+`' THEN 1 ELSE 0 END FROM sends s`+of.Where())
 		c.Args = of.Args
 	}
 	return readRows(ctx, p, sqldb.DomainFields, `

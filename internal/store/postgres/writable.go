@@ -55,7 +55,8 @@ func (p *DB) hasRoom(ctx context.Context) error {
 	err := p.read(ctx, func(conn *pgxpool.Conn) error {
 		return conn.QueryRow(ctx, p.sql(`
 SELECT pg_is_in_recovery() OR current_setting('transaction_read_only') = 'on',
-       EXISTS (SELECT FROM sendcode_partitions p WHERE coalesce(p.begins, '-infinity') <= {{now}} AND coalesce(p.ends, 'infinity') > {{now}})`)).Scan(&readOnly, &room)
+       EXISTS (SELECT FROM sendcode_partitions p WHERE coalesce(p.begins, '-infinity') <= {{now}}
+         AND coalesce(p.ends, 'infinity') > {{now}})`)).Scan(&readOnly, &room)
 	})
 	switch {
 	case err == nil && readOnly:

@@ -37,7 +37,8 @@ func accountFields(a *store.Account) []any {
 
 func sessionFields(s *store.Session) []any {
 	return []any{
-		keyField{&s.ID}, &s.Account, keyField{&s.Bound}, &s.Via, &s.Granted, &s.Passed, TimeField{&s.StartedAt}, TimeField{&s.SeenAt}, TimeField{&s.FactorAt},
+		keyField{&s.ID}, &s.Account, keyField{&s.Bound}, &s.Via, &s.Granted, &s.Passed, TimeField{&s.StartedAt}, TimeField{&s.SeenAt},
+		TimeField{&s.FactorAt},
 	}
 }
 
@@ -119,7 +120,8 @@ func (db *DB) BeginSession(ctx context.Context, s store.Session, life time.Durat
 	}
 	err = db.Write(ctx, func(q Tx) error {
 		s.StartedAt, s.SeenAt, s.FactorAt = q.Now, q.Now, time.Time{}
-		if err := q.exec(`DELETE FROM sessions WHERE started_at < @since`, Args{"since": q.Now.Add(-life.Truncate(time.Microsecond))}); err != nil {
+		if err := q.exec(`DELETE FROM sessions WHERE started_at < @since`,
+			Args{"since": q.Now.Add(-life.Truncate(time.Microsecond))}); err != nil {
 			return err
 		}
 		if err := q.exec(beginSessionSQL, Args{
@@ -134,7 +136,8 @@ func (db *DB) BeginSession(ctx context.Context, s store.Session, life time.Durat
 
 // Session implements Accounts.
 func (db *DB) Session(ctx context.Context, id [32]byte) (s store.Session, now time.Time, err error) {
-	s, err = readSingle(ctx, db, func(s *store.Session) []any { return append([]any{TimeField{&now}}, sessionFields(s)...) }, sessionSQL, Args{"id": id})
+	s, err = readSingle(ctx, db, func(s *store.Session) []any { return append([]any{TimeField{&now}}, sessionFields(s)...) }, sessionSQL,
+		Args{"id": id})
 	return s, now, err
 }
 

@@ -11,7 +11,8 @@ import (
 const (
 	addActSQL = `
 INSERT INTO acts (id, at, who, role, network, what, app, channel, purpose, target, reason, outcome, detail, ends)
-VALUES (@id, @now, @who, @role, @network, @what, @app, @channel, @purpose, @target, @reason, @outcome, @detail, @ends) ON CONFLICT (id) DO NOTHING`
+VALUES (@id, @now, @who, @role, @network, @what, @app, @channel, @purpose, @target, @reason, @outcome, @detail, @ends)
+  ON CONFLICT (id) DO NOTHING`
 
 	addPersonSQL = `INSERT INTO act_people (act, recipient, masked) VALUES (@id, @recipient, @masked) ON CONFLICT (act) DO NOTHING`
 

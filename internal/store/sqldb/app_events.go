@@ -51,12 +51,14 @@ func takeEventsSQL(shares []store.Share, args Args) string {
     SELECT id FROM (SELECT e.id FROM app_events e WHERE e.app = @`+app+` AND e.due_at IS NOT NULL AND e.due_at <= @now
                     ORDER BY e.due_at, e.id LIMIT @`+limit+` {{skip locked}}) AS share`+fmt.Sprint(i))
 	}
-	return `UPDATE app_events SET attempt = attempt + 1, due_at = @now + @lease WHERE id {{among}}` + strings.Join(due, " UNION ALL ") + ` {{end}} RETURNING id`
+	return `UPDATE app_events SET attempt = attempt + 1, due_at = @now + @lease
+  WHERE id {{among}}` + strings.Join(due, " UNION ALL ") + ` {{end}} RETURNING id`
 }
 
 // anyDueSQL looks without a lock. The instant is the log's.
 const anyDueSQL = `
-SELECT c.now, EXISTS (SELECT 1 FROM app_events e WHERE e.app IN (@apps) AND e.due_at IS NOT NULL AND e.due_at <= c.now) FROM (SELECT @now AS now) AS c`
+SELECT c.now, EXISTS (SELECT 1 FROM app_events e WHERE e.app IN (@apps) AND e.due_at IS NOT NULL AND e.due_at <= c.now)
+  FROM (SELECT @now AS now) AS c`
 
 // idle says that nothing is due in any share, at an instant of the log's clock. Most looks end here, for the cost of one read.
 // An error is left to the transaction that follows.
@@ -71,7 +73,8 @@ func (db *DB) idle(ctx context.Context, shares []store.Share) (now time.Time, id
 }
 
 // AppEventsDue implements AppEvents.
-func (db *DB) AppEventsDue(ctx context.Context, lease time.Duration, shares []store.Share) (events []store.AppEvent, now time.Time, err error) {
+func (db *DB) AppEventsDue(ctx context.Context, lease time.Duration,
+	shares []store.Share) (events []store.AppEvent, now time.Time, err error) {
 	if err := store.CheckShares(lease, shares); err != nil {
 		return nil, now, err
 	}

@@ -34,7 +34,8 @@ func TestArraysAreWrittenAsPgxDoes(t *testing.T) {
 			t.Errorf("%T as pgx writes it is another", theirs)
 		}
 	}
-	same(pgtype.TextArrayOID, one([]string{"a", "", "é"}, Text, func(buf []byte, s string) []byte { return append(buf, s...) }), []string{"a", "", "é"})
+	same(pgtype.TextArrayOID, one([]string{"a", "", "é"}, Text, func(buf []byte, s string) []byte { return append(buf, s...) }),
+		[]string{"a", "", "é"})
 	same(pgtype.TextArrayOID, one(nil, Text, func(buf []byte, s string) []byte { return append(buf, s...) }), []string{})
 	same(pgtype.Int4ArrayOID, one([]int{1, -2}, Integer, AppendInteger), []int32{1, -2})
 	same(pgtype.Int8ArrayOID, one([]int64{1 << 40, -2}, Bigint, AppendBigint), []int64{1 << 40, -2})
@@ -70,7 +71,8 @@ func TestArraysAreOfTheirType(t *testing.T) {
 
 // Every column's array is of the type that its statement says.
 func TestColumnsAreOfTheirKind(t *testing.T) {
-	kinds := map[string]Element{"text": Text, "uuid": UUID, "timestamptz": Instant, "integer": Integer, "bigint": Bigint, "boolean": Flag, "bytea": Bytes}
+	kinds := map[string]Element{"text": Text, "uuid": UUID, "timestamptz": Instant, "integer": Integer, "bigint": Bigint, "boolean": Flag,
+		"bytea": Bytes}
 	var columns []string
 	for _, c := range SendTable.columns {
 		columns = append(columns, fmt.Sprint(c.name, kinds[c.kind] == c.of))

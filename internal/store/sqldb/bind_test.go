@@ -41,7 +41,8 @@ func TestBind(t *testing.T) {
 			[]any{[][]byte{hash[:]}, [][16]byte{id, {}}, []string{}}, []any{hash[:], id, uuid.Nil},
 		},
 		"values": {
-			`VALUES (@hash, @key, @raw, @yes, @none, @id)`, Args{"hash": hash, "key": [32]byte{2}, "raw": []byte{3}, "yes": true, "none": orNull(uuid.Nil), "id": id},
+			`VALUES (@hash, @key, @raw, @yes, @none, @id)`,
+			Args{"hash": hash, "key": [32]byte{2}, "raw": []byte{3}, "yes": true, "none": orNull(uuid.Nil), "id": id},
 			`VALUES ($1::bytea, $2::bytea, $3::bytea, $4::boolean, $5, $6::uuid)`, `VALUES (?1, ?2, ?3, ?4, ?5, ?6)`,
 			[]any{hash[:], append([]byte{2}, make([]byte, 31)...), []byte{3}, true, nil, id},
 			[]any{hash[:], append([]byte{2}, make([]byte, 31)...), []byte{3}, true, nil, id},
@@ -52,7 +53,8 @@ func TestBind(t *testing.T) {
 			[]any{"x"}, []any{"x"},
 		},
 	} {
-		pg := Dialect{Now: "clock_timestamp()", Typed: true, Words: map[string]string{"true": "true", "skip locked": "FOR UPDATE SKIP LOCKED"}, At: func(at time.Time) any { return at }}
+		pg := Dialect{Now: "clock_timestamp()", Typed: true, Words: map[string]string{"true": "true", "skip locked": "FOR UPDATE SKIP LOCKED"},
+			At: func(at time.Time) any { return at }}
 		lite := Dialect{Words: map[string]string{"true": "1", "skip locked": ""}, At: func(at time.Time) any { return Micros(at) }}
 		text, values := pg.Bind(c.statement, c.args, time.Time{})
 		storetest.Equal(t, name+": postgres", text, c.postgres)

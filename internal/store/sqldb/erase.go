@@ -26,7 +26,8 @@ DELETE FROM flights WHERE queued = {{true}} AND id {{among}}
 		Table: "sends",
 		Erase: `
 UPDATE sends SET status = 'failed', reason = 'erased', finished_at = @now
-WHERE recipient = @recipient AND number > 0 AND status = 'queued' AND masked <> '•••' AND NOT EXISTS (SELECT 1 FROM flights f WHERE f.id = sends.id)`,
+WHERE recipient = @recipient AND number > 0 AND status = 'queued' AND masked <> '•••'
+  AND NOT EXISTS (SELECT 1 FROM flights f WHERE f.id = sends.id)`,
 	},
 	{
 		Table: "failures",

@@ -58,7 +58,8 @@ func (db *DB) changeFactor(ctx context.Context, act store.AuditEntry, statement 
 }
 
 // changeWithAct runs a statement and, if that changed a row, what follows and the act.
-func (db *DB) changeWithAct(ctx context.Context, act store.AuditEntry, statement string, args Args, then func(q Tx) error) (changed bool, err error) {
+func (db *DB) changeWithAct(ctx context.Context, act store.AuditEntry, statement string, args Args,
+	then func(q Tx) error) (changed bool, err error) {
 	if act, err = act.Checked(); err != nil {
 		return false, err
 	}

@@ -130,7 +130,8 @@ func (f SendFilter) Page(columns ...string) string {
 
 // Astray says that the filter's rows are best found among the failures.
 func (f SendFilter) Astray() bool {
-	return (f.Status == store.Failed || f.Status == store.Unknown || f.Status == store.Undelivered) && f.Recipient == nil && f.Reference+f.Support == ""
+	return (f.Status == store.Failed || f.Status == store.Unknown || f.Status == store.Undelivered) && f.Recipient == nil &&
+		f.Reference+f.Support == ""
 }
 
 // Query is the filter in SQL for either database.
@@ -187,7 +188,8 @@ func (f SendFilter) failureQuery(d Dialect, c Conditions) (string, []any) {
 		order = " ASC"
 		c.Add("(f.logged_at, f.id) > (?, ?)", d.At(f.After.At), f.After.ID)
 	}
-	return fmt.Sprintf("SELECT %s FROM %s%s ORDER BY f.status%[4]s, f.logged_at%[4]s, f.id%[4]s LIMIT %[5]d", SendColumns, d.Failures, c.Where(), order, f.Limit), c.Args
+	return fmt.Sprintf("SELECT %s FROM %s%s ORDER BY f.status%[4]s, f.logged_at%[4]s, f.id%[4]s LIMIT %[5]d", SendColumns, d.Failures,
+		c.Where(), order, f.Limit), c.Args
 }
 
 // supportRows are those of the reference in SQL, as a table: looked up by their IDs, whatever else is asked of them.

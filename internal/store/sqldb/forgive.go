@@ -11,10 +11,12 @@ var forgiveSQL = []string{
 	`UPDATE sends SET counts = {{false}}, forgiven = {{true}}
 WHERE recipient = @recipient AND number > 0 AND counts = {{true}} AND app = @app AND channel = @channel AND purpose IN (@purposes)`,
 	`UPDATE sends SET forgiven = {{true}}
-WHERE recipient = @recipient AND number > 0 AND status = 'failed' AND reason IN (` + FailureReasons + `) AND NOT forgiven AND app = @app AND channel = @channel`,
+WHERE recipient = @recipient AND number > 0 AND status = 'failed'
+  AND reason IN (` + FailureReasons + `) AND NOT forgiven AND app = @app AND channel = @channel`,
 	`UPDATE failures SET counts = {{false}} WHERE recipient = @recipient AND app = @app AND channel = @channel AND counts = {{true}}`,
 	`UPDATE verifications SET forgiven = attempts
-WHERE attempts > 0 AND attempts > forgiven AND recipient = @recipient AND app = @app AND channel = @channel AND expires_at > (SELECT @now - @window)`,
+WHERE attempts > 0 AND attempts > forgiven AND recipient = @recipient AND app = @app AND channel = @channel
+  AND expires_at > (SELECT @now - @window)`,
 }
 
 // ResetCounters implements CounterReset. It waits for the sends and the tries under way, which hold the same locks.

@@ -25,7 +25,8 @@ func crowdFields(c *store.HeavyRow) []any {
 }
 
 // readSince is readAll of what happened after an instant, @after, that is within ago on the log's clock now.
-func readSince[T any](ctx context.Context, db *DB, within time.Duration, fields func(*T) []any, statement string, args Args) (rows []T, now time.Time, err error) {
+func readSince[T any](ctx context.Context, db *DB, within time.Duration, fields func(*T) []any, statement string,
+	args Args) (rows []T, now time.Time, err error) {
 	now, err = db.readAt(ctx, func(q Tx, now time.Time) error {
 		args["after"] = now.Add(-within.Truncate(time.Microsecond))
 		rows, err = All(q, fields, statement, args)
@@ -43,13 +44,15 @@ func (db *DB) History(ctx context.Context, b store.Bucket, within time.Duration)
 }
 
 // HistoryAt implements Counts.
-func (db *DB) HistoryAt(ctx context.Context, b store.Bucket, within time.Duration, clock string, at time.Time) ([]quota.Event, time.Time, error) {
+func (db *DB) HistoryAt(ctx context.Context, b store.Bucket, within time.Duration, clock string,
+	at time.Time) ([]quota.Event, time.Time, error) {
 	if err := b.Check(); err != nil {
 		return nil, time.Time{}, err
 	}
 	rows, now, err := readSince(ctx, db, within+gate.MaxStale, pastFields, `
 SELECT s.id, s.clock, s.taken_at, s.logged_at FROM sends s
-WHERE s.recipient = @recipient AND s.number > 0 AND s.counts = {{true}} AND s.app = @app AND s.channel = @channel AND s.purpose IN (@purposes)
+WHERE s.recipient = @recipient AND s.number > 0 AND s.counts = {{true}} AND s.app = @app AND s.channel = @channel
+  AND s.purpose IN (@purposes)
   AND s.logged_at > @after AND `+db.Dialect.Since("@after", 0),
 		Args{"recipient": b.Recipient, "app": b.App, "channel": b.Channel, "purposes": b.Purposes})
 	if err != nil {
@@ -80,7 +83,8 @@ func (db *DB) Rejected(ctx context.Context, b store.Bucket, within time.Duration
 // AllRejected implements Counts.
 func (db *DB) AllRejected(ctx context.Context, within time.Duration, yield func(store.CountedSend) error) error {
 	rows, _, err := readSince(ctx, db, within, SendFields, `
-SELECT `+SendColumns+` FROM `+db.Dialect.Failures+` WHERE f.counts = {{true}} AND f.finished_at > @after ORDER BY f.finished_at, f.id`, Args{})
+SELECT `+SendColumns+` FROM `+db.Dialect.Failures+` WHERE f.counts = {{true}} AND f.finished_at > @after
+  ORDER BY f.finished_at, f.id`, Args{})
 	if err != nil {
 		return err
 	}

@@ -13,7 +13,8 @@ const (
 INSERT INTO provider_events (send_id, kind, at, heard_at, provider, detail)
 VALUES (@id, @kind, @at, @heard_at, @provider, @detail) ON CONFLICT (send_id, kind) DO NOTHING`
 
-	toldSQL = `SELECT e.send_id, e.kind, e.at, e.heard_at, e.provider, e.detail FROM provider_events e WHERE e.send_id = @id ORDER BY e.at, e.kind`
+	toldSQL = `SELECT e.send_id, e.kind, e.at, e.heard_at, e.provider, e.detail FROM provider_events e WHERE e.send_id = @id
+  ORDER BY e.at, e.kind`
 
 	receiveSQL = `
 UPDATE sends SET receipt = @status WHERE id = @id AND channel = 'sms' AND status IN ('sending', 'sent', 'unknown')
@@ -43,7 +44,8 @@ func (db *DB) IngestProviderEvent(ctx context.Context, e store.ProviderEvent, ba
 		return false, err
 	}
 	err = db.Write(ctx, func(q Tx) error {
-		row, err := single(q, SendFields, `SELECT `+SendColumns+` FROM sends s WHERE s.id = @id AND s.status <> 'refused' {{lock}}`, Args{"id": e.Send})
+		row, err := single(q, SendFields, `SELECT `+SendColumns+` FROM sends s WHERE s.id = @id
+  AND s.status <> 'refused' {{lock}}`, Args{"id": e.Send})
 		if err != nil {
 			return err
 		}

@@ -35,7 +35,8 @@ func (db *DB) Verification(ctx context.Context, id string) (store.Verification, 
 SELECT @now, `+SendColumns+`, `+VerificationColumns+` FROM verifications v CROSS JOIN sends s
 WHERE v.id = @id AND s.verification_id = @id AND s.number > 0 AND s.recipient = (SELECT o.recipient FROM verifications o WHERE o.id = @id)
   AND s.logged_at > (SELECT o.created_at FROM verifications o WHERE o.id = @id) - @drift
-  AND `+db.Dialect.Since("(SELECT o.created_at FROM verifications o WHERE o.id = @id)", 0)+` ORDER BY s.number DESC LIMIT 1`, Args{"id": id, "drift": store.MaxDrift})
+  AND `+db.Dialect.Since("(SELECT o.created_at FROM verifications o WHERE o.id = @id)", 0)+` ORDER BY s.number DESC LIMIT 1`,
+		Args{"id": id, "drift": store.MaxDrift})
 	if err != nil {
 		return store.Verification{}, store.Send{}, time.Time{}, err
 	}
@@ -151,9 +152,11 @@ SELECT %[1]s FROM sends s
 WHERE `+SentOfSQL+` AND %[3]s
 UNION ALL
 SELECT %[1]s FROM sends s
-WHERE s.recipient = @recipient AND s.app = @app AND s.channel = @channel AND s.logged_at >= @created_at AND s.logged_at < @expires_at AND s.number = 0 AND %[3]s
+WHERE s.recipient = @recipient AND s.app = @app AND s.channel = @channel AND s.logged_at >= @created_at AND s.logged_at < @expires_at
+  AND s.number = 0 AND %[3]s
 ORDER BY logged_at, id LIMIT %[2]d`, SendColumns, store.MaxRelated, further),
-		Args{"id": v.ID, "its_recipient": v.Recipient, "since": v.CreatedAt.Add(-store.MaxDrift), "recipient": refusedAs(v.Recipient), "app": v.App, "channel": v.Channel, "created_at": v.CreatedAt, "expires_at": v.ExpiresAt})
+		Args{"id": v.ID, "its_recipient": v.Recipient, "since": v.CreatedAt.Add(-store.MaxDrift), "recipient": refusedAs(v.Recipient),
+			"app": v.App, "channel": v.Channel, "created_at": v.CreatedAt, "expires_at": v.ExpiresAt})
 }
 
 // refusedAs finds the refusals of a recipient; none of one who was forgotten, for nobody's hash is that of them all.

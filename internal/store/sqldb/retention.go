@@ -13,7 +13,8 @@ const (
 	// settledSQL: nothing waits for the send.
 	settledSQL = `NOT EXISTS (SELECT 1 FROM flights f WHERE f.id = s.id) AND NOT EXISTS (SELECT 1 FROM refunds r WHERE r.id = s.id)`
 
-	expiringSQL = `SELECT s.id FROM sends s WHERE s.logged_at < @before AND ` + settledSQL + ` ORDER BY s.logged_at, s.id LIMIT @limit {{skip locked}}`
+	expiringSQL = `SELECT s.id FROM sends s WHERE s.logged_at < @before AND ` + settledSQL +
+		` ORDER BY s.logged_at, s.id LIMIT @limit {{skip locked}}`
 
 	// A verification and a failure go with their send, where no send went with a whole partition.
 	expireWithSendsSQL = `
@@ -25,12 +26,14 @@ DELETE FROM failures WHERE status IN ('failed', 'unknown', 'undelivered') AND lo
 	expireVerificationsSQL = `
 DELETE FROM verifications WHERE id {{among}}
     SELECT o.id FROM verifications o WHERE o.created_at < @before AND o.id NOT IN (
-        SELECT s.verification_id FROM sends s WHERE s.id {{among}} SELECT f.id FROM flights f UNION ALL SELECT r.id FROM refunds r {{end}} AND s.logged_at < @before)
+        SELECT s.verification_id FROM sends s WHERE s.id {{among}} SELECT f.id FROM flights f UNION ALL SELECT r.id FROM refunds r {{end}}
+          AND s.logged_at < @before)
     LIMIT @limit {{skip locked}} {{end}}`
 	expireFailuresSQL = `
 DELETE FROM failures WHERE (status, logged_at, id) IN (
     SELECT o.status, o.logged_at, o.id FROM failures o
-    WHERE o.status IN ('failed', 'unknown', 'undelivered') AND o.logged_at < @before AND o.id NOT IN (SELECT r.id FROM refunds r) LIMIT @limit)`
+    WHERE o.status IN ('failed', 'unknown', 'undelivered') AND o.logged_at < @before
+      AND o.id NOT IN (SELECT r.id FROM refunds r) LIMIT @limit)`
 
 	expireMinutesSQL = `DELETE FROM minutes WHERE minute < @minute`
 
@@ -45,7 +48,8 @@ DELETE FROM suppressions WHERE id {{among}}
 	// extentSQL has the instant before which rows are due, or before which there is none.
 	extentSQL = `
 SELECT (SELECT s.logged_at FROM sends s ORDER BY s.logged_at LIMIT 1),
-       (SELECT count(*) FROM (SELECT 1 FROM sends s WHERE s.logged_at < @before AND ` + settledSQL + ` ORDER BY s.logged_at LIMIT 10000) old),
+       (SELECT count(*) FROM (SELECT 1 FROM sends s WHERE s.logged_at < @before
+         AND ` + settledSQL + ` ORDER BY s.logged_at LIMIT 10000) old),
        (SELECT count(*) FROM erasures), (SELECT count(*) FROM erasures e WHERE e.forget_at <= @now)`
 )
 
@@ -77,7 +81,8 @@ func (q Tx) expire(before time.Time, limit int) (gone store.Expired, err error) 
 		return gone, err
 	}
 	args["ids"], args["minute"] = ids, before.Add(-time.Minute)
-	most, statements := int64(len(ids)), []string{expireWithSendsSQL, expireFailuresWithSendsSQL, expireProviderEventsSQL, expireSuppressionsSQL}
+	most, statements := int64(len(ids)), []string{expireWithSendsSQL, expireFailuresWithSendsSQL, expireProviderEventsSQL,
+		expireSuppressionsSQL}
 	last := []string{`DELETE FROM provider_events WHERE send_id IN (@ids)`, `DELETE FROM sends WHERE id IN (@ids)`}
 	if q.Dialect.Partitioned {
 		statements[0], statements[1] = expireVerificationsSQL, expireFailuresSQL

@@ -20,10 +20,12 @@ func DomainsQuery(q store.StatsQuery, d Dialect) (string, []any) {
 	return `
 WITH failed (domain, failed, rejected) AS (
     SELECT s.domain, count(*), count(CASE WHEN s.reason = '` + store.ReasonRejected + `' THEN 1 END)
-    FROM ` + d.Failures + c.Where() + ` AND f.status = 'failed' AND f.logged_at >= $1 AND f.logged_at < $2 AND s.status = 'failed' AND s.domain <> ''
+    FROM ` + d.Failures + c.Where() + ` AND f.status = 'failed' AND f.logged_at >= $1 AND f.logged_at < $2 AND s.status = 'failed'
+      AND s.domain <> ''
     GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT ` + c.arg(MaxDomains) + `
 )
-SELECT f.domain, (SELECT count(*) FROM sends s` + c.Where() + ` AND s.number > 0 AND s.domain = f.domain AND s.domain <> ''), f.failed, f.rejected
+SELECT f.domain, (SELECT count(*) FROM sends s` + c.Where() + ` AND s.number > 0 AND s.domain = f.domain AND s.domain <> ''), f.failed,
+  f.rejected
 FROM failed f ORDER BY f.failed DESC, f.domain`, c.Args
 }
 
@@ -37,7 +39,8 @@ func tookFields(s *store.Interval, each time.Duration) []any {
 }
 
 // AskMeasures has a database measure each stretch, and the whole's times; read reads the rows of a query.
-func AskMeasures(s *store.Stats, q store.StatsQuery, c Conditions, stretch, span string, read func(func(*store.Interval) []any, string) ([]store.Interval, error)) error {
+func AskMeasures(s *store.Stats, q store.StatsQuery, c Conditions, stretch, span string,
+	read func(func(*store.Interval) []any, string) ([]store.Interval, error)) error {
 	took := func(x *store.Interval) []any { return tookFields(x, q.Each) }
 	by := map[time.Time]store.Measures{}
 	opened, err := read(func(x *store.Interval) []any { return ApprovalFields(x, q.Each) }, c.Approvals(stretch))
@@ -110,7 +113,8 @@ func StatsConditionsAfter(q store.StatsQuery, d Dialect, args []any) Conditions 
 
 // Tallies counts in SQL; stretch is each database's own word for the number of a row's stretch of time.
 func (c Conditions) Tallies(stretch string) string {
-	return `SELECT ` + stretch + ` AS stretch, s.status, CASE WHEN s.status IN ('failed', 'unknown') THEN s.reason ELSE '' END, s.blocked_by, count(*), sum(s.requests)
+	return `SELECT ` + stretch + ` AS stretch, s.status, CASE WHEN s.status IN ('failed', 'unknown') THEN s.reason ELSE '' END, s.blocked_by,
+  count(*), sum(s.requests)
 FROM sends s` + c.Where() + ` GROUP BY 1, 2, 3, 4 ORDER BY 1, 2, 3, 4`
 }
 
@@ -122,7 +126,8 @@ func (c Conditions) Lost(d Dialect) string {
 
 // Approvals counts what first sends opened, and what of it was approved, in each stretch.
 func (c Conditions) Approvals(stretch string) string {
-	return `SELECT ` + stretch + ` AS stretch, count(*), count(v.approved_at) FROM sends s JOIN verifications v ON v.id = s.verification_id` + c.Where() + ` AND s.number = 1
+	return `SELECT ` + stretch + ` AS stretch, count(*), count(v.approved_at)
+  FROM sends s JOIN verifications v ON v.id = s.verification_id` + c.Where() + ` AND s.number = 1
 GROUP BY 1 ORDER BY 1`
 }
 

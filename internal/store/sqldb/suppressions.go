@@ -12,7 +12,8 @@ import (
 )
 
 const (
-	suppressionColumns = `id, app, channel, address, recipient, masked, reason, detail, send_id, made_by, since, until, lifted_at, lifted_by, lifted_why`
+	suppressionColumns = `id, app, channel, address, recipient, masked, reason, detail, send_id, made_by, since, until, lifted_at, lifted_by,
+  lifted_why`
 
 	addSuppressionSQL = `
 INSERT INTO suppressions (id, app, channel, address, recipient, masked, reason, detail, send_id, made_by, since, until)
@@ -20,7 +21,8 @@ VALUES (@id, @app, @channel, @address, @recipient, @masked, @reason, @detail, @s
 
 	liftSQL = `
 UPDATE suppressions SET lifted_at = @now, lifted_by = @by, lifted_why = @why
-WHERE lifted_at IS NULL AND until > @now AND channel = @channel AND address = @address AND (@app = '' OR app = @app) RETURNING ` + suppressionColumns
+WHERE lifted_at IS NULL AND until > @now AND channel = @channel AND address = @address AND (@app = '' OR app = @app)
+  RETURNING ` + suppressionColumns
 )
 
 func suppressionFields(s *store.Suppression) []any {
@@ -44,7 +46,8 @@ func (q Tx) suppressions(ids []uuid.UUID) ([]store.Suppression, error) {
 }
 
 // Suppress implements SuppressionList.
-func (db *DB) Suppress(ctx context.Context, x store.Suppression, lasts time.Duration, act *store.AuditEntry) (out store.Suppression, added bool, err error) {
+func (db *DB) Suppress(ctx context.Context, x store.Suppression, lasts time.Duration,
+	act *store.AuditEntry) (out store.Suppression, added bool, err error) {
 	x, act, err = x.Checked(lasts, act)
 	if err != nil {
 		return x, false, err

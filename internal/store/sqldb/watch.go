@@ -11,23 +11,27 @@ import (
 
 const (
 	prefixPauseSQL = `
-SELECT p.id, p.app, p.country, p.prefix, p.since, p.until, p.sends, p.approved, p.usual, p.lifted_at, p.lifted_by, p.lifted_why FROM prefix_pauses p`
+SELECT p.id, p.app, p.country, p.prefix, p.since, p.until, p.sends, p.approved, p.usual, p.lifted_at, p.lifted_by, p.lifted_why
+  FROM prefix_pauses p`
 
 	// wentOutSQL: a carrier took it, or may have; test recipients are sent nothing.
-	wentOutSQL = `s.channel = 'sms' AND s.number > 0 AND s.prefix <> '' AND s.status IN ('sent', 'unknown') AND NOT (s.provider = 'test' AND s.provider_code = '')`
+	wentOutSQL = `s.channel = 'sms' AND s.number > 0 AND s.prefix <> '' AND s.status IN ('sent', 'unknown')
+  AND NOT (s.provider = 'test' AND s.provider_code = '')`
 
 	poorSQL = `
 SELECT s.app, max(s.country), s.prefix, count(*), count(v.approved_at)
 FROM sends s JOIN verifications v ON v.id = s.verification_id
 WHERE ` + wentOutSQL + ` AND s.logged_at > @from AND s.logged_at <= @to
-  AND NOT EXISTS (SELECT 1 FROM prefix_pauses p WHERE p.app = s.app AND p.prefix = s.prefix AND coalesce(p.lifted_at, p.until) >= s.logged_at)
+  AND NOT EXISTS (SELECT 1 FROM prefix_pauses p WHERE p.app = s.app AND p.prefix = s.prefix
+    AND coalesce(p.lifted_at, p.until) >= s.logged_at)
 GROUP BY s.app, s.prefix HAVING count(*) >= @sends AND 100 * count(v.approved_at) < @percent * count(*)
 ORDER BY count(*) DESC, s.app, s.prefix LIMIT @most`
 
 	shareSQL = `
 SELECT '', '', '', count(*), count(v.approved_at)
 FROM (SELECT s.verification_id FROM sends s
-      WHERE ` + wentOutSQL + ` AND s.app = @app AND s.prefix <> @prefix AND (@country = '' OR s.country = @country) AND s.logged_at > @from AND s.logged_at <= @to
+      WHERE ` + wentOutSQL + ` AND s.app = @app AND s.prefix <> @prefix AND (@country = '' OR s.country = @country)
+        AND s.logged_at > @from AND s.logged_at <= @to
       ORDER BY s.logged_at DESC, s.id DESC LIMIT @most) n JOIN verifications v ON v.id = n.verification_id`
 
 	pausedSQL = `
@@ -38,12 +42,15 @@ WHERE p.app = @app AND p.prefix = @prefix AND p.since > @after AND p.lifted_at I
 INSERT INTO prefix_pauses (id, app, country, prefix, since, until, sends, approved, usual)
 VALUES (@id, @app, @country, @prefix, @since, @until, @sends, @approved, @usual)`
 
-	pausesNowSQL = ` WHERE p.app = @app AND p.prefix = @prefix AND p.lifted_at IS NULL AND p.until > (SELECT @now) ORDER BY p.since DESC LIMIT 1`
+	pausesNowSQL = ` WHERE p.app = @app AND p.prefix = @prefix AND p.lifted_at IS NULL AND p.until > (SELECT @now)
+  ORDER BY p.since DESC LIMIT 1`
 
 	// pausedThenSQL is what held for a send when it ended.
-	pausedThenSQL = ` WHERE p.app = @app AND p.prefix = @prefix AND p.since <= @at AND coalesce(p.lifted_at, p.until) >= @at ORDER BY p.since DESC LIMIT 1`
+	pausedThenSQL = ` WHERE p.app = @app AND p.prefix = @prefix AND p.since <= @at AND coalesce(p.lifted_at, p.until) >= @at
+  ORDER BY p.since DESC LIMIT 1`
 
-	liftPrefixSQL = `UPDATE prefix_pauses SET lifted_at = @now, lifted_by = @by, lifted_why = @why WHERE id = @id AND lifted_at IS NULL AND until > @now`
+	liftPrefixSQL = `UPDATE prefix_pauses SET lifted_at = @now, lifted_by = @by, lifted_why = @why WHERE id = @id AND lifted_at IS NULL
+  AND until > @now`
 
 	turnSQL = `
 INSERT INTO turns AS t (name, until) SELECT @name, clock.now + @lasts FROM (SELECT @now AS now) AS clock WHERE true
@@ -71,7 +78,8 @@ func (b sqlBook) Poor(w store.PrefixWatch, from, to time.Time) ([]store.Conversi
 
 // Share implements store.PrefixRecords.
 func (b sqlBook) Share(app, country, prefix string, from, to time.Time) (store.Conversion, error) {
-	return single(b.q, conversionFields, shareSQL, Args{"app": app, "prefix": prefix, "country": country, "from": from, "to": to, "most": store.UsualSends})
+	return single(b.q, conversionFields, shareSQL, Args{"app": app, "prefix": prefix, "country": country, "from": from, "to": to,
+		"most": store.UsualSends})
 }
 
 // Paused implements store.PrefixRecords.
@@ -135,14 +143,16 @@ func (db *DB) PrefixPauses(ctx context.Context, f store.PrefixPauseFilter) (list
 		if f.Before != nil {
 			c.Add("(p.since, p.id) < (?, ?)", f.Before.At, f.Before.ID)
 		}
-		list, err = All(q, prefixPauseFields, prefixPauseSQL+c.Where()+fmt.Sprint(` ORDER BY p.since DESC, p.id DESC LIMIT `, f.Limit), numbered(c.Args))
+		list, err = All(q, prefixPauseFields, prefixPauseSQL+c.Where()+fmt.Sprint(` ORDER BY p.since DESC, p.id DESC LIMIT `, f.Limit),
+			numbered(c.Args))
 		return err
 	})
 	return list, now, err
 }
 
 // LiftPrefix implements PrefixWatcher.
-func (db *DB) LiftPrefix(ctx context.Context, l store.PrefixLifting, act *store.AuditEntry) (lifted store.PrefixPause, done bool, err error) {
+func (db *DB) LiftPrefix(ctx context.Context, l store.PrefixLifting,
+	act *store.AuditEntry) (lifted store.PrefixPause, done bool, err error) {
 	if l, act, err = l.Checked(act); err != nil {
 		return store.PrefixPause{}, false, err
 	}

@@ -87,7 +87,8 @@ func sqliteWrite(ctx context.Context, tx *sql.Tx, r gate.Decision) (err error) {
 	if _, err := tx.ExecContext(ctx, insertSend, sqldb.SendTable.Values(sqldb.AsSend, &r.Send)...); err != nil {
 		return err
 	}
-	_, err = tx.ExecContext(ctx, `INSERT INTO flights (id, due_at, attempt, queued, channel) VALUES ($1, $2, 1, 0, $3)`, r.Send.ID, sqldb.Micros(r.Send.DueAt), r.Send.Channel)
+	_, err = tx.ExecContext(ctx, `INSERT INTO flights (id, due_at, attempt, queued, channel)
+  VALUES ($1, $2, 1, 0, $3)`, r.Send.ID, sqldb.Micros(r.Send.DueAt), r.Send.Channel)
 	return err
 }
 
@@ -138,7 +139,8 @@ func sqliteCandidates(ctx context.Context, tx *sql.Tx, in store.Intent, now time
 
 // sqliteHeldSQL finds the verifications of a recipient by its sends of the time that one may live.
 var sqliteHeldSQL = `SELECT ` + sqldb.VerificationColumns + ` FROM verifications v WHERE v.id IN (
-    SELECT s.verification_id FROM sends s WHERE s.recipient = ? AND s.number > 0 AND s.logged_at > ? AND s.app = ? AND s.channel = ? AND s.purpose = ?)`
+    SELECT s.verification_id FROM sends s WHERE s.recipient = ? AND s.number > 0 AND s.logged_at > ? AND s.app = ? AND s.channel = ?
+      AND s.purpose = ?)`
 
 // queryer is what both a transaction and the readers do.
 type queryer interface {

@@ -41,13 +41,15 @@ func (s *DB) Finish(ctx context.Context, outcome store.Outcome) (bool, error) {
 // sqliteFinish ends a send that the outcome's attempt held.
 func sqliteFinish(ctx context.Context, tx *sql.Tx, o store.Outcome, now time.Time) error {
 	_, err := tx.ExecContext(ctx, `
-UPDATE sends SET status = $1, reason = $2, provider = $3, provider_code = $4, took = $5, finished_at = $6, counts = counts AND NOT ($7 AND NOT in_doubt)
+UPDATE sends SET status = $1, reason = $2, provider = $3, provider_code = $4, took = $5, finished_at = $6,
+  counts = counts AND NOT ($7 AND NOT in_doubt)
 WHERE id = $8`, o.Status, o.Reason, o.Provider, o.ProviderCode, o.Took.Microseconds(), sqldb.Micros(now), o.Refund, o.ID)
 	if err == nil && o.Status != store.Sent {
 		_, err = tx.ExecContext(ctx, sqliteFailedSQL, o.ID)
 	}
 	if err == nil && o.Refund {
-		_, err = tx.ExecContext(ctx, `INSERT INTO refunds (id, since, attempt) SELECT id, $1, attempt FROM sends WHERE id = $2 AND NOT in_doubt`, sqldb.Micros(now), o.ID)
+		_, err = tx.ExecContext(ctx, `INSERT INTO refunds (id, since, attempt)
+  SELECT id, $1, attempt FROM sends WHERE id = $2 AND NOT in_doubt`, sqldb.Micros(now), o.ID)
 	}
 	if err == nil && o.Suppress.For > 0 {
 		err = sqliteBar(ctx, tx, o, now)
@@ -57,7 +59,8 @@ WHERE id = $8`, o.Status, o.Reason, o.Provider, o.ProviderCode, o.Took.Microseco
 
 const sqliteFailedSQL = `
 INSERT INTO failures (status, logged_at, id, finished_at, counts, app, channel, recipient)
-SELECT status, logged_at, id, finished_at, status = 'failed' AND reason IN (` + sqldb.FailureReasons + `) AND NOT forgiven, app, channel, recipient
+SELECT status, logged_at, id, finished_at,
+  status = 'failed' AND reason IN (` + sqldb.FailureReasons + `) AND NOT forgiven, app, channel, recipient
 FROM sends WHERE id = $1 ON CONFLICT DO NOTHING`
 
 // Postpone implements Outbox.
@@ -69,7 +72,8 @@ func (s *DB) Postpone(ctx context.Context, p store.Postponement) (bool, error) {
 	return s.oneAnd(ctx, `UPDATE flights SET queued = 1, due_at = $1 WHERE id = $2 AND attempt = $3`, func(now time.Time) []any {
 		return []any{sqldb.Micros(now) + p.After.Microseconds(), p.ID, p.Attempt}
 	}, func(ctx context.Context, tx *sql.Tx, _ time.Time) error {
-		_, err := tx.ExecContext(ctx, `UPDATE sends SET status = 'queued', reason = $1, provider = $2, provider_code = $3 WHERE id = $4`, p.Reason, p.Provider, p.ProviderCode, p.ID)
+		_, err := tx.ExecContext(ctx, `UPDATE sends SET status = 'queued', reason = $1, provider = $2, provider_code = $3
+  WHERE id = $4`, p.Reason, p.Provider, p.ProviderCode, p.ID)
 		return err
 	})
 }
@@ -79,12 +83,14 @@ func (s *DB) TakeOver(ctx context.Context, ch recipient.Channel, lease time.Dura
 	if err := store.CheckLease(lease, limit); err != nil {
 		return nil, err
 	}
-	if due, err := s.any(ctx, `SELECT EXISTS (SELECT 1 FROM flights WHERE due_at <= $1 AND channel = $2)`, sqldb.Micros(store.Micro(s.now())), ch); err != nil || !due {
+	if due, err := s.any(ctx, `SELECT EXISTS (SELECT 1 FROM flights WHERE due_at <= $1
+  AND channel = $2)`, sqldb.Micros(store.Micro(s.now())), ch); err != nil || !due {
 		return nil, err
 	}
 	err = s.write(ctx, func(ctx context.Context, tx *sql.Tx, now time.Time) error {
 		rows, err := tx.QueryContext(ctx, `
-SELECT `+sqldb.SendColumns+`, `+sqldb.VerificationColumns+` FROM flights f CROSS JOIN sends s ON s.id = f.id JOIN verifications v ON v.id = s.verification_id
+SELECT `+sqldb.SendColumns+`, `+sqldb.VerificationColumns+` FROM flights f
+  CROSS JOIN sends s ON s.id = f.id JOIN verifications v ON v.id = s.verification_id
 WHERE f.due_at <= $1 AND f.channel = $2 ORDER BY f.due_at, f.id LIMIT $3`, sqldb.Micros(now), ch, limit)
 		if err != nil {
 			return err
@@ -97,11 +103,13 @@ WHERE f.due_at <= $1 AND f.channel = $2 ORDER BY f.due_at, f.id LIMIT $3`, sqldb
 			row := &work[i].Send
 			row.InDoubt = row.InDoubt || row.Status == store.Sending
 			row.Status, row.Attempt, row.DueAt = store.Sending, row.Attempt+1, now.Add(lease.Truncate(time.Microsecond))
-			_, err := tx.ExecContext(ctx, `UPDATE flights SET attempt = $1, queued = 0, due_at = $2 WHERE id = $3`, row.Attempt, sqldb.Micros(row.DueAt), row.ID)
+			_, err := tx.ExecContext(ctx, `UPDATE flights SET attempt = $1, queued = 0, due_at = $2
+  WHERE id = $3`, row.Attempt, sqldb.Micros(row.DueAt), row.ID)
 			if err != nil {
 				return err
 			}
-			_, err = tx.ExecContext(ctx, `UPDATE sends SET status = $1, attempt = $2, in_doubt = $3 WHERE id = $4`, row.Status, row.Attempt, row.InDoubt, row.ID)
+			_, err = tx.ExecContext(ctx, `UPDATE sends SET status = $1, attempt = $2, in_doubt = $3
+  WHERE id = $4`, row.Status, row.Attempt, row.InDoubt, row.ID)
 			if err != nil {
 				return err
 			}
@@ -129,7 +137,8 @@ func (s *DB) RefundsDue(ctx context.Context, lease time.Duration, limit int) (re
 	if err := store.CheckLease(lease, limit); err != nil {
 		return nil, err
 	}
-	if due, err := s.any(ctx, `SELECT EXISTS (SELECT 1 FROM refunds WHERE since <= $1)`, sqldb.Micros(store.Micro(s.now()))-lease.Microseconds()); err != nil || !due {
+	if due, err := s.any(ctx, `SELECT EXISTS (SELECT 1 FROM refunds WHERE since <= $1)`,
+		sqldb.Micros(store.Micro(s.now()))-lease.Microseconds()); err != nil || !due {
 		return nil, err
 	}
 	err = s.write(ctx, func(ctx context.Context, tx *sql.Tx, now time.Time) error {

@@ -184,7 +184,8 @@ func (s *DB) one(ctx context.Context, statement string, args func(now time.Time)
 }
 
 // oneAnd is one with what goes with a change.
-func (s *DB) oneAnd(ctx context.Context, statement string, args func(now time.Time) []any, then func(context.Context, *sql.Tx, time.Time) error) (changed bool, err error) {
+func (s *DB) oneAnd(ctx context.Context, statement string, args func(now time.Time) []any,
+	then func(context.Context, *sql.Tx, time.Time) error) (changed bool, err error) {
 	err = s.write(ctx, func(ctx context.Context, tx *sql.Tx, now time.Time) error {
 		result, err := tx.ExecContext(ctx, statement, args(now)...)
 		if err != nil {

@@ -185,7 +185,8 @@ func TestSQLitePlans(t *testing.T) {
 		query, _ := sqldb.SendFilter{Filter: f}.Query(words)
 		return query
 	}
-	sentOf, _ := words.Bind(`SELECT id FROM sends s WHERE `+sqldb.SentOfSQL, sqldb.Args{"its_recipient": who, "since": storetest.Epoch, "id": "x"}, storetest.Epoch)
+	sentOf, _ := words.Bind(`SELECT id FROM sends s WHERE `+sqldb.SentOfSQL,
+		sqldb.Args{"its_recipient": who, "since": storetest.Epoch, "id": "x"}, storetest.Epoch)
 	for name, c := range map[string]struct{ query, index string }{
 		"gate":      {sqlitePastSQL + `(?)`, "sends_recipient"},
 		"holder":    {sqliteHeldSQL, "sends_recipient"},

@@ -19,8 +19,9 @@ func sqliteBar(ctx context.Context, tx *sql.Tx, o store.Outcome, now time.Time) 
 		return err
 	}
 	_, err = sqliteTx(ctx, tx, now).Suppress(store.Suppression{
-		ID: store.SuppressionID(row.ID, o.Suppress.Cause), App: row.App, Channel: row.Channel, Address: o.Suppress.Address, Recipient: row.Recipient,
-		To: row.To, Cause: o.Suppress.Cause, Detail: o.ProviderCode, Send: row.ID, Since: now, Until: now.Add(o.Suppress.For),
+		ID: store.SuppressionID(row.ID, o.Suppress.Cause), App: row.App, Channel: row.Channel, Address: o.Suppress.Address,
+		Recipient: row.Recipient,
+		To:        row.To, Cause: o.Suppress.Cause, Detail: o.ProviderCode, Send: row.ID, Since: now, Until: now.Add(o.Suppress.For),
 	})
 	return err
 }

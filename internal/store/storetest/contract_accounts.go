@@ -23,7 +23,8 @@ func accounts(t *testing.T, f *Fixture) {
 	OK(t, f.AddAccount(t.Context(), li, f.Act()))
 	changed := mei
 	changed.Role, changed.Password, changed.DisabledAt = "owner", "other", f.Now
-	OK(t, f.ChangeAccount(t.Context(), "mei", store.AccountChange{Role: &changed.Role, Password: &changed.Password, DisabledAt: &changed.DisabledAt}, f.Act()))
+	OK(t, f.ChangeAccount(t.Context(), "mei", store.AccountChange{Role: &changed.Role, Password: &changed.Password,
+		DisabledAt: &changed.DisabledAt}, f.Act()))
 	got, err := f.Replica.Account(t.Context(), "mei")
 	OK(t, err)
 	Equal(t, "changed", got, changed)
@@ -78,7 +79,8 @@ func accountsAtOnce(t *testing.T, f *Fixture) {
 	OK(t, f.AddAccount(t.Context(), mei, f.Act()))
 	want := mei
 	want.Role, want.Password, want.Identity, want.DisabledAt = "reader", "new", "mei@example.com", f.Now
-	changes := []store.AccountChange{{Role: &want.Role}, {Password: &want.Password}, {Identity: &want.Identity}, {DisabledAt: &want.DisabledAt}}
+	changes := []store.AccountChange{{Role: &want.Role}, {Password: &want.Password}, {Identity: &want.Identity},
+		{DisabledAt: &want.DisabledAt}}
 	acts, errs := make([]store.AuditEntry, len(changes)), make([]error, len(changes))
 	for i := range acts {
 		acts[i] = f.Act()
@@ -125,7 +127,8 @@ func accountsAddedAtOnce(t *testing.T, f *Fixture) {
 func sessions(t *testing.T, f *Fixture) {
 	begin := func(n byte) store.Session {
 		t.Helper()
-		s, err := f.BeginSession(t.Context(), store.Session{ID: [32]byte{n}, Account: "mei", Bound: [32]byte{9, n}, Via: "oidc", Granted: "staff", Passed: n == 1}, 12*time.Hour, f.Act())
+		s, err := f.BeginSession(t.Context(), store.Session{ID: [32]byte{n}, Account: "mei", Bound: [32]byte{9, n}, Via: "oidc", Granted: "staff",
+			Passed: n == 1}, 12*time.Hour, f.Act())
 		OK(t, err)
 		return s
 	}
@@ -133,7 +136,8 @@ func sessions(t *testing.T, f *Fixture) {
 		return f.Session(t.Context(), [32]byte{n})
 	}
 	first := begin(1)
-	Equal(t, "begun", first, store.Session{ID: [32]byte{1}, Account: "mei", Bound: [32]byte{9, 1}, Via: "oidc", Granted: "staff", Passed: true, StartedAt: f.Now, SeenAt: f.Now})
+	Equal(t, "begun", first, store.Session{ID: [32]byte{1}, Account: "mei", Bound: [32]byte{9, 1}, Via: "oidc", Granted: "staff", Passed: true,
+		StartedAt: f.Now, SeenAt: f.Now})
 	Equal(t, "acts", len(f.ListActs(t, store.AuditFilter{})), 1)
 	f.Pass(time.Minute)
 	got, now, err := find(f.Replica, 1)
@@ -165,7 +169,8 @@ func sessions(t *testing.T, f *Fixture) {
 	Is(t, err, store.ErrNotFound)
 	_, err = f.BeginSession(t.Context(), store.Session{ID: [32]byte{5}, Account: "\x00"}, time.Hour, f.Act())
 	Is(t, err, store.ErrBadRequest)
-	_, err = f.BeginSession(t.Context(), store.Session{ID: [32]byte{5}, Account: "mei"}, time.Hour, f.Act(func(a *store.AuditEntry) { a.What = "" }))
+	_, err = f.BeginSession(t.Context(), store.Session{ID: [32]byte{5}, Account: "mei"}, time.Hour,
+		f.Act(func(a *store.AuditEntry) { a.What = "" }))
 	Is(t, err, store.ErrBadRequest)
 	_, _, err = find(f.Store, 5)
 	Is(t, err, store.ErrNotFound)

@@ -48,7 +48,8 @@ func acts(t *testing.T, f *Fixture) {
 	Equal(t, "what it ends", ended.Ends, begun.ID)
 	f.Pass(time.Second)
 	onNobody := f.Act(func(a *store.AuditEntry) {
-		a.Who, a.What, a.Recipient, a.To, a.App, a.Channel, a.Purpose, a.Outcome = "li", "account.add", recipient.Hash{}, "", "", "", "", store.AuditFailed
+		a.Who, a.What, a.Recipient, a.To, a.App, a.Channel, a.Purpose, a.Outcome = "li", "account.add", recipient.Hash{}, "", "", "", "",
+			store.AuditFailed
 	})
 	same := f.Act() // in the same instant
 	OK(t, f.AddAuditEntry(t.Context(), onNobody))
@@ -63,7 +64,8 @@ func acts(t *testing.T, f *Fixture) {
 	Equal(t, "on nobody", f.ListActs(t, store.AuditFilter{Recipient: &recipient.Hash{}}), nil)
 	Equal(t, "hostile", f.ListActs(t, store.AuditFilter{Who: "\x00'; --"}), nil)
 	Equal(t, "first page", f.ListActs(t, store.AuditFilter{Limit: 1}), []store.AuditEntry{same})
-	Equal(t, "next page", f.ListActs(t, store.AuditFilter{Limit: 2, Before: &store.Mark{At: same.At, ID: same.ID}}), []store.AuditEntry{onNobody, ended})
+	Equal(t, "next page", f.ListActs(t, store.AuditFilter{Limit: 2, Before: &store.Mark{At: same.At, ID: same.ID}}),
+		[]store.AuditEntry{onNobody, ended})
 }
 
 func actsOnce(t *testing.T, f *Fixture) {
@@ -81,10 +83,13 @@ func actsOnce(t *testing.T, f *Fixture) {
 
 func badActs(t *testing.T, f *Fixture) {
 	for what, change := range map[string]func(*store.AuditEntry){
-		"no ID": func(a *store.AuditEntry) { a.ID = uuid.Nil }, "nobody": func(a *store.AuditEntry) { a.Who = "" }, "nothing": func(a *store.AuditEntry) { a.What = "" },
+		"no ID": func(a *store.AuditEntry) { a.ID = uuid.Nil }, "nobody": func(a *store.AuditEntry) { a.Who = "" },
+		"nothing":    func(a *store.AuditEntry) { a.What = "" },
 		"no outcome": func(a *store.AuditEntry) { a.Outcome = "" }, "an outcome unknown": func(a *store.AuditEntry) { a.Outcome = "perhaps" },
-		"a NUL": func(a *store.AuditEntry) { a.Reason = "\x00" }, "a long reason": func(a *store.AuditEntry) { a.Reason = strings.Repeat("木", store.MaxReason+1) },
-		"a long detail": func(a *store.AuditEntry) { a.Detail = strings.Repeat("x", store.MaxText+1) }, "no UTF-8": func(a *store.AuditEntry) { a.Who = "\xff" },
+		"a NUL":         func(a *store.AuditEntry) { a.Reason = "\x00" },
+		"a long reason": func(a *store.AuditEntry) { a.Reason = strings.Repeat("木", store.MaxReason+1) },
+		"a long detail": func(a *store.AuditEntry) { a.Detail = strings.Repeat("x", store.MaxText+1) },
+		"no UTF-8":      func(a *store.AuditEntry) { a.Who = "\xff" },
 	} {
 		t.Log(what)
 		Is(t, f.AddAuditEntry(t.Context(), f.Act(change)), store.ErrBadRequest)

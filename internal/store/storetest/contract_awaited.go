@@ -39,7 +39,8 @@ func awaitsReceipts(t *testing.T, f *Fixture) {
 	list, err := f.DuePolls(t.Context(), 9)
 	OK(t, err)
 	Equal(t, "in time", list, []store.PendingReceipt{a})
-	for n, pause := range []time.Duration{30 * time.Second, time.Minute, 2 * time.Minute, 4 * time.Minute, 8 * time.Minute, 16 * time.Minute, 32 * time.Minute, 64 * time.Minute, 128 * time.Minute, 256 * time.Minute, 6 * time.Hour, 6 * time.Hour, 6 * time.Hour, 6 * time.Hour} {
+	for n, pause := range []time.Duration{30 * time.Second, time.Minute, 2 * time.Minute, 4 * time.Minute, 8 * time.Minute, 16 * time.Minute,
+		32 * time.Minute, 64 * time.Minute, 128 * time.Minute, 256 * time.Minute, 6 * time.Hour, 6 * time.Hour, 6 * time.Hour, 6 * time.Hour} {
 		f.Pass(pause - time.Microsecond)
 		Equal(t, fmt.Sprint("before inquiry ", n), f.inquiries(t, 9), nil)
 		f.Pass(time.Microsecond)

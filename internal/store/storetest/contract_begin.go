@@ -223,7 +223,8 @@ func repeatedBegin(t *testing.T, f *Fixture) {
 	Equal(t, "repeated", again, first)
 	Equal(t, "rows", len(f.All(t)), 1)
 
-	done, err := f.Finish(t.Context(), store.Outcome{Held: store.Held{ID: in.Send.ID, Attempt: 1}, Status: store.Failed, Reason: "rejected", Provider: "mx", ProviderCode: "550", Refund: true})
+	done, err := f.Finish(t.Context(), store.Outcome{Held: store.Held{ID: in.Send.ID, Attempt: 1}, Status: store.Failed, Reason: "rejected",
+		Provider: "mx", ProviderCode: "550", Refund: true})
 	OK(t, err)
 	Equal(t, "finished", done, true)
 	again = f.MustBegin(t, in)

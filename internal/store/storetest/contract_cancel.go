@@ -134,9 +134,11 @@ func newestOfHolder(t *testing.T, f *Fixture) {
 	}
 	finds("newest", whose, newer)
 	for what, change := range map[string]func(*store.HolderQuery){
-		"another app": func(h *store.HolderQuery) { h.App = "other" }, "another channel": func(h *store.HolderQuery) { h.Channel = recipient.SMS },
-		"another recipient": func(h *store.HolderQuery) { h.Recipient[0] = 9 }, "another purpose": func(h *store.HolderQuery) { h.Purpose = "signup" },
-		"another holder": func(h *store.HolderQuery) { h.Holder = "s:3" },
+		"another app":       func(h *store.HolderQuery) { h.App = "other" },
+		"another channel":   func(h *store.HolderQuery) { h.Channel = recipient.SMS },
+		"another recipient": func(h *store.HolderQuery) { h.Recipient[0] = 9 },
+		"another purpose":   func(h *store.HolderQuery) { h.Purpose = "signup" },
+		"another holder":    func(h *store.HolderQuery) { h.Holder = "s:3" },
 	} {
 		other := whose
 		change(&other)

@@ -31,13 +31,16 @@ func crowds(t *testing.T, f *Fixture) {
 	now := f.Now
 	crowd := func(n byte, sends int, ago time.Duration) store.HeavyRecipient {
 		in := f.Intent(int(n))
-		return store.HeavyRecipient{App: "shop", Channel: recipient.Email, Recipient: in.Send.Recipient, To: in.Send.To, Purpose: "login", Sends: sends, Newest: now.Add(-ago)}
+		return store.HeavyRecipient{App: "shop", Channel: recipient.Email, Recipient: in.Send.Recipient, To: in.Send.To, Purpose: "login",
+			Sends: sends, Newest: now.Add(-ago)}
 	}
 	login := []string{"signup", "login"}
 	ask(store.HeavyQuery{Purposes: login, Within: time.Hour, AtLeast: 2, Limit: 10}, 2, crowd(1, 3, time.Minute), crowd(2, 2, 2*time.Minute))
 	ask(store.HeavyQuery{Purposes: login, Within: time.Hour, AtLeast: 2, Limit: 1}, 2, crowd(1, 3, time.Minute))
 	ask(store.HeavyQuery{Purposes: login, Within: time.Hour, AtLeast: 3, Limit: 10}, 1, crowd(1, 3, time.Minute))
-	ask(store.HeavyQuery{Purposes: login, Within: 5 * time.Minute, AtLeast: 2, Limit: 10}, 2, crowd(1, 2, time.Minute), crowd(2, 2, 2*time.Minute)) // 5 min ago is out
+	// 5 min ago is out
+	ask(store.HeavyQuery{Purposes: login, Within: 5 * time.Minute, AtLeast: 2, Limit: 10}, 2, crowd(1, 2, time.Minute),
+		crowd(2, 2, 2*time.Minute))
 	ask(store.HeavyQuery{Purposes: login, Within: time.Hour, AtLeast: 4, Limit: 10}, 0)
 	ask(store.HeavyQuery{Purposes: []string{"signup"}, Within: time.Hour, AtLeast: 1, Limit: 10}, 0)
 	for _, bad := range []store.HeavyQuery{

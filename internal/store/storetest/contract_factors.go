@@ -69,7 +69,8 @@ func secondFactors(t *testing.T, f *Fixture) {
 	Is(t, err, store.ErrNotFound)
 	no(f.TakeRecoveryCode(t.Context(), "mei", [32]byte{4}, f.Act()))
 	yes(f.TakeRecoveryCode(t.Context(), "li", [32]byte{1}, f.Act()))
-	for _, wrong := range []store.SecondFactor{{Account: "mei"}, {Sealed: []byte("x")}, {Account: "\x00", Sealed: []byte("x")}, {Account: "mei", Sealed: make([]byte, 513)}} {
+	for _, wrong := range []store.SecondFactor{{Account: "mei"}, {Sealed: []byte("x")}, {Account: "\x00", Sealed: []byte("x")},
+		{Account: "mei", Sealed: make([]byte, 513)}} {
 		_, err = f.AddSecondFactor(t.Context(), wrong, nil, f.Act())
 		Is(t, err, store.ErrBadRequest)
 	}

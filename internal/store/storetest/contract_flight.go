@@ -32,8 +32,9 @@ func finish(t *testing.T, f *Fixture) {
 		begun := f.Admit(t, f.Intent(n))
 		f.Pass(3 * time.Second)
 		o := store.Outcome{
-			Held: store.Held{ID: begun.Send.ID, Attempt: 1}, Status: status, Reason: "why\x00\xff", Provider: "mx.example.com", ProviderCode: "250 2.0.0",
-			Took: 1500*time.Microsecond + 999,
+			Held: store.Held{ID: begun.Send.ID, Attempt: 1}, Status: status, Reason: "why\x00\xff", Provider: "mx.example.com",
+			ProviderCode: "250 2.0.0",
+			Took:         1500*time.Microsecond + 999,
 		}
 		f.MustFinish(t, o, true)
 		want := begun.Send
@@ -256,7 +257,8 @@ func noRefundInDoubt(t *testing.T, f *Fixture) {
 	begun := f.Admit(t, f.Intent(1, WithRules(Rule(1, time.Hour))))
 	f.Pass(8 * time.Second)
 	f.MustTakeOver(t, 1)
-	f.MustFinish(t, store.Outcome{Held: store.Held{ID: begun.Send.ID, Attempt: 2}, Status: store.Failed, Reason: "rejected", Refund: true}, true)
+	f.MustFinish(t, store.Outcome{Held: store.Held{ID: begun.Send.ID, Attempt: 2}, Status: store.Failed, Reason: "rejected", Refund: true},
+		true)
 	row := f.Row(t, begun.Send.ID)
 	Equal(t, "status", row.Status, store.Failed)
 	Equal(t, "counts, refund due", []bool{row.Counts, row.RefundDue}, []bool{true, false})
@@ -291,7 +293,8 @@ func endTogether(t *testing.T, f *Fixture) {
 		h := held[i]
 		switch i % 4 {
 		case 0:
-			changed[i], err = f.Finish(t.Context(), store.Outcome{Held: h, Status: store.Sent, Provider: "mx", ProviderCode: "250 2.0.0", Took: time.Duration(i) * time.Millisecond})
+			changed[i], err = f.Finish(t.Context(), store.Outcome{Held: h, Status: store.Sent, Provider: "mx", ProviderCode: "250 2.0.0",
+				Took: time.Duration(i) * time.Millisecond})
 		case 1:
 			changed[i], err = f.Finish(t.Context(), store.Outcome{Held: h, Status: store.Failed, Reason: "rejected", Refund: true})
 		case 2:

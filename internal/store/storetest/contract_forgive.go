@@ -144,7 +144,8 @@ func forgivesUnderWay(t *testing.T, f *Fixture) {
 	again := f.MustBegin(t, in)
 	Equal(t, "repeated", again.Send, begun.Send)
 	f.Admit(t, f.Intent(1, one))
-	f.MustFinish(t, store.Outcome{Held: store.Held{ID: begun.Send.ID, Attempt: 1}, Status: store.Failed, Reason: store.ReasonRejected, Refund: true}, true)
+	f.MustFinish(t, store.Outcome{Held: store.Held{ID: begun.Send.ID, Attempt: 1}, Status: store.Failed, Reason: store.ReasonRejected,
+		Refund: true}, true)
 	f.Admit(t, f.Intent(1, withRejections(1, time.Hour))) // forgiven with its send
 	row := f.Row(t, begun.Send.ID)
 	Equal(t, "row", []any{row.Status, row.Counts, row.RefundDue}, []any{store.Failed, false, true})
@@ -171,7 +172,8 @@ func erases(t *testing.T, f *Fixture) {
 		in.Send.Reference, in.Verification.Holder, in.Send.Locale = "order 7 of Ana", "s:1", "pt-BR"
 	}
 	mine := f.Admit(t, f.Intent(1, named))
-	f.MustFinish(t, store.Outcome{Held: store.Held{ID: mine.Send.ID, Attempt: 1}, Status: store.Sent, Provider: "mx", ProviderCode: "250", Took: time.Second}, true)
+	f.MustFinish(t, store.Outcome{Held: store.Held{ID: mine.Send.ID, Attempt: 1}, Status: store.Sent, Provider: "mx", ProviderCode: "250",
+		Took: time.Second}, true)
 	approved := f.Admit(t, f.Intent(1)).Verification
 	_, err := f.Approve(t.Context(), approved.ID, store.NewEvent{})
 	OK(t, err)
@@ -194,7 +196,8 @@ func erases(t *testing.T, f *Fixture) {
 		Equal(t, what, []any{row.To, row.Reference, row.IP, row.Locale, row.Recipient}, []any{store.Erased, "", "", "", mine.Send.Recipient})
 	}
 	sent := f.Row(t, mine.Send.ID)
-	Equal(t, "how it ended", []any{sent.Status, sent.Provider, sent.ProviderCode, sent.Took, sent.Counts}, []any{store.Sent, "mx", "250", time.Second, true})
+	Equal(t, "how it ended", []any{sent.Status, sent.Provider, sent.ProviderCode, sent.Took, sent.Counts},
+		[]any{store.Sent, "mx", "250", time.Second, true})
 	for _, id := range []string{mine.Verification.ID, approved.ID} {
 		v, _, _, err := f.Verification(t.Context(), id)
 		OK(t, err)
@@ -229,13 +232,15 @@ func eraseFreesNothing(t *testing.T, f *Fixture) {
 
 func erasesUnderWay(t *testing.T, f *Fixture) {
 	held, waits := f.Admit(t, f.Intent(1)), f.Admit(t, f.Intent(1))
-	put, err := f.Postpone(t.Context(), store.Postponement{Held: store.Held{ID: waits.Send.ID, Attempt: 1}, After: time.Second, Reason: "temporary_rcpt"})
+	put, err := f.Postpone(t.Context(), store.Postponement{Held: store.Held{ID: waits.Send.ID, Attempt: 1}, After: time.Second,
+		Reason: "temporary_rcpt"})
 	OK(t, err)
 	Equal(t, "postponed", put, true)
 	f.Pass(time.Millisecond)
 	f.erase(t, 1, time.Hour)
 	row := f.Row(t, waits.Send.ID)
-	Equal(t, "what waited", []any{row.Status, row.Reason, row.Counts, row.RefundDue, row.FinishedAt, row.DueAt}, []any{store.Failed, store.ReasonErased, true, false, f.Now, time.Time{}})
+	Equal(t, "what waited", []any{row.Status, row.Reason, row.Counts, row.RefundDue, row.FinishedAt, row.DueAt},
+		[]any{store.Failed, store.ReasonErased, true, false, f.Now, time.Time{}})
 	Equal(t, "what an attempt holds", f.Row(t, held.Send.ID).Status, store.Sending)
 	f.Pass(time.Minute)
 	work, err := f.TakeOver(t.Context(), recipient.Email, time.Second, 10)
@@ -244,7 +249,8 @@ func erasesUnderWay(t *testing.T, f *Fixture) {
 	Equal(t, "its address", len(work[0].Verification.Sealed), 0)
 	f.MustFinish(t, store.Outcome{Held: store.Held{ID: held.Send.ID, Attempt: 2}, Status: store.Failed, Reason: store.ReasonErased}, true)
 	Equal(t, "its place", f.Row(t, held.Send.ID).Counts, true)
-	_, err = f.Newest(t.Context(), store.HolderQuery{App: "shop", Channel: recipient.Email, Recipient: held.Send.Recipient, Purpose: "login", Holder: "s:1"})
+	_, err = f.Newest(t.Context(), store.HolderQuery{App: "shop", Channel: recipient.Email, Recipient: held.Send.Recipient, Purpose: "login",
+		Holder: "s:1"})
 	Is(t, err, store.ErrNotFound)
 }
 
@@ -314,7 +320,8 @@ func badErasures(t *testing.T, f *Fixture) {
 func erasedAndSuppressed(t *testing.T, f *Fixture) {
 	who := recipient.Hash{15: 1}
 	s, _, err := f.Suppress(t.Context(), store.Suppression{
-		ID: uuid.UUID{9}, Channel: recipient.Email, Address: who, Recipient: who, To: "a•••@example.com", Cause: store.Complaint, Detail: "550 5.7.1",
+		ID: uuid.UUID{9}, Channel: recipient.Email, Address: who, Recipient: who, To: "a•••@example.com", Cause: store.Complaint,
+		Detail: "550 5.7.1",
 	}, 3*time.Hour, nil)
 	OK(t, err)
 	f.erase(t, 1, time.Hour)

@@ -22,7 +22,8 @@ func WithID(f *Fixture, drift time.Duration) func(*store.Intent) {
 // A send whose ID does not begin with about the log's time is refused, and nothing is left of it: reads that leave other times out
 // would miss it. One that is there already is answered, however much later.
 func driftedIDs(t *testing.T, f *Fixture) {
-	for _, drift := range []time.Duration{-store.MaxDrift - time.Millisecond, store.MaxDrift + 2*time.Millisecond, -60 * 24 * time.Hour, 60 * 24 * time.Hour} {
+	for _, drift := range []time.Duration{-store.MaxDrift - time.Millisecond, store.MaxDrift + 2*time.Millisecond, -60 * 24 * time.Hour,
+		60 * 24 * time.Hour} {
 		_, err := f.Begin(t.Context(), f.Intent(1, WithID(f, drift), WithRules(Rule(1, time.Hour))))
 		Is(t, err, store.ErrUnavailable)
 		Is(t, err, store.ErrDrift)
@@ -59,12 +60,14 @@ func windowOverMonths(t *testing.T, f *Fixture) {
 	Equal(t, "history", len(refused.History), 4)
 	f.Pass(month - f.Now.Sub(first) - time.Microsecond)
 	f.Refuse(t, f.Intent(1, rules))
-	events, _, err := f.History(t.Context(), store.Bucket{App: "shop", Channel: "email", Recipient: refusedHash(1), Purposes: []string{"login"}}, month)
+	events, _, err := f.History(t.Context(), store.Bucket{App: "shop", Channel: "email", Recipient: refusedHash(1),
+		Purposes: []string{"login"}}, month)
 	OK(t, err)
 	Equal(t, "events", len(events), 4)
 	f.Pass(time.Microsecond)
 	f.Admit(t, f.Intent(1, rules))
-	events, _, err = f.History(t.Context(), store.Bucket{App: "shop", Channel: "email", Recipient: refusedHash(1), Purposes: []string{"login"}}, month)
+	events, _, err = f.History(t.Context(), store.Bucket{App: "shop", Channel: "email", Recipient: refusedHash(1),
+		Purposes: []string{"login"}}, month)
 	OK(t, err)
 	Equal(t, "events", len(events), 4)
 	seen := 0
@@ -88,7 +91,8 @@ func rejectedOverMonths(t *testing.T, f *Fixture) {
 	for range 2 {
 		begun := f.Admit(t, f.Intent(1, rejections))
 		f.Pass(5 * time.Minute)
-		f.MustFinish(t, store.Outcome{Held: store.Held{ID: begun.Send.ID, Attempt: 1}, Status: store.Failed, Reason: store.ReasonRejected, Refund: true}, true)
+		f.MustFinish(t, store.Outcome{Held: store.Held{ID: begun.Send.ID, Attempt: 1}, Status: store.Failed, Reason: store.ReasonRejected,
+			Refund: true}, true)
 		f.Pass(2 * day)
 	}
 	f.Refuse(t, f.Intent(1, rejections))

@@ -24,7 +24,8 @@ func providerEvents(t *testing.T, f *Fixture) {
 	f.MustFinish(t, store.Outcome{Held: store.Held{ID: id, Attempt: 1}, Status: store.Sent, Provider: "mx", ProviderCode: "250"}, true)
 	before := f.Row(t, id)
 	f.Pass(time.Hour - time.Second)
-	bounced := store.ProviderEvent{Send: id, Kind: store.ProviderBounced, At: Epoch.Add(time.Minute + 7), Provider: "postmark", Detail: "550 5.1.1\x00"}
+	bounced := store.ProviderEvent{Send: id, Kind: store.ProviderBounced, At: Epoch.Add(time.Minute + 7), Provider: "postmark",
+		Detail: "550 5.1.1\x00"}
 	f.hear(t, true, bounced)
 	f.hear(t, false, bounced)
 	delivered := store.ProviderEvent{Send: id, Kind: store.ProviderDelivered, At: Epoch.Add(time.Second), Provider: "postmark"} // late
@@ -74,7 +75,8 @@ func eventsSuppress(t *testing.T, f *Fixture) {
 	e := store.ProviderEvent{Send: id, Kind: store.ProviderComplained, Provider: "postmark", Detail: "abuse"}
 	f.hear(t, true, e, bar) // while it is still in flight
 	want := store.Suppression{
-		ID: store.SuppressionID(id, store.Complaint), App: "shop", Channel: "email", Address: Address(1), Recipient: f.Row(t, id).Recipient, To: "a•••@example.com",
+		ID: store.SuppressionID(id, store.Complaint), App: "shop", Channel: "email", Address: Address(1), Recipient: f.Row(t, id).Recipient,
+		To:    "a•••@example.com",
 		Cause: store.Complaint, Detail: "abuse", Send: id, Since: f.Now, Until: f.Now.Add(time.Hour),
 	}
 	Equal(t, "suppressions", f.suppressions(t, store.SuppressionFilter{}), []store.Suppression{want})
@@ -95,7 +97,8 @@ func eventsAtOnce(t *testing.T, f *Fixture) {
 	Together(len(recorded), func(i int) {
 		var err error
 		e := store.ProviderEvent{Send: id, Kind: kinds[i%len(kinds)], Provider: "p"}
-		if recorded[i], err = f.Both(i).IngestProviderEvent(t.Context(), e, store.SuppressAs{Cause: store.Complaint, Address: Address(1), For: time.Hour}); err != nil {
+		if recorded[i], err = f.Both(i).IngestProviderEvent(t.Context(), e,
+			store.SuppressAs{Cause: store.Complaint, Address: Address(1), For: time.Hour}); err != nil {
 			t.Error(err)
 		}
 	})
@@ -109,7 +112,8 @@ func eventsAtOnce(t *testing.T, f *Fixture) {
 func eventsExpire(t *testing.T, f *Fixture) {
 	id := f.Admit(t, f.Intent(1, to(1))).Send.ID
 	f.MustFinish(t, store.Outcome{Held: store.Held{ID: id, Attempt: 1}, Status: store.Sent}, true)
-	f.hear(t, true, store.ProviderEvent{Send: id, Kind: store.ProviderComplained, Provider: "p"}, store.SuppressAs{Cause: store.Complaint, Address: Address(1), For: time.Minute})
+	f.hear(t, true, store.ProviderEvent{Send: id, Kind: store.ProviderComplained, Provider: "p"},
+		store.SuppressAs{Cause: store.Complaint, Address: Address(1), For: time.Minute})
 	f.suppress(t, 2, 24*time.Hour)
 	f.Pass(time.Hour + store.MaxLife + time.Second)
 	f.expire(t, time.Hour, 10, 1)

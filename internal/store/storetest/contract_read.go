@@ -53,7 +53,8 @@ func refusalsAddUp(t *testing.T, f *Fixture) {
 	Equal(t, "count", row.Count, 1)
 	f.Admit(t, f.Intent(1, WithRules(Rule(1, time.Hour)))) // refusals take no place
 	for _, bad := range []func(*store.Send){
-		func(s *store.Send) { s.ID = uuid.Nil }, func(s *store.Send) { s.App = "" }, func(s *store.Send) { s.Count = -1 }, func(s *store.Send) { s.RetryAfter = -1 },
+		func(s *store.Send) { s.ID = uuid.Nil }, func(s *store.Send) { s.App = "" }, func(s *store.Send) { s.Count = -1 },
+		func(s *store.Send) { s.RetryAfter = -1 },
 	} {
 		Is(t, f.Refused(t.Context(), []store.Send{f.Refusal(1, bad)}), store.ErrBadRequest)
 	}
@@ -180,7 +181,8 @@ func countingSends(t *testing.T, f *Fixture) {
 			Event: quota.Event{ID: string(s.ID[:]), At: at}, Clock: clock}
 	}
 	all := []store.CountedSend{
-		as(old.Send, Epoch.Add(-time.Hour), "redis"), as(other.Send, other.Send.LoggedAt, store.LogClock), as(failed.Send, failed.Send.LoggedAt, store.LogClock),
+		as(old.Send, Epoch.Add(-time.Hour), "redis"), as(other.Send, other.Send.LoggedAt, store.LogClock),
+		as(failed.Send, failed.Send.LoggedAt, store.LogClock),
 	}
 	Equal(t, "all", list("redis", time.Hour), all)
 	Equal(t, "younger than 2 s", list("redis", 2*time.Second), all[1:])

@@ -23,7 +23,8 @@ func (f *Fixture) reject(t *testing.T, in store.Intent) {
 	t.Helper()
 	begun := f.Admit(t, in)
 	f.Pass(time.Second) // it counts from its end
-	f.MustFinish(t, store.Outcome{Held: store.Held{ID: begun.Send.ID, Attempt: 1}, Status: store.Failed, Reason: store.ReasonRejected, Refund: true}, true)
+	f.MustFinish(t, store.Outcome{Held: store.Held{ID: begun.Send.ID, Attempt: 1}, Status: store.Failed, Reason: store.ReasonRejected,
+		Refund: true}, true)
 }
 
 func rejectionsOfARecipient(t *testing.T, f *Fixture) {
@@ -65,7 +66,8 @@ func whoseRejectionsCount(t *testing.T, f *Fixture) {
 func whatIsNoRejection(t *testing.T, f *Fixture) {
 	one := withRejections(1, time.Hour)
 	for _, o := range []store.Outcome{
-		{Status: store.Sent, Reason: store.ReasonRejected}, {Status: store.Unknown, Reason: store.ReasonRejected}, {Status: store.Failed, Reason: "expired", Refund: true},
+		{Status: store.Sent, Reason: store.ReasonRejected}, {Status: store.Unknown, Reason: store.ReasonRejected},
+		{Status: store.Failed, Reason: "expired", Refund: true},
 	} {
 		o.Held = store.Held{ID: f.Admit(t, f.Intent(1, one)).Send.ID, Attempt: 1}
 		f.MustFinish(t, o, true)
@@ -78,7 +80,8 @@ func whatIsNoRejection(t *testing.T, f *Fixture) {
 	f.MustTakeOver(t, 1)
 	f.Pass(10 * time.Second)
 	f.MustTakeOver(t, 10)
-	f.MustFinish(t, store.Outcome{Held: store.Held{ID: waiting.Send.ID, Attempt: 3}, Status: store.Failed, Reason: store.ReasonRejected, Refund: true}, true)
+	f.MustFinish(t, store.Outcome{Held: store.Held{ID: waiting.Send.ID, Attempt: 3}, Status: store.Failed, Reason: store.ReasonRejected,
+		Refund: true}, true)
 	Equal(t, "in doubt", f.Row(t, waiting.Send.ID).InDoubt, true)
 	f.Refuse(t, f.Intent(1, one))
 }
@@ -104,8 +107,10 @@ func readRejected(t *testing.T, f *Fixture) {
 	f.Admit(t, f.Intent(1))
 	f.Pass(time.Minute - time.Second)
 	b := store.Bucket{App: "shop", Channel: recipient.Email, Recipient: one.Send.Recipient, Purposes: []string{"login"}}
-	want := []quota.Event{{ID: string(one.Send.ID[:]), At: f.Now.Add(-2*time.Minute - time.Second)}, {ID: string(two.Send.ID[:]), At: f.Now.Add(-time.Minute)}}
-	for within, n := range map[time.Duration]int{2*time.Minute + time.Second + time.Microsecond: 2, 2*time.Minute + time.Second: 1, 59 * time.Second: 0} {
+	want := []quota.Event{{ID: string(one.Send.ID[:]), At: f.Now.Add(-2*time.Minute - time.Second)},
+		{ID: string(two.Send.ID[:]), At: f.Now.Add(-time.Minute)}}
+	for within, n := range map[time.Duration]int{2*time.Minute + time.Second + time.Microsecond: 2, 2*time.Minute + time.Second: 1,
+		59 * time.Second: 0} {
 		got, now, err := f.Rejected(t.Context(), b, within)
 		OK(t, err)
 		Equal(t, "rejected", got, want[2-n:])

@@ -57,7 +57,8 @@ func refusalsShareARow(t *testing.T, f *Fixture) {
 
 func sharedRowsNameNobody(t *testing.T, f *Fixture) {
 	for _, bad := range []func(*store.Send){
-		func(s *store.Send) { s.Recipient = recipient.Hash{1} }, func(s *store.Send) { s.To = "a•••@example.com" }, func(s *store.Send) { s.Recipients = -1 },
+		func(s *store.Send) { s.Recipient = recipient.Hash{1} }, func(s *store.Send) { s.To = "a•••@example.com" },
+		func(s *store.Send) { s.Recipients = -1 },
 	} {
 		row := f.shared(3, 3)
 		bad(&row)

@@ -28,7 +28,8 @@ func (f *Fixture) spend(t *testing.T, charges ...store.Charge) ([]store.Spent, s
 
 func spendTogether(t *testing.T, f *Fixture) {
 	spent, _ := f.spend(t, charge("b", 40, 100), charge("a", 60, 100))
-	Equal(t, "first", spent, []store.Spent{{Charge: charge("a", 60, 100), Period: "2030-03-01", Used: 60}, {Charge: charge("b", 40, 100), Period: "2030-03-01", Used: 40}})
+	Equal(t, "first", spent, []store.Spent{{Charge: charge("a", 60, 100), Period: "2030-03-01", Used: 60},
+		{Charge: charge("b", 40, 100), Period: "2030-03-01", Used: 40}})
 	_, by := f.spend(t, charge("a", 40, 100), charge("b", 61, 100))
 	Equal(t, "refused by", by, "b")
 	spent, _ = f.spend(t, charge("a", 40, 100)) // to the last millionth: the refusal had spent nothing

@@ -25,7 +25,8 @@ func statistics(t *testing.T, f *Fixture) {
 	first := end(1, time.Second, store.Outcome{Status: store.Sent})
 	again := f.Intent(1)
 	again.Join = first.Verification.ID
-	f.MustFinish(t, store.Outcome{Held: store.Held{ID: f.Admit(t, again).Send.ID, Attempt: 1}, Status: store.Sent}, true) // at once, and of the same code
+	// at once, and of the same code
+	f.MustFinish(t, store.Outcome{Held: store.Held{ID: f.Admit(t, again).Send.ID, Attempt: 1}, Status: store.Sent}, true)
 	end(2, 3*time.Second, store.Outcome{Status: store.Sent}, func(in *store.Intent) { in.Send.App = "desk" })
 	end(3, 2*time.Second, store.Outcome{Status: store.Failed, Reason: store.ReasonRejected, Refund: true})
 	_, err := f.Approve(t.Context(), first.Verification.ID, store.NewEvent{})
@@ -35,7 +36,8 @@ func statistics(t *testing.T, f *Fixture) {
 		OK(t, f.Refused(t.Context(), []store.Send{r}))
 	}
 	f.Pass(begin.Add(time.Hour).Sub(f.Now)) // the next stretch begins
-	end(4, 4*time.Second, store.Outcome{Status: store.Unknown, Reason: "no_answer"}, func(in *store.Intent) { in.Send.Channel = recipient.SMS })
+	end(4, 4*time.Second, store.Outcome{Status: store.Unknown, Reason: "no_answer"},
+		func(in *store.Intent) { in.Send.Channel = recipient.SMS })
 	f.Admit(t, f.Intent(5)) // under way
 	f.Pass(begin.Add(2 * time.Hour).Sub(f.Now))
 	end(6, time.Second, store.Outcome{Status: store.Sent}) // after the time that is asked for
@@ -50,27 +52,34 @@ func statistics(t *testing.T, f *Fixture) {
 	next := begin.Add(time.Hour)
 	ask(store.StatsQuery{}, store.Stats{
 		Tallies: []store.Tally{
-			{At: begin, Status: store.Failed, Reason: store.ReasonRejected, Rows: 1, Requests: 1}, {At: begin, Status: store.Refused, BlockedBy: "minute", Rows: 2, Requests: 6},
+			{At: begin, Status: store.Failed, Reason: store.ReasonRejected, Rows: 1, Requests: 1},
+			{At: begin, Status: store.Refused, BlockedBy: "minute", Rows: 2, Requests: 6},
 			{At: begin, Status: store.Sent, Rows: 3, Requests: 3},
 			{At: next, Status: store.Sending, Rows: 1, Requests: 1}, {At: next, Status: store.Unknown, Reason: "no_answer", Rows: 1, Requests: 1},
 		},
-		Intervals: []store.Interval{{At: begin, Measures: store.Measures{Opened: 3, Approved: 1, Median: time.Second, P95: 3 * time.Second}}, {At: next, Measures: store.Measures{Opened: 2}}},
-		Measures:  store.Measures{Opened: 5, Approved: 1, Median: time.Second, P95: 3 * time.Second},
+		Intervals: []store.Interval{{At: begin, Measures: store.Measures{Opened: 3, Approved: 1, Median: time.Second, P95: 3 * time.Second}},
+			{At: next, Measures: store.Measures{Opened: 2}}},
+		Measures: store.Measures{Opened: 5, Approved: 1, Median: time.Second, P95: 3 * time.Second},
 	})
 	desk, texts := store.Measures{Opened: 1, Approved: 0, Median: 3 * time.Second, P95: 3 * time.Second}, store.Measures{Opened: 1}
-	ask(store.StatsQuery{App: "desk"}, store.Stats{Tallies: []store.Tally{{At: begin, Status: store.Sent, Rows: 1, Requests: 1}}, Intervals: []store.Interval{{At: begin, Measures: desk}}, Measures: desk})
+	ask(store.StatsQuery{App: "desk"}, store.Stats{Tallies: []store.Tally{{At: begin, Status: store.Sent, Rows: 1, Requests: 1}},
+		Intervals: []store.Interval{{At: begin, Measures: desk}}, Measures: desk})
 	ask(store.StatsQuery{Channel: recipient.SMS}, store.Stats{
-		Tallies: []store.Tally{{At: next, Status: store.Unknown, Reason: "no_answer", Rows: 1, Requests: 1}}, Intervals: []store.Interval{{At: next, Measures: texts}}, Measures: texts,
+		Tallies:   []store.Tally{{At: next, Status: store.Unknown, Reason: "no_answer", Rows: 1, Requests: 1}},
+		Intervals: []store.Interval{{At: next, Measures: texts}}, Measures: texts,
 	})
 	ask(store.StatsQuery{Purpose: "nothing"}, store.Stats{})
-	f.MustFinish(t, store.Outcome{Held: store.Held{ID: f.Admit(t, f.Intent(7, func(in *store.Intent) { in.Send.To = "b•••@example.org" })).Send.ID, Attempt: 1}, Status: store.Failed, Reason: "expired"}, true)
-	f.MustFinish(t, store.Outcome{Held: store.Held{ID: f.Admit(t, f.Intent(8, func(in *store.Intent) { in.Send.To = "+49 151•••021" })).Send.ID, Attempt: 1}, Status: store.Failed, Reason: "expired"}, true)
+	f.MustFinish(t, store.Outcome{Held: store.Held{ID: f.Admit(t, f.Intent(7,
+		func(in *store.Intent) { in.Send.To = "b•••@example.org" })).Send.ID, Attempt: 1}, Status: store.Failed, Reason: "expired"}, true)
+	f.MustFinish(t, store.Outcome{Held: store.Held{ID: f.Admit(t, f.Intent(8,
+		func(in *store.Intent) { in.Send.To = "+49 151•••021" })).Send.ID, Attempt: 1}, Status: store.Failed, Reason: "expired"}, true)
 	for _, c := range []struct {
 		q    store.StatsQuery
 		want []store.DomainTally
 	}{
 		{store.StatsQuery{To: begin.Add(2 * time.Hour)}, []store.DomainTally{{Domain: "example.com", Sends: 6, Failed: 1, Rejected: 1}}},
-		{store.StatsQuery{To: begin.Add(3 * time.Hour)}, []store.DomainTally{{Domain: "example.com", Sends: 7, Failed: 1, Rejected: 1}, {Domain: "example.org", Sends: 1, Failed: 1, Rejected: 0}}},
+		{store.StatsQuery{To: begin.Add(3 * time.Hour)}, []store.DomainTally{{Domain: "example.com", Sends: 7, Failed: 1, Rejected: 1},
+			{Domain: "example.org", Sends: 1, Failed: 1, Rejected: 0}}},
 		{store.StatsQuery{To: begin.Add(3 * time.Hour), App: "desk"}, nil},
 	} {
 		c.q.From, c.q.Each = begin, time.Hour
@@ -112,7 +121,8 @@ func lostTexts(t *testing.T, f *Fixture) {
 	late := f.Admit(t, f.Intent(1, func(in *store.Intent) { in.Send.Channel = recipient.SMS }))
 	_, err := f.Receive(t.Context(), late.Send.ID, store.Undelivered)
 	OK(t, err)
-	f.MustFinish(t, store.Outcome{Held: store.Held{ID: late.Send.ID, Attempt: 1}, Status: store.Failed, Reason: store.ReasonRejected}, true) // which the carrier says of the attempt itself
+	// which the carrier says of the attempt itself
+	f.MustFinish(t, store.Outcome{Held: store.Held{ID: late.Send.ID, Attempt: 1}, Status: store.Failed, Reason: store.ReasonRejected}, true)
 	f.Pass(from.Add(time.Hour).Sub(f.Now))
 	text(store.Outcome{Status: store.Sent}, store.Undelivered) // an hour later
 	for _, c := range []struct {
@@ -176,7 +186,8 @@ func Traffic(t *testing.T, f *Fixture, hours int) {
 // questions are of times that begin and end within hours, and of parts of what there is.
 func questions(from, to time.Time) (all []store.StatsQuery) {
 	for _, q := range []store.StatsQuery{{}, {App: "desk"}, {Channel: recipient.SMS}, {Purpose: "login"}, {Purpose: "nothing"}} {
-		for _, cut := range [][2]time.Duration{{}, {17 * time.Minute, 0}, {time.Hour + time.Microsecond, 5*time.Hour + 11*time.Minute}, {0, 4 * time.Hour}} {
+		for _, cut := range [][2]time.Duration{{}, {17 * time.Minute, 0}, {time.Hour + time.Microsecond, 5*time.Hour + 11*time.Minute},
+			{0, 4 * time.Hour}} {
 			for _, each := range []time.Duration{time.Hour, 24 * time.Hour, time.Minute} {
 				q.From, q.To, q.Each = from.Add(cut[0]), to.Add(-cut[1]), each
 				all = append(all, q)

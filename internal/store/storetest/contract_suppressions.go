@@ -107,7 +107,8 @@ func suppressedTakenOver(t *testing.T, f *Fixture) {
 	f.lift(t, store.LiftRequest{Channel: recipient.Email, Address: Address(1)})
 	work := f.MustTakeOver(t, 10)
 	Equal(t, "taken over", work[0].Send.Suppression, s.ID)
-	f.MustFinish(t, store.Outcome{Held: store.Held{ID: first.Send.ID, Attempt: 2}, Status: store.Failed, Reason: store.ReasonSuppressed, Refund: true}, true)
+	f.MustFinish(t, store.Outcome{Held: store.Held{ID: first.Send.ID, Attempt: 2}, Status: store.Failed, Reason: store.ReasonSuppressed,
+		Refund: true}, true)
 	again := f.Admit(t, in)
 	Equal(t, "repeated", again.Repeated, true)
 	Equal(t, "as it was written", again.Send, first.Send)
@@ -118,16 +119,19 @@ func bounceSuppresses(t *testing.T, f *Fixture) {
 	begun := f.Admit(t, f.Intent(7, to(1)))
 	f.Pass(time.Second)
 	o := store.Outcome{
-		Held: store.Held{ID: begun.Send.ID, Attempt: 2}, Status: store.Failed, Reason: store.ReasonRejected, Refund: true, Provider: "mx", ProviderCode: "550 5.1.1",
-		Suppress: store.SuppressAs{Cause: store.HardBounce, Address: Address(1), For: 2*time.Hour + 3},
+		Held: store.Held{ID: begun.Send.ID, Attempt: 2}, Status: store.Failed, Reason: store.ReasonRejected, Refund: true, Provider: "mx",
+		ProviderCode: "550 5.1.1",
+		Suppress:     store.SuppressAs{Cause: store.HardBounce, Address: Address(1), For: 2*time.Hour + 3},
 	}
 	f.MustFinish(t, o, false) // another attempt holds it
 	Equal(t, "suppressions", len(f.suppressions(t, store.SuppressionFilter{})), 0)
 	o.Attempt = 1
 	f.MustFinish(t, o, true)
 	want := store.Suppression{
-		ID: store.SuppressionID(begun.Send.ID, store.HardBounce), App: "shop", Channel: recipient.Email, Address: Address(1), Recipient: begun.Send.Recipient,
-		To: "a•••@example.com", Cause: store.HardBounce, Detail: "550 5.1.1", Send: begun.Send.ID, Since: f.Now, Until: f.Now.Add(2 * time.Hour),
+		ID: store.SuppressionID(begun.Send.ID, store.HardBounce), App: "shop", Channel: recipient.Email, Address: Address(1),
+		Recipient: begun.Send.Recipient,
+		To:        "a•••@example.com", Cause: store.HardBounce, Detail: "550 5.1.1", Send: begun.Send.ID, Since: f.Now,
+		Until: f.Now.Add(2 * time.Hour),
 	}
 	Equal(t, "suppressions", f.suppressions(t, store.SuppressionFilter{}), []store.Suppression{want})
 	Equal(t, "ended", f.Row(t, begun.Send.ID).Status, store.Failed)
@@ -140,7 +144,8 @@ func bounceSuppresses(t *testing.T, f *Fixture) {
 
 	// The same again, from an event: it is one row, and stays lifted.
 	f.lift(t, store.LiftRequest{Channel: recipient.Email, Address: Address(1), By: "ops", Why: "mended"})
-	got, added, err := f.Suppress(t.Context(), store.Suppression{ID: want.ID, Channel: recipient.Email, Address: Address(1), Cause: store.HardBounce}, time.Hour, nil)
+	got, added, err := f.Suppress(t.Context(), store.Suppression{ID: want.ID, Channel: recipient.Email, Address: Address(1),
+		Cause: store.HardBounce}, time.Hour, nil)
 	OK(t, err)
 	want.LiftedAt, want.LiftedBy, want.LiftedWhy = f.Now, "ops", "mended"
 	Equal(t, "added", added, false)
@@ -166,7 +171,8 @@ func bouncesTogether(t *testing.T, f *Fixture) {
 	list := f.suppressions(t, store.SuppressionFilter{Active: true})
 	Equal(t, "suppressions", len(list), 6)
 	for _, s := range list {
-		if s.Cause != store.OptOut || s.ID != store.SuppressionID(s.Send, store.OptOut) || s.Address != Address(s.Recipient[15]) || s.Recipient[15]%2 != 1 {
+		if s.Cause != store.OptOut || s.ID != store.SuppressionID(s.Send, store.OptOut) || s.Address != Address(s.Recipient[15]) ||
+			s.Recipient[15]%2 != 1 {
 			t.Errorf("%s of %s", s.Address, s.Recipient)
 		}
 	}
@@ -197,7 +203,8 @@ func suppressionList(t *testing.T, f *Fixture) {
 	a.LiftedAt, a.LiftedBy, a.LiftedWhy = f.Now, "ops\uFFFD", "x"
 	Equal(t, "afterwards", f.suppressions(t, store.SuppressionFilter{Recipient: &who}), []store.Suppression{a, old})
 	Equal(t, "active afterwards", f.suppressions(t, store.SuppressionFilter{Active: true}), []store.Suppression{c, b})
-	for _, none := range []store.LiftRequest{{Channel: recipient.Email, Address: one}, {Channel: recipient.SMS, Address: b.Address}, {Channel: recipient.Email, Address: b.Address, App: "shop"}} {
+	for _, none := range []store.LiftRequest{{Channel: recipient.Email, Address: one}, {Channel: recipient.SMS, Address: b.Address},
+		{Channel: recipient.Email, Address: b.Address, App: "shop"}} {
 		Equal(t, "nothing to lift", f.lift(t, none), 0)
 	}
 	Equal(t, "as it was lifted first", f.suppressions(t, store.SuppressionFilter{Recipient: &who})[0], a)
@@ -206,7 +213,8 @@ func suppressionList(t *testing.T, f *Fixture) {
 func badSuppressions(t *testing.T, f *Fixture) {
 	good := store.Suppression{ID: uuid.UUID{1}, Channel: recipient.Email, Address: Address(1), Cause: store.Complaint}
 	for _, change := range []func(*store.Suppression){
-		func(s *store.Suppression) { s.ID = uuid.Nil }, func(s *store.Suppression) { s.Channel = "" }, func(s *store.Suppression) { s.Address = recipient.Hash{} },
+		func(s *store.Suppression) { s.ID = uuid.Nil }, func(s *store.Suppression) { s.Channel = "" },
+		func(s *store.Suppression) { s.Address = recipient.Hash{} },
 		func(s *store.Suppression) { s.Cause = "mood" }, func(s *store.Suppression) { s.To = "a\x00" },
 	} {
 		s := good
@@ -224,7 +232,8 @@ func badSuppressions(t *testing.T, f *Fixture) {
 	Is(t, err, store.ErrBadRequest)
 	held := store.Held{ID: f.Admit(t, f.Intent(1)).Send.ID, Attempt: 1}
 	for _, o := range []store.Outcome{
-		{Held: held, Status: store.Sent, Suppress: store.SuppressAs{Cause: store.HardBounce, Address: Address(1), For: time.Hour}}, {Held: held, Status: store.Failed, Suppress: store.SuppressAs{Cause: store.HardBounce, For: time.Hour}},
+		{Held: held, Status: store.Sent, Suppress: store.SuppressAs{Cause: store.HardBounce, Address: Address(1), For: time.Hour}},
+		{Held: held, Status: store.Failed, Suppress: store.SuppressAs{Cause: store.HardBounce, For: time.Hour}},
 		{Held: held, Status: store.Failed, Suppress: store.SuppressAs{Address: Address(1), For: time.Hour}},
 	} {
 		_, err := f.Finish(t.Context(), o)
@@ -236,10 +245,12 @@ func badSuppressions(t *testing.T, f *Fixture) {
 func untriedAreFailures(t *testing.T, f *Fixture) {
 	three := withRejections(3, time.Hour)
 	for _, reason := range []string{store.ReasonRejected, store.ReasonSuppressed, store.ReasonPaused} {
-		f.MustFinish(t, store.Outcome{Held: store.Held{ID: f.Admit(t, f.Intent(1, three)).Send.ID, Attempt: 1}, Status: store.Failed, Reason: reason, Refund: true}, true)
+		f.MustFinish(t, store.Outcome{Held: store.Held{ID: f.Admit(t, f.Intent(1, three)).Send.ID, Attempt: 1}, Status: store.Failed,
+			Reason: reason, Refund: true}, true)
 	}
 	Equal(t, "failures", len(f.Refuse(t, f.Intent(1, three)).Rejected), 3)
-	got, _, err := f.Rejected(t.Context(), store.Bucket{App: "shop", Channel: recipient.Email, Recipient: recipient.Hash{15: 1}, Purposes: []string{"login"}}, time.Hour)
+	got, _, err := f.Rejected(t.Context(), store.Bucket{App: "shop", Channel: recipient.Email, Recipient: recipient.Hash{15: 1},
+		Purposes: []string{"login"}}, time.Hour)
 	OK(t, err)
 	Equal(t, "read", len(got), 3)
 }
@@ -247,15 +258,18 @@ func untriedAreFailures(t *testing.T, f *Fixture) {
 // An act is written with what it changed, or neither.
 func suppressionActs(t *testing.T, f *Fixture) {
 	act := func(n byte, what string) *store.AuditEntry {
-		return &store.AuditEntry{ID: uuid.UUID{1, n, 6: 0x70, 8: 0x80}, Who: "mei", Role: "operator", What: what, Channel: recipient.Email, Reason: "asked", Outcome: store.AuditDone}
+		return &store.AuditEntry{ID: uuid.UUID{1, n, 6: 0x70, 8: 0x80}, Who: "mei", Role: "operator", What: what, Channel: recipient.Email,
+			Reason: "asked", Outcome: store.AuditDone}
 	}
 	add := act(1, "suppression.add")
 	add.Recipient, add.To = recipient.Hash{15: 1}, "a•••@example.com"
-	s := store.Suppression{ID: uuid.UUID{1}, Channel: recipient.Email, Address: Address(1), Recipient: recipient.Hash{15: 1}, To: "a•••@example.com", Cause: store.Manual, By: "mei"}
+	s := store.Suppression{ID: uuid.UUID{1}, Channel: recipient.Email, Address: Address(1), Recipient: recipient.Hash{15: 1},
+		To: "a•••@example.com", Cause: store.Manual, By: "mei"}
 	_, _, err := f.Suppress(t.Context(), s, time.Hour, add)
 	OK(t, err)
 	f.Pass(time.Second)
-	lifted, err := f.Lift(t.Context(), store.LiftRequest{Channel: recipient.Email, Address: Address(1), By: "mei", Why: "asked"}, act(2, "suppression.lift"))
+	lifted, err := f.Lift(t.Context(), store.LiftRequest{Channel: recipient.Email, Address: Address(1), By: "mei", Why: "asked"},
+		act(2, "suppression.lift"))
 	OK(t, err)
 	Equal(t, "lifted", len(lifted), 1)
 	f.Pass(time.Second)
@@ -271,7 +285,8 @@ func suppressionActs(t *testing.T, f *Fixture) {
 	Equal(t, "acts", list, []store.AuditEntry{none, lift, *add})
 
 	bad := act(4, "")
-	_, _, err = f.Suppress(t.Context(), store.Suppression{ID: uuid.UUID{2}, Channel: recipient.Email, Address: Address(2), Cause: store.Manual}, time.Hour, bad)
+	_, _, err = f.Suppress(t.Context(), store.Suppression{ID: uuid.UUID{2}, Channel: recipient.Email, Address: Address(2),
+		Cause: store.Manual}, time.Hour, bad)
 	Is(t, err, store.ErrBadRequest)
 	_, err = f.Lift(t.Context(), store.LiftRequest{Channel: recipient.Email, Address: Address(1)}, bad)
 	Is(t, err, store.ErrBadRequest)

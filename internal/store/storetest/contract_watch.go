@@ -29,7 +29,8 @@ func (f *Fixture) texts(t *testing.T, n, approved int, changes ...func(*store.In
 	t.Helper()
 	for i := range n {
 		begun := f.Admit(t, f.Intent(i, changes...))
-		f.MustFinish(t, store.Outcome{Held: store.Held{ID: begun.Send.ID, Attempt: 1}, Status: store.Sent, Provider: "carrier", ProviderCode: "202"}, true)
+		f.MustFinish(t, store.Outcome{Held: store.Held{ID: begun.Send.ID, Attempt: 1}, Status: store.Sent, Provider: "carrier",
+			ProviderCode: "202"}, true)
 		if i < approved {
 			done, err := f.Approve(t.Context(), begun.Verification.ID, store.NewEvent{})
 			OK(t, err)
@@ -70,7 +71,8 @@ func watchPauses(t *testing.T, f *Fixture) {
 	f.Pass(10*time.Minute - time.Microsecond)
 	Equal(t, "while they may come back", f.watch(t, watching), nil)
 	f.Pass(time.Microsecond)
-	a := store.PrefixPause{App: "shop", Country: "DE", Prefix: "+49154", Since: f.Now, Until: f.Now.Add(time.Hour), Sends: 11, Approved: 1, Usual: 60}
+	a := store.PrefixPause{App: "shop", Country: "DE", Prefix: "+49154", Since: f.Now, Until: f.Now.Add(time.Hour), Sends: 11, Approved: 1,
+		Usual: 60}
 	b, c := a, a
 	b.App, b.Prefix, b.Sends, b.Approved, b.Usual = "gym", "+49151", 10, 0, store.NoUsual
 	c.Prefix, c.Sends, c.Approved = "+49151", 10, 0
@@ -101,7 +103,8 @@ func watchPauses(t *testing.T, f *Fixture) {
 func watchCounts(t *testing.T, f *Fixture) {
 	to := text("+49151", "DE")
 	for i, o := range []store.Outcome{
-		{Status: store.Failed, Provider: "carrier"}, {Status: store.Sent, Provider: "test"}, {Status: store.Unknown, Provider: "carrier"}, {Status: store.Sent, Provider: "carrier"},
+		{Status: store.Failed, Provider: "carrier"}, {Status: store.Sent, Provider: "test"}, {Status: store.Unknown, Provider: "carrier"},
+		{Status: store.Sent, Provider: "carrier"},
 	} {
 		for range 5 {
 			o.Held = store.Held{ID: f.Admit(t, f.Intent(i, to)).Send.ID, Attempt: 1}
@@ -191,7 +194,8 @@ func watchLifted(t *testing.T, f *Fixture) {
 	f.Pass(10 * time.Minute)
 	Equal(t, "paused", len(f.watch(t, watching)), 1)
 	p, _ := f.prefixPaused(t, "shop", "+49151")
-	act := &store.AuditEntry{ID: uuid.UUID{1, 6: 0x70, 8: 0x80}, Who: "mei", Role: "operator", What: "prefix.lift", Reason: "ours", Outcome: store.AuditDone}
+	act := &store.AuditEntry{ID: uuid.UUID{1, 6: 0x70, 8: 0x80}, Who: "mei", Role: "operator", What: "prefix.lift", Reason: "ours",
+		Outcome: store.AuditDone}
 	_, _, err := f.LiftPrefix(t.Context(), store.PrefixLifting{ID: uuid.UUID{9}}, act)
 	Is(t, err, store.ErrNotFound)
 	_, _, err = f.LiftPrefix(t.Context(), store.PrefixLifting{}, act)
@@ -308,8 +312,10 @@ func watchList(t *testing.T, f *Fixture) {
 	_, _, err = f.PrefixPauses(t.Context(), store.PrefixPauseFilter{})
 	Is(t, err, store.ErrBadRequest)
 	for _, change := range []func(*store.PrefixWatch){
-		func(w *store.PrefixWatch) { w.Sends = 0 }, func(w *store.PrefixWatch) { w.Approved = 0 }, func(w *store.PrefixWatch) { w.Approved = 51 }, func(w *store.PrefixWatch) { w.Within = 0 },
-		func(w *store.PrefixWatch) { w.TTL = -1 }, func(w *store.PrefixWatch) { w.Pause = 0 }, func(w *store.PrefixWatch) { w.Pause = 25 * time.Hour },
+		func(w *store.PrefixWatch) { w.Sends = 0 }, func(w *store.PrefixWatch) { w.Approved = 0 }, func(w *store.PrefixWatch) { w.Approved = 51 },
+		func(w *store.PrefixWatch) { w.Within = 0 },
+		func(w *store.PrefixWatch) { w.TTL = -1 }, func(w *store.PrefixWatch) { w.Pause = 0 },
+		func(w *store.PrefixWatch) { w.Pause = 25 * time.Hour },
 	} {
 		w := watching
 		change(&w)
@@ -330,7 +336,8 @@ func watchStory(t *testing.T, f *Fixture) {
 		return s.ID
 	}
 	stopped := end(store.ReasonPaused, text("+49151", "DE"))
-	others := []uuid.UUID{end(store.ReasonPaused), end(store.ReasonPaused, text("+49152", "DE")), end(store.ReasonPaused, text("+49151", "DE"), inApp("gym")), end(store.ReasonRejected, text("+49151", "DE"))}
+	others := []uuid.UUID{end(store.ReasonPaused), end(store.ReasonPaused, text("+49152", "DE")),
+		end(store.ReasonPaused, text("+49151", "DE"), inApp("gym")), end(store.ReasonRejected, text("+49151", "DE"))}
 	f.Pass(2 * time.Hour)
 	others = append(others, end(store.ReasonPaused, text("+49151", "DE")))
 	s, err := f.Story(t.Context(), stopped)

@@ -39,7 +39,8 @@ func Leave(t *testing.T, f *Fixture, n int) {
 			_, err := f.Postpone(t.Context(), store.Postponement{Held: store.Held{ID: begun.Send.ID, Attempt: 1}, After: time.Second})
 			OK(t, err)
 		case 3:
-			f.MustFinish(t, store.Outcome{Held: store.Held{ID: begun.Send.ID, Attempt: 1}, Status: store.Failed, Reason: store.ReasonRejected, Refund: true}, true)
+			f.MustFinish(t, store.Outcome{Held: store.Held{ID: begun.Send.ID, Attempt: 1}, Status: store.Failed, Reason: store.ReasonRejected,
+				Refund: true}, true)
 		}
 	}
 	refusal := f.Refusal(n, func(s *store.Send) {
@@ -48,7 +49,8 @@ func Leave(t *testing.T, f *Fixture, n int) {
 	OK(t, f.Refused(t.Context(), []store.Send{refusal}))
 	h := recipient.Hash{15: byte(n)}
 	_, _, err := f.Suppress(t.Context(), store.Suppression{
-		ID: uuid.New(), Channel: recipient.Email, Address: h, Recipient: h, To: Traces["masked"], Cause: store.Manual, Detail: Traces["why it was suppressed"],
+		ID: uuid.New(), Channel: recipient.Email, Address: h, Recipient: h, To: Traces["masked"], Cause: store.Manual,
+		Detail: Traces["why it was suppressed"],
 	}, time.Hour, nil)
 	OK(t, err)
 	_, err = f.Lift(t.Context(), store.LiftRequest{Channel: recipient.Email, Address: h, Why: Traces["why that ended"]}, nil)

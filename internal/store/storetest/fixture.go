@@ -105,7 +105,8 @@ func (f *Fixture) Intent(n int, changes ...func(*store.Intent)) store.Intent {
 		},
 		Purposes: []string{"login", "signup"}, TTL: 10 * time.Minute, MinLife: 2 * time.Minute, Lease: 8 * time.Second,
 		Verification: store.Verification{
-			ID: "v-" + id.String(), Sealed: []byte{0, 1, 255}, Nonce: []byte("0123456789abcdef"), KeyID: "k1", CodeLength: 6, Alphabet: "digits", MaxAttempts: 5,
+			ID: "v-" + id.String(), Sealed: []byte{0, 1, 255}, Nonce: []byte("0123456789abcdef"), KeyID: "k1", CodeLength: 6, Alphabet: "digits",
+			MaxAttempts: 5,
 		},
 	}
 	for _, change := range changes {

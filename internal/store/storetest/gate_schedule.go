@@ -26,7 +26,8 @@ func RunGateSchedule(t *testing.T, f *Fixture) {
 			t.Fatalf("step %d", i)
 		}
 	}
-	for _, e := range []string{"admitted", "refused", "refunded", "freed", "limiter ahead", "limiter behind", "log behind", "hour", "hour of the log", "another clock", "stale"} {
+	for _, e := range []string{"admitted", "refused", "refunded", "freed", "limiter ahead", "limiter behind", "log behind", "hour",
+		"hour of the log", "another clock", "stale"} {
 		if s.seen[e] < *gateSteps/500 {
 			t.Errorf("%s: only %d times, so the schedule tests too little: %v", e, s.seen[e], s.seen)
 		}
@@ -94,12 +95,14 @@ func (s *gateSchedule) next() store.Intent {
 	in := s.Intent(100 + 2*s.recipient + s.dice(2))
 	in.Rules = []quota.Rule{{Name: "long", Scope: quota.Recipient, Limit: 1 + s.dice(4), Window: 40 * time.Second}}
 	if s.dice(2) == 0 {
-		in.Rules = append(in.Rules, quota.Rule{Name: "short", Scope: quota.Recipient, Limit: 1 + s.dice(2), Window: time.Duration(1+s.dice(9)) * time.Second})
+		in.Rules = append(in.Rules, quota.Rule{Name: "short", Scope: quota.Recipient, Limit: 1 + s.dice(2),
+			Window: time.Duration(1+s.dice(9)) * time.Second})
 	}
 	if s.dice(3) == 0 {
 		in.Rules = append(in.Rules, hourInIndia(1+s.dice(4)))
 	}
-	in.Send.Clock = []string{"redis", "redis", "redis", "redis", "redis", "redis", "redis", "other", store.LogClock, store.LogClock}[s.dice(10)]
+	in.Send.Clock = []string{"redis", "redis", "redis", "redis", "redis", "redis", "redis", "other", store.LogClock,
+		store.LogClock}[s.dice(10)]
 	if in.Send.Clock != store.LogClock {
 		in.Send.TakenAt = s.limiter
 	}
@@ -152,7 +155,8 @@ func (s *gateSchedule) note(in store.Intent, room bool, states []quota.State) {
 func (s *gateSchedule) refund(i int) {
 	s.Helper()
 	id := s.naive.sends[i].intent.Send.ID
-	done, err := s.Finish(s.Context(), store.Outcome{Held: store.Held{ID: id, Attempt: 1}, Status: store.Failed, Reason: "rejected", Refund: true})
+	done, err := s.Finish(s.Context(), store.Outcome{Held: store.Held{ID: id, Attempt: 1}, Status: store.Failed, Reason: "rejected",
+		Refund: true})
 	OK(s.T, err)
 	Equal(s.T, "finished", done, !s.naive.sends[i].refunded)
 	s.naive.sends[i].refunded = true

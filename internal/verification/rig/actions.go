@@ -10,7 +10,8 @@ import (
 )
 
 func ActOf(what string) store.AuditEntry {
-	return store.AuditEntry{ID: uuid.Must(uuid.NewV7()), Who: "mei", Role: "operator", What: what, Reason: "ticket 7", Outcome: store.AuditDone}
+	return store.AuditEntry{ID: uuid.Must(uuid.NewV7()), Who: "mei", Role: "operator", What: what, Reason: "ticket 7",
+		Outcome: store.AuditDone}
 }
 
 func (r *Rig) Person() support.Person {

@@ -54,7 +54,8 @@ func (c CountedLog) History(ctx context.Context, b store.Bucket, within time.Dur
 	return c.Away.History(ctx, b, within)
 }
 
-func (c CountedLog) HistoryAt(ctx context.Context, b store.Bucket, within time.Duration, clock string, at time.Time) ([]quota.Event, time.Time, error) {
+func (c CountedLog) HistoryAt(ctx context.Context, b store.Bucket, within time.Duration, clock string,
+	at time.Time) ([]quota.Event, time.Time, error) {
 	*c.Calls = append(*c.Calls, "history")
 	return c.Away.HistoryAt(ctx, b, within, clock, at)
 }

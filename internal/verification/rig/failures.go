@@ -18,5 +18,6 @@ func (r *Rig) Try(c verification.Caller, id, code string) (checked verification.
 	case err != nil:
 		r.Fatalf("Check: %v", err)
 	}
-	return checked, checked.Compared() && (checked.State == verification.Pending || checked.State == verification.MaxAttemptsReached || checked.Valid), 0
+	return checked, checked.Compared() && (checked.State == verification.Pending || checked.State == verification.MaxAttemptsReached ||
+		checked.Valid), 0
 }

@@ -54,7 +54,8 @@ func (r *Rig) BarredFor(wait time.Duration) {
 		ask := AskFor(Ana)
 		ask.Purpose = purpose
 		d := r.Refuse(ask).Quota
-		if fmt.Sprint(d.Violated()) != "[failures]" || d.RetryAfter() != wait || len(d.Rules) != 2 || d.Rules[1].Used < Bad || d.Rules[0].Used != 0 {
+		if fmt.Sprint(d.Violated()) != "[failures]" || d.RetryAfter() != wait || len(d.Rules) != 2 || d.Rules[1].Used < Bad ||
+			d.Rules[0].Used != 0 {
 			r.Errorf("%s: blocked by %v for %v, want %v: %+v", purpose, d.Violated(), d.RetryAfter(), wait, d.Rules)
 		}
 		if d := r.Look(purpose); d.RetryAfter() != wait || fmt.Sprint(d.Violated()) != "[failures]" {

@@ -43,7 +43,8 @@ func (r *Rig) Suppressions() []store.Suppression {
 
 func (r *Rig) Bar(to string, lasts time.Duration) store.Suppression {
 	r.Helper()
-	s, err := r.Svc.Desk.Suppress(r.Context(), support.SuppressRequest{Channel: "email", To: to, Why: "asked by telephone", For: lasts, By: "ops"})
+	s, err := r.Svc.Desk.Suppress(r.Context(), support.SuppressRequest{Channel: "email", To: to, Why: "asked by telephone", For: lasts,
+		By: "ops"})
 	if err != nil {
 		r.Fatal(err)
 	}

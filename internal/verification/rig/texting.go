@@ -55,7 +55,8 @@ func (h *Handset) All() []sms.Message {
 
 func testTexts(t *testing.T) *message.Texts {
 	t.Helper()
-	texts, err := message.NewTexts(templates.FS, nil, message.TextLimits{Segments: 1, Measure: func(text string) int { return sms.Measure(text).Segments }})
+	texts, err := message.NewTexts(templates.FS, nil,
+		message.TextLimits{Segments: 1, Measure: func(text string) int { return sms.Measure(text).Segments }})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -44,7 +44,8 @@ func (r Results) sections() []section {
 		level, hour = "", level
 	}
 	return []section{
-		{"Goals", r.goals()}, {"Sends", r.sends()}, {"What a send costs", r.costs()}, {"At half the highest rate", r.half()}, {"Other requests", r.others()},
+		{"Goals", r.goals()}, {"Sends", r.sends()}, {"What a send costs", r.costs()}, {"At half the highest rate", r.half()},
+		{"Other requests", r.others()},
 		{"Memory and start", r.memory()}, {"A minute on a fresh database", level}, {titleHour, hour}, {"One recipient attacked", r.attack()},
 		{"The limiter alone", r.limiter()}, {titleRows, r.rows()}, {"What 10 and 100 million sends a day need", r.needs()},
 		{"Where the program's processor time goes", r.profile()},
@@ -87,7 +88,8 @@ func (r Results) foreign() string {
 	if len(all) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("\nOther programs had %s %% of the processors during a run. Where that is much, processor times can be trusted, and rates and waits cannot.\n", SpreadOf(all))
+	return fmt.Sprintf("\nOther programs had %s %% of the processors during a run. Where that is much, processor times can be trusted, "+
+		"and rates and waits cannot.\n", SpreadOf(all))
 }
 
 // sections are what stands in a document before its sections, and these by title.

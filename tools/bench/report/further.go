@@ -24,7 +24,8 @@ func (r Results) level() string {
 		}
 		g.add(fmt.Sprintf("%d–%d", first, first+step), number(float64(sum)/float64(step)), micros(l.cost(first, first+step)))
 	}
-	return fmt.Sprintf("%d callers for %d s, autovacuum %s. The last %d s against the first: %s times the sends, %s times the processor time for each in the program, "+
+	return fmt.Sprintf("%d callers for %d s, autovacuum %s. The last %d s against the first: %s times the sends, %s times the processor "+
+		"time for each in the program, "+
 		"Postgres and Redis.\n\n", l.Callers, n, vacuum, edge, number(l.Ratio()), number(l.CostRatio())) + g.String()
 }
 
@@ -37,7 +38,8 @@ func (r Results) attack() string {
 	for _, q := range []float64{.5, .99} {
 		g.add(fmt.Sprintf("p%.0f", q*100), millis(Quantile(q, a.Quiet)), millis(Quantile(q, a.Beside)), number(a.Ratio(q)))
 	}
-	return fmt.Sprintf("%d honest requests a second, each for another recipient, beside %d callers that ask for one recipient as often as they are answered (%s requests/s, in a "+
+	return fmt.Sprintf("%d honest requests a second, each for another recipient, beside %d callers that ask for one recipient as often "+
+		"as they are answered (%s requests/s, in a "+
 		"process on one processor). %d honest requests were refused.\n\n", a.Honest, a.Attackers, number(a.Rate), a.Refused) + g.String()
 }
 
@@ -49,7 +51,8 @@ func (r Results) limiter() string {
 	for _, rival := range r.Limiter {
 		g.add(rival.Outcome, fmt.Sprint(rival.Callers), rival.Name, number(rival.Rate), number(rival.Redis), number(rival.Bare))
 	}
-	out := "The default policy decided in several ways by turns, without HTTP and Postgres (`go test -run='^$' -bench='Rivals|TakeBy' ./quota`).\n\n" + g.String()
+	out := "The default policy decided in several ways by turns, without HTTP and Postgres (`go test -run='^$' -bench='Rivals|TakeBy' " +
+		"./quota`).\n\n" + g.String()
 	ratios := newGrid("outcome", "callers", "ours ÷ redis_rate three times", "ours ÷ bare script")
 	for _, rival := range r.Limiter {
 		if rival.Name == ourLimiter {
@@ -73,7 +76,8 @@ func (r Results) rows() string {
 		g.add(thousands(float64(row.Rows)), cell(Run.Rate), cpu(Service), cpu(Postgres), cpu(Redis),
 			cell(func(r Run) float64 { return r.each(r.WAL.Bytes) }), number(float64(row.CPU())/float64(r.Rows[0].CPU())))
 	}
-	return "Sends of 64 callers on databases that hold so many rows of the last 90 days, by turns (`make bench-rows`).\n\n" + g.String() + "\n" + goals(r.rowsGoal())
+	return "Sends of 64 callers on databases that hold so many rows of the last 90 days, by turns (`make bench-rows`).\n\n" + g.String() +
+		"\n" + goals(r.rowsGoal())
 }
 
 // needs are the arithmetic: unit costs, assumptions, results.

@@ -152,7 +152,8 @@ PASS
 
 func TestParseRivals(t *testing.T) {
 	l := ParseRivals(rivals)
-	if len(l) != 5 || l[4] != (Rival{"limit", 1, "a limit of 10", 20960, 22.9, .49}) || l[1] != (Rival{"admitted", 64, ourLimiter, 40000, 12.7, .82}) || l[3].Outcome != "refused" || l[3].Callers != 1 {
+	if len(l) != 5 || l[4] != (Rival{"limit", 1, "a limit of 10", 20960, 22.9, .49}) ||
+		l[1] != (Rival{"admitted", 64, ourLimiter, 40000, 12.7, .82}) || l[3].Outcome != "refused" || l[3].Callers != 1 {
 		t.Errorf("%+v", l)
 	}
 	if got := l.ratios("admitted", 64); math.Abs(got.rival-.82/.21) > 1e-9 || got.bare != .82 {
@@ -164,12 +165,14 @@ func TestParseRivals(t *testing.T) {
 }
 
 func TestFormats(t *testing.T) {
-	for f, want := range map[float64]string{0: "0", .123: "0.12", 12.34: "12.3", 123.4: "123", 1234.5: "1,234", 1234567: "1,234,567", 999: "999"} {
+	for f, want := range map[float64]string{0: "0", .123: "0.12", 12.34: "12.3", 123.4: "123", 1234.5: "1,234", 1234567: "1,234,567",
+		999: "999"} {
 		if got := number(f); got != want {
 			t.Errorf("%v: %s, want %s", f, got, want)
 		}
 	}
-	for b, want := range map[float64]string{12: "12.0 B", 1700: "1.70 kB", 2.5e6: "2.50 MB", 3e9: "3.00 GB", 4e12: "4.00 TB", 5e15: "5,000 TB"} {
+	for b, want := range map[float64]string{12: "12.0 B", 1700: "1.70 kB", 2.5e6: "2.50 MB", 3e9: "3.00 GB", 4e12: "4.00 TB",
+		5e15: "5,000 TB"} {
 		if got := size(b); got != want {
 			t.Errorf("%v: %s, want %s", b, got, want)
 		}
@@ -211,7 +214,8 @@ func TestRowsGoal(t *testing.T) {
 }
 
 func sampleResults() Results {
-	r := Results{Machine: Machine{2, "Some CPU", 24}, Date: time.Unix(1.8e9, 0), Commit: "abc", Postgres: "15", Fsync: "on", Disk: "ext4", Rounds: 2, Length: time.Second, Board: Board{}}
+	r := Results{Machine: Machine{2, "Some CPU", 24}, Date: time.Unix(1.8e9, 0), Commit: "abc", Postgres: "15", Fsync: "on", Disk: "ext4",
+		Rounds: 2, Length: time.Second, Board: Board{}}
 	for _, name := range Contenders {
 		rate := 100
 		if name == Ours {

@@ -45,7 +45,8 @@ func (r Results) sends() string {
 			}
 		}
 	}
-	return g.String() + "\nA send counts when its mail has arrived. Mail: from the 202 to the final dot at the mail server; 0 where the mail was there first.\n\n" + ratios.String()
+	return g.String() + "\nA send counts when its mail has arrived. Mail: from the 202 to the final dot at the mail server; 0 where the " +
+		"mail was there first.\n\n" + ratios.String()
 }
 
 func (r Results) costs() string {
@@ -88,7 +89,8 @@ func (r Results) half() string {
 			g.add(name, number(p.Rate), row(wait(.5, answers)), row(wait(.99, answers)), row(wait(.5, mails)), row(wait(.99, mails)))
 		}
 	}
-	return "Requests arrive at random at half the highest rate that ours has reached, whether earlier ones were answered or not.\n\n" + g.String()
+	return "Requests arrive at random at half the highest rate that ours has reached, whether earlier ones were answered or not.\n\n" +
+		g.String()
 }
 
 func (r Results) others() string {
@@ -98,7 +100,8 @@ func (r Results) others() string {
 	g := newGrid("request", "callers", "requests/s", "p50, ms", "p99, ms", "the program, µs", "Postgres", "Redis")
 	for _, o := range r.Others {
 		row := func(of func(Run) float64) string { return over(o.Runs, of).String() }
-		g.add(o.Name, fmt.Sprint(o.Callers), row(Run.Rate), row(wait(.5, answers)), row(wait(.99, answers)), micros(o.CPU(Service)), micros(o.CPU(Postgres)), micros(o.CPU(Redis)))
+		g.add(o.Name, fmt.Sprint(o.Callers), row(Run.Rate), row(wait(.5, answers)), row(wait(.99, answers)), micros(o.CPU(Service)),
+			micros(o.CPU(Postgres)), micros(o.CPU(Redis)))
 	}
 	return g.String()
 }
