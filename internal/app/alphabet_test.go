@@ -67,7 +67,7 @@ func TestThePageGoesByTheCodeThatWasSent(t *testing.T) {
 		t.Fatalf("%q", f)
 	}
 	s.write(ofLetters)
-	s.hangup(0, applied)
+	s.hangup(0, "applied")
 	again := page(url.Values{"act": {"check"}, "of": {mark(before)}, "code": {"1234"}})
 	if f := field(again); !strings.Contains(f, `inputmode="numeric"`) || !strings.Contains(again, "The code has 6 digits.") {
 		t.Errorf("the code that was sent is of digits: %q", f)

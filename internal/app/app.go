@@ -1,5 +1,5 @@
 // Package app is the only place where the parts are put together: it turns a checked configuration into a running
-// service, and takes it down again in the right order. cmd/sendcode calls Run; the end-to-end tests call New.
+// service, and takes it down again in the right order. cmd/sendcode calls Run; the tests of internal/e2e call New.
 package app
 
 import (
@@ -71,7 +71,7 @@ func Run(ctx context.Context, cfg config.Config, again Reload, logger *slog.Logg
 	if err != nil {
 		return err
 	}
-	a.again = again
+	a.ReadAgain(again)
 	a.banner(out)
 	return a.Serve(ctx)
 }
@@ -158,6 +158,9 @@ func (a *App) renderer() (*message.Renderer, error) {
 	return message.New(templates.FS, os.DirFS(a.cfg.Templates))
 }
 
+// ReadAgain has Serve read the configuration again while it runs.
+func (a *App) ReadAgain(again Reload) { a.again = again }
+
 // Serve answers requests and works in the background until ctx ends, then stops: no new requests, finish those
 // under way, finish or hand back what is in flight, close the parts.
 func (a *App) Serve(ctx context.Context) error {
@@ -182,6 +185,9 @@ func (a *App) AdminAddr() string { return a.listeners[len(a.listeners)-1].Addr()
 
 // Mailbox is the dev mailbox; nil when a real mail server is configured.
 func (a *App) Mailbox() *mailbox.Mailbox { return a.mailbox }
+
+// Log is the log of what was sent.
+func (a *App) Log() store.Store { return a.log }
 
 func (a *App) close() error {
 	var errs []error

@@ -9,6 +9,8 @@ import (
 	"crypto/x509"
 	"encoding/base64"
 	"net"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -16,6 +18,7 @@ import (
 	"sendcode/internal/config"
 	"sendcode/internal/delivery/smtp"
 	"sendcode/internal/delivery/smtptest"
+	"sendcode/internal/parts"
 )
 
 // dns answers from a table; what is not in it does not exist.
@@ -37,8 +40,32 @@ func (d dns) LookupTXT(_ context.Context, name string) ([]string, error) {
 func (d dns) LookupHost(_ context.Context, name string) ([]string, error) { return d.answer("A", name) }
 func (d dns) LookupAddr(_ context.Context, a string) ([]string, error)    { return d.answer("PTR", a) }
 
+// patient is a configuration, by environment alone, that the doctor is asked about.
+type patient struct {
+	*testing.T
+	env map[string]string
+}
+
+func newPatient(t *testing.T) patient {
+	t.Helper()
+	return patient{t, map[string]string{"SENDCODE_DATA_DIR": filepath.Join(t.TempDir(), "data"), "SENDCODE_API_KEY": benchKey}}
+}
+
+func (s patient) config() config.Config {
+	s.Helper()
+	var environ []string
+	for name, value := range s.env {
+		environ = append(environ, name+"="+value)
+	}
+	cfg, err := config.Load(environ, os.ReadFile)
+	if err != nil {
+		s.Fatal(err)
+	}
+	return cfg
+}
+
 // examined is what the doctor says, with these answers of the DNS, on a clock that is late by so much.
-func (s *stack) examined(names dns, late time.Duration) (string, error) {
+func (s patient) examined(names dns, late time.Duration) (string, error) {
 	s.Helper()
 	var out strings.Builder
 	d := newDoctor(s.config(), &out)
@@ -47,7 +74,7 @@ func (s *stack) examined(names dns, late time.Duration) (string, error) {
 	return out.String(), err
 }
 
-func (s *stack) says(said string, lines ...string) {
+func (s patient) says(said string, lines ...string) {
 	s.Helper()
 	for _, line := range lines {
 		if !strings.Contains(said, line) {
@@ -58,8 +85,13 @@ func (s *stack) says(said string, lines ...string) {
 
 func TestDoctorComparesClocks(t *testing.T) {
 	t.Parallel()
-	s := onRealParts(t)
-	s.start(1)
+	s := newPatient(t)
+	s.env["SENDCODE_REDIS_URL"], s.env["SENDCODE_DATABASE_URL"] = parts.Redis(t).URL(), parts.Postgres(t).URL()
+	s.env["SENDCODE_SECRET_KEYS"] = "k1:q83vEjRWeJCrze8SNFZ4kLD3QZxs0lr2uTnVYQ1bXoM="
+	s.env["SENDCODE_INDEX_KEY"] = "8mF2hT0cJr4xWq7nZl9sVb3yKd6gPe1uAoXiRtNwQzE="
+	if err := Migrate(t.Context(), s.config()); err != nil {
+		t.Fatal(err)
+	}
 	said, err := s.examined(dns{}, 0)
 	if err != nil {
 		t.Error(err)
@@ -76,7 +108,7 @@ func TestDoctorComparesClocks(t *testing.T) {
 
 func TestDoctorSaysHowTheMailServerIsEncrypted(t *testing.T) {
 	t.Parallel()
-	s := embedded(t)
+	s := newPatient(t)
 	for _, c := range []struct {
 		script smtptest.Script
 		late   time.Duration
@@ -132,7 +164,7 @@ func rsaKey(t *testing.T, bits int) string {
 
 func TestDoctorLooksAtDKIM(t *testing.T) {
 	t.Parallel()
-	s := embedded(t)
+	s := newPatient(t)
 	s.env["SENDCODE_SMTP_URL"] = smtptest.Start(t, smtptest.Script{}).URL()
 	s.env["SENDCODE_MAIL_FROM"] = "Shop <codes@shop.example>"
 	said, _ := s.examined(dns{}, 0)
@@ -197,20 +229,20 @@ func TestDoctorLooksAtPTRAndTheSendersDomain(t *testing.T) {
 		d.resolver = names
 		d.pointers(t.Context())
 		d.look(t.Context(), "sender domain", d.senderDomain)
-		(&stack{T: t}).says(out.String(), want)
+		(patient{T: t}).says(out.String(), want)
 	}
 	var out strings.Builder
 	d := newDoctor(config.Config{SMTPURL: "smtp://h", MailFrom: "Shop <codes@shop.example>"}, &out)
 	d.resolver = dns{"TXT shop.example": nil, "TXT _dmarc.shop.example": nil, "A h": nil}
 	d.look(t.Context(), "sender domain", d.senderDomain)
 	d.pointers(t.Context())
-	(&stack{T: t}).says(out.String(), "! sender domain: the name servers do not answer for shop.example", "! PTR: the name servers do not answer for h")
+	(patient{T: t}).says(out.String(), "! sender domain: the name servers do not answer for shop.example", "! PTR: the name servers do not answer for h")
 }
 
 // The doctor asks no one but what is configured and the DNS.
 func TestDoctorWithNothingConfigured(t *testing.T) {
 	t.Parallel()
-	s := embedded(t)
+	s := newPatient(t)
 	said, err := s.examined(dns{}, 0)
 	if err != nil || strings.Contains(said, "PTR") || strings.Contains(said, "DKIM") || strings.Contains(said, "clock of") {
 		t.Errorf("%v\n%s", err, said)

@@ -2,20 +2,16 @@ package app
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"log/slog"
 	"net/http"
 	"net/url"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"sendcode/internal/parts"
-	"sendcode/internal/store"
 )
 
 // fullDisk has the service in front of a database that has little room, and fills its disk.
@@ -135,27 +131,5 @@ func TestFullDiskCostsNothing(t *testing.T) {
 				}
 			}
 		})
-	}
-}
-
-func TestReasonsOfTheLog(t *testing.T) {
-	for _, c := range []struct {
-		err  error
-		word string
-	}{{store.ErrFull, "log_full"}, {store.ErrReadOnly, "log_read_only"}, {store.ErrNoPartition, "log_no_partition"}, {errors.New("dial /var/run"), "log_unreachable"}} {
-		now, asked := time.Unix(0, 0), 0
-		w := &writable{
-			ping: func(context.Context) error { asked++; return c.err }, now: func() time.Time { return now }, logger: slog.New(slog.DiscardHandler),
-		}
-		for range 10 {
-			if err := w.check(t.Context()); err == nil || !strings.HasPrefix(err.Error(), c.word) {
-				t.Errorf("%v", err)
-			}
-		}
-		now = now.Add(askAgain)
-		_ = w.check(t.Context())
-		if asked != 2 {
-			t.Errorf("asked %d times", asked)
-		}
 	}
 }

@@ -16,7 +16,7 @@ import (
 // history is the log as it is read after a run: every send, the oldest first.
 type history []store.Send
 
-func (s *stack) history() history { return s.historyIn(s.replicas[0].log) }
+func (s *stack) history() history { return s.historyIn(s.replicas[0].Log()) }
 
 type sends interface {
 	Sends(context.Context, store.Filter) ([]store.Send, error)
@@ -49,7 +49,7 @@ func (s *stack) historyIn(log sends) history {
 // back that went out.
 func (s *stack) holds(l *load, lead time.Duration) {
 	s.Helper()
-	h := s.ended(s.replicas[0].log)
+	h := s.ended(s.replicas[0].Log())
 	rules := quota.OfScope(s.config().Policies["default"].Rules, quota.Recipient)
 	for _, breach := range h.overPolicy(rules, lead) {
 		s.Error(breach)

@@ -154,7 +154,7 @@ func TestReceiversChange(t *testing.T) {
 		t.Error("another ID at the second attempt")
 	}
 	must(t, os.WriteFile(secrets, []byte("default:"+hookSecrets[1]+",default:"+hookSecrets[0]), 0o600))
-	s.hangup(0, applied)
+	s.hangup(0, "applied")
 	for i, secret := range []string{hookSecrets[0], hookSecrets[1]} { // both are known for a while
 		hook.mu.Lock()
 		hook.secret = secret
@@ -166,11 +166,11 @@ func TestReceiversChange(t *testing.T) {
 	moved := newReceiver(t)
 	moved.secret = hookSecrets[1]
 	s.hook(moved.URL, "")
-	s.hangup(0, applied)
+	s.hangup(0, "applied")
 	s.ask(0, "cleo@example.com")
 	s.awaitTold(moved, 1)
 	s.write("apps: [{name: default}]\n")
-	s.hangup(0, applied)
+	s.hangup(0, "applied")
 	s.ask(0, "dora@example.com")
 	s.awaitMail("dora@example.com", 1)
 	s.eventStates(map[string]int{"delivered": 4})

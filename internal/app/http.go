@@ -227,7 +227,7 @@ func (a *App) registerConsole(e *echo.Echo) error {
 		return err
 	}
 	a.console = console.New(console.Config{
-		Log: a.log, Codes: a.desk, Actions: a.desk, Policies: a.desk, Previews: a.desk, Logger: a.logger, Aside: a.aside, Extent: a.extent,
+		Log: a.log, Codes: a.desk, Actions: a.desk, Policies: a.desk, Previews: a.desk, Logger: a.logger, Aside: a.SetAside, Extent: a.extent,
 		Auth: auth.Config{
 			Accounts: a.log, Limiter: a.limiter, Ring: ring, Provider: provider(a.cfg), Refused: a.metrics.adminRefused,
 			Password: a.cfg.AdminPassword.Reveal(), PasswordHash: a.cfg.AdminPasswordHash.Reveal(), Token: a.cfg.AdminToken.Reveal(),
@@ -257,8 +257,8 @@ func adminTokens(c config.Config) (all []auth.Token) {
 	return all
 }
 
-// aside names the mail servers and the carriers that get nothing now.
-func (a *App) aside() (out []console.Aside) {
+// SetAside names the mail servers and the carriers that get nothing now.
+func (a *App) SetAside() (out []console.Aside) {
 	add := func(carrier bool, all []failover.Health) {
 		for _, h := range all {
 			if !h.Up {

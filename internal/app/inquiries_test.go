@@ -78,7 +78,7 @@ func TestTencentTellsByItsOwnID(t *testing.T) {
 	s := embedded(t).throughTencent(f, "  public_url: https://codes.example.com\n").start(1)
 	a := s.text(0, phoneNumber)
 	s.await("the send", func() bool { return s.sendStatus(0, a.ID) == "sent" })
-	address := strings.TrimPrefix(s.replicas[0].callback("tencent", ""), "https://codes.example.com")
+	address := strings.TrimPrefix(s.replicas[0].Callback("tencent", ""), "https://codes.example.com")
 	tell := func(path, sid, status string, want int) {
 		t.Helper()
 		body := fmt.Sprintf(`[{"mobile":"15123456789","report_status":%q,"sid":"5000:77"},{"report_status":%q,"sid":%q}]`, status, status, sid)

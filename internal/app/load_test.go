@@ -182,7 +182,7 @@ func (s *stack) recovers() {
 			if a.status != http.StatusAccepted {
 				return false
 			}
-			story, err := s.replicas[i].log.Story(s.Context(), uuid.MustParse(a.Send.ID))
+			story, err := s.replicas[i].Log().Story(s.Context(), uuid.MustParse(a.Send.ID))
 			return err == nil && story.Send.Clock == "redis"
 		})
 	}

@@ -73,8 +73,8 @@ func TestAnswersAreTrueAfterAWindowBecameLonger(t *testing.T) {
 	s.look(1) // completes the bucket, for three seconds
 	after(3 * time.Second)
 	s.rules(fmt.Sprintf(secondAndHour, "1h"))
-	s.hangup(0, applied)
-	s.hangup(1, applied)
+	s.hangup(0, "applied")
+	s.hangup(1, "applied")
 	s.hourSays("a look on the other replica", s.look(1), 2, false)
 	s.hourSays("the 4th", s.accepted(0), 1, false)
 	fifth := s.accepted(1)

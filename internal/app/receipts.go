@@ -23,9 +23,9 @@ const receiptsPath = "/v1/receipts/"
 // maxReceipt bounds what a carrier may send at once, in bytes; Aliyun sends lists.
 const maxReceipt = 256 << 10
 
-// callback is where a carrier tells of a send; of all of them where send is "". The token makes the address a secret between
+// Callback is where a carrier tells of a send; of all of them where send is "". The token makes the address a secret between
 // the carrier and us, for this send alone.
-func (a *App) callback(carrier, send string) string {
+func (a *App) Callback(carrier, send string) string {
 	query := url.Values{"token": {a.receiptToken(carrier, send)}}
 	if send != "" {
 		query.Set("send", send)

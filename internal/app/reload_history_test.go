@@ -25,7 +25,7 @@ func TestARaisedWindowSeesHistory(t *testing.T) {
 				after(1100 * time.Millisecond)
 			}
 			s.rules(twoAnHour)
-			s.hangup(0, applied)
+			s.hangup(0, "applied")
 			a := s.do(0, http.MethodPost, "/v1/quota", fmt.Sprintf(`{"channel":"email","to":%q}`, ana))
 			if a.Quota.Allowed || a.Quota.RetryAfter < 3500 {
 				t.Errorf("before any request: %s", a.raw)
@@ -58,10 +58,10 @@ func TestRemovedRulesLeaveNoKeysForEver(t *testing.T) {
 		t.Errorf("%d keys", len(before))
 	}
 	s.rules("    - {name: minute, scope: recipient, limit: 5, window: 60s}\n")
-	s.hangup(0, applied)
+	s.hangup(0, "applied")
 	send()
 	s.rules("    - {name: other, scope: recipient, limit: 9, window: 2h}\n")
-	s.hangup(0, applied)
+	s.hangup(0, "applied")
 	send()
 	for key, left := range s.ends() {
 		if left <= 0 || left > 32*24*time.Hour {
@@ -120,7 +120,7 @@ func TestRequestsDuringReloads(t *testing.T) {
 		t.Errorf("%d let in", n)
 	}
 	s.awaitMail(ana, 7)
-	if s.reloads(0, applied) == "0" {
+	if s.reloads(0, "applied") == "0" {
 		t.Error("nothing was changed meanwhile")
 	}
 }

@@ -6,12 +6,8 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
-
-	"sendcode/internal/api"
-	"sendcode/internal/config"
 )
 
 const (
@@ -71,20 +67,5 @@ func TestKeyScopes(t *testing.T) {
 		if a := s.do(0, c[0], c[1], ""); a.status != 200 {
 			t.Errorf("a key without scopes: %v: %d %s", c, a.status, a.raw)
 		}
-	}
-}
-
-// The scopes of the file are those of the API.
-func TestTheScopesOfTheFile(t *testing.T) {
-	var all []string
-	for _, s := range api.Scopes {
-		all = append(all, string(s))
-	}
-	if !slices.Equal(all, config.KeyScopes) {
-		t.Errorf("the API knows %v, the file %v", all, config.KeyScopes)
-	}
-	keys := apiKeys(config.Config{Apps: []config.App{{Name: "a", Keys: []config.Key{{Kind: config.SecretKey, Scopes: config.KeyScopes}}}}})
-	if !slices.Equal(keys[0].Scopes, api.Scopes) {
-		t.Errorf("%v", keys[0].Scopes)
 	}
 }

@@ -37,10 +37,12 @@ func BenchmarkSend(b *testing.B) {
 	}
 }
 
+const benchKey = "sk_of_the_benchmarks_0123456789abcdef"
+
 // benchApp is a service that runs until the test ends.
 func benchApp(tb testing.TB, env map[string]string) *App {
 	tb.Helper()
-	environ := []string{"SENDCODE_ADDR=127.0.0.1:0", "SENDCODE_API_KEY=" + apiKey, "SENDCODE_DATA_DIR=" + filepath.Join(tb.TempDir(), "data")}
+	environ := []string{"SENDCODE_ADDR=127.0.0.1:0", "SENDCODE_API_KEY=" + benchKey, "SENDCODE_DATA_DIR=" + filepath.Join(tb.TempDir(), "data")}
 	for name, value := range env {
 		environ = append(environ, name+"="+value)
 	}
@@ -126,7 +128,7 @@ func (c *leanCaller) send(n int) {
 	c.body = append(c.body[:0], `{"channel":"email","to":"recipient-`...)
 	c.body = strconv.AppendInt(c.body, int64(n), 10)
 	c.body = append(c.body, `@example.com","purpose":"default","locale":"en"}`...)
-	c.out = append(c.out[:0], "POST /v1/verifications HTTP/1.1\r\nHost: bench\r\nAuthorization: Bearer "+apiKey+"\r\nContent-Type: application/json\r\nContent-Length: "...)
+	c.out = append(c.out[:0], "POST /v1/verifications HTTP/1.1\r\nHost: bench\r\nAuthorization: Bearer "+benchKey+"\r\nContent-Type: application/json\r\nContent-Length: "...)
 	c.out = strconv.AppendInt(c.out, int64(len(c.body)), 10)
 	c.out = append(append(c.out, "\r\n\r\n"...), c.body...)
 	if _, err := c.conn.Write(c.out); err != nil {

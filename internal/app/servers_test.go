@@ -34,7 +34,7 @@ func TestMailServerSetAsideIsNamed(t *testing.T) {
 	if m := metrics(); !strings.Contains(m, gauge("1", away.Addr(), "0")) || !strings.Contains(m, gauge("2", good.Addr(), "1")) {
 		t.Error("the metrics do not show which server is away")
 	}
-	if aside := s.replicas[0].aside(); len(aside) != 1 || aside[0].Server != away.Addr() || !strings.Contains(aside[0].Why, "refused") {
+	if aside := s.replicas[0].SetAside(); len(aside) != 1 || aside[0].Server != away.Addr() || !strings.Contains(aside[0].Why, "refused") {
 		t.Errorf("the console hears %+v", aside)
 	}
 	if !strings.Contains(s.printed.String(), `"msg":"a mail server is set aside","server":"`+away.Addr()+`"`) {

@@ -4,15 +4,9 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
-
-	"sendcode/internal/config"
-	"sendcode/internal/sms"
-	"sendcode/internal/store"
-	"sendcode/quota"
 )
 
 // costly is a carrier on loopback that counts what it is asked, and takes everything.
@@ -96,19 +90,5 @@ func TestParallelSendsNeverPassTheCap(t *testing.T) {
 	metrics := string(s.do(0, http.MethodGet, "/metrics", "").raw) + string(s.do(1, http.MethodGet, "/metrics", "").raw)
 	if c.requests() != 3 || !strings.Contains(metrics, `sendcode_sms_carrier_up{carrier="dear",order="1"} 1`) || !strings.Contains(metrics, `sendcode_spend_refused_total{cap="day"}`) || !contains(s.printed, "a spend cap is reached") {
 		t.Errorf("the carrier was asked %d times, and nobody is alarmed", c.requests())
-	}
-}
-
-// Each app and each country has an account of its own, and all messages have one together.
-func TestAccountsOfCaps(t *testing.T) {
-	b := &budget{caps: []config.SpendCap{
-		{Name: "all", Scope: quota.Global, Per: quota.Day, Limit: 1}, {Name: "apps", Scope: quota.App, Per: quota.Month, Limit: 2}, {Name: "lands", Scope: quota.Country, Per: quota.Day, Limit: 3},
-	}}
-	charges, names := b.charges(sms.Message{App: "shop", Country: "DE"}, 7)
-	want := []store.Charge{
-		{Account: "all", Per: quota.Day, Amount: 7, Limit: 1}, {Account: "apps app shop", Per: quota.Month, Amount: 7, Limit: 2}, {Account: "lands country DE", Per: quota.Day, Amount: 7, Limit: 3},
-	}
-	if !slices.Equal(charges, want) || names["apps app shop"] != "apps" || len(names) != 3 {
-		t.Errorf("%+v, %v", charges, names)
 	}
 }

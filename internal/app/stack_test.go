@@ -122,7 +122,7 @@ func (s *stack) start(n int) *stack {
 		ctx, stop := context.WithCancel(context.Background())
 		r := &replica{App: a, base: "http://" + a.Addr(), stop: stop, done: make(chan error, 1), hup: make(chan os.Signal, 1)}
 		if s.watches {
-			a.again = Reload{Environ: s.environ(), Hangup: r.hup}
+			a.ReadAgain(Reload{Environ: s.environ(), Hangup: r.hup})
 		}
 		go func() { r.done <- a.Serve(ctx) }()
 		s.replicas = append(s.replicas, r)

@@ -135,7 +135,7 @@ func TestFrozenForLongerThanItsLease(t *testing.T) {
 	if again := s.ask(0, ana); again.status != http.StatusTooManyRequests {
 		t.Errorf("the place was given back: %d", again.status)
 	}
-	if list, _, err := s.replicas[0].log.Suppressions(t.Context(), store.SuppressionFilter{Limit: 1}); err != nil || len(list) != 0 {
+	if list, _, err := s.replicas[0].Log().Suppressions(t.Context(), store.SuppressionFilter{Limit: 1}); err != nil || len(list) != 0 {
 		t.Errorf("suppressed by a failure that changed nothing: %+v, %v", list, err)
 	}
 }

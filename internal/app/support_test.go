@@ -21,7 +21,7 @@ func TestSupportReference(t *testing.T) {
 		if ref == "" || ref != store.SupportReference(uuid.MustParse(a.Send.ID)) || !strings.Contains(string(a.raw), `"support":"`+ref+`"`) {
 			s.Errorf("the mail has %q, the answer is %s", ref, a.raw)
 		}
-		rows, err := s.replicas[0].log.Referenced(t.Context(), ref)
+		rows, err := s.replicas[0].Log().Referenced(t.Context(), ref)
 		if err != nil || len(rows) != 1 || rows[0].ID.String() != a.Send.ID {
 			s.Errorf("%q finds %v, %v", ref, rows, err)
 		}

@@ -97,14 +97,14 @@ func TestPausedByTheFile(t *testing.T) {
 	const rules = "policies:\n  default:\n" + roomy
 	s := embedded(t).policy(roomy).watching().start(1)
 	s.write(rules + "paused: [{channel: email, reason: the server moves}]\n")
-	s.hangup(0, applied)
+	s.hangup(0, "applied")
 	for range 2 {
 		if a := s.wait(0, ana); a.status != http.StatusBadGateway || a.Send.Reason != "paused" || !a.Quota.Allowed {
 			t.Fatalf("%d %s", a.status, a.raw)
 		}
 	}
 	s.write(rules)
-	s.hangup(0, applied)
+	s.hangup(0, "applied")
 	if a := s.wait(0, ana); a.status != http.StatusAccepted || a.Send.Status != "sent" {
 		t.Errorf("%d %s", a.status, a.raw)
 	}

@@ -150,7 +150,7 @@ sms:
   carriers:
     - {name: gone, type: http, method: GET, url: "%s/?to={to}&text={text}"}
 `, gone)).start(1)
-	if aside := s.replicas[0].aside(); len(aside) != 0 {
+	if aside := s.replicas[0].SetAside(); len(aside) != 0 {
 		t.Errorf("at the start it is %+v", aside)
 	}
 	for n := range 3 {
@@ -158,8 +158,8 @@ sms:
 			t.Fatalf("%d %s", a.status, a.raw)
 		}
 	}
-	s.await("the carrier to be set aside", func() bool { return len(s.replicas[0].aside()) == 1 })
-	if got := s.replicas[0].aside()[0]; !got.Carrier || got.Server != "gone" || !strings.Contains(got.Why, "dial: ") || got.Since.IsZero() {
+	s.await("the carrier to be set aside", func() bool { return len(s.replicas[0].SetAside()) == 1 })
+	if got := s.replicas[0].SetAside()[0]; !got.Carrier || got.Server != "gone" || !strings.Contains(got.Why, "dial: ") || got.Since.IsZero() {
 		t.Errorf("%+v", got)
 	}
 }

@@ -94,7 +94,7 @@ func TestLinkToTheMailServerUnderLoad(t *testing.T) {
 func (s *stack) survives(l *load) {
 	s.Helper()
 	s.recovers()
-	h := s.ended(s.replicas[0].log)
+	h := s.ended(s.replicas[0].Log())
 	for _, breach := range h.overPolicy(quota.OfScope(s.config().Policies["default"].Rules, quota.Recipient), 0) {
 		s.Error(breach)
 	}
