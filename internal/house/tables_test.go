@@ -80,6 +80,8 @@ var edges = map[string]string{
 
 	// For tests and tools.
 	"internal/house":                   "",
+	"internal/app/apptest":             "docs internal/app internal/config internal/delivery/smtptest internal/parts internal/store",
+	"internal/e2e/*":                   "", // tests alone
 	"internal/parts":                   "internal/parts/locate",
 	"internal/parts/locate":            "",
 	"internal/parts/axe":               "",
@@ -121,6 +123,7 @@ var support = map[string]bool{
 	"internal/parts/axe":                     true,
 	"internal/store/sqlite/sqlitetest":       true,
 	"internal/store/storetest":               true,
+	"internal/app/apptest":                   true,
 	"internal/verification/verificationtest": true,
 	"internal/verification/rig":              true,
 	"internal/simulate":                      true,
@@ -139,6 +142,9 @@ var extraInTests = map[string]string{
 	"internal/verification":        "internal/store/gate internal/store/sqlite internal/outbox internal/feedback internal/jobs internal/support internal/keyring internal/delivery internal/sms",
 	"internal/simulate/interleave": "quota internal/gates internal/recipient internal/store internal/store/gate internal/verification", // decide in its model
 	"internal/simulate":            "internal/gates",                                                                                   // bugs that are put back
+	"internal/e2e/clients":         "internal/code",                                                                                    // the characters of a code
+	"internal/e2e/faults":          "internal/app internal/recipient internal/store internal/store/postgres internal/outbox quota",     // read the log after a run
+	"internal/e2e/operators":       "internal/app internal/config internal/store",                                                      // commands are called as cmd/sendcode does
 	"internal/app":                 "internal/store/gate",                                                                              // counts allocations without a database
 	"internal/outbox":              "internal/delivery/smtp internal/store/sqlite internal/verification internal/support internal/feedback internal/jobs internal/gates",
 	"internal/gates":               "internal/store/sqlite internal/verification internal/outbox internal/recipient",
@@ -170,7 +176,7 @@ var modules = map[string]string{
 	"github.com/emersion/go-message":        "internal/delivery/mailbox",
 	"github.com/emersion/go-sasl":           "internal/delivery/smtptest",
 	"github.com/emersion/go-smtp":           "internal/delivery/mailbox internal/delivery/smtptest",
-	"github.com/getkin/kin-openapi":         testsOnly,
+	"github.com/getkin/kin-openapi":         "internal/app/apptest",
 	"github.com/go-redis/redis_rate":        testsOnly, // what the benchmark is compared with
 	"github.com/go-jose/go-jose":            "internal/proof internal/openid/openidtest",
 	"github.com/gofrs/flock":                "internal/app internal/config internal/parts",
@@ -181,7 +187,7 @@ var modules = map[string]string{
 	"github.com/pquerna/otp":                "internal/console/auth internal/console/consoletest",
 	"github.com/pressly/goose":              "internal/store/sqldb internal/store/postgres internal/store/sqlite migrations",
 	"github.com/prometheus/client_golang":   "internal/app",
-	"github.com/redis/go-redis":             "quota quota/internal/redisurl internal/app internal/parts tools/floor",
+	"github.com/redis/go-redis":             "quota quota/internal/redisurl internal/app internal/app/apptest internal/parts tools/floor",
 	"github.com/sony/gobreaker":             "internal/failover internal/delivery/smtp",
 	"github.com/rs/zerolog":                 testsOnly, // toxiproxy wants to be told that it shall not log
 	"github.com/wneessen/go-mail":           "internal/delivery internal/delivery/smtp",

@@ -1,0 +1,158 @@
+package apptest
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/getkin/kin-openapi/openapi3"
+
+	"sendcode/docs"
+)
+
+// Hooked has the app default told by a receiver on this machine.
+func (s *Stack) Hooked(r *Receiver, more string) *Stack {
+	s.Helper()
+	file := filepath.Join(s.TempDir(), "sendcode.yaml")
+	s.Env["SENDCODE_CONFIG"] = file
+	s.Env["SENDCODE_WEBHOOK_SECRETS"] = "default:" + HookSecrets[0]
+	s.Hook(r.URL+"/hooks", more)
+	return s
+}
+
+// Hook writes a file by which the app default has its events told to a URL.
+func (s *Stack) Hook(url, more string) {
+	s.Helper()
+	s.Write("apps: [{name: default, webhook: {url: \"" + url + "\"}}]\nwebhooks: {allow: [127.0.0.0/8]}\n" + more)
+}
+
+// Verify says whether a request came from sendcode within the last five minutes. body is as it was received.
+func Verify(secret string, h http.Header, body []byte, now time.Time) bool {
+	key, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(secret, "whsec_"))
+	at, errAt := strconv.ParseInt(h.Get("webhook-timestamp"), 10, 64)
+	if err != nil || errAt != nil || now.Sub(time.Unix(at, 0)).Abs() > 5*time.Minute {
+		return false
+	}
+	mac := hmac.New(sha256.New, key)
+	fmt.Fprintf(mac, "%s.%d.%s", h.Get("webhook-id"), at, body)
+	for _, signature := range strings.Fields(h.Get("webhook-signature")) {
+		encoded, isV1 := strings.CutPrefix(signature, "v1,")
+		sum, err := base64.StdEncoding.DecodeString(encoded)
+		if isV1 && err == nil && hmac.Equal(sum, mac.Sum(nil)) {
+			return true
+		}
+	}
+	return false
+}
+
+// HookSecrets are those of the tests' receivers.
+var HookSecrets = []string{"whsec_Q2hlZXIgdXAsIGl0IGlzIGEgdGVzdCBzZWNyZXQh", "whsec_QW5vdGhlciBzZWNyZXQgb2YgZW5vdWdoIGJ5dGVz"}
+
+// Receiver is an app's back end.
+type Receiver struct {
+	*httptest.Server
+	Mu     sync.Mutex
+	Secret string
+	heard  []Told
+	wrong  []string
+	answer func(n int) int // the status for the nth request; nil: 204. A negative one is silence until the client is gone
+}
+
+// Told is a request that a receiver has verified.
+type Told struct {
+	ID, Type string
+	Raw      []byte
+	Data     struct {
+		VerificationID string `json:"verification_id"`
+		SendID         string `json:"send_id"`
+		App, Status    string
+		Reason, To     string
+		Test           bool
+	}
+}
+
+// NewReceiver starts a receiver that refuses what is not signed, or is not as the specification says.
+func NewReceiver(t *testing.T) *Receiver {
+	t.Helper()
+	schema := eventSchema(t)
+	r := &Receiver{Secret: HookSecrets[0]}
+	r.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		body, err := io.ReadAll(req.Body)
+		r.Mu.Lock()
+		event := Told{ID: req.Header.Get("webhook-id"), Raw: body}
+		switch {
+		case err != nil || !Verify(r.Secret, req.Header, body, time.Now()):
+			r.wrong = append(r.wrong, "a signature")
+		case json.Unmarshal(body, &event) != nil:
+			r.wrong = append(r.wrong, "JSON")
+		default:
+			var value any
+			_ = json.Unmarshal(body, &value)
+			if err := schema.VisitJSON(value); err != nil {
+				r.wrong = append(r.wrong, err.Error())
+			}
+		}
+		r.heard = append(r.heard, event)
+		status := http.StatusNoContent
+		if r.answer != nil {
+			status = r.answer(len(r.heard))
+		}
+		r.Mu.Unlock()
+		if status < 0 {
+			<-req.Context().Done()
+			return
+		}
+		w.WriteHeader(status)
+	}))
+	t.Cleanup(r.Close)
+	t.Cleanup(r.CloseClientConnections)
+	return r
+}
+
+// eventSchema is what the specification says of an event.
+func eventSchema(t *testing.T) *openapi3.Schema {
+	t.Helper()
+	doc, err := openapi3.NewLoader().LoadFromData(docs.OpenAPI)
+	Must(t, err)
+	if doc.Components.Schemas["Event"] == nil {
+		t.Fatal("the specification has no Event")
+	}
+	return doc.Components.Schemas["Event"].Value
+}
+
+// Answers has the receiver answer its nth request with the status f(n).
+func (r *Receiver) Answers(f func(n int) int) {
+	r.Mu.Lock()
+	defer r.Mu.Unlock()
+	r.answer = f
+}
+
+// All is what was heard.
+func (r *Receiver) All() []Told {
+	r.Mu.Lock()
+	defer r.Mu.Unlock()
+	return append([]Told(nil), r.heard...)
+}
+
+// AwaitTold waits until a receiver has heard of n events, and returns them.
+func (s *Stack) AwaitTold(r *Receiver, n int) []Told {
+	s.Helper()
+	s.Await(fmt.Sprintf("%d events", n), func() bool { return len(r.All()) >= n })
+	r.Mu.Lock()
+	defer r.Mu.Unlock()
+	if len(r.wrong) > 0 {
+		s.Errorf("the receiver refused: %v", r.wrong)
+	}
+	return append([]Told(nil), r.heard...)
+}

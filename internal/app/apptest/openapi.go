@@ -1,0 +1,108 @@
+package apptest
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"strings"
+
+	"github.com/getkin/kin-openapi/openapi3"
+	"github.com/getkin/kin-openapi/openapi3filter"
+	"github.com/getkin/kin-openapi/routers"
+	"github.com/getkin/kin-openapi/routers/gorillamux"
+)
+
+// Specification is what the first replica serves as the description of its API.
+func (s *Stack) Specification() routers.Router { s.Helper(); return s.SpecificationOf(0) }
+
+// SpecificationOf is what replica i serves.
+func (s *Stack) SpecificationOf(i int) routers.Router {
+	s.Helper()
+	served := s.Do(i, http.MethodGet, "/openapi.yaml", "")
+	doc, err := openapi3.NewLoader().LoadFromData(served.Raw)
+	if err != nil {
+		s.Fatal(err)
+	}
+	if err := doc.Validate(s.Context()); err != nil {
+		s.Fatal(err)
+	}
+	router, err := gorillamux.NewRouter(doc)
+	if err != nil {
+		s.Fatal(err)
+	}
+	return router
+}
+
+// Conforms compares an answer with the specification.
+func Conforms(router routers.Router, method, path string, got Answer) error {
+	req, err := http.NewRequest(method, path, nil)
+	if err != nil {
+		return err
+	}
+	route, params, err := router.FindRoute(req)
+	if err != nil {
+		return err
+	}
+	if route.Operation.Responses.Status(got.StatusCode) == nil {
+		return fmt.Errorf("status %d is not in the specification", got.StatusCode)
+	}
+	if media := route.Operation.Responses.Status(got.StatusCode).Value.Content.Get(got.Header.Get("Content-Type")); media != nil && json.Valid(got.Raw) {
+		var value any
+		if err := json.Unmarshal(got.Raw, &value); err != nil {
+			return err
+		}
+		if unnamed := unnamed(media.Schema, value, ""); len(unnamed) > 0 {
+			return fmt.Errorf("not in the specification: %v", unnamed)
+		}
+	}
+	return openapi3filter.ValidateResponse(req.Context(), &openapi3filter.ResponseValidationInput{
+		RequestValidationInput: &openapi3filter.RequestValidationInput{Request: req, PathParams: params, Route: route},
+		Status:                 got.StatusCode, Header: got.Header, Body: io.NopCloser(bytes.NewReader(got.Raw)),
+		Options: &openapi3filter.Options{
+			IncludeResponseStatus: true, MultiError: true, ExcludeResponseBody: strings.HasPrefix(got.Header.Get("Content-Type"), "text/javascript"),
+		},
+	})
+}
+
+// unnamed are the members of an answer that no schema of it names; an object that names none may have any.
+func unnamed(schema *openapi3.SchemaRef, value any, path string) (paths []string) {
+	switch v := value.(type) {
+	case []any:
+		for _, s := range consistsOf(schema) {
+			for _, item := range v {
+				if s.Items != nil {
+					paths = append(paths, unnamed(s.Items, item, path+"[]")...)
+				}
+			}
+		}
+	case map[string]any:
+		named := map[string]*openapi3.SchemaRef{}
+		for _, s := range consistsOf(schema) {
+			maps.Copy(named, s.Properties)
+		}
+		for name, member := range v {
+			switch s, ok := named[name]; {
+			case ok:
+				paths = append(paths, unnamed(s, member, path+"."+name)...)
+			case len(named) > 0:
+				paths = append(paths, path+"."+name)
+			}
+		}
+	}
+	return paths
+}
+
+// consistsOf is a schema and all that it consists of.
+func consistsOf(schema *openapi3.SchemaRef) []*openapi3.Schema {
+	if schema == nil || schema.Value == nil {
+		return nil
+	}
+	all := []*openapi3.Schema{schema.Value}
+	for _, s := range schema.Value.AllOf {
+		all = append(all, consistsOf(s)...)
+	}
+	return all
+}

@@ -1,0 +1,207 @@
+package clients
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"sendcode/internal/app/apptest"
+	"sendcode/internal/parts"
+)
+
+// sixLimiters are the policies that docs/policies.md has for what is not a send.
+const sixLimiters = `limits:
+  codes: [{name: minute, key: phone, limit: 1, window: 60s}, {name: hour, key: phone, limit: 5, window: 1h}, {name: day, key: phone, limit: 10, window: 24h}]
+  route: [{name: second, key: route, limit: 1000, window: 1s}]
+  gift: [{name: today, key: user, limit: 1, per: day, time_zone: Asia/Shanghai}, {name: week, key: user, limit: 3, window: 168h}]
+  web: [{name: minute, key: [resource, ip], limit: 100, window: 60s}]
+  clock: [{name: clock, key: phone, limit: 3, per: hour}]
+  sliding: [{name: any60, key: phone, limit: 3, window: 1h}]
+  month: [{name: month, key: user, limit: 3, per: month}]
+  short: [{name: short, key: user, limit: 3, window: 1s}]
+`
+
+// limited is the service with the six limiters, without anything that they do not need, on each kind of limiter.
+func limited(t *testing.T, test func(s *apptest.Stack, nodes []string)) {
+	for name, start := range map[string]func(t *testing.T) (url string, nodes []string){
+		"in process": func(*testing.T) (string, []string) { return "", nil },
+		"Redis": func(t *testing.T) (string, []string) {
+			server := parts.Redis(t)
+			return server.URL(), []string{server.Addr()}
+		},
+		"Cluster": func(t *testing.T) (string, []string) {
+			cluster := parts.Cluster(t)
+			var nodes []string
+			for _, n := range cluster.Nodes {
+				nodes = append(nodes, n.Addr())
+			}
+			return cluster.URL(), nodes
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := apptest.Embedded(t)
+			url, nodes := start(t)
+			if url != "" {
+				s.Env["SENDCODE_REDIS_URL"] = url
+			}
+			s.Env["SENDCODE_CONFIG"] = filepath.Join(t.TempDir(), "sendcode.yaml")
+			apptest.Must(t, os.WriteFile(s.Env["SENDCODE_CONFIG"], []byte(sixLimiters), 0o600))
+			test(s.Start(1), nodes)
+		})
+	}
+}
+
+// limit asks a limit; keys is JSON.
+func askLimit(s *apptest.Stack, operation, limit, keys string) apptest.Answer {
+	s.Helper()
+	return s.Do(0, http.MethodPost, "/v1/limits/"+limit+"/"+operation, `{"keys":`+keys+`}`)
+}
+
+// 200 callers at once on one key: each limit lets in what it says, and every key in Redis ends within its window and 60 s.
+func TestLimitsAreExact(t *testing.T) {
+	t.Parallel()
+	limited(t, func(s *apptest.Stack, nodes []string) {
+		seen := map[string]bool{}
+		newKeys(s.T, nodes, seen)
+		for limit, test := range map[string]struct {
+			keys    string
+			let     int64
+			longest time.Duration
+		}{
+			"codes":   {`{"phone":"+4915112345678"}`, 1, 24 * time.Hour},
+			"gift":    {`{"user":"42"}`, 1, 7 * 24 * time.Hour},
+			"web":     {`{"resource":"/v1/x","ip":"203.0.113.9"}`, 100, time.Minute},
+			"clock":   {`{"phone":"+4915112345678"}`, 3, time.Hour},
+			"sliding": {`{"phone":"+4915112345678"}`, 3, time.Hour},
+			"month":   {`{"user":"42"}`, 3, 31 * 24 * time.Hour},
+		} {
+			var let atomic.Int64
+			var callers sync.WaitGroup
+			for range 200 {
+				callers.Go(func() {
+					switch a := askLimit(s, "take", limit, test.keys); a.StatusCode {
+					case http.StatusOK:
+						let.Add(1)
+					case http.StatusTooManyRequests:
+					default:
+						s.Errorf("%s: %d %s", limit, a.StatusCode, a.Raw)
+					}
+				})
+			}
+			callers.Wait()
+			if let.Load() != test.let {
+				s.Errorf("%s let %d in of 200, want %d", limit, let.Load(), test.let)
+			}
+			left := newKeys(s.T, nodes, seen)
+			if len(nodes) > 0 && (len(left) != 1 || left[0] <= 0 || left[0] > test.longest+time.Minute) {
+				s.Errorf("%s: keys end in %v", limit, left)
+			}
+		}
+	})
+}
+
+// newKeys are the times that are left of each key in Redis that was not seen before.
+func newKeys(t *testing.T, nodes []string, seen map[string]bool) (left []time.Duration) {
+	t.Helper()
+	for _, address := range nodes {
+		client := redis.NewClient(&redis.Options{Addr: address})
+		keys, err := client.Keys(context.Background(), "*").Result()
+		apptest.Must(t, err)
+		for _, key := range keys {
+			if !seen[key] {
+				ttl, err := client.PTTL(context.Background(), key).Result()
+				apptest.Must(t, err)
+				left, seen[key] = append(left, ttl), true
+			}
+		}
+		apptest.Must(t, client.Close())
+	}
+	return left
+}
+
+// A caller that waits as told is let in, and one that asks before is not.
+func TestLimitsTellTrueWaits(t *testing.T) {
+	t.Parallel()
+	limited(t, func(s *apptest.Stack, _ []string) {
+		router := s.Specification()
+		for n := range 3 {
+			if a := askLimit(s, "take", "short", `{"user":"42"}`); a.StatusCode != http.StatusOK || a.Quota.Rules[0].Remaining != 2-n {
+				s.Fatalf("%d %s", a.StatusCode, a.Raw)
+			}
+		}
+		refused := askLimit(s, "take", "short", `{"user":"42"}`)
+		apptest.Must(s.T, apptest.Conforms(router, http.MethodPost, "/v1/limits/short/take", refused))
+		var told struct {
+			MS       int      `json:"retry_after_ms"`
+			Violated []string `json:"violated-policies"`
+			Type     string
+		}
+		apptest.Must(s.T, json.Unmarshal(refused.Raw, &told))
+		if refused.StatusCode != http.StatusTooManyRequests || told.MS < 1 || told.MS > 1000 || told.Type != "/problems/quota-exceeded" || len(told.Violated) != 1 ||
+			refused.Header.Get("Retry-After") != "1" || refused.Header.Get("RateLimit") != `"short";r=0;t=1` || refused.Header.Get("RateLimit-Policy") != `"short";q=3;w=1` {
+			s.Errorf("%d %v %s", refused.StatusCode, refused.Header, refused.Raw)
+		}
+		<-time.After(time.Duration(told.MS) * time.Millisecond)
+		if a := askLimit(s, "take", "short", `{"user":"42"}`); a.StatusCode != http.StatusOK {
+			s.Errorf("after the wait: %d %s", a.StatusCode, a.Raw)
+		}
+		counted := askLimit(s, "record", "route", `{"route":"/x","other":"left out"}`)
+		apptest.Must(s.T, apptest.Conforms(router, http.MethodPost, "/v1/limits/route/record", counted))
+		if looked := askLimit(s, "peek", "route", `{"route":"/x"}`); looked.StatusCode != http.StatusOK || looked.Quota.Rules[0].Limit != 1000 {
+			s.Errorf("%d %s", looked.StatusCode, looked.Raw)
+		}
+	})
+}
+
+// Who may ask, and what a wrong request is told.
+func TestLimitsRefuse(t *testing.T) {
+	t.Parallel()
+	s := apptest.Embedded(t).Tenants()
+	file := s.Env["SENDCODE_CONFIG"]
+	text, err := os.ReadFile(file)
+	apptest.Must(t, err)
+	apptest.Must(t, os.WriteFile(file, append(text, sixLimiters...), 0o600))
+	s.Start(1)
+	router := s.Specification()
+	for what, test := range map[string]struct {
+		path, body string
+		status     int
+		field      string
+	}{
+		"unknown":      {"/v1/limits/none/take", `{"keys":{"user":"1"}}`, 404, ""},
+		"missing":      {"/v1/limits/web/take", `{"keys":{"ip":"203.0.113.9"}}`, 422, "keys.resource"},
+		"no keys":      {"/v1/limits/web/record", `{}`, 422, "keys.ip"},
+		"long":         {"/v1/limits/month/peek", fmt.Sprintf(`{"keys":{"user":%q}}`, strings.Repeat("x", 201)), 422, "keys.user"},
+		"a number":     {"/v1/limits/month/take", `{"keys":{"user":42}}`, 422, "keys"},
+		"unknown name": {"/v1/limits/month/take", `{"keys":{"user":"42"},"n":2}`, 400, "n"},
+	} {
+		a := s.Do(0, http.MethodPost, test.path, test.body)
+		if a.StatusCode != test.status || test.field != "" && a.Field != test.field {
+			t.Errorf("%s: %d %s", what, a.StatusCode, a.Raw)
+		}
+		apptest.Must(t, apptest.Conforms(router, http.MethodPost, test.path, a))
+	}
+	if a := s.Do(0, http.MethodPost, "/v1/limits/month/take", `{"keys":{"user":"42"}}`, apptest.As(apptest.PublicKey)); a.StatusCode != http.StatusForbidden {
+		t.Errorf("a browser: %d %s", a.StatusCode, a.Raw)
+	}
+	for range 3 {
+		askLimit(s, "take", "month", `{"user":"42"}`)
+	}
+	if a := askLimit(s, "take", "month", `{"user":"42"}`); a.StatusCode != http.StatusTooManyRequests {
+		t.Errorf("%d %s", a.StatusCode, a.Raw)
+	}
+	metrics := string(s.Do(0, http.MethodGet, "/metrics", "").Raw)
+	if want := `sendcode_limit_requests_total{limit="month",operation="take",outcome="refused"} 1`; !strings.Contains(metrics, want) || strings.Contains(metrics, `"42"`) {
+		t.Errorf("no %s in\n%s", want, metrics)
+	}
+}

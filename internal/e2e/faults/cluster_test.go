@@ -1,0 +1,62 @@
+package faults
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"testing"
+
+	"sendcode/internal/app/apptest"
+	"sendcode/internal/parts"
+)
+
+// Redis Cluster, with a bucket of each scope somewhere on three masters: a send, refusals by each scope, and a master killed.
+func TestOnACluster(t *testing.T) {
+	t.Parallel()
+	s := apptest.OnRealParts(t).Policy(`    - {name: short, scope: recipient, limit: 1, window: 300s}
+    - {name: office, scope: ip, limit: 4, window: 300s}
+    - {name: purpose, scope: purpose, limit: 100, window: 60s}
+    - {name: shop, scope: app, limit: 100, window: 60s}
+`)
+	cluster := parts.Cluster(t)
+	s.Env["SENDCODE_REDIS_URL"] = cluster.URL()
+	s.Start(2)
+	const office = "192.0.2.7"
+	sent := s.AskFrom(0, office, apptest.Ana)
+	if sent.StatusCode != http.StatusAccepted || sent.Quota.BlockedBy != "short" || len(sent.Quota.Rules) != 4 || sent.Quota.Rules[1].Remaining != 3 {
+		t.Fatalf("%d %s", sent.StatusCode, sent.Raw)
+	}
+	s.AwaitMail(apptest.Ana, 1)
+	refused := s.AskFrom(1, office, apptest.Ana)
+	if refused.StatusCode != http.StatusTooManyRequests || !slices.Equal(refused.Violated, []string{"short"}) || refused.Quota.Rules[1].Remaining != 3 {
+		t.Errorf("%d %s", refused.StatusCode, refused.Raw)
+	}
+	for i := range 3 {
+		if a := s.AskFrom(i%2, office, fmt.Sprintf("one-%d@example.com", i)); a.StatusCode != http.StatusAccepted {
+			t.Errorf("%d %s", a.StatusCode, a.Raw)
+		}
+	}
+	refused = s.AskFrom(0, office, "one-more@example.com")
+	if refused.StatusCode != http.StatusTooManyRequests || !slices.Equal(refused.Violated, []string{"office"}) || refused.Quota.Rules[0].Remaining != 1 || refused.Quota.Rules[3].Remaining != 96 {
+		t.Errorf("%d %s", refused.StatusCode, refused.Raw)
+	}
+	s.Await("readiness", func() bool { status, body := s.Ready(0); return status == 200 && body == "ok" })
+
+	cluster.Nodes[1].Stop()
+	s.Await("degraded", func() bool { status, body := s.Ready(0); return status == 200 && body == "degraded" })
+	if n := s.Burst(30, apptest.Ana); n != 0 {
+		t.Errorf("%d let in within the window, without a master", n)
+	}
+	for i := range 6 { // their buckets are on any of the masters
+		if n := s.Burst(10, fmt.Sprintf("two-%d@example.com", i)); n > 1 {
+			t.Errorf("%d let in of one recipient, without a master", n)
+		}
+	}
+	if err := cluster.Nodes[1].Start(); err != nil {
+		t.Fatal(err)
+	}
+	s.Await("readiness", func() bool { status, body := s.Ready(0); return status == 200 && body == "ok" })
+	if n := s.Burst(20, apptest.Ana); n != 0 {
+		t.Errorf("%d let in once the master was back, empty", n)
+	}
+}

@@ -1,0 +1,136 @@
+package faults
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"sendcode/internal/app/apptest"
+	"sendcode/internal/parts"
+)
+
+// fullDisk has the service in front of a database that has little room, and fills its disk.
+type fullDisk struct {
+	*apptest.Stack
+	disk *parts.Disk
+}
+
+// onASmallDisk is SQLite, with its keys, on a disk of its own.
+func onASmallDisk(t *testing.T) fullDisk {
+	t.Helper()
+	disk := parts.SmallDisk(t, 12<<20)
+	s := apptest.Embedded(t)
+	s.Env["SENDCODE_DATA_DIR"] = filepath.Join(disk.Dir, "data")
+	return fullDisk{s, disk}
+}
+
+// onASmallTablespace is Postgres with the service's tables on a disk of their own.
+func onASmallTablespace(t *testing.T) fullDisk {
+	t.Helper()
+	disk := parts.SmallDisk(t, 32<<20)
+	s := apptest.OnRealParts(t)
+	check := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	space := filepath.Join(disk.Dir, "space")
+	check(s.Postgres.GiveTo(space))
+	u, err := url.Parse(s.Postgres.URL())
+	check(err)
+	admin, err := pgx.Connect(t.Context(), s.Postgres.AdminURL())
+	check(err)
+	defer admin.Close(context.Background())
+	for _, statement := range []string{
+		`CREATE TABLESPACE small LOCATION '` + space + `'`, `GRANT CREATE ON TABLESPACE small TO PUBLIC`,
+		`ALTER DATABASE ` + pgx.Identifier{u.Path[1:]}.Sanitize() + ` SET default_tablespace = small`,
+	} {
+		_, err := admin.Exec(t.Context(), statement)
+		check(err)
+	}
+	return fullDisk{s, disk}
+}
+
+// The disk is full: sends are refused as unavailable, and the service says that it is not ready, and why. There is room again: it
+// is ready, and each recipient may be sent all that the policy says, for nothing was spent. Limiter and log count the same.
+func TestFullDiskCostsNothing(t *testing.T) {
+	for name, open := range map[string]func(*testing.T) fullDisk{"SQLite": onASmallDisk, "Postgres": onASmallTablespace} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := open(t)
+			f.Policy("    - {name: pair, scope: recipient, limit: 2, window: 1h}\n").Start(1)
+			ask := func(to string, more ...func(*http.Request)) apptest.Answer {
+				return f.Do(0, http.MethodPost, "/v1/verifications", `{"channel":"email","to":"`+to+`"}`, more...)
+			}
+			keyed := func(n int) func(*http.Request) {
+				return func(r *http.Request) { r.Header.Set("Idempotency-Key", fmt.Sprintf("a-key-of-its-own-for-%024d", n)) }
+			}
+			if a := ask("before@example.com"); a.StatusCode != http.StatusAccepted {
+				t.Fatalf("%d %s", a.StatusCode, a.Raw)
+			}
+			f.Await("ready", func() bool { status, body := f.Ready(0); return status == 200 && body == "ok" })
+			if err := f.disk.Fill(); err != nil {
+				t.Fatal(err)
+			}
+			f.Await("not ready, with the reason", func() bool {
+				status, body := f.Ready(0)
+				return status == http.StatusServiceUnavailable && strings.HasPrefix(body, "unavailable: log_full: ") && !strings.Contains(body, "/")
+			})
+			if got := f.Metric(0, "sendcode_log_writable "); got != "sendcode_log_writable 0" {
+				t.Error(got)
+			}
+			in, out := map[string]int{}, 0
+			for n := 0; out < 30 && n < 3000; n++ { // what pages have room left is used up first
+				to := fmt.Sprintf("person-%d@example.com", n%40)
+				var key []func(*http.Request)
+				if n%2 == 0 { // a key is claimed in the log before the limiter is asked; without one the limiter is asked first
+					key = append(key, keyed(n))
+				}
+				a := ask(to, key...)
+				switch {
+				case a.StatusCode == http.StatusAccepted:
+					in[to]++
+				case a.StatusCode == http.StatusServiceUnavailable:
+					f.Unavailable(a)
+					out++
+				case a.StatusCode != http.StatusTooManyRequests || in[to] < 2:
+					t.Fatalf("%s: %d %s", to, a.StatusCode, a.Raw)
+				}
+			}
+			if out < 30 {
+				t.Fatalf("%d sends found no room", out)
+			}
+			if err := f.disk.MakeRoom(); err != nil {
+				t.Fatal(err)
+			}
+			f.Await("ready again", func() bool { status, body := f.Ready(0); return status == 200 && body == "ok" })
+			for n := range 40 {
+				to := fmt.Sprintf("person-%d@example.com", n)
+				f.Await("every reservation of "+to, func() bool {
+					look := f.Do(0, http.MethodPost, "/v1/quota", `{"channel":"email","to":"`+to+`"}`)
+					return len(look.Quota.Rules) == 1 && look.Quota.Rules[0].Remaining == 2-in[to]
+				})
+				for range 2 - in[to] {
+					if a := ask(to); a.StatusCode != http.StatusAccepted {
+						t.Errorf("%s after %d: %d %s", to, in[to], a.StatusCode, a.Raw)
+					}
+				}
+				if a := ask(to); a.StatusCode != http.StatusTooManyRequests {
+					t.Errorf("%s: one too many: %d", to, a.StatusCode)
+				}
+			}
+			for _, line := range []string{"the log can't be written: nothing is sent", "the log can be written again"} {
+				if n := strings.Count(f.Printed.String(), line); n != 1 {
+					t.Errorf("%q is logged %d times", line, n)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,41 @@
+package faults
+
+import (
+	"net/http"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"sendcode/internal/app/apptest"
+)
+
+// A service that has stopped leaves no goroutine behind: not of its workers, watches, connections, or of requests that waited. It is
+// not parallel, so that no other test's goroutines come meanwhile.
+func TestNoGoroutineOutlivesTheService(t *testing.T) {
+	for name, open := range apptest.Stacks {
+		t.Run(name, func(t *testing.T) {
+			apptest.Client.CloseIdleConnections()
+			s := open(t)
+			hook := apptest.NewReceiver(t)
+			s.Hooked(hook, "")
+			before := goleak.IgnoreCurrent()
+			s.Start(1)
+			a := s.Wait(0, apptest.Ana)
+			code := s.CodeIn(s.AwaitMail(apptest.Ana, 1)[0])
+			if c := s.Check(0, a.ID, code); !c.Valid {
+				t.Fatalf("%s", c.Raw)
+			}
+			s.Ask(0, apptest.Ana)
+			s.Do(0, http.MethodPost, "/v1/quota", `{"channel":"email","to":"`+apptest.Ana+`"}`)
+			s.Do(0, http.MethodGet, "/v1/admin/sends", "", apptest.Bearer(apptest.Token))
+			s.AwaitTold(hook, 2)
+			for _, path := range []string{"/", "/readyz", "/metrics"} {
+				s.Do(0, http.MethodGet, path, "")
+			}
+			s.Stop(0)
+			apptest.Client.CloseIdleConnections()
+			hook.CloseClientConnections()
+			goleak.VerifyNone(t, before)
+		})
+	}
+}

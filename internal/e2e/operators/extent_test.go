@@ -1,0 +1,59 @@
+package operators
+
+import (
+	"net/http"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"sendcode/internal/app"
+	"sendcode/internal/app/apptest"
+)
+
+// How far the log reaches is seen by whoever watches and whoever asks; without room for now the service is not ready.
+func TestExtentIsTold(t *testing.T) {
+	s := apptest.OnRealParts(t)
+	s.Start(1)
+	s.Ask(0, "ana@example.com")
+	for name, want := range map[string]string{"sendcode_log_months_ahead": "", "sendcode_log_oldest_timestamp_seconds": "", "sendcode_retention_due_rows": "0", "sendcode_erasures_due": "0"} {
+		s.Await(name+" "+want, func() bool {
+			line := s.Metric(0, name+" ")
+			return line != "" && (want == "" || strings.HasSuffix(line, " "+want))
+		})
+	}
+	ask := func() string {
+		var out strings.Builder
+		_ = app.Doctor(s.Context(), s.Config(), &out)
+		return out.String()
+	}
+	months := regexp.MustCompile(`its schema fits: [56] partitions, until `) // from that of 32 days ago to the third after this
+	if said := ask(); !months.MatchString(said) || !strings.Contains(said, "; the oldest row is of "+time.Now().UTC().Format("2006-")) || strings.Contains(said, "! partitions") {
+		t.Errorf("the doctor says %s", said)
+	}
+	check := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	owner, err := pgx.Connect(s.Context(), s.Env["SENDCODE_DATABASE_URL"])
+	check(err)
+	defer owner.Close(s.Context())
+	rows, err := owner.Query(s.Context(), `SELECT 'DROP TABLE ' || name FROM sendcode_partitions`)
+	check(err)
+	drops, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	check(err)
+	for _, drop := range drops[1:] {
+		_, err := owner.Exec(s.Context(), drop)
+		check(err)
+	}
+	if said := ask(); !strings.Contains(said, "! partitions: rows can be written until ") {
+		t.Errorf("the doctor says %s", said)
+	}
+	_, err = owner.Exec(s.Context(), drops[0])
+	check(err)
+	s.Await("it to be not ready", func() bool { return s.Do(0, http.MethodGet, "/readyz", "").StatusCode == http.StatusServiceUnavailable })
+}

@@ -1,0 +1,200 @@
+// Package operators tests what operators and administrators have of the whole: configuration, webhooks, carriers, providers, accounts
+// and the console.
+package operators
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"sendcode/internal/app/apptest"
+	"sendcode/internal/delivery/smtptest"
+)
+
+func TestMain(m *testing.M) { os.Exit(apptest.Main(m)) }
+
+// The whole way: what happens is told, once, signed, and with no word too many.
+func TestAppsAreTold(t *testing.T) {
+	for name, open := range map[string]func(*testing.T) *apptest.Stack{"embedded": apptest.Embedded, "on real parts": apptest.OnRealParts} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			hook := apptest.NewReceiver(t)
+			s := open(t).Hooked(hook, "test_recipients: [{channel: email, to: reviewer@example.com, code: \"424242\", expires: 2099-01-01}]\n")
+			replicas := 2
+			if s.Postgres == nil {
+				replicas = 1
+			}
+			s.Start(replicas)
+			sent := s.Ask(0, apptest.Ana)
+			events := s.AwaitTold(hook, 1)
+			if e := events[0]; e.Type != "send.sent" || e.Data.VerificationID != sent.ID || e.Data.SendID != sent.Send.ID || e.Data.To != apptest.AnaMasked || e.Data.App != "default" || e.Data.Test {
+				t.Errorf("%s", e.Raw)
+			}
+			code := s.CodeIn(s.AwaitMail(apptest.Ana, 1)[0])
+			if c := s.Check(replicas-1, sent.ID, code); !c.Valid {
+				t.Fatalf("%s", c.Raw)
+			}
+			events = s.AwaitTold(hook, 2)
+			if e := events[1]; e.Type != "verification.approved" || e.Data.VerificationID != sent.ID || e.Data.SendID != "" || e.Data.Status != "approved" {
+				t.Errorf("%s", e.Raw)
+			}
+			for _, e := range events {
+				if apptest.StandsAlone(string(e.Raw), code) || strings.Contains(string(e.Raw), "ana.maria") {
+					t.Error("an event says too much")
+				}
+			}
+			s.Ask(0, "reviewer@example.com")
+			if e := s.AwaitTold(hook, 3)[2]; !e.Data.Test || e.Type != "send.sent" {
+				t.Errorf("%s", e.Raw)
+			}
+			if s.SMTP == nil {
+				s.Ask(0, "bounce@simulator.test")
+				if e := s.AwaitTold(hook, 4)[3]; e.Type != "send.failed" || e.Data.Reason != "rejected" {
+					t.Errorf("%s", e.Raw)
+				}
+			}
+			eventStates(s, map[string]int{"delivered": len(hook.All())})
+			router := s.Specification()
+			list := s.Do(0, http.MethodGet, "/v1/admin/webhooks", "", apptest.AsAdmin)
+			apptest.Must(t, apptest.Conforms(router, http.MethodGet, "/v1/admin/webhooks", list))
+			if got := s.Metric(replicas-1, `sendcode_webhook_attempts_total{app="default",outcome="given_up"}`); got != "" {
+				t.Errorf("%s given up", got)
+			}
+		})
+	}
+}
+
+// eventStates waits until the console counts so many events in each state.
+func eventStates(s *apptest.Stack, want map[string]int) {
+	s.Helper()
+	var raw []byte
+	s.Await(fmt.Sprint("the states ", want), func() bool {
+		a := s.Do(0, http.MethodGet, "/v1/admin/webhooks", "", apptest.AsAdmin)
+		var list struct{ Events []struct{ State string } }
+		if raw = a.Raw; json.Unmarshal(raw, &list) != nil {
+			return false
+		}
+		got := map[string]int{}
+		for _, e := range list.Events {
+			got[e.State]++
+		}
+		return fmt.Sprint(got) == fmt.Sprint(want)
+	})
+}
+
+// kill -9 between the outcome and the delivery: another replica, or the next start, delivers, with the same ID.
+func TestKilledBetweenOutcomeAndEvent(t *testing.T) {
+	binary := apptest.Build(t)
+	for name, open := range map[string]func(*testing.T) *apptest.Stack{"the next start, with nothing but Go": apptest.Embedded, "the other replica": apptest.OnRealParts} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			hook := apptest.NewReceiver(t)
+			hook.Answers(func(n int) int {
+				if n == 1 {
+					return -1 // says nothing until the process is dead
+				}
+				return http.StatusNoContent
+			})
+			s := open(t).Hooked(hook, "")
+			killed := s.Spawn(binary)
+			v := s.AskProcess(killed)
+			s.AwaitTold(hook, 1)
+			killed.Kill()
+			s.Start(1)
+			events := s.AwaitTold(hook, 2)
+			if events[0].ID != events[1].ID || string(events[0].Raw) != string(events[1].Raw) || events[1].Data.SendID != v.Send.ID {
+				t.Errorf("%s %s\n%s %s", events[0].ID, events[0].Raw, events[1].ID, events[1].Raw)
+			}
+			eventStates(s, map[string]int{"delivered": 1})
+		})
+	}
+}
+
+// A receiver that fails for a while, one whose secret is exchanged, one that moves, and one that goes.
+func TestReceiversChange(t *testing.T) {
+	t.Parallel()
+	hook := apptest.NewReceiver(t)
+	hook.Answers(func(n int) int {
+		if n == 1 {
+			return http.StatusInternalServerError
+		}
+		return http.StatusOK
+	})
+	s := apptest.Embedded(t).Hooked(hook, "").Watching()
+	delete(s.Env, "SENDCODE_WEBHOOK_SECRETS")
+	secrets := filepath.Join(t.TempDir(), "secrets")
+	s.Env["SENDCODE_WEBHOOK_SECRETS_FILE"] = secrets
+	apptest.Must(t, os.WriteFile(secrets, []byte("default:"+apptest.HookSecrets[0]+"\n"), 0o600))
+	s.Start(1)
+	s.Ask(0, apptest.Ana)
+	if events := s.AwaitTold(hook, 2); events[0].ID != events[1].ID {
+		t.Error("another ID at the second attempt")
+	}
+	apptest.Must(t, os.WriteFile(secrets, []byte("default:"+apptest.HookSecrets[1]+",default:"+apptest.HookSecrets[0]), 0o600))
+	s.Hangup(0, "applied")
+	for i, secret := range []string{apptest.HookSecrets[0], apptest.HookSecrets[1]} { // both are known for a while
+		hook.Mu.Lock()
+		hook.Secret = secret
+		hook.Mu.Unlock()
+		s.Ask(0, fmt.Sprintf("bea%d@example.com", i))
+		s.AwaitTold(hook, 3+i)
+	}
+	apptest.Must(t, os.WriteFile(secrets, []byte("default:"+apptest.HookSecrets[1]), 0o600))
+	moved := apptest.NewReceiver(t)
+	moved.Secret = apptest.HookSecrets[1]
+	s.Hook(moved.URL, "")
+	s.Hangup(0, "applied")
+	s.Ask(0, "cleo@example.com")
+	s.AwaitTold(moved, 1)
+	s.Write("apps: [{name: default}]\n")
+	s.Hangup(0, "applied")
+	s.Ask(0, "dora@example.com")
+	s.AwaitMail("dora@example.com", 1)
+	eventStates(s, map[string]int{"delivered": 4})
+	if n := len(hook.All()) + len(moved.All()); n != 5 {
+		t.Errorf("%d requests", n)
+	}
+}
+
+// Without leave nothing inside is called, and the administrator sees why nothing arrives.
+func TestHooksDoNotLeadInside(t *testing.T) {
+	t.Parallel()
+	hook := apptest.NewReceiver(t)
+	s := apptest.Embedded(t).Hooked(hook, "")
+	s.Write("apps: [{name: default, webhook: {url: \"https://" + strings.TrimPrefix(hook.URL, "http://") + "\"}}]\n")
+	s.Start(1)
+	s.Ask(0, apptest.Ana)
+	s.Await("an attempt", func() bool {
+		return s.Metric(0, `sendcode_webhook_attempts_total{app="default",outcome="retried"}`) != ""
+	})
+	eventStates(s, map[string]int{"pending": 1})
+	a := s.Do(0, http.MethodGet, "/v1/admin/webhooks?state=pending", "", apptest.AsAdmin)
+	if !strings.Contains(string(a.Raw), `"answer":"forbidden address"`) || len(hook.All()) != 0 {
+		t.Errorf("%d requests, %s", len(hook.All()), a.Raw)
+	}
+}
+
+// A receiver that says nothing changes no answer and no mail.
+func TestASilentReceiverHoldsUpNobody(t *testing.T) {
+	t.Parallel()
+	hook := apptest.NewReceiver(t)
+	hook.Answers(func(int) int { return -1 })
+	s := apptest.OnRealParts(t).Hooked(hook, "")
+	s.SMTP = smtptest.Start(t, smtptest.Script{})
+	s.Env["SENDCODE_SMTP_URL"] = s.SMTP.URL()
+	s.Start(1)
+	const n = 100
+	for i := range n {
+		if a := s.Ask(0, fmt.Sprintf("crowd%d@example.com", i)); a.StatusCode != http.StatusAccepted {
+			t.Fatalf("%d %s", a.StatusCode, a.Raw)
+		}
+	}
+	s.Await("all mails", func() bool { return len(s.Mails()) == n })
+	if heard := len(hook.All()); heard > 64 {
+		t.Errorf("%d attempts at once", heard)
+	}
+}

@@ -1,0 +1,241 @@
+package operators
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"sendcode/internal/app/apptest"
+)
+
+// A lowered limit counts what was sent, in whichever gate; a raised one frees at once. The file alone says so.
+func TestTheFileChanges(t *testing.T) {
+	for name, c := range map[string]struct {
+		open     func(*testing.T) *apptest.Stack
+		replicas int
+	}{"embedded": {apptest.Embedded, 1}, "on real parts": {apptest.OnRealParts, 2}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := c.open(t).Policy(apptest.FiveAnHour).Watching().Start(c.replicas)
+			for i := range 3 {
+				if a := s.Ask(i%len(s.Replicas), apptest.Ana); a.StatusCode != http.StatusAccepted {
+					t.Fatalf("%d %s", a.StatusCode, a.Raw)
+				}
+			}
+			s.Rules(apptest.TwoAnHour)
+			for i := range s.Replicas {
+				s.Await("the file to be seen", func() bool { return s.Reloads(i, "applied") == "1" })
+				a := s.Ask(i, apptest.Ana)
+				if a.StatusCode != http.StatusTooManyRequests || a.BlockedBy != "hourly" || a.RetryAfter < 3500 || a.Quota.Rules[0].Limit != 2 {
+					t.Errorf("%d %s", a.StatusCode, a.Raw)
+				}
+			}
+			s.Rules(apptest.FiveAnHour)
+			for i := range s.Replicas {
+				s.Await("the file to be seen", func() bool { return s.Reloads(i, "applied") == "2" })
+				if a := s.Ask(i, apptest.Ana); a.StatusCode != http.StatusAccepted {
+					t.Errorf("%d %s", a.StatusCode, a.Raw)
+				}
+			}
+			if n := s.Reloads(0, "rejected"); n != "0" {
+				t.Errorf("%s rejected", n)
+			}
+		})
+	}
+}
+
+// Files that are replaced are seen as well: by another of the same name, or behind links that turn, as Kubernetes does it.
+func TestTheFileIsReplaced(t *testing.T) {
+	t.Parallel()
+	s := apptest.Embedded(t).Policy(apptest.FiveAnHour).Watching()
+	dir := t.TempDir()
+	version := func(name, rules string) {
+		t.Helper()
+		apptest.Must(t, os.Mkdir(filepath.Join(dir, name), 0o700))
+		apptest.Must(t, os.WriteFile(filepath.Join(dir, name, "sendcode.yaml"), []byte("policies:\n  default:\n"+rules), 0o600))
+	}
+	turn := func(name string) {
+		t.Helper()
+		apptest.Must(t, os.Symlink(name, filepath.Join(dir, "..next")))
+		apptest.Must(t, os.Rename(filepath.Join(dir, "..next"), filepath.Join(dir, "..data")))
+	}
+	version("one", apptest.FiveAnHour)
+	version("two", apptest.TwoAnHour)
+	turn("one")
+	s.Env["SENDCODE_CONFIG"] = filepath.Join(dir, "sendcode.yaml")
+	apptest.Must(t, os.Symlink(filepath.Join("..data", "sendcode.yaml"), s.Env["SENDCODE_CONFIG"]))
+	s.Start(1)
+	turn("two")
+	s.Await("the turned link to be seen", func() bool { return s.Reloads(0, "applied") == "1" })
+	apptest.Must(t, os.WriteFile(filepath.Join(dir, "new"), []byte("policies:\n  default:\n"+apptest.FiveAnHour), 0o600))
+	apptest.Must(t, os.Rename(filepath.Join(dir, "new"), s.Env["SENDCODE_CONFIG"]))
+	s.Await("the new file to be seen", func() bool { return s.Reloads(0, "applied") == "2" })
+	if a := s.Ask(0, apptest.Ana); a.StatusCode != http.StatusAccepted || a.Quota.Rules[0].Limit != 5 {
+		t.Errorf("%d %s", a.StatusCode, a.Raw)
+	}
+}
+
+// A file with mistakes changes nothing, not even what is right in it, and every mistake is logged.
+func TestAFaultyFileChangesNothing(t *testing.T) {
+	t.Parallel()
+	s := apptest.Embedded(t).Policy(apptest.FiveAnHour).Watching().Start(1)
+	s.Write("policies:\n  default:\n" + apptest.TwoAnHour + "  bad:\n    - {name: x, scope: recipient, limit: 0, window: 1h}\npurposes:\n  login: {ttl: 1h}\n")
+	s.Hangup(0, "rejected")
+	for _, want := range []string{"policies.bad[0].limit", "purposes.login.ttl", "0 is not within"} {
+		if !strings.Contains(s.Printed.String(), want) {
+			t.Errorf("nothing about %s", want)
+		}
+	}
+	if a := s.Ask(0, apptest.Ana); a.StatusCode != http.StatusAccepted || a.Quota.Rules[0].Limit != 5 {
+		t.Errorf("%d %s", a.StatusCode, a.Raw)
+	}
+	s.Write("apps:\n  - {name: default, title: Shop24.com}\n") // a mail would not carry it
+	s.Hangup(0, "rejected")
+	apptest.Must(t, os.Remove(s.Env["SENDCODE_CONFIG"]))
+	s.Hangup(0, "rejected")
+	apptest.Must(t, syscall.Mkfifo(s.Env["SENDCODE_CONFIG"], 0o600)) // reading it would wait for ever
+	s.Hangup(0, "rejected")
+	apptest.Must(t, os.Remove(s.Env["SENDCODE_CONFIG"]))
+	if a := s.Ask(0, "bea@example.com"); a.StatusCode != http.StatusAccepted || a.Quota.Rules[0].Limit != 5 {
+		t.Errorf("%d %s", a.StatusCode, a.Raw)
+	}
+	s.Rules(apptest.TwoAnHour)
+	s.Await("the mended file", func() bool { return s.Reloads(0, "applied") == "1" })
+	s.Hangup(0, "unchanged")
+}
+
+// What needs a restart is named and left as it is; what does not, changes beside it.
+func TestWhatNeedsARestartIsNamed(t *testing.T) {
+	t.Parallel()
+	s := apptest.Embedded(t).Policy(apptest.FiveAnHour)
+	secret := filepath.Join(t.TempDir(), "token")
+	apptest.Must(t, os.WriteFile(secret, []byte(apptest.Token), 0o600))
+	delete(s.Env, "SENDCODE_ADMIN_TOKEN")
+	s.Env["SENDCODE_ADMIN_TOKEN_FILE"] = secret
+	s.Watching().Start(1)
+	apptest.Must(t, os.WriteFile(secret, []byte("another-admin-token-of-forty-characters"), 0o600))
+	s.Write("data_dir: /nowhere\naddr: 127.0.0.1:1\nredis_url: redis://127.0.0.1:1\ntrusted_proxies: [192.0.2.0/24]\npage: {app: \"\"}\ntemplates: /nowhere\n" +
+		"log_level: warn\npolicies:\n  default:\n" + apptest.TwoAnHour)
+	s.Hangup(0, "applied")
+	var named []string
+	for _, m := range regexp.MustCompile(`"a changed setting needs a restart","setting":"(\w+)"`).FindAllStringSubmatch(s.Printed.String(), -1) {
+		named = append(named, m[1])
+	}
+	slices.Sort(named)
+	want := []string{"SENDCODE_ADMIN_TOKEN", "SENDCODE_LOG_LEVEL", "SENDCODE_REDIS_URL", "page", "templates", "trusted_proxies"}
+	if !slices.Equal(slices.Compact(named), want) {
+		t.Errorf("named %v", named)
+	}
+	if strings.Contains(s.Printed.String(), "another-admin-token") {
+		t.Error("a secret was logged")
+	}
+	if a := s.Ask(0, apptest.Ana); a.StatusCode != http.StatusAccepted || a.Quota.Rules[0].Limit != 2 {
+		t.Errorf("%d %s", a.StatusCode, a.Raw)
+	}
+	if a := s.Do(0, http.MethodGet, "/v1/admin/sends", "", func(r *http.Request) { r.Header.Set("Authorization", "Bearer "+apptest.Token) }); a.StatusCode != http.StatusOK {
+		t.Errorf("the token: %d", a.StatusCode)
+	}
+}
+
+// Keys, titles and purposes come and go; the generated key of the app default stays.
+func TestAppsAndPurposesChange(t *testing.T) {
+	t.Parallel()
+	s := apptest.Embedded(t).Policy(apptest.FiveAnHour).Watching()
+	delete(s.Env, "SENDCODE_API_KEY")
+	s.Start(1)
+	cfg := s.Config()
+	_, err := cfg.FillSecrets(cfg.DataDir) // reads the key that the replica has generated
+	apptest.Must(t, err)
+	s.Key = cfg.APIKey.Reveal()
+	const shop = "sk_of_the_shop_0123456789abcdef"
+	ask := func(key, purpose string) apptest.Answer {
+		return s.Do(0, http.MethodPost, "/v1/verifications", fmt.Sprintf(`{"channel":"email","to":%q,"purpose":%q,"locale":"en"}`, apptest.Ana, purpose),
+			func(r *http.Request) { r.Header.Set("Authorization", "Bearer "+key) })
+	}
+	if a := ask(shop, ""); a.StatusCode != http.StatusUnauthorized {
+		t.Fatalf("%d", a.StatusCode)
+	}
+	with := fmt.Sprintf("policies:\n  default:\n%spurposes:\n  gift: {code: {length: 8}, notify: glance, ttl: 60s}\napps:\n"+
+		"  - {name: shop, title: The Shop, keys: [{id: k1, kind: secret, sha256: %x}]}\n", apptest.TwoAnHour, sha256.Sum256([]byte(shop)))
+	s.Write(with)
+	s.Hangup(0, "applied")
+	a := ask(shop, "gift")
+	if a.StatusCode != http.StatusAccepted || !regexp.MustCompile(`expires_at`).Match(a.Raw) {
+		t.Fatalf("%d %s", a.StatusCode, a.Raw)
+	}
+	mail := s.AwaitMail(apptest.Ana, 1)[0].Text
+	if !strings.Contains(mail, "The Shop") || !regexp.MustCompile(`(?m)^\s*\d{8}\s*$`).MatchString(strings.ReplaceAll(mail, "\r", "")) {
+		t.Errorf("the mail is not by the new configuration: %d bytes", len(mail))
+	}
+	if a := ask(s.Key, ""); a.StatusCode != http.StatusAccepted {
+		t.Errorf("the generated key: %d %s", a.StatusCode, a.Raw)
+	}
+	s.Rules(apptest.TwoAnHour)
+	s.Hangup(0, "applied")
+	if a := ask(shop, ""); a.StatusCode != http.StatusUnauthorized {
+		t.Errorf("a key that was taken out: %d", a.StatusCode)
+	}
+	if a := ask(s.Key, "gift"); a.StatusCode != http.StatusUnprocessableEntity || a.Field != "purpose" {
+		t.Errorf("a purpose that was taken out: %d %s", a.StatusCode, a.Raw)
+	}
+}
+
+// A browser's key and its origins come while the service runs, and the metric knows which keys there are and were used.
+func TestOriginsChange(t *testing.T) {
+	t.Parallel()
+	s := apptest.Embedded(t).Policy(apptest.FiveAnHour).Watching().Start(1)
+	const public, origin = "pk_of_the_shop_0123456789abcdef", "https://shop.example"
+	from := func(r *http.Request) {
+		r.Header.Set("Origin", origin)
+		r.Header.Set("Authorization", "Bearer "+public)
+	}
+	body := fmt.Sprintf(`{"channel":"email","to":%q}`, apptest.Ana)
+	if a := s.Do(0, http.MethodPost, "/v1/verifications", body, from); a.StatusCode != http.StatusUnauthorized || a.Header.Get("Access-Control-Allow-Origin")+a.Header.Get("Vary") != "" {
+		t.Errorf("before: %d %v", a.StatusCode, a.Header)
+	}
+	if a := s.Ask(0, "bea@example.com"); a.StatusCode != http.StatusAccepted {
+		t.Errorf("%d %s", a.StatusCode, a.Raw)
+	}
+	s.Write(fmt.Sprintf("policies:\n  default:\n%sapps:\n  - {name: shop, origins: [%q], keys: [{id: k1, kind: public, sha256: %x}]}\n",
+		apptest.FiveAnHour, origin, sha256.Sum256([]byte(public))))
+	s.Hangup(0, "applied")
+	if a := s.Do(0, http.MethodPost, "/v1/verifications", body, from); a.StatusCode != http.StatusAccepted || a.Header.Get("Access-Control-Allow-Origin") != origin {
+		t.Errorf("after: %d %s %v", a.StatusCode, a.Raw, a.Header)
+	}
+	metrics := string(s.Do(0, http.MethodGet, "/metrics", "").Raw)
+	for _, key := range []string{`app="default",key="api_key"`, `app="shop",key="k1"`} {
+		if !regexp.MustCompile(`sendcode_api_key_last_used_timestamp_seconds\{` + key + `\} [1-9]`).MatchString(metrics) {
+			t.Errorf("%s was not used", key)
+		}
+	}
+	s.Rules(apptest.FiveAnHour)
+	s.Hangup(0, "applied")
+	if a := s.Do(0, http.MethodPost, "/v1/verifications", body, from); a.StatusCode != http.StatusUnauthorized || a.Header.Get("Access-Control-Allow-Origin") != "" {
+		t.Errorf("taken out: %d %v", a.StatusCode, a.Header)
+	}
+	if strings.Contains(string(s.Do(0, http.MethodGet, "/metrics", "").Raw), `app="shop",key="k1"`) {
+		t.Error("the metric knows a key that is gone")
+	}
+}
+
+// The page tells new names and what the next code looks like at once.
+func TestThePageChanges(t *testing.T) {
+	t.Parallel()
+	s := apptest.Embedded(t).Policy(apptest.FiveAnHour).Watching().Start(1)
+	page := func() string { return string(s.Do(0, http.MethodGet, "/", "").Raw) }
+	if !strings.Contains(page(), "6-digit") {
+		t.Fatal("the page does not tell the digits")
+	}
+	s.Write("apps:\n  - {name: default, title: Corner Store}\npurposes:\n  default: {code: {length: 8}}\n")
+	s.Hangup(0, "applied")
+	if p := page(); !strings.Contains(p, "Corner Store") || strings.Contains(p, "6-digit") || !strings.Contains(p, "8-digit") {
+		t.Error("the page is not by the new configuration")
+	}
+}

@@ -1,0 +1,167 @@
+package operators
+
+import (
+	"fmt"
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"sendcode/internal/app"
+	"sendcode/internal/app/apptest"
+	"sendcode/internal/parts"
+)
+
+const (
+	phoneNumber = "+4915123456789"
+	maskedPhone = "+49 151•••789"
+)
+
+// configured writes the whole file.
+func configured(s *apptest.Stack, yaml string) *apptest.Stack {
+	s.Helper()
+	file := filepath.Join(s.TempDir(), "sendcode.yaml")
+	if err := os.WriteFile(file, []byte(yaml), 0o600); err != nil {
+		s.Fatal(err)
+	}
+	s.Env["SENDCODE_CONFIG"] = file
+	return s
+}
+
+func text(s *apptest.Stack, i int, to string) apptest.Answer {
+	s.Helper()
+	return s.Do(i, http.MethodPost, "/v1/verifications", fmt.Sprintf(`{"channel":"sms","to":%q,"locale":"en"}`, to))
+}
+
+var codeInText = regexp.MustCompile(`\b\d{6}\b`)
+
+// Beside the dev mailbox everybody can try text messages: they arrive there.
+func TestTextMessagesWithoutACarrier(t *testing.T) {
+	s := apptest.Embedded(t).Start(1)
+	a := text(s, 0, phoneNumber)
+	if a.StatusCode != http.StatusAccepted || a.To != maskedPhone {
+		t.Fatalf("%d %s", a.StatusCode, a.Raw)
+	}
+	got := s.AwaitMail(phoneNumber, 1)[0]
+	code := codeInText.FindString(got.Text)
+	if got.Text != code+" is your sendcode code. It is valid for 10 min. Do not share it with anyone." {
+		t.Errorf("%q", got.Text)
+	}
+	box := s.Do(0, http.MethodGet, "/mailbox", "")
+	if !strings.Contains(string(box.Raw), "Text message") || !strings.Contains(string(box.Raw), got.Text) {
+		t.Error("the page of the mailbox does not show it")
+	}
+	if c := s.Check(0, a.ID, code); !c.Valid {
+		t.Errorf("%s", c.Raw)
+	}
+	asAdmin := func(r *http.Request) { r.Header.Set("Authorization", "Bearer "+apptest.Token) }
+	list := s.Do(0, http.MethodPost, "/v1/admin/search", fmt.Sprintf(`{"channel":"sms","to":%q}`, phoneNumber), asAdmin)
+	if !strings.Contains(string(list.Raw), a.Send.ID) || strings.Contains(string(list.Raw), phoneNumber) {
+		t.Errorf("%s", list.Raw)
+	}
+	if again := text(s, 0, phoneNumber); again.StatusCode != http.StatusTooManyRequests || again.BlockedBy != "minute" {
+		t.Errorf("%d %s", again.StatusCode, again.Raw)
+	}
+	if apptest.Contains(s.Printed, phoneNumber[4:]) || apptest.StandsAlone(s.Printed.String(), code) {
+		t.Error("a number or a code was logged")
+	}
+}
+
+func TestCountriesOfTextMessages(t *testing.T) {
+	s := configured(apptest.Embedded(t), "sms: {countries: [US]}").Start(1)
+	for to, want := range map[string]string{"+18765550123": "country_not_served", phoneNumber: "country_not_served", "+49 900 1234567": "number_not_allowed", "nobody": "invalid_character"} {
+		a := text(s, 0, to)
+		if a.StatusCode != http.StatusUnprocessableEntity || a.Field != "to" || !strings.Contains(string(a.Raw), want) || strings.Contains(string(a.Raw), to) {
+			t.Errorf("%s: %d %s", to, a.StatusCode, a.Raw)
+		}
+	}
+	if a := text(s, 0, "+12025550123"); a.StatusCode != http.StatusAccepted {
+		t.Errorf("%d %s", a.StatusCode, a.Raw)
+	}
+	s.AwaitMail("+12025550123", 1)
+	if n := len(s.Mails()); n != 1 {
+		t.Errorf("%d messages", n)
+	}
+}
+
+// With a country, a number may be written as it is dialled there; what it would mean elsewhere does not matter.
+func TestNumbersOfACountry(t *testing.T) {
+	s := apptest.Embedded(t).Start(1)
+	ask := func(to, country string) apptest.Answer {
+		return s.Do(0, http.MethodPost, "/v1/verifications", fmt.Sprintf(`{"channel":"sms","to":%q,"country":%q}`, to, country), apptest.WithKey("one-text-message"))
+	}
+	a := ask("0151 23456789", "DE")
+	if a.StatusCode != http.StatusAccepted || a.To != maskedPhone {
+		t.Fatalf("%d %s", a.StatusCode, a.Raw)
+	}
+	s.AwaitMail(phoneNumber, 1)
+	if same := ask(phoneNumber, ""); same.ID != a.ID || same.Header.Get("Idempotent-Replayed") != "true" {
+		t.Errorf("the same number in another form is another request: %d %s", same.StatusCode, same.Raw)
+	}
+	if other := ask("0151 23456789", "AT"); other.StatusCode != http.StatusUnprocessableEntity && other.ID == a.ID {
+		t.Errorf("%d %s", other.StatusCode, other.Raw)
+	}
+	for country, field := range map[string]string{"Germany": "country", "de": "country", "": "to"} {
+		a := s.Do(0, http.MethodPost, "/v1/verifications", fmt.Sprintf(`{"channel":"sms","to":"0151 23456789","country":%q}`, country))
+		if a.StatusCode != http.StatusUnprocessableEntity || a.Field != field {
+			t.Errorf("%q: %d %s", country, a.StatusCode, a.Raw)
+		}
+	}
+}
+
+// What there is to choose from is told, and what is paused is not chosen.
+func TestChannelsAreTold(t *testing.T) {
+	told := func(yaml string) string {
+		s := configured(apptest.Embedded(t), yaml).Start(1)
+		return string(s.Do(0, http.MethodGet, "/v1/channels", "").Raw)
+	}
+	const german = `{"channel":"sms","countries":[{"country":"DE","dial_code":"+49","example":"01512 3456789"}]}`
+	for yaml, want := range map[string]string{
+		`sms: {countries: [DE, "001"]}`:                                                            `{"channels":[{"channel":"email"},` + german + `]}`,
+		"sms: {countries: [DE]}\npaused: [{channel: email, reason: x}]":                            `{"channels":[` + german + `]}`,
+		"sms: {countries: [DE]}\npaused: [{channel: sms, purpose: default, reason: x}]":            `{"channels":[{"channel":"email"}]}`,
+		"sms: {countries: [DE]}\npaused: [{channel: sms, reason: x}, {channel: email, reason: x}]": `{"channels":[]}`,
+	} {
+		if got := strings.TrimSpace(told(yaml)); got != want {
+			t.Errorf("%s: %s", yaml, got)
+		}
+	}
+	if all := told("{}"); strings.Count(all, `"country"`) < 200 || !strings.Contains(all, `{"country":"CN","dial_code":"+86"`) {
+		t.Errorf("%s", all)
+	}
+}
+
+// A title that makes a text longer than it may be is found at the start.
+func TestTextsThatTakeTooManySegments(t *testing.T) {
+	s := configured(apptest.Embedded(t), "apps: [{name: shop, title: "+strings.Repeat("Sehr langer Name ", 3)+"}]\nsms: {origin: shop.example}")
+	_, err := app.New(t.Context(), s.Config(), slog.New(slog.DiscardHandler))
+	if err == nil || !strings.Contains(err.Error(), "sms/default/zh-Hans/text.txt takes 2 segments") {
+		t.Errorf("%v", err)
+	}
+}
+
+// A carrier that is away is named in the console, as a mail server is.
+func TestCarrierSetAsideIsNamed(t *testing.T) {
+	gone := fmt.Sprint("http://127.0.0.1:", parts.FreePort(t)) // where nobody listens, nor begins to
+	s := configured(apptest.Embedded(t), fmt.Sprintf(`
+sms:
+  countries: [DE]
+  carriers:
+    - {name: gone, type: http, method: GET, url: "%s/?to={to}&text={text}"}
+`, gone)).Start(1)
+	if aside := s.Replicas[0].SetAside(); len(aside) != 0 {
+		t.Errorf("at the start it is %+v", aside)
+	}
+	for n := range 3 {
+		if a := text(s, 0, fmt.Sprintf("+4915123456%03d", n)); a.StatusCode != http.StatusAccepted {
+			t.Fatalf("%d %s", a.StatusCode, a.Raw)
+		}
+	}
+	s.Await("the carrier to be set aside", func() bool { return len(s.Replicas[0].SetAside()) == 1 })
+	if got := s.Replicas[0].SetAside()[0]; !got.Carrier || got.Server != "gone" || !strings.Contains(got.Why, "dial: ") || got.Since.IsZero() {
+		t.Errorf("%+v", got)
+	}
+}
