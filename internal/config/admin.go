@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"sendcode/internal/config/document"
 )
 
 // Admin is what the file says about the console.
@@ -75,22 +77,24 @@ var scopesOf = map[string]string{"email": "email", "preferred_username": "profil
 
 var adminRoles = []string{"reader", "operator", "owner"}
 
-func (a *Admin) check(p *place) {
+// Check implements document.Checker.
+func (a *Admin) Check(p *document.Place) {
 	for i, t := range a.Tokens {
-		at, others := p.items["tokens"][i], a.Tokens[:i]
+		at, others := p.Items["tokens"][i], a.Tokens[:i]
 		if slices.ContainsFunc(others, func(other AdminToken) bool { return other.SHA256 == t.SHA256 && t.SHA256 != [32]byte{} }) {
-			at.complain("sha256", "another token has the same hash")
+			at.Complain("sha256", "another token has the same hash")
 		}
 	}
 }
 
-func (o *OIDC) check(p *place) {
-	if len(p.given) == 0 {
+// Check implements document.Checker.
+func (o *OIDC) Check(p *document.Place) {
+	if len(p.Given) == 0 {
 		return
 	}
 	for _, name := range []string{"issuer", "client_id", "redirect_url"} {
-		if p.given[name] == nil {
-			p.complain("", "%s is missing", name)
+		if p.Given[name] == nil {
+			p.Complain("", "%s is missing", name)
 		}
 	}
 	if o.Claim == "" {

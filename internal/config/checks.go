@@ -3,7 +3,6 @@ package config
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"net/netip"
 	"net/url"
 	"path"
 	"regexp"
@@ -12,6 +11,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"sendcode/internal/config/document"
 	"sendcode/internal/events"
 )
 
@@ -105,7 +105,7 @@ func checkOrigin(text string) string {
 	case strings.ContainsFunc(u.Host, func(r rune) bool { return r >= utf8.RuneSelf }):
 		return "must be written with the ASCII form of its domain (xn--…), as browsers send it"
 	case text != canonical && u.User == nil:
-		return "must be written as browsers send it: " + plain(canonical)
+		return "must be written as browsers send it: " + document.Plain(canonical)
 	case text != canonical || strings.HasSuffix(host, ":"):
 		return "must be an origin such as https://shop.example"
 	}
@@ -126,7 +126,7 @@ func checkReturnURL(text string) string {
 }
 
 func checkScope(text string) string {
-	return when(!slices.Contains(KeyScopes, text), "must be send, check, read or limit"+didYouMean(text, KeyScopes))
+	return when(!slices.Contains(KeyScopes, text), "must be send, check, read or limit"+document.DidYouMean(text, KeyScopes))
 }
 
 // checkKeyHash never repeats the value: people paste the key where its hash belongs.
@@ -172,7 +172,7 @@ func checkTestCode(text string) string {
 }
 
 func checkProxy(text string) string {
-	network, problem := parseNetwork(text)
+	network, problem := document.Network(text)
 	if problem == "" && network.Bits() == 0 {
 		return "would trust everybody, and let every client choose the address that the rules look at"
 	}
@@ -180,24 +180,9 @@ func checkProxy(text string) string {
 }
 
 func checkCallee(text string) string {
-	network, problem := parseNetwork(text)
+	network, problem := document.Network(text)
 	if problem == "" && network.Bits() == 0 {
 		return "would let events go to every machine that this one can reach; name networks"
 	}
 	return problem
-}
-
-// parseNetwork takes networks, and single addresses as networks of one.
-func parseNetwork(text string) (netip.Prefix, string) {
-	network, err := netip.ParsePrefix(text)
-	if address, notAlone := netip.ParseAddr(text); err != nil && notAlone == nil && address.Zone() == "" {
-		network, err = netip.PrefixFrom(address, address.BitLen()), nil
-	}
-	switch {
-	case err != nil:
-		return network, "is not a network such as 10.0.0.0/8 or fd00::/8"
-	case network.Addr().Is4In6():
-		return network, "is an IPv4 network in IPv6 form; write it as IPv4"
-	}
-	return network.Masked(), ""
 }

@@ -19,8 +19,12 @@ import (
 	"sendcode/internal/recipient"
 )
 
-// Config is the effective configuration; its tags say how it is read and printed (see decoder), and the comments of its fields are
-// the reference in docs/configuration.md and in the example of `sendcode config --example`.
+// Config is the effective configuration; its tags say how it is read and printed (see document.Decoder), and the comments of its fields
+// are the reference in docs/configuration.md and in the example of `sendcode config --example`. Tags that are understood here:
+//
+//	env     it is a variable too: plain, file (SENDCODE_…_FILE may name a file that holds it) or list (by commas)
+//	unset   what an empty value means, for people
+//	reload  it can change while the service runs
 type Config struct {
 	// `host:port` of the API and the page. `:8080` is every interface. Port 0 takes a free one.
 	Addr string `yaml:"addr" env:"plain" default:"127.0.0.1:8080" check:"addr"`
@@ -203,8 +207,8 @@ type Key struct {
 	Scopes []string `yaml:"scopes,omitempty" check:"scope" unique:"yes"`
 }
 
-// hidden leaves out the key of SENDCODE_API_KEY, which is not of the file.
-func (k *Key) hidden() bool { return k.ID == apiKeyID }
+// Hidden leaves out the key of SENDCODE_API_KEY, which is not of the file.
+func (k *Key) Hidden() bool { return k.ID == apiKeyID }
 
 // KeyScopes are the scopes that a secret key may have.
 var KeyScopes = []string{"send", "check", "read", "limit"}

@@ -6,10 +6,9 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
-)
 
-// maxValue bounds one setting, in bytes; a key ring of some hundred keys fits.
-const maxValue = 64 << 10
+	"sendcode/internal/config/document"
+)
 
 // setting is a value with the place that it came from.
 type setting struct {
@@ -18,7 +17,7 @@ type setting struct {
 
 // fromEnviron reads the variables and the files that …_FILE variables name. Empty ones count as not given, because
 // container tools pass on variables that nobody has set.
-func fromEnviron(environ []string, readFile func(string) ([]byte, error), errs *Errors) map[string]setting {
+func fromEnviron(environ []string, readFile func(string) ([]byte, error), errs *document.Errors) map[string]setting {
 	given := ours(environ)
 	unknown(given, errs)
 	settings := map[string]setting{}
@@ -31,12 +30,12 @@ func fromEnviron(environ []string, readFile func(string) ([]byte, error), errs *
 	return settings
 }
 
-func give(v variable, given map[string]string, readFile func(string) ([]byte, error), errs *Errors) (setting, bool) {
+func give(v variable, given map[string]string, readFile func(string) ([]byte, error), errs *document.Errors) (setting, bool) {
 	name := envName(v.key)
 	value, path := given[name], given[name+"_FILE"]
 	switch {
 	case value != "" && path != "" && v.fromFile:
-		errs.add(name, "is given twice, also as %s_FILE; keep one", name)
+		errs.Add(name, "is given twice, also as %s_FILE; keep one", name)
 		return setting{}, false
 	case path != "" && v.fromFile:
 		name += "_FILE"
@@ -70,7 +69,7 @@ func lookup(environ []string) func(string) string {
 	}
 }
 
-func unknown(given map[string]string, errs *Errors) {
+func unknown(given map[string]string, errs *document.Errors) {
 	known := envNames()
 	var names []string
 	for name, value := range given {
@@ -80,7 +79,7 @@ func unknown(given map[string]string, errs *Errors) {
 	}
 	slices.Sort(names)
 	for _, name := range names {
-		errs.add(plain(name), "there is no such variable%s", suggestVariable(name, known))
+		errs.Add(document.Plain(name), "there is no such variable%s", suggestVariable(name, known))
 	}
 }
 
@@ -93,41 +92,37 @@ func suggestVariable(name string, known []string) string {
 	for _, k := range known {
 		short = append(short, strings.TrimPrefix(k, prefix))
 	}
-	return strings.Replace(didYouMean(strings.TrimPrefix(name, prefix), short), "mean ", "mean "+prefix, 1)
+	return strings.Replace(document.DidYouMean(strings.TrimPrefix(name, prefix), short), "mean ", "mean "+prefix, 1)
 }
 
 // fromFile reads what a …_FILE variable names. White space around the value is dropped: editors and echo end a line.
-func fromFile(path, name string, readFile func(string) ([]byte, error), errs *Errors) (string, bool) {
+func fromFile(path, name string, readFile func(string) ([]byte, error), errs *document.Errors) (string, bool) {
 	content, err := readFile(path)
 	if err != nil {
-		errs.add(name, "%s cannot be read: %s", plain(path), cause(err))
+		errs.Add(name, "%s cannot be read: %s", document.Plain(path), cause(err))
 		return "", false
 	}
 	value := strings.TrimSpace(string(content))
 	if value == "" {
-		errs.add(name, "%s is empty", plain(path))
+		errs.Add(name, "%s is empty", document.Plain(path))
 		return "", false
 	}
 	return value, true
 }
 
 // checkValue refuses what no setting contains. Its message does not repeat the value.
-func checkValue(s setting, errs *Errors) bool {
+func checkValue(s setting, errs *document.Errors) bool {
 	switch {
-	case len(s.value) > maxValue:
-		errs.add(s.where, "is longer than %d bytes", maxValue)
+	case len(s.value) > document.MaxValue:
+		errs.Add(s.where, "is longer than %d bytes", document.MaxValue)
 	case !utf8.ValidString(s.value):
-		errs.add(s.where, "is not UTF-8 text")
-	case strings.ContainsFunc(s.value, isControl):
-		errs.add(s.where, "contains a line break or another control character")
+		errs.Add(s.where, "is not UTF-8 text")
+	case strings.ContainsFunc(s.value, document.IsControl):
+		errs.Add(s.where, "contains a line break or another control character")
 	default:
 		return true
 	}
 	return false
-}
-
-func isControl(r rune) bool {
-	return r < ' ' || r == 0x7f || 0x80 <= r && r < 0xa0 || r == '\u2028' || r == '\u2029'
 }
 
 // cause is the reason of a failed file operation without the path, which the caller has named.

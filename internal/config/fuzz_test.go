@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"sendcode/internal/config/document"
 )
 
 // No file makes the loader panic, and what it accepts keeps the promises that others rely on, and prints as a file
@@ -19,7 +21,7 @@ func FuzzFile(f *testing.F) {
 	f.Fuzz(func(t *testing.T, yaml string) {
 		c, err := loadYAML(yaml)
 		if err != nil {
-			var all *Errors
+			var all *document.Errors
 			if !errors.As(err, &all) || len(all.Mistakes) == 0 {
 				t.Fatalf("an error without a mistake: %v", err)
 			}

@@ -6,6 +6,8 @@ import (
 	"io/fs"
 	"slices"
 	"strings"
+
+	"sendcode/internal/config/document"
 )
 
 // Values that pass every check. They are no sample: keys that look like samples are refused.
@@ -52,7 +54,7 @@ func loadYAML(yaml string, environ ...string) (Config, error) {
 
 // mistakes gives the list as lines, nil if there are none.
 func mistakes(err error) []string {
-	var all *Errors
+	var all *document.Errors
 	if !errors.As(err, &all) {
 		return nil
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"time"
 
+	"sendcode/internal/config/document"
 	"sendcode/quota"
 )
 
@@ -40,30 +41,30 @@ func (r LimitRule) Rule() quota.Rule {
 	return q
 }
 
-// check implements checker: quota judges its own rules.
-func (r *LimitRule) check(p *place) {
+// Check implements document.Checker: quota judges its own rules.
+func (r *LimitRule) Check(p *document.Place) {
 	judged := r.Rule()
 	judged.Scope = quota.Global // a limit's rules have keys instead
 	for _, err := range flatten(quota.Validate([]quota.Rule{judged})) {
 		var bad *quota.RuleError
 		switch {
-		case !errors.As(err, &bad) || p.faulty["per"] && (bad.Field == "window" || bad.Field == "time_zone"):
-		case p.given[bad.Field] != nil:
-			p.complain(bad.Field, "%s", plain(bad.Problem))
+		case !errors.As(err, &bad) || p.Faulty["per"] && (bad.Field == "window" || bad.Field == "time_zone"):
+		case p.Given[bad.Field] != nil:
+			p.Complain(bad.Field, "%s", document.Plain(bad.Problem))
 		case bad.Field == "window":
-			p.complain("", "window or per is missing")
+			p.Complain("", "window or per is missing")
 		}
 	}
-	if p.given["key"] != nil && (len(r.Keys) == 0 || len(r.Keys) > maxKeys) {
-		p.complain("key", "must name 1 to %d keys", maxKeys)
+	if p.Given["key"] != nil && (len(r.Keys) == 0 || len(r.Keys) > maxKeys) {
+		p.Complain("key", "must name 1 to %d keys", maxKeys)
 	}
 }
 
 // completeLimits refuses a limit without rules: it would let everything in.
-func (d *decoder) completeLimits(limits *place) {
+func (d *reader) completeLimits(limits *document.Place) {
 	for name, rules := range d.config.Limits {
 		if len(rules) == 0 {
-			limits.complain("limits", "%s has no rule", name)
+			limits.Complain("limits", "%s has no rule", name)
 		}
 	}
 }

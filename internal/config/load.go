@@ -7,28 +7,31 @@ import (
 	"strings"
 	"time"
 
+	"sendcode/internal/config/document"
+
 	"go.yaml.in/yaml/v3"
 )
 
+// Errors is everything that is wrong with a configuration.
+type Errors = document.Errors
+
 // Load builds the configuration from the environment ("NAME=value" entries), over the file that SENDCODE_CONFIG names,
-// over the defaults. The error is an *Errors with everything that is wrong. Load opens no port and no
+// over the defaults. The error is an *document.Errors with everything that is wrong. Load opens no port and no
 // connection; it reads the file, and those of the …_FILE variables, through readFile.
 func Load(environ []string, readFile func(string) ([]byte, error)) (Config, error) {
-	errs := &Errors{}
+	errs := &document.Errors{}
 	given := fromEnviron(environ, readFile, errs)
-	c := withDefaults[Config]()
+	c := document.Defaults[Config]()
 	c.File = given[keyConfig].value
-	d := &decoder{
-		document: document{plain(c.File), errs}, config: &c, readFile: readFile, getenv: lookup(environ),
-		settings: map[string]setting{}, hooks: map[string]*place{},
-	}
+	d := &reader{config: &c, readFile: readFile, getenv: lookup(environ), settings: map[string]setting{}, hooks: map[string]*document.Place{}}
+	d.Decoder = &document.Decoder{Name: document.Plain(c.File), Errs: errs, Checks: checks, Take: d.take, Owner: d}
 	root := d.file(given[keyConfig])
 	layers := layered(d.settings, given)
-	c.readSettings(layers, errs)
+	d.readSettings(layers)
 	d.complete(root)
 	d.completeWebhooks(layers)
 	c.checkTogether(layers, root)
-	if err := errs.orNil(); err != nil {
+	if err := errs.OrNil(); err != nil {
 		return Config{}, err
 	}
 	if key := c.IndexKeyBytes(); key != nil {
@@ -39,22 +42,63 @@ func Load(environ []string, readFile func(string) ([]byte, error)) (Config, erro
 	return c, nil
 }
 
+// reader is what reading a file comes to.
+type reader struct {
+	*document.Decoder
+	config   *Config
+	readFile func(string) ([]byte, error)
+	getenv   func(string) string // of any name, where the file asks for it
+	settings map[string]setting  // of the file, which the environment may give as well
+
+	hooks       map[string]*document.Place // of webhooks, by app
+	badPolicies []string                   // there, but with mistakes: no reason to complain about what names them
+	references  []reference
+}
+
+// reference is a name that must be declared somewhere.
+type reference struct {
+	kind, name, where string // kind is "policy", "purpose" or "app"
+}
+
+// readerOf is the reader of the file that a place is in.
+func readerOf(p *document.Place) *reader { return p.Owner.(*reader) }
+
+func refer(p *document.Place, kind, key, name string) {
+	d := readerOf(p)
+	d.references = append(d.references, reference{kind, name, p.Of(key)})
+}
+
+// take keeps a setting that the environment may give as well.
+func (d *reader) take(f document.Field, n *yaml.Node, path string) bool {
+	switch env := f.Tag.Get("env"); {
+	case env == "" || env == "list":
+		return false
+	case f.Value.Type() == reflect.TypeFor[Secret]():
+		d.Mistake(n, path, "is a secret and does not belong in this file; give %s or %[1]s_FILE", envName(f.Name))
+	default:
+		if text, ok := d.Text(n, path); ok && text != "" {
+			d.settings[f.Name] = setting{text, d.Where(n, path)}
+		}
+	}
+	return true
+}
+
 // file reads the YAML file, if there is one.
-func (d *decoder) file(from setting) *place {
+func (d *reader) file(from setting) *document.Place {
 	if from.value == "" {
-		return &place{decoder: d}
+		return &document.Place{Decoder: d.Decoder}
 	}
 	content, err := d.readFile(from.value)
 	var n *yaml.Node
 	if err != nil {
-		d.errs.add(from.where, "%s cannot be read: %s", plain(from.value), cause(err))
+		d.Errs.Add(from.where, "%s cannot be read: %s", document.Plain(from.value), cause(err))
 	} else {
-		n = d.parse(content)
+		n = d.Parse(content)
 	}
 	if n == nil {
-		return &place{decoder: d}
+		return &document.Place{Decoder: d.Decoder}
 	}
-	return d.structure(n, "", reflect.ValueOf(d.config).Elem())
+	return d.Structure(n, "", reflect.ValueOf(d.config).Elem())
 }
 
 // layered lays the environment over the file and the file over the defaults.
@@ -69,13 +113,13 @@ func layered(file, environ map[string]setting) map[string]setting {
 }
 
 // readSettings takes the variables into their fields.
-func (c *Config) readSettings(from map[string]setting, errs *Errors) {
+func (d *reader) readSettings(from map[string]setting) {
 	for _, v := range variables {
 		s, values := from[v.key], []string{from[v.key].value}
 		if s.value == "" || v.key == keyConfig {
 			continue
 		}
-		field := v.in(c)
+		field := v.in(d.config)
 		if v.list {
 			field.SetZero()
 			values = strings.Split(s.value, ",")
@@ -85,8 +129,8 @@ func (c *Config) readSettings(from map[string]setting, errs *Errors) {
 			if v.list {
 				one = reflect.New(field.Type().Elem()).Elem()
 			}
-			if problem := set(one, v.tag, strings.TrimSpace(text)); problem != "" {
-				errs.add(s.where, "%s", problem)
+			if problem := d.Set(one, v.tag, strings.TrimSpace(text)); problem != "" {
+				d.Errs.Add(s.where, "%s", problem)
 			} else if v.list {
 				field.Set(reflect.Append(field, one))
 			}

@@ -3,6 +3,7 @@ package config
 import (
 	"encoding/hex"
 	"log/slog"
+	"maps"
 	"net"
 	"reflect"
 	"slices"
@@ -10,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"sendcode/internal/config/document"
 	"sendcode/quota"
 )
 
@@ -50,7 +52,7 @@ func TestNothingGiven(t *testing.T) {
 		Retention:    2160 * time.Hour,
 
 		RequestsPerMinute: 300,
-		SMS:               withDefaults[SMS](),
+		SMS:               document.Defaults[SMS](),
 		Admin:             Admin{SecondFactor: "optional", TokenRole: "reader"},
 	}
 	if !reflect.DeepEqual(c, want) {
@@ -92,7 +94,7 @@ page: {app: shop, channels: [sms, email], country: DE}
 	if c.Addr != "localhost:9000" || c.Templates != "./mails" || c.Page.App != "shop" {
 		t.Errorf("single values: %v", c)
 	}
-	if got := sortedKeys(c.Policies); !slices.Equal(got, []string{"default", "gift"}) {
+	if got := slices.Sorted(maps.Keys(c.Policies)); !slices.Equal(got, []string{"default", "gift"}) {
 		t.Errorf("policies %v, the default must stay", got)
 	}
 	if got := c.Purposes["login"]; got != newPurpose("login") {

@@ -5,6 +5,8 @@ import (
 	"os"
 	"path/filepath"
 
+	"sendcode/internal/config/document"
+
 	"github.com/gofrs/flock"
 )
 
@@ -18,17 +20,17 @@ func LockDataDir(dir string) (release func() error, err error) {
 	lock := flock.New(filepath.Join(dir, "lock"), flock.SetPermissions(0o600))
 	switch locked, err := lock.TryLock(); {
 	case err != nil:
-		return nil, fmt.Errorf("the data directory %s cannot be locked: %s", plain(dir), cause(err))
+		return nil, fmt.Errorf("the data directory %s cannot be locked: %s", document.Plain(dir), cause(err))
 	case !locked:
 		return nil, fmt.Errorf("the data directory %s is in use by another sendcode process: "+
-			"stop that one, or give this one a directory of its own with SENDCODE_DATA_DIR", plain(dir))
+			"stop that one, or give this one a directory of its own with SENDCODE_DATA_DIR", document.Plain(dir))
 	}
 	return lock.Unlock, nil
 }
 
 func makeDataDir(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return fmt.Errorf("the data directory %s cannot be made: %s", plain(dir), cause(err))
+		return fmt.Errorf("the data directory %s cannot be made: %s", document.Plain(dir), cause(err))
 	}
 	return nil
 }

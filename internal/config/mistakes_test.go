@@ -5,10 +5,12 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"sendcode/internal/config/document"
 )
 
 func TestMistakesOfVariables(t *testing.T) {
-	long := strings.Repeat("x", maxValue+1)
+	long := strings.Repeat("x", document.MaxValue+1)
 	for name, test := range map[string]struct {
 		environ []string
 		want    string
@@ -131,7 +133,7 @@ func TestMistakesOfTheFile(t *testing.T) {
 		"not a mapping": {"- a", "c.yaml:1: must be key: value pairs"},
 		"two documents": {"addr: localhost:1\n---\naddr: localhost:2", "c.yaml: holds more than one YAML document; keep one"},
 		"broken second": {"addr: localhost:1\n---\n[", "c.yaml: holds more than one YAML document; keep one"},
-		"too large":     {strings.Repeat("#", maxDocument+1), "c.yaml: is larger than 262144 bytes"},
+		"too large":     {strings.Repeat("#", document.MaxSize+1), "c.yaml: is larger than 262144 bytes"},
 		"unknown key":   {"polices: {}", "c.yaml:1: polices: there is no such key, did you mean policies?"},
 		"unknown, null": {"polices:", "c.yaml:1: polices: there is no such key, did you mean policies?"},
 		"foreign key":   {"\n\nkubernetes: 1", "c.yaml:3: kubernetes: there is no such key"},
@@ -313,7 +315,7 @@ page: {app: shopp}
 		"c.yaml:11: purposes.x.policy", "c.yaml:15: page.app",
 	}
 	var got []string
-	for _, m := range err.(*Errors).Mistakes {
+	for _, m := range err.(*document.Errors).Mistakes {
 		got = append(got, m.Where)
 	}
 	if !slices.Equal(got, want) {

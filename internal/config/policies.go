@@ -2,12 +2,14 @@ package config
 
 import (
 	"errors"
+	"maps"
 	"reflect"
 	"slices"
 	"time"
 
 	"go.yaml.in/yaml/v3"
 
+	"sendcode/internal/config/document"
 	"sendcode/quota"
 )
 
@@ -69,36 +71,37 @@ func ruleOf(q quota.Rule) rule {
 	return r
 }
 
-// node implements shaped.
-func (all *Policies) node() *yaml.Node {
+// Encode implements document.Shaped.
+func (all *Policies) Encode(e document.Encoder) *yaml.Node {
 	n := &yaml.Node{Kind: yaml.MappingNode}
-	for _, name := range sortedKeys(*all) {
+	for _, name := range slices.Sorted(maps.Keys(*all)) {
 		var rules []rule
 		for _, r := range (*all)[name].Rules {
 			rules = append(rules, ruleOf(r))
 		}
-		put(n, name, encode(reflect.ValueOf(&rules).Elem(), `style:"items"`))
+		document.Put(n, name, e.Value(reflect.ValueOf(&rules).Elem(), `style:"items"`))
 	}
 	return n
 }
 
-// decode implements shaped.
-func (all *Policies) decode(d *decoder, n *yaml.Node, path string) {
+// Decode implements document.Shaped.
+func (all *Policies) Decode(d *document.Decoder, n *yaml.Node, path string) {
 	*all = Policies{}
-	d.entries(n, path, func(name string, n *yaml.Node, path string) {
-		before := len(d.errs.Mistakes)
+	d.Entries(n, path, func(name string, n *yaml.Node, path string) {
+		before := len(d.Errs.Mistakes)
 		var rules []rule
-		places := d.value(n, path, reflect.ValueOf(&rules).Elem(), "")
+		places := d.Value(n, path, reflect.ValueOf(&rules).Elem(), "")
 		p := quota.Policy{Name: name}
 		for _, r := range rules {
 			p.Rules = append(p.Rules, r.quota())
 		}
 		if n.Kind == yaml.SequenceNode {
-			d.validate(p, n, path, places)
+			validate(d, p, n, path, places)
 			checkFailures(p, places)
 		}
-		if len(d.errs.Mistakes) > before {
-			d.badPolicies = append(d.badPolicies, name)
+		if len(d.Errs.Mistakes) > before {
+			r := d.Owner.(*reader)
+			r.badPolicies = append(r.badPolicies, name)
 			return
 		}
 		(*all)[name] = p
@@ -106,7 +109,7 @@ func (all *Policies) decode(d *decoder, n *yaml.Node, path string) {
 }
 
 // validate lets quota judge its own rules, and finds the line for each complaint.
-func (d *decoder) validate(p quota.Policy, n *yaml.Node, path string, places []*place) {
+func validate(d *document.Decoder, p quota.Policy, n *yaml.Node, path string, places []*document.Place) {
 	judged := quota.Policy{Name: p.Name, Rules: slices.Clone(p.Rules)}
 	for i := range judged.Rules {
 		judged.Rules[i].Scope = judged.Rules[i].Scope.Base()
@@ -114,27 +117,27 @@ func (d *decoder) validate(p quota.Policy, n *yaml.Node, path string, places []*
 	for _, err := range flatten(judged.Validate()) {
 		var bad *quota.RuleError
 		if !errors.As(err, &bad) {
-			d.mistake(n, path, "%s", plain(err.Error()))
+			d.Mistake(n, path, "%s", document.Plain(err.Error()))
 			continue
 		}
 		at := places[bad.Index]
 		switch {
-		case at.faulty["per"] && (bad.Field == "window" || bad.Field == "time_zone"): // it is not known what goes together with it
-		case at.given[bad.Field] == nil:
-			at.complain("", "%s is missing", bad.Field)
+		case at.Faulty["per"] && (bad.Field == "window" || bad.Field == "time_zone"): // it is not known what goes together with it
+		case at.Given[bad.Field] == nil:
+			at.Complain("", "%s is missing", bad.Field)
 		default:
-			at.complain(bad.Field, "%s", plain(bad.Problem))
+			at.Complain(bad.Field, "%s", document.Plain(bad.Problem))
 		}
 	}
 }
 
 // checkFailures wants of the rule on failures what the log can decide: one window.
-func checkFailures(p quota.Policy, places []*place) {
+func checkFailures(p quota.Policy, places []*document.Place) {
 	seen := false
 	for i, r := range p.Rules {
 		complain := func(key, problem string) {
-			if places[i].given[key] != nil {
-				places[i].complain(key, "%s", problem)
+			if places[i].Given[key] != nil {
+				places[i].Complain(key, "%s", problem)
 			}
 		}
 		switch {
@@ -184,7 +187,7 @@ func failuresRule() quota.Rule {
 	return quota.Rule{Name: failuresName, Scope: quota.Failures, Limit: 20, Window: 24 * time.Hour}
 }
 
-func (d *decoder) completePolicies() {
+func (d *reader) completePolicies() {
 	c := d.config
 	if c.Policies == nil {
 		c.Policies = Policies{}

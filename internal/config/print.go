@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 
+	"sendcode/internal/config/document"
+
 	"go.yaml.in/yaml/v3"
 )
 
@@ -15,13 +17,16 @@ const printHead = `# The effective configuration, as a file for SENDCODE_CONFIG 
 # Passwords in URLs are shown as ***; put them back before you use it as such a file.
 `
 
+// encoder masks what tags say.
+var encoder = document.Encoder{"url": maskURL, "urls": maskURLs}
+
 // YAML is the effective configuration for people. Secrets are counted, not shown, and URLs have no passwords. Without
 // passwords in URLs it is a valid configuration file that means the same.
 func (c Config) YAML() string {
 	var body strings.Builder
-	encoder := yaml.NewEncoder(&body)
-	encoder.SetIndent(2)
-	if err := encoder.Encode(c.document()); err != nil { // strings in memory: nothing can fail
+	out := yaml.NewEncoder(&body)
+	out.SetIndent(2)
+	if err := out.Encode(c.document()); err != nil { // strings in memory: nothing can fail
 		return "# " + err.Error() + "\n"
 	}
 	return printHead + body.String() + c.secretsComment()
@@ -30,11 +35,11 @@ func (c Config) YAML() string {
 // document is the configuration with the comments on what is empty.
 func (c Config) document() *yaml.Node {
 	v := reflect.ValueOf(&c).Elem()
-	root := encodeStruct(v)
-	all, _ := fieldsOf(v)
+	root := encoder.Struct(v)
+	all, _ := document.Fields(v)
 	for _, f := range all {
-		if value := entryOf(root, f.name); value != nil && value.Kind == yaml.ScalarNode && value.Value == "" {
-			value.LineComment = f.tag.Get("unset")
+		if value := entryOf(root, f.Name); value != nil && value.Kind == yaml.ScalarNode && value.Value == "" {
+			value.LineComment = f.Tag.Get("unset")
 		}
 	}
 	switch carriers := entryOf(entryOf(root, "sms"), "carriers"); {

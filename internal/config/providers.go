@@ -7,6 +7,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"sendcode/internal/config/document"
 	"sendcode/internal/events"
 )
 
@@ -19,32 +20,33 @@ type SecretSource struct {
 	Secret     Secret `yaml:"-"`
 }
 
-func (s *SecretSource) check(p *place) {
+// Check implements document.Checker.
+func (s *SecretSource) Check(p *document.Place) {
 	switch {
 	case s.SecretEnv != "" && s.SecretFile != "":
-		p.complain("secret_file", "stands beside secret_env; keep one")
-	case p.given["secret_env"] != nil && !envPattern.MatchString(s.SecretEnv):
-		p.complain("secret_env", "must be the name of a variable, such as TWILIO_TOKEN, and not the secret itself")
+		p.Complain("secret_file", "stands beside secret_env; keep one")
+	case p.Given["secret_env"] != nil && !envPattern.MatchString(s.SecretEnv):
+		p.Complain("secret_env", "must be the name of a variable, such as TWILIO_TOKEN, and not the secret itself")
 	case strings.HasPrefix(s.SecretEnv, prefix):
-		p.complain("secret_env", "variables that begin with %s have a meaning of their own; take another name", prefix)
+		p.Complain("secret_env", "variables that begin with %s have a meaning of their own; take another name", prefix)
 	case s.SecretEnv != "":
-		s.keep(p, "secret_env", p.getenv(s.SecretEnv), "the variable "+s.SecretEnv)
+		s.keep(p, "secret_env", readerOf(p).getenv(s.SecretEnv), "the variable "+s.SecretEnv)
 	case s.SecretFile != "":
-		content, err := p.readFile(s.SecretFile)
+		content, err := readerOf(p).readFile(s.SecretFile)
 		if err != nil {
-			p.complain("secret_file", "%s cannot be read: %s", plain(s.SecretFile), cause(err))
+			p.Complain("secret_file", "%s cannot be read: %s", document.Plain(s.SecretFile), cause(err))
 			return
 		}
-		s.keep(p, "secret_file", strings.TrimRight(string(content), "\r\n"), "the file "+plain(s.SecretFile))
+		s.keep(p, "secret_file", strings.TrimRight(string(content), "\r\n"), "the file "+document.Plain(s.SecretFile))
 	}
 }
 
-func (s *SecretSource) keep(p *place, key, value, from string) {
+func (s *SecretSource) keep(p *document.Place, key, value, from string) {
 	switch {
 	case strings.TrimSpace(value) == "":
-		p.complain(key, "%s is empty", from)
-	case len(value) > maxValue || !utf8.ValidString(value) || strings.ContainsFunc(value, isControl):
-		p.complain(key, "%s holds no secret: it is too long, or has control characters", from)
+		p.Complain(key, "%s is empty", from)
+	case len(value) > document.MaxValue || !utf8.ValidString(value) || strings.ContainsFunc(value, document.IsControl):
+		p.Complain(key, "%s holds no secret: it is too long, or has control characters", from)
 	default:
 		s.Secret = NewSecret(value)
 	}
@@ -77,11 +79,11 @@ func standardKey(text string) []byte {
 // minProviderSecret is the least length of what a provider is known by, in bytes.
 const minProviderSecret = 16
 
-// check looks at what must go together.
-func (v *Provider) check(p *place) {
+// Check looks at what must go together.
+func (v *Provider) Check(p *document.Place) {
 	a := &v.Auth
 	if a.Encoding != "" && a.Encoding != "base64" && a.Encoding != "hex" {
-		p.complain("", "encoding must be hex or base64")
+		p.Complain("", "encoding must be hex or base64")
 	}
 	if a.Encoding == "hex" {
 		a.Encoding = ""
@@ -97,12 +99,12 @@ func (v *Provider) check(p *place) {
 		{"signature", a.Scheme == events.HMACFields && len(a.Signature) == 0},
 	} {
 		if missing.when {
-			p.complain("", "%s is missing", missing.it)
+			p.Complain("", "%s is missing", missing.it)
 		}
 	}
 	signed := func(f events.Path) bool { return reflect.DeepEqual(f, a.Time) }
 	if a.Scheme == events.HMACFields && !slices.ContainsFunc(a.Fields, signed) {
-		p.complain("", "signed_time must be one of signed, or what is signed could be used again for ever")
+		p.Complain("", "signed_time must be one of signed, or what is signed could be used again for ever")
 	}
 	if a.Scheme == events.StandardWebhooks && a.Header == "" {
 		a.Header = "webhook-"
@@ -110,8 +112,8 @@ func (v *Provider) check(p *place) {
 	switch secret := v.Secret.Reveal(); {
 	case secret == "":
 	case a.Scheme == events.StandardWebhooks && len(standardKey(secret)) < minProviderSecret:
-		p.complain("", "the secret must be whsec_ and base64 of at least %d bytes", minProviderSecret)
+		p.Complain("", "the secret must be whsec_ and base64 of at least %d bytes", minProviderSecret)
 	case len(secret) < minProviderSecret:
-		p.complain("", "the secret must have at least %d characters", minProviderSecret)
+		p.Complain("", "the secret must have at least %d characters", minProviderSecret)
 	}
 }

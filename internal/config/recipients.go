@@ -5,6 +5,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"sendcode/internal/config/document"
 	"sendcode/internal/recipient"
 )
 
@@ -22,21 +23,23 @@ type TestRecipient struct {
 	To recipient.Recipient `yaml:"-"`
 }
 
-func (t *TestRecipient) hidden() bool { return true }
+// Hidden implements document.Hider.
+func (t *TestRecipient) Hidden() bool { return true }
 
-func (t *TestRecipient) check(p *place) {
-	if p.given["channel"] != nil && p.given["to"] != nil {
-		t.To = p.recipient(t.Channel, t.Address)
+// Check implements document.Checker.
+func (t *TestRecipient) Check(p *document.Place) {
+	if p.Given["channel"] != nil && p.Given["to"] != nil {
+		t.To = parseRecipient(p, t.Channel, t.Address)
 	}
 }
 
-// recipient never repeats the address.
-func (p *place) recipient(channel, to string) (r recipient.Recipient) {
+// parseRecipient never repeats the address.
+func parseRecipient(p *document.Place, channel, to string) (r recipient.Recipient) {
 	ch, err := recipient.ParseChannel(channel)
 	if err != nil {
-		p.complain("", "channel must be email or sms")
+		p.Complain("", "channel must be email or sms")
 	} else if r, err = recipient.Parse(ch, to); err != nil {
-		p.complain("", "to is not a recipient of the channel %s", ch)
+		p.Complain("", "to is not a recipient of the channel %s", ch)
 	}
 	return r
 }
@@ -57,35 +60,36 @@ type Block struct {
 	To recipient.Recipient `yaml:"-"`
 }
 
-// hidden leaves addresses out: no output shows a whole one.
-func (b *Block) hidden() bool { return b.Domain == "" && b.Prefix == "" }
+// Hidden leaves addresses out: no output shows a whole one.
+func (b *Block) Hidden() bool { return b.Domain == "" && b.Prefix == "" }
 
-func (b *Block) check(p *place) {
+// Check implements document.Checker.
+func (b *Block) Check(p *document.Place) {
 	kinds := 0
 	for _, key := range []string{"to", "domain", "prefix"} {
-		if p.given[key] != nil {
+		if p.Given[key] != nil {
 			kinds++
 		}
 	}
 	switch {
 	case kinds != 1:
-		p.complain("", "must have exactly one of to (with its channel), domain and prefix")
-	case p.given["to"] != nil:
-		b.To = p.recipient(b.Channel, b.Address)
+		p.Complain("", "must have exactly one of to (with its channel), domain and prefix")
+	case p.Given["to"] != nil:
+		b.To = parseRecipient(p, b.Channel, b.Address)
 	case b.Channel != "":
-		p.complain("", "channel goes with to only")
-	case p.given["domain"] != nil:
-		b.Domain = p.domain(b.Domain)
+		p.Complain("", "channel goes with to only")
+	case p.Given["domain"] != nil:
+		b.Domain = checkDomain(p, b.Domain)
 	case checkPrefix(b.Prefix) != "":
-		p.complain("", "prefix %s", checkPrefix(b.Prefix))
+		p.Complain("", "prefix %s", checkPrefix(b.Prefix))
 	}
 }
 
-// domain is one as addresses have it: lower-case A-labels.
-func (p *place) domain(text string) string {
+// checkDomain takes one as addresses have it: lower-case A-labels.
+func checkDomain(p *document.Place, text string) string {
 	domain := mailDomain(text)
 	if domain == "" {
-		p.complain("", "%s is not a domain", plain(text))
+		p.Complain("", "%s is not a domain", document.Plain(text))
 	}
 	return domain
 }
@@ -109,12 +113,13 @@ type Fold struct {
 	Dots bool `yaml:"dots"`
 }
 
-func (f *Fold) check(p *place) {
-	if f.Domain == "" || p.node.Kind != yaml.MappingNode {
+// Check implements document.Checker.
+func (f *Fold) Check(p *document.Place) {
+	if f.Domain == "" || p.Node.Kind != yaml.MappingNode {
 		return
 	}
-	if f.Domain = p.domain(f.Domain); f.Domain != "" && p.clean() && !f.PlusTags && !f.Dots {
-		p.complain("", "folds nothing; set plus_tags or dots to true")
+	if f.Domain = checkDomain(p, f.Domain); f.Domain != "" && p.Clean() && !f.PlusTags && !f.Dots {
+		p.Complain("", "folds nothing; set plus_tags or dots to true")
 	}
 }
 
@@ -140,12 +145,13 @@ type Pause struct {
 	Reason string `yaml:"reason"`
 }
 
-func (s *Pause) check(p *place) {
+// Check implements document.Checker.
+func (s *Pause) Check(p *document.Place) {
 	if s.Purpose != "" {
-		p.refer("purpose", "purpose", s.Purpose)
+		refer(p, "purpose", "purpose", s.Purpose)
 	}
 	if s.Channel == "" && s.Purpose == "" {
-		p.complain("", "must have a channel, a purpose, or both")
+		p.Complain("", "must have a channel, a purpose, or both")
 	}
 }
 

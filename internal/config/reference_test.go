@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 
+	"sendcode/internal/config/document"
+
 	"go.yaml.in/yaml/v3"
 )
 
@@ -104,7 +106,7 @@ func describe(t *testing.T, of reflect.Type, path string, deep bool) (all []desc
 		case option == "inline" && inner.Kind() == reflect.Struct:
 			all = append(all, describe(t, inner, path, deep)...)
 		case name == "" || name == "-" || f.Type == reflect.TypeFor[Secret]():
-		case deep && inner.Kind() == reflect.Struct && !leaf(inner) && !own(inner):
+		case deep && inner.Kind() == reflect.Struct && !document.Single(inner) && !own(inner):
 			if text := comment(t, of, f.Name); text != "" {
 				all = append(all, described{path + name, text, f})
 			}
@@ -237,7 +239,7 @@ func exampleFile(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	root := encodeStruct(reflect.ValueOf(&c).Elem())
+	root := encoder.Struct(reflect.ValueOf(&c).Elem())
 	annotate(t, root, reflect.TypeFor[Config]())
 	var body strings.Builder
 	for i := 0; i < len(root.Content); i += 2 {
@@ -262,7 +264,7 @@ func annotate(t *testing.T, n *yaml.Node, of reflect.Type) {
 			inner = reflect.TypeFor[rule]()
 		}
 		switch {
-		case inner.Kind() != reflect.Struct || leaf(inner):
+		case inner.Kind() != reflect.Struct || document.Single(inner):
 		case value != nil && inner == d.field.Type && value.Style != yaml.FlowStyle:
 			annotate(t, value, inner)
 		default:

@@ -4,6 +4,8 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+
+	"sendcode/internal/config/document"
 )
 
 // reloads calls yield for each field that can change while the service runs, with what it is called; "" where that is said
@@ -62,11 +64,11 @@ func (c Config) Fixed(next Config) (names []string) {
 			field.Set(other) // so that what holds it is not named too
 		}
 	}
-	all, _ := fieldsOf(reflect.ValueOf(&c).Elem())
-	others, _ := fieldsOf(reflect.ValueOf(&next).Elem())
+	all, _ := document.Fields(reflect.ValueOf(&c).Elem())
+	others, _ := document.Fields(reflect.ValueOf(&next).Elem())
 	for i, f := range all {
-		if f.tag.Get("reload") == "" && !reflect.DeepEqual(f.value.Interface(), others[i].value.Interface()) {
-			names = append(names, f.name)
+		if f.Tag.Get("reload") == "" && !reflect.DeepEqual(f.Value.Interface(), others[i].Value.Interface()) {
+			names = append(names, f.Name)
 		}
 	}
 	return names

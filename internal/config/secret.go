@@ -46,5 +46,14 @@ func (s Secret) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte(s.String()))
 // LogValue keeps it out of slog.
 func (s Secret) LogValue() slog.Value { return slog.StringValue(s.String()) }
 
+// Hidden keeps it out of what is printed.
+func (s Secret) Hidden() bool { return true }
+
+// UnmarshalText reads it.
+func (s *Secret) UnmarshalText(text []byte) error {
+	*s = NewSecret(string(text))
+	return nil
+}
+
 // MarshalText keeps it out of JSON and YAML.
 func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }

@@ -10,6 +10,8 @@ import (
 	"runtime"
 	"strings"
 
+	"sendcode/internal/config/document"
+
 	"github.com/gofrs/flock"
 	"go.yaml.in/yaml/v3"
 )
@@ -40,7 +42,7 @@ func openSecrets(dir string, keysMatter bool) (secrets map[string]string, fresh 
 	path := filepath.Join(dir, secretsName)
 	lock := flock.New(path+".lock", flock.SetPermissions(0o600))
 	if err := lock.Lock(); err != nil {
-		return nil, false, fmt.Errorf("%s cannot be locked: %s", plain(path), cause(err))
+		return nil, false, fmt.Errorf("%s cannot be locked: %s", document.Plain(path), cause(err))
 	}
 	defer func() { err = errors.Join(err, lock.Unlock()) }()
 	secrets, err = readSecrets(path)
@@ -49,13 +51,13 @@ func openSecrets(dir string, keysMatter bool) (secrets map[string]string, fresh 
 	}
 	if database := databaseIn(dir); keysMatter && database != "" {
 		return nil, false, fmt.Errorf("%s is missing, but %s beside it was written with its keys: put back a copy, or give "+
-			"SENDCODE_SECRET_KEYS and SENDCODE_INDEX_KEY, or move the database away to start anew", plain(path), plain(database))
+			"SENDCODE_SECRET_KEYS and SENDCODE_INDEX_KEY, or move the database away to start anew", document.Plain(path), document.Plain(database))
 	}
 	if secrets, err = generateSecrets(); err != nil {
 		return nil, false, err
 	}
 	if err := writeSecrets(path, secrets); err != nil {
-		return nil, false, fmt.Errorf("generated secrets cannot be kept in %s: %s", plain(path), cause(err))
+		return nil, false, fmt.Errorf("generated secrets cannot be kept in %s: %s", document.Plain(path), cause(err))
 	}
 	return secrets, true, nil
 }
@@ -77,19 +79,19 @@ func readSecrets(path string) (map[string]string, error) {
 		return nil, fs.ErrNotExist
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%s cannot be read: %s", plain(path), cause(err))
+		return nil, fmt.Errorf("%s cannot be read: %s", document.Plain(path), cause(err))
 	}
 	defer func() { _ = f.Close() }()
 	info, err := f.Stat()
 	if err != nil {
-		return nil, fmt.Errorf("%s cannot be read: %s", plain(path), cause(err))
+		return nil, fmt.Errorf("%s cannot be read: %s", document.Plain(path), cause(err))
 	}
 	if info.Mode().Perm()&0o077 != 0 && runtime.GOOS != "windows" { // there the bits say nothing
-		return nil, fmt.Errorf("%s can be read or changed by other users: run chmod 600 on it", plain(path))
+		return nil, fmt.Errorf("%s can be read or changed by other users: run chmod 600 on it", document.Plain(path))
 	}
-	content, err := io.ReadAll(io.LimitReader(f, maxDocument+1))
+	content, err := io.ReadAll(io.LimitReader(f, document.MaxSize+1))
 	if err != nil {
-		return nil, fmt.Errorf("%s cannot be read: %s", plain(path), cause(err))
+		return nil, fmt.Errorf("%s cannot be read: %s", document.Plain(path), cause(err))
 	}
 	return parseSecrets(path, content)
 }
@@ -103,12 +105,12 @@ func parseSecrets(path string, content []byte) (map[string]string, error) {
 			wrong = append(wrong, s.key)
 		}
 	}
-	if err != nil || len(secrets) > len(secretChecks) || len(content) > maxDocument { // its words may be a piece of a key
+	if err != nil || len(secrets) > len(secretChecks) || len(content) > document.MaxSize { // its words may be a piece of a key
 		wrong = append(wrong, "not as it was written")
 	}
 	if len(wrong) > 0 {
 		return nil, fmt.Errorf("%s is damaged (%s): put back a copy of it, or give these secrets as variables; "+
-			"it is not made anew, since other keys would end codes under way and free every quota", plain(path), strings.Join(wrong, ", "))
+			"it is not made anew, since other keys would end codes under way and free every quota", document.Plain(path), strings.Join(wrong, ", "))
 	}
 	return secrets, nil
 }
@@ -121,7 +123,7 @@ func writeSecrets(path string, secrets map[string]string) (err error) {
 		value := &yaml.Node{}
 		value.SetString(secrets[s.key])
 		value.Style = yaml.DoubleQuotedStyle // so that a file that was cut is not taken for a whole one
-		put(root, s.key, value)
+		document.Put(root, s.key, value)
 	}
 	body, err := yaml.Marshal(root)
 	if err != nil {

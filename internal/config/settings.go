@@ -8,6 +8,8 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+
+	"sendcode/internal/config/document"
 )
 
 // roleName is an identifier that needs no quotes.
@@ -82,7 +84,7 @@ func checkMailFrom(value string) string {
 		return "the address is too long"
 	case !plainLocal.MatchString(local) || !hostName.MatchString(domain) || strings.Contains(domain, ".."):
 		return want
-	case strings.ContainsFunc(address.Name, isControl):
+	case strings.ContainsFunc(address.Name, document.IsControl):
 		return "the name contains a control character"
 	}
 	return ""

@@ -2,13 +2,14 @@ package config
 
 import (
 	"errors"
+	"maps"
 	"reflect"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
+	"sendcode/internal/config/document"
 	"sendcode/internal/recipient"
 	"sendcode/internal/sms"
 	"sendcode/internal/sms/aliyun"
@@ -74,31 +75,32 @@ type SMSCarrier struct {
 	Settings sms.Settings     `yaml:",inline"`
 }
 
-// prepare chooses the settings: the other keys depend on the type.
-func (c *SMSCarrier) prepare(p *place) bool {
-	kind, names := entryOf(p.node, "type"), []string(nil)
+// Prepare chooses the settings: the other keys depend on the type.
+func (c *SMSCarrier) Prepare(p *document.Place) bool {
+	kind, names := entryOf(p.Node, "type"), []string(nil)
 	for _, t := range carrierTypes {
 		if kind != nil && kind.Value == t.name {
 			c.Settings = t.settings()
-			setDefaults(reflect.ValueOf(c.Settings).Elem())
+			document.SetDefaults(reflect.ValueOf(c.Settings).Elem())
 			return true
 		}
 		names = append(names, t.name)
 	}
-	p.mistake(p.node, p.path, "type must be %s", either(names))
+	p.Mistake(p.Node, p.Path, "type must be %s", document.Either(names))
 	return false
 }
 
-func (c *SMSCarrier) check(p *place) {
-	if !p.clean() {
+// Check implements document.Checker.
+func (c *SMSCarrier) Check(p *document.Place) {
+	if !p.Clean() {
 		return // what is missing may be what was wrong
 	}
 	wrong := c.Settings.Check()
 	if c.Settings.NeedsSecret() && !c.Secret.IsSet() {
 		wrong["secret_env"] = errors.New("or secret_file is missing")
 	}
-	for _, key := range sortedKeys(wrong) {
-		p.mistake(p.node, join(p.path, key), "%s", wrong[key])
+	for _, key := range slices.Sorted(maps.Keys(wrong)) {
+		p.Mistake(p.Node, document.Join(p.Path, key), "%s", wrong[key])
 	}
 }
 
@@ -116,43 +118,44 @@ func (c Config) SMSOn() bool { return len(c.SMS.Carriers) > 0 || c.DevPhone() }
 // DevPhone says whether text messages end at the dev mailbox, as mails do.
 func (c Config) DevPhone() bool { return len(c.SMS.Carriers) == 0 && c.SMTPURL == "" && c.Loopback() }
 
-func (s *SMS) check(p *place) {
+// Check implements document.Checker.
+func (s *SMS) Check(p *document.Place) {
 	slices.Sort(s.Countries)
 	s.PublicURL = strings.TrimSuffix(s.PublicURL, "/")
 	for i, c := range s.Carriers {
 		needs, ok := c.Settings.(interface{ NeedsCallback() bool })
 		if s.PublicURL == "" && ok && needs.NeedsCallback() {
-			p.complain("", "public_url is missing, which carriers[%d] needs for {callback}", i)
+			p.Complain("", "public_url is missing, which carriers[%d] needs for {callback}", i)
 		}
 	}
-	if p.clean() { // or a prefix that was mistyped would be told twice
+	if p.Clean() { // or a prefix that was mistyped would be told twice
 		s.checkRoutes(p)
 	}
 	s.checkSpend(p)
-	if len(s.Carriers) > 0 && p.given["countries"] == nil {
-		p.complain("", "countries is missing: those that may be sent to, as in [DE, AT]; all others are refused")
+	if len(s.Carriers) > 0 && p.Given["countries"] == nil {
+		p.Complain("", "countries is missing: those that may be sent to, as in [DE, AT]; all others are refused")
 	}
 }
 
 // checkRoutes wants a carrier for every country that is listed: codes to one without would wait for nothing until they have run out.
-func (s *SMS) checkRoutes(p *place) {
+func (s *SMS) checkRoutes(p *document.Place) {
 	for _, country := range s.Countries {
 		code := recipient.DialCode(country) // none of numbers that belong to no country, which begin in many ways
 		reaches := func(prefix string) bool { return strings.HasPrefix(code, prefix) || strings.HasPrefix(prefix, code) }
 		takes := func(c SMSCarrier) bool { return len(c.Prefixes) == 0 || slices.ContainsFunc(c.Prefixes, reaches) }
 		if code != "" && len(s.Carriers) > 0 && !slices.ContainsFunc(s.Carriers, takes) {
-			p.complain("", "no carrier takes numbers of %s, which begin with %s: look at the carriers' prefixes", country, code)
+			p.Complain("", "no carrier takes numbers of %s, which begin with %s: look at the carriers' prefixes", country, code)
 		}
 	}
 }
 
 // checkSpend wants a price, where there is a cap, for all that is sent: what costs nothing is never stopped.
-func (s *SMS) checkSpend(p *place) {
+func (s *SMS) checkSpend(p *document.Place) {
 	for i, c := range s.Carriers {
 		for _, country := range s.Countries {
 			_, priced := c.Prices[country]
 			if _, all := c.Prices[defaultName]; len(s.Spend) > 0 && !priced && !all {
-				p.complain("", "carriers[%d] has no price for %s, nor a default, which spend needs", i, country)
+				p.Complain("", "carriers[%d] has no price for %s, nor a default, which spend needs", i, country)
 			}
 		}
 	}
@@ -204,7 +207,7 @@ func (w SMSWatch) MarshalText() ([]byte, error) {
 // checkCountry knows what happens to Norway: NO is false in YAML 1.1, but read as it is written here.
 func checkCountry(country string) string {
 	if !recipient.KnownCountry(country) {
-		return plain(country) + ` is no country such as DE (ISO 3166-1), nor "001" for satellite and international numbers`
+		return document.Plain(country) + ` is no country such as DE (ISO 3166-1), nor "001" for satellite and international numbers`
 	}
 	return ""
 }
@@ -254,29 +257,4 @@ func checkPublicURL(text string) string {
 	default:
 		return problem
 	}
-}
-
-// micros is how many millionths a unit of the currency has.
-const micros = 1_000_000
-
-var amountPattern = regexp.MustCompile(`^([0-9]{1,9})(?:\.([0-9]{1,6}))?$`)
-
-// parseAmount reads "0.045" exactly, as millionths: no float knows it.
-func parseAmount(text string) (int64, string) {
-	parts := amountPattern.FindStringSubmatch(text)
-	if parts == nil {
-		return 0, "must be an amount such as 0.045, with at most six decimals"
-	}
-	units, _ := strconv.ParseInt(parts[1], 10, 64)
-	rest, _ := strconv.ParseInt((parts[2] + "000000")[:6], 10, 64)
-	return units*micros + rest, ""
-}
-
-// amountText is an amount as parseAmount reads it.
-func amountText(v int64) string {
-	text := strconv.FormatInt(v/micros, 10)
-	if rest := v % micros; rest > 0 {
-		text += strings.TrimRight("."+strconv.FormatInt(micros+rest, 10)[1:], "0")
-	}
-	return text
 }

@@ -7,38 +7,39 @@ import (
 	"slices"
 	"strings"
 
+	"sendcode/internal/config/document"
 	"sendcode/internal/recipient"
 )
 
 // checkTogether looks at what only is wrong beside something else.
-func (c *Config) checkTogether(from map[string]setting, root *place) {
-	errs, page := root.errs, &place{}
-	if at := root.items["page"]; at != nil {
+func (c *Config) checkTogether(from map[string]setting, root *document.Place) {
+	errs, page := root.Errs, &document.Place{}
+	if at := root.Items["page"]; at != nil {
 		page = at[0]
 	}
 	if c.AdminPassword.IsSet() && c.AdminPasswordHash.IsSet() {
-		errs.add(from[keyAdminPasswordHash].where, "is given beside the password itself; keep one")
+		errs.Add(from[keyAdminPasswordHash].where, "is given beside the password itself; keep one")
 	}
 	if _, port, _ := net.SplitHostPort(c.Addr); c.Addr == c.AdminAddr && port != "0" {
-		errs.add(from[keyAdminAddr].where, "is the same as %s; leave it out to have both there", from[keyAddr].where)
+		errs.Add(from[keyAdminAddr].where, "is the same as %s; leave it out to have both there", from[keyAddr].where)
 	}
 	if c.indexKeyOnRing() {
-		errs.add(from[keyIndexKey].where, "is one of the keys of %s; it needs a key of its own", from[keySecretKeys].where)
+		errs.Add(from[keyIndexKey].where, "is one of the keys of %s; it needs a key of its own", from[keySecretKeys].where)
 	}
 	sum := sha256.Sum256([]byte(c.APIKey.Reveal()))
 	same := func(k Key) bool { return k.SHA256 == sum }
 	if c.APIKey.IsSet() && slices.ContainsFunc(c.Apps, func(a App) bool { return slices.ContainsFunc(a.Keys, same) }) {
-		errs.add(from[keyAPIKey].where, "is also among the keys of the file")
+		errs.Add(from[keyAPIKey].where, "is also among the keys of the file")
 	}
 	if checkAddr(c.Addr) != "" || c.AdminAddr != "" && checkAddr(c.AdminAddr) != "" {
 		return // who can reach it is not known
 	}
 	if i := slices.Index(c.Page.Channels, recipient.SMS); i >= 0 && !c.SMSOn() {
-		at, path := page.given["channels"].Content[i], fmt.Sprintf("page.channels[%d]", i)
-		root.mistake(at, path, "sms needs a carrier: without one, and without the dev mailbox, text messages go nowhere")
+		at, path := page.Given["channels"].Content[i], fmt.Sprintf("page.channels[%d]", i)
+		root.Mistake(at, path, "sms needs a carrier: without one, and without the dev mailbox, text messages go nowhere")
 	}
 	if c.Loopback() {
-		if page.given["app"] == nil {
+		if page.Given["app"] == nil {
 			c.Page.App = DefaultApp
 		}
 		return
@@ -48,18 +49,18 @@ func (c *Config) checkTogether(from map[string]setting, root *place) {
 
 // checkReachable refuses what is fit for trying things out only, once another machine can connect. Keys that were
 // generated on this one would differ on the next replica, and the dev mailbox shows codes to everybody.
-func (c *Config) checkReachable(from map[string]setting, errs *Errors) {
+func (c *Config) checkReachable(from map[string]setting, errs *document.Errors) {
 	addr := c.Addr
 	if isLoopback(addr) {
 		addr = c.AdminAddr
 	}
 	need := func(key string, given bool, hint string) {
 		name := envName(key)
-		mentioned := slices.ContainsFunc(errs.Mistakes, func(m Mistake) bool {
+		mentioned := slices.ContainsFunc(errs.Mistakes, func(m document.Mistake) bool {
 			return m.Where == name || m.Where == name+"_FILE"
 		})
 		if !given && !mentioned {
-			errs.add(name, "must be given, because %s can be reached from other machines: %s", addr, hint)
+			errs.Add(name, "must be given, because %s can be reached from other machines: %s", addr, hint)
 		}
 	}
 	ownKeys := slices.ContainsFunc(c.Apps, App.hasSecretKey)
@@ -68,7 +69,7 @@ func (c *Config) checkReachable(from map[string]setting, errs *Errors) {
 	need(keyAPIKey, c.APIKey.IsSet() || ownKeys, "make one with `sendcode key`, or list keys of apps in the file")
 	need(keySMTPURL, c.SMTPURL != "", "the dev mailbox shows every code and is for loopback addresses only")
 	if key := c.APIKey.Reveal(); key != "" && checkAPIKey(key) == "" && len(key) < minAPIKey {
-		errs.add(from[keyAPIKey].where, "is too short for %s, which can be reached from other machines: make one with `sendcode key`", addr)
+		errs.Add(from[keyAPIKey].where, "is too short for %s, which can be reached from other machines: make one with `sendcode key`", addr)
 	}
 }
 

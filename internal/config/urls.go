@@ -4,6 +4,7 @@ import (
 	"net/url"
 	"strings"
 
+	"sendcode/internal/config/document"
 	"sendcode/internal/delivery/smtp"
 	"sendcode/quota"
 )
@@ -117,7 +118,7 @@ func withoutQuotes(message string) string {
 	if strings.ContainsAny(message, `"'`) || strings.HasPrefix(message, "redis: ") {
 		return "has a path or a parameter that is not known or not valid; docs/configuration.md has the form"
 	}
-	return plain(message)
+	return document.Plain(message)
 }
 
 // validHosts checks host[:port], several by commas.

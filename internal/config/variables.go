@@ -4,6 +4,8 @@ import (
 	"reflect"
 	"regexp"
 	"strings"
+
+	"sendcode/internal/config/document"
 )
 
 const prefix = "SENDCODE_"
@@ -51,7 +53,7 @@ func variablesOf(t reflect.Type, index []int) (all []variable) {
 				v.key, v.initial, v.inFile = name, f.Tag.Get("default"), f.Type != reflect.TypeFor[Secret]()
 			}
 			all = append(all, v)
-		case f.Type.Kind() == reflect.Struct && !leaf(f.Type):
+		case f.Type.Kind() == reflect.Struct && !document.Single(f.Type):
 			all = append(all, variablesOf(f.Type, at)...)
 		}
 	}

@@ -2,11 +2,13 @@ package config
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"net/url"
 	"slices"
 	"time"
 
+	"sendcode/internal/config/document"
 	"sendcode/internal/delivery/smtp"
 	"sendcode/quota"
 )
@@ -22,7 +24,7 @@ func (c *Config) warn(now time.Time) {
 	add(shared && c.RedisURL == "", "SENDCODE_REDIS_URL is not set: each replica counts by itself. The rules of recipients stay exact, "+
 		"since the log in Postgres decides them again; the rules of IP addresses let in as much for every replica.")
 	add(!shared && (c.RedisURL != "" || !c.Loopback()), "SENDCODE_DATABASE_URL is not set: the log is a SQLite file in %s. Run one "+
-		"process only, and keep that directory: without it a restart forgets who was sent what.", plain(c.DataDir))
+		"process only, and keep that directory: without it a restart forgets who was sent what.", document.Plain(c.DataDir))
 	add(!shared && c.DatabaseRole != "", "SENDCODE_DATABASE_ROLE is of no use without SENDCODE_DATABASE_URL: SQLite has no roles.")
 	add(shared && !(c.SecretKeys.IsSet() && c.IndexKey.IsSet()), "SENDCODE_SECRET_KEYS and SENDCODE_INDEX_KEY are not both set: the "+
 		"generated ones belong to this data directory. A second replica with another directory could not check the "+
@@ -39,7 +41,7 @@ func (c *Config) warn(now time.Time) {
 	add(c.plainMail(), "SENDCODE_SMTP_URL allows mail without TLS to another machine: codes can be read on the way.")
 	add(len(c.APIKey.Reveal()) > 0 && len(c.APIKey.Reveal()) < minAPIKey,
 		"SENDCODE_API_KEY is short: it will be refused once the address is not loopback.")
-	for _, name := range sortedKeys(c.Policies) {
+	for _, name := range slices.Sorted(maps.Keys(c.Policies)) {
 		add(name != defaultName && len(c.PurposesOf(name)) == 0, "No purpose uses the policy %s.", name)
 	}
 	c.warnOfApps(now, add)
@@ -78,7 +80,7 @@ func (c *Config) warnOfApps(now time.Time, add func(when bool, format string, ar
 // warnOfNetworks names the rules on networks that a back end's sends may pass by: they need the client's address, which only
 // the field client_ip tells.
 func (c *Config) warnOfNetworks(add func(when bool, format string, args ...any)) {
-	for _, name := range sortedKeys(c.Policies) {
+	for _, name := range slices.Sorted(maps.Keys(c.Policies)) {
 		for _, r := range c.Policies[name].Rules {
 			add((r.Scope == quota.IP || r.Scope == quota.Network) && len(c.PurposesOf(name)) > 0, "The rule %s of the policy %s has the scope %s: "+
 				"of the sends with a secret key it counts only those that name the client's address in client_ip.", r.Name, name, r.Scope)
@@ -92,10 +94,10 @@ func (c *Config) warnOfSpellings(add func(when bool, format string, args ...any)
 	if c.Spellings == (Bound{}) || !slices.ContainsFunc(c.Apps, public) {
 		return
 	}
-	for _, name := range sortedKeys(c.Policies) {
+	for _, name := range slices.Sorted(maps.Keys(c.Policies)) {
 		add(len(c.PurposesOf(name)) > 0 && most(c.Policies[name].Rules, c.Spellings.Window) > c.Spellings.Limit,
 			"The policy %s lets one address have more codes "+
-				"within %s than spellings (%d) lets browsers ask for, so that refuses them first.", name, short(c.Spellings.Window), c.Spellings.Limit)
+				"within %s than spellings (%d) lets browsers ask for, so that refuses them first.", name, document.Short(c.Spellings.Window), c.Spellings.Limit)
 	}
 }
 

@@ -2,10 +2,13 @@ package config
 
 import (
 	"encoding/base64"
+	"maps"
 	"net/netip"
 	"net/url"
 	"slices"
 	"strings"
+
+	"sendcode/internal/config/document"
 )
 
 // Webhook is where an app hears of its events.
@@ -51,12 +54,13 @@ type Webhooks struct {
 	Allow []netip.Prefix `yaml:"allow" check:"callee"`
 }
 
-func (w *Webhook) check(p *place) {
-	if p.given["url"] == nil && len(p.given) > 0 {
-		p.complain("", "url is missing")
+// Check implements document.Checker.
+func (w *Webhook) Check(p *document.Place) {
+	if p.Given["url"] == nil && len(p.Given) > 0 {
+		p.Complain("", "url is missing")
 	}
-	if n := p.given["events"]; n != nil && len(n.Content) == 0 {
-		p.complain("events", "names no event; leave it out for all of them, or leave webhook out")
+	if n := p.Given["events"]; n != nil && len(n.Content) == 0 {
+		p.Complain("events", "names no event; leave it out for all of them, or leave webhook out")
 	}
 	order := func(a, b string) int { return slices.Index(WebhookEvents, a) - slices.Index(WebhookEvents, b) }
 	if slices.SortFunc(w.Events, order); w.URL != "" && len(w.Events) == 0 {
@@ -83,13 +87,13 @@ func checkWebhookURL(text string) string {
 
 func checkEvent(text string) string {
 	if !slices.Contains(WebhookEvents, text) {
-		return "there is no such event" + didYouMean(text, WebhookEvents)
+		return "there is no such event" + document.DidYouMean(text, WebhookEvents)
 	}
 	return ""
 }
 
 // completeWebhooks looks at webhooks and their secrets together.
-func (d *decoder) completeWebhooks(from map[string]setting) {
+func (d *reader) completeWebhooks(from map[string]setting) {
 	c, given := d.config, from[keyWebhookSecrets]
 	wrong := given.value != "" && checkWebhookSecrets(given.value) != ""
 	if given.value != "" && !wrong {
@@ -97,26 +101,26 @@ func (d *decoder) completeWebhooks(from map[string]setting) {
 	}
 	for _, a := range c.Apps {
 		at := d.hooks[a.Name]
-		if a.Webhook.URL == "" || at == nil || at.faulty["url"] {
+		if a.Webhook.URL == "" || at == nil || at.Faulty["url"] {
 			continue
 		}
 		if len(a.Webhook.Secrets) == 0 && !wrong {
-			at.complain("url", "needs a secret: give SENDCODE_WEBHOOK_SECRETS=%s:whsec_…; make one with `sendcode key --kind webhook`",
-				plain(a.Name))
+			at.Complain("url", "needs a secret: give SENDCODE_WEBHOOK_SECRETS=%s:whsec_…; make one with `sendcode key --kind webhook`",
+				document.Plain(a.Name))
 		}
 		if strings.HasPrefix(a.Webhook.URL, "http://") && len(c.Webhooks.Allow) == 0 {
-			at.complain("url", "must begin with https://; http is for networks that webhooks.allow names")
+			at.Complain("url", "must begin with https://; http is for networks that webhooks.allow names")
 		}
 	}
 }
 
 // shareSecrets gives each app its secrets. Their values are never repeated.
-func (d *decoder) shareSecrets(from setting) {
+func (d *reader) shareSecrets(from setting) {
 	all, apps := splitSecrets(from.value), d.config.Apps
-	for _, app := range sortedKeys(all) {
+	for _, app := range slices.Sorted(maps.Keys(all)) {
 		i := slices.IndexFunc(apps, func(a App) bool { return a.Name == app })
 		if i < 0 {
-			d.errs.add(from.where, "there is no app %s", plain(app))
+			d.Errs.Add(from.where, "there is no app %s", document.Plain(app))
 			continue
 		}
 		for _, secret := range all[app] {
@@ -141,7 +145,7 @@ func splitSecrets(value string) map[string][]string {
 // checkWebhookSecrets repeats nothing but names of apps.
 func checkWebhookSecrets(value string) string {
 	seen, all := map[string]bool{}, splitSecrets(value)
-	for _, app := range sortedKeys(all) {
+	for _, app := range slices.Sorted(maps.Keys(all)) {
 		secrets := all[app]
 		if !namePattern.MatchString(app) {
 			return "must be app:whsec_… entries, separated by commas"

@@ -70,7 +70,8 @@ var edges = map[string]string{
 		"internal/keyring internal/openid", // what browsers keep is sealed with the ring, so that every replica accepts it
 
 	// Settings, and the only place where parts are put together.
-	"internal/config": "quota internal/recipient internal/keyring internal/delivery/smtp internal/events " +
+	"internal/config/document": "",
+	"internal/config": "internal/config/document quota internal/recipient internal/keyring internal/delivery/smtp internal/events " +
 		"internal/sms internal/sms/*",
 	"internal/app": "internal/proof quota docs migrations templates web internal/recipient internal/keyring internal/message " +
 		"internal/delivery internal/delivery/smtp internal/delivery/mailbox internal/failover " +
@@ -191,7 +192,7 @@ var modules = map[string]string{
 	"github.com/sony/gobreaker":             "internal/failover internal/delivery/smtp",
 	"github.com/rs/zerolog":                 testsOnly, // toxiproxy wants to be told that it shall not log
 	"github.com/wneessen/go-mail":           "internal/delivery internal/delivery/smtp",
-	"go.yaml.in/yaml":                       "internal/config tools/mutants",
+	"go.yaml.in/yaml":                       "internal/config internal/config/document tools/mutants",
 	"go.uber.org/goleak":                    testsOnly,
 	"golang.org/x/crypto":                   "internal/keyring internal/console/auth internal/console/consoletest",
 	"golang.org/x/net":                      "internal/recipient internal/delivery internal/message",

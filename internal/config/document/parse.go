@@ -1,4 +1,4 @@
-package config
+package document
 
 import (
 	"encoding"
@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/netip"
 	"reflect"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,38 +14,39 @@ import (
 	_ "time/tzdata" // zones have their names where the system has no database of them, such as in a bare container
 )
 
-// leaf says of a type that it is a single value.
-func leaf(t reflect.Type) bool {
+// Single says of a type that it is a single value: no map, no struct whose fields can be set, no list but one that reads itself.
+func Single(t reflect.Type) bool {
 	switch t.Kind() {
 	case reflect.Struct:
-		return t == reflect.TypeFor[time.Time]() || t == reflect.TypeFor[netip.Prefix]() || t == reflect.TypeFor[Secret]()
+		return !slices.ContainsFunc(reflect.VisibleFields(t), func(f reflect.StructField) bool { return f.IsExported() })
 	case reflect.Slice:
 		return reflect.PointerTo(t).Implements(reflect.TypeFor[encoding.TextUnmarshaler]())
 	}
 	return t.Kind() != reflect.Map
 }
 
-// set puts a text into a field, and says what is wrong with it.
-func set(v reflect.Value, tag reflect.StructTag, text string) (problem string) {
+// Set puts a text into a field, and says what is wrong with it.
+func (d *Decoder) Set(v reflect.Value, tag reflect.StructTag, text string) (problem string) {
 	if v.Kind() == reflect.String {
 		v.SetString(text)
 	}
-	if check := checks[tag.Get("check")]; check != nil {
+	if check := d.Checks[tag.Get("check")]; check != nil {
 		problem = check(text)
 	}
 	if words := strings.Fields(tag.Get("oneof")); problem == "" && len(words) > 0 && !slices.Contains(words, text) {
-		problem = "must be " + either(words)
+		problem = "must be " + Either(words)
 	}
 	if problem == "" && v.Kind() != reflect.String {
 		problem = parse(v, tag, text)
 	}
 	if wrong := tag.Get("wrong"); problem != "" && wrong != "" {
-		return strings.Replace(wrong, "%s", plain(text), 1)
+		return strings.Replace(wrong, "%s", Plain(text), 1)
 	}
 	return problem
 }
 
-func either(words []string) string {
+// Either joins words by commas and or.
+func Either(words []string) string {
 	last := len(words) - 1
 	if last == 0 {
 		return words[0]
@@ -73,11 +75,9 @@ func parse(v reflect.Value, tag reflect.StructTag, text string) (problem string)
 	case **time.Location:
 		*into, problem = parseZone(text)
 	case *netip.Prefix:
-		*into, _ = parseNetwork(text)
+		*into, _ = Network(text)
 	case *[32]byte:
 		_, _ = hex.Decode(into[:], []byte(text)) // checked by its tag
-	case *Secret:
-		*into = NewSecret(text)
 	case *slog.Level:
 		_ = into.UnmarshalText([]byte(text)) // checked by its tag; what is wrong leaves info
 	default:
@@ -147,7 +147,47 @@ func parseInstant(text string) (time.Time, string) {
 func parseZone(text string) (*time.Location, string) {
 	z, err := time.LoadLocation(text)
 	if err != nil || text == "" || text == "Local" {
-		return nil, "there is no time zone " + plain(text) + "; they have names such as Asia/Shanghai"
+		return nil, "there is no time zone " + Plain(text) + "; they have names such as Asia/Shanghai"
 	}
 	return z, ""
+}
+
+// Network takes networks, and single addresses as networks of one.
+func Network(text string) (netip.Prefix, string) {
+	network, err := netip.ParsePrefix(text)
+	if address, notAlone := netip.ParseAddr(text); err != nil && notAlone == nil && address.Zone() == "" {
+		network, err = netip.PrefixFrom(address, address.BitLen()), nil
+	}
+	switch {
+	case err != nil:
+		return network, "is not a network such as 10.0.0.0/8 or fd00::/8"
+	case network.Addr().Is4In6():
+		return network, "is an IPv4 network in IPv6 form; write it as IPv4"
+	}
+	return network.Masked(), ""
+}
+
+// micros is how many millionths a unit of the currency has.
+const micros = 1_000_000
+
+var amountPattern = regexp.MustCompile(`^([0-9]{1,9})(?:\.([0-9]{1,6}))?$`)
+
+// parseAmount reads "0.045" exactly, as millionths: no float knows it.
+func parseAmount(text string) (int64, string) {
+	parts := amountPattern.FindStringSubmatch(text)
+	if parts == nil {
+		return 0, "must be an amount such as 0.045, with at most six decimals"
+	}
+	units, _ := strconv.ParseInt(parts[1], 10, 64)
+	rest, _ := strconv.ParseInt((parts[2] + "000000")[:6], 10, 64)
+	return units*micros + rest, ""
+}
+
+// amountText is an amount as parseAmount reads it.
+func amountText(v int64) string {
+	text := strconv.FormatInt(v/micros, 10)
+	if rest := v % micros; rest > 0 {
+		text += strings.TrimRight("."+strconv.FormatInt(micros+rest, 10)[1:], "0")
+	}
+	return text
 }

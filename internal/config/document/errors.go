@@ -1,4 +1,4 @@
-package config
+package document
 
 import (
 	"fmt"
@@ -30,20 +30,21 @@ func (e *Errors) Error() string {
 	return b.String()
 }
 
-func (e *Errors) add(where, format string, args ...any) {
+// Add notes a mistake.
+func (e *Errors) Add(where, format string, args ...any) {
 	e.Mistakes = append(e.Mistakes, Mistake{where, fmt.Sprintf(format, args...)})
 }
 
-// orNil avoids the non-nil error that holds nothing.
-func (e *Errors) orNil() error {
+// OrNil avoids the non-nil error that holds nothing.
+func (e *Errors) OrNil() error {
 	if len(e.Mistakes) == 0 {
 		return nil
 	}
 	return e
 }
 
-// didYouMean is ", did you mean …?" when a known word is near, else empty.
-func didYouMean(typed string, known []string) string {
+// DidYouMean is ", did you mean …?" when a known word is near, else empty.
+func DidYouMean(typed string, known []string) string {
 	if len(typed) > 64 {
 		return ""
 	}

@@ -1,8 +1,9 @@
-package config
+package document
 
 import (
 	"encoding"
 	"encoding/hex"
+	"log/slog"
 	"reflect"
 	"slices"
 	"strconv"
@@ -12,30 +13,38 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// hider is an element of a list that may be left out when it is printed.
-type hider interface{ hidden() bool }
+// Hider is a value that may be left out when it is printed.
+type Hider interface{ Hidden() bool }
 
-// encode prints what a field holds, by its tags, so that the decoder reads it again.
-func encode(v reflect.Value, tag reflect.StructTag) *yaml.Node {
-	if s, ok := v.Addr().Interface().(shaped); ok {
-		return s.node()
+func hidden(v reflect.Value) bool {
+	h, ok := v.Addr().Interface().(Hider)
+	return ok && h.Hidden()
+}
+
+// Encoder prints values, so that a Decoder reads them again, but for what its functions mask, which tags name.
+type Encoder map[string]func(text string) string
+
+// Value prints what a field holds, by its tags.
+func (e Encoder) Value(v reflect.Value, tag reflect.StructTag) *yaml.Node {
+	if s, ok := v.Addr().Interface().(Shaped); ok {
+		return s.Encode(e)
 	}
 	n := &yaml.Node{}
 	word, marshals := marshalled(v)
 	switch {
-	case leaf(v.Type()) || marshals && word != "":
-		scalar(n, v, tag)
+	case Single(v.Type()) || marshals && word != "":
+		e.scalar(n, v, tag)
 	case v.Kind() == reflect.Struct:
-		n = encodeStruct(v)
+		n = e.Struct(v)
 	case v.Kind() == reflect.Map:
 		n.Kind = yaml.MappingNode
 		keys := v.MapKeys()
 		slices.SortFunc(keys, func(a, b reflect.Value) int { return strings.Compare(a.String(), b.String()) })
 		for _, key := range keys {
-			put(n, key.String(), encode(addressable(v.MapIndex(key)), ""))
+			Put(n, key.String(), e.Value(addressable(v.MapIndex(key)), ""))
 		}
 	default:
-		n = encodeList(v, tag)
+		n = e.list(v, tag)
 	}
 	switch tag.Get("style") {
 	case "flow":
@@ -56,25 +65,26 @@ func addressable(v reflect.Value) reflect.Value {
 	return one
 }
 
-func encodeStruct(v reflect.Value) *yaml.Node {
+// Struct prints a mapping.
+func (e Encoder) Struct(v reflect.Value) *yaml.Node {
 	n := &yaml.Node{Kind: yaml.MappingNode}
-	all, _ := fieldsOf(v)
+	all, _ := Fields(v)
 	for _, f := range all {
-		if f.value.Type() != reflect.TypeFor[Secret]() && !(f.omit && f.value.IsZero()) {
-			put(n, f.name, encode(f.value, f.tag))
+		if !hidden(f.Value) && !(f.omit && f.Value.IsZero()) {
+			Put(n, f.Name, e.Value(f.Value, f.Tag))
 		}
 	}
 	return n
 }
 
-func encodeList(v reflect.Value, tag reflect.StructTag) *yaml.Node {
+func (e Encoder) list(v reflect.Value, tag reflect.StructTag) *yaml.Node {
 	n, more := &yaml.Node{Kind: yaml.SequenceNode}, 0
 	for i := range v.Len() {
-		if h, ok := v.Index(i).Addr().Interface().(hider); ok && h.hidden() {
+		if hidden(v.Index(i)) {
 			more++
 			continue
 		}
-		n.Content = append(n.Content, encode(v.Index(i), ""))
+		n.Content = append(n.Content, e.Value(v.Index(i), ""))
 	}
 	if more > 0 && tag.Get("count") != "" {
 		n.LineComment = strconv.Itoa(more) + " more, not shown"
@@ -82,18 +92,19 @@ func encodeList(v reflect.Value, tag reflect.StructTag) *yaml.Node {
 	return n
 }
 
-func put(n *yaml.Node, key string, value *yaml.Node) {
+// Put adds an entry to a mapping.
+func Put(n *yaml.Node, key string, value *yaml.Node) {
 	name := &yaml.Node{}
 	name.SetString(key)
 	n.Content = append(n.Content, name, value)
 }
 
-func scalar(n *yaml.Node, v reflect.Value, tag reflect.StructTag) {
+func (e Encoder) scalar(n *yaml.Node, v reflect.Value, tag reflect.StructTag) {
 	if _, marshals := marshalled(v); !marshals && (v.Kind() == reflect.Int || v.Kind() == reflect.Bool) {
 		_ = n.Encode(v.Interface()) // numbers always encode
 		return
 	}
-	n.SetString(textOf(v, tag))
+	n.SetString(e.text(v, tag))
 }
 
 func marshalled(v reflect.Value) (text string, ok bool) {
@@ -108,11 +119,11 @@ func marshalled(v reflect.Value) (text string, ok bool) {
 	return string(b), true
 }
 
-// textOf is a single value as the decoder reads it, passwords of URLs left out.
-func textOf(v reflect.Value, tag reflect.StructTag) string {
+// text is a single value as the decoder reads it.
+func (e Encoder) text(v reflect.Value, tag reflect.StructTag) string {
 	switch value := v.Interface().(type) {
 	case time.Duration:
-		return short(value)
+		return Short(value)
 	case int64:
 		return amountText(value)
 	case [32]byte:
@@ -121,23 +132,21 @@ func textOf(v reflect.Value, tag reflect.StructTag) string {
 		return value.Format(time.RFC3339)
 	case *time.Location:
 		return value.String()
+	case slog.Level:
+		return strings.ToLower(value.String())
 	}
 	text, marshals := marshalled(v)
 	switch {
-	case tag.Get("mask") == "urls":
-		return maskURLs(v.String())
-	case tag.Get("mask") == "url":
-		return maskURL(v.String())
-	case tag.Get("check") == "level":
-		return strings.ToLower(text)
+	case tag.Get("mask") != "":
+		return e[tag.Get("mask")](v.String())
 	case marshals:
 		return text
 	}
 	return v.String()
 }
 
-// short writes a duration in its largest whole unit: 1h, 10m, 60s.
-func short(d time.Duration) string {
+// Short writes a duration in its largest whole unit: 1h, 10m, 60s.
+func Short(d time.Duration) string {
 	switch {
 	case d >= time.Hour && d%time.Hour == 0:
 		return strconv.Itoa(int(d/time.Hour)) + "h"

@@ -1,0 +1,277 @@
+// Package document reads YAML into structs by their tags and prints them by the same tags. It knows nothing of what the settings mean:
+// internal/config declares them, with the checks that tags name.
+//
+// yaml.Unmarshal does less: it stops at the first mistake, and has no lines for what is found once a mapping has been read.
+package document
+
+import (
+	"cmp"
+	"encoding"
+	"fmt"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// Decoder reads a file into a struct, node by node, because that keeps the line of every mistake and finds them all. Its methods note
+// what is wrong and go on. The tags of a field:
+//
+//	yaml      its key; ",inline" and ",omitempty" as in package yaml
+//	default   what holds when it is not given, in YAML
+//	required  it has to be given; yes, or quota where that looks
+//	check     the name of a check in Checks; keys: the same, of the keys of a mapping
+//	oneof     the words that it may be
+//	range     the least and the largest value; zero says what 0 means beside them, why adds a reason
+//	wrong     replaces the words of a mistake; %s is the value
+//	unique    a list holds nothing twice: yes, or the key by which its mappings differ; twice replaces the words of the mistake
+//	most      how many a list may hold, and of what
+//	single    a list of one may be written without brackets
+//	none      {} stands for nothing
+//	style     how it is printed: flow, or items for a list whose items are; mask: the name of a function in Encoder; count: hidden items are counted
+type Decoder struct {
+	Name   string // of the file, as the user gave it
+	Errs   *Errors
+	Checks map[string]func(text string) string           // they say what is wrong, or nothing
+	Take   func(f Field, n *yaml.Node, path string) bool // where it is set and says true, a field of the whole file is not read here
+	Owner  any                                           // of the decoder, for checks
+}
+
+// Place is where a mapping stands in the file, for what is found once it has been read.
+type Place struct {
+	*Decoder
+	Node   *yaml.Node
+	Path   string
+	Given  map[string]*yaml.Node // by key
+	Faulty map[string]bool       // keys that were complained about
+	Items  map[string][]*Place   // of mappings, and of lists of them, by key
+	before int                   // mistakes when it began
+}
+
+// Checker is a struct that looks at its fields together, once they have been read.
+type Checker interface{ Check(p *Place) }
+
+// Preparer is a struct that does so before; false: it can't be read.
+type Preparer interface{ Prepare(p *Place) bool }
+
+// Shaped is a type that has a form of its own in the file.
+type Shaped interface {
+	Decode(d *Decoder, n *yaml.Node, path string)
+	Encode(e Encoder) *yaml.Node
+}
+
+// Clean reports that nothing was complained about in a mapping.
+func (p *Place) Clean() bool { return len(p.Errs.Mistakes) == p.before }
+
+// Complain is of a key, where it is given and nothing was said of it yet; else of the mapping.
+func (p *Place) Complain(key, format string, args ...any) {
+	switch n := p.Given[key]; {
+	case p.Faulty[key] || p.Node == nil || p.Node.Kind != yaml.MappingNode && !IsNull(p.Node):
+	case n != nil:
+		p.Mistake(n, Join(p.Path, key), format, args...)
+	default:
+		p.Mistake(p.Node, p.Path, format, args...)
+	}
+}
+
+// Of is where a key stands, or the mapping where it is not given.
+func (p *Place) Of(key string) string {
+	if n := p.Given[key]; n != nil {
+		return p.Where(n, Join(p.Path, key))
+	}
+	return p.Where(p.Node, p.Path)
+}
+
+// Field is one field of a struct, those of inlined ones included.
+type Field struct {
+	Name  string
+	Tag   reflect.StructTag
+	Value reflect.Value
+	omit  bool
+}
+
+// Fields are those of a struct and of all that it inlines, which are parts.
+func Fields(v reflect.Value) (all []Field, parts []reflect.Value) {
+	parts = append(parts, v)
+	for i := range v.NumField() {
+		f, value := v.Type().Field(i), v.Field(i)
+		name, option, _ := strings.Cut(f.Tag.Get("yaml"), ",")
+		switch {
+		case option == "inline":
+			for value.Kind() == reflect.Interface || value.Kind() == reflect.Pointer {
+				value = value.Elem()
+			}
+			if value.IsValid() {
+				more, inner := Fields(value)
+				all, parts = append(all, more...), append(parts, inner...)
+			}
+		case name != "" && name != "-":
+			all = append(all, Field{name, f.Tag, value, option == "omitempty"})
+		}
+	}
+	return all, parts
+}
+
+// SetDefaults gives a struct what its tags say.
+func SetDefaults(v reflect.Value) {
+	all, _ := Fields(v)
+	for _, f := range all {
+		if text, ok := f.Tag.Lookup("default"); ok {
+			var n yaml.Node
+			if Single(f.Value.Type()) {
+				(&Decoder{}).Set(f.Value, f.Tag, text)
+			} else if yaml.Unmarshal([]byte(text), &n) == nil {
+				d := &Decoder{Errs: &Errors{}}
+				d.Value(n.Content[0], "", f.Value, f.Tag)
+			}
+		} else if f.Value.Kind() == reflect.Struct && !Single(f.Value.Type()) {
+			SetDefaults(f.Value)
+		}
+	}
+}
+
+// Defaults is a value of a type with what its tags say.
+func Defaults[T any]() (v T) {
+	SetDefaults(reflect.ValueOf(&v).Elem())
+	return v
+}
+
+// Structure reads a mapping; null is one without keys where nothing is allowed.
+func (d *Decoder) Structure(n *yaml.Node, path string, v reflect.Value) *Place {
+	p := &Place{d, n, path, map[string]*yaml.Node{}, map[string]bool{}, map[string][]*Place{}, len(d.Errs.Mistakes)}
+	if s, ok := v.Addr().Interface().(Preparer); ok && !s.Prepare(p) {
+		return p
+	}
+	all, parts := Fields(v)
+	known := map[string]func(*yaml.Node, string){}
+	for _, f := range all {
+		known[f.Name] = func(n *yaml.Node, path string) {
+			before := len(d.Errs.Mistakes)
+			p.Given[f.Name] = n
+			if p.Path != "" || d.Take == nil || !d.Take(f, n, path) {
+				p.Items[f.Name] = d.Value(n, path, f.Value, f.Tag)
+			}
+			p.Faulty[f.Name] = len(d.Errs.Mistakes) > before
+		}
+	}
+	if !IsNull(n) {
+		d.fields(n, path, known)
+	}
+	for _, f := range all {
+		if f.Tag.Get("required") == "yes" && p.Given[f.Name] == nil {
+			p.Complain("", "%s is missing", f.Name)
+		}
+	}
+	for _, part := range slices.Backward(parts) {
+		if c, ok := part.Addr().Interface().(Checker); ok {
+			c.Check(p)
+		}
+	}
+	return p
+}
+
+// Value reads what a field holds, and gives the places of the mappings in it.
+func (d *Decoder) Value(n *yaml.Node, path string, v reflect.Value, tag reflect.StructTag) (places []*Place) {
+	if s, ok := v.Addr().Interface().(Shaped); ok {
+		s.Decode(d, n, path)
+		return nil
+	}
+	_, unmarshals := v.Addr().Interface().(encoding.TextUnmarshaler)
+	switch {
+	case Single(v.Type()) || unmarshals && v.Kind() == reflect.Struct && n.Kind == yaml.ScalarNode:
+		if text, ok := d.Text(n, path); ok {
+			if problem := d.Set(v, tag, text); problem != "" {
+				d.Mistake(n, path, "%s", problem)
+			}
+		}
+	case v.Kind() == reflect.Struct && tag.Get("none") != "" && n.Kind == yaml.MappingNode && len(n.Content) == 0:
+		v.SetZero()
+	case v.Kind() == reflect.Struct:
+		return []*Place{d.notNull(n, path, v)}
+	case v.Kind() == reflect.Map:
+		d.mapping(n, path, v, tag)
+	case tag.Get("single") != "" && n.Kind == yaml.ScalarNode:
+		d.item(n, path, v, tag)
+	default:
+		v.SetZero()
+		d.items(n, path, func(n *yaml.Node, path string) { places = append(places, d.item(n, path, v, tag)...) })
+	}
+	return places
+}
+
+func (d *Decoder) notNull(n *yaml.Node, path string, v reflect.Value) *Place {
+	if IsNull(n) {
+		d.kind(n, path, yaml.MappingNode, "key: value pairs")
+		return &Place{Decoder: d}
+	}
+	return d.Structure(n, path, v)
+}
+
+// item adds an element to a list, if it is right or a mapping.
+func (d *Decoder) item(n *yaml.Node, path string, list reflect.Value, tag reflect.StructTag) []*Place {
+	before := len(d.Errs.Mistakes)
+	one := reflect.New(list.Type().Elem()).Elem()
+	if one.Kind() == reflect.Struct && !Single(one.Type()) {
+		SetDefaults(one)
+	}
+	places := d.Value(n, path, one, tag)
+	twice := unique(list, one, tag)
+	switch {
+	case places == nil && len(d.Errs.Mistakes) > before:
+		return nil
+	case places == nil && twice != "":
+		d.Mistake(n, path, "%s", twice)
+		return nil
+	case twice != "":
+		places[0].Complain(tag.Get("unique"), "%s", twice)
+	}
+	list.Set(reflect.Append(list, one))
+	if most := tag.Get("most"); most != "" && strings.HasPrefix(most, strconv.Itoa(list.Len()-1)+" ") {
+		places[0].Complain("", "there may be %s at most", most)
+	}
+	return places
+}
+
+// unique says that a list holds an element already, by its tag.
+func unique(list, one reflect.Value, tag reflect.StructTag) string {
+	key := tag.Get("unique")
+	part := func(v reflect.Value) any {
+		if v.Kind() == reflect.Struct && !Single(v.Type()) {
+			all, _ := Fields(v)
+			return all[slices.IndexFunc(all, func(f Field) bool { return f.Name == key })].Value.Interface()
+		}
+		return v.Interface()
+	}
+	for i := 0; key != "" && i < list.Len(); i++ {
+		if value := part(one); value != "" && reflect.DeepEqual(part(list.Index(i)), value) {
+			return strings.Replace(cmp.Or(tag.Get("twice"), "is there twice"), "%s", Plain(fmt.Sprint(value)), 1)
+		}
+	}
+	return ""
+}
+
+// mapping reads entries whose keys the file chooses. Structs are called by them.
+func (d *Decoder) mapping(n *yaml.Node, path string, v reflect.Value, tag reflect.StructTag) {
+	v.SetZero()
+	d.Entries(n, path, func(key string, n *yaml.Node, path string) {
+		before := len(d.Errs.Mistakes)
+		one := reflect.New(v.Type().Elem()).Elem()
+		if problem := d.Checks[tag.Get("keys")]; problem != nil && problem(key) != "" {
+			d.Mistake(n, path, "%s", problem(key))
+			return
+		}
+		if one.Kind() == reflect.Struct {
+			SetDefaults(one)
+			one.FieldByName("Name").SetString(key)
+			d.Structure(n, path, one)
+		} else if d.Value(n, path, one, tag); len(d.Errs.Mistakes) > before {
+			return
+		}
+		if v.IsNil() {
+			v.Set(reflect.MakeMap(v.Type()))
+		}
+		v.SetMapIndex(reflect.ValueOf(key), one)
+	})
+}

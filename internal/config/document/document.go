@@ -1,0 +1,162 @@
+package document
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// MaxSize bounds the YAML file and MaxValue one value in it, in bytes; a key ring of some hundred keys fits.
+const (
+	MaxSize  = 256 << 10
+	MaxValue = 64 << 10
+)
+
+// Parse gives the root mapping, or nil when there is none to read: an empty file, or one that is not YAML.
+func (d *Decoder) Parse(content []byte) *yaml.Node {
+	if len(content) > MaxSize {
+		d.Errs.Add(d.Name, "is larger than %d bytes", MaxSize)
+		return nil
+	}
+	file := yaml.NewDecoder(bytes.NewReader(content))
+	var root, second yaml.Node
+	switch err := file.Decode(&root); {
+	case errors.Is(err, io.EOF):
+		return nil
+	case err != nil:
+		d.Errs.Add(d.Name, "is not YAML: %s", Plain(strings.TrimPrefix(err.Error(), "yaml: ")))
+		return nil
+	case len(root.Content) == 0 || IsNull(root.Content[0]):
+		return nil
+	}
+	if !errors.Is(file.Decode(&second), io.EOF) {
+		d.Errs.Add(d.Name, "holds more than one YAML document; keep one")
+	}
+	return root.Content[0]
+}
+
+// Where says where something stands, for people.
+func (d *Decoder) Where(n *yaml.Node, path string) string {
+	where := fmt.Sprintf("%s:%d", d.Name, n.Line)
+	if path != "" {
+		where += ": " + path
+	}
+	return where
+}
+
+// Mistake notes what is wrong.
+func (d *Decoder) Mistake(n *yaml.Node, path, format string, args ...any) {
+	d.Errs.Add(d.Where(n, path), format, args...)
+}
+
+// Entries calls yield for each key of a mapping, in the order of the file. Merge keys are refused like anchors, since a
+// small file could grow without end through them.
+func (d *Decoder) Entries(n *yaml.Node, path string, yield func(key string, value *yaml.Node, path string)) {
+	if !d.kind(n, path, yaml.MappingNode, "key: value pairs") {
+		return
+	}
+	seen := map[string]int{}
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		k, v := n.Content[i], n.Content[i+1]
+		at := Join(path, k.Value)
+		switch first, twice := seen[k.Value]; {
+		case k.Kind != yaml.ScalarNode || k.Tag == "!!merge":
+			d.Mistake(k, path, "only plain words can be keys here")
+		case twice:
+			d.Mistake(k, at, "is there twice, first in line %d", first)
+		default:
+			seen[k.Value] = k.Line
+			yield(k.Value, v, at)
+		}
+	}
+}
+
+// fields is Entries for a mapping whose keys are known. A key without a value counts as left out.
+func (d *Decoder) fields(n *yaml.Node, path string, known map[string]func(v *yaml.Node, path string)) {
+	d.Entries(n, path, func(key string, v *yaml.Node, at string) {
+		read := known[key]
+		switch {
+		case read == nil:
+			d.Mistake(v, at, "there is no such key%s", DidYouMean(key, slices.Sorted(maps.Keys(known))))
+		case !IsNull(v):
+			read(v, at)
+		}
+	})
+}
+
+// items calls yield for each element of a list.
+func (d *Decoder) items(n *yaml.Node, path string, yield func(v *yaml.Node, path string)) {
+	if !d.kind(n, path, yaml.SequenceNode, "a list") {
+		return
+	}
+	for i, v := range n.Content {
+		yield(v, fmt.Sprintf("%s[%d]", path, i))
+	}
+}
+
+// Text takes any single value as it is written, so that a name of digits or a hash like 1e10 needs no quotes.
+func (d *Decoder) Text(n *yaml.Node, path string) (string, bool) {
+	if !d.kind(n, path, yaml.ScalarNode, "a single value") {
+		return "", false
+	}
+	if len(n.Value) > MaxValue || strings.ContainsFunc(n.Value, IsControl) {
+		d.Mistake(n, path, "is too long, or contains a line break or another control character")
+		return "", false
+	}
+	return strings.TrimSpace(n.Value), true
+}
+
+func (d *Decoder) kind(n *yaml.Node, path string, kind yaml.Kind, want string) bool {
+	switch {
+	case n.Kind == yaml.AliasNode:
+		d.Mistake(n, path, "anchors and aliases are not read here; write the value out")
+	case n.Kind != kind || IsNull(n):
+		d.Mistake(n, path, "must be %s", want)
+	case !strings.HasPrefix(n.Tag, "!!") || n.Tag == "!!binary":
+		d.Mistake(n, path, "tags such as !x are not read here")
+	default:
+		return true
+	}
+	return false
+}
+
+// IsNull reports that a key has no value.
+func IsNull(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.Tag == "!!null" }
+
+var plainKey = regexp.MustCompile(`^[\w-]{1,64}$`)
+
+// Join appends a key to a path, in quotes where it would not read as one word.
+func Join(path, key string) string {
+	if !plainKey.MatchString(key) {
+		key = Plain(key)
+	}
+	if path == "" {
+		return key
+	}
+	return path + "." + key
+}
+
+// Plain shows something from outside in one short line.
+func Plain(s string) string {
+	const most = 80
+	if len(s) > most {
+		s = strings.ToValidUTF8(s[:most], "") + "…"
+	}
+	if strings.ContainsFunc(s, func(r rune) bool { return !strconv.IsPrint(r) }) || s == "" {
+		return strconv.Quote(s)
+	}
+	return s
+}
+
+// IsControl reports a character that is in no value: a line break, another control character.
+func IsControl(r rune) bool {
+	return r < ' ' || r == 0x7f || 0x80 <= r && r < 0xa0 || r == '\u2028' || r == '\u2029'
+}
