@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"sendcode/internal/config/address"
 	"sendcode/internal/config/document"
 )
 
@@ -116,14 +117,14 @@ func (o *OIDC) Check(p *document.Place) {
 
 // checkSecureURL takes an address that nobody between can read or change: https, or http on this machine.
 func checkSecureURL(text string) string {
-	p, problem := checkURL(text)
+	p, problem := address.Check(text)
 	u, err := url.Parse(text)
 	switch {
 	case problem != "":
 		return problem
-	case err != nil || u.Hostname() == "" || p.userinfo != "" || p.query != "":
+	case err != nil || u.Hostname() == "" || p.Userinfo != "" || p.Query != "":
 		return "must be a URL such as https://id.example, with neither a user nor a query"
-	case p.scheme != "https" && !(p.scheme == "http" && isLoopbackHost(u.Hostname())):
+	case p.Scheme != "https" && !(p.Scheme == "http" && address.LoopbackHost(u.Hostname())):
 		return "must be https: whoever sits on the way could log in"
 	}
 	return ""

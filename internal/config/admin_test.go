@@ -4,6 +4,8 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"sendcode/internal/config/address"
 )
 
 const goodOIDC = `
@@ -64,8 +66,8 @@ func TestMistakesOfOIDC(t *testing.T) {
 		"back by http":    {replaced("https://console", "http://console"), "redirect_url: must be https"},
 		"back elsewhere":  {replaced("/callback", "/start"), "redirect_url: must end in /admin/oidc/callback"},
 		"a password":      {replaced("https://id", "https://u:p@id"), "issuer: must be a URL such as"},
-		"no URL":          {replaced("https://id.example/realms/main", "id.example"), "issuer: " + unreadable},
-		"a fragment":      {replaced("realms/main", "realms#main"), "issuer: " + unreadable},
+		"no URL":          {replaced("https://id.example/realms/main", "id.example"), "issuer: " + address.Unreadable},
+		"a fragment":      {replaced("realms/main", "realms#main"), "issuer: " + address.Unreadable},
 		"empty client":    {replaced("client_id: console", `client_id: ""`), "client_id: is empty"},
 		"second factor":   {"admin: {second_factor: maybe}", "second_factor: is optional or required"},
 		"token role":      {"admin: {token_role: root}", "token_role: a role is reader, operator or owner"},

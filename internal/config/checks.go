@@ -11,13 +11,14 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"sendcode/internal/config/address"
 	"sendcode/internal/config/document"
 	"sendcode/internal/events"
 )
 
 // checks are those that tags name. They say what is wrong with a text, or nothing.
 var checks = map[string]func(text string) string{
-	"addr": checkAddr, "database_url": checkDatabaseURL, "role": checkRole, "redis_url": checkRedisURL, "smtp_url": checkSMTPURL,
+	"addr": address.CheckAddr, "database_url": address.CheckDatabase, "role": checkRole, "redis_url": address.CheckRedis, "smtp_url": address.CheckSMTP,
 	"mail_from": checkMailFrom, "selector": checkSelector, "level": checkLevel, "ring": checkSecretKeys, "index_key": checkIndexKey,
 	"api_key": checkAPIKey, "password": checkAdminPassword, "password_hash": checkAdminPasswordHash, "token": checkToken,
 	"webhook_secrets": checkWebhookSecrets, "webhook_url": checkWebhookURL, "event": checkEvent, "return_url": checkReturnURL, "name": checkName, "title": checkTitle,

@@ -16,6 +16,7 @@ import (
 	"slices"
 	"time"
 
+	"sendcode/internal/config/address"
 	"sendcode/internal/recipient"
 )
 
@@ -243,15 +244,15 @@ const apiKeyID = "api_key"
 
 // Loopback reports whether every listener is reachable from this machine alone.
 func (c Config) Loopback() bool {
-	return isLoopback(c.Addr) && (c.AdminAddr == "" || isLoopback(c.AdminAddr))
+	return address.Loopback(c.Addr) && (c.AdminAddr == "" || address.Loopback(c.AdminAddr))
 }
 
 // PublicConsole reports whether /admin and /metrics are on the listener of the API, and other machines can reach it.
-func (c Config) PublicConsole() bool { return c.AdminAddr == "" && !isLoopback(c.Addr) }
+func (c Config) PublicConsole() bool { return c.AdminAddr == "" && !address.Loopback(c.Addr) }
 
 // HTTPS reports whether browsers reach a listener over TLS: at an address that is not loopback they must, since cookies and codes
 // pass there.
-func (c Config) HTTPS(addr string) bool { return !isLoopback(addr) }
+func (c Config) HTTPS(addr string) bool { return !address.Loopback(addr) }
 
 // AdminEnabled reports whether anybody can log in to the console.
 func (c Config) AdminEnabled() bool {

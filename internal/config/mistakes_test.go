@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"sendcode/internal/config/address"
 	"sendcode/internal/config/document"
 )
 
@@ -48,23 +49,23 @@ func TestMistakesOfVariables(t *testing.T) {
 		"selector":          {[]string{"SENDCODE_DKIM_SELECTOR=s1._domainkey"}, "SENDCODE_DKIM_SELECTOR: must be a DKIM selector: letters, digits, - and dots between them, at most 63"},
 		"database scheme":   {[]string{"SENDCODE_DATABASE_URL=mysql://u:p@h/d"}, "SENDCODE_DATABASE_URL: must begin with postgres://"},
 		"database no host":  {[]string{"SENDCODE_DATABASE_URL=postgres:///d"}, "SENDCODE_DATABASE_URL: has no host: postgres://user:password@host:5432/database"},
-		"database DSN":      {[]string{"SENDCODE_DATABASE_URL=host=h password=hidden"}, "SENDCODE_DATABASE_URL: " + unreadable},
-		"database password": {[]string{"SENDCODE_DATABASE_URL=postgres://u:12/hidden@h/d"}, "SENDCODE_DATABASE_URL: " + unreadable},
-		"database two @":    {[]string{"SENDCODE_DATABASE_URL=postgres://u:p@hidden@h/d"}, "SENDCODE_DATABASE_URL: " + unreadable},
-		"database percent":  {[]string{"SENDCODE_DATABASE_URL=postgres://u:100%hidden@h/d"}, "SENDCODE_DATABASE_URL: " + unreadable},
+		"database DSN":      {[]string{"SENDCODE_DATABASE_URL=host=h password=hidden"}, "SENDCODE_DATABASE_URL: " + address.Unreadable},
+		"database password": {[]string{"SENDCODE_DATABASE_URL=postgres://u:12/hidden@h/d"}, "SENDCODE_DATABASE_URL: " + address.Unreadable},
+		"database two @":    {[]string{"SENDCODE_DATABASE_URL=postgres://u:p@hidden@h/d"}, "SENDCODE_DATABASE_URL: " + address.Unreadable},
+		"database percent":  {[]string{"SENDCODE_DATABASE_URL=postgres://u:100%hidden@h/d"}, "SENDCODE_DATABASE_URL: " + address.Unreadable},
 		"database port":     {[]string{"SENDCODE_DATABASE_URL=postgres://u:p@h:x/d"}, "SENDCODE_DATABASE_URL: the host or the port is not valid; the form is postgres://user:password@host:5432/database"},
-		"database masked":   {[]string{"SENDCODE_DATABASE_URL=postgres://u:***@h/d"}, "SENDCODE_DATABASE_URL: " + masked},
+		"database masked":   {[]string{"SENDCODE_DATABASE_URL=postgres://u:***@h/d"}, "SENDCODE_DATABASE_URL: " + address.Masked},
 		"redis scheme":      {[]string{"SENDCODE_REDIS_URL=http://h"}, "SENDCODE_REDIS_URL: it starts with redis://, rediss://, redis+sentinel:// or redis+cluster://"},
 		"redis cluster":     {[]string{"SENDCODE_REDIS_URL=redis+cluster://u:hidden@h1,h2/0"}, "SENDCODE_REDIS_URL: Cluster has no numbered databases, nothing goes behind the hosts"},
-		"redis password":    {[]string{"SENDCODE_REDIS_URL=redis://u:12?hidden@h"}, "SENDCODE_REDIS_URL: " + unreadable},
+		"redis password":    {[]string{"SENDCODE_REDIS_URL=redis://u:12?hidden@h"}, "SENDCODE_REDIS_URL: " + address.Unreadable},
 		"redis parameter":   {[]string{"SENDCODE_REDIS_URL=redis+sentinel://h/m/0?sentinel_password=a&hidden=b"}, "SENDCODE_REDIS_URL: has a path or a parameter that is not known or not valid; docs/configuration.md has the form"},
 		"redis option":      {[]string{"SENDCODE_REDIS_URL=redis://h/0?hidden=b"}, "SENDCODE_REDIS_URL: has a path or a parameter that is not known or not valid; docs/configuration.md has the form"},
-		"redis fragment":    {[]string{"SENDCODE_REDIS_URL=redis://h/0#hidden"}, "SENDCODE_REDIS_URL: " + unreadable},
+		"redis fragment":    {[]string{"SENDCODE_REDIS_URL=redis://h/0#hidden"}, "SENDCODE_REDIS_URL: " + address.Unreadable},
 		"redis ca":          {[]string{"SENDCODE_REDIS_URL=rediss://h?ca=/no/hidden.pem"}, "SENDCODE_REDIS_URL: ca names a file that cannot be read: no such file or directory"},
 		"redis ca, no TLS":  {[]string{"SENDCODE_REDIS_URL=redis://h?ca=/no/hidden.pem"}, "SENDCODE_REDIS_URL: ca is of no use without TLS; the URL would begin with rediss"},
-		"redis masked":      {[]string{"SENDCODE_REDIS_URL=redis+sentinel://h/m/0?sentinel_password=***"}, "SENDCODE_REDIS_URL: " + masked},
-		"smtp scheme":       {[]string{"SENDCODE_SMTP_URL=mail.example.net:587"}, "SENDCODE_SMTP_URL: " + unreadable},
-		"smtp password":     {[]string{"SENDCODE_SMTP_URL=smtp://u:12#hidden@h"}, "SENDCODE_SMTP_URL: " + unreadable},
+		"redis masked":      {[]string{"SENDCODE_REDIS_URL=redis+sentinel://h/m/0?sentinel_password=***"}, "SENDCODE_REDIS_URL: " + address.Masked},
+		"smtp scheme":       {[]string{"SENDCODE_SMTP_URL=mail.example.net:587"}, "SENDCODE_SMTP_URL: " + address.Unreadable},
+		"smtp password":     {[]string{"SENDCODE_SMTP_URL=smtp://u:12#hidden@h"}, "SENDCODE_SMTP_URL: " + address.Unreadable},
 		"smtp tls":          {[]string{"SENDCODE_SMTP_URL=smtp://h,smtp://h?tls=maybe"}, "SENDCODE_SMTP_URL: server 2: tls must be required, opportunistic or none"},
 
 		"ring":              {[]string{"SENDCODE_SECRET_KEYS=" + goodRing + ",k2:hidden"}, "SENDCODE_SECRET_KEYS: entry 2: the key is not base64"},

@@ -1,6 +1,7 @@
 package config
 
 import (
+	_ "embed"
 	"fmt"
 	"log/slog"
 	"reflect"
@@ -8,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"sendcode/internal/config/address"
 	"sendcode/internal/config/document"
 
 	"go.yaml.in/yaml/v3"
@@ -17,8 +19,13 @@ const printHead = `# The effective configuration, as a file for SENDCODE_CONFIG 
 # Passwords in URLs are shown as ***; put them back before you use it as such a file.
 `
 
+// Example is a file with every setting, what it means, and what holds by default.
+//
+//go:embed example.yaml
+var Example string
+
 // encoder masks what tags say.
-var encoder = document.Encoder{"url": maskURL, "urls": maskURLs}
+var encoder = document.Encoder{"url": address.Mask, "urls": address.MaskAll}
 
 // YAML is the effective configuration for people. Secrets are counted, not shown, and URLs have no passwords. Without
 // passwords in URLs it is a valid configuration file that means the same.

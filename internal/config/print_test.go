@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 
+	"sendcode/internal/config/address"
+
 	"pgregory.net/rapid"
 )
 
@@ -71,7 +73,7 @@ func TestPrintedConfigurationLoads(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err = loadYAML(c.YAML()); err == nil || !strings.Contains(err.Error(), masked) {
+	if _, err = loadYAML(c.YAML()); err == nil || !strings.Contains(err.Error(), address.Masked) {
 		t.Errorf("a masked password was taken for one: %v", err)
 	}
 }
@@ -210,7 +212,7 @@ func TestMaskURL(t *testing.T) {
 		"postgres://u:p/w@h/d":                 "***",
 		"no URL at all":                        "***",
 	} {
-		if got := maskURL(text); got != want {
+		if got := address.Mask(text); got != want {
 			t.Errorf("%s: got %s, want %s", text, got, want)
 		}
 	}

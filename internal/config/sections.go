@@ -55,7 +55,10 @@ func (d *reader) complete(root *document.Place) {
 	if page := root.Items["page"]; c.Page.Country != "" && len(served) > 0 && !slices.Contains(served, c.Page.Country) {
 		page[0].Complain("country", "%s is not among the countries of sms", document.Plain(c.Page.Country))
 	}
-	declared := map[string][]string{"policy": append(slices.Sorted(maps.Keys(c.Policies)), d.badPolicies...), "purpose": slices.Sorted(maps.Keys(c.Purposes))}
+	declared := map[string][]string{
+		"policy":  append(slices.Sorted(maps.Keys(c.Policies)), d.badPolicies...),
+		"purpose": slices.Sorted(maps.Keys(c.Purposes)),
+	}
 	for _, a := range c.Apps {
 		declared["app"] = append(declared["app"], a.Name)
 	}

@@ -2,13 +2,11 @@ package config
 
 import (
 	"log/slog"
-	"net"
 	"net/mail"
-	"net/netip"
 	"regexp"
-	"strconv"
 	"strings"
 
+	"sendcode/internal/config/address"
 	"sendcode/internal/config/document"
 )
 
@@ -40,51 +38,20 @@ func checkLevel(value string) string {
 	return ""
 }
 
-var hostName = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9_.-]{0,252})$`)
-
-// checkAddr wants host:port. An empty host means every interface, port 0 one that is free.
-func checkAddr(value string) string {
-	host, port, err := net.SplitHostPort(value)
-	if err != nil {
-		return "must be host:port, as in 127.0.0.1:8080"
-	}
-	if number, err := strconv.ParseUint(port, 10, 16); err != nil || port != strconv.FormatUint(number, 10) {
-		return "the port must be a number from 0 to 65535"
-	}
-	if _, err := netip.ParseAddr(host); err != nil && host != "" && !hostName.MatchString(host) {
-		return "the host must be an IP address or a host name"
-	}
-	return ""
-}
-
-func isLoopback(addr string) bool {
-	host, _, err := net.SplitHostPort(addr)
-	return err == nil && isLoopbackHost(host)
-}
-
-// isLoopbackHost knows by name only localhost (RFC 6761 section 6.3): nothing is looked up here.
-func isLoopbackHost(host string) bool {
-	if strings.EqualFold(host, "localhost") {
-		return true
-	}
-	address, err := netip.ParseAddr(host)
-	return err == nil && address.IsLoopback()
-}
-
 // checkMailFrom wants what a From header and MAIL FROM can carry: a printable name, one plain address.
 func checkMailFrom(value string) string {
 	const want = "must be one sender such as Shop <no-reply@shop.example>"
-	address, err := mail.ParseAddress(value)
+	sender, err := mail.ParseAddress(value)
 	if err != nil {
 		return want
 	}
-	local, domain, _ := cutLast(address.Address, "@")
+	local, domain, _ := cutLast(sender.Address, "@")
 	switch {
-	case len(address.Address) > 254 || len(local) > 64: // RFC 5321 section 4.5.3.1
+	case len(sender.Address) > 254 || len(local) > 64: // RFC 5321 section 4.5.3.1
 		return "the address is too long"
-	case !plainLocal.MatchString(local) || !hostName.MatchString(domain) || strings.Contains(domain, ".."):
+	case !plainLocal.MatchString(local) || !address.HostName.MatchString(domain) || strings.Contains(domain, ".."):
 		return want
-	case strings.ContainsFunc(address.Name, document.IsControl):
+	case strings.ContainsFunc(sender.Name, document.IsControl):
 		return "the name contains a control character"
 	}
 	return ""
@@ -95,11 +62,11 @@ var plainLocal = regexp.MustCompile("^[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+(\\.[A-Za-z
 
 // MailDomain is the domain of MailFrom, the right-hand side of Message-IDs.
 func (c Config) MailDomain() string {
-	address, err := mail.ParseAddress(c.MailFrom)
+	sender, err := mail.ParseAddress(c.MailFrom)
 	if err != nil {
 		return "localhost"
 	}
-	_, domain, _ := cutLast(address.Address, "@")
+	_, domain, _ := cutLast(sender.Address, "@")
 	return strings.ToLower(domain)
 }
 

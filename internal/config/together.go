@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"sendcode/internal/config/address"
 	"sendcode/internal/config/document"
 	"sendcode/internal/recipient"
 )
@@ -31,7 +32,7 @@ func (c *Config) checkTogether(from map[string]setting, root *document.Place) {
 	if c.APIKey.IsSet() && slices.ContainsFunc(c.Apps, func(a App) bool { return slices.ContainsFunc(a.Keys, same) }) {
 		errs.Add(from[keyAPIKey].where, "is also among the keys of the file")
 	}
-	if checkAddr(c.Addr) != "" || c.AdminAddr != "" && checkAddr(c.AdminAddr) != "" {
+	if address.CheckAddr(c.Addr) != "" || c.AdminAddr != "" && address.CheckAddr(c.AdminAddr) != "" {
 		return // who can reach it is not known
 	}
 	if i := slices.Index(c.Page.Channels, recipient.SMS); i >= 0 && !c.SMSOn() {
@@ -51,7 +52,7 @@ func (c *Config) checkTogether(from map[string]setting, root *document.Place) {
 // generated on this one would differ on the next replica, and the dev mailbox shows codes to everybody.
 func (c *Config) checkReachable(from map[string]setting, errs *document.Errors) {
 	addr := c.Addr
-	if isLoopback(addr) {
+	if address.Loopback(addr) {
 		addr = c.AdminAddr
 	}
 	need := func(key string, given bool, hint string) {

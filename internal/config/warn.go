@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"sendcode/internal/config/address"
 	"sendcode/internal/config/document"
 	"sendcode/internal/delivery/smtp"
 	"sendcode/quota"
@@ -71,7 +72,7 @@ func (c *Config) warnOfApps(now time.Time, add func(when bool, format string, ar
 		}
 		for _, o := range a.Origins {
 			u, err := url.Parse(o)
-			add(err == nil && u.Scheme == "http" && !isLoopbackHost(u.Hostname()),
+			add(err == nil && u.Scheme == "http" && !address.LoopbackHost(u.Hostname()),
 				"The origin %s of the app %s is not https: codes can be read on the way.", o, a.Name)
 		}
 	}
@@ -96,8 +97,8 @@ func (c *Config) warnOfSpellings(add func(when bool, format string, args ...any)
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.Policies)) {
 		add(len(c.PurposesOf(name)) > 0 && most(c.Policies[name].Rules, c.Spellings.Window) > c.Spellings.Limit,
-			"The policy %s lets one address have more codes "+
-				"within %s than spellings (%d) lets browsers ask for, so that refuses them first.", name, document.Short(c.Spellings.Window), c.Spellings.Limit)
+			"The policy %s lets one address have more codes within %s than spellings (%d) lets browsers ask for, so that refuses them first.",
+			name, document.Short(c.Spellings.Window), c.Spellings.Limit)
 	}
 }
 
@@ -125,6 +126,6 @@ func (c *Config) plainMail() bool {
 	}
 	servers, err := smtp.ParseURLs(c.SMTPURL)
 	return err == nil && slices.ContainsFunc(servers, func(s smtp.Config) bool {
-		return (s.TLS == smtp.TLSNone || s.TLS == smtp.TLSOpportunistic) && !isLoopbackHost(s.Host)
+		return (s.TLS == smtp.TLSNone || s.TLS == smtp.TLSOpportunistic) && !address.LoopbackHost(s.Host)
 	})
 }

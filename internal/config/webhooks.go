@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"sendcode/internal/config/address"
 	"sendcode/internal/config/document"
 )
 
@@ -70,16 +71,16 @@ func (w *Webhook) Check(p *document.Place) {
 
 // checkWebhookURL never repeats the URL: people put tokens into them.
 func checkWebhookURL(text string) string {
-	p, problem := checkURL(text)
+	p, problem := address.Check(text)
 	u, err := url.Parse(text)
 	switch {
 	case text == "":
 		return ""
 	case problem != "":
 		return problem
-	case err != nil || u.Hostname() == "" || p.scheme != "https" && p.scheme != "http":
+	case err != nil || u.Hostname() == "" || p.Scheme != "https" && p.Scheme != "http":
 		return "must be a URL such as https://shop.example/hooks"
-	case p.userinfo != "":
+	case p.Userinfo != "":
 		return "must not hold a user or a password: requests are signed instead"
 	}
 	return ""

@@ -30,7 +30,9 @@ import (
 //	most      how many a list may hold, and of what
 //	single    a list of one may be written without brackets
 //	none      {} stands for nothing
-//	style     how it is printed: flow, or items for a list whose items are; mask: the name of a function in Encoder; count: hidden items are counted
+//	style     how it is printed: flow, or items for a list whose items are
+//	mask      the name of a function in Encoder that it is printed by
+//	count     items that are not printed are counted
 type Decoder struct {
 	Name   string // of the file, as the user gave it
 	Errs   *Errors

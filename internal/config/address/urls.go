@@ -1,4 +1,6 @@
-package config
+// Package address says what addresses and URLs of settings may be, and shows them without their secrets. It looks at the form only:
+// internal/app connects.
+package address
 
 import (
 	"net/url"
@@ -9,24 +11,24 @@ import (
 	"sendcode/quota"
 )
 
-// mask stands for a password. A URL that still has it was copied from the output of `sendcode config`.
+// Stars stand for a password. A URL that still has them was copied from the output of `sendcode config`.
 const (
-	mask   = "***"
-	masked = "still has *** where `sendcode config` has masked a password"
+	Stars  = "***"
+	Masked = "still has *** where `sendcode config` has masked a password"
 )
 
-// unreadable is all that may be said of a URL that does not parse: url.Error quotes it.
-const unreadable = "is not a URL that can be read (write special characters of user and password as %XX)"
+// Unreadable is all that may be said of a URL that does not parse: url.Error quotes it.
+const Unreadable = "is not a URL that can be read (write special characters of user and password as %XX)"
 
-// parts of "scheme://user:password@hosts/path?query". net/url knows no lists of hosts.
-type urlParts struct {
-	scheme, userinfo, hosts, path, query string
+// Parts are those of "scheme://user:password@hosts/path?query". net/url knows no lists of hosts.
+type Parts struct {
+	Scheme, Userinfo, Hosts, path, Query string
 }
 
 // cutURL refuses a second @, and one outside the authority: there a password with / ? or # begins in the wrong part,
 // and would turn up in messages about that part.
-func cutURL(text string) (urlParts, bool) {
-	var p urlParts
+func cutURL(text string) (Parts, bool) {
+	var p Parts
 	scheme, rest, found := strings.Cut(text, "://")
 	end := len(rest)
 	if i := strings.IndexAny(rest, "/?#"); i >= 0 {
@@ -36,56 +38,56 @@ func cutURL(text string) (urlParts, bool) {
 	if !found || strings.Contains(tail, "@") || strings.Count(authority, "@") > 1 || strings.Contains(tail, "#") {
 		return p, false
 	}
-	p.scheme = scheme
-	if p.userinfo, p.hosts, found = strings.Cut(authority, "@"); !found {
-		p.userinfo, p.hosts = "", authority
+	p.Scheme = scheme
+	if p.Userinfo, p.Hosts, found = strings.Cut(authority, "@"); !found {
+		p.Userinfo, p.Hosts = "", authority
 	}
-	p.path, p.query, _ = strings.Cut(tail, "?")
+	p.path, p.Query, _ = strings.Cut(tail, "?")
 	return p, true
 }
 
-// checkURL is what all URLs have in common; it returns the parts when there is no problem.
-func checkURL(text string) (p urlParts, problem string) {
+// Check is what all URLs have in common; it returns the parts when there is no problem.
+func Check(text string) (p Parts, problem string) {
 	p, ok := cutURL(text)
 	if !ok {
-		return p, unreadable
+		return p, Unreadable
 	}
-	_, password, _ := strings.Cut(p.userinfo, ":")
-	if query, err := url.ParseQuery(p.query); err != nil {
-		return p, unreadable
-	} else if password == mask || strings.Contains(query.Encode(), "="+url.QueryEscape(mask)) {
-		return p, masked
+	_, password, _ := strings.Cut(p.Userinfo, ":")
+	if query, err := url.ParseQuery(p.Query); err != nil {
+		return p, Unreadable
+	} else if password == Stars || strings.Contains(query.Encode(), "="+url.QueryEscape(Stars)) {
+		return p, Masked
 	}
-	if decoded, err := url.PathUnescape(p.userinfo); err != nil || strings.ContainsRune(decoded, 0) { // Postgres knows no NUL
-		return p, unreadable
+	if decoded, err := url.PathUnescape(p.Userinfo); err != nil || strings.ContainsRune(decoded, 0) { // Postgres knows no NUL
+		return p, Unreadable
 	}
 	return p, ""
 }
 
-// checkDatabaseURL looks at the form only; package app connects.
-func checkDatabaseURL(value string) string {
-	p, problem := checkURL(value)
-	query, _ := url.ParseQuery(p.query)
+// CheckDatabase looks at the URL of Postgres.
+func CheckDatabase(value string) string {
+	p, problem := Check(value)
+	query, _ := url.ParseQuery(p.Query)
 	switch {
 	case problem != "":
 		return problem
-	case p.scheme != "postgres" && p.scheme != "postgresql":
+	case p.Scheme != "postgres" && p.Scheme != "postgresql":
 		return "must begin with postgres://"
-	case p.hosts == "" && query.Get("host") == "":
+	case p.Hosts == "" && query.Get("host") == "":
 		return "has no host: postgres://user:password@host:5432/database"
-	case !validHosts(p.hosts):
+	case !validHosts(p.Hosts):
 		return "the host or the port is not valid; the form is postgres://user:password@host:5432/database"
 	}
 	return ""
 }
 
-// checkRedisURL lets quota judge. Its client connects when first used, but for connections kept in reserve.
-func checkRedisURL(value string) string {
-	p, problem := checkURL(value)
+// CheckRedis lets quota judge. Its client connects when first used, but for connections kept in reserve.
+func CheckRedis(value string) string {
+	p, problem := Check(value)
 	if problem != "" {
 		return problem
 	}
-	query, _ := url.ParseQuery(p.query)
+	query, _ := url.ParseQuery(p.Query)
 	if query.Has("min_idle_conns") {
 		query.Del("min_idle_conns")
 		before, _, _ := strings.Cut(value, "?")
@@ -99,10 +101,10 @@ func checkRedisURL(value string) string {
 	return ""
 }
 
-// checkSMTPURL lets delivery judge each server.
-func checkSMTPURL(value string) string {
+// CheckSMTP lets delivery judge each server.
+func CheckSMTP(value string) string {
 	for text := range strings.SplitSeq(value, ",") {
-		if _, problem := checkURL(strings.TrimSpace(text)); problem != "" {
+		if _, problem := Check(strings.TrimSpace(text)); problem != "" {
 			return problem
 		}
 	}
@@ -131,7 +133,7 @@ func validHosts(hosts string) bool {
 		if one.Port() == "" {
 			host += ":0"
 		}
-		if checkAddr(host) != "" || strings.HasPrefix(host, ":") {
+		if CheckAddr(host) != "" || strings.HasPrefix(host, ":") {
 			return false
 		}
 	}

@@ -1,4 +1,4 @@
-package config
+package address
 
 import (
 	"net/url"
@@ -15,31 +15,31 @@ var openParameters = []string{
 	"read_timeout", "write_timeout", "pool_size", "max_retries", "min_idle_conns",
 }
 
-// maskURLs shows URLs that are separated by commas.
-func maskURLs(list string) string {
+// MaskAll shows URLs that are separated by commas.
+func MaskAll(list string) string {
 	var shown []string
 	for text := range strings.SplitSeq(list, ",") {
-		shown = append(shown, maskURL(strings.TrimSpace(text)))
+		shown = append(shown, Mask(strings.TrimSpace(text)))
 	}
 	return strings.Join(shown, ",")
 }
 
-// maskURL shows a URL without its secrets. Of one that cannot be taken apart nothing is shown.
-func maskURL(text string) string {
+// Mask shows a URL without its secrets. Of one that cannot be taken apart nothing is shown.
+func Mask(text string) string {
 	p, ok := cutURL(text)
 	switch {
 	case text == "":
 		return ""
 	case !ok:
-		return mask
+		return Stars
 	}
-	shown := p.scheme + "://"
-	if p.userinfo != "" {
-		shown += maskUserinfo(p.userinfo) + "@"
+	shown := p.Scheme + "://"
+	if p.Userinfo != "" {
+		shown += maskUserinfo(p.Userinfo) + "@"
 	}
-	shown += p.hosts + p.path
-	if p.query != "" {
-		shown += "?" + maskQuery(p.query)
+	shown += p.Hosts + p.path
+	if p.Query != "" {
+		shown += "?" + maskQuery(p.Query)
 	}
 	return shown
 }
@@ -51,9 +51,9 @@ func maskUserinfo(userinfo string) string {
 	plainUser, _ := url.PathUnescape(user)
 	plainPassword, _ := url.PathUnescape(password)
 	if strings.Contains(plainUser, plainPassword) || plainUser != "" && strings.Contains(plainPassword, plainUser) {
-		user = mask
+		user = Stars
 	}
-	return user + ":" + mask
+	return user + ":" + Stars
 }
 
 var parameterName = regexp.MustCompile(`^[a-z_]{1,40}$`)
@@ -66,9 +66,9 @@ func maskQuery(query string) string {
 		case slices.Contains(openParameters, name):
 			shown = append(shown, pair)
 		case assigned && parameterName.MatchString(name):
-			shown = append(shown, name+"="+mask)
+			shown = append(shown, name+"="+Stars)
 		default:
-			shown = append(shown, mask)
+			shown = append(shown, Stars)
 		}
 	}
 	return strings.Join(shown, "&")
