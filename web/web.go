@@ -5,7 +5,8 @@
 // build step: the files are served as they are written here, but that scripts name each other with their versions.
 //
 // The page and the widget share time.js (waits and clocks), countdown.js (the button that counts), cards.js (the card
-// that is swapped), phone.js (numbers while they are typed) and inquiry.js (asking the server); page.js and send-code.js are what is their own.
+// that is swapped), phone.js (numbers while they are typed) and inquiry.js (asking the server); page.js and send-code.js are what is
+// their own.
 package web
 
 import "embed"

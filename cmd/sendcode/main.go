@@ -57,7 +57,8 @@ func main() {
 func (p program) run(ctx context.Context, args []string, exit func(int)) int {
 	parser := kong.Must(&commands{},
 		kong.Name("sendcode"),
-		kong.Description("Sends verification codes, never more often than the policy says. Settings are SENDCODE_… variables, see docs/configuration.md."),
+		kong.Description("Sends verification codes, never more often than the policy says. Settings are SENDCODE_… variables, see "+
+			"docs/configuration.md."),
 		kong.Writers(p.out, p.err), kong.Exit(exit),
 		kong.BindTo(ctx, (*context.Context)(nil)), kong.Bind(p),
 	)

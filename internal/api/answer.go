@@ -66,7 +66,8 @@ func verificationOf(a verification.Answer, kind verification.Kind) verificationJ
 	out := verificationJSON{
 		ID: v.ID, Status: v.State, Channel: string(v.Channel), To: v.To, Purpose: v.Purpose, Reference: v.Reference,
 		CreatedAt: instant(v.CreatedAt), ExpiresAt: instant(v.ExpiresAt), AttemptsRemaining: v.AttemptsRemaining, Test: v.Test,
-		Send:  &sendJSON{ID: v.Send.ID, Number: v.Send.Number, Status: v.Send.Status, Support: support(v.Send.ID), Instead: verification.Instead(v.Channel, v.Send.Status)},
+		Send: &sendJSON{ID: v.Send.ID, Number: v.Send.Number, Status: v.Send.Status, Support: support(v.Send.ID),
+			Instead: verification.Instead(v.Channel, v.Send.Status)},
 		Quota: quotahttp.Describe(a.Quota),
 	}
 	out.ExpiresIn = int(max(0, v.ExpiresAt.Sub(v.Now)) / time.Second)

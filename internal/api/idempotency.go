@@ -23,7 +23,9 @@ func idempotencyKey(h http.Header) (string, error) {
 	}
 	key, ok := unquoted(strings.Trim(values[0], " \t"))
 	if !ok || len(values) > 1 || len(key) < minKey || len(key) > maxKey {
-		return "", &server.Problem{Kind: server.BadRequest, Detail: `An Idempotency-Key is one text of 16 to 255 visible characters; make it of 32 random hexadecimal digits, such as "5f0c9a4be1d24786a35e70c81b9f2d63".`}
+		return "", &server.Problem{Kind: server.BadRequest,
+			Detail: "An Idempotency-Key is one text of 16 to 255 visible characters; make it of 32 random hexadecimal digits, " +
+				`such as "5f0c9a4be1d24786a35e70c81b9f2d63".`}
 	}
 	return key, nil
 }

@@ -35,7 +35,8 @@ type Providers struct {
 
 // NewProviders makes it for the sources given. The limiter remembers used signatures. count hears of every event and of every
 // request that was none.
-func NewProviders(sources []events.Source, h Ingester, limiter Limiter, count func(provider, outcome string), logger *slog.Logger) *Providers {
+func NewProviders(sources []events.Source, h Ingester, limiter Limiter, count func(provider, outcome string),
+	logger *slog.Logger) *Providers {
 	p := &Providers{sources: map[string]events.Source{}, events: h, count: count, logger: logger, now: time.Now}
 	p.used = signatures{limiter, quota.NewMemory(func() time.Time { return p.now() }, "process")}
 	for _, s := range sources {
@@ -58,8 +59,9 @@ const (
 
 // ProviderOutcomes are all that are counted.
 var ProviderOutcomes = []string{
-	string(store.ProviderDelivered), string(store.ProviderBounced), string(store.ProviderComplained), string(store.ProviderOptedOut), string(feedback.Repeated),
-	string(feedback.UnknownMessage), string(feedback.OtherRecipient), string(events.Ignored), unmapped, forged, malformed, replayed, unavailable,
+	string(store.ProviderDelivered), string(store.ProviderBounced), string(store.ProviderComplained), string(store.ProviderOptedOut),
+	string(feedback.Repeated), string(feedback.UnknownMessage), string(feedback.OtherRecipient), string(events.Ignored),
+	unmapped, forged, malformed, replayed, unavailable,
 }
 
 // hear answers 204 for everything that telling again would not change: also for messages that nobody knows, and for events
@@ -142,7 +144,8 @@ func (p *Providers) one(ctx context.Context, provider string, e events.Event) (o
 		return string(events.Ignored), nil
 	}
 	heard, err := p.events.Ingest(ctx, feedback.ProviderEvent{
-		Provider: provider, Kind: kind, NoMailbox: e.Outcome == events.Gone, Send: e.Send, To: e.To, At: e.At, Detail: e.Detail, Enhanced: events.Enhanced(e.Detail),
+		Provider: provider, Kind: kind, NoMailbox: e.Outcome == events.Gone, Send: e.Send, To: e.To, At: e.At, Detail: e.Detail,
+		Enhanced: events.Enhanced(e.Detail),
 	})
 	switch {
 	case err != nil:

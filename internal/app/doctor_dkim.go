@@ -19,7 +19,8 @@ func (d *doctor) dkim(ctx context.Context) {
 		return
 	}
 	if d.cfg.DKIMSelector == "" {
-		d.remark("DKIM", "not looked at, for the selector is not known: set SENDCODE_DKIM_SELECTOR to what follows s= in the DKIM-Signature of a mail that arrived")
+		d.remark("DKIM", "not looked at, for the selector is not known: set SENDCODE_DKIM_SELECTOR to what follows s= in the DKIM-Signature "+
+			"of a mail that arrived")
 		return
 	}
 	name := d.cfg.DKIMSelector + "._domainkey." + sender

@@ -117,5 +117,6 @@ func (d *doctor) named(ctx context.Context, host, address string) {
 			return
 		}
 	}
-	d.remark("PTR", address+" is "+strings.TrimSuffix(names[0], ".")+", which does not lead back to it: if mails leave from there, big providers refuse them")
+	name := strings.TrimSuffix(names[0], ".")
+	d.remark("PTR", address+" is "+name+", which does not lead back to it: if mails leave from there, big providers refuse them")
 }

@@ -67,7 +67,8 @@ func (d *doctor) extent(ctx context.Context, log *postgres.DB) (string, error) {
 		return "", err
 	}
 	if store.MonthsAhead(e.Until(), e.Now) < monthsAhead {
-		d.remark("partitions", "rows can be written until "+e.Until().Format(time.DateOnly)+" alone; the service makes more while it runs, and sendcode migrate does")
+		d.remark("partitions", "rows can be written until "+e.Until().Format(time.DateOnly)+" alone; the service makes more while it runs, "+
+			"and sendcode migrate does")
 	}
 	if e.Due > 0 {
 		d.remark("retention", fmt.Sprintf("%s rows are older than the log keeps them; the service deletes them while it runs", counted(e.Due)))

@@ -164,7 +164,8 @@ func reasonOfRedis(err error) error {
 	if !errors.Is(err, quota.ErrNotPermitted) {
 		return err
 	}
-	return &server.Reason{Word: "redis_no_permission", Text: "The user of Redis may not run what the limiter needs; docs/operations.md lists it.", Err: err}
+	return &server.Reason{Word: "redis_no_permission",
+		Text: "The user of Redis may not run what the limiter needs; docs/operations.md lists it.", Err: err}
 }
 
 func (a *App) registerPages(e *echo.Echo) error {

@@ -55,7 +55,8 @@ func newMetrics() *metrics {
 			Name: "sendcode_checks_total", Help: "Checks of a code, by outcome.",
 		}, []string{"channel", "app", "outcome"}),
 		bounds: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "sendcode_check_bounds_total", Help: "Checks that met a spent bound on failed checks, by bound: network and wide_network refused them, app let them through and alarms.",
+			Name: "sendcode_check_bounds_total", Help: "Checks that met a spent bound on failed checks, by bound: network and wide_network " +
+				"refused them, app let them through and alarms.",
 		}, []string{"channel", "app", "bound"}),
 		events: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "sendcode_provider_events_total", Help: "What mail providers told of messages, by what became of it.",
@@ -83,8 +84,8 @@ func newMetrics() *metrics {
 	for _, outcome := range []string{applied, unchanged, rejected} {
 		m.reloads.WithLabelValues(outcome) // there from the start, at 0
 	}
-	m.registry.MustRegister(m.decided, m.observed, m.finished, m.checked, m.bounds, m.reloads, m.stopped, m.hooks, m.hookAge, m.events, m.pumped, m.crowded, m.logins,
-		m.limits, collectors.NewGoCollector(),
+	m.registry.MustRegister(m.decided, m.observed, m.finished, m.checked, m.bounds, m.reloads, m.stopped, m.hooks, m.hookAge, m.events,
+		m.pumped, m.crowded, m.logins, m.limits, collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
@@ -117,7 +118,8 @@ func (m *metrics) watch(ping func(context.Context) error) {
 // rebuilds adds how often the limiter was given what it may have lost.
 func (m *metrics) rebuilds(n func() int64) {
 	m.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{
-		Name: "sendcode_limiter_rebuilds_total", Help: "Histories of recipients that were written from the log into the limiter, which may have lost them.",
+		Name: "sendcode_limiter_rebuilds_total",
+		Help: "Histories of recipients that were written from the log into the limiter, which may have lost them.",
 	}, func() float64 { return float64(n()) }))
 }
 

@@ -18,7 +18,8 @@ import (
 
 // checks are those that tags name. They say what is wrong with a text, or nothing.
 var checks = map[string]func(text string) string{
-	"addr": address.CheckAddr, "database_url": address.CheckDatabase, "role": checkRole, "redis_url": address.CheckRedis, "smtp_url": address.CheckSMTP,
+	"addr": address.CheckAddr, "database_url": address.CheckDatabase, "role": checkRole, "redis_url": address.CheckRedis,
+	"smtp_url":  address.CheckSMTP,
 	"mail_from": checkMailFrom, "selector": checkSelector, "level": checkLevel, "ring": checkSecretKeys, "index_key": checkIndexKey,
 	"api_key": checkAPIKey, "password": checkAdminPassword, "password_hash": checkAdminPasswordHash, "token": checkToken,
 	"webhook_secrets": checkWebhookSecrets, "webhook_url": checkWebhookURL, "event": checkEvent, "return_url": checkReturnURL, "name": checkName, "title": checkTitle,

@@ -75,9 +75,9 @@ func (a *Console) acts() listing.List[store.AuditFilter, store.AuditEntry] {
 
 func actJSONOf(a store.AuditEntry, _ time.Time) actJSON {
 	out := actJSON{
-		ID: a.ID.String(), At: *listing.Stamp(a.At), Who: a.Who, Role: a.Role, Network: listing.Text(a.Network), What: a.What, App: listing.Text(a.App),
-		Channel: listing.Text(string(a.Channel)), Purpose: listing.Text(a.Purpose), To: listing.Text(a.To), Target: listing.Text(a.Target), Reason: listing.Text(a.Reason),
-		Outcome: a.Outcome, Detail: listing.Text(a.Detail),
+		ID: a.ID.String(), At: *listing.Stamp(a.At), Who: a.Who, Role: a.Role, Network: listing.Text(a.Network), What: a.What,
+		App: listing.Text(a.App), Channel: listing.Text(string(a.Channel)), Purpose: listing.Text(a.Purpose), To: listing.Text(a.To),
+		Target: listing.Text(a.Target), Reason: listing.Text(a.Reason), Outcome: a.Outcome, Detail: listing.Text(a.Detail),
 	}
 	if !a.Recipient.IsZero() {
 		out.Recipient = listing.Text(a.Recipient.String())
@@ -107,13 +107,15 @@ func (a *Console) actsPage(c echo.Context) error {
 	return a.layout.Show(c, http.StatusOK, "acts", v)
 }
 
-var actTones = map[store.AuditOutcome]explain.Tone{store.AuditBegun: explain.Still, store.AuditDone: explain.Good, store.AuditFailed: explain.Bad}
+var actTones = map[store.AuditOutcome]explain.Tone{store.AuditBegun: explain.Still, store.AuditDone: explain.Good,
+	store.AuditFailed: explain.Bad}
 
 var actSigns = map[store.AuditOutcome]string{store.AuditBegun: "…", store.AuditDone: "✓", store.AuditFailed: "✕"}
 
 func actViewOf(a store.AuditEntry, w texts.Words) actView {
 	v := actView{
-		At: texts.Clock{Time: a.At, Exact: true}, Who: a.Who + " (" + w.Or("role", a.Role) + ")", On: cmp.Or(a.To, "–"), Deed: w.Or("deed", a.What), Why: a.Reason,
+		At: texts.Clock{Time: a.At, Exact: true}, Who: a.Who + " (" + w.Or("role", a.Role) + ")", On: cmp.Or(a.To, "–"),
+		Deed: w.Or("deed", a.What), Why: a.Reason,
 		State: stateView{Sign: actSigns[a.Outcome], Word: w.Or("outcome", string(a.Outcome)), Tone: actTones[a.Outcome]},
 		From:  cmp.Or(a.Network, "–"), Rest: w.Or("detail", a.Detail),
 	}

@@ -100,7 +100,8 @@ func New(c Config) *Console {
 	}
 	l := layout.New(c.Logger)
 	return &Console{
-		Config: c, layout: l, auth: auth.New(c.Auth, l, c.Logger, c.Now), tail: live.New(c.Log, c.Logger), exports: make(chan struct{}, maxExports), replays: make(chan struct{}, 1),
+		Config: c, layout: l, auth: auth.New(c.Auth, l, c.Logger, c.Now), tail: live.New(c.Log, c.Logger),
+		exports: make(chan struct{}, maxExports), replays: make(chan struct{}, 1),
 	}
 }
 

@@ -65,7 +65,8 @@ func (a *Console) showSend(c echo.Context, status int, s store.Story, n note) er
 	verdict := explain.Judge(s, known, w)
 	v := sendView{
 		Page: layout.Page{W: w, Title: verdict.What.String(), In: true, Here: "sends"}, Verdict: verdict, State: stateViewOf(s.Send, w),
-		Send: viewOf(s.Send, w), Facts: s.Send, Support: store.SupportReference(s.Send.ID), Line: explain.Timeline(s, w), Quota: quotaViewOf(s.Send, now, away, w),
+		Send: viewOf(s.Send, w), Facts: s.Send, Support: store.SupportReference(s.Send.ID), Line: explain.Timeline(s, w),
+		Quota:  quotaViewOf(s.Send, now, away, w),
 		Person: personAddress(s.Send.Recipient), Trial: strings.Join(s.Send.Observed, w.Get("list.comma")),
 		Note: n, Deeds: actionViews(auth.ActorOf(c), s, n, w),
 	}

@@ -123,7 +123,8 @@ func (a *Console) exportEnded(c echo.Context, act store.AuditEntry, n int, faile
 		err = a.Log.AddAuditEntry(ctx, end)
 	}
 	if err != nil || failed != nil {
-		a.Logger.WarnContext(ctx, "an export did not come to its end, or that could not be recorded", "account", act.Who, "rows", n, "error", failed, "record", err)
+		a.Logger.WarnContext(ctx, "an export did not come to its end, or that could not be recorded", "account", act.Who, "rows", n,
+			"error", failed, "record", err)
 	}
 }
 
@@ -192,7 +193,8 @@ func exportRow(s store.Send) []string {
 	row := []string{
 		*listing.Stamp(s.LoggedAt), s.ID.String(), s.App, string(s.Channel), s.To, recipient, s.Purpose, string(s.Status), s.Reason, s.BlockedBy,
 		number(int64(quota.Seconds(s.RetryAfter)), s.Status == store.Refused), number(int64(s.Count), true), number(int64(s.Attempt), true),
-		s.Provider, s.ProviderCode, number(quota.Milliseconds(s.Took), s.Took > 0), s.Reference, number(int64(s.Number), true), s.Locale, s.IP, s.Country, number(int64(s.Recipients), s.Recipients > 0),
+		s.Provider, s.ProviderCode, number(quota.Milliseconds(s.Took), s.Took > 0), s.Reference, number(int64(s.Number), true), s.Locale, s.IP,
+		s.Country, number(int64(s.Recipients), s.Recipients > 0),
 	}
 	for i, cell := range row {
 		row[i] = harmless(cell)
@@ -227,5 +229,6 @@ func harmless(cell string) string {
 // likeFormula: also behind white space or a quotation mark, in full-width letters, or behind what cannot be seen.
 func likeFormula(s string) bool {
 	begins := strings.TrimLeft(s, " \u00a0\u3000\"")
-	return strings.IndexAny(begins, "=+-@＝＋－＠") == 0 || strings.IndexFunc(begins, func(r rune) bool { return unicode.IsControl(r) || unicode.Is(unicode.Cf, r) }) == 0
+	unseen := func(r rune) bool { return unicode.IsControl(r) || unicode.Is(unicode.Cf, r) }
+	return strings.IndexAny(begins, "=+-@＝＋－＠") == 0 || strings.IndexFunc(begins, unseen) == 0
 }

@@ -145,9 +145,11 @@ func (a *Console) sendJSON(c echo.Context) error {
 	v := explain.Judge(s, known, layout.Words(c))
 	out := storyJSON{
 		rowJSON: rowOf(s.Send), Number: s.Send.Number, InDoubt: s.Send.InDoubt, Counts: s.Send.Counts,
-		Locale: listing.Text(s.Send.Locale), Network: listing.Text(s.Send.IP), Country: listing.Text(s.Send.Country), FinishedAt: listing.Stamp(s.Send.FinishedAt),
+		Locale: listing.Text(s.Send.Locale), Network: listing.Text(s.Send.IP), Country: listing.Text(s.Send.Country),
+		FinishedAt:   listing.Stamp(s.Send.FinishedAt),
 		Verification: verificationOf(s), Observed: append([]string{}, s.Send.Observed...), Related: rowsOf(s.Related),
-		Suppressions: suppressionsOf(s.Suppressions, s.Now), Events: toldOf(s.Events), Verdict: verdictJSON{What: v.What.String(), Next: v.Next.String()},
+		Suppressions: suppressionsOf(s.Suppressions, s.Now), Events: toldOf(s.Events),
+		Verdict: verdictJSON{What: v.What.String(), Next: v.Next.String()},
 	}
 	if away == nil {
 		out.Quota = quotaOf(now)
@@ -221,7 +223,8 @@ type toldJSON struct {
 func toldOf(list []store.ProviderEvent) []toldJSON {
 	out := make([]toldJSON, 0, len(list))
 	for _, e := range list {
-		out = append(out, toldJSON{Kind: e.Kind, At: *listing.Stamp(e.At), HeardAt: *listing.Stamp(e.HeardAt), Provider: e.Provider, Detail: listing.Text(e.Detail)})
+		out = append(out, toldJSON{Kind: e.Kind, At: *listing.Stamp(e.At), HeardAt: *listing.Stamp(e.HeardAt), Provider: e.Provider,
+			Detail: listing.Text(e.Detail)})
 	}
 	return out
 }

@@ -89,7 +89,8 @@ func (a *Console) showList(c echo.Context, status int, q query, s searchView) er
 		if m.Carrier {
 			key = "list.aside.carrier"
 		}
-		v.Aside = append(v.Aside, w.Tell(key, texts.Strong("server", m.Server), texts.Plain("why", m.Why), texts.Plain("for", w.Wait(a.Now().Sub(m.Since)))))
+		v.Aside = append(v.Aside, w.Tell(key, texts.Strong("server", m.Server), texts.Plain("why", m.Why),
+			texts.Plain("for", w.Wait(a.Now().Sub(m.Since)))))
 	}
 	for _, row := range found.rows {
 		v.Rows = append(v.Rows, viewOf(row, w))
@@ -176,7 +177,8 @@ func toOf(s store.Send, w texts.Words) string {
 
 // signs stand beside the words, so that a list can be read at speed without its colours.
 var signs = map[store.Status]string{
-	store.Sent: "✓", store.Delivered: "✓", store.Undelivered: "✕", store.Failed: "✕", store.Refused: "⏸\ufe0e", store.Unknown: "?", store.Queued: "…", store.Sending: "→",
+	store.Sent: "✓", store.Delivered: "✓", store.Undelivered: "✕", store.Failed: "✕", store.Refused: "⏸\ufe0e", store.Unknown: "?",
+	store.Queued: "…", store.Sending: "→",
 }
 
 func stateViewOf(s store.Send, w texts.Words) stateView {

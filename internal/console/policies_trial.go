@@ -166,7 +166,8 @@ func resultWords(r support.Replayed, last string, w texts.Words) (result texts.S
 	if r.Sends > 0 {
 		share = 100 * float64(r.Refused) / float64(r.Sends)
 	}
-	result = w.Tell(key, texts.Plain("last", w.Get("filter.last."+last)), texts.Strong("sends", count(r.Sends)), texts.Plain("recipients", count(r.Recipients)),
+	result = w.Tell(key, texts.Plain("last", w.Get("filter.last."+last)), texts.Strong("sends", count(r.Sends)),
+		texts.Plain("recipients", count(r.Recipients)),
 		texts.Strong("refused", count(r.Refused)), texts.Plain("share", fmt.Sprintf("%.1f", share)), texts.Plain("affected", count(r.Affected)))
 	var parts []string
 	for _, name := range slices.Sorted(maps.Keys(r.ByRule)) {

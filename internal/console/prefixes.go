@@ -77,8 +77,10 @@ func (a *Console) prefixes() listing.List[store.PrefixPauseFilter, store.PrefixP
 
 func prefixJSONOf(p store.PrefixPause, now time.Time) prefixJSON {
 	out := prefixJSON{
-		ID: p.ID.String(), App: p.App, Country: p.Country, Prefix: p.Prefix, Since: *listing.Stamp(p.Since), Until: *listing.Stamp(p.Until), Sends: p.Sends,
-		Approved: p.Approved, Active: p.Active(now), LiftedAt: listing.Stamp(p.LiftedAt), LiftedBy: listing.Text(p.LiftedBy), LiftedWhy: listing.Text(p.LiftedWhy),
+		ID: p.ID.String(), App: p.App, Country: p.Country, Prefix: p.Prefix, Since: *listing.Stamp(p.Since), Until: *listing.Stamp(p.Until),
+		Sends:    p.Sends,
+		Approved: p.Approved, Active: p.Active(now), LiftedAt: listing.Stamp(p.LiftedAt), LiftedBy: listing.Text(p.LiftedBy),
+		LiftedWhy: listing.Text(p.LiftedWhy),
 	}
 	if p.Usual >= 0 {
 		out.Usual = &p.Usual
@@ -97,8 +99,9 @@ func (a *Console) showPrefixes(c echo.Context, status int, raw, problem string) 
 	}
 	w := layout.Words(c)
 	v := prefixesView{
-		Page: layout.NewPage(w, "prefixes.title", "prefixes"), Pages: p.Pages(), May: auth.ActorOf(c).May(auth.ActionLiftPrefix), Problem: problem,
-		Active: p.Filter.Active, Other: prefixesPath + "?state=all",
+		Page: layout.NewPage(w, "prefixes.title", "prefixes"), Pages: p.Pages(), May: auth.ActorOf(c).May(auth.ActionLiftPrefix),
+		Problem: problem,
+		Active:  p.Filter.Active, Other: prefixesPath + "?state=all",
 	}
 	if !v.Active {
 		v.Other = prefixesPath
@@ -130,7 +133,8 @@ func (a *Console) liftPrefix(c echo.Context, id, reason string) (store.PrefixPau
 	if err != nil {
 		return store.PrefixPause{}, err
 	}
-	p, _, err := a.Actions.LiftPrefix(c.Request().Context(), store.PrefixLifting{ID: pause, By: auth.ActorOf(c).Name, Why: strings.TrimSpace(reason)}, act)
+	p, _, err := a.Actions.LiftPrefix(c.Request().Context(),
+		store.PrefixLifting{ID: pause, By: auth.ActorOf(c).Name, Why: strings.TrimSpace(reason)}, act)
 	return p, err
 }
 

@@ -131,7 +131,8 @@ func (a *Console) tryForm(c echo.Context, form url.Values) error {
 	}
 	act.Reason = "preview"
 	trial := support.Trial{
-		App: form.Get("app"), Purpose: form.Get("purpose"), Channel: cmp.Or(form.Get("channel"), string(recipient.Email)), To: strings.TrimSpace(form.Get("to")),
+		App: form.Get("app"), Purpose: form.Get("purpose"), Channel: cmp.Or(form.Get("channel"), string(recipient.Email)),
+		To:     strings.TrimSpace(form.Get("to")),
 		Locale: form.Get("locale"), From: server.ClientIP(c),
 	}
 	answer, err := a.Previews.Try(c.Request().Context(), trial, act)

@@ -24,7 +24,8 @@ type query struct {
 var spans = map[string]time.Duration{"1h": time.Hour, "24h": 24 * time.Hour, "7d": 7 * 24 * time.Hour, "30d": 30 * 24 * time.Hour}
 
 // statuses are all that a row can have.
-var statuses = []store.Status{store.Queued, store.Sending, store.Sent, store.Delivered, store.Undelivered, store.Failed, store.Unknown, store.Refused}
+var statuses = []store.Status{store.Queued, store.Sending, store.Sent, store.Delivered, store.Undelivered, store.Failed, store.Unknown,
+	store.Refused}
 
 // parseQuery reads an address's raw query.
 func parseQuery(raw string, now time.Time) (q query, err error) {

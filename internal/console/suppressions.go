@@ -55,7 +55,8 @@ func (a *Console) suppressions() listing.List[store.SuppressionFilter, store.Sup
 func suppressionOf(s store.Suppression, now time.Time) suppressionJSON {
 	row := suppressionJSON{
 		ID: s.ID.String(), App: listing.Text(s.App), Channel: string(s.Channel), To: s.To, Recipient: s.Recipient.String(), Reason: s.Cause,
-		Detail: listing.Text(s.Detail), By: listing.Text(s.By), Since: *listing.Stamp(s.Since), Until: *listing.Stamp(s.Until), Active: s.Active(now),
+		Detail: listing.Text(s.Detail), By: listing.Text(s.By), Since: *listing.Stamp(s.Since), Until: *listing.Stamp(s.Until),
+		Active:   s.Active(now),
 		LiftedAt: listing.Stamp(s.LiftedAt), LiftedBy: listing.Text(s.LiftedBy), LiftedWhy: listing.Text(s.LiftedWhy),
 	}
 	if s.Send != uuid.Nil {

@@ -105,7 +105,8 @@ func heldOrLifted(active bool, holds string, liftedAt time.Time, by, why string,
 
 // suppressForm and liftForm lead back to the list; a form with a mistake is shown again.
 func (a *Console) suppressForm(c echo.Context, form url.Values) error {
-	typed := wish{Channel: form.Get("channel"), To: strings.TrimSpace(form.Get("to")), App: form.Get("app"), Reason: strings.TrimSpace(form.Get("reason"))}
+	typed := wish{Channel: form.Get("channel"), To: strings.TrimSpace(form.Get("to")), App: form.Get("app"),
+		Reason: strings.TrimSpace(form.Get("reason"))}
 	if days := form.Get("days"); days != "" {
 		n, err := strconv.ParseInt(days, 10, 32)
 		if err != nil {

@@ -89,7 +89,8 @@ func (a *Console) events() listing.List[store.AppEventFilter, store.AppEvent] {
 }
 
 func setEventApp(f *store.AppEventFilter, value string, _ time.Time) string {
-	if f.App = value; len(value) > 64 || strings.ContainsFunc(value, func(r rune) bool { return r > unicode.MaxASCII || unicode.IsControl(r) }) {
+	if f.App = value; len(value) > 64 || strings.ContainsFunc(value,
+		func(r rune) bool { return r > unicode.MaxASCII || unicode.IsControl(r) }) {
 		return "An app's name has at most 32 of a-z 0-9 _ -."
 	}
 	return ""
@@ -128,7 +129,8 @@ func (a *Console) eventsPage(c echo.Context) error {
 		return err
 	}
 	w := layout.Words(c)
-	v := eventsView{Page: layout.NewPage(w, "events.title", "webhooks"), Pages: p.Pages(), App: p.Filter.App, Any: p.Filter.App != "" || p.Filter.State != ""}
+	v := eventsView{Page: layout.NewPage(w, "events.title", "webhooks"), Pages: p.Pages(), App: p.Filter.App,
+		Any: p.Filter.App != "" || p.Filter.State != ""}
 	for _, state := range []store.EventState{"", store.EventPending, store.EventDelivered, store.EventGivenUp} {
 		key := "events.state." + cmp.Or(string(state), "any")
 		v.State = append(v.State, layout.Option{Value: string(state), Text: w.Get(key), Chosen: state == p.Filter.State})

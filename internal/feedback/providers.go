@@ -75,8 +75,8 @@ func (s *Providers) Ingest(ctx context.Context, t ProviderEvent) (Result, error)
 	if why := t.cause(); known && why != "" && to.Domain() != delivery.SimulatorDomain {
 		bar = store.SuppressAs{Cause: why, Address: s.Vault.AddressHash(to), For: s.Policy.Get().SuppressFor}
 	}
-	fresh, err := s.Store.IngestProviderEvent(ctx, store.ProviderEvent{Send: t.Send, Kind: t.Kind, At: t.At, Provider: t.Provider,
-		Detail: t.Detail}, bar)
+	fresh, err := s.Store.IngestProviderEvent(ctx,
+		store.ProviderEvent{Send: t.Send, Kind: t.Kind, At: t.At, Provider: t.Provider, Detail: t.Detail}, bar)
 	switch {
 	case errors.Is(err, store.ErrNotFound):
 		return UnknownMessage, nil

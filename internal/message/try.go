@@ -93,8 +93,8 @@ func wantNoCode(text string) error {
 		return r
 	}, preview(text, previewLength+half-1)) // a half that begins within the preview ends here
 	if strings.Contains(beginning, sampleCode[:half]) || strings.Contains(beginning, sampleCode[half:]) {
-		return fmt.Errorf("notify private: the code stands in the subject or within the first %d characters; write it under {{if "+
-			".Glance}}, or further down", previewLength)
+		return fmt.Errorf("notify private: the code stands in the subject or within the first %d characters; write it under {{if .Glance}}, "+
+			"or further down", previewLength)
 	}
 	return nil
 }

@@ -37,7 +37,8 @@ func (l *look) code(a verification.Answer) card {
 	k.Hint = fill(t.of(v.Code).hint, "n", strconv.Itoa(k.Length))
 	l.codeNotes(k, v)
 	k.Auto = k.Error == "" && k.Length > 0
-	k.Rev = rev(k.kind(), v.ID, v.Send.ID, v.Send.Status, v.AttemptsRemaining, l.session.Note, k.Help != nil, a.Quota.Allowed(), used(a.Quota), k.Instead.rev())
+	k.Rev = rev(k.kind(), v.ID, v.Send.ID, v.Send.Status, v.AttemptsRemaining, l.session.Note, k.Help != nil, a.Quota.Allowed(),
+		used(a.Quota), k.Instead.rev())
 	return k
 }
 

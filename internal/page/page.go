@@ -88,7 +88,8 @@ func New(c Config) *Page {
 		c.Now = time.Now
 	}
 	assets := assets()
-	u := &Page{Config: c, said: &atomic.Pointer[Config]{}, assets: assets, templates: parse(assets, "page/*.html"), once: newOnce(), misnamed: &sync.Once{}}
+	u := &Page{Config: c, said: &atomic.Pointer[Config]{}, assets: assets, templates: parse(assets, "page/*.html"), once: newOnce(),
+		misnamed: &sync.Once{}}
 	u.countries = map[string][]country{}
 	for _, l := range catalogues() {
 		u.countries[l.mails.Lang] = countriesOf(&l.mails)

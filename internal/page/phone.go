@@ -125,6 +125,7 @@ func (u *Page) seenAt(host string) {
 		return
 	}
 	u.misnamed.Do(func() {
-		u.Logger.Warn("text messages name another host than the page has, so browsers will not fill their codes in", "origin", u.Origin, "host", name)
+		u.Logger.Warn("text messages name another host than the page has, so browsers will not fill their codes in", "origin", u.Origin,
+			"host", name)
 	})
 }

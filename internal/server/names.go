@@ -38,7 +38,8 @@ func plainNames(body []byte) bool {
 			if rest := bytes.TrimLeft(body[i+1:], " \t\r\n"); len(rest) == 0 || rest[0] != ':' {
 				continue // a value
 			}
-			if n == maxPlainNames || !plainName(text) || slices.ContainsFunc(names[:n], func(other []byte) bool { return bytes.EqualFold(other, text) }) {
+			same := func(other []byte) bool { return bytes.EqualFold(other, text) }
+			if n == maxPlainNames || !plainName(text) || slices.ContainsFunc(names[:n], same) {
 				return false
 			}
 			names[n] = text

@@ -49,7 +49,8 @@ const (
 
 // NewRequests makes a limiter of so many requests in a minute; 0 lets in all. Each refusal calls refused.
 func NewRequests(limit int, logger *slog.Logger, refused func(), now func() time.Time) *Requests {
-	r := &Requests{logger: logger, refused: refused, now: now, counts: map[networkID]int64{}, before: map[networkID]int64{}, largest: maxNetworks}
+	r := &Requests{logger: logger, refused: refused, now: now, counts: map[networkID]int64{}, before: map[networkID]int64{},
+		largest: maxNetworks}
 	r.SetLimit(limit)
 	return r
 }
@@ -144,7 +145,8 @@ func (r *Requests) refuse(ip netip.Addr, now time.Time) {
 	if now.Sub(r.told) < window {
 		return
 	}
-	r.logger.Warn("requests of browsers are refused: their network makes too many", "count", r.untold, "network", masked(ip), "limit", r.limit.Load())
+	r.logger.Warn("requests of browsers are refused: their network makes too many", "count", r.untold, "network", masked(ip),
+		"limit", r.limit.Load())
 	r.told, r.untold = now, 0
 }
 

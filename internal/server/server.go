@@ -50,7 +50,8 @@ func New(c Config) *echo.Echo {
 	}
 	e.HTTPErrorHandler = errorHandler(c.Logger)
 	e.Pre(requestID, (&strangers{proxies: c.TrustedProxies, logger: c.Logger, now: time.Now}).watch)
-	e.Use(accessLog(c.Logger), securityHeaders(), recovered(c.Logger), middleware.BodyLimitWithConfig(middleware.BodyLimitConfig{Limit: "16K", Skipper: bringsEvents}))
+	e.Use(accessLog(c.Logger), securityHeaders(), recovered(c.Logger),
+		middleware.BodyLimitWithConfig(middleware.BodyLimitConfig{Limit: "16K", Skipper: bringsEvents}))
 	e.GET("/problems/:slug", problemPage)
 	return e
 }
@@ -81,8 +82,8 @@ func accessLog(logger *slog.Logger) echo.MiddlewareFunc {
 			if c.Path() == "/livez" || c.Path() == "/readyz" || c.Path() == "/metrics" {
 				level = slog.LevelDebug
 			}
-			logger.LogAttrs(c.Request().Context(), level, "request",
-				slog.String("method", c.Request().Method), slog.String("route", c.Path()), slog.Int("status", c.Response().Status),
+			logger.LogAttrs(c.Request().Context(), level,
+				"request", slog.String("method", c.Request().Method), slog.String("route", c.Path()), slog.Int("status", c.Response().Status),
 				slog.Int64("took_ms", time.Since(start).Milliseconds()))
 			return nil
 		}
@@ -90,7 +91,8 @@ func accessLog(logger *slog.Logger) echo.MiddlewareFunc {
 }
 
 // policy is the CSP of every page: nothing inline, nothing from elsewhere (SEC-15).
-const policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'; object-src 'none'; frame-ancestors 'none'"
+const policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; form-action 'self'; " +
+	"base-uri 'none'; object-src 'none'; frame-ancestors 'none'"
 
 func securityHeaders() echo.MiddlewareFunc {
 	headers := map[string][]string{

@@ -39,7 +39,8 @@ func (d *Desk) Person(app, channel, to, purpose, reason string) (Person, error) 
 	if err := CheckReason(reason, r.Address()); err != nil {
 		return Person{}, err
 	}
-	return Person{App: app, Channel: r.Channel(), Purpose: p.Name, Recipient: d.Vault.Hash(r), Mailbox: d.Vault.Mailbox(r), To: r.Masked()}, nil
+	return Person{App: app, Channel: r.Channel(), Purpose: p.Name, Recipient: d.Vault.Hash(r), Mailbox: d.Vault.Mailbox(r), To: r.Masked()},
+		nil
 }
 
 // mailbox is that of the recipient; where only its hash is known, of an address in its simplest spelling.
@@ -113,7 +114,8 @@ func (d *Desk) ended(ctx context.Context, act store.AuditEntry, outcome store.Au
 		err = d.Store.AddAuditEntry(ctx, end)
 	}
 	if err != nil {
-		d.Logger.ErrorContext(ctx, "the end of an action could not be recorded", "act", act.ID, "outcome", string(outcome), "detail", detail, "error", err)
+		d.Logger.ErrorContext(ctx, "the end of an action could not be recorded", "act", act.ID, "outcome", string(outcome), "detail", detail,
+			"error", err)
 	}
 }
 
@@ -143,14 +145,15 @@ func personOf(v store.Verification) Person {
 }
 
 // ResendFor has a code that is still open sent once more, as its own back end could: both gates decide, so an
-// administrator sends no more than the policy says either. To send more, the quota is reset first, which is another action. from is where the request comes from: rules on networks look at it. Errors: *InvalidError when the
-// code has ended, verification.ErrUnavailable.
+// administrator sends no more than the policy says either. To send more, the quota is reset first, which is another action. from is where
+// the request comes from: rules on networks look at it. Errors: *InvalidError when the code has ended, verification.ErrUnavailable.
 func (d *Desk) ResendFor(ctx context.Context, v store.Verification, from netip.Addr, act store.AuditEntry) (verification.Answer, error) {
 	now, err := d.stillOpen(ctx, v)
 	if err != nil {
 		return verification.Answer{}, err
 	}
-	return d.sendFor(ctx, verification.Ask{Caller: verification.Caller{App: v.App, Kind: verification.Secret, IP: from}, Resend: now.ID}, personOf(v).on(act))
+	return d.sendFor(ctx, verification.Ask{Caller: verification.Caller{App: v.App, Kind: verification.Secret, IP: from}, Resend: now.ID},
+		personOf(v).on(act))
 }
 
 // sendFor asks for a code as an administrator does: that it is asked for is recorded before, and what came of it after.

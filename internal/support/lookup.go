@@ -33,7 +33,8 @@ func (d *Desk) NearSpellings(ctx context.Context, channel, to string, most int) 
 	return rows[:min(most, len(rows))], nil
 }
 
-// Lockouts are the kinds of callers whose codes for a recipient cannot be checked now, for the administrator. Error: verification.ErrUnavailable.
+// Lockouts are the kinds of callers whose codes for a recipient cannot be checked now, for the administrator. Error:
+// verification.ErrUnavailable.
 func (d *Desk) Lockouts(ctx context.Context, app string, ch recipient.Channel, h recipient.Hash) (all []store.Lockout, err error) {
 	for _, byBrowser := range []bool{true, false} {
 		out, err := d.Store.LockedOut(ctx, store.Verification{App: app, Channel: ch, Recipient: h, ByBrowser: byBrowser})

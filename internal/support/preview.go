@@ -109,7 +109,8 @@ func (d *Desk) Try(ctx context.Context, t Trial, act store.AuditEntry) (verifica
 		return verification.Answer{}, invalid("app", "unknown", "There is no such app.")
 	}
 	return d.sendFor(ctx, verification.Ask{
-		Caller: verification.Caller{App: t.App, Kind: verification.Secret, IP: t.From}, Channel: t.Channel, To: t.To, Purpose: t.Purpose, Locale: t.Locale,
+		Caller: verification.Caller{App: t.App, Kind: verification.Secret, IP: t.From}, Channel: t.Channel, To: t.To, Purpose: t.Purpose,
+		Locale:    t.Locale,
 		Reference: "preview", Session: trialSession,
 	}, p.on(act))
 }

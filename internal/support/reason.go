@@ -27,7 +27,8 @@ func CheckReason(reason, to string) error {
 	case utf8.RuneCountInString(reason) > maxActReason || !utf8.ValidString(reason) || strings.ContainsFunc(reason, isForbidden):
 		return invalid("reason", "invalid", "A reason has at most 500 characters and no control characters.")
 	case strings.ContainsAny(reason, "@＠") || hasNumber(reason) || hasName(reason, to):
-		return invalid("reason", "names_recipient", "Leave names, addresses and numbers out of the reason: it is kept for good. A ticket's number will do.")
+		return invalid("reason", "names_recipient",
+			"Leave names, addresses and numbers out of the reason: it is kept for good. A ticket's number will do.")
 	}
 	return nil
 }

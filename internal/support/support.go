@@ -129,7 +129,8 @@ func (d *Desk) Paused(ch recipient.Channel, purpose string) (policy.Pause, bool)
 func (d *Desk) Served(channel, to string) error { return d.Codes.Served(channel, to) }
 
 // RecipientQuota says what a recipient's rules would answer now. Errors: *InvalidError, ErrUnavailable.
-func (d *Desk) RecipientQuota(ctx context.Context, app string, ch recipient.Channel, purpose string, h recipient.Hash) (quota.Decision, error) {
+func (d *Desk) RecipientQuota(ctx context.Context, app string, ch recipient.Channel, purpose string,
+	h recipient.Hash) (quota.Decision, error) {
 	return d.Codes.RecipientQuota(ctx, app, ch, purpose, h)
 }
 

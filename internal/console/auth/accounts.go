@@ -60,7 +60,8 @@ func (a *Auth) showAccounts(c echo.Context, status int, v accountsView) error {
 			return err
 		}
 		v.Rows = append(v.Rows, accountView{
-			Name: x.Name, Made: texts.Clock{Time: x.MadeAt}, Role: w.Or("role", x.Role), Roles: roleOptions(w, Role(x.Role)), Closed: !x.DisabledAt.IsZero(),
+			Name: x.Name, Made: texts.Clock{Time: x.MadeAt}, Role: w.Or("role", x.Role), Roles: roleOptions(w, Role(x.Role)),
+			Closed:   !x.DisabledAt.IsZero(),
 			Identity: x.Identity, Password: x.Password != "", Factor: factor,
 		})
 	}
@@ -86,7 +87,8 @@ func (a *Auth) changeAccount(c echo.Context, form url.Values) error {
 	switch {
 	case errors.As(err, &bad):
 		problem := cmp.Or(cmp.Or(w.Get("accounts.problem."+bad.Reason), w.Get("deed.problem."+bad.Reason)), bad.Detail)
-		return a.showAccounts(c, http.StatusUnprocessableEntity, accountsView{Name: wish.Name, Identity: wish.Identity, Reason: wish.Reason, Problem: problem})
+		return a.showAccounts(c, http.StatusUnprocessableEntity,
+			accountsView{Name: wish.Name, Identity: wish.Identity, Reason: wish.Reason, Problem: problem})
 	case err != nil:
 		return err
 	}
@@ -95,7 +97,8 @@ func (a *Auth) changeAccount(c echo.Context, form url.Values) error {
 
 func wishOf(form url.Values) Change {
 	return Change{
-		Name: strings.TrimSpace(form.Get("name")), Role: Role(form.Get("role")), Do: form.Get("do"), Reason: strings.TrimSpace(form.Get("reason")),
+		Name: strings.TrimSpace(form.Get("name")), Role: Role(form.Get("role")), Do: form.Get("do"),
+		Reason:   strings.TrimSpace(form.Get("reason")),
 		Identity: strings.TrimSpace(form.Get("identity")),
 	}
 }

@@ -67,7 +67,8 @@ const maxChecks = 2
 func New(c Config, l *layout.Layout, logger *slog.Logger, now func() time.Time) *Auth {
 	a := &Auth{
 		log: c.Accounts, limiter: c.Limiter, spare: quota.NewMemory(now, "console"), refused: c.Refused, logger: logger, now: now,
-		tokens: slices.Clone(c.Tokens), ring: c.Ring, provider: c.Provider, demands: c.DemandFactor, layout: l, checks: make(chan struct{}, maxChecks),
+		tokens: slices.Clone(c.Tokens), ring: c.Ring, provider: c.Provider, demands: c.DemandFactor, layout: l,
+		checks: make(chan struct{}, maxChecks),
 	}
 	if a.refused == nil {
 		a.refused = func(string, string) {}

@@ -39,7 +39,8 @@ type Change struct {
 
 // ChangeAccount does what is wished of an account, and gives the password where a new one was made: it is shown once and
 // kept as a hash. Errors: *verification.InvalidError, store.ErrUnavailable.
-func ChangeAccount(ctx context.Context, log store.AccountStore, w Change, now time.Time, act store.AuditEntry) (password string, err error) {
+func ChangeAccount(ctx context.Context, log store.AccountStore, w Change, now time.Time,
+	act store.AuditEntry) (password string, err error) {
 	if err := support.CheckReason(w.Reason, ""); err != nil {
 		return "", err
 	}
@@ -47,7 +48,8 @@ func ChangeAccount(ctx context.Context, log store.AccountStore, w Change, now ti
 		return "", dropFactor(ctx, log, w, act)
 	}
 	if !store.IsAccountName(w.Name) || reserved[w.Name] {
-		return "", layout.Invalid("name", "bad_name", "A name begins with a small letter and has up to 32 of a-z, 0-9, dot, dash and underscore; admin, token and cli are taken.")
+		return "", layout.Invalid("name", "bad_name",
+			"A name begins with a small letter and has up to 32 of a-z, 0-9, dot, dash and underscore; admin, token and cli are taken.")
 	}
 	switch _, err := log.Account(ctx, w.Name); {
 	case err == nil && w.Do == "add":

@@ -58,7 +58,8 @@ func codeAt(secret string, at time.Time) (string, error) {
 // keyAddress is what an app reads out of the QR code.
 func keyAddress(account string, secret []byte) (string, error) {
 	key, err := totp.Generate(totp.GenerateOpts{
-		Issuer: "sendcode", AccountName: account, Secret: secret, Period: codeOptions.Period, Digits: codeOptions.Digits, Algorithm: codeOptions.Algorithm,
+		Issuer: "sendcode", AccountName: account, Secret: secret, Period: codeOptions.Period, Digits: codeOptions.Digits,
+		Algorithm: codeOptions.Algorithm,
 	})
 	if err != nil {
 		return "", err

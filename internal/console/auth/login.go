@@ -38,7 +38,8 @@ func (a *Auth) loginPage(c echo.Context) error {
 
 func (a *Auth) showLogin(c echo.Context, status int, next, name, problem string) error {
 	w := layout.Words(c)
-	v := loginView{Page: layout.Page{W: w, Title: w.Get("login.title")}, Next: next, Name: name, Problem: problem, Off: !a.password.isSet() && a.provider == nil}
+	v := loginView{Page: layout.Page{W: w, Title: w.Get("login.title")}, Next: next, Name: name, Problem: problem,
+		Off: !a.password.isSet() && a.provider == nil}
 	if a.provider != nil {
 		v.Provider = a.provider.Title
 	}
@@ -127,7 +128,8 @@ func (a *Auth) reportRefused(c echo.Context, count quota.Decision) {
 	ctx, where := c.Request().Context(), network(server.ClientIP(c))
 	switch {
 	case due && rule.Name == overall:
-		a.logger.ErrorContext(ctx, "login attempts of unknown browsers are refused: too many in all; known browsers and the provider still log people in", "count", n, "network", where)
+		a.logger.ErrorContext(ctx, "login attempts of unknown browsers are refused: too many in all; known browsers and the provider still "+
+			"log people in", "count", n, "network", where)
 	case due:
 		a.logger.WarnContext(ctx, "login refused: too many attempts", "rule", rule.Name, "count", n, "network", where)
 	}

@@ -118,7 +118,8 @@ func (a *Auth) notVouchedFor(c echo.Context, next string, err error) error {
 	if !errors.As(err, &known) {
 		return err
 	}
-	a.logger.WarnContext(ctx, "login by the provider failed", "kind", string(known.Kind), "why", known.Why, "network", network(server.ClientIP(c)))
+	a.logger.WarnContext(ctx, "login by the provider failed", "kind", string(known.Kind), "why", known.Why,
+		"network", network(server.ClientIP(c)))
 	status := map[openid.Kind]int{openid.Unavailable: http.StatusServiceUnavailable, openid.Untrusted: http.StatusUnauthorized}[known.Kind]
 	if status == 0 {
 		status = http.StatusForbidden

@@ -98,7 +98,8 @@ func (a *Auth) allowed(action string) echo.MiddlewareFunc {
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error {
 			if w := ActorOf(c); !w.May(action) {
-				a.logger.WarnContext(c.Request().Context(), "refused to an account of this role", "account", w.Name, "role", string(w.Role), "deed", action)
+				a.logger.WarnContext(c.Request().Context(), "refused to an account of this role", "account", w.Name, "role", string(w.Role),
+					"deed", action)
 				return &server.Problem{Kind: server.Forbidden, Detail: "This account's role may not do that."}
 			}
 			return next(c)

@@ -100,7 +100,8 @@ func (a *Auth) count(ctx context.Context, rules []quota.Rule, buckets map[quota.
 }
 
 // ask puts a question to the limiter, and to this process's own where that does not answer.
-func (a *Auth) ask(ctx context.Context, question func(Limiter, context.Context, quota.Request) (quota.Decision, error), r quota.Request) (quota.Decision, error) {
+func (a *Auth) ask(ctx context.Context, question func(Limiter, context.Context, quota.Request) (quota.Decision, error),
+	r quota.Request) (quota.Decision, error) {
 	id := make([]byte, 16)
 	rand.Read(id) // never fails: the program stops when the system has no randomness
 	r.ID = string(id)

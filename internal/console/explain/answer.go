@@ -85,7 +85,8 @@ func (c matter) person(key string, more ...texts.Part) texts.Sentence {
 // blame sorts a failure by who can do something about it, in the person's eyes.
 func (c matter) blame() string {
 	switch kind := c.failure(); kind {
-	case "rejected.address", "rejected.full", "rejected.mailbox", "rejected", "ended", "ended.canceled", "blocked", "carrier_limit", "opted_out":
+	case "rejected.address", "rejected.full", "rejected.mailbox", "rejected", "ended", "ended.canceled", "blocked", "carrier_limit",
+		"opted_out":
 		return kind
 	case "expired.full":
 		return "rejected.full"

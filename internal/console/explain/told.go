@@ -32,7 +32,8 @@ func (c matter) told(v Verdict) Verdict {
 			continue
 		}
 		e := c.events[i]
-		v.What = c.Join(v.What, c.about(c.variant("later."+string(e.Kind), c.topic(e.Detail)), texts.Strong("provider", e.Provider), texts.At("told", e.At), texts.Plain("words", inBrackets(c.Words, e.Detail))))
+		v.What = c.Join(v.What, c.about(c.variant("later."+string(e.Kind), c.topic(e.Detail)), texts.Strong("provider", e.Provider),
+			texts.At("told", e.At), texts.Plain("words", inBrackets(c.Words, e.Detail))))
 		if t.bars == "" {
 			return v
 		}
@@ -62,7 +63,8 @@ func toldEntries(s store.Story, w texts.Words) (all []Entry) {
 		if i >= 0 {
 			line.Tone = toldTones[i].tone
 		}
-		line.What = w.Tell("line.told", texts.Strong("provider", e.Provider), texts.Plain("kind", w.Or("afterwards", string(e.Kind))), texts.Plain("words", inBrackets(w, e.Detail)))
+		line.What = w.Tell("line.told", texts.Strong("provider", e.Provider), texts.Plain("kind", w.Or("afterwards", string(e.Kind))),
+			texts.Plain("words", inBrackets(w, e.Detail)))
 		all = append(all, line)
 	}
 	return all

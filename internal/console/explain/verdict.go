@@ -112,12 +112,15 @@ func (c matter) about(key string, more ...texts.Part) texts.Sentence {
 		ended = c.LoggedAt
 	}
 	parts := append([]texts.Part{
-		texts.Plain("through", cmp.Or(c.Provider, c.Get(c.ofChannel("through.unknown")))), texts.Plain("reply", c.reply()), texts.Plain("reason", c.Or("reason", c.Reason)),
-		texts.Plain("attempt", strconv.Itoa(c.Attempt)), texts.Strong("app", c.App), texts.Plain("purpose", c.Purpose), texts.Plain("network", cmp.Or(c.IP, "–")), texts.At("asked", c.LoggedAt), texts.At("ended", ended),
+		texts.Plain("through", cmp.Or(c.Provider, c.Get(c.ofChannel("through.unknown")))), texts.Plain("reply", c.reply()),
+		texts.Plain("reason", c.Or("reason", c.Reason)),
+		texts.Plain("attempt", strconv.Itoa(c.Attempt)), texts.Strong("app", c.App), texts.Plain("purpose", c.Purpose),
+		texts.Plain("network", cmp.Or(c.IP, "–")), texts.At("asked", c.LoggedAt), texts.At("ended", ended),
 		texts.At("due", c.DueAt),
 	}, more...)
 	if c.code != nil {
-		parts = append(parts, texts.At("until", c.code.ExpiresAt), texts.At("approved", c.code.ApprovedAt), texts.At("canceled", c.code.CanceledAt),
+		parts = append(parts, texts.At("until", c.code.ExpiresAt), texts.At("approved", c.code.ApprovedAt),
+			texts.At("canceled", c.code.CanceledAt),
 			texts.Plain("tries", strconv.Itoa(c.code.Attempts)))
 	}
 	return c.Tell(key, parts...)

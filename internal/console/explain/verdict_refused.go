@@ -21,9 +21,11 @@ func (c matter) refused() (what, next texts.Sentence) {
 		return c.unserved()
 	}
 	rule, wait := texts.Strong("rule", c.BlockedBy), texts.Plain("wait", c.Wait(c.RetryAfter))
-	what = c.Join(c.about(texts.PluralKey("verdict.refused", c.Count), rule, wait, texts.Plain("n", strconv.Itoa(c.Count))), c.about("wide."+c.looksAt()))
+	what = c.Join(c.about(texts.PluralKey("verdict.refused", c.Count), rule, wait, texts.Plain("n", strconv.Itoa(c.Count))),
+		c.about("wide."+c.looksAt()))
 	if c.Recipients > 0 {
-		what = c.Join(what, c.about(texts.PluralKey("verdict.refused.several", c.Recipients), texts.Plain("recipients", strconv.Itoa(c.Recipients))))
+		what = c.Join(what, c.about(texts.PluralKey("verdict.refused.several", c.Recipients),
+			texts.Plain("recipients", strconv.Itoa(c.Recipients))))
 	}
 	next = c.Join(c.about("next.wide."+c.looksAt()), c.again())
 	if c.has != nil {
@@ -34,16 +36,19 @@ func (c matter) refused() (what, next texts.Sentence) {
 
 // unserved says why nothing is sent to the recipient, whoever asks.
 func (c matter) unserved() (what, next texts.Sentence) {
-	what = c.Join(c.about(texts.PluralKey("verdict.unserved", c.Count), texts.Plain("n", strconv.Itoa(c.Count))), c.about("unserved."+c.BlockedBy))
+	what = c.Join(c.about(texts.PluralKey("verdict.unserved", c.Count), texts.Plain("n", strconv.Itoa(c.Count))),
+		c.about("unserved."+c.BlockedBy))
 	if c.Recipients > 0 {
-		what = c.Join(what, c.about(texts.PluralKey("verdict.refused.several", c.Recipients), texts.Plain("recipients", strconv.Itoa(c.Recipients))))
+		what = c.Join(what, c.about(texts.PluralKey("verdict.refused.several", c.Recipients),
+			texts.Plain("recipients", strconv.Itoa(c.Recipients))))
 	}
 	return what, c.about("nobody.next." + c.BlockedBy)
 }
 
 // refusedByChecks says that no code was sent since none could have been entered, whose codes that is about, and until when.
 func (c matter) refusedByChecks() (what, next texts.Sentence) {
-	what = c.about(texts.PluralKey("verdict.checks", c.Count), texts.Plain("wait", c.Wait(c.RetryAfter)), texts.Plain("n", strconv.Itoa(c.Count)))
+	what = c.about(texts.PluralKey("verdict.checks", c.Count), texts.Plain("wait", c.Wait(c.RetryAfter)),
+		texts.Plain("n", strconv.Itoa(c.Count)))
 	if len(c.locks) == 0 {
 		next = c.about("next.refused.free")
 	}
@@ -52,7 +57,8 @@ func (c matter) refusedByChecks() (what, next texts.Sentence) {
 		if out.ByBrowser {
 			key = "next.checks.browser"
 		}
-		next = c.Join(next, c.about(key, texts.Strong("failures", strconv.Itoa(out.Failures)), texts.At("free", c.now.Add(out.Wait).Truncate(time.Second).Add(time.Second))))
+		next = c.Join(next, c.about(key, texts.Strong("failures", strconv.Itoa(out.Failures)),
+			texts.At("free", c.now.Add(out.Wait).Truncate(time.Second).Add(time.Second))))
 		if len(c.locks) == 1 {
 			next = c.Join(next, c.about(key+".alone"))
 		}

@@ -45,7 +45,8 @@ func (c matter) toldToStop(s store.Suppression) bool {
 }
 
 func (c matter) prefixPaused(p store.PrefixPause) (what, next texts.Sentence) {
-	return c.about("verdict.failed.prefix", texts.At("since", p.Since), texts.Strong("prefix", p.Prefix), texts.Plain("numbers", Numbers(p, c.Words))),
+	return c.about("verdict.failed.prefix", texts.At("since", p.Since), texts.Strong("prefix", p.Prefix),
+			texts.Plain("numbers", Numbers(p, c.Words))),
 		c.about("next.failed.prefix"+standing(p.Active(c.now), p.LiftedAt), texts.At("until2", p.Until), texts.At("lifted", p.LiftedAt))
 }
 
@@ -69,7 +70,8 @@ func (c matter) paused() texts.Sentence {
 	if c.pause == nil {
 		return c.about("next.failed.paused.over")
 	}
-	return c.about("next.failed.paused.holds", texts.At("psince", c.pause.Since), texts.Plain("pwhy", cmp.Or(c.pause.Reason, c.Get("pause.why.none"))))
+	return c.about("next.failed.paused.holds", texts.At("psince", c.pause.Since),
+		texts.Plain("pwhy", cmp.Or(c.pause.Reason, c.Get("pause.why.none"))))
 }
 
 // newer points to the latest request like this one.
@@ -81,7 +83,8 @@ func (c matter) newer(s *store.Send) *Onward {
 }
 
 func onwardTo(w texts.Words, key string, s store.Send) Onward {
-	return Onward{Text: w.Tell(key, texts.Strong("to", s.To), texts.At("at", s.LoggedAt), texts.Plain("became", w.Or("status", string(s.Status)))), Link: SendAddress(s.ID)}
+	return Onward{Text: w.Tell(key, texts.Strong("to", s.To), texts.At("at", s.LoggedAt),
+		texts.Plain("became", w.Or("status", string(s.Status)))), Link: SendAddress(s.ID)}
 }
 
 // erased says of a row whose recipient was forgotten that nothing else about it is of use.

@@ -11,7 +11,8 @@ func Unserved(reason string, w texts.Words) *Verdict {
 	if reason == "" || what == nil {
 		return nil
 	}
-	return &Verdict{Tone: warn, What: what, Next: w.Tell("nobody.next." + reason), Answer: Answer{W: w, Text: w.Tell("answer.nobody.unserved")}}
+	return &Verdict{Tone: warn, What: what, Next: w.Tell("nobody.next." + reason),
+		Answer: Answer{W: w, Text: w.Tell("answer.nobody.unserved")}}
 }
 
 // Unknown is the verdict on a recipient without rows; near are requests for recipients that are spelled almost the same.

@@ -78,7 +78,8 @@ func NewPage(w texts.Words, title, here string) Page {
 
 // New parses what is embedded; what is wrong with it is a broken build, which every test of this package meets.
 func New(logger *slog.Logger) *Layout {
-	l := &Layout{logger: logger, origin: http.NewCrossOriginProtection(), templates: map[string]*template.Template{}, files: map[string]file{}, shared: web.NewAssets(nil)}
+	l := &Layout{logger: logger, origin: http.NewCrossOriginProtection(), templates: map[string]*template.Template{},
+		files: map[string]file{}, shared: web.NewAssets(nil)}
 	for _, name := range []string{"admin.css", "console.js", "tail.js"} {
 		body := must(fs.ReadFile(assets.FS, name))
 		sum := sha256.Sum256(body)

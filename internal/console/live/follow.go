@@ -179,7 +179,8 @@ func awaitsReceipt(s store.Send) bool {
 }
 
 func differs(a, b store.Send) bool {
-	return a.Status != b.Status || a.Reason != b.Reason || a.Attempt != b.Attempt || a.Count != b.Count || a.Recipients != b.Recipients || a.ProviderCode != b.ProviderCode
+	return a.Status != b.Status || a.Reason != b.Reason || a.Attempt != b.Attempt ||
+		a.Count != b.Count || a.Recipients != b.Recipients || a.ProviderCode != b.ProviderCode
 }
 
 func later(a, b store.Mark) bool {

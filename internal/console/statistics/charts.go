@@ -85,7 +85,8 @@ func drawn(stretches []Interval, of func(Interval) []amount) (bars []barView, hi
 func SendsChart(stretches []Interval, w texts.Words) Chart {
 	bars, most := drawn(stretches, func(s Interval) []amount {
 		return []amount{
-			{"good", float64(s.Sent)}, {"still", float64(s.UnderWay)}, {"unsure", float64(s.Unknown)}, {"bad", float64(s.Failed)}, {"warn", float64(s.Refused)},
+			{"good", float64(s.Sent)}, {"still", float64(s.UnderWay)}, {"unsure", float64(s.Unknown)}, {"bad", float64(s.Failed)},
+			{"warn", float64(s.Refused)},
 		}
 	})
 	return Chart{
@@ -113,17 +114,19 @@ func MeasuresCharts(stretches []Interval, w texts.Words) []Chart {
 	top := func(text string) string { return w.Get("overview.unit.n", "n", text) }
 	return []Chart{
 		{Title: w.Get("overview.rate"), Alt: w.Get("overview.chart.rate"), Top: top("100 %"), Bars: approved},
-		{Title: w.Get("overview.took"), Alt: w.Get("overview.chart.took"), Top: top(w.Took(time.Duration(longest) * time.Millisecond)), Bars: times, Keys: []keyView{
-			{"good", w.Get("overview.half")}, {"still", w.Get("overview.most")},
-		}},
+		{Title: w.Get("overview.took"), Alt: w.Get("overview.chart.took"), Top: top(w.Took(time.Duration(longest) * time.Millisecond)),
+			Bars: times, Keys: []keyView{
+				{"good", w.Get("overview.half")}, {"still", w.Get("overview.most")},
+			}},
 	}
 }
 
 // SendsTable has the numbers of the first.
 func SendsTable(stretches []Interval, w texts.Words) Table {
-	return numbers(stretches, w, []string{"overview.sent", "overview.failed", "overview.unknown", "overview.underway", "overview.refused"}, func(s Interval) []string {
-		return []string{strconv.Itoa(s.Sent), strconv.Itoa(s.Failed), strconv.Itoa(s.Unknown), strconv.Itoa(s.UnderWay), strconv.Itoa(s.Refused)}
-	})
+	return numbers(stretches, w, []string{"overview.sent", "overview.failed", "overview.unknown", "overview.underway", "overview.refused"},
+		func(s Interval) []string {
+			return []string{strconv.Itoa(s.Sent), strconv.Itoa(s.Failed), strconv.Itoa(s.Unknown), strconv.Itoa(s.UnderWay), strconv.Itoa(s.Refused)}
+		})
 }
 
 // MeasuresTable has the numbers of the others.
