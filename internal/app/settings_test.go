@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"sendcode/internal/api"
-	"sendcode/internal/code"
 	"sendcode/internal/config"
 	"sendcode/internal/policy"
 )
@@ -22,15 +21,6 @@ func TestTheScopesOfTheFile(t *testing.T) {
 	keys := apiKeys(config.Config{Apps: []config.App{{Name: "a", Keys: []config.Key{{Kind: config.SecretKey, Scopes: config.KeyScopes}}}}})
 	if !slices.Equal(keys[0].Scopes, api.Scopes) {
 		t.Errorf("%v", keys[0].Scopes)
-	}
-}
-
-// What config takes for a test recipient's code is what people can enter.
-func TestAlphabetsHaveOneName(t *testing.T) {
-	for _, a := range []code.Alphabet{code.Digits, code.Unambiguous} {
-		if got := config.Characters(string(a)); got == "" || got != a.Characters() {
-			t.Errorf("%s: %q in the configuration", a, got)
-		}
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"sendcode/internal/code"
 	"sendcode/internal/config/address"
 	"sendcode/internal/config/document"
 	"sendcode/internal/events"
@@ -158,19 +159,13 @@ const (
 	maxCodeLength = 10
 )
 
-// characters are those of each alphabet, as package code has them.
-var characters = map[string]string{"digits": "0123456789", "unambiguous": "BCDFGHJKLMNPQRSTVWXZ"}
-
-// Characters are those of an alphabet; "" when there is none of that name.
-func Characters(alphabet string) string { return characters[alphabet] }
-
 func checkTestCode(text string) string {
-	for _, alphabet := range characters {
-		if strings.Trim(text, alphabet) == "" && len(text) >= minCodeLength && len(text) <= maxCodeLength {
+	for _, alphabet := range []code.Alphabet{code.Digits, code.Unambiguous} {
+		if strings.Trim(text, alphabet.Characters()) == "" && len(text) >= minCodeLength && len(text) <= maxCodeLength {
 			return ""
 		}
 	}
-	return "must be 6 to 10 digits, in quotes, or as many of the letters " + characters["unambiguous"]
+	return "must be 6 to 10 digits, in quotes, or as many of the letters " + code.Unambiguous.Characters()
 }
 
 func checkProxy(text string) string {

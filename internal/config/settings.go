@@ -45,7 +45,8 @@ func checkMailFrom(value string) string {
 	if err != nil {
 		return want
 	}
-	local, domain, _ := cutLast(sender.Address, "@")
+	at := strings.LastIndexByte(sender.Address, '@') // ParseAddress wants one
+	local, domain := sender.Address[:at], sender.Address[at+1:]
 	switch {
 	case len(sender.Address) > 254 || len(local) > 64: // RFC 5321 section 4.5.3.1
 		return "the address is too long"
@@ -66,14 +67,5 @@ func (c Config) MailDomain() string {
 	if err != nil {
 		return "localhost"
 	}
-	_, domain, _ := cutLast(sender.Address, "@")
-	return strings.ToLower(domain)
-}
-
-func cutLast(s, sep string) (before, after string, found bool) {
-	i := strings.LastIndex(s, sep)
-	if i < 0 {
-		return s, "", false
-	}
-	return s[:i], s[i+len(sep):], true
+	return strings.ToLower(sender.Address[strings.LastIndexByte(sender.Address, '@')+1:])
 }

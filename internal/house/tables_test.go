@@ -72,7 +72,7 @@ var edges = map[string]string{
 	// Settings, and the only place where parts are put together.
 	"internal/config/address":  "quota internal/delivery internal/config/document",
 	"internal/config/document": "",
-	"internal/config": "internal/config/document internal/config/address quota internal/recipient internal/keyring internal/delivery/smtp internal/events " +
+	"internal/config": "internal/code internal/config/document internal/config/address quota internal/recipient internal/keyring internal/delivery/smtp internal/events " +
 		"internal/sms internal/sms/*",
 	"internal/app": "internal/proof quota docs migrations templates web internal/recipient internal/keyring internal/message " +
 		"internal/delivery internal/delivery/smtp internal/delivery/mailbox internal/failover " +
