@@ -18,17 +18,15 @@ import (
 	"sendcode/quota"
 )
 
-func (r *rig) acts(want ...string) { r.Helper(); consoletest.WantActs(r.T, r.log, want...) }
-
 func because(reason string) url.Values { return url.Values{"reason": {reason}} }
 
 // free says whether both gates would let one more through.
 func (r *rig) free(s store.Send) bool {
 	r.Helper()
 	d, err := r.codes.RecipientQuota(context.Background(), s.App, s.Channel, s.Purpose, s.Recipient)
-	r.must(err)
-	events, _, err := r.log.History(context.Background(), store.Bucket{App: s.App, Channel: s.Channel, Recipient: s.Recipient, Purposes: []string{s.Purpose}}, time.Hour)
-	r.must(err)
+	r.Must(err)
+	events, _, err := r.Log.History(context.Background(), store.Bucket{App: s.App, Channel: s.Channel, Recipient: s.Recipient, Purposes: []string{s.Purpose}}, time.Hour)
+	r.Must(err)
 	return d.Allowed() && len(events) == 0
 }
 
@@ -48,7 +46,7 @@ func TestResetFromAPage(t *testing.T) {
 	if !r.free(s) {
 		t.Error("still limited")
 	}
-	r.acts("admin|quota.reset|begun||a•••@example.com|ticket 7", "admin|quota.reset|done||a•••@example.com|ticket 7")
+	r.Acts("admin|quota.reset|begun||a•••@example.com|ticket 7", "admin|quota.reset|done||a•••@example.com|ticket 7")
 	contains(t, b.Get("/admin/acts?what=quota.reset"), "reset the quota", page)
 	lacks(t, b.Get(page+"?done=<script>"), "script>alert", "note good")
 }
@@ -76,7 +74,7 @@ func TestADeedNeedsAReason(t *testing.T) {
 	want(t, rec, http.StatusUnprocessableEntity)
 	contains(t, rec, "Tick the box", "asked by &lt;letter&gt;")
 	want(t, b.Post("/admin/sends/00000000-0000-7000-8000-000000000000/reset", because("x")), http.StatusNotFound)
-	r.acts()
+	r.Acts()
 	if r.free(s) {
 		t.Error("reset all the same")
 	}
@@ -106,8 +104,8 @@ func TestCancelResendAndReveal(t *testing.T) {
 		want(t, rec, http.StatusConflict)
 	}
 	on := "a•••@example.com|ticket 7"
-	r.acts("admin|recipient.reveal|done||"+on, "admin|verification.resend|begun||"+on, "admin|verification.resend|failed|minute|"+on, "admin|verification.cancel|done||"+on)
-	if strings.Contains(r.logged.String(), "ana@example.com") {
+	r.Acts("admin|recipient.reveal|done||"+on, "admin|verification.resend|begun||"+on, "admin|verification.resend|failed|minute|"+on, "admin|verification.cancel|done||"+on)
+	if strings.Contains(r.Logged.String(), "ana@example.com") {
 		t.Error("the recipient is in the log")
 	}
 }
@@ -126,7 +124,7 @@ func TestEraseFromAPage(t *testing.T) {
 	if r.free(s) {
 		t.Error("being erased freed quota")
 	}
-	r.acts("admin|recipient.erase|done||" + store.Erased + "|letter of 3 March")
+	r.Acts("admin|recipient.erase|done||" + store.Erased + "|letter of 3 March")
 }
 
 func TestDeedsByScript(t *testing.T) {
@@ -153,7 +151,7 @@ func TestDeedsByScript(t *testing.T) {
 			}
 		}
 	}
-	r.acts()
+	r.Acts()
 	ask := `{"channel":"email","to":"Ana@Example.com","purpose":"login","reason":"ticket 7"}`
 	if got := post("/v1/admin/quota/reset", ask); got != http.StatusNoContent || !r.free(s) {
 		t.Errorf("reset: %d, free %v", got, r.free(s))
@@ -175,7 +173,7 @@ func TestDeedsByScript(t *testing.T) {
 		t.Errorf("there is one way to reset: %d", got)
 	}
 	on := store.Erased + "|ticket 7"
-	r.acts("token|quota.reset|begun||"+on, "token|quota.reset|done||"+on, "token|recipient.reveal|done||"+on, "token|verification.cancel|done||"+on, "token|recipient.erase|done||"+on)
+	r.Acts("token|quota.reset|begun||"+on, "token|quota.reset|done||"+on, "token|recipient.reveal|done||"+on, "token|verification.cancel|done||"+on, "token|recipient.erase|done||"+on)
 }
 
 // Nothing is done by whoever is not known, or by a page of another site.
@@ -201,7 +199,7 @@ func TestDeedsFromElsewhere(t *testing.T) {
 		want(t, r.browser().Do(http.MethodPost, path, ask, "Content-Type", "application/json"), http.StatusUnauthorized)
 		want(t, r.browser().Do(http.MethodPost, path, ask, "Content-Type", "application/json", "Authorization", "Bearer wrong"), http.StatusUnauthorized)
 	}
-	r.acts()
+	r.Acts()
 	if r.free(s) {
 		t.Error("reset")
 	}
@@ -212,7 +210,7 @@ func TestDeedsWithoutTheLogOrTheLimiter(t *testing.T) {
 	b := r.loggedIn()
 	s := r.sent("ana@example.com")
 	for _, method := range []string{"ResetCounters", "AddAuditEntry"} {
-		r.log.SetFault(func(m string) sqlite.Fault {
+		r.Log.SetFault(func(m string) sqlite.Fault {
 			if m == method {
 				return sqlite.Down
 			}
@@ -224,8 +222,8 @@ func TestDeedsWithoutTheLogOrTheLimiter(t *testing.T) {
 		contains(t, rec, "It could not be done")
 		lacks(t, rec, "ana@example.com")
 	}
-	r.log.SetFault(nil)
-	r.acts()
+	r.Log.SetFault(nil)
+	r.Acts()
 }
 
 // A refusal belongs to no code: what needs one is not offered for it.
@@ -241,8 +239,8 @@ func TestDeedsOfARefusal(t *testing.T) {
 	}
 	r.take(r.row("ana@example.com"))
 	want(t, b.Post(explain.SendAddress(s.ID)+"/reset", because("x")), http.StatusSeeOther)
-	_, err := r.limiter.Peek(context.Background(), quota.Request{})
-	r.must(err)
+	_, err := r.Limiter.Peek(context.Background(), quota.Request{})
+	r.Must(err)
 	if !r.free(store.Send{App: "shop", Channel: recipient.Email, Purpose: "login", Recipient: s.Recipient}) {
 		t.Error("not reset")
 	}
@@ -251,8 +249,8 @@ func TestDeedsOfARefusal(t *testing.T) {
 func TestOnlyWhatARoleMayIsOffered(t *testing.T) {
 	r := newRig(t)
 	s := r.sent("ana@example.com")
-	story, err := r.log.Story(context.Background(), s.ID)
-	r.must(err)
+	story, err := r.Log.Story(context.Background(), s.ID)
+	r.Must(err)
 	for role, n := range map[auth.Role]int{auth.Reader: 0, auth.Operator: 4, auth.Owner: 5, "": 0} {
 		if got := len(actionViews(auth.Actor{Name: "x", Role: role}, story, note{}, texts.For(""))); got != n {
 			t.Errorf("%s is offered %d deeds, want %d", role, got, n)

@@ -29,7 +29,7 @@ func (w *window) clean(engine *axe.Engine, name string) {
 			}
 			w.shot(fmt.Sprintf("open-%s-%d-%s", name, width, scheme))
 			found, err := engine.Violations(w.ctx, "html")
-			w.must(err)
+			w.Must(err)
 			for _, v := range found {
 				w.Errorf("%s at %d px, %s: %s", name, width, scheme, v)
 			}
@@ -41,10 +41,10 @@ func TestBrowserAxe(t *testing.T) {
 	r, _ := besideProvider(t)
 	pages := everyPage(r)
 	r.as(auth.Operator) // so that there are accounts to look at
-	r.account(store.Account{Name: "mei", Role: "reader", Identity: "mei.with-a-long-name.of-the-support-department@example.org"})
+	r.Account(store.Account{Name: "mei", Role: "reader", Identity: "mei.with-a-long-name.of-the-support-department@example.org"})
 	w := openWindow(r)
 	engine, err := axe.Load(w.ctx)
-	r.must(err)
+	r.Must(err)
 	w.do(chromedp.Navigate(w.base + "/admin/login"))
 	w.clean(engine, "login")
 	w.logIn()
@@ -64,14 +64,14 @@ func TestBrowserAxeOfForms(t *testing.T) {
 	r, _ := besideProvider(t)
 	w := openWindow(r)
 	engine, err := axe.Load(w.ctx)
-	r.must(err)
+	r.Must(err)
 	enter := func(field, text string) step { return chromedp.SetValue(chromedp.CSS(field), text) }
 	w.shows("#problem", chromedp.Navigate(w.base+"/admin/login"), enter("#password", "wrong"), chromedp.Click(chromedp.CSS("form:not(.provider) button")))
 	w.clean(engine, "a wrong password")
 	w.logIn()
 	w.shows(".qr", chromedp.Navigate(w.base+"/admin/factor"), enter("#password", consoletest.Password), chromedp.Click(chromedp.CSS("main form button")))
 	w.clean(engine, "a second factor to be")
-	d := r.phone(w.text(`document.querySelector(".shown").innerText.replaceAll(" ", "")`))
+	d := r.Phone(w.text(`document.querySelector(".shown").innerText.replaceAll(" ", "")`))
 	w.shows(".codes", enter("#code", d.Code()), chromedp.Click(chromedp.CSS("main form button")))
 	w.clean(engine, "recovery codes")
 	w.leads(exactly("/admin/login"), chromedp.Click(chromedp.CSS(".top button")))

@@ -32,7 +32,7 @@ func TestBrowserResetsAQuota(t *testing.T) {
 	if at := w.text(`location.pathname + " " + document.activeElement.id`); at != page+" reason-reset" {
 		t.Errorf("without a reason: %s", at)
 	}
-	r.acts()
+	r.Acts()
 	// A reason that names the person is refused, and kept to be mended.
 	w.do(chromedp.KeyEvent("ana@example.com called" + kb.Enter))
 	w.leads(exactly(page + "/reset"))
@@ -48,7 +48,7 @@ func TestBrowserResetsAQuota(t *testing.T) {
 		t.Errorf("the newest act: %q", got)
 	}
 	on := store.AuditEntry{}.Detail + "|a•••@example.com|ticket 7"
-	r.acts("admin|quota.reset|begun|"+on, "admin|quota.reset|done|"+on)
+	r.Acts("admin|quota.reset|begun|"+on, "admin|quota.reset|done|"+on)
 	w.quietAt()
 }
 
@@ -69,7 +69,7 @@ func TestBrowserOfAnotherSiteDoesNothing(t *testing.T) {
 	if got := w.text(`document.body.innerText`); !strings.Contains(got, "another site") {
 		t.Errorf("the answer: %q", got)
 	}
-	r.acts()
+	r.Acts()
 	if r.free(s) {
 		t.Error("another site's page reset a quota")
 	}
@@ -89,7 +89,7 @@ func TestBrowserSecondFactor(t *testing.T) {
 		}
 		w.shot(fmt.Sprintf("factor-begun-%d-dark", width))
 	}
-	d := r.phone(strings.ReplaceAll(w.text(`document.querySelector(".shown").innerText`), " ", ""))
+	d := r.Phone(strings.ReplaceAll(w.text(`document.querySelector(".shown").innerText`), " ", ""))
 	const ready = `document.activeElement.id === "code"` // which a browser may see to after the page has been loaded
 	w.until(ready)
 	w.shows(".codes", chromedp.KeyEvent(d.Code()+kb.Enter))
@@ -117,7 +117,7 @@ func TestBrowserLogsInByTheProvider(t *testing.T) {
 		server.URL = strings.Replace(server.URL, "127.0.0.1", "localhost", 1)
 		server.Redirect = w.base + auth.ProviderCallback
 	})
-	*r.console.Auth.Provider = *providerAt(server, r.clock.Now)
+	*r.console.Auth.Provider = *providerAt(server, r.Clock.Now)
 	consoletest.Is(server, "bo", "support")
 	w.do(emulate(320, "light"), chromedp.Navigate(w.base+"/admin/preview"))
 	w.shot("login-provider-320-light")

@@ -45,7 +45,7 @@ type step = chromedp.Action[chromedp.Void]
 func openWindow(r *rig) *window {
 	r.Helper()
 	program := parts.Chromium(r.T)
-	site := httptest.NewServer(r.handler)
+	site := httptest.NewServer(r.Handler)
 	r.Cleanup(site.Close)
 	options := append(chromedp.DefaultExecAllocatorOptions[:],
 		chromedp.ExecPath(program), chromedp.NoSandbox, chromedp.DisableGPU,
@@ -54,7 +54,7 @@ func openWindow(r *rig) *window {
 	r.Cleanup(stop)
 	tab, closeTab := chromedp.NewContext(allocator)
 	r.Cleanup(closeTab)
-	r.must(chromedp.Do(tab)) // the browser lives as long as the context that starts it
+	r.Must(chromedp.Do(tab)) // the browser lives as long as the context that starts it
 	ctx, cancel := context.WithTimeout(tab, patience)
 	r.Cleanup(cancel)
 	w := &window{rig: r, ctx: ctx, base: site.URL, site: site}
@@ -83,7 +83,7 @@ func (w *window) hear(messages iter.Seq2[chromedp.ConsoleMessage, error]) {
 
 func (w *window) do(steps ...step) {
 	w.Helper()
-	w.must(chromedp.Do(w.ctx, steps...))
+	w.Must(chromedp.Do(w.ctx, steps...))
 }
 
 // press sends one key as a keyboard does: what the page does with it decides whether it also becomes a letter.
@@ -106,7 +106,7 @@ func press(key string) step {
 func (w *window) text(script string) string {
 	w.Helper()
 	s, err := chromedp.Run(w.ctx, chromedp.Evaluate[string](script))
-	w.must(err)
+	w.Must(err)
 	return s
 }
 
@@ -181,24 +181,24 @@ func (w *window) quietAt() {
 // busy fills the log with one of each kind.
 func busy(r *rig) (refusedRow store.Send) {
 	sent := r.begin("w.zhang@qq.com", func(s *store.Send) { s.Reference, s.Locale = "order-7", "zh-CN" })
-	r.clock.Add(96 * time.Millisecond)
+	r.Clock.Add(96 * time.Millisecond)
 	r.finish(sent.Send, store.Outcome{Status: store.Failed, Reason: "rejected", Provider: "mx1.example.net", ProviderCode: "550 5.1.1", Took: 96 * time.Millisecond, Refund: true})
-	r.clock.Add(20 * time.Second)
+	r.Clock.Add(20 * time.Second)
 	r.sent("long.name@"+strings.Repeat("subdomain-", 5)+"of-a-company."+strings.Repeat("quite-long.", 4)+"example.com", func(s *store.Send) { s.Purpose = "signup-with-confirmation" })
 	unknown := r.begin("li@example.com")
-	r.clock.Add(3 * time.Second)
+	r.Clock.Add(3 * time.Second)
 	r.finish(unknown.Send, store.Outcome{Status: store.Unknown, Reason: "no_answer", Provider: "mx2.example.net", Took: 2100 * time.Millisecond})
 	queued := r.begin("q@example.com")
-	ok, err := r.log.Postpone(context.Background(), store.Postponement{Held: store.Held{ID: queued.Send.ID, Attempt: 1}, After: 4 * time.Second, Reason: "temporary_rcpt", Provider: "mx1.example.net", ProviderCode: "421 4.7.0"})
+	ok, err := r.Log.Postpone(context.Background(), store.Postponement{Held: store.Held{ID: queued.Send.ID, Attempt: 1}, After: 4 * time.Second, Reason: "temporary_rcpt", Provider: "mx1.example.net", ProviderCode: "421 4.7.0"})
 	if err != nil || !ok {
 		r.Fatal(ok, err)
 	}
 	ana := r.begin("ana@example.com", func(s *store.Send) { s.Locale = "zh-CN" })
-	r.clock.Add(184 * time.Millisecond)
+	r.Clock.Add(184 * time.Millisecond)
 	r.finish(ana.Send, store.Outcome{Status: store.Sent, Provider: "mx1.example.net", ProviderCode: "250 2.0.0", Took: 184 * time.Millisecond})
-	r.clock.Add(18 * time.Second)
+	r.Clock.Add(18 * time.Second)
 	row := r.refused("ana@example.com", "minute", 42*time.Second, 3, func(s *store.Send) { s.VerificationID = ana.Send.VerificationID })
-	r.clock.Add(4 * time.Second)
+	r.Clock.Add(4 * time.Second)
 	return row
 }
 
@@ -292,18 +292,18 @@ func everyPage(r *rig) map[string]string {
 		{Channel: "email", To: "cy@example.com", Why: "spam", By: "admin"},
 	} {
 		_, err := r.codes.Desk.Suppress(context.Background(), b)
-		r.must(err)
+		r.Must(err)
 	}
 	toldApps(r)
 	lifted := r.pausedPrefix("+49160")
-	_, _, err := r.log.LiftPrefix(context.Background(), store.PrefixLifting{ID: lifted.ID, By: "admin", Why: "testers of ours, ticket 7"}, nil)
-	r.must(err)
+	_, _, err := r.Log.LiftPrefix(context.Background(), store.PrefixLifting{ID: lifted.ID, By: "admin", Why: "testers of ours, ticket 7"}, nil)
+	r.Must(err)
 	r.pausedPrefix("+49151")
 	r.Cleanup(r.console.Stop)
-	failed, err := r.log.Sends(context.Background(), store.Filter{Status: store.Failed, Limit: 1})
-	r.must(err)
-	older, err := r.log.Sends(context.Background(), store.Filter{Recipient: &hash, Status: store.Sent, Limit: 1})
-	r.must(err)
+	failed, err := r.Log.Sends(context.Background(), store.Filter{Status: store.Failed, Limit: 1})
+	r.Must(err)
+	older, err := r.Log.Sends(context.Background(), store.Filter{Recipient: &hash, Status: store.Sent, Limit: 1})
+	r.Must(err)
 	_, mistyped := r.recipient("w.zhang@qq.co")
 	return map[string]string{
 		"list": "/admin?limit=5", "empty": "/admin?status=sending", "recipient": "/admin?recipient=" + hash.String(), "filters": "/admin?blocked_by=minute",
@@ -378,7 +378,7 @@ func (w *window) shot(name string) {
 		return
 	}
 	png, err := chromedp.Run(w.ctx, chromedp.FullScreenshot(100))
-	w.must(err)
+	w.Must(err)
 	if err := os.WriteFile(filepath.Join(dir, "admin-"+name+".png"), png, 0o644); err != nil {
 		w.Fatal(err)
 	}

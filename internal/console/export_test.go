@@ -44,7 +44,7 @@ func exportOf(t *testing.T, body []byte) (rows []map[string]string) {
 func TestExport(t *testing.T) {
 	r := newRig(t)
 	s := r.sent("ana@example.com", func(s *store.Send) { s.Reference = "=HYPERLINK(\"https://x.example\")" })
-	r.clock.Add(time.Second)
+	r.Clock.Add(time.Second)
 	r.refused("li@qq.com", "minute", 42*time.Second, 3, func(s *store.Send) { s.Reference = "two\nlines, \"quoted\"" })
 	b := r.loggedIn()
 	rec := b.Get("/v1/admin/sends.csv")
@@ -93,8 +93,8 @@ func TestExportIsAnAct(t *testing.T) {
 	s := r.sent("ana@example.com", func(s *store.Send) { s.Reference = "ana@example.com" })
 	b := r.loggedIn()
 	want(t, b.Get("/v1/admin/sends.csv?reference=ana@example.com&status=sent&recipient="+s.Recipient.String()), http.StatusOK)
-	acts, err := r.log.AuditEntries(t.Context(), store.AuditFilter{What: auth.ActionExport, Limit: 10})
-	r.must(err)
+	acts, err := r.Log.AuditEntries(t.Context(), store.AuditFilter{What: auth.ActionExport, Limit: 10})
+	r.Must(err)
 	if len(acts) != 2 || acts[0].Outcome != store.AuditDone || acts[0].Ends != acts[1].ID || acts[0].Detail != "rows=1" || acts[1].Outcome != store.AuditBegun ||
 		acts[1].Detail != "status=sent reference recipient" || acts[1].Who != "admin" || acts[1].Recipient != s.Recipient || acts[1].To != "a•••@example.com" {
 		t.Errorf("%+v", acts)
@@ -102,7 +102,7 @@ func TestExportIsAnAct(t *testing.T) {
 	contains(t, b.Get("/admin/acts"), "exported sends")
 	lacks(t, r.as(auth.Reader).Get("/admin"), "sends.csv")
 	contains(t, r.as(auth.Operator).Get("/admin"), "sends.csv")
-	r.log.SetFault(func(method string) sqlite.Fault {
+	r.Log.SetFault(func(method string) sqlite.Fault {
 		if method == "AddAuditEntry" {
 			return sqlite.Down
 		}
@@ -121,18 +121,18 @@ func TestExportStreams(t *testing.T) {
 	for i := range n {
 		rows = append(rows, store.Send{ID: uuid.UUID{5, 14: byte(i >> 8), 15: byte(i)}, App: "shop", Channel: "email", BlockedBy: "minute", Count: 1})
 	}
-	r.must(r.log.Refused(t.Context(), rows))
+	r.Must(r.Log.Refused(t.Context(), rows))
 	get := func() ([]byte, error) {
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, base+"/v1/admin/sends.csv", nil)
-		r.must(err)
+		r.Must(err)
 		req.Header.Set("Authorization", "Bearer "+consoletest.Token)
 		resp, err := http.DefaultClient.Do(req)
-		r.must(err)
+		r.Must(err)
 		defer func() { _ = resp.Body.Close() }()
 		return io.ReadAll(resp.Body)
 	}
 	pages := 0
-	r.log.SetFault(func(method string) sqlite.Fault {
+	r.Log.SetFault(func(method string) sqlite.Fault {
 		if method == "Sends" {
 			if pages++; pages > 1 {
 				<-time.After(250 * time.Millisecond) // together more than the server's second
@@ -141,7 +141,7 @@ func TestExportStreams(t *testing.T) {
 		return sqlite.None
 	})
 	body, err := get()
-	r.must(err)
+	r.Must(err)
 	seen := map[string]bool{}
 	for _, row := range exportOf(t, body) {
 		seen[row["id"]] = true
@@ -150,7 +150,7 @@ func TestExportStreams(t *testing.T) {
 		t.Errorf("%d rows of %d, %d pages", len(seen), n, pages)
 	}
 	pages = 0
-	r.log.SetFault(func(method string) sqlite.Fault {
+	r.Log.SetFault(func(method string) sqlite.Fault {
 		if method == "Sends" {
 			if pages++; pages > 2 {
 				return sqlite.Down
@@ -161,8 +161,8 @@ func TestExportStreams(t *testing.T) {
 	if body, err := get(); err == nil {
 		t.Errorf("half an export of %d bytes looks like a whole one", len(body))
 	}
-	acts, err := r.log.AuditEntries(t.Context(), store.AuditFilter{What: auth.ActionExport, Limit: 1})
-	r.must(err)
+	acts, err := r.Log.AuditEntries(t.Context(), store.AuditFilter{What: auth.ActionExport, Limit: 1})
+	r.Must(err)
 	if acts[0].Outcome != store.AuditFailed || acts[0].Detail != fmt.Sprint("rows=", 2*listing.MaxLimit) {
 		t.Errorf("%+v", acts[0])
 	}

@@ -203,7 +203,7 @@ func FuzzConsole(f *testing.F) {
 			req.Header.Set("Content-Type", "application/json")
 			req.Header.Set("Authorization", "Bearer "+consoletest.Token)
 			w := httptest.NewRecorder()
-			r.handler.ServeHTTP(w, req)
+			r.Handler.ServeHTTP(w, req)
 			if w.Code >= 500 {
 				t.Errorf("%s ?%q %q: %d %s", c.path, query, body, w.Code, w.Body)
 			}

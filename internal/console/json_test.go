@@ -105,8 +105,8 @@ func TestSendJSON(t *testing.T) {
 	begun := r.begin("ana@example.com", func(s *store.Send) { s.Observed = []string{"office", "stricter"} })
 	r.finish(begun.Send, store.Outcome{Status: store.Sent, Provider: "mx1", ProviderCode: "250 2.0.0", Took: 400 * time.Microsecond})
 	for range 2 {
-		_, _, _, err := r.log.Attempt(context.Background(), begun.Verification.ID)
-		r.must(err)
+		_, _, _, err := r.Log.Attempt(context.Background(), begun.Verification.ID)
+		r.Must(err)
 	}
 	r.refused("ana@example.com", "minute", 30*time.Second, 1)
 	rec := r.browser().Get("/v1/admin/sends/"+begun.Send.ID.String(), "Authorization", "Bearer "+consoletest.Token)
@@ -196,7 +196,7 @@ func TestRefusalByFailuresThatHaveLeft(t *testing.T) {
 func TestRefusalShowsWhatLedToIt(t *testing.T) {
 	r := newRig(t)
 	r.refused("ana@example.com", "minute", time.Minute, 1)
-	r.clock.Add(25 * time.Hour)
+	r.Clock.Add(25 * time.Hour)
 	sent := r.sent("ana@example.com")
 	r.sent("bo@example.com")
 	r.refused("ana@example.com", "minute", time.Minute, 1, func(s *store.Send) { s.App = "desk" })

@@ -38,10 +38,10 @@ func linkIn(body, text string) string {
 func TestListShowsWhatHappened(t *testing.T) {
 	r := newRig(t)
 	r.sent("ana@example.com", func(s *store.Send) { s.Reference = "order-7" })
-	r.clock.Add(10 * time.Second)
+	r.Clock.Add(10 * time.Second)
 	r.refused("ana@example.com", "minute", 49500*time.Millisecond, 3)
 	failed := r.begin("w@qq.com")
-	r.clock.Add(96 * time.Millisecond)
+	r.Clock.Add(96 * time.Millisecond)
 	r.finish(failed.Send, store.Outcome{Status: store.Failed, Reason: "rejected", Provider: "mx1", ProviderCode: "550 5.1.1", Took: 96 * time.Millisecond, Refund: true})
 	kept := r.begin("k@example.com")
 	r.finish(kept.Send, store.Outcome{Status: store.Failed, Reason: "template"})
@@ -49,8 +49,8 @@ func TestListShowsWhatHappened(t *testing.T) {
 	unknown := r.begin("li@example.com")
 	r.finish(unknown.Send, store.Outcome{Status: store.Unknown, Reason: "no_answer", Provider: "mx1", Took: 61 * time.Second})
 	queued := r.begin("q@example.com")
-	_, err := r.log.Postpone(context.Background(), store.Postponement{Held: store.Held{ID: queued.Send.ID, Attempt: 1}, After: time.Second, Reason: "temporary_aside", Provider: "mx1"})
-	r.must(err)
+	_, err := r.Log.Postpone(context.Background(), store.Postponement{Held: store.Held{ID: queued.Send.ID, Attempt: 1}, After: time.Second, Reason: "temporary_aside", Provider: "mx1"})
+	r.Must(err)
 	r.begin("s@example.com")
 
 	rec := r.loggedIn().Get("/admin")
@@ -109,7 +109,7 @@ func TestPagingWhileRowsComeIn(t *testing.T) {
 	for i := range 23 {
 		all = append(all, r.refused("ana@example.com", "minute", time.Minute, 1).ID.String())
 		if i%5 == 4 { // five rows share each instant
-			r.clock.Add(time.Millisecond)
+			r.Clock.Add(time.Millisecond)
 		}
 	}
 	slices.Reverse(all)
@@ -125,7 +125,7 @@ func TestPagingWhileRowsComeIn(t *testing.T) {
 		}
 		path, pages = linkIn(rec.Body.String(), "Older"), pages+1
 		r.refused("bo@example.com", "minute", time.Minute, 1)
-		r.clock.Add(time.Millisecond)
+		r.Clock.Add(time.Millisecond)
 	}
 	if !slices.Equal(seen, all) || pages != 5 {
 		t.Errorf("%d pages, %d rows, want 5 and 23:\n%v\n%v", pages, len(seen), seen, all)
@@ -138,7 +138,7 @@ func TestPagingBack(t *testing.T) {
 	for i := range 12 {
 		r.refused("ana@example.com", "minute", time.Minute, 1)
 		if i%4 == 3 {
-			r.clock.Add(time.Millisecond)
+			r.Clock.Add(time.Millisecond)
 		}
 	}
 	b := r.loggedIn()
@@ -163,7 +163,7 @@ func TestPagingBack(t *testing.T) {
 		t.Errorf("the first page: %v, newer %q", rows, linkIn(rec.Body.String(), "Newer"))
 	}
 	want(t, b.Get("/admin?newer=x"), http.StatusUnprocessableEntity)
-	cursor := listing.WriteCursor(store.Mark{At: r.clock.Now()})
+	cursor := listing.WriteCursor(store.Mark{At: r.Clock.Now()})
 	want(t, b.Get("/admin?newer="+cursor+"&cursor="+cursor), http.StatusUnprocessableEntity)
 }
 
@@ -184,8 +184,8 @@ func TestNoOlderLinkWhereNothingIsOlder(t *testing.T) {
 func TestFilters(t *testing.T) {
 	r := newRig(t)
 	sent := r.sent("ana@example.com", func(s *store.Send) { s.Reference = "order-7" }).ID.String()
-	r.clock.Add(time.Hour)
-	middle := r.clock.Now()
+	r.Clock.Add(time.Hour)
+	middle := r.Clock.Now()
 	refused := r.refused("bo@example.com", "hour", time.Minute, 1, func(s *store.Send) { s.App = "desk" }).ID.String()
 	sms := r.refused("bo@example.com", "day", time.Minute, 1, func(s *store.Send) {
 		s.Channel, s.Purpose, s.To, s.Country = recipient.SMS, "signup", "+49 151•••021", "DE"
@@ -316,7 +316,7 @@ func FuzzCursor(f *testing.F) {
 func TestLogAway(t *testing.T) {
 	r := newRig(t)
 	b := r.loggedIn()
-	r.log.SetFault(func(string) sqlite.Fault { return sqlite.Down })
+	r.Log.SetFault(func(string) sqlite.Fault { return sqlite.Down })
 	for _, path := range []string{"/admin", "/admin/sends/0198f2b0-0000-7000-8000-000000000001"} {
 		rec := b.Get(path)
 		want(t, rec, http.StatusServiceUnavailable)

@@ -27,7 +27,7 @@ func (r *rig) acted(changes ...func(*store.AuditEntry)) store.AuditEntry {
 	for _, change := range changes {
 		change(&a)
 	}
-	r.must(r.log.AddAuditEntry(context.Background(), a))
+	r.Must(r.Log.AddAuditEntry(context.Background(), a))
 	return a
 }
 
@@ -38,9 +38,9 @@ func TestActsAreListed(t *testing.T) {
 	want(t, b.Login(consoletest.Password), http.StatusSeeOther)
 	contains(t, b.Get("/admin/acts"), "logged in", "admin (owner)", "192.0.2.1/32")
 	contains(t, b.Get("/admin/acts?who=nobody"), "Nothing has been done yet")
-	r.clock.Add(time.Second)
+	r.Clock.Add(time.Second)
 	first := r.acted()
-	r.clock.Add(time.Second)
+	r.Clock.Add(time.Second)
 	second := r.acted(func(a *store.AuditEntry) {
 		a.Who, a.What, a.Recipient, a.To, a.App, a.Channel, a.Purpose, a.Network = "li", "account.add", recipient.Hash{}, "", "", "", "", ""
 		a.Target, a.Outcome, a.Detail, a.Ends, a.Reason = "mei", store.AuditFailed, "limiter", first.ID, ""
@@ -55,7 +55,7 @@ func TestActsAreListed(t *testing.T) {
 	contains(t, only, "li (operator)", "All acts")
 	lacks(t, only, "mei (operator)")
 	older := b.Get("/admin/acts?limit=1").Body.String()
-	next := between(t, older, `<a href="/admin/acts?cursor=`, `"`)
+	next := consoletest.Between(t, older, `<a href="/admin/acts?cursor=`, `"`)
 	contains(t, b.Get("/admin/acts?cursor="+next+"&limit=1"), "li (operator)", "Newest")
 
 	var got struct {
@@ -64,7 +64,7 @@ func TestActsAreListed(t *testing.T) {
 	}
 	rec := b.Get("/v1/admin/acts?what=account.add", "Authorization", "Bearer "+consoletest.Token)
 	want(t, rec, http.StatusOK)
-	r.must(json.Unmarshal(rec.Body.Bytes(), &got))
+	r.Must(json.Unmarshal(rec.Body.Bytes(), &got))
 	if len(got.Acts) != 1 || got.Next != nil {
 		t.Fatalf("%s", rec.Body)
 	}
@@ -98,21 +98,9 @@ func TestActsAreAskedForRight(t *testing.T) {
 	if to := r.browser().Get("/admin/acts").Header().Get("Location"); to != "/admin/login?next=%2Fadmin%2Facts" {
 		t.Errorf("without a session to %s", to)
 	}
-	r.log.SetFault(func(string) sqlite.Fault { return sqlite.Down })
+	r.Log.SetFault(func(string) sqlite.Fault { return sqlite.Down })
 	want(t, b.Get("/admin/acts"), http.StatusServiceUnavailable)
 	want(t, b.Get("/v1/admin/acts"), http.StatusServiceUnavailable)
-}
-
-// between is what stands in a page between two texts.
-func between(t *testing.T, page, before, after string) string {
-	t.Helper()
-	_, rest, found := strings.Cut(page, before)
-	if !found {
-		t.Fatalf("%q is missing in: %s", before, page)
-	}
-	text, _, _ := strings.Cut(rest, after)
-	text, _, _ = strings.Cut(text, "&")
-	return text
 }
 
 // toldApps fills the log with an event of each state: arrived, tried and pending, given up, and one about an approval.
@@ -125,18 +113,18 @@ func toldApps(r *rig) (ids []string) {
 		s := r.begin([]string{"nora@example.com", "lu@qq.com", "sam@example.net"}[i], func(s *store.Send) { s.Reference = "order-7" }).Send
 		tell := store.NewEvent{ID: r.id(), Type: "send.failed", Test: i == 2}
 		r.finish(s, store.Outcome{Status: store.Failed, Reason: "rejected", Event: tell})
-		due, _, err := r.log.AppEventsDue(context.Background(), time.Second, []store.Share{{App: "shop", Limit: 1}})
-		r.must(err)
+		due, _, err := r.Log.AppEventsDue(context.Background(), time.Second, []store.Share{{App: "shop", Limit: 1}})
+		r.Must(err)
 		end.Held = store.Held{ID: due[0].ID, Attempt: due[0].Attempt}
-		_, err = r.log.AppEventEnded(context.Background(), end)
-		r.must(err)
+		_, err = r.Log.AppEventEnded(context.Background(), end)
+		r.Must(err)
 		ids = append(ids, tell.ID.String())
-		r.clock.Add(time.Second)
+		r.Clock.Add(time.Second)
 	}
 	v := r.begin("eve@example.com").Verification
 	tell := store.NewEvent{ID: r.id(), Type: "verification.approved"}
-	_, err := r.log.Approve(context.Background(), v.ID, tell)
-	r.must(err)
+	_, err := r.Log.Approve(context.Background(), v.ID, tell)
+	r.Must(err)
 	return append(ids, tell.ID.String())
 }
 
@@ -152,7 +140,7 @@ func TestEventsJSON(t *testing.T) {
 		rec := b.Get(path, "Authorization", "Bearer "+consoletest.Token)
 		want(t, rec, http.StatusOK)
 		lacks(t, rec, "nora@", "eve@", `"sealed"`)
-		r.must(json.Unmarshal(rec.Body.Bytes(), &list))
+		r.Must(json.Unmarshal(rec.Body.Bytes(), &list))
 		return list
 	}
 	all := read("/v1/admin/webhooks").Events
@@ -197,7 +185,7 @@ func TestEventsJSON(t *testing.T) {
 		}
 	}
 	want(t, b.Get("/v1/admin/webhooks"), http.StatusUnauthorized)
-	r.must(r.log.Close())
+	r.Must(r.Log.Close())
 	want(t, b.Get("/v1/admin/webhooks", "Authorization", "Bearer "+consoletest.Token), http.StatusServiceUnavailable)
 }
 
@@ -231,16 +219,16 @@ func (r *rig) pausedPrefix(prefix string) store.PrefixPause {
 	for n := range 5 {
 		row := r.row(fmt.Sprintf("p%d@example.com", n))
 		row.ID, row.Channel, row.To, row.Prefix, row.Country = r.id(), recipient.SMS, prefix+"•••21", prefix, "DE"
-		begun, err := r.log.Begin(context.Background(), store.Intent{
+		begun, err := r.Log.Begin(context.Background(), store.Intent{
 			Send: row, Purposes: []string{"login"}, TTL: 10 * time.Minute, Lease: time.Minute,
 			Verification: store.Verification{ID: "v" + row.ID.String(), KeyID: "k", CodeLength: 6, MaxAttempts: 5},
 		})
-		r.must(err)
+		r.Must(err)
 		r.finish(begun.Send, store.Outcome{Status: store.Sent, Provider: "carrier"})
 	}
-	r.clock.Add(10 * time.Minute)
-	started, err := r.log.PausePrefixes(context.Background(), store.PrefixWatch{Sends: 5, Approved: 10, Within: time.Hour, TTL: 10 * time.Minute, Pause: time.Hour})
-	r.must(err)
+	r.Clock.Add(10 * time.Minute)
+	started, err := r.Log.PausePrefixes(context.Background(), store.PrefixWatch{Sends: 5, Approved: 10, Within: time.Hour, TTL: 10 * time.Minute, Pause: time.Hour})
+	r.Must(err)
 	if len(started) != 1 {
 		r.Fatalf("%+v", started)
 	}
@@ -271,7 +259,7 @@ func TestPrefixesPage(t *testing.T) {
 	contains(t, b.Get("/admin/prefixes?state=all"), "lifted", "ours, &lt;b&gt;ticket&lt;/b&gt; 7", "49151", "admin")
 	lacks(t, b.Get("/admin/overview"), "hardly any code came back")
 	contains(t, b.Get("/admin/acts"), "lifted a pause of numbers", "49151", "ticket")
-	acts, err := r.log.AuditEntries(context.Background(), store.AuditFilter{What: "prefix.lift", Limit: 9})
+	acts, err := r.Log.AuditEntries(context.Background(), store.AuditFilter{What: "prefix.lift", Limit: 9})
 	if err != nil || len(acts) != 1 || acts[0].App != "shop" || acts[0].Role != "owner" {
 		t.Errorf("%+v, %v", acts, err)
 	}
@@ -327,16 +315,16 @@ func TestVerdictOnAPausedPrefix(t *testing.T) {
 	p := r.pausedPrefix("+49151")
 	row := r.row("q@example.com")
 	row.ID, row.Channel, row.To, row.Prefix, row.Country = r.id(), recipient.SMS, "+49 151•••21", "+49151", "DE"
-	begun, err := r.log.Begin(context.Background(), store.Intent{
+	begun, err := r.Log.Begin(context.Background(), store.Intent{
 		Send: row, Purposes: []string{"login"}, TTL: 10 * time.Minute, Lease: time.Minute,
 		Verification: store.Verification{ID: "v" + row.ID.String(), KeyID: "k", CodeLength: 6, MaxAttempts: 5},
 	})
-	r.must(err)
+	r.Must(err)
 	r.finish(begun.Send, store.Outcome{Status: store.Failed, Reason: store.ReasonPaused, Refund: true})
 	path := "/admin/sends/" + row.ID.String()
 	contains(t, b.Get(path), "49151", "5 sent, 0 entered", "It holds until", "have the code by mail", "have the code sent by mail")
-	_, _, err = r.log.LiftPrefix(context.Background(), store.PrefixLifting{ID: p.ID, By: "mei", Why: "x"}, nil)
-	r.must(err)
+	_, _, err = r.Log.LiftPrefix(context.Background(), store.PrefixLifting{ID: p.ID, By: "mei", Why: "x"}, nil)
+	r.Must(err)
 	contains(t, b.Get(path), "It was lifted at", "49151")
 	contains(t, b.Get(path, "Accept-Language", "zh-CN"), "暂停发送短信", "已于")
 }

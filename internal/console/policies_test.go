@@ -25,7 +25,7 @@ func busyDay(t *testing.T) *rig {
 	r := newRig(t)
 	for range 5 {
 		r.sent("ana@example.com")
-		r.clock.Add(2 * time.Minute)
+		r.Clock.Add(2 * time.Minute)
 	}
 	r.sent("zoe@example.com")
 	return r
@@ -120,7 +120,7 @@ func TestWhatCanBeTried(t *testing.T) {
 		"login": {Name: "login", Policy: quota.Policy{Name: "gift", Rules: rules}, Shares: []string{"login"}},
 	}})
 	r.sent("ana@example.com")
-	r.clock.Add(2 * time.Minute)
+	r.Clock.Add(2 * time.Minute)
 	r.sent("ana@example.com")
 	rec := r.loggedIn().Get("/admin/policies?policy=gift&limit.today=1&last=24h")
 	want(t, rec, http.StatusOK)
@@ -187,6 +187,6 @@ func TestOneReplayAtATime(t *testing.T) {
 func TestPoliciesWithoutTheLog(t *testing.T) {
 	r := newRig(t)
 	console := r.loggedIn()
-	r.log.SetFault(func(string) sqlite.Fault { return sqlite.Down })
+	r.Log.SetFault(func(string) sqlite.Fault { return sqlite.Down })
 	want(t, console.Get("/admin/policies"), http.StatusServiceUnavailable)
 }

@@ -49,8 +49,8 @@ func TestPreviewSendsOne(t *testing.T) {
 	rec := b.Post("/admin/preview", form)
 	want(t, rec, http.StatusSeeOther)
 	to := rec.Header().Get("Location")
-	rows, err := r.log.Sends(context.Background(), store.Filter{Reference: "preview", Limit: 10})
-	r.must(err)
+	rows, err := r.Log.Sends(context.Background(), store.Filter{Reference: "preview", Limit: 10})
+	r.Must(err)
 	if len(rows) != 1 || to != "/admin/sends/"+rows[0].ID.String() || rows[0].Locale != "zh-Hans" || rows[0].To != "m•••@example.com" {
 		t.Fatalf("leads to %s of %+v", to, rows)
 	}
@@ -68,8 +68,8 @@ func TestPreviewSendsOne(t *testing.T) {
 			t.Errorf("%s: %d", name, rec.Code)
 		}
 	}
-	acts, err := r.log.AuditEntries(context.Background(), store.AuditFilter{What: auth.ActionPreview, Limit: 10})
-	r.must(err)
+	acts, err := r.Log.AuditEntries(context.Background(), store.AuditFilter{What: auth.ActionPreview, Limit: 10})
+	r.Must(err)
 	var outcomes []string
 	for _, a := range acts {
 		outcomes = append(outcomes, string(a.Outcome)+" "+a.Who)
@@ -82,8 +82,8 @@ func TestPreviewSendsOne(t *testing.T) {
 	}
 	want(t, b.Post("/admin/preview", form, "Sec-Fetch-Site", "cross-site"), http.StatusForbidden)
 	want(t, r.browser().Post("/admin/preview", form), http.StatusSeeOther)
-	rows, err = r.log.Sends(context.Background(), store.Filter{Reference: "preview", Limit: 10})
-	r.must(err)
+	rows, err = r.Log.Sends(context.Background(), store.Filter{Reference: "preview", Limit: 10})
+	r.Must(err)
 	if rows = slices.DeleteFunc(rows, func(s store.Send) bool { return s.Status == store.Refused }); len(rows) != 1 {
 		t.Errorf("%d were sent", len(rows))
 	}

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/binary"
 	"log/slog"
-	"net/http"
 	"testing"
 	"time"
 
@@ -16,14 +15,11 @@ import (
 	"sendcode/internal/console/auth"
 	"sendcode/internal/console/consoletest"
 	"sendcode/internal/delivery"
-	"sendcode/internal/keyring"
 	"sendcode/internal/message"
 	"sendcode/internal/policy"
 	"sendcode/internal/recipient"
 	"sendcode/internal/server"
 	"sendcode/internal/store"
-	"sendcode/internal/store/sqlite"
-	"sendcode/internal/store/sqlite/sqlitetest"
 	"sendcode/internal/vault"
 	"sendcode/internal/verification/verificationtest"
 	"sendcode/quota"
@@ -38,42 +34,35 @@ var (
 
 // rig is a console over the log's twin, a real limiter and the real use cases.
 type rig struct {
-	*testing.T
-	clock   *consoletest.Clock
-	log     *sqlite.DB
-	limiter *quota.Memory
+	*consoletest.Rig
 	codes   *verificationtest.Process
-	ring    *keyring.Ring
-	logged  *bytes.Buffer
-	handler *echo.Echo
 	console *Console // behind the newest handler
 	ids     uint64
 }
 
 func newRig(t *testing.T, changes ...func(*Config)) *rig {
 	t.Helper()
-	r := &rig{T: t, clock: consoletest.NewClock(), logged: &bytes.Buffer{}, ring: consoletest.Ring(t)}
-	r.log, r.limiter = sqlitetest.Open(t, r.clock.Now), quota.NewMemory(r.clock.Now, "test")
-	logger := slog.New(slog.NewTextHandler(r.logged, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	r := &rig{Rig: consoletest.NewRig(t)}
+	logger := r.Logger()
 	renderer, err := message.New(templates.FS, nil)
-	r.must(err)
+	r.Must(err)
 	r.codes = verificationtest.New(verificationtest.Settings{
 		Set: policy.Set{Titles: map[string]string{"shop": "Shop"}, Purposes: map[string]policy.Purpose{
 			"login": {Name: "login", Policy: quota.Policy{Name: "default", Rules: testRules}, Shares: []string{"login"}, TTL: 10 * time.Minute, CodeLength: 6, Alphabet: code.Digits},
 		}},
-		Vault: vault.Vault{IndexKey: bytes.Repeat([]byte{7}, 32), Ring: r.ring},
-	}, verificationtest.Parts{Limiter: r.limiter, Log: r.log, Mails: renderer, Sender: taker{}, Logger: logger, Now: r.clock.Now})
-	r.handler = r.replica(logger, changes...)
+		Vault: vault.Vault{IndexKey: bytes.Repeat([]byte{7}, 32), Ring: r.Ring},
+	}, verificationtest.Parts{Limiter: r.Limiter, Log: r.Log, Mails: renderer, Sender: taker{}, Logger: logger, Now: r.Clock.Now})
+	r.Handler = r.replica(logger, changes...)
 	return r
 }
 
 // replica makes another console over the same parts.
 func (r *rig) replica(logger *slog.Logger, changes ...func(*Config)) *echo.Echo {
 	c := Config{
-		Log: r.log, Codes: r.codes.Desk, Actions: r.codes.Desk, Policies: r.codes.Desk, Previews: r.codes.Desk, Logger: logger, Now: r.clock.Now,
-		Auth: auth.Config{Accounts: r.log, Limiter: r.limiter, Password: consoletest.Password, Token: consoletest.Token, TokenRole: auth.Owner, Ring: r.ring},
+		Log: r.Log, Codes: r.codes.Desk, Actions: r.codes.Desk, Policies: r.codes.Desk, Previews: r.codes.Desk, Logger: logger, Now: r.Clock.Now,
+		Auth: auth.Config{Accounts: r.Log, Limiter: r.Limiter, Password: consoletest.Password, Token: consoletest.Token, TokenRole: auth.Owner, Ring: r.Ring},
 		Extent: func(ctx context.Context) (store.StorageStatus, error) {
-			return r.log.StorageStatus(ctx, 90*24*time.Hour)
+			return r.Log.StorageStatus(ctx, 90*24*time.Hour)
 		},
 	}
 	for _, change := range changes {
@@ -102,7 +91,7 @@ var testRules = []quota.Rule{
 // id is a UUID version 7 of the test's clock: rows of one millisecond differ by a counter.
 func (r *rig) id() uuid.UUID {
 	var id uuid.UUID
-	binary.BigEndian.PutUint64(id[:8], uint64(r.clock.Now().UnixMilli())<<16)
+	binary.BigEndian.PutUint64(id[:8], uint64(r.Clock.Now().UnixMilli())<<16)
 	r.ids++
 	binary.BigEndian.PutUint64(id[8:], r.ids)
 	id[6], id[8] = 0x70, 0x80|id[8]&0x3f
@@ -112,15 +101,8 @@ func (r *rig) id() uuid.UUID {
 func (r *rig) recipient(to string) (recipient.Recipient, recipient.Hash) {
 	r.Helper()
 	p, err := recipient.Parse(recipient.Email, to)
-	r.must(err)
+	r.Must(err)
 	return p, p.Hash(r.codes.Vault.IndexKey)
-}
-
-func (r *rig) must(err error) {
-	r.Helper()
-	if err != nil {
-		r.Fatal(err)
-	}
 }
 
 // row is what a send and a refusal have in common.
@@ -129,7 +111,7 @@ func (r *rig) row(to string) store.Send {
 	p, hash := r.recipient(to)
 	return store.Send{
 		ID: r.id(), App: "shop", Channel: recipient.Email, Purpose: "login", Recipient: hash, To: p.Masked(), Locale: "en",
-		IP: "203.0.113.0/24", TakenAt: r.clock.Now(), Clock: "test",
+		IP: "203.0.113.0/24", TakenAt: r.Clock.Now(), Clock: "test",
 	}
 }
 
@@ -145,10 +127,10 @@ func (r *rig) begin(to string, changes ...func(*store.Send)) store.Begun {
 		ID: "v" + row.ID.String(), App: row.App, Channel: row.Channel, Purpose: row.Purpose, Recipient: row.Recipient, To: row.To,
 		Sealed: r.sealed("v"+row.ID.String(), to), Nonce: make([]byte, 16), KeyID: "k", CodeLength: 6, Alphabet: "digits", Holder: "h", MaxAttempts: 5, Reference: row.Reference,
 	}
-	begun, err := r.log.Begin(context.Background(), store.Intent{
+	begun, err := r.Log.Begin(context.Background(), store.Intent{
 		Send: row, Verification: v, Rules: testRules, Purposes: []string{row.Purpose}, TTL: 10 * time.Minute, MinLife: 2 * time.Minute, Lease: 8 * time.Second,
 	})
-	r.must(err)
+	r.Must(err)
 	if !begun.Admitted {
 		r.Fatal("the log refused the rig's send")
 	}
@@ -158,25 +140,25 @@ func (r *rig) begin(to string, changes ...func(*store.Send)) store.Begun {
 // sealed is an address as the use cases keep it.
 func (r *rig) sealed(id, to string) []byte {
 	r.Helper()
-	sealed, err := r.ring.Seal("recipient", []byte(to), []byte(id))
-	r.must(err)
+	sealed, err := r.Ring.Seal("recipient", []byte(to), []byte(id))
+	r.Must(err)
 	return sealed
 }
 
 func (r *rig) take(row store.Send) quota.Decision {
 	r.Helper()
-	d, err := r.limiter.Take(context.Background(), quota.Request{ID: string(row.ID[:]), Rules: testRules, Buckets: map[quota.Scope]string{
+	d, err := r.Limiter.Take(context.Background(), quota.Request{ID: string(row.ID[:]), Rules: testRules, Buckets: map[quota.Scope]string{
 		quota.Recipient: quota.Bucket(row.App, string(row.Channel), "default", string(quota.Recipient), row.Recipient.String()),
 	}})
-	r.must(err)
+	r.Must(err)
 	return d
 }
 
 func (r *rig) finish(s store.Send, o store.Outcome) {
 	r.Helper()
 	o.Held = store.Held{ID: s.ID, Attempt: s.Attempt}
-	ok, err := r.log.Finish(context.Background(), o)
-	r.must(err)
+	ok, err := r.Log.Finish(context.Background(), o)
+	r.Must(err)
 	if !ok {
 		r.Fatal("the log did not take the outcome")
 	}
@@ -186,7 +168,7 @@ func (r *rig) finish(s store.Send, o store.Outcome) {
 func (r *rig) sent(to string, changes ...func(*store.Send)) store.Send {
 	r.Helper()
 	s := r.begin(to, changes...).Send
-	r.clock.Add(184 * time.Millisecond)
+	r.Clock.Add(184 * time.Millisecond)
 	r.finish(s, store.Outcome{Status: store.Sent, Provider: "mx1.example.net", ProviderCode: "250 2.0.0", Took: 184 * time.Millisecond})
 	return s
 }
@@ -199,24 +181,14 @@ func (r *rig) refused(to, rule string, wait time.Duration, n int, changes ...fun
 	for _, change := range changes {
 		change(&row)
 	}
-	r.must(r.log.Refused(context.Background(), []store.Send{row}))
+	r.Must(r.Log.Refused(context.Background(), []store.Send{row}))
 	return row
 }
 
 // browser is one in front of the newest replica.
-type browser struct {
-	*consoletest.Browser
-	rig *rig
-}
+type browser struct{ *consoletest.Browser }
 
-func (r *rig) browser() *browser {
-	return &browser{consoletest.NewBrowser(r.T, r.handler), r}
-}
+func (r *rig) browser() *browser { return &browser{consoletest.NewBrowser(r.T, r.Handler)} }
 
 // loggedIn is a browser with a session.
-func (r *rig) loggedIn() *browser {
-	r.Helper()
-	b := r.browser()
-	want(r.T, b.Login(consoletest.Password), http.StatusSeeOther)
-	return b
-}
+func (r *rig) loggedIn() *browser { r.Helper(); return &browser{r.LoggedIn()} }

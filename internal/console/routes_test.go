@@ -2,7 +2,6 @@ package console
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -10,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/labstack/echo/v4"
 
 	"sendcode/internal/console/auth"
 	"sendcode/internal/console/consoletest"
@@ -46,39 +47,29 @@ var routes = map[string]auth.Role{
 var streams = map[string]bool{"GET /admin/tail/rows": true, "GET /v1/admin/tail": true}
 
 // as is a browser in which an account of the role is logged in.
-func (r *rig) as(role auth.Role) *browser {
-	r.Helper()
-	name := "the-" + string(role)
-	if _, err := r.log.Account(context.Background(), name); err != nil {
-		act := store.AuditEntry{ID: r.id(), Who: "test", What: "account.add", Outcome: store.AuditDone}
-		r.must(r.log.AddAccount(context.Background(), store.Account{Name: name, Role: string(role), Password: consoletest.SmallHash(name + "'s password")}, act))
-	}
-	b := r.browser()
-	want(r.T, b.LoginAs(name, name+"'s password"), http.StatusSeeOther)
-	return b
-}
+func (r *rig) as(role auth.Role) *browser { r.Helper(); return &browser{r.As(string(role))} }
 
 // everything is the whole log, as what was done to it would change it.
 func (r *rig) everything() string {
 	r.Helper()
 	var all strings.Builder
-	sends, err := r.log.Sends(context.Background(), store.Filter{Limit: 200})
-	r.must(err)
+	sends, err := r.Log.Sends(context.Background(), store.Filter{Limit: 200})
+	r.Must(err)
 	for _, s := range sends {
-		v, _, _, _ := r.log.Verification(context.Background(), s.VerificationID)
+		v, _, _, _ := r.Log.Verification(context.Background(), s.VerificationID)
 		_, _ = all.WriteString(s.To + string(s.Status) + s.Reason + v.CanceledAt.String() + v.To)
 		if !s.Counts {
 			_, _ = all.WriteString(" does not count")
 		}
 	}
-	suppressions, _, err := r.log.Suppressions(context.Background(), store.SuppressionFilter{Limit: 200})
-	r.must(err)
-	accounts, err := r.log.Accounts(context.Background())
-	r.must(err)
+	suppressions, _, err := r.Log.Suppressions(context.Background(), store.SuppressionFilter{Limit: 200})
+	r.Must(err)
+	accounts, err := r.Log.Accounts(context.Background())
+	r.Must(err)
 	for _, a := range accounts {
 		_, _ = all.WriteString(a.Name + a.Role + a.DisabledAt.String())
 	}
-	_, _ = all.WriteString(strings.Join(consoletest.Acts(r.T, r.log), "\n"))
+	_, _ = all.WriteString(strings.Join(consoletest.Acts(r.T, r.Log), "\n"))
 	return all.String() + strings.Repeat("suppression ", len(suppressions))
 }
 
@@ -110,7 +101,7 @@ func TestEveryRouteWithEveryRole(t *testing.T) {
 	registered := map[string]bool{}
 	full, server := besideProvider(t)
 	withProvider := func(c *Config) { c.Auth.Provider = providerAt(server, c.Now) }
-	for _, route := range full.handler.Routes() {
+	for _, route := range full.Handler.(*echo.Echo).Routes() {
 		if strings.HasPrefix(route.Path, "/admin") || strings.HasPrefix(route.Path, "/v1/admin") {
 			registered[route.Method+" "+route.Path] = true
 		}
@@ -180,7 +171,7 @@ func besideProvider(t *testing.T) (*rig, *openidtest.Provider) {
 	t.Helper()
 	server := openidtest.New(t, consoletest.Address+auth.ProviderCallback)
 	r := newRig(t, func(c *Config) { c.Auth.Provider = providerAt(server, c.Now) })
-	server.Do(func() { server.Now = r.clock.Now })
+	server.Do(func() { server.Now = r.Clock.Now })
 	return r, server
 }
 
@@ -189,21 +180,4 @@ func providerAt(server *openidtest.Provider, now func() time.Time) *auth.Provide
 		Asked: openid.New(consoletest.Identities(server), now), Title: "Example ID", About: "one",
 		Roles: map[string]auth.Role{"support": auth.Reader, "on-call": auth.Operator, "console-owners": auth.Owner},
 	}
-}
-
-// account adds an account, or makes the one of its name like it.
-func (r *rig) account(a store.Account) {
-	r.Helper()
-	act := store.AuditEntry{ID: r.id(), Who: "test", What: "account.add", Outcome: store.AuditDone}
-	err := r.log.AddAccount(r.Context(), a, act)
-	if errors.Is(err, store.ErrNameTaken) {
-		all := store.AccountChange{Role: &a.Role, Password: &a.Password, Identity: &a.Identity, DisabledAt: &a.DisabledAt}
-		err = r.log.ChangeAccount(r.Context(), a.Name, all, act)
-	}
-	r.must(err)
-}
-
-// phone is the authenticator app of the account of the settings.
-func (r *rig) phone(secret string) consoletest.Device {
-	return consoletest.Device{T: r.T, Clock: r.clock, Secret: secret}
 }

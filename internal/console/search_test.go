@@ -64,7 +64,7 @@ func TestSearchFindsPhoneNumbers(t *testing.T) {
 // What a person reads out from their page or mail leads to their send, however it is written down.
 func TestSearchBySupportReference(t *testing.T) {
 	r := newRig(t)
-	r.clock.Add(10 * 365 * 24 * time.Hour) // references begin with 2020
+	r.Clock.Add(10 * 365 * 24 * time.Hour) // references begin with 2020
 	mine := r.sent("ana@example.com").ID
 	r.sent("bea@example.com")
 	ref := store.SupportReference(mine)
@@ -90,7 +90,7 @@ func TestSearchBySupportReference(t *testing.T) {
 		t.Errorf("two sends of one reference: the list shows %v", got)
 	}
 	want(t, b.Get("/admin?support=order-7"), http.StatusUnprocessableEntity)
-	r.log.SetFault(func(string) sqlite.Fault { return sqlite.Down })
+	r.Log.SetFault(func(string) sqlite.Fault { return sqlite.Down })
 	want(t, b.Post("/admin/search", url.Values{"q": {ref}}), http.StatusServiceUnavailable)
 }
 
@@ -148,7 +148,7 @@ func TestNoFullRecipientAnywhere(t *testing.T) {
 	}
 	rec = b.Do(http.MethodPost, "/v1/admin/search", `{"channel":"email","to":"`+whole+`"}`, "Content-Type", "application/json")
 	want(t, rec, http.StatusOK)
-	for _, text := range append(answers, rec.Body.String(), r.logged.String()) {
+	for _, text := range append(answers, rec.Body.String(), r.Logged.String()) {
 		if strings.Contains(text, local) {
 			t.Errorf("the recipient is in: %s", text)
 		}
@@ -174,7 +174,7 @@ func TestSearchFindsWhoMistyped(t *testing.T) {
 	contains(t, b.Get(to, "Accept-Language", "zh-CN"), "有一个拼写几乎相同的 <b>a•••@gmial.com</b>")
 
 	near := to
-	r.clock.Add(25 * time.Hour)
+	r.Clock.Add(25 * time.Hour)
 	want(t, b.Login(consoletest.Password), http.StatusSeeOther)
 	to = b.Post("/admin/search", url.Values{"q": {"ana@gmail.com"}}).Header().Get("Location")
 	if to != "/admin?recipient="+hash.String() {
@@ -183,7 +183,7 @@ func TestSearchFindsWhoMistyped(t *testing.T) {
 	rec = b.Get(to)
 	contains(t, rec, "No request for this recipient reached us", "Have them spell it")
 	lacks(t, rec, "spelled almost")
-	r.log.SetFault(func(op string) sqlite.Fault {
+	r.Log.SetFault(func(op string) sqlite.Fault {
 		if op == "Latest" {
 			return sqlite.Down
 		}
@@ -198,7 +198,7 @@ func TestMistypedAndErased(t *testing.T) {
 	r := newRig(t)
 	r.sent("ana@gmial.com")
 	_, theirs := r.recipient("ana@gmial.com")
-	r.must(r.log.Erase(t.Context(), theirs, time.Hour, store.AuditEntry{ID: r.id(), Who: "admin", What: "recipient.erase", Reason: "ticket 7", Outcome: store.AuditDone}))
+	r.Must(r.Log.Erase(t.Context(), theirs, time.Hour, store.AuditEntry{ID: r.id(), Who: "admin", What: "recipient.erase", Reason: "ticket 7", Outcome: store.AuditDone}))
 	b := r.loggedIn()
 	rec := b.Get(b.Post("/admin/search", url.Values{"q": {"ana@gmail.com"}}).Header().Get("Location"))
 	contains(t, rec, "No request for this recipient reached us")
@@ -227,7 +227,7 @@ func TestVerdictsOnNobody(t *testing.T) {
 		fmt.Fprintf(&out, "== %q, %d near\n", h.unserved, len(h.near))
 		for _, w := range texts.All() {
 			v, err := r.console.nobody(t.Context(), h, w)
-			r.must(err)
+			r.Must(err)
 			fmt.Fprintf(&out, "%s\n%s\n", v.What, v.Next)
 			for _, n := range v.Near {
 				fmt.Fprintf(&out, "%s\n", n.Text)
@@ -269,9 +269,9 @@ func TestRefusalNamesTheCodeThatTheyHave(t *testing.T) {
 	r := newRig(t)
 	failed := r.begin("ana@example.com")
 	r.finish(failed.Send, store.Outcome{Status: store.Failed, Reason: "rejected", Refund: true})
-	r.clock.Add(time.Minute)
+	r.Clock.Add(time.Minute)
 	sent := r.sent("ana@example.com")
-	r.clock.Add(time.Second)
+	r.Clock.Add(time.Second)
 	row := r.refused("ana@example.com", "minute", 42*time.Second, 1)
 	other := r.refused("ana@example.com", "minute", 42*time.Second, 1, func(s *store.Send) { s.Purpose = "signup" })
 	b := r.loggedIn()
@@ -281,9 +281,9 @@ func TestRefusalNamesTheCodeThatTheyHave(t *testing.T) {
 	lost := r.begin("bo@example.com")
 	r.finish(lost.Send, store.Outcome{Status: store.Failed, Reason: "rejected", Refund: true})
 	lacks(t, b.Get(explain.SendAddress(r.refused("bo@example.com", "minute", time.Second, 1).ID)), "The code that they have") // it never went out
-	r.clock.Add(11 * time.Minute)
+	r.Clock.Add(11 * time.Minute)
 	lacks(t, b.Get(explain.SendAddress(row.ID)), "The code that they have")
-	r.log.SetFault(func(op string) sqlite.Fault {
+	r.Log.SetFault(func(op string) sqlite.Fault {
 		if op == "Sends" {
 			return sqlite.Down
 		}
@@ -294,8 +294,8 @@ func TestRefusalNamesTheCodeThatTheyHave(t *testing.T) {
 
 func (r *rig) verification(s store.Send) store.Verification {
 	r.Helper()
-	v, _, _, err := r.log.Verification(r.Context(), s.VerificationID)
-	r.must(err)
+	v, _, _, err := r.Log.Verification(r.Context(), s.VerificationID)
+	r.Must(err)
 	return v
 }
 
@@ -303,7 +303,7 @@ func (r *rig) verification(s store.Send) store.Verification {
 func TestOldRequestLeadsToTheNewest(t *testing.T) {
 	r := newRig(t)
 	old := r.sent("ana@example.com")
-	r.clock.Add(20 * time.Minute)
+	r.Clock.Add(20 * time.Minute)
 	last := r.sent("ana@example.com")
 	r.sent("bo@example.com")
 	r.refused("ana@example.com", "minute", time.Second, 1, func(s *store.Send) { s.App = "desk" })
@@ -338,18 +338,18 @@ func TestForgottenHaveNothingInCommon(t *testing.T) {
 		return store.AuditEntry{ID: r.id(), Who: "mei", Role: "owner", What: "recipient.erase", Reason: "asked", Outcome: store.AuditDone}
 	}
 	other := r.sent("bo@example.com")
-	r.clock.Add(time.Second)
+	r.Clock.Add(time.Second)
 	row := r.refused("ana@example.com", "minute", time.Minute, 1)
 	for _, to := range []string{"ana@example.com", "bo@example.com"} {
 		_, h := r.recipient(to)
-		_, _, err := r.log.Suppress(t.Context(), store.Suppression{
+		_, _, err := r.Log.Suppress(t.Context(), store.Suppression{
 			ID: r.id(), Channel: recipient.Email, Address: h, Recipient: h, To: to, Cause: store.HardBounce, Detail: "550 5.1.1",
 		}, time.Minute, nil)
-		r.must(err)
-		r.must(r.log.Erase(t.Context(), h, time.Hour, act()))
+		r.Must(err)
+		r.Must(r.Log.Erase(t.Context(), h, time.Hour, act()))
 	}
-	r.clock.Add(time.Hour)
-	n, err := r.log.Forget(t.Context())
+	r.Clock.Add(time.Hour)
+	n, err := r.Log.Forget(t.Context())
 	if err != nil || n != 2 {
 		t.Fatal(n, err)
 	}

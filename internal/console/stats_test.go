@@ -21,17 +21,17 @@ import (
 func counted(t *testing.T) *rig {
 	r := newRig(t)
 	r.sent("old@example.com")
-	r.clock.Add(25 * time.Hour)
+	r.Clock.Add(25 * time.Hour)
 	ana := r.sent("ana@example.com")
-	_, err := r.log.Approve(context.Background(), ana.VerificationID, store.NewEvent{})
-	r.must(err)
+	_, err := r.Log.Approve(context.Background(), ana.VerificationID, store.NewEvent{})
+	r.Must(err)
 	r.refused("ana@example.com", "minute", time.Minute, 3)
-	r.clock.Add(time.Hour)
+	r.Clock.Add(time.Hour)
 	bob := r.begin("bob@example.com")
-	r.clock.Add(time.Second)
+	r.Clock.Add(time.Second)
 	r.finish(bob.Send, store.Outcome{Status: store.Failed, Reason: "rejected", Refund: true})
 	r.begin("eve@example.com")
-	r.clock.Add(time.Second)
+	r.Clock.Add(time.Second)
 	return r
 }
 
@@ -41,7 +41,7 @@ func TestStatsCountWhatHappened(t *testing.T) {
 		t.Helper()
 		rec := r.as(auth.Reader).Get("/v1/admin/stats" + query)
 		want(t, rec, http.StatusOK)
-		r.must(json.Unmarshal(rec.Body.Bytes(), &s))
+		r.Must(json.Unmarshal(rec.Body.Bytes(), &s))
 		return s
 	}
 	s := ask("")
@@ -76,7 +76,7 @@ func TestStatsCountWhatHappened(t *testing.T) {
 	}
 	want(t, r.browser().Get("/v1/admin/stats"), http.StatusUnauthorized)
 	b := r.as(auth.Reader)
-	r.log.SetFault(func(method string) sqlite.Fault {
+	r.Log.SetFault(func(method string) sqlite.Fault {
 		if method == "Stats" {
 			return sqlite.Down
 		}
@@ -115,7 +115,7 @@ func TestOverviewTellsWhatWasLost(t *testing.T) {
 	r := counted(t)
 	lacks(t, r.as(auth.Reader).Get("/admin/overview"), "Not delivered")
 	s := r.sent("old@example.com", func(s *store.Send) { s.Channel = recipient.SMS })
-	if changed, err := r.log.Receive(t.Context(), s.ID, store.Undelivered); err != nil || !changed {
+	if changed, err := r.Log.Receive(t.Context(), s.ID, store.Undelivered); err != nil || !changed {
 		t.Fatal(changed, err)
 	}
 	rec := r.as(auth.Reader).Get("/admin/overview")
@@ -124,7 +124,7 @@ func TestOverviewTellsWhatWasLost(t *testing.T) {
 	}
 	contains(t, rec, `href="/admin?last=24h&amp;status=undelivered"`)
 	contains(t, r.as(auth.Reader).Get("/v1/admin/stats"), `"undelivered":1`, `"undelivered":0`)
-	r.clock.Add(25 * time.Hour)
+	r.Clock.Add(25 * time.Hour)
 	contains(t, r.as(auth.Reader).Get("/admin/overview"), "Not delivered after all")
 	contains(t, r.as(auth.Reader).Get("/admin/overview", "Accept-Language", "zh-CN"), "最终未送达")
 }
@@ -136,7 +136,7 @@ func TestOverviewSaysHowFarTheLogReaches(t *testing.T) {
 	e := store.StorageStatus{Age: 24 * time.Hour, Due: store.MaxDue, Forgetting: 2, Late: 1, Partitions: []store.Partition{
 		{Name: "sends_before", Ends: consoletest.Start, Rows: -1, Bytes: 900}, {Name: "sends_2027_01", Begins: consoletest.Start, Ends: consoletest.Start.AddDate(0, 1, 0), Rows: 5, Bytes: 3 << 20},
 	}}
-	r.handler = r.replica(slog.New(slog.DiscardHandler), func(c *Config) { c.Extent = func(context.Context) (store.StorageStatus, error) { return e, nil } })
+	r.Handler = r.replica(slog.New(slog.DiscardHandler), func(c *Config) { c.Extent = func(context.Context) (store.StorageStatus, error) { return e, nil } })
 	rec := r.as(auth.Reader).Get("/admin/overview")
 	contains(t, rec, "It is empty.", "10000 rows or more are older", "Of 2 erased recipients", "1 of these is due to go.", "3 MiB", "900 B")
 	day := consoletest.Start.Format(time.DateOnly)
@@ -145,7 +145,7 @@ func TestOverviewSaysHowFarTheLogReaches(t *testing.T) {
 	}
 	e = store.StorageStatus{}
 	contains(t, r.as(auth.Reader).Get("/admin/overview"), "Its rows are kept for ever.")
-	r.handler = r.replica(slog.New(slog.DiscardHandler), func(c *Config) { c.Extent = nil })
+	r.Handler = r.replica(slog.New(slog.DiscardHandler), func(c *Config) { c.Extent = nil })
 	if rec := r.as(auth.Reader).Get("/admin/overview"); strings.Contains(rec.Body.String(), "extent-title") {
 		t.Error("it tells what it was not told")
 	}

@@ -47,7 +47,7 @@ func TestSuppressionsJSON(t *testing.T) {
 	send := r.begin("ana@example.com").Send
 	p, hash := r.recipient("ana@example.com")
 	r.finish(send, store.Outcome{Status: store.Failed, Reason: "rejected", ProviderCode: "550 5.1.1", Refund: true, Suppress: store.SuppressAs{Cause: store.HardBounce, Address: p.Hash(r.codes.Vault.IndexKey), For: 720 * time.Hour}})
-	r.clock.Add(time.Second)
+	r.Clock.Add(time.Second)
 	added := b.program("POST", suppressions, `{"channel":"email","to":"bo@example.com","reason":"asked","for":3600}`, 201).Suppressions[0]
 	for name, want := range map[string]any{
 		"channel": "email", "to": "b•••@example.com", "app": nil, "reason": "manual", "detail": "asked", "send_id": nil, "by": "token",
@@ -119,10 +119,10 @@ func TestSuppressionsAreAskedForRight(t *testing.T) {
 			t.Errorf("%s without a session to %q", path, to)
 		}
 	}
-	if list, _, err := r.log.Suppressions(context.Background(), store.SuppressionFilter{Limit: 10}); len(list) != 0 || err != nil {
+	if list, _, err := r.Log.Suppressions(context.Background(), store.SuppressionFilter{Limit: 10}); len(list) != 0 || err != nil {
 		t.Errorf("%v, %v", list, err)
 	}
-	r.log.SetFault(func(string) sqlite.Fault { return sqlite.Down })
+	r.Log.SetFault(func(string) sqlite.Fault { return sqlite.Down })
 	want(t, in.Get("/admin/suppressions"), http.StatusServiceUnavailable)
 	b.program("GET", suppressions, "", http.StatusServiceUnavailable)
 	b.program("POST", suppressions, `{"channel":"email","to":"ana@example.com","reason":"x"}`, http.StatusServiceUnavailable)
@@ -168,9 +168,9 @@ func TestSuppressionsPage(t *testing.T) {
 func TestSuppressionsPages(t *testing.T) {
 	r := newRig(t)
 	for _, to := range []string{"ana@example.com", "bo@example.com", "cy@example.com"} {
-		r.clock.Add(time.Second)
+		r.Clock.Add(time.Second)
 		_, err := r.codes.Desk.Suppress(context.Background(), support.SuppressRequest{Channel: "email", To: to, Why: "x"})
-		r.must(err)
+		r.Must(err)
 	}
 	b := r.loggedIn()
 	first := b.Get("/admin/suppressions?limit=2")
@@ -188,13 +188,13 @@ func TestStoryOfWhatWasHandedToNobody(t *testing.T) {
 	r := newRig(t)
 	p, hash := r.recipient("ana@example.com")
 	_, err := r.codes.Desk.Suppress(context.Background(), support.SuppressRequest{Channel: "email", To: p.Address(), Why: "asked by telephone", By: "mei"})
-	r.must(err)
+	r.Must(err)
 	row := r.row("ana@example.com")
-	begun, err := r.log.Begin(context.Background(), store.Intent{
+	begun, err := r.Log.Begin(context.Background(), store.Intent{
 		Send: row, Address: hash, Purposes: []string{"login"}, TTL: 10 * time.Minute, Lease: 8 * time.Second,
 		Verification: store.Verification{ID: "v", Nonce: make([]byte, 16), KeyID: "k", CodeLength: 6, Alphabet: "digits", MaxAttempts: 5},
 	})
-	r.must(err)
+	r.Must(err)
 	r.finish(begun.Send, store.Outcome{Status: store.Failed, Reason: store.ReasonSuppressed, Refund: true})
 	other := r.begin("bo@example.com").Send
 	r.finish(other, store.Outcome{Status: store.Failed, Reason: store.ReasonPaused, Refund: true})
@@ -203,7 +203,7 @@ func TestStoryOfWhatWasHandedToNobody(t *testing.T) {
 	contains(t, b.Get("/admin/sends/"+begun.Send.ID.String()), "Nothing was sent: since", "asked by telephone", "lift it at Suppressions", "handed to nobody")
 	contains(t, b.Get("/admin/sends/"+other.ID.String()), "paused by the configuration", "the server moves")
 	contains(t, b.Get("/admin"), "suppressed", "paused", "did not count")
-	_, err = r.log.IngestProviderEvent(context.Background(), store.ProviderEvent{Send: r.sent("cy@example.com").ID, Kind: store.ProviderBounced, Provider: "postmark"}, store.SuppressAs{})
-	r.must(err)
+	_, err = r.Log.IngestProviderEvent(context.Background(), store.ProviderEvent{Send: r.sent("cy@example.com").ID, Kind: store.ProviderBounced, Provider: "postmark"}, store.SuppressAs{})
+	r.Must(err)
 	contains(t, b.Get("/admin"), "bounced later")
 }

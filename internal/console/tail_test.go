@@ -25,7 +25,7 @@ import (
 func served(t *testing.T, changes ...func(*Config)) (r *rig, a *Console, base string) {
 	t.Helper()
 	r = newRig(t, changes...)
-	s := httptest.NewUnstartedServer(r.handler)
+	s := httptest.NewUnstartedServer(r.Handler)
 	s.Config.ReadTimeout, s.Config.WriteTimeout = time.Second, time.Second
 	s.Start()
 	t.Cleanup(s.Close)
@@ -87,10 +87,10 @@ func rowIn(t *testing.T, e sse) (row rowJSON) {
 func TestTailStreams(t *testing.T) {
 	r, _, base := served(t)
 	r.sent("old@example.com")
-	r.clock.Add(time.Minute)
+	r.Clock.Add(time.Minute)
 	looked := make(chan struct{})
 	look := sync.OnceFunc(func() { close(looked) })
-	r.log.SetFault(func(method string) sqlite.Fault {
+	r.Log.SetFault(func(method string) sqlite.Fault {
 		if method == "Sends" {
 			look()
 		}
@@ -113,7 +113,7 @@ func TestTailStreams(t *testing.T) {
 	// Longer than the server's own timeouts later it still comes.
 	after := time.After(1500 * time.Millisecond)
 	<-after
-	r.clock.Add(time.Second)
+	r.Clock.Add(time.Second)
 	second := r.begin("li@example.com").Send
 	e = next()
 	if row := rowIn(t, e); row.ID != second.ID.String() || row.Status != store.Sending {
@@ -124,9 +124,9 @@ func TestTailStreams(t *testing.T) {
 		t.Errorf("%+v", row)
 	}
 	// Who comes back goes on where it was; what was there a moment before is told again, as it is now.
-	r.clock.Add(2 * live.ResumeOverlap)
+	r.Clock.Add(2 * live.ResumeOverlap)
 	third := r.sent("sam@example.com")
-	r.clock.Add(2 * live.ResumeOverlap)
+	r.Clock.Add(2 * live.ResumeOverlap)
 	again, _ := listen(t, base, "/v1/admin/tail", "Last-Event-ID", e.id)
 	for _, want := range []string{first.ID.String(), second.ID.String(), third.ID.String()} {
 		told := again()
@@ -155,7 +155,7 @@ func TestTailTellsWhatEndsBeforeItsFirstLook(t *testing.T) {
 	let := make(chan struct{})
 	r, _, base := served(t, func(c *Config) { c.Log = lateLog{c.Log, let} })
 	old := r.sent("old@example.com")
-	r.clock.Add(time.Minute)
+	r.Clock.Add(time.Minute)
 	opened := make(chan func() sse)
 	go func() {
 		next, _ := listen(t, base, "/v1/admin/tail?newer="+url.QueryEscape(listing.WriteCursor(store.Mark{At: old.LoggedAt, ID: old.ID})))
@@ -263,7 +263,7 @@ func TestBrowserTail(t *testing.T) {
 	const top = `document.querySelector("tbody tr")?.innerText.replaceAll(/\s+/g, " ") ?? ""`
 	until(`document.querySelector("[data-state]").textContent`, "live")
 	rows := w.text(`String(document.querySelectorAll("tbody tr").length)`)
-	r.clock.Add(time.Second)
+	r.Clock.Add(time.Second)
 	s := r.begin("nora@example.org").Send
 	until(`String(document.querySelector("tbody tr .to").textContent)`, s.To)
 	until(`String((`+top+`).includes("sending"))`, "true")
@@ -273,7 +273,7 @@ func TestBrowserTail(t *testing.T) {
 		t.Errorf("the new row's time is not the reader's: %s", zone)
 	}
 	w.do(chromedp.Click(chromedp.CSS("button[data-pause]")))
-	r.clock.Add(time.Second)
+	r.Clock.Add(time.Second)
 	r.sent("paula@example.com")
 	until(`document.querySelector("[data-state]").textContent`, "paused, 1 new")
 	if got := w.text(`document.querySelector("tbody tr .to").textContent`); got != s.To {
@@ -286,7 +286,7 @@ func TestBrowserTail(t *testing.T) {
 	until(`String(document.querySelectorAll("tbody tr").length - 2)`, rows)
 	w.quietAt()
 	w.site.CloseClientConnections() // which the browser complains about
-	r.clock.Add(time.Second)
+	r.Clock.Add(time.Second)
 	r.sent("quinn@example.com")
 	until(`document.querySelector("tbody tr .to").textContent`, "q•••@example.com")
 	until(`document.querySelector("[data-state]").textContent`, "live")

@@ -20,7 +20,7 @@ func TestAccountsInTheConsole(t *testing.T) {
 	contains(t, owner.Get("/admin/accounts"), "no account but that of the settings")
 	rec := owner.Post("/admin/accounts", account("add", "mei", "reader", "new colleague"))
 	want(t, rec, http.StatusOK)
-	password := between(t, rec.Body.String(), `<b class="shown">`, "<")
+	password := consoletest.Between(t, rec.Body.String(), `<b class="shown">`, "<")
 	lacks(t, owner.Get("/admin/accounts"), password) // shown this once
 
 	mei := r.browser()
@@ -36,7 +36,7 @@ func TestAccountsInTheConsole(t *testing.T) {
 	want(t, rec, http.StatusOK)
 	want(t, mei.Get("/admin"), http.StatusSeeOther) // sessions of the old one end
 	want(t, mei.LoginAs("mei", password), http.StatusUnauthorized)
-	password = between(t, rec.Body.String(), `<b class="shown">`, "<")
+	password = consoletest.Between(t, rec.Body.String(), `<b class="shown">`, "<")
 	want(t, mei.LoginAs("mei", password), http.StatusSeeOther)
 	want(t, owner.Post("/admin/accounts", account("close", "mei", "", "left us")), http.StatusOK)
 	want(t, mei.Get("/admin"), http.StatusSeeOther)
@@ -45,10 +45,10 @@ func TestAccountsInTheConsole(t *testing.T) {
 	want(t, owner.Post("/admin/accounts", account("open", "mei", "", "came back")), http.StatusOK)
 	want(t, mei.LoginAs("mei", password), http.StatusSeeOther)
 
-	r.acts("admin|account.add|done|reader||new colleague", "admin|account.role|done|owner||on call", "admin|account.password|done|owner||lost it",
+	r.Acts("admin|account.add|done|reader||new colleague", "admin|account.role|done|owner||on call", "admin|account.password|done|owner||lost it",
 		"admin|account.close|done|owner||left us", "admin|account.open|done|owner||came back")
 	contains(t, owner.Get("/admin/acts"), "mei (owner)", "logged in", "added an account")
-	if strings.Contains(r.logged.String(), password) {
+	if strings.Contains(r.Logged.String(), password) {
 		t.Error("a password is in the log")
 	}
 }
@@ -68,15 +68,15 @@ func TestAccountsAreAskedForRight(t *testing.T) {
 			t.Errorf("%s: %d", what, rec.Code)
 		}
 	}
-	r.log.SetFault(func(m string) sqlite.Fault {
+	r.Log.SetFault(func(m string) sqlite.Fault {
 		if m == "AddAccount" {
 			return sqlite.Down
 		}
 		return sqlite.None
 	})
 	want(t, b.Post("/admin/accounts", account("add", "li", "owner", "x")), http.StatusServiceUnavailable)
-	r.log.SetFault(nil)
-	r.acts("admin|account.add|done|reader||x")
+	r.Log.SetFault(nil)
+	r.Acts("admin|account.add|done|reader||x")
 }
 
 // The answer to a wrong name is that to a wrong password, and attempts at one account are limited from wherever they come.

@@ -30,16 +30,16 @@ func (m meanwhile) Account(ctx context.Context, name string) (store.Account, err
 func TestChangesOfAnAccountAtOnce(t *testing.T) {
 	for _, order := range [][2]string{{"close", "role"}, {"role", "close"}, {"close", "password"}, {"close", "identity"}} {
 		r := newRig(t)
-		r.account(store.Account{Name: "mei", Role: "owner", Password: "old", Identity: "old"})
+		r.Account(store.Account{Name: "mei", Role: "owner", Password: "old", Identity: "old"})
 		wish := func(log store.AccountStore, do string) {
 			t.Helper()
 			act := ActOfCommand(store.AuditEntry{ID: uuid.Must(uuid.NewV7())})
-			_, err := ChangeAccount(t.Context(), log, Change{Name: "mei", Role: Reader, Do: do, Reason: "x", Identity: "new"}, r.clock.Now(), act)
-			r.must(err)
+			_, err := ChangeAccount(t.Context(), log, Change{Name: "mei", Role: Reader, Do: do, Reason: "x", Identity: "new"}, r.Clock.Now(), act)
+			r.Must(err)
 		}
-		wish(meanwhile{r.log, func() { wish(r.log, order[0]) }}, order[1])
-		got, err := r.log.Account(t.Context(), "mei")
-		r.must(err)
+		wish(meanwhile{r.Log, func() { wish(r.Log, order[0]) }}, order[1])
+		got, err := r.Log.Account(t.Context(), "mei")
+		r.Must(err)
 		changed := map[string]bool{
 			"close": !got.DisabledAt.IsZero(), "role": got.Role == string(Reader), "password": got.Password != "old", "identity": got.Identity == "new",
 		}
@@ -55,14 +55,14 @@ func TestAccountsAddedAtOnce(t *testing.T) {
 		"taken": {Name: "mei", Role: "owner"}, "identity_taken": {Name: "li", Role: "reader", Identity: "mei@example.com"},
 	} {
 		r := newRig(t)
-		log := meanwhile{r.log, func() { r.account(other) }}
-		_, err := ChangeAccount(t.Context(), log, Change{Name: "mei", Role: Reader, Do: "add", Reason: "x", Identity: "mei@example.com"}, r.clock.Now(), ActOfCommand(store.AuditEntry{ID: r.id()}))
+		log := meanwhile{r.Log, func() { r.Account(other) }}
+		_, err := ChangeAccount(t.Context(), log, Change{Name: "mei", Role: Reader, Do: "add", Reason: "x", Identity: "mei@example.com"}, r.Clock.Now(), ActOfCommand(store.AuditEntry{ID: r.id()}))
 		var bad *verification.InvalidError
 		if !errors.As(err, &bad) || bad.Reason != want {
 			t.Errorf("%s: %v", want, err)
 		}
-		got, err := r.log.Account(t.Context(), other.Name)
-		r.must(err)
+		got, err := r.Log.Account(t.Context(), other.Name)
+		r.Must(err)
 		if other.MadeAt = got.MadeAt; got != other {
 			t.Errorf("%s: another is %s, %s", want, got.Role, got.Identity)
 		}

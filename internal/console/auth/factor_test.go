@@ -58,8 +58,8 @@ func (b *browser) setUp(password string) consoletest.Device {
 	b.Helper()
 	rec := b.Post(factorPage, url.Values{"do": {"begin"}, "password": {password}})
 	want(b.T, rec, http.StatusOK)
-	d := b.rig.phone(strings.ReplaceAll(between(b.T, rec.Body.String(), `<code class="shown">`, "<"), " ", ""))
-	kept := between(b.T, rec.Body.String(), `name="kept" value="`, `"`)
+	d := b.rig.Phone(strings.ReplaceAll(consoletest.Between(b.T, rec.Body.String(), `<code class="shown">`, "<"), " ", ""))
+	kept := consoletest.Between(b.T, rec.Body.String(), `name="kept" value="`, `"`)
 	rec = b.Post(factorPage, url.Values{"do": {"confirm"}, "kept": {kept}, "code": {d.Code()}})
 	want(b.T, rec, http.StatusOK)
 	if d.Recovery = recoveryIn(rec); len(d.Recovery) != recoveryCodes {
@@ -121,8 +121,8 @@ func TestSecondFactor(t *testing.T) {
 	if got := half.Get("/admin").Header().Get("Location"); got != "/admin/login" {
 		t.Errorf("the old cookie leads to %s", got)
 	}
-	acts, err := r.log.AuditEntries(t.Context(), store.AuditFilter{Limit: 9})
-	r.must(err)
+	acts, err := r.Log.AuditEntries(t.Context(), store.AuditFilter{Limit: 9})
+	r.Must(err)
 	var told []string
 	for _, a := range acts {
 		told = append(told, a.Who+" "+a.What)
@@ -131,7 +131,7 @@ func TestSecondFactor(t *testing.T) {
 		t.Error(got)
 	}
 	for _, secret := range append(d.Recovery, d.Secret, code) {
-		if strings.Contains(r.logged.String(), secret) {
+		if strings.Contains(r.Logged.String(), secret) {
 			t.Error("a secret is in the log")
 		}
 	}
@@ -151,8 +151,8 @@ func TestCodesAreTakenOnce(t *testing.T) {
 	want(t, third.giveCode(d.Recovery[0]), http.StatusUnauthorized)
 	want(t, third.giveCode(strings.ReplaceAll(d.Recovery[1], "-", " ")), http.StatusSeeOther)
 	contains(t, third.Get(factorPage), "8 recovery codes are left")
-	acts, err := r.log.AuditEntries(t.Context(), store.AuditFilter{What: "factor.recovery", Limit: 9})
-	r.must(err)
+	acts, err := r.Log.AuditEntries(t.Context(), store.AuditFilter{What: "factor.recovery", Limit: 9})
+	r.Must(err)
 	if len(acts) != 2 || acts[0].Target != "admin" {
 		t.Errorf("%+v", acts)
 	}
@@ -173,14 +173,14 @@ func TestGuessingCodes(t *testing.T) {
 		t.Error(rec.Header().Get("Retry-After"))
 	}
 	want(t, half.giveCode(d.Recovery[0]), http.StatusTooManyRequests)
-	r.clock.Add(15 * time.Minute)
+	r.Clock.Add(15 * time.Minute)
 	want(t, half.Get(codePage), http.StatusSeeOther) // halfway for 10 minutes at most
 	want(t, r.halfIn().giveCode(d.Next()), http.StatusSeeOther)
 	for range 24 {
-		r.clock.Add(15 * time.Minute)
+		r.Clock.Add(15 * time.Minute)
 		want(t, r.halfIn().giveCode(d.Wrong()), http.StatusUnauthorized)
 	}
-	r.clock.Add(15 * time.Minute)
+	r.Clock.Add(15 * time.Minute)
 	want(t, r.halfIn().giveCode(d.Next()), http.StatusTooManyRequests)
 }
 
@@ -188,9 +188,9 @@ func TestHalfwayIsShort(t *testing.T) {
 	r := newRig(t)
 	d := r.loggedIn().setUp(consoletest.Password)
 	half := r.halfIn()
-	r.clock.Add(halfway - time.Microsecond)
+	r.Clock.Add(halfway - time.Microsecond)
 	want(t, half.Get(codePage), http.StatusOK)
-	r.clock.Add(time.Microsecond)
+	r.Clock.Add(time.Microsecond)
 	want(t, half.giveCode(d.Next()), http.StatusSeeOther)
 	if got := half.Get("/admin").Header().Get("Location"); got != "/admin/login" {
 		t.Errorf("late, and leads to %s", got)
@@ -211,22 +211,22 @@ func TestChangingTheSecondFactor(t *testing.T) {
 	want(t, b.Post(factorPage, url.Values{"do": {"remove"}, "code": {"000000"}}), http.StatusUnauthorized)
 
 	rec := b.Post(factorPage, url.Values{"do": {"begin"}, "password": {consoletest.Password}})
-	d := r.phone(strings.ReplaceAll(between(t, rec.Body.String(), `<code class="shown">`, "<"), " ", ""))
-	kept := between(t, rec.Body.String(), `name="kept" value="`, `"`)
+	d := r.Phone(strings.ReplaceAll(consoletest.Between(t, rec.Body.String(), `<code class="shown">`, "<"), " ", ""))
+	kept := consoletest.Between(t, rec.Body.String(), `name="kept" value="`, `"`)
 	rec = b.Post(factorPage, url.Values{"do": {"confirm"}, "kept": {kept}, "code": {d.Wrong()}})
 	want(t, rec, http.StatusUnprocessableEntity)
 	contains(t, rec, grouped(d.Secret), "Look whether the clock") // the same once more
 	other := r.loggedIn()
 	want(t, other.Post(factorPage, url.Values{"do": {"confirm"}, "kept": {kept}, "code": {d.Code()}}), http.StatusUnprocessableEntity)
-	r.clock.Add(enrolTime)
+	r.Clock.Add(enrolTime)
 	want(t, b.Post(factorPage, url.Values{"do": {"confirm"}, "kept": {kept}, "code": {d.Code()}}), http.StatusUnprocessableEntity)
-	if _, err := r.log.SecondFactor(t.Context(), "admin"); err == nil {
+	if _, err := r.Log.SecondFactor(t.Context(), "admin"); err == nil {
 		t.Fatal("set up all the same")
 	}
 
 	rec = b.Post(factorPage, url.Values{"do": {"begin"}, "password": {consoletest.Password}})
-	kept = between(t, rec.Body.String(), `name="kept" value="`, `"`)
-	late := r.phone(strings.ReplaceAll(between(t, rec.Body.String(), `<code class="shown">`, "<"), " ", ""))
+	kept = consoletest.Between(t, rec.Body.String(), `name="kept" value="`, `"`)
+	late := r.Phone(strings.ReplaceAll(consoletest.Between(t, rec.Body.String(), `<code class="shown">`, "<"), " ", ""))
 	d = b.setUp(consoletest.Password)
 	rec = b.Post(factorPage, url.Values{"do": {"confirm"}, "kept": {kept}, "code": {late.Code()}})
 	want(t, rec, http.StatusUnprocessableEntity) // of a session that has ended
@@ -286,8 +286,8 @@ func TestLostDevice(t *testing.T) {
 	contains(t, owner.Post("/admin/accounts", account("factor", "the-operator", "", "again")), "no second factor")
 	want(t, half.Get("/admin"), http.StatusOK)
 	want(t, half.giveCode(d.Recovery[0]), http.StatusSeeOther)
-	r.acts("test|account.add|done|||", "the-operator|factor.add|done|||", "the-operator|login.password|done|||", "admin|account.factor|done|||lost it")
-	r.clock.Add(time.Second)
+	r.Acts("test|account.add|done|||", "the-operator|factor.add|done|||", "the-operator|login.password|done|||", "admin|account.factor|done|||lost it")
+	r.Clock.Add(time.Second)
 	// A new one: whoever passed the old one has not passed this.
 	fresh := half.setUp("the-operator's password")
 	if got := mei.Get("/admin").Header().Get("Location"); got != codePage {
@@ -301,29 +301,29 @@ func TestLostDevice(t *testing.T) {
 func TestSecretsOfCodesAreSealed(t *testing.T) {
 	r := newRig(t)
 	d := r.loggedIn().setUp(consoletest.Password)
-	f, err := r.log.SecondFactor(t.Context(), "admin")
-	r.must(err)
+	f, err := r.Log.SecondFactor(t.Context(), "admin")
+	r.Must(err)
 	if strings.Contains(string(f.Sealed), d.Secret) {
 		t.Error("in the clear")
 	}
-	if _, err := r.ring.Open(factorLabel, f.Sealed, []byte("mei")); err == nil {
+	if _, err := r.Ring.Open(factorLabel, f.Sealed, []byte("mei")); err == nil {
 		t.Error("opens for another account")
 	}
 	entry, err := keyring.Generate()
-	r.must(err)
+	r.Must(err)
 	without, err := keyring.Parse(entry)
-	r.must(err)
+	r.Must(err)
 	half := r.halfIn()
 	half.Handler = r.replica(quiet(), func(c *Config) { c.Ring = without })
 	want(t, half.giveCode(d.Next()), http.StatusServiceUnavailable)
 	want(t, half.giveCode(d.Recovery[0]), http.StatusSeeOther)
 	want(t, r.halfIn().giveCode(d.Next()), http.StatusSeeOther)
-	g, err := r.log.SecondFactor(t.Context(), "admin")
-	r.must(err)
+	g, err := r.Log.SecondFactor(t.Context(), "admin")
+	r.Must(err)
 	if string(g.Sealed) == string(f.Sealed) {
 		t.Error("not sealed anew")
 	}
-	if _, err := r.ring.Open(factorLabel, g.Sealed, []byte("admin")); err != nil {
+	if _, err := r.Ring.Open(factorLabel, g.Sealed, []byte("admin")); err != nil {
 		t.Error(err)
 	}
 }
@@ -337,9 +337,4 @@ func TestKeyAddress(t *testing.T) {
 	if err != nil || p.Side < 40 || strings.ContainsAny(html.UnescapeString(string(p.Path))[3:len(p.Path)-1], `"<>`) {
 		t.Errorf("%+v %v", p, err)
 	}
-}
-
-// phone is the authenticator app of an account.
-func (r *rig) phone(secret string) consoletest.Device {
-	return consoletest.Device{T: r.T, Clock: r.clock, Secret: secret}
 }

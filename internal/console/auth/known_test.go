@@ -3,11 +3,12 @@ package auth
 import (
 	"fmt"
 	"net/http"
-	"sendcode/internal/console/consoletest"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"sendcode/internal/console/consoletest"
 )
 
 // attackLogins tries wrong passwords from twelve networks, ten from each address: at invented names, and at the account.
@@ -52,9 +53,9 @@ func TestAttacksKeepNoAdministratorOut(t *testing.T) {
 		b.From = from
 		consoletest.LeadsTo(t, b.ByProvider(""))
 	}
-	r.clock.Add(15*time.Minute - time.Microsecond)
+	r.Clock.Add(15*time.Minute - time.Microsecond)
 	want(t, fresh.Login(consoletest.Password), http.StatusTooManyRequests)
-	r.clock.Add(time.Microsecond)
+	r.Clock.Add(time.Microsecond)
 	want(t, fresh.Login(consoletest.Password), http.StatusSeeOther)
 }
 
@@ -86,7 +87,7 @@ func TestStolenCookiesGiveFewGuesses(t *testing.T) {
 	}
 	all := 10
 	for range 4 {
-		r.clock.Add(15 * time.Minute)
+		r.Clock.Add(15 * time.Minute)
 		all += guesses()
 	}
 	if all != 30 {
@@ -136,10 +137,10 @@ func TestCookiesOfOthersAreNotKnown(t *testing.T) {
 		}
 	}
 	owner.Cookies[admins].Value = good
-	r.clock.Add(90*24*time.Hour - time.Second)
+	r.Clock.Add(90*24*time.Hour - time.Second)
 	r.attackLogins("admin")
 	want(t, owner.Login("wrong"), http.StatusUnauthorized)
-	r.clock.Add(time.Second)
+	r.Clock.Add(time.Second)
 	want(t, owner.Login(consoletest.Password), http.StatusTooManyRequests)
 }
 
@@ -180,17 +181,17 @@ func TestLoginAttacksAlarm(t *testing.T) {
 	var refused []string
 	r := newRig(t, func(c *Config) { c.Refused = func(what, rule string) { refused = append(refused, what+" "+rule) } })
 	r.attackLogins("admin")
-	lines := func() int { return strings.Count(r.logged.String(), "level=ERROR") }
+	lines := func() int { return strings.Count(r.Logged.String(), "level=ERROR") }
 	if lines() != 1 {
-		t.Fatalf("%d alarms, want 1: %s", lines(), r.logged)
+		t.Fatalf("%d alarms, want 1: %s", lines(), r.Logged)
 	}
-	if before := strings.Count(r.logged.String(), "level=WARN"); before > 120 {
+	if before := strings.Count(r.Logged.String(), "level=WARN"); before > 120 {
 		t.Errorf("%d warnings", before)
 	}
-	r.clock.Add(time.Minute)
+	r.Clock.Add(time.Minute)
 	r.attackLogins("admin")
-	if lines() != 2 || !strings.Contains(r.logged.String(), "login attempts of unknown browsers are refused") {
-		t.Errorf("%d alarms, want 2: %s", lines(), r.logged)
+	if lines() != 2 || !strings.Contains(r.Logged.String(), "login attempts of unknown browsers are refused") {
+		t.Errorf("%d alarms, want 2: %s", lines(), r.Logged)
 	}
 	if !slices.Contains(refused, "login all") {
 		t.Errorf("the metric was not counted up: %d refusals", len(refused))

@@ -6,11 +6,12 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
-	"sendcode/internal/console/consoletest"
-	"sendcode/internal/console/layout"
 	"strings"
 	"testing"
 	"time"
+
+	"sendcode/internal/console/consoletest"
+	"sendcode/internal/console/layout"
 )
 
 func TestWithoutSession(t *testing.T) {
@@ -63,7 +64,7 @@ func TestLogin(t *testing.T) {
 		t.Errorf("logged in, and the login page answers %d", got.Code)
 	}
 	for _, secret := range []string{consoletest.Password, consoletest.Token, b.Cookies[cookieName].Value} {
-		if strings.Contains(b.rig.logged.String(), secret) {
+		if strings.Contains(b.rig.Logged.String(), secret) {
 			t.Error("a secret is in the log")
 		}
 	}
@@ -93,7 +94,7 @@ func TestNobodyLogsInWithoutPassword(t *testing.T) {
 				t.Errorf("%s: %q logs in", name, typed)
 			}
 		}
-		if strings.Contains(r.logged.String(), "short$short") {
+		if strings.Contains(r.Logged.String(), "short$short") {
 			t.Errorf("%s: the hash is in the log", name)
 		}
 	}
@@ -145,7 +146,7 @@ func TestLoginIsLimited(t *testing.T) {
 		if !strings.Contains(rec.Body.String(), left) {
 			t.Errorf("try %d does not say %q", i+1, left)
 		}
-		r.clock.Add(time.Second)
+		r.Clock.Add(time.Second)
 	}
 	rec := b.Login(consoletest.Password)
 	want(t, rec, http.StatusTooManyRequests)
@@ -160,9 +161,9 @@ func TestLoginIsLimited(t *testing.T) {
 	other.From = "192.0.2.2:5000"
 	want(t, other.Login(consoletest.Password), http.StatusSeeOther)
 
-	r.clock.Add(890*time.Second - time.Microsecond)
+	r.Clock.Add(890*time.Second - time.Microsecond)
 	want(t, b.Login(consoletest.Password), http.StatusTooManyRequests)
-	r.clock.Add(time.Microsecond)
+	r.Clock.Add(time.Microsecond)
 	want(t, b.Login(consoletest.Password), http.StatusSeeOther)
 }
 
@@ -175,7 +176,7 @@ func TestLoginIsLimitedOverAll(t *testing.T) {
 	}
 	b := r.browser()
 	want(t, b.Login(consoletest.Password), http.StatusTooManyRequests)
-	r.clock.Add(15 * time.Minute)
+	r.Clock.Add(15 * time.Minute)
 	want(t, b.Login(consoletest.Password), http.StatusSeeOther)
 }
 
@@ -217,7 +218,7 @@ func TestLoginWithoutTheLimiter(t *testing.T) {
 
 func TestPasswordsWaitTheirTurn(t *testing.T) {
 	r := newRig(t)
-	a := New(Config{Limiter: r.limiter, Password: consoletest.Password}, layout.New(quiet()), quiet(), time.Now)
+	a := New(Config{Limiter: r.Limiter, Password: consoletest.Password}, layout.New(quiet()), quiet(), time.Now)
 	for range maxChecks {
 		a.checks <- struct{}{}
 	}

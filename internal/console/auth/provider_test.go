@@ -14,7 +14,7 @@ import (
 
 func TestLoginByTheProvider(t *testing.T) {
 	r, server := besideProvider(t)
-	r.account(store.Account{Name: "ana", Role: "operator", Identity: "ana@example.org"})
+	r.Account(store.Account{Name: "ana", Role: "operator", Identity: "ana@example.org"})
 	b := r.browser()
 	contains(t, b.Get("/admin/login?next=/admin/preview"), "Log in with Example ID", `value="/admin/preview"`)
 	consoletest.Is(server, "ana@example.org", "console-owners") // the account decides, not the group
@@ -28,8 +28,8 @@ func TestLoginByTheProvider(t *testing.T) {
 	}
 	want(t, b.Get("/admin"), http.StatusOK)
 	want(t, b.Get("/admin/accounts"), http.StatusForbidden)
-	acts, err := r.log.AuditEntries(t.Context(), store.AuditFilter{Limit: 1})
-	r.must(err)
+	acts, err := r.Log.AuditEntries(t.Context(), store.AuditFilter{Limit: 1})
+	r.Must(err)
 	if a := acts[0]; a.Who != "ana" || a.What != ActionLogin || a.Role != "operator" || a.Detail != "oidc" {
 		t.Errorf("%+v", a)
 	}
@@ -58,8 +58,8 @@ func TestRolesByTheProvider(t *testing.T) {
 		want(t, b.Get("/admin"), http.StatusOK)
 		want(t, b.Get("/admin/accounts"), c.accounts)
 		want(t, b.Get("/v1/admin/sends.csv"), c.export)
-		acts, err := r.log.AuditEntries(t.Context(), store.AuditFilter{What: ActionLogin, Limit: 1})
-		r.must(err)
+		acts, err := r.Log.AuditEntries(t.Context(), store.AuditFilter{What: ActionLogin, Limit: 1})
+		r.Must(err)
 		if a := acts[0]; a.Who != "oidc:bo" || a.Detail != c.granted {
 			t.Errorf("%+v", a)
 		}
@@ -81,7 +81,7 @@ func TestSessionsByTheProviderEnd(t *testing.T) {
 	r, server := besideProvider(t)
 	ana := store.Account{Name: "ana", Role: "operator", Identity: "ana"}
 	changed := func(change func(*store.Account)) func() {
-		return func() { a := ana; change(&a); r.account(a) }
+		return func() { a := ana; change(&a); r.Account(a) }
 	}
 	other := func(change func(*Provider)) func() {
 		return func() {
@@ -106,7 +106,7 @@ func TestSessionsByTheProviderEnd(t *testing.T) {
 		"bo's account closed":   {"bo", changed(func(a *store.Account) { a.Name, a.Identity, a.DisabledAt = "bo", "bo", consoletest.Start })},
 	} {
 		r.auth.provider = whole
-		r.account(ana)
+		r.Account(ana)
 		consoletest.Is(server, c.who, "support")
 		b := r.browser()
 		consoletest.LeadsTo(t, b.ByProvider(""))
@@ -119,16 +119,16 @@ func TestSessionsByTheProviderEnd(t *testing.T) {
 			t.Errorf("%s: %d for a program", what, got)
 		}
 		r.auth.provider = whole
-		r.account(store.Account{Name: "bo", Role: "reader"})
-		r.clock.Add(time.Hour) // the limits forget
+		r.Account(store.Account{Name: "bo", Role: "reader"})
+		r.Clock.Add(time.Hour) // the limits forget
 	}
 	consoletest.Is(server, "ana")
-	r.account(ana)
+	r.Account(ana)
 	b := r.browser()
 	consoletest.LeadsTo(t, b.ByProvider(""))
 	changed(func(a *store.Account) { a.Role = "owner" })()
 	want(t, b.Get("/admin/accounts"), http.StatusOK) // the role is read with each request
-	changed(func(a *store.Account) { a.DisabledAt = r.clock.Now() })()
+	changed(func(a *store.Account) { a.DisabledAt = r.Clock.Now() })()
 	rec := r.browser().ByProvider("")
 	want(t, rec, http.StatusForbidden)
 	consoletest.Is(server, "ana", "console-owners") // nor does a group open what an owner closed

@@ -40,7 +40,7 @@ func TestErrandsAreBoundToTheirBrowser(t *testing.T) {
 	}
 	planted := r.browser()
 	sealed, err := consoletest.Ring(t).Seal(errandLabel, []byte(`{"s":"x","end":"2027-01-01T00:00:00Z"}`), nil)
-	r.must(err)
+	r.Must(err)
 	for _, value := range []string{"", "x", "***", fmt.Sprintf("%x", sealed), strings.Repeat("A", 300)} {
 		planted.Cookies[errandCookie] = &http.Cookie{Name: errandCookie, Value: value}
 		refused("a cookie of somebody's own", planted, ProviderCallback+"?state=x&code=x", "took too long")
@@ -58,12 +58,12 @@ func TestErrandsAreBoundToTheirBrowser(t *testing.T) {
 	}
 	late := r.browser()
 	back = late.AtProvider("")
-	r.clock.Add(errands)
+	r.Clock.Add(errands)
 	refused("late", late, back, "took too long")
 	intime := r.browser()
 	back = intime.AtProvider("")
-	r.clock.Add(errands - time.Microsecond)
-	server.Do(func() { server.Now = r.clock.Now })
+	r.Clock.Add(errands - time.Microsecond)
+	server.Do(func() { server.Now = r.Clock.Now })
 	consoletest.LeadsTo(t, intime.Get(back))
 }
 
@@ -95,7 +95,7 @@ func TestProviderInTrouble(t *testing.T) {
 		})
 		path, query, _ := strings.Cut(back, "?")
 		answer, err := url.ParseQuery(query)
-		r.must(err)
+		r.Must(err)
 		if c.answer != nil {
 			c.answer(answer)
 		}
@@ -105,7 +105,7 @@ func TestProviderInTrouble(t *testing.T) {
 		}
 		contains(t, rec, c.says, `value="/admin/tail"`)
 		lacks(t, rec, "evil")
-		if log := r.logged.String(); strings.Contains(log, "evil") || strings.Contains(log, answer.Get("code")) {
+		if log := r.Logged.String(); strings.Contains(log, "evil") || strings.Contains(log, answer.Get("code")) {
 			t.Errorf("%s: in the log: %s", what, log)
 		}
 	}
@@ -114,7 +114,7 @@ func TestProviderInTrouble(t *testing.T) {
 	rec := r.browser().Post(providerStart, url.Values{"next": {"/admin/tail"}})
 	want(t, rec, http.StatusServiceUnavailable)
 	contains(t, rec, "Example ID cannot be reached", `value="/admin/tail"`)
-	r.log.SetFault(func(m string) sqlite.Fault {
+	r.Log.SetFault(func(m string) sqlite.Fault {
 		if m == "AccountOf" {
 			return sqlite.Down
 		}

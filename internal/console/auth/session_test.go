@@ -44,29 +44,29 @@ func TestSessionsDiffer(t *testing.T) {
 func TestSessionGoesIdle(t *testing.T) {
 	r := newRig(t)
 	b := r.loggedIn()
-	r.clock.Add(30*time.Minute - time.Microsecond)
+	r.Clock.Add(30*time.Minute - time.Microsecond)
 	want(t, b.Get("/admin"), http.StatusOK) // seen now
-	r.clock.Add(30*time.Minute - time.Microsecond)
+	r.Clock.Add(30*time.Minute - time.Microsecond)
 	want(t, b.Get("/v1/admin/sends"), http.StatusOK)
-	r.clock.Add(30 * time.Minute)
+	r.Clock.Add(30 * time.Minute)
 	want(t, b.Get("/admin"), http.StatusSeeOther)
 	want(t, b.Get("/v1/admin/sends"), http.StatusUnauthorized)
 }
 
 func TestSessionEndsForGood(t *testing.T) {
 	r := newRig(t)
-	r.clock.Add(-time.Duration(consoletest.Start.Nanosecond()))
+	r.Clock.Add(-time.Duration(consoletest.Start.Nanosecond()))
 	b := r.loggedIn()
 	for range 12*3 - 1 {
-		r.clock.Add(20 * time.Minute)
+		r.Clock.Add(20 * time.Minute)
 		want(t, b.Get("/admin"), http.StatusOK)
 	}
 	if age := b.Cookies[cookieName].MaxAge; age != 20*60 {
 		t.Errorf("the last cookie lives for %d s, want 1200", age)
 	}
-	r.clock.Add(20*time.Minute - time.Second)
+	r.Clock.Add(20*time.Minute - time.Second)
 	want(t, b.Get("/v1/admin/sends"), http.StatusOK)
-	r.clock.Add(time.Second)
+	r.Clock.Add(time.Second)
 	want(t, b.Get("/admin"), http.StatusSeeOther)
 	want(t, b.Get("/v1/admin/sends"), http.StatusUnauthorized)
 }
@@ -74,7 +74,7 @@ func TestSessionEndsForGood(t *testing.T) {
 func TestSessionIsNotRenewedAllTheTime(t *testing.T) {
 	r := newRig(t)
 	b := r.loggedIn()
-	r.clock.Add(30 * time.Second)
+	r.Clock.Add(30 * time.Second)
 	if rec := b.Get("/admin"); len(rec.Result().Cookies()) != 0 {
 		t.Error("renewed after 30 s")
 	}
@@ -83,9 +83,9 @@ func TestSessionIsNotRenewedAllTheTime(t *testing.T) {
 func TestSessionFromTheFuture(t *testing.T) {
 	r := newRig(t)
 	b := r.loggedIn()
-	r.clock.Add(-4 * time.Minute)
+	r.Clock.Add(-4 * time.Minute)
 	want(t, b.Get("/admin"), http.StatusOK) // another replica's clock may be a little behind
-	r.clock.Add(-2 * time.Minute)
+	r.Clock.Add(-2 * time.Minute)
 	want(t, b.Get("/admin"), http.StatusSeeOther)
 }
 
@@ -94,7 +94,7 @@ func TestSessionCannotBeForged(t *testing.T) {
 	b := r.loggedIn()
 	value := b.Cookies[cookieName].Value
 	key, err := base64.RawURLEncoding.DecodeString(value)
-	r.must(err)
+	r.Must(err)
 	id := sha256.Sum256(key)
 	for i := range key {
 		tampered := append([]byte(nil), key...)
@@ -118,11 +118,11 @@ func TestSessionsAreKeptAsHashes(t *testing.T) {
 	r := newRig(t)
 	b := r.loggedIn()
 	key, err := base64.RawURLEncoding.DecodeString(b.Cookies[cookieName].Value)
-	r.must(err)
-	s, _, err := r.log.Session(t.Context(), sha256.Sum256(key))
-	r.must(err)
+	r.Must(err)
+	s, _, err := r.Log.Session(t.Context(), sha256.Sum256(key))
+	r.Must(err)
 	p, err := passwordOf(consoletest.Password, "")
-	r.must(err)
+	r.Must(err)
 	if s.Bound == p.identity || s.Bound != boundTo(key, p.proof()) || s.Account != "admin" {
 		t.Errorf("%+v", s)
 	}
@@ -144,14 +144,14 @@ func TestLogout(t *testing.T) {
 	r := newRig(t)
 	b, other := r.loggedIn(), r.loggedIn()
 	kept := *b.Cookies[cookieName]
-	r.clock.Add(2 * time.Minute)
+	r.Clock.Add(2 * time.Minute)
 	rec := b.Post("/admin/logout", url.Values{})
 	want(t, rec, http.StatusSeeOther)
 	if got := rec.Result().Cookies(); len(got) != 1 || got[0].MaxAge >= 0 || got[0].Value != "" || rec.Header().Get("Location") != "/admin/login" {
 		t.Errorf("logging out sets %v and leads to %q", got, rec.Header().Get("Location"))
 	}
 	b.Cookies[cookieName] = &kept
-	for _, handler := range []http.Handler{r.handler, r.replica(quiet())} {
+	for _, handler := range []http.Handler{r.Handler, r.replica(quiet())} {
 		b.Handler = handler
 		want(t, b.Get("/admin"), http.StatusSeeOther)
 		want(t, b.Get("/v1/admin/sends"), http.StatusUnauthorized)
@@ -162,12 +162,12 @@ func TestLogout(t *testing.T) {
 func TestSessionsWithoutTheLog(t *testing.T) {
 	r := newRig(t)
 	b := r.loggedIn()
-	r.log.SetFault(func(string) sqlite.Fault { return sqlite.Down })
+	r.Log.SetFault(func(string) sqlite.Fault { return sqlite.Down })
 	want(t, b.Get("/admin"), http.StatusServiceUnavailable)
 	want(t, b.Get("/v1/admin/sends"), http.StatusServiceUnavailable)
 	want(t, b.Post("/admin/logout", url.Values{}), http.StatusServiceUnavailable) // it would not be true
 	want(t, r.browser().Login(consoletest.Password), http.StatusServiceUnavailable)
 	want(t, b.Get("/admin/login"), http.StatusOK)
-	r.log.SetFault(nil)
+	r.Log.SetFault(nil)
 	want(t, b.Get("/admin"), http.StatusOK)
 }

@@ -36,16 +36,16 @@ func TestWrongTokensAreThrottled(t *testing.T) {
 	if rec.Header().Get("Retry-After") != "900" {
 		t.Errorf("Retry-After %q", rec.Header().Get("Retry-After"))
 	}
-	if n := strings.Count(r.logged.String(), "wrong admin tokens were refused"); n != 1 {
+	if n := strings.Count(r.Logged.String(), "wrong admin tokens were refused"); n != 1 {
 		t.Errorf("%d lines, want 1", n)
 	}
-	r.clock.Add(time.Minute)
+	r.Clock.Add(time.Minute)
 	b.withToken("wrong-token-of-length-300")
-	if !strings.Contains(r.logged.String(), `msg="wrong admin tokens were refused" count=301`) {
-		t.Errorf("no count: %s", r.logged)
+	if !strings.Contains(r.Logged.String(), `msg="wrong admin tokens were refused" count=301`) {
+		t.Errorf("no count: %s", r.Logged)
 	}
 	for _, secret := range []string{"wrong-token", consoletest.Token} {
-		if strings.Contains(r.logged.String(), secret) {
+		if strings.Contains(r.Logged.String(), secret) {
 			t.Errorf("%s is in the log", secret)
 		}
 	}
@@ -55,7 +55,7 @@ func TestWrongTokensAreThrottled(t *testing.T) {
 		t.Errorf("from another network: %d", got)
 	}
 	want(t, r.loggedIn().Get("/v1/admin/sends"), http.StatusOK) // sessions and logins are counted apart
-	r.clock.Add(14 * time.Minute)
+	r.Clock.Add(14 * time.Minute)
 	if got := b.withToken(consoletest.Token); got != http.StatusOK {
 		t.Errorf("after the wait: %d", got)
 	}
@@ -74,7 +74,7 @@ func TestRightTokensAreNotLimited(t *testing.T) {
 				t.Fatal(got)
 			}
 		}
-		if n := strings.Count(r.logged.String(), "counted in this process alone"); n > 1 {
+		if n := strings.Count(r.Logged.String(), "counted in this process alone"); n > 1 {
 			t.Errorf("%d lines about the limiter", n)
 		}
 		for range 10 {
@@ -100,17 +100,17 @@ func TestListedTokens(t *testing.T) {
 			t.Errorf("%s: %v, want %v", id, got, is)
 		}
 	}
-	acts, err := r.log.AuditEntries(t.Context(), store.AuditFilter{What: ActionExport, Limit: 9})
-	r.must(err)
+	acts, err := r.Log.AuditEntries(t.Context(), store.AuditFilter{What: ActionExport, Limit: 9})
+	r.Must(err)
 	if len(acts) == 0 || acts[0].Who != "token:desk" {
 		t.Errorf("%+v", acts)
 	}
-	r.clock.Add(time.Hour)
+	r.Clock.Add(time.Hour)
 	if got := b.withToken("the-token-of-charts"); got != http.StatusUnauthorized {
 		t.Errorf("expired: %d", got)
 	}
-	if !strings.Contains(r.logged.String(), "an admin token that has expired was refused\" token=charts") {
-		t.Errorf("%s", r.logged)
+	if !strings.Contains(r.Logged.String(), "an admin token that has expired was refused\" token=charts") {
+		t.Errorf("%s", r.Logged)
 	}
 	if got := b.withToken(consoletest.Token); got != http.StatusOK {
 		t.Errorf("the token of the environment: %d", got)

@@ -1,0 +1,102 @@
+package consoletest
+
+import (
+	"bytes"
+	"errors"
+	"log/slog"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"sendcode/internal/keyring"
+	"sendcode/internal/store"
+	"sendcode/internal/store/sqlite"
+	"sendcode/internal/store/sqlite/sqlitetest"
+	"sendcode/quota"
+)
+
+// Rig is what tests of the console stand on: a log in memory, a real limiter, and a clock for both.
+type Rig struct {
+	*testing.T
+	Clock   *Clock
+	Log     *sqlite.DB
+	Limiter *quota.Memory
+	Ring    *keyring.Ring
+	Logged  *bytes.Buffer
+	Handler http.Handler // the newest console
+}
+
+// NewRig has no console yet.
+func NewRig(t *testing.T) *Rig {
+	t.Helper()
+	r := &Rig{T: t, Clock: NewClock(), Logged: &bytes.Buffer{}, Ring: Ring(t)}
+	r.Log, r.Limiter = sqlitetest.Open(t, r.Clock.Now), quota.NewMemory(r.Clock.Now, "test")
+	return r
+}
+
+// Logger writes to Logged.
+func (r *Rig) Logger() *slog.Logger {
+	return slog.New(slog.NewTextHandler(r.Logged, &slog.HandlerOptions{Level: slog.LevelDebug}))
+}
+
+// Must ends a test that cannot go on.
+func (r *Rig) Must(err error) {
+	r.Helper()
+	if err != nil {
+		r.Fatal(err)
+	}
+}
+
+// Account adds an account, or makes the one of its name like it.
+func (r *Rig) Account(a store.Account) {
+	r.Helper()
+	id, err := uuid.NewV7()
+	r.Must(err)
+	act := store.AuditEntry{ID: id, Who: "test", What: "account.add", Outcome: store.AuditDone}
+	err = r.Log.AddAccount(r.Context(), a, act)
+	if errors.Is(err, store.ErrNameTaken) {
+		all := store.AccountChange{Role: &a.Role, Password: &a.Password, Identity: &a.Identity, DisabledAt: &a.DisabledAt}
+		err = r.Log.ChangeAccount(r.Context(), a.Name, all, act)
+	}
+	r.Must(err)
+}
+
+// Phone is an authenticator app with a secret.
+func (r *Rig) Phone(secret string) Device { return Device{T: r.T, Clock: r.Clock, Secret: secret} }
+
+// Acts compares what administrators did.
+func (r *Rig) Acts(want ...string) { r.Helper(); WantActs(r.T, r.Log, want...) }
+
+// LoggedIn is a browser with a session of the account of the settings.
+func (r *Rig) LoggedIn() *Browser {
+	r.Helper()
+	b := NewBrowser(r.T, r.Handler)
+	Want(r.T, b.Login(Password), http.StatusSeeOther)
+	return b
+}
+
+// As is a browser in which an account of the role is logged in.
+func (r *Rig) As(role string) *Browser {
+	r.Helper()
+	name := "the-" + role
+	if _, err := r.Log.Account(r.Context(), name); err != nil {
+		r.Account(store.Account{Name: name, Role: role, Password: SmallHash(name + "'s password")})
+	}
+	b := NewBrowser(r.T, r.Handler)
+	Want(r.T, b.LoginAs(name, name+"'s password"), http.StatusSeeOther)
+	return b
+}
+
+// Between is what stands in a page between two texts.
+func Between(t *testing.T, page, before, after string) string {
+	t.Helper()
+	_, rest, found := strings.Cut(page, before)
+	if !found {
+		t.Fatalf("%q is missing in: %s", before, page)
+	}
+	text, _, _ := strings.Cut(rest, after)
+	text, _, _ = strings.Cut(text, "&")
+	return text
+}
