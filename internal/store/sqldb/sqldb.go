@@ -1,5 +1,5 @@
 // Package sqldb has each statement that is not on the path of a send once, for Postgres and for SQLite. A database brings its dialect
-// and its ways to run statements; see docs/decisions/0029-cold-statements-once.md.
+// and its ways to run statements; see docs/decisions/0007-storage.md.
 package sqldb
 
 import (

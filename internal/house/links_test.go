@@ -1,0 +1,95 @@
+package house
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+var (
+	fenced       = regexp.MustCompile("(?ms)^```.*?^```")
+	relativeLink = regexp.MustCompile(`\]\(([^)\s:]*)\)|src="([^":]+)"`)
+	heading      = regexp.MustCompile(`(?m)^#+ (.*)$`)
+	decision     = regexp.MustCompile(`\b[Dd]ecision (\d+)\b`)
+	notInAnchor  = regexp.MustCompile(`[^\p{L}\p{N} _-]`)
+)
+
+// Every relative link of a document leads to a file that exists, and to a heading in it where it names one.
+func TestLinksOfDocuments(t *testing.T) {
+	checked := 0
+	for _, path := range markdown(t) {
+		for _, m := range relativeLink.FindAllStringSubmatch(fenced.ReplaceAllString(readAt(t, path), ""), -1) {
+			checked++
+			target, anchor, _ := strings.Cut(m[1]+m[2], "#")
+			to := path
+			if target != "" {
+				to = filepath.Join(filepath.Dir(path), target)
+			}
+			if _, err := os.Stat(to); err != nil {
+				t.Errorf("%s: %s leads nowhere", path, m[0])
+			} else if anchor != "" && !hasHeading(readAt(t, to), anchor) {
+				t.Errorf("%s: %s has no such heading", path, m[0])
+			}
+		}
+	}
+	if checked < 50 {
+		t.Errorf("only %d links were found", checked)
+	}
+}
+
+// A decision that a document, a comment or a message names by its number exists.
+func TestDecisionsThatAreNamedExist(t *testing.T) {
+	decisions, err := filepath.Glob(filepath.Join(repository(t), "docs/decisions/0*.md"))
+	if err != nil || len(decisions) == 0 {
+		t.Fatalf("%d decisions: %v", len(decisions), err)
+	}
+	known := map[string]bool{}
+	for _, path := range decisions {
+		known[strings.TrimLeft(strings.SplitN(filepath.Base(path), "-", 2)[0], "0")] = true
+	}
+	texts := markdown(t)
+	for _, s := range sources(t) {
+		texts = append(texts, filepath.Join(repository(t), s.name))
+	}
+	for _, path := range texts {
+		for _, m := range decision.FindAllStringSubmatch(readAt(t, path), -1) {
+			if !known[m[1]] {
+				t.Errorf("%s names decision %s, which does not exist", path, m[1])
+			}
+		}
+	}
+}
+
+// markdown are the documents of the repository.
+func markdown(t *testing.T) (paths []string) {
+	t.Helper()
+	for _, pattern := range []string{"*.md", "docs/*.md", "docs/decisions/*.md", "quota/*.md", "templates/*.md"} {
+		found, err := filepath.Glob(filepath.Join(repository(t), pattern))
+		if err != nil {
+			t.Fatal(err)
+		}
+		paths = append(paths, found...)
+	}
+	return paths
+}
+
+func readAt(t *testing.T, path string) string {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// hasHeading says whether a heading has the anchor, by the rules of forges: lower case, no punctuation, dashes for spaces.
+func hasHeading(text, anchor string) bool {
+	for _, m := range heading.FindAllStringSubmatch(text, -1) {
+		if strings.ReplaceAll(notInAnchor.ReplaceAllString(strings.ToLower(m[1]), ""), " ", "-") == anchor {
+			return true
+		}
+	}
+	return false
+}
