@@ -12,7 +12,7 @@ import (
 
 // Admin is what the file says about the console.
 type Admin struct {
-	// Of everybody who logs in with a password, `optional` or `required`: with `required` nothing but setting one up is possible
+	// For accounts with a password, `optional` or `required`: with `required` nothing but setting one up is possible
 	// [without](operations.md#second-factor).
 	SecondFactor string `yaml:"second_factor" default:"optional" oneof:"optional required" wrong:"is optional or required"`
 	// What `SENDCODE_ADMIN_TOKEN` may do: `reader`, `operator` or `owner`.
@@ -115,7 +115,7 @@ func (o *OIDC) Check(p *document.Place) {
 	}
 }
 
-// checkSecureURL takes an address that nobody between can read or change: https, or http on this machine.
+// checkSecureURL takes an address whose traffic cannot be read or changed on the path: https, or http on this machine.
 func checkSecureURL(text string) string {
 	p, problem := address.Check(text)
 	u, err := url.Parse(text)
@@ -124,8 +124,8 @@ func checkSecureURL(text string) string {
 		return problem
 	case err != nil || u.Hostname() == "" || p.Userinfo != "" || p.Query != "":
 		return "must be a URL such as https://id.example, with neither a user nor a query"
-	case p.Scheme != "https" && !(p.Scheme == "http" && address.LoopbackHost(u.Hostname())):
-		return "must be https: whoever sits on the way could log in"
+	case p.scheme != "https" && !(p.scheme == "http" && isLoopbackHost(u.Hostname())):
+		return "must be https: an attacker on the network path could log in"
 	}
 	return ""
 }

@@ -171,7 +171,7 @@ func checkTestCode(text string) string {
 func checkProxy(text string) string {
 	network, problem := document.Network(text)
 	if problem == "" && network.Bits() == 0 {
-		return "would trust everybody, and let every client choose the address that the rules look at"
+		return "would trust every client, and let each choose the address that the rules look at"
 	}
 	return problem
 }

@@ -70,7 +70,8 @@ type Config struct {
 	// Bearer token of `/metrics` where it is on the listener of the API and other machines reach that, at least 20 characters;
 	// without it `/metrics` is a 404 there. With `SENDCODE_ADMIN_ADDR`, or on loopback, none is asked for.
 	MetricsToken Secret `yaml:"metrics_token" env:"file" check:"token"`
-	// What the console proves itself with to the provider of [`admin: oidc`](#admin). Without it the client is a public one.
+	// What the console proves itself with to the provider of [`admin: oidc`](operations.md#logging-in-by-a-provider). Without it
+	// the client is a public one.
 	OIDCSecret Secret `yaml:"oidc_client_secret" env:"file"`
 	// `app:whsec_…,app:whsec_…`: what each app's webhook is signed with; two of one app while they are exchanged. `sendcode key
 	// --kind webhook` makes one.
@@ -80,7 +81,7 @@ type Config struct {
 	Templates string `yaml:"templates" unset:"the built-in ones"`
 	// A policy is a list of rules; a send must pass all of them. Naming `default` replaces it, other policies are added.
 	Policies Policies `yaml:"policies" reload:"yes"`
-	// Lists of rules for `/v1/limits`, over keys that the caller names; see [limits](#limits).
+	// Lists of rules for `/v1/limits`, over keys that the caller names; see [limits](limits.md).
 	Limits Limits `yaml:"limits" keys:"name" unique:"name" twice:"%s is there twice" style:"items" reload:"yes"`
 	// What a code is for; requests name it. `default` always exists.
 	Purposes map[string]Purpose `yaml:"purposes" keys:"name" style:"items" reload:"yes"`
@@ -108,7 +109,7 @@ type Config struct {
 	RequestsPerMinute int `yaml:"requests_per_minute" default:"300" range:"1 1000000" zero:"0 for no limit" reload:"yes"`
 	// Mail providers that tell what became of mails which they took.
 	Providers []Provider `yaml:"provider_events" unique:"name" twice:"%s is there twice"`
-	// The path of a file with one domain a line where anybody gets an address for a short while.
+	// The path of a file with one domain a line (`#` begins a comment) that gives out addresses for a short while.
 	DisposableFile string `yaml:"disposable_domains" reload:"quiet"`
 	// Domains at which several spellings are one mailbox.
 	Folds []Fold `yaml:"folding" unique:"domain" twice:"%s is there twice" style:"flow"`
@@ -142,7 +143,7 @@ type Checks struct {
 	Network Bound `yaml:"network" default:"{limit: 100, window: 1h}"`
 	// For its /24 or /48.
 	WideNetwork Bound `yaml:"wide_network" default:"{limit: 300, window: 1h}"`
-	// Of an app. It alarms, and refuses nobody.
+	// For an app. It raises an alarm and refuses no request.
 	App Bound `yaml:"app" default:"{limit: 10000, window: 1h}"`
 }
 
@@ -204,7 +205,7 @@ type Key struct {
 	SHA256 [32]byte `yaml:"sha256" required:"yes" check:"key_hash"`
 	// A day (to its end in UTC) or a time after which it is refused.
 	Expires time.Time `yaml:"expires,omitempty"`
-	// What a secret key may do, [below](#scopes); without it everything.
+	// What a secret key may do, as in the [notes](#notes); without it everything.
 	Scopes []string `yaml:"scopes,omitempty" check:"scope" unique:"yes"`
 }
 
@@ -228,7 +229,7 @@ type Page struct {
 	// Whose codes the page asks for; `""` turns it off. On loopback addresses `default`, else it has to be named.
 	App string `yaml:"app"`
 	// What it offers, the first one first: `[email]`, `[sms]`, `[email, sms]`. Without it, all that there are. Text messages are
-	// there as soon as they go anywhere ([sms](#sms)): say `[email]` if the page shall not offer them. What is `paused` is not
+	// there as soon as they go anywhere ([sms](sms.md)): say `[email]` if the page shall not offer them. What is `paused` is not
 	// offered, unless there is nothing else.
 	Channels []recipient.Channel `yaml:"channels" oneof:"email sms" wrong:"%s is no channel; there are email and sms" unique:"yes"`
 	// Where phone numbers are dialled that do not say it, for visitors whose browser names no country that is served. Without it
@@ -254,7 +255,7 @@ func (c Config) PublicConsole() bool { return c.AdminAddr == "" && !address.Loop
 // pass there.
 func (c Config) HTTPS(addr string) bool { return !address.Loopback(addr) }
 
-// AdminEnabled reports whether anybody can log in to the console.
+// AdminEnabled reports whether there is a way to log in to the console.
 func (c Config) AdminEnabled() bool {
 	return c.AdminPassword.IsSet() || c.AdminPasswordHash.IsSet() || c.Admin.OIDC.IsSet()
 }

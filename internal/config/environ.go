@@ -16,8 +16,8 @@ type setting struct {
 }
 
 // fromEnviron reads the variables and the files that …_FILE variables name. Empty ones count as not given, because
-// container tools pass on variables that nobody has set.
-func fromEnviron(environ []string, readFile func(string) ([]byte, error), errs *document.Errors) map[string]setting {
+// container tools pass on variables that are not set.
+func fromEnviron(environ []string, readFile func(string) ([]byte, error), errs *Errors) map[string]setting {
 	given := ours(environ)
 	unknown(given, errs)
 	settings := map[string]setting{}

@@ -6,7 +6,7 @@ import "slices"
 type Generated struct {
 	Name  string // the variable that would replace it: "SENDCODE_API_KEY"
 	Label string // for people: "API key", "password"
-	Value string // in the clear, to be shown to whoever started the program
+	Value string // in the clear, to be shown at the terminal
 	New   bool   // made by this call; false when a former start made it
 }
 

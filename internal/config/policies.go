@@ -203,7 +203,7 @@ func (d *reader) completePolicies() {
 	}
 }
 
-// limitsRecipients reports whether a policy holds the rule that the first promise rests on. One that observes limits nobody.
+// limitsRecipients reports whether a policy holds the rule that the first promise rests on. One that observes does not.
 func limitsRecipients(p quota.Policy) bool {
 	return slices.ContainsFunc(p.Rules, func(r quota.Rule) bool { return r.Scope == quota.Recipient && !r.Observe })
 }

@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"net/http"
 	"os"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -19,22 +18,15 @@ const providerSecret = "a-secret-of-ours-and-theirs"
 
 var providerVariables = []string{"POSTMARK_SECRET=" + providerSecret, "SENDGRID_SECRET=" + providerSecret, "MAILGUN_SIGNING_KEY=" + providerSecret}
 
-// documented is the example of docs/configuration.md.
+// documented is the example of docs/provider-events.md.
 func documented(t *testing.T) (string, Config) {
 	t.Helper()
-	content, err := os.ReadFile("../../docs/configuration.md")
+	block := yamlBlocks(t, "provider-events")[0]
+	c, err := loadYAML(block, providerVariables...)
 	if err != nil {
 		t.Fatal(err)
 	}
-	block := regexp.MustCompile("(?s)```yaml\n(provider_events:\n.*?)```").FindStringSubmatch(string(content))
-	if block == nil {
-		t.Fatal("there is no example")
-	}
-	c, err := loadYAML(block[1], providerVariables...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return block[1], c
+	return block, c
 }
 
 func sourceOf(t *testing.T, c Config, name string) events.Source {

@@ -157,6 +157,6 @@ func (s *Pause) Check(p *document.Place) {
 
 // Suppressions is for how long mail is kept from recipients without a mailbox or with a complaint.
 type Suppressions struct {
-	// From `1h` to `8784h`; `0s`: nobody is suppressed but by hand.
+	// From `1h` to `8784h`; `0s`: suppressions are made by hand only.
 	For time.Duration `yaml:"for" default:"720h" range:"1h 8784h" zero:"0s for none"`
 }

@@ -135,7 +135,7 @@ func (d *reader) checkRecipients(root *document.Place) {
 	slices.SortFunc(c.Folds, func(a, b Fold) int { return strings.Compare(a.Domain, b.Domain) })
 }
 
-// readDisposable reads the file of domains at which anybody gets an address for a while. We bring none: such a list is old on the
+// readDisposable reads the file of domains that give out addresses for a while. We bring none: such a list is old on the
 // day that it is shipped.
 func (d *reader) readDisposable(root *document.Place) {
 	c := d.config

@@ -49,8 +49,8 @@ func (c *Config) checkTogether(from map[string]setting, root *document.Place) {
 }
 
 // checkReachable refuses what is fit for trying things out only, once another machine can connect. Keys that were
-// generated on this one would differ on the next replica, and the dev mailbox shows codes to everybody.
-func (c *Config) checkReachable(from map[string]setting, errs *document.Errors) {
+// generated on this one would differ on the next replica, and the dev mailbox shows codes to every visitor.
+func (c *Config) checkReachable(from map[string]setting, errs *Errors) {
 	addr := c.Addr
 	if address.Loopback(addr) {
 		addr = c.AdminAddr

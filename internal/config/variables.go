@@ -27,7 +27,7 @@ const (
 // variable is one setting that the environment may give.
 type variable struct {
 	key      string
-	initial  string // what holds when nobody gives it
+	initial  string // what holds when it is not given
 	fromFile bool   // SENDCODE_…_FILE may name a file that holds it
 	inFile   bool   // the YAML file may give it: no secrets, so that the file can be shared
 	list     bool   // a list in the file, values by commas in the environment

@@ -96,7 +96,7 @@ func newGenericRig() describedRig {
 	return describedRig{r, description}
 }
 
-// kannelDescription is the one in docs/configuration.md, with receipts.
+// kannelDescription is the one in docs/sms.md, with receipts.
 func kannelDescription(endpoint string) Config {
 	return Config{
 		Method: "GET",
