@@ -93,3 +93,19 @@ func hasHeading(text, anchor string) bool {
 	}
 	return false
 }
+
+// The tests that a README names are where it says.
+func TestReadmesNameTestsThatExist(t *testing.T) {
+	named := regexp.MustCompile("\\[`(Test\\w+)`\\]\\(([\\w/]+_test\\.go)\\)")
+	for _, name := range []string{"README.md", "README.zh-CN.md"} {
+		found := named.FindAllStringSubmatch(readFile(t, name), -1)
+		if len(found) != 5 {
+			t.Errorf("%s names %d tests", name, len(found))
+		}
+		for _, m := range found {
+			if !strings.Contains(readFile(t, m[2]), "\nfunc "+m[1]+"(") {
+				t.Errorf("%s: %s is not in %s", name, m[1], m[2])
+			}
+		}
+	}
+}
