@@ -38,7 +38,7 @@ REPLICAS ?= 0
 MUTANTS ?=
 BENCH_ROUNDS ?= 5
 
-.PHONY: help run test test-fast lint bench bench-rows bench-hour bench-admin drill microbench fuzz soak simulate mutants up screenshots tools
+.PHONY: help run demo test test-fast lint bench bench-rows bench-hour bench-admin drill microbench fuzz soak simulate mutants up screenshots tools
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -46,6 +46,10 @@ help: ## this list
 run: ## the service on http://127.0.0.1:8080/, needing only Go
 	@$(BUILD) ./cmd/sendcode
 	@exec bin/sendcode serve
+
+demo: ## the same with a week of made-up sends in it
+	@$(BUILD) ./cmd/sendcode
+	@exec bin/sendcode demo
 
 test: tools ## every test, on servers and a browser of its own
 	@bin/ensure

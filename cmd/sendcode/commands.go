@@ -43,6 +43,18 @@ func (p program) reload() (again app.Reload, stop func()) {
 	return again, func() { signal.Stop(hangups) }
 }
 
+type showcase struct {
+	Addr string `default:"127.0.0.1:8080" help:"Where the page, the mailbox and the console listen: an address of this machine."`
+}
+
+func (d showcase) Run(ctx context.Context, p program) error {
+	err := p.demo(ctx, d.Addr, p.logger(slog.LevelWarn), p.out)
+	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
+		return nil // it was asked to stop
+	}
+	return err
+}
+
 type migrate struct{}
 
 func (migrate) Run(ctx context.Context, p program) error {

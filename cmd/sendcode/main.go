@@ -22,6 +22,7 @@ import (
 // commands are what follows the program's name. Without any, it serves.
 type commands struct {
 	Serve   serve    `cmd:"" default:"withargs" help:"Run the service (default)."`
+	Demo    showcase `cmd:"" help:"Run the service on this machine with a week of sends that are made up; nothing of it stays."`
 	Migrate migrate  `cmd:"" help:"Bring the database to the schema of this version."`
 	Config  show     `cmd:"" help:"Print the effective configuration without its secrets, or everything that is wrong with it."`
 	Doctor  doctor   `cmd:"" help:"Try every connection and look at what often goes wrong."`
@@ -37,6 +38,7 @@ type program struct {
 	terminal bool // err is read by a person
 	environ  []string
 	serve    func(context.Context, config.Config, app.Reload, *slog.Logger, io.Writer) error
+	demo     func(context.Context, string, *slog.Logger, io.Writer) error
 	migrate  func(context.Context, config.Config) error
 	doctor   func(context.Context, config.Config, io.Writer) error
 	accounts func(context.Context, config.Config, app.AccountChange, io.Writer) error
@@ -45,7 +47,7 @@ type program struct {
 func main() {
 	p := program{
 		out: os.Stdout, err: os.Stderr, terminal: isTerminal(os.Stderr), environ: os.Environ(),
-		serve: app.Run, migrate: app.Migrate, doctor: app.Doctor, accounts: app.ChangeAccount,
+		serve: app.Run, demo: app.Demo, migrate: app.Migrate, doctor: app.Doctor, accounts: app.ChangeAccount,
 	}
 	app.TuneRuntime(os.Getenv)
 	signals := make(chan os.Signal, 2)

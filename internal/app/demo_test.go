@@ -1,0 +1,58 @@
+package app
+
+import (
+	"log/slog"
+	"testing"
+	"time"
+
+	"sendcode/internal/demo"
+	"sendcode/internal/store"
+)
+
+// A demonstration has a week with life in it: sends of both channels with every outcome, refusals of several rules, and actions of
+// administrators; and its service starts on what was played.
+func TestDemo(t *testing.T) {
+	t.Parallel()
+	a, err := NewDemo(t.Context(), "127.0.0.1:0", t.TempDir(), slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := a.close(); err != nil {
+			t.Error(err)
+		}
+	})
+	seen := map[string]int{}
+	from := time.Now().Add(-demo.Week - time.Minute)
+	filter := store.Filter{From: from, Limit: store.MaxPage}
+	for {
+		rows, err := a.log.Sends(t.Context(), filter)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range rows {
+			seen[string(s.Channel)]++
+			seen[string(s.Status)]++
+			seen[s.Reason]++
+			seen["by "+s.BlockedBy]++
+		}
+		if len(rows) < filter.Limit {
+			break
+		}
+		last := rows[len(rows)-1]
+		filter.Before = &store.Mark{At: last.LoggedAt, ID: last.ID}
+	}
+	for _, what := range []string{
+		"email", "sms", "sent", "failed", "unknown", "delivered", "undelivered", "refused", "rejected", "suppressed",
+		"by minute", "by hour", "by client", "by checks",
+	} {
+		if seen[what] == 0 {
+			t.Errorf("nothing is %q: %v", what, seen)
+		}
+	}
+	t.Log(seen)
+	entries, err := a.log.AuditEntries(t.Context(), store.AuditFilter{Limit: 10})
+	if err != nil || len(entries) < 2 {
+		t.Errorf("%d audit entries: %v", len(entries), err)
+	}
+}

@@ -1,0 +1,134 @@
+package demo
+
+import (
+	"context"
+	"math/rand/v2"
+	"regexp"
+	"strings"
+	"sync"
+	"time"
+
+	"sendcode/internal/delivery"
+	"sendcode/internal/sms"
+	"sendcode/internal/store"
+	"sendcode/internal/verification"
+)
+
+// Post plays the mail server and the carriers: they take time, refuse mailboxes that do not exist, and have bad hours. It remembers
+// the last code that each recipient got, as the person would read it. Safe for concurrent use.
+type Post struct {
+	clock *Clock
+
+	mu    sync.Mutex
+	rng   *rand.Rand
+	codes map[string]string
+	pace  pace
+}
+
+// pace is how the mail server works at an hour of the week.
+type pace int
+
+const (
+	usual pace = iota
+	slow
+	breaksOff // the connection ends after the whole mail was handed over
+)
+
+// NewPost makes one on a clock.
+func NewPost(c *Clock) *Post {
+	return &Post{clock: c, rng: random(1), codes: map[string]string{}}
+}
+
+// Addresses that play a part of their own.
+const (
+	noMailbox   = "gone.example" // its server knows nobody
+	fullMailbox = "full.example"
+	mailServer  = "smtp.relay.example"
+)
+
+var codeIn = regexp.MustCompile(`(?m)^\s*([0-9]{6,10}|[A-Z]{6,10})\s*$`)
+
+// Mail is the sender of mails.
+func (p *Post) Mail() Mail { return Mail{p} }
+
+// Text is the carrier of text messages.
+func (p *Post) Text() Text { return Text{p} }
+
+// Mail implements outbox.Sender.
+type Mail struct{ post *Post }
+
+// Send takes a mail, or refuses it.
+func (m Mail) Send(_ context.Context, mail delivery.Message) (delivery.Receipt, error) {
+	p := m.post
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	took := p.took(120, 900)
+	if p.pace == slow {
+		took = p.took(4000, 9000)
+	}
+	p.clock.Pass(took)
+	receipt := delivery.Receipt{Provider: mailServer, Code: 250, Enhanced: "2.0.0", Took: took}
+	refused := func(status int, code string) (delivery.Receipt, error) {
+		receipt.Code, receipt.Enhanced = status, code
+		return receipt, &delivery.Error{Class: delivery.Rejected, Stage: "rcpt", Status: status, Code: code}
+	}
+	switch {
+	case strings.HasSuffix(mail.To, noMailbox):
+		return refused(550, "5.1.1")
+	case strings.HasSuffix(mail.To, fullMailbox):
+		return refused(552, "5.2.2")
+	case p.pace == breaksOff && p.rng.IntN(2) == 0:
+		receipt.Code, receipt.Enhanced = 0, ""
+		return receipt, &delivery.Error{Class: delivery.Unknown, Stage: "data"}
+	}
+	if found := codeIn.FindStringSubmatch(mail.Text); found != nil {
+		p.codes[mail.To] = found[1]
+	}
+	return receipt, nil
+}
+
+// Text implements outbox.Carrier.
+type Text struct{ post *Post }
+
+// Send takes a text message.
+func (t Text) Send(_ context.Context, m sms.Message) (sms.Receipt, error) {
+	p := t.post
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	took := p.took(180, 1400)
+	p.clock.Pass(took)
+	p.codes[m.To] = m.Code
+	carrier := "twilio"
+	if m.Country == "CN" {
+		carrier = "aliyun"
+	}
+	return sms.Receipt{Carrier: carrier, ID: m.ID, Code: "200", Took: took}, nil
+}
+
+func (p *Post) took(from, to int) time.Duration {
+	return time.Duration(from+p.rng.IntN(to-from)) * time.Millisecond
+}
+
+// code is what a recipient read last.
+func (p *Post) code(to string) string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.codes[to]
+}
+
+func (p *Post) set(now pace) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.pace = now
+}
+
+// Waiting is an outbox that waits for each outcome, so that the week goes on in one order.
+type Waiting struct{ verification.Outbox }
+
+// Deliver waits until the send has ended.
+func (w Waiting) Deliver(ctx context.Context, work store.Work, _ time.Duration) store.Send {
+	return w.Outbox.Deliver(ctx, work, time.Minute)
+}
+
+// random is a source by number: the same week each time.
+func random(stream uint64) *rand.Rand { return rand.New(rand.NewPCG(20261121, stream)) }

@@ -1,0 +1,219 @@
+package demo
+
+import (
+	"container/heap"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/netip"
+	"time"
+
+	"github.com/google/uuid"
+
+	"sendcode/internal/store"
+	"sendcode/internal/support"
+	"sendcode/internal/verification"
+)
+
+// Codes are the use cases. Implementation: *verification.Service.
+type Codes interface {
+	Send(ctx context.Context, ask verification.Ask) (verification.Answer, error)
+	Check(ctx context.Context, c verification.Caller, id, typed string) (verification.Checked, error)
+}
+
+// Desk is what administrators do. Implementation: *support.Desk.
+type Desk interface {
+	Person(app, channel, to, purpose, reason string) (support.Person, error)
+	ResetQuota(ctx context.Context, p support.Person, act store.AuditEntry) error
+	Suppress(ctx context.Context, b support.SuppressRequest) (store.Suppression, error)
+}
+
+// Receipts takes what carriers report. Implementation: store.Store.
+type Receipts interface {
+	Receive(ctx context.Context, id uuid.UUID, status store.Status) (bool, error)
+}
+
+// Parts are what a week is played on.
+type Parts struct {
+	Codes    Codes
+	Desk     Desk
+	Receipts Receipts
+	Flush    func(ctx context.Context) // writes refusals that were gathered
+	Clock    *Clock                    // stands where the week begins
+	Post     *Post
+}
+
+// Week is how long is played.
+const Week = 7 * 24 * time.Hour
+
+// Config is the file of settings that the week is played with: apps and purposes by name.
+const Config = `apps:
+  - {name: shop, title: The Shop}
+  - {name: bank, title: Example Bank}
+purposes:
+  login:
+  signup:
+  payment: {ttl: 5m}
+page: {app: shop}
+`
+
+// Fill plays the week that begins at the clock's time.
+func Fill(ctx context.Context, p Parts) error {
+	w := &week{Parts: p, rng: random(2), begin: p.Clock.Now()}
+	w.people = crowd(w.rng, people)
+	w.plan()
+	return w.play(ctx)
+}
+
+const (
+	people   = 420
+	sessions = 900
+)
+
+type week struct {
+	Parts
+	rng    *rand.Rand
+	begin  time.Time
+	people []person
+	queue  queue
+	order  int
+	ids    store.IDs
+}
+
+// step is something that happens at an instant.
+type step struct {
+	at    time.Time
+	order int // of steps at one instant
+	do    func(ctx context.Context) error
+}
+
+func (w *week) at(at time.Time, do func(ctx context.Context) error) {
+	if at.Before(w.begin.Add(Week)) {
+		w.order++
+		heap.Push(&w.queue, step{at, w.order, do})
+	}
+}
+
+// after is relative to what is going on now.
+func (w *week) after(d time.Duration, do func(ctx context.Context) error) {
+	w.at(w.Clock.Now().Add(d), do)
+}
+
+// on is a time of a day of the week, from 0.
+func (w *week) on(day int, clock time.Duration) time.Time {
+	midnight := w.begin.Truncate(24 * time.Hour)
+	return midnight.AddDate(0, 0, day).Add(clock)
+}
+
+// plan puts everything on the calendar that does not follow from something before it.
+func (w *week) plan() {
+	for range sessions {
+		who := w.people[w.rng.IntN(len(w.people))]
+		w.at(w.someTime(), w.session(who, w.purpose(who)))
+	}
+	w.pace(w.on(3, 14*time.Hour), 50*time.Minute, slow)
+	w.pace(w.on(5, 10*time.Hour), 2*time.Hour, breaksOff)
+	w.impatient(w.on(2, 18*time.Hour+10*time.Minute))
+	w.guesser(w.on(4, 20*time.Hour))
+	w.attack(w.on(6, 2*time.Hour))
+	w.administrators()
+}
+
+// someTime follows the day: quiet nights, busy evenings, and less at the weekend.
+func (w *week) someTime() time.Time {
+	weights := [24]int{3, 2, 1, 1, 1, 2, 5, 9, 13, 15, 15, 14, 15, 14, 13, 13, 14, 16, 19, 22, 23, 19, 12, 6}
+	for {
+		at := w.begin.Add(time.Duration(w.rng.Int64N(int64(Week))))
+		chance := weights[at.Hour()]
+		if day := at.Weekday(); day == time.Saturday || day == time.Sunday {
+			chance = chance * 2 / 3
+		}
+		if w.rng.IntN(24) < chance {
+			return at
+		}
+	}
+}
+
+func (w *week) purpose(who person) string {
+	switch n := w.rng.IntN(10); {
+	case n < 6:
+		return "login"
+	case n < 8 || who.app == "shop":
+		return "signup"
+	}
+	return "payment"
+}
+
+func (w *week) pace(from time.Time, lasts time.Duration, now pace) {
+	w.at(from, func(context.Context) error { w.Post.set(now); return nil })
+	w.at(from.Add(lasts), func(context.Context) error { w.Post.set(usual); return nil })
+}
+
+func (w *week) play(ctx context.Context) error {
+	flushed := w.Clock.Now()
+	for w.queue.Len() > 0 {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		next := heap.Pop(&w.queue).(step)
+		w.Clock.Reach(next.at)
+		if err := next.do(ctx); err != nil {
+			return fmt.Errorf("demo: at %s: %w", next.at.Format(time.DateTime), err)
+		}
+		if w.Clock.Now().Sub(flushed) > time.Minute {
+			w.Flush(ctx)
+			flushed = w.Clock.Now()
+		}
+	}
+	w.Clock.Reach(w.begin.Add(Week))
+	w.Flush(ctx)
+	return nil
+}
+
+func (who person) caller() verification.Caller {
+	kind := verification.Secret
+	if who.browser {
+		kind = verification.Browser
+	}
+	return verification.Caller{App: who.app, Kind: kind, IP: who.ip}
+}
+
+// ask asks for a code; what a person is told as a refusal is no failure of the week.
+func (w *week) ask(ctx context.Context, who person, purpose, resend string) (verification.Answer, error) {
+	answer, err := w.Codes.Send(ctx, verification.Ask{
+		Caller: who.caller(), Channel: who.channel, To: who.to, Purpose: purpose, Locale: who.locale, Resend: resend,
+	})
+	var locked *verification.TooManyChecksError
+	if errors.As(err, &locked) {
+		err = nil
+	}
+	return answer, err
+}
+
+func (w *week) check(ctx context.Context, who person, id, typed string) error {
+	_, err := w.Codes.Check(ctx, who.caller(), id, typed)
+	var locked *verification.TooManyChecksError
+	if errors.As(err, &locked) {
+		return nil
+	}
+	return err
+}
+
+// queue is a heap of steps.
+type queue []step
+
+func (q queue) Len() int { return len(q) }
+func (q queue) Less(i, j int) bool {
+	return q[i].at.Before(q[j].at) || q[i].at.Equal(q[j].at) && q[i].order < q[j].order
+}
+func (q queue) Swap(i, j int) { q[i], q[j] = q[j], q[i] }
+func (q *queue) Push(s any)   { *q = append(*q, s.(step)) }
+func (q *queue) Pop() any {
+	all := *q
+	last := all[len(all)-1]
+	*q = all[:len(all)-1]
+	return last
+}
+
+var attacker = netip.AddrFrom4([4]byte{192, 0, 2, 77})

@@ -1,0 +1,47 @@
+package demo
+
+import (
+	"container/heap"
+	"slices"
+	"testing"
+	"time"
+)
+
+// A week that begins at the same instant is the same week, and everything in it lies within it.
+func TestTheSameWeek(t *testing.T) {
+	begin := time.Date(2026, 11, 14, 9, 30, 0, 0, time.UTC)
+	plan := func() (times []time.Time, people []person) {
+		w := &week{Parts: Parts{Clock: NewClock(begin)}, rng: random(2), begin: begin}
+		w.people = crowd(w.rng, 50)
+		w.plan()
+		for w.queue.Len() > 0 {
+			times = append(times, heap.Pop(&w.queue).(step).at)
+		}
+		return times, w.people
+	}
+	times, who := plan()
+	again, whoAgain := plan()
+	if !slices.Equal(times, again) || !slices.Equal(who, whoAgain) {
+		t.Error("two plans differ")
+	}
+	if len(times) < sessions || !slices.IsSortedFunc(times, time.Time.Compare) {
+		t.Errorf("%d steps, in order: %v", len(times), slices.IsSortedFunc(times, time.Time.Compare))
+	}
+	if first, last := times[0], times[len(times)-1]; first.Before(begin) || !last.Before(begin.Add(Week)) {
+		t.Errorf("from %s to %s", first, last)
+	}
+}
+
+func TestTheClockOnlyGoesForward(t *testing.T) {
+	at := time.Unix(1e9, 0)
+	c := NewClock(at)
+	c.Reach(at.Add(-time.Hour))
+	c.Pass(-time.Hour)
+	if !c.Now().Equal(at) {
+		t.Errorf("it is %s", c.Now())
+	}
+	c.Pass(time.Second)
+	if want := at.Add(time.Second); !c.Now().Equal(want) {
+		t.Errorf("%s, want %s", c.Now(), want)
+	}
+}
