@@ -124,7 +124,7 @@ up: ## the service on a Redis, Postgres and SMTP server of its own
 	@$(BUILD) ./tools/up
 	@exec bin/up
 
-screenshots: ## pictures of every page, the console's too
+screenshots: ## pictures of every page, the console's too, and those of the README (docs/pictures)
 	@go run ./tools/screenshots
 	@SENDCODE_TEST_SCREENSHOTS=$(CURDIR)/screenshots go test -run='^TestBrowserFits$$' -count=1 ./internal/console
 

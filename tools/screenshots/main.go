@@ -3,6 +3,7 @@
 //
 //	go run ./tools/screenshots            all of them
 //	go run ./tools/screenshots code       those whose name begins with "code"
+//	go run ./tools/screenshots demo       those of the README, of the week that sendcode demo plays, into docs/pictures
 package main
 
 import (
@@ -46,7 +47,13 @@ func run(ctx context.Context, prefix string) error {
 	if err := chromedp.Do(browser); err != nil { // starts it, before tabs are opened side by side
 		return err
 	}
-	return drawAll(browser, prefix)
+	if err := drawAll(browser, prefix); err != nil {
+		return err
+	}
+	if !strings.HasPrefix("demo", prefix) {
+		return nil
+	}
+	return drawDemo(ctx, browser)
 }
 
 // drawAll takes two states at a time: more would only wait for each other.
