@@ -60,7 +60,7 @@ func TestLifeIsNeverPromisedTooLong(t *testing.T) {
 		}
 	}
 	if got := verificationOf(verification.Answer{}, verification.Browser); got.CodeFormat != nil {
-		t.Errorf("of a code that nobody knows: %+v", got.CodeFormat)
+		t.Errorf("of an unknown code: %+v", got.CodeFormat)
 	}
 }
 

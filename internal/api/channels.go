@@ -25,7 +25,7 @@ type countryJSON struct {
 }
 
 // channels is GET /v1/channels: what codes can be asked for on now, and which countries' numbers are sent to. That is told
-// to whoever tries, so it is no secret.
+// to anyone who tries, so it is no secret.
 func (a *API) channels(c echo.Context) error {
 	out := channelsJSON{Channels: []channelJSON{}}
 	for _, o := range a.codes.Offers(c.QueryParam("purpose")) {

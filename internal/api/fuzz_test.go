@@ -109,7 +109,7 @@ func FuzzAPI(f *testing.F) {
 			r.URL.Path, r.RequestURI = path, ""
 			r.Header.Set("Content-Type", "application/json")
 			r.Header["Idempotency-Key"], r.Header["Accept-Language"] = []string{header}, []string{header}
-			if !strings.Contains(header, "wait") { // nobody has the time
+			if !strings.Contains(header, "wait") { // there is no time
 				r.Header["Prefer"] = []string{header}
 			}
 			r.Header.Set("Authorization", "Bearer "+secret)

@@ -64,7 +64,7 @@ var ProviderOutcomes = []string{
 	unmapped, forged, malformed, replayed, unavailable,
 }
 
-// hear answers 204 for everything that telling again would not change: also for messages that nobody knows, and for events
+// hear answers 204 for everything that telling again would not change: also for messages that are not known here, and for events
 // that mean nothing here. Only while the log is away a provider is asked to come again.
 func (p *Providers) hear(c echo.Context) error {
 	source, ok := p.sources[c.Param("name")]

@@ -120,7 +120,7 @@ func TestAFailedRequestUsesNoSignature(t *testing.T) {
 	x := s.replica()
 	body := s.event(s.now, "abc", "spam")
 	x.post(here, "", strings.Replace(body, `"abc"`, `"abd"`, 1), http.StatusUnauthorized)
-	x.post(here, "", strings.Replace(body, `"spam"`, `{}`, 1), http.StatusNoContent) // a kind that nobody knows: as good as read
+	x.post(here, "", strings.Replace(body, `"spam"`, `{}`, 1), http.StatusNoContent) // an unknown kind: as good as read
 	body = s.event(s.now, "second", "spam")
 	x.ear.err = verification.ErrUnavailable
 	for range 3 {

@@ -127,7 +127,7 @@ type quotaBody struct {
 }
 
 // quota is POST /v1/quota: what would be answered now, spending nothing. Secret keys only, since it tells how often
-// somebody's address was used (SEC-19).
+// another person's address was used (SEC-19).
 func (a *API) quota(c echo.Context) error {
 	who := caller(c)
 	if who.Kind != verification.Secret {

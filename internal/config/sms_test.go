@@ -193,7 +193,7 @@ func TestMistakesOfSMS(t *testing.T) {
 		"cap, twice":           {"sms: {spend: [{name: a, scope: app, per: day, limit: 1}, {name: a, scope: app, per: day, limit: 1}]}", "another cap of that name"},
 		"placeholder":          {carrier("name: a, type: http, method: GET, url: \"https://a.example/?{to}{text}{phone}\""), "url: there is no placeholder {phone}"},
 		"plain http":           {carrier("name: a, type: http, method: GET, url: \"http://a.example/?{to}{text}\""), "url: must begin with https://"},
-		"callback to nobody":   {carrier("name: a, type: http, method: GET, url: \"https://a.example/?{to}{text}{callback}\""), "public_url is missing"},
+		"callback to nowhere":  {carrier("name: a, type: http, method: GET, url: \"https://a.example/?{to}{text}{callback}\""), "public_url is missing"},
 		"receipt":              {carrier("name: a, type: http, method: GET, url: \"https://a.example/?{to}{text}\", receipt: {status: a}"), "receipt: needs status"},
 		"extract":              {carrier("name: a, type: http, method: GET, url: \"https://a.example/?{to}{text}\", answer: {id: x}"), "answer.id: is neither a path"},
 		"match":                {carrier("name: a, type: http, method: GET, url: \"https://a.example/?{to}{text}\", answer: {match: \"(\"}"), "answer.match: is no regular expression"},

@@ -176,7 +176,7 @@ func TestDeedsByScript(t *testing.T) {
 	r.Acts("token|quota.reset|begun||"+on, "token|quota.reset|done||"+on, "token|recipient.reveal|done||"+on, "token|verification.cancel|done||"+on, "token|recipient.erase|done||"+on)
 }
 
-// Nothing is done by whoever is not known, or by a page of another site.
+// Nothing is done by an unknown client, or by a page of another site.
 func TestDeedsFromElsewhere(t *testing.T) {
 	r := newRig(t)
 	b := r.loggedIn()

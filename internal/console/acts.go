@@ -29,7 +29,7 @@ type actsView struct {
 type actView struct {
 	At         texts.Clock
 	Who        string
-	On         string // masked, or the account; "–": nobody
+	On         string // masked, or the account; "–": no one
 	Link       string // of the send that it was done to
 	Deed, Why  string
 	State      stateView

@@ -37,7 +37,7 @@ func TestBrowserResetsAQuota(t *testing.T) {
 	w.do(chromedp.KeyEvent("ana@example.com called" + kb.Enter))
 	w.leads(exactly(page + "/reset"))
 	if got := w.text(`document.querySelector("details[open] [role=alert]").innerText + "|" + document.querySelector("#reason-reset").value`); !strings.HasPrefix(got, "Leave names") || !strings.HasSuffix(got, "|ana@example.com called") {
-		t.Errorf("a reason that names somebody: %q", got)
+		t.Errorf("a reason that names a person: %q", got)
 	}
 	w.leads(exactly(page+"?done=quota.reset"), chromedp.SetValue(chromedp.CSS("#reason-reset"), "ticket 7"), chromedp.Click(chromedp.CSS(`form[action$="/reset"] button`)))
 	if got := w.text(`document.querySelector("[role=status]").innerText + document.querySelector(".pips").innerText`); !strings.Contains(got, "The quota is reset") || strings.Contains(got, "free in") {
@@ -52,7 +52,7 @@ func TestBrowserResetsAQuota(t *testing.T) {
 	w.quietAt()
 }
 
-// A page of another site that has somebody's browser post a form to the console does nothing: neither with the cookie, which
+// A page of another site that makes a logged-in browser post a form to the console does nothing: neither with the cookie, which
 // stays away, nor by being let in.
 func TestBrowserOfAnotherSiteDoesNothing(t *testing.T) {
 	r := newRig(t)
@@ -75,7 +75,7 @@ func TestBrowserOfAnotherSiteDoesNothing(t *testing.T) {
 	}
 }
 
-// Somebody sets up an app, by keyboard, and logs in with it.
+// A person sets up an app, by keyboard, and logs in with it.
 func TestBrowserSecondFactor(t *testing.T) {
 	r := newRig(t, func(c *Config) { c.Auth.DemandFactor = true })
 	w := openWindow(r)

@@ -202,7 +202,7 @@ func busy(r *rig) (refusedRow store.Send) {
 	return row
 }
 
-// Somebody asks "where is my code?": log in, find them, open what happened, all by keyboard.
+// A caller asks "where is my code?": log in, find them, open what happened, all by keyboard.
 func TestBrowserFindsARefusedSend(t *testing.T) {
 	r := newRig(t)
 	row := busy(r)
@@ -308,7 +308,7 @@ func everyPage(r *rig) map[string]string {
 	return map[string]string{
 		"list": "/admin?limit=5", "empty": "/admin?status=sending", "recipient": "/admin?recipient=" + hash.String(), "filters": "/admin?blocked_by=minute",
 		"refused": "/admin/sends/" + row.ID.String(), "failed": "/admin/sends/" + failed[0].ID.String(), "asked again": explain.SendAddress(older[0].ID),
-		"nobody": "/admin?recipient=" + mistyped.String() + "&near=" + failed[0].Recipient.String(), "unknown": "/admin/sends/x", "invalid": "/admin?limit=x",
+		"norows": "/admin?recipient=" + mistyped.String() + "&near=" + failed[0].Recipient.String(), "unknown": "/admin/sends/x", "invalid": "/admin?limit=x",
 		"acts": "/admin/acts", "accounts": "/admin/accounts", "factor": "/admin/factor", "webhooks": "/admin/webhooks", "tail": "/admin/tail", "tail filtered": "/admin/tail?status=queued&app=shop",
 		"suppressions": "/admin/suppressions", "no suppressions": "/admin/suppressions?recipient=" + hash.String(),
 		"prefixes": prefixesPath + "?state=all",

@@ -90,7 +90,7 @@ type Console struct {
 	replays chan struct{} // bounds the replays at once
 }
 
-// New makes a console. Nothing runs in the background but the tail, while somebody follows the log.
+// New makes a console. Nothing runs in the background but the tail, while the log is followed.
 func New(c Config) *Console {
 	if c.Now == nil {
 		c.Now = time.Now
@@ -105,7 +105,7 @@ func New(c Config) *Console {
 	}
 }
 
-// Stop ends the streams of those who follow the log, so that nobody waits for them.
+// Stop ends the streams of those who follow the log, so that a stop does not wait for them.
 func (a *Console) Stop() { a.tail.Close() }
 
 // route is one method of one path. Its action is what a role must be allowed.

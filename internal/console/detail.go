@@ -161,7 +161,7 @@ func (a *Console) scopeOf(s store.Send) quota.Scope {
 	return ""
 }
 
-// newest is the latest request of the same recipient for the same; nil where that is the row itself, or nobody's by now.
+// newest is the latest request of the same recipient for the same; nil where that is the row itself, or was erased by now.
 func (a *Console) newest(ctx context.Context, s store.Send) (*store.Send, error) {
 	if s.Recipient.IsZero() {
 		return nil, nil

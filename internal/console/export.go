@@ -76,7 +76,7 @@ func (a *Console) exportCSV(c echo.Context) error {
 	return nil
 }
 
-// exportBegins records who exports what. Texts that were typed are left out, since they may name somebody for good.
+// exportBegins records who exports what. Texts that were typed are left out, since they may name a person for good.
 func (a *Console) exportBegins(c echo.Context, q query, rows []store.Send) (store.AuditEntry, error) {
 	act, err := a.auth.Record(c, auth.ActionExport)
 	if err != nil {

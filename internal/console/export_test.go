@@ -87,7 +87,7 @@ func TestExport(t *testing.T) {
 	contains(t, b.Get("/admin"), `href="/v1/admin/sends.csv" download`)
 }
 
-// Who exported what is recorded before the first row, and how it ended after the last; nobody is named for good.
+// Who exported what is recorded before the first row, and how it ended after the last; no recipient is named for good.
 func TestExportIsAnAct(t *testing.T) {
 	r := newRig(t)
 	s := r.sent("ana@example.com", func(s *store.Send) { s.Reference = "ana@example.com" })

@@ -97,7 +97,7 @@ func (a *Console) showList(c echo.Context, status int, q query, s searchView) er
 	}
 	if len(found.rows) == 0 {
 		if v.Nothing = w.Get(nothing(q)); nothing(q) == noRecipient {
-			v.Verdict, err = a.nobody(c.Request().Context(), q.hints, w)
+			v.Verdict, err = a.withoutRows(c.Request().Context(), q.hints, w)
 		}
 		if err != nil {
 			return err
@@ -135,7 +135,7 @@ func (a *Console) person(c echo.Context, q query, f found, w texts.Words) *perso
 }
 
 // noRecipient is an empty list of one recipient, with no other filter.
-const noRecipient = "nobody.what"
+const noRecipient = "norows.what"
 
 // nothing says why a list is empty.
 func nothing(q query) string {

@@ -102,7 +102,7 @@ func TestListHTMLIsEscaped(t *testing.T) {
 	lacks(t, rec, `"><script>x`)
 }
 
-// Rows that come in while somebody pages neither repeat a row nor hide one (AUDIT-5).
+// Rows that come in while a reader pages neither repeat a row nor hide one (AUDIT-5).
 func TestPagingWhileRowsComeIn(t *testing.T) {
 	r := newRig(t)
 	var all []string

@@ -37,7 +37,7 @@ func TestActsAreListed(t *testing.T) {
 	contains(t, b.Get("/v1/admin/acts", "Authorization", "Bearer "+consoletest.Token), `{"acts":[],"next":null}`)
 	want(t, b.Login(consoletest.Password), http.StatusSeeOther)
 	contains(t, b.Get("/admin/acts"), "logged in", "admin (owner)", "192.0.2.1/32")
-	contains(t, b.Get("/admin/acts?who=nobody"), "Nothing has been done yet")
+	contains(t, b.Get("/admin/acts?who=stranger"), "Nothing has been done yet")
 	r.Clock.Add(time.Second)
 	first := r.acted()
 	r.Clock.Add(time.Second)
@@ -85,7 +85,7 @@ func TestActsAreAskedForRight(t *testing.T) {
 	r := newRig(t)
 	b := r.loggedIn()
 	for _, bad := range []string{
-		"who=a&who=b", "nobody=x", "status=sent", "limit=0", "limit=201", "cursor=x", "recipient=ana@example.com", "who=%00", "what=%FF", "who=%zz",
+		"who=a&who=b", "unknown=x", "status=sent", "limit=0", "limit=201", "cursor=x", "recipient=ana@example.com", "who=%00", "what=%FF", "who=%zz",
 	} {
 		for _, path := range []string{"/admin/acts?", "/v1/admin/acts?"} {
 			if rec := b.Get(path + bad); rec.Code != http.StatusUnprocessableEntity && rec.Code != http.StatusBadRequest {

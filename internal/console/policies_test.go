@@ -48,7 +48,7 @@ func TestPoliciesInForceAndWhoIsAtTheirLimits(t *testing.T) {
 	_, ana := r.recipient("ana@example.com")
 	contains(t, rec, `href="/admin?recipient=`+ana.String()+`"`, `aria-current="true">Policies</a>`, `name="window.minute" value="60s"`, `name="window.day" value="24h"`)
 	if strings.Contains(text, "At the limit of day") || strings.Contains(rec.Body.String(), "ana@") {
-		t.Error("it shows nobody's list, or a full address")
+		t.Error("it shows no list, or a full address")
 	}
 }
 

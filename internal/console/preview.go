@@ -123,7 +123,7 @@ func (a *Console) previewHTML(c echo.Context) error {
 	return verification.ErrNotFound
 }
 
-// tryForm has a message sent to whoever wants to see it, and leads to its send's page.
+// tryForm has a message sent to the person who wants to see it, and leads to its send's page.
 func (a *Console) tryForm(c echo.Context, form url.Values) error {
 	act, err := a.auth.Record(c, auth.ActionPreview)
 	if err != nil {

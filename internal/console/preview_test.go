@@ -32,7 +32,7 @@ func TestPreviewShowsEveryLanguage(t *testing.T) {
 		t.Errorf("the mail's policy is %q", policy)
 	}
 	for path, status := range map[string]int{
-		"/admin/preview?purpose=party": http.StatusUnprocessableEntity, "/admin/preview?app=nobody": http.StatusUnprocessableEntity,
+		"/admin/preview?purpose=party": http.StatusUnprocessableEntity, "/admin/preview?app=unknown": http.StatusUnprocessableEntity,
 		"/admin/preview/html?locale=fr": http.StatusNotFound, "/admin/preview/html?purpose=party": http.StatusUnprocessableEntity,
 	} {
 		want(t, b.Get(path), status)
@@ -58,7 +58,7 @@ func TestPreviewSendsOne(t *testing.T) {
 	rec = b.Post("/admin/preview", form)
 	want(t, rec, http.StatusTooManyRequests)
 	contains(t, rec, "A rule is against it for another", `role="alert"`)
-	for name, change := range map[string][2]string{"no address": {"to", ""}, "a bad one": {"to", "mei@"}, "no app": {"app", ""}, "no such app": {"app", "nobody"}} {
+	for name, change := range map[string][2]string{"no address": {"to", ""}, "a bad one": {"to", "mei@"}, "no app": {"app", ""}, "no such app": {"app", "unknown"}} {
 		bad := url.Values{}
 		for k, v := range form {
 			bad[k] = v

@@ -17,7 +17,7 @@ import (
 type query struct {
 	filter store.Filter
 	given  url.Values // what was asked, empty parameters left out
-	hints  hints      // of a search that found nobody
+	hints  hints      // of a search that found nothing
 }
 
 // spans are the values of "last", which pages have beside "from" and "to".

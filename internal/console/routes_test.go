@@ -19,8 +19,8 @@ import (
 	"sendcode/internal/store"
 )
 
-// routes says what role each route wants at least: nobody's, a reader's or more. One that is not here fails the test, so that
-// whoever adds a route says who may use it.
+// routes says what role each route wants at least: none, a reader's or more. One that is not here fails the test, so that
+// a new route says which role may use it.
 var routes = map[string]auth.Role{
 	"GET /admin/login": "", "POST /admin/login": "", "POST /admin/oidc/start": "", "GET /admin/oidc/callback": "", "GET /admin/static/:name": "", "GET /admin/": "", "POST /admin/logout": "",
 	"GET /admin/login/code": "", "POST /admin/login/code": "", "GET /admin/factor": auth.Reader, "POST /admin/factor": auth.Reader,
@@ -108,7 +108,7 @@ func TestEveryRouteWithEveryRole(t *testing.T) {
 	}
 	for name := range registered {
 		if _, said := routes[name]; !said {
-			t.Errorf("nobody said who may use %s", name)
+			t.Errorf("no role is stated for %s", name)
 		}
 	}
 	for name, least := range routes {
@@ -147,7 +147,7 @@ func TestEveryRouteWithEveryRole(t *testing.T) {
 					t.Errorf("%s as %q did nothing: %d %s", name, role, got.Code, got.Body)
 				}
 			case role == "" && got.Code != http.StatusUnauthorized && (got.Code != http.StatusSeeOther || !strings.HasPrefix(got.Header().Get("Location"), "/admin/login")):
-				t.Errorf("%s by nobody: %d", name, got.Code)
+				t.Errorf("%s without a login: %d", name, got.Code)
 			case role != "" && got.Code != http.StatusForbidden:
 				t.Errorf("%s as %q: %d", name, role, got.Code)
 			}

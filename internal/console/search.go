@@ -221,8 +221,8 @@ func takeHints(raw string) (h hints, rest string) {
 	return h, values.Encode()
 }
 
-// nobody is the verdict on a recipient without rows.
-func (a *Console) nobody(ctx context.Context, h hints, w texts.Words) (*explain.Verdict, error) {
+// withoutRows is the verdict on a recipient without rows.
+func (a *Console) withoutRows(ctx context.Context, h hints, w texts.Words) (*explain.Verdict, error) {
 	if v := explain.Unserved(h.unserved, w); v != nil {
 		return v, nil
 	}

@@ -75,7 +75,7 @@ func TestSearchBySupportReference(t *testing.T) {
 			t.Errorf("%q leads to %d %q", typed, rec.Code, got)
 		}
 	}
-	rec := b.Post("/admin/search", url.Values{"q": {"S-0000-0000"}}) // nobody's, so it may be an app's own
+	rec := b.Post("/admin/search", url.Values{"q": {"S-0000-0000"}}) // of no send, so it may be an app's own
 	if got := rec.Header().Get("Location"); got != "/admin?reference=S-0000-0000" {
 		t.Errorf("one that no send has leads to %q", got)
 	}
@@ -95,7 +95,7 @@ func TestSearchBySupportReference(t *testing.T) {
 }
 
 // Whatever may be a recipient, well-formed or not, never comes back as an address of a page.
-func TestSearchPutsNobodyIntoAnAddress(t *testing.T) {
+func TestSearchPutsNoRecipientIntoAnAddress(t *testing.T) {
 	b := newRig(t).loggedIn()
 	for _, typed := range []string{
 		"ana@", "@example.com", "ana@@example.com", "Ana <ana@example.com>", "ana＠example.com", "ana@example", "mailto:ana@example.com",
@@ -155,7 +155,7 @@ func TestNoFullRecipientAnywhere(t *testing.T) {
 	}
 }
 
-// Whoever mistyped their address waits for a code that went elsewhere: the right one leads there.
+// A person who mistyped the address waits for a code that went elsewhere: the right one leads there.
 func TestSearchFindsWhoMistyped(t *testing.T) {
 	r := newRig(t)
 	theirs := r.sent("ana@gmial.com")
@@ -193,7 +193,7 @@ func TestSearchFindsWhoMistyped(t *testing.T) {
 	want(t, b.Get(near), http.StatusServiceUnavailable)
 }
 
-// Of somebody who was erased, others' searches learn nothing.
+// Of a person who was erased, others' searches learn nothing.
 func TestMistypedAndErased(t *testing.T) {
 	r := newRig(t)
 	r.sent("ana@gmial.com")
@@ -206,7 +206,7 @@ func TestMistypedAndErased(t *testing.T) {
 }
 
 // Where requests are turned away without a trace, that is the answer.
-func TestNobodyIsServed(t *testing.T) {
+func TestRecipientIsNotServed(t *testing.T) {
 	r := newRig(t)
 	b := r.loggedIn()
 	to := b.Post("/admin/search", url.Values{"q": {"+8613800138000"}}).Header().Get("Location") // the rig has no carrier
@@ -216,7 +216,7 @@ func TestNobodyIsServed(t *testing.T) {
 	contains(t, b.Get(to), "There are no text messages: no carrier is configured.", "We do not send codes to that address or number.")
 }
 
-func TestVerdictsOnNobody(t *testing.T) {
+func TestVerdictsWithoutRows(t *testing.T) {
 	r := newRig(t)
 	row := r.sent("ana@gmial.com")
 	var out strings.Builder
@@ -226,7 +226,7 @@ func TestVerdictsOnNobody(t *testing.T) {
 	} {
 		fmt.Fprintf(&out, "== %q, %d near\n", h.unserved, len(h.near))
 		for _, w := range texts.All() {
-			v, err := r.console.nobody(t.Context(), h, w)
+			v, err := r.console.withoutRows(t.Context(), h, w)
 			r.Must(err)
 			fmt.Fprintf(&out, "%s\n%s\n", v.What, v.Next)
 			for _, n := range v.Near {
@@ -236,7 +236,7 @@ func TestVerdictsOnNobody(t *testing.T) {
 		}
 		out.WriteString("\n")
 	}
-	consoletest.Golden(t, "nobody.txt", out.String())
+	consoletest.Golden(t, "norows.txt", out.String())
 }
 
 func TestHintsAreTakenFromAnAddress(t *testing.T) {
@@ -251,7 +251,7 @@ func TestHintsAreTakenFromAnAddress(t *testing.T) {
 		"recipient=" + h + "&near=" + h + "." + h + ".x":       {2, "", "recipient=" + h},
 		"recipient=" + h + "&near=" + strings.Repeat(h+".", 9): {3, "", "recipient=" + h},
 		"unserved=voip&recipient=" + h:                         {0, "voip", "recipient=" + h},
-		"near=" + h:                                            {0, "", "near=" + h}, // for nobody: refused as unknown
+		"near=" + h:                                            {0, "", "near=" + h}, // of no recipient: refused as unknown
 		"recipient=" + h + "&near=%zz":                         {0, "", "recipient=" + h + "&near=%zz"},
 	} {
 		got, rest := takeHints(raw)
@@ -331,7 +331,7 @@ func TestRefusalSaysWhomItsRuleCounts(t *testing.T) {
 	}
 }
 
-// Those who were forgotten share the hash of nobody: none of their pages tells of another, or leads to them all as if they were one.
+// Those who were forgotten share the zero hash: none of their pages tells of another, or leads to them all as if they were one.
 func TestForgottenHaveNothingInCommon(t *testing.T) {
 	r := newRig(t)
 	act := func() store.AuditEntry {

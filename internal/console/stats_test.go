@@ -64,8 +64,8 @@ func TestStatsCountWhatHappened(t *testing.T) {
 	if week := ask("?last=7d"); week.Each != 86400 || len(week.Stretches) != 8 || week.Total.Sent != 2 || week.Before.Rate != nil || week.Before.MedianMS != nil {
 		t.Errorf("a week: %+v", week)
 	}
-	if none := ask("?app=nobody"); none.Total.Sends != 0 || none.Total.Rate != nil {
-		t.Errorf("nobody's: %+v", none.Total)
+	if none := ask("?app=unknown"); none.Total.Sends != 0 || none.Total.Rate != nil {
+		t.Errorf("an unknown app's: %+v", none.Total)
 	}
 	for query, status := range map[string]int{
 		"?status=sent": 422, "?from=2026-01-01T00:00:00Z": 422, "?from=2026-03-06T00:00:00Z&to=2026-03-05T00:00:00Z": 422, "?to=2026-03-05T00:00:00Z": 200, "?x=y": 422,

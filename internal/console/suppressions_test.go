@@ -91,19 +91,19 @@ func TestSuppressionsAreAskedForRight(t *testing.T) {
 	b := r.browser()
 	for path, bodies := range map[string]map[string]int{
 		"": {
-			`{"channel":"email","to":"ana@example.com"}`: 422, `{"channel":"email","to":"nobody","reason":"x"}`: 422, `{"channel":"email","to":"ana@example.com","reason":"x","for":0}`: 422,
+			`{"channel":"email","to":"ana@example.com"}`: 422, `{"channel":"email","to":"noone","reason":"x"}`: 422, `{"channel":"email","to":"ana@example.com","reason":"x","for":0}`: 422,
 			`{"channel":"email","to":"ana@example.com","reason":"x","for":31622401}`: 422, `{"channel":"email","to":"ana@example.com","reason":"x","app":"nope"}`: 422,
 			`{"channel":"email","to":"ana@example.com","reason":"` + strings.Repeat("x", 201) + `"}`: 422, `{"x":1}`: 400, `{`: 400,
 			`{"channel":"email","to":"ana@example.com","reason":"x","for":9223372036854775807}`: 422,
 		},
-		"/lift": {`{"channel":"email","to":"ana@example.com"}`: 422, `{"channel":"email","to":"ana@example.com","reason":"x","for":1}`: 400, `{"channel":"email","to":"nobody","reason":"x"}`: 422},
+		"/lift": {`{"channel":"email","to":"ana@example.com"}`: 422, `{"channel":"email","to":"ana@example.com","reason":"x","for":1}`: 400, `{"channel":"email","to":"noone","reason":"x"}`: 422},
 	} {
 		for body, status := range bodies {
 			b.program("POST", suppressions+path, body, status)
 		}
 	}
 	in := r.loggedIn()
-	for _, bad := range []string{"state=x", "state=all&state=all", "nobody=x", "limit=0", "limit=201", "cursor=x", "recipient=ana", "state=%zz"} {
+	for _, bad := range []string{"state=x", "state=all&state=all", "unknown=x", "limit=0", "limit=201", "cursor=x", "recipient=ana", "state=%zz"} {
 		for _, path := range []string{"/admin/suppressions?", suppressions + "?"} {
 			if rec := in.Get(path + bad); rec.Code != http.StatusUnprocessableEntity && rec.Code != http.StatusBadRequest {
 				t.Errorf("%s%s: %d", path, bad, rec.Code)
@@ -143,13 +143,13 @@ func TestSuppressionsPage(t *testing.T) {
 	contains(t, page, "a•••@example.com", "by hand · &lt;b&gt;asked&lt;/b&gt; · admin", "holds", "every app", "2026-03-06", "/admin?recipient="+hash.String(), `name="address" value="`+hash.String()+`"`)
 	lacks(t, page, "ana@example.com", "style=", "<script>")
 	for field, bad := range map[string]url.Values{
-		"no address": {"channel": {"email"}, "to": {"nobody@"}, "reason": {"x"}}, "Say why": {"channel": {"email"}, "to": {"bo@example.com"}},
+		"no address": {"channel": {"email"}, "to": {"noone@"}, "reason": {"x"}}, "Say why": {"channel": {"email"}, "to": {"bo@example.com"}},
 		"no such app": {"channel": {"email"}, "to": {"bo@example.com"}, "reason": {"x"}, "app": {"nope"}}, "366 days": {"channel": {"email"}, "to": {"bo@example.com"}, "reason": {"x"}, "days": {"367"}},
 	} {
 		rec := b.Post("/admin/suppressions", bad)
 		want(t, rec, http.StatusUnprocessableEntity)
 		contains(t, rec, field, `role="alert"`)
-		lacks(t, rec, "bo@example.com", "nobody@")
+		lacks(t, rec, "bo@example.com", "noone@")
 	}
 	lift := url.Values{"channel": {"email"}, "address": {hash.String()}, "reason": {""}}
 	contains(t, b.Post("/admin/suppressions/lift", lift), "Say why")
@@ -184,7 +184,7 @@ func TestSuppressionsPages(t *testing.T) {
 }
 
 // A send that met a suppression opens with it, as one that met a pause does.
-func TestStoryOfWhatWasHandedToNobody(t *testing.T) {
+func TestStoryOfASuppressedSend(t *testing.T) {
 	r := newRig(t)
 	p, hash := r.recipient("ana@example.com")
 	_, err := r.codes.Desk.Suppress(context.Background(), support.SuppressRequest{Channel: "email", To: p.Address(), Why: "asked by telephone", By: "mei"})
@@ -200,7 +200,7 @@ func TestStoryOfWhatWasHandedToNobody(t *testing.T) {
 	r.finish(other, store.Outcome{Status: store.Failed, Reason: store.ReasonPaused, Refund: true})
 	r.codes.Change(policy.Set{Purposes: r.codes.Terms().Purposes, Pauses: []policy.Pause{{Channel: recipient.Email, Reason: "the server moves"}}})
 	b := r.loggedIn()
-	contains(t, b.Get("/admin/sends/"+begun.Send.ID.String()), "Nothing was sent: since", "asked by telephone", "lift it at Suppressions", "handed to nobody")
+	contains(t, b.Get("/admin/sends/"+begun.Send.ID.String()), "Nothing was sent: since", "asked by telephone", "lift it at Suppressions", "not sent")
 	contains(t, b.Get("/admin/sends/"+other.ID.String()), "paused by the configuration", "the server moves")
 	contains(t, b.Get("/admin"), "suppressed", "paused", "did not count")
 	_, err = r.Log.IngestProviderEvent(context.Background(), store.ProviderEvent{Send: r.sent("cy@example.com").ID, Kind: store.ProviderBounced, Provider: "postmark"}, store.SuppressAs{})

@@ -41,7 +41,7 @@ func NewPost(c *Clock) *Post {
 
 // Addresses that play a part of their own.
 const (
-	noMailbox   = "gone.example" // its server knows nobody
+	noMailbox   = "gone.example" // its server knows no mailbox
 	fullMailbox = "full.example"
 	mailServer  = "smtp.relay.example"
 )

@@ -81,7 +81,7 @@ func (w *week) impatient(from time.Time) {
 	}
 }
 
-// guesser tries codes of somebody else's address until no more are looked at.
+// guesser tries codes of another person's address until no more are looked at.
 func (w *week) guesser(from time.Time) {
 	who := person{channel: "email", to: "nina@inbox.example", locale: "en", app: "bank", ip: attacker, browser: true}
 	for i := range 6 {

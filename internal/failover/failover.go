@@ -1,5 +1,5 @@
 // Package failover keeps what is known about the health of parts that stand in for one another, mail servers and carriers: a circuit
-// breaker each, the reason why it opened, and whoever has to hear of it. In which order parts are tried, and what counts as their
+// breaker each, the reason why it opened, and who is told of it. In which order parts are tried, and what counts as their
 // fault, is their own business.
 package failover
 

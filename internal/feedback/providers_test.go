@@ -70,7 +70,7 @@ func TestWhatAProviderTells(t *testing.T) {
 func TestWhomAProviderMeans(t *testing.T) {
 	rig.InBubbleWith(t, func(s *rig.Settings) { s.SuppressFor = rig.Month }, func(r *rig.Rig) {
 		id := r.ToldOf(rig.Ana)
-		for _, to := range []string{"bo@example.com", "nobody", "ana.maria+x@example.com", "<>", "Ana <bo@example.com>"} {
+		for _, to := range []string{"bo@example.com", "noone", "ana.maria+x@example.com", "<>", "Ana <bo@example.com>"} {
 			r.Hear(feedback.OtherRecipient, feedback.ProviderEvent{Send: id, Kind: store.ProviderComplained, To: to})
 		}
 		r.Hear(feedback.UnknownMessage, feedback.ProviderEvent{Kind: store.ProviderComplained})
@@ -117,7 +117,7 @@ func TestToldWhileTheLogIsAway(t *testing.T) {
 }
 
 // A recipient whose address can't be read any more is neither compared nor suppressed; the event is kept.
-func TestToldOfWhomNobodyKnows(t *testing.T) {
+func TestEventsOfUnknownRecipients(t *testing.T) {
 	rig.InBubbleWith(t, rig.Barring, func(r *rig.Rig) {
 		id := r.ToldOf(rig.Ana)
 		r.Settings.Vault.Ring = rig.RingOf(t, "k9:"+rig.NewKey)

@@ -138,7 +138,7 @@ func TestAloneOtherScopesAreDecidedInProcess(t *testing.T) {
 }
 
 // A limiter that does not answer is not waited for by everybody.
-func TestNobodyWaitsForAnAbsentLimiter(t *testing.T) {
+func TestNothingWaitsForAnAbsentLimiter(t *testing.T) {
 	rig.InBubble(t, func(r *rig.Rig) {
 		slow := &rig.SlowLimiter{NoLimiter: rig.NoLimiter{Memory: quota.NewMemory(time.Now, "process")}}
 		r.Limiter.Set(slow)

@@ -80,14 +80,14 @@ func judgeModule(pkg string, test bool, imported string) string {
 		if test || users == anywhere || slices.Contains(words(users), pkg) {
 			return ""
 		}
-		return fmt.Sprintf("%s may not use %s (allowed: %s)", pkg, name, orNobody(users))
+		return fmt.Sprintf("%s may not use %s (allowed: %s)", pkg, name, orNone(users))
 	}
 	return fmt.Sprintf("the module of %s is not in the table: say in internal/house/tables_test.go which packages may use it", imported)
 }
 
 func words(list string) []string { return strings.Fields(list) }
 
-func orNobody(users string) string {
+func orNone(users string) string {
 	if users == testsOnly {
 		return "tests only"
 	}
@@ -173,7 +173,7 @@ func TestJudge(t *testing.T) {
 		{"internal/page", true, "github.com/chromedp/chromedp", ""},
 		{"internal/api", false, "github.com/google/uuid", ""},
 		{"internal/api", false, "github.com/redis/go-redisx", "not in the table"},
-		{"internal/api", true, "github.com/nobody/knows", "not in the table"},
+		{"internal/api", true, "github.com/unknown/module", "not in the table"},
 	} {
 		got := judge(c.pkg, c.test, c.imported)
 		if c.want == "" && got != "" || !strings.Contains(got, c.want) {

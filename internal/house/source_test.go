@@ -34,7 +34,7 @@ func goodDoc(file *ast.File) bool {
 	return strings.HasPrefix(text, "Package "+file.Name.Name+" ")
 }
 
-func TestNobodySleeps(t *testing.T) {
+func TestNothingSleeps(t *testing.T) {
 	check(t, sleepers, "calls time.Sleep; wait for the condition, or take the waiting as an argument",
 		func(s source) bool {
 			fakeClock := s.test && (slices.Contains(s.imports, "testing/synctest") || calls(s.file, bubbles, "Bubble"))
@@ -48,7 +48,7 @@ func TestBubblesAreOnOneProcessor(t *testing.T) {
 	})
 }
 
-func TestNobodyHasInit(t *testing.T) {
+func TestNoInit(t *testing.T) {
 	check(t, initialisers, "declares func init; do it where main can see it", func(s source) bool {
 		return slices.ContainsFunc(s.file.Decls, func(d ast.Decl) bool {
 			f, ok := d.(*ast.FuncDecl)

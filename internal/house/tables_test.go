@@ -166,7 +166,7 @@ var extraInTests = map[string]string{
 	"internal/limits":              "internal/gates internal/policy", // what it asks while the limiter is away
 }
 
-// modules says which packages may use a module of somebody else's, so that
+// modules says which packages may use another author's module, so that
 // changing one's mind about it has an end. Test files may use any module here.
 var modules = map[string]string{
 	"github.com/Shopify/toxiproxy":          testsOnly,

@@ -38,7 +38,7 @@ func TestOldRowsGoByThemselves(t *testing.T) {
 			t.Error("its verification is left")
 		}
 		if !strings.Contains(r.Printed.String(), "rows older than the log keeps them are gone") {
-			t.Error("nobody is told")
+			t.Error("there is no alarm")
 		}
 	})
 }
@@ -106,7 +106,7 @@ func (l *little) say(until time.Time, err error) (asked int) {
 }
 
 // Who runs the service is told in time that rows will find no place, again and again but not at every tick; and while all is well
-// nobody asks at every tick.
+// it is not asked at every tick.
 func TestLittleRoomIsTold(t *testing.T) {
 	parts.Bubble(t, func(t *testing.T) {
 		r := rig.NewRig(t, nil)

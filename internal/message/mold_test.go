@@ -26,7 +26,7 @@ func anyCode(length int) string {
 	return string(code)
 }
 
-// What is filled into a mold is, to the byte, what the templates would have given, whatever the code and whoever comes first.
+// What is filled into a mold is, to the byte, what the templates would have given, whatever the code and the order of callers.
 func TestMoldsGiveTheSameMails(t *testing.T) {
 	r := renderer(t, nil)
 	for _, locale := range r.Locales() {

@@ -21,7 +21,7 @@ const (
 	maxCode = 16
 )
 
-// CheckName refuses a text of the caller that would make a mail of ours carry somebody's message (SEC-20): more than
+// CheckName refuses a text of the caller that would make a mail of ours carry a stranger's message (SEC-20): more than
 // 64 characters, control or invisible characters, a URL, or a name that mail programs turn into a link, such as
 // "booking.com". The app name and the purpose must pass; config can ask at the start. The error does not
 // repeat the text.

@@ -8,7 +8,7 @@ import (
 	"github.com/coreos/go-oidc/v3/oidc"
 )
 
-// Bounds of what a provider says of somebody.
+// Bounds of what a provider says of a person.
 const (
 	maxName   = 200 // bytes
 	maxValues = 1000
@@ -17,7 +17,7 @@ const (
 // email is the claim that needs another beside it: anybody may claim an address.
 const email = "email"
 
-// person reads the claims that name somebody. The claim must be one text that can be shown as it is.
+// person reads the claims that name a person. The claim must be one text that can be shown as it is.
 func (p *Provider) person(id *oidc.IDToken) (Person, error) {
 	var claims map[string]json.RawMessage
 	if id.Claims(&claims) != nil {

@@ -73,7 +73,7 @@ func (p *Provider) discover(ctx context.Context) (*found, error) {
 	}
 	before := p.kept()
 	if before != nil && p.now().Sub(before.at) < discoveredFor {
-		return before, nil // somebody else has just asked
+		return before, nil // another login has just asked
 	}
 	f, err := p.ask(ctx)
 	switch {
@@ -140,7 +140,7 @@ func (p *Provider) ask(ctx context.Context) (*found, error) {
 	}, nil
 }
 
-// Safe says whether an address is one that nobody between can read or change: https, or on this machine.
+// Safe says whether an address is one whose traffic cannot be read or changed on the path: https, or on this machine.
 func Safe(address string) bool {
 	u, err := url.Parse(address)
 	if err != nil || u.Host == "" || u.User != nil || u.Fragment != "" {

@@ -74,7 +74,7 @@ func TestProvidersInTrouble(t *testing.T) {
 	}
 }
 
-// A provider that hangs holds nobody longer than its client waits.
+// A provider that hangs holds a login no longer than its client waits.
 func TestHangingProvider(t *testing.T) {
 	server := openidtest.New(t, redirect)
 	release := make(chan struct{})

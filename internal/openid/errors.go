@@ -19,7 +19,7 @@ const (
 	Nameless    Kind = "nameless"    // the provider vouches for the person, and not for the claim that names them
 )
 
-// Error is why somebody was not logged in. Neither word is the provider's.
+// Error is why a login failed. Neither word is the provider's.
 type Error struct {
 	Kind Kind
 	Why  string // machine word, for the log; may be empty

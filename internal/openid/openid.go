@@ -1,4 +1,4 @@
-// Package openid asks a provider of OpenID Connect who somebody is, by the authorization code flow with PKCE.
+// Package openid asks a provider of OpenID Connect who a person is, by the authorization code flow with PKCE.
 //
 // It stands beside the console's passwords: admin sends a browser to the address that Begin gives, keeps the Attempt bound
 // to that browser, and has Finish judge what the browser comes back with. What a person may do is not decided here: a Person is
@@ -39,7 +39,7 @@ type Provider struct {
 	client   *http.Client
 	now      func() time.Time
 
-	turn  chan struct{} // one discovery at a time, and whoever waits may give up
+	turn  chan struct{} // one discovery at a time, and a login that waits may give up
 	mu    sync.Mutex
 	known *found
 }
@@ -56,7 +56,7 @@ type found struct {
 // discoveredFor is how long the provider's addresses are believed. Its keys are fetched anew whenever one is not known.
 const discoveredFor = time.Hour
 
-// New makes a Provider. Nothing is asked until somebody wants to log in, so a provider that is away keeps nothing from starting.
+// New makes a Provider. Nothing is asked until the first login, so a provider that is away keeps nothing from starting.
 func New(s Settings, now func() time.Time) *Provider {
 	return &Provider{settings: s, client: newClient(), now: now, turn: make(chan struct{}, 1)}
 }
@@ -68,7 +68,7 @@ type Attempt struct {
 	Verifier string `json:"v"` // of PKCE (RFC 7636)
 }
 
-// Person is somebody as the provider knows them.
+// Person is a person as the provider knows them.
 type Person struct {
 	Name   string   // the value of NameClaim
 	Values []string // those of RoleClaim
@@ -85,7 +85,7 @@ func (p *Provider) Begin(ctx context.Context) (string, Attempt, error) {
 }
 
 // Finish judges what the browser of an attempt came back with, and exchanges the code for the provider's word. The error is an
-// *Error: nobody is logged in then.
+// *Error: the login fails then.
 func (p *Provider) Finish(ctx context.Context, a Attempt, answer url.Values) (Person, error) {
 	f, err := p.discover(ctx)
 	if err != nil {
@@ -115,7 +115,7 @@ func (p *Provider) Finish(ctx context.Context, a Attempt, answer url.Values) (Pe
 }
 
 // code takes the authorization code out of an answer that belongs to the attempt. That is looked at first, also for an error:
-// whoever can't answer the attempt has no say in how it ends.
+// a caller who can't answer the attempt has no say in how it ends.
 func (f *found) code(issuer string, a Attempt, answer url.Values) (string, error) {
 	if a.State == "" || !once(answer, "state") || subtle.ConstantTimeCompare([]byte(answer.Get("state")), []byte(a.State)) != 1 {
 		return "", untrusted("state")

@@ -108,11 +108,11 @@ func TestAnswersOfOthers(t *testing.T) {
 	}
 	_, err := p.Finish(t.Context(), Attempt{}, url.Values{"state": {""}, "code": answer["code"], "iss": answer["iss"]})
 	refused(t, "no attempt", err, Untrusted, "state")
-	// Nobody of all these has used up the code.
+	// None of these has used up the code.
 	if _, err := p.Finish(t.Context(), attempt, answer); err != nil {
 		t.Error(err)
 	}
-	// A code that was taken from somebody else's browser is of no use in mine.
+	// A code that was taken from another browser is of no use in mine.
 	stolen, _ := begin(t, p)
 	_, mine := begin(t, p)
 	stolen.Set("state", mine.State)

@@ -141,7 +141,7 @@ func TestServerThatComesBackGetsTheLiveOnes(t *testing.T) {
 	})
 }
 
-// Nobody was there for the next try; what the server said at the last one stays with the send, for those who are asked why.
+// No process was there for the next try; what the server said at the last one stays with the send, for those who are asked why.
 func TestExpiredKeepsTheServersLastWord(t *testing.T) {
 	parts.Bubble(t, func(t *testing.T) {
 		r := rig.NewRig(t, nil)

@@ -140,7 +140,7 @@ func TestMailsStopWhileTheLogTakesNoOutcome(t *testing.T) {
 	})
 }
 
-// A stop does not wait for what nobody has begun with: it is handed back, and the next process delivers it at once.
+// A stop does not wait for what has not begun: it is handed back, and the next process delivers it at once.
 func TestStopHandsBackTheQueue(t *testing.T) {
 	parts.Bubble(t, func(t *testing.T) {
 		r, post := slowRig(t, time.Second, 16)

@@ -92,7 +92,7 @@ func TestDoubtIsNotRefunded(t *testing.T) {
 	})
 }
 
-// The mail is out, and the log is away: nobody sends it again, however long that lasts.
+// The mail is out, and the log is away: no process sends it again, however long that lasts.
 func TestOutcomeOutlivesTheLogsAbsence(t *testing.T) {
 	rig.InBubble(t, func(r *rig.Rig) {
 		gone := make(chan struct{})
@@ -111,8 +111,8 @@ func TestOutcomeOutlivesTheLogsAbsence(t *testing.T) {
 	})
 }
 
-// Another replica must not take over at once when the log comes back: nobody crashed.
-func TestNobodyTakesOverRightAfterAnOutage(t *testing.T) {
+// Another replica must not take over at once when the log comes back: no process crashed.
+func TestNoTakeoverRightAfterAnOutage(t *testing.T) {
 	rig.InBubble(t, func(r *rig.Rig) {
 		release := make(chan struct{})
 		slow := &rig.Postbox{}

@@ -117,7 +117,7 @@ func doubted(to recipient.Recipient, p posted) (noteKind, bool) {
 	return typo, likely && p.sure != domain
 }
 
-// at brings the browser to a recipient: back to the one that it is at on that channel, or to a new one. Where somebody else
+// at brings the browser to a recipient: back to the one that it is at on that channel, or to a new one. Where another person
 // takes the place of one, the browser may have come into other hands, so nothing is kept of the other channel either.
 func (s session) at(to recipient.Recipient, p posted) session {
 	came := to.Channel() != s.channel()
@@ -166,7 +166,7 @@ func (u *Page) again(ctx context.Context, s session, p posted) session {
 }
 
 // other goes to the recipient that is remembered of the other channel, and asks for a code there; where that has to wait, it
-// is only gone to, and nobody is refused anything.
+// is only gone to, and nothing is refused.
 func (u *Page) other(ctx context.Context, s session, p posted) session {
 	if s.Other.To == "" {
 		s.Note = note{Kind: stale}

@@ -55,7 +55,7 @@ func theCountdownRunsOut(t *testing.T, browser context.Context) {
 	}
 }
 
-// aLongWaitNamesTheTime in the reader's zone, rounded up so that nobody comes too early.
+// aLongWaitNamesTheTime in the reader's zone, rounded up so that the person does not come too early.
 func aLongWaitNamesTheTime(t *testing.T, browser context.Context) {
 	const wait = 3*time.Hour + 20*time.Minute
 	w := running(t, every(wait))
@@ -128,7 +128,7 @@ func backAndForwardShowTheTruth(t *testing.T, browser context.Context) {
 	b.card("code", "Check your mail")
 }
 
-// anUnansweredQuestionIsAskedAgain though nobody looks, and whatever else asks in the meantime: the page that the browser kept
+// anUnansweredQuestionIsAskedAgain though the page is not looked at, and whatever else asks in the meantime: the page that the browser kept
 // says in the end what the server says.
 func anUnansweredQuestionIsAskedAgain(t *testing.T, browser context.Context) {
 	w := sent(t)

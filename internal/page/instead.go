@@ -9,7 +9,7 @@ import (
 )
 
 // instead is the way to the other channel, where the page has it. What waits there is that channel's own, and is told only to
-// a browser that has asked for a code there itself: nobody learns from one address what belongs to it elsewhere.
+// a browser that has asked for a code there itself: one address does not tell what belongs to it elsewhere.
 func (l *look) instead(f *frame) *instead {
 	other := otherThan(l.session.channel())
 	if l.meant(string(other)) != other {
@@ -48,7 +48,7 @@ func (l *look) waitThere(s leg) (wait time.Duration, pending bool) {
 	return a.Quota.RetryAfter(), a.View.State == verification.Pending
 }
 
-// patient says that somebody still waits for a message that mostly comes within the shortest wait: they are not led
+// patient says that the person still waits for a message that mostly comes within the shortest wait: they are not led
 // elsewhere yet, unless it is known that it may not come.
 func patient(a verification.Answer) bool {
 	switch wait := a.Quota.RetryAfter(); a.View.Send.Status {

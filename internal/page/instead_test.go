@@ -43,7 +43,7 @@ func TestEachChannelWaitsForItself(t *testing.T) {
 	}
 }
 
-// Going back to a channel that waits refuses nobody and asks for nothing.
+// Going back to a channel that waits refuses no request and asks for nothing.
 func TestGoingBackToAChannelThatWaits(t *testing.T) {
 	w := texting(t, "DE")
 	w.Codes.Immediately = store.Sent
@@ -85,7 +85,7 @@ func TestTheOtherCodeCanBeEntered(t *testing.T) {
 	}
 }
 
-// Where somebody else's address takes the place of one, nothing stays of the number that was beside it.
+// Where another person's address takes the place of one, nothing stays of the number that was beside it.
 func TestAnotherAddressForgetsTheNumber(t *testing.T) {
 	w := texting(t, "DE")
 	w.Codes.Immediately = store.Sent
@@ -103,13 +103,13 @@ func TestAnotherAddressForgetsTheNumber(t *testing.T) {
 	}
 }
 
-// Nobody is told what belongs to an address elsewhere: the way to the other channel is the same for all.
+// A page never tells what belongs to an address elsewhere: the way to the other channel is the same for all.
 func TestTheOtherChannelTellsNothingOfOthers(t *testing.T) {
 	w := texting(t, "DE")
 	w.Codes.Immediately = store.Sent
 	post(t, w, "", "send", "to", pagetest.Address)
 	w.Advance(61 * time.Second)
-	texted(t, w, "?view=instead", number) // somebody with both
+	texted(t, w, "?view=instead", number) // a person with both
 	w.Advance(61 * time.Second)
 	known := func(address string) string {
 		if err := w.Forget(); err != nil {

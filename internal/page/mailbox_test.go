@@ -102,7 +102,7 @@ func TestTheMailboxShowsMailsAtOnce(t *testing.T) {
 func theMailbox(t *testing.T, browser context.Context) {
 	w, mails := running(t), &box{}
 	site := httptest.NewServer(serveMailbox(w, mails))
-	t.Cleanup(site.Close) // after the tab, which asks it again and again, and would say that nobody answers
+	t.Cleanup(site.Close) // after the tab, which asks it again and again, and would say that there is no answer
 	b := open(t, browser, w, pagetest.Look{})
 	b.tolerate = "Blocked script execution" // the frame's fence at work
 	b.do(chromedp.Navigate(site.URL + "/mailbox"))

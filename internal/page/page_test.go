@@ -124,7 +124,7 @@ func TestTheServiceAwayIsA503ThatIsNoQuota(t *testing.T) {
 }
 
 // What was typed is kept, and one press sends it, as soon as the service is back.
-func TestNobodyTypesTheirAddressTwice(t *testing.T) {
+func TestTheAddressIsTypedOnce(t *testing.T) {
 	w := world(t)
 	w.Codes.Down(true)
 	shows(t, post(t, w, "", "send", "to", pagetest.Address), "away")
@@ -178,7 +178,7 @@ func TestARefusalWithoutAVerificationSurvivesAReload(t *testing.T) {
 	if !strings.Contains(page, `value="ana@example.com"`) {
 		t.Error("the address is not in the field")
 	}
-	silent(t, text(page), "left") // the wait is over: how much of the quota is used is nobody's business now
+	silent(t, text(page), "left") // the wait is over: how much of the quota is used does not matter now
 	shows(t, post(t, first, "", "send", "to", "ana@example.com"), "code")
 }
 
@@ -295,7 +295,7 @@ func TestACodeThatWasWrongIsNotCheckedByItself(t *testing.T) {
 	silent(t, post(t, w, "", "check", "code", "111111"), " data-auto", "It is checked as soon as")
 }
 
-// Nobody is told that they can ask again at once while another rule blocks.
+// The page never says that one can ask again at once while another rule blocks.
 func TestAFailureThatStillWaitsSaysNoMore(t *testing.T) {
 	w, err := pagetest.NewWorld([]quota.Rule{
 		{Name: "minute", Scope: quota.Recipient, Limit: 1, Window: time.Minute},

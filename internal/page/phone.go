@@ -76,7 +76,7 @@ func (l *look) phone(served []string, e entry) *phoneField {
 	return f
 }
 
-// here is where somebody is who says nothing: what they chose before; the region that their browser names; what the
+// here is the country of a person who names none: what they chose before; the region that their browser names; what the
 // configuration says; the region where their language is mostly spoken.
 func (l *look) here(served []string) string {
 	likely := append([]string{l.session.Country}, l.regions...)

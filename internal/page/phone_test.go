@@ -173,7 +173,7 @@ func TestALandlineIsAskedBackAbout(t *testing.T) {
 	shows(t, texted(t, w, "?view=change", "030 23125001"), "code", "+49 302•••001")
 }
 
-// Where somebody dials is what they chose, what their browser names, what is configured, what their language suggests.
+// The country of a number is what the person chose, what their browser names, what is configured, what their language suggests.
 func TestTheCountryThatIsChosen(t *testing.T) {
 	chosen := regexp.MustCompile(`value="(\w\w)" selected`)
 	for language, want := range map[string]string{
@@ -213,7 +213,7 @@ func TestANumberIsKeptFromSight(t *testing.T) {
 	}
 }
 
-// Text messages that are taken out of the configuration take nobody into a dead end.
+// Text messages that are taken out of the configuration lead into no dead end.
 func TestTextMessagesThatAreGone(t *testing.T) {
 	w := texting(t, "DE")
 	w.Codes.Immediately = store.Sent

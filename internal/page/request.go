@@ -33,7 +33,7 @@ func localeOf(r *http.Request) string {
 }
 
 // fragmentHeader is how the script asks for the card alone. A custom header also keeps other sites from asking: theirs
-// would need a CORS preflight, which nobody answers.
+// would need a CORS preflight, which is not answered.
 const fragmentHeader = "X-Fragment"
 
 func wantsFragment(c echo.Context) bool { return c.Request().Header.Get(fragmentHeader) == "card" }

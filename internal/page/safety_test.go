@@ -278,7 +278,7 @@ func aWidgetsPressIsNotLost(t *testing.T, browser context.Context) {
 	b.holds()
 }
 
-// holds: a card that nobody asked for waits until a press is over, or its button would be gone before that is let go.
+// holds: a card that was not asked for waits until a press is over, or its button would be gone before that is let go.
 func (b *tab) holds() {
 	b.Helper()
 	w := b.world

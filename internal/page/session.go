@@ -14,7 +14,7 @@ import (
 )
 
 // session is what a browser's cookie remembers, sealed: which verification it is at, and what was typed, so that
-// nobody has to type it again. It never holds a code.
+// it need not be typed again. It never holds a code.
 type session struct {
 	leg
 	Other   leg               `json:"o,omitzero"`  // where the browser is at on the other channel, which it came from
@@ -43,7 +43,7 @@ func (l leg) channel() recipient.Channel {
 	return l.Channel
 }
 
-// begun is the channel that somebody has taken; empty: none yet.
+// begun is the channel that the person has taken; empty: none yet.
 func (l leg) begun() recipient.Channel {
 	if l == (leg{}) {
 		return ""
@@ -157,7 +157,7 @@ func (u *Page) binding() []byte { return []byte("page\x00" + u.App) }
 
 // remember writes the cookie; the zero session removes it.
 //
-// SameSite is Lax, not Strict: whoever comes back by a link, from the shop or from a mail, must find the true state and
+// SameSite is Lax, not Strict: a person who comes back by a link, from the shop or from a mail, must find the true state and
 // not an empty form that refuses them. A foreign site's post carries no Lax cookie either, and a GET changes nothing.
 func (u *Page) remember(c echo.Context, s session) error {
 	cookie := &http.Cookie{

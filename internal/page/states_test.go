@@ -13,7 +13,7 @@ import (
 	"sendcode/internal/parts/axe"
 )
 
-// faults are what a script can find of a page that somebody could not use: what scrolls sideways, cannot be read,
+// faults are what a script can find of a page that a person could not use: what scrolls sideways, cannot be read,
 // cannot be hit, has no name, or points at nothing. It is a function of what holds the card. Contrast is that of WCAG 2.2, 1.4.3.
 const faults = `((scope) => {
   const out = [], root = document.documentElement;

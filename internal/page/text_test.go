@@ -99,7 +99,7 @@ func TestEveryReasonOfABadAddressHasWords(t *testing.T) {
 	known := append(recipient.Reasons(), "disposable") // the last one is of package verification
 	for reason := range english.BadAddress {
 		if !slices.Contains(known, reason) {
-			t.Errorf("there are words for %q, which nobody says", reason)
+			t.Errorf("there are words for %q, which is never said", reason)
 		}
 	}
 }
@@ -171,7 +171,7 @@ func TestEveryReasonOfABadNumberHasWords(t *testing.T) {
 		}
 		for reason := range c.BadAddress {
 			if !slices.Contains(append(recipient.Reasons(), ofCodes...), reason) || slices.Contains(ofMails, reason) {
-				t.Errorf("there are words for %q, which nobody says", reason)
+				t.Errorf("there are words for %q, which is never said", reason)
 			}
 		}
 	}
@@ -230,7 +230,7 @@ func TestEveryImportIsServed(t *testing.T) {
 		text, err := fs.ReadFile(web.FS, name)
 		for _, m := range imports.FindAllStringSubmatch(string(text), -1) {
 			if a.Path(m[1]) == "" {
-				t.Errorf("%s imports %s, which nobody serves", name, m[1])
+				t.Errorf("%s imports %s, which is not served", name, m[1])
 			}
 			found[path.Base(name)+" "+m[1]] = true
 		}

@@ -73,7 +73,7 @@ func (t *cardTexts) ticking(d time.Duration, short, otherwise string) string {
 	return fill(otherwise, "d", t.lasting(d))
 }
 
-// pips draws the recipient's rules; those of a network are nobody's own.
+// pips draws the recipient's rules; those of a network are left out.
 func (t *cardTexts) pips(d quota.Decision) []web.Pips {
 	var rows []web.Pips
 	for _, s := range d.Rules {

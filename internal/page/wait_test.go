@@ -108,7 +108,7 @@ func TestPipsSayTheTruthBesideThem(t *testing.T) {
 		{"free in 28 min", "5 of 5 used", 28 * 60 * 1000},
 	}
 	if len(rows) != len(want) {
-		t.Fatalf("%d rows, want %d: a network's rule is nobody's own", len(rows), len(want))
+		t.Fatalf("%d rows, want %d: a network's rule is not the recipient's", len(rows), len(want))
 	}
 	for i, w := range want {
 		if rows[i].Note != w.note || rows[i].Spoken != w.spoken || rows[i].Wait.MS != w.wait {
@@ -140,7 +140,7 @@ func TestACalendarRuleIsSpokenOfByItsPeriod(t *testing.T) {
 	}
 }
 
-func TestARuleForAllIsNobodysFault(t *testing.T) {
+func TestARuleForAllIsNotTheRecipientsFault(t *testing.T) {
 	for scope, want := range map[quota.Scope]string{
 		quota.IP: english.EnoughNetwork, quota.Network: english.EnoughNetwork,
 		quota.App: english.EnoughAll, quota.Purpose: english.EnoughAll, quota.Global: english.EnoughAll,

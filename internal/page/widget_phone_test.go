@@ -22,7 +22,7 @@ func tagWith(attributes string) string {
 	return strings.Replace(tag, "<send-code", "<send-code "+attributes, 1)
 }
 
-// aWidgetByPhone goes by keyboard alone, on somebody else's page.
+// aWidgetByPhone goes by keyboard alone, on another site's page.
 func aWidgetByPhone(t *testing.T, browser context.Context) {
 	w := phoning(t)
 	b, _ := embedded(t, browser, w, pagetest.Look{Width: 320, Height: 640}, tagWith(`channels="email sms" country="DE" locale="en"`))

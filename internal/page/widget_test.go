@@ -134,7 +134,7 @@ func aWidgetSendsAgainOnce(t *testing.T, browser context.Context) {
 
 func aWidgetsRefusal(t *testing.T, browser context.Context) {
 	from := time.Now()
-	w := sent(t) // by somebody else, a moment ago
+	w := sent(t) // by another person, a moment ago
 	b, _ := embedded(t, browser, w, pagetest.Look{}, tag)
 	b.tolerate = "status of 429"
 	b.asked(pagetest.Address)
@@ -223,10 +223,10 @@ func aWidgetsWrongCodes(t *testing.T, browser context.Context) {
 	w.Codes.Immediately = store.Sent
 	b, _ := embedded(t, browser, w, pagetest.Look{}, tag)
 	b.tolerate = "status of 4"
-	b.asked("nobody")
+	b.asked("noone")
 	b.card("ask", "An address has an @")
 	b.focused("to")
-	b.until(b.root + `.querySelector('#to').getAttribute('aria-invalid') === 'true' && ` + b.root + `.querySelector('#to').value === 'nobody'`)
+	b.until(b.root + `.querySelector('#to').getAttribute('aria-invalid') === 'true' && ` + b.root + `.querySelector('#to').value === 'noone'`)
 	eval[bool](b, b.root+`.querySelector('#to').value = '', true`)
 	b.keys(kb.Enter)
 	b.card("ask", "Enter your email address.")
@@ -255,7 +255,7 @@ func aWidgetsWrongCodes(t *testing.T, browser context.Context) {
 	b.focused("heading")
 }
 
-// aWidgetsEnds: a mail that did not arrive, one that nobody knows of, an expired code, another address.
+// aWidgetsEnds: a mail that did not arrive, one whose outcome is unknown, an expired code, another address.
 func aWidgetsEnds(t *testing.T, browser context.Context) {
 	w := running(t)
 	b, _ := embedded(t, browser, w, pagetest.Look{}, tag)

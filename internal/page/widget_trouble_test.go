@@ -20,7 +20,7 @@ import (
 	"sendcode/internal/store"
 )
 
-// aWidgetOnAPageThatMayNot says so in plain words, to the person and to whoever made the page, and asks for nothing.
+// aWidgetOnAPageThatMayNot says so in plain words, to the person and to the page's author, and asks for nothing.
 func aWidgetOnAPageThatMayNot(t *testing.T, browser context.Context) {
 	for name, c := range map[string]struct {
 		markup string
@@ -28,7 +28,7 @@ func aWidgetOnAPageThatMayNot(t *testing.T, browser context.Context) {
 	}{
 		"its origin is in no list":        {tag, nil},
 		"its origin is another app's":     {tag, []string{"https://shop.example"}},
-		"the key is not known":            {`<send-code key="pk_nobodys"></send-code>`, []string{""}},
+		"the key is not known":            {`<send-code key="pk_unknown"></send-code>`, []string{""}},
 		"there is no key":                 {`<send-code></send-code>`, []string{""}},
 		"the channel is not set up there": {`<send-code key="` + pagetest.PublicKey + `" channel="fax"></send-code>`, []string{""}},
 	} {
@@ -224,7 +224,7 @@ func aWidgetByItsDocumentation(t *testing.T, browser context.Context) {
 	b.keys(kb.Enter)
 	b.card("code", "Check your mail", "Code sent to a•••@example.com", "Send again in", "4 left", "9 left")
 	b.counts(from)
-	if n := eval[int](b, b.root+`.querySelectorAll('.pips-row').length`); n != 3 { // those of the network are nobody's own
+	if n := eval[int](b, b.root+`.querySelectorAll('.pips-row').length`); n != 3 { // those of the network are left out
 		t.Errorf("%d rules are shown", n)
 	}
 	code := codeIn(t, base)

@@ -95,7 +95,7 @@ func (c *clusterCache) sumPath() string  { return filepath.Join(c.dir, "sum") }
 
 // rebuild makes the cluster where the owner may write and copies it into the
 // cache, where perhaps only we may. The checksum is written last: a rebuild cut
-// short leaves a cache that nobody takes for whole.
+// short leaves a cache that is not taken for whole.
 func (c *clusterCache) rebuild(ctx context.Context) (err error) {
 	p, err := claim()
 	if err != nil {

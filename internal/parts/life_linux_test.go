@@ -137,7 +137,7 @@ func readFamily(t *testing.T, out io.Reader) (pids []int, dirs map[string]os.Fil
 	return nil, nil
 }
 
-// A server must not die with the thread on which somebody asked for it.
+// A server must not die with the thread that asked for it.
 func TestServerOutlivesTheThreadThatAskedForIt(t *testing.T) {
 	Redis(t)
 	made := make(chan *RedisServer)

@@ -112,10 +112,10 @@ func (s *PostgresServer) PID() int {
 
 // CreateDatabase makes a further empty database and returns its URL.
 func (s *PostgresServer) CreateDatabase(ctx context.Context) (url string, err error) {
-	return s.createDatabase(ctx, "template0") // nobody is ever connected to it, which copying requires
+	return s.createDatabase(ctx, "template0") // it never has connections, which copying requires
 }
 
-// CopyDatabase makes a further database with all that is in that of url, to which nobody may be connected, and returns its URL.
+// CopyDatabase makes a further database with all that is in that of url, which must have no connection, and returns its URL.
 func (s *PostgresServer) CopyDatabase(ctx context.Context, url string) (string, error) {
 	config, err := pgx.ParseConfig(url)
 	if err != nil {
@@ -201,7 +201,7 @@ func (s *PostgresServer) start(ctx context.Context) error {
 	if s.process != nil && s.process.running() {
 		return nil
 	}
-	_ = s.thaw() // frozen, then killed by somebody else
+	_ = s.thaw() // frozen, then killed by another process
 	s.process = nil
 	log, err := s.place.openLog()
 	if err != nil {

@@ -68,7 +68,7 @@ func (s *PostgresServer) NewDatabase(t testing.TB) string {
 	return url
 }
 
-// Copy makes a further database with all that is in that of url, to which nobody may be connected, and returns its URL. On a shared
+// Copy makes a further database with all that is in that of url, which must have no connection, and returns its URL. On a shared
 // server it goes with the test.
 func (s *PostgresServer) Copy(t testing.TB, url string) string {
 	t.Helper()
@@ -109,7 +109,7 @@ func Chromium(t testing.TB) string {
 	return path
 }
 
-// FreePort returns a loopback port that nobody listens on and that nobody else
+// FreePort returns a loopback port that is not listened on and that no other caller
 // is given until the test ends.
 func FreePort(t testing.TB) int {
 	t.Helper()

@@ -35,7 +35,7 @@ type Ring interface {
 
 // Facts are what a proof says.
 type Facts struct {
-	ID  string // jti: the verification's; there is one proof of each, so whoever keeps these sees a replay
+	ID  string // jti: the verification's; there is one proof of each, so a back end that keeps these sees a replay
 	App string // aud
 	// Recipient is sub: the keyed hash of the address; recipient in answers to secret keys, and the admin API's unless that folds
 	// spellings into one.

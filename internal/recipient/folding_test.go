@@ -14,7 +14,7 @@ func TestFoldingMergesWhatItsDomainIgnores(t *testing.T) {
 		{"ana+a.b@gmail.com", "ana@gmail.com"},
 		{"ana+@gmail.com", "ana@gmail.com"},
 		{"ana@gmail.com", "ana@gmail.com"},
-		{"+ana@gmail.com", "+ana@gmail.com"}, // a tag of nobody
+		{"+ana@gmail.com", "+ana@gmail.com"}, // a tag without a name
 		{"+a.na@gmail.com", "+ana@gmail.com"},
 		{"an.a+shop@tags.example", "an.a@tags.example"},
 		{"an.a+sh.op@dots.example", "ana+shop@dots.example"},

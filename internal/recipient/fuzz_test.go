@@ -29,7 +29,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// FuzzParseIn: wherever somebody dials, what comes of it is a number by itself.
+// FuzzParseIn: wherever a number is dialled, what comes of it is a number by itself.
 func FuzzParseIn(f *testing.F) {
 	f.Fuzz(func(t *testing.T, country, raw string) {
 		r, err := ParseIn(SMS, raw, country)

@@ -32,7 +32,7 @@ func (p parts) hash(key []byte) Hash {
 // String is the hash as 32 lower-case hexadecimal digits.
 func (h Hash) String() string { return hex.EncodeToString(h[:]) }
 
-// Known is String, and empty where it is nobody's hash.
+// Known is String, and empty for the zero hash.
 func (h Hash) Known() string {
 	if h.IsZero() {
 		return ""
@@ -40,7 +40,7 @@ func (h Hash) Known() string {
 	return h.String()
 }
 
-// IsZero says that it is nobody's hash.
+// IsZero says that it is the zero hash.
 func (h Hash) IsZero() bool { return h == Hash{} }
 
 // MarshalText gives the same as String, so that JSON shows it as a string.

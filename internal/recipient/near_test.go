@@ -39,7 +39,7 @@ func TestNear(t *testing.T) {
 		}
 	}
 	if near := (Recipient{}).Near(); near != nil {
-		t.Errorf("nobody is near %v", near)
+		t.Errorf("no recipient is near %v", near)
 	}
 }
 

@@ -234,7 +234,7 @@ func TestWrittenAndLandline(t *testing.T) {
 		t.Error("an address is taken for a number")
 	}
 	if (Recipient{}).Landline() || (Recipient{}).Written() != "" {
-		t.Error("nobody has a landline")
+		t.Error("there is no landline")
 	}
 }
 

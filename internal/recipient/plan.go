@@ -58,7 +58,7 @@ func groupingsOf(m *phonenumbers.PhoneMetadata) (all []Grouping) {
 	for _, f := range m.GetNumberFormat() {
 		pattern, format := f.GetPattern(), f.GetFormat()
 		g := Grouping{Short: templateOf(pattern, format)}
-		if g.Short == "" || len(abroad) > 0 && abroad[leadTo(f)] == "" { // a number of one town, which nobody can call from elsewhere
+		if g.Short == "" || len(abroad) > 0 && abroad[leadTo(f)] == "" { // a number of one town, which cannot be called from elsewhere
 			continue
 		}
 		if leading := f.GetLeadingDigitsPattern(); len(leading) > 0 {

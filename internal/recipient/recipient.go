@@ -64,7 +64,7 @@ func Parse(ch Channel, raw string) (Recipient, error) {
 	return ParseIn(ch, raw, "")
 }
 
-// ParseIn is Parse for somebody in a country, ISO 3166-1 alpha-2: a phone number may be written as it is dialled there,
+// ParseIn is Parse for a person in a country, ISO 3166-1 alpha-2: a phone number may be written as it is dialled there,
 // "0151 23456789" in DE, and with 00 for the "+". A country that is not known, or empty, is none.
 func ParseIn(ch Channel, raw, country string) (Recipient, error) {
 	var p parts

@@ -24,7 +24,7 @@ var lookAlikes = []string{"mail.com", "email.com", "ymail.com", "gmx.at", "gmx.c
 // two slips away from too many others.
 const longDomain = 10
 
-// Names this short lie one slip from somebody else's name ("live", "line"), so only their ending is looked at.
+// Names this short lie one slip from another name ("live", "line"), so only their ending is looked at.
 const shortName = 4
 
 // Suggest finds a likely typo of a well-known mail domain: "gmial.com" gives "gmail.com". It takes a domain or

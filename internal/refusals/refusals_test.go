@@ -117,7 +117,7 @@ func TestEachNetworkHasRowsOfItsOwn(t *testing.T) {
 	}
 }
 
-// Whoever refuses and wherever requests come from, memory has a bound, and every request is counted in some row.
+// Whichever rule refuses and wherever requests come from, memory has a bound, and every request is counted in some row.
 func TestRefusalsAreBoundedAndCounted(t *testing.T) {
 	r := New(nil, time.Now, nil)
 	for i := range maxOwn + 100 {

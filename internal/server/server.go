@@ -29,7 +29,7 @@ const (
 // Config is what every server of the process shares.
 type Config struct {
 	Logger         *slog.Logger
-	TrustedProxies []netip.Prefix // whose X-Forwarded-For is believed; empty: nobody's
+	TrustedProxies []netip.Prefix // whose X-Forwarded-For is believed; empty: none
 	HTTPS          bool           // browsers come over TLS, whatever a request looks like: cookies are Secure
 }
 
@@ -101,7 +101,7 @@ func securityHeaders() echo.MiddlewareFunc {
 		"Referrer-Policy":            {"no-referrer"},
 		"Cross-Origin-Opener-Policy": {"same-origin"},
 		"Cache-Control":              {"no-store"},
-		// Browsers ignore it over http (RFC 6797, section 8.1), so nobody needs to know which this is.
+		// Browsers ignore it over http (RFC 6797, section 8.1), so the service need not know which this is.
 		"Strict-Transport-Security": {"max-age=31536000"},
 	}
 	return func(next echo.HandlerFunc) echo.HandlerFunc {

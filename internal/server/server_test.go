@@ -132,7 +132,7 @@ func TestPanicTellsNothing(t *testing.T) {
 		t.Errorf("%d %s %s", w.Code, w.Body, out)
 	}
 	if !strings.Contains(out.String(), "panic") {
-		t.Error("nobody hears of it")
+		t.Error("no one hears of it")
 	}
 }
 
@@ -162,8 +162,8 @@ func TestClientIP(t *testing.T) {
 		name, peer, forwarded, want string
 		trusted                     []string
 	}{
-		{"nobody trusted", "203.0.113.9:1234", "198.51.100.1", "203.0.113.9", nil},
-		{"loopback is nobody", "127.0.0.1:1234", "198.51.100.1", "127.0.0.1", nil},
+		{"none trusted", "203.0.113.9:1234", "198.51.100.1", "203.0.113.9", nil},
+		{"loopback is no proxy", "127.0.0.1:1234", "198.51.100.1", "127.0.0.1", nil},
 		{"not that proxy", "203.0.113.9:1234", "198.51.100.1", "203.0.113.9", []string{"192.0.2.0/24"}},
 		{"the proxy", "192.0.2.4:1234", "198.51.100.1", "198.51.100.1", []string{"192.0.2.0/24"}},
 		{"a forged first hop", "192.0.2.4:1234", "10.0.0.1, 198.51.100.1", "198.51.100.1", []string{"192.0.2.0/24"}},
@@ -200,7 +200,7 @@ func TestScheme(t *testing.T) {
 		name, peer, want string
 		trusted          []string
 	}{
-		{"nobody trusted", "127.0.0.1:1", "http", nil},
+		{"none trusted", "127.0.0.1:1", "http", nil},
 		{"a stranger", "203.0.113.9:1", "http", []string{"192.0.2.0/24"}},
 		{"a private neighbour", "10.0.0.1:1", "http", []string{"192.0.2.0/24"}},
 		{"the proxy", "192.0.2.4:1", "https", []string{"192.0.2.0/24"}},

@@ -154,7 +154,7 @@ func TestCosts(t *testing.T) {
 	}
 }
 
-// What nobody can pay for goes nowhere; a cheaper carrier may do.
+// What no cap has room for goes nowhere; a cheaper carrier may do.
 func TestCapsStopMessages(t *testing.T) {
 	dear, cheap := &scripted{name: "dear"}, &scripted{name: "cheap"}
 	over := &Error{Class: delivery.Rejected, Stage: StageBudget, Reason: ReasonSpend}
@@ -206,7 +206,7 @@ func TestCapsDoNotEndWhatACarrierMayTakeLater(t *testing.T) {
 	}
 }
 
-// Nor does it where nobody could say of another carrier whether it can be paid.
+// Nor does it where it is not known of another carrier whether it can be paid.
 func TestCapsBesideALedgerThatIsAway(t *testing.T) {
 	answers := []*Error{{Class: delivery.Temporary, Stage: StageBudget}, {Class: delivery.Rejected, Stage: StageBudget, Reason: ReasonSpend}}
 	for range 2 {

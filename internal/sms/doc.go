@@ -13,7 +13,7 @@
 // repeat a request on a kept one that broke, and a repeated request is a second message.
 //
 // Refusals of our account, our templates or our configuration are temporary: the recipient has no part in them, and another
-// carrier may do better. A carrier's limit for one recipient is rejected, with Hold: nobody gets around it by trying again.
+// carrier may do better. A carrier's limit for one recipient is rejected, with Hold: trying again does not get around it.
 //
 // Errors hold neither the secret, nor the text, nor the number, nor what the carrier wrote: its code, if it looks like one.
 package sms

@@ -31,7 +31,7 @@ func TestWhoCanBeAsked(t *testing.T) {
 	silent, listed := &probed{scripted: scripted{name: "silent"}}, &probed{scripted: scripted{name: "listed"}}
 	routes := []Route{{Carrier: silent}, {Carrier: listed, Asked: true}, {Carrier: &scripted{name: "mute"}, Asked: true}}
 	all := NewCarriers(routes, Options{Callback: func(string, string) string { return "x" }})
-	for name, want := range map[string]bool{"silent": false, "listed": true, "mute": false, "nobody": false} {
+	for name, want := range map[string]bool{"silent": false, "listed": true, "mute": false, "stranger": false} {
 		if _, ok := all.Asker(name); ok != want {
 			t.Errorf("%s can be asked: %v", name, ok)
 		}
@@ -40,15 +40,15 @@ func TestWhoCanBeAsked(t *testing.T) {
 		}
 	}
 	if NewCarriers([]Route{{Carrier: listed}}, Options{}).ToldByID("listed") {
-		t.Error("it tells, though nobody can be called")
+		t.Error("it tells, though there is no one to call")
 	}
 }
 
 func TestProbeOfAHostThatIsNotThere(t *testing.T) {
-	nobody := fmt.Sprint("http://127.0.0.1:", parts.FreePort(t))
-	foreign := httptest.NewTLSServer(http.NotFoundHandler()) // of a certificate that nobody trusts
+	unused := fmt.Sprint("http://127.0.0.1:", parts.FreePort(t))
+	foreign := httptest.NewTLSServer(http.NotFoundHandler()) // of a certificate that is not trusted
 	t.Cleanup(foreign.Close)
-	for endpoint, want := range map[string]error{nobody: errNoReach, foreign.URL: errNoTLS, "https://nobody.invalid": errResolve} {
+	for endpoint, want := range map[string]error{unused: errNoReach, foreign.URL: errNoTLS, "https://unknown.invalid": errResolve} {
 		if got, err := Probe(context.Background(), &probed{scripted{name: "c"}, endpoint}); !errors.Is(err, want) || got != "" {
 			t.Errorf("%s: %q, %v", endpoint, got, err)
 		}
@@ -60,7 +60,7 @@ func TestProbeOfAHostThatIsNotThere(t *testing.T) {
 
 func TestWhoTellsNothing(t *testing.T) {
 	all := NewCarriers([]Route{{Carrier: &scripted{name: "mute"}}}, Options{})
-	for _, name := range []string{"mute", "nobody"} {
+	for _, name := range []string{"mute", "stranger"} {
 		if _, ok := all.Reporter(name); ok {
 			t.Error(name)
 		}

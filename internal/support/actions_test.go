@@ -173,7 +173,7 @@ func TestEraseEndsWhatWaits(t *testing.T) {
 	})
 }
 
-// A mail that waits in another replica's memory is not sent to somebody who was erased meanwhile, nor one whose code was canceled.
+// A mail that waits in another replica's memory is not sent to a person who was erased meanwhile, nor one whose code was canceled.
 func TestLongWaitersAreReadAgain(t *testing.T) {
 	for what, end := range map[string]func(r *rig.Rig, id string){
 		"erased":   func(r *rig.Rig, _ string) { r.NoError(r.Svc.Desk.Erase(r.Context(), r.Person(), rig.ActOf("erase"))) },
@@ -284,7 +284,7 @@ func TestRevealIsRecordedFirst(t *testing.T) {
 	})
 }
 
-func TestReasonsNameNobody(t *testing.T) {
+func TestReasonsNameNoRecipient(t *testing.T) {
 	for reason, good := range map[string]bool{
 		"ticket 7": true, "Zendesk 12345678": true, "asked by phone,\n2 times": true, "工单 42": true, "banana bread": true, strings.Repeat("木", 500): true,
 		"2026-03-04, 5 codes": true, "#20260304-17": false, // ten digits may be a number; rather one word too few
@@ -297,7 +297,7 @@ func TestReasonsNameNobody(t *testing.T) {
 		}
 	}
 	if err := support.CheckReason("ana.maria asked", ""); err != nil {
-		t.Errorf("nobody is known: %v", err)
+		t.Errorf("without a known recipient: %v", err)
 	}
 	if err := support.CheckReason("jo asked", "jo@example.com"); err != nil {
 		t.Errorf("too short to be a name: %v", err)

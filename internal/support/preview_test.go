@@ -58,7 +58,7 @@ func TestSamples(t *testing.T) {
 			}
 		}
 	}
-	for _, bad := range [][2]string{{"nobody", "login"}, {"", "login"}, {"shop", "party"}} {
+	for _, bad := range [][2]string{{"unknown", "login"}, {"", "login"}, {"shop", "party"}} {
 		var invalid *verification.InvalidError
 		if _, err := r.Svc.Desk.Samples(bad[0], bad[1]); !errors.As(err, &invalid) {
 			t.Errorf("%v: %v", bad, err)
@@ -67,7 +67,7 @@ func TestSamples(t *testing.T) {
 }
 
 // A trial is a send like any other, in the log and under the rules; it is recorded, whatever comes of it, and takes nothing
-// from a code that somebody waits for.
+// from a code that a person waits for.
 func TestTry(t *testing.T) {
 	const ben = "ben@example.com"
 	rig.InBubble(t, func(r *rig.Rig) {
@@ -89,12 +89,12 @@ func TestTry(t *testing.T) {
 		}
 		trial.To = ben
 		if other, err := try(); err != nil || other.Admitted || other.View.ID == pending.View.ID {
-			t.Errorf("a trial with somebody whose code is pending: %+v, %v", other, err)
+			t.Errorf("a trial with a person whose code is pending: %+v, %v", other, err)
 		}
 		rig.Waited(61 * time.Second)
 		trial.Purpose = "default"
 		if other, err := try(); err != nil || !other.Admitted || other.View.ID == pending.View.ID {
-			t.Errorf("a trial is a resend of what somebody waits for: %+v, %v", other, err)
+			t.Errorf("a trial is a resend of what a person waits for: %+v, %v", other, err)
 		}
 		trial.App = ""
 		var invalid *verification.InvalidError

@@ -31,7 +31,7 @@ func TestMail16BounceSuppresses(t *testing.T) {
 		{delivery.Rejected, "dot", 550, "5.1.1", true},
 		{delivery.Rejected, "data", 554, "5.1.10", true},
 		{delivery.Rejected, "rcpt", 550, "5.1.0", true},
-		{delivery.Rejected, "mail", 550, "5.1.1", false}, // nobody had been named
+		{delivery.Rejected, "mail", 550, "5.1.1", false}, // no recipient had been named
 		{delivery.Rejected, "rcpt", 550, "5.1.8", false}, // about the sender
 		{delivery.Rejected, "rcpt", 550, "5.1.7", false},
 		{delivery.Rejected, "rcpt", 550, "5.7.1", false}, // policy
@@ -167,7 +167,7 @@ func TestSuppressByHandAndLift(t *testing.T) {
 		r.Send(rig.AskFor(rig.Ana))
 
 		for field, wish := range map[string]support.SuppressRequest{
-			"to": {Channel: "email", To: "nobody", Why: "x"}, "channel": {Channel: "pigeon", To: rig.Ana, Why: "x"}, "app": {Channel: "email", To: rig.Ana, App: "nope", Why: "x"},
+			"to": {Channel: "email", To: "noone", Why: "x"}, "channel": {Channel: "pigeon", To: rig.Ana, Why: "x"}, "app": {Channel: "email", To: rig.Ana, App: "nope", Why: "x"},
 			"reason": {Channel: "email", To: rig.Ana}, "for": {Channel: "email", To: rig.Ana, Why: "x", For: support.MaxSuppression + 1},
 		} {
 			_, err := r.Svc.Desk.Suppress(r.Context(), wish)
@@ -188,7 +188,7 @@ func TestSuppressByHandAndLift(t *testing.T) {
 	})
 }
 
-// A process that dies after Begin leaves the row to another one, which sends it to nobody either; nor does what waited in
+// A process that dies after Begin leaves the row to another one, which does not send it either; nor does what waited in
 // the log for room.
 func TestSuppressedIsTakenOver(t *testing.T) {
 	rig.InBubbleWith(t, rig.Barring, func(r *rig.Rig) {
@@ -268,7 +268,7 @@ func TestPausedButForTestRecipients(t *testing.T) {
 			t.Errorf("%+v", p)
 		}
 		if !slices.ContainsFunc(r.Svc.Terms().Pauses, func(p policy.Pause) bool { return !p.Since.IsZero() }) {
-			t.Error("nobody knows since when")
+			t.Error("it is not known since when")
 		}
 	})
 }

@@ -144,7 +144,7 @@ func TestAnUnknownIDIsTheSameWhateverIsTyped(t *testing.T) {
 	}
 }
 
-// A row of a later version, whose alphabet is not known here: that is nobody's mistake, so no code is called wrong.
+// A row of a later version, whose alphabet is not known here: that is not the person's mistake, so no code is called wrong.
 func TestAnAlphabetOfAnotherVersion(t *testing.T) {
 	rig.InBubbleWith(t, letters, func(r *rig.Rig) {
 		r.Svc.Change(func() policy.Set {

@@ -15,7 +15,7 @@ import (
 	"sendcode/quota"
 )
 
-// One address of a browser gets a hundred codes an hour, for whomever; a back end's own address is nobody's.
+// One address of a browser gets a hundred codes an hour, for any recipient; a back end's own address does not count.
 func TestBrowsersAreLimitedByAddress(t *testing.T) {
 	rig.InBubble(t, func(r *rig.Rig) {
 		from := func(c verification.Caller, n int, ip string) verification.Ask {
@@ -95,7 +95,7 @@ func TestRulesOfNetworksNeedAnAddress(t *testing.T) {
 	})
 }
 
-// The breaker counts every send of every app and policy, also while the limiter is away, and calls for somebody once.
+// The breaker counts every send of every app and policy, also while the limiter is away, and alarms once.
 func TestBreaker(t *testing.T) {
 	change := func(s *rig.Settings) {
 		s.Breaker = quota.Rule{Name: policy.BreakerName, Scope: policy.Everything, Limit: 3, Window: time.Minute}

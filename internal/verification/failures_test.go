@@ -101,15 +101,15 @@ func TestFailuresOfANetwork(t *testing.T) {
 			}
 			return compared, wait
 		}
-		elsewhere, nobody := rig.Browser, rig.BackEnd
-		elsewhere.IP, nobody.IP = netip.MustParseAddr("198.51.100.7"), netip.Addr{}
+		elsewhere, unnamed := rig.Browser, rig.BackEnd
+		elsewhere.IP, unnamed.IP = netip.MustParseAddr("198.51.100.7"), netip.Addr{}
 		if n, wait := fail(rig.Browser, 105); n != 100 || wait <= 59*rig.Minute || wait > time.Hour {
 			t.Fatalf("%d compared, wait %v", n, wait)
 		}
 		if n, _ := fail(elsewhere, 1); n != 1 {
 			t.Error("another network is held up")
 		}
-		if n, _ := fail(nobody, 1); n != 1 {
+		if n, _ := fail(unnamed, 1); n != 1 {
 			t.Error("a back end that names no client is held up")
 		}
 		right := r.Send(rig.AskFor(rig.Ana))

@@ -32,7 +32,7 @@ func byBrowser(to string) verification.Ask {
 	return verification.Ask{Caller: rig.Browser, Channel: "email", To: to, Locale: "en"}
 }
 
-// A browser that asks for codes for somebody else and enters wrong ones stops neither their back end's sends nor its checks.
+// A browser that asks for codes for another person and enters wrong ones stops neither their back end's sends nor its checks.
 func TestABrowserLocksOutNoBackEnd(t *testing.T) {
 	rig.InBubbleWith(t, rig.Seldom(apart), func(r *rig.Rig) {
 		var ids []string

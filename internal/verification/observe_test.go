@@ -20,7 +20,7 @@ func trial(s *rig.Settings) {
 	}
 }
 
-func TestObservingRulesRefuseNobodyAndAreInTheLog(t *testing.T) {
+func TestObservingRulesRefuseNothingAndAreInTheLog(t *testing.T) {
 	rig.InBubbleWith(t, trial, func(r *rig.Rig) {
 		w := &rig.Watcher{}
 		r.Svc.Observe(w)

@@ -45,7 +45,7 @@ func heap() int64 {
 func TestAHundredThousandStrangersFillNothing(t *testing.T) {
 	const strangers = 100_000
 	rig.InBubbleWith(t, withOffice, func(r *rig.Rig) {
-		ask := verification.Ask{Caller: rig.Browser, Channel: "email", To: rig.Ana, Languages: "de-CH, de;q=0.9", Reference: "nobody needs this"}
+		ask := verification.Ask{Caller: rig.Browser, Channel: "email", To: rig.Ana, Languages: "de-CH, de;q=0.9", Reference: "not needed"}
 		ask.IP = netip.MustParseAddr("2001:db8::1")
 		r.Send(ask)
 		before := heap()

@@ -78,7 +78,7 @@ func TestRebuildTellsFailures(t *testing.T) {
 	})
 }
 
-// What nobody is to blame for, or nobody knows, is no failure of the recipient.
+// What has no cause in the address, or an unknown outcome, is no failure of the recipient.
 func TestQuota15WhatIsNoFailure(t *testing.T) {
 	rig.InBubbleWith(t, rig.Hammered, func(r *rig.Rig) {
 		r.Hammer(rig.Bad - 1)

@@ -100,7 +100,7 @@ func TestAskIsRefusedByField(t *testing.T) {
 			{"channel", func(a *verification.Ask) { a.Channel = "pigeon" }},
 			{"to", func(a *verification.Ask) { a.Channel, a.To = "sms", "+4915123456789" }},
 			{"to", func(a *verification.Ask) { a.To = "" }},
-			{"to", func(a *verification.Ask) { a.To = "nobody" }},
+			{"to", func(a *verification.Ask) { a.To = "noone" }},
 			{"to", func(a *verification.Ask) { a.To = "a@example.com\r\nBcc: b@example.com" }},
 			{"to", func(a *verification.Ask) { a.To = strings.Repeat("a", 400) + "@example.com" }},
 			{"purpose", func(a *verification.Ask) { a.Purpose = "unknown" }},
@@ -197,7 +197,7 @@ func TestWhatTheAdministratorAsks(t *testing.T) {
 		if _, err := r.Svc.RecipientQuota(r.Context(), "shop", "email", "nothing", h); !errors.As(err, &bad) {
 			t.Errorf("%v", err)
 		}
-		if _, err := r.Svc.Desk.Hash("email", "nobody"); !errors.As(err, &bad) {
+		if _, err := r.Svc.Desk.Hash("email", "noone"); !errors.As(err, &bad) {
 			t.Errorf("%v", err)
 		}
 	})

@@ -175,7 +175,7 @@ func TestFailuresOfAllSpellingsCount(t *testing.T) {
 	})
 }
 
-// Whoever knows a test recipient's code must not prove other addresses with it.
+// A person who knows a test recipient's code must not prove other addresses with it.
 func TestATestRecipientIsOneSpelling(t *testing.T) {
 	rig.InBubbleWith(t, func(s *rig.Settings) {
 		rig.Folded(s)

@@ -181,7 +181,7 @@ func TestWhatIsRememberedOfFormerPoliciesIsBounded(t *testing.T) {
 }
 
 // Requests and checks while terms change all the time: each goes by one of them, and the log holds no more than the wider
-// allows. With -race this also shows that nobody reads what is written.
+// allows. With -race this also shows that what is written is not read meanwhile.
 func TestRequestsWhileTermsChange(t *testing.T) {
 	r := rig.NewRig(t, nil)
 	r.Change(hourly("default", 7, time.Hour))

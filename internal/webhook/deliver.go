@@ -234,7 +234,7 @@ func (d *Deliverer) backoff(n int) time.Duration {
 	return wait*3/4 + d.Random(wait/2)
 }
 
-// forget deletes what is older than anybody looks at it, and gives up what nobody delivers any more.
+// forget deletes what is too old to be looked at, and gives up what is no longer delivered.
 func (d *Deliverer) forget(ctx context.Context) {
 	for more := true; more && ctx.Err() == nil; {
 		bounded, cancel := context.WithTimeout(ctx, logTimeout)
@@ -245,7 +245,7 @@ func (d *Deliverer) forget(ctx context.Context) {
 			return
 		}
 		if givenUp > 0 {
-			d.Logger.Error("events were given up: nobody delivered them for a week", "count", givenUp)
+			d.Logger.Error("events were given up: not delivered for a week", "count", givenUp)
 		}
 		for range givenUp {
 			d.Observer.Told("", GivenUp, keep)

@@ -21,9 +21,9 @@ func TestEventsAreDeliveredAtOnce(t *testing.T) {
 		defer stop()
 		first := r.happens("shop")
 		d.Wake()
-		synctest.Wait() // no time has passed: nobody waited for a tick
+		synctest.Wait() // no time has passed: it did not wait for a tick
 		r.is(first, store.EventDelivered, 1)
-		second, other := r.happens("shop"), r.happens("nobody listens")
+		second, other := r.happens("shop"), r.happens("no receiver")
 		pass(tick) // and without a word as well: another replica wrote it
 		r.is(second, store.EventDelivered, 1)
 		r.is(other, store.EventPending, 0)
@@ -117,7 +117,7 @@ func TestWhatAReceiverWishes(t *testing.T) {
 }
 
 // A receiver that hangs has a share of its own, which shrinks to one; other apps' events do not wait for it.
-func TestADeadReceiverIsInNobodysWay(t *testing.T) {
+func TestADeadReceiverHoldsUpNoOther(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		d, stop := r.replica("dead", "shop")
 		defer stop()
@@ -193,7 +193,7 @@ func TestAnotherReplicaTakesOver(t *testing.T) {
 	})
 }
 
-// A stop waits for attempts under way, for a while; what it breaks off is somebody else's at once.
+// A stop waits for attempts under way, for a while; what it breaks off goes to another replica at once.
 func TestStopHandsBack(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		r.answers("shop", func(ctx context.Context) answer { time.Sleep(2 * time.Second); return answer{word: "200", ok: true} })
@@ -234,7 +234,7 @@ func TestTheLogIsAwayForAWhile(t *testing.T) {
 		pass(2 * tick)
 		r.log.SetFault(nil)
 		r.is(id, store.EventPending, 1)
-		pass(lease + tick) // it arrived, and nobody could write that down: it arrives again
+		pass(lease + tick) // it arrived, and that could not be recorded: it arrives again
 		r.is(id, store.EventDelivered, 2)
 		if len(r.posts) != 2 || r.posts[0].id != r.posts[1].id {
 			t.Errorf("%v", r.posts)
@@ -254,7 +254,7 @@ func TestChange(t *testing.T) {
 		synctest.Wait()
 		r.is(id, store.EventDelivered, 1)
 
-		// Nobody listens for a week: given up, and there to be seen for another one.
+		// No receiver for a week: given up, and there to be seen for another one.
 		d.Change(Settings{})
 		lost := r.happens("shop")
 		pass(keep + 2*sweep)

@@ -10,7 +10,7 @@ import (
 
 // Guard says which addresses may be dialled. The zero Guard lets through what is on the public internet, over TLS.
 //
-// Where a name leads is decided by whoever runs its zone, at each look-up anew. So the guard looks at the very address
+// Where a name leads is decided by the owner of its zone, at each look-up anew. So the guard looks at the very address
 // that is about to be dialled, for each of a name's addresses, and a name that leads elsewhere a moment later gains
 // nothing.
 type Guard struct {
@@ -50,7 +50,7 @@ var global = netip.MustParsePrefix("2000::/3")
 // nat64 carries an IPv4 address in its last four bytes (RFC 6052): in a network of IPv6 alone all of IPv4 is there.
 var nat64 = netip.MustParsePrefix("64:ff9b::/96")
 
-// metadata answers whoever asks with the machine's own secrets. No setting allows it.
+// metadata answers every request with the machine's own secrets. No setting allows it.
 var metadata = prefixes(
 	"169.254.169.254/32", "169.254.170.2/32", "169.254.170.23/32", // most clouds; AWS's containers
 	"fd00:ec2::254/128", "fd00:ec2::23/128", // AWS

@@ -49,7 +49,7 @@ const (
 // Observer hears of what happened, for metrics. It must not block.
 type Observer interface {
 	// Told: an attempt ended in outcome, age after the event happened. app is empty for events that were given up since
-	// nobody was there to deliver them.
+	// no process was there to deliver them.
 	Told(app, outcome string, age time.Duration)
 }
 

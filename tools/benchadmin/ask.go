@@ -47,7 +47,7 @@ func questions(size int) []question {
 	all := []question{get("first page", func(int) url.Values { return url.Values{} })}
 	for _, f := range [][2]string{
 		{"status", "sent"}, {"status", "failed"}, {"status", "unknown"}, {"status", "refused"}, {"status", "queued"}, {"status", "sending"},
-		{"channel", "email"}, {"channel", "sms"}, {"app", "shop"}, {"app", "tiny"}, {"app", "nobody"}, {"purpose", "login"}, {"purpose", "gift"},
+		{"channel", "email"}, {"channel", "sms"}, {"app", "shop"}, {"app", "tiny"}, {"app", "unknown"}, {"purpose", "login"}, {"purpose", "gift"},
 		{"purpose", "nothing"},
 		{"blocked_by", "minute"}, {"blocked_by", "office"}, {"blocked_by", "nothing"}, {"carrier", "mx1.example.net"},
 		{"carrier", "mx9.example.net"}, {"carrier", "nothing"},

@@ -124,14 +124,14 @@ func (s *street) refused(i *incident, purpose, rule string, change ...func(map[s
 	s.await(i, "the refusal", func(rows []row) bool { return len(rows) > 0 && rows[0].BlockedBy == rule })
 }
 
-// others have somebody else ask as this one would.
+// others have another person ask as this one would.
 func (s *street) others(i *incident, n int, purpose string, change ...func(map[string]any)) {
 	s.Helper()
 	for range n {
 		other := newIncident(i.kind, i.rand, i.rand.IntN(10000))
 		other.app, other.to = i.app, "someone."+other.to
 		if a := s.request(other, purpose, change...); a.status != http.StatusAccepted && a.status != http.StatusTooManyRequests {
-			s.Fatalf("%s: somebody else: %d %s", i.kind.name, a.status, a.raw)
+			s.Fatalf("%s: another person: %d %s", i.kind.name, a.status, a.raw)
 		}
 	}
 }

@@ -76,7 +76,7 @@ func newIncident(k *kind, seed *rand.Rand, n int) *incident {
 	return i
 }
 
-// masked is how the console shows them; those who were erased are shown as nobody.
+// masked is how the console shows them; those who were erased are not shown.
 func (i *incident) masked() string {
 	r, err := recipient.Parse(i.channel, i.to)
 	if err != nil || i.erased {

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Requests that were let in, and handed to nobody.
+// Requests that were let in, and not handed over.
 var stopped = []*kind{
 	{
 		name: "suppressed since a bounce", byAddress: true,
@@ -48,7 +48,7 @@ var stopped = []*kind{
 var gone = []*kind{
 	{
 		name: "nothing reached us",
-		make: func(_ *street, i *incident) { i.to = "far.from.everybody." + i.to }, // nobody else is spelled almost the same
+		make: func(_ *street, i *incident) { i.to = "far.from.everybody." + i.to }, // no other is spelled almost the same
 		what: words("No request\n reached us"),
 		next: words("spell it\n reference\n ask again"),
 	},

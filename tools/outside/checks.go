@@ -137,7 +137,7 @@ func (w world) must(ctx context.Context, dir string, command ...string) error {
 	return nil
 }
 
-// run tells the programs to tell nobody of it.
+// run tells the programs to report nothing of it.
 func run(ctx context.Context, dir string, command ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
 	cmd.Dir = dir

@@ -84,13 +84,13 @@ func TestLoginTellsNothingOfAccounts(t *testing.T) {
 	r := newRig(t)
 	r.as(Reader)
 	b := r.browser()
-	wrong, nobody := b.LoginAs("the-reader", "x"), b.LoginAs("the-nobody", "x")
+	wrong, unknown := b.LoginAs("the-reader", "x"), b.LoginAs("the-stranger", "x")
 	want(t, wrong, http.StatusUnauthorized)
-	want(t, nobody, http.StatusUnauthorized)
+	want(t, unknown, http.StatusUnauthorized)
 	plain := func(s, name string) string {
 		return strings.ReplaceAll(strings.ReplaceAll(s, name, ""), "7 tries", "8 tries")
 	}
-	if a, b := plain(wrong.Body.String(), "the-reader"), plain(nobody.Body.String(), "the-nobody"); a != b {
+	if a, b := plain(wrong.Body.String(), "the-reader"), plain(unknown.Body.String(), "the-stranger"); a != b {
 		t.Errorf("the answers differ:\n%s\n%s", a, b)
 	}
 	want(t, b.LoginAs(strings.Repeat("x", 33), "x"), http.StatusUnprocessableEntity)

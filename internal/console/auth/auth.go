@@ -23,7 +23,7 @@ type Config struct {
 	Limiter  Limiter
 
 	Password     string // of the login page
-	PasswordHash string // argon2id in PHC form, instead of Password; with neither nobody can log in with a password
+	PasswordHash string // argon2id in PHC form, instead of Password; with neither, passwords are refused
 	Token        string // bearer token of the JSON API; empty: none is accepted
 	TokenRole    Role   // of who brings it; one that does not exist may do nothing
 	Tokens       []Token
@@ -63,7 +63,7 @@ type Auth struct {
 // maxChecks is how many passwords are checked at once.
 const maxChecks = 2
 
-// New prepares logging in. A PasswordHash that cannot be read lets nobody in.
+// New prepares logging in. A PasswordHash that cannot be read refuses every password.
 func New(c Config, l *layout.Layout, logger *slog.Logger, now func() time.Time) *Auth {
 	a := &Auth{
 		log: c.Accounts, limiter: c.Limiter, spare: quota.NewMemory(now, "console"), refused: c.Refused, logger: logger, now: now,
@@ -75,7 +75,7 @@ func New(c Config, l *layout.Layout, logger *slog.Logger, now func() time.Time) 
 	}
 	var err error
 	if a.password, err = passwordOf(c.Password, c.PasswordHash); err != nil {
-		a.logger.Error("nobody can log in to the console: the password's hash cannot be read", "error", err)
+		a.logger.Error("logging in to the console is not possible: the password's hash cannot be read", "error", err)
 	}
 	if c.Token != "" {
 		a.tokens = append(a.tokens, Token{SHA256: sha256.Sum256([]byte(c.Token)), Role: c.TokenRole})

@@ -129,11 +129,11 @@ func dropFactor(ctx context.Context, log store.AccountStore, w Change, act store
 	return err
 }
 
-// identity is the wished one, which nobody else may have.
+// identity is the wished one, which must be unique.
 func identity(ctx context.Context, log store.AccountStore, w Change) (string, error) {
 	strange := func(r rune) bool { return !unicode.IsGraphic(r) || unicode.IsSpace(r) }
 	if len(w.Identity) > maxIdentity || !utf8.ValidString(w.Identity) || strings.ContainsFunc(w.Identity, strange) {
-		return "", layout.Invalid("identity", "bad_identity", "What the provider calls somebody has at most 200 bytes, and no spaces.")
+		return "", layout.Invalid("identity", "bad_identity", "The name at the provider has at most 200 bytes, and no spaces.")
 	}
 	other, err := log.AccountOf(ctx, w.Identity)
 	switch {

@@ -64,7 +64,7 @@ func (a *Auth) showCode(c echo.Context, status int, next, problem string) error 
 	return a.layout.Show(c, status, "code", codeView{Page: layout.Page{W: w, Title: w.Get("code.title")}, Next: next, Problem: problem})
 }
 
-// giveCode ends the session that awaited the code and begins another, so that nobody goes on with a cookie from before.
+// giveCode ends the session that awaited the code and begins another, so that earlier cookies are worthless.
 func (a *Auth) giveCode(c echo.Context, form url.Values) error {
 	next := oursOr(form.Get("next"))
 	v, ok, err := a.awaited(c)
@@ -168,5 +168,5 @@ func (a *Auth) isCode(c echo.Context, v session, code string) (bool, error) {
 	return taken, err
 }
 
-// enrolTime is how long somebody may take to set up an app.
+// enrolTime is how long an account may take to set up an app.
 const enrolTime = 15 * time.Minute

@@ -83,7 +83,7 @@ func (a *Auth) changeFactor(c echo.Context, form url.Values) error {
 	return a.showFactor(c, s, http.StatusUnprocessableEntity, factorView{Problem: w.Get("factor.again")})
 }
 
-// beginFactor shows a new secret. The password is asked for: with a session alone nobody can shut its owner out.
+// beginFactor shows a new secret. The password is asked for: a stolen session alone must not shut the owner out.
 func (a *Auth) beginFactor(c echo.Context, s session, form url.Values) error {
 	ctx, w := c.Request().Context(), layout.Words(c)
 	count, err := a.countLogin(ctx, s.Account, a.browserOf(c, s.Account), server.ClientIP(c))

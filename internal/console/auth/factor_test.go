@@ -88,7 +88,7 @@ func TestSecondFactor(t *testing.T) {
 	d := b.setUp(consoletest.Password)
 	want(t, b.Get("/admin"), http.StatusOK)
 	contains(t, b.Get(factorPage), "10 recovery codes are left")
-	// Whoever logged in with the password alone has not given the code.
+	// A login with the password alone has not given the code.
 	for _, half := range []*browser{before, r.halfIn()} {
 		rec := half.Get("/admin/preview")
 		if want(t, rec, http.StatusSeeOther); rec.Header().Get("Location") != "/admin/login/code?next=%2Fadmin%2Fpreview" {
@@ -288,7 +288,7 @@ func TestLostDevice(t *testing.T) {
 	want(t, half.giveCode(d.Recovery[0]), http.StatusSeeOther)
 	r.Acts("test|account.add|done|||", "the-operator|factor.add|done|||", "the-operator|login.password|done|||", "admin|account.factor|done|||lost it")
 	r.Clock.Add(time.Second)
-	// A new one: whoever passed the old one has not passed this.
+	// A new one: sessions that passed the old one have not passed this.
 	fresh := half.setUp("the-operator's password")
 	if got := mei.Get("/admin").Header().Get("Location"); got != codePage {
 		t.Errorf("leads to %s", got)

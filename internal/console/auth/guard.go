@@ -45,7 +45,7 @@ func addressTo(login string, r *http.Request) string {
 	return login + "?" + url.Values{"next": {back}}.Encode()
 }
 
-// isOurs admits addresses of console pages only, so that nobody can be sent elsewhere after logging in.
+// isOurs admits addresses of console pages only, so that no link can lead elsewhere after logging in.
 func isOurs(address string) bool {
 	u, err := url.Parse(address)
 	if err != nil || u.Scheme != "" || u.Host != "" || strings.Contains(address, `\`) {

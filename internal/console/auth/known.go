@@ -21,7 +21,7 @@ func browserName(account string) string {
 	return cookieName + "-browser-" + hex.EncodeToString(sum[:4])
 }
 
-// rememberBrowser makes the browser known for the account, which logs nobody in: attempts with its cookie are counted apart from those
+// rememberBrowser makes the browser known for the account, which is no login: attempts with its cookie are counted apart from those
 // of unknown browsers. Each login makes another cookie, so that attempts with one that was stolen earlier are not counted against this
 // browser.
 func (a *Auth) rememberBrowser(c echo.Context, account string) {

@@ -24,7 +24,7 @@ type loginView struct {
 	Next     string // where to go afterwards
 	Name     string // as typed
 	Problem  string // what went wrong, in words; empty: nothing yet
-	Off      bool   // nobody can log in: there is neither a password nor a provider
+	Off      bool   // no login is possible: there is neither a password nor a provider
 	Provider string // what the button is called that leads to the provider; empty: there is none
 }
 
@@ -151,7 +151,7 @@ func (a *Auth) isPassword(ctx context.Context, p password, typed string) (bool, 
 	case a.checks <- struct{}{}:
 		defer func() { <-a.checks }()
 		if !p.isSet() {
-			nobodys.is(typed)
+			unmatchable.is(typed)
 			return false, nil
 		}
 		return p.is(typed), nil

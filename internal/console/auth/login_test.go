@@ -81,7 +81,7 @@ func TestLoginByHash(t *testing.T) {
 	want(t, b.Get("/admin"), http.StatusOK)
 }
 
-func TestNobodyLogsInWithoutPassword(t *testing.T) {
+func TestNoLoginWithoutPassword(t *testing.T) {
 	for name, change := range map[string]func(*Config){
 		"none":        func(c *Config) { c.Password = "" },
 		"broken hash": func(c *Config) { c.PasswordHash = "$argon2id$v=19$m=64,t=2,p=1$short$short" },
@@ -172,7 +172,7 @@ func TestLoginIsLimitedOverAll(t *testing.T) {
 	for i := range 100 {
 		b := r.browser()
 		b.From = fmt.Sprintf("198.51.%d.7:1", i)
-		want(t, b.LoginAs(fmt.Sprintf("somebody-%d", i), "wrong"), http.StatusUnauthorized)
+		want(t, b.LoginAs(fmt.Sprintf("person-%d", i), "wrong"), http.StatusUnauthorized)
 	}
 	b := r.browser()
 	want(t, b.Login(consoletest.Password), http.StatusTooManyRequests)

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/crypto/argon2"
 )
 
-// password decides who may log in. The zero password lets nobody in.
+// password decides who may log in. The zero password refuses every login.
 type password struct {
 	matches  func(typed string) bool
 	identity [sha256.Size]byte // names this password: sessions end when it changes
@@ -51,8 +51,8 @@ func HashPassword(plain string) string {
 // NewPassword makes one up, of 120 random bits, that can be typed.
 func NewPassword() string { return rand.Text()[:24] }
 
-// nobodys takes the time of a hash and is no password.
-var nobodys = phc{memory: newMemory, time: newTime, threads: newThreads, salt: make([]byte, 16), hash: make([]byte, 32)}
+// unmatchable takes the time of a hash and is no password.
+var unmatchable = phc{memory: newMemory, time: newTime, threads: newThreads, salt: make([]byte, 16), hash: make([]byte, 32)}
 
 func (p password) isSet() bool { return p.matches != nil }
 

@@ -19,7 +19,7 @@ import (
 	"sendcode/quota"
 )
 
-// Provider is a provider of OpenID Connect that people may log in by, and what its word is worth here. Somebody whom it names
+// Provider is a provider of OpenID Connect that people may log in by, and what its word is worth here. A person whom it names
 // has the account of that identity. Without one they have the highest role that one of their values gives, and without
 // such a value no access.
 type Provider struct {
@@ -38,13 +38,13 @@ const (
 	ProviderCallback = "/admin/oidc/callback"
 )
 
-// viaProvider says in a session how somebody logged in, and begins the name of who has no account.
+// viaProvider says in a session how a person logged in, and begins the name of who has no account.
 const viaProvider = "oidc"
 
-// errands is how long somebody may take at the provider.
+// errands is how long a person may take at the provider.
 const errands = 10 * time.Minute
 
-// errand is what the browser keeps while somebody is at the provider, sealed.
+// errand is what the browser keeps while the person is at the provider, sealed.
 type errand struct {
 	openid.Attempt
 	Next string `json:"to"`
@@ -102,8 +102,8 @@ func (a *Auth) finishProvider(c echo.Context) error {
 		return err
 	}
 	if !p.set {
-		a.logger.WarnContext(ctx, "the provider vouches for somebody who has no access", "network", network(server.ClientIP(c)))
-		return a.showLogin(c, http.StatusForbidden, kept.Next, "", w.Get("provider.nobody", "provider", a.provider.Title))
+		a.logger.WarnContext(ctx, "the provider vouches for a person without access", "network", network(server.ClientIP(c)))
+		return a.showLogin(c, http.StatusForbidden, kept.Next, "", w.Get("provider.noaccess", "provider", a.provider.Title))
 	}
 	if err := a.begin(c, who, p, s, ActionLogin); err != nil {
 		return err
@@ -111,7 +111,7 @@ func (a *Auth) finishProvider(c echo.Context) error {
 	return a.onward(c, orStart(kept.Next))
 }
 
-// notVouchedFor says in our own words why nobody is logged in.
+// notVouchedFor says in our own words why the login failed.
 func (a *Auth) notVouchedFor(c echo.Context, next string, err error) error {
 	ctx := c.Request().Context()
 	var known *openid.Error
@@ -127,7 +127,7 @@ func (a *Auth) notVouchedFor(c echo.Context, next string, err error) error {
 	return a.showLogin(c, status, next, "", layout.Words(c).Get("provider."+string(known.Kind), "provider", a.provider.Title))
 }
 
-// welcome is who somebody is here whom the provider names, and the session that they may have; without a proof they have no access.
+// welcome is the account of a person whom the provider names, and the session that they may have; without a proof they have no access.
 func (a *Auth) welcome(ctx context.Context, person openid.Person) (Actor, proof, store.Session, error) {
 	s := store.Session{Via: viaProvider}
 	known, err := a.log.AccountOf(ctx, person.Name)
@@ -168,7 +168,7 @@ func (a *Auth) vouchedFor(ctx context.Context, s store.Session) (Actor, proof, e
 	case mapped && err != nil && a.provider.Roles[s.Granted] != "":
 		return Actor{s.Account, a.provider.Roles[s.Granted]}, a.word(name), nil
 	case mapped || err != nil:
-		return Actor{}, proof{}, nil // somebody who has an account by now logs in to that
+		return Actor{}, proof{}, nil // a person who has an account by now logs in to that
 	}
 	who, p := a.byIdentity(known)
 	return who, p, nil
@@ -182,7 +182,7 @@ func (a *Auth) byIdentity(known store.Account) (Actor, proof) {
 	return Actor{known.Name, Role(known.Role)}, a.word(known.Identity)
 }
 
-// word is the provider's, about somebody of this name.
+// word is the provider's, about a person of this name.
 func (a *Auth) word(name string) proof {
 	return proof{set: true, identity: sha256.Sum256([]byte("provider\x00" + a.provider.About + "\x00" + name))}
 }

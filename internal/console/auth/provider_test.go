@@ -35,7 +35,7 @@ func TestLoginByTheProvider(t *testing.T) {
 	}
 	want(t, b.Post("/admin/logout", url.Values{}), http.StatusSeeOther)
 	want(t, b.Get("/admin"), http.StatusSeeOther)
-	// By password nobody logs in who has none.
+	// An account without a password cannot log in by one.
 	want(t, b.LoginAs("ana", ""), http.StatusUnprocessableEntity)
 	want(t, b.LoginAs("ana", "x"), http.StatusUnauthorized)
 }

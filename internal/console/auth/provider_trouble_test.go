@@ -31,7 +31,7 @@ func TestErrandsAreBoundToTheirBrowser(t *testing.T) {
 		}
 		contains(t, rec, says)
 	}
-	refused("a link to somebody else's login", r.browser(), back, "took too long, or was begun in another browser")
+	refused("a link to another person's login", r.browser(), back, "took too long, or was begun in another browser")
 	other := r.browser()
 	other.AtProvider("")
 	refused("another's answer", other, back, "cannot be believed")
@@ -43,7 +43,7 @@ func TestErrandsAreBoundToTheirBrowser(t *testing.T) {
 	r.Must(err)
 	for _, value := range []string{"", "x", "***", fmt.Sprintf("%x", sealed), strings.Repeat("A", 300)} {
 		planted.Cookies[errandCookie] = &http.Cookie{Name: errandCookie, Value: value}
-		refused("a cookie of somebody's own", planted, ProviderCallback+"?state=x&code=x", "took too long")
+		refused("a cookie that was made up", planted, ProviderCallback+"?state=x&code=x", "took too long")
 	}
 	kept := *c
 	consoletest.LeadsTo(t, b.Get(back))
@@ -67,7 +67,7 @@ func TestErrandsAreBoundToTheirBrowser(t *testing.T) {
 	consoletest.LeadsTo(t, intime.Get(back))
 }
 
-// Whatever the provider does, nobody is logged in by it who should not be, and the page says what is the matter in our words.
+// Whatever the provider does, it logs in no one without access, and the page says what is the matter in our words.
 func TestProviderInTrouble(t *testing.T) {
 	for what, c := range map[string]struct {
 		change func(*openidtest.Provider)
@@ -136,7 +136,7 @@ func down(w http.ResponseWriter, _ *http.Request) bool {
 
 func TestLoginsByTheProviderAreLimited(t *testing.T) {
 	r, server := besideProvider(t)
-	consoletest.Is(server, "nobody-here")
+	consoletest.Is(server, "stranger")
 	for range 10 {
 		want(t, r.browser().ByProvider(""), http.StatusForbidden)
 	}

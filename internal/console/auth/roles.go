@@ -84,10 +84,10 @@ const bearerName = "token"
 
 const actorKey = "sendcode.admin.actor"
 
-// is notes who makes the request; whoever stands before handlers does it.
+// is notes who makes the request; the middleware does it.
 func (w Actor) is(c echo.Context) { c.Set(actorKey, w) }
 
-// ActorOf is nobody, who may do nothing, where no session and no token was asked for.
+// ActorOf is the zero Actor, which may do nothing, where no session and no token was asked for.
 func ActorOf(c echo.Context) Actor {
 	w, _ := c.Get(actorKey).(Actor)
 	return w
@@ -107,7 +107,7 @@ func (a *Auth) allowed(action string) echo.MiddlewareFunc {
 	}
 }
 
-// PagesFor stands before a page for which somebody must be logged in and allowed the action.
+// PagesFor stands before a page that needs a login with a role that allows the action.
 func (a *Auth) PagesFor(action string) []echo.MiddlewareFunc {
 	return append(a.layout.PageMiddleware(), a.pagesNeedSession, a.allowed(action))
 }

@@ -9,9 +9,9 @@ func TestRoles(t *testing.T) {
 				t.Errorf("%s, %s: %v", role, deed, got)
 			}
 		}
-		for _, nobody := range []Actor{{}, {"x", "root"}, {"x", ""}} {
-			if nobody.May(deed) {
-				t.Errorf("%v may %s", nobody, deed)
+		for _, unknown := range []Actor{{}, {"x", "root"}, {"x", ""}} {
+			if unknown.May(deed) {
+				t.Errorf("%v may %s", unknown, deed)
 			}
 		}
 	}

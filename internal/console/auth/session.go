@@ -89,13 +89,13 @@ type session struct {
 	lacks string    // what must be given before anything else may be done; empty: nothing
 }
 
-// What somebody may lack who has given the right password.
+// What a session may lack after the right password.
 const (
 	lacksCode   = "code"   // of the second factor
 	lacksFactor = "factor" // a second factor at all, where the settings demand one
 )
 
-// halfway is how long somebody may take from the password to the code.
+// halfway is how long a login may take from the password to the code.
 const halfway = 10 * time.Minute
 
 // lacking looks at the second factor. A session that passed one which was replaced since has not passed; the provider's are its own matter.
@@ -120,7 +120,7 @@ func readKey(value string) ([]byte, bool) {
 	return key, err == nil && len(key) == keySize
 }
 
-// proof is what somebody logs in with: a password, or a provider's word. The zero proof lets nobody in.
+// proof is what a login rests on: a password, or a provider's word. The zero proof is refused.
 type proof struct {
 	set      bool
 	identity [sha256.Size]byte // names it: sessions end when it changes
@@ -182,7 +182,7 @@ func (a *Auth) holder(ctx context.Context, s store.Session) (Actor, proof, error
 	return who, p.proof(), err
 }
 
-// account is who a name stands for now, and the password; one that is not set lets nobody in.
+// account is who a name stands for now, and the password; one that is not set refuses every login.
 func (a *Auth) account(ctx context.Context, name string) (Actor, password, error) {
 	if name == bootstrap.Name {
 		return bootstrap, a.password, nil
@@ -204,7 +204,7 @@ func (a *Auth) account(ctx context.Context, name string) (Actor, password, error
 	return Actor{known.Name, Role(known.Role)}, p, nil
 }
 
-// begin logs somebody in: a new session, recorded with it, and its cookie. Of s it takes how they logged in.
+// begin completes a login: a new session, recorded with it, and its cookie. Of s it takes how they logged in.
 func (a *Auth) begin(c echo.Context, who Actor, p proof, s store.Session, action string) error {
 	key := make([]byte, keySize)
 	rand.Read(key) // never fails: the program stops when the system has no randomness

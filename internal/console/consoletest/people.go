@@ -77,7 +77,7 @@ func Identities(server *openidtest.Provider) openid.Settings {
 	}
 }
 
-// Is has the provider log somebody in from now on.
+// Is has the provider log this person in from now on.
 func Is(server *openidtest.Provider, name string, groups ...string) {
 	server.Do(func() { server.Claims = map[string]any{"sub": "x", "preferred_username": name, "groups": groups} })
 }

@@ -134,7 +134,7 @@ func (c matter) refusedPerson() texts.Sentence {
 		return c.checksPerson()
 	}
 	if policy.Unserved(c.Send) {
-		return c.about("answer.nobody.unserved")
+		return c.about("answer.norows.unserved")
 	}
 	switch {
 	case c.BlockedBy == "failures" && known && !free.IsZero():

@@ -114,7 +114,7 @@ func kindsOfSituations() []situation {
 		told("failed, refused without a word", failedAs("rejected", "", false)),
 		told("failed, put off until expired", failedAs("expired", "429", false)),
 		told("failed, unreachable until expired", failedAs("expired", "", false)),
-		told("failed, nobody tried before it expired", func(s *store.Send, _ *store.Verification) {
+		told("failed, not tried before it expired", func(s *store.Send, _ *store.Verification) {
 			s.Status, s.Reason, s.Provider, s.Counts = store.Failed, "expired", "", false
 		}),
 		told("failed, the carrier's limit", failedAs("carrier_limit", "200 9", false)).with(0, 0).held(30 * time.Minute),
@@ -128,7 +128,7 @@ func kindsOfSituations() []situation {
 		told("failed, suppressed since they told the carrier to stop, and lifted", failedAs("suppressed", "", false)).stopped(store.Suppression{Cause: store.OptOut, LiftedAt: consoletest.Start.Add(time.Minute)}),
 		told("failed, suppressed by hand", failedAs("suppressed", "", false)).stopped(store.Suppression{Cause: store.Manual}),
 		told("queued, put off", postponed("temporary_answer", "429")),
-		told("queued, nobody known", func(s *store.Send, v *store.Verification) {
+		told("queued, server not known", func(s *store.Send, v *store.Verification) {
 			postponed("temporary_request", "")(s, v)
 			s.Provider = ""
 		}),

@@ -34,7 +34,7 @@ func (c matter) refused() (what, next texts.Sentence) {
 	return what, next
 }
 
-// unserved says why nothing is sent to the recipient, whoever asks.
+// unserved says why nothing is sent to the recipient at all.
 func (c matter) unserved() (what, next texts.Sentence) {
 	what = c.Join(c.about(texts.PluralKey("verdict.unserved", c.Count), texts.Plain("n", strconv.Itoa(c.Count))),
 		c.about("unserved."+c.BlockedBy))
@@ -42,7 +42,7 @@ func (c matter) unserved() (what, next texts.Sentence) {
 		what = c.Join(what, c.about(texts.PluralKey("verdict.refused.several", c.Recipients),
 			texts.Plain("recipients", strconv.Itoa(c.Recipients))))
 	}
-	return what, c.about("nobody.next." + c.BlockedBy)
+	return what, c.about("norows.next." + c.BlockedBy)
 }
 
 // refusedByChecks says that no code was sent since none could have been entered, whose codes that is about, and until when.

@@ -14,7 +14,7 @@ import (
 	"sendcode/internal/texts"
 )
 
-// Verdicts on what was handed to nobody: since when, why, and what to do.
+// Verdicts on sends that were not handed over: since when, why, and what to do.
 
 func (c matter) suppressionOf(id uuid.UUID) (store.Suppression, bool) {
 	i := slices.IndexFunc(c.suppressions, func(s store.Suppression) bool { return s.ID == id })
@@ -97,7 +97,7 @@ func (c matter) erased(v Verdict) Verdict {
 	return v
 }
 
-// Cause is why somebody is suppressed, in a few words.
+// Cause is why a recipient is suppressed, in a few words.
 func Cause(s store.Suppression, w texts.Words) string {
 	parts := []string{w.Or("cause", string(s.Cause))}
 	if s.Detail != "" {

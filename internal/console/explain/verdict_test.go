@@ -16,7 +16,7 @@ import (
 	"sendcode/quota"
 )
 
-// situation is one combination of states that somebody may ask about.
+// situation is one combination of states that a caller may ask about.
 type situation struct {
 	name  string
 	story store.Story
@@ -110,7 +110,7 @@ func situations() []situation {
 		told("sent, too many wrong tries", sentAs(store.Sent, "250 2.0.0", spent)),
 		told("sent, canceled", sentAs(store.Sent, "250 2.0.0", canceled)),
 		told("sent, in doubt", sentAs(store.Sent, "250 2.0.0", doubtful)),
-		told("sent, by nobody known", sentAs(store.Sent, "", func(s *store.Send, _ *store.Verification) { s.Provider = "" })),
+		told("sent, server not known", sentAs(store.Sent, "", func(s *store.Send, _ *store.Verification) { s.Provider = "" })),
 		told("sent, no code known", sentAs(store.Sent, "250 2.0.0")).alone(),
 		told("unknown", sentAs(store.Unknown, "", unanswered)),
 		told("unknown, approved", sentAs(store.Unknown, "", unanswered, approved)),
@@ -130,7 +130,7 @@ func situations() []situation {
 			doubtful(s, v)
 		}),
 		told("failed, put off until expired", failedAs("expired", "451 4.7.1", false)),
-		told("failed, nobody tried before it expired", failedAs("expired", "", false)),
+		told("failed, not tried before it expired", failedAs("expired", "", false)),
 		told("failed, approved meanwhile", func(s *store.Send, v *store.Verification) {
 			failedAs("ended", "", false)(s, v)
 			approved(s, v)

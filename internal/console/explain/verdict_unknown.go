@@ -7,24 +7,24 @@ import (
 
 // Unserved is the verdict on a recipient without rows to whom nothing is sent, for the reason; nil of another reason.
 func Unserved(reason string, w texts.Words) *Verdict {
-	what := w.Tell("nobody.what." + reason)
+	what := w.Tell("norows.what." + reason)
 	if reason == "" || what == nil {
 		return nil
 	}
-	return &Verdict{Tone: warn, What: what, Next: w.Tell("nobody.next." + reason),
-		Answer: Answer{W: w, Text: w.Tell("answer.nobody.unserved")}}
+	return &Verdict{Tone: warn, What: what, Next: w.Tell("norows.next." + reason),
+		Answer: Answer{W: w, Text: w.Tell("answer.norows.unserved")}}
 }
 
 // Unknown is the verdict on a recipient without rows; near are requests for recipients that are spelled almost the same.
 func Unknown(near []store.Send, w texts.Words) *Verdict {
-	v := &Verdict{Tone: warn, What: w.Tell("nobody.what"), Next: w.Tell("nobody.next"), Answer: Answer{W: w, Text: w.Tell("answer.nobody")}}
+	v := &Verdict{Tone: warn, What: w.Tell("norows.what"), Next: w.Tell("norows.next"), Answer: Answer{W: w, Text: w.Tell("answer.norows")}}
 	for _, row := range near {
 		if row.To != store.Erased {
 			v.Near = append(v.Near, onwardTo(w, "near.asked", row))
 		}
 	}
 	if len(v.Near) > 0 {
-		v.Next = w.Tell("nobody.next.near")
+		v.Next = w.Tell("norows.next.near")
 	}
 	return v
 }

@@ -61,7 +61,7 @@ func readBody(c echo.Context) ([]byte, error) {
 	return body, nil
 }
 
-// Invalid is the error of a field that somebody gave.
+// Invalid is the error of a field that was given.
 func Invalid(field, reason, detail string) error {
 	return &verification.InvalidError{Field: field, Reason: reason, Detail: detail}
 }

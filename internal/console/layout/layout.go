@@ -65,7 +65,7 @@ type file struct {
 type Page struct {
 	W     texts.Words
 	Title string
-	In    bool   // somebody is logged in
+	In    bool   // a session is there
 	Here  string // the section that the page belongs to, if it is in the menu
 
 	Onward string // where the page leads by itself; empty: it stays

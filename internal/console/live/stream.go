@@ -103,7 +103,7 @@ func (s *events) open(past batch) error {
 	return s.tell(past)
 }
 
-// follow writes what comes. A sign of life keeps the connection open on its way, and finds out when nobody is there.
+// follow writes what comes. A sign of life keeps the connection open on its way, and finds out when the reader is gone.
 func (s *events) follow(r *reader, beat, life time.Duration) {
 	beats := time.NewTicker(beat)
 	defer beats.Stop()

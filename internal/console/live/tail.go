@@ -19,8 +19,8 @@ type Log interface {
 	SendsByID(ctx context.Context, ids []uuid.UUID) ([]store.Send, error)
 }
 
-// Tail follows the log while somebody looks, for all of them together: one goroutine reads what came since it last looked
-// and hands each row to those whose filter selects it. Without a reader it does not run. It needs nothing of whoever
+// Tail follows the log while there are readers, for all of them together: one goroutine reads what came since it last looked
+// and hands each row to those whose filter selects it. Without a reader it does not run. It needs nothing of the process that
 // writes rows, so it sees those of every replica.
 type Tail struct {
 	log    Log

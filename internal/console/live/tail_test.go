@@ -217,7 +217,7 @@ func TestTailFilters(t *testing.T) {
 	})
 }
 
-// Nobody looks: nothing is read. Somebody looks again: it begins anew.
+// Without readers nothing is read; with the next reader it begins anew.
 func TestTailRestsWithoutReaders(t *testing.T) {
 	inTail(t, func(f *followed) {
 		var reads atomic.Int32
@@ -229,7 +229,7 @@ func TestTailRestsWithoutReaders(t *testing.T) {
 		})
 		time.Sleep(time.Minute)
 		if n := reads.Load(); n != 0 {
-			f.Errorf("%d reads for nobody", n)
+			f.Errorf("%d reads without a reader", n)
 		}
 		r, other := f.join(store.Filter{}), f.join(store.Filter{})
 		f.hears(r, 10*tailTick)
@@ -251,7 +251,7 @@ func TestTailRestsWithoutReaders(t *testing.T) {
 	})
 }
 
-// A reader that takes nothing is sent away, and holds up nobody.
+// A reader that takes nothing is sent away, and holds up no other.
 func TestTailSendsSlowReadersAway(t *testing.T) {
 	inTail(t, func(f *followed) {
 		slow, quick := f.join(store.Filter{}), f.join(store.Filter{})

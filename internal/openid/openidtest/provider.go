@@ -31,7 +31,7 @@ type Provider struct {
 	*httptest.Server
 	Now      func() time.Time
 	Redirect string         // the only address that it sends browsers back to
-	Claims   map[string]any // of whoever logs in, beside those of the protocol
+	Claims   map[string]any // of the person who logs in, beside those of the protocol
 	Document map[string]any // laid over the discovery document
 
 	Token     func(claims map[string]any) string                // makes the id_token; nil: Signed
@@ -120,7 +120,7 @@ func (p *Provider) document(w http.ResponseWriter) {
 	answer(w, http.StatusOK, d)
 }
 
-// authorize logs whoever comes in at once, where the client asks as it must.
+// authorize logs every visitor in at once, where the client asks as it must.
 func (p *Provider) authorize(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
 	if q.Get("client_id") != ClientID || q.Get("redirect_uri") != p.Redirect || q.Get("response_type") != "code" || q.Get("nonce") == "" ||

@@ -11,7 +11,7 @@ import (
 )
 
 // Browser starts a headless Chromium, which ends with the context, with all its processes and its profile: had that a place of
-// ours, processes that outlive the first one could still write there while it is removed. It talks to nobody but the pages that it is
+// ours, processes that outlive the first one could still write there while it is removed. It talks only to the pages that it is
 // sent to.
 func Browser(ctx context.Context, program string) (context.Context, context.CancelFunc) {
 	options := append(chromedp.DefaultExecAllocatorOptions[:],

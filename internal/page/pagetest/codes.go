@@ -306,7 +306,7 @@ func (c *Codes) Check(_ context.Context, _ verification.Caller, id, typed string
 	return verification.Checked{View: c.seen(k)}, nil
 }
 
-// CheckNamed implements api.Codes; nobody here has a secret key.
+// CheckNamed implements api.Codes; there is no secret key here.
 func (c *Codes) CheckNamed(context.Context, verification.Caller, verification.Named, string) (verification.Checked, error) {
 	return verification.Checked{}, verification.ErrNotFound
 }

@@ -14,7 +14,7 @@ import (
 // PublicKey is what a site's widget asks with.
 const PublicKey = "pk_uitest_0123456789abcdef"
 
-// Site is somebody else's page, on an origin of its own and under a strict policy, that holds the widget of a service.
+// Site is another site's page, on an origin of its own and under a strict policy, that holds the widget of a service.
 type Site struct {
 	URL    string // the page; its origin is this without the slash
 	server *httptest.Server
@@ -47,7 +47,7 @@ func (s *Site) Origin() string { return strings.TrimSuffix(s.URL, "/") }
 // Close ends the site.
 func (s *Site) Close() { s.server.Close() }
 
-// StrictPolicy is a content security policy of a site that trusts nobody but the service at base.
+// StrictPolicy is a content security policy of a site that trusts only the service at base.
 func StrictPolicy(base string) string {
 	return fmt.Sprintf("default-src 'none'; script-src %[1]s; connect-src %[1]s; img-src %[1]s; style-src 'self'; base-uri 'none'; form-action 'none'; "+
 		"require-trusted-types-for 'script'; trusted-types 'none'", base)

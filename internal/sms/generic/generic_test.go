@@ -367,7 +367,7 @@ func TestTimeoutAfterTheRequestIsUnknown(t *testing.T) {
 		c := g.Open(sms.Setup{Name: "rest", Secret: smstest.Private, Timeout: wait})
 		_, fail := smstest.Send(t, c)
 		if fail == nil {
-			t.Fatal("accepted by nobody")
+			t.Fatal("not accepted")
 		}
 		if fail.Stage == sms.StageDial {
 			continue

@@ -13,7 +13,7 @@ import (
 func (c *carrier) ReportsByID() bool { return true }
 
 // Ask implements Asker (tencentcloud.com/document/product/382/40518, PullSmsSendStatusByPhoneNumber): by number and time, and
-// not PullSmsSendStatus, which hands each status out once, to whoever of the account asks first, and has to be applied for.
+// not PullSmsSendStatus, which hands each status out once, to the first of the account that asks, and has to be applied for.
 func (c *carrier) Ask(ctx context.Context, q sms.Inquiry) (sms.Report, bool, error) {
 	body, err := json.Marshal(map[string]any{
 		"BeginTime": q.At.Add(-tencentSlack).Unix(), "EndTime": c.Time().Unix(), "Offset": 0, "Limit": 100,

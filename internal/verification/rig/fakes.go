@@ -171,7 +171,7 @@ func (Unteachable) Record(context.Context, string, time.Duration, []quota.Event)
 
 func (Unteachable) Restore(context.Context, quota.History) error { return quota.ErrUnavailable }
 
-// rival is a log in which somebody else's right answer is always a moment earlier.
+// rival is a log in which another caller's right answer is always a moment earlier.
 type Rival struct{ *Away }
 
 func (l Rival) Approve(ctx context.Context, id string, tell store.NewEvent) (bool, error) {

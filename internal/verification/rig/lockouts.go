@@ -42,7 +42,7 @@ func (r *Rig) Locked(ask verification.Ask) (wait time.Duration) {
 
 // CheckEars observes checks.
 type CheckEars struct {
-	nobody
+	blind
 	Outcomes, Bounds map[string]int
 }
 

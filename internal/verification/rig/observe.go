@@ -10,7 +10,7 @@ import (
 
 // watcher is an observer that remembers what would have been refused.
 type Watcher struct {
-	nobody
+	blind
 	Told []string
 }
 

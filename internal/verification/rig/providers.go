@@ -15,7 +15,7 @@ func (r *Rig) Hear(want feedback.Result, t feedback.ProviderEvent) {
 	}
 }
 
-// toldOf sends to somebody and gives the send.
+// toldOf makes a send and gives the send.
 func (r *Rig) ToldOf(to string) uuid.UUID {
 	r.Helper()
 	return uuid.MustParse(r.Send(AskFor(to)).View.Send.ID)

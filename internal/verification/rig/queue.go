@@ -64,7 +64,7 @@ func (r *Rig) Persons(p *SlowPost, n int) []int {
 	for _, m := range p.All() {
 		var who int
 		if _, err := fmt.Sscanf(m.To, "person-%d@", &who); err != nil || seen[who] {
-			r.Fatalf("a mail for nobody, or a second one: %v", err)
+			r.Fatalf("an unexpected mail, or a second one: %v", err)
 		}
 		seen[who] = true
 		order = append(order, who)

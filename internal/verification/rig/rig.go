@@ -83,20 +83,20 @@ type Service struct {
 	Limiter *swap
 }
 
-// nobody observes nothing.
-type nobody struct{}
+// blind observes nothing.
+type blind struct{}
 
-func (nobody) Decided(recipient.Channel, string, string, string) {}
+func (blind) Decided(recipient.Channel, string, string, string) {}
 
-func (nobody) Observed(recipient.Channel, string, string) {}
+func (blind) Observed(recipient.Channel, string, string) {}
 
-func (nobody) Finished(recipient.Channel, string, store.Status, time.Duration) {}
+func (blind) Finished(recipient.Channel, string, store.Status, time.Duration) {}
 
-func (nobody) Checked(recipient.Channel, string, string) {}
+func (blind) Checked(recipient.Channel, string, string) {}
 
-func (nobody) CheckBound(recipient.Channel, string, string) {}
+func (blind) CheckBound(recipient.Channel, string, string) {}
 
-func (nobody) PrefixPaused(string, string) {}
+func (blind) PrefixPaused(string, string) {}
 
 // inBubble runs a test against a running service.
 func InBubble(t *testing.T, test func(r *Rig)) {

@@ -10,7 +10,7 @@ import (
 // pumped is a German prefix whose numbers are asked for, one after the other.
 func Pumped(n int) string { return fmt.Sprintf("+49151%08d", 30_000_000+n) }
 
-// pump asks for codes that nobody enters.
+// pump asks for codes that are never entered.
 func (r *Rig) Pump(from, n int) {
 	r.Helper()
 	for i := range n {
