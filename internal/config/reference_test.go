@@ -192,7 +192,7 @@ func fileRows(t *testing.T) (text string) {
 		if d.key == "policies" {
 			inner = reflect.TypeFor[rule]()
 		}
-		if inner.Kind() == reflect.Struct && !leaf(inner) && own(inner) && !seen[inner] {
+		if inner.Kind() == reflect.Struct && !document.Single(inner) && own(inner) && !seen[inner] {
 			seen[inner] = true
 			text += rows(describe(t, inner, d.key+".", true))
 		}

@@ -70,7 +70,7 @@ var edges = map[string]string{
 		"internal/keyring internal/openid", // what browsers keep is sealed with the ring, so that every replica accepts it
 
 	// Settings, and the only place where parts are put together.
-	"internal/config/address":  "quota internal/delivery internal/config/document",
+	"internal/config/address":  "quota internal/delivery/smtp internal/config/document",
 	"internal/config/document": "",
 	"internal/config": "internal/code internal/config/document internal/config/address quota internal/recipient internal/keyring internal/delivery/smtp internal/events " +
 		"internal/sms internal/sms/*",

@@ -10,6 +10,14 @@
 // and told with what sendcode promises (docs/PROMISES.md). The plan of a world that broke a promise is shrunk to the events that
 // matter and told in sentences. The way of working is that of deterministic simulation testing, as FoundationDB describes it
 // (Zhou et al., SIGMOD 2021, section 4).
+//
+// Where a promise ends, so does its oracle:
+//   - After a step of the limiter's clock waits are not held; admission is held to the log's clock.
+//   - Where the log was slow when an earlier send began, a caller that waited as told may be refused once more, for 3 s; that wait is held.
+//   - For a tick after the limiter is back, a look may lack sends that the log let in alone; where their process died, until the
+//     recipient's next send.
+//   - After a crash, or a failover that lost writes, the limiter may count a place too many, and never one too few.
+//   - The address of an event's row stays until its recipient is erased, and an event whose receiver failed for minutes may still wait.
 package simulate
 
 import (

@@ -35,8 +35,7 @@ func (c *checkAlarms) app(s *Service, ch recipient.Channel, app string) {
 func (c *checkAlarms) log(s *Service) {
 	if counts := c.apps.due(s.Now()); counts != nil {
 		rule := s.Policy.Get().ChecksOrDefault().App
-		s.Logger.Error("more codes fail to be checked than an app's bound allows: codes are being guessed; new codes that browsers ask for "+
-			"have 8 characters meanwhile",
+		s.Logger.Error("codes are being guessed: more checks fail than the app's bound allows; browsers are sent codes of 8 characters",
 			"limit", rule.Limit, "window", rule.Window.String(), "checks", counts)
 	}
 	if counts := c.networks.due(s.Now()); counts != nil {
@@ -93,7 +92,6 @@ func (b *breakerAlarm) note(s *Service, rule quota.State) {
 	const requests = "requests"
 	b.refused.add(requests)
 	if counts := b.refused.due(s.Now()); counts != nil {
-		s.Logger.Error("the breaker refuses: more codes are asked for in all than are let through", "limit", rule.Limit, "window",
-			rule.Window.String(), requests, counts[requests])
+		s.Logger.Error("the breaker refuses codes", "limit", rule.Limit, "window", rule.Window.String(), requests, counts[requests])
 	}
 }

@@ -1,8 +1,6 @@
 package verification
 
-import (
-	"context"
-)
+import "context"
 
 // Cancel ends a pending verification: its code is dead and is not sent again. One that has ended stays as it ended, so
 // repeating is harmless. Errors: ErrNotFound, ErrUnavailable.

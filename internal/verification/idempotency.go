@@ -89,8 +89,8 @@ func (s *Service) replay(ctx context.Context, a asked, done store.Claimed) (Answ
 	}
 	seen := s.view(v, send, send.LoggedAt)
 	seen.Now = done.Now
-	return Answer{Admitted: true, Replayed: true, View: seen, Quota: Public(d, a.Caller, StateOf(done.Verification, done.Now)),
-		Policy: a.purpose.Policy}, nil
+	d = Public(d, a.Caller, StateOf(done.Verification, done.Now))
+	return Answer{Admitted: true, Replayed: true, View: seen, Quota: d, Policy: a.purpose.Policy}, nil
 }
 
 // asAdmitted is what was known when the send was let in.

@@ -53,8 +53,7 @@ func (s *Service) fresh(a asked) (store.Verification, error) {
 	return store.Verification{
 		ID: id, App: a.App, Channel: a.to.Channel(), Purpose: a.purpose.Name, Recipient: a.subject.Recipient, To: a.to.Masked(),
 		Sealed: sealed, Holder: a.holder, ByBrowser: a.Kind == Browser, Nonce: nonce, KeyID: keyID, CodeLength: a.codeLength(),
-		Alphabet: string(a.purpose.Alphabet),
-		Locale:   a.locale, Reference: a.Reference, MaxAttempts: MaxAttempts,
+		Alphabet: string(a.purpose.Alphabet), Locale: a.locale, Reference: a.Reference, MaxAttempts: MaxAttempts,
 	}, nil
 }
 

@@ -155,8 +155,8 @@ func (s *Service) Quota(ctx context.Context, c Caller, channel, to, purpose stri
 
 // RecipientQuota is Quota for an administrator, who has only the recipient's hash. It says all that the rules say, also of those
 // that no caller reads; quota.Decision.Public leaves these out.
-func (s *Service) RecipientQuota(ctx context.Context, app string, ch recipient.Channel, purpose string,
-	h recipient.Hash) (quota.Decision, error) {
+func (s *Service) RecipientQuota(
+	ctx context.Context, app string, ch recipient.Channel, purpose string, h recipient.Hash) (quota.Decision, error) {
 	p, err := Purpose(s.Policy.Get(), purpose)
 	if err != nil {
 		return quota.Decision{}, err

@@ -121,7 +121,7 @@ func TestAnAppOverItsBoundOnFailedChecks(t *testing.T) {
 		s.Errorf("the metrics say %q", m)
 	}
 	browserChecks(s, "203.0.113.7", browserAsks(s, "203.0.113.7", "late@example.com").ID, "00000000")
-	if logged := s.Printed.String(); strings.Count(logged, "more codes fail to be checked") != 1 {
+	if logged := s.Printed.String(); strings.Count(logged, "codes are being guessed") != 1 {
 		s.Error("the log has no alarm, or more than one a minute")
 	}
 	if m := s.Metric(0, `sendcode_check_bounds_total{app="default",bound="network"`); m != "" {

@@ -18,7 +18,7 @@ import (
 
 // overKannel is the service on real parts, with text messages through a real gateway to a fake SMS centre. The carrier is
 // the one of docs/sms.md.
-func overKannel(t *testing.T, more string) (*stack, *parts.KannelGateway) {
+func overKannel(t *testing.T, more string) (*apptest.Stack, *parts.KannelGateway) {
 	t.Helper()
 	k := parts.Kannel(t)
 	var s *apptest.Stack
