@@ -1,8 +1,6 @@
 package sms
 
-import (
-	"testing"
-)
+import "testing"
 
 func TestApprovedTemplates(t *testing.T) {
 	a := Approved{"default": {"en": "e", "zh-Hans": "z"}, "login": {"zh-Hans": "l"}}

@@ -1,8 +1,6 @@
 package sms
 
-import (
-	"strings"
-)
+import "strings"
 
 // Size is what a text takes on the air (3GPP TS 23.038 sections 6.1 and 6.2.1).
 type Size struct {

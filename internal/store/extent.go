@@ -1,8 +1,6 @@
 package store
 
-import (
-	"time"
-)
+import "time"
 
 // StorageStatus is how far the log reaches, and what is still to be done in the background.
 type StorageStatus struct {

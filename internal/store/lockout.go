@@ -1,8 +1,6 @@
 package store
 
-import (
-	"time"
-)
+import "time"
 
 // Lockout is what the bounds on failed checks say of a recipient's codes that callers of one kind opened.
 type Lockout struct {

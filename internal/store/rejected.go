@@ -1,8 +1,6 @@
 package store
 
-import (
-	"sendcode/quota"
-)
+import "sendcode/quota"
 
 // ReasonRejected is the reason of a failed send that the mail server or the carrier refused for good, ReasonPaused that of
 // one whose channel or purpose is paused. Such sends, and those to who is suppressed, give their places back, so they are

@@ -37,9 +37,7 @@ type InvalidError struct {
 	Detail string // sentence
 }
 
-func (e *InvalidError) Error() string {
-	return fmt.Sprintf("verification: %s: %s", e.Field, e.Reason)
-}
+func (e *InvalidError) Error() string { return fmt.Sprintf("verification: %s: %s", e.Field, e.Reason) }
 
 func invalid(field, reason, detail string) error {
 	return &InvalidError{Field: field, Reason: reason, Detail: detail}

@@ -1,8 +1,6 @@
 package generic
 
-import (
-	"context"
-)
+import "context"
 
 func (g *carrier) Address() string { return placeholder.ReplaceAllString(g.URL, "x") }
 

@@ -1,8 +1,6 @@
 package rig
 
-import (
-	"sendcode/internal/verification"
-)
+import "sendcode/internal/verification"
 
 // bothChecks are by ID and by name.
 func (r *Rig) BothChecks(id string) map[string]func(string) (verification.Checked, error) {

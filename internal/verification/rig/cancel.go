@@ -1,8 +1,6 @@
 package rig
 
-import (
-	"sendcode/internal/verification"
-)
+import "sendcode/internal/verification"
 
 func (r *Rig) Cancel(id string) verification.View {
 	r.Helper()

@@ -1,7 +1,5 @@
 package rig
 
-import (
-	"fmt"
-)
+import "fmt"
 
 func NthNumber(n int) string { return fmt.Sprintf("+49151%08d", 20_000_000+n) }

@@ -1,8 +1,6 @@
 package rig
 
-import (
-	"sendcode/internal/support"
-)
+import "sendcode/internal/support"
 
 // fourAndOne sends to one recipient at 0, 1, 2 and 3 minutes, the last for another purpose of the policy, and to another once.
 func (r *Rig) FourAndOne() support.Policy {

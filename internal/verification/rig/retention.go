@@ -1,8 +1,6 @@
 package rig
 
-import (
-	"sendcode/internal/store"
-)
+import "sendcode/internal/store"
 
 func (r *Rig) RowsLeft() int {
 	rows, err := r.Store.Sends(r.Context(), store.Filter{Limit: 200})

@@ -1,8 +1,6 @@
 package rig
 
-import (
-	"sendcode/internal/recipient"
-)
+import "sendcode/internal/recipient"
 
 // folded is a rig at which tags and dots of gmail.com are one mailbox.
 func Folded(s *Settings) {
