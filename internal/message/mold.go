@@ -1,7 +1,6 @@
 package message
 
 import (
-	"maps"
 	"strings"
 	"sync"
 )
@@ -75,13 +74,6 @@ func (m *molds) put(k moldKey, made *Form) {
 		m.kept = map[moldKey]*Form{}
 	}
 	m.kept[k] = made
-}
-
-// all is a copy, for tests.
-func (m *molds) all() map[moldKey]*Form {
-	m.mu.RLock()
-	defer m.mu.RUnlock()
-	return maps.Clone(m.kept)
 }
 
 // newForm takes a message rendered with marks, and the same one with a code and a reference to see whether filling in gives

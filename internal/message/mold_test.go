@@ -2,6 +2,7 @@ package message
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"reflect"
 	"strings"
@@ -174,4 +175,11 @@ func BenchmarkRender(b *testing.B) {
 			}
 		})
 	}
+}
+
+// all is a copy of what is kept.
+func (m *molds) all() map[moldKey]*Form {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	return maps.Clone(m.kept)
 }

@@ -105,15 +105,15 @@ func (o *Outbox) refundLocal(id string, buckets map[quota.Scope]string) {
 
 // RecordLater writes into the limiter, once it is back, a send that the log let in alone.
 func (o *Outbox) RecordLater(s policy.Subject, id string, at time.Time) {
-	o.enqueueSync(pendingSync{id: id, at: at, buckets: []string{s.Buckets()[quota.Recipient]}, keep: s.Purpose.Window()})
+	bucket := policy.RecipientBucket(s.App, s.Channel, s.Purpose.Policy.Name, s.Recipient)
+	o.enqueueSync(pendingSync{id: id, at: at, buckets: []string{bucket}, keep: s.Purpose.Window()})
 }
 
 // recordTakenOver is RecordLater for a row that the log let in alone and that its process may not have recorded: it died, or did not
 // hear that the row was written.
 func (o *Outbox) recordTakenOver(s store.Send) {
 	if p, ok := o.Policy.Get().Purposes[s.Purpose]; ok {
-		bucket := policy.RecipientBucket(s.App, s.Channel, p.Policy.Name, s.Recipient)
-		o.enqueueSync(pendingSync{id: string(s.ID[:]), at: s.LoggedAt, buckets: []string{bucket}, keep: p.Window()})
+		o.RecordLater(policy.Subject{App: s.App, Channel: s.Channel, Recipient: s.Recipient, Purpose: p}, string(s.ID[:]), s.LoggedAt)
 	}
 }
 

@@ -41,9 +41,6 @@ func (s *PgBouncerServer) Through(databaseURL string) string {
 	return u.String()
 }
 
-// Log is what the server has written about itself.
-func (s *PgBouncerServer) Log() string { return s.place.log() }
-
 func startPgBouncer(ctx context.Context, postgres *PostgresServer, settings []string) (_ *PgBouncerServer, err error) {
 	program, err := locate.PgBouncer().Find()
 	if err != nil {
