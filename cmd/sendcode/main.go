@@ -16,6 +16,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"sendcode/internal/app"
+	checks "sendcode/internal/app/doctor"
 	"sendcode/internal/config"
 )
 
@@ -47,7 +48,7 @@ type program struct {
 func main() {
 	p := program{
 		out: os.Stdout, err: os.Stderr, terminal: isTerminal(os.Stderr), environ: os.Environ(),
-		serve: app.Run, demo: app.Demo, migrate: app.Migrate, doctor: app.Doctor, accounts: app.ChangeAccount,
+		serve: app.Run, demo: app.Demo, migrate: app.Migrate, doctor: checks.Examine, accounts: app.ChangeAccount,
 	}
 	app.TuneRuntime(os.Getenv)
 	signals := make(chan os.Signal, 2)

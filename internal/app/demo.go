@@ -112,7 +112,7 @@ func (a *App) demoParts(clock *demo.Clock) (demo.Parts, error) {
 	ids := &store.IDs{}
 	gate := gates.New(quota.NewMemory(clock.Now, processClock), a.log, inForce, clock.Now, a.logger)
 	refused := refusals.New(a.log, clock.Now, a.logger)
-	box := outbox.New(outbox.Config{MailFrom: a.cfg.MailFrom, Domain: domain(a.cfg.MailFrom)}, outbox.Parts{
+	box := outbox.New(outbox.Config{MailFrom: a.cfg.MailFrom, Domain: a.cfg.MailDomain()}, outbox.Parts{
 		Store: a.log, Gate: gate, Policy: inForce, Vault: keys, Renderer: mails, Sender: post.Mail(), Texts: texts, Carrier: post.Text(),
 		IDs: ids, Now: clock.Now, Logger: a.logger,
 	})

@@ -3,17 +3,11 @@ package app
 import (
 	"context"
 	"fmt"
-	"strings"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"sendcode/internal/store"
-	"sendcode/internal/store/postgres"
 )
-
-// monthsAhead is how many whole months the log should have room for; with less somebody is told.
-const monthsAhead = 2
 
 // extent tells at each scrape how far the log reaches, and what the background has still to do. It is a prometheus.Collector: while
 // the log does not answer there is nothing to tell.
@@ -58,35 +52,4 @@ func (x extent) Collect(out chan<- prometheus.Metric) {
 
 func (a *App) extent(ctx context.Context) (store.StorageStatus, error) {
 	return a.log.StorageStatus(ctx, a.policy.Get().Retention)
-}
-
-// extent says what there is in the log's database, and remarks on what should be otherwise.
-func (d *doctor) extent(ctx context.Context, log *postgres.DB) (string, error) {
-	e, err := log.StorageStatus(ctx, d.cfg.Retention)
-	if err != nil {
-		return "", err
-	}
-	if store.MonthsAhead(e.Until(), e.Now) < monthsAhead {
-		d.remark("partitions", "rows can be written until "+e.Until().Format(time.DateOnly)+" alone; the service makes more while it runs, "+
-			"and sendcode migrate does")
-	}
-	if e.Due > 0 {
-		d.remark("retention", fmt.Sprintf("%s rows are older than the log keeps them; the service deletes them while it runs", counted(e.Due)))
-	}
-	if e.Late > 0 {
-		d.remark("erasures", fmt.Sprintf("the keyed hashes of %d erased persons should be gone; the service deletes them while it runs", e.Late))
-	}
-	var said strings.Builder
-	fmt.Fprintf(&said, "%d partitions, until %s", len(e.Partitions), e.Until().Format(time.DateOnly))
-	if !e.Oldest.IsZero() {
-		fmt.Fprintf(&said, "; the oldest row is of %s", e.Oldest.Format(time.DateOnly))
-	}
-	return said.String(), nil
-}
-
-func counted(n int) string {
-	if n >= store.MaxDue {
-		return fmt.Sprintf("%d or more", store.MaxDue)
-	}
-	return fmt.Sprint(n)
 }

@@ -230,7 +230,7 @@ func (a *App) registerConsole(e *echo.Echo) error {
 	a.console = console.New(console.Config{
 		Log: a.log, Codes: a.desk, Actions: a.desk, Policies: a.desk, Previews: a.desk, Logger: a.logger, Aside: a.SetAside, Extent: a.extent,
 		Auth: auth.Config{
-			Accounts: a.log, Limiter: a.limiter, Ring: ring, Provider: provider(a.cfg), Refused: a.metrics.adminRefused,
+			Accounts: a.log, Limiter: a.limiter, Ring: ring, Provider: Provider(a.cfg), Refused: a.metrics.adminRefused,
 			Password: a.cfg.AdminPassword.Reveal(), PasswordHash: a.cfg.AdminPasswordHash.Reveal(), Token: a.cfg.AdminToken.Reveal(),
 			Tokens: adminTokens(a.cfg), TokenRole: auth.Role(a.cfg.Admin.TokenRole), DemandFactor: a.cfg.Admin.SecondFactor == config.FactorRequired,
 		},

@@ -9,8 +9,8 @@ import (
 	"sendcode/internal/openid"
 )
 
-// provider is whom people may log in to the console by; nil: nobody.
-func provider(cfg config.Config) *auth.Provider {
+// Provider is whom people may log in to the console by; nil: nobody.
+func Provider(cfg config.Config) *auth.Provider {
 	o := cfg.Admin.OIDC
 	if !o.IsSet() {
 		return nil

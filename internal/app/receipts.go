@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/labstack/echo/v4"
 
+	"sendcode/internal/config"
 	"sendcode/internal/server"
 	"sendcode/internal/sms"
 	"sendcode/internal/store"
@@ -25,16 +26,16 @@ const maxReceipt = 256 << 10
 
 // Callback is where a carrier tells of a send; of all of them where send is "". The token makes the address a secret between
 // the carrier and us, for this send alone.
-func (a *App) Callback(carrier, send string) string {
-	query := url.Values{"token": {a.receiptToken(carrier, send)}}
+func Callback(cfg config.Config, carrier, send string) string {
+	query := url.Values{"token": {receiptToken(cfg, carrier, send)}}
 	if send != "" {
 		query.Set("send", send)
 	}
-	return a.cfg.SMS.PublicURL + receiptsPath + carrier + "?" + query.Encode()
+	return cfg.SMS.PublicURL + receiptsPath + carrier + "?" + query.Encode()
 }
 
-func (a *App) receiptToken(carrier, send string) string {
-	mac := hmac.New(sha256.New, a.cfg.IndexKeyBytes())
+func receiptToken(cfg config.Config, carrier, send string) string {
+	mac := hmac.New(sha256.New, cfg.IndexKeyBytes())
 	mac.Write([]byte("sendcode receipt v1\x00" + carrier + "\x00" + send))
 	return base64.RawURLEncoding.EncodeToString(mac.Sum(nil)[:18])
 }
@@ -52,7 +53,7 @@ func (a *App) registerReceipts(e *echo.Echo) {
 
 func (a *App) takeReceipt(c echo.Context, carriers *sms.Carriers) error {
 	carrier, send := c.Param("carrier"), c.QueryParam("send")
-	if !hmac.Equal([]byte(c.QueryParam("token")), []byte(a.receiptToken(carrier, send))) {
+	if !hmac.Equal([]byte(c.QueryParam("token")), []byte(receiptToken(a.cfg, carrier, send))) {
 		return echo.ErrNotFound
 	}
 	reporter, ok := carriers.Reporter(carrier)

@@ -50,7 +50,7 @@ func (a *App) newServices(m *metrics) (services, error) {
 	s := services{policy: policy.NewInForce(policies(a.cfg), time.Now)}
 	s.gate = gates.New(a.limiter, a.log, s.policy, time.Now, a.logger)
 	s.outbox = outbox.New(outbox.Config{
-		MailFrom: a.cfg.MailFrom, Domain: domain(a.cfg.MailFrom), Marks: marks(a.cfg), Watch: a.watchOf(), AskAfter: a.askAfter(),
+		MailFrom: a.cfg.MailFrom, Domain: a.cfg.MailDomain(), Marks: marks(a.cfg), Watch: a.watchOf(), AskAfter: a.askAfter(),
 		Workers: max(outbox.DefaultWorkers, a.mail.Conns()), // a connection without a worker would be of no use
 	}, outbox.Parts{
 		Store: a.log, Gate: s.gate, Policy: s.policy, Vault: keys, Renderer: a.mails, Sender: a.mail, Texts: a.texts, Carrier: a.carrier,

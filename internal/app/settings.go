@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/mail"
 	"slices"
-	"strings"
 
 	"sendcode/internal/api"
 	"sendcode/internal/code"
@@ -143,15 +142,6 @@ func senderAddress(from string) string {
 		return a.Address
 	}
 	return from
-}
-
-// domain is the right-hand side of Message-IDs: the sending domain (MAIL-2).
-func domain(from string) string {
-	_, d, _ := strings.Cut(senderAddress(from), "@")
-	if d == "" {
-		return "localhost"
-	}
-	return d
 }
 
 func apiKeys(cfg config.Config) api.Keys {

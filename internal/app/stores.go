@@ -21,8 +21,8 @@ import (
 // processClock names the clock of a limiter that shares it with the log: one process, one SQLite file, one machine.
 const processClock = "process"
 
-// redisPrefix begins every key, so that a Redis can be shared.
-const redisPrefix = "sendcode"
+// RedisPrefix begins every key, so that a Redis can be shared.
+const RedisPrefix = "sendcode"
 
 func (a *App) openLog(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, openTimeout)
@@ -55,17 +55,20 @@ func (a *App) openLimiter(ctx context.Context) error {
 		a.limiter = quota.NewMemory(time.Now, a.clock)
 		return nil
 	}
-	redis.SetLogger(redisLogger{a.logger})
+	LogRedis(a.logger)
 	client, err := quota.OpenRedis(a.cfg.RedisURL)
 	if err != nil {
 		return err
 	}
 	a.onClose(client.Close)
-	a.redis = quota.NewRedis(client, redisPrefix)
+	a.redis = quota.NewRedis(client, RedisPrefix)
 	a.limiter = quota.Remember(a.redis, time.Now)
 	a.warnRedis(ctx, a.redis)
 	return nil
 }
+
+// LogRedis has the client of Redis log there what it would print by itself.
+func LogRedis(logger *slog.Logger) { redis.SetLogger(redisLogger{logger}) }
 
 // redisLogger takes what the client would print by itself: the same failures come back as errors.
 type redisLogger struct{ *slog.Logger }
@@ -127,7 +130,7 @@ func (a *App) openSender() error {
 	}
 	for i := range configs {
 		if configs[i].Hello == "" {
-			configs[i].Hello = domain(a.cfg.MailFrom) // public servers refuse a client that calls itself localhost
+			configs[i].Hello = a.cfg.MailDomain() // public servers refuse a client that calls itself localhost
 		}
 	}
 	servers, err := smtp.NewServers(configs...)

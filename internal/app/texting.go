@@ -41,7 +41,7 @@ func (a *App) openCarriers() error {
 	}
 	options := sms.Options{Sender: a.cfg.SMS.Sender, Senders: a.cfg.SMS.Senders, Watch: a.carrierMoved}
 	if a.cfg.SMS.PublicURL != "" {
-		options.Callback = a.Callback
+		options.Callback = func(carrier, send string) string { return Callback(a.cfg, carrier, send) }
 	}
 	if len(a.cfg.SMS.Spend) > 0 {
 		b := &budget{ledger: a.log, caps: a.cfg.SMS.Spend, logger: a.logger, closed: a.metrics.capped, told: map[string]bool{}}

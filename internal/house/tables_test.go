@@ -4,7 +4,7 @@ package house
 // module, separated by spaces. Test files may also import what extraInTests and
 // support say.
 var edges = map[string]string{
-	"cmd/sendcode": "internal/app internal/config",
+	"cmd/sendcode": "internal/app internal/app/doctor internal/config",
 
 	// Leaves. quota is public: others may use it without the rest.
 	"quota":                     "quota/internal/redisurl",
@@ -83,6 +83,7 @@ var edges = map[string]string{
 
 	// For tests and tools.
 	"internal/house":                   "",
+	"internal/app/doctor":              "quota internal/app internal/config internal/delivery/smtp internal/sms internal/store internal/store/postgres",
 	"internal/app/apptest":             "docs internal/app internal/config internal/delivery/smtptest internal/parts internal/store",
 	"internal/e2e/*":                   "", // tests alone
 	"internal/parts":                   "internal/parts/locate",
@@ -143,12 +144,12 @@ var extraInTests = map[string]string{
 	"internal/page":  "internal/app internal/config", // one test goes the whole way over the program itself
 	// The use cases and what works beside them are tested together, over internal/verification/rig.
 	"internal/verification":        "internal/store/gate internal/store/sqlite internal/outbox internal/feedback internal/jobs internal/support internal/keyring internal/delivery internal/sms",
-	"internal/simulate/interleave": "quota internal/gates internal/recipient internal/store internal/store/gate internal/verification", // decide in its model
-	"internal/simulate":            "internal/gates",                                                                                   // bugs that are put back
-	"internal/e2e/clients":         "internal/code",                                                                                    // the characters of a code
-	"internal/e2e/faults":          "internal/app internal/recipient internal/store internal/store/postgres internal/outbox quota",     // read the log after a run
-	"internal/e2e/operators":       "internal/app internal/config internal/store",                                                      // commands are called as cmd/sendcode does
-	"internal/app":                 "internal/store/gate",                                                                              // counts allocations without a database
+	"internal/simulate/interleave": "quota internal/gates internal/recipient internal/store internal/store/gate internal/verification",                 // decide in its model
+	"internal/simulate":            "internal/gates",                                                                                                   // bugs that are put back
+	"internal/e2e/clients":         "internal/code",                                                                                                    // the characters of a code
+	"internal/e2e/faults":          "internal/app internal/app/doctor internal/recipient internal/store internal/store/postgres internal/outbox quota", // read the log after a run
+	"internal/e2e/operators":       "internal/app internal/app/doctor internal/config internal/store",                                                  // commands are called as cmd/sendcode does
+	"internal/app":                 "internal/store/gate",                                                                                              // counts allocations without a database
 	"internal/outbox":              "internal/delivery/smtp internal/store/sqlite internal/verification internal/support internal/feedback internal/jobs internal/gates",
 	"internal/gates":               "internal/store/sqlite internal/verification internal/outbox internal/recipient",
 	"internal/jobs":                "internal/store/sqlite internal/verification internal/recipient internal/delivery internal/sms",

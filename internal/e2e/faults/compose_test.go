@@ -16,6 +16,7 @@ import (
 
 	"sendcode/internal/app"
 	"sendcode/internal/app/apptest"
+	"sendcode/internal/app/doctor"
 	"sendcode/internal/parts"
 	"sendcode/internal/parts/locate"
 )
@@ -129,7 +130,7 @@ func TestComposedPartsCarryTheService(t *testing.T) {
 		}
 	}
 	var out strings.Builder
-	if err := app.Doctor(t.Context(), s.Config(), &out); err != nil || strings.Contains(out.String(), "! acts") || strings.Contains(out.String(), "! redis") {
+	if err := doctor.Examine(t.Context(), s.Config(), &out); err != nil || strings.Contains(out.String(), "! acts") || strings.Contains(out.String(), "! redis") {
 		t.Errorf("the doctor says %v\n%s", err, out.String())
 	}
 }

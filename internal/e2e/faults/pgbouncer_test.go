@@ -9,6 +9,7 @@ import (
 
 	"sendcode/internal/app"
 	"sendcode/internal/app/apptest"
+	"sendcode/internal/app/doctor"
 	"sendcode/internal/parts"
 )
 
@@ -67,7 +68,7 @@ func TestPgBouncerThatDividesSessionsIsRefused(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	var out strings.Builder
-	if err := app.Doctor(t.Context(), s.Config(), &out); err == nil || !strings.Contains(out.String(), "✗ database: store: "+want) {
+	if err := doctor.Examine(t.Context(), s.Config(), &out); err == nil || !strings.Contains(out.String(), "✗ database: store: "+want) {
 		t.Errorf("the doctor says %v\n%s", err, out.String())
 	}
 }

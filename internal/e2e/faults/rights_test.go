@@ -10,8 +10,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"sendcode/internal/app"
 	"sendcode/internal/app/apptest"
+	"sendcode/internal/app/doctor"
 	"sendcode/internal/parts"
 )
 
@@ -126,7 +126,7 @@ func TestRedisUserWhoMayNotWrite(t *testing.T) {
 		t.Error("the log does not say so at the start")
 	}
 	var out strings.Builder
-	if err := app.Doctor(t.Context(), s.Config(), &out); err == nil || !strings.Contains(out.String(), "✗ redis: ") || !strings.Contains(out.String(), "may not run zadd") {
+	if err := doctor.Examine(t.Context(), s.Config(), &out); err == nil || !strings.Contains(out.String(), "✗ redis: ") || !strings.Contains(out.String(), "may not run zadd") {
 		t.Errorf("the doctor says %v\n%s", err, out.String())
 	}
 	if n := s.Burst(5, apptest.Ana); n != 1 { // the log decides

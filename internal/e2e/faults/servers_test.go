@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"sendcode/internal/app"
 	"sendcode/internal/app/apptest"
+	"sendcode/internal/app/doctor"
 	"sendcode/internal/delivery/smtptest"
 	"sendcode/internal/parts"
 )
@@ -44,7 +44,7 @@ func TestMailServerSetAsideIsNamed(t *testing.T) {
 	}
 	var out strings.Builder
 	cfg := s.Config()
-	if err := app.Doctor(s.Context(), cfg, &out); err == nil {
+	if err := doctor.Examine(s.Context(), cfg, &out); err == nil {
 		t.Error("the doctor finds nothing")
 	}
 	if said := out.String(); !strings.Contains(said, "✗ mail server 1 of 2: 127.0.0.1: dial") || !strings.Contains(said, "✓ mail server 2 of 2: 127.0.0.1 answers") {

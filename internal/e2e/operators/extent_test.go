@@ -9,8 +9,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"sendcode/internal/app"
 	"sendcode/internal/app/apptest"
+	"sendcode/internal/app/doctor"
 )
 
 // How far the log reaches is seen by whoever watches and whoever asks; without room for now the service is not ready.
@@ -26,7 +26,7 @@ func TestExtentIsTold(t *testing.T) {
 	}
 	ask := func() string {
 		var out strings.Builder
-		_ = app.Doctor(s.Context(), s.Config(), &out)
+		_ = doctor.Examine(s.Context(), s.Config(), &out)
 		return out.String()
 	}
 	months := regexp.MustCompile(`its schema fits: [56] partitions, until `) // from that of 32 days ago to the third after this

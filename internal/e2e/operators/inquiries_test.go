@@ -13,6 +13,7 @@ import (
 
 	"sendcode/internal/app"
 	"sendcode/internal/app/apptest"
+	"sendcode/internal/app/doctor"
 )
 
 // tencentFake takes every message, and knows what became of it once it is told.
@@ -81,7 +82,10 @@ func TestTencentTellsByItsOwnID(t *testing.T) {
 	s := throughTencent(apptest.Embedded(t), f, "  public_url: https://codes.example.com\n").Start(1)
 	a := text(s, 0, phoneNumber)
 	s.Await("the send", func() bool { return sendStatus(s, 0, a.ID) == "sent" })
-	address := strings.TrimPrefix(s.Replicas[0].Callback("tencent", ""), "https://codes.example.com")
+	cfg := s.Config()
+	_, err := cfg.FillSecrets(cfg.DataDir) // reads the key that the replica has generated
+	apptest.Must(t, err)
+	address := strings.TrimPrefix(app.Callback(cfg, "tencent", ""), "https://codes.example.com")
 	tell := func(path, sid, status string, want int) {
 		t.Helper()
 		body := fmt.Sprintf(`[{"mobile":"15123456789","report_status":%q,"sid":"5000:77"},{"report_status":%q,"sid":%q}]`, status, status, sid)
@@ -102,14 +106,14 @@ func TestTencentTellsByItsOwnID(t *testing.T) {
 		}
 	}
 	var out strings.Builder
-	cfg := s.Config()
-	if err := app.Doctor(t.Context(), cfg, &out); err != nil || !strings.Contains(out.String(), "✓ carrier tencent: 127.0.0.1 answers, takes the signature and knows the templates 11") ||
+	cfg = s.Config()
+	if err := doctor.Examine(t.Context(), cfg, &out); err != nil || !strings.Contains(out.String(), "✓ carrier tencent: 127.0.0.1 answers, takes the signature and knows the templates 11") ||
 		strings.Contains(out.String(), tencentSecret) {
 		t.Errorf("%v: %s", err, out.String())
 	}
 	f.Close()
 	out.Reset()
-	if err := app.Doctor(t.Context(), cfg, &out); err == nil || !strings.Contains(out.String(), "✗ carrier tencent: 127.0.0.1: the host takes no connection") {
+	if err := doctor.Examine(t.Context(), cfg, &out); err == nil || !strings.Contains(out.String(), "✗ carrier tencent: 127.0.0.1: the host takes no connection") {
 		t.Errorf("%v: %s", err, out.String())
 	}
 }

@@ -13,6 +13,7 @@ import (
 
 	"sendcode/internal/app"
 	"sendcode/internal/app/apptest"
+	"sendcode/internal/app/doctor"
 	"sendcode/internal/openid/openidtest"
 )
 
@@ -87,12 +88,12 @@ func TestDoctorAsksTheProvider(t *testing.T) {
 	s := apptest.Embedded(t)
 	p := beside(s)
 	var out bytes.Buffer
-	if err := app.Doctor(t.Context(), s.Config(), &out); err != nil || !strings.Contains(out.String(), "✓ provider of logins: 127.0.0.1") {
+	if err := doctor.Examine(t.Context(), s.Config(), &out); err != nil || !strings.Contains(out.String(), "✓ provider of logins: 127.0.0.1") {
 		t.Errorf("%v: %s", err, &out)
 	}
 	p.Do(func() { p.Document = map[string]any{"issuer": "https://evil.example"} })
 	out.Reset()
-	if err := app.Doctor(t.Context(), s.Config(), &out); err == nil || !strings.Contains(out.String(), "✗ provider of logins: openid: untrusted: other_issuer") {
+	if err := doctor.Examine(t.Context(), s.Config(), &out); err == nil || !strings.Contains(out.String(), "✗ provider of logins: openid: untrusted: other_issuer") {
 		t.Errorf("%v: %s", err, &out)
 	}
 }

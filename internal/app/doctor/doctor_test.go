@@ -1,4 +1,4 @@
-package app
+package doctor
 
 import (
 	"context"
@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"sendcode/internal/app"
 	"sendcode/internal/config"
 	"sendcode/internal/delivery/smtp"
 	"sendcode/internal/delivery/smtptest"
@@ -48,7 +49,7 @@ type patient struct {
 
 func newPatient(t *testing.T) patient {
 	t.Helper()
-	return patient{t, map[string]string{"SENDCODE_DATA_DIR": filepath.Join(t.TempDir(), "data"), "SENDCODE_API_KEY": benchKey}}
+	return patient{t, map[string]string{"SENDCODE_DATA_DIR": filepath.Join(t.TempDir(), "data"), "SENDCODE_API_KEY": "sk_0123456789abcdefghijABCDEFGHIJ"}}
 }
 
 func (s patient) config() config.Config {
@@ -89,7 +90,7 @@ func TestDoctorComparesClocks(t *testing.T) {
 	s.env["SENDCODE_REDIS_URL"], s.env["SENDCODE_DATABASE_URL"] = parts.Redis(t).URL(), parts.Postgres(t).URL()
 	s.env["SENDCODE_SECRET_KEYS"] = "k1:q83vEjRWeJCrze8SNFZ4kLD3QZxs0lr2uTnVYQ1bXoM="
 	s.env["SENDCODE_INDEX_KEY"] = "8mF2hT0cJr4xWq7nZl9sVb3yKd6gPe1uAoXiRtNwQzE="
-	if err := Migrate(t.Context(), s.config()); err != nil {
+	if err := app.Migrate(t.Context(), s.config()); err != nil {
 		t.Fatal(err)
 	}
 	said, err := s.examined(dns{}, 0)

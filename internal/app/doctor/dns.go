@@ -1,4 +1,4 @@
-package app
+package doctor
 
 import (
 	"context"
@@ -20,7 +20,7 @@ type resolver interface {
 
 // mailsLeave says whether mails leave this machine in the name of a domain.
 func (d *doctor) mailsLeave() (domainOfSender string, leave bool) {
-	name := domain(d.cfg.MailFrom)
+	name := d.cfg.MailDomain()
 	return name, name != "localhost" && d.cfg.SMTPURL != ""
 }
 

@@ -1,4 +1,6 @@
-package app
+// Package doctor tries every connection of a configuration and looks at what often goes wrong: `sendcode doctor`. It stands beside the
+// service, and has internal/app say what that would do.
+package doctor
 
 import (
 	"context"
@@ -9,8 +11,7 @@ import (
 	"net"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
+	"sendcode/internal/app"
 	"sendcode/internal/config"
 	"sendcode/internal/sms"
 	"sendcode/internal/store/postgres"
@@ -20,10 +21,10 @@ import (
 // checkTimeout bounds each of the doctor's questions.
 const checkTimeout = 5 * time.Second
 
-// Doctor tries every connection and looks at what often goes wrong, one line each. It changes nothing and sends no
+// Examine tries every connection and looks at what often goes wrong, one line each. It changes nothing and sends no
 // mail. The error counts what does not work; remarks are not counted.
-func Doctor(ctx context.Context, cfg config.Config, out io.Writer) error {
-	redis.SetLogger(redisLogger{slog.New(slog.DiscardHandler)})
+func Examine(ctx context.Context, cfg config.Config, out io.Writer) error {
+	app.LogRedis(slog.New(slog.DiscardHandler))
 	return newDoctor(cfg, out).examine(ctx)
 }
 
@@ -104,7 +105,7 @@ func (d *doctor) redis(ctx context.Context) (string, error) {
 		return "", err
 	}
 	defer func() { _ = client.Close() }()
-	r := quota.NewRedis(client, redisPrefix)
+	r := quota.NewRedis(client, app.RedisPrefix)
 	if err := r.Ping(ctx); err != nil { // which asks for all that a send does
 		return "", err
 	}
@@ -120,7 +121,7 @@ func (d *doctor) redis(ctx context.Context) (string, error) {
 
 // provider asks for the addresses of the console's provider; that it takes the client's secret only a login shows.
 func (d *doctor) provider(ctx context.Context) {
-	p := provider(d.cfg)
+	p := app.Provider(d.cfg)
 	if p == nil {
 		return
 	}
@@ -144,11 +145,10 @@ func (d *doctor) carriers(ctx context.Context) {
 
 // receipts tells the addresses that go into carriers' consoles: they hold a token.
 func (d *doctor) receipts() {
-	a := App{cfg: d.cfg}
 	for _, c := range d.cfg.SMS.Carriers {
 		s, ok := c.Settings.(interface{ ReceiptsByAccount() bool })
 		if ok && s.ReceiptsByAccount() && d.cfg.SMS.PublicURL != "" && d.cfg.IndexKey.IsSet() {
-			d.remark("receipts", c.Name+" sends them to the address entered in its console; it is "+a.Callback(c.Name, ""))
+			d.remark("receipts", c.Name+" sends them to the address entered in its console; it is "+app.Callback(d.cfg, c.Name, ""))
 		}
 	}
 }
