@@ -76,8 +76,8 @@ var newestSQL = `
 SELECT ` + VerificationColumns + ` FROM verifications v
 WHERE v.id {{among}}
     SELECT s.verification_id FROM sends s
-    WHERE s.recipient = @recipient AND s.number > 0 AND s.logged_at > (SELECT @now - @life) AND s.app = @app AND s.channel = @channel
-      AND s.purpose = @purpose {{end}}
+    WHERE s.recipient <= @recipient AND (s.recipient, s.logged_at) > (@recipient, (SELECT @now - @life)) AND s.number > 0
+      AND (s.app = @app AND s.channel = @channel AND s.purpose = @purpose) IS TRUE {{end}}
   AND v.recipient = @recipient AND v.app = @app AND v.channel = @channel AND v.purpose = @purpose AND v.holder = @holder
   AND v.approved_at IS NULL AND v.canceled_at IS NULL AND v.attempts < v.max_attempts AND v.expires_at > @now
 ORDER BY v.created_at DESC, v.id DESC LIMIT 1`

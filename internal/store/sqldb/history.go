@@ -38,6 +38,12 @@ func readSince[T any](ctx context.Context, db *DB, within time.Duration, fields 
 	return rows, now, nil
 }
 
+// ofRecipient are the sends of one recipient after an instant, in words that have one plan, whatever the planner knows of a new month:
+// both bounds are of use to the index of recipients alone, and what they were sent for, as a truth value, to none. The index of that
+// has all recipients.
+const ofRecipient = `s.recipient <= @recipient AND (s.recipient, s.logged_at) > (@recipient, @after) AND s.number > 0
+  AND (s.app = @app AND s.channel = @channel AND s.purpose IN (@purposes)) IS TRUE`
+
 // History implements Counts.
 func (db *DB) History(ctx context.Context, b store.Bucket, within time.Duration) ([]quota.Event, time.Time, error) {
 	return db.HistoryAt(ctx, b, within, store.LogClock, time.Time{})
@@ -51,9 +57,7 @@ func (db *DB) HistoryAt(ctx context.Context, b store.Bucket, within time.Duratio
 	}
 	rows, now, err := readSince(ctx, db, within+gate.MaxStale, pastFields, `
 SELECT s.id, s.clock, s.taken_at, s.logged_at FROM sends s
-WHERE s.recipient = @recipient AND s.number > 0 AND s.counts = {{true}} AND s.app = @app AND s.channel = @channel
-  AND s.purpose IN (@purposes)
-  AND s.logged_at > @after AND `+db.Dialect.Since("@after", 0),
+WHERE `+ofRecipient+` AND (s.counts = {{true}}) IS TRUE AND `+db.Dialect.Since("@after", 0),
 		Args{"recipient": b.Recipient, "app": b.App, "channel": b.Channel, "purposes": b.Purposes})
 	if err != nil {
 		return nil, time.Time{}, err
