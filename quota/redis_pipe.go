@@ -120,7 +120,7 @@ func (p *pipe) trip(ctx context.Context, batch []*call) (unknown []*call) {
 	}
 	_, _ = shared.Exec(ctx) // each call has its own error
 	for _, x := range batch {
-		if redis.HasErrorPrefix(x.answer.Err(), "NOSCRIPT") {
+		if err := x.answer.Err(); err != nil && redis.HasErrorPrefix(err, "NOSCRIPT") {
 			unknown = append(unknown, x)
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -205,4 +206,37 @@ func TestQuota14SharedCallsEndWithinTheirBudget(t *testing.T) {
 	limiter.budget = budget
 	_, err := limiter.Take(t.Context(), recipientRequest("after", "r"))
 	must(t, err)
+}
+
+// A take makes few allocations of its own: its numbers are one.
+func TestArgumentsAllocateLittle(t *testing.T) {
+	p, err := planTake(Request{ID: "id", Rules: defaults, Buckets: buckets("ann", "office")})
+	must(t, err)
+	if n := testing.AllocsPerRun(100, func() { _ = p.args("id", take, 0, epoch) }); n > 4 { // two slices; two strings in interfaces
+		t.Errorf("%v allocations", n)
+	}
+}
+
+// An event of a recipient without others costs four commands, however many rules count it; the script says what it decides by itself.
+func TestRedisCommandsOfATake(t *testing.T) {
+	client := newClient(t, parts.Redis(t).URL())
+	l := NewRedis(client, "quota:")
+	request := func() Request { return Request{ID: newID(), Rules: defaults, Buckets: buckets(newID(), "office")} }
+	_, err := l.Take(t.Context(), request()) // the script is known
+	must(t, err)
+	must(t, client.ConfigResetStat(t.Context()).Err())
+	const takes = 10
+	for range takes {
+		_, err := l.Take(t.Context(), request())
+		must(t, err)
+	}
+	stats := client.Info(t.Context(), "commandstats").Val()
+	for _, c := range []string{"evalsha", "time", "zcard", "zadd", "pexpireat"} {
+		if want := fmt.Sprintf("cmdstat_%s:calls=%d,", c, takes); !strings.Contains(stats, want) {
+			t.Errorf("no %q in\n%s", want, stats)
+		}
+	}
+	if n := strings.Count(stats, "cmdstat_") - strings.Count(stats, "cmdstat_config|resetstat") - strings.Count(stats, "cmdstat_info"); n != 5 {
+		t.Errorf("%d kinds of commands in\n%s", n, stats)
+	}
 }

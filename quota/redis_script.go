@@ -35,21 +35,26 @@ const (
 // args are those of take.lua. tombstone is for how long a refused ID stays refunded, and near is whereabouts the script's
 // clock is: of the periods of a calendar rule around it, the script finds the one that its clock is in.
 func (p plan) args(id, mode string, tombstone time.Duration, near time.Time) []any {
-	args := append(make([]any, 0, 3+3*len(p.keeps)+3*len(p.rules)), id, mode, tombstone.Microseconds())
+	numbers := make([]int64, 0, 1+3*len(p.keeps)+7*len(p.rules))
+	numbers = append(numbers, tombstone.Microseconds())
 	for i, keep := range p.keeps {
-		args = append(args, keep.Microseconds(), Seconds(p.asks[i].need), sourceNumber(p.asks[i].source))
+		numbers = append(numbers, keep.Microseconds(), int64(Seconds(p.asks[i].need)), int64(sourceNumber(p.asks[i].source)))
 	}
 	for i, rule := range p.rules {
-		bucket := p.of[i] + 1
+		bucket := int64(p.of[i] + 1)
 		if rule.Observe {
 			bucket = -bucket
 		}
-		args = append(args, bucket, rule.Limit, rule.Window.Microseconds())
+		numbers = append(numbers, bucket, int64(rule.Limit), rule.Window.Microseconds())
 		if rule.Calendar() {
 			for _, turn := range rule.Turns(near) {
-				args = append(args, turn.UnixMicro())
+				numbers = append(numbers, turn.UnixMicro())
 			}
 		}
+	}
+	args := append(make([]any, 0, 2+len(numbers)), id, mode)
+	for i := range numbers {
+		args = append(args, &numbers[i]) // a number itself would be copied to a place of its own
 	}
 	return args
 }

@@ -13,8 +13,9 @@ local id, writes, tombstone, now = ARGV[1], ARGV[2] == 'take', ARGV[3] + 0, cloc
 
 -- Read the members of each bucket at once, if they are few, as nearly always. The ID means nothing to a bucket that is only
 -- looked at. A bucket that counts the ID already does not decide, and does not count it again.
-local few, buckets = 16, {}
-for i, key in ipairs(KEYS) do
+local few, buckets, code = 16, {}, UNCHANGED
+for i = 1, #KEYS do
+  local key = KEYS[i]
   local keep, size, newest, mark, at = ARGV[3 * i + 1] + 0, call('ZCARD', key), {}, nil, nil
   if size > few then
     mark, at = call('ZSCORE', key, ''), tonumber(call('ZSCORE', key, id))
@@ -33,11 +34,12 @@ for i, key in ipairs(KEYS) do
   end
   local counted = counts and at and at > now - keep
   local adds = counts and not counted
+  code = adds and ADMITTED or code
   buckets[i] = {key = key, keep = keep, newest = newest, all = size <= few, mark = mark, counted = counted, adds = adds}
 end
 
 -- Prune: an event up to the cutoff of a rule no longer counts for it. The members that no rule needs go when an ID is added.
-local rules, a = {}, 4 + 3 * #KEYS
+local refused, rules, a = false, {}, 4 + 3 * #KEYS
 while ARGV[a] do
   local bucket, limit, window = ARGV[a] + 0, ARGV[a + 1] + 0, ARGV[a + 2] + 0
   local cutoff = now - window
@@ -52,28 +54,17 @@ while ARGV[a] do
     end
     cutoff, a = ARGV[turn] - 1, last + 1
   end
-  rules[#rules + 1] = {bucket = buckets[math.abs(bucket)], observes = bucket < 0, limit = limit, cutoff = cutoff, used = 0}
-end
-
--- Count the events after the cutoff.
-for _, rule in ipairs(rules) do
-  local b, n = rule.bucket, 0
-  while b.newest[n + 1] and b.newest[n + 1] > rule.cutoff do
+  -- Count the events after the cutoff, and decide.
+  local observes = bucket < 0
+  local b, n = buckets[observes and -bucket or bucket], 0
+  while b.newest[n + 1] and b.newest[n + 1] > cutoff do
     n = n + 1
   end
-  rule.used = b.all and n or call('ZCOUNT', b.key, string.format('(%.0f', rule.cutoff), '+inf')
+  local used = b.all and n or call('ZCOUNT', b.key, string.format('(%.0f', cutoff), '+inf')
+  refused = refused or used >= limit and not observes and not b.counted
+  rules[#rules + 1] = {bucket = b, limit = limit, used = used}
 end
-
--- Decide.
-local code = UNCHANGED
-for _, b in ipairs(buckets) do
-  code = b.adds and ADMITTED or code
-end
-for _, rule in ipairs(rules) do
-  if rule.used >= rule.limit and not rule.observes and not rule.bucket.counted then
-    code = REFUSED
-  end
-end
+code = refused and REFUSED or code
 
 -- Ranks go from the newest event, 1, so that one is found in O(log n) whatever the limit.
 local function event(b, rank)
@@ -83,7 +74,8 @@ end
 
 -- Add the ID, and let the key expire with its newest event. A refusal writes nothing but the tombstone that is asked for.
 local adds = code == ADMITTED and writes
-for _, b in ipairs(buckets) do
+for i = 1, #buckets do
+  local b = buckets[i]
   if adds and b.adds then
     if b.newest[1] or not b.all then
       prune(b.key, b.keep, now)
@@ -104,15 +96,16 @@ end
 
 -- Answer.
 local answer = {code, now}
-for _, rule in ipairs(rules) do
-  local b, n, last = rule.bucket, rule.used, #answer
+for i = 1, #rules do
+  local rule, last = rules[i], #answer
+  local b, n = rule.bucket, rule.used
   n = adds and b.adds and n + 1 or n
   answer[last + 1] = n
   answer[last + 2] = n > 0 and event(b, n) or 0
   answer[last + 3] = n >= rule.limit and event(b, rule.limit) or 0
 end
-for i, b in ipairs(buckets) do
-  local seconds, log = ARGV[3 * i + 2] + 0, ARGV[3 * i + 3] + 0
+for i = 1, #buckets do
+  local b, seconds, log = buckets[i], ARGV[3 * i + 2] + 0, ARGV[3 * i + 3] + 0
   if seconds > 0 and (code == REFUSED or not writes) then
     local current, marked, complete = life(log), read_mark(b.mark)
     answer[#answer + 1] = marked == current and complete >= seconds and 0 or current
