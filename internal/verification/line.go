@@ -25,7 +25,8 @@ type recipientLimiter struct {
 type line struct {
 	name  string
 	slots chan struct{}
-	used  int // slots taken, and waited for
+	used  int       // slots taken, and waited for
+	last  time.Time // when the last of those that stay taken is free
 }
 
 func newRecipientLimiter() *recipientLimiter { return &recipientLimiter{of: map[string]*line{}} }
@@ -80,7 +81,14 @@ func (t *slot) free() {
 // releaseNow frees the slot of a request that goes on to wait for its mail.
 func (t *slot) releaseNow() { t.once.Do(t.free) }
 
-// release frees the slot of a request that was not let in, a moment later.
+// release frees the slot of a request that was not let in, a moment later, and no two of a line at once: what came together would go
+// on together, and others would wait for all of them.
 func (t *slot) release() {
-	t.once.Do(func() { time.AfterFunc(pace, t.free) })
+	t.once.Do(func() {
+		t.lines.mu.Lock()
+		defer t.lines.mu.Unlock()
+		wait := max(pace, time.Until(t.line.last)+pace/abreast)
+		t.line.last = time.Now().Add(wait)
+		time.AfterFunc(wait, t.free)
+	})
 }

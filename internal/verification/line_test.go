@@ -3,6 +3,7 @@ package verification
 import (
 	"context"
 	"errors"
+	"sync"
 	"testing"
 	"time"
 
@@ -46,6 +47,45 @@ func TestALineEndsWithPatienceOrTheClient(t *testing.T) {
 		}
 		if n := l.of["ana"].used; n != 1 {
 			t.Errorf("%d slots are taken", n)
+		}
+	})
+}
+
+// What came together does not go on together: the slots of a line are free one by one, and as many in a second as if they were not.
+func TestTheSlotsOfALineAreFreeOneByOne(t *testing.T) {
+	parts.Bubble(t, func(t *testing.T) {
+		l := newRecipientLimiter()
+		began := time.Now()
+		entered := map[time.Duration]int{}
+		var mu sync.Mutex
+		var all sync.WaitGroup
+		for range 8 * abreast {
+			all.Go(func() {
+				for time.Since(began) < time.Second {
+					next, err := l.enter(t.Context(), "ana")
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					mu.Lock()
+					entered[time.Since(began)]++
+					mu.Unlock()
+					next.release()
+				}
+			})
+		}
+		all.Wait()
+		requests := 0
+		for at, n := range entered {
+			if n > 1 && at > 0 {
+				t.Errorf("%d at once after %v", n, at)
+			}
+			if at < time.Second {
+				requests += n
+			}
+		}
+		if entered[0] != abreast || requests < 950 || requests > 1000+abreast {
+			t.Errorf("%d at first, %d in a second", entered[0], requests)
 		}
 	})
 }
