@@ -114,9 +114,14 @@ func fillIn(text string, blanks []blank, filled string) string {
 	if len(blanks) == 0 {
 		return text
 	}
-	b := []byte(text)
+	var b strings.Builder
+	b.Grow(len(text))
+	from := 0
 	for _, blank := range blanks {
-		b[blank.at] = filled[blank.character]
+		b.WriteString(text[from:blank.at])
+		b.WriteByte(filled[blank.character])
+		from = blank.at + 1
 	}
-	return string(b)
+	b.WriteString(text[from:])
+	return b.String()
 }

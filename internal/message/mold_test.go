@@ -183,3 +183,14 @@ func (m *molds) all() map[moldKey]*Form {
 	defer m.mu.RUnlock()
 	return maps.Clone(m.kept)
 }
+
+// Filling a mold copies each text once.
+func TestFillingCopiesOnce(t *testing.T) {
+	const filled = "12"
+	marked := strings.NewReplacer("1", marks[:1], "2", marks[1:2])
+	real := Message{Subject: "1", Text: "code 12.", HTML: "<b>12</b>"}
+	f := newForm(Message{Subject: marked.Replace(real.Subject), Text: marked.Replace(real.Text), HTML: marked.Replace(real.HTML)}, real, filled)
+	if n := testing.AllocsPerRun(100, func() { _, _, _ = f.Texts(filled) }); n > 3 {
+		t.Errorf("%v allocations for three texts", n)
+	}
+}

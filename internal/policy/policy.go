@@ -118,8 +118,16 @@ func (p Purpose) On(ch recipient.Channel) Purpose {
 	if ch == recipient.SMS {
 		others = func(r quota.Rule) bool { return r.Scope == Spellings }
 	}
-	p.Policy.Rules = slices.DeleteFunc(slices.Clone(p.Policy.Rules), others)
+	p.Policy.Rules = without(p.Policy.Rules, others)
 	return p
+}
+
+// without are the rules but for some. Where there are none of these, which is usual, the rules are not copied.
+func without(rules []quota.Rule, some func(quota.Rule) bool) []quota.Rule {
+	if !slices.ContainsFunc(rules, some) {
+		return rules
+	}
+	return slices.DeleteFunc(slices.Clone(rules), some)
 }
 
 // ByArea reports whether a rule counts by the country or the prefix of a number.

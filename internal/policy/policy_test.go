@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"sendcode/internal/recipient"
 	"sendcode/quota"
 )
 
@@ -44,5 +45,14 @@ func TestTheWiderNetworkOfIPv6(t *testing.T) {
 		if got := Network(netip.MustParseAddr(c.ip)); got != c.want {
 			t.Errorf("%s is in %s, want %s", c.ip, got, c.want)
 		}
+	}
+}
+
+// Where a request leaves no rule out, which is usual, it takes the rules as they stand.
+func TestRulesAreNotCopiedForARequest(t *testing.T) {
+	p := Purpose{Policy: quota.Policy{Rules: []quota.Rule{{Name: "minute", Scope: quota.Recipient, Limit: 1, Window: time.Minute}}}}
+	set := Set{}
+	if n := testing.AllocsPerRun(100, func() { _ = set.ForBackEnd(p.On(recipient.Email), netip.Addr{}) }); n > 0 {
+		t.Errorf("%v allocations", n)
 	}
 }

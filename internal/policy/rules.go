@@ -32,7 +32,7 @@ func (s Set) ForBrowser(p Purpose) Purpose {
 // ForBackEnd is the purpose as a back end's requests go by it: without rules for browsers alone, and without its client's address
 // without those on addresses, for its own is the same for all of its clients.
 func (s Set) ForBackEnd(p Purpose, client netip.Addr) Purpose {
-	rules := slices.DeleteFunc(slices.Clone(p.Policy.Rules), func(r quota.Rule) bool {
+	rules := without(p.Policy.Rules, func(r quota.Rule) bool {
 		return r.Scope.Browsers() || !client.IsValid() && (r.Scope == quota.IP || r.Scope == quota.Network)
 	})
 	p.Policy.Rules = s.withBreaker(rules)

@@ -227,14 +227,14 @@ func (s *Service) withChecks(a asked, r quota.Request) quota.Request {
 
 // withoutChecks is the decision on the send alone, and whether its new code is to be longer.
 func withoutChecks(d quota.Decision) (own quota.Decision, longer bool) {
+	ofChecks := func(r quota.State) bool { return r.Scope == quota.FailedChecks }
+	i := slices.IndexFunc(d.Rules, ofChecks)
+	if i < 0 {
+		return d, false
+	}
+	longer = d.Rules[i].Used >= d.Rules[i].Limit
 	own = d
-	own.Rules = slices.DeleteFunc(slices.Clone(d.Rules), func(r quota.State) bool {
-		if r.Scope == quota.FailedChecks {
-			longer = r.Used >= r.Limit
-			return true
-		}
-		return false
-	})
+	own.Rules = slices.DeleteFunc(slices.Clone(d.Rules), ofChecks)
 	return own, longer
 }
 
