@@ -132,8 +132,8 @@ func TestQuota10AMasterThatIsGoneAdmitsNothingOfItsOwn(t *testing.T) {
 	await(t, "takes to go on", func() bool { d, err := limiter.Take(ctx, one("a", home[1])); return err == nil && d.Admitted })
 }
 
-// All masters are there, but a slot is nobody's.
-func TestQuota14PingMissesASlotThatNobodyServes(t *testing.T) {
+// All masters are there, but a slot is not served.
+func TestQuota14PingMissesASlotThatIsNotServed(t *testing.T) {
 	cluster := parts.Cluster(t)
 	limiter := NewRedis(newClient(t, cluster.URL()), "q:")
 	must(t, limiter.Ping(t.Context()))

@@ -173,7 +173,7 @@ func TestThreeAClockHour(t *testing.T) {
 	})
 }
 
-// SMS, sliding: somebody who asks every 7 minutes and 1 µs for a day never gets a fourth within 60 minutes, and always a third.
+// SMS, sliding: a client that asks every 7 minutes and 1 µs for a day never gets a fourth within 60 minutes, and always a third.
 func TestThreeInAnySixtyMinutes(t *testing.T) {
 	both(t, func(t *testing.T, w *world) {
 		sliding := []Rule{{Name: "hour", Scope: Recipient, Limit: 3, Window: time.Hour}}

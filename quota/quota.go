@@ -146,7 +146,7 @@ func (d Decision) Violated() []string {
 	return names
 }
 
-// Public is the decision as clients may read it: without the rules that observe, which limit nobody, and without those of
+// Public is the decision as clients may read it: without the rules that observe, which limit no request, and without those of
 // a scope that is only looked at, but for one that blocks.
 func (d Decision) Public() Decision {
 	d.Rules = slices.DeleteFunc(slices.Clone(d.Rules), func(s State) bool {

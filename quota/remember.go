@@ -19,7 +19,7 @@ const (
 	bucketVersions = 4096
 )
 
-// Remembering is a limiter that remembers refusals by the one behind it: whoever is refused ten thousand times a second
+// Remembering is a limiter that remembers refusals by the one behind it: a client that is refused ten thousand times a second
 // does not cost ten thousand questions. Safe for concurrent use.
 type Remembering struct {
 	behind   Limiter

@@ -17,7 +17,7 @@ import (
 )
 
 // AccountChange is a wish about an account of the console. Role is reader, operator or owner; Do is add, role, identity,
-// password, factor, which takes the second factor away, close, open or list; Identity is what the provider calls somebody.
+// password, factor, which takes the second factor away, close, open or list; Identity is the name at the provider.
 type AccountChange struct{ Name, Role, Do, Reason, Identity string }
 
 // ChangeAccount adds or changes an account of the console, for one who has a shell and cannot log in; Do "list" lists them.

@@ -6,7 +6,7 @@ import (
 )
 
 // banner tells a person at a terminal where everything is, and the secrets of the data directory: there are some only
-// while nobody but this machine can reach the service.
+// while only this machine can reach the service.
 func (a *App) banner(out io.Writer) {
 	base := "http://" + a.Addr()
 	fmt.Fprintf(out, "\nsendcode is running.\n\n")

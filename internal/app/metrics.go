@@ -216,7 +216,7 @@ func (m *metrics) up(name, help, label string, health func() []failover.Health) 
 	}
 }
 
-// apiKeys shows when each key was used last, so that one that nobody uses any more can be taken away.
+// apiKeys shows when each key was used last, so that one that is not used any more can be taken away.
 func (m *metrics) apiKeys(keys func() api.Keys) { m.registry.MustRegister(keyUse{keys}) }
 
 // keyUse is a prometheus.Collector: which keys there are changes while the service runs.

@@ -9,7 +9,7 @@ import (
 	"sendcode/internal/openid"
 )
 
-// Provider is whom people may log in to the console by; nil: nobody.
+// Provider is whom people may log in to the console by; nil: none.
 func Provider(cfg config.Config) *auth.Provider {
 	o := cfg.Admin.OIDC
 	if !o.IsSet() {

@@ -103,7 +103,7 @@ func testRecipients(cfg config.Config) map[recipient.Hash]policy.TestRecipient {
 	return out
 }
 
-// titles is what messages call each app. The app default is called what the sender is called: nobody knows an app of
+// titles is what messages call each app. The app default is called what the sender is called: people do not know an app of
 // the name "default".
 func titles(cfg config.Config) map[string]string {
 	out := map[string]string{}

@@ -78,7 +78,7 @@ func (l redisLogger) Printf(_ context.Context, format string, args ...any) {
 	l.Debug("redis client", "says", fmt.Sprintf(format, args...))
 }
 
-// localClock names this process's clock. Beside a Postgres it is nobody else's, so rows of other processes are
+// localClock names this process's clock. Beside a Postgres it is this process's alone, so rows of other processes are
 // compared on the database's clock; beside SQLite it is the log's own.
 func (a *App) localClock() string {
 	if a.cfg.DatabaseURL == "" {
@@ -104,7 +104,7 @@ func (a *App) warnRedis(ctx context.Context, r *quota.Redis) {
 	}
 }
 
-// rebuild fills the in-process limiter from the log, so that a restart frees nobody's quota and shows true waits.
+// rebuild fills the in-process limiter from the log, so that a restart frees no quota and shows true waits.
 func (a *App) rebuild(ctx context.Context) error {
 	if a.cfg.RedisURL != "" {
 		return nil

@@ -81,7 +81,7 @@ func (a *App) askAfter() time.Duration {
 	return askLate
 }
 
-// watchOf is the watch as the log wants it; zero without carriers, since nobody pays for what ends in the dev mailbox.
+// watchOf is the watch as the log wants it; zero without carriers, since what ends in the dev mailbox costs nothing.
 func (a *App) watchOf() store.PrefixWatch {
 	w := a.cfg.SMS.Watch
 	if len(a.cfg.SMS.Carriers) == 0 || w.Off {

@@ -68,7 +68,7 @@ func inquiring(t *testing.T, o *oracle, test func(r *rig.Rig)) {
 	})
 }
 
-// Asked until it knows: then the send says so, nobody asks again, and the place stays spent.
+// Asked until it knows: then the send says so, it is not asked again, and the place stays spent.
 func TestCarriersAreAskedForReceipts(t *testing.T) {
 	for delivered, want := range map[bool]string{true: "delivered", false: "undelivered"} {
 		o := &oracle{answer: func(n int) (sms.Report, bool, error) {

@@ -61,7 +61,7 @@ type Config struct {
 	Logger   *slog.Logger
 	Requests Requests // nil: no limit
 	// ReturnURLs are the origins and paths that a person may be returned to once the code was right; References names the approval to
-	// the app there. nil: nobody is returned.
+	// the app there. nil: no one is returned.
 	ReturnURLs []string
 	References References
 }

@@ -252,13 +252,13 @@ func (l *ledger) checks() {
 			l.broke("guessing", "the right code was called wrong for %s", q.verification)
 		}
 		if q.right && q.body.problem() == "too-many-checks" && wrong[by][q.person] < 20 {
-			l.broke("attackers stop nobody else", "person %d's right code was refused at %s: too many checks, after %d wrong ones",
+			l.broke("attackers stop no one else", "person %d's right code was refused at %s: too many checks, after %d wrong ones",
 				q.person.index, clock(q.ended.Sub(l.begin)), wrong[by][q.person])
 		}
 	}
 	for _, q := range l.requests {
 		if q.kind == SendByBackEnd && q.by == backEnd && q.answered && q.body.problem() == "too-many-checks" && wrong[backEnd][q.person] < 20 {
-			l.broke("attackers stop nobody else", "person %d's back end was refused at %s: too many checks, after %d wrong ones",
+			l.broke("attackers stop no one else", "person %d's back end was refused at %s: too many checks, after %d wrong ones",
 				q.person.index, clock(q.ended.Sub(l.begin)), wrong[backEnd][q.person])
 		}
 	}

@@ -26,10 +26,10 @@ func TestMendedBugsAreFound(t *testing.T) {
 		}, "told wait"},
 		"H1: an app's bound on failed checks refuses": {func(r *simulate.Replica) {
 			r.Parts.Limiter = appRefuses{r.Parts.Limiter}
-		}, "attackers stop nobody else"},
+		}, "attackers stop no one else"},
 		"M1: failed checks of browsers lock back ends out": {func(r *simulate.Replica) {
 			r.Parts.Log = oneKind{r.Parts.Log}
-		}, "attackers stop nobody else"},
+		}, "attackers stop no one else"},
 		"B1: a send that the log did not take keeps its place": {func(r *simulate.Replica) {
 			r.Parts.Log = neverSettles{r.Parts.Log}
 		}, "refunds"},

@@ -7,23 +7,23 @@ import (
 	"time"
 )
 
-// Account is somebody who may log in to the console.
+// Account is a person who may log in to the console.
 type Account struct {
 	Name       string
 	Role       string // reader, operator or owner
 	Password   string // argon2id, PHC string; empty: none
-	Identity   string // what the provider calls who logs in by it; empty: nobody
+	Identity   string // what the provider calls who logs in by it; empty: no one
 	MadeAt     time.Time
 	DisabledAt time.Time // zero: may log in
 }
 
-// Session is somebody who is logged in, on whatever replica.
+// Session is a login that holds, on whatever replica.
 type Session struct {
 	ID        [32]byte // SHA-256 of what the cookie holds: who reads the table can't log in by it
 	Account   string
 	Bound     [32]byte // names the password, or the provider, of then
 	Via       string   // how they logged in; empty: by password
-	Granted   string   // what the provider said that gave a role to somebody without an account
+	Granted   string   // what the provider said that gave a role to a person without an account
 	Passed    bool     // began with the second factor of then
 	StartedAt time.Time
 	SeenAt    time.Time
@@ -63,7 +63,7 @@ func (s Session) Checked(act AuditEntry) (AuditEntry, error) {
 	return act.Checked()
 }
 
-// AccountChange names what changes of an account; what is nil stays as it is, whoever changes it at the same time.
+// AccountChange names what changes of an account; what is nil stays as it is, also when others change it at the same time.
 type AccountChange struct {
 	Role, Password, Identity *string
 	DisabledAt               *time.Time // the zero time: may log in again

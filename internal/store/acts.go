@@ -25,7 +25,7 @@ type AuditEntry struct {
 	App       string
 	Channel   recipient.Channel
 	Purpose   string
-	Recipient recipient.Hash // zero: it was on nobody, or on somebody who was forgotten
+	Recipient recipient.Hash // zero: it concerned no one, or a person who was forgotten
 	To        string         // masked; Erased once the recipient was
 	Target    string         // ID of a send, or the name of an account
 	Reason    string         // why, in the administrator's words; must not name a recipient, for it stays

@@ -19,7 +19,7 @@ type EventQueue interface {
 	// AppEventEnded ends an attempt; false: another attempt holds the event, or it had ended.
 	AppEventEnded(ctx context.Context, end AppEventEnd) (bool, error)
 	// ForgetAppEvents deletes up to limit events that ended longer than keep ago, and gives up as many that happened
-	// longer ago than that and that nobody has delivered, since their app has no receiver any more.
+	// longer ago than that and that were not delivered, since their app has no receiver any more.
 	ForgetAppEvents(ctx context.Context, keep time.Duration, limit int) (forgotten, givenUp int, err error)
 	// EventQueue lists events, the newest first by their IDs.
 	AppEvents(ctx context.Context, filter AppEventFilter) ([]AppEvent, error)
@@ -74,7 +74,7 @@ type AppEvent struct {
 	Reference string
 }
 
-// Share is how many events of an app somebody has room for.
+// Share is how many events of an app a process has room for.
 type Share struct {
 	App   string
 	Limit int

@@ -7,11 +7,11 @@ import (
 )
 
 // Claim is a caller's word that several requests are one (draft-ietf-httpapi-idempotency-key-header). The claim fixes the ID of
-// the one send that may come of them before any gate is asked. Both gates know an ID again, so whoever goes on with a
+// the one send that may come of them before any gate is asked. Both gates know an ID again, so a process that goes on with a
 // claim that a dead process left behind can at most find its send there, and the send's own row is the mark of completion:
 // there is nothing to be written twice and no moment in between.
 type Claim struct {
-	Key         [32]byte      // keyed hash of the caller's key and of whose it is: nobody else's requests share it
+	Key         [32]byte      // keyed hash of the caller's key and of whose it is: no other caller's requests share it
 	Fingerprint [32]byte      // keyed hash of what was asked
 	SendID      uuid.UUID     // of the send that may come of it, if the claim is new
 	Lease       time.Duration // how long others wait for the answer before they go on themselves
@@ -24,7 +24,7 @@ type ClaimState int
 // The states of a claim.
 const (
 	ClaimHeld  ClaimState = iota // the caller works on it, with Claimed.SendID
-	ClaimBusy                    // somebody else does
+	ClaimBusy                    // another request does
 	ClaimOther                   // the key was used with another request
 	ClaimDone                    // its send is in the log
 )

@@ -23,13 +23,13 @@ type Eraser interface {
 	Forget(ctx context.Context) (int, error)
 }
 
-// Nobody stands for the hash of somebody who was forgotten: nobody's.
+// Nobody stands for a person who was forgotten: the zero hash.
 var Nobody recipient.Hash
 
 // CheckErased says what is wrong with the arguments of a call of Erase.
 func CheckErased(h recipient.Hash, keep time.Duration, act AuditEntry) (AuditEntry, error) {
 	if h.IsZero() || keep <= 0 {
-		return act, Bad("nobody to erase, or for no time")
+		return act, Bad("no recipient to erase, or for no time")
 	}
 	act.Recipient, act.To = h, Erased
 	return act.Checked()

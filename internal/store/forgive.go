@@ -13,7 +13,7 @@ import (
 type CounterReset interface {
 	// ResetCounters has everything that counts in the buckets count no more: their sends, and of their recipients, apps and channels
 	// the rejected sends and the failed checks. A send that is under way is forgiven with all that becomes of it. The act is written with it,
-	// or neither. Codes keep the tries that they had: nobody can guess more often at one code.
+	// or neither. Codes keep the tries that they had: no more guesses are allowed at one code.
 	ResetCounters(ctx context.Context, buckets []Bucket, act AuditEntry) error
 	// CancelBy is Cancel with the act that it is. Where the verification had ended before, the act is recorded as failed.
 	CancelBy(ctx context.Context, id string, act AuditEntry) (bool, error)

@@ -90,7 +90,7 @@ func errDrifted(id uuid.UUID, now time.Time) error {
 type Partition struct {
 	Name         string
 	Begins, Ends time.Time // zero Begins: with time
-	Rows         int64     // about; -1: nobody has counted yet
+	Rows         int64     // about; -1: not counted yet
 	Bytes        int64     // with its indexes
 }
 

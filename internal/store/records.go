@@ -38,14 +38,14 @@ const LogClock = "log"
 
 // Verification is one code in the making: its holder may resend it, its recipient enters it.
 type Verification struct {
-	ID          string            `column:"id,send"` // opaque, at least 128 random bits: whoever knows it may read and check it
+	ID          string            `column:"id,send"` // opaque, at least 128 random bits: a caller who knows it may read and check it
 	App         string            `column:"app,send"`
 	Channel     recipient.Channel `column:"channel,send"`
 	Purpose     string            `column:"purpose,send"`
 	Recipient   recipient.Hash    `column:"recipient,send"`
 	To          string            `column:"masked,send"`      // masked
 	Sealed      []byte            `column:"sealed,null,send"` // the full recipient, encrypted; empty once erased
-	Holder      string            `column:"holder,send"`      // who may resend without naming the ID; empty: nobody
+	Holder      string            `column:"holder,send"`      // who may resend without naming the ID; empty: no one
 	ByBrowser   bool              `column:"by_browser,send"`  // opened by a browser, not a secret key: failed checks of each are bounded apart
 	Nonce       []byte            `column:"nonce,send"`       // 16 random bytes that only the log has; the code is derived from them
 	KeyID       string            `column:"key_id,send"`      // key of the ring that the code is derived from
@@ -100,7 +100,7 @@ type Send struct {
 	// with Refused: how many it stands for, estimated; 0: it names its one
 	Recipients  int               `column:"recipients,refusal"`
 	Afterwards  ProviderEventKind `column:"afterwards"`               // the worst that a provider told of it later; empty: nothing
-	Suppression uuid.UUID         `column:"suppression_id,null,send"` // that Begin met: the send goes to nobody; Nil: none
+	Suppression uuid.UUID         `column:"suppression_id,null,send"` // that Begin met: the send is not handed over; Nil: none
 	Forgiven    bool              `column:"forgiven"`                 // an administrator forgave it: it counted until then
 	Observed    []string          `column:"observed,send"`            // observing rules that would have refused this send; none for a refusal
 }

@@ -40,7 +40,7 @@ type Intent struct {
 // before its Take, while Now is the log's.
 type Begun struct {
 	Admitted     bool
-	Repeated     bool          // the row was there already: somebody else may have it in hand
+	Repeated     bool          // the row was there already: another process may have it in hand
 	Verification Verification  // joined or opened; zero when refused
 	Send         Send          // as written, Status Sending and Attempt 1; zero when refused
 	History      []quota.Event // the counting sends of the longest window but for this one, oldest first; ID is the 16 bytes of Send.ID

@@ -4,7 +4,7 @@
 //   - The record that answers "did the mail to this person go out, and if not, why?".
 //   - The second gate: Begin decides the recipient's rules again, under a lock on that recipient, in the transaction
 //     that writes the send. A lost or stale Redis therefore never admits one send too many.
-//   - The outbox: a row in flight carries a lease; whoever holds the row's latest attempt may finish it, and any
+//   - The outbox: a row in flight carries a lease; the process that holds the row's latest attempt may finish it, and any
 //     replica takes over a row whose lease ran out. There is no second queue.
 //
 // This package has the rows, what makes a request valid, and one small interface a feature; it has no SQL. Package gate decides,
@@ -56,7 +56,7 @@ type Outbox interface {
 	// TakeOver starts the next attempt of up to limit rows of a channel that are due or whose lease ran out, the longest
 	// overdue first. A row whose lease ran out is in doubt from then on.
 	TakeOver(ctx context.Context, ch recipient.Channel, lease time.Duration, limit int) ([]Work, error)
-	// RefundsDue leases up to limit refunds that nobody has confirmed for a lease's time, counted from Finish or from
+	// RefundsDue leases up to limit refunds that are not confirmed for a lease's time, counted from Finish or from
 	// the last time that they were leased, the oldest first.
 	RefundsDue(ctx context.Context, lease time.Duration, limit int) ([]Refund, error)
 	// Refunded confirms a refund.
@@ -85,7 +85,7 @@ type Verifications interface {
 	// same kind opened as v.
 	LockedOut(ctx context.Context, v Verification) (Lockout, error)
 	// Approve approves a verification that is neither approved, canceled nor expired, whatever its tries: the try that
-	// was compared is counted already. False: somebody else did, or it ended. With it the event of tell is written, if any.
+	// was compared is counted already. False: another check did, or it ended. With it the event of tell is written, if any.
 	Approve(ctx context.Context, id string, tell NewEvent) (bool, error)
 	// Cancel cancels a verification that is neither approved, canceled nor expired. False: it had ended, or there is none.
 	Cancel(ctx context.Context, id string) (bool, error)

@@ -93,7 +93,7 @@ func (s Suppression) Checked(lasts time.Duration, act *AuditEntry) (Suppression,
 	case s.ID == uuid.Nil || s.Channel == "" || s.Address == (recipient.Hash{}):
 		return s, nil, Bad("a suppression names itself, its channel and its address")
 	case !s.Cause.known():
-		return s, nil, Bad("cause %q suppresses nobody", s.Cause)
+		return s, nil, Bad("cause %q suppresses no recipient", s.Cause)
 	case lasts < time.Microsecond:
 		return s, nil, Bad("a suppression lasts for a while")
 	case !Storable(s.App, string(s.Channel), s.To):

@@ -9,7 +9,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// Somebody who has codes sent to numbers that he is paid for never enters them. So what shows him is where codes go and do
+// A fraudster who has codes sent to numbers that he is paid for never enters them. So what shows him is where codes go and do
 // not come back. Numbers are looked at by how they begin, as far as a mask shows it, and by app: what one app does is not
 // felt at another.
 

@@ -14,7 +14,7 @@ func ClientIP(c echo.Context) string { return prefix(c, 32, 64) }
 // ClientNetwork is the client's wider network: of IPv4 its /24, of IPv6 its /48.
 func ClientNetwork(c echo.Context) string { return prefix(c, 24, 48) }
 
-func nobody(echo.Context) string { return "" }
+func noOne(echo.Context) string { return "" }
 
 var direct = echo.ExtractIPDirect()
 

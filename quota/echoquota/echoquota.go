@@ -40,8 +40,8 @@ type Config struct {
 	// counted apart, but for rules of the scope Global.
 	Resource Namer
 
-	// Subjects say who asks, for each scope of the policy. Those of IP (ClientIP), Network (ClientNetwork), Purpose (nobody:
-	// all clients of the resource) and Global (nobody: all clients of all resources) are there unless given.
+	// Subjects say who asks, for each scope of the policy. Those of IP (ClientIP), Network (ClientNetwork), Purpose (no one:
+	// all clients of the resource) and Global (no one: all clients of all resources) are there unless given.
 	Subjects map[quota.Scope]Namer
 
 	// Skip lets requests through that are neither looked at nor counted, such as probes and preflights.
@@ -66,7 +66,7 @@ type Guard struct {
 
 // New checks the settings. An error names everything that is wrong.
 func New(c Config) (*Guard, error) {
-	subjects := map[quota.Scope]Namer{quota.IP: ClientIP, quota.Network: ClientNetwork, quota.Purpose: nobody, quota.Global: nobody}
+	subjects := map[quota.Scope]Namer{quota.IP: ClientIP, quota.Network: ClientNetwork, quota.Purpose: noOne, quota.Global: noOne}
 	maps.Copy(subjects, c.Subjects)
 	c.Subjects = subjects
 	keep := map[quota.Scope]time.Duration{}

@@ -138,7 +138,7 @@ func TestHeadersOfTheDefaultPolicy(t *testing.T) {
 	}
 }
 
-// A rule that observes limits nobody, so no client hears of it.
+// A rule that observes limits no request, so no client hears of it.
 func TestObservingRulesAreNotTold(t *testing.T) {
 	full := quota.State{Rule: quota.Rule{Name: "trial", Limit: 1, Window: time.Hour, Observe: true}, Used: 3, ResetAfter: time.Hour,
 		RetryAfter: time.Hour}

@@ -23,7 +23,7 @@ import (
 	"sendcode/internal/parts"
 )
 
-// Stack is one or more replicas with the parts that they share, as somebody would run them: by environment alone.
+// Stack is one or more replicas with the parts that they share, as an operator runs them: by environment alone.
 type Stack struct {
 	*testing.T
 	Env      map[string]string

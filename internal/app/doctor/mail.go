@@ -16,7 +16,7 @@ func (d *doctor) mailServers(ctx context.Context) {
 	const what = "mail server"
 	if d.cfg.SMTPURL == "" {
 		d.look(ctx, what, func(context.Context) (string, error) {
-			return "none: mails stay in the dev mailbox, nobody receives them", nil
+			return "none: mails stay in the dev mailbox, they reach no recipient", nil
 		})
 		return
 	}

@@ -16,7 +16,7 @@ import (
 )
 
 // TestCancelling ends the context while the server thinks, at every stage: before the final dot nothing was
-// sent, after it nobody knows.
+// sent, after it the outcome is unknown.
 func TestCancelling(t *testing.T) {
 	for stage, want := range map[smtptest.Stage]outcome{
 		smtptest.Greet: {class: delivery.Temporary, stage: delivery.StageHello},

@@ -24,7 +24,7 @@
 //     handshake (RFC 3207 section 4.2, CVE-2011-0411 and its kin).
 //   - Commands wait for each other's replies. A server that offers PIPELINING gets MAIL, RCPT and DATA in one write; after a
 //     refusal among them nothing is sent that it could take for a mail.
-//   - A reply that nobody asked for would answer the next question. A step only starts when nothing is unread.
+//   - A reply that was not asked for would answer the next question. A step only starts when nothing is unread.
 //   - Whether the final dot left this machine is counted on the socket, below TLS, since a failed write
 //     before it is temporary and one after it is unknown.
 //

@@ -133,7 +133,7 @@ func oddities() []misbehaviour {
 	}
 }
 
-// TestMisbehaviourInABubble runs every row with the timeouts that are the defaults, on a clock that waits for nobody.
+// TestMisbehaviourInABubble runs every row with the timeouts that are the defaults, on a virtual clock.
 func TestMisbehaviourInABubble(t *testing.T) {
 	bothWays(t, func(t *testing.T, extensions []string) {
 		for _, row := range misbehaviours() {
@@ -201,7 +201,7 @@ func TestWaitingEndsAsConfigured(t *testing.T) {
 	}
 }
 
-func TestNobodyListens(t *testing.T) {
+func TestNothingListens(t *testing.T) {
 	config, err := smtp.ParseURL("smtp://" + unusedAddr(t))
 	if err != nil {
 		t.Fatal(err)

@@ -136,7 +136,7 @@ func verbs(server *smtptest.Server) string {
 	return strings.Join(all, " ")
 }
 
-// unusedAddr is a loopback address on which nobody listens.
+// unusedAddr is a loopback address on which nothing listens.
 func unusedAddr(t *testing.T) string {
 	t.Helper()
 	return fmt.Sprint("127.0.0.1:", parts.FreePort(t))

@@ -43,7 +43,7 @@ func verdict(ctx context.Context, fail *delivery.Error) error {
 	case fail.Stage == delivery.StageRcpt, fail.Stage == delivery.StageData, fail.Stage == delivery.StageDot:
 		return nil // "later" to this recipient or this message
 	}
-	return failover.ErrFault // nobody has been named yet
+	return failover.ErrFault // no recipient has been named yet
 }
 
 // trial is one attempt that the breaker let in.

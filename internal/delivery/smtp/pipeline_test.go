@@ -13,7 +13,7 @@ import (
 	"sendcode/internal/parts"
 )
 
-// TestCommandsGoTogether: a server that says nothing until it has heard DATA is heard out by who pipelines, and by nobody else.
+// TestCommandsGoTogether: a server that says nothing until it has heard DATA is heard out by a client that pipelines, and by no other.
 func TestCommandsGoTogether(t *testing.T) {
 	for keyword, want := range map[string]outcome{
 		"PIPELINING": {}, "8BITMIME": {class: delivery.Temporary, stage: delivery.StageMail},
@@ -60,7 +60,7 @@ func TestRefusedInThePipeline(t *testing.T) {
 		smtptest.Rcpt: {delivery.Rejected, delivery.StageRcpt, 550, "5.1.1"},
 		smtptest.Data: {delivery.Rejected, delivery.StageData, 554, "5.7.1"},
 	} {
-		reply := map[smtptest.Stage]string{smtptest.Mail: "451 4.7.1 later", smtptest.Rcpt: "550 5.1.1 nobody",
+		reply := map[smtptest.Stage]string{smtptest.Mail: "451 4.7.1 later", smtptest.Rcpt: "550 5.1.1 unknown",
 			smtptest.Data: "554 5.7.1 no"}[stage]
 		server := smtptest.Start(t, smtptest.Script{Extensions: pipelining, Rules: []smtptest.Rule{
 			{Stage: stage, Times: 1, Reply: reply},
@@ -81,7 +81,7 @@ func TestRefusedInThePipeline(t *testing.T) {
 func TestContentIsKeptFromWhoRefused(t *testing.T) {
 	for _, refused := range []smtptest.Stage{smtptest.Mail, smtptest.Rcpt} {
 		server := smtptest.Start(t, smtptest.Script{Extensions: pipelining, Rules: []smtptest.Rule{
-			{Stage: refused, Times: 1, Reply: "550 5.1.1 nobody"}, {Stage: smtptest.Data, Times: 1, Reply: "354 go on"},
+			{Stage: refused, Times: 1, Reply: "550 5.1.1 unknown"}, {Stage: smtptest.Data, Times: 1, Reply: "354 go on"},
 		}})
 		s := sender(t, server)
 		_, err := s.Send(t.Context(), message(1))
@@ -97,10 +97,10 @@ func TestContentIsKeptFromWhoRefused(t *testing.T) {
 // TestRefusedAndGone: what a server refused before it went away stays refused, and no other mail goes there.
 func TestRefusedAndGone(t *testing.T) {
 	for name, rules := range map[string][]smtptest.Rule{
-		"closes":     {{Stage: smtptest.Rcpt, Times: 1, Reply: "550 5.1.1 nobody"}, {Stage: smtptest.Data, Times: 1, Close: true}},
-		"421":        {{Stage: smtptest.Rcpt, Times: 1, Reply: "550 5.1.1 nobody"}, {Stage: smtptest.Data, Times: 1, Reply: "421 4.3.2 bye"}},
-		"421 midway": {{Stage: smtptest.Mail, Times: 1, Reply: "550 5.1.1 nobody"}, {Stage: smtptest.Rcpt, Times: 1, Reply: "421 4.3.2 bye"}},
-		"tears": {{Stage: smtptest.Rcpt, Times: 1, Reply: "550 5.1.1 nobody"},
+		"closes":     {{Stage: smtptest.Rcpt, Times: 1, Reply: "550 5.1.1 unknown"}, {Stage: smtptest.Data, Times: 1, Close: true}},
+		"421":        {{Stage: smtptest.Rcpt, Times: 1, Reply: "550 5.1.1 unknown"}, {Stage: smtptest.Data, Times: 1, Reply: "421 4.3.2 bye"}},
+		"421 midway": {{Stage: smtptest.Mail, Times: 1, Reply: "550 5.1.1 unknown"}, {Stage: smtptest.Rcpt, Times: 1, Reply: "421 4.3.2 bye"}},
+		"tears": {{Stage: smtptest.Rcpt, Times: 1, Reply: "550 5.1.1 unknown"},
 			{Stage: smtptest.Data, Times: 1, Raw: "503 5.5", Close: true}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -84,7 +84,7 @@ func TestIdleConnectionIsClosedByTime(t *testing.T) {
 	})
 }
 
-// TestQuitThatIsNotAnswered: nobody waits for it but the place, and not for long.
+// TestQuitThatIsNotAnswered: only the place waits for it, and not for long.
 func TestQuitThatIsNotAnswered(t *testing.T) {
 	for name, rule := range map[string]smtptest.Rule{
 		"stalls": {Stage: smtptest.Quit, Stall: true}, "refused": {Stage: smtptest.Quit, Reply: "500 no"},

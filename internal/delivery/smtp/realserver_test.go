@@ -27,7 +27,7 @@ import (
 	"sendcode/internal/delivery/smtp"
 )
 
-// relay is a mail server that somebody else wrote (go-smtp), which relays only for those who log in.
+// relay is a mail server of another author (go-smtp), which relays only for those who log in.
 type relay struct {
 	mu    sync.Mutex
 	mails []string
@@ -61,7 +61,7 @@ func (s *relaySession) Mail(string, *gosmtp.MailOptions) error {
 }
 
 func (s *relaySession) Rcpt(to string, _ *gosmtp.RcptOptions) error {
-	if strings.HasPrefix(to, "nobody@") {
+	if strings.HasPrefix(to, "unknown@") {
 		return &gosmtp.SMTPError{Code: 550, EnhancedCode: gosmtp.EnhancedCode{5, 1, 1}, Message: "no such user " + to}
 	}
 	return nil
@@ -136,9 +136,9 @@ func TestRealServerWithSTARTTLSAndAUTH(t *testing.T) {
 	s := with(func(*url.URL) {})
 	sendAll(t, s, 1, 3)
 
-	nobody := message(4)
-	nobody.To = "nobody@example.org"
-	_, err := s.Send(t.Context(), nobody)
+	refused := message(4)
+	refused.To = "unknown@example.org"
+	_, err := s.Send(t.Context(), refused)
 	expect(t, err, outcome{delivery.Rejected, delivery.StageRcpt, 550, "5.1.1"})
 	sendAll(t, s, 5, 5)
 	if err := s.Probe(t.Context()); err != nil {

@@ -130,7 +130,7 @@ func TestMessageWithoutHTML(t *testing.T) {
 	}
 }
 
-// TestTriesAreTheSameBytes: also the Message-ID, so that whoever receives both can tell.
+// TestTriesAreTheSameBytes: also the Message-ID, so that a recipient of both can tell.
 func TestTriesAreTheSameBytes(t *testing.T) {
 	server := smtptest.Start(t, smtptest.Script{Rules: []smtptest.Rule{{Stage: smtptest.Dot, Times: 1, Close: true}}})
 	for range 2 {

@@ -156,7 +156,7 @@ func (s *session) listen(ctx context.Context, stage string, limit time.Duration,
 // cut closes the socket without another word, so nothing that is half written gets ended by it.
 func (s *session) cut() { _ = s.wire.Close() }
 
-// quitTimeout bounds the farewell: nobody waits for it but the connection's place.
+// quitTimeout bounds the farewell: only the connection's place waits for it.
 const quitTimeout = time.Second
 
 // quit says QUIT and closes. Its failure means nothing: all mails were answered.

@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// authority signs certificates that nobody trusts but who is given its pool.
+// authority signs certificates that are trusted only through its pool.
 type authority struct {
 	key         *ecdsa.PrivateKey
 	certificate *x509.Certificate

@@ -47,7 +47,7 @@ func Start(tb testing.TB, script Script) *Server {
 	return start(tb, "127.0.0.1:0", script)
 }
 
-// StartAt is Start on a port that nobody else is given, as parts.FreePort has them: it can Restart there.
+// StartAt is Start on a port that no other server is given, as parts.FreePort has them: it can Restart there.
 func StartAt(tb testing.TB, port int, script Script) *Server {
 	tb.Helper()
 	s := start(tb, net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), script)
@@ -95,7 +95,7 @@ func (s *Server) Stop() {
 	s.running.Wait()
 }
 
-// Restart listens again, after Stop, on the port of StartAt: one that the kernel chose may be somebody else's by now. What was
+// Restart listens again, after Stop, on the port of StartAt: one that the kernel chose may be taken by now. What was
 // recorded stays.
 func (s *Server) Restart() {
 	s.tb.Helper()

@@ -57,7 +57,7 @@ func TestAwaitWaits(t *testing.T) {
 
 func TestRules(t *testing.T) {
 	server := smtptest.Start(t, smtptest.Script{Rules: []smtptest.Rule{
-		{Stage: smtptest.Rcpt, To: "nobody@x.example", Reply: "550 5.1.1 no"},
+		{Stage: smtptest.Rcpt, To: "unknown@x.example", Reply: "550 5.1.1 no"},
 		{Stage: smtptest.Rcpt, Skip: 1, Times: 2, Reply: "451 4.7.1 later"},
 	}})
 	for n, want := range []string{"", "451", "451", "", ""} {
@@ -66,8 +66,8 @@ func TestRules(t *testing.T) {
 			t.Errorf("mail %d: %v, want %q", n, err, want)
 		}
 	}
-	if err := send(server, "x@x", "nobody@x.example"); err == nil || !strings.HasPrefix(err.Error(), "550") {
-		t.Errorf("nobody: %v", err)
+	if err := send(server, "x@x", "unknown@x.example"); err == nil || !strings.HasPrefix(err.Error(), "550") {
+		t.Errorf("unknown: %v", err)
 	}
 	if len(server.Messages()) != 3 {
 		t.Errorf("%d messages", len(server.Messages()))

@@ -54,7 +54,7 @@ func TestAddressAloneIsNoHoldAnywhere(t *testing.T) {
 	untouchedBy(s, victims, codes)
 }
 
-// aboutAna is a body with every field that somebody who knows the address can fill in.
+// aboutAna is a body with every field that a person who knows the address can fill in.
 func aboutAna(op *openapi3.Operation) string {
 	if op.RequestBody == nil {
 		return ""
@@ -86,7 +86,7 @@ func strangerAtThePage(s *apptest.Stack, victims []apptest.Answer) {
 }
 
 // What a browser is answered tells nothing about whether an address is known: one that this app and another have sent to and
-// that was approved there, and one that nobody ever saw, get the same answer but for its own id and times, and what is left of the address's quota, which its holders share (SEC-19).
+// that was approved there, and one that was never seen, get the same answer but for its own id and times, and what is left of the address's quota, which its holders share (SEC-19).
 func TestAnswersTellNothingOfAnAddress(t *testing.T) {
 	s := apptest.Embedded(t).Tenants().Start(1)
 	for _, key := range []string{apptest.AnotherKey, apptest.APIKey} {
@@ -114,7 +114,7 @@ func TestAnswersTellNothingOfAnAddress(t *testing.T) {
 		return strings.Join(all, "\n")
 	}
 	if known, unknown := story(apptest.Ana), story("anton.never.seen@example.com"); known != unknown {
-		t.Errorf("of a known address:\n%s\nof one that nobody saw:\n%s", known, unknown)
+		t.Errorf("of a known address:\n%s\nof one that was never seen:\n%s", known, unknown)
 	}
 }
 

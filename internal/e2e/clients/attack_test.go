@@ -30,7 +30,7 @@ func TestAddressAloneIsNoHold(t *testing.T) {
 		for _, key := range []string{"", "sk_wrong", apptest.PublicKey, apptest.AnotherKey} {
 			if mine := ask(key, ""); known[mine.ID] && mine.ID != "" {
 				s.Errorf("%.3s…: a request for the same address got hold of what was pending", key)
-			} else if key == apptest.PublicKey || key == apptest.AnotherKey { // what an attacker does to their own hurts nobody
+			} else if key == apptest.PublicKey || key == apptest.AnotherKey { // what an attacker does to their own hurts no one
 				s.Do(0, "POST", "/v1/verifications/"+mine.ID+"/check", `{"code":"000000"}`, apptest.As(key))
 				s.Do(0, "POST", "/v1/verifications/"+mine.ID+"/cancel", "", apptest.As(key))
 			}

@@ -71,7 +71,7 @@ func TestBreakerAndBrowsers(t *testing.T) {
 		}
 	}
 	if !strings.Contains(s.Printed.String(), "the breaker refuses") {
-		t.Error("nobody was called")
+		t.Error("there was no alarm")
 	}
 	web := apptest.Embedded(t).Tenants().Start(1)
 	a := web.Do(0, http.MethodPost, "/v1/verifications", `{"channel":"email","to":"`+apptest.Ana+`"}`, apptest.As(apptest.PublicKey))

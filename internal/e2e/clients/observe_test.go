@@ -9,7 +9,7 @@ import (
 	"sendcode/internal/app/apptest"
 )
 
-// A rule on trial refuses nobody, is told to nobody, and says to the administrator what it would have done.
+// A rule on trial refuses no request, is told to no caller, and says to the administrator what it would have done.
 func TestRulesOnTrial(t *testing.T) {
 	const rules = `    - {name: seven,    scope: recipient, limit: 7, window: 300s}
     - {name: stricter, scope: recipient, limit: 2, window: 1h, mode: observe}

@@ -61,7 +61,7 @@ func barred(s *apptest.Stack, when string, replicas ...int) {
 		}
 	}
 	if a := s.Ask(replicas[0], fmt.Sprintf("b%d@example.com", time.Now().UnixNano())); a.StatusCode != http.StatusAccepted || len(a.Quota.Rules) != 1 {
-		s.Errorf("%s: somebody else: %d %s", when, a.StatusCode, a.Raw)
+		s.Errorf("%s: another person: %d %s", when, a.StatusCode, a.Raw)
 	}
 }
 

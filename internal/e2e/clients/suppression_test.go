@@ -9,7 +9,7 @@ import (
 	"sendcode/internal/delivery/smtptest"
 )
 
-// A mailbox that does not exist is spoken of to the mail server once. Whoever asks then, at whatever replica, after whatever
+// A mailbox that does not exist is spoken of to the mail server once. A later request, at whatever replica, after whatever
 // Redis forgets, is told that it failed; a back end is told why.
 func TestMail16SuppressedEverywhere(t *testing.T) {
 	t.Parallel()

@@ -15,7 +15,7 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(apptest.Main(m)) }
 
-// stall gives the stack a mail server that holds the first mail at a stage: whoever sends it can be killed there.
+// stall gives the stack a mail server that holds the first mail at a stage: the replica that sends it can be killed there.
 func stall(s *apptest.Stack, stage smtptest.Stage) {
 	s.SMTP = smtptest.Start(s.T, smtptest.Script{Rules: []smtptest.Rule{{Stage: stage, Times: 1, Stall: true}}})
 	s.Env["SENDCODE_SMTP_URL"] = s.SMTP.URL()

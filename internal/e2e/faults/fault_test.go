@@ -135,7 +135,7 @@ func TestLaggingReplicaPromotedUnderLoad(t *testing.T) {
 			s.Await("the replica to be in step", func() bool {
 				return strings.Contains(replica.Info(t.Context(), "replication").Val(), "master_link_status:up")
 			})
-			follow(s, replica, "127.0.0.1:1") // nobody: the link is cut, and what it has stays
+			follow(s, replica, "127.0.0.1:1") // no server: the link is cut, and what it has stays
 			apptest.After(1200 * time.Millisecond)
 			follow(s, replica, "NO:ONE")
 			address.move(pair[(n+1)%2].Addr())

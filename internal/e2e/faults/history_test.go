@@ -93,7 +93,7 @@ func lostOrDoubled(h apptest.History, accepted map[uuid.UUID]bool, mails []appte
 		faults = append(faults, "a send that was answered with 202 is not in the log")
 	}
 	if extra > unavailable {
-		faults = append(faults, "the log has sends that nobody was told of")
+		faults = append(faults, "the log has sends that no caller was told of")
 	}
 	return faults
 }
@@ -142,7 +142,7 @@ func TestTheCheckerFindsBreaches(t *testing.T) {
 		"no mail":             {apptest.History{sent, failed, lost}, apptest.History{sent, failed, lost}, mail(sent), 1},
 		"two mails":           {apptest.History{sent, doubled}, apptest.History{sent, doubled}, mail(sent, doubled, doubled), 1},
 		"no row":              {ok, apptest.History{sent, failed, lost}, mail(sent), 1},
-		"nobody was told":     {apptest.History{sent, secret}, apptest.History{sent}, mail(sent, secret), 1},
+		"no one was told":     {apptest.History{sent, secret}, apptest.History{sent}, mail(sent, secret), 1},
 		"a refund for a mail": {ok, ok, mail(sent, failed), 1},
 	} {
 		accepted := map[uuid.UUID]bool{}

@@ -14,7 +14,7 @@ import (
 	"sendcode/internal/app/apptest"
 )
 
-// While somebody asks for one recipient as fast as they are answered, all others get their codes. How long they wait
+// While an attacker asks for one recipient as fast as they are answered, all others get their codes. How long they wait
 // is what `make bench` says.
 func TestHonestRequestsBesideAnAttack(t *testing.T) {
 	t.Parallel()

@@ -67,7 +67,7 @@ func TestTerminatedUnderLoad(t *testing.T) {
 	h := ended(f.Stack, f.log)
 	for _, row := range h {
 		if !f.told[row.ID] {
-			t.Errorf("send %s was let in, and nobody was told", row.ID)
+			t.Errorf("send %s was let in, and no caller was told", row.ID)
 		}
 		if row.InDoubt {
 			t.Errorf("send %s was left in flight", row.ID)

@@ -91,7 +91,7 @@ func TestLinkToTheMailServerUnderLoad(t *testing.T) {
 }
 
 // survives says what a run left behind, as holds does, where a link may break at any byte: a mail after whose end nothing was
-// heard is unknown, and keeps its place; so does what somebody had in hand without a word.
+// heard is unknown, and keeps its place; so does what a server had taken without an answer.
 func survives(s *apptest.Stack, l *load) {
 	s.Helper()
 	recovers(s)

@@ -78,7 +78,7 @@ func TestAccountsOfAFile(t *testing.T) {
 	}
 	err = app.ChangeAccount(t.Context(), cfg, app.AccountChange{Name: "admin", Do: "factor", Reason: "lost"}, &out)
 	if err == nil || !strings.Contains(err.Error(), "no_factor") {
-		t.Errorf("what nobody has is taken away: %v", err)
+		t.Errorf("what no account has is taken away: %v", err)
 	}
 	unlock, err := config.LockDataDir(cfg.DataDir)
 	if err != nil {

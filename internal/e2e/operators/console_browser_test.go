@@ -63,11 +63,11 @@ func (d *desk) says(of string, texts ...string) {
 }
 
 // The whole of the console on real parts: a person was refused and calls; they are found, their quota is reset, which is on
-// record, and their next code goes out while somebody follows the log.
-func TestConsoleHelpsSomebody(t *testing.T) {
+// record, and their next code goes out while the log is followed.
+func TestConsoleHelpsACaller(t *testing.T) {
 	t.Parallel()
 	s := apptest.OnRealParts(t).Start(2)
-	d := openDesk(s) // before the minute begins in which somebody is refused
+	d := openDesk(s) // before the minute begins in which a person is refused
 	spec := s.Ask(0, apptest.Ana)
 	if again := s.Ask(1, apptest.Ana); spec.StatusCode != http.StatusAccepted || again.StatusCode != http.StatusTooManyRequests {
 		t.Fatalf("%d %d", spec.StatusCode, again.StatusCode)

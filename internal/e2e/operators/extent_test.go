@@ -13,7 +13,7 @@ import (
 	"sendcode/internal/app/doctor"
 )
 
-// How far the log reaches is seen by whoever watches and whoever asks; without room for now the service is not ready.
+// How far the log reaches is seen in metrics and by requests; without room for now the service is not ready.
 func TestExtentIsTold(t *testing.T) {
 	s := apptest.OnRealParts(t)
 	s.Start(1)

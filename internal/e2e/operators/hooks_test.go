@@ -179,7 +179,7 @@ func TestHooksDoNotLeadInside(t *testing.T) {
 }
 
 // A receiver that says nothing changes no answer and no mail.
-func TestASilentReceiverHoldsUpNobody(t *testing.T) {
+func TestASilentReceiverHoldsUpNoOther(t *testing.T) {
 	t.Parallel()
 	hook := apptest.NewReceiver(t)
 	hook.Answers(func(int) int { return -1 })

@@ -74,8 +74,8 @@ func sendStatus(s *apptest.Stack, i int, id string) string {
 	return s.Do(i, http.MethodGet, "/v1/verifications/"+id, "").Send.Status
 }
 
-// Tencent tells by its own ID, at the address that the doctor prints; what it tells twice, late or of nobody's message is
-// harmless, and without the token nobody is believed.
+// Tencent tells by its own ID, at the address that the doctor prints; what it tells twice, late or of an unknown message is
+// harmless, and without the token nothing is believed.
 func TestTencentTellsByItsOwnID(t *testing.T) {
 	t.Parallel()
 	f := newTencentFake(t)

@@ -48,7 +48,7 @@ func provided(s *apptest.Stack) *apptest.Stack {
 	return s
 }
 
-// From the mail to the event and back to the next request: a mail that was taken bounces later, and nobody gets another one.
+// From the mail to the event and back to the next request: a mail that was taken bounces later, and no other one is sent.
 func TestProviderTellsOfABounce(t *testing.T) {
 	apptest.OnEach(t, func(s *apptest.Stack) {
 		provided(s).Start(1)

@@ -91,6 +91,6 @@ func TestParallelSendsNeverPassTheCap(t *testing.T) {
 	})
 	metrics := string(s.Do(0, http.MethodGet, "/metrics", "").Raw) + string(s.Do(1, http.MethodGet, "/metrics", "").Raw)
 	if c.requests() != 3 || !strings.Contains(metrics, `sendcode_sms_carrier_up{carrier="dear",order="1"} 1`) || !strings.Contains(metrics, `sendcode_spend_refused_total{cap="day"}`) || !apptest.Contains(s.Printed, "a spend cap is reached") {
-		t.Errorf("the carrier was asked %d times, and nobody is alarmed", c.requests())
+		t.Errorf("the carrier was asked %d times, and there is no alarm", c.requests())
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"sendcode/internal/app/apptest"
 )
 
-// Whoever looks at one replica sees what another one does; and a replica that stops does not wait for who looks.
+// A reader at one replica sees what another one does; and a replica that stops does not wait for who looks.
 func TestTheLogIsFollowedOverReplicas(t *testing.T) {
 	t.Parallel()
 	s := apptest.OnRealParts(t).Start(2)

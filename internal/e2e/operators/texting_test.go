@@ -145,7 +145,7 @@ func TestTextsThatTakeTooManySegments(t *testing.T) {
 
 // A carrier that is away is named in the console, as a mail server is.
 func TestCarrierSetAsideIsNamed(t *testing.T) {
-	gone := fmt.Sprint("http://127.0.0.1:", parts.FreePort(t)) // where nobody listens, nor begins to
+	gone := fmt.Sprint("http://127.0.0.1:", parts.FreePort(t)) // where nothing listens, nor begins to
 	s := configured(apptest.Embedded(t), fmt.Sprintf(`
 sms:
   countries: [DE]

@@ -34,7 +34,7 @@ type TriedCode struct {
 	ByBrowser  bool
 }
 
-// failures are the tries that were wrong and that nobody forgave: the right one may be among those forgiven, or not.
+// failures are the tries that were wrong and were not forgiven: the right one may be among those forgiven, or not.
 func (t TriedCode) failures() int {
 	n := t.Attempts - t.Forgiven
 	if !t.ApprovedAt.IsZero() {

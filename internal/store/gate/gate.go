@@ -201,7 +201,7 @@ func written(in store.Intent, v store.Verification, number int, suppression uuid
 	}
 }
 
-// asWritten undoes what happened to a row after its Begin, for the answer to a repeated one: whoever gets it speaks for
+// asWritten undoes what happened to a row after its Begin, for the answer to a repeated one: the caller that gets it speaks for
 // the first attempt, and if that one no longer holds, its writes change nothing.
 func asWritten(s store.Send, lease time.Duration) store.Send {
 	s.Status, s.Attempt, s.InDoubt, s.Counts, s.RefundDue, s.Forgiven = store.Sending, 1, false, true, false, false

@@ -13,7 +13,7 @@ import (
 	"sendcode/quota"
 )
 
-// An admitted intent opens a verification that nobody has tried, and its row is that of the first attempt. Both have whole microseconds,
+// An admitted intent opens a verification without tries, and its row is that of the first attempt. Both have whole microseconds,
 // and bytes of their own.
 func TestDecideWritesTheRow(t *testing.T) {
 	in := ask(1, time.Minute, func(in *store.Intent) {

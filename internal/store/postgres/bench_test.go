@@ -186,7 +186,7 @@ func busyOf(b *testing.B, parent int) (ns int64) {
 	return ns
 }
 
-// BenchmarkFinish measures how sends are ended by 64 callers: with nobody to tell, which runs the statement that it ran
+// BenchmarkFinish measures how sends are ended by 64 callers: with no app to tell, which runs the statement that it ran
 // before there were events; with each told; and with every tenth told, whose neighbours share its statement.
 //
 //	go test -run '^$' -bench Finish -benchtime 20000x -count 5 ./internal/store/postgres

@@ -35,7 +35,7 @@ func once(log *DB, then func()) {
 	}
 }
 
-// Whatever an administrator or a person does between the two trips of a Begin, the answer is the row, and nobody is sent a code that
+// Whatever an administrator or a person does between the two trips of a Begin, the answer is the row, and no code is sent that
 // ended before it. By seed: a check, an approval, a cancel, a reset, a refund.
 func TestPostgresBetweenTheTrips(t *testing.T) {
 	f, log, other := betweenFixture(t)
@@ -91,7 +91,7 @@ func meddle(log *DB, what int, first store.Begun, act store.AuditEntry) error {
 	return err
 }
 
-// waits says whether somebody waits for a lock in the log's database.
+// waits says whether a lock is waited for in the log's database.
 func waits(t *testing.T, log *DB) (waiting bool) {
 	t.Helper()
 	storetest.OK(t, log.pool.QueryRow(t.Context(), `

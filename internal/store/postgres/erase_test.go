@@ -13,8 +13,8 @@ import (
 	"sendcode/internal/store/storetest"
 )
 
-// columns says of every column what becomes of it when somebody is erased: it tells nothing of a recipient, it is erased,
-// or it is the keyed hash, which goes when its time has come. Whoever adds a column says it here, and in personal.
+// columns says of every column what becomes of it when a person is erased: it tells nothing of a recipient, it is erased,
+// or it is the keyed hash, which goes when its time has come. A new column is named here, and in personal.
 var columns = map[string]struct{ nothing, erased, hash string }{
 	"sends": {
 		nothing: `id verification_id number app channel purpose status reason attempt in_doubt counts taken_at clock
@@ -30,7 +30,7 @@ var columns = map[string]struct{ nothing, erased, hash string }{
 		erased:  `masked sealed holder nonce locale reference`, hash: `recipient`,
 	},
 	"act_people": {nothing: `act`, erased: `masked`, hash: `recipient`},
-	// of the administrator; a reason that names somebody is refused
+	// of the administrator; a reason that names a person is refused
 	"acts":     {nothing: `id at who role network what app channel purpose target reason outcome detail ends`},
 	"claims":   {nothing: `key fingerprint send_id made_at held_until`}, // keyed hashes, for a day
 	"erasures": {nothing: `erased_at forget_at`, hash: `recipient`},
@@ -86,7 +86,7 @@ AND table_name NOT IN (SELECT name FROM sendcode_partitions) AND table_name <> '
 			found[c[0]+"."+c[1]] = true
 			is, known := columns[c[0]]
 			if !known || !slices.Contains(strings.Fields(is.nothing+" "+is.erased+" "+is.hash), c[1]) {
-				t.Errorf("%s: nobody said what becomes of %s.%s when a recipient is erased", name, c[0], c[1])
+				t.Errorf("%s: it is not said what becomes of %s.%s when a recipient is erased", name, c[0], c[1])
 			}
 		}
 		for table, is := range columns {
@@ -116,7 +116,7 @@ AND table_name NOT IN (SELECT name FROM sendcode_partitions) AND table_name <> '
 	}
 	for table := range said {
 		if _, ok := columns[table]; !ok {
-			t.Errorf("%s is erased, and nobody said what is in it", table)
+			t.Errorf("%s is erased, and it is not said what is in it", table)
 		}
 	}
 }

@@ -46,7 +46,7 @@ func TestPostgresLostConnections(t *testing.T) {
 		ok    bool
 		trips int // of Begin
 	}{
-		{"reply lost, then nobody there", cutReply, 1, 1, false, 1},
+		{"reply lost, then no server", cutReply, 1, 1, false, 1},
 		{"request lost once", cutRequest, 1, 1, true, 2},
 		{"request lost twice", cutRequest, 2, 0, false, 2},
 		{"reply lost once", cutReply, 1, 1, true, 2},
@@ -136,7 +136,7 @@ func TestPostgresLostReadsAndWrites(t *testing.T) {
 	}
 }
 
-// eventually awaits a condition of a server that tells nobody.
+// eventually awaits a condition of a server that does not report it.
 func eventually(t *testing.T, condition func() bool) {
 	t.Helper()
 	poll := time.NewTicker(2 * time.Millisecond)
@@ -254,7 +254,7 @@ func TestPostgresReadOnly(t *testing.T) {
 	}
 	demote("on")
 	name := u.Path[1:]
-	eventually(t, func() bool { // nobody is left who was connected before
+	eventually(t, func() bool { // no connection is left from before
 		var others int
 		storetest.OK(t, admin.QueryRow(t.Context(), `SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE datname = $1 AND pid <> pg_backend_pid()`, name).Scan(&others))
 		return others == 0

@@ -13,7 +13,7 @@ import (
 	"sendcode/internal/store/storetest"
 )
 
-// One send whose row somebody holds for too long fails alone, and certainly: those that share its round trip are closed.
+// One send whose row is locked for too long fails alone, and certainly: those that share its round trip are closed.
 func TestPostgresOneStuckOutcome(t *testing.T) {
 	f, _ := faultFixture(t, shortWait)
 	log := f.DB.(*DB)

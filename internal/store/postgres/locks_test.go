@@ -94,7 +94,7 @@ func TestPostgresApprovedWhileJoining(t *testing.T) {
 	}
 }
 
-// One recipient whose lock somebody holds for too long fails alone; those who share its round trip are let in.
+// One recipient whose lock is held for too long fails alone; those who share its round trip are let in.
 func TestPostgresOneStuckRecipient(t *testing.T) {
 	server := shared.Server(t)
 	waitsInTime(t, server)

@@ -106,7 +106,7 @@ func TestMigrateGivesUpWithItsContext(t *testing.T) {
 	storetest.OK(t, Migrate(t.Context(), url))
 }
 
-// A table that somebody holds: the migration lets go after its lock_timeout, so that those behind it get their turn, and
+// A table that is locked: the migration lets go after its lock_timeout, so that those behind it get their turn, and
 // comes again.
 func TestMigrateComesAgain(t *testing.T) {
 	url := newDatabase(t)

@@ -77,7 +77,7 @@ SELECT count(*) FROM sendcode_partitions p WHERE (SELECT count(*) FROM pg_index 
 	storetest.Equal(t, "partitions without all indexes", unlike, 0)
 }
 
-// waitsForRoom has somebody make a partition for longer than a lock is waited for: whoever else comes for it comes again.
+// waitsForRoom has another connection make a partition for longer than a lock is waited for: others try again.
 func waitsForRoom(t *testing.T, f *storetest.Fixture, log *DB, owner *pgx.Conn, partitions []string) {
 	t.Helper()
 	exec(t, owner, `DROP TABLE `+partitions[len(partitions)-1], `BEGIN`, `LOCK TABLE sends IN SHARE UPDATE EXCLUSIVE MODE`)
@@ -98,7 +98,7 @@ SELECT query_start FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND quer
 	storetest.Equal(t, "made after another", names(t, log), partitions)
 }
 
-// Without a partition for now nothing is sent, everybody hears why, and it is made as soon as somebody looks.
+// Without a partition for now nothing is sent, everybody hears why, and it is made at the next look.
 func TestPartitionIsMissing(t *testing.T) {
 	f, log, owner := owned(t)
 	all := names(t, log)
@@ -184,7 +184,7 @@ func TestPartitionsExpire(t *testing.T) {
 	storetest.OK(t, err)
 	_, err = reader.Exec(t.Context(), `SELECT FROM sends LIMIT 1`)
 	storetest.OK(t, err)
-	expire(store.Expired{Rows: 2}) // somebody reads just now: the partition stays, its rows go one by one
+	expire(store.Expired{Rows: 2}) // it is read just now: the partition stays, its rows go one by one
 	left(second, third)
 	storetest.OK(t, reader.Rollback(t.Context()))
 	storetest.Equal(t, "partitions", names(t, log), []string{"sends_0", "sends_1", "sends_2", "sends_3"})

@@ -111,7 +111,7 @@ func useAll(t *testing.T, f *storetest.Fixture) {
 		storetest.OK(t, err)
 		mark := &store.Mark{At: time.Now(), ID: begun.Send.ID}
 		for _, filter := range []store.Filter{{}, {Before: mark}, {Recipient: &begun.Send.Recipient, Before: mark}, {Reference: "order 7", Before: mark},
-			{After: mark}, {App: "shop"}, {App: "nobody", Before: mark}, {Channel: "email"}, {Channel: "sms", After: mark}, {Purpose: "login"}, {Purpose: "nothing"},
+			{After: mark}, {App: "shop"}, {App: "unknown", Before: mark}, {Channel: "email"}, {Channel: "sms", After: mark}, {Purpose: "login"}, {Purpose: "nothing"},
 			{App: "shop", Purpose: "login"}, {Status: store.Queued}, {Status: store.Sending}, {Status: store.Failed}, {Status: store.Unknown, Before: mark}, {Status: store.Refused}, {Status: store.Sent}, {Status: store.Delivered}, {Status: store.Undelivered},
 			{BlockedBy: "minute"}, {BlockedBy: "nothing", Before: mark}, {Provider: "smtp.example.com"}, {Provider: "nothing", After: mark}, {Country: "DE"},
 			{Country: "FR", Before: mark}, {Domain: "example.com"}, {Domain: "example.org", After: mark}} {
@@ -156,7 +156,7 @@ func useAll(t *testing.T, f *storetest.Fixture) {
 }
 
 // The second gate and the outcomes look each row up by the index that finds it, in the partitions of their window alone: where the
-// tables are new, where somebody has analysed them empty, and where the statistics are from a time when there was one recipient.
+// tables are new, where they were analysed empty, and where the statistics are from a time when there was one recipient.
 func TestPostgresHotPlans(t *testing.T) {
 	log := openTest(t, newDatabase(t), serverClock)
 	f := storetest.NewFixture(log)

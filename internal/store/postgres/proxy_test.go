@@ -32,7 +32,7 @@ type proxy struct {
 	mode    cut
 	times   int
 	commits int  // seen since it was armed
-	leaving bool // after the cut nobody is there any more
+	leaving bool // after the cut there is no server any more
 	away    bool
 	spared  int // of cutAny
 }

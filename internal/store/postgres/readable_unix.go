@@ -8,7 +8,7 @@ import (
 	"syscall"
 )
 
-// readable says that something waits to be read: on a connection that nobody uses, the server's last word or its end.
+// readable says that something waits to be read: on an idle connection, the server's last word or its end.
 // It asks the kernel alone and takes nothing from the stream.
 func readable(conn net.Conn) bool {
 	if secure, ok := conn.(*tls.Conn); ok {

@@ -125,21 +125,21 @@ func as(t *testing.T, address, user string) string {
 	return u.String()
 }
 
-// A role that nobody made, and the owner may not make: said in plain words, and the migration itself stands.
+// A role that does not exist, and the owner may not make: said in plain words, and the migration itself stands.
 func TestMigrateWithoutTheRole(t *testing.T) {
 	address := shared.Server(t).NewDatabase(t)
-	err := Migrate(t.Context(), address, As("nobody_made_it"))
-	if err == nil || !strings.Contains(err.Error(), "there is no role nobody_made_it") {
+	err := Migrate(t.Context(), address, As("missing_role"))
+	if err == nil || !strings.Contains(err.Error(), "there is no role missing_role") {
 		t.Fatalf("%v", err)
 	}
 	log := openTest(t, address, serverClock)
 	f := storetest.NewFixture(log)
 	f.Admit(t, f.Intent(1))
-	_, err = Open(t.Context(), address, As("nobody_made_it"))
+	_, err = Open(t.Context(), address, As("missing_role"))
 	storetest.Is(t, err, store.ErrUnavailable)
 }
 
-// Whoever may make roles has the one that is asked for made, in PostgreSQL 15 and 16 alike.
+// An owner that may make roles has the one that is asked for made, in PostgreSQL 15 and 16 alike.
 func TestMigrateMakesTheRole(t *testing.T) {
 	server := shared.Server(t)
 	conn, err := pgx.Connect(t.Context(), server.AdminURL())

@@ -68,7 +68,7 @@ WITH row AS MATERIALIZED (
 )
 INSERT INTO hours (hour) VALUES ($1)`
 
-// CountHours implements HourCounter. Each hour is a transaction of its own: whoever erases somebody waits for one at most.
+// CountHours implements HourCounter. Each hour is a transaction of its own: an erasure waits for one at most.
 func (p *DB) CountHours(ctx context.Context, age time.Duration, limit int) (n int, err error) {
 	if err := store.CheckAge(age, limit); err != nil {
 		return 0, err

@@ -159,7 +159,7 @@ ORDER BY logged_at, id LIMIT %[2]d`, SendColumns, store.MaxRelated, further),
 			"app": v.App, "channel": v.Channel, "created_at": v.CreatedAt, "expires_at": v.ExpiresAt})
 }
 
-// refusedAs finds the refusals of a recipient; none of one who was forgotten, for nobody's hash is that of them all.
+// refusedAs finds the refusals of a recipient; none of one who was forgotten, since they all share the zero hash.
 func refusedAs(h recipient.Hash) []byte {
 	if h == store.Nobody {
 		return []byte{}

@@ -14,9 +14,9 @@ func TestSQLiteActsAreOnlyAdded(t *testing.T) {
 	a := f.Act()
 	storetest.OK(t, f.AddAuditEntry(t.Context(), a))
 	before := storetest.Show(f.ListActs(t, store.AuditFilter{}))
-	replace := `REPLACE INTO acts SELECT id, at, 'nobody', role, network, what, app, channel, purpose, target, reason, outcome, detail, ends FROM acts`
+	replace := `REPLACE INTO acts SELECT id, at, 'other', role, network, what, app, channel, purpose, target, reason, outcome, detail, ends FROM acts`
 	for _, statement := range append([]string{
-		replace, `UPDATE OR REPLACE acts SET who = 'nobody'`, `INSERT OR REPLACE INTO act_people SELECT act, recipient, 'x' FROM act_people`,
+		replace, `UPDATE OR REPLACE acts SET who = 'other'`, `INSERT OR REPLACE INTO act_people SELECT act, recipient, 'x' FROM act_people`,
 	}, storetest.OnActs...) {
 		statement = strings.ReplaceAll(statement, `decode(repeat('02', 16), 'hex')`, `x'02020202020202020202020202020202'`)
 		if strings.Contains(statement, "ON CONFLICT") {

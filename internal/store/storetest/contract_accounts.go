@@ -31,16 +31,16 @@ func accounts(t *testing.T, f *Fixture) {
 	got, err = f.Replica.AccountOf(t.Context(), "li@example.com")
 	OK(t, err)
 	Equal(t, "of the identity", got, li)
-	for _, nobody := range []string{"", "Li@example.com", "\x00", "a.li-2"} {
-		_, err = f.AccountOf(t.Context(), nobody)
+	for _, unknown := range []string{"", "Li@example.com", "\x00", "a.li-2"} {
+		_, err = f.AccountOf(t.Context(), unknown)
 		Is(t, err, store.ErrNotFound)
 	}
 	Is(t, f.AddAccount(t.Context(), mei, f.Act()), store.ErrNameTaken)
 	Is(t, f.AddAccount(t.Context(), li, f.Act()), store.ErrNameTaken) // its own identity is not another's
 	Is(t, f.AddAccount(t.Context(), store.Account{Name: "bo", Role: "reader", Identity: li.Identity}, f.Act()), store.ErrIdentityTaken)
 	Is(t, f.ChangeAccount(t.Context(), "mei", store.AccountChange{Identity: &li.Identity}, f.Act()), store.ErrIdentityTaken)
-	for _, nobody := range []string{"bo", "", "Mei", "\x00"} {
-		Is(t, f.ChangeAccount(t.Context(), nobody, store.AccountChange{Role: &mei.Role}, f.Act()), store.ErrNotFound)
+	for _, unknown := range []string{"bo", "", "Mei", "\x00"} {
+		Is(t, f.ChangeAccount(t.Context(), unknown, store.AccountChange{Role: &mei.Role}, f.Act()), store.ErrNotFound)
 	}
 	list, err := f.Accounts(t.Context())
 	OK(t, err)

@@ -47,25 +47,25 @@ func acts(t *testing.T, f *Fixture) {
 	ended.At = f.Now
 	Equal(t, "what it ends", ended.Ends, begun.ID)
 	f.Pass(time.Second)
-	onNobody := f.Act(func(a *store.AuditEntry) {
+	onNoOne := f.Act(func(a *store.AuditEntry) {
 		a.Who, a.What, a.Recipient, a.To, a.App, a.Channel, a.Purpose, a.Outcome = "li", "account.add", recipient.Hash{}, "", "", "", "",
 			store.AuditFailed
 	})
 	same := f.Act() // in the same instant
-	OK(t, f.AddAuditEntry(t.Context(), onNobody))
+	OK(t, f.AddAuditEntry(t.Context(), onNoOne))
 	OK(t, f.AddAuditEntry(t.Context(), same))
-	onNobody.At, same.At = f.Now, f.Now
+	onNoOne.At, same.At = f.Now, f.Now
 
-	Equal(t, "all", f.ListActs(t, store.AuditFilter{}), []store.AuditEntry{same, onNobody, ended, begun})
-	Equal(t, "of one", f.ListActs(t, store.AuditFilter{Who: "li"}), []store.AuditEntry{onNobody})
+	Equal(t, "all", f.ListActs(t, store.AuditFilter{}), []store.AuditEntry{same, onNoOne, ended, begun})
+	Equal(t, "of one", f.ListActs(t, store.AuditFilter{Who: "li"}), []store.AuditEntry{onNoOne})
 	Equal(t, "of one kind", f.ListActs(t, store.AuditFilter{What: "quota.reset"}), []store.AuditEntry{same, ended, begun})
 	Equal(t, "on one", f.ListActs(t, store.AuditFilter{Recipient: &recipient.Hash{15: 1}}), []store.AuditEntry{same, ended, begun})
 	Equal(t, "on another", f.ListActs(t, store.AuditFilter{Recipient: &recipient.Hash{15: 2}}), nil)
-	Equal(t, "on nobody", f.ListActs(t, store.AuditFilter{Recipient: &recipient.Hash{}}), nil)
+	Equal(t, "on no one", f.ListActs(t, store.AuditFilter{Recipient: &recipient.Hash{}}), nil)
 	Equal(t, "hostile", f.ListActs(t, store.AuditFilter{Who: "\x00'; --"}), nil)
 	Equal(t, "first page", f.ListActs(t, store.AuditFilter{Limit: 1}), []store.AuditEntry{same})
 	Equal(t, "next page", f.ListActs(t, store.AuditFilter{Limit: 2, Before: &store.Mark{At: same.At, ID: same.ID}}),
-		[]store.AuditEntry{onNobody, ended})
+		[]store.AuditEntry{onNoOne, ended})
 }
 
 func actsOnce(t *testing.T, f *Fixture) {
@@ -76,14 +76,14 @@ func actsOnce(t *testing.T, f *Fixture) {
 	other := f.Act(func(b *store.AuditEntry) {
 		b.ID, b.Who, b.To, b.Recipient = a.ID, "eve", "e•••@example.com", recipient.Hash{15: 2}
 	})
-	OK(t, f.AddAuditEntry(t.Context(), other)) // after an answer that was lost; nobody rewrites anything by it
+	OK(t, f.AddAuditEntry(t.Context(), other)) // after an answer that was lost; it rewrites nothing
 	a.At = first
 	Equal(t, "acts", f.ListActs(t, store.AuditFilter{}), []store.AuditEntry{a})
 }
 
 func badActs(t *testing.T, f *Fixture) {
 	for what, change := range map[string]func(*store.AuditEntry){
-		"no ID": func(a *store.AuditEntry) { a.ID = uuid.Nil }, "nobody": func(a *store.AuditEntry) { a.Who = "" },
+		"no ID": func(a *store.AuditEntry) { a.ID = uuid.Nil }, "no name": func(a *store.AuditEntry) { a.Who = "" },
 		"nothing":    func(a *store.AuditEntry) { a.What = "" },
 		"no outcome": func(a *store.AuditEntry) { a.Outcome = "" }, "an outcome unknown": func(a *store.AuditEntry) { a.Outcome = "perhaps" },
 		"a NUL":         func(a *store.AuditEntry) { a.Reason = "\x00" },

@@ -144,9 +144,9 @@ func newestOfHolder(t *testing.T, f *Fixture) {
 		change(&other)
 		finds(what, other, store.Verification{})
 	}
-	nobody := whose
-	nobody.Holder = ""
-	_, err := f.Newest(t.Context(), nobody)
+	unheld := whose
+	unheld.Holder = ""
+	_, err := f.Newest(t.Context(), unheld)
 	Is(t, err, store.ErrBadRequest)
 
 	tries(t, f, newer.ID, 5)

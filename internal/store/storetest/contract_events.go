@@ -98,7 +98,7 @@ func eventOfAnApproval(t *testing.T, f *Fixture) {
 	})
 }
 
-func nobodyIsTold(t *testing.T, f *Fixture) {
+func noneIsTold(t *testing.T, f *Fixture) {
 	begun := f.Admit(t, f.Intent(1))
 	f.MustFinish(t, store.Outcome{Held: store.Held{ID: begun.Send.ID, Attempt: 1}, Status: store.Sent}, true)
 	won, err := f.Approve(t.Context(), begun.Verification.ID, store.NewEvent{})
@@ -184,7 +184,7 @@ func eventShares(t *testing.T, f *Fixture) {
 		busy = append(busy, tell(n, "busy"))
 	}
 	quiet := tell(9, "quiet")
-	tell(10, "nobody asks")
+	tell(10, "no one asks")
 	take := func(shares ...store.Share) (ids []uuid.UUID) {
 		events, _, err := f.AppEventsDue(t.Context(), time.Hour, shares)
 		OK(t, err)
@@ -253,7 +253,7 @@ func eventsForgotten(t *testing.T, f *Fixture) {
 	f.Pass(keep - time.Hour)
 	forget(10, 0, 0, ids...)
 	f.Pass(time.Microsecond)
-	forget(1, 1, 1, ids[:3]...) // one that was delivered goes, and one of two that nobody delivered is given up
+	forget(1, 1, 1, ids[:3]...) // one that was delivered goes, and one of two that were not delivered is given up
 	first := f.events(t, store.AppEventFilter{})[1]
 	Equal(t, "given up", []any{first.State, first.EndedAt, first.DueAt}, []any{store.EventGivenUp, f.Now, time.Time{}})
 	f.Pass(time.Hour)
@@ -300,7 +300,7 @@ func eventPages(t *testing.T, f *Fixture) {
 		want   []store.AppEvent
 	}{
 		{store.AppEventFilter{App: "other"}, []store.AppEvent{all[0], all[2], all[4]}},
-		{store.AppEventFilter{App: "nobody"}, nil},
+		{store.AppEventFilter{App: "unknown"}, nil},
 		{store.AppEventFilter{App: "shop", State: store.EventGivenUp}, []store.AppEvent{all[1]}},
 		{store.AppEventFilter{State: store.EventDelivered}, []store.AppEvent{all[3], all[5]}},
 		{store.AppEventFilter{State: store.EventPending, Before: all[2].ID}, []store.AppEvent{all[4]}},

@@ -85,7 +85,7 @@ func failures(t *testing.T, f *Fixture) {
 	f.lockedOut(t, fresh, spent[1].ExpiresAt.Add(gate.FailureWindow).Sub(f.Now))
 }
 
-// What callers of one kind fail at locks out their own codes alone, whoever enters them and whoever sends them once more.
+// What callers of one kind fail at locks out their own codes alone, whichever caller enters or sends them.
 func failuresByKind(t *testing.T, f *Fixture) {
 	theirs, own := f.Admit(t, f.Intent(1, byBrowser)).Verification, f.Admit(t, f.Intent(1)).Verification
 	Equal(t, "who opened it", []bool{theirs.ByBrowser, own.ByBrowser}, []bool{true, false})
@@ -143,7 +143,7 @@ func failuresApart(t *testing.T, f *Fixture) {
 	Equal(t, "its send", f.MustBegin(t, f.Intent(1, func(in *store.Intent) { in.Send.Purpose = "signup" })).Admitted, false)
 }
 
-// The rules refuse first: their history is told, and not how often somebody guessed.
+// The rules refuse first: their history is told, and not how often codes were guessed.
 func failuresAfterTheRules(t *testing.T, f *Fixture) {
 	f.fail(t, 1, 4)
 	one := WithRules(Rule(1, time.Hour))

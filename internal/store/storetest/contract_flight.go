@@ -127,7 +127,7 @@ func overdueFirst(t *testing.T, f *Fixture) {
 	Equal(t, "order", got, want)
 }
 
-// However long a channel's rows are overdue, they stand in nobody's way on the other.
+// However long a channel's rows are overdue, they do not delay the other.
 func eachChannelApart(t *testing.T, f *Fixture) {
 	text := f.Admit(t, f.Intent(1, func(in *store.Intent) { in.Send.Channel = recipient.SMS }))
 	f.Pass(time.Second)
@@ -228,7 +228,7 @@ func refund(t *testing.T, f *Fixture) {
 		Equal(t, "refunds due", len(got), want)
 		return got
 	}
-	due(0) // whoever finished it has a lease's time to confirm it
+	due(0) // the process that finished it has a lease's time to confirm it
 	f.Pass(5*time.Second - time.Microsecond)
 	due(0)
 	f.Pass(time.Microsecond)
@@ -300,7 +300,7 @@ func endTogether(t *testing.T, f *Fixture) {
 		case 2:
 			changed[i], err = f.Postpone(t.Context(), store.Postponement{Held: h, After: time.Duration(i) * time.Second, Reason: "temporary_rcpt"})
 		default:
-			h.Attempt = 2 // somebody who does not hold it
+			h.Attempt = 2 // an attempt that does not hold it
 			changed[i], err = f.Finish(t.Context(), store.Outcome{Held: h, Status: store.Unknown})
 		}
 		OK(t, err)

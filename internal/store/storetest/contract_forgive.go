@@ -291,7 +291,7 @@ func forgets(t *testing.T, f *Fixture) {
 	}
 }
 
-// Those who were forgotten share the hash of nobody; no story of one of them tells of another.
+// Those who were forgotten share the zero hash; no story of one of them tells of another.
 func forgottenApart(t *testing.T, f *Fixture) {
 	hers := f.Admit(t, f.Intent(1))
 	f.Pass(time.Second)

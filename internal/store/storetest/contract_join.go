@@ -116,7 +116,7 @@ func joinNewest(t *testing.T, f *Fixture) {
 
 func joinOpens(t *testing.T, f *Fixture) {
 	first := f.Admit(t, f.Intent(1))
-	second := f.Admit(t, f.Intent(1)) // nobody holds the first
+	second := f.Admit(t, f.Intent(1)) // the first has no holder
 	if first.Verification.ID == second.Verification.ID {
 		t.Error("an empty holder joined")
 	}

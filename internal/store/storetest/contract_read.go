@@ -188,7 +188,7 @@ func countingSends(t *testing.T, f *Fixture) {
 	Equal(t, "younger than 2 s", list("redis", 2*time.Second), all[1:])
 	Equal(t, "younger than 2 s and 1 µs", len(list("redis", 2*time.Second+time.Microsecond)), 3)
 	all[0] = as(old.Send, old.Send.LoggedAt, store.LogClock)
-	Equal(t, "on no known clock", list("nobody's", time.Hour), all)
+	Equal(t, "on no known clock", list("unknown", time.Hour), all)
 
 	stop, calls := errors.New("enough"), 0
 	err := f.CountedSends(t.Context(), "redis", time.Hour, func(store.CountedSend) error { calls++; return stop })

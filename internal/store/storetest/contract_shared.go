@@ -55,7 +55,7 @@ func refusalsShareARow(t *testing.T, f *Fixture) {
 	Equal(t, "after an erasure", f.Row(t, several.ID), row)
 }
 
-func sharedRowsNameNobody(t *testing.T, f *Fixture) {
+func sharedRowsNameNoRecipient(t *testing.T, f *Fixture) {
 	for _, bad := range []func(*store.Send){
 		func(s *store.Send) { s.Recipient = recipient.Hash{1} }, func(s *store.Send) { s.To = "a•••@example.com" },
 		func(s *store.Send) { s.Recipients = -1 },

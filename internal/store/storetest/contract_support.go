@@ -48,7 +48,7 @@ func referenced(t *testing.T, f *Fixture) {
 		{store.Filter{Support: text}, []uuid.UUID{two.Send.ID, refused.ID, one.Send.ID}},
 		{store.Filter{Support: strings.ToLower(text), Status: store.Refused}, []uuid.UUID{refused.ID}},
 		{store.Filter{Support: text, App: "shop", Channel: "email"}, []uuid.UUID{two.Send.ID, refused.ID, one.Send.ID}},
-		{store.Filter{Support: text, App: "nobody"}, nil},
+		{store.Filter{Support: text, App: "unknown"}, nil},
 		{store.Filter{Support: store.SupportReference(odd.Send.ID)}, []uuid.UUID{odd.Send.ID}},
 		{store.Filter{Support: "S-0000-0000"}, nil},
 		{store.Filter{Support: "order 7"}, nil},

@@ -97,7 +97,7 @@ func (f *Fixture) lift(t *testing.T, l store.LiftRequest) int {
 	return len(list)
 }
 
-// What Begin met stays with the send, whoever takes it over and whatever is lifted meanwhile.
+// What Begin met stays with the send, whichever replica takes it over and whatever is lifted meanwhile.
 func suppressedTakenOver(t *testing.T, f *Fixture) {
 	s := f.suppress(t, 1, time.Hour)
 	in := f.Intent(1, to(1))
@@ -153,7 +153,7 @@ func bounceSuppresses(t *testing.T, f *Fixture) {
 	f.meets(t, uuid.Nil, to(1))
 }
 
-// Several outcomes share a statement; each bars its own address, or nobody's.
+// Several outcomes share a statement; each bars its own address, or none.
 func bouncesTogether(t *testing.T, f *Fixture) {
 	var sends []store.Send
 	for n := range 12 {
