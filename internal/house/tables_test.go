@@ -14,6 +14,7 @@ var edges = map[string]string{
 	"internal/recipient":        "",
 	"internal/code":             "",
 	"internal/keyring":          "",
+	"internal/bulkhead":         "",
 	"internal/failover":         "",
 	"internal/jsonpath":         "",
 	"internal/delivery":         "",
@@ -48,7 +49,7 @@ var edges = map[string]string{
 	"internal/feedback": "internal/policy internal/vault internal/delivery internal/sms internal/recipient internal/store",
 	"internal/jobs":     "internal/policy internal/store",
 	"internal/limits":   "quota", // not internal/gates: it asks an interface
-	"internal/verification": "quota internal/policy internal/gates internal/refusals internal/vault internal/code internal/message " +
+	"internal/verification": "quota internal/bulkhead internal/policy internal/gates internal/refusals internal/vault internal/code internal/message " +
 		"internal/recipient internal/proof internal/store", // not internal/outbox: it hands over to an interface
 	"internal/redemption": "internal/policy internal/proof internal/recipient internal/store internal/vault internal/verification",
 	"internal/support": "quota internal/verification internal/policy internal/vault internal/code internal/message " +

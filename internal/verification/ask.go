@@ -9,6 +9,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"sendcode/internal/bulkhead"
 	"sendcode/internal/message"
 	"sendcode/internal/policy"
 	"sendcode/internal/recipient"
@@ -47,7 +48,7 @@ type asked struct {
 	longer        bool   // a new code has LongCode characters at least
 	locale        string // canonical
 	own           State  // of the verification that the request names; empty: it names none
-	slot          *slot
+	slot          *bulkhead.Slot
 }
 
 // Bounds of what callers may attach.

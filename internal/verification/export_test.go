@@ -15,8 +15,6 @@ import (
 const (
 	ClaimLease        = claimLease
 	LockoutRemembered = lockoutRemembered
-	Abreast           = abreast
-	Pace              = pace
 )
 
 type (
@@ -46,7 +44,7 @@ func (s *Service) Begin(ctx context.Context, a Asked, c KeyClaim, d quota.Decisi
 
 func (s *Service) Decide(ctx context.Context, a Asked, c KeyClaim) (Answer, error) {
 	var err error
-	if a.slot, err = s.recipients.enter(ctx, "a line"); err != nil {
+	if a.slot, err = s.recipients.Enter(ctx, "a line"); err != nil {
 		return Answer{}, err
 	}
 	return s.decide(ctx, a, c)
@@ -57,8 +55,4 @@ func (s *Service) Fresh(p policy.Purpose, to recipient.Recipient) (store.Verific
 }
 
 // Lines is how many recipients have a line.
-func (s *Service) Lines() int {
-	s.recipients.mu.Lock()
-	defer s.recipients.mu.Unlock()
-	return len(s.recipients.of)
-}
+func (s *Service) Lines() int { return s.recipients.Len() }

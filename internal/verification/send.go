@@ -31,10 +31,10 @@ func (s *Service) Send(ctx context.Context, ask Ask) (Answer, error) {
 	if err != nil {
 		return Answer{}, err
 	}
-	if a.slot, err = s.recipients.enter(ctx, a.buckets[quota.Recipient]); err != nil {
-		return Answer{}, err
+	if a.slot, err = s.recipients.Enter(ctx, a.buckets[quota.Recipient]); err != nil { // the line is too long, or the client is gone
+		return Answer{}, ErrUnavailable
 	}
-	defer a.slot.release()
+	defer a.slot.Release()
 	c, err := s.claim(ctx, a)
 	if err != nil {
 		return Answer{}, err
@@ -144,7 +144,7 @@ func (s *Service) begin(ctx context.Context, a asked, c claim, d quota.Decision)
 
 // admitted answers, with the send on its way or, where the caller waits for it, at its end.
 func (s *Service) admitted(ctx context.Context, a asked, d quota.Decision, begun store.Begun) (Answer, error) {
-	a.slot.releaseNow()
+	a.slot.ReleaseNow()
 	outcome := "admitted"
 	if d.Clock == store.LogClock {
 		outcome = "admitted_by_log_alone"

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"sendcode/internal/bulkhead"
 	"sendcode/internal/policy"
 	"sendcode/internal/store"
 	"sendcode/internal/verification"
@@ -220,7 +221,7 @@ func TestOneRecipientCannotCrowdOutTheOthers(t *testing.T) {
 			}()
 		}
 		synctest.Wait()
-		if n := len(answered); n != verification.Abreast { // the place of the one that was let in was free at once
+		if n := len(answered); n != bulkhead.Abreast { // the place of the one that was let in was free at once
 			t.Errorf("%d answers at once", n)
 		}
 		for i := range 200 {
@@ -235,7 +236,7 @@ func TestOneRecipientCannotCrowdOutTheOthers(t *testing.T) {
 			}
 		}
 		// The slots are free one by one, the first of them after the pace.
-		if took, least := time.Since(began), verification.Pace+(attackers-verification.Abreast-1)*verification.Pace/verification.Abreast; took != least {
+		if took, least := time.Since(began), bulkhead.Pace+(attackers-bulkhead.Abreast-1)*bulkhead.Pace/bulkhead.Abreast; took != least {
 			t.Errorf("took %v, want %v", took, least)
 		}
 		rig.Waited(time.Second)
@@ -255,7 +256,7 @@ func TestWaitingForTheMailTakesNoPlace(t *testing.T) {
 	rig.InBubbleWith(t, wide, func(r *rig.Rig) {
 		release := make(chan struct{})
 		began := time.Now()
-		for range 2 * verification.Abreast {
+		for range 2 * bulkhead.Abreast {
 			r.Post.Tell(rig.Hanging(release))
 			ask := rig.AskFor(rig.Ana)
 			ask.Wait = 10 * time.Second

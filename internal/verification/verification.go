@@ -17,6 +17,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"sendcode/internal/bulkhead"
 	"sendcode/internal/gates"
 	"sendcode/internal/policy"
 	"sendcode/internal/proof"
@@ -110,7 +111,7 @@ type Parts struct {
 // Service is the use cases. Safe for concurrent use.
 type Service struct {
 	Parts
-	recipients *recipientLimiter
+	recipients *bulkhead.Lines
 	lockouts   *lockouts
 	breaker    breakerAlarm
 	checks     checkAlarms
@@ -127,7 +128,7 @@ func New(p Parts) *Service {
 	if p.Notify == nil {
 		p.Notify = func() {}
 	}
-	return &Service{Parts: p, recipients: newRecipientLimiter(), lockouts: newLockouts()}
+	return &Service{Parts: p, recipients: bulkhead.New(), lockouts: newLockouts()}
 }
 
 type unobserved struct{}

@@ -1,4 +1,4 @@
-package verification
+package bulkhead
 
 import (
 	"context"
@@ -12,38 +12,38 @@ import (
 
 func TestALineEndsWithPatienceOrTheClient(t *testing.T) {
 	parts.Bubble(t, func(t *testing.T) {
-		l := newRecipientLimiter()
-		var slots []*slot
-		for range abreast {
-			next, err := l.enter(t.Context(), "ana")
+		l := New()
+		var slots []*Slot
+		for range Abreast {
+			next, err := l.Enter(t.Context(), "ana")
 			if err != nil {
 				t.Fatal(err)
 			}
 			slots = append(slots, next)
 		}
 		began := time.Now()
-		if _, err := l.enter(t.Context(), "ana"); !errors.Is(err, ErrUnavailable) || time.Since(began) != patience {
+		if _, err := l.Enter(t.Context(), "ana"); !errors.Is(err, ErrTooLong) || time.Since(began) != Patience {
 			t.Errorf("%v after %v", err, time.Since(began))
 		}
 		gone, hangUp := context.WithCancel(t.Context())
 		time.AfterFunc(time.Second, hangUp)
 		began = time.Now()
-		if _, err := l.enter(gone, "ana"); !errors.Is(err, ErrUnavailable) || time.Since(began) != time.Second {
+		if _, err := l.Enter(gone, "ana"); !errors.Is(err, ErrTooLong) || time.Since(began) != time.Second {
 			t.Errorf("%v after %v", err, time.Since(began))
 		}
-		slots[0].releaseNow() // at once, and only once
-		slots[0].release()
+		slots[0].ReleaseNow() // at once, and only once
+		slots[0].Release()
 		began = time.Now()
-		next, err := l.enter(t.Context(), "ana")
+		next, err := l.Enter(t.Context(), "ana")
 		if err != nil || time.Since(began) != 0 {
 			t.Fatalf("%v after %v", err, time.Since(began))
 		}
-		next.release()
-		if _, err := l.enter(t.Context(), "ana"); err != nil || time.Since(began) != pace {
+		next.Release()
+		if _, err := l.Enter(t.Context(), "ana"); err != nil || time.Since(began) != Pace {
 			t.Errorf("%v after %v", err, time.Since(began))
 		}
 		for _, held := range slots[1:] {
-			held.releaseNow()
+			held.ReleaseNow()
 		}
 		if n := l.of["ana"].used; n != 1 {
 			t.Errorf("%d slots are taken", n)
@@ -54,15 +54,15 @@ func TestALineEndsWithPatienceOrTheClient(t *testing.T) {
 // What came together does not go on together: the slots of a line are free one by one, and as many in a second as if they were not.
 func TestTheSlotsOfALineAreFreeOneByOne(t *testing.T) {
 	parts.Bubble(t, func(t *testing.T) {
-		l := newRecipientLimiter()
+		l := New()
 		began := time.Now()
 		entered := map[time.Duration]int{}
 		var mu sync.Mutex
 		var all sync.WaitGroup
-		for range 8 * abreast {
+		for range 8 * Abreast {
 			all.Go(func() {
 				for time.Since(began) < time.Second {
-					next, err := l.enter(t.Context(), "ana")
+					next, err := l.Enter(t.Context(), "ana")
 					if err != nil {
 						t.Error(err)
 						return
@@ -70,7 +70,7 @@ func TestTheSlotsOfALineAreFreeOneByOne(t *testing.T) {
 					mu.Lock()
 					entered[time.Since(began)]++
 					mu.Unlock()
-					next.release()
+					next.Release()
 				}
 			})
 		}
@@ -84,7 +84,7 @@ func TestTheSlotsOfALineAreFreeOneByOne(t *testing.T) {
 				requests += n
 			}
 		}
-		if entered[0] != abreast || requests < 950 || requests > 1000+abreast {
+		if entered[0] != Abreast || requests < 950 || requests > 1000+Abreast {
 			t.Errorf("%d at first, %d in a second", entered[0], requests)
 		}
 	})
