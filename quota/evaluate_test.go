@@ -134,3 +134,11 @@ func TestLongestAndOfScope(t *testing.T) {
 	sameList(t, "of the recipient", OfScope(rules, Recipient), rules[1:2])
 	same(t, "the argument is left as it was", rules[1].Scope, Recipient)
 }
+
+// A decision that clients may read as a whole is not copied for each that reads it.
+func TestPublicCopiesNothingThatStays(t *testing.T) {
+	d := Evaluate(defaults, nil, epoch)
+	if n := testing.AllocsPerRun(100, func() { _ = d.Public() }); n > 0 {
+		t.Errorf("%v allocations", n)
+	}
+}

@@ -147,11 +147,12 @@ func (d Decision) Violated() []string {
 }
 
 // Public is the decision as clients may read it: without the rules that observe, which limit no request, and without those of
-// a scope that is only looked at, but for one that blocks.
+// a scope that is only looked at, but for one that blocks. Where all of them stay, they are not copied.
 func (d Decision) Public() Decision {
-	d.Rules = slices.DeleteFunc(slices.Clone(d.Rules), func(s State) bool {
-		return s.Observe || !s.Scope.Counted() && !s.blocks()
-	})
+	hidden := func(s State) bool { return s.Observe || !s.Scope.Counted() && !s.blocks() }
+	if slices.ContainsFunc(d.Rules, hidden) {
+		d.Rules = slices.DeleteFunc(slices.Clone(d.Rules), hidden)
+	}
 	return d
 }
 
