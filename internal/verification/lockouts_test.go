@@ -176,7 +176,7 @@ func TestAnAppUnderAttack(t *testing.T) {
 		if ears.Bounds["app"] == 0 || ears.Bounds["network"] != 0 || ears.Outcomes["refused"] != 0 {
 			t.Errorf("the bounds were met %v, checks %v", ears.Bounds, ears.Outcomes)
 		}
-		alarms := func() int { return strings.Count(r.Printed.String(), "level=ERROR msg=\"more codes fail") }
+		alarms := func() int { return strings.Count(r.Printed.String(), "level=ERROR msg=\"codes are being guessed") }
 		if alarms() != 1 {
 			t.Errorf("%d alarms", alarms())
 		}
