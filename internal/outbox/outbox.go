@@ -218,10 +218,15 @@ func (o *Outbox) Run(ctx context.Context) {
 		case <-ticks.C:
 			o.tick(ctx)
 		case <-o.room:
-			if !o.away && !o.Now().Before(o.quietUntil) {
-				o.takeOver(ctx)
-			}
+			o.more(ctx)
 		}
+	}
+}
+
+// more takes over what is due, now that there is room for it.
+func (o *Outbox) more(ctx context.Context) {
+	if !o.away && !o.Now().Before(o.quietUntil) {
+		o.takeOver(ctx)
 	}
 }
 
@@ -265,9 +270,7 @@ func (o *Outbox) tick(ctx context.Context) {
 		o.renew(ctx)
 	}
 	o.settleUncertain(ctx)
-	if !o.Now().Before(o.quietUntil) {
-		o.takeOver(ctx)
-	}
+	o.more(ctx)
 }
 
 func (o *Outbox) renew(ctx context.Context) {
