@@ -77,7 +77,7 @@ func TestDeniedCountries(t *testing.T) {
 	})
 }
 
-// A country that is taken off the list while a send waits: it ends, and nothing leaves.
+// A country that is taken off the list while a send waits: it ends, nothing leaves, and its place is given back.
 func TestCountryDeniedMeanwhile(t *testing.T) {
 	rig.InBubbleWith(t, rig.ToNumbers("DE"), func(r *rig.Rig) {
 		r.Handset.Fails(&sms.Error{Class: delivery.Temporary, Stage: sms.StageDial})
@@ -90,6 +90,12 @@ func TestCountryDeniedMeanwhile(t *testing.T) {
 		synctest.Wait()
 		if v := r.Get(a.View.ID); v.Send.Status != store.Failed || v.Send.Reason != outbox.ReasonCountry || len(r.Handset.All()) != 0 {
 			r.Errorf("%+v", v.Send)
+		}
+		r.Svc.Change(r.Settings.Set)
+		d, err := r.Svc.Quota(r.Context(), rig.BackEnd, "sms", rig.Mobile, "")
+		r.NoError(err)
+		if used := d.Quota.Rules[1].Used; used != 0 {
+			r.Errorf("%d places are taken", used)
 		}
 	})
 }
