@@ -130,6 +130,34 @@ func from(ip string) verification.Caller {
 	return c
 }
 
+// The check that reaches an app's bound is within it: the next one alarms. A right code takes its own count back, so it never does.
+func TestAnAppsBoundIsPassedByTheNextFailure(t *testing.T) {
+	three := func(s *rig.Settings) {
+		s.Checks = policy.DefaultChecks()
+		s.Checks.App.Limit = 3
+	}
+	rig.InBubbleWith(t, three, func(r *rig.Rig) {
+		ears := r.Listen()
+		browser := from("203.0.113.7")
+		ask := byBrowser("ana@example.com")
+		ask.Caller = browser
+		id := r.Send(ask).View.ID
+		r.Guess(browser, 2, id)
+		if c, _, _ := r.Try(browser, id, r.LastCode()); !c.Valid { // the third, while it is compared
+			t.Errorf("the right code: %+v", c)
+		}
+		other := byBrowser("bea@example.com")
+		other.Caller = browser
+		id = r.Send(other).View.ID
+		if r.Guess(browser, 1, id); ears.Bounds["app"] != 0 {
+			t.Errorf("%d alarms at the bound", ears.Bounds["app"])
+		}
+		if r.Guess(browser, 1, id); ears.Bounds["app"] != 1 {
+			t.Errorf("%d alarms over the bound", ears.Bounds["app"])
+		}
+	})
+}
+
 // 10,000 wrong codes from 1,000 networks, for recipients of the attackers' own: no honest caller is stopped, people are alarmed, and
 // browsers' new codes are longer until it is over.
 func TestAnAppUnderAttack(t *testing.T) {
