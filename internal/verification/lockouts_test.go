@@ -1,6 +1,8 @@
 package verification_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"net/netip"
 	"strings"
@@ -9,6 +11,7 @@ import (
 
 	"sendcode/internal/delivery"
 	"sendcode/internal/policy"
+	"sendcode/internal/store"
 	"sendcode/internal/store/sqlite"
 	"sendcode/internal/verification"
 	"sendcode/internal/verification/rig"
@@ -120,6 +123,48 @@ func TestALockoutIsRememberedForAMoment(t *testing.T) {
 		if begins > 1 {
 			t.Errorf("the log was asked %d times", begins)
 		}
+		r.Store.SetFault(nil)
+	})
+}
+
+// ended is a log in which a lockout has ended between the try that met it and the look at it.
+type ended struct{ *rig.Away }
+
+func (ended) LockedOut(context.Context, store.Verification) (store.Lockout, error) {
+	return store.Lockout{}, nil
+}
+
+// A check that meets a lockout is told a wait, also where it has just ended. The lockout is known to sends then: the log is not asked again.
+func TestACheckMeetsALockout(t *testing.T) {
+	rig.InBubbleWith(t, wide, func(r *rig.Rig) {
+		var ids []string
+		for range 5 {
+			ids = append(ids, r.Send(byBrowser(rig.Ana)).View.ID)
+		}
+		for _, id := range ids[1:] {
+			r.Guess(rig.Browser, 5, id)
+		}
+		check := func(s *rig.Service) time.Duration {
+			_, err := s.Check(r.Context(), rig.Browser, ids[0], "000000")
+			var barred *verification.TooManyChecksError
+			if !errors.As(err, &barred) {
+				t.Fatal(err)
+			}
+			return barred.RetryAfter
+		}
+		if wait := check(r.ReplicaOn(ended{r.Store}, r.Post, r.Handset)); wait != time.Second {
+			t.Errorf("a lockout that has ended: wait %v", wait)
+		}
+		if wait := check(r.Svc); wait < 23*time.Hour {
+			t.Errorf("wait %v", wait)
+		}
+		r.Store.SetFault(func(method string) sqlite.Fault {
+			if method == "Begin" {
+				t.Error("a send asks the log")
+			}
+			return sqlite.None
+		})
+		r.Locked(byBrowser(rig.Ana))
 		r.Store.SetFault(nil)
 	})
 }
