@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -101,6 +102,42 @@ func TestABackEndLocksOutNoBrowser(t *testing.T) {
 			t.Errorf("a browser's right code: %+v", c)
 		}
 		r.Send(rig.AskFor("bob@example.com"))
+	})
+}
+
+// Each kind's lockout is told to the administrator. A browser that names a back end's verification goes by the back end's.
+func TestLockoutsAreOfTheKindThatOpened(t *testing.T) {
+	rig.InBubbleWith(t, wide, func(r *rig.Rig) {
+		h, _ := r.Svc.Desk.Hash("email", rig.Ana)
+		told := func() (kinds []bool) {
+			all, err := r.Svc.Lockouts(r.Context(), "shop", "email", h)
+			r.NoError(err)
+			for _, out := range all {
+				kinds = append(kinds, out.ByBrowser)
+			}
+			return kinds
+		}
+		for range 4 {
+			r.Guess(rig.Browser, 5, r.Send(byBrowser(rig.Ana)).View.ID)
+		}
+		r.Locked(byBrowser(rig.Ana))
+		id := r.Send(rig.AskFor(rig.Ana)).View.ID
+		named := byBrowser("")
+		named.Channel, named.Resend = "", id
+		if a := r.Send(named); a.View.ID != id || a.View.Send.Number != 2 {
+			t.Errorf("a browser that names it: %+v", a.View)
+		}
+		if kinds := told(); !slices.Equal(kinds, []bool{true}) {
+			t.Errorf("locked out: %v", kinds)
+		}
+		for i := range 4 {
+			ask := rig.AskFor(rig.Ana)
+			ask.Session = fmt.Sprint(i)
+			r.Guess(rig.BackEnd, 5, r.Send(ask).View.ID)
+		}
+		if kinds := told(); !slices.Equal(kinds, []bool{true, false}) {
+			t.Errorf("locked out: %v", kinds)
+		}
 	})
 }
 
