@@ -1,0 +1,122 @@
+package verification_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"sendcode/internal/policy"
+	"sendcode/internal/store"
+	"sendcode/internal/store/sqlite"
+	"sendcode/internal/verification"
+	"sendcode/internal/verification/rig"
+)
+
+// Each kind's lockout is told to the administrator. A browser that names a back end's verification goes by the back end's.
+func TestLockoutsAreOfTheKindThatOpened(t *testing.T) {
+	rig.InBubbleWith(t, wide, func(r *rig.Rig) {
+		h, _ := r.Svc.Desk.Hash("email", rig.Ana)
+		told := func() (kinds []bool) {
+			all, err := r.Svc.Lockouts(r.Context(), "shop", "email", h)
+			r.NoError(err)
+			for _, out := range all {
+				kinds = append(kinds, out.ByBrowser)
+			}
+			return kinds
+		}
+		for range 4 {
+			r.Guess(rig.Browser, 5, r.Send(byBrowser(rig.Ana)).View.ID)
+		}
+		r.Locked(byBrowser(rig.Ana))
+		id := r.Send(rig.AskFor(rig.Ana)).View.ID
+		named := byBrowser("")
+		named.Channel, named.Resend = "", id
+		if a := r.Send(named); a.View.ID != id || a.View.Send.Number != 2 {
+			t.Errorf("a browser that names it: %+v", a.View)
+		}
+		if kinds := told(); !slices.Equal(kinds, []bool{true}) {
+			t.Errorf("locked out: %v", kinds)
+		}
+		for i := range 4 {
+			ask := rig.AskFor(rig.Ana)
+			ask.Session = fmt.Sprint(i)
+			r.Guess(rig.BackEnd, 5, r.Send(ask).View.ID)
+		}
+		if kinds := told(); !slices.Equal(kinds, []bool{true, false}) {
+			t.Errorf("locked out: %v", kinds)
+		}
+	})
+}
+
+// ended is a log in which a lockout has ended between the try that met it and the look at it.
+type ended struct{ *rig.Away }
+
+func (ended) LockedOut(context.Context, store.Verification) (store.Lockout, error) {
+	return store.Lockout{}, nil
+}
+
+// A check that meets a lockout is told a wait, also where it has just ended. The lockout is known to sends then: the log is not asked again.
+func TestACheckMeetsALockout(t *testing.T) {
+	rig.InBubbleWith(t, wide, func(r *rig.Rig) {
+		var ids []string
+		for range 5 {
+			ids = append(ids, r.Send(byBrowser(rig.Ana)).View.ID)
+		}
+		for _, id := range ids[1:] {
+			r.Guess(rig.Browser, 5, id)
+		}
+		check := func(s *rig.Service) time.Duration {
+			_, err := s.Check(r.Context(), rig.Browser, ids[0], "000000")
+			var barred *verification.TooManyChecksError
+			if !errors.As(err, &barred) {
+				t.Fatal(err)
+			}
+			return barred.RetryAfter
+		}
+		if wait := check(r.ReplicaOn(ended{r.Store}, r.Post, r.Handset)); wait != time.Second {
+			t.Errorf("a lockout that has ended: wait %v", wait)
+		}
+		if wait := check(r.Svc); wait < 23*time.Hour {
+			t.Errorf("wait %v", wait)
+		}
+		r.Store.SetFault(func(method string) sqlite.Fault {
+			if method == "Begin" {
+				t.Error("a send asks the log")
+			}
+			return sqlite.None
+		})
+		r.Locked(byBrowser(rig.Ana))
+		r.Store.SetFault(nil)
+	})
+}
+
+// The check that reaches an app's bound is within it: the next one alarms. A right code takes its own count back, so it never does.
+func TestAnAppsBoundIsPassedByTheNextFailure(t *testing.T) {
+	three := func(s *rig.Settings) {
+		s.Checks = policy.DefaultChecks()
+		s.Checks.App.Limit = 3
+	}
+	rig.InBubbleWith(t, three, func(r *rig.Rig) {
+		ears := r.Listen()
+		browser := from("203.0.113.7")
+		ask := byBrowser("ana@example.com")
+		ask.Caller = browser
+		id := r.Send(ask).View.ID
+		r.Guess(browser, 2, id)
+		if c, _, _ := r.Try(browser, id, r.LastCode()); !c.Valid { // the third, while it is compared
+			t.Errorf("the right code: %+v", c)
+		}
+		other := byBrowser("bea@example.com")
+		other.Caller = browser
+		id = r.Send(other).View.ID
+		if r.Guess(browser, 1, id); ears.Bounds["app"] != 0 {
+			t.Errorf("%d alarms at the bound", ears.Bounds["app"])
+		}
+		if r.Guess(browser, 1, id); ears.Bounds["app"] != 1 {
+			t.Errorf("%d alarms over the bound", ears.Bounds["app"])
+		}
+	})
+}
