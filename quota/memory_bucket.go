@@ -119,6 +119,9 @@ func (b *bucket) refund(id string, now int64) {
 
 func (b *bucket) reset() {
 	b.times, b.ids, b.index = nil, nil, nil
+	if b.mark.doubt == 0 {
+		b.mark = mark{}
+	}
 	b.settle(0)
 }
 

@@ -1,8 +1,10 @@
 package gates_test
 
 import (
+	"context"
 	"errors"
 	"net/netip"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -155,6 +157,40 @@ func TestNothingWaitsForAnAbsentLimiter(t *testing.T) {
 		}
 		if took := time.Since(began); took > gates.TakeTimeout {
 			t.Errorf("three more took %v", took)
+		}
+	})
+}
+
+// hanging is a limiter that answers the first look only when its client is gone.
+type hanging struct {
+	*quota.Memory
+	looks, takes int
+}
+
+func (h *hanging) Peek(ctx context.Context, r quota.Request) (quota.Decision, error) {
+	if h.looks++; h.looks == 1 {
+		<-ctx.Done()
+		return quota.Decision{}, quota.ErrUnavailable
+	}
+	return h.Memory.Peek(ctx, r)
+}
+
+func (h *hanging) Take(ctx context.Context, r quota.Request) (quota.Decision, error) {
+	h.takes++
+	return h.Memory.Take(ctx, r)
+}
+
+// A client that hangs up while it looks does not have the log decide alone for all others.
+func TestAClientThatHangsUpSaysNothingOfTheLimiter(t *testing.T) {
+	rig.InBubble(t, func(r *rig.Rig) {
+		h := &hanging{Memory: quota.NewMemory(time.Now, "process")}
+		r.Limiter.Set(h)
+		ctx, hangUp := context.WithCancel(r.Context())
+		time.AfterFunc(time.Millisecond, hangUp)
+		_, _ = r.Svc.Quota(ctx, rig.BackEnd, "email", "gone@example.com", "")
+		r.Send(rig.AskFor(rig.Ana))
+		if h.looks == 0 || h.takes != 1 || strings.Contains(r.Printed.String(), "the limiter is away") {
+			t.Errorf("%d looks, %d takes: %s", h.looks, h.takes, r.Printed)
 		}
 	})
 }

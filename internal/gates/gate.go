@@ -111,17 +111,19 @@ func (g *Gate) ask(ctx context.Context, r quota.Request,
 	if began < g.awayUntil.Load() {
 		return quota.Decision{}, errAway
 	}
-	ctx, cancel := context.WithTimeout(ctx, TakeTimeout)
+	bounded, cancel := context.WithTimeout(ctx, TakeTimeout)
 	defer cancel()
-	d, err := call(ctx, r)
+	d, err := call(bounded, r)
 	if err == nil || !errors.Is(err, quota.ErrUnavailable) {
 		if began >= g.awayUntil.Load() { // an answer to a question from before the failure proves nothing
 			g.back()
 		}
 		return d, err
 	}
-	g.awayUntil.Store(g.now().Add(Pause).UnixMicro())
-	g.lost(err)
+	if ctx.Err() == nil { // a client that hung up says nothing of the limiter
+		g.awayUntil.Store(g.now().Add(Pause).UnixMicro())
+		g.lost(err)
+	}
 	return quota.Decision{}, errors.Join(errAway, err)
 }
 

@@ -152,10 +152,10 @@ func (w *world) troubled(r *Replica) [2]bool {
 	return [2]bool{log, until(t.limiterAway) || until(t.limiterSlow) || until(t.limiterDeaf)}
 }
 
-// afterOutage says whether the limiter was away within a tick before.
+// afterOutage says whether the limiter was away within a tick before, or the log, which is asked before the limiter is told.
 func (w *world) afterOutage(at time.Time) bool {
 	t := w.trouble()
-	for _, ended := range []time.Time{t.limiterAway, t.limiterSlow, t.limiterDeaf} {
+	for _, ended := range []time.Time{t.limiterAway, t.limiterSlow, t.limiterDeaf, t.logAway, t.logSlow} {
 		if at.Before(ended.Add(w.tick() + 5*time.Second)) {
 			return true
 		}

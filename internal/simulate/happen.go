@@ -112,7 +112,7 @@ func (w *world) cancel(e Event, p *person) {
 }
 
 // waitAsTold asks until it is refused, waits, and wants to be let in. Where the log was slow when an earlier send began, the log may
-// refuse once more, for 3 s at most (docs/decisions/0009): this wait is true then.
+// refuse once more, for 4 s at most (docs/decisions/0001): this wait is true then.
 func (w *world) waitAsTold(e Event, p *person) {
 	for range 4 {
 		before := w.state(p)
@@ -126,8 +126,8 @@ func (w *world) waitAsTold(e Event, p *person) {
 			return
 		}
 		again, calm := w.waitOnce(e, p, q, before)
-		if calm && again.refused() && w.logWasSlow(p, again) && again.body.RetryAfter <= 3 {
-			w.count("waited as told, and 3 s more")
+		if calm && again.refused() && w.logWasSlow(p, again) && again.body.RetryAfter <= 4 {
+			w.count("waited as told, and 4 s more")
 			before = w.state(p)
 			q = again
 			again, calm = w.waitOnce(e, p, q, before)

@@ -13,9 +13,9 @@
 //
 // Where a promise ends, so does its oracle:
 //   - After a step of the limiter's clock waits are not held; admission is held to the log's clock.
-//   - Where the log was slow when an earlier send began, a caller that waited as told may be refused once more, for 3 s; that wait is held.
-//   - For a tick after the limiter is back, a look may lack sends that the log let in alone; where their process died, until the
-//     recipient's next send.
+//   - Where the log was slow when an earlier send began, a caller that waited as told may be refused once more, for 4 s; that wait is held.
+//   - For a tick after limiter and log are back, a look may lack sends that the log let in alone; for a lease more where their process
+//     did not hear that the row was written; where it died, until the recipient's next send.
 //   - After a crash, or a failover that lost writes, the limiter may count a place too many, and never one too few.
 //   - The address of an event's row stays until its recipient is erased, and an event whose receiver failed for minutes may still wait.
 package simulate

@@ -49,9 +49,13 @@ func (l *ledger) toldRule(q *request, name string, limit int, window time.Durati
 }
 
 // mayLack says whether a limiter that was away may not have heard of a send yet: its process tells it within a tick, unless it
-// died.
+// died, or did not hear that the row was written.
 func (l *ledger) mayLack(q *request, row store.Send, own bool) bool {
-	return row.Clock == store.LogClock && !own && (q.afterOutage || l.crashes > 0)
+	if row.Clock != store.LogClock || own {
+		return false
+	}
+	unheard := row.InDoubt && q.began.Sub(row.LoggedAt) < 4*l.tick() // until another takes it over, which a lease is for
+	return q.afterOutage || l.crashes > 0 || unheard
 }
 
 func (l *ledger) resetDuring(q *request) bool {
