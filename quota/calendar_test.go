@@ -252,6 +252,12 @@ func TestCalendarRulesAreChecked(t *testing.T) {
 		{Rule{Window: time.Hour, Zone: time.UTC}, "time_zone"},
 		{Rule{Per: Month, Zone: time.UTC}, ""},
 		{Rule{Per: Week}, ""},
+		{Rule{Days: 1}, ""},
+		{Rule{Days: 31, Zone: time.UTC}, ""},
+		{Rule{Days: 32}, "days"},
+		{Rule{Days: -1}, "days"},
+		{Rule{Days: 7, Per: Day}, "per"},
+		{Rule{Days: 7, Window: time.Hour}, "window"},
 	} {
 		c.rule.Name, c.rule.Scope, c.rule.Limit = "a", Recipient, 1
 		var field string

@@ -96,6 +96,9 @@ func (r Rule) tally(times []int64, now int64) tally {
 // state turns the tally into waits: the one arithmetic that every limiter and the log share.
 func (t tally) state(r Rule, now int64) State {
 	s := State{Rule: r, Used: t.used}
+	if r.Days > 0 {
+		return t.dates(s, now)
+	}
 	if r.Calendar() {
 		return s.until(now)
 	}
@@ -119,6 +122,20 @@ func (s State) until(now int64) State {
 	if s.Used >= s.Limit {
 		s.RetryAfter = left
 	}
+	return s
+}
+
+// dates is the state of a rule with Days: the events of one date leave together, at the beginning of another.
+func (t tally) dates(s State, now int64) State {
+	start, end := s.Period(instant(now))
+	wait := func(at int64) time.Duration { return s.leaves(instant(min(at, now))).Sub(instant(now)) }
+	if t.used > 0 {
+		s.ResetAfter = wait(t.oldest)
+	}
+	if t.used >= s.Limit {
+		s.RetryAfter = wait(t.pivot)
+	}
+	s.Window = end.Sub(start)
 	return s
 }
 

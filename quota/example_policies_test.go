@@ -88,7 +88,7 @@ func ExamplePolicy_gateway() {
 	// admitted: false wait: 750 ms <nil>
 }
 
-// At most 1 per calendar day and 3 per 7 days for a user.
+// At most 1 per calendar day and 3 per 7 dates for a user.
 func ExamplePolicy_gift() {
 	ctx := context.Background()
 	now, pass := at()
@@ -97,7 +97,7 @@ func ExamplePolicy_gift() {
 	shanghai, err := time.LoadLocation("Asia/Shanghai")
 	gift := []quota.Rule{
 		{Name: "today", Scope: quota.Recipient, Limit: 1, Per: quota.Day, Zone: shanghai},
-		{Name: "week", Scope: quota.Recipient, Limit: 3, Window: 7 * 24 * time.Hour},
+		{Name: "week", Scope: quota.Recipient, Limit: 3, Days: 7, Zone: shanghai},
 	}
 
 	if err != nil {
@@ -115,9 +115,9 @@ func ExamplePolicy_gift() {
 	// Output:
 	// true [today] 4h0m0s <nil>
 	// true [today] 4h0m0s <nil>
-	// true [today week] 120h0m0s <nil>
-	// false [week] 96h0m0s <nil>
-	// false [week] 72h0m0s <nil>
+	// true [today week] 100h0m0s <nil>
+	// false [week] 76h0m0s <nil>
+	// false [week] 52h0m0s <nil>
 }
 
 // 3 per clock hour, which lets in six around its turn; and 3 in any 60 minutes, which never lets in a fourth.

@@ -54,7 +54,39 @@ func (n *naive) clockHour(r Rule, name string, now time.Time) State {
 	return s
 }
 
+// threeDates is the rule of the schedules that counts by dates, in India too.
+func threeDates(limit int) Rule {
+	return Rule{Name: "dates", Scope: Purpose, Limit: limit, Days: 3, Zone: time.FixedZone("India", 19800)}
+}
+
+// lastDates is the state of a rule of the kind of threeDates.
+func (n *naive) lastDates(r Rule, name string, now time.Time) State {
+	const day = 24 * 60 * 60
+	date := func(at time.Time) int64 { return (at.Unix() + 19800) / day }
+	s, today := State{Rule: r}, date(now)
+	s.Window = time.Duration(r.Days) * 24 * time.Hour
+	var dates []int64
+	for _, at := range n.bucket(name) {
+		if date(at) > today-int64(r.Days) {
+			s.Used++
+			dates = append(dates, min(date(at), today))
+		}
+	}
+	slices.Sort(dates)
+	left := func(date int64) time.Duration { return time.Unix((date+int64(r.Days))*day-19800, 0).Sub(now) }
+	if s.Used > 0 {
+		s.ResetAfter = left(dates[0])
+	}
+	if must := s.Used - r.Limit + 1; must > 0 { // so many must leave
+		s.RetryAfter = left(dates[must-1])
+	}
+	return s
+}
+
 func (n *naive) state(r Rule, name string, now time.Time) State {
+	if r.Days != 0 {
+		return n.lastDates(r, name, now)
+	}
 	if r.Per != "" {
 		return n.clockHour(r, name, now)
 	}

@@ -6,7 +6,7 @@
 //
 // A rule is "fewer than Limit events since a cutoff". In a sliding window an event at t counts while now−t < Window, so
 // a place is free again exactly at t+Window (QUOTA-1); by the calendar all that happened since the hour, day, week or
-// month began counts, until it ends (QUOTA-18). Times are whole microseconds on the limiter's own clock.
+// month began counts, until it ends (QUOTA-18), or all that happened today and on so many dates before. Times are whole microseconds on the limiter's own clock.
 //
 // Evaluate is the arithmetic, for any history. Memory and Redis keep histories and decide by it: Memory in one process,
 // Redis for all replicas, in take.lua, to which Memory is the model.
@@ -41,14 +41,16 @@ const (
 // decide like all others, and its events come by Record, once it is known that something failed.
 func (s Scope) Counted() bool { return s != Failures && s != FailedChecks }
 
-// Rule admits fewer than Limit events in each sliding Window, or in each period of a calendar.
+// Rule lets an event in where it counts fewer than Limit: in the sliding Window, in a period of the calendar, or on the last Days dates.
+// It has one of the three.
 type Rule struct {
 	Name    string         // unique within its policy; appears in answers and headers
 	Scope   Scope          //
 	Limit   int            // events, at least 1
-	Window  time.Duration  // 1 s to 31 days, whole seconds; 0 with Per
-	Per     Period         // empty: the rule slides
-	Zone    *time.Location // whose clock Per goes by; nil is UTC
+	Window  time.Duration  // 1 s to 31 days, whole seconds; 0 with Per and Days
+	Per     Period         // empty: the rule slides, or has Days
+	Days    int            // 1 to 31: today and the Days-1 local dates before it; 0: not by dates
+	Zone    *time.Location // whose clock Per and Days go by; nil is UTC
 	Observe bool           // counts and never refuses; Decision.Observed tells when it would have
 }
 
@@ -87,7 +89,8 @@ type History struct {
 }
 
 // State is what one rule says at the instant of a decision. The Window of a calendar rule is here the length of its
-// current period, and its events all leave when that ends.
+// current period, and its events all leave when that ends. That of a rule with Days is the length of the dates that it counts now,
+// and the events of one date leave together, when another begins.
 type State struct {
 	Rule
 	Used       int           // events counted now

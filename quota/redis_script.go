@@ -35,7 +35,7 @@ const (
 // args are those of take.lua. tombstone is for how long a refused ID stays refunded, and near is whereabouts the script's
 // clock is: of the periods of a calendar rule around it, the script finds the one that its clock is in.
 func (p plan) args(id, mode string, tombstone time.Duration, near time.Time) []any {
-	numbers := make([]int64, 0, 1+3*len(p.keeps)+7*len(p.rules))
+	numbers := make([]int64, 0, 1+3*len(p.keeps)+10*len(p.rules))
 	numbers = append(numbers, tombstone.Microseconds())
 	for i, keep := range p.keeps {
 		numbers = append(numbers, keep.Microseconds(), int64(Seconds(p.asks[i].need)), int64(sourceNumber(p.asks[i].source)))
@@ -45,18 +45,40 @@ func (p plan) args(id, mode string, tombstone time.Duration, near time.Time) []a
 		if rule.Observe {
 			bucket = -bucket
 		}
-		numbers = append(numbers, bucket, int64(rule.Limit), rule.Window.Microseconds())
-		if rule.Calendar() {
-			for _, turn := range rule.Turns(near) {
-				numbers = append(numbers, turn.UnixMicro())
-			}
-		}
+		numbers = append(numbers, bucket, int64(rule.Limit))
+		numbers = rule.appendCutoffs(numbers, near)
 	}
 	args := append(make([]any, 0, 2+len(numbers)), id, mode)
 	for i := range numbers {
 		args = append(args, &numbers[i]) // a number itself would be copied to a place of its own
 	}
 	return args
+}
+
+// byDates stands where a rule of the script has its window, if the cutoffs are not the turns.
+const byDates = -1
+
+// appendCutoffs appends that from which the script finds the rule's cutoff by its own clock.
+func (r Rule) appendCutoffs(numbers []int64, near time.Time) []int64 {
+	if !r.Calendar() {
+		return append(numbers, r.Window.Microseconds())
+	}
+	turns := r.Turns(near)
+	if r.Days > 0 {
+		numbers = append(numbers, byDates)
+	} else {
+		numbers = append(numbers, 0)
+	}
+	for _, turn := range turns {
+		numbers = append(numbers, turn.UnixMicro())
+	}
+	if r.Days > 0 {
+		for _, turn := range turns[:3] {
+			start, _ := r.Period(turn)
+			numbers = append(numbers, start.UnixMicro())
+		}
+	}
+	return numbers
 }
 
 // The codes that take.lua answers first.

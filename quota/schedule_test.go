@@ -121,7 +121,12 @@ func (s *schedule) request(id string) Request {
 	var rules []Rule
 	for _, scope := range [][]Scope{
 		{Recipient}, {IP}, {Recipient, IP}, {IP, Recipient}, {App}, {App, IP}, {Failures}, {Failures, Recipient}, {Recipient, Failures},
-	}[s.dice(9)] {
+		{Purpose}, {App, Purpose},
+	}[s.dice(11)] {
+		if scope == Purpose {
+			rules = append(rules, threeDates(1+s.dice(5)))
+			continue
+		}
 		if scope == App {
 			rules = append(rules, hourly(1+s.dice(5)))
 			continue
@@ -135,11 +140,12 @@ func (s *schedule) request(id string) Request {
 		rules[i].Observe = s.dice(4) == 0
 	}
 	all := buckets(s.name(), s.name())
-	all[App], all[Failures] = Bucket("app", s.name()), Bucket("failures", s.name())
+	all[App], all[Failures], all[Purpose] = Bucket("app", s.name()), Bucket("failures", s.name()), Bucket("purpose", s.name())
 	return Request{ID: id, Rules: rules, Buckets: all}
 }
 
-var keepOf = map[Scope]time.Duration{Recipient: 30 * time.Second, IP: 7 * time.Second, App: 5 * time.Hour, Failures: 20 * time.Second}
+var keepOf = map[Scope]time.Duration{Recipient: 30 * time.Second, IP: 7 * time.Second, App: 5 * time.Hour, Failures: 20 * time.Second,
+	Purpose: 76 * time.Hour}
 
 func (s *schedule) name() string { return []string{"ann", "bob"}[s.dice(2)] }
 
@@ -193,6 +199,15 @@ func (s *schedule) note(d Decision, err error) {
 		if state.Per != "" && d.Admitted && state.Used == 1 {
 			s.seen["free with the hour"]++
 		}
+		if state.Days != 0 && !d.Admitted && state.blocks() {
+			s.seen["refused by dates"]++
+		}
+		if state.Days != 0 && state.RetryAfter > state.ResetAfter {
+			s.seen["several dates to wait for"]++
+		}
+		if state.Days != 0 && s.dice(3) > 0 {
+			continue // after a jump of a day nothing else counts
+		}
 		s.free = append(s.free, state.RetryAfter, state.ResetAfter)
 	}
 }
@@ -209,7 +224,7 @@ func (s *schedule) peek() {
 
 func (s *schedule) refund() {
 	req := s.request(s.id())
-	for _, scope := range []Scope{Recipient, IP, App, Failures}[:1+s.dice(4)] {
+	for _, scope := range []Scope{Recipient, IP, App, Purpose, Failures}[:1+s.dice(5)] {
 		s.model.refund(req.Buckets[scope], req.ID, s.now)
 		for _, w := range s.worlds {
 			must(s.t, w.Refund(s.t.Context(), req.ID, req.Buckets[scope]))
@@ -218,13 +233,16 @@ func (s *schedule) refund() {
 }
 
 func (s *schedule) record() {
-	scope := []Scope{Recipient, IP, App, Failures}[s.dice(4)]
+	scope := []Scope{Recipient, IP, App, Purpose, Failures}[s.dice(5)]
 	req := s.request("")
 	var events []Event
 	for range s.dice(4) {
 		age := time.Duration(s.dice(12)-2)*time.Second + time.Duration(s.dice(3)-1)*µs
 		if scope == App && s.dice(2) == 0 {
 			age += time.Hour
+		}
+		if scope == Purpose {
+			age += time.Duration(s.dice(4)) * 24 * time.Hour
 		}
 		if age < 0 {
 			s.seen["in the future"]++
@@ -244,7 +262,7 @@ func (s *schedule) record() {
 
 // lives are those of the buckets that are not marked as complete.
 func (w *world) lives(t tester, req Request) map[Scope]string {
-	req.Logged = map[Scope]string{Recipient: "log", IP: "log", App: "log", Failures: "log"}
+	req.Logged = map[Scope]string{Recipient: "log", IP: "log", App: "log", Purpose: "log", Failures: "log"}
 	d, err := w.Peek(t.Context(), req)
 	must(t, err)
 	return d.Incomplete
@@ -279,7 +297,7 @@ func TestRandomScheduleOfManySteps(t *testing.T) {
 				}
 			}
 			s.mustHaveSeen("admitted", "refused", "refunded", "repeated", "freed", "in the future", "stepped back", "refused by the hour",
-				"free with the hour", "let in by observing rules", "refused by failures alone")
+				"free with the hour", "refused by dates", "several dates to wait for", "let in by observing rules", "refused by failures alone")
 		})
 	}
 }

@@ -3,7 +3,8 @@
 -- KEYS are the buckets. ARGV: the ID; 'take', or 'look' to write nothing; for how long a refused ID gets a tombstone, or 0.
 -- Of each bucket: for how long it keeps events, 0 where it is only looked at; of how many seconds it must have all events,
 -- 0 where that is not asked; the number of the log that has them too. Of each rule: the number of its bucket, negative
--- where the rule only observes; its limit; its window, or 0 and the four turns of its calendar's periods around now.
+-- where the rule only observes; its limit; its window, or 0 and the four turns of its calendar's periods around now, or -1, the four
+-- turns of its dates, and of each of the first three the instant from which events count.
 --
 -- Answers a code and the instant. Unless REFUNDED or OUTSIDE, of each rule: how many events it counts, the oldest of them, and
 -- the one that has to leave before the next is admitted; 0 for none. After a refusal or a look, of each bucket that must have
@@ -44,7 +45,7 @@ while ARGV[a] do
   local bucket, limit, window = ARGV[a] + 0, ARGV[a + 1] + 0, ARGV[a + 2] + 0
   local cutoff = now - window
   a = a + 3
-  if window == 0 then -- the calendar's period began with the last turn that is not ahead
+  if window <= 0 then -- the calendar's period began with the last turn that is not ahead
     local first, last, turn = a, a + 3, a + 3
     while turn >= first and now < tonumber(ARGV[turn]) do
       turn = turn - 1
@@ -53,6 +54,9 @@ while ARGV[a] do
       return {OUTSIDE, now}
     end
     cutoff, a = ARGV[turn] - 1, last + 1
+    if window < 0 then
+      cutoff, a = ARGV[turn + 4] - 1, last + 4
+    end
   end
   -- Count the events after the cutoff, and decide.
   local observes = bucket < 0

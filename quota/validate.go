@@ -13,6 +13,7 @@ const (
 	MaxLimit  = 100_000
 	MinWindow = time.Second
 	MaxWindow = 31 * 24 * time.Hour
+	MaxDays   = 31
 )
 
 // namePattern fits a structured-field string (RFC 9651) and a metric label without any escaping.
@@ -26,7 +27,7 @@ var scopes = []Scope{Recipient, IP, Network, App, Purpose, Country, Prefix, Glob
 type RuleError struct {
 	Index   int    // position of the rule, from 0
 	Rule    string // its name as written
-	Field   string // "name", "scope", "limit", "window", "per" or "time_zone"
+	Field   string // "name", "scope", "limit", "window", "per", "days" or "time_zone"
 	Problem string
 }
 
@@ -74,6 +75,10 @@ func (r Rule) bounds(wrong func(field, problem string)) {
 	if r.Limit < 1 || r.Limit > MaxLimit {
 		wrong("limit", fmt.Sprintf("%d is not within 1 and %d", r.Limit, MaxLimit))
 	}
+	if r.Days != 0 {
+		r.boundsOfDays(wrong)
+		return
+	}
 	switch r.Per {
 	case Hour, Day, Week, Month:
 		if r.Window != 0 {
@@ -86,9 +91,21 @@ func (r Rule) bounds(wrong func(field, problem string)) {
 		return
 	}
 	if r.Zone != nil {
-		wrong("time_zone", "goes together with per only")
+		wrong("time_zone", "goes together with per or days only")
 	}
 	if r.Window < MinWindow || r.Window > MaxWindow || r.Window%time.Second != 0 {
 		wrong("window", fmt.Sprintf("%v is not whole seconds within 1 s and 31 days", r.Window))
+	}
+}
+
+func (r Rule) boundsOfDays(wrong func(field, problem string)) {
+	if r.Days < 1 || r.Days > MaxDays {
+		wrong("days", fmt.Sprintf("%d is not within 1 and %d", r.Days, MaxDays))
+	}
+	if r.Per != "" {
+		wrong("per", "does not go together with days")
+	}
+	if r.Window != 0 {
+		wrong("window", "does not go together with days")
 	}
 }

@@ -131,7 +131,7 @@ var promised = []struct {
 	}},
 	{"Gifts and notices: at most 1 per calendar day and 3 per 7 days", "yaml go ", "gift", []quota.Rule{
 		{Name: "today", Scope: quota.Recipient, Limit: 1, Per: quota.Day, Zone: shanghai()},
-		{Name: "week", Scope: quota.Recipient, Limit: 3, Window: 7 * 24 * time.Hour},
+		{Name: "week", Scope: quota.Recipient, Limit: 3, Days: 7, Zone: shanghai()},
 	}},
 	{"A web resource: 100 per 60 seconds", "go yaml ", "download", []quota.Rule{
 		{Name: "person", Scope: quota.Recipient, Limit: 10, Window: time.Hour},

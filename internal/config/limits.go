@@ -21,7 +21,9 @@ type LimitRule struct {
 	Limit int `yaml:"limit" required:"yes"`
 	// Instead of `window`, by the calendar: `hour`, `day`, `week` (from Monday) or `month`.
 	Per quota.Period `yaml:"per,omitempty" oneof:"hour day week month"`
-	// Whose calendar `per` means: an IANA name. Without it, UTC.
+	// Instead of `window`, by dates: today and the dates before it, so many together, 1 to 31.
+	Days int `yaml:"days,omitempty"`
+	// Whose calendar `per` and `days` mean: an IANA name. Without it, UTC.
 	Zone *time.Location `yaml:"time_zone,omitempty"`
 	// In how long, sliding: `1s` to `744h`, whole seconds.
 	Window time.Duration `yaml:"window,omitempty"`
@@ -34,7 +36,7 @@ const maxKeys = 8
 
 // Rule is the rule without its keys.
 func (r LimitRule) Rule() quota.Rule {
-	q := quota.Rule{Name: r.Name, Limit: r.Limit, Window: r.Window, Per: r.Per, Zone: r.Zone, Observe: r.Mode == observe}
+	q := quota.Rule{Name: r.Name, Limit: r.Limit, Window: r.Window, Per: r.Per, Days: r.Days, Zone: r.Zone, Observe: r.Mode == observe}
 	if q.Calendar() && q.Zone == nil {
 		q.Zone = time.UTC
 	}
@@ -48,15 +50,28 @@ func (r *LimitRule) Check(p *document.Place) {
 	for _, err := range flatten(quota.Validate([]quota.Rule{judged})) {
 		var bad *quota.RuleError
 		switch {
-		case !errors.As(err, &bad) || p.Faulty["per"] && (bad.Field == "window" || bad.Field == "time_zone"):
+		case !errors.As(err, &bad) || unclear(p, r.Days, bad.Field):
 		case p.Given[bad.Field] != nil:
 			p.Complain(bad.Field, "%s", document.Plain(bad.Problem))
 		case bad.Field == "window":
-			p.Complain("", "window or per is missing")
+			p.Complain("", "window, per or days is missing")
 		}
 	}
+	checkDays(p, r.Days)
 	if p.Given["key"] != nil && (len(r.Keys) == 0 || len(r.Keys) > maxKeys) {
 		p.Complain("key", "must name 1 to %d keys", maxKeys)
+	}
+}
+
+// unclear says whether per or days is wrong, so that it is not known what the field goes together with.
+func unclear(p *document.Place, days int, field string) bool {
+	return (p.Faulty["per"] || p.Faulty["days"] || days == 0 && p.Given["days"] != nil) && (field == "window" || field == "time_zone")
+}
+
+// checkDays complains of no days where they are given, which quota takes for a rule without days.
+func checkDays(p *document.Place, days int) {
+	if days == 0 && p.Given["days"] != nil && !p.Faulty["days"] {
+		p.Complain("days", "0 is not within 1 and %d", quota.MaxDays)
 	}
 }
 

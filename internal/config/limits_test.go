@@ -12,6 +12,7 @@ func TestLimits(t *testing.T) {
 	c, err := loadYAML(`limits:
   gift:
     - {name: today, key: user, limit: 1, per: day, time_zone: Asia/Shanghai}
+    - {name: week, key: user, limit: 3, days: 7, time_zone: Asia/Shanghai}
   web:
     - {name: minute, key: [resource, ip], limit: 100, window: 60s, mode: observe}
 `)
@@ -21,6 +22,9 @@ func TestLimits(t *testing.T) {
 	gift, web := c.Limits["gift"][0], c.Limits["web"][0]
 	if r := gift.Rule(); len(gift.Keys) != 1 || gift.Keys[0] != "user" || r.Per != quota.Day || r.Zone.String() != "Asia/Shanghai" || r.Limit != 1 {
 		t.Errorf("%+v", gift)
+	}
+	if r := c.Limits["gift"][1].Rule(); r.Days != 7 || r.Per != "" || r.Window != 0 || r.Zone.String() != "Asia/Shanghai" || r.Limit != 3 {
+		t.Errorf("%+v", r)
 	}
 	if r := web.Rule(); strings.Join(web.Keys, " ") != "resource ip" || r.Window != time.Minute || !r.Observe || r.Limit != 100 {
 		t.Errorf("%+v", web)
@@ -56,11 +60,15 @@ func TestMistakesInLimits(t *testing.T) {
 		"limit's name":   {"{A b: [{name: b, key: x, limit: 1, window: 1s}]}", "limits.A b"},
 		"no limit":       {"{a: [{name: b, key: x, window: 1s}]}", "limit is missing"},
 		"limit of 0":     {"{a: [{name: b, key: x, limit: 0, window: 1s}]}", "limits.a[0].limit"},
-		"no window":      {"{a: [{name: b, key: x, limit: 1}]}", "window or per is missing"},
+		"no window":      {"{a: [{name: b, key: x, limit: 1}]}", "window, per or days is missing"},
 		"both":           {"{a: [{name: b, key: x, limit: 1, window: 1s, per: day}]}", "does not go together with per"},
-		"a zone alone":   {"{a: [{name: b, key: x, limit: 1, window: 1s, time_zone: UTC}]}", "goes together with per only"},
+		"a zone alone":   {"{a: [{name: b, key: x, limit: 1, window: 1s, time_zone: UTC}]}", "goes together with per or days only"},
 		"half a second":  {"{a: [{name: b, key: x, limit: 1, window: 500ms}]}", "limits.a[0].window"},
 		"unknown period": {"{a: [{name: b, key: x, limit: 1, per: year}]}", "limits.a[0].per"},
+		"no days":        {"{a: [{name: b, key: x, limit: 1, days: 0}]}", "limits.a[0].days: 0 is not within 1 and 31"},
+		"too many days":  {"{a: [{name: b, key: x, limit: 1, days: 32}]}", "limits.a[0].days: 32 is not within 1 and 31"},
+		"days, period":   {"{a: [{name: b, key: x, limit: 1, days: 7, per: day}]}", "limits.a[0].per: does not go together with days"},
+		"days, window":   {"{a: [{name: b, key: x, limit: 1, days: 7, window: 1s}]}", "limits.a[0].window: does not go together with days"},
 		"unknown field":  {"{a: [{name: b, scope: ip, key: x, limit: 1, window: 1s}]}", "scope"},
 	} {
 		_, err := loadYAML("limits: " + test[0])

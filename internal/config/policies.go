@@ -33,7 +33,10 @@ type rule struct {
 	// Instead of `window`, by the calendar: `hour`, `day`, `week` (from Monday) or `month`. All sends of the period count until it
 	// ends.
 	Per quota.Period `yaml:"per,omitempty" oneof:"hour day week month"`
-	// Whose calendar `per` means: an IANA name such as `Asia/Shanghai`. Without it, UTC.
+	// Instead of `window`, by dates: today and the dates before it, so many together, 1 to 31. The sends of a date count until the
+	// midnight at which it is none of them.
+	Days int `yaml:"days,omitempty"`
+	// Whose calendar `per` and `days` mean: an IANA name such as `Asia/Shanghai`. Without it, UTC.
 	Zone *time.Location `yaml:"time_zone,omitempty"`
 	// In how long: `60s`, `1h`, `168h`; whole seconds, up to 31 days. It slides: a send counts until exactly this long after it.
 	Window time.Duration `yaml:"window,omitempty"`
@@ -50,7 +53,7 @@ const (
 )
 
 func (r rule) quota() quota.Rule {
-	q := quota.Rule{Name: r.Name, Scope: r.Scope, Limit: r.Limit, Window: r.Window, Per: r.Per, Zone: r.Zone, Observe: r.Mode == observe}
+	q := quota.Rule{Name: r.Name, Scope: r.Scope, Limit: r.Limit, Window: r.Window, Per: r.Per, Days: r.Days, Zone: r.Zone, Observe: r.Mode == observe}
 	if r.Callers == browsers && r.Scope != "" {
 		q.Scope = r.Scope.OfBrowsers()
 	}
@@ -61,7 +64,7 @@ func (r rule) quota() quota.Rule {
 }
 
 func ruleOf(q quota.Rule) rule {
-	r := rule{Name: q.Name, Scope: q.Scope.Base(), Limit: q.Limit, Window: q.Window, Per: q.Per, Zone: q.Zone}
+	r := rule{Name: q.Name, Scope: q.Scope.Base(), Limit: q.Limit, Window: q.Window, Per: q.Per, Days: q.Days, Zone: q.Zone}
 	if q.Scope.Browsers() {
 		r.Callers = browsers
 	}
@@ -122,12 +125,15 @@ func validate(d *document.Decoder, p quota.Policy, n *yaml.Node, path string, pl
 		}
 		at := places[bad.Index]
 		switch {
-		case at.Faulty["per"] && (bad.Field == "window" || bad.Field == "time_zone"): // it is not known what goes together with it
+		case unclear(at, p.Rules[bad.Index].Days, bad.Field):
 		case at.Given[bad.Field] == nil:
 			at.Complain("", "%s is missing", bad.Field)
 		default:
 			at.Complain(bad.Field, "%s", document.Plain(bad.Problem))
 		}
+	}
+	for i, r := range p.Rules {
+		checkDays(places[i], r.Days)
 	}
 }
 
@@ -153,6 +159,7 @@ func checkFailures(p quota.Policy, places []*document.Place) {
 			complain("scope", "there is another rule with scope failures")
 		case r.Calendar():
 			complain("per", "a rule with scope failures has a window")
+			complain("days", "a rule with scope failures has a window")
 		}
 		seen = true
 	}

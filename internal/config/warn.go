@@ -110,8 +110,8 @@ func most(rules []quota.Rule, within time.Duration) int {
 			continue
 		}
 		window, more := r.Window, 0
-		if r.Per != "" { // a time as long as a period touches two of them
-			window, more = quota.Longest([]quota.Rule{r}), 1
+		if r.Calendar() { // a time as long as a period touches two of them
+			window, more = r.Keep(), 1
 		}
 		periods := int((within+window-1)/window) + more
 		n = min(n, r.Limit*periods)

@@ -1,6 +1,7 @@
 package console
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"net/url"
@@ -136,5 +137,8 @@ func perWords(r quota.Rule, w texts.Words) string {
 	if r.Zone != nil {
 		zone = r.Zone.String()
 	}
-	return w.Get("policies.per."+string(r.Per), "zone", zone)
+	if r.Days > 1 {
+		return w.Get("policies.per.days", "n", strconv.Itoa(r.Days), "zone", zone)
+	}
+	return w.Get("policies.per."+string(cmp.Or(r.Per, quota.Day)), "zone", zone)
 }

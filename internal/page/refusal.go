@@ -15,17 +15,18 @@ type rule struct {
 	Limit  int           `json:"l"`
 	Window time.Duration `json:"w"`
 	Per    quota.Period  `json:"p,omitempty"`
+	Days   int           `json:"d,omitempty"`
 }
 
 func ruleOf(d quota.Decision) rule {
 	r, _ := d.Blocking()
-	return rule{r.Name, r.Scope, r.Limit, r.Window, r.Per}
+	return rule{r.Name, r.Scope, r.Limit, r.Window, r.Per, r.Days}
 }
 
 // decision is the refusal as it stands now.
 func (r rule) decision(until, now time.Time) quota.Decision {
 	left := until.Sub(now)
-	of := quota.Rule{Name: r.Name, Scope: r.Scope, Limit: r.Limit, Window: r.Window, Per: r.Per}
+	of := quota.Rule{Name: r.Name, Scope: r.Scope, Limit: r.Limit, Window: r.Window, Per: r.Per, Days: r.Days}
 	return quota.Decision{At: now, Rules: []quota.State{{Rule: of, Used: r.Limit, ResetAfter: left, RetryAfter: left}}}
 }
 

@@ -102,6 +102,12 @@ func (t *cardTexts) ruleName(r quota.Rule) string {
 	if r.Name == verification.CarrierRule {
 		return t.CarrierRule
 	}
+	switch {
+	case r.Days == 1:
+		return t.Today
+	case r.Days > 1:
+		return fill(t.Within, "d", fill(t.Days, "n", strconv.Itoa(r.Days)))
+	}
 	switch r.Per {
 	case quota.Hour:
 		return t.ThisHour

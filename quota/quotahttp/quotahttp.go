@@ -26,8 +26,9 @@ type Rule struct {
 	Name       string `json:"name"`
 	Scope      string `json:"scope,omitempty"`
 	Limit      int    `json:"limit"`
-	Window     int    `json:"window"`        // of a calendar rule the length of its current period
-	Per        string `json:"per,omitempty"` // hour, day, week or month of a calendar rule
+	Window     int    `json:"window"`         // of a calendar rule the length of its current period, or of the dates that it counts now
+	Per        string `json:"per,omitempty"`  // hour, day, week or month of a calendar rule
+	Days       int    `json:"days,omitempty"` // of a rule that counts today and so many dates less one before it
 	Remaining  int    `json:"remaining"`
 	ResetAfter int    `json:"reset_after"` // until the oldest counted event leaves, 0 if there is none
 	RetryAfter int    `json:"retry_after"` // until this rule lets one more in, 0 if it does now
@@ -43,7 +44,7 @@ func Describe(d quota.Decision) *Quota {
 	}
 	for _, s := range d.Rules {
 		out.Rules = append(out.Rules, Rule{
-			Name: s.Name, Scope: string(s.Scope.Base()), Limit: s.Limit, Window: quota.Seconds(s.Window), Per: string(s.Per),
+			Name: s.Name, Scope: string(s.Scope.Base()), Limit: s.Limit, Window: quota.Seconds(s.Window), Per: string(s.Per), Days: s.Days,
 			Remaining: s.Remaining(), ResetAfter: quota.Seconds(s.ResetAfter), RetryAfter: quota.Seconds(s.RetryAfter),
 		})
 	}
@@ -62,11 +63,15 @@ func SetRateLimit(h http.Header, d quota.Decision) error {
 	}
 	policies := list{text: make([]byte, 0, 40*len(d.Rules))}
 	for _, s := range d.Rules {
-		policies.item(s.Name, "q", s.Limit, "w", quota.Seconds(s.Window))
+		policies.item(s.Name, "q", s.Limit)
+		if s.Days == 0 { // no window says when events that count by dates leave
+			policies.parameter("w", quota.Seconds(s.Window))
+		}
 	}
 	next, left := tightest(d)
 	limits := list{text: make([]byte, 0, 40)}
-	limits.item(next.Name, "r", next.Remaining(), "t", quota.Seconds(left))
+	limits.item(next.Name, "r", next.Remaining())
+	limits.parameter("t", quota.Seconds(left))
 	if err := errors.Join(policies.err, limits.err); err != nil {
 		return err
 	}
@@ -103,14 +108,13 @@ type list struct {
 	err  error
 }
 
-// item appends a string with two parameters that are integers.
-func (l *list) item(name, k1 string, v1 int, k2 string, v2 int) {
+// item appends a string with a parameter that is an integer. More of them may follow.
+func (l *list) item(name, key string, value int) {
 	if len(l.text) > 0 {
 		l.text = append(l.text, ", "...)
 	}
 	l.string(name)
-	l.parameter(k1, v1)
-	l.parameter(k2, v2)
+	l.parameter(key, value)
 }
 
 // string appends a string (RFC 9651 section 4.1.6).

@@ -23,7 +23,7 @@ import (
 const sixLimiters = `limits:
   codes: [{name: minute, key: phone, limit: 1, window: 60s}, {name: hour, key: phone, limit: 5, window: 1h}, {name: day, key: phone, limit: 10, window: 24h}]
   route: [{name: second, key: route, limit: 1000, window: 1s}]
-  gift: [{name: today, key: user, limit: 1, per: day, time_zone: Asia/Shanghai}, {name: week, key: user, limit: 3, window: 168h}]
+  gift: [{name: today, key: user, limit: 1, per: day, time_zone: Asia/Shanghai}, {name: week, key: user, limit: 3, days: 7, time_zone: Asia/Shanghai}]
   web: [{name: minute, key: [resource, ip], limit: 100, window: 60s}]
   clock: [{name: clock, key: phone, limit: 3, per: hour}]
   sliding: [{name: any60, key: phone, limit: 3, window: 1h}]
@@ -79,7 +79,7 @@ func TestLimitsAreExact(t *testing.T) {
 			longest time.Duration
 		}{
 			"codes":   {`{"phone":"+4915112345678"}`, 1, 24 * time.Hour},
-			"gift":    {`{"user":"42"}`, 1, 7 * 24 * time.Hour},
+			"gift":    {`{"user":"42"}`, 1, 7*24*time.Hour + 4*time.Hour}, // a zone may turn its clock back
 			"web":     {`{"resource":"/v1/x","ip":"203.0.113.9"}`, 100, time.Minute},
 			"clock":   {`{"phone":"+4915112345678"}`, 3, time.Hour},
 			"sliding": {`{"phone":"+4915112345678"}`, 3, time.Hour},
@@ -204,4 +204,41 @@ func TestLimitsRefuse(t *testing.T) {
 	if want := `sendcode_limit_requests_total{limit="month",operation="take",outcome="refused"} 1`; !strings.Contains(metrics, want) || strings.Contains(metrics, `"42"`) {
 		t.Errorf("no %s in\n%s", want, metrics)
 	}
+}
+
+// A gift a day and three on seven dates of Shanghai: the rule with dates has no window in RateLimit-Policy, and its wait ends at a midnight.
+func TestALimitByDates(t *testing.T) {
+	t.Parallel()
+	limited(t, func(s *apptest.Stack, _ []string) {
+		router := s.Specification()
+		for range 2 {
+			askLimit(s, "record", "gift", `{"user":"7"}`)
+		}
+		third := askLimit(s, "record", "gift", `{"user":"7"}`)
+		apptest.Must(s.T, apptest.Conforms(router, http.MethodPost, "/v1/limits/gift/record", third))
+		if want := `"limit":3,"window":604800,"days":7,"remaining":0`; third.StatusCode != http.StatusOK || !strings.Contains(string(third.Raw), want) {
+			s.Errorf("no %s in %d %s", want, third.StatusCode, third.Raw)
+		}
+		before := time.Now()
+		refused := askLimit(s, "take", "gift", `{"user":"7"}`)
+		after := time.Now()
+		apptest.Must(s.T, apptest.Conforms(router, http.MethodPost, "/v1/limits/gift/take", refused))
+		if want := `"today";q=1;w=86400, "week";q=3`; refused.StatusCode != http.StatusTooManyRequests || refused.Header.Get("RateLimit-Policy") != want {
+			s.Errorf("%d %v, want %s", refused.StatusCode, refused.Header, want)
+		}
+		var told struct {
+			MS      int64    `json:"retry_after_ms"`
+			Blocked string   `json:"blocked_by"`
+			All     []string `json:"violated-policies"`
+		}
+		apptest.Must(s.T, json.Unmarshal(refused.Raw, &told))
+		midnight := func(at time.Time) time.Time {
+			y, m, d := at.In(time.FixedZone("Shanghai", 8*3600)).Date()
+			return time.Date(y, m, d+7, -8, 0, 0, 0, time.UTC)
+		}
+		least, most := midnight(before).Sub(after).Milliseconds(), midnight(after).Sub(before).Milliseconds()+1
+		if told.MS < least || told.MS > most || told.Blocked != "week" || len(told.All) != 2 {
+			s.Errorf("%+v, want a wait of %d to %d ms", told, least, most)
+		}
+	})
 }
