@@ -112,6 +112,7 @@ func TestWhatCanBeTried(t *testing.T) {
 	}
 	rules := []quota.Rule{
 		{Name: "today", Scope: quota.Recipient, Limit: 2, Per: quota.Day, Zone: berlin},
+		{Name: "dates", Scope: quota.Recipient, Limit: 3, Days: 7, Zone: berlin},
 		{Name: "trial", Scope: quota.Recipient, Limit: 1, Window: 90 * time.Minute, Observe: true},
 		{Name: "office", Scope: quota.IP, Limit: 100, Window: time.Hour},
 	}
@@ -122,19 +123,20 @@ func TestWhatCanBeTried(t *testing.T) {
 	r.sent("ana@example.com")
 	r.Clock.Add(2 * time.Minute)
 	r.sent("ana@example.com")
-	rec := r.loggedIn().Get("/admin/policies?policy=gift&limit.today=1&last=24h")
+	rec := r.loggedIn().Get("/admin/policies?policy=gift&limit.today=1&limit.dates=1&last=24h")
 	want(t, rec, http.StatusOK)
 	text := textOf(rec.Body.String())
 	for _, part := range []string{
-		"today recipient 2 calendar day, Europe/Berlin 1 recipient", "trial only observes recipient 1 1 h 30 min 1 recipient",
-		"office address of a client 100 1 h –", "By rule: today 1 · trial 1",
+		"today recipient 2 calendar day, Europe/Berlin 1 recipient", "dates recipient 3 the last 7 calendar days, Europe/Berlin",
+		"trial only observes recipient 1 1 h 30 min 1 recipient",
+		"office address of a client 100 1 h –", "By rule: dates 1 · today 1 · trial 1",
 	} {
 		if !strings.Contains(text, part) {
 			t.Errorf("%q is not in: %s", part, text)
 		}
 	}
 	contains(t, rec, `name="window.trial" value="90m"`)
-	if strings.Contains(rec.Body.String(), "limit.office") || strings.Contains(rec.Body.String(), "window.today") {
+	if strings.Contains(rec.Body.String(), "limit.office") || strings.Contains(rec.Body.String(), "window.today") || strings.Contains(rec.Body.String(), "window.dates") {
 		t.Error("what cannot be tried is offered")
 	}
 }

@@ -84,6 +84,8 @@ func TestRulesAreNamedAfterWhatTheyAreAbout(t *testing.T) {
 		{quota.Rule{Name: "x", Per: quota.Week, Window: 168 * time.Hour}, "this week"},
 		{quota.Rule{Name: "x", Per: quota.Month, Window: 744 * time.Hour}, "this month"},
 		{quota.Rule{Name: "x", Window: 36 * time.Hour}, "in 36 h"},
+		{quota.Rule{Name: "x", Days: 1, Window: 25 * time.Hour}, "today"},
+		{quota.Rule{Name: "day", Days: 7, Window: 167 * time.Hour}, "in 7 days"},
 	} {
 		if got := english.ruleName(c.rule); got != c.want {
 			t.Errorf("%s of %v: %q, want %q", c.rule.Name, c.rule.Window, got, c.want)
@@ -134,7 +136,11 @@ func TestACalendarRuleIsSpokenOfByItsPeriod(t *testing.T) {
 			t.Errorf("%s: %q, %+v", c.per, heading, lead)
 		}
 	}
-	_, lead := chinese.spent(quota.State{Rule: quota.Rule{Scope: quota.Recipient, Limit: 2, Per: quota.Day}, Used: 2}, "a•••@x.example")
+	heading, lead := english.spent(quota.State{Rule: quota.Rule{Scope: quota.Recipient, Limit: 3, Days: 7}, Used: 3}, "a•••@x.example")
+	if want := "3 codes were sent to a•••@x.example in 7 days."; heading != "That's enough for now" || lead != (until{Else: want}) {
+		t.Errorf("%q, %+v", heading, lead)
+	}
+	_, lead = chinese.spent(quota.State{Rule: quota.Rule{Scope: quota.Recipient, Limit: 2, Per: quota.Day}, Used: 2}, "a•••@x.example")
 	if want := "今天已向 a•••@x.example 发送 2 次验证码。"; lead.Else != want {
 		t.Errorf("%q, want %q", lead.Else, want)
 	}

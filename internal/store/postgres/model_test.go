@@ -71,6 +71,7 @@ var modelRules = [][]quota.Rule{
 	{{Name: "a", Limit: 3, Window: 2 * time.Minute}, {Name: "b", Limit: 2, Window: time.Minute}},
 	{{Name: "today", Limit: 2, Per: quota.Day, Zone: time.FixedZone("China", 8*3600)}, {Name: "b", Limit: 2, Window: time.Hour}},
 	{{Name: "hourly", Limit: 1, Per: quota.Hour}},
+	{{Name: "dates", Limit: 2, Days: 2, Zone: time.FixedZone("China", 8*3600)}, {Name: "b", Limit: 1, Window: time.Hour}},
 }
 
 // span is a length of time that matters to something: windows, lives, leases, and their neighbours.

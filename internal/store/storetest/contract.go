@@ -20,6 +20,7 @@ var contract = []struct {
 	{"begin/log clock alone", logClockAlone},
 	{"begin/calendar rule on the limiter's clock", calendarOnTheLimitersClock},
 	{"begin/calendar rule on the log's clock", calendarOnTheLogsClock},
+	{"begin/rule by dates", byDates},
 	{"begin/calendar rule after a while", calendarAfterAWhile},
 	{"begin/clocks that go back", clocksThatGoBack},
 	{"begin/limiter once far ahead", limiterOnceFarAhead},

@@ -81,3 +81,39 @@ func calendarAfterAWhile(t *testing.T, f *Fixture) {
 	Equal(t, "and again", begun(f.Store), true)
 	Equal(t, "once more", begun(f.Store), false)
 }
+
+// Two on three dates of Shanghai, on either clock: those of one date leave together, and each is told when.
+func byDates(t *testing.T, f *Fixture) {
+	rules := []quota.Rule{{Name: "dates", Scope: quota.Recipient, Limit: 2, Days: 3, Zone: time.FixedZone("Shanghai", 8*3600)}}
+	const day = 24 * time.Hour
+	for n, clock := range []string{"redis", store.LogClock} {
+		began := f.Now
+		begun := func(at time.Duration) (admitted bool, wait time.Duration) {
+			f.Pass(began.Add(at).Sub(f.Now))
+			in := f.Intent(1+n, WithRules(rules))
+			if clock != store.LogClock {
+				in = f.Intent(1+n, TakenAt(clock, began.Add(at)), WithRules(rules))
+			}
+			got := f.MustBegin(t, in)
+			d := quota.Evaluate(rules, map[quota.Scope][]quota.Event{quota.Recipient: got.History}, got.Now)
+			return got.Admitted, d.RetryAfter()
+		}
+		turn := toTheTurn // also 40 days later
+		for _, s := range []struct {
+			at       time.Duration
+			admitted bool
+			wait     time.Duration
+		}{
+			{turn - time.Microsecond, true, 0}, {turn, true, 0}, {turn + time.Hour, false, 2*day - time.Hour},
+			{turn + 2*day - time.Microsecond, false, time.Microsecond}, {turn + 2*day, true, 0},
+			{turn + 2*day + time.Hour, false, day - time.Hour}, {turn + 3*day, true, 0},
+		} {
+			admitted, wait := begun(s.at)
+			Equal(t, clock+" "+s.at.String(), admitted, s.admitted)
+			if !s.admitted {
+				Equal(t, clock+" "+s.at.String()+": wait", wait, s.wait)
+			}
+		}
+		f.Pass(began.Add(40 * day).Sub(f.Now))
+	}
+}
