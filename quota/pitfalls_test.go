@@ -1,0 +1,180 @@
+package quota
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"sendcode/internal/parts"
+)
+
+// Scripts as people write them first (docs/SIX-LIMITERS.md). Each admits a fourth of three within ten seconds in a short random schedule.
+
+const (
+	pitfallLimit  = 3
+	pitfallWindow = 10 * time.Second
+)
+
+// pitfallStep is one caller, or two whose calls overlap.
+type pitfallStep struct {
+	gap  time.Duration // since the step before
+	skew time.Duration // of the caller's clock
+	pair bool
+}
+
+// starts begins a call and gives what ends it and says whether it was let in.
+type starts func(t *testing.T, id string, now time.Time, skew time.Duration) (ends func() bool)
+
+// script is a limiter of one round trip: its arguments are the instant in ms, the window in ms, the limit and the ID.
+func script(client redis.UniversalClient, text string, ownClock bool) starts {
+	lua := redis.NewScript(text)
+	return func(t *testing.T, id string, now time.Time, skew time.Duration) func() bool {
+		if ownClock {
+			now = now.Add(skew)
+		}
+		n, err := lua.Run(t.Context(), client, []string{"naive"}, now.UnixMilli(), pitfallWindow.Milliseconds(), pitfallLimit, id).Int()
+		must(t, err)
+		return func() bool { return n == 1 }
+	}
+}
+
+const trim = "redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', ARGV[1] - ARGV[2])\n"
+
+func pitfalls(client redis.UniversalClient) map[string]starts {
+	return map[string]starts{
+		"check then add": func(t *testing.T, id string, now time.Time, _ time.Duration) func() bool {
+			from := fmt.Sprint("(", now.Add(-pitfallWindow).UnixMilli())
+			used, err := client.ZCount(t.Context(), "naive", from, "+inf").Result()
+			must(t, err)
+			return func() bool {
+				if used >= pitfallLimit {
+					return false
+				}
+				must(t, client.ZAdd(context.Background(), "naive", redis.Z{Score: float64(now.UnixMilli()), Member: id}).Err())
+				return true
+			}
+		},
+		"members by timestamp": script(client, trim+`if redis.call('ZCARD', KEYS[1]) >= tonumber(ARGV[3]) then return 0 end
+redis.call('ZADD', KEYS[1], ARGV[1], ARGV[1])
+return 1`, false),
+		"the client's clock": script(client, trim+`if redis.call('ZCARD', KEYS[1]) >= tonumber(ARGV[3]) then return 0 end
+redis.call('ZADD', KEYS[1], ARGV[1], ARGV[4])
+return 1`, true),
+		"three that admit four": script(client, trim+`if redis.call('ZCARD', KEYS[1]) <= tonumber(ARGV[3]) then
+  redis.call('ZADD', KEYS[1], ARGV[1], ARGV[4])
+  return 1
+end
+return 0`, false),
+	}
+}
+
+// tooMany plays a schedule from an empty limiter, and says whether more than the limit were let in within a window.
+func tooMany(t *testing.T, w *world, start starts, steps []pitfallStep) bool {
+	w.set(epoch)
+	w.flush()
+	var in []time.Time
+	for n, s := range steps {
+		w.pass(s.gap)
+		ends := []func() bool{start(t, fmt.Sprint(n), w.now, s.skew)}
+		if s.pair {
+			ends = append(ends, start(t, fmt.Sprint(n, " too"), w.now, s.skew))
+		}
+		for _, end := range ends {
+			if end() {
+				in = append(in, w.now)
+			}
+		}
+		if k := len(in) - 1 - pitfallLimit; k >= 0 && w.now.Sub(in[k]) < pitfallWindow {
+			return true
+		}
+	}
+	return false
+}
+
+func pitfallSchedule(seed uint64) (steps []pitfallStep) {
+	dice := rand.New(rand.NewPCG(seed, 6))
+	for range 12 {
+		steps = append(steps, pitfallStep{
+			gap:  []time.Duration{0, time.Millisecond, time.Second, 3 * time.Second, 9 * time.Second}[dice.IntN(5)],
+			skew: []time.Duration{0, 0, 12 * time.Second, -12 * time.Second}[dice.IntN(4)],
+			pair: dice.IntN(3) == 0,
+		})
+	}
+	return steps
+}
+
+// shrunk drops steps, pauses, wrong clocks and second callers, for as long as too many are let in.
+func shrunk(steps []pitfallStep, fails func([]pitfallStep) bool) []pitfallStep {
+	for i := 0; i < len(steps); i++ {
+		for _, less := range [][]pitfallStep{
+			slices.Delete(slices.Clone(steps), i, i+1), merged(steps, i), with(steps, i, func(s *pitfallStep) { s.gap = 0 }),
+			with(steps, i, func(s *pitfallStep) { s.skew = 0 }), with(steps, i, func(s *pitfallStep) { s.pair = false }),
+		} {
+			if !slices.Equal(less, steps) && fails(less) {
+				steps, i = less, -1
+				break
+			}
+		}
+	}
+	return steps
+}
+
+// merged drops a step and keeps its pause.
+func merged(steps []pitfallStep, i int) []pitfallStep {
+	if i+1 < len(steps) {
+		steps = with(steps, i+1, func(s *pitfallStep) { s.gap += steps[i].gap })
+	}
+	return slices.Delete(slices.Clone(steps), i, i+1)
+}
+
+func with(steps []pitfallStep, i int, change func(*pitfallStep)) []pitfallStep {
+	steps = slices.Clone(steps)
+	change(&steps[i])
+	return steps
+}
+
+const pitfallSeeds = 40
+
+func TestRandomSchedulesFindWhatPeopleWriteFirst(t *testing.T) {
+	client := newClient(t, parts.Redis(t).URL()+patiently)
+	w := fakeRedis(t, client)
+	for name, start := range pitfalls(client) {
+		t.Run(name, func(t *testing.T) {
+			fails := func(steps []pitfallStep) bool { return tooMany(t, w, start, steps) }
+			for seed := range uint64(pitfallSeeds) {
+				if steps := pitfallSchedule(seed); fails(steps) {
+					least := shrunk(steps, fails)
+					t.Logf("seed %d: %+v", seed, least)
+					if len(least) > pitfallLimit+1 || !fails(least) {
+						t.Errorf("%d steps are left", len(least))
+					}
+					return
+				}
+			}
+			t.Errorf("no counterexample in %d seeds", pitfallSeeds)
+		})
+	}
+	t.Run("ours", func(t *testing.T) {
+		let := 0
+		ours := func(t *testing.T, id string, _ time.Time, _ time.Duration) func() bool {
+			d := w.takeID(id, sliding(Recipient, pitfallLimit, pitfallWindow))
+			if d.Admitted {
+				let++
+			}
+			return func() bool { return d.Admitted }
+		}
+		for seed := range uint64(pitfallSeeds) {
+			if tooMany(t, w, ours, pitfallSchedule(seed)) {
+				t.Fatalf("seed %d: %+v", seed, pitfallSchedule(seed))
+			}
+		}
+		if let < pitfallSeeds*2*pitfallLimit {
+			t.Errorf("only %d let in by %d schedules", let, pitfallSeeds)
+		}
+	})
+}
