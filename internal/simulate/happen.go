@@ -122,7 +122,7 @@ func (w *world) waitAsTold(e Event, p *person) {
 			time.Sleep(time.Second)
 			continue
 		}
-		if q.body.RetryAfterMS > 180_000 || q.anyTrouble || w.hasStepped() {
+		if q.body.RetryAfterMS > 180_000 || q.anyTrouble || q.afterOutage || w.hasStepped() {
 			return
 		}
 		again, calm := w.waitOnce(e, p, q, before)
@@ -155,13 +155,13 @@ func (q *request) refused() bool {
 	return q.answered && q.status == http.StatusTooManyRequests && q.body.problem() == "quota-exceeded"
 }
 
-// logWasSlow says whether the log was in trouble while a send of the person began, as far back as the refusing rule counts.
+// logWasSlow says whether the log, or the limiter on the way to it, was in trouble while a send of the person began, as far back as the refusing rule counts.
 func (w *world) logWasSlow(p *person, refused *request) bool {
 	window := map[string]time.Duration{"minute": time.Minute, "hour": time.Hour, "day": 24 * time.Hour}[refused.body.BlockedBy]
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return slices.ContainsFunc(w.requests, func(q *request) bool {
-		return q.person == p && q.kind == SendByBackEnd && q.logTrouble && refused.began.Sub(q.began) < window+10*time.Second
+		return q.person == p && q.kind == SendByBackEnd && q.anyTrouble && refused.began.Sub(q.began) < window+10*time.Second
 	})
 }
 

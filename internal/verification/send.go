@@ -73,7 +73,7 @@ func (s *Service) decide(waiting context.Context, a asked, c claim) (Answer, err
 		return Answer{}, s.refusedByChecks(a, begun.Lockout)
 	case !begun.Admitted:
 		return s.refusedByLog(ctx, a, c, decision, begun), nil
-	case begun.Repeated && c.inherited: // its first holder lives, or a replica takes it over
+	case begun.Repeated: // another process holds it, or held it: the first one, or one that went on while this one stood still
 		return s.replay(ctx, a, store.Claimed{Send: begun.Send, Verification: begun.Verification, Now: begun.Now})
 	}
 	return s.admitted(waiting, a, s.Gate.Agreed(ctx, a.subject, decision, s.Now().Sub(began), begun), begun)
