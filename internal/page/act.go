@@ -273,10 +273,12 @@ func (u *Page) check(ctx context.Context, s session, p posted) session {
 		return s
 	}
 	if a, err := u.Codes.Get(ctx, p.caller, s.ID); err == nil { // otherwise Check says what is the matter
-		if reason := slip(a.View.Code, p.code); reason != "" {
+		found, reason := slip(a.View.Code, p.code)
+		if reason != "" {
 			s.Note = note{Kind: badCode, Reason: reason}
 			return s
 		}
+		p.code = found
 	}
 	checked, err := u.Codes.Check(ctx, p.caller, s.ID, p.code)
 	var bad *verification.InvalidError
@@ -298,17 +300,17 @@ func (u *Page) check(ctx context.Context, s session, p posted) session {
 	return s
 }
 
-// slip says what keeps a text from being the code, in the words of package verification and one more: "length".
-func slip(shape code.Shape, typed string) string {
-	read, err := shape.Alphabet.Read(typed)
+// slip gives the code in a text, or what keeps the text from being one, in the words of package verification and one more: "length".
+func slip(shape code.Shape, typed string) (found, reason string) {
+	found, err := shape.Find(typed)
 	var bad *code.InvalidError
 	switch {
 	case errors.As(err, &bad):
-		return bad.Reason
-	case shape.Length > 0 && len(read) != shape.Length:
-		return "length"
+		return "", bad.Reason
+	case shape.Length > 0 && len(found) != shape.Length:
+		return "", "length"
 	}
-	return ""
+	return found, ""
 }
 
 // awayWait is the wait told while a part is away: as long as the server's own Retry-After, with time to read.

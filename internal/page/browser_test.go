@@ -48,6 +48,7 @@ func TestInABrowser(t *testing.T) {
 		"help comes by itself":                              helpComesByItself,
 		"offline":                                           offline,
 		"an outage":                                         anOutage,
+		"a lost answer":                                     aLostAnswer,
 		"without scripts":                                   withoutScripts,
 		"the way by phone":                                  theWayByPhone,
 		"a phone without scripts":                           aPhoneWithoutScripts,
@@ -281,6 +282,13 @@ func (b *tab) paste(text string) {
 		_, err := cdp.Call(ctx, t, input.InsertText, input.InsertTextParams{Text: text})
 		return err
 	}))
+}
+
+// emptied takes out of the field what was no code, which stays there.
+func (b *tab) emptied() {
+	b.Helper()
+	b.focus("code")
+	eval[bool](b, b.root+`.querySelector('#code').value = '', true`)
 }
 
 func (b *tab) focused(id string) {

@@ -133,6 +133,7 @@ type codeCard struct {
 	Letters bool
 	Hint    string
 	Auto    bool // check as soon as all characters are in
+	Keep    bool // what was typed was no code, and stays in the field
 	Expiry  until
 	Again   again
 	Rows    []web.Pips

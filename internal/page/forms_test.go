@@ -185,3 +185,21 @@ func printable(r rune) rune {
 	}
 	return r
 }
+
+// What "copy message" gives on a phone is a code, also where no script runs.
+func TestAPastedMessageIsACode(t *testing.T) {
+	for _, typed := range []string{pagetest.Code + " is your code for Shop", "Shop: 482 913\u200b.", "48\u200b29\u200b13"} {
+		w := world(t)
+		w.Codes.Immediately = store.Sent
+		post(t, w, "", "send", "to", pagetest.Address)
+		shows(t, post(t, w, "", "check", "code", typed), "approved")
+	}
+	w := world(t)
+	w.Codes.Immediately = store.Sent
+	post(t, w, "", "send", "to", pagetest.Address)
+	page := post(t, w, "", "check", "code", "12 34")
+	shows(t, page, "code", "The code has 6 digits.")
+	if !strings.Contains(page, "data-keep") || w.Codes.Checks() != 0 {
+		t.Errorf("a slip goes, or is a try: %d checks", w.Codes.Checks())
+	}
+}

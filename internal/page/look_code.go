@@ -81,7 +81,7 @@ func (l *look) codeNotes(k *codeCard, v verification.View) {
 	case tooMany:
 		k.Error = t.TooManyChecks
 	case badCode:
-		k.Error = t.slipped(n.Reason, v.Code)
+		k.Error, k.Keep = t.slipped(n.Reason, v.Code), true
 	case stale:
 		k.Note = &box{"warn", t.Stale}
 	case away:

@@ -108,7 +108,8 @@ func anEarlyPressDoesNothing(t *testing.T, browser context.Context) {
 
 func codesInManyForms(t *testing.T, browser context.Context) {
 	b := open(t, browser, sent(t), pagetest.Look{})
-	for _, form := range []string{"482913", "482 913", "482-913", "４８２９１３", "٤٨٢٩١٣", "  482913\n"} {
+	for _, form := range []string{"482913", "482 913", "482-913", "４８２９１３", "٤٨٢٩١٣", "  482913\n",
+		"482913 is your code for Shop", "48\u200b2913\ufeff", "Shop 24: your code is 482 913. It works for 10 minutes."} {
 		b.world = sent(t)
 		b.do(b.world.Adopt())
 		b.visit("")
@@ -131,6 +132,10 @@ func aWrongCode(t *testing.T, browser context.Context) {
 	b.keys("48291" + kb.Enter)
 	b.card("code", "The code has 6 digits.")
 	b.focused("code")
+	if got := eval[string](b, "document.querySelector('#code').value"); got != "48291" {
+		t.Errorf("of a slip is left %q", got)
+	}
+	b.emptied()
 	b.keys("111111")
 	b.keys(kb.Enter) // it was wrong before, so it is not checked until that is asked for
 	b.card("code", "That is not the code. 4 tries left.")
@@ -149,6 +154,7 @@ func aWrongCode(t *testing.T, browser context.Context) {
 	if w.Codes.Checks() != 1 {
 		t.Errorf("%d tries", w.Codes.Checks())
 	}
+	b.emptied()
 	for n := 3; n >= 1; n-- {
 		b.keys("33333" + fmt.Sprint(n) + kb.Enter)
 		b.card("code", fmt.Sprintf("That is not the code. %d tr", n))
@@ -256,13 +262,47 @@ func offline(t *testing.T, browser context.Context) {
 		t.Errorf("of what was typed is left %q", got)
 	}
 	b.until(fmt.Sprintf(`Number(document.querySelector('#again').innerText.split(':')[1]) < %d`, before-1))
+	if !eval[bool](b, `document.querySelector('#card form').nextElementSibling.id === 'offline'`) {
+		t.Error("what is wrong does not stand beside the field")
+	}
 	b.do(pagetest.Offline(false))
 	b.until(`document.querySelector('#offline').hidden`)
+	eval[bool](b, `document.querySelector('#card').dataset.rev = 'another', document.dispatchEvent(new Event('visibilitychange'))`)
+	b.until(`document.querySelector('#card').dataset.rev !== 'another'`) // the card that comes submits nothing by itself
+	if got := eval[string](b, "document.querySelector('#code').value"); got != pagetest.Code || w.Codes.Checks() != 0 {
+		t.Errorf("after the connection came back %q is left, %d checks", got, w.Codes.Checks())
+	}
+	b.focus("code")
 	b.keys(kb.Enter)
 	b.card("approved")
 	if w.Codes.Checks() != 1 {
 		t.Errorf("%d checks", w.Codes.Checks())
 	}
+}
+
+// aLostAnswer: while the connection fails although the browser believes in it, what was typed stays, and the note goes by itself
+// within 5 s of the server's return.
+func aLostAnswer(t *testing.T, browser context.Context) {
+	w := sent(t)
+	b := open(t, browser, w, pagetest.Look{})
+	b.tolerate = "" // nothing reaches the network
+	b.visit("")
+	b.card("code", "Send again in 0:")
+	eval[bool](b, `window.ways = fetch, window.fetch = () => Promise.reject(new TypeError('cut')), true`)
+	b.focus("code")
+	b.keys(pagetest.Code)
+	b.until(`document.querySelector('#offline:not([hidden])')?.closest('#card') && said.length > 0`)
+	eval[bool](b, `window.fetch = ways, true`)
+	back := time.Now()
+	b.until(`document.querySelector('#offline').hidden`)
+	if gone := time.Since(back); gone > 6*time.Second {
+		t.Errorf("the note stays for %v", gone)
+	}
+	if got := eval[string](b, "document.querySelector('#code').value"); got != pagetest.Code || w.Codes.Checks() != 0 {
+		t.Errorf("%q is left, %d checks", got, w.Codes.Checks())
+	}
+	b.keys(kb.Enter)
+	b.card("approved")
 }
 
 // anOutage: the state cannot be read, the page says so in its own words, and comes back by itself.

@@ -3,8 +3,8 @@ import { attendPhones } from './phone.js';
 import { put } from './time.js';
 
 // Cards shows one card, #card, in a root that is the page's document or a widget's shadow tree, and swaps it as a whole
-// for the next one: what somebody is doing in it goes on. Beside the card the root has a status line, #say, and a box for
-// what is wrong with the connection, #offline.
+// for the next one: what somebody is doing in it goes on. The root also has a status line, #say, and a box for what is wrong with
+// the connection, #offline, which stands in the card, below the form that it is about.
 export class Cards {
   #countdown;
   #said = '';
@@ -24,10 +24,10 @@ export class Cards {
       if (!busy() && button.getAttribute('aria-disabled') !== 'true') submit(event.target, button);
     });
     root.addEventListener('input', (event) => {
-      if (event.target.id === 'code' && !event.isComposing) this.#check(event.target);
+      if (event.target.id === 'code' && !event.isComposing) this.#entered(event.target);
     });
     root.addEventListener('compositionend', (event) => { // an input method gives its letters at the end, with no input event after it
-      if (event.target.id === 'code') this.#check(event.target);
+      if (event.target.id === 'code') this.#entered(event.target);
     });
   }
 
@@ -79,8 +79,8 @@ export class Cards {
     if (!mine && [...old.querySelectorAll('.ask :is(input, select)')].some(touched)) return false; // somebody is typing
     const same = old.dataset.kind === next.dataset.kind, open = same && old.querySelector('details')?.open;
     this.#countdown.receive(moment);
-    old.replaceWith(next);
-    if (same && field && !mine?.contains(field)) this.find('#code').value = field.value;
+    this.replace(next);
+    if (same && field && (!mine?.contains(field) || 'keep' in this.find('#code').dataset)) this.find('#code').value = field.value;
     if (open && next.querySelector('details')) next.querySelector('details').open = true;
     this.#prepare();
     if (mine || this.find('#heading')?.textContent !== heading) this.say(next.dataset.say, mine);
@@ -88,7 +88,7 @@ export class Cards {
     const kept = same && focused && this.root.getElementById(focused);
     (mine && next.querySelector('[aria-invalid="true"]') || kept || next.querySelector('[data-focus]') || this.find('#heading'))?.focus();
     if (kept && kept === this.find('#code')) kept.setSelectionRange(field.selectionStart, field.selectionEnd);
-    this.#check(this.find('#code')); // typed in the meantime
+    if (field && 'auto' in field.dataset) this.#check(this.find('#code')); // typed while an answer was awaited; never what was tried before
     return true;
   }
 
@@ -103,6 +103,13 @@ export class Cards {
     if (help) help.dataset.open = next.querySelector('details').dataset.open ?? 0;
     this.tick();
     return true;
+  }
+
+  // #entered takes the code alone out of a message that was pasted as a whole.
+  #entered(field) {
+    const found = codeIn(field.value, Number(field.dataset.length), 'letters' in field.dataset);
+    if (found) field.value = found;
+    this.#check(field);
   }
 
   // #check submits a code as soon as its characters are in, but not while one that was wrong is being mended: there the
@@ -121,10 +128,43 @@ export class Cards {
     this.find('#say').textContent = text;
   }
 
-  warn(text) {
-    this.find('#offline').hidden = !text;
-    this.find('#offline').textContent = text ?? '';
+  // warn says what is wrong with the connection, below the form that it is about, or below the card's first; without a text nothing is.
+  warn(text, form) {
+    const box = this.find('#offline');
+    box.hidden = !text;
+    box.textContent = text ?? '';
+    const beside = this.card.contains(form) ? form : this.find('#card form');
+    if (text && beside) beside.after(box);
   }
+
+  get warned() { return !this.find('#offline').hidden; }
+
+  // replace puts the next card in place of this one, with what is wrong with the connection.
+  replace(next) {
+    const box = this.find('#offline');
+    this.card.after(box);
+    this.card.replaceWith(next);
+    if (this.warned) this.find('#card form')?.after(box);
+  }
+}
+
+// codeIn is the one code of a length in a text that holds other things too, as internal/code has it: of the runs of digits, or of
+// the letters of codes, the one that is as long; or of those runs that a space or a dash parts. Empty: there is none, or several,
+// or the text is nothing but a code.
+export function codeIn(text, length, letters) {
+  if (!length) return '';
+  const plain = text.normalize('NFKC').replace(/\p{Cf}/gu, ''), own = letters ? /^[bcdfghj-np-tv-xz]+$/i : /^\p{Nd}+$/u;
+  if (own.test(plain.replace(/[\s\p{Pd}]/gu, ''))) return '';
+  const words = [...plain.matchAll(letters ? /[a-z0-9]+/gi : /\p{Nd}+/gu)].filter(([run]) => own.test(run));
+  const joined = [];
+  for (const [i, word] of words.entries()) {
+    const before = words[i - 1], between = before && plain.slice(before.index + before[0].length, word.index);
+    if (before && /^[\s\p{Pd}]$/u.test(between)) joined.push(joined.pop() + word[0]);
+    else joined.push(word[0]);
+  }
+  const fit = (runs) => runs.filter((run) => [...run].length === length);
+  const whole = fit(words.map(([run]) => run)), found = whole.length ? whole : fit(joined);
+  return found.length === 1 ? found[0] : '';
 }
 
 // touched says whether somebody has put into a field what was not there.

@@ -42,13 +42,14 @@ async function submit(form, button) {
   const answer = await ask(form.action, { method: form.method, body }).catch(() => null);
   inquiry.posting = false;
   const wrong = answer ? '' : navigator.onLine ? trouble : offline;
-  cards.warn(wrong);
+  cards.warn(wrong, form);
   if (answer) {
     show(answer, form);
     return inquiry.follow();
   }
   working(button, false);
   cards.say(wrong, form);
+  inquiry.follow(true); // until the server answers again
 }
 
 document.title = cards.card.dataset.title;

@@ -8,6 +8,7 @@ import { lasting, put, second } from './time.js';
 const soon = 60;         // seconds: a longer wait, met by asking, is explained
 const helpAfter = 15 * second;
 const underway = new Set(['queued', 'sending']);
+const slips = new Set(['required', 'foreign', 'length']); // notes on what was typed and is no code: it stays in the field
 
 export const polls = ({ view }) => view?.status === 'pending' && underway.has(view.send.status);
 
@@ -106,8 +107,8 @@ function code(w, state) {
         h('div', { class: 'code-row' },
           h('input', {
             id: 'code', class: 'code', type: 'text', inputmode: letters ? 'text' : 'numeric', autocapitalize: letters ? 'characters' : 'none',
-            'data-letters': letters, autocomplete: 'one-time-code', autocorrect: 'off', spellcheck: 'false', required: true, dir: 'ltr', maxlength: 64,
-            'data-length': n, 'data-focus': true, 'data-auto': hint && true, part: 'input code', 'aria-invalid': wrong && 'true',
+            'data-letters': letters, autocomplete: 'one-time-code', autocorrect: 'off', spellcheck: 'false', required: true, dir: 'ltr', maxlength: 1000,
+            'data-length': n, 'data-focus': true, 'data-auto': hint && true, 'data-keep': slips.has(note?.kind), part: 'input code', 'aria-invalid': wrong && 'true',
             'aria-describedby': [wrong && 'code-error', hint && 'code-hint', 'code-expiry'].filter(Boolean).join(' '),
           }),
           h('button', { id: 'check', class: 'button quiet', part: 'button quiet' }, w.CheckCode)),

@@ -83,17 +83,17 @@ export class Talk {
     try {
       got = await this.inquiry.ask(new URL(path, this.base), { ...options, headers, credentials: 'omit', referrerPolicy: 'no-referrer' });
     } catch (error) {
-      return { status: 0, error, barred: error instanceof TypeError && navigator.onLine && await this.#reachable() };
+      return { status: 0, error, barred: error instanceof TypeError && navigator.onLine && await this.reachable() };
     }
     const { answer, moment, text } = got;
     return { status: answer.status, body: read(text), moment, retry: Number(answer.headers.get('Retry-After')) || 0 };
   }
 
-  // #reachable tells a page that may not ask from a service that is away: browsers say the same of both, but everybody may
+  // reachable tells a page that may not ask from a service that is away: browsers say the same of both, but everybody may
   // read the widget itself.
-  async #reachable() {
+  async reachable() {
     try {
-      return (await fetch(new URL('widget.js', this.base), { cache: 'no-store', credentials: 'omit' })).ok;
+      return (await fetch(new URL('widget.js', this.base), { cache: 'no-store', credentials: 'omit', signal: AbortSignal.timeout(patience) })).ok;
     } catch {
       return false;
     }

@@ -2,7 +2,7 @@ import controls from './controls.css.js';
 import pips from './pips.css.js';
 import own from './send-code.css.js';
 import tokens from './tokens.css.js';
-import { Cards, working } from './cards.js';
+import { Cards, codeIn, working } from './cards.js';
 import { h } from './dom.js';
 import { Inquiry } from './inquiry.js';
 import { here, left } from './send-code-channels.js';
@@ -125,7 +125,7 @@ export class SendCode extends HTMLElement {
     frame.lang = w.Lang;
     frame.dir = w.Dir;
     this.#cards.speak(w, w.Lang);
-    this.#cards.card.replaceWith(draw(this.#words, this.#seen));
+    this.#cards.replace(draw(this.#words, this.#seen));
     this.#cards.begin(this.#moment);
   }
 
@@ -189,8 +189,9 @@ export class SendCode extends HTMLElement {
   #lost(form, button) {
     const text = navigator.onLine ? this.#w.Trouble : this.#w.Offline;
     working(button, false);
-    this.#cards.warn(text);
+    this.#cards.warn(text, form);
     this.#cards.say(text, form);
+    this.#inquiry.follow(true); // until the service answers again
     this.#tell('failed', { reason: 'network' });
   }
 
@@ -285,7 +286,9 @@ export class SendCode extends HTMLElement {
   }
 
   async #check(typed) {
-    const { view } = this.#state, slip = slipOf(typed, view.code_format);
+    const { view } = this.#state, { alphabet, length } = view.code_format ?? {};
+    typed = codeIn(typed, length, alphabet === 'unambiguous') || typed;
+    const slip = slipOf(typed, view.code_format);
     if (slip) {
       this.#note(slip);
       return;
@@ -329,14 +332,22 @@ export class SendCode extends HTMLElement {
   // #look asks how things stand. It throws when it did not learn that, so that what is shown stays.
   async #look() {
     const id = this.#state.view?.id ?? this.#state.id;
-    if (!id) return;
+    if (!id) return this.#reach();
     const a = await this.#talk.get(id);
     if (!this.isConnected) return;
+    if (a.status > 0 && a.status < 500) this.#cards.warn();
     if (a.status === 404) await this.#forgotten();
     else if (a.status === 200) this.#take(a);
     else if (this.#state.view || a.error?.name === 'AbortError') throw a.error ?? new Error(`status ${a.status}`);
     else if (this.#elsewise(a, { reading: true }) === 'misplaced') return;
     if (!this.#inquiry.posting) this.#show();
+  }
+
+  // #reach asks whether the service answers again, where there is nothing else to ask.
+  async #reach() {
+    if (!this.#cards.warned) return;
+    if (!await this.#talk.reachable()) throw new Error('away');
+    if (this.isConnected) this.#cards.warn();
   }
 
   // #take takes in a verification as it was told.
