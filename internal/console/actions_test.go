@@ -95,7 +95,7 @@ func TestCancelResendAndReveal(t *testing.T) {
 	}
 	rec = b.Post(page+"/resend", because("ticket 7"))
 	want(t, rec, http.StatusTooManyRequests)
-	contains(t, rec, "A rule is against it for another 1 min")
+	contains(t, rec, "Blocked by a rule for another 1 min")
 	want(t, b.Post(page+"/cancel", because("ticket 7")), http.StatusSeeOther)
 	contains(t, b.Get(page), "canceled")
 	lacks(t, b.Get(page), page+"/cancel", page+"/resend") // not offered any more

@@ -232,7 +232,7 @@ func TestBrowserFindsARefusedSend(t *testing.T) {
 	name := w.text(`Object.defineProperty(navigator, "clipboard", { value: { writeText: async (t) => { window.copied = t } } });
 		window.setTimeout = (run) => { window.over = run }; document.querySelector("[data-copy]").textContent`)
 	w.do(chromedp.Click(chromedp.CSS("[data-copy]")))
-	const reply = "More codes were asked for than we send at a time. You can ask for the next one from 2026-03-04 22:03:44 on. " +
+	const reply = "You've reached our limit for codes. You can ask for the next one from 2026-03-04 22:03:44 on. " +
 		"The code that you have already works until 22:12:43. Times are in UTC+8."
 	if got := w.text(`window.copied + document.querySelector("[data-copy]").textContent`); got != reply+"Copied" {
 		t.Errorf("copied is %q", got)

@@ -139,7 +139,7 @@ func TestSendJSON(t *testing.T) {
 		t.Errorf("rule: %v", hour)
 	}
 	verdict := got["verdict"].(map[string]any)
-	if verdict["what"] != "Accepted by mx1 at 2026-03-04 14:02:20 UTC (250 2.0.0)." || !strings.HasPrefix(verdict["next"].(string), "Ask them to look in spam") {
+	if verdict["what"] != "Accepted by mx1 at 2026-03-04 14:02:20 UTC (250 2.0.0)." || !strings.HasPrefix(verdict["next"].(string), "Ask them to check spam") {
 		t.Errorf("verdict: %v", verdict)
 	}
 	if strings.Contains(rec.Body.String(), "sealed") || strings.Contains(rec.Body.String(), "nonce") {

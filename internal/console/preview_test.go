@@ -21,7 +21,7 @@ func TestPreviewShowsEveryLanguage(t *testing.T) {
 	want(t, rec, http.StatusOK)
 	contains(t, rec, `id="email-en"`, `id="email-zh-Hans"`, "Your code for Shop", "482913", "S-7K3M-Q2XP", "您",
 		`<iframe sandbox src="/admin/preview/html?app=shop&amp;locale=zh-Hans&amp;purpose=login"`, "Send one to me", `aria-current="true"`)
-	contains(t, b.Get("/admin/preview", "Accept-Language", "zh-CN"), "用户收到的内容", "发一份给我")
+	contains(t, b.Get("/admin/preview", "Accept-Language", "zh-CN"), "消息预览", "发一份给我")
 	if policy := rec.Header().Get("Content-Security-Policy"); !strings.Contains(policy, "frame-src 'self'") || strings.Contains(policy, "unsafe") {
 		t.Errorf("the policy is %q", policy)
 	}
@@ -57,7 +57,7 @@ func TestPreviewSendsOne(t *testing.T) {
 	contains(t, b.Get(to), "m•••@example.com", "preview")
 	rec = b.Post("/admin/preview", form)
 	want(t, rec, http.StatusTooManyRequests)
-	contains(t, rec, "A rule is against it for another", `role="alert"`)
+	contains(t, rec, "Blocked by a rule for another", `role="alert"`)
 	for name, change := range map[string][2]string{"no address": {"to", ""}, "a bad one": {"to", "mei@"}, "no app": {"app", ""}, "no such app": {"app", "unknown"}} {
 		bad := url.Values{}
 		for k, v := range form {

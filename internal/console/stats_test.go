@@ -91,9 +91,9 @@ func TestOverviewDrawsTheNumbers(t *testing.T) {
 	want(t, rec, http.StatusOK)
 	text := textOf(rec.Body.String())
 	for _, part := range []string{
-		"Sent 1 before: 1", "Failed 1 before: 0", "Refused requests 3 before: 0", "Codes approved 33.3 % before: 0.0 %",
-		"Time to sent, median 184 ms before: 184 ms", "4 at the top", "Refused by rule minute 3", "Failed for rejected by the server 1",
-		" 1 0 0 0 3 ", "100 % at the top", "Time to sent 184 ms at the top Half within 95 of 100 within", "100.0 % 184 ms 184 ms", "0.0 % – –",
+		"Sent 1 previous: 1", "Failed 1 previous: 0", "Refused requests 3 previous: 0", "Codes approved 33.3 % previous: 0.0 %",
+		"Send time, median 184 ms previous: 184 ms", "max 4", "Refused by rule minute 3", "Failure reasons rejected by the server 1",
+		" 1 0 0 0 3 ", "max 100 %", "Send time max 184 ms Half within 95 of 100 within", "100.0 % 184 ms 184 ms", "0.0 % – –",
 		"Mail domain Share that failed Failed Refused for good Sends example.com 33.3 % 1 1 3",
 	} {
 		if !strings.Contains(text, part) {
@@ -119,14 +119,14 @@ func TestOverviewTellsWhatWasLost(t *testing.T) {
 		t.Fatal(changed, err)
 	}
 	rec := r.as(auth.Reader).Get("/admin/overview")
-	if text := textOf(rec.Body.String()); !strings.Contains(text, "Not delivered after all 1 before: 0 Failed") {
+	if text := textOf(rec.Body.String()); !strings.Contains(text, "Bounced later 1 previous: 0 Failed") {
 		t.Error(text)
 	}
 	contains(t, rec, `href="/admin?last=24h&amp;status=undelivered"`)
 	contains(t, r.as(auth.Reader).Get("/v1/admin/stats"), `"undelivered":1`, `"undelivered":0`)
 	r.Clock.Add(25 * time.Hour)
-	contains(t, r.as(auth.Reader).Get("/admin/overview"), "Not delivered after all")
-	contains(t, r.as(auth.Reader).Get("/admin/overview", "Accept-Language", "zh-CN"), "最终未送达")
+	contains(t, r.as(auth.Reader).Get("/admin/overview"), "Bounced later")
+	contains(t, r.as(auth.Reader).Get("/admin/overview", "Accept-Language", "zh-CN"), "后来退回")
 }
 
 // The overview ends with how far the log reaches, and what is still to be done with what is old.

@@ -119,8 +119,8 @@ func TestEveryLocaleHasEveryFile(t *testing.T) {
 // MAIL-1: what each mail says, and that the code can be copied from both parts.
 func TestMailSaysWhatItMust(t *testing.T) {
 	words := map[string][]string{
-		"en":      {"If it wasn't you, do nothing", "It works once"},
-		"zh-Hans": {"如果不是您本人操作", "只能使用一次"},
+		"en":      {"Didn't request this? Ignore this email", "It works once"},
+		"zh-Hans": {"不是您本人操作", "只能使用一次"},
 	}
 	everyMail(t, func(t *testing.T, m Message, req Request) {
 		shown := htmlText(m.HTML, false)
@@ -143,9 +143,9 @@ func TestMailSaysWhatItMust(t *testing.T) {
 
 func validity(req Request) string {
 	if req.Locale == "zh-Hans" {
-		return map[int]string{1: " 1 分钟内有效", 10: " 10 分钟内有效", 1440: " 1440 分钟内有效"}[req.Data.Minutes]
+		return map[int]string{1: "1 分钟内有效", 10: "10 分钟内有效", 1440: "1440 分钟内有效"}[req.Data.Minutes]
 	}
-	return map[int]string{1: " 1 minute after", 10: " 10 minutes after", 1440: " 1440 minutes after"}[req.Data.Minutes]
+	return map[int]string{1: " 1 minute.", 10: " 10 minutes.", 1440: " 1440 minutes."}[req.Data.Minutes]
 }
 
 // MAIL-4, counted here in another way than New does it: the place of the code's first character.

@@ -129,7 +129,7 @@ func TestMoldsAreBoundedAndHoldNoCode(t *testing.T) {
 		all.Go(func() {
 			for i := range 2 * maxMolds / 3 {
 				req := Request{Locale: "en", Data: shop()}
-				req.Data.Code, req.Data.App = "739154", fmt.Sprintf("S-%d", i)
+				req.Data.Code, req.Data.App = "907683", fmt.Sprintf("S-%d", i)
 				if _, err := r.Render(req); err != nil {
 					t.Error(err)
 				}
@@ -139,7 +139,7 @@ func TestMoldsAreBoundedAndHoldNoCode(t *testing.T) {
 	all.Wait()
 	for i := range maxMolds {
 		req := Request{Locale: "en", Data: shop()}
-		req.Data.Code, req.Data.App = "739154", fmt.Sprintf("T-%d", i)
+		req.Data.Code, req.Data.App = "907683", fmt.Sprintf("T-%d", i)
 		render(t, r, req)
 	}
 	if n := len(r.molds.all()); n == 0 || n > maxMolds {
@@ -149,7 +149,7 @@ func TestMoldsAreBoundedAndHoldNoCode(t *testing.T) {
 	for key, m := range r.molds.all() {
 		text += fmt.Sprintf("%+v %+v", reflect.ValueOf(key), reflect.ValueOf(*m))
 	}
-	for _, part := range []string{"739154", "739", "154"} {
+	for _, part := range []string{"907683", "907", "683"} {
 		if strings.Contains(text, part) {
 			t.Errorf("what is kept holds %q of a code", part)
 		}

@@ -35,7 +35,7 @@ func (f *frame) head() *frame { return f }
 
 // box is a message beside the card's own words.
 type box struct {
-	Tone string // good, warn, bad
+	Tone string // good, note, warn, bad
 	Text string
 }
 

@@ -35,7 +35,7 @@ const drawing = `(async (cases) => {
     const text = (key) => !key ? '' : (w[key].One ? w[key][tries === 1 ? 'One' : 'Other'].replace('{n}', tries) : w[key].replace('{n}', 6));
     const find = (selector) => drawn.querySelector(selector)?.textContent ?? '';
     const got = {
-      kind: drawn.dataset.kind, heading: find('#heading'), again: drawn.querySelector('#again')?.dataset.ready ?? '', message: find('.box.warn, .box.bad'),
+      kind: drawn.dataset.kind, heading: find('#heading'), again: drawn.querySelector('#again')?.dataset.ready ?? '', message: find('.box.warn, .box.bad, .box.note'),
       error: find('#code-error'), parts: Object.keys(parts).filter((p) => drawn.querySelector(parts[p])).sort(),
     };
     const want = {

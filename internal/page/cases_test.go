@@ -141,7 +141,7 @@ func drawnIn(page string) (d drawn) {
 	}
 	d = drawn{
 		Kind: one(`data-kind="(\w+)"`), Heading: one(`<h\d id="heading"[^>]*>([^<]*)<`), Again: one(`id="again"[^>]* data-ready="([^"]*)"`),
-		Message: one(`<p class="box (?:warn|bad)"[^>]*>([^<]*)<`), Error: one(`id="code-error"[^>]*>([^<]*)<`), Parts: []string{},
+		Message: one(`<p class="box (?:warn|bad|note)"[^>]*>([^<]*)<`), Error: one(`id="code-error"[^>]*>([^<]*)<`), Parts: []string{},
 	}
 	for _, part := range slices.Sorted(maps.Keys(cardParts)) {
 		if strings.Contains(page, cardParts[part]) {

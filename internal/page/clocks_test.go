@@ -41,7 +41,7 @@ func theCountdownRunsOut(t *testing.T, browser context.Context) {
 	if eval[bool](b, `document.querySelector('#again').hasAttribute('aria-disabled')`) {
 		t.Error("the button still waits")
 	}
-	b.until(`said.at(-1) === 'You can ask for another code now.'`)
+	b.until(`said.at(-1) === 'You can request another code now.'`)
 	b.card("code", "free") // the marks follow
 	b.until(`!document.querySelector('.blocked')`)
 	if said := eval[[]string](b, "said"); len(said) > 3 {
@@ -70,7 +70,7 @@ func aLongWaitNamesTheTime(t *testing.T, browser context.Context) {
 	if shown != inShanghai(early, wait) && shown != inShanghai(late, wait) {
 		t.Errorf("the time shown is %q, want %q", shown, inShanghai(early, wait))
 	}
-	b.until(`said[0] === 'Check your mail. You can ask for another code in 3 h 20 min.'`)
+	b.until(`said[0] === 'Check your mail. You can request another code in 3 h 20 min.'`)
 }
 
 // inShanghai is the first full minute at which the wait is over; with its day, unless that is today.

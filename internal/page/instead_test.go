@@ -64,7 +64,7 @@ func TestGoingBackToAChannelThatWaits(t *testing.T) {
 	shows(t, post(t, w, "", "other"), "code", "Check your mail") // its last code has expired, so it is a new one
 	w.Advance(61 * time.Second)
 	asked = len(w.Codes.Asks())
-	shows(t, post(t, w, "", "other"), "enough", "That's enough for this hour", "5 codes were sent to "+maskedNumber, "Send by email instead a•••@example.com")
+	shows(t, post(t, w, "", "other"), "enough", "Hourly limit reached", "5 codes were sent to "+maskedNumber, "Send by email instead a•••@example.com")
 	if len(w.Codes.Asks()) != asked {
 		t.Error("a code was asked for that had to wait")
 	}
@@ -78,7 +78,7 @@ func TestTheOtherCodeCanBeEntered(t *testing.T) {
 	w.Advance(61 * time.Second)
 	texted(t, w, "?view=instead", number)
 	shows(t, post(t, w, "?view=other", "check", "code", "111111"), "code", "Check your mail", "4 tries left") // and there it stays
-	shows(t, post(t, w, "?view=other", "check", "code", pagetest.Code), "approved", maskedNumber+" is yours")
+	shows(t, post(t, w, "?view=other", "check", "code", pagetest.Code), "approved", maskedNumber+" is confirmed")
 	silent(t, get(t, w, "?view=change"), "ana@example.com", "111", "•••")
 	if page := get(t, w, "?view=other"); kind(page) != "approved" {
 		t.Errorf("%s", text(page))
@@ -154,7 +154,7 @@ func TestTheOtherChannelsWaitWithoutACode(t *testing.T) {
 	}
 	post(t, w, "", "send", "channel", "email", "to", pagetest.Address)
 	w.Advance(61 * time.Second)
-	shows(t, texted(t, w, "?view=instead", number), "enough", "That's enough for this hour", "5 codes were sent to "+maskedNumber, "Send by email instead a•••@example.com", "Enter the code from the email")
+	shows(t, texted(t, w, "?view=instead", number), "enough", "Hourly limit reached", "5 codes were sent to "+maskedNumber, "Send by email instead a•••@example.com", "Enter the code from the email")
 	stray := formOf(t, w, "", "again")
 	shows(t, post(t, w, "", "other"), "code", "Check your mail", "Code sent again")
 	w.Advance(61 * time.Second)
@@ -178,7 +178,7 @@ func TestARefusedNumberLeavesTheCodeAlone(t *testing.T) {
 	w.Codes.Immediately = store.Sent
 	post(t, w, "", "send", "to", pagetest.Address)
 	w.Advance(61 * time.Second)
-	shows(t, texted(t, w, "?view=instead", "+34 612 34 56 78"), "ask", "phone numbers of this country", "Back to the code")
+	shows(t, texted(t, w, "?view=instead", "+34 612 34 56 78"), "ask", "numbers in this country", "Back to the code")
 	shows(t, get(t, w, ""), "code", "Check your mail", "a•••@example.com")
 	shows(t, post(t, w, "", "check", "code", pagetest.Code), "approved", "a•••@example.com")
 }
@@ -202,8 +202,8 @@ func TestTheCardOfARefusalSaysNothingOfTheAddress(t *testing.T) {
 			t.Fatal(err)
 		}
 		page := post(t, w, "?view=new", "send", "to", to)
-		shows(t, page, "enough", "Too many codes for your network", "This limit is not about a•••@example.com.", "Next code in 20 min")
-		silent(t, text(page), "this minute", "this hour", "today")
+		shows(t, page, "enough", "Too many codes for your network", "Your address isn't blocked.", "Next code in 20 min")
+		silent(t, text(page), "per minute", "this hour", "today")
 		elsewhere := seenFrom(t, w, "198.51.100.7")
 		shows(t, elsewhere, "enough", "Too many codes for your network")
 		cards = append(cards, drawn.ReplaceAllString(page, ""), drawn.ReplaceAllString(elsewhere, ""))
@@ -247,7 +247,7 @@ func TestTheCardOfARefusalShowsOneRule(t *testing.T) {
 		t.Fatal(err)
 	}
 	page := post(t, w, "", "send", "to", pagetest.Address)
-	shows(t, page, "enough", "this minute", "1 of 1 used", "Send code in 1:00")
+	shows(t, page, "enough", "per minute", "1 of 1 used", "Send code in 1:00")
 	silent(t, text(page), "this hour", "today")
 }
 

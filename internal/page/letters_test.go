@@ -84,14 +84,14 @@ func wrongLetters(t *testing.T, browser context.Context) {
 	b.keys(kb.Enter)
 	b.card("code", "The code has 8 characters.")
 	b.keys("a" + kb.Enter) // what was typed is still there
-	b.card("code", "it has no digits and no vowels")
+	b.card("code", "Codes have no digits and no vowels")
 	b.focused("code")
 	if w.Codes.Checks() != 0 {
 		t.Errorf("slips cost %d tries", w.Codes.Checks())
 	}
 	b.emptied()
 	b.keys("bbbbbbbb" + kb.Enter)
-	b.card("code", "That is not the code. 4 tries left.")
+	b.card("code", "That code is wrong. 4 tries left.")
 	b.keys("bkvxrtnz" + kb.Enter)
 	b.card("approved")
 }
@@ -128,7 +128,7 @@ func TestSlipsOfLetters(t *testing.T) {
 	w := sentLetters(t)
 	for typed, words := range map[string]string{
 		"": "Enter the code from the mail.", "bkvx": "The code has 8 characters.", "bkvxrtnzb": "The code has 8 characters.",
-		"bkvxrtna": "it has no digits and no vowels", "12345678": "it has no digits and no vowels", strings.Repeat("b", 70): "The code has 8 characters.",
+		"bkvxrtna": "Codes have no digits and no vowels", "12345678": "Codes have no digits and no vowels", strings.Repeat("b", 70): "The code has 8 characters.",
 	} {
 		shows(t, post(t, w, "", "check", "code", typed), "code", words)
 	}

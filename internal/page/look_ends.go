@@ -49,11 +49,11 @@ func (t *cardTexts) spent(worst quota.State, to string) (string, until) {
 	}
 	heading := t.Enough
 	switch t.ruleName(worst.Rule) {
-	case t.ThisMinute:
+	case t.PerMinute:
 		heading = t.EnoughMinute
-	case t.ThisHour:
+	case t.PerHour, t.ThisHour:
 		heading = t.EnoughHour
-	case t.Today:
+	case t.PerDay, t.Today:
 		heading = t.EnoughDay
 	case t.ThisWeek:
 		heading = t.EnoughWeek
@@ -74,7 +74,7 @@ func (l *look) failed(a verification.Answer) card {
 	t := l.t
 	k := &failedCard{Lead: emphasise(t.NotDeliveredLead, "to", a.View.To), Typo: l.doubt(typed{on: l.session.channel(), text: l.session.To})}
 	k.Heading = t.NotDelivered
-	k.Note = &box{"bad", t.DidNotCount}
+	k.Note = &box{"note", t.DidNotCount}
 	if a.Quota.Allowed() {
 		k.Note.Text = t.DidNotCountNow
 	}

@@ -95,9 +95,9 @@ func TestAPersonWithoutScriptsGetsInWithFormsAlone(t *testing.T) {
 	w.Codes.Settle(store.Sent)
 	w.Advance(20 * time.Second)
 	shows(t, get(t, w, ""), "code", "Check your mail", "Send again in 0:40", "4 left", "accepted it 20 s ago",
-		"no-reply@shop.example", "A new mail brings the same code.")
-	shows(t, post(t, w, "", "check", "code", "111111"), "code", "That is not the code. 4 tries left.")
-	shows(t, post(t, w, "", "check", "code", " 482-913 "), "approved", "a•••@example.com is yours", "You can go on in Shop")
+		"no-reply@shop.example", "A new email will contain the same code.")
+	shows(t, post(t, w, "", "check", "code", "111111"), "code", "That code is wrong. 4 tries left.")
+	shows(t, post(t, w, "", "check", "code", " 482-913 "), "approved", "a•••@example.com is confirmed.", "Continue to Shop")
 	shows(t, get(t, w, ""), "approved")
 	shows(t, get(t, w, "?view=new"), "ask")
 	silent(t, get(t, w, "?view=new"), "ana")
@@ -152,7 +152,7 @@ func TestARefusalNamesItsRuleAndKeepsTheLastCode(t *testing.T) {
 	}
 	w.Advance(61 * time.Second)
 	shows(t, get(t, w, ""), "code", "Next code in 55 min") // not asked yet: no alarm
-	shows(t, post(t, w, "", "again"), "enough", "That's enough for this hour", "5 codes were sent", "Enter it")
+	shows(t, post(t, w, "", "again"), "enough", "Hourly limit reached", "5 codes were sent", "Enter it")
 	shows(t, get(t, w, "?view=code"), "code", "Next code in 55 min")
 	shows(t, post(t, w, "?view=code", "check", "code", "482913"), "approved")
 	if w.Codes.Sends() != 5 {
@@ -174,7 +174,7 @@ func TestARefusalWithoutAVerificationSurvivesAReload(t *testing.T) {
 	shows(t, get(t, first, ""), "enough", "Send code in 0:38")
 	first.Advance(38 * time.Second)
 	page := get(t, first, "")
-	shows(t, page, "ask", "You can ask for a code now.")
+	shows(t, page, "ask", "You can request a code now.")
 	if !strings.Contains(page, `value="ana@example.com"`) {
 		t.Error("the address is not in the field")
 	}
@@ -225,9 +225,9 @@ func TestALongRefusalOutlivesTheHour(t *testing.T) {
 		post(t, w, "", "again")
 	}
 	w.Advance(13 * time.Minute)
-	shows(t, post(t, w, "", "again"), "enough", "That's enough for today")
+	shows(t, post(t, w, "", "again"), "enough", "Daily limit reached")
 	w.Advance(5 * time.Hour)
-	shows(t, get(t, w, ""), "enough", "That's enough for today", "Next code in 16 h 50 min")
+	shows(t, get(t, w, ""), "enough", "Daily limit reached", "Next code in 16 h 50 min")
 	w.Advance(17 * time.Hour)
 	shows(t, get(t, w, ""), "ask")
 }
@@ -281,9 +281,9 @@ func TestTheNextMailIsSaidToBringWhatItBrings(t *testing.T) {
 	w.Codes.Immediately = store.Sent
 	post(t, w, "", "send", "to", pagetest.Address)
 	w.Advance(8*time.Minute - time.Second)
-	shows(t, get(t, w, ""), "code", "A new mail brings the same code. You can ask for it now.")
+	shows(t, get(t, w, ""), "code", "A new email will contain the same code. You can request it now.")
 	w.Advance(2 * time.Second)
-	shows(t, get(t, w, ""), "code", "A new mail brings a new code.")
+	shows(t, get(t, w, ""), "code", "A new email will contain a new code.")
 }
 
 func TestACodeThatWasWrongIsNotCheckedByItself(t *testing.T) {
@@ -307,8 +307,8 @@ func TestAFailureThatStillWaitsSaysNoMore(t *testing.T) {
 	defer w.Close()
 	w.Codes.Immediately = store.Failed
 	page := post(t, w, "", "send", "to", pagetest.Address)
-	shows(t, page, "failed", "This attempt did not count.", "Try again in 1:00")
+	shows(t, page, "failed", "This attempt didn't count.", "Try again in 1:00")
 	silent(t, page, "at once")
 	w.Advance(time.Minute)
-	shows(t, get(t, w, ""), "failed", "you can ask again at once")
+	shows(t, get(t, w, ""), "failed", "You can try again now")
 }

@@ -54,8 +54,8 @@ func theWayByPhone(t *testing.T, browser context.Context) {
 	w.Codes.Settle(store.Sent)
 	b.card("code", "Check your phone")
 	b.keys(pagetest.Code)
-	b.card("approved", "+49 151•••789 is yours")
-	b.until(`said.at(-1) === 'Approved. You can go on in Shop.'`)
+	b.card("approved", "+49 151•••789 is confirmed")
+	b.until(`said.at(-1) === 'Approved. Continue to Shop.'`)
 	b.nothingKept()
 	if asks := w.Codes.Asks(); len(asks) != 1 || asks[0].To != "+4915123456789" || asks[0].Channel != "sms" {
 		t.Errorf("%d requests, %+v", len(asks), asks)
@@ -92,7 +92,7 @@ func aPhoneWithoutScripts(t *testing.T, browser context.Context) {
 	b.leave(func() { b.click("#other") }) // it waits, so it is only gone to
 	b.card("code", "Check your mail", "Send again in")
 	enter("code", pagetest.Code)
-	b.card("approved", "a•••@example.com is yours")
+	b.card("approved", "a•••@example.com is confirmed.")
 	b.nothingKept()
 	if w.Codes.Sends() != 2 || len(w.Codes.Asks()) != 2 {
 		t.Errorf("%d sends of %d", w.Codes.Sends(), len(w.Codes.Asks()))

@@ -135,18 +135,18 @@ func TestThreeAnHourOnEachChannel(t *testing.T) {
 	for range 2 {
 		page = do(v.Post("", "again"))
 	}
-	shows(t, page, "code", "this hour 3 of 3 used")
+	shows(t, page, "code", "per hour 3 of 3 used")
 	leftOf(page)
 	page = do(v.Post("", "again"))
-	shows(t, page, "enough", "That's enough for this hour", "3 codes were sent to +49 151•••789", "Send by email instead")
+	shows(t, page, "enough", "Hourly limit reached", "3 codes were sent to +49 151•••789", "Send by email instead")
 	leftOf(page)
 
 	page = do(v.Post("?view=instead", "send", "channel", "email", "to", pagetest.Address))
-	shows(t, page, "code", "a•••@example.com", "this hour 1 of 3 used", "2 left")
+	shows(t, page, "code", "a•••@example.com", "per hour 1 of 3 used", "2 left")
 	for range 2 {
 		page = do(v.Post("", "again"))
 	}
-	shows(t, page, "code", "this hour 3 of 3 used")
+	shows(t, page, "code", "per hour 3 of 3 used")
 	leftOf(page)
 	page = settled(t, v)
 	shows(t, page, "code", "Check your mail", "Send a text message instead +49 151•••789 · next code")
@@ -164,7 +164,7 @@ func TestThreeAnHourOnEachChannel(t *testing.T) {
 			t.Errorf("%v", m)
 		}
 	}
-	shows(t, do(v.Post("?view=code", "check", "code", sixDigits.FindString(texts[2].Get("text")))), "approved", "+49 151•••789 is yours")
+	shows(t, do(v.Post("?view=code", "check", "code", sixDigits.FindString(texts[2].Get("text")))), "approved", "+49 151•••789 is confirmed")
 }
 
 // A number that the carrier refuses, or has had enough of, costs nothing and leads to the other channel.
@@ -176,7 +176,7 @@ func TestANumberThatTheCarrierRefuses(t *testing.T) {
 		kind  string
 		words []string
 	}{
-		"0151 23456789": {"failed", []string{"did not reach +49 151•••789", "did not count: you can ask again at once"}},
+		"0151 23456789": {"failed", []string{"did not reach +49 151•••789", "didn't count. You can try again now"}},
 		"0151 23456788": {"enough", []string{"Your mobile network lets no more codes through for now", "+49 151•••788 has had them", "Next code in 2 h", "mobile network"}},
 	} {
 		v := pagetest.NewVisitor(base + "/")
@@ -221,6 +221,6 @@ func theRealPhone(t *testing.T, browser context.Context) {
 	code := codeIn(t, base)
 	b.focus("code")
 	b.keys(code)
-	b.card("approved", "+1 201•••123 is yours")
+	b.card("approved", "+1 201•••123 is confirmed")
 	b.nothingKept()
 }

@@ -38,12 +38,12 @@ func TestAPersonWithoutScriptsGetsInByPhone(t *testing.T) {
 	shows(t, texted(t, w, "", "(0170) 111-22 23"), "code", "On its way", "Sending a code to "+maskedNumber, "Send again in 1:00")
 	w.Codes.Settle(store.Sent)
 	w.Advance(20 * time.Second)
-	shows(t, get(t, w, ""), "code", "Check your phone", "Send again in 0:40", "4 left", "accepted it 20 s ago", "A new text message brings the same code.")
+	shows(t, get(t, w, ""), "code", "Check your phone", "Send again in 0:40", "4 left", "accepted it 20 s ago", "A new text message will contain the same code.")
 	w.Advance(41 * time.Second)
 	shows(t, post(t, w, "", "again"), "code", maskedNumber)
 	w.Codes.Settle(store.Sent)
 	shows(t, get(t, w, ""), "code", "Code sent again to "+maskedNumber)
-	shows(t, post(t, w, "", "check", "code", pagetest.Code), "approved", maskedNumber+" is yours")
+	shows(t, post(t, w, "", "check", "code", pagetest.Code), "approved", maskedNumber+" is confirmed")
 	for i, a := range w.Codes.Asks() {
 		if want := []string{"", "verification-1"}[i]; a.Channel != "sms" || a.To != "+491701112223" || a.Resend != want {
 			t.Errorf("asked for %+v", a)
@@ -136,8 +136,8 @@ func TestWhatIsWrongWithANumber(t *testing.T) {
 		"+49 30":             "too few digits",
 		"+999 12345678":      "There is no such phone number.",
 		"+49 900 1234567":    "Numbers that cost the caller extra",
-		"+34 612 34 56 78":   "We do not send codes to phone numbers of this country.",
-		"+1 876 555 0123":    "We do not send codes to phone numbers of this country.", // Jamaica, whose code is that of the United States
+		"+34 612 34 56 78":   "We don't send codes to numbers in this country.",
+		"+1 876 555 0123":    "We don't send codes to numbers in this country.", // Jamaica, whose code is that of the United States
 		"0":                  "too few digits",
 		"0151\u200b23456789": "There is an invisible character in it.",
 	} {

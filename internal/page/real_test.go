@@ -78,10 +78,10 @@ func theRealThing(t *testing.T, browser context.Context) {
 	b.focus("code")
 	wrong := strings.Map(func(r rune) rune { return '0' + (r-'0'+1)%10 }, code)
 	b.keys(wrong)
-	b.card("code", "That is not the code. 4 tries left.")
+	b.card("code", "That code is wrong. 4 tries left.")
 	b.focus("code")
 	b.keys(code[:3] + " " + code[3:] + kb.Enter)
-	b.card("approved", "a•••@example.com is yours")
+	b.card("approved", "a•••@example.com is confirmed.")
 	b.nothingKept()
 }
 

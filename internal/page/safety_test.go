@@ -165,7 +165,7 @@ func TestWhatIsTypedIsOnlyEverText(t *testing.T) {
 		}
 		silent(t, page, "<script>alert")
 	}
-	for _, typed := range []string{"<b>1</b>", strings.Repeat("1", 5000), "😀", "\x00", "482913 or 1=1"} {
+	for _, typed := range []string{"<b>1</b>", strings.Repeat("1", 5000), "😀", "\x00", "482913 or 482914"} {
 		w.Codes.Immediately = store.Sent
 		post(t, w, "?view=new", "send", "to", pagetest.Address)
 		page := post(t, w, "", "check", "code", typed)

@@ -35,6 +35,7 @@ type cardTexts struct {
 	MeantAsIs                 string // {domain}
 	UseInstead                string // {domain}
 	BackToCode                string
+	HaveCode                  string // where no code is waited for
 	FreeNow                   string
 	Stale                     string
 	BadAddress                map[string]string // by reason of package recipient
@@ -117,12 +118,14 @@ type cardTexts struct {
 	Misplaced, MisplacedLead string
 
 	// Pips
-	ThisMinute, ThisHour, Today, ThisWeek, ThisMonth, Within string  // {d}
-	PipsFree, PipsIn, PipsAt, PipsElse                       string  // {t}; {c}; {d}
-	PipsLeft                                                 plurals // {n}
-	PipsSpoken                                               string  // {used} {limit}
-	PipsLabel                                                string
-	CarrierRule                                              string
+	ThisHour, Today, ThisWeek, ThisMonth string  // by the calendar
+	PerMinute, PerHour, PerDay, Within   string  // in any such time; {d}
+	YourNetwork, AllTogether             string  // rules that are not the recipient's
+	PipsIn, PipsAt, PipsElse             string  // {t}; {c}; {d}
+	PipsLeft                             plurals // {n}
+	PipsSpoken                           string  // {used} {limit}
+	PipsLabel                            string
+	CarrierRule                          string
 
 	// Everywhere
 	Offline, Trouble                            string

@@ -179,8 +179,8 @@ func TestEveryReasonOfABadNumberHasWords(t *testing.T) {
 
 func TestEnglishCounts(t *testing.T) {
 	for got, want := range map[string]string{
-		english.WrongCode.of(1):                "That is not the code. 1 try left.",
-		english.WrongCode.of(4):                "That is not the code. 4 tries left.",
+		english.WrongCode.of(1):                "That code is wrong. 1 try left.",
+		english.WrongCode.of(4):                "That code is wrong. 4 tries left.",
 		english.SentSince.of(1):                "1 code was sent to {to} at {c}.",
 		english.SentSince.of(5):                "5 codes were sent to {to} since {c}.",
 		fill("{n} of {n}", "n", "3"):           "3 of 3",

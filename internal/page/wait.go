@@ -4,6 +4,7 @@ import (
 	"strconv"
 	"time"
 
+	"sendcode/internal/policy"
 	"sendcode/internal/verification"
 	"sendcode/quota"
 	"sendcode/web"
@@ -73,28 +74,41 @@ func (t *cardTexts) ticking(d time.Duration, short, otherwise string) string {
 	return fill(otherwise, "d", t.lasting(d))
 }
 
-// pips draws the recipient's rules; those of a network are left out.
+// pips draws the recipient's rules, and the one of a network or of all while it refuses: how much of that is used is not told.
 func (t *cardTexts) pips(d quota.Decision) []web.Pips {
 	var rows []web.Pips
 	for _, s := range d.Rules {
-		if s.Scope.Base() != quota.Recipient {
+		p, name := web.PipsOf(s), t.wideName(s.Scope)
+		switch {
+		case s.Scope.Base() == quota.Recipient:
+			p.Name = t.ruleName(s.Rule)
+			p.Spoken = fill(t.PipsSpoken, "used", strconv.Itoa(p.Used), "limit", strconv.Itoa(p.Limit))
+		case p.Blocked && name != "":
+			p = web.Pips{Name: name, Blocked: true}
+		default:
 			continue
 		}
-		p := web.PipsOf(s)
-		p.Name = t.ruleName(s.Rule)
-		p.Spoken = fill(t.PipsSpoken, "used", strconv.Itoa(p.Used), "limit", strconv.Itoa(p.Limit))
 		switch {
 		case p.Blocked:
 			p.Note = t.ticking(s.RetryAfter, t.PipsIn, t.PipsElse)
-			p.Wait = counted(s.RetryAfter, t.PipsIn, t.PipsAt, t.PipsFree)
-		case s.Used == 0:
-			p.Note = t.PipsFree
+			p.Wait = counted(s.RetryAfter, t.PipsIn, t.PipsAt, t.PipsLeft.of(1))
 		default:
 			p.Note = t.PipsLeft.of(s.Remaining())
 		}
 		rows = append(rows, p)
 	}
 	return rows
+}
+
+// wideName is what a rule is called that is not the recipient's; empty: it is not shown.
+func (t *cardTexts) wideName(s quota.Scope) string {
+	switch s.Base() {
+	case quota.IP, quota.Network:
+		return t.YourNetwork
+	case quota.App, quota.Purpose, quota.Global, policy.Everything:
+		return t.AllTogether
+	}
+	return ""
 }
 
 // ruleName says which time a rule is about.
@@ -120,11 +134,11 @@ func (t *cardTexts) ruleName(r quota.Rule) string {
 	}
 	switch {
 	case r.Name == "minute" && r.Window == time.Minute:
-		return t.ThisMinute
+		return t.PerMinute
 	case r.Name == "hour" && r.Window == time.Hour:
-		return t.ThisHour
+		return t.PerHour
 	case r.Name == "day" && r.Window == 24*time.Hour:
-		return t.Today
+		return t.PerDay
 	case r.Window >= 48*time.Hour && r.Window%(24*time.Hour) == 0:
 		return fill(t.Within, "d", fill(t.Days, "n", strconv.Itoa(int(r.Window/(24*time.Hour)))))
 	}

@@ -73,9 +73,9 @@ func TestRulesAreNamedAfterWhatTheyAreAbout(t *testing.T) {
 		rule quota.Rule
 		want string
 	}{
-		{quota.Rule{Name: "minute", Window: time.Minute}, "this minute"},
-		{quota.Rule{Name: "hour", Window: time.Hour}, "this hour"},
-		{quota.Rule{Name: "day", Window: 24 * time.Hour}, "today"},
+		{quota.Rule{Name: "minute", Window: time.Minute}, "per minute"},
+		{quota.Rule{Name: "hour", Window: time.Hour}, "per hour"},
+		{quota.Rule{Name: "day", Window: 24 * time.Hour}, "in 24 hours"},
 		{quota.Rule{Name: "minute", Window: 2 * time.Minute}, "in 2 min"}, // a name that lies
 		{quota.Rule{Name: "week", Window: 7 * 24 * time.Hour}, "in 7 days"},
 		{quota.Rule{Name: "x", Window: 30 * time.Second}, "in 30 s"},
@@ -101,16 +101,17 @@ func TestPipsSayTheTruthBesideThem(t *testing.T) {
 		{Rule: rule(10)},
 		{Rule: rule(5), Used: 5, RetryAfter: 28 * time.Minute},
 		{Rule: quota.Rule{Scope: quota.IP, Limit: 3, Window: time.Hour}, Used: 3, RetryAfter: time.Minute},
+		{Rule: quota.Rule{Scope: quota.Network, Limit: 3, Window: time.Hour}, Used: 2},
 	}})
 	want := []struct {
 		note, spoken string
 		wait         int64
 	}{
-		{"free in 0:42", "1 of 1 used", 41713}, {"3 left", "2 of 5 used", 0}, {"free", "0 of 10 used", 0},
-		{"free in 28 min", "5 of 5 used", 28 * 60 * 1000},
+		{"next in 0:42", "1 of 1 used", 41713}, {"3 left", "2 of 5 used", 0}, {"10 left", "0 of 10 used", 0},
+		{"next in 28 min", "5 of 5 used", 28 * 60 * 1000}, {"next in 1:00", "", 60 * 1000},
 	}
 	if len(rows) != len(want) {
-		t.Fatalf("%d rows, want %d: a network's rule is not the recipient's", len(rows), len(want))
+		t.Fatalf("%d rows, want %d: a rule that is not the recipient's has one while it refuses", len(rows), len(want))
 	}
 	for i, w := range want {
 		if rows[i].Note != w.note || rows[i].Spoken != w.spoken || rows[i].Wait.MS != w.wait {
@@ -125,10 +126,10 @@ func TestACalendarRuleIsSpokenOfByItsPeriod(t *testing.T) {
 		per           quota.Period
 		heading, lead string
 	}{
-		{quota.Hour, "That's enough for this hour", "1 code was sent to a•••@x.example this hour."},
-		{quota.Day, "That's enough for today", "1 code was sent to a•••@x.example today."},
-		{quota.Week, "That's enough for this week", "1 code was sent to a•••@x.example this week."},
-		{quota.Month, "That's enough for this month", "1 code was sent to a•••@x.example this month."},
+		{quota.Hour, "Hourly limit reached", "1 code was sent to a•••@x.example this hour."},
+		{quota.Day, "Daily limit reached", "1 code was sent to a•••@x.example today."},
+		{quota.Week, "Weekly limit reached", "1 code was sent to a•••@x.example this week."},
+		{quota.Month, "Monthly limit reached", "1 code was sent to a•••@x.example this month."},
 	} {
 		worst := quota.State{Rule: quota.Rule{Name: "x", Scope: quota.Recipient, Limit: 1, Per: c.per, Window: time.Hour}, Used: 1, ResetAfter: time.Minute}
 		heading, lead := english.spent(worst, "a•••@x.example")
@@ -152,7 +153,7 @@ func TestARuleForAllIsNotTheRecipientsFault(t *testing.T) {
 		quota.App: english.EnoughAll, quota.Purpose: english.EnoughAll, quota.Global: english.EnoughAll,
 	} {
 		heading, lead := english.spent(quota.State{Rule: quota.Rule{Scope: scope, Limit: 1, Per: quota.Day}, Used: 1}, "a•••@x.example")
-		if heading != want || lead.MS != 0 || !strings.Contains(lead.Else, "This limit is not about a•••@x.example.") {
+		if heading != want || lead.MS != 0 || !strings.Contains(lead.Else, "Your address isn't blocked.") {
 			t.Errorf("%s: %q, %+v", scope, heading, lead)
 		}
 	}

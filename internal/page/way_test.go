@@ -74,9 +74,9 @@ func theWholeWay(t *testing.T, browser context.Context) {
 	}
 	b.focused("code")
 	b.keys("913") // checked without a further press
-	b.card("approved", "a•••@example.com is yours", "You can go on in Shop")
+	b.card("approved", "a•••@example.com is confirmed.", "Continue to Shop")
 	b.focused("heading")
-	b.until(`said.at(-1) === 'Approved. You can go on in Shop.'`)
+	b.until(`said.at(-1) === 'Approved. Continue to Shop.'`)
 	b.nothingKept()
 	if w.Codes.Sends() != 1 || w.Codes.Checks() != 1 {
 		t.Errorf("%d sends, %d checks", w.Codes.Sends(), w.Codes.Checks())
@@ -96,7 +96,7 @@ func anEarlyPressDoesNothing(t *testing.T, browser context.Context) {
 	b.keys(" ")
 	describes := eval[string](b, `document.getElementById(document.querySelector('#again').getAttribute('aria-describedby')).textContent`)
 	var seconds int
-	if n, _ := fmt.Sscanf(describes, "You can ask for another code in %d s.", &seconds); n != 1 || seconds > 60 {
+	if n, _ := fmt.Sscanf(describes, "You can request another code in %d s.", &seconds); n != 1 || seconds > 60 {
 		t.Errorf("the reason is %q", describes)
 	}
 	b.keys(kb.Tab) // after the press, so that it has been handled
@@ -138,7 +138,7 @@ func aWrongCode(t *testing.T, browser context.Context) {
 	b.emptied()
 	b.keys("111111")
 	b.keys(kb.Enter) // it was wrong before, so it is not checked until that is asked for
-	b.card("code", "That is not the code. 4 tries left.")
+	b.card("code", "That code is wrong. 4 tries left.")
 	b.focused("code")
 	if !eval[bool](b, `(() => { const f = document.querySelector('#code');
 		return f.getAttribute('aria-invalid') === 'true' && f.value === ''
@@ -146,7 +146,7 @@ func aWrongCode(t *testing.T, browser context.Context) {
 			&& document.querySelector('#code-error').textContent.includes('4 tries') })()`) {
 		t.Error("the field is not linked with its error")
 	}
-	b.until(`said.at(-1) === 'That is not the code. 4 tries left.'`)
+	b.until(`said.at(-1) === 'That code is wrong. 4 tries left.'`)
 	b.keys("222222")
 	b.keys("3") // a seventh digit: had the sixth been enough, a try would be gone
 	b.keys(kb.Enter)
@@ -157,7 +157,7 @@ func aWrongCode(t *testing.T, browser context.Context) {
 	b.emptied()
 	for n := 3; n >= 1; n-- {
 		b.keys("33333" + fmt.Sprint(n) + kb.Enter)
-		b.card("code", fmt.Sprintf("That is not the code. %d tr", n))
+		b.card("code", fmt.Sprintf("That code is wrong. %d tr", n))
 	}
 	b.keys("444444" + kb.Enter)
 	b.card("ended", "Too many wrong codes", "Send a new code in 0:")
@@ -184,7 +184,7 @@ func aRefusal(t *testing.T, browser context.Context) {
 	b.card("code", "Next code at", "55 min")
 	eval[bool](b, `document.querySelector('#again').removeAttribute('aria-disabled') ?? true`)
 	b.click("#again")
-	b.card("enough", "That's enough for this hour", "5 codes were sent to a•••@example.com since", "The last code still works until")
+	b.card("enough", "Hourly limit reached", "5 codes were sent to a•••@example.com since", "The last code still works until")
 	b.focused("heading")
 	b.click(".aside a")
 	b.card("code", "Next code at")
@@ -242,7 +242,7 @@ func helpComesByItself(t *testing.T, browser context.Context) {
 		t.Error("the help is there before anybody needs it")
 	}
 	b.card("code", "The mail server accepted it at", "Look in spam for “Your code for Shop” from no-reply@shop.example.",
-		"Is a•••@example.com right?", "A new mail brings the same code.")
+		"Wrong address?", "A new email will contain the same code.")
 }
 
 // offline: the countdown goes on, what was typed stays, and the page recovers by itself.
@@ -254,10 +254,10 @@ func offline(t *testing.T, browser context.Context) {
 	b.card("code", "Send again in 0:")
 	before := b.left()
 	b.do(pagetest.Offline(true))
-	b.until(`document.querySelector('#offline').innerText.startsWith('You are offline.')`)
+	b.until(`document.querySelector('#offline').innerText.startsWith('You're offline.')`)
 	b.focus("code")
 	b.keys(pagetest.Code)
-	b.until(`said.at(-1).startsWith('You are offline.')`)
+	b.until(`said.at(-1).startsWith('You're offline.')`)
 	if got := eval[string](b, "document.querySelector('#code').value"); got != pagetest.Code {
 		t.Errorf("of what was typed is left %q", got)
 	}
@@ -331,7 +331,7 @@ func anOutage(t *testing.T, browser context.Context) {
 	b.keys(pagetest.Code)
 	b.card("away")
 	w.Codes.Down(false)
-	b.card("code", "this did not work")
+	b.card("code", "this didn't work")
 	b.focus("code")
 	b.keys(pagetest.Code + kb.Enter)
 	b.card("approved")
@@ -350,7 +350,7 @@ func withoutScripts(t *testing.T, browser context.Context) {
 	b.leave(func() { b.click("#again") }) // it looks like waiting, and the server says the same
 	b.card("code", "Send again in")
 	enter("code", "111111")
-	b.card("code", "That is not the code. 4 tries left.")
+	b.card("code", "That code is wrong. 4 tries left.")
 	enter("code", "482 913")
 	b.card("approved")
 	b.nothingKept()

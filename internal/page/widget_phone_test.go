@@ -52,7 +52,7 @@ func aWidgetByPhone(t *testing.T, browser context.Context) {
 	b.card("code", "Check your phone", "Send again in 0:")
 	b.focus("code")
 	b.keys(pagetest.Code)
-	b.card("approved", "+49 151•••789 is yours")
+	b.card("approved", "+49 151•••789 is confirmed")
 	b.nothingKept()
 	if asks := w.Codes.Asks(); len(asks) != 1 || asks[0].Channel != "sms" || asks[0].Country != "DE" {
 		t.Errorf("%d requests, %+v", len(asks), asks)
@@ -67,7 +67,7 @@ func aWidgetsNumbers(t *testing.T, browser context.Context) {
 	b.until(b.root + `.querySelector('#country')`)
 	for typed, words := range map[string]string{
 		"": "Enter your phone number.", "0151 x": "Enter the number alone", "+1 202": "too few digits",
-		"+34 612 34 56 78": "We do not send codes to phone numbers of this country. You can have the code sent by email.",
+		"+34 612 34 56 78": "We don't send codes to numbers in this country. You can have the code sent by email.",
 	} {
 		b.focus("phone")
 		eval[bool](b, b.root+`.querySelector('#phone').value = '', true`)
@@ -127,7 +127,7 @@ func aWidgetsOtherChannel(t *testing.T, browser context.Context) {
 	b.counts(from)
 	b.focus("code")
 	b.keys(pagetest.Code)
-	b.card("approved", "a•••@example.com is yours")
+	b.card("approved", "a•••@example.com is confirmed.")
 	b.nothingKeptBut("")
 }
 
@@ -178,7 +178,7 @@ func aRealWidgetByPhone(t *testing.T, browser context.Context) {
 	b.await("one text message", func() bool { return len(c.texts()) == 1 })
 	b.focus("code")
 	b.paste(sixDigits.FindString(c.texts()[0].Get("text")))
-	b.card("approved", "+49 151•••789 is yours")
+	b.card("approved", "+49 151•••789 is confirmed")
 	claims := eval[string](b, `atob(proof.split('.')[1].replaceAll('-', '+').replaceAll('_', '/'))`)
 	if !strings.Contains(claims, `"channel":"sms"`) || !strings.Contains(claims, `"shop"`) {
 		t.Errorf("the proof says %s", claims)

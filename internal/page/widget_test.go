@@ -64,7 +64,7 @@ func aWidgetGoesTheWholeWay(t *testing.T, browser context.Context) {
 	w := running(t)
 	b, _ := embedded(t, browser, w, pagetest.Look{}, `<h1>Your account</h1>`+tag)
 	b.asked(pagetest.Address)
-	b.card("code", "On its way", "Sending a code to a•••@example.com", "Send again in 0:", "this minute", "4 left", "9 left")
+	b.card("code", "On its way", "Sending a code to a•••@example.com", "Send again in 0:", "per minute", "4 left", "9 left")
 	b.focused("code")
 	b.hears("sent", `"number":1`, `"to":"a•••@example.com"`)
 	b.keys("48")
@@ -74,7 +74,7 @@ func aWidgetGoesTheWholeWay(t *testing.T, browser context.Context) {
 		t.Errorf("of what was typed is left %q", got)
 	}
 	b.keys("2913") // checked without a further press
-	b.card("approved", "a•••@example.com is yours", "You can go on")
+	b.card("approved", "a•••@example.com is confirmed.", "You can go on")
 	b.focused("heading")
 	b.hears("approved", `"id":`, `"test":false`)
 	b.nothingKept()
@@ -116,7 +116,7 @@ func aWidgetSendsAgainOnce(t *testing.T, browser context.Context) {
 		return true })()`)
 	for range 2 {
 		b.keys(kb.Enter)
-		b.until(b.root + `.querySelector('#offline').innerText.startsWith('That did not work.')`)
+		b.until(b.root + `.querySelector('#offline').innerText.startsWith('That didn't work.')`)
 		b.until(b.root + `.querySelector('#send:not(.busy)')`)
 		eval[bool](b, b.root+`.querySelector('#offline').textContent = '', true`)
 	}
@@ -138,7 +138,7 @@ func aWidgetsRefusal(t *testing.T, browser context.Context) {
 	b, _ := embedded(t, browser, w, pagetest.Look{}, tag)
 	b.tolerate = "status of 429"
 	b.asked(pagetest.Address)
-	b.card("enough", "A code was just sent", "1 code was sent to ana@example.com at", "Send code in 0:", "this minute", "free in 0:")
+	b.card("enough", "A code was just sent", "1 code was sent to ana@example.com at", "Send code in 0:", "per minute", "next in 0:")
 	if eval[bool](b, b.root+`.querySelectorAll('.pips-row').length !== 1`) {
 		t.Error("the card shows more than the rule that refuses")
 	}
@@ -157,7 +157,7 @@ func aWidgetsRefusal(t *testing.T, browser context.Context) {
 	w.Advance(61 * time.Second)
 	eval[bool](b, `jump(61_000, 0), document.dispatchEvent(new Event('visibilitychange'))`)
 	b.until(b.root + `.querySelector('#again').innerText.trim() === 'Send code'`)
-	b.until(`told.includes('You can ask for another code now.')`)
+	b.until(`told.includes('You can request another code now.')`)
 	b.click("#again")
 	b.card("code", "Check your mail")
 	for range 3 {
@@ -170,7 +170,7 @@ func aWidgetsRefusal(t *testing.T, browser context.Context) {
 	b.card("code", "Next code at", "min")
 	eval[bool](b, b.root+`.querySelector('#again').removeAttribute('aria-disabled') ?? true`) // the page believes that it may
 	b.click("#again")
-	b.card("enough", "That's enough for this hour", "5 codes were sent to a•••@example.com since", "Next code at", "The last code still works until")
+	b.card("enough", "Hourly limit reached", "5 codes were sent to a•••@example.com since", "Next code at", "The last code still works until")
 	b.click(".aside [data-act=code]")
 	b.card("code", "Next code at")
 }
@@ -224,7 +224,7 @@ func aWidgetsWrongCodes(t *testing.T, browser context.Context) {
 	b, _ := embedded(t, browser, w, pagetest.Look{}, tag)
 	b.tolerate = "status of 4"
 	b.asked("noone")
-	b.card("ask", "An address has an @")
+	b.card("ask", "Include an @")
 	b.focused("to")
 	b.until(b.root + `.querySelector('#to').getAttribute('aria-invalid') === 'true' && ` + b.root + `.querySelector('#to').value === 'noone'`)
 	eval[bool](b, b.root+`.querySelector('#to').value = '', true`)
@@ -245,10 +245,10 @@ func aWidgetsWrongCodes(t *testing.T, browser context.Context) {
 	for n := 4; n >= 1; n-- {
 		b.emptied()
 		b.keys("11111" + fmt.Sprint(n) + kb.Enter)
-		b.card("code", fmt.Sprintf("That is not the code. %d tr", n))
+		b.card("code", fmt.Sprintf("That code is wrong. %d tr", n))
 		b.until(b.root + `.querySelector('#code').getAttribute('aria-describedby').includes('code-error')`)
 	}
-	b.until(`told.at(-1) === 'That is not the code. 1 try left.'`)
+	b.until(`told.at(-1) === 'That code is wrong. 1 try left.'`)
 	b.focus("code")
 	b.keys("222222" + kb.Enter)
 	b.card("ended", "Too many wrong codes", "A new one goes to a•••@example.com", "Send a new code in 0:")
@@ -262,7 +262,7 @@ func aWidgetsEnds(t *testing.T, browser context.Context) {
 	b.asked(pagetest.Address)
 	b.card("code", "On its way")
 	w.Codes.Settle(store.Failed)
-	b.card("failed", "Could not be delivered", "did not reach a•••@example.com", "did not count: you can ask again at once")
+	b.card("failed", "Could not be delivered", "did not reach a•••@example.com", "didn't count. You can try again now")
 	b.hears("failed", `"reason":"undelivered"`)
 	b.click(`[data-act=change]`)
 	b.card("ask", "Back to the code")
@@ -270,7 +270,7 @@ func aWidgetsEnds(t *testing.T, browser context.Context) {
 	b.asked("ben@example.com")
 	b.card("code", "Sending a code to b•••@example.com")
 	w.Codes.Settle(store.Unknown)
-	b.card("code", "It may still arrive", "A code may have reached b•••@example.com", "We lost the mail server's answer")
+	b.card("code", "It may still arrive", "A code may have reached b•••@example.com", "We're not sure it was sent")
 	w.Advance(11 * time.Minute)
 	eval[bool](b, `jump(660_000, 0), document.dispatchEvent(new Event('visibilitychange'))`)
 	b.card("ended", "This code has expired", "A code works for 10 min.", "A new one goes to b•••@example.com", "Send a new code")

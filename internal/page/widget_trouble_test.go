@@ -65,10 +65,10 @@ func aWidgetOffline(t *testing.T, browser context.Context) {
 	b.card("code", "Send again in 0:")
 	before := b.left()
 	b.do(pagetest.Offline(true))
-	b.until(b.root + `.querySelector('#offline').innerText.startsWith('You are offline.')`)
+	b.until(b.root + `.querySelector('#offline').innerText.startsWith('You're offline.')`)
 	b.focus("code")
 	b.keys(pagetest.Code)
-	b.until(`told.at(-1).startsWith('You are offline.')`)
+	b.until(`told.at(-1).startsWith('You're offline.')`)
 	if got := eval[string](b, b.root+".querySelector('#code').value"); got != pagetest.Code {
 		t.Errorf("of what was typed is left %q", got)
 	}
@@ -91,7 +91,7 @@ func aWidgetAndAnOutage(t *testing.T, browser context.Context) {
 	b.tolerate = "status of 503"
 	eval[bool](b, `freeze() ?? true`) // the wait is a short one
 	b.asked(pagetest.Address)
-	b.card("away", "We can't do this right now", "not about you or how often you asked", "Your address is kept: ana@example.com", "Try again in 0:02")
+	b.card("away", "We can't do this right now", "It isn't your fault", "Your address is kept: ana@example.com", "Try again in 0:02")
 	b.hears("failed", `"reason":"unavailable"`)
 	w.Codes.Down(false)
 	eval[bool](b, `jump(2_000, 2_000), document.dispatchEvent(new Event('visibilitychange'))`)
@@ -105,7 +105,7 @@ func aWidgetAndAnOutage(t *testing.T, browser context.Context) {
 	w.Codes.Down(true)
 	b.focus("code")
 	b.keys(pagetest.Code)
-	b.card("code", "this did not work")
+	b.card("code", "this didn't work")
 	b.do(chromedp.Reload())
 	b.card("away", "We can't do this right now")
 	w.Codes.Down(false)
@@ -232,7 +232,7 @@ func aWidgetByItsDocumentation(t *testing.T, browser context.Context) {
 	b.card("code", "Code sent to a•••@example.com", "Send again in 0:", "4 left")
 	b.focus("code")
 	b.paste(code[:3] + " " + code[3:])
-	b.card("approved", "a•••@example.com is yours")
+	b.card("approved", "a•••@example.com is confirmed.")
 	claims := eval[string](b, `atob(proof.split('.')[1].replaceAll('-', '+').replaceAll('_', '/'))`)
 	if !strings.Contains(claims, `"shop"`) || !strings.Contains(claims, `"purpose":"default"`) {
 		t.Errorf("the proof says %s", claims)

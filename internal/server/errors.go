@@ -34,7 +34,7 @@ var (
 	ScopeMissing = Kind{"insufficient-scope", http.StatusForbidden, "Insufficient scope",
 		"The API key has `scopes`, and the one that this request needs is not among them; `detail` names it. Nothing was done."}
 	NotFound = Kind{"not-found", http.StatusNotFound, "Not found",
-		"There is nothing here, or nothing that this caller may see: the two look the same."}
+		"Page not found."}
 	MethodNotAllowed = Kind{"method-not-allowed", http.StatusMethodNotAllowed, "Method not allowed",
 		"The header Allow names the methods that this address knows."}
 	Conflict = Kind{"conflict", http.StatusConflict, "Conflict", "Another request with the same Idempotency-Key is being worked on."}

@@ -11,7 +11,7 @@ func TestJudge(t *testing.T) {
 	at := time.Date(2026, 3, 4, 14, 2, 20, 0, time.UTC)
 	known := map[string]fact{"ended": {from: at, to: at.Add(time.Second)}, "app": {word: "shop (old)"}}
 	k := &kind{what: words("Accepted by\n at {ended}"), next: words("app {app}\n spam"), never: words("Rejected")}
-	right := heard{page: page{What: "Accepted by mx at ⟨2026-03-04T14:02:21.000Z⟩ (250).", Next: "Of app shop (old): look in spam."},
+	right := heard{page: page{What: "Accepted by mx at ⟨2026-03-04T14:02:21.000Z⟩ (250).", Next: "Of app shop (old): check spam."},
 		actions: 2}
 	if fault := k.wrong(right, known); fault != "" {
 		t.Errorf("right, but: %s", fault)
@@ -26,7 +26,7 @@ func TestJudge(t *testing.T) {
 		`verdict lacks "at {ended}`:          func(h *heard) { h.What = strings.Replace(h.What, ":21", ":24", 1) },
 		`lacks "at {ended} [2026-03-04T14`:   func(h *heard) { h.What = strings.Replace(h.What, ":21", ":17", 1) },
 		`verdict lacks "at {ended} [`:        func(h *heard) { h.What = "Accepted by mx at 14:02:21." },
-		`next step lacks "app {app}"`:        func(h *heard) { h.Next = "Of app shop: look in spam." },
+		`next step lacks "app {app}"`:        func(h *heard) { h.Next = "Of app shop: check spam." },
 		`next step lacks "spam"`:             func(h *heard) { h.Next = "Of app shop (old): wait." },
 		`it says "Rejected"`:                 func(h *heard) { h.Next += " Rejected." },
 		`it took 3 actions`:                  func(h *heard) { h.actions = 3 },

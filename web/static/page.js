@@ -55,5 +55,6 @@ async function submit(form, button) {
 document.title = cards.card.dataset.title;
 cards.speak({ HoursMinutes: hm, Hours: h, Minutes: m, Seconds: s, AvailableNow: available }, document.documentElement.lang);
 cards.begin(new Moment(performance.getEntriesByType('navigation')[0]?.responseStart || performance.now()));
+if (matchMedia('(pointer: fine)').matches && document.activeElement === document.body) cards.find('[data-focus]')?.focus(); // elsewhere a keyboard would cover the page
 inquiry.follow();
 inquiry.attend({ woke: () => cards.tick(), connected: (yes) => cards.warn(yes ? '' : offline) });

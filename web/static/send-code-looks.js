@@ -85,7 +85,7 @@ function ask(words, { note, to, draft, view, channel, channels, asking, country,
       act('send', choice(w, channels, on),
         channels.map((c) => field(words[c] ?? words.email, c, { value: typed(c), wrong: c === on && wrong, focus: c === on, country, countries })),
         h('button', { id: 'send', class: 'button', part: 'button' }, w.SendCode)),
-      view && h('p', { class: 'aside' }, link('back', w.BackToCode)),
+      h('p', { class: 'aside' }, view ? link('back', w.BackToCode) : w.HaveCode),
     ],
   };
 }
@@ -107,7 +107,7 @@ function code(w, state) {
         h('div', { class: 'code-row' },
           h('input', {
             id: 'code', class: 'code', type: 'text', inputmode: letters ? 'text' : 'numeric', autocapitalize: letters ? 'characters' : 'none',
-            'data-letters': letters, autocomplete: 'one-time-code', autocorrect: 'off', spellcheck: 'false', required: true, dir: 'ltr', maxlength: 1000,
+            'data-letters': letters, autocomplete: 'one-time-code', autocorrect: 'off', spellcheck: 'false', required: true, dir: 'ltr', placeholder: ' ', maxlength: 1000,
             'data-length': n, 'data-focus': true, 'data-auto': hint && true, 'data-keep': slips.has(note?.kind), part: 'input code', 'aria-invalid': wrong && 'true',
             'aria-describedby': [wrong && 'code-error', hint && 'code-hint', 'code-expiry'].filter(Boolean).join(' '),
           }),
@@ -169,7 +169,7 @@ function failed(w, state) {
     body: [
       heading(w.NotDelivered), lead(emphasised(w.NotDeliveredLead, { to: view.to })),
       h('p', { class: 'act' }, h('button', { type: 'button', class: 'button', part: 'button', 'data-act': 'change' }, w.ChangeAddress)),
-      act('again', again(w, w.TryAgain, quota, { quiet: true })), instead(w, state), box('bad', text), locked(w, note),
+      act('again', again(w, w.TryAgain, quota, { quiet: true })), instead(w, state), box(note?.kind === 'away' ? 'bad' : 'note', text), locked(w, note),
     ],
   };
 }

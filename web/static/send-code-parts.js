@@ -42,28 +42,30 @@ export function button(w, { label, wait = 0, whole = 0, quiet, timer = true }) {
   ];
 }
 
-// rules draws the pips: what the recipient's rules have left. Those of a network are nobody's own.
+// rules draws the pips: what the recipient's rules have left, and the one of a network or of all while it refuses.
 export function rules(w, quota) {
-  const own = quota?.rules.filter((r) => r.scope === 'recipient') ?? [];
+  const own = quota?.rules.filter((r) => r.scope === 'recipient' || r.retry_after > 0 && wide[r.scope]) ?? [];
   return own.length > 0 && h('div', { class: 'rules', part: 'rules', role: 'group', 'aria-label': w.PipsLabel },
     h('ul', { class: 'pips', role: 'list' }, own.map((r) => row(w, r))));
 }
 
+const wide = { ip: 'YourNetwork', network: 'YourNetwork', app: 'AllTogether', purpose: 'AllTogether', global: 'AllTogether', everything: 'AllTogether' };
 const longest = 12; // marks in a row; more are one bar, as in web/pips.go
 
 function row(w, r) {
   const used = Math.min(r.limit - r.remaining, r.limit), waits = r.retry_after > 0;
-  const marks = r.limit > longest
+  const name = wide[r.scope]; // how much of such a rule is used is not told
+  const marks = name ? [] : r.limit > longest
     ? h('svg', { class: 'pip-bar', viewBox: `0 0 ${r.limit} 1`, preserveAspectRatio: 'none' }, h('rect', { class: 'pip-used', width: used, height: 1 }))
     : Array.from({ length: r.limit }, (_, i) => h('i', { class: i < used ? 'pip used' : 'pip' }));
   const note = waits
-    ? { 'data-wait': r.retry_after * second, 'data-short': w.PipsIn, 'data-long': w.PipsAt, 'data-done': w.PipsFree }
+    ? { 'data-wait': r.retry_after * second, 'data-short': w.PipsIn, 'data-long': w.PipsAt, 'data-done': plural(w.PipsLeft, 1) }
     : {};
   return h('li', { class: waits ? 'pips-row blocked' : 'pips-row' },
-    h('span', { class: 'pips-name' }, ruleName(w, r)),
+    h('span', { class: 'pips-name' }, name ? w[name] : ruleName(w, r)),
     h('span', { class: 'marks', 'aria-hidden': 'true' }, marks),
-    h('span', { class: 'visually-hidden' }, put(w.PipsSpoken, { used, limit: r.limit })),
-    h('span', { class: 'pips-note', ...note }, used === 0 ? w.PipsFree : plural(w.PipsLeft, r.remaining)));
+    !name && h('span', { class: 'visually-hidden' }, put(w.PipsSpoken, { used, limit: r.limit })),
+    h('span', { class: 'pips-note', ...note }, plural(w.PipsLeft, r.remaining)));
 }
 
 // ruleName says which time a rule is about.
@@ -72,7 +74,7 @@ export function ruleName(w, { name, per, window }) {
   const period = { hour: w.ThisHour, day: w.Today, week: w.ThisWeek, month: w.ThisMonth }[per];
   if (period) return period;
   const ms = window * second;
-  const usual = { minute: [minute, w.ThisMinute], hour: [60 * minute, w.ThisHour], day: [day, w.Today] }[name];
+  const usual = { minute: [minute, w.PerMinute], hour: [60 * minute, w.PerHour], day: [day, w.PerDay] }[name];
   if (usual?.[0] === ms) return usual[1];
   if (ms >= 2 * day && ms % day === 0) return put(w.Within, { d: put(w.Days, { n: ms / day }) });
   return put(w.Within, { d: lasting(ms, w) });
@@ -88,7 +90,7 @@ export function spent(w, quota, to) {
   }
   if (r.name === carrier) return { heading: w.EnoughCarrier, lead: put(w.EnoughCarrierLead, { to }) };
   const when = ruleName(w, r), used = r.limit - r.remaining;
-  const name = ['Minute', 'Hour', 'Day', 'Week', 'Month'][[w.ThisMinute, w.ThisHour, w.Today, w.ThisWeek, w.ThisMonth].indexOf(when)] ?? '';
+  const name = { [w.PerMinute]: 'Minute', [w.PerHour]: 'Hour', [w.ThisHour]: 'Hour', [w.PerDay]: 'Day', [w.Today]: 'Day', [w.ThisWeek]: 'Week', [w.ThisMonth]: 'Month' }[when] ?? '';
   const heading = w[`Enough${name}`];
   if (r.per) return { heading, lead: put(plural(w.SentWithin, used), { to, when }) };
   const since = r.window - r.reset_after; // the oldest counted send leaves when it is as old as the window

@@ -6,6 +6,9 @@ export const clockFrom = 10 * minute; // from here on the time of the day says m
 
 export const put = (pattern, values) => pattern.replace(/\{(\w+)\}/g, (whole, name) => values[name] ?? whole);
 
+// hourCycle is that of the browser's region: 14:02 or 2:02 PM.
+const { hourCycle = 'h23' } = new Intl.DateTimeFormat(undefined, { hour: 'numeric' }).resolvedOptions();
+
 // Moment is when an answer came in; at is that on performance.now's clock.
 export class Moment {
   constructor(at = performance.now()) {
@@ -24,7 +27,7 @@ export class Moment {
   clock(ms, lang, round) {
     const exact = this.wall + Number(ms);
     const date = new Date(round === 'up' ? Math.ceil(exact / minute) * minute : exact);
-    const parts = { hour: '2-digit', minute: '2-digit', hourCycle: 'h23' };
+    const parts = { hour: hourCycle.startsWith('h2') ? '2-digit' : 'numeric', minute: '2-digit', hourCycle };
     if (round === 'second') parts.second = '2-digit';
     if (date.toDateString() !== new Date().toDateString()) parts.weekday = 'short';
     return new Intl.DateTimeFormat(lang, parts).format(date);

@@ -76,10 +76,21 @@ func (c matter) tellPerson() texts.Sentence {
 
 // person fills a text for the person.
 func (c matter) person(key string, more ...texts.Part) texts.Sentence {
-	channel := string(cmp.Or(string(c.Channel), string(recipient.Email)))
+	channel, by, took := string(cmp.Or(string(c.Channel), string(recipient.Email))), "answer.provider.", "answer.took"
+	if c.handedOver() {
+		by, took = "answer.service.", "answer.handed"
+	}
 	return c.about("answer."+key, append([]texts.Part{
-		texts.Plain("to", c.To), texts.Plain("provider", c.Get("answer.provider."+channel)), texts.Plain("look", c.Get("answer.look."+channel)),
+		texts.Plain("to", c.To), texts.Plain("provider", c.Get(by+channel)), texts.Plain("took", c.Get(took)),
+		texts.Plain("look", c.Get("answer.look."+channel)),
 	}, more...)...)
+}
+
+// handedOver reports that a relay or a carrier has the message, and that nothing was told of the recipient's own provider.
+func (c matter) handedOver() bool {
+	return (c.Status == store.Sent || c.Status == store.Unknown) && !slices.ContainsFunc(c.events, func(e store.ProviderEvent) bool {
+		return e.Kind == store.ProviderDelivered
+	})
 }
 
 // blame sorts a failure by who can do something about it, in the person's eyes.

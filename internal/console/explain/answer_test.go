@@ -57,7 +57,7 @@ func TestAnswersOfTextMessages(t *testing.T) {
 	s := told("sent", sentAs(store.Sent, "", func(s *store.Send, _ *store.Verification) {
 		s.Channel, s.To, s.Locale = recipient.SMS, "+86 138•••00", "en"
 	}))
-	if got := s.judged(texts.For("")).Answer.Text.String(); !strings.Contains(got, "your phone network took it") || strings.Contains(got, "spam") {
+	if got := s.judged(texts.For("")).Answer.Text.String(); !strings.Contains(got, "our text message service handed it over") || strings.Contains(got, "spam") {
 		t.Error(got)
 	}
 }
