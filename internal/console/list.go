@@ -177,7 +177,7 @@ func toOf(s store.Send, w texts.Words) string {
 
 // signs stand beside the words, so that a list can be read at speed without its colours.
 var signs = map[store.Status]string{
-	store.Sent: "✓", store.Delivered: "✓", store.Undelivered: "✕", store.Failed: "✕", store.Refused: "⏸\ufe0e", store.Unknown: "?",
+	store.Sent: "✓", store.Delivered: "✓", store.Undelivered: "✕", store.Failed: "✕", store.Refused: "‖", store.Unknown: "?",
 	store.Queued: "…", store.Sending: "→",
 }
 

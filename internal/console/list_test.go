@@ -353,3 +353,14 @@ func TestRowsOfSeveralRecipients(t *testing.T) {
 		t.Errorf("%v", exported)
 	}
 }
+
+// The sign of a refusal is one that text fonts have: U+23F8 was a missing glyph where no symbol font is.
+func TestSignsNeedNoSymbolFont(t *testing.T) {
+	for status, sign := range signs {
+		for _, r := range sign {
+			if r >= 0x2300 && r < 0x2700 || r >= 0xfe00 {
+				t.Errorf("%s has the sign U+%04X", status, r)
+			}
+		}
+	}
+}
