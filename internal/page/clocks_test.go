@@ -42,7 +42,7 @@ func theCountdownRunsOut(t *testing.T, browser context.Context) {
 		t.Error("the button still waits")
 	}
 	b.until(`said.at(-1) === 'You can request another code now.'`)
-	b.card("code", "free") // the marks follow
+	b.card("code", "1 left") // the marks follow
 	b.until(`!document.querySelector('.blocked')`)
 	if said := eval[[]string](b, "said"); len(said) > 3 {
 		t.Errorf("%d announcements in one countdown: %q", len(said), said)
@@ -64,7 +64,7 @@ func aLongWaitNamesTheTime(t *testing.T, browser context.Context) {
 	b := open(t, browser, w, pagetest.Look{})
 	b.zone("Asia/Shanghai")
 	b.visit("")
-	b.card("code", "Next code at ", " · 3 h 20 min", "free at ")
+	b.card("code", "Next code at ", " · 3 h 20 min", "next at ")
 	shown := strings.TrimSuffix(strings.TrimPrefix(b.again(), "Next code at "), " · 3 h 20 min")
 	late := w.Now() // the page counts from when the answer came to it
 	if shown != inShanghai(early, wait) && shown != inShanghai(late, wait) {

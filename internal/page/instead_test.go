@@ -203,7 +203,7 @@ func TestTheCardOfARefusalSaysNothingOfTheAddress(t *testing.T) {
 		}
 		page := post(t, w, "?view=new", "send", "to", to)
 		shows(t, page, "enough", "Too many codes for your network", "Your address isn't blocked.", "Next code in 20 min")
-		silent(t, text(page), "per minute", "this hour", "today")
+		silent(t, text(page), "per minute", "per hour", "in 24 hours", "this hour", "today")
 		elsewhere := seenFrom(t, w, "198.51.100.7")
 		shows(t, elsewhere, "enough", "Too many codes for your network")
 		cards = append(cards, drawn.ReplaceAllString(page, ""), drawn.ReplaceAllString(elsewhere, ""))
@@ -248,7 +248,7 @@ func TestTheCardOfARefusalShowsOneRule(t *testing.T) {
 	}
 	page := post(t, w, "", "send", "to", pagetest.Address)
 	shows(t, page, "enough", "per minute", "1 of 1 used", "Send code in 1:00")
-	silent(t, text(page), "this hour", "today")
+	silent(t, text(page), "per hour", "in 24 hours")
 }
 
 // The page's own Idempotency-Key cannot be guessed, and a form with a name that can be has none.

@@ -292,7 +292,7 @@ func TestACodeThatWasWrongIsNotCheckedByItself(t *testing.T) {
 	if page := post(t, w, "", "send", "to", pagetest.Address); !strings.Contains(page, " data-auto") {
 		t.Error("the first code is not checked by itself")
 	}
-	silent(t, post(t, w, "", "check", "code", "111111"), " data-auto", "It is checked as soon as")
+	silent(t, post(t, w, "", "check", "code", "111111"), " data-auto", "We check it once")
 }
 
 // The page never says that one can ask again at once while another rule blocks.

@@ -69,7 +69,7 @@ func aWidgetGoesTheWholeWay(t *testing.T, browser context.Context) {
 	b.hears("sent", `"number":1`, `"to":"a•••@example.com"`)
 	b.keys("48")
 	w.Codes.Settle(store.Sent)
-	b.card("code", "Check your mail", "Code sent to a•••@example.com", "It works until", "Reference for support: S-")
+	b.card("code", "Check your mail", "Code sent to a•••@example.com", "Valid until", "Reference for support: S-")
 	if got := eval[string](b, b.root+".querySelector('#code').value"); got != "48" {
 		t.Errorf("of what was typed is left %q", got)
 	}
