@@ -74,7 +74,7 @@ func aWidgetGoesTheWholeWay(t *testing.T, browser context.Context) {
 		t.Errorf("of what was typed is left %q", got)
 	}
 	b.keys("2913") // checked without a further press
-	b.card("approved", "a•••@example.com is confirmed.", "You can go on")
+	b.card("approved", "a•••@example.com is confirmed.", "You can continue")
 	b.focused("heading")
 	b.hears("approved", `"id":`, `"test":false`)
 	b.nothingKept()
