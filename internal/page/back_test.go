@@ -48,7 +48,7 @@ func TestAPersonIsReturnedWithAReference(t *testing.T) {
 	approved := verify(t, w)
 	shows(t, approved, "approved", "Continue")
 	to, reference := leadsTo(t, approved)
-	if to != "https://shop.example/welcome/to?state=a%26b" || !strings.HasPrefix(reference, "shop&") || strings.Contains(text(approved), "You can go on in") {
+	if to != "https://shop.example/welcome/to?state=a%26b" || !strings.HasPrefix(reference, "shop&") || strings.Contains(text(approved), "Continue to") {
 		t.Errorf("%s with %q: %s", to, reference, text(approved))
 	}
 	if again, _ := leadsTo(t, get(t, w, "")); again != to {
