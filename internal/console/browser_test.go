@@ -217,7 +217,7 @@ func TestBrowserFindsARefusedSend(t *testing.T) {
 	}
 	w.leads(exactly("/admin/sends/"+row.ID.String()), chromedp.KeyEvent("jkjk"+kb.Enter))
 	verdict := w.text(`document.querySelector("h1").innerText + " " + document.querySelector(".next").innerText`)
-	for _, part := range []string{"Refused 3 times from 2026-03-04 22:03:01 on", "by the rule minute", "They can ask again at 22:03:44;"} {
+	for _, part := range []string{"Refused 3 times since 2026-03-04 22:03:01 (rule minute)", "They can ask again at 22:03:44;"} {
 		if !strings.Contains(verdict, part) {
 			t.Errorf("%q is not in %q", part, verdict)
 		}

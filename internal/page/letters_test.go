@@ -111,6 +111,7 @@ func aCodeFromBeforeAChange(t *testing.T, browser context.Context) {
 	b.keys("4829" + kb.Enter)
 	b.card("code", "The code has 6 digits.")
 	b.focused("code")
+	b.emptied()
 	b.keys(pagetest.Code + kb.Enter)
 	b.card("approved")
 	b.visit("?view=new")

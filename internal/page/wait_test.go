@@ -138,7 +138,7 @@ func TestACalendarRuleIsSpokenOfByItsPeriod(t *testing.T) {
 		}
 	}
 	heading, lead := english.spent(quota.State{Rule: quota.Rule{Scope: quota.Recipient, Limit: 3, Days: 7}, Used: 3}, "a•••@x.example")
-	if want := "3 codes were sent to a•••@x.example in 7 days."; heading != "That's enough for now" || lead != (until{Else: want}) {
+	if want := "3 codes were sent to a•••@x.example in 7 days."; heading != "Limit reached" || lead != (until{Else: want}) {
 		t.Errorf("%q, %+v", heading, lead)
 	}
 	_, lead = chinese.spent(quota.State{Rule: quota.Rule{Scope: quota.Recipient, Limit: 2, Per: quota.Day}, Used: 2}, "a•••@x.example")

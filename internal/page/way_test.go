@@ -254,10 +254,10 @@ func offline(t *testing.T, browser context.Context) {
 	b.card("code", "Send again in 0:")
 	before := b.left()
 	b.do(pagetest.Offline(true))
-	b.until(`document.querySelector('#offline').innerText.startsWith('You're offline.')`)
+	b.until(`document.querySelector('#offline').innerText.startsWith("You're offline.")`)
 	b.focus("code")
 	b.keys(pagetest.Code)
-	b.until(`said.at(-1).startsWith('You're offline.')`)
+	b.until(`said.at(-1).startsWith("You're offline.")`)
 	if got := eval[string](b, "document.querySelector('#code').value"); got != pagetest.Code {
 		t.Errorf("of what was typed is left %q", got)
 	}

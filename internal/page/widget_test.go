@@ -116,7 +116,7 @@ func aWidgetSendsAgainOnce(t *testing.T, browser context.Context) {
 		return true })()`)
 	for range 2 {
 		b.keys(kb.Enter)
-		b.until(b.root + `.querySelector('#offline').innerText.startsWith('That didn't work.')`)
+		b.until(b.root + `.querySelector('#offline').innerText.startsWith("That didn't work.")`)
 		b.until(b.root + `.querySelector('#send:not(.busy)')`)
 		eval[bool](b, b.root+`.querySelector('#offline').textContent = '', true`)
 	}

@@ -65,10 +65,10 @@ func aWidgetOffline(t *testing.T, browser context.Context) {
 	b.card("code", "Send again in 0:")
 	before := b.left()
 	b.do(pagetest.Offline(true))
-	b.until(b.root + `.querySelector('#offline').innerText.startsWith('You're offline.')`)
+	b.until(b.root + `.querySelector('#offline').innerText.startsWith("You're offline.")`)
 	b.focus("code")
 	b.keys(pagetest.Code)
-	b.until(`told.at(-1).startsWith('You're offline.')`)
+	b.until(`told.at(-1).startsWith("You're offline.")`)
 	if got := eval[string](b, b.root+".querySelector('#code').value"); got != pagetest.Code {
 		t.Errorf("of what was typed is left %q", got)
 	}

@@ -81,7 +81,7 @@ func TestConsoleHelpsACaller(t *testing.T) {
 	d.says(".person", apptest.AnaMasked, "free in")
 	d.says("tbody tr:nth-child(1)", "refused", "minute")
 	d.click("tbody tr:nth-child(1) a[data-row]", "/admin/sends/")
-	d.says(".verdict", "Refused at", "by the rule minute", "They can ask again at", "The code that they have works until")
+	d.says(".verdict", "Refused at", "minute", "They can ask again at", "The code that they have works until")
 	d.says(".line", "admitted by every rule: send 1 of this code", "accepted by", "refused by minute")
 
 	d.do(chromedp.Click(chromedp.CSS(`details:has(form[action$="/reset"]) summary`)), chromedp.SetValue(chromedp.CSS("#reason-reset"), "ticket 7"))
