@@ -67,7 +67,7 @@ func aLongWaitNamesTheTime(t *testing.T, browser context.Context) {
 	b.card("code", "Next code at ", " · 3 h 20 min", "next at ")
 	shown := strings.TrimSuffix(strings.TrimPrefix(b.again(), "Next code at "), " · 3 h 20 min")
 	shown = strings.NewReplacer("\u202f", " ", ",", "").Replace(shown) // as browsers of other years write it
-	late := w.Now() // the page counts from when the answer came to it
+	late := w.Now()                                                    // the page counts from when the answer came to it
 	if shown != inShanghai(early, wait) && shown != inShanghai(late, wait) {
 		t.Errorf("the time shown is %q, want %q", shown, inShanghai(early, wait))
 	}
