@@ -24,7 +24,7 @@ var arrived = []*kind{
 			s.age(i, 11*time.Minute)
 		},
 		what:  words("Accepted by\n at {ended}"),
-		next:  words("ran out at {until}\n ask for a new one\n spam"),
+		next:  words("expired at {until}\n ask for a new one\n spam"),
 		never: words("works until"),
 	},
 	{

@@ -98,7 +98,7 @@ var refusedByThem = []*kind{
 			s.ask(i, "order")
 			i.barred(began)
 		},
-		what:  words("Rejected by\n at {ended}\n does not know the address\n 550 5.1.1"),
+		what:  words("Rejected by\n at {ended}\n no such mailbox there\n 550 5.1.1"),
 		next:  words("spelling\n letter by letter\n did not count\n no mail until {barred}"),
 		never: words("spam"),
 	},
@@ -118,7 +118,7 @@ var refusedByThem = []*kind{
 			s.hurry(i, 3*time.Second)
 		},
 		settle: func(s *street, i *incident) { s.failed(i, "expired") },
-		what:   words("did not get out before its code ran out at {until}\n mailbox is full\n 452 4.2.2"),
+		what:   words("did not get out before its code expired at {until}\n mailbox is full\n 452 4.2.2"),
 		next:   words("make room\n another address"),
 		never:  words("between us and"),
 	},
@@ -140,7 +140,7 @@ var refusedByThem = []*kind{
 			s.hurry(i, 3*time.Second)
 		},
 		settle: func(s *street, i *incident) { s.failed(i, "expired") },
-		what:   words("did not get out before its code ran out at {until}\n could not be reached"),
+		what:   words("did not get out before its code expired at {until}\n could not be reached"),
 		next:   words("between us and\n ask for a new code"),
 		never:  words("make room\n letter by letter"),
 	},
