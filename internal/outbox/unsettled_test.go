@@ -92,6 +92,7 @@ func TestARowIsMissingForAWhileBeforeItsPlaceIsGivenBack(t *testing.T) {
 	s := newSettling(t)
 	id := uuid.UUID{1}
 	s.SettleLater(id, place("ana"))
+	s.log.rows[id] = store.Refused // a refusal's row is not the send's
 	s.log.away["Ping"] = true
 	s.settleUncertain(t.Context())
 	s.says("away", []string{"Ping"})
