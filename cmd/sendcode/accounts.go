@@ -6,7 +6,7 @@ import (
 	"sendcode/internal/app"
 )
 
-// accounts is for who has a shell and cannot log in to the console, or has no account yet that could.
+// accounts is for an administrator with a shell who cannot log in to the console, or has no account yet.
 type accounts struct {
 	Do     string `arg:"" enum:"add,role,identity,password,factor,close,open,list" help:"add, role, identity, password, factor, close, open or list."`
 	Name   string `arg:"" optional:"" help:"Of the account."`

@@ -3,7 +3,6 @@ package api
 import (
 	"context"
 	"net/http"
-	"strconv"
 
 	"github.com/labstack/echo/v4"
 
@@ -65,16 +64,10 @@ func limitQuota(a limits.Answer) *quotahttp.Quota {
 func limitProblem(a limits.Answer) *server.Problem {
 	kind := server.QuotaExceeded
 	kind.Title = "Too many requests" // of whatever the limit counts
-	worst, _ := a.Blocking()
-	h := http.Header{}
-	quotahttp.SetRetryAfter(h, a.Decision)
-	extra := quotahttp.Refusal(a.Decision)
-	extra["quota"] = limitQuota(a)
+	p := refusal(a.Decision, kind, "request is let in after")
+	p.Extra["quota"] = limitQuota(a)
 	if a.Degraded {
-		extra["degraded"] = true
+		p.Extra["degraded"] = true
 	}
-	return &server.Problem{
-		Kind: kind, Header: h, Extra: extra,
-		Detail: "The rule " + worst.Name + " has no place left; the next request is let in after " + strconv.Itoa(quotahttp.Wait(a.Decision)) + " s.",
-	}
+	return p
 }

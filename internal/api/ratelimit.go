@@ -6,16 +6,22 @@ import (
 
 	"sendcode/internal/server"
 	"sendcode/internal/verification"
+	"sendcode/quota"
 	"sendcode/quota/quotahttp"
 )
 
 // quotaProblem is the 429: everything that a client needs in order to come back at the right moment.
 func quotaProblem(a verification.Answer) *server.Problem {
-	worst, _ := a.Quota.Blocking()
+	return refusal(a.Quota, server.QuotaExceeded, "code can be sent in")
+}
+
+// refusal is the problem of a decision; next says what the wait is for.
+func refusal(d quota.Decision, kind server.Kind, next string) *server.Problem {
+	worst, _ := d.Blocking()
 	h := http.Header{}
-	quotahttp.SetRetryAfter(h, a.Quota)
+	quotahttp.SetRetryAfter(h, d)
 	return &server.Problem{
-		Kind: server.QuotaExceeded, Header: h, Extra: quotahttp.Refusal(a.Quota),
-		Detail: "The rule " + worst.Name + " has no place left; the next code can be sent in " + strconv.Itoa(quotahttp.Wait(a.Quota)) + " s.",
+		Kind: kind, Header: h, Extra: quotahttp.Refusal(d),
+		Detail: "The rule " + worst.Name + " has no place left; the next " + next + " " + strconv.Itoa(quotahttp.Wait(d)) + " s.",
 	}
 }

@@ -80,6 +80,10 @@ var Kinds = []Kind{
 	UnsupportedMedia, InvalidField, QuotaExceeded, TooManyChecks, TooManyAttempts, TooManyRequests, Internal, DeliveryFailed, Unavailable,
 }
 
+func invalidField(field, reason, detail string) *Problem {
+	return &Problem{Kind: InvalidField, Detail: detail, Extra: map[string]any{"field": field, "reason": reason}}
+}
+
 // table maps errors to problems; package console has words of its own for those of its pages. The first row that knows the error wins; an
 // error that no row knows is a plain 500 and a line in the log.
 var table = []func(error) *Problem{
@@ -88,7 +92,7 @@ var table = []func(error) *Problem{
 		if !errors.As(err, &e) {
 			return nil
 		}
-		return &Problem{Kind: InvalidField, Detail: e.Detail, Extra: map[string]any{"field": e.Field, "reason": e.Reason}}
+		return invalidField(e.Field, e.Reason, e.Detail)
 	},
 	func(err error) *Problem {
 		var e *verification.TooManyChecksError
@@ -112,7 +116,7 @@ var table = []func(error) *Problem{
 		if !errors.As(err, &e) {
 			return nil
 		}
-		return &Problem{Kind: InvalidField, Detail: e.Detail, Extra: map[string]any{"field": e.Field, "reason": e.Reason}}
+		return invalidField(e.Field, e.Reason, e.Detail)
 	},
 	func(err error) *Problem {
 		if !errors.Is(err, verification.ErrUnavailable) {

@@ -10,7 +10,7 @@ import (
 	"sendcode/internal/store/postgres"
 )
 
-// monthsAhead is how many whole months the log should have room for; with less somebody is told.
+// monthsAhead is how many whole months the log should have room for; with less, doctor warns.
 const monthsAhead = 2
 
 // extent says what there is in the log's database, and remarks on what should be otherwise.

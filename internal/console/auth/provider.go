@@ -38,7 +38,7 @@ const (
 	ProviderCallback = "/admin/oidc/callback"
 )
 
-// viaProvider says in a session how a person logged in, and begins the name of who has no account.
+// viaProvider says in a session how a person logged in, and begins the name of a person without an account.
 const viaProvider = "oidc"
 
 // errands is how long a person may take at the provider.
