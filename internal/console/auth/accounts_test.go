@@ -111,18 +111,3 @@ func TestLoginTellsNothingOfAccounts(t *testing.T) {
 	want(t, fresh.LoginAs("the-reader", "the-reader's password"), http.StatusTooManyRequests)
 	want(t, fresh.Login(consoletest.Password), http.StatusSeeOther) // another account is another matter
 }
-
-func TestNewPasswords(t *testing.T) {
-	one := NewPassword()
-	if one == NewPassword() || len(one) < 24 {
-		t.Errorf("%q", one)
-	}
-	hash := HashPassword(one)
-	p, err := passwordOf("", hash)
-	if err != nil || !p.is(one) || p.is(one+"x") || hash == HashPassword(one) {
-		t.Errorf("%s: %v", hash, err)
-	}
-	if !strings.HasPrefix(hash, "$argon2id$v=19$m=19456,t=2,p=1$") {
-		t.Error(hash)
-	}
-}

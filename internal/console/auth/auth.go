@@ -11,6 +11,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"sendcode/internal/console/auth/password"
 	"sendcode/internal/console/layout"
 	"sendcode/internal/keyring"
 	"sendcode/internal/store"
@@ -51,7 +52,7 @@ type Auth struct {
 	refused  func(what, rule string)
 	logger   *slog.Logger
 	now      func() time.Time
-	password password
+	password password.Password
 	tokens   []Token
 	ring     *keyring.Ring
 	provider *Provider // nil: passwords alone
@@ -74,7 +75,7 @@ func New(c Config, l *layout.Layout, logger *slog.Logger, now func() time.Time) 
 		a.refused = func(string, string) {}
 	}
 	var err error
-	if a.password, err = passwordOf(c.Password, c.PasswordHash); err != nil {
+	if a.password, err = password.Parse(c.Password, c.PasswordHash); err != nil {
 		a.logger.Error("logging in to the console is not possible: the password's hash cannot be read", "error", err)
 	}
 	if c.Token != "" {

@@ -9,6 +9,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"sendcode/internal/console/auth/password"
 	"sendcode/internal/console/layout"
 	"sendcode/internal/store"
 	"sendcode/internal/support"
@@ -40,7 +41,7 @@ type Change struct {
 // ChangeAccount does what is wished of an account, and gives the password where a new one was made: it is shown once and
 // kept as a hash. Errors: *verification.InvalidError, store.ErrUnavailable.
 func ChangeAccount(ctx context.Context, log store.AccountStore, w Change, now time.Time,
-	act store.AuditEntry) (password string, err error) {
+	act store.AuditEntry) (made string, err error) {
 	if err := support.CheckReason(w.Reason, ""); err != nil {
 		return "", err
 	}
@@ -60,23 +61,23 @@ func ChangeAccount(ctx context.Context, log store.AccountStore, w Change, now ti
 		return "", err
 	}
 	act.What, act.Target, act.Reason = ActionAccounts+"."+w.Do, w.Name, w.Reason
-	c, password, err := changeOf(ctx, log, w, now)
+	c, made, err := changeOf(ctx, log, w, now)
 	if err != nil {
 		return "", err
 	}
 	if w.Do != "add" {
-		return decided(password, log.ChangeAccount(ctx, w.Name, c, act))
+		return decided(made, log.ChangeAccount(ctx, w.Name, c, act))
 	}
 	act.Detail = string(w.Role)
 	x := store.Account{Name: w.Name, Role: act.Detail, Identity: *c.Identity}
 	if c.Password != nil {
 		x.Password = *c.Password
 	}
-	return decided(password, log.AddAccount(ctx, x, act))
+	return decided(made, log.AddAccount(ctx, x, act))
 }
 
 // changeOf is what of an account a wish is about, with the password where that is a new one.
-func changeOf(ctx context.Context, log store.AccountStore, w Change, now time.Time) (c store.AccountChange, password string, err error) {
+func changeOf(ctx context.Context, log store.AccountStore, w Change, now time.Time) (c store.AccountChange, made string, err error) {
 	if w.Do == "add" || w.Do == "role" {
 		if ranks[w.Role] == 0 {
 			return c, "", layout.Invalid("role", "bad_role", "A role is reader, operator or owner.")
@@ -92,8 +93,8 @@ func changeOf(ctx context.Context, log store.AccountStore, w Change, now time.Ti
 	}
 	switch {
 	case w.Do == "password", w.Do == "add" && *c.Identity == "":
-		password = NewPassword()
-		c.Password = new(HashPassword(password))
+		made = password.New()
+		c.Password = new(password.Hash(made))
 	case w.Do == "close":
 		c.DisabledAt = &now
 	case w.Do == "open":
@@ -101,14 +102,14 @@ func changeOf(ctx context.Context, log store.AccountStore, w Change, now time.Ti
 	case !slices.Contains([]string{"add", "role", "identity"}, w.Do):
 		return c, "", layout.Invalid("do", "invalid", "This is add, role, identity, password, factor, close or open.")
 	}
-	return c, password, nil
+	return c, made, nil
 }
 
 // decided is the answer to what the log said of a change.
-func decided(password string, err error) (string, error) {
+func decided(made string, err error) (string, error) {
 	switch {
 	case err == nil:
-		return password, nil
+		return made, nil
 	case errors.Is(err, store.ErrNameTaken):
 		return "", errTaken
 	case errors.Is(err, store.ErrIdentityTaken):

@@ -9,6 +9,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"sendcode/internal/console/auth/factor"
 	"sendcode/internal/console/layout"
 	"sendcode/internal/server"
 	"sendcode/internal/store"
@@ -112,7 +113,7 @@ type refusal struct {
 
 // takeCode takes a code of the account's second factor, or a recovery code, each once. The attempt is counted before it is looked at.
 func (a *Auth) takeCode(c echo.Context, v session, typed string) (bool, refusal, error) {
-	ctx, w, code := c.Request().Context(), layout.Words(c), plainCode(typed)
+	ctx, w, code := c.Request().Context(), layout.Words(c), factor.Plain(typed)
 	if code == "" {
 		return false, refusal{http.StatusUnprocessableEntity, w.Get("code.empty")}, nil
 	}
@@ -135,13 +136,13 @@ func (a *Auth) takeCode(c echo.Context, v session, typed string) (bool, refusal,
 
 func (a *Auth) isCode(c echo.Context, v session, code string) (bool, error) {
 	ctx := c.Request().Context()
-	if len(code) == recoverySize {
+	if len(code) == factor.RecoverySize {
 		act, err := a.Record(c, ActionFactor+".recovery")
 		if err != nil {
 			return false, err
 		}
 		act.Target = v.Account
-		taken, err := a.log.TakeRecoveryCode(ctx, v.Account, recoveryHash(v.Account, code), act)
+		taken, err := a.log.TakeRecoveryCode(ctx, v.Account, factor.RecoveryHash(v.Account, code), act)
 		return taken, err
 	}
 	f, err := a.log.SecondFactor(ctx, v.Account)
@@ -156,7 +157,7 @@ func (a *Auth) isCode(c echo.Context, v session, code string) (bool, error) {
 		a.logger.ErrorContext(ctx, "a second factor cannot be read", "account", v.Account, "error", err)
 		return false, verification.ErrUnavailable // a key that left the ring too early, not a wrong code
 	}
-	step, right := stepOf(secret, code, a.now(), f.Step)
+	step, right := factor.StepOf(secret, code, a.now(), f.Step)
 	if !right {
 		return false, nil
 	}

@@ -1,7 +1,6 @@
 package auth
 
 import (
-	"html"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -10,39 +9,11 @@ import (
 	"testing"
 	"time"
 
+	"sendcode/internal/console/auth/factor"
 	"sendcode/internal/console/consoletest"
 	"sendcode/internal/keyring"
 	"sendcode/internal/store"
 )
-
-// The last six digits of RFC 6238's appendix B, for SHA-1.
-func TestCodesOfRFC6238(t *testing.T) {
-	secret := []byte("12345678901234567890")
-	for at, code := range map[int64]string{
-		59: "287082", 1111111109: "081804", 1111111111: "050471", 1234567890: "005924", 2000000000: "279037", 20000000000: "353130",
-	} {
-		now := time.Unix(at, 0)
-		if step, ok := stepOf(secret, code, now, 0); !ok || step != at/30 {
-			t.Errorf("at %d: %d, %v", at, step, ok)
-		}
-		for _, shift := range []time.Duration{-period, period} {
-			if step, ok := stepOf(secret, code, now.Add(shift), 0); !ok || step != at/30 {
-				t.Errorf("at %d, on a clock that is %v off: %d, %v", at, shift, step, ok)
-			}
-			if _, ok := stepOf(secret, code, now.Add(2*shift), 0); ok && now.Add(2*shift).Unix() > 0 {
-				t.Errorf("at %d: holds %v on", at, 2*shift)
-			}
-		}
-		if _, ok := stepOf(secret, code, now, at/30); ok {
-			t.Errorf("at %d: twice", at)
-		}
-		for _, wrong := range []string{"", "000000", code[1:], code + "0", " " + code} {
-			if _, ok := stepOf(secret, wrong, now, 0); ok {
-				t.Errorf("at %d: %q", at, wrong)
-			}
-		}
-	}
-}
 
 var recoveryPattern = regexp.MustCompile(`<li><code>([a-z2-7]{4}-[a-z2-7]{4}-[a-z2-7]{4}-[a-z2-7]{4})</code></li>`)
 
@@ -62,7 +33,7 @@ func (b *browser) setUp(password string) consoletest.Device {
 	kept := consoletest.Between(b.T, rec.Body.String(), `name="kept" value="`, `"`)
 	rec = b.Post(factorPage, url.Values{"do": {"confirm"}, "kept": {kept}, "code": {d.Code()}})
 	want(b.T, rec, http.StatusOK)
-	if d.Recovery = recoveryIn(rec); len(d.Recovery) != recoveryCodes {
+	if d.Recovery = recoveryIn(rec); len(d.Recovery) != factor.RecoveryCodes {
 		b.Fatalf("%d recovery codes: %s", len(d.Recovery), rec.Body)
 	}
 	return d
@@ -234,7 +205,7 @@ func TestChangingTheSecondFactor(t *testing.T) {
 	rec = b.Post(factorPage, url.Values{"do": {"codes"}, "code": {d.Next()}})
 	want(t, rec, http.StatusOK)
 	fresh := recoveryIn(rec)
-	if len(fresh) != recoveryCodes || fresh[0] == d.Recovery[0] {
+	if len(fresh) != factor.RecoveryCodes || fresh[0] == d.Recovery[0] {
 		t.Errorf("%v", fresh)
 	}
 	want(t, r.halfIn().giveCode(d.Recovery[0]), http.StatusUnauthorized)
@@ -325,16 +296,5 @@ func TestSecretsOfCodesAreSealed(t *testing.T) {
 	}
 	if _, err := r.Ring.Open(factorLabel, g.Sealed, []byte("admin")); err != nil {
 		t.Error(err)
-	}
-}
-
-func TestKeyAddress(t *testing.T) {
-	address, err := keyAddress("oidc:a/b?c", []byte("12345678901234567890"))
-	if err != nil || address != "otpauth://totp/sendcode:oidc:a/b%3Fc?algorithm=SHA1&digits=6&issuer=sendcode&period=30&secret=GEZDGNBVGY3TQOJQGEZDGNBVGY3TQOJQ" {
-		t.Errorf("%s %v", address, err)
-	}
-	p, err := pictureOf(address)
-	if err != nil || p.Side < 40 || strings.ContainsAny(html.UnescapeString(string(p.Path))[3:len(p.Path)-1], `"<>`) {
-		t.Errorf("%+v %v", p, err)
 	}
 }

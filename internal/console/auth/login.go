@@ -12,6 +12,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"sendcode/internal/console/auth/password"
 	"sendcode/internal/console/layout"
 	"sendcode/internal/server"
 	"sendcode/internal/store"
@@ -39,7 +40,7 @@ func (a *Auth) loginPage(c echo.Context) error {
 func (a *Auth) showLogin(c echo.Context, status int, next, name, problem string) error {
 	w := layout.Words(c)
 	v := loginView{Page: layout.Page{W: w, Title: w.Get("login.title")}, Next: next, Name: name, Problem: problem,
-		Off: !a.password.isSet() && a.provider == nil}
+		Off: !a.password.IsSet() && a.provider == nil}
 	if a.provider != nil {
 		v.Provider = a.provider.Title
 	}
@@ -78,7 +79,7 @@ func (a *Auth) login(c echo.Context, form url.Values) error {
 	if err != nil {
 		return err
 	}
-	if err := a.begin(c, who, p.proof(), store.Session{}, action); err != nil {
+	if err := a.begin(c, who, proofOf(p), store.Session{}, action); err != nil {
 		return err
 	}
 	return c.Redirect(http.StatusSeeOther, orStart(next))
@@ -144,17 +145,12 @@ func (a *Auth) tooMany(c echo.Context, next, name string, count quota.Decision) 
 	return a.showLogin(c, http.StatusTooManyRequests, next, name, w.Get(text, "wait", w.Wait(wait)))
 }
 
-// isPassword takes its turn: argon2id is slow and takes its memory on purpose. Where there is no password to compare with,
-// it is slow as well.
-func (a *Auth) isPassword(ctx context.Context, p password, typed string) (bool, error) {
+// isPassword takes its turn: argon2id is slow and takes its memory on purpose.
+func (a *Auth) isPassword(ctx context.Context, p password.Password, typed string) (bool, error) {
 	select {
 	case a.checks <- struct{}{}:
 		defer func() { <-a.checks }()
-		if !p.isSet() {
-			unmatchable.is(typed)
-			return false, nil
-		}
-		return p.is(typed), nil
+		return p.Matches(typed), nil
 	case <-ctx.Done():
 		return false, ctx.Err()
 	}

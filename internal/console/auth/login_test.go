@@ -2,6 +2,7 @@ package auth
 
 import (
 	"context"
+	"encoding/base64"
 	"fmt"
 	"net/http"
 	"net/netip"
@@ -9,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/crypto/argon2"
 
 	"sendcode/internal/console/consoletest"
 	"sendcode/internal/console/layout"
@@ -244,4 +247,9 @@ func TestFormsAreForms(t *testing.T) {
 	want(t, b.Post("/admin/login", url.Values{"password": {strings.Repeat("x", 20_000)}}), http.StatusRequestEntityTooLarge)
 	// A password in an address would end up in other people's logs.
 	want(t, b.Post("/admin/login?password="+url.QueryEscape(consoletest.Password), url.Values{}), http.StatusUnprocessableEntity)
+}
+
+func encodedSum(t *testing.T, password, salt string) string {
+	t.Helper()
+	return base64.RawStdEncoding.EncodeToString(argon2.IDKey([]byte(password), []byte(salt), 2, 64, 1, 32))
 }

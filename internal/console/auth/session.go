@@ -13,6 +13,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"sendcode/internal/console/auth/password"
 	"sendcode/internal/store"
 )
 
@@ -126,6 +127,8 @@ type proof struct {
 	identity [sha256.Size]byte // names it: sessions end when it changes
 }
 
+func proofOf(p password.Password) proof { return proof{set: p.IsSet(), identity: p.Identity()} }
+
 // boundTo names a proof in a session, so that the session ends when the password changes. It is keyed with what only the
 // cookie has: who reads the table can't try passwords on it.
 func boundTo(key []byte, p proof) [32]byte {
@@ -179,27 +182,27 @@ func (a *Auth) holder(ctx context.Context, s store.Session) (Actor, proof, error
 		return a.vouchedFor(ctx, s)
 	}
 	who, p, err := a.account(ctx, s.Account)
-	return who, p.proof(), err
+	return who, proofOf(p), err
 }
 
 // account is who a name stands for now, and the password; one that is not set refuses every login.
-func (a *Auth) account(ctx context.Context, name string) (Actor, password, error) {
+func (a *Auth) account(ctx context.Context, name string) (Actor, password.Password, error) {
 	if name == bootstrap.Name {
 		return bootstrap, a.password, nil
 	}
 	known, err := a.log.Account(ctx, name)
 	switch {
 	case errors.Is(err, store.ErrNotFound):
-		return Actor{}, password{}, nil
+		return Actor{}, password.Password{}, nil
 	case err != nil:
-		return Actor{}, password{}, err
+		return Actor{}, password.Password{}, err
 	case !known.DisabledAt.IsZero() || known.Password == "":
-		return Actor{}, password{}, nil
+		return Actor{}, password.Password{}, nil
 	}
-	p, err := passwordOf("", known.Password)
+	p, err := password.Parse("", known.Password)
 	if err != nil {
 		a.logger.ErrorContext(ctx, "an account's password cannot be read", "account", name, "error", err)
-		return Actor{}, password{}, nil
+		return Actor{}, password.Password{}, nil
 	}
 	return Actor{known.Name, Role(known.Role)}, p, nil
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"sendcode/internal/console/auth/password"
 	"sendcode/internal/console/consoletest"
 	"sendcode/internal/store/sqlite"
 )
@@ -121,9 +122,9 @@ func TestSessionsAreKeptAsHashes(t *testing.T) {
 	r.Must(err)
 	s, _, err := r.Log.Session(t.Context(), sha256.Sum256(key))
 	r.Must(err)
-	p, err := passwordOf(consoletest.Password, "")
+	p, err := password.Parse(consoletest.Password, "")
 	r.Must(err)
-	if s.Bound == p.identity || s.Bound != boundTo(key, p.proof()) || s.Account != "admin" {
+	if s.Bound == p.Identity() || s.Bound != boundTo(key, proofOf(p)) || s.Account != "admin" {
 		t.Errorf("%+v", s)
 	}
 }

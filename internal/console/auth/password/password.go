@@ -1,4 +1,5 @@
-package auth
+// Package password checks passwords of the console: plain ones out of the configuration, and argon2id hashes (RFC 9106).
+package password
 
 import (
 	"crypto/hmac"
@@ -11,25 +12,26 @@ import (
 	"golang.org/x/crypto/argon2"
 )
 
-// password decides who may log in. The zero password refuses every login.
-type password struct {
+// Password is one that a login is compared with. The zero Password matches nothing.
+type Password struct {
 	matches  func(typed string) bool
-	identity [sha256.Size]byte // names this password: sessions end when it changes
+	identity [sha256.Size]byte
 }
 
-// passwordOf takes the password itself or its hash; the hash wins.
-func passwordOf(plain, hash string) (password, error) {
+// Parse takes the password itself or its hash in the PHC string format; the hash wins. It is the zero Password where both are
+// empty. The error repeats nothing of the hash.
+func Parse(plain, hash string) (Password, error) {
 	switch {
 	case hash != "":
 		h, err := parsePHC(hash)
 		if err != nil {
-			return password{}, err
+			return Password{}, err
 		}
-		return password{matches: h.is, identity: sha256.Sum256([]byte("argon2id\x00" + hash))}, nil
+		return Password{matches: h.matches, identity: sha256.Sum256([]byte("argon2id\x00" + hash))}, nil
 	case plain != "":
-		return password{matches: newSecret(plain).is, identity: sha256.Sum256([]byte("plain\x00" + plain))}, nil
+		return Password{matches: newSecret(plain).is, identity: sha256.Sum256([]byte("plain\x00" + plain))}, nil
 	}
-	return password{}, nil
+	return Password{}, nil
 }
 
 // The cost of a new hash, at which one check takes some 20 ms: a recommendation of OWASP's password storage cheat sheet.
@@ -39,8 +41,8 @@ const (
 	newThreads = 1
 )
 
-// HashPassword is the argon2id hash of a password, in the PHC string format.
-func HashPassword(plain string) string {
+// Hash is the argon2id hash of a password, in the PHC string format.
+func Hash(plain string) string {
 	salt := make([]byte, 16)
 	rand.Read(salt) // never fails: the program stops when the system has no randomness
 	sum := argon2.IDKey([]byte(plain), salt, newTime, newMemory, newThreads, 32)
@@ -48,17 +50,27 @@ func HashPassword(plain string) string {
 	return fmt.Sprintf("$argon2id$v=19$m=%d,t=%d,p=%d$%s$%s", newMemory, newTime, newThreads, encode(salt), encode(sum))
 }
 
-// NewPassword makes one up, of 120 random bits, that can be typed.
-func NewPassword() string { return rand.Text()[:24] }
+// New makes one up, of 120 random bits, that can be typed.
+func New() string { return rand.Text()[:24] }
 
 // unmatchable takes the time of a hash and is no password.
 var unmatchable = phc{memory: newMemory, time: newTime, threads: newThreads, salt: make([]byte, 16), hash: make([]byte, 32)}
 
-func (p password) isSet() bool { return p.matches != nil }
+// IsSet says whether anything matches.
+func (p Password) IsSet() bool { return p.matches != nil }
 
-func (p password) proof() proof { return proof{set: p.isSet(), identity: p.identity} }
+// Identity names this password: sessions end when it changes. It is no use for finding the password.
+func (p Password) Identity() [sha256.Size]byte { return p.identity }
 
-func (p password) is(typed string) bool { return p.matches != nil && p.matches(typed) }
+// Matches compares in a time that does not depend on the typed password. The zero Password takes the time of a hash too: a login of
+// an unknown account lasts as long as one of a known account.
+func (p Password) Matches(typed string) bool {
+	if p.matches == nil {
+		unmatchable.matches(typed)
+		return false
+	}
+	return p.matches(typed)
+}
 
 // secret compares in a time that depends on neither value: keyed hashes are compared, so that even their lengths
 // are equal, and the key is this process's alone.

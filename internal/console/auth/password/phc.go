@@ -1,4 +1,4 @@
-package auth
+package password
 
 import (
 	"crypto/subtle"
@@ -81,7 +81,7 @@ func parseCost(text string) (phc, error) {
 	return phc{memory: uint32(memory), time: uint32(passes), threads: uint8(threads)}, nil
 }
 
-func (h phc) is(typed string) bool {
+func (h phc) matches(typed string) bool {
 	sum := argon2.IDKey([]byte(typed), h.salt, h.time, h.memory, h.threads, uint32(len(h.hash)))
 	return subtle.ConstantTimeCompare(sum, h.hash) == 1
 }

@@ -1,17 +1,9 @@
-package auth
+package password
 
 import (
-	"encoding/base64"
 	"strings"
 	"testing"
-
-	"golang.org/x/crypto/argon2"
 )
-
-func encodedSum(t *testing.T, password, salt string) string {
-	t.Helper()
-	return base64.RawStdEncoding.EncodeToString(argon2.IDKey([]byte(password), []byte(salt), 2, 64, 1, 32))
-}
 
 // The vector is of the reference implementation's own tests (argon2 version 19, t=2, m=256 KiB, p=1).
 func TestPHCReadsOthersHashes(t *testing.T) {
@@ -19,7 +11,7 @@ func TestPHCReadsOthersHashes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !h.is("password") || h.is("Password") || h.is("") {
+	if !h.matches("password") || h.matches("Password") || h.matches("") {
 		t.Error("the reference's hash is not understood")
 	}
 }
@@ -52,5 +44,20 @@ func TestPHCRefuses(t *testing.T) {
 		} else if len(bad) > 12 && strings.Contains(err.Error(), bad[12:]) {
 			t.Errorf("the error repeats the hash: %v", err)
 		}
+	}
+}
+
+func TestNewPasswords(t *testing.T) {
+	one := New()
+	if one == New() || len(one) < 24 {
+		t.Errorf("%q", one)
+	}
+	hash := Hash(one)
+	p, err := Parse("", hash)
+	if err != nil || !p.Matches(one) || p.Matches(one+"x") || hash == Hash(one) {
+		t.Errorf("%s: %v", hash, err)
+	}
+	if !strings.HasPrefix(hash, "$argon2id$v=19$m=19456,t=2,p=1$") {
+		t.Error(hash)
 	}
 }
