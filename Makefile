@@ -6,25 +6,24 @@ SHELL := bash
 # git refuses to name it where the checkout is another user's.
 BUILD := go build -buildvcs=false -o bin/
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
-# Runs go test, prints a line for each package, the output of what failed and why tests were skipped, and last the numbers.
+# Runs go test, prints a line for each package, the output of what failed and why tests were skipped; keeps the numbers for the last line.
 GOTESTSUM := go tool gotestsum --format=pkgname-and-test-fails --format-icons=text --hide-summary=failed \
-	--post-run-command="bash -c 'echo \$$((TESTS_TOTAL - TESTS_FAILED - TESTS_SKIPPED)) passed, \$$TESTS_FAILED failed, \$$TESTS_SKIPPED skipped'" --
+	--post-run-command="bash -c 'echo \$$TESTS_TOTAL \$$TESTS_FAILED \$$TESTS_SKIPPED >> bin/tests'" --
 # For each package's tests: a hang ends here with every goroutine's stack.
 TIMEOUT ?= 20m
+# What `make test` runs under the race detector: the packages that are made of goroutines, and the whole service under load and faults.
+# It makes tests two to ten times slower; `make race` has it on all.
+RACED := ./quota/... ./internal/bulkhead ./internal/events ./internal/failover ./internal/gates ./internal/jobs ./internal/limits \
+	./internal/outbox ./internal/refusals ./internal/server ./internal/webhook ./internal/delivery/smtp ./internal/e2e/faults
 # The race detector, on all but modules that compute much and share no memory of ours: SQLite with its driver, and the hash of
 # passwords. A race needs two accesses that the detector sees. Ours are all seen, and so is all that other modules read and write for
 # us (database/sql, pgx, go-redis, echo, the standard library). What is lost is a race with one side inside of these modules; each is
 # called under a lock of database/sql, or with values that the caller alone holds. A module that uses generic code of the standard
 # library must not be in this list: the linker keeps one copy for the program, and took that of sync.Map without the detector.
 UNRACED := modernc.org/sqlite modernc.org/sqlite/lib modernc.org/libc modernc.org/memory golang.org/x/crypto/argon2 golang.org/x/crypto/blake2b
-# Nor on the model checker, which is one goroutine, alone in its test binary, and four times slower with the detector.
-UNRACED += sendcode/internal/simulate/interleave
 RACE := -race $(foreach m,$(UNRACED),"-gcflags=$(m)=-race=false -d=checkptr=0")
-# What runs without it: worlds, each of which it makes ten times slower, and counts of allocations, of which it makes some of its own.
-UNDETECTED := ./internal/simulate ./internal/app ./internal/delivery
-# A program under the race detector sleeps for a second before it exits, unless GORACE says otherwise, and tests run many of them.
 # The packages whose tests take longest, which begin first: the last to end would otherwise run alone.
-LONG := ./internal/e2e/... ./internal/page ./internal/console ./internal/store/postgres
+LONG := ./internal/page ./internal/console ./internal/store/postgres ./internal/e2e/...
 FUZZTIME ?= 30s
 SOAKTIME ?= 20s
 KILLS ?= 100
@@ -38,7 +37,7 @@ REPLICAS ?= 0
 MUTANTS ?=
 BENCH_ROUNDS ?= 5
 
-.PHONY: help run demo test test-fast lint bench bench-rows bench-hour bench-admin drill microbench fuzz soak simulate mutants up screenshots tools
+.PHONY: help run demo test race test-fast lint bench bench-rows bench-hour bench-admin drill microbench fuzz soak simulate mutants up screenshots tools
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -51,11 +50,17 @@ demo: ## the same with a week of made-up sends in it
 	@$(BUILD) ./cmd/sendcode
 	@exec bin/sendcode demo
 
-test: tools ## every test, on servers and a browser of its own
+test: tools ## every test, on servers and a browser of its own; those of what goroutines share under the race detector
+	@bin/ensure; rm -f bin/tests
+	@if command -v "$$(go env CC)" > /dev/null; then race=($(RACE)); fi; failed=0; \
+	raced=$$(go list $(RACED)); others=$$(go list $(LONG) ./... | awk '!seen[$$0]++' | grep -vxF "$$raced"); \
+	$(GOTESTSUM) -vet=off -shuffle=on -count=1 -timeout=$(TIMEOUT) $$others || failed=1; \
+	GORACE="atexit_sleep_ms=50 $$GORACE" $(GOTESTSUM) "$${race[@]}" -vet=off -shuffle=on -count=1 -timeout=$(TIMEOUT) $$raced || failed=1; \
+	awk '{ n += $$1; f += $$2; s += $$3 } END { print n - f - s " passed, " f " failed, " s " skipped" }' bin/tests; exit $$failed
+
+race: tools ## every test under the race detector, but for worlds and counts of allocations; some fifteen minutes
 	@bin/ensure
-	@$(GOTESTSUM) -vet=off -count=1 -timeout=$(TIMEOUT) -run='^Test(World|Same|Mended|Allocations)' $(UNDETECTED)
-	@if command -v "$$(go env CC)" > /dev/null; then race=($(RACE)); fi; \
-	GORACE="atexit_sleep_ms=50 $$GORACE" $(GOTESTSUM) "$${race[@]}" -vet=off -shuffle=on -count=1 -timeout=$(TIMEOUT) $(LONG) ./...
+	@race=($(RACE)); GORACE="atexit_sleep_ms=50 $$GORACE" $(GOTESTSUM) "$${race[@]}" -vet=off -shuffle=on -count=1 -timeout=$(TIMEOUT) $(LONG) ./...
 
 test-fast: tools ## the tests of what changed, without the race detector
 	@$(GOTESTSUM) -shuffle=on -timeout=$(TIMEOUT) ./...
