@@ -30,14 +30,13 @@ type budget struct {
 }
 
 const (
-	ledgerTimeout = 5 * time.Second
-	alarmAt       = 80 // percent of a cap (SMS-5)
-	maxTold       = 10_000
+	alarmAt = 80 // percent of a cap (SMS-5)
+	maxTold = 10_000
 )
 
 // reserve is sms.Options.Reserve; nil where there is no cap.
 func (b *budget) reserve(ctx context.Context, m sms.Message, cost int64) (func(), *sms.Error) {
-	ctx, cancel := context.WithTimeout(ctx, ledgerTimeout)
+	ctx, cancel := context.WithTimeout(ctx, store.CallTimeout)
 	defer cancel()
 	charges, names := b.charges(m, cost)
 	spent, refusedBy, err := b.ledger.Spend(ctx, charges)
@@ -78,7 +77,7 @@ func (b *budget) charges(m sms.Message, cost int64) ([]store.Charge, map[string]
 
 // back takes a cost back that did not come to be. What fails stays spent, on the safe side.
 func (b *budget) back(ctx context.Context, spent []store.Spent) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), ledgerTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), store.CallTimeout)
 	defer cancel()
 	if err := b.ledger.Unspend(ctx, spent); err != nil {
 		b.logger.Warn("a cost that did not come to be stays counted", "error", err)

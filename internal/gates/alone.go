@@ -35,7 +35,7 @@ func (g *Gate) LookAfter(ctx context.Context, s policy.Subject, d quota.Decision
 // explainAlone is what every rule says without the limiter: the recipient's and its failures' from the log, the others' from this
 // process.
 func (g *Gate) explainAlone(ctx context.Context, s policy.Subject, buckets map[quota.Scope]string) (quota.Decision, error) {
-	ctx, cancel := context.WithTimeout(ctx, logTimeout)
+	ctx, cancel := context.WithTimeout(ctx, store.CallTimeout)
 	defer cancel()
 	rules := s.Purpose.Policy.Rules
 	events, now, err := g.log.History(ctx, s.InLog(), s.Purpose.Window())

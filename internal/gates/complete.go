@@ -45,7 +45,7 @@ func (g *Gate) complete(ctx context.Context, s policy.Subject, buckets map[quota
 	if len(d.Incomplete) == 0 {
 		return d, nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, logTimeout)
+	ctx, cancel := context.WithTimeout(ctx, store.CallTimeout)
 	defer cancel()
 	var rules []quota.Rule
 	events := map[quota.Scope][]quota.Event{}

@@ -41,8 +41,6 @@ const (
 	Pause = time.Second
 	// TakeTimeout bounds the limiter's decision.
 	TakeTimeout = 2 * time.Second
-	// logTimeout bounds a call to the log.
-	logTimeout = 5 * time.Second
 )
 
 // Gate is safe for concurrent use. While the limiter is away, the log decides alone: exactly, for the recipient's rules. The other

@@ -50,7 +50,6 @@ const (
 	countHours   = 4
 	monthsAhead  = 2 // fewer partitions ahead are an alarm
 	alarmEvery   = 10 * time.Minute
-	logTimeout   = 5 * time.Second
 	watchTimeout = 30 * time.Second
 	eraseTimeout = 90 * time.Second // a recipient may have many rows
 	watchTurn    = "watch"
@@ -77,7 +76,7 @@ func (l *Log) expire(ctx context.Context) (again bool, err error) {
 	if keep == 0 {
 		return false, nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, logTimeout)
+	ctx, cancel := context.WithTimeout(ctx, store.CallTimeout)
 	defer cancel()
 	gone, err := l.Store.Expire(ctx, keep, ExpireRows)
 	l.expired += gone.Rows
@@ -101,7 +100,7 @@ func (l *Log) countAhead(ctx context.Context) (again bool, err error) {
 	if keep == 0 {
 		keep = forever
 	}
-	ctx, cancel := context.WithTimeout(ctx, logTimeout)
+	ctx, cancel := context.WithTimeout(ctx, store.CallTimeout)
 	defer cancel()
 	n, err := l.Store.CountHours(ctx, keep, countHours)
 	return n >= countHours, err
@@ -110,7 +109,7 @@ func (l *Log) countAhead(ctx context.Context) (again bool, err error) {
 // makePartitions makes room for the rows to come, months ahead. Where there is less than that, it tries at every tick until there
 // is, and raises an alarm.
 func (l *Log) makePartitions(ctx context.Context) (again bool, err error) {
-	bounded, cancel := context.WithTimeout(ctx, logTimeout)
+	bounded, cancel := context.WithTimeout(ctx, store.CallTimeout)
 	defer cancel()
 	now := l.Now()
 	until, err := l.Store.EnsurePartitions(bounded)

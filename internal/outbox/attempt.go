@@ -65,7 +65,7 @@ func (o *Outbox) readAgain(ctx context.Context, f *flight) store.Work {
 	if o.Now().Sub(f.read) < patient {
 		return w
 	}
-	ctx, cancel := context.WithTimeout(ctx, logTimeout)
+	ctx, cancel := context.WithTimeout(ctx, store.CallTimeout)
 	defer cancel()
 	if v, _, _, err := o.Store.Verification(ctx, w.Verification.ID); err == nil {
 		w.Verification = v
@@ -117,7 +117,7 @@ func (o *Outbox) prefixPaused(ctx context.Context, s store.Send) (bool, error) {
 	if o.Watch.Sends == 0 || s.Channel != recipient.SMS || s.Prefix == "" || o.Watch.Exempts(s.Prefix) {
 		return false, nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, logTimeout)
+	ctx, cancel := context.WithTimeout(ctx, store.CallTimeout)
 	defer cancel()
 	_, paused, err := o.Store.PrefixPaused(ctx, s.App, s.Prefix)
 	return paused, err

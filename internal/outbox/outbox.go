@@ -111,9 +111,6 @@ const (
 	takeOverBatch = 500 // rows taken over in one statement
 )
 
-// logTimeout bounds a call to the log.
-const logTimeout = 5 * time.Second
-
 // Parts are what an outbox works with.
 type Parts struct {
 	Store    Store
@@ -278,7 +275,7 @@ func (o *Outbox) renew(ctx context.Context) {
 	if len(held) == 0 {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, logTimeout)
+	ctx, cancel := context.WithTimeout(ctx, store.CallTimeout)
 	defer cancel()
 	if err := o.Store.Renew(ctx, o.Lease, held); err != nil && ctx.Err() == nil {
 		o.Logger.Warn("leases were not renewed", "count", len(held), "error", err)

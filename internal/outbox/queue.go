@@ -92,7 +92,7 @@ func (o *Outbox) takeOverLane(ctx context.Context, l *lane) error {
 }
 
 func (o *Outbox) lease(ctx context.Context, ch recipient.Channel, limit int) ([]store.Work, error) {
-	ctx, cancel := context.WithTimeout(ctx, logTimeout)
+	ctx, cancel := context.WithTimeout(ctx, store.CallTimeout)
 	defer cancel()
 	work, err := o.Store.TakeOver(ctx, ch, o.Lease, limit)
 	for _, w := range work {

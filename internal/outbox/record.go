@@ -66,7 +66,7 @@ func (o *Outbox) postpone(f *flight, p store.Postponement) {
 // insist repeats a write to the log until it answers.
 func (o *Outbox) insist(write func(context.Context) (bool, error)) bool {
 	for wait := 50 * time.Millisecond; ; wait = min(2*wait, time.Second) {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(o.base), logTimeout)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(o.base), store.CallTimeout)
 		applied, err := write(ctx)
 		cancel()
 		if err == nil {

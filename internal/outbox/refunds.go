@@ -26,7 +26,7 @@ func (o *Outbox) recordFailure(s store.Send) {
 
 // repeatRefunds gives back, in the limiter, what the log has given back already.
 func (o *Outbox) repeatRefunds(ctx context.Context) error {
-	bounded, cancel := context.WithTimeout(ctx, logTimeout)
+	bounded, cancel := context.WithTimeout(ctx, store.CallTimeout)
 	defer cancel()
 	due, err := o.Store.RefundsDue(bounded, o.Lease, refundBatch)
 	if err != nil {

@@ -107,7 +107,7 @@ const maxLookup = 1000
 
 // lookedUp says which of the sends are in the log.
 func (o *Outbox) lookedUp(ctx context.Context, list []unsettled) (map[uuid.UUID]bool, error) {
-	ctx, cancel := context.WithTimeout(ctx, logTimeout)
+	ctx, cancel := context.WithTimeout(ctx, store.CallTimeout)
 	defer cancel()
 	if err := o.Store.Ping(ctx); err != nil {
 		return nil, err
@@ -129,7 +129,7 @@ func (o *Outbox) lookedUp(ctx context.Context, list []unsettled) (map[uuid.UUID]
 
 // rowsOf reads the rows of sends.
 func (o *Outbox) rowsOf(ctx context.Context, ids []uuid.UUID) (map[uuid.UUID]store.Send, error) {
-	ctx, cancel := context.WithTimeout(ctx, logTimeout)
+	ctx, cancel := context.WithTimeout(ctx, store.CallTimeout)
 	defer cancel()
 	found := map[uuid.UUID]store.Send{}
 	for some := range slices.Chunk(ids, maxLookup) {
@@ -147,10 +147,10 @@ func (o *Outbox) rowsOf(ctx context.Context, ids []uuid.UUID) (map[uuid.UUID]sto
 // releaseKey gives up the idempotency key of a request that came to nothing. Once the key's lease has ended another request may
 // hold it, and it is not touched.
 func (o *Outbox) releaseKey(ctx context.Context, x unsettled) bool {
-	if o.Now().Sub(x.since) > x.within-2*logTimeout {
+	if o.Now().Sub(x.since) > x.within-2*store.CallTimeout {
 		return true
 	}
-	ctx, cancel := context.WithTimeout(ctx, logTimeout)
+	ctx, cancel := context.WithTimeout(ctx, store.CallTimeout)
 	defer cancel()
 	return o.Store.Release(ctx, x.key, x.send, true) == nil
 }

@@ -128,7 +128,7 @@ func TestAllThatIsUncertainIsLookedUp(t *testing.T) {
 func TestAKeyIsGivenUpWithinItsLease(t *testing.T) {
 	const lease = 15 * time.Second
 	for after, want := range map[time.Duration][]string{
-		lease - 2*logTimeout: {"Ping", "SendsByID 1", "Release"}, lease - 2*logTimeout + 1: {"Ping", "SendsByID 1"},
+		lease - 2*store.CallTimeout: {"Ping", "SendsByID 1", "Release"}, lease - 2*store.CallTimeout + 1: {"Ping", "SendsByID 1"},
 	} {
 		s := newSettling(t)
 		s.ReleaseLater([32]byte{1}, uuid.UUID{1}, lease)

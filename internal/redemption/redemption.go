@@ -48,9 +48,6 @@ var (
 	ErrErased = errors.New("redemption: the recipient was erased")
 )
 
-// logTimeout bounds a call to the log that goes on after the client hung up.
-const logTimeout = 5 * time.Second
-
 // ReferenceLife is how long the reference that a page hands to an app's address can be redeemed.
 const ReferenceLife = 5 * time.Minute
 
@@ -81,7 +78,7 @@ func (s *Service) Redeem(ctx context.Context, app string, r Ask) (Redeemed, erro
 	if err != nil {
 		return Redeemed{}, err
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), logTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), store.CallTimeout)
 	defer cancel()
 	v, _, now, err := s.Store.Verification(ctx, id)
 	switch {

@@ -24,9 +24,6 @@ type Log interface {
 	Refused(ctx context.Context, refusals []store.Send) error
 }
 
-// logTimeout bounds a write to the log.
-const logTimeout = 5 * time.Second
-
 // Batch is safe for concurrent use.
 type Batch struct {
 	log    Log
@@ -265,7 +262,7 @@ func (r *Batch) Flush(ctx context.Context) {
 	if len(batch) == 0 {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, logTimeout)
+	ctx, cancel := context.WithTimeout(ctx, store.CallTimeout)
 	defer cancel()
 	if err := r.log.Refused(ctx, batch); err != nil {
 		r.logger.Warn("refusals wait for the log", "count", len(batch), "error", err)

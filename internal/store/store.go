@@ -40,6 +40,9 @@ var (
 	ErrBadRequest = errors.New("store: bad request")
 )
 
+// CallTimeout bounds a call to the log, and what goes on of one whose client hung up.
+const CallTimeout = 5 * time.Second
+
 // Outbox decides and writes sends, and holds them until they have ended.
 type Outbox interface {
 	// Begin decides and writes one send. A refusal is a value, and leaves nothing behind: the rules refuse it, or the bounds on

@@ -88,7 +88,7 @@ func (d *Desk) ResetQuota(ctx context.Context, p Person, act store.AuditEntry) e
 			limited = append(limited, policy.RecipientBuckets(app, p.Channel, name, p.Recipient)...)
 		}
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), logTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), store.CallTimeout)
 	defer cancel()
 	act = p.on(act)
 	act.Outcome = store.AuditBegun
@@ -134,7 +134,7 @@ const eraseTimeout = 90 * time.Second
 
 // CancelFor is Cancel by an administrator. False: it had ended before. Errors: verification.ErrUnavailable.
 func (d *Desk) CancelFor(ctx context.Context, v store.Verification, act store.AuditEntry) (bool, error) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), logTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), store.CallTimeout)
 	defer cancel()
 	done, err := d.Store.CancelBy(ctx, v.ID, personOf(v).on(act))
 	return done, d.failed(ctx, err)

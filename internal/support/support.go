@@ -101,9 +101,6 @@ type Desk struct{ Parts }
 // New makes a desk.
 func New(p Parts) *Desk { return &Desk{p} }
 
-// logTimeout bounds a call to the log that goes on after the client hung up.
-const logTimeout = 5 * time.Second
-
 // failed is an error of the log as callers see it: verification.ErrNotFound, verification.ErrUnavailable, or nil.
 func (d *Desk) failed(ctx context.Context, err error) error {
 	switch {

@@ -130,7 +130,7 @@ func (d *Desk) LiftPrefix(ctx context.Context, l store.PrefixLifting, act store.
 		return store.PrefixPause{}, false, err
 	}
 	act.Reason = l.Why
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), logTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), store.CallTimeout)
 	defer cancel()
 	p, done, err := d.Store.LiftPrefix(ctx, l, &act)
 	if errors.Is(err, store.ErrNotFound) {

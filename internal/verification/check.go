@@ -42,7 +42,7 @@ func (s *Service) Check(ctx context.Context, c Caller, id, typed string) (Checke
 		return s.checked(v, now, "ended", false), nil
 	}
 	// From here the try counts, whether or not the client waits for the answer.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), logTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), store.CallTimeout)
 	defer cancel()
 	counted, err := s.takeCheck(ctx, c, v.Channel)
 	if err != nil {

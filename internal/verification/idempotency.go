@@ -39,7 +39,7 @@ func (s *Service) claim(ctx context.Context, a asked) (claim, error) {
 	if err != nil || a.Key == "" {
 		return claim{send: id}, err
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), logTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), store.CallTimeout)
 	defer cancel()
 	c := claim{send: id, key: s.keyOf(a), keyed: true}
 	got, err := s.Store.Claim(ctx, store.Claim{Key: c.key, Fingerprint: s.fingerprint(a), SendID: id, Lease: claimLease, Life: KeyLife})
@@ -65,7 +65,7 @@ func (s *Service) releaseKey(ctx context.Context, c claim, answer Answer, err er
 	if !c.keyed || answer.Admitted {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), logTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), store.CallTimeout)
 	defer cancel()
 	uncertain := errors.Is(err, ErrUncertain)
 	if err := s.Store.Release(ctx, c.key, c.send, !uncertain); err != nil {

@@ -126,7 +126,7 @@ func (s *Service) begin(ctx context.Context, a asked, c claim, d quota.Decision)
 		s.Outbox.GiveBack(id, buckets)
 		return store.Begun{}, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, logTimeout)
+	ctx, cancel := context.WithTimeout(ctx, store.CallTimeout)
 	defer cancel()
 	begun, err := s.Store.Begin(ctx, intent)
 	if err == nil {
@@ -255,7 +255,7 @@ func (s *Service) carrierHold(ctx context.Context, of policy.Subject) (quota.Sta
 	if of.Channel != recipient.SMS || s.Texts == nil {
 		return quota.State{}, false, nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, logTimeout)
+	ctx, cancel := context.WithTimeout(ctx, store.CallTimeout)
 	defer cancel()
 	e, err := s.Store.HeldBack(ctx, of.Channel, of.Recipient)
 	if err != nil || e.Left <= 0 {

@@ -86,9 +86,6 @@ type Observer interface {
 // MaxAttempts is how many checks a code survives.
 const MaxAttempts = 5
 
-// logTimeout bounds a call to the log that goes on after the client hung up.
-const logTimeout = 5 * time.Second
-
 // Parts are what a Service works with.
 type Parts struct {
 	Store    Store

@@ -115,7 +115,7 @@ func (d *Deliverer) take(ctx context.Context) {
 	if len(shares) == 0 || ctx.Err() != nil {
 		return
 	}
-	bounded, cancel := context.WithTimeout(ctx, logTimeout)
+	bounded, cancel := context.WithTimeout(ctx, store.CallTimeout)
 	defer cancel()
 	events, now, err := d.Log.AppEventsDue(bounded, lease, shares)
 	d.mu.Lock()
@@ -201,7 +201,7 @@ func (d *Deliverer) record(e store.AppEvent, age time.Duration, heard answer) {
 	default:
 		end.After = wait
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), logTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), store.CallTimeout)
 	defer cancel()
 	applied, err := d.Log.AppEventEnded(ctx, end)
 	d.report(e, end, outcome, age, applied, err)
@@ -237,7 +237,7 @@ func (d *Deliverer) backoff(n int) time.Duration {
 // forget deletes what is too old to be looked at, and gives up what is no longer delivered.
 func (d *Deliverer) forget(ctx context.Context) {
 	for more := true; more && ctx.Err() == nil; {
-		bounded, cancel := context.WithTimeout(ctx, logTimeout)
+		bounded, cancel := context.WithTimeout(ctx, store.CallTimeout)
 		forgotten, givenUp, err := d.Log.ForgetAppEvents(bounded, keep, sweepLimit)
 		cancel()
 		if err != nil {

@@ -81,8 +81,7 @@ const (
 	sweep      = 10 * time.Minute
 	sweepLimit = 1000
 	// stopWait is how long a stop waits for attempts under way.
-	stopWait   = 5 * time.Second
-	logTimeout = 5 * time.Second
+	stopWait = 5 * time.Second
 )
 
 // maxShare is how many attempts of one app are under way at once in this process.

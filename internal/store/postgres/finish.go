@@ -6,7 +6,6 @@ import (
 	"encoding/binary"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -15,9 +14,6 @@ import (
 	"sendcode/internal/store"
 	"sendcode/internal/store/sqldb"
 )
-
-// finishTimeout bounds a round trip of outcomes.
-const finishTimeout = 5 * time.Second
 
 const (
 	stmtFinish      = "sendcode_finish"
@@ -131,7 +127,7 @@ func (p *DB) postpone(batch []*putBack) {
 
 // changeTogether changes a batch of sends: every call gets its answer, whatever happens.
 func changeTogether[In any](p *DB, statement string, batch []*waiting[In, bool], parameters func([]*waiting[In, bool]) []any, id func(In) uuid.UUID) {
-	ctx, cancel := context.WithTimeout(context.Background(), finishTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), store.CallTimeout)
 	defer cancel()
 	changed, err := p.changed(ctx, statement, parameters(batch))
 	if len(batch) > 1 && (poisoned(err) || strings.HasPrefix(code(err), "40")) {

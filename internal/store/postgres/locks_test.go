@@ -127,7 +127,7 @@ func waitsInTime(t *testing.T, server *parts.PostgresServer) {
 		var set string
 		storetest.OK(t, pool.QueryRow(t.Context(), `SHOW lock_timeout`).Scan(&set))
 		wait, err := time.ParseDuration(set)
-		if err != nil || wait <= 0 || 2*wait > min(beginTimeout, finishTimeout)-time.Second {
+		if err != nil || wait <= 0 || 2*wait > min(beginTimeout, store.CallTimeout)-time.Second {
 			t.Errorf("a lock is waited for %s", set)
 		}
 	}
