@@ -42,7 +42,7 @@ type composeService struct {
 
 func readCompose(t *testing.T) compose {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(repository(t), "compose.yaml"))
+	text, err := os.ReadFile(filepath.Join(root, "compose.yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}

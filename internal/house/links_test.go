@@ -41,7 +41,7 @@ func TestLinksOfDocuments(t *testing.T) {
 
 // A decision that a document, a comment or a message names by its number exists.
 func TestDecisionsThatAreNamedExist(t *testing.T) {
-	decisions, err := filepath.Glob(filepath.Join(repository(t), "docs/decisions/0*.md"))
+	decisions, err := filepath.Glob(filepath.Join(root, "docs/decisions/0*.md"))
 	if err != nil || len(decisions) == 0 {
 		t.Fatalf("%d decisions: %v", len(decisions), err)
 	}
@@ -51,7 +51,7 @@ func TestDecisionsThatAreNamedExist(t *testing.T) {
 	}
 	texts := markdown(t)
 	for _, s := range sources(t) {
-		texts = append(texts, filepath.Join(repository(t), s.name))
+		texts = append(texts, filepath.Join(root, s.name))
 	}
 	for _, path := range texts {
 		for _, m := range decision.FindAllStringSubmatch(readAt(t, path), -1) {
@@ -66,7 +66,7 @@ func TestDecisionsThatAreNamedExist(t *testing.T) {
 func markdown(t *testing.T) (paths []string) {
 	t.Helper()
 	for _, pattern := range []string{"*.md", "docs/*.md", "docs/decisions/*.md", "quota/*.md", "templates/*.md"} {
-		found, err := filepath.Glob(filepath.Join(repository(t), pattern))
+		found, err := filepath.Glob(filepath.Join(root, pattern))
 		if err != nil {
 			t.Fatal(err)
 		}

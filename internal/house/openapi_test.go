@@ -17,7 +17,7 @@ func TestSpecificationSuitsGenerators(t *testing.T) {
 		Servers []struct{ URL string }
 		Rest    map[string]yaml.Node `yaml:",inline"`
 	}
-	text, err := os.ReadFile(filepath.Join(repository(t), "docs", "openapi.yaml"))
+	text, err := os.ReadFile(filepath.Join(root, "docs", "openapi.yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}

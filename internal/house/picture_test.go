@@ -11,7 +11,7 @@ import (
 
 // The picture of a send in ARCHITECTURE.md is true: a line is an import, a dotted one an interface where there must be none.
 func TestThePictureOfASendIsTrue(t *testing.T) {
-	doc, err := os.ReadFile(filepath.Join(repository(t), "docs/ARCHITECTURE.md"))
+	doc, err := os.ReadFile(filepath.Join(root, "docs/ARCHITECTURE.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,7 +58,7 @@ func place(name string) string {
 
 // The walks through the code name functions that there are.
 func TestTheWalksNameFunctions(t *testing.T) {
-	doc, err := os.ReadFile(filepath.Join(repository(t), "docs/ARCHITECTURE.md"))
+	doc, err := os.ReadFile(filepath.Join(root, "docs/ARCHITECTURE.md"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -27,27 +28,20 @@ type source struct {
 	file    *ast.File
 }
 
-func repository(t *testing.T) string {
+// root is the repository's: a package's tests run in its folder.
+const root = "../.."
+
+// sources are all Go files of the tree, parsed once for all tests.
+func sources(t *testing.T) []source {
 	t.Helper()
-	dir, err := os.Getwd()
+	all, err := parsed()
 	if err != nil {
 		t.Fatal(err)
 	}
-	for {
-		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
-			return dir
-		}
-		parent := filepath.Dir(dir)
-		if parent == dir {
-			t.Fatal("no go.mod above this test")
-		}
-		dir = parent
-	}
+	return all
 }
 
-func sources(t *testing.T) []source {
-	t.Helper()
-	root := repository(t)
+var parsed = sync.OnceValues(func() ([]source, error) {
 	var all []source
 	err := filepath.WalkDir(root, func(file string, entry fs.DirEntry, err error) error {
 		if err != nil {
@@ -66,11 +60,8 @@ func sources(t *testing.T) []source {
 		all = append(all, s)
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return all
-}
+	return all, err
+})
 
 // skipped names what the go command does not look into either, and what is not
 // under version control.

@@ -79,7 +79,7 @@ func methods(name string, declared map[string]*ast.InterfaceType) (n int) {
 
 func codeLines(t *testing.T, name string) int {
 	t.Helper()
-	src, err := os.ReadFile(filepath.Join(repository(t), name))
+	src, err := os.ReadFile(filepath.Join(root, name))
 	if err != nil {
 		t.Fatal(err)
 	}
