@@ -3,7 +3,6 @@
 package auth
 
 import (
-	"context"
 	"crypto/sha256"
 	"log/slog"
 	"slices"
@@ -11,17 +10,17 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"sendcode/internal/console/auth/attempts"
 	"sendcode/internal/console/auth/password"
 	"sendcode/internal/console/layout"
 	"sendcode/internal/keyring"
 	"sendcode/internal/store"
-	"sendcode/quota"
 )
 
 // AuthConfig is what logging in works with.
 type Config struct {
 	Accounts store.AccountStore
-	Limiter  Limiter
+	Limiter  attempts.Limiter
 
 	Password     string // of the login page
 	PasswordHash string // argon2id in PHC form, instead of Password; with neither, passwords are refused
@@ -37,18 +36,10 @@ type Config struct {
 	Refused func(what, rule string) // called for attempts that a rule refused: what is login or token; nil: not counted
 }
 
-// Limiter counts attempts to log in, over all replicas where it is theirs. Implementations: quota.Memory, quota.Redis.
-type Limiter interface {
-	Take(ctx context.Context, r quota.Request) (quota.Decision, error)
-	Peek(ctx context.Context, r quota.Request) (quota.Decision, error)
-}
-
 // Auth says who makes a request, and what that account may do. Safe for concurrent use.
 type Auth struct {
 	log      store.AccountStore
-	limiter  Limiter
-	spare    Limiter // counts while the limiter is away
-	lines    lines
+	attempts *attempts.Counter
 	refused  func(what, rule string)
 	logger   *slog.Logger
 	now      func() time.Time
@@ -67,7 +58,7 @@ const maxChecks = 2
 // New prepares logging in. A PasswordHash that cannot be read refuses every password.
 func New(c Config, l *layout.Layout, logger *slog.Logger, now func() time.Time) *Auth {
 	a := &Auth{
-		log: c.Accounts, limiter: c.Limiter, spare: quota.NewMemory(now, "console"), refused: c.Refused, logger: logger, now: now,
+		log: c.Accounts, attempts: attempts.New(c.Limiter, logger, now), refused: c.Refused, logger: logger, now: now,
 		tokens: slices.Clone(c.Tokens), ring: c.Ring, provider: c.Provider, demands: c.DemandFactor, layout: l,
 		checks: make(chan struct{}, maxChecks),
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"sendcode/internal/console/auth/attempts"
 	"sendcode/internal/console/auth/factor"
 	"sendcode/internal/console/layout"
 	"sendcode/internal/server"
@@ -28,13 +29,6 @@ const (
 	codePage   = "/admin/login/code"
 	factorPage = "/admin/factor"
 )
-
-// codeRules leave a guess of three codes in a million fewer than one chance in ten thousand a day. Only who knows the password
-// can use them up.
-var codeRules = []quota.Rule{
-	{Name: "code", Scope: anAccount, Limit: 5, Window: 15 * time.Minute},
-	{Name: "codes", Scope: anAccount, Limit: 30, Window: 24 * time.Hour},
-}
 
 // codeView is the page that asks for the code after the password.
 type codeView struct {
@@ -117,21 +111,21 @@ func (a *Auth) takeCode(c echo.Context, v session, typed string) (bool, refusal,
 	if code == "" {
 		return false, refusal{http.StatusUnprocessableEntity, w.Get("code.empty")}, nil
 	}
-	count, err := a.count(ctx, codeRules, map[quota.Scope]string{anAccount: quota.Bucket("console", "code", string(anAccount), v.Account)})
+	count, err := a.attempts.Code(ctx, v.Account)
 	if err != nil {
 		a.logger.ErrorContext(ctx, "codes could not be counted", "error", err)
 		return false, refusal{http.StatusServiceUnavailable, w.Get("login.unavailable")}, nil
 	}
 	if !count.Admitted {
-		a.logger.WarnContext(ctx, "code refused: too many attempts", "account", v.Account, "network", network(server.ClientIP(c)))
-		c.Response().Header().Set("Retry-After", strconv.Itoa(seconds(count.RetryAfter())))
+		a.logger.WarnContext(ctx, "code refused: too many attempts", "account", v.Account, "network", attempts.Network(server.ClientIP(c)))
+		c.Response().Header().Set("Retry-After", strconv.Itoa(quota.Seconds(count.RetryAfter())))
 		return false, refusal{http.StatusTooManyRequests, w.Get("login.limited", "wait", w.Wait(count.RetryAfter()))}, nil
 	}
 	right, err := a.isCode(c, v, code)
 	if err == nil && !right {
-		a.logger.WarnContext(ctx, "a code was wrong, or had been used", "account", v.Account, "network", network(server.ClientIP(c)))
+		a.logger.WarnContext(ctx, "a code was wrong, or had been used", "account", v.Account, "network", attempts.Network(server.ClientIP(c)))
 	}
-	return right, refusal{http.StatusUnauthorized, w.Get("code.wrong") + " " + w.Plural("login.left", left(count))}, err
+	return right, refusal{http.StatusUnauthorized, w.Get("code.wrong") + " " + w.Plural("login.left", attempts.Left(count))}, err
 }
 
 func (a *Auth) isCode(c echo.Context, v session, code string) (bool, error) {

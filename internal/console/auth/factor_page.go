@@ -8,6 +8,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"sendcode/internal/console/auth/attempts"
 	"sendcode/internal/console/auth/factor"
 	"sendcode/internal/console/layout"
 	"sendcode/internal/server"
@@ -87,7 +88,7 @@ func (a *Auth) changeFactor(c echo.Context, form url.Values) error {
 // beginFactor shows a new secret. The password is asked for: a stolen session alone must not shut the owner out.
 func (a *Auth) beginFactor(c echo.Context, s session, form url.Values) error {
 	ctx, w := c.Request().Context(), layout.Words(c)
-	count, err := a.countLogin(ctx, s.Account, a.browserOf(c, s.Account), server.ClientIP(c))
+	count, err := a.attempts.Login(ctx, s.Account, a.browserOf(c, s.Account), server.ClientIP(c))
 	if err != nil || !count.Admitted {
 		return a.showFactor(c, s, http.StatusTooManyRequests, factorView{Problem: w.Get("login.limited", "wait", w.Wait(count.RetryAfter()))})
 	}
@@ -100,7 +101,7 @@ func (a *Auth) beginFactor(c echo.Context, s session, form url.Values) error {
 		return err
 	}
 	if !right {
-		return a.showFactor(c, s, http.StatusUnauthorized, factorView{Problem: w.Get("login.wrong") + " " + w.Plural("login.left", left(count))})
+		return a.showFactor(c, s, http.StatusUnauthorized, factorView{Problem: w.Get("login.wrong") + " " + w.Plural("login.left", attempts.Left(count))})
 	}
 	return a.showSecret(c, http.StatusOK, s, factor.NewSecret(), "")
 }

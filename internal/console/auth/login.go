@@ -5,13 +5,13 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"net/netip"
 	"net/url"
 	"strconv"
 	"strings"
 
 	"github.com/labstack/echo/v4"
 
+	"sendcode/internal/console/auth/attempts"
 	"sendcode/internal/console/auth/password"
 	"sendcode/internal/console/layout"
 	"sendcode/internal/server"
@@ -72,8 +72,8 @@ func (a *Auth) login(c echo.Context, form url.Values) error {
 		return err
 	}
 	if !right {
-		a.logger.WarnContext(ctx, "login failed", "network", network(address))
-		return a.showLogin(c, http.StatusUnauthorized, next, name, w.Get("login.wrong")+" "+w.Plural("login.left", left(count)))
+		a.logger.WarnContext(ctx, "login failed", "network", attempts.Network(address))
+		return a.showLogin(c, http.StatusUnauthorized, next, name, w.Get("login.wrong")+" "+w.Plural("login.left", attempts.Left(count)))
 	}
 	action, err := a.nextAction(ctx, name)
 	if err != nil {
@@ -103,7 +103,7 @@ func (a *Auth) hasFactor(ctx context.Context, account string) (bool, error) {
 
 // counted counts an attempt at an account; answered: it is one too many, or can't be counted, and the answer says so.
 func (a *Auth) counted(c echo.Context, next, name, account string) (quota.Decision, bool, error) {
-	count, err := a.countLogin(c.Request().Context(), account, a.browserOf(c, account), server.ClientIP(c))
+	count, err := a.attempts.Login(c.Request().Context(), account, a.browserOf(c, account), server.ClientIP(c))
 	answered, err := a.uncounted(c, count, err, next, name)
 	return count, answered, err
 }
@@ -125,10 +125,10 @@ func (a *Auth) uncounted(c echo.Context, count quota.Decision, err error, next, 
 func (a *Auth) reportRefused(c echo.Context, count quota.Decision) {
 	rule, _ := count.Blocking()
 	a.refused("login", rule.Name)
-	n, due := a.lines.add("login."+rule.Name, a.now())
-	ctx, where := c.Request().Context(), network(server.ClientIP(c))
+	n, due := a.attempts.Line("login." + rule.Name)
+	ctx, where := c.Request().Context(), attempts.Network(server.ClientIP(c))
 	switch {
-	case due && rule.Name == overall:
+	case due && rule.Name == attempts.Overall:
 		a.logger.ErrorContext(ctx, "login attempts of unknown browsers are refused: too many in all; known browsers and the provider still "+
 			"log people in", "count", n, "network", where)
 	case due:
@@ -138,10 +138,10 @@ func (a *Auth) reportRefused(c echo.Context, count quota.Decision) {
 
 func (a *Auth) tooMany(c echo.Context, next, name string, count quota.Decision) error {
 	w, wait, text := layout.Words(c), count.RetryAfter(), "login.limited"
-	if rule, _ := count.Blocking(); rule.Name == overall || rule.Name == "account" {
+	if rule, _ := count.Blocking(); rule.Name == attempts.Overall || rule.Name == attempts.Account {
 		text = "login.attacked"
 	}
-	c.Response().Header().Set("Retry-After", strconv.Itoa(seconds(wait)))
+	c.Response().Header().Set("Retry-After", strconv.Itoa(quota.Seconds(wait)))
 	return a.showLogin(c, http.StatusTooManyRequests, next, name, w.Get(text, "wait", w.Wait(wait)))
 }
 
@@ -174,24 +174,4 @@ func orStart(next string) string {
 		return "/admin"
 	}
 	return next
-}
-
-// network is what logs and limits call an address: a person's IPv6 addresses are a whole /64 (QUOTA-19).
-func network(address netip.Addr) string {
-	return prefixOf(address, 32, 64)
-}
-
-// wideNetwork is an address's /24 or /48.
-func wideNetwork(address netip.Addr) string { return prefixOf(address, 24, 48) }
-
-func prefixOf(address netip.Addr, bits4, bits6 int) string {
-	bits := bits6
-	if address.Is4() {
-		bits = bits4
-	}
-	p, err := address.Prefix(bits)
-	if err != nil || !address.IsValid() {
-		return "none"
-	}
-	return p.String()
 }

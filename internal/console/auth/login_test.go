@@ -5,7 +5,6 @@ import (
 	"encoding/base64"
 	"fmt"
 	"net/http"
-	"net/netip"
 	"net/url"
 	"strings"
 	"testing"
@@ -195,17 +194,6 @@ func TestOnePersonsAddressesAreOne(t *testing.T) {
 	want(t, b.Login(consoletest.Password), http.StatusTooManyRequests)
 	b.From = "[2001:db8:1:3::1]:1"
 	want(t, b.Login(consoletest.Password), http.StatusSeeOther)
-}
-
-func TestNetwork(t *testing.T) {
-	for address, is := range map[string]string{"192.0.2.7": "192.0.2.7/32", "2001:db8:1:2:3::4": "2001:db8:1:2::/64"} {
-		if got := network(netip.MustParseAddr(address)); got != is {
-			t.Errorf("%s: %s", address, got)
-		}
-	}
-	if got := network(netip.Addr{}); got != "none" {
-		t.Errorf("no address: %s", got)
-	}
 }
 
 // Without the limiter logging in goes on, and is counted all the same.

@@ -12,11 +12,11 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"sendcode/internal/console/auth/attempts"
 	"sendcode/internal/console/layout"
 	"sendcode/internal/openid"
 	"sendcode/internal/server"
 	"sendcode/internal/store"
-	"sendcode/quota"
 )
 
 // Provider is a provider of OpenID Connect that people may log in by, and what its word is worth here. A person whom it names
@@ -85,12 +85,12 @@ func (a *Auth) finishProvider(c echo.Context) error {
 		return a.showLogin(c, http.StatusBadRequest, "", "", w.Get("provider.late"))
 	}
 	ctx := c.Request().Context()
-	count, err := a.count(ctx, providerRules, networkBuckets(viaProvider, server.ClientIP(c)))
+	count, err := a.attempts.Provider(ctx, viaProvider, server.ClientIP(c))
 	if answered, err := a.uncounted(c, count, err, kept.Next, ""); answered {
 		return err
 	}
-	if fresh, err := a.firstUse(ctx, kept.State); err != nil || !fresh {
-		a.logger.WarnContext(ctx, "a login by the provider was brought twice", "network", network(server.ClientIP(c)), "error", err)
+	if fresh, err := a.attempts.FirstUse(ctx, digest(kept.State), 2*errands); err != nil || !fresh {
+		a.logger.WarnContext(ctx, "a login by the provider was brought twice", "network", attempts.Network(server.ClientIP(c)), "error", err)
 		return a.showLogin(c, http.StatusBadRequest, kept.Next, "", w.Get("provider.late"))
 	}
 	person, err := a.provider.Asked.Finish(ctx, kept.Attempt, c.QueryParams())
@@ -102,7 +102,7 @@ func (a *Auth) finishProvider(c echo.Context) error {
 		return err
 	}
 	if !p.set {
-		a.logger.WarnContext(ctx, "the provider vouches for a person without access", "network", network(server.ClientIP(c)))
+		a.logger.WarnContext(ctx, "the provider vouches for a person without access", "network", attempts.Network(server.ClientIP(c)))
 		return a.showLogin(c, http.StatusForbidden, kept.Next, "", w.Get("provider.noaccess", "provider", a.provider.Title))
 	}
 	if err := a.begin(c, who, p, s, ActionLogin); err != nil {
@@ -119,7 +119,7 @@ func (a *Auth) notVouchedFor(c echo.Context, next string, err error) error {
 		return err
 	}
 	a.logger.WarnContext(ctx, "login by the provider failed", "kind", string(known.Kind), "why", known.Why,
-		"network", network(server.ClientIP(c)))
+		"network", attempts.Network(server.ClientIP(c)))
 	status := map[openid.Kind]int{openid.Unavailable: http.StatusServiceUnavailable, openid.Untrusted: http.StatusUnauthorized}[known.Kind]
 	if status == 0 {
 		status = http.StatusForbidden
@@ -185,14 +185,6 @@ func (a *Auth) byIdentity(known store.Account) (Actor, proof) {
 // word is the provider's, about a person of this name.
 func (a *Auth) word(name string) proof {
 	return proof{set: true, identity: sha256.Sum256([]byte("provider\x00" + a.provider.About + "\x00" + name))}
-}
-
-// firstUse says whether an attempt comes back for the first time, on whatever replica.
-func (a *Auth) firstUse(ctx context.Context, state string) (bool, error) {
-	d, err := a.count(ctx, []quota.Rule{{Name: "once", Scope: anAccount, Limit: 1, Window: 2 * errands}}, map[quota.Scope]string{
-		anAccount: quota.Bucket("console", "provider", string(anAccount), digest(state)),
-	})
-	return d.Admitted, err
 }
 
 func digest(state string) string {

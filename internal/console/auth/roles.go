@@ -4,6 +4,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/labstack/echo/v4"
 
+	"sendcode/internal/console/auth/attempts"
 	"sendcode/internal/server"
 	"sendcode/internal/store"
 )
@@ -123,6 +124,6 @@ func (a *Auth) Record(c echo.Context, action string) (store.AuditEntry, error) {
 	id, err := uuid.NewV7()
 	w := ActorOf(c)
 	return store.AuditEntry{
-		ID: id, Who: w.Name, Role: string(w.Role), Network: network(server.ClientIP(c)), What: action, Outcome: store.AuditDone,
+		ID: id, Who: w.Name, Role: string(w.Role), Network: attempts.Network(server.ClientIP(c)), What: action, Outcome: store.AuditDone,
 	}, err
 }

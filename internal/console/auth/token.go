@@ -10,6 +10,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"sendcode/internal/console/auth/attempts"
 	"sendcode/internal/server"
 	"sendcode/internal/verification"
 	"sendcode/quota"
@@ -21,13 +22,6 @@ type Token struct {
 	SHA256  [sha256.Size]byte
 	Role    Role      // one that does not exist may do nothing
 	Expires time.Time // from then on it is refused; zero: never
-}
-
-// tokenRules count wrong tokens. Once one is spent, right tokens of that network are refused as well: otherwise the rule would
-// bound no guess. There is no rule over all, with which a few addresses could keep every program out.
-var tokenRules = []quota.Rule{
-	{Name: "address", Scope: quota.IP, Limit: 10, Window: 15 * time.Minute},
-	{Name: "network", Scope: quota.Network, Limit: 30, Window: 15 * time.Minute},
 }
 
 // actor is the bearer of a token.
@@ -43,8 +37,7 @@ func (t Token) expired(now time.Time) bool { return !t.Expires.IsZero() && !now.
 // bearerOf identifies the bearer of an Authorization header, or returns the problem to answer with.
 func (a *Auth) bearerOf(c echo.Context, header string) (Actor, error) {
 	ctx := c.Request().Context()
-	request := quota.Request{Rules: tokenRules, Buckets: networkBuckets("token", server.ClientIP(c))}
-	d, err := a.ask(ctx, Limiter.Peek, request)
+	d, err := a.attempts.Token(ctx, server.ClientIP(c))
 	switch {
 	case err != nil:
 		a.logger.ErrorContext(ctx, "wrong admin tokens could not be counted", "error", err)
@@ -56,7 +49,7 @@ func (a *Auth) bearerOf(c echo.Context, header string) (Actor, error) {
 	if known && !token.expired(a.now()) {
 		return token.actor(), nil
 	}
-	if d, err = a.ask(ctx, Limiter.Take, request); err != nil {
+	if d, err = a.attempts.WrongToken(ctx, server.ClientIP(c)); err != nil {
 		return Actor{}, verification.ErrUnavailable
 	}
 	if !d.Admitted {
@@ -70,7 +63,7 @@ func (a *Auth) tooManyTokens(c echo.Context, d quota.Decision) error {
 	rule, _ := d.Blocking()
 	a.refused("token", rule.Name)
 	a.reportToken(c, "")
-	wait := seconds(d.RetryAfter())
+	wait := quota.Seconds(d.RetryAfter())
 	return &server.Problem{
 		Kind: server.TooManyAttempts, Detail: "Too many wrong admin tokens came from your network.",
 		Header: http.Header{"Retry-After": {strconv.Itoa(wait)}}, Extra: map[string]any{"retry_after": wait},
@@ -79,14 +72,14 @@ func (a *Auth) tooManyTokens(c echo.Context, d quota.Decision) error {
 
 // reportToken writes at most one line a minute about refused tokens, and another about each one that expired.
 func (a *Auth) reportToken(c echo.Context, expired string) {
-	ctx, where := c.Request().Context(), network(server.ClientIP(c))
+	ctx, where := c.Request().Context(), attempts.Network(server.ClientIP(c))
 	if expired != "" {
-		if n, due := a.lines.add("token."+expired, a.now()); due {
+		if n, due := a.attempts.Line("token." + expired); due {
 			a.logger.WarnContext(ctx, "an admin token that has expired was refused", "token", expired, "count", n, "network", where)
 		}
 		return
 	}
-	if n, due := a.lines.add("token", a.now()); due {
+	if n, due := a.attempts.Line("token"); due {
 		a.logger.WarnContext(ctx, "wrong admin tokens were refused", "count", n, "network", where)
 	}
 }
