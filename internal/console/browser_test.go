@@ -333,11 +333,12 @@ func TestBrowserFits(t *testing.T) {
 
 func (w *window) fits(pages map[string]string, schemes []string) {
 	w.Helper()
-	for _, width := range []int64{320, 768, 1280} {
-		for _, scheme := range schemes {
-			for name, path := range pages {
-				w.do(emulate(width, scheme), chromedp.Navigate(w.base+path))
-				w.text(`document.querySelectorAll("main td details").forEach(d => d.open = true); ""`)
+	for name, path := range pages {
+		w.do(chromedp.Navigate(w.base + path))
+		w.text(`document.querySelectorAll("main td details").forEach(d => d.open = true); ""`)
+		for _, width := range []int64{320, 768, 1280} {
+			for _, scheme := range schemes {
+				w.do(emulate(width, scheme))
 				if wide := w.text(`String(document.documentElement.scrollWidth)`); wide != fmt.Sprint(width) {
 					w.Errorf("%s at %d px is %s px wide", name, width, wide)
 				}

@@ -98,15 +98,12 @@ func everyState(t *testing.T, browser context.Context) {
 		}
 		look.Lang = "en"
 		b.do(look.Apply(), chromedp.Navigate(w.URL+s.Query))
-		for _, look.Dark = range []bool{false, true} {
+		for _, look = range look.WideAndDark() {
 			b.do(look.Apply())
 			for _, fault := range eval[[]string](b, faults+"(document)") {
-				t.Errorf("%s, dark %v: %s", s.Name, look.Dark, fault)
+				t.Errorf("%s at %d px, dark %v: %s", s.Name, look.Width, look.Dark, fault)
 			}
-			for _, look.Width = range []int64{1280, 320} {
-				b.do(look.Apply())
-				b.accessible(engine, s.Name, look, "html")
-			}
+			b.accessible(engine, s.Name, look, "html")
 		}
 		if eval[bool](b, `document.documentElement.dir = 'rtl', `+sideways) {
 			t.Errorf("%s: scrolls sideways from right to left", s.Name)
@@ -147,18 +144,16 @@ func everyOtherPage(t *testing.T, browser context.Context) {
 	engine := b.axe()
 	site := httptest.NewServer(serveMailbox(w, mails))
 	defer site.Close()
-	look := pagetest.Look{Height: 640, Still: true, Lang: "en"}
+	look := pagetest.Look{Width: 320, Height: 640, Still: true, Lang: "en"}
 	for _, step := range []struct{ name, path string }{
 		{"no mail", "/mailbox"}, {"a mail", "/mailbox"}, {"a problem", "/problems/quota-exceeded"},
 	} {
 		if step.name == "a mail" {
 			mails.add(first())
 		}
-		for _, look.Width = range []int64{320, 1280} {
-			for _, look.Dark = range []bool{false, true} {
-				b.do(look.Apply(), chromedp.Navigate(site.URL+step.path))
-				b.accessible(engine, step.name, look, "html")
-			}
+		for _, look := range look.WideAndDark() {
+			b.do(look.Apply(), chromedp.Navigate(site.URL+step.path))
+			b.accessible(engine, step.name, look, "html")
 		}
 	}
 }

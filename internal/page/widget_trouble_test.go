@@ -160,15 +160,12 @@ func everyStateOfAWidget(t *testing.T, browser context.Context) {
 			if eval[bool](b, sideways) {
 				t.Errorf("%s, %s: scrolls sideways", s.Name, lang)
 			}
-			for _, look.Dark = range []bool{false, true} {
+			for _, look := range look.WideAndDark() {
 				b.do(look.Apply())
 				for _, fault := range eval[[]string](b, faults+"("+b.root+")") {
-					t.Errorf("%s, %s, dark %v: %s", s.Name, lang, look.Dark, fault)
+					t.Errorf("%s, %s at %d px, dark %v: %s", s.Name, lang, look.Width, look.Dark, fault)
 				}
-				for _, look.Width = range []int64{1280, 320} {
-					b.do(look.Apply())
-					b.accessible(engine, s.Name, look, "send-code")
-				}
+				b.accessible(engine, s.Name, look, "send-code")
 			}
 			if lang == "zh" && eval[bool](b, `/[A-Za-z]{3,}/.test(`+b.root+`.querySelector('#card').innerText.replaceAll(/\S+@?example\.com|S-\w{4}-\w{4}/g, ''))`) {
 				t.Errorf("%s says in Chinese: %s", s.Name, eval[string](b, b.root+`.querySelector('#card').innerText`))

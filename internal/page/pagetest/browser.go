@@ -38,6 +38,14 @@ type Look struct {
 	Lang          string // Accept-Language
 }
 
+// WideAndDark is the look at 1280 pixels and in light colours, and as wide as it is in dark ones: between them, both widths and both
+// colours are seen.
+func (l Look) WideAndDark() [2]Look {
+	wide, dark := l, l
+	wide.Width, wide.Dark, dark.Dark = 1280, false, true
+	return [2]Look{wide, dark}
+}
+
 // Apply sets a tab up.
 func (l Look) Apply() chromedp.Action[chromedp.Void] {
 	scheme, motion := "light", "no-preference"
