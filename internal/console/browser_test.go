@@ -75,6 +75,9 @@ func (w *window) hear(messages iter.Seq2[chromedp.ConsoleMessage, error]) {
 		if m.Source == "network" && strings.Contains(m.Text, "status of 4") && strings.Contains(m.URL, "/admin") {
 			continue
 		}
+		if m.Type == "info" { // such as a field that has the focus before the page gives it
+			continue
+		}
 		w.mu.Lock()
 		w.problems = append(w.problems, m.String()+" "+m.URL)
 		w.mu.Unlock()
