@@ -228,7 +228,8 @@ func (a *App) registerConsole(e *echo.Echo) error {
 		return err
 	}
 	a.console = console.New(console.Config{
-		Log: a.log, Codes: a.desk, Actions: a.desk, Policies: a.desk, Previews: a.desk, Logger: a.logger, Aside: a.SetAside, Extent: a.extent,
+		Log: a.log, Codes: a.desk, Actions: a.desk, Policies: a.desk, Records: a.desk, Previews: a.desk,
+		Logger: a.logger, Aside: a.SetAside, Extent: a.extent,
 		Auth: auth.Config{
 			Accounts: a.log, Limiter: a.limiter, Ring: ring, Provider: Provider(a.cfg), Refused: a.metrics.adminRefused,
 			Password: a.cfg.AdminPassword.Reveal(), PasswordHash: a.cfg.AdminPasswordHash.Reveal(), Token: a.cfg.AdminToken.Reveal(),

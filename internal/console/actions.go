@@ -29,7 +29,6 @@ type Actions interface {
 	CancelFor(ctx context.Context, v store.Verification, act store.AuditEntry) (bool, error)
 	ResendFor(ctx context.Context, v store.Verification, from netip.Addr, act store.AuditEntry) (verification.Answer, error)
 	Reveal(ctx context.Context, v store.Verification, act store.AuditEntry) (string, error)
-	LiftPrefix(ctx context.Context, l store.PrefixLifting, act store.AuditEntry) (store.PrefixPause, bool, error)
 }
 
 // deed is something that can be done from a send's page. do gives what to show: the full recipient, or nothing.

@@ -21,6 +21,7 @@ import (
 
 	"sendcode/internal/console/consoletest"
 	"sendcode/internal/console/explain"
+	"sendcode/internal/console/records"
 	"sendcode/internal/parts"
 	"sendcode/internal/store"
 	"sendcode/internal/support"
@@ -314,7 +315,7 @@ func everyPage(r *rig) map[string]string {
 		"norows": "/admin?recipient=" + mistyped.String() + "&near=" + failed[0].Recipient.String(), "unknown": "/admin/sends/x", "invalid": "/admin?limit=x",
 		"acts": "/admin/acts", "accounts": "/admin/accounts", "factor": "/admin/factor", "webhooks": "/admin/webhooks", "tail": "/admin/tail", "tail filtered": "/admin/tail?status=queued&app=shop",
 		"suppressions": "/admin/suppressions", "no suppressions": "/admin/suppressions?recipient=" + hash.String(),
-		"prefixes": prefixesPath + "?state=all",
+		"prefixes": records.PrefixesPath + "?state=all",
 		"preview":  "/admin/preview", "overview": "/admin/overview?last=24h", "policies": "/admin/policies?policy=default&limit.minute=1&window.minute=10m",
 	}
 }

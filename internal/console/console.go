@@ -12,7 +12,6 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -20,17 +19,18 @@ import (
 
 	"sendcode/internal/console/auth"
 	"sendcode/internal/console/layout"
-	"sendcode/internal/console/listing"
 	"sendcode/internal/console/live"
+	"sendcode/internal/console/policies"
+	"sendcode/internal/console/records"
 	"sendcode/internal/policy"
 	"sendcode/internal/recipient"
 	"sendcode/internal/store"
-	"sendcode/internal/support"
 	"sendcode/quota"
 )
 
 // Log is what the console reads and records. Implementations: postgres.DB and sqlite.DB.
 type Log interface {
+	records.Store
 	Stats(ctx context.Context, q store.StatsQuery) (store.Stats, error)
 	Domains(ctx context.Context, q store.StatsQuery) ([]store.DomainTally, error)
 	Sends(ctx context.Context, filter store.Filter) ([]store.Send, error)
@@ -39,10 +39,6 @@ type Log interface {
 	Latest(ctx context.Context, hs []recipient.Hash, within time.Duration) ([]store.Send, error)
 	AddAuditEntry(ctx context.Context, a store.AuditEntry) error
 	SendsByID(ctx context.Context, ids []uuid.UUID) ([]store.Send, error)
-	AuditEntries(ctx context.Context, f store.AuditFilter) ([]store.AuditEntry, error)
-	Suppressions(ctx context.Context, f store.SuppressionFilter) ([]store.Suppression, time.Time, error)
-	AppEvents(ctx context.Context, filter store.AppEventFilter) ([]store.AppEvent, error)
-	PrefixPauses(ctx context.Context, f store.PrefixPauseFilter) ([]store.PrefixPause, time.Time, error)
 }
 
 // Codes turns an address into the hash that the log knows, and says what a recipient's rules answer now.
@@ -52,8 +48,6 @@ type Codes interface {
 	Served(channel, to string) error
 	NearSpellings(ctx context.Context, channel, to string, most int) ([]store.Send, error)
 	RecipientQuota(ctx context.Context, app string, ch recipient.Channel, purpose string, h recipient.Hash) (quota.Decision, error)
-	Suppress(ctx context.Context, b support.SuppressRequest) (store.Suppression, error)
-	Lift(ctx context.Context, l support.LiftRequest) ([]store.Suppression, error)
 	Paused(ch recipient.Channel, purpose string) (policy.Pause, bool)
 	Lockouts(ctx context.Context, app string, ch recipient.Channel, h recipient.Hash) ([]store.Lockout, error)
 }
@@ -64,7 +58,8 @@ type Config struct {
 	Auth     auth.Config
 	Codes    Codes
 	Actions  Actions
-	Policies Policies
+	Records  records.Desk
+	Policies policies.Desk
 	Previews Previews
 	Logger   *slog.Logger
 	Now      func() time.Time                                   // nil: time.Now
@@ -87,7 +82,6 @@ type Console struct {
 	auth    *auth.Auth
 	tail    *live.Tail
 	exports chan struct{} // bounds the exports at once
-	replays chan struct{} // bounds the replays at once
 }
 
 // New makes a console. Nothing runs in the background but the tail, while the log is followed.
@@ -101,75 +95,48 @@ func New(c Config) *Console {
 	l := layout.New(c.Logger)
 	return &Console{
 		Config: c, layout: l, auth: auth.New(c.Auth, l, c.Logger, c.Now), tail: live.New(c.Log, c.Logger),
-		exports: make(chan struct{}, maxExports), replays: make(chan struct{}, 1),
+		exports: make(chan struct{}, maxExports),
 	}
 }
 
 // Stop ends the streams of those who follow the log, so that a stop does not wait for them.
 func (a *Console) Stop() { a.tail.Close() }
 
-// route is one method of one path. Its action is what a role must be allowed.
-type route struct {
-	method, path string
-	handler      echo.HandlerFunc
-	action       string
-}
-
 // routes are the pages and, below /v1, the JSON API. Their names and answers are a contract.
-func (a *Console) routes() []route {
+func (a *Console) routes() []auth.Route {
 	const get, post = http.MethodGet, http.MethodPost
-	all := []route{
-		{get, "/admin", a.listPage, auth.ActionRead},
-		{get, "/admin/sends/:id", a.sendPage, auth.ActionRead},
-		{get, "/admin/acts", a.actsPage, auth.ActionRead},
-		{post, "/admin/search", layout.Form(a.searchPage), auth.ActionRead},
-		{get, "/admin/overview", a.overviewPage, auth.ActionRead},
-		{get, "/admin/policies", a.policiesPage, auth.ActionRead},
-		{get, "/admin/suppressions", a.suppressionsPage, auth.ActionRead},
-		{post, "/admin/suppressions", layout.Form(a.suppressForm), auth.ActionSuppress},
-		{post, "/admin/suppressions/lift", layout.Form(a.liftForm), auth.ActionLift},
-		{get, "/admin/prefixes", a.prefixesPage, auth.ActionRead},
-		{post, "/admin/prefixes/lift", layout.Form(a.liftPrefixForm), auth.ActionLiftPrefix},
-		{get, "/admin/webhooks", a.eventsPage, auth.ActionRead},
-		{get, "/admin/tail", a.tailPage, auth.ActionRead},
-		{get, "/admin/preview", a.previewPage, auth.ActionRead},
-		{get, "/admin/preview/html", a.previewHTML, auth.ActionRead},
-		{post, "/admin/preview", layout.Form(a.tryForm), auth.ActionPreview},
-		{get, "/v1/admin/sends", a.listJSON, auth.ActionRead},
-		{get, "/v1/admin/sends/:id", a.sendJSON, auth.ActionRead},
-		{get, "/v1/admin/stats", a.statsJSON, auth.ActionRead},
-		{get, "/v1/admin/sends.csv", a.exportCSV, auth.ActionExport},
-		{get, "/v1/admin/acts", listing.JSON(a.acts(), store.AuditFilter{}, actJSONOf), auth.ActionRead},
-		{get, "/v1/admin/suppressions", listing.JSON(a.suppressions(), store.SuppressionFilter{}, suppressionOf), auth.ActionRead},
-		{post, "/v1/admin/suppressions", a.suppressJSON, auth.ActionSuppress},
-		{post, "/v1/admin/suppressions/lift", a.liftJSON, auth.ActionLift},
-		{get, "/v1/admin/prefixes", listing.JSON(a.prefixes(), store.PrefixPauseFilter{}, prefixJSONOf), auth.ActionRead},
-		{post, "/v1/admin/prefixes/lift", a.liftPrefixJSON, auth.ActionLiftPrefix},
-		{post, "/v1/admin/search", a.searchJSON, auth.ActionRead},
-		{get, "/v1/admin/webhooks", listing.JSON(a.events(), store.AppEventFilter{}, eventJSONOf), auth.ActionRead},
-		{get, "/v1/admin/tail", a.tailJSON, auth.ActionRead},
-		{post, "/v1/admin/quota/reset", a.personJSON(auth.ActionReset, a.Actions.ResetQuota), auth.ActionReset},
-		{post, "/v1/admin/erase", a.personJSON(auth.ActionErase, a.Actions.Erase), auth.ActionErase},
+	all := []auth.Route{
+		{Method: get, Path: "/admin", Handler: a.listPage, Action: auth.ActionRead},
+		{Method: get, Path: "/admin/sends/:id", Handler: a.sendPage, Action: auth.ActionRead},
+		{Method: post, Path: "/admin/search", Handler: layout.Form(a.searchPage), Action: auth.ActionRead},
+		{Method: get, Path: "/admin/overview", Handler: a.overviewPage, Action: auth.ActionRead},
+		{Method: get, Path: "/admin/policies", Handler: policies.New(a.Policies, a.layout).Show, Action: auth.ActionRead},
+		{Method: get, Path: "/admin/tail", Handler: a.tailPage, Action: auth.ActionRead},
+		{Method: get, Path: "/admin/preview", Handler: a.previewPage, Action: auth.ActionRead},
+		{Method: get, Path: "/admin/preview/html", Handler: a.previewHTML, Action: auth.ActionRead},
+		{Method: post, Path: "/admin/preview", Handler: layout.Form(a.tryForm), Action: auth.ActionPreview},
+		{Method: get, Path: "/v1/admin/sends", Handler: a.listJSON, Action: auth.ActionRead},
+		{Method: get, Path: "/v1/admin/sends/:id", Handler: a.sendJSON, Action: auth.ActionRead},
+		{Method: get, Path: "/v1/admin/stats", Handler: a.statsJSON, Action: auth.ActionRead},
+		{Method: get, Path: "/v1/admin/sends.csv", Handler: a.exportCSV, Action: auth.ActionExport},
+		{Method: post, Path: "/v1/admin/search", Handler: a.searchJSON, Action: auth.ActionRead},
+		{Method: get, Path: "/v1/admin/tail", Handler: a.tailJSON, Action: auth.ActionRead},
+		{Method: post, Path: "/v1/admin/quota/reset", Handler: a.personJSON(auth.ActionReset, a.Actions.ResetQuota), Action: auth.ActionReset},
+		{Method: post, Path: "/v1/admin/erase", Handler: a.personJSON(auth.ActionErase, a.Actions.Erase), Action: auth.ActionErase},
 	}
 	for _, d := range sendActions {
-		all = append(all, route{post, "/admin/sends/:id/" + d.path, a.actionPage(d), d.name})
+		all = append(all, auth.Route{Method: post, Path: "/admin/sends/:id/" + d.path, Handler: a.actionPage(d), Action: d.name})
 		if d.code {
-			all = append(all, route{post, "/v1/admin/sends/:id/" + d.path, a.actionJSON(d), d.name})
+			all = append(all, auth.Route{Method: post, Path: "/v1/admin/sends/:id/" + d.path, Handler: a.actionJSON(d), Action: d.name})
 		}
 	}
 	return all
 }
 
-// Register adds the pages and the JSON API. What stands before a handler is said per route: a group's middleware would answer 404
-// where 405 is due.
+// Register adds the pages and the JSON API.
 func (a *Console) Register(e *echo.Echo) {
-	for _, r := range a.routes() {
-		before := a.auth.PagesFor(r.action)
-		if strings.HasPrefix(r.path, "/v1/") {
-			before = a.auth.ProgramsFor(r.action)
-		}
-		e.Add(r.method, r.path, r.handler, before...)
-	}
+	lists := &records.Records{Store: a.Log, Desk: a.Records, Auth: a.auth, Layout: a.layout, Now: a.Now}
+	a.auth.Add(e, append(a.routes(), lists.Routes()...))
 	e.GET("/admin/tail/rows", a.tailRows, a.auth.ProgramsFor(auth.ActionRead)...) // asked for by a script, which no login page helps
 	a.layout.Register(e)
 	a.auth.Register(e)

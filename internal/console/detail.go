@@ -13,7 +13,6 @@ import (
 	"sendcode/internal/console/auth"
 	"sendcode/internal/console/explain"
 	"sendcode/internal/console/layout"
-	"sendcode/internal/recipient"
 	"sendcode/internal/store"
 	"sendcode/internal/texts"
 	"sendcode/internal/verification"
@@ -25,7 +24,7 @@ import (
 type sendView struct {
 	layout.Page
 	Verdict explain.Verdict
-	State   stateView
+	State   explain.Label
 	Send    rowView
 	Code    string // state of the verification, in words; empty without one
 	Person  string // address of everything of this recipient; empty: they were forgotten
@@ -64,24 +63,16 @@ func (a *Console) showSend(c echo.Context, status int, s store.Story, n note) er
 	}
 	verdict := explain.Judge(s, known, w)
 	v := sendView{
-		Page: layout.Page{W: w, Title: verdict.What.String(), In: true, Here: "sends"}, Verdict: verdict, State: stateViewOf(s.Send, w),
+		Page: layout.Page{W: w, Title: verdict.What.String(), In: true, Here: "sends"}, Verdict: verdict, State: labelOf(s.Send, w),
 		Send: viewOf(s.Send, w), Facts: s.Send, Support: store.SupportReference(s.Send.ID), Line: explain.Timeline(s, w),
 		Quota:  quotaViewOf(s.Send, now, away, w),
-		Person: personAddress(s.Send.Recipient), Trial: strings.Join(s.Send.Observed, w.Get("list.comma")),
+		Person: explain.RecipientAddress(s.Send.Recipient), Trial: strings.Join(s.Send.Observed, w.Get("list.comma")),
 		Note: n, Deeds: actionViews(auth.ActorOf(c), s, n, w),
 	}
 	if s.Verification != nil {
 		v.Code = w.Get("code." + string(explain.StateOf(*s.Verification, s.Now)))
 	}
 	return a.layout.Show(c, status, "send", v)
-}
-
-// personAddress is that of everything of a recipient; empty for those who were forgotten, whom one hash stands for.
-func personAddress(h recipient.Hash) string {
-	if h.IsZero() {
-		return ""
-	}
-	return address(nil, "recipient", h.String())
 }
 
 // errSeveral says that a row names no recipient whose rules could be asked.

@@ -8,6 +8,7 @@ import (
 	"sendcode/internal/console/explain"
 	"sendcode/internal/console/layout"
 	"sendcode/internal/console/listing"
+	"sendcode/internal/console/records"
 	"sendcode/internal/server"
 	"sendcode/internal/store"
 	"sendcode/internal/verification"
@@ -45,20 +46,20 @@ type listJSON struct {
 // storyJSON is a row with all that is known of it.
 type storyJSON struct {
 	rowJSON
-	Number       int               `json:"number"`
-	InDoubt      bool              `json:"in_doubt"`
-	Counts       bool              `json:"counts"`
-	Locale       *string           `json:"locale"`
-	Country      *string           `json:"country"`
-	Network      *string           `json:"network"`
-	FinishedAt   *string           `json:"finished_at"`
-	Verification *verificationJSON `json:"verification"`
-	Observed     []string          `json:"observed"`
-	Related      []rowJSON         `json:"related"`
-	Quota        *quotaJSON        `json:"quota"`
-	Suppressions []suppressionJSON `json:"suppressions"`
-	Events       []toldJSON        `json:"events"`
-	Verdict      verdictJSON       `json:"verdict"`
+	Number       int                   `json:"number"`
+	InDoubt      bool                  `json:"in_doubt"`
+	Counts       bool                  `json:"counts"`
+	Locale       *string               `json:"locale"`
+	Country      *string               `json:"country"`
+	Network      *string               `json:"network"`
+	FinishedAt   *string               `json:"finished_at"`
+	Verification *verificationJSON     `json:"verification"`
+	Observed     []string              `json:"observed"`
+	Related      []rowJSON             `json:"related"`
+	Quota        *quotaJSON            `json:"quota"`
+	Suppressions []records.Suppression `json:"suppressions"`
+	Events       []toldJSON            `json:"events"`
+	Verdict      verdictJSON           `json:"verdict"`
 }
 
 type verificationJSON struct {
@@ -148,7 +149,7 @@ func (a *Console) sendJSON(c echo.Context) error {
 		Locale: listing.Text(s.Send.Locale), Network: listing.Text(s.Send.IP), Country: listing.Text(s.Send.Country),
 		FinishedAt:   listing.Stamp(s.Send.FinishedAt),
 		Verification: verificationOf(s), Observed: append([]string{}, s.Send.Observed...), Related: rowsOf(s.Related),
-		Suppressions: suppressionsOf(s.Suppressions, s.Now), Events: toldOf(s.Events),
+		Suppressions: records.SuppressionsOf(s.Suppressions, s.Now), Events: toldOf(s.Events),
 		Verdict: verdictJSON{What: v.What.String(), Next: v.Next.String()},
 	}
 	if away == nil {

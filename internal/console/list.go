@@ -52,14 +52,9 @@ type rowView struct {
 	Link                      string
 	At                        texts.Clock
 	To, Purpose, App, Channel string
-	State                     stateView
+	State                     explain.Label
 	Why                       string
 	Through, Took             string
-}
-
-type stateView struct {
-	Sign, Word string
-	Tone       explain.Tone
 }
 
 func (a *Console) listPage(c echo.Context) error {
@@ -162,7 +157,7 @@ func address(given url.Values, name, value string) string {
 func viewOf(s store.Send, w texts.Words) rowView {
 	return rowView{
 		Link: explain.SendAddress(s.ID), At: texts.Clock{Time: s.LoggedAt, Exact: true}, To: toOf(s, w), Purpose: s.Purpose, App: s.App,
-		Channel: w.Or("channel", string(s.Channel)), State: stateViewOf(s, w), Why: why(s, w),
+		Channel: w.Or("channel", string(s.Channel)), State: labelOf(s, w), Why: why(s, w),
 		Through: cmp.Or(s.Provider, "–"), Took: w.Took(s.Took),
 	}
 }
@@ -181,8 +176,8 @@ var signs = map[store.Status]string{
 	store.Queued: "…", store.Sending: "→",
 }
 
-func stateViewOf(s store.Send, w texts.Words) stateView {
-	return stateView{Sign: signs[s.Status], Word: w.Or("status", string(s.Status)), Tone: explain.ToneOf(s.Status)}
+func labelOf(s store.Send, w texts.Words) explain.Label {
+	return explain.Label{Sign: signs[s.Status], Word: w.Or("status", string(s.Status)), Tone: explain.ToneOf(s.Status)}
 }
 
 // why is the reason in a few words: "550 5.1.1 · refused by the server · did not count", "minute · 42 s left · ×3".

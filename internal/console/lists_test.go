@@ -12,6 +12,7 @@ import (
 
 	"sendcode/internal/console/auth"
 	"sendcode/internal/console/consoletest"
+	"sendcode/internal/console/records"
 	"sendcode/internal/recipient"
 	"sendcode/internal/store"
 	"sendcode/internal/store/sqlite"
@@ -133,7 +134,7 @@ func TestEventsJSON(t *testing.T) {
 	ids := toldApps(r)
 	b := r.browser()
 	read := func(path string) (list struct {
-		Events []eventJSON
+		Events []records.Event
 		Next   *string
 	}) {
 		t.Helper()

@@ -67,14 +67,18 @@ func (a *Console) overviewPage(c echo.Context) error {
 	last := given.Get("last")
 	v := overviewView{
 		Page: layout.NewPage(w, "overview.title", "overview"), Daily: s.Each > int(time.Hour/time.Second),
-		Last: options(w, "filter.last", "filter.last", last, "1h", "24h", "7d", "30d")[1:], Figures: figures(s, given, w),
+		Last: layout.Options(w, "filter.last", "filter.last", last, "1h", "24h", "7d", "30d")[1:], Figures: figures(s, given, w),
 		Refusals: counts(s.Total.Refusals, func(name string) (string, string) { return name, address(given, "blocked_by", name) }),
 		Failures: counts(s.Total.Failures, func(name string) (string, string) {
 			return w.Or("reason", name), address(given, "status", string(store.Failed))
 		}),
 	}
-	if v.Prefixes, err = a.prefixesNow(c, w); err != nil {
+	paused, _, err := a.Log.PrefixPauses(c.Request().Context(), store.PrefixPauseFilter{Active: true, Limit: 200})
+	if err != nil {
 		return err
+	}
+	if len(paused) > 0 {
+		v.Prefixes = w.Plural("overview.prefixes", len(paused))
 	}
 	v.Sends, v.Became = statistics.SendsChart(s.Stretches, w), statistics.SendsTable(s.Stretches, w)
 	v.Measures, v.Measured = statistics.MeasuresCharts(s.Stretches, w), statistics.MeasuresTable(s.Stretches, w)

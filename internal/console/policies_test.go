@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"sendcode/internal/console/policies"
 	"sendcode/internal/policy"
 	"sendcode/internal/store/sqlite"
 	"sendcode/internal/support"
@@ -141,12 +142,9 @@ func TestWhatCanBeTried(t *testing.T) {
 	}
 }
 
-// allPolicies: a field called Policies would hide the method.
-type allPolicies = Policies
-
-// held is a Policies whose replay waits until it is let go, and then says what it is told.
+// held is a Desk whose replay waits until it is let go, and then says what it is told.
 type held struct {
-	allPolicies
+	policies.Desk
 	begun, end chan struct{}
 	err        error
 }
@@ -165,7 +163,7 @@ func TestOneReplayAtATime(t *testing.T) {
 		nil: {200, "nothing went out"}, support.ErrTooMuch: {422, "more sends of that time"}, verification.ErrUnavailable: {503, "took too long"},
 	} {
 		h := held{begun: make(chan struct{}), end: make(chan struct{}), err: err}
-		r := newRig(t, func(c *Config) { h.allPolicies, c.Policies = c.Policies, &h })
+		r := newRig(t, func(c *Config) { h.Desk, c.Policies = c.Policies, &h })
 		console := r.loggedIn()
 		first := make(chan string, 1)
 		go func() {

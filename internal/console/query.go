@@ -20,9 +20,6 @@ type query struct {
 	hints  hints      // of a search that found nothing
 }
 
-// spans are the values of "last", which pages have beside "from" and "to".
-var spans = map[string]time.Duration{"1h": time.Hour, "24h": 24 * time.Hour, "7d": 7 * 24 * time.Hour, "30d": 30 * 24 * time.Hour}
-
 // statuses are all that a row can have.
 var statuses = []store.Status{store.Queued, store.Sending, store.Sent, store.Delivered, store.Undelivered, store.Failed, store.Unknown,
 	store.Refused}
@@ -108,7 +105,7 @@ func setSupport(f *store.Filter, value string, _ time.Time) string {
 
 // setLast sets From unless the address gives it: "from" comes before "last" in the order of names.
 func setLast(f *store.Filter, value string, now time.Time) string {
-	span, ok := spans[value]
+	span, ok := listing.Spans[value]
 	if !ok {
 		return "This is 1h, 24h, 7d or 30d."
 	}
@@ -136,14 +133,14 @@ func filterOf(q query, w texts.Words) filterView {
 	v := filterView{
 		Recipient: get("recipient"), Purpose: get("purpose"), App: get("app"), BlockedBy: get("blocked_by"),
 		Reference: get("reference"), Carrier: q.filter.Provider, Country: q.filter.Country, Domain: q.filter.Domain, Support: get("support"),
-		Last:    options(w, "filter.last", "filter.last", get("last"), "1h", "24h", "7d", "30d"),
-		Channel: options(w, "filter.channel", "channel", get("channel"), string(recipient.Email), string(recipient.SMS)),
+		Last:    layout.Options(w, "filter.last", "filter.last", get("last"), "1h", "24h", "7d", "30d"),
+		Channel: layout.Options(w, "filter.channel", "channel", get("channel"), string(recipient.Email), string(recipient.SMS)),
 	}
 	var names []string
 	for _, s := range statuses {
 		names = append(names, string(s))
 	}
-	v.Status = options(w, "filter.status", "status", get("status"), names...)
+	v.Status = layout.Options(w, "filter.status", "status", get("status"), names...)
 	// A field of type datetime-local takes nothing but this form, whatever the address has.
 	const field = "2006-01-02T15:04:05"
 	if get("from") != "" {
@@ -155,13 +152,4 @@ func filterOf(q query, w texts.Words) filterView {
 	v.More = v.Purpose+v.App+v.BlockedBy+v.Reference+v.Carrier+v.Country+v.Domain+v.From+v.To != ""
 	v.Any = v.More || v.Recipient+v.Support+get("last")+get("status")+get("channel") != ""
 	return v
-}
-
-// options are the choices of one field, the first of which chooses nothing.
-func options(w texts.Words, field, names, chosen string, values ...string) []layout.Option {
-	all := []layout.Option{{Text: w.Get(field + ".any"), Chosen: chosen == ""}}
-	for _, v := range values {
-		all = append(all, layout.Option{Value: v, Text: w.Get(names + "." + v), Chosen: v == chosen})
-	}
-	return all
 }

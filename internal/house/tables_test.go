@@ -61,7 +61,10 @@ var edges = map[string]string{
 	"internal/page": "quota internal/texts internal/recipient internal/policy internal/verification internal/store internal/server web internal/code " +
 		"internal/delivery/mailbox", // shown by a page
 	"internal/console": "quota internal/texts internal/recipient internal/policy internal/support internal/verification internal/store internal/server web " +
-		"internal/console/layout internal/console/listing internal/console/statistics internal/console/auth internal/console/explain internal/console/live",
+		"internal/console/layout internal/console/listing internal/console/statistics internal/console/auth internal/console/explain internal/console/live " +
+		"internal/console/records internal/console/policies",
+	"internal/console/records":    "internal/texts internal/recipient internal/support internal/verification internal/store internal/server internal/console/auth internal/console/explain internal/console/layout internal/console/listing",
+	"internal/console/policies":   "quota internal/texts internal/support internal/store internal/console/explain internal/console/layout internal/console/listing",
 	"internal/console/listing":    "internal/recipient internal/store internal/server internal/console/layout",
 	"internal/console/statistics": "internal/texts internal/store internal/console/listing",
 	"internal/console/layout":     "internal/texts internal/store internal/verification internal/server web web/admin",
@@ -191,7 +194,7 @@ var modules = map[string]string{
 	"github.com/gofrs/flock":                "internal/app internal/config internal/parts",
 	"github.com/google/uuid":                anywhere,
 	"github.com/jackc/pgx":                  "internal/store/sqldb internal/store/postgres internal/app internal/parts tools/bench tools/rows tools/floor",
-	"github.com/labstack/echo":              "internal/api internal/page internal/console internal/console/layout internal/console/listing internal/console/auth internal/console/live internal/server internal/app quota/echoquota tools/floor",
+	"github.com/labstack/echo":              "internal/api internal/page internal/console internal/console/layout internal/console/listing internal/console/records internal/console/policies internal/console/auth internal/console/live internal/server internal/app quota/echoquota tools/floor",
 	"github.com/nyaruka/phonenumbers":       "internal/recipient",
 	"github.com/pquerna/otp":                "internal/console/auth/factor internal/console/consoletest",
 	"github.com/pressly/goose":              "internal/store/sqldb internal/store/postgres internal/store/sqlite migrations",

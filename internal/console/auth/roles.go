@@ -1,6 +1,8 @@
 package auth
 
 import (
+	"strings"
+
 	"github.com/google/uuid"
 	"github.com/labstack/echo/v4"
 
@@ -105,6 +107,24 @@ func (a *Auth) allowed(action string) echo.MiddlewareFunc {
 			}
 			return next(c)
 		}
+	}
+}
+
+// Route is one method of one path. Its action is what a role must be allowed.
+type Route struct {
+	Method, Path string
+	Handler      echo.HandlerFunc
+	Action       string
+}
+
+// Add registers routes. What stands before a handler is said per route: a group's middleware would answer 404 where 405 is due.
+func (a *Auth) Add(e *echo.Echo, routes []Route) {
+	for _, r := range routes {
+		before := a.PagesFor(r.Action)
+		if strings.HasPrefix(r.Path, "/v1/") {
+			before = a.ProgramsFor(r.Action)
+		}
+		e.Add(r.Method, r.Path, r.Handler, before...)
 	}
 }
 

@@ -17,6 +17,12 @@ const (
 	Still Tone = "still" // under way
 )
 
+// Label is a state as a page shows it: a sign, a word and their colour.
+type Label struct {
+	Sign, Word string
+	Tone       Tone
+}
+
 func ToneOf(s store.Status) Tone {
 	switch s {
 	case store.Sent, store.Delivered:

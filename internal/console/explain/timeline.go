@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"sendcode/internal/policy"
+	"sendcode/internal/recipient"
 	"sendcode/internal/store"
 	"sendcode/internal/texts"
 	"sendcode/internal/verification"
@@ -52,6 +53,14 @@ func withSelf(s store.Story) []store.Send {
 }
 
 func SendAddress(id uuid.UUID) string { return "/admin/sends/" + id.String() }
+
+// RecipientAddress is that of everything of a recipient; empty for those who were forgotten, whom one hash stands for.
+func RecipientAddress(h recipient.Hash) string {
+	if h.IsZero() {
+		return ""
+	}
+	return "/admin?recipient=" + h.String()
+}
 
 // teller tells of one row.
 type teller struct {

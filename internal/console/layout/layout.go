@@ -22,9 +22,19 @@ import (
 	assets "sendcode/web/admin"
 )
 
+// Option is a choice of one field.
 type Option struct {
 	Value, Text string
 	Chosen      bool
+}
+
+// Options are the choices of one field, the first of which chooses nothing.
+func Options(w texts.Words, field, names, chosen string, values ...string) []Option {
+	all := []Option{{Text: w.Get(field + ".any"), Chosen: chosen == ""}}
+	for _, v := range values {
+		all = append(all, Option{Value: v, Text: w.Get(names + "." + v), Chosen: v == chosen})
+	}
+	return all
 }
 
 // Section is an entry of the frame's menu; its text is "nav." and its name.

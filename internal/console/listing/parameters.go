@@ -24,6 +24,9 @@ const (
 	MaxLimit     = 200
 )
 
+// Spans are the values of "last", which pages have beside "from" and "to".
+var Spans = map[string]time.Duration{"1h": time.Hour, "24h": 24 * time.Hour, "7d": 7 * 24 * time.Hour, "30d": 30 * 24 * time.Hour}
+
 // Set sets one part of a filter, or says what is wrong with the value.
 type Set[F any] func(f *F, value string, now time.Time) (detail string)
 

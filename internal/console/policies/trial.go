@@ -1,4 +1,4 @@
-package console
+package policies
 
 import (
 	"cmp"
@@ -33,14 +33,14 @@ const (
 var trialPeriods = []string{"24h", "7d", "30d"}
 
 // trialAsked reads what is to be tried; nothing is asked where no policy is named.
-func (a *Console) trialAsked(raw string) (url.Values, error) {
+func (a *Pages) trialAsked(raw string) (url.Values, error) {
 	asked, err := listing.Values(raw)
 	if err != nil {
 		return nil, err
 	}
 	known := map[string]bool{"policy": true, "last": true}
 	name := asked.Get("policy")
-	for _, p := range a.Policies.Policies() {
+	for _, p := range a.desk.Policies() {
 		if p.Name == name {
 			for _, r := range tried(p) {
 				known["limit."+r.Name], known["window."+r.Name] = true, !r.Calendar()
@@ -64,7 +64,7 @@ func trialOf(p support.Policy, values url.Values, w texts.Words) trialView {
 	if !slices.Contains(trialPeriods, chosen) {
 		chosen = "7d"
 	}
-	t := trialView{Last: options(w, "filter.last", "filter.last", chosen, trialPeriods...)[1:]}
+	t := trialView{Last: layout.Options(w, "filter.last", "filter.last", chosen, trialPeriods...)[1:]}
 	for _, r := range tried(p) {
 		v := trialRule{Name: r.Name, Limit: strconv.Itoa(r.Limit)}
 		if r.Calendar() {
@@ -99,7 +99,7 @@ func shortDuration(d time.Duration) string {
 }
 
 // try replays the log through the rules that the form names, and says in the form what came of it.
-func (a *Console) try(ctx context.Context, p support.Policy, values url.Values, w texts.Words, t *trialView) (status int) {
+func (a *Pages) try(ctx context.Context, p support.Policy, values url.Values, w texts.Words, t *trialView) (status int) {
 	rules, problem := changed(tried(p), values, w)
 	if problem != "" {
 		t.Problem = problem
@@ -115,7 +115,7 @@ func (a *Console) try(ctx context.Context, p support.Policy, values url.Values, 
 	ctx, cancel := context.WithTimeout(ctx, replayTimeout)
 	defer cancel()
 	last := cmp.Or(values.Get("last"), "7d")
-	r, err := a.Policies.Replay(ctx, p, rules, spans[last])
+	r, err := a.desk.Replay(ctx, p, rules, listing.Spans[last])
 	switch {
 	case errors.Is(err, support.ErrTooMuch):
 		t.Problem = w.Get("policies.too_much")

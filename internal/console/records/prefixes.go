@@ -1,4 +1,4 @@
-package console
+package records
 
 import (
 	"cmp"
@@ -41,7 +41,7 @@ type prefixView struct {
 	Country      string
 	Sends        string // address of what was sent to the country
 	Why          string // the numbers
-	State        stateView
+	State        explain.Label
 	After        texts.Sentence // who lifted it, when and why
 	Active       bool
 }
@@ -64,13 +64,13 @@ type prefixJSON struct {
 }
 
 // prefixes are the pauses, those that hold and those that held.
-func (a *Console) prefixes() listing.List[store.PrefixPauseFilter, store.PrefixPause] {
+func (a *Records) prefixes() listing.List[store.PrefixPauseFilter, store.PrefixPause] {
 	return listing.List[store.PrefixPauseFilter, store.PrefixPause]{
-		Name: "prefixes", Path: prefixesPath,
+		Name: "prefixes", Path: PrefixesPath,
 		Known: listing.Parameters[store.PrefixPauseFilter]{
 			"state": listing.Active(func(f *store.PrefixPauseFilter) *bool { return &f.Active }),
 		},
-		Read: a.Log.PrefixPauses,
+		Read: a.Store.PrefixPauses,
 	}.Marked(func(f *store.PrefixPauseFilter) *int { return &f.Limit }, func(f *store.PrefixPauseFilter) **store.Mark { return &f.Before },
 		func(r store.PrefixPause) store.Mark { return store.Mark{At: r.Since, ID: r.ID} })
 }
@@ -88,11 +88,11 @@ func prefixJSONOf(p store.PrefixPause, now time.Time) prefixJSON {
 	return out
 }
 
-func (a *Console) prefixesPage(c echo.Context) error {
+func (a *Records) prefixesPage(c echo.Context) error {
 	return a.showPrefixes(c, http.StatusOK, c.Request().URL.RawQuery, "")
 }
 
-func (a *Console) showPrefixes(c echo.Context, status int, raw, problem string) error {
+func (a *Records) showPrefixes(c echo.Context, status int, raw, problem string) error {
 	p, err := a.prefixes().Find(c.Request().Context(), raw, store.PrefixPauseFilter{Active: true})
 	if err != nil {
 		return err
@@ -101,44 +101,45 @@ func (a *Console) showPrefixes(c echo.Context, status int, raw, problem string) 
 	v := prefixesView{
 		Page: layout.NewPage(w, "prefixes.title", "prefixes"), Pages: p.Pages(), May: auth.ActorOf(c).May(auth.ActionLiftPrefix),
 		Problem: problem,
-		Active:  p.Filter.Active, Other: prefixesPath + "?state=all",
+		Active:  p.Filter.Active, Other: PrefixesPath + "?state=all",
 	}
 	if !v.Active {
-		v.Other = prefixesPath
+		v.Other = PrefixesPath
 	}
 	for _, x := range p.Rows {
 		v.Rows = append(v.Rows, prefixViewOf(x, p.Now, w))
 	}
-	return a.layout.Show(c, status, "prefixes", v)
+	return a.Layout.Show(c, status, "prefixes", v)
 }
 
-const prefixesPath = "/admin/prefixes"
+// PrefixesPath is the page of the pauses.
+const PrefixesPath = "/admin/prefixes"
 
 func prefixViewOf(p store.PrefixPause, now time.Time, w texts.Words) prefixView {
 	v := prefixView{
 		ID: p.ID.String(), Since: texts.Clock{Time: p.Since}, Until: texts.Clock{Time: p.Until}, Prefix: p.Prefix, App: p.App, Country: p.Country,
-		Sends: address(nil, "country", p.Country), Why: explain.Numbers(p, w), Active: p.Active(now),
+		Sends: listing.Address("/admin", nil, "country", p.Country), Why: explain.Numbers(p, w), Active: p.Active(now),
 	}
 	v.State, v.After = heldOrLifted(v.Active, w.Get("prefixes.holds"), p.LiftedAt, p.LiftedBy, p.LiftedWhy, w)
 	return v
 }
 
 // liftPrefix ends a pause, and has the act recorded with it.
-func (a *Console) liftPrefix(c echo.Context, id, reason string) (store.PrefixPause, error) {
+func (a *Records) liftPrefix(c echo.Context, id, reason string) (store.PrefixPause, error) {
 	pause, err := uuid.Parse(id)
 	if err != nil {
 		return store.PrefixPause{}, layout.Invalid("id", "invalid", "This is no ID of a pause.")
 	}
-	act, err := a.auth.Record(c, auth.ActionLiftPrefix)
+	act, err := a.Auth.Record(c, auth.ActionLiftPrefix)
 	if err != nil {
 		return store.PrefixPause{}, err
 	}
-	p, _, err := a.Actions.LiftPrefix(c.Request().Context(),
+	p, _, err := a.Desk.LiftPrefix(c.Request().Context(),
 		store.PrefixLifting{ID: pause, By: auth.ActorOf(c).Name, Why: strings.TrimSpace(reason)}, act)
 	return p, err
 }
 
-func (a *Console) liftPrefixJSON(c echo.Context) error {
+func (a *Records) liftPrefixJSON(c echo.Context) error {
 	var w struct {
 		ID     string `json:"id"`
 		Reason string `json:"reason"`
@@ -153,7 +154,7 @@ func (a *Console) liftPrefixJSON(c echo.Context) error {
 	return c.JSON(http.StatusOK, prefixJSONOf(p, a.Now()))
 }
 
-func (a *Console) liftPrefixForm(c echo.Context, form url.Values) error {
+func (a *Records) liftPrefixForm(c echo.Context, form url.Values) error {
 	_, err := a.liftPrefix(c, form.Get("id"), form.Get("reason"))
 	var bad *verification.InvalidError
 	if errors.As(err, &bad) {
@@ -162,14 +163,5 @@ func (a *Console) liftPrefixForm(c echo.Context, form url.Values) error {
 	if err != nil {
 		return err
 	}
-	return c.Redirect(http.StatusSeeOther, prefixesPath)
-}
-
-// prefixesNow says how many rest now; nothing where none does.
-func (a *Console) prefixesNow(c echo.Context, w texts.Words) (string, error) {
-	list, _, err := a.Log.PrefixPauses(c.Request().Context(), store.PrefixPauseFilter{Active: true, Limit: 200})
-	if err != nil || len(list) == 0 {
-		return "", err
-	}
-	return w.Plural("overview.prefixes", len(list)), nil
+	return c.Redirect(http.StatusSeeOther, PrefixesPath)
 }

@@ -1,4 +1,6 @@
-package console
+// Package policies has the console's page of the rules in force: what they are, which recipients are at their limits, and a trial that
+// replays past sends against others.
+package policies
 
 import (
 	"cmp"
@@ -11,6 +13,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"sendcode/internal/console/explain"
 	"sendcode/internal/console/layout"
 	"sendcode/internal/store"
 	"sendcode/internal/support"
@@ -18,12 +21,23 @@ import (
 	"sendcode/quota"
 )
 
-// Policies says which rules are in force, who is at their limits, and what others would have done. Implementation:
-// *support.Desk.
-type Policies interface {
+// Desk says which rules are in force, who is at their limits, and what others would have done. Implementation: *support.Desk.
+type Desk interface {
 	Policies() []support.Policy
 	AtLimit(ctx context.Context, p support.Policy, rule quota.Rule, most int) ([]store.HeavyRecipient, int, error)
 	Replay(ctx context.Context, p support.Policy, rules []quota.Rule, period time.Duration) (support.Replayed, error)
+}
+
+// Pages is the page. Safe for concurrent use.
+type Pages struct {
+	desk    Desk
+	layout  *layout.Layout
+	replays chan struct{} // bounds the replays at once
+}
+
+// New makes the page.
+func New(desk Desk, l *layout.Layout) *Pages {
+	return &Pages{desk: desk, layout: l, replays: make(chan struct{}, 1)}
 }
 
 // atLimitShown is how many recipients are shown at one rule's limit.
@@ -67,7 +81,8 @@ type trialRule struct {
 	Calendar            string // its period, in words; its window cannot be changed
 }
 
-func (a *Console) policiesPage(c echo.Context) error {
+// Show is the page's handler.
+func (a *Pages) Show(c echo.Context) error {
 	asked, err := a.trialAsked(c.Request().URL.RawQuery)
 	if err != nil {
 		return err
@@ -75,7 +90,7 @@ func (a *Console) policiesPage(c echo.Context) error {
 	w := layout.Words(c)
 	v := policiesView{Page: layout.NewPage(w, "policies.title", "policies")}
 	status := http.StatusOK
-	for _, p := range a.Policies.Policies() {
+	for _, p := range a.desk.Policies() {
 		shown := policyView{Name: p.Name, Purposes: strings.Join(p.Purposes, w.Get("list.comma"))}
 		if shown.Rules, err = a.rulesOf(c.Request().Context(), p, w); err != nil {
 			return err
@@ -93,13 +108,13 @@ func (a *Console) policiesPage(c echo.Context) error {
 	return a.layout.Show(c, status, "policies", v)
 }
 
-func (a *Console) rulesOf(ctx context.Context, p support.Policy, w texts.Words) (rules []ruleView, err error) {
+func (a *Pages) rulesOf(ctx context.Context, p support.Policy, w texts.Words) (rules []ruleView, err error) {
 	for _, r := range p.Rules {
 		v := ruleView{
 			Name: r.Name, Scope: scopeWords(r.Scope, w), Limit: strconv.Itoa(r.Limit), Per: perWords(r, w), Observed: r.Observe,
 		}
 		if r.Scope == quota.Recipient {
-			crowds, all, err := a.Policies.AtLimit(ctx, p, r, atLimitShown)
+			crowds, all, err := a.desk.AtLimit(ctx, p, r, atLimitShown)
 			if err != nil {
 				return nil, err
 			}
@@ -107,7 +122,7 @@ func (a *Console) rulesOf(ctx context.Context, p support.Policy, w texts.Words) 
 			for _, c := range crowds {
 				v.Who = append(v.Who, whoView{
 					To: c.To, App: c.App, Channel: w.Or("channel", string(c.Channel)), Sends: w.Plural("policies.sends", c.Sends),
-					Newest: texts.Clock{Time: c.Newest}, Link: address(url.Values{}, "recipient", c.Recipient.String()),
+					Newest: texts.Clock{Time: c.Newest}, Link: explain.RecipientAddress(c.Recipient),
 				})
 			}
 			if all > len(crowds) {

@@ -1,4 +1,4 @@
-package console
+package records
 
 import (
 	"cmp"
@@ -32,7 +32,7 @@ type actView struct {
 	On         string // masked, or the account; "–": no one
 	Link       string // of the send that it was done to
 	Deed, Why  string
-	State      stateView
+	State      explain.Label
 	From, Rest string
 }
 
@@ -57,7 +57,7 @@ type actJSON struct {
 }
 
 // acts are what administrators did.
-func (a *Console) acts() listing.List[store.AuditFilter, store.AuditEntry] {
+func (a *Records) acts() listing.List[store.AuditFilter, store.AuditEntry] {
 	return listing.List[store.AuditFilter, store.AuditEntry]{
 		Name: "acts", Path: "/admin/acts",
 		Known: listing.Parameters[store.AuditFilter]{
@@ -66,7 +66,7 @@ func (a *Console) acts() listing.List[store.AuditFilter, store.AuditEntry] {
 			"recipient": listing.Recipient(func(f *store.AuditFilter) **recipient.Hash { return &f.Recipient }),
 		},
 		Read: func(ctx context.Context, f store.AuditFilter) ([]store.AuditEntry, time.Time, error) {
-			list, err := a.Log.AuditEntries(ctx, f)
+			list, err := a.Store.AuditEntries(ctx, f)
 			return list, time.Time{}, err
 		},
 	}.Marked(func(f *store.AuditFilter) *int { return &f.Limit }, func(f *store.AuditFilter) **store.Mark { return &f.Before },
@@ -88,7 +88,7 @@ func actJSONOf(a store.AuditEntry, _ time.Time) actJSON {
 	return out
 }
 
-func (a *Console) actsPage(c echo.Context) error {
+func (a *Records) actsPage(c echo.Context) error {
 	p, err := a.acts().Find(c.Request().Context(), c.Request().URL.RawQuery, store.AuditFilter{})
 	if err != nil {
 		return err
@@ -104,7 +104,7 @@ func (a *Console) actsPage(c echo.Context) error {
 	if f := p.Filter; f.Who != "" || f.What != "" || f.Recipient != nil {
 		v.All = "/admin/acts"
 	}
-	return a.layout.Show(c, http.StatusOK, "acts", v)
+	return a.Layout.Show(c, http.StatusOK, "acts", v)
 }
 
 var actTones = map[store.AuditOutcome]explain.Tone{store.AuditBegun: explain.Still, store.AuditDone: explain.Good,
@@ -116,7 +116,7 @@ func actViewOf(a store.AuditEntry, w texts.Words) actView {
 	v := actView{
 		At: texts.Clock{Time: a.At, Exact: true}, Who: a.Who + " (" + w.Or("role", a.Role) + ")", On: cmp.Or(a.To, "–"),
 		Deed: w.Or("deed", a.What), Why: a.Reason,
-		State: stateView{Sign: actSigns[a.Outcome], Word: w.Or("outcome", string(a.Outcome)), Tone: actTones[a.Outcome]},
+		State: explain.Label{Sign: actSigns[a.Outcome], Word: w.Or("outcome", string(a.Outcome)), Tone: actTones[a.Outcome]},
 		From:  cmp.Or(a.Network, "–"), Rest: w.Or("detail", a.Detail),
 	}
 	if id, err := uuid.Parse(a.Target); err == nil {

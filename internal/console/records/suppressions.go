@@ -1,4 +1,4 @@
-package console
+package records
 
 import (
 	"net/http"
@@ -16,8 +16,8 @@ import (
 	"sendcode/internal/support"
 )
 
-// suppressionJSON is a suppression as scripts see it. What it does not have is null.
-type suppressionJSON struct {
+// Suppression is one as scripts see it. What it does not have is null.
+type Suppression struct {
 	ID        string      `json:"id"`
 	App       *string     `json:"app"`
 	Channel   string      `json:"channel"`
@@ -36,24 +36,24 @@ type suppressionJSON struct {
 }
 
 type liftedJSON struct {
-	Lifted []suppressionJSON `json:"lifted"`
+	Lifted []Suppression `json:"lifted"`
 }
 
 // suppressions are those who get no mail, or got none.
-func (a *Console) suppressions() listing.List[store.SuppressionFilter, store.Suppression] {
+func (a *Records) suppressions() listing.List[store.SuppressionFilter, store.Suppression] {
 	return listing.List[store.SuppressionFilter, store.Suppression]{
 		Name: "suppressions", Path: "/admin/suppressions",
 		Known: listing.Parameters[store.SuppressionFilter]{
 			"state":     listing.Active(func(f *store.SuppressionFilter) *bool { return &f.Active }),
 			"recipient": listing.Recipient(func(f *store.SuppressionFilter) **recipient.Hash { return &f.Recipient }),
 		},
-		Read: a.Log.Suppressions,
+		Read: a.Store.Suppressions,
 	}.Marked(func(f *store.SuppressionFilter) *int { return &f.Limit }, func(f *store.SuppressionFilter) **store.Mark { return &f.Before },
 		func(r store.Suppression) store.Mark { return store.Mark{At: r.Since, ID: r.ID} })
 }
 
-func suppressionOf(s store.Suppression, now time.Time) suppressionJSON {
-	row := suppressionJSON{
+func suppressionOf(s store.Suppression, now time.Time) Suppression {
+	row := Suppression{
 		ID: s.ID.String(), App: listing.Text(s.App), Channel: string(s.Channel), To: s.To, Recipient: s.Recipient.String(), Reason: s.Cause,
 		Detail: listing.Text(s.Detail), By: listing.Text(s.By), Since: *listing.Stamp(s.Since), Until: *listing.Stamp(s.Until),
 		Active:   s.Active(now),
@@ -65,8 +65,9 @@ func suppressionOf(s store.Suppression, now time.Time) suppressionJSON {
 	return row
 }
 
-func suppressionsOf(list []store.Suppression, now time.Time) []suppressionJSON {
-	out := make([]suppressionJSON, 0, len(list))
+// SuppressionsOf are those of a list, as scripts see them.
+func SuppressionsOf(list []store.Suppression, now time.Time) []Suppression {
+	out := make([]Suppression, 0, len(list))
 	for _, s := range list {
 		out = append(out, suppressionOf(s, now))
 	}
@@ -82,7 +83,7 @@ type wish struct {
 	For     *int64 `json:"for"` // seconds; adding alone
 }
 
-func (a *Console) suppressJSON(c echo.Context) error {
+func (a *Records) suppressJSON(c echo.Context) error {
 	var w wish
 	if err := server.ReadJSON(c, &w); err != nil {
 		return err
@@ -95,7 +96,7 @@ func (a *Console) suppressJSON(c echo.Context) error {
 }
 
 // suppress has a recipient get no mail, and the act recorded with it.
-func (a *Console) suppress(c echo.Context, w wish) (store.Suppression, error) {
+func (a *Records) suppress(c echo.Context, w wish) (store.Suppression, error) {
 	b := support.SuppressRequest{Channel: w.Channel, To: w.To, App: w.App, Why: w.Reason, By: auth.ActorOf(c).Name}
 	if w.For != nil {
 		most := int64(support.MaxSuppression / time.Second)
@@ -104,15 +105,15 @@ func (a *Console) suppress(c echo.Context, w wish) (store.Suppression, error) {
 		}
 		b.For = time.Duration(*w.For) * time.Second
 	}
-	act, err := a.auth.Record(c, auth.ActionSuppress)
+	act, err := a.Auth.Record(c, auth.ActionSuppress)
 	if err != nil {
 		return store.Suppression{}, err
 	}
 	b.Act = &act
-	return a.Codes.Suppress(c.Request().Context(), b)
+	return a.Desk.Suppress(c.Request().Context(), b)
 }
 
-func (a *Console) liftJSON(c echo.Context) error {
+func (a *Records) liftJSON(c echo.Context) error {
 	var w struct {
 		Channel string `json:"channel"`
 		To      string `json:"to"`
@@ -126,15 +127,15 @@ func (a *Console) liftJSON(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	return c.JSON(http.StatusOK, liftedJSON{Lifted: suppressionsOf(list, a.Now())})
+	return c.JSON(http.StatusOK, liftedJSON{Lifted: SuppressionsOf(list, a.Now())})
 }
 
 // lift has a recipient get mail again, and the act recorded with it.
-func (a *Console) lift(c echo.Context, l support.LiftRequest) ([]store.Suppression, error) {
-	act, err := a.auth.Record(c, auth.ActionLift)
+func (a *Records) lift(c echo.Context, l support.LiftRequest) ([]store.Suppression, error) {
+	act, err := a.Auth.Record(c, auth.ActionLift)
 	if err != nil {
 		return nil, err
 	}
 	l.By, l.Act = auth.ActorOf(c).Name, &act
-	return a.Codes.Lift(c.Request().Context(), l)
+	return a.Desk.Lift(c.Request().Context(), l)
 }

@@ -1,4 +1,4 @@
-package console
+package records
 
 import (
 	"cmp"
@@ -21,8 +21,8 @@ import (
 
 // What apps are told of, and whether it arrived: for who asks why a back end did not hear of something.
 
-// eventJSON is an event as scripts see it. Every member is always there; what an event does not have is null.
-type eventJSON struct {
+// Event is one as scripts see it. Every member is always there; what an event does not have is null.
+type Event struct {
 	ID             string           `json:"id"`
 	App            string           `json:"app"`
 	Type           string           `json:"type"`
@@ -58,17 +58,17 @@ type eventView struct {
 	Link                                string
 	At                                  texts.Clock
 	Type, App, To, Answer, Again, Tries string
-	State                               stateView
+	State                               explain.Label
 }
 
-var eventTones = map[store.EventState]stateView{
+var eventTones = map[store.EventState]explain.Label{
 	store.EventPending:   {Sign: "…", Tone: explain.Still},
 	store.EventDelivered: {Sign: "✓", Tone: explain.Good},
 	store.EventGivenUp:   {Sign: "✕", Tone: explain.Bad},
 }
 
 // events are what apps are told of.
-func (a *Console) events() listing.List[store.AppEventFilter, store.AppEvent] {
+func (a *Records) events() listing.List[store.AppEventFilter, store.AppEvent] {
 	return listing.List[store.AppEventFilter, store.AppEvent]{
 		Name: "events", Path: "/admin/webhooks",
 		Known: listing.Parameters[store.AppEventFilter]{
@@ -76,7 +76,7 @@ func (a *Console) events() listing.List[store.AppEventFilter, store.AppEvent] {
 			"limit": listing.Limit(func(f *store.AppEventFilter) *int { return &f.Limit }),
 		},
 		Read: func(ctx context.Context, f store.AppEventFilter) ([]store.AppEvent, time.Time, error) {
-			list, err := a.Log.AppEvents(ctx, f)
+			list, err := a.Store.AppEvents(ctx, f)
 			return list, a.Now(), err
 		},
 		Bound: func(f *store.AppEventFilter) *int { return &f.Limit },
@@ -111,8 +111,8 @@ func setEventCursor(f *store.AppEventFilter, value string, _ time.Time) string {
 	return ""
 }
 
-func eventJSONOf(e store.AppEvent, _ time.Time) eventJSON {
-	row := eventJSON{
+func eventJSONOf(e store.AppEvent, _ time.Time) Event {
+	row := Event{
 		ID: e.ID.String(), App: e.App, Type: e.Type, At: *listing.Stamp(e.At), VerificationID: e.VerificationID, Channel: string(e.Channel),
 		Purpose: e.Purpose, To: e.To, Status: e.Status, Reason: listing.Text(e.Reason), Reference: listing.Text(e.Reference), Test: e.Test,
 		State: e.State, Attempts: e.Attempt, DueAt: listing.Stamp(e.DueAt), EndedAt: listing.Stamp(e.EndedAt), Answer: listing.Text(e.Answer),
@@ -123,7 +123,7 @@ func eventJSONOf(e store.AppEvent, _ time.Time) eventJSON {
 	return row
 }
 
-func (a *Console) eventsPage(c echo.Context) error {
+func (a *Records) eventsPage(c echo.Context) error {
 	p, err := a.events().Find(c.Request().Context(), c.Request().URL.RawQuery, store.AppEventFilter{})
 	if err != nil {
 		return err
@@ -141,7 +141,7 @@ func (a *Console) eventsPage(c echo.Context) error {
 	if len(p.Rows) == 0 {
 		v.Nothing = w.Get("events.nothing")
 	}
-	return a.layout.Show(c, http.StatusOK, "events", v)
+	return a.Layout.Show(c, http.StatusOK, "events", v)
 }
 
 func eventViewOf(e store.AppEvent, now time.Time, w texts.Words) eventView {

@@ -1,4 +1,4 @@
-package console
+package records
 
 import (
 	"cmp"
@@ -41,18 +41,18 @@ type suppressionView struct {
 	To, Person      string // masked; address of everything of this recipient, empty: they were forgotten
 	Why, App        string
 	Send            string // page of the send that it came of
-	State           stateView
+	State           explain.Label
 	After           texts.Sentence // who lifted it, when and why
 	Active          bool
 	Channel         string
 	Address, ForApp string // for the form that lifts it
 }
 
-func (a *Console) suppressionsPage(c echo.Context) error {
+func (a *Records) suppressionsPage(c echo.Context) error {
 	return a.showSuppressions(c, http.StatusOK, wish{Channel: string(recipient.Email)}, "")
 }
 
-func (a *Console) showSuppressions(c echo.Context, status int, typed wish, problem string) error {
+func (a *Records) showSuppressions(c echo.Context, status int, typed wish, problem string) error {
 	raw := c.Request().URL.RawQuery
 	if c.Request().Method == http.MethodPost {
 		raw = ""
@@ -75,12 +75,12 @@ func (a *Console) showSuppressions(c echo.Context, status int, typed wish, probl
 	if p.Filter.Recipient != nil {
 		v.All = p.With("recipient", "")
 	}
-	return a.layout.Show(c, status, "suppressions", v)
+	return a.Layout.Show(c, status, "suppressions", v)
 }
 
 func suppressionViewOf(s store.Suppression, now time.Time, w texts.Words) suppressionView {
 	v := suppressionView{
-		Since: texts.Clock{Time: s.Since}, Until: texts.Clock{Time: s.Until}, To: s.To, Person: personAddress(s.Recipient),
+		Since: texts.Clock{Time: s.Since}, Until: texts.Clock{Time: s.Until}, To: s.To, Person: explain.RecipientAddress(s.Recipient),
 		Why: explain.Cause(s, w), App: cmp.Or(s.App, w.Get("suppressions.every")), Active: s.Active(now), Channel: string(s.Channel),
 		Address: s.Address.String(), ForApp: s.App,
 	}
@@ -92,19 +92,19 @@ func suppressionViewOf(s store.Suppression, now time.Time, w texts.Words) suppre
 }
 
 // heldOrLifted is how something stands that holds for a while unless it is lifted, and who lifted it.
-func heldOrLifted(active bool, holds string, liftedAt time.Time, by, why string, w texts.Words) (stateView, texts.Sentence) {
+func heldOrLifted(active bool, holds string, liftedAt time.Time, by, why string, w texts.Words) (explain.Label, texts.Sentence) {
 	switch {
 	case active:
-		return stateView{Sign: "✕", Word: holds, Tone: explain.Bad}, nil
+		return explain.Label{Sign: "✕", Word: holds, Tone: explain.Bad}, nil
 	case !liftedAt.IsZero():
-		return stateView{Sign: "✓", Word: w.Get("suppressions.lifted"), Tone: explain.Good},
+		return explain.Label{Sign: "✓", Word: w.Get("suppressions.lifted"), Tone: explain.Good},
 			w.Tell("suppressions.after", texts.Strong("who", cmp.Or(by, "–")), texts.At("at", liftedAt), texts.Plain("why", cmp.Or(why, "–")))
 	}
-	return stateView{Sign: "–", Word: w.Get("suppressions.ended"), Tone: explain.Still}, nil
+	return explain.Label{Sign: "–", Word: w.Get("suppressions.ended"), Tone: explain.Still}, nil
 }
 
 // suppressForm and liftForm lead back to the list; a form with a mistake is shown again.
-func (a *Console) suppressForm(c echo.Context, form url.Values) error {
+func (a *Records) suppressForm(c echo.Context, form url.Values) error {
 	typed := wish{Channel: form.Get("channel"), To: strings.TrimSpace(form.Get("to")), App: form.Get("app"),
 		Reason: strings.TrimSpace(form.Get("reason"))}
 	if days := form.Get("days"); days != "" {
@@ -119,7 +119,7 @@ func (a *Console) suppressForm(c echo.Context, form url.Values) error {
 	return a.backToSuppressions(c, typed, err)
 }
 
-func (a *Console) liftForm(c echo.Context, form url.Values) error {
+func (a *Records) liftForm(c echo.Context, form url.Values) error {
 	h, err := recipient.ParseHash(form.Get("address"))
 	if err != nil {
 		return layout.Invalid("address", "invalid", "This form was not made by the list.")
@@ -132,7 +132,7 @@ func (a *Console) liftForm(c echo.Context, form url.Values) error {
 	return a.backToSuppressions(c, wish{Channel: string(recipient.Email)}, err)
 }
 
-func (a *Console) backToSuppressions(c echo.Context, typed wish, err error) error {
+func (a *Records) backToSuppressions(c echo.Context, typed wish, err error) error {
 	var bad *verification.InvalidError
 	if errors.As(err, &bad) {
 		w := layout.Words(c)

@@ -1,0 +1,62 @@
+// Package records has the console's lists of what is not a send: what administrators did, recipients that are suppressed, number ranges
+// that are paused, and what apps were told. Each is a page and, below /v1, JSON, and some of it can be ended from there.
+package records
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"sendcode/internal/console/auth"
+	"sendcode/internal/console/layout"
+	"sendcode/internal/console/listing"
+	"sendcode/internal/store"
+	"sendcode/internal/support"
+)
+
+// Store is what is listed. Implementations: postgres.DB and sqlite.DB.
+type Store interface {
+	AuditEntries(ctx context.Context, f store.AuditFilter) ([]store.AuditEntry, error)
+	Suppressions(ctx context.Context, f store.SuppressionFilter) ([]store.Suppression, time.Time, error)
+	AppEvents(ctx context.Context, filter store.AppEventFilter) ([]store.AppEvent, error)
+	PrefixPauses(ctx context.Context, f store.PrefixPauseFilter) ([]store.PrefixPause, time.Time, error)
+}
+
+// Desk changes what is listed, and records each change. Implementation: *support.Desk.
+type Desk interface {
+	Suppress(ctx context.Context, b support.SuppressRequest) (store.Suppression, error)
+	Lift(ctx context.Context, l support.LiftRequest) ([]store.Suppression, error)
+	LiftPrefix(ctx context.Context, l store.PrefixLifting, act store.AuditEntry) (store.PrefixPause, bool, error)
+}
+
+// Records has the pages and the JSON. Safe for concurrent use.
+type Records struct {
+	Store  Store
+	Desk   Desk
+	Auth   *auth.Auth
+	Layout *layout.Layout
+	Now    func() time.Time
+}
+
+// Routes are the pages and their JSON.
+func (a *Records) Routes() []auth.Route {
+	const get, post = http.MethodGet, http.MethodPost
+	return []auth.Route{
+		{Method: get, Path: "/admin/acts", Handler: a.actsPage, Action: auth.ActionRead},
+		{Method: get, Path: "/admin/suppressions", Handler: a.suppressionsPage, Action: auth.ActionRead},
+		{Method: post, Path: "/admin/suppressions", Handler: layout.Form(a.suppressForm), Action: auth.ActionSuppress},
+		{Method: post, Path: "/admin/suppressions/lift", Handler: layout.Form(a.liftForm), Action: auth.ActionLift},
+		{Method: get, Path: PrefixesPath, Handler: a.prefixesPage, Action: auth.ActionRead},
+		{Method: post, Path: "/admin/prefixes/lift", Handler: layout.Form(a.liftPrefixForm), Action: auth.ActionLiftPrefix},
+		{Method: get, Path: "/admin/webhooks", Handler: a.eventsPage, Action: auth.ActionRead},
+		{Method: get, Path: "/v1/admin/acts", Handler: listing.JSON(a.acts(), store.AuditFilter{}, actJSONOf), Action: auth.ActionRead},
+		{Method: get, Path: "/v1/admin/suppressions", Handler: listing.JSON(a.suppressions(), store.SuppressionFilter{}, suppressionOf),
+			Action: auth.ActionRead},
+		{Method: post, Path: "/v1/admin/suppressions", Handler: a.suppressJSON, Action: auth.ActionSuppress},
+		{Method: post, Path: "/v1/admin/suppressions/lift", Handler: a.liftJSON, Action: auth.ActionLift},
+		{Method: get, Path: "/v1/admin/prefixes", Handler: listing.JSON(a.prefixes(), store.PrefixPauseFilter{}, prefixJSONOf),
+			Action: auth.ActionRead},
+		{Method: post, Path: "/v1/admin/prefixes/lift", Handler: a.liftPrefixJSON, Action: auth.ActionLiftPrefix},
+		{Method: get, Path: "/v1/admin/webhooks", Handler: listing.JSON(a.events(), store.AppEventFilter{}, eventJSONOf), Action: auth.ActionRead},
+	}
+}
