@@ -55,17 +55,15 @@ func (a *Console) sendPage(c echo.Context) error {
 }
 
 func (a *Console) showSend(c echo.Context, status int, s store.Story, n note) error {
-	ctx, w := c.Request().Context(), layout.Words(c)
-	now, away := a.quotaOf(ctx, s.Send) // without it the rest of the page is as true as with it
-	known, err := a.facts(ctx, s, now, away)
+	w := layout.Words(c)
+	verdict, quota, err := a.judge(c.Request().Context(), s, w)
 	if err != nil {
 		return err
 	}
-	verdict := explain.Judge(s, known, w)
 	v := sendView{
 		Page: layout.Page{W: w, Title: verdict.What.String(), In: true, Here: "sends"}, Verdict: verdict, State: labelOf(s.Send, w),
 		Send: viewOf(s.Send, w), Facts: s.Send, Support: store.SupportReference(s.Send.ID), Line: explain.Timeline(s, w),
-		Quota:  quotaViewOf(s.Send, now, away, w),
+		Quota:  quota,
 		Person: explain.RecipientAddress(s.Send.Recipient), Trial: strings.Join(s.Send.Observed, w.Get("list.comma")),
 		Note: n, Deeds: actionViews(auth.ActorOf(c), s, n, w),
 	}
@@ -73,6 +71,13 @@ func (a *Console) showSend(c echo.Context, status int, s store.Story, n note) er
 		v.Code = w.Get("code." + string(explain.StateOf(*s.Verification, s.Now)))
 	}
 	return a.layout.Show(c, status, "send", v)
+}
+
+// judge is the verdict on a row, and what its recipient's rules say now: without them the rest is as true as with them.
+func (a *Console) judge(ctx context.Context, s store.Story, w texts.Words) (explain.Verdict, quotaView, error) {
+	now, away := a.quotaOf(ctx, s.Send)
+	known, err := a.facts(ctx, s, now, away)
+	return explain.Judge(s, known, w), quotaViewOf(s.Send, now, away, w), err
 }
 
 // errSeveral says that a row names no recipient whose rules could be asked.
@@ -84,11 +89,6 @@ func (a *Console) quotaOf(ctx context.Context, s store.Send) (quota.Decision, er
 		return quota.Decision{}, errSeveral
 	}
 	return a.Codes.RecipientQuota(ctx, s.App, s.Channel, s.Purpose, s.Recipient)
-}
-
-func (a *Console) quotaView(ctx context.Context, s store.Send, w texts.Words) quotaView {
-	now, err := a.quotaOf(ctx, s)
-	return quotaViewOf(s, now, err, w)
 }
 
 func quotaViewOf(s store.Send, d quota.Decision, err error, w texts.Words) quotaView {

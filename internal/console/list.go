@@ -2,6 +2,7 @@ package console
 
 import (
 	"cmp"
+	"context"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -30,7 +31,7 @@ type listView struct {
 	Newer   string           // address of the page before; empty: this is the first
 	Newest  string           // address of the first page; empty: this is it
 	Nothing string           // why there are no rows
-	Verdict *explain.Verdict // on a recipient without any; nil: there are some, or other filters
+	Verdict *explain.Verdict // on a recipient: on their newest row, or why they have none; nil: on another page, or with other filters
 	Export  string           // address of all rows as a file; empty: not for this account
 }
 
@@ -42,10 +43,11 @@ type searchView struct {
 
 // personView is the recipient whose rows these are.
 type personView struct {
-	Who   texts.Sentence
-	Known bool   // the log has rows of them
-	All   string // address of the list without this filter
-	Quota quotaView
+	Who    texts.Sentence
+	Known  bool   // the log has rows of them
+	All    string // address of the list without this filter
+	Quota  quotaView
+	Newest string // page of the row that the verdict is on; empty: the verdict is on nobody's rows
 }
 
 type rowView struct {
@@ -99,7 +101,9 @@ func (a *Console) showList(c echo.Context, status int, q query, s searchView) er
 		}
 	}
 	if q.filter.Recipient != nil {
-		v.Person = a.person(c, q, found, w)
+		if err := a.person(c.Request().Context(), q, found, &v); err != nil {
+			return err
+		}
 	}
 	if q.filter.Support != "" && len(found.rows) > 1 {
 		v.Shared = w.Tell("list.shared", texts.Strong("support", store.SupportReference(found.rows[0].ID)))
@@ -119,14 +123,27 @@ func (a *Console) showList(c echo.Context, status int, q query, s searchView) er
 	return a.layout.Show(c, status, "list", v)
 }
 
-// person shows who the rows are about, and what the rules that decided the newest of them say now.
-func (a *Console) person(c echo.Context, q query, f found, w texts.Words) *personView {
-	p := &personView{Who: w.Tell("filter.recipient.unknown"), All: address(q.given, "recipient", "")}
-	if len(f.rows) > 0 {
-		p.Known, p.Who = true, w.Tell("filter.recipient", texts.Strong("to", f.rows[0].To))
-		p.Quota = a.quotaView(c.Request().Context(), f.rows[0], w)
+// person shows who the rows are about, the verdict on the newest of them, and what the rules that decided it say now. One hash stands for
+// all who were forgotten, so there is no verdict on them.
+func (a *Console) person(ctx context.Context, q query, f found, v *listView) (err error) {
+	v.Person = &personView{Who: v.W.Tell("filter.recipient.unknown"), All: address(q.given, "recipient", "")}
+	if len(f.rows) == 0 {
+		return nil
 	}
-	return p
+	newest := f.rows[0]
+	v.Person.Known, v.Person.Who = true, v.W.Tell("filter.recipient", texts.Strong("to", newest.To))
+	if q.filter.Before != nil || q.filter.After != nil || newest.Recipient.IsZero() {
+		now, away := a.quotaOf(ctx, newest)
+		v.Person.Quota = quotaViewOf(newest, now, away, v.W)
+		return nil
+	}
+	story, err := a.story(ctx, newest.ID.String())
+	if err != nil {
+		return err
+	}
+	v.Person.Newest, v.Verdict = explain.SendAddress(newest.ID), new(explain.Verdict)
+	*v.Verdict, v.Person.Quota, err = a.judge(ctx, story, v.W)
+	return err
 }
 
 // noRecipient is an empty list of one recipient, with no other filter.

@@ -2,8 +2,10 @@ package console
 
 import (
 	"fmt"
+	"html"
 	"net/http"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -44,6 +46,30 @@ func TestSearchLeadsToTheHash(t *testing.T) {
 	if got := rowsIn(rec.Body.String()); !slices.Equal(got, []string{id}) {
 		t.Errorf("found %v", got)
 	}
+}
+
+// Above a recipient's rows stand the verdict on the newest of them, a reply to copy and the way to its page; on a later page, or of those
+// who were forgotten, there are the rows alone.
+func TestRecipientHasAVerdict(t *testing.T) {
+	r := newRig(t)
+	sent := r.sent("ana@example.com")
+	r.Clock.Add(10 * time.Second)
+	row := r.refused("ana@example.com", "minute", 50*time.Second, 2)
+	_, hash := r.recipient("ana@example.com")
+	b, list := r.loggedIn(), "/admin?recipient="+hash.String()
+	page := b.Get(list)
+	contains(t, page, `<article class="card verdict warn"`, `<blockquote id="answer"`, "data-copy", `<a href="`+explain.SendAddress(row.ID)+`">Open the newest</a>`)
+	text := textOf(page.Body.String())
+	verdict, rows := strings.Index(text, "Refused 2 times since"), strings.Index(text, "Through")
+	if verdict < 0 || rows < verdict || strings.Count(page.Body.String(), "<h1") != 1 {
+		t.Errorf("the verdict stands at %d, the rows at %d: %s", verdict, rows, text)
+	}
+	contains(t, b.Get(list+"&status=sent"), "They asked again at", `<a href="`+explain.SendAddress(sent.ID)+`">Open the newest</a>`)
+	first := b.Get(list + "&limit=1").Body.String()
+	older := html.UnescapeString(regexp.MustCompile(`href="([^"]*)" rel="next"`).FindStringSubmatch(first)[1])
+	lacks(t, b.Get(older), `id="answer"`, "Open the newest")
+	r.Must(r.Log.Erase(t.Context(), hash, time.Hour, store.AuditEntry{ID: r.id(), Who: "admin", What: "recipient.erase", Reason: "ticket 7", Outcome: store.AuditDone}))
+	lacks(t, b.Get("/admin?recipient="+strings.Repeat("0", 32)), "Open the newest")
 }
 
 // A phone number is found as it is typed, and turns into its hash as well.
