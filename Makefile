@@ -11,10 +11,11 @@ GOTESTSUM := go tool gotestsum --format=pkgname-and-test-fails --format-icons=te
 	--post-run-command="bash -c 'echo \$$TESTS_TOTAL \$$TESTS_FAILED \$$TESTS_SKIPPED >> bin/tests'" --
 # For each package's tests: a hang ends here with every goroutine's stack.
 TIMEOUT ?= 20m
+TESTFLAGS := -vet=off -shuffle=on -count=1 -timeout=$(TIMEOUT)
 # What `make test` runs under the race detector: the packages that are made of goroutines, and the whole service under load and faults.
 # It makes tests two to ten times slower; `make race` has it on all.
-RACED := ./quota/... ./internal/bulkhead ./internal/events ./internal/failover ./internal/gates ./internal/jobs ./internal/limits \
-	./internal/outbox ./internal/refusals ./internal/server ./internal/webhook ./internal/delivery/smtp ./internal/e2e/faults
+RACED := ./internal/e2e/faults ./quota/... ./internal/bulkhead ./internal/events ./internal/failover ./internal/gates ./internal/jobs ./internal/limits \
+	./internal/outbox ./internal/refusals ./internal/server ./internal/webhook ./internal/delivery/smtp
 # The race detector, on all but modules that compute much and share no memory of ours: SQLite with its driver, and the hash of
 # passwords. A race needs two accesses that the detector sees. Ours are all seen, and so is all that other modules read and write for
 # us (database/sql, pgx, go-redis, echo, the standard library). What is lost is a race with one side inside of these modules; each is
@@ -22,8 +23,9 @@ RACED := ./quota/... ./internal/bulkhead ./internal/events ./internal/failover .
 # library must not be in this list: the linker keeps one copy for the program, and took that of sync.Map without the detector.
 UNRACED := modernc.org/sqlite modernc.org/sqlite/lib modernc.org/libc modernc.org/memory golang.org/x/crypto/argon2 golang.org/x/crypto/blake2b
 RACE := -race $(foreach m,$(UNRACED),"-gcflags=$(m)=-race=false -d=checkptr=0")
-# The packages whose tests take longest, which begin first: the last to end would otherwise run alone.
-LONG := ./internal/page ./internal/console ./internal/store/postgres ./internal/e2e/...
+# The packages whose tests take longest, which begin first: the last to end would otherwise run alone. Many wait more than they
+# compute, so more of them run at once than there are processors.
+LONG := ./internal/page ./internal/store/postgres ./internal/e2e/... ./internal/console/...
 FUZZTIME ?= 30s
 SOAKTIME ?= 20s
 KILLS ?= 100
@@ -54,13 +56,14 @@ test: tools ## every test, on servers and a browser of its own; those of what go
 	@bin/ensure; rm -f bin/tests
 	@if command -v "$$(go env CC)" > /dev/null; then race=($(RACE)); fi; failed=0; \
 	raced=$$(go list $(RACED)); others=$$(go list $(LONG) ./... | awk '!seen[$$0]++' | grep -vxF "$$raced"); \
-	$(GOTESTSUM) -vet=off -shuffle=on -count=1 -timeout=$(TIMEOUT) $$others || failed=1; \
-	GORACE="atexit_sleep_ms=50 $$GORACE" $(GOTESTSUM) "$${race[@]}" -vet=off -shuffle=on -count=1 -timeout=$(TIMEOUT) $$raced || failed=1; \
+	GORACE="atexit_sleep_ms=50 $$GORACE" $(GOTESTSUM) "$${race[@]}" -p=2 $(TESTFLAGS) $$raced > bin/raced 2>&1 & \
+	$(GOTESTSUM) -p=4 $(TESTFLAGS) $$others || failed=1; \
+	wait $$! || failed=1; cat bin/raced; \
 	awk '{ n += $$1; f += $$2; s += $$3 } END { print n - f - s " passed, " f " failed, " s " skipped" }' bin/tests; exit $$failed
 
 race: tools ## every test under the race detector, but for worlds and counts of allocations; some fifteen minutes
 	@bin/ensure
-	@race=($(RACE)); GORACE="atexit_sleep_ms=50 $$GORACE" $(GOTESTSUM) "$${race[@]}" -vet=off -shuffle=on -count=1 -timeout=$(TIMEOUT) $(LONG) ./...
+	@race=($(RACE)); GORACE="atexit_sleep_ms=50 $$GORACE" $(GOTESTSUM) "$${race[@]}" $(TESTFLAGS) $(LONG) ./...
 
 test-fast: tools ## the tests of what changed, without the race detector
 	@$(GOTESTSUM) -shuffle=on -timeout=$(TIMEOUT) ./...
