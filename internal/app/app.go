@@ -23,6 +23,7 @@ import (
 	"sendcode/internal/jobs"
 	"sendcode/internal/keyring"
 	"sendcode/internal/message"
+	"sendcode/internal/metrics"
 	"sendcode/internal/outbox"
 	"sendcode/internal/page"
 	"sendcode/internal/server"
@@ -56,7 +57,7 @@ type App struct {
 	requests *server.Requests // of browsers and the page
 	page     *page.Page       // nil when it is off
 	mails    *message.Renderer
-	metrics  *metrics
+	metrics  *metrics.Metrics
 
 	listeners []listener
 	writable  *writable
@@ -100,7 +101,7 @@ func tuneRuntime(getenv func(string) string, container func() (uint64, error)) {
 // New builds every part and opens the ports. With an error, whatever was opened is closed again.
 func New(ctx context.Context, cfg config.Config, logger *slog.Logger) (_ *App, err error) {
 	logger = server.LogRequestIDs(logger)
-	a := &App{cfg: cfg, given: cfg, logger: logger, metrics: newMetrics()}
+	a := &App{cfg: cfg, given: cfg, logger: logger, metrics: metrics.New()}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, a.close())
@@ -124,7 +125,7 @@ func New(ctx context.Context, cfg config.Config, logger *slog.Logger) (_ *App, e
 	if err := a.openCarriers(); err != nil {
 		return nil, err
 	}
-	a.metrics.mailServers(a.mail)
+	a.metrics.MailServers(a.mail.Health)
 	a.openHooks()
 	if a.services, err = a.newServices(a.metrics); err != nil {
 		return nil, err

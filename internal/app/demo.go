@@ -13,6 +13,7 @@ import (
 	"sendcode/internal/config"
 	"sendcode/internal/demo"
 	"sendcode/internal/gates"
+	"sendcode/internal/metrics"
 	"sendcode/internal/outbox"
 	"sendcode/internal/policy"
 	"sendcode/internal/proof"
@@ -74,7 +75,7 @@ func NewDemo(ctx context.Context, addr, dir string, logger *slog.Logger) (*App, 
 // their own; mail servers and carriers are played.
 func fill(ctx context.Context, cfg config.Config, until time.Time) (err error) {
 	quiet := slog.New(slog.DiscardHandler)
-	a := &App{cfg: cfg, given: cfg, logger: quiet, metrics: newMetrics()}
+	a := &App{cfg: cfg, given: cfg, logger: quiet, metrics: metrics.New()}
 	defer func() { err = errors.Join(err, a.close()) }()
 	if err := a.secrets(); err != nil {
 		return err

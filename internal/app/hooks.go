@@ -1,10 +1,6 @@
 package app
 
 import (
-	"time"
-
-	"github.com/prometheus/client_golang/prometheus"
-
 	"sendcode/internal/config"
 	"sendcode/internal/webhook"
 )
@@ -38,21 +34,4 @@ func subscriptions(cfg config.Config) map[string][]string {
 		}
 	}
 	return out
-}
-
-func newHookMetrics() (outcomes *prometheus.CounterVec, seconds *prometheus.HistogramVec) {
-	return prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "sendcode_webhook_attempts_total", Help: "Attempts to deliver an event to an app's webhook, by outcome.",
-		}, []string{"app", "outcome"}), prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "sendcode_webhook_seconds", Help: "Time from an event to the attempt with which it arrived.",
-			Buckets: []float64{.05, .25, 1, 5, 30, 60, 300, 1800, 7200, 21600, 86400},
-		}, []string{"app"})
-}
-
-// Told implements webhook.Observer.
-func (m *metrics) Told(app, outcome string, age time.Duration) {
-	m.hooks.WithLabelValues(app, outcome).Inc()
-	if outcome == webhook.Delivered {
-		m.hookAge.WithLabelValues(app).Observe(age.Seconds())
-	}
 }

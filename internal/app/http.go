@@ -23,6 +23,7 @@ import (
 	"sendcode/internal/proof"
 	"sendcode/internal/server"
 	"sendcode/internal/sms"
+	"sendcode/internal/store"
 	"sendcode/quota"
 )
 
@@ -53,14 +54,18 @@ func (a *App) listen() error {
 		health.Register(e)
 		page.RegisterStatic(e)
 	}
-	a.requests = server.NewRequests(a.cfg.RequestsPerMinute, a.logger, a.metrics.crowded.Inc, time.Now)
+	a.requests = server.NewRequests(a.cfg.RequestsPerMinute, a.logger, a.metrics.Crowded, time.Now)
 	a.api = api.New(a.codes, apiKeys(a.cfg), a.logger)
 	a.api.Limit(a.requests)
 	a.api.Offer(a.limits, a.proofs)
 	a.api.Register(front)
 	a.registerProviders(front)
 	page.RegisterWidget(front)
-	a.metrics.apiKeys(a.api.Keys)
+	a.metrics.Keys(func(show func(app, key string, used time.Time)) {
+		for _, k := range a.api.Keys() {
+			show(k.App, k.ID, k.LastUsed())
+		}
+	})
 	front.GET("/openapi.yaml", func(c echo.Context) error {
 		return c.Blob(http.StatusOK, "application/yaml", docs.OpenAPI)
 	})
@@ -74,10 +79,10 @@ func (a *App) listen() error {
 	if err := a.registerConsole(back); err != nil {
 		return err
 	}
-	a.metrics.watch(a.limiterPing())
-	a.metrics.rebuilds(a.gate.Rebuilds)
-	a.metrics.writable(a.writable.check)
-	a.metrics.registry.MustRegister(extent{a.extent})
+	a.metrics.Limiter(a.limiterPing())
+	a.metrics.Rebuilds(a.gate.Rebuilds)
+	a.metrics.Writable(a.writable.check)
+	a.metrics.Storage(a.storage)
 	a.registerMetrics(back)
 	return a.open(front, back)
 }
@@ -87,10 +92,10 @@ func (a *App) registerProviders(e *echo.Echo) {
 	var sources []events.Source
 	for _, p := range a.cfg.Providers {
 		sources = append(sources, p.Complete())
-		a.metrics.provider(p.Name)
+		a.metrics.Provider(p.Name, api.ProviderOutcomes)
 	}
 	if len(sources) > 0 {
-		api.NewProviders(sources, a.providers, a.limiter, a.metrics.told, a.logger).Register(e)
+		api.NewProviders(sources, a.providers, a.limiter, a.metrics.Event, a.logger).Register(e)
 	}
 }
 
@@ -229,9 +234,9 @@ func (a *App) registerConsole(e *echo.Echo) error {
 	}
 	a.console = console.New(console.Config{
 		Log: a.log, Codes: a.desk, Actions: a.desk, Policies: a.desk, Records: a.desk, Previews: a.desk,
-		Logger: a.logger, Aside: a.SetAside, Extent: a.extent,
+		Logger: a.logger, Aside: a.SetAside, Extent: a.storage,
 		Auth: auth.Config{
-			Accounts: a.log, Limiter: a.limiter, Ring: ring, Provider: Provider(a.cfg), Refused: a.metrics.adminRefused,
+			Accounts: a.log, Limiter: a.limiter, Ring: ring, Provider: Provider(a.cfg), Refused: a.metrics.AdminRefused,
 			Password: a.cfg.AdminPassword.Reveal(), PasswordHash: a.cfg.AdminPasswordHash.Reveal(), Token: a.cfg.AdminToken.Reveal(),
 			Tokens: adminTokens(a.cfg), TokenRole: auth.Role(a.cfg.Admin.TokenRole), DemandFactor: a.cfg.Admin.SecondFactor == config.FactorRequired,
 		},
@@ -243,13 +248,18 @@ func (a *App) registerConsole(e *echo.Echo) error {
 // registerMetrics opens /metrics, but not to the public: where it shares the listener of the API it wants a token, and without
 // one it is not there.
 func (a *App) registerMetrics(e *echo.Echo) {
-	token := a.cfg.MetricsToken
+	token, show := a.cfg.MetricsToken, echo.WrapHandler(a.metrics.Handler())
 	switch {
 	case !a.cfg.PublicConsole():
-		a.metrics.register(e)
+		e.GET("/metrics", show)
 	case token.IsSet():
-		a.metrics.register(e, server.RequireToken(token.Reveal()))
+		e.GET("/metrics", show, server.RequireToken(token.Reveal()))
 	}
+}
+
+// storage is how far the log reaches.
+func (a *App) storage(ctx context.Context) (store.StorageStatus, error) {
+	return a.log.StorageStatus(ctx, a.policy.Get().Retention)
 }
 
 func adminTokens(c config.Config) (all []auth.Token) {

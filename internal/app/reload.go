@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"sendcode/internal/config"
+	"sendcode/internal/metrics"
 )
 
 // Reload says how the configuration is read again while the service runs. With the zero value it never is.
@@ -17,13 +18,6 @@ type Reload struct {
 	Environ []string         // as at the start
 	Hangup  <-chan os.Signal // has it read at once; nil: only a change of its file does
 }
-
-// What reading the configuration again came to, as the metric calls it.
-const (
-	applied   = "applied"
-	unchanged = "unchanged"
-	rejected  = "rejected"
-)
 
 // look is the time between two looks at the file. What it holds is read there, not when it was changed: that sees files that
 // were replaced, and the links that Kubernetes turns.
@@ -105,7 +99,7 @@ func readFile(name string) ([]byte, error) {
 func (r *reloader) reload(ctx context.Context, read func(string) ([]byte, error), first bool) {
 	renewed, fixed, err := r.load(read)
 	if err != nil {
-		r.metrics.reloads.WithLabelValues(rejected).Inc()
+		r.metrics.Reloaded(metrics.Rejected)
 		r.complain(err)
 		return
 	}
@@ -116,10 +110,10 @@ func (r *reloader) reload(ctx context.Context, read func(string) ([]byte, error)
 	switch {
 	case len(changed) > 0:
 		r.apply(ctx, renewed)
-		r.metrics.reloads.WithLabelValues(applied).Inc()
+		r.metrics.Reloaded(metrics.Applied)
 		r.logger.Info("the configuration was read again and is in force", "changed", changed)
 	case !first || len(fixed) > 0:
-		r.metrics.reloads.WithLabelValues(unchanged).Inc()
+		r.metrics.Reloaded(metrics.Unchanged)
 		r.logger.Info("the configuration was read again; no changes")
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"sendcode/internal/gates"
 	"sendcode/internal/jobs"
 	"sendcode/internal/limits"
+	"sendcode/internal/metrics"
 	"sendcode/internal/outbox"
 	"sendcode/internal/policy"
 	"sendcode/internal/proof"
@@ -34,7 +35,7 @@ type services struct {
 }
 
 // newServices puts them together: the use cases upon the outbox and the gate, support upon the use cases, and the table of jobs.
-func (a *App) newServices(m *metrics) (services, error) {
+func (a *App) newServices(m *metrics.Metrics) (services, error) {
 	ring, err := a.ring()
 	if err != nil {
 		return services{}, err
@@ -70,7 +71,7 @@ func (a *App) newServices(m *metrics) (services, error) {
 	}
 	s.codes = verification.New(codes)
 	s.proofs = &redemption.Service{Store: a.log, Proofs: proof.New(ring), Vault: keys, Policy: s.policy, Now: time.Now, Logger: a.logger}
-	s.limits = limits.New(s.gate, a.cfg.IndexKeyBytes(), limitSet(a.cfg), m.limited)
+	s.limits = limits.New(s.gate, a.cfg.IndexKeyBytes(), limitSet(a.cfg), m.Limited)
 	desk.Codes = s.codes
 	s.desk = support.New(desk)
 	s.receipts = &feedback.Receipts{Store: a.log, Carriers: a.pollable(), Vault: keys, Logger: a.logger}
@@ -80,7 +81,7 @@ func (a *App) newServices(m *metrics) (services, error) {
 }
 
 // jobTable is what is done from time to time.
-func (a *App) jobTable(s services, flushRefusals func(context.Context), m *metrics) []jobs.Job {
+func (a *App) jobTable(s services, flushRefusals func(context.Context), m *metrics.Metrics) []jobs.Job {
 	log := &jobs.Log{Store: a.log, Policy: s.policy, Watch: a.watchOf(), Observer: m, Now: time.Now, Logger: a.logger}
 	table := append(log.Table(),
 		jobs.Job{Name: "refusals", Every: jobs.DefaultTick, Run: jobs.Simple(flushRefusals), AtStop: true},

@@ -44,12 +44,12 @@ func (a *App) openCarriers() error {
 		options.Callback = func(carrier, send string) string { return Callback(a.cfg, carrier, send) }
 	}
 	if len(a.cfg.SMS.Spend) > 0 {
-		b := &budget{ledger: a.log, caps: a.cfg.SMS.Spend, logger: a.logger, closed: a.metrics.capped, told: map[string]bool{}}
+		b := &budget{ledger: a.log, caps: a.cfg.SMS.Spend, logger: a.logger, closed: a.metrics.Capped, told: map[string]bool{}}
 		options.Reserve = b.reserve
 	}
 	carriers := sms.NewCarriers(routes, options)
-	a.metrics.carriers(carriers)
-	a.metrics.pausedPrefixes(func(ctx context.Context) (int, error) {
+	a.metrics.Carriers(carriers.Health)
+	a.metrics.PausedPrefixes(func(ctx context.Context) (int, error) {
 		list, _, err := a.log.PrefixPauses(ctx, store.PrefixPauseFilter{Active: true, Limit: 200})
 		return len(list), err
 	})

@@ -82,8 +82,9 @@ var edges = map[string]string{
 	"internal/config/document": "",
 	"internal/config": "internal/code internal/config/document internal/config/address quota internal/recipient internal/keyring internal/delivery/smtp internal/events " +
 		"internal/sms internal/sms/*",
-	"internal/demo": "internal/delivery internal/sms internal/store internal/support internal/verification", // plays a week on the real use cases
-	"internal/app": "internal/demo internal/proof quota docs migrations templates web internal/recipient internal/keyring internal/message " +
+	"internal/demo":    "internal/delivery internal/sms internal/store internal/support internal/verification", // plays a week on the real use cases
+	"internal/metrics": "internal/failover internal/limits internal/recipient internal/store internal/webhook",
+	"internal/app": "internal/demo internal/metrics internal/proof quota docs migrations templates web internal/recipient internal/keyring internal/message " +
 		"internal/delivery internal/delivery/smtp internal/delivery/mailbox internal/failover " +
 		"internal/sms internal/store internal/store/postgres internal/store/sqlite internal/verification internal/server internal/api internal/page " +
 		"internal/console internal/console/auth internal/config internal/events internal/webhook internal/openid internal/code internal/vault internal/policy internal/gates " +
@@ -198,7 +199,7 @@ var modules = map[string]string{
 	"github.com/nyaruka/phonenumbers":       "internal/recipient",
 	"github.com/pquerna/otp":                "internal/console/auth/factor internal/console/consoletest",
 	"github.com/pressly/goose":              "internal/store/sqldb internal/store/postgres internal/store/sqlite migrations",
-	"github.com/prometheus/client_golang":   "internal/app",
+	"github.com/prometheus/client_golang":   "internal/metrics",
 	"github.com/redis/go-redis":             "quota quota/internal/redisurl internal/app internal/app/apptest internal/parts tools/floor",
 	"github.com/sony/gobreaker":             "internal/failover internal/delivery/smtp",
 	"github.com/rs/zerolog":                 testsOnly, // toxiproxy wants to be told that it shall not log

@@ -1,4 +1,4 @@
-package app
+package metrics
 
 import (
 	"context"
@@ -9,10 +9,10 @@ import (
 	"strings"
 	"testing"
 
+	"sendcode/internal/failover"
+
 	"github.com/prometheus/client_golang/prometheus"
 	"go.yaml.in/yaml/v3"
-
-	"sendcode/internal/delivery/smtp"
 )
 
 var (
@@ -24,16 +24,12 @@ var (
 // labelsOfMetrics are the labels of every metric, by name.
 func labelsOfMetrics(t *testing.T) map[string][]string {
 	t.Helper()
-	m := newMetrics()
-	m.watch(nil)
-	m.rebuilds(func() int64 { return 0 })
-	m.writable(func(context.Context) error { return nil })
-	m.registry.MustRegister(extent{})
-	servers, err := smtp.NewServers(smtp.Config{Host: "mx.example", TLS: smtp.TLSNone})
-	if err != nil {
-		t.Fatal(err)
-	}
-	m.mailServers(servers)
+	m := New()
+	m.Limiter(nil)
+	m.Rebuilds(func() int64 { return 0 })
+	m.Writable(func(context.Context) error { return nil })
+	m.Storage(nil)
+	m.MailServers(func() []failover.Health { return []failover.Health{{Server: "mx.example"}} })
 	descs := make(chan *prometheus.Desc)
 	go func() { m.registry.Describe(descs); close(descs) }()
 	all := map[string][]string{}

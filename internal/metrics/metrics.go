@@ -1,0 +1,146 @@
+// Package metrics counts what happens and shows it to Prometheus. Labels are a handful of words each, never a recipient, an address or
+// an ID (OPS-6).
+package metrics
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"sendcode/internal/limits"
+	"sendcode/internal/recipient"
+	"sendcode/internal/store"
+	"sendcode/internal/webhook"
+)
+
+// What became of reading the configuration again.
+const (
+	Applied   = "applied"
+	Unchanged = "unchanged"
+	Rejected  = "rejected"
+)
+
+// Metrics hears of what happened. Safe for concurrent use.
+type Metrics struct {
+	registry *prometheus.Registry
+
+	decided, observed, checked, bounds, reloads, capped, attempts, events, paused, logins, limits *prometheus.CounterVec
+
+	finished, arrived *prometheus.HistogramVec
+	crowded           prometheus.Counter
+}
+
+// New makes them, all at 0.
+func New() *Metrics {
+	registry := prometheus.NewRegistry()
+	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
+		return promauto.With(registry).NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
+	}
+	seconds := func(name, help string, buckets []float64, labels ...string) *prometheus.HistogramVec {
+		return promauto.With(registry).NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets}, labels)
+	}
+	m := &Metrics{
+		registry: registry,
+		decided: counter("sendcode_requests_total", "Requests for a code, by what the two gates decided.",
+			"channel", "app", "outcome", "rule"),
+		observed: counter("sendcode_observed_refusals_total", "Sends that a rule in mode observe would have refused.",
+			"channel", "app", "rule"),
+		checked: counter("sendcode_checks_total", "Checks of a code, by outcome.", "channel", "app", "outcome"),
+		bounds: counter("sendcode_check_bounds_total", "Checks that met a spent bound on failed checks, by bound: network and "+
+			"wide_network refused them, app let them through and alarms.", "channel", "app", "bound"),
+		events:   counter("sendcode_provider_events_total", "What mail providers told of messages, by what became of it.", "provider", "outcome"),
+		reloads:  counter("sendcode_config_reloads_total", "Times that the configuration was read again while running, by outcome.", "outcome"),
+		capped:   counter("sendcode_spend_refused_total", "Text messages that a spend cap stopped, by cap.", "cap"),
+		attempts: counter("sendcode_webhook_attempts_total", "Attempts to deliver an event to an app's webhook, by outcome.", "app", "outcome"),
+		paused: counter("sendcode_prefix_pauses_total", "Pauses of text messages to a prefix because hardly any code came back, by app and "+
+			"country.", "app", "country"),
+		logins: counter("sendcode_admin_refusals_total", "Attempts to log in to the console, and wrong admin tokens, that a rule refused, by "+
+			"rule.", "what", "rule"),
+		limits: counter("sendcode_limit_requests_total", "Requests under /v1/limits, by limit, operation and outcome.",
+			"limit", "operation", "outcome"),
+		crowded: promauto.With(registry).NewCounter(prometheus.CounterOpts{
+			Name: "sendcode_network_refusals_total", Help: "Requests of browsers that were refused because their network made too many.",
+		}),
+		finished: seconds("sendcode_send_seconds", "Time from the log's entry of a send to its outcome.",
+			[]float64{.01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 600}, "channel", "app", "outcome"),
+		arrived: seconds("sendcode_webhook_seconds", "Time from an event to the attempt with which it arrived.",
+			[]float64{.05, .25, 1, 5, 30, 60, 300, 1800, 7200, 21600, 86400}, "app"),
+	}
+	for _, outcome := range []string{Applied, Unchanged, Rejected} {
+		m.reloads.WithLabelValues(outcome) // there from the start, at 0
+	}
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return m
+}
+
+// Handler answers a scrape.
+func (m *Metrics) Handler() http.Handler {
+	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{})
+}
+
+// Decided implements verification.Observer.
+func (m *Metrics) Decided(ch recipient.Channel, app, outcome, rule string) {
+	m.decided.WithLabelValues(string(ch), app, outcome, rule).Inc()
+}
+
+// Observed implements verification.Observer.
+func (m *Metrics) Observed(ch recipient.Channel, app, rule string) {
+	m.observed.WithLabelValues(string(ch), app, rule).Inc()
+}
+
+// Checked implements verification.Observer.
+func (m *Metrics) Checked(ch recipient.Channel, app, outcome string) {
+	m.checked.WithLabelValues(string(ch), app, outcome).Inc()
+}
+
+// CheckBound implements verification.Observer.
+func (m *Metrics) CheckBound(ch recipient.Channel, app, bound string) {
+	m.bounds.WithLabelValues(string(ch), app, bound).Inc()
+}
+
+// Finished implements outbox.Observer.
+func (m *Metrics) Finished(ch recipient.Channel, app string, s store.Status, d time.Duration) {
+	m.finished.WithLabelValues(string(ch), app, string(s)).Observe(d.Seconds())
+}
+
+// PrefixPaused implements jobs.Observer.
+func (m *Metrics) PrefixPaused(app, country string) { m.paused.WithLabelValues(app, country).Inc() }
+
+// Told implements webhook.Observer.
+func (m *Metrics) Told(app, outcome string, age time.Duration) {
+	m.attempts.WithLabelValues(app, outcome).Inc()
+	if outcome == webhook.Delivered {
+		m.arrived.WithLabelValues(app).Observe(age.Seconds())
+	}
+}
+
+// AdminRefused counts an attempt to log in, or a wrong admin token, that a rule refused.
+func (m *Metrics) AdminRefused(what, rule string) { m.logins.WithLabelValues(what, rule).Inc() }
+
+// Limited counts an answer of a limit.
+func (m *Metrics) Limited(limit string, o limits.Operation, outcome string) {
+	m.limits.WithLabelValues(limit, string(o), outcome).Inc()
+}
+
+// Capped counts a text message that a cap stopped.
+func (m *Metrics) Capped(spendCap string) { m.capped.WithLabelValues(spendCap).Inc() }
+
+// Crowded counts a request of a network that made too many.
+func (m *Metrics) Crowded() { m.crowded.Inc() }
+
+// Reloaded counts a reading of the configuration: Applied, Unchanged or Rejected.
+func (m *Metrics) Reloaded(outcome string) { m.reloads.WithLabelValues(outcome).Inc() }
+
+// Event counts what a mail provider told.
+func (m *Metrics) Event(provider, outcome string) { m.events.WithLabelValues(provider, outcome).Inc() }
+
+// Provider shows each outcome of a provider's events from the start, at 0.
+func (m *Metrics) Provider(name string, outcomes []string) {
+	for _, outcome := range outcomes {
+		m.events.WithLabelValues(name, outcome)
+	}
+}
