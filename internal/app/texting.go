@@ -14,6 +14,7 @@ import (
 	"sendcode/internal/outbox"
 	"sendcode/internal/policy"
 	"sendcode/internal/sms"
+	"sendcode/internal/spending"
 	"sendcode/internal/store"
 	"sendcode/internal/verification"
 	"sendcode/templates"
@@ -43,9 +44,12 @@ func (a *App) openCarriers() error {
 	if a.cfg.SMS.PublicURL != "" {
 		options.Callback = func(carrier, send string) string { return Callback(a.cfg, carrier, send) }
 	}
-	if len(a.cfg.SMS.Spend) > 0 {
-		b := &budget{ledger: a.log, caps: a.cfg.SMS.Spend, logger: a.logger, closed: a.metrics.Capped, told: map[string]bool{}}
-		options.Reserve = b.reserve
+	var caps []spending.Cap
+	for _, c := range a.cfg.SMS.Spend {
+		caps = append(caps, spending.Cap(c))
+	}
+	if len(caps) > 0 {
+		options.Reserve = spending.New(a.log, caps, a.logger, a.metrics.Capped).Reserve
 	}
 	carriers := sms.NewCarriers(routes, options)
 	a.metrics.Carriers(carriers.Health)

@@ -82,9 +82,10 @@ var edges = map[string]string{
 	"internal/config/document": "",
 	"internal/config": "internal/code internal/config/document internal/config/address quota internal/recipient internal/keyring internal/delivery/smtp internal/events " +
 		"internal/sms internal/sms/*",
-	"internal/demo":    "internal/delivery internal/sms internal/store internal/support internal/verification", // plays a week on the real use cases
-	"internal/metrics": "internal/failover internal/limits internal/recipient internal/store internal/webhook",
-	"internal/app": "internal/demo internal/metrics internal/proof quota docs migrations templates web internal/recipient internal/keyring internal/message " +
+	"internal/demo":     "internal/delivery internal/sms internal/store internal/support internal/verification", // plays a week on the real use cases
+	"internal/spending": "quota internal/delivery internal/sms internal/store",
+	"internal/metrics":  "internal/failover internal/limits internal/recipient internal/store internal/webhook",
+	"internal/app": "internal/demo internal/metrics internal/spending internal/proof quota docs migrations templates web internal/recipient internal/keyring internal/message " +
 		"internal/delivery internal/delivery/smtp internal/delivery/mailbox internal/failover " +
 		"internal/sms internal/store internal/store/postgres internal/store/sqlite internal/verification internal/server internal/api internal/page " +
 		"internal/console internal/console/auth internal/config internal/events internal/webhook internal/openid internal/code internal/vault internal/policy internal/gates " +

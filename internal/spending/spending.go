@@ -1,4 +1,5 @@
-package app
+// Package spending keeps text messages below the caps on what they may cost.
+package spending
 
 import (
 	"context"
@@ -6,24 +7,34 @@ import (
 	"sync"
 	"time"
 
-	"sendcode/internal/config"
 	"sendcode/internal/delivery"
 	"sendcode/internal/sms"
 	"sendcode/internal/store"
 	"sendcode/quota"
 )
 
-// budget sets the cost of text messages aside in the log before a carrier hears of them. The log's own statement decides, so
+// Cap is what may be spent in a day or a month, in UTC.
+type Cap struct {
+	Name  string      // unique
+	Scope quota.Scope // for all together, or for each quota.App or each quota.Country by itself
+	Per   quota.Period
+	Limit int64 // millionths of the unit that prices are in
+}
+
+// Ledger is the part of the log that counts what was spent.
+type Ledger interface {
+	Spend(ctx context.Context, charges []store.Charge) ([]store.Spent, string, error)
+	Unspend(ctx context.Context, spent []store.Spent) error
+}
+
+// Budget sets the cost of text messages aside in the log before a carrier hears of them. The log's own statement decides, so
 // parallel sends of all replicas never pass a cap; while it is away nothing is sent. A crash between the two leaves a cost
 // spent that was not: caps are reached early, never late.
-type budget struct {
-	ledger interface {
-		Spend(ctx context.Context, charges []store.Charge) ([]store.Spent, string, error)
-		Unspend(ctx context.Context, spent []store.Spent) error
-	}
-	caps   []config.SpendCap
-	logger *slog.Logger
-	closed func(spendCap string) // hears of each message that a cap stopped
+type Budget struct {
+	ledger  Ledger
+	caps    []Cap
+	logger  *slog.Logger
+	stopped func(spendCap string)
 
 	mu   sync.Mutex
 	told map[string]bool // what was said of an account and period, once each
@@ -34,8 +45,13 @@ const (
 	maxTold = 10_000
 )
 
-// reserve is sms.Options.Reserve; nil where there is no cap.
-func (b *budget) reserve(ctx context.Context, m sms.Message, cost int64) (func(), *sms.Error) {
+// New makes one; stopped hears of each message that a cap stopped.
+func New(ledger Ledger, caps []Cap, logger *slog.Logger, stopped func(spendCap string)) *Budget {
+	return &Budget{ledger: ledger, caps: caps, logger: logger, stopped: stopped, told: map[string]bool{}}
+}
+
+// Reserve is sms.Options.Reserve: it sets the cost of a message aside, and gives a function that takes it back.
+func (b *Budget) Reserve(ctx context.Context, m sms.Message, cost int64) (func(), *sms.Error) {
 	ctx, cancel := context.WithTimeout(ctx, store.CallTimeout)
 	defer cancel()
 	charges, names := b.charges(m, cost)
@@ -45,7 +61,7 @@ func (b *budget) reserve(ctx context.Context, m sms.Message, cost int64) (func()
 		b.logger.Warn("a text message waits for the log, which knows what may be spent", "error", err)
 		return nil, &sms.Error{Class: delivery.Temporary, Stage: sms.StageBudget}
 	case refusedBy != "":
-		b.closed(names[refusedBy])
+		b.stopped(names[refusedBy])
 		b.say(refusedBy+time.Now().UTC().Format(" 2006-01-02"), slog.LevelError, "a spend cap is reached: text messages are not sent", refusedBy)
 		return nil, &sms.Error{Class: delivery.Rejected, Stage: sms.StageBudget, Reason: sms.ReasonSpend}
 	}
@@ -58,7 +74,7 @@ func (b *budget) reserve(ctx context.Context, m sms.Message, cost int64) (func()
 }
 
 // charges are one for each cap, and the caps' names by account.
-func (b *budget) charges(m sms.Message, cost int64) ([]store.Charge, map[string]string) {
+func (b *Budget) charges(m sms.Message, cost int64) ([]store.Charge, map[string]string) {
 	var all []store.Charge
 	names := map[string]string{}
 	for _, c := range b.caps {
@@ -76,7 +92,7 @@ func (b *budget) charges(m sms.Message, cost int64) ([]store.Charge, map[string]
 }
 
 // back takes a cost back that did not come to be. What fails stays spent, on the safe side.
-func (b *budget) back(ctx context.Context, spent []store.Spent) {
+func (b *Budget) back(ctx context.Context, spent []store.Spent) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), store.CallTimeout)
 	defer cancel()
 	if err := b.ledger.Unspend(ctx, spent); err != nil {
@@ -85,7 +101,7 @@ func (b *budget) back(ctx context.Context, spent []store.Spent) {
 }
 
 // say tells a thing once.
-func (b *budget) say(key string, level slog.Level, what, account string) {
+func (b *Budget) say(key string, level slog.Level, what, account string) {
 	b.mu.Lock()
 	known := b.told[key]
 	if len(b.told) >= maxTold {

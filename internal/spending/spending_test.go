@@ -1,10 +1,9 @@
-package app
+package spending
 
 import (
 	"slices"
 	"testing"
 
-	"sendcode/internal/config"
 	"sendcode/internal/sms"
 	"sendcode/internal/store"
 	"sendcode/quota"
@@ -12,7 +11,7 @@ import (
 
 // Each app and each country has an account of its own, and all messages have one together.
 func TestAccountsOfCaps(t *testing.T) {
-	b := &budget{caps: []config.SpendCap{
+	b := &Budget{caps: []Cap{
 		{Name: "all", Scope: quota.Global, Per: quota.Day, Limit: 1}, {Name: "apps", Scope: quota.App, Per: quota.Month, Limit: 2}, {Name: "lands", Scope: quota.Country, Per: quota.Day, Limit: 3},
 	}}
 	charges, names := b.charges(sms.Message{App: "shop", Country: "DE"}, 7)
