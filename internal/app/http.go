@@ -12,6 +12,7 @@ import (
 
 	"sendcode/docs"
 	"sendcode/internal/api"
+	"sendcode/internal/app/readiness"
 	"sendcode/internal/code"
 	"sendcode/internal/config"
 	"sendcode/internal/console"
@@ -47,7 +48,7 @@ func (a *App) listen() error {
 	if a.cfg.AdminAddr != "" {
 		back = server.New(server.Config{Logger: a.logger, TrustedProxies: a.cfg.TrustedProxies, HTTPS: a.cfg.HTTPS(a.cfg.AdminAddr)})
 	}
-	a.writable = &writable{ping: a.log.Ping, now: time.Now, logger: a.logger}
+	a.writable = readiness.New(a.log.Ping, a.logger, time.Now)
 	health := server.NewHealth(a.probes()...)
 	a.health = health
 	for _, e := range distinct(front, back) {
@@ -81,7 +82,7 @@ func (a *App) listen() error {
 	}
 	a.metrics.Limiter(a.limiterPing())
 	a.metrics.Rebuilds(a.gate.Rebuilds)
-	a.metrics.Writable(a.writable.check)
+	a.metrics.Writable(a.writable.Check)
 	a.metrics.Storage(a.storage)
 	a.registerMetrics(back)
 	return a.open(front, back)
@@ -149,7 +150,7 @@ func ignoreClosed(err error) error {
 
 // probes are what /readyz looks at: without the log nothing can be sent, without Redis less is known.
 func (a *App) probes() []server.Probe {
-	probes := []server.Probe{{Name: "log", Required: true, Check: a.writable.check}}
+	probes := []server.Probe{{Name: "log", Required: true, Check: a.writable.Check}}
 	if ping := a.limiterPing(); ping != nil {
 		probes = append(probes, server.Probe{Name: "redis", Check: ping})
 	}

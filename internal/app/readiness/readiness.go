@@ -1,4 +1,5 @@
-package app
+// Package readiness asks the log whether it can be written, and says in public words why it can't.
+package readiness
 
 import (
 	"context"
@@ -11,8 +12,9 @@ import (
 	"sendcode/internal/store"
 )
 
-// writable asks the log whether it can be written, at most once a second, for /readyz and the metrics, and logs each change.
-type writable struct {
+// Log asks whether the log can be written, at most once a second, for /readyz and the metrics, and writes a line at each change. Safe for
+// concurrent use.
+type Log struct {
 	ping   func(context.Context) error
 	now    func() time.Time
 	logger *slog.Logger
@@ -22,11 +24,16 @@ type writable struct {
 	err error
 }
 
+// New asks by ping, which writes something.
+func New(ping func(context.Context) error, logger *slog.Logger, now func() time.Time) *Log {
+	return &Log{ping: ping, now: now, logger: logger}
+}
+
 // askAgain is how long an answer is kept: each one is a write.
 const askAgain = time.Second
 
-// check is the answer: nil, or a *server.Reason.
-func (w *writable) check(ctx context.Context) error {
+// Check is the answer: nil, or a *server.Reason.
+func (w *Log) Check(ctx context.Context) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if !w.at.IsZero() && w.now().Sub(w.at) < askAgain {

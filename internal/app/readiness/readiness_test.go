@@ -1,4 +1,4 @@
-package app
+package readiness
 
 import (
 	"context"
@@ -17,16 +17,15 @@ func TestReasonsOfTheLog(t *testing.T) {
 		word string
 	}{{store.ErrFull, "log_full"}, {store.ErrReadOnly, "log_read_only"}, {store.ErrNoPartition, "log_no_partition"}, {errors.New("dial /var/run"), "log_unreachable"}} {
 		now, asked := time.Unix(0, 0), 0
-		w := &writable{
-			ping: func(context.Context) error { asked++; return c.err }, now: func() time.Time { return now }, logger: slog.New(slog.DiscardHandler),
-		}
+		ping := func(context.Context) error { asked++; return c.err }
+		w := New(ping, slog.New(slog.DiscardHandler), func() time.Time { return now })
 		for range 10 {
-			if err := w.check(t.Context()); err == nil || !strings.HasPrefix(err.Error(), c.word) {
+			if err := w.Check(t.Context()); err == nil || !strings.HasPrefix(err.Error(), c.word) {
 				t.Errorf("%v", err)
 			}
 		}
 		now = now.Add(askAgain)
-		_ = w.check(t.Context())
+		_ = w.Check(t.Context())
 		if asked != 2 {
 			t.Errorf("asked %d times", asked)
 		}
