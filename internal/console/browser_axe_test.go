@@ -72,7 +72,7 @@ func TestBrowserAxeOfForms(t *testing.T) {
 	d := r.Phone(w.text(`document.querySelector(".shown").innerText.replaceAll(" ", "")`))
 	w.shows(".codes", enter("#code", d.Code()), chromedp.Click(chromedp.CSS("main form button")))
 	w.clean(engine, "recovery codes")
-	w.leads(exactly("/admin/login"), chromedp.Click(chromedp.CSS(".top button")))
+	w.leads(exactly("/admin/login"), chromedp.Click(chromedp.CSS(logout)))
 	w.leads(begins("/admin/login/code"), enter("#password", consoletest.Password), chromedp.Click(chromedp.CSS("form:not(.provider) button")))
 	w.clean(engine, "the code page")
 	w.shows("#problem", enter("#code", d.Wrong()), chromedp.Click(chromedp.CSS("main form button")))

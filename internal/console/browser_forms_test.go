@@ -43,7 +43,7 @@ func TestBrowserResetsAQuota(t *testing.T) {
 	if got := w.text(`document.querySelector("[role=status]").innerText + document.querySelector(".pips").innerText`); !strings.Contains(got, "The quota is reset") || strings.Contains(got, "free in") {
 		t.Errorf("afterwards: %q", got)
 	}
-	w.leads(exactly("/admin/acts"), chromedp.Click(chromedp.CSS(`nav a[href="/admin/acts"]`)))
+	w.leads(exactly("/admin/acts"), chromedp.Click(chromedp.CSS(".menu summary")), chromedp.Click(chromedp.CSS(`nav a[href="/admin/acts"]`)))
 	if got := w.text(`document.querySelector("tbody tr").innerText`); !strings.Contains(got, "reset the quota") || !strings.Contains(got, "ticket 7") || !strings.Contains(got, "done") || !strings.Contains(got, "a•••@example.com") {
 		t.Errorf("the newest act: %q", got)
 	}
@@ -98,7 +98,7 @@ func TestBrowserSecondFactor(t *testing.T) {
 	}
 	w.do(emulate(320, "light"))
 	w.shot("factor-done-320-light")
-	w.leads(exactly("/admin/login"), chromedp.Click(chromedp.CSS(".top button")))
+	w.leads(exactly("/admin/login"), chromedp.Click(chromedp.CSS(logout)))
 	w.leads(exactly("/admin/login/code?next=%2Fadmin%2Ftail"), chromedp.Navigate(w.base+"/admin/tail"),
 		chromedp.Focus(chromedp.CSS("#password")), chromedp.KeyEvent(consoletest.Password+kb.Enter))
 	w.shot("factor-code-320-light")
@@ -128,7 +128,7 @@ func TestBrowserLogsInByTheProvider(t *testing.T) {
 	if n := server.Seen("/authorize"); n != 1 {
 		t.Errorf("%d visits at the provider", n)
 	}
-	w.leads(exactly("/admin/login"), chromedp.Click(chromedp.CSS(".top button")))
+	w.leads(exactly("/admin/login"), chromedp.Click(chromedp.CSS(logout)))
 	w.shot("login-provider-1280-dark")
 	w.leads(begins("/admin/login?next="), chromedp.Navigate(w.base+"/admin/acts"))
 	w.quietAt()

@@ -61,12 +61,13 @@ func (a *Console) showSend(c echo.Context, status int, s store.Story, n note) er
 		return err
 	}
 	v := sendView{
-		Page: layout.Page{W: w, Title: verdict.What.String(), In: true, Here: "sends"}, Verdict: verdict, State: labelOf(s.Send, w),
+		Page: layout.NewPage(c, "", "sends"), Verdict: verdict, State: labelOf(s.Send, w),
 		Send: viewOf(s.Send, w), Facts: s.Send, Support: store.SupportReference(s.Send.ID), Line: explain.Timeline(s, w),
 		Quota:  quota,
 		Person: explain.RecipientAddress(s.Send.Recipient), Trial: strings.Join(s.Send.Observed, w.Get("list.comma")),
 		Note: n, Deeds: actionViews(auth.ActorOf(c), s, n, w),
 	}
+	v.Title = verdict.What.Local()
 	if s.Verification != nil {
 		v.Code = w.Get("code." + string(explain.StateOf(*s.Verification, s.Now)))
 	}

@@ -44,7 +44,7 @@ var onlyOfPages = []string{"cursor", "newer", "limit"}
 
 // exportCSV streams the rows that the filters select, the newest first. It is an act, recorded before the first row.
 func (a *Console) exportCSV(c echo.Context) error {
-	q, err := parseQuery(c.Request().URL.RawQuery, a.Now())
+	q, err := parseQuery(c.Request().URL.RawQuery, a.Now(), time.UTC)
 	if err != nil {
 		return err
 	}

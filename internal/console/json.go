@@ -2,6 +2,7 @@ package console
 
 import (
 	"net/http"
+	"time"
 
 	"github.com/labstack/echo/v4"
 
@@ -97,7 +98,7 @@ type verdictJSON struct {
 }
 
 func (a *Console) listJSON(c echo.Context) error {
-	q, err := parseQuery(c.Request().URL.RawQuery, a.Now())
+	q, err := parseQuery(c.Request().URL.RawQuery, a.Now(), time.UTC)
 	if err != nil {
 		return err
 	}
@@ -106,7 +107,7 @@ func (a *Console) listJSON(c echo.Context) error {
 
 // searchJSON is listJSON for who has an address and no hash. Filters may stand in its address, the recipient never.
 func (a *Console) searchJSON(c echo.Context) error {
-	q, err := parseQuery(c.Request().URL.RawQuery, a.Now())
+	q, err := parseQuery(c.Request().URL.RawQuery, a.Now(), time.UTC)
 	if err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/labstack/echo/v4"
 
@@ -61,9 +62,12 @@ type rowView struct {
 
 func (a *Console) listPage(c echo.Context) error {
 	hints, raw := takeHints(c.Request().URL.RawQuery)
-	q, err := parseQuery(raw, a.Now())
+	q, err := parseQuery(raw, a.Now(), layout.Words(c).Zone())
 	if err != nil {
 		return err
+	}
+	if zone := layout.Words(c).Zone(); zone != time.UTC && q.local(raw) { // so that the address says the same to others
+		return c.Redirect(http.StatusSeeOther, address(q.given, "", ""))
 	}
 	q.hints = hints
 	return a.showList(c, http.StatusOK, q, searchView{})
@@ -80,7 +84,7 @@ func (a *Console) showList(c echo.Context, status int, q query, s searchView) er
 		return err
 	}
 	w := layout.Words(c)
-	v := listView{Page: layout.NewPage(w, "list.title", "sends"), Search: s, Filter: filterOf(q, w)}
+	v := listView{Page: layout.NewPage(c, "list.title", "sends"), Search: s, Filter: filterOf(q, w)}
 	for _, m := range a.Aside() {
 		key := "list.aside"
 		if m.Carrier {
@@ -173,7 +177,7 @@ func address(given url.Values, name, value string) string {
 
 func viewOf(s store.Send, w texts.Words) rowView {
 	return rowView{
-		Link: explain.SendAddress(s.ID), At: texts.Clock{Time: s.LoggedAt, Exact: true}, To: toOf(s, w), Purpose: s.Purpose, App: s.App,
+		Link: explain.SendAddress(s.ID), At: w.Exactly(s.LoggedAt), To: toOf(s, w), Purpose: s.Purpose, App: s.App,
 		Channel: w.Or("channel", string(s.Channel)), State: labelOf(s, w), Why: why(s, w),
 		Through: cmp.Or(s.Provider, "–"), Took: w.Took(s.Took),
 	}

@@ -56,7 +56,7 @@ type domainView struct {
 }
 
 func (a *Console) overviewPage(c echo.Context) error {
-	s, given, err := a.stats(c)
+	s, given, err := a.stats(c, layout.Words(c).Zone())
 	if err != nil {
 		return err
 	}
@@ -66,7 +66,7 @@ func (a *Console) overviewPage(c echo.Context) error {
 	}
 	last := given.Get("last")
 	v := overviewView{
-		Page: layout.NewPage(w, "overview.title", "overview"), Daily: s.Each > int(time.Hour/time.Second),
+		Page: layout.NewPage(c, "overview.title", "overview"), Daily: s.Each > int(time.Hour/time.Second),
 		Last: layout.Options(w, "filter.last", "filter.last", last, "1h", "24h", "7d", "30d")[1:], Figures: figures(s, given, w),
 		Refusals: counts(s.Total.Refusals, func(name string) (string, string) { return name, address(given, "blocked_by", name) }),
 		Failures: counts(s.Total.Failures, func(name string) (string, string) {

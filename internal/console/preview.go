@@ -71,7 +71,7 @@ func (a *Console) previewPage(c echo.Context) error {
 func (a *Console) showPreview(c echo.Context, status int, values url.Values, typed support.Trial, problem string) error {
 	w := layout.Words(c)
 	v := previewView{
-		Page: layout.NewPage(w, "preview.title", "preview"), May: auth.ActorOf(c).May(auth.ActionPreview), Problem: problem, Trial: typed,
+		Page: layout.NewPage(c, "preview.title", "preview"), May: auth.ActorOf(c).May(auth.ActionPreview), Problem: problem, Trial: typed,
 	}
 	v.App, v.Purpose, v.Apps, v.Purposes = a.chosen(values)
 	samples, err := a.Previews.Samples(v.App, v.Purpose)

@@ -24,12 +24,27 @@ type query struct {
 var statuses = []store.Status{store.Queued, store.Sending, store.Sent, store.Delivered, store.Undelivered, store.Failed, store.Unknown,
 	store.Refused}
 
-// parseQuery reads an address's raw query.
-func parseQuery(raw string, now time.Time) (q query, err error) {
-	if q.filter, q.given, err = listing.Parse(raw, store.Filter{Limit: listing.DefaultLimit}, parameters, now); err != nil {
+// parseQuery reads an address's raw query. Times without a zone are in that of the reader, and have their own from then on: an address
+// means the same to whom it is handed to.
+func parseQuery(raw string, now time.Time, zone *time.Location) (q query, err error) {
+	if q.filter, q.given, err = listing.Parse(raw, store.Filter{Limit: listing.DefaultLimit}, parameters, now.In(zone)); err != nil {
 		return q, err
 	}
+	for name, at := range map[string]time.Time{"from": q.filter.From, "to": q.filter.To} {
+		if q.given.Has(name) {
+			q.given.Set(name, at.Format(time.RFC3339Nano))
+		}
+	}
 	return q, q.checkRange()
+}
+
+// local says that the address it was read from has times without a zone.
+func (q query) local(raw string) bool {
+	values, _ := url.ParseQuery(raw)
+	return slices.ContainsFunc([]string{"from", "to"}, func(name string) bool {
+		_, err := time.Parse(time.RFC3339Nano, values.Get(name))
+		return q.given.Has(name) && err != nil
+	})
 }
 
 func (q query) checkRange() error {
@@ -144,10 +159,10 @@ func filterOf(q query, w texts.Words) filterView {
 	// A field of type datetime-local takes nothing but this form, whatever the address has.
 	const field = "2006-01-02T15:04:05"
 	if get("from") != "" {
-		v.From = q.filter.From.Format(field)
+		v.From = q.filter.From.In(w.Zone()).Format(field)
 	}
 	if get("to") != "" {
-		v.To = q.filter.To.Format(field)
+		v.To = q.filter.To.In(w.Zone()).Format(field)
 	}
 	v.More = v.Purpose+v.App+v.BlockedBy+v.Reference+v.Carrier+v.Country+v.Domain+v.From+v.To != ""
 	v.Any = v.More || v.Recipient+v.Support+get("last")+get("status")+get("channel") != ""

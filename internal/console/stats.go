@@ -22,20 +22,20 @@ const (
 )
 
 func (a *Console) statsJSON(c echo.Context) error {
-	s, _, err := a.stats(c)
+	s, _, err := a.stats(c, time.UTC)
 	if err != nil {
 		return err
 	}
 	return c.JSON(http.StatusOK, s)
 }
 
-// stats are those that a request's address asks for, and what it says.
-func (a *Console) stats(c echo.Context) (s statistics.Statistics, given url.Values, err error) {
-	q, err := parseQuery(c.Request().URL.RawQuery, a.Now())
+// stats are those that a request's address asks for, and what it says. Days are those of the zone.
+func (a *Console) stats(c echo.Context, zone *time.Location) (s statistics.Statistics, given url.Values, err error) {
+	q, err := parseQuery(c.Request().URL.RawQuery, a.Now(), zone)
 	if err != nil {
 		return s, nil, err
 	}
-	asked, err := a.statsQuery(q)
+	asked, err := a.statsQuery(q, zone)
 	if err != nil {
 		return s, nil, err
 	}
@@ -44,7 +44,7 @@ func (a *Console) stats(c echo.Context) (s statistics.Statistics, given url.Valu
 }
 
 // statsQuery takes what a list's filters can say of a time, an app, a channel and a purpose.
-func (a *Console) statsQuery(q query) (store.StatsQuery, error) {
+func (a *Console) statsQuery(q query, zone *time.Location) (store.StatsQuery, error) {
 	for name := range q.given {
 		if !slices.Contains([]string{"app", "channel", "purpose", "from", "to", "last"}, name) {
 			return store.StatsQuery{}, layout.Invalid(name, "unknown", "Statistics are by app, channel, purpose and time alone.")
@@ -66,7 +66,9 @@ func (a *Console) statsQuery(q query) (store.StatsQuery, error) {
 	case length > hourlyUpTo:
 		each = 24 * time.Hour
 	}
-	return store.StatsQuery{App: f.App, Channel: f.Channel, Purpose: f.Purpose, From: f.From, To: f.To, Each: each}, nil
+	_, east := f.To.In(zone).Zone()
+	return store.StatsQuery{App: f.App, Channel: f.Channel, Purpose: f.Purpose, From: f.From, To: f.To, Each: each,
+		Offset: (time.Duration(east) * time.Second).Truncate(time.Hour)}, nil
 }
 
 func (a *Console) statsOf(ctx context.Context, q store.StatsQuery) (statistics.Statistics, error) {

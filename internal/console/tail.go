@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"maps"
 	"net/http"
+	"time"
 
 	"github.com/labstack/echo/v4"
 
@@ -18,7 +19,7 @@ var onlyOfLists = []string{"from", "to", "last", "cursor", "limit"}
 
 // parseTail reads the filters of a stream and the place that it goes on from.
 func (a *Console) parseTail(c echo.Context) (q query, from *store.Mark, err error) {
-	q, err = parseQuery(c.Request().URL.RawQuery, a.Now())
+	q, err = parseQuery(c.Request().URL.RawQuery, a.Now(), time.UTC)
 	if err != nil {
 		return q, nil, err
 	}
@@ -87,7 +88,7 @@ func (a *Console) tailPage(c echo.Context) error {
 		return err
 	}
 	w := layout.Words(c)
-	v := tailView{Page: layout.NewPage(w, "tail.title", "tail"), Filter: filterOf(q, w)}
+	v := tailView{Page: layout.NewPage(c, "tail.title", "tail"), Filter: filterOf(q, w)}
 	stream := maps.Clone(q.given)
 	for i, row := range found.rows {
 		if i == 0 {

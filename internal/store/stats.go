@@ -17,7 +17,8 @@ type StatsQuery struct {
 	Channel  recipient.Channel
 	Purpose  string
 	From, To time.Time
-	Each     time.Duration // a tally's time, whole seconds; tallies begin at its multiples since 1970, UTC
+	Each     time.Duration // a tally's time, whole seconds; tallies begin at its multiples since 1970 in the zone of Offset
+	Offset   time.Duration // of that zone from UTC, whole hours: so days are those of its readers
 }
 
 // Stats is the answer.
@@ -44,11 +45,14 @@ type Tally struct {
 func (q StatsQuery) Checked() (StatsQuery, error) {
 	q.From, q.To = Micro(q.From), Micro(q.To)
 	if q.From.IsZero() || !q.From.Before(q.To) || q.Each < time.Second || q.Each%time.Second != 0 ||
-		!Storable(q.App, q.Purpose, string(q.Channel)) {
+		q.Offset%time.Hour != 0 || q.Offset.Abs() > 24*time.Hour || !Storable(q.App, q.Purpose, string(q.Channel)) {
 		return q, Bad("statistics are of a time that is given, in whole seconds")
 	}
 	return q, nil
 }
+
+// Stretch is the beginning of the stretch of time that an instant is in.
+func (q StatsQuery) Stretch(at time.Time) time.Time { return at.UTC().Add(q.Offset).Truncate(q.Each).Add(-q.Offset) }
 
 // InOrder is the order of tallies.
 func InOrder(a, b Tally) int {

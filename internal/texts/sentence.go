@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Sentence is a text with times in it, which a page shows in the reader's zone and everything else in UTC.
+// Sentence is a text with times in it, which a page shows in the zone of its words and everything else in UTC.
 type Sentence []Piece
 
 // Piece is a stretch of plain text, or a time.
@@ -15,7 +15,7 @@ type Piece struct {
 	At     Clock // zero: plain text
 }
 
-// Clock is a time as a page shows it.
+// Clock is a time as a page shows it, in its own zone.
 type Clock struct {
 	time.Time
 	Exact bool // with milliseconds
@@ -54,6 +54,7 @@ func (w Words) Tell(key string, parts ...Part) Sentence {
 		name, rest, _ = strings.Cut(after, "}")
 		for _, p := range parts {
 			if p.name == name {
+				p.piece.At.Time = w.in(p.piece.At.Time)
 				out = append(out, p.piece)
 			}
 		}
@@ -76,13 +77,18 @@ func (w Words) Join(sentences ...Sentence) Sentence {
 }
 
 // String is the sentence with its times in UTC.
-func (s Sentence) String() string {
+func (s Sentence) String() string { return s.write(Clock.String) }
+
+// Local is the sentence with its times in the zone that they have, which is not named.
+func (s Sentence) Local() string { return s.write(func(c Clock) string { return c.Date() + " " + c.Hour() }) }
+
+func (s Sentence) write(at func(Clock) string) string {
 	var b strings.Builder
 	for _, p := range s {
 		if p.At.IsZero() {
 			b.WriteString(p.Text)
 		} else {
-			b.WriteString(p.At.String())
+			b.WriteString(at(p.At))
 		}
 	}
 	return b.String()
@@ -91,16 +97,16 @@ func (s Sentence) String() string {
 // String is the time in UTC, with its zone.
 func (c Clock) String() string { return c.UTC().Format("2006-01-02 15:04:05 UTC") }
 
-// ISO is what a browser needs to show it in the reader's zone.
+// ISO is the time for programs.
 func (c Clock) ISO() string { return c.UTC().Format("2006-01-02T15:04:05.000Z") }
 
-// Date is the day in UTC.
-func (c Clock) Date() string { return c.UTC().Format("2006-01-02") }
+// Date is the day.
+func (c Clock) Date() string { return c.Format(time.DateOnly) }
 
-// Hour is the time of the day in UTC.
+// Hour is the time of the day.
 func (c Clock) Hour() string {
 	if c.Exact {
-		return c.UTC().Format("15:04:05.000")
+		return c.Format("15:04:05.000")
 	}
-	return c.UTC().Format("15:04:05")
+	return c.Format(time.TimeOnly)
 }

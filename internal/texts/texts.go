@@ -42,6 +42,7 @@ type Words struct {
 	tag      language.Tag
 	sections map[string]map[string]string
 	texts    map[string]string // of the console, with the replies
+	zone     *time.Location    // of the times that a page shows; nil: UTC
 }
 
 // All are the languages, English first. A file that is wrong is a broken build, which every test meets.
@@ -131,6 +132,15 @@ func For(header string) Words {
 	}
 	_, i, _ := matcher().Match(wanted...) // the first where none fits
 	return All()[i]
+}
+
+// In are the words of a language by its tag, as Lang has it.
+func In(tag string) (Words, bool) {
+	i := slices.IndexFunc(All(), func(w Words) bool { return w.Lang() == tag })
+	if i < 0 {
+		return Words{}, false
+	}
+	return All()[i], true
 }
 
 // ForBase picks by the base language alone, so that readers of traditional Chinese get simplified Chinese rather than English;

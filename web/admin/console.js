@@ -1,40 +1,45 @@
-// The console's keys and times. Every page works without it: times are then in UTC, and Tab and Enter do the rest.
+// The console's keys, and what makes its times short. Every page works without it: times are then in UTC and have their day, and Tab and
+// Enter do the rest.
 
-const two = (n) => String(n).padStart(2, "0");
-const day = (d) => `${d.getFullYear()}-${two(d.getMonth() + 1)}-${two(d.getDate())}`;
+// The server writes times in the zone that a cookie names, which a script alone can find out. It holds from the next page on.
+const own = Intl.DateTimeFormat().resolvedOptions().timeZone;
+const secure = location.protocol === "https:" ? "; secure" : "";
+if (own && !/(^|; )sendcode_zone=/.test(document.cookie)) {
+  document.cookie = `sendcode_zone=${encodeURIComponent(own)}; path=/admin; max-age=31536000; samesite=lax${secure}`;
+}
+for (const button of document.querySelectorAll("button[data-local]")) {
+  button.value = own;
+  button.hidden = !own || own === "UTC";
+}
 
-// Times in the reader's zone, UTC on hover. The day is left out where it is today's, and in a story (data-days) where it
-// is that of the time before.
+// The day is left out where it is today's, and in a story (data-days) where it is that of the time before.
+const days = new Intl.DateTimeFormat("en-CA", { timeZone: document.documentElement.dataset.times, year: "numeric", month: "2-digit", day: "2-digit" });
 let told = { story: null, day: "" };
 
-function localise(element, today) {
-  const d = new Date(element.dateTime);
-  if (Number.isNaN(d.getTime())) return;
-  const fraction = "exact" in element.dataset ? "." + String(d.getMilliseconds()).padStart(3, "0") : "";
-  const hour = `${two(d.getHours())}:${two(d.getMinutes())}:${two(d.getSeconds())}${fraction}`;
+function shorten(element, today) {
+  const date = element.querySelector(".date");
+  if (date === null) return;
+  const day = date.textContent.trim();
   const story = element.closest("[data-days]");
   const known = story !== null && story === told.story ? told.day : today;
-  const date = document.createElement("span");
-  date.className = "date";
-  date.textContent = day(d) === known ? "" : day(d) + " ";
-  element.replaceChildren(date, hour);
-  told = { story, day: day(d) };
+  if (day === known) date.textContent = "";
+  told = { story, day };
 }
 
-function zoneName(now) {
-  const east = -now.getTimezoneOffset();
-  const minutes = Math.abs(east) % 60;
-  const hours = Math.floor(Math.abs(east) / 60);
-  if (east === 0) return "UTC";
-  return `UTC${east < 0 ? "−" : "+"}${hours}${minutes ? ":" + two(minutes) : ""}`;
-}
-
-const now = new Date();
-for (const element of document.querySelectorAll("time")) localise(element, day(now));
+const today = () => days.format(new Date());
+for (const element of document.querySelectorAll("time")) shorten(element, today());
 document.addEventListener("sendcode:drawn", (event) => { // a row that came later
-  for (const element of event.target.querySelectorAll("time")) localise(element, day(new Date()));
+  for (const element of event.target.querySelectorAll("time")) shorten(element, today());
 });
-for (const element of document.querySelectorAll("[data-zone]")) element.textContent = zoneName(now);
+
+// The menu's last entry closes like any menu.
+const menu = document.querySelector("details.menu");
+document.addEventListener("click", (event) => { if (menu?.open && !menu.contains(event.target)) menu.open = false; });
+menu?.addEventListener("keydown", (event) => {
+  if (event.key !== "Escape") return;
+  menu.open = false;
+  menu.querySelector("summary").focus();
+});
 
 // j and k move through the rows' links, which Enter then opens by itself; / goes to the search.
 function move(step) {

@@ -50,7 +50,7 @@ func (a *Auth) showAccounts(c echo.Context, status int, v accountsView) error {
 		return err
 	}
 	w := layout.Words(c)
-	v.Page = layout.NewPage(w, "accounts.title", "accounts")
+	v.Page = layout.NewPage(c, "accounts.title", "accounts")
 	if v.Roles = roleOptions(w, Reader); a.provider != nil {
 		v.Provider = a.provider.Title
 	}
@@ -60,7 +60,7 @@ func (a *Auth) showAccounts(c echo.Context, status int, v accountsView) error {
 			return err
 		}
 		v.Rows = append(v.Rows, accountView{
-			Name: x.Name, Made: texts.Clock{Time: x.MadeAt}, Role: w.Or("role", x.Role), Roles: roleOptions(w, Role(x.Role)),
+			Name: x.Name, Made: w.Clock(x.MadeAt), Role: w.Or("role", x.Role), Roles: roleOptions(w, Role(x.Role)),
 			Closed:   !x.DisabledAt.IsZero(),
 			Identity: x.Identity, Password: x.Password != "", Factor: factor,
 		})

@@ -55,8 +55,7 @@ func (a *Auth) awaited(c echo.Context) (session, bool, error) {
 }
 
 func (a *Auth) showCode(c echo.Context, status int, next, problem string) error {
-	w := layout.Words(c)
-	return a.layout.Show(c, status, "code", codeView{Page: layout.Page{W: w, Title: w.Get("code.title")}, Next: next, Problem: problem})
+	return a.layout.Show(c, status, "code", codeView{Page: layout.NewPage(c, "code.title", ""), Next: next, Problem: problem})
 }
 
 // giveCode ends the session that awaited the code and begins another, so that earlier cookies are worthless.

@@ -44,12 +44,12 @@ func (a *Auth) factorPage(c echo.Context) error {
 
 func (a *Auth) showFactor(c echo.Context, s session, status int, v factorView) error {
 	ctx, w := c.Request().Context(), layout.Words(c)
-	v.Page, v.Demanded, v.ByProvider = layout.Page{W: w, Title: w.Get("factor.title"), In: true}, a.demands, s.Via == viaProvider
+	v.Page, v.Demanded, v.ByProvider = layout.NewPage(c, "factor.title", "factor"), a.demands, s.Via == viaProvider
 	v.Account = s.Account
 	f, err := a.log.SecondFactor(ctx, s.Account)
 	switch {
 	case err == nil:
-		v.Has, v.Since, v.Left = true, texts.Clock{Time: f.MadeAt}, w.Plural("factor.left", f.Codes)
+		v.Has, v.Since, v.Left = true, w.Clock(f.MadeAt), w.Plural("factor.left", f.Codes)
 	case !errors.Is(err, store.ErrNotFound):
 		return err
 	}

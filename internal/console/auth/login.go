@@ -38,8 +38,7 @@ func (a *Auth) loginPage(c echo.Context) error {
 }
 
 func (a *Auth) showLogin(c echo.Context, status int, next, name, problem string) error {
-	w := layout.Words(c)
-	v := loginView{Page: layout.Page{W: w, Title: w.Get("login.title")}, Next: next, Name: name, Problem: problem,
+	v := loginView{Page: layout.NewPage(c, "login.title", ""), Next: next, Name: name, Problem: problem,
 		Off: !a.password.IsSet() && a.provider == nil}
 	if a.provider != nil {
 		v.Provider = a.provider.Title

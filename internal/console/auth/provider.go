@@ -71,8 +71,9 @@ func (a *Auth) startProvider(c echo.Context, form url.Values) error {
 
 // onward is a page of ours that leads elsewhere by itself.
 func (a *Auth) onward(c echo.Context, address string) error {
-	w := layout.Words(c)
-	return a.layout.Show(c, http.StatusOK, "onward", layout.Page{W: w, Title: w.Get("onward.title"), Onward: address})
+	page := layout.NewPage(c, "onward.title", "")
+	page.Onward = address
+	return a.layout.Show(c, http.StatusOK, "onward", page)
 }
 
 // finishProvider is where the provider sends the browser back to. A new session's cookie is not sent along with what another

@@ -7,6 +7,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"sendcode/internal/console/auth/attempts"
+	"sendcode/internal/console/layout"
 	"sendcode/internal/server"
 	"sendcode/internal/store"
 )
@@ -88,7 +89,10 @@ const bearerName = "token"
 const actorKey = "sendcode.admin.actor"
 
 // is notes who makes the request; the middleware does it.
-func (w Actor) is(c echo.Context) { c.Set(actorKey, w) }
+func (w Actor) is(c echo.Context) {
+	c.Set(actorKey, w)
+	layout.SetReader(c, w.Name, string(w.Role))
+}
 
 // ActorOf is the zero Actor, which may do nothing, where no session and no token was asked for.
 func ActorOf(c echo.Context) Actor {

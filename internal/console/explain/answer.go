@@ -29,7 +29,7 @@ func (a Answer) Zone() [2]string {
 
 // answerOf says to the person what judge says to the administrator; none where there is nothing to say.
 func answerOf(c matter, reader texts.Words) Answer {
-	a := Answer{W: texts.ForBase(c.Locale, reader)}
+	a := Answer{W: texts.ForBase(c.Locale, reader).In(reader.Zone())}
 	if c.Recipients > 0 { // there is no one person to answer
 		return a
 	}

@@ -128,7 +128,7 @@ func (t teller) outcome() Entry {
 }
 
 func (t teller) dated(when time.Time, tone Tone, key string) Entry {
-	return Entry{At: texts.Clock{Time: when, Exact: true}, Tone: tone, What: t.line(key), order: when}
+	return Entry{At: t.Exactly(when), Tone: tone, What: t.line(key), order: when}
 }
 
 // undated stands behind what happened at after; when itself is not in the log.
@@ -158,7 +158,7 @@ func (t teller) said() string {
 func codeEntries(v store.Verification, now time.Time, w texts.Words) []Entry {
 	tries := []texts.Part{texts.Plain("tries", strconv.Itoa(v.Attempts)), texts.Plain("of", strconv.Itoa(v.MaxAttempts))}
 	line := func(when time.Time, tone Tone, key string) Entry {
-		return Entry{At: texts.Clock{Time: when, Exact: true}, Tone: tone, What: w.Tell(key, tries...), order: when}
+		return Entry{At: w.Exactly(when), Tone: tone, What: w.Tell(key, tries...), order: when}
 	}
 	switch StateOf(v, now) {
 	case verification.Approved:

@@ -59,7 +59,7 @@ func inBrackets(w texts.Words, s string) string {
 func toldEntries(s store.Story, w texts.Words) (all []Entry) {
 	for _, e := range s.Events {
 		i := slices.IndexFunc(toldTones, func(t toldTone) bool { return t.kind == e.Kind })
-		line := Entry{At: texts.Clock{Time: e.At, Exact: true}, Tone: Still, order: e.At}
+		line := Entry{At: w.Exactly(e.At), Tone: Still, order: e.At}
 		if i >= 0 {
 			line.Tone = toldTones[i].tone
 		}

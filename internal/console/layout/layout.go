@@ -37,26 +37,6 @@ func Options(w texts.Words, field, names, chosen string, values ...string) []Opt
 	return all
 }
 
-// Section is an entry of the frame's menu; its text is "nav." and its name.
-type Section struct{ Name, Path string }
-
-// Sections are the menu, in its order.
-var Sections = []Section{
-	{"sends", "/admin"},
-	{"overview", "/admin/overview"},
-	{"tail", "/admin/tail"},
-	{"policies", "/admin/policies"},
-	{"preview", "/admin/preview"},
-	{"suppressions", "/admin/suppressions"},
-	{"prefixes", "/admin/prefixes"},
-	{"acts", "/admin/acts"},
-	{"accounts", "/admin/accounts"},
-	{"webhooks", "/admin/webhooks"},
-}
-
-// Sections are for the frame.
-func (Page) Sections() []Section { return Sections }
-
 // Layout is the console's templates and the files that they load, all embedded.
 type Layout struct {
 	logger    *slog.Logger
@@ -69,21 +49,6 @@ type Layout struct {
 type file struct {
 	body    []byte
 	version string
-}
-
-// Page is what every page has.
-type Page struct {
-	W     texts.Words
-	Title string
-	In    bool   // a session is there
-	Here  string // the section that the page belongs to, if it is in the menu
-
-	Onward string // where the page leads by itself; empty: it stays
-}
-
-// NewPage is a page for those who are logged in: the key of its title, and its section of the menu.
-func NewPage(w texts.Words, title, here string) Page {
-	return Page{W: w, Title: w.Get(title), In: true, Here: here}
 }
 
 // New parses what is embedded; what is wrong with it is a broken build, which every test of this package meets.
@@ -119,11 +84,6 @@ func (l *Layout) path(name string) string {
 	return "/admin/static/" + name + "?v=" + l.files[name].version
 }
 
-// Words picks the language that the reader's browser asks for, else English.
-func Words(c echo.Context) texts.Words {
-	return texts.For(c.Request().Header.Get("Accept-Language"))
-}
-
 // Show renders completely before anything is sent, so that half a page is never shown.
 func (l *Layout) Show(c echo.Context, status int, name string, view any) error {
 	var b bytes.Buffer
@@ -145,9 +105,10 @@ func (l *Layout) Draw(name, block string, view any) (string, error) {
 	return b.String(), err
 }
 
-// Register adds the files that the pages load.
+// Register adds the files that the pages load, and what readers prefer.
 func (l *Layout) Register(e *echo.Echo) {
 	e.GET("/admin/static/:name", l.static)
+	e.POST(preferPath, Form(prefer), l.PageMiddleware()...)
 	e.GET("/admin/", func(c echo.Context) error { return c.Redirect(http.StatusSeeOther, "/admin") })
 }
 

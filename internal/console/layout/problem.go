@@ -44,7 +44,7 @@ func (l *Layout) showProblem(c echo.Context, k server.Kind, name, detail, field 
 	if detail == "" {
 		detail = w.Get("problem." + name + ".detail")
 	}
-	v := problemView{Page: Page{W: w, Title: w.Get("problem." + name + ".title"), In: true}, Detail: detail, Field: field}
+	v := problemView{Page: NewPage(c, "problem."+name+".title", ""), Detail: detail, Field: field}
 	if k == server.Unavailable {
 		c.Response().Header().Set("Retry-After", "2")
 	}

@@ -155,11 +155,11 @@ func Active[F any](field func(*F) *bool) Set[F] {
 	}
 }
 
-// Instant reads RFC 3339, or what a browser's datetime-local field sends, which is then UTC.
+// Instant reads RFC 3339, or what a browser's datetime-local field sends, which is then in the zone of now.
 func Instant[F any](field func(*F) *time.Time) Set[F] {
-	return func(f *F, value string, _ time.Time) string {
+	return func(f *F, value string, now time.Time) string {
 		for _, layout := range []string{time.RFC3339Nano, "2006-01-02T15:04", "2006-01-02T15:04:05"} {
-			if t, err := time.Parse(layout, value); err == nil && inRange(t) {
+			if t, err := time.ParseInLocation(layout, value, now.Location()); err == nil && inRange(t) {
 				*field(f) = t.UTC()
 				return ""
 			}

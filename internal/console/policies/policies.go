@@ -88,7 +88,7 @@ func (a *Pages) Show(c echo.Context) error {
 		return err
 	}
 	w := layout.Words(c)
-	v := policiesView{Page: layout.NewPage(w, "policies.title", "policies")}
+	v := policiesView{Page: layout.NewPage(c, "policies.title", "policies")}
 	status := http.StatusOK
 	for _, p := range a.desk.Policies() {
 		shown := policyView{Name: p.Name, Purposes: strings.Join(p.Purposes, w.Get("list.comma"))}
@@ -122,7 +122,7 @@ func (a *Pages) rulesOf(ctx context.Context, p support.Policy, w texts.Words) (r
 			for _, c := range crowds {
 				v.Who = append(v.Who, whoView{
 					To: c.To, App: c.App, Channel: w.Or("channel", string(c.Channel)), Sends: w.Plural("policies.sends", c.Sends),
-					Newest: texts.Clock{Time: c.Newest}, Link: explain.RecipientAddress(c.Recipient),
+					Newest: w.Clock(c.Newest), Link: explain.RecipientAddress(c.Recipient),
 				})
 			}
 			if all > len(crowds) {

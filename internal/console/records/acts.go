@@ -94,7 +94,7 @@ func (a *Records) actsPage(c echo.Context) error {
 		return err
 	}
 	w := layout.Words(c)
-	v := actsView{Page: layout.NewPage(w, "acts.title", "acts"), Pages: p.Pages()}
+	v := actsView{Page: layout.NewPage(c, "acts.title", "acts"), Pages: p.Pages()}
 	for _, act := range p.Rows {
 		v.Rows = append(v.Rows, actViewOf(act, w))
 	}
@@ -114,7 +114,7 @@ var actSigns = map[store.AuditOutcome]string{store.AuditBegun: "…", store.Audi
 
 func actViewOf(a store.AuditEntry, w texts.Words) actView {
 	v := actView{
-		At: texts.Clock{Time: a.At, Exact: true}, Who: a.Who + " (" + w.Or("role", a.Role) + ")", On: cmp.Or(a.To, "–"),
+		At: w.Exactly(a.At), Who: a.Who + " (" + w.Or("role", a.Role) + ")", On: cmp.Or(a.To, "–"),
 		Deed: w.Or("deed", a.What), Why: a.Reason,
 		State: explain.Label{Sign: actSigns[a.Outcome], Word: w.Or("outcome", string(a.Outcome)), Tone: actTones[a.Outcome]},
 		From:  cmp.Or(a.Network, "–"), Rest: w.Or("detail", a.Detail),

@@ -129,7 +129,7 @@ func (a *Records) eventsPage(c echo.Context) error {
 		return err
 	}
 	w := layout.Words(c)
-	v := eventsView{Page: layout.NewPage(w, "events.title", "webhooks"), Pages: p.Pages(), App: p.Filter.App,
+	v := eventsView{Page: layout.NewPage(c, "events.title", "webhooks"), Pages: p.Pages(), App: p.Filter.App,
 		Any: p.Filter.App != "" || p.Filter.State != ""}
 	for _, state := range []store.EventState{"", store.EventPending, store.EventDelivered, store.EventGivenUp} {
 		key := "events.state." + cmp.Or(string(state), "any")
@@ -146,7 +146,7 @@ func (a *Records) eventsPage(c echo.Context) error {
 
 func eventViewOf(e store.AppEvent, now time.Time, w texts.Words) eventView {
 	v := eventView{
-		At: texts.Clock{Time: e.At, Exact: true}, Type: e.Type, App: e.App, To: cmp.Or(e.To, "–"), Answer: cmp.Or(e.Answer, "–"),
+		At: w.Exactly(e.At), Type: e.Type, App: e.App, To: cmp.Or(e.To, "–"), Answer: cmp.Or(e.Answer, "–"),
 		Tries: "×" + strconv.Itoa(e.Attempt), State: eventTones[e.State],
 	}
 	v.State.Word = w.Or("events.state", string(e.State))

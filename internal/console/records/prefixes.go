@@ -99,7 +99,7 @@ func (a *Records) showPrefixes(c echo.Context, status int, raw, problem string) 
 	}
 	w := layout.Words(c)
 	v := prefixesView{
-		Page: layout.NewPage(w, "prefixes.title", "prefixes"), Pages: p.Pages(), May: auth.ActorOf(c).May(auth.ActionLiftPrefix),
+		Page: layout.NewPage(c, "prefixes.title", "prefixes"), Pages: p.Pages(), May: auth.ActorOf(c).May(auth.ActionLiftPrefix),
 		Problem: problem,
 		Active:  p.Filter.Active, Other: PrefixesPath + "?state=all",
 	}
@@ -117,7 +117,7 @@ const PrefixesPath = "/admin/prefixes"
 
 func prefixViewOf(p store.PrefixPause, now time.Time, w texts.Words) prefixView {
 	v := prefixView{
-		ID: p.ID.String(), Since: texts.Clock{Time: p.Since}, Until: texts.Clock{Time: p.Until}, Prefix: p.Prefix, App: p.App, Country: p.Country,
+		ID: p.ID.String(), Since: w.Clock(p.Since), Until: w.Clock(p.Until), Prefix: p.Prefix, App: p.App, Country: p.Country,
 		Sends: listing.Address("/admin", nil, "country", p.Country), Why: explain.Numbers(p, w), Active: p.Active(now),
 	}
 	v.State, v.After = heldOrLifted(v.Active, w.Get("prefixes.holds"), p.LiftedAt, p.LiftedBy, p.LiftedWhy, w)

@@ -63,7 +63,7 @@ func (a *Records) showSuppressions(c echo.Context, status int, typed wish, probl
 	}
 	w := layout.Words(c)
 	v := suppressionsView{
-		Page: layout.NewPage(w, "suppressions.title", "suppressions"), Pages: p.Pages(), Active: p.Filter.Active, Problem: problem, Typed: typed,
+		Page: layout.NewPage(c, "suppressions.title", "suppressions"), Pages: p.Pages(), Active: p.Filter.Active, Problem: problem, Typed: typed,
 		May: auth.ActorOf(c).May(auth.ActionSuppress) && auth.ActorOf(c).May(auth.ActionLift), Other: p.With("state", "all"),
 	}
 	for _, s := range p.Rows {
@@ -80,7 +80,7 @@ func (a *Records) showSuppressions(c echo.Context, status int, typed wish, probl
 
 func suppressionViewOf(s store.Suppression, now time.Time, w texts.Words) suppressionView {
 	v := suppressionView{
-		Since: texts.Clock{Time: s.Since}, Until: texts.Clock{Time: s.Until}, To: s.To, Person: explain.RecipientAddress(s.Recipient),
+		Since: w.Clock(s.Since), Until: w.Clock(s.Until), To: s.To, Person: explain.RecipientAddress(s.Recipient),
 		Why: explain.Cause(s, w), App: cmp.Or(s.App, w.Get("suppressions.every")), Active: s.Active(now), Channel: string(s.Channel),
 		Address: s.Address.String(), ForApp: s.App,
 	}

@@ -144,7 +144,7 @@ func numbers(stretches []Interval, w texts.Words, keys []string, of func(Interva
 	}
 	for _, s := range stretches {
 		at, _ := time.Parse(time.RFC3339, s.At)
-		row := numbersRow{At: texts.Clock{Time: at}}
+		row := numbersRow{At: w.Clock(at)}
 		for i, text := range of(s) {
 			row.Cells = append(row.Cells, cellView{v.Heads[i], text})
 		}

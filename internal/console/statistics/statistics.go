@@ -100,7 +100,7 @@ func Of(q store.StatsQuery, now, before store.Stats, domains []store.DomainTally
 		out.Domains = append(out.Domains, DomainCounts(d))
 	}
 	tallies, stretches := now.Tallies, now.Intervals
-	for at := q.From.Truncate(q.Each); at.Before(q.To); at = at.Add(q.Each) {
+	for at := q.Stretch(q.From); at.Before(q.To); at = at.Add(q.Each) {
 		s := Interval{At: *listing.Stamp(at)}
 		for len(tallies) > 0 && tallies[0].At.Equal(at) {
 			s.add(tallies[0])

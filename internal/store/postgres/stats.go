@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"math"
 	"slices"
@@ -118,13 +119,13 @@ func (p *DB) lost(ctx context.Context, q store.StatsQuery) (n int, err error) {
 
 // talliesOf counts in rows.
 func (p *DB) talliesOf(ctx context.Context, q store.StatsQuery, c sqldb.Conditions) ([]store.Tally, error) {
-	return readRows(ctx, p, func(t *store.Tally) []any { return sqldb.TallyFields(t, q.Each) }, c.Tallies(stretchSQL("s.logged_at", q.Each)),
+	return readRows(ctx, p, func(t *store.Tally) []any { return sqldb.TallyFields(t, q) }, c.Tallies(stretchSQL("s.logged_at", q)),
 		c.Args...)
 }
 
 // stretchSQL is the number of the stretch of time that an instant is in.
-func stretchSQL(column string, each time.Duration) string {
-	return "floor(extract(epoch FROM " + column + ") / " + strconv.Itoa(int(each/time.Second)) + ")::bigint"
+func stretchSQL(column string, q store.StatsQuery) string {
+	return fmt.Sprintf("floor((extract(epoch FROM %s) + %d) / %d)::bigint", column, q.Offset/time.Second, q.Each/time.Second)
 }
 
 // statsOfRows reads a time in which no hour is counted.
@@ -134,7 +135,7 @@ func (p *DB) statsOfRows(ctx context.Context, q store.StatsQuery) (stats store.S
 		return store.Stats{}, err
 	}
 	const span = `(extract(epoch FROM s.finished_at - s.logged_at) * 1000000)::bigint`
-	err = sqldb.AskMeasures(&stats, q, c, stretchSQL("s.logged_at", q.Each), span,
+	err = sqldb.AskMeasures(&stats, q, c, stretchSQL("s.logged_at", q), span,
 		func(fields func(*store.Interval) []any, query string) ([]store.Interval, error) {
 			return readRows(ctx, p, fields, query, c.Args...)
 		})
@@ -146,11 +147,11 @@ func (p *DB) statsOfRows(ctx context.Context, q store.StatsQuery) (stats store.S
 
 // countedRows is statsOfRows as part of a longer time.
 func (p *DB) countedRows(ctx context.Context, q store.StatsQuery) (sum counted, err error) {
-	c, stretch := sqldb.StatsConditions(q, words), stretchSQL("s.logged_at", q.Each)
+	c, stretch := sqldb.StatsConditions(q, words), stretchSQL("s.logged_at", q)
 	if sum.tallies, err = p.talliesOf(ctx, q, c); err != nil {
 		return sum, err
 	}
-	approvals, err := readRows(ctx, p, func(x *store.Interval) []any { return sqldb.ApprovalFields(x, q.Each) }, c.Approvals(stretch),
+	approvals, err := readRows(ctx, p, func(x *store.Interval) []any { return sqldb.ApprovalFields(x, q) }, c.Approvals(stretch),
 		c.Args...)
 	if err != nil {
 		return sum, err
@@ -159,7 +160,7 @@ func (p *DB) countedRows(ctx context.Context, q store.StatsQuery) (sum counted, 
 		s := sum.at(x.At)
 		s.opened, s.approved = x.Opened, x.Approved
 	}
-	return sum, p.times(ctx, &sum, q.Each, `SELECT stretch, `+bucketSQL+`, count(*)
+	return sum, p.times(ctx, &sum, q, `SELECT stretch, `+bucketSQL+`, count(*)
 FROM (`+c.TookIn(stretch, `s.finished_at - s.logged_at`)+`) sent GROUP BY 1, 2`, c.Args)
 }
 
@@ -170,8 +171,8 @@ func (p *DB) countedHours(ctx context.Context, q store.StatsQuery) (sum counted,
 		store.Tally
 		opened, approved int
 	}
-	tallies, err := readRows(ctx, p, func(t *hourTally) []any { return append(sqldb.TallyFields(&t.Tally, q.Each), &t.opened, &t.approved) },
-		`SELECT `+stretchSQL("s.hour", q.Each)+`, s.status, s.reason, s.blocked_by, sum(s.rows)::bigint, sum(s.requests)::bigint,
+	tallies, err := readRows(ctx, p, func(t *hourTally) []any { return append(sqldb.TallyFields(&t.Tally, q), &t.opened, &t.approved) },
+		`SELECT `+stretchSQL("s.hour", q)+`, s.status, s.reason, s.blocked_by, sum(s.rows)::bigint, sum(s.requests)::bigint,
   sum(s.opened)::bigint, sum(s.approved)::bigint
 FROM hour_tallies s`+c.Where()+` GROUP BY 1, 2, 3, 4 ORDER BY 1, 2, 3, 4`, c.Args...)
 	if err != nil {
@@ -182,7 +183,7 @@ FROM hour_tallies s`+c.Where()+` GROUP BY 1, 2, 3, 4 ORDER BY 1, 2, 3, 4`, c.Arg
 		s := sum.at(t.At)
 		s.opened, s.approved = s.opened+t.opened, s.approved+t.approved
 	}
-	return sum, p.times(ctx, &sum, q.Each, `SELECT `+stretchSQL("s.hour", q.Each)+`, s.bucket, sum(s.n)::bigint FROM hour_times s`+c.Where()+
+	return sum, p.times(ctx, &sum, q, `SELECT `+stretchSQL("s.hour", q)+`, s.bucket, sum(s.n)::bigint FROM hour_times s`+c.Where()+
 		` GROUP BY 1, 2`, c.Args)
 }
 
@@ -194,12 +195,12 @@ func hourConditions(q store.StatsQuery) (c sqldb.Conditions) {
 }
 
 // times reads, by stretch and bucket, how many there are.
-func (p *DB) times(ctx context.Context, sum *counted, each time.Duration, query string, args []any) error {
+func (p *DB) times(ctx context.Context, sum *counted, q store.StatsQuery, query string, args []any) error {
 	type timed struct {
 		at        time.Time
 		bucket, n int
 	}
-	all, err := readRows(ctx, p, func(x *timed) []any { return []any{sqldb.StretchField{To: &x.at, Each: each}, &x.bucket, &x.n} }, query,
+	all, err := readRows(ctx, p, func(x *timed) []any { return []any{sqldb.StretchField{To: &x.at, Of: q}, &x.bucket, &x.n} }, query,
 		args...)
 	for _, x := range all {
 		sum.at(x.at).times[x.bucket] = x.n

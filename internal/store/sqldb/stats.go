@@ -30,20 +30,20 @@ FROM failed f ORDER BY f.failed DESC, f.domain`, c.Args
 }
 
 // ApprovalFields are where a row of Approvals is scanned to.
-func ApprovalFields(s *store.Interval, each time.Duration) []any {
-	return []any{StretchField{&s.At, each}, &s.Opened, &s.Approved}
+func ApprovalFields(s *store.Interval, q store.StatsQuery) []any {
+	return []any{StretchField{&s.At, q}, &s.Opened, &s.Approved}
 }
 
-func tookFields(s *store.Interval, each time.Duration) []any {
-	return []any{StretchField{&s.At, each}, spanField{&s.Median}, spanField{&s.P95}}
+func tookFields(s *store.Interval, q store.StatsQuery) []any {
+	return []any{StretchField{&s.At, q}, spanField{&s.Median}, spanField{&s.P95}}
 }
 
 // AskMeasures has a database measure each stretch, and the whole's times; read reads the rows of a query.
 func AskMeasures(s *store.Stats, q store.StatsQuery, c Conditions, stretch, span string,
 	read func(func(*store.Interval) []any, string) ([]store.Interval, error)) error {
-	took := func(x *store.Interval) []any { return tookFields(x, q.Each) }
+	took := func(x *store.Interval) []any { return tookFields(x, q) }
 	by := map[time.Time]store.Measures{}
-	opened, err := read(func(x *store.Interval) []any { return ApprovalFields(x, q.Each) }, c.Approvals(stretch))
+	opened, err := read(func(x *store.Interval) []any { return ApprovalFields(x, q) }, c.Approvals(stretch))
 	if err != nil {
 		return err
 	}
@@ -80,20 +80,20 @@ func RefundFields(r *store.Refund) []any {
 }
 
 // TallyFields are where a row of Tallies is scanned to.
-func TallyFields(t *store.Tally, each time.Duration) []any {
-	return []any{StretchField{&t.At, each}, &t.Status, &t.Reason, &t.BlockedBy, &t.Rows, &t.Requests}
+func TallyFields(t *store.Tally, q store.StatsQuery) []any {
+	return []any{StretchField{&t.At, q}, &t.Status, &t.Reason, &t.BlockedBy, &t.Rows, &t.Requests}
 }
 
 // StretchField reads the number of a stretch of time since 1970.
 type StretchField struct {
-	To   *time.Time
-	Each time.Duration
+	To *time.Time
+	Of store.StatsQuery
 }
 
 // Scan implements sql.Scanner.
 func (f StretchField) Scan(src any) error {
 	n, _ := src.(int64)
-	*f.To = time.Unix(n*int64(f.Each/time.Second), 0).UTC()
+	*f.To = time.Unix(n*int64(f.Of.Each/time.Second), 0).Add(-f.Of.Offset).UTC()
 	return nil
 }
 

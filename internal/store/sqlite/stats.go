@@ -3,7 +3,7 @@ package sqlite
 import (
 	"context"
 	"database/sql"
-	"strconv"
+	"fmt"
 	"time"
 
 	"sendcode/internal/store"
@@ -16,8 +16,8 @@ func (s *DB) Stats(ctx context.Context, q store.StatsQuery) (stats store.Stats, 
 		return stats, err
 	}
 	c := sqldb.StatsConditions(q, words)
-	stretch, span := "s.logged_at / "+strconv.Itoa(int(q.Each/time.Second))+"000000", "s.finished_at - s.logged_at"
-	stats.Tallies, err = sqliteRows(ctx, s, func(t *store.Tally) []any { return sqldb.TallyFields(t, q.Each) }, c.Tallies(stretch), c.Args...)
+	stretch, span := fmt.Sprintf("(s.logged_at + %d) / %d", q.Offset.Microseconds(), q.Each.Microseconds()), "s.finished_at - s.logged_at"
+	stats.Tallies, err = sqliteRows(ctx, s, func(t *store.Tally) []any { return sqldb.TallyFields(t, q) }, c.Tallies(stretch), c.Args...)
 	if err != nil {
 		return store.Stats{}, err
 	}

@@ -69,6 +69,17 @@ func statistics(t *testing.T, f *Fixture) {
 		Intervals: []store.Interval{{At: next, Measures: texts}}, Measures: texts,
 	})
 	ask(store.StatsQuery{Purpose: "nothing"}, store.Stats{})
+	east := store.StatsQuery{From: begin, To: begin.Add(2 * time.Hour), Each: 24 * time.Hour}
+	east.Offset = time.Duration(23-next.Hour()) * time.Hour // so that midnight is an hour after the second stretch begins
+	day, err := f.Stats(t.Context(), east)
+	OK(t, err)
+	Equal(t, "the beginning of the day that both stretches are in", day.Tallies[len(day.Tallies)-1].At, next.Add(-23*time.Hour))
+	Equal(t, "days of measures", day.Intervals, []store.Interval{{At: next.Add(-23 * time.Hour),
+		Measures: store.Measures{Opened: 5, Approved: 1, Median: time.Second, P95: 3 * time.Second}}})
+	east.Offset += time.Hour // midnight is where it begins
+	day, err = f.Stats(t.Context(), east)
+	OK(t, err)
+	Equal(t, "the days of the tallies", []time.Time{day.Tallies[0].At, day.Tallies[len(day.Tallies)-1].At}, []time.Time{next.Add(-24 * time.Hour), next})
 	f.MustFinish(t, store.Outcome{Held: store.Held{ID: f.Admit(t, f.Intent(7,
 		func(in *store.Intent) { in.Send.To = "b•••@example.org" })).Send.ID, Attempt: 1}, Status: store.Failed, Reason: "expired"}, true)
 	f.MustFinish(t, store.Outcome{Held: store.Held{ID: f.Admit(t, f.Intent(8,
@@ -89,7 +100,7 @@ func statistics(t *testing.T, f *Fixture) {
 	}
 	for _, q := range []store.StatsQuery{
 		{}, {From: begin, To: begin, Each: time.Hour}, {From: begin, To: next}, {From: begin, To: next, Each: time.Millisecond},
-		{From: begin, To: next, Each: time.Hour, App: "a\x00"},
+		{From: begin, To: next, Each: time.Hour, App: "a\x00"}, {From: begin, To: next, Each: time.Hour, Offset: time.Minute},
 	} {
 		_, err := f.Stats(t.Context(), q)
 		Is(t, err, store.ErrBadRequest)

@@ -1,0 +1,161 @@
+package layout
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"sendcode/internal/texts"
+)
+
+// Section is an entry of the frame's menu; its text is "nav." and its name.
+type Section struct {
+	Name, Path string
+	More       bool // behind the menu's last entry
+}
+
+// Sections are the menu, in its order.
+var Sections = []Section{
+	{Name: "sends", Path: "/admin"},
+	{Name: "tail", Path: "/admin/tail"},
+	{Name: "overview", Path: "/admin/overview"},
+	{Name: "policies", Path: "/admin/policies"},
+	{Name: "suppressions", Path: "/admin/suppressions", More: true},
+	{Name: "prefixes", Path: "/admin/prefixes", More: true},
+	{Name: "webhooks", Path: "/admin/webhooks", More: true},
+	{Name: "preview", Path: "/admin/preview", More: true},
+	{Name: "acts", Path: "/admin/acts", More: true},
+	{Name: "accounts", Path: "/admin/accounts", More: true},
+	{Name: "factor", Path: "/admin/factor", More: true},
+}
+
+// Page is what every page has.
+type Page struct {
+	W      texts.Words
+	Title  string
+	Reader string // the account that is logged in; empty: none is
+	Role   string // of the account, in words
+	Here   string // the section that the page belongs to, if it is in the menu
+	Back   string // where a change of language or zone leads back to
+
+	Onward string // where the page leads by itself; empty: it stays
+}
+
+// NewPage is a page for a request: the key of its title, and its section of the menu.
+func NewPage(c echo.Context, title, here string) Page {
+	w := Words(c)
+	p := Page{W: w, Title: w.Get(title), Here: here, Back: home}
+	if r, ok := c.Get(readerKey).(reader); ok {
+		p.Reader, p.Role = r.name, w.Or("role", r.role)
+		if c.Request().Method == http.MethodGet { // what a form led to is no address
+			p.Back = c.Request().URL.RequestURI()
+		}
+	}
+	return p
+}
+
+// Sections are the menu's entries before its last one, or those behind that.
+func (p Page) Sections(more bool) (list []Section) {
+	for _, s := range Sections {
+		if s.More == more {
+			list = append(list, s)
+		}
+	}
+	return list
+}
+
+// InMore says that the page is one of those behind the menu's last entry.
+func (p Page) InMore() bool {
+	for _, s := range p.Sections(true) {
+		if s.Name == p.Here {
+			return true
+		}
+	}
+	return false
+}
+
+// Zone is how far the page's times are from UTC now.
+func (p Page) Zone() string { return p.W.ZoneName(time.Now()) }
+
+// Languages are the others that the page can be read in.
+func (p Page) Languages() (others []texts.Words) {
+	for _, w := range texts.All() {
+		if w.Lang() != p.W.Lang() {
+			others = append(others, w)
+		}
+	}
+	return others
+}
+
+type reader struct{ name, role string }
+
+const readerKey = "sendcode.admin.reader"
+
+// SetReader notes the account that a request is of, for the frame.
+func SetReader(c echo.Context, name, role string) { c.Set(readerKey, reader{name, role}) }
+
+// What a reader prefers is in cookies that each page goes by; scripts set the zone's where it is missing, as they alone know it.
+const (
+	languageCookie = "sendcode_language"
+	zoneCookie     = "sendcode_zone"
+	preferPath     = "/admin/prefer"
+	home           = "/admin"
+	keptFor        = 365 * 24 * time.Hour
+)
+
+// Words picks the language that the reader chose, or the browser asks for, else English; times are in the zone that the reader's browser
+// or the reader chose, else in UTC.
+func Words(c echo.Context) texts.Words {
+	w := texts.For(c.Request().Header.Get("Accept-Language"))
+	if chosen, ok := texts.In(cookie(c, languageCookie)); ok {
+		w = chosen
+	}
+	if zone, ok := zoneOf(cookie(c, zoneCookie)); ok {
+		w = w.In(zone)
+	}
+	return w
+}
+
+func cookie(c echo.Context, name string) string {
+	found, err := c.Cookie(name)
+	if err != nil {
+		return ""
+	}
+	value, err := url.QueryUnescape(found.Value)
+	if err != nil {
+		return ""
+	}
+	return value
+}
+
+// zoneOf knows zones by their names in the time zone database; "Local" would be this machine's.
+func zoneOf(name string) (*time.Location, bool) {
+	if name == "" || name == "Local" || len(name) > 64 {
+		return nil, false
+	}
+	zone, err := time.LoadLocation(name)
+	return zone, err == nil
+}
+
+// prefer keeps the language or the zone that a form names, and leads back to its page.
+func prefer(c echo.Context, form url.Values) error {
+	if _, ok := texts.In(form.Get("language")); ok {
+		keep(c, languageCookie, form.Get("language"))
+	}
+	if _, ok := zoneOf(form.Get("zone")); ok {
+		keep(c, zoneCookie, form.Get("zone"))
+	}
+	back := form.Get("back")
+	if u, err := url.Parse(back); err != nil || u.IsAbs() || u.Host != "" || u.Path != home && !strings.HasPrefix(u.Path, home+"/") {
+		back = home
+	}
+	return c.Redirect(http.StatusSeeOther, back)
+}
+
+func keep(c echo.Context, name, value string) {
+	c.SetCookie(&http.Cookie{Name: name, Value: url.QueryEscape(value), Path: home, MaxAge: int(keptFor / time.Second),
+		Secure: c.Scheme() == "https", SameSite: http.SameSiteLaxMode})
+}
