@@ -1,20 +1,16 @@
 // Package web holds the pages' templates, style sheets and scripts, embedded into the binary.
 //
-// Packages ui and admin parse the templates that they need from FS: page/ and mailbox/ are ui's, shared/ is drawn by
-// both. What a browser loads lies in static/ and is served by Assets; widget.js is what other sites load. There is no
-// build step: the files are served as they are written here, but that scripts name each other with their versions.
+// Packages page and console parse the templates that they need from FS: page/ and mailbox/ are page's, shared/ is drawn by both. What
+// a page's browser loads lies in static/ and is served by Static; the widget that other sites load lies in widget/ and is served by
+// package widget. Files are written as modules that import each other and are served bundled, each one request.
 //
-// The page and the widget share time.js (waits and clocks), countdown.js (the button that counts), cards.js (the card
-// that is swapped), phone.js (numbers while they are typed) and inquiry.js (asking the server); page.js and send-code.js are what is
-// their own.
+// The page and the widget share time.js (waits and clocks), countdown.js (the button that counts), cards.js (the card that is
+// swapped), code.js (the code in what was pasted), phone.js (numbers while they are typed) and inquiry.js (asking the server).
 package web
 
 import "embed"
 
-// FS has one directory per audience, and static/.
+// FS has one directory per audience, static/ and widget/.
 //
-//go:embed */*.html static/*
+//go:embed */*.html static/* widget/*
 var FS embed.FS
-
-//go:embed widget.js
-var widget []byte

@@ -25,6 +25,7 @@ import (
 	"sendcode/internal/server"
 	"sendcode/internal/sms"
 	"sendcode/internal/store"
+	"sendcode/internal/widget"
 	"sendcode/quota"
 )
 
@@ -61,7 +62,7 @@ func (a *App) listen() error {
 	a.api.Offer(a.limits, a.proofs)
 	a.api.Register(front)
 	a.registerProviders(front)
-	page.RegisterWidget(front)
+	widget.Register(front)
 	a.metrics.Keys(func(show func(app, key string, used time.Time)) {
 		for _, k := range a.api.Keys() {
 			show(k.App, k.ID, k.LastUsed())

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/binary"
 	"log/slog"
+	"net/http"
 	"testing"
 	"time"
 
@@ -71,7 +72,7 @@ func (r *rig) replica(logger *slog.Logger, changes ...func(*Config)) *echo.Echo 
 	e := server.New(server.Config{Logger: logger})
 	r.console = New(c)
 	r.console.Register(e)
-	e.GET(web.StaticPath+"*", echo.WrapHandler(web.NewAssets(nil)))
+	e.GET(web.StaticPath+"*", echo.WrapHandler(http.HandlerFunc(web.Static)))
 	return e
 }
 

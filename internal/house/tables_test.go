@@ -30,7 +30,9 @@ var edges = map[string]string{
 	"templates":                 "",
 	"web/admin":                 "",
 	"internal/texts":            "quota", // waits are rounded as everywhere
-	"web":                       "quota", // draws a rule's state the same way on every page
+	"internal/bundle":           "",
+	"internal/compress":         "",
+	"web":                       "quota internal/bundle internal/compress internal/recipient", // draws a rule's state the same way on every page, and serves how numbers are written
 
 	// What a send passes through, from below. No row names a package above it.
 	"internal/message":        "templates",
@@ -56,7 +58,8 @@ var edges = map[string]string{
 		"internal/recipient internal/store",
 
 	// HTTP, by audience.
-	"internal/server": "quota internal/limits internal/recipient internal/redemption internal/verification",
+	"internal/widget": "internal/bundle internal/compress internal/texts web",
+	"internal/server": "internal/compress quota internal/limits internal/recipient internal/redemption internal/verification",
 	"internal/api":    "quota quota/quotahttp internal/limits internal/recipient internal/redemption internal/verification internal/feedback internal/store internal/server internal/events internal/code",
 	"internal/page": "quota internal/texts internal/recipient internal/policy internal/verification internal/store internal/server web internal/code " +
 		"internal/delivery/mailbox", // shown by a page
@@ -67,7 +70,7 @@ var edges = map[string]string{
 	"internal/console/policies":   "quota internal/texts internal/support internal/store internal/console/explain internal/console/layout internal/console/listing",
 	"internal/console/listing":    "internal/recipient internal/store internal/server internal/console/layout",
 	"internal/console/statistics": "internal/texts internal/store internal/console/listing",
-	"internal/console/layout":     "internal/texts internal/store internal/verification internal/server web web/admin",
+	"internal/console/layout":     "internal/compress internal/texts internal/store internal/verification internal/server web web/admin",
 	"internal/console/explain":    "quota internal/texts internal/recipient internal/policy internal/store internal/verification", // no HTTP, and nothing that reads
 	"internal/console/live":       "internal/recipient internal/store internal/server",
 	"internal/console/auth": "quota internal/texts internal/support internal/store internal/server internal/verification internal/console/layout " +
@@ -87,7 +90,7 @@ var edges = map[string]string{
 	"internal/metrics":  "internal/failover internal/limits internal/recipient internal/store internal/webhook",
 	"internal/app": "internal/app/readiness internal/demo internal/metrics internal/spending internal/proof quota docs migrations templates web internal/recipient internal/keyring internal/message " +
 		"internal/delivery internal/delivery/smtp internal/delivery/mailbox internal/failover " +
-		"internal/sms internal/store internal/store/postgres internal/store/sqlite internal/verification internal/server internal/api internal/page " +
+		"internal/sms internal/store internal/store/postgres internal/store/sqlite internal/verification internal/server internal/api internal/page internal/widget " +
 		"internal/console internal/console/auth internal/config internal/events internal/webhook internal/openid internal/code internal/vault internal/policy internal/gates " +
 		"internal/refusals internal/outbox internal/feedback internal/jobs internal/limits internal/redemption internal/support",
 
@@ -116,7 +119,7 @@ var edges = map[string]string{
 	"internal/openid/openidtest":   "",
 	"internal/sms/smstest":         "internal/sms internal/delivery internal/parts",
 	"internal/console/consoletest": "quota internal/keyring internal/openid internal/openid/openidtest internal/store internal/store/sqlite internal/store/sqlite/sqlitetest",
-	"internal/page/pagetest": "quota internal/api internal/store internal/keyring internal/recipient internal/server internal/page " +
+	"internal/page/pagetest": "internal/widget quota internal/api internal/store internal/keyring internal/recipient internal/server internal/page " +
 		"internal/verification internal/code internal/parts",
 	"tools/bench":        "tools/bench/report tools/rows internal/parts internal/app internal/store/postgres internal/config",
 	"tools/bench/report": "",
@@ -152,7 +155,7 @@ var support = map[string]bool{
 // extraInTests are edges that tests have beyond those of their package.
 var extraInTests = map[string]string{
 	"internal/house": "internal/config",
-	"internal/page":  "internal/app internal/config", // one test goes the whole way over the program itself
+	"internal/page":  "internal/app internal/config internal/bundle", // one test goes the whole way over the program itself
 	// The use cases and what works beside them are tested together, over internal/verification/rig.
 	"internal/verification":        "internal/store/gate internal/store/sqlite internal/outbox internal/feedback internal/jobs internal/support internal/keyring internal/delivery internal/sms",
 	"internal/simulate/interleave": "quota internal/gates internal/recipient internal/store internal/store/gate internal/verification",                 // decide in its model
@@ -183,6 +186,8 @@ var extraInTests = map[string]string{
 var modules = map[string]string{
 	"github.com/Shopify/toxiproxy":          testsOnly,
 	"github.com/alecthomas/kong":            "cmd/sendcode",
+	"github.com/andybalholm/brotli":         "internal/compress",
+	"github.com/evanw/esbuild":              "internal/bundle",
 	"github.com/boombuler/barcode":          "internal/console/auth/factor",
 	"github.com/chromedp/cdproto":           "internal/page/pagetest tools/screenshots",
 	"github.com/chromedp/chromedp":          "internal/page/pagetest internal/parts/axe tools/screenshots",
@@ -197,7 +202,7 @@ var modules = map[string]string{
 	"github.com/gofrs/flock":                "internal/app internal/config internal/parts",
 	"github.com/google/uuid":                anywhere,
 	"github.com/jackc/pgx":                  "internal/store/sqldb internal/store/postgres internal/app internal/parts tools/bench tools/rows tools/floor",
-	"github.com/labstack/echo":              "internal/api internal/page internal/console internal/console/layout internal/console/listing internal/console/records internal/console/policies internal/console/auth internal/console/live internal/server internal/app quota/echoquota tools/floor",
+	"github.com/labstack/echo":              "internal/api internal/compress internal/widget internal/page internal/console internal/console/layout internal/console/listing internal/console/records internal/console/policies internal/console/auth internal/console/live internal/server internal/app quota/echoquota tools/floor",
 	"github.com/nyaruka/phonenumbers":       "internal/recipient",
 	"github.com/pquerna/otp":                "internal/console/auth/factor internal/console/consoletest",
 	"github.com/pressly/goose":              "internal/store/sqldb internal/store/postgres internal/store/sqlite migrations",

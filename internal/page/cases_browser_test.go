@@ -3,15 +3,18 @@ package page_test
 import (
 	"context"
 	"os"
+	"strings"
 	"testing"
 
+	"sendcode/internal/bundle"
 	"sendcode/internal/page/pagetest"
+	"sendcode/web"
 )
 
 // drawing has the widget's scripts draw each row of the table, and gives the rows that are drawn otherwise.
 const drawing = `(async (cases) => {
-  const { draw } = await import('/static/send-code-looks.js'), { en } = await import('/static/words.js');
-  const { OnPhones, ...mails } = en, words = { email: mails, sms: { ...mails, ...OnPhones } };
+  const { draw, cards, phones: numbers } = window.widget, { mails, phones } = await import('/static/widget/words.en.js');
+  const words = { email: mails, sms: { ...mails, ...phones } };
   const windows = { minute: 60, hour: 3600, day: 86400 };
   const notes = { wrong: 'wrong', many: 'many', away: 'away', required: 'required', foreign: 'foreign', length: 'length' };
   const parts = { help: 'details.help', rules: '.rules', instead: '.instead', last: '[data-act="code"]' };
@@ -30,9 +33,9 @@ const drawing = `(async (cases) => {
     };
     const drawn = draw(words, {
       view, quota, channel, refused: state.refused, note: state.note && { kind: notes[state.note], wait: 5 }, screen: state.screen,
-      channels: ['email', 'sms'], country: 'DE', countries: [], to: 'ana@example.com',
+      channels: ['email', 'sms'], cards, phones: numbers, country: 'DE', countries: [], to: 'ana@example.com',
     });
-    const text = (key) => !key ? '' : (w[key].One ? w[key][tries === 1 ? 'One' : 'Other'].replace('{n}', tries) : w[key].replace('{n}', 6));
+    const text = (key) => !key ? '' : (w[key].one ? w[key][tries === 1 ? 'one' : 'other'].replace('{n}', tries) : w[key].replace('{n}', 6));
     const find = (selector) => drawn.querySelector(selector)?.textContent ?? '';
     const got = {
       kind: drawn.dataset.kind, heading: find('#heading'), again: drawn.querySelector('#again')?.dataset.ready ?? '', message: find('.box.warn, .box.bad, .box.note'),
@@ -54,6 +57,15 @@ func theTableOfCards(t *testing.T, browser context.Context) {
 	}
 	b := open(t, browser, running(t), pagetest.Look{})
 	b.visit("")
+	script, err := bundle.Of(web.FS, "all.js", map[string]string{"all.js": `
+		import { draw } from './widget/draw.js';
+		import { cards } from './widget/code.js';
+		import * as numbers from './widget/phones.js';
+		window.widget = { draw, cards, phones: numbers };`})
+	if err != nil {
+		t.Fatal(err)
+	}
+	eval[int](b, "(() => { const SENDCODE = {};\n"+strings.ReplaceAll(string(script), "import.meta.url", "location.href")+"\nreturn 0 })()")
 	eval[int](b, `((`+drawing+`)(`+string(cases)+`).then((r) => { window.cards = r; }, (e) => { window.cards = [0, [String(e)]]; }), 0)`)
 	b.until("window.cards")
 	got := eval[struct {

@@ -30,7 +30,7 @@ const (
 // configured and the address is loopback; it answers for names of this machine alone, or any site could have its own
 // name point here and read along. RegisterStatic must be called too.
 func RegisterMailbox(e *echo.Echo, box Mailbox) {
-	templates := parse(assets(), "mailbox/*.html")
+	templates := parse("mailbox/*.html")
 	g := e.Group("/mailbox", onlyHere)
 	g.GET("", func(c echo.Context) error {
 		var page bytes.Buffer

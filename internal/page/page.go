@@ -75,7 +75,6 @@ type Requests interface {
 type Page struct {
 	Config
 	said      *atomic.Pointer[Config]
-	assets    *web.Assets
 	templates *template.Template
 	once      *once
 	misnamed  *sync.Once           // told when the page is not where text messages say
@@ -87,8 +86,7 @@ func New(c Config) *Page {
 	if c.Now == nil {
 		c.Now = time.Now
 	}
-	assets := assets()
-	u := &Page{Config: c, said: &atomic.Pointer[Config]{}, assets: assets, templates: parse(assets, "page/*.html"), once: newOnce(),
+	u := &Page{Config: c, said: &atomic.Pointer[Config]{}, templates: parse("page/*.html"), once: newOnce(),
 		misnamed: &sync.Once{}}
 	u.countries = map[string][]country{}
 	for _, l := range catalogues() {
@@ -121,16 +119,11 @@ func (u *Page) Register(e *echo.Echo) {
 
 // RegisterStatic adds what the pages and the console load: style sheets and scripts.
 func RegisterStatic(e *echo.Echo) {
-	e.GET(web.StaticPath+"*", echo.WrapHandler(assets()))
+	e.Match([]string{http.MethodGet, http.MethodHead}, web.StaticPath+"*", echo.WrapHandler(http.HandlerFunc(web.Static)))
 }
 
-// modules are what page.js imports: told to the browser at once, so that it need not find them one by one.
-func modules() []string {
-	return []string{"cards.js", "countdown.js", "inquiry.js", "phone.js", "time.js"}
-}
-
-func parse(assets *web.Assets, pattern string) *template.Template {
-	t := template.New("").Funcs(template.FuncMap{"static": assets.Path, "modules": modules})
+func parse(pattern string) *template.Template {
+	t := template.New("").Funcs(template.FuncMap{"static": web.Path})
 	return template.Must(t.ParseFS(web.FS, "shared/*.html", pattern))
 }
 

@@ -11,7 +11,7 @@ import (
 // explained is the one page that this package has: what a problem is, for a person.
 var explained = template.Must(template.New("problem").Parse(`<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
-<title>{{.Title}} · sendcode</title><link rel="stylesheet" href="/static/tokens.css"><link rel="stylesheet" href="/static/controls.css"><link rel="stylesheet" href="/static/page.css"></head>
+<title>{{.Title}} · sendcode</title><link rel="stylesheet" href="/static/page.css"></head>
 <body><main class="card"><h1>{{.Title}}</h1>{{with .Detail}}<p>{{.}}</p>{{end}}{{with .Explanation}}<p>{{.}}</p>{{end}}
 <p><a href="/">Start page</a></p></main></body></html>
 `))

@@ -14,6 +14,8 @@ import (
 
 	"github.com/labstack/echo/v4"
 	"github.com/labstack/echo/v4/middleware"
+
+	"sendcode/internal/compress"
 )
 
 // Limits of one request (API-9).
@@ -50,7 +52,7 @@ func New(c Config) *echo.Echo {
 	}
 	e.HTTPErrorHandler = errorHandler(c.Logger)
 	e.Pre(requestID, (&strangers{proxies: c.TrustedProxies, logger: c.Logger, now: time.Now}).watch)
-	e.Use(accessLog(c.Logger), securityHeaders(), recovered(c.Logger),
+	e.Use(accessLog(c.Logger), compress.Pages, securityHeaders(), recovered(c.Logger),
 		middleware.BodyLimitWithConfig(middleware.BodyLimitConfig{Limit: "16K", Skipper: bringsEvents}))
 	e.GET("/problems/:slug", problemPage)
 	return e

@@ -1,5 +1,4 @@
 import { Countdown } from './countdown.js';
-import { attendPhones } from './phone.js';
 import { put } from './time.js';
 
 // Cards shows one card, #card, in a root that is the page's document or a widget's shadow tree, and swaps it as a whole
@@ -11,13 +10,12 @@ export class Cards {
   #waiting; // for the end of a press
 
   // submit takes a form and its button; over is called when the button can be pressed again, refresh when there is another
-  // card by now; busy says whether an answer is being waited for.
-  constructor(root, { submit, over, refresh, busy }) {
-    Object.assign(this, { root, busy });
+  // card by now; busy says whether an answer is being waited for; codeIn finds a code in what was pasted (code.js).
+  constructor(root, { submit, over, refresh, busy, codeIn }) {
+    Object.assign(this, { root, busy, codeIn });
     this.#countdown = new Countdown({
       card: () => this.card, next: refresh, over: () => { this.say(this.words.AvailableNow); over(); },
     });
-    attendPhones(root);
     root.addEventListener('submit', (event) => {
       const button = event.submitter ?? event.target.querySelector('button');
       event.preventDefault();
@@ -107,7 +105,7 @@ export class Cards {
 
   // #entered takes the code alone out of a message that was pasted as a whole.
   #entered(field) {
-    const found = codeIn(field.value, Number(field.dataset.length), 'letters' in field.dataset);
+    const found = this.codeIn(field.value, Number(field.dataset.length), 'letters' in field.dataset);
     if (found) field.value = found;
     this.#check(field);
   }
@@ -146,25 +144,6 @@ export class Cards {
     this.card.replaceWith(next);
     if (this.warned) this.find('#card form')?.after(box);
   }
-}
-
-// codeIn is the one code of a length in a text that holds other things too, as internal/code has it: of the runs of digits, or of
-// the letters of codes, the one that is as long; or of those runs that a space or a dash parts. Empty: there is none, or several,
-// or the text is nothing but a code.
-export function codeIn(text, length, letters) {
-  if (!length) return '';
-  const plain = text.normalize('NFKC').replace(/\p{Cf}/gu, ''), own = letters ? /^[bcdfghj-np-tv-xz]+$/i : /^\p{Nd}+$/u;
-  if (own.test(plain.replace(/[\s\p{Pd}]/gu, ''))) return '';
-  const words = [...plain.matchAll(letters ? /[a-z0-9]+/gi : /\p{Nd}+/gu)].filter(([run]) => own.test(run));
-  const joined = [];
-  for (const [i, word] of words.entries()) {
-    const before = words[i - 1], between = before && plain.slice(before.index + before[0].length, word.index);
-    if (before && /^[\s\p{Pd}]$/u.test(between)) joined.push(joined.pop() + word[0]);
-    else joined.push(word[0]);
-  }
-  const fit = (runs) => runs.filter((run) => [...run].length === length);
-  const whole = fit(words.map(([run]) => run)), found = whole.length ? whole : fit(joined);
-  return found.length === 1 ? found[0] : '';
 }
 
 // touched says whether somebody has put into a field what was not there.

@@ -1,18 +1,21 @@
 import { Cards, working } from './cards.js';
+import { codeIn } from './code.js';
 import { Inquiry } from './inquiry.js';
+import { attendPhones } from './phone.js';
 import { Moment } from './time.js';
 
 // The page is complete without this file: forms post, links lead, the server draws every state. This makes it smoother:
 // the countdown moves, forms are sent without leaving the page, and the card is asked for again when it may have
 // changed. Nothing is stored; what the card says is all there is to know.
 
-const { hm, h, m, s, available, offline, trouble } = document.body.dataset;
+const { plans, hm, h, m, s, available, offline, trouble } = document.body.dataset;
 
 const inquiry = new Inquiry({ look, polls: () => 'poll' in cards.card.dataset });
 
 const cards = new Cards(document, {
-  submit, over: () => inquiry.soon(), refresh: () => inquiry.refresh(), busy: () => inquiry.posting,
+  submit, over: () => inquiry.soon(), refresh: () => inquiry.refresh(), busy: () => inquiry.posting, codeIn,
 });
+attendPhones(document, plans);
 
 async function ask(url, options) {
   const { answer, moment, text } = await inquiry.ask(url, { ...options, headers: { 'X-Fragment': 'card', Accept: 'text/html' } });

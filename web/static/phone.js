@@ -2,17 +2,17 @@
 // country chooses it. This decides nothing: the server reads what was typed, however it is written, and without scripts all
 // of it works the same.
 
-let plans; // some hundred kilobytes, so not before somebody comes to such a field
-const load = () => plans ??= import('./phones.js');
-
 const zeros = ['\uff10', '\u0660', '\u06f0']; // full-width, Arabic, Persian
 
 // plain has the digits that phones offer as ASCII.
 const plain = (text) => zeros.reduce((all, zero) => all.replace(
   new RegExp(`[${zero}-${String.fromCharCode(zero.charCodeAt(0) + 9)}]`, 'g'), (d) => d.charCodeAt(0) - zero.charCodeAt(0)), text.replace('\uff0b', '+'));
 
-// attendPhones looks after the field #phone and the choice #country of a root, whichever card they are on.
-export function attendPhones(root) {
+// attendPhones looks after the field #phone and the choice #country of a root, whichever card they are on. plans is where the module
+// with the countries' ways of writing is.
+export function attendPhones(root, plans) {
+  let loaded; // it is large, so not before such a field has the focus
+  const load = () => loaded ??= import(plans);
   const find = (id) => root.getElementById(id);
   root.addEventListener('focusin', ({ target }) => { if (target.id === 'phone' || target.id === 'country') load(); });
   root.addEventListener('change', async ({ target }) => {

@@ -4,8 +4,6 @@ package layout
 
 import (
 	"bytes"
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"html/template"
 	"io/fs"
@@ -17,6 +15,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"sendcode/internal/compress"
 	"sendcode/internal/texts"
 	"sendcode/web"
 	assets "sendcode/web/admin"
@@ -42,25 +41,18 @@ type Layout struct {
 	logger    *slog.Logger
 	origin    *http.CrossOriginProtection
 	templates map[string]*template.Template
-	files     map[string]file
-	shared    *web.Assets
-}
-
-type file struct {
-	body    []byte
-	version string
+	files     map[string]*compress.File
 }
 
 // New parses what is embedded; what is wrong with it is a broken build, which every test of this package meets.
 func New(logger *slog.Logger) *Layout {
 	l := &Layout{logger: logger, origin: http.NewCrossOriginProtection(), templates: map[string]*template.Template{},
-		files: map[string]file{}, shared: web.NewAssets(nil)}
+		files: map[string]*compress.File{}}
 	for _, name := range []string{"admin.css", "console.js", "tail.js"} {
 		body := must(fs.ReadFile(assets.FS, name))
-		sum := sha256.Sum256(body)
-		l.files[name] = file{body: body, version: hex.EncodeToString(sum[:6])}
+		l.files[name] = compress.NewFile(mime.TypeByExtension(path.Ext(name)), body)
 	}
-	base := template.New("layout.html").Funcs(template.FuncMap{"static": l.shared.Path, "own": l.path})
+	base := template.New("layout.html").Funcs(template.FuncMap{"static": web.Path, "own": l.path})
 	template.Must(base.ParseFS(assets.FS, "layout.html"))
 	template.Must(base.ParseFS(web.FS, "shared/pips.html"))
 	for _, file := range must(fs.Glob(assets.FS, "*.html")) {
@@ -81,7 +73,7 @@ func must[T any](v T, err error) T {
 }
 
 func (l *Layout) path(name string) string {
-	return "/admin/static/" + name + "?v=" + l.files[name].version
+	return "/admin/static/" + name + "?v=" + l.files[name].Version()
 }
 
 // Show renders completely before anything is sent, so that half a page is never shown.
@@ -107,8 +99,8 @@ func (l *Layout) Draw(name, block string, view any) (string, error) {
 
 // Register adds the files that the pages load, and what readers prefer.
 func (l *Layout) Register(e *echo.Echo) {
-	e.GET("/admin/static/:name", l.static)
 	e.POST(preferPath, Form(prefer), l.PageMiddleware()...)
+	e.Match([]string{http.MethodGet, http.MethodHead}, "/admin/static/:name", l.static)
 	e.GET("/admin/", func(c echo.Context) error { return c.Redirect(http.StatusSeeOther, "/admin") })
 }
 
@@ -119,10 +111,6 @@ func (l *Layout) static(c echo.Context) error {
 	if !ok {
 		return echo.ErrNotFound
 	}
-	cache := "no-cache"
-	if c.QueryParam("v") == f.version {
-		cache = "public, max-age=31536000, immutable"
-	}
-	c.Response().Header().Set("Cache-Control", cache)
-	return c.Blob(http.StatusOK, mime.TypeByExtension(path.Ext(name)), f.body)
+	f.Serve(c.Response(), c.Request())
+	return nil
 }

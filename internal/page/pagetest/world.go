@@ -15,6 +15,7 @@ import (
 	"sendcode/internal/page"
 	"sendcode/internal/parts"
 	"sendcode/internal/server"
+	"sendcode/internal/widget"
 	"sendcode/quota"
 )
 
@@ -70,7 +71,7 @@ func NewWorld(rules []quota.Rule) (*World, error) {
 	w.logger = logger
 	e := server.New(server.Config{Logger: logger, TrustedProxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}})
 	page.RegisterStatic(e)
-	page.RegisterWidget(e)
+	widget.Register(e)
 	w.api = api.New(w.Codes, nil, logger)
 	w.api.Limit(requests{&w.exhausted})
 	w.api.Register(e)

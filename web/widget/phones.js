@@ -1,33 +1,29 @@
+import look from '../static/phone.css';
+import { attendPhones } from '../static/phone.js';
+import { second } from '../static/time.js';
 import { h } from './dom.js';
-import { act, link } from './send-code-parts.js';
-import { second } from './time.js';
+import { act, field as entry, link } from './parts.js';
 
-// Which channel a code goes over: the choice, the fields for an address and for a number, and the way from one to the other.
+// Text messages: the choice between the channels, the field for a number, and the way from one channel to the other. A module of its
+// own, asked for where a site offers them.
+
+export const { lang, mails, phones } = SENDCODE;
+export const styles = [look];
+
+export const attend = (root) => attendPhones(root, new URL(SENDCODE.plans, new URL('../../', import.meta.url)));
 
 const other = (channel) => channel === 'sms' ? 'email' : 'sms';
 
-// choice is there where there is one to make. Its fields have the same name, and so exclude each other.
-export function choice(w, channels, chosen) {
-  return channels.length > 1 && h('fieldset', { class: 'choices' }, h('legend', { class: 'visually-hidden' }, w.ChannelLabel),
-    channels.map((c) => h('label', { class: 'choice' },
-      h('input', { type: 'radio', name: 'channel', id: `by-${c}`, value: c, checked: c === chosen }), h('span', { part: 'choice' }, c === 'sms' ? w.BySMS : w.ByMail))));
-}
+// choice has fields with the same name, which so exclude each other.
+export const choice = (w, channels, chosen) => h('fieldset', { class: 'choices' }, h('legend', { class: 'visually-hidden' }, w.ChannelLabel),
+  channels.map((c) => h('label', { class: 'choice' },
+    h('input', { type: 'radio', name: 'channel', id: `by-${c}`, value: c, checked: c === chosen }), h('span', { part: 'choice' }, c === 'sms' ? w.BySMS : w.ByMail))));
 
-// field is that of a channel, in its words; wrong is what is the matter with what is in it.
-export function field(w, channel, { value, wrong, focus, country, countries }) {
-  const id = channel === 'sms' ? 'phone' : 'to', hint = channel === 'sms' && hinted(w, countries, country);
-  const own = channel === 'sms'
-    ? { type: 'tel', autocomplete: 'tel', maxlength: 64 }
-    : { type: 'email', autocomplete: 'email', autocapitalize: 'none', maxlength: 320 };
-  return h('div', { class: `field by-${channel === 'sms' ? 'sms' : 'email'}` },
-    channel === 'sms' && choiceOfCountry(w, countries, country),
-    h('label', { for: id, part: 'label' }, w.AddressLabel),
-    h('input', {
-      id, ...own, spellcheck: 'false', required: true, dir: 'ltr', value: value ?? '', part: 'input', 'data-focus': focus,
-      'aria-invalid': wrong && 'true', 'aria-describedby': [wrong && `${id}-error`, hint && 'phone-hint'].filter(Boolean).join(' ') || null,
-    }),
-    wrong && h('p', { id: `${id}-error`, class: 'error', part: 'error' }, wrong),
-    hint && h('p', { id: 'phone-hint', class: 'under', 'data-text': countries.length > 1 && w.PhoneHint }, hint));
+// field is that for a number.
+export function field(w, its, countries, country) {
+  const text = hinted(w, countries, country);
+  const hint = h('p', { id: 'phone-hint', class: 'under', 'data-text': countries.length > 1 && w.PhoneHint }, text);
+  return entry(w, 'phone', { type: 'tel', autocomplete: 'tel', maxlength: 64 }, { ...its, hint }, choiceOfCountry(w, countries, country));
 }
 
 function hinted(w, countries, code) {
@@ -60,19 +56,19 @@ export function here(countries, site) {
 }
 
 // patient says that somebody still waits for a message that mostly comes within the shortest wait.
-export function patient({ send }, quota) {
+function patient({ send }, quota) {
   if (send.status === 'queued' || send.status === 'sending') return true;
   return (send.status === 'sent' || send.status === 'delivered') && quota.retry_after > 0 && quota.retry_after <= 60;
 }
 
-// instead is the way to the other channel, where the site has it; back, the way to a code that is there already. What waits
-// there is told only of what was asked for in this very widget.
-export function instead(w, { channel, channels, there }, back) {
+// instead is the way to the other channel, where the site has it; beside the field for a code, while its message may come, only the way
+// to a code that is there already. What waits there is told only of what was asked for in this very widget.
+export function instead(w, { channel, channels, there, view, quota }, code) {
   const to = other(channel), sms = to === 'sms';
   if (!channels.includes(to)) return null;
   const enter = there?.view?.status === 'pending' && h('p', { class: 'aside' }, link('besides', sms ? w.EnterSMSCode : w.EnterMailCode));
   const label = sms ? w.InsteadSMS : w.InsteadMail, quiet = { class: 'button quiet', part: 'button quiet' };
-  if (back) return enter && h('div', { class: 'instead' }, enter);
+  if (code && patient(view, quota)) return enter && h('div', { class: 'instead' }, enter);
   if (!there?.to && !there?.view) {
     return h('div', { class: 'instead' }, h('p', { class: 'act' }, h('button', { type: 'button', id: 'instead', ...quiet, 'data-act': 'instead' }, label)));
   }

@@ -1,0 +1,74 @@
+// Package bundle makes of modules that import each other the one file that a browser asks for, and leaves out what browsers do not
+// read. It is done by the program when it starts to serve them: the repository holds the sources alone.
+package bundle
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"strings"
+
+	"github.com/evanw/esbuild/pkg/api"
+)
+
+// Of is an entry with all that it imports: modules, and style sheets, whose text a module imports as its default. What is not in files
+// is in generated, by the same kind of name. An address in a style sheet stays as it is.
+func Of(files fs.FS, entry string, generated map[string]string) ([]byte, error) {
+	built := api.Build(api.BuildOptions{
+		EntryPoints: []string{entry}, Outdir: "/", Bundle: true, Format: api.FormatESModule, Target: api.ES2022,
+		MinifyWhitespace: true, MinifyIdentifiers: true, MinifySyntax: true, LegalComments: api.LegalCommentsNone, Charset: api.CharsetUTF8,
+		Plugins: []api.Plugin{{Name: "embedded", Setup: func(b api.PluginBuild) { embedded(b, files, generated) }}},
+	})
+	if err := failed(built.Errors); err != nil {
+		return nil, fmt.Errorf("bundle of %s: %w", entry, err)
+	}
+	return built.OutputFiles[0].Contents, nil
+}
+
+// embedded has modules found where they are: in files, and nowhere on the machine that this runs on.
+func embedded(b api.PluginBuild, files fs.FS, generated map[string]string) {
+	b.OnResolve(api.OnResolveOptions{Filter: ".*"}, func(a api.OnResolveArgs) (api.OnResolveResult, error) {
+		name := path.Clean(a.Path)
+		if a.Kind != api.ResolveEntryPoint {
+			name = path.Join(path.Dir(a.Importer), a.Path)
+		}
+		space := "module"
+		if strings.HasSuffix(name, ".css") && a.Kind == api.ResolveJSImportStatement {
+			space = "text"
+		}
+		return api.OnResolveResult{Path: name, Namespace: space}, nil
+	})
+	read := func(name string) (string, error) {
+		if text, ok := generated[name]; ok {
+			return text, nil
+		}
+		text, err := fs.ReadFile(files, name)
+		return string(text), err
+	}
+	b.OnLoad(api.OnLoadOptions{Filter: ".*", Namespace: "module"}, func(a api.OnLoadArgs) (api.OnLoadResult, error) {
+		text, err := read(a.Path)
+		loader := api.LoaderJS
+		if path.Ext(a.Path) == ".css" {
+			loader = api.LoaderCSS
+		}
+		return api.OnLoadResult{Contents: &text, Loader: loader}, err
+	})
+	b.OnLoad(api.OnLoadOptions{Filter: ".*", Namespace: "text"}, func(a api.OnLoadArgs) (api.OnLoadResult, error) {
+		css, err := Of(files, a.Path, generated)
+		text := strings.TrimSpace(string(css))
+		return api.OnLoadResult{Contents: &text, Loader: api.LoaderText}, err
+	})
+}
+
+func failed(messages []api.Message) error {
+	var all []error
+	for _, m := range messages {
+		text := m.Text
+		if m.Location != nil {
+			text = fmt.Sprintf("%s:%d: %s", m.Location.File, m.Location.Line, text)
+		}
+		all = append(all, errors.New(text))
+	}
+	return errors.Join(all...)
+}

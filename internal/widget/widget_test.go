@@ -1,0 +1,89 @@
+package widget
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/labstack/echo/v4"
+
+	"sendcode/internal/texts"
+)
+
+func ask(t *testing.T, target string, headers ...string) *httptest.ResponseRecorder {
+	t.Helper()
+	e := echo.New()
+	Register(e)
+	r := httptest.NewRequest(http.MethodGet, target, nil)
+	for i := 0; i+1 < len(headers); i += 2 {
+		r.Header.Set(headers[i], headers[i+1])
+	}
+	w := httptest.NewRecorder()
+	e.ServeHTTP(w, r)
+	return w
+}
+
+// Most is how large the widget may be on the wire in one language, as browsers ask for it.
+const most = 10_000
+
+func TestTheWidgetIsSmall(t *testing.T) {
+	for _, w := range texts.All() {
+		got := ask(t, "/widget.js?lang="+w.Lang(), "Accept-Encoding", "gzip, deflate, br, zstd")
+		t.Logf("%s: %d bytes with brotli", w.Lang(), got.Body.Len())
+		if got.Code != http.StatusOK || got.Header().Get("Content-Encoding") != "br" || got.Body.Len() > most {
+			t.Errorf("%s: %d, %d bytes, %v", w.Lang(), got.Code, got.Body.Len(), got.Header())
+		}
+		if body := ask(t, "/widget.js?lang="+w.Lang()).Body.String(); regexp.MustCompile(`\bimport *[\w{*"']|\bfrom *["']`).MatchString(body) {
+			t.Errorf("%s: it cannot be shown without another request", w.Lang())
+		}
+	}
+}
+
+// Any site may load the widget, as it must, and asks for it again each time, which mostly costs nothing.
+func TestTheWidgetIsForEverySite(t *testing.T) {
+	for _, path := range []string{"/widget.js", "/client.js", "/widget.d.ts", "/client.d.ts"} {
+		w := ask(t, path, "Origin", "https://shop.example")
+		h := w.Header()
+		if w.Code != http.StatusOK || h.Get("Access-Control-Allow-Origin") != "*" || h.Get("Cache-Control") != "no-cache" || h.Get("X-Content-Type-Options") != "nosniff" {
+			t.Errorf("%s: %d %v", path, w.Code, h)
+		}
+		if again := ask(t, path, "If-None-Match", h.Get("ETag")); again.Code != http.StatusNotModified || again.Header().Get("Access-Control-Allow-Origin") != "*" {
+			t.Errorf("%s unchanged: %d %v", path, again.Code, again.Header())
+		}
+	}
+}
+
+func TestTheWidgetSpeaksTheReadersLanguage(t *testing.T) {
+	for _, c := range []struct{ target, accepts, lang, vary string }{
+		{"/widget.js", "", "en", "Accept-Language"}, {"/widget.js", "zh-TW, en;q=0.5", "zh-Hans", "Accept-Language"},
+		{"/widget.js", "xx", "en", "Accept-Language"}, {"/widget.js?lang=zh-CN", "en", "zh-Hans", ""}, {"/widget.js?lang=xx", "zh", "en", ""},
+	} {
+		w := ask(t, c.target, "Accept-Language", c.accepts)
+		vary := strings.Join(w.Header().Values("Vary"), ", ")
+		if w.Header().Get("Content-Language") != c.lang || strings.Contains(vary, "Accept-Language") != (c.vary != "") || !strings.Contains(vary, "Accept-Encoding") ||
+			!strings.Contains(w.Body.String(), `const SENDCODE={"lang":"`+c.lang+`"`) {
+			t.Errorf("%s for %q: %v", c.target, c.accepts, w.Header())
+		}
+	}
+}
+
+// What the widget asks for later may be kept for good: its address names what is in it. A browser never runs files of two releases.
+func TestModulesAreNamedByWhatIsInThem(t *testing.T) {
+	for _, w := range texts.All() {
+		addresses := regexp.MustCompile(`"(/?static/[^"]+)"`).FindAllStringSubmatch(ask(t, "/widget.js?lang="+w.Lang()).Body.String(), -1)
+		if len(addresses) != len(texts.All())+2 {
+			t.Errorf("%s: %d modules", w.Lang(), len(addresses))
+		}
+		for _, a := range addresses {
+			got := ask(t, "/"+a[1])
+			if got.Code != http.StatusOK || !strings.Contains(got.Header().Get("Cache-Control"), "immutable") || got.Header().Get("Access-Control-Allow-Origin") != "*" {
+				t.Errorf("%s: %d %v", a[1], got.Code, got.Header())
+			}
+		}
+	}
+	if got := ask(t, "/static/widget/none.js"); got.Code != http.StatusNotFound {
+		t.Errorf("a module that there is not: %d", got.Code)
+	}
+}

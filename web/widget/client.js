@@ -1,0 +1,104 @@
+import { Moment, second } from '../static/time.js';
+
+// What a browser and the API (docs/openapi.yaml) say to each other, without a card: /client.js. <send-code> asks through it too.
+
+export { Moment };
+
+const hex = (bytes) => Array.from(bytes, (b) => b.toString(16).padStart(2, '0')).join('');
+
+// How often and how far apart a request is repeated while its twin is worked on (409).
+const twins = 20, twinWait = second / 2;
+
+const patience = 15 * second;
+
+// waiting is how many milliseconds are left until the next code may be asked for, of what an answer told.
+export const waiting = ({ body, moment }) => {
+  const { quota } = body, ms = body.retry_after_ms ?? quota?.retry_after_ms ?? (quota?.retry_after ?? 0) * second;
+  return Math.max(0, ms - moment.elapsed());
+};
+
+// Client asks the service at api, by default where this script came from, with a public key. Answers are {status, body, moment,
+// retry}: moment is when it came, retry the seconds of Retry-After, 0 where none was told. Status 0 is no answer: `error` says why, and
+// `barred` that the service is there and does not let this page read its answers.
+export class Client {
+  #intent; // what is asked for, until it is known what came of it: asked again after a lost answer, it is the same request
+
+  constructor({ key, api = new URL('./', import.meta.url), ask = asked }) {
+    Object.assign(this, { key, api: new URL(String(api).replace(/\/?$/, '/'), document.baseURI), ask });
+  }
+
+  // send asks for a code: {channel, to, purpose, locale, reference, country}, or {verification_id} for another one.
+  async send(what) {
+    const body = JSON.stringify(what);
+    if (this.#intent?.body !== body) this.#intent = { body, key: hex(crypto.getRandomValues(new Uint8Array(16))) };
+    for (let n = 0; ; n++) {
+      const answer = await this.#post('v1/verifications', body, { 'Idempotency-Key': this.#intent.key });
+      if (answer.status === 409 && n < twins) {
+        await new Promise((go) => setTimeout(go, twinWait));
+        continue;
+      }
+      if (answer.status !== 0 && answer.status < 500 && answer.status !== 409) this.#intent = undefined;
+      return answer;
+    }
+  }
+
+  check(id, code) {
+    return this.#post(`v1/verifications/${encodeURIComponent(id)}/check`, JSON.stringify({ code }));
+  }
+
+  get(id) {
+    return this.#ask(`v1/verifications/${encodeURIComponent(id)}`, { cache: 'no-store' });
+  }
+
+  // channels tells what codes can be sent over now. It disturbs no other question; undefined: that is not known.
+  async channels(purpose) {
+    const path = `v1/channels${purpose ? `?purpose=${encodeURIComponent(purpose)}` : ''}`;
+    try {
+      const answer = await fetch(new URL(path, this.api), {
+        headers: { Authorization: `Bearer ${this.key}` }, cache: 'no-store', credentials: 'omit', referrerPolicy: 'no-referrer', signal: AbortSignal.timeout(patience),
+      });
+      return answer.ok ? (await answer.json()).channels : undefined;
+    } catch {
+      return undefined;
+    }
+  }
+
+  // reachable tells a page that may not ask from a service that is away: browsers say the same of both, but everybody may
+  // read the widget itself.
+  async reachable() {
+    try {
+      return (await fetch(new URL('widget.js', this.api), { method: 'HEAD', cache: 'no-store', credentials: 'omit', signal: AbortSignal.timeout(patience) })).ok;
+    } catch {
+      return false;
+    }
+  }
+
+  #post(path, body, headers) {
+    return this.#ask(path, { method: 'POST', body, headers: { 'Content-Type': 'application/json', ...headers } });
+  }
+
+  async #ask(path, options) {
+    const headers = { ...options.headers, Authorization: `Bearer ${this.key}` };
+    let got;
+    try {
+      got = await this.ask(new URL(path, this.api), { ...options, headers, credentials: 'omit', referrerPolicy: 'no-referrer' });
+    } catch (error) {
+      return { status: 0, error, barred: error instanceof TypeError && navigator.onLine && await this.reachable() };
+    }
+    const { answer, moment, text } = got;
+    return { status: answer.status, body: read(text), moment, retry: Number(answer.headers.get('Retry-After')) || 0 };
+  }
+}
+
+async function asked(url, options) {
+  const answer = await fetch(url, { ...options, signal: AbortSignal.timeout(patience) }), moment = new Moment();
+  return { answer, moment, text: await answer.text() };
+}
+
+function read(text) {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return {}; // of somebody in between, who speaks HTML
+  }
+}

@@ -1,0 +1,263 @@
+import { codeIn } from '../static/code.js';
+import codes from '../static/code.css';
+import pips from '../static/pips.css';
+import { clockFrom, lasting, minute, put, second } from '../static/time.js';
+import { emphasised, h } from './dom.js';
+import { Flow } from './flow.js';
+import { act, box, dots, heading, lead, link } from './parts.js';
+
+// The cards that come after a request for a code: a module of its own, asked for when somebody comes to the first card's field.
+
+export const { lang, mails, phones } = SENDCODE;
+export const styles = [pips, codes];
+export { codeIn, Flow };
+
+const helpAfter = 15 * second;
+const underway = new Set(['queued', 'sending']);
+const slips = new Set(['required', 'foreign', 'length']); // notes on what was typed and is no code: it stays in the field
+const day = 24 * 60 * minute;
+
+export const cards = { code, enough, failed, ended, approved, away, misplaced };
+
+const plural = (w, text, n) => put(text[new Intl.PluralRules(w.Lang).select(n)] ?? text.other, { n });
+
+const used = (quota) => quota?.rules.map((r) => r.remaining);
+
+// until is a time of the day that lies ms from the answer: the countdown's card writes it.
+const until = (ms, pattern) => h('span', { 'data-at': ms, 'data-text': pattern });
+
+// locked says that wrong codes keep another one from being sent.
+const locked = (w, note) => note?.kind === 'many' && box('bad', w.TooManyChecks);
+
+const wait = (w, seconds) => lasting(seconds * second, w);
+
+// button counts ms down, of whole at most, and can then be pressed.
+function button(w, { label, ms = 0, whole = 0, quiet, timer = true }) {
+  const waits = ms > 0, tone = quiet ? ' quiet' : '';
+  return [
+    h('button', {
+      id: 'again', class: `button again${tone}`, part: `button${tone}`, 'aria-describedby': 'again-why',
+      'data-ready': label, 'aria-disabled': waits && 'true', 'data-total': waits && Math.max(ms, whole),
+    }, h('span', { class: 'label' }, ms >= clockFrom ? w.NextCode : label), waits && [
+      ' ', h('span', { class: 'count', 'aria-hidden': 'true', 'data-wait': ms, 'data-short': w.In, 'data-long': w.At, 'data-done': '' }),
+      h('svg', { class: 'bar', 'aria-hidden': 'true', viewBox: '0 0 100 1', preserveAspectRatio: 'none' }, h('rect', { height: 1 })),
+    ]),
+    h('p', {
+      id: 'again-why', role: 'timer', class: 'visually-hidden', 'data-wait': waits && ms, 'data-done': waits && '',
+      'data-short': waits && (timer ? w.TimerIn : w.In), 'data-long': waits && (timer ? w.TimerAt : w.At),
+    }),
+  ];
+}
+
+
+// again is the button for the next code, under the rules as they are.
+function again(w, label, quota, more) {
+  const rule = quota.rules.find((r) => r.name === quota.blocked_by);
+  return act('again', button(w, { label, ms: quota.retry_after_ms ?? quota.retry_after * second, whole: (rule?.window ?? 0) * second, ...more }));
+}
+
+const waiting = (w, quota) => quota.retry_after > 0 ? put(w.TimerElse, { d: wait(w, quota.retry_after) }) : '';
+
+// there is what a card says of the other channel that does not only pass with time; instead is the way to it.
+const there = ({ channels, there: leg }) => [channels, leg?.to, leg?.view?.status, leg?.wait > 0];
+const instead = (w, state, code) => state.phones?.instead(w, state, code);
+
+const neverSent = ({ send }) => send.status === 'failed' && send.number <= 1;
+
+// awayBox says beside another card why a question came to nothing.
+const awayBox = (w, note) => note?.kind === 'away' && (note.crowded ? put(w.CrowdedCode, { d: wait(w, note.wait) }) : w.AwayCode);
+
+function code(w, state) {
+  const { view, quota, note } = state;
+  const letters = view.code_format?.alphabet === 'unambiguous', n = view.code_format?.length, wrong = wrongCode(w, note, view);
+  const flying = underway.has(view.send.status), [head, sent] = sending(w, view.send);
+  const trouble = awayBox(w, note) || ({ failed: w.ResendFailed, undelivered: w.NotArrivedLead }[view.send.status] ?? '');
+  const hint = n && !wrong;
+  return {
+    rev: [view.id, view.send, view.attempts_remaining, used(quota), quota.allowed, there(state)], next: view.expires_in * second + second,
+    say: wrong || trouble || (flying ? head : [head, waiting(w, quota) || w.AvailableNow].join(w.Stop)),
+    body: [
+      heading(head), lead(emphasised(sent, { to: view.to }), flying && dots(), ' ', link('change', w.Change)),
+      box('bad', trouble),
+      act('check', h('div', { class: 'field' },
+        h('label', { for: 'code', part: 'label' }, w.CodeLabel),
+        h('div', { class: 'code-row' },
+          h('input', {
+            id: 'code', class: 'code', type: 'text', inputmode: letters ? 'text' : 'numeric', autocapitalize: letters ? 'characters' : 'none',
+            'data-letters': letters, autocomplete: 'one-time-code', autocorrect: 'off', spellcheck: 'false', required: true, dir: 'ltr', placeholder: ' ', maxlength: 1000,
+            'data-length': n, 'data-focus': true, 'data-auto': hint && true, 'data-keep': slips.has(note?.kind), part: 'input code', 'aria-invalid': wrong && 'true',
+            'aria-describedby': [wrong && 'code-error', hint && 'code-hint', 'code-expiry'].filter(Boolean).join(' '),
+          }),
+          h('button', { id: 'check', class: 'button quiet', part: 'button quiet' }, w.CheckCode)),
+        wrong && h('p', { id: 'code-error', class: 'error', part: 'error' }, wrong),
+        h('p', { class: 'under' },
+          hint && h('span', { id: 'code-hint' }, put(letters ? w.CodeHintCharacters : w.CodeHint, { n }), w.Separator),
+          h('span', { id: 'code-expiry' }, until(view.expires_in * second, w.WorksUntil))))),
+      again(w, w.SendAgain, quota), rules(w, quota), help(w, view),
+      instead(w, state, true),
+    ],
+  };
+}
+
+// sending says how far the mail has come.
+function sending(w, { status, number }) {
+  if (underway.has(status)) return [w.OnItsWay, w.SendingTo];
+  if (status === 'unknown') return [w.MayArrive, w.MaybeSentTo];
+  if (status === 'undelivered') return [w.NotArrived, w.SentTo];
+  return [w.CheckMail, number > 1 && status === 'sent' ? w.SentAgainTo : w.SentTo];
+}
+
+// help is what one can do when no mail comes.
+function help(w, view) {
+  const { status } = view.send;
+  if (status === 'failed' || underway.has(status)) return null;
+  return h('details', { class: 'help', part: 'help', open: status === 'unknown', 'data-open': status !== 'unknown' && helpAfter },
+    h('summary', {}, w.NothingYet),
+    h('ul', {},
+      status === 'unknown' && h('li', {}, w.AcceptedHow),
+      status === 'delivered' && h('li', {}, w.HasArrived),
+      h('li', {}, w.LookInSpamElse),
+      h('li', {}, emphasised(w.IsAddressRight, { to: view.to }), ' ', link('change', w.Change))));
+}
+
+function enough(w, state) {
+  const { view, quota, to, note } = state;
+  const why = spent(w, quota, view?.to ?? to), works = view?.status === 'pending' && view.expires_in > 0 && !neverSent(view);
+  return {
+    say: [why.heading, waiting(w, quota)].join(w.Stop), rev: [quota.blocked_by, used(quota), works, there(state)],
+    next: works ? view.expires_in * second + second : null,
+    body: [
+      heading(why.heading), lead(why.lead, ' ', link('change', w.Change)), box('bad', awayBox(w, note)),
+      again(w, w.SendCode, quota), rules(w, quota),
+      works && h('p', { class: 'aside' }, until(view.expires_in * second, w.LastCodeUntil), ' ', link('code', w.EnterIt)),
+      instead(w, state),
+    ],
+  };
+}
+
+function failed(w, state) {
+  const { view, quota, note } = state, trouble = awayBox(w, note);
+  const text = trouble || (quota.allowed ? w.DidNotCountNow : w.DidNotCount);
+  return {
+    say: [w.NotDelivered, text].join(w.Stop), rev: [view.send.id, quota.allowed, there(state)],
+    body: [
+      heading(w.NotDelivered), lead(emphasised(w.NotDeliveredLead, { to: view.to })),
+      h('p', { class: 'act' }, h('button', { type: 'button', class: 'button', part: 'button', 'data-act': 'change' }, w.ChangeAddress)),
+      again(w, w.TryAgain, quota, { quiet: true }), instead(w, state), box(trouble ? 'bad' : 'note', text), locked(w, note),
+    ],
+  };
+}
+
+// ended shows a code that is no good any more; a new one is one press away.
+function ended(w, state) {
+  const { view, quota, note } = state;
+  const [head, why] = {
+    max_attempts_reached: [w.TooManyTries, w.TooManyTriesLead], canceled: [w.Canceled, w.CanceledLead], approved: [w.Used, w.UsedLead],
+  }[view.status] ?? [w.Expired, put(w.ExpiredLead, { d: lasting(Date.parse(view.expires_at) - Date.parse(view.created_at), w) })];
+  return {
+    say: [head, waiting(w, quota)].filter(Boolean).join(w.Stop), rev: [view.status, used(quota), there(state)],
+    body: [
+      heading(head), lead(why, w.Separator, emphasised(w.GoesTo, { to: view.to }), ' ', link('change', w.Change)),
+      box('bad', awayBox(w, note)), locked(w, note), again(w, w.NewCode, quota), rules(w, quota), instead(w, state),
+    ],
+  };
+}
+
+function approved(w, { view }) {
+  return {
+    say: [w.Approved, w.GoOn].join(w.Stop), rev: [view.id],
+    body: [
+      heading(w.Approved), lead(emphasised(w.ApprovedLead, { to: view.to })),
+      h('p', { class: 'box good', part: 'note good' }, h('slot', { name: 'approved' }, w.GoOn)),
+    ],
+  };
+}
+
+// away says that a part of the service does not answer, or that too many requests came from the network.
+function away(w, { note, to }) {
+  const [head, why] = note.crowded ? [w.Crowded, put(w.CrowdedLead, { d: wait(w, note.wait) })] : [w.Away, w.AwayLead];
+  return {
+    say: note.crowded ? [head, why].join(w.Stop) : head, rev: [note],
+    body: [
+      heading(head), lead(why), to && h('p', { class: 'kept' }, emphasised(w.AwayKept, { to })),
+      act(note.reading ? 'look' : 'retry', button(w, { label: w.TryAgain, ms: note.wait * second, timer: false })),
+    ],
+  };
+}
+
+// misplaced says that the page, not the person, is wrong.
+function misplaced(w) {
+  return { say: w.Misplaced, body: [heading(w.Misplaced), lead(w.MisplacedLead)] };
+}
+
+// wide are the names of rules that are not the recipient's, by scope: of the network, and of all.
+const wide = (w, scope) => ({ ip: w.YourNetwork, network: w.YourNetwork, app: w.AllTogether, purpose: w.AllTogether, global: w.AllTogether, everything: w.AllTogether })[scope];
+
+// rules draws the pips: what the recipient's rules have left, and the one of a network or of all while it refuses.
+function rules(w, quota) {
+  const own = quota?.rules.filter((r) => r.scope === 'recipient' || r.retry_after > 0 && wide(w, r.scope)) ?? [];
+  return own.length > 0 && h('div', { class: 'rules', part: 'rules', role: 'group', 'aria-label': w.PipsLabel },
+    h('ul', { class: 'pips', role: 'list' }, own.map((r) => row(w, r))));
+}
+
+const longest = 12; // marks in a row; more are one bar, as in web/pips.go
+
+function row(w, r) {
+  const taken = Math.min(r.limit - r.remaining, r.limit), waits = r.retry_after > 0;
+  const name = wide(w, r.scope); // how much of such a rule is used is not told
+  const marks = name ? [] : r.limit > longest
+    ? h('svg', { class: 'pip-bar', viewBox: `0 0 ${r.limit} 1`, preserveAspectRatio: 'none' }, h('rect', { class: 'pip-used', width: taken, height: 1 }))
+    : Array.from({ length: r.limit }, (_, i) => h('i', { class: i < taken ? 'pip used' : 'pip' }));
+  const note = waits
+    ? { 'data-wait': r.retry_after * second, 'data-short': w.PipsIn, 'data-long': w.PipsAt, 'data-done': plural(w, w.PipsLeft, 1) }
+    : {};
+  return h('li', { class: waits ? 'pips-row blocked' : 'pips-row' },
+    h('span', { class: 'pips-name' }, name ?? ruleName(w, r)),
+    h('span', { class: 'marks', 'aria-hidden': 'true' }, marks),
+    !name && h('span', { class: 'visually-hidden' }, put(w.PipsSpoken, { used: taken, limit: r.limit })),
+    h('span', { class: 'pips-note', ...note }, plural(w, w.PipsLeft, r.remaining)));
+}
+
+// ruleName says which time a rule is about.
+function ruleName(w, { name, per, window }) {
+  if (name === 'carrier') return w.CarrierRule; // that a mobile network makes by itself
+  const period = { hour: w.ThisHour, day: w.Today, week: w.ThisWeek, month: w.ThisMonth }[per];
+  if (period) return period;
+  const ms = window * second;
+  const usual = { minute: [minute, w.PerMinute], hour: [60 * minute, w.PerHour], day: [day, w.PerDay] }[name];
+  if (usual?.[0] === ms) return usual[1];
+  if (ms >= 2 * day && ms % day === 0) return put(w.Within, { d: plural(w, w.Days, ms / day) });
+  return put(w.Within, { d: lasting(ms, w) });
+}
+
+// spent says which rule is, in the person's words: a heading, and since when.
+function spent(w, quota, to) {
+  const r = quota.rules.find((each) => each.name === quota.blocked_by);
+  if (r?.scope !== 'recipient') {
+    const all = [w.EnoughAll, w.EnoughAllLead];
+    const [head, why] = { failures: [w.EnoughFailures, w.EnoughFailuresLead], app: all, purpose: all, global: all, everything: all }[r?.scope] ?? [w.EnoughNetwork, w.EnoughNetworkLead];
+    return { heading: head, lead: emphasised(why, { to }) };
+  }
+  if (r.name === 'carrier') return { heading: w.EnoughCarrier, lead: put(w.EnoughCarrierLead, { to }) };
+  const when = ruleName(w, r), taken = r.limit - r.remaining;
+  const head = {
+    [w.PerMinute]: w.EnoughMinute, [w.PerHour]: w.EnoughHour, [w.ThisHour]: w.EnoughHour, [w.PerDay]: w.EnoughDay, [w.Today]: w.EnoughDay,
+    [w.ThisWeek]: w.EnoughWeek, [w.ThisMonth]: w.EnoughMonth,
+  }[when] ?? w.Enough;
+  if (r.per) return { heading: head, lead: put(plural(w, w.SentWithin, taken), { to, when }) };
+  const since = r.window - r.reset_after; // the oldest counted send leaves when it is as old as the window
+  return { heading: head, lead: until(-since * second, put(plural(w, w.SentSince, taken), { to })) };
+}
+
+// wrongCode says what is the matter with what was typed. Empty: nothing.
+function wrongCode(w, note, view) {
+  const letters = view.code_format?.alphabet === 'unambiguous', n = view.code_format?.length;
+  switch (note?.kind) {
+    case 'wrong': return plural(w, w.WrongCode, view.attempts_remaining);
+    case 'many': return w.TooManyChecks;
+    case 'required': return w.CodeRequired;
+    case 'length': return put(letters ? w.CodeLengthCharacters : w.CodeLength, { n });
+    case 'foreign': return letters ? w.CodeNotCharacters : w.CodeNotDigits;
+  }
+  return '';
+}

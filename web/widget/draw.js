@@ -1,0 +1,77 @@
+import { put } from '../static/time.js';
+import { h } from './dom.js';
+import { act, box, dots, field, heading, lead, link } from './parts.js';
+
+// Which card is true, and the first ones. It is the page's (internal/page/look.go), from what the API says instead of the log. The
+// cards that come after a request for a code are in code.js, and what there is for phone numbers in phones.js.
+
+const soon = 60; // seconds: a longer wait, met by asking, is explained
+const underway = new Set(['queued', 'sending']);
+
+export const polls = ({ view }) => view?.status === 'pending' && underway.has(view.send.status);
+
+// draw makes the card for a state:
+//
+//   view     the verification as the API tells it, if there is one
+//   quota    what the rules say, told with view or by a refusal
+//   refused  the last request for a code was refused
+//   note     what the last act came to: {kind, text}
+//   screen   change: another address; instead: the other channel; code: the code, although a rule is spent
+//   channel  that it is about, of the channels that there are; asking is the one in whose field somebody is
+//   to       the address or number as typed, while it is known; draft what was typed and not acted on
+//   there    the same of the other channel: {view, to, wait}
+//
+// words are the catalogue by channel, countries those that numbers may be of, and country where they are dialled. cards are those of
+// code.js, phones is the module; what is not there yet is waited for.
+export function draw(words, state) {
+  const w = words?.[state.channel], name = words && (!state.channels.includes('sms') || state.phones) ? pick(state) : 'loading';
+  const drawn = { ask: () => ask(words, state), ...state.cards }[name], kind = drawn ? name : 'loading';
+  const { say, rev, next, body } = (drawn ?? loading)(w, state);
+  return h('section', {
+    id: 'card', class: 'card', part: 'card', 'data-kind': kind, 'data-say': say, 'data-next': next,
+    'data-rev': JSON.stringify([kind, rev, state.note]), 'aria-labelledby': drawn && 'heading',
+  }, body, drawn && supported(w, kind, state.view));
+}
+
+// supported names the send to support.
+function supported(w, kind, view) {
+  const ref = view?.send?.support;
+  return ref && ['code', 'enough', 'failed', 'ended'].includes(kind) && h('p', { class: 'support', part: 'support' }, put(w.SupportReference, { ref }));
+}
+
+const neverSent = ({ send }) => send.status === 'failed' && send.number <= 1;
+
+function pick({ view, quota, refused, note, screen }) {
+  if (note?.kind === 'misplaced' || note?.kind === 'loading') return note.kind;
+  if (screen === 'change' || screen === 'instead' || !view) {
+    if (note?.kind === 'away') return 'away';
+    return !screen && refused && !quota.allowed ? 'enough' : 'ask';
+  }
+  if (note?.kind === 'away' && note.reading) return 'away';
+  if (view.status === 'approved') return note?.kind === 'used' ? 'ended' : 'approved';
+  const held = quota.blocked_by === 'carrier' && neverSent(view); // by the mobile network, which told its wait
+  if ((refused || held) && quota.retry_after > soon && screen !== 'code') return 'enough';
+  if (view.status !== 'pending') return 'ended';
+  return neverSent(view) ? 'failed' : 'code';
+}
+
+const loading = () => ({ body: h('p', { class: 'lead' }, dots()) });
+
+function ask(words, { note, to, draft, view, channel, channels, asking, country, countries, screen, there, phones }) {
+  const other = channels.find((c) => c !== channel), wanted = asking ?? (screen === 'instead' ? other : channel), on = channels.includes(wanted) ? wanted : channels[0];
+  const w = words[on], wrong = note?.kind === 'address' && note.text, either = channels.length > 1, many = note?.kind === 'many' && w.TooManyChecks;
+  const typed = (c) => c === on && draft !== undefined ? draft : c === channel ? to : there?.to;
+  const one = (c) => {
+    const its = { value: typed(c), wrong: c === on && wrong, focus: c === on };
+    return c === 'sms' ? phones.field(words.sms, its, countries, country)
+      : field(words.email, 'to', { type: 'email', autocomplete: 'email', autocapitalize: 'none', maxlength: 320 }, its);
+  };
+  return {
+    say: wrong || many, rev: [on, typed(on), channels, countries.length],
+    body: [
+      heading(w.AskHeading, 'heading'), lead(h('slot', { name: 'lead' }, either ? w.AskLeadEither : w.AskLead)), box('bad', many),
+      act('send', either && phones.choice(w, channels, on), channels.map(one), h('button', { id: 'send', class: 'button', part: 'button' }, w.SendCode)),
+      h('p', { class: 'aside' }, view ? link('back', w.BackToCode) : w.HaveCode),
+    ],
+  };
+}

@@ -1,0 +1,273 @@
+import { Moment, second } from '../static/time.js';
+import { Client } from './client.js';
+import { codeIn } from '../static/code.js';
+
+// What a widget asks the service for, and what comes of it.
+
+const shortWait = 5; // seconds, where a service that is away names none
+
+// slips are the API's reasons for a code that is none, in the cards' words.
+const tooManyChecks = '/problems/too-many-checks';
+const slips = { required: 'required', not_digits: 'foreign', not_in_alphabet: 'foreign', too_long: 'length' };
+
+// Reasons for which another number would not do either, but a mail does.
+const numbersAlone = ['country_not_served', 'voip', 'number_not_allowed'];
+
+// Flow changes what lies on the element's desk; the element shows it. Its acts tell `lost` where no one knows what came of them.
+export class Flow {
+  #wanted; // the last send that was tried
+  #undelivered; // the send that was last told to have failed
+  #ended; // the verification whose code was last told to be good no more
+
+  constructor(desk) {
+    this.desk = desk;
+    const key = this.#get('key') ?? '', api = this.#get('api') ?? desk.home;
+    this.client = new Client({ key, api, ask: (...all) => desk.inquiry.ask(...all) });
+  }
+
+  #get(name) { return this.desk.element.getAttribute(name) ?? undefined; }
+
+  get #state() { return this.desk.state; }
+  set #state(state) { this.desk.state = state; }
+
+  #tell(name, detail) {
+    this.desk.element.dispatchEvent(new CustomEvent(name, { detail, bubbles: true }));
+  }
+
+  // misplaced shows that the page is wrong, and says to those who made it what is.
+  misplaced(why) {
+    console.error(`<send-code>: ${why}`);
+    this.#note('misplaced');
+    if (!this.desk.inquiry.posting) this.desk.show();
+    this.#tell('failed', { reason: 'misplaced' });
+    return 'misplaced';
+  }
+
+  // turn goes to another card of what is known.
+  turn(to) {
+    if (to === 'besides') this.#cross();
+    const screen = { change: 'change', instead: 'instead', code: 'code' }[to];
+    this.#state = { ...this.#state, note: undefined, asking: undefined, draft: undefined, screen };
+    if (to === 'besides') this.desk.inquiry.refresh();
+  }
+
+  // #cross goes to the other channel, with all that is known of it.
+  #cross() {
+    const { moment, ...there } = this.desk.there, ms = this.desk.phones().left(there.quota, moment, this.desk.moment);
+    if (there.quota) there.quota = { ...there.quota, allowed: ms === 0, retry_after_ms: ms, retry_after: Math.ceil(ms / second) };
+    this.desk.there = this.#leg();
+    this.#state = there;
+  }
+
+  // #leg is what is kept of a channel that somebody goes away from.
+  #leg() {
+    const { view, quota, to, country, refused } = this.#state;
+    return view || to ? { channel: this.desk.channel(), view, quota, to, country, refused, moment: this.desk.moment } : undefined;
+  }
+
+  // The acts, as the cards' forms name them.
+
+  send(form) {
+    const channel = form.querySelector('[name=channel]:checked')?.value ?? this.desk.channels()[0], sms = channel === 'sms';
+    const field = (name) => form.querySelector(`#${name}`)?.value ?? '';
+    return this.#send({ channel, to: field(sms ? 'phone' : 'to').trim(), country: sms && field('country') || undefined });
+  }
+
+  again() {
+    const { view, to, country } = this.#state, channel = this.desk.channel();
+    if (!view) return this.#send({ channel, to: to ?? '', country });
+    return this.#ask({ channel, to, country, id: view.id, body: this.#asking({ verification_id: view.id }) });
+  }
+
+  retry() { return this.#ask(this.#wanted); }
+
+  // other goes to the recipient that is known on the other channel, and asks for a code there; where that has to wait, it is
+  // only gone to.
+  async other() {
+    this.#cross();
+    if (!this.#state.view) return this.again();
+    await this.look().catch(() => {});
+    if (this.#state.quota?.allowed) return this.again();
+    this.#state = { ...this.#state, refused: true };
+    return undefined;
+  }
+
+  async check(form) {
+    const { view } = this.#state, { alphabet, length } = view.code_format ?? {}, { era } = this.desk, { value } = form.querySelector('#code');
+    const typed = codeIn(value, length, alphabet === 'unambiguous') || value, slip = slipOf(typed, view.code_format);
+    if (slip) return this.#note(slip);
+    const a = await this.client.check(view.id, typed);
+    if (era !== this.desk.era) return undefined;
+    if (a.status === 200) return this.#checked(a.body);
+    if (a.status === 422) return this.#note(slips[a.body.reason] ?? 'foreign');
+    if (a.status === 404) return this.#forgotten();
+    if (a.status === 429 && a.body.type === tooManyChecks) {
+      this.#note('many');
+      return this.#tell('refused', { what: 'check', retry_after: a.body.retry_after });
+    }
+    return this.#elsewise(a, {});
+  }
+
+  // look asks how things stand. It throws when it did not learn that, so that what is shown stays.
+  async look() {
+    const { desk } = this, id = this.#state.view?.id ?? this.#state.id, { era } = desk;
+    if (!id) {
+      if (!await this.client.reachable()) throw new Error('away');
+      if (desk.element.isConnected) desk.cards.warn();
+      return;
+    }
+    const a = await this.client.get(id);
+    if (!desk.element.isConnected || era !== desk.era) return;
+    if (a.status > 0 && a.status < 500) desk.cards.warn();
+    if (a.status === 404) await this.#forgotten();
+    else if (a.status === 200) this.#take(a);
+    else if (this.#state.view || a.error?.name === 'AbortError') throw a.error ?? new Error(`status ${a.status}`);
+    else if (this.#elsewise(a, { reading: true }) === 'misplaced') return;
+    if (!desk.inquiry.posting) desk.show();
+  }
+
+  // learn asks which channels there are now, and which countries' numbers are sent to. Without an answer all are tried.
+  async learn() {
+    const channels = await this.client.channels(this.#get('purpose')), { desk } = this;
+    if (!channels || !desk.element.isConnected) return;
+    desk.offered = channels.map((c) => c.channel);
+    desk.countries = channels.find((c) => c.channel === 'sms')?.countries ?? [];
+    if (!desk.inquiry.posting) desk.show();
+  }
+
+  #send({ channel, to, country }) {
+    if (to === '') return this.#badAddress('empty', { channel, to, country });
+    const { view, to: before, country: where } = this.#state;
+    if (view && channel === this.desk.channel() && to === before && country === where) return this.again();
+    return this.#ask({ channel, to, country, body: this.#asking({ channel, to, country, purpose: this.#get('purpose') }) });
+  }
+
+  // #asking is what is asked for, with what the page adds.
+  #asking(what) {
+    return { ...what, locale: tag(this.desk.locale()), reference: this.#get('reference') };
+  }
+
+  async #ask(wanted) {
+    const { era } = this.desk;
+    this.#wanted = wanted;
+    const a = await this.client.send(wanted.body);
+    if (era !== this.desk.era) return undefined;
+    if (a.status === 202) return this.#sent(a, wanted);
+    if (a.status === 429 && a.body.quota) return this.#refused(a, wanted);
+    if (a.status === 429 && a.body.type === tooManyChecks) return this.#lockedOut(a.body, wanted);
+    if (a.status === 422 && a.body.field === 'to') return this.#badAddress(a.body.reason, wanted);
+    if (a.status === 404 && wanted.id) return this.#forgotten(wanted);
+    return this.#elsewise(a, { wanted });
+  }
+
+  // #arrive goes to the recipient that was asked for. Who was there before stays known if that was on the other channel; in the
+  // place of another one somebody else may be here now.
+  #arrive({ channel, to, country, id }) {
+    if (channel !== this.desk.channel()) this.desk.there = this.#leg();
+    else if (!id && to !== this.#state.to) this.desk.there = undefined;
+    return { channel, to, country };
+  }
+
+  #sent(a, wanted) {
+    const { view: before, to: last } = this.#state, { id, send, to, channel } = a.body;
+    this.desk.prove('');
+    this.#state = this.#arrive(wanted);
+    this.#take(a);
+    if (before && (before.channel !== channel || wanted.to !== last)) this.#tell('changed', { id, to, channel });
+    this.#tell('sent', { id, number: send.number, to, channel });
+  }
+
+  async #refused(a, wanted) {
+    const { quota, blocked_by, retry_after, retry_after_ms } = a.body, view = wanted.id && this.#state.view;
+    this.#state = { ...this.#arrive(wanted), refused: true, quota: { ...quota, retry_after_ms }, view };
+    this.desk.moment = a.moment;
+    if (wanted.id) await this.look().catch(() => {}); // its life counts from another moment
+    this.#tell('refused', { what: 'send', blocked_by, retry_after });
+  }
+
+  // #lockedOut: no code is sent that could not be checked.
+  #lockedOut({ retry_after }, wanted) {
+    if (!wanted.id) this.#state = this.#arrive(wanted);
+    this.#note('many');
+    this.#tell('refused', { what: 'send', blocked_by: 'checks', retry_after });
+  }
+
+  #badAddress(reason, { channel, to, country }) {
+    const w = this.desk.words()[channel], known = w.BadAddress[reason === 'required' ? 'empty' : reason] ?? w.BadAddressElse;
+    const text = numbersAlone.includes(reason) && this.desk.channels().includes('email') ? known + w.Separator + w.MailInstead : known;
+    this.#state = { ...this.#state, draft: to, asking: channel, country, note: { kind: 'address', text }, screen: this.#state.view && 'change' };
+  }
+
+  // #forgotten: the verification is not known any more. With an address it is asked for as if for the first time.
+  #forgotten({ to, country } = {}) {
+    const channel = this.desk.channel();
+    this.desk.kept.forget();
+    this.#state = { channel, to, country };
+    return to ? this.#send({ channel, to, country }) : undefined;
+  }
+
+  #note(kind) {
+    this.#state = { ...this.#state, note: { kind } };
+  }
+
+  #checked({ id, status, valid, attempts_remaining, proof, test }) {
+    const view = { ...this.#state.view, status, attempts_remaining: attempts_remaining ?? 0 };
+    const kind = valid ? undefined : { pending: 'wrong', approved: 'used' }[status];
+    const { quota, to, country } = this.#state;
+    this.#state = { channel: this.desk.channel(), view, quota, to, country, note: kind && { kind } };
+    if (status === 'approved') this.desk.kept.forget();
+    if (kind === 'wrong') this.#tell('wrong', { id, attempts_remaining: view.attempts_remaining });
+    if (!valid) return this.#over();
+    this.desk.there = undefined;
+    this.desk.prove(proof);
+    return this.#tell('approved', { id, proof, test: test === true });
+  }
+
+  // #take takes in a verification as it was told.
+  #take(a) {
+    const { id, note, ...rest } = this.#state, view = a.body;
+    this.desk.moment = a.moment;
+    this.#state = { ...rest, channel: view.channel, view, quota: view.quota, note: note?.reading || note?.kind === 'loading' ? undefined : note };
+    if (view.status === 'approved') this.desk.kept.forget();
+    else this.desk.kept.set(view.id);
+    this.#over();
+    if (view.send.status !== 'failed' || this.#undelivered === view.send.id) return;
+    this.#undelivered = view.send.id;
+    this.#tell('failed', { reason: 'undelivered', id: view.id, number: view.send.number });
+  }
+
+  // #over tells once that a code is good no more.
+  #over() {
+    const { id, status } = this.#state.view;
+    if (status === 'pending' || status === 'approved' || this.#ended === id) return;
+    this.#ended = id;
+    this.#tell('expired', { id, status });
+  }
+
+  // #elsewise is what all questions have in common when they come to nothing.
+  #elsewise(a, { wanted, reading = false }) {
+    if (a.barred || a.status === 401 || a.status === 403) {
+      const why = a.body?.detail ?? 'the service lets no page of this origin read its answers';
+      return this.misplaced(`${why} (${location.origin} must be among the app's origins)`);
+    }
+    if (a.status > 0 && a.status < 500 && a.status !== 409 && a.status !== 429) return this.misplaced(a.body.detail ?? `the service answers ${a.status}`);
+    if (a.status === 0 && !reading) return 'lost';
+    const now = wanted && wanted.channel !== this.desk.channel() ? this.#arrive(wanted) : { ...this.#state, ...wanted && { to: wanted.to, country: wanted.country } };
+    this.desk.moment = a.moment ?? new Moment();
+    const crowded = a.body?.type === '/problems/too-many-requests';
+    this.#state = { ...now, note: { kind: 'away', wait: a.retry || shortWait, reading, crowded } };
+    this.#tell('failed', { reason: crowded ? 'too-many-requests' : 'unavailable' });
+    return undefined;
+  }
+}
+
+// tag is a language as the API takes it; what a page around has for one may be none.
+const tag = (locale) => /^[a-z]{2,8}([-_][a-z0-9]{1,8})*$/i.test(locale) && locale.length <= 35 ? locale : undefined;
+
+// slipOf says what no code of this format looks like: a slip of the finger must not cost a try.
+function slipOf(typed, format) {
+  const read = [...typed.normalize('NFKC').replace(/[\s\p{Pd}\p{Cf}]/gu, '')];
+  if (read.length === 0) return 'required';
+  if (format?.alphabet === 'digits' && !read.every((c) => /\p{Nd}/u.test(c))) return 'foreign';
+  return format && read.length !== format.length ? 'length' : '';
+}

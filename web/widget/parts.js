@@ -1,0 +1,26 @@
+import { h } from './dom.js';
+
+// The parts of the widget's cards, as the page's templates draw them: the same classes, the same data for the countdown.
+
+// act is a form that does one thing.
+export const act = (does, ...children) => h('form', { class: does === 'send' ? 'act ask' : 'act', 'data-act': does, novalidate: true }, children);
+
+export const box = (tone, text) => text && h('p', { class: `box ${tone}`, part: `note ${tone}` }, text);
+
+export const link = (does, text) => h('button', { type: 'button', class: 'link change', part: 'link', 'data-act': does }, text);
+
+export const lead = (...children) => h('p', { class: 'lead', part: 'lead' }, children);
+
+// heading has a slot where a site may put its own words.
+export const heading = (text, slot) => h('h2', { id: 'heading', tabindex: -1, part: 'heading' }, slot ? h('slot', { name: slot }, text) : text);
+
+export const dots = () => h('span', { class: 'dots', 'aria-hidden': 'true' }, h('i'), h('i'), h('i'));
+
+// field is one that a recipient is typed into; wrong is what is the matter with what is in it.
+export const field = (w, id, own, { value, wrong, focus, hint }, ...before) => h('div', { class: `field by-${id === 'phone' ? 'sms' : 'email'}` },
+  before, h('label', { for: id, part: 'label' }, w.AddressLabel),
+  h('input', {
+    id, ...own, spellcheck: 'false', required: true, dir: 'ltr', value: value ?? '', part: 'input', 'data-focus': focus,
+    'aria-invalid': wrong && 'true', 'aria-describedby': [wrong && `${id}-error`, hint && `${id}-hint`].filter(Boolean).join(' ') || null,
+  }),
+  wrong && h('p', { id: `${id}-error`, class: 'error', part: 'error' }, wrong), hint);

@@ -1,0 +1,265 @@
+import { Cards, working } from '../static/cards.js';
+import controls from '../static/controls.css';
+import { Inquiry } from '../static/inquiry.js';
+import tokens from '../static/tokens.css';
+import { Moment, second } from '../static/time.js';
+import { h } from './dom.js';
+import { draw, polls } from './draw.js';
+import { Kept } from './kept.js';
+import own from './send-code.css';
+import { addresses, learn, spoken, wordsOf } from './words.js';
+
+// Adopted sheets are no inline style, so no policy of the site around is in their way.
+const sheet = (text) => {
+  const s = new CSSStyleSheet();
+  s.replaceSync(text);
+  return s;
+};
+let sheets = [tokens, controls, own].map(sheet);
+
+const home = new URL('./', import.meta.url); // where the service is, also below a path
+const fallback = 'en'; // for readers of no language of ours
+const rest = 5 * second; // before a module that did not come is asked for again
+
+// modules are those that have come, by address: what comes after the first card, phone numbers, and other languages.
+const modules = {}, asked = {};
+let tries = 0; // browsers may remember that an address did not answer
+
+// bring asks for a module; undefined: it did not come.
+async function bring(address) {
+  try {
+    const m = await (asked[address] ??= import(new URL(address + (tries ? `&again=${tries}` : ''), home)));
+    if (!modules[address]) {
+      modules[address] = m;
+      learn(m);
+      sheets = [...sheets, ...(m.styles ?? []).map(sheet)];
+    }
+    return m;
+  } catch {
+    delete asked[address];
+    tries++;
+    return undefined;
+  }
+}
+
+// SendCode is <send-code>. docs/widget.md describes its attributes, events, slots and parts. This is the element, with its first card;
+// flow.js asks the service.
+export class SendCode extends HTMLElement {
+  static formAssociated = true;
+  static observedAttributes = ['locale', 'required'];
+
+  #internals = this.attachInternals();
+  #root = this.attachShadow({ mode: 'open' });
+  #words; // by channel; undefined: they have not come
+  #cards;
+  #flow;
+  #proof = '';
+  #attended = false; // numbers that are typed
+  #inquiry = new Inquiry({ look: () => this.#look(), polls: () => polls(this.#desk.state) });
+
+  // What the element and its flow both have.
+  #desk = {
+    state: {}, // see draw
+    there: undefined, // the same of the channel that somebody came from, with the moment at which it was told
+    offered: undefined, // the channels that the service has now, by name; undefined: not known
+    countries: [],
+    moment: new Moment(), // when what the state says was told
+    era: 0, // counts how often everything began anew: answers to what was asked before then are nothing to us
+  };
+
+  constructor() {
+    super();
+    this.#root.append(
+      h('div', { id: 'frame' }, h('section', { id: 'card' }), h('p', { id: 'offline', class: 'box warn', hidden: true })),
+      h('p', { id: 'say', role: 'status', class: 'visually-hidden' }));
+    this.#cards = new Cards(this.#root, {
+      submit: (form, button) => this.#act(form, button), busy: () => this.#inquiry.posting,
+      over: () => this.#inquiry.soon(), refresh: () => this.#inquiry.refresh(), codeIn: (...all) => this.#code?.codeIn(...all),
+    });
+    this.#root.addEventListener('focusin', () => bring(addresses.code), { once: true });
+    this.#root.addEventListener('click', (event) => {
+      const pressed = event.target.closest?.('button[type="button"][data-act]');
+      if (!pressed || this.#inquiry.posting) return;
+      this.#flow.turn(pressed.dataset.act);
+      this.#show({ mine: pressed });
+    });
+  }
+
+  connectedCallback() {
+    const { state } = this.#desk, key = this.getAttribute('key') ?? '';
+    this.#desk.kept = new Kept(key, this.getAttribute('purpose') ?? '', this.id);
+    const id = state.view ? '' : this.#desk.kept.get(), sms = this.#channels.includes('sms');
+    if (id) this.#desk.state = { id, note: { kind: 'loading' } };
+    else state.to ??= this.getAttribute('to') ?? '';
+    this.#flow = undefined;
+    this.#speak();
+    this.#inquiry.attend({ woke: () => this.#cards.tick(), connected: (yes) => this.#cards.warn(yes ? '' : this.#w?.Offline) });
+    if (!key) this.#begun().then((flow) => flow?.misplaced('it has no attribute key: a public key, pk_…'));
+    else if (id) this.#inquiry.refresh();
+    else this.#inquiry.follow();
+    if (sms) this.#phone(key);
+  }
+
+  disconnectedCallback() {
+    this.#cards.stop();
+    this.#inquiry.stop();
+  }
+
+  attributeChangedCallback(name) {
+    if (name === 'required') this.#validate();
+    else if (this.isConnected && this.#desk.kept) this.#speak();
+  }
+
+  // What a field of a form has.
+  get form() { return this.#internals.form; }
+  get name() { return this.getAttribute('name') ?? ''; }
+  get type() { return this.localName; }
+  get value() { return this.#proof; }
+  get validity() { return this.#internals.validity; }
+  get validationMessage() { return this.#internals.validationMessage; }
+  get willValidate() { return this.#internals.willValidate; }
+  checkValidity() { return this.#internals.checkValidity(); }
+  reportValidity() { return this.#internals.reportValidity(); }
+  formResetCallback() { this.reset(); }
+
+  // focus goes to the field of the card, or to its heading.
+  focus(options) { (this.#root.querySelector('[data-focus]') ?? this.#root.getElementById('heading'))?.focus(options); }
+
+  // reset forgets the verification, the proof and the recipient, and begins with the first card.
+  reset() {
+    this.#desk.era++;
+    this.#desk.kept?.forget();
+    this.#desk.there = undefined;
+    this.#desk.state = { to: this.getAttribute('to') ?? '' };
+    this.#prove('');
+    if (this.isConnected) this.#show({ force: true });
+  }
+
+  // #prove is the value of the form, which is valid with one alone where it has to be.
+  #prove(proof) {
+    this.#proof = proof ?? '';
+    this.#internals.setFormValue(this.#proof || null);
+    this.#validate();
+  }
+
+  #validate() {
+    const missing = this.hasAttribute('required') && !this.#proof;
+    if (!missing) this.#internals.setValidity({});
+    else this.#internals.setValidity({ valueMissing: true }, this.#w?.Unconfirmed ?? '…', this.#root.querySelector('[data-focus]') ?? this.#root.getElementById('card'));
+  }
+
+  get #code() { return modules[addresses.code]; }
+  get #phones() { return modules[addresses.numbers]; }
+
+  // #begun is what asks the service; undefined: its module did not come.
+  async #begun() {
+    const code = await bring(addresses.code);
+    if (!code || !this.isConnected) return undefined;
+    this.#flow ??= new code.Flow(Object.assign(this.#desk, {
+      element: this, home, inquiry: this.#inquiry, cards: this.#cards, phones: () => this.#phones, channels: () => this.#channels, channel: () => this.#channel,
+      words: () => this.#words, locale: () => this.#locale, prove: (proof) => this.#prove(proof), show: () => this.#show(),
+    }));
+    return this.#flow;
+  }
+
+  // #phone has what there is for phone numbers come.
+  async #phone(key) {
+    const phones = await bring(addresses.numbers), flow = await this.#begun();
+    if (!this.isConnected) return;
+    if (!phones || !flow) return setTimeout(() => this.isConnected && this.#phone(key), rest);
+    if (!this.#attended) phones.attend(this.#root);
+    this.#attended = true;
+    this.#show();
+    if (key && !this.#desk.offered) flow.learn();
+  }
+
+  get #locale() {
+    return this.getAttribute('locale') || this.closest('[lang]')?.lang || navigator.language;
+  }
+
+  // #channels are those that the site wants, and that the service has.
+  get #channels() {
+    const wanted = (this.getAttribute('channels') ?? this.getAttribute('channel') ?? '').split(/\s+/).filter(Boolean);
+    const all = wanted.length ? wanted : ['email'], had = all.filter((c) => this.#desk.offered?.includes(c) ?? true);
+    return had.length ? had : all;
+  }
+
+  get #channel() { return this.#desk.state.channel ?? this.#channels[0]; }
+
+  get #w() { return this.#words?.[this.#channel] ?? this.#words?.email; }
+
+  // #speak draws what is true in the language that is asked for, or in English where there is no such one; while its words are on their
+  // way there is a card without any.
+  async #speak() {
+    const wanted = this.#locale, lang = spoken(wanted) ?? fallback;
+    if (!spoken(wanted)) console.warn(`<send-code>: there are no texts in ${wanted}, so it speaks ${lang}`);
+    this.#words = wordsOf(lang);
+    if (!this.#words) {
+      this.#begin();
+      const there = await bring(addresses.languages[lang]);
+      if (this.#locale !== wanted) return;
+      this.#words = wordsOf(there ? lang : addresses.lang);
+    }
+    const { email: w } = this.#words, frame = this.#root.getElementById('frame');
+    frame.lang = w.Lang;
+    frame.dir = w.Dir;
+    this.#cards.speak(w, w.Lang);
+    this.#begin();
+  }
+
+  #begin() {
+    this.#cards.replace(this.#drawn());
+    this.#cards.begin(this.#desk.moment);
+    this.#validate();
+  }
+
+  #drawn() {
+    if (this.#root.adoptedStyleSheets.length !== sheets.length) this.#root.adoptedStyleSheets = sheets;
+    if (this.#words) this.#words = wordsOf(this.#words.email.Lang); // a module may have brought some
+    const { state, there, countries, moment } = this.#desk, phones = this.#phones;
+    return draw(this.#words, {
+      ...state, countries, phones, cards: this.#code?.cards, channel: this.#channel, channels: this.#channels,
+      country: state.country ?? phones?.here(countries, this.getAttribute('country')),
+      there: there && { ...there, wait: phones.left(there.quota, there.moment, moment) },
+    });
+  }
+
+  #show({ mine, force } = {}) {
+    this.#cards.show(this.#drawn(), this.#desk.moment, { mine, force, again: () => this.#show() });
+    this.#validate();
+    this.#inquiry.follow();
+  }
+
+  async #act(form, button) {
+    const { era } = this.#desk;
+    this.#inquiry.posting = true;
+    working(button, true);
+    const flow = await this.#begun(), done = flow ? await flow[form.dataset.act](form) : 'lost';
+    this.#inquiry.posting = false;
+    if (!this.isConnected || era !== this.#desk.era) return;
+    if (done === 'lost') return this.#lost(form, button);
+    if (navigator.onLine) this.#cards.warn();
+    this.#show({ mine: form });
+  }
+
+  // #lost: nobody knows what came of it. Everything stays as it is, so asking again is the same request.
+  #lost(form, button) {
+    const text = navigator.onLine ? this.#w?.Trouble : this.#w?.Offline;
+    working(button, false);
+    this.#cards.warn(text, form);
+    this.#cards.say(text, form);
+    this.#inquiry.follow(true); // until the service answers again
+    this.dispatchEvent(new CustomEvent('failed', { detail: { reason: 'network' }, bubbles: true }));
+  }
+
+  // #look asks how things stand. It throws when it did not learn that, so that what is shown stays.
+  async #look() {
+    const { state: { view, id } } = this.#desk;
+    if (!view && !id && !this.#cards.warned) return;
+    const flow = await this.#begun();
+    if (!flow) throw new Error('away');
+    await flow.look();
+  }
+}
+
+if (!customElements.get('send-code')) customElements.define('send-code', SendCode);

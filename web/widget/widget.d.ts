@@ -1,0 +1,37 @@
+// Types of /widget.js: <send-code>. docs/widget.md describes its attributes, events, slots and parts.
+
+import type { Channel } from './client';
+
+export interface SendCodeEvents {
+  sent: { id: string; number: number; to: string; channel: Channel };
+  changed: { id: string; to: string; channel: Channel };
+  wrong: { id: string; attempts_remaining: number };
+  expired: { id: string; status: 'expired' | 'max_attempts_reached' | 'canceled' };
+  approved: { id: string; proof?: string; test: boolean };
+  refused: { what: 'send'; blocked_by: string; retry_after: number } | { what: 'check'; retry_after: number };
+  failed: { reason: 'undelivered'; id: string; number: number } | { reason: 'unavailable' | 'too-many-requests' | 'network' | 'misplaced' };
+}
+
+export interface SendCodeAttributes {
+  key: string; api?: string; purpose?: string; channels?: string; country?: string; to?: string; locale?: string; reference?: string;
+  name?: string; required?: boolean; id?: string;
+}
+
+export declare class SendCode extends HTMLElement {
+  readonly form: HTMLFormElement | null;
+  readonly name: string;
+  readonly type: string;
+  readonly value: string; // the proof, or empty
+  readonly validity: ValidityState;
+  readonly validationMessage: string;
+  readonly willValidate: boolean;
+  checkValidity(): boolean;
+  reportValidity(): boolean;
+  reset(): void;
+  addEventListener<E extends keyof SendCodeEvents>(type: E, listener: (event: CustomEvent<SendCodeEvents[E]>) => void, options?: boolean | AddEventListenerOptions): void;
+  addEventListener(type: string, listener: EventListenerOrEventListenerObject, options?: boolean | AddEventListenerOptions): void;
+}
+
+declare global {
+  interface HTMLElementTagNameMap { 'send-code': SendCode }
+}
